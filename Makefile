@@ -1,0 +1,51 @@
+# make            the demos                       make test        everything (about 15 minutes)
+# make demo       the three mixers learn, report  make test-fast   what to run after each edit (30 s)
+# make bench      times of the parts              make clean
+#
+# Everything built goes to build/.
+
+CC     ?= cc
+CXX    ?= c++
+CFLAGS ?= -std=c99 -O2 -Wall -Wextra
+LIBS    = -lm -lpthread
+SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
+
+DEMOS = dino mixers bench
+TESTS = kernels unit files images metrics golden
+
+all: $(DEMOS:%=build/%)
+
+demo: build/dino
+	build/dino --out build/demo --minutes 1.2
+	@echo "open build/demo/report.html"
+
+bench: build/bench
+	build/bench --table
+
+build:
+	mkdir -p build
+
+build/%: demos/%.c mamba_mix.h demos/scenes.h demos/report.h demos/pictures.h | build
+	$(CC) $(CFLAGS) -o $@ $< $(LIBS)
+
+# tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers
+build/%: tests/%.c mamba_mix.h | build
+	$(CC) $(CFLAGS) -o $@ $< $(LIBS)
+build/%_f64: tests/%.c mamba_mix.h | build
+	$(CC) $(CFLAGS) -DMMIX_REAL=double -o $@ $< $(LIBS)
+build/%_reg: tests/%.c mamba_mix.h | build
+	$(CC) $(CFLAGS) -DMMIX_REGRESSION $(SAN) -o $@ $< $(LIBS)
+build/%_san: tests/%.c mamba_mix.h | build
+	$(CC) $(CFLAGS) $(SAN) -o $@ $< $(LIBS)
+build/%_tsan: tests/%.c mamba_mix.h | build
+	$(CC) $(CFLAGS) -O1 -g -fsanitize=thread -o $@ $< $(LIBS)
+
+test: 
+	tests/run.sh all
+test-fast:
+	tests/run.sh fast
+
+clean:
+	rm -rf build
+
+.PHONY: all demo bench test test-fast clean

@@ -1,0 +1,451 @@
+/* pictures.h - a folder of pictures, with masks if there are any, as squares of one size in memory
+
+   Three forms of folder:
+       DIR/train/CLASS/NAME.jpg and DIR/test/CLASS/NAME.jpg
+       DIR/CLASS/NAME.jpg           every fifth of a class is for testing
+       DIR/NAME.jpg                 every fifth is for testing; without classes nothing can be classified
+   Masks lie in a tree of the same form, under the same names with the ending .png (or .pgm, .ppm): 0 is
+   background, 255 is void, all else is object; they are read for the test pictures only. Names are sorted, so
+   that every machine sees the same order.
+
+   JPEG, PNG, BMP and TGA come through Sean Barrett's stb_image.h where the compiler finds it (Debian:
+   libstb-dev), PPM and PGM through the library. Pictures are cut to the square in their middle and brought to
+   size x size: bicubic, masks by the nearest pixel. Include mamba_mix.h with its implementation before this.
+
+       pictures p;
+       if (pictures_load(&p, m, "photos", NULL, 96) < 0) puts(p.error);    // which file, what to do
+       … p.train.picture[i], p.train.label[i], p.test.mask …
+       pictures_free(&p); */
+#ifndef PICTURES_H
+#define PICTURES_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <dirent.h>
+#include <sys/stat.h>
+#endif
+
+#if defined(__has_include) && !defined(PICTURES_NO_STB)
+#if __has_include(<stb/stb_image.h>) || __has_include(<stb_image.h>)
+#define PICTURES_STB 1
+#if defined(__GNUC__) || defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wunknown-warning-option"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wcast-qual"
+#pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
+#pragma GCC diagnostic ignored "-Wtype-limits"
+#endif
+#define STB_IMAGE_IMPLEMENTATION
+#define STBI_NO_HDR
+#define STBI_NO_LINEAR
+#define STBI_NO_GIF
+#define STBI_NO_PSD
+#define STBI_NO_PIC
+#define STBI_NO_PNM
+#if __has_include(<stb/stb_image.h>)
+#include <stb/stb_image.h>
+#else
+#include <stb_image.h>
+#endif
+#if defined(__GNUC__) || defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+#endif
+#endif
+
+/* One part of the pictures. `picture` is what the library's functions take; all point into one block. */
+typedef struct picture_set {
+    size_t count;
+    mmix_picture *picture;                   /* (count), each size x size */
+    int32_t *label;                          /* (count) */
+    char **name;                             /* (count): paths, or NULL */
+    uint8_t *rgb;                            /* (count, size, size, 3) */
+    uint8_t *mask;                           /* (count, size, size): 0 background, 255 void; or NULL */
+} picture_set;
+
+typedef struct pictures {
+    picture_set train, test;
+    char **class_name;
+    size_t classes, size;                    /* classes 0: the pictures have none */
+    char error[1024];
+} pictures;
+
+/* ---- names --------------------------------------------------------------------------------------------- */
+
+typedef struct picture_names { char **at; size_t count; } picture_names;
+
+static inline char *picture_join(const char *a, const char *between, const char *b)
+{
+    size_t n = strlen(a) + strlen(between) + strlen(b) + 1;
+    char *out = (char *)malloc(n);
+    if (out) snprintf(out, n, "%s%s%s", a, between, b);
+    return out;
+}
+
+static inline int picture_is_folder(const char *path)
+{
+#ifdef _WIN32
+    DWORD a = GetFileAttributesA(path);
+    return a != INVALID_FILE_ATTRIBUTES && (a & FILE_ATTRIBUTE_DIRECTORY);
+#else
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+#endif
+}
+
+/* The place of the dot of a name's last part, or its end. */
+static inline const char *picture_ending(const char *path)
+{
+    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    return dot && (!slash || dot > slash + 1) ? dot : path + strlen(path);
+}
+
+static inline int picture_ends(const char *path, const char *ending)         /* ".png", whatever the case */
+{
+    const char *dot = picture_ending(path);
+    while (*dot && (*dot | 32) == (*ending | 32)) dot++, ending++;
+    return !*dot && !*ending;
+}
+
+static inline int picture_is_ppm(const char *path)
+{
+    return picture_ends(path, ".ppm") || picture_ends(path, ".pgm");
+}
+
+static inline int picture_is_picture(const char *path)
+{
+    return picture_is_ppm(path) || picture_ends(path, ".jpg") || picture_ends(path, ".jpeg") ||
+           picture_ends(path, ".png") ||
+           picture_ends(path, ".bmp") || picture_ends(path, ".tga");
+}
+
+static inline int picture_name_order(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static inline int picture_names_add(picture_names *list, const char *name)
+{
+    char **more = (char **)realloc(list->at, (list->count + 1) * sizeof *more);
+    char *copy = picture_join(name, "", "");
+    if (more) list->at = more;
+    if (!more || !copy) { free(copy); return -1; }
+    list->at[list->count++] = copy;
+    return 0;
+}
+
+static inline void picture_names_free(picture_names *list)
+{
+    for (size_t i = 0; i < list->count; i++) free(list->at[i]);
+    free(list->at);
+    memset(list, 0, sizeof *list);
+}
+
+/* What is in a folder, sorted: the folders (1) or the pictures (0). Hidden names are passed over. */
+static inline picture_names picture_list(const char *folder, int folders)
+{
+    picture_names list = {NULL, 0};
+#ifdef _WIN32
+    WIN32_FIND_DATAA found;
+    char *pattern = picture_join(folder, "/", "*");
+    HANDLE h = pattern ? FindFirstFileA(pattern, &found) : INVALID_HANDLE_VALUE;
+    free(pattern);
+    for (int more = h != INVALID_HANDLE_VALUE; more; more = FindNextFileA(h, &found)) {
+        const char *name = found.cFileName;
+#else
+    DIR *h = opendir(folder);
+    for (struct dirent *found; h && (found = readdir(h)) != NULL;) {
+        const char *name = found->d_name;
+#endif
+        char *path = picture_join(folder, "/", name);
+        int wanted = path && name[0] != '.' && picture_is_folder(path) == folders;
+        if (wanted && (folders || picture_is_picture(name))) picture_names_add(&list, name);
+        free(path);
+    }
+#ifdef _WIN32
+    if (h != INVALID_HANDLE_VALUE) FindClose(h);
+#else
+    if (h) closedir(h);
+#endif
+    if (list.count) qsort(list.at, list.count, sizeof *list.at, picture_name_order);
+    return list;
+}
+
+/* ---- pixels -------------------------------------------------------------------------------------------- */
+
+/* A file's RGB pixels by the library (m not NULL: PPM) or stb_image (may run in a task); NULL and why. */
+static inline uint8_t *picture_pixels(mmix_ctx *m, const char *path, size_t *width, size_t *height, char *why,
+                                      size_t room)
+{
+    if (picture_is_ppm(path)) {
+        uint8_t *rgb = mmix_ppm_load(m, path, width, height);
+        if (!rgb) snprintf(why, room, "%s; mend it or take it out of the folder", mmix_error(m));
+        return rgb;
+    }
+#ifdef PICTURES_STB
+    int w = 0, h = 0, channels = 0;
+    uint8_t *rgb = stbi_load(path, &w, &h, &channels, 3);
+    if (!rgb)
+        snprintf(why, room, "%s: not a picture that can be read (%s); mend it or take it out of the folder",
+                 path, stbi_failure_reason());
+    *width = (size_t)w;
+    *height = (size_t)h;
+    return rgb;
+#else
+    *width = *height = 0;
+    snprintf(why, room, "%s: only .ppm and .pgm can be read, as this was compiled without stb_image.h; get "
+             "it (Debian: libstb-dev) and compile again", path);
+    return NULL;
+#endif
+}
+
+static inline void picture_pixels_free(mmix_ctx *m, const char *path, uint8_t *rgb, size_t width,
+                                       size_t height)
+{
+    if (picture_is_ppm(path)) mmix_ppm_free(m, rgb, width, height);
+#ifdef PICTURES_STB
+    else stbi_image_free(rgb);
+#endif
+}
+
+static inline mmix_box picture_square(size_t width, size_t height)           /* the largest in the middle */
+{
+    size_t side = width < height ? width : height;
+    mmix_box box;
+    box.left = (width - side) / 2, box.top = (height - side) / 2, box.width = box.height = side;
+    return box;
+}
+
+/* Reads one file of a set, and its mask. */
+static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t size, const char *mask_path,
+                               char *why, size_t room)
+{
+    size_t w = 0, h = 0, mw = 0, mh = 0;
+    uint8_t *rgb = picture_pixels(m, set->name[i], &w, &h, why, room), *mask;
+    if (!rgb) return -1;
+    mmix_box box = picture_square(w, h);
+    size_t bytes = mmix_picture_resize_scratch(box, size, size);
+    void *scratch = malloc(bytes ? bytes : 1);
+    mmix_picture in;
+    in.rgb = rgb, in.width = w, in.height = h;
+    int bad = !bytes || !scratch;
+    if (!bad) bad = mmix_picture_resize(set->rgb + i * size * size * 3, size, size, in, box, scratch);
+    if (bad) snprintf(why, room, "%s: %zu x %zu pixels cannot be brought to size", set->name[i], w, h);
+    free(scratch);
+    picture_pixels_free(m, set->name[i], rgb, w, h);
+    if (bad || !mask_path) return bad ? -1 : 0;
+
+    mask = picture_pixels(m, mask_path, &mw, &mh, why, room);
+    if (!mask) return -1;
+    bad = mw != w || mh != h;
+    if (bad)
+        snprintf(why, room, "%s: the mask has %zu x %zu pixels, its picture %zu x %zu; make them equal",
+                 mask_path, mw, mh, w, h);
+    for (size_t y = 0; !bad && y < size; y++)
+        for (size_t x = 0; x < size; x++) {
+            const uint8_t *p = mask + 3 * ((box.top + (2 * y + 1) * box.height / (2 * size)) * w + box.left +
+                                           (2 * x + 1) * box.width / (2 * size));
+            int grey = p[0] == p[1] && p[1] == p[2], voc_void = p[0] == 224 && p[1] == 224 && p[2] == 192;
+            /* colours: VOC's palette */
+            set->mask[(i * size + y) * size + x] = grey ? p[0] : voc_void ? 255 : 1;
+        }
+    picture_pixels_free(m, mask_path, mask, mw, mh);
+    return bad ? -1 : 0;
+}
+
+typedef struct picture_job { pictures *p; picture_set *set; char **mask; char (*why)[512]; } picture_job;
+
+static inline void picture_task(void *arg, size_t i)                /* all but PPM, which wants the context */
+{
+    picture_job *job = (picture_job *)arg;
+    const char *mask = job->mask ? job->mask[i] : NULL;
+    if (picture_is_ppm(job->set->name[i]) || (mask && picture_is_ppm(mask))) return;
+    picture_read(NULL, job->set, i, job->p->size, mask, job->why[i], sizeof job->why[i]);
+}
+
+/* Makes room for `count` pictures. */
+static inline int picture_set_make(picture_set *set, size_t count, size_t size, int masks)
+{
+    set->count = count;
+    set->picture = (mmix_picture *)calloc(count + 1, sizeof *set->picture);
+    set->label = (int32_t *)calloc(count + 1, sizeof *set->label);
+    set->name = (char **)calloc(count + 1, sizeof *set->name);
+    set->rgb = (uint8_t *)malloc(count * size * size * 3 + 1);
+    set->mask = masks ? (uint8_t *)malloc(count * size * size + 1) : NULL;
+    if (!set->picture || !set->label || !set->name || !set->rgb || (masks && !set->mask)) return -1;
+    for (size_t i = 0; i < count; i++) {
+        set->picture[i].rgb = set->rgb + i * size * size * 3;
+        set->picture[i].width = set->picture[i].height = size;
+    }
+    return 0;
+}
+
+/* Reads the files of a set on all threads; the first of the bad ones, by order, is reported. */
+static inline int picture_set_read(pictures *p, mmix_ctx *m, picture_set *set, char **mask)
+{
+    picture_job job = {p, set, mask, NULL};
+    job.why = (char (*)[512])calloc(set->count + 1, sizeof *job.why);
+    if (!job.why) snprintf(p->error, sizeof p->error, "out of memory");
+    else mmix_parallel_for(m, set->count, picture_task, &job);
+    for (size_t i = 0; i < set->count && !*p->error; i++) {
+        if (!job.why[i][0] && (picture_is_ppm(set->name[i]) || (mask && mask[i] && picture_is_ppm(mask[i]))))
+            picture_read(m, set, i, p->size, mask ? mask[i] : NULL, job.why[i], sizeof job.why[i]);
+        if (job.why[i][0]) snprintf(p->error, sizeof p->error, "%s", job.why[i]);
+    }
+    free(job.why);
+    return *p->error ? -1 : 0;
+}
+
+/* ---- folders ------------------------------------------------------------------------------------------- */
+
+static inline void pictures_free(pictures *p)
+{
+    picture_set *both[2] = {&p->train, &p->test};
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; both[k]->name && i < both[k]->count; i++) free(both[k]->name[i]);
+        free(both[k]->picture);
+        free(both[k]->label);
+        free(both[k]->name);
+        free(both[k]->rgb);
+        free(both[k]->mask);
+    }
+    for (size_t c = 0; c < p->classes; c++) free(p->class_name[c]);
+    free(p->class_name);
+    p->classes = 0;
+    memset(&p->train, 0, sizeof p->train);
+    memset(&p->test, 0, sizeof p->test);
+    p->class_name = NULL;
+}
+
+/* The path of a picture's mask (any of three endings), or NULL. */
+static inline char *picture_mask_path(const char *masks, const char *inside)
+{
+    static const char *const ending[3] = {".png", ".pgm", ".ppm"};
+    for (int k = 0; k < 3; k++) {
+        char *path = picture_join(masks, "/", inside);
+        if (!path) return NULL;
+        path[strlen(masks) + 1 + (size_t)(picture_ending(inside) - inside)] = 0;
+        char *full = picture_join(path, "", ending[k]);
+        FILE *f = full ? fopen(full, "rb") : NULL;
+        free(path);
+        if (f) { fclose(f); return full; }
+        free(full);
+    }
+    return NULL;
+}
+
+/* Names below DIR ("train/cat/1.jpg") of one of the two parts, with labels. */
+typedef struct picture_part { picture_names names; int32_t *label; } picture_part;
+
+static inline int picture_part_add(picture_part *part, const char *name, size_t label)
+{
+    int32_t *more = (int32_t *)realloc(part->label, (part->names.count + 1) * sizeof *more);
+    if (!more) return -1;
+    part->label = more;
+    part->label[part->names.count] = (int32_t)label;
+    return picture_names_add(&part->names, name);
+}
+
+/* The pictures of `folder`/`inside` go to `to` or, if that is NULL, to both parts: every fifth to part[1]. */
+static inline void picture_collect(const char *folder, const char *inside, size_t label, picture_part *part,
+                                   picture_part *to)
+{
+    char *path = picture_join(folder, *inside ? "/" : "", inside);
+    picture_names list = picture_list(path ? path : "", 0);
+    for (size_t i = 0; i < list.count; i++) {
+        char *name = picture_join(inside, *inside ? "/" : "", list.at[i]);
+        if (name) picture_part_add(to ? to : &part[i % 5 == 4], name, label);
+        free(name);
+    }
+    picture_names_free(&list);
+    free(path);
+}
+
+/* Reads a folder, and the test pictures' masks if `masks` is given. 0, or -1: p->error, nothing to free. */
+static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, const char *masks, size_t size)
+{
+    memset(p, 0, sizeof *p);
+    p->size = size;
+    if (!picture_is_folder(folder))
+        snprintf(p->error, sizeof p->error, "%s: no such folder; --images wants one", folder);
+    else if (masks && !picture_is_folder(masks))
+        snprintf(p->error, sizeof p->error, "%s: no such folder; --masks wants one", masks);
+    if (*p->error) return -1;
+
+    picture_part part[2];
+    memset(part, 0, sizeof part);
+    char *train = picture_join(folder, "/", "train"), *test = picture_join(folder, "/", "test");
+    int split = train && test && picture_is_folder(train) && picture_is_folder(test);
+    picture_names classes = picture_list(split ? train : folder, 1);
+    for (size_t c = 0; c < (classes.count ? classes.count : 1); c++) {
+        const char *name = classes.count ? classes.at[c] : "";
+        for (int k = 0; k < (split ? 2 : 1); k++) {
+            char *inside = picture_join(split ? k ? "test" : "train" : "", split && *name ? "/" : "", name);
+            if (inside) picture_collect(folder, inside, c, part, split ? &part[k] : NULL);
+            free(inside);
+        }
+    }
+    free(train);
+    free(test);
+    p->class_name = classes.at;
+    p->classes = classes.count;
+    if (!part[0].names.count || !part[1].names.count)
+        snprintf(p->error, sizeof p->error,
+                 "%s: %s; expected %s/train/CLASS/* and %s/test/CLASS/*, or %s/CLASS/*, or %s/*: .jpg, .png, "
+                 ".ppm, 5 or more", folder, part[0].names.count ? "no test pictures" : "no pictures", folder,
+                 folder, folder, folder);
+
+    for (int k = 0; k < 2 && !*p->error; k++) {
+        picture_set *set = k ? &p->test : &p->train;
+        size_t n = part[k].names.count;
+        char **mask = k && masks ? (char **)calloc(n + 1, sizeof *mask) : NULL;
+        if (picture_set_make(set, n, size, mask != NULL) < 0 || (k && masks && !mask))
+            snprintf(p->error, sizeof p->error, "out of memory for %zu pictures; try a smaller --size", n);
+        for (size_t i = 0; i < n && !*p->error; i++) {
+            set->name[i] = picture_join(folder, "/", part[k].names.at[i]);
+            set->label[i] = part[k].label[i];
+            if (mask) mask[i] = picture_mask_path(masks, part[k].names.at[i]);
+            if (mask && !mask[i])
+                snprintf(p->error, sizeof p->error, "%s: no mask for it; %s wants %s with .png at its end",
+                         set->name[i], masks, part[k].names.at[i]);
+        }
+        if (!*p->error) picture_set_read(p, m, set, mask);
+        for (size_t i = 0; mask && i < n; i++) free(mask[i]);
+        free(mask);
+    }
+    for (int k = 0; k < 2; k++) {
+        picture_names_free(&part[k].names);
+        free(part[k].label);
+    }
+    if (*p->error) pictures_free(p);
+    return *p->error ? -1 : 0;
+}
+
+/* FNV-1a over all pictures, labels and masks. */
+static inline uint64_t pictures_fingerprint(const pictures *p)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    const picture_set *both[2] = {&p->train, &p->test};
+    for (int k = 0; k < 2; k++) {
+        size_t n = both[k]->count * p->size * p->size;
+        for (size_t i = 0; i < 3 * n; i++) h = (h ^ both[k]->rgb[i]) * 0x100000001b3u;
+        for (size_t i = 0; k && both[k]->mask && i < n; i++) h = (h ^ both[k]->mask[i]) * 0x100000001b3u;
+        for (size_t i = 0; i < both[k]->count; i++) h = (h ^ (uint32_t)both[k]->label[i]) * 0x100000001b3u;
+    }
+    return h;
+}
+
+#endif

@@ -1,0 +1,546 @@
+/* report.h - one HTML file with text, tables, pictures and charts in it, that opens anywhere, without scripts
+
+       report r;
+       if (report_open(&r, "build/report.html", "Title") < 0) … // r.error says why
+       report_html(&r, "<p>%d steps</p>\n", steps);             // printf of HTML; report_text escapes
+       report_table(&r, "|loss|k-NN");                          // head, then rows, then NULL
+       report_row(&r, "softmax|%.2f|%.3f", loss, knn);
+       report_table(&r, NULL);
+       report_picture(&r, rgb, 96, 96, 144, "a dog");           // PNG inside the page, shown 144 wide
+       report_chart(&r, &chart);                                // SVG
+       if (report_close(&r) < 0) …                              // only now the file takes its name
+
+   Pictures are written by the encoder below: rows predicted from their neighbours, LZ77, the fixed Huffman
+   code. */
+#ifndef REPORT_H
+#define REPORT_H
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef _WIN32
+#include <direct.h>
+#else
+#include <sys/stat.h>
+#endif
+
+typedef struct report {
+    FILE *file;
+    char path[1200], draft[1210], error[1400];
+} report;
+
+/* ---- PNG (ISO 15948) in zlib (RFC 1950) in deflate (RFC 1951) ------------------------------------------ */
+
+typedef struct report_bytes {
+    uint8_t *at;
+    size_t count, room;
+    uint32_t bits;                           /* not yet a whole byte */
+    int bit_count, failed;
+} report_bytes;
+
+static inline void report_byte(report_bytes *b, uint32_t value)
+{
+    if (b->count == b->room) {
+        size_t room = b->room ? 2 * b->room : 4096;
+        uint8_t *more = (uint8_t *)realloc(b->at, room);
+        if (!more) { b->failed = 1; return; }
+        b->at = more;
+        b->room = room;
+    }
+    b->at[b->count++] = (uint8_t)(value & 255);
+}
+
+static inline void report_u32(report_bytes *b, uint32_t value)          /* PNG and zlib: highest byte first */
+{
+    for (int shift = 24; shift >= 0; shift -= 8) report_byte(b, value >> shift);
+}
+
+static inline void report_bits(report_bytes *b, uint32_t value, int count)   /* deflate: lowest bit first */
+{
+    b->bits |= value << b->bit_count;
+    for (b->bit_count += count; b->bit_count >= 8; b->bit_count -= 8, b->bits >>= 8) report_byte(b, b->bits);
+}
+
+/* Huffman codes come highest bit first */
+static inline void report_code(report_bytes *b, uint32_t code, int count)
+{
+    uint32_t turned = 0;
+    for (int i = 0; i < count; i++) turned |= (code >> i & 1) << (count - 1 - i);
+    report_bits(b, turned, count);
+}
+
+static inline void report_symbol(report_bytes *b, uint32_t s)            /* RFC 1951, 3.2.6: the fixed code */
+{
+    if (s < 144) report_code(b, 0x30 + s, 8);
+    else if (s < 256) report_code(b, 0x190 + s - 144, 9);
+    else if (s < 280) report_code(b, s - 256, 7);
+    else report_code(b, 0xC0 + s - 280, 8);
+}
+
+static inline int report_log2(uint32_t x)
+{
+    int n = 0;
+    while (x >>= 1) n++;
+    return n;
+}
+
+/* "The next `length` bytes are those `distance` back": both as a class and the bits below it (3.2.5). */
+static inline void report_copy(report_bytes *b, uint32_t length, uint32_t distance)
+{
+    uint32_t l = length - 3, d = distance - 1;
+    if (length == 258) report_symbol(b, 285);
+    else if (l < 8) report_symbol(b, 257 + l);
+    else {
+        int extra = report_log2(l) - 2;
+        report_symbol(b, 261 + 4 * (uint32_t)extra + (l >> extra & 3));
+        report_bits(b, l & ((1u << extra) - 1), extra);
+    }
+    if (d < 4) report_code(b, d, 5);
+    else {
+        int extra = report_log2(d) - 1;
+        report_code(b, 2 + 2 * (uint32_t)extra + (d >> extra & 1), 5);
+        report_bits(b, d & ((1u << extra) - 1), extra);
+    }
+}
+
+/* A zlib stream of n bytes. Three bytes seen before (the last 32 such places are tried) begin a copy. */
+static inline void report_zlib(report_bytes *b, const uint8_t *in, size_t n)
+{
+    enum { BUCKETS = 1 << 15, NONE = 0 };
+    uint32_t *head = (uint32_t *)calloc(BUCKETS, sizeof *head);
+    uint32_t *before = (uint32_t *)malloc((n + 1) * sizeof *before);
+    if (!head || !before) { free(head); free(before); b->failed = 1; return; }
+    report_byte(b, 0x78);
+    report_byte(b, 0x01);
+    b->bits = 0;
+    b->bit_count = 0;
+    report_bits(b, 3, 3);                                                    /* last block, fixed code */
+    for (size_t i = 0, next; i < n; i = next) {
+        size_t best = 0, from = 0, limit = n - i < 258 ? n - i : 258;
+        for (next = i; limit >= 3 && next == i; next++) {
+            uint32_t bucket = ((in[i] * 65599u + in[i + 1]) * 65599u + in[i + 2]) * 2654435761u >> 17;
+            size_t at = head[bucket];                                       /* place + 1, so that 0 is none */
+            for (int tries = 32; at != NONE && i + 1 - at <= 32768 && tries > 0; at = before[at], tries--) {
+                size_t same = 0;
+                while (same < limit && in[at - 1 + same] == in[i + same]) same++;
+                if (same > best) best = same, from = at - 1;
+            }
+        }
+        if (best >= 3) report_copy(b, (uint32_t)best, (uint32_t)(i - from)), next = i + best;
+        else report_symbol(b, in[i]), next = i + 1;
+        for (size_t k = i; k < next && k + 3 <= n; k++) {
+            uint32_t bucket = ((in[k] * 65599u + in[k + 1]) * 65599u + in[k + 2]) * 2654435761u >> 17;
+            before[k + 1] = head[bucket];
+            head[bucket] = (uint32_t)(k + 1);
+        }
+    }
+    report_symbol(b, 256);
+    report_bits(b, 0, (8 - b->bit_count) & 7);
+    uint32_t low = 1, high = 0;                                              /* Adler-32 */
+    for (size_t i = 0; i < n; i++) low = (low + in[i]) % 65521, high = (high + low) % 65521;
+    report_u32(b, high << 16 | low);
+    free(head);
+    free(before);
+}
+
+static inline void report_chunk(report_bytes *b, const char *name, const uint8_t *data, size_t n)
+{
+    report_u32(b, (uint32_t)n);
+    size_t start = b->count;
+    for (int i = 0; i < 4; i++) report_byte(b, (uint8_t)name[i]);
+    for (size_t i = 0; i < n; i++) report_byte(b, data[i]);
+    uint32_t crc = 0xFFFFFFFFu;                                              /* CRC-32, bit by bit */
+    for (size_t i = start; i < b->count; i++) {
+        crc ^= b->at[i];
+        for (int k = 0; k < 8; k++) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+    }
+    report_u32(b, ~crc);
+}
+
+static inline int report_paeth(int left, int up, int corner)  /* whichever is nearest to left + up - corner */
+{
+    int a = abs(up - corner), b = abs(left - corner), c = abs(left + up - 2 * corner);
+    return a <= b && a <= c ? left : b <= c ? up : corner;
+}
+
+/* A PNG file of 8-bit RGB (channels 3) or grey (1) pixels; free() it. NULL if memory ran out. */
+static inline uint8_t *report_png(const uint8_t *pixels, size_t width, size_t height, size_t channels,
+                                  size_t *size)
+{
+    report_bytes rows, packed, file;
+    memset(&rows, 0, sizeof rows);
+    memset(&packed, 0, sizeof packed);
+    memset(&file, 0, sizeof file);
+    size_t stride = width * channels;
+    for (size_t y = 0; y < height; y++) {
+        const uint8_t *row = pixels + y * stride, *above = y ? row - stride : NULL;
+        uint32_t filter = 0, least = 0;
+        for (uint32_t f = 0; f < 6; f++) {                  /* none, sub, up, average, Paeth; then the best */
+            uint32_t kind = f < 5 ? f : filter, sum = 0;
+            if (f == 5) report_byte(&rows, kind);
+            for (size_t i = 0; i < stride; i++) {
+                int left = i >= channels ? row[i - channels] : 0, up = above ? above[i] : 0;
+                int corner = i >= channels && above ? above[i - channels] : 0;
+                int guess[5] = {0, left, up, (left + up) / 2, report_paeth(left, up, corner)};
+                uint8_t rest = (uint8_t)(row[i] - guess[kind]);
+                sum += rest < 128 ? rest : 256u - rest;
+                if (f == 5) report_byte(&rows, rest);
+            }
+            if (!f || (f < 5 && sum < least)) least = sum, filter = f;
+        }
+    }
+    if (!rows.failed) report_zlib(&packed, rows.at, rows.count);
+    uint8_t header[13] = {0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0};     /* width, height, 8 bits, colour type */
+    for (int i = 0; i < 4; i++) {
+        header[i] = (uint8_t)(width >> (24 - 8 * i) & 255);
+        header[4 + i] = (uint8_t)(height >> (24 - 8 * i) & 255);
+    }
+    header[9] = channels == 3 ? 2 : 0;
+    static const uint8_t sign[8] = {137, 'P', 'N', 'G', '\r', '\n', 26, '\n'};
+    for (int i = 0; i < 8; i++) report_byte(&file, sign[i]);
+    report_chunk(&file, "IHDR", header, 13);
+    report_chunk(&file, "IDAT", packed.at, packed.count);
+    report_chunk(&file, "IEND", NULL, 0);
+    int failed = rows.failed || packed.failed || file.failed;
+    free(rows.at);
+    free(packed.at);
+    if (failed) { free(file.at); return NULL; }
+    *size = file.count;
+    return file.at;
+}
+
+/* ---- colours ------------------------------------------------------------------------------------------- */
+
+/* A map's value, 0 … 1, as a colour: Oklab lightness rises evenly from 0.22 to 0.94 while the hue goes from
+   violet over blue and green to yellow, so that equal steps look equal and a grey print still reads.
+   Polynomials fitted to that path. */
+static inline void report_heat(double t, uint8_t *rgb)
+{
+    static const double fit[3][6] = {{0.094, 1.724, -10.024, 15.386, -4.486, -1.755},
+                                     {0.037, 0.930, 0.078, 0.602, -1.050, 0.347},
+                                     {0.245, 1.066, -0.358, -0.477, -0.698, 0.679}};
+    t = t > 0 ? t < 1 ? t : 1 : 0;
+    for (int c = 0; c < 3; c++) {
+        double v = 0;
+        for (int k = 5; k >= 0; k--) v = v * t + fit[c][k];
+        rgb[c] = (uint8_t)((v > 0 ? v < 1 ? v : 1 : 0) * 255 + 0.5);
+    }
+}
+
+/* ---- the page ------------------------------------------------------------------------------------------ */
+
+static inline int report_open(report *r, const char *path, const char *title)
+{
+    memset(r, 0, sizeof *r);
+    snprintf(r->path, sizeof r->path, "%s", path);
+    snprintf(r->draft, sizeof r->draft, "%s.tmp", r->path);
+    r->file = fopen(r->draft, "wb");
+    if (!r->file) {
+        snprintf(r->error, sizeof r->error, "cannot write %s: %s", r->draft, strerror(errno));
+        return -1;
+    }
+    fprintf(r->file,
+            "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>%s</title>\n"
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<style>\n"
+            ":root{color-scheme:light dark;--ink:#1d2329;--soft:#66717d;--line:#d9dee4;--page:#fff;"
+            "--c0:#2f6fd0;--c1:#c8602a;--c2:#2d8f5a;--c3:#8a4fb5}\n"
+            "@media(prefers-color-scheme:dark){:root{--ink:#e4e8ec;--soft:#96a1ac;--line:#3a424a;"
+            "--page:#171b1f;"
+            "--c0:#74a7f2;--c1:#ef9a68;--c2:#6cc795;--c3:#c295e6}}\n"
+            "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:70rem;"
+            "margin:2rem auto;padding:0 1rem}\n"
+            "h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}"
+            "p{margin:.4rem 0;max-width:48rem}\n"
+            ".soft,figcaption{color:var(--soft);font-size:.87rem}code{font-size:.87em}\n"
+            ".wide{overflow-x:auto}"
+            "table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.6rem 0}\n"
+            "th,td{padding:.25rem .7rem;text-align:right;border-bottom:1px solid var(--line);"
+            "vertical-align:top}\n"
+            "th{font-weight:600;color:var(--soft)}th:first-child,td:first-child{text-align:left}\n"
+            ".row{display:flex;flex-wrap:wrap;gap:1rem 2rem}figure{margin:.5rem 0}"
+            "figure.chart{flex:1 1 26rem;max-width:36rem}\n"
+            ".pictures th,.pictures td{border:0;padding:.15rem;text-align:center}"
+            "img{display:block;border-radius:2px}\n"
+            "svg{width:100%%;height:auto;display:block}svg text{font-size:12px;fill:var(--soft)}\n"
+            ".axis{stroke:var(--line);stroke-width:1;fill:none}"
+            ".mark{stroke:var(--soft);stroke-width:1;stroke-dasharray:2 4;fill:none}\n"
+            ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round}"
+            ".before{stroke-dasharray:5 4;opacity:.8}\n"
+            "</style>\n<h1>%s</h1>\n", title, title);
+    return 0;
+}
+
+#if defined(__GNUC__) || defined(__clang__)
+#define REPORT_PRINTF __attribute__((format(printf, 2, 3)))
+#else
+#define REPORT_PRINTF
+#endif
+
+static inline void REPORT_PRINTF report_html(report *r, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vfprintf(r->file, format, list);
+    va_end(list);
+}
+
+static inline void report_text(report *r, const char *text)
+{
+    for (; *text; text++)
+        switch (*text) {
+        case '<': fputs("&lt;", r->file); break;
+        case '>': fputs("&gt;", r->file); break;
+        case '&': fputs("&amp;", r->file); break;
+        case '"': fputs("&quot;", r->file); break;
+        default:  fputc(*text, r->file);
+        }
+}
+
+static inline void report_cells(report *r, const char *tag, const char *cells)            /* "a|b|c" */
+{
+    char cell[256];
+    fputs("<tr>", r->file);
+    for (const char *end = cells; end; cells = end + 1) {
+        end = strchr(cells, '|');
+        snprintf(cell, sizeof cell, "%.*s", (int)(end ? end - cells : (ptrdiff_t)strlen(cells)), cells);
+        fprintf(r->file, "<%s>", tag);
+        report_text(r, cell);
+        fprintf(r->file, "</%s>", tag);
+        if (!end) break;
+    }
+    fputs("</tr>\n", r->file);
+}
+
+/* Begins a table with the given head, or ends it (NULL). */
+static inline void report_table(report *r, const char *head)
+{
+    fputs(head ? "<div class=\"wide\"><table>\n" : "</table></div>\n", r->file);
+    if (head) report_cells(r, "th", head);
+}
+
+static inline void REPORT_PRINTF report_row(report *r, const char *format, ...)
+{
+    char cells[2048];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(cells, sizeof cells, format, list);
+    va_end(list);
+    report_cells(r, "td", cells);
+}
+
+/* ---- results: the same columns on stdout, as JSON and in the page -------------------------------------- */
+
+typedef struct report_column {
+    const char *key, *text, *head;           /* the name in JSON, the head on stdout, the head in the page */
+    int width, digits;                       /* of the text; after the point */
+} report_column;
+
+/* A line on stdout: the heads (value NULL) or the values behind a name; "-" for what is not there (NAN). */
+static inline void report_columns_text(const report_column *column, int count, const char *name,
+                                       const double *value)
+{
+    printf("%-8s", name);
+    for (int c = 0; c < count; c++)
+        if (!value) printf(" %*s", column[c].width, column[c].text);
+        else if (isfinite(value[c])) printf(" %*.*f", column[c].width, column[c].digits, value[c]);
+        else printf(" %*s", column[c].width, "-");
+    printf("\n");
+}
+
+/* The same as a row of a table in the page; the heads begin it. `name` may be several cells, "a|b". */
+static inline void report_columns_html(report *r, const report_column *column, int count, const char *name,
+                                       const double *value)
+{
+    char cells[2048];
+    size_t n = (size_t)snprintf(cells, sizeof cells, "%s", name);
+    for (int c = 0; c < count && n < sizeof cells; c++)
+        if (!value) n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s", column[c].head);
+        else if (!isfinite(value[c])) n += (size_t)snprintf(cells + n, sizeof cells - n, "|-");
+        else n += (size_t)snprintf(cells + n, sizeof cells - n, "|%.*f", column[c].digits, value[c]);
+    if (value) report_cells(r, "td", cells);
+    else report_table(r, cells);
+}
+
+/* "key": value on stdout; null for NAN. */
+static inline void report_json(const char *key, double value, const char *after)
+{
+    if (isfinite(value)) printf("\"%s\": %.9g%s", key, value, after);
+    else printf("\"%s\": null%s", key, after);
+}
+
+/* ---- pictures and charts ------------------------------------------------------------------------------- */
+
+/* RGB pixels as a PNG inside the page, shown `side` wide. */
+static inline void report_picture(report *r, const uint8_t *rgb, size_t width, size_t height, int side,
+                                  const char *alt)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t size = 0;
+    uint8_t *png = report_png(rgb, width, height, 3, &size);
+    if (!png) return;
+    fprintf(r->file, "<img width=\"%d\" alt=\"", side);
+    report_text(r, alt);
+    fputs("\" src=\"data:image/png;base64,", r->file);
+    for (size_t i = 0; i < size; i += 3) {
+        size_t left = size - i;
+        uint32_t three = (uint32_t)png[i] << 16;
+        if (left > 1) three |= (uint32_t)png[i + 1] << 8;
+        if (left > 2) three |= png[i + 2];
+        fputc(digits[three >> 18], r->file);
+        fputc(digits[three >> 12 & 63], r->file);
+        fputc(left > 1 ? digits[three >> 6 & 63] : '=', r->file);
+        fputc(left > 2 ? digits[three & 63] : '=', r->file);
+    }
+    fputs("\">", r->file);
+    free(png);
+}
+
+typedef struct report_curve {
+    const char *name;                        /* in the legend; NULL: not there */
+    const double *x, *y;
+    size_t count;
+    int colour, dashed;                      /* colour 0 … 3 */
+} report_curve;
+typedef struct report_plot {
+    const char *x_label, *y_label, *caption;
+    report_curve curve[12];
+    size_t curves;
+    double level;                            /* a level drawn across, if level_name is set */
+    const char *level_name;
+    double low, high;                        /* of y, if low < high; else from the curves */
+    int square, diagonal;                    /* as high as wide; a line from corner to corner */
+} report_plot;
+
+static inline double report_tick(double range, int about)                 /* 1, 2 or 5 times a power of ten */
+{
+    double step = pow(10, floor(log10(range / about))), rest = range / about / step;
+    return step * (rest < 1.5 ? 1 : rest < 3.5 ? 2 : rest < 7.5 ? 5 : 10);
+}
+
+/* A curve of more than 400 points is drawn through the means of as many stretches as fit. */
+static inline void report_chart(report *r, const report_plot *p)
+{
+    double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY;
+    double width = p->square ? 400 : 560, height = p->square ? 400 : 320;
+    double left = 52, right = 14, top = 12, bottom = 44;
+    for (size_t c = 0; c < p->curves; c++)
+        for (size_t i = 0; i < p->curve[c].count; i++) {
+            double x = p->curve[c].x[i], y = p->curve[c].y[i];
+            if (!isfinite(x) || !isfinite(y)) continue;
+            x0 = fmin(x0, x), x1 = fmax(x1, x), y0 = fmin(y0, y), y1 = fmax(y1, y);
+        }
+    if (p->level_name) y0 = fmin(y0, p->level), y1 = fmax(y1, p->level);
+    if (!(x0 <= x1)) x0 = y0 = 0, x1 = y1 = 1;
+    if (x1 - x0 < 1e-12) x1 = x0 + 1;
+    if (p->low < p->high) y0 = p->low, y1 = p->high;
+    else {
+        double tick = report_tick(fmax(y1 - y0, 1e-6), 6);
+        y0 = floor(y0 / tick) * tick, y1 = ceil(y1 / tick) * tick;
+        if (y1 - y0 < tick) y1 = y0 + tick;
+    }
+    double kx = (width - left - right) / (x1 - x0), ky = (height - top - bottom) / (y1 - y0);
+    double floor_y = height - bottom;
+    fprintf(r->file, "<figure class=\"chart\"%s><svg viewBox=\"0 0 %g %g\" role=\"img\">\n",
+            p->square ? " style=\"max-width:26rem\"" : "", width, height);
+    double tick = report_tick(y1 - y0, 5);
+    for (double y = ceil(y0 / tick - 1e-9) * tick; y <= y1 + tick * 1e-6; y += tick) {
+        double at = floor_y - (y - y0) * ky;
+        fprintf(r->file, "<path class=\"axis\" d=\"M%g %.1fH%g\"/>", left, at, width - right);
+        fprintf(r->file, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n", left - 6, at + 4,
+                fabs(y) < tick * 1e-6 ? 0.0 : y);
+    }
+    tick = report_tick(x1 - x0, p->square ? 5 : 7);
+    for (double x = ceil(x0 / tick - 1e-9) * tick; x <= x1 + tick * 1e-6; x += tick) {
+        double at = left + (x - x0) * kx;
+        fprintf(r->file, "<path class=\"axis\" d=\"M%.1f %gv5\"/>", at, floor_y);
+        fprintf(r->file, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%.6g</text>\n", at, floor_y + 19,
+                fabs(x) < tick * 1e-6 ? 0.0 : x);
+    }
+    fprintf(r->file, "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">", (left + width - right) / 2,
+            height - 6);
+    report_text(r, p->x_label);
+    fprintf(r->file, "</text><text transform=\"translate(13 %g)rotate(-90)\" text-anchor=\"middle\">",
+            (top + floor_y) / 2);
+    report_text(r, p->y_label);
+    fputs("</text>\n", r->file);
+    if (p->diagonal)
+        fprintf(r->file, "<path class=\"mark\" d=\"M%g %gL%g %g\"/>\n", left, floor_y, width - right, top);
+    if (p->level_name) {
+        double at = floor_y - (p->level - y0) * ky, end = width - right;
+        fprintf(r->file, "<path class=\"mark\" d=\"M%g %.1fH%g\"/>", left, at, end);
+        fprintf(r->file, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">", end - 2, at + 14);
+        report_text(r, p->level_name);
+        fputs("</text>\n", r->file);
+    }
+    for (size_t c = 0; c < p->curves; c++) {
+        const report_curve *curve = &p->curve[c];
+        size_t group = (curve->count + 399) / 400;
+        const char *pen = "M";
+        fprintf(r->file, "<path class=\"curve%s\" stroke=\"var(--c%d)\" d=\"", curve->dashed ? " before" : "",
+                curve->colour & 3);
+        for (size_t i = 0; i < curve->count; i += group) {
+            double x = 0, y = 0;
+            size_t n = curve->count - i < group ? curve->count - i : group;
+            for (size_t k = i; k < i + n; k++) x += curve->x[k] / (double)n, y += curve->y[k] / (double)n;
+            if (!isfinite(x) || !isfinite(y)) { pen = "M"; continue; }
+            fprintf(r->file, "%s%.1f %.1f", pen, left + (x - x0) * kx, floor_y - (y - y0) * ky);
+            pen = "L";
+        }
+        fputs("\"/>\n", r->file);
+    }
+    fputs("</svg><figcaption>", r->file);
+    report_text(r, p->caption);
+    for (size_t c = 0; c < p->curves; c++)
+        if (p->curve[c].name) {
+            fprintf(r->file, " <span style=\"white-space:nowrap;color:var(--c%d)\">%s&nbsp;",
+                    p->curve[c].colour & 3,
+                    p->curve[c].dashed ? "&#8943;" : "&#9473;");
+            report_text(r, p->curve[c].name);
+            fputs("</span>", r->file);
+        }
+    fputs("</figcaption></figure>\n", r->file);
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------- */
+
+/* Gives the file its name. 0, or -1 and the file that was there before stays. */
+static inline int report_close(report *r)
+{
+    int failed = fputs("</html>\n", r->file) < 0 || ferror(r->file);
+    failed |= fclose(r->file) != 0;
+#ifdef _WIN32
+    if (!failed) remove(r->path);                                          /* rename does not replace there */
+#endif
+    if (!failed) failed = rename(r->draft, r->path) != 0;
+    if (!failed) return 0;
+    snprintf(r->error, sizeof r->error, "cannot write %s: %s", r->path, strerror(errno));
+    remove(r->draft);
+    return -1;
+}
+
+/* Makes the folders on the way to the file `path`, and tries whether one can be written there. 0, or -1. */
+static inline int report_folders(const char *path)
+{
+    char part[1100];
+    for (size_t i = 1; path[i] && i < sizeof part; i++) {
+        if (path[i] != '/' && path[i] != '\\') continue;
+        snprintf(part, sizeof part, "%.*s", (int)i, path);
+#ifdef _WIN32
+        _mkdir(part);
+#else
+        mkdir(part, 0777);
+#endif
+    }
+    snprintf(part, sizeof part, "%s.try", path);
+    FILE *f = fopen(part, "wb");
+    if (!f) return -1;
+    fclose(f);
+    return remove(part);
+}
+
+#endif

@@ -1,0 +1,358 @@
+/* scenes.h - drawn pictures with exact masks, for demos and tests that must run without a download
+
+   A scene is a ground (one texture, or a floor before a wall) with one main object and up to two smaller
+   ones, each of one of eight classes: ball, box, cone, ring, star, leaf, fish, mushroom. Colours, textures,
+   place, size, tilt and light are drawn at random and independently of the class, so that single pixels say
+   little and shape and relief say all.
+
+       unsigned char rgb[96 * 96 * 3], mask[96 * 96];
+       int kind = scene_draw(seed, index, 96, rgb, mask);       // the main object's class
+       puts(scene_class[kind]);
+
+   The mask holds 0 for ground and 1 + class for every object's pixel, the main object's and the others';
+   shadows are ground.
+
+   How it is made. scene_make throws the dice: the same seed and index give the same scene. scene_paint paints
+   it at any size: for each pixel each object answers in its own coordinates (1024 is its radius) how deep
+   inside its outline the pixel lies, which way its surface faces and what colour it has there. All arithmetic
+   is on integers (fixed point, a hash for noise, an integer root), so the same pixels come out of every
+   compiler and machine. A film will be the same objects with other coordinates from one picture to the next;
+   a question about a picture reads struct scene. */
+#ifndef SCENES_H
+#define SCENES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SCENE_BALL, SCENE_BOX, SCENE_CONE, SCENE_RING,
+       SCENE_STAR, SCENE_LEAF, SCENE_FISH, SCENE_MUSHROOM, SCENE_CLASSES };
+static const char *const scene_class[SCENE_CLASSES] = {"ball", "box", "cone", "ring",
+                                                       "star", "leaf", "fish", "mushroom"};
+
+enum { SCENE_PLAIN, SCENE_STRIPES, SCENE_CHECKS, SCENE_DOTS, SCENE_MARBLE, SCENE_TEXTURES };
+enum { SCENE_MAX_OBJECTS = 3 };
+
+typedef struct scene_colour { int r, g, b; } scene_colour;           /* 0 … 255 */
+typedef struct scene_paintwork {                                     /* a texture of two colours */
+    int kind, scale;                                                /* SCENE_PLAIN …; length of its pattern */
+    uint32_t noise;                                                  /* seed of its noise */
+    scene_colour dark, light;
+} scene_paintwork;
+typedef struct scene_object {
+    int kind;                                                        /* class */
+    int x, y, radius;                                                /* the picture's side is 65536 */
+    int cosine, sine;                                                /* of its tilt, 4096 is 1 */
+    int squash, flip;                                         /* height is divided by squash/1024; flip: ±1 */
+    scene_paintwork paint;
+} scene_object;
+typedef struct scene {
+    int objects;                                         /* at[0] is the main object; painted from the last */
+    scene_object at[SCENE_MAX_OBJECTS];
+    scene_paintwork floor, wall;
+    int horizon, slope;                                  /* the wall is above: y < horizon + slope x / 1024 */
+    int light_x, light_y, light_z;                                   /* towards the light, 1024 is 1 */
+    int ambient;                                                     /* light in the shadow, of 1024 */
+    uint32_t grain;                                                  /* seed of the last noise */
+} scene;
+
+/* ---- integers ------------------------------------------------------------------------------------------ */
+
+static inline uint32_t scene_hash(uint32_t x)                 /* 32 bits well mixed: multiply, shift, twice */
+{
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+/* low … high - 1, the next number of a sequence */
+static inline int scene_dice(uint64_t *state, int low, int high)
+{
+    *state += 0x9e3779b97f4a7c15u;
+    uint64_t z = *state;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return low + (int)(((z >> 32) * (uint64_t)(high - low)) >> 32);
+}
+
+static inline int scene_root(int n)                                  /* ⌊√n⌋, one bit after another */
+{
+    int root = 0;
+    for (int bit = 1 << 11; bit; bit >>= 1)
+        if ((root + bit) * (root + bit) <= n) root += bit;
+    return root;
+}
+
+/* 4096 sin(2π a / 1024), Bhaskara's formula: good to 0.2%. */
+static inline int scene_sine(int a)
+{
+    int half = a & 511, p = half * (512 - half), s = 16384 * p / (327680 - p);
+    return a & 512 ? -s : s;
+}
+
+static inline int scene_clamp(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
+static inline int scene_abs(int x) { return x < 0 ? -x : x; }
+static inline int scene_min(int a, int b) { return a < b ? a : b; }
+static inline int scene_max(int a, int b) { return a > b ? a : b; }
+
+/* Smooth noise, 0 … 255: hashed values at the corners of a lattice of 256 units, blended with 3t² - 2t³. */
+static inline int scene_noise(uint32_t seed, int x, int y)
+{
+    /* shifts of negatives are not portable */
+    uint32_t ux = (uint32_t)(x + (1 << 24)), uy = (uint32_t)(y + (1 << 24));
+    int fx = (int)(ux & 255), fy = (int)(uy & 255);
+    uint32_t base = seed + (ux >> 8) * 0x9e3779b1u + (uy >> 8) * 0x85ebca77u;
+    int a = (int)(scene_hash(base) & 255), b = (int)(scene_hash(base + 0x9e3779b1u) & 255);
+    int c = (int)(scene_hash(base + 0x85ebca77u) & 255);
+    int d = (int)(scene_hash(base + 0x9e3779b1u + 0x85ebca77u) & 255);
+    fx = fx * fx * (768 - 2 * fx) / 65536;
+    fy = fy * fy * (768 - 2 * fy) / 65536;
+    return ((a * (256 - fx) + b * fx) * (256 - fy) + (c * (256 - fx) + d * fx) * fy) / 65536;
+}
+
+/* ---- surfaces ------------------------------------------------------------------------------------------ */
+
+/* A texture at (u, v): a mixture of its two colours. Every kind is roughened by noise: no area is flat. */
+static inline scene_colour scene_texture(const scene_paintwork *p, int u, int v)
+{
+    int rough = scene_noise(p->noise, u * 512 / p->scale, v * 512 / p->scale), mix = rough;
+    int su = (u + (1 << 24)) % p->scale * 1024 / p->scale;           /* 0 … 1023 along one repeat */
+    int sv = (v + (1 << 24)) % p->scale * 1024 / p->scale;
+    switch (p->kind) {
+    case SCENE_STRIPES: mix = scene_abs(su - 512) < 256 ? 255 : 0; break;
+    case SCENE_CHECKS:  mix = (su < 512) == (sv < 512) ? 255 : 0; break;
+    case SCENE_DOTS:    mix = (su - 512) * (su - 512) + (sv - 512) * (sv - 512) < 300 * 300 ? 255 : 0; break;
+    case SCENE_MARBLE:  mix = scene_abs((su + sv + rough * 8) % 1024 - 512) / 2; break;
+    default:            break;
+    }
+    mix = p->kind == SCENE_PLAIN ? mix / 3 : (mix * 3 + rough) / 4;
+    scene_colour c = {p->dark.r + (p->light.r - p->dark.r) * mix / 255,
+                      p->dark.g + (p->light.g - p->dark.g) * mix / 255,
+                      p->dark.b + (p->light.b - p->dark.b) * mix / 255};
+    return c;
+}
+
+/* One point of an object: how far inside the outline (negative: outside; 1024 is the radius), where its
+   surface faces (nx, ny; 1024 is sideways), and how light its material is (of 256; an eye is dark). */
+typedef struct scene_point { int depth, nx, ny, tint; } scene_point;
+
+static inline int scene_disc(int u, int v, int radius)
+{
+    return radius - scene_root(scene_min(u * u + v * v, (1 << 24) - 1));
+}
+
+static inline scene_point scene_shape(int kind, int u, int v)
+{
+    static const int turn_x[5] = {0, 974, 602, -602, -974};          /* five directions, 72 degrees apart */
+    static const int turn_y[5] = {-1024, -316, 828, 828, -316};
+    scene_point p = {0, 0, 0, 256};
+    int au = scene_abs(u), side = u < 0 ? -1 : 1;
+    switch (kind) {
+    case SCENE_BALL:
+        p.depth = scene_disc(u, v, 1000), p.nx = u, p.ny = v;
+        break;
+    case SCENE_BOX: {                                    /* a cube seen from above a corner: three lozenges */
+        int a = (u * 512 + v * 887) / 1024, b = (u * 512 - v * 887) / 1024;
+        p.depth = 840 - scene_max(au, scene_max(scene_abs(a), scene_abs(b)));
+        if (v < -au * 591 / 1024) p.ny = -560;                   /* the lid, or else the left or right face */
+        else p.nx = side * 830, p.ny = 420;
+        break;
+    }
+    case SCENE_CONE: {
+        int width = scene_max((v + 1000) * 780 / 1750, 1);
+        int base = 750 + scene_root(scene_max(780 * 780 - u * u, 0)) / 4 - v;
+        p.depth = scene_min(scene_min((width - au) * 9 / 10, v + 1000), base);
+        p.nx = scene_clamp(u * 1000 / width, -1000, 1000), p.ny = -250;
+        break;
+    }
+    case SCENE_RING: {
+        int far = 1024 - scene_disc(u, v, 1024), out = far - 700;
+        p.depth = 290 - scene_abs(out);
+        if (far) p.nx = u * out / far * 3, p.ny = v * out / far * 3;
+        break;
+    }
+    case SCENE_STAR: {                                   /* inside at least four of a pentagon's five sides */
+        int least = 1 << 20, second = 1 << 20;
+        for (int i = 0; i < 5; i++) {
+            int d = 400 - (u * turn_x[i] + v * turn_y[i]) / 1024;
+            if (d < least) second = least, least = d;
+            else if (d < second) second = d;
+        }
+        for (int i = 0; i < 5; i++)
+            if (second == 400 - (u * turn_x[i] + v * turn_y[i]) / 1024)
+                p.nx = turn_x[i] * 7 / 10, p.ny = turn_y[i] * 7 / 10;
+        p.depth = second;
+        break;
+    }
+    case SCENE_LEAF: {                                               /* where two discs overlap, with ribs */
+        int vein = scene_abs((v + au * 3 / 4 + 4096) % 256 - 128);
+        p.depth = scene_min(scene_disc(u - 640, v, 1180), scene_disc(u + 640, v, 1180));
+        if (au < 40 && v > 0) p.depth = scene_max(p.depth, scene_min(40 - au, 1250 - v));      /* the stalk */
+        p.nx = side * (au < 50 ? -700 : 330), p.ny = au < 50 ? 0 : vein < 26 ? 600 : 40;
+        p.tint = au < 36 || vein < 18 ? 330 : 240;
+        break;
+    }
+    case SCENE_FISH: {
+        int tail = scene_min(620 - scene_abs(u - 620) - 240, (u - 420) * 9 / 10 - scene_abs(v) + 180);
+        int body = scene_disc((u + 180) * 5 / 7, v * 7 / 5, 600) * 5 / 6;
+        int fin = scene_min(scene_min(u + 260, 260 - u), scene_min(v + 720 + u / 3, -v));
+        p.depth = scene_max(scene_max(body, tail), fin);
+        p.nx = body > 0 ? (u + 180) : 0, p.ny = body > 0 ? v * 2 : 0;
+        if (body > 0 && u > -420) p.ny += ((u + v * v / 500 + 4096) % 190 - 95) * 4;              /* scales */
+        if (scene_disc(u + 600, v + 110, 100) > 0) p.tint = scene_disc(u + 600, v + 110, 55) > 0 ? 20 : 500;
+        if (body <= 0) p.tint = scene_abs(v) % 170 < 50 ? 150 : 230;                    /* rays of the fins */
+        break;
+    }
+    default: {                                                       /* a mushroom: a cap over a pale stem */
+        int stem = scene_min(230 + scene_max(v, 0) / 8 - au, scene_min(v + 100, 960 - v));
+        int cap = scene_min(scene_disc(u * 8 / 9, v - 120, 1000) * 9 / 10, 200 - au / 9 - v);
+        p.depth = scene_max(stem, cap);
+        if (cap > 0) p.nx = u, p.ny = v - 120;
+        else p.nx = scene_clamp(u * 4, -1000, 1000), p.ny = v < 330 ? 500 : 0, p.tint = v < 290 ? 210 : 400;
+        break;
+    }
+    }
+    return p;
+}
+
+/* ---- a picture ----------------------------------------------------------------------------------------- */
+
+/* An object's answer at a point of the picture; the normal comes back in the picture's own directions. */
+static inline scene_point scene_look(const scene_object *o, int x, int y, int *u, int *v)
+{
+    int dx = x - o->x, dy = y - o->y, r = o->radius * 4;
+    *u = *v = 0;
+    scene_point outside = {-1024, 0, 0, 0};
+    if (scene_abs(dx) > r * 3 / 8 || scene_abs(dy) > r * 3 / 8) return outside;      /* most of the picture */
+    *u = (dx * o->cosine + dy * o->sine) / r * o->flip;
+    *v = (dy * o->cosine - dx * o->sine) / r * o->squash / 1024;
+    scene_point p = scene_shape(o->kind, *u, *v);
+    int nx = p.nx * o->flip;
+    p.nx = (nx * o->cosine - p.ny * o->sine) / 4096;
+    p.ny = (p.ny * o->cosine + nx * o->sine) / 4096;
+    return p;
+}
+
+static inline scene_colour scene_lit(scene_colour c, int light, int shine)  /* light of 1024, shine 0 … 255 */
+{
+    scene_colour out = {scene_clamp(c.r * light / 1024 + shine, 0, 255),
+                        scene_clamp(c.g * light / 1024 + shine, 0, 255),
+                        scene_clamp(c.b * light / 1024 + shine, 0, 255)};
+    return out;
+}
+
+/* Paints a scene: rgb size x size x 3 and mask size x size, either may be NULL. */
+static inline void scene_paint(const scene *s, int size, unsigned char *rgb, unsigned char *mask)
+{
+    int pixel = 65536 / size;
+    for (int j = 0; j < size; j++)
+        for (int i = 0; i < size; i++) {
+            int x = (2 * i + 1) * 32768 / size, y = (2 * j + 1) * 32768 / size, label = 0, u, v;
+            int wall = y < s->horizon + x / 64 * s->slope / 16;
+            int deep = wall ? 0 : scene_max(y - s->horizon, 0) / 16;          /* the floor comes towards us */
+            int light = 1024 + ((x - 32768) * s->light_x + (y - 32768) * s->light_y) / 131072;
+            scene_colour c = scene_texture(wall ? &s->wall : &s->floor, x, y + deep * deep / 256);
+            for (int k = s->objects - 1; k >= 0; k--) {                 /* shadows fall away from the light */
+                const scene_object *o = &s->at[k];
+                int cast = o->radius / 4;
+                int from_x = x + s->light_x * cast / 1024, from_y = y + s->light_y * cast / 1024;
+                int shade = scene_look(o, from_x, from_y, &u, &v).depth;
+                if (shade > -100) light -= light * scene_min(shade + 100, 200) / 480;
+            }
+            c = scene_lit(c, light, 0);
+            for (int k = s->objects - 1; k >= 0; k--) {
+                const scene_object *o = &s->at[k];
+                scene_point p = scene_look(o, x, y, &u, &v);
+                int reach = pixel * 1024 / o->radius;                      /* a pixel in the object's units */
+                int cover = scene_clamp(128 + p.depth * 256 / reach, 0, 256);
+                if (!cover) continue;
+                int nz = scene_root(scene_max(1024 * 1024 - p.nx * p.nx - p.ny * p.ny, 0));
+                int facing = (p.nx * s->light_x + p.ny * s->light_y + nz * s->light_z) / 1024;
+                facing = scene_clamp(facing, 0, 1024);
+                int gloss = facing > 900 ? (facing - 900) * 3 / 4 : 0;
+                scene_colour full = scene_texture(&o->paint, u, v);
+                int bright = (s->ambient + (1200 - s->ambient) * facing / 1024) * p.tint / 256;
+                full = scene_lit(full, bright, scene_min(gloss, 70));
+                c.r += (full.r - c.r) * cover / 256;
+                c.g += (full.g - c.g) * cover / 256;
+                c.b += (full.b - c.b) * cover / 256;
+                if (cover >= 128) label = 1 + o->kind;
+            }
+            size_t at = (size_t)j * (size_t)size + (size_t)i;
+            int grain = (int)(scene_hash(s->grain + (uint32_t)at) & 15) - 8;
+            if (mask) mask[at] = (unsigned char)label;
+            if (!rgb) continue;
+            rgb[3 * at] = (unsigned char)scene_clamp(c.r + grain, 0, 255);
+            rgb[3 * at + 1] = (unsigned char)scene_clamp(c.g + grain, 0, 255);
+            rgb[3 * at + 2] = (unsigned char)scene_clamp(c.b + grain, 0, 255);
+        }
+}
+
+/* A colour from hue (0 … 1535, six sides of a wheel), saturation and value (0 … 255). */
+static inline scene_colour scene_hue(int hue, int saturation, int value)
+{
+    int side = hue / 256 % 6, up = hue % 256, low = value * (255 - saturation) / 255;
+    int rise = low + (value - low) * up / 255, fall = value - (value - low) * up / 255;
+    scene_colour wheel[6] = {{value, rise, low}, {fall, value, low}, {low, value, rise},
+                             {low, fall, value}, {rise, low, value}, {value, low, fall}};
+    return wheel[side];
+}
+
+static inline scene_paintwork scene_dip(uint64_t *dice, int saturation, int low, int high)
+{
+    scene_paintwork p;
+    int hue = scene_dice(dice, 0, 1536), other = hue + scene_dice(dice, -260, 261) + 1536;
+    int dull = scene_dice(dice, 0, saturation), bright = scene_dice(dice, 0, saturation);
+    int value = scene_dice(dice, 60, 200), more = scene_dice(dice, 30, 110);
+    p.kind = scene_dice(dice, 0, SCENE_TEXTURES);
+    p.scale = scene_dice(dice, low, high);
+    p.noise = (uint32_t)scene_dice(dice, 0, 1 << 30);
+    p.dark = scene_hue(hue, dull, value);
+    p.light = scene_hue(other, bright, scene_min(value + more, 255));
+    return p;
+}
+
+/* Throws the dice for picture `index` of the set `seed`. */
+static inline scene scene_make(uint64_t seed, uint64_t index)
+{
+    uint64_t dice = (seed + 1) * 0xd1342543de82ef95u ^ (index + 1) * 0x2545f4914f6cdd1du;
+    scene s;
+    scene_dice(&dice, 0, 1);
+    s.floor = scene_dip(&dice, 150, 7000, 26000);
+    s.wall = scene_dip(&dice, 150, 7000, 26000);
+    s.horizon = scene_dice(&dice, 0, 2) ? 0 : scene_dice(&dice, 10000, 40000);
+    s.slope = s.horizon ? scene_dice(&dice, -3, 4) : 0;
+    int angle = scene_dice(&dice, 600, 936);                         /* from above, left or right */
+    s.light_x = scene_sine(angle + 256) * 660 / 4096;
+    s.light_y = scene_sine(angle) * 660 / 4096;
+    s.light_z = 780;
+    s.ambient = scene_dice(&dice, 200, 480);
+    s.grain = (uint32_t)scene_dice(&dice, 0, 1 << 30);
+    s.objects = scene_dice(&dice, 1, SCENE_MAX_OBJECTS + 1);
+    for (int k = 0; k < SCENE_MAX_OBJECTS; k++) {
+        scene_object *o = &s.at[k];
+        o->kind = scene_dice(&dice, 0, SCENE_CLASSES);
+        o->radius = k ? scene_dice(&dice, 6500, 10000) : scene_dice(&dice, 17000, 27000);
+        o->x = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 23000, 42536);
+        o->y = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 23000, 42536);
+        int tilt = scene_dice(&dice, -120, 121) & 1023;              /* up to 42 degrees */
+        o->cosine = scene_sine((tilt + 256) & 1023);
+        o->sine = scene_sine(tilt);
+        o->squash = scene_dice(&dice, 1024, 1250);
+        o->flip = scene_dice(&dice, 0, 2) ? 1 : -1;
+        o->paint = scene_dip(&dice, 230, 300, 1000);
+    }
+    return s;
+}
+
+/* Picture `index` of the set `seed`: rgb size x size x 3, mask size x size (0 ground, 1 + class an object);
+   either may be NULL. Returns the class of the main object. */
+static inline int scene_draw(uint64_t seed, uint64_t index, int size, unsigned char *rgb, unsigned char *mask)
+{
+    scene s = scene_make(seed, index);
+    scene_paint(&s, size, rgb, mask);
+    return s.at[0].kind;
+}
+
+#endif

@@ -1,0 +1,57 @@
+#!/bin/sh
+# What compilers, the linker and the documents say of the header: warnings under strict flags, names that leave the object,
+# mutable data, build switches, the code in README.md and docs.
+set -u
+W="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow"
+t=build/check; rm -rf $t; mkdir -p $t
+passed=0 failed=0 skipped=0
+try()                                            # try LABEL COMMAND...: passes with status 0 and no word
+{
+    label=$1; shift
+    out=$("$@" 2>&1); status=$?
+    if [ $status -eq 0 ] && [ -z "$out" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "$label: status $status"; echo "$out" | head -n 8; fi
+}
+printf '#define MAMBA_MIX_IMPLEMENTATION\n#include "mamba_mix.h"\n#include "mamba_mix.h"\n' >$t/u.c
+printf '#include "mamba_mix.h"\nmmix_ctx *user(void);\nmmix_ctx *user(void) { return mmix_create(0); }\n' >$t/d.c
+printf '#define MMIX_STATIC\n#define MAMBA_MIX_IMPLEMENTATION\n#include "mamba_mix.h"\nmmix_ctx *user(void);\nmmix_ctx *user(void) { return mmix_create(0); }\n' >$t/s.c
+for unit in u d s; do cp $t/$unit.c $t/$unit.cc; done
+
+one()                                            # one COMPILER STANDARD EXTENSION EXTRA...
+{
+    cc=$1 std=$2 ext=$3; shift 3
+    if ! command -v "$cc" >/dev/null 2>&1; then skipped=$((skipped + 1)); echo "skipped: no $cc here"; return; fi
+    for unit in u d s; do try "$cc -std=$std $* $unit" "$cc" -std="$std" $W "$@" -I. -c $t/$unit.$ext -o $t/$unit.o; done
+}
+one gcc c99 c -O1; one gcc c11 c -O0; one gcc c17 c -O0; one g++ c++11 cc -O0; one g++ c++17 cc -O0
+one clang c99 c -O0; one clang c11 c -O0; one clang++ c++11 cc -O0; one clang++ c++17 cc -O0
+one gcc c99 c -O0 -DMMIX_REAL=double; one clang++ c++17 cc -O0 -DMMIX_REAL=double
+for a in "" -DMMIX_NO_STDIO; do for b in "" -DMMIX_NO_THREADS; do for c in "" -DMMIX_NO_SIMD; do for d in "" -DMMIX_REGRESSION; do
+    try "gcc $a $b $c $d" gcc -std=c99 -O0 -Wall -Wextra -Wpedantic $a $b $c $d -I. -c $t/u.c -o $t/x.o
+done; done; done; done
+
+# names: everything that leaves the object begins with mmix_, no data can be written, float and double do not link
+gcc -std=c99 -O1 -I. -c $t/u.c -o $t/u.o
+bad=$(nm $t/u.o | awk '$2 ~ /^[TDBRC]$/ && $3 !~ /^mmix_/ { print "exported: " $3 } $2 ~ /^[dDbBC]$/ { print "mutable: " $3 }')
+try "symbols" printf '%s' "$bad"
+printf '#include "mamba_mix.h"\nint main(void) { return mmix_create(0) == 0; }\n' >$t/main.c
+try "float unit, float implementation" gcc -std=c99 -I. $t/main.c $t/u.o -o $t/main -lm -lpthread
+if gcc -std=c99 -DMMIX_REAL=double -I. $t/main.c $t/u.o -o $t/main -lm -lpthread 2>/dev/null; then
+    failed=$((failed + 1)); echo "a double unit links with a float implementation"
+else passed=$((passed + 1)); fi
+
+# the header's own example and every C block with a main in the documents compiles and runs
+extracted=0
+awk '/A complete program/ { on = 1; next } /cc -O2 program.c/ { on = 0 } on { sub(/^       /, ""); print }' mamba_mix.h >$t/opening.c
+for md in README.md docs/*.md; do
+    [ -f "$md" ] || continue
+    awk -v base="$t/$(basename "$md" .md)" '/^```c$/ { on = 1; n++; file = base "_" n ".c"; next } /^```/ { on = 0 } on { print > file }' "$md"
+done
+for f in $t/opening.c $t/README_*.c $t/[0-9]*_*.c; do
+    [ -f "$f" ] && grep -q 'int main' "$f" || continue
+    extracted=$((extracted + 1))
+    try "$f" gcc -std=c99 -O1 -Wall -Wextra -I. "$f" -o "$f.out" -lm -lpthread
+    if (cd $t && "./$(basename "$f").out" >"$(basename "$f").txt" 2>&1 </dev/null); then passed=$((passed + 1)); else failed=$((failed + 1)); echo "$f fails"; tail -n 3 "$f.txt"; fi
+done
+[ $extracted -ge 2 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "only $extracted programs found in the documents"; }
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]

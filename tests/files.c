@@ -1,0 +1,731 @@
+/* files.c - archives: what is written comes back, and what is wrong is refused
+
+   Run from the repository's root; writes into build/. With ../shared/reference there, its malformed files and
+   its checkpoints are read as well. */
+#define MAMBA_MIX_IMPLEMENTATION
+#include "../mamba_mix.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <math.h>
+
+#define PATH "build/files_test.safetensors"
+
+static int passed, failed, skipped;
+
+static void check(int ok, int line, const char *what, const char *more)
+{
+    if (ok) passed++;
+    else failed++, printf("tests/files.c:%d: %s %s\n", line, what, more ? more : "");
+}
+#define CHECK(x) check((x) != 0, __LINE__, #x, "")
+#define CHECK_AT(x, where) check((x) != 0, __LINE__, #x, where)
+
+/* A context that may hold a megabyte: a length that is believed shows as an error of memory. */
+static mmix_ctx *small_ctx(size_t count_limit)
+{
+    mmix_options o;
+    memset(&o, 0, sizeof o);
+    o.threads = 1;
+    o.allocator.byte_limit = 1 << 20;
+    o.allocator.count_limit = count_limit;
+    return mmix_create(&o);
+}
+
+static uint64_t bits_of(double d)
+{
+    uint64_t bits;
+    memcpy(&bits, &d, 8);
+    return bits;
+}
+
+/* A file in memory: the header as it stands and n bytes of data, 0, 1, 2, …; *size is its length. */
+static unsigned char *make(const char *header, size_t header_length, size_t n, size_t *size)
+{
+    unsigned char *file = (unsigned char *)malloc(8 + header_length + n + 1);
+    for (size_t i = 0; i < 8; i++) file[i] = (unsigned char)((uint64_t)header_length >> 8 * i);
+    memcpy(file + 8, header, header_length);
+    for (size_t i = 0; i < n; i++) file[8 + header_length + i] = (unsigned char)i;
+    *size = 8 + header_length + n;
+    return file;
+}
+
+/* Reads everything an archive has to give. */
+static int walk(mmix_ctx *m, const mmix_archive *a)
+{
+    int bad = 0;
+    for (size_t i = 0; i < mmix_archive_count(a); i++) {
+        const mmix_entry *e = mmix_archive_entry(a, i);
+        size_t n = mmix_entry_count(e);
+        double *d = (double *)malloc((n + 1) * sizeof *d);
+        mmix_real *r = (mmix_real *)malloc((n + 1) * sizeof *r);
+        int64_t *k = (int64_t *)malloc((n + 1) * sizeof *k);
+        bad += mmix_archive_find(a, e->name) != e;
+        bad += mmix_archive_read_f64(m, a, e, d, n) != 0;
+        bad += mmix_archive_read(m, a, e, r, n) != 0;
+        bad += e->dtype >= MMIX_FILE_I64 && mmix_archive_read_i64(m, a, e, k, n) != 0;
+        free(d), free(r), free(k);
+    }
+    return !bad;
+}
+
+/* 1: a valid archive, 0: refused as it should be, -1: a leak, no message, a large allocation. */
+static int outcome(mmix_ctx *m, const void *bytes, size_t size)
+{
+    const size_t before = mmix_memory(m).bytes;
+    mmix_archive *a = mmix_archive_open_memory(m, "memory", bytes, size);
+    int result = a != NULL;
+    if (a && !walk(m, a)) result = -1;
+    if (!a && (mmix_error_kind(m) != MMIX_ERROR_FILE || strlen(mmix_error(m)) < 20
+        || strchr(mmix_error(m), '\n')))
+        result = -1;
+    mmix_archive_close(a);
+    mmix_error_clear(m);
+    return mmix_memory(m).bytes == before ? result : -1;
+}
+
+static int outcome_header(mmix_ctx *m, const char *header, size_t n)
+{
+    size_t size;
+    unsigned char *file = make(header, strlen(header), n, &size);
+    int result = outcome(m, file, size);
+    free(file);
+    return result;
+}
+
+/* ---- headers that are wrong ---- */
+
+#define F32 "\"dtype\":\"F32\","
+#define I32 "\"dtype\":\"I32\","
+#define I8 "\"dtype\":\"I8\","
+#define U8 "\"dtype\":\"U8\","
+#define SHAPE "\"shape\":"
+#define AT "\"data_offsets\":"
+#define A "{\"a\":{" F32 SHAPE "[3]," AT "[0,12]}"
+
+static void headers(void)
+{
+    static const char *const good[] = {
+        A "}", A "}   ", " \n" A "\t}\r",
+        "{ \"a\" : { \"shape\" : [ 3 , 1 ] , " AT "[ 0,12 ],\"dtype\":\"F32\"} }",
+        A ",\"__metadata__\":{}}", A ",\"b\":{" I8 SHAPE "[0]," AT "[12,12]}}",
+        A ",\"b\":{" I8 SHAPE "[0]," AT "[0,0]}}",
+        "{\"a\":{" F32 SHAPE "[1,1,1,1,1,1,1,3]," AT "[0,12],\"more\":[null,true,-1.5e+3]}}",
+        "{\"a\":{\"dtype\":\"BOOL\"," SHAPE "[12]," AT "[0,12]}}", "{\"\":{" U8 SHAPE "[12]," AT "[0,12]}}",
+        "{\"\\ud83d\\uDE00\\u00e9\\/\\\"\\\\\\n\":{" U8 SHAPE "[12]," AT "[0,12]}}"
+    };
+    static const char *const bad[] = {
+        "", " ", "hello, world", "{", A, A "}}", A "} x", A ",}", A ",,}", "[1,2,3]", "null", "12", "\"a\"",
+        "{}",
+        "{\"a\":1}", "{\"a\":[]}", "{\"a\":{}}", "{\"__metadata__\":{}}", A ",\"__metadata__\":1}",
+        A ",\"__metadata__\":[]}",
+        A ",\"__metadata__\":{\"k\":1}}", A ",\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}",
+        A ",\"__metadata__\":{},\"__metadata__\":{}}",
+        A ",\"b\":{" I8 SHAPE "[0]," AT "[6,6]}}",                 /* empty, inside a */
+        A ",\"b\":{" F32 SHAPE "[2]," AT "[4,12]}}",               /* overlapping */
+        "{\"a\":{" F32 SHAPE "[2]," AT "[4,12]},\"b\":{" F32 SHAPE "[1]," AT "[8,12]}}",   /* both */
+        "{\"\\n\":{" F32 SHAPE "[3]}}",                           /* the message stays one line */
+        A ",\"a\":{" F32 SHAPE "[0]," AT "[12,12]}}",              /* the same name */
+        A ",\"\\u0061\":{" F32 SHAPE "[0]," AT "[12,12]}}",
+        "{\"a\":{" F32 SHAPE "[2]," AT "[0,8]}}",                  /* data left over */
+        "{\"a\":{" F32 SHAPE "[2]," AT "[4,12]}}",                 /* a gap */
+        "{\"a\":{" F32 SHAPE "[4]," AT "[0,16]}}",                 /* beyond the end */
+        "{\"a\":{" F32 SHAPE "[3]," AT "[12,0]}}", "{\"a\":{" F32 SHAPE "[3]," AT "[-12,0]}}",
+        "{\"a\":{" F32 SHAPE "[-3,-1]," AT "[0,12]}}", "{\"a\":{" F32 SHAPE "[1.5,2]," AT "[0,12]}}",
+        "{\"a\":{" F32 SHAPE "[3.0]," AT "[0,12]}}", "{\"a\":{" F32 SHAPE "[3e0]," AT "[0,12]}}",
+        "{\"a\":{" F32 SHAPE "[03]," AT "[0,12]}}", "{\"a\":{" F32 SHAPE "[+3]," AT "[0,12]}}",
+        "{\"a\":{" F32 SHAPE "[\"3\"]," AT "[0,12]}}", "{\"a\":{" F32 SHAPE "[true]," AT "[0,12]}}",
+        "{\"a\":{" F32 SHAPE "[[3]]," AT "[0,12]}}", "{\"a\":{" F32 SHAPE "3," AT "[0,12]}}",
+        "{\"a\":{" F32 SHAPE "[4611686018427387907]," AT "[0,12]}}",           /* bytes 12 modulo 2^64 */
+        "{\"a\":{" F32 SHAPE "[4294967296,4294967296,3]," AT "[0,12]}}",
+        "{\"a\":{" F32 SHAPE "[18446744073709551619]," AT "[0,12]}}",          /* 3 modulo 2^64 */
+        "{\"a\":{" F32 SHAPE "[3]," AT "[0,18446744073709551628]}}",
+        "{\"a\":{" F32 SHAPE "[1,1,1,1,1,1,1,1,3]," AT "[0,12]}}",             /* nine axes */
+        "{\"a\":{\"dtype\":\"F64\"," SHAPE "[3]," AT "[0,12]}}",
+        "{\"a\":{\"dtype\":\"F99\"," SHAPE "[3]," AT "[0,12]}}",
+        "{\"a\":{\"dtype\":\"\"," SHAPE "[3]," AT "[0,12]}}",
+        "{\"a\":{\"dtype\":7," SHAPE "[3]," AT "[0,12]}}",
+        "{\"a\":{" F32 SHAPE "[3]}}", "{\"a\":{" F32 AT "[0,12]}}", "{\"a\":{" SHAPE "[3]," AT "[0,12]}}",
+        "{\"a\":{" F32 SHAPE "[3]," AT "[0]}}", "{\"a\":{" F32 SHAPE "[3]," AT "[0,12,12]}}",
+        "{\"a\":{" F32 SHAPE "[3]," AT "12}}", "{\"a\":{" F32 SHAPE "[3]," AT "{\"0\":0,\"1\":12}}}",
+        "{\"a\":{" F32 "\"dtype\":\"F32\"," SHAPE "[3]," AT "[0,12]}}",
+        "{a:1}", "{'a':1}", "{\"a\" 1}", A ",\"b\":tru}", A ",\"b\":nulll}", A ",\"b\":-}", A ",\"b\":1.}",
+        A ",\"b\":.5}", A ",\"b\":1e}", A ",\"b\":\"}"
+    };
+    /* What may not stand in a string: lone surrogates, U+0000, control characters, what is not UTF-8. */
+    static const char *const good_text[] = {"x", "\\u0001", "\\ud83d\\ude00", "\\b\\f\\n\\r\\t\\/",
+        "\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF",
+        "\xEE\x80\x80", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF", "\x7F"};
+    static const char *const bad_text[] = {"\\u0000", "\\ud800", "\\ud800x", "\\ud800\\u0041",
+        "\\ud800\\ue000", "\\udc00", "\\u12", "\\u12g4", "\\x41", "\\", "\n",
+        "\x01", "\x80", "\xFF", "\xC0\x80", "\xC1\xBF", "\xC3", "\xC3(", "\xE0\x9F\xBF", "\xE2\x82",
+        "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
+        "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xF0\x90\x80"};
+    mmix_ctx *m = small_ctx(0);
+    char text[512];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        CHECK_AT(outcome_header(m, good[i], 12) == 1, good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_AT(outcome_header(m, bad[i], 12) == 0, bad[i]);
+    CHECK(outcome_header(m, "{}", 0) == 1);
+    CHECK(outcome_header(m, "{\"__metadata__\":{\"k\":\"v\"}}", 0) == 1);
+    for (size_t i = 0; i < sizeof good_text / sizeof *good_text; i++) {
+        snprintf(text, sizeof text, "{\"%s\":{" I32 SHAPE "[3]," AT "[0,12]}}", good_text[i]);
+        CHECK_AT(outcome_header(m, text, 12) == 1, good_text[i]);
+    }
+    for (size_t i = 0; i < sizeof bad_text / sizeof *bad_text; i++) {
+        snprintf(text, sizeof text, "{\"%s\":{" I32 SHAPE "[3]," AT "[0,12]}}", bad_text[i]);
+        CHECK_AT(outcome_header(m, text, 12) == 0, bad_text[i]);
+        snprintf(text, sizeof text, A ",\"__metadata__\":{\"k\":\"%s\"}}", bad_text[i]);
+        CHECK_AT(outcome_header(m, text, 12) == 0, bad_text[i]);
+    }
+
+    /* Lengths of the header. */
+    size_t size;
+    unsigned char *file = make(A "}", strlen(A "}"), 12, &size);
+    for (int i = 0; i < 64; i++) {
+        uint64_t length = ((uint64_t)1 << i) + (i == 63 ? 5 : strlen(A "}"));
+        for (int j = 0; j < 8; j++) file[j] = (unsigned char)(length >> 8 * j);
+        CHECK(outcome(m, file, size) == 0);
+    }
+    memset(file, 255, 8);
+    CHECK(outcome(m, file, size) == 0);
+    free(file);
+
+    /* Depth. */
+    for (size_t depth = 60; depth < 60000; depth = depth < 70 ? depth + 1 : depth * 9) {
+        char *deep = (char *)malloc(2 * depth + 200), *d = deep;
+        d += sprintf(d, A ",\"b\":");
+        memset(d, '[', depth), d += depth;
+        memset(d, ']', depth), d += depth;
+        strcpy(d, "}");
+        CHECK(outcome_header(m, deep, 12) == 0);                  /* b is no entry at any depth */
+        d = deep + sprintf(deep, "{\"a\":{" I32 SHAPE "[3]," AT "[0,12],\"b\":");
+        memset(d, '[', depth), d += depth;
+        memset(d, ']', depth), d += depth;
+        strcpy(d, "}}");
+        CHECK(outcome_header(m, deep, 12) == (depth <= 62));      /* two objects and 62 more levels */
+        free(deep);
+    }
+    mmix_destroy(m);
+}
+
+/* ---- JSON values ---- */
+
+static void json(void)
+{
+    static const char text[] = "{\"n\":-12.5e-1,\"tenth\":0.1,\"big\":18446744073709551615,"
+        "\"s\":\"\\u20ac \\u0041\",\"t\":true,\"f\":false,\"z\":null,"
+        "\"list\":[1,[2,3],{\"k\":4}],\"none\":[],\"o\":{\"n\":7}}";
+    mmix_ctx *m = small_ctx(0);
+    mmixi_json_document d;
+    const size_t before = mmix_memory(m).bytes;
+    CHECK(mmixi_json_open(m, &d, "text", text, sizeof text - 1) == 0);
+    const mmixi_json *root = d.nodes, *list = mmixi_json_find(root, "list"), *i = mmixi_json_first(list);
+    size_t n;
+    CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "n"), 0)) == bits_of(-1.25));
+    CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "tenth"), 0)) == bits_of(0.1));
+    if (sizeof(size_t) == 8) CHECK(mmixi_json_size(mmixi_json_find(root, "big"), &n) && n == SIZE_MAX);
+    CHECK(!mmixi_json_size(mmixi_json_find(root, "n"), &n)
+        && !mmixi_json_size(mmixi_json_find(root, "s"), &n));
+    CHECK(!strcmp(mmixi_json_text(mmixi_json_find(root, "s")), "\xE2\x82\xAC A"));
+    CHECK(mmixi_json_flag(mmixi_json_find(root, "t"), 5) == 1
+        && mmixi_json_flag(mmixi_json_find(root, "f"), 5) == 0);
+    CHECK(mmixi_json_flag(mmixi_json_find(root, "z"), 5) == 5 && mmixi_json_flag(NULL, 5) == 5);
+    CHECK(mmixi_json_find(root, "k") == NULL && mmixi_json_find(list, "k") == NULL
+        && mmixi_json_find(NULL, "k") == NULL);
+    CHECK(list->length == 3 && mmixi_json_number(i, 0) > 0.5 && i->next->length == 2
+        && mmixi_json_number(i->next->next, -1) < 0);
+    CHECK(mmixi_json_size(mmixi_json_find(i->next->next, "k"), &n) && n == 4 && i->next->next->next == NULL);
+    CHECK(mmixi_json_first(mmixi_json_find(root, "none")) == NULL);
+    CHECK(mmixi_json_size(mmixi_json_find(mmixi_json_find(root, "o"), "n"), &n) && n == 7);
+    mmixi_json_close(m, &d);
+    CHECK(mmix_memory(m).bytes == before && !mmix_error(m));
+    CHECK(mmixi_json_open(m, &d, "text", "[1, 2", 5) == -1);
+    CHECK(!strcmp(mmix_error(m), "text: JSON byte 5: expected ',' or ']', found the end"));
+    CHECK(mmix_memory(m).bytes == before);
+    mmix_destroy(m);
+}
+
+/* ---- every truncation, every byte ---- */
+
+static void damage(void)
+{
+    static const char header[] = "{\"__metadata__\":{\"k\":\"\\u00e9\"},\"w.a\":{" F32 SHAPE "[2,3]," AT
+        "[8,32]},\"b\":{\"dtype\":\"I64\"," SHAPE "[]," AT "[0,8]},"
+        "\"e\":{\"dtype\":\"BF16\"," SHAPE "[0,3]," AT "[32,32]}}";
+    mmix_ctx *m = small_ctx(0);
+    size_t size, valid = 0, wrong = 0;
+    unsigned char *file = make(header, sizeof header - 1, 32, &size);
+    CHECK(outcome(m, file, size) == 1);
+    for (size_t n = 0; n < size; n++) {
+        unsigned char *cut = (unsigned char *)malloc(n ? n : 1);  /* so that a sanitizer sees a read beyond */
+        memcpy(cut, file, n);
+        CHECK(outcome(m, cut, n) == 0);
+        free(cut);
+    }
+    for (size_t i = 0; i < size; i++)
+        for (int x = 1; x < 256; x++) {
+            file[i] = (unsigned char)(file[i] ^ x);
+            int result = outcome(m, file, size);
+            valid += result == 1, wrong += result < 0;
+            file[i] = (unsigned char)(file[i] ^ x);
+        }
+    CHECK(wrong == 0);
+    CHECK(valid >= 32 * 255 && valid < (size - 8) * 255 / 2);     /* data may be anything, a header not */
+    free(file);
+    mmix_destroy(m);
+}
+
+#ifdef MMIX_NO_STDIO
+
+static void no_stdio(void)
+{
+    mmix_ctx *m = small_ctx(0);
+    CHECK(mmix_archive_open(m, PATH) == NULL && strstr(mmix_error(m), "MMIX_NO_STDIO"));
+    mmix_error_clear(m);
+    CHECK(mmix_safetensors_save(m, PATH, NULL, 0, NULL) == -1 && strstr(mmix_error(m), "MMIX_NO_STDIO"));
+    mmix_destroy(m);
+}
+
+#else
+
+static mmix_entry entry(const char *name, int dtype, int ndim, size_t a, size_t b, const void *data)
+{
+    mmix_entry e;
+    memset(&e, 0, sizeof e);
+    e.name = name, e.dtype = dtype, e.ndim = ndim, e.data = data;
+    e.shape[0] = a, e.shape[1] = b;
+    return e;
+}
+
+static unsigned char *slurp(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char *bytes = (unsigned char *)malloc(1 << 22);
+    *size = f ? fread(bytes, 1, 1 << 22, f) : 0;
+    if (f) fclose(f);
+    return bytes;
+}
+
+static int spill(const char *path, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    int ok = f && fwrite(bytes, 1, size, f) == size;
+    return f && !fclose(f) && ok;
+}
+
+static int exists(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (f) fclose(f);
+    return f != NULL;
+}
+
+/* ---- what is written comes back ---- */
+
+static void round_trip(void)
+{
+    static const double f64[6] = {0.1, -0.0, 1e300, 5e-324, -2.5, 3};
+    static const float f32[6] = {0.1f, -0.0f, 3e38f, 1e-45f, -2.5f, 3};
+    static const uint16_t f16[6] = {0x3C00, 0x0001, 0x03FF, 0x7BFF, 0x8000, 0xC100},
+        bf16[6] = {0x3F80, 1, 0x7F7F, 0x8000, 0xC020, 0x4049};
+    static const int64_t i64[6] = {INT64_MAX, INT64_MIN, 0, -1, 1, (int64_t)1 << 53};
+    static const int32_t i32[6] = {INT32_MAX, INT32_MIN, 0, -1, 1, 7};
+    static const int16_t i16[6] = {32767, -32768, 0, -1, 1, 7};
+    static const int8_t i8[6] = {127, -128, 0, -1, 1, 7};
+    static const uint8_t u8[6] = {0, 255, 1, 127, 128, 7}, flag[6] = {0, 1, 1, 0, 0, 1};
+    static const double want16[6] = {1, 1.0 / 16777216, 1023.0 / 16777216, 65504, -0.0, -2.5};
+    mmix_real real[6] = {(mmix_real)0.1, 1, 2, 3, 4, -5};
+    mmix_entry e[16];
+    size_t n = 0, before;
+    e[n++] = entry("u8", MMIX_FILE_U8, 2, 3, 2, u8);           /* small ones first: the rest need aligning */
+    e[n++] = entry("bool", MMIX_FILE_BOOL, 2, 1, 6, flag);
+    e[n++] = entry("i8", MMIX_FILE_I8, 1, 5, 0, i8);
+    e[n++] = entry("f16", MMIX_FILE_F16, 1, 6, 0, f16);
+    e[n++] = entry("bf16", MMIX_FILE_BF16, 1, 6, 0, bf16);
+    e[n++] = entry("i16", MMIX_FILE_I16, 2, 2, 3, i16);
+    e[n++] = entry("f32", MMIX_FILE_F32, 2, 2, 3, f32);
+    e[n++] = entry("i32", MMIX_FILE_I32, 1, 5, 0, i32);
+    e[n++] = entry("f64", MMIX_FILE_F64, 2, 2, 3, f64);
+    e[n++] = entry("i64", MMIX_FILE_I64, 1, 6, 0, i64);
+    e[n++] = entry("real", MMIX_FILE_REAL, 1, 6, 0, real);
+    e[n++] = entry("scalar", MMIX_FILE_REAL, 0, 0, 0, real + 5);
+    e[n++] = entry("empty", MMIX_FILE_F32, 2, 0, 3, NULL);
+    e[n++] = entry("", MMIX_FILE_I64, 1, 0, 0, NULL);
+    e[n++] = entry("a/b \"q\" \\ \n\x1F uni\xC3\xA9 \xF0\x9F\x98\x80", MMIX_FILE_U8, 1, 1, 0, u8);
+    e[n++] = entry("eight", MMIX_FILE_U8, 8, 1, 1, u8);
+    for (int i = 0; i < 8; i++) e[n - 1].shape[i] = i == 6 ? 5 : 1;
+    static const char *const metadata[] = {"format", "mmix", "args", "{\"a\": [1, \"\\\"\"]}\n\t",
+        "\xE2\x82\xAC", "", NULL};
+
+    mmix_ctx *m = small_ctx(0);
+    before = mmix_memory(m).bytes;
+    CHECK(mmix_safetensors_save(m, PATH, e, n, metadata) == 0);
+    CHECK(mmix_memory(m).bytes == before && !exists(PATH ".tmp"));
+    mmix_archive *a = mmix_archive_open(m, PATH);
+    CHECK_AT(a && mmix_archive_count(a) == n && walk(m, a), mmix_error(m));
+    for (size_t i = 0; a && i < n; i++) {
+        const mmix_entry *r = mmix_archive_find(a, e[i].name);
+        CHECK_AT(r && r->dtype == e[i].dtype && r->ndim == e[i].ndim
+            && !strcmp(r->name, e[i].name), e[i].name);
+        if (!r) continue;
+        for (int d = 0; d < r->ndim; d++) CHECK(r->shape[d] == e[i].shape[d]);
+        CHECK(!r->bytes || !memcmp(r->data, e[i].data, r->bytes));
+        CHECK(!r->bytes || (uintptr_t)r->data % (r->bytes / mmix_entry_count(r)) == 0);
+    }
+    CHECK(mmix_archive_metadata(a, "format") && !strcmp(mmix_archive_metadata(a, "format"), "mmix"));
+    CHECK(mmix_archive_metadata(a, "args") && !strcmp(mmix_archive_metadata(a, "args"), metadata[3]));
+    CHECK(mmix_archive_metadata(a, "\xE2\x82\xAC") && !*mmix_archive_metadata(a, "\xE2\x82\xAC"));
+    CHECK(!mmix_archive_metadata(a, "f32") && !mmix_archive_metadata(NULL, "args")
+        && !mmix_archive_metadata(a, NULL));
+    CHECK(!mmix_archive_find(a, "__metadata__") && !mmix_archive_find(a, "f3")
+        && !mmix_archive_find(a, "f322") && !mmix_archive_find(NULL, "a"));
+    CHECK(!mmix_archive_entry(a, n) && !mmix_archive_count(NULL) && !mmix_error(m));
+
+    double d[6];
+    int64_t k[6];
+    int32_t k32[6];
+    mmix_real x[6];
+    CHECK(!mmix_archive_read_f64(m, a, mmix_archive_find(a, "f64"), d, 6) && !memcmp(d, f64, sizeof d));
+    CHECK(!mmix_archive_read_f64(m, a, mmix_archive_find(a, "f32"), d, 6));
+    for (int i = 0; i < 6; i++) CHECK(bits_of(d[i]) == bits_of((double)f32[i]));
+    CHECK(!mmix_archive_read_f64(m, a, mmix_archive_find(a, "f16"), d, 6) && !memcmp(d, want16, sizeof d));
+    CHECK(!mmix_archive_read_i64(m, a, mmix_archive_find(a, "i64"), k, 6) && !memcmp(k, i64, sizeof k));
+    CHECK(!mmix_archive_read_i64(m, a, mmix_archive_find(a, "i16"), k, 6) && k[1] == -32768 && k[0] == 32767);
+    CHECK(!mmix_archive_read_i32(m, a, mmix_archive_find(a, "i32"), k32, 5)
+        && !memcmp(k32, i32, 5 * sizeof *k32));
+    CHECK(!mmix_archive_read_i32(m, a, mmix_archive_find(a, "i8"), k32, 5) && k32[1] == -128 && k32[3] == -1);
+    CHECK(!mmix_archive_read_i32(m, a, mmix_archive_find(a, "u8"), k32, 6) && k32[1] == 255);
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "bool"), x, 6) && x[1] > 0 && !(x[0] > 0)
+        && x[5] < 2);
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "real"), x, 6) && !memcmp(x, real, sizeof x));
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "i32"), x, 5) && x[4] > 0 && x[4] < 2);
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "empty"), NULL, 0));
+
+    /* What the reading functions refuse. */
+    CHECK(mmix_archive_read(m, a, mmix_archive_find(a, "f32"), x, 5) == -1
+        && mmix_error_kind(m) == MMIX_ERROR_FILE);
+    CHECK(mmix_archive_read_f64(m, a, mmix_archive_find(a, "f64"), d, 6) == -1);    /* a message is kept */
+    CHECK(mmix_archive_open(m, PATH) == NULL);
+    mmix_error_clear(m);
+    CHECK(mmix_archive_read_i64(m, a, mmix_archive_find(a, "f32"), k, 6) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_read_i32(m, a, mmix_archive_find(a, "i64"), k32, 6) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_read(m, a, NULL, x, 6) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_read(m, NULL, mmix_archive_entry(a, 0), x, 6) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_read(m, a, mmix_archive_find(a, "f32"), NULL, 6) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_open(m, NULL) == NULL
+        && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT), mmix_error_clear(m);
+    CHECK(mmix_archive_open(m, "build") == NULL
+        && mmix_error_kind(m) == MMIX_ERROR_FILE), mmix_error_clear(m);
+    CHECK(mmix_archive_open(m, "build/is not there") == NULL
+        && mmix_error_kind(m) == MMIX_ERROR_FILE), mmix_error_clear(m);
+    mmix_archive_close(a);
+    mmix_archive_close(NULL);
+
+    /* The entries of an archive save as they are, and equal arguments give equal bytes. */
+    size_t size, size2;
+    unsigned char *bytes = slurp(PATH, &size), *bytes2;
+    CHECK(bytes[8] == '{' && (bytes[0] & 7) == 0);                /* the header, padded to 8 */
+    a = mmix_archive_open(m, PATH);
+    CHECK(a && mmix_safetensors_save(m, PATH, mmix_archive_entry(a, 0), n, metadata) == 0);
+    bytes2 = slurp(PATH, &size2);
+    CHECK(size == size2 && !memcmp(bytes, bytes2, size));
+    mmix_archive_close(a);
+    free(bytes), free(bytes2);
+
+    CHECK(mmix_safetensors_save(m, PATH, NULL, 0, NULL) == 0);
+    a = mmix_archive_open(m, PATH);
+    CHECK(a && mmix_archive_count(a) == 0 && !mmix_archive_find(a, "a") && !mmix_archive_entry(a, 0));
+    mmix_archive_close(a);
+    CHECK(mmix_safetensors_save(m, PATH, NULL, 0, metadata) == 0);
+    a = mmix_archive_open(m, PATH);
+    CHECK_AT(a && mmix_archive_count(a) == 0 && mmix_archive_metadata(a, "format"), mmix_error(m));
+    mmix_archive_close(a);
+    CHECK(mmix_memory(m).bytes == before);
+    mmix_destroy(m);
+}
+
+/* Every half of either kind against its definition; BF16 rounding at and beside ties. */
+static void halves(void)
+{
+    static uint16_t all[65536];
+    static double d[65536];
+    static mmix_real x[65536];
+    int wrong = 0;
+    mmix_entry e[3];
+    mmix_ctx *m = mmix_create(NULL);
+    for (unsigned i = 0; i < 65536; i++) all[i] = (uint16_t)i;
+    e[0] = entry("f16", MMIX_FILE_F16, 1, 65536, 0, all);
+    e[1] = entry("bf16", MMIX_FILE_BF16, 1, 65536, 0, all);
+    CHECK(mmix_safetensors_save(m, PATH, e, 2, NULL) == 0);
+    mmix_archive *a = mmix_archive_open(m, PATH);
+    for (int kind = 0; kind < 2; kind++) {
+        int fraction_bits = kind ? 7 : 10, top = kind ? 255 : 31, bias = kind ? 127 : 15;
+        CHECK(!mmix_archive_read_f64(m, a, mmix_archive_find(a, kind ? "bf16" : "f16"), d, 65536));
+        for (int i = 0; i < 65536; i++) {
+            int exponent = (i & 0x7FFF) >> fraction_bits, fraction = i & ((1 << fraction_bits) - 1);
+            double want = exponent ? ldexp(1 + ldexp(fraction, -fraction_bits), exponent - bias)
+                                   : ldexp(fraction, 1 - bias - fraction_bits);
+            if (exponent == top && fraction) wrong += !isnan(d[i]);
+            else if (exponent == top) wrong += !isinf(d[i]) || (d[i] < 0) != (i > 0x7FFF);
+            else wrong += bits_of(d[i]) != bits_of(i & 0x8000 ? -want : want);
+        }
+    }
+    CHECK(wrong == 0);
+
+    /* bf16 → real → bf16 is the identity. */
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "bf16"), x, 65536));
+    mmix_archive_close(a);
+    e[0] = entry("x", MMIX_FILE_REAL_AS_BF16, 1, 65536, 0, x);
+    CHECK(mmix_safetensors_save(m, PATH, e, 1, NULL) == 0);
+    a = mmix_archive_open(m, PATH);
+    const mmix_entry *r = mmix_archive_find(a, "x");
+    CHECK(r && r->dtype == MMIX_FILE_BF16 && r->bytes == 131072);
+    for (int i = 0; r && i < 65536; i++) {
+        uint16_t got;
+        memcpy(&got, (const unsigned char *)r->data + 2 * i, 2);
+        wrong += (i & 0x7FFF) > 0x7F80 ? (got & 0x7FFF) <= 0x7F80 : got != i;
+    }
+    CHECK(wrong == 0);
+    mmix_archive_close(a);
+
+    static const double tiny = 1 / 1099511627776.0;               /* 2^-40 */
+    const double value[] = {1 + 1 / 256.0, 1 + 3 / 256.0, 1 + 1 / 256.0 + 1e-6, -1 - 1 / 256.0, 3.4e38,
+        1e-45, -0.0,
+        1 + 1 / 256.0 + tiny, 1 + 3 / 256.0 - tiny, -1 - 1 / 256.0 - tiny};
+    static const uint16_t want[] = {0x3F80, 0x3F82, 0x3F81, 0xBF80, 0x7F80, 0, 0x8000, 0x3F81, 0x3F81,
+        0xBF81};
+    const size_t n = sizeof(mmix_real) == 8 ? 10 : 7;             /* the last three need double */
+    for (size_t i = 0; i < n; i++) x[i] = (mmix_real)value[i];
+    e[0].shape[0] = n;
+    CHECK(mmix_safetensors_save(m, PATH, e, 1, NULL) == 0);
+    a = mmix_archive_open(m, PATH);
+    CHECK(a && !memcmp(mmix_archive_entry(a, 0)->data, want, 2 * n));
+    mmix_archive_close(a);
+
+    const uint32_t nan_bits[] = {0x7FFFFFFFu, 0x7F800001u, 0xFFC00001u};                 /* NaN stays NaN */
+    for (int i = 0; i < 3; i++) {
+        float f;
+        memcpy(&f, &nan_bits[i], 4);
+        x[i] = (mmix_real)f;
+    }
+    e[0].shape[0] = 3;
+    CHECK(mmix_safetensors_save(m, PATH, e, 1, NULL) == 0);
+    a = mmix_archive_open(m, PATH);
+    CHECK(a && !mmix_archive_read_f64(m, a, mmix_archive_entry(a, 0), d, 3));
+    CHECK(isnan(d[0]) && isnan(d[1]) && isnan(d[2]));
+    mmix_archive_close(a);
+    mmix_destroy(m);
+}
+
+static void many(void)
+{
+    enum { N = 5000 };
+    static char names[N][24];
+    static int32_t values[N];
+    static mmix_entry e[N];
+    mmix_ctx *m = mmix_create(NULL);
+    int wrong = 0;
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "layers.%d.w", (i * 7919) % N);
+        values[i] = i;
+        e[i] = entry(names[i], i % 3 ? MMIX_FILE_I32 : MMIX_FILE_U8, i % 2, 1, 0, &values[i]);
+    }
+    CHECK(mmix_safetensors_save(m, PATH, e, N, NULL) == 0);
+    mmix_archive *a = mmix_archive_open(m, PATH);
+    CHECK(mmix_archive_count(a) == N);
+    for (int i = 0; a && i < N; i++) {
+        int32_t got = -1;
+        wrong += mmix_archive_read_i32(m, a, mmix_archive_find(a, names[i]), &got, 1)
+            || got != (i % 3 ? i : i & 255);
+    }
+    CHECK(wrong == 0);
+    mmix_archive_close(a);
+    mmix_destroy(m);
+}
+
+/* ---- what goes wrong on the way ---- */
+
+static void saving_fails(void)
+{
+    static const int32_t value[2] = {1, 2};
+    static const char *const key_alone[] = {"a", "b", "c", NULL},
+        *const key_twice[] = {"a", "1", "a", "2", NULL},
+        *const not_utf8[] = {"a", "\xFF", NULL};
+    mmix_ctx *m = small_ctx(0);
+    mmix_entry good = entry("a", MMIX_FILE_I32, 1, 2, 0, value), e[2];
+    const size_t before = mmix_memory(m).bytes;
+    CHECK(mmix_safetensors_save(m, PATH, &good, 1, NULL) == 0);
+    size_t size, size2;
+    unsigned char *bytes = slurp(PATH, &size), *bytes2;
+    for (int i = 0; i < 12; i++) {
+        e[0] = e[1] = good;
+        e[1].name = "b";
+        const char *const *metadata = i == 8 ? key_alone : i == 9 ? key_twice : i == 10 ? not_utf8 : NULL;
+        if (i == 0) e[1].name = "a";
+        if (i == 1) e[1].name = NULL;
+        if (i == 2) e[1].name = "\xC3";
+        if (i == 3) e[1].name = "__metadata__";
+        if (i == 4) e[1].dtype = -1;
+        if (i == 5) e[1].dtype = 100;
+        if (i == 6) e[1].ndim = 9;
+        if (i == 7) e[1].data = NULL;
+        if (i == 11) e[1].ndim = 2, e[1].shape[0] = e[1].shape[1] = SIZE_MAX / 2;
+        CHECK(mmix_safetensors_save(m, PATH, e, 2, metadata) == -1
+            && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
+        CHECK(mmix_safetensors_save(m, PATH, &good, 1, NULL) == -1);            /* a message is kept */
+        mmix_error_clear(m);
+    }
+    CHECK(mmix_safetensors_save(m, NULL, &good, 1, NULL) == -1), mmix_error_clear(m);
+    CHECK(mmix_safetensors_save(m, PATH, NULL, 1, NULL) == -1), mmix_error_clear(m);
+    CHECK(mmix_safetensors_save(m, "build/no folder/x.safetensors", &good, 1, NULL) == -1);
+    CHECK(mmix_error_kind(m) == MMIX_ERROR_FILE), mmix_error_clear(m);
+    CHECK(!exists("build/no folder/x.safetensors"));
+    CHECK(mmix_safetensors_save(m, "build", &good, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
+    CHECK(!exists("build.tmp")), mmix_error_clear(m);
+#ifdef __linux__
+    if (!system("ln -sf /dev/full " PATH ".tmp")) {               /* a full disk */
+        CHECK(mmix_safetensors_save(m, PATH, &good, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
+        CHECK(!exists(PATH ".tmp")), mmix_error_clear(m);
+    }
+#endif
+    bytes2 = slurp(PATH, &size2);
+    CHECK(size == size2 && !memcmp(bytes, bytes2, size));         /* the good file is as it was */
+    free(bytes), free(bytes2);
+    CHECK(mmix_memory(m).bytes == before);
+    mmix_destroy(m);
+}
+
+/* The n-th allocation fails, for every n, while saving and while opening. */
+static void allocation_fails(void)
+{
+    static const char *const metadata[] = {"a", "b", NULL};
+    static const int32_t value[2] = {1, 2};
+    const mmix_entry e = entry("a", MMIX_FILE_I32, 1, 2, 0, value);
+    mmix_ctx *m = small_ctx(0);
+    CHECK(mmix_safetensors_save(m, PATH, &e, 1, metadata) == 0);
+    mmix_destroy(m);
+    for (int opening = 0; opening < 2; opening++) {
+        int done = 0, refused = 0;
+        for (size_t limit = 1; limit < 100 && !done; limit++) {
+            m = small_ctx(limit);
+            if (!m) continue;
+            const size_t before = mmix_memory(m).bytes;
+            mmix_archive *a = opening ? mmix_archive_open(m, PATH) : NULL;
+            done = opening ? a != NULL : mmix_safetensors_save(m, PATH, &e, 1, metadata) == 0;
+            CHECK(done || mmix_error_kind(m) == MMIX_ERROR_MEMORY);
+            refused += !done;
+            mmix_archive_close(a);
+            CHECK(mmix_memory(m).bytes == before && !exists(PATH ".tmp"));
+            mmix_destroy(m);
+        }
+        CHECK(done && refused >= (opening ? 5 : 1));
+    }
+}
+
+/* Every truncation of a file, through the file system. */
+static void truncated_files(void)
+{
+    static const int32_t value[2] = {1, 2};
+    const mmix_entry e = entry("a", MMIX_FILE_I32, 1, 2, 0, value);
+    mmix_ctx *m = small_ctx(0);
+    size_t size, before = mmix_memory(m).bytes;
+    CHECK(mmix_safetensors_save(m, PATH, &e, 1, NULL) == 0);
+    unsigned char *bytes = slurp(PATH, &size);
+    for (size_t n = 0; n <= size; n++) {
+        CHECK(spill(PATH, bytes, n));
+        mmix_archive *a = mmix_archive_open(m, PATH);
+        CHECK(n == size ? a != NULL : !a && mmix_error_kind(m) == MMIX_ERROR_FILE
+            && strstr(mmix_error(m), PATH));
+        mmix_archive_close(a);
+        mmix_error_clear(m);
+        CHECK(mmix_memory(m).bytes == before);
+    }
+    free(bytes);
+    mmix_destroy(m);
+}
+
+/* ---- ../shared/reference ---- */
+
+#define REFERENCE "../shared/reference/"
+
+static void reference(void)
+{
+    static const char *const checkpoints[] = {"dtypes", "edges", "names"};
+    char path[256];
+    mmix_ctx *m = small_ctx(0);
+    size_t size, n = 0;
+    if (!exists(REFERENCE "malformed/malformed.json")) {
+        puts(REFERENCE " is not there: skipped");
+        skipped++;
+        mmix_destroy(m);
+        return;
+    }
+    unsigned char *text = slurp(REFERENCE "malformed/malformed.json", &size);
+    mmixi_json_document d;
+    CHECK(mmixi_json_open(m, &d, "malformed.json", (const char *)text, size) == 0);
+    free(text);
+    for (const mmixi_json *i = mmixi_json_first(d.nodes); i; i = i->next) {
+        const char *file = mmixi_json_text(mmixi_json_find(i, "file"));
+        const size_t before = mmix_memory(m).bytes;
+        if (!file || !strstr(file, ".safetensors")) continue;
+        snprintf(path, sizeof path, REFERENCE "malformed/%s", file);
+        mmix_archive *a = mmix_archive_open(m, path);
+        CHECK_AT(!a && mmix_error_kind(m) == MMIX_ERROR_FILE && strstr(mmix_error(m), file)
+            && !strchr(mmix_error(m), '\n'), file);
+        if (getenv("FILES_SHOW")) puts(mmix_error(m) ? mmix_error(m) : "?");
+        mmix_archive_close(a);
+        mmix_error_clear(m);
+        CHECK_AT(mmix_memory(m).bytes == before, file);
+        n++;
+    }
+    mmixi_json_close(m, &d);
+    CHECK(n >= 22);
+
+    for (size_t c = 0; c < sizeof checkpoints / sizeof *checkpoints; c++) {
+        snprintf(path, sizeof path, REFERENCE "checkpoint-%s.safetensors", checkpoints[c]);
+        mmix_archive *want = mmix_archive_open(m, path);
+        snprintf(path, sizeof path, REFERENCE "checkpoint/%s.safetensors", checkpoints[c]);
+        mmix_archive *got = mmix_archive_open(m, path);
+        CHECK_AT(want && got && mmix_archive_count(want) == mmix_archive_count(got), mmix_error(m));
+        CHECK(mmix_archive_metadata(want, "case")
+            && !strcmp(mmix_archive_metadata(want, "case"), "checkpoint"));
+        for (size_t i = 0; i < mmix_archive_count(want); i++) {
+            const mmix_entry *w = mmix_archive_entry(want, i);
+            const mmix_entry *g = mmix_archive_find(got, w->name + 4);                   /* out.NAME */
+            double x[64], y[64];
+            size_t count = mmix_entry_count(w);
+            CHECK_AT(g && count <= 64 && !mmix_archive_read_f64(m, want, w, x, count)
+                && !mmix_archive_read_f64(m, got, g, y, count)
+                && g->ndim == w->ndim && !memcmp(g->shape, w->shape, sizeof g->shape)
+                && !memcmp(x, y, count * sizeof *x), w->name);
+        }
+        mmix_archive_close(want);
+        mmix_archive_close(got);
+    }
+    mmix_destroy(m);
+}
+
+#endif
+
+int main(void)
+{
+    headers();
+    json();
+    damage();
+#ifdef MMIX_NO_STDIO
+    no_stdio();
+#else
+    round_trip();
+    halves();
+    many();
+    saving_fails();
+    allocation_fails();
+    truncated_files();
+    reference();
+    remove(PATH);
+#endif
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed != 0;
+}

@@ -1,0 +1,832 @@
+/* Pictures: each fast loop against its plain definition, identities, crops, threads, PPM files good and bad.
+
+   cc -O2 tests/images.c -o images -lm -lpthread && ./images */
+
+#define MAMBA_MIX_IMPLEMENTATION
+#include "../mamba_mix.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t passed, failed, skipped;
+
+static int check(int ok, const char *what, size_t detail)
+{
+    if (ok) passed++;
+    else {
+        failed++;
+        printf("FAILED %s (%lu)\n", what, (unsigned long)detail);
+    }
+    return ok;
+}
+
+/* ---- helpers ---- */
+
+static uint32_t lcg_state = 12345;
+static uint32_t lcg(uint32_t below)                /* the tests' own numbers, so that the library's are not tested by themselves */
+{
+    lcg_state = lcg_state * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)(lcg_state >> 8) * below) >> 24);
+}
+
+static uint8_t *new_bytes(size_t n)
+{
+    uint8_t *p = (uint8_t *)malloc(n ? n : 1);
+    if (!p) {
+        puts("out of memory");
+        exit(2);
+    }
+    return p;
+}
+
+/* kind 0: noise; 1: only 0 and 255, where clamping shows; 2: slopes with a little noise */
+static uint8_t *draw(size_t width, size_t height, int kind)
+{
+    uint8_t *p = new_bytes(width * height * 3);
+    for (size_t i = 0; i < width * height * 3; i++) {
+        size_t x = i / 3 % width, y = i / 3 / width, c = i % 3;
+        p[i] = (uint8_t)(kind == 0 ? lcg(256) : kind == 1 ? 255 * lcg(2) : (x * (c + 1) * 3 + y * (4 - c) * 2 + lcg(9)) & 255);
+    }
+    return p;
+}
+
+static uint8_t *copy_of(const uint8_t *p, size_t n)
+{
+    uint8_t *q = new_bytes(n);
+    memcpy(q, p, n);
+    return q;
+}
+
+static mmix_picture picture_of(const uint8_t *rgb, size_t width, size_t height)
+{
+    mmix_picture p;
+    p.rgb = rgb;
+    p.width = width;
+    p.height = height;
+    return p;
+}
+
+static mmix_box box_of(size_t top, size_t left, size_t height, size_t width)
+{
+    mmix_box b;
+    b.top = top;
+    b.left = left;
+    b.height = height;
+    b.width = width;
+    return b;
+}
+
+/* Memory with a border that must stay as it is. */
+enum { GUARD = 64 };
+static uint8_t *guarded(size_t n)
+{
+    uint8_t *p = new_bytes(n + 2 * GUARD);
+    memset(p, 0xa5, n + 2 * GUARD);
+    return p + GUARD;
+}
+static int guard_ok(uint8_t *p, size_t n)
+{
+    int ok = 1;
+    for (size_t i = 0; i < GUARD; i++) ok = ok && p[n + i] == 0xa5 && *(p - 1 - i) == 0xa5;
+    free(p - GUARD);
+    return ok;
+}
+
+static uint64_t fnv(const void *data, size_t n)
+{
+    uint64_t h = 14695981039346656037u;
+    for (size_t i = 0; i < n; i++) h = (h ^ ((const uint8_t *)data)[i]) * 1099511628211u;
+    return h;
+}
+
+/* ---- the plain definitions ---- */
+
+static double cubic(double x)
+{
+    x = x < 0 ? -x : x;
+    return x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? (((x - 5) * x + 8) * x - 4) * -0.5 : 0;
+}
+
+/* One output of one line of n levels, `step` apart. */
+static uint8_t plain_resize_one(const uint8_t *in, size_t step, size_t n, size_t m, size_t i)
+{
+    double r = (double)n / (double)m, f = r > 1 ? r : 1, c = ((double)i + 0.5) * r, total = 0, sum = 2097152;
+    long begin = (long)floor(c - 2 * f + 0.5), end = (long)floor(c + 2 * f + 0.5);
+    if (begin < 0) begin = 0;
+    if (end > (long)n) end = (long)n;
+    for (long j = begin; j < end; j++) total += cubic(((double)j - c + 0.5) * (1 / f));
+    for (long j = begin; j < end; j++) {
+        double w = cubic(((double)j - c + 0.5) * (1 / f)) / total * 4194304;
+        sum += (w < 0 ? ceil(w - 0.5) : floor(w + 0.5)) * in[(size_t)j * step];
+    }
+    sum = floor(sum / 4194304);
+    return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+}
+
+static uint8_t *plain_resize(mmix_picture in, mmix_box b, size_t height, size_t width)
+{
+    uint8_t *middle = new_bytes(b.height * width * 3), *out = new_bytes(height * width * 3);
+    for (size_t i = 0; i < b.height * width * 3; i++) {
+        const uint8_t *line = in.rgb + ((b.top + i / 3 / width) * in.width + b.left) * 3 + i % 3;
+        middle[i] = plain_resize_one(line, 3, b.width, width, i / 3 % width);
+    }
+    for (size_t i = 0; i < height * width * 3; i++) {
+        out[i] = plain_resize_one(middle + i % (3 * width), 3 * width, b.height, height, i / 3 / width);
+    }
+    free(middle);
+    return out;
+}
+
+static void plain_box(uint8_t *line, size_t step, size_t n, double sigma)
+{
+    float s2 = (float)sigma * (float)sigma / 3, l = (float)floor((sqrt(12.0 * (double)s2 + 1) - 1) / 2);
+    float r = l + (2 * l + 1) * (l * (l + 1) - 3 * s2) / (6 * (s2 - (l + 1) * (l + 1)));
+    long R = (long)r, last = (long)n - 1;
+    uint32_t w = (uint32_t)(16777216.0f / (2 * r + 1)), e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
+    uint8_t *out = new_bytes(n);
+    for (long x = 0; x <= last; x++) {
+        uint64_t sum = 1u << 23;
+        for (long k = x - R - 1; k <= x + R + 1; k++) {
+            uint8_t v = line[(size_t)(k < 0 ? 0 : k > last ? last : k) * step];
+            sum += (uint64_t)(k < x - R || k > x + R ? e : w) * v;
+        }
+        out[x] = (uint8_t)(sum >> 24);
+    }
+    for (size_t x = 0; x < n; x++) line[x * step] = out[x];
+    free(out);
+}
+
+static void plain_blur(uint8_t *rgb, size_t width, size_t height, double sigma)
+{
+    for (size_t i = 0; i < 3 * height * 3; i++) plain_box(rgb + i / 9 * width * 3 + i % 3, 3, width, sigma);
+    for (size_t i = 0; i < 3 * width * 3; i++) plain_box(rgb + i / 9 * 3 + i % 3, width * 3, height, sigma);
+}
+
+static void plain_hue(uint8_t *p, int turn)
+{
+    static const int place[6][3] = { { 0, 3, 1 }, { 2, 0, 1 }, { 1, 0, 3 }, { 1, 2, 0 }, { 3, 1, 0 }, { 0, 1, 2 } };
+    int v = 0, low = 255, H = 0, S = 0, sector;
+    double value[4];                               /* V, V(1-s), V(1-sf), V(1-s(1-f)) */
+    float range, f, s;
+    for (int c = 0; c < 3; c++) {
+        v = p[c] > v ? p[c] : v;
+        low = p[c] < low ? p[c] : low;
+    }
+    range = (float)(v - low);
+    if (v > low) {
+        float r = (float)(v - p[0]) / range, g = (float)(v - p[1]) / range, b = (float)(v - p[2]) / range, h;
+        if (p[0] == v) h = b - g;
+        else if (p[1] == v) h = (float)(2.0 + (double)r - (double)b);
+        else h = (float)(4.0 + (double)g - (double)r);
+        h = (float)fmod(h / 6.0 + 1.0, 1.0);
+        H = (int)(h * 255.0);
+        S = (int)(range / (float)v * 255.0);
+    }
+    H = (H + turn) & 255;
+    sector = (int)floor(H * 6.0 / 255.0);
+    f = (float)(H * 6.0 / 255.0 - sector);
+    s = (float)(S / 255.0);
+    value[0] = v;
+    value[1] = v * (1.0 - (double)s);
+    value[2] = v * (1.0 - (double)(s * f));
+    value[3] = v * (1.0 - (double)s * (1.0 - (double)f));
+    for (int c = 0; c < 3; c++) p[c] = (uint8_t)round(value[S ? place[sector % 6][c] : 0]);
+}
+
+/* ---- pictures ---- */
+
+static void test_resize(void)
+{
+    for (size_t t = 0; t < 300; t++) {
+        size_t w = 1 + lcg(40), h = 1 + lcg(40), ow = 1 + lcg(t % 3 ? 30 : 5), oh = 1 + lcg(t % 5 ? 30 : 5), bytes;
+        size_t bw = 1 + lcg((uint32_t)w), bh = 1 + lcg((uint32_t)h);
+        mmix_box b = box_of(lcg((uint32_t)(h - bh + 1)), lcg((uint32_t)(w - bw + 1)), bh, bw);
+        uint8_t *in = draw(w, h, (int)(t % 3)), *expect, *out = guarded(oh * ow * 3), *scratch;
+        mmix_picture p = picture_of(in, w, h);
+        expect = plain_resize(p, b, oh, ow);
+        bytes = mmix_picture_resize_scratch(b, oh, ow);
+        scratch = guarded(bytes);
+        check(mmix_picture_resize(out, oh, ow, p, b, scratch) == 0, "resize: accepted", t);
+        check(!memcmp(out, expect, oh * ow * 3), "resize: equals the plain loop", t);
+        check(guard_ok(out, oh * ow * 3) && guard_ok(scratch, bytes), "resize: stays inside its buffers", t);
+        free(in);
+        free(expect);
+    }
+    for (size_t n = 1; n < 20; n++) {
+        size_t w = n, h = 21 - n, bytes = mmix_picture_resize_scratch(box_of(0, 0, h, w), h, w);
+        uint8_t *in = draw(w, h, 0), *out = new_bytes(w * h * 3), *scratch = new_bytes(bytes);
+        mmix_picture_resize(out, h, w, picture_of(in, w, h), box_of(0, 0, h, w), scratch);
+        check(!memcmp(in, out, w * h * 3), "resize: the same size is the same picture", n);
+        memset(in, (int)n * 13, w * h * 3);
+        mmix_picture_resize(out, h, w, picture_of(in, w, h), box_of(h / 2, w / 2, h - h / 2, w - w / 2), scratch);
+        check(out[0] == n * 13 && !memcmp(out, out + 1, w * h * 3 - 1), "resize: a constant stays constant", n);
+        free(in);
+        free(out);
+        free(scratch);
+    }
+    {
+        uint8_t in[12] = { 0 }, out[12];
+        mmix_picture p = picture_of(in, 2, 2);
+        uint8_t *scratch = new_bytes(4096);
+        memset(out, 77, sizeof out);
+        check(mmix_picture_resize(out, 2, 2, p, box_of(0, 1, 1, 2), scratch) == -1, "resize: box beyond the right", 0);
+        check(mmix_picture_resize(out, 2, 2, p, box_of(2, 0, 1, 1), scratch) == -1, "resize: box below", 0);
+        check(mmix_picture_resize(out, 2, 2, p, box_of((size_t)-1, 0, 2, 1), scratch) == -1, "resize: box that wraps", 0);
+        check(mmix_picture_resize(out, 2, 2, p, box_of(0, 0, 0, 1), scratch) == -1, "resize: empty box", 0);
+        check(mmix_picture_resize(out, 0, 2, p, box_of(0, 0, 1, 1), scratch) == -1, "resize: empty output", 0);
+        check(out[0] == 77 && out[11] == 77, "resize: refused, nothing written", 0);
+        check(!mmix_picture_resize_scratch(box_of(0, 0, 1, 1), (size_t)1 << 25, 1), "resize: side too large", 0);
+        free(scratch);
+    }
+}
+
+static void test_evaluate(void)
+{
+    for (size_t t = 0; t < 60; t++) {
+        size_t w = 1 + lcg(50), h = 1 + lcg(50), side = 1 + lcg(40), crop = 1 + lcg((uint32_t)side);
+        size_t low = w < h ? w : h, mw = w <= h ? side : side * w / low, mh = w <= h ? side * h / low : side;
+        size_t top = (mh - crop) / 2 + ((mh - crop) % 4 == 3), left = (mw - crop) / 2 + ((mw - crop) % 4 == 3);
+        size_t bytes = mmix_picture_evaluate_scratch(h, w, side, crop);
+        uint8_t *in = draw(w, h, (int)(t % 3)), *out = guarded(crop * crop * 3), *scratch = guarded(bytes), *whole;
+        int same = 1;
+        whole = plain_resize(picture_of(in, w, h), box_of(0, 0, h, w), mh, mw);
+        check(mmix_picture_evaluate(out, side, crop, picture_of(in, w, h), scratch) == 0, "evaluate: accepted", t);
+        for (size_t y = 0; y < crop; y++) {
+            same = same && !memcmp(out + y * crop * 3, whole + ((top + y) * mw + left) * 3, crop * 3);
+        }
+        check(same, "evaluate: the middle of the resized picture", t);
+        check(guard_ok(out, crop * crop * 3) && guard_ok(scratch, bytes), "evaluate: stays inside its buffers", t);
+        free(in);
+        free(whole);
+    }
+    check(!mmix_picture_evaluate_scratch(8, 8, 4, 5), "evaluate: crop larger than the side", 0);
+    check(!mmix_picture_evaluate_scratch(8, 0, 4, 4), "evaluate: empty picture", 0);
+    check(!mmix_picture_evaluate_scratch(1, 1 << 20, 1 << 10, 4), "evaluate: the longer side grows too large", 0);
+}
+
+static int jitter(uint8_t *p, size_t w, size_t h, int kind, double factor)
+{
+    return mmix_picture_jitter(p, w, h, &kind, &factor, 1);
+}
+
+static void test_pixels(void)
+{
+    for (size_t t = 0; t < 24; t++) {
+        size_t w = 1 + t, h = 25 - t, n = w * h * 3;
+        uint8_t *in = draw(w, h, (int)(t % 3)), *out = copy_of(in, n), *grey;
+        int ok = 1;
+        uint64_t sum = 0;
+        mmix_picture_flip(out, w, h);
+        for (size_t i = 0; i < n; i++) ok = ok && out[i] == in[(i / 3 / w * w + w - 1 - i / 3 % w) * 3 + i % 3];
+        check(ok, "flip: columns reversed", t);
+        mmix_picture_flip(out, w, h);
+        check(!memcmp(in, out, n), "flip: twice is nothing", t);
+        for (int kind = MMIX_JITTER_BRIGHTNESS; kind <= MMIX_JITTER_SATURATION; kind++) {
+            check(jitter(out, w, h, kind, 1) == 0 && !memcmp(in, out, n), "jitter: factor 1 is nothing", t);
+        }
+        grey = copy_of(in, n);
+        mmix_picture_grey(grey, w, h);
+        for (size_t i = 0; i < n; i += 3) {
+            double luma = 0.299 * in[i] + 0.587 * in[i + 1] + 0.114 * in[i + 2];
+            ok = ok && grey[i] == grey[i + 1] && grey[i] == grey[i + 2] && fabs(grey[i] - luma) < 0.51;
+            sum += grey[i];
+        }
+        check(ok, "grey: three times the luma", t);
+        jitter(out, w, h, MMIX_JITTER_SATURATION, 0);
+        check(!memcmp(grey, out, n), "saturation: 0 is grey", t);
+        jitter(grey, w, h, MMIX_JITTER_HUE, 0.3);
+        check(!memcmp(grey, out, n), "hue: grey has none", t);
+        memcpy(out, in, n);
+        jitter(out, w, h, MMIX_JITTER_CONTRAST, 0);
+        check(out[0] == (uint8_t)((double)sum / (double)(w * h) + 0.5) && !memcmp(out, out + 1, n - 1), "contrast: 0 is the mean", t);
+        memcpy(out, in, n);
+        jitter(out, w, h, MMIX_JITTER_BRIGHTNESS, 2);
+        for (size_t i = 0; i < n; i++) ok = ok && out[i] == (in[i] > 127 ? 255 : 2 * in[i]);
+        check(ok, "brightness: 2 doubles and clamps", t);
+        memcpy(out, in, n);
+        jitter(out, w, h, MMIX_JITTER_HUE, 0.25);
+        for (size_t i = 0; i < n; i += 3) {        /* the largest channel keeps its value, whichever it is now */
+            int a = in[i] > in[i + 1] ? in[i] : in[i + 1], b = out[i] > out[i + 1] ? out[i] : out[i + 1];
+            ok = ok && (a > in[i + 2] ? a : in[i + 2]) == (b > out[i + 2] ? b : out[i + 2]);
+        }
+        check(ok, "hue: value is kept", t);
+        memcpy(out, in, n);
+        mmix_picture_solarise(out, w, h, 256);
+        check(!memcmp(in, out, n), "solarise: 256 is nothing", t);
+        mmix_picture_solarise(out, w, h, 128);
+        for (size_t i = 0; i < n; i++) ok = ok && out[i] == (in[i] < 128 ? in[i] : 255 - in[i]);
+        check(ok, "solarise: 128", t);
+        free(in);
+        free(out);
+        free(grey);
+    }
+    for (int turn = 0; turn < 5; turn++) {         /* 52 x 52 x 52 colours, 0 to 255 by 5 */
+        const double turns[5] = { 0, 0.1, -0.1, 0.5, -0.5 };
+        size_t n = 52 * 52 * 52, same = 0;
+        uint8_t *in = new_bytes(3 * n), *out;
+        for (size_t i = 0; i < n; i++) {
+            in[3 * i] = (uint8_t)(i % 52 * 5);
+            in[3 * i + 1] = (uint8_t)(i / 52 % 52 * 5);
+            in[3 * i + 2] = (uint8_t)(i / 2704 * 5);
+        }
+        out = copy_of(in, 3 * n);
+        jitter(out, n, 1, MMIX_JITTER_HUE, turns[turn]);
+        for (size_t i = 0; i < n; i++) {
+            plain_hue(in + 3 * i, (int)(255 * turns[turn]));
+            same += !memcmp(in + 3 * i, out + 3 * i, 3);
+        }
+        check(same == n, "hue: equals the plain definition", (size_t)turn);
+        free(in);
+        free(out);
+    }
+    {
+        uint8_t red[3] = { 200, 0, 0 };
+        jitter(red, 1, 1, MMIX_JITTER_HUE, 1 / 3.0);            /* a third of a turn, 85 of 256 */
+        check(red[0] == 0 && red[1] == 200 && red[2] == 0, "hue: red to green", 0);
+    }
+    {
+        uint8_t p[3] = { 9, 8, 7 };
+        const double wrong[] = { NAN, -0.6, 1e9, HUGE_VAL };
+        for (size_t i = 0; i < 4; i++) {
+            for (int kind = -1; kind < 5; kind++) check(jitter(p, 1, 1, kind, wrong[i]) == -1, "jitter: factor out of range", i);
+            check(mmix_picture_blur(p, 1, 1, wrong[i], p) == -1, "blur: sigma out of range", i);
+        }
+        check(jitter(p, 1, 1, 4, 1) == -1 && jitter(p, 0, 1, 0, 1) == -1, "jitter: unknown kind, empty picture", 0);
+        check(p[0] == 9 && p[1] == 8 && p[2] == 7, "refused, nothing changed", 0);
+    }
+}
+
+static void test_blur(void)
+{
+    const double sigmas[] = { 0, 0.05, 0.1, 0.7, 1, 1.23, 2, 3.5, 9, 60, 1000 };
+    for (size_t t = 0; t < 66; t++) {
+        size_t w = 1 + lcg(24), h = 1 + lcg(24), n = w * h * 3, bytes = mmix_picture_blur_scratch(w, h);
+        double sigma = sigmas[t % 11];
+        uint8_t *in = draw(w, h, (int)(t % 3)), *out = guarded(n), *scratch = guarded(bytes), *expect = copy_of(in, n);
+        memcpy(out, in, n);
+        plain_blur(expect, w, h, sigma);
+        check(mmix_picture_blur(out, w, h, sigma, scratch) == 0, "blur: accepted", t);
+        check(!memcmp(out, expect, n), "blur: equals the plain loop", t);
+        if (sigma == 0) check(!memcmp(out, in, n), "blur: sigma 0 is nothing", t);
+        memset(out, 201, n);
+        mmix_picture_blur(out, w, h, sigma, scratch);
+        check(out[0] == 201 && !memcmp(out, out + 1, n - 1), "blur: a constant stays constant", t);
+        check(guard_ok(out, n) && guard_ok(scratch, bytes), "blur: stays inside its buffers", t);
+        free(in);
+        free(expect);
+    }
+}
+
+/* Everything on one picture of fixed bytes: a machine that makes other pixels has another hash. */
+static void test_same_everywhere(void)
+{
+    size_t w = 61, h = 47, bytes = mmix_picture_resize_scratch(box_of(3, 5, 40, 50), 32, 32);
+    const int order[] = { MMIX_JITTER_CONTRAST, MMIX_JITTER_HUE, MMIX_JITTER_BRIGHTNESS, MMIX_JITTER_SATURATION };
+    const double factors[] = { 1.31, -0.07, 0.83, 1.17 };
+    uint8_t *in, *out = new_bytes(32 * 32 * 3), *scratch = new_bytes(bytes + 4096);
+    uint64_t hash;
+    lcg_state = 7;
+    in = draw(w, h, 2);
+    mmix_picture_resize(out, 32, 32, picture_of(in, w, h), box_of(3, 5, 40, 50), scratch);
+    mmix_picture_jitter(out, 32, 32, order, factors, 4);
+    mmix_picture_blur(out, 32, 32, 1.37, scratch);
+    hash = fnv(out, 32 * 32 * 3);
+    if (!check(hash == 0xe40a5a59b17ea8a6u, "the same pixels on every machine", 0)) {
+        printf("  found %08lx%08lx\n", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
+    }
+    free(in);
+    free(out);
+    free(scratch);
+}
+
+static void test_normalise(mmix_ctx *m)
+{
+    const double mean[3] = { 0.5, 0.25, 0 }, deviation[3] = { 0.5, 2, 1 }, zero[3] = { 1, 0, 1 };
+    uint8_t *in = draw(7, 5, 0);
+    mmix_real out[105];
+    mmix_picture p = picture_of(in, 7, 5);
+    int ok = 1;
+    check(mmix_picture_normalise(out, p, mean, deviation) == 0, "normalise: accepted", 0);
+    for (size_t c = 0; c < 3; c++) {
+        for (size_t i = 0; i < 35; i++) {
+            ok = ok && fabs((double)out[c * 35 + i] - (in[3 * i + c] / 255.0 - mean[c]) / deviation[c]) < 1e-6;
+        }
+    }
+    check(ok, "normalise: planes of (v/255 - mean)/deviation", 0);
+    mmix_picture_normalise(out, p, NULL, NULL);
+    check(fabs((double)out[36] - (in[4] / 255.0 - 0.456) / 0.224) < 1e-6, "normalise: ImageNet where nothing is given", 0);
+    check(mmix_picture_normalise(out, p, mean, zero) == -1, "normalise: a deviation of 0", 0);
+    free(in);
+
+    in = draw(50, 40, 2);
+    {
+        mmix_tensor *t = mmix_image(m, in, 50, 40, 28);         /* shorter side to 32, the middle 28 */
+        uint8_t *pixels = new_bytes(28 * 28 * 3), *scratch = new_bytes(mmix_picture_evaluate_scratch(40, 50, 32, 28));
+        mmix_real *expect = (mmix_real *)(void *)new_bytes(28 * 28 * 3 * sizeof(mmix_real));
+        mmix_picture_evaluate(pixels, 32, 28, picture_of(in, 50, 40), scratch);
+        mmix_picture_normalise(expect, picture_of(pixels, 28, 28), NULL, NULL);
+        if (check(t != NULL, "image: made", 0)) {
+            check(mmix_ndim(t) == 4 && mmix_shape(t, 0) == 1 && mmix_shape(t, 1) == 3 && mmix_shape(t, 2) == 28 &&
+                  mmix_shape(t, 3) == 28, "image: (1, 3, size, size)", 0);
+            check(!memcmp(mmix_data(t), expect, 28 * 28 * 3 * sizeof(mmix_real)), "image: evaluate, then normalise", 0);
+        }
+        free(pixels);
+        free(scratch);
+        free(expect);
+    }
+    check(!mmix_image(m, in, 50, 40, 0) && mmix_error(m) && strstr(mmix_error(m), "mmix_image"), "image: size 0", 0);
+    mmix_error_clear(m);
+    check(!mmix_image(m, in, 0, 40, 8) && mmix_error(m), "image: width 0", 0);
+    mmix_error_clear(m);
+    check(!mmix_image(m, NULL, 50, 40, 8) && mmix_error(m), "image: no pixels", 0);
+    mmix_error_clear(m);
+    check(!mmix_image(m, in, 50, 40, (size_t)-1 / 2) && mmix_error(m), "image: size too large", 0);
+    mmix_error_clear(m);
+    mmix_reset(m);
+    free(in);
+}
+
+/* ---- crops ---- */
+
+static void test_boxes(mmix_ctx *m)
+{
+    const size_t sides[][2] = { { 96, 96 }, { 500, 333 }, { 40, 64 }, { 7, 9 }, { 1, 1 }, { 300, 1 }, { 2, 200 } };
+    const mmix_augment a = mmix_augment_dino();
+    for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {
+        size_t w = sides[k][0], h = sides[k][1], inside = 0, area_ok = 0, aspect_ok = 0, n = 3000, moved = 0;
+        double mean_area = 0;
+        for (size_t i = 0; i < n; i++) {
+            mmix_box b = mmix_augment_box(m, &a, w, h, i / 10, i % 10, i % 4), first = mmix_augment_box(m, &a, w, h, 0, 0, 0);
+            const double *scale = i % 4 < 2 ? a.global_scale : a.local_scale;
+            double bw = (double)b.width, bh = (double)b.height, all = (double)(w * h);
+            inside += b.width && b.height && b.width <= w && b.height <= h && b.left <= w - b.width && b.top <= h - b.height;
+            area_ok += (bw + 0.5) * (bh + 0.5) >= scale[0] * all && (bw - 0.5) * (bh - 0.5) <= scale[1] * all;
+            aspect_ok += (bw + 0.5) / (bh - 0.5) >= a.aspect[0] && (bw - 0.5) / (bh + 0.5) <= a.aspect[1];
+            moved += b.top != first.top || b.left != first.left || b.width != first.width;
+            if (i % 4 >= 2) mean_area += bw * bh / all / (double)(n / 2);
+        }
+        check(inside == n, "box: inside the picture", k);
+        if (k < 3) {
+            check(area_ok == n, "box: area in range", k);
+            check(aspect_ok == n, "box: aspect in range", k);
+            check(moved > n - n / 50, "box: draws differ", k);
+            check(fabs(mean_area - 0.225) < 0.01, "box: local areas are uniform in 0.05 ... 0.4", k);
+        }
+    }
+    {
+        mmix_box b = mmix_augment_box(m, &a, 300, 1, 5, 6, 0);  /* never fits: the widest in range, in the middle */
+        check(b.height == 1 && b.width == 1 && b.top == 0 && b.left == 149, "box: falls back to the middle", 0);
+        b = mmix_augment_box(m, &a, 90, 3000, 5, 6, 0);
+        check(b.width == 90 && b.height == 120 && b.top == 1440 && b.left == 0, "box: falls back to the tallest", 0);
+    }
+}
+
+enum { B = 5, S = 24, T = 15, LOCALS = 3 };
+
+static mmix_augment small_config(void)
+{
+    mmix_augment a = mmix_augment_dino();
+    a.global_size = S;
+    a.local_size = T;
+    a.local_count = LOCALS;
+    return a;
+}
+
+static mmix_ctx *new_context(int threads)
+{
+    mmix_options o;
+    memset(&o, 0, sizeof o);
+    o.threads = threads;
+    o.seed = 42;
+    return mmix_create(&o);
+}
+
+static void test_batch(void)
+{
+    const size_t GLOBAL = 2 * B * 3 * S * S, LOCAL = LOCALS * B * 3 * T * T, index[B] = { 3, 0, 0, 0, 1 };
+    mmix_augment a = small_config();
+    mmix_picture pictures[4];
+    uint64_t hash[2] = { 0, 0 };
+    for (size_t i = 0; i < 4; i++) pictures[i] = picture_of(draw(40 + 7 * i, 61 - 9 * i, 2), 40 + 7 * i, 61 - 9 * i);
+    for (int threads = 1; threads <= 3; threads++) {
+        mmix_ctx *m = new_context(threads);
+        mmix_tensor *g = mmix_new4(m, 2 * B, 3, S, S), *l = mmix_new4(m, LOCALS * B, 3, T, T);
+        check(mmix_augment_batch(m, &a, pictures, index, B, 11, g, l) == 0 && !mmix_error(m), "batch: made", (size_t)threads);
+        if (threads == 1) {
+            size_t same = 0, n = 0;
+            mmix_real *one = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real)), low = 0, high = 0;
+            uint8_t *scratch = new_bytes(mmix_augment_crop_scratch(&a, 64, 64));
+            hash[0] = fnv(mmix_data(g), GLOBAL * sizeof(mmix_real));
+            hash[1] = fnv(mmix_data(l), LOCAL * sizeof(mmix_real));
+            for (size_t i = (2 + LOCALS) * B; i-- > 0;) {       /* one by one, backwards */
+                size_t crop = i / B, b = i % B, s = crop < 2 ? S : T;
+                const mmix_real *expect = crop < 2 ? mmix_data(g) + i * 3 * S * S : mmix_data(l) + (i - 2 * B) * 3 * T * T;
+                same += !mmix_augment_crop(m, one, &a, pictures[index[b]], 11, b, crop, scratch) &&
+                        !memcmp(one, expect, 3 * s * s * sizeof(mmix_real));
+                n++;
+            }
+            check(same == n, "batch: equals its crops one by one, in any order", n - same);
+            for (size_t i = 0; i < 3; i++) {
+                const mmix_real *one_place = mmix_data(g) + (1 + i) * 3 * S * S, *other = mmix_data(g) + (1 + (i + 1) % 3) * 3 * S * S;
+                check(memcmp(one_place, other, 3 * S * S * sizeof(mmix_real)) != 0, "batch: the same picture elsewhere is cropped differently", i);
+            }
+            for (size_t i = 0; i < GLOBAL; i++) {
+                low = mmix_data(g)[i] < low ? mmix_data(g)[i] : low;
+                high = mmix_data(g)[i] > high ? mmix_data(g)[i] : high;
+            }
+            check((double)low >= -2.1180 && (double)high <= 2.6401, "batch: values within ImageNet's normalised range", 0);
+            free(one);
+            free(scratch);
+        }
+        check(hash[0] == fnv(mmix_data(g), GLOBAL * sizeof(mmix_real)) &&
+              hash[1] == fnv(mmix_data(l), LOCAL * sizeof(mmix_real)), "batch: the same for any number of threads", (size_t)threads);
+        mmix_augment_batch(m, &a, pictures, index, B, 12, g, l);
+        check(hash[0] != fnv(mmix_data(g), GLOBAL * sizeof(mmix_real)), "batch: another step, other crops", (size_t)threads);
+        mmix_seed_set(m, 43);
+        mmix_augment_batch(m, &a, pictures, index, B, 11, g, l);
+        check(hash[0] != fnv(mmix_data(g), GLOBAL * sizeof(mmix_real)), "batch: another seed, other crops", (size_t)threads);
+        mmix_destroy(m);
+    }
+
+    {   /* with every chance at 0 a crop is box, resize, normalise */
+        mmix_ctx *m = new_context(1);
+        mmix_real *one = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real)), *expect;
+        uint8_t *scratch = new_bytes(mmix_augment_crop_scratch(&a, 64, 64)), *pixels = new_bytes(S * S * 3), *room;
+        mmix_box b = mmix_augment_box(m, &a, 40, 61, 9, 8, 1);
+        expect = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real));
+        room = new_bytes(mmix_picture_resize_scratch(b, S, S));
+        a.flip = a.jitter = a.grey = a.blur[0] = a.blur[1] = a.blur[2] = a.solarise[1] = 0;
+        mmix_augment_crop(m, one, &a, pictures[0], 9, 8, 1, scratch);
+        mmix_picture_resize(pixels, S, S, pictures[0], b, room);
+        mmix_picture_normalise(expect, picture_of(pixels, S, S), NULL, NULL);
+        check(!memcmp(one, expect, 3 * S * S * sizeof(mmix_real)), "crop: box, resize, normalise", 0);
+        a.flip = a.grey = a.solarise[1] = 1;
+        mmix_augment_crop(m, one, &a, pictures[0], 9, 8, 1, scratch);
+        mmix_picture_flip(pixels, S, S);
+        mmix_picture_grey(pixels, S, S);
+        mmix_picture_solarise(pixels, S, S, 128);
+        mmix_picture_normalise(expect, picture_of(pixels, S, S), NULL, NULL);
+        check(!memcmp(one, expect, 3 * S * S * sizeof(mmix_real)), "crop: then flip, grey, solarise", 0);
+        free(one);
+        free(expect);
+        free(scratch);
+        free(pixels);
+        free(room);
+        mmix_destroy(m);
+    }
+    for (size_t i = 0; i < 4; i++) free((void *)(uintptr_t)pictures[i].rgb);
+}
+
+static void refused(mmix_ctx *m, int result, const char *word, size_t which)
+{
+    const char *message = mmix_error(m);
+    int ok = result == -1 && message && strstr(message, word);
+    if (!check(ok, "batch: refused with a message", which)) printf("  expected \"%s\", found \"%s\"\n", word, message ? message : "none");
+    mmix_error_clear(m);
+}
+
+static void test_batch_refuses(mmix_ctx *m)
+{
+    uint8_t *rgb = draw(20, 20, 0);
+    mmix_picture p[2];
+    mmix_tensor *g = mmix_new4(m, 4, 3, S, S), *l = mmix_new4(m, 2 * LOCALS, 3, T, T), *small = mmix_new4(m, 4, 3, S, S - 1);
+    mmix_augment good = small_config(), a;
+    p[0] = p[1] = picture_of(rgb, 20, 20);
+    check(mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == 0, "batch: the good call", 0);
+    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, small, l), "global", 1);
+    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, NULL, l), "global", 2);
+    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, NULL), "local", 3);
+    refused(m, mmix_augment_batch(m, &good, p, NULL, 1, 0, g, l), "global", 4);
+    refused(m, mmix_augment_batch(m, &good, p, NULL, 0, 0, g, l), "pictures", 5);
+    refused(m, mmix_augment_batch(m, NULL, p, NULL, 2, 0, g, l), "NULL", 6);
+    p[1].width = 0;
+    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l), "picture 1", 7);
+    p[1] = picture_of(NULL, 20, 20);
+    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l), "picture 1", 8);
+    p[1] = p[0];
+#define REFUSED(change, word, which) \
+    do { a = good; change; refused(m, mmix_augment_batch(m, &a, p, NULL, 2, 0, g, l), word, which); } while (0)
+    REFUSED(a.global_size = 0, "global_size", 10);
+    REFUSED(a.local_size = 0, "local_size", 11);
+    REFUSED(a.local_count = 70000, "local_count", 12);
+    REFUSED(a.global_scale[0] = 0, "scale", 13);
+    REFUSED(a.local_scale[1] = 1.5, "scale", 14);
+    REFUSED(a.aspect[0] = NAN, "aspect", 15);
+    REFUSED(a.aspect[1] = 0.1, "aspect", 16);
+    REFUSED(a.flip = 1.1, "probability", 17);
+    REFUSED(a.blur[2] = -1, "probability", 18);
+    REFUSED(a.contrast = -0.1, "contrast", 19);
+    REFUSED(a.hue = 0.6, "hue", 20);
+    REFUSED(a.sigma[1] = 0, "sigma", 21);
+    REFUSED(a.deviation[1] = 0, "deviation", 22);
+#undef REFUSED
+    a = good;
+    a.local_count = 0;
+    check(mmix_augment_batch(m, &a, p, NULL, 2, 0, g, NULL) == 0, "batch: no local crops", 0);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "kept");
+    check(mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == -1 && !strcmp(mmix_error(m), "kept"), "batch: a kept error stays", 0);
+    mmix_error_clear(m);
+    mmix_reset(m);
+    free(rgb);
+}
+
+/* ---- PPM ---- */
+
+static void test_ppm_memory(mmix_ctx *m)
+{
+    static const char *good[] = {
+        "P6 2 1 255 abcdef", "P6\n# a comment\n2 # two\n 1\n255\nabcdef", "P6\t2\r\n1\v255\fabcdef", "P6 2 1 255 abcdef and more",
+        "P6#c\n2 1 255 abcdef", "P6 0002 01 00255\nabcdef"
+    };
+    static const char *bad[] = {
+        "", "P", "P6", "P6 ", "P6 2", "P6 2 1", "P6 2 1 255", "P6 2 1 255 ", "P6 2 1 255 abcde", "P3 2 1 255 1 2 3 4 5 6", "p6 2 1 255 abcdef",
+        "P62 1 255 abcdef", "P6 -2 1 255 abcdef", "P6 2 1 0 abcdef", "P6 2 1 256 abcdefabcdef", "P6 2 1 65535 abcdefabcdef", "P6 0 1 255 abcdef",
+        "P6 2 0 255 abcdef", "P6 2 x 255 abcdef", "P6 2 1 255abcdef", "P6 2.0 1 255 abcdef", "P6 99999999999999999999 1 255 abcdef",
+        "P6 16777216 16777216 255 abcdef", "P6 16777217 1 255 abcdef", "P6 4294967298 1 255 abcdef", "P6 # no end", "P6 2 1 # no end 255 abcdef",
+        "P5 7 1 255 abcdef", "P6 +2 1 255 abcdef", "\x89PNG\r\n\x1a\n"
+    };
+    size_t w, h;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        uint8_t *p = mmix_ppm_read(m, good[i], strlen(good[i]), &w, &h);
+        check(p && w == 2 && h == 1 && !memcmp(p, "abcdef", 6), "ppm: a good header", i);
+        if (mmix_error(m)) printf("  %s\n", mmix_error(m));
+        mmix_error_clear(m);
+        mmix_ppm_free(m, p, w, h);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        uint8_t *copy = copy_of((const uint8_t *)bad[i], strlen(bad[i])), *p;       /* exact size: a sanitizer sees each step beyond */
+        p = mmix_ppm_read(m, copy, strlen(bad[i]), &w, &h);
+        check(!p && !w && !h && mmix_error(m) && strlen(mmix_error(m)) > 20 && mmix_error_kind(m) == MMIX_ERROR_FILE,
+              "ppm: a bad header is refused with a message", i);
+        mmix_error_clear(m);
+        mmix_ppm_free(m, p, w, h);
+        free(copy);
+    }
+    {
+        uint8_t *p = mmix_ppm_read(m, "P5 3 1 255 abc", 14, &w, &h);
+        check(p && w == 3 && h == 1 && !memcmp(p, "aaabbbccc", 9), "ppm: grey becomes RGB", 0);
+        mmix_ppm_free(m, p, w, h);
+        p = mmix_ppm_read(m, "P5 4 1 3\n\0\1\2\3", 13, &w, &h);
+        check(p && p[0] == 0 && p[3] == 85 && p[6] == 170 && p[9] == 255, "ppm: a smaller largest level is spread to 255", 0);
+        mmix_ppm_free(m, p, w, h);
+        p = mmix_ppm_read(m, "P5 1 1 3\n\377", 10, &w, &h);
+        check(p && p[0] == 255, "ppm: levels beyond the largest", 0);
+        mmix_ppm_free(m, p, w, h);
+    }
+    {   /* every truncation is refused, every flipped bit survived */
+        static const char file[] = "P6\n# c\n3 2\n255\nabcdefghijklmnopqr";
+        size_t n = sizeof file - 1, refusals = 0;
+        for (size_t i = 0; i < n; i++) {
+            uint8_t *copy = copy_of((const uint8_t *)file, i), *p = mmix_ppm_read(m, copy, i, &w, &h);
+            refusals += !p && mmix_error(m);
+            mmix_error_clear(m);
+            mmix_ppm_free(m, p, w, h);
+            free(copy);
+        }
+        check(refusals == n, "ppm: every truncation is refused", n - refusals);
+        for (size_t i = 0; i < 8 * n; i++) {
+            uint8_t *copy = copy_of((const uint8_t *)file, n), *p;
+            copy[i / 8] = (uint8_t)(copy[i / 8] ^ (1 << i % 8));
+            p = mmix_ppm_read(m, copy, n, &w, &h);
+            check((p != NULL) == !mmix_error(m) && (!p || w * h <= 18), "ppm: a flipped bit", i);
+            mmix_error_clear(m);
+            mmix_ppm_free(m, p, w, h);
+            free(copy);
+        }
+    }
+}
+
+static void test_ppm_files(mmix_ctx *m)
+{
+#ifdef MMIX_NO_STDIO
+    size_t w, h;
+    uint8_t rgb[3] = { 1, 2, 3 };
+    check(!mmix_ppm_load(m, "a.ppm", &w, &h) && mmix_error(m) && strstr(mmix_error(m), "MMIX_NO_STDIO"), "ppm: no stdio", 0);
+    mmix_error_clear(m);
+    check(mmix_ppm_save(m, "a.ppm", rgb, 1, 1) == -1 && mmix_error(m) && strstr(mmix_error(m), "MMIX_NO_STDIO"), "ppm: no stdio", 1);
+    mmix_error_clear(m);
+#else
+    const char *path = "tests-images.ppm";
+    uint8_t *rgb = draw(31, 17, 0), *p;
+    size_t w, h;
+    FILE *f = fopen(path, "wb");
+    if (!f) {
+        puts("skipped: PPM files (the current folder cannot be written)");
+        skipped++;
+        free(rgb);
+        return;
+    }
+    fputs("P6 9 9 255\nshort", f);
+    fclose(f);
+    p = mmix_ppm_load(m, path, &w, &h);
+    check(!p && mmix_error(m) && strstr(mmix_error(m), path), "ppm: a truncated file, and its name in the message", 0);
+    mmix_error_clear(m);
+    check(mmix_ppm_save(m, path, rgb, 31, 17) == 0, "ppm: saved over an old file", 0);
+    p = mmix_ppm_load(m, path, &w, &h);
+    check(p && w == 31 && h == 17 && !memcmp(p, rgb, 31 * 17 * 3), "ppm: comes back as it was", 0);
+    mmix_ppm_free(m, p, w, h);
+    f = fopen("tests-images.ppm.tmp", "rb");
+    check(!f, "ppm: no temporary is left", 0);
+    if (f) fclose(f);
+    check(mmix_pgm_save(m, path, rgb, 31, 51) == 0, "pgm: saved", 0);
+    p = mmix_ppm_load(m, path, &w, &h);
+    check(p && w == 31 && h == 51 && p[3] == rgb[1] && p[4] == rgb[1] && p[5] == rgb[1], "pgm: comes back as RGB", 0);
+    mmix_ppm_free(m, p, w, h);
+    f = fopen(path, "wb");
+    if (f) fclose(f);
+    check(!mmix_ppm_load(m, path, &w, &h) && mmix_error(m), "ppm: an empty file", 0);
+    mmix_error_clear(m);
+    remove(path);
+    check(!mmix_ppm_load(m, path, &w, &h) && mmix_error(m) && strstr(mmix_error(m), path), "ppm: no such file", 0);
+    mmix_error_clear(m);
+    check(!mmix_ppm_load(m, ".", &w, &h) && mmix_error(m), "ppm: a folder", 0);
+    mmix_error_clear(m);
+    check(mmix_ppm_save(m, "no/such/folder/a.ppm", rgb, 31, 17) == -1 && mmix_error(m), "ppm: a folder that is not there", 0);
+    mmix_error_clear(m);
+    check(mmix_ppm_save(m, path, rgb, 0, 17) == -1 && mmix_error(m), "ppm: an empty picture", 0);
+    mmix_error_clear(m);
+    check(mmix_ppm_save(m, path, NULL, 3, 17) == -1 && mmix_error(m), "ppm: no pixels", 0);
+    mmix_error_clear(m);
+    free(rgb);
+#endif
+}
+
+/* ---- the n-th allocation fails ---- */
+
+static size_t held;
+static void *count_alloc(void *user, size_t size)
+{
+    (void)user;
+    held += size;
+    return malloc(size);
+}
+static void count_free(void *user, void *ptr, size_t size)
+{
+    (void)user;
+    held -= size;
+    free(ptr);
+}
+
+static void test_allocations(void)
+{
+    uint8_t *rgb = draw(200, 150, 0);
+    mmix_picture p = picture_of(rgb, 200, 150);
+    mmix_augment a = small_config();
+    int finished = 0;
+    for (size_t limit = 1; limit < 200 && !finished; limit++) {
+        mmix_options o;
+        mmix_ctx *m;
+        size_t w = 0, h = 0;
+        uint8_t *read;
+        mmix_tensor *g, *l, *image;
+        int done;
+        memset(&o, 0, sizeof o);
+        o.threads = 2;
+        o.allocator.alloc = count_alloc;
+        o.allocator.free = count_free;
+        o.allocator.count_limit = limit;
+        m = mmix_create(&o);
+        if (!m) {
+            check(held == 0, "out of memory: creation leaves nothing", limit);
+            continue;
+        }
+        g = mmix_new4(m, 2, 3, S, S);
+        l = mmix_new4(m, LOCALS, 3, T, T);
+        done = g && l ? mmix_augment_batch(m, &a, &p, NULL, 1, 0, g, l) : -1;
+        image = mmix_image(m, rgb, 200, 150, 100);
+        read = mmix_ppm_read(m, "P5 1 1 255 x", 12, &w, &h);
+        finished = done == 0 && image && read;
+        check(finished ? !mmix_error(m) : mmix_error_kind(m) == MMIX_ERROR_MEMORY, "out of memory: said, and only then", limit);
+        mmix_ppm_free(m, read, w, h);
+        mmix_destroy(m);
+        check(held == 0, "out of memory: nothing leaks", limit);
+    }
+    check(finished, "out of memory: with enough it works", 0);
+    free(rgb);
+}
+
+int main(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    if (!m) {
+        puts(mmix_error(NULL));
+        return 2;
+    }
+    test_resize();
+    test_evaluate();
+    test_pixels();
+    test_blur();
+    test_same_everywhere();
+    test_normalise(m);
+    test_boxes(m);
+    test_batch();
+    test_batch_refuses(m);
+    test_ppm_memory(m);
+    test_ppm_files(m);
+    test_allocations();
+    check(!mmix_error(m), "no error is left", 0);
+    mmix_destroy(m);
+    printf("%lu passed, %lu failed, %lu skipped\n", (unsigned long)passed, (unsigned long)failed, (unsigned long)skipped);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,502 @@
+/* The inner loops of every SIMD level this machine has, our exp, log, sin, cos and erfc, and the matrix product, against
+   plain loops in long double. Prints a line for each failing check, then a summary; exits 1 if anything failed. */
+#define MAMBA_MIX_IMPLEMENTATION
+#include "../mamba_mix.h"
+#include <stdio.h>
+
+typedef long double wide;
+typedef mmix_real real;
+
+static int passed, failed, skipped;
+static const mmixi_kernels *k;                   /* the level under test */
+static const double EPS = sizeof(real) == 4 ? 5.97e-8 : 1.12e-16;
+
+static void check(int ok, const char *what, size_t n, double got, double expected)
+{
+    if (ok) { passed++; return; }
+    failed++;
+    if (failed < 200) printf("FAILED %s: %s, n = %d: %.9g, expected %.9g\n", k ? k->name : "math", what, (int)n, got, expected);
+}
+/* |got - expected| <= tolerance; NaN fails */
+static void close_to(const char *what, size_t n, double got, wide expected, wide tolerance)
+{
+    check(fabsl((wide)got - expected) <= tolerance, what, n, got, (double)expected);
+}
+
+static uint32_t state = 1;
+static double uniform(void)                      /* [-1, 1) */
+{
+    state = state * 1664525u + 1013904223u;
+    return (double)(state >> 8) / 8388608.0 - 1;
+}
+
+enum { ROOM = 20000, GUARD = 64 };
+static real buffer[8][ROOM + 2 * GUARD];
+/* Array `slot`, odd alignment, NaN all round; filled with numbers of size `scale`. */
+static real *array(int slot, size_t n, double scale)
+{
+    real *a = buffer[slot];
+    for (size_t i = 0; i < n + 2 * GUARD; i++) a[i] = (real)NAN;
+    a += GUARD - slot % 3;
+    for (size_t i = 0; i < n; i++) a[i] = (real)(uniform() * scale);
+    return a;
+}
+static void intact(const char *what, size_t n, const real *a)
+{
+    int ok = 1;
+    for (int i = 1; i < 40; i++) ok = ok && isnan((double)a[-i]) && isnan((double)a[(int)n - 1 + i]);
+    check(ok, what, n, 0, 0);
+}
+
+/* ---- our mathematics ---- */
+
+static void mathematics(void)
+{
+    k = NULL;
+    for (int i = 0; i < 20000; i++) {
+        double x = uniform() * 700, y = fabs(x) + 1e-300, z = uniform() * (i & 1 ? 1e5 : 10), t = uniform() * 1e-3;
+        wide e = expl((wide)x), l = logl((wide)y);
+        close_to("exp", 0, mmixi_exp(x), e, e * 3e-16L);
+        close_to("exp small", 0, mmixi_exp(t), expl((wide)t), 3e-16L);
+        close_to("log", 0, mmixi_log(y), l, fabsl(l) * 3e-16L);
+        close_to("log near 1", 0, mmixi_log(1 + t), logl((wide)(1 + t)), fabsl(logl((wide)(1 + t))) * 3e-16L);
+        close_to("log1p", 0, mmixi_log1p(t), log1pl((wide)t), fabsl((wide)t) * 6e-16L);
+        close_to("log1p", 0, mmixi_log1p(y), log1pl((wide)y), log1pl((wide)y) * 6e-16L);
+        close_to("sin", 0, mmixi_sin(z), sinl((wide)z), fabsl(sinl((wide)z)) * 4e-16L + 1e-19L);
+        close_to("cos", 0, mmixi_cos(z), cosl((wide)z), fabsl(cosl((wide)z)) * 4e-16L + 1e-19L);
+        z = uniform() * 13 + 13;
+        close_to("erfc", 0, mmixi_erfc(z), erfcl((wide)z), erfcl((wide)z) * 1e-14L);
+        close_to("erfc negative", 0, mmixi_erfc(-z / 4), erfcl((wide)(-z / 4)), 1e-15L);
+    }
+    check(mmixi_exp(-746) == 0 && mmixi_exp(0) == 1 && mmixi_exp(710) == HUGE_VAL, "exp ends", 0, 0, 0);
+    check(isnan(mmixi_exp((double)NAN)) && isnan(mmixi_log(-1.0)), "exp, log: NaN", 0, 0, 0);
+    check(mmixi_log(1) == 0 && mmixi_log(0) == -HUGE_VAL && mmixi_log(HUGE_VAL) == HUGE_VAL, "log ends", 0, 0, 0);
+    check(mmixi_log1p(0) == 0 && mmixi_log1p(-1) == -HUGE_VAL && mmixi_log1p(HUGE_VAL) == HUGE_VAL, "log1p", 0, 0, 0);
+    check(mmixi_sin(0) == 0 && mmixi_cos(0) == 1, "sin", 0, 0, 0);
+    check(mmixi_erfc(0) == 1 && mmixi_erfc(40) == 0 && mmixi_erfc(-40) == 2, "erfc", 0, 0, 0);
+}
+
+/* ---- functions: accuracy over their whole range ---- */
+
+static void function(const char *what, void (*f)(size_t, const real *, real *), wide (*exact)(wide), double from, double to,
+                     wide relative, wide absolute)
+{
+    enum { N = 20000 };
+    real *x = array(0, N, 1), *y = array(1, N, 1);
+    for (size_t i = 0; i < N; i++) x[i] = (real)(from + (to - from) * (double)i / (N - 1));
+    f(N, x, y);
+    for (size_t i = 0; i < N; i++) {
+        wide e = exact((wide)x[i]);
+        close_to(what, i, (double)y[i], e, relative * fabsl(e) + absolute);
+    }
+}
+static void slope(const char *what, void (*f)(size_t, const real *, const real *, real *, int), wide (*exact)(wide), double from,
+                  double to, wide relative, wide absolute)
+{
+    enum { N = 20000 };
+    real *x = array(0, N, 1), *dy = array(1, N, 1), *dx = array(2, N, 1);
+    for (size_t i = 0; i < N; i++) { x[i] = (real)(from + (to - from) * (double)i / (N - 1)); dx[i] = (real)NAN; }
+    f(N, x, dy, dx, 0);
+    for (size_t i = 0; i < N; i++) {
+        wide e = exact((wide)x[i]);
+        close_to(what, i, (double)dx[i], (wide)dy[i] * e, fabsl((wide)dy[i]) * (relative * fabsl(e) + absolute));
+    }
+}
+static void exp_as_function(size_t n, const real *x, real *y) { k->exp_row(n, 1, x, 0, y); }
+static wide silu(wide x) { return x / (1 + expl(-x)); }
+static wide silu_slope(wide x) { wide s = 1 / (1 + expl(-x)); return s * (1 + x * (1 - s)); }
+static wide normal(wide x) { return 0.5L * erfcl(-x * 0.70710678118654752440L); }
+static wide gelu(wide x) { return x * normal(x); }
+static wide gelu_slope(wide x) { return normal(x) + x * 0.39894228040143267794L * expl(-x * x / 2); }
+static wide softplus(wide x) { return x > 20 ? x : log1pl(expl(x)); }
+static wide softplus_slope(wide x) { return x > 20 ? 1 : 1 / (1 + expl(-x)); }
+
+static void functions(void)
+{
+    const wide e = (wide)EPS, tiny = sizeof(real) == 4 ? 1.2e-38L : 1e-300L;
+    real x[8], y[8], dy[8];
+    function("exp", exp_as_function, expl, -87, 88.7, 2.6L * e, 0);
+    function("exp", exp_as_function, expl, -1, 1, 2.2L * e, 0);
+    function("silu", k->silu, silu, -80, 80, 6 * e, 0);
+    function("gelu", k->gelu, gelu, -2, 2, sizeof(real) == 4 ? 12 * e : 120 * e, 0);
+    function("gelu", k->gelu, gelu, -9, 9, sizeof(real) == 4 ? 5e-6L : 120 * e, tiny);
+    function("gelu", k->gelu, gelu, -1e4, 1e4, sizeof(real) == 4 ? 5e-6L : 120 * e, 1e-35L);
+    function("softplus", k->softplus, softplus, -80, 40, 6 * e, 0);
+    function("softplus", k->softplus, softplus, -1e4, 1e4, 6 * e, tiny);
+    slope("silu slope", k->silu_backward, silu_slope, -80, 80, 20 * e, 2 * e);
+    slope("gelu slope", k->gelu_backward, gelu_slope, -12, 12, 20 * e, 4 * e);
+    slope("gelu slope", k->gelu_backward, gelu_slope, -9, -2, sizeof(real) == 4 ? 5e-6L : 120 * e, 0);
+    slope("softplus slope", k->softplus_backward, softplus_slope, -80, 40, 6 * e, 0);
+    for (int i = 0; i < 8; i++) dy[i] = (real)(1.8 + 0.0012 * i) * (real)1e-35;             /* e^-80 = 1.80485e-35 */
+    for (int i = 0; i < 8; i++) x[i] = 1;
+    {
+        real decay[8];
+        k->ssd_row(8, 1, dy, x, x, decay, y);
+        for (int i = 0; i < 8; i++)
+            check(decay[i] == (i < 5 ? 0 : dy[i]) && y[i] == decay[i], "ssd_row near e^-80", (size_t)i,
+                  (double)decay[i], (double)dy[i]);
+    }
+    for (int i = 0; i < 8; i++) dy[i] = 1;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        int ok = 1;
+        double size = 14;
+        for (int i = 0; i < 8; i++, size *= 3) x[i] = (real)(sign * size);          /* to 30,000 */
+        k->exp_row(8, -1, x, 0, y);
+        for (int i = 0; sizeof(real) == 4 && i < 8; i++) ok = ok && (y[i] == 0 || y[i] >= (real)1.17e-38);
+        k->silu(8, x, y);
+        for (int i = 0; i < 8; i++) ok = ok && fabs((double)(y[i] - (sign > 0 ? x[i] : 0))) < 2e-5 * fabs((double)x[i]);
+        k->gelu(8, x, y);
+        for (int i = 0; i < 8; i++) ok = ok && fabs((double)(y[i] - (sign > 0 ? x[i] : 0))) < 2e-5;
+        k->gelu_backward(8, x, dy, y, 0);
+        for (int i = 0; i < 8; i++) ok = ok && fabs((double)(y[i] - (sign > 0))) < 2e-5;
+        k->silu_backward(8, x, dy, y, 0);
+        for (int i = 0; i < 8; i++) ok = ok && fabs((double)(y[i] - (sign > 0))) < 2e-5;
+        check(ok, "far tails", 8, 0, 0);
+    }
+    x[0] = (real)-HUGE_VAL; x[1] = (real)HUGE_VAL; x[2] = (real)NAN; x[3] = (real)-87.4; x[4] = 0; x[5] = 1000; x[6] = -1000;
+    k->exp_row(7, 1, x, 0, y);
+    check(y[0] == 0 && y[1] == (real)HUGE_VAL && isnan((double)y[2]), "exp of infinities", 7, (double)y[0], 0);
+    check(sizeof(real) == 8 || y[3] == 0, "exp: no subnormal", 7, (double)y[3], 0);
+    check(y[4] == 1 && y[5] == (real)HUGE_VAL && y[6] == 0, "exp at the ends", 7, (double)y[5], 0);
+    close_to("exp_real", 0, (double)mmixi_exp_real((real)-1.25), expl(-1.25L), 2.2L * e);
+}
+
+/* ---- rows ---- */
+
+#define EACH for (size_t i = 0; i < n; i++)
+
+static void row(size_t n)
+{
+    const wide e = 40 * (wide)EPS;               /* of numbers of about 1 */
+    const wide se = (wide)EPS * (20 + 0.5L * sqrtl((wide)n));        /* of sums, relative to the sum of the terms' sizes */
+    real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2), *w = array(3, n, 2);
+    real *u = array(4, n, 2), *v = array(5, n, 2), *old = array(6, n, 2), *more = array(7, n, 2);
+    const real a = (real)0.7, mean = (real)0.3, rstd = (real)1.7;
+    wide s = 0, size = 0, s2 = 0, size2 = 0;
+    real got, got2;
+
+    EACH { s += (wide)x[i] * (wide)y[i]; size += fabsl((wide)x[i] * (wide)y[i]); }
+    close_to("dot", n, (double)k->dot(n, x, y), s, se * size);
+    s = size = 0;
+    EACH { s += (wide)x[i]; size += fabsl((wide)x[i]); }
+    close_to("sum", n, (double)k->sum(n, x), s, se * size);
+    s = -HUGE_VALL;
+    EACH if ((wide)x[i] > s) s = (wide)x[i];
+    check((wide)k->max(n, x) == s, "max", n, (double)k->max(n, x), (double)s);
+    EACH z[i] = x[i] - 5;                        /* all negative: a dead lane must not count as 0 */
+    check(k->max(n, z) == (n ? (real)s - 5 : (real)-HUGE_VAL), "max of negatives", n, (double)k->max(n, z), (double)s - 5);
+    s = 0;
+    EACH s += ((wide)x[i] - (wide)mean) * ((wide)x[i] - (wide)mean);
+    close_to("variance", n, (double)k->variance(n, x, mean), s, se * s);
+
+#define REFRESH(p, q) EACH p[i] = q[i]
+    REFRESH(z, old); k->axpy(n, a, x, z);
+    EACH close_to("axpy", n, (double)z[i], (wide)a * (wide)x[i] + (wide)old[i], e);
+    k->scale(n, a, x, z);
+    EACH check(z[i] == a * x[i], "scale", n, (double)z[i], (double)(a * x[i]));
+    k->scale(n, a, z, z);
+    EACH check(z[i] == a * (a * x[i]), "scale in place", n, (double)z[i], 0);
+    REFRESH(z, old); k->lerp(n, a, x, z);
+    EACH close_to("lerp", n, (double)z[i], (wide)a * (wide)old[i] + (1 - (wide)a) * (wide)x[i], e);
+    k->add(n, x, y, z);
+    EACH check(z[i] == x[i] + y[i], "add", n, (double)z[i], (double)(x[i] + y[i]));
+    k->mul(n, x, y, z);
+    EACH check(z[i] == x[i] * y[i], "mul", n, (double)z[i], (double)(x[i] * y[i]));
+    REFRESH(z, old); k->mul_add(n, x, y, z);
+    EACH close_to("mul_add", n, (double)z[i], (wide)x[i] * (wide)y[i] + (wide)old[i], e);
+    for (int form = 0; form < 4; form++) {
+        REFRESH(z, old); k->finish(n, form & 1 ? x : NULL, a, form & 2 ? y : NULL, z);
+        EACH {
+            wide v0 = (wide)old[i] + (form & 1 ? (wide)x[i] : 0);
+            close_to("finish", n, (double)z[i], v0 * (wide)a + (form & 2 ? (wide)y[i] : 0), e);
+        }
+    }
+    got = k->exp_row(n, a, x, mean, z);
+    s = 0;
+    EACH { close_to("exp_row", n, (double)z[i], expl((wide)a * (wide)x[i] - (wide)mean), 4 * e); s += (wide)z[i]; }
+    close_to("exp_row sum", n, (double)got, s, se * s);
+    intact("edges: exp_row", n, z);
+
+    for (int add = 0; add < 2; add++) {
+#define BOTH(f)                                                                                              \
+        k->f(n, x, z);                                                                                       \
+        EACH close_to(#f, n, (double)z[i], f((wide)x[i]), e);                                                \
+        EACH z[i] = add ? old[i] : (real)NAN;                                                                \
+        k->f##_backward(n, x, y, z, add);                                                                    \
+        EACH close_to(#f "_backward", n, (double)z[i], (wide)y[i] * f##_slope((wide)x[i]) + (add ? (wide)old[i] : 0), 4 * e); \
+        REFRESH(z, x); k->f(n, z, z);                                                                        \
+        EACH close_to(#f " in place", n, (double)z[i], f((wide)x[i]), e);                                    \
+        intact("edges: " #f, n, z);
+        BOTH(silu)
+        BOTH(gelu)
+        BOTH(softplus)
+    }
+
+    for (int form = 0; form < 16; form++) {
+        const real *fw = form & 1 ? w : NULL, *fb = form & 2 ? y : NULL;
+        const int add = form >> 2 & 1;
+        real *dw = form & 2 ? u : NULL, *db = form & 8 ? v : NULL;
+        k->normalise(n, x, mean, rstd, fw, fb, z);
+        EACH {
+            wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd;
+            close_to("normalise", n, (double)z[i], xhat * (fw ? (wide)w[i] : 1) + (fb ? (wide)y[i] : 0), e);
+        }
+        k->normalise_sums(n, y, x, mean, rstd, fw, &got, &got2);
+        s = s2 = size = size2 = 0;
+        EACH {
+            wide g = (wide)y[i] * (fw ? (wide)w[i] : 1), gx = g * ((wide)x[i] - (wide)mean) * (wide)rstd;
+            s += g; s2 += gx; size += fabsl(g); size2 += fabsl(gx);
+        }
+        close_to("normalise_sums g", n, (double)got, s, se * size);
+        close_to("normalise_sums gx", n, (double)got2, s2, se * size2);
+        EACH z[i] = add ? old[i] : (real)NAN;
+        REFRESH(u, old); REFRESH(v, old);
+        k->normalise_backward(n, y, x, mean, rstd, fw, (real)0.1, (real)-0.2, z, add, dw, db);
+        EACH {
+            wide xhat = ((wide)x[i] - (wide)mean) * (wide)rstd, g = (wide)y[i] * (fw ? (wide)w[i] : 1);
+            wide d = (wide)rstd * (g - (wide)(real)0.1 - xhat * (wide)(real)-0.2);
+            close_to("normalise_backward dx", n, (double)z[i], d + (add ? (wide)old[i] : 0), 2 * e);
+            close_to("normalise_backward dw", n, (double)u[i], (wide)old[i] + (dw ? (wide)y[i] * xhat : 0), e);
+            close_to("normalise_backward db", n, (double)v[i], (wide)old[i] + (db ? (wide)y[i] : 0), e);
+        }
+    }
+    intact("edges: normalise", n, z);
+
+    EACH { y[i] = (real)fabs((double)y[i]); if (i % 5 == 3) y[i] *= (real)1e-35; }
+    k->ssd_row(n, (real)0.5, y, x, w, z, u);
+    EACH {
+        wide d = 0.5L * (wide)y[i];
+        if (d < 1.80485138e-35L) d = 0;
+        close_to("ssd_row decay", n, (double)z[i], d, d * (wide)EPS * 2);
+        close_to("ssd_row weight", n, (double)u[i], d * (wide)x[i] * (wide)w[i], d * e);
+    }
+    intact("edges: ssd_row", n, u);
+    REFRESH(u, old); REFRESH(v, more);
+    got = k->ssd_row_backward(n, x, z, y, w, u, v);
+    s = size = 0;
+    EACH {
+        wide t = (wide)x[i] * (wide)z[i];
+        close_to("ssd_row_backward dscore", n, (double)u[i], (wide)old[i] + t * (wide)w[i], e);
+        close_to("ssd_row_backward column", n, (double)v[i], (wide)more[i] + t * (wide)y[i], e);
+        s += (wide)v[i] * (wide)w[i];
+        size += fabsl((wide)v[i] * (wide)w[i]);
+    }
+    close_to("ssd_row_backward sum", n, (double)got, s, se * size);
+
+    REFRESH(z, old); REFRESH(u, more);
+    EACH v[i] = (real)fabs((double)w[i]);
+    REFRESH(y, v);
+    k->adamw(n, z, x, u, v, (real)0.5, (real)0.99, (real)0.01, (real)0.9, (real)0.95, (real)1.5, (real)1e-3);
+    EACH {
+        wide g = 0.5L * (wide)x[i], mo = (wide)(real)0.9 * (wide)more[i] + (1 - (wide)(real)0.9) * g;
+        wide v2 = (wide)(real)0.95 * (wide)y[i] + (1 - (wide)(real)0.95) * g * g;
+        close_to("adamw m", n, (double)u[i], mo, e);
+        close_to("adamw v", n, (double)v[i], v2, e);
+        g = (wide)(real)0.01 * mo / (sqrtl(v2) * 1.5L + (wide)(real)1e-3);
+        close_to("adamw p", n, (double)z[i], (wide)old[i] * (wide)(real)0.99 - g, e);
+    }
+    intact("edges: adamw p", n, z);
+    intact("edges: adamw m", n, u);
+    intact("edges: adamw v", n, v);
+}
+
+/* ---- blocks ---- */
+
+static void transposes(void)
+{
+    for (size_t rows = 0; rows < 36; rows++)
+        for (size_t cols = 0; cols < 36; cols++) {
+            const size_t ldx = cols + rows % 3, ldy = rows + cols % 2;
+            real *x = array(0, rows * ldx, 1), *y = array(1, cols * ldy, 0);
+            int ok = 1;
+            for (size_t i = 0; i < cols * ldy; i++) y[i] = (real)NAN;
+            k->transpose(rows, cols, x, (ptrdiff_t)ldx, y, (ptrdiff_t)ldy);
+            for (size_t j = 0; j < cols; j++)
+                for (size_t i = 0; i < ldy; i++)
+                    ok = ok && (i < rows ? y[j * ldy + i] == x[i * ldx + j] : isnan((double)y[j * ldy + i]));
+            check(ok, "transpose", rows * 100 + cols, 0, 0);
+            intact("edges: transpose", cols * ldy, y);
+        }
+}
+
+/* c[i ldc + j] for a (rows x depth), b (depth x cols): plain loops, and the largest error a product of that depth may have. */
+static void product(const char *what, size_t rows, size_t cols, size_t depth, const real *a, ptrdiff_t ars, ptrdiff_t acs,
+                    const real *b, ptrdiff_t brs, ptrdiff_t bcs, const real *c, ptrdiff_t ldc, const real *before)
+{
+    int ok = 1;
+    wide got = 0, expected = 0;
+    for (size_t i = 0; i < rows && ok; i++)
+        for (size_t j = 0; j < cols && ok; j++) {
+            const ptrdiff_t at = (ptrdiff_t)i * ldc + (ptrdiff_t)j;
+            wide s = 0;
+            for (size_t l = 0; l < depth; l++)
+                s += (wide)a[(ptrdiff_t)i * ars + (ptrdiff_t)l * acs] * (wide)b[(ptrdiff_t)l * brs + (ptrdiff_t)j * bcs];
+            if (before) s += (wide)before[at];
+            got = (wide)c[at];
+            expected = s;
+            ok = fabsl(got - s) <= (wide)EPS * (4 + 2 * (wide)depth);
+        }
+    check(ok, what, rows * 10000 + cols * 10 + depth % 10, (double)got, (double)expected);
+}
+
+/* Nothing but rows x cols may have been written: the gaps of c are still NaN. */
+static void gaps(const char *what, size_t rows, size_t cols, const real *c, size_t ld)
+{
+    int ok = 1;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = cols; j < ld; j++) ok = ok && isnan((double)c[i * ld + j]);
+    check(ok, what, rows * 1000 + cols, 0, 0);
+    intact(what, rows * ld, c);
+}
+
+static void tiles(void)
+{
+    static const size_t depths[] = { 0, 1, 2, 3, 17 };
+    for (size_t rows = 1; rows <= k->mr; rows++)
+        for (size_t cols = 1; cols <= k->nr; cols++)
+            for (int d = 0; d < 5; d++)
+                for (int form = 0; form < 8; form++) {
+                    const size_t depth = depths[d], lda = depth + 1, ldb = cols + (size_t)(form & 1), ldc = cols + 2;
+                    real *a = array(0, (rows + 1) * (depth + 1) * 2, 1), *b = array(1, (depth + 1) * ldb, 1);
+                    real *c = array(2, rows * ldc, 1), *before = array(3, rows * ldc, 1);
+                    ptrdiff_t ars = (ptrdiff_t)lda, acs = 1, lb = (ptrdiff_t)ldb, lc = (ptrdiff_t)ldc;
+                    const int add = form & 1;
+                    const real *a0 = a, *b0 = b, *b4 = before;
+                    real *c0 = c;
+                    if (form & 2) { ars = 1; acs = (ptrdiff_t)rows; }
+                    if (form == 4) { a0 += (rows - 1) * lda; ars = -ars; }                   /* rows backwards */
+                    if (form == 5 && depth) { a0 += depth - 1; acs = -1; b0 += (depth - 1) * ldb; lb = -lb; }
+                    if (form == 6) { c0 += (rows - 1) * ldc; b4 += (rows - 1) * ldc; lc = -lc; }
+                    for (size_t i = 0; i < depth; i++)
+                        for (size_t j = cols; j < ldb; j++) b[i * ldb + j] = (real)NAN;      /* must not matter */
+                    for (size_t i = 0; i < rows; i++)
+                        for (size_t j = 0; j < ldc; j++) c[i * ldc + j] = add && j < cols ? before[i * ldc + j] : (real)NAN;
+                    k->tile(rows, cols, depth, a0, ars, acs, b0, lb, c0, lc, add);
+                    product("tile", rows, cols, depth, a0, ars, acs, b0, lb, 1, c0, lc, add ? b4 : NULL);
+                    gaps("edges: tile", rows, cols, c, ldc);
+                }
+}
+
+/* ---- the matrix product ---- */
+
+enum { BIG = 1 << 20 };
+static real ga[BIG], gb[BIG], gc[3][BIG], bias[4096], residual[BIG], row_scale[4096], packed[BIG];
+
+static void gemm(mmix_ctx **m, size_t rows, size_t cols, size_t depth, int form)
+{
+    mmixi_gemm g;
+    const size_t ldc = cols + (size_t)(form & 1) * 3, ld = cols + 5;
+    const int extra = form >> 2 & 7, add = extra == 1, pack = extra == 2 || extra == 6;
+    int same = 1, ok = 1;
+    memset(&g, 0, sizeof g);
+    g.rows = rows; g.cols = cols; g.depth = depth;
+    g.a = ga;
+    g.ars = form & 1 ? 1 : (ptrdiff_t)depth; g.acs = form & 1 ? (ptrdiff_t)rows : 1;
+    g.b = gb;
+    g.brs = form & 2 ? 1 : (ptrdiff_t)cols; g.bcs = form & 2 ? (ptrdiff_t)depth : 1;
+    if (extra == 3) { g.a += (ptrdiff_t)(rows - 1) * g.ars; g.ars = -g.ars; }
+    if (extra == 4 && depth) {
+        g.a += (ptrdiff_t)(depth - 1) * g.acs; g.acs = -g.acs;
+        g.b += (ptrdiff_t)(depth - 1) * g.brs; g.brs = -g.brs;
+    }
+    if (extra == 5) { g.brs *= 2; g.bcs *= 2; }
+    g.add = add;
+    g.ldc = (ptrdiff_t)ldc;
+    if (extra >= 6) g.bias = bias;
+    if (extra == 7) { g.residual = residual; g.ldr = (ptrdiff_t)ld; g.row_scale = row_scale; g.rows_per_scale = 3; }
+    if (pack) {
+        for (size_t i = 0; i < BIG; i++) packed[i] = (real)NAN;
+        mmixi_gemm_pack(m[1], &g, packed);
+        g.packed_b = packed;
+        check(isnan((double)packed[mmixi_gemm_packed(k, depth, cols)]), "edges: pack", cols, 0, 0);
+    }
+    for (int t = 0; t < 3; t++) {                /* 1, 2 and 3 threads */
+        for (size_t i = 0; i < rows * ldc + 64; i++)
+            gc[t][i] = add && i % ldc < cols && i < rows * ldc ? residual[i] : (real)NAN;
+        g.c = gc[t] + 32;
+        if (add) for (size_t i = 0; i < rows * ldc; i++) g.c[i] = i % ldc < cols ? residual[i] : (real)NAN;
+        for (size_t i = 0; add && i < 32; i++) gc[t][i] = gc[t][32 + rows * ldc + i] = (real)NAN;
+        check(mmixi_gemm_run(m[t], &g) == 0 && mmix_error(m[t]) == NULL, "gemm runs", rows, 0, 0);
+        if (t) same = same && !memcmp(gc[t], gc[0], (rows * ldc + 64) * sizeof(real));
+    }
+    check(same, "gemm: same bits for 1, 2, 3 threads", rows, 0, 0);
+    if (extra < 6)
+        product("gemm", rows, cols, depth, g.a, g.ars, g.acs, g.b, g.brs, g.bcs, g.c, g.ldc, add ? residual : NULL);
+    else {
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = 0; j < cols; j++) {
+                wide s = (wide)bias[j];
+                for (size_t l = 0; l < depth; l++)
+                    s += (wide)g.a[(ptrdiff_t)i * g.ars + (ptrdiff_t)l * g.acs]
+                       * (wide)g.b[(ptrdiff_t)l * g.brs + (ptrdiff_t)j * g.bcs];
+                if (extra == 7) s = (wide)residual[i * ld + j] + (wide)row_scale[i / 3] * s;
+                ok = ok && fabsl((wide)g.c[i * ldc + j] - s) <= (wide)EPS * (8 + 2 * (wide)depth);
+            }
+        check(ok, "gemm with bias, residual, row scale", rows * 10000 + cols, 0, 0);
+    }
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = cols; j < ldc; j++) ok = ok && isnan((double)g.c[i * ldc + j]);
+    for (size_t i = 0; i < 32; i++) ok = ok && isnan((double)gc[2][i]) && isnan((double)g.c[rows * ldc + i]);
+    check(ok, "edges: gemm", rows * 10000 + cols, 0, 0);
+
+    if ((form & 2) || pack || extra >= 5) return;
+    for (size_t i = 0; i < rows * ldc; i++) g.c[i] = add ? residual[i] : (real)NAN;
+    mmixi_gemm_small(k, rows, cols, depth, g.a, g.ars, g.acs, g.b, g.brs, g.c, g.ldc, add);
+    product("gemm_small", rows, cols, depth, g.a, g.ars, g.acs, g.b, g.brs, 1, g.c, g.ldc, add ? residual : NULL);
+}
+
+static void gemms(int simd)
+{
+    static const size_t shapes[][3] = {
+        { 1, 1, 1 }, { 1, 100, 7 }, { 1, 301, 97 }, { 2, 50, 400 }, { 100, 1, 7 }, { 3, 5, 0 }, { 7, 15, 383 }, { 8, 16, 384 }, { 9, 17, 385 }, { 8, 48, 5 },
+        { 9, 49, 6 }, { 16, 64, 11 }, { 65, 95, 10 }, { 64, 97, 33 }, { 129, 130, 20 }, { 127, 260, 31 }, { 300, 70, 800 },
+        { 6, 900, 12 }, { 66, 33, 769 }, { 640, 130, 13 }
+    };
+    mmix_ctx *m[3];
+    mmix_options o;
+    for (int t = 0; t < 3; t++) {
+        memset(&o, 0, sizeof o);
+        o.threads = t + 1;
+        o.simd = simd;
+        m[t] = mmix_create(&o);
+        check(m[t] && m[t]->k == k, "context", 0, 0, 0);
+        if (!m[t]) return;
+    }
+    for (size_t i = 0; i < BIG; i++) {
+        ga[i] = (real)uniform();
+        gb[i] = (real)uniform();
+        residual[i] = (real)uniform();
+    }
+    for (size_t i = 0; i < 4096; i++) {
+        bias[i] = (real)uniform();
+        row_scale[i] = (real)uniform();
+    }
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int form = 0; form < 32; form++) gemm(m, shapes[s][0], shapes[s][1], shapes[s][2], form);
+    for (int t = 0; t < 3; t++) mmix_destroy(m[t]);
+}
+
+int main(void)
+{
+    static const int level[] = { MMIX_SIMD_NONE, MMIX_SIMD_AVX2, MMIX_SIMD_AVX512, MMIX_SIMD_NEON };
+    static const char *const name[] = { "none", "avx2", "avx512", "neon" };
+    mathematics();
+    for (int l = 0; l < 4; l++) {
+        k = mmixi_kernels_choose(level[l]);
+        if (strcmp(k->name, name[l])) {
+            printf("skipped: no %s here\n", name[l]);
+            skipped++;
+            continue;
+        }
+        functions();
+        for (size_t n = 0; n < 68; n++) row(n);
+        row(199);
+        row(4097);
+        row(19999);
+        transposes();
+        tiles();
+        gemms(level[l]);
+    }
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed != 0;
+}

@@ -1,0 +1,683 @@
+/* The metrics: closed forms, brute force, errors, equality for any number of threads. */
+#define MAMBA_MIX_IMPLEMENTATION
+#include "../mamba_mix.h"
+
+static int passed, failed;
+#define CHECK(ok) check((ok) != 0, #ok, __LINE__)
+static int check(int ok, const char *what, int line)
+{
+    if (ok) passed++;
+    else {
+        failed++;
+        printf("tests/metrics.c:%d: %s\n", line, what);
+    }
+    return ok;
+}
+static int near_to(double a, double b, double bound) { return fabs(a - b) <= bound; }
+
+/* The call must have failed, with `part` in its message. */
+#define FAILS(m, call, part) fails(m, (call) != 0, part, __LINE__)
+static void fails(mmix_ctx *m, int refused, const char *part, int line)
+{
+    const char *text = mmix_error(m);
+    if (!refused || !text || !strstr(text, part) || mmix_error_kind(m) != MMIX_ERROR_ARGUMENT) {
+        failed++;
+        printf("tests/metrics.c:%d: expected an error with \"%s\", found: %s\n", line, part, text ? text : "none");
+    }
+    else passed++;
+    mmix_error_clear(m);
+}
+
+static uint32_t seed = 1;
+static double uniform(void)                      /* [0, 1) */
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (double)(seed >> 8) / 16777216;
+}
+static double normal(void)                       /* nearly */
+{
+    double sum = -6;
+    for (int i = 0; i < 12; i++) sum += uniform();
+    return sum;
+}
+
+static double raw_auc(mmix_ctx *m, const mmix_real *map, const int32_t *mask, size_t h, size_t w, size_t thresholds)
+{
+    mmix_auc_options o;
+    mmix_auc r;
+    memset(&o, 0, sizeof o);
+    o.thresholds = thresholds;
+    o.void_label = 255;
+    return CHECK(mmix_binary_auc(m, &o, map, mask, 1, h, w, &r) == 0) ? r.auc_raw[0] : -1;
+}
+
+/* P(fore > back) + P(fore = back)/2 over all pairs of pixels. */
+static double pairs(const mmix_real *map, const int32_t *mask, size_t n)
+{
+    double wins = 0, count = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            if (mask[i] == 0 || mask[i] == 255 || mask[j] != 0) continue;
+            wins += map[i] > map[j] ? 1 : map[i] < map[j] ? 0 : 0.5;
+            count++;
+        }
+    return wins / count;
+}
+
+static void test_auc(mmix_ctx *m)
+{
+    static const int32_t mask[6] = {0, 1, 0, 7, 0, 0};
+    static const mmix_real perfect[6] = {0, 1, 0, 1, 0, 0}, inverted[6] = {1, 0, 1, 0, 1, 1};
+    static const mmix_real flat[6] = {3, 3, 3, 3, 3, 3};
+    /* by hand: fore {2, 1}, back {2, 1, 0, 0}: pairs 2: ½ 1 1 1; 1: 0 ½ 1 1 → 6/8 */
+    static const mmix_real ties[6] = {2, 2, 1, 1, 0, 0};
+    mmix_auc r;
+    CHECK(near_to(raw_auc(m, perfect, mask, 2, 3, 0), 1, 0));
+    CHECK(near_to(raw_auc(m, inverted, mask, 2, 3, 0), 0, 0));
+    CHECK(near_to(raw_auc(m, flat, mask, 2, 3, 0), 0.5, 0));
+    CHECK(near_to(raw_auc(m, flat, mask, 2, 3, 7), 0.5, 0));
+    CHECK(near_to(raw_auc(m, ties, mask, 2, 3, 0), 0.75, 0));
+    CHECK(near_to(raw_auc(m, ties, mask, 2, 3, 3), 0.75, 0));        /* thresholds 1, ½, 0 are the three values */
+    CHECK(near_to(raw_auc(m, ties, mask, 2, 3, 2), 0.625, 0));       /* 1 and 0: the curve (0,0) (¼,½) (1,1) */
+
+    CHECK(mmix_binary_auc(m, NULL, inverted, mask, 1, 2, 3, &r) == 0);
+    CHECK(near_to(r.auc, 1, 0) && r.count == 1 && r.points == 3);
+    CHECK(mmix_binary_auc(m, NULL, ties, mask, 1, 2, 3, &r) == 0 && r.points == 4);
+    static const double fpr[4] = {0, 0.25, 0.5, 1}, tpr[4] = {0, 0.5, 1, 1};
+    for (size_t i = 0; i < 4; i++) CHECK(near_to(r.fpr[i], fpr[i], 0) && near_to(r.tpr[i], tpr[i], 0));
+
+    /* random maps with many ties, void pixels and odd sizes against all pairs; T thresholds come close */
+    for (size_t trial = 0; trial < 40; trial++) {
+        mmix_real map[143];
+        int32_t label[143];
+        size_t h = trial % 2 ? 13 : 11, w = 143 / h, levels = 2 + trial;
+        for (size_t i = 0; i < 143; i++) {
+            double u = uniform();
+            label[i] = i == 0 ? 3 : i == 1 ? 0 : u < 0.1 ? 255 : u < 0.4;
+            map[i] = (mmix_real)floor((uniform() + (label[i] == 1) * 0.3) * (double)levels) / 8;
+        }
+        double exact = raw_auc(m, map, label, h, w, 0);
+        CHECK(near_to(exact, pairs(map, label, 143), 1e-15));
+        CHECK(near_to(raw_auc(m, map, label, h, w, 20001), exact, 1e-14));   /* finer than the levels */
+    }
+    {
+        static mmix_real map[64 * 64];
+        static int32_t label[64 * 64];
+        for (size_t i = 0; i < 64 * 64; i++) {
+            label[i] = i % 64 > 20 && i / 64 > 30;
+            map[i] = (mmix_real)(normal() + label[i]);
+        }
+        double exact = raw_auc(m, map, label, 64, 64, 0);
+        for (size_t t = 4; t <= 1 << 18; t *= 4)         /* trapezoids: 1/T²; then pairs that share a step: 1/T */
+            CHECK(fabs(raw_auc(m, map, label, 64, 64, t) - exact) < 3 / (double)(t * t) + 0.5 / (double)t);
+        for (size_t i = 0; i < 64 * 64; i++) map[i] = map[i] * (mmix_real)0.25 - 3;   /* monotone: nothing changes */
+        CHECK(near_to(raw_auc(m, map, label, 64, 64, 0), exact, sizeof(mmix_real) == 8 ? 0 : 1e-6));
+    }
+    mmix_reset(m);
+}
+
+static void test_auc_images(mmix_ctx *m)
+{
+    enum { N = 5, H = 6, W = 8, P = H * W };
+    mmix_real map[N * P], turned[N * P];
+    int32_t mask[N * P];
+    double mean = 0, curve[11], sum[11], area = 0;
+    mmix_auc_options o;
+    mmix_auc r, one, back;
+    memset(&o, 0, sizeof o);
+    memset(sum, 0, sizeof sum);
+    for (size_t i = 0; i < N * P; i++) {
+        mask[i] = i % 3 == 0 ? (int32_t)(i % 7) : 0;
+        map[i] = (mmix_real)(uniform() + (i / P == 2 ? -0.4 : 0.4) * (mask[i] != 0));    /* image 2 is upside down */
+        turned[i] = -map[i];
+    }
+    CHECK(mmix_binary_auc(m, NULL, map, mask, N, H, W, &r) == 0 && r.count == N);
+    CHECK(r.auc_raw[2] < 0.5);
+    for (size_t i = 0; i < N; i++) {
+        CHECK(mmix_binary_auc(m, NULL, map + i * P, mask + i * P, 1, H, W, &one) == 0);
+        CHECK(near_to(one.auc_raw[0], r.auc_raw[i], 0));
+        mean += one.auc / (double)N;
+        mmix_roc_add(sum, 11, &one);
+        CHECK(mmix_binary_auc(m, NULL, turned + i * P, mask + i * P, 1, H, W, &back) == 0);
+        CHECK(near_to(back.auc_raw[0], 1 - one.auc_raw[0], 1e-15) && near_to(back.auc, one.auc, 1e-15));
+    }
+    CHECK(near_to(r.auc, mean, 1e-15));
+    CHECK(r.points == 102 && near_to(r.fpr[0], 0, 0) && near_to(r.tpr[0], 0, 0) && near_to(r.fpr[101], 1, 0)
+          && near_to(r.tpr[101], 1, 1e-15));
+    for (size_t i = 0; i < 11; i++) CHECK(near_to(r.tpr[1 + 10 * i], sum[i] / (double)N, 1e-15));
+    for (size_t p = 1; p < r.points; p++) {
+        CHECK(r.fpr[p] >= r.fpr[p - 1] && r.tpr[p] >= r.tpr[p - 1]);
+        area += (r.fpr[p] - r.fpr[p - 1]) * (r.tpr[p] + r.tpr[p - 1]) / 2;
+    }
+    CHECK(near_to(area, r.auc, 0.01));                                   /* 0.01: the grid of the mean curve */
+
+    o.pooled = 1;
+    CHECK(mmix_binary_auc(m, &o, map, mask, N, H, W, &r) == 0 && r.count == 1);
+    CHECK(mmix_binary_auc(m, NULL, map, mask, 1, N * H, W, &one) == 0);
+    CHECK(near_to(r.auc_raw[0], one.auc_raw[0], 0) && near_to(r.auc_raw[0], pairs(map, mask, N * P), 1e-15));
+
+    /* the curve (0,0) (¼,½) (½,1) (1,1) and its mirror, read between its points; a vertical rise gives its upper end */
+    static const int32_t hand[6] = {0, 1, 0, 7, 0, 0};
+    static const mmix_real up[6] = {2, 2, 1, 1, 0, 0}, down[6] = {-2, -2, -1, -1, 0, 0}, step[6] = {0, 1, 0, 1, 0, 0};
+    for (int k = 0; k < 2; k++) {
+        memset(curve, 0, sizeof curve);
+        CHECK(mmix_binary_auc(m, NULL, k ? down : up, hand, 1, 2, 3, &one) == 0);
+        mmix_roc_add(curve, 9, &one);
+        for (size_t i = 0; i < 9; i++) CHECK(near_to(curve[i], i < 4 ? (double)i / 4 : 1, 1e-15));
+    }
+    CHECK(mmix_binary_auc(m, NULL, step, hand, 1, 2, 3, &one) == 0);
+    curve[0] = 0;
+    mmix_roc_add(curve, 1, &one);
+    CHECK(near_to(curve[0], 1, 0));
+    mmix_reset(m);
+}
+
+static void test_auc_grid(mmix_ctx *m)
+{
+    /* 3 x 5 pixels on 2 x 2 cells of 1.5 x 2.5. By hand, rows 0-1.5 and 1.5-3, columns 0-2.5 and 2.5-5 */
+    static const int32_t mask[15] = {1, 1, 1, 0, 0,
+                                     1, 0, 0, 0, 0,
+                                     0, 0, 9, 9, 9};
+    static const mmix_real map[4] = {4, 3, 2, 1};
+    /* shares: cell 0 (2.5 + ½)/3.75 = 0.8; cell 1 ½/3.75; cell 2 without void (1 ½ fore by ½·1)/(2.5 ½ + 2) = ½/3.25;
+       cell 3 without void: 0 */
+    double fore[4] = {0.8, 0.5 / 3.75, 0.5 / 3.25, 0}, f = 0, b = 0, area = 0, F, B;
+    mmix_auc_options o;
+    mmix_auc r, fine;
+    memset(&o, 0, sizeof o);
+    o.map_h = o.map_w = 2;
+    o.void_label = 9;
+    CHECK(mmix_binary_auc(m, &o, map, mask, 1, 3, 5, &r) == 0 && r.points == 5);
+    F = fore[0] + fore[1] + fore[2];
+    B = 4 - F;
+    for (size_t i = 0; i < 4; i++) {
+        area += (1 - fore[i]) * (f + f + fore[i]) / 2;
+        f += fore[i];
+        b += 1 - fore[i];
+        CHECK(near_to(r.tpr[i + 1], f / F, 1e-14) && near_to(r.fpr[i + 1], b / B, 1e-14));
+    }
+    CHECK(near_to(r.auc_raw[0], area / (F * B), 1e-14));
+
+    /* cells of whole pixels and a mask that is constant in each: the same as the small mask with the small map */
+    static const int32_t small_mask[6] = {0, 1, 0, 1, 0, 0};
+    static const mmix_real small_map[6] = {2, 2, 1, 1, 0, 0};
+    int32_t large[6 * 12];
+    for (size_t y = 0; y < 6; y++) for (size_t x = 0; x < 12; x++) large[y * 12 + x] = small_mask[y / 3 * 3 + x / 4];
+    o.map_w = 3;
+    CHECK(mmix_binary_auc(m, &o, small_map, large, 1, 6, 12, &r) == 0);
+    CHECK(mmix_binary_auc(m, NULL, small_map, small_mask, 1, 2, 3, &fine) == 0);
+    CHECK(near_to(r.auc_raw[0], fine.auc_raw[0], 1e-15) && near_to(r.auc_raw[0], 0.75, 1e-15));
+
+    /* a cell that is all void does not count, whatever its value */
+    for (size_t y = 0; y < 3; y++) for (size_t x = 0; x < 4; x++) large[y * 12 + x] = 9;
+    CHECK(mmix_binary_auc(m, &o, small_map, large, 1, 6, 12, &r) == 0);
+    CHECK(near_to(r.auc_raw[0], 5.5 / 6, 1e-15));                        /* fore {2, 1}, back {1, 0, 0} */
+    mmix_reset(m);
+}
+
+static void test_auc_errors(mmix_ctx *m)
+{
+    mmix_real map[12];
+    int32_t mask[12];
+    mmix_auc_options o;
+    mmix_auc r;
+    memset(&o, 0, sizeof o);
+    for (size_t i = 0; i < 12; i++) {
+        map[i] = (mmix_real)i;
+        mask[i] = i % 2 != 0;
+    }
+    for (size_t i = 4; i < 8; i++) mask[i] = 0;
+    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 3, 2, 2, &r), "image 1 has no foreground");
+    CHECK(r.fpr == NULL && r.points == 0);
+    for (size_t i = 4; i < 8; i++) mask[i] = 1;
+    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 3, 2, 2, &r), "image 1 has no background");
+    o.pooled = 1;
+    CHECK(mmix_binary_auc(m, &o, map, mask, 3, 2, 2, &r) == 0);
+    FAILS(m, mmix_binary_auc(m, &o, map, mask + 4, 1, 2, 2, &r), "no background");
+    o.pooled = 0;
+    o.void_label = 1;
+    FAILS(m, mmix_binary_auc(m, &o, map, mask, 1, 2, 2, &r), "image 0 has no foreground");
+    memset(&o, 0, sizeof o);
+    o.thresholds = 1;
+    FAILS(m, mmix_binary_auc(m, &o, map, mask, 1, 2, 2, &r), "thresholds is 1");
+    o.thresholds = 0;
+    o.map_h = 2;
+    FAILS(m, mmix_binary_auc(m, &o, map, mask, 1, 2, 2, &r), "map_h is 2 and map_w 0");
+    FAILS(m, mmix_binary_auc(m, NULL, NULL, mask, 1, 2, 2, &r), "map is NULL");
+    FAILS(m, mmix_binary_auc(m, NULL, map, NULL, 1, 2, 2, &r), "mask is NULL");
+    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 0, 2, 2, &r), "no size may be 0");
+    map[3] = (mmix_real)HUGE_VAL;
+    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 1, 2, 2, &r), "image 0 holds a value that is not finite");
+    map[3] -= map[3];                                                    /* NaN */
+    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 1, 2, 2, &r), "not finite");
+    CHECK(mmix_binary_auc(m, NULL, map, mask, SIZE_MAX / 2, SIZE_MAX / 2, 2, &r) == -1);
+    mmix_error_clear(m);
+    mmix_reset(m);
+}
+
+static void test_iou(mmix_ctx *m)
+{
+    static const mmix_real map[5] = {0, 1, (mmix_real)0.5, 1, 0};
+    static const int32_t mask[5] = {0, 2, 1, 0, 255};
+    double iou = -1;
+    CHECK(mmix_binary_iou(m, map, mask, 5, 0.5, 0, &iou) == 0 && near_to(iou, 2.0 / 4, 0));
+    CHECK(mmix_binary_iou(m, map, mask, 5, 0.5, 255, &iou) == 0 && near_to(iou, 2.0 / 3, 0));
+    CHECK(mmix_binary_iou(m, map, mask, 1, 0.5, 255, &iou) == 0 && near_to(iou, 1, 0));
+    FAILS(m, mmix_binary_iou(m, map, NULL, 5, 0.5, 0, &iou), "mask is NULL");
+}
+
+static void test_map(mmix_ctx *m)
+{
+    /* one patch is the query, one its opposite, the others lie across it */
+    static const mmix_real query[4] = {3, 0, 4, 0}, patches[6 * 4] = {0, 5, 0, 0,   6, 0, 8, 0,   0, 0, 0, 2,
+                                                                      4, 0, -3, 0,  -3, 0, -4, 0, 0, 0, 0, 0};
+    static const double cosine[6] = {0, 1, 0, 0, -1, 0};
+    mmix_map_options o;
+    mmix_map r, d;
+    memset(&o, 0, sizeof o);
+    CHECK(mmix_feature_map(m, NULL, query, 1, patches, 2, 3, 4, 2, 3, &r) == 0);
+    for (size_t i = 0; i < 6; i++) {
+        CHECK(near_to((double)r.similarity[i], cosine[i], 1e-7));
+        CHECK(near_to((double)r.scaled[i], (cosine[i] + 1) / 2, 1e-7));
+        CHECK(r.map[i] >= r.scaled[i] && r.map[i] <= r.scaled[i]);       /* the grid's own size: nothing is sampled */
+    }
+    CHECK(r.B == 1 && r.grid_h == 2 && r.grid_w == 3 && r.h == 2 && r.w == 3);
+    CHECK(strstr(r.how, "cosine") && strstr(r.how, "min-max scaled"));
+    CHECK(strstr(r.how, "2 x 3") && strstr(r.how, "query"));
+    o.similarity = MMIX_MAP_DOT;
+    o.token = "register 3";
+    o.layer = "block 7";
+    CHECK(mmix_feature_map(m, &o, query, 1, patches, 2, 3, 4, 1, 9, &d) == 0);
+    CHECK(near_to((double)d.similarity[1], 50, 0) && near_to((double)d.similarity[4], -25, 0));
+    CHECK(near_to((double)d.scaled[0], 25.0 / 75, 1e-7));
+    CHECK(strstr(d.how, "dot product") && strstr(d.how, "register 3") && strstr(d.how, "block 7"));
+    for (size_t x = 0; x < 9; x++) {             /* the row lies between both, columns at (x + ½)/3 - ½ */
+        double s = fmin(fmax(((double)x + 0.5) / 3 - 0.5, 0), 2), f = s < 1 ? s : s - 1;
+        size_t a = s < 1 ? 0 : 1;
+        double left = ((double)d.scaled[a] + (double)d.scaled[a + 3]) / 2;
+        double right = ((double)d.scaled[a + 1] + (double)d.scaled[a + 4]) / 2;
+        CHECK(near_to((double)d.map[x], (1 - f) * left + f * right, 1e-6));
+    }
+    o.token = "a name that is far longer than any description of a token has a right to be, and then some more of it";
+    CHECK(mmix_feature_map(m, &o, query, 1, patches, 2, 3, 4, 1, 9, &d) == 0);
+    CHECK(strstr(d.how, "bilinear from 2 x 3 to 1 x 9"));
+
+    /* constant: 0, not 0/0; the mean of a query and its opposite is nothing */
+    mmix_real two[8];
+    for (size_t i = 0; i < 4; i++) {
+        two[i] = query[i];
+        two[4 + i] = -query[i];
+    }
+    CHECK(mmix_feature_map(m, NULL, two, 2, patches, 2, 3, 4, 5, 5, &r) == 0);
+    for (size_t i = 0; i < 25; i++) CHECK(near_to((double)r.map[i], 0, 0));
+    CHECK(mmix_feature_map(m, NULL, query, 1, patches, 1, 1, 4, 3, 2, &r) == 0 && near_to((double)r.map[5], 0, 0));
+
+    FAILS(m, mmix_feature_map(m, NULL, NULL, 1, patches, 2, 3, 4, 2, 3, &r), "query is NULL");
+    FAILS(m, mmix_feature_map(m, NULL, query, 0, patches, 2, 3, 4, 2, 3, &r), "0 queries");
+    FAILS(m, mmix_feature_map(m, NULL, query, 1, patches, 2, 3, 4, 0, 3, &r), "map 0 x 3");
+    CHECK(r.map == NULL);
+    o.similarity = 5;
+    FAILS(m, mmix_feature_map(m, &o, query, 1, patches, 2, 3, 4, 2, 3, &r), "similarity is 5");
+    two[1] = (mmix_real)HUGE_VAL;
+    FAILS(m, mmix_feature_map(m, NULL, two, 1, patches, 2, 3, 4, 2, 3, &r), "not finite");
+    mmix_reset(m);
+}
+
+static void test_vision_map(mmix_ctx *m)
+{
+    enum { B = 2, L = 8, D = 5, N = 6 };         /* tokens: patches 0-2, class, patches 3-5, register */
+    size_t shape[3] = {B, L, D}, at[2] = {3, 7};
+    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_REAL, 3, shape), *wide = mmix_new3(m, B, L + 3, D);
+    mmix_features f;
+    mmix_map_options o;
+    mmix_map r, one;
+    memset(&f, 0, sizeof f);
+    memset(&o, 0, sizeof o);
+    for (size_t i = 0; i < B * L * D; i++) mmix_data(tokens)[i] = (mmix_real)normal();
+    for (size_t b = 0; b < B; b++)               /* patches as a view with gaps between images */
+        for (size_t i = 0; i < N * D; i++)
+            mmix_data(wide)[b * (L + 3) * D + 2 * D + i] = mmix_data(tokens)[b * L * D + i + (i >= 3 * D ? D : 0)];
+    f.tokens = tokens;
+    f.token = mmix_new2(m, B, D);
+    for (size_t i = 0; i < B * D; i++) mmix_data(f.token)[i] = mmix_data(tokens)[i / D * L * D + 3 * D + i % D];
+    f.patches = mmix_slice(m, wide, 1, 2, N);
+    f.grid_h = 2;
+    f.grid_w = 3;
+    for (int k = 0; k < 3; k++) {                                        /* class token; by position; mean of two */
+        mmix_real query[2 * D];
+        o.positions = k ? at : NULL;
+        o.n_positions = k ? (size_t)k : 0;
+        if (!CHECK(mmix_vision_map(m, &o, &f, 7, 11, &r) == 0 && r.B == B)) continue;
+        for (size_t b = 0; b < B; b++) {
+            for (size_t i = 0; i < 2; i++)
+                memcpy(query + i * D, mmix_data(tokens) + (b * L + at[i]) * D, D * sizeof *query);
+            CHECK(mmix_feature_map(m, NULL, query, k == 2 ? 2 : 1, mmix_data(f.patches) + b * mmix_stride(f.patches, 0),
+                                   2, 3, D, 7, 11, &one) == 0);
+            CHECK(memcmp(one.map, r.map + b * 77, 77 * sizeof *one.map) == 0);
+            CHECK(memcmp(one.similarity, r.similarity + b * N, N * sizeof *one.map) == 0);
+        }
+        CHECK(strstr(r.how, k == 0 ? "class token" : k == 1 ? "token 3" : "mean of 2 tokens, 3 to 7"));
+        CHECK(strstr(r.how, "last block after the final norm"));
+    }
+    at[1] = L;
+    FAILS(m, mmix_vision_map(m, &o, &f, 7, 11, &r), "positions[1] is 8 of 8 tokens");
+    f.grid_w = 4;
+    FAILS(m, mmix_vision_map(m, NULL, &f, 7, 11, &r), "grid of 2 x 4");
+    f.token = NULL;
+    FAILS(m, mmix_vision_map(m, NULL, &f, 7, 11, &r), "features.token ");
+    mmix_reset(m);
+}
+
+static void test_knn(mmix_ctx *m)
+{
+    enum { TRAIN = 97, TEST = 41, D = 19, K = 4 };
+    mmix_real train[TRAIN * D], test[TEST * D];
+    int32_t train_label[TRAIN], test_label[TEST];
+    mmix_knn_options o;
+    mmix_knn_result r;
+    memset(&o, 0, sizeof o);
+
+    /* clusters along the axes: everything right; labels that are rotated: everything wrong */
+    for (size_t i = 0; i < TRAIN + TEST; i++) {
+        mmix_real *x = i < TRAIN ? train + i * D : test + (i - TRAIN) * D;
+        size_t c = i % K;
+        double scale = 1 + 10 * uniform();                               /* only the direction counts */
+        for (size_t d = 0; d < D; d++) x[d] = (mmix_real)(scale * ((d == c) * 5 + normal() * 0.3));
+        if (i < TRAIN) train_label[i] = (int32_t)c;
+        else test_label[i - TRAIN] = (int32_t)c;
+    }
+    CHECK(mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0);
+    CHECK(near_to(r.top1, 1, 0) && near_to(r.balanced, 1, 0));
+    for (size_t i = 0; i < TEST; i++) CHECK(r.pred[i] == test_label[i]);
+    for (size_t i = 0; i < TEST; i++) test_label[i] = (test_label[i] + 1) % K;
+    CHECK(mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0);
+    CHECK(near_to(r.top1, 0, 0) && near_to(r.balanced, 0, 0));
+    CHECK(mmix_knn(m, NULL, train, train_label, TRAIN, test, NULL, TEST, D, K, &r) == 0 && near_to(r.top1, 0, 0));
+
+    /* 3 of 4 test rows of class 0, 1 of 1 of class 1 right; class 2 is not tested: top1 4/5, balanced 7/8 */
+    static const mmix_real axis[6] = {1, 0, 0, 1, -1, -1}, five[10] = {1, 0, 2, 0, 9, 1, 0, 1, 0, 3};
+    static const int32_t axis_label[3] = {0, 1, 2}, five_label[5] = {0, 0, 0, 0, 1};
+    o.k = 1;
+    CHECK(mmix_knn(m, &o, axis, axis_label, 3, five, five_label, 5, 2, 3, &r) == 0);
+    CHECK(near_to(r.top1, 0.8, 1e-15) && near_to(r.balanced, 0.875, 1e-15));
+    CHECK(near_to(r.votes[0], exp(1 / 0.07), 1e-9 * exp(1 / 0.07)) && near_to(r.votes[1], 0, 0));
+
+    /* equal cosines: the earlier row; equal votes: the lower label; a row of zeros is like nothing */
+    static const mmix_real same[6] = {2, 0, 1, 0, 3, 0}, probe[4] = {1, 0, 0, 0};
+    static const int32_t same_label[3] = {2, 1, 1};
+    o.k = 1;
+    CHECK(mmix_knn(m, &o, same, same_label, 3, probe, NULL, 2, 2, 3, &r) == 0 && r.pred[0] == 2 && r.pred[1] == 2);
+    o.k = 2;
+    CHECK(mmix_knn(m, &o, same, same_label, 3, probe, NULL, 2, 2, 3, &r) == 0 && r.pred[0] == 1);
+    CHECK(near_to(r.votes[3 + 1], 1, 0) && near_to(r.votes[3 + 2], 1, 0));
+
+    static const mmix_real late[6] = {1, 1, 1, -1, 5, 0};            /* the last row pushes one of two equals out */
+    static const int32_t late_label[3] = {2, 1, 0};
+    CHECK(mmix_knn(m, &o, late, late_label, 3, probe, NULL, 1, 2, 3, &r) == 0);
+    CHECK(r.votes[0] > r.votes[2] && r.votes[2] > 0 && near_to(r.votes[1], 0, 0));
+
+    /* brute force: k times the largest cosine that is left */
+    for (size_t i = 0; i < TRAIN * D; i++) train[i] = (mmix_real)normal();
+    for (size_t i = 0; i < TEST * D; i++) test[i] = (mmix_real)normal();
+    for (o.k = 1; o.k < 130; o.k += o.k + 1) {
+        o.temperature = 0.3;
+        if (!CHECK(mmix_knn(m, &o, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0)) break;
+        double right = 0;
+        for (size_t i = 0; i < TEST; i++) {
+            double cosine[TRAIN], votes[K] = {0, 0, 0, 0};
+            size_t best = 0;
+            for (size_t t = 0; t < TRAIN; t++) {
+                double dot = 0, a = 0, b = 0;
+                for (size_t d = 0; d < D; d++) {
+                    dot += (double)test[i * D + d] * (double)train[t * D + d];
+                    a += (double)test[i * D + d] * (double)test[i * D + d];
+                    b += (double)train[t * D + d] * (double)train[t * D + d];
+                }
+                cosine[t] = dot / sqrt(a * b);
+            }
+            for (size_t n = 0; n < o.k && n < TRAIN; n++) {
+                size_t top = 0;
+                for (size_t t = 1; t < TRAIN; t++) if (cosine[t] > cosine[top]) top = t;
+                votes[train_label[top]] += exp(cosine[top] / 0.3);
+                cosine[top] = -2;
+            }
+            for (size_t c = 0; c < K; c++) {
+                CHECK(near_to(r.votes[i * K + c], votes[c], (sizeof(mmix_real) == 8 ? 1e-13 : 3e-6) * (votes[c] + 1)));
+                if (votes[c] > votes[best]) best = c;
+            }
+            CHECK(r.pred[i] == (int32_t)best);
+            right += (int32_t)best == test_label[i];
+        }
+        CHECK(near_to(r.top1, right / (double)TEST, 1e-15));
+    }
+
+    memset(&o, 0, sizeof o);
+    train_label[96] = 4;
+    FAILS(m, mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r),
+          "train_label[96] is 4, expected 0 to 3");
+    CHECK(r.votes == NULL && r.pred == NULL);
+    train_label[96] = 0;
+    test_label[5] = -1;
+    FAILS(m, mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "test_label[5] is -1");
+    test_label[5] = 0;
+    o.temperature = -1;
+    FAILS(m, mmix_knn(m, &o, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "temperature is -1");
+    FAILS(m, mmix_knn(m, NULL, train, NULL, TRAIN, test, test_label, TEST, D, K, &r), "train_label is NULL");
+    FAILS(m, mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, 0, K, &r), "width 0");
+    FAILS(m, mmix_knn(m, NULL, train, train_label, 0, test, test_label, TEST, D, K, &r), "0 train");
+    test[7 * D + 3] = (mmix_real)HUGE_VAL;
+    FAILS(m, mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "row 7 of test");
+    mmix_reset(m);
+}
+
+/* C v = λ v for every component, computed from x anew. */
+static double eigen_error(const mmix_real *x, size_t rows, size_t D, size_t k, const mmix_pca_result *r)
+{
+    double worst = 0;
+    for (size_t i = 0; i < k; i++)
+        for (size_t d = 0; d < D; d++) {
+            double sum = 0;
+            for (size_t row = 0; row < rows; row++)
+                sum += ((double)x[row * D + d] - r->mean[d]) * r->projection[row * k + i];
+            worst = fmax(worst, fabs(sum / (double)(rows - 1) - r->variance[i] * r->components[i * D + d]));
+        }
+    return worst / r->variance[0];
+}
+
+static void check_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k, double bound)
+{
+    mmix_pca_result r;
+    if (!CHECK(mmix_pca(m, x, rows, D, k, &r) == 0)) return;
+    CHECK(eigen_error(x, rows, D, k, &r) < bound);
+    for (size_t a = 0; a < k; a++) {
+        double most = 0;
+        for (size_t d = 0; d < D; d++) if (fabs(r.components[a * D + d]) > fabs(most)) most = r.components[a * D + d];
+        CHECK(most > 0);
+        CHECK(a == 0 || r.variance[a] <= r.variance[a - 1]);
+        for (size_t b = 0; b <= a; b++) {
+            double dot = 0;
+            for (size_t d = 0; d < D; d++) dot += r.components[a * D + d] * r.components[b * D + d];
+            CHECK(near_to(dot, a == b, 1e-12));
+        }
+    }
+}
+
+/* Rows of Hilbert's matrix are all but parallel. */
+static void test_orthonormal(void)
+{
+    double v[8 * 9];
+    for (size_t i = 0; i < 8; i++) for (size_t d = 0; d < 9; d++) v[i * 9 + d] = 1 / (double)(i + d + 1);
+    mmixi_orthonormal(v, 8, 9);
+    for (size_t a = 0; a < 8; a++)
+        for (size_t b = 0; b <= a; b++) {
+            double dot = 0;
+            for (size_t d = 0; d < 9; d++) dot += v[a * 9 + d] * v[b * 9 + d];
+            CHECK(near_to(dot, a == b, 1e-14));
+        }
+}
+
+static void test_pca(mmix_ctx *m)
+{
+    /* ±a along (3, 4, 0)/5 with a = 5, ±b along -z with b = 2, around (1, 2, 3): variances 2·25/3 and 2·4/3 */
+    static const mmix_real cross[12] = {4, 6, 3, -2, -2, 3, 1, 2, 1, 1, 2, 5};
+    mmix_pca_result r;
+    CHECK(mmix_pca(m, cross, 4, 3, 3, &r) == 0);
+    for (size_t d = 0; d < 3; d++) CHECK(near_to(r.mean[d], (double)d + 1, 1e-15));
+    CHECK(near_to(r.variance[0], 50.0 / 3, 1e-13));
+    CHECK(near_to(r.variance[1], 8.0 / 3, 1e-13) && near_to(r.variance[2], 0, 1e-13));
+    CHECK(near_to(r.components[0], 0.6, 1e-14));
+    CHECK(near_to(r.components[1], 0.8, 1e-14) && near_to(r.components[2], 0, 1e-14));
+    CHECK(near_to(r.components[5], 1, 1e-14));
+    CHECK(near_to(r.projection[0], 5, 1e-13));
+    CHECK(near_to(r.projection[3], -5, 1e-13) && near_to(r.projection[7], -2, 1e-13));
+
+    static mmix_real x[300 * 120];
+    for (size_t i = 0; i < 300 * 120; i++) x[i] = (mmix_real)(normal() * pow(0.8, (double)(i % 120)) + 2);
+    check_pca(m, x, 300, 120, 1, 1e-12);
+    check_pca(m, x, 300, 120, 3, 1e-12);
+    check_pca(m, x, 60, 120, 20, 1e-12);                                 /* more directions than rows */
+    check_pca(m, x, 7, 120, 10, 1e-12);                                  /* more components than the 6 there can be */
+    check_pca(m, x, 200, 9, 9, 1e-12);
+    check_pca(m, x, 2, 120, 1, 1e-12);
+    check_pca(m, x, 50, 1, 1, 1e-12);
+    for (size_t i = 0; i < 50 * 40; i++) x[i] = (mmix_real)(normal() * pow(0.1, (double)(i % 40) / 2));
+    check_pca(m, x, 50, 40, 3, 1e-12);                                   /* C v is all but parallel for all v */
+    check_pca(m, x, 50, 40, 12, 1e-12);
+    for (size_t i = 0; i < 300 * 120; i++) x[i] = (mmix_real)normal();   /* a flat spectrum converges slowly */
+    check_pca(m, x, 300, 120, 3, 1e-6);
+
+    for (size_t i = 0; i < 40; i++) x[i] = 7;                            /* nothing varies: unit vectors, variance 0 */
+    CHECK(mmix_pca(m, x, 4, 10, 2, &r) == 0 && near_to(r.variance[0], 0, 0) && near_to(r.projection[0], 0, 0));
+
+    FAILS(m, mmix_pca(m, x, 1, 10, 1, &r), "x is (1, 10)");
+    FAILS(m, mmix_pca(m, x, 5, 10, 11, &r), "k is 11, expected 1 to the width 10");
+    FAILS(m, mmix_pca(m, x, 5, 10, 0, &r), "k is 0");
+    FAILS(m, mmix_pca(m, NULL, 5, 10, 1, &r), "x is NULL");
+    x[3] = (mmix_real)HUGE_VAL;
+    FAILS(m, mmix_pca(m, x, 5, 10, 1, &r), "not finite");
+    CHECK(r.mean == NULL);
+    mmix_reset(m);
+}
+
+static void test_class_strategy(mmix_ctx *m)
+{
+    /* 4 tokens of width 2; tokens 1 and 3 are special */
+    static const mmix_real values[8] = {1, -8, 10, 20, 5, -2, 30, 60};
+    static const size_t shape[3] = {1, 4, 2}, special[2] = {1, 3}, all[4] = {0, 1, 2, 3}, outside[1] = {4};
+    static const double expected[5][4] = {
+        {20, 40, 0, 0}, {3, -5, 0, 0}, {5, -2, 0, 0}, {20, 40, 3, -5}, {20, 40, 5, -2}};
+    mmix_tensor *tokens = mmix_from(m, 3, shape, values);
+    for (int s = MMIX_POOL_CLS; s <= MMIX_POOL_CLS_MAX; s++) {
+        mmix_tensor *y = mmix_class_strategy(m, s, tokens, special, 2, special, 2);
+        size_t width = s >= MMIX_POOL_CLS_MEAN ? 4 : 2;
+        if (!CHECK(y && mmix_shape(y, 0) == 1 && mmix_shape(y, 1) == width)) continue;
+        for (size_t d = 0; d < width; d++) CHECK(near_to((double)mmix_data(y)[d], expected[s][d], 0));
+    }
+    FAILS(m, !mmix_class_strategy(m, 9, tokens, special, 2, special, 2), "strategy is 9");
+    FAILS(m, !mmix_class_strategy(m, MMIX_POOL_MEAN, tokens, special, 2, all, 4), "all 4 tokens are special");
+    FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, tokens, outside, 1, special, 2), "class_index[0] is 4 of 4 tokens");
+    FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, tokens, NULL, 0, special, 2), "n_class is 0");
+    FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, mmix_new2(m, 2, 2), special, 2, special, 2), "2 axes");
+    CHECK(mmix_class_strategy(m, MMIX_POOL_CLS, NULL, special, 2, special, 2) == NULL && mmix_error(m) == NULL);
+    mmix_reset(m);
+}
+
+/* The same bits for 1, 2 and 3 threads, and an error that is kept stops every call. */
+static void test_threads(void)
+{
+    enum { TRAIN = 203, TEST = 61, D = 65, K = 5 };
+    static mmix_real train[TRAIN * D], test[TEST * D];
+    static int32_t label[TRAIN];
+    static double votes[TEST * K], components[3 * D], projection[TRAIN * 3];
+    for (size_t i = 0; i < TRAIN * D; i++) train[i] = (mmix_real)normal();
+    for (size_t i = 0; i < TEST * D; i++) test[i] = (mmix_real)normal();
+    for (size_t i = 0; i < TRAIN; i++) label[i] = (int32_t)(i % K);
+    for (int threads = 1; threads <= 3; threads++) {
+        mmix_options options;
+        mmix_knn_result r;
+        mmix_pca_result p;
+        mmix_ctx *m;
+        memset(&options, 0, sizeof options);
+        options.threads = threads;
+        m = mmix_create(&options);
+        if (!CHECK(m && mmix_knn(m, NULL, train, label, TRAIN, test, NULL, TEST, D, K, &r) == 0
+                   && mmix_pca(m, train, TRAIN, D, 3, &p) == 0)) continue;
+        if (threads == 1) {
+            memcpy(votes, r.votes, sizeof votes);
+            memcpy(components, p.components, sizeof components);
+            memcpy(projection, p.projection, sizeof projection);
+        }
+        CHECK(memcmp(votes, r.votes, sizeof votes) == 0);
+        CHECK(memcmp(components, p.components, sizeof components) == 0);
+        CHECK(memcmp(projection, p.projection, sizeof projection) == 0);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "the first");
+        CHECK(mmix_knn(m, NULL, train, label, TRAIN, test, NULL, TEST, D, K, &r) == -1 && r.votes == NULL);
+        CHECK(mmix_pca(m, train, TRAIN, D, 3, &p) == -1 && strcmp(mmix_error(m), "the first") == 0);
+        mmix_destroy(m);
+    }
+}
+
+/* Every allocation failed once: a clean error, nothing leaked. */
+static size_t held;
+static void *counted_alloc(void *user, size_t size) { (void)user; held += size; return malloc(size); }
+static void counted_free(void *user, void *p, size_t size) { (void)user; held -= size; free(p); }
+
+static void test_memory(void)
+{
+    enum { N = 400 };
+    static mmix_real x[N * N];
+    static int32_t label[N * N];
+    int done = 0;
+    for (size_t i = 0; i < N * N; i++) {
+        x[i] = (mmix_real)(i % 17);
+        label[i] = i % 5 == 0;
+    }
+    for (size_t limit = 1; limit < 200 && !done; limit++) {
+        mmix_options options;
+        mmix_auc auc;
+        mmix_map map;
+        mmix_knn_result knn;
+        mmix_pca_result pca;
+        mmix_ctx *m;
+        memset(&options, 0, sizeof options);
+        options.threads = 1;
+        options.allocator.alloc = counted_alloc;
+        options.allocator.free = counted_free;
+        options.allocator.count_limit = limit;
+        m = mmix_create(&options);
+        if (m) {
+            int bad = mmix_binary_auc(m, NULL, x, label, 2, 200, 200, &auc);
+            bad |= mmix_feature_map(m, NULL, x, 3, x, 20, 20, N, 500, 500, &map);
+            bad |= mmix_knn(m, NULL, x, label, N, x, label, 50, N, 2, &knn);
+            bad |= mmix_pca(m, x, 60, N, 2, &pca);
+            CHECK(bad ? mmix_error_kind(m) == MMIX_ERROR_MEMORY : mmix_error(m) == NULL);
+            done = !bad;
+        }
+        mmix_destroy(m);
+        if (!CHECK(held == 0)) return;
+    }
+    CHECK(done);
+}
+
+int main(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    if (!CHECK(m != NULL)) return 1;
+    test_auc(m);
+    test_auc_images(m);
+    test_auc_grid(m);
+    test_auc_errors(m);
+    test_iou(m);
+    test_map(m);
+    test_vision_map(m);
+    test_knn(m);
+    test_orthonormal();
+    test_pca(m);
+    test_class_strategy(m);
+    test_threads();
+    test_memory();
+    CHECK(mmix_error(m) == NULL);
+    mmix_destroy(m);
+    printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+    return failed != 0;
+}

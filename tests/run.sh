@@ -1,0 +1,73 @@
+#!/bin/sh
+# Builds and runs the tests, then prints their sum: N passed, N failed, N skipped.
+#   tests/run.sh all     every build, every SIMD level, sanitizers, compilers
+#   tests/run.sh fast    the float build on the small cases
+# From the repository's root. Logs lie in build/log.
+set -u
+mode=${1:-all}
+mkdir -p build/log
+passed=0 failed=0 skipped=0 jobs=$(nproc 2>/dev/null || echo 2)
+reference=../shared/reference
+
+# add NAME LOG STATUS: takes the counts from the log's last line; a program that did not print one has failed
+add()
+{
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$2" | tail -n 1)
+    if [ -z "$line" ]; then
+        echo "FAILED $1: no result (exit status $3)"; tail -n 5 "$2"
+        failed=$((failed + 1)); return
+    fi
+    set -- "$1" "$2" "$3" $(echo "$line" | tr -dc '0-9 ')
+    passed=$((passed + $4)) failed=$((failed + $5)) skipped=$((skipped + $6))
+    if [ "$3" -ne 0 ] || [ "$5" -ne 0 ]; then
+        echo "FAILED $1 (exit status $3):"; grep -v '^ok' "$2" | tail -n 30
+        [ "$5" -eq 0 ] && failed=$((failed + 1))
+    else
+        printf '%-44s %s\n' "$1" "$line"
+    fi
+}
+run()                                            # run LABEL COMMAND...
+{
+    label=$1; shift
+    log=build/log/$(echo "$label" | tr ' /=' '___').txt
+    "$@" >"$log" 2>&1
+    add "$label" "$log" $?
+}
+build()                                          # build TARGET...: all that can be built, several at a time
+{
+    make -k -j"$jobs" "$@" >build/log/make.txt 2>&1 || { echo "FAILED to build:"; grep -E 'error|warning|Error' build/log/make.txt | head -n 20; }
+    if grep -q 'warning:' build/log/make.txt; then
+        echo "FAILED: warnings in the build"; grep 'warning:' build/log/make.txt | head; failed=$((failed + 1))
+    fi
+}
+
+if [ "$mode" = fast ]; then
+    build build/unit build/golden
+    run unit build/unit --fast
+    run "golden (small cases)" build/golden tests/golden
+else
+    set -- tests/golden
+    if [ -d $reference ]; then set -- tests/golden $reference; else echo "no $reference here: the small cases in tests/golden only"; fi
+    names="kernels unit files images metrics golden"
+    list="build/grad_f64"
+    for n in $names; do list="$list build/$n build/${n}_f64"; done
+    build $list build/unit_reg build/golden_reg build/files_reg build/unit_tsan build/dino
+    for n in kernels unit files images metrics; do
+        run $n build/$n
+        run "$n double" build/${n}_f64
+    done
+    run "gradients double" build/grad_f64
+    run "golden float" build/golden "$@"
+    run "golden double" build/golden_f64 "$@"
+    for level in none avx2; do
+        run "golden float MMIX_SIMD=$level" env MMIX_SIMD=$level build/golden "$@"
+    done
+    run "golden tiny tiles, sanitizers" build/golden_reg "$@"
+    run "unit tiny tiles, sanitizers" build/unit_reg
+    run "files tiny blocks, sanitizers" build/files_reg
+    run "unit thread sanitizer" build/unit_tsan --threads
+    run "demo arguments" sh tests/dino.sh build/dino
+    run "compilers, symbols, documents" sh tests/check.sh
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

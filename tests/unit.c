@@ -1,0 +1,963 @@
+/* Contexts, errors, memory, random numbers, tensors, the tape, mixers' invariants, parameters, schedules, backbones and DINO
+   training. Prints a line for each failing check, then a summary; exits 1 if anything failed. */
+#define MAMBA_MIX_IMPLEMENTATION
+#include "../mamba_mix.h"
+#include <stdio.h>
+#include <stdlib.h>
+#ifndef MMIX_NO_THREADS
+#include <pthread.h>
+#endif
+
+typedef mmix_real real;
+static const double EPS = sizeof(real) == 4 ? 1.2e-7 : 2.3e-16;
+static int passed, failed, skipped;
+static const char *doing = "";
+
+static void check(int ok, const char *what, int line, double got, double expected)
+{
+    if (ok) { passed++; return; }
+    failed++;
+    if (failed < 200) printf("FAILED line %d, %s: %s: %.12g, expected %.12g\n", line, doing, what, got, expected);
+}
+#define OK(x) check((x) != 0, #x, __LINE__, 0, 1)
+#define IS(x, y) check((double)(x) == (double)(y), #x, __LINE__, (double)(x), (double)(y))
+#define NEAR(x, y, bound) check(fabs((double)(x) - (double)(y)) <= (bound), #x, __LINE__, (double)(x), (double)(y))
+/* No error is kept; if one is it is shown and cleared. */
+#define FINE(m) check(!mmix_error(m), mmix_error(m) ? mmix_error(m) : "", __LINE__, 0, 0), mmix_error_clear(m)
+/* The call returns NULL and the message holds both texts. */
+static void refused(mmix_ctx *m, int bad, const char *call, int line, const char *a, const char *b, int kind)
+{
+    const char *e = mmix_error(m);
+    check(bad && e && mmix_error_kind(m) == kind && strstr(e, a) && strstr(e, b), call, line, bad, 1);
+    if (!(bad && e && mmix_error_kind(m) == kind && strstr(e, a) && strstr(e, b))) printf("    found: %s\n", e ? e : "no error");
+    mmix_error_clear(m);
+}
+#define BAD(x, a, b) refused(m, !(x), #x, __LINE__, a, b, MMIX_ERROR_ARGUMENT)
+#define BAD_INT(x, a, b) refused(m, (x) != 0, #x, __LINE__, a, b, MMIX_ERROR_ARGUMENT)
+
+static uint64_t state = 1;
+static double uniform(void)                      /* [0, 1) */
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(state >> 11) / 9007199254740992.0;
+}
+static size_t any(size_t low, size_t high) { return low + (size_t)(uniform() * (double)(high - low + 1)); }
+static mmix_tensor *random4(mmix_ctx *m, size_t a, size_t b, size_t c, size_t d, double low, double high)
+{
+    mmix_tensor *t = mmix_new4(m, a, b, c, d);
+    for (size_t i = 0; i < mmix_count(t); i++) mmix_data(t)[i] = (real)(low + (high - low) * uniform());
+    return t;
+}
+static mmix_tensor *shaped(mmix_ctx *m, mmix_tensor *t, int ndim, size_t a, size_t b, size_t c)
+{
+    size_t s[3];
+    s[0] = a; s[1] = b; s[2] = c;
+    return mmix_reshape(m, t, ndim, s);
+}
+static mmix_tensor *random3(mmix_ctx *m, size_t a, size_t b, size_t c, double low, double high)
+{
+    return shaped(m, random4(m, 1, a, b, c, low, high), 3, a, b, c);
+}
+static mmix_tensor *random1(mmix_ctx *m, size_t a, double low, double high) { return shaped(m, random4(m, 1, 1, 1, a, low, high), 1, a, 0, 0); }
+static double largest(mmix_tensor *t)
+{
+    double top = 0;
+    for (size_t i = 0; i < mmix_count(t); i++) if (fabs((double)mmix_data(t)[i]) > top) top = fabs((double)mmix_data(t)[i]);
+    return top;
+}
+/* largest |a - b| / (largest |b| + tiny); 1e9 for a NaN or another shape */
+static double apart(mmix_tensor *a, mmix_tensor *b)
+{
+    double worst = 0;
+    real *x, *y;
+    size_t n = mmix_count(a);
+    if (!a || !b || n != mmix_count(b)) return 1e9;
+    x = (real *)malloc(n * sizeof *x);
+    y = (real *)malloc(n * sizeof *y);
+    mmix_read(a, x);
+    mmix_read(b, y);
+    double top = 1e-30;
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)x[i] - (double)y[i]);
+        if (!(d <= worst)) worst = d - d == 0 ? d : 1e9;
+        if (fabs((double)y[i]) > top) top = fabs((double)y[i]);
+    }
+    free(x);
+    free(y);
+    return worst / top;
+}
+#define ALIKE(a, b, eps) check(apart(a, b) <= (eps), #a " is " #b, __LINE__, apart(a, b), eps)
+#define SAME(a, b) check(apart(a, b) == 0, #a " has the bits of " #b, __LINE__, apart(a, b), 0)
+
+static mmix_ctx *context(int threads, uint64_t seed)
+{
+    mmix_options o;
+    memset(&o, 0, sizeof o);
+    o.threads = threads;
+    o.seed = seed;
+    return mmix_create(&o);
+}
+
+/* An allocator that counts, checks sizes and fails call number fail_at. */
+typedef struct counter { size_t live, bytes, calls, fail_at; int wrong; } counter;
+static void *counter_alloc(void *user, size_t size)
+{
+    counter *c = (counter *)user;
+    size_t *p;
+    if (++c->calls == c->fail_at) return NULL;
+    p = (size_t *)malloc(size + 16);
+    if (!p) return NULL;
+    p[0] = size;
+    c->live++;
+    c->bytes += size;
+    return (char *)p + 16;
+}
+static void counter_free(void *user, void *ptr, size_t size)
+{
+    counter *c = (counter *)user;
+    size_t *p;
+    if (!ptr) { c->wrong++; return; }
+    p = (size_t *)(void *)((char *)ptr - 16);
+    c->wrong += p[0] != size;
+    c->live--;
+    c->bytes -= size;
+    free(p);
+}
+static mmix_options counted(counter *c)
+{
+    mmix_options o;
+    memset(&o, 0, sizeof o);
+    o.allocator.alloc = counter_alloc;
+    o.allocator.free = counter_free;
+    o.allocator.user = c;
+    o.threads = 1;
+    return o;
+}
+
+/* ---- contexts and errors ---- */
+
+static void contexts(void)
+{
+    counter c;
+    mmix_options o;
+    mmix_ctx *m;
+    mmix_memory_use use;
+    doing = "context";
+    m = mmix_create(NULL);
+    OK(m != NULL);
+    OK(mmix_threads(m) >= 1 && mmix_threads(m) <= 64);
+    OK(mmix_simd_name(m) != NULL);
+    OK(mmix_error(m) == NULL && mmix_error_kind(m) == MMIX_OK);
+    OK(mmix_error(NULL) != NULL && mmix_error_kind(NULL) == MMIX_ERROR_MEMORY);
+    mmix_destroy(m);
+    mmix_destroy(NULL);
+    memset(&c, 0, sizeof c);
+    o = counted(&c);
+    o.threads = 3;
+    o.seed = 99;
+    m = mmix_create(&o);
+    IS(mmix_seed(m), 99);
+    mmix_seed_set(m, 7);
+    IS(mmix_seed(m), 7);
+    for (int k = 0; k < 3; k++) {
+        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new2(m, 300, 40), 1));
+        mmix_record(m, 1);
+        for (int i = 0; i < 5; i++) x = mmix_silu(m, x);
+        mmix_backward(m, mmix_mean(m, x));
+        use = mmix_memory(m);
+        IS(use.bytes, c.bytes);
+        IS(use.allocations, c.calls);
+        OK(use.peak >= use.bytes);
+        mmix_reset(m);
+    }
+    mmix_memory_peak_clear(m);
+    IS(mmix_memory(m).peak, c.bytes);
+    FINE(m);
+    mmix_destroy(m);
+    IS(c.live, 0);
+    IS(c.bytes, 0);
+    IS(c.wrong, 0);
+    /* limits */
+    memset(&c, 0, sizeof c);
+    o = counted(&c);
+    o.allocator.byte_limit = 4 << 20;
+    m = mmix_create(&o);
+    OK(mmix_new2(m, 1000, 10) != NULL);
+    OK(mmix_new2(m, 4000, 4000) == NULL);
+    IS(mmix_error_kind(m), MMIX_ERROR_MEMORY);
+    OK(c.bytes <= 4 << 20);
+    mmix_error_clear(m);
+    OK(mmix_new2(m, 10, 10) != NULL);
+    mmix_destroy(m);
+    IS(c.live, 0);
+    for (size_t n = 1; n < 8; n++) {
+        memset(&c, 0, sizeof c);
+        o = counted(&c);
+        o.allocator.count_limit = n;
+        m = mmix_create(&o);
+        for (int i = 0; m && i < 30 && !mmix_error(m); i++) mmix_new2(m, 1000, 700);
+        if (m) IS(mmix_error_kind(m), MMIX_ERROR_MEMORY);
+        OK(c.calls <= n);
+        if (m) { mmix_error_clear(m); OK(!mmix_new2(m, 3000, 3000) && mmix_error_kind(m) == MMIX_ERROR_MEMORY); }
+        mmix_destroy(m);
+        IS(c.live, 0);
+        IS(c.wrong, 0);
+    }
+    /* the first message is kept; ops return NULL meanwhile */
+    m = context(1, 0);
+    IS(mmix_fail(m, MMIX_ERROR_INTERRUPTED, "my op: %d of %s", 3, "four"), -1);
+    mmix_fail(m, MMIX_ERROR_FILE, "second");
+    OK(!strcmp(mmix_error(m), "my op: 3 of four"));
+    IS(mmix_error_kind(m), MMIX_ERROR_INTERRUPTED);
+    OK(mmix_new1(m, 3) == NULL);
+    OK(mmix_params_create(m) == NULL);
+    OK(mmix_vision_create(m, mmix_vit_tiny(16)) == NULL);
+    OK(mmix_dino_create(m, mmix_dino_small_data()) == NULL);
+    OK(mmix_backward(m, NULL) == -1);
+    OK(!strcmp(mmix_error(m), "my op: 3 of four"));
+    mmix_error_clear(m);
+    {
+        mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 1);
+        char longer[1000];
+        OK(x != NULL);
+        mmix_fail(m, MMIX_ERROR_DEVICE, "x");
+        OK(!mmix_add(m, x, x) && !mmix_linear(m, x, x, NULL) && !mmix_slice(m, x, 0, 0, 1) && !mmix_sum(m, x) && !mmix_mean(m, x) && !mmix_mix_matrix(m, NULL));
+        mmix_error_clear(m);
+        memset(longer, 'a', sizeof longer);
+        longer[999] = 0;
+        mmix_fail(m, MMIX_ERROR_FILE, "%s", longer);
+        OK(strlen(mmix_error(m)) > 100 && strlen(mmix_error(m)) < 1000);
+        mmix_error_clear(m);
+    }
+    mmix_destroy(m);
+}
+
+static void bad_arguments(void)
+{
+    mmix_ctx *m = context(1, 0), *other = context(1, 0);
+    size_t s7[7] = { 1, 1, 1, 1, 1, 1, 1 }, huge[2] = { (size_t)1 << 40, (size_t)1 << 40 }, two3[2] = { 2, 3 };
+    int32_t ints[6] = { 0, 1, 2, 3, 4, 9 };
+    int twice[2] = { 0, 0 };
+    mmix_tensor *a = mmix_fill(mmix_new2(m, 2, 3), 1), *b = mmix_fill(mmix_new2(m, 4, 5), 1), *v = mmix_fill(mmix_new1(m, 4), 1), *i = mmix_from_i32(m, 2, two3, ints);
+    mmix_tensor *x3 = mmix_fill(mmix_new3(m, 2, 5, 6), 1), *x4 = mmix_fill(mmix_new4(m, 2, 3, 5, 6), 1), *parts[13];
+    mmix_mixer x;
+    mmix_conv1d_options conv;
+    doing = "arguments";
+    BAD(mmix_new(m, MMIX_DTYPE_REAL, 7, s7), "mmix_new", "7");
+    BAD(mmix_new2(m, 3, 0), "mmix_new", "axis 1");
+    BAD(mmix_new(m, MMIX_DTYPE_REAL, 2, huge), "mmix_new", "axis");
+    BAD(mmix_add(m, a, b), "mmix_add", "(2, 3) and (4, 5)");
+    BAD(mmix_div(m, a, NULL), "mmix_div", "b is NULL");
+    BAD(mmix_mul(m, i, a), "mmix_mul", "a is int32, expected real");
+    BAD(mmix_exp(m, NULL), "mmix_exp", "x is NULL");
+    BAD(mmix_matmul(m, a, b), "mmix_matmul", "(4, 5)");
+    BAD(mmix_matmul(m, v, v), "mmix_matmul", "(4)");
+    BAD(mmix_permute(m, a, twice), "mmix_permute", "order[1]");
+    BAD(mmix_sum_axis(m, a, 2), "mmix_sum_axis", "axis 2 of (2, 3)");
+    BAD(mmix_sum_axis(m, a, -3), "mmix_sum_axis", "axis -3");
+    BAD(mmix_softmax(m, a, 2), "mmix_softmax", "axis 2");
+    for (int k = 0; k < 13; k++) parts[k] = a;
+    BAD(mmix_concat(m, 0, parts, 13), "mmix_concat", "13");
+    BAD(mmix_concat(m, 0, parts, 0), "mmix_concat", "0");
+    BAD(mmix_concat(m, 2, parts, 2), "mmix_concat", "axis 2");
+    parts[1] = b;
+    BAD(mmix_concat(m, 0, parts, 2), "mmix_concat", "part 1 has shape (4, 5)");
+    parts[1] = NULL;
+    BAD(mmix_concat(m, 0, parts, 2), "mmix_concat", "NULL");
+    BAD(mmix_gather(m, b, i), "mmix_gather", "the table has 4 rows");
+    BAD(mmix_gather(m, b, a), "mmix_gather", "index is real, expected int32");
+    BAD(mmix_insert_token(m, x3, mmix_new1(m, 6), 6), "mmix_insert_token", "at 6");
+    BAD(mmix_insert_token(m, x3, v, 0), "mmix_insert_token", "(4)");
+    BAD(mmix_layer_norm(m, a, v, NULL, 1e-5), "mmix_layer_norm", "weight has shape (4), expected (3)");
+    BAD(mmix_layer_norm(m, a, NULL, v, 1e-5), "mmix_layer_norm", "bias has shape (4), expected (3)");
+    BAD(mmix_rms_norm(m, a, v, 1e-5), "mmix_rms_norm", "weight");
+    BAD(mmix_gated_rms_norm(m, x3, x3, NULL, 1e-5, 4), "mmix_gated_rms_norm", "4 groups");
+    BAD(mmix_gated_rms_norm(m, x3, NULL, NULL, 1e-5, 1), "mmix_gated_rms_norm", "z is NULL");
+    BAD(mmix_gated_rms_norm(m, x3, mmix_new2(m, 3, 6), NULL, 1e-5, 1), "mmix_gated_rms_norm", "rows");
+    BAD(mmix_linear(m, a, b, NULL), "mmix_linear", "x has shape (2, 3), expected (…, 5)");
+    BAD(mmix_linear(m, a, NULL, NULL), "mmix_linear", "weight is NULL");
+    BAD(mmix_linear(m, mmix_new2(m, 2, 5), b, a), "mmix_linear", "bias has shape (2, 3), expected (4)");
+    BAD(mmix_linear_add(m, mmix_new2(m, 2, 5), b, v, mmix_new2(m, 3, 4), NULL), "mmix_linear_add", "residual");
+    BAD(mmix_linear_add(m, mmix_new2(m, 2, 5), b, v, NULL, mmix_new1(m, 2)), "mmix_linear_add", "s without a residual");
+    BAD(mmix_conv1d(m, x3, mmix_new3(m, 5, 1, 4), NULL, NULL), "mmix_conv1d", "weight has shape (5, 1, 4), expected (6, 1, *)");
+    memset(&conv, 0, sizeof conv);
+    conv.initial_state = mmix_new3(m, 2, 6, 2);
+    BAD(mmix_conv1d(m, x3, mmix_new3(m, 6, 1, 4), NULL, &conv), "mmix_conv1d", "initial_state has shape (2, 6, 2), expected (2, 6, 3)");
+    BAD(mmix_patch_embed(m, x4, mmix_new4(m, 7, 3, 8, 8), NULL), "mmix_patch_embed", "smaller than a patch of 8");
+    BAD(mmix_patch_embed(m, x4, mmix_new4(m, 7, 2, 2, 2), NULL), "mmix_patch_embed", "weight");
+    BAD(mmix_bicubic_resize(m, x3, 2, 2, 0, 0), "mmix_bicubic_resize", "(2, 5, 6)");
+    BAD(mmix_cross_entropy(m, a, i, -1), "mmix_cross_entropy", "(2, 3)");
+    BAD(mmix_cross_entropy(m, mmix_new3(m, 2, 3, 4), i, -1), "mmix_cross_entropy", "class 4 of 4");
+    BAD(mmix_weight_norm(m, b, v), "mmix_weight_norm", "g has shape (4), expected (4, 1)");
+    BAD(mmix_reshape(m, a, 1, s7), "mmix_reshape", "(2, 3)");
+    BAD(mmix_slice(m, a, 1, 2, 2), "mmix_slice", "axis 1 of (2, 3)");
+    BAD(mmix_slice(m, a, 1, (size_t)-1, 2), "mmix_slice", "axis 1");
+    BAD(mmix_slice(m, a, 2, 0, 1), "mmix_slice", "axis 2");
+    BAD(mmix_slice(m, a, 0, 0, 0), "mmix_slice", "0 elements");
+    BAD(mmix_add(m, a, mmix_new2(other, 2, 3)), "mmix_add", "another context");
+    x = mmix_mixer_softmax(x4, x4, x3);
+    BAD(mmix_mix(m, &x), "mmix_mix", "v has shape (2, 5, 6), expected (2, 3, 5, *)");
+    x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 3, 3, 6), mmix_new4(m, 2, 3, 3, 6));
+    BAD(mmix_mix(m, &x), "mmix_mix", "3 heads, which do not divide q's 4");
+    x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 5, 4, 6));
+    x.mask = MMIX_MASK_CAUSAL;
+    BAD(mmix_mix(m, &x), "mmix_mix", "3 queries and 5 keys");
+    x.mask = 7;
+    BAD(mmix_mix_matrix(m, &x), "mmix_mix_matrix", "mask 7");
+    x = mmix_mixer_linear(x4, x4, x4);
+    x.feature = 4;
+    BAD(mmix_mix(m, &x), "mmix_mix", "feature 4");
+    x.feature = MMIX_FEATURE_EFFICIENT;
+    x.mask = MMIX_MASK_CAUSAL;
+    BAD(mmix_mix(m, &x), "mmix_mix", "no form");
+    x.kind = 9;
+    x.mask = x.feature = 0;
+    BAD(mmix_mix(m, &x), "mmix_mix", "kind 9");
+    BAD(mmix_mix_matrix(m, &x), "mmix_mix_matrix", "9");
+    x = mmix_mixer_ssd(x4, x3, v, x4, x4);
+    BAD(mmix_mix(m, &x), "mmix_mix", "has shape");
+    x = mmix_mixer_ssd(mmix_new4(m, 2, 3, 3, 6), mmix_new3(m, 2, 3, 4), v, mmix_new4(m, 2, 3, 1, 6), mmix_new4(m, 2, 3, 1, 6));
+    BAD(mmix_mix(m, &x), "mmix_mix", "x has 3");
+    x.v = mmix_new4(m, 2, 3, 4, 6);
+    x.A = mmix_new1(m, 3);
+    BAD(mmix_mix(m, &x), "mmix_mix", "A has shape (3), expected (4)");
+    x.A = NULL;
+    BAD(mmix_mix(m, &x), "mmix_mix", "A is NULL");
+    x.A = v;
+    x.initial_state = mmix_fill(mmix_new4(m, 2, 4, 6, 6), 0);
+    BAD(mmix_mix_matrix(m, &x), "mmix_mix_matrix", "initial state");
+    x.direction = MMIX_BOTH;
+    BAD(mmix_mix(m, &x), "mmix_mix", "MMIX_BOTH");
+    BAD_INT(mmix_backward(m, a), "mmix_backward", "(2, 3), expected one element");
+    BAD_INT(mmix_backward(m, mmix_sum(m, a)), "mmix_backward", "not recorded");
+    BAD_INT(mmix_kernel_set(m, MMIX_OP_COUNT, NULL), "mmix_kernel_set", "op 33");
+    BAD_INT(mmix_kernel_set(m, -1, NULL), "mmix_kernel_set", "op -1");
+    for (int op = 0; op < MMIX_OP_COUNT; op++) OK(mmix_op_name(op) && strcmp(mmix_op_name(op), "?"));
+    OK(!strcmp(mmix_op_name(MMIX_OP_LINEAR), "linear") && !strcmp(mmix_op_name(MMIX_OP_SSD), "ssd"));
+    BAD(mmix_dino_loss(m, a, a, NULL, 1, 1, 1, 0.9, NULL), "mmix_dino_loss", "teacher");
+    BAD(mmix_dino_loss(m, mmix_new2(m, 4, 3), a, mmix_data(b), 4, 0, 1, 0.9, NULL), "mmix_dino_loss", "temperatures 0");
+    mmix_reset(m);
+    mmix_destroy(m);
+    mmix_destroy(other);
+}
+
+/* ---- random numbers ---- */
+
+static void philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    uint32_t x[4];
+    x[0] = c0; x[1] = c1; x[2] = c2; x[3] = c3;
+    mmixi_philox(x, k0, k1);
+    IS(x[0], a);
+    IS(x[1], b);
+    IS(x[2], c);
+    IS(x[3], d);
+}
+static void randomness(void)
+{
+    mmix_ctx *m = context(1, 5), *n = context(2, 5);
+    double sum[5] = { 0, 0, 0, 0, 0 }, mean = 0, low = 1, high = 0;
+    int bins[10] = { 0 }, count = 100000;
+    doing = "random";
+    philox(0, 0, 0, 0, 0, 0, 0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u);
+    philox(~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu);
+    philox(0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u, 0xa4093822u, 0x299f31d0u, 0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u);
+    IS(mmix_random_u32(m, 1, 2, 3), mmix_random_u32(n, 1, 2, 3));
+    OK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 2, 4) && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 3, 3)
+       && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 2, 2, 3));
+    OK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 2, ((uint64_t)1 << 32) | 3) && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, ((uint64_t)1 << 32) | 2, 3));
+    mmix_seed_set(n, (uint64_t)5 << 32);
+    OK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(n, 1, 2, 3));
+    for (int i = 0; i < count; i++) {
+        double u = mmix_random_uniform(m, 1, 0, (uint64_t)i), z = mmix_random_normal(m, 2, 0, (uint64_t)i);
+        if (u < low) low = u;
+        if (u > high) high = u;
+        mean += u / count;
+        bins[(int)(u * 10)]++;
+        for (int k = 1; k < 5; k++) sum[k] += pow(z, k) / count;
+    }
+    OK(low >= 0 && low < 1e-3 && high < 1 && high > 0.999);
+    NEAR(mean, 0.5, 0.005);
+    for (int k = 0; k < 10; k++) NEAR(bins[k], count / 10, 500);
+    NEAR(sum[1], 0, 0.015);
+    NEAR(sum[2], 1, 0.025);
+    NEAR(sum[3], 0, 0.05);
+    NEAR(sum[4], 3, 0.15);
+    {
+        mmix_tensor *a = mmix_randn(m, mmix_new2(m, 5, 8), 2, 1), *b = mmix_randn(m, mmix_slice(m, mmix_new2(m, 5, 11), 1, 2, 8), 2, 1), *c = mmix_randn(m, mmix_new2(m, 5, 8), 2, 2);
+        SAME(a, b);                              /* strides do not matter */
+        OK(apart(a, c) > 0.1);
+    }
+    mmix_destroy(m);
+    mmix_destroy(n);
+}
+
+/* ---- lifetimes, tensors, the tape ---- */
+
+static mmix_vision_config small_vision(int mixer)
+{
+    mmix_vision_config c = mixer == MMIX_SOFTMAX ? mmix_vit_tiny(4) : mixer == MMIX_LINEAR ? mmix_linearvit_base() : mmix_dinovim_tiny();
+    c.dim = 16;
+    c.depth = 2;
+    c.heads = mixer == MMIX_SSD ? 0 : 2;
+    c.patch = 4;
+    c.grid = 4;
+    c.mlp_ratio = 2;
+    c.mamba.head_dim = 8;
+    c.mamba.d_state = 5;
+    return c;
+}
+
+static void lifetimes(void)
+{
+    mmix_ctx *m = context(1, 0);
+    mmix_mark mark, first;
+    mmix_tensor *a, *b, *keep[3];
+    size_t bytes = 0;
+    doing = "lifetimes";
+    first = mmix_mark_here(m);                   /* before anything was taken */
+    for (int i = 0; i < 6; i++) {
+        mmix_silu(m, mmix_fill(mmix_new2(m, 50, 40), 1));
+        mmix_rewind(m, first);
+        if (i == 2) bytes = mmix_memory(m).bytes;
+    }
+    IS(mmix_memory(m).bytes, bytes);
+    a = mmix_fill(mmix_new2(m, 3, 4), 7);
+    mark = mmix_mark_here(m);
+    bytes = 0;
+    for (int i = 0; i < 20; i++) {
+        b = mmix_fill(mmix_new2(m, 300, 70), 1);
+        for (int k = 0; k < 5; k++) b = mmix_gelu(m, b);
+        mmix_rewind(m, mark);
+        if (i == 2) bytes = mmix_memory(m).bytes;
+    }
+    IS(mmix_memory(m).bytes, bytes);
+    IS(mmix_data(a)[11], 7);
+    keep[0] = mmix_fill(mmix_new2(m, 3, 4), 2);
+    keep[2] = mmix_from_i32(m, 0, NULL, (const int32_t *)"abcd");
+    mmix_fill(mmix_new2(m, 100, 100), 5);
+    keep[1] = mmix_fill(mmix_new1(m, 5), 3);
+    IS(mmix_rewind_keep(m, mark, keep, 3), 0);
+    b = mmix_fill(mmix_new2(m, 100, 100), 9);
+    OK(mmix_ndim(keep[0]) == 2 && mmix_shape(keep[0], 1) == 4 && mmix_data(keep[0])[11] == 2 && mmix_data(keep[1])[4] == 3 && !memcmp(mmix_data_i32(keep[2]), "abcd", 4));
+    IS(mmix_data(a)[0], 7);
+    bytes = 0;
+    mark = mmix_mark_here(m);
+    for (int i = 0; i < 20; i++) {               /* a chain of any length in the memory of a few */
+        keep[0] = mmix_silu(m, mmix_silu(m, keep[0]));
+        IS(mmix_rewind_keep(m, mark, keep, 1), 0);
+        if (i == 3) bytes = mmix_memory(m).bytes;
+    }
+    IS(mmix_memory(m).bytes, bytes);
+    keep[0] = mmix_slice(m, mmix_fill(mmix_new2(m, 4, 6), 1), 1, 1, 3);
+    BAD_INT(mmix_rewind_keep(m, mark, keep, 1), "mmix_rewind_keep", "tensor 0");
+    a = mmix_require_grad(mmix_fill(mmix_new1(m, 3), 1));
+    mmix_record(m, 1);
+    mark = mmix_mark_here(m);
+    keep[0] = mmix_silu(m, a);
+    BAD_INT(mmix_rewind_keep(m, mark, keep, 1), "mmix_rewind_keep", "recorded");
+    mmix_rewind(m, mark);                        /* drops the record too */
+    b = mmix_sum(m, a);
+    mmix_backward(m, b);
+    IS(mmix_data(mmix_grad(a))[0], 1);
+    FINE(m);
+    mmix_reset(m);
+    /* what backward frees */
+    for (int i = 0; i < 6; i++) {
+        mmix_tensor *loss, *x = mmix_require_grad(mmix_fill(mmix_new2(m, 40, 30), 0.5)), *y = x, *middle = NULL, *view;
+        for (int k = 0; k < 10; k++) {
+            y = mmix_silu(m, y);
+            if (k == 4) middle = y;
+        }
+        view = mmix_slice(m, middle, 0, 1, 2);
+        loss = mmix_sum(m, y);
+        OK(mmix_data(middle) != NULL);
+        mmix_backward(m, loss);
+        OK(!mmix_data(middle) && !mmix_data(view) && mmix_grad(middle) == NULL);
+        NEAR(mmix_item(loss), mmix_item(loss), 0);
+        OK(mmix_item(loss) != 0);
+        OK(mmix_data(x) && mmix_grad(x));
+        OK(!mmix_error(m));
+        BAD(mmix_silu(m, middle), "mmix_silu", "no values");
+        { real v[1200]; IS(mmix_read(middle, v), -1); }
+        mmix_reset(m);
+        if (i == 2) bytes = mmix_memory(m).bytes;
+    }
+    IS(mmix_memory(m).bytes, bytes);
+    mmix_destroy(m);
+    /* depth */
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++)
+        for (int warm = 0; warm < 2; warm++) {
+            size_t peak[2];
+            for (int deep = 0; deep < 2; deep++) {
+                mmix_vision_config c = small_vision(mixer);
+                mmix_vision *v;
+                size_t before;
+                m = context(1, 0);
+                c.dim = 32;
+                c.depth = deep ? 8 : 2;
+                v = mmix_vision_create(m, c);
+                for (int k = 0; k <= 2 * warm; k++) {
+                    mmix_reset(m);
+                    mmix_memory_peak_clear(m);
+                    before = mmix_memory(m).bytes;
+                    OK(mmix_vision_features(m, v, mmix_fill(mmix_new4(m, 20, 3, 16, 16), 0.1)).token != NULL);
+                }
+                before = mmix_params_create(m) ? mmix_vision_params(v)->slab * sizeof(real) : 0;
+                peak[deep] = mmix_memory(m).peak - before;
+                mmix_vision_destroy(v);
+                FINE(m);
+                mmix_destroy(m);
+            }
+            doing = mixer == MMIX_SOFTMAX ? "memory of a deep ViT" : mixer == MMIX_LINEAR ? "memory of a deep LinearViT" : "memory of a deep DinoVim";
+            check(peak[1] <= peak[0] + 40000, warm ? "peak for 8 and 2 blocks, later steps" : "peak for 8 and 2 blocks, first step", __LINE__, (double)peak[1],
+                  (double)peak[0]);
+        }
+}
+
+static int cube_forward(mmix_ctx *m, mmix_call *call)
+{
+    const real *x = mmix_data(call->in[0]);
+    real *y = mmix_data(call->out[0]), *keep = call->recorded ? mmix_save(m, call, 0, mmix_count(call->in[0])) : NULL;
+    real a = *(const real *)call->options;
+    if (call->recorded && !keep) return -1;
+    for (size_t i = 0; i < mmix_count(call->in[0]); i++) {
+        y[i] = a * x[i] * x[i] * x[i];
+        if (keep) keep[i] = 3 * a * x[i] * x[i];
+    }
+    return 0;
+}
+static int cube_backward(mmix_ctx *m, mmix_call *call)
+{
+    int add;
+    real *dx = mmix_grad_target(m, call->in[0], &add);
+    const real *dy = mmix_data(mmix_grad(call->out[0]));
+    for (size_t i = 0; dx && i < mmix_count(call->in[0]); i++) dx[i] = (add ? dx[i] : 0) + dy[i] * call->saved[0][i];
+    return 0;
+}
+static int fails(mmix_ctx *m, mmix_call *call) { (void)call; return mmix_fail(m, MMIX_ERROR_DEVICE, "not today"); }
+
+static void tensors(void)
+{
+    mmix_ctx *m = context(1, 0);
+    size_t s[4] = { 2, 3, 4, 5 }, six[6] = { 1, 2, 1, 2, 1, 2 };
+    int order[4] = { 3, 1, 0, 2 };
+    real v[120], w[120];
+    mmix_tensor *t, *x, *y;
+    static const real one = 1, two = 2;
+    doing = "tensors";
+    for (int i = 0; i < 120; i++) v[i] = (real)i;
+    t = mmix_from(m, 4, s, v);
+    OK(mmix_ndim(t) == 4 && mmix_dtype(t) == MMIX_DTYPE_REAL && mmix_count(t) == 120 && mmix_shape(t, -1) == 5 && mmix_shape(t, 0) == 2 && mmix_shape(t, 4) == 0 && mmix_shape(t, -5) == 0);
+    OK(mmix_stride(t, 0) == 60 && mmix_stride(t, -1) == 1 && mmix_stride(t, 2) == 5);
+    OK(mmix_data_i32(t) == NULL && mmix_count(NULL) == 0 && mmix_shape(NULL, 0) == 0 && mmix_data(NULL) == NULL && mmix_grad(NULL) == NULL);
+    OK(mmix_item(t) != mmix_item(t));
+    OK((uintptr_t)mmix_data(t) % 64 == 0);
+    x = mmix_slice(m, t, 2, 1, 2);
+    OK(mmix_shape(x, 2) == 2 && mmix_stride(x, 0) == 60 && mmix_data(x) == mmix_data(t) + 5);
+    mmix_read(x, w);
+    for (int a = 0; a < 2; a++)
+        for (int b = 0; b < 3; b++)
+            for (int c = 0; c < 2; c++)
+                for (int d = 0; d < 5; d++) IS(w[((a * 3 + b) * 2 + c) * 5 + d], a * 60 + b * 20 + (c + 1) * 5 + d);
+    x = mmix_permute(m, t, order);
+    OK(mmix_shape(x, 0) == 5 && mmix_shape(x, 1) == 3 && mmix_shape(x, 2) == 2 && mmix_shape(x, 3) == 4);
+    IS(mmix_data(x)[((4 * 3 + 2) * 2 + 1) * 4 + 3], 119);
+    IS(mmix_data(x)[((1 * 3 + 2) * 2 + 0) * 4 + 3], 2 * 20 + 3 * 5 + 1);
+    x = shaped(m, t, 2, 6, 20, 0);
+    OK(mmix_data(x) == mmix_data(t) && mmix_stride(x, 0) == 20);
+    x = shaped(m, mmix_slice(m, t, 3, 0, 4), 2, 24, 4, 0);           /* must copy, or keep the stride */
+    mmix_read(x, w);
+    IS(w[95], 118);
+    x = mmix_fill(mmix_slice(m, t, 3, 4, 1), -1);
+    IS(mmix_data(t)[119], -1);
+    IS(mmix_data(t)[118], 118);
+    for (int i = 0; i < 24; i++) w[i] = (real)(1000 + i);
+    IS(mmix_write(x, w), 0);
+    IS(mmix_data(t)[119], 1023);
+    x = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 6, six), 3);
+    IS(mmix_item(mmix_sum(m, x)), 24);
+    x = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), 4);
+    IS(mmix_item(x), 4);
+    IS(mmix_item(mmix_sqrt(m, x)), 2);
+    /* int32 views */
+    x = mmix_from_i32(m, 2, s, (const int32_t *)v);
+    OK(mmix_dtype(x) == MMIX_DTYPE_I32 && mmix_data(x) == NULL && mmix_data_i32(mmix_slice(m, x, 1, 1, 2)) == mmix_data_i32(x) + 1);
+    OK(!mmix_require_grad(x) || !mmix_grad(x));
+    /* the tape */
+    doing = "tape";
+    IS(mmix_record(m, 1), 0);
+    IS(mmix_record(m, 1), 1);
+    t = mmix_fill(mmix_new2(m, 4, 6), 2);
+    mmix_require_grad(mmix_slice(m, t, 1, 2, 3));                    /* on a view: of what is viewed */
+    y = mmix_slice(m, t, 1, 2, 3);
+    mmix_backward(m, mmix_sum(m, mmix_mul(m, y, y)));
+    IS(mmix_data(mmix_grad(y))[0], 4);
+    IS(mmix_data(mmix_grad(t))[2], 4);
+    IS(mmix_data(mmix_grad(t))[1], 0);
+    IS(mmix_data(mmix_grad(t))[5], 0);
+    x = mmix_fill(mmix_new1(m, 3), 1);
+    OK(mmix_grad(x) == NULL);
+    y = mmix_silu(m, x);
+    BAD_INT(mmix_backward(m, mmix_sum(m, y)), "mmix_backward", "not recorded");
+    mmix_require_grad(x);
+    {                                            /* several outputs, upstream gradients, one of them a view */
+        mmix_tensor *out[3], *up[3];
+        out[0] = mmix_scale(m, x, 2, 0);
+        y = mmix_scale(m, x, 3, 0);
+        out[1] = mmix_slice(m, y, 0, 1, 2);
+        out[2] = mmix_slice(m, y, 0, 0, 2);
+        up[0] = mmix_fill(mmix_new1(m, 3), 1);
+        up[1] = mmix_fill(mmix_new1(m, 2), 10);
+        up[2] = mmix_fill(mmix_new1(m, 2), 100);
+        BAD_INT(mmix_backward_from(m, out, up + 1, 1), "gradient 0 has shape (2), its output (3)", "mmix_backward");
+        IS(mmix_backward_from(m, out, up, 3), 0);
+        IS(mmix_data(mmix_grad(x))[0], 2 + 300);
+        IS(mmix_data(mmix_grad(x))[1], 2 + 330);
+        IS(mmix_data(mmix_grad(x))[2], 2 + 30);
+    }
+    FINE(m);
+    /* ops of one's own */
+    doing = "custom ops";
+    for (int k = 0; k < 3; k++) {
+        mmix_op_functions cube = { cube_forward, cube_backward };
+        mmix_tensor *in[1], *p, *q;
+        size_t three = 3;
+        x = mmix_require_grad(mmix_fill(mmix_new1(m, 3), 2));
+        in[0] = x;
+        p = mmix_custom(m, in, 1, 1, &three, cube, &one);
+        IS(mmix_data(p)[2], 8);
+        in[0] = k ? p : x;
+        q = mmix_custom(m, in, 1, 1, &three, cube, &two);
+        mmix_backward(m, mmix_sum(m, k == 2 ? mmix_add(m, p, q) : q));
+        IS(mmix_data(mmix_grad(x))[1], k == 0 ? 24 : 12 * 6 * 64 + (k == 2 ? 12 : 0));
+        cube.backward = NULL;
+        in[0] = x;
+        p = mmix_custom(m, in, 1, 1, &three, cube, &one);
+        BAD_INT(mmix_backward(m, mmix_sum(m, p)), "mmix_backward", "without a backward");
+        cube.forward = fails;
+        OK(!mmix_custom(m, in, 1, 1, &three, cube, &one) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
+        mmix_error_clear(m);
+        BAD(mmix_custom(m, in, 13, 1, &three, cube, &one), "mmix_custom", "13 inputs");
+        mmix_reset(m);
+    }
+    {
+        mmix_op_functions cube = { cube_forward, cube_backward };
+        real silu;
+        x = mmix_fill(mmix_new1(m, 4), 2);
+        silu = mmix_data(mmix_silu(m, x))[0];
+        mmix_record(m, 0);
+        cube.forward = fails;
+        IS(mmix_kernel_set(m, MMIX_OP_SILU, &cube), 0);
+        OK(!mmix_silu(m, x) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
+        mmix_error_clear(m);
+        OK(mmix_gelu(m, x) != NULL);
+        IS(mmix_kernel_set(m, MMIX_OP_SILU, NULL), 0);
+        IS(mmix_data(mmix_silu(m, x))[0], silu);
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
+
+/* ---- mixers ---- */
+
+/* M v, head by head, in double. */
+static mmix_tensor *times(mmix_ctx *m, mmix_tensor *M, mmix_tensor *v)
+{
+    size_t B = mmix_shape(M, 0), H = mmix_shape(M, 1), L = mmix_shape(M, 2), S = mmix_shape(M, 3), P = mmix_shape(v, 3), G = mmix_shape(v, 2);
+    mmix_tensor *y = mmix_new4(m, B, L, H, P);
+    for (size_t b = 0; y && b < B; b++)
+        for (size_t h = 0; h < H; h++)
+            for (size_t i = 0; i < L; i++)
+                for (size_t p = 0; p < P; p++) {
+                    double sum = 0;
+                    for (size_t j = 0; j < S; j++)
+                        sum += (double)mmix_data(M)[((b * H + h) * L + i) * S + j]
+                             * (double)mmix_data(v)[b * mmix_stride(v, 0) + j * mmix_stride(v, 1) + h / (H / G) * mmix_stride(v, 2) + p];
+                    mmix_data(y)[((b * L + i) * H + h) * P + p] = (real)sum;
+                }
+    return y;
+}
+static mmix_tensor *flipped(mmix_ctx *m, mmix_tensor *t)             /* along axis 1 */
+{
+    mmix_tensor *y = mmix_new(m, t->dtype, t->ndim, t->shape);
+    for (size_t b = 0; b < mmix_shape(t, 0); b++)
+        for (size_t i = 0; i < mmix_shape(t, 1); i++) {
+            size_t one[MMIX_MAX_DIMS];
+            (void)one;
+            mmix_tensor *from = mmix_slice(m, mmix_slice(m, t, 0, b, 1), 1, i, 1), *to = mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, mmix_shape(t, 1) - 1 - i, 1);
+            if (t->dtype == MMIX_DTYPE_I32) *(int32_t *)to->data = *(int32_t *)from->data;
+            else {
+                real v[4096];
+                mmix_read(from, v);
+                mmix_write(to, v);
+            }
+        }
+    return y;
+}
+static const double MIX = 60;                    /* bounds in units of EPS */
+static size_t lengths[] = { 1, 2, 3, 5, 9, 31, 32, 33, 63, 64, 65, 130, 255, 256, 257, 330 };
+
+static void attention_invariants(void)
+{
+    mmix_ctx *m = context(2, 3);
+    state = 17;
+    for (int it = 0; it < 120; it++) {
+        int kind = it % 2;
+        size_t B = any(1, 2), L = it < 30 ? lengths[it / 2 % 16] : any(1, 90), G = any(1, 3), H = G * any(1, 3), N = any(1, 20), P = any(1, 20), S;
+        mmix_mixer x;
+        mmix_tensor *M, *y, *v;
+        real *q;
+        doing = kind ? "linear attention" : "softmax attention";
+        mmix_reset(m);
+        x = mmix_mixer_softmax(NULL, NULL, NULL);
+        x.kind = kind ? MMIX_LINEAR : MMIX_SOFTMAX;
+        x.mask = kind ? (int)any(0, 1) : (int)any(0, 2);
+        x.prefix = any(0, L + 2);
+        x.feature = (int)any(0, 3);
+        if (kind && x.mask && x.feature == MMIX_FEATURE_EFFICIENT) x.feature = MMIX_FEATURE_ELU1;
+        x.normalise = (int)any(0, 2) - 1;
+        x.eps = any(0, 1) ? 0.01 : 0;
+        x.scale = any(0, 1) ? 0.7 : 0;
+        S = x.mask ? L : any(1, 90);
+        x.q = random4(m, B, L, H, N, kind && x.feature >= MMIX_FEATURE_ELU1 ? 0.01 : -2, 2);
+        x.k = random4(m, B, S, G, N, kind && x.feature >= MMIX_FEATURE_ELU1 ? 0.01 : -2, 2);
+        v = random4(m, B, S, G, P + 3, -1, 1);
+        x.v = it % 3 ? mmix_slice(m, v, 3, 2, P) : v;
+        y = mmix_mix(m, &x);
+        M = mmix_mix_matrix(m, &x);
+        ALIKE(y, times(m, M, x.v), MIX * EPS * (kind ? 4 : 1));
+        FINE(m);
+        if (!M) continue;
+        q = mmix_data(M);
+        for (size_t r = 0; r < B * H * L; r++) {
+            double sum = 0;
+            size_t i = r % L;
+            for (size_t j = 0; j < S; j++) {
+                int allowed = x.mask == MMIX_MASK_NONE || j <= i || (x.mask == MMIX_MASK_PREFIX && i < x.prefix && j < x.prefix);
+                sum += (double)q[r * S + j];
+                if (!allowed && q[r * S + j] != 0) check(0, "masked entries are 0", __LINE__, (double)q[r * S + j], 0);
+                if (allowed && !kind && !(q[r * S + j] > 0)) check(0, "allowed entries are positive", __LINE__, (double)q[r * S + j], 1);
+            }
+            if (!kind) NEAR(sum, 1, 100 * EPS);
+            else if (mmixi_normalises(&x)) OK(sum <= 1 + 100 * EPS && sum > 0);
+        }
+    }
+    {                                            /* LinearViT: equal keys make rows sum to L/N, to 1 with a normaliser */
+        mmix_mixer x = mmix_mixer_linear(random4(m, 1, 7, 2, 4, -1, 1), mmix_fill(mmix_new4(m, 1, 12, 2, 4), 0.3), mmix_fill(mmix_new4(m, 1, 12, 2, 3), 1));
+        mmix_tensor *y = mmix_mix(m, &x);
+        doing = "row sums";
+        for (size_t i = 0; i < mmix_count(y); i++) NEAR(mmix_data(y)[i], 12.0 / 4, 20 * EPS);
+        x.normalise = 1;
+        y = mmix_mix(m, &x);
+        for (size_t i = 0; i < mmix_count(y); i++) NEAR(mmix_data(y)[i], 1, 1e-6);
+    }
+    for (int kind = MMIX_SOFTMAX; kind <= MMIX_LINEAR; kind++) {     /* head h reads group h / (H/G) */
+        mmix_mixer x, one;
+        mmix_tensor *y;
+        doing = "groups";
+        x = mmix_mixer_softmax(random4(m, 1, 9, 6, 5, -1, 1), random4(m, 1, 9, 2, 5, -1, 1), random4(m, 1, 9, 2, 4, -1, 1));
+        x.kind = kind;
+        y = mmix_mix(m, &x);
+        for (size_t h = 0; h < 6; h++) {
+            one = x;
+            one.q = mmix_slice(m, x.q, 2, h, 1);
+            one.k = mmix_slice(m, x.k, 2, h / 3, 1);
+            one.v = mmix_slice(m, x.v, 2, h / 3, 1);
+            ALIKE(mmix_mix(m, &one), mmix_slice(m, y, 2, h, 1), 10 * EPS);
+        }
+    }
+    {                                            /* large scores: no overflow; a later tile or block far above an earlier one */
+        mmix_mixer x = mmix_mixer_softmax(random4(m, 1, 40, 1, 8, -300, 300), random4(m, 1, 1100, 1, 8, -300, 300), random4(m, 1, 1100, 1, 3, -1, 1));
+        doing = "large scores";
+        ALIKE(mmix_mix(m, &x), times(m, mmix_mix_matrix(m, &x), x.v), 1e4 * EPS);
+        x.q = mmix_fill(mmix_new4(m, 1, 2, 1, 8), 1e4);
+        OK(apart(mmix_mix(m, &x), mmix_mix(m, &x)) == 0);
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
+
+static mmix_tensor *numbers(mmix_ctx *m, size_t B, size_t L)         /* packed sequences */
+{
+    size_t s[2];
+    int32_t v[2048], now = 3;
+    s[0] = B; s[1] = L;
+    for (size_t i = 0; i < B * L; i++) v[i] = i % L && uniform() > 0.06 ? now : (now = now * 7 % 11);
+    return mmix_from_i32(m, 2, s, v);
+}
+static mmix_mixer any_ssd(mmix_ctx *m, size_t B, size_t L, size_t H, size_t G, size_t Gx, size_t Gc, size_t P, size_t N)
+{
+    int softplus = (int)any(0, 1);
+    mmix_mixer x = mmix_mixer_ssd(random4(m, B, L, Gx, P, -1, 1), softplus ? random3(m, B, L, H, -3, 1) : random3(m, B, L, H, 0, 0.5), random1(m, H, -2, -0.05),
+                                  random4(m, B, L, G, N, -1, 1), random4(m, B, L, Gc, N, -1, 1));
+    x.dt_softplus = softplus;
+    if (any(0, 1)) x.D = random1(m, H, -1, 1);
+    if (any(0, 1)) x.dt_bias = random1(m, H, 0, 0.3);
+    if (any(0, 2) == 0) { x.dt_low = 0.1; x.dt_high = 0.4; }
+    return x;
+}
+static mmix_mixer part_of(mmix_ctx *m, const mmix_mixer *x, size_t b, size_t from, size_t n)
+{
+    mmix_mixer y = *x;
+    y.v = mmix_slice(m, mmix_slice(m, x->v, 0, b, 1), 1, from, n);
+    y.k = mmix_slice(m, mmix_slice(m, x->k, 0, b, 1), 1, from, n);
+    y.q = mmix_slice(m, mmix_slice(m, x->q, 0, b, 1), 1, from, n);
+    y.dt = mmix_slice(m, mmix_slice(m, x->dt, 0, b, 1), 1, from, n);
+    y.seq_idx = NULL;
+    y.initial_state = NULL;
+    y.final_state = NULL;
+    return y;
+}
+static void ssd_invariants(void)
+{
+    mmix_ctx *m = context(2, 3);
+    state = 23;
+    for (int it = 0; it < 130; it++) {
+        size_t B = any(1, 2), L = it < 32 ? lengths[it % 16] : any(1, 80), H = any(1, 2) * 2, N = any(1, 19), P = any(1, 19);
+        size_t G = any(0, 1) ? 1 : 2, Gx = any(0, 1) ? H : any(1, 2), Gc = any(0, 1) ? G : H;
+        mmix_mixer x, f;
+        mmix_tensor *y, *M, *r, *last = NULL, *last_r = NULL, *fw, *bw;
+        mmix_reset(m);
+        doing = "ssd";
+        x = any_ssd(m, B, L, H, G, Gx, Gc, P, N);
+        if (it % 3 == 1) x.direction = MMIX_REVERSE;
+        if (it % 4 == 2 || it % 4 == 3) x.seq_idx = numbers(m, B, L);
+        y = mmix_mix(m, &x);
+        M = mmix_mix_matrix(m, &x);
+        ALIKE(y, times(m, M, x.v), MIX * EPS);
+        FINE(m);
+        if (!M) continue;
+        for (size_t i = 0; i < L; i++)
+            for (size_t j = i + 1; j < L; j++) {
+                size_t at = x.direction == MMIX_REVERSE ? j * L + i : i * L + j;
+                if (mmix_data(M)[at] != 0) check(0, "causal", __LINE__, (double)mmix_data(M)[at], 0);
+            }
+        if (any(0, 1)) x.initial_state = random4(m, B, H, P, N, -1, 1);
+        x.final_state = &last;
+        y = mmix_mix(m, &x);
+        x.final_state = &last_r;
+        r = mmix_ssd_reference(m, &x);
+        ALIKE(y, r, MIX * EPS);
+        ALIKE(last, last_r, MIX * EPS);
+        x.final_state = NULL;
+        FINE(m);
+        if (x.seq_idx && !x.initial_state)       /* packed equals separate, bit for bit */
+            for (size_t b = 0; b < B; b++)
+                for (size_t from = 0, n; from < L; from += n) {
+                    const int32_t *s = mmix_data_i32(x.seq_idx) + b * L;
+                    mmix_mixer one;
+                    n = 1;
+                    while (from + n < L && s[from + n] == s[from]) n++;
+                    one = part_of(m, &x, b, from, n);
+                    doing = "ssd, packed";
+                    SAME(mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, from, n), mmix_mix(m, &one));
+                }
+        x.initial_state = x.seq_idx = NULL;
+        x.direction = MMIX_FORWARD;
+        if (L > 1) {                             /* the final state goes on */
+            size_t cut = any(1, L - 1);
+            mmix_mixer a, c;
+            mmix_tensor *s = NULL, *e = NULL, *whole = NULL, *all;
+            doing = "ssd, continued";
+            x.final_state = &whole;
+            all = mmix_slice(m, mmix_mix(m, &x), 0, 0, 1);
+            x.final_state = NULL;
+            a = part_of(m, &x, 0, 0, cut);
+            c = part_of(m, &x, 0, cut, L - cut);
+            a.final_state = &s;
+            ALIKE(mmix_mix(m, &a), mmix_slice(m, all, 1, 0, cut), MIX * EPS * 4);
+            c.initial_state = s;
+            c.final_state = &e;
+            y = mmix_mix(m, &c);
+            NEAR(apart(y, mmix_slice(m, all, 1, cut, L - cut)) * largest(y) / (largest(mmix_permute(m, all, (const int[4]){ 0, 1, 2, 3 })) + 1e-30), 0, MIX * EPS * 4);
+            ALIKE(e, mmix_slice(m, whole, 0, 0, 1), MIX * EPS * 4);
+        }
+        doing = "ssd, both ways";
+        fw = mmix_mix(m, &x);
+        x.direction = MMIX_REVERSE;
+        bw = mmix_mix(m, &x);
+        f = x;
+        f.direction = MMIX_FORWARD;
+        f.v = flipped(m, x.v);
+        f.k = flipped(m, x.k);
+        f.q = flipped(m, x.q);
+        f.dt = flipped(m, x.dt);
+        SAME(bw, flipped(m, mmix_mix(m, &f)));
+        x.direction = MMIX_BOTH;
+        ALIKE(mmix_mix(m, &x), mmix_add(m, mmix_scale(m, fw, 0.5, 0), mmix_scale(m, bw, 0.5, 0)), 4 * EPS);
+        ALIKE(mmix_mix(m, &x), times(m, mmix_mix_matrix(m, &x), x.v), MIX * EPS);
+        FINE(m);
+    }
+    for (int it = 0; it < 24; it++) {            /* decays that underflow, steps that are huge */
+        size_t L = lengths[it % 16], H = 2;
+        mmix_mixer x;
+        mmix_tensor *y, *r;
+        mmix_reset(m);
+        doing = "ssd, extreme";
+        x = mmix_mixer_ssd(random4(m, 1, L, H, 6, -1, 1), random3(m, 1, L, H, 0, it % 3 ? 100 : 1e-4), random1(m, H, it % 2 ? -1000 : -1, it % 4 < 2 ? 0 : -0.5),
+                           random4(m, 1, L, 1, 7, -1, 1), random4(m, 1, L, 1, 7, -1, 1));
+        if (it % 5 == 0) for (size_t i = 0; i < L * H; i += 3) mmix_data(x.dt)[i] = 0;
+        if (it % 5 == 1) x.dt_softplus = 1;
+        x.direction = it % 2;
+        y = mmix_mix(m, &x);
+        r = mmix_ssd_reference(m, &x);
+        for (size_t i = 0; i < mmix_count(y); i++) if (!(fabs((double)mmix_data(y)[i]) < 1e30)) check(0, "finite", __LINE__, (double)mmix_data(y)[i], 0);
+        ALIKE(y, r, 200 * EPS);
+        for (size_t k = 0; k < 2; k++) mmix_require_grad(k ? x.dt : x.A);
+        mmix_record(m, 1);
+        mmix_backward(m, mmix_sum(m, mmix_mix(m, &x)));
+        mmix_record(m, 0);
+        OK(largest(mmix_grad(x.dt)) < 1e30 && largest(mmix_grad(x.A)) < 1e30);
+        FINE(m);
+    }
+    for (int it = 0; it < 8; it++) {             /* without decay: causal linear attention; one number: a prefix sum; groups */
+        size_t L = lengths[2 * (size_t)it % 16];
+        mmix_mixer x, l, g;
+        mmix_tensor *y;
+        doing = "ssd, special cases";
+        x = mmix_mixer_ssd(random4(m, 2, L, 4, 5, -1, 1), shaped(m, mmix_fill(mmix_new4(m, 1, 2, L, 4), 1), 3, 2, L, 4), mmix_fill(mmix_new1(m, 4), -1e-12),
+                           random4(m, 2, L, 2, 3, 0.01, 1), random4(m, 2, L, 4, 3, 0.01, 1));
+        l = mmix_mixer_linear(x.q, x.k, random4(m, 2, L, 2, 5, -1, 1));
+        l.mask = MMIX_MASK_CAUSAL;
+        l.feature = MMIX_FEATURE_RELU;
+        l.normalise = -1;
+        x.v = l.v;                               /* two heads of x for four of dt */
+        ALIKE(mmix_mix(m, &x), mmix_mix(m, &l), MIX * EPS);
+        g = x;                                   /* the group rule with unequal content */
+        y = mmix_mix(m, &x);
+        for (size_t h = 0; h < 4; h++) {
+            g.dt = mmix_slice(m, x.dt, 2, h, 1);
+            g.A = mmix_slice(m, x.A, 0, h, 1);
+            g.q = mmix_slice(m, x.q, 2, h, 1);
+            g.k = mmix_slice(m, x.k, 2, h / 2, 1);
+            g.v = mmix_slice(m, x.v, 2, h / 2, 1);
+            ALIKE(mmix_mix(m, &g), mmix_slice(m, y, 2, h, 1), MIX * EPS);
+        }
+        x = mmix_mixer_ssd(mmix_fill(mmix_new4(m, 1, L, 1, 2), 1), shaped(m, mmix_fill(mmix_new4(m, 1, 1, L, 1), 1), 3, 1, L, 1), mmix_fill(mmix_new1(m, 1), 0),
+                           mmix_fill(mmix_new4(m, 1, L, 1, 1), 1), mmix_fill(mmix_new4(m, 1, L, 1, 1), 1));
+        y = mmix_mix(m, &x);
+        for (size_t i = 0; i < L; i++) IS(mmix_data(y)[2 * i], i + 1);
+    }
+    doing = "packed convolution";
+    for (int it = 0; it < 20; it++) {
+        size_t L = any(1, 40), D = any(1, 30), W = any(1, 5);
+        mmix_tensor *x = random3(m, 1, L, D, -1, 1), *w = random3(m, D, 1, W, -1, 1), *b = random1(m, D, -1, 1), *y;
+        mmix_conv1d_options o;
+        memset(&o, 0, sizeof o);
+        o.silu = it % 2;
+        o.reverse = it % 3 == 0;
+        o.seq_idx = numbers(m, 1, L);
+        y = mmix_conv1d(m, x, w, b, &o);
+        for (size_t from = 0, n; from < L; from += n) {
+            const int32_t *s = mmix_data_i32(o.seq_idx);
+            mmix_conv1d_options one = o;
+            n = 1;
+            while (from + n < L && s[from + n] == s[from]) n++;
+            one.seq_idx = NULL;
+            SAME(mmix_slice(m, y, 1, from, n), mmix_conv1d(m, mmix_slice(m, x, 1, from, n), w, b, &one));
+        }
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
