@@ -339,7 +339,7 @@ MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x);
 MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b);
 /* Axes in another order, copied: axis i of the result is axis order[i] of x. */
 MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order);
-/* n tensors one after another along an axis. */
+/* n tensors, at most MMIX_MAX_INPUTS, one after another along an axis. */
 MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, size_t n);
 /* Rows of a table: (V, D) and int32 indices (…) → (…, D). */
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index);
@@ -1812,6 +1812,12 @@ typedef struct mmixi_kernels {
     /* its backward: u = dweight decay; dscore += u dt; column += u score; returns the sum of column dt after that */
     mmix_real (*ssd_row_backward)(size_t n, const mmix_real *dweight, const mmix_real *decay, const mmix_real *score,
                                   const mmix_real *dt, mmix_real *dscore, mmix_real *column);
+    /* one token of a depthwise convolution: u = bias + Σ_k w_k x_k over `taps` rows (NULL: left out); w (taps, ldw); bias
+       may be NULL, or u. Its weights' gradient: dw_k += du x_k, db += du */
+    void (*conv)(size_t n, size_t taps, const mmix_real *const *x, const mmix_real *w, size_t ldw, const mmix_real *bias, mmix_real *u);
+    void (*conv_weight)(size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x, mmix_real *dw, size_t ldw, mmix_real *db);
+    /* dx = or += y (dy - along) */
+    void (*softmax_backward)(size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along, mmix_real *dx, int add);
     /* g' = g clip; mo = b1 mo + (1 - b1) g'; v = b2 v + (1 - b2) g'²; p = p keep - rate mo / (sqrt(v) root + eps) */
     void (*adamw)(size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v, mmix_real clip,
                   mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2, mmix_real root, mmix_real eps);
@@ -2350,6 +2356,39 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(ssd_row_backward)(size_t n, const mmix_
     return MMIXI_NAME(lanes_sum)(sum);
 }
 
+static MMIXI_TARGET void MMIXI_NAME(conv)(size_t n, size_t taps, const mmix_real *const *x, const mmix_real *w,
+                                          size_t ldw, const mmix_real *bias, mmix_real *u)
+{
+    MMIXI_EACH(i, t,
+        MMIXI_V v = bias ? MMIXI_LOADT(t, bias + i) : MMIXI_SET((mmix_real)0);
+        for (size_t k = 0; k < taps; k++)
+            if (x[k]) v = MMIXI_FMA(MMIXI_LOADT(t, x[k] + i), MMIXI_LOADT(t, w + k * ldw + i), v);
+        MMIXI_STORET(t, u + i, v);
+    );
+}
+
+static MMIXI_TARGET void MMIXI_NAME(conv_weight)(size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x,
+                                                 mmix_real *dw, size_t ldw, mmix_real *db)
+{
+    MMIXI_EACH(i, t,
+        MMIXI_V d = MMIXI_LOADT(t, du + i);
+        MMIXI_STORET(t, db + i, MMIXI_ADD(d, MMIXI_LOADT(t, db + i)));
+        for (size_t k = 0; k < taps; k++)
+            if (x[k]) MMIXI_STORET(t, dw + k * ldw + i, MMIXI_FMA(d, MMIXI_LOADT(t, x[k] + i), MMIXI_LOADT(t, dw + k * ldw + i)));
+    );
+}
+
+static MMIXI_TARGET void MMIXI_NAME(softmax_backward)(size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along,
+                                                      mmix_real *dx, int add)
+{
+    const MMIXI_V valong = MMIXI_SET(along);
+    MMIXI_EACH(i, t,
+        MMIXI_V v = MMIXI_MUL(MMIXI_LOADT(t, y + i), MMIXI_SUB(MMIXI_LOADT(t, dy + i), valong));
+        if (add) v = MMIXI_ADD(v, MMIXI_LOADT(t, dx + i));
+        MMIXI_STORET(t, dx + i, v);
+    );
+}
+
 static MMIXI_TARGET void MMIXI_NAME(adamw)(size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v,
                                            mmix_real clip, mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2,
                                            mmix_real root, mmix_real eps)
@@ -2492,7 +2531,8 @@ static const mmixi_kernels MMIXI_NAME(kernels) = {
     MMIXI_NAME(mul_add), MMIXI_NAME(finish), MMIXI_NAME(exp_row), MMIXI_NAME(silu), MMIXI_NAME(gelu),
     MMIXI_NAME(softplus), MMIXI_NAME(silu_backward), MMIXI_NAME(gelu_backward), MMIXI_NAME(softplus_backward),
     MMIXI_NAME(normalise), MMIXI_NAME(normalise_sums), MMIXI_NAME(normalise_backward), MMIXI_NAME(ssd_row),
-    MMIXI_NAME(ssd_row_backward), MMIXI_NAME(adamw), MMIXI_NAME(transpose)
+    MMIXI_NAME(ssd_row_backward), MMIXI_NAME(conv), MMIXI_NAME(conv_weight), MMIXI_NAME(softmax_backward),
+    MMIXI_NAME(adamw), MMIXI_NAME(transpose)
 };
 
 #undef MMIXI_PASTE2
@@ -2666,6 +2706,7 @@ typedef struct mmixi_gemm_plan {
     const mmixi_gemm *g;
     mmix_real *to;                               /* packing: where to */
     const mmix_real *packed;                     /* NULL: b as it is */
+    mmix_real *copy;                             /* NULL, or room in each lane for a block of a */
     int dots;                                    /* a row or two times columns of b: each element is a dot product */
     size_t row_parts, panel_parts;
 } mmixi_gemm_plan;
@@ -2724,7 +2765,6 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
     const size_t last = mmixi_cut(panels, panel_part + 1, plan->panel_parts);
     const size_t j0 = mmixi_panel(k, g->cols, first), j1 = mmixi_min(mmixi_panel(k, g->cols, last), g->cols);
     mmix_real *c = g->c + (ptrdiff_t)r0 * g->ldc;
-    (void)lane;
     for (size_t j = j0; plan->dots && j < j1; j++)
         for (size_t i = 0; i < r1; i++) {
             mmix_real *to = c + (ptrdiff_t)i * g->ldc + (ptrdiff_t)j;
@@ -2734,9 +2774,18 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
     for (size_t d = 0; !plan->dots && d < depths; d++) {
         const size_t k0 = mmixi_cut(g->depth, d, depths), depth = mmixi_cut(g->depth, d + 1, depths) - k0;
         const mmix_real *a = g->a + (ptrdiff_t)r0 * g->ars + (ptrdiff_t)k0 * g->acs;
+        ptrdiff_t ars = g->ars, acs = g->acs;
         const mmix_real *b = plan->packed ? plan->packed + k0 * mmixi_round_up(g->cols, k->lanes)
                                           : g->b + (ptrdiff_t)k0 * g->brs;
-        mmixi_gemm_block(k, r1 - r0, g->cols, first, last, depth, a, g->ars, g->acs, b, plan->packed ? 0 : g->brs,
+        if (plan->copy) {                        /* this block's columns of a, one after another */
+            mmix_real *copy = plan->copy + lane * MMIXI_MC * MMIXI_KC;
+            for (size_t l = 0; l < depth; l++)
+                memcpy(copy + l * (r1 - r0), a + (ptrdiff_t)l * acs, (r1 - r0) * sizeof *copy);
+            a = copy;
+            ars = 1;
+            acs = (ptrdiff_t)(r1 - r0);
+        }
+        mmixi_gemm_block(k, r1 - r0, g->cols, first, last, depth, a, ars, acs, b, plan->packed ? 0 : g->brs,
                          c, g->ldc, g->add || d);
     }
     if (!g->bias && !g->residual && !g->row_scale) return;
@@ -2766,6 +2815,14 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
         if (!to) return -1;
         mmixi_gemm_pack(m, g, to);
         plan.packed = to;
+    }
+    if (g->ars == 1 && g->acs != 1 && m->k->lanes < 16 && g->rows >= MMIXI_MC / 2) {
+        /* a transposed: short vectors come back to each cache line of a several times (measured: 5 to 20 % on AVX2) */
+        plan.copy = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * MMIXI_MC * MMIXI_KC * sizeof *plan.copy);
+        if (!plan.copy) {
+            mmix_rewind(m, mark);
+            return -1;
+        }
     }
     plan.row_parts = mmixi_ceil_div(g->rows, MMIXI_MC);
     plan.panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
@@ -3508,6 +3565,10 @@ static void mmixi_binary_rows(void *arg, size_t begin, size_t end, size_t lane)
         const mmix_real *a = j->a + mmixi_stepped_offset(j->out, o->step_a, r), *b = j->b + mmixi_stepped_offset(j->out, o->step_b, r);
         mmix_real *y = j->y + r * n;
         if (sa && sb && o->op == MMIX_OP_ADD && o->alpha == 1 && o->beta == 1) j->m->k->add(n, a, b, y);
+        else if (sa && sb && o->op == MMIX_OP_ADD) {
+            j->m->k->scale(n, o->beta, b, y);
+            j->m->k->axpy(n, o->alpha, a, y);
+        }
         else if (sa && sb && o->op == MMIX_OP_MUL) j->m->k->mul(n, a, b, y);
         else if (o->op == MMIX_OP_ADD) for (size_t i = 0; i < n; i++) y[i] = o->alpha * a[i * sa] + o->beta * b[i * sb];
         else if (o->op == MMIX_OP_MUL) for (size_t i = 0; i < n; i++) y[i] = a[i * sa] * b[i * sb];
@@ -3536,6 +3597,14 @@ static void mmixi_binary_rows_backward(void *arg, size_t begin, size_t end, size
     for (size_t r = begin; r < end; r++) {
         size_t at = mmixi_stepped_offset(j->out, o->step_a, r), bt = mmixi_stepped_offset(j->out, o->step_b, r);
         const mmix_real *a = j->a + at, *b = j->b + bt, *dy = j->dy + r * n, *y = j->yv + r * n;
+        if (o->op == MMIX_OP_ADD && sa && sb) {
+            void (*give)(size_t, mmix_real, const mmix_real *, mmix_real *);
+            give = j->add_a ? j->m->k->axpy : j->m->k->scale;
+            if (j->da) give(n, o->alpha, dy, j->da + at);
+            give = j->add_b ? j->m->k->axpy : j->m->k->scale;
+            if (j->db) give(n, o->beta, dy, j->db + bt);
+            continue;
+        }
         for (size_t i = 0; j->da && i < n; i++) {
             mmix_real g = o->op == MMIX_OP_ADD ? o->alpha * dy[i] : o->op == MMIX_OP_MUL ? dy[i] * b[i * sb] : dy[i] / b[i * sb];
             j->da[at + i * sa] = j->add_a ? j->da[at + i * sa] + g : g;
@@ -4032,11 +4101,6 @@ static int mmixi_softmax_forward(mmix_ctx *m, mmix_call *call)
     mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.cols), mmixi_softmax_rows, &j);
     return 0;
 }
-static void mmixi_softmax_row_backward(size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along, mmix_real *dx, int add)
-{
-    if (add) for (size_t i = 0; i < n; i++) dx[i] += y[i] * (dy[i] - along);
-    else for (size_t i = 0; i < n; i++) dx[i] = y[i] * (dy[i] - along);
-}
 static void mmixi_softmax_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
@@ -4044,7 +4108,7 @@ static void mmixi_softmax_rows_backward(void *arg, size_t begin, size_t end, siz
     for (size_t r = begin; r < end; r++) {
         const mmix_real *y = j->w + r * j->cols, *g = j->g + r * j->cols;
         mmix_real *dx = j->y + r * j->step, s = j->m->k->dot(j->cols, y, g);
-        mmixi_softmax_row_backward(j->cols, y, g, s, dx, j->add);
+        j->m->k->softmax_backward(j->cols, y, g, s, dx, j->add);
     }
 }
 static int mmixi_softmax_backward(mmix_ctx *m, mmix_call *call)
@@ -4437,9 +4501,11 @@ typedef struct mmixi_conv_job {
     size_t seq_step;
     mmix_real *u, *y;                            /* (B, L, D) */
     const mmix_real *du;
-    mmix_real *dx, *dw, *db, *dpast;
+    mmix_real *dx, *dw, *db, *spare, *dpast;     /* spare: where Σ du goes a second time if there are more than a few taps */
     int add_x;
 } mmixi_conv_job;
+
+enum { MMIXI_CONV_TAPS = 4 };                    /* rows that one pass takes */
 
 /* The row of x that tap k of token t (in time) reads, or NULL. */
 static const mmix_real *mmixi_conv_tap(const mmixi_conv_job *j, size_t b, size_t t, size_t k)
@@ -4458,14 +4524,13 @@ static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
     for (size_t r = begin; r < end; r++) {
         size_t b = r / j->L, t = r % j->L;
         size_t at = (b * j->L + (j->o.reverse ? j->L - 1 - t : t)) * j->D;
-        mmix_real *u = j->u + at;
-        if (j->b) memcpy(u, j->b, j->D * sizeof *u);
-        else memset(u, 0, j->D * sizeof *u);
-        for (size_t k = 0; k < j->W; k++) {
-            const mmix_real *x = mmixi_conv_tap(j, b, t, k);
-            if (x) j->m->k->mul_add(j->D, x, j->w + k * j->D, u);
+        const mmix_real *x[MMIXI_CONV_TAPS];
+        for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
+            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+            for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_tap(j, b, t, k + i);
+            j->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? j->u + at : j->b, j->u + at);
         }
-        if (j->o.silu) j->m->k->silu(j->D, u, j->y + at);
+        if (j->o.silu) j->m->k->silu(j->D, j->u + at, j->y + at);
     }
 }
 /* dx: token s is tap k of token s + (W-1) - k */
@@ -4476,11 +4541,15 @@ static void mmixi_conv_rows_dx(void *arg, size_t begin, size_t end, size_t lane)
     for (size_t r = begin; r < end; r++) {
         size_t b = r / j->L, s = r % j->L;
         mmix_real *dx = j->dx + b * j->batch + (j->o.reverse ? j->L - 1 - s : s) * j->ld;
-        if (!j->add_x) memset(dx, 0, j->D * sizeof *dx);
-        for (size_t k = 0; k < j->W; k++) {
-            size_t t = s + (j->W - 1) - k;
-            if (t < j->L && mmixi_conv_tap(j, b, t, k))
-                j->m->k->mul_add(j->D, j->du + (b * j->L + (j->o.reverse ? j->L - 1 - t : t)) * j->D, j->w + k * j->D, dx);
+        const mmix_real *du[MMIXI_CONV_TAPS];
+        for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
+            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+            for (size_t i = 0; i < taps; i++) {
+                size_t t = s + (j->W - 1) - (k + i);
+                int reached = t < j->L && mmixi_conv_tap(j, b, t, k + i);
+                du[i] = reached ? j->du + (b * j->L + (j->o.reverse ? j->L - 1 - t : t)) * j->D : NULL;
+            }
+            j->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || j->add_x ? dx : NULL, dx);
         }
     }
 }
@@ -4493,12 +4562,17 @@ static void mmixi_conv_columns(void *arg, size_t begin, size_t end, size_t lane)
     for (size_t r = 0; r < j->B * j->L; r++) {
         size_t b = r / j->L, t = r % j->L;
         const mmix_real *du = j->du + (b * j->L + (j->o.reverse ? j->L - 1 - t : t)) * D + begin;
-        j->m->k->add(n, du, j->db + begin, j->db + begin);
-        for (size_t k = 0; k < j->W; k++) {
-            const mmix_real *x = mmixi_conv_tap(j, b, t, k);
-            if (x) j->m->k->mul_add(n, du, x + begin, j->dw + k * D + begin);
-            if (j->dpast && t + k < j->W - 1) j->m->k->mul_add(n, du, j->w + k * D + begin, j->dpast + (b * (j->W - 1) + t + k) * D + begin);
+        const mmix_real *x[MMIXI_CONV_TAPS];
+        for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
+            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+            for (size_t i = 0; i < taps; i++) {
+                const mmix_real *from = mmixi_conv_tap(j, b, t, k + i);
+                x[i] = from ? from + begin : NULL;
+            }
+            j->m->k->conv_weight(n, taps, du, x, j->dw + k * D + begin, D, (k ? j->spare : j->db) + begin);
         }
+        for (size_t k = 0; j->dpast && t + k + 1 < j->W; k++)
+            j->m->k->mul_add(n, du, j->w + k * D + begin, j->dpast + (b * (j->W - 1) + t + k) * D + begin);
     }
 }
 /* (n, rows, cols) → (n, cols, rows) */
@@ -4566,11 +4640,12 @@ static int mmixi_conv_backward(mmix_ctx *m, mmix_call *call)
     if (mmixi_conv_fill(m, call, &j)) return -1;
     past_count = j.B * (j.W - 1) * j.D;
     du = (mmix_real *)mmixi_step(m, n * sizeof *du);
-    j.dw = (mmix_real *)mmixi_step(m, (j.W + 1) * j.D * sizeof *j.dw);
+    j.dw = (mmix_real *)mmixi_step(m, (j.W + 2) * j.D * sizeof *j.dw);
     if (mmixi_wants(call->in[3])) j.dpast = (mmix_real *)mmixi_step(m, past_count * sizeof *j.dpast);
     if (!du || !j.dw || (mmixi_wants(call->in[3]) && !j.dpast)) return -1;
     j.db = j.dw + j.W * j.D;
-    memset(j.dw, 0, (j.W + 1) * j.D * sizeof *j.dw);
+    j.spare = j.db + j.D;
+    memset(j.dw, 0, (j.W + 2) * j.D * sizeof *j.dw);
     if (j.dpast) memset(j.dpast, 0, past_count * sizeof *j.dpast);
     if (!dy) memset(du, 0, n * sizeof *du);
     else if (j.o.silu) {
@@ -4775,8 +4850,12 @@ MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out
     mmix_call call = mmixi_call(x, NULL, NULL);
     mmixi_resize_options o;
     if (!mmixi_check(m, "mmix_bicubic_resize", "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)) return NULL;
-    o.ratio_h = scale_h > 0 ? 1 / scale_h : (double)x->shape[2] / (double)mmixi_max(out_h, 1);
-    o.ratio_w = scale_w > 0 ? 1 / scale_w : (double)x->shape[3] / (double)mmixi_max(out_w, 1);
+    if (!out_h || !out_w) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_bicubic_resize: to %.0f x %.0f", (double)out_h, (double)out_w);
+        return NULL;
+    }
+    o.ratio_h = scale_h > 0 ? 1 / scale_h : (double)x->shape[2] / (double)out_h;
+    o.ratio_w = scale_w > 0 ? 1 / scale_w : (double)x->shape[3] / (double)out_w;
     call.out[0] = mmix_new4(m, x->shape[0], x->shape[1], out_h, out_w);
     return mmixi_run(m, MMIX_OP_BICUBIC_RESIZE, &call, &o, sizeof o);
 }
@@ -4845,7 +4924,8 @@ static void mmixi_put_rows(const mmix_ctx *m, size_t rows, size_t cols, const mm
        y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,     W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i)
        h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,   p_i = e^(a_1 + … + a_i),   r_j = e^(a_{j+1} + … + a_Q)
 
-   Three small matrix products a chunk, Q P + 4 N P multiply-adds a token in place of memory traffic. L is built row by
+   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head, and without
+   the state, Q/2 (P + N G/H), if one chunk holds the whole sequence: up to some 250 tokens that is cheaper. L is built row by
    row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient of prefix products, so that a large |a|
    somewhere leaves small terms elsewhere exact; one multiplication takes the place of an exponential. Entries below e⁻⁸⁰ are
    dropped. S is shared by all heads that share B and C.
@@ -4865,22 +4945,14 @@ enum { MMIXI_SSD_CHUNK = 3, MMIXI_SSD_ONE_CHUNK = 0 };
 enum { MMIXI_SSD_CHUNK = 64, MMIXI_SSD_ONE_CHUNK = 256 };
 #endif
 
-/* A chunk of Q costs Q/2 (P + N G/H) multiply-adds a token and head, and 2 N P for the state on top, unless one chunk
-   holds the whole sequence: up to some 250 tokens that is cheaper. */
-static size_t mmixi_ssd_chunk(size_t L, size_t N, size_t P, size_t G, size_t H)
-{
-    size_t row = P + N * G / H;
-    if (L <= MMIXI_SSD_ONE_CHUNK && L * row <= MMIXI_SSD_CHUNK * row + 4 * N * P) return L;
-    return mmixi_min(L, MMIXI_SSD_CHUNK);
-}
-
 typedef struct mmixi_ssd_options { int softplus, reverse; double low, high; } mmixi_ssd_options;
 
 /* What both passes know; pointers to gradients are NULL where none is wanted. */
 typedef struct mmixi_ssd_job {
     mmix_ctx *m;
     mmixi_ssd_options o;
-    size_t B, L, H, P, N, Q;
+    size_t B, L, H, P, N, Q;                     /* Q: the longest chunk */
+    size_t one;                                  /* a sequence of up to so many tokens is one chunk */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
     size_t kept;                                 /* states kept for each sequence and head: of every chunk but the first */
     mmixi_heads x, dt, k, c, y;
@@ -4917,29 +4989,26 @@ static size_t mmixi_ssd_scratch_fill(const mmixi_ssd_job *j, mmix_real *base, mm
     return at;
 }
 
-/* Chunks begin anew where a packed sequence begins. Returns the token after the chunk that starts at `start`. */
+/* Chunks begin anew where a packed sequence begins. */
 static int mmixi_ssd_new_sequence(const mmixi_ssd_job *j, size_t b, size_t t)
 {
     const int32_t *s = j->seq ? j->seq + (ptrdiff_t)b * j->seq_batch : NULL;
     return s && t && s[(ptrdiff_t)t * j->seq_token] != s[(ptrdiff_t)(t - 1) * j->seq_token];
 }
-static size_t mmixi_ssd_chunk_end(const mmixi_ssd_job *j, size_t b, size_t start)
+/* The chunk that token t lies in: start … end - 1. It depends on t's own sequence alone, so packed equals separate. */
+static void mmixi_ssd_chunk(const mmixi_ssd_job *j, size_t b, size_t t, size_t *start, size_t *end)
 {
-    size_t end = start + 1;
-    while (end < j->L && end < start + j->Q && !mmixi_ssd_new_sequence(j, b, end)) end++;
-    return end;
-}
-/* The other way: where the chunk that ends before token `end` began, counted from its sequence's first token. */
-static size_t mmixi_ssd_chunk_start(const mmixi_ssd_job *j, size_t b, size_t end)
-{
-    size_t first = j->seq ? end - 1 : 0;
+    size_t first = j->seq ? t : 0, last = j->seq ? t + 1 : j->L, Q;
     while (first && !mmixi_ssd_new_sequence(j, b, first)) first--;
-    return first + (end - 1 - first) / j->Q * j->Q;
+    while (last < j->L && !mmixi_ssd_new_sequence(j, b, last)) last++;
+    Q = last - first <= j->one ? last - first : MMIXI_SSD_CHUNK;
+    *start = first + (t - first) / Q * Q;
+    *end = mmixi_min(last, *start + Q);
 }
 static size_t mmixi_ssd_count_chunks(const mmixi_ssd_job *j, size_t b)
 {
     size_t n = 0;
-    for (size_t t = 0; t < j->L; t = mmixi_ssd_chunk_end(j, b, t)) n++;
+    for (size_t t = 0, start; t < j->L; n++) mmixi_ssd_chunk(j, b, t, &start, &t);
     return n;
 }
 
@@ -5025,7 +5094,7 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
         const mmix_real *scored_c = NULL, *scored_b = NULL;
         size_t q;
         int fresh = start ? mmixi_ssd_new_sequence(j, b, start) : !j->first, wanted;
-        end = mmixi_ssd_chunk_end(j, b, start);
+        mmixi_ssd_chunk(j, b, start, &start, &end);
         q = end - start;
         wanted = end < j->L ? !mmixi_ssd_new_sequence(j, b, end) : j->last != NULL;
         for (size_t h = h0; h < h1; h++) {
@@ -5077,7 +5146,7 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
         int fresh, wanted = end < j->L ? !mmixi_ssd_new_sequence(j, b, end) : j->dlast != NULL;      /* no state in; one out */
         const mmix_real *scored_c = NULL, *scored_b = NULL;
         mmix_real *scored_dc = NULL, *scored_db = NULL;
-        start = mmixi_ssd_chunk_start(j, b, end);
+        mmixi_ssd_chunk(j, b, end - 1, &start, &end);
         q = end - start;
         chunk--;
         fresh = start ? mmixi_ssd_new_sequence(j, b, start) : !j->first;
@@ -5174,7 +5243,8 @@ static int mmixi_ssd_fill(mmix_ctx *m, mmix_call *call, mmixi_ssd_job *j)
     j->o = *(const mmixi_ssd_options *)call->options;
     reverse = j->o.reverse;
     j->B = dt->shape[0]; j->L = dt->shape[1]; j->H = dt->shape[2]; j->P = x->shape[3]; j->N = k->shape[3];
-    j->Q = mmixi_ssd_chunk(j->L, j->N, j->P, mmixi_max(k->shape[2], c->shape[2]), j->H);
+    j->one = mmixi_min(MMIXI_SSD_ONE_CHUNK, MMIXI_SSD_CHUNK + 4 * j->N * j->P / (j->P + j->N * mmixi_max(k->shape[2], c->shape[2]) / j->H));
+    j->Q = mmixi_min(j->L, seq || j->L <= j->one ? mmixi_max(j->one, MMIXI_SSD_CHUNK) : MMIXI_SSD_CHUNK);
     j->x = mmixi_heads_of(x, mmix_data(x), j->H, reverse);
     j->dt = mmixi_heads_of(dt, mmix_data(dt), j->H, reverse);
     j->k = mmixi_heads_of(k, mmix_data(k), j->H, reverse);
@@ -5790,7 +5860,7 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                     k->scale(seen, j->over[at], p, p);
                     /* δ = dy · y = Σ p dp: the latter where one tile has all of it, for it is exact with one key */
                     delta = j->S <= T ? k->dot(seen, p, dp) : k->dot(P, dy + (ptrdiff_t)r * j->y.token, y + (ptrdiff_t)r * j->y.token);
-                    mmixi_softmax_row_backward(seen, p, dp, delta, dp, 0);
+                    k->softmax_backward(seen, p, dp, delta, dp, 0);
                     memset(p + seen, 0, (n - seen) * sizeof *p);
                     memset(dp + seen, 0, (n - seen) * sizeof *dp);
                 }
@@ -5899,6 +5969,13 @@ static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer 
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: linear attention has no form with feature %d and mask %d", who, x->feature, x->mask), 0;
     return 1;
 }
+static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+{
+    if (x->kind == MMIX_SSD) return mmixi_ssd_check(m, who, x);
+    if (x->kind == MMIX_SOFTMAX || x->kind == MMIX_LINEAR) return mmixi_attention_check(m, who, x);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who, x->kind);
+    return 0;
+}
 static int mmixi_normalises(const mmix_mixer *x)
 {
     return x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1 || x->feature == MMIX_FEATURE_RELU;
@@ -5907,13 +5984,11 @@ static int mmixi_normalises(const mmix_mixer *x)
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
     mmix_call call;
-    if (m->error_kind) return NULL;
+    if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
     if (x->kind == MMIX_SSD) {
-        if (!mmixi_ssd_check(m, "mmix_mix", x)) return NULL;
         if (x->direction != MMIX_BOTH) return mmixi_ssd(m, x, x->direction == MMIX_REVERSE);
         return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, mmixi_ssd(m, x, 0), mmixi_ssd(m, x, 1), 0.5, 0.5);
     }
-    if (!mmixi_attention_check(m, "mmix_mix", x)) return NULL;
     call = mmixi_call(x->q, x->k, x->v);
     call.out[0] = NULL;
     if (x->kind == MMIX_SOFTMAX) {
@@ -5925,7 +6000,7 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
         call.out[0] = mmix_new4(m, x->q->shape[0], x->q->shape[1], x->q->shape[2], x->v->shape[3]);
         return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &o, sizeof o);
     }
-    if (x->kind == MMIX_LINEAR) {
+    {
         mmixi_linear_options o;
         memset(&o, 0, sizeof o);
         o.feature = x->feature;
@@ -5935,8 +6010,6 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
         call.out[0] = mmix_new4(m, x->q->shape[0], x->q->shape[1], x->q->shape[2], x->v->shape[3]);
         return mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &o, sizeof o);
     }
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", x->kind);
-    return NULL;
 }
 
 /* ---- the matrices, straight from the definitions ---- */
@@ -6021,7 +6094,7 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
     mmix_tensor *M;
     int record, failed = 0;
-    if (x->kind == MMIX_SSD ? !mmixi_ssd_check(m, "mmix_mix_matrix", x) : !mmixi_attention_check(m, "mmix_mix_matrix", x)) return NULL;
+    if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->kind == MMIX_SSD && x->initial_state) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state y is not M x");
         return NULL;
@@ -7129,6 +7202,12 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     f.grid_h = image->shape[2] / c->patch;
     f.grid_w = image->shape[3] / c->patch;
     n = f.grid_h * f.grid_w;
+    if (!n) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
+                  (double)image->shape[2], (double)image->shape[3], (double)c->patch);
+        memset(&f, 0, sizeof f);
+        return f;
+    }
     at = mmixi_vision_read_at(c, n);
     mark = mmix_mark_here(m);
     x = mmixi_vision_embed(m, v, image, f.grid_h, f.grid_w);

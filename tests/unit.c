@@ -20,8 +20,9 @@ static void check(int ok, const char *what, int line, double got, double expecte
     if (failed < 200) printf("FAILED line %d, %s: %s: %.12g, expected %.12g\n", line, doing, what, got, expected);
 }
 #define OK(x) check((x) != 0, #x, __LINE__, 0, 1)
-#define IS(x, y) check((double)(x) == (double)(y), #x, __LINE__, (double)(x), (double)(y))
-#define NEAR(x, y, bound) check(fabs((double)(x) - (double)(y)) <= (bound), #x, __LINE__, (double)(x), (double)(y))
+static void near_to(double x, double y, double bound, const char *what, int line) { check(fabs(x - y) <= bound, what, line, x, y); }
+#define IS(x, y) near_to((double)(x), (double)(y), 0, #x, __LINE__)
+#define NEAR(x, y, bound) near_to((double)(x), (double)(y), bound, #x, __LINE__)
 /* No error is kept; if one is it is shown and cleared. */
 #define FINE(m) check(!mmix_error(m), mmix_error(m) ? mmix_error(m) : "", __LINE__, 0, 0), mmix_error_clear(m)
 /* The call returns NULL and the message holds both texts. */
@@ -86,8 +87,8 @@ static double apart(mmix_tensor *a, mmix_tensor *b)
     free(y);
     return worst / top;
 }
-#define ALIKE(a, b, eps) check(apart(a, b) <= (eps), #a " is " #b, __LINE__, apart(a, b), eps)
-#define SAME(a, b) check(apart(a, b) == 0, #a " has the bits of " #b, __LINE__, apart(a, b), 0)
+#define ALIKE(a, b, eps) near_to(apart(a, b), 0, eps, #a " is " #b, __LINE__)
+#define SAME(a, b) near_to(apart(a, b), 0, 0, #a " has the bits of " #b, __LINE__)
 
 static mmix_ctx *context(int threads, uint64_t seed)
 {
@@ -221,7 +222,7 @@ static void contexts(void)
         char longer[1000];
         OK(x != NULL);
         mmix_fail(m, MMIX_ERROR_DEVICE, "x");
-        OK(!mmix_add(m, x, x) && !mmix_linear(m, x, x, NULL) && !mmix_slice(m, x, 0, 0, 1) && !mmix_sum(m, x) && !mmix_mean(m, x) && !mmix_mix_matrix(m, NULL));
+        OK(!mmix_add(m, x, x) && !mmix_linear(m, x, x, NULL) && !mmix_slice(m, x, 0, 0, 1) && !mmix_sum(m, x) && !mmix_mean(m, x));
         mmix_error_clear(m);
         memset(longer, 'a', sizeof longer);
         longer[999] = 0;
@@ -497,20 +498,19 @@ static void lifetimes(void)
                 c.dim = 32;
                 c.depth = deep ? 8 : 2;
                 v = mmix_vision_create(m, c);
+                before = mmix_memory(m).bytes;
                 for (int k = 0; k <= 2 * warm; k++) {
                     mmix_reset(m);
                     mmix_memory_peak_clear(m);
-                    before = mmix_memory(m).bytes;
                     OK(mmix_vision_features(m, v, mmix_fill(mmix_new4(m, 20, 3, 16, 16), 0.1)).token != NULL);
                 }
-                before = mmix_params_create(m) ? mmix_vision_params(v)->slab * sizeof(real) : 0;
                 peak[deep] = mmix_memory(m).peak - before;
                 mmix_vision_destroy(v);
                 FINE(m);
                 mmix_destroy(m);
             }
             doing = mixer == MMIX_SOFTMAX ? "memory of a deep ViT" : mixer == MMIX_LINEAR ? "memory of a deep LinearViT" : "memory of a deep DinoVim";
-            check(peak[1] <= peak[0] + 40000, warm ? "peak for 8 and 2 blocks, later steps" : "peak for 8 and 2 blocks, first step", __LINE__, (double)peak[1],
+            check(peak[1] <= peak[0] + 20000, warm ? "peak for 8 and 2 blocks, later steps" : "peak for 8 and 2 blocks, first step", __LINE__, (double)peak[1],
                   (double)peak[0]);
         }
 }
@@ -870,7 +870,7 @@ static void ssd_invariants(void)
             c.initial_state = s;
             c.final_state = &e;
             y = mmix_mix(m, &c);
-            NEAR(apart(y, mmix_slice(m, all, 1, cut, L - cut)) * largest(y) / (largest(mmix_permute(m, all, (const int[4]){ 0, 1, 2, 3 })) + 1e-30), 0, MIX * EPS * 4);
+            NEAR(apart(y, mmix_slice(m, all, 1, cut, L - cut)) * largest(y) / (largest(mmix_scale(m, all, 1, 0)) + 1e-30), 0, MIX * EPS * 4);
             ALIKE(e, mmix_slice(m, whole, 0, 0, 1), MIX * EPS * 4);
         }
         doing = "ssd, both ways";
@@ -960,4 +960,1055 @@ static void ssd_invariants(void)
     }
     FINE(m);
     mmix_destroy(m);
+}
+
+/* ---- parameters ---- */
+
+#define FILE_A "unit_a.tmp.safetensors"
+#define FILE_B "unit_b.tmp.safetensors"
+
+static uint64_t hash_of(const real *x, size_t n, uint64_t h)
+{
+    const unsigned char *p = (const unsigned char *)x;
+    for (size_t i = 0; i < n * sizeof *x; i++) h = (h ^ p[i]) * 1099511628211u;
+    return h;
+}
+static uint64_t hash_params(const mmix_params *p, uint64_t h)
+{
+    for (size_t i = 0; i < p->count; i++) h = hash_of(mmix_data(p->at[i].tensor), mmix_count(p->at[i].tensor), h);
+    return h;
+}
+/* Number of parameters and multiply-adds of a backbone without its values: the slab does not fit the limit. */
+static void count_of(const char *name, mmix_vision_config c, double expected, double gmac)
+{
+    mmix_ctx *m = context(1, 0);
+    mmix_vision v;
+    doing = name;
+    memset(&v, 0, sizeof v);
+    v.m = m;
+    v.config = c;
+    v.params = mmix_params_create(m);
+    v.block = (mmixi_vision_block *)mmixi_alloc(m, c.depth * sizeof *v.block);
+    memset(v.block, 0, c.depth * sizeof *v.block);
+    m->allocator.byte_limit = mmix_memory(m).bytes + (4 << 20);
+    OK(mmixi_vision_declare(&v) == -1);
+    IS(v.params->elements, expected);
+    IS(mmix_vision_parameters(&v), expected);
+    if (gmac > 0) check(fabs(mmix_vision_flops(&v, 224, 224) / 2e9 / gmac - 1) < 0.05, "multiply-adds", __LINE__, mmix_vision_flops(&v, 224, 224) / 2e9, gmac);
+    for (size_t i = 0; i < v.params->count; i++) {
+        const mmix_param *p = &v.params->at[i];
+        size_t n = strlen(p->name);
+        int bias = n > 5 && !strcmp(p->name + n - 5, ".bias");
+        check(p->decay == (mmix_ndim(p->tensor) > 1 && !bias), p->name, __LINE__, p->decay, !p->decay);
+    }
+    mmix_params_destroy(v.params);
+    mmixi_free(m, v.block, c.depth * sizeof *v.block);
+    mmix_destroy(m);
+}
+static void shape_is(const mmix_params *p, const char *name, int ndim, size_t a, size_t b, size_t c, size_t d, int decay)
+{
+    mmix_tensor *t = mmix_params_find(p, name);
+    size_t s[4], found = 0;
+    s[0] = a; s[1] = b; s[2] = c; s[3] = d;
+    check(t && mmix_ndim(t) == ndim && !memcmp(t->shape, s, (size_t)ndim * sizeof *s), name, __LINE__, t ? (double)mmix_shape(t, 0) : -1, (double)a);
+    for (size_t i = 0; i < p->count; i++) if (p->at[i].tensor == t) found = 1 + (size_t)(p->at[i].decay == decay);
+    check(found == 2, name, __LINE__, (double)found, 2);
+}
+static int write_entries(mmix_ctx *m, const mmix_params *p, size_t change, int how, const char *path)
+{
+    static const real extra[2] = { 1, 2 };
+    mmix_entry *e = (mmix_entry *)calloc(p->count + 1, sizeof *e);
+    size_t n = p->count;
+    int result;
+    mmixi_params_entries(p, p->values, e);
+    if (how == 1) { e[change] = e[n - 1]; n--; }                     /* missing */
+    if (how == 2) {                              /* one more */
+        e[n] = e[0];
+        e[n].name = "blocks.77.more";
+        e[n].ndim = 1;
+        e[n].shape[0] = 2;
+        e[n++].data = extra;
+    }
+    if (how == 3) {                              /* another shape of as many elements */
+        e[change].shape[e[change].ndim] = 1;
+        e[change].ndim++;
+    }
+    if (how == 4) e[change].shape[0]--;
+    result = mmix_safetensors_save(m, path, e, n, NULL);
+    free(e);
+    return result;
+}
+static void parameters(void)
+{
+    mmix_ctx *m, *n;
+    mmix_vision *v, *w;
+    mmix_params *p;
+    size_t s[2] = { 3, 5 };
+    size_t head_in[4] = { 192, 384, 512, 768 };
+    double head_count[4] = { 21958912, 22352128, 22614272, 23138560 };
+    count_of("ViT-Ti/16", mmix_vit_tiny(16), 5524416, 0);
+    count_of("ViT-S/16", mmix_vit_small(16), 21665664, 4.60);
+    count_of("ViT-S/8", mmix_vit_small(8), 21670272, 0);
+    count_of("ViT-B/16", mmix_vit_base(16), 85798656, 17.6);
+    count_of("ViT-B/8", mmix_vit_base(8), 85807872, 0);
+    count_of("LinearViT-B", mmix_linearvit_base(), 85798656, 0);
+    count_of("DinoVim-T", mmix_dinovim_tiny(), 10706048, 2.64);
+    count_of("DinoVim-S", mmix_dinovim_small(), 40354048, 8.97);
+    count_of("DinoVim-B", mmix_dinovim_base(), 88974720, 19.1);
+    doing = "parameters";
+    m = context(1, 11);
+    for (int k = 0; k < 4; k++) {
+        mmix_dino_head head;
+        p = mmix_params_create(m);
+        IS(mmix_dino_head_init(&head, p, "", head_in[k], 2048, 256, 65536, 3), 0);
+        IS(p->elements, head_count[k]);
+        shape_is(p, "mlp.0.weight", 2, 2048, head_in[k], 0, 0, 1);
+        shape_is(p, "mlp.4.bias", 1, 256, 0, 0, 0, 0);
+        shape_is(p, "last_layer.weight_g", 2, 65536, 1, 0, 0, 1);
+        shape_is(p, "last_layer.weight_v", 2, 65536, 256, 0, 0, 1);
+        mmix_params_destroy(p);
+    }
+    {
+        mmix_mamba2_layer layer;
+        mmix_mamba2_options o;
+        memset(&o, 0, sizeof o);
+        o.bidirectional = 1;
+        p = mmix_params_create(m);
+        IS(mmix_mamba2_init(&layer, p, "", 256, &o), 0);
+        IS(p->elements, 435760 - 256);
+        shape_is(p, "in_proj.weight", 2, 2 * 512 + 128 + 8, 256, 0, 0, 1);
+        shape_is(p, "conv1d_b.weight", 3, 640, 1, 4, 0, 1);
+        shape_is(p, "dt_b_bias", 1, 8, 0, 0, 0, 0);
+        shape_is(p, "A_log_b", 1, 8, 0, 0, 0, 0);
+        shape_is(p, "D", 1, 8, 0, 0, 0, 0);
+        shape_is(p, "norm_b.weight", 1, 512, 0, 0, 0, 0);
+        shape_is(p, "out_proj.weight", 2, 256, 512, 0, 0, 1);
+        IS(mmix_params_allocate(p), 0);
+        for (int i = 0; i < 8; i++) {            /* A in [1, 16), dt in [1e-3, 1e-1] */
+            double A = exp((double)mmix_data(layer.dir[1].A_log)[i]), dt = log1p(exp((double)mmix_data(layer.dir[0].dt_bias)[i]));
+            OK(A >= 0.9999 && A <= 16.001 && dt > 0.99e-3 && dt < 0.101 && mmix_data(layer.dir[0].D)[i] == 1);
+        }
+        OK(largest(layer.in_proj) <= 1.0 / 16 + 1e-6 && largest(layer.in_proj) > 0.9 / 16);
+        mmix_params_destroy(p);
+        o.head_dim = 60;
+        p = mmix_params_create(m);
+        BAD_INT(mmix_mamba2_init(&layer, p, "", 256, &o), "mmix_mamba2_init", "512 does not make heads of 60");
+        mmix_params_destroy(p);
+    }
+    v = mmix_vision_create(m, mmix_vit_tiny(16));
+    p = mmix_vision_params(v);
+    IS(mmix_vision_parameters(v), 5524416);
+    shape_is(p, "cls_token", 3, 1, 1, 192, 0, 1);
+    shape_is(p, "pos_embed", 3, 1, 197, 192, 0, 1);
+    shape_is(p, "patch_embed.proj.weight", 4, 192, 3, 16, 16, 1);
+    shape_is(p, "patch_embed.proj.bias", 1, 192, 0, 0, 0, 0);
+    shape_is(p, "blocks.11.norm1.weight", 1, 192, 0, 0, 0, 0);
+    shape_is(p, "blocks.0.attn.qkv.weight", 2, 576, 192, 0, 0, 1);
+    shape_is(p, "blocks.0.attn.proj.bias", 1, 192, 0, 0, 0, 0);
+    shape_is(p, "blocks.3.mlp.fc1.weight", 2, 768, 192, 0, 0, 1);
+    shape_is(p, "blocks.3.mlp.fc2.weight", 2, 192, 768, 0, 0, 1);
+    shape_is(p, "norm.bias", 1, 192, 0, 0, 0, 0);
+    {                                            /* deviation 0.02, nothing beyond a normal tail */
+        double square = 0;
+        mmix_tensor *t = mmix_params_find(p, "blocks.0.attn.qkv.weight");
+        for (size_t i = 0; i < mmix_count(t); i++) square += (double)mmix_data(t)[i] * (double)mmix_data(t)[i];
+        NEAR(sqrt(square / (double)mmix_count(t)), 0.02, 0.0006);
+    }
+    mmix_vision_destroy(v);
+    v = mmix_vision_create(m, small_vision(MMIX_SSD));
+    p = mmix_vision_params(v);
+    shape_is(p, "layers.1.mixer.A_log_b", 1, 4, 0, 0, 0, 0);
+    shape_is(p, "layers.1.norm.weight", 1, 16, 0, 0, 0, 0);
+    shape_is(p, "norm_f.weight", 1, 16, 0, 0, 0, 0);
+    OK(mmix_params_find(p, "nothing") == NULL);
+    FINE(m);
+    /* slabs */
+    IS(mmix_params_train(p, 1), 0);
+    {
+        size_t at = 0;
+        for (size_t i = 0; i < p->count; i++) {
+            OK(mmix_data(p->at[i].tensor) == p->values + at && at % (64 / sizeof(real)) == 0);
+            at += (mmix_count(p->at[i].tensor) + 64 / sizeof(real) - 1) / (64 / sizeof(real)) * (64 / sizeof(real));
+        }
+        IS(at, p->slab);
+    }
+    OK(p->gradients != NULL && mmix_grad(p->at[0].tensor) == NULL);
+    IS(mmix_params_train(p, 0), 0);
+    OK(p->gradients == NULL);
+    BAD(mmix_params_add(p, "a", "b", 2, s, mmix_start_from(MMIX_START_CONSTANT, 1, 0)), "mmix_params_add", "after mmix_params_allocate");
+    /* seeds */
+    n = context(2, 11);
+    w = mmix_vision_create(n, small_vision(MMIX_SSD));
+    IS(hash_params(p, 1) == hash_params(mmix_vision_params(w), 1), 1);
+    mmix_vision_destroy(w);
+    mmix_seed_set(n, 12);
+    w = mmix_vision_create(n, small_vision(MMIX_SSD));
+    OK(hash_params(p, 1) != hash_params(mmix_vision_params(w), 1));
+    /* files */
+    doing = "parameter files";
+    IS(mmix_vision_save(m, v, FILE_A), 0);
+    IS(mmix_vision_load(n, w, FILE_A), 0);
+    IS(hash_params(p, 1) == hash_params(mmix_vision_params(w), 1), 1);
+    FINE(n);
+    mmix_vision_destroy(w);
+    w = mmix_vision_create(n, small_vision(MMIX_SSD));
+    for (int how = 1; how <= 4; how++)
+        for (size_t i = 0; i < p->count; i += how == 2 ? p->count : 5) {
+            uint64_t before = hash_params(mmix_vision_params(w), 1);
+            size_t bytes = mmix_memory(n).bytes;
+            if (how == 4 && mmix_shape(p->at[i].tensor, 0) == 1) continue;
+            IS(write_entries(m, p, i, how, FILE_B), 0);
+            FINE(m);
+            IS(mmix_vision_load(n, w, FILE_B), -1);
+            IS(mmix_error_kind(n), MMIX_ERROR_FILE);
+            if (mmix_error(n)) check(strstr(mmix_error(n), how == 2 ? "blocks.77.more" : p->at[i].name) != NULL, mmix_error(n), __LINE__, how, 0);
+            mmix_error_clear(n);
+            IS(hash_params(mmix_vision_params(w), 1) == before, 1);
+            IS(mmix_memory(n).bytes, bytes);
+        }
+    IS(mmix_vision_load(n, w, "no_such_file.safetensors"), -1);
+    IS(mmix_error_kind(n), MMIX_ERROR_FILE);
+    mmix_error_clear(n);
+    mmix_vision_destroy(w);
+    mmix_vision_destroy(v);
+    mmix_destroy(n);
+    /* duplicates; frozen parameters */
+    p = mmix_params_create(m);
+    mmix_params_add(p, "x.", "a", 2, s, mmix_start_from(MMIX_START_UNIFORM, 2, 3));
+    BAD(mmix_params_add(p, "x", ".a", 2, s, mmix_start_from(MMIX_START_CONSTANT, 1, 0)), "x.a is there already", "mmix_params_add");
+    mmix_params_add(p, "", "frozen", 1, s, mmix_start_from(MMIX_START_CONSTANT, 4, 0));
+    BAD_INT(mmix_params_train(p, 1), "mmix_params_train", "allocate");
+    IS(mmix_params_allocate(p), 0);
+    p->at[1].frozen = 1;
+    mmix_params_train(p, 1);
+    mmix_record(m, 1);
+    mmix_backward(m, mmix_mul(m, mmix_sum(m, p->at[0].tensor), mmix_sum(m, p->at[1].tensor)));
+    OK(mmix_grad(p->at[0].tensor) && !mmix_grad(p->at[1].tensor));
+    IS(mmix_data(mmix_grad(p->at[0].tensor))[14], 12);
+    for (int i = 0; i < 15; i++) OK(mmix_data(p->at[0].tensor)[i] >= 2 && mmix_data(p->at[0].tensor)[i] < 3);
+    mmix_reset(m);                               /* gradients of parameters stay */
+    OK(mmix_grad(p->at[0].tensor) != NULL);
+    mmix_params_zero_grad(p);
+    OK(mmix_grad(p->at[0].tensor) == NULL);
+    mmix_params_destroy(p);
+    mmix_params_destroy(NULL);
+    FINE(m);
+    mmix_destroy(m);
+    remove(FILE_A);
+    remove(FILE_B);
+}
+
+/* ---- schedules, optimiser, losses ---- */
+
+static void schedules(void)
+{
+    size_t steps[8] = { 0, 1, 25019, 25020, 125100, 1, 99, 100 }, milestones[2] = { 8, 11 };
+    double lr[5] = { 0, 3.996962309e-8, 1e-3, 1e-3, 5.872372647e-4 };
+    size_t small[7] = { 0, 1, 7, 8, 9, 10, 19 };
+    double small_lr[7] = { 0, 8.928571429e-6, 6.25e-5, 6.25e-5, 6.145221916e-5, 5.838028117e-5, 2.047780842e-6 };
+    doing = "schedules";
+    for (int i = 0; i < 5; i++) NEAR(mmix_schedule_cosine(1e-3, 1e-6, 100, 2502, 10, 0, steps[i]), lr[i], lr[i] * 1e-9);
+    NEAR(mmix_schedule_cosine(0.04, 0.4, 100, 2502, 0, 0, 1), 0.04000000001, 5e-12);
+    NEAR(mmix_schedule_cosine(0.04, 0.4, 100, 2502, 0, 0, 0), 0.04, 1e-15);
+    NEAR(mmix_schedule_cosine(0.04, 0.4, 100, 2502, 0, 0, 125100), 0.22, 1e-12);
+    NEAR(mmix_schedule_cosine(0.996, 1, 100, 2502, 0, 0, 125100), 0.998, 1e-12);
+    NEAR(mmix_schedule_cosine(1.25e-4, 1e-6, 100, 10, 10, 0, 1), 1.262626263e-6, 1e-15);
+    NEAR(mmix_schedule_cosine(1.25e-4, 1e-6, 100, 10, 10, 0, 99), 1.25e-4, 1e-15);
+    NEAR(mmix_schedule_cosine(1.25e-4, 1e-6, 100, 10, 10, 0, 100), 1.25e-4, 1e-15);
+    NEAR(mmix_schedule_cosine(1.25e-4, 1e-6, 100, 10, 10, 0, 500), 7.376618702e-5, 1e-13);
+    NEAR(mmix_schedule_cosine(1.25e-4, 1e-6, 100, 10, 10, 0, 999), 1.000377725e-6, 1e-15);
+    NEAR(mmix_schedule_cosine(0.04, 0.4, 100, 10, 0, 0, 1), 0.04000088826, 1e-11);
+    NEAR(mmix_schedule_cosine(0.04, 0.4, 100, 10, 0, 0, 500), 0.22, 1e-12);
+    NEAR(mmix_schedule_cosine(0.04, 0.4, 100, 10, 0, 0, 999), 0.3999991117, 1e-10);
+    NEAR(mmix_schedule_cosine(0.996, 1, 100, 10, 0, 0, 1), 0.9960000099, 1e-10);
+    NEAR(mmix_schedule_cosine(0.996, 1, 100, 10, 0, 0, 500), 0.998, 1e-12);
+    NEAR(mmix_schedule_cosine(0.996, 1, 100, 10, 0, 0, 999), 0.9999999901, 1e-10);
+    for (int i = 0; i < 7; i++) NEAR(mmix_schedule_cosine(5e-4 * 32 / 256, 1e-6, 5, 4, 2, 0, small[i]), small_lr[i], 1e-14);
+    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 30, 0), 0.04, 1e-15);
+    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 30, 1), 0.0410344828, 1e-10);
+    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 30, 15), 0.0555172414, 1e-10);
+    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 30, 29), 0.07, 1e-15);
+    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 30, 30), 0.07, 1e-15);
+    NEAR(mmix_schedule_teacher_temp(0.04, 0.07, 0, 0), 0.07, 1e-15);
+    NEAR(mmix_schedule_poly(6e-5, 0, 160000, 1500, 1e-6, 1, 0), 6e-11, 1e-20);
+    NEAR(mmix_schedule_poly(6e-5, 0, 160000, 1500, 1e-6, 1, 1499), 6e-5, 1e-18);
+    NEAR(mmix_schedule_poly(6e-5, 0, 160000, 1500, 1e-6, 1, 1500), 6e-5, 1e-18);
+    NEAR(mmix_schedule_poly(6e-5, 1e-7, 160000, 1500, 1e-6, 2, 159999), 1e-7, 1e-18);
+    NEAR(mmix_schedule_poly(1, 0, 101, 0, 1, 0.9, 50), pow(0.5, 0.9), 1e-12);
+    NEAR(mmix_schedule_multistep(1e-4, 0.1, milestones, 2, 100, 500, 0.001, 0), 1e-7, 1e-18);
+    NEAR(mmix_schedule_multistep(1e-4, 0.1, milestones, 2, 100, 500, 0.001, 499), 1e-4, 1e-15);
+    NEAR(mmix_schedule_multistep(1e-4, 0.1, milestones, 2, 100, 500, 0.001, 799), 1e-4, 1e-15);
+    NEAR(mmix_schedule_multistep(1e-4, 0.1, milestones, 2, 100, 500, 0.001, 800), 1e-5, 1e-15);
+    NEAR(mmix_schedule_multistep(1e-4, 0.1, milestones, 2, 100, 500, 0.001, 1100), 1e-6, 1e-15);
+}
+
+static void optimiser(void)
+{
+    mmix_ctx *m = context(2, 1);
+    size_t shapes[3][2] = { { 3, 5 }, { 7, 0 }, { 200, 90 } };
+    const char *names[3] = { "w", "b", "big" };
+    mmix_params *p = mmix_params_create(m), *q = mmix_params_create(m);
+    mmix_adamw_state s;
+    mmix_adamw o = mmix_adamw_default();
+    double *value[3], *mom[3], *var[3];
+    int t[3] = { 0, 0, 0 };
+    doing = "adamw";
+    NEAR(o.lr + o.weight_decay + o.beta1 + o.beta2 + o.eps, 1e-3 + 0.01 + 0.9 + 0.999 + 1e-8, 1e-12);
+    o.lr = 0.01;
+    o.weight_decay = 0.3;
+    for (int i = 0; i < 3; i++) {
+        mmix_params_add(p, "", names[i], i == 1 ? 1 : 2, shapes[i], mmix_start_from(MMIX_START_NORMAL, 1, 0));
+        mmix_params_add(q, "", names[i], i == 1 ? 1 : 2, shapes[i], mmix_start_from(MMIX_START_CONSTANT, 2, 0));
+    }
+    mmix_params_allocate(p);
+    mmix_params_allocate(q);
+    IS(mmix_adamw_init(&s, p), 0);
+    for (int i = 0; i < 3; i++) {
+        size_t n = mmix_count(p->at[i].tensor);
+        value[i] = (double *)calloc(n, sizeof(double));
+        mom[i] = (double *)calloc(n, sizeof(double));
+        var[i] = (double *)calloc(n, sizeof(double));
+        for (size_t k = 0; k < n; k++) value[i][k] = (double)mmix_data(p->at[i].tensor)[k];
+    }
+    for (int step = 0; step < 5; step++) {
+        unsigned char skip[3] = { 0, 0, 0 };
+        double all = 0, clip = step < 3 ? 3 : 0, norm;
+        mmix_tensor *loss = NULL;
+        skip[2] = step == 1;
+        mmix_reset(m);
+        mmix_record(m, 1);
+        for (int i = 0; i < 3; i++) {            /* loss Σ x²/2: the gradient is x; the second is left out in step 2 */
+            mmix_tensor *x = p->at[i].tensor, *y = mmix_scale(m, mmix_sum(m, mmix_mul(m, x, x)), 0.5, 0);
+            if (i == 1 && step == 2) continue;
+            loss = loss ? mmix_add(m, loss, y) : y;
+        }
+        mmix_backward(m, loss);
+        mmix_record(m, 0);
+        for (int i = 0; i < 3; i++) {
+            size_t n = mmix_count(p->at[i].tensor);
+            double square = 0, factor = 1;
+            if (i == 1 && step == 2) continue;
+            for (size_t k = 0; k < n; k++) square += value[i][k] * value[i][k];
+            all += square;
+            if (skip[i]) continue;
+            t[i]++;
+            if (clip > 0 && clip / (sqrt(square) + 1e-6) < 1) factor = clip / (sqrt(square) + 1e-6);
+            for (size_t k = 0; k < n; k++) {
+                double g = value[i][k] * factor;
+                mom[i][k] = 0.9 * mom[i][k] + 0.1 * g;
+                var[i][k] = 0.999 * var[i][k] + 0.001 * g * g;
+                if (i != 1) value[i][k] *= 1 - o.lr * o.weight_decay;
+                value[i][k] -= o.lr / (1 - pow(0.9, t[i])) * mom[i][k] / (sqrt(var[i][k] / (1 - pow(0.999, t[i]))) + o.eps);
+            }
+        }
+        norm = mmix_adamw_step(&s, &o, clip, step == 1 ? skip : NULL);
+        NEAR(norm / sqrt(all), 1, 1e3 * EPS);
+        for (int i = 0; i < 3; i++) {
+            double worst = 0;
+            for (size_t k = 0; k < mmix_count(p->at[i].tensor); k++) {
+                double d = fabs((double)mmix_data(p->at[i].tensor)[k] - value[i][k]);
+                if (!(d <= worst)) worst = d;
+                value[i][k] = (double)mmix_data(p->at[i].tensor)[k];
+            }
+            check(worst < 40 * EPS, "values after a step", __LINE__, worst, 40 * EPS);
+            OK(mmix_grad(p->at[i].tensor) == NULL);
+            IS(s.steps[i], t[i]);
+        }
+    }
+    for (int i = 0; i < 3; i++) { free(value[i]); free(mom[i]); free(var[i]); }
+    doing = "ema";
+    {
+        real a = mmix_data(q->at[2].tensor)[17999], b = mmix_data(p->at[2].tensor)[17999];
+        IS(mmix_ema(q, p, 0.9), 0);
+        NEAR(mmix_data(q->at[2].tensor)[17999], 0.9 * (double)a + 0.1 * (double)b, 4 * EPS);
+        IS(mmix_ema(q, p, 0), 0);
+        IS(hash_params(q, 1) == hash_params(p, 1), 1);
+        IS(mmix_ema(q, p, 1), 0);
+        IS(hash_params(q, 1) == hash_params(p, 1), 1);
+    }
+    mmix_adamw_free(&s);
+    mmix_params_destroy(q);
+    q = mmix_params_create(m);
+    mmix_params_add(q, "", "other", 2, shapes[0], mmix_start_from(MMIX_START_CONSTANT, 2, 0));
+    mmix_params_allocate(q);
+    BAD_INT(mmix_ema(q, p, 0.5), "mmix_ema", "different");
+    mmix_params_destroy(p);
+    mmix_params_destroy(q);
+    FINE(m);
+    mmix_destroy(m);
+}
+
+static void losses(void)
+{
+    mmix_ctx *m = context(2, 1);
+    size_t sizes[2] = { 65536, 8192 };
+    double uniform_loss[2] = { 11.0903549, 9.0109133 };
+    real *center = (real *)calloc(65536, sizeof(real));
+    mmix_dino_loss_stats stats;
+    doing = "dino loss";
+    for (int k = 0; k < 2; k++) {                /* a uniform student: ln K, whatever the teacher says; 2 · (10 - 1) terms */
+        mmix_tensor *s = mmix_fill(mmix_new2(m, 10, sizes[k]), 0.3), *t = mmix_randn(m, mmix_new2(m, 2, sizes[k]), 0.2, 1), *loss;
+        memset(center, 0, 65536 * sizeof(real));
+        loss = mmix_dino_loss(m, s, t, center, 10, 0.1, 0.04, 0.9, &stats);
+        NEAR(mmix_item(loss), uniform_loss[k], 1e-4 * (sizeof(real) == 4 ? 1 : 1e-3));
+        for (size_t i = 0; i < sizes[k]; i += 997) NEAR(center[i], 0.1 * ((double)mmix_data(t)[i] + (double)mmix_data(t)[sizes[k] + i]) / 2, 1e-7);
+        NEAR(stats.teacher_kl_uniform, log((double)sizes[k]) - stats.teacher_entropy, 1e-6);
+        mmix_reset(m);
+    }
+    {                                            /* against the definition, with the centre before the update */
+        size_t K = 11, B = 3, crops = 4;
+        mmix_tensor *s = mmix_randn(m, mmix_new2(m, crops * B, K), 0.3, 1), *t = mmix_randn(m, mmix_new2(m, 2 * B, K), 0.1, 2);
+        double sum = 0, entropy = 0, q[11], norm = 0;
+        real before[11];
+        for (size_t i = 0; i < K; i++) before[i] = center[i] = (real)(0.02 * (double)i);
+        for (size_t b = 0; b < B; b++)
+            for (size_t i = 0; i < 2; i++) {
+                double z = 0;
+                for (size_t k = 0; k < K; k++) z += q[k] = exp(((double)mmix_data(t)[(i * B + b) * K + k] - (double)before[k]) / 0.05);
+                for (size_t k = 0; k < K; k++) { q[k] /= z; entropy -= q[k] * log(q[k]) / (2 * (double)B); }
+                for (size_t v = 0; v < crops; v++) {
+                    double over = 0;
+                    const real *x = mmix_data(s) + (v * B + b) * K;
+                    if (v == i) continue;
+                    for (size_t k = 0; k < K; k++) over += exp((double)x[k] / 0.1);
+                    for (size_t k = 0; k < K; k++) sum -= q[k] * ((double)x[k] / 0.1 - log(over));
+                }
+            }
+        NEAR(mmix_item(mmix_dino_loss(m, s, t, center, crops, 0.1, 0.05, 0.7, &stats)), sum / (double)(B * (2 * crops - 2)), 100 * EPS);
+        NEAR(stats.teacher_entropy, entropy, 100 * EPS);
+        for (size_t k = 0; k < K; k++) {
+            double mean = 0;
+            for (size_t r = 0; r < 2 * B; r++) mean += (double)mmix_data(t)[r * K + k] / (2 * (double)B);
+            NEAR(center[k], 0.7 * (double)before[k] + 0.3 * mean, 4 * EPS);
+            norm += (double)center[k] * (double)center[k];
+        }
+        NEAR(stats.center_norm, sqrt(norm), 10 * EPS);
+        {                                        /* the teacher gets no gradient */
+            mmix_tensor *loss;
+            mmix_require_grad(s);
+            mmix_require_grad(t);
+            mmix_record(m, 1);
+            loss = mmix_dino_loss(m, s, t, center, crops, 0.1, 0.05, 0.7, NULL);
+            mmix_backward(m, loss);
+            mmix_record(m, 0);
+            OK(mmix_grad(s) && !mmix_grad(t));
+        }
+    }
+    {                                            /* nothing to predict */
+        size_t n = 3;
+        int32_t none[3] = { 9, 9, 9 };
+        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new2(m, 3, 4), 1)), *loss;
+        mmix_record(m, 1);
+        loss = mmix_cross_entropy(m, x, mmix_from_i32(m, 1, &n, none), 9);
+        IS(mmix_item(loss), 0);
+        mmix_backward(m, loss);
+        IS(mmix_data(mmix_grad(x))[7], 0);
+        mmix_record(m, 0);
+    }
+    FINE(m);
+    free(center);
+    mmix_destroy(m);
+}
+
+/* ---- backbones ---- */
+
+static void backbones(void)
+{
+    static const char *const names[4] = { "ViT", "LinearViT", "DinoVim", "DinoVim, middle token" };
+    size_t sides[8][2] = { { 16, 16 }, { 16, 24 }, { 12, 8 }, { 4, 4 }, { 33, 19 }, { 28, 28 }, { 4, 40 }, { 23, 7 } };
+    mmix_ctx *m = context(2, 4);
+    for (int k = 0; k < 4; k++) {
+        mmix_vision_config c = small_vision(k < 2 ? k : MMIX_SSD);
+        mmix_vision *v;
+        doing = names[k];
+        c.depth = 3;
+        c.drop_path = 0.5;
+        if (k == 3) c.class_token = MMIX_CLASS_MIDDLE;
+        v = mmix_vision_create(m, c);
+        OK(mmix_vision_config_of(v)->depth == 3);
+        for (int i = 0; i < 8; i++) {
+            size_t gh = sides[i][0] / 4, gw = sides[i][1] / 4, n = gh * gw, extra = k == 2 ? 2 : 1, at = k < 2 ? 0 : k == 2 ? (n + 1) / 2 : n / 2;
+            mmix_tensor *image = mmix_randn(m, mmix_new4(m, 2, 3, sides[i][0], sides[i][1]), 1, 5);
+            mmix_vision_options o;
+            mmix_features f, g;
+            memset(&o, 0, sizeof o);
+            o.n_last = 2;
+            f = mmix_vision_features(m, v, image);
+            FINE(m);
+            if (!f.tokens) continue;
+            IS(f.grid_h, gh);
+            IS(f.grid_w, gw);
+            IS(mmix_shape(f.tokens, 1), n + extra);
+            IS(mmix_shape(f.patches, 1), n);
+            OK(f.intermediate == NULL && mmix_ndim(f.token) == 2 && mmix_shape(f.token, 0) == 2 && mmix_shape(f.token, 1) == 16);
+            SAME(f.token, mmix_slice(m, f.tokens, 1, at, 1));
+            for (size_t t = 0, p = 0; t < n + extra; t++)
+                if (t != at && !(k == 2 && t == 0)) {
+                    SAME(mmix_slice(m, f.patches, 1, p, 1), mmix_slice(m, f.tokens, 1, t, 1));
+                    p++;
+                }
+            g = mmix_vision_forward(m, v, image, &o);
+            SAME(g.tokens, f.tokens);
+            OK(g.intermediate && mmix_shape(g.intermediate, 0) == 2 && mmix_shape(g.intermediate, 1) == 32);
+            if (k < 2) SAME(mmix_slice(m, g.intermediate, 1, 16, 16), f.token);
+            g = mmix_vision_features(m, v, mmix_slice(m, image, 0, 1, 1));       /* one picture of the batch alone */
+            ALIKE(g.tokens, mmix_slice(m, f.tokens, 0, 1, 1), 100 * EPS);
+            mmix_record(m, 1);
+            mmix_params_train(mmix_vision_params(v), 1);
+            g = mmix_vision_features(m, v, image);                               /* the same when recorded */
+            SAME(g.tokens, f.tokens);
+            mmix_record(m, 0);
+            mmix_params_train(mmix_vision_params(v), 0);
+            mmix_reset(m);
+        }
+        {
+            mmix_vision_options o;
+            mmix_tensor *image = mmix_randn(m, mmix_new4(m, 8, 3, 16, 16), 1, 5), *a, *b;
+            memset(&o, 0, sizeof o);
+            o.train = 1;
+            o.step = 4;
+            a = mmix_vision_forward(m, v, image, &o).token;
+            b = mmix_vision_forward(m, v, image, &o).token;
+            SAME(a, b);
+            OK(apart(a, mmix_vision_features(m, v, image).token) > 1e-4);
+            o.step = 5;
+            OK(apart(a, mmix_vision_forward(m, v, image, &o).token) > 1e-4);
+            o.stream = 1;
+            b = mmix_vision_forward(m, v, image, &o).token;
+            o.stream = 0;
+            OK(apart(b, mmix_vision_forward(m, v, image, &o).token) > 1e-4);
+            FINE(m);
+            o.n_last = 4;
+            BAD(mmix_vision_forward(m, v, image, &o).token, "last 4 blocks of 3", "mmix_vision_forward");
+            BAD(mmix_vision_features(m, v, mmix_new4(m, 1, 3, 3, 40)).token, "smaller than a patch", "3 x 40");
+            BAD(mmix_vision_features(m, v, mmix_new4(m, 1, 4, 16, 16)).token, "image has shape (1, 4, 16, 16)", "mmix_vision");
+            BAD(mmix_vision_features(m, v, NULL).token, "image is NULL", "mmix_vision");
+            mmix_error_clear(m);
+        }
+        mmix_vision_destroy(v);
+        mmix_reset(m);
+    }
+    doing = "token positions";
+    {
+        size_t grids[4] = { 14, 6, 7, 24 }, total[4] = { 198, 38, 51, 578 }, read[4] = { 98, 18, 25, 288 };
+        mmix_vision_config c = small_vision(MMIX_SSD);
+        mmix_vision *v;
+        c.depth = 1;
+        c.patch = 1;
+        v = mmix_vision_create(m, c);
+        for (int i = 0; i < 4; i++) {
+            mmix_features f = mmix_vision_features(m, v, mmix_randn(m, mmix_new4(m, 1, 3, grids[i], grids[i]), 1, 1));
+            IS(mmix_shape(f.tokens, 1), total[i]);
+            SAME(f.token, mmix_slice(m, f.tokens, 1, read[i], 1));
+            mmix_reset(m);
+        }
+        mmix_vision_destroy(v);
+    }
+    doing = "wrong configurations";
+    {
+        mmix_vision_config c = small_vision(MMIX_SOFTMAX);
+        size_t bytes = mmix_memory(m).bytes;
+        c.heads = 3;
+        BAD(mmix_vision_create(m, c), "16 is not divided by 3 heads", "");
+        c.heads = 0;
+        BAD(mmix_vision_create(m, c), "0 heads", "");
+        c.heads = 2;
+        c.class_token = MMIX_CLASS_MIDDLE;
+        BAD(mmix_vision_create(m, c), "mmix_vision_create", "class token");
+        c = small_vision(MMIX_SSD);
+        c.mamba.head_dim = 7;
+        BAD(mmix_vision_create(m, c), "mamba2", "7");
+        c = small_vision(MMIX_SOFTMAX);
+        c.depth = 0;
+        BAD(mmix_vision_create(m, c), "mmix_vision_create", "depth 0");
+        c = small_vision(MMIX_SOFTMAX);
+        c.mixer = 5;
+        BAD(mmix_vision_create(m, c), "mmix_vision_create", "mixer 5");
+        IS(mmix_memory(m).bytes, bytes);
+        mmix_vision_destroy(NULL);
+    }
+    {                                            /* drop path: a share of zeros, else 1/(1 - rate) */
+        mmix_tensor *s = mmix_drop_path(m, 4000, 0.3, 1, 2);
+        int zeros = 0;
+        for (int i = 0; i < 4000; i++) {
+            zeros += mmix_data(s)[i] == 0;
+            if (mmix_data(s)[i] != 0) NEAR(mmix_data(s)[i], 1 / 0.7, 4 * EPS);
+        }
+        NEAR(zeros, 1200, 120);
+        OK(mmix_drop_path(m, 5, 0, 1, 2) == NULL && !mmix_error(m));
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
+
+/* ---- DINO ---- */
+
+enum { PICTURES = 12, SIDE = 20 };
+static uint8_t pixels[PICTURES][SIDE * SIDE * 3];
+static mmix_picture pictures[PICTURES];
+static void draw(void)                           /* four kinds: colours and stripes */
+{
+    state = 5;
+    for (size_t p = 0; p < PICTURES; p++) {
+        size_t kind = p % 4;
+        pictures[p].rgb = pixels[p];
+        pictures[p].width = pictures[p].height = SIDE;
+        for (size_t i = 0; i < SIDE * SIDE; i++)
+            for (size_t c = 0; c < 3; c++) {
+                double stripe = (kind & 1 ? i % SIDE : i / SIDE) % 6 < 3 ? 60 : 0;
+                pixels[p][3 * i + c] = (uint8_t)(20 + (c == kind % 3 ? 130 : 10) + stripe + 30 * uniform());
+            }
+    }
+}
+static mmix_dino_config small_dino(int mixer)
+{
+    mmix_dino_config c = mmix_dino_small_data();
+    c.vision = small_vision(mixer);
+    c.vision.drop_path = 0.2;
+    c.head_hidden = 16;
+    c.head_bottleneck = 8;
+    c.prototypes = 24;
+    c.head_layers = 2;
+    c.augment.global_size = 16;
+    c.augment.local_size = 8;
+    c.augment.local_count = 2;
+    c.batch = 4;
+    c.epochs = 4;
+    c.iters = 3;
+    c.lr = 0.05;
+    c.warmup_epochs = 1;
+    c.seed = 77;
+    return c;
+}
+static uint64_t hash_dino(mmix_dino *d, uint64_t h)
+{
+    h = hash_params(mmix_vision_params(mmix_dino_student(d)), h);
+    h = hash_params(mmix_vision_params(mmix_dino_teacher(d)), h);
+    h = hash_params(mmix_dino_head_params(d, 0), h);
+    h = hash_params(mmix_dino_head_params(d, 1), h);
+    return hash_of(mmix_dino_center(d), mmix_dino_config_of(d)->prototypes, h);
+}
+static uint64_t hash_stats(const mmix_dino_stats *s, uint64_t h)
+{
+    double x[6];
+    x[0] = s->loss; x[1] = s->lr; x[2] = s->gradient_norm; x[3] = s->teacher_entropy; x[4] = s->teacher_kl_uniform; x[5] = s->center_norm;
+    for (size_t i = 0; i < sizeof x; i++) h = (h ^ ((const unsigned char *)x)[i]) * 1099511628211u;
+    return h;
+}
+static uint64_t train(mmix_ctx *m, mmix_dino_config c, int steps)
+{
+    mmix_dino *d = mmix_dino_create(m, c);
+    mmix_dino_stats s;
+    uint64_t h = 1;
+    for (int i = 0; d && i < steps && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++) h = hash_stats(&s, h);
+    if (d) h = hash_dino(d, h);
+    mmix_dino_destroy(d);
+    return mmix_error(m) ? 0 : h;
+}
+static void backwards_for(void *user, size_t count, mmix_task *task, void *arg)
+{
+    ++*(int *)user;
+    for (size_t i = count; i-- > 0;) task(arg, i);
+}
+#ifndef MMIX_NO_THREADS
+typedef struct one_task { mmix_task *task; void *arg; size_t i; } one_task;
+static void *run_one(void *p)
+{
+    one_task *t = (one_task *)p;
+    t->task(t->arg, t->i);
+    return NULL;
+}
+static void thread_for(void *user, size_t count, mmix_task *task, void *arg)
+{
+    pthread_t thread[64];
+    one_task t[64];
+    ++*(int *)user;
+    for (size_t i = 0; i < count; i++) {
+        t[i].task = task;
+        t[i].arg = arg;
+        t[i].i = i;
+        if (pthread_create(&thread[i], NULL, run_one, &t[i])) exit(3);
+    }
+    for (size_t i = 0; i < count; i++) pthread_join(thread[i], NULL);
+}
+typedef struct apart_job { int mixer; uint64_t hash; } apart_job;
+static void *train_apart(void *p)
+{
+    apart_job *j = (apart_job *)p;
+    mmix_ctx *m = context(2, (uint64_t)j->mixer);
+    j->hash = train(m, small_dino(j->mixer), 4);
+    mmix_destroy(m);
+    return NULL;
+}
+#endif
+static size_t file_size(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n;
+    if (!f) return 0;
+    fseek(f, 0, SEEK_END);
+    n = (size_t)ftell(f);
+    fclose(f);
+    return n;
+}
+static unsigned char *file_bytes(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char *b;
+    *n = file_size(path);
+    b = (unsigned char *)malloc(*n + 1);
+    if (f) { *n = fread(b, 1, *n, f); fclose(f); }
+    return b;
+}
+static void file_put(const char *path, const unsigned char *b, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f) return;
+    fwrite(b, 1, n, f);
+    fclose(f);
+}
+
+static void same_bits(void)
+{
+    static const int counts[4] = { 1, 2, 3, 5 };
+    draw();
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+        uint64_t first = 0, h;
+        mmix_options o;
+        int calls = 0;
+        mmix_ctx *m;
+        doing = mixer == MMIX_SOFTMAX ? "same bits, softmax" : mixer == MMIX_LINEAR ? "same bits, linear" : "same bits, ssd";
+        for (int k = 0; k < 4; k++) {
+            m = context(counts[k], 1000 + (uint64_t)k);              /* the run's own seed counts */
+            h = train(m, small_dino(mixer), 5);
+            FINE(m);
+            if (!k) first = h;
+            check(h == first && h, "the same for any number of threads", __LINE__, counts[k], 1);
+            mmix_destroy(m);
+        }
+        memset(&o, 0, sizeof o);
+        o.threads = 4;
+        o.parallel_user = &calls;
+        for (int k = 0; k < 2; k++) {
+            o.parallel_for = backwards_for;
+#ifndef MMIX_NO_THREADS
+            if (k) o.parallel_for = thread_for;
+#endif
+            m = mmix_create(&o);
+            check(train(m, small_dino(mixer), k ? 2 : 5) == (k ? 0 : first) || k, "the same for the caller's threads", __LINE__, 0, 1);
+            if (k) {
+                mmix_ctx *alone = context(1, 0);
+                mmix_reset(m);
+                check(train(m, small_dino(mixer), 2) == train(alone, small_dino(mixer), 2), "the same for the caller's threads", __LINE__, 0, 1);
+                mmix_destroy(alone);
+            }
+            FINE(m);
+            mmix_destroy(m);
+        }
+        OK(calls > 10);
+        m = context(2, 1);
+        {
+            mmix_dino_config c = small_dino(mixer);
+            c.seed = 78;
+            OK(train(m, c, 5) != first);
+        }
+        mmix_destroy(m);
+    }
+#ifndef MMIX_NO_THREADS
+    {
+        apart_job job[3];
+        pthread_t thread[3];
+        doing = "contexts in their own threads";
+        for (int k = 0; k < 3; k++) {
+            job[k].mixer = k;
+            pthread_create(&thread[k], NULL, train_apart, &job[k]);
+        }
+        for (int k = 0; k < 3; k++) {
+            mmix_ctx *m;
+            pthread_join(thread[k], NULL);
+            m = context(1, 0);
+            check(job[k].hash && job[k].hash == train(m, small_dino(k), 4), "as alone", __LINE__, k, k);
+            mmix_destroy(m);
+        }
+    }
+#else
+    skipped++;
+    printf("skipped: contexts in their own threads (MMIX_NO_THREADS)\n");
+#endif
+}
+
+static void dino(void)
+{
+    mmix_ctx *m = context(2, 9);
+    mmix_dino *d, *e;
+    mmix_dino_stats s, u;
+    mmix_dino_config c;
+    draw();
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {     /* interrupted and not */
+        size_t bytes = 0;
+        uint64_t frozen = 0, other = 0, teacher = 0;
+        int result = 1;
+        mmix_tensor *last, *free_one;
+        doing = "dino run";
+        c = small_dino(mixer);
+        d = mmix_dino_create(m, c);
+        FINE(m);
+        if (!d) continue;
+        last = mmix_params_find(mmix_dino_head_params(d, 0), "last_layer.weight_v");
+        free_one = mmix_params_find(mmix_dino_head_params(d, 0), "mlp.0.weight");
+        IS(hash_params(mmix_vision_params(mmix_dino_student(d)), 1) == hash_params(mmix_vision_params(mmix_dino_teacher(d)), 1), 1);
+        frozen = hash_of(mmix_data(last), mmix_count(last), 1);
+        other = hash_of(mmix_data(free_one), mmix_count(free_one), 1);
+        teacher = hash_params(mmix_dino_head_params(d, 1), 1);
+        for (int i = 0; result == 1; i++) {
+            if (i == 3) {                        /* after the first epoch the prototypes have not moved; the rest has */
+                IS(hash_of(mmix_data(last), mmix_count(last), 1) == frozen, 1);
+                IS(hash_of(mmix_data(free_one), mmix_count(free_one), 1) == other, 0);
+                IS(hash_params(mmix_dino_head_params(d, 1), 1) == teacher, 0);
+            }
+            if (i == 4) {
+                IS(hash_of(mmix_data(last), mmix_count(last), 1) == frozen, 0);
+                IS(mmix_dino_save(d, FILE_A, "a note, \"quoted\"\n"), 0);
+                FINE(m);
+                bytes = mmix_memory(m).bytes;
+            }
+            result = mmix_dino_step(d, pictures, PICTURES, &s);
+            FINE(m);
+            if (result == 1) {
+                IS(s.step, i);
+                IS(s.epoch, i / 3);
+                IS(s.steps, 12);
+                NEAR(s.lr, mmix_schedule_cosine(c.lr * 4 / 256, c.min_lr, 4, 3, 1, 0, (size_t)i), 1e-15);
+                NEAR(s.momentum, mmix_schedule_cosine(c.momentum, 1, 4, 3, 0, 0, (size_t)i), 1e-15);
+                NEAR(s.weight_decay, mmix_schedule_cosine(c.weight_decay, c.weight_decay_end, 4, 3, 0, 0, (size_t)i), 1e-15);
+                OK(s.loss > 0 && s.gradient_norm > 0 && s.center_norm > 0 && s.teacher_entropy > 0 && !s.collapse);
+                OK(s.teacher_entropy <= log(24.0) + 1e-5);
+            }
+            else IS(i, 12);
+            if (i > 6) IS(mmix_memory(m).bytes, bytes);
+        }
+        IS(result, 0);
+        mmix_reset(m);
+        mmix_seed_set(m, 123);                   /* the run's own seed counts */
+        e = mmix_dino_load(m, FILE_A);
+        FINE(m);
+        if (e) {
+            OK(!strcmp(mmix_dino_note(e), "a note, \"quoted\"\n") && !strcmp(mmix_dino_note(d), ""));
+            IS(memcmp(mmix_dino_config_of(e), mmix_dino_config_of(d), sizeof c), 0);
+            while (mmix_dino_step(e, pictures, PICTURES, &u) == 1);
+            IS(hash_dino(e, 1) == hash_dino(d, 1), 1);
+            FINE(m);
+        }
+        mmix_dino_destroy(e);
+        mmix_dino_destroy(d);
+        mmix_reset(m);
+    }
+    doing = "cut run files";
+    {
+        size_t n, bytes = 0;
+        unsigned char *b = file_bytes(FILE_A, &n), was;
+        mmix_options o;
+        mmix_ctx *small;
+        memset(&o, 0, sizeof o);
+        o.threads = 1;
+        o.allocator.byte_limit = 64 << 20;
+        small = mmix_create(&o);
+        for (size_t i = 0; i < 160; i++) {
+            size_t cut = i < 60 ? i * 40 : (size_t)((double)n * (double)(i - 60) / 100);
+            if (cut >= n) continue;
+            if (i == 159) cut = n - 1;
+            file_put(FILE_B, b, cut);
+            e = mmix_dino_load(small, FILE_B);
+            check(!e && mmix_error_kind(small) == MMIX_ERROR_FILE, "a cut file is refused", __LINE__, (double)cut, (double)n);
+            mmix_dino_destroy(e);
+            mmix_error_clear(small);
+            mmix_reset(small);
+            if (i == 2) bytes = mmix_memory(small).bytes;
+            if (i > 2) IS(mmix_memory(small).bytes, bytes);
+        }
+        state = 3;
+        for (int i = 0; i < 400; i++) {          /* a changed byte of the header: refused, or it makes no harm */
+            size_t at = any(0, 7 + (size_t)b[0] + 256 * (size_t)b[1] + 65536 * (size_t)b[2]);
+            was = b[at];
+            b[at] = (unsigned char)any(0, 1) ? (unsigned char)(b[at] ^ (1 << any(0, 7))) : (unsigned char)"0123456789-.e"[any(0, 12)];
+            file_put(FILE_B, b, n);
+            e = mmix_dino_load(small, FILE_B);
+            OK((e != NULL) == (mmix_error(small) == NULL));
+            if (e && any(0, 3) == 0) mmix_dino_step(e, pictures, PICTURES, NULL);
+            mmix_dino_destroy(e);
+            mmix_error_clear(small);
+            b[at] = was;
+            mmix_reset(small);
+        }
+        bytes = mmix_memory(small).bytes;
+        e = mmix_dino_load(small, "no_such_file");
+        OK(!e && mmix_error_kind(small) == MMIX_ERROR_FILE);
+        mmix_error_clear(small);
+        mmix_destroy(small);
+        free(b);
+    }
+    doing = "dino, wrong use";
+    mmix_dino_destroy(NULL);
+    c = small_dino(MMIX_SOFTMAX);
+    c.batch = 0;
+    BAD(mmix_dino_create(m, c), "mmix_dino_create", "batch 0");
+    c = small_dino(MMIX_SOFTMAX);
+    c.teacher_temp = 0;
+    BAD(mmix_dino_create(m, c), "mmix_dino_create", "temperatures");
+    c = small_dino(MMIX_SOFTMAX);
+    c.head_layers = 9;
+    BAD(mmix_dino_create(m, c), "mmix_dino_head_init", "9 layers");
+    c = small_dino(MMIX_SOFTMAX);
+    c.vision.heads = 3;
+    BAD(mmix_dino_create(m, c), "3 heads", "");
+    c = small_dino(MMIX_SOFTMAX);
+    c.iters = 0;
+    d = mmix_dino_create(m, c);
+    BAD_INT(mmix_dino_step(d, NULL, 0, &s) == -1, "mmix_dino_step", "no pictures");
+    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 4, 3, 16, 16), 0), NULL, &s) == -1, "mmix_dino_step_crops", "iters");
+    IS(mmix_dino_step(d, pictures, PICTURES, &s), 1);
+    IS(s.steps, 4 * (PICTURES / 4));
+    mmix_reset(m);
+    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 3, 3, 16, 16), 0), NULL, &s) == -1, "3 global", "mmix_dino_step");
+    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 4, 3, 16, 16), 0), mmix_fill(mmix_new4(m, 3, 3, 8, 8), 0), &s) == -1, "3 local", "mmix_dino_step");
+    BAD_INT(mmix_dino_step_crops(d, NULL, NULL, &s) == -1, "global is NULL", "mmix_dino_step");
+    IS(mmix_dino_step_crops(d, mmix_randn(m, mmix_new4(m, 4, 3, 16, 16), 1, 1), NULL, &s), 1);       /* global crops alone */
+    IS(s.step, 1);
+    mmix_reset(m);
+    IS(mmix_dino_save(d, "no_such_folder/x", NULL), -1);
+    IS(mmix_error_kind(m), MMIX_ERROR_FILE);
+    mmix_error_clear(m);
+    mmix_data(mmix_vision_params(mmix_dino_student(d))->at[2].tensor)[0] = (real)NAN;
+    BAD_INT(mmix_dino_step(d, pictures, PICTURES, &s) == -1, "not a number", "mmix_dino_step");
+    mmix_dino_destroy(d);
+    mmix_reset(m);
+    doing = "learning";
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+        double first = 0, end = 0;
+        c = small_dino(mixer);
+        c.epochs = 20;
+        c.batch = 8;
+        c.lr = 0.15;
+        c.vision.drop_path = 0;
+        c.freeze_last_layer = 0;
+        d = mmix_dino_create(m, c);
+        for (int i = 0; i < 60 && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++) {
+            if (i < 10) first += s.loss / 10;
+            if (i >= 50) end += s.loss / 10;
+        }
+        FINE(m);
+        check(end < 0.93 * first && end > 0, "the loss falls", __LINE__, end, first);
+        mmix_dino_destroy(d);
+    }
+    for (int k = 0; k < 2; k++) {                /* forced: an infinitely sure teacher; a teacher and student that know nothing */
+        int reported = -1;
+        doing = k ? "collapse to uniform" : "collapse to one";
+        c = small_dino(MMIX_SOFTMAX);
+        c.epochs = 20;
+        c.lr = 0;
+        c.min_lr = 0;
+        c.teacher_temp = c.teacher_temp_warm = k ? 1e4 : 1e-7;
+        if (k) c.student_temp = 1e4;
+        d = mmix_dino_create(m, c);
+        for (int i = 0; i < 60 && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++) if (s.collapse && reported < 0) reported = i;
+        FINE(m);
+        check(reported > 5 && reported < 60, "reported at step", __LINE__, reported, 49);
+        if (s.collapse) OK(strstr(s.collapse, k ? "ln K" : "entropy") != NULL);
+        if (k) NEAR(s.loss, log(24.0), 1e-3);
+        mmix_dino_destroy(d);
+    }
+    FINE(m);
+    mmix_destroy(m);
+    remove(FILE_A);
+    remove(FILE_B);
+}
+
+/* ---- every allocation fails once ---- */
+
+static int whole_run(mmix_options *o, mmix_dino_config c)            /* 0: went through, else the kind of error */
+{
+    mmix_ctx *m = mmix_create(o);
+    mmix_dino *d, *e = NULL;
+    int kind, through;
+    if (!m) return MMIX_ERROR_MEMORY;
+    d = mmix_dino_create(m, c);
+    through = d && mmix_dino_step(d, pictures, PICTURES, NULL) == 1 && !mmix_dino_save(d, FILE_A, "x");
+    if (through) {
+        mmix_reset(m);
+        e = mmix_dino_load(m, FILE_A);
+        through = e != NULL;
+    }
+    kind = through ? 0 : mmix_error_kind(m) ? mmix_error_kind(m) : -1;
+    if (through && mmix_error(m)) kind = -2;
+    if (!through) {                              /* the context still works */
+        size_t fail_at = ((counter *)o->allocator.user)->fail_at;
+        mmix_error_clear(m);
+        mmix_reset(m);
+        if (fail_at && !mmix_sum(m, mmix_fill(mmix_new2(m, 20, 20), 1))) kind = -3;
+    }
+    mmix_dino_destroy(e);
+    mmix_dino_destroy(d);
+    mmix_destroy(m);
+    return kind;
+}
+static void allocations(void)
+{
+    counter c;
+    mmix_options o;
+    size_t total, survived = 0;
+    mmix_dino_config config = small_dino(MMIX_SOFTMAX);
+    draw();
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+        doing = mixer == MMIX_SOFTMAX ? "allocations (softmax)" : mixer == MMIX_LINEAR ? "allocations (linear)" : "allocations (ssd)";
+        config = small_dino(mixer);
+        config.vision.depth = 1;
+        config.batch = 1;
+        config.iters = 2;
+        config.augment.local_count = 1;
+        memset(&c, 0, sizeof c);
+        o = counted(&c);
+        IS(whole_run(&o, config), 0);
+        total = c.calls;
+        IS(c.live, 0);
+        IS(c.wrong, 0);
+        check(total >= (MMIXI_BLOCK == 256 ? 200 : 60), "allocations counted", __LINE__, (double)total, 200);
+        survived = 0;
+        for (size_t n = 1; n <= total; n++) {
+            int kind;
+            memset(&c, 0, sizeof c);
+            o = counted(&c);
+            c.fail_at = n;
+            kind = whole_run(&o, config);
+            survived += kind == 0;
+            if (kind && kind != MMIX_ERROR_MEMORY) check(0, "a clean error when allocation n fails", __LINE__, (double)n, kind);
+            if (c.live || c.wrong) check(0, "nothing left when allocation n fails", __LINE__, (double)n, (double)c.live);
+        }
+        check(survived <= 6, "few failures are survived", __LINE__, (double)survived, 6);
+        for (size_t n = 1; n <= total; n += mixer == MMIX_SOFTMAX ? 3 : 17) {        /* all after the n-th */
+            int kind;
+            memset(&c, 0, sizeof c);
+            o = counted(&c);
+            o.allocator.count_limit = n;
+            kind = whole_run(&o, config);
+            if (n < total && kind != MMIX_ERROR_MEMORY) check(0, "a clean error when memory ends after allocation n", __LINE__, (double)n, kind);
+            if (c.live || c.wrong || c.calls > n) check(0, "nothing left when memory ends", __LINE__, (double)n, (double)c.live);
+        }
+        passed++;
+    }
+    remove(FILE_A);
+}
+
+typedef struct section { const char *name; void (*run)(void); } section;
+int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
+{
+    static const section all[] = { { "contexts", contexts }, { "arguments", bad_arguments }, { "random", randomness }, { "lifetimes", lifetimes },
+        { "tensors", tensors }, { "attention", attention_invariants }, { "ssd", ssd_invariants }, { "parameters", parameters }, { "schedules", schedules },
+        { "optimiser", optimiser }, { "losses", losses }, { "backbones", backbones }, { "threads", same_bits }, { "dino", dino }, { "allocations", allocations } };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        int wanted = argc < 2;
+        for (int a = 1; a < argc; a++) wanted |= !strcmp(argv[a], all[i].name);
+        if (wanted) all[i].run();
+    }
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed != 0;
 }

@@ -1,0 +1,514 @@
+/* bench.c - how long the library takes, in fixed cases
+
+       cc -O2 demos/bench.c -o bench -lm -lpthread
+       ./bench --table                               all cases, with their share of the machine's peak
+       ./bench --only '^attn.*bwd' --threads 1       one JSON line a case
+
+   The cases are those of ../shared/bench/cases.json, by name, and what is timed is what torch_bench.py times beside it:
+
+     .fwd   the op without recording
+     .bwd   mmix_backward_from alone, with the gradients of all inputs and parameters; the forward pass before it is not timed
+     models mmix_vision_features on a batch of pictures;  dino_train_*  one whole training step
+
+   All times include the mmix_reset that ends a step. Inputs are parameters of a list, because those outlive a reset; they
+   are made of the context's random numbers, so every run computes the same. A case has a context of its own. After the warm-up
+   nothing should be allocated; if something is, the line says how often ("allocs").
+
+   flop is nominal: multiply-adds times two of products and mixers, SSD and linear attention counted as their recurrence,
+   the backward of attention 10 N per pair; the same numbers as in cases.json.
+
+   Without API yet: attn3d_*, ssdstep_*, xent_soft_*, mmate_prefill_*, decoder_attn_prefill_*
+
+   Sections: cases · what a case does · time · report · main */
+
+#if !defined(_WIN32)
+#define _POSIX_C_SOURCE 200809L
+#endif
+#define MAMBA_MIX_IMPLEMENTATION
+#include "../mamba_mix.h"
+#include <time.h>
+#if defined(_WIN32)
+#include <windows.h>
+#else
+#include <regex.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
+/* ---- cases ------------------------------------------------------------------------- */
+
+enum { LINEAR, ATTENTION, LINEAR_ATTENTION, SSD, CONV, GATED_NORM, LAYER_NORM, GELU, SOFTMAX, CROSS_ENTROPY, VISION, DINO };
+
+typedef struct bench_case {
+    const char *name;                            /* with .fwd and .bwd if there is a backward */
+    int op;
+    size_t size[5];
+    double flop, flop_back;                      /* flop_back 0: there is only one pass */
+} bench_case;
+
+static const bench_case cases[] = {
+    /* M, K, N: x (M, K), weight (N, K), bias (N) */
+    {"gemm_64x64x64", LINEAR, {64, 64, 64, 0, 0}, 524288.0, 1048576.0},
+    {"gemm_197x384x384", LINEAR, {197, 384, 384, 0, 0}, 58097664.0, 116195328.0},
+    {"gemm_197x384x1536", LINEAR, {197, 384, 1536, 0, 0}, 232390656.0, 464781312.0},
+    {"gemm_197x1536x384", LINEAR, {197, 1536, 384, 0, 0}, 232390656.0, 464781312.0},
+    {"gemm_1576x384x1152", LINEAR, {1576, 384, 1152, 0, 0}, 1394343936.0, 2788687872.0},
+    {"gemm_2048x2048x2048", LINEAR, {2048, 2048, 2048, 0, 0}, 17179869184.0, 34359738368.0},
+    /* B, L, H, N, causal */
+    {"attn_8x197x6x64_none", ATTENTION, {8, 197, 6, 64, 0}, 476884992.0, 1192212480.0},
+    {"attn_1x1024x6x64_none", ATTENTION, {1, 1024, 6, 64, 0}, 1610612736.0, 4026531840.0},
+    {"attn_1x4096x6x64_causal", ATTENTION, {1, 4096, 6, 64, 1}, 12888047616.0, 32220119040.0},
+    {"attn_1x16384x2x64_causal", ATTENTION, {1, 16384, 2, 64, 1}, 68723671040.0, 171809177600.0},
+    /* B, L, H, N, causal */
+    {"linattn_8x197x6x64_full", LINEAR_ATTENTION, {8, 197, 6, 64, 0}, 154927104.0, 309854208.0},
+    {"linattn_1x4096x6x64_causal", LINEAR_ATTENTION, {1, 4096, 6, 64, 1}, 402653184.0, 805306368.0},
+    {"linattn_1x65536x2x64_causal", LINEAR_ATTENTION, {1, 65536, 2, 64, 1}, 2147483648.0, 4294967296.0},
+    /* B, L, H, P, N; one group */
+    {"ssd_8x198x16_P64_N64", SSD, {8, 198, 16, 64, 64}, 415236096.0, 830472192.0},
+    {"ssd_1x4096x16_P64_N64", SSD, {1, 4096, 16, 64, 64}, 1073741824.0, 2147483648.0},
+    {"ssd_1x4096x24_P64_N128", SSD, {1, 4096, 24, 64, 128}, 3221225472.0, 6442450944.0},
+    {"ssd_1x65536x8_P64_N64", SSD, {1, 65536, 8, 64, 64}, 8589934592.0, 17179869184.0},
+    /* B, L, D, W */
+    {"conv1d_silu_8x198x1152_w4", CONV, {8, 198, 1152, 4, 0}, 23721984.0, 45619200.0},
+    /* B, L, D */
+    {"gated_rmsnorm_8x198x1024", GATED_NORM, {8, 198, 1024, 0, 0}, 16220160.0, 32440320.0},
+    /* rows, width */
+    {"layernorm_1576x384", LAYER_NORM, {1576, 384, 0, 0, 0}, 4841472.0, 7262208.0},
+    {"gelu_1576x1536", GELU, {1576, 1536, 0, 0, 0}, 36311040.0, 48414720.0},
+    {"softmax_9456x197", SOFTMAX, {9456, 197, 0, 0, 0}, 18628320.0, 7451328.0},
+    {"xent_64x65536", CROSS_ENTROPY, {64, 65536, 0, 0, 0}, 41943040.0, 46137344.0},
+    /* B, mixer, dim, depth, heads; 224 x 224 pixels, patches of 16 */
+    {"vit_s16_b8", VISION, {8, MMIX_SOFTMAX, 384, 12, 6}, 73575972864.0, 0},
+    {"vit_s16_b1", VISION, {1, MMIX_SOFTMAX, 384, 12, 6}, 9196996608.0, 0},
+    {"linearvit_s16_b8", VISION, {8, MMIX_LINEAR, 384, 12, 6}, 69712478208.0, 0},
+    {"dinovim_s16_b4", VISION, {4, MMIX_SSD, 512, 24, 1}, 73179070464.0, 0},
+    {"dinovim_t16_b1", VISION, {1, MMIX_SSD, 256, 24, 1}, 5390794752.0, 0},
+    {"dinovim_t16_b8", VISION, {8, MMIX_SSD, 256, 24, 1}, 43126358016.0, 0},
+    /* mixer, dim, heads; depth 6, patches of 8, 32 pictures, 2 crops of 64 x 64 and 4 of 32 x 32 of each */
+    {"dino_train_vit_tiny", DINO, {MMIX_SOFTMAX, 192, 3, 0, 0}, 138027008000.0, 0},
+    {"dino_train_vim_tiny", DINO, {MMIX_SSD, 128, 1, 0, 0}, 60460367872.0, 0},
+};
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+/* Axes of each op's output and inputs: letters are the case's sizes, a the first; I, G, L pixels of a picture, a global and a local
+   crop; X 128. */
+static const char *const axes_of[][6] = {
+    {"ac", "ab", "cb", "c"},                     /* LINEAR: y, x, weight, bias */
+    {"abcd", "abcd", "abcd", "abcd"},            /* ATTENTION: y, q, k, v */
+    {"abcd", "abcd", "abcd", "abcd"},            /* LINEAR_ATTENTION: y, q, k, v */
+    {"abcd", "abcd", "abc", "c", "ab1e", "ab1e"},        /* SSD: y, x, dt, A, B, C */
+    {"abc", "abc", "c1d", "c"},                  /* CONV: y, x, weight, bias */
+    {"abc", "abc", "abc", "c"},                  /* GATED_NORM: y, x, z, weight */
+    {"ab", "ab", "b", "b"},                      /* LAYER_NORM: y, x, weight, bias */
+    {"ab", "ab"}, {"ab", "ab"}, {"", "ab"},      /* GELU, SOFTMAX, CROSS_ENTROPY: y, x */
+    {"", "a3II"},                                /* VISION: pictures */
+    {"", "G3GG", "X3LL"}                         /* DINO: 64 global crops, 128 local ones */
+};
+
+/* ---- what a case does -------------------------------------------------------------- */
+
+enum { TABLE = 65521 };                          /* a prime, so that no two rows of a tensor are alike */
+
+typedef struct run {
+    mmix_ctx *m;
+    const bench_case *c;
+    int back;
+    mmix_params *in, *upstream;                  /* inputs; the gradient that the backward starts from */
+    mmix_tensor *target, *y;
+    mmix_vision *vision;
+    mmix_dino *dino;
+    mmix_real table[TABLE];                      /* normal numbers; drawing each input's own would take longer than the case */
+} run;
+
+static mmix_tensor *in(const run *r, size_t i) { return r->in->at[i].tensor; }
+
+static void fill(run *r, mmix_tensor *t, double deviation, size_t stream)
+{
+    mmix_real *x = mmix_data(t);
+    for (size_t i = 0, n = mmix_count(t); x && i < n; i++) x[i] = (mmix_real)deviation * r->table[(i + 7919 * stream) % TABLE];
+}
+
+/* Adds a tensor to a list. */
+static void declare(mmix_params *p, const bench_case *c, const char *axes)
+{
+    char name[2] = {(char)('0' + p->count), 0};
+    size_t shape[MMIX_MAX_DIMS];
+    int n = 0;
+    for (const char *a = axes; *a; a++)
+        shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'X' ? 128 : *a == 'G' ? 64 : *a == 'L' ? 32 : (size_t)(*a - '0');
+    mmix_params_add(p, "", name, n, shape, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+}
+
+/* Uniform in [low, high). */
+static void fill_uniform(run *r, mmix_tensor *t, double low, double high)
+{
+    mmix_real *x = mmix_data(t);
+    for (size_t i = 0, n = mmix_count(t); x && i < n; i++) x[i] = (mmix_real)(low + (high - low) * mmix_random_uniform(r->m, 1, 0, i));
+}
+
+static mmix_vision_config vision_config(int mixer, size_t dim, size_t depth, size_t heads, size_t patch, size_t pixels)
+{
+    mmix_vision_config c = mixer == MMIX_SSD ? mmix_dinovim_tiny() : mmix_vit_small(patch);
+    c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.patch = patch;
+    c.grid = pixels / patch;
+    c.drop_path = 0;
+    return c;
+}
+
+static mmix_dino *dino_create(run *r, int mixer, size_t dim, size_t heads)
+{
+    mmix_dino_config c = mmix_dino_default();
+    c.vision = vision_config(mixer, dim, 6, heads, 8, 64);
+    c.prototypes = 4096;
+    c.batch = 32;
+    c.epochs = 1;
+    c.iters = 1000000;
+    c.warmup_epochs = c.freeze_last_layer = 0;
+    c.lr = 1e-4 * 256 / 32;
+    return mmix_dino_create(r->m, c);
+}
+
+static mmix_tensor *forward(run *r)
+{
+    mmix_ctx *m = r->m;
+    const size_t *s = r->c->size;
+    mmix_mixer mixer;
+    mmix_conv1d_options conv;
+    switch (r->c->op) {
+    case LINEAR: return mmix_linear(m, in(r, 0), in(r, 1), in(r, 2));
+    case ATTENTION:
+    case LINEAR_ATTENTION:
+        mixer = mmix_mixer_softmax(in(r, 0), in(r, 1), in(r, 2));
+        if (r->c->op == LINEAR_ATTENTION) mixer = mmix_mixer_linear(in(r, 0), in(r, 1), in(r, 2));
+        mixer.mask = s[4] ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
+        mixer.feature = MMIX_FEATURE_SOFTMAX_BOTH;
+        return mmix_mix(m, &mixer);
+    case SSD:
+        mixer = mmix_mixer_ssd(in(r, 0), in(r, 1), in(r, 2), in(r, 3), in(r, 4));
+        return mmix_mix(m, &mixer);
+    case CONV:
+        memset(&conv, 0, sizeof conv);
+        conv.silu = 1;
+        return mmix_conv1d(m, in(r, 0), in(r, 1), in(r, 2), &conv);
+    case GATED_NORM: return mmix_gated_rms_norm(m, in(r, 0), in(r, 1), in(r, 2), 1e-5, 1);
+    case LAYER_NORM: return mmix_layer_norm(m, in(r, 0), in(r, 1), in(r, 2), 1e-6);
+    case GELU: return mmix_gelu(m, in(r, 0));
+    case SOFTMAX: return mmix_softmax(m, in(r, 0), -1);
+    case CROSS_ENTROPY: return mmix_cross_entropy(m, in(r, 0), r->target, -1);
+    default: return mmix_vision_features(m, r->vision, in(r, 0)).token;
+    }
+}
+
+/* What comes before the clock starts. */
+static void prepare(run *r)
+{
+    if (r->c->op == CROSS_ENTROPY) {
+        int32_t class_of[64];
+        for (size_t i = 0; i < 64; i++) class_of[i] = (int32_t)(i * 40503 % r->c->size[1]);
+        r->target = mmix_from_i32(r->m, 1, r->c->size, class_of);
+    }
+    if (r->back) {
+        mmix_params_zero_grad(r->in);
+        r->y = forward(r);
+    }
+}
+
+static void work(run *r)
+{
+    if (r->c->op == DINO) mmix_dino_step_crops(r->dino, in(r, 0), in(r, 1), NULL);
+    else if (!r->back) forward(r);
+    else if (!r->upstream->count) mmix_backward(r->m, r->y);
+    else mmix_backward_from(r->m, &r->y, &r->upstream->at[0].tensor, 1);
+    mmix_reset(r->m);
+}
+
+/* Context, inputs, models; 0, or -1 with a message in the context (NULL: there is none). */
+static int run_create(run *r, const bench_case *c, int back, const mmix_options *options)
+{
+    const size_t *s = c->size;
+    const char *const *axes = axes_of[c->op];
+    memset(r, 0, sizeof *r);
+    r->c = c;
+    r->back = back;
+    r->m = mmix_create(options);
+    if (!r->m) return -1;
+    for (size_t i = 0; i < TABLE; i++) r->table[i] = (mmix_real)mmix_random_normal(r->m, 0, 0, i);
+    r->in = mmix_params_create(r->m);
+    r->upstream = mmix_params_create(r->m);
+    if (!r->in || !r->upstream) return -1;
+    for (size_t i = 1; i < 6 && axes[i]; i++) declare(r->in, c, axes[i]);
+    if (back && *axes[0]) declare(r->upstream, c, axes[0]);
+    if (mmix_params_allocate(r->in) || mmix_params_allocate(r->upstream)) return -1;
+    if (r->upstream->count) fill(r, r->upstream->at[0].tensor, 1, 9);
+    for (size_t i = 0; i < r->in->count; i++) fill(r, in(r, i), 1, i);
+    if (c->op == LINEAR) fill(r, in(r, 1), 1 / sqrt((double)s[1]), 1);
+    if (c->op == CONV) fill(r, in(r, 1), 0.5, 1);
+    if (c->op == SSD) {
+        mmix_real *dt = mmix_data(in(r, 1));     /* log-uniform in [0.001, 0.1) */
+        fill_uniform(r, in(r, 1), log(1e-3), log(1e-1));
+        for (size_t i = 0; i < mmix_count(in(r, 1)); i++) dt[i] = (mmix_real)exp((double)dt[i]);
+        fill_uniform(r, in(r, 2), -16, -1);
+        fill(r, in(r, 3), 1 / sqrt((double)s[4]), 3);
+    }
+    if (c->op == VISION) r->vision = mmix_vision_create(r->m, vision_config((int)s[1], s[2], s[3], s[4], 16, 224));
+    if (c->op == DINO) r->dino = dino_create(r, (int)s[0], s[1], s[2]);
+    if (back) mmix_params_train(r->in, 1);
+    mmix_record(r->m, back);
+    return mmix_error(r->m) ? -1 : 0;
+}
+
+static void run_destroy(run *r)
+{
+    mmix_dino_destroy(r->dino);
+    mmix_vision_destroy(r->vision);
+    mmix_params_destroy(r->upstream);
+    mmix_params_destroy(r->in);
+    mmix_destroy(r->m);
+}
+
+/* ---- time -------------------------------------------------------------------------- */
+
+static double now(void)
+{
+#if defined(_WIN32)
+    LARGE_INTEGER t, f;
+    QueryPerformanceCounter(&t);
+    QueryPerformanceFrequency(&f);
+    return (double)t.QuadPart / (double)f.QuadPart;
+#else
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+#endif
+}
+
+/* Seconds of one repetition; a short forward pass is run `inner` times for one look at the clock. */
+static double once(run *r, size_t inner)
+{
+    double t;
+    if (r->back) prepare(r);
+    t = now();
+    for (size_t i = 0; i < inner; i++) {
+        if (!r->back) prepare(r);
+        work(r);
+    }
+    return (now() - t) / (double)inner;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+enum { REPS = 20000 };
+typedef struct result { double ms, ms_min; size_t reps, allocations; } result;
+
+/* Warm-up, then repetitions for `seconds`, at least 3 unless they take five times as long. seconds 0: two runs and no warm-up. */
+static result measure(run *r, double seconds)
+{
+    static double time_of[REPS];
+    double start = now(), t = 0, before;
+    size_t inner = 1, allocations = mmix_memory(r->m).allocations;
+    result out;
+    memset(&out, 0, sizeof out);
+    if (seconds > 0) {
+        t = once(r, 1);
+        for (int i = 0; i < 6 && !mmix_error(r->m); i++) {       /* until it gets no faster: the arena grows, pages are touched */
+            before = t;
+            t = once(r, 1);
+            if ((i && t > 0.8 * before) || now() - start > 5 * seconds) break;
+        }
+        if (!r->back && t < 1e-4) inner = (size_t)(2e-4 / t);
+        allocations = mmix_memory(r->m).allocations;
+    }
+    for (start = now(); out.reps < REPS && !mmix_error(r->m);) {
+        double elapsed = now() - start;
+        if (seconds > 0 ? out.reps && elapsed > seconds * (out.reps < 3 ? 5 : 1) : out.reps == 2) break;
+        time_of[out.reps++] = once(r, inner);
+    }
+    qsort(time_of, out.reps, sizeof *time_of, by_size);
+    out.ms = 500 * (time_of[out.reps / 2] + time_of[(out.reps - 1) / 2]);
+    out.ms_min = 1000 * time_of[0];
+    out.allocations = seconds > 0 ? mmix_memory(r->m).allocations - allocations : 0;
+    return out;
+}
+
+/* The process's largest resident set in MiB, 0 where that is not known. */
+static double resident(void)
+{
+#if defined(_WIN32)
+    return 0;
+#else
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+#if defined(__APPLE__)
+    return (double)u.ru_maxrss / 1048576;
+#else
+    return (double)u.ru_maxrss / 1024;
+#endif
+#endif
+}
+
+/* ---- report ------------------------------------------------------------------------ */
+
+typedef struct settings {
+    mmix_options options;
+    double seconds, peak_gflops;                 /* of the machine, for --table */
+    int table, peak;
+} settings;
+
+/* What the machine's multipliers give, in GFLOP/s: the best of some products that stay in the cache. */
+static double machine_peak(const settings *s)
+{
+    static const size_t side[] = {384, 512, 768};
+    static run r;
+    double best = 0;
+    for (size_t i = 0; i < 3; i++) {
+        bench_case c = {"peak", LINEAR, {0, 0, 0, 0, 0}, 0, 0};
+        c.size[0] = c.size[1] = c.size[2] = side[i];
+        if (!run_create(&r, &c, 0, &s->options)) {
+            double gflops = 2 * pow((double)side[i], 3) / (1e6 * measure(&r, 0.5).ms_min);
+            if (gflops > best) best = gflops;
+        }
+        run_destroy(&r);
+    }
+    return best;
+}
+
+static void case_name(char *name, size_t size, const bench_case *c, int back)
+{
+    snprintf(name, size, "%s%s", c->name, c->flop_back <= 0 ? "" : back ? ".bwd" : ".fwd");
+}
+
+static void print_head(const settings *s, mmix_ctx *m)
+{
+    printf("%d thread%s, %s", mmix_threads(m), mmix_threads(m) > 1 ? "s" : "", mmix_simd_name(m));
+    if (s->peak_gflops > 0) printf("; peak %.0f GFLOP/s, the best mmix_linear in cache", s->peak_gflops);
+    printf("\n%-30s %10s %10s %6s %9s %7s%s\n", "", "median ms", "min ms", "reps", "GFLOP/s", "of peak", s->peak ? "  MiB" : "");
+}
+
+/* One case from its first allocation to its line; 0, or 1 if it failed. */
+static int report(const bench_case *c, int back, const settings *s)
+{
+    static run r;
+    char name[64];
+    double idle = resident(), flop = back ? c->flop_back : c->flop;
+    int failed = run_create(&r, c, back, &s->options);
+    case_name(name, sizeof name, c, back);
+    if (!failed) {
+        result t = measure(&r, s->peak ? 0 : s->seconds);
+        const char *simd = mmix_simd_name(r.m);
+        failed = mmix_error(r.m) != NULL;
+        if (!failed && s->table) {
+            printf("%-30s %10.4g %10.4g %6d %9.1f ", name, t.ms, t.ms_min, (int)t.reps, flop / t.ms_min / 1e6);
+            if (s->peak) printf("%7s %5.0f", "", resident() - idle);
+            else printf("%5.0f %%", 100 * flop / t.ms_min / 1e6 / s->peak_gflops);
+            printf(t.allocations ? "   %d allocations\n" : "\n", (int)t.allocations);
+        }
+        else if (!failed) {
+            printf("{\"case\": \"%s\", \"impl\": \"mamba_mix\", \"threads\": %d, \"simd\": \"%s\"", name, mmix_threads(r.m), simd);
+            printf(", \"ms\": %.5f, \"ms_min\": %.5f, \"reps\": %d, \"gflops\": %.2f", t.ms, t.ms_min, (int)t.reps, flop / t.ms / 1e6);
+            if (s->peak) printf(", \"peak_mb\": %.1f, \"idle_mb\": %.1f", resident() - idle, idle);
+            if (t.allocations) printf(", \"allocs\": %d", (int)t.allocations);
+            printf("}\n");
+        }
+        fflush(stdout);
+    }
+    if (failed) fprintf(stderr, "bench: %s: %s\n", name, mmix_error(r.m));
+    run_destroy(&r);
+    return failed != 0;
+}
+
+/* The same in a process of its own, whose peak of memory is then the case's. */
+static int report_alone(const bench_case *c, int back, const settings *s)
+{
+#if defined(_WIN32)
+    return report(c, back, s);
+#else
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0) _exit(report(c, back, s));
+    if (child < 0 || waitpid(child, &status, 0) != child || status) return 1;
+    return 0;
+#endif
+}
+
+/* ---- main -------------------------------------------------------------------------- */
+
+/* Whether the pattern is found in the name: an extended regular expression, on Windows a substring. */
+static int matches(const char *pattern, const char *name)
+{
+#if defined(_WIN32)
+    char text[128], *p = text;
+    for (; *pattern && p < text + sizeof text - 1; pattern++)
+        if (!strchr("^$\\", *pattern)) *p++ = *pattern;
+    *p = 0;
+    return strstr(name, text) != NULL;
+#else
+    regex_t regex;
+    int found;
+    if (regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB)) {
+        fprintf(stderr, "bench: --only %s is not a regular expression\n", pattern);
+        exit(2);
+    }
+    found = !regexec(&regex, name, 0, NULL, 0);
+    regfree(&regex);
+    return found;
+#endif
+}
+
+static void usage(FILE *out)
+{
+    fputs("bench [--only REGEX] [--list] [--threads N] [--seconds S] [--simd LEVEL] [--peak] [--table]\n"
+          "  --only REGEX   the cases whose name matches          --list       names only\n"
+          "  --threads N    0, the default: all cores             --seconds S  for each case, 1\n"
+          "  --simd LEVEL   none, avx2, avx512 or neon            --table      for people, with the share of the machine's peak\n"
+          "  --peak         each case twice in a process of its own: peak_mb, MiB above the idle process\n", out);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const simd[] = {"auto", "none", "avx2", "avx512", "neon"};
+    const char *only = "";
+    int list = 0, failures = 0, known = 0;
+    settings s;
+    memset(&s, 0, sizeof s);
+    s.seconds = 1;
+    for (int i = 1; i < argc; i++) {
+        const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (!strcmp(option, "--help")) { usage(stdout); return 0; }
+        if (!strcmp(option, "--list")) { list = 1; continue; }
+        if (!strcmp(option, "--peak")) { s.peak = 1; continue; }
+        if (!strcmp(option, "--table")) { s.table = 1; continue; }
+        known = 0;
+        if (value && !strcmp(option, "--only")) { only = value; known = 1; }
+        if (value && !strcmp(option, "--threads")) { s.options.threads = atoi(value); known = s.options.threads >= 0; }
+        if (value && !strcmp(option, "--seconds")) { s.seconds = atof(value); known = s.seconds > 0; }
+        for (int k = 0; value && !strcmp(option, "--simd") && k < 5; k++)
+            if (!strcmp(value, simd[k])) { s.options.simd = k; known = 1; }
+        if (!known) { usage(stderr); return 2; }
+        i++;
+    }
+    known = 0;
+    for (size_t i = 0; i < CASES; i++)
+        for (int back = 0; back <= (cases[i].flop_back > 0); back++) {
+            char name[64];
+            case_name(name, sizeof name, &cases[i], back);
+            if (!matches(only, name)) continue;
+            if (list) puts(name);
+            else if (s.table && !known) {
+                mmix_ctx *m = mmix_create(&s.options);
+                if (!m) return 1;
+                if (!s.peak) s.peak_gflops = machine_peak(&s);
+                print_head(&s, m);
+                mmix_destroy(m);
+            }
+            known = 1;
+            fflush(stdout);
+            if (!list) failures += s.peak ? report_alone(&cases[i], back, &s) : report(&cases[i], back, &s);
+        }
+    if (!known) fprintf(stderr, "bench: no case matches --only %s\n", only);
+    return failures || !known;
+}
