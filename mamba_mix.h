@@ -20,12 +20,13 @@
        {
            mmix_ctx *m = mmix_create(NULL);                          // malloc, all cores, the best SIMD level
            size_t B = 1, L = 6, H = 2, P = 4, N = 3;
-           mmix_tensor *x = mmix_randn(m, mmix_new4(m, B, L, H, P), 1, 0), *dt = mmix_fill(mmix_new3(m, B, L, H), 0.1);
-           mmix_tensor *b = mmix_randn(m, mmix_new4(m, B, L, 1, N), 1, 1), *c = mmix_randn(m, mmix_new4(m, B, L, 1, N), 1, 2);
-           mmix_tensor *a = mmix_fill(mmix_new1(m, H), -1);
+           mmix_tensor *x = mmix_randn(m, mmix_new4(m, B, L, H, P), 1, 0);
+           mmix_tensor *b = mmix_randn(m, mmix_new4(m, B, L, 1, N), 1, 1);
+           mmix_tensor *c = mmix_randn(m, mmix_new4(m, B, L, 1, N), 1, 2);
+           mmix_tensor *dt = mmix_fill(mmix_new3(m, B, L, H), 0.1), *a = mmix_fill(mmix_new1(m, H), -1);
            mmix_require_grad(x);
            mmix_record(m, 1);
-           mmix_mixer ssd = mmix_mixer_ssd(x, dt, a, b, c);          // options are fields: ssd.D = D; ssd.reverse = 1;
+           mmix_mixer ssd = mmix_mixer_ssd(x, dt, a, b, c);          // options are fields: ssd.D = D;
            mmix_backward(m, mmix_mean(m, mmix_mix(m, &ssd)));
            for (size_t t = 0; !mmix_error(m) && t < L; t++)
                printf("token %d: %g\n", (int)t, (double)mmix_data(mmix_grad(x))[t * H * P]);
@@ -64,20 +65,20 @@
 
      Two lifetimes. What a _create or _load returns lives until its _destroy. What an op returns, its gradient
      included, lives until mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was
-     recorded: afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and the
-     gradients of parameters and of tensors marked with mmix_require_grad are there.
+     recorded: afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and
+     the gradients of parameters and of tensors marked with mmix_require_grad are there.
 
-     Errors are values. A failing call returns NULL, -1 or 0 as its comment says, and the context keeps the first
-     message until mmix_error_clear. While a message is kept ops return NULL, and given NULL they return NULL, so that
-     a chain of calls is checked once, at its end. Nothing exits, prints or aborts.
+     Errors are values. A failing call returns NULL, -1 or 0 as its comment says, and the context keeps the
+     first message until mmix_error_clear. While a message is kept ops return NULL, and given NULL they return
+     NULL, so that a chain of calls is checked once, at its end. Nothing exits, prints or aborts.
 
      A context and what was made from it belong to one thread at a time; two contexts can work in two threads.
      The same seed gives the same bits for any number of threads (for one SIMD level).
 
    SOURCES
-     Dao & Gu 2024, "Transformers are SSMs" (Mamba-2, SSD); Zhu et al. 2024, "Vision Mamba"; Caron et al. 2021, "Emerging
-     properties in self-supervised vision transformers" (DINO); Dosovitskiy et al. 2021 (ViT); "RNN as Linear Transformer",
-     CVPR 2026, arXiv 2511.18380 (LinearViT, DinoVim, Binary-AUC).
+     Dao & Gu 2024, "Transformers are SSMs" (Mamba-2, SSD); Zhu et al. 2024, "Vision Mamba"; Caron et al.
+     2021, "Emerging properties in self-supervised vision transformers" (DINO); Dosovitskiy et al. 2021 (ViT);
+     "RNN as Linear Transformer", CVPR 2026, arXiv 2511.18380 (LinearViT, DinoVim, Binary-AUC).
 
    Licence: MIT or public domain, at your choice; see the end of the file. */
 
@@ -112,19 +113,18 @@ typedef struct mmix_tensor mmix_tensor;      /* an array with a shape; see >>api
 
 #define MMIX_MAX_DIMS 6
 
-/* ====================================================================================
-   >>api-context
+/* ==== >>api-context ==================================================================
    ==================================================================================== */
 
-/* Where memory comes from. A zeroed struct is malloc and free. alloc returns NULL when it has nothing; free gets the
-   size that was asked for. The limits hold for the context and everything made from it; 0 is no limit. Calls come
-   from the context's own thread only. */
+/* Where memory comes from. A zeroed struct is malloc and free. alloc returns NULL when it has nothing; free
+   gets the size that was asked for. The limits hold for the context and everything made from it; 0 is no
+   limit. Calls come from the context's own thread only. */
 typedef struct mmix_allocator {
     void *(*alloc)(void *user, size_t size);
     void (*free)(void *user, void *ptr, size_t size);
     void *user;
     size_t byte_limit;                       /* bytes held at one time */
-    size_t count_limit;                      /* allocations ever made: the one after the last of these fails */
+    size_t count_limit;                      /* allocations ever made: the next one fails */
 } mmix_allocator;
 
 typedef void mmix_task(void *arg, size_t index);
@@ -135,17 +135,17 @@ enum { MMIX_SIMD_AUTO, MMIX_SIMD_NONE, MMIX_SIMD_AVX2, MMIX_SIMD_AVX512, MMIX_SI
 typedef struct mmix_options {
     mmix_allocator allocator;
     int threads;                             /* 0: all cores, at most 64 */
-    int simd;                                /* MMIX_SIMD_AUTO: the best the machine has. MMIX_SIMD=none|avx2|avx512 in the
-                                                environment comes before AUTO; a level that is not there falls to the next lower */
+    int simd;                                /* AUTO: MMIX_SIMD=none|avx2|avx512 in the environment, or the best
+                                                there is. A level that is not there falls to the next lower */
     uint64_t seed;
-    /* Your own threads instead of the built-in pool: call task(arg, i) for each i < count, in any order, at most
-       `threads` at a time, and return when all are done. */
+    /* Your own threads instead of the built-in pool: call task(arg, i) for each i < count, in any order, at
+       most `threads` at a time, and return when all are done. */
     void (*parallel_for)(void *user, size_t count, mmix_task *task, void *arg);
     void *parallel_user;
 } mmix_options;
 
-/* A new context, or NULL if memory ran out; options may be NULL and is not kept. The symbol's name carries the
-   real type, so that a float unit and a double implementation do not link. */
+/* A new context, or NULL if memory ran out; options may be NULL and is not kept. The symbol's name carries
+   the real type, so that a float unit and a double implementation do not link. */
 #define MMIXI_JOIN2(a, b) a##b
 #define MMIXI_JOIN(a, b) MMIXI_JOIN2(a, b)
 #define mmix_create MMIXI_JOIN(mmix_create_, MMIX_REAL)
@@ -155,7 +155,8 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options);
 MMIXDEF void mmix_destroy(mmix_ctx *m);
 
 /* Kinds of error. */
-enum { MMIX_OK, MMIX_ERROR_ARGUMENT, MMIX_ERROR_MEMORY, MMIX_ERROR_FILE, MMIX_ERROR_DEVICE, MMIX_ERROR_INTERRUPTED };
+enum { MMIX_OK, MMIX_ERROR_ARGUMENT, MMIX_ERROR_MEMORY, MMIX_ERROR_FILE, MMIX_ERROR_DEVICE,
+      MMIX_ERROR_INTERRUPTED };
 
 /* The first message since the last clear, or NULL. mmix_error(NULL) says that a context could not be made. */
 MMIXDEF const char *mmix_error(const mmix_ctx *m);
@@ -170,7 +171,8 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 #endif
     ;
 
-/* Bytes held now and at most (since the context was made or mmix_memory_peak_clear), and allocations so far. */
+/* Bytes held now and at most (since the context was made or mmix_memory_peak_clear), and allocations so
+   far. */
 typedef struct mmix_memory_use { size_t bytes, peak, allocations; } mmix_memory_use;
 MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m);
 /* Lets the peak begin anew at what is held now. */
@@ -184,35 +186,39 @@ typedef struct mmix_mark { size_t block, used, high, header_block, header_used, 
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m);
 /* Drops what came after the mark, records included. */
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark);
-/* The same, but the n tensors of keep survive: they are moved to the mark and keep[i] is set to the new tensor. With
-   one call a block a network of any depth runs in the memory of one block. Nothing may have been recorded since
-   the mark. Returns 0, or -1. */
+/* The same, but the n tensors of keep survive: they are moved to the mark and keep[i] is set to the new
+   tensor. With one call a block a network of any depth runs in the memory of one block. Nothing may have been
+   recorded since the mark. Returns 0, or -1. */
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n);
 
 /* How many threads work, and the SIMD level in words ("avx512"). */
 MMIXDEF int mmix_threads(const mmix_ctx *m);
 MMIXDEF const char *mmix_simd_name(const mmix_ctx *m);
 
-/* task(arg, i) for each i < count on the context's threads; returns when all are done. From inside a task it runs
-   the tasks one after another. */
+/* task(arg, i) for each i < count on the context's threads; returns when all are done. From inside a task it
+   runs the tasks one after another. */
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg);
 
-/* Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): the value depends on the key alone, never on the order
-   of calls. `purpose` says what for, `step` when, `element` which one; the context's seed is part of the key. */
+/* Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): the value depends on the key alone,
+   never on the order of calls. `purpose` says what for, `step` when, `element` which one; the context's seed
+   is part of the key. */
 MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
-MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);    /* [0, 1) */
-MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);     /* mean 0, deviation 1 */
+/* [0, 1) */
+MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
+/* mean 0, deviation 1 */
+MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
 /* The seed and, for objects that carry their own, a change of it. */
 MMIXDEF uint64_t mmix_seed(const mmix_ctx *m);
 MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
 
-/* ====================================================================================
-   >>api-tensors           row-major arrays with strides; the last axis is contiguous
+/* ==== >>api-tensors ==================================================================
+   row-major arrays with strides; the last axis is contiguous
    ==================================================================================== */
 
 enum { MMIX_DTYPE_REAL, MMIX_DTYPE_I32, MMIX_DTYPE_U8 };
 
-/* New tensors in step memory, values undefined; NULL on error. A tensor has 0 (a scalar) to MMIX_MAX_DIMS axes. */
+/* New tensors in step memory, values undefined; NULL on error. A tensor has 0 (a scalar) to MMIX_MAX_DIMS
+   axes. */
 MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape);
 MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a);
 MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b);
@@ -223,17 +229,20 @@ MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const
 MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values);
 /* Sets every element; returns t. */
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value);
-/* Normal numbers of mean 0 and the given deviation; `stream` tells one tensor's numbers from another's. Returns t. */
+/* Normal numbers of mean 0 and the given deviation; `stream` tells one tensor's numbers from another's.
+   Returns t. */
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream);
 
 MMIXDEF int mmix_dtype(const mmix_tensor *t);
 MMIXDEF int mmix_ndim(const mmix_tensor *t);
-/* Size and step (in elements) of an axis; negative axes count from the end. 0 for an axis that is not there. */
+/* Size and step (in elements) of an axis; negative axes count from the end. 0 for an axis that is not
+   there. */
 MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis);
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis);
 /* Number of elements. */
 MMIXDEF size_t mmix_count(const mmix_tensor *t);
-/* The first element, or NULL if the values are gone, on a device or of another type; mind the strides of a view. */
+/* The first element, or NULL if the values are gone, on a device or of another type; mind the strides of a
+   view. */
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t);
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t);
 /* The value of a tensor of one element (of a loss also after mmix_backward), NAN if it has more. */
@@ -247,11 +256,11 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 /* Elements start … start+count-1 of an axis. */
 MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t start, size_t count);
 
-/* ====================================================================================
-   >>api-tape              reverse-mode differentiation over coarse nodes
+/* ==== >>api-tape =====================================================================
+   reverse-mode differentiation over coarse nodes
 
-   An op runs at once. If recording is on and one of its inputs needs a gradient it also appends one node to the
-   tape; mmix_backward walks the nodes in reverse order and calls each op's backward.
+   An op runs at once. If recording is on and one of its inputs needs a gradient it also appends one node to
+   the tape; mmix_backward walks the nodes in reverse order and calls each op's backward.
    ==================================================================================== */
 
 /* Turns recording on (1) or off (0); off at first. Returns what it was. */
@@ -260,8 +269,9 @@ MMIXDEF int mmix_record(mmix_ctx *m, int on);
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t);
 /* The gradient after mmix_backward, of t's shape; NULL if there is none. */
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
-/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape. mmix_backward starts from a scalar;
-   mmix_backward_from takes the upstream gradients of n outputs, each of its output's shape. 0, or -1. */
+/* Adds d loss / d leaf to the gradient of every leaf that asked, and consumes the tape. mmix_backward starts
+   from a scalar; mmix_backward_from takes the upstream gradients of n outputs, each of its output's shape. 0,
+   or -1. */
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss);
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
 
@@ -271,19 +281,20 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
 typedef struct mmix_call {
     mmix_tensor *in[MMIX_MAX_INPUTS];        /* NULL where an optional input was left out */
     mmix_tensor *out[2];
-    mmix_real *saved[MMIX_MAX_SAVED];        /* what forward keeps for backward (mmix_save); freed with the node */
+    /* what forward keeps for backward (mmix_save); freed with the node */
+    mmix_real *saved[MMIX_MAX_SAVED];
     size_t saved_count[MMIX_MAX_SAVED];
     const void *options;                     /* the op's own struct, copied with the node */
     int recorded;                            /* 0: no backward will come, keep nothing */
 } mmix_call;
 
-/* An op's two halves. Both return 0, or -1 after mmix_fail. backward adds into, or writes, the gradients of the inputs
-   through mmix_grad_target. */
+/* An op's two halves. Both return 0, or -1 after mmix_fail. backward adds into, or writes, the gradients of
+   the inputs through mmix_grad_target. */
 typedef int mmix_op_function(mmix_ctx *m, mmix_call *call);
 typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_op_functions;
 
-/* For backward functions: where to put t's gradient, with t's strides, or NULL if none is wanted. *add says whether
-   to add to what is there (1) or to write over it (0: the first contribution; nothing was zeroed). */
+/* For backward functions: where to put t's gradient, with t's strides, or NULL if none is wanted. *add says
+   whether to add to what is there (1) or to write over it (0: the first contribution; nothing was zeroed). */
 MMIXDEF mmix_real *mmix_grad_target(mmix_ctx *m, mmix_tensor *t, int *add);
 /* Step memory that lasts as long as the call's node; NULL on error. */
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count);
@@ -299,7 +310,8 @@ enum {
     MMIX_OP_DINO_LOSS,
     MMIX_OP_COUNT
 };
-/* Overrides an op of this context; NULL functions restore the built-in ones. Returns 0, or -1 for an unknown op. */
+/* Overrides an op of this context; NULL functions restore the built-in ones. Returns 0, or -1 for an unknown
+   op. */
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
 /* The op's name, e.g. "linear". */
 MMIXDEF const char *mmix_op_name(int op);
@@ -309,8 +321,8 @@ MMIXDEF const char *mmix_op_name(int op);
 MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
                                  mmix_op_functions functions, const void *user);
 
-/* ====================================================================================
-   >>api-ops               differentiable operations; each returns a new tensor, or NULL on error
+/* ==== >>api-ops ======================================================================
+   differentiable operations; each returns a new tensor, or NULL on error
 
    Comments give the formula, then shapes. (…, D) means any leading axes. Inputs may be views.
    ==================================================================================== */
@@ -348,25 +360,28 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 
 /* e^x / Σ e^x along an axis. */
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis);
-/* (x - mean) / √(variance + eps) · weight + bias over the last axis; x (…, D), weight and bias (D) or NULL. */
-MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, double eps);
+/* (x - mean) / √(variance + eps) · weight + bias over the last axis; x (…, D), weight and bias (D) or
+   NULL. */
+MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                     double eps);
 /* x / √(mean(x²) + eps) · weight over the last axis; weight (D) or NULL. Zhang & Sennrich 2019. */
 MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, double eps);
-/* u = x · silu(z), then the RMS norm of each of `groups` runs of D/groups features, then · weight: the gate comes before
-   the norm (mamba_ssm with norm_before_gate = False). x, z (…, D), weight (D). */
-MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight, double eps,
-                                         size_t groups);
+/* u = x · silu(z), then the RMS norm of each of `groups` runs of D/groups features, then · weight: the gate
+   comes before the norm (mamba_ssm with norm_before_gate = False). x, z (…, D), weight (D). */
+MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight,
+                                         double eps, size_t groups);
 /* x / max(‖x‖, eps) over the last axis. */
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps);
 
 /* x weightᵀ + bias: x (…, I), weight (O, I), bias (O) or NULL → (…, O). */
 MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* residual + s · (x weightᵀ + bias), s one number for each index of the first axis (drop path), or NULL for 1. */
+/* residual + s · (x weightᵀ + bias), s one number for each index of the first axis (drop path), or NULL for
+   1. */
 MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s);
 
-/* Causal depthwise convolution, y_t = act(bias + Σ_k weight[:,0,k] x_{t-(W-1)+k}), zeros before the first token.
-   x (B, L, D), weight (D, 1, W), bias (D) or NULL. */
+/* Causal depthwise convolution, y_t = act(bias + Σ_k weight[:,0,k] x_{t-(W-1)+k}), zeros before the first
+   token. x (B, L, D), weight (D, 1, W), bias (D) or NULL. */
 typedef struct mmix_conv1d_options {
     int silu;                                /* act = silu, else none */
     int reverse;                             /* the sequence is read from its end; results stay in place */
@@ -377,39 +392,45 @@ typedef struct mmix_conv1d_options {
 MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  const mmix_conv1d_options *options);
 
-/* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B, ⌊Y/p⌋⌊X/p⌋, D), tokens row by
-   row; pixels beyond the last whole patch are dropped. */
+/* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B, ⌊Y/p⌋⌊X/p⌋, D),
+   tokens row by row; pixels beyond the last whole patch are dropped. */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* Bicubic (a = -3/4, align_corners false): x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at (i + ½)/scale - ½; a
-   scale of 0 means out/in. Indices are clamped to the edge. */
-MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w, double scale_h,
-                                         double scale_w);
+/* Bicubic (a = -3/4, align_corners false): x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at (i +
+   ½)/scale - ½; a scale of 0 means out/in. Indices are clamped to the edge. */
+MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
+                                         double scale_h, double scale_w);
 
-/* Mean of -log softmax(logits)[target] over the targets ≠ ignore_index; 0 if none is left. logits (…, K), target (…) int32. */
-MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target, int32_t ignore_index);
+/* Mean of -log softmax(logits)[target] over the targets ≠ ignore_index; 0 if none is left. logits (…, K),
+   target (…) int32. */
+MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
+                                        int32_t ignore_index);
 /* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
 
-/* ====================================================================================
-   >>api-mixers            Y = M X: one struct, one name a face, three mixers
+/* ==== >>api-mixers ===================================================================
+   Y = M X: one struct, one name a face, three mixers
 
      softmax attention   M = mask ∘ softmax(scale · Q Kᵀ)
      linear attention    M = mask ∘ (φ(Q) ψ(K)ᵀ)
-     Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D),   L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, a = dt A
+     Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D),   L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, a = dt
+     A
 
-   Q ≡ C, K ≡ B, V ≡ X: the struct has one set of names for all. Heads: q has H, k and v have H or a divisor of it; head h
-   reads group ⌊h / (H/G)⌋.
+   Q ≡ C, K ≡ B, V ≡ X: the struct has one set of names for all. Heads: q has H, k and v have H or a divisor
+   of it; head h reads group ⌊h / (H/G)⌋.
    ==================================================================================== */
 
 enum { MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD };                                        /* mmix_mixer.kind */
-enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX };                         /* .mask; SSD is causal by itself */
-enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU };    /* .feature: φ, ψ */
+/* .mask; SSD is causal by itself */
+enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX };
+/* .feature: φ, ψ */
+enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU };
 enum { MMIX_FORWARD, MMIX_REVERSE, MMIX_BOTH };                                      /* .direction of SSD */
 
 typedef struct mmix_mixer {
     int kind;
     mmix_tensor *q;              /* (B, L, H, N): queries; SSD's C (there H or a divisor of it) */
-    mmix_tensor *k;              /* (B, S, G, N): keys; SSD's B. S = L, but for softmax and linear attention without a mask */
+    /* (B, S, G, N): keys; SSD's B. S = L, but for softmax and linear attention without a mask */
+    mmix_tensor *k;
     mmix_tensor *v;              /* (B, S, G, P): values; SSD's x */
 
     /* softmax attention */
@@ -418,9 +439,11 @@ typedef struct mmix_mixer {
     size_t prefix;               /* MMIX_MASK_PREFIX: j ≤ i, or both i and j < prefix */
 
     /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
-       efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu. */
+       efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x.
+       relu. */
     int feature;
-    int normalise;               /* divide row i by (its sum + eps): 1 yes, -1 no, 0 the default: yes for elu1 and relu */
+    /* divide row i by (its sum + eps): 1 yes, -1 no, 0 the default: yes for elu1 and relu */
+    int normalise;
     double eps;                  /* 0: 1e-6 */
 
     /* SSD */
@@ -439,18 +462,19 @@ typedef struct mmix_mixer {
 MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
 /* x (B, L, Gx, P), dt (B, L, H), A (H), B (B, L, G, N), C (B, L, Gc, N). */
-MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B, mmix_tensor *C);
+MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
+                                  mmix_tensor *C);
 
 /* y (B, L, H, P), differentiable in every tensor of the struct; memory grows with L, not with L². */
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
 /* M (B, H, L, S) with y = M v for each head, for looking: not recorded. An initial state is an error. */
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
-/* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded, for reading and
-   for tests; options as mmix_mix, MMIX_BOTH excepted. */
+/* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
+   for reading and for tests; options as mmix_mix, MMIX_BOTH excepted. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
 
-/* ====================================================================================
-   >>api-files             named arrays in files
+/* ==== >>api-files ====================================================================
+   named arrays in files
 
    A checkpoint is an archive of named arrays. Loading one by name:
 
@@ -518,8 +542,8 @@ MMIXDEF int mmix_archive_read_i32(mmix_ctx *m, const mmix_archive *a, const mmix
 MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                                   const char *const *metadata);
 
-/* ====================================================================================
-   >>api-images            8-bit RGB pictures, bit for bit as Pillow treats them; random crops; PPM files
+/* ==== >>api-images ===================================================================
+   8-bit RGB pictures, bit for bit as Pillow treats them; random crops; PPM files
 
    Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so they run
    inside parallel tasks. They return 0, or -1 with nothing written if an argument is out of its range. Those
@@ -609,18 +633,18 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
 MMIXDEF uint8_t *mmix_ppm_read(mmix_ctx *m, const void *bytes, size_t size, size_t *width, size_t *height);
 MMIXDEF uint8_t *mmix_ppm_load(mmix_ctx *m, const char *path, size_t *width, size_t *height);
 MMIXDEF void mmix_ppm_free(mmix_ctx *m, uint8_t *rgb, size_t width, size_t height);
-/* Writes a P6 file (mmix_pgm_save: P5, one byte a pixel) as `path`.tmp, which then takes the name. 0, or -1.
-   */
+/* Writes a P6 file (mmix_pgm_save: P5, one byte a pixel) as `path`.tmp, which then takes the name. 0, or
+   -1. */
 MMIXDEF int mmix_ppm_save(mmix_ctx *m, const char *path, const uint8_t *rgb, size_t width, size_t height);
 MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, size_t width, size_t height);
 
-/* ====================================================================================
-   >>api-layers            parameters with checkpoint names, and the layers made of them
+/* ==== >>api-layers ===================================================================
+   parameters with checkpoint names, and the layers made of them
    ==================================================================================== */
 
-/* Initial values: CONSTANT a; NORMAL of deviation a; UNIFORM in [a, b); LOG_UNIFORM: the logarithm of a number uniform in [a, b)
-   (A_log); STEP: the inverse softplus of a number log-uniform in [a, b), at least 1e-4 (dt_bias). They depend on the context's
-   seed and the parameter's name. */
+/* Initial values: CONSTANT a; NORMAL of deviation a; UNIFORM in [a, b); LOG_UNIFORM: the logarithm of a
+   number uniform in [a, b) (A_log); STEP: the inverse softplus of a number log-uniform in [a, b), at least
+   1e-4 (dt_bias). They depend on the context's seed and the parameter's name. */
 enum { MMIX_START_CONSTANT, MMIX_START_NORMAL, MMIX_START_UNIFORM, MMIX_START_LOG_UNIFORM, MMIX_START_STEP };
 typedef struct mmix_start { int kind; double a, b; } mmix_start;
 MMIXDEF mmix_start mmix_start_from(int kind, double a, double b);
@@ -633,8 +657,8 @@ typedef struct mmix_param {
     mmix_start start;
 } mmix_param;
 
-/* All parameters of one model: values, gradients and moments lie in one slab each, in the order of `at`. The only door
-   for optimiser, saver, EMA and all-reduce. */
+/* All parameters of one model: values, gradients and moments lie in one slab each, in the order of `at`. The
+   only door for optimiser, saver, EMA and all-reduce. */
 typedef struct mmix_params {
     mmix_ctx *m;
     mmix_param *at;
@@ -646,16 +670,18 @@ typedef struct mmix_params {
 /* An empty list; NULL on error. */
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
 MMIXDEF void mmix_params_destroy(mmix_params *p);
-/* Adds a parameter, its name made of prefix and name; it has no values until mmix_params_allocate. NULL on error. Decay
-   is set for two and more axes unless the name ends in ".bias". */
-MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim, const size_t *shape,
-                                     mmix_start start);
+/* Adds a parameter, its name made of prefix and name; it has no values until mmix_params_allocate. NULL on
+   error. Decay is set for two and more axes unless the name ends in ".bias". */
+MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
+                                     const size_t *shape, mmix_start start);
 /* Makes the slab with the initial values; after it nothing can be added. 0, or -1. */
 MMIXDEF int mmix_params_allocate(mmix_params *p);
-/* Makes the slab of gradients (train = 1) or frees it (0). With it the parameters that are not frozen ask for gradients. */
+/* Makes the slab of gradients (train = 1) or frees it (0). With it the parameters that are not frozen ask for
+   gradients. */
 MMIXDEF int mmix_params_train(mmix_params *p, int train);
-/* Reads every parameter by name from an archive of any dtype; a name that is missing or has another shape is an error, and
-   so is one in the file that is none of ours and begins with `prefix` (which is left out of the file's names; "" for all). */
+/* Reads every parameter by name from an archive of any dtype; a name that is missing or has another shape is
+   an error, and so is one in the file that is none of ours and begins with `prefix` (which is left out of the
+   file's names; "" for all). */
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path);
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path);
@@ -664,21 +690,24 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name);
 /* Forgets the gradients, without a pass over them: the next backward writes instead of adding. */
 MMIXDEF void mmix_params_zero_grad(mmix_params *p);
 
-/* Attention with a fused projection: qkv (B, L, 3D) in the order q, k, v, each heads x D/heads; mixer; proj. */
+/* Attention with a fused projection: qkv (B, L, 3D) in the order q, k, v, each heads x D/heads; mixer;
+   proj. */
 typedef struct mmix_attention_layer {
-    mmix_tensor *qkv_weight, *qkv_bias, *proj_weight, *proj_bias;    /* qkv.weight (3D, D), … biases may be NULL */
+    /* qkv.weight (3D, D), … biases may be NULL */
+    mmix_tensor *qkv_weight, *qkv_bias, *proj_weight, *proj_bias;
     size_t heads;
-    mmix_mixer options;                      /* kind MMIX_SOFTMAX or MMIX_LINEAR and its options; q, k, v are filled in */
+    /* kind MMIX_SOFTMAX or MMIX_LINEAR and its options; q, k, v are filled in */
+    mmix_mixer options;
 } mmix_attention_layer;
-MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t heads, int kind,
-                                int bias);
+MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                                size_t heads, int kind, int bias);
 /* x (B, L, D) → (B, L, D). With a residual: residual + s · layer(x), s as in mmix_linear_add. */
-MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x, mmix_tensor *residual,
-                                    mmix_tensor *s);
+MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
+                                    mmix_tensor *residual, mmix_tensor *s);
 
-/* Mamba-2 (mamba_ssm 2.x): in_proj → z, xBC, dt; convolution and SiLU over xBC; SSD; gated RMS norm; out_proj. Bidirectional
-   (Vision Mamba "v2"): a second convolution, A, dt bias, D and norm read the same projection from the end; the results are
-   averaged before the one out_proj. */
+/* Mamba-2 (mamba_ssm 2.x): in_proj → z, xBC, dt; convolution and SiLU over xBC; SSD; gated RMS norm;
+   out_proj. Bidirectional (Vision Mamba "v2"): a second convolution, A, dt bias, D and norm read the same
+   projection from the end; the results are averaged before the one out_proj. */
 typedef struct mmix_mamba2_options {
     size_t d_inner;                          /* 0: 2D */
     size_t d_state;                          /* N; 0: 64 */
@@ -694,39 +723,48 @@ typedef struct mmix_mamba2_layer {
     mmix_mamba2_options options;             /* without zeroes */
     size_t heads;                            /* d_inner / head_dim */
     mmix_tensor *in_proj, *out_proj;         /* (2 d_inner + 2GN + H, D), (D, d_inner); no biases */
-    struct { mmix_tensor *conv_weight, *conv_bias, *dt_bias, *A_log, *D, *norm; } dir[2];    /* forward; …_b: reverse */
+    /* forward; …_b: reverse */
+    struct { mmix_tensor *conv_weight, *conv_bias, *dt_bias, *A_log, *D, *norm; } dir[2];
 } mmix_mamba2_layer;
-/* State carried over from one piece of a sequence to the next, not for bidirectional layers. NULL in: zeros; out: the results. */
-typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; } mmix_mamba2_state;     /* (B, d_inner + 2GN, W-1), (B, H, P, N) */
+/* State carried over from one piece of a sequence to the next, not for bidirectional layers. NULL in: zeros;
+   out: the results. */
+/* (B, d_inner + 2GN, W-1), (B, H, P, N) */
+typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; } mmix_mamba2_state;
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options);
-/* x (B, L, D) → (B, L, D); residual and s as in mmix_attention. seq_idx (B, L) int32 or NULL; state NULL, or read and
-   then replaced. */
-MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
-                                 mmix_tensor *seq_idx, mmix_mamba2_state *state);
+/* x (B, L, D) → (B, L, D); residual and s as in mmix_attention. seq_idx (B, L) int32 or NULL; state NULL, or
+   read and then replaced. */
+MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
+                                 mmix_mamba2_state *state);
 
 /* fc2(gelu(fc1 x)): fc1 (F, D), fc2 (O, F). */
 typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias; } mmix_mlp_layer;
-MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F, size_t O);
-MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s);
+MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
+                          size_t O);
+MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
+                              mmix_tensor *s);
 
-/* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL without an error if rate is 0.
-   `stream` tells the layers and crops of one step apart. */
+/* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
+   without an error if rate is 0. `stream` tells the layers and crops of one step apart. */
 MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream);
 
-/* ====================================================================================
-   >>api-vision            backbones: pictures in, tokens out
+/* ==== >>api-vision ===================================================================
+   backbones: pictures in, tokens out
    ==================================================================================== */
 
-/* Where the class token of a Mamba backbone stands. RELEASED is what DinoVim's code does: once in front, with position, and
-   a second time, without, in the middle, where the output is read. */
+/* Where the class token of a Mamba backbone stands. RELEASED is what DinoVim's code does: once in front, with
+   position, and a second time, without, in the middle, where the output is read. */
 enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED };
 
 typedef struct mmix_vision_config {
-    int mixer;                               /* MMIX_SOFTMAX (ViT), MMIX_LINEAR (LinearViT), MMIX_SSD (DinoVim) */
-    size_t dim, depth, heads;                /* heads is not read for MMIX_SSD: there it is 2 dim / head_dim */
+    /* MMIX_SOFTMAX (ViT), MMIX_LINEAR (LinearViT), MMIX_SSD (DinoVim) */
+    int mixer;
+    /* heads is not read for MMIX_SSD: there it is 2 dim / head_dim */
+    size_t dim, depth, heads;
     double mlp_ratio;                        /* width of the MLP over dim; not for MMIX_SSD */
-    size_t patch, grid;                      /* side of a patch in pixels; positions are stored for grid x grid patches */
+    /* side of a patch in pixels; positions are stored for grid x grid patches */
+    size_t patch, grid;
     double eps;                              /* of the norms */
     double drop_path;                        /* rate of the last block; rises linearly from 0 */
     int class_token;                         /* MMIX_CLASS_…; ViT: FIRST */
@@ -758,9 +796,11 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
 
 typedef struct mmix_features {
     mmix_tensor *token;                      /* (B, D): the class token after the final norm */
-    mmix_tensor *patches;                    /* (B, n, D): the patch tokens after the final norm, raster order */
+    /* (B, n, D): the patch tokens after the final norm, raster order */
+    mmix_tensor *patches;
     mmix_tensor *tokens;                     /* (B, L, D): all of them in the model's order */
-    mmix_tensor *intermediate;               /* (B, n_last D): class tokens of the last blocks, normed; NULL unless asked */
+    /* (B, n_last D): class tokens of the last blocks, normed; NULL unless asked */
+    mmix_tensor *intermediate;
     size_t grid_h, grid_w;
 } mmix_features;
 typedef struct mmix_vision_options {
@@ -768,14 +808,15 @@ typedef struct mmix_vision_options {
     int train;                               /* 1: drop path is on */
     uint64_t step, stream;                   /* for drop path's random numbers */
 } mmix_vision_options;
-/* image (B, 3, h, w), normalised; options NULL for none. All members NULL on error. Not recording, memory does not grow
-   with depth. */
-MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, const mmix_vision_options *options);
+/* image (B, 3, h, w), normalised; options NULL for none. All members NULL on error. Not recording, memory
+   does not grow with depth. */
+MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
+                                          const mmix_vision_options *options);
 /* The same without options. */
 MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image);
 
-/* ====================================================================================
-   >>api-metrics           what features are worth: maps, Binary-AUC, k-NN, PCA
+/* ==== >>api-metrics ==================================================================
+   what features are worth: maps, Binary-AUC, k-NN, PCA
 
    Plain row-major arrays in; results lie in step memory. Functions that return int return 0, or -1 with a
    message and a zeroed result. Nothing here is recorded.
@@ -873,36 +914,42 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
                                          const size_t *class_index, size_t n_class,
                                          const size_t *special, size_t n_special);
 
-/* ====================================================================================
-   >>api-dino              self-distillation without labels, optimiser and schedules
+/* ==== >>api-dino =====================================================================
+   self-distillation without labels, optimiser and schedules
    ==================================================================================== */
 
-/* DINO's head: `layers` linear layers with GELU between (mlp.0, mlp.2, …), L2 normalisation, weight-normed linear map to
-   K prototypes (last_layer.weight_g, weight_v). */
-typedef struct mmix_dino_head { mmix_tensor *weight[8], *bias[8], *weight_g, *weight_v; size_t layers; } mmix_dino_head;
-MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D, size_t hidden, size_t bottleneck,
-                                size_t K, size_t layers);
+/* DINO's head: `layers` linear layers with GELU between (mlp.0, mlp.2, …), L2 normalisation, weight-normed
+   linear map to K prototypes (last_layer.weight_g, weight_v). */
+typedef struct mmix_dino_head { mmix_tensor *weight[8], *bias[8], *weight_g,
+                               *weight_v; size_t layers; } mmix_dino_head;
+MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
+                                size_t hidden, size_t bottleneck, size_t K, size_t layers);
 /* x (rows, D) → (rows, K). */
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x);
 
-typedef struct mmix_dino_loss_stats { double teacher_entropy, teacher_kl_uniform, center_norm; } mmix_dino_loss_stats;
-/* Mean over teacher views q = softmax((t - center)/teacher_temp) and other student views v of -Σ q log softmax(s_v/student_temp).
-   student (crops·B, K), teacher (2B, K), both crop after crop; center (K) is read, then becomes momentum center + (1 - momentum) mean(t).
-   stats may be NULL. Gradient for the student only. Caron et al. 2021, algorithm 1. */
-MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_real *center, size_t crops,
-                                    double student_temp, double teacher_temp, double momentum, mmix_dino_loss_stats *stats);
+typedef struct mmix_dino_loss_stats { double teacher_entropy, teacher_kl_uniform,
+                                     center_norm; } mmix_dino_loss_stats;
+/* Mean over teacher views q = softmax((t - center)/teacher_temp) and other student views v of -Σ q log
+   softmax(s_v/student_temp). student (crops·B, K), teacher (2B, K), both crop after crop; center (K) is read,
+   then becomes momentum center + (1 - momentum) mean(t). stats may be NULL. Gradient for the student only.
+   Caron et al. 2021, algorithm 1. */
+MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_real *center, size_t crops, double student_temp, double teacher_temp,
+                                    double momentum, mmix_dino_loss_stats *stats);
 
-/* base → final over epochs · iters steps by half a cosine, after warmup_epochs · iters steps from start to base, both ends
-   included. */
-MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters, size_t warmup_epochs, double start,
-                                    size_t step);
+/* base → final over epochs · iters steps by half a cosine, after warmup_epochs · iters steps from start to
+   base, both ends included. */
+MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
+                                    size_t warmup_epochs, double start, size_t step);
 /* warm → final in equal steps over warm_epochs epochs, then final. */
 MMIXDEF double mmix_schedule_teacher_temp(double warm, double final, size_t warm_epochs, size_t epoch);
-/* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the last step is final. */
-MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor, double power, size_t step);
+/* start_factor · base → base over `warmup` steps, then base → final by (1 - progress)^power; the last step is
+   final. */
+MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
+                                  double power, size_t step);
 /* The same warm-up, then base times gamma to the number of milestones (epochs) reached. */
-MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n, size_t iters, size_t warmup,
-                                       double start_factor, size_t step);
+MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
+                                       size_t iters, size_t warmup, double start_factor, size_t step);
 
 /* AdamW (Loshchilov & Hutter 2019): p ← p (1 - lr wd), then p ← p - lr/(1-β1ᵗ) · m / (√v/√(1-β2ᵗ) + eps). */
 typedef struct mmix_adamw { double lr, weight_decay, beta1, beta2, eps; } mmix_adamw;
@@ -911,11 +958,13 @@ MMIXDEF mmix_adamw mmix_adamw_default(void);                      /* 1e-3, 0.01,
 typedef struct mmix_adamw_state { mmix_params *params; mmix_real *m, *v; uint64_t *steps; } mmix_adamw_state;
 MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p);
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state);
-/* One step. `clip` > 0 scales each tensor's gradient by min(1, clip/(‖g‖ + 1e-6)); skip (count flags) or NULL leaves parameters
-   out altogether: no decay, no moments, no step counted. Gradients are zeroed for the next step. Returns ‖all gradients‖
-   before clipping. */
-MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip, const unsigned char *skip);
-/* teacher ← momentum teacher + (1 - momentum) student, name by name in the same order. 0, or -1 if the lists differ. */
+/* One step. `clip` > 0 scales each tensor's gradient by min(1, clip/(‖g‖ + 1e-6)); skip (count flags) or NULL
+   leaves parameters out altogether: no decay, no moments, no step counted. Gradients are zeroed for the next
+   step. Returns ‖all gradients‖ before clipping. */
+MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
+                               const unsigned char *skip);
+/* teacher ← momentum teacher + (1 - momentum) student, name by name in the same order. 0, or -1 if the lists
+   differ. */
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum);
 
 typedef struct mmix_dino_config {
@@ -933,7 +982,8 @@ typedef struct mmix_dino_config {
     size_t teacher_temp_epochs;
     uint64_t seed;
 } mmix_dino_config;
-/* The paper's setting (ViT-S/16, 65,536 prototypes), and one for a few thousand small pictures (the paper's collapses there). */
+/* The paper's setting (ViT-S/16, 65,536 prototypes), and one for a few thousand small pictures (the paper's
+   collapses there). */
 MMIXDEF mmix_dino_config mmix_dino_default(void);
 MMIXDEF mmix_dino_config mmix_dino_small_data(void);
 
@@ -941,18 +991,20 @@ typedef struct mmix_dino_stats {
     size_t step, steps, epoch;               /* this step (from 0), of how many */
     double loss, lr, weight_decay, momentum, gradient_norm;
     double teacher_entropy, teacher_kl_uniform, center_norm;     /* in nats; ln K is uniform */
-    const char *collapse;                    /* NULL, or in words what is wrong: a loss stuck at ln K, an entropy at 0 */
+    /* NULL, or in words what is wrong: a loss stuck at ln K, an entropy at 0 */
+    const char *collapse;
 } mmix_dino_stats;
 
 typedef struct mmix_dino mmix_dino;
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config);
 MMIXDEF void mmix_dino_destroy(mmix_dino *d);
-/* One step on a batch drawn from the `count` pictures; every picture once an epoch. 1: go on, 0: the epochs are over (nothing was
-   done), -1: mmix_error. Calls mmix_reset. stats may be NULL. */
+/* One step on a batch drawn from the `count` pictures; every picture once an epoch. 1: go on, 0: the epochs
+   are over (nothing was done), -1: mmix_error. Calls mmix_reset. stats may be NULL. */
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats);
-/* The same on crops that the caller made, in step memory: global (2B, 3, s, s) and local (n·B, 3, s', s') or NULL, crop after
-   crop. config.iters must be set. The caller calls mmix_reset. */
-MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, mmix_dino_stats *stats);
+/* The same on crops that the caller made, in step memory: global (2B, 3, s, s) and local (n·B, 3, s', s') or
+   NULL, crop after crop. config.iters must be set. The caller calls mmix_reset. */
+MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
+                                 mmix_dino_stats *stats);
 /* Parameters of the heads, by DINO's names (mlp.0.weight, …); the centre (K). */
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
@@ -960,8 +1012,8 @@ MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
 MMIXDEF mmix_vision *mmix_dino_teacher(mmix_dino *d);
 MMIXDEF mmix_vision *mmix_dino_student(mmix_dino *d);
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
-/* The whole run: both networks, moments, centre, step and configuration. A loaded run goes on bit for bit. `note` (may be NULL) is
-   kept in the file for the caller; mmix_dino_note returns it, "" if there is none. */
+/* The whole run: both networks, moments, centre, step and configuration. A loaded run goes on bit for bit.
+   `note` (may be NULL) is kept in the file for the caller; mmix_dino_note returns it, "" if there is none. */
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note);
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
@@ -1000,15 +1052,14 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* ====================================================================================
-   >>errors & memory
+/* ==== >>errors & memory ==============================================================
 
-   Lasting memory comes straight from the allocator. Step memory is one arena that ops fill from its two ends: what
-   forward returns and keeps grows from the low end, gradients from the high end, and backward frees both as it leaves
-   a node. What is freed at an end moves that end back; what is freed in the middle becomes a hole, which the next
-   gradient of the same size takes (in a network of equal blocks that is nearly always possible). The arena grows by
-   blocks while a step is new, and the reset after it makes one block of what was needed: a steady step neither
-   allocates nor touches a fresh page.
+   Lasting memory comes straight from the allocator. Step memory is one arena that ops fill from its two ends:
+   what forward returns and keeps grows from the low end, gradients from the high end, and backward frees both
+   as it leaves a node. What is freed at an end moves that end back; what is freed in the middle becomes a
+   hole, which the next gradient of the same size takes (in a network of equal blocks that is nearly always
+   possible). The arena grows by blocks while a step is new, and the reset after it makes one block of what
+   was needed: a steady step neither allocates nor touches a fresh page.
    ==================================================================================== */
 
 enum { MMIXI_ALIGN = 64, MMIXI_MAX_THREADS = 64 };
@@ -1018,12 +1069,15 @@ enum { MMIXI_BLOCK = 256, MMIXI_HEADER_BLOCK = 256 };
 enum { MMIXI_BLOCK = 1 << 20, MMIXI_HEADER_BLOCK = 1 << 16 };
 #endif
 
-typedef struct mmixi_block { char *base; size_t size, low, high; } mmixi_block;      /* free: base + low … base + high */
+/* free: base + low … base + high */
+typedef struct mmixi_block { char *base; size_t size, low, high; } mmixi_block;
 typedef struct mmixi_hole { char *ptr; size_t size; } mmixi_hole;
 typedef struct mmixi_arena {
     mmixi_block *block;
-    size_t count, capacity, current, least;      /* current: the block that is being filled; least: bytes of a new one */
-    size_t used, peak;                           /* bytes outside the free middles, holes included, now and at most */
+    /* current: the block that is being filled; least: bytes of a new one */
+    size_t count, capacity, current, least;
+    /* bytes outside the free middles, holes included, now and at most */
+    size_t used, peak;
 } mmixi_arena;
 
 typedef struct mmixi_node { mmix_op_functions run; mmix_call call; } mmixi_node;
@@ -1035,7 +1089,7 @@ struct mmix_ctx {
     char error[256];
     int error_kind;
     uint64_t seed;
-    const struct mmixi_kernels *k;               /* the micro-kernels of this machine, see >>micro-kernels */
+    struct mmixi_kernels *k;                     /* the micro-kernels of this machine, see >>micro-kernels */
     mmix_op_functions table[MMIX_OP_COUNT];      /* the ops, see >>tensors & tape */
     mmixi_arena step, header;                    /* values and gradients; tensor structs and copied options */
     mmixi_hole *hole;
@@ -1103,7 +1157,8 @@ static void mmixi_poison(void *p, size_t size)
 static void *mmixi_malloc(void *user, size_t size) { (void)user; return malloc(size); }
 static void mmixi_mfree(void *user, void *ptr, size_t size) { (void)user; (void)size; free(ptr); }
 
-/* Lasting memory, aligned to a cache line; the byte before it holds the distance to what the allocator returned. */
+/* Lasting memory, aligned to a cache line; the byte before it holds the distance to what the allocator
+   returned. */
 static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
 {
     const mmix_allocator *a = &m->allocator;
@@ -1113,7 +1168,8 @@ static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
         && (!a->byte_limit || (size <= a->byte_limit && m->memory.bytes <= a->byte_limit - size)))
         raw = (unsigned char *)a->alloc(a->user, size);
     if (!raw) {
-        mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: %.0f bytes more, %.0f held", (double)bytes, (double)m->memory.bytes);
+        mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: %.0f bytes more, %.0f held", (double)bytes,
+                  (double)m->memory.bytes);
         return NULL;
     }
     m->memory.allocations++;
@@ -1186,7 +1242,9 @@ static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int hig
 #ifdef MMIX_REGRESSION
         if (mmixi_arena_add(m, a, mmixi_max(bytes, a->least))) return NULL;
 #else
-        if (mmixi_arena_add(m, a, mmixi_max(bytes, mmixi_max(a->least, mmixi_round_up(a->peak / 2, MMIXI_ALIGN))))) return NULL;
+        if (mmixi_arena_add(m, a, mmixi_max(bytes, mmixi_max(a->least,
+                                                             mmixi_round_up(a->peak / 2,
+                                                                     MMIXI_ALIGN))))) return NULL;
 #endif
         a->current = a->count - 1;
     }
@@ -1242,7 +1300,8 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
         else break;
         m->step.used -= size;
         for (i = 0; i < m->holes; i++)                              /* a hole may lie at the new end */
-            if (m->hole[i].ptr + m->hole[i].size == b->base + b->low || m->hole[i].ptr == b->base + b->high) break;
+            if (m->hole[i].ptr + m->hole[i].size == b->base + b->low || m->hole[i].ptr == b->base + b->high)
+                break;
         if (i == m->holes) return;
         p = m->hole[i].ptr;
         size = m->hole[i].size;
@@ -1276,7 +1335,8 @@ MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m)
     return mark;
 }
 
-/* Takes the low end back to (block, used) and, where nothing will ask for gradients any more, the high end too. */
+/* Takes the low end back to (block, used) and, where nothing will ask for gradients any more, the high end
+   too. */
 static void mmixi_arena_back(mmixi_arena *a, size_t block, size_t used, size_t high, int drop_high)
 {
     if (!a->count) return;
@@ -1295,20 +1355,23 @@ static void mmixi_arena_back(mmixi_arena *a, size_t block, size_t used, size_t h
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark)
 {
     int outside = !m->in_backward;
-    if (outside && m->holes) {                   /* holes are made in backward only; one that lies in what is dropped goes too */
+    /* holes are made in backward only; one that lies in what is dropped goes too */
+    if (outside && m->holes) {
         size_t kept = 0;
         for (size_t i = 0; i < m->holes; i++)
             for (size_t j = 0; j <= mark.block && j < m->step.count; j++) {
                 const mmixi_block *b = &m->step.block[j];
-                char *low = b->base + (j == mark.block ? mark.used : b->low), *high = b->base + (j == mark.block ? mark.high : b->high);
-                if (m->hole[i].ptr >= b->base && m->hole[i].ptr < b->base + b->size && (m->hole[i].ptr < low || m->hole[i].ptr >= high))
-                    m->hole[kept++] = m->hole[i];
+                char *low = b->base + (j == mark.block ? mark.used : b->low),
+                    *high = b->base + (j == mark.block ? mark.high : b->high);
+                if (m->hole[i].ptr >= b->base && m->hole[i].ptr < b->base + b->size
+                    && (m->hole[i].ptr < low || m->hole[i].ptr >= high)) m->hole[kept++] = m->hole[i];
             }
         m->holes = kept;
     }
     m->nodes = mmixi_min(m->nodes, mark.nodes);
     mmixi_arena_back(&m->step, mark.block, mark.used, mark.high, outside);
-    if (outside) mmixi_arena_back(&m->header, mark.header_block, mark.header_used, (size_t)-1, 0);     /* gradients' headers stay */
+    /* gradients' headers stay */
+    if (outside) mmixi_arena_back(&m->header, mark.header_block, mark.header_used, (size_t)-1, 0);
 }
 
 MMIXDEF void mmix_reset(mmix_ctx *m)
@@ -1324,21 +1387,23 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
         size_t need = mmixi_round_up(m->step.peak, MMIXI_BLOCK);
         int kind = m->error_kind;
         mmixi_arena_free(m, &m->step);
-        if (mmixi_arena_add(m, &m->step, need) && !kind) mmix_error_clear(m);      /* the next op tries again */
+        /* the next op tries again */
+        if (mmixi_arena_add(m, &m->step, need) && !kind) mmix_error_clear(m);
     }
 #endif
     m->step.peak = 0;
 }
 
-/* ====================================================================================
-   >>random          Philox 4x32-10: ten rounds of multiply and swap over (counter, key)
+/* ==== >>random =======================================================================
+   Philox 4x32-10: ten rounds of multiply and swap over (counter, key)
 
-   The counter is (element, step, purpose), the key the seed. Salmon, Moraes, Dror & Shaw 2011, "Parallel random
-   numbers: as easy as 1, 2, 3"; the test holds its known answers.
+   The counter is (element, step, purpose), the key the seed. Salmon, Moraes, Dror & Shaw 2011, "Parallel
+   random numbers: as easy as 1, 2, 3"; the test holds its known answers.
    ==================================================================================== */
 
 /* Purposes of the library itself; a user's are below. */
-enum { MMIXI_RANDOM_RANDN = 0x8000, MMIXI_RANDOM_INIT, MMIXI_RANDOM_DROP_PATH, MMIXI_RANDOM_EPOCH, MMIXI_RANDOM_AUGMENT };
+enum { MMIXI_RANDOM_RANDN = 0x8000, MMIXI_RANDOM_INIT, MMIXI_RANDOM_DROP_PATH, MMIXI_RANDOM_EPOCH,
+      MMIXI_RANDOM_AUGMENT };
 
 static void mmixi_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
 {
@@ -1393,16 +1458,17 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 {
     uint32_t c[4];
     mmixi_random(m->seed, purpose, step, element, c);
-    return sqrt(-2 * mmixi_log(1 - mmixi_unit(c[0], c[1]))) * mmixi_cos(6.283185307179586 * mmixi_unit(c[2], c[3]));
+    return sqrt(-2 * mmixi_log(1 - mmixi_unit(c[0], c[1]))) * mmixi_cos(6.283185307179586 * mmixi_unit(c[2],
+            c[3]));
 }
 
-/* ====================================================================================
-   >>threads         a pool of lanes that pull task numbers from one counter
+/* ==== >>threads ======================================================================
+   a pool of lanes that pull task numbers from one counter
 
-   mmixi_parallel(m, count, task, arg) runs task(arg, i, lane) for every i < count. Which lane runs which i is left to
-   chance, so a task's arithmetic depends on i alone and its scratch on `lane` alone: the result is the same for any
-   number of threads. Idle workers spin for some ten microseconds, then sleep; a caller waits for tasks, not for
-   workers, so a worker that the system has parked holds nobody up.
+   mmixi_parallel(m, count, task, arg) runs task(arg, i, lane) for every i < count. Which lane runs which i is
+   left to chance, so a task's arithmetic depends on i alone and its scratch on `lane` alone: the result is
+   the same for any number of threads. Idle workers spin for some ten microseconds, then sleep; a caller waits
+   for tasks, not for workers, so a worker that the system has parked holds nobody up.
    ==================================================================================== */
 
 typedef void mmixi_lane_task(void *arg, size_t index, size_t lane);
@@ -1442,13 +1508,19 @@ typedef volatile long long mmixi_atomic;
 static long long mmixi_load(mmixi_atomic *a) { return _InterlockedOr64(a, 0); }
 static void mmixi_store(mmixi_atomic *a, long long v) { _InterlockedExchange64(a, v); }
 static long long mmixi_fetch_add(mmixi_atomic *a, long long v) { return _InterlockedExchangeAdd64(a, v); }
-static int mmixi_swap_if(mmixi_atomic *a, long long is, long long v) { return _InterlockedCompareExchange64(a, v, is) == is; }
+static int mmixi_swap_if(mmixi_atomic *a, long long is, long long v)
+{
+    return _InterlockedCompareExchange64(a, v, is) == is;
+}
 static void mmixi_pause(void) { YieldProcessor(); }
 #else
 typedef long long mmixi_atomic;
 static long long mmixi_load(mmixi_atomic *a) { return __atomic_load_n(a, __ATOMIC_SEQ_CST); }
 static void mmixi_store(mmixi_atomic *a, long long v) { __atomic_store_n(a, v, __ATOMIC_SEQ_CST); }
-static long long mmixi_fetch_add(mmixi_atomic *a, long long v) { return __atomic_fetch_add(a, v, __ATOMIC_SEQ_CST); }
+static long long mmixi_fetch_add(mmixi_atomic *a, long long v)
+{
+    return __atomic_fetch_add(a, v, __ATOMIC_SEQ_CST);
+}
 static int mmixi_swap_if(mmixi_atomic *a, long long is, long long v)
 {
     return __atomic_compare_exchange_n(a, &is, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
@@ -1467,10 +1539,13 @@ enum { MMIXI_SPINS = 1000 };
 
 typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; } mmixi_worker;
 
-/* One job at a time. The ticket holds (job number << 32 | next task): a worker claims a task by raising it, which fails
-   if the job has changed meanwhile, so that a late worker can never run an old task with a new argument. */
+/* One job at a time. The ticket holds (job number << 32 | next task): a worker claims a task by raising it,
+   which fails if the job has changed meanwhile, so that a late worker can never run an old task with a new
+   argument. Before a job's count, task and argument change, the ticket is closed: it gets a number of its own
+   and a task below no count. */
 struct mmixi_pool {
-    mmixi_atomic ticket, done, count, task, arg;     /* task and arg as integers: a late worker may read them while they change */
+    /* task and arg as integers: a late worker may read them while they change */
+    mmixi_atomic ticket, done, count, task, arg;
     mmixi_atomic sleepers, waiting, quit;
     mmixi_mutex mutex;
     mmixi_cond work, finished;
@@ -1499,12 +1574,13 @@ static void mmixi_pool_loop(mmixi_pool *p, size_t lane)
 {
     long long job = 0;
     for (;;) {
-        for (int spin = 0; spin < MMIXI_SPINS && mmixi_load(&p->ticket) >> 32 == job && !mmixi_load(&p->quit); spin++)
-            mmixi_pause();
+        for (int spin = 0; spin < MMIXI_SPINS && mmixi_load(&p->ticket) >> 32 == job
+             && !mmixi_load(&p->quit); spin++) mmixi_pause();
         if (mmixi_load(&p->ticket) >> 32 == job) {
             MMIXI_LOCK(&p->mutex);
             mmixi_fetch_add(&p->sleepers, 1);
-            while (mmixi_load(&p->ticket) >> 32 == job && !mmixi_load(&p->quit)) MMIXI_WAIT(&p->work, &p->mutex);
+            while (mmixi_load(&p->ticket) >> 32 == job && !mmixi_load(&p->quit))
+                MMIXI_WAIT(&p->work, &p->mutex);
             mmixi_fetch_add(&p->sleepers, -1);
             MMIXI_UNLOCK(&p->mutex);
         }
@@ -1527,7 +1603,8 @@ static void *mmixi_pool_main(void *arg)
 
 static void mmixi_pool_run(mmixi_pool *p, size_t count, mmixi_lane_task *task, void *arg)
 {
-    long long job = (mmixi_load(&p->ticket) >> 32) + 1;
+    long long job = ((mmixi_load(&p->ticket) >> 32) + 2) & 0x7fffffff;
+    mmixi_store(&p->ticket, (job ^ 1) << 32 | 0xffffffff);
     mmixi_store(&p->done, 0);
     mmixi_store(&p->count, (long long)count);
     mmixi_store(&p->task, (long long)(intptr_t)task);
@@ -1539,7 +1616,8 @@ static void mmixi_pool_run(mmixi_pool *p, size_t count, mmixi_lane_task *task, v
         MMIXI_UNLOCK(&p->mutex);
     }
     mmixi_pool_work(p, job, 0);
-    for (int spin = 0; spin < 4 * MMIXI_SPINS && mmixi_load(&p->done) < (long long)count; spin++) mmixi_pause();
+    for (int spin = 0; spin < 4 * MMIXI_SPINS && mmixi_load(&p->done) < (long long)count; spin++)
+        mmixi_pause();
     if (mmixi_load(&p->done) < (long long)count) {
         MMIXI_LOCK(&p->mutex);
         mmixi_store(&p->waiting, 1);
@@ -1549,7 +1627,8 @@ static void mmixi_pool_run(mmixi_pool *p, size_t count, mmixi_lane_task *task, v
     }
 }
 
-/* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL and an error without memory. */
+/* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL and an error
+   without memory. */
 static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
 {
     mmixi_pool *p = (mmixi_pool *)mmixi_alloc(m, sizeof *p);
@@ -1671,12 +1750,12 @@ MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void 
 
 MMIXDEF int mmix_threads(const mmix_ctx *m) { return m->lanes; }
 
-/* ====================================================================================
-   >>micro-kernels         our own exp, log, sin, cos, erfc; the table of inner loops, one table for each SIMD level
+/* ==== >>micro-kernels ================================================================
+   our own exp, log, sin, cos, erfc; the table of inner loops, one table for each SIMD level
    ==================================================================================== */
 
-/* libm rounds differently from system to system; these do not, and err by a unit or two in the last place. For that
-   no compiler may fuse a multiply and an add here. */
+/* libm rounds differently from system to system; these do not, and err by a unit or two in the last place.
+   For that no compiler may fuse a multiply and an add here. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -1705,7 +1784,8 @@ MMIXI_MATH double mmixi_exp(double x)
     return ldexp(sum, (int)n);
 }
 
-/* log x = e ln 2 + log(1 + f), and with s = f / (2 + f): log(1 + f) = 2 atanh s = f - s (f - 2 (s²/3 + s⁴/5 + …)). */
+/* log x = e ln 2 + log(1 + f), and with s = f / (2 + f): log(1 + f) = 2 atanh s = f - s (f - 2 (s²/3 + s⁴/5 +
+   …)). */
 MMIXI_MATH double mmixi_log(double x)
 {
     int e;
@@ -1729,25 +1809,29 @@ MMIXI_MATH double mmixi_log1p(double x)
     return u > 0 ? mmixi_log(u) * (x / (u - 1)) : mmixi_log(u);
 }
 
-/* x = q π/2 + r, |r| <= π/4, with π/2 in three parts of 33, 33 and 53 bits: exact enough for |x| up to 1e6. */
+/* x = q π/2 + r, |r| <= π/4, with π/2 in three parts of 33, 33 and 53 bits: exact enough for |x| up to
+   1e6. */
 MMIXI_MATH double mmixi_sin_quarter(double x, int quarters)
 {
     double q = floor(x * 0.63661977236758134 + 0.5), z, sum = 1;
     double r = x - q * 1.5707963267341256 - q * 6.077100506303966e-11 - q * 2.0222662487959506e-21;
     int quarter = (int)(((int64_t)q + quarters) & 3), odd = quarter & 1;
     z = r * r;
-    for (int k = odd ? 18 : 19; k > 1; k -= 2) sum = 1 - z / (k * (k - 1)) * sum;        /* cos r, or sin r / r */
+    /* cos r, or sin r / r */
+    for (int k = odd ? 18 : 19; k > 1; k -= 2) sum = 1 - z / (k * (k - 1)) * sum;
     if (!odd) sum *= r;
     return quarter & 2 ? -sum : sum;
 }
 MMIXI_MATH double mmixi_sin(double x) { return mmixi_sin_quarter(x, 0); }
 MMIXI_MATH double mmixi_cos(double x) { return mmixi_sin_quarter(x, 1); }
 
-/* erfc x = 1 - erf x, by erf's series near 0 and by the continued fraction e^(-x²)/√π / (x + (1/2)/(x + (2/2)/(x + …)))
-   farther out, which is exact relative to its tiny values. x² is split so that e^(-x²) is, too. */
+/* erfc x = 1 - erf x, by erf's series near 0 and by the continued fraction e^(-x²)/√π / (x + (1/2)/(x +
+   (2/2)/(x + …))) farther out, which is exact relative to its tiny values. x² is split so that e^(-x²) is,
+   too. */
 MMIXI_MATH double mmixi_erfc(double x)
 {
-    double high = floor(x * 4096) / 4096, power = mmixi_exp(-high * high) * mmixi_exp((high - x) * (high + x));
+    double high = floor(x * 4096) / 4096, power = mmixi_exp(-high * high) * mmixi_exp((high - x) * (high
+            + x));
     double sum = 0;
     if (x < 0) return 2 - mmixi_erfc(-x);
     if (x > 27.3) return 0;
@@ -1765,11 +1849,11 @@ MMIXI_MATH double mmixi_erfc(double x)
 #pragma GCC pop_options
 #endif
 
-/* The inner loops. Vectors are contiguous, of any length, aligned or not; an output may be an input. A sum keeps
-   several partial sums in an order that depends on n alone. What each computes is said in one line; tests/kernels.c
-   has the plain loop of each. */
+/* The inner loops. Vectors are contiguous, of any length, aligned or not; an output may be an input. A sum
+   keeps several partial sums in an order that depends on n alone. What each computes is said in one line;
+   tests/kernels.c has the plain loop of each. */
 typedef struct mmixi_kernels {
-    const char *name;
+    char name[8];
     size_t mr, nr, lanes;                        /* the tile, at most; reals in a vector */
     /* c (rows x cols) = or += a (rows x depth) b (depth x cols), rows <= mr, cols <= nr;
        a[i ars + k acs], b[k ldb + j], c[i ldc + j]; strides may be negative, depth 0 */
@@ -1777,11 +1861,14 @@ typedef struct mmixi_kernels {
                  const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add);
     mmix_real (*dot)(size_t n, const mmix_real *x, const mmix_real *y);
     mmix_real (*sum)(size_t n, const mmix_real *x);
-    mmix_real (*max)(size_t n, const mmix_real *x);                                      /* -infinity if n is 0 */
-    mmix_real (*variance)(size_t n, const mmix_real *x, mmix_real mean);                 /* sum of (x - mean)² */
+    /* -infinity if n is 0 */
+    mmix_real (*max)(size_t n, const mmix_real *x);
+    /* sum of (x - mean)² */
+    mmix_real (*variance)(size_t n, const mmix_real *x, mmix_real mean);
     void (*axpy)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);               /* y += a x */
     void (*scale)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);              /* y = a x */
-    void (*lerp)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);               /* y = a y + (1 - a) x */
+    /* y = a y + (1 - a) x */
+    void (*lerp)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);
     void (*add)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);         /* z = x + y */
     void (*mul)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);         /* z = x y */
     void (*mul_add)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);     /* z += x y */
@@ -1789,7 +1876,8 @@ typedef struct mmixi_kernels {
     void (*finish)(size_t n, const mmix_real *bias, mmix_real scale, const mmix_real *residual, mmix_real *z);
     /* y = exp(scale x - shift); returns the sum of y */
     mmix_real (*exp_row)(size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y);
-    /* y = f(x), and dx = or += dy f'(x): silu = x / (1 + e^-x), gelu = x Φ(x), softplus = log(1 + e^x), x above 20 */
+    /* y = f(x), and dx = or += dy f'(x): silu = x / (1 + e^-x), gelu = x Φ(x), softplus = log(1 + e^x), x
+       above 20 */
     void (*silu)(size_t n, const mmix_real *x, mmix_real *y);
     void (*gelu)(size_t n, const mmix_real *x, mmix_real *y);
     void (*softplus)(size_t n, const mmix_real *x, mmix_real *y);
@@ -1803,26 +1891,33 @@ typedef struct mmixi_kernels {
        dx = or += rstd (g - g_mean - x̂ gx_mean), dw += dy x̂, db += dy; w, dw, db may be NULL */
     void (*normalise_sums)(size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean, mmix_real rstd,
                            const mmix_real *w, mmix_real *g, mmix_real *gx);
-    void (*normalise_backward)(size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean, mmix_real rstd,
-                               const mmix_real *w, mmix_real g_mean, mmix_real gx_mean, mmix_real *dx, int add,
-                               mmix_real *dw, mmix_real *db);
+    void (*normalise_backward)(size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean,
+                               mmix_real rstd, const mmix_real *w, mmix_real g_mean, mmix_real gx_mean,
+                               mmix_real *dx, int add, mmix_real *dw, mmix_real *db);
     /* one row of an SSD chunk: decay = before e, or 0 where that is below e^-80; weight = decay score dt */
-    void (*ssd_row)(size_t n, mmix_real e, const mmix_real *before, const mmix_real *score, const mmix_real *dt,
-                    mmix_real *decay, mmix_real *weight);
-    /* its backward: u = dweight decay; dscore += u dt; column += u score; returns the sum of column dt after that */
-    mmix_real (*ssd_row_backward)(size_t n, const mmix_real *dweight, const mmix_real *decay, const mmix_real *score,
-                                  const mmix_real *dt, mmix_real *dscore, mmix_real *column);
-    /* one token of a depthwise convolution: u = bias + Σ_k w_k x_k over `taps` rows (NULL: left out); w (taps, ldw); bias
-       may be NULL, or u. Its weights' gradient: dw_k += du x_k, db += du */
-    void (*conv)(size_t n, size_t taps, const mmix_real *const *x, const mmix_real *w, size_t ldw, const mmix_real *bias, mmix_real *u);
-    void (*conv_weight)(size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x, mmix_real *dw, size_t ldw, mmix_real *db);
+    void (*ssd_row)(size_t n, mmix_real e, const mmix_real *before, const mmix_real *score,
+                    const mmix_real *dt, mmix_real *decay, mmix_real *weight);
+    /* its backward: u = dweight decay; dscore += u dt; column += u score; returns the sum of column dt after
+       that */
+    mmix_real (*ssd_row_backward)(size_t n, const mmix_real *dweight, const mmix_real *decay,
+                                  const mmix_real *score, const mmix_real *dt, mmix_real *dscore,
+                                  mmix_real *column);
+    /* one token of a depthwise convolution: u = bias + Σ_k w_k x_k over `taps` rows (NULL: left out); w
+       (taps, ldw); bias may be NULL, or u. Its weights' gradient: dw_k += du x_k, db += du */
+    void (*conv)(size_t n, size_t taps, const mmix_real *const *x, const mmix_real *w, size_t ldw,
+                 const mmix_real *bias, mmix_real *u);
+    void (*conv_weight)(size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x, mmix_real *dw,
+                        size_t ldw, mmix_real *db);
     /* dx = or += y (dy - along) */
-    void (*softmax_backward)(size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along, mmix_real *dx, int add);
-    /* g' = g clip; mo = b1 mo + (1 - b1) g'; v = b2 v + (1 - b2) g'²; p = p keep - rate mo / (sqrt(v) root + eps) */
+    void (*softmax_backward)(size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along,
+                             mmix_real *dx, int add);
+    /* g' = g clip; mo = b1 mo + (1 - b1) g'; v = b2 v + (1 - b2) g'²; p = p keep - rate mo / (sqrt(v) root +
+       eps) */
     void (*adamw)(size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v, mmix_real clip,
                   mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2, mmix_real root, mmix_real eps);
     /* y[j ldy + i] = x[i ldx + j], i < rows, j < cols */
-    void (*transpose)(size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y, ptrdiff_t ldy);
+    void (*transpose)(size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y,
+                      ptrdiff_t ldy);
 } mmixi_kernels;
 
 /* Which levels this compiler can build. The double build is for checking and has the portable one alone. */
@@ -1831,9 +1926,9 @@ typedef struct mmixi_kernels {
 #define MMIXI_X86
 #endif
 
-/* The bodies stand once, in the block below, written over about thirty primitives such as MMIXI_FMA. The file includes
-   itself once a level to compile them: MMIXI_LEVEL is defined then, and that block is all that such an inclusion
-   sees. So the implementation's #if closes before the block and opens again behind it. */
+/* The bodies stand once, in the block below, written over about thirty primitives such as MMIXI_FMA. The file
+   includes itself once a level to compile them: MMIXI_LEVEL is defined then, and that block is all that such
+   an inclusion sees. So the implementation's #if closes before the block and opens again behind it. */
 #ifdef MMIXI_X86
 #include <immintrin.h>
 #endif
@@ -1857,9 +1952,9 @@ typedef struct mmixi_kernels {
 #define MMIXI_UNROLL
 #endif
 
-/* The primitives: what a new level has to define. V is a vector of W reals; T says which lanes are live. Loads of dead lanes
-   give 0, stores leave them alone. LOADT, STORET and PICKT find out by themselves that all are live, which the compiler
-   knows in the loops; LOADM does not. */
+/* The primitives: what a new level has to define. V is a vector of W reals; T says which lanes are live.
+   Loads of dead lanes give 0, stores leave them alone. LOADT, STORET and PICKT find out by themselves that
+   all are live, which the compiler knows in the loops; LOADM does not. */
 #if MMIXI_LEVEL == 512
 
 #define MMIXI_LEVEL_NAME avx512
@@ -1995,8 +2090,10 @@ static inline float mmixi_times_2n(float p, float t)
     q = op4(q, _mm_movehl_ps(q, q));                                                                         \
     return _mm_cvtss_f32(op1(q, _mm_shuffle_ps(q, q, 1)));
 #endif
-MMIXI_INLINE mmix_real MMIXI_NAME(lanes_sum)(MMIXI_V v) { MMIXI_HALVES(v, _mm256_add_ps, _mm_add_ps, _mm_add_ss) }
-MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v) { MMIXI_HALVES(v, _mm256_max_ps, _mm_max_ps, _mm_max_ss) }
+MMIXI_INLINE mmix_real MMIXI_NAME(lanes_sum)(MMIXI_V v) { MMIXI_HALVES(v, _mm256_add_ps, _mm_add_ps,
+                                                                       _mm_add_ss) }
+MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v) { MMIXI_HALVES(v, _mm256_max_ps, _mm_max_ps,
+                                                                       _mm_max_ss) }
 #undef MMIXI_HALVES
 #undef MMIXI_HALF_AND_HALF
 
@@ -2014,9 +2111,10 @@ MMIXI_INLINE double MMIXI_NAME(tail_v)(double a, double *bell)
 
 #else
 
-/* e^x = 2^n e^r. Adding 1.5 2^23 rounds x / ln 2 to an integer n and leaves it in the low bits, which, shifted up, are
-   an addition to p's exponent. Polynomial: least largest relative error on |r| <= ln 2 / 2 (3e-9), fitted by us. Below
-   LEAST the answer is 0 and never a subnormal, above MOST infinity; NaN stays NaN. */
+/* e^x = 2^n e^r. Adding 1.5 2^23 rounds x / ln 2 to an integer n and leaves it in the low bits, which,
+   shifted up, are an addition to p's exponent. Polynomial: least largest relative error on |r| <= ln 2 / 2
+   (3e-9), fitted by us. Below LEAST the answer is 0 and never a subnormal, above MOST infinity; NaN stays
+   NaN. */
 #define MMIXI_EXP_LEAST -87.3f
 #define MMIXI_EXP_MOST 88.72283f
 MMIXI_INLINE MMIXI_V MMIXI_NAME(exp_v)(MMIXI_V x)
@@ -2036,7 +2134,8 @@ MMIXI_INLINE MMIXI_V MMIXI_NAME(exp_v)(MMIXI_V x)
     return MMIXI_TIMES_2N(MMIXI_ADD(p, MMIXI_SET(1.0f)), n, t, x);
 }
 
-/* max(x, 0) + log(1 + u), u = e^-|x|; log(1 + u) = 2 atanh s, s = u / (2 + u) in [0, 1/3] (fitted by us, 5e-9). */
+/* max(x, 0) + log(1 + u), u = e^-|x|; log(1 + u) = 2 atanh s, s = u / (2 + u) in [0, 1/3] (fitted by us,
+   5e-9). */
 MMIXI_INLINE MMIXI_V MMIXI_NAME(softplus_v)(MMIXI_V x)
 {
     const MMIXI_V zero = MMIXI_SET(0.0f);
@@ -2044,14 +2143,15 @@ MMIXI_INLINE MMIXI_V MMIXI_NAME(softplus_v)(MMIXI_V x)
     MMIXI_V u = MMIXI_NAME(exp_v)(MMIXI_SUB(minus, plus));
     MMIXI_V s = MMIXI_DIV(u, MMIXI_ADD(u, MMIXI_SET(2.0f))), z = MMIXI_MUL(s, s), p;
     p = MMIXI_FMA(z, MMIXI_SET(0.1400599330663681f), MMIXI_SET(0.14000903069972992f));
-    p = MMIXI_FMA(MMIXI_MUL(z, z), p, MMIXI_FMA(z, MMIXI_SET(0.2001076340675354f), MMIXI_SET(0.3333320915699005f)));
+    p = MMIXI_FMA(MMIXI_MUL(z, z), p, MMIXI_FMA(z, MMIXI_SET(0.2001076340675354f),
+                                                MMIXI_SET(0.3333320915699005f)));
     s = MMIXI_ADD(s, s);
     s = MMIXI_FMA(MMIXI_MUL(s, z), p, s);
     return MMIXI_SELECT(MMIXI_LESS(MMIXI_SET(20.0f), x), x, MMIXI_ADD(plus, s));
 }
 
-/* Φ(-a), the tail of the normal distribution, a >= 0, and e^(-a²/2); both 0 from a = 13.3 on. Their quotient is a rational
-   function, fitted by us: relative error 5e-8 where Φ is not small, below 1e-6 everywhere. */
+/* Φ(-a), the tail of the normal distribution, a >= 0, and e^(-a²/2); both 0 from a = 13.3 on. Their quotient
+   is a rational function, fitted by us: relative error 5e-8 where Φ is not small, below 1e-6 everywhere. */
 MMIXI_INLINE MMIXI_V MMIXI_NAME(tail_v)(MMIXI_V a, MMIXI_V *bell)
 {
     MMIXI_V up, down, aa;
@@ -2079,7 +2179,8 @@ MMIXI_INLINE MMIXI_V MMIXI_NAME(silu_v)(MMIXI_V x) { return MMIXI_MUL(x, MMIXI_N
 MMIXI_INLINE MMIXI_V MMIXI_NAME(silu_slope_v)(MMIXI_V x)
 {
     const MMIXI_V zero = MMIXI_SET((mmix_real)0), one = MMIXI_SET((mmix_real)1);
-    MMIXI_V u = MMIXI_NAME(exp_v)(MMIXI_MIN(x, MMIXI_SUB(zero, x))), large = MMIXI_DIV(one, MMIXI_ADD(one, u));
+    MMIXI_V u = MMIXI_NAME(exp_v)(MMIXI_MIN(x, MMIXI_SUB(zero, x))),
+        large = MMIXI_DIV(one, MMIXI_ADD(one, u));
     MMIXI_V small = MMIXI_MUL(u, large), s = MMIXI_SELECT(MMIXI_LESS(x, zero), small, large);
     return MMIXI_FMA(MMIXI_MUL(large, small), x, s);
 }
@@ -2106,8 +2207,8 @@ MMIXI_INLINE MMIXI_V MMIXI_NAME(softplus_slope_v)(MMIXI_V x)
 
 /* ---- rows ---- */
 
-/* The loop of every row: the statements with i at each whole vector and t = MMIXI_ALL, then at what is left of n.
-   They stand twice so that whole vectors need no masks. */
+/* The loop of every row: the statements with i at each whole vector and t = MMIXI_ALL, then at what is left
+   of n. They stand twice so that whole vectors need no masks. */
 #define MMIXI_EACH(i, t, ...)                                                                                \
     do {                                                                                                     \
         size_t i = 0;                                                                                        \
@@ -2174,7 +2275,8 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(variance)(size_t n, const mmix_real *x,
     const MMIXI_V zero = MMIXI_SET((mmix_real)0), vmean = MMIXI_SET(mean);
     MMIXI_V s0 = zero, s1 = zero;
     size_t i = 0, half = MMIXI_HALF(n);
-    if (n > MMIXI_LONG) return MMIXI_NAME(variance)(half, x, mean) + MMIXI_NAME(variance)(n - half, x + half, mean);
+    if (n > MMIXI_LONG)
+        return MMIXI_NAME(variance)(half, x, mean) + MMIXI_NAME(variance)(n - half, x + half, mean);
     for (; i + 2 * MMIXI_W <= n; i += 2 * MMIXI_W) {
         MMIXI_V d0 = MMIXI_SUB(MMIXI_LOAD(x + i), vmean), d1 = MMIXI_SUB(MMIXI_LOAD(x + i + MMIXI_W), vmean);
         s0 = MMIXI_FMA(d0, d0, s0);
@@ -2229,12 +2331,13 @@ static MMIXI_TARGET void MMIXI_NAME(mul)(size_t n, const mmix_real *x, const mmi
 static MMIXI_TARGET void MMIXI_NAME(mul_add)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z)
 {
     MMIXI_EACH(i, t,
-        MMIXI_STORET(t, z + i, MMIXI_FMA(MMIXI_LOADT(t, x + i), MMIXI_LOADT(t, y + i), MMIXI_LOADT(t, z + i)));
+        MMIXI_STORET(t, z + i, MMIXI_FMA(MMIXI_LOADT(t, x + i), MMIXI_LOADT(t, y + i),
+                                         MMIXI_LOADT(t, z + i)));
     );
 }
 
-static MMIXI_TARGET void MMIXI_NAME(finish)(size_t n, const mmix_real *bias, mmix_real scale, const mmix_real *residual,
-                                            mmix_real *z)
+static MMIXI_TARGET void MMIXI_NAME(finish)(size_t n, const mmix_real *bias, mmix_real scale,
+                                            const mmix_real *residual, mmix_real *z)
 {
     const MMIXI_V vscale = MMIXI_SET(scale);
     MMIXI_EACH(i, t,
@@ -2245,8 +2348,8 @@ static MMIXI_TARGET void MMIXI_NAME(finish)(size_t n, const mmix_real *bias, mmi
     );
 }
 
-static MMIXI_TARGET mmix_real MMIXI_NAME(exp_row)(size_t n, mmix_real scale, const mmix_real *x, mmix_real shift,
-                                                  mmix_real *y)
+static MMIXI_TARGET mmix_real MMIXI_NAME(exp_row)(size_t n, mmix_real scale, const mmix_real *x,
+                                                  mmix_real shift, mmix_real *y)
 {
     const MMIXI_V zero = MMIXI_SET((mmix_real)0), vscale = MMIXI_SET(scale), vshift = MMIXI_SET(-shift);
     MMIXI_V sum = zero;
@@ -2296,8 +2399,9 @@ static MMIXI_TARGET void MMIXI_NAME(normalise)(size_t n, const mmix_real *x, mmi
     );
 }
 
-static MMIXI_TARGET void MMIXI_NAME(normalise_sums)(size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean,
-                                                    mmix_real rstd, const mmix_real *w, mmix_real *g, mmix_real *gx)
+static MMIXI_TARGET void MMIXI_NAME(normalise_sums)(size_t n, const mmix_real *dy, const mmix_real *x,
+                                                    mmix_real mean, mmix_real rstd, const mmix_real *w,
+                                                    mmix_real *g, mmix_real *gx)
 {
     const MMIXI_V vmean = MMIXI_SET(mean);
     MMIXI_V s = MMIXI_SET((mmix_real)0), sx = s;
@@ -2313,10 +2417,11 @@ static MMIXI_TARGET void MMIXI_NAME(normalise_sums)(size_t n, const mmix_real *d
 
 static MMIXI_TARGET void MMIXI_NAME(normalise_backward)(size_t n, const mmix_real *dy, const mmix_real *x,
                                                         mmix_real mean, mmix_real rstd, const mmix_real *w,
-                                                        mmix_real g_mean, mmix_real gx_mean, mmix_real *dx, int add,
-                                                        mmix_real *dw, mmix_real *db)
+                                                        mmix_real g_mean, mmix_real gx_mean, mmix_real *dx,
+                                                            int add, mmix_real *dw, mmix_real *db)
 {
-    const MMIXI_V vmean = MMIXI_SET(mean), vrstd = MMIXI_SET(rstd), vg = MMIXI_SET(g_mean), vgx = MMIXI_SET(gx_mean);
+    const MMIXI_V vmean = MMIXI_SET(mean), vrstd = MMIXI_SET(rstd), vg = MMIXI_SET(g_mean),
+        vgx = MMIXI_SET(gx_mean);
     MMIXI_EACH(i, t,
         MMIXI_V d = MMIXI_LOADT(t, dy + i), xhat = MMIXI_MUL(MMIXI_SUB(MMIXI_LOADT(t, x + i), vmean), vrstd);
         if (dw) MMIXI_STORET(t, dw + i, MMIXI_FMA(d, xhat, MMIXI_LOADT(t, dw + i)));
@@ -2328,8 +2433,9 @@ static MMIXI_TARGET void MMIXI_NAME(normalise_backward)(size_t n, const mmix_rea
     );
 }
 
-static MMIXI_TARGET void MMIXI_NAME(ssd_row)(size_t n, mmix_real e, const mmix_real *before, const mmix_real *score,
-                                             const mmix_real *dt, mmix_real *decay, mmix_real *weight)
+static MMIXI_TARGET void MMIXI_NAME(ssd_row)(size_t n, mmix_real e, const mmix_real *before,
+                                             const mmix_real *score, const mmix_real *dt, mmix_real *decay,
+                                             mmix_real *weight)
 {
     const MMIXI_V ve = MMIXI_SET(e), zero = MMIXI_SET((mmix_real)0);
     const MMIXI_V least = MMIXI_SET((mmix_real)1.8048513878454153e-35);                  /* e^-80 */
@@ -2337,17 +2443,19 @@ static MMIXI_TARGET void MMIXI_NAME(ssd_row)(size_t n, mmix_real e, const mmix_r
         MMIXI_V d = MMIXI_MUL(ve, MMIXI_LOADT(t, before + i));
         d = MMIXI_SELECT(MMIXI_LESS(d, least), zero, d);
         MMIXI_STORET(t, decay + i, d);
-        MMIXI_STORET(t, weight + i, MMIXI_MUL(MMIXI_MUL(d, MMIXI_LOADT(t, score + i)), MMIXI_LOADT(t, dt + i)));
+        MMIXI_STORET(t, weight + i, MMIXI_MUL(MMIXI_MUL(d, MMIXI_LOADT(t, score + i)),
+                                              MMIXI_LOADT(t, dt + i)));
     );
 }
 
-static MMIXI_TARGET mmix_real MMIXI_NAME(ssd_row_backward)(size_t n, const mmix_real *dweight, const mmix_real *decay,
-                                                           const mmix_real *score, const mmix_real *dt,
-                                                           mmix_real *dscore, mmix_real *column)
+static MMIXI_TARGET mmix_real MMIXI_NAME(ssd_row_backward)(size_t n, const mmix_real *dweight,
+        const mmix_real *decay, const mmix_real *score, const mmix_real *dt, mmix_real *dscore,
+        mmix_real *column)
 {
     MMIXI_V sum = MMIXI_SET((mmix_real)0);
     MMIXI_EACH(i, t,
-        MMIXI_V u = MMIXI_MUL(MMIXI_LOADT(t, dweight + i), MMIXI_LOADT(t, decay + i)), vdt = MMIXI_LOADT(t, dt + i);
+        MMIXI_V u = MMIXI_MUL(MMIXI_LOADT(t, dweight + i), MMIXI_LOADT(t, decay + i)),
+            vdt = MMIXI_LOADT(t, dt + i);
         MMIXI_V c = MMIXI_FMA(u, MMIXI_LOADT(t, score + i), MMIXI_LOADT(t, column + i));
         MMIXI_STORET(t, dscore + i, MMIXI_FMA(u, vdt, MMIXI_LOADT(t, dscore + i)));
         MMIXI_STORET(t, column + i, c);
@@ -2356,8 +2464,8 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(ssd_row_backward)(size_t n, const mmix_
     return MMIXI_NAME(lanes_sum)(sum);
 }
 
-static MMIXI_TARGET void MMIXI_NAME(conv)(size_t n, size_t taps, const mmix_real *const *x, const mmix_real *w,
-                                          size_t ldw, const mmix_real *bias, mmix_real *u)
+static MMIXI_TARGET void MMIXI_NAME(conv)(size_t n, size_t taps, const mmix_real *const *x,
+                                          const mmix_real *w, size_t ldw, const mmix_real *bias, mmix_real *u)
 {
     MMIXI_EACH(i, t,
         MMIXI_V v = bias ? MMIXI_LOADT(t, bias + i) : MMIXI_SET((mmix_real)0);
@@ -2367,19 +2475,23 @@ static MMIXI_TARGET void MMIXI_NAME(conv)(size_t n, size_t taps, const mmix_real
     );
 }
 
-static MMIXI_TARGET void MMIXI_NAME(conv_weight)(size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x,
-                                                 mmix_real *dw, size_t ldw, mmix_real *db)
+static MMIXI_TARGET void MMIXI_NAME(conv_weight)(size_t n, size_t taps, const mmix_real *du,
+                                                 const mmix_real *const *x, mmix_real *dw, size_t ldw,
+                                                 mmix_real *db)
 {
     MMIXI_EACH(i, t,
         MMIXI_V d = MMIXI_LOADT(t, du + i);
         MMIXI_STORET(t, db + i, MMIXI_ADD(d, MMIXI_LOADT(t, db + i)));
         for (size_t k = 0; k < taps; k++)
-            if (x[k]) MMIXI_STORET(t, dw + k * ldw + i, MMIXI_FMA(d, MMIXI_LOADT(t, x[k] + i), MMIXI_LOADT(t, dw + k * ldw + i)));
+            if (x[k]) {
+                mmix_real *to = dw + k * ldw + i;
+                MMIXI_STORET(t, to, MMIXI_FMA(d, MMIXI_LOADT(t, x[k] + i), MMIXI_LOADT(t, to)));
+            }
     );
 }
 
-static MMIXI_TARGET void MMIXI_NAME(softmax_backward)(size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along,
-                                                      mmix_real *dx, int add)
+static MMIXI_TARGET void MMIXI_NAME(softmax_backward)(size_t n, const mmix_real *y, const mmix_real *dy,
+                                                      mmix_real along, mmix_real *dx, int add)
 {
     const MMIXI_V valong = MMIXI_SET(along);
     MMIXI_EACH(i, t,
@@ -2389,11 +2501,12 @@ static MMIXI_TARGET void MMIXI_NAME(softmax_backward)(size_t n, const mmix_real 
     );
 }
 
-static MMIXI_TARGET void MMIXI_NAME(adamw)(size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v,
-                                           mmix_real clip, mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2,
-                                           mmix_real root, mmix_real eps)
+static MMIXI_TARGET void MMIXI_NAME(adamw)(size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo,
+                                           mmix_real *v, mmix_real clip, mmix_real keep, mmix_real rate,
+                                           mmix_real b1, mmix_real b2, mmix_real root, mmix_real eps)
 {
-    const MMIXI_V vclip = MMIXI_SET(clip), vkeep = MMIXI_SET(keep), vrate = MMIXI_SET(rate), vb1 = MMIXI_SET(b1);
+    const MMIXI_V vclip = MMIXI_SET(clip), vkeep = MMIXI_SET(keep), vrate = MMIXI_SET(rate),
+        vb1 = MMIXI_SET(b1);
     const MMIXI_V vb2 = MMIXI_SET(b2), va1 = MMIXI_SET(1 - b1), va2 = MMIXI_SET(1 - b2);
     const MMIXI_V vroot = MMIXI_SET(root), veps = MMIXI_SET(eps);
     MMIXI_EACH(i, t,
@@ -2403,7 +2516,8 @@ static MMIXI_TARGET void MMIXI_NAME(adamw)(size_t n, mmix_real *p, const mmix_re
         MMIXI_V step = MMIXI_DIV(MMIXI_MUL(vrate, m1), MMIXI_FMA(MMIXI_SQRT(m2), vroot, veps));
         MMIXI_STORET(t, mo + i, m1);
         MMIXI_STORET(t, v + i, m2);
-        MMIXI_STORET(t, p + i, MMIXI_FMA(MMIXI_LOADT(t, p + i), vkeep, MMIXI_SUB(MMIXI_SET((mmix_real)0), step)));
+        MMIXI_STORET(t, p + i, MMIXI_FMA(MMIXI_LOADT(t, p + i), vkeep,
+                                         MMIXI_SUB(MMIXI_SET((mmix_real)0), step)));
     );
 }
 
@@ -2450,13 +2564,14 @@ static MMIXI_TARGET void MMIXI_NAME(transpose)(size_t rows, size_t cols, const m
                 MMIXI_NAME(transpose_8)(x + (ptrdiff_t)i * ldx + (ptrdiff_t)j, ldx,
                                         y + (ptrdiff_t)j * ldy + (ptrdiff_t)i, ldy);
 #endif
-    for (size_t j = 0; j < cols; j++)            /* what is left: the last rows, and all rows of the last columns */
+    /* what is left: the last rows, and all rows of the last columns */
+    for (size_t j = 0; j < cols; j++)
         for (size_t i = j < whole_cols ? whole_rows : 0; i < rows; i++)
             y[(ptrdiff_t)j * ldy + (ptrdiff_t)i] = x[(ptrdiff_t)i * ldx + (ptrdiff_t)j];
 }
 
-/* The tile. rows and vecs are constants wherever this is inlined, so that s stays in registers; ragged says that the
-   last vector of each row is not whole. */
+/* The tile. rows and vecs are constants wherever this is inlined, so that s stays in registers; ragged says
+   that the last vector of each row is not whole. */
 MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, const int ragged, size_t cols,
                                       size_t depth, const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs,
                                       const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
@@ -2485,15 +2600,16 @@ MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, cons
         MMIXI_UNROLL
         for (size_t j = 0; j < vecs; j++) {
             mmix_real *to = c + j * MMIXI_W;
-            if (ragged && j + 1 == vecs) MMIXI_STORET(t, to, add ? MMIXI_ADD(s[i][j], MMIXI_LOADT(t, to)) : s[i][j]);
+            if (ragged && j + 1 == vecs)
+                MMIXI_STORET(t, to, add ? MMIXI_ADD(s[i][j], MMIXI_LOADT(t, to)) : s[i][j]);
             else MMIXI_STORE(to, add ? MMIXI_ADD(s[i][j], MMIXI_LOAD(to)) : s[i][j]);
         }
     }
 }
 
-static MMIXI_TARGET void MMIXI_NAME(tile)(size_t rows, size_t cols, size_t depth, const mmix_real *a, ptrdiff_t ars,
-                                          ptrdiff_t acs, const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc,
-                                          int add)
+static MMIXI_TARGET void MMIXI_NAME(tile)(size_t rows, size_t cols, size_t depth, const mmix_real *a,
+                                          ptrdiff_t ars, ptrdiff_t acs, const mmix_real *b, ptrdiff_t ldb,
+                                          mmix_real *c, ptrdiff_t ldc, int add)
 {
     const size_t vecs = (cols + MMIXI_W - 1) / MMIXI_W;
     switch (rows * 4 + vecs) {
@@ -2524,16 +2640,22 @@ static MMIXI_TARGET void MMIXI_NAME(tile)(size_t rows, size_t cols, size_t depth
 
 #define MMIXI_STRING2(x) #x
 #define MMIXI_STRING(x) MMIXI_STRING2(x)
-static const mmixi_kernels MMIXI_NAME(kernels) = {
-    MMIXI_STRING(MMIXI_LEVEL_NAME), MMIXI_MR, MMIXI_NV * MMIXI_W, MMIXI_W,
-    MMIXI_NAME(tile), MMIXI_NAME(dot), MMIXI_NAME(sum), MMIXI_NAME(max), MMIXI_NAME(variance),
-    MMIXI_NAME(axpy), MMIXI_NAME(scale), MMIXI_NAME(lerp), MMIXI_NAME(add), MMIXI_NAME(mul),
-    MMIXI_NAME(mul_add), MMIXI_NAME(finish), MMIXI_NAME(exp_row), MMIXI_NAME(silu), MMIXI_NAME(gelu),
-    MMIXI_NAME(softplus), MMIXI_NAME(silu_backward), MMIXI_NAME(gelu_backward), MMIXI_NAME(softplus_backward),
-    MMIXI_NAME(normalise), MMIXI_NAME(normalise_sums), MMIXI_NAME(normalise_backward), MMIXI_NAME(ssd_row),
-    MMIXI_NAME(ssd_row_backward), MMIXI_NAME(conv), MMIXI_NAME(conv_weight), MMIXI_NAME(softmax_backward),
-    MMIXI_NAME(adamw), MMIXI_NAME(transpose)
-};
+/* A function, not a constant: a table of addresses would be data that the loader writes. */
+static void MMIXI_NAME(fill)(mmixi_kernels *k)
+{
+#define MMIXI_ENTRY(name) k->name = MMIXI_NAME(name)
+    strcpy(k->name, MMIXI_STRING(MMIXI_LEVEL_NAME));
+    k->mr = MMIXI_MR; k->nr = MMIXI_NV * MMIXI_W; k->lanes = MMIXI_W;
+    MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(max); MMIXI_ENTRY(variance);
+    MMIXI_ENTRY(axpy); MMIXI_ENTRY(scale); MMIXI_ENTRY(lerp); MMIXI_ENTRY(add); MMIXI_ENTRY(mul);
+    MMIXI_ENTRY(mul_add); MMIXI_ENTRY(finish); MMIXI_ENTRY(exp_row); MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
+    MMIXI_ENTRY(softplus); MMIXI_ENTRY(silu_backward); MMIXI_ENTRY(gelu_backward);
+    MMIXI_ENTRY(softplus_backward); MMIXI_ENTRY(normalise); MMIXI_ENTRY(normalise_sums);
+    MMIXI_ENTRY(normalise_backward); MMIXI_ENTRY(ssd_row); MMIXI_ENTRY(ssd_row_backward);
+    MMIXI_ENTRY(conv); MMIXI_ENTRY(conv_weight); MMIXI_ENTRY(softmax_backward); MMIXI_ENTRY(adamw);
+    MMIXI_ENTRY(transpose);
+#undef MMIXI_ENTRY
+}
 
 #undef MMIXI_PASTE2
 #undef MMIXI_PASTE
@@ -2601,7 +2723,7 @@ static const mmixi_kernels MMIXI_NAME(kernels) = {
 MMIXI_MATH mmix_real mmixi_exp_real(mmix_real x) { return mmixi_exp_v_none(x); }
 
 /* The table for a level of mmix_options, or for the next lower one that this machine has. */
-static const mmixi_kernels *mmixi_kernels_choose(int simd)
+static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
 {
 #ifdef MMIXI_X86
     if (simd == MMIX_SIMD_AUTO) {
@@ -2612,29 +2734,34 @@ static const mmixi_kernels *mmixi_kernels_choose(int simd)
     }
     __builtin_cpu_init();
     if (simd == MMIX_SIMD_AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
-        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-        return &mmixi_kernels_avx512;
+        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
+        mmixi_fill_avx512(k);
+        return;
+    }
     if ((simd == MMIX_SIMD_AVX512 || simd == MMIX_SIMD_AVX2) && __builtin_cpu_supports("avx2")
-        && __builtin_cpu_supports("fma"))
-        return &mmixi_kernels_avx2;
+        && __builtin_cpu_supports("fma")) {
+        mmixi_fill_avx2(k);
+        return;
+    }
 #endif
     (void)simd;
-    return &mmixi_kernels_none;
+    mmixi_fill_none(k);
 }
 
-/* ====================================================================================
-   >>gemm                  c = or += a b, rows x depth times depth x cols
+/* ==== >>gemm =========================================================================
+   c = or += a b, rows x depth times depth x cols
 
-   Goto & van de Geijn 2008, "Anatomy of high-performance matrix multiplication". The plain form is three loops:
+   Goto & van de Geijn 2008, "Anatomy of high-performance matrix multiplication". The plain form is three
+   loops:
 
        for (i < rows) for (j < cols) for (k < depth) c[i][j] += a[i][k] * b[k][j];
 
-   depth is cut into blocks, cols into panels of at most nr, rows into tiles of at most mr; the tile kernel keeps its
-   part of c in registers while it runs down one block of depth. b is copied panel by panel where that pays (always if
-   its rows are not contiguous), once for all threads, or once for many products (packed_b). a is read where it lies.
-   What is cut where depends on the shape alone, and each element of c is summed in the order of k: any number of
-   threads gives the same bits. Measured: 92 to 99 % of one Zen 4 core's peak on the shapes of a ViT, 64 x 64 x 64
-   in 5 microseconds.
+   depth is cut into blocks, cols into panels of at most nr, rows into tiles of at most mr; the tile kernel
+   keeps its part of c in registers while it runs down one block of depth. b is copied panel by panel where
+   that pays (always if its rows are not contiguous), once for all threads, or once for many products
+   (packed_b). a is mostly read where it lies. What is cut where depends on the shape alone, and each element
+   of c is summed in the order of k: any number of threads gives the same bits. Measured: 92 to 99 % of one
+   Zen 4 core's peak on the shapes of a ViT, 64 x 64 x 64 in 5 microseconds.
    ==================================================================================== */
 
 typedef struct mmixi_gemm {
@@ -2644,13 +2771,16 @@ typedef struct mmixi_gemm {
     mmix_real *c; ptrdiff_t ldc;
     int add;                                     /* c += a b + bias; 0: nothing of c is read */
     const mmix_real *bias;                       /* (cols), or NULL */
-    const mmix_real *residual; ptrdiff_t ldr;    /* NULL, or (with add 0) c = residual + row_scale[…] (a b + bias) */
+    /* NULL, or (with add 0) c = residual + row_scale[…] (a b + bias) */
+    const mmix_real *residual; ptrdiff_t ldr;
     const mmix_real *row_scale; size_t rows_per_scale;   /* row_scale[row / rows_per_scale]; NULL: 1 */
-    const mmix_real *packed_b;                   /* NULL, or what mmixi_gemm_pack made of b; b is not read then */
+    /* NULL, or what mmixi_gemm_pack made of b; b is not read then */
+    const mmix_real *packed_b;
 } mmixi_gemm;
 
-/* Cuts: depth of a block (b's panel of it stays in L2, a's tile in L1); rows and panels of a task; multiply-adds of the
-   least task worth a thread. From WIDE elements of c on plain b is packed too; before, far rows cost less than the copy. */
+/* Cuts: depth of a block (b's panel of it stays in L2, a's tile in L1); rows and panels of a task;
+   multiply-adds of the least task worth a thread. From WIDE elements of c on plain b is packed too; before,
+   far rows cost less than the copy. */
 #ifdef MMIX_REGRESSION
 enum { MMIXI_KC = 5, MMIXI_MC = 16, MMIXI_NC = 2, MMIXI_TASK_WORK = 1, MMIXI_WIDE = 5000 };
 #else
@@ -2668,15 +2798,16 @@ static size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
 }
 static size_t mmixi_depths(size_t depth) { return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1; }
 
-/* One block of depth: rows x (panels first … last - 1 of cols). b is a plain matrix or, if ldb is 0, this block of depth
-   of a packed one. */
-static void mmixi_gemm_block(const mmixi_kernels *k, size_t rows, size_t cols, size_t first, size_t last, size_t depth,
-                             const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs, const mmix_real *b, ptrdiff_t ldb,
-                             mmix_real *c, ptrdiff_t ldc, int add)
+/* One block of depth: rows x (panels first … last - 1 of cols). b is a plain matrix or, if ldb is 0, this
+   block of depth of a packed one. */
+static void mmixi_gemm_block(const mmixi_kernels *k, size_t rows, size_t cols, size_t first, size_t last,
+                             size_t depth, const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs,
+                             const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
 {
     const size_t tiles = mmixi_ceil_div(rows, k->mr);
     for (size_t p = first; p < last; p++) {
-        const size_t j = mmixi_panel(k, cols, p), end = mmixi_panel(k, cols, p + 1), width = mmixi_min(end, cols) - j;
+        const size_t j = mmixi_panel(k, cols, p), end = mmixi_panel(k, cols, p + 1),
+            width = mmixi_min(end, cols) - j;
         const mmix_real *panel = ldb ? b + j : b + j * depth;
         const ptrdiff_t ld = ldb ? ldb : (ptrdiff_t)(end - j);
         for (size_t t = 0; t < tiles; t++) {
@@ -2689,8 +2820,8 @@ static void mmixi_gemm_block(const mmixi_kernels *k, size_t rows, size_t cols, s
 
 /* For use inside tasks: c = or += a b without threads or packing; b's rows are contiguous. */
 static void mmixi_gemm_small(const mmixi_kernels *k, size_t rows, size_t cols, size_t depth,
-                             const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs, const mmix_real *b, ptrdiff_t ldb,
-                             mmix_real *c, ptrdiff_t ldc, int add)
+                             const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs, const mmix_real *b,
+                                 ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
 {
     const size_t depths = mmixi_depths(depth);
     if (!rows || !cols) return;
@@ -2707,7 +2838,8 @@ typedef struct mmixi_gemm_plan {
     mmix_real *to;                               /* packing: where to */
     const mmix_real *packed;                     /* NULL: b as it is */
     mmix_real *copy;                             /* NULL, or room in each lane for a block of a */
-    int dots;                                    /* a row or two times columns of b: each element is a dot product */
+    /* a row or two times columns of b: each element is a dot product */
+    int dots;
     size_t row_parts, panel_parts;
 } mmixi_gemm_plan;
 
@@ -2723,7 +2855,8 @@ static void mmixi_gemm_pack_task(void *arg, size_t index, size_t lane)
     const mmixi_gemm *g = plan->g;
     const size_t depths = mmixi_depths(g->depth), d = index % depths, part = index / depths;
     const size_t k0 = mmixi_cut(g->depth, d, depths), depth = mmixi_cut(g->depth, d + 1, depths) - k0;
-    const size_t panels = mmixi_panels(plan->k, g->cols), last = mmixi_cut(panels, part + 1, plan->panel_parts);
+    const size_t panels = mmixi_panels(plan->k, g->cols), last =
+        mmixi_cut(panels, part + 1, plan->panel_parts);
     (void)lane;
     for (size_t p = mmixi_cut(panels, part, plan->panel_parts); p < last; p++) {
         const size_t j = mmixi_panel(plan->k, g->cols, p), end = mmixi_panel(plan->k, g->cols, p + 1);
@@ -2731,11 +2864,13 @@ static void mmixi_gemm_pack_task(void *arg, size_t index, size_t lane)
         const mmix_real *from = g->b + (ptrdiff_t)k0 * g->brs + (ptrdiff_t)j * g->bcs;
         mmix_real *to = plan->to + k0 * mmixi_round_up(g->cols, plan->k->lanes) + j * depth;
         if (g->bcs == 1)
-            for (size_t i = 0; i < depth; i++) memcpy(to + i * ld, from + (ptrdiff_t)i * g->brs, width * sizeof *to);
+            for (size_t i = 0; i < depth; i++)
+                memcpy(to + i * ld, from + (ptrdiff_t)i * g->brs, width * sizeof *to);
         else if (g->brs == 1) plan->k->transpose(width, depth, from, g->bcs, to, (ptrdiff_t)ld);
         else
             for (size_t i = 0; i < depth; i++)
-                for (size_t w = 0; w < width; w++) to[i * ld + w] = from[(ptrdiff_t)i * g->brs + (ptrdiff_t)w * g->bcs];
+                for (size_t w = 0; w < width; w++)
+                    to[i * ld + w] = from[(ptrdiff_t)i * g->brs + (ptrdiff_t)w * g->bcs];
     }
 }
 
@@ -2817,7 +2952,8 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
         plan.packed = to;
     }
     if (g->ars == 1 && g->acs != 1 && m->k->lanes < 16 && g->rows >= MMIXI_MC / 2) {
-        /* a transposed: short vectors come back to each cache line of a several times (measured: 5 to 20 % on AVX2) */
+        /* a transposed: short vectors come back to each cache line of a several times (measured: 5 to 20 % on
+           AVX2) */
         plan.copy = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * MMIXI_MC * MMIXI_KC * sizeof *plan.copy);
         if (!plan.copy) {
             mmix_rewind(m, mark);
@@ -2831,19 +2967,20 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
         const size_t want = (size_t)(work < 64.0 * (int)MMIXI_TASK_WORK ? work / (int)MMIXI_TASK_WORK : 64);
         while (plan.row_parts * plan.panel_parts < want && plan.row_parts * 4 * m->k->mr <= g->rows)
             plan.row_parts *= 2;
-        while (plan.row_parts * plan.panel_parts < want && plan.panel_parts * 2 <= panels) plan.panel_parts *= 2;
+        while (plan.row_parts * plan.panel_parts < want && plan.panel_parts * 2 <= panels)
+            plan.panel_parts *= 2;
     }
     mmixi_parallel(m, plan.row_parts * plan.panel_parts, mmixi_gemm_task, &plan);
     mmix_rewind(m, mark);
     return 0;
 }
 
-/* ====================================================================================
-   >>tensors & tape
+/* ==== >>tensors & tape ===============================================================
 
-   A tensor that an op returns owns a contiguous piece of step memory; a view has the strides of what it views and no
-   gradient of its own. The engine is short: mmixi_run calls an op's forward and appends a node; mmix_backward walks the
-   nodes from the last to the first, calls each backward whose output's gradient was written, and frees what the node held.
+   A tensor that an op returns owns a contiguous piece of step memory; a view has the strides of what it views
+   and no gradient of its own. The engine is short: mmixi_run calls an op's forward and appends a node;
+   mmix_backward walks the nodes from the last to the first, calls each backward whose output's gradient was
+   written, and frees what the node held.
    ==================================================================================== */
 
 struct mmix_tensor {
@@ -2854,8 +2991,10 @@ struct mmix_tensor {
     mmix_tensor *base;                           /* of a view: the tensor that owns the memory */
     size_t offset;                               /* of a view: elements from the base's first */
     mmix_tensor *grad;
-    int wants, leaf, written;                    /* wants a gradient; is no op's output; the gradient holds something */
-    mmix_real scalar;                            /* the value of a one-element tensor, which outlives its node */
+    /* wants a gradient; is no op's output; the gradient holds something */
+    int wants, leaf, written;
+    /* the value of a one-element tensor, which outlives its node */
+    mmix_real scalar;
     int lasting;                                 /* a parameter: any context may use it */
 };
 
@@ -2893,7 +3032,8 @@ MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_d
 /* ---- making ---- */
 
 /* Fills in dtype, shape and the strides of a contiguous tensor; the number of bytes, or 0 after an error. */
-static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int dtype, int ndim, const size_t *shape)
+static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int dtype, int ndim,
+                             const size_t *shape)
 {
     size_t bytes = mmixi_dtype_size(dtype);
     t->m = m;
@@ -3010,7 +3150,8 @@ MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, u
     if (!x) return t;
     for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++)
         for (size_t i = 0; i < n; i++)
-            x[mmixi_row_offset(t, r) + i] = (mmix_real)(deviation * mmix_random_normal(m, MMIXI_RANDOM_RANDN, stream, r * n + i));
+            x[mmixi_row_offset(t, r) + i] = (mmix_real)(deviation * mmix_random_normal(m, MMIXI_RANDOM_RANDN,
+                    stream, r * n + i));
     return t;
 }
 MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values)
@@ -3051,11 +3192,12 @@ static const char *mmixi_shape_text(const mmix_tensor *t, char text[96])
     return text;
 }
 
-/* Whether t is there, of that type and shape (ndim -1: any number of axes, only the last has to be `a`); else an error. */
-static int mmixi_check(mmix_ctx *m, const char *op, const char *name, const mmix_tensor *t, int dtype, int ndim, size_t a, size_t b,
-                       size_t c, size_t d)
+/* Whether t is there, of that type and shape (ndim -1: any number of axes, only the last has to be `a`); else
+   an error. */
+static int mmixi_check(mmix_ctx *m, const char *op, const char *name, const mmix_tensor *t, int dtype,
+                       int ndim, size_t a, size_t b, size_t c, size_t d)
 {
-    static const char *const types[] = { "real", "int32", "u8" };
+    static const char types[3][8] = { "real", "int32", "u8" };
     size_t want[4];
     char found[96], expected[96] = "(…, ";
     size_t at;
@@ -3063,20 +3205,25 @@ static int mmixi_check(mmix_ctx *m, const char *op, const char *name, const mmix
     want[0] = a; want[1] = b; want[2] = c; want[3] = d;
     if (m->error_kind) return 0;
     if (!t) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is NULL", op, name), 0;
-    if (t->m != m && !mmixi_owner_of(t)->lasting) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s belongs to another context", op, name), 0;
+    if (t->m != m && !mmixi_owner_of(t)->lasting)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s belongs to another context", op, name), 0;
     if (t->dtype != dtype)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %s, expected %s", op, name, types[t->dtype], types[dtype]), 0;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %s, expected %s", op, name, types[t->dtype],
+                         types[dtype]), 0;
     if (!mmixi_data(t, dtype))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has no values any more (mmix_backward consumed it)", op, name), 0;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has no values any more (mmix_backward consumed it)",
+                         op, name), 0;
     ok = ndim < 0 ? a == MMIXI_ANY || (t->ndim && t->shape[t->ndim - 1] == a) : t->ndim == ndim;
     for (int i = 0; ok && i < ndim; i++) ok = want[i] == MMIXI_ANY || t->shape[i] == want[i];
     if (ok) return 1;
     at = ndim < 0 ? strlen(expected) : 1;
     for (int i = 0; i < (ndim < 0 ? 1 : ndim); i++)
         at += (size_t)(want[i] == MMIXI_ANY ? snprintf(expected + at, sizeof expected - at, i ? ", *" : "*")
-                                            : snprintf(expected + at, sizeof expected - at, i ? ", %.9g" : "%.9g", (double)want[i]));
+                                            : snprintf(expected + at, sizeof expected - at,
+                                                       i ? ", %.9g" : "%.9g", (double)want[i]));
     snprintf(expected + at, sizeof expected - at, ")");
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has shape %s, expected %s", op, name, mmixi_shape_text(t, found), expected);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has shape %s, expected %s", op, name,
+              mmixi_shape_text(t, found), expected);
     return 0;
 }
 static int mmixi_check_real(mmix_ctx *m, const char *op, const char *name, const mmix_tensor *t)
@@ -3098,18 +3245,22 @@ static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
     return v;
 }
 static mmix_tensor *mmixi_owner(mmix_tensor *t) { return t->base ? t->base : t; }
-static int mmixi_wants(const mmix_tensor *t) { return t && t->dtype == MMIX_DTYPE_REAL && (t->base ? t->base->wants : t->wants); }
+static int mmixi_wants(const mmix_tensor *t)
+{
+    return t && t->dtype == MMIX_DTYPE_REAL && (t->base ? t->base->wants : t->wants);
+}
 
 MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t start, size_t count)
 {
     mmix_tensor *v;
     int a;
-    if (!mmixi_check(m, "mmix_slice", "t", t, t ? t->dtype : MMIX_DTYPE_REAL, -1, MMIXI_ANY, 0, 0, 0)) return NULL;
+    if (!mmixi_check(m, "mmix_slice", "t", t, t ? t->dtype : MMIX_DTYPE_REAL, -1, MMIXI_ANY, 0, 0, 0))
+        return NULL;
     a = mmixi_axis(t, axis);
     if (a < 0 || a >= t->ndim || !count || start > t->shape[a] || count > t->shape[a] - start) {
         char text[96];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_slice: %.0f elements from %.0f on axis %d of %s", (double)count, (double)start, axis,
-                  mmixi_shape_text(t, text));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_slice: %.0f elements from %.0f on axis %d of %s",
+                  (double)count, (double)start, axis, mmixi_shape_text(t, text));
         return NULL;
     }
     v = mmixi_view(m, t, start * t->stride[a]);
@@ -3145,7 +3296,8 @@ MMIXDEF mmix_real *mmix_grad_target(mmix_ctx *m, mmix_tensor *t, int *add)
     if (!mmixi_wants(t)) return NULL;
     owner = mmixi_owner(t);
     if (!mmixi_make_grad(m, owner)) return NULL;
-    if (t->base && !owner->written) {            /* a view's share of the gradient: the rest of it begins at zero */
+    /* a view's share of the gradient: the rest of it begins at zero */
+    if (t->base && !owner->written) {
         memset(owner->grad->data, 0, mmix_count(owner) * sizeof(mmix_real));
         owner->written = 1;
     }
@@ -3185,9 +3337,10 @@ MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t coun
     return call->saved[slot];
 }
 
-/* Runs an op whose call holds inputs and outputs; records it if somebody will ask. 0, or -1. `options` is copied, unless
-   size is 0. */
-static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call, const void *options, size_t size)
+/* Runs an op whose call holds inputs and outputs; records it if somebody will ask. 0, or -1. `options` is
+   copied, unless size is 0. */
+static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
+                               const void *options, size_t size)
 {
     int wants = 0;
     if (m->error_kind || !call->out[0]) return -1;
@@ -3236,7 +3389,8 @@ static const mmix_real *mmixi_out_grad(const mmix_tensor *out)
 /* Frees what a node held, the last taken first. */
 static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
 {
-    for (int i = MMIX_MAX_SAVED; i-- > 0;) mmixi_step_free(m, node->call.saved[i], node->call.saved_count[i] * sizeof(mmix_real));
+    for (int i = MMIX_MAX_SAVED; i-- > 0;)
+        mmixi_step_free(m, node->call.saved[i], node->call.saved_count[i] * sizeof(mmix_real));
     for (int i = 2; i-- > 0;) {
         mmix_tensor *out = node->call.out[i];
         size_t bytes = out ? mmix_count(out) * mmixi_dtype_size(out->dtype) : 0;
@@ -3263,7 +3417,8 @@ static int mmixi_backward(mmix_ctx *m, size_t bottom)
         if (!failed && (mmixi_out_grad(node.call.out[0]) || mmixi_out_grad(node.call.out[1]))) {
             mmix_mark mark = mmix_mark_here(m);
             if (!node.run.backward)
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: a custom op without a backward function is in the way");
+                mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                          "mmix_backward: a custom op without a backward function is in the way");
             failed = m->error_kind || node.run.backward(m, &node.call) || m->error_kind;
             mmix_rewind(m, mark);
         }
@@ -3281,14 +3436,16 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
         mmix_tensor *t = outputs[k], *g = gradients[k];
         mmix_real *to;
         int add;
-        if (!mmixi_check_real(m, "mmix_backward", "output", t) || !mmixi_check_real(m, "mmix_backward", "gradient", g)) return -1;
+        if (!mmixi_check_real(m, "mmix_backward", "output", t)
+            || !mmixi_check_real(m, "mmix_backward", "gradient", g)) return -1;
         if (t->ndim != g->ndim || memcmp(t->shape, g->shape, (size_t)t->ndim * sizeof(size_t))) {
             char a[96], b[96];
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: gradient %d has shape %s, its output %s", (int)k,
-                             mmixi_shape_text(g, a), mmixi_shape_text(t, b));
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: gradient %d has shape %s, its output %s",
+                             (int)k, mmixi_shape_text(g, a), mmixi_shape_text(t, b));
         }
         if (!mmixi_wants(t))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                             "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
                              "it depends on asked for a gradient)", (int)k);
         to = mmix_grad_target(m, t, &add);
         if (!to) return -1;
@@ -3308,7 +3465,8 @@ MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss)
     if (!mmixi_check_real(m, "mmix_backward", "loss", loss)) return -1;
     if (mmix_count(loss) != 1) {
         char text[96];
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: loss has shape %s, expected one element", mmixi_shape_text(loss, text));
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: loss has shape %s, expected one element",
+                         mmixi_shape_text(loss, text));
     }
     seed = mmix_from(m, loss->ndim, loss->shape, &one);
     return seed ? mmix_backward_from(m, &loss, &seed, 1) : -1;
@@ -3324,7 +3482,8 @@ MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, in
         return NULL;
     }
     for (size_t i = 0; i < n; i++) {
-        if (inputs[i] && !mmixi_check(m, "mmix_custom", "an input", inputs[i], inputs[i]->dtype, -1, MMIXI_ANY, 0, 0, 0)) return NULL;
+        if (inputs[i] && !mmixi_check(m, "mmix_custom", "an input", inputs[i], inputs[i]->dtype, -1,
+                                      MMIXI_ANY, 0, 0, 0)) return NULL;
         call.in[i] = inputs[i];
     }
     call.out[0] = mmixi_new(m, "mmix_custom", MMIX_DTYPE_REAL, ndim, shape);
@@ -3340,11 +3499,12 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
     int inside = m->in_backward;
     if (m->error_kind) return -1;
     if (n > MMIXI_KEEP || m->nodes > mark.nodes)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP ? "mmix_rewind_keep: at most 8 tensors" : "mmix_rewind_keep: ops were recorded "
-                         "since the mark");
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP ? "mmix_rewind_keep: at most 8 tensors"
+                         : "mmix_rewind_keep: ops were recorded " "since the mark");
     for (size_t i = 0; i < n; i++) {
         if (!keep[i] || !keep[i]->data || !mmixi_contiguous(keep[i]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                             "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
         was[i] = *keep[i];
         copy[i] = mmixi_step_high(m, mmix_count(&was[i]) * mmixi_dtype_size(was[i].dtype));
         if (!copy[i]) return -1;
@@ -3359,15 +3519,17 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
         if (!keep[i]) return -1;
         memcpy(keep[i]->data, copy[i], mmix_count(&was[i]) * mmixi_dtype_size(was[i].dtype));
     }
-    for (size_t i = n; i-- > 0;) mmixi_step_free(m, copy[i], mmix_count(&was[i]) * mmixi_dtype_size(was[i].dtype));
+    for (size_t i = n; i-- > 0;)
+        mmixi_step_free(m, copy[i], mmix_count(&was[i]) * mmixi_dtype_size(was[i].dtype));
     return 0;
 }
 
-/* ====================================================================================
-   >>elementary ops        an op in one place: formula, forward, backward, the public function
+/* ==== >>elementary ops ===============================================================
+   an op in one place: formula, forward, backward, the public function
 
-   A forward gets outputs that are allocated; a backward asks mmix_grad_target where an input's gradient goes and
-   whether to add (see >>api-tape). Most ops work on rows: the leading axes counted together, the last one contiguous.
+   A forward gets outputs that are allocated; a backward asks mmix_grad_target where an input's gradient goes
+   and whether to add (see >>api-tape). Most ops work on rows: the leading axes counted together, the last one
+   contiguous.
    ==================================================================================== */
 
 static mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
@@ -3417,7 +3579,8 @@ typedef struct mmixi_rows_job {
 typedef struct mmixi_copy_options { int order[MMIX_MAX_DIMS]; } mmixi_copy_options;
 
 /* Walks the elements of `out` in order and says where each lies in a tensor with the strides `stride`. */
-static void mmixi_copy_walk(const mmix_tensor *out, const size_t *stride, const mmix_real *from, mmix_real *to, int scatter, int add)
+static void mmixi_copy_walk(const mmix_tensor *out, const size_t *stride, const mmix_real *from,
+                            mmix_real *to, int scatter, int add)
 {
     size_t index[MMIX_MAX_DIMS] = { 0 }, at = 0, n = mmix_count(out);
     for (size_t i = 0; i < n; i++) {
@@ -3463,7 +3626,8 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
     for (int i = 0; i < x->ndim; i++) {
         o.order[i] = mmixi_axis(x, order[i]);
         if (o.order[i] < 0 || o.order[i] >= x->ndim || seen & 1 << o.order[i]) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected each of 0 … %d once", i, order[i], x->ndim - 1);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected each of 0 … %d once",
+                      i, order[i], x->ndim - 1);
             return NULL;
         }
         seen |= 1 << o.order[i];
@@ -3492,13 +3656,14 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
     mmix_tensor *v, is;
     size_t bytes;
     memset(&is, 0, sizeof is);
-    if (!mmixi_check(m, "mmix_reshape", "t", t, t ? t->dtype : MMIX_DTYPE_REAL, -1, MMIXI_ANY, 0, 0, 0)) return NULL;
+    if (!mmixi_check(m, "mmix_reshape", "t", t, t ? t->dtype : MMIX_DTYPE_REAL, -1, MMIXI_ANY, 0, 0, 0))
+        return NULL;
     bytes = mmixi_describe(m, &is, "mmix_reshape", t->dtype, ndim, shape);
     if (!bytes) return NULL;
     if (mmix_count(&is) != mmix_count(t)) {
         char a[96], b[96];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: %s does not hold as many elements as %s", mmixi_shape_text(&is, a),
-                  mmixi_shape_text(t, b));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: %s does not hold as many elements as %s",
+                  mmixi_shape_text(&is, a), mmixi_shape_text(t, b));
         return NULL;
     }
     /* splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L, H, P) */
@@ -3529,13 +3694,14 @@ static void mmixi_put(const mmix_ctx *m, size_t n, const mmix_real *x, mmix_real
 }
 
 /* ---- add, mul, div: elementwise with stretched axes ------------------------------------
-   add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -dy y / b. The gradient of a
-   stretched axis is the sum over it, taken in order. */
+   add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -dy y / b.
+   The gradient of a stretched axis is the sum over it, taken in order. */
 
 typedef struct mmixi_binary_options {
     int op;
     mmix_real alpha, beta;
-    size_t step_a[MMIX_MAX_DIMS], step_b[MMIX_MAX_DIMS];      /* of the output's axes: 0 where an operand is stretched */
+    /* of the output's axes: 0 where an operand is stretched */
+    size_t step_a[MMIX_MAX_DIMS], step_b[MMIX_MAX_DIMS];
 } mmixi_binary_options;
 typedef struct mmixi_binary_job {
     const mmix_ctx *m;
@@ -3562,7 +3728,8 @@ static void mmixi_binary_rows(void *arg, size_t begin, size_t end, size_t lane)
     size_t n = mmixi_cols(j->out), sa = o->step_a[MMIX_MAX_DIMS - 1], sb = o->step_b[MMIX_MAX_DIMS - 1];
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *a = j->a + mmixi_stepped_offset(j->out, o->step_a, r), *b = j->b + mmixi_stepped_offset(j->out, o->step_b, r);
+        const mmix_real *a = j->a + mmixi_stepped_offset(j->out, o->step_a, r),
+            *b = j->b + mmixi_stepped_offset(j->out, o->step_b, r);
         mmix_real *y = j->y + r * n;
         if (sa && sb && o->op == MMIX_OP_ADD && o->alpha == 1 && o->beta == 1) j->m->k->add(n, a, b, y);
         else if (sa && sb && o->op == MMIX_OP_ADD) {
@@ -3570,7 +3737,8 @@ static void mmixi_binary_rows(void *arg, size_t begin, size_t end, size_t lane)
             j->m->k->axpy(n, o->alpha, a, y);
         }
         else if (sa && sb && o->op == MMIX_OP_MUL) j->m->k->mul(n, a, b, y);
-        else if (o->op == MMIX_OP_ADD) for (size_t i = 0; i < n; i++) y[i] = o->alpha * a[i * sa] + o->beta * b[i * sb];
+        else if (o->op == MMIX_OP_ADD)
+            for (size_t i = 0; i < n; i++) y[i] = o->alpha * a[i * sa] + o->beta * b[i * sb];
         else if (o->op == MMIX_OP_MUL) for (size_t i = 0; i < n; i++) y[i] = a[i * sa] * b[i * sb];
         else for (size_t i = 0; i < n; i++) y[i] = a[i * sa] / b[i * sb];
     }
@@ -3595,7 +3763,8 @@ static void mmixi_binary_rows_backward(void *arg, size_t begin, size_t end, size
     size_t n = mmixi_cols(j->out), sa = o->step_a[MMIX_MAX_DIMS - 1], sb = o->step_b[MMIX_MAX_DIMS - 1];
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        size_t at = mmixi_stepped_offset(j->out, o->step_a, r), bt = mmixi_stepped_offset(j->out, o->step_b, r);
+        size_t at = mmixi_stepped_offset(j->out, o->step_a, r),
+            bt = mmixi_stepped_offset(j->out, o->step_b, r);
         const mmix_real *a = j->a + at, *b = j->b + bt, *dy = j->dy + r * n, *y = j->yv + r * n;
         if (o->op == MMIX_OP_ADD && sa && sb) {
             void (*give)(size_t, mmix_real, const mmix_real *, mmix_real *);
@@ -3606,11 +3775,13 @@ static void mmixi_binary_rows_backward(void *arg, size_t begin, size_t end, size
             continue;
         }
         for (size_t i = 0; j->da && i < n; i++) {
-            mmix_real g = o->op == MMIX_OP_ADD ? o->alpha * dy[i] : o->op == MMIX_OP_MUL ? dy[i] * b[i * sb] : dy[i] / b[i * sb];
+            mmix_real g = o->op == MMIX_OP_ADD ? o->alpha * dy[i] : o->op == MMIX_OP_MUL ? dy[i] * b[i * sb]
+                : dy[i] / b[i * sb];
             j->da[at + i * sa] = j->add_a ? j->da[at + i * sa] + g : g;
         }
         for (size_t i = 0; j->db && i < n; i++) {
-            mmix_real g = o->op == MMIX_OP_ADD ? o->beta * dy[i] : o->op == MMIX_OP_MUL ? dy[i] * a[i * sa] : -dy[i] * y[i] / b[i * sb];
+            mmix_real g = o->op == MMIX_OP_ADD ? o->beta * dy[i] : o->op == MMIX_OP_MUL ? dy[i] * a[i * sa]
+                : -dy[i] * y[i] / b[i * sb];
             j->db[bt + i * sb] = j->add_b ? j->db[bt + i * sb] + g : g;
         }
     }
@@ -3619,7 +3790,8 @@ static int mmixi_binary_backward(mmix_ctx *m, mmix_call *call)
 {
     mmixi_binary_job j;
     size_t n = mmix_count(call->out[0]);
-    int stretched = mmix_count(call->in[0]) < n || mmix_count(call->in[1]) < n || mmixi_owner(call->in[0]) == mmixi_owner(call->in[1]);
+    int stretched = mmix_count(call->in[0]) < n || mmix_count(call->in[1]) < n
+        || mmixi_owner(call->in[0]) == mmixi_owner(call->in[1]);
     memset(&j, 0, sizeof j);
     j.m = m;
     j.o = (const mmixi_binary_options *)call->options;
@@ -3642,7 +3814,8 @@ static int mmixi_binary_backward(mmix_ctx *m, mmix_call *call)
                  mmixi_binary_rows_backward, &j);
     return 0;
 }
-static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a, mmix_tensor *b, double alpha, double beta)
+static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a, mmix_tensor *b,
+                                 double alpha, double beta)
 {
     mmix_call call = mmixi_call(a, b, NULL);
     mmixi_binary_options o;
@@ -3658,7 +3831,8 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
         size_t na = i <= a->ndim ? a->shape[a->ndim - i] : 1, nb = i <= b->ndim ? b->shape[b->ndim - i] : 1;
         if (na != nb && na != 1 && nb != 1) {
             char x[96], y[96];
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shapes %s and %s do not go together", who, mmixi_shape_text(a, x), mmixi_shape_text(b, y));
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shapes %s and %s do not go together", who,
+                      mmixi_shape_text(a, x), mmixi_shape_text(b, y));
             return NULL;
         }
         shape[ndim - i] = na > nb ? na : nb;
@@ -3671,10 +3845,22 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape);
     return mmixi_run(m, op, &call, &o, sizeof o);
 }
-MMIXDEF mmix_tensor *mmix_add(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) { return mmixi_binary(m, "mmix_add", MMIX_OP_ADD, a, b, 1, 1); }
-MMIXDEF mmix_tensor *mmix_sub(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) { return mmixi_binary(m, "mmix_sub", MMIX_OP_ADD, a, b, 1, -1); }
-MMIXDEF mmix_tensor *mmix_mul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) { return mmixi_binary(m, "mmix_mul", MMIX_OP_MUL, a, b, 1, 1); }
-MMIXDEF mmix_tensor *mmix_div(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) { return mmixi_binary(m, "mmix_div", MMIX_OP_DIV, a, b, 1, 1); }
+MMIXDEF mmix_tensor *mmix_add(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
+{
+    return mmixi_binary(m, "mmix_add", MMIX_OP_ADD, a, b, 1, 1);
+}
+MMIXDEF mmix_tensor *mmix_sub(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
+{
+    return mmixi_binary(m, "mmix_sub", MMIX_OP_ADD, a, b, 1, -1);
+}
+MMIXDEF mmix_tensor *mmix_mul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
+{
+    return mmixi_binary(m, "mmix_mul", MMIX_OP_MUL, a, b, 1, 1);
+}
+MMIXDEF mmix_tensor *mmix_div(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
+{
+    return mmixi_binary(m, "mmix_div", MMIX_OP_DIV, a, b, 1, 1);
+}
 
 /* ---- one tensor in, one of its shape out: scale, exp, log, sqrt, silu, gelu, softplus -------
    Backward gets x and dy; scale's is y = α x + β, dx = α dy. */
@@ -3705,11 +3891,11 @@ static void mmixi_sqrt_row_backward(size_t n, const mmix_real *x, const mmix_rea
 }
 static void mmixi_unary_pick(const mmix_ctx *m, int op, mmixi_rows_job *j)
 {
-    j->unary = op == MMIX_OP_EXP ? mmixi_exp_row : op == MMIX_OP_LOG ? mmixi_log_row : op == MMIX_OP_SQRT ? mmixi_sqrt_row
-             : op == MMIX_OP_SILU ? m->k->silu : op == MMIX_OP_GELU ? m->k->gelu : m->k->softplus;
-    j->unary_backward = op == MMIX_OP_EXP ? mmixi_exp_row_backward : op == MMIX_OP_LOG ? mmixi_log_row_backward
-             : op == MMIX_OP_SQRT ? mmixi_sqrt_row_backward : op == MMIX_OP_SILU ? m->k->silu_backward
-             : op == MMIX_OP_GELU ? m->k->gelu_backward : m->k->softplus_backward;
+    j->unary = op == MMIX_OP_EXP ? mmixi_exp_row : op == MMIX_OP_LOG ? mmixi_log_row : op == MMIX_OP_SQRT
+        ? mmixi_sqrt_row : op == MMIX_OP_SILU ? m->k->silu : op == MMIX_OP_GELU ? m->k->gelu : m->k->softplus;
+    j->unary_backward = op == MMIX_OP_EXP ? mmixi_exp_row_backward : op == MMIX_OP_LOG
+        ? mmixi_log_row_backward : op == MMIX_OP_SQRT ? mmixi_sqrt_row_backward : op == MMIX_OP_SILU
+        ? m->k->silu_backward : op == MMIX_OP_GELU ? m->k->gelu_backward : m->k->softplus_backward;
 }
 typedef struct mmixi_unary_options { int op; mmix_real alpha, beta; } mmixi_unary_options;
 
@@ -3743,7 +3929,8 @@ static int mmixi_unary_forward(mmix_ctx *m, mmix_call *call)
     j.y = mmix_data(call->out[0]);
     if (o->op == MMIX_OP_SCALE) {
         for (size_t r = 0; r < mmixi_rows(call->in[0]); r++)
-            for (size_t i = 0; i < j.cols; i++) j.y[r * j.cols + i] = o->alpha * j.x[r * j.step + i] + o->beta;
+            for (size_t i = 0; i < j.cols; i++)
+                j.y[r * j.cols + i] = o->alpha * j.x[r * j.step + i] + o->beta;
         return 0;
     }
     mmixi_unary_pick(m, o->op, &j);
@@ -3769,7 +3956,8 @@ static int mmixi_unary_backward(mmix_ctx *m, mmix_call *call)
     mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.cols), mmixi_unary_rows_backward, &j);
     return 0;
 }
-static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha, double beta)
+static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha,
+                                double beta)
 {
     mmix_call call;
     mmixi_unary_options o;
@@ -3787,16 +3975,35 @@ MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, doubl
 {
     return mmixi_unary(m, "mmix_scale", MMIX_OP_SCALE, x, alpha, beta);
 }
-MMIXDEF mmix_tensor *mmix_exp(mmix_ctx *m, mmix_tensor *x) { return mmixi_unary(m, "mmix_exp", MMIX_OP_EXP, x, 1, 0); }
-MMIXDEF mmix_tensor *mmix_log(mmix_ctx *m, mmix_tensor *x) { return mmixi_unary(m, "mmix_log", MMIX_OP_LOG, x, 1, 0); }
-MMIXDEF mmix_tensor *mmix_sqrt(mmix_ctx *m, mmix_tensor *x) { return mmixi_unary(m, "mmix_sqrt", MMIX_OP_SQRT, x, 1, 0); }
-MMIXDEF mmix_tensor *mmix_silu(mmix_ctx *m, mmix_tensor *x) { return mmixi_unary(m, "mmix_silu", MMIX_OP_SILU, x, 1, 0); }
-MMIXDEF mmix_tensor *mmix_gelu(mmix_ctx *m, mmix_tensor *x) { return mmixi_unary(m, "mmix_gelu", MMIX_OP_GELU, x, 1, 0); }
-MMIXDEF mmix_tensor *mmix_softplus(mmix_ctx *m, mmix_tensor *x) { return mmixi_unary(m, "mmix_softplus", MMIX_OP_SOFTPLUS, x, 1, 0); }
+MMIXDEF mmix_tensor *mmix_exp(mmix_ctx *m, mmix_tensor *x)
+{
+    return mmixi_unary(m, "mmix_exp", MMIX_OP_EXP, x, 1, 0);
+}
+MMIXDEF mmix_tensor *mmix_log(mmix_ctx *m, mmix_tensor *x)
+{
+    return mmixi_unary(m, "mmix_log", MMIX_OP_LOG, x, 1, 0);
+}
+MMIXDEF mmix_tensor *mmix_sqrt(mmix_ctx *m, mmix_tensor *x)
+{
+    return mmixi_unary(m, "mmix_sqrt", MMIX_OP_SQRT, x, 1, 0);
+}
+MMIXDEF mmix_tensor *mmix_silu(mmix_ctx *m, mmix_tensor *x)
+{
+    return mmixi_unary(m, "mmix_silu", MMIX_OP_SILU, x, 1, 0);
+}
+MMIXDEF mmix_tensor *mmix_gelu(mmix_ctx *m, mmix_tensor *x)
+{
+    return mmixi_unary(m, "mmix_gelu", MMIX_OP_GELU, x, 1, 0);
+}
+MMIXDEF mmix_tensor *mmix_softplus(mmix_ctx *m, mmix_tensor *x)
+{
+    return mmixi_unary(m, "mmix_softplus", MMIX_OP_SOFTPLUS, x, 1, 0);
+}
 
 /* ---- sums: over one axis, over everything ------------------------------------------------- */
 
-typedef struct mmixi_axis_options { size_t outer, n, inner; } mmixi_axis_options;      /* x as (outer, n, inner) */
+/* x as (outer, n, inner) */
+typedef struct mmixi_axis_options { size_t outer, n, inner; } mmixi_axis_options;
 
 static int mmixi_sum_axis_forward(mmix_ctx *m, mmix_call *call)
 {
@@ -3809,7 +4016,8 @@ static int mmixi_sum_axis_forward(mmix_ctx *m, mmix_call *call)
     }
     for (size_t i = 0; i < o->outer; i++) {
         memcpy(y + i * o->inner, x + i * o->n * o->inner, o->inner * sizeof *y);
-        for (size_t k = 1; k < o->n; k++) m->k->add(o->inner, x + (i * o->n + k) * o->inner, y + i * o->inner, y + i * o->inner);
+        for (size_t k = 1; k < o->n; k++)
+            m->k->add(o->inner, x + (i * o->n + k) * o->inner, y + i * o->inner, y + i * o->inner);
     }
     return 0;
 }
@@ -3860,16 +4068,21 @@ MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis)
 {
     return mmixi_sum_over(m, "mmix_sum_axis", MMIX_OP_SUM_AXIS, x, axis);
 }
-MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x) { return mmixi_sum_over(m, "mmix_sum", MMIX_OP_SUM, x, 0); }
+MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x)
+{
+    return mmixi_sum_over(m, "mmix_sum", MMIX_OP_SUM, x, 0);
+}
 MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 {
-    return mmix_scale(m, mmixi_sum_over(m, "mmix_mean", MMIX_OP_SUM, x, 0), x ? 1 / (double)mmix_count(x) : 1, 0);
+    return mmix_scale(m, mmixi_sum_over(m, "mmix_mean", MMIX_OP_SUM, x, 0), x ? 1 / (double)mmix_count(x) : 1,
+                      0);
 }
 
 /* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
 
-static mmixi_gemm mmixi_gemm_of(size_t rows, size_t cols, size_t depth, const mmix_real *a, size_t ars, size_t acs, const mmix_real *b,
-                                size_t brs, size_t bcs, mmix_real *c, size_t ldc, int add)
+static mmixi_gemm mmixi_gemm_of(size_t rows, size_t cols, size_t depth, const mmix_real *a, size_t ars,
+                                size_t acs, const mmix_real *b, size_t brs, size_t bcs, mmix_real *c,
+                                size_t ldc, int add)
 {
     mmixi_gemm g;
     memset(&g, 0, sizeof g);
@@ -3899,12 +4112,14 @@ static int mmixi_matmul_backward(mmix_ctx *m, mmix_call *call)
     int add;
     mmix_real *d = mmix_grad_target(m, a, &add);
     for (size_t i = 0; d && i < n; i++) {
-        mmixi_gemm g = mmixi_gemm_of(I, J, K, dc + i * I * K, K, 1, mmix_data(b) + i * J * K, 1, K, d + i * I * J, J, add);
+        mmixi_gemm g = mmixi_gemm_of(I, J, K, dc + i * I * K, K, 1, mmix_data(b) + i * J * K, 1, K,
+                                     d + i * I * J, J, add);
         if (mmixi_gemm_run(m, &g)) return -1;
     }
     d = mmix_grad_target(m, b, &add);
     for (size_t i = 0; d && i < n; i++) {
-        mmixi_gemm g = mmixi_gemm_of(J, K, I, mmix_data(a) + i * I * J, 1, J, dc + i * I * K, K, 1, d + i * J * K, K, add);
+        mmixi_gemm g = mmixi_gemm_of(J, K, I, mmix_data(a) + i * I * J, 1, J, dc + i * I * K, K, 1,
+                                     d + i * J * K, K, add);
         if (mmixi_gemm_run(m, &g)) return -1;
     }
     return 0;
@@ -3914,11 +4129,12 @@ MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
     mmix_call call;
     size_t shape[MMIX_MAX_DIMS];
     char x[96], y[96];
-    if (!mmixi_check_real(m, "mmix_matmul", "a", a) || !mmixi_check_real(m, "mmix_matmul", "b", b)) return NULL;
+    if (!mmixi_check_real(m, "mmix_matmul", "a", a) || !mmixi_check_real(m, "mmix_matmul", "b", b))
+        return NULL;
     if (a->ndim < 2 || a->ndim != b->ndim || mmix_shape(a, -1) != mmix_shape(b, -2)
         || memcmp(a->shape, b->shape, (size_t)(a->ndim - 2) * sizeof(size_t))) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_matmul: shapes %s and %s, expected (…, I, J) and (…, J, K)", mmixi_shape_text(a, x),
-                  mmixi_shape_text(b, y));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_matmul: shapes %s and %s, expected (…, I, J) and (…, J, K)",
+                  mmixi_shape_text(a, x), mmixi_shape_text(b, y));
         return NULL;
     }
     a = mmixi_even(m, a, 1);
@@ -3947,7 +4163,8 @@ static int mmixi_concat_move(mmix_ctx *m, mmix_call *call, int back)
         mmix_real *part = back ? mmix_grad_target(m, call->in[p], &add) : mmix_data(call->in[p]);
         for (size_t i = 0; part && i < o->outer; i++) {
             if (back) mmixi_put(m, run, g + i * o->total * o->inner + at, part + i * run, add);
-            else memcpy(mmix_data(call->out[0]) + i * o->total * o->inner + at, part + i * run, run * sizeof *part);
+            else memcpy(mmix_data(call->out[0]) + i * o->total * o->inner + at, part + i * run,
+                        run * sizeof *part);
         }
         at += run;
     }
@@ -3980,8 +4197,8 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
         for (int i = 0; same && i < t->ndim; i++) same = i == a || t->shape[i] == shape[i];
         if (!same) {
             char x[96], y[96];
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_concat: part %d has shape %s, the first %s; axis %d", (int)p, mmixi_shape_text(t, x),
-                      mmixi_shape_text(parts[0], y), axis);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_concat: part %d has shape %s, the first %s; axis %d",
+                      (int)p, mmixi_shape_text(t, x), mmixi_shape_text(parts[0], y), axis);
             return NULL;
         }
         o.total += t->shape[a];
@@ -4003,7 +4220,8 @@ static int mmixi_gather_forward(mmix_ctx *m, mmix_call *call)
     const int32_t *index = mmix_data_i32(call->in[1]);
     (void)m;
     for (size_t i = 0; i < mmix_count(call->in[1]); i++)
-        memcpy(mmix_data(call->out[0]) + i * D, mmix_data(call->in[0]) + (size_t)index[i] * step, D * sizeof(mmix_real));
+        memcpy(mmix_data(call->out[0]) + i * D, mmix_data(call->in[0]) + (size_t)index[i] * step,
+               D * sizeof(mmix_real));
     return 0;
 }
 static int mmixi_gather_backward(mmix_ctx *m, mmix_call *call)
@@ -4015,7 +4233,8 @@ static int mmixi_gather_backward(mmix_ctx *m, mmix_call *call)
     mmix_real *d = mmix_grad_target(m, call->in[0], &add);
     if (!d) return 0;
     if (!add) memset(d, 0, mmix_count(call->in[0]) * sizeof *d);
-    for (size_t i = 0; i < mmix_count(call->in[1]); i++) m->k->add(D, g + i * D, d + (size_t)index[i] * step, d + (size_t)index[i] * step);
+    for (size_t i = 0; i < mmix_count(call->in[1]); i++)
+        m->k->add(D, g + i * D, d + (size_t)index[i] * step, d + (size_t)index[i] * step);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
@@ -4023,11 +4242,12 @@ MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *i
     mmix_call call = mmixi_call(table, index, NULL);
     size_t shape[MMIX_MAX_DIMS];
     if (!mmixi_check(m, "mmix_gather", "table", table, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
-        || !mmixi_check(m, "mmix_gather", "index", index, MMIX_DTYPE_I32, -1, MMIXI_ANY, 0, 0, 0)) return NULL;
+        || !mmixi_check(m, "mmix_gather", "index", index, MMIX_DTYPE_I32, -1, MMIXI_ANY, 0, 0,
+                        0)) return NULL;
     for (size_t i = 0; i < mmix_count(index); i++)
         if (mmix_data_i32(index)[i] < 0 || (size_t)mmix_data_i32(index)[i] >= table->shape[0]) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_gather: index[%.0f] is %d, the table has %.0f rows", (double)i, (int)mmix_data_i32(index)[i],
-                      (double)table->shape[0]);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_gather: index[%.0f] is %d, the table has %.0f rows",
+                      (double)i, (int)mmix_data_i32(index)[i], (double)table->shape[0]);
             return NULL;
         }
     memcpy(shape, index->shape, sizeof shape);
@@ -4045,7 +4265,8 @@ static int mmixi_insert_forward(mmix_ctx *m, mmix_call *call)
     for (size_t b = 0; b < x->shape[0]; b++)
         for (size_t t = 0; t <= L; t++)
             memcpy(mmix_data(call->out[0]) + (b * (L + 1) + t) * D,
-                   t == at ? mmix_data(call->in[1]) : mmix_data(x) + b * x->stride[0] + (t - (t > at)) * x->stride[1], D * sizeof(mmix_real));
+                   t == at ? mmix_data(call->in[1]) : mmix_data(x) + b * x->stride[0]
+                       + (t - (t > at)) * x->stride[1], D * sizeof(mmix_real));
     return 0;
 }
 static int mmixi_insert_backward(mmix_ctx *m, mmix_call *call)
@@ -4059,7 +4280,8 @@ static int mmixi_insert_backward(mmix_ctx *m, mmix_call *call)
         for (size_t t = 0; t <= L; t++) {
             const mmix_real *row = g + (b * (L + 1) + t) * D;
             if (t == at && dt) mmixi_put(m, D, row, dt, add_t || b);
-            if (t != at && dx) mmixi_put(m, D, row, dx + b * x->stride[0] + (t - (t > at)) * x->stride[1], add_x);
+            if (t != at && dx)
+                mmixi_put(m, D, row, dx + b * x->stride[0] + (t - (t > at)) * x->stride[1], add_x);
         }
     return 0;
 }
@@ -4071,8 +4293,8 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
         || !mmixi_check_real(m, "mmix_insert_token", "token", token)) return NULL;
     if (mmix_count(token) != x->shape[2] || mmixi_cols(token) != x->shape[2] || at > x->shape[1]) {
         char a[96], b[96];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: a token of shape %s at %.0f of x %s", mmixi_shape_text(token, a), (double)at,
-                  mmixi_shape_text(x, b));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: a token of shape %s at %.0f of x %s",
+                  mmixi_shape_text(token, a), (double)at, mmixi_shape_text(x, b));
         return NULL;
     }
     o.at = at;
@@ -4117,7 +4339,8 @@ static int mmixi_softmax_backward(mmix_ctx *m, mmix_call *call)
     j.w = mmix_data(call->out[0]);
     j.g = mmixi_out_grad(call->out[0]);
     j.y = mmix_grad_target(m, call->in[0], &j.add);
-    if (j.y) mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.cols), mmixi_softmax_rows_backward, &j);
+    if (j.y) mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.cols), mmixi_softmax_rows_backward,
+                          &j);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
@@ -4142,18 +4365,21 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
     return mmixi_run(m, MMIX_OP_SOFTMAX, &call, NULL, 0);
 }
 
-/* ====================================================================================
-   >>norms           y = w (x - μ) / r + b,  r = √(variance + eps)  (RMS: μ = 0);  gated: x · silu(z) in place of x
+/* ==== >>norms ========================================================================
+   y = w (x - μ) / r + b,  r = √(variance + eps)  (RMS: μ = 0);  gated: x · silu(z) in place of x
 
-   x (rows, D), w and b (D). Kept for the backward: μ and 1/r of each row. Backward, with x̂ = (x - μ)/r and g = w dy:
-   dw = Σ dy x̂, db = Σ dy, and dx = (g - mean(g) - x̂ mean(g x̂)) / r: y feels neither a shift of x nor a stretch, so dx loses
-   its parts along 1 and along x̂ (RMS: along x̂ only). Ba et al. 2016; Zhang & Sennrich 2019.
+   x (rows, D), w and b (D). Kept for the backward: μ and 1/r of each row. Backward, with x̂ = (x - μ)/r and g
+   = w dy: dw = Σ dy x̂, db = Σ dy, and dx = (g - mean(g) - x̂ mean(g x̂)) / r: y feels neither a shift of x
+   nor a stretch, so dx loses its parts along 1 and along x̂ (RMS: along x̂ only). Ba et al. 2016; Zhang &
+   Sennrich 2019.
    ==================================================================================== */
 
-/* Weight gradients are sums over rows: one partial sum for each of at most 16 runs of rows, added in order. */
+/* Weight gradients are sums over rows: one partial sum for each of at most 16 runs of rows, added in
+   order. */
 enum { MMIXI_PARTIALS = 16 };
 static size_t mmixi_partial_grain(size_t rows) { return mmixi_max(8, mmixi_ceil_div(rows, MMIXI_PARTIALS)); }
-static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t step, const mmix_real *partial, mmix_real *to, int add)
+static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t step,
+                              const mmix_real *partial, mmix_real *to, int add)
 {
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m, D, partial + p * step, to, add || p);
 }
@@ -4197,7 +4423,8 @@ static void mmixi_norm_rows_backward(void *arg, size_t begin, size_t end, size_t
     const mmixi_norm_job *j = (const mmixi_norm_job *)arg;
     const struct mmixi_kernels *k = j->m->k;
     size_t D = j->D, d = D / j->o.groups;
-    mmix_real *gate = j->scratch + lane * 3 * D, *u = gate + D, *du = u + D, *dw = j->partial + begin / j->grain * 2 * D, *db = dw + D;
+    mmix_real *gate = j->scratch + lane * 3 * D, *u = gate + D, *du = u + D,
+        *dw = j->partial + begin / j->grain * 2 * D, *db = dw + D;
     memset(dw, 0, 2 * D * sizeof *dw);
     for (size_t r = begin; r < end; r++) {
         const mmix_real *x = j->x + r * j->step_x, *in = x, *dy = j->dy + r * D;
@@ -4211,7 +4438,8 @@ static void mmixi_norm_rows_backward(void *arg, size_t begin, size_t end, size_t
             const mmix_real *w = j->w ? j->w + g * d : NULL;
             mmix_real *to = j->z ? du + g * d : j->dx ? j->dx + r * j->step_x : du;
             k->normalise_sums(d, dy + g * d, in + g * d, mean, rstd, w, &sum, &along);
-            k->normalise_backward(d, dy + g * d, in + g * d, mean, rstd, w, j->o.center ? sum / (mmix_real)d : 0, along / (mmix_real)d, to,
+            k->normalise_backward(d, dy + g * d, in + g * d, mean, rstd, w,
+                                  j->o.center ? sum / (mmix_real)d : 0, along / (mmix_real)d, to,
                                   !j->z && j->dx && j->add_x, dw + g * d, db + g * d);
         }
         if (j->z && j->dx) {                     /* u = x silu(z): dx = du silu(z), dz = du x silu'(z) */
@@ -4246,7 +4474,8 @@ static int mmixi_norm_forward(mmix_ctx *m, mmix_call *call)
     size_t rows = mmixi_rows(call->in[0]);
     mmix_mark mark;
     const mmixi_norm_options *o = (const mmixi_norm_options *)call->options;
-    if (call->recorded && ((o->center && !mmix_save(m, call, 0, rows)) || !mmix_save(m, call, 1, rows * o->groups))) return -1;
+    if (call->recorded && ((o->center && !mmix_save(m, call, 0, rows))
+                           || !mmix_save(m, call, 1, rows * o->groups))) return -1;
     mmixi_norm_fill(m, call, &j);
     j.y = mmix_data(call->out[0]);
     mark = mmix_mark_here(m);
@@ -4276,19 +4505,21 @@ static int mmixi_norm_backward(mmix_ctx *m, mmix_call *call)
     mmixi_partial_sum(m, parts, j.D, 2 * j.D, j.partial + j.D, db, add_b);
     return 0;
 }
-static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight, mmix_tensor *bias,
-                               int center, double eps, size_t groups)
+static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor *x, mmix_tensor *z,
+                               mmix_tensor *weight, mmix_tensor *bias, int center, double eps, size_t groups)
 {
     mmix_call call;
     mmixi_norm_options o;
     size_t D = mmix_shape(x, -1);
-    if (!mmixi_check_real(m, who, "x", x) || (weight && !mmixi_check(m, who, "weight", weight, MMIX_DTYPE_REAL, 1, D, 0, 0, 0))
-        || (bias && !mmixi_check(m, who, "bias", bias, MMIX_DTYPE_REAL, 1, D, 0, 0, 0))
-        || (z && !mmixi_check(m, who, "z", z, MMIX_DTYPE_REAL, -1, D, 0, 0, 0))) return NULL;
+    if (!mmixi_check_real(m, who, "x", x) || (weight && !mmixi_check(m, who, "weight", weight,
+            MMIX_DTYPE_REAL, 1, D, 0, 0, 0)) || (bias && !mmixi_check(m, who, "bias", bias, MMIX_DTYPE_REAL,
+                    1, D, 0, 0, 0)) || (z && !mmixi_check(m, who, "z", z, MMIX_DTYPE_REAL, -1, D, 0, 0,
+                                                          0))) return NULL;
     if (!x->ndim || !groups || D % groups || (z && mmixi_rows(z) != mmixi_rows(x)) || !(eps >= 0)) {
         char a[96];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x %s with %.0f groups, eps %g%s", who, mmixi_shape_text(x, a), (double)groups, eps,
-                  z && mmixi_rows(z) != mmixi_rows(x) ? ", and z of another number of rows" : "");
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x %s with %.0f groups, eps %g%s", who, mmixi_shape_text(x, a),
+                  (double)groups, eps, z && mmixi_rows(z) != mmixi_rows(x)
+                  ? ", and z of another number of rows" : "");
         return NULL;
     }
     x = mmixi_even(m, x, 0);
@@ -4303,7 +4534,8 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, x->shape);
     return mmixi_run(m, op, &call, &o, sizeof o);
 }
-MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, double eps)
+MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                     double eps)
 {
     return mmixi_norm(m, "mmix_layer_norm", MMIX_OP_LAYER_NORM, x, NULL, weight, bias, 1, eps, 1);
 }
@@ -4311,7 +4543,8 @@ MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *wei
 {
     return mmixi_norm(m, "mmix_rms_norm", MMIX_OP_RMS_NORM, x, NULL, weight, NULL, 0, eps, 1);
 }
-MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight, double eps, size_t groups)
+MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight,
+                                         double eps, size_t groups)
 {
     if (!mmixi_check_real(m, "mmix_gated_rms_norm", "z", z)) return NULL;
     return mmixi_norm(m, "mmix_gated_rms_norm", MMIX_OP_GATED_RMS_NORM, x, z, weight, NULL, 0, eps, groups);
@@ -4329,7 +4562,8 @@ static int mmixi_unit_forward(mmix_ctx *m, mmix_call *call)
     mmix_real *y = mmix_data(call->out[0]);
     for (size_t r = 0; r < rows; r++) {
         double norm = sqrt((double)m->k->variance(D, x + r * step, 0));
-        m->k->scale(D, (mmix_real)((g ? (double)g[r] : 1) / (norm > o->eps ? norm : o->eps)), x + r * step, y + r * D);
+        m->k->scale(D, (mmix_real)((g ? (double)g[r] : 1) / (norm > o->eps ? norm : o->eps)), x + r * step,
+                    y + r * D);
     }
     return 0;
 }
@@ -4337,13 +4571,15 @@ static int mmixi_unit_backward(mmix_ctx *m, mmix_call *call)
 {
     const mmixi_unit_options *o = (const mmixi_unit_options *)call->options;
     size_t rows = mmixi_rows(call->in[0]), D = mmixi_cols(call->in[0]), step = mmixi_row_step(call->in[0]);
-    const mmix_real *x = mmix_data(call->in[0]), *g = mmix_data(call->in[1]), *dy = mmixi_out_grad(call->out[0]);
+    const mmix_real *x = mmix_data(call->in[0]), *g = mmix_data(call->in[1]),
+        *dy = mmixi_out_grad(call->out[0]);
     int add = 0, add_g = 0;
     mmix_real *dx = mmix_grad_target(m, call->in[0], &add), *dg = mmix_grad_target(m, call->in[1], &add_g);
     for (size_t r = 0; r < rows; r++, x += step, dy += D) {
         double norm = sqrt((double)m->k->variance(D, x, 0)), floor_ = norm > o->eps ? norm : o->eps;
         double along = (double)m->k->dot(D, x, dy) / floor_, scale = (g ? (double)g[r] : 1) / floor_;
-        double back = norm > o->eps ? scale * along / floor_ : 0;      /* below eps the length is a constant */
+        /* below eps the length is a constant */
+        double back = norm > o->eps ? scale * along / floor_ : 0;
         for (size_t i = 0; dx && i < D; i++) {
             mmix_real *d = dx + r * step + i;
             *d = (add ? *d : 0) + (mmix_real)(scale * (double)dy[i] - back * (double)x[i]);
@@ -4377,23 +4613,26 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
     return mmixi_run(m, MMIX_OP_WEIGHT_NORM, &call, &o, sizeof o);
 }
 
-/* ====================================================================================
-   >>linear          y = x Wᵀ + b, or residual + s (x Wᵀ + b);  dx = dy W, dW = dyᵀ x, db = Σ dy
+/* ==== >>linear =======================================================================
+   y = x Wᵀ + b, or residual + s (x Wᵀ + b);  dx = dy W, dW = dyᵀ x, db = Σ dy
 
-   x (rows, I), W (O, I), b (O), residual (rows, O), s one number for rows/|s| rows. All three products are one GEMM each,
-   on x where it lies; bias, residual and s are its epilogue.
+   x (rows, I), W (O, I), b (O), residual (rows, O), s one number for rows/|s| rows. All three products are
+   one GEMM each, on x where it lies; bias, residual and s are its epilogue.
    ==================================================================================== */
 
-typedef struct mmixi_column_job { const struct mmixi_kernels *k; const mmix_real *x; mmix_real *y; size_t rows, step; int add; } mmixi_column_job;
+typedef struct mmixi_column_job { const struct mmixi_kernels *k; const mmix_real *x; mmix_real *y;
+                                 size_t rows, step; int add; } mmixi_column_job;
 static void mmixi_column_sum(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_column_job *j = (const mmixi_column_job *)arg;
     (void)lane;
     if (!j->add) memset(j->y + begin, 0, (end - begin) * sizeof *j->y);
-    for (size_t r = 0; r < j->rows; r++) j->k->add(end - begin, j->x + r * j->step + begin, j->y + begin, j->y + begin);
+    for (size_t r = 0; r < j->rows; r++)
+        j->k->add(end - begin, j->x + r * j->step + begin, j->y + begin, j->y + begin);
 }
 /* y (cols) = or += the sum of the rows of x */
-static void mmixi_column_sums(mmix_ctx *m, size_t rows, size_t cols, const mmix_real *x, size_t step, mmix_real *y, int add)
+static void mmixi_column_sums(mmix_ctx *m, size_t rows, size_t cols, const mmix_real *x, size_t step,
+                              mmix_real *y, int add)
 {
     mmixi_column_job j;
     j.k = m->k;
@@ -4402,14 +4641,16 @@ static void mmixi_column_sums(mmix_ctx *m, size_t rows, size_t cols, const mmix_
     j.rows = rows;
     j.step = step;
     j.add = add;
-    mmixi_ranges(m, cols, rows * cols < 8192 ? cols : mmixi_max(16, mmixi_round_up(cols / 8, 16)), mmixi_column_sum, &j);
+    mmixi_ranges(m, cols, rows * cols < 8192 ? cols : mmixi_max(16, mmixi_round_up(cols / 8, 16)),
+                 mmixi_column_sum, &j);
 }
 
 static int mmixi_linear_forward(mmix_ctx *m, mmix_call *call)
 {
     const mmix_tensor *x = call->in[0], *w = call->in[1];
     size_t rows = mmixi_rows(x), I = mmixi_cols(x), O = w->shape[0];
-    mmixi_gemm g = mmixi_gemm_of(rows, O, I, mmix_data(x), mmixi_row_step(x), 1, mmix_data(w), 1, w->stride[0], mmix_data(call->out[0]), O, 0);
+    mmixi_gemm g = mmixi_gemm_of(rows, O, I, mmix_data(x), mmixi_row_step(x), 1, mmix_data(w), 1,
+                                 w->stride[0], mmix_data(call->out[0]), O, 0);
     g.bias = mmix_data(call->in[2]);
     if (call->in[3]) {
         g.residual = mmix_data(call->in[3]);
@@ -4429,13 +4670,15 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *call)
     int add;
     mmix_real *d = mmix_grad_target(m, call->in[3], &add);
     mmixi_gemm g;
-    for (size_t r = 0; d && r < rows; r++) mmixi_put(m, O, dy + r * O, d + r * mmixi_row_step(call->in[3]), add);
+    for (size_t r = 0; d && r < rows; r++)
+        mmixi_put(m, O, dy + r * O, d + r * mmixi_row_step(call->in[3]), add);
     if (call->in[4]) {                           /* from here on dy is that of x Wᵀ + b */
         const mmix_real *s = mmix_data(call->in[4]);
         size_t per = rows / mmix_count(call->in[4]);
         mmix_real *scaled = (mmix_real *)mmixi_step(m, rows * O * sizeof *scaled);
         if (!scaled) return -1;
-        for (size_t i = 0; i < mmix_count(call->in[4]); i++) m->k->scale(per * O, s[i], dy + i * per * O, scaled + i * per * O);
+        for (size_t i = 0; i < mmix_count(call->in[4]); i++)
+            m->k->scale(per * O, s[i], dy + i * per * O, scaled + i * per * O);
         dy = scaled;
     }
     d = mmix_grad_target(m, x, &add);
@@ -4452,19 +4695,26 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *call)
     if (d) mmixi_column_sums(m, rows, O, dy, O, d, add);
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, mmix_tensor *residual, mmix_tensor *s)
+MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                     mmix_tensor *residual, mmix_tensor *s)
 {
     mmix_call call;
     size_t shape[MMIX_MAX_DIMS];
     if (!mmixi_check(m, "mmix_linear", "weight", weight, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
         || !mmixi_check(m, "mmix_linear", "x", x, MMIX_DTYPE_REAL, -1, weight->shape[1], 0, 0, 0)
-        || (bias && !mmixi_check(m, "mmix_linear", "bias", bias, MMIX_DTYPE_REAL, 1, weight->shape[0], 0, 0, 0))
-        || (residual && !mmixi_check(m, "mmix_linear_add", "residual", residual, MMIX_DTYPE_REAL, -1, weight->shape[0], 0, 0, 0))
-        || (s && !mmixi_check(m, "mmix_linear_add", "s", s, MMIX_DTYPE_REAL, 1, MMIXI_ANY, 0, 0, 0))) return NULL;
-    if ((residual && mmixi_rows(residual) != mmixi_rows(x)) || (s && (!residual || mmixi_rows(x) % mmix_count(s)))) {
+        || (bias && !mmixi_check(m, "mmix_linear", "bias", bias, MMIX_DTYPE_REAL, 1, weight->shape[0], 0, 0,
+                                 0)) || (residual && !mmixi_check(m, "mmix_linear_add", "residual", residual,
+                                         MMIX_DTYPE_REAL, -1, weight->shape[0], 0, 0,
+                                         0)) || (s && !mmixi_check(m, "mmix_linear_add", "s", s,
+                                                                   MMIX_DTYPE_REAL, 1, MMIXI_ANY, 0, 0,
+                                                                   0))) return NULL;
+    if ((residual && mmixi_rows(residual) != mmixi_rows(x)) || (s
+                                                                && (!residual
+                                                                    || mmixi_rows(x) % mmix_count(s)))) {
         char a[96];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_add: %s does not go with x %s", residual && mmixi_rows(residual) == mmixi_rows(x) ? "s"
-                  : residual ? "the residual" : "s without a residual", mmixi_shape_text(x, a));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_add: %s does not go with x %s",
+                  residual && mmixi_rows(residual) == mmixi_rows(x) ? "s" : residual ? "the residual"
+                  : "s without a residual", mmixi_shape_text(x, a));
         return NULL;
     }
     x = mmixi_even(m, x, 0);
@@ -4483,25 +4733,28 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     return mmix_linear_add(m, x, weight, bias, NULL, NULL);
 }
 
-/* ====================================================================================
-   >>convolution     u_t = b + Σ_k w_k ∘ x_{t-(W-1)+k},  y = u or silu(u)
+/* ==== >>convolution ==================================================================
+   u_t = b + Σ_k w_k ∘ x_{t-(W-1)+k},  y = u or silu(u)
 
-   x (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is row L-1-t. Tokens before
-   the first come from initial_state (B, D, W-1), or are 0; with seq_idx a tap counts only if its token's number is t's.
-   Backward with du = dy silu'(u): dx_s = Σ_k w_k ∘ du_{s+(W-1)-k}, dw_k = Σ_t du_t ∘ x_{t-(W-1)+k}, db = Σ du.
+   x (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is row L-1-t.
+   Tokens before the first come from initial_state (B, D, W-1), or are 0; with seq_idx a tap counts only if
+   its token's number is t's. Backward with du = dy silu'(u): dx_s = Σ_k w_k ∘ du_{s+(W-1)-k}, dw_k = Σ_t du_t
+   ∘ x_{t-(W-1)+k}, db = Σ du.
    ==================================================================================== */
 
 typedef struct mmixi_conv_options { int silu, reverse; } mmixi_conv_options;
 typedef struct mmixi_conv_job {
     mmix_ctx *m;
     mmixi_conv_options o;
-    size_t B, L, D, W, ld, batch;                /* ld, batch: from a token of x to the next, from a sequence to the next */
+    /* ld, batch: from a token of x to the next, from a sequence to the next */
+    size_t B, L, D, W, ld, batch;
     const mmix_real *x, *w, *b, *past;           /* w transposed: (W, D); past: (B, W-1, D) or NULL */
     const int32_t *seq;
     size_t seq_step;
     mmix_real *u, *y;                            /* (B, L, D) */
     const mmix_real *du;
-    mmix_real *dx, *dw, *db, *spare, *dpast;     /* spare: where Σ du goes a second time if there are more than a few taps */
+    /* spare: where Σ du goes a second time if there are more than a few taps */
+    mmix_real *dx, *dw, *db, *spare, *dpast;
     int add_x;
 } mmixi_conv_job;
 
@@ -4576,10 +4829,12 @@ static void mmixi_conv_columns(void *arg, size_t begin, size_t end, size_t lane)
     }
 }
 /* (n, rows, cols) → (n, cols, rows) */
-static void mmixi_transpose_each(const mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x, mmix_real *y)
+static void mmixi_transpose_each(const mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
+                                 mmix_real *y)
 {
     for (size_t i = 0; i < n; i++)
-        m->k->transpose(rows, cols, x + i * rows * cols, (ptrdiff_t)cols, y + i * rows * cols, (ptrdiff_t)rows);
+        m->k->transpose(rows, cols, x + i * rows * cols, (ptrdiff_t)cols, y + i * rows * cols,
+                        (ptrdiff_t)rows);
 }
 static int mmixi_conv_fill(mmix_ctx *m, mmix_call *call, mmixi_conv_job *j)
 {
@@ -4625,7 +4880,8 @@ static int mmixi_conv_forward(mmix_ctx *m, mmix_call *call)
         for (size_t b = 0; b < j.B; b++)
             for (size_t i = 0; i + 1 < j.W; i++) {
                 const mmix_real *x = mmixi_conv_tap(&j, b, j.L - 1, i + 1);
-                for (size_t c = 0; c < j.D; c++) mmix_data(call->out[1])[(b * j.D + c) * (j.W - 1) + i] = x ? x[c] : 0;
+                for (size_t c = 0; c < j.D; c++)
+                    mmix_data(call->out[1])[(b * j.D + c) * (j.W - 1) + i] = x ? x[c] : 0;
             }
     mmix_rewind(m, mark);
     return 0;
@@ -4685,7 +4941,8 @@ static int mmixi_conv_backward(mmix_ctx *m, mmix_call *call)
             }
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias, const mmix_conv1d_options *options)
+MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                 const mmix_conv1d_options *options)
 {
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_conv_options o;
@@ -4693,8 +4950,10 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     if (!mmixi_check(m, "mmix_conv1d", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
         || !mmixi_check(m, "mmix_conv1d", "weight", weight, MMIX_DTYPE_REAL, 3, x->shape[2], 1, MMIXI_ANY, 0)
         || (bias && !mmixi_check(m, "mmix_conv1d", "bias", bias, MMIX_DTYPE_REAL, 1, x->shape[2], 0, 0, 0))
-        || (past && !mmixi_check(m, "mmix_conv1d", "initial_state", past, MMIX_DTYPE_REAL, 3, x->shape[0], x->shape[2], weight->shape[2] - 1, 0))
-        || (seq && !mmixi_check(m, "mmix_conv1d", "seq_idx", seq, MMIX_DTYPE_I32, 2, x->shape[0], x->shape[1], 0, 0))) return NULL;
+        || (past && !mmixi_check(m, "mmix_conv1d", "initial_state", past, MMIX_DTYPE_REAL, 3, x->shape[0],
+                                 x->shape[2], weight->shape[2] - 1,
+                                 0)) || (seq && !mmixi_check(m, "mmix_conv1d", "seq_idx", seq, MMIX_DTYPE_I32,
+                                                             2, x->shape[0], x->shape[1], 0, 0))) return NULL;
     if (past && seq) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_conv1d: initial_state and seq_idx do not go together");
         return NULL;
@@ -4711,11 +4970,12 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     return mmixi_run(m, MMIX_OP_CONV1D, &call, &o, sizeof o);
 }
 
-/* ====================================================================================
-   >>patches         pictures to tokens: patch embedding, positions for another grid
+/* ==== >>patches ======================================================================
+   pictures to tokens: patch embedding, positions for another grid
    ==================================================================================== */
 
-/* The columns of the convolution: row (b, gy, gx) holds the patch as (C, p, p). back: added into x instead. */
+/* The columns of the convolution: row (b, gy, gx) holds the patch as (C, p, p). back: added into x
+   instead. */
 static void mmixi_patch_columns(const mmix_tensor *x, size_t p, mmix_real *columns, mmix_real *dx)
 {
     size_t C = x->shape[1], gh = x->shape[2] / p, gw = x->shape[3] / p;
@@ -4724,7 +4984,8 @@ static void mmixi_patch_columns(const mmix_tensor *x, size_t p, mmix_real *colum
             for (size_t gx = 0; gx < gw; gx++)
                 for (size_t c = 0; c < C; c++)
                     for (size_t y = 0; y < p; y++, columns += p) {
-                        size_t at = b * x->stride[0] + c * x->stride[1] + (gy * p + y) * x->stride[2] + gx * p;
+                        size_t at = b * x->stride[0] + c * x->stride[1] + (gy * p + y) * x->stride[2]
+                            + gx * p;
                         if (!dx) memcpy(columns, (const mmix_real *)x->data + at, p * sizeof *columns);
                         else for (size_t i = 0; i < p; i++) dx[at + i] += columns[i];
                     }
@@ -4741,7 +5002,8 @@ static int mmixi_patch_forward(mmix_ctx *m, mmix_call *call)
     columns = call->recorded ? call->saved[0] : (mmix_real *)mmixi_step(m, rows * depth * sizeof *columns);
     if (!columns) return -1;
     mmixi_patch_columns(x, p, columns, NULL);
-    g = mmixi_gemm_of(rows, D, depth, columns, depth, 1, mmix_data(w), 1, depth, mmix_data(call->out[0]), D, 0);
+    g = mmixi_gemm_of(rows, D, depth, columns, depth, 1, mmix_data(w), 1, depth, mmix_data(call->out[0]), D,
+                      0);
     g.bias = mmix_data(call->in[2]);
     if (mmixi_gemm_run(m, &g)) return -1;
     mmix_rewind(m, mark);
@@ -4776,12 +5038,17 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 {
     mmix_call call = mmixi_call(x, weight, bias);
     size_t p;
-    if (!mmixi_check(m, "mmix_patch_embed", "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, "mmix_patch_embed", "weight", weight, MMIX_DTYPE_REAL, 4, MMIXI_ANY, x->shape[1], mmix_shape(weight, 3), MMIXI_ANY)
-        || (bias && !mmixi_check(m, "mmix_patch_embed", "bias", bias, MMIX_DTYPE_REAL, 1, weight->shape[0], 0, 0, 0))) return NULL;
+    if (!mmixi_check(m, "mmix_patch_embed", "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY,
+                     MMIXI_ANY) || !mmixi_check(m, "mmix_patch_embed", "weight", weight, MMIX_DTYPE_REAL, 4,
+                                                MMIXI_ANY, x->shape[1], mmix_shape(weight, 3),
+                                                MMIXI_ANY) || (bias
+                                                        && !mmixi_check(m, "mmix_patch_embed", "bias", bias,
+                                                                        MMIX_DTYPE_REAL, 1, weight->shape[0],
+                                                                        0, 0, 0))) return NULL;
     p = weight->shape[3];
     if (x->shape[2] < p || x->shape[3] < p) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
                   (double)x->shape[2], (double)x->shape[3], (double)p);
         return NULL;
     }
@@ -4791,9 +5058,11 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     return mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0);
 }
 
-/* ---- bicubic_resize: y = Σ over 4 x 4 taps of weight_y weight_x x, the same weights backward (Keys 1981, a = -3/4) ---- */
+/* ---- bicubic_resize: y = Σ over 4 x 4 taps of weight_y weight_x x, the same weights backward (Keys 1981, a
+   = -3/4) ---- */
 
-typedef struct mmixi_resize_options { double ratio_h, ratio_w; } mmixi_resize_options;     /* input steps per output step */
+/* input steps per output step */
+typedef struct mmixi_resize_options { double ratio_h, ratio_w; } mmixi_resize_options;
 
 static void mmixi_bicubic_taps(size_t out, size_t in, double ratio, size_t tap[4], double weight[4])
 {
@@ -4802,7 +5071,8 @@ static void mmixi_bicubic_taps(size_t out, size_t in, double ratio, size_t tap[4
     for (int k = 0; k < 4; k++) {
         double x = fabs(d + 1 - k), at = f - 1 + k;
         tap[k] = at < 0 ? 0 : at > (double)(in - 1) ? in - 1 : (size_t)at;
-        weight[k] = x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+        weight[k] = x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2
+            ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
     }
 }
 static void mmixi_resize_walk(const mmix_call *call, const mmix_real *dy, mmix_real *dx)
@@ -4845,13 +5115,16 @@ static int mmixi_resize_backward(mmix_ctx *m, mmix_call *call)
     mmixi_resize_walk(call, mmixi_out_grad(call->out[0]), dx);
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w, double scale_h, double scale_w)
+MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
+                                         double scale_h, double scale_w)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
     mmixi_resize_options o;
-    if (!mmixi_check(m, "mmix_bicubic_resize", "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)) return NULL;
+    if (!mmixi_check(m, "mmix_bicubic_resize", "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY,
+                     MMIXI_ANY)) return NULL;
     if (!out_h || !out_w) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_bicubic_resize: to %.0f x %.0f", (double)out_h, (double)out_w);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_bicubic_resize: to %.0f x %.0f", (double)out_h,
+                  (double)out_w);
         return NULL;
     }
     o.ratio_h = scale_h > 0 ? 1 / scale_h : (double)x->shape[2] / (double)out_h;
@@ -4860,10 +5133,11 @@ MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out
     return mmixi_run(m, MMIX_OP_BICUBIC_RESIZE, &call, &o, sizeof o);
 }
 
-/* ====================================================================================
-   >>heads           how the mixers see a tensor (B, L, heads, width): a pointer and three steps
+/* ==== >>heads ========================================================================
+   how the mixers see a tensor (B, L, heads, width): a pointer and three steps
 
-   A reverse scan is the same loop with the pointer at the last token and a negative step, so nothing is ever flipped.
+   A reverse scan is the same loop with the pointer at the last token and a negative step, so nothing is ever
+   flipped.
    ==================================================================================== */
 
 typedef struct mmixi_heads {
@@ -4872,7 +5146,8 @@ typedef struct mmixi_heads {
     size_t share;                                /* H / heads: head h reads head h / share */
 } mmixi_heads;
 
-/* t (B, L, heads, width), or (B, L, heads) with width 1; data is t's own or that of its gradient, which has its strides. */
+/* t (B, L, heads, width), or (B, L, heads) with width 1; data is t's own or that of its gradient, which has
+   its strides. */
 static mmixi_heads mmixi_heads_of(const mmix_tensor *t, mmix_real *data, size_t H, int reverse)
 {
     mmixi_heads v;
@@ -4892,7 +5167,8 @@ static mmix_real *mmixi_at(const mmixi_heads *v, size_t b, size_t t, size_t h)
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
 }
 /* A row-major (B, L, heads, width) buffer of our own. */
-static mmixi_heads mmixi_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H, int reverse)
+static mmixi_heads mmixi_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H,
+                                     int reverse)
 {
     mmixi_heads v;
     v.p = p;
@@ -4907,35 +5183,40 @@ static mmixi_heads mmixi_heads_plain(mmix_real *p, size_t L, size_t heads, size_
     return v;
 }
 /* rows x cols, one row at a time: to = or += from */
-static void mmixi_put_rows(const mmix_ctx *m, size_t rows, size_t cols, const mmix_real *from, ptrdiff_t ldf, mmix_real *to, ptrdiff_t ldt,
-                           int add)
+static void mmixi_put_rows(const mmix_ctx *m, size_t rows, size_t cols, const mmix_real *from, ptrdiff_t ldf,
+                           mmix_real *to, ptrdiff_t ldt, int add)
 {
-    for (size_t i = 0; i < rows; i++) mmixi_put(m, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt, add);
+    for (size_t i = 0; i < rows; i++)
+        mmixi_put(m, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt, add);
 }
 
-/* ====================================================================================
-   >>ssd             h_t = e^(a_t) h_{t-1} + δ_t B_tᵀ x_t,   y_t = C_t h_t + D x_t,   a_t = δ_t A
+/* ==== >>ssd ==========================================================================
+   h_t = e^(a_t) h_{t-1} + δ_t B_tᵀ x_t,   y_t = C_t h_t + D x_t,   a_t = δ_t A
 
-   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L). Dao & Gu 2024. δ = clamp(softplus(dt + bias)).
+   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L). Dao & Gu 2024. δ = clamp(softplus(dt +
+   bias)).
 
-   The loop over time is the definition (mmix_ssd_reference). The fast form takes chunks of Q tokens. Inside a chunk the
-   mixer is a small matrix, between chunks it is the state:
+   The loop over time is the definition (mmix_ssd_reference). The fast form takes chunks of Q tokens. Inside a
+   chunk the mixer is a small matrix, between chunks it is the state:
 
-       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,     W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i)
-       h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j,   p_i = e^(a_1 + … + a_i),   r_j = e^(a_{j+1} + … + a_Q)
+       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j
+       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i),   r_j =
+       L_Qj
 
-   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head, and without
-   the state, Q/2 (P + N G/H), if one chunk holds the whole sequence: up to some 250 tokens that is cheaper. L is built row by
-   row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient of prefix products, so that a large |a|
-   somewhere leaves small terms elsewhere exact; one multiplication takes the place of an exponential. Entries below e⁻⁸⁰ are
-   dropped. S is shared by all heads that share B and C.
+   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head,
+   and without the state, Q/2 (P + N G/H), if one chunk holds the whole sequence: up to some 250 tokens that
+   is cheaper. L is built row by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a
+   quotient of prefix products, so that a large |a| somewhere leaves small terms elsewhere exact; one
+   multiplication takes the place of an exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads
+   that share B and C.
 
    Backward, with dh = ∂/∂h_out and T = dY Xᵀ (the gradient of W):
-       dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j            dS_ij = T_ij L_ij δ_j,  dC = dS B, dB = dSᵀ C
-       dC_i += p_i dy_i h_inᵀ,  dB_j += r_j δ_j x_j dhᵀ              dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
-   and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤ i, of p_i for i ≥ k, of r_j for
-   j < k, and of p_Q:
-       da_k = Σ_{j<k≤i} T_ij W_ij + Σ_{i≥k} p_i (dy_i h_inᵀ · C_i) + Σ_{j<k} r_j δ_j (x_j dhᵀ · B_j) + p_Q h_in · dh
+       dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
+       dS_ij = T_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
+   and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤ i, of p_i
+   for i ≥ k, of r_j for j < k, and of p_Q:
+       da_k = Σ_{j<k≤i} T_ij W_ij + Σ_{i≥k} p_i (dy_i h_inᵀ · C_i) + Σ_{j<k} r_j δ_j (x_j dhᵀ · B_j)
+              + p_Q h_in · dh
    These are sums of their own terms as well (column sums grow from the last row up), not differences.
    ==================================================================================== */
 
@@ -4954,12 +5235,14 @@ typedef struct mmixi_ssd_job {
     size_t B, L, H, P, N, Q;                     /* Q: the longest chunk */
     size_t one;                                  /* a sequence of up to so many tokens is one chunk */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
-    size_t kept;                                 /* states kept for each sequence and head: of every chunk but the first */
+    /* states kept for each sequence and head: of every chunk but the first */
+    size_t kept;
     mmixi_heads x, dt, k, c, y;
     const mmix_real *A, *D, *bias, *first;       /* first: the initial state (B, H, P, N) */
     const int32_t *seq;
     ptrdiff_t seq_batch, seq_token;
-    mmix_real *last, *states;                    /* final state (B, H, P, N); state before each chunk but the first (B, H, kept, N, P) */
+    /* final state (B, H, P, N); state before each chunk but the first (B, H, kept, N, P) */
+    mmix_real *last, *states;
     mmixi_heads dy, dx, ddt, dk, dc;             /* dk, dc: partial sums (blocks, B, L, G, N) */
     size_t dk_block, dc_block;                   /* reals of one block's partial sums */
     const mmix_real *dlast;
@@ -4971,8 +5254,10 @@ typedef struct mmixi_ssd_job {
 
 /* A lane's scratch. All matrices are row-major, with Q, N or P columns. */
 typedef struct mmixi_ssd_scratch {
-    mmix_real *h, *S, *L, *W, *T, *dS;           /* h: (heads, N, P), state or its gradient; the others (Q, Q) */
-    mmix_real *t, *Cp, *Br, *E, *dX, *ht, *in;   /* a transpose (max(N, P), Q); p C and r δ B (Q, N); (Q, N); (Q, P); (P, N); (N, P) */
+    /* h: (heads, N, P), state or its gradient; the others (Q, Q) */
+    mmix_real *h, *S, *L, *W, *T, *dS;
+    /* a transpose (max(N, P), Q); p C and r δ B (Q, N); (Q, N); (Q, P); (P, N); (N, P) */
+    mmix_real *t, *Cp, *Br, *E, *dX, *ht, *in;
     mmix_real *u, *delta, *e, *p, *column, *da, *dd;   /* (Q) each */
 } mmixi_ssd_scratch;
 static size_t mmixi_ssd_scratch_fill(const mmixi_ssd_job *j, mmix_real *base, mmixi_ssd_scratch *s)
@@ -4983,7 +5268,8 @@ static size_t mmixi_ssd_scratch_fill(const mmixi_ssd_job *j, mmix_real *base, mm
     MMIXI_PART(S, QQ); MMIXI_PART(L, QQ); MMIXI_PART(W, QQ); MMIXI_PART(T, QQ); MMIXI_PART(dS, QQ);
     MMIXI_PART(t, mmixi_max(N, P) * Q); MMIXI_PART(Cp, Q * N); MMIXI_PART(Br, Q * N); MMIXI_PART(E, Q * N);
     MMIXI_PART(dX, Q * P); MMIXI_PART(ht, N * P); MMIXI_PART(in, N * P);
-    MMIXI_PART(u, Q); MMIXI_PART(delta, Q); MMIXI_PART(e, Q); MMIXI_PART(p, Q); MMIXI_PART(column, Q); MMIXI_PART(da, Q);
+    MMIXI_PART(u, Q); MMIXI_PART(delta, Q); MMIXI_PART(e, Q); MMIXI_PART(p, Q); MMIXI_PART(column, Q);
+    MMIXI_PART(da, Q);
     MMIXI_PART(dd, Q);
 #undef MMIXI_PART
     return at;
@@ -4995,13 +5281,15 @@ static int mmixi_ssd_new_sequence(const mmixi_ssd_job *j, size_t b, size_t t)
     const int32_t *s = j->seq ? j->seq + (ptrdiff_t)b * j->seq_batch : NULL;
     return s && t && s[(ptrdiff_t)t * j->seq_token] != s[(ptrdiff_t)(t - 1) * j->seq_token];
 }
-/* The chunk that token t lies in: start … end - 1. It depends on t's own sequence alone, so packed equals separate. */
+/* The chunk that token t lies in: start … end - 1. It depends on t's own sequence alone, so packed equals
+   separate. */
 static void mmixi_ssd_chunk(const mmixi_ssd_job *j, size_t b, size_t t, size_t *start, size_t *end)
 {
     size_t first = j->seq ? t : 0, last = j->seq ? t + 1 : j->L, Q;
     while (first && !mmixi_ssd_new_sequence(j, b, first)) first--;
     while (last < j->L && !mmixi_ssd_new_sequence(j, b, last)) last++;
-    Q = last - first <= j->one ? last - first : MMIXI_SSD_CHUNK;
+    Q = last - first;
+    if (Q > j->one) Q = MMIXI_SSD_CHUNK;
     *start = first + (t - first) / Q * Q;
     *end = mmixi_min(last, *start + Q);
 }
@@ -5013,10 +5301,12 @@ static size_t mmixi_ssd_count_chunks(const mmixi_ssd_job *j, size_t b)
 }
 
 /* u = dt + bias, δ, e^(δ A) for q tokens of a head */
-static void mmixi_ssd_steps(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t b, size_t start, size_t q, size_t h)
+static void mmixi_ssd_steps(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t b, size_t start,
+                            size_t q, size_t h)
 {
     const mmix_real *dt = mmixi_at(&j->dt, b, start, h);
-    for (size_t i = 0; i < q; i++) s->u[i] = s->delta[i] = dt[(ptrdiff_t)i * j->dt.token] + (j->bias ? j->bias[h] : 0);
+    for (size_t i = 0; i < q; i++)
+        s->u[i] = s->delta[i] = dt[(ptrdiff_t)i * j->dt.token] + (j->bias ? j->bias[h] : 0);
     if (j->o.softplus) j->m->k->softplus(q, s->u, s->delta);
     for (size_t i = 0; j->o.high > 0 && i < q; i++) {
         if (s->delta[i] < (mmix_real)j->o.low) s->delta[i] = (mmix_real)j->o.low;
@@ -5025,31 +5315,37 @@ static void mmixi_ssd_steps(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, 
     j->m->k->exp_row(q, j->A[h], s->delta, 0, s->e);
 }
 
-/* a (rows x depth) lower triangular times b, skipping the blocks above the diagonal; a's entries there, up to the tile's edge, are 0. */
-static void mmixi_lower(const struct mmixi_kernels *k, size_t q, size_t cols, const mmix_real *a, size_t lda, const mmix_real *b, ptrdiff_t ldb,
-                        mmix_real *c, ptrdiff_t ldc, int add)
+/* a (rows x depth) lower triangular times b, skipping the blocks above the diagonal; a's entries there, up to
+   the tile's edge, are 0. */
+static void mmixi_lower(const struct mmixi_kernels *k, size_t q, size_t cols, const mmix_real *a, size_t lda,
+                        const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
 {
     for (size_t i = 0; i < q; i += k->mr) {
         size_t rows = mmixi_min(k->mr, q - i);
-        mmixi_gemm_small(k, rows, cols, i + rows, a + i * lda, (ptrdiff_t)lda, 1, b, ldb, c + (ptrdiff_t)i * ldc, ldc, add);
+        mmixi_gemm_small(k, rows, cols, i + rows, a + i * lda, (ptrdiff_t)lda, 1, b, ldb,
+                         c + (ptrdiff_t)i * ldc, ldc, add);
     }
 }
 /* aᵀ b for the same a */
-static void mmixi_lower_transposed(const struct mmixi_kernels *k, size_t q, size_t cols, const mmix_real *a, size_t lda, const mmix_real *b,
-                                   ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
+static void mmixi_lower_transposed(const struct mmixi_kernels *k, size_t q, size_t cols, const mmix_real *a,
+                                   size_t lda, const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc,
+                                   int add)
 {
     for (size_t i = 0; i < q; i += k->mr)
-        mmixi_gemm_small(k, mmixi_min(k->mr, q - i), cols, q - i, a + i * lda + i, 1, (ptrdiff_t)lda, b + (ptrdiff_t)i * ldb, ldb,
-                         c + (ptrdiff_t)i * ldc, ldc, add);
+        mmixi_gemm_small(k, mmixi_min(k->mr, q - i), cols, q - i, a + i * lda + i, 1, (ptrdiff_t)lda,
+                         b + (ptrdiff_t)i * ldb, ldb, c + (ptrdiff_t)i * ldc, ldc, add);
 }
-/* c_ij = a_i · b_j for j up to the tile's edge right of the diagonal; t takes bᵀ. a and b have `width` columns. */
-static void mmixi_lower_product(const struct mmixi_kernels *k, size_t q, size_t width, const mmix_real *a, ptrdiff_t lda, const mmix_real *b,
-                                ptrdiff_t ldb, mmix_real *t, mmix_real *c, size_t ldc)
+/* c_ij = a_i · b_j for j up to the tile's edge right of the diagonal; t takes bᵀ. a and b have `width`
+   columns. */
+static void mmixi_lower_product(const struct mmixi_kernels *k, size_t q, size_t width, const mmix_real *a,
+                                ptrdiff_t lda, const mmix_real *b, ptrdiff_t ldb, mmix_real *t, mmix_real *c,
+                                size_t ldc)
 {
     k->transpose(q, width, b, ldb, t, (ptrdiff_t)q);
     for (size_t i = 0; i < q; i += k->mr) {
         size_t rows = mmixi_min(k->mr, q - i);
-        mmixi_gemm_small(k, rows, i + rows, width, a + (ptrdiff_t)i * lda, lda, 1, t, (ptrdiff_t)q, c + i * ldc, (ptrdiff_t)ldc, 0);
+        mmixi_gemm_small(k, rows, i + rows, width, a + (ptrdiff_t)i * lda, lda, 1, t, (ptrdiff_t)q,
+                         c + i * ldc, (ptrdiff_t)ldc, 0);
     }
 }
 
@@ -5070,7 +5366,8 @@ static void mmixi_ssd_weights(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s
     }
 }
 /* p_i C_i and r_j δ_j B_j; r is the last row of L */
-static void mmixi_ssd_scaled(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t q, const mmix_real *C, const mmix_real *B)
+static void mmixi_ssd_scaled(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t q, const mmix_real *C,
+                             const mmix_real *B)
 {
     const mmix_real *r = s->L + (q - 1) * j->Q;
     for (size_t i = 0; i < q; i++) {
@@ -5084,10 +5381,13 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
     const mmixi_ssd_job *j = (const mmixi_ssd_job *)arg;
     const struct mmixi_kernels *k = j->m->k;
     mmixi_ssd_scratch s;
-    size_t b = index / j->blocks, h0 = index % j->blocks * j->heads, h1 = mmixi_min(j->H, h0 + j->heads), N = j->N, P = j->P, NP = N * P, chunk = 0;
+    size_t b = index / j->blocks, h0 = index % j->blocks * j->heads, h1 = mmixi_min(j->H, h0 + j->heads),
+        N = j->N, P = j->P, NP = N * P, chunk = 0;
     mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     for (size_t h = h0; h < h1; h++) {
-        if (j->first) k->transpose(P, N, j->first + (b * j->H + h) * NP, (ptrdiff_t)N, s.h + (h - h0) * NP, (ptrdiff_t)P);
+        if (j->first)
+            k->transpose(P, N, j->first + (b * j->H + h) * NP, (ptrdiff_t)N, s.h + (h - h0) * NP,
+                         (ptrdiff_t)P);
         else memset(s.h + (h - h0) * NP, 0, NP * sizeof *s.h);
     }
     for (size_t start = 0, end; start < j->L; start = end, chunk++) {
@@ -5098,19 +5398,24 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
         q = end - start;
         wanted = end < j->L ? !mmixi_ssd_new_sequence(j, b, end) : j->last != NULL;
         for (size_t h = h0; h < h1; h++) {
-            const mmix_real *C = mmixi_at(&j->c, b, start, h), *B = mmixi_at(&j->k, b, start, h), *x = mmixi_at(&j->x, b, start, h);
+            const mmix_real *C = mmixi_at(&j->c, b, start, h), *B = mmixi_at(&j->k, b, start, h),
+                *x = mmixi_at(&j->x, b, start, h);
             mmix_real *y = mmixi_at(&j->y, b, start, h), *state = s.h + (h - h0) * NP;
             if (fresh) memset(state, 0, NP * sizeof *state);
-            if (j->states && chunk) memcpy(j->states + ((b * j->H + h) * j->kept + chunk - 1) * NP, state, NP * sizeof *state);
-            if (C != scored_c || B != scored_b) mmixi_lower_product(k, q, N, C, j->c.token, B, j->k.token, s.t, s.S, j->Q);
+            if (j->states && chunk)
+                memcpy(j->states + ((b * j->H + h) * j->kept + chunk - 1) * NP, state, NP * sizeof *state);
+            if (C != scored_c || B != scored_b)
+                mmixi_lower_product(k, q, N, C, j->c.token, B, j->k.token, s.t, s.S, j->Q);
             scored_c = C;
             scored_b = B;
             mmixi_ssd_steps(j, &s, b, start, q, h);
             mmixi_ssd_weights(j, &s, q);
             mmixi_ssd_scaled(j, &s, q, C, B);
             mmixi_lower(k, q, P, s.W, j->Q, x, j->x.token, y, j->y.token, 0);
-            if (!fresh) mmixi_gemm_small(k, q, P, N, s.Cp, (ptrdiff_t)N, 1, state, (ptrdiff_t)P, y, j->y.token, 1);
-            for (size_t i = 0; j->D && i < q; i++) k->axpy(P, j->D[h], x + (ptrdiff_t)i * j->x.token, y + (ptrdiff_t)i * j->y.token);
+            if (!fresh)
+                mmixi_gemm_small(k, q, P, N, s.Cp, (ptrdiff_t)N, 1, state, (ptrdiff_t)P, y, j->y.token, 1);
+            for (size_t i = 0; j->D && i < q; i++)
+                k->axpy(P, j->D[h], x + (ptrdiff_t)i * j->x.token, y + (ptrdiff_t)i * j->y.token);
             if (!wanted) continue;
             k->scale(NP, s.p[q - 1], state, state);
             mmixi_gemm_small(k, N, P, q, s.Br, 1, (ptrdiff_t)N, x, j->x.token, state, (ptrdiff_t)P, 1);
@@ -5121,8 +5426,8 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
 }
 
 /* dC and dB of the scores, once for all heads that shared them. */
-static void mmixi_ssd_scores_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t q, const mmix_real *C, const mmix_real *B,
-                                      mmix_real *dC, mmix_real *dB)
+static void mmixi_ssd_scores_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t q,
+                                      const mmix_real *C, const mmix_real *B, mmix_real *dC, mmix_real *dB)
 {
     mmixi_lower(j->m->k, q, j->N, s->dS, j->Q, B, j->k.token, dC, j->dc.token, 1);
     mmixi_lower_transposed(j->m->k, q, j->N, s->dS, j->Q, C, j->c.token, dB, j->dk.token, 1);
@@ -5134,16 +5439,20 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
     const mmixi_ssd_job *j = (const mmixi_ssd_job *)arg;
     const struct mmixi_kernels *k = j->m->k;
     mmixi_ssd_scratch s;
-    size_t b = index / j->blocks, block = index % j->blocks, h0 = block * j->heads, h1 = mmixi_min(j->H, h0 + j->heads);
+    size_t b = index / j->blocks, block = index % j->blocks, h0 = block * j->heads,
+        h1 = mmixi_min(j->H, h0 + j->heads);
     size_t N = j->N, P = j->P, NP = N * P, chunk = mmixi_ssd_count_chunks(j, b), Q = j->Q;
     mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     memset(s.dS, 0, Q * Q * sizeof *s.dS);
     for (size_t h = h0; h < h1; h++) {
-        if (j->dlast) k->transpose(P, N, j->dlast + (b * j->H + h) * NP, (ptrdiff_t)N, s.h + (h - h0) * NP, (ptrdiff_t)P);
+        if (j->dlast)
+            k->transpose(P, N, j->dlast + (b * j->H + h) * NP, (ptrdiff_t)N, s.h + (h - h0) * NP,
+                         (ptrdiff_t)P);
         else memset(s.h + (h - h0) * NP, 0, NP * sizeof *s.h);
     }
     for (size_t end = j->L, start, q; end; end = start) {
-        int fresh, wanted = end < j->L ? !mmixi_ssd_new_sequence(j, b, end) : j->dlast != NULL;      /* no state in; one out */
+        /* no state in; one out */
+        int fresh, wanted = end < j->L ? !mmixi_ssd_new_sequence(j, b, end) : j->dlast != NULL;
         const mmix_real *scored_c = NULL, *scored_b = NULL;
         mmix_real *scored_dc = NULL, *scored_db = NULL;
         mmixi_ssd_chunk(j, b, end - 1, &start, &end);
@@ -5151,11 +5460,14 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
         chunk--;
         fresh = start ? mmixi_ssd_new_sequence(j, b, start) : !j->first;
         for (size_t h = h0; h < h1; h++) {
-            const mmix_real *C = mmixi_at(&j->c, b, start, h), *B = mmixi_at(&j->k, b, start, h), *x = mmixi_at(&j->x, b, start, h);
+            const mmix_real *C = mmixi_at(&j->c, b, start, h), *B = mmixi_at(&j->k, b, start, h),
+                *x = mmixi_at(&j->x, b, start, h);
             const mmix_real *dy = mmixi_at(&j->dy, b, start, h), *r = s.L + (q - 1) * Q;
             const mmix_real *in = chunk ? j->states + ((b * j->H + h) * j->kept + chunk - 1) * NP : s.in;
-            mmix_real *dC = mmixi_at(&j->dc, b, start, h) + block * j->dc_block, *dB = mmixi_at(&j->dk, b, start, h) + block * j->dk_block;
-            mmix_real *dh = s.h + (h - h0) * NP, *dhead = j->dhead + (b * j->H + h) * 3, A = j->A[h], dA = 0, dD = 0, dbias = 0, after;
+            mmix_real *dC = mmixi_at(&j->dc, b, start, h) + block * j->dc_block,
+                *dB = mmixi_at(&j->dk, b, start, h) + block * j->dk_block;
+            mmix_real *dh = s.h + (h - h0) * NP, *dhead = j->dhead + (b * j->H + h) * 3, A = j->A[h], dA = 0,
+                dD = 0, dbias = 0, after;
             if (C != scored_c || B != scored_b) {
                 if (scored_c) mmixi_ssd_scores_backward(j, &s, q, scored_c, scored_b, scored_dc, scored_db);
                 mmixi_lower_product(k, q, N, C, j->c.token, B, j->k.token, s.t, s.S, Q);
@@ -5169,14 +5481,16 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
             memset(s.column, 0, q * sizeof *s.column);
             for (size_t i = q; i-- > 0;) {
                 mmix_real u = s.T[i * Q + i];
-                s.da[i] = i ? k->ssd_row_backward(i, s.T + i * Q, s.L + i * Q, s.S + i * Q, s.delta, s.dS + i * Q, s.column) : 0;
+                s.da[i] = i ? k->ssd_row_backward(i, s.T + i * Q, s.L + i * Q, s.S + i * Q, s.delta,
+                                                  s.dS + i * Q, s.column) : 0;
                 s.dS[i * Q + i] += u * s.delta[i];
                 s.column[i] += u * s.S[i * Q + i];
             }
             /* what h_in gave to y */
             after = 0;
             if (!fresh) {
-                if (!chunk) k->transpose(P, N, j->first + (b * j->H + h) * NP, (ptrdiff_t)N, s.in, (ptrdiff_t)P);
+                if (!chunk)
+                    k->transpose(P, N, j->first + (b * j->H + h) * NP, (ptrdiff_t)N, s.in, (ptrdiff_t)P);
                 k->transpose(N, P, in, (ptrdiff_t)P, s.ht, (ptrdiff_t)N);
                 mmixi_gemm_small(k, q, N, P, dy, j->dy.token, 1, s.ht, (ptrdiff_t)N, s.E, (ptrdiff_t)N, 0);
             }
@@ -5201,11 +5515,15 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
             }
             if (j->dx.p) {
                 mmixi_lower_transposed(k, q, P, s.W, Q, dy, j->dy.token, s.dX, (ptrdiff_t)P, 0);
-                if (wanted) mmixi_gemm_small(k, q, P, N, s.Br, (ptrdiff_t)N, 1, dh, (ptrdiff_t)P, s.dX, (ptrdiff_t)P, 1);
-                for (size_t i = 0; j->D && i < q; i++) k->axpy(P, j->D[h], dy + (ptrdiff_t)i * j->dy.token, s.dX + i * P);
+                if (wanted)
+                    mmixi_gemm_small(k, q, P, N, s.Br, (ptrdiff_t)N, 1, dh, (ptrdiff_t)P, s.dX, (ptrdiff_t)P,
+                                     1);
+                for (size_t i = 0; j->D && i < q; i++)
+                    k->axpy(P, j->D[h], dy + (ptrdiff_t)i * j->dy.token, s.dX + i * P);
                 mmixi_put_rows(j->m, q, P, s.dX, (ptrdiff_t)P, mmixi_at(&j->dx, b, start, h), j->dx.token, 1);
             }
-            for (size_t i = 0; j->D && i < q; i++) dD += k->dot(P, dy + (ptrdiff_t)i * j->dy.token, x + (ptrdiff_t)i * j->x.token);
+            for (size_t i = 0; j->D && i < q; i++)
+                dD += k->dot(P, dy + (ptrdiff_t)i * j->dy.token, x + (ptrdiff_t)i * j->x.token);
             if (fresh) memset(dh, 0, NP * sizeof *dh);
             else {
                 k->scale(NP, s.p[q - 1], dh, dh);
@@ -5231,10 +5549,12 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
     }
 }
 
-/* in: x, dt, A, B, C, D, bias, initial state, seq_idx; out: y, final state; saved: the states before each chunk */
+/* in: x, dt, A, B, C, D, bias, initial state, seq_idx; out: y, final state; saved: the states before each
+   chunk */
 static int mmixi_ssd_fill(mmix_ctx *m, mmix_call *call, mmixi_ssd_job *j)
 {
-    const mmix_tensor *x = call->in[0], *dt = call->in[1], *k = call->in[3], *c = call->in[4], *seq = call->in[8];
+    const mmix_tensor *x = call->in[0], *dt = call->in[1], *k = call->in[3], *c = call->in[4],
+        *seq = call->in[8];
     mmixi_ssd_scratch s;
     int reverse;
     size_t share;
@@ -5243,8 +5563,9 @@ static int mmixi_ssd_fill(mmix_ctx *m, mmix_call *call, mmixi_ssd_job *j)
     j->o = *(const mmixi_ssd_options *)call->options;
     reverse = j->o.reverse;
     j->B = dt->shape[0]; j->L = dt->shape[1]; j->H = dt->shape[2]; j->P = x->shape[3]; j->N = k->shape[3];
-    j->one = mmixi_min(MMIXI_SSD_ONE_CHUNK, MMIXI_SSD_CHUNK + 4 * j->N * j->P / (j->P + j->N * mmixi_max(k->shape[2], c->shape[2]) / j->H));
-    j->Q = mmixi_min(j->L, seq || j->L <= j->one ? mmixi_max(j->one, MMIXI_SSD_CHUNK) : MMIXI_SSD_CHUNK);
+    j->one = mmixi_min(MMIXI_SSD_ONE_CHUNK, MMIXI_SSD_CHUNK + 4 * j->N * j->P / (j->P
+            + j->N * mmixi_max(k->shape[2], c->shape[2]) / j->H));
+    j->Q = mmixi_min(j->L, mmixi_max(seq || j->L <= j->one ? j->one : 0, MMIXI_SSD_CHUNK));
     j->x = mmixi_heads_of(x, mmix_data(x), j->H, reverse);
     j->dt = mmixi_heads_of(dt, mmix_data(dt), j->H, reverse);
     j->k = mmixi_heads_of(k, mmix_data(k), j->H, reverse);
@@ -5298,7 +5619,8 @@ static void mmixi_ssd_partial(mmix_ctx *m, mmix_tensor *t, size_t blocks, const 
     mmix_real *d = mmix_grad_target(m, t, &add);
     for (size_t block = 0; d && block < blocks; block++)
         for (size_t r = 0; r < rows; r++)
-            mmixi_put(m, width, partial + (block * rows + r) * width, d + mmixi_row_offset(t, r), add || block);
+            mmixi_put(m, width, partial + (block * rows + r) * width, d + mmixi_row_offset(t, r),
+                      add || block);
 }
 static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *call)
 {
@@ -5338,14 +5660,16 @@ static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *call)
     mmixi_ssd_partial(m, in[4], j.blocks, dc);
     for (int i = 0; i < 3; i++)
         for (size_t h = 0; d[i] && h < j.H; h++)
-            for (size_t b = 0; b < j.B; b++) d[i][h] = (add[i] || b ? d[i][h] : 0) + j.dhead[(b * j.H + h) * 3 + (size_t)i];
+            for (size_t b = 0; b < j.B; b++)
+                d[i][h] = (add[i] || b ? d[i][h] : 0) + j.dhead[(b * j.H + h) * 3 + (size_t)i];
     return 0;
 }
 
 static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     const mmix_tensor *dt = x->dt;
-    size_t B, L, H, Gx = mmix_shape(x->v, 2), Gb = mmix_shape(x->k, 2), Gc = mmix_shape(x->q, 2), N = mmix_shape(x->k, 3), P = mmix_shape(x->v, 3);
+    size_t B, L, H, Gx = mmix_shape(x->v, 2), Gb = mmix_shape(x->k, 2), Gc = mmix_shape(x->q, 2),
+        N = mmix_shape(x->k, 3), P = mmix_shape(x->v, 3);
     if (!mmixi_check(m, who, "dt", dt, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return 0;
     B = dt->shape[0]; L = dt->shape[1]; H = dt->shape[2];
     if (!mmixi_check(m, who, "x", x->v, MMIX_DTYPE_REAL, 4, B, L, MMIXI_ANY, MMIXI_ANY)
@@ -5354,11 +5678,14 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         || !mmixi_check(m, who, "A", x->A, MMIX_DTYPE_REAL, 1, H, 0, 0, 0)
         || (x->D && !mmixi_check(m, who, "D", x->D, MMIX_DTYPE_REAL, 1, H, 0, 0, 0))
         || (x->dt_bias && !mmixi_check(m, who, "dt_bias", x->dt_bias, MMIX_DTYPE_REAL, 1, H, 0, 0, 0))
-        || (x->initial_state && !mmixi_check(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL, 4, B, H, P, N))
-        || (x->seq_idx && !mmixi_check(m, who, "seq_idx", x->seq_idx, MMIX_DTYPE_I32, 2, B, L, 0, 0))) return 0;
+        || (x->initial_state && !mmixi_check(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL, 4, B,
+                                             H, P, N)) || (x->seq_idx
+                                                           && !mmixi_check(m, who, "seq_idx", x->seq_idx,
+                                                                   MMIX_DTYPE_I32, 2, B, L, 0, 0))) return 0;
     if (H % Gx || H % Gb || H % Gc) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x has %.0f, B %.0f and C %.0f heads; each must divide dt's %.0f", who, (double)Gx, (double)Gb,
-                  (double)Gc, (double)H);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: x has %.0f, B %.0f and C %.0f heads; each must divide dt's %.0f", who, (double)Gx,
+                  (double)Gb, (double)Gc, (double)H);
         return 0;
     }
     if (x->direction == MMIX_BOTH && (x->initial_state || x->final_state)) {
@@ -5383,7 +5710,9 @@ static mmix_tensor *mmixi_ssd(mmix_ctx *m, const mmix_mixer *x, int reverse)
     call.in[7] = x->initial_state ? mmixi_even(m, x->initial_state, 1) : NULL;
     call.in[8] = x->seq_idx;
     call.out[0] = mmix_new4(m, x->dt->shape[0], x->dt->shape[1], x->dt->shape[2], x->v->shape[3]);
-    if (x->final_state) call.out[1] = *x->final_state = mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->v->shape[3], x->k->shape[3]);
+    if (x->final_state)
+        call.out[1] = *x->final_state = mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->v->shape[3],
+                                                  x->k->shape[3]);
     return mmixi_run(m, MMIX_OP_SSD, &call, &o, sizeof o);
 }
 
@@ -5419,7 +5748,8 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer)
         for (size_t head = 0; head < j.H; head++) {
             mmix_real *state = mmix_data(h) + (b * j.H + head) * j.P * j.N;
             for (size_t t = 0; t < j.L; t++) {
-                const mmix_real *C = mmixi_at(&j.c, b, t, head), *B = mmixi_at(&j.k, b, t, head), *x = mmixi_at(&j.x, b, t, head);
+                const mmix_real *C = mmixi_at(&j.c, b, t, head), *B = mmixi_at(&j.k, b, t, head),
+                    *x = mmixi_at(&j.x, b, t, head);
                 mmix_real *out = mmixi_at(&j.y, b, t, head);
                 if (mmixi_ssd_new_sequence(&j, b, t)) memset(state, 0, j.P * j.N * sizeof *state);
                 mmixi_ssd_steps(&j, &s, b, t, 1, head);
@@ -5438,15 +5768,17 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer)
     return y;
 }
 
-/* ====================================================================================
-   >>linear attention    M_ij = φ(q_i)·ψ(k_j),   y = φ(Q) (ψ(K)ᵀ V)
+/* ==== >>linear attention =============================================================
+   M_ij = φ(q_i)·ψ(k_j),   y = φ(Q) (ψ(K)ᵀ V)
 
-   Multiplied in that order the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalise` row i is divided by
-   its sum + eps; a column of ones beside V makes that sum another column of the product, so that forward and backward know
-   only one matrix product: y = num / den, dnum = dy / den, dden = -(dy · y) / den.
-   Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv 2511.18380.
+   Multiplied in that order the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalise` row i
+   is divided by its sum + eps; a column of ones beside V makes that sum another column of the product, so
+   that forward and backward know only one matrix product: y = num / den, dnum = dy / den, dden = -(dy · y) /
+   den. Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv
+   2511.18380.
 
-   Causal linear attention is an SSD that forgets nothing: C = φ(Q), B = ψ(K), x = V, δ = 1, a = 0; it is computed so.
+   Causal linear attention is an SSD that forgets nothing: C = φ(Q), B = ψ(K), x = V, δ = 1, a = 0; it is
+   computed so.
    ==================================================================================== */
 
 #ifdef MMIX_REGRESSION
@@ -5456,22 +5788,25 @@ enum { MMIXI_LINEAR_BLOCK = 64 };
 #endif
 
 /* f (rows, N) = φ of the rows of x. For MMIX_FEATURE_EFFICIENT's keys see mmixi_token_softmax. */
-static void mmixi_feature_rows(const struct mmixi_kernels *k, int feature, size_t rows, size_t N, const mmix_real *x, ptrdiff_t ldx, mmix_real *f,
-                               size_t ldf)
+static void mmixi_feature_rows(const struct mmixi_kernels *k, int feature, size_t rows, size_t N,
+                               const mmix_real *x, ptrdiff_t ldx, mmix_real *f, size_t ldf)
 {
     for (size_t r = 0; r < rows; r++, x += ldx, f += ldf) {
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
             k->scale(N, 1 / k->exp_row(N, 1, x, k->max(N, x), f), f, f);
-        else if (feature == MMIX_FEATURE_ELU1) for (size_t i = 0; i < N; i++) f[i] = x[i] > 0 ? x[i] + 1 : mmixi_exp_real(x[i]);
+        else if (feature == MMIX_FEATURE_ELU1)
+            for (size_t i = 0; i < N; i++) f[i] = x[i] > 0 ? x[i] + 1 : mmixi_exp_real(x[i]);
         else for (size_t i = 0; i < N; i++) f[i] = x[i] > 0 ? x[i] : 0;
     }
 }
 /* dx = or += the gradient of x, from f = φ(x) and df */
-static void mmixi_feature_rows_backward(const struct mmixi_kernels *k, int feature, size_t rows, size_t N, const mmix_real *f, const mmix_real *df,
-                                        size_t ldf, mmix_real *dx, ptrdiff_t ldx, int add)
+static void mmixi_feature_rows_backward(const struct mmixi_kernels *k, int feature, size_t rows, size_t N,
+                                        const mmix_real *f, const mmix_real *df, size_t ldf, mmix_real *dx,
+                                        ptrdiff_t ldx, int add)
 {
     for (size_t r = 0; r < rows; r++, dx += ldx, f += ldf, df += ldf) {
-        mmix_real s = feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT ? k->dot(N, f, df) : 0;
+        mmix_real s = feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT
+            ? k->dot(N, f, df) : 0;
         for (size_t i = 0; i < N; i++) {
             mmix_real g;
             if (feature == MMIX_FEATURE_ELU1) g = f[i] > 1 ? df[i] : df[i] * f[i];
@@ -5485,14 +5820,17 @@ static void mmixi_feature_rows_backward(const struct mmixi_kernels *k, int featu
 /* ---- the causal form: φ as an op of its own, then SSD ---- */
 
 typedef struct mmixi_feature_options { int feature; } mmixi_feature_options;
-typedef struct mmixi_feature_job { mmix_ctx *m; int feature, add; size_t N, step; const mmix_real *x, *f, *df; mmix_real *to; } mmixi_feature_job;
+typedef struct mmixi_feature_job { mmix_ctx *m; int feature, add; size_t N, step; const mmix_real *x, *f,
+                                  *df; mmix_real *to; } mmixi_feature_job;
 static void mmixi_feature_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_feature_job *j = (const mmixi_feature_job *)arg;
     (void)lane;
-    if (j->x) mmixi_feature_rows(j->m->k, j->feature, end - begin, j->N, j->x + begin * j->step, (ptrdiff_t)j->step, j->to + begin * j->N, j->N);
-    else mmixi_feature_rows_backward(j->m->k, j->feature, end - begin, j->N, j->f + begin * j->N, j->df + begin * j->N, j->N,
-                                     j->to + begin * j->step, (ptrdiff_t)j->step, j->add);
+    if (j->x) mmixi_feature_rows(j->m->k, j->feature, end - begin, j->N, j->x + begin * j->step,
+                                 (ptrdiff_t)j->step, j->to + begin * j->N, j->N);
+    else mmixi_feature_rows_backward(j->m->k, j->feature, end - begin, j->N, j->f + begin * j->N,
+                                     j->df + begin * j->N, j->N, j->to + begin * j->step, (ptrdiff_t)j->step,
+                                     j->add);
 }
 static int mmixi_feature_run(mmix_ctx *m, mmix_call *call, int back)
 {
@@ -5525,8 +5863,8 @@ static mmix_tensor *mmixi_feature(mmix_ctx *m, mmix_tensor *x, int feature)
 static mmix_tensor *mmixi_linear_causal(mmix_ctx *m, const mmix_mixer *x, int normalise, double eps)
 {
     size_t B = x->q->shape[0], L = x->q->shape[1], H = x->q->shape[2], P = x->v->shape[3];
-    mmix_mixer ssd = mmix_mixer_ssd(x->v, mmix_fill(mmix_new3(m, B, L, H), 1), mmix_fill(mmix_new1(m, H), 0), mmixi_feature(m, x->k, x->feature),
-                                    mmixi_feature(m, x->q, x->feature));
+    mmix_mixer ssd = mmix_mixer_ssd(x->v, mmix_fill(mmix_new3(m, B, L, H), 1), mmix_fill(mmix_new1(m, H), 0),
+                                    mmixi_feature(m, x->k, x->feature), mmixi_feature(m, x->q, x->feature));
     mmix_tensor *y;
     if (m->error_kind) return NULL;
     if (normalise) {
@@ -5556,7 +5894,8 @@ typedef struct mmixi_linear_job {
 } mmixi_linear_job;
 typedef struct mmixi_linear_scratch {
     mmix_real *state, *dstate, *turned;          /* (N, V), its gradient, a transpose (V, N) */
-    mmix_real *f, *df, *v, *y;                   /* a block: φ and its gradient (rows, N), V's rows with the one, y */
+    /* a block: φ and its gradient (rows, N), V's rows with the one, y */
+    mmix_real *f, *df, *v, *y;
     mmix_real *top, *sum, *along;                /* of each feature of K under a softmax over tokens */
 } mmixi_linear_scratch;
 static size_t mmixi_linear_scratch_fill(const mmixi_linear_job *j, mmix_real *base, mmixi_linear_scratch *s)
@@ -5576,20 +5915,28 @@ static void mmixi_token_softmax(const mmixi_linear_job *j, const mmixi_linear_sc
     for (size_t n = 0; n < j->N; n++) {
         double sum = 0;
         s->top[n] = x[n];
-        for (size_t t = 1; t < j->S; t++) s->top[n] = x[(ptrdiff_t)t * j->k.token + (ptrdiff_t)n] > s->top[n] ? x[(ptrdiff_t)t * j->k.token + (ptrdiff_t)n] : s->top[n];
-        for (size_t t = 0; t < j->S; t++) sum += (double)mmixi_exp_real(x[(ptrdiff_t)t * j->k.token + (ptrdiff_t)n] - s->top[n]);
+        for (size_t t = 1; t < j->S; t++)
+            s->top[n] = x[(ptrdiff_t)t * j->k.token + (ptrdiff_t)n] > s->top[n]
+            ? x[(ptrdiff_t)t * j->k.token + (ptrdiff_t)n] : s->top[n];
+        for (size_t t = 0; t < j->S; t++)
+            sum += (double)mmixi_exp_real(x[(ptrdiff_t)t * j->k.token + (ptrdiff_t)n] - s->top[n]);
         s->sum[n] = (mmix_real)(1 / sum);
     }
 }
 /* … then ψ of a block of keys, whatever the feature map. */
-static void mmixi_linear_keys(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t rows, const mmix_real *x)
+static void mmixi_linear_keys(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t rows,
+                              const mmix_real *x)
 {
-    if (j->o.feature != MMIX_FEATURE_EFFICIENT) { mmixi_feature_rows(j->m->k, j->o.feature, rows, j->N, x, j->k.token, s->f, j->N); return; }
+    if (j->o.feature != MMIX_FEATURE_EFFICIENT) { mmixi_feature_rows(j->m->k, j->o.feature, rows, j->N, x,
+                                                                     j->k.token, s->f, j->N); return; }
     for (size_t r = 0; r < rows; r++)
-        for (size_t n = 0; n < j->N; n++) s->f[r * j->N + n] = mmixi_exp_real(x[(ptrdiff_t)r * j->k.token + (ptrdiff_t)n] - s->top[n]) * s->sum[n];
+        for (size_t n = 0; n < j->N; n++)
+            s->f[r * j->N + n] = mmixi_exp_real(x[(ptrdiff_t)r * j->k.token + (ptrdiff_t)n]
+                                                - s->top[n]) * s->sum[n];
 }
 /* The rows of V, with a one behind each if row sums are wanted. */
-static void mmixi_linear_values(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t rows, const mmix_real *v)
+static void mmixi_linear_values(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t rows,
+                                const mmix_real *v)
 {
     mmixi_put_rows(j->m, rows, j->P, v, j->v.token, s->v, (ptrdiff_t)j->V, 0);
     for (size_t r = 0; j->o.normalise && r < rows; r++) s->v[r * j->V + j->P] = 1;
@@ -5602,7 +5949,8 @@ static void mmixi_linear_state(const mmixi_linear_job *j, const mmixi_linear_scr
         size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->S - t);
         mmixi_linear_keys(j, s, rows, mmixi_at(&j->k, b, t, h));
         mmixi_linear_values(j, s, rows, mmixi_at(&j->v, b, t, h));
-        mmixi_gemm_small(j->m->k, j->N, j->V, rows, s->f, 1, (ptrdiff_t)j->N, s->v, (ptrdiff_t)j->V, s->state, (ptrdiff_t)j->V, 1);
+        mmixi_gemm_small(j->m->k, j->N, j->V, rows, s->f, 1, (ptrdiff_t)j->N, s->v, (ptrdiff_t)j->V, s->state,
+                         (ptrdiff_t)j->V, 1);
     }
 }
 
@@ -5620,10 +5968,12 @@ static void mmixi_linear_task(void *arg, size_t index, size_t lane)
             size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->L - t);
             mmix_real *y = mmixi_at(&j->y, b, t, h);
             mmixi_feature_rows(k, j->o.feature, rows, j->N, mmixi_at(&j->q, b, t, h), j->q.token, s.f, j->N);
-            mmixi_gemm_small(k, rows, j->V, j->N, s.f, (ptrdiff_t)j->N, 1, s.state, (ptrdiff_t)j->V, s.y, (ptrdiff_t)j->V, 0);
+            mmixi_gemm_small(k, rows, j->V, j->N, s.f, (ptrdiff_t)j->N, 1, s.state, (ptrdiff_t)j->V, s.y,
+                             (ptrdiff_t)j->V, 0);
             for (size_t r = 0; r < rows; r++) {
                 const mmix_real *row = s.y + r * j->V;
-                k->scale(j->P, j->o.normalise ? 1 / (row[j->P] + (mmix_real)j->o.eps) : 1, row, y + (ptrdiff_t)r * j->y.token);
+                k->scale(j->P, j->o.normalise ? 1 / (row[j->P] + (mmix_real)j->o.eps) : 1, row,
+                         y + (ptrdiff_t)r * j->y.token);
             }
         }
 }
@@ -5652,10 +6002,13 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
                 }
                 k->scale(P, over, dy, d);
             }
-            mmixi_gemm_small(k, N, V, rows, s.f, 1, (ptrdiff_t)N, s.y, (ptrdiff_t)V, s.dstate, (ptrdiff_t)V, 1);
+            mmixi_gemm_small(k, N, V, rows, s.f, 1, (ptrdiff_t)N, s.y, (ptrdiff_t)V, s.dstate, (ptrdiff_t)V,
+                             1);
             if (!j->dq.p) continue;
-            mmixi_gemm_small(k, rows, N, V, s.y, (ptrdiff_t)V, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
-            mmixi_feature_rows_backward(k, j->o.feature, rows, N, s.f, s.df, N, mmixi_at(&j->dq, b, t, h), j->dq.token, j->add_q);
+            mmixi_gemm_small(k, rows, N, V, s.y, (ptrdiff_t)V, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N,
+                             0);
+            mmixi_feature_rows_backward(k, j->o.feature, rows, N, s.f, s.df, N, mmixi_at(&j->dq, b, t, h),
+                                        j->dq.token, j->add_q);
         }
     k->transpose(N, V, s.dstate, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
     /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
@@ -5671,7 +6024,8 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
         mmixi_linear_values(j, &s, rows, mmixi_at(&j->v, b, t, h0));
         mmixi_gemm_small(k, rows, N, V, s.v, (ptrdiff_t)V, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
         if (j->o.feature != MMIX_FEATURE_EFFICIENT)
-            mmixi_feature_rows_backward(k, j->o.feature, rows, N, s.f, s.df, N, mmixi_at(&j->dk, b, t, h0), j->dk.token, 1);
+            mmixi_feature_rows_backward(k, j->o.feature, rows, N, s.f, s.df, N, mmixi_at(&j->dk, b, t, h0),
+                                        j->dk.token, 1);
         else for (size_t r = 0; r < rows; r++) {
             mmix_real *dk = mmixi_at(&j->dk, b, t + r, h0);
             for (size_t n = 0; n < N; n++) dk[n] += s.f[r * N + n] * (s.df[r * N + n] - s.along[n]);
@@ -5721,17 +6075,19 @@ static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
     return 0;
 }
 
-/* ====================================================================================
-   >>softmax attention   y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j
+/* ==== >>softmax attention ============================================================
+   y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j
 
-   Keys are taken in tiles. For each block of queries and each tile the scores are a small product; a running maximum t and
-   sum l of each row let later tiles be added (Milakov & Gimelshein 2018; Dao et al. 2022):
+   Keys are taken in tiles. For each block of queries and each tile the scores are a small product; a running
+   maximum t and sum l of each row let later tiles be added (Milakov & Gimelshein 2018; Dao et al. 2022):
 
-       t' = max(t, max_j s_ij),  l' = l e^(t - t') + Σ_j e^(s_ij - t'),  y' = y e^(t - t') + Σ_j e^(s_ij - t') v_j,   y = y'/l' at the end
+       t' = max(t, max_j s_ij),   l' = l e^(t - t') + Σ_j e^(s_ij - t'),
+       y' = y e^(t - t') + Σ_j e^(s_ij - t') v_j,   and at the end y = y'/l'
 
-   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: t and 1/l of each row; with
-   them p is formed again tile by tile, and with δ_i = dy_i · y_i:
-       dv_j = Σ_i p_ij dy_i,   ds_ij = p_ij (dy_i · v_j - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i
+   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: t and 1/l
+   of each row; with them p is formed again tile by tile, and with δ_i = dy_i · y_i:
+       dv_j = Σ_i p_ij dy_i,   ds_ij = p_ij (dy_i · v_j - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale
+       Σ_i ds_ij q_i
    ==================================================================================== */
 
 #ifdef MMIX_REGRESSION
@@ -5744,7 +6100,8 @@ typedef struct mmixi_softmax_options { int mask; size_t prefix; double scale; } 
 typedef struct mmixi_softmax_job {
     mmix_ctx *m;
     mmixi_softmax_options o;
-    size_t B, L, S, H, G, N, P, T, run, runs;    /* T: keys of a tile; a forward task takes `run` queries, a head has `runs` */
+    /* T: keys of a tile; a forward task takes `run` queries, a head has `runs` */
+    size_t B, L, S, H, G, N, P, T, run, runs;
     mmixi_heads q, k, v, y, dq, dk, dv;
     const mmix_real *dy;
     int add_q;
@@ -5753,15 +6110,19 @@ typedef struct mmixi_softmax_job {
     size_t lane_size;
 } mmixi_softmax_job;
 typedef struct mmixi_softmax_scratch {
-    mmix_real *kt, *vt, *q, *p, *dp, *dq;        /* K and V of a tile transposed; scale · q; scores, their gradient; dq of a block */
+    /* K and V of a tile transposed; scale · q; scores, their gradient; dq of a block */
+    mmix_real *kt, *vt, *q, *p, *dp, *dq;
     mmix_real *top, *sum;                        /* of each query of a task */
 } mmixi_softmax_scratch;
-static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *base, mmixi_softmax_scratch *s, int back)
+static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *base,
+                                         mmixi_softmax_scratch *s, int back)
 {
     size_t R = MMIXI_QUERY_BLOCK, T = mmixi_round_up(j->T, 16), at = 0;
 #define MMIXI_PART(name, size) s->name = base ? base + at : NULL; at += mmixi_round_up(size, 16)
-    MMIXI_PART(kt, j->N * T); MMIXI_PART(q, R * j->N); MMIXI_PART(p, R * T); MMIXI_PART(top, j->run); MMIXI_PART(sum, j->run);
-    MMIXI_PART(vt, back ? j->P * T : 0); MMIXI_PART(dp, back ? R * T : 0); MMIXI_PART(dq, back ? R * j->N : 0);
+    MMIXI_PART(kt, j->N * T); MMIXI_PART(q, R * j->N); MMIXI_PART(p, R * T); MMIXI_PART(top, j->run);
+    MMIXI_PART(sum, j->run);
+    MMIXI_PART(vt, back ? j->P * T : 0); MMIXI_PART(dp, back ? R * T : 0);
+    MMIXI_PART(dq, back ? R * j->N : 0);
 #undef MMIXI_PART
     return at;
 }
@@ -5769,21 +6130,27 @@ static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *
 static size_t mmixi_softmax_reach(const mmixi_softmax_job *j, size_t i)
 {
     if (j->o.mask == MMIX_MASK_NONE) return j->S;
-    return mmixi_min(j->S, j->o.mask == MMIX_MASK_PREFIX && i < j->o.prefix ? mmixi_max(i + 1, j->o.prefix) : i + 1);
+    return mmixi_min(j->S, j->o.mask == MMIX_MASK_PREFIX && i < j->o.prefix ? mmixi_max(i + 1, j->o.prefix)
+                     : i + 1);
 }
-/* Scores of `rows` queries from `i` against the n keys from `from`; q holds scale · q, kt the transposed tile. */
-static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s, size_t b, size_t i, size_t h, size_t rows, size_t n)
+/* Scores of `rows` queries from `i` against the n keys from `from`; q holds scale · q, kt the transposed
+   tile. */
+static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s, size_t b,
+                                 size_t i, size_t h, size_t rows, size_t n)
 {
     const mmix_real *q = mmixi_at(&j->q, b, i, h);
-    for (size_t r = 0; r < rows; r++) j->m->k->scale(j->N, (mmix_real)j->o.scale, q + (ptrdiff_t)r * j->q.token, s->q + r * j->N);
-    mmixi_gemm_small(j->m->k, rows, n, j->N, s->q, (ptrdiff_t)j->N, 1, s->kt, (ptrdiff_t)j->T, s->p, (ptrdiff_t)j->T, 0);
+    for (size_t r = 0; r < rows; r++)
+        j->m->k->scale(j->N, (mmix_real)j->o.scale, q + (ptrdiff_t)r * j->q.token, s->q + r * j->N);
+    mmixi_gemm_small(j->m->k, rows, n, j->N, s->q, (ptrdiff_t)j->N, 1, s->kt, (ptrdiff_t)j->T, s->p,
+                     (ptrdiff_t)j->T, 0);
 }
 
 static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
     const struct mmixi_kernels *k = j->m->k;
-    size_t b = index / (j->H * j->runs), h = index / j->runs % j->H, i0 = index % j->runs * j->run, i1 = mmixi_min(j->L, i0 + j->run);
+    size_t b = index / (j->H * j->runs), h = index / j->runs % j->H, i0 = index % j->runs * j->run,
+        i1 = mmixi_min(j->L, i0 + j->run);
     mmixi_softmax_scratch s;
     mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s, 0);
     for (size_t from = 0; from < j->S; from += j->T) {
@@ -5799,8 +6166,10 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
             n = mmixi_min(n - from, tile);
             mmixi_softmax_scores(j, &s, b, i, h, rows, n);
             for (size_t r = 0; r < rows; r++) {
-                mmix_real *p = s.p + r * j->T, *top = &s.top[i - i0 + r], *sum = &s.sum[i - i0 + r], high, was = *top;
-                size_t reach = mmixi_softmax_reach(j, i + r), seen = reach > from ? mmixi_min(reach - from, n) : 0;
+                mmix_real *p = s.p + r * j->T, *top = &s.top[i - i0 + r], *sum = &s.sum[i - i0 + r], high,
+                    was = *top;
+                size_t reach = mmixi_softmax_reach(j, i + r),
+                    seen = reach > from ? mmixi_min(reach - from, n) : 0;
                 if (seen) {
                     high = k->max(seen, p);
                     *top = from && was > high ? was : high;
@@ -5814,7 +6183,8 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
                 }
                 memset(p + seen, 0, (n - seen) * sizeof *p);
             }
-            mmixi_gemm_small(k, rows, j->P, n, s.p, (ptrdiff_t)j->T, 1, v, j->v.token, y, j->y.token, from > 0);
+            mmixi_gemm_small(k, rows, j->P, n, s.p, (ptrdiff_t)j->T, 1, v, j->v.token, y, j->y.token,
+                             from > 0);
         }
     }
     for (size_t i = i0; i < i1; i++) {
@@ -5848,28 +6218,38 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                 n = n > from ? mmixi_min(n - from, tile) : 0;
                 if (!n) {
                     if (!from && j->dq.p && !j->add_q)
-                        for (size_t r = 0; r < rows; r++) memset(mmixi_at(&j->dq, b, i + r, h), 0, N * sizeof *s.dq);
+                        for (size_t r = 0; r < rows; r++)
+                            memset(mmixi_at(&j->dq, b, i + r, h), 0, N * sizeof *s.dq);
                     continue;
                 }
                 mmixi_softmax_scores(j, &s, b, i, h, rows, n);
                 mmixi_gemm_small(k, rows, n, P, dy, j->y.token, 1, s.vt, (ptrdiff_t)T, s.dp, (ptrdiff_t)T, 0);
                 for (size_t r = 0; r < rows; r++) {
                     mmix_real *p = s.p + r * T, *dp = s.dp + r * T, delta;
-                    size_t at = (b * j->H + h) * j->L + i + r, reach = mmixi_softmax_reach(j, i + r), seen = reach > from ? mmixi_min(reach - from, n) : 0;
+                    size_t at = (b * j->H + h) * j->L + i + r, reach = mmixi_softmax_reach(j, i + r),
+                        seen = reach > from ? mmixi_min(reach - from, n) : 0;
                     k->exp_row(seen, 1, p, j->top[at], p);
                     k->scale(seen, j->over[at], p, p);
-                    /* δ = dy · y = Σ p dp: the latter where one tile has all of it, for it is exact with one key */
-                    delta = j->S <= T ? k->dot(seen, p, dp) : k->dot(P, dy + (ptrdiff_t)r * j->y.token, y + (ptrdiff_t)r * j->y.token);
+                    /* δ = dy · y = Σ p dp: the latter where one tile has all of it, for it is exact with one
+                       key */
+                    delta = j->S <= T ? k->dot(seen, p, dp) : k->dot(P, dy + (ptrdiff_t)r * j->y.token,
+                                                                     y + (ptrdiff_t)r * j->y.token);
                     k->softmax_backward(seen, p, dp, delta, dp, 0);
                     memset(p + seen, 0, (n - seen) * sizeof *p);
                     memset(dp + seen, 0, (n - seen) * sizeof *dp);
                 }
-                if (j->dv.p) mmixi_gemm_small(k, n, P, rows, s.p, 1, (ptrdiff_t)T, dy, j->y.token, mmixi_at(&j->dv, b, from, h), j->dv.token, 1);
-                if (j->dk.p) mmixi_gemm_small(k, n, N, rows, s.dp, 1, (ptrdiff_t)T, s.q, (ptrdiff_t)N, mmixi_at(&j->dk, b, from, h), j->dk.token, 1);
+                if (j->dv.p)
+                    mmixi_gemm_small(k, n, P, rows, s.p, 1, (ptrdiff_t)T, dy, j->y.token,
+                                     mmixi_at(&j->dv, b, from, h), j->dv.token, 1);
+                if (j->dk.p)
+                    mmixi_gemm_small(k, n, N, rows, s.dp, 1, (ptrdiff_t)T, s.q, (ptrdiff_t)N,
+                                     mmixi_at(&j->dk, b, from, h), j->dk.token, 1);
                 if (j->dq.p) {
-                    mmixi_gemm_small(k, rows, N, n, s.dp, (ptrdiff_t)T, 1, keys, j->k.token, s.dq, (ptrdiff_t)N, 0);
+                    mmixi_gemm_small(k, rows, N, n, s.dp, (ptrdiff_t)T, 1, keys, j->k.token, s.dq,
+                                     (ptrdiff_t)N, 0);
                     k->scale(rows * N, (mmix_real)j->o.scale, s.dq, s.dq);
-                    mmixi_put_rows(j->m, rows, N, s.dq, (ptrdiff_t)N, mmixi_at(&j->dq, b, i, h), j->dq.token, j->add_q || from);
+                    mmixi_put_rows(j->m, rows, N, s.dq, (ptrdiff_t)N, mmixi_at(&j->dq, b, i, h), j->dq.token,
+                                   j->add_q || from);
                 }
             }
     }
@@ -5884,7 +6264,9 @@ static int mmixi_softmax_attention_fill(mmix_ctx *m, mmix_call *call, mmixi_soft
     j->B = q->shape[0]; j->L = q->shape[1]; j->H = q->shape[2]; j->N = q->shape[3];
     j->S = k->shape[1]; j->G = k->shape[2]; j->P = v->shape[3];
     j->T = mmixi_min(j->S, MMIXI_KEY_TILE);
-    j->run = j->B * j->H >= 16 ? j->L : mmixi_round_up(mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(j->L * j->B * j->H, 16)), MMIXI_QUERY_BLOCK);
+    j->run = j->B * j->H >= 16 ? j->L : mmixi_round_up(mmixi_max(4 * MMIXI_QUERY_BLOCK,
+                                                                 mmixi_ceil_div(j->L * j->B * j->H, 16)),
+                                                                 MMIXI_QUERY_BLOCK);
     j->run = mmixi_min(j->run, j->L);
     j->runs = mmixi_ceil_div(j->L, j->run);
     j->q = mmixi_heads_of(q, mmix_data(q), j->H, 0);
@@ -5925,8 +6307,8 @@ static int mmixi_softmax_attention_backward(mmix_ctx *m, mmix_call *call)
     return 0;
 }
 
-/* ====================================================================================
-   >>mixing          the three mixers behind one struct; their matrices
+/* ==== >>mixing =======================================================================
+   the three mixers behind one struct; their matrices
    ==================================================================================== */
 
 MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v)
@@ -5945,7 +6327,8 @@ MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor
     x.kind = MMIX_LINEAR;
     return x;
 }
-MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B, mmix_tensor *C)
+MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
+                                  mmix_tensor *C)
 {
     mmix_mixer y = mmix_mixer_softmax(C, B, x);
     y.kind = MMIX_SSD;
@@ -5956,29 +6339,39 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
 
 static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    size_t B = mmix_shape(x->q, 0), N = mmix_shape(x->q, 3), S = mmix_shape(x->k, 1), G = mmix_shape(x->k, 2), H = mmix_shape(x->q, 2);
+    size_t B = mmix_shape(x->q, 0), N = mmix_shape(x->q, 3), S = mmix_shape(x->k, 1), G = mmix_shape(x->k, 2),
+        H = mmix_shape(x->q, 2);
     if (!mmixi_check(m, who, "q", x->q, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
         || !mmixi_check(m, who, "k", x->k, MMIX_DTYPE_REAL, 4, B, MMIXI_ANY, MMIXI_ANY, N)
         || !mmixi_check(m, who, "v", x->v, MMIX_DTYPE_REAL, 4, B, S, G, MMIXI_ANY)) return 0;
-    if (H % G) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: k and v have %.0f heads, which do not divide q's %.0f", who, (double)G, (double)H), 0;
-    if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_PREFIX || (x->mask != MMIX_MASK_NONE && S != x->q->shape[1]))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mask %d with %.0f queries and %.0f keys; only MMIX_MASK_NONE takes other lengths", who,
-                         x->mask, (double)x->q->shape[1], (double)S), 0;
-    if (x->kind == MMIX_LINEAR && (x->feature < 0 || x->feature > MMIX_FEATURE_RELU || x->mask == MMIX_MASK_PREFIX
-                                   || (x->mask == MMIX_MASK_CAUSAL && x->feature == MMIX_FEATURE_EFFICIENT)))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: linear attention has no form with feature %d and mask %d", who, x->feature, x->mask), 0;
+    if (H % G)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: k and v have %.0f heads, which do not divide q's %.0f",
+                         who, (double)G, (double)H), 0;
+    if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_PREFIX
+        || (x->mask != MMIX_MASK_NONE && S != x->q->shape[1])) return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                "%s: mask %d with %.0f queries and %.0f keys; only MMIX_MASK_NONE takes other lengths", who,
+                x->mask, (double)x->q->shape[1], (double)S), 0;
+    if (x->kind == MMIX_LINEAR && (x->feature < 0 || x->feature > MMIX_FEATURE_RELU
+                                   || x->mask == MMIX_MASK_PREFIX
+                                   || (x->mask == MMIX_MASK_CAUSAL
+                                       && x->feature == MMIX_FEATURE_EFFICIENT))) return mmix_fail(m,
+                                               MMIX_ERROR_ARGUMENT,
+                                               "%s: linear attention has no form with feature %d and mask %d",
+                                               who, x->feature, x->mask), 0;
     return 1;
 }
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     if (x->kind == MMIX_SSD) return mmixi_ssd_check(m, who, x);
     if (x->kind == MMIX_SOFTMAX || x->kind == MMIX_LINEAR) return mmixi_attention_check(m, who, x);
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who, x->kind);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who,
+              x->kind);
     return 0;
 }
 static int mmixi_normalises(const mmix_mixer *x)
 {
-    return x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1 || x->feature == MMIX_FEATURE_RELU;
+    return x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
+        || x->feature == MMIX_FEATURE_RELU;
 }
 
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
@@ -6017,7 +6410,8 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 static void mmixi_softmax_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
 {
     mmixi_softmax_job j;
-    mmixi_heads q = mmixi_heads_of(x->q, mmix_data(x->q), x->q->shape[2], 0), k = mmixi_heads_of(x->k, mmix_data(x->k), x->q->shape[2], 0);
+    mmixi_heads q = mmixi_heads_of(x->q, mmix_data(x->q), x->q->shape[2], 0),
+        k = mmixi_heads_of(x->k, mmix_data(x->k), x->q->shape[2], 0);
     size_t N = x->q->shape[3];
     double scale = x->scale != 0 ? x->scale : 1 / sqrt((double)N);
     memset(&j, 0, sizeof j);
@@ -6029,7 +6423,9 @@ static void mmixi_softmax_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
         for (size_t h = 0; h < x->q->shape[2]; h++)
             for (size_t i = 0; i < j.L; i++, M += j.S) {
                 size_t n = mmixi_softmax_reach(&j, i);
-                for (size_t t = 0; t < n; t++) M[t] = (mmix_real)(scale * (double)m->k->dot(N, mmixi_at(&q, b, i, h), mmixi_at(&k, b, t, h)));
+                for (size_t t = 0; t < n; t++)
+                    M[t] = (mmix_real)(scale * (double)m->k->dot(N, mmixi_at(&q, b, i, h),
+                                                                 mmixi_at(&k, b, t, h)));
                 m->k->scale(n, 1 / m->k->exp_row(n, 1, M, m->k->max(n, M), M), M, M);
                 memset(M + n, 0, (j.S - n) * sizeof *M);
             }
@@ -6048,13 +6444,16 @@ static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
         for (size_t h = 0; h < H; h++)
             for (size_t i = 0; i < L; i++, M += S) {
                 size_t n = x->mask == MMIX_MASK_CAUSAL ? i + 1 : S;
-                for (size_t t = 0; t < n; t++) M[t] = m->k->dot(N, mmixi_at(&q, b, i, h), mmixi_at(&k, b, t, h));
-                if (mmixi_normalises(x)) m->k->scale(n, (mmix_real)(1 / ((double)m->k->sum(n, M) + eps)), M, M);
+                for (size_t t = 0; t < n; t++)
+                    M[t] = m->k->dot(N, mmixi_at(&q, b, i, h), mmixi_at(&k, b, t, h));
+                if (mmixi_normalises(x))
+                    m->k->scale(n, (mmix_real)(1 / ((double)m->k->sum(n, M) + eps)), M, M);
                 memset(M + n, 0, (S - n) * sizeof *M);
             }
     return 0;
 }
-/* M = L ∘ (C Bᵀ) diag(δ) + diag(D); of the reverse scan the same in reversed indices. `weight` times it is added. */
+/* M = L ∘ (C Bᵀ) diag(δ) + diag(D); of the reverse scan the same in reversed indices. `weight` times it is
+   added. */
 static int mmixi_ssd_matrix(mmix_ctx *m, const mmix_mixer *x, int reverse, double weight, mmix_real *M)
 {
     mmixi_ssd_job j;
@@ -6079,13 +6478,15 @@ static int mmixi_ssd_matrix(mmix_ctx *m, const mmix_mixer *x, int reverse, doubl
             for (size_t t = 0; t < j.L; t++) {
                 size_t row = ((b * j.H + h) * j.L + (reverse ? j.L - 1 - t : t)) * j.L;
                 mmixi_ssd_steps(&j, &s, b, t, 1, h);
-                for (size_t i = 0; i < t; i++) decay[i] = mmixi_ssd_new_sequence(&j, b, t) ? 0 : decay[i] * (double)s.e[0];
+                for (size_t i = 0; i < t; i++)
+                    decay[i] = mmixi_ssd_new_sequence(&j, b, t) ? 0 : decay[i] * (double)s.e[0];
                 decay[t] = 1;
                 for (size_t i = 0; i <= t; i++) {
                     mmix_real *to = M + row + (reverse ? j.L - 1 - i : i);
                     mmixi_ssd_steps(&j, &s, b, i, 1, h);
-                    *to += (mmix_real)(weight * (decay[i] * (double)s.delta[0] * (double)m->k->dot(j.N, mmixi_at(&j.c, b, t, h), mmixi_at(&j.k, b, i, h))
-                                                 + (i == t && j.D ? (double)j.D[h] : 0)));
+                    *to += (mmix_real)(weight * (decay[i] * (double)s.delta[0] * (double)m->k->dot(j.N,
+                            mmixi_at(&j.c, b, t, h), mmixi_at(&j.k, b, i, h))
+                            + (i == t && j.D ? (double)j.D[h] : 0)));
                 }
             }
     return 0;
@@ -6107,15 +6508,17 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     else if (x->kind == MMIX_LINEAR) failed = mmixi_linear_matrix(m, x, mmix_data(M));
     else {
         mmix_fill(M, 0);
-        if (x->direction != MMIX_REVERSE) failed |= mmixi_ssd_matrix(m, x, 0, x->direction == MMIX_BOTH ? 0.5 : 1, mmix_data(M));
-        if (x->direction != MMIX_FORWARD) failed |= mmixi_ssd_matrix(m, x, 1, x->direction == MMIX_BOTH ? 0.5 : 1, mmix_data(M));
+        if (x->direction != MMIX_REVERSE)
+            failed |= mmixi_ssd_matrix(m, x, 0, x->direction == MMIX_BOTH ? 0.5 : 1, mmix_data(M));
+        if (x->direction != MMIX_FORWARD)
+            failed |= mmixi_ssd_matrix(m, x, 1, x->direction == MMIX_BOTH ? 0.5 : 1, mmix_data(M));
     }
     mmix_record(m, record);
     return failed ? NULL : M;
 }
 
-/* ====================================================================================
-   >>layers          parameters in one slab; attention, Mamba-2, MLP
+/* ==== >>layers =======================================================================
+   parameters in one slab; attention, Mamba-2, MLP
    ==================================================================================== */
 
 MMIXDEF mmix_start mmix_start_from(int kind, double a, double b)
@@ -6159,7 +6562,8 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
     return NULL;
 }
 
-MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim, const size_t *shape, mmix_start start)
+MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
+                                     const size_t *shape, mmix_start start)
 {
     size_t length = strlen(prefix) + strlen(name) + 1;
     mmix_ctx *m = p->m;
@@ -6169,7 +6573,8 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     void *at = p->at;
     if (m->error_kind) return NULL;
     if (p->values) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s%s comes after mmix_params_allocate", prefix, name);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s%s comes after mmix_params_allocate", prefix,
+                  name);
         return NULL;
     }
     if (mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
@@ -6178,8 +6583,10 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     slot = (mmixi_slot *)mmixi_alloc(m, sizeof *slot);
     if (full) snprintf(full, length, "%s%s", prefix, name);
     if (slot) memset(slot, 0, sizeof *slot);
-    if (full && mmix_params_find(p, full)) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s is there already", full);
-    if (!full || !slot || m->error_kind || !mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim, shape)) {
+    if (full && mmix_params_find(p, full))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s is there already", full);
+    if (!full || !slot || m->error_kind || !mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim,
+                                                           shape)) {
         mmixi_free(m, full, length);
         mmixi_free(m, slot, sizeof *slot);
         return NULL;
@@ -6209,8 +6616,9 @@ static void mmixi_start_values(const mmix_ctx *m, const mmix_param *q)
     double a = q->start.a, b = q->start.b;
     uint64_t stream = mmixi_name_hash(q->name);
     for (size_t i = 0; i < mmix_count(q->tensor); i++) {
-        double u = q->start.kind == MMIX_START_CONSTANT ? 0 : q->start.kind == MMIX_START_NORMAL ? mmix_random_normal(m, MMIXI_RANDOM_INIT, stream, i)
-                 : mmix_random_uniform(m, MMIXI_RANDOM_INIT, stream, i);
+        double u = q->start.kind == MMIX_START_CONSTANT ? 0 : q->start.kind == MMIX_START_NORMAL
+            ? mmix_random_normal(m, MMIXI_RANDOM_INIT, stream, i)
+            : mmix_random_uniform(m, MMIXI_RANDOM_INIT, stream, i);
         if (q->start.kind == MMIX_START_CONSTANT) u = a;
         else if (q->start.kind == MMIX_START_NORMAL) u *= a;
         else if (q->start.kind == MMIX_START_UNIFORM) u = a + (b - a) * u;
@@ -6243,7 +6651,8 @@ MMIXDEF int mmix_params_allocate(mmix_params *p)
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
     if (p->m->error_kind) return -1;
-    if (train && !p->values) return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: mmix_params_allocate comes first");
+    if (train && !p->values)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: mmix_params_allocate comes first");
     if (train && !p->gradients) {
         p->gradients = (mmix_real *)mmixi_alloc(p->m, p->slab * sizeof(mmix_real));
         if (!p->gradients) return -1;
@@ -6276,7 +6685,8 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
     for (size_t i = 0; i < mmix_archive_count(archive); i++) {
         const mmix_entry *e = mmix_archive_entry(archive, i);
         if (!strncmp(e->name, prefix, cut) && !mmix_params_find(p, e->name + cut))
-            return mmix_fail(m, MMIX_ERROR_FILE, "the file holds %.100s, which is no parameter of this model", e->name);
+            return mmix_fail(m, MMIX_ERROR_FILE, "the file holds %.100s, which is no parameter of this model",
+                             e->name);
     }
     for (size_t i = 0; i < p->count; i++) {      /* all are looked at before the first is written */
         const mmix_tensor *t = p->at[i].tensor;
@@ -6289,12 +6699,14 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
             char a[96], b[96];
             found.ndim = e->ndim < MMIX_MAX_DIMS ? e->ndim : MMIX_MAX_DIMS;
             memcpy(found.shape, e->shape, sizeof found.shape);
-            return mmix_fail(m, MMIX_ERROR_FILE, "%.100s has shape %s in the file, expected %s", name, mmixi_shape_text(&found, a), mmixi_shape_text(t, b));
+            return mmix_fail(m, MMIX_ERROR_FILE, "%.100s has shape %s in the file, expected %s", name,
+                             mmixi_shape_text(&found, a), mmixi_shape_text(t, b));
         }
     }
     for (size_t i = 0; i < p->count; i++) {
         snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
-        if (mmix_archive_read(m, archive, mmix_archive_find(archive, name), mmix_data(p->at[i].tensor), mmix_count(p->at[i].tensor))) return -1;
+        if (mmix_archive_read(m, archive, mmix_archive_find(archive, name), mmix_data(p->at[i].tensor),
+                              mmix_count(p->at[i].tensor))) return -1;
     }
     return 0;
 }
@@ -6306,7 +6718,8 @@ MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
     return failed;
 }
 
-/* Appends the parameters to a list of entries, `values` in place of their own (moments, say). `names` takes the text. */
+/* Appends the parameters to a list of entries, `values` in place of their own (moments, say). `names` takes
+   the text. */
 static void mmixi_params_entries(const mmix_params *p, const mmix_real *values, mmix_entry *e)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -6333,8 +6746,8 @@ MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 }
 
 /* Shorthands of the layers below: a parameter of one to four axes. */
-static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *name, mmix_start start, int ndim, size_t a, size_t b, size_t c,
-                                size_t d)
+static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *name, mmix_start start,
+                                int ndim, size_t a, size_t b, size_t c, size_t d)
 {
     size_t shape[4];
     shape[0] = a; shape[1] = b; shape[2] = c; shape[3] = d;
@@ -6343,7 +6756,8 @@ static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *
 static mmix_start mmixi_zeros(void) { return mmix_start_from(MMIX_START_CONSTANT, 0, 0); }
 static mmix_start mmixi_ones(void) { return mmix_start_from(MMIX_START_CONSTANT, 1, 0); }
 static mmix_start mmixi_normal(double deviation) { return mmix_start_from(MMIX_START_NORMAL, deviation, 0); }
-/* PyTorch's default for linear layers and convolutions: uniform in ± 1/√fan_in (Kaiming-uniform with a = √5) */
+/* PyTorch's default for linear layers and convolutions: uniform in ± 1/√fan_in (Kaiming-uniform with a =
+   √5) */
 static mmix_start mmixi_fan_in(size_t fan, double factor)
 {
     double bound = factor / sqrt((double)fan);
@@ -6379,13 +6793,17 @@ static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 
 /* ---- attention: y = proj(mix(qkv x)) ---- */
 
-MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t heads, int kind, int bias)
+MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                                size_t heads, int kind, int bias)
 {
     memset(layer, 0, sizeof *layer);
     if (!heads || D % heads)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_attention_init: width %.0f is not divided by %.0f heads", (double)D, (double)heads);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
+                         "mmix_attention_init: width %.0f is not divided by %.0f heads", (double)D,
+                         (double)heads);
     if (kind != MMIX_SOFTMAX && kind != MMIX_LINEAR)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_attention_init: kind %d, expected MMIX_SOFTMAX or MMIX_LINEAR", kind);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
+                         "mmix_attention_init: kind %d, expected MMIX_SOFTMAX or MMIX_LINEAR", kind);
     layer->heads = heads;
     layer->options.kind = kind;
     layer->qkv_weight = mmixi_param(p, prefix, "qkv.weight", mmixi_normal(0.02), 2, 3 * D, D, 0, 0);
@@ -6394,23 +6812,27 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
     if (bias) layer->proj_bias = mmixi_param(p, prefix, "proj.bias", mmixi_zeros(), 1, D, 0, 0, 0);
     return p->m->error_kind ? -1 : 0;
 }
-MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s)
+MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
+                                    mmix_tensor *residual, mmix_tensor *s)
 {
     mmix_mixer mixer = layer->options;
     size_t D = mmix_shape(x, -1);
     mmix_tensor *qkv;
-    if (!mmixi_check(m, "mmix_attention", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return NULL;
+    if (!mmixi_check(m, "mmix_attention", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0))
+        return NULL;
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
     if (!qkv) return NULL;
     mixer.q = mmixi_split_heads(m, qkv, 0, layer->heads, D / layer->heads);
     mixer.k = mmixi_split_heads(m, qkv, D, layer->heads, D / layer->heads);
     mixer.v = mmixi_split_heads(m, qkv, 2 * D, layer->heads, D / layer->heads);
-    return mmix_linear_add(m, mmixi_join_heads(m, mmix_mix(m, &mixer)), layer->proj_weight, layer->proj_bias, residual, s);
+    return mmix_linear_add(m, mmixi_join_heads(m, mmix_mix(m, &mixer)), layer->proj_weight, layer->proj_bias,
+                           residual, s);
 }
 
 /* ---- MLP ---- */
 
-MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F, size_t O)
+MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
+                          size_t O)
 {
     layer->fc1_weight = mmixi_param(p, prefix, "fc1.weight", mmixi_normal(0.02), 2, F, D, 0, 0);
     layer->fc1_bias = mmixi_param(p, prefix, "fc1.bias", mmixi_zeros(), 1, F, 0, 0, 0);
@@ -6418,17 +6840,22 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
     layer->fc2_bias = mmixi_param(p, prefix, "fc2.bias", mmixi_zeros(), 1, O, 0, 0, 0);
     return p->m->error_kind ? -1 : 0;
 }
-MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s)
+MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
+                              mmix_tensor *s)
 {
-    return mmix_linear_add(m, mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias)), layer->fc2_weight, layer->fc2_bias, residual, s);
+    return mmix_linear_add(m, mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias)),
+                           layer->fc2_weight, layer->fc2_bias, residual, s);
 }
 
-/* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm; out_proj ---- */
+/* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
+   out_proj ---- */
 
-MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D, const mmix_mamba2_options *options)
+MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             const mmix_mamba2_options *options)
 {
-    static const char *const names[2][6] = { { "conv1d.weight", "conv1d.bias", "dt_bias", "A_log", "D", "norm.weight" },
-                                             { "conv1d_b.weight", "conv1d_b.bias", "dt_b_bias", "A_log_b", "D_b", "norm_b.weight" } };
+    static const char names[2][6][16] = { { "conv1d.weight", "conv1d.bias", "dt_bias", "A_log", "D",
+                                           "norm.weight" }, { "conv1d_b.weight", "conv1d_b.bias", "dt_b_bias",
+                                                             "A_log_b", "D_b", "norm_b.weight" } };
     mmix_mamba2_options o;
     size_t mixed;
     memset(layer, 0, sizeof *layer);
@@ -6442,27 +6869,36 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     o.eps = o.eps > 0 ? o.eps : 1e-5;
     o.out_scale = o.out_scale > 0 ? o.out_scale : 1;
     if (o.d_inner % o.head_dim || o.d_inner / o.head_dim % o.groups)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads of %.0f in %.0f groups", (double)o.d_inner,
-                         (double)o.head_dim, (double)o.groups);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
+                         "mmix_mamba2_init: inner width %.0f does not make heads of %.0f in %.0f groups",
+                         (double)o.d_inner, (double)o.head_dim, (double)o.groups);
     layer->options = o;
     layer->heads = o.d_inner / o.head_dim;
     mixed = o.d_inner + 2 * o.groups * o.d_state;
-    layer->in_proj = mmixi_param(p, prefix, "in_proj.weight", mmixi_fan_in(D, 1), 2, o.d_inner + mixed + layer->heads, D, 0, 0);
+    layer->in_proj = mmixi_param(p, prefix, "in_proj.weight", mmixi_fan_in(D, 1), 2,
+                                 o.d_inner + mixed + layer->heads, D, 0, 0);
     for (int d = 0; d < 1 + (o.bidirectional != 0); d++) {
-        layer->dir[d].conv_weight = mmixi_param(p, prefix, names[d][0], mmixi_fan_in(o.conv_width, 1), 3, mixed, 1, o.conv_width, 0);
-        layer->dir[d].conv_bias = mmixi_param(p, prefix, names[d][1], mmixi_fan_in(o.conv_width, 1), 1, mixed, 0, 0, 0);
-        layer->dir[d].dt_bias = mmixi_param(p, prefix, names[d][2], mmix_start_from(MMIX_START_STEP, 1e-3, 1e-1), 1, layer->heads, 0, 0, 0);
-        layer->dir[d].A_log = mmixi_param(p, prefix, names[d][3], mmix_start_from(MMIX_START_LOG_UNIFORM, 1, 16), 1, layer->heads, 0, 0, 0);
+        layer->dir[d].conv_weight = mmixi_param(p, prefix, names[d][0], mmixi_fan_in(o.conv_width, 1), 3,
+                                                mixed, 1, o.conv_width, 0);
+        layer->dir[d].conv_bias = mmixi_param(p, prefix, names[d][1], mmixi_fan_in(o.conv_width, 1), 1, mixed,
+                                              0, 0, 0);
+        layer->dir[d].dt_bias = mmixi_param(p, prefix, names[d][2],
+                                            mmix_start_from(MMIX_START_STEP, 1e-3, 1e-1), 1, layer->heads, 0,
+                                            0, 0);
+        layer->dir[d].A_log = mmixi_param(p, prefix, names[d][3],
+                                          mmix_start_from(MMIX_START_LOG_UNIFORM, 1, 16), 1, layer->heads, 0,
+                                          0, 0);
         layer->dir[d].D = mmixi_param(p, prefix, names[d][4], mmixi_ones(), 1, layer->heads, 0, 0, 0);
         layer->dir[d].norm = mmixi_param(p, prefix, names[d][5], mmixi_ones(), 1, o.d_inner, 0, 0, 0);
     }
-    layer->out_proj = mmixi_param(p, prefix, "out_proj.weight", mmixi_fan_in(o.d_inner, o.out_scale), 2, D, o.d_inner, 0, 0);
+    layer->out_proj = mmixi_param(p, prefix, "out_proj.weight", mmixi_fan_in(o.d_inner, o.out_scale), 2, D,
+                                  o.d_inner, 0, 0);
     return p->m->error_kind ? -1 : 0;
 }
 
 /* One direction, from the projection u to the gated norm. */
-static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer *layer, int d, mmix_tensor *u, mmix_tensor *seq_idx,
-                                           mmix_mamba2_state *state)
+static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer *layer, int d, mmix_tensor *u,
+                                           mmix_tensor *seq_idx, mmix_mamba2_state *state)
 {
     const mmix_mamba2_options *o = &layer->options;
     size_t GN = o->groups * o->d_state, inner = o->d_inner;
@@ -6475,10 +6911,13 @@ static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer 
     conv.seq_idx = seq_idx;
     conv.initial_state = state ? state->conv : NULL;
     conv.final_state = state ? &state->conv : NULL;
-    xbc = mmix_conv1d(m, mmix_slice(m, u, 2, inner, inner + 2 * GN), layer->dir[d].conv_weight, layer->dir[d].conv_bias, &conv);
+    xbc = mmix_conv1d(m, mmix_slice(m, u, 2, inner, inner + 2 * GN), layer->dir[d].conv_weight,
+                      layer->dir[d].conv_bias, &conv);
     if (!xbc) return NULL;
-    ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, layer->heads, o->head_dim), mmix_slice(m, u, 2, 2 * inner + 2 * GN, layer->heads),
-                         mmix_scale(m, mmix_exp(m, layer->dir[d].A_log), -1, 0), mmixi_split_heads(m, xbc, inner, o->groups, o->d_state),
+    ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, layer->heads, o->head_dim),
+                         mmix_slice(m, u, 2, 2 * inner + 2 * GN, layer->heads),
+                         mmix_scale(m, mmix_exp(m, layer->dir[d].A_log), -1, 0),
+                         mmixi_split_heads(m, xbc, inner, o->groups, o->d_state),
                          mmixi_split_heads(m, xbc, inner + GN, o->groups, o->d_state));
     ssd.D = layer->dir[d].D;
     ssd.dt_bias = layer->dir[d].dt_bias;
@@ -6492,11 +6931,13 @@ static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer 
     y = mmixi_join_heads(m, mmix_mix(m, &ssd));
     return mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, inner), layer->dir[d].norm, o->eps, o->groups);
 }
-MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s,
-                                 mmix_tensor *seq_idx, mmix_mamba2_state *state)
+MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
+                                 mmix_mamba2_state *state)
 {
     mmix_tensor *u, *y;
-    if (!mmixi_check(m, "mmix_mamba2", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return NULL;
+    if (!mmixi_check(m, "mmix_mamba2", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0))
+        return NULL;
     if (state && layer->options.bidirectional) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mamba2: a bidirectional layer has no state to carry over");
         return NULL;
@@ -6504,7 +6945,8 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     u = mmix_linear(m, x, layer->in_proj, NULL);
     y = mmixi_mamba2_direction(m, layer, 0, u, seq_idx, state);
     if (layer->options.bidirectional)
-        y = mmixi_binary(m, "mmix_mamba2", MMIX_OP_ADD, y, mmixi_mamba2_direction(m, layer, 1, u, seq_idx, NULL), 0.5, 0.5);
+        y = mmixi_binary(m, "mmix_mamba2", MMIX_OP_ADD, y, mmixi_mamba2_direction(m, layer, 1, u, seq_idx,
+                NULL), 0.5, 0.5);
     return mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
 }
 
@@ -6512,15 +6954,17 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 {
     mmix_tensor *s = rate > 0 && !m->error_kind ? mmix_new1(m, B) : NULL;
     for (size_t b = 0; s && b < B; b++)
-        mmix_data(s)[b] = mmix_random_uniform(m, MMIXI_RANDOM_DROP_PATH, step, stream << 32 | b) < rate ? 0 : (mmix_real)(1 / (1 - rate));
+        mmix_data(s)[b] = mmix_random_uniform(m, MMIXI_RANDOM_DROP_PATH, step, stream << 32 | b) < rate ? 0
+            : (mmix_real)(1 / (1 - rate));
     return s;
 }
 
-/* ====================================================================================
-   >>losses          cross-entropy, DINO's loss and head
+/* ==== >>losses =======================================================================
+   cross-entropy, DINO's loss and head
 
-   Both losses are means of -Σ q log softmax(x): for cross-entropy q is one class, for DINO the teacher's distribution.
-   With p = softmax(x) and Σ q = n the gradient of a row is n p - q. Kept: the maximum and 1/Σ e^(x - max) of each row.
+   Both losses are means of -Σ q log softmax(x): for cross-entropy q is one class, for DINO the teacher's
+   distribution. With p = softmax(x) and Σ q = n the gradient of a row is n p - q. Kept: the maximum and 1/Σ
+   e^(x - max) of each row.
    ==================================================================================== */
 
 typedef struct mmixi_loss_job {
@@ -6619,18 +7063,21 @@ static int mmixi_xent_backward(mmix_ctx *m, mmix_call *call)
     mmixi_ranges(m, j.rows, mmixi_row_grain(j.K), mmixi_xent_rows_backward, &j);
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target, int32_t ignore_index)
+MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
+                                        int32_t ignore_index)
 {
     mmix_call call;
     mmixi_xent_options o;
     memset(&o, 0, sizeof o);
     if (!mmixi_check_real(m, "mmix_cross_entropy", "logits", logits)
-        || !mmixi_check(m, "mmix_cross_entropy", "target", target, MMIX_DTYPE_I32, -1, MMIXI_ANY, 0, 0, 0)) return NULL;
+        || !mmixi_check(m, "mmix_cross_entropy", "target", target, MMIX_DTYPE_I32, -1, MMIXI_ANY, 0, 0,
+                        0)) return NULL;
     logits = mmixi_even(m, logits, 0);
     if (!logits) return NULL;
     if (mmix_count(target) != mmixi_rows(logits) || !mmixi_contiguous(target)) {
         char a[96], b[96];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: targets %s for logits %s", mmixi_shape_text(target, a), mmixi_shape_text(logits, b));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: targets %s for logits %s",
+                  mmixi_shape_text(target, a), mmixi_shape_text(logits, b));
         return NULL;
     }
     for (size_t r = 0; r < mmix_count(target); r++) {
@@ -6638,7 +7085,8 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
         if (t == ignore_index) continue;
         o.left++;
         if (t < 0 || (size_t)t >= mmixi_cols(logits)) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class %d of %.0f", (double)r, (int)t, (double)mmixi_cols(logits));
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class %d of %.0f",
+                      (double)r, (int)t, (double)mmixi_cols(logits));
             return NULL;
         }
     }
@@ -6650,7 +7098,9 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
 
 /* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b ---- */
 
-typedef struct mmixi_dino_options { size_t crops; double student_temp, teacher_temp; const mmix_real *center; double *entropy; } mmixi_dino_options;
+typedef struct mmixi_dino_options { size_t crops; double student_temp,
+                                   teacher_temp; const mmix_real *center; double *entropy;
+                                   } mmixi_dino_options;
 
 static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
@@ -6748,8 +7198,9 @@ static int mmixi_dino_backward(mmix_ctx *m, mmix_call *call)
     mmixi_ranges(m, j.rows, mmixi_row_grain(j.K), mmixi_dino_student_rows, &j);
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_real *center, size_t crops, double student_temp,
-                                    double teacher_temp, double momentum, mmix_dino_loss_stats *stats)
+MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_real *center, size_t crops, double student_temp, double teacher_temp,
+                                    double momentum, mmix_dino_loss_stats *stats)
 {
     mmix_call call = mmixi_call(student, teacher, NULL);
     mmixi_dino_options o;
@@ -6757,9 +7208,11 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
     size_t K = mmix_shape(student, 1), B = crops ? mmix_shape(student, 0) / crops : 0;
     mmix_tensor *loss;
     if (!mmixi_check(m, "mmix_dino_loss", "student", student, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
-        || !mmixi_check(m, "mmix_dino_loss", "teacher", teacher, MMIX_DTYPE_REAL, 2, 2 * B, K, 0, 0)) return NULL;
+        || !mmixi_check(m, "mmix_dino_loss", "teacher", teacher, MMIX_DTYPE_REAL, 2, 2 * B, K, 0,
+                        0)) return NULL;
     if (crops < 2 || B * crops != student->shape[0] || !(student_temp > 0) || !(teacher_temp > 0)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows for %.0f crops (at least 2), temperatures %g and %g",
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_dino_loss: %.0f student rows for %.0f crops (at least 2), temperatures %g and %g",
                   (double)student->shape[0], (double)crops, student_temp, teacher_temp);
         return NULL;
     }
@@ -6791,13 +7244,14 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
 
 /* ---- the head ---- */
 
-MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D, size_t hidden, size_t bottleneck, size_t K,
-                                size_t layers)
+MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
+                                size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
     char name[24];
     memset(head, 0, sizeof *head);
     if (layers < 1 || layers > 8)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_dino_head_init: %.0f layers, expected 1 to 8", (double)layers);
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_dino_head_init: %.0f layers, expected 1 to 8",
+                         (double)layers);
     head->layers = layers;
     for (size_t i = 0; i < layers; i++) {
         size_t in = i ? hidden : D, out = i + 1 < layers ? hidden : bottleneck;
@@ -6808,7 +7262,8 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
         head->bias[i] = mmixi_param(p, prefix, name, mmixi_zeros(), 1, out, 0, 0, 0);
     }
     head->weight_g = mmixi_param(p, prefix, "last_layer.weight_g", mmixi_ones(), 2, K, 1, 0, 0);
-    head->weight_v = mmixi_param(p, prefix, "last_layer.weight_v", mmixi_fan_in(bottleneck, 1), 2, K, bottleneck, 0, 0);
+    head->weight_v = mmixi_param(p, prefix, "last_layer.weight_v", mmixi_fan_in(bottleneck, 1), 2, K,
+                                 bottleneck, 0, 0);
     return p->m->error_kind ? -1 : 0;
 }
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x)
@@ -6817,14 +7272,15 @@ MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *h
         if (i) x = mmix_gelu(m, x);
         x = mmix_linear(m, x, head->weight[i], head->bias[i]);
     }
-    return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), mmix_weight_norm(m, head->weight_v, head->weight_g), NULL);
+    return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), mmix_weight_norm(m, head->weight_v, head->weight_g),
+                       NULL);
 }
 
-/* ====================================================================================
-   >>optimisers      AdamW with clipping, the teacher's moving average, schedules
+/* ==== >>optimisers ===================================================================
+   AdamW with clipping, the teacher's moving average, schedules
 
-   Parameters lie in one slab, so both are loops over pieces of it; a piece never crosses two parameters, and the
-   squares of a gradient are added piece after piece, in order.
+   Parameters lie in one slab, so both are loops over pieces of it; a piece never crosses two parameters, and
+   the squares of a gradient are added piece after piece, in order.
    ==================================================================================== */
 
 enum { MMIXI_PIECE = 16384 };
@@ -6897,12 +7353,15 @@ static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
         const mmixi_piece *c = &j->piece[i];
         double t = (double)j->state->steps[c->param], decay = p->at[c->param].decay ? o->weight_decay : 0;
         if (j->clip[c->param] < 0) continue;
-        p->m->k->adamw(c->n, p->values + c->at, p->gradients + c->at, j->state->m + c->at, j->state->v + c->at, (mmix_real)j->clip[c->param],
-                       (mmix_real)(1 - o->lr * decay), (mmix_real)(o->lr / (1 - mmixi_exp(t * mmixi_log(o->beta1)))), (mmix_real)o->beta1,
-                       (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_exp(t * mmixi_log(o->beta2)))), (mmix_real)o->eps);
+        p->m->k->adamw(c->n, p->values + c->at, p->gradients + c->at, j->state->m + c->at,
+                       j->state->v + c->at, (mmix_real)j->clip[c->param], (mmix_real)(1 - o->lr * decay),
+                       (mmix_real)(o->lr / (1 - mmixi_exp(t * mmixi_log(o->beta1)))), (mmix_real)o->beta1,
+                       (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_exp(t * mmixi_log(o->beta2)))),
+                       (mmix_real)o->eps);
     }
 }
-MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip, const unsigned char *skip)
+MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
+                               const unsigned char *skip)
 {
     mmix_params *p = state->params;
     mmix_ctx *m = p->m;
@@ -6943,7 +7402,8 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *option
     return sqrt(all);
 }
 
-typedef struct mmixi_ema_job { mmix_ctx *m; mmix_real momentum; const mmix_real *from; mmix_real *to; } mmixi_ema_job;
+typedef struct mmixi_ema_job { mmix_ctx *m; mmix_real momentum; const mmix_real *from; mmix_real *to;
+                              } mmixi_ema_job;
 static void mmixi_ema_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_ema_job *j = (const mmixi_ema_job *)arg;
@@ -6955,8 +7415,11 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
     mmixi_ema_job j;
     int same = teacher->count == student->count && teacher->slab == student->slab;
     for (size_t i = 0; same && i < teacher->count; i++)
-        same = !strcmp(teacher->at[i].name, student->at[i].name) && mmix_count(teacher->at[i].tensor) == mmix_count(student->at[i].tensor);
-    if (!same) return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT, "mmix_ema: teacher and student have different parameters");
+        same = !strcmp(teacher->at[i].name, student->at[i].name)
+            && mmix_count(teacher->at[i].tensor) == mmix_count(student->at[i].tensor);
+    if (!same)
+        return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT,
+                         "mmix_ema: teacher and student have different parameters");
     j.m = teacher->m;
     j.momentum = (mmix_real)momentum;
     j.from = student->values;
@@ -6967,42 +7430,49 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
 
 /* ---- schedules ---- */
 
-static double mmixi_line(double from, double to, size_t i, size_t n)     /* i of n values, both ends included */
+/* i of n values, both ends included */
+static double mmixi_line(double from, double to, size_t i, size_t n)
 {
     return n < 2 ? from : from + (to - from) * (double)i / (double)(n - 1);
 }
-MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters, size_t warmup_epochs, double start, size_t step)
+MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
+                                    size_t warmup_epochs, double start, size_t step)
 {
     size_t warm = warmup_epochs * iters, rest = epochs * iters > warm ? epochs * iters - warm : 1;
     if (step < warm) return mmixi_line(start, base, step, warm);
-    return final + (base - final) * (1 + mmixi_cos(3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest)) / 2;
+    return final + (base - final) * (1 + mmixi_cos(3.141592653589793 * (double)mmixi_min(step - warm,
+            rest) / (double)rest)) / 2;
 }
 MMIXDEF double mmix_schedule_teacher_temp(double warm, double final, size_t warm_epochs, size_t epoch)
 {
     return epoch < warm_epochs ? mmixi_line(warm, final, epoch, warm_epochs) : final;
 }
-MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor, double power, size_t step)
+MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
+                                  double power, size_t step)
 {
     double left;
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
-    left = steps > warmup + 1 ? 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps - warmup - 1) : 0;
+    left = steps > warmup + 1 ? 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps - warmup
+            - 1) : 0;
     return final + (base - final) * (left > 0 ? mmixi_exp(power * mmixi_log(left)) : 0);
 }
-MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n, size_t iters, size_t warmup,
-                                       double start_factor, size_t step)
+MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
+                                       size_t iters, size_t warmup, double start_factor, size_t step)
 {
     double lr = step < warmup ? base * mmixi_line(start_factor, 1, step, warmup) : base;
     for (size_t i = 0; i < n; i++) lr *= milestones[i] <= step / iters ? gamma : 1;
     return lr;
 }
 
-/* ====================================================================================
-   >>backbones       ViT, LinearViT, DinoVim
+/* ==== >>backbones ====================================================================
+   ViT, LinearViT, DinoVim
 
    ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
-   Vim:  residual += hidden, hidden = mixer(norm residual), bidirectional Mamba-2;  tokens = norm_f(residual + hidden)
+   Vim:  residual += hidden, hidden = mixer(norm residual), bidirectional Mamba-2;  tokens = norm_f(residual +
+   hidden)
 
-   Names are those of the systems' checkpoints. Without recording each block's temporaries are dropped as it ends.
+   Names are those of the systems' checkpoints. Without recording each block's temporaries are dropped as it
+   ends.
    ==================================================================================== */
 
 typedef struct mmixi_vision_block {
@@ -7037,10 +7507,22 @@ static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth,
     c.mamba.bidirectional = 1;
     return c;
 }
-MMIXDEF mmix_vision_config mmix_vit_tiny(size_t patch) { return mmixi_vision_base(MMIX_SOFTMAX, 192, 12, 3, patch); }
-MMIXDEF mmix_vision_config mmix_vit_small(size_t patch) { return mmixi_vision_base(MMIX_SOFTMAX, 384, 12, 6, patch); }
-MMIXDEF mmix_vision_config mmix_vit_base(size_t patch) { return mmixi_vision_base(MMIX_SOFTMAX, 768, 12, 12, patch); }
-MMIXDEF mmix_vision_config mmix_linearvit_base(void) { return mmixi_vision_base(MMIX_LINEAR, 768, 12, 12, 16); }
+MMIXDEF mmix_vision_config mmix_vit_tiny(size_t patch)
+{
+    return mmixi_vision_base(MMIX_SOFTMAX, 192, 12, 3, patch);
+}
+MMIXDEF mmix_vision_config mmix_vit_small(size_t patch)
+{
+    return mmixi_vision_base(MMIX_SOFTMAX, 384, 12, 6, patch);
+}
+MMIXDEF mmix_vision_config mmix_vit_base(size_t patch)
+{
+    return mmixi_vision_base(MMIX_SOFTMAX, 768, 12, 12, patch);
+}
+MMIXDEF mmix_vision_config mmix_linearvit_base(void)
+{
+    return mmixi_vision_base(MMIX_LINEAR, 768, 12, 12, 16);
+}
 MMIXDEF mmix_vision_config mmix_dinovim_tiny(void) { return mmixi_vision_base(MMIX_SSD, 256, 24, 0, 16); }
 MMIXDEF mmix_vision_config mmix_dinovim_small(void) { return mmixi_vision_base(MMIX_SSD, 512, 24, 0, 16); }
 MMIXDEF mmix_vision_config mmix_dinovim_base(void) { return mmixi_vision_base(MMIX_SSD, 768, 24, 0, 16); }
@@ -7054,9 +7536,11 @@ static int mmixi_vision_declare(mmix_vision *v)
     char prefix[48];
     v->cls = mmixi_param(p, "", "cls_token", mmixi_normal(0.02), 3, 1, 1, D, 0);
     v->positions = mmixi_param(p, "", "pos_embed", mmixi_normal(0.02), 3, 1, 1 + c->grid * c->grid, D, 0);
-    v->patch_weight = mmixi_param(p, "", "patch_embed.proj.weight", vim ? mmixi_normal(1 / sqrt((double)fan)) : mmixi_fan_in(fan, 1), 4, D, 3, c->patch,
-                                  c->patch);
-    v->patch_bias = mmixi_param(p, "", "patch_embed.proj.bias", vim ? mmixi_zeros() : mmixi_fan_in(fan, 1), 1, D, 0, 0, 0);
+    v->patch_weight = mmixi_param(p, "", "patch_embed.proj.weight",
+                                  vim ? mmixi_normal(1 / sqrt((double)fan)) : mmixi_fan_in(fan, 1), 4, D, 3,
+                                  c->patch, c->patch);
+    v->patch_bias = mmixi_param(p, "", "patch_embed.proj.bias", vim ? mmixi_zeros() : mmixi_fan_in(fan, 1), 1,
+                                D, 0, 0, 0);
     for (size_t i = 0; i < c->depth; i++) {
         mmixi_vision_block *b = &v->block[i];
         if (vim) {
@@ -7089,12 +7573,14 @@ MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
     mmix_vision *v;
     if (m->error_kind) return NULL;
-    if (!config.dim || !config.depth || !config.patch || !config.grid || config.mixer < MMIX_SOFTMAX || config.mixer > MMIX_SSD
-        || (config.mixer != MMIX_SSD && config.class_token != MMIX_CLASS_FIRST)
+    if (!config.dim || !config.depth || !config.patch || !config.grid || config.mixer < MMIX_SOFTMAX
+        || config.mixer > MMIX_SSD || (config.mixer != MMIX_SSD && config.class_token != MMIX_CLASS_FIRST)
         || (config.mixer == MMIX_SSD && config.class_token == MMIX_CLASS_FIRST)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: mixer %d, width %.0f, depth %.0f, patch %.0f, grid %.0f, class token %d "
-                  "(MMIX_CLASS_FIRST goes with attention, the others with MMIX_SSD)", config.mixer, (double)config.dim, (double)config.depth,
-                  (double)config.patch, (double)config.grid, config.class_token);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_vision_create: mixer %d, width %.0f, depth %.0f, patch %.0f, grid %.0f, class token %d "
+                  "(MMIX_CLASS_FIRST goes with attention, the others with MMIX_SSD)", config.mixer,
+                  (double)config.dim, (double)config.depth, (double)config.patch, (double)config.grid,
+                  config.class_token);
         return NULL;
     }
     v = (mmix_vision *)mmixi_alloc(m, sizeof *v);
@@ -7122,25 +7608,36 @@ MMIXDEF void mmix_vision_destroy(mmix_vision *v)
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v) { return &v->config; }
 MMIXDEF mmix_params *mmix_vision_params(mmix_vision *v) { return v->params; }
 MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v) { return v->params->elements; }
-MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path) { return m->error_kind ? -1 : mmix_params_load(v->params, path); }
-MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path) { return m->error_kind ? -1 : mmix_params_save(v->params, path); }
+MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path)
+{
+    return m->error_kind ? -1 : mmix_params_load(v->params, path);
+}
+MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
+{
+    return m->error_kind ? -1 : mmix_params_save(v->params, path);
+}
 
-/* Multiply-adds: the matrix products, and for the mixers L² D twice (softmax), N D L twice (linear), 2 N P a head, token and
-   direction (SSD's recurrence) with its convolution. */
+/* Multiply-adds: the matrix products, and for the mixers L² D twice (softmax), N D L twice (linear), 2 N P a
+   head, token and direction (SSD's recurrence) with its convolution. */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     const mmix_vision_config *c = &v->config;
-    double D = (double)c->dim, n = (double)(h / c->patch * (w / c->patch)), L = n + (c->class_token == MMIX_CLASS_RELEASED ? 2 : 1), block;
+    double D = (double)c->dim, n = (double)(h / c->patch * (w / c->patch)),
+        L = n + (c->class_token == MMIX_CLASS_RELEASED ? 2 : 1), block;
     if (c->mixer == MMIX_SSD) {
         const mmix_mamba2_options *o = &v->block[0].mamba.options;
-        double inner = (double)o->d_inner, GN = (double)(o->groups * o->d_state), H = (double)v->block[0].mamba.heads;
-        block = L * (D * (2 * inner + 2 * GN + H) + inner * D + 2 * ((inner + 2 * GN) * (double)o->conv_width + 2 * inner * (double)o->d_state));
+        double inner = (double)o->d_inner, GN = (double)(o->groups * o->d_state),
+            H = (double)v->block[0].mamba.heads;
+        block = L * (D * (2 * inner + 2 * GN + H) + inner * D
+                     + 2 * ((inner + 2 * GN) * (double)o->conv_width + 2 * inner * (double)o->d_state));
     }
-    else block = L * D * (4 * D + 2 * c->mlp_ratio * D) + 2 * L * D * (c->mixer == MMIX_SOFTMAX ? L : D / (double)c->heads);
+    else block = L * D * (4 * D + 2 * c->mlp_ratio * D) + 2 * L * D * (c->mixer == MMIX_SOFTMAX ? L
+                                                                       : D / (double)c->heads);
     return 2 * (n * 3 * (double)(c->patch * c->patch) * D + (double)c->depth * block);
 }
 
-/* Positions of the patches for a gh x gw grid, (1, n, D). Stored ones are resized as DINO does, with scale factors (g + 0.1)/g0. */
+/* Positions of the patches for a gh x gw grid, (1, n, D). Stored ones are resized as DINO does, with scale
+   factors (g + 0.1)/g0. */
 static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, size_t gh, size_t gw)
 {
     static const int to_planes[4] = { 0, 3, 1, 2 }, to_tokens[4] = { 0, 2, 3, 1 };
@@ -7160,10 +7657,12 @@ static size_t mmixi_vision_read_at(const mmix_vision_config *c, size_t n)
     return c->class_token == MMIX_CLASS_FIRST ? 0 : c->class_token == MMIX_CLASS_MIDDLE ? n / 2 : (n + 1) / 2;
 }
 
-static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t gh, size_t gw)
+static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t gh,
+                                       size_t gw)
 {
     const mmix_vision_config *c = &v->config;
-    mmix_tensor *x = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias), mmixi_vision_positions(m, v, gh, gw));
+    mmix_tensor *x = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias),
+                              mmixi_vision_positions(m, v, gh, gw));
     mmix_tensor *cls = mmix_add(m, v->cls, mmix_slice(m, v->positions, 1, 0, 1));
     size_t at = mmixi_vision_read_at(c, gh * gw);
     if (c->class_token != MMIX_CLASS_RELEASED) return mmix_insert_token(m, x, cls, at);
@@ -7171,10 +7670,12 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmix_vision *v, mmix_t
 }
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v, mmix_tensor *x)
 {
-    return v->norm_bias ? mmix_layer_norm(m, x, v->norm_weight, v->norm_bias, v->config.eps) : mmix_rms_norm(m, x, v->norm_weight, v->config.eps);
+    return v->norm_bias ? mmix_layer_norm(m, x, v->norm_weight, v->norm_bias, v->config.eps)
+        : mmix_rms_norm(m, x, v->norm_weight, v->config.eps);
 }
 /* `list` with the normed class token of x joined to it. */
-static mmix_tensor *mmixi_vision_collect(mmix_ctx *m, const mmix_vision *v, mmix_tensor *list, mmix_tensor *x, size_t at)
+static mmix_tensor *mmixi_vision_collect(mmix_ctx *m, const mmix_vision *v, mmix_tensor *list, mmix_tensor *x,
+                                         size_t at)
 {
     mmix_tensor *pair[2];
     pair[0] = list;
@@ -7182,7 +7683,8 @@ static mmix_tensor *mmixi_vision_collect(mmix_ctx *m, const mmix_vision *v, mmix
     return list ? mmix_concat(m, 1, pair, 2) : pair[1];
 }
 
-MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, const mmix_vision_options *options)
+MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
+                                          const mmix_vision_options *options)
 {
     const mmix_vision_config *c = &v->config;
     mmix_vision_options o;
@@ -7193,9 +7695,11 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     memset(&f, 0, sizeof f);
     memset(&o, 0, sizeof o);
     if (options) o = *options;
-    if (!mmixi_check(m, "mmix_vision_forward", "image", image, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY, MMIXI_ANY)) return f;
+    if (!mmixi_check(m, "mmix_vision_forward", "image", image, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
+                     MMIXI_ANY)) return f;
     if (o.n_last > depth) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: the last %.0f blocks of %.0f", (double)o.n_last, (double)depth);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: the last %.0f blocks of %.0f",
+                  (double)o.n_last, (double)depth);
         return f;
     }
     B = image->shape[0];
@@ -7203,7 +7707,8 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     f.grid_w = image->shape[3] / c->patch;
     n = f.grid_h * f.grid_w;
     if (!n) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_vision_forward: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
                   (double)image->shape[2], (double)image->shape[3], (double)c->patch);
         memset(&f, 0, sizeof f);
         return f;
@@ -7214,13 +7719,16 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     for (size_t i = 0; x && i < depth; i++) {
         const mmixi_vision_block *b = &v->block[i];
         int keep = i + o.n_last >= depth;
-        /* Vim drops what a block added when the next one takes it, so block i's rate is that of block i + 1 there */
+        /* Vim drops what a block added when the next one takes it, so block i's rate is that of block i + 1
+           there */
         double rate = !o.train || depth < 2 ? 0 : c->mixer == MMIX_SSD && i + 1 == depth ? c->drop_path
                       : c->drop_path * (double)i / (double)(depth - 1);
         uint64_t stream = o.stream * 1024 + 2 * i;
         if (c->mixer == MMIX_SSD) {
-            mmix_tensor *s = mmix_drop_path(m, B, rate, o.step, stream), *normed = mmix_rms_norm(m, x, b->norm1_weight, c->eps);
-            if (keep) {                          /* intermediate features are the mixer's output, without the residual */
+            mmix_tensor *s = mmix_drop_path(m, B, rate, o.step, stream),
+                *normed = mmix_rms_norm(m, x, b->norm1_weight, c->eps);
+            /* intermediate features are the mixer's output, without the residual */
+            if (keep) {
                 mmix_tensor *hidden = mmix_mamba2(m, &b->mamba, normed, NULL, NULL, NULL, NULL);
                 size_t shape[3];
                 shape[0] = B; shape[1] = shape[2] = 1;
@@ -7230,8 +7738,10 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
             else x = mmix_mamba2(m, &b->mamba, normed, x, s, NULL, NULL);
         }
         else {
-            mmix_tensor *s = mmix_drop_path(m, B, rate, o.step, stream), *s2 = mmix_drop_path(m, B, rate, o.step, stream + 1);
-            x = mmix_attention(m, &b->attention, mmix_layer_norm(m, x, b->norm1_weight, b->norm1_bias, c->eps), x, s);
+            mmix_tensor *s = mmix_drop_path(m, B, rate, o.step, stream),
+                *s2 = mmix_drop_path(m, B, rate, o.step, stream + 1);
+            x = mmix_attention(m, &b->attention, mmix_layer_norm(m, x, b->norm1_weight, b->norm1_bias,
+                                                                 c->eps), x, s);
             x = mmix_mlp(m, &b->mlp, mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, c->eps), x, s2);
             if (keep) list = mmixi_vision_collect(m, v, list, x, at);
         }
@@ -7253,20 +7763,24 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
         mmix_tensor *part[2];
         size_t parts = 0;
         if (at > first) part[parts++] = mmix_slice(m, f.tokens, 1, first, at - first);
-        if (at + 1 < f.tokens->shape[1]) part[parts++] = mmix_slice(m, f.tokens, 1, at + 1, f.tokens->shape[1] - at - 1);
+        if (at + 1 < f.tokens->shape[1])
+            part[parts++] = mmix_slice(m, f.tokens, 1, at + 1, f.tokens->shape[1] - at - 1);
         f.patches = mmix_concat(m, 1, part, parts);
     }
     if (m->error_kind) memset(&f, 0, sizeof f);
     return f;
 }
-MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image) { return mmix_vision_forward(m, v, image, NULL); }
+MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image)
+{
+    return mmix_vision_forward(m, v, image, NULL);
+}
 
-/* ====================================================================================
-   >>dino            self-distillation: a student on all crops learns what a slow average of itself says of the global ones
+/* ==== >>dino =========================================================================
+   self-distillation: a student on all crops learns what a slow average of itself says of the global ones
 
-   One step: (1) teacher on the 2 global crops, student on all; loss with the old centre; (2) new centre; (3) gradients,
-   clipped tensor by tensor; (4) while epoch < freeze_last_layer the prototypes are left out; (5) AdamW; (6) teacher = m
-   teacher + (1 - m) student. Caron et al. 2021, algorithm 1.
+   One step: (1) teacher on the 2 global crops, student on all; loss with the old centre; (2) new centre; (3)
+   gradients, clipped tensor by tensor; (4) while epoch < freeze_last_layer the prototypes are left out; (5)
+   AdamW; (6) teacher = m teacher + (1 - m) student. Caron et al. 2021, algorithm 1.
    ==================================================================================== */
 
 enum { MMIXI_COLLAPSE_STEPS = 50 };
@@ -7362,13 +7876,15 @@ static int mmixi_dino_build(mmix_dino *d)
         mmixi_dino_net *net = &d->net[i];
         net->vision = mmix_vision_create(m, c->vision);
         net->params = mmix_params_create(m);
-        if (!net->vision || !net->params || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden, c->head_bottleneck,
+        if (!net->vision || !net->params || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim,
+                                                                c->head_hidden, c->head_bottleneck,
                                                                 c->prototypes, c->head_layers)) return -1;
         for (size_t k = 0; k < net->params->count; k++)
             if (net->params->at[k].tensor == net->head.weight_g) net->params->at[k].frozen = 1;
         if (mmix_params_allocate(net->params)) return -1;
     }
-    if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], d->net[0].params)) return -1;
+    if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)
+        || mmix_adamw_init(&d->adamw[1], d->net[0].params)) return -1;
     d->center = (mmix_real *)mmixi_alloc(m, c->prototypes * sizeof *d->center);
     d->skip_count = d->net[0].params->count;
     d->skip = (unsigned char *)mmixi_alloc(m, d->skip_count);
@@ -7377,7 +7893,8 @@ static int mmixi_dino_build(mmix_dino *d)
     if (!d->center || !d->skip || !d->note) return -1;
     d->note[0] = 0;
     memset(d->center, 0, c->prototypes * sizeof *d->center);
-    for (size_t k = 0; k < d->net[0].params->count; k++) d->skip[k] = strstr(d->net[0].params->at[k].name, "last_layer") != NULL;
+    for (size_t k = 0; k < d->net[0].params->count; k++)
+        d->skip[k] = strstr(d->net[0].params->at[k].name, "last_layer") != NULL;
     return 0;
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
@@ -7385,10 +7902,12 @@ MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
     mmix_dino *d;
     uint64_t seed = m->seed;
     if (m->error_kind) return NULL;
-    if (!config.batch || !config.epochs || config.prototypes < 2 || !(config.student_temp > 0) || !(config.teacher_temp > 0)
-        || !(config.teacher_temp_warm > 0)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_create: batch %.0f, epochs %.0f, prototypes %.0f, temperatures %g, %g, %g", (double)config.batch,
-                  (double)config.epochs, (double)config.prototypes, config.student_temp, config.teacher_temp_warm, config.teacher_temp);
+    if (!config.batch || !config.epochs || config.prototypes < 2 || !(config.student_temp > 0)
+        || !(config.teacher_temp > 0) || !(config.teacher_temp_warm > 0)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_dino_create: batch %.0f, epochs %.0f, prototypes %.0f, temperatures %g, %g, %g",
+                  (double)config.batch, (double)config.epochs, (double)config.prototypes, config.student_temp,
+                  config.teacher_temp_warm, config.teacher_temp);
         return NULL;
     }
     d = (mmix_dino *)mmixi_alloc(m, sizeof *d);
@@ -7397,7 +7916,8 @@ MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
     d->m = m;
     d->config = config;
     d->iters = config.iters;
-    m->seed = config.seed;                       /* a run's numbers are its own, whatever the context did before */
+    /* a run's numbers are its own, whatever the context did before */
+    m->seed = config.seed;
     if (mmixi_dino_build(d)) {
         mmix_dino_destroy(d);
         d = NULL;
@@ -7435,12 +7955,15 @@ static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy
     double uniform = mmixi_log((double)d->config.prototypes);
     d->at_uniform = loss > 0.99 * uniform && entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
     d->at_zero = entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
-    if (d->at_uniform >= MMIXI_COLLAPSE_STEPS) return "collapsed: the loss is stuck at ln K and the teacher's output is uniform";
-    if (d->at_zero >= MMIXI_COLLAPSE_STEPS) return "collapsed: the teacher's entropy is 0, it gives every picture to one prototype";
+    if (d->at_uniform >= MMIXI_COLLAPSE_STEPS)
+        return "collapsed: the loss is stuck at ln K and the teacher's output is uniform";
+    if (d->at_zero >= MMIXI_COLLAPSE_STEPS)
+        return "collapsed: the teacher's entropy is 0, it gives every picture to one prototype";
     return NULL;
 }
 
-MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, mmix_dino_stats *stats)
+MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
+                                 mmix_dino_stats *stats)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
@@ -7460,10 +7983,14 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     s.epoch = d->step / d->iters;
     if (stats) *stats = s;
     if (d->step >= s.steps) return 0;
-    if (!mmixi_check(m, "mmix_dino_step", "global", global, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY, MMIXI_ANY)
-        || (local && !mmixi_check(m, "mmix_dino_step", "local", local, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY, MMIXI_ANY))) return -1;
+    if (!mmixi_check(m, "mmix_dino_step", "global", global, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
+                     MMIXI_ANY) || (local && !mmixi_check(m, "mmix_dino_step", "local", local,
+                                                          MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
+                                                          MMIXI_ANY))) return -1;
     all = views + mmix_shape(local, 0);
-    if (!B || views % 2 || all % B) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: %.0f global and %.0f local crops", (double)views, (double)(all - views));
+    if (!B || views % 2 || all % B)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: %.0f global and %.0f local crops",
+                         (double)views, (double)(all - views));
     crops = all / B;
     m->seed = c->seed;
     record = mmix_record(m, 0);
@@ -7471,16 +7998,22 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     mmix_record(m, 1);
     student = mmixi_dino_forward_net(d, 0, global, local);
     loss = mmix_dino_loss(m, student, teacher, d->center, crops, c->student_temp,
-                          mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs, s.epoch), c->center_momentum, &ls);
+                          mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp,
+                                                     c->teacher_temp_epochs, s.epoch), c->center_momentum,
+                                                     &ls);
     s.loss = mmix_item(loss);
     if (loss) mmix_backward(m, loss);
     mmix_record(m, record);
     m->seed = seed;
     if (!m->error_kind && !(s.loss - s.loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: the loss of step %.0f is not a number; a lower lr may help", (double)d->step);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_dino_step: the loss of step %.0f is not a number; a lower lr may help",
+                  (double)d->step);
     if (m->error_kind) return -1;
-    s.lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters, c->warmup_epochs, 0, d->step);
-    s.weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs, d->iters, 0, 0, d->step);
+    s.lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
+                                           c->warmup_epochs, 0, d->step);
+    s.weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end,
+                                                               c->epochs, d->iters, 0, 0, d->step);
     s.momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
     n0 = mmix_adamw_step(&d->adamw[0], &adamw, c->clip, NULL);
     n1 = mmix_adamw_step(&d->adamw[1], &adamw, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
@@ -7509,7 +8042,8 @@ static int mmixi_dino_shuffle(mmix_dino *d, size_t count, size_t epoch)
     }
     for (size_t i = 0; i < count; i++) d->order[i] = i;
     for (size_t i = count; i-- > 1;) {
-        size_t j = (size_t)(mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, epoch, i) * (double)(i + 1)), swap = d->order[i];
+        size_t j = (size_t)(mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, epoch, i) * (double)(i + 1)),
+            swap = d->order[i];
         d->order[i] = d->order[j];
         d->order[j] = swap;
     }
@@ -7540,8 +8074,7 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     return failed ? -1 : mmix_dino_step_crops(d, global, local, stats);
 }
 
-/* ====================================================================================
-   >>metrics
+/* ==== >>metrics ======================================================================
 
    Feature maps, Binary-AUC, IoU, k-NN, PCA, class strategies. Sums are in double; every output is one task's,
    so threads change nothing.
@@ -8408,8 +8941,8 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
     return out;
 }
 
-/* ------------------------------------------------------------------------------------
-   >>images          8-bit RGB exactly as Pillow computes it, DINO's crops from it, PPM files
+/* ==== >>images =======================================================================
+   8-bit RGB exactly as Pillow computes it, DINO's crops from it, PPM files
 
    The systems whose weights and figures this library reproduces were trained on pictures that Pillow resized,
    jittered and blurred; a resize that is merely good differs from Pillow's by several levels and moves
@@ -9358,8 +9891,8 @@ MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, si
     return mmixi_ppm_write(m, path, grey, width, height, '5');
 }
 
-/* ------------------------------------------------------------------------------------
-   >>files             archives of named arrays: safetensors in and out
+/* ==== >>files ========================================================================
+   archives of named arrays: safetensors in and out
 
    8 bytes   n, the length of the header, little-endian
    n bytes   JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, …,
@@ -9368,7 +9901,7 @@ MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, si
    github.com/huggingface/safetensors, "Format". Other formats are to end in the same mmix_archive.
    ------------------------------------------------------------------------------------ */
 
-struct mmixi_file_dtype { const char *name; size_t size; };
+struct mmixi_file_dtype { char name[8]; size_t size; };
 static const struct mmixi_file_dtype mmixi_file_dtypes[] = {      /* by MMIX_FILE_F64 …; size in the file */
     {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2},
     {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}, {"BF16", 2}
@@ -9535,7 +10068,7 @@ static int mmixi_json_digits(mmixi_json_parser *p)
 
 static int mmixi_json_scalar(mmixi_json_parser *p, mmixi_json *v)
 {
-    static const char *const words[] = {"true", "false", "null"};
+    static const char words[3][8] = {"true", "false", "null"};
     for (int i = 0; i < 3; i++)
         if (!strncmp(v->text, words[i], strlen(words[i]))) {
             p->at += v->length = strlen(words[i]);
@@ -10302,36 +10835,43 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
 
 #endif
 
-/* ====================================================================================
-   >>run files       student.backbone.NAME, student.head.NAME, teacher.…; the moments as slabs; the centre; counters; the
+/* ==== >>run files ====================================================================
+   student.backbone.NAME, student.head.NAME, teacher.…; the moments as slabs; the centre; counters; the
                      configuration as JSON in the metadata
    ==================================================================================== */
 
 enum { MMIXI_FIELD_SIZE, MMIXI_FIELD_INT, MMIXI_FIELD_DOUBLE, MMIXI_FIELD_U64 };
-typedef struct mmixi_field { const char *name; int kind; size_t offset, count; } mmixi_field;
+typedef struct mmixi_field { char name[32]; int kind; size_t offset, count; } mmixi_field;
 #define MMIXI_FIELD(kind, member) { #member, MMIXI_FIELD_##kind, offsetof(mmix_dino_config, member), 1 }
 #define MMIXI_FIELDS(kind, member, n) { #member, MMIXI_FIELD_##kind, offsetof(mmix_dino_config, member), n }
 static const mmixi_field mmixi_dino_fields[] = {
-    MMIXI_FIELD(INT, vision.mixer), MMIXI_FIELD(SIZE, vision.dim), MMIXI_FIELD(SIZE, vision.depth), MMIXI_FIELD(SIZE, vision.heads),
-    MMIXI_FIELD(DOUBLE, vision.mlp_ratio), MMIXI_FIELD(SIZE, vision.patch), MMIXI_FIELD(SIZE, vision.grid), MMIXI_FIELD(DOUBLE, vision.eps),
-    MMIXI_FIELD(DOUBLE, vision.drop_path), MMIXI_FIELD(INT, vision.class_token), MMIXI_FIELD(INT, vision.normalise),
-    MMIXI_FIELD(SIZE, vision.mamba.d_inner), MMIXI_FIELD(SIZE, vision.mamba.d_state), MMIXI_FIELD(SIZE, vision.mamba.head_dim),
-    MMIXI_FIELD(SIZE, vision.mamba.groups), MMIXI_FIELD(SIZE, vision.mamba.conv_width), MMIXI_FIELD(INT, vision.mamba.bidirectional),
-    MMIXI_FIELD(DOUBLE, vision.mamba.eps), MMIXI_FIELD(DOUBLE, vision.mamba.dt_low), MMIXI_FIELD(DOUBLE, vision.mamba.dt_high),
-    MMIXI_FIELD(DOUBLE, vision.mamba.out_scale),
-    MMIXI_FIELD(SIZE, head_hidden), MMIXI_FIELD(SIZE, head_bottleneck), MMIXI_FIELD(SIZE, prototypes), MMIXI_FIELD(SIZE, head_layers),
-    MMIXI_FIELD(SIZE, augment.global_size), MMIXI_FIELD(SIZE, augment.local_size), MMIXI_FIELD(SIZE, augment.local_count),
-    MMIXI_FIELDS(DOUBLE, augment.global_scale, 2), MMIXI_FIELDS(DOUBLE, augment.local_scale, 2), MMIXI_FIELDS(DOUBLE, augment.aspect, 2),
-    MMIXI_FIELD(DOUBLE, augment.flip), MMIXI_FIELD(DOUBLE, augment.jitter), MMIXI_FIELD(DOUBLE, augment.grey),
-    MMIXI_FIELDS(DOUBLE, augment.blur, 3), MMIXI_FIELDS(DOUBLE, augment.solarise, 3),
-    MMIXI_FIELD(DOUBLE, augment.brightness), MMIXI_FIELD(DOUBLE, augment.contrast), MMIXI_FIELD(DOUBLE, augment.saturation),
-    MMIXI_FIELD(DOUBLE, augment.hue), MMIXI_FIELDS(DOUBLE, augment.sigma, 2), MMIXI_FIELDS(DOUBLE, augment.mean, 3),
-    MMIXI_FIELDS(DOUBLE, augment.deviation, 3),
-    MMIXI_FIELD(SIZE, batch), MMIXI_FIELD(SIZE, epochs), MMIXI_FIELD(SIZE, iters), MMIXI_FIELD(DOUBLE, lr), MMIXI_FIELD(DOUBLE, min_lr),
-    MMIXI_FIELD(SIZE, warmup_epochs), MMIXI_FIELD(DOUBLE, weight_decay), MMIXI_FIELD(DOUBLE, weight_decay_end), MMIXI_FIELD(DOUBLE, clip),
-    MMIXI_FIELD(SIZE, freeze_last_layer), MMIXI_FIELD(DOUBLE, momentum), MMIXI_FIELD(DOUBLE, center_momentum), MMIXI_FIELD(DOUBLE, student_temp),
-    MMIXI_FIELD(DOUBLE, teacher_temp), MMIXI_FIELD(DOUBLE, teacher_temp_warm), MMIXI_FIELD(SIZE, teacher_temp_epochs), MMIXI_FIELD(U64, seed)
-};
+    MMIXI_FIELD(INT, vision.mixer), MMIXI_FIELD(SIZE, vision.dim), MMIXI_FIELD(SIZE, vision.depth),
+        MMIXI_FIELD(SIZE, vision.heads), MMIXI_FIELD(DOUBLE, vision.mlp_ratio),
+        MMIXI_FIELD(SIZE, vision.patch), MMIXI_FIELD(SIZE, vision.grid), MMIXI_FIELD(DOUBLE, vision.eps),
+        MMIXI_FIELD(DOUBLE, vision.drop_path), MMIXI_FIELD(INT, vision.class_token),
+        MMIXI_FIELD(INT, vision.normalise), MMIXI_FIELD(SIZE, vision.mamba.d_inner),
+        MMIXI_FIELD(SIZE, vision.mamba.d_state), MMIXI_FIELD(SIZE, vision.mamba.head_dim),
+        MMIXI_FIELD(SIZE, vision.mamba.groups), MMIXI_FIELD(SIZE, vision.mamba.conv_width),
+        MMIXI_FIELD(INT, vision.mamba.bidirectional), MMIXI_FIELD(DOUBLE, vision.mamba.eps),
+        MMIXI_FIELD(DOUBLE, vision.mamba.dt_low), MMIXI_FIELD(DOUBLE, vision.mamba.dt_high),
+        MMIXI_FIELD(DOUBLE, vision.mamba.out_scale), MMIXI_FIELD(SIZE, head_hidden),
+        MMIXI_FIELD(SIZE, head_bottleneck), MMIXI_FIELD(SIZE, prototypes), MMIXI_FIELD(SIZE, head_layers),
+        MMIXI_FIELD(SIZE, augment.global_size), MMIXI_FIELD(SIZE, augment.local_size),
+        MMIXI_FIELD(SIZE, augment.local_count), MMIXI_FIELDS(DOUBLE, augment.global_scale, 2),
+        MMIXI_FIELDS(DOUBLE, augment.local_scale, 2), MMIXI_FIELDS(DOUBLE, augment.aspect, 2),
+            MMIXI_FIELD(DOUBLE, augment.flip), MMIXI_FIELD(DOUBLE, augment.jitter),
+            MMIXI_FIELD(DOUBLE, augment.grey), MMIXI_FIELDS(DOUBLE, augment.blur, 3),
+            MMIXI_FIELDS(DOUBLE, augment.solarise, 3), MMIXI_FIELD(DOUBLE, augment.brightness),
+            MMIXI_FIELD(DOUBLE, augment.contrast), MMIXI_FIELD(DOUBLE, augment.saturation),
+            MMIXI_FIELD(DOUBLE, augment.hue), MMIXI_FIELDS(DOUBLE, augment.sigma, 2),
+            MMIXI_FIELDS(DOUBLE, augment.mean, 3), MMIXI_FIELDS(DOUBLE, augment.deviation, 3),
+            MMIXI_FIELD(SIZE, batch), MMIXI_FIELD(SIZE, epochs), MMIXI_FIELD(SIZE, iters),
+            MMIXI_FIELD(DOUBLE, lr), MMIXI_FIELD(DOUBLE, min_lr), MMIXI_FIELD(SIZE, warmup_epochs),
+            MMIXI_FIELD(DOUBLE, weight_decay), MMIXI_FIELD(DOUBLE, weight_decay_end),
+            MMIXI_FIELD(DOUBLE, clip), MMIXI_FIELD(SIZE, freeze_last_layer), MMIXI_FIELD(DOUBLE, momentum),
+            MMIXI_FIELD(DOUBLE, center_momentum), MMIXI_FIELD(DOUBLE, student_temp),
+            MMIXI_FIELD(DOUBLE, teacher_temp), MMIXI_FIELD(DOUBLE, teacher_temp_warm),
+            MMIXI_FIELD(SIZE, teacher_temp_epochs), MMIXI_FIELD(U64, seed) };
 enum { MMIXI_DINO_FIELDS = sizeof mmixi_dino_fields / sizeof mmixi_dino_fields[0], MMIXI_DINO_TEXT = 4096 };
 
 /* Every number as text: exact for doubles with 17 digits, and 64-bit integers do not fit a double. */
@@ -10343,11 +10883,13 @@ static void mmixi_dino_config_text(const mmix_dino_config *c, char text[MMIXI_DI
         const char *p = (const char *)c + f->offset;
         at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%s\"%s\":[", i ? "," : "{", f->name);
         for (size_t k = 0; k < f->count; k++) {
-            double x = f->kind == MMIXI_FIELD_SIZE ? (double)((const size_t *)(const void *)p)[k] : f->kind == MMIXI_FIELD_INT ? ((const int *)(const void *)p)[k]
-                     : f->kind == MMIXI_FIELD_DOUBLE ? ((const double *)(const void *)p)[k] : 0;
+            double x = f->kind == MMIXI_FIELD_SIZE ? (double)((const size_t *)(const void *)p)[k]
+                : f->kind == MMIXI_FIELD_INT ? ((const int *)(const void *)p)[k]
+                : f->kind == MMIXI_FIELD_DOUBLE ? ((const double *)(const void *)p)[k] : 0;
             if (f->kind == MMIXI_FIELD_U64) {
                 uint64_t u = *(const uint64_t *)(const void *)p;
-                at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%lu,%lu", (unsigned long)(u >> 32), (unsigned long)(u & 0xffffffffu));
+                at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%lu,%lu", (unsigned long)(u >> 32),
+                                       (unsigned long)(u & 0xffffffffu));
             }
             else at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%s%.17g", k ? "," : "", x);
         }
@@ -10366,9 +10908,12 @@ static int mmixi_dino_config_parse(mmix_ctx *m, const char *text, mmix_dino_conf
         double x[3];
         size_t n = 0;
         for (; item && n < 3; item = item->next) x[n++] = mmixi_json_number(item, -1);
-        if (item || n != (f->kind == MMIXI_FIELD_U64 ? 2 : f->count)) mmix_fail(m, MMIX_ERROR_FILE, "the run's config has no valid %s", f->name);
+        if (item || n != (f->kind == MMIXI_FIELD_U64 ? 2 : f->count))
+            mmix_fail(m, MMIX_ERROR_FILE, "the run's config has no valid %s", f->name);
         for (size_t k = 0; !m->error_kind && k < f->count; k++) {
-            int bad = f->kind == MMIXI_FIELD_DOUBLE ? 0 : !(x[k] >= (f->kind == MMIXI_FIELD_INT ? -1e9 : 0) && x[k] <= (f->kind == MMIXI_FIELD_INT ? 1e9 : 4e15));
+            int bad = f->kind == MMIXI_FIELD_DOUBLE ? 0 : !(x[k] >= (f->kind == MMIXI_FIELD_INT ? -1e9 : 0)
+                                                            && x[k] <= (f->kind == MMIXI_FIELD_INT ? 1e9
+                                                                        : 4e15));
             if (bad) mmix_fail(m, MMIX_ERROR_FILE, "the run's config has no valid %s", f->name);
             else if (f->kind == MMIXI_FIELD_SIZE) ((size_t *)(void *)p)[k] = (size_t)x[k];
             else if (f->kind == MMIXI_FIELD_INT) ((int *)(void *)p)[k] = (int)x[k];
@@ -10383,7 +10928,8 @@ static int mmixi_dino_config_parse(mmix_ctx *m, const char *text, mmix_dino_conf
 /* The four parameter lists of a run, with the prefix of their names. */
 static mmix_params *mmixi_dino_list(const mmix_dino *d, size_t i, const char **prefix)
 {
-    static const char *const names[4] = { "student.backbone.", "student.head.", "teacher.backbone.", "teacher.head." };
+    static const char names[4][20] = { "student.backbone.", "student.head.", "teacher.backbone.",
+                                      "teacher.head." };
     *prefix = names[i];
     return i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
 }
@@ -10400,8 +10946,9 @@ static mmix_entry mmixi_entry(const char *name, int dtype, size_t n, const void 
     return e;
 }
 enum { MMIXI_DINO_NAME = 96, MMIXI_DINO_EXTRA = 8 };
-static const char *const mmixi_dino_moments[2][3] = { { "adamw.backbone.m", "adamw.backbone.v", "adamw.backbone.steps" },
-                                                      { "adamw.head.m", "adamw.head.v", "adamw.head.steps" } };
+static const char mmixi_dino_moments[2][3][24] = { { "adamw.backbone.m", "adamw.backbone.v",
+                                                    "adamw.backbone.steps" },
+                                                    { "adamw.head.m", "adamw.head.v", "adamw.head.steps" } };
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
     mmix_ctx *m = d->m;
@@ -10448,10 +10995,12 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
     return failed;
 }
 
-static int mmixi_dino_read_array(mmix_ctx *m, const mmix_archive *a, const char *name, size_t n, mmix_real *values, int64_t *integers)
+static int mmixi_dino_read_array(mmix_ctx *m, const mmix_archive *a, const char *name, size_t n,
+                                 mmix_real *values, int64_t *integers)
 {
     const mmix_entry *e = mmix_archive_find(a, name);
-    if (!e || mmix_entry_count(e) != n) return mmix_fail(m, MMIX_ERROR_FILE, "the run file has no %s of %.0f numbers", name, (double)n);
+    if (!e || mmix_entry_count(e) != n)
+        return mmix_fail(m, MMIX_ERROR_FILE, "the run file has no %s of %.0f numbers", name, (double)n);
     return values ? mmix_archive_read(m, a, e, values, n) : mmix_archive_read_i64(m, a, e, integers, n);
 }
 static int mmixi_dino_read(mmix_dino *d, const mmix_archive *a)
@@ -10469,9 +11018,11 @@ static int mmixi_dino_read(mmix_dino *d, const mmix_archive *a)
         mmix_adamw_state *s = &d->adamw[i];
         if (mmixi_dino_read_array(m, a, mmixi_dino_moments[i][0], s->params->slab, s->m, NULL)
             || mmixi_dino_read_array(m, a, mmixi_dino_moments[i][1], s->params->slab, s->v, NULL)
-            || mmixi_dino_read_array(m, a, mmixi_dino_moments[i][2], s->params->count, NULL, (int64_t *)(void *)s->steps)) return -1;
+            || mmixi_dino_read_array(m, a, mmixi_dino_moments[i][2], s->params->count, NULL,
+                                     (int64_t *)(void *)s->steps)) return -1;
     }
-    if (mmixi_dino_read_array(m, a, "center", d->config.prototypes, d->center, NULL) || mmixi_dino_read_array(m, a, "counters", 4, NULL, counters)) return -1;
+    if (mmixi_dino_read_array(m, a, "center", d->config.prototypes, d->center, NULL)
+        || mmixi_dino_read_array(m, a, "counters", 4, NULL, counters)) return -1;
     for (int i = 0; i < 4; i++)
         if (counters[i] < 0) return mmix_fail(m, MMIX_ERROR_FILE, "the run file's counter %d is negative", i);
     d->step = (size_t)counters[0];
@@ -10490,7 +11041,8 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
     mmix_archive *a = m->error_kind ? NULL : mmix_archive_open(m, path);
     mmix_dino_config c;
     mmix_dino *d = NULL;
-    const char *format = a ? mmix_archive_metadata(a, "format") : NULL, *text = a ? mmix_archive_metadata(a, "config") : NULL;
+    const char *format = a ? mmix_archive_metadata(a, "format") : NULL,
+        *text = a ? mmix_archive_metadata(a, "config") : NULL;
     memset(&c, 0, sizeof c);
     if (!a) return NULL;
     if (!format || strcmp(format, "mamba_mix dino run 1") || !text)
@@ -10506,32 +11058,50 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
     return d;
 }
 
-/* ====================================================================================
-   >>context         the table of ops, and creation
+/* ==== >>context ======================================================================
+   the table of ops, and creation
    ==================================================================================== */
 
-typedef struct mmixi_op { const char *name; mmix_op_functions run; } mmixi_op;
-#define MMIXI_OP(name, function) { name, { function##_forward, function##_backward } }
-static const mmixi_op mmixi_ops[] = {            /* in the order of the enumeration */
-    MMIXI_OP("copy", mmixi_copy), MMIXI_OP("add", mmixi_binary), MMIXI_OP("mul", mmixi_binary), MMIXI_OP("div", mmixi_binary),
-    MMIXI_OP("scale", mmixi_unary), MMIXI_OP("exp", mmixi_unary), MMIXI_OP("log", mmixi_unary), MMIXI_OP("sqrt", mmixi_unary),
-    MMIXI_OP("silu", mmixi_unary), MMIXI_OP("gelu", mmixi_unary), MMIXI_OP("softplus", mmixi_unary), MMIXI_OP("sum_axis", mmixi_sum_axis),
-    MMIXI_OP("sum", mmixi_sum_axis), MMIXI_OP("matmul", mmixi_matmul), MMIXI_OP("concat", mmixi_concat), MMIXI_OP("gather", mmixi_gather),
-    MMIXI_OP("insert_token", mmixi_insert), MMIXI_OP("softmax", mmixi_softmax), MMIXI_OP("layer_norm", mmixi_norm),
-    MMIXI_OP("rms_norm", mmixi_norm), MMIXI_OP("gated_rms_norm", mmixi_norm), MMIXI_OP("l2_normalise", mmixi_unit),
-    MMIXI_OP("linear", mmixi_linear), MMIXI_OP("conv1d", mmixi_conv), MMIXI_OP("patch_embed", mmixi_patch),
-    MMIXI_OP("bicubic_resize", mmixi_resize), MMIXI_OP("cross_entropy", mmixi_xent), MMIXI_OP("weight_norm", mmixi_unit),
-    MMIXI_OP("softmax_attention", mmixi_softmax_attention), MMIXI_OP("linear_attention", mmixi_linear_attention),
-    MMIXI_OP("feature", mmixi_feature), MMIXI_OP("ssd", mmixi_ssd), MMIXI_OP("dino_loss", mmixi_dino)
-};
-typedef char mmixi_ops_are_complete[sizeof mmixi_ops / sizeof mmixi_ops[0] == MMIX_OP_COUNT ? 1 : -1];
+static const char mmixi_op_names[MMIX_OP_COUNT][20] = {
+    "copy", "add", "mul", "div", "scale", "exp", "log", "sqrt", "silu", "gelu", "softplus", "sum_axis", "sum",
+        "matmul", "concat", "gather", "insert_token", "softmax", "layer_norm", "rms_norm", "gated_rms_norm",
+        "l2_normalise", "linear", "conv1d", "patch_embed", "bicubic_resize", "cross_entropy", "weight_norm",
+        "softmax_attention", "linear_attention", "feature", "ssd", "dino_loss" };
+MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
 
-MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_ops[op].name : "?"; }
+static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
+{
+#define MMIXI_OP(op, function) table[op].forward = function##_forward; table[op].backward = function##_backward
+    MMIXI_OP(MMIX_OP_COPY, mmixi_copy);
+    MMIXI_OP(MMIX_OP_ADD, mmixi_binary); MMIXI_OP(MMIX_OP_MUL, mmixi_binary);
+    MMIXI_OP(MMIX_OP_DIV, mmixi_binary);
+    for (int op = MMIX_OP_SCALE; op <= MMIX_OP_SOFTPLUS; op++) { MMIXI_OP(op, mmixi_unary); }
+    MMIXI_OP(MMIX_OP_SUM_AXIS, mmixi_sum_axis); MMIXI_OP(MMIX_OP_SUM, mmixi_sum_axis);
+    MMIXI_OP(MMIX_OP_MATMUL, mmixi_matmul);
+    MMIXI_OP(MMIX_OP_CONCAT, mmixi_concat); MMIXI_OP(MMIX_OP_GATHER, mmixi_gather);
+    MMIXI_OP(MMIX_OP_INSERT_TOKEN, mmixi_insert);
+    MMIXI_OP(MMIX_OP_SOFTMAX, mmixi_softmax); MMIXI_OP(MMIX_OP_LAYER_NORM, mmixi_norm);
+    MMIXI_OP(MMIX_OP_RMS_NORM, mmixi_norm);
+    MMIXI_OP(MMIX_OP_GATED_RMS_NORM, mmixi_norm); MMIXI_OP(MMIX_OP_L2_NORMALISE, mmixi_unit);
+    MMIXI_OP(MMIX_OP_LINEAR, mmixi_linear);
+    MMIXI_OP(MMIX_OP_CONV1D, mmixi_conv); MMIXI_OP(MMIX_OP_PATCH_EMBED, mmixi_patch);
+    MMIXI_OP(MMIX_OP_BICUBIC_RESIZE, mmixi_resize);
+    MMIXI_OP(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_OP(MMIX_OP_WEIGHT_NORM, mmixi_unit);
+    MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
+    MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
+    MMIXI_OP(MMIX_OP_FEATURE, mmixi_feature); MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
+    MMIXI_OP(MMIX_OP_DINO_LOSS, mmixi_dino);
+#undef MMIXI_OP
+}
 
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
 {
-    if (op < 0 || op >= MMIX_OP_COUNT) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_kernel_set: op %d, expected 0 to %d", op, MMIX_OP_COUNT - 1);
-    m->table[op] = functions ? *functions : mmixi_ops[op].run;
+    mmix_op_functions table[MMIX_OP_COUNT];
+    if (op < 0 || op >= MMIX_OP_COUNT)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_kernel_set: op %d, expected 0 to %d", op,
+                         MMIX_OP_COUNT - 1);
+    mmixi_ops_fill(table);
+    m->table[op] = functions ? *functions : table[op];
     return 0;
 }
 
@@ -10551,13 +11121,18 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
     if (start.lanes < 1) start.lanes = mmixi_cores();
     if (start.lanes < 1) start.lanes = 1;
     if (start.lanes > MMIXI_MAX_THREADS) start.lanes = MMIXI_MAX_THREADS;
-    start.k = mmixi_kernels_choose(options ? options->simd : MMIX_SIMD_AUTO);
     start.step.least = MMIXI_BLOCK;
     start.header.least = MMIXI_HEADER_BLOCK;
-    for (int i = 0; i < MMIX_OP_COUNT; i++) start.table[i] = mmixi_ops[i].run;
+    mmixi_ops_fill(start.table);
     m = (mmix_ctx *)mmixi_alloc(&start, sizeof *m);
     if (!m) return NULL;
     *m = start;
+    m->k = (mmixi_kernels *)mmixi_alloc(m, sizeof *m->k);
+    if (!m->k) {
+        mmix_destroy(m);
+        return NULL;
+    }
+    mmixi_kernels_fill(m->k, options ? options->simd : MMIX_SIMD_AUTO);
     if (m->lanes > 1 && !m->parallel_for) {
         m->pool = mmixi_pool_create(m);
         if (m->error_kind) {
@@ -10579,6 +11154,7 @@ MMIXDEF void mmix_destroy(mmix_ctx *m)
     mmixi_free(m, m->header.block, m->header.capacity * sizeof *m->header.block);
     mmixi_free(m, m->hole, m->hole_capacity * sizeof *m->hole);
     mmixi_free(m, m->node, m->node_capacity * sizeof *m->node);
+    mmixi_free(m, m->k, sizeof *m->k);
     end = *m;
     mmixi_free(&end, m, sizeof *m);
 }
@@ -10592,19 +11168,21 @@ MMIXDEF const char *mmix_simd_name(const mmix_ctx *m) { return m->k->name; }
 
    ALTERNATIVE A - MIT License. Copyright (c) 2026 the mamba_mix authors
 
-   Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
-   documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
-   rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
-   persons to whom the Software is furnished to do so, subject to the following conditions: The above copyright notice and
-   this permission notice shall be included in all copies or substantial portions of the Software. THE SOFTWARE IS PROVIDED
-   "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF
-   MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS
-   BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+   Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
+   associated documentation files (the "Software"), to deal in the Software without restriction, including
+   without limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+   copies of the Software, and to permit persons to whom the Software is furnished to do so, subject to the
+   following conditions: The above copyright notice and this permission notice shall be included in all copies
+   or substantial portions of the Software. THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND,
+   EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A
+   PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR
+   ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
    OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
 
-   ALTERNATIVE B - Public Domain (www.unlicense.org). This is free and unencumbered software released into the public domain.
-   Anyone is free to copy, modify, publish, use, compile, sell, or distribute this software, either in source code form or as
-   a compiled binary, for any purpose, commercial or non-commercial, and by any means. In jurisdictions that recognize
-   copyright laws, the author or authors of this software dedicate any and all copyright interest in the software to the
-   public domain. THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND.
+   ALTERNATIVE B - Public Domain (www.unlicense.org). This is free and unencumbered software released into the
+   public domain. Anyone is free to copy, modify, publish, use, compile, sell, or distribute this software,
+   either in source code form or as a compiled binary, for any purpose, commercial or non-commercial, and by
+   any means. In jurisdictions that recognize copyright laws, the author or authors of this software dedicate
+   any and all copyright interest in the software to the public domain. THE SOFTWARE IS PROVIDED "AS IS",
+   WITHOUT WARRANTY OF ANY KIND.
    ------------------------------------------------------------------------------------ */

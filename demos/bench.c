@@ -136,15 +136,9 @@ static void declare(mmix_params *p, const bench_case *c, const char *axes)
     size_t shape[MMIX_MAX_DIMS];
     int n = 0;
     for (const char *a = axes; *a; a++)
-        shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'X' ? 128 : *a == 'G' ? 64 : *a == 'L' ? 32 : (size_t)(*a - '0');
+        shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'X' ? 128 : *a == 'G' ? 64 : *a == 'L' ? 32
+                   : (size_t)(*a - '0');
     mmix_params_add(p, "", name, n, shape, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
-}
-
-/* Uniform in [low, high). */
-static void fill_uniform(run *r, mmix_tensor *t, double low, double high)
-{
-    mmix_real *x = mmix_data(t);
-    for (size_t i = 0, n = mmix_count(t); x && i < n; i++) x[i] = (mmix_real)(low + (high - low) * mmix_random_uniform(r->m, 1, 0, i));
 }
 
 static mmix_vision_config vision_config(int mixer, size_t dim, size_t depth, size_t heads, size_t patch, size_t pixels)
@@ -245,10 +239,9 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
     if (c->op == LINEAR) fill(r, in(r, 1), 1 / sqrt((double)s[1]), 1);
     if (c->op == CONV) fill(r, in(r, 1), 0.5, 1);
     if (c->op == SSD) {
-        mmix_real *dt = mmix_data(in(r, 1));     /* log-uniform in [0.001, 0.1) */
-        fill_uniform(r, in(r, 1), log(1e-3), log(1e-1));
-        for (size_t i = 0; i < mmix_count(in(r, 1)); i++) dt[i] = (mmix_real)exp((double)dt[i]);
-        fill_uniform(r, in(r, 2), -16, -1);
+        mmix_real *dt = mmix_data(in(r, 1)), *A = mmix_data(in(r, 2));       /* log-uniform in [0.001, 0.1); uniform in (-16, -1] */
+        for (size_t i = 0; i < mmix_count(in(r, 1)); i++) dt[i] = (mmix_real)(1e-3 * pow(100, mmix_random_uniform(r->m, 1, 0, i)));
+        for (size_t i = 0; i < s[2]; i++) A[i] = (mmix_real)(-1 - 15 * mmix_random_uniform(r->m, 1, 1, i));
         fill(r, in(r, 3), 1 / sqrt((double)s[4]), 3);
     }
     if (c->op == VISION) r->vision = mmix_vision_create(r->m, vision_config((int)s[1], s[2], s[3], s[4], 16, 224));
@@ -315,10 +308,10 @@ static result measure(run *r, double seconds)
     memset(&out, 0, sizeof out);
     if (seconds > 0) {
         t = once(r, 1);
-        for (int i = 0; i < 6 && !mmix_error(r->m); i++) {       /* until it gets no faster: the arena grows, pages are touched */
-            before = t;
+        for (int i = 0; i < 6 && now() - start < 5 * seconds && !mmix_error(r->m); i++) {
+            before = t;                          /* until it gets no faster: the arena grows, pages are touched */
             t = once(r, 1);
-            if ((i && t > 0.8 * before) || now() - start > 5 * seconds) break;
+            if (i && t > 0.8 * before) break;
         }
         if (!r->back && t < 1e-4) inner = (size_t)(2e-4 / t);
         allocations = mmix_memory(r->m).allocations;
@@ -328,6 +321,7 @@ static result measure(run *r, double seconds)
         if (seconds > 0 ? out.reps && elapsed > seconds * (out.reps < 3 ? 5 : 1) : out.reps == 2) break;
         time_of[out.reps++] = once(r, inner);
     }
+    if (!out.reps) return out;
     qsort(time_of, out.reps, sizeof *time_of, by_size);
     out.ms = 500 * (time_of[out.reps / 2] + time_of[(out.reps - 1) / 2]);
     out.ms_min = 1000 * time_of[0];
@@ -382,13 +376,6 @@ static void case_name(char *name, size_t size, const bench_case *c, int back)
     snprintf(name, size, "%s%s", c->name, c->flop_back <= 0 ? "" : back ? ".bwd" : ".fwd");
 }
 
-static void print_head(const settings *s, mmix_ctx *m)
-{
-    printf("%d thread%s, %s", mmix_threads(m), mmix_threads(m) > 1 ? "s" : "", mmix_simd_name(m));
-    if (s->peak_gflops > 0) printf("; peak %.0f GFLOP/s, the best mmix_linear in cache", s->peak_gflops);
-    printf("\n%-30s %10s %10s %6s %9s %7s%s\n", "", "median ms", "min ms", "reps", "GFLOP/s", "of peak", s->peak ? "  MiB" : "");
-}
-
 /* One case from its first allocation to its line; 0, or 1 if it failed. */
 static int report(const bench_case *c, int back, const settings *s)
 {
@@ -403,7 +390,7 @@ static int report(const bench_case *c, int back, const settings *s)
         failed = mmix_error(r.m) != NULL;
         if (!failed && s->table) {
             printf("%-30s %10.4g %10.4g %6d %9.1f ", name, t.ms, t.ms_min, (int)t.reps, flop / t.ms_min / 1e6);
-            if (s->peak) printf("%7s %5.0f", "", resident() - idle);
+            if (s->peak) printf("%7.0f", resident() - idle);
             else printf("%5.0f %%", 100 * flop / t.ms_min / 1e6 / s->peak_gflops);
             printf(t.allocations ? "   %d allocations\n" : "\n", (int)t.allocations);
         }
@@ -498,15 +485,13 @@ int main(int argc, char **argv)
             case_name(name, sizeof name, &cases[i], back);
             if (!matches(only, name)) continue;
             if (list) puts(name);
-            else if (s.table && !known) {
-                mmix_ctx *m = mmix_create(&s.options);
-                if (!m) return 1;
+            if (!list && s.table && !known) {
                 if (!s.peak) s.peak_gflops = machine_peak(&s);
-                print_head(&s, m);
-                mmix_destroy(m);
+                if (!s.peak) printf("peak %.0f GFLOP/s: the best mmix_linear in cache\n", s.peak_gflops);
+                printf("%-30s %10s %10s %6s %9s %7s\n", "", "median ms", "min ms", "reps", "GFLOP/s", s.peak ? "MiB" : "of peak");
+                fflush(stdout);
             }
             known = 1;
-            fflush(stdout);
             if (!list) failures += s.peak ? report_alone(&cases[i], back, &s) : report(&cases[i], back, &s);
         }
     if (!known) fprintf(stderr, "bench: no case matches --only %s\n", only);

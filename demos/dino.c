@@ -387,6 +387,12 @@ static mmix_dino_config mixer_config(const settings *o, int mixer)
     c.iters = (o->steps + EPOCHS - 1) / EPOCHS;
     c.warmup_epochs = 2;
     c.freeze_last_layer = 1;
+    /* A teacher that remembers 100 steps is no help to a run of 200: it looks back a ninth of the run. */
+    double momentum = o->steps < 90 ? 0.9 : 1 - 9 / (double)o->steps;
+    if (momentum < c.momentum) c.momentum = momentum;
+    /* The paper's blur is measured in pixels of 224 x 224 crops and leaves nothing of ours. */
+    memset(c.augment.blur, 0, sizeof c.augment.blur);
+    memset(c.augment.solarise, 0, sizeof c.augment.solarise);
     return c;
 }
 
@@ -521,7 +527,7 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
     if (measure) o->steps = 1 + (size_t)(60 * o->minutes * n / seconds);
     o->steps = (o->steps + EPOCHS - 1) / EPOCHS * EPOCHS;
     for (int k = 0; k < MIXERS; k++) {
-        if (!r[k].found) r[k].config.iters = o->steps / EPOCHS;
+        if (!r[k].found) r[k].config = mixer_config(o, k);
         r[k].steps = r[k].config.epochs * r[k].config.iters;
     }
     return 0;
@@ -669,10 +675,10 @@ static void report_tables(report *h, const run *r, const pictures *p, const scor
     report_html(h, "<h2>What it took</h2>\n");
     report_mixers(h, r, 0, COST);
     report_table(h, NULL);
-    report_html(h, "<p class=\"soft\">Parameters and FLOPs (two for a multiply-add) are the backbone's, FLOPs "
-                   "of one picture at the size of a global crop. A step looks at all crops of a batch, trains "
-                   "the student and moves the teacher. Memory is what the library held. Loss and entropy: means "
-                   "of the last twentieth.</p>\n<h2>What the features are worth</h2>\n");
+    report_html(h, "<p class=\"soft\">Parameters and FLOPs (two for a multiply-add) are the backbone's, "
+                   "FLOPs of one picture at the size of a global crop. A step looks at all crops of a batch, "
+                   "trains the student and moves the teacher. Memory is what the library held. Loss and "
+                   "entropy: means of the last twentieth.</p>\n<h2>What the features are worth</h2>\n");
     report_mixers(h, r, COST, COLUMNS);
     if (p->classes) {
         report_row(h, "raw pixels|%d x %d||%.3f||%.3f||", RAW_SIDE, RAW_SIDE, pixels->knn, pixels->balanced);
@@ -680,8 +686,8 @@ static void report_tables(report *h, const run *r, const pictures *p, const scor
     }
     report_table(h, NULL);
     report_html(h, "<p class=\"soft\">k-NN: share of the test pictures whose class the 20 nearest training "
-                   "pictures name (cosine of the teacher's class tokens, temperature 0.07); balanced: mean "
-                   "over the classes. Binary-AUC: area under the ROC curve of the feature map against the mask, "
+                   "pictures name (cosine of the teacher's class tokens, temperature 0.07); balanced: "
+                   "mean over the classes. Binary-AUC: area under the ROC curve of the feature map against the mask, "
                    "max(A, 1 - A), mean over the pictures. Before: the same network at its start.</p>\n");
 }
 

@@ -212,13 +212,13 @@ static void run_case(const char *name, build *f, int o)
             leaf_info *l = &leaves[i];
             double top = 0, worst = 0, got = 0, want = 0;
             for (size_t k = 0; k < l->n; k++) if (fabs(l->gradient[k]) > top) top = fabs(l->gradient[k]);
-            for (size_t e = 0; e < (l->n < ELEMENTS ? l->n : ELEMENTS); e++) {
+            for (size_t e = 0, some = l->n < 1000 ? ELEMENTS : 5; e < (l->n < some ? l->n : some); e++) {
                 size_t k = l->n <= ELEMENTS ? e : (size_t)((uniform() + 1) / 2 * (double)l->n);
                 double d = difference(pair_value, &p, &l->value[k]);
                 if (!(fabs(d - l->gradient[k]) <= worst)) { worst = fabs(d - l->gradient[k]); got = l->gradient[k]; want = d; }
             }
             if (l->n) check(worst <= 1e-7 * top + 1e-11 * size, name, "difference", i, got, want);
-            if (l->n > 1) check(top > 1e-9, name, "the gradient is not zero", i, top, 1);
+            if (l->n > 3) check(top > 1e-9, name, "the gradient is not zero", i, top, 1);
         }
     }
     for (int i = 0; i < LEAVES; i++) {
@@ -526,7 +526,7 @@ static mmix_tensor *t_softmax_mix(int o)
         x = mmix_mixer_softmax(mmix_slice(m, q, 3, 0, N), mmix_slice(m, q, 3, N, N), mmix_slice(m, q, 3, 2 * N, N));
     }
     else if (o / 3 == 6) {                       /* more keys than a tile */
-        L = S = mask ? 1030 : 1050; H = G = 1; N = 2; P = 1; B = 1;
+        L = mask ? 1030 : 5; S = mask ? 1030 : 1050; H = G = 1; N = 2; P = 1; B = 1;
         x = mmix_mixer_softmax(normal(0, 4, B, L, H, N), normal(1, 4, B, S, G, N), normal(2, 4, B, S, G, P));
     }
     else x = mmix_mixer_softmax(normal(0, 4, B, L, H, N), normal(1, 4, B, S, G, N), normal(2, 4, B, S, G, P));
@@ -706,13 +706,16 @@ static double model_value(void *arg) { return value_of(t_model, *(int *)arg); }
 static void check_model(const char *name, model *x, int o, int per)
 {
     double *first[2];
+    char text[96];
     now = x;
+    snprintf(text, sizeof text, "%s/%d", name, o);
     for (int i = 0; i < x->lists; i++) {
         mmix_params *p = x->list[i];
         for (size_t k = 0; k < p->count; k++)
             for (size_t e = 0; e < mmix_count(p->at[k].tensor); e++) mmix_data(p->at[k].tensor)[e] += 0.2 * uniform();
     }
     run_case(name, t_model, o);
+    name = text;
     for (int i = 0; i < x->lists; i++) mmix_params_train(x->list[i], 1);
     mode = PLAIN;
     if (gradients(name, t_model, o, 1, 0)) return;
@@ -782,7 +785,7 @@ static void layers(void)
         o.groups = k == 1 ? 2 : 1;
         o.conv_width = k == 5 ? 3 : 0;
         o.bidirectional = k == 1 || k == 4 || k == 5;
-        if (k == 3) { o.dt_low = 0.02; o.dt_high = 0.9; }
+        if (k == 3) { o.dt_low = 0.013; o.dt_high = 0.8; }
         x.list[0] = mmix_params_create(m);
         mmix_mamba2_init(&x.mamba, x.list[0], "mixer.", 10, &o);
         mmix_params_allocate(x.list[0]);

@@ -1668,10 +1668,42 @@ static void file_put(const char *path, const unsigned char *b, size_t n)
     fclose(f);
 }
 
+/* Many short jobs one after another: every task runs once, with its own job's argument. */
+typedef struct pool_job { size_t n, number; unsigned char *hit; size_t *wrong; } pool_job;
+static void pool_task(void *arg, size_t i)
+{
+    pool_job *j = (pool_job *)arg;
+    if (j->number != 0x5eed || i >= j->n) j->wrong[0]++;
+    else j->hit[i]++;
+}
+static void pool(void)
+{
+    for (int threads = 2; threads <= 5; threads += 3) {
+        mmix_ctx *m = context(threads, 0);
+        size_t wrong = 0, stray = 0;
+        unsigned char hit[64];
+        doing = "many short jobs";
+        for (size_t r = 0; r < 400000; r++) {
+            pool_job j;
+            j.n = 2 + r * 7919 % 11 * (r % 2);
+            j.number = 0x5eed;
+            j.hit = hit;
+            j.wrong = &stray;
+            memset(hit, 0, sizeof hit);
+            mmix_parallel_for(m, j.n, pool_task, &j);
+            for (size_t i = 0; i < j.n; i++) wrong += hit[i] != 1;
+            j.number = 0;
+        }
+        IS(wrong, 0);
+        IS(stray, 0);
+        mmix_destroy(m);
+    }
+}
 static void same_bits(void)
 {
     static const int counts[4] = { 1, 2, 3, 5 };
     draw();
+    pool();
     for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
         uint64_t first = 0, h;
         mmix_options o;
@@ -1891,13 +1923,15 @@ static void dino(void)
         c.lr = 0.15;
         c.vision.drop_path = 0;
         c.freeze_last_layer = 0;
+        c.momentum = 1;                          /* teacher and centre stay: else the target moves, and the loss with it */
+        c.center_momentum = 1;
         d = mmix_dino_create(m, c);
         for (int i = 0; i < 60 && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++) {
             if (i < 10) first += s.loss / 10;
             if (i >= 50) end += s.loss / 10;
         }
         FINE(m);
-        check(end < 0.93 * first && end > 0, "the loss falls", __LINE__, end, first);
+        check(end < 0.8 * first && end > 0, "the loss falls", __LINE__, end, first);
         mmix_dino_destroy(d);
     }
     for (int k = 0; k < 2; k++) {                /* forced: an infinitely sure teacher; a teacher and student that know nothing */
