@@ -39,14 +39,18 @@
 
    CONTENTS                  search for the tag, e.g. >>ssd
 
-     The public part                         The implementation
-       >>api-context      >>api-layers         >>errors & memory    >>ssd                >>backbones
-       >>api-tensors      >>api-vision         >>random             >>linear attention   >>dino
-       >>api-tape         >>api-dino           >>threads            >>softmax attention  >>optimisers
-       >>api-ops          >>api-metrics        >>micro-kernels      >>mixing             >>metrics
-       >>api-mixers       >>api-images         >>gemm               >>layers             >>images
-                          >>api-files          >>tensors & tape     >>losses             >>files
-                                               >>elementary ops
+     The public part     The implementation
+       >>api-context       >>errors & memory     >>elementary ops      >>softmax attention   >>dino
+       >>api-tensors       >>random              >>norms               >>mixing              >>metrics
+       >>api-tape          >>threads             >>linear              >>layers              >>images
+       >>api-ops           >>micro-kernels       >>convolution         >>losses              >>files
+       >>api-mixers        >>gemm                >>patches             >>optimisers          >>run files
+       >>api-files         >>tensors & tape      >>heads               >>backbones           >>context
+       >>api-images                              >>ssd
+       >>api-layers                              >>linear attention
+       >>api-vision
+       >>api-metrics
+       >>api-dino
 
    BUILD SWITCHES            define before the include, the same in every unit
 
@@ -144,11 +148,11 @@ typedef struct mmix_options {
     void *parallel_user;
 } mmix_options;
 
-/* A new context, or NULL if memory ran out; options may be NULL and is not kept. The symbol's name carries
-   the real type, so that a float unit and a double implementation do not link. */
 #define MMIXI_JOIN2(a, b) a##b
 #define MMIXI_JOIN(a, b) MMIXI_JOIN2(a, b)
 #define mmix_create MMIXI_JOIN(mmix_create_, MMIX_REAL)
+/* A new context, or NULL if memory ran out; options may be NULL and is not kept. The symbol's name carries
+   the real type (the macro above), so that a float unit and a double implementation do not link. */
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options);
 
 /* Frees the context. Destroy models first: their memory was counted here. NULL is allowed. */
@@ -171,9 +175,8 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 #endif
     ;
 
-/* Bytes held now and at most (since the context was made or mmix_memory_peak_clear), and allocations so
-   far. */
 typedef struct mmix_memory_use { size_t bytes, peak, allocations; } mmix_memory_use;
+/* Bytes held now and at most since the context was made (or the peak cleared), and allocations so far. */
 MMIXDEF mmix_memory_use mmix_memory(const mmix_ctx *m);
 /* Lets the peak begin anew at what is held now. */
 MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m);
@@ -183,6 +186,7 @@ MMIXDEF void mmix_reset(mmix_ctx *m);
 
 /* A point in step memory to come back to. */
 typedef struct mmix_mark { size_t block, used, high, header_block, header_used, nodes; } mmix_mark;
+/* Where step memory stands now. */
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m);
 /* Drops what came after the mark, records included. */
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark);
@@ -233,6 +237,7 @@ MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value);
    Returns t. */
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream);
 
+/* MMIX_DTYPE_…; the number of axes. */
 MMIXDEF int mmix_dtype(const mmix_tensor *t);
 MMIXDEF int mmix_ndim(const mmix_tensor *t);
 /* Size and step (in elements) of an axis; negative axes count from the end. 0 for an axis that is not
@@ -389,6 +394,7 @@ typedef struct mmix_conv1d_options {
     mmix_tensor *seq_idx;                    /* (B, L) int32: a tap counts only within its own number */
     mmix_tensor **final_state;               /* where to put the last W-1 inputs (B, D, W-1), or NULL */
 } mmix_conv1d_options;
+/* Options NULL: none. */
 MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  const mmix_conv1d_options *options);
 
@@ -459,6 +465,7 @@ typedef struct mmix_mixer {
     mmix_tensor **final_state;   /* where to put the state after the last token (B, H, P, N), or NULL */
 } mmix_mixer;
 
+/* The structs with these tensors and all options at their defaults. */
 MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v);
 /* x (B, L, Gx, P), dt (B, L, H), A (H), B (B, L, G, N), C (B, L, Gc, N). */
@@ -525,14 +532,16 @@ MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key
 /* Number of elements. */
 MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
 
-/* Copies the elements of an entry out, converted; count must be mmix_entry_count(e). The integer forms refuse
-   floating entries, and _i32 a value that does not fit. 0, or -1. */
+/* Copies the elements of an entry out, converted; count must be mmix_entry_count(e). 0, or -1. */
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, mmix_real *values,
                               size_t count);
+/* The same, as double in every build. */
 MMIXDEF int mmix_archive_read_f64(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, double *values,
                                   size_t count);
+/* As integers; floating entries are refused. */
 MMIXDEF int mmix_archive_read_i64(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int64_t *values,
                                   size_t count);
+/* As integers; floating entries and values that do not fit are refused. */
 MMIXDEF int mmix_archive_read_i32(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int32_t *values,
                                   size_t count);
 
@@ -571,9 +580,9 @@ MMIXDEF void mmix_picture_flip(uint8_t *rgb, size_t width, size_t height);
 MMIXDEF void mmix_picture_grey(uint8_t *rgb, size_t width, size_t height);
 /* Levels from `threshold` (0 … 256) on are turned round: v becomes 255 - v. */
 MMIXDEF void mmix_picture_solarise(uint8_t *rgb, size_t width, size_t height, int threshold);
+enum { MMIX_JITTER_BRIGHTNESS, MMIX_JITTER_CONTRAST, MMIX_JITTER_SATURATION, MMIX_JITTER_HUE };
 /* The n changes order[0], order[1], … by factors[0], …: brightness, contrast and saturation by 0 … 1000 (1
    changes nothing), hue by -1/2 … 1/2 of a turn. */
-enum { MMIX_JITTER_BRIGHTNESS, MMIX_JITTER_CONTRAST, MMIX_JITTER_SATURATION, MMIX_JITTER_HUE };
 MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const int *order,
                                 const double *factors, size_t n);
 /* Pillow's GaussianBlur: three box filters along the rows, three along the columns; 0 <= sigma <= 1000. */
@@ -647,6 +656,7 @@ MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, si
    1e-4 (dt_bias). They depend on the context's seed and the parameter's name. */
 enum { MMIX_START_CONSTANT, MMIX_START_NORMAL, MMIX_START_UNIFORM, MMIX_START_LOG_UNIFORM, MMIX_START_STEP };
 typedef struct mmix_start { int kind; double a, b; } mmix_start;
+/* The struct of these three. */
 MMIXDEF mmix_start mmix_start_from(int kind, double a, double b);
 
 /* One parameter. `decay` says whether weight decay holds for it (not for anything one-dimensional). */
@@ -699,6 +709,7 @@ typedef struct mmix_attention_layer {
     /* kind MMIX_SOFTMAX or MMIX_LINEAR and its options; q, k, v are filled in */
     mmix_mixer options;
 } mmix_attention_layer;
+/* Adds the layer's parameters to p. 0, or -1. */
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias);
 /* x (B, L, D) → (B, L, D). With a residual: residual + s · layer(x), s as in mmix_linear_add. */
@@ -730,6 +741,7 @@ typedef struct mmix_mamba2_layer {
    out: the results. */
 /* (B, d_inner + 2GN, W-1), (B, H, P, N) */
 typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; } mmix_mamba2_state;
+/* Adds the layer's parameters to p; options NULL: the defaults. 0, or -1. */
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options);
 /* x (B, L, D) → (B, L, D); residual and s as in mmix_attention. seq_idx (B, L) int32 or NULL; state NULL, or
@@ -740,8 +752,10 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
 
 /* fc2(gelu(fc1 x)): fc1 (F, D), fc2 (O, F). */
 typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias; } mmix_mlp_layer;
+/* Adds the layer's parameters to p. 0, or -1. */
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O);
+/* x (…, D) → (…, O); residual and s as in mmix_attention. */
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s);
 
@@ -907,9 +921,9 @@ typedef struct mmix_pca_result {
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k,
                      mmix_pca_result *result);
 
+enum { MMIX_POOL_CLS, MMIX_POOL_MEAN, MMIX_POOL_MAX, MMIX_POOL_CLS_MEAN, MMIX_POOL_CLS_MAX };
 /* Feature vectors from tokens (B, L, D): the mean of the tokens at class_index; mean or maximum of all tokens
    but the special ones (class tokens, registers); or two of these joined. (B, D), (B, 2D) or NULL. */
-enum { MMIX_POOL_CLS, MMIX_POOL_MEAN, MMIX_POOL_MAX, MMIX_POOL_CLS_MEAN, MMIX_POOL_CLS_MAX };
 MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_tensor *tokens,
                                          const size_t *class_index, size_t n_class,
                                          const size_t *special, size_t n_special);
@@ -922,6 +936,7 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
    linear map to K prototypes (last_layer.weight_g, weight_v). */
 typedef struct mmix_dino_head { mmix_tensor *weight[8], *bias[8], *weight_g,
                                *weight_v; size_t layers; } mmix_dino_head;
+/* Adds the head's parameters to p. 0, or -1. */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers);
 /* x (rows, D) → (rows, K). */
@@ -956,6 +971,7 @@ typedef struct mmix_adamw { double lr, weight_decay, beta1, beta2, eps; } mmix_a
 MMIXDEF mmix_adamw mmix_adamw_default(void);                      /* 1e-3, 0.01, 0.9, 0.999, 1e-8 */
 /* The moments of one parameter list; each parameter counts its own steps. */
 typedef struct mmix_adamw_state { mmix_params *params; mmix_real *m, *v; uint64_t *steps; } mmix_adamw_state;
+/* Moments of 0 for p, which it also makes trainable; 0, or -1. Free them before p. */
 MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p);
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state);
 /* One step. `clip` > 0 scales each tensor's gradient by min(1, clip/(‖g‖ + 1e-6)); skip (count flags) or NULL
@@ -996,6 +1012,7 @@ typedef struct mmix_dino_stats {
 } mmix_dino_stats;
 
 typedef struct mmix_dino mmix_dino;
+/* A run before its first step; NULL on error. */
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config);
 MMIXDEF void mmix_dino_destroy(mmix_dino *d);
 /* One step on a batch drawn from the `count` pictures; every picture once an epoch. 1: go on, 0: the epochs
