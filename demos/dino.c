@@ -688,7 +688,8 @@ static void report_tables(report *h, const run *r, const pictures *p, const scor
     report_html(h, "<p class=\"soft\">k-NN: share of the test pictures whose class the 20 nearest training "
                    "pictures name (cosine of the teacher's class tokens, temperature 0.07); balanced: "
                    "mean over the classes. Binary-AUC: area under the ROC curve of the feature map against "
-                   "the mask, max(A, 1 - A), mean over the pictures. Before: the same network at its start.</p>\n");
+                   "the mask, max(A, 1 - A), mean over the pictures. Before: the same network at its "
+                   "start.</p>\n");
 }
 
 static void report_curves(report *h, const run *r)
