@@ -1344,6 +1344,7 @@ MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m)
     mark.block = m->step.current;
     mark.header_block = m->header.current;
     mark.nodes = m->nodes;
+    mark.high = (size_t)-1;                      /* before there is a block: all of the first one */
     if (m->step.count) {
         mark.used = m->step.block[mark.block].low;
         mark.high = m->step.block[mark.block].high;
@@ -1359,7 +1360,8 @@ static void mmixi_arena_back(mmixi_arena *a, size_t block, size_t used, size_t h
     if (!a->count) return;
     for (size_t i = a->count; i-- > block;) {
         mmixi_block *b = &a->block[i];
-        size_t low = i == block ? used : 0, top = drop_high ? i == block ? high : b->size : b->high;
+        size_t low = i == block ? used : 0, top = b->high;
+        if (drop_high) top = i == block ? mmixi_min(high, b->size) : b->size;
         if (low < b->low) mmixi_poison(b->base + low, b->low - low);
         if (top > b->high) mmixi_poison(b->base + b->high, top - b->high);
         a->used -= (b->low - low) + (top - b->high);
@@ -1372,19 +1374,16 @@ static void mmixi_arena_back(mmixi_arena *a, size_t block, size_t used, size_t h
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark)
 {
     int outside = !m->in_backward;
+    size_t kept = 0;
     /* holes are made in backward only; one that lies in what is dropped goes too */
-    if (outside && m->holes) {
-        size_t kept = 0;
-        for (size_t i = 0; i < m->holes; i++)
-            for (size_t j = 0; j <= mark.block && j < m->step.count; j++) {
-                const mmixi_block *b = &m->step.block[j];
-                char *low = b->base + (j == mark.block ? mark.used : b->low),
-                    *high = b->base + (j == mark.block ? mark.high : b->high);
-                if (m->hole[i].ptr >= b->base && m->hole[i].ptr < b->base + b->size
-                    && (m->hole[i].ptr < low || m->hole[i].ptr >= high)) m->hole[kept++] = m->hole[i];
-            }
-        m->holes = kept;
-    }
+    for (size_t i = 0; outside && i < m->holes; i++)
+        for (size_t j = 0; j <= mark.block && j < m->step.count; j++) {
+            const mmixi_block *b = &m->step.block[j];
+            size_t at = (size_t)((uintptr_t)m->hole[i].ptr - (uintptr_t)b->base);     /* huge if it lies before */
+            size_t low = j == mark.block ? mark.used : b->low, high = j == mark.block ? mark.high : b->high;
+            if (at < b->size && (at < low || at >= high)) m->hole[kept++] = m->hole[i];
+        }
+    if (outside) m->holes = kept;
     m->nodes = mmixi_min(m->nodes, mark.nodes);
     mmixi_arena_back(&m->step, mark.block, mark.used, mark.high, outside);
     /* gradients' headers stay */
@@ -1395,8 +1394,8 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
 {
     mmix_mark start;
     memset(&start, 0, sizeof start);
+    start.high = (size_t)-1;
     m->holes = 0;
-    if (m->step.count) start.high = m->step.block[0].size;
     mmix_rewind(m, start);
     m->step.used = 0;
 #ifndef MMIX_REGRESSION
