@@ -1849,6 +1849,7 @@ MMIXI_MATH double mmixi_erfc(double x)
     double high = floor(x * 4096) / 4096, power = mmixi_exp(-high * high) * mmixi_exp((high - x) * (high
             + x));
     double sum = 0;
+    if (!(x == x)) return x;
     if (x < 0) return 2 - mmixi_erfc(-x);
     if (x > 27.3) return 0;
     if (x < 1.5) {
@@ -3152,6 +3153,13 @@ static int mmixi_contiguous(const mmix_tensor *t)
     return mmixi_even_rows(t, &step) && step == mmixi_cols(t);
 }
 
+/* y = x, or y += x */
+static void mmixi_put(const mmix_ctx *m, size_t n, const mmix_real *x, mmix_real *y, int add)
+{
+    if (add) m->k->add(n, x, y, y);
+    else memcpy(y, x, n * sizeof *x);
+}
+
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 {
     mmix_real *x = mmix_data(t);
@@ -3442,6 +3450,9 @@ static int mmixi_backward(mmix_ctx *m, size_t bottom)
     }
     m->recording = was_recording;
     m->in_backward = was_inside;
+    /* gradients may live in a later block than the low end does; the marks of the next ops must cover them */
+    for (size_t i = m->step.count; !was_inside && i-- > m->step.current + 1;)
+        if (m->step.block[i].high < m->step.block[i].size) m->step.current = i;
     return failed ? -1 : 0;
 }
 
@@ -3465,11 +3476,9 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
                              "it depends on asked for a gradient)", (int)k);
         to = mmix_grad_target(m, t, &add);
         if (!to) return -1;
-        for (size_t r = 0, cols = mmixi_cols(t); r < mmixi_rows(t); r++) {
-            mmix_real *y = to + mmixi_row_offset(t, r);
-            const mmix_real *x = (const mmix_real *)g->data + mmixi_row_offset(g, r);
-            for (size_t i = 0; i < cols; i++) y[i] = add ? y[i] + x[i] : x[i];
-        }
+        for (size_t r = 0; r < mmixi_rows(t); r++)
+            mmixi_put(m, mmixi_cols(t), (const mmix_real *)g->data + mmixi_row_offset(g, r),
+                      to + mmixi_row_offset(t, r), add);
     }
     return mmixi_backward(m, 0);
 }
@@ -3575,8 +3584,6 @@ static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_functi
 }
 static size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_max(cols, 1)); }
 
-/* y = x, or y += x */
-static void mmixi_put(const mmix_ctx *m, size_t n, const mmix_real *x, mmix_real *y, int add);
 
 /* A job over the rows of a few operands; each op uses what it needs. */
 typedef struct mmixi_rows_job {
@@ -3701,12 +3708,6 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
     memcpy(v->shape, is.shape, sizeof is.shape);
     memcpy(v->stride, is.stride, sizeof is.stride);
     return v;
-}
-
-static void mmixi_put(const mmix_ctx *m, size_t n, const mmix_real *x, mmix_real *y, int add)
-{
-    if (add) m->k->add(n, x, y, y);
-    else memcpy(y, x, n * sizeof *x);
 }
 
 /* ---- add, mul, div: elementwise with stretched axes ------------------------------------

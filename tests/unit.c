@@ -916,7 +916,7 @@ static void ssd_invariants(void)
         mmix_mixer x, l, g;
         mmix_tensor *y;
         doing = "ssd, special cases";
-        x = mmix_mixer_ssd(random4(m, 2, L, 4, 5, -1, 1), shaped(m, mmix_fill(mmix_new4(m, 1, 2, L, 4), 1), 3, 2, L, 4), mmix_fill(mmix_new1(m, 4), -1e-12),
+        x = mmix_mixer_ssd(random4(m, 2, L, 4, 5, -1, 1), shaped(m, mmix_fill(mmix_new4(m, 1, 2, L, 4), 1), 3, 2, L, 4), mmix_fill(mmix_new1(m, 4), -1e-30),
                            random4(m, 2, L, 2, 3, 0.01, 1), random4(m, 2, L, 4, 3, 0.01, 1));
         l = mmix_mixer_linear(x.q, x.k, random4(m, 2, L, 2, 5, -1, 1));
         l.mask = MMIX_MASK_CAUSAL;
