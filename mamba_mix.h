@@ -1846,8 +1846,8 @@ MMIXI_MATH double mmixi_cos(double x) { return mmixi_sin_quarter(x, 1); }
    too. */
 MMIXI_MATH double mmixi_erfc(double x)
 {
-    double high = floor(x * 4096) / 4096, power = mmixi_exp(-high * high) * mmixi_exp((high - x) * (high
-            + x));
+    double high = floor(x * 4096) / 4096;
+    double power = mmixi_exp(-high * high) * mmixi_exp((high - x) * (high + x));
     double sum = 0;
     if (!(x == x)) return x;
     if (x < 0) return 2 - mmixi_erfc(-x);
@@ -4280,10 +4280,11 @@ static int mmixi_insert_forward(mmix_ctx *m, mmix_call *call)
     size_t at = ((const mmixi_insert_options *)call->options)->at, L = x->shape[1], D = x->shape[2];
     (void)m;
     for (size_t b = 0; b < x->shape[0]; b++)
-        for (size_t t = 0; t <= L; t++)
-            memcpy(mmix_data(call->out[0]) + (b * (L + 1) + t) * D,
-                   t == at ? mmix_data(call->in[1]) : mmix_data(x) + b * x->stride[0]
-                       + (t - (t > at)) * x->stride[1], D * sizeof(mmix_real));
+        for (size_t t = 0; t <= L; t++) {
+            const mmix_real *from = mmix_data(x) + b * x->stride[0] + (t - (t > at)) * x->stride[1];
+            if (t == at) from = mmix_data(call->in[1]);
+            memcpy(mmix_data(call->out[0]) + (b * (L + 1) + t) * D, from, D * sizeof *from);
+        }
     return 0;
 }
 static int mmixi_insert_backward(mmix_ctx *m, mmix_call *call)
@@ -5574,14 +5575,15 @@ static int mmixi_ssd_fill(mmix_ctx *m, mmix_call *call, mmixi_ssd_job *j)
         *seq = call->in[8];
     mmixi_ssd_scratch s;
     int reverse;
-    size_t share;
+    size_t share, pairs;
     memset(j, 0, sizeof *j);
     j->m = m;
     j->o = *(const mmixi_ssd_options *)call->options;
     reverse = j->o.reverse;
     j->B = dt->shape[0]; j->L = dt->shape[1]; j->H = dt->shape[2]; j->P = x->shape[3]; j->N = k->shape[3];
-    j->one = mmixi_min(MMIXI_SSD_ONE_CHUNK, MMIXI_SSD_CHUNK + 4 * j->N * j->P / (j->P
-            + j->N * mmixi_max(k->shape[2], c->shape[2]) / j->H));
+    pairs = mmixi_max(k->shape[2], c->shape[2]);                 /* of B and C heads: so many S a chunk */
+    j->one = MMIXI_SSD_CHUNK + 4 * j->N * j->P / (j->P + j->N * pairs / j->H);
+    j->one = mmixi_min(MMIXI_SSD_ONE_CHUNK, j->one);
     j->Q = mmixi_min(j->L, mmixi_max(seq || j->L <= j->one ? j->one : 0, MMIXI_SSD_CHUNK));
     j->x = mmixi_heads_of(x, mmix_data(x), j->H, reverse);
     j->dt = mmixi_heads_of(dt, mmix_data(dt), j->H, reverse);
@@ -7469,8 +7471,7 @@ MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_
 {
     double left;
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
-    left = steps > warmup + 1 ? 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps - warmup
-            - 1) : 0;
+    left = steps < warmup + 2 ? 0 : 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps - warmup - 1);
     return final + (base - final) * (left > 0 ? mmixi_exp(power * mmixi_log(left)) : 0);
 }
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,

@@ -1,9 +1,10 @@
 /* scenes.h - drawn pictures with exact masks, for demos and tests that must run without a download
 
    A scene is a ground (one texture, or a floor before a wall) with one main object and up to two smaller
-   ones, each of one of eight classes: ball, box, cone, ring, star, leaf, fish, mushroom. Colours, place,
-   size, tilt, light and grounds are drawn at random, so that single pixels say little; shape and relief tell
-   the class, and two objects of three wear their class's own texture.
+   ones, each of one of eight classes: ball, box, cone, ring, star, leaf, fish, mushroom. Place, size, tilt and
+   light are drawn at random. As in photographs appearance and surroundings are hints and no proof: two objects
+   of three wear their class's own texture and tints, two pictures of three are taken on ground where the main
+   object's class is at home; the others wear and stand on anything.
 
        unsigned char rgb[96 * 96 * 3], mask[96 * 96];
        int kind = scene_draw(seed, index, 96, rgb, mask);       // the main object's class
@@ -299,12 +300,15 @@ static inline scene_colour scene_hue(int hue, int saturation, int value)
     return wheel[side];
 }
 
-/* Random paintwork: at most so saturated, a pattern low … high - 1 long, colours up to `contrast` apart. */
-static inline scene_paintwork scene_dip(uint64_t *dice, int saturation, int low, int high, int contrast)
+/* Random paintwork: at most so saturated, a pattern low … high - 1 long, colours up to `contrast` apart. Two times of
+   three it keeps to `home`, a hue with 150 to either side, and is not grey. */
+static inline scene_paintwork scene_dip(uint64_t *dice, int home, int saturation, int low, int high, int contrast)
 {
     scene_paintwork p;
-    int hue = scene_dice(dice, 0, 1536), other = hue + scene_dice(dice, -130, 131) + 1536;
-    int dull = scene_dice(dice, 0, saturation), bright = scene_dice(dice, 0, saturation);
+    int at_home = scene_dice(dice, 0, 3) > 0, least = at_home ? saturation / 2 : 0;
+    int hue = at_home ? home + scene_dice(dice, -150, 151) + 1536 : scene_dice(dice, 0, 1536);
+    int other = hue + scene_dice(dice, -130, 131) + 1536;
+    int dull = scene_dice(dice, least, saturation), bright = scene_dice(dice, least, saturation);
     int value = scene_dice(dice, 60, 200), more = scene_dice(dice, contrast / 3, contrast);
     p.kind = scene_dice(dice, 0, SCENE_TEXTURES);
     p.scale = scene_dice(dice, low, high);
@@ -320,8 +324,9 @@ static inline scene scene_make(uint64_t seed, uint64_t index)
     uint64_t dice = (seed + 1) * 0xd1342543de82ef95u ^ (index + 1) * 0x2545f4914f6cdd1du;
     scene s;
     scene_dice(&dice, 0, 1);
-    s.floor = scene_dip(&dice, 120, 7000, 26000, 60);
-    s.wall = scene_dip(&dice, 120, 7000, 26000, 60);
+    s.at[0].kind = scene_dice(&dice, 0, SCENE_CLASSES);
+    s.floor = scene_dip(&dice, s.at[0].kind * 192 + 500, 120, 7000, 26000, 60);
+    s.wall = scene_dip(&dice, s.at[0].kind * 192 + 800, 120, 7000, 26000, 60);
     s.horizon = scene_dice(&dice, 0, 2) ? 0 : scene_dice(&dice, 10000, 40000);
     s.slope = s.horizon ? scene_dice(&dice, -3, 4) : 0;
     int angle = scene_dice(&dice, 600, 936);                         /* from above, left or right */
@@ -333,7 +338,7 @@ static inline scene scene_make(uint64_t seed, uint64_t index)
     s.objects = scene_dice(&dice, 1, SCENE_MAX_OBJECTS + 1);
     for (int k = 0; k < SCENE_MAX_OBJECTS; k++) {
         scene_object *o = &s.at[k];
-        o->kind = scene_dice(&dice, 0, SCENE_CLASSES);
+        if (k) o->kind = scene_dice(&dice, 0, SCENE_CLASSES);
         o->radius = k ? scene_dice(&dice, 6500, 10000) : scene_dice(&dice, 17000, 27000);
         o->x = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 23000, 42536);
         o->y = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 23000, 42536);
@@ -342,7 +347,7 @@ static inline scene scene_make(uint64_t seed, uint64_t index)
         o->sine = scene_sine(tilt);
         o->squash = scene_dice(&dice, 1024, 1250);
         o->flip = scene_dice(&dice, 0, 2) ? 1 : -1;
-        o->paint = scene_dip(&dice, 230, 300, 1000, 110);
+        o->paint = scene_dip(&dice, o->kind * 192, 230, 300, 1000, 110);
         if (scene_dice(&dice, 0, 3)) o->paint.kind = (o->kind * 3 + 1) % SCENE_TEXTURES;
     }
     return s;

@@ -444,7 +444,8 @@ static void lifetimes(void)
     IS(mmix_data(a)[0], 7);
     bytes = 0;
     mark = mmix_mark_here(m);
-    for (int i = 0; i < 20; i++) {               /* a chain of any length in the memory of a few */
+    keep[0] = mmix_fill(mmix_new2(m, 200, 100), 2);
+    for (int i = 0; i < 80; i++) {               /* a chain of any length in the memory of a few */
         keep[0] = mmix_silu(m, mmix_silu(m, keep[0]));
         IS(mmix_rewind_keep(m, mark, keep, 1), 0);
         if (i == 3) bytes = mmix_memory(m).bytes;
@@ -486,7 +487,24 @@ static void lifetimes(void)
     }
     IS(mmix_memory(m).bytes, bytes);
     mmix_destroy(m);
-    /* depth */
+    /* depth, with tensors larger than a block of the arena */
+    {
+        size_t peak[2];
+        for (int deep = 0; deep < 2; deep++) {
+            m = context(1, 0);
+            mmix_new1(m, 10);
+            mark = mmix_mark_here(m);
+            keep[0] = mmix_fill(mmix_new2(m, 500, 1000), 1);
+            for (int i = 0; i < (deep ? 24 : 6); i++) {
+                keep[0] = mmix_silu(m, mmix_silu(m, keep[0]));
+                IS(mmix_rewind_keep(m, mark, keep, 1), 0);
+            }
+            peak[deep] = mmix_memory(m).peak;
+            FINE(m);
+            mmix_destroy(m);
+        }
+        check(peak[1] <= peak[0], "peak of 24 and 6 large blocks", __LINE__, (double)peak[1], (double)peak[0]);
+    }
     for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++)
         for (int warm = 0; warm < 2; warm++) {
             size_t peak[2];
@@ -1327,6 +1345,17 @@ static void optimiser(void)
         IS(hash_params(q, 1) == hash_params(p, 1), 1);
     }
     mmix_adamw_free(&s);
+    for (size_t n = 1; n <= 5; n++) {            /* no memory for the moments: nothing is kept */
+        size_t before = mmix_memory(m).bytes;
+        m->allocator.count_limit = mmix_memory(m).allocations + n - 1;
+        OK(mmix_adamw_init(&s, q) == -1 || n > 4);
+        m->allocator.count_limit = 0;
+        OK(n > 4 || mmix_error_kind(m) == MMIX_ERROR_MEMORY);
+        mmix_error_clear(m);
+        if (n > 4) mmix_adamw_free(&s);
+        mmix_params_train(q, 0);
+        IS(mmix_memory(m).bytes, before);
+    }
     mmix_params_destroy(q);
     q = mmix_params_create(m);
     mmix_params_add(q, "", "other", 2, shapes[0], mmix_start_from(MMIX_START_CONSTANT, 2, 0));

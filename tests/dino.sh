@@ -1,0 +1,56 @@
+#!/bin/sh
+# The demo's arguments: bad ones get one line and status 2 and overwrite nothing; a run that was saved goes on to the same
+# results as one that was never stopped.   sh tests/dino.sh build/dino
+set -u
+dino=$1 t=build/dino-test
+rm -rf $t; mkdir -p $t
+passed=0 failed=0 skipped=0
+small="--size 32 --batch 4 --dim 32 --heads 2 --depth 1 --threads 2"
+
+ok() { passed=$((passed + 1)); }
+no() { failed=$((failed + 1)); echo "FAILED $1"; }
+refused()                                        # refused LABEL ARGUMENTS...: status 2, one line that names the program
+{
+    label=$1; shift
+    "$dino" "$@" >$t/out 2>$t/err </dev/null; status=$?
+    lines=$(grep -c . $t/err)
+    if [ $status -eq 2 ] && [ "$lines" -eq 1 ] && grep -q '^[^ ]*dino: ' $t/err; then ok
+    else no "$label: status $status, $lines lines"; head -n 3 $t/err; fi
+}
+refused "missing folder" --images $t/nothing --out $t/o
+refused "threads 0" --threads 0 --out $t/o
+refused "unknown option" --frobnicate --out $t/o
+refused "option without a value" --steps
+refused "width that heads do not divide" --dim 30 --heads 4 --steps 20 --out $t/o
+refused "unknown mixer" --mixer rnn --out $t/o
+
+# a picture that is none; a mask of another size
+mkdir -p $t/p/train/a $t/p/train/b $t/p/test/a $t/p/test/b $t/m/train/a $t/m/test/a
+picture() { printf 'P6\n%d %d\n255\n' "$2" "$2" >"$1"; head -c $(($2 * $2 * 3)) /dev/zero | tr '\0' "$3" >>"$1"; }
+for d in train test; do picture $t/p/$d/a/1.ppm 40 'a'; picture $t/p/$d/a/2.ppm 40 'k'; picture $t/p/$d/b/1.ppm 40 'x'; done
+printf 'this is no picture' >$t/p/train/b/2.ppm
+refused "a picture that is none" --images $t/p --steps 20 $small --out $t/o
+grep -q '2.ppm' $t/err && ok || no "the message does not name the file"
+picture $t/p/train/b/2.ppm 40 'z'
+picture $t/m/train/a/1.ppm 20 'z'
+if [ -e $t/o/report.html ]; then no "a refused run wrote a report"; else ok; fi
+
+# stop and go on: the same steps and results
+"$dino" --steps 40 --mixer ssd --save $t/whole --json --out $t/w $small >$t/whole.json 2>$t/err && ok || { no "a short run"; tail -n 2 $t/err; }
+"$dino" --steps 40 --mixer ssd --save $t/part --out $t/q $small >$t/part.txt 2>$t/err &
+pid=$!; sleep 1; kill -INT $pid 2>/dev/null; wait $pid; status=$?
+if [ $status -eq 130 ] || [ $status -eq 0 ]; then ok; else no "Ctrl-C: status $status"; fi
+"$dino" --load $t/part --save $t/part --json --out $t/q >$t/part.json 2>$t/err && ok || { no "--load"; tail -n 2 $t/err; }
+if cmp -s $t/whole-ssd.safetensors $t/part-ssd.safetensors; then ok
+else
+    # the note in the file holds times; the numbers must not differ
+    tail -c 20000 $t/whole-ssd.safetensors >$t/a; tail -c 20000 $t/part-ssd.safetensors >$t/b
+    cmp -s $t/a $t/b && ok || no "a run that was stopped differs from one that was not"
+fi
+head -c 5000 $t/part-ssd.safetensors >$t/cut-ssd.safetensors
+cp $t/cut-ssd.safetensors $t/before
+refused "truncated run file" --load $t/cut --out $t/c
+cmp -s $t/before $t/cut-ssd.safetensors && ok || no "the refused file was changed"
+grep -q '<svg' $t/w/report.html && grep -q 'data:image/png' $t/w/report.html && ok || no "the report has no figures"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
