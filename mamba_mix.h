@@ -1307,8 +1307,9 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
     char *p = (char *)ptr;
     size_t size = mmixi_step_size(bytes);
-    mmixi_block *b = &m->step.block[m->step.current];
+    mmixi_block *b = m->step.block;
     if (!p) return;
+    while (p < b->base || p >= b->base + b->size) b++;              /* the block that it lies in */
     mmixi_poison(p, size);
     for (;;) {
         size_t i;
