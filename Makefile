@@ -16,7 +16,7 @@ TESTS = kernels unit files images metrics golden
 all: $(DEMOS:%=build/%)
 
 demo: build/dino
-	build/dino --out build/demo --minutes 1.2
+	build/dino --out build/demo --minutes 1.9
 	@echo "open build/demo/report.html"
 
 bench: build/bench

@@ -81,11 +81,13 @@ static const char help[] =
     "  --steps N       so many steps instead (up to a multiple of 20), for results that can be repeated\n"
     "  --seed N        of scenes, weights, crops                      (1)\n"
     "  --size N        pictures are brought to N x N pixels           (96)\n"
-    "  --batch N       pictures a step                                (48)\n"
-    "  --dim N         width of the networks                          (128)\n"
-    "  --heads N       attention heads                                (4)\n"
+    "  --crop N        side of the global crops, local ones have half (64; scenes 48)\n"
+    "  --batch N       pictures a step                                (48; scenes 32)\n"
+    "  --dim N         width of the networks                          (128; scenes 96)\n"
+    "  --heads N       attention heads                                (4; scenes 3)\n"
     "  --depth N       blocks of the ViTs; DinoVim has twice as many  (4)\n"
     "  --state N       state width of Mamba-2                         (dim / 8)\n"
+    "  --prototypes N  outputs of the head                            (1024; scenes 512)\n"
     "  --save PREFIX   run files PREFIX-MIXER.safetensors             (OUT/run)\n"
     "  --load PREFIX   go on with the run of these files, to the same bits as if it had never stopped\n"
     "  --threads N     (all cores)\n"
@@ -99,7 +101,8 @@ typedef struct settings {
     int mixers, threads, simd, json;                     /* mixers: bits 1 << MMIX_SOFTMAX, … */
     uint64_t seed;
     double minutes;
-    size_t steps, size, batch, dim, heads, depth, state; /* steps 0: as many as fit into the minutes */
+    size_t steps;                                        /* 0: as many as fit into the minutes */
+    size_t size, crop, batch, dim, heads, depth, state, prototypes;
     char prefix[1000];                                   /* of the run files that are written */
     char kept[2][1024];                                  /* images and masks of a loaded run */
 } settings;
@@ -125,11 +128,13 @@ static int read_options(settings *o, int argc, char **argv)
         {"--threads", NULL, &threads, 1, 64, 0},
         {"--steps", NULL, &o->steps, 1, 100000000, 1},
         {"--size", NULL, &o->size, 32, 1024, 1},
+        {"--crop", NULL, &o->crop, 16, 1024, 1},
         {"--batch", NULL, &o->batch, 1, 65536, 1},
         {"--dim", NULL, &o->dim, 1, 8192, 1},
         {"--heads", NULL, &o->heads, 1, 1024, 1},
         {"--depth", NULL, &o->depth, 1, 1000, 1},
         {"--state", NULL, &o->state, 1, 1024, 1},
+        {"--prototypes", NULL, &o->prototypes, 16, 1024, 1},
     };
     char *end;
     for (int i = 1; i < argc; i++) {
@@ -165,9 +170,15 @@ static int read_options(settings *o, int argc, char **argv)
 
     mmix_dino_config standard = mmix_dino_small_data();
     if (!o->size) o->size = 96;
-    if (!o->batch) o->batch = standard.batch;
-    if (!o->dim) o->dim = standard.vision.dim;
-    if (!o->heads) o->heads = standard.vision.heads;
+    int scenes = !o->images;                             /* they are simpler: smaller crops and networks, more steps */
+    if (!o->crop) o->crop = scenes ? 48 : standard.augment.global_size;
+    if (!o->batch) o->batch = scenes ? 32 : standard.batch;
+    if (!o->dim) o->dim = scenes ? 96 : standard.vision.dim;
+    if (!o->heads) o->heads = scenes ? o->dim / 32 + !(o->dim / 32) : standard.vision.heads;
+    if (!o->prototypes) o->prototypes = scenes ? 512 : standard.prototypes;
+    if (o->crop % (2 * standard.vision.patch))
+        return fail("--crop %zu: half of it is no whole number of patches; give a multiple of %zu", o->crop,
+                    2 * standard.vision.patch);
     if (!o->depth) o->depth = standard.vision.depth;
     if (!o->state) o->state = o->dim < 8 ? 1 : o->dim / 8;
     if (o->dim % o->heads)
@@ -379,7 +390,12 @@ static mmix_dino_config mixer_config(const settings *o, int mixer)
     c.vision.heads = o->heads;
     c.vision.depth = mixer == MMIX_SSD ? 2 * o->depth : o->depth;
     c.vision.patch = vit.patch;
-    c.vision.grid = c.augment.global_size / vit.patch;
+    c.augment.global_size = o->crop;
+    c.augment.local_size = o->crop / 2;
+    c.vision.grid = o->crop / vit.patch;
+    c.prototypes = o->prototypes;                        /* and a head in proportion */
+    c.head_hidden = o->prototypes / 2;
+    c.head_bottleneck = o->prototypes / 8;
     c.vision.drop_path = vit.drop_path;
     c.batch = o->batch;
     c.seed = o->seed;
@@ -403,11 +419,13 @@ static const char *run_file(const char *prefix, int mixer, char *path, size_t ro
 }
 
 /* The numbers that a run file keeps beside the library's own, by name. */
-enum { KEPT = 7 };
-static const char *const kept_name[KEPT] = {"steps", "size", "batch", "dim", "heads", "depth", "state"};
+enum { KEPT = 9 };
+static const char *const kept_name[KEPT] = {"steps", "size", "crop", "batch", "dim", "heads", "depth", "state",
+                                          "prototypes"};
 static void kept_numbers(settings *o, size_t *at[KEPT])
 {
-    size_t *all[KEPT] = {&o->steps, &o->size, &o->batch, &o->dim, &o->heads, &o->depth, &o->state};
+    size_t *all[KEPT] = {&o->steps, &o->size, &o->crop, &o->batch, &o->dim, &o->heads, &o->depth, &o->state,
+                           &o->prototypes};
     memcpy(at, all, sizeof all);
 }
 
