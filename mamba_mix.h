@@ -3203,7 +3203,6 @@ MMIXDEF double mmix_item(const mmix_tensor *t)
 
 /* ---- checking arguments ---- */
 
-static const mmix_tensor *mmixi_owner_of(const mmix_tensor *t) { return t->base ? t->base : t; }
 
 #define MMIXI_ANY ((size_t)-1)
 
@@ -3230,7 +3229,7 @@ static int mmixi_check(mmix_ctx *m, const char *op, const char *name, const mmix
     want[0] = a; want[1] = b; want[2] = c; want[3] = d;
     if (m->error_kind) return 0;
     if (!t) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is NULL", op, name), 0;
-    if (t->m != m && !mmixi_owner_of(t)->lasting)
+    if (t->m != m && !t->lasting)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s belongs to another context", op, name), 0;
     if (t->dtype != dtype)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %s, expected %s", op, name, types[t->dtype],
@@ -3590,10 +3589,9 @@ static size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_ma
 typedef struct mmixi_rows_job {
     mmix_ctx *m;
     size_t cols, step;                           /* step: from a row of x to the next */
-    const mmix_real *x, *w, *b, *g;              /* input, weight, bias, upstream gradient */
-    mmix_real *y, *s;                            /* result; one number a row */
-    double eps;
-    int add, flag;
+    const mmix_real *x, *w, *g;                  /* input; forward's result; upstream gradient */
+    mmix_real *y;                                /* result */
+    int add;
     void (*unary)(size_t n, const mmix_real *x, mmix_real *y);
     void (*unary_backward)(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add);
 } mmixi_rows_job;
@@ -5714,21 +5712,28 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
     }
     return 1;
 }
-static mmix_tensor *mmixi_ssd(mmix_ctx *m, const mmix_mixer *x, int reverse)
+/* The op's call for a mixer that was checked; o takes its options. */
+static mmix_call mmixi_ssd_call(mmix_ctx *m, const mmix_mixer *x, int reverse, mmixi_ssd_options *o)
 {
     mmix_call call = mmixi_call(x->v, x->dt, x->A);
-    mmixi_ssd_options o;
-    memset(&o, 0, sizeof o);
-    o.softplus = x->dt_softplus;
-    o.reverse = reverse;
-    o.low = x->dt_low;
-    o.high = x->dt_high;
+    memset(o, 0, sizeof *o);
+    o->softplus = x->dt_softplus;
+    o->reverse = reverse;
+    o->low = x->dt_low;
+    o->high = x->dt_high;
     call.in[3] = x->k;
     call.in[4] = x->q;
     call.in[5] = x->D;
     call.in[6] = x->dt_bias;
-    call.in[7] = x->initial_state ? mmixi_even(m, x->initial_state, 1) : NULL;
+    call.in[7] = mmixi_even(m, x->initial_state, 1);
     call.in[8] = x->seq_idx;
+    call.options = o;
+    return call;
+}
+static mmix_tensor *mmixi_ssd(mmix_ctx *m, const mmix_mixer *x, int reverse)
+{
+    mmixi_ssd_options o;
+    mmix_call call = mmixi_ssd_call(m, x, reverse, &o);
     call.out[0] = mmix_new4(m, x->dt->shape[0], x->dt->shape[1], x->dt->shape[2], x->v->shape[3]);
     if (x->final_state)
         call.out[1] = *x->final_state = mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->v->shape[3],
@@ -5741,21 +5746,12 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer)
 {
     mmixi_ssd_job j;
     mmixi_ssd_scratch s;
+    mmixi_ssd_options o;
     mmix_call call;
     mmix_tensor *y, *h;
     if (!mmixi_ssd_check(m, "mmix_ssd_reference", mixer)) return NULL;
-    call = mmixi_call(mixer->v, mixer->dt, mixer->A);
-    {
-        mmixi_ssd_options o;
-        o.softplus = mixer->dt_softplus;
-        o.reverse = mixer->direction == MMIX_REVERSE;
-        o.low = mixer->dt_low;
-        o.high = mixer->dt_high;
-        call.in[3] = mixer->k; call.in[4] = mixer->q; call.in[5] = mixer->D; call.in[6] = mixer->dt_bias;
-        call.in[7] = mixer->initial_state; call.in[8] = mixer->seq_idx;
-        call.options = &o;
-        mmixi_ssd_fill(m, &call, &j);
-    }
+    call = mmixi_ssd_call(m, mixer, mixer->direction == MMIX_REVERSE, &o);
+    mmixi_ssd_fill(m, &call, &j);
     y = mmix_new4(m, j.B, j.L, j.H, j.P);
     h = mmix_new4(m, j.B, j.H, j.P, j.N);
     j.scratch = (mmix_real *)mmixi_step(m, j.lane_size * sizeof *j.scratch);
@@ -6479,15 +6475,8 @@ static int mmixi_ssd_matrix(mmix_ctx *m, const mmix_mixer *x, int reverse, doubl
     mmixi_ssd_job j;
     mmixi_ssd_options o;
     mmixi_ssd_scratch s;
-    mmix_call call = mmixi_call(x->v, x->dt, x->A);
+    mmix_call call = mmixi_ssd_call(m, x, reverse, &o);
     double *decay;
-    memset(&o, 0, sizeof o);
-    o.softplus = x->dt_softplus;
-    o.reverse = reverse;
-    o.low = x->dt_low;
-    o.high = x->dt_high;
-    call.in[3] = x->k; call.in[4] = x->q; call.in[5] = x->D; call.in[6] = x->dt_bias; call.in[8] = x->seq_idx;
-    call.options = &o;
     mmixi_ssd_fill(m, &call, &j);
     j.scratch = (mmix_real *)mmixi_step(m, j.lane_size * sizeof *j.scratch);
     decay = (double *)mmixi_step(m, j.L * sizeof *decay);
