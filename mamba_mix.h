@@ -5442,12 +5442,109 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
         k->transpose(N, P, s.h + (h - h0) * NP, (ptrdiff_t)P, j->last + (b * j->H + h) * NP, (ptrdiff_t)N);
 }
 
-/* dC and dB of the scores, once for all heads that shared them. */
-static void mmixi_ssd_scores_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t q,
-                                      const mmix_real *C, const mmix_real *B, mmix_real *dC, mmix_real *dB)
+/* One head's part of one chunk in the backward pass. */
+typedef struct mmixi_ssd_part {
+    size_t b, h, start, q;                       /* tokens start … start + q - 1 of sequence b, head h */
+    int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
+    const mmix_real *x, *B, *C, *dy, *r, *in;    /* r: the last row of L; in: h_in, if it enters */
+    mmix_real *dB, *dC, *dh;                     /* dh: ∂/∂h_out, and at the end ∂/∂h_in */
+} mmixi_ssd_part;
+
+/* Inside the chunk, from the last row up: da = Σ T W, dS, and in `column` the gradient of δ in W. */
+static void mmixi_ssd_inside_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
+                                      const mmixi_ssd_part *c)
 {
-    mmixi_lower(j->m->k, q, j->N, s->dS, j->Q, B, j->k.token, dC, j->dc.token, 1);
-    mmixi_lower_transposed(j->m->k, q, j->N, s->dS, j->Q, C, j->c.token, dB, j->dk.token, 1);
+    size_t Q = j->Q;
+    mmixi_lower_product(j->m->k, c->q, j->P, c->dy, j->dy.token, c->x, j->x.token, s->t, s->T, Q);
+    memset(s->column, 0, c->q * sizeof *s->column);
+    for (size_t i = c->q; i-- > 0;) {
+        mmix_real u = s->T[i * Q + i];
+        s->da[i] = i ? j->m->k->ssd_row_backward(i, s->T + i * Q, s->L + i * Q, s->S + i * Q, s->delta,
+                                                 s->dS + i * Q, s->column) : 0;
+        s->dS[i * Q + i] += u * s->delta[i];
+        s->column[i] += u * s->S[i * Q + i];
+    }
+}
+
+/* What h_in gave to y and what the chunk gave to h_out: dC, dB and their parts of da; dd = ∂/∂δ. Returns dA. */
+static mmix_real mmixi_ssd_state_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
+                                          const mmixi_ssd_part *c)
+{
+    const struct mmixi_kernels *k = j->m->k;
+    size_t N = j->N, P = j->P, q = c->q;
+    mmix_real after = 0, A = j->A[c->h], dA = 0;
+    if (c->enters) {
+        k->transpose(N, P, c->in, (ptrdiff_t)P, s->ht, (ptrdiff_t)N);
+        mmixi_gemm_small(k, q, N, P, c->dy, j->dy.token, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
+    }
+    for (size_t i = q; c->enters && i-- > 0;) {
+        after += s->p[i] * k->dot(N, s->E + i * N, c->C + (ptrdiff_t)i * j->c.token);
+        s->da[i] += after;
+        k->axpy(N, s->p[i], s->E + i * N, c->dC + (ptrdiff_t)i * j->dc.token);
+    }
+    if (c->leaves) {
+        k->transpose(N, P, c->dh, (ptrdiff_t)P, s->ht, (ptrdiff_t)N);
+        mmixi_gemm_small(k, q, N, P, c->x, j->x.token, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
+    }
+    after = c->leaves && c->enters ? s->p[q - 1] * k->dot(N * P, c->in, c->dh) : 0;
+    for (size_t i = 0; i < q; i++) {
+        mmix_real f = c->leaves ? c->r[i] * k->dot(N, s->E + i * N, c->B + (ptrdiff_t)i * j->k.token) : 0;
+        s->da[i] += after;
+        after += s->delta[i] * f;
+        s->dd[i] = s->column[i] + f + A * s->da[i];
+        dA += s->da[i] * s->delta[i];
+        if (c->leaves) k->axpy(N, c->r[i] * s->delta[i], s->E + i * N, c->dB + (ptrdiff_t)i * j->dk.token);
+    }
+    return dA;
+}
+
+/* dx, then dh becomes ∂/∂h_in. Returns dD. */
+static mmix_real mmixi_ssd_values_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
+                                           const mmixi_ssd_part *c)
+{
+    const struct mmixi_kernels *k = j->m->k;
+    size_t N = j->N, P = j->P, q = c->q;
+    mmix_real dD = 0;
+    if (j->dx.p) {
+        mmixi_lower_transposed(k, q, P, s->W, j->Q, c->dy, j->dy.token, s->dX, (ptrdiff_t)P, 0);
+        if (c->leaves)
+            mmixi_gemm_small(k, q, P, N, s->Br, (ptrdiff_t)N, 1, c->dh, (ptrdiff_t)P, s->dX, (ptrdiff_t)P, 1);
+        for (size_t i = 0; j->D && i < q; i++)
+            k->axpy(P, j->D[c->h], c->dy + (ptrdiff_t)i * j->dy.token, s->dX + i * P);
+        mmixi_put_rows(j->m, q, P, s->dX, (ptrdiff_t)P, mmixi_at(&j->dx, c->b, c->start, c->h), j->dx.token,
+                       1);
+    }
+    for (size_t i = 0; j->D && i < q; i++)
+        dD += k->dot(P, c->dy + (ptrdiff_t)i * j->dy.token, c->x + (ptrdiff_t)i * j->x.token);
+    if (c->enters) {
+        k->scale(N * P, s->p[q - 1], c->dh, c->dh);
+        mmixi_gemm_small(k, N, P, q, s->Cp, 1, (ptrdiff_t)N, c->dy, j->dy.token, c->dh, (ptrdiff_t)P, 1);
+    }
+    else memset(c->dh, 0, N * P * sizeof *c->dh);
+    return dD;
+}
+
+/* Through δ = clamp(softplus(u)), u = dt + bias. Returns dbias. */
+static mmix_real mmixi_ssd_steps_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
+                                          const mmixi_ssd_part *c)
+{
+    mmix_real dbias = 0;
+    for (size_t i = 0; j->o.high > 0 && i < c->q; i++)
+        if (!(s->delta[i] > (mmix_real)j->o.low && s->delta[i] < (mmix_real)j->o.high)) s->dd[i] = 0;
+    if (j->o.softplus) j->m->k->softplus_backward(c->q, s->u, s->dd, s->dd, 0);
+    for (size_t i = 0; i < c->q; i++) {
+        if (j->ddt.p) *mmixi_at(&j->ddt, c->b, c->start + i, c->h) += s->dd[i];
+        dbias += s->dd[i];
+    }
+    return dbias;
+}
+
+/* dC and dB of the scores, once for all heads that shared them. */
+static void mmixi_ssd_scores_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
+                                      const mmixi_ssd_part *c)
+{
+    mmixi_lower(j->m->k, c->q, j->N, s->dS, j->Q, c->B, j->k.token, c->dC, j->dc.token, 1);
+    mmixi_lower_transposed(j->m->k, c->q, j->N, s->dS, j->Q, c->C, j->c.token, c->dB, j->dk.token, 1);
     memset(s->dS, 0, j->Q * j->Q * sizeof *s->dS);
 }
 
@@ -5457,108 +5554,54 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
     const struct mmixi_kernels *k = j->m->k;
     mmixi_ssd_scratch s;
     size_t b = index / j->blocks, block = index % j->blocks, h0 = block * j->heads,
-        h1 = mmixi_min(j->H, h0 + j->heads);
-    size_t N = j->N, P = j->P, NP = N * P, chunk = mmixi_ssd_count_chunks(j, b), Q = j->Q;
+        h1 = mmixi_min(j->H, h0 + j->heads), N = j->N, P = j->P, NP = N * P,
+        chunk = mmixi_ssd_count_chunks(j, b);
     mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    memset(s.dS, 0, Q * Q * sizeof *s.dS);
+    memset(s.dS, 0, j->Q * j->Q * sizeof *s.dS);
     for (size_t h = h0; h < h1; h++) {
         if (j->dlast)
             k->transpose(P, N, j->dlast + (b * j->H + h) * NP, (ptrdiff_t)N, s.h + (h - h0) * NP,
                          (ptrdiff_t)P);
         else memset(s.h + (h - h0) * NP, 0, NP * sizeof *s.h);
     }
-    for (size_t end = j->L, start, q; end; end = start) {
-        /* no state in; one out */
-        int fresh, wanted = end < j->L ? !mmixi_ssd_new_sequence(j, b, end) : j->dlast != NULL;
-        const mmix_real *scored_c = NULL, *scored_b = NULL;
-        mmix_real *scored_dc = NULL, *scored_db = NULL;
+    for (size_t end = j->L, start; end; end = start) {
+        mmixi_ssd_part c, scored;                /* scored: the head whose S and dS are in scratch */
+        scored.C = scored.B = NULL;
+        c.leaves = end < j->L ? !mmixi_ssd_new_sequence(j, b, end) : j->dlast != NULL;
         mmixi_ssd_chunk(j, b, end - 1, &start, &end);
-        q = end - start;
+        c.enters = start ? !mmixi_ssd_new_sequence(j, b, start) : j->first != NULL;
+        c.b = b;
+        c.start = start;
+        c.q = end - start;
+        c.r = s.L + (c.q - 1) * j->Q;
         chunk--;
-        fresh = start ? mmixi_ssd_new_sequence(j, b, start) : !j->first;
         for (size_t h = h0; h < h1; h++) {
-            const mmix_real *C = mmixi_at(&j->c, b, start, h), *B = mmixi_at(&j->k, b, start, h),
-                *x = mmixi_at(&j->x, b, start, h);
-            const mmix_real *dy = mmixi_at(&j->dy, b, start, h), *r = s.L + (q - 1) * Q;
-            const mmix_real *in = chunk ? j->states + ((b * j->H + h) * j->kept + chunk - 1) * NP : s.in;
-            mmix_real *dC = mmixi_at(&j->dc, b, start, h) + block * j->dc_block,
-                *dB = mmixi_at(&j->dk, b, start, h) + block * j->dk_block;
-            mmix_real *dh = s.h + (h - h0) * NP, *dhead = j->dhead + (b * j->H + h) * 3, A = j->A[h], dA = 0,
-                dD = 0, dbias = 0, after;
-            if (C != scored_c || B != scored_b) {
-                if (scored_c) mmixi_ssd_scores_backward(j, &s, q, scored_c, scored_b, scored_dc, scored_db);
-                mmixi_lower_product(k, q, N, C, j->c.token, B, j->k.token, s.t, s.S, Q);
-                scored_c = C; scored_b = B; scored_dc = dC; scored_db = dB;
+            mmix_real *dhead = j->dhead + (b * j->H + h) * 3;
+            c.h = h;
+            c.C = mmixi_at(&j->c, b, start, h);
+            c.B = mmixi_at(&j->k, b, start, h);
+            c.x = mmixi_at(&j->x, b, start, h);
+            c.dy = mmixi_at(&j->dy, b, start, h);
+            c.dC = mmixi_at(&j->dc, b, start, h) + block * j->dc_block;
+            c.dB = mmixi_at(&j->dk, b, start, h) + block * j->dk_block;
+            c.dh = s.h + (h - h0) * NP;
+            c.in = chunk ? j->states + ((b * j->H + h) * j->kept + chunk - 1) * NP : s.in;
+            if (!chunk && c.enters)
+                k->transpose(P, N, j->first + (b * j->H + h) * NP, (ptrdiff_t)N, s.in, (ptrdiff_t)P);
+            if (c.C != scored.C || c.B != scored.B) {
+                if (scored.C) mmixi_ssd_scores_backward(j, &s, &scored);
+                mmixi_lower_product(k, c.q, N, c.C, j->c.token, c.B, j->k.token, s.t, s.S, j->Q);
+                scored = c;
             }
-            mmixi_ssd_steps(j, &s, b, start, q, h);
-            mmixi_ssd_weights(j, &s, q);
-            mmixi_ssd_scaled(j, &s, q, C, B);
-            mmixi_lower_product(k, q, P, dy, j->dy.token, x, j->x.token, s.t, s.T, Q);
-            /* inside the chunk, from the last row up */
-            memset(s.column, 0, q * sizeof *s.column);
-            for (size_t i = q; i-- > 0;) {
-                mmix_real u = s.T[i * Q + i];
-                s.da[i] = i ? k->ssd_row_backward(i, s.T + i * Q, s.L + i * Q, s.S + i * Q, s.delta,
-                                                  s.dS + i * Q, s.column) : 0;
-                s.dS[i * Q + i] += u * s.delta[i];
-                s.column[i] += u * s.S[i * Q + i];
-            }
-            /* what h_in gave to y */
-            after = 0;
-            if (!fresh) {
-                if (!chunk)
-                    k->transpose(P, N, j->first + (b * j->H + h) * NP, (ptrdiff_t)N, s.in, (ptrdiff_t)P);
-                k->transpose(N, P, in, (ptrdiff_t)P, s.ht, (ptrdiff_t)N);
-                mmixi_gemm_small(k, q, N, P, dy, j->dy.token, 1, s.ht, (ptrdiff_t)N, s.E, (ptrdiff_t)N, 0);
-            }
-            for (size_t i = q; !fresh && i-- > 0;) {
-                after += s.p[i] * k->dot(N, s.E + i * N, C + (ptrdiff_t)i * j->c.token);
-                s.da[i] += after;
-                k->axpy(N, s.p[i], s.E + i * N, dC + (ptrdiff_t)i * j->dc.token);
-            }
-            /* what the chunk gave to h_out */
-            if (wanted) {
-                k->transpose(N, P, dh, (ptrdiff_t)P, s.ht, (ptrdiff_t)N);
-                mmixi_gemm_small(k, q, N, P, x, j->x.token, 1, s.ht, (ptrdiff_t)N, s.E, (ptrdiff_t)N, 0);
-            }
-            after = wanted && !fresh ? s.p[q - 1] * k->dot(NP, in, dh) : 0;
-            for (size_t i = 0; i < q; i++) {
-                mmix_real f = wanted ? r[i] * k->dot(N, s.E + i * N, B + (ptrdiff_t)i * j->k.token) : 0;
-                s.da[i] += after;
-                after += s.delta[i] * f;
-                s.dd[i] = s.column[i] + f + A * s.da[i];
-                dA += s.da[i] * s.delta[i];
-                if (wanted) k->axpy(N, r[i] * s.delta[i], s.E + i * N, dB + (ptrdiff_t)i * j->dk.token);
-            }
-            if (j->dx.p) {
-                mmixi_lower_transposed(k, q, P, s.W, Q, dy, j->dy.token, s.dX, (ptrdiff_t)P, 0);
-                if (wanted)
-                    mmixi_gemm_small(k, q, P, N, s.Br, (ptrdiff_t)N, 1, dh, (ptrdiff_t)P, s.dX, (ptrdiff_t)P,
-                                     1);
-                for (size_t i = 0; j->D && i < q; i++)
-                    k->axpy(P, j->D[h], dy + (ptrdiff_t)i * j->dy.token, s.dX + i * P);
-                mmixi_put_rows(j->m, q, P, s.dX, (ptrdiff_t)P, mmixi_at(&j->dx, b, start, h), j->dx.token, 1);
-            }
-            for (size_t i = 0; j->D && i < q; i++)
-                dD += k->dot(P, dy + (ptrdiff_t)i * j->dy.token, x + (ptrdiff_t)i * j->x.token);
-            if (fresh) memset(dh, 0, NP * sizeof *dh);
-            else {
-                k->scale(NP, s.p[q - 1], dh, dh);
-                mmixi_gemm_small(k, N, P, q, s.Cp, 1, (ptrdiff_t)N, dy, j->dy.token, dh, (ptrdiff_t)P, 1);
-            }
-            /* δ = clamp(softplus(u)) */
-            for (size_t i = 0; j->o.high > 0 && i < q; i++)
-                if (!(s.delta[i] > (mmix_real)j->o.low && s.delta[i] < (mmix_real)j->o.high)) s.dd[i] = 0;
-            if (j->o.softplus) k->softplus_backward(q, s.u, s.dd, s.dd, 0);
-            for (size_t i = 0; i < q; i++) {
-                if (j->ddt.p) *mmixi_at(&j->ddt, b, start + i, h) += s.dd[i];
-                dbias += s.dd[i];
-            }
-            dhead[0] += dA;
-            dhead[1] += dD;
-            dhead[2] += dbias;
+            mmixi_ssd_steps(j, &s, b, start, c.q, h);
+            mmixi_ssd_weights(j, &s, c.q);
+            mmixi_ssd_scaled(j, &s, c.q, c.C, c.B);
+            mmixi_ssd_inside_backward(j, &s, &c);
+            dhead[0] += mmixi_ssd_state_backward(j, &s, &c);
+            dhead[1] += mmixi_ssd_values_backward(j, &s, &c);
+            dhead[2] += mmixi_ssd_steps_backward(j, &s, &c);
         }
-        mmixi_ssd_scores_backward(j, &s, q, scored_c, scored_b, scored_dc, scored_db);
+        mmixi_ssd_scores_backward(j, &s, &scored);
     }
     for (size_t h = h0; j->dfirst && h < h1; h++) {
         k->transpose(N, P, s.h + (h - h0) * NP, (ptrdiff_t)P, s.ht, (ptrdiff_t)N);
