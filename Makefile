@@ -8,6 +8,7 @@ CC     ?= cc
 CXX    ?= c++
 CFLAGS ?= -std=c99 -O2 -Wall -Wextra
 LIBS    = -lm -lpthread
+ARM    ?= aarch64-linux-gnu-gcc
 SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 DEMOS = dino mixers bench
@@ -28,7 +29,8 @@ build:
 build/%: demos/%.c mamba_mix.h demos/scenes.h demos/report.h demos/pictures.h | build
 	$(CC) $(CFLAGS) -o $@ $< $(LIBS)
 
-# tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers
+# tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers,
+# NAME_neon for 64-bit ARM
 build/%: tests/%.c mamba_mix.h | build
 	$(CC) $(CFLAGS) -o $@ $< $(LIBS)
 build/%_f64: tests/%.c mamba_mix.h | build
@@ -37,6 +39,8 @@ build/%_reg: tests/%.c mamba_mix.h | build
 	$(CC) $(CFLAGS) -DMMIX_REGRESSION $(SAN) -o $@ $< $(LIBS)
 build/%_san: tests/%.c mamba_mix.h | build
 	$(CC) $(CFLAGS) $(SAN) -o $@ $< $(LIBS)
+build/%_neon: tests/%.c mamba_mix.h | build
+	$(ARM) $(CFLAGS) -static -o $@ $< $(LIBS)
 build/%_tsan: tests/%.c mamba_mix.h | build
 	$(CC) $(CFLAGS) -O1 -g -fsanitize=thread -o $@ $< $(LIBS)
 

@@ -139,7 +139,7 @@ enum { MMIX_SIMD_AUTO, MMIX_SIMD_NONE, MMIX_SIMD_AVX2, MMIX_SIMD_AVX512, MMIX_SI
 typedef struct mmix_options {
     mmix_allocator allocator;
     int threads;                             /* 0: all cores, at most 64 */
-    int simd;                                /* AUTO: MMIX_SIMD=none|avx2|avx512 in the environment, or the best
+    int simd;                                /* AUTO: MMIX_SIMD=none or avx2 in the environment, or the best
                                                 there is. A level that is not there falls to the next lower */
     uint64_t seed;
     /* Your own threads instead of the built-in pool: call task(arg, i) for each i < count, in any order, at
@@ -1942,6 +1942,9 @@ typedef struct mmixi_kernels {
 #if !defined(MMIX_NO_SIMD) && !MMIXI_DOUBLE && defined(__x86_64__) && !defined(__TINYC__) && !defined(_MSC_VER) \
     && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 7))
 #define MMIXI_X86
+#elif !defined(MMIX_NO_SIMD) && !MMIXI_DOUBLE && defined(__aarch64__) && !defined(__AARCH64EB__) \
+    && !defined(__TINYC__)
+#define MMIXI_ARM                                /* every such machine has NEON */
 #endif
 
 /* The bodies stand once, in the block below, written over about thirty primitives such as MMIXI_FMA. The file
@@ -1949,6 +1952,9 @@ typedef struct mmixi_kernels {
    an inclusion sees. So the implementation's #if closes before the block and opens again behind it. */
 #ifdef MMIXI_X86
 #include <immintrin.h>
+#endif
+#ifdef MMIXI_ARM
+#include <arm_neon.h>
 #endif
 #endif /* the implementation, as far as the micro-kernels */
 
@@ -2045,6 +2051,59 @@ typedef struct mmixi_kernels {
             _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), \
                                                  _mm256_slli_epi32(_mm256_castps_si256(t), 23)))))
 
+#elif MMIXI_LEVEL == 128
+
+#define MMIXI_LEVEL_NAME neon
+#define MMIXI_TARGET
+#define MMIXI_W 4
+#define MMIXI_MR 8                               /* 24 sums, 3 of b and 1 of a: 28 of 32 registers */
+#define MMIXI_NV 3
+#define MMIXI_V float32x4_t
+#define MMIXI_T size_t
+#define MMIXI_MASKS_COST 1
+#define MMIXI_ALL 4
+#define MMIXI_TAIL(left) (left)
+#define MMIXI_MASK(t)                                                                        /* 0 1 2 3 < t */ \
+    vcltq_u32(vcombine_u32(vcreate_u32((uint64_t)1 << 32), vcreate_u32(((uint64_t)3 << 32) + 2)), \
+              vdupq_n_u32((uint32_t)(t)))
+#define MMIXI_LOAD(p) vld1q_f32(p)
+#define MMIXI_STORE(p, v) vst1q_f32(p, v)
+#define MMIXI_LOADM(t, p) mmixi_neon_load(t, p)
+#define MMIXI_LOADT(t, p) ((t) >= 4 ? vld1q_f32(p) : mmixi_neon_load(t, p))
+#define MMIXI_STORET(t, p, v) do { if ((t) >= 4) vst1q_f32(p, v); else mmixi_neon_store(t, p, v); } while (0)
+#define MMIXI_PICKT(t, v, other) ((t) >= 4 ? (v) : vbslq_f32(MMIXI_MASK(t), v, other))
+#define MMIXI_SET(x) vdupq_n_f32(x)
+#define MMIXI_ADD(a, b) vaddq_f32(a, b)
+#define MMIXI_SUB(a, b) vsubq_f32(a, b)
+#define MMIXI_MUL(a, b) vmulq_f32(a, b)
+#define MMIXI_DIV(a, b) vdivq_f32(a, b)
+#define MMIXI_FMA(a, b, c) vfmaq_f32(c, a, b)
+#define MMIXI_FNMA(a, b, c) vfmsq_f32(c, a, b)
+#define MMIXI_MIN(a, b) vbslq_f32(vcltq_f32(a, b), a, b)     /* b if one is NaN, as on x86 */
+#define MMIXI_MAX(a, b) vbslq_f32(vcgtq_f32(a, b), a, b)
+#define MMIXI_SQRT(a) vsqrtq_f32(a)
+#define MMIXI_LESS(a, b) vcltq_f32(a, b)
+#define MMIXI_SELECT(m, a, b) vbslq_f32(m, a, b)
+#define MMIXI_TIMES_2N(p, n, t, x) \
+    MMIXI_SELECT(MMIXI_LESS(x, MMIXI_SET(MMIXI_EXP_LEAST)), MMIXI_SET(0.0f), \
+        MMIXI_SELECT(MMIXI_LESS(MMIXI_SET(MMIXI_EXP_MOST), x), MMIXI_SET((float)HUGE_VAL), \
+            vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), \
+                                            vshlq_n_s32(vreinterpretq_s32_f32(t), 23)))))
+
+/* The first t < 4 lanes; the others are 0, or left alone. */
+static inline float32x4_t mmixi_neon_load(size_t t, const float *p)
+{
+    float x[4] = {0, 0, 0, 0};
+    for (size_t i = 0; i < t && i < 4; i++) x[i] = p[i];
+    return vld1q_f32(x);
+}
+static inline void mmixi_neon_store(size_t t, float *p, float32x4_t v)
+{
+    float x[4];
+    vst1q_f32(x, v);
+    for (size_t i = 0; i < t && i < 4; i++) p[i] = x[i];
+}
+
 #else                                            /* portable: a vector of one real */
 
 #define MMIXI_LEVEL_NAME none
@@ -2093,6 +2152,10 @@ static inline float mmixi_times_2n(float p, float t)
 #endif
 
 /* The sum and the largest of the lanes, halves against halves. */
+#if MMIXI_W == 4
+MMIXI_INLINE mmix_real MMIXI_NAME(lanes_sum)(MMIXI_V v) { return vaddvq_f32(v); }
+MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v) { return vmaxvq_f32(v); }
+#else
 #if MMIXI_W == 1
 #define MMIXI_HALVES(v, op, op4, op1) return v;
 #else
@@ -2114,6 +2177,7 @@ MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v) { MMIXI_HALVES(v, _mm256
                                                                        _mm_max_ss) }
 #undef MMIXI_HALVES
 #undef MMIXI_HALF_AND_HALF
+#endif
 
 /* ---- functions of a vector ---- */
 
@@ -2157,7 +2221,7 @@ MMIXI_INLINE MMIXI_V MMIXI_NAME(exp_v)(MMIXI_V x)
 MMIXI_INLINE MMIXI_V MMIXI_NAME(softplus_v)(MMIXI_V x)
 {
     const MMIXI_V zero = MMIXI_SET(0.0f);
-    MMIXI_V plus = MMIXI_MAX(x, zero), minus = MMIXI_MIN(x, zero);
+    MMIXI_V plus = MMIXI_MAX(zero, x), minus = MMIXI_MIN(zero, x);       /* in this order NaN stays NaN */
     MMIXI_V u = MMIXI_NAME(exp_v)(MMIXI_SUB(minus, plus));
     MMIXI_V s = MMIXI_DIV(u, MMIXI_ADD(u, MMIXI_SET(2.0f))), z = MMIXI_MUL(s, s), p;
     p = MMIXI_FMA(z, MMIXI_SET(0.1400599330663681f), MMIXI_SET(0.14000903069972992f));
@@ -2567,6 +2631,24 @@ MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *
     }
 }
 #define MMIXI_WHOLE(n) ((n) & ~(size_t)7)
+#elif MMIXI_LEVEL == 128
+/* 4 x 4 in registers: exchange single lanes between pairs of rows, then halves between pairs of pairs. */
+MMIXI_INLINE void MMIXI_NAME(transpose_4)(const float *x, ptrdiff_t ldx, float *y, ptrdiff_t ldy)
+{
+    float32x4x2_t s = vtrnq_f32(vld1q_f32(x), vld1q_f32(x + ldx)),
+        t = vtrnq_f32(vld1q_f32(x + 2 * ldx), vld1q_f32(x + 3 * ldx));
+    for (int i = 0; i < 2; i++) {
+        vst1q_f32(y + i * ldy, vcombine_f32(vget_low_f32(s.val[i]), vget_low_f32(t.val[i])));
+        vst1q_f32(y + (2 + i) * ldy, vcombine_f32(vget_high_f32(s.val[i]), vget_high_f32(t.val[i])));
+    }
+}
+MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *y, ptrdiff_t ldy)
+{
+    for (ptrdiff_t i = 0; i < 8; i += 4)
+        for (ptrdiff_t j = 0; j < 8; j += 4)
+            MMIXI_NAME(transpose_4)(x + i * ldx + j, ldx, y + j * ldy + i, ldy);
+}
+#define MMIXI_WHOLE(n) ((n) & ~(size_t)7)
 #else
 #define MMIXI_WHOLE(n) ((void)(n), (size_t)0)
 #endif
@@ -2737,19 +2819,31 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #define MMIXI_LEVEL 512
 #include MMIX_SELF
 #endif
+#ifdef MMIXI_ARM
+#define MMIXI_LEVEL 128
+#include MMIX_SELF
+#endif
 
 MMIXI_MATH mmix_real mmixi_exp_real(mmix_real x) { return mmixi_exp_v_none(x); }
 
 /* The table for a level of mmix_options, or for the next lower one that this machine has. */
 static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
 {
-#ifdef MMIXI_X86
+#if defined(MMIXI_X86) || defined(MMIXI_ARM)
     if (simd == MMIX_SIMD_AUTO) {
         const char *word = getenv("MMIX_SIMD");
-        simd = MMIX_SIMD_AVX512;
         if (word && !strcmp(word, "none")) simd = MMIX_SIMD_NONE;
         if (word && !strcmp(word, "avx2")) simd = MMIX_SIMD_AVX2;
     }
+#endif
+#ifdef MMIXI_ARM
+    if (simd == MMIX_SIMD_AUTO || simd == MMIX_SIMD_NEON) {
+        mmixi_fill_neon(k);
+        return;
+    }
+#endif
+#ifdef MMIXI_X86
+    if (simd == MMIX_SIMD_AUTO) simd = MMIX_SIMD_AVX512;
     __builtin_cpu_init();
     if (simd == MMIX_SIMD_AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
         && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
@@ -5466,7 +5560,8 @@ static void mmixi_ssd_inside_backward(const mmixi_ssd_job *j, const mmixi_ssd_sc
     }
 }
 
-/* What h_in gave to y and what the chunk gave to h_out: dC, dB and their parts of da; dd = ∂/∂δ. Returns dA. */
+/* What h_in gave to y and what the chunk gave to h_out: dC, dB and their parts of da; dd = ∂/∂δ. Returns
+   dA. */
 static mmix_real mmixi_ssd_state_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
                                           const mmixi_ssd_part *c)
 {
@@ -7504,7 +7599,8 @@ MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_
 {
     double left;
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
-    left = steps < warmup + 2 ? 0 : 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps - warmup - 1);
+    left = steps < warmup + 2 ? 0 : 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps
+            - warmup - 1);
     return final + (base - final) * (left > 0 ? mmixi_exp(power * mmixi_log(left)) : 0);
 }
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,

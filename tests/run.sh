@@ -51,6 +51,8 @@ else
     names="kernels unit files images metrics golden"
     list="build/grad_f64"
     for n in $names; do list="$list build/$n build/${n}_f64"; done
+    if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then arm=1; list="$list build/kernels_neon build/golden_neon"
+    else arm=; fi
     build $list build/unit_reg build/golden_reg build/files_reg build/unit_tsan build/dino
     for n in kernels unit files images metrics; do
         run $n build/$n
@@ -62,6 +64,10 @@ else
     for level in none avx2; do
         run "golden float MMIX_SIMD=$level" env MMIX_SIMD=$level build/golden "$@"
     done
+    if [ -n "$arm" ]; then
+        run "kernels NEON, emulated" qemu-aarch64 build/kernels_neon neon
+        run "golden NEON, emulated" qemu-aarch64 build/golden_neon tests/golden
+    else echo "skipped: NEON (no aarch64-linux-gnu-gcc, no qemu-aarch64)"; skipped=$((skipped + 1)); fi
     run "golden tiny tiles, sanitizers" build/golden_reg "$@"
     run "unit tiny tiles, sanitizers" build/unit_reg
     run "files tiny blocks, sanitizers" build/files_reg
