@@ -6865,8 +6865,7 @@ MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
     return failed;
 }
 
-/* Appends the parameters to a list of entries, `values` in place of their own (moments, say). `names` takes
-   the text. */
+/* The parameters as entries of a file, `values` in place of their own (moments, say). */
 static void mmixi_params_entries(const mmix_params *p, const mmix_real *values, mmix_entry *e)
 {
     for (size_t i = 0; i < p->count; i++) {

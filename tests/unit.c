@@ -1190,6 +1190,41 @@ static void parameters(void)
     mmix_vision_destroy(w);
     mmix_vision_destroy(v);
     mmix_destroy(n);
+    {                                            /* a part of a file, by the prefix of its names */
+        real a[6] = { 1, 2, 3, 4, 5, 6 }, b[6] = { 7, 8, 9, 10, 11, 12 };
+        const char *const names[3] = { "student.w", "teacher.w", "teacher.b" };
+        mmix_entry e[3];
+        mmix_archive *file;
+        mmix_params *q = mmix_params_create(m);
+        size_t shape[2] = { 2, 3 }, two[1] = { 2 };
+        memset(e, 0, sizeof e);
+        for (int i = 0; i < 3; i++) {
+            e[i].name = names[i];
+            e[i].dtype = MMIX_FILE_REAL;
+            e[i].ndim = i < 2 ? 2 : 1;
+            memcpy(e[i].shape, shape, sizeof shape);
+            e[i].data = i ? (i == 1 ? a : b) : b;
+        }
+        IS(mmix_safetensors_save(m, FILE_A, e, 3, NULL), 0);
+        mmix_params_add(q, "", "w", 2, shape, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+        mmix_params_add(q, "", "b", 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+        file = mmix_archive_open(m, FILE_A);
+        OK(file != NULL);
+        IS(mmix_params_read(q, file, "teacher."), 0);
+        IS(mmix_data(q->at[0].tensor)[5], 6);
+        IS(mmix_data(q->at[1].tensor)[1], 8);
+        refused(m, mmix_params_read(q, file, "student."), "read", __LINE__, "the file has no student.b", "", MMIX_ERROR_FILE);
+        refused(m, mmix_params_read(q, file, ""), "read", __LINE__, "student.w, which is no parameter", "", MMIX_ERROR_FILE);
+        mmix_archive_close(file);
+        IS(mmix_params_save(q, FILE_A), 0);
+        mmix_fill(q->at[0].tensor, 0);
+        mmix_fill(q->at[1].tensor, 0);
+        IS(mmix_params_load(q, FILE_A), 0);
+        IS(mmix_data(q->at[0].tensor)[5], 6);
+        IS(mmix_data(q->at[1].tensor)[1], 8);
+        mmix_params_destroy(q);
+        FINE(m);
+    }
     /* duplicates; frozen parameters */
     p = mmix_params_create(m);
     mmix_params_add(p, "x.", "a", 2, s, mmix_start_from(MMIX_START_UNIFORM, 2, 3));
