@@ -1259,9 +1259,8 @@ static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int hig
 #ifdef MMIX_REGRESSION
         if (mmixi_arena_add(m, a, mmixi_max(bytes, a->least))) return NULL;
 #else
-        if (mmixi_arena_add(m, a, mmixi_max(bytes, mmixi_max(a->least,
-                                                             mmixi_round_up(a->peak / 2,
-                                                                     MMIXI_ALIGN))))) return NULL;
+        size_t grown = mmixi_max(a->least, mmixi_round_up(a->peak / 2, MMIXI_ALIGN));
+        if (mmixi_arena_add(m, a, mmixi_max(bytes, grown))) return NULL;
 #endif
         a->current = a->count - 1;
     }
@@ -2171,10 +2170,14 @@ MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v) { return vmaxvq_f32(v); 
     q = op4(q, _mm_movehl_ps(q, q));                                                                         \
     return _mm_cvtss_f32(op1(q, _mm_shuffle_ps(q, q, 1)));
 #endif
-MMIXI_INLINE mmix_real MMIXI_NAME(lanes_sum)(MMIXI_V v) { MMIXI_HALVES(v, _mm256_add_ps, _mm_add_ps,
-                                                                       _mm_add_ss) }
-MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v) { MMIXI_HALVES(v, _mm256_max_ps, _mm_max_ps,
-                                                                       _mm_max_ss) }
+MMIXI_INLINE mmix_real MMIXI_NAME(lanes_sum)(MMIXI_V v)
+{
+    MMIXI_HALVES(v, _mm256_add_ps, _mm_add_ps, _mm_add_ss)
+}
+MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v)
+{
+    MMIXI_HALVES(v, _mm256_max_ps, _mm_max_ps, _mm_max_ss)
+}
 #undef MMIXI_HALVES
 #undef MMIXI_HALF_AND_HALF
 #endif
@@ -3336,13 +3339,19 @@ static int mmixi_check(mmix_ctx *m, const char *op, const char *name, const mmix
     if (ok) return 1;
     at = ndim < 0 ? strlen(expected) : 1;
     for (int i = 0; i < (ndim < 0 ? 1 : ndim); i++)
-        at += (size_t)(want[i] == MMIXI_ANY ? snprintf(expected + at, sizeof expected - at, i ? ", *" : "*")
-                                            : snprintf(expected + at, sizeof expected - at,
-                                                       i ? ", %.9g" : "%.9g", (double)want[i]));
+        if (want[i] == MMIXI_ANY) at += (size_t)snprintf(expected + at, sizeof expected - at, i ? ", *" : "*");
+        else at += (size_t)snprintf(expected + at, sizeof expected - at, i ? ", %.9g" : "%.9g",
+                                    (double)want[i]);
     snprintf(expected + at, sizeof expected - at, ")");
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has shape %s, expected %s", op, name,
               mmixi_shape_text(t, found), expected);
     return 0;
+}
+/* The same of one that may be NULL. */
+static int mmixi_optional(mmix_ctx *m, const char *op, const char *name, const mmix_tensor *t, int dtype,
+                          int ndim, size_t a, size_t b, size_t c, size_t d)
+{
+    return !t || mmixi_check(m, op, name, t, dtype, ndim, a, b, c, d);
 }
 static int mmixi_check_real(mmix_ctx *m, const char *op, const char *name, const mmix_tensor *t)
 {
@@ -4622,10 +4631,10 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
     mmix_call call;
     mmixi_norm_options o;
     size_t D = mmix_shape(x, -1);
-    if (!mmixi_check_real(m, who, "x", x) || (weight && !mmixi_check(m, who, "weight", weight,
-            MMIX_DTYPE_REAL, 1, D, 0, 0, 0)) || (bias && !mmixi_check(m, who, "bias", bias, MMIX_DTYPE_REAL,
-                    1, D, 0, 0, 0)) || (z && !mmixi_check(m, who, "z", z, MMIX_DTYPE_REAL, -1, D, 0, 0,
-                                                          0))) return NULL;
+    if (!mmixi_check_real(m, who, "x", x)
+        || !mmixi_optional(m, who, "weight", weight, MMIX_DTYPE_REAL, 1, D, 0, 0, 0)
+        || !mmixi_optional(m, who, "bias", bias, MMIX_DTYPE_REAL, 1, D, 0, 0, 0)
+        || !mmixi_optional(m, who, "z", z, MMIX_DTYPE_REAL, -1, D, 0, 0, 0)) return NULL;
     if (!x->ndim || !groups || D % groups || (z && mmixi_rows(z) != mmixi_rows(x)) || !(eps >= 0)) {
         char a[96];
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x %s with %.0f groups, eps %g%s", who, mmixi_shape_text(x, a),
@@ -4813,15 +4822,12 @@ MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *w
     size_t shape[MMIX_MAX_DIMS];
     if (!mmixi_check(m, "mmix_linear", "weight", weight, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
         || !mmixi_check(m, "mmix_linear", "x", x, MMIX_DTYPE_REAL, -1, weight->shape[1], 0, 0, 0)
-        || (bias && !mmixi_check(m, "mmix_linear", "bias", bias, MMIX_DTYPE_REAL, 1, weight->shape[0], 0, 0,
-                                 0)) || (residual && !mmixi_check(m, "mmix_linear_add", "residual", residual,
-                                         MMIX_DTYPE_REAL, -1, weight->shape[0], 0, 0,
-                                         0)) || (s && !mmixi_check(m, "mmix_linear_add", "s", s,
-                                                                   MMIX_DTYPE_REAL, 1, MMIXI_ANY, 0, 0,
-                                                                   0))) return NULL;
-    if ((residual && mmixi_rows(residual) != mmixi_rows(x)) || (s
-                                                                && (!residual
-                                                                    || mmixi_rows(x) % mmix_count(s)))) {
+        || !mmixi_optional(m, "mmix_linear", "bias", bias, MMIX_DTYPE_REAL, 1, weight->shape[0], 0, 0, 0)
+        || !mmixi_optional(m, "mmix_linear_add", "residual", residual, MMIX_DTYPE_REAL, -1, weight->shape[0],
+                           0, 0, 0)
+        || !mmixi_optional(m, "mmix_linear_add", "s", s, MMIX_DTYPE_REAL, 1, MMIXI_ANY, 0, 0, 0)) return NULL;
+    if ((residual && mmixi_rows(residual) != mmixi_rows(x))
+        || (s && (!residual || mmixi_rows(x) % mmix_count(s)))) {
         char a[96];
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_add: %s does not go with x %s",
                   residual && mmixi_rows(residual) == mmixi_rows(x) ? "s" : residual ? "the residual"
@@ -5060,11 +5066,11 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     mmix_tensor *past = options ? options->initial_state : NULL, *seq = options ? options->seq_idx : NULL;
     if (!mmixi_check(m, "mmix_conv1d", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
         || !mmixi_check(m, "mmix_conv1d", "weight", weight, MMIX_DTYPE_REAL, 3, x->shape[2], 1, MMIXI_ANY, 0)
-        || (bias && !mmixi_check(m, "mmix_conv1d", "bias", bias, MMIX_DTYPE_REAL, 1, x->shape[2], 0, 0, 0))
-        || (past && !mmixi_check(m, "mmix_conv1d", "initial_state", past, MMIX_DTYPE_REAL, 3, x->shape[0],
-                                 x->shape[2], weight->shape[2] - 1,
-                                 0)) || (seq && !mmixi_check(m, "mmix_conv1d", "seq_idx", seq, MMIX_DTYPE_I32,
-                                                             2, x->shape[0], x->shape[1], 0, 0))) return NULL;
+        || !mmixi_optional(m, "mmix_conv1d", "bias", bias, MMIX_DTYPE_REAL, 1, x->shape[2], 0, 0, 0)
+        || !mmixi_optional(m, "mmix_conv1d", "initial_state", past, MMIX_DTYPE_REAL, 3, x->shape[0],
+                           x->shape[2], weight->shape[2] - 1, 0)
+        || !mmixi_optional(m, "mmix_conv1d", "seq_idx", seq, MMIX_DTYPE_I32, 2, x->shape[0], x->shape[1], 0,
+                           0)) return NULL;
     if (past && seq) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_conv1d: initial_state and seq_idx do not go together");
         return NULL;
@@ -5147,16 +5153,13 @@ static int mmixi_patch_backward(mmix_ctx *m, mmix_call *call)
 }
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
+    const char *who = "mmix_patch_embed";
     mmix_call call = mmixi_call(x, weight, bias);
     size_t p;
-    if (!mmixi_check(m, "mmix_patch_embed", "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY,
-                     MMIXI_ANY) || !mmixi_check(m, "mmix_patch_embed", "weight", weight, MMIX_DTYPE_REAL, 4,
-                                                MMIXI_ANY, x->shape[1], mmix_shape(weight, 3),
-                                                MMIXI_ANY) || (bias
-                                                        && !mmixi_check(m, "mmix_patch_embed", "bias", bias,
-                                                                        MMIX_DTYPE_REAL, 1, weight->shape[0],
-                                                                        0, 0, 0))) return NULL;
-    p = weight->shape[3];
+    p = mmix_shape(weight, 3);
+    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
+        || !mmixi_check(m, who, "weight", weight, MMIX_DTYPE_REAL, 4, MMIXI_ANY, x->shape[1], p, MMIXI_ANY)
+        || !mmixi_optional(m, who, "bias", bias, MMIX_DTYPE_REAL, 1, weight->shape[0], 0, 0, 0)) return NULL;
     if (x->shape[2] < p || x->shape[3] < p) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
                   "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
@@ -5832,12 +5835,10 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         || !mmixi_check(m, who, "B", x->k, MMIX_DTYPE_REAL, 4, B, L, MMIXI_ANY, MMIXI_ANY)
         || !mmixi_check(m, who, "C", x->q, MMIX_DTYPE_REAL, 4, B, L, MMIXI_ANY, N)
         || !mmixi_check(m, who, "A", x->A, MMIX_DTYPE_REAL, 1, H, 0, 0, 0)
-        || (x->D && !mmixi_check(m, who, "D", x->D, MMIX_DTYPE_REAL, 1, H, 0, 0, 0))
-        || (x->dt_bias && !mmixi_check(m, who, "dt_bias", x->dt_bias, MMIX_DTYPE_REAL, 1, H, 0, 0, 0))
-        || (x->initial_state && !mmixi_check(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL, 4, B,
-                                             H, P, N)) || (x->seq_idx
-                                                           && !mmixi_check(m, who, "seq_idx", x->seq_idx,
-                                                                   MMIX_DTYPE_I32, 2, B, L, 0, 0))) return 0;
+        || !mmixi_optional(m, who, "D", x->D, MMIX_DTYPE_REAL, 1, H, 0, 0, 0)
+        || !mmixi_optional(m, who, "dt_bias", x->dt_bias, MMIX_DTYPE_REAL, 1, H, 0, 0, 0)
+        || !mmixi_optional(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL, 4, B, H, P, N)
+        || !mmixi_optional(m, who, "seq_idx", x->seq_idx, MMIX_DTYPE_I32, 2, B, L, 0, 0)) return 0;
     if (H % Gx || H % Gb || H % Gc) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
                   "%s: x has %.0f, B %.0f and C %.0f heads; each must divide dt's %.0f", who, (double)Gx,
@@ -6081,8 +6082,10 @@ static void mmixi_token_softmax(const mmixi_linear_job *j, const mmixi_linear_sc
 static void mmixi_linear_keys(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t rows,
                               const mmix_real *x)
 {
-    if (j->o.feature != MMIX_FEATURE_EFFICIENT) { mmixi_feature_rows(j->m->k, j->o.feature, rows, j->N, x,
-                                                                     j->k.token, s->f, j->N); return; }
+    if (j->o.feature != MMIX_FEATURE_EFFICIENT) {
+        mmixi_feature_rows(j->m->k, j->o.feature, rows, j->N, x, j->k.token, s->f, j->N);
+        return;
+    }
     for (size_t r = 0; r < rows; r++)
         for (size_t n = 0; n < j->N; n++)
             s->f[r * j->N + n] = mmixi_exp_real(x[(ptrdiff_t)r * j->k.token + (ptrdiff_t)n]
@@ -6384,10 +6387,10 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                         seen = reach > from ? mmixi_min(reach - from, n) : 0;
                     k->exp_row(seen, 1, p, j->top[at], p);
                     k->scale(seen, j->over[at], p, p);
-                    /* δ = dy · y = Σ p dp: the latter where one tile has all of it, for it is exact with one
+                    /* δ = Σ p dp = dy · y: the former where one tile has all of it, for it is exact with one
                        key */
-                    delta = j->S <= T ? k->dot(seen, p, dp) : k->dot(P, dy + (ptrdiff_t)r * j->y.token,
-                                                                     y + (ptrdiff_t)r * j->y.token);
+                    delta = j->S <= T ? k->dot(seen, p, dp)
+                        : k->dot(P, dy + (ptrdiff_t)r * j->y.token, y + (ptrdiff_t)r * j->y.token);
                     k->softmax_backward(seen, p, dp, delta, dp, 0);
                     memset(p + seen, 0, (n - seen) * sizeof *p);
                     memset(dp + seen, 0, (n - seen) * sizeof *dp);
@@ -6418,10 +6421,8 @@ static int mmixi_softmax_attention_fill(mmix_ctx *m, mmix_call *call, mmixi_soft
     j->B = q->shape[0]; j->L = q->shape[1]; j->H = q->shape[2]; j->N = q->shape[3];
     j->S = k->shape[1]; j->G = k->shape[2]; j->P = v->shape[3];
     j->T = mmixi_min(j->S, MMIXI_KEY_TILE);
-    j->run = j->B * j->H >= 16 ? j->L : mmixi_round_up(mmixi_max(4 * MMIXI_QUERY_BLOCK,
-                                                                 mmixi_ceil_div(j->L * j->B * j->H, 16)),
-                                                                 MMIXI_QUERY_BLOCK);
-    j->run = mmixi_min(j->run, j->L);
+    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(j->L * j->B * j->H, 16));
+    j->run = j->B * j->H >= 16 ? j->L : mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
     j->runs = mmixi_ceil_div(j->L, j->run);
     j->q = mmixi_heads_of(q, mmix_data(q), j->H, 0);
     j->k = mmixi_heads_of(k, mmix_data(k), j->H, 0);
@@ -6502,16 +6503,15 @@ static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer 
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: k and v have %.0f heads, which do not divide q's %.0f",
                          who, (double)G, (double)H), 0;
     if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_PREFIX
-        || (x->mask != MMIX_MASK_NONE && S != x->q->shape[1])) return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                "%s: mask %d with %.0f queries and %.0f keys; only MMIX_MASK_NONE takes other lengths", who,
-                x->mask, (double)x->q->shape[1], (double)S), 0;
-    if (x->kind == MMIX_LINEAR && (x->feature < 0 || x->feature > MMIX_FEATURE_RELU
-                                   || x->mask == MMIX_MASK_PREFIX
-                                   || (x->mask == MMIX_MASK_CAUSAL
-                                       && x->feature == MMIX_FEATURE_EFFICIENT))) return mmix_fail(m,
-                                               MMIX_ERROR_ARGUMENT,
-                                               "%s: linear attention has no form with feature %d and mask %d",
-                                               who, x->feature, x->mask), 0;
+        || (x->mask != MMIX_MASK_NONE && S != x->q->shape[1]))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mask %d with %.0f queries and %.0f keys; only "
+                         "MMIX_MASK_NONE takes other lengths", who, x->mask, (double)x->q->shape[1],
+                         (double)S), 0;
+    if (x->kind == MMIX_LINEAR
+        && (x->feature < 0 || x->feature > MMIX_FEATURE_RELU || x->mask == MMIX_MASK_PREFIX
+            || (x->mask == MMIX_MASK_CAUSAL && x->feature == MMIX_FEATURE_EFFICIENT)))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: linear attention has no form with feature %d and mask "
+                         "%d", who, x->feature, x->mask), 0;
     return 1;
 }
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
@@ -6577,9 +6577,9 @@ static void mmixi_softmax_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
         for (size_t h = 0; h < x->q->shape[2]; h++)
             for (size_t i = 0; i < j.L; i++, M += j.S) {
                 size_t n = mmixi_softmax_reach(&j, i);
+                const mmix_real *query = mmixi_at(&q, b, i, h);
                 for (size_t t = 0; t < n; t++)
-                    M[t] = (mmix_real)(scale * (double)m->k->dot(N, mmixi_at(&q, b, i, h),
-                                                                 mmixi_at(&k, b, t, h)));
+                    M[t] = (mmix_real)(scale * (double)m->k->dot(N, query, mmixi_at(&k, b, t, h)));
                 m->k->scale(n, 1 / m->k->exp_row(n, 1, M, m->k->max(n, M), M), M, M);
                 memset(M + n, 0, (j.S - n) * sizeof *M);
             }
@@ -6732,8 +6732,8 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     if (slot) memset(slot, 0, sizeof *slot);
     if (full && mmix_params_find(p, full))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s is there already", full);
-    if (!full || !slot || m->error_kind || !mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim,
-                                                           shape)) {
+    if (!full || !slot || m->error_kind
+        || !mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim, shape)) {
         mmixi_free(m, full, length);
         mmixi_free(m, slot, sizeof *slot);
         return NULL;
@@ -6999,9 +6999,10 @@ MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_ten
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options)
 {
-    static const char names[2][6][16] = { { "conv1d.weight", "conv1d.bias", "dt_bias", "A_log", "D",
-                                           "norm.weight" }, { "conv1d_b.weight", "conv1d_b.bias", "dt_b_bias",
-                                                             "A_log_b", "D_b", "norm_b.weight" } };
+    static const char names[2][6][16] = {
+        { "conv1d.weight", "conv1d.bias", "dt_bias", "A_log", "D", "norm.weight" },
+        { "conv1d_b.weight", "conv1d_b.bias", "dt_b_bias", "A_log_b", "D_b", "norm_b.weight" }
+    };
     mmix_mamba2_options o;
     size_t mixed;
     memset(layer, 0, sizeof *layer);
@@ -7777,8 +7778,10 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
         block = L * (D * (2 * inner + 2 * GN + H) + inner * D
                      + 2 * ((inner + 2 * GN) * (double)o->conv_width + 2 * inner * (double)o->d_state));
     }
-    else block = L * D * (4 * D + 2 * c->mlp_ratio * D) + 2 * L * D * (c->mixer == MMIX_SOFTMAX ? L
-                                                                       : D / (double)c->heads);
+    else {
+        block = L * D * (4 * D + 2 * c->mlp_ratio * D);
+        block += 2 * L * D * (c->mixer == MMIX_SOFTMAX ? L : D / (double)c->heads);
+    }
     return 2 * (n * 3 * (double)(c->patch * c->patch) * D + (double)c->depth * block);
 }
 
@@ -7886,9 +7889,10 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
         else {
             mmix_tensor *s = mmix_drop_path(m, B, rate, o.step, stream),
                 *s2 = mmix_drop_path(m, B, rate, o.step, stream + 1);
-            x = mmix_attention(m, &b->attention, mmix_layer_norm(m, x, b->norm1_weight, b->norm1_bias,
-                                                                 c->eps), x, s);
-            x = mmix_mlp(m, &b->mlp, mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, c->eps), x, s2);
+            mmix_tensor *u = mmix_layer_norm(m, x, b->norm1_weight, b->norm1_bias, c->eps);
+            x = mmix_attention(m, &b->attention, u, x, s);
+            u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, c->eps);
+            x = mmix_mlp(m, &b->mlp, u, x, s2);
             if (keep) list = mmixi_vision_collect(m, v, list, x, at);
         }
         if (!m->recording && x) {
@@ -8024,9 +8028,9 @@ static int mmixi_dino_build(mmix_dino *d)
         mmixi_dino_net *net = &d->net[i];
         net->vision = mmix_vision_create(m, c->vision);
         net->params = mmix_params_create(m);
-        if (!net->vision || !net->params || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim,
-                                                                c->head_hidden, c->head_bottleneck,
-                                                                c->prototypes, c->head_layers)) return -1;
+        if (!net->vision || !net->params
+            || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
+                                   c->head_bottleneck, c->prototypes, c->head_layers)) return -1;
         for (size_t k = 0; k < net->params->count; k++)
             if (net->params->at[k].tensor == net->head.weight_g) net->params->at[k].frozen = 1;
         if (mmix_params_allocate(net->params)) return -1;
@@ -8121,7 +8125,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     mmix_tensor *teacher, *student, *loss;
     size_t views = mmix_shape(global, 0), B = views / 2, all, crops;
     uint64_t seed = m->seed;
-    double n0, n1;
+    double n0, n1, temp;
     int record;
     memset(&s, 0, sizeof s);
     if (m->error_kind) return -1;
@@ -8132,9 +8136,9 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     if (stats) *stats = s;
     if (d->step >= s.steps) return 0;
     if (!mmixi_check(m, "mmix_dino_step", "global", global, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
-                     MMIXI_ANY) || (local && !mmixi_check(m, "mmix_dino_step", "local", local,
-                                                          MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
-                                                          MMIXI_ANY))) return -1;
+                     MMIXI_ANY)
+        || !mmixi_optional(m, "mmix_dino_step", "local", local, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
+                           MMIXI_ANY)) return -1;
     all = views + mmix_shape(local, 0);
     if (!B || views % 2 || all % B)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: %.0f global and %.0f local crops",
@@ -8145,10 +8149,9 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     teacher = mmixi_dino_forward_net(d, 1, global, NULL);
     mmix_record(m, 1);
     student = mmixi_dino_forward_net(d, 0, global, local);
-    loss = mmix_dino_loss(m, student, teacher, d->center, crops, c->student_temp,
-                          mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp,
-                                                     c->teacher_temp_epochs, s.epoch), c->center_momentum,
-                                                     &ls);
+    temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs, s.epoch);
+    loss = mmix_dino_loss(m, student, teacher, d->center, crops, c->student_temp, temp, c->center_momentum,
+                          &ls);
     s.loss = mmix_item(loss);
     if (loss) mmix_backward(m, loss);
     mmix_record(m, record);
@@ -8158,10 +8161,12 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
                   "mmix_dino_step: the loss of step %.0f is not a number; a lower lr may help",
                   (double)d->step);
     if (m->error_kind) return -1;
-    s.lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
-                                           c->warmup_epochs, 0, d->step);
-    s.weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end,
-                                                               c->epochs, d->iters, 0, 0, d->step);
+    s.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
+                                c->warmup_epochs, 0, d->step);
+    s.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs, d->iters, 0, 0,
+                                          d->step);
+    adamw.lr = s.lr;
+    adamw.weight_decay = s.weight_decay;
     s.momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
     n0 = mmix_adamw_step(&d->adamw[0], &adamw, c->clip, NULL);
     n1 = mmix_adamw_step(&d->adamw[1], &adamw, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
@@ -11059,9 +11064,8 @@ static int mmixi_dino_config_parse(mmix_ctx *m, const char *text, mmix_dino_conf
         if (item || n != (f->kind == MMIXI_FIELD_U64 ? 2 : f->count))
             mmix_fail(m, MMIX_ERROR_FILE, "the run's config has no valid %s", f->name);
         for (size_t k = 0; !m->error_kind && k < f->count; k++) {
-            int bad = f->kind == MMIXI_FIELD_DOUBLE ? 0 : !(x[k] >= (f->kind == MMIXI_FIELD_INT ? -1e9 : 0)
-                                                            && x[k] <= (f->kind == MMIXI_FIELD_INT ? 1e9
-                                                                        : 4e15));
+            double low = f->kind == MMIXI_FIELD_INT ? -1e9 : 0, high = f->kind == MMIXI_FIELD_INT ? 1e9 : 4e15;
+            int bad = f->kind != MMIXI_FIELD_DOUBLE && !(x[k] >= low && x[k] <= high);
             if (bad) mmix_fail(m, MMIX_ERROR_FILE, "the run's config has no valid %s", f->name);
             else if (f->kind == MMIXI_FIELD_SIZE) ((size_t *)(void *)p)[k] = (size_t)x[k];
             else if (f->kind == MMIXI_FIELD_INT) ((int *)(void *)p)[k] = (int)x[k];
@@ -11094,9 +11098,10 @@ static mmix_entry mmixi_entry(const char *name, int dtype, size_t n, const void 
     return e;
 }
 enum { MMIXI_DINO_NAME = 96, MMIXI_DINO_EXTRA = 8 };
-static const char mmixi_dino_moments[2][3][24] = { { "adamw.backbone.m", "adamw.backbone.v",
-                                                    "adamw.backbone.steps" },
-                                                    { "adamw.head.m", "adamw.head.v", "adamw.head.steps" } };
+static const char mmixi_dino_moments[2][3][24] = {
+    { "adamw.backbone.m", "adamw.backbone.v", "adamw.backbone.steps" },
+    { "adamw.head.m", "adamw.head.v", "adamw.head.steps" }
+};
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
     mmix_ctx *m = d->m;
