@@ -2970,8 +2970,8 @@ static void mmixi_gemm_pack_task(void *arg, size_t index, size_t lane)
     const mmixi_gemm *g = plan->g;
     const size_t depths = mmixi_depths(g->depth), d = index % depths, part = index / depths;
     const size_t k0 = mmixi_cut(g->depth, d, depths), depth = mmixi_cut(g->depth, d + 1, depths) - k0;
-    const size_t panels = mmixi_panels(plan->k, g->cols), last =
-        mmixi_cut(panels, part + 1, plan->panel_parts);
+    const size_t panels = mmixi_panels(plan->k, g->cols);
+    const size_t last = mmixi_cut(panels, part + 1, plan->panel_parts);
     (void)lane;
     for (size_t p = mmixi_cut(panels, part, plan->panel_parts); p < last; p++) {
         const size_t j = mmixi_panel(plan->k, g->cols, p), end = mmixi_panel(plan->k, g->cols, p + 1);
@@ -4488,14 +4488,15 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 /* ==== >>norms ========================================================================
    y = w (x - μ) / r + b,  r = √(variance + eps)  (RMS: μ = 0);  gated: x · silu(z) in place of x
 
-   x (rows, D), w and b (D). Kept for the backward: μ and 1/r of each row. Backward, with x̂ = (x - μ)/r and g
-   = w dy: dw = Σ dy x̂, db = Σ dy, and dx = (g - mean(g) - x̂ mean(g x̂)) / r: y feels neither a shift of x
-   nor a stretch, so dx loses its parts along 1 and along x̂ (RMS: along x̂ only). Ba et al. 2016; Zhang &
-   Sennrich 2019.
+   x (rows, D), w and b (D). Kept for the backward: μ and 1/r of each row. With x̂ = (x - μ)/r, g = w dy:
+
+       dx = (g - mean(g) - x̂ mean(g x̂)) / r,   dw = Σ dy x̂,   db = Σ dy
+
+   y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and along x̂ (RMS: along x̂ only).
+   Ba et al. 2016; Zhang & Sennrich 2019.
    ==================================================================================== */
 
-/* Weight gradients are sums over rows: one partial sum for each of at most 16 runs of rows, added in
-   order. */
+/* Weight gradients are sums over rows: a partial sum for each of at most 16 runs of rows, added in order. */
 enum { MMIXI_PARTIALS = 16 };
 static size_t mmixi_partial_grain(size_t rows) { return mmixi_max(8, mmixi_ceil_div(rows, MMIXI_PARTIALS)); }
 static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t step,
@@ -4855,8 +4856,9 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 
    x (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is row L-1-t.
    Tokens before the first come from initial_state (B, D, W-1), or are 0; with seq_idx a tap counts only if
-   its token's number is t's. Backward with du = dy silu'(u): dx_s = Σ_k w_k ∘ du_{s+(W-1)-k}, dw_k = Σ_t du_t
-   ∘ x_{t-(W-1)+k}, db = Σ du.
+   its token's number is t's. Backward, with du = dy silu'(u):
+
+       dx_s = Σ_k w_k ∘ du_{s+(W-1)-k},   dw_k = Σ_t du_t ∘ x_{t-(W-1)+k},   db = Σ_t du_t
    ==================================================================================== */
 
 typedef struct mmixi_conv_options { int silu, reverse; } mmixi_conv_options;
@@ -5314,8 +5316,8 @@ static void mmixi_put_rows(const mmix_ctx *m, size_t rows, size_t cols, const mm
    chunk the mixer is a small matrix, between chunks it is the state:
 
        y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j
-       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i),   r_j =
-       L_Qj
+       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i),
+       r_j = L_Qj
 
    Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head,
    and without the state, Q/2 (P + N G/H), if one chunk holds the whole sequence: up to some 250 tokens that
@@ -6902,8 +6904,7 @@ static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *
 static mmix_start mmixi_zeros(void) { return mmix_start_from(MMIX_START_CONSTANT, 0, 0); }
 static mmix_start mmixi_ones(void) { return mmix_start_from(MMIX_START_CONSTANT, 1, 0); }
 static mmix_start mmixi_normal(double deviation) { return mmix_start_from(MMIX_START_NORMAL, deviation, 0); }
-/* PyTorch's default for linear layers and convolutions: uniform in ± 1/√fan_in (Kaiming-uniform with a =
-   √5) */
+/* PyTorch's default for linear layers and convolutions: uniform in ± 1/√fan_in (Kaiming, a = √5) */
 static mmix_start mmixi_fan_in(size_t fan, double factor)
 {
     double bound = factor / sqrt((double)fan);
