@@ -56,19 +56,20 @@
 
      MMIX_STATIC         the whole API is static to the unit that includes it
      MMIX_NO_STDIO       no file is ever opened: loading and saving report that they were compiled out
-     MMIX_NO_THREADS     no pool, no pthread; mmix_options.parallel_for still works
+     MMIX_NO_THREADS     no pool, no pthread; mmix_options.parallel_for works if `threads` says how many
      MMIX_NO_SIMD        the portable C kernels only
      MMIX_REGRESSION     tiny blocks, chunks and tiles, freed memory poisoned: for tests
      MMIX_REAL           float (default) or double; units of different reals do not link
+     MMIX_SELF           this file's name in quotes, if you gave it another (it includes itself)
 
    CONVENTIONS
 
      Shapes are written with these letters: B batch, L tokens, D model width, H heads, G groups (key/value
-     heads), N query or state width, P value width of a head, Q chunk, K classes, W convolution width.
-     Row-major; sizes are size_t; tokens and labels int32_t.
+     heads), N query or state width, P value width of a head, S keys, Q chunk, K classes, W convolution
+     width. Row-major; sizes are size_t; tokens and labels int32_t.
 
-     Two lifetimes. What a _create or _load returns lives until its _destroy. What an op returns, its gradient
-     included, lives until mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was
+     Two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close or _free; look at
+     it before you hand it on, for only those take NULL. What an op returns, its gradient included, lives until mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was
      recorded: afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and
      the gradients of parameters and of tensors marked with mmix_require_grad are there.
 
@@ -185,13 +186,16 @@ MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m);
 MMIXDEF void mmix_reset(mmix_ctx *m);
 
 /* A point in step memory to come back to. */
-typedef struct mmix_mark { size_t block, used, high, header_block, header_used, nodes; } mmix_mark;
-/* Where step memory stands now. */
+typedef struct mmix_mark {
+    size_t block, used, high, header_block, header_used, nodes;
+    mmix_tensor *graded;
+} mmix_mark;
+/* Where step memory stands now. A mark ends with mmix_reset. */
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m);
-/* Drops what came after the mark, records included. */
+/* Drops what came after the mark: results, records and gradients, those of older leaves included. */
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark);
-/* The same, but the n tensors of keep survive: they are moved to the mark and keep[i] is set to the new
-   tensor. With one call a block a network of any depth runs in the memory of one block. Nothing may have been
+/* The same, but the n ≤ 8 tensors of keep, no views with gaps, survive: they are moved to the mark and keep[i]
+   is set to the new tensor. With one call a block a network of any depth runs in the memory of one block. Nothing may have been
    recorded since the mark. Returns 0, or -1. */
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n);
 
@@ -205,13 +209,13 @@ MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void 
 
 /* Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): the value depends on the key alone,
    never on the order of calls. `purpose` says what for, `step` when, `element` which one; the context's seed
-   is part of the key. */
+   is part of the key. purpose < 0x8000 (from there on they are the library's own), step < 2^48. */
 MMIXDEF uint32_t mmix_random_u32(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
 /* [0, 1) */
 MMIXDEF double mmix_random_uniform(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
 /* mean 0, deviation 1 */
 MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t step, uint64_t element);
-/* The seed and, for objects that carry their own, a change of it. */
+/* The context's seed, and another. */
 MMIXDEF uint64_t mmix_seed(const mmix_ctx *m);
 MMIXDEF void mmix_seed_set(mmix_ctx *m, uint64_t seed);
 
@@ -231,7 +235,7 @@ MMIXDEF mmix_tensor *mmix_new4(mmix_ctx *m, size_t a, size_t b, size_t c, size_t
 /* The same filled with n = the product of shape values in row-major order. */
 MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const mmix_real *values);
 MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values);
-/* Sets every element; returns t. */
+/* Sets every element of reals or integers; returns t. */
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value);
 /* Normal numbers of mean 0 and the given deviation; `stream` tells one tensor's numbers from another's.
    Returns t. */
@@ -246,13 +250,12 @@ MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis);
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis);
 /* Number of elements. */
 MMIXDEF size_t mmix_count(const mmix_tensor *t);
-/* The first element, or NULL if the values are gone, on a device or of another type; mind the strides of a
-   view. */
+/* The first element, or NULL if the values are gone or of another type; mind the strides of a view. */
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t);
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t);
 /* The value of a tensor of one element (of a loss also after mmix_backward), NAN if it has more. */
 MMIXDEF double mmix_item(const mmix_tensor *t);
-/* Copies all elements out (in), row-major, strides followed. 0, or -1 if the values are gone. */
+/* Copies all elements out (in), row-major, strides followed. 0, or -1 if there are no real values. */
 MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values);
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values);
 
@@ -270,7 +273,8 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
 
 /* Turns recording on (1) or off (0); off at first. Returns what it was. */
 MMIXDEF int mmix_record(mmix_ctx *m, int on);
-/* Asks for the gradient of a leaf (a tensor that no recorded op returned). Returns t. */
+/* Asks for the gradient of a leaf (a tensor that no recorded op returned). Returns t. For parameters:
+   mmix_params_train. */
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t);
 /* The gradient after mmix_backward, of t's shape; NULL if there is none. */
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
@@ -289,7 +293,7 @@ typedef struct mmix_call {
     /* what forward keeps for backward (mmix_save); freed with the node */
     mmix_real *saved[MMIX_MAX_SAVED];
     size_t saved_count[MMIX_MAX_SAVED];
-    const void *options;                     /* the op's own struct, copied with the node */
+    const void *options;                     /* the op's own struct (mmixi_…_options), copied with the node */
     int recorded;                            /* 0: no backward will come, keep nothing */
 } mmix_call;
 
@@ -390,9 +394,11 @@ MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *w
 typedef struct mmix_conv1d_options {
     int silu;                                /* act = silu, else none */
     int reverse;                             /* the sequence is read from its end; results stay in place */
-    mmix_tensor *initial_state;              /* (B, D, W-1): the tokens before the first, oldest first */
+    mmix_tensor *initial_state;              /* (B, D, W-1): the tokens before the first, oldest first; not
+                                                together with seq_idx */
     mmix_tensor *seq_idx;                    /* (B, L) int32: a tap counts only within its own number */
-    mmix_tensor **final_state;               /* where to put the last W-1 inputs (B, D, W-1), or NULL */
+    mmix_tensor **final_state;               /* where to put the last W-1 inputs (B, D, W-1), NULL if W is
+                                                1; or NULL */
 } mmix_conv1d_options;
 /* Options NULL: none. */
 MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
@@ -401,8 +407,8 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 /* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B, ⌊Y/p⌋⌊X/p⌋, D),
    tokens row by row; pixels beyond the last whole patch are dropped. */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* Bicubic (a = -3/4, align_corners false): x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at (i +
-   ½)/scale - ½; a scale of 0 means out/in. Indices are clamped to the edge. */
+/* Bicubic (a = -3/4, align_corners false): x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at
+   (i + ½)/scale - ½; a scale of 0 means out/in. Indices are clamped to the edge. */
 MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
                                          double scale_h, double scale_w);
 
@@ -418,8 +424,8 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
 
      softmax attention   M = mask ∘ softmax(scale · Q Kᵀ)
      linear attention    M = mask ∘ (φ(Q) ψ(K)ᵀ)
-     Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D),   L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, a = dt
-     A
+     Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D)
+                         L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, else 0,   a = dt A
 
    Q ≡ C, K ≡ B, V ≡ X: the struct has one set of names for all. Heads: q has H, k and v have H or a divisor
    of it; head h reads group ⌊h / (H/G)⌋.
@@ -689,10 +695,11 @@ MMIXDEF int mmix_params_allocate(mmix_params *p);
 /* Makes the slab of gradients (train = 1) or frees it (0). With it the parameters that are not frozen ask for
    gradients. */
 MMIXDEF int mmix_params_train(mmix_params *p, int train);
-/* Reads every parameter by name from an archive of any dtype; a name that is missing or has another shape is
-   an error, and so is one in the file that is none of ours and begins with `prefix` (which is left out of the
-   file's names; "" for all). */
+/* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("":
+   nothing), the parameters' own do not. An error, with nothing read: a parameter that is missing or has
+   another shape, or a name with the prefix that is no parameter. 0, or -1. */
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
+/* The same from and to a .safetensors file. 0, or -1. */
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path);
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path);
 /* By name; NULL if there is none (no error). */
@@ -731,15 +738,14 @@ typedef struct mmix_mamba2_options {
     double out_scale;                        /* factor of out_proj's initial values, 1/√depth in Vim; 0: 1 */
 } mmix_mamba2_options;
 typedef struct mmix_mamba2_layer {
-    mmix_mamba2_options options;             /* without zeroes */
+    mmix_mamba2_options options;             /* with the defaults filled in */
     size_t heads;                            /* d_inner / head_dim */
     mmix_tensor *in_proj, *out_proj;         /* (2 d_inner + 2GN + H, D), (D, d_inner); no biases */
     /* forward; …_b: reverse */
     struct { mmix_tensor *conv_weight, *conv_bias, *dt_bias, *A_log, *D, *norm; } dir[2];
 } mmix_mamba2_layer;
-/* State carried over from one piece of a sequence to the next, not for bidirectional layers. NULL in: zeros;
-   out: the results. */
-/* (B, d_inner + 2GN, W-1), (B, H, P, N) */
+/* State from one piece of a sequence to the next: conv (B, d_inner + 2GN, W-1), ssm (B, H, P, N). NULL in:
+   zeros; out: the results, in step memory. Not for bidirectional layers, not with seq_idx. */
 typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; } mmix_mamba2_state;
 /* Adds the layer's parameters to p; options NULL: the defaults. 0, or -1. */
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
@@ -767,7 +773,7 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
    backbones: pictures in, tokens out
    ==================================================================================== */
 
-/* Where the class token of a Mamba backbone stands. RELEASED is what DinoVim's code does: once in front, with
+/* Where the class token stands: FIRST with attention, and only there; the others with Mamba. RELEASED is what DinoVim's code does: once in front, with
    position, and a second time, without, in the middle, where the output is read. */
 enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED };
 
@@ -783,7 +789,7 @@ typedef struct mmix_vision_config {
     double drop_path;                        /* rate of the last block; rises linearly from 0 */
     int class_token;                         /* MMIX_CLASS_…; ViT: FIRST */
     int normalise;                           /* as mmix_mixer.normalise, for MMIX_LINEAR */
-    mmix_mamba2_options mamba;               /* for MMIX_SSD */
+    mmix_mamba2_options mamba;               /* for MMIX_SSD; bidirectional and out_scale are set here */
 } mmix_vision_config;
 
 /* The systems' sizes, for 224 x 224 pixels (DINO's ViT; LinearViT; DinoVim in its released form). */
@@ -863,8 +869,8 @@ MMIXDEF int mmix_vision_map(mmix_ctx *m, const mmix_map_options *options, const 
                             size_t h, size_t w, mmix_map *result);
 
 typedef struct mmix_auc_options {
-    size_t thresholds;                       /* 0: every distinct value of the map (exact). T ≥ 2: 1 - k/(T-1)
-                                                k < T, the map scaled to [0, 1] first */
+    size_t thresholds;                       /* 0: every distinct value of the map (exact). T ≥ 2: the T
+                                                thresholds 1 - k/(T-1), the map scaled to [0, 1] first */
     int32_t void_label;                      /* pixels of this label are left out; 0: none are */
     size_t map_h, map_w;                     /* size of a map; 0: that of the mask. Another compares on the
                                                 token grid: the mask is averaged over each cell by area, and a
@@ -932,28 +938,32 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
    self-distillation without labels, optimiser and schedules
    ==================================================================================== */
 
-/* DINO's head: `layers` linear layers with GELU between (mlp.0, mlp.2, …), L2 normalisation, weight-normed
-   linear map to K prototypes (last_layer.weight_g, weight_v). */
-typedef struct mmix_dino_head { mmix_tensor *weight[8], *bias[8], *weight_g,
-                               *weight_v; size_t layers; } mmix_dino_head;
+/* DINO's head: 1 to 8 linear layers with GELU between (mlp.0, mlp.2, …; a single one is mlp), `hidden` wide
+   and `bottleneck` at the end, L2 normalisation, weight-normed linear map to K prototypes
+   (last_layer.weight_g, weight_v). */
+typedef struct mmix_dino_head {
+    mmix_tensor *weight[8], *bias[8], *weight_g, *weight_v;
+    size_t layers;
+} mmix_dino_head;
 /* Adds the head's parameters to p. 0, or -1. */
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers);
 /* x (rows, D) → (rows, K). */
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x);
 
-typedef struct mmix_dino_loss_stats { double teacher_entropy, teacher_kl_uniform,
-                                     center_norm; } mmix_dino_loss_stats;
-/* Mean over teacher views q = softmax((t - center)/teacher_temp) and other student views v of -Σ q log
-   softmax(s_v/student_temp). student (crops·B, K), teacher (2B, K), both crop after crop; center (K) is read,
-   then becomes momentum center + (1 - momentum) mean(t). stats may be NULL. Gradient for the student only.
-   Caron et al. 2021, algorithm 1. */
+typedef struct mmix_dino_loss_stats {
+    double teacher_entropy, teacher_kl_uniform, center_norm;
+} mmix_dino_loss_stats;
+/* The mean over teacher views q = softmax((t - center)/teacher_temp) and other student views v of
+   -Σ q log softmax(s_v/student_temp). student (crops·B, K), teacher (2B, K), both crop after crop; center (K)
+   is read, then becomes momentum center + (1 - momentum) mean(t). stats may be NULL. Gradient for the student
+   only. Caron et al. 2021, algorithm 1. */
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats);
 
-/* base → final over epochs · iters steps by half a cosine, after warmup_epochs · iters steps from start to
-   base, both ends included. */
+/* start → base in equal steps over the first warmup_epochs · iters steps, both ends included; then
+   base → final by half a cosine, which ends one after the last of epochs · iters steps. */
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step);
 /* warm → final in equal steps over warm_epochs epochs, then final. */
@@ -962,7 +972,7 @@ MMIXDEF double mmix_schedule_teacher_temp(double warm, double final, size_t warm
    final. */
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
                                   double power, size_t step);
-/* The same warm-up, then base times gamma to the number of milestones (epochs) reached. */
+/* The same warm-up, then base times gamma to the number of milestones (in epochs of iters steps) reached. */
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
                                        size_t iters, size_t warmup, double start_factor, size_t step);
 
@@ -976,7 +986,7 @@ MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p);
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state);
 /* One step. `clip` > 0 scales each tensor's gradient by min(1, clip/(‖g‖ + 1e-6)); skip (count flags) or NULL
    leaves parameters out altogether: no decay, no moments, no step counted. Gradients are zeroed for the next
-   step. Returns ‖all gradients‖ before clipping. */
+   step. Returns ‖all gradients‖ before clipping, 0 after an error. */
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip);
 /* teacher ← momentum teacher + (1 - momentum) student, name by name in the same order. 0, or -1 if the lists
@@ -1113,6 +1123,7 @@ struct mmix_ctx {
     size_t holes, hole_capacity;
     mmixi_node *node;                            /* the tape */
     size_t nodes, node_capacity;
+    mmix_tensor *graded;                         /* leaves with a gradient in step memory, the latest first */
     int recording, in_backward;
     int lanes;                                   /* threads that work, the caller's included */
     int in_parallel;
@@ -1344,6 +1355,7 @@ MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m)
     mark.block = m->step.current;
     mark.header_block = m->header.current;
     mark.nodes = m->nodes;
+    mark.graded = m->graded;
     mark.high = (size_t)-1;                      /* before there is a block: all of the first one */
     if (m->step.count) {
         mark.used = m->step.block[mark.block].low;
@@ -1371,28 +1383,35 @@ static void mmixi_arena_back(mmixi_arena *a, size_t block, size_t used, size_t h
     a->current = block;
 }
 
-MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark)
+static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until);         /* in >>tensors & tape */
+
+/* The low end goes back, and the high end too if it is to be dropped. During a backward pass gradients, their
+   headers and the holes stay. */
+static void mmixi_rewind(mmix_ctx *m, mmix_mark mark, int drop_high)
 {
     int outside = !m->in_backward;
     size_t kept = 0;
-    /* holes are made in backward only; one that lies in what is dropped goes too */
+    if (outside) mmixi_drop_gradients(m, mark.graded);
+    /* a hole that lies in what is dropped goes too */
     for (size_t i = 0; outside && i < m->holes; i++)
         for (size_t j = 0; j <= mark.block && j < m->step.count; j++) {
             const mmixi_block *b = &m->step.block[j];
             size_t at = (size_t)((uintptr_t)m->hole[i].ptr - (uintptr_t)b->base);     /* huge if it lies before */
-            size_t low = j == mark.block ? mark.used : b->low, high = j == mark.block ? mark.high : b->high;
+            size_t low = j == mark.block ? mark.used : b->low,
+                high = j == mark.block && drop_high ? mark.high : b->high;
             if (at < b->size && (at < low || at >= high)) m->hole[kept++] = m->hole[i];
         }
     if (outside) m->holes = kept;
     m->nodes = mmixi_min(m->nodes, mark.nodes);
-    mmixi_arena_back(&m->step, mark.block, mark.used, mark.high, outside);
-    /* gradients' headers stay */
+    mmixi_arena_back(&m->step, mark.block, mark.used, mark.high, drop_high);
     if (outside) mmixi_arena_back(&m->header, mark.header_block, mark.header_used, (size_t)-1, 0);
 }
+MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark) { mmixi_rewind(m, mark, !m->in_backward); }
 
 MMIXDEF void mmix_reset(mmix_ctx *m)
 {
     mmix_mark start;
+    if (!m) return;
     memset(&start, 0, sizeof start);
     start.high = (size_t)-1;
     m->holes = 0;
@@ -3106,6 +3125,7 @@ struct mmix_tensor {
     mmix_tensor *base;                           /* of a view: the tensor that owns the memory */
     size_t offset;                               /* of a view: elements from the base's first */
     mmix_tensor *grad;
+    mmix_tensor *next_graded;                    /* in the context's list of leaves with a gradient */
     /* wants a gradient; is no op's output; the gradient holds something */
     int wants, leaf, written;
     /* the value of a one-element tensor, which outlives its node */
@@ -3137,9 +3157,12 @@ MMIXDEF size_t mmix_count(const mmix_tensor *t)
     for (int i = 0; t && i < t->ndim; i++) n *= t->shape[i];
     return n;
 }
+static size_t mmixi_bytes(const mmix_tensor *t) { return mmix_count(t) * mmixi_dtype_size(t->dtype); }
 static void *mmixi_data(const mmix_tensor *t, int dtype)
 {
-    return t && t->dtype == dtype && (!t->base || t->base->data) ? t->data : NULL;
+    const mmix_tensor *owner = t && t->base ? t->base : t;
+    if (!t || t->dtype != dtype || !owner->data) return NULL;
+    return t->base ? (char *)owner->data + t->offset * mmixi_dtype_size(dtype) : t->data;
 }
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t) { return (mmix_real *)mmixi_data(t, MMIX_DTYPE_REAL); }
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32); }
@@ -3151,6 +3174,10 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
                              const size_t *shape)
 {
     size_t bytes = mmixi_dtype_size(dtype);
+    if (dtype < MMIX_DTYPE_REAL || dtype > MMIX_DTYPE_U8) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype %d, expected MMIX_DTYPE_REAL, _I32 or _U8", who, dtype);
+        return 0;
+    }
     t->m = m;
     t->dtype = dtype;
     t->ndim = ndim;
@@ -3175,7 +3202,7 @@ static mmix_tensor *mmixi_tensor(mmix_ctx *m) { return (mmix_tensor *)mmixi_head
 /* A tensor in step memory on behalf of `who`; NULL on error or while one is kept. */
 static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape)
 {
-    mmix_tensor *t = m->error_kind ? NULL : mmixi_tensor(m);
+    mmix_tensor *t = !m || m->error_kind ? NULL : mmixi_tensor(m);
     size_t bytes = t ? mmixi_describe(m, t, who, dtype, ndim, shape) : 0;
     if (!bytes) return NULL;
     t->data = mmixi_step(m, bytes);
@@ -3261,9 +3288,12 @@ static void mmixi_put(const mmix_ctx *m, size_t n, const mmix_real *x, mmix_real
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 {
     mmix_real *x = mmix_data(t);
-    if (!x) return t;
-    for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++)
-        for (size_t i = 0; i < n; i++) x[mmixi_row_offset(t, r) + i] = (mmix_real)value;
+    int32_t *k = mmix_data_i32(t);
+    for (size_t r = 0; (x || k) && r < mmixi_rows(t); r++)
+        for (size_t i = mmixi_row_offset(t, r), end = i + mmixi_cols(t); i < end; i++) {
+            if (x) x[i] = (mmix_real)value;
+            else k[i] = (int32_t)value;
+        }
     return t;
 }
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream)
@@ -3279,7 +3309,7 @@ MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, u
 MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values)
 {
     const mmix_real *x = mmix_data(t);
-    if (!x) return -1;
+    if (!x) return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "mmix_read: there are no real values") : -1;
     for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++)
         memcpy(values + r * n, x + mmixi_row_offset(t, r), n * sizeof *x);
     return 0;
@@ -3287,7 +3317,7 @@ MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values)
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values)
 {
     mmix_real *x = mmix_data(t);
-    if (!x) return -1;
+    if (!x) return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "mmix_write: there are no real values") : -1;
     for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++)
         memcpy(x + mmixi_row_offset(t, r), values + r * n, n * sizeof *x);
     return 0;
@@ -3299,7 +3329,6 @@ MMIXDEF double mmix_item(const mmix_tensor *t)
 }
 
 /* ---- checking arguments ---- */
-
 
 #define MMIXI_ANY ((size_t)-1)
 
@@ -3324,7 +3353,7 @@ static int mmixi_check(mmix_ctx *m, const char *op, const char *name, const mmix
     size_t at;
     int ok;
     want[0] = a; want[1] = b; want[2] = c; want[3] = d;
-    if (m->error_kind) return 0;
+    if (!m || m->error_kind) return 0;
     if (!t) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is NULL", op, name), 0;
     if (t->m != m && !t->lasting)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s belongs to another context", op, name), 0;
@@ -3399,7 +3428,11 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
 
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
 {
-    if (t && t->dtype == MMIX_DTYPE_REAL) mmixi_owner(t)->wants = 1;
+    mmix_tensor *owner = t ? mmixi_owner(t) : NULL;
+    if (!t || t->dtype != MMIX_DTYPE_REAL) return t;
+    if (owner->lasting && !owner->grad)
+        mmix_fail(owner->m, MMIX_ERROR_ARGUMENT, "mmix_require_grad: for parameters call mmix_params_train");
+    else owner->wants = 1;
     return t;
 }
 
@@ -3413,8 +3446,20 @@ static mmix_tensor *mmixi_make_grad(mmix_ctx *m, mmix_tensor *t)
         g->data = mmixi_step_high(m, bytes);
         if (!g->data) return NULL;
         t->grad = g;
+        if (t->leaf) {
+            t->next_graded = m->graded;
+            m->graded = t;
+        }
     }
     return t->grad;
+}
+/* Leaves that came to a gradient after `until` did have none again. */
+static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
+{
+    for (; m->graded != until; m->graded = m->graded->next_graded) {
+        m->graded->grad = NULL;
+        m->graded->written = 0;
+    }
 }
 
 MMIXDEF mmix_real *mmix_grad_target(mmix_ctx *m, mmix_tensor *t, int *add)
@@ -3452,8 +3497,8 @@ MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
 
 MMIXDEF int mmix_record(mmix_ctx *m, int on)
 {
-    int was = m->recording;
-    m->recording = on;
+    int was = m ? m->recording : 0;
+    if (m) m->recording = on;
     return was;
 }
 
@@ -3624,31 +3669,27 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
 {
     void *copy[MMIXI_KEEP];
     mmix_tensor was[MMIXI_KEEP];
-    int inside = m->in_backward;
     if (m->error_kind) return -1;
     if (n > MMIXI_KEEP || m->nodes > mark.nodes)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP ? "mmix_rewind_keep: at most 8 tensors"
-                         : "mmix_rewind_keep: ops were recorded " "since the mark");
+                         : "mmix_rewind_keep: ops were recorded since the mark");
     for (size_t i = 0; i < n; i++) {
         if (!keep[i] || !keep[i]->data || !mmixi_contiguous(keep[i]))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
         was[i] = *keep[i];
-        copy[i] = mmixi_step_high(m, mmix_count(&was[i]) * mmixi_dtype_size(was[i].dtype));
+        copy[i] = mmixi_arena_take(m, &m->step, mmixi_step_size(mmixi_bytes(&was[i])), 1);    /* in no hole */
         if (!copy[i]) return -1;
-        memcpy(copy[i], was[i].data, mmix_count(&was[i]) * mmixi_dtype_size(was[i].dtype));
+        memcpy(copy[i], was[i].data, mmixi_bytes(&was[i]));
     }
-    m->in_backward = 1;                          /* the high end stays */
-    mmix_rewind(m, mark);
-    m->in_backward = inside;
-    if (!inside) mmixi_arena_back(&m->header, mark.header_block, mark.header_used, (size_t)-1, 0);
+    mmixi_rewind(m, mark, 0);
     for (size_t i = 0; i < n; i++) {
         keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape);
         if (!keep[i]) return -1;
-        memcpy(keep[i]->data, copy[i], mmix_count(&was[i]) * mmixi_dtype_size(was[i].dtype));
+        memcpy(keep[i]->data, copy[i], mmixi_bytes(&was[i]));
     }
     for (size_t i = n; i-- > 0;)
-        mmixi_step_free(m, copy[i], mmix_count(&was[i]) * mmixi_dtype_size(was[i].dtype));
+        mmixi_step_free(m, copy[i], mmixi_bytes(&was[i]));
     return 0;
 }
 
@@ -3803,8 +3844,9 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
         return v;
     }
     t = t->dtype == MMIX_DTYPE_REAL ? mmixi_even(m, t, 1) : t;
-    if (!t || !mmixi_contiguous(t)) return NULL;
-    v = mmixi_view(m, t, 0);
+    if (t && !mmixi_contiguous(t))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: a view of integers with gaps is not copied");
+    v = m->error_kind ? NULL : mmixi_view(m, t, 0);
     if (!v) return NULL;
     v->ndim = ndim;
     memcpy(v->shape, is.shape, sizeof is.shape);
@@ -4333,27 +4375,33 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
     return mmixi_run(m, MMIX_OP_CONCAT, &call, &o, sizeof o);
 }
 
+/* Number i of an integer tensor in row-major order. */
+static int32_t mmixi_index(const mmix_tensor *t, size_t i)
+{
+    size_t n = mmixi_cols(t);
+    return mmix_data_i32(t)[mmixi_row_offset(t, i / n) + i % n];
+}
 static int mmixi_gather_forward(mmix_ctx *m, mmix_call *call)
 {
     size_t D = mmix_shape(call->in[0], 1), step = call->in[0]->stride[0];
-    const int32_t *index = mmix_data_i32(call->in[1]);
     (void)m;
     for (size_t i = 0; i < mmix_count(call->in[1]); i++)
-        memcpy(mmix_data(call->out[0]) + i * D, mmix_data(call->in[0]) + (size_t)index[i] * step,
-               D * sizeof(mmix_real));
+        memcpy(mmix_data(call->out[0]) + i * D,
+               mmix_data(call->in[0]) + (size_t)mmixi_index(call->in[1], i) * step, D * sizeof(mmix_real));
     return 0;
 }
 static int mmixi_gather_backward(mmix_ctx *m, mmix_call *call)
 {
     size_t D = mmix_shape(call->in[0], 1), step = call->in[0]->stride[0];
-    const int32_t *index = mmix_data_i32(call->in[1]);
     const mmix_real *g = mmixi_out_grad(call->out[0]);
     int add;
     mmix_real *d = mmix_grad_target(m, call->in[0], &add);
     if (!d) return 0;
     if (!add) memset(d, 0, mmix_count(call->in[0]) * sizeof *d);
-    for (size_t i = 0; i < mmix_count(call->in[1]); i++)
-        m->k->add(D, g + i * D, d + (size_t)index[i] * step, d + (size_t)index[i] * step);
+    for (size_t i = 0; i < mmix_count(call->in[1]); i++) {
+        mmix_real *row = d + (size_t)mmixi_index(call->in[1], i) * step;
+        m->k->add(D, g + i * D, row, row);
+    }
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
@@ -4364,9 +4412,9 @@ MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *i
         || !mmixi_check(m, "mmix_gather", "index", index, MMIX_DTYPE_I32, -1, MMIXI_ANY, 0, 0,
                         0)) return NULL;
     for (size_t i = 0; i < mmix_count(index); i++)
-        if (mmix_data_i32(index)[i] < 0 || (size_t)mmix_data_i32(index)[i] >= table->shape[0]) {
+        if (mmixi_index(index, i) < 0 || (size_t)mmixi_index(index, i) >= table->shape[0]) {
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_gather: index[%.0f] is %d, the table has %.0f rows",
-                      (double)i, (int)mmix_data_i32(index)[i], (double)table->shape[0]);
+                      (double)i, (int)mmixi_index(index, i), (double)table->shape[0]);
             return NULL;
         }
     memcpy(shape, index->shape, sizeof shape);
@@ -5084,6 +5132,7 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     call.in[3] = past ? mmixi_even(m, past, 1) : NULL;
     call.in[4] = seq;
     call.out[0] = mmix_new3(m, x->shape[0], x->shape[1], x->shape[2]);
+    if (options && options->final_state) *options->final_state = NULL;
     if (options && options->final_state && weight->shape[2] > 1)
         call.out[1] = *options->final_state = mmix_new3(m, x->shape[0], x->shape[2], weight->shape[2] - 1);
     return mmixi_run(m, MMIX_OP_CONV1D, &call, &o, sizeof o);
@@ -5847,6 +5896,11 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
                   (double)Gb, (double)Gc, (double)H);
         return 0;
     }
+    if (x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: direction %d, expected MMIX_FORWARD, MMIX_REVERSE or MMIX_BOTH",
+                  who, x->direction);
+        return 0;
+    }
     if (x->direction == MMIX_BOTH && (x->initial_state || x->final_state)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: MMIX_BOTH takes and returns no state", who);
         return 0;
@@ -5891,6 +5945,10 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer)
     mmix_call call;
     mmix_tensor *y, *h;
     if (!mmixi_ssd_check(m, "mmix_ssd_reference", mixer)) return NULL;
+    if (mixer->direction == MMIX_BOTH) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_ssd_reference: one direction at a time, not MMIX_BOTH");
+        return NULL;
+    }
     call = mmixi_ssd_call(m, mixer, mixer->direction == MMIX_REVERSE, &o);
     mmixi_ssd_fill(m, &call, &j);
     y = mmix_new4(m, j.B, j.L, j.H, j.P);
@@ -6681,7 +6739,7 @@ MMIXDEF mmix_start mmix_start_from(int kind, double a, double b)
 
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
 {
-    mmix_params *p = m->error_kind ? NULL : (mmix_params *)mmixi_alloc(m, sizeof *p);
+    mmix_params *p = !m || m->error_kind ? NULL : (mmix_params *)mmixi_alloc(m, sizeof *p);
     if (!p) return NULL;
     memset(p, 0, sizeof *p);
     p->m = m;
@@ -7224,8 +7282,9 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
     if (!logits) return NULL;
     if (mmix_count(target) != mmixi_rows(logits) || !mmixi_contiguous(target)) {
         char a[96], b[96];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: targets %s for logits %s",
-                  mmixi_shape_text(target, a), mmixi_shape_text(logits, b));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: targets %s%s for logits %s",
+                  mmixi_shape_text(target, a), mmixi_contiguous(target) ? "" : ", a view with gaps,",
+                  mmixi_shape_text(logits, b));
         return NULL;
     }
     for (size_t r = 0; r < mmix_count(target); r++) {
@@ -7512,12 +7571,14 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *option
                                const unsigned char *skip)
 {
     mmix_params *p = state->params;
-    mmix_ctx *m = p->m;
+    mmix_ctx *m = p ? p->m : NULL;
     mmixi_adamw_job j;
-    mmix_mark mark = mmix_mark_here(m);
-    size_t n = 0, pieces = p->count + p->slab / MMIXI_PIECE;
+    mmix_mark mark;
+    size_t n = 0, pieces;
     double all = 0;
-    if (m->error_kind) return 0;
+    if (!p || m->error_kind) return 0;
+    mark = mmix_mark_here(m);
+    pieces = p->count + p->slab / MMIXI_PIECE;
     j.state = state;
     j.o = options;
     j.piece = (mmixi_piece *)mmixi_step(m, pieces * sizeof *j.piece);
@@ -7608,7 +7669,7 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
                                        size_t iters, size_t warmup, double start_factor, size_t step)
 {
     double lr = step < warmup ? base * mmixi_line(start_factor, 1, step, warmup) : base;
-    for (size_t i = 0; i < n; i++) lr *= milestones[i] <= step / iters ? gamma : 1;
+    for (size_t i = 0; iters && i < n; i++) lr *= milestones[i] <= step / iters ? gamma : 1;
     return lr;
 }
 
@@ -7648,7 +7709,7 @@ static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth,
     c.heads = heads;
     c.mlp_ratio = 4;
     c.patch = patch;
-    c.grid = 224 / patch;
+    c.grid = patch ? 224 / patch : 0;
     c.eps = mixer == MMIX_SSD ? 1e-5 : 1e-6;
     c.drop_path = 0.1;
     c.class_token = mixer == MMIX_SSD ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST;
@@ -7720,15 +7781,25 @@ static int mmixi_vision_declare(mmix_vision *v)
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
     mmix_vision *v;
-    if (m->error_kind) return NULL;
+    if (mmix_error(m)) return NULL;
     if (!config.dim || !config.depth || !config.patch || !config.grid || config.mixer < MMIX_SOFTMAX
         || config.mixer > MMIX_SSD || (config.mixer != MMIX_SSD && config.class_token != MMIX_CLASS_FIRST)
-        || (config.mixer == MMIX_SSD && config.class_token == MMIX_CLASS_FIRST)) {
+        || (config.mixer == MMIX_SSD && config.class_token == MMIX_CLASS_FIRST)
+        || config.class_token < 0 || config.class_token > MMIX_CLASS_RELEASED) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
                   "mmix_vision_create: mixer %d, width %.0f, depth %.0f, patch %.0f, grid %.0f, class token %d "
                   "(MMIX_CLASS_FIRST goes with attention, the others with MMIX_SSD)", config.mixer,
                   (double)config.dim, (double)config.depth, (double)config.patch, (double)config.grid,
                   config.class_token);
+        return NULL;
+    }
+    if (config.mixer != MMIX_SSD && !(config.mlp_ratio > 0 && config.mlp_ratio * (double)config.dim < 4e15)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: mlp_ratio is %g, expected a number above 0",
+                  config.mlp_ratio);
+        return NULL;
+    }
+    if (config.depth > SIZE_MAX / sizeof *v->block) {
+        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_vision_create: no memory for %zu blocks", config.depth);
         return NULL;
     }
     v = (mmix_vision *)mmixi_alloc(m, sizeof *v);
@@ -8053,8 +8124,9 @@ static int mmixi_dino_build(mmix_dino *d)
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
 {
     mmix_dino *d;
-    uint64_t seed = m->seed;
-    if (m->error_kind) return NULL;
+    uint64_t seed;
+    if (mmix_error(m)) return NULL;
+    seed = m->seed;
     if (!config.batch || !config.epochs || config.prototypes < 2 || !(config.student_temp > 0)
         || !(config.teacher_temp > 0) || !(config.teacher_temp_warm > 0)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
@@ -8583,9 +8655,9 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
     if (images == 0 || h == 0 || w == 0)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no size may be 0: %zu images of %zu x %zu",
                          images, h, w);
-    if (o.thresholds == 1)
+    if (o.thresholds == 1 || o.thresholds > SIZE_MAX / 64)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_binary_auc: thresholds is 1, expected 0 (exact) or 2 and more");
+                         "mmix_binary_auc: thresholds is %zu, expected 0 (exact) or 2 and more", o.thresholds);
     if ((o.map_h == 0) != (o.map_w == 0))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                          "mmix_binary_auc: map_h is %zu and map_w %zu, expected both or neither", o.map_h,
@@ -9058,7 +9130,11 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
     mmix_tensor *out;
     mmix_real *y;
     mmix_mark mark;
-    if (!tokens || mmix_error(m)) return NULL;
+    if (mmix_error(m)) return NULL;
+    if (!tokens) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_class_strategy: tokens is NULL");
+        return NULL;
+    }
     if (mmixi_class_check(m, strategy, tokens, cls, class_index, n_class)) return NULL;
     out = mmix_new2(m, B, cls && rest ? 2 * D : D);
     mark = mmix_mark_here(m);
@@ -11045,7 +11121,11 @@ static void mmixi_dino_config_text(const mmix_dino_config *c, char text[MMIXI_DI
                 at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%lu,%lu", (unsigned long)(u >> 32),
                                        (unsigned long)(u & 0xffffffffu));
             }
-            else at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%s%.17g", k ? "," : "", x);
+            else {
+                size_t from = at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%s", k ? "," : "");
+                at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%.17g", x);
+                for (; from < at; from++) if (text[from] == ',') text[from] = '.';      /* of a locale */
+            }
         }
         at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "]");
     }
@@ -11067,11 +11147,13 @@ static int mmixi_dino_config_parse(mmix_ctx *m, const char *text, mmix_dino_conf
         for (size_t k = 0; !m->error_kind && k < f->count; k++) {
             double low = f->kind == MMIXI_FIELD_INT ? -1e9 : 0, high = f->kind == MMIXI_FIELD_INT ? 1e9 : 4e15;
             int bad = f->kind != MMIXI_FIELD_DOUBLE && !(x[k] >= low && x[k] <= high);
+            if (f->kind == MMIXI_FIELD_U64)      /* two halves */
+                bad = !(x[0] >= 0 && x[0] < 4294967296.0 && x[1] >= 0 && x[1] < 4294967296.0);
             if (bad) mmix_fail(m, MMIX_ERROR_FILE, "the run's config has no valid %s", f->name);
             else if (f->kind == MMIXI_FIELD_SIZE) ((size_t *)(void *)p)[k] = (size_t)x[k];
             else if (f->kind == MMIXI_FIELD_INT) ((int *)(void *)p)[k] = (int)x[k];
             else if (f->kind == MMIXI_FIELD_DOUBLE) ((double *)(void *)p)[k] = x[k];
-            else *(uint64_t *)(void *)p = (uint64_t)x[0] << 32 | (uint64_t)(x[1] >= 0 ? x[1] : 0);
+            else *(uint64_t *)(void *)p = (uint64_t)x[0] << 32 | (uint64_t)x[1];
         }
     }
     mmixi_json_close(m, &json);
@@ -11192,7 +11274,7 @@ static int mmixi_dino_read(mmix_dino *d, const mmix_archive *a)
 }
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
-    mmix_archive *a = m->error_kind ? NULL : mmix_archive_open(m, path);
+    mmix_archive *a = mmix_archive_open(m, path);
     mmix_dino_config c;
     mmix_dino *d = NULL;
     const char *format = a ? mmix_archive_metadata(a, "format") : NULL,
@@ -11270,8 +11352,10 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
         start.parallel_user = options->parallel_user;
         start.lanes = options->threads;
     }
-    if (!start.allocator.alloc) start.allocator.alloc = mmixi_malloc;
-    if (!start.allocator.free) start.allocator.free = mmixi_mfree;
+    if (!start.allocator.alloc || !start.allocator.free) {
+        start.allocator.alloc = mmixi_malloc;
+        start.allocator.free = mmixi_mfree;
+    }
     if (start.lanes < 1) start.lanes = mmixi_cores();
     if (start.lanes < 1) start.lanes = 1;
     if (start.lanes > MMIXI_MAX_THREADS) start.lanes = MMIXI_MAX_THREADS;
