@@ -1057,6 +1057,8 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 #if defined(MAMBA_MIX_IMPLEMENTATION) && !defined(MAMBA_MIX_IMPLEMENTATION_DONE)
 #define MAMBA_MIX_IMPLEMENTATION_DONE
 
+#include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -1428,6 +1430,118 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
 #endif
     m->step.peak = 0;
 }
+
+/* ---- whole files ----
+   What is written goes to PATH.tmp, which mmixi_file_end brings to its place: whoever reads PATH meanwhile sees
+   the old file or the whole new one. */
+
+typedef struct mmixi_file { FILE *f; const char *who, *path; char *temporary; int bad; } mmixi_file;
+
+static int mmixi_path_ok(mmix_ctx *m, const char *who, const char *path)
+{
+    if (mmix_error(m)) return 0;
+    if (!path) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a path, found NULL", who);
+#ifdef MMIX_NO_STDIO
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
+#endif
+    return !mmix_error(m);
+}
+
+#ifdef MMIX_NO_STDIO
+
+static unsigned char *mmixi_file_read(mmix_ctx *m, const char *who, const char *path, size_t *size)
+{
+    *size = 0;
+    mmixi_path_ok(m, who, path);
+    return NULL;
+}
+static int mmixi_file_begin(mmix_ctx *m, mmixi_file *f, const char *who, const char *path)
+{
+    (void)f;
+    mmixi_path_ok(m, who, path);
+    return -1;
+}
+static void mmixi_file_write(mmixi_file *f, const void *bytes, size_t n) { (void)f, (void)bytes, (void)n; }
+static int mmixi_file_end(mmix_ctx *m, mmixi_file *f) { (void)m, (void)f; return -1; }
+
+#else
+
+/* The whole file in lasting memory, one byte longer than *size; NULL after mmix_fail. */
+static unsigned char *mmixi_file_read(mmix_ctx *m, const char *who, const char *path, size_t *size)
+{
+    unsigned char *bytes = NULL;
+    uint64_t length = 0;
+    FILE *f = mmixi_path_ok(m, who, path) ? fopen(path, "rb") : NULL;
+    *size = 0;
+    if (!f && mmix_error(m)) return NULL;
+    if (!f) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, strerror(errno));
+        return NULL;
+    }
+    int ok = getc(f) != EOF || !ferror(f);                        /* a folder opens, but does not read */
+#ifdef _WIN32
+    ok = ok && !_fseeki64(f, 0, SEEK_END);
+    length = ok ? (uint64_t)_ftelli64(f) : 0;
+#else
+    ok = ok && !fseek(f, 0, SEEK_END);                            /* long has the bits of size_t */
+    length = ok ? (uint64_t)ftell(f) : 0;
+#endif
+    ok = ok && length < SIZE_MAX && length <= INT64_MAX && !fseek(f, 0, SEEK_SET);
+    if (!ok) mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file that can be read, found another thing", path);
+    else bytes = (unsigned char *)mmixi_alloc(m, (size_t)length + 1);
+    if (bytes && fread(bytes, 1, (size_t)length, f) != (size_t)length) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %zu bytes, found an error before", path, (size_t)length);
+        mmixi_free(m, bytes, (size_t)length + 1);
+        bytes = NULL;
+    }
+    fclose(f);
+    *size = (size_t)length;
+    return bytes;
+}
+
+/* Begins a file. 0, or -1 after mmix_fail; path must last until the end. */
+static int mmixi_file_begin(mmix_ctx *m, mmixi_file *f, const char *who, const char *path)
+{
+    size_t length;
+    if (!mmixi_path_ok(m, who, path)) return -1;
+    length = strlen(path);
+    f->who = who;
+    f->path = path;
+    f->bad = 0;
+    f->temporary = (char *)mmixi_alloc(m, length + 5);
+    if (!f->temporary) return -1;
+    memcpy(f->temporary, path, length);
+    memcpy(f->temporary + length, ".tmp", 5);
+    errno = 0;
+    f->f = fopen(f->temporary, "wb");
+    if (f->f) return 0;
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: cannot be written: %s", who, f->temporary, strerror(errno));
+    mmixi_free(m, f->temporary, length + 5);
+    return -1;
+}
+static void mmixi_file_write(mmixi_file *f, const void *bytes, size_t n)
+{
+    f->bad = f->bad || fwrite(bytes, 1, n, f->f) != n;
+}
+/* Ends it: 0, or -1 if anything went wrong since the beginning; then nothing is left of it. */
+static int mmixi_file_end(mmix_ctx *m, mmixi_file *f)
+{
+    int bad = f->bad || fflush(f->f);
+    bad = fclose(f->f) || bad;
+#ifdef _WIN32
+    if (!bad) remove(f->path);                   /* rename replaces nothing there */
+#endif
+    bad = bad || rename(f->temporary, f->path);
+    if (bad) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: cannot be written by way of %s: %s", f->who, f->path,
+                  f->temporary, errno ? strerror(errno) : "no reason given");
+        remove(f->temporary);
+    }
+    mmixi_free(m, f->temporary, strlen(f->path) + 5);
+    return bad ? -1 : 0;
+}
+
+#endif
 
 /* ==== >>random =======================================================================
    Philox 4x32-10: ten rounds of multiply and swap over (counter, key)
@@ -8306,8 +8420,6 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
    so threads change nothing.
    ==================================================================================== */
 
-#include <float.h>
-
 /* Step memory for a x b numbers; a product that overflows is a lack of memory like any other. */
 static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
@@ -10043,82 +10155,42 @@ MMIXDEF void mmix_ppm_free(mmix_ctx *m, uint8_t *rgb, size_t width, size_t heigh
     mmixi_free(m, rgb, width * height * 3);
 }
 
-#ifdef MMIX_NO_STDIO
-
-MMIXDEF uint8_t *mmix_ppm_load(mmix_ctx *m, const char *path, size_t *width, size_t *height)
-{
-    *width = *height = 0;
-    mmix_fail(m, MMIX_ERROR_FILE, "mmix_ppm_load: %s: files were compiled out (MMIX_NO_STDIO)", path);
-    return NULL;
-}
-
-static int mmixi_ppm_write(mmix_ctx *m, const char *path, const uint8_t *pixels, size_t width, size_t height,
-                           int kind)
-{
-    (void)pixels, (void)width, (void)height, (void)kind;
-    return mmix_fail(m, MMIX_ERROR_FILE, "mmix_ppm_save: %s: files were compiled out (MMIX_NO_STDIO)", path);
-}
-
-#else
-
-static unsigned char *mmixi_file_read(mmix_ctx *m, const char *path, size_t *size);        /* in >>files */
-
 MMIXDEF uint8_t *mmix_ppm_load(mmix_ctx *m, const char *path, size_t *width, size_t *height)
 {
     uint8_t *bytes, *rgb;
     size_t size;
     *width = *height = 0;
-    if (mmix_error(m)) return NULL;
-    bytes = mmixi_file_read(m, path, &size);
+    bytes = mmixi_file_read(m, "mmix_ppm_load", path, &size);
     if (!bytes) return NULL;
     rgb = mmixi_ppm_parse(m, path, bytes, size, width, height);
     mmixi_free(m, bytes, size + 1);
     return rgb;
 }
 
-/* kind is '5' or '6'. Whoever reads `path` meanwhile sees the old file or the whole new one. */
-static int mmixi_ppm_write(mmix_ctx *m, const char *path, const uint8_t *pixels, size_t width, size_t height,
-                           int kind)
+static int mmixi_ppm_write(mmix_ctx *m, const char *who, const char *path, const uint8_t *pixels,
+                           size_t width, size_t height, size_t channels)
 {
-    size_t length = strlen(path), count = width * height * (kind == '6' ? 3 : 1);
-    mmix_mark mark;
-    char *name;
-    FILE *f;
-    int ok;
+    mmixi_file f;
+    char head[64];
     if (mmix_error(m)) return -1;
-    if (!pixels || !mmixi_sides_ok(width, height)) {
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_ppm_save: %s: expected sides of 1 to 2^24, found %zu "
-                         "x %zu%s", path, width, height, pixels ? "" : " at NULL");
-    }
-    mark = mmix_mark_here(m);
-    name = (char *)mmixi_step(m, length + 5);
-    if (!name) return -1;
-    memcpy(name, path, length);
-    memcpy(name + length, ".tmp", 5);
-    f = fopen(name, "wb");
-    ok = f && fprintf(f, "P%c\n%zu %zu\n255\n", kind, width, height) > 0;
-    ok = ok && fwrite(pixels, 1, count, f) == count;
-    if (f && fclose(f)) ok = 0;
-#ifdef _WIN32
-    if (ok) remove(path);                          /* rename does not replace there */
-#endif
-    if (ok && rename(name, path)) ok = 0;
-    if (!ok) mmix_fail(m, MMIX_ERROR_FILE, "mmix_ppm_save: %s: cannot write", path);
-    if (!ok && f) remove(name);
-    mmix_rewind(m, mark);
-    return ok ? 0 : -1;
+    if (!pixels || !mmixi_sides_ok(width, height))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected sides of 1 to 2^24, found %zu x %zu%s", who,
+                         width, height, pixels ? "" : " at NULL");
+    snprintf(head, sizeof head, "P%c\n%zu %zu\n255\n", channels == 3 ? '6' : '5', width, height);
+    if (mmixi_file_begin(m, &f, who, path)) return -1;
+    mmixi_file_write(&f, head, strlen(head));
+    mmixi_file_write(&f, pixels, width * height * channels);
+    return mmixi_file_end(m, &f);
 }
-
-#endif
 
 MMIXDEF int mmix_ppm_save(mmix_ctx *m, const char *path, const uint8_t *rgb, size_t width, size_t height)
 {
-    return mmixi_ppm_write(m, path, rgb, width, height, '6');
+    return mmixi_ppm_write(m, "mmix_ppm_save", path, rgb, width, height, 3);
 }
 
 MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, size_t width, size_t height)
 {
-    return mmixi_ppm_write(m, path, grey, width, height, '5');
+    return mmixi_ppm_write(m, "mmix_pgm_save", path, grey, width, height, 1);
 }
 
 /* ==== >>files ========================================================================
@@ -10799,68 +10871,10 @@ MMIXDEF int mmix_archive_read_i32(mmix_ctx *m, const mmix_archive *a, const mmix
 
 /* ---- files ---- */
 
-#ifdef MMIX_NO_STDIO
-
-MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path)
-{
-    if (!mmix_error(m))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: files were compiled out (MMIX_NO_STDIO)", path ? path : "NULL");
-    return NULL;
-}
-
-MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
-                                  const char *const *metadata)
-{
-    (void)entries, (void)n, (void)metadata;
-    if (!mmix_error(m))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: files were compiled out (MMIX_NO_STDIO)", path ? path : "NULL");
-    return -1;
-}
-
-#else
-#include <errno.h>
-
-/* The whole file in lasting memory, one byte longer than *size; NULL after mmix_fail. */
-static unsigned char *mmixi_file_read(mmix_ctx *m, const char *path, size_t *size)
-{
-    unsigned char *bytes = NULL;
-    uint64_t length = 0;
-    FILE *f = fopen(path, "rb");
-    if (!f) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, strerror(errno));
-        return NULL;
-    }
-    int ok = getc(f) != EOF || !ferror(f);                        /* a folder opens, but does not read */
-#ifdef _WIN32
-    ok = ok && !_fseeki64(f, 0, SEEK_END);
-    length = ok ? (uint64_t)_ftelli64(f) : 0;
-#else
-    ok = ok && !fseek(f, 0, SEEK_END);                            /* long has the bits of size_t */
-    length = ok ? (uint64_t)ftell(f) : 0;
-#endif
-    ok = ok && length < SIZE_MAX && length <= INT64_MAX && !fseek(f, 0, SEEK_SET);
-    if (!ok) mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file that can be read, found another thing", path);
-    else bytes = (unsigned char *)mmixi_alloc(m, (size_t)length + 1);
-    if (bytes && fread(bytes, 1, (size_t)length, f) != (size_t)length) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %zu bytes, found an error before", path, (size_t)length);
-        mmixi_free(m, bytes, (size_t)length + 1);
-        bytes = NULL;
-    }
-    fclose(f);
-    *size = (size_t)length;
-    return bytes;
-}
-
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path)
 {
     size_t size;
-    unsigned char *bytes;
-    if (mmix_error(m)) return NULL;
-    if (!path) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_archive_open: expected a path, found NULL");
-        return NULL;
-    }
-    bytes = mmixi_file_read(m, path, &size);
+    unsigned char *bytes = mmixi_file_read(m, "mmix_archive_open", path, &size);
     return bytes ? mmixi_archive_new(m, path, bytes, size) : NULL;
 }
 
@@ -10954,7 +10968,7 @@ static uint16_t mmixi_bf16(mmix_real x)
 }
 
 /* The entry's elements as the file has them, by way of a chunk that is rounded and turned as needed. */
-static int mmixi_file_put(FILE *f, const mmix_entry *e)
+static void mmixi_file_put(mmixi_file *f, const mmix_entry *e)
 {
     unsigned char chunk[4096];
     const size_t size = mmixi_file_dtypes[e->dtype].size, count = mmix_entry_count(e);
@@ -10968,9 +10982,8 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
                 memcpy(chunk + 2 * j, &half, 2);
             }
         mmixi_little_endian(chunk, n, size);
-        if (fwrite(chunk, size, n, f) != n) return 0;
+        mmixi_file_write(f, chunk, n * size);
     }
-    return 1;
 }
 
 static int mmixi_utf8_ok(const char *s)
@@ -11027,43 +11040,24 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_safetensors_save: %s: entry %zu: %s", path, which,
                          wrong);
 
-    const size_t length = strlen(path);
     mmixi_text text = {NULL, 8};
     mmixi_safetensors_header(&text, entries, n, metadata);
-    const size_t header = text.at, bytes = header + length + 5;   /* the header, then the temporary's name */
-    text.out = (char *)mmixi_alloc(m, bytes);
+    const size_t header = text.at;
+    text.out = (char *)mmixi_alloc(m, header);
     if (!text.out) return -1;
     for (int i = 0; i < 8; i++) text.out[i] = (char)(unsigned char)((uint64_t)(header - 8) >> 8 * i & 255u);
     text.at = 8;
     mmixi_safetensors_header(&text, entries, n, metadata);
-    char *temporary = text.out + header;
-    memcpy(temporary, path, length);
-    memcpy(temporary + length, ".tmp", 5);
 
-    errno = 0;
-    FILE *f = fopen(temporary, "wb");
-    int ok = f && fwrite(text.out, 1, header, f) == header;
-    for (size_t size = 8; size; size /= 2)
-        for (size_t i = 0; ok && i < n; i++)
-            if (mmixi_file_dtypes[entries[i].dtype].size == size) ok = mmixi_file_put(f, &entries[i]);
-    if (f) {
-        ok = ok && !fflush(f);
-        ok = !fclose(f) && ok;
-#ifdef _WIN32
-        if (ok) remove(path);                                     /* rename replaces nothing there */
-#endif
-        ok = ok && !rename(temporary, path);
-    }
-    if (!ok) {
-        mmix_fail(m, MMIX_ERROR_FILE, "mmix_safetensors_save: %s: cannot be written by way of %s: %s", path,
-                  temporary, errno ? strerror(errno) : "no reason given");
-        if (f) remove(temporary);
-    }
-    mmixi_free(m, text.out, bytes);
-    return ok ? 0 : -1;
+    mmixi_file f;
+    int ok = !mmixi_file_begin(m, &f, "mmix_safetensors_save", path);
+    if (ok) mmixi_file_write(&f, text.out, header);
+    for (size_t size = 8; ok && size; size /= 2)
+        for (size_t i = 0; i < n; i++)
+            if (mmixi_file_dtypes[entries[i].dtype].size == size) mmixi_file_put(&f, &entries[i]);
+    mmixi_free(m, text.out, header);
+    return ok ? mmixi_file_end(m, &f) : -1;
 }
-
-#endif
 
 /* ==== >>run files ====================================================================
    student.backbone.NAME, student.head.NAME, teacher.…; the moments as slabs; the centre; counters; the
