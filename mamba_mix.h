@@ -1025,7 +1025,8 @@ typedef struct mmix_dino mmix_dino;
 /* A run before its first step; NULL on error. */
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config);
 MMIXDEF void mmix_dino_destroy(mmix_dino *d);
-/* One step on a batch drawn from the `count` pictures; every picture once an epoch. 1: go on, 0: the epochs
+/* One step on a batch drawn from the `count` pictures, in an order drawn anew each epoch (the last
+   count % batch of it are left out). 1: go on, 0: the epochs
    are over (nothing was done), -1: mmix_error. Calls mmix_reset. stats may be NULL. */
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats);
 /* The same on crops that the caller made, in step memory: global (2B, 3, s, s) and local (n·B, 3, s', s') or
@@ -1933,8 +1934,8 @@ MMIXI_MATH double mmixi_exp(double x)
     return ldexp(sum, (int)n);
 }
 
-/* log x = e ln 2 + log(1 + f), and with s = f / (2 + f): log(1 + f) = 2 atanh s = f - s (f - 2 (s²/3 + s⁴/5 +
-   …)). */
+/* log x = e ln 2 + log(1 + f), and with s = f / (2 + f):
+   log(1 + f) = 2 atanh s = f - s (f - 2 (s²/3 + s⁴/5 + …)). */
 MMIXI_MATH double mmixi_log(double x)
 {
     int e;
@@ -1974,9 +1975,9 @@ MMIXI_MATH double mmixi_sin_quarter(double x, int quarters)
 MMIXI_MATH double mmixi_sin(double x) { return mmixi_sin_quarter(x, 0); }
 MMIXI_MATH double mmixi_cos(double x) { return mmixi_sin_quarter(x, 1); }
 
-/* erfc x = 1 - erf x, by erf's series near 0 and by the continued fraction e^(-x²)/√π / (x + (1/2)/(x +
-   (2/2)/(x + …))) farther out, which is exact relative to its tiny values. x² is split so that e^(-x²) is,
-   too. */
+/* erfc x = 1 - erf x, by erf's series near 0 and farther out by the continued fraction
+   e^(-x²)/√π / (x + (1/2)/(x + (2/2)/(x + …))), which is exact relative to its tiny values. x² is split so
+   that e^(-x²) is, too. */
 MMIXI_MATH double mmixi_erfc(double x)
 {
     double high = floor(x * 4096) / 4096;
@@ -4587,6 +4588,11 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 
 /* ---- softmax: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) ------------------------------------ */
 
+/* y = e^x / Σ e^x, less the largest x so that nothing overflows */
+static void mmixi_softmax_row(const struct mmixi_kernels *k, size_t n, const mmix_real *x, mmix_real *y)
+{
+    k->scale(n, 1 / k->exp_row(n, 1, x, k->max(n, x), y), y, y);
+}
 static void mmixi_softmax_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
@@ -4595,7 +4601,7 @@ static void mmixi_softmax_rows(void *arg, size_t begin, size_t end, size_t lane)
     for (size_t r = begin; r < end; r++) {
         const mmix_real *x = j->x + r * j->step;
         mmix_real *y = j->y + r * j->cols;
-        k->scale(j->cols, 1 / k->exp_row(j->cols, 1, x, k->max(j->cols, x), y), y, y);
+        mmixi_softmax_row(k, j->cols, x, y);
     }
 }
 static int mmixi_softmax_forward(mmix_ctx *m, mmix_call *call)
@@ -5337,8 +5343,8 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     return mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0);
 }
 
-/* ---- bicubic_resize: y = Σ over 4 x 4 taps of weight_y weight_x x, the same weights backward (Keys 1981, a
-   = -3/4) ---- */
+/* ---- bicubic_resize: y = Σ over 4 x 4 taps of weight_y weight_x x, the same weights backward; Keys 1981 with
+   a = -3/4 ---- */
 
 /* input steps per output step */
 typedef struct mmixi_resize_options { double ratio_h, ratio_w; } mmixi_resize_options;
@@ -5874,7 +5880,7 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
 
 /* in: x, dt, A, B, C, D, bias, initial state, seq_idx; out: y, final state; saved: the states before each
    chunk */
-static int mmixi_ssd_fill(mmix_ctx *m, mmix_call *call, mmixi_ssd_job *j)
+static void mmixi_ssd_fill(mmix_ctx *m, mmix_call *call, mmixi_ssd_job *j)
 {
     const mmix_tensor *x = call->in[0], *dt = call->in[1], *k = call->in[3], *c = call->in[4],
         *seq = call->in[8];
@@ -5909,7 +5915,6 @@ static int mmixi_ssd_fill(mmix_ctx *m, mmix_call *call, mmixi_ssd_job *j)
     j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, 16 / j->B)), share);
     j->blocks = mmixi_ceil_div(j->H, j->heads);
     j->lane_size = mmixi_ssd_scratch_fill(j, NULL, &s);
-    return 0;
 }
 static int mmixi_ssd_forward(mmix_ctx *m, mmix_call *call)
 {
@@ -6122,7 +6127,7 @@ static void mmixi_feature_rows(const struct mmixi_kernels *k, int feature, size_
 {
     for (size_t r = 0; r < rows; r++, x += ldx, f += ldf) {
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
-            k->scale(N, 1 / k->exp_row(N, 1, x, k->max(N, x), f), f, f);
+            mmixi_softmax_row(k, N, x, f);
         else if (feature == MMIX_FEATURE_ELU1)
             for (size_t i = 0; i < N; i++) f[i] = x[i] > 0 ? x[i] + 1 : mmixi_exp_real(x[i]);
         else for (size_t i = 0; i < N; i++) f[i] = x[i] > 0 ? x[i] : 0;
@@ -6754,7 +6759,7 @@ static void mmixi_softmax_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
                 const mmix_real *query = mmixi_at(&q, b, i, h);
                 for (size_t t = 0; t < n; t++)
                     M[t] = (mmix_real)(scale * (double)m->k->dot(N, query, mmixi_at(&k, b, t, h)));
-                m->k->scale(n, 1 / m->k->exp_row(n, 1, M, m->k->max(n, M), M), M, M);
+                mmixi_softmax_row(m->k, n, M, M);
                 memset(M + n, 0, (j.S - n) * sizeof *M);
             }
 }
@@ -8394,22 +8399,24 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
 {
     const mmix_augment *a = &d->config.augment;
     mmix_ctx *m = d->m;
-    size_t B = d->config.batch, *index, failed;
+    size_t B = d->config.batch, *index;
+    int failed;
     mmix_tensor *global, *local = NULL;
     uint64_t seed = m->seed;
     mmix_reset(m);
     if (m->error_kind) return -1;
     if (!pictures || !count) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: no pictures");
     if (!d->iters) d->iters = mmixi_max(1, count / B);
+    if (stats) memset(stats, 0, sizeof *stats);
     if (d->step >= d->config.epochs * d->iters) return 0;
     index = (size_t *)mmixi_step(m, B * sizeof *index);
     global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
     if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
     if (!index || !global || (a->local_count && !local)) return -1;
     m->seed = d->config.seed;
-    failed = (size_t)mmixi_dino_shuffle(d, count, d->step / d->iters);
+    failed = mmixi_dino_shuffle(d, count, d->step / d->iters);
     for (size_t i = 0; !failed && i < B; i++) index[i] = d->order[(d->step % d->iters * B + i) % count];
-    if (!failed) failed = (size_t)mmix_augment_batch(m, a, pictures, index, B, d->step, global, local);
+    if (!failed) failed = mmix_augment_batch(m, a, pictures, index, B, d->step, global, local);
     m->seed = seed;
     return failed ? -1 : mmix_dino_step_crops(d, global, local, stats);
 }

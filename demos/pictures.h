@@ -85,7 +85,7 @@ typedef struct pictures {
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 
-typedef struct picture_names { char **at; size_t count; } picture_names;
+typedef struct picture_names { char **at; size_t count; int bad; } picture_names;      /* bad: no memory for all */
 
 static inline char *picture_join(const char *a, const char *between, const char *b)
 {
@@ -157,7 +157,7 @@ static inline void picture_names_free(picture_names *list)
 /* What is in a folder, sorted: the folders (1) or the pictures (0). Hidden names are passed over. */
 static inline picture_names picture_list(const char *folder, int folders)
 {
-    picture_names list = {NULL, 0};
+    picture_names list = {NULL, 0, 0};
 #ifdef _WIN32
     WIN32_FIND_DATAA found;
     char *pattern = picture_join(folder, "/", "*");
@@ -172,7 +172,8 @@ static inline picture_names picture_list(const char *folder, int folders)
 #endif
         char *path = picture_join(folder, "/", name);
         int wanted = path && name[0] != '.' && picture_is_folder(path) == folders;
-        if (wanted && (folders || picture_is_picture(name))) picture_names_add(&list, name);
+        if (!path) list.bad = 1;
+        if (wanted && (folders || picture_is_picture(name)) && picture_names_add(&list, name)) list.bad = 1;
         free(path);
     }
 #ifdef _WIN32
@@ -359,19 +360,22 @@ static inline int picture_part_add(picture_part *part, const char *name, size_t 
     return picture_names_add(&part->names, name);
 }
 
-/* The pictures of `folder`/`inside` go to `to` or, if that is NULL, to both parts: every fifth to part[1]. */
-static inline void picture_collect(const char *folder, const char *inside, size_t label, picture_part *part,
-                                   picture_part *to)
+/* The pictures of `folder`/`inside` go to `to` or, if that is NULL, to both parts: every fifth to part[1]. 0, or
+   -1 without memory. */
+static inline int picture_collect(const char *folder, const char *inside, size_t label, picture_part *part,
+                                  picture_part *to)
 {
     char *path = picture_join(folder, *inside ? "/" : "", inside);
     picture_names list = picture_list(path ? path : "", 0);
-    for (size_t i = 0; i < list.count; i++) {
+    int bad = !path || list.bad;
+    for (size_t i = 0; !bad && i < list.count; i++) {
         char *name = picture_join(inside, *inside ? "/" : "", list.at[i]);
-        if (name) picture_part_add(to ? to : &part[i % 5 == 4], name, label);
+        bad = !name || picture_part_add(to ? to : &part[i % 5 == 4], name, label);
         free(name);
     }
     picture_names_free(&list);
     free(path);
+    return bad ? -1 : 0;
 }
 
 /* Reads a folder, and the test pictures' masks if `masks` is given. 0, or -1: p->error, nothing to free. */
@@ -394,7 +398,8 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
         const char *name = classes.count ? classes.at[c] : "";
         for (int k = 0; k < (split ? 2 : 1); k++) {
             char *inside = picture_join(split ? k ? "test" : "train" : "", split && *name ? "/" : "", name);
-            if (inside) picture_collect(folder, inside, c, part, split ? &part[k] : NULL);
+            if (!inside || classes.bad || picture_collect(folder, inside, c, part, split ? &part[k] : NULL))
+                snprintf(p->error, sizeof p->error, "%s: no memory for the names of its pictures", folder);
             free(inside);
         }
     }
@@ -402,7 +407,7 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
     free(test);
     p->class_name = classes.at;
     p->classes = classes.count;
-    if (!part[0].names.count || !part[1].names.count)
+    if (!*p->error && (!part[0].names.count || !part[1].names.count))
         snprintf(p->error, sizeof p->error,
                  "%s: %s; expected %s/train/CLASS/* and %s/test/CLASS/*, or %s/CLASS/*, or %s/*: .jpg, .png, "
                  ".ppm, 5 or more", folder, part[0].names.count ? "no test pictures" : "no pictures", folder,
@@ -418,9 +423,10 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
             set->name[i] = picture_join(folder, "/", part[k].names.at[i]);
             set->label[i] = part[k].label[i];
             if (mask) mask[i] = picture_mask_path(masks, part[k].names.at[i]);
+            const char *name = part[k].names.at[i];
             if (mask && !mask[i])
-                snprintf(p->error, sizeof p->error, "%s: no mask for it; %s wants %s with .png at its end",
-                         set->name[i], masks, part[k].names.at[i]);
+                snprintf(p->error, sizeof p->error, "%s: no mask for it; expected %s/%.*s.png", set->name[i],
+                         masks, (int)(picture_ending(name) - name), name);
         }
         if (!*p->error) picture_set_read(p, m, set, mask);
         for (size_t i = 0; mask && i < n; i++) free(mask[i]);

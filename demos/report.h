@@ -122,7 +122,7 @@ static inline void report_zlib(report_bytes *b, const uint8_t *in, size_t n)
     report_bits(b, 3, 3);                                                    /* last block, fixed code */
     for (size_t i = 0, next; i < n; i = next) {
         size_t best = 0, from = 0, limit = n - i < 258 ? n - i : 258;
-        for (next = i; limit >= 3 && next == i; next++) {
+        if (limit >= 3) {
             uint32_t bucket = ((in[i] * 65599u + in[i + 1]) * 65599u + in[i + 2]) * 2654435761u >> 17;
             size_t at = head[bucket];                                       /* place + 1, so that 0 is none */
             for (int tries = 32; at != NONE && i + 1 - at <= 32768 && tries > 0; at = before[at], tries--) {
@@ -289,9 +289,9 @@ static inline void REPORT_PRINTF report_html(report *r, const char *format, ...)
     va_end(list);
 }
 
-static inline void report_text(report *r, const char *text)
+static inline void report_span(report *r, const char *text, size_t n)
 {
-    for (; *text; text++)
+    for (; n-- > 0; text++)
         switch (*text) {
         case '<': fputs("&lt;", r->file); break;
         case '>': fputs("&gt;", r->file); break;
@@ -300,16 +300,15 @@ static inline void report_text(report *r, const char *text)
         default:  fputc(*text, r->file);
         }
 }
+static inline void report_text(report *r, const char *text) { report_span(r, text, strlen(text)); }
 
 static inline void report_cells(report *r, const char *tag, const char *cells)            /* "a|b|c" */
 {
-    char cell[256];
     fputs("<tr>", r->file);
     for (const char *end = cells; end; cells = end + 1) {
         end = strchr(cells, '|');
-        snprintf(cell, sizeof cell, "%.*s", (int)(end ? end - cells : (ptrdiff_t)strlen(cells)), cells);
         fprintf(r->file, "<%s>", tag);
-        report_text(r, cell);
+        report_span(r, cells, end ? (size_t)(end - cells) : strlen(cells));
         fprintf(r->file, "</%s>", tag);
         if (!end) break;
     }
