@@ -36,7 +36,7 @@
 enum { MIXERS = 3 };                                     /* MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD */
 static const char *const mixer_name[MIXERS] = {"softmax", "linear", "ssd"};
 static const char *const model_name[MIXERS] = {"ViT", "LinearViT", "DinoVim"};
-enum { SCENES_TRAIN = 1500, SCENES_TEST = 400 };
+enum { SCENES_TRAIN = 1500, SCENES_TEST = 1000 };
 enum { EPOCHS = 20 };                                    /* schedules are planned in twentieths of a run */
 enum { SHOWN = 8, ROC_POINTS = 101, RAW_SIDE = 16 };
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */

@@ -283,6 +283,29 @@ static int usage(FILE *f)
     return f == stdout ? 0 : 2;
 }
 
+/* A blue ball and a small cone on an olive floor before a pale wall: what docs/01-mixers.md describes. */
+static scene still_life(void)
+{
+    const scene_object ball = {SCENE_BALL, 26000, 35500, 19500, 4096, 0, 1180, 1,
+                               {SCENE_PLAIN, 700, 2, {24, 78, 168}, {60, 150, 235}}};
+    const scene_object cone = {SCENE_CONE, 50500, 34500, 8000, 4096, 0, 1024, 1,
+                               {SCENE_MARBLE, 500, 3, {40, 50, 200}, {175, 195, 250}}};
+    const scene_paintwork floor_paint = {SCENE_PLAIN, 9000, 4, {100, 98, 50}, {190, 186, 120}};
+    const scene_paintwork wall_paint = {SCENE_MARBLE, 20000, 5, {225, 165, 160}, {250, 235, 232}};
+    scene s;
+    memset(&s, 0, sizeof s);
+    s.objects = 2;
+    s.at[0] = ball;
+    s.at[1] = cone;
+    s.floor = floor_paint;
+    s.wall = wall_paint;
+    s.horizon = 13700;
+    s.light_x = -120, s.light_y = -650, s.light_z = 780;
+    s.ambient = 330;
+    s.grain = 6;
+    return s;
+}
+
 int main(int argc, char **argv)
 {
     static uint8_t rgb[SIDE * SIDE * 3];
@@ -312,7 +335,10 @@ int main(int argc, char **argv)
         mmix_ppm_free(m, pixels, p.width, p.height);
         free(scratch);
     }
-    else scene_draw(1, 5, SIDE, rgb, NULL);
+    else {
+        scene s = still_life();
+        scene_paint(&s, SIDE, rgb, NULL);
+    }
     /* each channel's mean becomes 0 */
     double mean[3] = {0, 0, 0}, deviation[3] = {0.25, 0.25, 0.25};
     for (size_t i = 0; i < sizeof rgb; i++) mean[i % 3] += rgb[i] / 255.0 / (SIDE * SIDE);

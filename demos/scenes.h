@@ -339,9 +339,9 @@ static inline scene scene_make(uint64_t seed, uint64_t index)
     for (int k = 0; k < SCENE_MAX_OBJECTS; k++) {
         scene_object *o = &s.at[k];
         if (k) o->kind = scene_dice(&dice, 0, SCENE_CLASSES);
-        o->radius = k ? scene_dice(&dice, 6500, 10000) : scene_dice(&dice, 17000, 27000);
-        o->x = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 23000, 42536);
-        o->y = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 23000, 42536);
+        o->radius = k ? scene_dice(&dice, 6500, 10000) : scene_dice(&dice, 14000, 24000);
+        o->x = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 16000, 49536);
+        o->y = k ? scene_dice(&dice, 4000, 61536) : scene_dice(&dice, 16000, 49536);
         int tilt = scene_dice(&dice, -120, 121) & 1023;              /* up to 42 degrees */
         o->cosine = scene_sine((tilt + 256) & 1023);
         o->sine = scene_sine(tilt);
