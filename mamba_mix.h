@@ -570,14 +570,14 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
 typedef struct mmix_picture { const uint8_t *rgb; size_t width, height; } mmix_picture;
 typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
-/* The box of `in` brought to height x width: bicubic (a = -1/2), antialiased, horizontally first. `out` is
+/* The box of `in` brought to width x height: bicubic (a = -1/2), antialiased, horizontally first. `out` is
    not `in`. */
-MMIXDEF size_t mmix_picture_resize_scratch(mmix_box box, size_t height, size_t width);
-MMIXDEF int mmix_picture_resize(uint8_t *out, size_t height, size_t width, mmix_picture in, mmix_box box,
+MMIXDEF size_t mmix_picture_resize_scratch(mmix_box box, size_t width, size_t height);
+MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_picture in, mmix_box box,
                                 void *scratch);
 /* The evaluation transform: the shorter side becomes `side` (bicubic) and the crop x crop pixels in the
    middle are kept; crop <= side. */
-MMIXDEF size_t mmix_picture_evaluate_scratch(size_t in_height, size_t in_width, size_t side, size_t crop);
+MMIXDEF size_t mmix_picture_evaluate_scratch(size_t in_width, size_t in_height, size_t side, size_t crop);
 MMIXDEF int mmix_picture_evaluate(uint8_t *out, size_t side, size_t crop, mmix_picture in, void *scratch);
 
 /* In place, on `width` x `height` pixels. Columns reversed. */
@@ -9462,15 +9462,15 @@ static mmix_box mmixi_box(size_t top, size_t left, size_t height, size_t width)
     return box;
 }
 
-MMIXDEF size_t mmix_picture_resize_scratch(mmix_box box, size_t height, size_t width)
+MMIXDEF size_t mmix_picture_resize_scratch(mmix_box box, size_t width, size_t height)
 {
     return mmixi_resize_scratch(box.height, box.width, height, width, height, width);
 }
 
-MMIXDEF int mmix_picture_resize(uint8_t *out, size_t height, size_t width, mmix_picture in, mmix_box box,
+MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_picture in, mmix_box box,
                                 void *scratch)
 {
-    if (!mmix_picture_resize_scratch(box, height, width)) return -1;
+    if (!mmix_picture_resize_scratch(box, width, height)) return -1;
     if (box.height > in.height || box.top > in.height - box.height) return -1;
     if (box.width > in.width || box.left > in.width - box.width) return -1;
     mmixi_resize(out, in, box, height, width, mmixi_box(0, 0, height, width), scratch);
@@ -9497,7 +9497,7 @@ static int mmixi_evaluate_sizes(size_t h, size_t w, size_t side, size_t crop, si
     return 0;
 }
 
-MMIXDEF size_t mmix_picture_evaluate_scratch(size_t in_height, size_t in_width, size_t side, size_t crop)
+MMIXDEF size_t mmix_picture_evaluate_scratch(size_t in_width, size_t in_height, size_t side, size_t crop)
 {
     size_t m_h, m_w;
     mmix_box c;
@@ -9766,7 +9766,7 @@ MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, s
     uint8_t *pixels;
     void *scratch;
     if (mmix_error(m)) return NULL;
-    bytes = mmix_picture_evaluate_scratch(height, width, side, size);
+    bytes = mmix_picture_evaluate_scratch(width, height, side, size);
     if (!rgb || !bytes) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture and sizes of 1 to 2^24, found %zu "
                   "x %zu%s to %zu", width, height, rgb ? "" : " at NULL", size);

@@ -328,7 +328,7 @@ int main(int argc, char **argv)
     if (file) {
         mmix_picture p = {NULL, 0, 0};
         uint8_t *pixels = mmix_ppm_load(m, file, &p.width, &p.height);
-        void *scratch = malloc(mmix_picture_evaluate_scratch(p.height, p.width, SIDE, SIDE) + 1);
+        void *scratch = malloc(mmix_picture_evaluate_scratch(p.width, p.height, SIDE, SIDE) + 1);
         p.rgb = pixels;
         if (pixels && (!scratch || mmix_picture_evaluate(rgb, SIDE, SIDE, p, scratch)))
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s cannot be brought to %d x %d", file, SIDE, SIDE);

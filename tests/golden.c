@@ -842,8 +842,8 @@ static void run_crop(Case *c)
     box.top = b[0], box.left = b[1], box.height = b[2], box.width = b[3];
     if (!image(c, &p)) return;
     uint8_t *y = (uint8_t *)mmixi_step(c->m, size[0] * size[1] * 3);
-    void *scratch = mmixi_step(c->m, mmix_picture_resize_scratch(box, size[0], size[1]));
-    if (y && scratch) out_bytes(c, y, size[0] * size[1] * 3, mmix_picture_resize(y, size[0], size[1], picture(&p), box, scratch));
+    void *scratch = mmixi_step(c->m, mmix_picture_resize_scratch(box, size[1], size[0]));
+    if (y && scratch) out_bytes(c, y, size[0] * size[1] * 3, mmix_picture_resize(y, size[1], size[0], picture(&p), box, scratch));
 }
 static void run_evaluate(Case *c)
 {
@@ -851,7 +851,7 @@ static void run_evaluate(Case *c)
     Image p;
     if (!image(c, &p)) return;
     uint8_t *y = (uint8_t *)mmixi_step(c->m, crop * crop * 3);
-    void *scratch = mmixi_step(c->m, mmix_picture_evaluate_scratch(p.height, p.width, side, crop));
+    void *scratch = mmixi_step(c->m, mmix_picture_evaluate_scratch(p.width, p.height, side, crop));
     if (y && scratch) out_bytes(c, y, crop * crop * 3, mmix_picture_evaluate(y, side, crop, picture(&p), scratch));
 }
 static void run_jitter(Case *c)

@@ -205,21 +205,21 @@ static void test_resize(void)
         uint8_t *in = draw(w, h, (int)(t % 3)), *expect, *out = guarded(oh * ow * 3), *scratch;
         mmix_picture p = picture_of(in, w, h);
         expect = plain_resize(p, b, oh, ow);
-        bytes = mmix_picture_resize_scratch(b, oh, ow);
+        bytes = mmix_picture_resize_scratch(b, ow, oh);
         scratch = guarded(bytes);
-        check(mmix_picture_resize(out, oh, ow, p, b, scratch) == 0, "resize: accepted", t);
+        check(mmix_picture_resize(out, ow, oh, p, b, scratch) == 0, "resize: accepted", t);
         check(!memcmp(out, expect, oh * ow * 3), "resize: equals the plain loop", t);
         check(guard_ok(out, oh * ow * 3) && guard_ok(scratch, bytes), "resize: stays inside its buffers", t);
         free(in);
         free(expect);
     }
     for (size_t n = 1; n < 20; n++) {
-        size_t w = n, h = 21 - n, bytes = mmix_picture_resize_scratch(box_of(0, 0, h, w), h, w);
+        size_t w = n, h = 21 - n, bytes = mmix_picture_resize_scratch(box_of(0, 0, h, w), w, h);
         uint8_t *in = draw(w, h, 0), *out = new_bytes(w * h * 3), *scratch = new_bytes(bytes);
-        mmix_picture_resize(out, h, w, picture_of(in, w, h), box_of(0, 0, h, w), scratch);
+        mmix_picture_resize(out, w, h, picture_of(in, w, h), box_of(0, 0, h, w), scratch);
         check(!memcmp(in, out, w * h * 3), "resize: the same size is the same picture", n);
         memset(in, (int)n * 13, w * h * 3);
-        mmix_picture_resize(out, h, w, picture_of(in, w, h), box_of(h / 2, w / 2, h - h / 2, w - w / 2), scratch);
+        mmix_picture_resize(out, w, h, picture_of(in, w, h), box_of(h / 2, w / 2, h - h / 2, w - w / 2), scratch);
         check(out[0] == n * 13 && !memcmp(out, out + 1, w * h * 3 - 1), "resize: a constant stays constant", n);
         free(in);
         free(out);
@@ -247,7 +247,7 @@ static void test_evaluate(void)
         size_t w = 1 + lcg(50), h = 1 + lcg(50), side = 1 + lcg(40), crop = 1 + lcg((uint32_t)side);
         size_t low = w < h ? w : h, mw = w <= h ? side : side * w / low, mh = w <= h ? side * h / low : side;
         size_t top = (mh - crop) / 2 + ((mh - crop) % 4 == 3), left = (mw - crop) / 2 + ((mw - crop) % 4 == 3);
-        size_t bytes = mmix_picture_evaluate_scratch(h, w, side, crop);
+        size_t bytes = mmix_picture_evaluate_scratch(w, h, side, crop);
         uint8_t *in = draw(w, h, (int)(t % 3)), *out = guarded(crop * crop * 3), *scratch = guarded(bytes), *whole;
         int same = 1;
         whole = plain_resize(picture_of(in, w, h), box_of(0, 0, h, w), mh, mw);
@@ -422,7 +422,7 @@ static void test_normalise(mmix_ctx *m)
     in = draw(50, 40, 2);
     {
         mmix_tensor *t = mmix_image(m, in, 50, 40, 28);         /* shorter side to 32, the middle 28 */
-        uint8_t *pixels = new_bytes(28 * 28 * 3), *scratch = new_bytes(mmix_picture_evaluate_scratch(40, 50, 32, 28));
+        uint8_t *pixels = new_bytes(28 * 28 * 3), *scratch = new_bytes(mmix_picture_evaluate_scratch(50, 40, 32, 28));
         mmix_real *expect = (mmix_real *)(void *)new_bytes(28 * 28 * 3 * sizeof(mmix_real));
         mmix_picture_evaluate(pixels, 32, 28, picture_of(in, 50, 40), scratch);
         mmix_picture_normalise(expect, picture_of(pixels, 28, 28), NULL, NULL);
