@@ -17,7 +17,7 @@ TESTS = kernels unit files images metrics golden
 all: $(DEMOS:%=build/%)
 
 demo: build/dino
-	build/dino --out build/demo --minutes 1.7
+	build/dino --out build/demo --minutes 1.6
 	@echo "open build/demo/report.html"
 
 bench: build/bench

@@ -520,9 +520,20 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
     return 0;
 }
 
+enum { PLAN_STEPS = 7 };
+static double median(double x[PLAN_STEPS])               /* sorts x */
+{
+    for (int i = 1; i < PLAN_STEPS; i++)
+        for (int k = i; k > 0 && x[k] < x[k - 1]; k--) {
+            double t = x[k];
+            x[k] = x[k - 1];
+            x[k - 1] = t;
+        }
+    return x[PLAN_STEPS / 2];
+}
+
 /* Makes each network once, so that a setting that does not work is known before anything is trained, and
-   finds how many steps fit into the time, the same for all, from the quickest of six of each (the first ones
-   also take their memory). 0, or an exit status. */
+   finds how many steps fit into the time, the same for all, from a few steps of each. 0, or an exit status. */
 static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
 {
     double seconds = 0;
@@ -537,13 +548,13 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         size_t side = r[k].config.augment.global_size;
         r[k].parameters = mmix_vision_parameters(mmix_dino_teacher(d));
         r[k].flops = mmix_vision_flops(mmix_dino_teacher(d), side, side);
-        double least = HUGE_VAL;
-        for (int i = 0; measure && i < 6 && !interrupted; i++) {
+        double took[PLAN_STEPS] = {0};
+        for (int i = -2; measure && i < PLAN_STEPS && !interrupted; i++) {
             double start = now();
             mmix_dino_step(d, p->train.picture, p->train.count, NULL);
-            least = fmin(least, now() - start);
+            if (i >= 0) took[i] = now() - start;         /* the first two also take their memory */
         }
-        seconds += least;
+        seconds += median(took);
         n++;
         mmix_dino_destroy(d);
         if (mmix_error(m)) return fail("%s", mmix_error(m));
