@@ -819,7 +819,8 @@ typedef struct mmix_features {
     /* (B, n, D): the patch tokens after the final norm, raster order */
     mmix_tensor *patches;
     mmix_tensor *tokens;                     /* (B, L, D): all of them in the model's order */
-    /* (B, n_last D): class tokens of the last blocks, normed; NULL unless asked */
+    /* (B, n_last D): class tokens of the last n_last blocks after the final norm, first block first (Mamba: of
+       the mixer's output, without the residual); NULL unless asked */
     mmix_tensor *intermediate;
     size_t grid_h, grid_w;
 } mmix_features;
