@@ -69,9 +69,10 @@
      width. Row-major; sizes are size_t; tokens and labels int32_t.
 
      Two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close or _free; look at
-     it before you hand it on, for only those take NULL. What an op returns, its gradient included, lives until mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was
-     recorded: afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and
-     the gradients of parameters and of tensors marked with mmix_require_grad are there.
+     it before you hand it on, for only those take NULL. What an op returns, its gradient included, lives until
+     mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was recorded: afterwards the
+     values of recorded ops are gone (a scalar such as a loss stays readable), and the gradients of parameters
+     and of tensors marked with mmix_require_grad are there.
 
      Errors are values. A failing call returns NULL, -1 or 0 as its comment says, and the context keeps the
      first message until mmix_error_clear. While a message is kept ops return NULL, and given NULL they return
@@ -194,9 +195,9 @@ typedef struct mmix_mark {
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m);
 /* Drops what came after the mark: results, records and gradients, those of older leaves included. */
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark);
-/* The same, but the n ≤ 8 tensors of keep, no views with gaps, survive: they are moved to the mark and keep[i]
-   is set to the new tensor. With one call a block a network of any depth runs in the memory of one block. Nothing may have been
-   recorded since the mark. Returns 0, or -1. */
+/* The same, but the n ≤ 8 tensors of keep, no views with gaps, survive: they are moved to the mark and
+   keep[i] is set to the new tensor. With one call a block a network of any depth runs in the memory of one
+   block. Nothing may have been recorded since the mark. Returns 0, or -1. */
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n);
 
 /* How many threads work, and the SIMD level in words ("avx512"). */
@@ -773,8 +774,9 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
    backbones: pictures in, tokens out
    ==================================================================================== */
 
-/* Where the class token stands: FIRST with attention, and only there; the others with Mamba. RELEASED is what DinoVim's code does: once in front, with
-   position, and a second time, without, in the middle, where the output is read. */
+/* Where the class token stands: FIRST with attention, and only there; the others with Mamba. RELEASED is what
+   DinoVim's code does: once in front, with position, and a second time, without, in the middle, where the
+   output is read. */
 enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED };
 
 typedef struct mmix_vision_config {
@@ -819,7 +821,7 @@ typedef struct mmix_features {
     /* (B, n, D): the patch tokens after the final norm, raster order */
     mmix_tensor *patches;
     mmix_tensor *tokens;                     /* (B, L, D): all of them in the model's order */
-    /* (B, n_last D): class tokens of the last n_last blocks after the final norm, first block first (Mamba: of
+    /* (B, n_last D): class tokens of the last n_last blocks after the final norm, first block first (of Mamba
        the mixer's output, without the residual); NULL unless asked */
     mmix_tensor *intermediate;
     size_t grid_h, grid_w;
@@ -1434,8 +1436,8 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
 }
 
 /* ---- whole files ----
-   What is written goes to PATH.tmp, which mmixi_file_end brings to its place: whoever reads PATH meanwhile sees
-   the old file or the whole new one. */
+   What is written goes to PATH.tmp, which mmixi_file_end brings to its place: whoever reads PATH meanwhile
+   sees the old file or the whole new one. */
 
 typedef struct mmixi_file { FILE *f; const char *who, *path; char *temporary; int bad; } mmixi_file;
 
@@ -2435,7 +2437,7 @@ MMIXI_INLINE MMIXI_V MMIXI_NAME(softplus_slope_v)(MMIXI_V x)
         for (; i + MMIXI_W <= n; i += MMIXI_W) { const MMIXI_T t = MMIXI_ALL; (void)t; __VA_ARGS__ }         \
         if (MMIXI_W > 1 && i < n) { const MMIXI_T t = MMIXI_TAIL(n - i); (void)t; __VA_ARGS__ }              \
     } while (0)
-#define MMIXI_LONG (256 * MMIXI_W)               /* longer sums are cut in halves, so that rounding grows with log n */
+#define MMIXI_LONG (256 * MMIXI_W)               /* longer sums are cut in halves: rounding grows with log n */
 #define MMIXI_HALF(n) ((n) / 2 / MMIXI_W * MMIXI_W)
 
 static MMIXI_TARGET mmix_real MMIXI_NAME(dot)(size_t n, const mmix_real *x, const mmix_real *y)
@@ -2943,7 +2945,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #endif /* MMIXI_LEVEL */
 
 #if defined(MAMBA_MIX_IMPLEMENTATION) && !defined(MMIXI_SECOND_HALF)
-#define MMIXI_SECOND_HALF                        /* the implementation goes on; no inclusion for a level comes here */
+#define MMIXI_SECOND_HALF                        /* goes on; no inclusion for a level comes here */
 
 #ifndef MMIX_SELF
 #define MMIX_SELF "mamba_mix.h"                  /* this file's name, if you gave it another */
@@ -3484,7 +3486,8 @@ static int mmixi_check(mmix_ctx *m, const char *op, const char *name, const mmix
     if (ok) return 1;
     at = ndim < 0 ? strlen(expected) : 1;
     for (int i = 0; i < (ndim < 0 ? 1 : ndim); i++)
-        if (want[i] == MMIXI_ANY) at += (size_t)snprintf(expected + at, sizeof expected - at, i ? ", *" : "*");
+        if (want[i] == MMIXI_ANY)
+            at += (size_t)snprintf(expected + at, sizeof expected - at, i ? ", *" : "*");
         else at += (size_t)snprintf(expected + at, sizeof expected - at, i ? ", %.9g" : "%.9g",
                                     (double)want[i]);
     snprintf(expected + at, sizeof expected - at, ")");
@@ -4661,7 +4664,7 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 
        dx = (g - mean(g) - x̂ mean(g x̂)) / r,   dw = Σ dy x̂,   db = Σ dy
 
-   y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and along x̂ (RMS: along x̂ only).
+   y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and x̂ (RMS: along x̂ only).
    Ba et al. 2016; Zhang & Sennrich 2019.
    ==================================================================================== */
 
@@ -6017,8 +6020,8 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         return 0;
     }
     if (x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: direction %d, expected MMIX_FORWARD, MMIX_REVERSE or MMIX_BOTH",
-                  who, x->direction);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: direction %d, expected MMIX_FORWARD, _REVERSE or _BOTH", who,
+                  x->direction);
         return 0;
     }
     if (x->direction == MMIX_BOTH && (x->initial_state || x->final_state)) {
@@ -7907,8 +7910,8 @@ MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
         || (config.mixer == MMIX_SSD && config.class_token == MMIX_CLASS_FIRST)
         || config.class_token < 0 || config.class_token > MMIX_CLASS_RELEASED) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_vision_create: mixer %d, width %.0f, depth %.0f, patch %.0f, grid %.0f, class token %d "
-                  "(MMIX_CLASS_FIRST goes with attention, the others with MMIX_SSD)", config.mixer,
+                  "mmix_vision_create: mixer %d, width %.0f, depth %.0f, patch %.0f, grid %.0f, class token "
+                  "%d (MMIX_CLASS_FIRST goes with attention, the others with MMIX_SSD)", config.mixer,
                   (double)config.dim, (double)config.depth, (double)config.patch, (double)config.grid,
                   config.class_token);
         return NULL;
@@ -8777,7 +8780,8 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
                          images, h, w);
     if (o.thresholds == 1 || o.thresholds > SIZE_MAX / 64)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_binary_auc: thresholds is %zu, expected 0 (exact) or 2 and more", o.thresholds);
+                         "mmix_binary_auc: thresholds is %zu, expected 0 (exact) or 2 and more",
+                         o.thresholds);
     if ((o.map_h == 0) != (o.map_w == 0))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                          "mmix_binary_auc: map_h is %zu and map_w %zu, expected both or neither", o.map_h,
@@ -11147,7 +11151,8 @@ static int mmixi_dino_config_parse(mmix_ctx *m, const char *text, mmix_dino_conf
         if (item || n != (f->kind == MMIXI_FIELD_U64 ? 2 : f->count))
             mmix_fail(m, MMIX_ERROR_FILE, "the run's config has no valid %s", f->name);
         for (size_t k = 0; !m->error_kind && k < f->count; k++) {
-            double low = f->kind == MMIXI_FIELD_INT ? -1e9 : 0, high = f->kind == MMIXI_FIELD_INT ? 1e9 : 4e15;
+            double low = f->kind == MMIXI_FIELD_INT ? -1e9 : 0;
+            double high = f->kind == MMIXI_FIELD_INT ? 1e9 : 4e15;
             int bad = f->kind != MMIXI_FIELD_DOUBLE && !(x[k] >= low && x[k] <= high);
             if (f->kind == MMIXI_FIELD_U64)      /* two halves */
                 bad = !(x[0] >= 0 && x[0] < 4294967296.0 && x[1] >= 0 && x[1] < 4294967296.0);
