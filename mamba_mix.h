@@ -1029,8 +1029,8 @@ typedef struct mmix_dino mmix_dino;
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config);
 MMIXDEF void mmix_dino_destroy(mmix_dino *d);
 /* One step on a batch drawn from the `count` pictures, in an order drawn anew each epoch (the last
-   count % batch of it are left out). 1: go on, 0: the epochs
-   are over (nothing was done), -1: mmix_error. Calls mmix_reset. stats may be NULL. */
+   count % batch of it are left out). 1: go on, 0: the epochs are over (nothing was done), -1: mmix_error.
+   Calls mmix_reset. stats may be NULL. */
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats);
 /* The same on crops that the caller made, in step memory: global (2B, 3, s, s) and local (n·B, 3, s', s') or
    NULL, crop after crop. config.iters must be set. The caller calls mmix_reset. */
@@ -1389,7 +1389,7 @@ static void mmixi_arena_back(mmixi_arena *a, size_t block, size_t used, size_t h
     a->current = block;
 }
 
-static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until);         /* in >>tensors & tape */
+static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until);         /* with the tape */
 
 /* The low end goes back, and the high end too if it is to be dropped. During a backward pass gradients, their
    headers and the holes stay. */
@@ -1475,9 +1475,10 @@ static unsigned char *mmixi_file_read(mmix_ctx *m, const char *who, const char *
 {
     unsigned char *bytes = NULL;
     uint64_t length = 0;
-    FILE *f = mmixi_path_ok(m, who, path) ? fopen(path, "rb") : NULL;
+    FILE *f;
     *size = 0;
-    if (!f && mmix_error(m)) return NULL;
+    if (!mmixi_path_ok(m, who, path)) return NULL;
+    f = fopen(path, "rb");
     if (!f) {
         mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, strerror(errno));
         return NULL;
@@ -2291,9 +2292,9 @@ static inline float mmixi_times_2n(float p, float t)
 #if MMIXI_W == 4
 MMIXI_INLINE mmix_real MMIXI_NAME(lanes_sum)(MMIXI_V v) { return vaddvq_f32(v); }
 MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v) { return vmaxvq_f32(v); }
-#else
-#if MMIXI_W == 1
-#define MMIXI_HALVES(v, op, op4, op1) return v;
+#elif MMIXI_W == 1
+MMIXI_INLINE mmix_real MMIXI_NAME(lanes_sum)(MMIXI_V v) { return v; }
+MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v) { return v; }
 #else
 #if MMIXI_W == 16
 #define MMIXI_HALF_AND_HALF(v, op) \
@@ -2306,7 +2307,6 @@ MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v) { return vmaxvq_f32(v); 
     __m128 q = op4(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));                                  \
     q = op4(q, _mm_movehl_ps(q, q));                                                                         \
     return _mm_cvtss_f32(op1(q, _mm_shuffle_ps(q, q, 1)));
-#endif
 MMIXI_INLINE mmix_real MMIXI_NAME(lanes_sum)(MMIXI_V v)
 {
     MMIXI_HALVES(v, _mm256_add_ps, _mm_add_ps, _mm_add_ss)
@@ -2770,7 +2770,6 @@ MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *
         _mm256_storeu_ps(y + (i + 4) * ldy, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
     }
 }
-#define MMIXI_WHOLE(n) ((n) & ~(size_t)7)
 #elif MMIXI_LEVEL == 128
 /* 4 x 4 in registers: exchange single lanes between pairs of rows, then halves between pairs of pairs. */
 MMIXI_INLINE void MMIXI_NAME(transpose_4)(const float *x, ptrdiff_t ldx, float *y, ptrdiff_t ldy)
@@ -2788,10 +2787,8 @@ MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *
         for (ptrdiff_t j = 0; j < 8; j += 4)
             MMIXI_NAME(transpose_4)(x + i * ldx + j, ldx, y + j * ldy + i, ldy);
 }
-#define MMIXI_WHOLE(n) ((n) & ~(size_t)7)
-#else
-#define MMIXI_WHOLE(n) ((void)(n), (size_t)0)
 #endif
+#define MMIXI_WHOLE(n) (MMIXI_W > 1 ? (n) & ~(size_t)7 : 0)          /* what transpose_8 does of n */
 
 static MMIXI_TARGET void MMIXI_NAME(transpose)(size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx,
                                                mmix_real *y, ptrdiff_t ldy)
@@ -3238,7 +3235,7 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 struct mmix_tensor {
     int dtype, ndim;
     size_t shape[MMIX_MAX_DIMS], stride[MMIX_MAX_DIMS];
-    void *data;                                  /* NULL when backward has freed it */
+    void *data;                                  /* NULL when backward has freed it, and in a view: mmixi_data */
     mmix_ctx *m;
     mmix_tensor *base;                           /* of a view: the tensor that owns the memory */
     size_t offset;                               /* of a view: elements from the base's first */
@@ -3516,7 +3513,7 @@ static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
     v->base = t->base ? t->base : t;
     v->offset = t->offset + offset;
     v->grad = NULL;
-    v->data = (char *)t->data + offset * mmixi_dtype_size(t->dtype);
+    v->data = NULL;
     return v;
 }
 static mmix_tensor *mmixi_owner(mmix_tensor *t) { return t->base ? t->base : t; }
@@ -3744,7 +3741,7 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
         to = mmix_grad_target(m, t, &add);
         if (!to) return -1;
         for (size_t r = 0; r < mmixi_rows(t); r++)
-            mmixi_put(m, mmixi_cols(t), (const mmix_real *)g->data + mmixi_row_offset(g, r),
+            mmixi_put(m, mmixi_cols(t), mmix_data(g) + mmixi_row_offset(g, r),
                       to + mmixi_row_offset(t, r), add);
     }
     return mmixi_backward(m, 0);
@@ -3793,13 +3790,14 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP ? "mmix_rewind_keep: at most 8 tensors"
                          : "mmix_rewind_keep: ops were recorded since the mark");
     for (size_t i = 0; i < n; i++) {
-        if (!keep[i] || !keep[i]->data || !mmixi_contiguous(keep[i]))
+        const void *from = keep[i] ? mmixi_data(keep[i], keep[i]->dtype) : NULL;
+        if (!from || !mmixi_contiguous(keep[i]))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
         was[i] = *keep[i];
         copy[i] = mmixi_arena_take(m, &m->step, mmixi_step_size(mmixi_bytes(&was[i])), 1);    /* in no hole */
         if (!copy[i]) return -1;
-        memcpy(copy[i], was[i].data, mmixi_bytes(&was[i]));
+        memcpy(copy[i], from, mmixi_bytes(&was[i]));
     }
     mmixi_rewind(m, mark, 0);
     for (size_t i = 0; i < n; i++) {
@@ -3846,7 +3844,6 @@ static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_functi
     mmixi_parallel(m, mmixi_ceil_div(n, job.grain), mmixi_range_task, &job);
 }
 static size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_max(cols, 1)); }
-
 
 /* A job over the rows of a few operands; each op uses what it needs. */
 typedef struct mmixi_rows_job {
@@ -5256,9 +5253,10 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     call.in[3] = past ? mmixi_even(m, past, 1) : NULL;
     call.in[4] = seq;
     call.out[0] = mmix_new3(m, x->shape[0], x->shape[1], x->shape[2]);
-    if (options && options->final_state) *options->final_state = NULL;
-    if (options && options->final_state && weight->shape[2] > 1)
-        call.out[1] = *options->final_state = mmix_new3(m, x->shape[0], x->shape[2], weight->shape[2] - 1);
+    if (options && options->final_state) {
+        if (weight->shape[2] > 1) call.out[1] = mmix_new3(m, x->shape[0], x->shape[2], weight->shape[2] - 1);
+        *options->final_state = call.out[1];
+    }
     return mmixi_run(m, MMIX_OP_CONV1D, &call, &o, sizeof o);
 }
 
@@ -5270,6 +5268,7 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    instead. */
 static void mmixi_patch_columns(const mmix_tensor *x, size_t p, mmix_real *columns, mmix_real *dx)
 {
+    const mmix_real *pixels = mmix_data(x);
     size_t C = x->shape[1], gh = x->shape[2] / p, gw = x->shape[3] / p;
     for (size_t b = 0; b < x->shape[0]; b++)
         for (size_t gy = 0; gy < gh; gy++)
@@ -5278,7 +5277,7 @@ static void mmixi_patch_columns(const mmix_tensor *x, size_t p, mmix_real *colum
                     for (size_t y = 0; y < p; y++, columns += p) {
                         size_t at = b * x->stride[0] + c * x->stride[1] + (gy * p + y) * x->stride[2]
                             + gx * p;
-                        if (!dx) memcpy(columns, (const mmix_real *)x->data + at, p * sizeof *columns);
+                        if (!dx) memcpy(columns, pixels + at, p * sizeof *columns);
                         else for (size_t i = 0; i < p; i++) dx[at + i] += columns[i];
                     }
 }
@@ -5330,8 +5329,7 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 {
     const char *who = "mmix_patch_embed";
     mmix_call call = mmixi_call(x, weight, bias);
-    size_t p;
-    p = mmix_shape(weight, 3);
+    size_t p = mmix_shape(weight, 3);
     if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
         || !mmixi_check(m, who, "weight", weight, MMIX_DTYPE_REAL, 4, MMIXI_ANY, x->shape[1], p, MMIXI_ANY)
         || !mmixi_optional(m, who, "bias", bias, MMIX_DTYPE_REAL, 1, weight->shape[0], 0, 0, 0)) return NULL;
@@ -5368,6 +5366,8 @@ static void mmixi_resize_walk(const mmix_call *call, const mmix_real *dy, mmix_r
 {
     const mmixi_resize_options *o = (const mmixi_resize_options *)call->options;
     const mmix_tensor *x = call->in[0], *y = call->out[0];
+    const mmix_real *in = mmix_data(x);
+    mmix_real *out = mmix_data(y);
     size_t oh = y->shape[2], ow = y->shape[3], ty[4], tx[4];
     double wy[4], wx[4];
     for (size_t plane = 0; plane < x->shape[0] * x->shape[1]; plane++) {
@@ -5382,9 +5382,9 @@ static void mmixi_resize_walk(const mmix_call *call, const mmix_real *dy, mmix_r
                     for (int q = 0; q < 4; q++) {
                         size_t at = from + ty[p] * x->stride[2] + tx[q];
                         if (dy) dx[at] += (mmix_real)(wy[p] * wx[q] * (double)dy[to]);
-                        else sum += wy[p] * wx[q] * (double)((const mmix_real *)x->data)[at];
+                        else sum += wy[p] * wx[q] * (double)in[at];
                     }
-                if (!dy) ((mmix_real *)y->data)[to] = (mmix_real)sum;
+                if (!dy) out[to] = (mmix_real)sum;
             }
         }
     }
@@ -9225,6 +9225,7 @@ static int mmixi_class_check(mmix_ctx *m, int strategy, const mmix_tensor *token
                              const size_t *class_index, size_t n_class)
 {
     size_t L = mmix_shape(tokens, 1);
+    if (!tokens) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_class_strategy: tokens is NULL");
     if (strategy < MMIX_POOL_CLS || strategy > MMIX_POOL_CLS_MAX)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                          "mmix_class_strategy: strategy is %d, expected one of MMIX_POOL_…", strategy);
@@ -9255,10 +9256,6 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
     mmix_real *y;
     mmix_mark mark;
     if (mmix_error(m)) return NULL;
-    if (!tokens) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_class_strategy: tokens is NULL");
-        return NULL;
-    }
     if (mmixi_class_check(m, strategy, tokens, cls, class_index, n_class)) return NULL;
     out = mmix_new2(m, B, cls && rest ? 2 * D : D);
     mark = mmix_mark_here(m);
@@ -11128,8 +11125,8 @@ static void mmixi_dino_config_text(const mmix_dino_config *c, char text[MMIXI_DI
                                        (unsigned long)(u & 0xffffffffu));
             }
             else {
-                size_t from = at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%s", k ? "," : "");
-                at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%.17g", x);
+                size_t from = at + (k > 0);
+                at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%s%.17g", k ? "," : "", x);
                 for (; from < at; from++) if (text[from] == ',') text[from] = '.';      /* of a locale */
             }
         }

@@ -521,15 +521,10 @@ static int read_runs(mmix_ctx *m, settings *o, run *r, uint64_t *print)
 }
 
 enum { PLAN_STEPS = 7 };
-static double median(double x[PLAN_STEPS])               /* sorts x */
+static int by_size(const void *a, const void *b)
 {
-    for (int i = 1; i < PLAN_STEPS; i++)
-        for (int k = i; k > 0 && x[k] < x[k - 1]; k--) {
-            double t = x[k];
-            x[k] = x[k - 1];
-            x[k - 1] = t;
-        }
-    return x[PLAN_STEPS / 2];
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
 }
 
 /* Makes each network once, so that a setting that does not work is known before anything is trained, and
@@ -554,7 +549,8 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
             mmix_dino_step(d, p->train.picture, p->train.count, NULL);
             if (i >= 0) took[i] = now() - start;         /* the first two also take their memory */
         }
-        seconds += median(took);
+        qsort(took, PLAN_STEPS, sizeof *took, by_size);
+        seconds += took[PLAN_STEPS / 2];                 /* the median */
         n++;
         mmix_dino_destroy(d);
         if (mmix_error(m)) return fail("%s", mmix_error(m));

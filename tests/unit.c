@@ -536,6 +536,7 @@ static void lifetimes(void)
         OK(mmix_data(x) && mmix_grad(x));
         OK(!mmix_error(m));
         BAD(mmix_silu(m, middle), "mmix_silu", "no values");
+        BAD_INT(mmix_rewind_keep(m, mmix_mark_here(m), &view, 1), "mmix_rewind_keep", "tensor 0");
         { real values[1200]; BAD_INT(mmix_read(middle, values), "mmix_read", "no real values"); }
         mmix_reset(m);
         if (i == 2) bytes = mmix_memory(m).bytes;
@@ -756,10 +757,8 @@ static mmix_tensor *flipped(mmix_ctx *m, mmix_tensor *t)             /* along ax
     mmix_tensor *y = mmix_new(m, t->dtype, t->ndim, t->shape);
     for (size_t b = 0; b < mmix_shape(t, 0); b++)
         for (size_t i = 0; i < mmix_shape(t, 1); i++) {
-            size_t one[MMIX_MAX_DIMS];
-            (void)one;
             mmix_tensor *from = mmix_slice(m, mmix_slice(m, t, 0, b, 1), 1, i, 1), *to = mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, mmix_shape(t, 1) - 1 - i, 1);
-            if (t->dtype == MMIX_DTYPE_I32) *(int32_t *)to->data = *(int32_t *)from->data;
+            if (t->dtype == MMIX_DTYPE_I32) *mmix_data_i32(to) = *mmix_data_i32(from);
             else {
                 real v[4096];
                 mmix_read(from, v);
