@@ -681,7 +681,9 @@ typedef struct mmix_params {
     mmix_param *at;
     size_t count, elements;                  /* parameters; real numbers in all of them */
     mmix_real *values, *gradients;           /* the slabs; gradients are NULL until mmix_params_train */
-    size_t capacity, slab;                   /* slab: reals with the padding of each parameter to 64 bytes */
+    mmix_real *packed;                       /* NULL until mmix_params_pack */
+    /* reals of the slabs, with the padding of each parameter to 64 bytes; of `packed` */
+    size_t capacity, slab, packed_reals;
 } mmix_params;
 
 /* An empty list; NULL on error. */
@@ -696,6 +698,11 @@ MMIXDEF int mmix_params_allocate(mmix_params *p);
 /* Makes the slab of gradients (train = 1) or frees it (0). With it the parameters that are not frozen ask for
    gradients. */
 MMIXDEF int mmix_params_train(mmix_params *p, int train);
+/* Copies the matrices as matrix products read them (pack = 1), or frees the copies (0). Worth it for inference
+   on few tokens: without it every product copies its weights first. It takes the memory of the matrices once
+   more. Whatever of the library changes a parameter drops its copy; after writing through a pointer call it
+   again. 0, or -1. */
+MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
 /* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("":
    nothing), the parameters' own do not. An error, with nothing read: a parameter that is missing or has
    another shape, or a name with the prefix that is no parameter. 0, or -1. */
@@ -2102,6 +2109,7 @@ typedef struct mmixi_kernels {
 #define MMIXI_NAME(name) MMIXI_PASTE(name, MMIXI_LEVEL_NAME)
 #if defined(__GNUC__) || defined(__clang__)
 #define MMIXI_INLINE static inline MMIXI_TARGET __attribute__((always_inline))
+#define MMIXI_FETCH(p) __builtin_prefetch(p)
 #define MMIXI_UNROLL_(x) _Pragma(#x)
 #if defined(__clang__)
 #define MMIXI_UNROLL MMIXI_UNROLL_(clang loop unroll(full))
@@ -2110,6 +2118,7 @@ typedef struct mmixi_kernels {
 #endif
 #else
 #define MMIXI_INLINE static inline
+#define MMIXI_FETCH(p) ((void)0)
 #define MMIXI_UNROLL
 #endif
 
@@ -2822,6 +2831,7 @@ MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, cons
     }
     for (size_t k = 0; k < depth; k++, a += acs, b += ldb) {
         MMIXI_V vb[MMIXI_NV];
+        for (size_t j = 0; j < vecs; j++) MMIXI_FETCH(b + 16 * ldb + j * MMIXI_W);    /* a new panel is far away */
         MMIXI_UNROLL
         for (size_t j = 0; j < vecs; j++)
             vb[j] = ragged && j + 1 == vecs ? MMIXI_LOADM(t, b + j * MMIXI_W) : MMIXI_LOAD(b + j * MMIXI_W);
@@ -2898,6 +2908,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #undef MMIXI_PASTE
 #undef MMIXI_NAME
 #undef MMIXI_INLINE
+#undef MMIXI_FETCH
 #undef MMIXI_UNROLL_
 #undef MMIXI_UNROLL
 #undef MMIXI_LEVEL_NAME
@@ -3200,9 +3211,8 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
         mmixi_gemm_pack(m, g, to);
         plan.packed = to;
     }
-    if (g->ars == 1 && g->acs != 1 && m->k->lanes < 16 && g->rows >= MMIXI_MC / 2) {
-        /* a transposed: short vectors come back to each cache line of a several times (measured: 5 to 20 % on
-           AVX2) */
+    if (g->ars == 1 && g->acs != 1 && g->rows >= MMIXI_MC / 2) {
+        /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
         plan.copy = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * MMIXI_MC * MMIXI_KC * sizeof *plan.copy);
         if (!plan.copy) {
             mmix_rewind(m, mark);
@@ -3246,6 +3256,9 @@ struct mmix_tensor {
     /* the value of a one-element tensor, which outlives its node */
     mmix_real scalar;
     int lasting;                                 /* a parameter: any context may use it */
+    /* of a matrix in a packed list: what mmixi_gemm_pack made of its transpose with panels of packed_nr */
+    const mmix_real *packed;
+    size_t packed_nr;
 };
 
 static size_t mmixi_dtype_size(int dtype)
@@ -3400,9 +3413,15 @@ static void mmixi_put(const mmix_ctx *m, size_t n, const mmix_real *x, mmix_real
     else memcpy(y, x, n * sizeof *x);
 }
 
+/* mmix_data for writing: what was packed of the values is out of date. */
+static mmix_real *mmixi_overwrite(mmix_tensor *t)
+{
+    if (t) (t->base ? t->base : t)->packed = NULL;
+    return mmix_data(t);
+}
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 {
-    mmix_real *x = mmix_data(t);
+    mmix_real *x = mmixi_overwrite(t);
     int32_t *k = mmix_data_i32(t);
     for (size_t r = 0; (x || k) && r < mmixi_rows(t); r++)
         for (size_t i = mmixi_row_offset(t, r), end = i + mmixi_cols(t); i < end; i++) {
@@ -3413,7 +3432,7 @@ MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 }
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream)
 {
-    mmix_real *x = mmix_data(t);
+    mmix_real *x = mmixi_overwrite(t);
     if (!x) return t;
     for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++)
         for (size_t i = 0; i < n; i++)
@@ -3431,7 +3450,7 @@ MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values)
 }
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values)
 {
-    mmix_real *x = mmix_data(t);
+    mmix_real *x = mmixi_overwrite(t);
     if (!x) return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "mmix_write: there are no real values") : -1;
     for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++)
         memcpy(x + mmixi_row_offset(t, r), values + r * n, n * sizeof *x);
@@ -3514,6 +3533,7 @@ static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
     v->offset = t->offset + offset;
     v->grad = NULL;
     v->data = NULL;
+    v->packed = NULL;
     return v;
 }
 static mmix_tensor *mmixi_owner(mmix_tensor *t) { return t->base ? t->base : t; }
@@ -4942,6 +4962,7 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *call)
     mmixi_gemm g = mmixi_gemm_of(rows, O, I, mmix_data(x), mmixi_row_step(x), 1, mmix_data(w), 1,
                                  w->stride[0], mmix_data(call->out[0]), O, 0);
     g.bias = mmix_data(call->in[2]);
+    if (w->packed && w->packed_nr == m->k->nr && rows > 2) g.packed_b = w->packed;     /* 2: dot products */
     if (call->in[3]) {
         g.residual = mmix_data(call->in[3]);
         g.ldr = (ptrdiff_t)mmixi_row_step(call->in[3]);
@@ -6882,6 +6903,7 @@ MMIXDEF void mmix_params_destroy(mmix_params *p)
     mmixi_free(p->m, p->at, p->capacity * sizeof *p->at);
     mmixi_free(p->m, p->values, p->slab * sizeof(mmix_real));
     mmixi_free(p->m, p->gradients, p->slab * sizeof(mmix_real));
+    mmixi_free(p->m, p->packed, p->packed_reals * sizeof(mmix_real));
     mmixi_free(p->m, p, sizeof *p);
 }
 
@@ -7006,6 +7028,44 @@ MMIXDEF void mmix_params_zero_grad(mmix_params *p)
     for (size_t i = 0; i < p->count; i++) p->at[i].tensor->written = 0;
 }
 
+/* The values change: no packed copy holds any more. */
+static void mmixi_params_changed(const mmix_params *p)
+{
+    for (size_t i = 0; i < p->count; i++) p->at[i].tensor->packed = NULL;
+}
+MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
+{
+    mmix_ctx *m = p->m;
+    size_t reals = 0;
+    if (m->error_kind) return -1;
+    if (pack && !p->values)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_pack: mmix_params_allocate comes first");
+    mmixi_params_changed(p);
+    for (size_t i = 0; pack && i < p->count; i++) {
+        const mmix_tensor *t = p->at[i].tensor;
+        if (t->ndim == 2) reals += mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
+    }
+    if (reals != p->packed_reals) {
+        mmixi_free(m, p->packed, p->packed_reals * sizeof(mmix_real));
+        p->packed_reals = 0;
+        p->packed = reals ? (mmix_real *)mmixi_alloc(m, reals * sizeof(mmix_real)) : NULL;
+        if (reals && !p->packed) return -1;
+        p->packed_reals = reals;
+    }
+    reals = 0;
+    for (size_t i = 0; pack && i < p->count; i++) {
+        mmix_tensor *t = p->at[i].tensor;
+        mmixi_gemm g;
+        if (t->ndim != 2) continue;
+        g = mmixi_gemm_of(0, t->shape[0], t->shape[1], NULL, 0, 0, mmix_data(t), 1, t->stride[0], NULL, 0, 0);
+        mmixi_gemm_pack(m, &g, p->packed + reals);
+        t->packed = p->packed + reals;
+        t->packed_nr = m->k->nr;
+        reals += mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
+    }
+    return 0;
+}
+
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
     mmix_ctx *m = p->m;
@@ -7033,6 +7093,7 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
                              mmixi_shape_text(&found, a), mmixi_shape_text(t, b));
         }
     }
+    mmixi_params_changed(p);
     for (size_t i = 0; i < p->count; i++) {
         snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
         if (mmix_archive_read(m, archive, mmix_archive_find(archive, name), mmix_data(p->at[i].tensor),
@@ -7729,6 +7790,7 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *option
         if (clip > 0 && j.clip[param] > 0 && clip / (norm + 1e-6) < 1) j.clip[param] = clip / (norm + 1e-6);
     }
     mmixi_ranges(m, n, 1, mmixi_adamw_update, &j);
+    mmixi_params_changed(p);
     mmix_params_zero_grad(p);
     mmix_rewind(m, mark);
     return sqrt(all);
@@ -7757,6 +7819,7 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
     j.from = student->values;
     j.to = teacher->values;
     mmixi_ranges(teacher->m, teacher->slab, MMIXI_PIECE, mmixi_ema_range, &j);
+    mmixi_params_changed(teacher);
     return 0;
 }
 

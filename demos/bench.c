@@ -247,6 +247,7 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
     if (c->op == VISION) r->vision = mmix_vision_create(r->m, vision_config((int)s[1], s[2], s[3], s[4], 16, 224));
     if (c->op == DINO) r->dino = dino_create(r, (int)s[0], s[1], s[2]);
     if (back) mmix_params_train(r->in, 1);
+    else if (c->op != DINO) mmix_params_pack(r->vision ? mmix_vision_params(r->vision) : r->in, 1);
     mmix_record(r->m, back);
     return mmix_error(r->m) ? -1 : 0;
 }

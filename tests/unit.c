@@ -1305,6 +1305,68 @@ static void parameters(void)
     remove(FILE_B);
 }
 
+/* Packed matrices give the same bits, and whatever changes the values drops them. */
+static void packing(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    size_t shape[2] = {77, 51}, one[1] = {5};
+    mmix_params *p = mmix_params_create(m), *q = mmix_params_create(m);
+    mmix_tensor *w, *x, *y;
+    real *plain, *values;
+    doing = "packed parameters";
+    mmix_params_add(p, "", "w", 2, shape, mmix_start_from(MMIX_START_NORMAL, 1, 0));
+    mmix_params_add(p, "", "b", 1, one, mmix_start_from(MMIX_START_NORMAL, 1, 0));
+    mmix_params_add(q, "", "w", 2, shape, mmix_start_from(MMIX_START_CONSTANT, 2, 0));
+    mmix_params_add(q, "", "b", 1, one, mmix_start_from(MMIX_START_CONSTANT, 2, 0));
+    BAD_INT(mmix_params_pack(p, 1), "mmix_params_pack", "allocate");
+    mmix_params_allocate(p);
+    mmix_params_allocate(q);
+    w = mmix_params_find(p, "w");
+    plain = (real *)malloc(65 * 77 * sizeof(real));
+    values = (real *)malloc(77 * 51 * sizeof(real));
+    for (size_t rows = 1; rows <= 65; rows += rows < 4 ? 1 : 61)
+        for (int change = 0; change < 7; change++) {
+            mmix_adamw o = mmix_adamw_default();
+            mmix_adamw_state state;
+            x = mmix_randn(m, mmix_new2(m, rows, 51), 1, rows);
+            IS(mmix_params_pack(p, 1), 0);
+            OK(w->packed != NULL);
+            IS(mmix_params_find(p, "b")->packed != NULL, 0);
+            if (change == 0) mmix_params_pack(p, 1);
+            if (change == 1) mmix_fill(mmix_slice(m, w, 0, 3, 2), 7);
+            if (change == 2) mmix_randn(m, w, 1, 99);
+            if (change == 3) { mmix_read(w, values); values[100] += 1; mmix_write(w, values); }
+            if (change == 4) mmix_ema(p, q, 0.5);
+            if (change == 5) { mmix_params_save(q, FILE_A); mmix_params_load(p, FILE_A); remove(FILE_A); }
+            if (change == 6) {
+                mmix_adamw_init(&state, p);
+                mmix_record(m, 1);
+                mmix_backward(m, mmix_mean(m, mmix_linear(m, x, w, NULL)));
+                mmix_record(m, 0);
+                mmix_adamw_step(&state, &o, 0, NULL);
+                mmix_adamw_free(&state);
+                mmix_params_train(p, 0);
+            }
+            y = mmix_linear(m, x, w, NULL);
+            mmix_read(y, plain);
+            IS(w->packed != NULL, change == 0);
+            w->packed = NULL;
+            OK(!memcmp(mmix_data(mmix_linear(m, x, w, NULL)), plain, rows * 77 * sizeof(real)));
+            IS(mmix_params_pack(p, 1), 0);
+            OK(!memcmp(mmix_data(mmix_linear(m, x, w, NULL)), plain, rows * 77 * sizeof(real)));
+            FINE(m);
+            mmix_reset(m);
+        }
+    IS(mmix_params_pack(p, 0), 0);
+    OK(w->packed == NULL && p->packed == NULL);
+    IS(mmix_params_pack(p, 1), 0);
+    free(plain);
+    free(values);
+    mmix_params_destroy(p);
+    mmix_params_destroy(q);
+    mmix_destroy(m);
+}
+
 /* ---- schedules, optimiser, losses ---- */
 
 static void schedules(void)
@@ -2163,7 +2225,7 @@ typedef struct section { const char *name; void (*run)(void); } section;
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = { { "contexts", contexts }, { "arguments", bad_arguments }, { "random", randomness }, { "lifetimes", lifetimes },
-        { "tensors", tensors }, { "attention", attention_invariants }, { "ssd", ssd_invariants }, { "parameters", parameters }, { "schedules", schedules },
+        { "tensors", tensors }, { "attention", attention_invariants }, { "ssd", ssd_invariants }, { "parameters", parameters }, { "packing", packing }, { "schedules", schedules },
         { "optimiser", optimiser }, { "losses", losses }, { "backbones", backbones }, { "threads", same_bits }, { "dino", dino }, { "allocations", allocations } };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         int wanted = argc < 2;
