@@ -1894,6 +1894,24 @@ static void mmixi_parallel(mmix_ctx *m, size_t count, mmixi_lane_task *task, voi
     m->in_parallel = 0;
 }
 
+/* Loops over 0 … n-1 in tasks of `grain`, a number that comes from shapes. */
+typedef void mmixi_range_function(void *arg, size_t begin, size_t end, size_t lane);
+typedef struct mmixi_range_job { mmixi_range_function *run; void *arg; size_t n, grain; } mmixi_range_job;
+static void mmixi_range_task(void *arg, size_t index, size_t lane)
+{
+    const mmixi_range_job *job = (const mmixi_range_job *)arg;
+    job->run(job->arg, index * job->grain, mmixi_min(job->n, (index + 1) * job->grain), lane);
+}
+static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_function *run, void *arg)
+{
+    mmixi_range_job job;
+    job.run = run;
+    job.arg = arg;
+    job.n = n;
+    job.grain = mmixi_max(grain, 1);
+    mmixi_parallel(m, mmixi_ceil_div(n, job.grain), mmixi_range_task, &job);
+}
+
 typedef struct mmixi_user_job { mmix_task *task; void *arg; } mmixi_user_job;
 static void mmixi_user_run(void *arg, size_t index, size_t lane)
 {
@@ -3251,8 +3269,9 @@ struct mmix_tensor {
     size_t offset;                               /* of a view: elements from the base's first */
     mmix_tensor *grad;
     mmix_tensor *next_graded;                    /* in the context's list of leaves with a gradient */
-    /* wants a gradient; is no op's output; the gradient holds something */
-    int wants, leaf, written;
+    /* wants a gradient; is no op's output; the gradient holds something; which is the caller's, to be read
+       only */
+    int wants, leaf, written, lent;
     /* the value of a one-element tensor, which outlives its node */
     mmix_real scalar;
     int lasting;                                 /* a parameter: any context may use it */
@@ -3412,6 +3431,36 @@ static void mmixi_put(const mmix_ctx *m, size_t n, const mmix_real *x, mmix_real
     if (add) m->k->add(n, x, y, y);
     else memcpy(y, x, n * sizeof *x);
 }
+static size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_max(cols, 1)); }
+/* All rows, on all threads: x and y lie as the tensors say. */
+typedef struct mmixi_put_job { const mmix_ctx *m; const mmix_tensor *as_x, *as_y; const mmix_real *x;
+                              mmix_real *y; int add; } mmixi_put_job;
+static void mmixi_put_range(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_put_job *j = (const mmixi_put_job *)arg;
+    (void)lane;
+    for (size_t r = begin; r < end; r++)
+        mmixi_put(j->m, mmixi_cols(j->as_x), j->x + mmixi_row_offset(j->as_x, r),
+                  j->y + mmixi_row_offset(j->as_y, r), j->add);
+}
+static void mmixi_put_all(mmix_ctx *m, const mmix_tensor *as_x, const mmix_real *x, const mmix_tensor *as_y,
+                          mmix_real *y, int add)
+{
+    mmixi_put_job j;
+    j.m = m;
+    j.as_x = as_x;
+    j.as_y = as_y;
+    j.x = x;
+    j.y = y;
+    j.add = add;
+    mmixi_ranges(m, mmixi_rows(as_x), mmixi_row_grain(mmixi_cols(as_x)), mmixi_put_range, &j);
+}
+static void mmixi_zero_range(void *arg, size_t begin, size_t end, size_t lane)
+{
+    (void)lane;
+    memset((mmix_real *)arg + begin, 0, (end - begin) * sizeof(mmix_real));
+}
+static void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x) { mmixi_ranges(m, n, 1 << 15, mmixi_zero_range, x); }
 
 /* mmix_data for writing: what was packed of the values is out of date. */
 static mmix_real *mmixi_overwrite(mmix_tensor *t)
@@ -3604,14 +3653,61 @@ MMIXDEF mmix_real *mmix_grad_target(mmix_ctx *m, mmix_tensor *t, int *add)
     if (!mmixi_wants(t)) return NULL;
     owner = mmixi_owner(t);
     if (!mmixi_make_grad(m, owner)) return NULL;
+    if (owner->lent) {
+        mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
+        if (!own) return NULL;
+        mmixi_put_all(m, owner, (const mmix_real *)owner->grad->data, owner, own, 0);
+        owner->grad->data = own;
+        owner->grad->base = NULL;
+        owner->lent = 0;
+    }
     /* a view's share of the gradient: the rest of it begins at zero */
     if (t->base && !owner->written) {
-        memset(owner->grad->data, 0, mmix_count(owner) * sizeof(mmix_real));
+        mmixi_zero(m, mmix_count(owner), (mmix_real *)owner->grad->data);
         owner->written = 1;
     }
     *add = owner->written;
     owner->written = 1;
     return (mmix_real *)owner->grad->data + (t->base ? t->offset : 0);
+}
+
+/* Where tasks that write every element once write the gradient of an input. With *add 0 no other input's
+   gradient lies there. */
+static mmix_real *mmixi_grad_once(mmix_ctx *m, const mmix_call *call, int i, int *add)
+{
+    mmix_tensor *t = call->in[i];
+    mmix_real *d = mmix_grad_target(m, t, add);
+    int shared = 0;
+    if (!d) *add = 0;
+    for (int z = 0; d && z < MMIX_MAX_INPUTS; z++)
+        shared |= z != i && call->in[z] && mmixi_owner(call->in[z]) == mmixi_owner(t);
+    if (d && !*add && shared) {
+        mmixi_zero(m, mmix_count(t), d);
+        *add = 1;
+    }
+    return d;
+}
+
+/* The gradient of an output is that of the input t too: handed over if t has none yet, else added. To be
+   called last, the output has none after it. */
+static void mmixi_grad_pass(mmix_ctx *m, mmix_tensor *t, mmix_tensor *out)
+{
+    int add;
+    mmix_real *d;
+    if (!mmixi_wants(t)) return;
+    if (!t->base && !t->leaf && !t->grad) {
+        t->grad = out->grad;
+        t->lent = out->lent;
+        memcpy(t->grad->shape, t->shape, sizeof t->shape);
+        memcpy(t->grad->stride, t->stride, sizeof t->stride);
+        t->grad->ndim = t->ndim;
+        t->written = 1;
+        out->grad = NULL;
+        out->written = 0;
+        return;
+    }
+    d = mmix_grad_target(m, t, &add);
+    if (d) mmixi_put_all(m, out, (const mmix_real *)out->grad->data, t, d, add);
 }
 
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
@@ -3703,10 +3799,10 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
         mmix_tensor *out = node->call.out[i];
         size_t bytes = out ? mmix_count(out) * mmixi_dtype_size(out->dtype) : 0;
         if (!out) continue;
-        if (out->grad) mmixi_step_free(m, out->grad->data, bytes);
+        if (out->grad && !out->lent) mmixi_step_free(m, out->grad->data, bytes);
         mmixi_step_free(m, out->data, bytes);
         out->grad = NULL;
-        out->wants = out->written = 0;
+        out->wants = out->written = out->lent = 0;
         out->data = mmix_count(out) == 1 && out->dtype == MMIX_DTYPE_REAL ? &out->scalar : NULL;
     }
 }
@@ -3758,11 +3854,16 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
                              "it depends on asked for a gradient)", (int)k);
+        if (!t->base && !t->leaf && !t->grad && mmixi_owner(g)->leaf && mmixi_contiguous(g)) {
+            t->grad = mmixi_view(m, g, 0);       /* nothing is copied, unless more is added to it */
+            if (!t->grad) return -1;
+            t->grad->data = mmix_data(g);
+            t->lent = t->written = 1;
+            continue;
+        }
         to = mmix_grad_target(m, t, &add);
         if (!to) return -1;
-        for (size_t r = 0; r < mmixi_rows(t); r++)
-            mmixi_put(m, mmixi_cols(t), mmix_data(g) + mmixi_row_offset(g, r),
-                      to + mmixi_row_offset(t, r), add);
+        mmixi_put_all(m, g, mmix_data(g), t, to, add);
     }
     return mmixi_backward(m, 0);
 }
@@ -3846,24 +3947,6 @@ static mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
     return call;
 }
 
-/* Loops over 0 … n-1 in tasks of `grain`, a number that comes from shapes. */
-typedef void mmixi_range_function(void *arg, size_t begin, size_t end, size_t lane);
-typedef struct mmixi_range_job { mmixi_range_function *run; void *arg; size_t n, grain; } mmixi_range_job;
-static void mmixi_range_task(void *arg, size_t index, size_t lane)
-{
-    const mmixi_range_job *job = (const mmixi_range_job *)arg;
-    job->run(job->arg, index * job->grain, mmixi_min(job->n, (index + 1) * job->grain), lane);
-}
-static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_function *run, void *arg)
-{
-    mmixi_range_job job;
-    job.run = run;
-    job.arg = arg;
-    job.n = n;
-    job.grain = mmixi_max(grain, 1);
-    mmixi_parallel(m, mmixi_ceil_div(n, job.grain), mmixi_range_task, &job);
-}
-static size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_max(cols, 1)); }
 
 /* A job over the rows of a few operands; each op uses what it needs. */
 typedef struct mmixi_rows_job {
@@ -4100,11 +4183,11 @@ static int mmixi_binary_backward(mmix_ctx *m, mmix_call *call)
     j.da = mmix_grad_target(m, call->in[0], &j.add_a);
     j.db = mmix_grad_target(m, call->in[1], &j.add_b);
     if (j.da && !j.add_a && stretched) {
-        memset(j.da, 0, mmix_count(call->in[0]) * sizeof *j.da);
+        mmixi_zero(m, mmix_count(call->in[0]), j.da);
         j.add_a = 1;
     }
     if (j.db && !j.add_b && stretched) {
-        memset(j.db, 0, mmix_count(call->in[1]) * sizeof *j.db);
+        mmixi_zero(m, mmix_count(call->in[1]), j.db);
         j.add_b = 1;
     }
     mmixi_ranges(m, mmixi_rows(j.out), stretched ? mmixi_rows(j.out) : mmixi_row_grain(mmixi_cols(j.out)),
@@ -4533,7 +4616,7 @@ static int mmixi_gather_backward(mmix_ctx *m, mmix_call *call)
     int add;
     mmix_real *d = mmix_grad_target(m, call->in[0], &add);
     if (!d) return 0;
-    if (!add) memset(d, 0, mmix_count(call->in[0]) * sizeof *d);
+    if (!add) mmixi_zero(m, mmix_count(call->in[0]), d);
     for (size_t i = 0; i < mmix_count(call->in[1]); i++) {
         mmix_real *row = d + (size_t)mmixi_index(call->in[1], i) * step;
         m->k->add(D, g + i * D, row, row);
@@ -4979,10 +5062,8 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *call)
     size_t rows = mmixi_rows(x), I = mmixi_cols(x), O = w->shape[0];
     const mmix_real *dy = mmixi_out_grad(call->out[0]);
     int add;
-    mmix_real *d = mmix_grad_target(m, call->in[3], &add);
+    mmix_real *d;
     mmixi_gemm g;
-    for (size_t r = 0; d && r < rows; r++)
-        mmixi_put(m, O, dy + r * O, d + r * mmixi_row_step(call->in[3]), add);
     if (call->in[4]) {                           /* from here on dy is that of x Wᵀ + b */
         const mmix_real *s = mmix_data(call->in[4]);
         size_t per = rows / mmix_count(call->in[4]);
@@ -5004,6 +5085,7 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *call)
     }
     d = mmix_grad_target(m, call->in[2], &add);
     if (d) mmixi_column_sums(m, rows, O, dy, O, d, add);
+    mmixi_grad_pass(m, call->in[3], call->out[0]);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
@@ -5341,7 +5423,7 @@ static int mmixi_patch_backward(mmix_ctx *m, mmix_call *call)
         if (!columns) return -1;
         g = mmixi_gemm_of(rows, depth, D, dy, D, 1, mmix_data(w), depth, 1, columns, depth, 0);
         if (mmixi_gemm_run(m, &g)) return -1;
-        if (!add) memset(d, 0, mmix_count(x) * sizeof *d);
+        if (!add) mmixi_zero(m, mmix_count(x), d);
         mmixi_patch_columns(x, w->shape[3], columns, d);
     }
     return 0;
@@ -5421,7 +5503,7 @@ static int mmixi_resize_backward(mmix_ctx *m, mmix_call *call)
     int add;
     mmix_real *dx = mmix_grad_target(m, call->in[0], &add);
     if (!dx) return 0;
-    if (!add) memset(dx, 0, mmix_count(call->in[0]) * sizeof *dx);
+    if (!add) mmixi_zero(m, mmix_count(call->in[0]), dx);
     mmixi_resize_walk(call, mmixi_out_grad(call->out[0]), dx);
     return 0;
 }
@@ -5492,6 +5574,10 @@ static mmixi_heads mmixi_heads_plain(mmix_real *p, size_t L, size_t heads, size_
     }
     return v;
 }
+static void mmixi_zero_rows(size_t rows, size_t cols, mmix_real *to, ptrdiff_t ldt)
+{
+    for (size_t i = 0; i < rows; i++, to += ldt) memset(to, 0, cols * sizeof *to);
+}
 /* rows x cols, one row at a time: to = or += from */
 static void mmixi_put_rows(const mmix_ctx *m, size_t rows, size_t cols, const mmix_real *from, ptrdiff_t ldf,
                            mmix_real *to, ptrdiff_t ldt, int add)
@@ -5553,8 +5639,10 @@ typedef struct mmixi_ssd_job {
     ptrdiff_t seq_batch, seq_token;
     /* final state (B, H, P, N); state before each chunk but the first (B, H, kept, N, P) */
     mmix_real *last, *states;
-    mmixi_heads dy, dx, ddt, dk, dc;             /* dk, dc: partial sums (blocks, B, L, G, N) */
-    size_t dk_block, dc_block;                   /* reals of one block's partial sums */
+    mmixi_heads dy, dx, ddt, dk, dc;
+    int add_x, add_dt;
+    /* so many tasks share a group of B and C; reals of one's partial sums, 0 if dk, dc are the gradients */
+    size_t parts_k, parts_c, part_k, part_c;
     const mmix_real *dlast;
     mmix_real *dfirst, *dhead;                   /* dhead (B, H, 3): dA, dD, dbias of each sequence */
     int add_first;
@@ -5806,7 +5894,7 @@ static mmix_real mmixi_ssd_values_backward(const mmixi_ssd_job *j, const mmixi_s
         for (size_t i = 0; j->D && i < q; i++)
             k->axpy(P, j->D[c->h], c->dy + (ptrdiff_t)i * j->dy.token, s->dX + i * P);
         mmixi_put_rows(j->m, q, P, s->dX, (ptrdiff_t)P, mmixi_at(&j->dx, c->b, c->start, c->h), j->dx.token,
-                       1);
+                       j->add_x || c->h % j->dx.share);
     }
     for (size_t i = 0; j->D && i < q; i++)
         dD += k->dot(P, c->dy + (ptrdiff_t)i * j->dy.token, c->x + (ptrdiff_t)i * j->x.token);
@@ -5827,7 +5915,10 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_ssd_job *j, const mmixi_ss
         if (!(s->delta[i] > (mmix_real)j->o.low && s->delta[i] < (mmix_real)j->o.high)) s->dd[i] = 0;
     if (j->o.softplus) j->m->k->softplus_backward(c->q, s->u, s->dd, s->dd, 0);
     for (size_t i = 0; i < c->q; i++) {
-        if (j->ddt.p) *mmixi_at(&j->ddt, c->b, c->start + i, c->h) += s->dd[i];
+        if (j->ddt.p) {
+            mmix_real *ddt = mmixi_at(&j->ddt, c->b, c->start + i, c->h);
+            *ddt = (j->add_dt ? *ddt : 0) + s->dd[i];
+        }
         dbias += s->dd[i];
     }
     return dbias;
@@ -5876,12 +5967,14 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
             c.B = mmixi_at(&j->k, b, start, h);
             c.x = mmixi_at(&j->x, b, start, h);
             c.dy = mmixi_at(&j->dy, b, start, h);
-            c.dC = mmixi_at(&j->dc, b, start, h) + block * j->dc_block;
-            c.dB = mmixi_at(&j->dk, b, start, h) + block * j->dk_block;
+            c.dC = mmixi_at(&j->dc, b, start, h) + block % j->parts_c * j->part_c;
+            c.dB = mmixi_at(&j->dk, b, start, h) + block % j->parts_k * j->part_k;
             c.dh = s.h + (h - h0) * NP;
             c.in = chunk ? j->states + ((b * j->H + h) * j->kept + chunk - 1) * NP : s.in;
             if (!chunk && c.enters)
                 k->transpose(P, N, j->first + (b * j->H + h) * NP, (ptrdiff_t)N, s.in, (ptrdiff_t)P);
+            if (c.C != scored.C) mmixi_zero_rows(c.q, N, c.dC, j->dc.token);
+            if (c.B != scored.B) mmixi_zero_rows(c.q, N, c.dB, j->dk.token);
             if (c.C != scored.C || c.B != scored.B) {
                 if (scored.C) mmixi_ssd_scores_backward(j, &s, &scored);
                 mmixi_lower_product(k, c.q, N, c.C, j->c.token, c.B, j->k.token, s.t, s.S, j->Q);
@@ -5935,9 +6028,14 @@ static void mmixi_ssd_fill(mmix_ctx *m, mmix_call *call, mmixi_ssd_job *j)
         j->seq = mmix_data_i32(seq) + (reverse ? j->L - 1 : 0);
     }
     for (size_t b = 0; b < j->B; b++) j->kept = mmixi_max(j->kept, mmixi_ssd_count_chunks(j, b) - 1);
-    /* about 16 tasks; heads that share an x stay together, because they add into one dx */
+    /* about 16 tasks; heads that share an x stay together, because they add into one dx; a task takes whole
+       groups of B and C or equal parts of one */
     share = j->x.share;
     j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, 16 / j->B)), share);
+    while ((j->heads % j->k.share && j->k.share % j->heads) || (j->heads % j->c.share && j->c.share % j->heads))
+        j->heads += share;
+    j->parts_k = mmixi_ceil_div(j->k.share, j->heads);
+    j->parts_c = mmixi_ceil_div(j->c.share, j->heads);
     j->blocks = mmixi_ceil_div(j->H, j->heads);
     j->lane_size = mmixi_ssd_scratch_fill(j, NULL, &s);
 }
@@ -5957,36 +6055,48 @@ static int mmixi_ssd_forward(mmix_ctx *m, mmix_call *call)
     mmix_rewind(m, mark);
     return 0;
 }
-/* Where a gradient that is summed up goes: its target, zeroed if this is its first part. */
-static mmix_real *mmixi_grad_sum(mmix_ctx *m, mmix_tensor *t)
-{
+/* Where the gradient of B or C is collected: in its own place, or in partial sums (parts, B, L, G, N). */
+typedef struct mmixi_ssd_sum {
+    const mmix_ctx *m;
+    const mmix_tensor *t;
+    size_t parts, width, rows;
     int add;
-    mmix_real *d = mmix_grad_target(m, t, &add);
-    if (d && !add) memset(d, 0, mmix_count(t) * sizeof *d);
-    return d;
+    mmix_real *to, *partial;
+} mmixi_ssd_sum;
+static int mmixi_ssd_sum_begin(mmix_ctx *m, mmixi_ssd_sum *sum, mmix_tensor *t, size_t parts)
+{
+    memset(sum, 0, sizeof *sum);
+    sum->m = m;
+    sum->t = t;
+    sum->parts = parts;
+    sum->width = mmixi_cols(t);
+    sum->rows = mmixi_rows(t);
+    sum->to = mmix_grad_target(m, t, &sum->add);
+    if (sum->to && !sum->add && parts == 1) return 0;        /* nobody else writes there before it is done */
+    sum->partial = (mmix_real *)mmixi_step(m, parts * sum->rows * sum->width * sizeof *sum->partial);
+    return sum->partial ? 0 : -1;
 }
-/* The partial sums (blocks, B, L, G, N) of a gradient into the tensor's own. */
-static void mmixi_ssd_partial(mmix_ctx *m, mmix_tensor *t, size_t blocks, const mmix_real *partial)
+static void mmixi_ssd_sum_range(void *arg, size_t begin, size_t end, size_t lane)
 {
-    size_t width = mmixi_cols(t), rows = mmixi_rows(t);
-    int add;
-    mmix_real *d = mmix_grad_target(m, t, &add);
-    for (size_t block = 0; d && block < blocks; block++)
-        for (size_t r = 0; r < rows; r++)
-            mmixi_put(m, width, partial + (block * rows + r) * width, d + mmixi_row_offset(t, r),
-                      add || block);
+    const mmixi_ssd_sum *s = (const mmixi_ssd_sum *)arg;
+    (void)lane;
+    for (size_t r = begin; r < end; r++)
+        for (size_t part = 0; part < s->parts; part++)
+            mmixi_put(s->m, s->width, s->partial + (part * s->rows + r) * s->width,
+                      s->to + mmixi_row_offset(s->t, r), s->add || part);
 }
 static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *call)
 {
     mmixi_ssd_job j;
     mmix_tensor *const *in = call->in;
-    mmix_real *dy = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]), *dk, *dc, *d[3];
+    mmix_real *dy = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]), *d[3];
+    mmixi_ssd_sum dk, dc;
     int add[3];
     mmixi_ssd_fill(m, call, &j);
     j.states = call->saved[0];
     j.dlast = mmixi_out_grad(call->out[1]);
-    j.dx = mmixi_heads_of(in[0], mmixi_grad_sum(m, in[0]), j.H, j.o.reverse);
-    j.ddt = mmixi_heads_of(in[1], mmixi_grad_sum(m, in[1]), j.H, j.o.reverse);
+    j.dx = mmixi_heads_of(in[0], mmixi_grad_once(m, call, 0, &j.add_x), j.H, j.o.reverse);
+    j.ddt = mmixi_heads_of(in[1], mmixi_grad_once(m, call, 1, &j.add_dt), j.H, j.o.reverse);
     if (in[7]) j.dfirst = mmix_grad_target(m, in[7], &j.add_first);
     d[0] = mmix_grad_target(m, in[2], &add[0]);
     d[1] = mmix_grad_target(m, in[5], &add[1]);
@@ -5997,21 +6107,18 @@ static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *call)
         memset(dy, 0, mmix_count(call->out[0]) * sizeof *dy);
     }
     j.dy = mmixi_heads_plain(dy, j.L, j.H, j.P, j.H, j.o.reverse);
-    j.dk_block = mmix_count(in[3]);
-    j.dc_block = mmix_count(in[4]);
-    dk = (mmix_real *)mmixi_step(m, j.blocks * j.dk_block * sizeof *dk);
-    dc = (mmix_real *)mmixi_step(m, j.blocks * j.dc_block * sizeof *dc);
+    if (mmixi_ssd_sum_begin(m, &dk, in[3], j.parts_k) || mmixi_ssd_sum_begin(m, &dc, in[4], j.parts_c)) return -1;
     j.dhead = (mmix_real *)mmixi_step(m, j.B * j.H * 3 * sizeof *j.dhead);
     j.scratch = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j.lane_size * sizeof *j.scratch);
-    if (!dk || !dc || !j.dhead || !j.scratch) return -1;
-    memset(dk, 0, j.blocks * j.dk_block * sizeof *dk);
-    memset(dc, 0, j.blocks * j.dc_block * sizeof *dc);
+    if (!j.dhead || !j.scratch) return -1;
     memset(j.dhead, 0, j.B * j.H * 3 * sizeof *j.dhead);
-    j.dk = mmixi_heads_plain(dk, j.L, in[3]->shape[2], j.N, j.H, j.o.reverse);
-    j.dc = mmixi_heads_plain(dc, j.L, in[4]->shape[2], j.N, j.H, j.o.reverse);
+    if (dk.partial) j.part_k = mmix_count(in[3]);
+    if (dc.partial) j.part_c = mmix_count(in[4]);
+    j.dk = mmixi_heads_plain(dk.partial ? dk.partial : dk.to, j.L, in[3]->shape[2], j.N, j.H, j.o.reverse);
+    j.dc = mmixi_heads_plain(dc.partial ? dc.partial : dc.to, j.L, in[4]->shape[2], j.N, j.H, j.o.reverse);
     mmixi_parallel(m, j.B * j.blocks, mmixi_ssd_task_backward, &j);
-    mmixi_ssd_partial(m, in[3], j.blocks, dk);
-    mmixi_ssd_partial(m, in[4], j.blocks, dc);
+    if (dk.to && dk.partial) mmixi_ranges(m, dk.rows, mmixi_row_grain(dk.width), mmixi_ssd_sum_range, &dk);
+    if (dc.to && dc.partial) mmixi_ranges(m, dc.rows, mmixi_row_grain(dc.width), mmixi_ssd_sum_range, &dc);
     for (int i = 0; i < 3; i++)
         for (size_t h = 0; d[i] && h < j.H; h++)
             for (size_t b = 0; b < j.B; b++)
@@ -6164,13 +6271,10 @@ static void mmixi_feature_rows_backward(const struct mmixi_kernels *k, int featu
                                         ptrdiff_t ldx, int add)
 {
     for (size_t r = 0; r < rows; r++, dx += ldx, f += ldf, df += ldf) {
-        mmix_real s = feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT
-            ? k->dot(N, f, df) : 0;
-        for (size_t i = 0; i < N; i++) {
-            mmix_real g;
-            if (feature == MMIX_FEATURE_ELU1) g = f[i] > 1 ? df[i] : df[i] * f[i];
-            else if (feature == MMIX_FEATURE_RELU) g = f[i] > 0 ? df[i] : 0;
-            else g = f[i] * (df[i] - s);
+        if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
+            k->softmax_backward(N, f, df, k->dot(N, f, df), dx, add);
+        else for (size_t i = 0; i < N; i++) {
+            mmix_real g = feature == MMIX_FEATURE_ELU1 ? (f[i] > 1 ? df[i] : df[i] * f[i]) : f[i] > 0 ? df[i] : 0;
             dx[i] = add ? dx[i] + g : g;
         }
     }
@@ -6247,7 +6351,7 @@ typedef struct mmixi_linear_job {
     size_t B, L, S, H, G, N, P, V;               /* V: columns of the state, P or P + 1 */
     mmixi_heads q, k, v, y, dq, dk, dv;
     const mmix_real *dy;
-    int add_q;
+    int add_q, add_k, add_v;
     mmix_real *scratch;
     size_t lane_size;
 } mmixi_linear_job;
@@ -6379,17 +6483,19 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
         mmixi_linear_keys(j, &s, rows, mmixi_at(&j->k, b, t, h0));
         if (j->dv.p) {
             mmix_real *dv = mmixi_at(&j->dv, b, t, h0);
-            mmixi_gemm_small(k, rows, P, N, s.f, (ptrdiff_t)N, 1, s.dstate, (ptrdiff_t)V, dv, j->dv.token, 1);
+            mmixi_gemm_small(k, rows, P, N, s.f, (ptrdiff_t)N, 1, s.dstate, (ptrdiff_t)V, dv, j->dv.token,
+                             j->add_v);
         }
         if (!j->dk.p) continue;
         mmixi_linear_values(j, &s, rows, mmixi_at(&j->v, b, t, h0));
         mmixi_gemm_small(k, rows, N, V, s.v, (ptrdiff_t)V, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
         if (j->o.feature != MMIX_FEATURE_EFFICIENT)
             mmixi_feature_rows_backward(k, j->o.feature, rows, N, s.f, s.df, N, mmixi_at(&j->dk, b, t, h0),
-                                        j->dk.token, 1);
+                                        j->dk.token, j->add_k);
         else for (size_t r = 0; r < rows; r++) {
             mmix_real *dk = mmixi_at(&j->dk, b, t + r, h0);
-            for (size_t n = 0; n < N; n++) dk[n] += s.f[r * N + n] * (s.df[r * N + n] - s.along[n]);
+            for (size_t n = 0; n < N; n++)
+                dk[n] = (j->add_k ? dk[n] : 0) + s.f[r * N + n] * (s.df[r * N + n] - s.along[n]);
         }
     }
 }
@@ -6423,15 +6529,11 @@ static int mmixi_linear_attention_forward(mmix_ctx *m, mmix_call *call)
 static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
 {
     mmixi_linear_job j;
-    mmix_real *dq;
-    int add = 0;
     if (mmixi_linear_attention_fill(m, call, &j)) return -1;
     j.dy = mmixi_out_grad(call->out[0]);
-    j.dk = mmixi_heads_of(call->in[1], mmixi_grad_sum(m, call->in[1]), j.H, 0);
-    j.dv = mmixi_heads_of(call->in[2], mmixi_grad_sum(m, call->in[2]), j.H, 0);
-    dq = mmix_grad_target(m, call->in[0], &add);             /* last: q may be the same tensor as k or v */
-    j.add_q = add;
-    j.dq = mmixi_heads_of(call->in[0], dq, j.H, 0);
+    j.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &j.add_q), j.H, 0);
+    j.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &j.add_k), j.H, 0);
+    j.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &j.add_v), j.H, 0);
     mmixi_parallel(m, j.B * j.G, mmixi_linear_task_backward, &j);
     return 0;
 }
@@ -6465,7 +6567,7 @@ typedef struct mmixi_softmax_job {
     size_t B, L, S, H, G, N, P, T, run, runs;
     mmixi_heads q, k, v, y, dq, dk, dv;
     const mmix_real *dy;
-    int add_q;
+    int add_q, add_k, add_v;
     mmix_real *top, *over;                       /* t and 1/l (B, H, L), or NULL when nothing is kept */
     mmix_real *scratch;
     size_t lane_size;
@@ -6570,6 +6672,8 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
         const mmix_real *keys = mmixi_at(&j->k, b, from, h0);
         k->transpose(tile, N, keys, j->k.token, s.kt, (ptrdiff_t)T);
         k->transpose(tile, P, mmixi_at(&j->v, b, from, h0), j->v.token, s.vt, (ptrdiff_t)T);
+        if (j->dk.p && !j->add_k) mmixi_zero_rows(tile, N, mmixi_at(&j->dk, b, from, h0), j->dk.token);
+        if (j->dv.p && !j->add_v) mmixi_zero_rows(tile, P, mmixi_at(&j->dv, b, from, h0), j->dv.token);
         for (size_t h = h0; h < h0 + share; h++)
             for (size_t i = 0, rows; i < j->L; i += rows) {
                 size_t n = 0;
@@ -6579,8 +6683,7 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                 n = n > from ? mmixi_min(n - from, tile) : 0;
                 if (!n) {
                     if (!from && j->dq.p && !j->add_q)
-                        for (size_t r = 0; r < rows; r++)
-                            memset(mmixi_at(&j->dq, b, i + r, h), 0, N * sizeof *s.dq);
+                        mmixi_zero_rows(rows, N, mmixi_at(&j->dq, b, i, h), j->dq.token);
                     continue;
                 }
                 mmixi_softmax_scores(j, &s, b, i, h, rows, n);
@@ -6653,15 +6756,11 @@ static int mmixi_softmax_attention_forward(mmix_ctx *m, mmix_call *call)
 static int mmixi_softmax_attention_backward(mmix_ctx *m, mmix_call *call)
 {
     mmixi_softmax_job j;
-    mmix_real *dq;
-    int add = 0;
     if (mmixi_softmax_attention_fill(m, call, &j, 1)) return -1;
     j.dy = mmixi_out_grad(call->out[0]);
-    j.dk = mmixi_heads_of(call->in[1], mmixi_grad_sum(m, call->in[1]), j.H, 0);
-    j.dv = mmixi_heads_of(call->in[2], mmixi_grad_sum(m, call->in[2]), j.H, 0);
-    dq = mmix_grad_target(m, call->in[0], &add);             /* last: q may be the same tensor as k or v */
-    j.add_q = add;
-    j.dq = mmixi_heads_of(call->in[0], dq, j.H, 0);
+    j.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &j.add_q), j.H, 0);
+    j.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &j.add_k), j.H, 0);
+    j.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &j.add_v), j.H, 0);
     mmixi_parallel(m, j.B * j.G, mmixi_softmax_task_backward, &j);
     return 0;
 }
