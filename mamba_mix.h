@@ -2056,6 +2056,7 @@ typedef struct mmixi_kernels {
     void (*finish)(size_t n, const mmix_real *bias, mmix_real scale, const mmix_real *residual, mmix_real *z);
     /* y = exp(scale x - shift); returns the sum of y */
     mmix_real (*exp_row)(size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y);
+    void (*softmax)(size_t n, const mmix_real *x, mmix_real *y);         /* y = e^(x - max x) / its sum */
     /* y = f(x), and dx = or += dy f'(x): silu = x / (1 + e^-x), gelu = x Φ(x), softplus = log(1 + e^x), x
        above 20 */
     void (*silu)(size_t n, const mmix_real *x, mmix_real *y);
@@ -2615,6 +2616,37 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(exp_row)(size_t n, mmix_real scale, con
     return MMIXI_NAME(lanes_sum)(sum);
 }
 
+/* Short rows stay in registers: the first pass over the vectors finds the maximum, the others need no memory. */
+static MMIXI_TARGET void MMIXI_NAME(softmax)(size_t n, const mmix_real *x, mmix_real *y)
+{
+    enum { SHORT = 4 };
+    const MMIXI_V least = MMIXI_SET((mmix_real)-HUGE_VAL), zero = MMIXI_SET((mmix_real)0);
+    MMIXI_V v[SHORT], top = least, sum = zero;
+    if (MMIXI_W == 1 || n > SHORT * MMIXI_W) {
+        mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(max)(n, x), y);
+        MMIXI_NAME(scale)(n, 1 / s, y, y);
+        return;
+    }
+    MMIXI_UNROLL
+    for (size_t j = 0; j < SHORT; j++) {
+        const MMIXI_T t = MMIXI_TAIL(n > j * MMIXI_W ? n - j * MMIXI_W : 0);
+        v[j] = MMIXI_PICKT(t, MMIXI_LOADM(t, x + j * MMIXI_W), least);
+        top = MMIXI_MAX(top, v[j]);
+    }
+    top = MMIXI_SET(MMIXI_NAME(lanes_max)(top));
+    MMIXI_UNROLL
+    for (size_t j = 0; j < SHORT; j++) {
+        v[j] = MMIXI_NAME(exp_v)(MMIXI_SUB(v[j], top));
+        sum = MMIXI_ADD(sum, v[j]);
+    }
+    sum = MMIXI_SET(1 / MMIXI_NAME(lanes_sum)(sum));
+    MMIXI_UNROLL
+    for (size_t j = 0; j < SHORT; j++) {
+        const MMIXI_T t = MMIXI_TAIL(n > j * MMIXI_W ? n - j * MMIXI_W : 0);
+        MMIXI_STORET(t, y + j * MMIXI_W, MMIXI_MUL(v[j], sum));
+    }
+}
+
 #define MMIXI_FUNCTION(name)                                                                                 \
     static MMIXI_TARGET void MMIXI_NAME(name)(size_t n, const mmix_real *x, mmix_real *y)                    \
     {                                                                                                        \
@@ -2913,7 +2945,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
     k->mr = MMIXI_MR; k->nr = MMIXI_NV * MMIXI_W; k->lanes = MMIXI_W;
     MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(max); MMIXI_ENTRY(variance);
     MMIXI_ENTRY(axpy); MMIXI_ENTRY(scale); MMIXI_ENTRY(lerp); MMIXI_ENTRY(add); MMIXI_ENTRY(mul);
-    MMIXI_ENTRY(mul_add); MMIXI_ENTRY(finish); MMIXI_ENTRY(exp_row); MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
+    MMIXI_ENTRY(mul_add); MMIXI_ENTRY(finish); MMIXI_ENTRY(exp_row); MMIXI_ENTRY(softmax); MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
     MMIXI_ENTRY(softplus); MMIXI_ENTRY(silu_backward); MMIXI_ENTRY(gelu_backward);
     MMIXI_ENTRY(softplus_backward); MMIXI_ENTRY(normalise); MMIXI_ENTRY(normalise_sums);
     MMIXI_ENTRY(normalise_backward); MMIXI_ENTRY(ssd_row); MMIXI_ENTRY(ssd_row_backward);
@@ -4692,21 +4724,11 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 
 /* ---- softmax: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) ------------------------------------ */
 
-/* y = e^x / Σ e^x, less the largest x so that nothing overflows */
-static void mmixi_softmax_row(const struct mmixi_kernels *k, size_t n, const mmix_real *x, mmix_real *y)
-{
-    k->scale(n, 1 / k->exp_row(n, 1, x, k->max(n, x), y), y, y);
-}
 static void mmixi_softmax_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
     (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = j->x + r * j->step;
-        mmix_real *y = j->y + r * j->cols;
-        mmixi_softmax_row(k, j->cols, x, y);
-    }
+    for (size_t r = begin; r < end; r++) j->m->k->softmax(j->cols, j->x + r * j->step, j->y + r * j->cols);
 }
 static int mmixi_softmax_forward(mmix_ctx *m, mmix_call *call)
 {
@@ -5654,8 +5676,8 @@ typedef struct mmixi_ssd_job {
 typedef struct mmixi_ssd_scratch {
     /* h: (heads, N, P), state or its gradient; the others (Q, Q) */
     mmix_real *h, *S, *L, *W, *T, *dS;
-    /* a transpose (max(N, P), Q); p C and r δ B (Q, N); (Q, N); (Q, P); (P, N); (N, P) */
-    mmix_real *t, *Cp, *Br, *E, *dX, *ht, *in;
+    /* a transpose (max(N, P), Q); p C and r δ B (Q, N); (Q, N); (Q, P); (P, N); (N, P); copies (Q, P) */
+    mmix_real *t, *Cp, *Br, *E, *dX, *ht, *in, *x, *dy;
     mmix_real *u, *delta, *e, *p, *column, *da, *dd;   /* (Q) each */
 } mmixi_ssd_scratch;
 static size_t mmixi_ssd_scratch_fill(const mmixi_ssd_job *j, mmix_real *base, mmixi_ssd_scratch *s)
@@ -5666,6 +5688,7 @@ static size_t mmixi_ssd_scratch_fill(const mmixi_ssd_job *j, mmix_real *base, mm
     MMIXI_PART(S, QQ); MMIXI_PART(L, QQ); MMIXI_PART(W, QQ); MMIXI_PART(T, QQ); MMIXI_PART(dS, QQ);
     MMIXI_PART(t, mmixi_max(N, P) * Q); MMIXI_PART(Cp, Q * N); MMIXI_PART(Br, Q * N); MMIXI_PART(E, Q * N);
     MMIXI_PART(dX, Q * P); MMIXI_PART(ht, N * P); MMIXI_PART(in, N * P);
+    MMIXI_PART(x, Q * P); MMIXI_PART(dy, Q * P);
     MMIXI_PART(u, Q); MMIXI_PART(delta, Q); MMIXI_PART(e, Q); MMIXI_PART(p, Q); MMIXI_PART(column, Q);
     MMIXI_PART(da, Q);
     MMIXI_PART(dd, Q);
@@ -5827,7 +5850,7 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
 typedef struct mmixi_ssd_part {
     size_t b, h, start, q;                       /* tokens start … start + q - 1 of sequence b, head h */
     int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
-    const mmix_real *x, *B, *C, *dy, *r, *in;    /* r: the last row of L; in: h_in, if it enters */
+    const mmix_real *B, *C, *r, *in;             /* r: the last row of L; in: h_in, if it enters */
     mmix_real *dB, *dC, *dh;                     /* dh: ∂/∂h_out, and at the end ∂/∂h_in */
 } mmixi_ssd_part;
 
@@ -5836,7 +5859,7 @@ static void mmixi_ssd_inside_backward(const mmixi_ssd_job *j, const mmixi_ssd_sc
                                       const mmixi_ssd_part *c)
 {
     size_t Q = j->Q;
-    mmixi_lower_product(j->m->k, c->q, j->P, c->dy, j->dy.token, c->x, j->x.token, s->t, s->T, Q);
+    mmixi_lower_product(j->m->k, c->q, j->P, s->dy, (ptrdiff_t)j->P, s->x, (ptrdiff_t)j->P, s->t, s->T, Q);
     memset(s->column, 0, c->q * sizeof *s->column);
     for (size_t i = c->q; i-- > 0;) {
         mmix_real u = s->T[i * Q + i];
@@ -5857,7 +5880,7 @@ static mmix_real mmixi_ssd_state_backward(const mmixi_ssd_job *j, const mmixi_ss
     mmix_real after = 0, A = j->A[c->h], dA = 0;
     if (c->enters) {
         k->transpose(N, P, c->in, (ptrdiff_t)P, s->ht, (ptrdiff_t)N);
-        mmixi_gemm_small(k, q, N, P, c->dy, j->dy.token, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
+        mmixi_gemm_small(k, q, N, P, s->dy, (ptrdiff_t)j->P, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
     }
     for (size_t i = q; c->enters && i-- > 0;) {
         after += s->p[i] * k->dot(N, s->E + i * N, c->C + (ptrdiff_t)i * j->c.token);
@@ -5866,7 +5889,7 @@ static mmix_real mmixi_ssd_state_backward(const mmixi_ssd_job *j, const mmixi_ss
     }
     if (c->leaves) {
         k->transpose(N, P, c->dh, (ptrdiff_t)P, s->ht, (ptrdiff_t)N);
-        mmixi_gemm_small(k, q, N, P, c->x, j->x.token, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
+        mmixi_gemm_small(k, q, N, P, s->x, (ptrdiff_t)j->P, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
     }
     after = c->leaves && c->enters ? s->p[q - 1] * k->dot(N * P, c->in, c->dh) : 0;
     for (size_t i = 0; i < q; i++) {
@@ -5888,19 +5911,19 @@ static mmix_real mmixi_ssd_values_backward(const mmixi_ssd_job *j, const mmixi_s
     size_t N = j->N, P = j->P, q = c->q;
     mmix_real dD = 0;
     if (j->dx.p) {
-        mmixi_lower_transposed(k, q, P, s->W, j->Q, c->dy, j->dy.token, s->dX, (ptrdiff_t)P, 0);
+        mmixi_lower_transposed(k, q, P, s->W, j->Q, s->dy, (ptrdiff_t)j->P, s->dX, (ptrdiff_t)P, 0);
         if (c->leaves)
             mmixi_gemm_small(k, q, P, N, s->Br, (ptrdiff_t)N, 1, c->dh, (ptrdiff_t)P, s->dX, (ptrdiff_t)P, 1);
         for (size_t i = 0; j->D && i < q; i++)
-            k->axpy(P, j->D[c->h], c->dy + (ptrdiff_t)i * j->dy.token, s->dX + i * P);
+            k->axpy(P, j->D[c->h], s->dy + i * P, s->dX + i * P);
         mmixi_put_rows(j->m, q, P, s->dX, (ptrdiff_t)P, mmixi_at(&j->dx, c->b, c->start, c->h), j->dx.token,
                        j->add_x || c->h % j->dx.share);
     }
     for (size_t i = 0; j->D && i < q; i++)
-        dD += k->dot(P, c->dy + (ptrdiff_t)i * j->dy.token, c->x + (ptrdiff_t)i * j->x.token);
+        dD += k->dot(P, s->dy + i * P, s->x + i * P);
     if (c->enters) {
         k->scale(N * P, s->p[q - 1], c->dh, c->dh);
-        mmixi_gemm_small(k, N, P, q, s->Cp, 1, (ptrdiff_t)N, c->dy, j->dy.token, c->dh, (ptrdiff_t)P, 1);
+        mmixi_gemm_small(k, N, P, q, s->Cp, 1, (ptrdiff_t)N, s->dy, (ptrdiff_t)j->P, c->dh, (ptrdiff_t)P, 1);
     }
     else memset(c->dh, 0, N * P * sizeof *c->dh);
     return dD;
@@ -5965,8 +5988,9 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
             c.h = h;
             c.C = mmixi_at(&j->c, b, start, h);
             c.B = mmixi_at(&j->k, b, start, h);
-            c.x = mmixi_at(&j->x, b, start, h);
-            c.dy = mmixi_at(&j->dy, b, start, h);
+            /* each is read by four products: near each other their rows stay in the nearest cache */
+            mmixi_put_rows(j->m, c.q, P, mmixi_at(&j->x, b, start, h), j->x.token, s.x, (ptrdiff_t)P, 0);
+            mmixi_put_rows(j->m, c.q, P, mmixi_at(&j->dy, b, start, h), j->dy.token, s.dy, (ptrdiff_t)P, 0);
             c.dC = mmixi_at(&j->dc, b, start, h) + block % j->parts_c * j->part_c;
             c.dB = mmixi_at(&j->dk, b, start, h) + block % j->parts_k * j->part_k;
             c.dh = s.h + (h - h0) * NP;
@@ -6259,7 +6283,7 @@ static void mmixi_feature_rows(const struct mmixi_kernels *k, int feature, size_
 {
     for (size_t r = 0; r < rows; r++, x += ldx, f += ldf) {
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
-            mmixi_softmax_row(k, N, x, f);
+            k->softmax(N, x, f);
         else if (feature == MMIX_FEATURE_ELU1)
             for (size_t i = 0; i < N; i++) f[i] = x[i] > 0 ? x[i] + 1 : mmixi_exp_real(x[i]);
         else for (size_t i = 0; i < N; i++) f[i] = x[i] > 0 ? x[i] : 0;
@@ -6399,23 +6423,28 @@ static void mmixi_linear_keys(const mmixi_linear_job *j, const mmixi_linear_scra
             s->f[r * j->N + n] = mmixi_exp_real(x[(ptrdiff_t)r * j->k.token + (ptrdiff_t)n]
                                                 - s->top[n]) * s->sum[n];
 }
-/* The rows of V, with a one behind each if row sums are wanted. */
-static void mmixi_linear_values(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t rows,
-                                const mmix_real *v)
+/* The rows of V, or if row sums are wanted a copy with a one behind each; *ldv from row to row. */
+static const mmix_real *mmixi_linear_values(const mmixi_linear_job *j, const mmixi_linear_scratch *s,
+                                            size_t rows, const mmix_real *v, ptrdiff_t *ldv)
 {
-    mmixi_put_rows(j->m, rows, j->P, v, j->v.token, s->v, (ptrdiff_t)j->V, 0);
-    for (size_t r = 0; j->o.normalise && r < rows; r++) s->v[r * j->V + j->P] = 1;
+    *ldv = j->o.normalise ? (ptrdiff_t)j->V : j->v.token;
+    if (!j->o.normalise) return v;
+    mmixi_put_rows(j->m, rows, j->P, v, j->v.token, s->v, *ldv, 0);
+    for (size_t r = 0; r < rows; r++) s->v[r * j->V + j->P] = 1;
+    return s->v;
 }
 static void mmixi_linear_state(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t b, size_t h)
 {
-    memset(s->state, 0, j->N * j->V * sizeof *s->state);
+    const mmix_real *v;
+    ptrdiff_t ldv;
+    if (!j->S) memset(s->state, 0, j->N * j->V * sizeof *s->state);
     if (j->o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, s, mmixi_at(&j->k, b, 0, h));
     for (size_t t = 0; t < j->S; t += MMIXI_LINEAR_BLOCK) {
         size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->S - t);
         mmixi_linear_keys(j, s, rows, mmixi_at(&j->k, b, t, h));
-        mmixi_linear_values(j, s, rows, mmixi_at(&j->v, b, t, h));
-        mmixi_gemm_small(j->m->k, j->N, j->V, rows, s->f, 1, (ptrdiff_t)j->N, s->v, (ptrdiff_t)j->V, s->state,
-                         (ptrdiff_t)j->V, 1);
+        v = mmixi_linear_values(j, s, rows, mmixi_at(&j->v, b, t, h), &ldv);
+        mmixi_gemm_small(j->m->k, j->N, j->V, rows, s->f, 1, (ptrdiff_t)j->N, v, ldv, s->state, (ptrdiff_t)j->V,
+                         t > 0);
     }
 }
 
@@ -6433,12 +6462,11 @@ static void mmixi_linear_task(void *arg, size_t index, size_t lane)
             size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->L - t);
             mmix_real *y = mmixi_at(&j->y, b, t, h);
             mmixi_feature_rows(k, j->o.feature, rows, j->N, mmixi_at(&j->q, b, t, h), j->q.token, s.f, j->N);
-            mmixi_gemm_small(k, rows, j->V, j->N, s.f, (ptrdiff_t)j->N, 1, s.state, (ptrdiff_t)j->V, s.y,
-                             (ptrdiff_t)j->V, 0);
-            for (size_t r = 0; r < rows; r++) {
+            mmixi_gemm_small(k, rows, j->V, j->N, s.f, (ptrdiff_t)j->N, 1, s.state, (ptrdiff_t)j->V,
+                             j->o.normalise ? s.y : y, j->o.normalise ? (ptrdiff_t)j->V : j->y.token, 0);
+            for (size_t r = 0; j->o.normalise && r < rows; r++) {
                 const mmix_real *row = s.y + r * j->V;
-                k->scale(j->P, j->o.normalise ? 1 / (row[j->P] + (mmix_real)j->o.eps) : 1, row,
-                         y + (ptrdiff_t)r * j->y.token);
+                k->scale(j->P, 1 / (row[j->P] + (mmix_real)j->o.eps), row, y + (ptrdiff_t)r * j->y.token);
             }
         }
 }
@@ -6447,6 +6475,8 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
     const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
     const struct mmixi_kernels *k = j->m->k;
     size_t b = index / j->G, share = j->H / j->G, h0 = index % j->G * share, N = j->N, P = j->P, V = j->V;
+    const mmix_real *v;
+    ptrdiff_t ldv;
     mmixi_linear_scratch s;
     mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     mmixi_linear_state(j, &s, b, h0);
@@ -6457,20 +6487,18 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
             size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->L - t);
             const mmix_real *y = mmixi_at(&j->y, b, t, h), *dy = j->dy + (y - j->y.p);
             mmixi_feature_rows(k, j->o.feature, rows, N, mmixi_at(&j->q, b, t, h), j->q.token, s.f, N);
-            for (size_t r = 0; r < rows; r++, y += j->y.token, dy += j->y.token) {
-                mmix_real *d = s.y + r * V, over = 1;
-                if (j->o.normalise) {
-                    over = 0;
-                    for (size_t n = 0; n < N; n++) over += s.f[r * N + n] * s.state[n * V + P];
-                    over = 1 / (over + (mmix_real)j->o.eps);
-                    d[P] = -k->dot(P, dy, y) * over;
-                }
+            ptrdiff_t ldd = j->o.normalise ? (ptrdiff_t)V : j->y.token;
+            const mmix_real *dnum = j->o.normalise ? s.y : dy;
+            for (size_t r = 0; j->o.normalise && r < rows; r++, y += j->y.token, dy += j->y.token) {
+                mmix_real *d = s.y + r * V, over = 0;
+                for (size_t n = 0; n < N; n++) over += s.f[r * N + n] * s.state[n * V + P];
+                over = 1 / (over + (mmix_real)j->o.eps);
+                d[P] = -k->dot(P, dy, y) * over;
                 k->scale(P, over, dy, d);
             }
-            mmixi_gemm_small(k, N, V, rows, s.f, 1, (ptrdiff_t)N, s.y, (ptrdiff_t)V, s.dstate, (ptrdiff_t)V,
-                             1);
+            mmixi_gemm_small(k, N, V, rows, s.f, 1, (ptrdiff_t)N, dnum, ldd, s.dstate, (ptrdiff_t)V, 1);
             if (!j->dq.p) continue;
-            mmixi_gemm_small(k, rows, N, V, s.y, (ptrdiff_t)V, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N,
+            mmixi_gemm_small(k, rows, N, V, dnum, ldd, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N,
                              0);
             mmixi_feature_rows_backward(k, j->o.feature, rows, N, s.f, s.df, N, mmixi_at(&j->dq, b, t, h),
                                         j->dq.token, j->add_q);
@@ -6487,8 +6515,8 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
                              j->add_v);
         }
         if (!j->dk.p) continue;
-        mmixi_linear_values(j, &s, rows, mmixi_at(&j->v, b, t, h0));
-        mmixi_gemm_small(k, rows, N, V, s.v, (ptrdiff_t)V, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
+        v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->v, b, t, h0), &ldv);
+        mmixi_gemm_small(k, rows, N, V, v, ldv, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
         if (j->o.feature != MMIX_FEATURE_EFFICIENT)
             mmixi_feature_rows_backward(k, j->o.feature, rows, N, s.f, s.df, N, mmixi_at(&j->dk, b, t, h0),
                                         j->dk.token, j->add_k);
@@ -6563,8 +6591,9 @@ typedef struct mmixi_softmax_options { int mask; size_t prefix; double scale; } 
 typedef struct mmixi_softmax_job {
     mmix_ctx *m;
     mmixi_softmax_options o;
-    /* T: keys of a tile; a forward task takes `run` queries, a head has `runs` */
-    size_t B, L, S, H, G, N, P, T, run, runs;
+    /* T: keys of a tile, ld: of them the rows of scratch; a forward task takes `run` queries, a head has
+       `runs` */
+    size_t B, L, S, H, G, N, P, T, ld, run, runs;
     mmixi_heads q, k, v, y, dq, dk, dv;
     const mmix_real *dy;
     int add_q, add_k, add_v;
@@ -6580,7 +6609,7 @@ typedef struct mmixi_softmax_scratch {
 static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *base,
                                          mmixi_softmax_scratch *s, int back)
 {
-    size_t R = MMIXI_QUERY_BLOCK, T = mmixi_round_up(j->T, 16), at = 0;
+    size_t R = MMIXI_QUERY_BLOCK, T = j->ld, at = 0;
 #define MMIXI_PART(name, size) s->name = base ? base + at : NULL; at += mmixi_round_up(size, 16)
     MMIXI_PART(kt, j->N * T); MMIXI_PART(q, R * j->N); MMIXI_PART(p, R * T); MMIXI_PART(top, j->run);
     MMIXI_PART(sum, j->run);
@@ -6604,8 +6633,8 @@ static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax
     const mmix_real *q = mmixi_at(&j->q, b, i, h);
     for (size_t r = 0; r < rows; r++)
         j->m->k->scale(j->N, (mmix_real)j->o.scale, q + (ptrdiff_t)r * j->q.token, s->q + r * j->N);
-    mmixi_gemm_small(j->m->k, rows, n, j->N, s->q, (ptrdiff_t)j->N, 1, s->kt, (ptrdiff_t)j->T, s->p,
-                     (ptrdiff_t)j->T, 0);
+    mmixi_gemm_small(j->m->k, rows, n, j->N, s->q, (ptrdiff_t)j->N, 1, s->kt, (ptrdiff_t)j->ld, s->p,
+                     (ptrdiff_t)j->ld, 0);
 }
 
 static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
@@ -6619,7 +6648,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
     for (size_t from = 0; from < j->S; from += j->T) {
         size_t tile = mmixi_min(j->T, j->S - from);
         const mmix_real *v = mmixi_at(&j->v, b, from, h);
-        k->transpose(tile, j->N, mmixi_at(&j->k, b, from, h), j->k.token, s.kt, (ptrdiff_t)j->T);
+        k->transpose(tile, j->N, mmixi_at(&j->k, b, from, h), j->k.token, s.kt, (ptrdiff_t)j->ld);
         for (size_t i = i0, rows; i < i1; i += rows) {
             size_t n = 0;
             mmix_real *y = mmixi_at(&j->y, b, i, h);
@@ -6629,7 +6658,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
             n = mmixi_min(n - from, tile);
             mmixi_softmax_scores(j, &s, b, i, h, rows, n);
             for (size_t r = 0; r < rows; r++) {
-                mmix_real *p = s.p + r * j->T, *top = &s.top[i - i0 + r], *sum = &s.sum[i - i0 + r], high,
+                mmix_real *p = s.p + r * j->ld, *top = &s.top[i - i0 + r], *sum = &s.sum[i - i0 + r], high,
                     was = *top;
                 size_t reach = mmixi_softmax_reach(j, i + r),
                     seen = reach > from ? mmixi_min(reach - from, n) : 0;
@@ -6646,7 +6675,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
                 }
                 memset(p + seen, 0, (n - seen) * sizeof *p);
             }
-            mmixi_gemm_small(k, rows, j->P, n, s.p, (ptrdiff_t)j->T, 1, v, j->v.token, y, j->y.token,
+            mmixi_gemm_small(k, rows, j->P, n, s.p, (ptrdiff_t)j->ld, 1, v, j->v.token, y, j->y.token,
                              from > 0);
         }
     }
@@ -6665,13 +6694,14 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
     const struct mmixi_kernels *k = j->m->k;
     size_t b = index / j->G, share = j->H / j->G, h0 = index % j->G * share, N = j->N, P = j->P, T = j->T;
+    const ptrdiff_t ld = (ptrdiff_t)j->ld;
     mmixi_softmax_scratch s;
     mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s, 1);
     for (size_t from = 0; from < j->S; from += T) {
         size_t tile = mmixi_min(T, j->S - from);
         const mmix_real *keys = mmixi_at(&j->k, b, from, h0);
-        k->transpose(tile, N, keys, j->k.token, s.kt, (ptrdiff_t)T);
-        k->transpose(tile, P, mmixi_at(&j->v, b, from, h0), j->v.token, s.vt, (ptrdiff_t)T);
+        k->transpose(tile, N, keys, j->k.token, s.kt, ld);
+        k->transpose(tile, P, mmixi_at(&j->v, b, from, h0), j->v.token, s.vt, ld);
         if (j->dk.p && !j->add_k) mmixi_zero_rows(tile, N, mmixi_at(&j->dk, b, from, h0), j->dk.token);
         if (j->dv.p && !j->add_v) mmixi_zero_rows(tile, P, mmixi_at(&j->dv, b, from, h0), j->dv.token);
         for (size_t h = h0; h < h0 + share; h++)
@@ -6687,9 +6717,9 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                     continue;
                 }
                 mmixi_softmax_scores(j, &s, b, i, h, rows, n);
-                mmixi_gemm_small(k, rows, n, P, dy, j->y.token, 1, s.vt, (ptrdiff_t)T, s.dp, (ptrdiff_t)T, 0);
+                mmixi_gemm_small(k, rows, n, P, dy, j->y.token, 1, s.vt, ld, s.dp, ld, 0);
                 for (size_t r = 0; r < rows; r++) {
-                    mmix_real *p = s.p + r * T, *dp = s.dp + r * T, delta;
+                    mmix_real *p = s.p + r * j->ld, *dp = s.dp + r * j->ld, delta;
                     size_t at = (b * j->H + h) * j->L + i + r, reach = mmixi_softmax_reach(j, i + r),
                         seen = reach > from ? mmixi_min(reach - from, n) : 0;
                     k->exp_row(seen, 1, p, j->top[at], p);
@@ -6703,13 +6733,13 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                     memset(dp + seen, 0, (n - seen) * sizeof *dp);
                 }
                 if (j->dv.p)
-                    mmixi_gemm_small(k, n, P, rows, s.p, 1, (ptrdiff_t)T, dy, j->y.token,
+                    mmixi_gemm_small(k, n, P, rows, s.p, 1, ld, dy, j->y.token,
                                      mmixi_at(&j->dv, b, from, h), j->dv.token, 1);
                 if (j->dk.p)
-                    mmixi_gemm_small(k, n, N, rows, s.dp, 1, (ptrdiff_t)T, s.q, (ptrdiff_t)N,
+                    mmixi_gemm_small(k, n, N, rows, s.dp, 1, ld, s.q, (ptrdiff_t)N,
                                      mmixi_at(&j->dk, b, from, h), j->dk.token, 1);
                 if (j->dq.p) {
-                    mmixi_gemm_small(k, rows, N, n, s.dp, (ptrdiff_t)T, 1, keys, j->k.token, s.dq,
+                    mmixi_gemm_small(k, rows, N, n, s.dp, ld, 1, keys, j->k.token, s.dq,
                                      (ptrdiff_t)N, 0);
                     k->scale(rows * N, (mmix_real)j->o.scale, s.dq, s.dq);
                     mmixi_put_rows(j->m, rows, N, s.dq, (ptrdiff_t)N, mmixi_at(&j->dq, b, i, h), j->dq.token,
@@ -6728,6 +6758,8 @@ static int mmixi_softmax_attention_fill(mmix_ctx *m, mmix_call *call, mmixi_soft
     j->B = q->shape[0]; j->L = q->shape[1]; j->H = q->shape[2]; j->N = q->shape[3];
     j->S = k->shape[1]; j->G = k->shape[2]; j->P = v->shape[3];
     j->T = mmixi_min(j->S, MMIXI_KEY_TILE);
+    j->ld = mmixi_round_up(j->T, 16);
+    if (j->ld % 256 == 0) j->ld += 16;           /* else the rows share a few sets of the cache */
     j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(j->L * j->B * j->H, 16));
     j->run = j->B * j->H >= 16 ? j->L : mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
     j->runs = mmixi_ceil_div(j->L, j->run);
@@ -6883,7 +6915,7 @@ static void mmixi_softmax_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
                 const mmix_real *query = mmixi_at(&q, b, i, h);
                 for (size_t t = 0; t < n; t++)
                     M[t] = (mmix_real)(scale * (double)m->k->dot(N, query, mmixi_at(&k, b, t, h)));
-                mmixi_softmax_row(m->k, n, M, M);
+                m->k->softmax(n, M, M);
                 memset(M + n, 0, (j.S - n) * sizeof *M);
             }
 }

@@ -229,6 +229,15 @@ static void row(size_t n)
     EACH { close_to("exp_row", n, (double)z[i], exp((wide)a * (wide)x[i] - (wide)mean), 4 * e); s += (wide)z[i]; }
     close_to("exp_row sum", n, (double)got, s, se * s);
     intact("edges: exp_row", n, z);
+    if (n) {
+        wide top = -HUGE_VALL;
+        EACH if ((wide)x[i] > top) top = (wide)x[i];
+        s = 0;
+        EACH s += exp((wide)x[i] - top);
+        k->softmax(n, x, z);
+        EACH close_to("softmax", n, (double)z[i], exp((wide)x[i] - top) / s, 4 * e / s);
+        intact("edges: softmax", n, z);
+    }
 
     for (int add = 0; add < 2; add++) {
 #define BOTH(f)                                                                                              \
