@@ -698,9 +698,9 @@ MMIXDEF int mmix_params_allocate(mmix_params *p);
 /* Makes the slab of gradients (train = 1) or frees it (0). With it the parameters that are not frozen ask for
    gradients. */
 MMIXDEF int mmix_params_train(mmix_params *p, int train);
-/* Copies the matrices as matrix products read them (pack = 1), or frees the copies (0). Worth it for inference
-   on few tokens: without it every product copies its weights first. It takes the memory of the matrices once
-   more. Whatever of the library changes a parameter drops its copy; after writing through a pointer call it
+/* Copies the matrices the way products read them (pack = 1), or frees the copies (0). Worth it for inference
+   on few tokens, where copying them each time is a tenth of the work; takes the matrices' memory once more.
+   What the library itself does to a parameter drops its copy; after writing through a pointer call this
    again. 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
 /* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("":
@@ -1409,7 +1409,7 @@ static void mmixi_rewind(mmix_ctx *m, mmix_mark mark, int drop_high)
     for (size_t i = 0; outside && i < m->holes; i++)
         for (size_t j = 0; j <= mark.block && j < m->step.count; j++) {
             const mmixi_block *b = &m->step.block[j];
-            size_t at = (size_t)((uintptr_t)m->hole[i].ptr - (uintptr_t)b->base);     /* huge if it lies before */
+            size_t at = (size_t)((uintptr_t)m->hole[i].ptr - (uintptr_t)b->base);     /* huge if before */
             size_t low = j == mark.block ? mark.used : b->low,
                 high = j == mark.block && drop_high ? mark.high : b->high;
             if (at < b->size && (at < low || at >= high)) m->hole[kept++] = m->hole[i];
@@ -1948,7 +1948,7 @@ MMIXDEF int mmix_threads(const mmix_ctx *m) { return m->lanes; }
 #define MMIXI_MATH static
 #endif
 
-#define MMIXI_LN2_HI 0.6931471804855391      /* ln 2 cut after 33 bits: products with small integers are exact */
+#define MMIXI_LN2_HI 0.6931471804855391      /* ln 2 cut after 33 bits: products with small n are exact */
 #define MMIXI_LN2_LO 7.440617110012397e-11
 
 /* e^x = 2^n e^r with |r| <= ln 2 / 2, and the Taylor series of e^r. */
@@ -2465,7 +2465,7 @@ MMIXI_INLINE MMIXI_V MMIXI_NAME(softplus_slope_v)(MMIXI_V x)
         for (; i + MMIXI_W <= n; i += MMIXI_W) { const MMIXI_T t = MMIXI_ALL; (void)t; __VA_ARGS__ }         \
         if (MMIXI_W > 1 && i < n) { const MMIXI_T t = MMIXI_TAIL(n - i); (void)t; __VA_ARGS__ }              \
     } while (0)
-#define MMIXI_LONG (256 * MMIXI_W)               /* longer sums are cut in halves: rounding grows with log n */
+#define MMIXI_LONG (256 * MMIXI_W)               /* longer sums are halved: rounding grows with log n */
 #define MMIXI_HALF(n) ((n) / 2 / MMIXI_W * MMIXI_W)
 
 static MMIXI_TARGET mmix_real MMIXI_NAME(dot)(size_t n, const mmix_real *x, const mmix_real *y)
@@ -2616,7 +2616,7 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(exp_row)(size_t n, mmix_real scale, con
     return MMIXI_NAME(lanes_sum)(sum);
 }
 
-/* Short rows stay in registers: the first pass over the vectors finds the maximum, the others need no memory. */
+/* Short rows stay in registers from the first pass, for the maximum, to the last. */
 static MMIXI_TARGET void MMIXI_NAME(softmax)(size_t n, const mmix_real *x, mmix_real *y)
 {
     enum { SHORT = 4 };
@@ -2881,7 +2881,8 @@ MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, cons
     }
     for (size_t k = 0; k < depth; k++, a += acs, b += ldb) {
         MMIXI_V vb[MMIXI_NV];
-        for (size_t j = 0; j < vecs; j++) MMIXI_FETCH(b + 16 * ldb + j * MMIXI_W);    /* a new panel is far away */
+        /* a new panel is far away: on Sapphire Rapids 3 to 8 % of a large product */
+        for (size_t j = 0; j < vecs; j++) MMIXI_FETCH(b + 16 * ldb + j * MMIXI_W);
         MMIXI_UNROLL
         for (size_t j = 0; j < vecs; j++)
             vb[j] = ragged && j + 1 == vecs ? MMIXI_LOADM(t, b + j * MMIXI_W) : MMIXI_LOAD(b + j * MMIXI_W);
@@ -2945,7 +2946,8 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
     k->mr = MMIXI_MR; k->nr = MMIXI_NV * MMIXI_W; k->lanes = MMIXI_W;
     MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(max); MMIXI_ENTRY(variance);
     MMIXI_ENTRY(axpy); MMIXI_ENTRY(scale); MMIXI_ENTRY(lerp); MMIXI_ENTRY(add); MMIXI_ENTRY(mul);
-    MMIXI_ENTRY(mul_add); MMIXI_ENTRY(finish); MMIXI_ENTRY(exp_row); MMIXI_ENTRY(softmax); MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
+    MMIXI_ENTRY(mul_add); MMIXI_ENTRY(finish); MMIXI_ENTRY(exp_row); MMIXI_ENTRY(softmax);
+    MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
     MMIXI_ENTRY(softplus); MMIXI_ENTRY(silu_backward); MMIXI_ENTRY(gelu_backward);
     MMIXI_ENTRY(softplus_backward); MMIXI_ENTRY(normalise); MMIXI_ENTRY(normalise_sums);
     MMIXI_ENTRY(normalise_backward); MMIXI_ENTRY(ssd_row); MMIXI_ENTRY(ssd_row_backward);
@@ -3295,7 +3297,7 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 struct mmix_tensor {
     int dtype, ndim;
     size_t shape[MMIX_MAX_DIMS], stride[MMIX_MAX_DIMS];
-    void *data;                                  /* NULL when backward has freed it, and in a view: mmixi_data */
+    void *data;                                  /* NULL when backward freed it, and in a view: mmixi_data */
     mmix_ctx *m;
     mmix_tensor *base;                           /* of a view: the tensor that owns the memory */
     size_t offset;                               /* of a view: elements from the base's first */
@@ -3492,7 +3494,10 @@ static void mmixi_zero_range(void *arg, size_t begin, size_t end, size_t lane)
     (void)lane;
     memset((mmix_real *)arg + begin, 0, (end - begin) * sizeof(mmix_real));
 }
-static void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x) { mmixi_ranges(m, n, 1 << 15, mmixi_zero_range, x); }
+static void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x)
+{
+    mmixi_ranges(m, n, 1 << 15, mmixi_zero_range, x);
+}
 
 /* mmix_data for writing: what was packed of the values is out of date. */
 static mmix_real *mmixi_overwrite(mmix_tensor *t)
@@ -4969,40 +4974,64 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
         dx = g/‖x‖ (dy - x̂ (x̂·dy)), dg = x̂·dy ------------------------------------------------ */
 
 typedef struct mmixi_unit_options { double eps; } mmixi_unit_options;
-static int mmixi_unit_forward(mmix_ctx *m, mmix_call *call)
+typedef struct mmixi_unit_job {
+    mmix_ctx *m;
+    double eps;
+    size_t D, step;
+    const mmix_real *x, *g, *dy;
+    mmix_real *y, *dx, *dg;
+    int add, add_g;
+} mmixi_unit_job;
+static void mmixi_unit_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_unit_options *o = (const mmixi_unit_options *)call->options;
-    size_t rows = mmixi_rows(call->in[0]), D = mmixi_cols(call->in[0]), step = mmixi_row_step(call->in[0]);
-    const mmix_real *x = mmix_data(call->in[0]), *g = mmix_data(call->in[1]);
-    mmix_real *y = mmix_data(call->out[0]);
-    for (size_t r = 0; r < rows; r++) {
-        double norm = sqrt((double)m->k->variance(D, x + r * step, 0));
-        m->k->scale(D, (mmix_real)((g ? (double)g[r] : 1) / (norm > o->eps ? norm : o->eps)), x + r * step,
-                    y + r * D);
+    const mmixi_unit_job *j = (const mmixi_unit_job *)arg;
+    const struct mmixi_kernels *k = j->m->k;
+    (void)lane;
+    for (size_t r = begin; r < end; r++) {
+        const mmix_real *x = j->x + r * j->step;
+        double norm = sqrt((double)k->variance(j->D, x, 0)), length = norm > j->eps ? norm : j->eps;
+        k->scale(j->D, (mmix_real)((j->g ? (double)j->g[r] : 1) / length), x, j->y + r * j->D);
     }
-    return 0;
 }
-static int mmixi_unit_backward(mmix_ctx *m, mmix_call *call)
+static void mmixi_unit_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_unit_options *o = (const mmixi_unit_options *)call->options;
-    size_t rows = mmixi_rows(call->in[0]), D = mmixi_cols(call->in[0]), step = mmixi_row_step(call->in[0]);
-    const mmix_real *x = mmix_data(call->in[0]), *g = mmix_data(call->in[1]),
-        *dy = mmixi_out_grad(call->out[0]);
-    int add = 0, add_g = 0;
-    mmix_real *dx = mmix_grad_target(m, call->in[0], &add), *dg = mmix_grad_target(m, call->in[1], &add_g);
-    for (size_t r = 0; r < rows; r++, x += step, dy += D) {
-        double norm = sqrt((double)m->k->variance(D, x, 0)), floor_ = norm > o->eps ? norm : o->eps;
-        double along = (double)m->k->dot(D, x, dy) / floor_, scale = (g ? (double)g[r] : 1) / floor_;
-        /* below eps the length is a constant */
-        double back = norm > o->eps ? scale * along / floor_ : 0;
-        for (size_t i = 0; dx && i < D; i++) {
-            mmix_real *d = dx + r * step + i;
-            *d = (add ? *d : 0) + (mmix_real)(scale * (double)dy[i] - back * (double)x[i]);
+    const mmixi_unit_job *j = (const mmixi_unit_job *)arg;
+    const struct mmixi_kernels *k = j->m->k;
+    (void)lane;
+    for (size_t r = begin; r < end; r++) {
+        const mmix_real *x = j->x + r * j->step, *dy = j->dy + r * j->D;
+        double norm = sqrt((double)k->variance(j->D, x, 0)), length = norm > j->eps ? norm : j->eps;
+        double along = (double)k->dot(j->D, x, dy) / length, scale = (j->g ? (double)j->g[r] : 1) / length;
+        double back = norm > j->eps ? scale * along / length : 0;        /* below eps the length is a constant */
+        for (size_t i = 0; j->dx && i < j->D; i++) {
+            mmix_real *d = j->dx + r * j->step + i;
+            *d = (j->add ? *d : 0) + (mmix_real)(scale * (double)dy[i] - back * (double)x[i]);
         }
-        if (dg) dg[r] = (add_g ? dg[r] : 0) + (mmix_real)along;
+        if (j->dg) j->dg[r] = (j->add_g ? j->dg[r] : 0) + (mmix_real)along;
     }
+}
+static int mmixi_unit_run(mmix_ctx *m, mmix_call *call, int back)
+{
+    mmixi_unit_job j;
+    memset(&j, 0, sizeof j);
+    j.m = m;
+    j.eps = ((const mmixi_unit_options *)call->options)->eps;
+    j.D = mmixi_cols(call->in[0]);
+    j.step = mmixi_row_step(call->in[0]);
+    j.x = mmix_data(call->in[0]);
+    j.g = mmix_data(call->in[1]);
+    j.y = mmix_data(call->out[0]);
+    if (back) {
+        j.dy = mmixi_out_grad(call->out[0]);
+        j.dx = mmix_grad_target(m, call->in[0], &j.add);
+        j.dg = mmix_grad_target(m, call->in[1], &j.add_g);
+    }
+    mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.D),
+                 back ? mmixi_unit_rows_backward : mmixi_unit_rows, &j);
     return 0;
 }
+static int mmixi_unit_forward(mmix_ctx *m, mmix_call *call) { return mmixi_unit_run(m, call, 0); }
+static int mmixi_unit_backward(mmix_ctx *m, mmix_call *call) { return mmixi_unit_run(m, call, 1); }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
     mmix_call call;
@@ -6056,7 +6085,8 @@ static void mmixi_ssd_fill(mmix_ctx *m, mmix_call *call, mmixi_ssd_job *j)
        groups of B and C or equal parts of one */
     share = j->x.share;
     j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, 16 / j->B)), share);
-    while ((j->heads % j->k.share && j->k.share % j->heads) || (j->heads % j->c.share && j->c.share % j->heads))
+    while ((j->heads % j->k.share && j->k.share % j->heads)
+           || (j->heads % j->c.share && j->c.share % j->heads))
         j->heads += share;
     j->parts_k = mmixi_ceil_div(j->k.share, j->heads);
     j->parts_c = mmixi_ceil_div(j->c.share, j->heads);
@@ -6131,7 +6161,8 @@ static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *call)
         memset(dy, 0, mmix_count(call->out[0]) * sizeof *dy);
     }
     j.dy = mmixi_heads_plain(dy, j.L, j.H, j.P, j.H, j.o.reverse);
-    if (mmixi_ssd_sum_begin(m, &dk, in[3], j.parts_k) || mmixi_ssd_sum_begin(m, &dc, in[4], j.parts_c)) return -1;
+    if (mmixi_ssd_sum_begin(m, &dk, in[3], j.parts_k)
+        || mmixi_ssd_sum_begin(m, &dc, in[4], j.parts_c)) return -1;
     j.dhead = (mmix_real *)mmixi_step(m, j.B * j.H * 3 * sizeof *j.dhead);
     j.scratch = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j.lane_size * sizeof *j.scratch);
     if (!j.dhead || !j.scratch) return -1;
@@ -6298,7 +6329,9 @@ static void mmixi_feature_rows_backward(const struct mmixi_kernels *k, int featu
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
             k->softmax_backward(N, f, df, k->dot(N, f, df), dx, add);
         else for (size_t i = 0; i < N; i++) {
-            mmix_real g = feature == MMIX_FEATURE_ELU1 ? (f[i] > 1 ? df[i] : df[i] * f[i]) : f[i] > 0 ? df[i] : 0;
+            mmix_real slope = f[i] > 0 ? 1 : 0, g;                         /* relu */
+            if (feature == MMIX_FEATURE_ELU1) slope = f[i] > 1 ? 1 : f[i];
+            g = slope * df[i];
             dx[i] = add ? dx[i] + g : g;
         }
     }
@@ -6443,8 +6476,8 @@ static void mmixi_linear_state(const mmixi_linear_job *j, const mmixi_linear_scr
         size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->S - t);
         mmixi_linear_keys(j, s, rows, mmixi_at(&j->k, b, t, h));
         v = mmixi_linear_values(j, s, rows, mmixi_at(&j->v, b, t, h), &ldv);
-        mmixi_gemm_small(j->m->k, j->N, j->V, rows, s->f, 1, (ptrdiff_t)j->N, v, ldv, s->state, (ptrdiff_t)j->V,
-                         t > 0);
+        mmixi_gemm_small(j->m->k, j->N, j->V, rows, s->f, 1, (ptrdiff_t)j->N, v, ldv, s->state,
+                         (ptrdiff_t)j->V, t > 0);
     }
 }
 
@@ -8320,9 +8353,17 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
    One step: (1) teacher on the 2 global crops, student on all; loss with the old centre; (2) new centre; (3)
    gradients, clipped tensor by tensor; (4) while epoch < freeze_last_layer the prototypes are left out; (5)
    AdamW; (6) teacher = m teacher + (1 - m) student. Caron et al. 2021, algorithm 1.
+
+   (1) and (3) run on slices of the batch, one after another, for no picture's loss depends on another picture:
+   only one slice's activations are in memory, and they stay in the caches.
    ==================================================================================== */
 
 enum { MMIXI_COLLAPSE_STEPS = 50 };
+#ifdef MMIX_REGRESSION
+enum { MMIXI_DINO_TOKENS = 1 };
+#else
+enum { MMIXI_DINO_TOKENS = 1536 };               /* of a slice: products of so many rows run at full speed */
+#endif
 
 typedef struct mmixi_dino_net {                  /* backbone and head of the student (0) or the teacher (1) */
     mmix_vision *vision;
@@ -8475,17 +8516,35 @@ MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d->center; }
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return &d->config; }
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d->note; }
 
-/* Class tokens of the teacher's (1) or the student's (0) views, then the head. */
-static mmix_tensor *mmixi_dino_forward_net(mmix_dino *d, int which, mmix_tensor *global, mmix_tensor *local)
+/* Pictures b0 … b0 + n - 1 of crops that lie crop after crop, B pictures each. */
+static mmix_tensor *mmixi_dino_slice(mmix_ctx *m, mmix_tensor *crops, size_t B, size_t b0, size_t n)
+{
+    mmix_tensor *y;
+    size_t shape[4], one;
+    if (!crops || n == B) return crops;
+    memcpy(shape, crops->shape, sizeof shape);
+    one = shape[1] * shape[2] * shape[3];
+    y = mmix_new4(m, shape[0] / B * n, shape[1], shape[2], shape[3]);
+    for (size_t v = 0; y && v < shape[0] / B; v++)
+        for (size_t i = 0; i < n; i++)
+            memcpy(mmix_data(y) + (v * n + i) * one, mmix_data(crops) + (v * B + b0 + i) * crops->stride[0],
+                   one * sizeof(mmix_real));
+    return y;
+}
+
+/* Class tokens of the teacher's (1) or the student's (0) views, then the head; stream: of drop path. */
+static mmix_tensor *mmixi_dino_forward_net(mmix_dino *d, int which, mmix_tensor *global, mmix_tensor *local,
+                                           uint64_t stream)
 {
     mmix_vision_options o;
     mmix_tensor *part[2];
     memset(&o, 0, sizeof o);
     o.train = !which;
     o.step = d->step;
+    o.stream = stream;
     part[0] = mmix_vision_forward(d->m, d->net[which].vision, global, &o).token;
     if (local) {
-        o.stream = 1;
+        o.stream = stream + 1;
         part[1] = mmix_vision_forward(d->m, d->net[which].vision, local, &o).token;
         part[0] = mmix_concat(d->m, 0, part, 2);
     }
@@ -8504,18 +8563,63 @@ static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy
     return NULL;
 }
 
+/* (1) to (3) for the whole batch: gradients, loss, entropy, centre. 0, or -1. */
+static int mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, mmix_dino_stats *s)
+{
+    const mmix_dino_config *c = &d->config;
+    mmix_ctx *m = d->m;
+    const size_t views = global->shape[0], B = views / 2, crops = (views + mmix_shape(local, 0)) / B,
+        K = c->prototypes, p = c->vision.patch;
+    const size_t tokens = 2 * (mmix_shape(global, 2) / p) * (mmix_shape(global, 3) / p)
+        + (crops - 2) * (mmix_shape(local, 2) / p) * (mmix_shape(local, 3) / p);
+    const size_t slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
+    const double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp,
+                                                   c->teacher_temp_epochs, s->epoch);
+    mmix_real *center = (mmix_real *)mmixi_step(m, K * sizeof *center);
+    double *mean = (double *)mmixi_step(m, K * sizeof *mean), norm = 0;
+    if (!center || !mean) return -1;
+    for (size_t k = 0; k < K; k++) mean[k] = 0;
+    for (size_t i = 0; i < slices && !m->error_kind; i++) {
+        const size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
+        const double share = (double)n / (double)B;
+        const mmix_mark mark = mmix_mark_here(m);
+        mmix_dino_loss_stats ls;
+        mmix_tensor *g = mmixi_dino_slice(m, global, B, b0, n), *l = mmixi_dino_slice(m, local, B, b0, n),
+            *up = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), *teacher, *loss;
+        if (m->error_kind) return -1;
+        teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0);
+        memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
+        mmix_record(m, 1);
+        loss = mmix_dino_loss(m, mmixi_dino_forward_net(d, 0, g, l, 2 * i), teacher, center, crops,
+                              c->student_temp, temp, 0, &ls);
+        mmix_record(m, 0);
+        if (!loss) return -1;
+        mmix_fill(up, share);
+        mmix_backward_from(m, &loss, &up, 1);
+        s->loss += share * mmix_item(loss);
+        s->teacher_entropy += share * ls.teacher_entropy;
+        s->teacher_kl_uniform += share * ls.teacher_kl_uniform;
+        for (size_t k = 0; k < K; k++) mean[k] += share * (double)center[k];
+        mmix_rewind(m, mark);
+    }
+    for (size_t k = 0; k < K; k++) {
+        d->center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum) * mean[k]);
+        norm += (double)d->center[k] * (double)d->center[k];
+    }
+    s->center_norm = sqrt(norm);
+    return m->error_kind ? -1 : 0;
+}
+
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    mmix_dino_loss_stats ls;
     mmix_dino_stats s;
     mmix_adamw adamw = mmix_adamw_default();
-    mmix_tensor *teacher, *student, *loss;
-    size_t views = mmix_shape(global, 0), B = views / 2, all, crops;
+    size_t views = mmix_shape(global, 0), B = views / 2, all;
     uint64_t seed = m->seed;
-    double n0, n1, temp;
+    double n0, n1;
     int record;
     memset(&s, 0, sizeof s);
     if (m->error_kind) return -1;
@@ -8533,17 +8637,9 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     if (!B || views % 2 || all % B)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: %.0f global and %.0f local crops",
                          (double)views, (double)(all - views));
-    crops = all / B;
     m->seed = c->seed;
     record = mmix_record(m, 0);
-    teacher = mmixi_dino_forward_net(d, 1, global, NULL);
-    mmix_record(m, 1);
-    student = mmixi_dino_forward_net(d, 0, global, local);
-    temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs, s.epoch);
-    loss = mmix_dino_loss(m, student, teacher, d->center, crops, c->student_temp, temp, c->center_momentum,
-                          &ls);
-    s.loss = mmix_item(loss);
-    if (loss) mmix_backward(m, loss);
+    mmixi_dino_gradients(d, global, local, &s);
     mmix_record(m, record);
     m->seed = seed;
     if (!m->error_kind && !(s.loss - s.loss == 0))
@@ -8563,9 +8659,6 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     if (m->error_kind || mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s.momentum)
         || mmix_ema(d->net[1].params, d->net[0].params, s.momentum)) return -1;
     s.gradient_norm = sqrt(n0 * n0 + n1 * n1);
-    s.teacher_entropy = ls.teacher_entropy;
-    s.teacher_kl_uniform = ls.teacher_kl_uniform;
-    s.center_norm = ls.center_norm;
     s.collapse = mmixi_dino_collapse(d, s.loss, s.teacher_entropy);
     d->step++;
     if (stats) *stats = s;
