@@ -3086,6 +3086,7 @@ typedef struct mmixi_gemm {
     /* NULL, or (with add 0) c = residual + row_scale[…] (a b + bias) */
     const mmix_real *residual; ptrdiff_t ldr;
     const mmix_real *row_scale; size_t rows_per_scale;   /* row_scale[row / rows_per_scale]; NULL: 1 */
+    int gelu;                                    /* at last c = gelu(c) */
     /* NULL, or what mmixi_gemm_pack made of b; b is not read then */
     const mmix_real *packed_b;
 } mmixi_gemm;
@@ -3235,12 +3236,13 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
         mmixi_gemm_block(k, r1 - r0, g->cols, first, last, depth, a, ars, acs, b, plan->packed ? 0 : g->brs,
                          c, g->ldc, g->add || d);
     }
-    if (!g->bias && !g->residual && !g->row_scale) return;
+    if (!g->bias && !g->residual && !g->row_scale && !g->gelu) return;
     for (size_t i = r0; i < r1; i++) {
         const mmix_real scale = g->row_scale ? g->row_scale[i / g->rows_per_scale] : (mmix_real)1;
+        mmix_real *row = g->c + (ptrdiff_t)i * g->ldc + (ptrdiff_t)j0;
         k->finish(j1 - j0, g->bias ? g->bias + j0 : NULL, scale,
-                  g->residual ? g->residual + (ptrdiff_t)i * g->ldr + (ptrdiff_t)j0 : NULL,
-                  g->c + (ptrdiff_t)i * g->ldc + (ptrdiff_t)j0);
+                  g->residual ? g->residual + (ptrdiff_t)i * g->ldr + (ptrdiff_t)j0 : NULL, row);
+        if (g->gelu) k->gelu(j1 - j0, row, row);
     }
 }
 
@@ -5061,8 +5063,10 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
    y = x Wᵀ + b, or residual + s (x Wᵀ + b);  dx = dy W, dW = dyᵀ x, db = Σ dy
 
    x (rows, I), W (O, I), b (O), residual (rows, O), s one number for rows/|s| rows. All three products are
-   one GEMM each, on x where it lies; bias, residual and s are its epilogue.
+   one GEMM each, on x where it lies; bias, residual, s and (where nothing is recorded) gelu are its epilogue.
    ==================================================================================== */
+
+typedef struct mmixi_linear_op_options { int gelu; } mmixi_linear_op_options;
 
 typedef struct mmixi_column_job { const struct mmixi_kernels *k; const mmix_real *x; mmix_real *y;
                                  size_t rows, step; int add; } mmixi_column_job;
@@ -5096,6 +5100,7 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *call)
     mmixi_gemm g = mmixi_gemm_of(rows, O, I, mmix_data(x), mmixi_row_step(x), 1, mmix_data(w), 1,
                                  w->stride[0], mmix_data(call->out[0]), O, 0);
     g.bias = mmix_data(call->in[2]);
+    g.gelu = ((const mmixi_linear_op_options *)call->options)->gelu;
     if (w->packed && w->packed_nr == m->k->nr && rows > 2) g.packed_b = w->packed;     /* 2: dot products */
     if (call->in[3]) {
         g.residual = mmix_data(call->in[3]);
@@ -5139,10 +5144,11 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *call)
     mmixi_grad_pass(m, call->in[3], call->out[0]);
     return 0;
 }
-MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                     mmix_tensor *residual, mmix_tensor *s)
+static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                 mmix_tensor *residual, mmix_tensor *s, int gelu)
 {
     mmix_call call;
+    mmixi_linear_op_options o;
     size_t shape[MMIX_MAX_DIMS];
     if (!mmixi_check(m, "mmix_linear", "weight", weight, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
         || !mmixi_check(m, "mmix_linear", "x", x, MMIX_DTYPE_REAL, -1, weight->shape[1], 0, 0, 0)
@@ -5167,11 +5173,17 @@ MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *w
     memcpy(shape, x->shape, sizeof shape);
     shape[x->ndim - 1] = weight->shape[0];
     call.out[0] = mmixi_new(m, "mmix_linear", MMIX_DTYPE_REAL, x->ndim, shape);
-    return mmixi_run(m, MMIX_OP_LINEAR, &call, NULL, 0);
+    o.gelu = gelu;
+    return mmixi_run(m, MMIX_OP_LINEAR, &call, &o, sizeof o);
+}
+MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                     mmix_tensor *residual, mmix_tensor *s)
+{
+    return mmixi_linear(m, x, weight, bias, residual, s, 0);
 }
 MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
-    return mmix_linear_add(m, x, weight, bias, NULL, NULL);
+    return mmixi_linear(m, x, weight, bias, NULL, NULL, 0);
 }
 
 /* ==== >>convolution ==================================================================
@@ -7396,8 +7408,11 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s)
 {
-    return mmix_linear_add(m, mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias)),
-                           layer->fc2_weight, layer->fc2_bias, residual, s);
+    /* the backward of gelu needs what went in; and who has another linear layer may not know of gelu */
+    if (!m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward)
+        x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1);
+    else x = mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias));
+    return mmix_linear_add(m, x, layer->fc2_weight, layer->fc2_bias, residual, s);
 }
 
 /* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
