@@ -148,6 +148,10 @@ typedef struct mmix_options {
        most `threads` at a time, and return when all are done. */
     void (*parallel_for)(void *user, size_t count, mmix_task *task, void *arg);
     void *parallel_user;
+    /* NULL, or called by each thread of the built-in pool as its first act, lane 1 … threads - 1 (lane 0 is
+       the context's own thread): to pin it to a core, to name it, to set its priority. */
+    void (*thread_start)(void *user, int lane);
+    void *thread_user;
 } mmix_options;
 
 #define MMIXI_JOIN2(a, b) a##b
@@ -1710,6 +1714,8 @@ struct mmixi_pool {
     mmixi_atomic sleepers, waiting, quit;
     mmixi_mutex mutex;
     mmixi_cond work, finished;
+    void (*start)(void *user, int lane);
+    void *user;
     int workers;
     mmixi_thread thread[MMIXI_MAX_THREADS];
     mmixi_worker worker[MMIXI_MAX_THREADS];
@@ -1758,6 +1764,7 @@ static void *mmixi_pool_main(void *arg)
 #endif
 {
     mmixi_worker *w = (mmixi_worker *)arg;
+    if (w->pool->start) w->pool->start(w->pool->user, (int)w->lane);
     mmixi_pool_loop(w->pool, w->lane);
     return 0;
 }
@@ -1790,11 +1797,15 @@ static void mmixi_pool_run(mmixi_pool *p, size_t count, mmixi_lane_task *task, v
 
 /* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL and an error
    without memory. */
-static mmixi_pool *mmixi_pool_create(mmix_ctx *m)
+static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
 {
     mmixi_pool *p = (mmixi_pool *)mmixi_alloc(m, sizeof *p);
     if (!p) return NULL;
     memset(p, 0, sizeof *p);
+    if (options) {
+        p->start = options->thread_start;
+        p->user = options->thread_user;
+    }
 #if defined(_WIN32)
     InitializeCriticalSection(&p->mutex);
     InitializeConditionVariable(&p->work);
@@ -1857,7 +1868,12 @@ static int mmixi_cores(void)
 }
 
 #else
-static mmixi_pool *mmixi_pool_create(mmix_ctx *m) { m->lanes = 1; return NULL; }
+static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
+{
+    (void)options;
+    m->lanes = 1;
+    return NULL;
+}
 static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p) { (void)m; (void)p; }
 static void mmixi_pool_run(mmixi_pool *p, size_t count, mmixi_lane_task *task, void *arg)
 {
@@ -11678,7 +11694,7 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
     }
     mmixi_kernels_fill(m->k, options ? options->simd : MMIX_SIMD_AUTO);
     if (m->lanes > 1 && !m->parallel_for) {
-        m->pool = mmixi_pool_create(m);
+        m->pool = mmixi_pool_create(m, options);
         if (m->error_kind) {
             mmix_destroy(m);
             return NULL;

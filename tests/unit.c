@@ -1865,8 +1865,22 @@ static void pool_task(void *arg, size_t i)
     if (j->number != 0x5eed || i >= j->n) j->wrong[0]++;
     else j->hit[i]++;
 }
+static void started(void *user, int lane) { ((unsigned char *)user)[lane]++; }
 static void pool(void)
 {
+    unsigned char begun[8] = {0};
+    mmix_options o;
+    mmix_ctx *own;
+    int lanes;
+    memset(&o, 0, sizeof o);
+    o.threads = 4;
+    o.thread_start = started;
+    o.thread_user = begun;
+    doing = "thread_start";
+    own = mmix_create(&o);
+    lanes = mmix_threads(own);
+    mmix_destroy(own);                           /* waits for every thread, and none ends before it began */
+    for (int lane = 0; lane < 8; lane++) IS(begun[lane], lane > 0 && lane < lanes);
     for (int threads = 2; threads <= 5; threads += 3) {
         mmix_ctx *m = context(threads, 0);
         size_t wrong = 0, stray = 0;
