@@ -5207,7 +5207,7 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 
    x (B, L, D), w (D, 1, W), b (D). Reverse: time runs from the end, so token t of the formula is row L-1-t.
    Tokens before the first come from initial_state (B, D, W-1), or are 0; with seq_idx a tap counts only if
-   its token's number is t's. Backward, with du = dy silu'(u):
+   its token's number is t's. Backward, with du = dy silu'(u), u computed once more:
 
        dx_s = Σ_k w_k ∘ du_{s+(W-1)-k},   dw_k = Σ_t du_t ∘ x_{t-(W-1)+k},   db = Σ_t du_t
    ==================================================================================== */
@@ -5221,10 +5221,13 @@ typedef struct mmixi_conv_job {
     const mmix_real *x, *w, *b, *past;           /* w transposed: (W, D); past: (B, W-1, D) or NULL */
     const int32_t *seq;
     size_t seq_step;
-    mmix_real *u, *y;                            /* (B, L, D) */
-    const mmix_real *du;
-    /* spare: where Σ du goes a second time if there are more than a few taps */
-    mmix_real *dx, *dw, *db, *spare, *dpast;
+    mmix_real *y;                                /* (B, L, D) */
+    const mmix_real *dy;
+    /* silu's input of one token, for each lane; for each run of `grain` tokens dw, db and a place for the Σ du of
+       more than a few taps: (W + 2, D) */
+    mmix_real *u, *partial;
+    size_t grain;
+    mmix_real *du, *dx;                          /* du is dy without silu */
     int add_x;
 } mmixi_conv_job;
 
@@ -5240,20 +5243,52 @@ static const mmix_real *mmixi_conv_tap(const mmixi_conv_job *j, size_t b, size_t
     if (j->seq && j->seq[b * j->seq_step + s] != j->seq[b * j->seq_step + t]) return NULL;
     return j->x + b * j->batch + s * j->ld;
 }
+/* u of token t */
+static void mmixi_conv_token(const mmixi_conv_job *j, size_t b, size_t t, mmix_real *u)
+{
+    const mmix_real *x[MMIXI_CONV_TAPS];
+    for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
+        size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+        for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_tap(j, b, t, k + i);
+        j->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : j->b, u);
+    }
+}
+/* Where token t of the formula lies in (B, L, D). */
+static size_t mmixi_conv_place(const mmixi_conv_job *j, size_t b, size_t t)
+{
+    return (b * j->L + (j->o.reverse ? j->L - 1 - t : t)) * j->D;
+}
 static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
         size_t b = r / j->L, t = r % j->L;
-        size_t at = (b * j->L + (j->o.reverse ? j->L - 1 - t : t)) * j->D;
+        mmix_real *y = j->y + mmixi_conv_place(j, b, t);
+        mmixi_conv_token(j, b, t, y);
+        if (j->o.silu) j->m->k->silu(j->D, y, y);
+    }
+}
+/* du, and a run's part of dw and db */
+static void mmixi_conv_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
+    size_t D = j->D;
+    mmix_real *u = j->u + lane * D, *dw = j->partial + begin / j->grain * (j->W + 2) * D;
+    memset(dw, 0, (j->W + 2) * D * sizeof *dw);
+    for (size_t r = begin; r < end; r++) {
+        size_t b = r / j->L, t = r % j->L;
+        mmix_real *du = j->du + mmixi_conv_place(j, b, t);
         const mmix_real *x[MMIXI_CONV_TAPS];
+        if (j->o.silu) {
+            mmixi_conv_token(j, b, t, u);
+            j->m->k->silu_backward(D, u, j->dy + mmixi_conv_place(j, b, t), du, 0);
+        }
         for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
             size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
             for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_tap(j, b, t, k + i);
-            j->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? j->u + at : j->b, j->u + at);
+            j->m->k->conv_weight(D, taps, du, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
         }
-        if (j->o.silu) j->m->k->silu(j->D, j->u + at, j->y + at);
     }
 }
 /* dx: token s is tap k of token s + (W-1) - k */
@@ -5270,32 +5305,10 @@ static void mmixi_conv_rows_dx(void *arg, size_t begin, size_t end, size_t lane)
             for (size_t i = 0; i < taps; i++) {
                 size_t t = s + (j->W - 1) - (k + i);
                 int reached = t < j->L && mmixi_conv_tap(j, b, t, k + i);
-                du[i] = reached ? j->du + (b * j->L + (j->o.reverse ? j->L - 1 - t : t)) * j->D : NULL;
+                du[i] = reached ? j->du + mmixi_conv_place(j, b, t) : NULL;
             }
             j->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || j->add_x ? dx : NULL, dx);
         }
-    }
-}
-/* dw, db and the gradient of the past, for the channels begin … end */
-static void mmixi_conv_columns(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
-    size_t n = end - begin, D = j->D;
-    (void)lane;
-    for (size_t r = 0; r < j->B * j->L; r++) {
-        size_t b = r / j->L, t = r % j->L;
-        const mmix_real *du = j->du + (b * j->L + (j->o.reverse ? j->L - 1 - t : t)) * D + begin;
-        const mmix_real *x[MMIXI_CONV_TAPS];
-        for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-            for (size_t i = 0; i < taps; i++) {
-                const mmix_real *from = mmixi_conv_tap(j, b, t, k + i);
-                x[i] = from ? from + begin : NULL;
-            }
-            j->m->k->conv_weight(n, taps, du, x, j->dw + k * D + begin, D, (k ? j->spare : j->db) + begin);
-        }
-        for (size_t k = 0; j->dpast && t + k + 1 < j->W; k++)
-            j->m->k->mul_add(n, du, j->w + k * D + begin, j->dpast + (b * (j->W - 1) + t + k) * D + begin);
     }
 }
 /* (n, rows, cols) → (n, cols, rows) */
@@ -5337,13 +5350,8 @@ static int mmixi_conv_forward(mmix_ctx *m, mmix_call *call)
 {
     mmixi_conv_job j;
     mmix_mark mark;
-    const mmixi_conv_options *o = (const mmixi_conv_options *)call->options;
-    size_t n = mmix_count(call->out[0]);
-    mmix_real *u = mmix_data(call->out[0]);
-    if (o->silu && call->recorded) u = mmix_save(m, call, 0, n);
     mark = mmix_mark_here(m);
-    if (!u || mmixi_conv_fill(m, call, &j)) return -1;
-    j.u = u;
+    if (mmixi_conv_fill(m, call, &j)) return -1;
     j.y = mmix_data(call->out[0]);
     mmixi_ranges(m, j.B * j.L, mmixi_conv_grain(&j), mmixi_conv_rows, &j);
     if (call->out[1])
@@ -5360,54 +5368,57 @@ static int mmixi_conv_backward(mmix_ctx *m, mmix_call *call)
 {
     mmixi_conv_job j;
     size_t n = mmix_count(call->out[0]), past_count;
-    const mmix_real *dy = mmixi_out_grad(call->out[0]), *dfinal = mmixi_out_grad(call->out[1]);
-    mmix_real *d, *du;
+    const mmix_real *dfinal = mmixi_out_grad(call->out[1]);
+    size_t parts, rows, D;
+    mmix_real *d, *dw, *dpast = NULL;
     int add;
     if (mmixi_conv_fill(m, call, &j)) return -1;
-    past_count = j.B * (j.W - 1) * j.D;
-    du = (mmix_real *)mmixi_step(m, n * sizeof *du);
-    j.dw = (mmix_real *)mmixi_step(m, (j.W + 2) * j.D * sizeof *j.dw);
-    if (mmixi_wants(call->in[3])) j.dpast = (mmix_real *)mmixi_step(m, past_count * sizeof *j.dpast);
-    if (!du || !j.dw || (mmixi_wants(call->in[3]) && !j.dpast)) return -1;
-    j.db = j.dw + j.W * j.D;
-    j.spare = j.db + j.D;
-    memset(j.dw, 0, (j.W + 2) * j.D * sizeof *j.dw);
-    if (j.dpast) memset(j.dpast, 0, past_count * sizeof *j.dpast);
-    if (!dy) memset(du, 0, n * sizeof *du);
-    else if (j.o.silu) {
-        mmixi_rows_job s;
-        memset(&s, 0, sizeof s);
-        s.cols = s.step = j.D;
-        s.x = call->saved[0];
-        s.g = dy;
-        s.y = du;
-        s.unary_backward = m->k->silu_backward;
-        mmixi_ranges(m, j.B * j.L, mmixi_row_grain(j.D), mmixi_unary_rows_backward, &s);
+    rows = j.B * j.L;
+    D = j.D;
+    j.dy = mmixi_out_grad(call->out[0]);
+    j.grain = mmixi_partial_grain(rows);
+    parts = mmixi_ceil_div(rows, j.grain);
+    past_count = j.B * (j.W - 1) * D;
+    j.du = (mmix_real *)(uintptr_t)j.dy;
+    if (j.o.silu || !j.dy) j.du = (mmix_real *)mmixi_step(m, n * sizeof *j.du);
+    j.u = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * D * sizeof *j.u);
+    j.partial = (mmix_real *)mmixi_step(m, parts * (j.W + 2) * D * sizeof *j.partial);
+    dw = (mmix_real *)mmixi_step(m, (j.W + 1) * D * sizeof *dw);
+    if (mmixi_wants(call->in[3])) dpast = (mmix_real *)mmixi_step(m, past_count * sizeof *dpast);
+    if (!j.du || !j.u || !j.partial || !dw || (mmixi_wants(call->in[3]) && !dpast)) return -1;
+    if (!j.dy) {                                 /* only the final state was asked for */
+        mmixi_zero(m, n, j.du);
+        j.dy = j.du;
     }
-    else memcpy(du, dy, n * sizeof *du);
-    j.du = du;
+    mmixi_ranges(m, rows, j.grain, mmixi_conv_rows_backward, &j);
+    mmixi_partial_sum(m, parts, (j.W + 1) * D, (j.W + 2) * D, j.partial, dw, 0);
     j.dx = mmix_grad_target(m, call->in[0], &j.add_x);
-    if (j.dx) mmixi_ranges(m, j.B * j.L, mmixi_conv_grain(&j), mmixi_conv_rows_dx, &j);
-    mmixi_ranges(m, j.D, j.B * j.L * j.D < 8192 ? j.D : 64, mmixi_conv_columns, &j);
+    if (j.dx) mmixi_ranges(m, rows, mmixi_conv_grain(&j), mmixi_conv_rows_dx, &j);
+    if (dpast) memset(dpast, 0, past_count * sizeof *dpast);
+    for (size_t b = 0; dpast && b < j.B; b++)
+        for (size_t t = 0; t < mmixi_min(j.L, j.W - 1); t++)
+            for (size_t k = 0; t + k + 1 < j.W; k++)
+                m->k->mul_add(D, j.du + mmixi_conv_place(&j, b, t), j.w + k * D,
+                              dpast + (b * (j.W - 1) + t + k) * D);
     for (size_t b = 0; dfinal && b < j.B; b++)   /* the final state is a copy of inputs */
         for (size_t i = 0; i + 1 < j.W; i++) {
             size_t s = j.L + i, t = s - (j.W - 1);          /* s ≥ W-1: token t, else entry s of the past */
-            mmix_real *to = s < j.W - 1 ? j.dpast ? j.dpast + (b * (j.W - 1) + s) * j.D : NULL
+            mmix_real *to = s < j.W - 1 ? dpast ? dpast + (b * (j.W - 1) + s) * D : NULL
                           : j.dx ? j.dx + b * j.batch + (j.o.reverse ? j.L - 1 - t : t) * j.ld : NULL;
             if (to && mmixi_conv_tap(&j, b, j.L - 1, i + 1))
-                for (size_t c = 0; c < j.D; c++) to[c] += dfinal[(b * j.D + c) * (j.W - 1) + i];
+                for (size_t c = 0; c < D; c++) to[c] += dfinal[(b * D + c) * (j.W - 1) + i];
         }
     d = mmix_grad_target(m, call->in[2], &add);
-    if (d) mmixi_put(m, j.D, j.db, d, add);
+    if (d) mmixi_put(m, D, dw + j.W * D, d, add);
     d = mmix_grad_target(m, call->in[1], &add);
-    for (size_t c = 0; d && c < j.D; c++)
-        for (size_t k = 0; k < j.W; k++) d[c * j.W + k] = (add ? d[c * j.W + k] : 0) + j.dw[k * j.D + c];
-    d = j.dpast ? mmix_grad_target(m, call->in[3], &add) : NULL;
+    for (size_t c = 0; d && c < D; c++)
+        for (size_t k = 0; k < j.W; k++) d[c * j.W + k] = (add ? d[c * j.W + k] : 0) + dw[k * D + c];
+    d = dpast ? mmix_grad_target(m, call->in[3], &add) : NULL;
     for (size_t b = 0; d && b < j.B; b++)
-        for (size_t c = 0; c < j.D; c++)
+        for (size_t c = 0; c < D; c++)
             for (size_t i = 0; i + 1 < j.W; i++) {
-                mmix_real *to = d + (b * j.D + c) * (j.W - 1) + i;
-                *to = (add ? *to : 0) + j.dpast[(b * (j.W - 1) + i) * j.D + c];
+                mmix_real *to = d + (b * D + c) * (j.W - 1) + i;
+                *to = (add ? *to : 0) + dpast[(b * (j.W - 1) + i) * D + c];
             }
     return 0;
 }
