@@ -1,6 +1,7 @@
 # make            the demos                       make test        everything (about 15 minutes)
 # make demo       the three mixers learn, report  make test-fast   what to run after each edit (30 s)
-# make bench      times of the parts              make clean
+# make bench      times of the parts              make compare     the same beside PyTorch
+# make clean
 #
 # Everything built goes to build/.
 
@@ -22,6 +23,14 @@ demo: build/dino
 
 bench: build/bench
 	build/bench --table
+
+# the other side of the comparison is a script outside of this repository
+COMPARE ?= ../shared/bench/compare.py
+PYTHON  ?= python3
+compare: build/bench
+	@if [ ! -e $(COMPARE) ]; then echo "make compare: there is no $(COMPARE)"; \
+	elif ! $(PYTHON) -c 'import torch' 2>/dev/null; then echo "make compare: $(PYTHON) has no torch; PYTHON=… names another"; \
+	else $(PYTHON) $(COMPARE) --rounds 3 -- build/bench; fi
 
 build:
 	mkdir -p build
@@ -52,4 +61,4 @@ test-fast:
 clean:
 	rm -rf build
 
-.PHONY: all demo bench test test-fast clean
+.PHONY: all demo bench compare test test-fast clean

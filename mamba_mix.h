@@ -703,7 +703,7 @@ MMIXDEF int mmix_params_allocate(mmix_params *p);
    gradients. */
 MMIXDEF int mmix_params_train(mmix_params *p, int train);
 /* Copies the matrices the way products read them (pack = 1), or frees the copies (0). Worth it for inference
-   on few tokens, where copying them each time is a tenth of the work; takes the matrices' memory once more.
+   on few tokens, where copying them each time is a fifth of the work; takes the matrices' memory once more.
    What the library itself does to a parameter drops its copy; after writing through a pointer call this
    again. 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
