@@ -421,6 +421,9 @@ MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out
    target (…) int32. */
 MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
                                         int32_t ignore_index);
+/* Mean over the rows of -Σ_k target_k log softmax(logits)_k; both (…, K), target a distribution (labels that are
+   smoothed, mixed or a teacher's), which gets no gradient. */
+MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target);
 /* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
 
@@ -7558,8 +7561,8 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 /* ==== >>losses =======================================================================
    cross-entropy, DINO's loss and head
 
-   Both losses are means of -Σ q log softmax(x): for cross-entropy q is one class, for DINO the teacher's
-   distribution. With p = softmax(x) and Σ q = n the gradient of a row is n p - q. Kept: the maximum and 1/Σ
+   Both losses are means of -Σ q log softmax(x): for cross-entropy q is one class or given, for DINO the
+   teacher's distribution. With p = softmax(x) and Σ q = n the gradient of a row is n p - q. Kept: the maximum and 1/Σ
    e^(x - max) of each row.
    ==================================================================================== */
 
@@ -7570,7 +7573,7 @@ typedef struct mmixi_loss_job {
     mmix_real *top, *over, *dx;
     double *loss;                                /* (rows) */
     int add;
-    const int32_t *target;                       /* cross-entropy */
+    const int32_t *target;                       /* cross-entropy; NULL: t (rows, K) holds distributions */
     int32_t ignore;
     double scale;                                /* of the gradient */
     const mmix_real *t, *center;                 /* DINO: the teacher's rows (2B, K) */
@@ -7589,11 +7592,16 @@ static void mmixi_xent_rows(void *arg, size_t begin, size_t end, size_t lane)
         const mmix_real *x = j->x + r * j->step;
         mmix_real sum;
         j->loss[r] = 0;
-        if (j->target[r] == j->ignore) continue;
+        if (j->target && j->target[r] == j->ignore) continue;
         j->top[r] = k->max(j->K, x);
         sum = k->exp_row(j->K, 1, x, j->top[r], e);
         j->over[r] = 1 / sum;
-        j->loss[r] = mmixi_log((double)sum) + (double)j->top[r] - (double)x[j->target[r]];
+        j->loss[r] = mmixi_log((double)sum) + (double)j->top[r];
+        if (j->target) j->loss[r] -= (double)x[j->target[r]];
+        else {
+            const mmix_real *t = j->t + r * j->K;
+            j->loss[r] = j->loss[r] * (double)k->sum(j->K, t) - (double)k->dot(j->K, t, x);
+        }
     }
 }
 static void mmixi_xent_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
@@ -7602,15 +7610,18 @@ static void mmixi_xent_rows_backward(void *arg, size_t begin, size_t end, size_t
     const struct mmixi_kernels *k = j->m->k;
     mmix_real *e = j->q + lane * j->K;
     for (size_t r = begin; r < end; r++) {
-        mmix_real *dx = j->dx + r * j->step;
-        if (j->target[r] == j->ignore) {
+        mmix_real *dx = j->dx + r * j->step, n = 1;
+        const mmix_real *t = j->target ? NULL : j->t + r * j->K;
+        if (j->target && j->target[r] == j->ignore) {
             if (!j->add) memset(dx, 0, j->K * sizeof *dx);
             continue;
         }
         k->exp_row(j->K, 1, j->x + r * j->step, j->top[r], e);
-        e[j->target[r]] -= 1 / j->over[r];
-        if (j->add) k->axpy(j->K, (mmix_real)j->scale * j->over[r], e, dx);
-        else k->scale(j->K, (mmix_real)j->scale * j->over[r], e, dx);
+        if (t) n = k->sum(j->K, t);
+        else e[j->target[r]] -= 1 / j->over[r];
+        if (j->add) k->axpy(j->K, n * (mmix_real)j->scale * j->over[r], e, dx);
+        else k->scale(j->K, n * (mmix_real)j->scale * j->over[r], e, dx);
+        if (t) k->axpy(j->K, -(mmix_real)j->scale, t, dx);
     }
 }
 typedef struct mmixi_xent_options { int32_t ignore; size_t left; } mmixi_xent_options;
@@ -7624,6 +7635,7 @@ static int mmixi_xent_fill(mmix_ctx *m, mmix_call *call, mmixi_loss_job *j)
     j->step = mmixi_row_step(call->in[0]);
     j->x = mmix_data(call->in[0]);
     j->target = mmix_data_i32(call->in[1]);
+    j->t = mmix_data(call->in[1]);
     j->ignore = o->ignore;
     j->top = call->saved[0];
     j->over = call->saved[1];
@@ -7690,6 +7702,26 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
     o.ignore = ignore_index;
     call = mmixi_call(logits, target, NULL);
     call.out[0] = mmixi_new(m, "mmix_cross_entropy", MMIX_DTYPE_REAL, 0, NULL);
+    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, &o, sizeof o);
+}
+MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target)
+{
+    const char *who = "mmix_cross_entropy_soft";
+    mmix_call call;
+    mmixi_xent_options o;
+    memset(&o, 0, sizeof o);
+    if (!mmixi_check_real(m, who, "logits", logits)
+        || !mmixi_check(m, who, "target", target, MMIX_DTYPE_REAL, -1, mmix_shape(logits, -1), 0, 0, 0)) return NULL;
+    o.left = mmixi_rows(logits);
+    if (!logits->ndim || mmixi_rows(target) != o.left) {
+        char a[96], b[96];
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: targets %s for logits %s", who, mmixi_shape_text(target, a),
+                  mmixi_shape_text(logits, b));
+        return NULL;
+    }
+    call = mmixi_call(mmixi_even(m, logits, 0), mmixi_even(m, target, 1), NULL);
+    if (!call.in[0] || !call.in[1]) return NULL;
+    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
     return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, &o, sizeof o);
 }
 

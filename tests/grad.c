@@ -482,6 +482,18 @@ static mmix_tensor *f_xent(int o)
     for (int r = 0; r < 10; r++) if (targets[r] >= 0) mmix_data(hot)[r * 7 + targets[r]] = -1.0 / 8;
     return mmix_sum(m, mmix_mul(m, mmix_log(m, mmix_softmax(m, x, 1)), hot));
 }
+/* weights that do not sum to 1, and the same logits twice so that the second gradient is added */
+static mmix_tensor *soft_target(void) { return mmix_scale(m, mmix_softmax(m, mmix_randn(m, mmix_new2(m, 10, 7), 1, 78), 1), 1.5, 0); }
+static mmix_tensor *t_xent_soft(int o)
+{
+    mmix_tensor *x = leaf(0, -3, 3, 3, 2, 5, 7, 0), *loss = mmix_cross_entropy_soft(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0));
+    return o ? mmix_add(m, loss, mmix_cross_entropy_soft(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0))) : loss;
+}
+static mmix_tensor *f_xent_soft(int o)
+{
+    mmix_tensor *x = shape_of(leaf(0, -3, 3, 3, 2, 5, 7, 0), 2, 10, 7, 0, 0);
+    return mmix_scale(m, mmix_sum(m, mmix_mul(m, mmix_log(m, mmix_softmax(m, x, 1)), soft_target())), (o ? -2 : -1) / 10.0, 0);
+}
 static mmix_tensor *dino_teacher(size_t K) { return mmix_randn(m, mmix_new2(m, 6, K), 0.1, 77); }
 static mmix_tensor *t_dino_loss(int o)
 {
@@ -889,6 +901,7 @@ int main(void)
     many("patch_embed", t_patch, 0, 2);
     many("bicubic_resize", t_bicubic, 0, 3);
     many_equal("cross_entropy", t_xent, f_xent, 1);
+    many_equal("cross_entropy_soft", t_xent_soft, f_xent_soft, 2);
     many_equal("dino_loss", t_dino_loss, f_dino_loss, 3);
     many_equal("softmax attention", t_softmax_mix, f_softmax_mix, 6);
     many("softmax attention forms", t_softmax_mix, 6, 15);
