@@ -3,6 +3,7 @@
        cc -O2 demos/bench.c -o bench -lm -lpthread
        ./bench --table                               all cases, with their share of the machine's peak
        ./bench --only '^attn.*bwd' --threads 1       one JSON line a case
+       ./bench --plots figures                       three SVG figures of how the times grow
 
    The cases are those of ../shared/bench/cases.json, by name, and what is timed is what torch_bench.py times beside it:
 
@@ -19,9 +20,11 @@
 
    Without API yet: attn3d_*, ssdstep_*, xent_soft_*, mmate_prefill_*, decoder_attn_prefill_*
 
-   Sections: cases · what a case does · time · report · main */
+   Sections: cases · what a case does · time · report · plots · main */
 
-#if !defined(_WIN32)
+#if defined(__linux__)
+#define _GNU_SOURCE                              /* sched_setaffinity */
+#elif !defined(_WIN32)
 #define _POSIX_C_SOURCE 200809L
 #endif
 #define MAMBA_MIX_IMPLEMENTATION
@@ -31,6 +34,9 @@
 #include <windows.h>
 #else
 #include <regex.h>
+#if defined(__linux__)
+#include <sched.h>
+#endif
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,14 +91,14 @@ static const bench_case cases[] = {
     {"dinovim_s16_b4", VISION, {4, MMIX_SSD, 512, 24, 1}, 73179070464.0, 0},
     {"dinovim_t16_b1", VISION, {1, MMIX_SSD, 256, 24, 1}, 5390794752.0, 0},
     {"dinovim_t16_b8", VISION, {8, MMIX_SSD, 256, 24, 1}, 43126358016.0, 0},
-    /* mixer, dim, heads; depth 6, patches of 8, 32 pictures, 2 crops of 64 x 64 and 4 of 32 x 32 of each */
-    {"dino_train_vit_tiny", DINO, {MMIX_SOFTMAX, 192, 3, 0, 0}, 138027008000.0, 0},
-    {"dino_train_vim_tiny", DINO, {MMIX_SSD, 128, 1, 0, 0}, 60460367872.0, 0},
+    /* mixer, dim, heads, depth, pictures; patches of 8, 2 crops of 64 x 64 and 4 of 32 x 32 of each picture */
+    {"dino_train_vit_tiny", DINO, {MMIX_SOFTMAX, 192, 3, 6, 32}, 138027008000.0, 0},
+    {"dino_train_vim_tiny", DINO, {MMIX_SSD, 128, 1, 6, 32}, 60460367872.0, 0},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 /* Axes of each op's output and inputs: letters are the case's sizes, a the first; I, G, L pixels of a picture, a global and a local
-   crop; X 128. */
+   crop; T twice and F four times e. */
 static const char *const axes_of[][6] = {
     {"ac", "ab", "cb", "c"},                     /* LINEAR: y, x, weight, bias */
     {"abcd", "abcd", "abcd", "abcd"},            /* ATTENTION: y, q, k, v */
@@ -103,7 +109,7 @@ static const char *const axes_of[][6] = {
     {"ab", "ab", "b", "b"},                      /* LAYER_NORM: y, x, weight, bias */
     {"ab", "ab"}, {"ab", "ab"}, {"", "ab"},      /* GELU, SOFTMAX, CROSS_ENTROPY: y, x */
     {"", "a3II"},                                /* VISION: pictures */
-    {"", "G3GG", "X3LL"}                         /* DINO: 64 global crops, 128 local ones */
+    {"", "T3GG", "F3LL"}                         /* DINO: global crops, local ones */
 };
 
 /* ---- what a case does -------------------------------------------------------------- */
@@ -136,8 +142,8 @@ static void declare(mmix_params *p, const bench_case *c, const char *axes)
     size_t shape[MMIX_MAX_DIMS];
     int n = 0;
     for (const char *a = axes; *a; a++)
-        shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'X' ? 128 : *a == 'G' ? 64 : *a == 'L' ? 32
-                   : (size_t)(*a - '0');
+        shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'G' ? 64 : *a == 'L' ? 32
+                   : *a == 'T' ? 2 * c->size[4] : *a == 'F' ? 4 * c->size[4] : (size_t)(*a - '0');
     mmix_params_add(p, "", name, n, shape, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
 }
 
@@ -150,16 +156,16 @@ static mmix_vision_config vision_config(int mixer, size_t dim, size_t depth, siz
     return c;
 }
 
-static mmix_dino *dino_create(run *r, int mixer, size_t dim, size_t heads)
+static mmix_dino *dino_create(run *r, int mixer, size_t dim, size_t heads, size_t depth, size_t batch)
 {
     mmix_dino_config c = mmix_dino_default();
-    c.vision = vision_config(mixer, dim, 6, heads, 8, 64);
+    c.vision = vision_config(mixer, dim, depth, heads, 8, 64);
     c.prototypes = 4096;
-    c.batch = 32;
+    c.batch = batch;
     c.epochs = 1;
     c.iters = 1000000;
     c.warmup_epochs = c.freeze_last_layer = 0;
-    c.lr = 1e-4 * 256 / 32;
+    c.lr = 1e-4 * 256 / (double)batch;
     return mmix_dino_create(r->m, c);
 }
 
@@ -217,6 +223,27 @@ static void work(run *r)
     mmix_reset(r->m);
 }
 
+/* Lane i of a context's threads stays on the i-th core that the process may use: some systems put two threads of a new process
+   on one core and leave them there for seconds. */
+static void pin(void *user, int lane)
+{
+#if defined(__linux__)
+    static cpu_set_t all;
+    cpu_set_t one;
+    int cores = CPU_COUNT(&all), core = 0;
+    (void)user;
+    if (!cores && sched_getaffinity(0, sizeof all, &all)) return;        /* the first call is main's */
+    cores = CPU_COUNT(&all);
+    for (int left = lane % cores; left || !CPU_ISSET((size_t)core, &all); core++) left -= CPU_ISSET((size_t)core, &all) != 0;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+#else
+    (void)user;
+    (void)lane;
+#endif
+}
+
 /* Context, inputs, models; 0, or -1 with a message in the context (NULL: there is none). */
 static int run_create(run *r, const bench_case *c, int back, const mmix_options *options)
 {
@@ -245,7 +272,7 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
         fill(r, in(r, 3), 1 / sqrt((double)s[4]), 3);
     }
     if (c->op == VISION) r->vision = mmix_vision_create(r->m, vision_config((int)s[1], s[2], s[3], s[4], 16, 224));
-    if (c->op == DINO) r->dino = dino_create(r, (int)s[0], s[1], s[2]);
+    if (c->op == DINO) r->dino = dino_create(r, (int)s[0], s[1], s[2], s[3], s[4]);
     if (back) mmix_params_train(r->in, 1);
     else if (c->op != DINO) mmix_params_pack(r->vision ? mmix_vision_params(r->vision) : r->in, 1);
     mmix_record(r->m, back);
@@ -423,6 +450,269 @@ static int report_alone(const bench_case *c, int back, const settings *s)
 #endif
 }
 
+/* ---- plots ------------------------------------------------------------------------- */
+
+static const char *const pen[] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#6b7684"};         /* softmax, linear, SSD; all else */
+
+static void svg_open(FILE *f, int height)
+{
+    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 690 %d\" font-size=\"14\" "
+            "font-family=\"sans-serif\" fill=\"#1d2329\" stroke-width=\"2\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", height);
+}
+
+static void svg_text(FILE *f, double x, double y, const char *anchor, const char *format, ...)
+{
+    char text[400];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+    for (const char *c = text; *c; c++)
+        if (*c == '&') fputs("&amp;", f);
+        else if (*c == '<') fputs("&lt;", f);
+        else fputc(*c, f);
+    fputs("</text>\n", f);
+}
+
+/* Milliseconds of the fastest repetition, also said on stderr; 0 with a message if it failed. */
+static double time_of(const bench_case *c, int back, const settings *s, int threads)
+{
+    static run r;
+    mmix_options options = s->options;
+    double ms = 0;
+    char name[96];
+    options.threads = threads;
+    case_name(name, sizeof name, c, back);
+    if (!run_create(&r, c, back, &options)) ms = measure(&r, s->seconds).ms_min;
+    if (mmix_error(r.m)) ms = 0;
+    if (ms > 0) fprintf(stderr, "%-44s threads %-2d %10.4g ms\n", name, threads, ms);
+    else fprintf(stderr, "bench: %s: %s\n", name, mmix_error(r.m));
+    run_destroy(&r);
+    return ms;
+}
+
+enum { POINTS = 9, CURVES = 6 };
+
+/* Curve k is name[k % 3] in pen[k % 3], forward for k < 3, then backward. y 0: not measured. */
+typedef struct panel {
+    const char *up, *across;                     /* what the axes are */
+    const char *const *name;
+    size_t curves, points;
+    double x[POINTS], y[CURVES][POINTS];
+} panel;
+
+static void print_panel(const panel *p)
+{
+    printf("%s\n%-33s", p->up, p->across);
+    for (size_t i = 0; i < p->points; i++) printf(" %9.0f", p->x[i]);
+    for (size_t k = 0; k < p->curves; k++) {
+        printf("\n%-24s%-9s", p->name[k % 3], k < 3 ? "" : "backward");
+        for (size_t i = 0; i < p->points; i++)
+            if (p->y[k][i] > 0) printf(" %9.*f", p->y[k][i] < 100 ? 2 : 0, p->y[k][i]);
+    }
+    puts("\n");
+    fflush(stdout);
+}
+
+/* … 0.5, 1, 2, 5, 10, 20 …; tick 0 is 1. */
+static double tick(int i)
+{
+    static const double first[] = {1, 2, 5};
+    int decade = (i + 300) / 3 - 100;
+    return first[i - 3 * decade] * pow(10, decade);
+}
+
+/* n panels side by side, all axes logarithmic, with one scale upwards. */
+static void draw_panels(FILE *f, const panel *p, size_t n, const char *setting, const char *machine)
+{
+    enum { LEFT = 74, RIGHT = 676, GAP = 60, TOP = 74, BOTTOM = 354, INSET = 16 };
+    static const char dashed[] = " stroke-dasharray=\"5 4\"";
+    double low = p->y[0][0], high = low, width = (double)(RIGHT - LEFT - GAP * ((int)n - 1)) / (double)n, x = LEFT, unit;
+    int from = -30, to;
+    for (size_t j = 0; j < n; j++)
+        for (size_t k = 0; k < p[j].curves; k++)
+            for (size_t i = 0; i < p[j].points; i++)
+                if (p[j].y[k][i] > 0) low = fmin(low, p[j].y[k][i]), high = fmax(high, p[j].y[k][i]);
+    while (tick(from + 1) <= low) from++;
+    for (to = from + 1; tick(to) < high;) to++;
+    unit = (BOTTOM - TOP) / log10(tick(to) / tick(from));
+    svg_open(f, BOTTOM + 94);
+    for (size_t k = 0; k < (p->curves > 3 ? 5 : 3); k++) {
+        const char *name = k < 3 ? p->name[k] : k == 3 ? "forward" : "backward";
+        fprintf(f, "<path d=\"M%.1f 20h24\" stroke=\"%s\"%s/>\n", x, pen[k < 3 ? k : 3], k < 4 ? "" : dashed);
+        svg_text(f, x + 30, 25, "start", "%s", name);
+        x += 48 + 7.2 * (double)strlen(name);    /* about a letter's width */
+    }
+    for (size_t j = 0; j < n; j++, p++) {
+        double left = LEFT + (double)j * (width + GAP), at[POINTS];
+        svg_text(f, left, TOP - 14, "start", "%s", p->up);
+        for (int t = from; t <= to; t++) {
+            double y = BOTTOM - unit * log10(tick(t) / tick(from));
+            if (to - from > 9 && t % 3) continue;
+            fprintf(f, "<path d=\"M%.1f %.1fh%.1f\" stroke=\"#d9dee4\" stroke-width=\"1\"/>\n", left, y, width);
+            svg_text(f, left - 8, y + 5, "end", "%g", tick(t));
+        }
+        for (size_t i = 0; i < p->points; i++) {
+            at[i] = left + INSET + (width - 2 * INSET) * log(p->x[i] / p->x[0]) / log(p->x[p->points - 1] / p->x[0]);
+            svg_text(f, at[i], BOTTOM + 20, "middle", "%.0f", p->x[i]);
+        }
+        svg_text(f, left + width / 2, BOTTOM + 40, "middle", "%s", p->across);
+        for (size_t k = 0; k < p->curves; k++) {
+            const char *colour = pen[k % 3];
+            fprintf(f, "<path fill=\"none\" stroke=\"%s\"%s d=\"", colour, k < 3 ? "" : dashed);
+            for (size_t i = 0; i < p->points && p->y[k][i] > 0; i++)
+                fprintf(f, "%c%.1f %.1f", i ? 'L' : 'M', at[i], BOTTOM - unit * log10(p->y[k][i] / tick(from)));
+            fputs("\"/>\n", f);
+            for (size_t i = 0; i < p->points && p->y[k][i] > 0; i++)
+                fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" stroke=\"%s\" fill=\"%s\"/>\n", at[i],
+                        BOTTOM - unit * log10(p->y[k][i] / tick(from)), colour, k < 3 ? colour : "#fff");
+        }
+    }
+    svg_text(f, LEFT, BOTTOM + 66, "start", "%s", setting);
+    svg_text(f, LEFT, BOTTOM + 84, "start", "%s", machine);
+    fputs("</svg>\n", f);
+}
+
+/* The figures: each measures, prints and draws; 0, or 1 after a message. */
+
+static int plot_tokens(FILE *f, const settings *s, const char *machine)
+{
+    static const char *const name[] = {"softmax attention", "linear attention", "SSD"};
+    static const int op[] = {ATTENTION, LINEAR_ATTENTION, SSD};
+    panel p = {"nanoseconds per token", "tokens", name, 6, POINTS, {0}, {{0}}};
+    for (size_t i = 0; i < POINTS; i++) p.x[i] = (double)(256 << i);
+    for (size_t k = 0; k < 6; k++) {
+        double ms = 0;
+        for (size_t i = 0; i < POINTS && ms * (k % 3 ? 2 : 4) < 1e4; i++) {           /* not where one run takes over 10 s */
+            char text[64];
+            bench_case c = {text, op[k % 3], {1, (size_t)256 << i, 2, 64, k % 3 == 2 ? 64 : 1}, 0, 0};
+            snprintf(text, sizeof text, "%s, %.0f tokens%s", name[k % 3], p.x[i], k < 3 ? "" : ", backward");
+            ms = time_of(&c, k >= 3, s, s->options.threads);
+            if (ms <= 0) return 1;
+            p.y[k][i] = 1e6 * ms / p.x[i];
+        }
+    }
+    print_panel(&p);
+    draw_panels(f, &p, 1, "causal, 2 heads, N = P = 64, one sequence", machine);
+    return 0;
+}
+
+static int plot_training(FILE *f, const settings *s, const char *machine)
+{
+    static const char *const name[] = {"ViT", "LinearViT", "DinoVim, twice as deep"};       /* the order of MMIX_SOFTMAX … */
+    panel p[2] = {{"milliseconds per picture", "batch, at width 128", name, 3, 5, {4, 8, 16, 32, 64}, {{0}}},
+                  {"milliseconds per picture", "width, at batch 16", name, 3, 5, {64, 128, 192, 256, 384}, {{0}}}};
+    for (size_t j = 0; j < 2; j++) {
+        for (size_t k = 0; k < 3; k++)
+            for (size_t i = 0; i < 5; i++) {
+                char text[64];
+                size_t batch = j ? 16 : (size_t)p[j].x[i], width = j ? (size_t)p[j].x[i] : 128;
+                bench_case c = {text, DINO, {k, width, width / 64, k == MMIX_SSD ? 12 : 6, batch}, 0, 0};
+                snprintf(text, sizeof text, "%s, width %d, batch %d", name[k], (int)width, (int)batch);
+                if (j && i == 1) { p[1].y[k][1] = p[0].y[k][2]; continue; }             /* the same step */
+                p[j].y[k][i] = time_of(&c, 0, s, s->options.threads) / (double)batch;
+                if (p[j].y[k][i] <= 0) return 1;
+            }
+        print_panel(&p[j]);
+    }
+    draw_panels(f, p, 2, "a DINO step: 2 crops of 64 x 64 and 4 of 32 x 32, patches of 8; depth 6 and 12", machine);
+    return 0;
+}
+
+/* Bars of t = 2, 4, … threads and of all, each with a line at t, which is ideal. */
+static int plot_threads(FILE *f, const settings *s, const char *machine)
+{
+    static const struct { const char *name; int pen; } shown[] = {
+        {"gemm_1576x384x1152", 3}, {"attn_1x4096x6x64_causal", 0}, {"ssd_1x4096x16_P64_N64", 2}, {"vit_s16_b8", 0},
+        {"dino_train_vim_tiny", 2}};
+    enum { LEFT = 246, UNITS = 350, TOP = 16, BAR = 16, GAP = 10, GROUPS = 8 };          /* three of them are two passes */
+    int all = s->options.threads, count[8], n = 0, y = TOP, bottom;
+    for (int t = 2; t < all; t *= 2) count[n++] = t;
+    count[n++] = all;
+    bottom = TOP + GROUPS * (n * BAR + GAP);
+    svg_open(f, bottom + 76);
+    printf("%-28s %9s", "milliseconds, threads", "1");
+    for (int i = 0; i < n; i++) printf(" %9d %9s", count[i], "speed-up");
+    puts("");
+    for (size_t k = 0; k < sizeof shown / sizeof *shown; k++) {
+        const bench_case *c = cases;
+        while (strcmp(c->name, shown[k].name)) c++;
+        for (int back = 0; back <= (c->flop_back > 0); back++, y += GAP) {
+            double one = time_of(c, back, s, 1);
+            char name[64];
+            if (one <= 0) return 1;
+            case_name(name, sizeof name, c, back);
+            printf("%-28s %9.2f", name, one);
+            svg_text(f, LEFT - 8, y + BAR * n / 2 + 5, "end", "%s", name);
+            for (int i = 0; i < n; i++, y += BAR) {
+                double ms = time_of(c, back, s, count[i]);
+                if (ms <= 0) return 1;
+                printf(" %9.2f %9.2f", ms, one / ms);
+                fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\" opacity=\"%.2f\"/>\n", LEFT, y + 1,
+                        UNITS * one / ms / all, BAR - 2, pen[shown[k].pen], 0.3 + 0.7 * (i + 1) / n);
+                svg_text(f, 676, y + BAR - 3, "end", "%.2f of %d", one / ms, count[i]);
+            }
+            puts("");
+            fflush(stdout);
+        }
+    }
+    for (int i = -1; i < n; i++) {
+        int t = i < 0 ? 1 : count[i];
+        double x = LEFT + (double)UNITS * t / all;
+        fprintf(f, "<path d=\"M%.1f %dV%d\" stroke=\"%s\" stroke-width=\"1\"/>\n", x, TOP - 8, bottom,
+                i < 0 ? "#d9dee4" : "#1d2329");
+        svg_text(f, x, bottom + 18, "middle", "%d", t);
+    }
+    svg_text(f, 14, bottom + 46, "start", "times as fast as one thread; dark lines: ideal");
+    svg_text(f, 14, bottom + 64, "start", "%s", machine);
+    fputs("</svg>\n", f);
+    return 0;
+}
+
+/* One figure, as a draft that takes its name when it is whole. The exit status: 1 if a case failed, 2 if the file can't be
+   written, which is found out before the minutes of measuring. */
+static int plot(const char *folder, const char *name, int (*draw)(FILE *, const settings *, const char *), const settings *s,
+                const char *machine)
+{
+    char path[1000], draft[1004];
+    int failed = 0, whole;
+    FILE *f = NULL;
+    if (snprintf(path, sizeof path, "%s/%s.svg", folder, name) < (int)sizeof path) {
+        snprintf(draft, sizeof draft, "%s.tmp", path);
+        f = fopen(draft, "wb");
+    }
+    if (f) {
+        failed = draw(f, s, machine);
+        whole = !ferror(f);
+        whole = !fclose(f) && whole && !failed;
+#if defined(_WIN32)
+        if (whole) remove(path);                 /* rename does not replace there */
+#endif
+        if (whole && !rename(draft, path)) return 0;
+        remove(draft);
+    }
+    if (!failed) fprintf(stderr, "bench: cannot write %s\n", path);
+    return failed ? 1 : 2;
+}
+
+static int plots(const char *folder, const char *note, settings *s)
+{
+    char machine[400];
+    mmix_ctx *m = mmix_create(&s->options);
+    int status;
+    if (!m) { fprintf(stderr, "bench: %s\n", mmix_error(m)); return 1; }
+    s->options.threads = mmix_threads(m);
+    snprintf(machine, sizeof machine, "%d thread%s, %s%s%s", mmix_threads(m), mmix_threads(m) > 1 ? "s" : "", mmix_simd_name(m),
+             *note ? "; " : "", note);
+    mmix_destroy(m);
+    status = plot(folder, "scaling-tokens", plot_tokens, s, machine);
+    if (!status) status = plot(folder, "scaling-training", plot_training, s, machine);
+    if (!status && s->options.threads > 1) status = plot(folder, "scaling-threads", plot_threads, s, machine);
+    return status;
+}
+
 /* ---- main -------------------------------------------------------------------------- */
 
 /* Whether the pattern is found in the name: an extended regular expression, on Windows a substring. */
@@ -450,20 +740,25 @@ static int matches(const char *pattern, const char *name)
 static void usage(FILE *out)
 {
     fputs("bench [--only REGEX] [--list] [--threads N] [--seconds S] [--simd LEVEL] [--peak] [--table]\n"
+          "bench --plots DIR [--note TEXT] [--threads N] [--seconds S] [--simd LEVEL]\n"
           "  --only REGEX   the cases whose name matches          --list       names only\n"
           "  --threads N    0, the default: all cores             --seconds S  for each case, 1\n"
           "  --simd LEVEL   none, avx2, avx512 or neon            --table      for people, with the share of the machine's peak\n"
-          "  --peak         each case twice in a process of its own: peak_mb, MiB above the idle process\n", out);
+          "  --peak         each case twice in a process of its own: peak_mb, MiB above the idle process\n"
+          "  --plots DIR    SVG figures in a folder that is there: scaling-tokens, scaling-training, and with two threads\n"
+          "                 or more scaling-threads; --seconds is 0.1\n"
+          "  --note TEXT    a line in each figure, such as the processor's name\n", out);
 }
 
 int main(int argc, char **argv)
 {
     static const char *const simd[] = {"auto", "none", "avx2", "avx512", "neon"};
-    const char *only = "";
+    const char *only = "", *folder = NULL, *note = "";
     int list = 0, failures = 0, known = 0;
     settings s;
     memset(&s, 0, sizeof s);
-    s.seconds = 1;
+    s.options.thread_start = pin;
+    pin(NULL, 0);
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(option, "--help")) { usage(stdout); return 0; }
@@ -472,6 +767,8 @@ int main(int argc, char **argv)
         if (!strcmp(option, "--table")) { s.table = 1; continue; }
         known = 0;
         if (value && !strcmp(option, "--only")) { only = value; known = 1; }
+        if (value && !strcmp(option, "--plots")) { folder = value; known = 1; }
+        if (value && !strcmp(option, "--note")) { note = value; known = 1; }
         if (value && !strcmp(option, "--threads")) { s.options.threads = atoi(value); known = s.options.threads >= 0; }
         if (value && !strcmp(option, "--seconds")) { s.seconds = atof(value); known = s.seconds > 0; }
         for (int k = 0; value && !strcmp(option, "--simd") && k < 5; k++)
@@ -479,6 +776,8 @@ int main(int argc, char **argv)
         if (!known) { usage(stderr); return 2; }
         i++;
     }
+    if (s.seconds <= 0) s.seconds = folder ? 0.1 : 1;
+    if (folder) return plots(folder, note, &s);
     known = 0;
     for (size_t i = 0; i < CASES; i++)
         for (int back = 0; back <= (cases[i].flop_back > 0); back++) {
