@@ -746,7 +746,7 @@ static void usage(FILE *out)
           "  --simd LEVEL   none, avx2, avx512 or neon            --table      for people, with the share of the machine's peak\n"
           "  --peak         each case twice in a process of its own: peak_mb, MiB above the idle process\n"
           "  --plots DIR    SVG figures in a folder that is there: scaling-tokens, scaling-training, and with two threads\n"
-          "                 or more scaling-threads; --seconds is 0.1\n"
+          "                 or more scaling-threads; --seconds is 0.3, a few minutes in all\n"
           "  --note TEXT    a line in each figure, such as the processor's name\n", out);
 }
 
@@ -776,7 +776,7 @@ int main(int argc, char **argv)
         if (!known) { usage(stderr); return 2; }
         i++;
     }
-    if (s.seconds <= 0) s.seconds = folder ? 0.1 : 1;
+    if (s.seconds <= 0) s.seconds = folder ? 0.3 : 1;
     if (folder) return plots(folder, note, &s);
     known = 0;
     for (size_t i = 0; i < CASES; i++)
