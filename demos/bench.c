@@ -18,7 +18,7 @@
    flop is nominal: multiply-adds times two of products and mixers, SSD and linear attention counted as their recurrence,
    the backward of attention 10 N per pair; the same numbers as in cases.json.
 
-   Without API yet: attn3d_*, ssdstep_*, xent_soft_*, mmate_prefill_*, decoder_attn_prefill_*
+   Without API yet: attn3d_*, ssdstep_*, mmate_prefill_*, decoder_attn_prefill_*
 
    Sections: cases · what a case does · time · report · plots · main */
 
@@ -44,7 +44,8 @@
 
 /* ---- cases ------------------------------------------------------------------------- */
 
-enum { LINEAR, ATTENTION, LINEAR_ATTENTION, SSD, CONV, GATED_NORM, LAYER_NORM, GELU, SOFTMAX, CROSS_ENTROPY, VISION, DINO };
+enum { LINEAR, ATTENTION, LINEAR_ATTENTION, SSD, CONV, GATED_NORM, LAYER_NORM, GELU, SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION,
+       DINO };
 
 typedef struct bench_case {
     const char *name;                            /* with .fwd and .bwd if there is a backward */
@@ -84,6 +85,7 @@ static const bench_case cases[] = {
     {"gelu_1576x1536", GELU, {1576, 1536, 0, 0, 0}, 36311040.0, 48414720.0},
     {"softmax_9456x197", SOFTMAX, {9456, 197, 0, 0, 0}, 18628320.0, 7451328.0},
     {"xent_64x65536", CROSS_ENTROPY, {64, 65536, 0, 0, 0}, 41943040.0, 46137344.0},
+    {"xent_soft_64x65536", SOFT_CROSS_ENTROPY, {64, 65536, 0, 0, 0}, 50331648.0, 46137344.0},
     /* B, mixer, dim, depth, heads; 224 x 224 pixels, patches of 16 */
     {"vit_s16_b8", VISION, {8, MMIX_SOFTMAX, 384, 12, 6}, 73575972864.0, 0},
     {"vit_s16_b1", VISION, {1, MMIX_SOFTMAX, 384, 12, 6}, 9196996608.0, 0},
@@ -108,6 +110,7 @@ static const char *const axes_of[][6] = {
     {"abc", "abc", "abc", "c"},                  /* GATED_NORM: y, x, z, weight */
     {"ab", "ab", "b", "b"},                      /* LAYER_NORM: y, x, weight, bias */
     {"ab", "ab"}, {"ab", "ab"}, {"", "ab"},      /* GELU, SOFTMAX, CROSS_ENTROPY: y, x */
+    {"", "ab", "ab"},                            /* SOFT_CROSS_ENTROPY: y, x, target */
     {"", "a3II"},                                /* VISION: pictures */
     {"", "T3GG", "F3LL"}                         /* DINO: global crops, local ones */
 };
@@ -196,6 +199,7 @@ static mmix_tensor *forward(run *r)
     case GELU: return mmix_gelu(m, in(r, 0));
     case SOFTMAX: return mmix_softmax(m, in(r, 0), -1);
     case CROSS_ENTROPY: return mmix_cross_entropy(m, in(r, 0), r->target, -1);
+    case SOFT_CROSS_ENTROPY: return mmix_cross_entropy_soft(m, in(r, 0), in(r, 1));
     default: return mmix_vision_features(m, r->vision, in(r, 0)).token;
     }
 }
@@ -270,6 +274,12 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
         for (size_t i = 0; i < mmix_count(in(r, 1)); i++) dt[i] = (mmix_real)(1e-3 * pow(100, mmix_random_uniform(r->m, 1, 0, i)));
         for (size_t i = 0; i < s[2]; i++) A[i] = (mmix_real)(-1 - 15 * mmix_random_uniform(r->m, 1, 1, i));
         fill(r, in(r, 3), 1 / sqrt((double)s[4]), 3);
+    }
+    if (c->op == SOFT_CROSS_ENTROPY) {
+        const mmix_tensor *p = mmix_softmax(r->m, in(r, 1), -1);
+        if (p) memcpy(mmix_data(in(r, 1)), mmix_data(p), mmix_count(p) * sizeof(mmix_real));
+        r->in->at[1].frozen = 1;
+        mmix_reset(r->m);
     }
     if (c->op == VISION) r->vision = mmix_vision_create(r->m, vision_config((int)s[1], s[2], s[3], s[4], 16, 224));
     if (c->op == DINO) r->dino = dino_create(r, (int)s[0], s[1], s[2], s[3], s[4]);
