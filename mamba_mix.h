@@ -6686,7 +6686,7 @@ static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
 #ifdef MMIX_REGRESSION
 enum { MMIXI_QUERY_BLOCK = 2, MMIXI_KEY_TILE = 3 };
 #else
-enum { MMIXI_QUERY_BLOCK = 32, MMIXI_KEY_TILE = 1024 };
+enum { MMIXI_QUERY_BLOCK = 32, MMIXI_KEY_TILE = 512 };
 #endif
 
 typedef struct mmixi_softmax_options { int mask; size_t prefix; double scale; } mmixi_softmax_options;
