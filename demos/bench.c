@@ -13,7 +13,7 @@
 
    All times include the mmix_reset that ends a step. Inputs are parameters of a list, because those outlive a reset; they
    are made of the context's random numbers, so every run computes the same. A case has a context of its own. After the warm-up
-   nothing should be allocated; if something is, the line says how often ("allocs").
+   nothing should be allocated and no fresh page touched; if it is, the line says how often ("allocs", "faults" a repetition).
 
    flop is nominal: multiply-adds times two of products and mixers, SSD and linear attention counted as their recurrence,
    the backward of attention 10 N per pair; the same numbers as in cases.json.
@@ -314,6 +314,24 @@ static double now(void)
 #endif
 }
 
+/* The process's largest resident set in MiB and page faults so far; 0 where that is not known. */
+static double resident(double *faults)
+{
+#if defined(_WIN32)
+    *faults = 0;
+    return 0;
+#else
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    *faults = (double)u.ru_minflt;
+#if defined(__APPLE__)
+    return (double)u.ru_maxrss / 1048576;
+#else
+    return (double)u.ru_maxrss / 1024;
+#endif
+#endif
+}
+
 /* Seconds of one repetition; a short forward pass is run `inner` times for one look at the clock. */
 static double once(run *r, size_t inner)
 {
@@ -334,13 +352,13 @@ static int by_size(const void *a, const void *b)
 }
 
 enum { REPS = 20000 };
-typedef struct result { double ms, ms_min; size_t reps, allocations; } result;
+typedef struct result { double ms, ms_min, faults; size_t reps, allocations; } result;
 
 /* Warm-up, then repetitions for `seconds`, at least 3 unless they take five times as long. seconds 0: two runs and no warm-up. */
 static result measure(run *r, double seconds)
 {
     static double time_of[REPS];
-    double start = now(), t = 0, before;
+    double start = now(), t = 0, before, faults;
     size_t inner = 1, allocations = mmix_memory(r->m).allocations;
     result out;
     memset(&out, 0, sizeof out);
@@ -354,33 +372,21 @@ static result measure(run *r, double seconds)
         if (!r->back && t < 1e-4) inner = (size_t)(2e-4 / t);
         allocations = mmix_memory(r->m).allocations;
     }
+    memset(time_of, 0, sizeof time_of);          /* its pages too */
+    resident(&faults);
     for (start = now(); out.reps < REPS && !mmix_error(r->m);) {
         double elapsed = now() - start;
         if (seconds > 0 ? out.reps && elapsed > seconds * (out.reps < 3 ? 5 : 1) : out.reps == 2) break;
         time_of[out.reps++] = once(r, inner);
     }
     if (!out.reps) return out;
+    resident(&out.faults);
+    out.faults = floor((out.faults - faults) / (double)out.reps);
     qsort(time_of, out.reps, sizeof *time_of, by_size);
     out.ms = 500 * (time_of[out.reps / 2] + time_of[(out.reps - 1) / 2]);
     out.ms_min = 1000 * time_of[0];
     out.allocations = seconds > 0 ? mmix_memory(r->m).allocations - allocations : 0;
     return out;
-}
-
-/* The process's largest resident set in MiB, 0 where that is not known. */
-static double resident(void)
-{
-#if defined(_WIN32)
-    return 0;
-#else
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-#if defined(__APPLE__)
-    return (double)u.ru_maxrss / 1048576;
-#else
-    return (double)u.ru_maxrss / 1024;
-#endif
-#endif
 }
 
 /* ---- report ------------------------------------------------------------------------ */
@@ -419,7 +425,7 @@ static int report(const bench_case *c, int back, const settings *s)
 {
     static run r;
     char name[64];
-    double idle = resident(), flop = back ? c->flop_back : c->flop;
+    double unused, idle = resident(&unused), flop = back ? c->flop_back : c->flop;
     int failed = run_create(&r, c, back, &s->options);
     case_name(name, sizeof name, c, back);
     if (!failed) {
@@ -428,15 +434,17 @@ static int report(const bench_case *c, int back, const settings *s)
         failed = mmix_error(r.m) != NULL;
         if (!failed && s->table) {
             printf("%-30s %10.4g %10.4g %6d %9.1f ", name, t.ms, t.ms_min, (int)t.reps, flop / t.ms_min / 1e6);
-            if (s->peak) printf("%7.0f", resident() - idle);
+            if (s->peak) printf("%7.0f", resident(&unused) - idle);
             else printf("%5.0f %%", 100 * flop / t.ms_min / 1e6 / s->peak_gflops);
-            printf(t.allocations ? "   %d allocations\n" : "\n", (int)t.allocations);
+            if (t.allocations) printf("   %d allocations", (int)t.allocations);
+            puts("");
         }
         else if (!failed) {
             printf("{\"case\": \"%s\", \"impl\": \"mamba_mix\", \"threads\": %d, \"simd\": \"%s\"", name, mmix_threads(r.m), simd);
             printf(", \"ms\": %.5f, \"ms_min\": %.5f, \"reps\": %d, \"gflops\": %.2f", t.ms, t.ms_min, (int)t.reps, flop / t.ms / 1e6);
-            if (s->peak) printf(", \"peak_mb\": %.1f, \"idle_mb\": %.1f", resident() - idle, idle);
+            if (s->peak) printf(", \"peak_mb\": %.1f, \"idle_mb\": %.1f", resident(&unused) - idle, idle);
             if (t.allocations) printf(", \"allocs\": %d", (int)t.allocations);
+            if (s->seconds > 0 && !s->peak && t.faults > 0) printf(", \"faults\": %.0f", t.faults);
             printf("}\n");
         }
         fflush(stdout);
