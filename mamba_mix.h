@@ -7300,30 +7300,33 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
     return 0;
 }
 
+static const char *mmixi_archive_path(const mmix_archive *a);              /* with the files */
+
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
     mmix_ctx *m = p->m;
+    const char *path = mmixi_archive_path(archive);
     size_t cut = strlen(prefix);
     char name[256];
     if (m->error_kind || mmix_params_allocate(p)) return -1;
     for (size_t i = 0; i < mmix_archive_count(archive); i++) {
         const mmix_entry *e = mmix_archive_entry(archive, i);
         if (!strncmp(e->name, prefix, cut) && !mmix_params_find(p, e->name + cut))
-            return mmix_fail(m, MMIX_ERROR_FILE, "the file holds %.100s, which is no parameter of this model",
-                             e->name);
+            return mmix_fail(m, MMIX_ERROR_FILE, "%.150s holds %.100s, which is no parameter of this model",
+                             path, e->name);
     }
     for (size_t i = 0; i < p->count; i++) {      /* all are looked at before the first is written */
         const mmix_tensor *t = p->at[i].tensor;
         const mmix_entry *e;
         snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
         e = mmix_archive_find(archive, name);
-        if (!e) return mmix_fail(m, MMIX_ERROR_FILE, "the file has no %.100s", name);
+        if (!e) return mmix_fail(m, MMIX_ERROR_FILE, "%.150s has no %.100s", path, name);
         if (e->ndim != t->ndim || memcmp(e->shape, t->shape, (size_t)t->ndim * sizeof(size_t))) {
             mmix_tensor found = *t;
             char a[96], b[96];
             found.ndim = e->ndim < MMIX_MAX_DIMS ? e->ndim : MMIX_MAX_DIMS;
             memcpy(found.shape, e->shape, sizeof found.shape);
-            return mmix_fail(m, MMIX_ERROR_FILE, "%.100s has shape %s in the file, expected %s", name,
+            return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: %.100s has shape %s, expected %s", path, name,
                              mmixi_shape_text(&found, a), mmixi_shape_text(t, b));
         }
     }
@@ -11006,6 +11009,8 @@ struct mmix_archive {
     char *path;                              /* for messages; behind this struct, in the same own_bytes */
     size_t entry_bytes, name_bytes, own_bytes;
 };
+
+static const char *mmixi_archive_path(const mmix_archive *a) { return a ? a->path : "no file"; }
 
 MMIXDEF void mmix_archive_close(mmix_archive *a)
 {

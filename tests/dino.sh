@@ -32,6 +32,10 @@ printf 'this is no picture' >$t/p/train/b/2.ppm
 refused "a picture that is none" --images $t/p --steps 20 $small --out $t/o
 grep -q '2.ppm' $t/err && ok || no "the message does not name the file"
 picture $t/p/train/b/2.ppm 40 'z'
+mkdir $t/p/test/c
+refused "a class without training pictures" --images $t/p --steps 20 $small --out $t/o
+grep -q 'test/c' $t/err && ok || no "the message does not name the class"
+rmdir $t/p/test/c
 picture $t/m/train/a/1.ppm 20 'z'
 if [ -e $t/o/report.html ]; then no "a refused run wrote a report"; else ok; fi
 

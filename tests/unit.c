@@ -1270,8 +1270,8 @@ static void parameters(void)
         IS(mmix_params_read(q, file, "teacher."), 0);
         IS(mmix_data(q->at[0].tensor)[5], 6);
         IS(mmix_data(q->at[1].tensor)[1], 8);
-        refused(m, mmix_params_read(q, file, "student."), "read", __LINE__, "the file has no student.b", "", MMIX_ERROR_FILE);
-        refused(m, mmix_params_read(q, file, ""), "read", __LINE__, "student.w, which is no parameter", "", MMIX_ERROR_FILE);
+        refused(m, mmix_params_read(q, file, "student."), "read", __LINE__, FILE_A, "has no student.b", MMIX_ERROR_FILE);
+        refused(m, mmix_params_read(q, file, ""), "read", __LINE__, FILE_A, "student.w, which is no parameter", MMIX_ERROR_FILE);
         mmix_archive_close(file);
         IS(mmix_params_save(q, FILE_A), 0);
         mmix_fill(q->at[0].tensor, 0);
