@@ -421,8 +421,8 @@ MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out
    target (…) int32. */
 MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
                                         int32_t ignore_index);
-/* Mean over the rows of -Σ_k target_k log softmax(logits)_k; both (…, K), target a distribution (labels that are
-   smoothed, mixed or a teacher's), which gets no gradient. */
+/* Mean over the rows of -Σ_k target_k log softmax(logits)_k; both (…, K), target a distribution (labels that
+   are smoothed, mixed or a teacher's), which gets no gradient. */
 MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target);
 /* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
@@ -7592,8 +7592,8 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
    cross-entropy, DINO's loss and head
 
    Both losses are means of -Σ q log softmax(x): for cross-entropy q is one class or given, for DINO the
-   teacher's distribution. With p = softmax(x) and Σ q = n the gradient of a row is n p - q. Kept: the maximum and 1/Σ
-   e^(x - max) of each row.
+   teacher's distribution. With p = softmax(x) and Σ q = n the gradient of a row is n p - q. Kept: the maximum
+   and 1/Σ e^(x - max) of each row.
    ==================================================================================== */
 
 typedef struct mmixi_loss_job {
@@ -7741,7 +7741,8 @@ MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, m
     mmixi_xent_options o;
     memset(&o, 0, sizeof o);
     if (!mmixi_check_real(m, who, "logits", logits)
-        || !mmixi_check(m, who, "target", target, MMIX_DTYPE_REAL, -1, mmix_shape(logits, -1), 0, 0, 0)) return NULL;
+        || !mmixi_check(m, who, "target", target, MMIX_DTYPE_REAL, -1, mmix_shape(logits, -1), 0, 0, 0))
+        return NULL;
     o.left = mmixi_rows(logits);
     if (!logits->ndim || mmixi_rows(target) != o.left) {
         char a[96], b[96];

@@ -314,16 +314,24 @@ static double now(void)
 #endif
 }
 
-/* The process's largest resident set in MiB and page faults so far; 0 where that is not known. */
-static double resident(double *faults)
+/* The process's page faults so far, and its largest resident set in MiB; 0 where that is not known. */
+static double faults(void)
 {
 #if defined(_WIN32)
-    *faults = 0;
     return 0;
 #else
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
-    *faults = (double)u.ru_minflt;
+    return (double)u.ru_minflt;
+#endif
+}
+static double resident(void)
+{
+#if defined(_WIN32)
+    return 0;
+#else
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
 #if defined(__APPLE__)
     return (double)u.ru_maxrss / 1048576;
 #else
@@ -358,7 +366,7 @@ typedef struct result { double ms, ms_min, faults; size_t reps, allocations; } r
 static result measure(run *r, double seconds)
 {
     static double time_of[REPS];
-    double start = now(), t = 0, before, faults;
+    double start = now(), t = 0, before, faulted;
     size_t inner = 1, allocations = mmix_memory(r->m).allocations;
     result out;
     memset(&out, 0, sizeof out);
@@ -373,15 +381,14 @@ static result measure(run *r, double seconds)
         allocations = mmix_memory(r->m).allocations;
     }
     memset(time_of, 0, sizeof time_of);          /* its pages too */
-    resident(&faults);
+    faulted = faults();
     for (start = now(); out.reps < REPS && !mmix_error(r->m);) {
         double elapsed = now() - start;
         if (seconds > 0 ? out.reps && elapsed > seconds * (out.reps < 3 ? 5 : 1) : out.reps == 2) break;
         time_of[out.reps++] = once(r, inner);
     }
     if (!out.reps) return out;
-    resident(&out.faults);
-    out.faults = floor((out.faults - faults) / (double)out.reps);
+    out.faults = floor((faults() - faulted) / (double)out.reps);
     qsort(time_of, out.reps, sizeof *time_of, by_size);
     out.ms = 500 * (time_of[out.reps / 2] + time_of[(out.reps - 1) / 2]);
     out.ms_min = 1000 * time_of[0];
@@ -425,7 +432,7 @@ static int report(const bench_case *c, int back, const settings *s)
 {
     static run r;
     char name[64];
-    double unused, idle = resident(&unused), flop = back ? c->flop_back : c->flop;
+    double idle = resident(), flop = back ? c->flop_back : c->flop;
     int failed = run_create(&r, c, back, &s->options);
     case_name(name, sizeof name, c, back);
     if (!failed) {
@@ -434,7 +441,7 @@ static int report(const bench_case *c, int back, const settings *s)
         failed = mmix_error(r.m) != NULL;
         if (!failed && s->table) {
             printf("%-30s %10.4g %10.4g %6d %9.1f ", name, t.ms, t.ms_min, (int)t.reps, flop / t.ms_min / 1e6);
-            if (s->peak) printf("%7.0f", resident(&unused) - idle);
+            if (s->peak) printf("%7.0f", resident() - idle);
             else printf("%5.0f %%", 100 * flop / t.ms_min / 1e6 / s->peak_gflops);
             if (t.allocations) printf("   %d allocations", (int)t.allocations);
             puts("");
@@ -442,7 +449,7 @@ static int report(const bench_case *c, int back, const settings *s)
         else if (!failed) {
             printf("{\"case\": \"%s\", \"impl\": \"mamba_mix\", \"threads\": %d, \"simd\": \"%s\"", name, mmix_threads(r.m), simd);
             printf(", \"ms\": %.5f, \"ms_min\": %.5f, \"reps\": %d, \"gflops\": %.2f", t.ms, t.ms_min, (int)t.reps, flop / t.ms / 1e6);
-            if (s->peak) printf(", \"peak_mb\": %.1f, \"idle_mb\": %.1f", resident(&unused) - idle, idle);
+            if (s->peak) printf(", \"peak_mb\": %.1f, \"idle_mb\": %.1f", resident() - idle, idle);
             if (t.allocations) printf(", \"allocs\": %d", (int)t.allocations);
             if (s->seconds > 0 && !s->peak && t.faults > 0) printf(", \"faults\": %.0f", t.faults);
             printf("}\n");

@@ -394,14 +394,16 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
     char *train = picture_join(folder, "/", "train"), *test = picture_join(folder, "/", "test");
     int split = train && test && picture_is_folder(train) && picture_is_folder(test);
     picture_names classes = picture_list(split ? train : folder, 1);
-    picture_names tested = picture_list(split ? test : folder, 1);
-    for (size_t c = 0, k; c < tested.count && !*p->error; c++) {
-        for (k = 0; k < classes.count && strcmp(classes.at[k], tested.at[c]); k++) continue;
-        if (k == classes.count)
-            snprintf(p->error, sizeof p->error, "%s/%s: a class without training pictures; %s/%s is missing", test,
-                     tested.at[c], train, tested.at[c]);
+    if (split) {
+        picture_names tested = picture_list(test, 1);
+        for (size_t c = 0, k; c < tested.count && !*p->error; c++) {
+            for (k = 0; k < classes.count && strcmp(classes.at[k], tested.at[c]); k++) continue;
+            if (k == classes.count)
+                snprintf(p->error, sizeof p->error, "%s/%s: a class without training pictures; %s/%s is missing",
+                         test, tested.at[c], train, tested.at[c]);
+        }
+        picture_names_free(&tested);
     }
-    picture_names_free(&tested);
     for (size_t c = 0; c < (classes.count ? classes.count : 1); c++) {
         const char *name = classes.count ? classes.at[c] : "";
         for (int k = 0; k < (split ? 2 : 1); k++) {
