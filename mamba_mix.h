@@ -320,8 +320,8 @@ enum {
     MMIX_OP_MATMUL, MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_INSERT_TOKEN, MMIX_OP_SOFTMAX,
     MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM, MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR,
     MMIX_OP_CONV1D, MMIX_OP_PATCH_EMBED, MMIX_OP_BICUBIC_RESIZE, MMIX_OP_CROSS_ENTROPY,
-    MMIX_OP_WEIGHT_NORM, MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION, MMIX_OP_FEATURE, MMIX_OP_SSD,
-    MMIX_OP_DINO_LOSS,
+    MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION, MMIX_OP_FEATURE,
+    MMIX_OP_SSD, MMIX_OP_DINO_LOSS,
     MMIX_OP_COUNT
 };
 /* Overrides an op of this context; NULL functions restore the built-in ones. Returns 0, or -1 for an unknown
@@ -435,13 +435,15 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
      Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D)
                          L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, else 0,   a = dt A
 
-   Q ≡ C, K ≡ B, V ≡ X: the struct has one set of names for all. Heads: q has H, k and v have H or a divisor
+   Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024. Q ≡ C, K ≡ B, V ≡ X: the struct has one set of names for all. Heads: q has H, k and v have H or a divisor
    of it; head h reads group ⌊h / (H/G)⌋.
    ==================================================================================== */
 
 enum { MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD };                                        /* mmix_mixer.kind */
-/* .mask; SSD is causal by itself */
-enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX };
+/* .mask, which key j query i sees. CAUSAL: j ≤ i. PREFIX: j ≤ i, or both i and j < prefix. BAND (sliding
+   window): i - left ≤ j ≤ i + right. With more keys than queries and a mask the queries are the last L of the
+   S tokens. SSD is causal by itself; linear attention has NONE and CAUSAL. */
+enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
 /* .feature: φ, ψ */
 enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU };
 enum { MMIX_FORWARD, MMIX_REVERSE, MMIX_BOTH };                                      /* .direction of SSD */
@@ -449,14 +451,18 @@ enum { MMIX_FORWARD, MMIX_REVERSE, MMIX_BOTH };                                 
 typedef struct mmix_mixer {
     int kind;
     mmix_tensor *q;              /* (B, L, H, N): queries; SSD's C (there H or a divisor of it) */
-    /* (B, S, G, N): keys; SSD's B. S = L, but for softmax and linear attention without a mask */
-    mmix_tensor *k;
+    mmix_tensor *k;              /* (B, S, G, N): keys; SSD's B (there S = L) */
     mmix_tensor *v;              /* (B, S, G, P): values; SSD's x */
 
     /* softmax attention */
     double scale;                /* 0: 1/√N */
-    int mask;                    /* MMIX_MASK_CAUSAL also for linear attention */
-    size_t prefix;               /* MMIX_MASK_PREFIX: j ≤ i, or both i and j < prefix */
+    int mask;
+    size_t prefix, left, right;  /* of MMIX_MASK_PREFIX and _BAND */
+    /* Windows: the tokens are a grid (raster order, up to 3 axes, the axes left over 1), and a query sees the
+       keys in its own window only, of them with MMIX_MASK_CAUSAL those not after it. On an axis of n tokens the
+       first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is left:
+       nothing is joined around the edge. window[0] = 0: no windows. mmix_mixer_windows fills these in. */
+    size_t grid[3], window[3], shift[3];
 
     /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
        efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x.
@@ -469,14 +475,18 @@ typedef struct mmix_mixer {
     /* SSD */
     mmix_tensor *dt;             /* (B, L, H) */
     mmix_tensor *A;              /* (H), negative */
-    mmix_tensor *D;              /* (H) or NULL: adds D x */
+    mmix_tensor *D;              /* (H), or (H, P) for each channel its own, or NULL: adds D x */
     mmix_tensor *dt_bias;        /* (H) or NULL: added to dt */
     int dt_softplus;             /* then dt = softplus(dt + dt_bias) */
     double dt_low, dt_high;      /* then clamped, if dt_high > 0 */
     int direction;               /* both: ½ (forward + reverse), D x once */
     mmix_tensor *initial_state;  /* (B, H, P, N) or NULL */
-    mmix_tensor *seq_idx;        /* (B, L) int32 or NULL: the state is 0 again where the number changes */
+    size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
     mmix_tensor **final_state;   /* where to put the state after the last token (B, H, P, N), or NULL */
+
+    /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
+       sequences of their own, which see nothing of each other; the initial state enters the first. */
+    mmix_tensor *seq_idx;
 } mmix_mixer;
 
 /* The structs with these tensors and all options at their defaults. */
@@ -486,13 +496,138 @@ MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor
 MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *A, mmix_tensor *B,
                                   mmix_tensor *C);
 
+/* Swin's windows (Liu et al. 2021) on 1 to 3 axes: with `shifted` they are moved by half a window on the axes
+   that have more than one. */
+MMIXDEF void mmix_mixer_windows(mmix_mixer *mixer, int axes, const size_t *grid, const size_t *window,
+                                int shifted);
+
 /* y (B, L, H, P), differentiable in every tensor of the struct; memory grows with L, not with L². */
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
-/* M (B, H, L, S) with y = M v for each head, for looking: not recorded. An initial state is an error. */
+/* M (B, H, L, S) with y = M v for each head, for looking: not recorded. An initial state or a D for each
+   channel is an error, because y is not M x then. */
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
 /* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
    for reading and for tests; options as mmix_mix, MMIX_BOTH excepted. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
+
+/* What causal mixers carry from one token to the next: keys and values of softmax attention, else the state, in
+   one slot a mixer (a layer of a decoder, say). The memory is the context's and lasts until destroyed.
+
+       mmix_state *s = mmix_state_create(m, layers);
+       for (each token) for (each layer i) y = mmix_mix_step(m, &mixer, s, i);  */
+typedef struct mmix_state mmix_state;
+/* Empty; NULL on error. */
+MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots);
+MMIXDEF void mmix_state_destroy(mmix_state *s);
+/* The next token is the first again, in all slots. */
+MMIXDEF void mmix_state_clear(mmix_state *s);
+/* A second one with the same content, for another continuation; NULL on error. */
+MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s);
+/* Tokens that a slot has seen; bytes of all slots. */
+MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot);
+MMIXDEF size_t mmix_state_bytes(const mmix_state *s);
+/* mmix_mix of the next tokens, one or many, whose q, k, v (x, dt, B, C) the mixer has: the sequence in any
+   pieces gives what it gives whole. Not recorded. Softmax attention needs a mask that hides later tokens, and
+   remembers all earlier ones (with MMIX_MASK_BAND, twice `left` at most); a prefix must be whole in the first
+   piece. The others carry N x P numbers a head. An error leaves the state as it was, but for a lack of memory:
+   then clear it or go on from a copy. */
+MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot);
+
+/* Rotary positions (Su et al. 2021): pair i < R/2 of each head's features is turned by pos · theta^(-2i/R),
+   (u, v) → (u cos - v sin, u sin + v cos). */
+typedef struct mmix_rope_options {
+    double theta;                /* 0: 10000 */
+    size_t dim;                  /* R: so many features turn, the others pass; even; 0: all */
+    int interleaved;             /* pairs are (2i, 2i+1), else (i, i + R/2) */
+    /* Three axes (Qwen2-VL's M-RoPE): so many pairs turn by the position on the first axis, the next by the
+       second, … together R/2. All 0: one axis. */
+    size_t sections[3];
+} mmix_rope_options;
+/* x (B, L, H, N) → the same shape. pos int32 (L), or (B, L); with sections (3, L), or (3, B, L). Options NULL:
+   the defaults. */
+MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
+                               const mmix_rope_options *options);
+
+/* ==== >>api-kernels ==================================================================
+   the mixers as plain functions on pointers, steps and sizes
+
+   For programs with tensors of their own: no context, no tape, no allocation, no thread. A struct says sizes,
+   options (as in mmix_mixer) and where the arrays lie; zero it first. A call does all B sequences and H heads
+   in the calling thread; calls on other sequences or heads can run in other threads. Scratch (in reals,
+   aligned as malloc aligns) has the size that `…_scratch` says. Nothing is checked. Gradients are written
+   over what was there, and where p is NULL left out.
+
+       mmix_raw_softmax x = {0};
+       x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64; x.scale = 0.125;
+       x.q = mmix_heads_plain(q, L, 8, 64, 8);           // k, v, y likewise
+       mmix_raw_softmax_forward(&x, scratch);
+   ==================================================================================== */
+
+/* An array (B, L, heads, width), width contiguous: its first element, and by how many reals the next sequence,
+   token and head are away. Head h of H reads head h / share, share = H / heads. */
+typedef struct mmix_heads { mmix_real *p; ptrdiff_t batch, token, head; size_t share; } mmix_heads;
+/* The struct of a row-major array; p may be NULL. */
+MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H);
+
+typedef struct mmix_raw_softmax {
+    size_t B, L, S, H, N, P;                     /* S keys */
+    mmix_heads q, k, v, y;                       /* k and v have equal shares */
+    double scale;
+    int mask;
+    size_t prefix, left, right, grid[3], window[3], shift[3];
+    const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
+    ptrdiff_t seq_batch;
+    /* (B, H, L): of each query the largest score t and 1 / Σ e^(s - t). Forward writes them unless NULL,
+       backward reads them */
+    mmix_real *top, *over;
+    mmix_heads dy, dq, dk, dv;
+    int add_q, add_k, add_v;                     /* 1: add to the gradient that is there */
+} mmix_raw_softmax;
+MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward);
+MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch);
+/* Needs y, top and over of the forward. */
+MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scratch);
+
+/* Without a mask. Causal linear attention is mmix_raw_feature of q and k, and mmix_raw_ssd with A = 0, dt = 1. */
+typedef struct mmix_raw_linear {
+    size_t B, L, S, H, N, P;
+    mmix_heads q, k, v, y;
+    int feature, normalise;                      /* normalise: 1 or 0 */
+    double eps;
+    mmix_heads dy, dq, dk, dv;
+    int add_q, add_k, add_v;
+} mmix_raw_linear;
+MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x);
+MMIXDEF void mmix_raw_linear_forward(const mmix_raw_linear *x, mmix_real *scratch);
+/* Needs y of the forward. */
+MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scratch);
+/* f = φ(x), rows of N at ldx and ldf from each other. */
+MMIXDEF void mmix_raw_feature(int feature, size_t rows, size_t N, const mmix_real *x, ptrdiff_t ldx,
+                              mmix_real *f, ptrdiff_t ldf);
+
+typedef struct mmix_raw_ssd {
+    size_t B, L, H, N, P;
+    mmix_heads x, dt, b, c, y;                   /* dt of width 1 */
+    const mmix_real *A, *D, *dt_bias;            /* (H); D (H, D_width) or NULL; (H) or NULL */
+    size_t D_width;                              /* P: D for each channel; 0 or 1: one a head */
+    int dt_softplus, reverse;
+    double dt_low, dt_high;                      /* no limits if dt_high is 0 */
+    size_t chunk;                                /* 0: chosen */
+    const mmix_real *initial_state;              /* (B, H, P, N) or NULL */
+    mmix_real *final_state;                      /* (B, H, P, N) or NULL; may be the initial one */
+    const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
+    ptrdiff_t seq_batch;
+    mmix_real *states;                           /* mmix_raw_ssd_states(x) reals for the backward, or NULL */
+    mmix_heads dy, dx, ddt, db, dc;              /* db and dc are not optional */
+    mmix_real *dA, *dD, *ddt_bias, *dinitial;    /* or NULL */
+    const mmix_real *dfinal;                     /* (B, H, P, N) or NULL */
+} mmix_raw_ssd;
+MMIXDEF size_t mmix_raw_ssd_states(const mmix_raw_ssd *x);
+MMIXDEF size_t mmix_raw_ssd_scratch(const mmix_raw_ssd *x, int backward);
+/* With L = 1 and without `states` it is the decoding step. */
+MMIXDEF void mmix_raw_ssd_forward(const mmix_raw_ssd *x, mmix_real *scratch);
+/* Needs `states` of the forward, unless mmix_raw_ssd_states is 0. */
+MMIXDEF void mmix_raw_ssd_backward(const mmix_raw_ssd *x, mmix_real *scratch);
 
 /* ==== >>api-files ====================================================================
    named arrays in files
@@ -2136,6 +2271,11 @@ typedef struct mmixi_kernels {
        eps) */
     void (*adamw)(size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v, mmix_real clip,
                   mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2, mmix_real root, mmix_real eps);
+    /* y = a x, and 0 where that is below e^-80: what fades away may not become subnormal */
+    void (*fade)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);
+    /* one token of an SSD head, (P, N) states: after = fade(e before) + x bᵀ, y = after c */
+    void (*ssd_step)(size_t P, size_t N, mmix_real e, const mmix_real *x, const mmix_real *b,
+                     const mmix_real *c, const mmix_real *before, mmix_real *after, mmix_real *y);
     /* y[j ldy + i] = x[i ldx + j], i < rows, j < cols */
     void (*transpose)(size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y,
                       ptrdiff_t ldy);
@@ -2785,6 +2925,37 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(ssd_row_backward)(size_t n, const mmix_
     return MMIXI_NAME(lanes_sum)(sum);
 }
 
+MMIXI_INLINE MMIXI_V MMIXI_NAME(fade_v)(MMIXI_V v)
+{
+    const MMIXI_V zero = MMIXI_SET((mmix_real)0), least = MMIXI_SET((mmix_real)1.8048513878454153e-35);
+    return MMIXI_SELECT(MMIXI_LESS(MMIXI_MAX(v, MMIXI_SUB(zero, v)), least), zero, v);
+}
+static MMIXI_TARGET void MMIXI_NAME(fade)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y)
+{
+    const MMIXI_V va = MMIXI_SET(a);
+    MMIXI_EACH(i, t,
+        MMIXI_STORET(t, y + i, MMIXI_NAME(fade_v)(MMIXI_MUL(va, MMIXI_LOADT(t, x + i))));
+    );
+}
+static MMIXI_TARGET void MMIXI_NAME(ssd_step)(size_t P, size_t N, mmix_real e, const mmix_real *x,
+                                              const mmix_real *b, const mmix_real *c, const mmix_real *before,
+                                              mmix_real *after, mmix_real *y)
+{
+    const MMIXI_V ve = MMIXI_SET(e);
+    const size_t n = N;                          /* of MMIXI_EACH */
+    for (size_t p = 0; p < P; p++, before += N, after += N) {
+        const MMIXI_V vx = MMIXI_SET(x[p]);
+        MMIXI_V sum = MMIXI_SET((mmix_real)0);
+        MMIXI_EACH(i, t,
+            MMIXI_V h = MMIXI_NAME(fade_v)(MMIXI_MUL(ve, MMIXI_LOADT(t, before + i)));
+            h = MMIXI_FMA(vx, MMIXI_LOADT(t, b + i), h);
+            MMIXI_STORET(t, after + i, h);
+            sum = MMIXI_FMA(h, MMIXI_LOADT(t, c + i), sum);
+        );
+        y[p] = MMIXI_NAME(lanes_sum)(sum);
+    }
+}
+
 static MMIXI_TARGET void MMIXI_NAME(conv)(size_t n, size_t taps, const mmix_real *const *x,
                                           const mmix_real *w, size_t ldw, const mmix_real *bias, mmix_real *u)
 {
@@ -2992,7 +3163,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
     MMIXI_ENTRY(softplus_backward); MMIXI_ENTRY(normalise); MMIXI_ENTRY(normalise_sums);
     MMIXI_ENTRY(normalise_backward); MMIXI_ENTRY(ssd_row); MMIXI_ENTRY(ssd_row_backward);
     MMIXI_ENTRY(conv); MMIXI_ENTRY(conv_weight); MMIXI_ENTRY(softmax_backward); MMIXI_ENTRY(adamw);
-    MMIXI_ENTRY(transpose);
+    MMIXI_ENTRY(fade); MMIXI_ENTRY(ssd_step); MMIXI_ENTRY(transpose);
 #undef MMIXI_ENTRY
 }
 
@@ -3425,6 +3596,23 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
 static mmix_tensor *mmixi_tensor(mmix_ctx *m) { return (mmix_tensor *)mmixi_header(m, sizeof(mmix_tensor)); }
 
 /* A tensor in step memory on behalf of `who`; NULL on error or while one is kept. */
+/* Step memory for a x b numbers; a product that overflows is a lack of memory like any other. */
+static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
+{
+    size_t n, bytes;
+    if (mmixi_mul_ok(a, b, &n) && mmixi_mul_ok(n, size, &bytes)) return mmixi_step(m, bytes);
+    mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of %zu x %zu numbers", a, b);
+    return NULL;
+}
+static double *mmixi_doubles(mmix_ctx *m, size_t a, size_t b)
+{
+    return (double *)mmixi_step_array(m, a, b, sizeof(double));
+}
+static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
+{
+    return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
+}
+
 static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape)
 {
     mmix_tensor *t = !m || m->error_kind ? NULL : mmixi_tensor(m);
@@ -3504,9 +3692,9 @@ static int mmixi_contiguous(const mmix_tensor *t)
 }
 
 /* y = x, or y += x */
-static void mmixi_put(const mmix_ctx *m, size_t n, const mmix_real *x, mmix_real *y, int add)
+static void mmixi_put(const mmixi_kernels *k, size_t n, const mmix_real *x, mmix_real *y, int add)
 {
-    if (add) m->k->add(n, x, y, y);
+    if (add) k->add(n, x, y, y);
     else memcpy(y, x, n * sizeof *x);
 }
 static size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_max(cols, 1)); }
@@ -3518,7 +3706,7 @@ static void mmixi_put_range(void *arg, size_t begin, size_t end, size_t lane)
     const mmixi_put_job *j = (const mmixi_put_job *)arg;
     (void)lane;
     for (size_t r = begin; r < end; r++)
-        mmixi_put(j->m, mmixi_cols(j->as_x), j->x + mmixi_row_offset(j->as_x, r),
+        mmixi_put(j->m->k, mmixi_cols(j->as_x), j->x + mmixi_row_offset(j->as_x, r),
                   j->y + mmixi_row_offset(j->as_y, r), j->add);
 }
 static void mmixi_put_all(mmix_ctx *m, const mmix_tensor *as_x, const mmix_real *x, const mmix_tensor *as_y,
@@ -4623,7 +4811,7 @@ static int mmixi_concat_move(mmix_ctx *m, mmix_call *call, int back)
         int add = 0;
         mmix_real *part = back ? mmix_grad_target(m, call->in[p], &add) : mmix_data(call->in[p]);
         for (size_t i = 0; part && i < o->outer; i++) {
-            if (back) mmixi_put(m, run, g + i * o->total * o->inner + at, part + i * run, add);
+            if (back) mmixi_put(m->k, run, g + i * o->total * o->inner + at, part + i * run, add);
             else memcpy(mmix_data(call->out[0]) + i * o->total * o->inner + at, part + i * run,
                         run * sizeof *part);
         }
@@ -4747,9 +4935,9 @@ static int mmixi_insert_backward(mmix_ctx *m, mmix_call *call)
     for (size_t b = 0; b < x->shape[0]; b++)
         for (size_t t = 0; t <= L; t++) {
             const mmix_real *row = g + (b * (L + 1) + t) * D;
-            if (t == at && dt) mmixi_put(m, D, row, dt, add_t || b);
+            if (t == at && dt) mmixi_put(m->k, D, row, dt, add_t || b);
             if (t != at && dx)
-                mmixi_put(m, D, row, dx + b * x->stride[0] + (t - (t > at)) * x->stride[1], add_x);
+                mmixi_put(m->k, D, row, dx + b * x->stride[0] + (t - (t > at)) * x->stride[1], add_x);
         }
     return 0;
 }
@@ -4845,7 +5033,7 @@ static size_t mmixi_partial_grain(size_t rows) { return mmixi_max(8, mmixi_ceil_
 static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t step,
                               const mmix_real *partial, mmix_real *to, int add)
 {
-    for (size_t p = 0; to && p < parts; p++) mmixi_put(m, D, partial + p * step, to, add || p);
+    for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
 }
 
 typedef struct mmixi_norm_options { int center; size_t groups; double eps; } mmixi_norm_options;
@@ -5435,7 +5623,7 @@ static int mmixi_conv_backward(mmix_ctx *m, mmix_call *call)
                 for (size_t c = 0; c < D; c++) to[c] += dfinal[(b * D + c) * (j.W - 1) + i];
         }
     d = mmix_grad_target(m, call->in[2], &add);
-    if (d) mmixi_put(m, D, dw + j.W * D, d, add);
+    if (d) mmixi_put(m->k, D, dw + j.W * D, d, add);
     d = mmix_grad_target(m, call->in[1], &add);
     for (size_t c = 0; d && c < D; c++)
         for (size_t k = 0; k < j.W; k++) d[c * j.W + k] = (add ? d[c * j.W + k] : 0) + dw[k * D + c];
@@ -5648,58 +5836,167 @@ MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out
    flipped.
    ==================================================================================== */
 
-typedef struct mmixi_heads {
-    mmix_real *p;
-    ptrdiff_t batch, token, head;
-    size_t share;                                /* H / heads: head h reads head h / share */
-} mmixi_heads;
-
-/* t (B, L, heads, width), or (B, L, heads) with width 1; data is t's own or that of its gradient, which has
-   its strides. */
-static mmixi_heads mmixi_heads_of(const mmix_tensor *t, mmix_real *data, size_t H, int reverse)
+/* t (B, L, heads, width) or (B, L, heads); data is t's own or that of its gradient, which has its strides. */
+static mmix_heads mmixi_heads_of(const mmix_tensor *t, mmix_real *data, size_t H)
 {
-    mmixi_heads v;
+    mmix_heads v;
     v.p = data;
     v.batch = (ptrdiff_t)t->stride[0];
     v.token = (ptrdiff_t)t->stride[1];
     v.head = (ptrdiff_t)t->stride[2];
     v.share = H / t->shape[2];
-    if (reverse && data) {
-        v.p += (ptrdiff_t)(t->shape[1] - 1) * v.token;
-        v.token = -v.token;
-    }
     return v;
 }
-static mmix_real *mmixi_at(const mmixi_heads *v, size_t b, size_t t, size_t h)
+MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H)
 {
-    return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
-}
-/* A row-major (B, L, heads, width) buffer of our own. */
-static mmixi_heads mmixi_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H,
-                                     int reverse)
-{
-    mmixi_heads v;
+    mmix_heads v;
     v.p = p;
     v.token = (ptrdiff_t)(heads * width);
     v.batch = (ptrdiff_t)L * v.token;
     v.head = (ptrdiff_t)width;
     v.share = H / heads;
-    if (reverse && p) {
-        v.p += (ptrdiff_t)(L - 1) * v.token;
-        v.token = -v.token;
-    }
     return v;
+}
+static void mmixi_heads_reverse(mmix_heads *v, size_t L)
+{
+    if (v->p) v->p += (ptrdiff_t)(L - 1) * v->token;
+    v->token = -v->token;
+}
+static mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
+{
+    return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
 }
 static void mmixi_zero_rows(size_t rows, size_t cols, mmix_real *to, ptrdiff_t ldt)
 {
     for (size_t i = 0; i < rows; i++, to += ldt) memset(to, 0, cols * sizeof *to);
 }
 /* rows x cols, one row at a time: to = or += from */
-static void mmixi_put_rows(const mmix_ctx *m, size_t rows, size_t cols, const mmix_real *from, ptrdiff_t ldf,
-                           mmix_real *to, ptrdiff_t ldt, int add)
+static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, const mmix_real *from,
+                           ptrdiff_t ldf, mmix_real *to, ptrdiff_t ldt, int add)
 {
-    for (size_t i = 0; i < rows; i++)
-        mmixi_put(m, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt, add);
+    for (size_t i = 0; i < rows; i++) mmixi_put(k, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt, add);
+}
+/* Scratch of one plain call: the library's own in step memory, or a raw function's from its caller. */
+#define MMIXI_PART(name, size) s->name = base ? base + at : NULL; at += mmixi_round_up(size, 16)
+
+/* ==== >>rope =========================================================================
+   rotary positions: pair i of a head's features turns by angle = pos · theta^(-2i/R)
+
+       (u, v) → (u cos - v sin, u sin + v cos);   backward: the same turn the other way
+
+   q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
+   ==================================================================================== */
+
+typedef struct mmixi_rope_options { double theta; size_t R, sections[3]; int interleaved; } mmixi_rope_options;
+typedef struct mmixi_rope_job {
+    mmixi_rope_options o;
+    mmix_heads from, to;
+    size_t L, H, N;
+    const int32_t *pos;
+    size_t pos_axis, pos_batch, per_batch;       /* steps of pos; rows of the table that a sequence has to itself */
+    const double *frequency;                     /* (R/2) */
+    mmix_real *table;                            /* (L or B L, R/2, 2): cos, sin */
+    int back, add;
+} mmixi_rope_job;
+
+static void mmixi_rope_table(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_rope_job *j = (const mmixi_rope_job *)arg;
+    (void)lane;
+    for (size_t t = begin; t < end; t++)
+        for (size_t i = 0; i < j->o.R / 2; i++) {
+            const size_t *s = j->o.sections, axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
+            const double angle = j->frequency[i]
+                * j->pos[axis * j->pos_axis + t / j->L * j->pos_batch + t % j->L];
+            j->table[t * j->o.R + 2 * i] = (mmix_real)mmixi_cos(angle);
+            j->table[t * j->o.R + 2 * i + 1] = (mmix_real)mmixi_sin(angle);
+        }
+}
+static void mmixi_rope_range(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_rope_job *j = (const mmixi_rope_job *)arg;
+    const size_t half = j->o.R / 2, step = j->o.interleaved ? 2 : 1, other = j->o.interleaved ? 1 : half;
+    (void)lane;
+    for (size_t t = begin; t < end; t++)
+        for (size_t h = 0; h < j->H; h++) {
+            const mmix_real *x = mmixi_at(&j->from, t / j->L, t % j->L, h),
+                *turn = j->table + (t / j->L * j->per_batch + t % j->L) * j->o.R;
+            mmix_real *y = mmixi_at(&j->to, t / j->L, t % j->L, h);
+            for (size_t i = 0; i < half; i++) {
+                const mmix_real c = turn[2 * i], s = j->back ? -turn[2 * i + 1] : turn[2 * i + 1],
+                    u = x[i * step], v = x[i * step + other];
+                y[i * step] = (j->add ? y[i * step] : 0) + (u * c - v * s);
+                y[i * step + other] = (j->add ? y[i * step + other] : 0) + (u * s + v * c);
+            }
+            for (size_t i = 2 * half; i < j->N; i++) y[i] = (j->add ? y[i] : 0) + x[i];
+        }
+}
+static int mmixi_rope_run(mmix_ctx *m, mmix_call *call, int back)
+{
+    const mmix_tensor *x = call->in[0], *pos = call->in[1];
+    const size_t B = x->shape[0], L = x->shape[1], H = x->shape[2];
+    mmix_heads whole = mmix_heads_plain(mmix_data(call->out[0]), L, H, x->shape[3], H);
+    mmixi_rope_job j;
+    memset(&j, 0, sizeof j);
+    j.o = *(const mmixi_rope_options *)call->options;
+    j.L = L; j.H = H; j.N = x->shape[3];
+    j.back = back;
+    j.from = mmixi_heads_of(x, mmix_data(x), H);
+    j.to = whole;
+    j.table = call->saved[0];
+    j.per_batch = pos->ndim - (j.o.sections[0] > 0) == 2 ? L : 0;
+    if (back) {
+        j.from = whole;
+        j.from.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
+        j.to = mmixi_heads_of(x, mmix_grad_target(m, call->in[0], &j.add), H);
+    }
+    else {
+        const size_t half = j.o.R / 2, rows = j.per_batch ? B * L : L;
+        double *frequency = mmixi_doubles(m, half + 1, 1);
+        j.table = call->recorded ? mmix_save(m, call, 0, rows * j.o.R) : mmixi_reals(m, rows, j.o.R);
+        if (!frequency || !j.table) return -1;
+        for (size_t i = 0; i < half; i++)
+            frequency[i] = mmixi_exp(-2 * (double)i / (double)j.o.R * mmixi_log(j.o.theta));
+        j.frequency = frequency;
+        j.pos = mmix_data_i32(pos);
+        j.pos_axis = j.o.sections[0] ? pos->stride[0] : 0;
+        j.pos_batch = j.per_batch ? pos->stride[pos->ndim - 2] : 0;
+        mmixi_ranges(m, rows, mmixi_row_grain(j.o.R * 16), mmixi_rope_table, &j);
+    }
+    if (j.to.p) mmixi_ranges(m, B * L, mmixi_row_grain(H * j.N), mmixi_rope_range, &j);
+    return 0;
+}
+static int mmixi_rope_forward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 0); }
+static int mmixi_rope_backward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 1); }
+
+MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos, const mmix_rope_options *options)
+{
+    const char *who = "mmix_rope";
+    mmix_call call = mmixi_call(x, pos, NULL);
+    mmixi_rope_options o;
+    size_t axes, sum, L = mmix_shape(x, 1), N = mmix_shape(x, 3), want[3];
+    int n = 0;
+    memset(&o, 0, sizeof o);
+    o.theta = options && options->theta > 0 ? options->theta : 10000;
+    o.R = options && options->dim ? options->dim : N;
+    o.interleaved = options && options->interleaved;
+    for (int a = 0; a < 3; a++) o.sections[a] = options ? options->sections[a] : 0;
+    sum = o.sections[0] + o.sections[1] + o.sections[2];
+    axes = sum ? 3 : 1;
+    if (axes == 3) want[n++] = 3;
+    if (mmix_ndim(pos) > n + 1) want[n++] = mmix_shape(x, 0);
+    want[n++] = L;
+    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
+        || !mmixi_check(m, who, "pos", pos, MMIX_DTYPE_I32, n, want[0], n > 1 ? want[1] : 0, n > 2 ? want[2] : 0,
+                        0)) return NULL;
+    if (o.R % 2 || o.R > N || (sum && (sum != o.R / 2 || !o.sections[0]))) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f; dim is "
+                  "even, at most a head, and twice the sections' sum, of which the first is not 0", who,
+                  (double)o.R, (double)N, (double)o.sections[0], (double)o.sections[1], (double)o.sections[2]);
+        return NULL;
+    }
+    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 4, x->shape);
+    return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
 }
 
 /* ==== >>ssd ==========================================================================
@@ -5708,7 +6005,7 @@ static void mmixi_put_rows(const mmix_ctx *m, size_t rows, size_t cols, const mm
    One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L). Dao & Gu 2024. δ = clamp(softplus(dt +
    bias)).
 
-   The loop over time is the definition (mmix_ssd_reference). The fast form takes chunks of Q tokens. Inside a
+   The loop over time is the definition (mmixi_ssd_plain). The fast form takes chunks of Q tokens. Inside a
    chunk the mixer is a small matrix, between chunks it is the state:
 
        y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j
@@ -5738,30 +6035,20 @@ enum { MMIXI_SSD_CHUNK = 3, MMIXI_SSD_ONE_CHUNK = 0 };
 enum { MMIXI_SSD_CHUNK = 64, MMIXI_SSD_ONE_CHUNK = 256 };
 #endif
 
-typedef struct mmixi_ssd_options { int softplus, reverse; double low, high; } mmixi_ssd_options;
-
 /* What both passes know; pointers to gradients are NULL where none is wanted. */
 typedef struct mmixi_ssd_job {
-    mmix_ctx *m;
-    mmixi_ssd_options o;
-    size_t B, L, H, P, N, Q;                     /* Q: the longest chunk */
+    mmix_raw_ssd r;                              /* arrays begin at the scan's first token, whichever end */
+    const mmixi_kernels *k;
+    ptrdiff_t seq_token;                         /* 1 or -1 */
+    size_t Q, chunk;                             /* Q: the longest chunk */
     size_t one;                                  /* a sequence of up to so many tokens is one chunk */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
     /* states kept for each sequence and head: of every chunk but the first */
     size_t kept;
-    mmixi_heads x, dt, k, c, y;
-    const mmix_real *A, *D, *bias, *first;       /* first: the initial state (B, H, P, N) */
-    const int32_t *seq;
-    ptrdiff_t seq_batch, seq_token;
-    /* final state (B, H, P, N); state before each chunk but the first (B, H, kept, N, P) */
-    mmix_real *last, *states;
-    mmixi_heads dy, dx, ddt, dk, dc;
-    int add_x, add_dt;
-    /* so many tasks share a group of B and C; reals of one's partial sums, 0 if dk, dc are the gradients */
-    size_t parts_k, parts_c, part_k, part_c;
-    const mmix_real *dlast;
-    mmix_real *dfirst, *dhead;                   /* dhead (B, H, 3): dA, dD, dbias of each sequence */
-    int add_first;
+    int add_x, add_dt, add_first;                /* whether those gradients are added to what is there */
+    /* so many tasks share a group of B and C; reals of one's partial sums, 0 if db, dc are the gradients */
+    size_t parts_b, parts_c, part_b, part_c;
+    mmix_real *dhead;                            /* (B, H, 2 + D_width): dA, dbias, dD of each sequence */
     mmix_real *scratch;
     size_t lane_size;
 } mmixi_ssd_job;
@@ -5776,8 +6063,7 @@ typedef struct mmixi_ssd_scratch {
 } mmixi_ssd_scratch;
 static size_t mmixi_ssd_scratch_fill(const mmixi_ssd_job *j, mmix_real *base, mmixi_ssd_scratch *s)
 {
-    size_t Q = j->Q, N = j->N, P = j->P, at = 0, QQ = mmixi_round_up(Q * Q, 16);
-#define MMIXI_PART(name, size) s->name = base ? base + at : NULL; at += mmixi_round_up(size, 16)
+    size_t Q = j->Q, N = j->r.N, P = j->r.P, at = 0, QQ = mmixi_round_up(Q * Q, 16);
     MMIXI_PART(h, j->heads * N * P);
     MMIXI_PART(S, QQ); MMIXI_PART(L, QQ); MMIXI_PART(W, QQ); MMIXI_PART(T, QQ); MMIXI_PART(dS, QQ);
     MMIXI_PART(t, mmixi_max(N, P) * Q); MMIXI_PART(Cp, Q * N); MMIXI_PART(Br, Q * N); MMIXI_PART(E, Q * N);
@@ -5786,53 +6072,168 @@ static size_t mmixi_ssd_scratch_fill(const mmixi_ssd_job *j, mmix_real *base, mm
     MMIXI_PART(u, Q); MMIXI_PART(delta, Q); MMIXI_PART(e, Q); MMIXI_PART(p, Q); MMIXI_PART(column, Q);
     MMIXI_PART(da, Q);
     MMIXI_PART(dd, Q);
-#undef MMIXI_PART
     return at;
 }
 
 /* Chunks begin anew where a packed sequence begins. */
 static int mmixi_ssd_new_sequence(const mmixi_ssd_job *j, size_t b, size_t t)
 {
-    const int32_t *s = j->seq ? j->seq + (ptrdiff_t)b * j->seq_batch : NULL;
+    const int32_t *s = j->r.seq_idx ? j->r.seq_idx + (ptrdiff_t)b * j->r.seq_batch : NULL;
     return s && t && s[(ptrdiff_t)t * j->seq_token] != s[(ptrdiff_t)(t - 1) * j->seq_token];
 }
 /* The chunk that token t lies in: start … end - 1. It depends on t's own sequence alone, so packed equals
    separate. */
 static void mmixi_ssd_chunk(const mmixi_ssd_job *j, size_t b, size_t t, size_t *start, size_t *end)
 {
-    size_t first = j->seq ? t : 0, last = j->seq ? t + 1 : j->L, Q;
+    size_t first = j->r.seq_idx ? t : 0, last = j->r.seq_idx ? t + 1 : j->r.L, Q;
     while (first && !mmixi_ssd_new_sequence(j, b, first)) first--;
-    while (last < j->L && !mmixi_ssd_new_sequence(j, b, last)) last++;
+    while (last < j->r.L && !mmixi_ssd_new_sequence(j, b, last)) last++;
     Q = last - first;
-    if (Q > j->one) Q = MMIXI_SSD_CHUNK;
+    if (Q > j->one) Q = j->chunk;
     *start = first + (t - first) / Q * Q;
     *end = mmixi_min(last, *start + Q);
 }
 static size_t mmixi_ssd_count_chunks(const mmixi_ssd_job *j, size_t b)
 {
     size_t n = 0;
-    for (size_t t = 0, start; t < j->L; n++) mmixi_ssd_chunk(j, b, t, &start, &t);
+    for (size_t t = 0, start; t < j->r.L; n++) mmixi_ssd_chunk(j, b, t, &start, &t);
     return n;
+}
+
+
+/* About so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and the
+   fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks
+   may not depend on the number of threads. */
+static void mmixi_ssd_begin(mmixi_ssd_job *j, const mmix_raw_ssd *r, const mmixi_kernels *k, size_t tasks)
+{
+    mmixi_ssd_scratch s;
+    const size_t share = r->x.share, share_b = r->b.share, share_c = r->c.share;
+    memset(j, 0, sizeof *j);
+    j->r = *r;
+    j->k = k;
+    j->r.D_width = mmixi_max(r->D_width, 1);
+    j->seq_token = r->reverse ? -1 : 1;
+    if (r->reverse) {
+        mmix_heads *v[10];
+        v[0] = &j->r.x; v[1] = &j->r.dt; v[2] = &j->r.b; v[3] = &j->r.c; v[4] = &j->r.y;
+        v[5] = &j->r.dx; v[6] = &j->r.ddt; v[7] = &j->r.db; v[8] = &j->r.dc; v[9] = &j->r.dy;
+        for (int i = 0; i < 10; i++) mmixi_heads_reverse(v[i], r->L);
+        if (r->seq_idx) j->r.seq_idx += r->L - 1;
+    }
+    j->chunk = j->one = r->chunk;
+    if (!r->chunk) {
+        j->chunk = MMIXI_SSD_CHUNK;
+        j->one = MMIXI_SSD_CHUNK + 4 * r->N * r->P / (r->P + r->N / mmixi_min(share_b, share_c));
+        j->one = mmixi_min(MMIXI_SSD_ONE_CHUNK, j->one);
+    }
+    j->Q = mmixi_min(r->L, mmixi_max(r->seq_idx || r->L <= j->one ? j->one : 0, j->chunk));
+    for (size_t b = 0; b < r->B; b++) j->kept = mmixi_max(j->kept, mmixi_ssd_count_chunks(j, b) - 1);
+    /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
+       or equal parts of one */
+    if (share_b == 1 && share_c == 1) tasks = mmixi_max(tasks, 16);
+    j->heads = mmixi_round_up(mmixi_ceil_div(r->H, mmixi_max(1, tasks / r->B)), share);
+    while ((j->heads % share_b && share_b % j->heads) || (j->heads % share_c && share_c % j->heads))
+        j->heads += share;
+    j->parts_b = mmixi_ceil_div(share_b, j->heads);
+    j->parts_c = mmixi_ceil_div(share_c, j->heads);
+    j->blocks = mmixi_ceil_div(r->H, j->heads);
+    j->lane_size = mmixi_ssd_scratch_fill(j, NULL, &s);
 }
 
 /* u = dt + bias, δ, e^(δ A) for q tokens of a head */
 static void mmixi_ssd_steps(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t b, size_t start,
                             size_t q, size_t h)
 {
-    const mmix_real *dt = mmixi_at(&j->dt, b, start, h);
+    const mmix_real *dt = mmixi_at(&j->r.dt, b, start, h);
     for (size_t i = 0; i < q; i++)
-        s->u[i] = s->delta[i] = dt[(ptrdiff_t)i * j->dt.token] + (j->bias ? j->bias[h] : 0);
-    if (j->o.softplus) j->m->k->softplus(q, s->u, s->delta);
-    for (size_t i = 0; j->o.high > 0 && i < q; i++) {
-        if (s->delta[i] < (mmix_real)j->o.low) s->delta[i] = (mmix_real)j->o.low;
-        if (s->delta[i] > (mmix_real)j->o.high) s->delta[i] = (mmix_real)j->o.high;
+        s->u[i] = s->delta[i] = dt[(ptrdiff_t)i * j->r.dt.token] + (j->r.dt_bias ? j->r.dt_bias[h] : 0);
+    if (j->r.dt_softplus) j->k->softplus(q, s->u, s->delta);
+    for (size_t i = 0; j->r.dt_high > 0 && i < q; i++) {
+        if (s->delta[i] < (mmix_real)j->r.dt_low) s->delta[i] = (mmix_real)j->r.dt_low;
+        if (s->delta[i] > (mmix_real)j->r.dt_high) s->delta[i] = (mmix_real)j->r.dt_high;
     }
-    j->m->k->exp_row(q, j->A[h], s->delta, 0, s->e);
+    j->k->exp_row(q, j->r.A[h], s->delta, 0, s->e);
 }
+
+/* y += D x for one token; D is a number a head, or one a channel. */
+static void mmixi_ssd_skip(const mmixi_ssd_job *j, size_t h, const mmix_real *x, mmix_real *y)
+{
+    if (j->r.D_width > 1) j->k->mul_add(j->r.P, j->r.D + h * j->r.D_width, x, y);
+    else j->k->axpy(j->r.P, j->r.D[h], x, y);
+}
+
+/* ---- the definition: a loop over time. h (P, N) as in the interface, begun by the caller ---- */
+
+static void mmixi_ssd_plain(const mmixi_ssd_job *j, mmix_real *h)
+{
+    const size_t P = j->r.P, N = j->r.N;
+    mmixi_ssd_scratch s;
+    mmixi_ssd_scratch_fill(j, j->scratch, &s);
+    for (size_t b = 0; b < j->r.B; b++)
+        for (size_t head = 0; head < j->r.H; head++, h += P * N)
+            for (size_t t = 0; t < j->r.L; t++) {
+                const mmix_real *C = mmixi_at(&j->r.c, b, t, head), *B = mmixi_at(&j->r.b, b, t, head),
+                    *x = mmixi_at(&j->r.x, b, t, head);
+                mmix_real *y = mmixi_at(&j->r.y, b, t, head);
+                if (mmixi_ssd_new_sequence(j, b, t)) memset(h, 0, P * N * sizeof *h);
+                mmixi_ssd_steps(j, &s, b, t, 1, head);
+                for (size_t p = 0; p < P; p++) {
+                    double sum = 0;
+                    for (size_t n = 0; n < N; n++) {
+                        h[p * N + n] = s.e[0] * h[p * N + n] + s.delta[0] * x[p] * B[n];
+                        sum += (double)h[p * N + n] * (double)C[n];
+                    }
+                    y[p] = (mmix_real)sum;
+                }
+                if (j->r.D) mmixi_ssd_skip(j, head, x, y);
+            }
+}
+/* M = L ∘ (C Bᵀ) diag(δ) + diag(D), (B, H, L, L); of the reverse scan the same in reversed indices. `weight`
+   times it is added. decay: L numbers. */
+static void mmixi_ssd_matrix(const mmixi_ssd_job *j, double weight, double *decay, mmix_real *M)
+{
+    const size_t L = j->r.L;
+    mmixi_ssd_scratch s;
+    mmixi_ssd_scratch_fill(j, j->scratch, &s);
+    for (size_t b = 0; b < j->r.B; b++)
+        for (size_t h = 0; h < j->r.H; h++, M += L * L)
+            for (size_t t = 0; t < L; t++) {
+                mmix_real *row = M + (j->r.reverse ? L - 1 - t : t) * L;
+                mmixi_ssd_steps(j, &s, b, t, 1, h);
+                for (size_t i = 0; i < t; i++)
+                    decay[i] = mmixi_ssd_new_sequence(j, b, t) ? 0 : decay[i] * (double)s.e[0];
+                decay[t] = 1;
+                for (size_t i = 0; i <= t; i++) {
+                    mmixi_ssd_steps(j, &s, b, i, 1, h);
+                    row[j->r.reverse ? L - 1 - i : i] += (mmix_real)(weight * (decay[i] * (double)s.delta[0]
+                        * (double)j->k->dot(j->r.N, mmixi_at(&j->r.c, b, t, h), mmixi_at(&j->r.b, b, i, h))
+                        + (i == t && j->r.D ? (double)j->r.D[h] : 0)));
+                }
+            }
+}
+/* One token of one head, at the speed at which the state comes and goes; it may be changed in place. */
+static void mmixi_ssd_step_task(void *arg, size_t index, size_t lane)
+{
+    const mmixi_ssd_job *j = (const mmixi_ssd_job *)arg;
+    size_t b = index / j->r.H, h = index % j->r.H, NP = j->r.N * j->r.P;
+    const mmix_real *x = mmixi_at(&j->r.x, b, 0, h), *before = j->r.initial_state;
+    mmix_real *y = mmixi_at(&j->r.y, b, 0, h), *after;
+    mmixi_ssd_scratch s;
+    mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
+    after = j->r.final_state ? j->r.final_state + index * NP : s.in;
+    if (!before) memset(after, 0, NP * sizeof *after);
+    mmixi_ssd_steps(j, &s, b, 0, 1, h);
+    j->k->scale(j->r.P, s.delta[0], x, s.x);
+    j->k->ssd_step(j->r.P, j->r.N, s.e[0], s.x, mmixi_at(&j->r.b, b, 0, h), mmixi_at(&j->r.c, b, 0, h),
+                   before ? before + index * NP : after, after, y);
+    if (j->r.D) mmixi_ssd_skip(j, h, x, y);
+}
+
+/* ---- chunks ---- */
 
 /* a (rows x depth) lower triangular times b, skipping the blocks above the diagonal; a's entries there, up to
    the tile's edge, are 0. */
-static void mmixi_lower(const struct mmixi_kernels *k, size_t q, size_t cols, const mmix_real *a, size_t lda,
+static void mmixi_lower(const mmixi_kernels *k, size_t q, size_t cols, const mmix_real *a, size_t lda,
                         const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
 {
     for (size_t i = 0; i < q; i += k->mr) {
@@ -5842,7 +6243,7 @@ static void mmixi_lower(const struct mmixi_kernels *k, size_t q, size_t cols, co
     }
 }
 /* aᵀ b for the same a */
-static void mmixi_lower_transposed(const struct mmixi_kernels *k, size_t q, size_t cols, const mmix_real *a,
+static void mmixi_lower_transposed(const mmixi_kernels *k, size_t q, size_t cols, const mmix_real *a,
                                    size_t lda, const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc,
                                    int add)
 {
@@ -5852,7 +6253,7 @@ static void mmixi_lower_transposed(const struct mmixi_kernels *k, size_t q, size
 }
 /* c_ij = a_i · b_j for j up to the tile's edge right of the diagonal; t takes bᵀ. a and b have `width`
    columns. */
-static void mmixi_lower_product(const struct mmixi_kernels *k, size_t q, size_t width, const mmix_real *a,
+static void mmixi_lower_product(const mmixi_kernels *k, size_t q, size_t width, const mmix_real *a,
                                 ptrdiff_t lda, const mmix_real *b, ptrdiff_t ldb, mmix_real *t, mmix_real *c,
                                 size_t ldc)
 {
@@ -5867,7 +6268,7 @@ static void mmixi_lower_product(const struct mmixi_kernels *k, size_t q, size_t 
 /* L and W of one chunk and head from S, e and δ, and the running products p. */
 static void mmixi_ssd_weights(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t q)
 {
-    const struct mmixi_kernels *k = j->m->k;
+    const mmixi_kernels *k = j->k;
     size_t Q = j->Q;
     mmix_real p = 1;
     for (size_t i = 0; i < q; i++) {
@@ -5886,58 +6287,58 @@ static void mmixi_ssd_scaled(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
 {
     const mmix_real *r = s->L + (q - 1) * j->Q;
     for (size_t i = 0; i < q; i++) {
-        j->m->k->scale(j->N, s->p[i], C + (ptrdiff_t)i * j->c.token, s->Cp + i * j->N);
-        j->m->k->scale(j->N, r[i] * s->delta[i], B + (ptrdiff_t)i * j->k.token, s->Br + i * j->N);
+        j->k->scale(j->r.N, s->p[i], C + (ptrdiff_t)i * j->r.c.token, s->Cp + i * j->r.N);
+        j->k->scale(j->r.N, r[i] * s->delta[i], B + (ptrdiff_t)i * j->r.b.token, s->Br + i * j->r.N);
     }
 }
 
 static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_ssd_job *j = (const mmixi_ssd_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
+    const mmixi_kernels *k = j->k;
     mmixi_ssd_scratch s;
-    size_t b = index / j->blocks, h0 = index % j->blocks * j->heads, h1 = mmixi_min(j->H, h0 + j->heads),
-        N = j->N, P = j->P, NP = N * P, chunk = 0;
+    size_t b = index / j->blocks, h0 = index % j->blocks * j->heads, h1 = mmixi_min(j->r.H, h0 + j->heads),
+        N = j->r.N, P = j->r.P, NP = N * P, chunk = 0;
     mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     for (size_t h = h0; h < h1; h++) {
-        if (j->first)
-            k->transpose(P, N, j->first + (b * j->H + h) * NP, (ptrdiff_t)N, s.h + (h - h0) * NP,
+        if (j->r.initial_state)
+            k->transpose(P, N, j->r.initial_state + (b * j->r.H + h) * NP, (ptrdiff_t)N, s.h + (h - h0) * NP,
                          (ptrdiff_t)P);
         else memset(s.h + (h - h0) * NP, 0, NP * sizeof *s.h);
     }
-    for (size_t start = 0, end; start < j->L; start = end, chunk++) {
+    for (size_t start = 0, end; start < j->r.L; start = end, chunk++) {
         const mmix_real *scored_c = NULL, *scored_b = NULL;
         size_t q;
-        int fresh = start ? mmixi_ssd_new_sequence(j, b, start) : !j->first, wanted;
+        int fresh = start ? mmixi_ssd_new_sequence(j, b, start) : !j->r.initial_state, wanted;
         mmixi_ssd_chunk(j, b, start, &start, &end);
         q = end - start;
-        wanted = end < j->L ? !mmixi_ssd_new_sequence(j, b, end) : j->last != NULL;
+        wanted = end < j->r.L ? !mmixi_ssd_new_sequence(j, b, end) : j->r.final_state != NULL;
         for (size_t h = h0; h < h1; h++) {
-            const mmix_real *C = mmixi_at(&j->c, b, start, h), *B = mmixi_at(&j->k, b, start, h),
-                *x = mmixi_at(&j->x, b, start, h);
-            mmix_real *y = mmixi_at(&j->y, b, start, h), *state = s.h + (h - h0) * NP;
+            const mmix_real *C = mmixi_at(&j->r.c, b, start, h), *B = mmixi_at(&j->r.b, b, start, h),
+                *x = mmixi_at(&j->r.x, b, start, h);
+            mmix_real *y = mmixi_at(&j->r.y, b, start, h), *state = s.h + (h - h0) * NP;
             if (fresh) memset(state, 0, NP * sizeof *state);
-            if (j->states && chunk)
-                memcpy(j->states + ((b * j->H + h) * j->kept + chunk - 1) * NP, state, NP * sizeof *state);
+            if (j->r.states && chunk)
+                memcpy(j->r.states + ((b * j->r.H + h) * j->kept + chunk - 1) * NP, state, NP * sizeof *state);
             if (C != scored_c || B != scored_b)
-                mmixi_lower_product(k, q, N, C, j->c.token, B, j->k.token, s.t, s.S, j->Q);
+                mmixi_lower_product(k, q, N, C, j->r.c.token, B, j->r.b.token, s.t, s.S, j->Q);
             scored_c = C;
             scored_b = B;
             mmixi_ssd_steps(j, &s, b, start, q, h);
             mmixi_ssd_weights(j, &s, q);
             mmixi_ssd_scaled(j, &s, q, C, B);
-            mmixi_lower(k, q, P, s.W, j->Q, x, j->x.token, y, j->y.token, 0);
+            mmixi_lower(k, q, P, s.W, j->Q, x, j->r.x.token, y, j->r.y.token, 0);
             if (!fresh)
-                mmixi_gemm_small(k, q, P, N, s.Cp, (ptrdiff_t)N, 1, state, (ptrdiff_t)P, y, j->y.token, 1);
-            for (size_t i = 0; j->D && i < q; i++)
-                k->axpy(P, j->D[h], x + (ptrdiff_t)i * j->x.token, y + (ptrdiff_t)i * j->y.token);
+                mmixi_gemm_small(k, q, P, N, s.Cp, (ptrdiff_t)N, 1, state, (ptrdiff_t)P, y, j->r.y.token, 1);
+            for (size_t i = 0; j->r.D && i < q; i++)
+                mmixi_ssd_skip(j, h, x + (ptrdiff_t)i * j->r.x.token, y + (ptrdiff_t)i * j->r.y.token);
             if (!wanted) continue;
-            k->scale(NP, s.p[q - 1], state, state);
-            mmixi_gemm_small(k, N, P, q, s.Br, 1, (ptrdiff_t)N, x, j->x.token, state, (ptrdiff_t)P, 1);
+            k->fade(NP, s.p[q - 1], state, state);
+            mmixi_gemm_small(k, N, P, q, s.Br, 1, (ptrdiff_t)N, x, j->r.x.token, state, (ptrdiff_t)P, 1);
         }
     }
-    for (size_t h = h0; j->last && h < h1; h++)
-        k->transpose(N, P, s.h + (h - h0) * NP, (ptrdiff_t)P, j->last + (b * j->H + h) * NP, (ptrdiff_t)N);
+    for (size_t h = h0; j->r.final_state && h < h1; h++)
+        k->transpose(N, P, s.h + (h - h0) * NP, (ptrdiff_t)P, j->r.final_state + (b * j->r.H + h) * NP, (ptrdiff_t)N);
 }
 
 /* One head's part of one chunk in the backward pass. */
@@ -5953,11 +6354,11 @@ static void mmixi_ssd_inside_backward(const mmixi_ssd_job *j, const mmixi_ssd_sc
                                       const mmixi_ssd_part *c)
 {
     size_t Q = j->Q;
-    mmixi_lower_product(j->m->k, c->q, j->P, s->dy, (ptrdiff_t)j->P, s->x, (ptrdiff_t)j->P, s->t, s->T, Q);
+    mmixi_lower_product(j->k, c->q, j->r.P, s->dy, (ptrdiff_t)j->r.P, s->x, (ptrdiff_t)j->r.P, s->t, s->T, Q);
     memset(s->column, 0, c->q * sizeof *s->column);
     for (size_t i = c->q; i-- > 0;) {
         mmix_real u = s->T[i * Q + i];
-        s->da[i] = i ? j->m->k->ssd_row_backward(i, s->T + i * Q, s->L + i * Q, s->S + i * Q, s->delta,
+        s->da[i] = i ? j->k->ssd_row_backward(i, s->T + i * Q, s->L + i * Q, s->S + i * Q, s->delta,
                                                  s->dS + i * Q, s->column) : 0;
         s->dS[i * Q + i] += u * s->delta[i];
         s->column[i] += u * s->S[i * Q + i];
@@ -5969,58 +6370,57 @@ static void mmixi_ssd_inside_backward(const mmixi_ssd_job *j, const mmixi_ssd_sc
 static mmix_real mmixi_ssd_state_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
                                           const mmixi_ssd_part *c)
 {
-    const struct mmixi_kernels *k = j->m->k;
-    size_t N = j->N, P = j->P, q = c->q;
-    mmix_real after = 0, A = j->A[c->h], dA = 0;
+    const mmixi_kernels *k = j->k;
+    size_t N = j->r.N, P = j->r.P, q = c->q;
+    mmix_real after = 0, A = j->r.A[c->h], dA = 0;
     if (c->enters) {
         k->transpose(N, P, c->in, (ptrdiff_t)P, s->ht, (ptrdiff_t)N);
-        mmixi_gemm_small(k, q, N, P, s->dy, (ptrdiff_t)j->P, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
+        mmixi_gemm_small(k, q, N, P, s->dy, (ptrdiff_t)j->r.P, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
     }
     for (size_t i = q; c->enters && i-- > 0;) {
-        after += s->p[i] * k->dot(N, s->E + i * N, c->C + (ptrdiff_t)i * j->c.token);
+        after += s->p[i] * k->dot(N, s->E + i * N, c->C + (ptrdiff_t)i * j->r.c.token);
         s->da[i] += after;
-        k->axpy(N, s->p[i], s->E + i * N, c->dC + (ptrdiff_t)i * j->dc.token);
+        k->axpy(N, s->p[i], s->E + i * N, c->dC + (ptrdiff_t)i * j->r.dc.token);
     }
     if (c->leaves) {
         k->transpose(N, P, c->dh, (ptrdiff_t)P, s->ht, (ptrdiff_t)N);
-        mmixi_gemm_small(k, q, N, P, s->x, (ptrdiff_t)j->P, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
+        mmixi_gemm_small(k, q, N, P, s->x, (ptrdiff_t)j->r.P, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
     }
     after = c->leaves && c->enters ? s->p[q - 1] * k->dot(N * P, c->in, c->dh) : 0;
     for (size_t i = 0; i < q; i++) {
-        mmix_real f = c->leaves ? c->r[i] * k->dot(N, s->E + i * N, c->B + (ptrdiff_t)i * j->k.token) : 0;
+        mmix_real f = c->leaves ? c->r[i] * k->dot(N, s->E + i * N, c->B + (ptrdiff_t)i * j->r.b.token) : 0;
         s->da[i] += after;
         after += s->delta[i] * f;
         s->dd[i] = s->column[i] + f + A * s->da[i];
         dA += s->da[i] * s->delta[i];
-        if (c->leaves) k->axpy(N, c->r[i] * s->delta[i], s->E + i * N, c->dB + (ptrdiff_t)i * j->dk.token);
+        if (c->leaves) k->axpy(N, c->r[i] * s->delta[i], s->E + i * N, c->dB + (ptrdiff_t)i * j->r.db.token);
     }
     return dA;
 }
 
-/* dx, then dh becomes ∂/∂h_in. Returns dD. */
-static mmix_real mmixi_ssd_values_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
-                                           const mmixi_ssd_part *c)
+/* dx and dD, then dh becomes ∂/∂h_in. */
+static void mmixi_ssd_values_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
+                                      const mmixi_ssd_part *c, mmix_real *dD)
 {
-    const struct mmixi_kernels *k = j->m->k;
-    size_t N = j->N, P = j->P, q = c->q;
-    mmix_real dD = 0;
-    if (j->dx.p) {
-        mmixi_lower_transposed(k, q, P, s->W, j->Q, s->dy, (ptrdiff_t)j->P, s->dX, (ptrdiff_t)P, 0);
+    const mmixi_kernels *k = j->k;
+    size_t N = j->r.N, P = j->r.P, q = c->q;
+    if (j->r.dx.p) {
+        mmixi_lower_transposed(k, q, P, s->W, j->Q, s->dy, (ptrdiff_t)j->r.P, s->dX, (ptrdiff_t)P, 0);
         if (c->leaves)
             mmixi_gemm_small(k, q, P, N, s->Br, (ptrdiff_t)N, 1, c->dh, (ptrdiff_t)P, s->dX, (ptrdiff_t)P, 1);
-        for (size_t i = 0; j->D && i < q; i++)
-            k->axpy(P, j->D[c->h], s->dy + i * P, s->dX + i * P);
-        mmixi_put_rows(j->m, q, P, s->dX, (ptrdiff_t)P, mmixi_at(&j->dx, c->b, c->start, c->h), j->dx.token,
-                       j->add_x || c->h % j->dx.share);
+        for (size_t i = 0; j->r.D && i < q; i++)
+            mmixi_ssd_skip(j, c->h, s->dy + i * P, s->dX + i * P);
+        mmixi_put_rows(j->k, q, P, s->dX, (ptrdiff_t)P, mmixi_at(&j->r.dx, c->b, c->start, c->h), j->r.dx.token,
+                       j->add_x || c->h % j->r.dx.share);
     }
-    for (size_t i = 0; j->D && i < q; i++)
-        dD += k->dot(P, s->dy + i * P, s->x + i * P);
+    for (size_t i = 0; j->r.D && i < q; i++)
+        if (j->r.D_width > 1) k->mul_add(P, s->dy + i * P, s->x + i * P, dD);
+        else *dD += k->dot(P, s->dy + i * P, s->x + i * P);
     if (c->enters) {
-        k->scale(N * P, s->p[q - 1], c->dh, c->dh);
-        mmixi_gemm_small(k, N, P, q, s->Cp, 1, (ptrdiff_t)N, s->dy, (ptrdiff_t)j->P, c->dh, (ptrdiff_t)P, 1);
+        k->fade(N * P, s->p[q - 1], c->dh, c->dh);
+        mmixi_gemm_small(k, N, P, q, s->Cp, 1, (ptrdiff_t)N, s->dy, (ptrdiff_t)j->r.P, c->dh, (ptrdiff_t)P, 1);
     }
     else memset(c->dh, 0, N * P * sizeof *c->dh);
-    return dD;
 }
 
 /* Through δ = clamp(softplus(u)), u = dt + bias. Returns dbias. */
@@ -6028,12 +6428,12 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_ssd_job *j, const mmixi_ss
                                           const mmixi_ssd_part *c)
 {
     mmix_real dbias = 0;
-    for (size_t i = 0; j->o.high > 0 && i < c->q; i++)
-        if (!(s->delta[i] > (mmix_real)j->o.low && s->delta[i] < (mmix_real)j->o.high)) s->dd[i] = 0;
-    if (j->o.softplus) j->m->k->softplus_backward(c->q, s->u, s->dd, s->dd, 0);
+    for (size_t i = 0; j->r.dt_high > 0 && i < c->q; i++)
+        if (!(s->delta[i] > (mmix_real)j->r.dt_low && s->delta[i] < (mmix_real)j->r.dt_high)) s->dd[i] = 0;
+    if (j->r.dt_softplus) j->k->softplus_backward(c->q, s->u, s->dd, s->dd, 0);
     for (size_t i = 0; i < c->q; i++) {
-        if (j->ddt.p) {
-            mmix_real *ddt = mmixi_at(&j->ddt, c->b, c->start + i, c->h);
+        if (j->r.ddt.p) {
+            mmix_real *ddt = mmixi_at(&j->r.ddt, c->b, c->start + i, c->h);
             *ddt = (j->add_dt ? *ddt : 0) + s->dd[i];
         }
         dbias += s->dd[i];
@@ -6045,57 +6445,57 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_ssd_job *j, const mmixi_ss
 static void mmixi_ssd_scores_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
                                       const mmixi_ssd_part *c)
 {
-    mmixi_lower(j->m->k, c->q, j->N, s->dS, j->Q, c->B, j->k.token, c->dC, j->dc.token, 1);
-    mmixi_lower_transposed(j->m->k, c->q, j->N, s->dS, j->Q, c->C, j->c.token, c->dB, j->dk.token, 1);
+    mmixi_lower(j->k, c->q, j->r.N, s->dS, j->Q, c->B, j->r.b.token, c->dC, j->r.dc.token, 1);
+    mmixi_lower_transposed(j->k, c->q, j->r.N, s->dS, j->Q, c->C, j->r.c.token, c->dB, j->r.db.token, 1);
     memset(s->dS, 0, j->Q * j->Q * sizeof *s->dS);
 }
 
 static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
 {
     const mmixi_ssd_job *j = (const mmixi_ssd_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
+    const mmixi_kernels *k = j->k;
     mmixi_ssd_scratch s;
     size_t b = index / j->blocks, block = index % j->blocks, h0 = block * j->heads,
-        h1 = mmixi_min(j->H, h0 + j->heads), N = j->N, P = j->P, NP = N * P,
+        h1 = mmixi_min(j->r.H, h0 + j->heads), N = j->r.N, P = j->r.P, NP = N * P,
         chunk = mmixi_ssd_count_chunks(j, b);
     mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     memset(s.dS, 0, j->Q * j->Q * sizeof *s.dS);
     for (size_t h = h0; h < h1; h++) {
-        if (j->dlast)
-            k->transpose(P, N, j->dlast + (b * j->H + h) * NP, (ptrdiff_t)N, s.h + (h - h0) * NP,
+        if (j->r.dfinal)
+            k->transpose(P, N, j->r.dfinal + (b * j->r.H + h) * NP, (ptrdiff_t)N, s.h + (h - h0) * NP,
                          (ptrdiff_t)P);
         else memset(s.h + (h - h0) * NP, 0, NP * sizeof *s.h);
     }
-    for (size_t end = j->L, start; end; end = start) {
+    for (size_t end = j->r.L, start; end; end = start) {
         mmixi_ssd_part c, scored;                /* scored: the head whose S and dS are in scratch */
         scored.C = scored.B = NULL;
-        c.leaves = end < j->L ? !mmixi_ssd_new_sequence(j, b, end) : j->dlast != NULL;
+        c.leaves = end < j->r.L ? !mmixi_ssd_new_sequence(j, b, end) : j->r.dfinal != NULL;
         mmixi_ssd_chunk(j, b, end - 1, &start, &end);
-        c.enters = start ? !mmixi_ssd_new_sequence(j, b, start) : j->first != NULL;
+        c.enters = start ? !mmixi_ssd_new_sequence(j, b, start) : j->r.initial_state != NULL;
         c.b = b;
         c.start = start;
         c.q = end - start;
         c.r = s.L + (c.q - 1) * j->Q;
         chunk--;
         for (size_t h = h0; h < h1; h++) {
-            mmix_real *dhead = j->dhead + (b * j->H + h) * 3;
+            mmix_real *dhead = j->dhead + (b * j->r.H + h) * (2 + j->r.D_width);
             c.h = h;
-            c.C = mmixi_at(&j->c, b, start, h);
-            c.B = mmixi_at(&j->k, b, start, h);
+            c.C = mmixi_at(&j->r.c, b, start, h);
+            c.B = mmixi_at(&j->r.b, b, start, h);
             /* each is read by four products: near each other their rows stay in the nearest cache */
-            mmixi_put_rows(j->m, c.q, P, mmixi_at(&j->x, b, start, h), j->x.token, s.x, (ptrdiff_t)P, 0);
-            mmixi_put_rows(j->m, c.q, P, mmixi_at(&j->dy, b, start, h), j->dy.token, s.dy, (ptrdiff_t)P, 0);
-            c.dC = mmixi_at(&j->dc, b, start, h) + block % j->parts_c * j->part_c;
-            c.dB = mmixi_at(&j->dk, b, start, h) + block % j->parts_k * j->part_k;
+            mmixi_put_rows(j->k, c.q, P, mmixi_at(&j->r.x, b, start, h), j->r.x.token, s.x, (ptrdiff_t)P, 0);
+            mmixi_put_rows(j->k, c.q, P, mmixi_at(&j->r.dy, b, start, h), j->r.dy.token, s.dy, (ptrdiff_t)P, 0);
+            c.dC = mmixi_at(&j->r.dc, b, start, h) + block % j->parts_c * j->part_c;
+            c.dB = mmixi_at(&j->r.db, b, start, h) + block % j->parts_b * j->part_b;
             c.dh = s.h + (h - h0) * NP;
-            c.in = chunk ? j->states + ((b * j->H + h) * j->kept + chunk - 1) * NP : s.in;
+            c.in = chunk ? j->r.states + ((b * j->r.H + h) * j->kept + chunk - 1) * NP : s.in;
             if (!chunk && c.enters)
-                k->transpose(P, N, j->first + (b * j->H + h) * NP, (ptrdiff_t)N, s.in, (ptrdiff_t)P);
-            if (c.C != scored.C) mmixi_zero_rows(c.q, N, c.dC, j->dc.token);
-            if (c.B != scored.B) mmixi_zero_rows(c.q, N, c.dB, j->dk.token);
+                k->transpose(P, N, j->r.initial_state + (b * j->r.H + h) * NP, (ptrdiff_t)N, s.in, (ptrdiff_t)P);
+            if (c.C != scored.C) mmixi_zero_rows(c.q, N, c.dC, j->r.dc.token);
+            if (c.B != scored.B) mmixi_zero_rows(c.q, N, c.dB, j->r.db.token);
             if (c.C != scored.C || c.B != scored.B) {
                 if (scored.C) mmixi_ssd_scores_backward(j, &s, &scored);
-                mmixi_lower_product(k, c.q, N, c.C, j->c.token, c.B, j->k.token, s.t, s.S, j->Q);
+                mmixi_lower_product(k, c.q, N, c.C, j->r.c.token, c.B, j->r.b.token, s.t, s.S, j->Q);
                 scored = c;
             }
             mmixi_ssd_steps(j, &s, b, start, c.q, h);
@@ -6103,84 +6503,105 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
             mmixi_ssd_scaled(j, &s, c.q, c.C, c.B);
             mmixi_ssd_inside_backward(j, &s, &c);
             dhead[0] += mmixi_ssd_state_backward(j, &s, &c);
-            dhead[1] += mmixi_ssd_values_backward(j, &s, &c);
-            dhead[2] += mmixi_ssd_steps_backward(j, &s, &c);
+            mmixi_ssd_values_backward(j, &s, &c, dhead + 2);
+            dhead[1] += mmixi_ssd_steps_backward(j, &s, &c);
         }
         mmixi_ssd_scores_backward(j, &s, &scored);
     }
-    for (size_t h = h0; j->dfirst && h < h1; h++) {
+    for (size_t h = h0; j->r.dinitial && h < h1; h++) {
         k->transpose(N, P, s.h + (h - h0) * NP, (ptrdiff_t)P, s.ht, (ptrdiff_t)N);
-        mmixi_put(j->m, NP, s.ht, j->dfirst + (b * j->H + h) * NP, j->add_first);
+        mmixi_put(j->k, NP, s.ht, j->r.dinitial + (b * j->r.H + h) * NP, j->add_first);
     }
 }
 
-/* in: x, dt, A, B, C, D, bias, initial state, seq_idx; out: y, final state; saved: the states before each
-   chunk.
-   About so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and the
-   fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks
-   may not depend on the number of threads. */
-static void mmixi_ssd_fill(mmix_ctx *m, mmix_call *call, mmixi_ssd_job *j, size_t tasks)
+/* The sums over sequences: d[0], d[1], d[2] (H, or D's shape) are the gradients of A, bias and D, or NULL. */
+static void mmixi_ssd_heads_backward(const mmixi_ssd_job *j, mmix_real *const *d, const int *add)
 {
-    const mmix_tensor *x = call->in[0], *dt = call->in[1], *k = call->in[3], *c = call->in[4],
-        *seq = call->in[8];
-    mmixi_ssd_scratch s;
-    int reverse;
-    size_t share, pairs;
-    memset(j, 0, sizeof *j);
-    j->m = m;
-    j->o = *(const mmixi_ssd_options *)call->options;
-    reverse = j->o.reverse;
-    j->B = dt->shape[0]; j->L = dt->shape[1]; j->H = dt->shape[2]; j->P = x->shape[3]; j->N = k->shape[3];
-    pairs = mmixi_max(k->shape[2], c->shape[2]);                 /* of B and C heads: so many S a chunk */
-    j->one = MMIXI_SSD_CHUNK + 4 * j->N * j->P / (j->P + j->N * pairs / j->H);
-    j->one = mmixi_min(MMIXI_SSD_ONE_CHUNK, j->one);
-    j->Q = mmixi_min(j->L, mmixi_max(seq || j->L <= j->one ? j->one : 0, MMIXI_SSD_CHUNK));
-    j->x = mmixi_heads_of(x, mmix_data(x), j->H, reverse);
-    j->dt = mmixi_heads_of(dt, mmix_data(dt), j->H, reverse);
-    j->k = mmixi_heads_of(k, mmix_data(k), j->H, reverse);
-    j->c = mmixi_heads_of(c, mmix_data(c), j->H, reverse);
-    j->A = mmix_data(call->in[2]);
-    j->D = mmix_data(call->in[5]);
-    j->bias = mmix_data(call->in[6]);
-    j->first = mmix_data(call->in[7]);
-    if (seq) {
-        j->seq_batch = (ptrdiff_t)seq->stride[0];
-        j->seq_token = reverse ? -1 : 1;
-        j->seq = mmix_data_i32(seq) + (reverse ? j->L - 1 : 0);
-    }
-    for (size_t b = 0; b < j->B; b++) j->kept = mmixi_max(j->kept, mmixi_ssd_count_chunks(j, b) - 1);
-    /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
-       or equal parts of one */
-    share = j->x.share;
-    if (j->k.share == 1 && j->c.share == 1) tasks = mmixi_max(tasks, 16);
-    j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, tasks / j->B)), share);
-    while ((j->heads % j->k.share && j->k.share % j->heads)
-           || (j->heads % j->c.share && j->c.share % j->heads))
-        j->heads += share;
-    j->parts_k = mmixi_ceil_div(j->k.share, j->heads);
-    j->parts_c = mmixi_ceil_div(j->c.share, j->heads);
-    j->blocks = mmixi_ceil_div(j->H, j->heads);
-    j->lane_size = mmixi_ssd_scratch_fill(j, NULL, &s);
+    for (size_t i = 0; i < 3; i++)
+        for (size_t h = 0, width = i < 2 ? 1 : j->r.D_width; d[i] && h < j->r.H * width; h++)
+            for (size_t b = 0; b < j->r.B; b++)
+                d[i][h] = (add[i] || b ? d[i][h] : 0)
+                    + j->dhead[(b * j->r.H + h / width) * (2 + j->r.D_width) + i + h % width];
+}
+
+MMIXDEF size_t mmix_raw_ssd_states(const mmix_raw_ssd *x)
+{
+    mmixi_ssd_job j;
+    mmixi_ssd_begin(&j, x, NULL, 1);
+    return j.r.B * j.r.H * j.kept * j.r.N * j.r.P;
+}
+MMIXDEF size_t mmix_raw_ssd_scratch(const mmix_raw_ssd *x, int backward)
+{
+    mmixi_ssd_job j;
+    mmixi_ssd_begin(&j, x, NULL, 1);
+    return j.lane_size + (backward ? j.r.B * j.r.H * (2 + j.r.D_width) : 0);
+}
+MMIXDEF void mmix_raw_ssd_forward(const mmix_raw_ssd *x, mmix_real *scratch)
+{
+    mmixi_ssd_job j;
+    mmixi_kernels k;
+    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
+    mmixi_ssd_begin(&j, x, &k, 1);
+    j.scratch = scratch;
+    if (x->L == 1 && !x->states) for (size_t i = 0; i < x->B * x->H; i++) mmixi_ssd_step_task(&j, i, 0);
+    else for (size_t i = 0; i < x->B * j.blocks; i++) mmixi_ssd_task(&j, i, 0);
+}
+MMIXDEF void mmix_raw_ssd_backward(const mmix_raw_ssd *x, mmix_real *scratch)
+{
+    static const int add[3] = { 0, 0, 0 };
+    mmixi_ssd_job j;
+    mmixi_kernels k;
+    mmix_real *d[3];
+    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
+    mmixi_ssd_begin(&j, x, &k, 1);
+    j.scratch = scratch;
+    j.dhead = scratch + j.lane_size;
+    memset(j.dhead, 0, x->B * x->H * (2 + j.r.D_width) * sizeof *j.dhead);
+    for (size_t i = 0; i < x->B * j.blocks; i++) mmixi_ssd_task_backward(&j, i, 0);
+    d[0] = x->dA; d[1] = x->ddt_bias; d[2] = x->dD;
+    mmixi_ssd_heads_backward(&j, d, add);
+}
+
+/* in: x, dt, A, B, C, D, bias, initial state, seq_idx; out: y, final state; saved: the states before each
+   chunk. */
+static mmix_raw_ssd mmixi_ssd_raw(const mmix_call *call)
+{
+    mmix_raw_ssd r = *(const mmix_raw_ssd *)call->options;
+    mmix_tensor *const *in = call->in;
+    r.x = mmixi_heads_of(in[0], mmix_data(in[0]), r.H);
+    r.dt = mmixi_heads_of(in[1], mmix_data(in[1]), r.H);
+    r.b = mmixi_heads_of(in[3], mmix_data(in[3]), r.H);
+    r.c = mmixi_heads_of(in[4], mmix_data(in[4]), r.H);
+    r.A = mmix_data(in[2]);
+    r.D = mmix_data(in[5]);
+    r.dt_bias = mmix_data(in[6]);
+    r.initial_state = mmix_data(in[7]);
+    r.seq_idx = mmix_data_i32(in[8]);
+    r.seq_batch = in[8] ? (ptrdiff_t)in[8]->stride[0] : 0;
+    if (call->out[0]) r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
+    r.final_state = mmix_data(call->out[1]);
+    r.states = call->saved[0];
+    return r;
 }
 static int mmixi_ssd_forward(mmix_ctx *m, mmix_call *call)
 {
     mmixi_ssd_job j;
     mmix_mark mark;
-    mmixi_ssd_fill(m, call, &j, mmixi_max(4, 2 * mmixi_lanes(m)));
-    if (call->recorded && j.kept && !mmix_save(m, call, 0, j.B * j.H * j.kept * j.N * j.P)) return -1;
-    j.states = call->saved[0];
-    j.y = mmixi_heads_plain(mmix_data(call->out[0]), j.L, j.H, j.P, j.H, j.o.reverse);
-    j.last = mmix_data(call->out[1]);
+    mmix_raw_ssd r = mmixi_ssd_raw(call);
+    mmixi_ssd_begin(&j, &r, m->k, mmixi_max(4, 2 * mmixi_lanes(m)));
+    if (call->recorded && j.kept && !mmix_save(m, call, 0, r.B * r.H * j.kept * r.N * r.P)) return -1;
+    j.r.states = call->saved[0];
     mark = mmix_mark_here(m);
-    j.scratch = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j.lane_size * sizeof *j.scratch);
+    j.scratch = mmixi_reals(m, mmixi_lanes(m), j.lane_size);
     if (!j.scratch) return -1;
-    mmixi_parallel(m, j.B * j.blocks, mmixi_ssd_task, &j);
+    if (r.L == 1 && !call->recorded) mmixi_parallel(m, r.B * r.H, mmixi_ssd_step_task, &j);
+    else mmixi_parallel(m, r.B * j.blocks, mmixi_ssd_task, &j);
     mmix_rewind(m, mark);
     return 0;
 }
 /* Where the gradient of B or C is collected: in its own place, or in partial sums (parts, B, L, G, N). */
 typedef struct mmixi_ssd_sum {
-    const mmix_ctx *m;
+    const mmixi_kernels *k;
     const mmix_tensor *t;
     size_t parts, width, rows;
     int add;
@@ -6189,7 +6610,7 @@ typedef struct mmixi_ssd_sum {
 static int mmixi_ssd_sum_begin(mmix_ctx *m, mmixi_ssd_sum *sum, mmix_tensor *t, size_t parts)
 {
     memset(sum, 0, sizeof *sum);
-    sum->m = m;
+    sum->k = m->k;
     sum->t = t;
     sum->parts = parts;
     sum->width = mmixi_cols(t);
@@ -6205,48 +6626,53 @@ static void mmixi_ssd_sum_range(void *arg, size_t begin, size_t end, size_t lane
     (void)lane;
     for (size_t r = begin; r < end; r++)
         for (size_t part = 0; part < s->parts; part++)
-            mmixi_put(s->m, s->width, s->partial + (part * s->rows + r) * s->width,
+            mmixi_put(s->k, s->width, s->partial + (part * s->rows + r) * s->width,
                       s->to + mmixi_row_offset(s->t, r), s->add || part);
 }
 static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *call)
 {
     mmixi_ssd_job j;
     mmix_tensor *const *in = call->in;
-    mmix_real *dy = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]), *d[3];
-    mmixi_ssd_sum dk, dc;
-    int add[3];
-    mmixi_ssd_fill(m, call, &j, 8);
-    j.states = call->saved[0];
-    j.dlast = mmixi_out_grad(call->out[1]);
-    j.dx = mmixi_heads_of(in[0], mmixi_grad_once(m, call, 0, &j.add_x), j.H, j.o.reverse);
-    j.ddt = mmixi_heads_of(in[1], mmixi_grad_once(m, call, 1, &j.add_dt), j.H, j.o.reverse);
-    if (in[7]) j.dfirst = mmix_grad_target(m, in[7], &j.add_first);
+    mmix_raw_ssd r = mmixi_ssd_raw(call);
+    mmix_real *d[3];
+    mmixi_ssd_sum db, dc;
+    int add[3], add_x, add_dt, add_first = 0;
+    size_t heads;
+    r.dfinal = mmixi_out_grad(call->out[1]);
+    r.dx = mmixi_heads_of(in[0], mmixi_grad_once(m, call, 0, &add_x), r.H);
+    r.ddt = mmixi_heads_of(in[1], mmixi_grad_once(m, call, 1, &add_dt), r.H);
+    if (in[7]) r.dinitial = mmix_grad_target(m, in[7], &add_first);
     d[0] = mmix_grad_target(m, in[2], &add[0]);
-    d[1] = mmix_grad_target(m, in[5], &add[1]);
-    d[2] = mmix_grad_target(m, in[6], &add[2]);
-    if (!dy) {                                   /* only the final state was asked for */
-        dy = (mmix_real *)mmixi_step(m, mmix_count(call->out[0]) * sizeof *dy);
-        if (!dy) return -1;
-        memset(dy, 0, mmix_count(call->out[0]) * sizeof *dy);
+    d[1] = mmix_grad_target(m, in[6], &add[1]);
+    d[2] = mmix_grad_target(m, in[5], &add[2]);
+    r.dy = r.y;
+    r.dy.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
+    if (!r.dy.p) {                               /* only the final state was asked for */
+        r.dy.p = mmixi_reals(m, mmix_count(call->out[0]), 1);
+        if (!r.dy.p) return -1;
+        memset(r.dy.p, 0, mmix_count(call->out[0]) * sizeof *r.dy.p);
     }
-    j.dy = mmixi_heads_plain(dy, j.L, j.H, j.P, j.H, j.o.reverse);
-    if (mmixi_ssd_sum_begin(m, &dk, in[3], j.parts_k)
+    mmixi_ssd_begin(&j, &r, m->k, 8);
+    j.add_x = add_x;
+    j.add_dt = add_dt;
+    j.add_first = add_first;
+    heads = r.B * r.H * (2 + j.r.D_width);
+    if (mmixi_ssd_sum_begin(m, &db, in[3], j.parts_b)
         || mmixi_ssd_sum_begin(m, &dc, in[4], j.parts_c)) return -1;
-    j.dhead = (mmix_real *)mmixi_step(m, j.B * j.H * 3 * sizeof *j.dhead);
-    j.scratch = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j.lane_size * sizeof *j.scratch);
+    j.dhead = mmixi_reals(m, heads, 1);
+    j.scratch = mmixi_reals(m, mmixi_lanes(m), j.lane_size);
     if (!j.dhead || !j.scratch) return -1;
-    memset(j.dhead, 0, j.B * j.H * 3 * sizeof *j.dhead);
-    if (dk.partial) j.part_k = mmix_count(in[3]);
+    memset(j.dhead, 0, heads * sizeof *j.dhead);
+    if (db.partial) j.part_b = mmix_count(in[3]);
     if (dc.partial) j.part_c = mmix_count(in[4]);
-    j.dk = mmixi_heads_plain(dk.partial ? dk.partial : dk.to, j.L, in[3]->shape[2], j.N, j.H, j.o.reverse);
-    j.dc = mmixi_heads_plain(dc.partial ? dc.partial : dc.to, j.L, in[4]->shape[2], j.N, j.H, j.o.reverse);
-    mmixi_parallel(m, j.B * j.blocks, mmixi_ssd_task_backward, &j);
-    if (dk.to && dk.partial) mmixi_ranges(m, dk.rows, mmixi_row_grain(dk.width), mmixi_ssd_sum_range, &dk);
+    j.r.db = mmix_heads_plain(db.partial ? db.partial : db.to, r.L, in[3]->shape[2], r.N, r.H);
+    j.r.dc = mmix_heads_plain(dc.partial ? dc.partial : dc.to, r.L, in[4]->shape[2], r.N, r.H);
+    if (r.reverse) mmixi_heads_reverse(&j.r.db, r.L);
+    if (r.reverse) mmixi_heads_reverse(&j.r.dc, r.L);
+    mmixi_parallel(m, r.B * j.blocks, mmixi_ssd_task_backward, &j);
+    if (db.to && db.partial) mmixi_ranges(m, db.rows, mmixi_row_grain(db.width), mmixi_ssd_sum_range, &db);
     if (dc.to && dc.partial) mmixi_ranges(m, dc.rows, mmixi_row_grain(dc.width), mmixi_ssd_sum_range, &dc);
-    for (int i = 0; i < 3; i++)
-        for (size_t h = 0; d[i] && h < j.H; h++)
-            for (size_t b = 0; b < j.B; b++)
-                d[i][h] = (add[i] || b ? d[i][h] : 0) + j.dhead[(b * j.H + h) * 3 + (size_t)i];
+    mmixi_ssd_heads_backward(&j, d, add);
     return 0;
 }
 
@@ -6261,7 +6687,7 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         || !mmixi_check(m, who, "B", x->k, MMIX_DTYPE_REAL, 4, B, L, MMIXI_ANY, MMIXI_ANY)
         || !mmixi_check(m, who, "C", x->q, MMIX_DTYPE_REAL, 4, B, L, MMIXI_ANY, N)
         || !mmixi_check(m, who, "A", x->A, MMIX_DTYPE_REAL, 1, H, 0, 0, 0)
-        || !mmixi_optional(m, who, "D", x->D, MMIX_DTYPE_REAL, 1, H, 0, 0, 0)
+        || !mmixi_optional(m, who, "D", x->D, MMIX_DTYPE_REAL, mmix_ndim(x->D) == 2 ? 2 : 1, H, P, 0, 0)
         || !mmixi_optional(m, who, "dt_bias", x->dt_bias, MMIX_DTYPE_REAL, 1, H, 0, 0, 0)
         || !mmixi_optional(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL, 4, B, H, P, N)
         || !mmixi_optional(m, who, "seq_idx", x->seq_idx, MMIX_DTYPE_I32, 2, B, L, 0, 0)) return 0;
@@ -6282,79 +6708,74 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
     }
     return 1;
 }
-/* The op's call for a mixer that was checked; o takes its options. */
-static mmix_call mmixi_ssd_call(mmix_ctx *m, const mmix_mixer *x, int reverse, mmixi_ssd_options *o)
+/* The op's call for a mixer that was checked; r takes its options. */
+static mmix_call mmixi_ssd_call(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_raw_ssd *r)
 {
     mmix_call call = mmixi_call(x->v, x->dt, x->A);
-    memset(o, 0, sizeof *o);
-    o->softplus = x->dt_softplus;
-    o->reverse = reverse;
-    o->low = x->dt_low;
-    o->high = x->dt_high;
+    memset(r, 0, sizeof *r);
+    r->B = x->dt->shape[0]; r->L = x->dt->shape[1]; r->H = x->dt->shape[2];
+    r->N = x->k->shape[3]; r->P = x->v->shape[3];
+    r->D_width = mmix_ndim(x->D) == 2 ? r->P : 1;
+    r->dt_softplus = x->dt_softplus;
+    r->dt_low = x->dt_low;
+    r->dt_high = x->dt_high;
+    r->reverse = reverse;
+    r->chunk = x->chunk;
     call.in[3] = x->k;
     call.in[4] = x->q;
-    call.in[5] = x->D;
+    call.in[5] = mmixi_even(m, x->D, 1);
     call.in[6] = x->dt_bias;
     call.in[7] = mmixi_even(m, x->initial_state, 1);
     call.in[8] = x->seq_idx;
-    call.options = o;
+    call.options = r;
     return call;
 }
-static mmix_tensor *mmixi_ssd(mmix_ctx *m, const mmix_mixer *x, int reverse)
+/* The final state goes into `into` if that is given. */
+static mmix_tensor *mmixi_ssd(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_tensor *into)
 {
-    mmixi_ssd_options o;
-    mmix_call call = mmixi_ssd_call(m, x, reverse, &o);
-    call.out[0] = mmix_new4(m, x->dt->shape[0], x->dt->shape[1], x->dt->shape[2], x->v->shape[3]);
-    if (x->final_state)
-        call.out[1] = *x->final_state = mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->v->shape[3],
-                                                  x->k->shape[3]);
-    return mmixi_run(m, MMIX_OP_SSD, &call, &o, sizeof o);
+    mmix_raw_ssd r;
+    mmix_call call = mmixi_ssd_call(m, x, reverse, &r);
+    call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
+    call.out[1] = into;
+    if (x->final_state) call.out[1] = *x->final_state = mmix_new4(m, r.B, r.H, r.P, r.N);
+    return mmixi_run(m, MMIX_OP_SSD, &call, &r, sizeof r);
 }
-
-/* The definition. h is (P, N) here, as the state is in the interface. */
-MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer)
+/* A job for the loops that are plain, with scratch for one thread; -1 on error. */
+static int mmixi_ssd_plain_begin(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_tensor *y, mmixi_ssd_job *j)
+{
+    mmix_raw_ssd r;
+    mmix_call call = mmixi_ssd_call(m, x, reverse, &r);
+    call.out[0] = y;
+    if (m->error_kind) return -1;
+    r = mmixi_ssd_raw(&call);
+    mmixi_ssd_begin(j, &r, m->k, 1);
+    j->scratch = mmixi_reals(m, j->lane_size, 1);
+    return j->scratch ? 0 : -1;
+}
+static int mmixi_ssd_matrix_of(mmix_ctx *m, const mmix_mixer *x, int reverse, double weight, mmix_real *M)
 {
     mmixi_ssd_job j;
-    mmixi_ssd_scratch s;
-    mmixi_ssd_options o;
-    mmix_call call;
+    double *decay = mmixi_doubles(m, x->dt->shape[1], 1);
+    if (!decay || mmixi_ssd_plain_begin(m, x, reverse, NULL, &j)) return -1;
+    mmixi_ssd_matrix(&j, weight, decay, M);
+    return 0;
+}
+MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
+{
+    mmixi_ssd_job j;
     mmix_tensor *y, *h;
-    if (!mmixi_ssd_check(m, "mmix_ssd_reference", mixer)) return NULL;
-    if (mixer->direction == MMIX_BOTH) {
+    if (!mmixi_ssd_check(m, "mmix_ssd_reference", x)) return NULL;
+    if (x->direction == MMIX_BOTH) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_ssd_reference: one direction at a time, not MMIX_BOTH");
         return NULL;
     }
-    call = mmixi_ssd_call(m, mixer, mixer->direction == MMIX_REVERSE, &o);
-    mmixi_ssd_fill(m, &call, &j, 1);
-    y = mmix_new4(m, j.B, j.L, j.H, j.P);
-    h = mmix_new4(m, j.B, j.H, j.P, j.N);
-    j.scratch = (mmix_real *)mmixi_step(m, j.lane_size * sizeof *j.scratch);
-    if (!y || !h || !j.scratch) return NULL;
-    mmixi_ssd_scratch_fill(&j, j.scratch, &s);
-    j.y = mmixi_heads_plain(mmix_data(y), j.L, j.H, j.P, j.H, j.o.reverse);
-    if (j.first) mmix_write(h, j.first);
+    y = mmix_new4(m, x->dt->shape[0], x->dt->shape[1], x->dt->shape[2], x->v->shape[3]);
+    h = mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->v->shape[3], x->k->shape[3]);
+    if (!y || !h || mmixi_ssd_plain_begin(m, x, x->direction == MMIX_REVERSE, y, &j)) return NULL;
+    if (j.r.initial_state) mmix_write(h, j.r.initial_state);
     else mmix_fill(h, 0);
-    for (size_t b = 0; b < j.B; b++)
-        for (size_t head = 0; head < j.H; head++) {
-            mmix_real *state = mmix_data(h) + (b * j.H + head) * j.P * j.N;
-            for (size_t t = 0; t < j.L; t++) {
-                const mmix_real *C = mmixi_at(&j.c, b, t, head), *B = mmixi_at(&j.k, b, t, head),
-                    *x = mmixi_at(&j.x, b, t, head);
-                mmix_real *out = mmixi_at(&j.y, b, t, head);
-                if (mmixi_ssd_new_sequence(&j, b, t)) memset(state, 0, j.P * j.N * sizeof *state);
-                mmixi_ssd_steps(&j, &s, b, t, 1, head);
-                for (size_t p = 0; p < j.P; p++) {
-                    double sum = j.D ? (double)j.D[head] * (double)x[p] : 0;
-                    for (size_t n = 0; n < j.N; n++) {
-                        mmix_real *hpn = &state[p * j.N + n];
-                        *hpn = s.e[0] * *hpn + s.delta[0] * x[p] * B[n];
-                        sum += (double)*hpn * (double)C[n];
-                    }
-                    out[p] = (mmix_real)sum;
-                }
-            }
-        }
-    if (mixer->final_state) *mixer->final_state = h;
+    mmixi_ssd_plain(&j, mmix_data(h));
+    if (x->final_state) *x->final_state = h;
     return y;
 }
 
@@ -6449,7 +6870,52 @@ static mmix_tensor *mmixi_feature(mmix_ctx *m, mmix_tensor *x, int feature)
     call.out[0] = mmixi_new(m, "mmix_mix", MMIX_DTYPE_REAL, x->ndim, x->shape);
     return mmixi_run(m, MMIX_OP_FEATURE, &call, &o, sizeof o);
 }
-static mmix_tensor *mmixi_linear_causal(mmix_ctx *m, const mmix_mixer *x, int normalise, double eps)
+static int mmixi_normalises(const mmix_mixer *x)
+{
+    return x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
+        || x->feature == MMIX_FEATURE_RELU;
+}
+/* The op's options: sizes and options of a raw call, without the arrays. */
+static mmix_raw_linear mmixi_linear_options(const mmix_mixer *x)
+{
+    mmix_raw_linear r;
+    memset(&r, 0, sizeof r);
+    r.B = x->q->shape[0]; r.L = x->q->shape[1]; r.H = x->q->shape[2]; r.N = x->q->shape[3];
+    r.S = x->k->shape[1]; r.P = x->v->shape[3];
+    r.feature = x->feature;
+    r.normalise = mmixi_normalises(x);
+    r.eps = x->eps > 0 ? x->eps : 1e-6;
+    return r;
+}
+/* The definition: M (B, H, L, S). */
+static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
+{
+    mmix_tensor *f = mmixi_feature(m, x->q, x->feature), *g;
+    mmix_heads q, k;
+    size_t H = x->q->shape[2], L = x->q->shape[1], S = x->k->shape[1], N = x->q->shape[3];
+    double eps = x->eps > 0 ? x->eps : 1e-6;
+    g = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : mmixi_feature(m, x->k, x->feature);
+    if (!f || !g) return -1;
+    q = mmixi_heads_of(f, mmix_data(f), H);
+    k = mmixi_heads_of(g, mmix_data(g), H);
+    for (size_t b = 0; b < x->q->shape[0]; b++)
+        for (size_t h = 0; h < H; h++)
+            for (size_t i = 0; i < L; i++, M += S) {
+                const size_t n = x->mask == MMIX_MASK_CAUSAL ? i + 1 : S;
+                const int32_t *seq = x->seq_idx ? mmix_data_i32(x->seq_idx) + b * x->seq_idx->stride[0] : NULL;
+                for (size_t t = 0; t < n; t++)
+                    M[t] = seq && seq[t] != seq[i] ? 0
+                        : m->k->dot(N, mmixi_at(&q, b, i, h), mmixi_at(&k, b, t, h));
+                if (mmixi_normalises(x))
+                    m->k->scale(n, (mmix_real)(1 / ((double)m->k->sum(n, M) + eps)), M, M);
+                memset(M + n, 0, (S - n) * sizeof *M);
+            }
+    return 0;
+}
+
+/* With `state` (B, H, P or P + 1, N): it goes on from there and is replaced. */
+static mmix_tensor *mmixi_linear_causal(mmix_ctx *m, const mmix_mixer *x, int normalise, double eps,
+                                        mmix_tensor *state)
 {
     size_t B = x->q->shape[0], L = x->q->shape[1], H = x->q->shape[2], P = x->v->shape[3];
     mmix_mixer ssd = mmix_mixer_ssd(x->v, mmix_fill(mmix_new3(m, B, L, H), 1), mmix_fill(mmix_new1(m, H), 0),
@@ -6463,21 +6929,20 @@ static mmix_tensor *mmixi_linear_causal(mmix_ctx *m, const mmix_mixer *x, int no
         ssd.v = mmix_concat(m, 3, parts, 2);
         if (!ssd.v) return NULL;
     }
-    y = mmixi_ssd(m, &ssd, 0);
+    ssd.seq_idx = x->seq_idx;
+    ssd.chunk = x->chunk;
+    ssd.initial_state = state;
+    y = mmixi_ssd(m, &ssd, 0, state);
     if (!normalise || !y) return y;
     return mmix_div(m, mmix_slice(m, y, 3, 0, P), mmix_scale(m, mmix_slice(m, y, 3, P, 1), 1, eps));
 }
 
 /* ---- the full form ---- */
 
-typedef struct mmixi_linear_options { int feature, normalise; double eps; } mmixi_linear_options;
 typedef struct mmixi_linear_job {
-    mmix_ctx *m;
-    mmixi_linear_options o;
-    size_t B, L, S, H, G, N, P, V;               /* V: columns of the state, P or P + 1 */
-    mmixi_heads q, k, v, y, dq, dk, dv;
-    const mmix_real *dy;
-    int add_q, add_k, add_v;
+    mmix_raw_linear r;
+    const mmixi_kernels *k;
+    size_t G, V;                                 /* key/value heads; columns of the state, P or P + 1 */
     mmix_real *scratch;
     size_t lane_size;
 } mmixi_linear_job;
@@ -6489,26 +6954,24 @@ typedef struct mmixi_linear_scratch {
 } mmixi_linear_scratch;
 static size_t mmixi_linear_scratch_fill(const mmixi_linear_job *j, mmix_real *base, mmixi_linear_scratch *s)
 {
-    size_t N = j->N, V = j->V, R = MMIXI_LINEAR_BLOCK, at = 0;
-#define MMIXI_PART(name, size) s->name = base ? base + at : NULL; at += mmixi_round_up(size, 16)
+    size_t N = j->r.N, V = j->V, R = MMIXI_LINEAR_BLOCK, at = 0;
     MMIXI_PART(state, N * V); MMIXI_PART(dstate, N * V); MMIXI_PART(turned, N * V);
     MMIXI_PART(f, R * N); MMIXI_PART(df, R * N); MMIXI_PART(v, R * V); MMIXI_PART(y, R * V);
     MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
-#undef MMIXI_PART
     return at;
 }
 
 /* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
 static void mmixi_token_softmax(const mmixi_linear_job *j, const mmixi_linear_scratch *s, const mmix_real *x)
 {
-    for (size_t n = 0; n < j->N; n++) {
+    for (size_t n = 0; n < j->r.N; n++) {
         double sum = 0;
         s->top[n] = x[n];
-        for (size_t t = 1; t < j->S; t++)
-            s->top[n] = x[(ptrdiff_t)t * j->k.token + (ptrdiff_t)n] > s->top[n]
-            ? x[(ptrdiff_t)t * j->k.token + (ptrdiff_t)n] : s->top[n];
-        for (size_t t = 0; t < j->S; t++)
-            sum += (double)mmixi_exp_real(x[(ptrdiff_t)t * j->k.token + (ptrdiff_t)n] - s->top[n]);
+        for (size_t t = 1; t < j->r.S; t++)
+            s->top[n] = x[(ptrdiff_t)t * j->r.k.token + (ptrdiff_t)n] > s->top[n]
+            ? x[(ptrdiff_t)t * j->r.k.token + (ptrdiff_t)n] : s->top[n];
+        for (size_t t = 0; t < j->r.S; t++)
+            sum += (double)mmixi_exp_real(x[(ptrdiff_t)t * j->r.k.token + (ptrdiff_t)n] - s->top[n]);
         s->sum[n] = (mmix_real)(1 / sum);
     }
 }
@@ -6516,36 +6979,36 @@ static void mmixi_token_softmax(const mmixi_linear_job *j, const mmixi_linear_sc
 static void mmixi_linear_keys(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t rows,
                               const mmix_real *x)
 {
-    if (j->o.feature != MMIX_FEATURE_EFFICIENT) {
-        mmixi_feature_rows(j->m->k, j->o.feature, rows, j->N, x, j->k.token, s->f, j->N);
+    if (j->r.feature != MMIX_FEATURE_EFFICIENT) {
+        mmixi_feature_rows(j->k, j->r.feature, rows, j->r.N, x, j->r.k.token, s->f, j->r.N);
         return;
     }
     for (size_t r = 0; r < rows; r++)
-        for (size_t n = 0; n < j->N; n++)
-            s->f[r * j->N + n] = mmixi_exp_real(x[(ptrdiff_t)r * j->k.token + (ptrdiff_t)n]
+        for (size_t n = 0; n < j->r.N; n++)
+            s->f[r * j->r.N + n] = mmixi_exp_real(x[(ptrdiff_t)r * j->r.k.token + (ptrdiff_t)n]
                                                 - s->top[n]) * s->sum[n];
 }
 /* The rows of V, or if row sums are wanted a copy with a one behind each; *ldv from row to row. */
 static const mmix_real *mmixi_linear_values(const mmixi_linear_job *j, const mmixi_linear_scratch *s,
                                             size_t rows, const mmix_real *v, ptrdiff_t *ldv)
 {
-    *ldv = j->o.normalise ? (ptrdiff_t)j->V : j->v.token;
-    if (!j->o.normalise) return v;
-    mmixi_put_rows(j->m, rows, j->P, v, j->v.token, s->v, *ldv, 0);
-    for (size_t r = 0; r < rows; r++) s->v[r * j->V + j->P] = 1;
+    *ldv = j->r.normalise ? (ptrdiff_t)j->V : j->r.v.token;
+    if (!j->r.normalise) return v;
+    mmixi_put_rows(j->k, rows, j->r.P, v, j->r.v.token, s->v, *ldv, 0);
+    for (size_t r = 0; r < rows; r++) s->v[r * j->V + j->r.P] = 1;
     return s->v;
 }
 static void mmixi_linear_state(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t b, size_t h)
 {
     const mmix_real *v;
     ptrdiff_t ldv;
-    if (!j->S) memset(s->state, 0, j->N * j->V * sizeof *s->state);
-    if (j->o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, s, mmixi_at(&j->k, b, 0, h));
-    for (size_t t = 0; t < j->S; t += MMIXI_LINEAR_BLOCK) {
-        size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->S - t);
-        mmixi_linear_keys(j, s, rows, mmixi_at(&j->k, b, t, h));
-        v = mmixi_linear_values(j, s, rows, mmixi_at(&j->v, b, t, h), &ldv);
-        mmixi_gemm_small(j->m->k, j->N, j->V, rows, s->f, 1, (ptrdiff_t)j->N, v, ldv, s->state,
+    if (!j->r.S) memset(s->state, 0, j->r.N * j->V * sizeof *s->state);
+    if (j->r.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, s, mmixi_at(&j->r.k, b, 0, h));
+    for (size_t t = 0; t < j->r.S; t += MMIXI_LINEAR_BLOCK) {
+        size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->r.S - t);
+        mmixi_linear_keys(j, s, rows, mmixi_at(&j->r.k, b, t, h));
+        v = mmixi_linear_values(j, s, rows, mmixi_at(&j->r.v, b, t, h), &ldv);
+        mmixi_gemm_small(j->k, j->r.N, j->V, rows, s->f, 1, (ptrdiff_t)j->r.N, v, ldv, s->state,
                          (ptrdiff_t)j->V, t > 0);
     }
 }
@@ -6554,29 +7017,29 @@ static void mmixi_linear_state(const mmixi_linear_job *j, const mmixi_linear_scr
 static void mmixi_linear_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    size_t b = index / j->G, share = j->H / j->G, h0 = index % j->G * share;
+    const struct mmixi_kernels *k = j->k;
+    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share;
     mmixi_linear_scratch s;
     mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     mmixi_linear_state(j, &s, b, h0);
     for (size_t h = h0; h < h0 + share; h++)
-        for (size_t t = 0; t < j->L; t += MMIXI_LINEAR_BLOCK) {
-            size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->L - t);
-            mmix_real *y = mmixi_at(&j->y, b, t, h);
-            mmixi_feature_rows(k, j->o.feature, rows, j->N, mmixi_at(&j->q, b, t, h), j->q.token, s.f, j->N);
-            mmixi_gemm_small(k, rows, j->V, j->N, s.f, (ptrdiff_t)j->N, 1, s.state, (ptrdiff_t)j->V,
-                             j->o.normalise ? s.y : y, j->o.normalise ? (ptrdiff_t)j->V : j->y.token, 0);
-            for (size_t r = 0; j->o.normalise && r < rows; r++) {
+        for (size_t t = 0; t < j->r.L; t += MMIXI_LINEAR_BLOCK) {
+            size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->r.L - t);
+            mmix_real *y = mmixi_at(&j->r.y, b, t, h);
+            mmixi_feature_rows(k, j->r.feature, rows, j->r.N, mmixi_at(&j->r.q, b, t, h), j->r.q.token, s.f, j->r.N);
+            mmixi_gemm_small(k, rows, j->V, j->r.N, s.f, (ptrdiff_t)j->r.N, 1, s.state, (ptrdiff_t)j->V,
+                             j->r.normalise ? s.y : y, j->r.normalise ? (ptrdiff_t)j->V : j->r.y.token, 0);
+            for (size_t r = 0; j->r.normalise && r < rows; r++) {
                 const mmix_real *row = s.y + r * j->V;
-                k->scale(j->P, 1 / (row[j->P] + (mmix_real)j->o.eps), row, y + (ptrdiff_t)r * j->y.token);
+                k->scale(j->r.P, 1 / (row[j->r.P] + (mmix_real)j->r.eps), row, y + (ptrdiff_t)r * j->r.y.token);
             }
         }
 }
 static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
 {
     const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    size_t b = index / j->G, share = j->H / j->G, h0 = index % j->G * share, N = j->N, P = j->P, V = j->V;
+    const struct mmixi_kernels *k = j->k;
+    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share, N = j->r.N, P = j->r.P, V = j->V;
     const mmix_real *v;
     ptrdiff_t ldv;
     mmixi_linear_scratch s;
@@ -6585,94 +7048,123 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
     memset(s.dstate, 0, N * V * sizeof *s.dstate);
     k->transpose(N, V, s.state, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
     for (size_t h = h0; h < h0 + share; h++)
-        for (size_t t = 0; t < j->L; t += MMIXI_LINEAR_BLOCK) {
-            size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->L - t);
-            const mmix_real *y = mmixi_at(&j->y, b, t, h), *dy = j->dy + (y - j->y.p);
-            mmixi_feature_rows(k, j->o.feature, rows, N, mmixi_at(&j->q, b, t, h), j->q.token, s.f, N);
-            ptrdiff_t ldd = j->o.normalise ? (ptrdiff_t)V : j->y.token;
-            const mmix_real *dnum = j->o.normalise ? s.y : dy;
-            for (size_t r = 0; j->o.normalise && r < rows; r++, y += j->y.token, dy += j->y.token) {
+        for (size_t t = 0; t < j->r.L; t += MMIXI_LINEAR_BLOCK) {
+            size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->r.L - t);
+            const mmix_real *y = mmixi_at(&j->r.y, b, t, h), *dy = mmixi_at(&j->r.dy, b, t, h);
+            mmixi_feature_rows(k, j->r.feature, rows, N, mmixi_at(&j->r.q, b, t, h), j->r.q.token, s.f, N);
+            ptrdiff_t ldd = j->r.normalise ? (ptrdiff_t)V : j->r.dy.token;
+            const mmix_real *dnum = j->r.normalise ? s.y : dy;
+            for (size_t r = 0; j->r.normalise && r < rows; r++, y += j->r.y.token, dy += j->r.dy.token) {
                 mmix_real *d = s.y + r * V, over = 0;
                 for (size_t n = 0; n < N; n++) over += s.f[r * N + n] * s.state[n * V + P];
-                over = 1 / (over + (mmix_real)j->o.eps);
+                over = 1 / (over + (mmix_real)j->r.eps);
                 d[P] = -k->dot(P, dy, y) * over;
                 k->scale(P, over, dy, d);
             }
             mmixi_gemm_small(k, N, V, rows, s.f, 1, (ptrdiff_t)N, dnum, ldd, s.dstate, (ptrdiff_t)V, 1);
-            if (!j->dq.p) continue;
+            if (!j->r.dq.p) continue;
             mmixi_gemm_small(k, rows, N, V, dnum, ldd, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N,
                              0);
-            mmixi_feature_rows_backward(k, j->o.feature, rows, N, s.f, s.df, N, mmixi_at(&j->dq, b, t, h),
-                                        j->dq.token, j->add_q);
+            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df, N, mmixi_at(&j->r.dq, b, t, h),
+                                        j->r.dq.token, j->r.add_q);
         }
     k->transpose(N, V, s.dstate, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
     /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
     for (size_t n = 0; n < N; n++) s.along[n] = k->dot(V, s.state + n * V, s.dstate + n * V);
-    for (size_t t = 0; t < j->S; t += MMIXI_LINEAR_BLOCK) {
-        size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->S - t);
-        mmixi_linear_keys(j, &s, rows, mmixi_at(&j->k, b, t, h0));
-        if (j->dv.p) {
-            mmix_real *dv = mmixi_at(&j->dv, b, t, h0);
-            mmixi_gemm_small(k, rows, P, N, s.f, (ptrdiff_t)N, 1, s.dstate, (ptrdiff_t)V, dv, j->dv.token,
-                             j->add_v);
+    for (size_t t = 0; t < j->r.S; t += MMIXI_LINEAR_BLOCK) {
+        size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->r.S - t);
+        mmixi_linear_keys(j, &s, rows, mmixi_at(&j->r.k, b, t, h0));
+        if (j->r.dv.p) {
+            mmix_real *dv = mmixi_at(&j->r.dv, b, t, h0);
+            mmixi_gemm_small(k, rows, P, N, s.f, (ptrdiff_t)N, 1, s.dstate, (ptrdiff_t)V, dv, j->r.dv.token,
+                             j->r.add_v);
         }
-        if (!j->dk.p) continue;
-        v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->v, b, t, h0), &ldv);
+        if (!j->r.dk.p) continue;
+        v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->r.v, b, t, h0), &ldv);
         mmixi_gemm_small(k, rows, N, V, v, ldv, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
-        if (j->o.feature != MMIX_FEATURE_EFFICIENT)
-            mmixi_feature_rows_backward(k, j->o.feature, rows, N, s.f, s.df, N, mmixi_at(&j->dk, b, t, h0),
-                                        j->dk.token, j->add_k);
+        if (j->r.feature != MMIX_FEATURE_EFFICIENT)
+            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df, N, mmixi_at(&j->r.dk, b, t, h0),
+                                        j->r.dk.token, j->r.add_k);
         else for (size_t r = 0; r < rows; r++) {
-            mmix_real *dk = mmixi_at(&j->dk, b, t + r, h0);
+            mmix_real *dk = mmixi_at(&j->r.dk, b, t + r, h0);
             for (size_t n = 0; n < N; n++)
-                dk[n] = (j->add_k ? dk[n] : 0) + s.f[r * N + n] * (s.df[r * N + n] - s.along[n]);
+                dk[n] = (j->r.add_k ? dk[n] : 0) + s.f[r * N + n] * (s.df[r * N + n] - s.along[n]);
         }
     }
 }
-static int mmixi_linear_attention_fill(mmix_ctx *m, mmix_call *call, mmixi_linear_job *j)
+/* Makes a job of r; returns the reals of scratch that a thread needs. */
+static size_t mmixi_linear_begin(mmixi_linear_job *j, const mmix_raw_linear *r, const mmixi_kernels *k)
 {
-    const mmix_tensor *q = call->in[0], *k = call->in[1], *v = call->in[2];
     mmixi_linear_scratch s;
     memset(j, 0, sizeof *j);
-    j->m = m;
-    j->o = *(const mmixi_linear_options *)call->options;
-    j->B = q->shape[0]; j->L = q->shape[1]; j->H = q->shape[2]; j->N = q->shape[3];
-    j->S = k->shape[1]; j->G = k->shape[2]; j->P = v->shape[3];
-    j->V = j->P + (j->o.normalise ? 1 : 0);
-    j->q = mmixi_heads_of(q, mmix_data(q), j->H, 0);
-    j->k = mmixi_heads_of(k, mmix_data(k), j->H, 0);
-    j->v = mmixi_heads_of(v, mmix_data(v), j->H, 0);
-    j->y = mmixi_heads_plain(mmix_data(call->out[0]), j->L, j->H, j->P, j->H, 0);
-    j->lane_size = mmixi_linear_scratch_fill(j, NULL, &s);
-    j->scratch = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j->lane_size * sizeof *j->scratch);
-    return j->scratch ? 0 : -1;
+    j->r = *r;
+    j->k = k;
+    j->G = r->H / r->k.share;
+    j->V = r->P + (r->normalise ? 1 : 0);
+    return j->lane_size = mmixi_linear_scratch_fill(j, NULL, &s);
 }
-static int mmixi_linear_attention_forward(mmix_ctx *m, mmix_call *call)
+static void mmixi_linear_raw(const mmix_raw_linear *x, mmixi_lane_task *task, mmix_real *scratch)
 {
+    mmixi_linear_job j;
+    mmixi_kernels k;
+    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
+    mmixi_linear_begin(&j, x, &k);
+    j.scratch = scratch;
+    for (size_t i = 0; i < x->B * j.G; i++) task(&j, i, 0);
+}
+MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x)
+{
+    mmixi_linear_job j;
+    return mmixi_linear_begin(&j, x, NULL);
+}
+MMIXDEF void mmix_raw_linear_forward(const mmix_raw_linear *x, mmix_real *scratch)
+{
+    mmixi_linear_raw(x, mmixi_linear_task, scratch);
+}
+MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scratch)
+{
+    mmixi_linear_raw(x, mmixi_linear_task_backward, scratch);
+}
+MMIXDEF void mmix_raw_feature(int feature, size_t rows, size_t N, const mmix_real *x, ptrdiff_t ldx,
+                              mmix_real *f, ptrdiff_t ldf)
+{
+    mmixi_kernels k;
+    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
+    mmixi_feature_rows(&k, feature, rows, N, x, ldx, f, (size_t)ldf);
+}
+
+static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
+{
+    mmix_raw_linear r = *(const mmix_raw_linear *)call->options;
     mmixi_linear_job j;
     mmix_mark mark = mmix_mark_here(m);
-    if (mmixi_linear_attention_fill(m, call, &j)) return -1;
-    mmixi_parallel(m, j.B * j.G, mmixi_linear_task, &j);
-    mmix_rewind(m, mark);
+    r.q = mmixi_heads_of(call->in[0], mmix_data(call->in[0]), r.H);
+    r.k = mmixi_heads_of(call->in[1], mmix_data(call->in[1]), r.H);
+    r.v = mmixi_heads_of(call->in[2], mmix_data(call->in[2]), r.H);
+    r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
+    if (back) {
+        r.dy = r.y;
+        r.dy.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
+        r.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &r.add_q), r.H);
+        r.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &r.add_k), r.H);
+        r.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &r.add_v), r.H);
+    }
+    mmixi_linear_begin(&j, &r, m->k);
+    j.scratch = mmixi_reals(m, mmixi_lanes(m), j.lane_size);
+    if (!j.scratch) return -1;
+    mmixi_parallel(m, r.B * j.G, back ? mmixi_linear_task_backward : mmixi_linear_task, &j);
+    if (!back) mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
-{
-    mmixi_linear_job j;
-    if (mmixi_linear_attention_fill(m, call, &j)) return -1;
-    j.dy = mmixi_out_grad(call->out[0]);
-    j.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &j.add_q), j.H, 0);
-    j.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &j.add_k), j.H, 0);
-    j.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &j.add_v), j.H, 0);
-    mmixi_parallel(m, j.B * j.G, mmixi_linear_task_backward, &j);
-    return 0;
-}
+static int mmixi_linear_attention_forward(mmix_ctx *m, mmix_call *call) { return mmixi_linear_run(m, call, 0); }
+static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call) { return mmixi_linear_run(m, call, 1); }
 
 /* ==== >>softmax attention ============================================================
    y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j
 
-   Keys are taken in tiles. For each block of queries and each tile the scores are a small product; a running
-   maximum t and sum l of each row let later tiles be added (Milakov & Gimelshein 2018; Dao et al. 2022):
+   The plain loop is the matrix, mmixi_softmax_matrix. The fast form takes keys in tiles. For each block of
+   queries and each tile the scores are a small product; a running maximum t and sum l of each row let later
+   tiles be added (Milakov & Gimelshein 2018; Dao et al. 2022):
 
        t' = max(t, max_j s_ij),   l' = l e^(t - t') + Σ_j e^(s_ij - t'),
        y' = y e^(t - t') + Σ_j e^(s_ij - t') v_j,   and at the end y = y'/l'
@@ -6681,6 +7173,10 @@ static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
    of each row; with them p is formed again tile by tile, and with δ_i = dy_i · y_i:
        dv_j = Σ_i p_ij dy_i,   ds_ij = p_ij (dy_i · v_j - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale
        Σ_i ds_ij q_i
+
+   Every mask but the window lets a query see one run of keys, low … high - 1; tiles outside are not visited.
+   A window of a grid is a sequence of its own: its rows are brought together in scratch, and what is said
+   above is done to them.
    ==================================================================================== */
 
 #ifdef MMIX_REGRESSION
@@ -6689,104 +7185,195 @@ enum { MMIXI_QUERY_BLOCK = 2, MMIXI_KEY_TILE = 3 };
 enum { MMIXI_QUERY_BLOCK = 32, MMIXI_KEY_TILE = 512 };
 #endif
 
-typedef struct mmixi_softmax_options { int mask; size_t prefix; double scale; } mmixi_softmax_options;
 typedef struct mmixi_softmax_job {
-    mmix_ctx *m;
-    mmixi_softmax_options o;
-    /* T: keys of a tile, ld: of them the rows of scratch; a forward task takes `run` queries, a head has
-       `runs` */
-    size_t B, L, S, H, G, N, P, T, ld, run, runs;
-    mmixi_heads q, k, v, y, dq, dk, dv;
-    const mmix_real *dy;
-    int add_q, add_k, add_v;
-    mmix_real *top, *over;                       /* t and 1/l (B, H, L), or NULL when nothing is kept */
+    mmix_raw_softmax r;
+    const mmixi_kernels *k;
+    /* key/value heads; T: keys of a tile, ld: of them the rows of scratch; a forward task takes `run` queries,
+       a head has `runs`; tasks of the pass */
+    size_t G, T, ld, run, runs, tasks;
+    int back;
+    size_t *packed;                              /* (B, L, 2) with seq_idx: first token of i's sequence, end */
+    size_t windows[3], tokens;                   /* windows on each axis; tokens of one, 0: no windows */
     mmix_real *scratch;
     size_t lane_size;
 } mmixi_softmax_job;
 typedef struct mmixi_softmax_scratch {
     /* K and V of a tile transposed; scale · q; scores, their gradient; dq of a block */
-    mmix_real *kt, *vt, *q, *p, *dp, *dq;
+    mmix_real *kt, *vt, *qs, *p, *dp, *dqs;
     mmix_real *top, *sum;                        /* of each query of a task */
+    /* the rows of a window, and t and 1/l of its queries */
+    mmix_real *q, *k, *v, *y, *dy, *dq, *dk, *dv, *t, *over;
 } mmixi_softmax_scratch;
 static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *base,
-                                         mmixi_softmax_scratch *s, int back)
+                                         mmixi_softmax_scratch *s)
 {
-    size_t R = MMIXI_QUERY_BLOCK, T = j->ld, at = 0;
-#define MMIXI_PART(name, size) s->name = base ? base + at : NULL; at += mmixi_round_up(size, 16)
-    MMIXI_PART(kt, j->N * T); MMIXI_PART(q, R * j->N); MMIXI_PART(p, R * T); MMIXI_PART(top, j->run);
+    size_t R = MMIXI_QUERY_BLOCK, T = j->ld, at = 0, N = j->r.N, P = j->r.P, n = j->tokens, m = j->back ? n : 0,
+        share = j->r.H / j->G;
+    MMIXI_PART(kt, N * T); MMIXI_PART(qs, R * N); MMIXI_PART(p, R * T); MMIXI_PART(top, j->run);
     MMIXI_PART(sum, j->run);
-    MMIXI_PART(vt, back ? j->P * T : 0); MMIXI_PART(dp, back ? R * T : 0);
-    MMIXI_PART(dq, back ? R * j->N : 0);
-#undef MMIXI_PART
+    MMIXI_PART(vt, j->back ? P * T : 0); MMIXI_PART(dp, j->back ? R * T : 0);
+    MMIXI_PART(dqs, j->back ? R * N : 0);
+    MMIXI_PART(q, n * share * N); MMIXI_PART(k, n * N); MMIXI_PART(v, n * P); MMIXI_PART(y, n * share * P);
+    MMIXI_PART(t, n * share); MMIXI_PART(over, n * share);
+    MMIXI_PART(dy, m * share * P); MMIXI_PART(dq, m * share * N); MMIXI_PART(dk, m * N); MMIXI_PART(dv, m * P);
     return at;
 }
-/* Query i sees the keys 0 … this - 1. */
-static size_t mmixi_softmax_reach(const mmixi_softmax_job *j, size_t i)
+
+/* Query i sees the keys low … high - 1. With more keys than queries, and a mask, the queries are the last. */
+static void mmixi_softmax_span(const mmixi_softmax_job *j, size_t b, size_t i, size_t *low, size_t *high)
 {
-    if (j->o.mask == MMIX_MASK_NONE) return j->S;
-    return mmixi_min(j->S, j->o.mask == MMIX_MASK_PREFIX && i < j->o.prefix ? mmixi_max(i + 1, j->o.prefix)
-                     : i + 1);
+    const mmix_raw_softmax *r = &j->r;
+    const size_t *packed = j->packed ? j->packed + 2 * (b * r->L + i) : NULL;
+    size_t at = i + r->S - r->L;
+    *low = 0;
+    *high = r->S;
+    if (r->mask == MMIX_MASK_CAUSAL || r->mask == MMIX_MASK_PREFIX) *high = at + 1;
+    if (r->mask == MMIX_MASK_PREFIX && at < r->prefix) *high = mmixi_min(r->prefix, r->S);
+    if (r->mask == MMIX_MASK_BAND) {
+        *low = at - mmixi_min(at, r->left);
+        *high = at + 1 + mmixi_min(r->S - at - 1, r->right);
+    }
+    if (packed) {
+        *low = mmixi_max(*low, packed[0]);
+        *high = mmixi_min(*high, packed[1]);
+    }
 }
-/* Scores of `rows` queries from `i` against the n keys from `from`; q holds scale · q, kt the transposed
-   tile. */
-static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s, size_t b,
-                                 size_t i, size_t h, size_t rows, size_t n)
+/* The window that a coordinate lies in, on an axis whose second window begins at `shift` (0: at `window`);
+   and how many there are. */
+static size_t mmixi_window_of(size_t at, size_t window, size_t shift)
 {
-    const mmix_real *q = mmixi_at(&j->q, b, i, h);
-    for (size_t r = 0; r < rows; r++)
-        j->m->k->scale(j->N, (mmix_real)j->o.scale, q + (ptrdiff_t)r * j->q.token, s->q + r * j->N);
-    mmixi_gemm_small(j->m->k, rows, n, j->N, s->q, (ptrdiff_t)j->N, 1, s->kt, (ptrdiff_t)j->ld, s->p,
-                     (ptrdiff_t)j->ld, 0);
+    return shift ? (at + window - shift) / window : at / window;
+}
+static size_t mmixi_window_count(const mmix_raw_softmax *r, int axis)
+{
+    return mmixi_window_of(r->grid[axis] - 1, r->window[axis], r->shift[axis]) + 1;
+}
+
+/* The definition: M (B, H, L, S). */
+static void mmixi_softmax_matrix(const mmixi_softmax_job *j, mmix_real *M)
+{
+    const mmix_raw_softmax *r = &j->r;
+    for (size_t b = 0; b < r->B; b++)
+        for (size_t h = 0; h < r->H; h++)
+            for (size_t i = 0; i < r->L; i++, M += r->S) {
+                size_t low, high;
+                mmix_real top = (mmix_real)-HUGE_VAL;
+                double sum = 0;
+                mmixi_softmax_span(j, b, i, &low, &high);
+                for (size_t t = 0; t < r->S; t++) {
+                    int seen = t >= low && t < high;
+                    size_t across = 1;           /* tokens between two neighbours on this axis */
+                    for (int a = 3; j->tokens && a-- > 0; across *= r->grid[a])
+                        seen &= mmixi_window_of(i / across % r->grid[a], r->window[a], r->shift[a])
+                            == mmixi_window_of(t / across % r->grid[a], r->window[a], r->shift[a]);
+                    M[t] = seen ? (mmix_real)(r->scale * (double)j->k->dot(r->N, mmixi_at(&r->q, b, i, h),
+                                                                          mmixi_at(&r->k, b, t, h)))
+                        : (mmix_real)-HUGE_VAL;
+                    top = M[t] > top ? M[t] : top;
+                }
+                for (size_t t = 0; t < r->S; t++) {
+                    M[t] = M[t] < -(mmix_real)1e38 ? 0 : mmixi_exp_real(M[t] - top);
+                    sum += (double)M[t];
+                }
+                for (size_t t = 0; t < r->S; t++) M[t] = (mmix_real)((double)M[t] / sum);
+            }
+}
+
+/* What a block of queries sees of a tile: n keys from `from` on; first: nothing of earlier tiles. */
+typedef struct mmixi_softmax_part { size_t rows, from, n; int first; } mmixi_softmax_part;
+static mmixi_softmax_part mmixi_softmax_part_of(const mmixi_softmax_job *j, size_t b, size_t i, size_t rows,
+                                                size_t tile)
+{
+    mmixi_softmax_part c;
+    size_t low, high, end = mmixi_min(tile + j->T, j->r.S), least = j->r.S, most = 0;
+    for (size_t r = 0; r < rows; r++) {
+        mmixi_softmax_span(j, b, i + r, &low, &high);
+        least = mmixi_min(least, low);
+        most = mmixi_max(most, high);
+    }
+    c.rows = rows;
+    c.from = mmixi_max(least, tile);
+    c.n = mmixi_min(most, end) > c.from ? mmixi_min(most, end) - c.from : 0;
+    c.first = least >= tile;
+    return c;
+}
+/* Of them row i's: keys a … e - 1 of the part. Returns whether no earlier tile had any; *last: nor will later
+   ones. */
+static int mmixi_softmax_row(const mmixi_softmax_job *j, const mmixi_softmax_part *c, size_t b, size_t i,
+                             size_t tile, size_t *a, size_t *e, int *last)
+{
+    size_t low, high;
+    mmixi_softmax_span(j, b, i, &low, &high);
+    *last = high <= tile + j->T;
+    *a = mmixi_min(mmixi_max(low, c->from) - c->from, c->n);
+    *e = high > c->from ? mmixi_max(mmixi_min(high - c->from, c->n), *a) : *a;
+    return low >= tile;
+}
+/* Scores of a part: qs takes scale · q, kt holds the transposed tile. */
+static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s,
+                                 const mmixi_softmax_part *c, size_t b, size_t i, size_t h, size_t tile)
+{
+    const mmix_real *q = mmixi_at(&j->r.q, b, i, h);
+    size_t N = j->r.N;
+    for (size_t r = 0; r < c->rows; r++)
+        j->k->scale(N, (mmix_real)j->r.scale, q + (ptrdiff_t)r * j->r.q.token, s->qs + r * N);
+    if (j->run > 1)
+        mmixi_gemm_small(j->k, c->rows, c->n, N, s->qs, (ptrdiff_t)N, 1, s->kt + (c->from - tile),
+                         (ptrdiff_t)j->ld, s->p, (ptrdiff_t)j->ld, 0);
+    else for (size_t t = 0; t < c->n; t++)       /* for one query a transpose costs more than the products */
+        s->p[t] = j->k->dot(N, s->qs, mmixi_at(&j->r.k, b, c->from + t, h));
 }
 
 static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    size_t b = index / (j->H * j->runs), h = index / j->runs % j->H, i0 = index % j->runs * j->run,
-        i1 = mmixi_min(j->L, i0 + j->run);
+    const mmix_raw_softmax *x = &j->r;
+    const mmixi_kernels *k = j->k;
+    size_t b = index / (x->H * j->runs), h = index / j->runs % x->H, i0 = index % j->runs * j->run,
+        i1 = mmixi_min(x->L, i0 + j->run);
     mmixi_softmax_scratch s;
-    mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s, 0);
-    for (size_t from = 0; from < j->S; from += j->T) {
-        size_t tile = mmixi_min(j->T, j->S - from);
-        const mmix_real *v = mmixi_at(&j->v, b, from, h);
-        k->transpose(tile, j->N, mmixi_at(&j->k, b, from, h), j->k.token, s.kt, (ptrdiff_t)j->ld);
-        for (size_t i = i0, rows; i < i1; i += rows) {
-            size_t n = 0;
-            mmix_real *y = mmixi_at(&j->y, b, i, h);
-            rows = mmixi_min(MMIXI_QUERY_BLOCK, i1 - i);
-            for (size_t r = 0; r < rows; r++) n = mmixi_max(n, mmixi_softmax_reach(j, i + r));
-            if (n <= from) continue;
-            n = mmixi_min(n - from, tile);
-            mmixi_softmax_scores(j, &s, b, i, h, rows, n);
-            for (size_t r = 0; r < rows; r++) {
+    mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
+    for (size_t tile = 0; tile < x->S; tile += j->T) {
+        int ready = j->run < 2;                  /* the tile's K is transposed */
+        mmixi_softmax_part c;
+        for (size_t i = i0; i < i1; i += c.rows) {
+            mmix_real *y = mmixi_at(&x->y, b, i, h);
+            c = mmixi_softmax_part_of(j, b, i, mmixi_min(MMIXI_QUERY_BLOCK, i1 - i), tile);
+            if (!c.n) continue;
+            if (!ready)
+                k->transpose(mmixi_min(j->T, x->S - tile), x->N, mmixi_at(&x->k, b, tile, h), x->k.token,
+                             s.kt, (ptrdiff_t)j->ld);
+            ready = 1;
+            mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
+            for (size_t r = 0; r < c.rows; r++) {
                 mmix_real *p = s.p + r * j->ld, *top = &s.top[i - i0 + r], *sum = &s.sum[i - i0 + r], high,
                     was = *top;
-                size_t reach = mmixi_softmax_reach(j, i + r),
-                    seen = reach > from ? mmixi_min(reach - from, n) : 0;
-                if (seen) {
-                    high = k->max(seen, p);
-                    *top = from && was > high ? was : high;
-                    high = k->exp_row(seen, 1, p, *top, p);
-                    if (from) {
+                size_t a, e;
+                int last, first = mmixi_softmax_row(j, &c, b, i + r, tile, &a, &e, &last);
+                if (a < e) {
+                    high = k->max(e - a, p + a);
+                    *top = !first && was > high ? was : high;
+                    high = k->exp_row(e - a, 1, p + a, *top, p + a);
+                    if (!first) {
                         mmix_real fade = mmixi_exp_real(was - *top);
                         *sum = *sum * fade + high;
-                        k->scale(j->P, fade, y + (ptrdiff_t)r * j->y.token, y + (ptrdiff_t)r * j->y.token);
+                        k->scale(x->P, fade, y + (ptrdiff_t)r * x->y.token, y + (ptrdiff_t)r * x->y.token);
                     }
                     else *sum = high;
                 }
-                memset(p + seen, 0, (n - seen) * sizeof *p);
+                memset(p, 0, a * sizeof *p);
+                memset(p + e, 0, (c.n - e) * sizeof *p);
             }
-            mmixi_gemm_small(k, rows, j->P, n, s.p, (ptrdiff_t)j->ld, 1, v, j->v.token, y, j->y.token,
-                             from > 0);
+            mmixi_gemm_small(k, c.rows, x->P, c.n, s.p, (ptrdiff_t)j->ld, 1, mmixi_at(&x->v, b, c.from, h),
+                             x->v.token, y, x->y.token, !c.first);
         }
     }
     for (size_t i = i0; i < i1; i++) {
-        mmix_real *y = mmixi_at(&j->y, b, i, h), over = 1 / s.sum[i - i0];
-        k->scale(j->P, over, y, y);
-        if (!j->top) continue;
-        j->top[(b * j->H + h) * j->L + i] = s.top[i - i0];
-        j->over[(b * j->H + h) * j->L + i] = over;
+        mmix_real *y = mmixi_at(&x->y, b, i, h), over = 1 / s.sum[i - i0];
+        k->scale(x->P, over, y, y);
+        if (!x->top) continue;
+        x->top[(b * x->H + h) * x->L + i] = s.top[i - i0];
+        x->over[(b * x->H + h) * x->L + i] = over;
     }
 }
 
@@ -6794,113 +7381,288 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
 static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
 {
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    size_t b = index / j->G, share = j->H / j->G, h0 = index % j->G * share, N = j->N, P = j->P, T = j->T;
+    const mmix_raw_softmax *x = &j->r;
+    const mmixi_kernels *k = j->k;
+    size_t b = index / j->G, share = x->H / j->G, h0 = index % j->G * share, N = x->N, P = x->P;
     const ptrdiff_t ld = (ptrdiff_t)j->ld;
     mmixi_softmax_scratch s;
-    mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s, 1);
-    for (size_t from = 0; from < j->S; from += T) {
-        size_t tile = mmixi_min(T, j->S - from);
-        const mmix_real *keys = mmixi_at(&j->k, b, from, h0);
-        k->transpose(tile, N, keys, j->k.token, s.kt, ld);
-        k->transpose(tile, P, mmixi_at(&j->v, b, from, h0), j->v.token, s.vt, ld);
-        if (j->dk.p && !j->add_k) mmixi_zero_rows(tile, N, mmixi_at(&j->dk, b, from, h0), j->dk.token);
-        if (j->dv.p && !j->add_v) mmixi_zero_rows(tile, P, mmixi_at(&j->dv, b, from, h0), j->dv.token);
+    mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
+    for (size_t tile = 0; tile < x->S; tile += j->T) {
+        size_t n = mmixi_min(j->T, x->S - tile);
+        mmixi_softmax_part c;
+        k->transpose(n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.kt, ld);
+        k->transpose(n, P, mmixi_at(&x->v, b, tile, h0), x->v.token, s.vt, ld);
+        if (x->dk.p && !x->add_k) mmixi_zero_rows(n, N, mmixi_at(&x->dk, b, tile, h0), x->dk.token);
+        if (x->dv.p && !x->add_v) mmixi_zero_rows(n, P, mmixi_at(&x->dv, b, tile, h0), x->dv.token);
         for (size_t h = h0; h < h0 + share; h++)
-            for (size_t i = 0, rows; i < j->L; i += rows) {
-                size_t n = 0;
-                const mmix_real *y = mmixi_at(&j->y, b, i, h), *dy = j->dy + (y - j->y.p);
-                rows = mmixi_min(MMIXI_QUERY_BLOCK, j->L - i);
-                for (size_t r = 0; r < rows; r++) n = mmixi_max(n, mmixi_softmax_reach(j, i + r));
-                n = n > from ? mmixi_min(n - from, tile) : 0;
-                if (!n) {
-                    if (!from && j->dq.p && !j->add_q)
-                        mmixi_zero_rows(rows, N, mmixi_at(&j->dq, b, i, h), j->dq.token);
-                    continue;
-                }
-                mmixi_softmax_scores(j, &s, b, i, h, rows, n);
-                mmixi_gemm_small(k, rows, n, P, dy, j->y.token, 1, s.vt, ld, s.dp, ld, 0);
-                for (size_t r = 0; r < rows; r++) {
+            for (size_t i = 0; i < x->L; i += c.rows) {
+                const mmix_real *y = mmixi_at(&x->y, b, i, h), *dy = mmixi_at(&x->dy, b, i, h);
+                c = mmixi_softmax_part_of(j, b, i, mmixi_min(MMIXI_QUERY_BLOCK, x->L - i), tile);
+                if (!c.n) continue;
+                mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
+                mmixi_gemm_small(k, c.rows, c.n, P, dy, x->dy.token, 1, s.vt + (c.from - tile), ld, s.dp, ld,
+                                 0);
+                for (size_t r = 0; r < c.rows; r++) {
                     mmix_real *p = s.p + r * j->ld, *dp = s.dp + r * j->ld, delta;
-                    size_t at = (b * j->H + h) * j->L + i + r, reach = mmixi_softmax_reach(j, i + r),
-                        seen = reach > from ? mmixi_min(reach - from, n) : 0;
-                    k->exp_row(seen, 1, p, j->top[at], p);
-                    k->scale(seen, j->over[at], p, p);
+                    size_t at = (b * x->H + h) * x->L + i + r, a, e;
+                    int last, first = mmixi_softmax_row(j, &c, b, i + r, tile, &a, &e, &last);
+                    k->exp_row(e - a, 1, p + a, x->top[at], p + a);
+                    k->scale(e - a, x->over[at], p + a, p + a);
                     /* δ = Σ p dp = dy · y: the former where one tile has all of it, for it is exact with one
                        key */
-                    delta = j->S <= T ? k->dot(seen, p, dp)
-                        : k->dot(P, dy + (ptrdiff_t)r * j->y.token, y + (ptrdiff_t)r * j->y.token);
-                    k->softmax_backward(seen, p, dp, delta, dp, 0);
-                    memset(p + seen, 0, (n - seen) * sizeof *p);
-                    memset(dp + seen, 0, (n - seen) * sizeof *dp);
+                    delta = first && last ? k->dot(e - a, p + a, dp + a)
+                        : k->dot(P, dy + (ptrdiff_t)r * x->dy.token, y + (ptrdiff_t)r * x->y.token);
+                    k->softmax_backward(e - a, p + a, dp + a, delta, dp + a, 0);
+                    memset(p, 0, a * sizeof *p);
+                    memset(dp, 0, a * sizeof *dp);
+                    memset(p + e, 0, (c.n - e) * sizeof *p);
+                    memset(dp + e, 0, (c.n - e) * sizeof *dp);
                 }
-                if (j->dv.p)
-                    mmixi_gemm_small(k, n, P, rows, s.p, 1, ld, dy, j->y.token,
-                                     mmixi_at(&j->dv, b, from, h), j->dv.token, 1);
-                if (j->dk.p)
-                    mmixi_gemm_small(k, n, N, rows, s.dp, 1, ld, s.q, (ptrdiff_t)N,
-                                     mmixi_at(&j->dk, b, from, h), j->dk.token, 1);
-                if (j->dq.p) {
-                    mmixi_gemm_small(k, rows, N, n, s.dp, ld, 1, keys, j->k.token, s.dq,
-                                     (ptrdiff_t)N, 0);
-                    k->scale(rows * N, (mmix_real)j->o.scale, s.dq, s.dq);
-                    mmixi_put_rows(j->m, rows, N, s.dq, (ptrdiff_t)N, mmixi_at(&j->dq, b, i, h), j->dq.token,
-                                   j->add_q || from);
+                if (x->dv.p)
+                    mmixi_gemm_small(k, c.n, P, c.rows, s.p, 1, ld, dy, x->dy.token,
+                                     mmixi_at(&x->dv, b, c.from, h), x->dv.token, 1);
+                if (x->dk.p)
+                    mmixi_gemm_small(k, c.n, N, c.rows, s.dp, 1, ld, s.qs, (ptrdiff_t)N,
+                                     mmixi_at(&x->dk, b, c.from, h), x->dk.token, 1);
+                if (x->dq.p) {
+                    mmixi_gemm_small(k, c.rows, N, c.n, s.dp, ld, 1, mmixi_at(&x->k, b, c.from, h),
+                                     x->k.token, s.dqs, (ptrdiff_t)N, 0);
+                    k->scale(c.rows * N, (mmix_real)x->scale, s.dqs, s.dqs);
+                    mmixi_put_rows(k, c.rows, N, s.dqs, (ptrdiff_t)N, mmixi_at(&x->dq, b, i, h), x->dq.token,
+                                   x->add_q || !c.first);
                 }
             }
     }
 }
-static int mmixi_softmax_attention_fill(mmix_ctx *m, mmix_call *call, mmixi_softmax_job *j, int back)
+
+/* ---- windows ---- */
+
+/* The tokens of one window, begin … end - 1 on each axis. */
+typedef struct mmixi_window { size_t begin[3], end[3]; } mmixi_window;
+/* Rows of the window's tokens, in raster order: out of `all`'s sequence b and its `heads` heads from h0 on, into
+   `own`; or, with `put`, the other way. */
+static void mmixi_window_copy(const mmixi_softmax_job *j, const mmixi_window *w, const mmix_heads *all,
+                              size_t b, size_t h0, size_t heads, size_t width, const mmix_heads *own, int put,
+                              int add)
 {
-    const mmix_tensor *q = call->in[0], *k = call->in[1], *v = call->in[2];
+    const size_t *grid = j->r.grid, run = w->end[2] - w->begin[2];
+    for (size_t h = 0; all->p && h < heads; h++) {
+        size_t at = 0;
+        for (size_t t = w->begin[0]; t < w->end[0]; t++)
+            for (size_t y = w->begin[1]; y < w->end[1]; y++, at += run) {
+                mmix_real *there = mmixi_at(all, b, (t * grid[1] + y) * grid[2] + w->begin[2], h0 + h),
+                    *here = mmixi_at(own, 0, at, h);
+                if (put) mmixi_put_rows(j->k, run, width, here, own->token, there, all->token, add);
+                else mmixi_put_rows(j->k, run, width, there, all->token, here, own->token, 0);
+            }
+    }
+}
+/* One key/value group in one window. */
+static void mmixi_window_task(void *arg, size_t index, size_t lane)
+{
+    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
+    const mmix_raw_softmax *x = &j->r;
+    size_t g, b, share = x->H / j->G, n = 1, N = x->N, P = x->P;
+    mmixi_softmax_job in = *j;
     mmixi_softmax_scratch s;
+    mmixi_window w;
+    mmix_heads t, over, own_t, own_over;         /* of x->top and x->over, and of this window's */
+    mmix_raw_softmax *y = &in.r;
+    in.scratch = j->scratch + lane * j->lane_size;
+    mmixi_softmax_scratch_fill(j, in.scratch, &s);
+    for (int a = 3; a-- > 0; index /= j->windows[a]) {
+        size_t at = index % j->windows[a], size = x->window[a], back = x->shift[a] ? size - x->shift[a] : 0;
+        w.begin[a] = at ? at * size - back : 0;
+        w.end[a] = mmixi_min(at * size + size - back, x->grid[a]);
+        n *= w.end[a] - w.begin[a];
+    }
+    g = index % j->G;
+    b = index / j->G;
+    y->B = in.G = 1;
+    y->L = y->S = n;
+    y->H = share;
+    y->q = mmix_heads_plain(s.q, n, share, N, share);
+    y->k = mmix_heads_plain(s.k, n, 1, N, share);
+    y->v = mmix_heads_plain(s.v, n, 1, P, share);
+    y->y = mmix_heads_plain(s.y, n, share, P, share);
+    t = mmix_heads_plain(x->top, x->H, x->L, 1, x->L);           /* (B, H, L): token and head change places */
+    t.head = t.token;
+    t.token = 1;
+    own_t = own_over = over = t;
+    over.p = x->over;
+    y->top = own_t.p = x->top ? s.t : NULL;
+    y->over = own_over.p = s.over;
+    own_t.head = own_over.head = (ptrdiff_t)n;
+    mmixi_window_copy(j, &w, &x->q, b, g * share, share, N, &y->q, 0, 0);
+    mmixi_window_copy(j, &w, &x->k, b, g * share, 1, N, &y->k, 0, 0);
+    mmixi_window_copy(j, &w, &x->v, b, g * share, 1, P, &y->v, 0, 0);
+    if (!j->back) {
+        for (size_t h = 0; h < share; h++) mmixi_softmax_task(&in, h, 0);
+        mmixi_window_copy(j, &w, &x->y, b, g * share, share, P, &y->y, 1, 0);
+        mmixi_window_copy(j, &w, &t, b, g * share, share, 1, &own_t, 1, 0);
+        mmixi_window_copy(j, &w, &over, b, g * share, share, 1, &own_over, 1, 0);
+        return;
+    }
+    mmixi_window_copy(j, &w, &t, b, g * share, share, 1, &own_t, 0, 0);
+    mmixi_window_copy(j, &w, &over, b, g * share, share, 1, &own_over, 0, 0);
+    y->dy = mmix_heads_plain(s.dy, n, share, P, share);
+    y->dq = mmix_heads_plain(x->dq.p ? s.dq : NULL, n, share, N, share);
+    y->dk = mmix_heads_plain(x->dk.p ? s.dk : NULL, n, 1, N, share);
+    y->dv = mmix_heads_plain(x->dv.p ? s.dv : NULL, n, 1, P, share);
+    y->add_q = y->add_k = y->add_v = 0;
+    mmixi_window_copy(j, &w, &x->y, b, g * share, share, P, &y->y, 0, 0);
+    mmixi_window_copy(j, &w, &x->dy, b, g * share, share, P, &y->dy, 0, 0);
+    mmixi_softmax_task_backward(&in, 0, 0);
+    mmixi_window_copy(j, &w, &x->dq, b, g * share, share, N, &y->dq, 1, x->add_q);
+    mmixi_window_copy(j, &w, &x->dk, b, g * share, 1, N, &y->dk, 1, x->add_k);
+    mmixi_window_copy(j, &w, &x->dv, b, g * share, 1, P, &y->dv, 1, x->add_v);
+}
+
+/* ---- a pass over everything ---- */
+
+/* Makes a job of r; scratch for `lanes` threads, or NULL to learn how many reals it takes, which is returned. */
+static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *r, const mmixi_kernels *k,
+                                  int back, size_t lanes, mmix_real *scratch)
+{
+    mmixi_softmax_scratch s;
+    size_t S = r->S, L = r->L, packed = r->seq_idx ? 2 * r->B * L * sizeof(size_t) / sizeof(mmix_real) : 0;
     memset(j, 0, sizeof *j);
-    j->m = m;
-    j->o = *(const mmixi_softmax_options *)call->options;
-    j->B = q->shape[0]; j->L = q->shape[1]; j->H = q->shape[2]; j->N = q->shape[3];
-    j->S = k->shape[1]; j->G = k->shape[2]; j->P = v->shape[3];
-    j->T = mmixi_min(j->S, MMIXI_KEY_TILE);
+    j->r = *r;
+    j->k = k;
+    j->back = back;
+    j->G = r->H / r->k.share;
+    if (r->window[0]) {
+        j->tokens = 1;
+        for (int a = 0; a < 3; a++) {
+            j->windows[a] = mmixi_window_count(r, a);
+            j->tokens *= mmixi_min(r->window[a], r->grid[a]);
+        }
+        S = L = j->tokens;
+    }
+    j->T = mmixi_min(S, MMIXI_KEY_TILE);
     j->ld = mmixi_round_up(j->T, 16);
     if (j->ld % 256 == 0) j->ld += 16;           /* else the rows share a few sets of the cache */
-    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(j->L * j->B * j->H, 16));
-    j->run = j->B * j->H >= 16 ? j->L : mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
-    j->runs = mmixi_ceil_div(j->L, j->run);
-    j->q = mmixi_heads_of(q, mmix_data(q), j->H, 0);
-    j->k = mmixi_heads_of(k, mmix_data(k), j->H, 0);
-    j->v = mmixi_heads_of(v, mmix_data(v), j->H, 0);
-    j->y = mmixi_heads_plain(mmix_data(call->out[0]), j->L, j->H, j->P, j->H, 0);
-    j->top = call->saved[0];
-    j->over = call->saved[1];
-    j->lane_size = mmixi_softmax_scratch_fill(j, NULL, &s, back);
-    j->scratch = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j->lane_size * sizeof *j->scratch);
-    return j->scratch ? 0 : -1;
+    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * r->B * r->H, 16));
+    j->run = j->tokens || r->B * r->H >= 16 ? L : mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), L);
+    j->runs = mmixi_ceil_div(L, j->run);
+    j->tasks = j->tokens ? r->B * j->G * j->windows[0] * j->windows[1] * j->windows[2]
+        : back ? r->B * j->G : r->B * r->H * j->runs;
+    j->lane_size = mmixi_softmax_scratch_fill(j, NULL, &s);
+    if (scratch && packed) {
+        j->packed = (size_t *)(void *)(scratch + lanes * j->lane_size);
+        for (size_t b = 0; b < r->B; b++) {
+            const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
+            size_t *p = j->packed + 2 * b * L;
+            for (size_t i = 0; i < L; i++) p[2 * i] = i && seq[i] == seq[i - 1] ? p[2 * i - 2] : i;
+            for (size_t i = L; i-- > 0;) p[2 * i + 1] = i + 1 < L && seq[i] == seq[i + 1] ? p[2 * i + 3] : i + 1;
+        }
+    }
+    j->scratch = scratch;
+    return lanes * j->lane_size + packed;
+}
+static mmixi_lane_task *mmixi_softmax_task_of(const mmixi_softmax_job *j)
+{
+    return j->tokens ? mmixi_window_task : j->back ? mmixi_softmax_task_backward : mmixi_softmax_task;
+}
+
+MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward)
+{
+    mmixi_softmax_job j;
+    return mmixi_softmax_begin(&j, x, NULL, backward, 1, NULL);
+}
+static void mmixi_raw_softmax(const mmix_raw_softmax *x, int back, mmix_real *scratch)
+{
+    mmixi_softmax_job j;
+    mmixi_kernels k;
+    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
+    mmixi_softmax_begin(&j, x, &k, back, 1, scratch);
+    for (size_t i = 0; i < j.tasks; i++) mmixi_softmax_task_of(&j)(&j, i, 0);
+}
+MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch)
+{
+    mmixi_raw_softmax(x, 0, scratch);
+}
+MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scratch)
+{
+    mmixi_raw_softmax(x, 1, scratch);
+}
+
+/* The op's options: sizes and options of a raw call, without the arrays, … */
+static mmix_raw_softmax mmixi_softmax_options(const mmix_mixer *x)
+{
+    mmix_raw_softmax r;
+    memset(&r, 0, sizeof r);
+    r.B = x->q->shape[0]; r.L = x->q->shape[1]; r.H = x->q->shape[2]; r.N = x->q->shape[3];
+    r.S = x->k->shape[1]; r.P = x->v->shape[3];
+    r.scale = x->scale != 0 ? x->scale : 1 / sqrt((double)r.N);
+    r.mask = x->mask;
+    r.prefix = x->prefix; r.left = x->left; r.right = x->right;
+    for (int a = 0; a < 3; a++) {
+        r.grid[a] = mmixi_max(x->grid[a], 1);
+        r.window[a] = x->window[0] ? mmixi_max(x->window[a], 1) : 0;
+        r.shift[a] = x->shift[a];
+    }
+    return r;
+}
+/* … to which those of q, k, v and seq_idx are added. */
+static void mmixi_softmax_arrays(mmix_raw_softmax *r, const mmix_tensor *q, const mmix_tensor *k,
+                                 const mmix_tensor *v, const mmix_tensor *seq_idx)
+{
+    r->q = mmixi_heads_of(q, mmix_data(q), r->H);
+    r->k = mmixi_heads_of(k, mmix_data(k), r->H);
+    r->v = mmixi_heads_of(v, mmix_data(v), r->H);
+    r->seq_idx = mmix_data_i32(seq_idx);
+    r->seq_batch = seq_idx ? (ptrdiff_t)seq_idx->stride[0] : 0;
+}
+static int mmixi_softmax_matrix_of(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
+{
+    mmix_raw_softmax r = mmixi_softmax_options(x);
+    mmixi_softmax_job j;
+    mmix_real *scratch;
+    mmixi_softmax_arrays(&r, x->q, x->k, x->v, x->seq_idx);
+    scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, 0, 1, NULL), 1);
+    if (!scratch) return -1;
+    mmixi_softmax_begin(&j, &r, m->k, 0, 1, scratch);
+    mmixi_softmax_matrix(&j, M);
+    return 0;
+}
+static int mmixi_softmax_run(mmix_ctx *m, mmix_call *call, int back)
+{
+    mmix_raw_softmax r = *(const mmix_raw_softmax *)call->options;
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_softmax_job j;
+    mmix_real *scratch;
+    mmixi_softmax_arrays(&r, call->in[0], call->in[1], call->in[2], call->in[3]);
+    r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
+    r.top = call->saved[0];
+    r.over = call->saved[1];
+    if (back) {
+        r.dy = r.y;
+        r.dy.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
+        r.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &r.add_q), r.H);
+        r.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &r.add_k), r.H);
+        r.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &r.add_v), r.H);
+    }
+    scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), NULL), 1);
+    if (!scratch) return -1;
+    mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), scratch);
+    mmixi_parallel(m, j.tasks, mmixi_softmax_task_of(&j), &j);
+    if (!back) mmix_rewind(m, mark);
+    return 0;
 }
 static int mmixi_softmax_attention_forward(mmix_ctx *m, mmix_call *call)
 {
-    mmixi_softmax_job j;
-    mmix_mark mark;
     size_t n = call->in[0]->shape[0] * call->in[0]->shape[1] * call->in[0]->shape[2];
     if (call->recorded && (!mmix_save(m, call, 0, n) || !mmix_save(m, call, 1, n))) return -1;
-    mark = mmix_mark_here(m);
-    if (mmixi_softmax_attention_fill(m, call, &j, 0)) return -1;
-    mmixi_parallel(m, j.B * j.H * j.runs, mmixi_softmax_task, &j);
-    mmix_rewind(m, mark);
-    return 0;
+    return mmixi_softmax_run(m, call, 0);
 }
 static int mmixi_softmax_attention_backward(mmix_ctx *m, mmix_call *call)
 {
-    mmixi_softmax_job j;
-    if (mmixi_softmax_attention_fill(m, call, &j, 1)) return -1;
-    j.dy = mmixi_out_grad(call->out[0]);
-    j.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &j.add_q), j.H, 0);
-    j.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &j.add_k), j.H, 0);
-    j.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &j.add_v), j.H, 0);
-    mmixi_parallel(m, j.B * j.G, mmixi_softmax_task_backward, &j);
-    return 0;
+    return mmixi_softmax_run(m, call, 1);
 }
 
 /* ==== >>mixing =======================================================================
-   the three mixers behind one struct; their matrices
+   the three mixers behind one struct; their matrices; steps
    ==================================================================================== */
 
 MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v)
@@ -6928,28 +7690,58 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
     y.A = A;
     return y;
 }
+MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, const size_t *window, int shifted)
+{
+    for (int a = 0; a < 3; a++) {
+        x->grid[a] = a < axes ? grid[a] : 1;
+        x->window[a] = a < axes ? window[a] : 1;
+        x->shift[a] = shifted && x->grid[a] > x->window[a] ? x->window[a] / 2 : 0;
+    }
+}
 
+static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+{
+    size_t tokens = 1;
+    for (int a = 0; a < 3; a++) {
+        size_t grid = mmixi_max(x->grid[a], 1), window = mmixi_max(x->window[a], 1);
+        if (x->shift[a] >= window && x->shift[a])
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected "
+                             "less", who, (double)x->shift[a], (double)window, a), 0;
+        if (!mmixi_mul_ok(tokens, grid, &tokens)) tokens = 0;
+    }
+    if (tokens != x->q->shape[1] || tokens != x->k->shape[1])
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f "
+                         "keys", who, (double)mmixi_max(x->grid[0], 1), (double)mmixi_max(x->grid[1], 1),
+                         (double)mmixi_max(x->grid[2], 1), (double)x->q->shape[1], (double)x->k->shape[1]), 0;
+    if (x->kind != MMIX_SOFTMAX || x->mask > MMIX_MASK_CAUSAL || x->seq_idx)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: windows are for softmax attention with MMIX_MASK_NONE or "
+                         "_CAUSAL and without seq_idx", who), 0;
+    return 1;
+}
 static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    size_t B = mmix_shape(x->q, 0), N = mmix_shape(x->q, 3), S = mmix_shape(x->k, 1), G = mmix_shape(x->k, 2),
-        H = mmix_shape(x->q, 2);
+    size_t B = mmix_shape(x->q, 0), L = mmix_shape(x->q, 1), N = mmix_shape(x->q, 3), S = mmix_shape(x->k, 1),
+        G = mmix_shape(x->k, 2), H = mmix_shape(x->q, 2);
     if (!mmixi_check(m, who, "q", x->q, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
         || !mmixi_check(m, who, "k", x->k, MMIX_DTYPE_REAL, 4, B, MMIXI_ANY, MMIXI_ANY, N)
-        || !mmixi_check(m, who, "v", x->v, MMIX_DTYPE_REAL, 4, B, S, G, MMIXI_ANY)) return 0;
+        || !mmixi_check(m, who, "v", x->v, MMIX_DTYPE_REAL, 4, B, S, G, MMIXI_ANY)
+        || !mmixi_optional(m, who, "seq_idx", x->seq_idx, MMIX_DTYPE_I32, 2, B, L, 0, 0)) return 0;
     if (H % G)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: k and v have %.0f heads, which do not divide q's %.0f",
                          who, (double)G, (double)H), 0;
-    if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_PREFIX
-        || (x->mask != MMIX_MASK_NONE && S != x->q->shape[1]))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mask %d with %.0f queries and %.0f keys; only "
-                         "MMIX_MASK_NONE takes other lengths", who, x->mask, (double)x->q->shape[1],
-                         (double)S), 0;
+    if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask != MMIX_MASK_NONE && S < L)
+        || (x->seq_idx && S != L))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mask %d%s with %.0f queries and %.0f keys; a mask needs a "
+                         "key for each query, seq_idx equal numbers", who, x->mask,
+                         x->seq_idx ? " and seq_idx" : "", (double)L, (double)S), 0;
     if (x->kind == MMIX_LINEAR
-        && (x->feature < 0 || x->feature > MMIX_FEATURE_RELU || x->mask == MMIX_MASK_PREFIX
-            || (x->mask == MMIX_MASK_CAUSAL && x->feature == MMIX_FEATURE_EFFICIENT)))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: linear attention has no form with feature %d and mask "
-                         "%d", who, x->feature, x->mask), 0;
-    return 1;
+        && (x->feature < 0 || x->feature > MMIX_FEATURE_RELU || x->mask > MMIX_MASK_CAUSAL
+            || (x->mask == MMIX_MASK_CAUSAL && (x->feature == MMIX_FEATURE_EFFICIENT || S != L))
+            || (x->mask == MMIX_MASK_NONE && x->seq_idx)))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: linear attention has no form with feature %d, mask "
+                         "%d%s, %.0f queries and %.0f keys", who, x->feature, x->mask,
+                         x->seq_idx ? " and seq_idx" : "", (double)L, (double)S), 0;
+    return !x->window[0] || mmixi_windows_check(m, who, x);
 }
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
@@ -6959,147 +7751,251 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
               x->kind);
     return 0;
 }
-static int mmixi_normalises(const mmix_mixer *x)
-{
-    return x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
-        || x->feature == MMIX_FEATURE_RELU;
-}
 
-MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
+/* `state`: of SSD and of causal linear attention the state before, which the one after replaces; or NULL. */
+static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *state)
 {
     mmix_call call;
-    if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
     if (x->kind == MMIX_SSD) {
-        if (x->direction != MMIX_BOTH) return mmixi_ssd(m, x, x->direction == MMIX_REVERSE);
-        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, mmixi_ssd(m, x, 0), mmixi_ssd(m, x, 1), 0.5, 0.5);
+        if (x->direction != MMIX_BOTH) return mmixi_ssd(m, x, x->direction == MMIX_REVERSE, state);
+        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, mmixi_ssd(m, x, 0, NULL), mmixi_ssd(m, x, 1, NULL),
+                            0.5, 0.5);
     }
     call = mmixi_call(x->q, x->k, x->v);
-    call.out[0] = NULL;
     if (x->kind == MMIX_SOFTMAX) {
-        mmixi_softmax_options o;
-        memset(&o, 0, sizeof o);
-        o.mask = x->mask;
-        o.prefix = x->prefix;
-        o.scale = x->scale != 0 ? x->scale : 1 / sqrt((double)x->q->shape[3]);
-        call.out[0] = mmix_new4(m, x->q->shape[0], x->q->shape[1], x->q->shape[2], x->v->shape[3]);
-        return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &o, sizeof o);
+        mmix_raw_softmax r = mmixi_softmax_options(x);
+        call.in[3] = x->seq_idx;
+        call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
+        return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r);
     }
-    {
-        mmixi_linear_options o;
-        memset(&o, 0, sizeof o);
-        o.feature = x->feature;
-        o.normalise = mmixi_normalises(x);
-        o.eps = x->eps > 0 ? x->eps : 1e-6;
-        if (x->mask == MMIX_MASK_CAUSAL) return mmixi_linear_causal(m, x, o.normalise, o.eps);
-        call.out[0] = mmix_new4(m, x->q->shape[0], x->q->shape[1], x->q->shape[2], x->v->shape[3]);
-        return mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &o, sizeof o);
+    else {
+        mmix_raw_linear r = mmixi_linear_options(x);
+        if (x->mask == MMIX_MASK_CAUSAL) return mmixi_linear_causal(m, x, r.normalise, r.eps, state);
+        call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
+        return mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &r, sizeof r);
     }
 }
+MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
+{
+    return mmixi_mixer_check(m, "mmix_mix", x) ? mmixi_mix(m, x, NULL) : NULL;
+}
 
-/* ---- the matrices, straight from the definitions ---- */
-
-static void mmixi_softmax_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
-{
-    mmixi_softmax_job j;
-    mmixi_heads q = mmixi_heads_of(x->q, mmix_data(x->q), x->q->shape[2], 0),
-        k = mmixi_heads_of(x->k, mmix_data(x->k), x->q->shape[2], 0);
-    size_t N = x->q->shape[3];
-    double scale = x->scale != 0 ? x->scale : 1 / sqrt((double)N);
-    memset(&j, 0, sizeof j);
-    j.L = x->q->shape[1];
-    j.S = x->k->shape[1];
-    j.o.mask = x->mask;
-    j.o.prefix = x->prefix;
-    for (size_t b = 0; b < x->q->shape[0]; b++)
-        for (size_t h = 0; h < x->q->shape[2]; h++)
-            for (size_t i = 0; i < j.L; i++, M += j.S) {
-                size_t n = mmixi_softmax_reach(&j, i);
-                const mmix_real *query = mmixi_at(&q, b, i, h);
-                for (size_t t = 0; t < n; t++)
-                    M[t] = (mmix_real)(scale * (double)m->k->dot(N, query, mmixi_at(&k, b, t, h)));
-                m->k->softmax(n, M, M);
-                memset(M + n, 0, (j.S - n) * sizeof *M);
-            }
-}
-static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
-{
-    mmix_tensor *f = mmixi_feature(m, x->q, x->feature), *g;
-    mmixi_heads q, k;
-    size_t H = x->q->shape[2], L = x->q->shape[1], S = x->k->shape[1], N = x->q->shape[3];
-    double eps = x->eps > 0 ? x->eps : 1e-6;
-    g = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : mmixi_feature(m, x->k, x->feature);
-    if (!f || !g) return -1;
-    q = mmixi_heads_of(f, mmix_data(f), H, 0);
-    k = mmixi_heads_of(g, mmix_data(g), H, 0);
-    for (size_t b = 0; b < x->q->shape[0]; b++)
-        for (size_t h = 0; h < H; h++)
-            for (size_t i = 0; i < L; i++, M += S) {
-                size_t n = x->mask == MMIX_MASK_CAUSAL ? i + 1 : S;
-                for (size_t t = 0; t < n; t++)
-                    M[t] = m->k->dot(N, mmixi_at(&q, b, i, h), mmixi_at(&k, b, t, h));
-                if (mmixi_normalises(x))
-                    m->k->scale(n, (mmix_real)(1 / ((double)m->k->sum(n, M) + eps)), M, M);
-                memset(M + n, 0, (S - n) * sizeof *M);
-            }
-    return 0;
-}
-/* M = L ∘ (C Bᵀ) diag(δ) + diag(D); of the reverse scan the same in reversed indices. `weight` times it is
-   added. */
-static int mmixi_ssd_matrix(mmix_ctx *m, const mmix_mixer *x, int reverse, double weight, mmix_real *M)
-{
-    mmixi_ssd_job j;
-    mmixi_ssd_options o;
-    mmixi_ssd_scratch s;
-    mmix_call call = mmixi_ssd_call(m, x, reverse, &o);
-    double *decay;
-    mmixi_ssd_fill(m, &call, &j, 1);
-    j.scratch = (mmix_real *)mmixi_step(m, j.lane_size * sizeof *j.scratch);
-    decay = (double *)mmixi_step(m, j.L * sizeof *decay);
-    if (!j.scratch || !decay) return -1;
-    mmixi_ssd_scratch_fill(&j, j.scratch, &s);
-    for (size_t b = 0; b < j.B; b++)
-        for (size_t h = 0; h < j.H; h++)
-            for (size_t t = 0; t < j.L; t++) {
-                size_t row = ((b * j.H + h) * j.L + (reverse ? j.L - 1 - t : t)) * j.L;
-                mmixi_ssd_steps(&j, &s, b, t, 1, h);
-                for (size_t i = 0; i < t; i++)
-                    decay[i] = mmixi_ssd_new_sequence(&j, b, t) ? 0 : decay[i] * (double)s.e[0];
-                decay[t] = 1;
-                for (size_t i = 0; i <= t; i++) {
-                    mmix_real *to = M + row + (reverse ? j.L - 1 - i : i);
-                    mmixi_ssd_steps(&j, &s, b, i, 1, h);
-                    *to += (mmix_real)(weight * (decay[i] * (double)s.delta[0] * (double)m->k->dot(j.N,
-                            mmixi_at(&j.c, b, t, h), mmixi_at(&j.k, b, i, h))
-                            + (i == t && j.D ? (double)j.D[h] : 0)));
-                }
-            }
-    return 0;
-}
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
     mmix_tensor *M;
     int record, failed = 0;
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
-    if (x->kind == MMIX_SSD && x->initial_state) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state y is not M x");
+    if (x->kind == MMIX_SSD && (x->initial_state || mmix_ndim(x->D) == 2)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for each channel, y is "
+                  "not M x");
         return NULL;
     }
     M = x->kind == MMIX_SSD ? mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->dt->shape[1], x->dt->shape[1])
                             : mmix_new4(m, x->q->shape[0], x->q->shape[2], x->q->shape[1], x->k->shape[1]);
     if (!M) return NULL;
     record = mmix_record(m, 0);
-    if (x->kind == MMIX_SOFTMAX) mmixi_softmax_matrix(m, x, mmix_data(M));
+    if (x->kind == MMIX_SOFTMAX) failed = mmixi_softmax_matrix_of(m, x, mmix_data(M));
     else if (x->kind == MMIX_LINEAR) failed = mmixi_linear_matrix(m, x, mmix_data(M));
     else {
         mmix_fill(M, 0);
-        if (x->direction != MMIX_REVERSE)
-            failed |= mmixi_ssd_matrix(m, x, 0, x->direction == MMIX_BOTH ? 0.5 : 1, mmix_data(M));
-        if (x->direction != MMIX_FORWARD)
-            failed |= mmixi_ssd_matrix(m, x, 1, x->direction == MMIX_BOTH ? 0.5 : 1, mmix_data(M));
+        for (int d = MMIX_FORWARD; d <= MMIX_REVERSE && !failed; d++)
+            if (x->direction == d || x->direction == MMIX_BOTH)
+                failed = mmixi_ssd_matrix_of(m, x, d, x->direction == MMIX_BOTH ? 0.5 : 1, mmix_data(M));
     }
     mmix_record(m, record);
     return failed ? NULL : M;
 }
+
+/* ---- steps: what a mixer carries from token to token ---- */
+
+/* An array that outlives the step: (B, ·, ·, ·), with room for more along axis 1. */
+typedef struct mmixi_carried { mmix_real *p; size_t shape[4], room; } mmixi_carried;
+/* Of softmax attention keys and values (B, tokens, G, ·); else the state (B, H, P, N), and for a convolution
+   its last inputs (B, D, W-1, 1). */
+typedef struct mmixi_state_slot { size_t tokens; mmixi_carried part[3]; } mmixi_state_slot;
+struct mmix_state {
+    mmix_ctx *m;
+    size_t slots;
+    mmixi_state_slot *slot;
+};
+enum { MMIXI_CARRIED_KEYS, MMIXI_CARRIED_STATE = 0, MMIXI_CARRIED_VALUES, MMIXI_CARRIED_CONV };
+
+static size_t mmixi_carried_bytes(const mmixi_carried *c)
+{
+    return c->p ? c->shape[0] * c->room * c->shape[2] * c->shape[3] * sizeof *c->p : 0;
+}
+MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
+{
+    mmix_state *s = m->error_kind ? NULL : (mmix_state *)mmixi_alloc(m, sizeof *s);
+    if (!s) return NULL;
+    s->m = m;
+    s->slots = slots;
+    s->slot = (mmixi_state_slot *)mmixi_alloc(m, slots * sizeof *s->slot);
+    if (!s->slot) {
+        mmixi_free(m, s, sizeof *s);
+        return NULL;
+    }
+    memset(s->slot, 0, slots * sizeof *s->slot);
+    return s;
+}
+MMIXDEF void mmix_state_clear(mmix_state *s)
+{
+    for (size_t i = 0; i < s->slots; i++) {
+        for (int k = 0; k < 3; k++)
+            mmixi_free(s->m, s->slot[i].part[k].p, mmixi_carried_bytes(&s->slot[i].part[k]));
+        memset(&s->slot[i], 0, sizeof s->slot[i]);
+    }
+}
+MMIXDEF void mmix_state_destroy(mmix_state *s)
+{
+    mmix_ctx *m = s ? s->m : NULL;
+    if (!s) return;
+    mmix_state_clear(s);
+    mmixi_free(m, s->slot, s->slots * sizeof *s->slot);
+    mmixi_free(m, s, sizeof *s);
+}
+MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
+{
+    mmix_state *copy = mmix_state_create(s->m, s->slots);
+    for (size_t i = 0; copy && i < s->slots; i++) {
+        copy->slot[i].tokens = s->slot[i].tokens;
+        for (int k = 0; k < 3; k++) {
+            const mmixi_carried *from = &s->slot[i].part[k];
+            mmixi_carried *to = &copy->slot[i].part[k];
+            size_t bytes = mmixi_carried_bytes(from);
+            if (!bytes) continue;
+            *to = *from;
+            to->p = (mmix_real *)mmixi_alloc(s->m, bytes);
+            if (!to->p) {
+                mmix_state_destroy(copy);
+                return NULL;
+            }
+            memcpy(to->p, from->p, bytes);
+        }
+    }
+    return copy;
+}
+MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
+{
+    return slot < s->slots ? s->slot[slot].tokens : 0;
+}
+MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
+{
+    size_t bytes = sizeof *s + s->slots * sizeof *s->slot;
+    for (size_t i = 0; i < s->slots; i++)
+        for (int k = 0; k < 3; k++) bytes += mmixi_carried_bytes(&s->slot[i].part[k]);
+    return bytes;
+}
+
+/* A tensor of what is carried: no copy. */
+static mmix_tensor *mmixi_carried_view(mmix_ctx *m, const mmixi_carried *c)
+{
+    mmix_tensor *t = mmixi_tensor(m);
+    if (!t || !mmixi_describe(m, t, "mmix_mix_step", MMIX_DTYPE_REAL, 4, c->shape)) return NULL;
+    t->stride[0] = c->room * c->shape[2] * c->shape[3];
+    t->data = c->p;
+    return t;
+}
+/* Lets the carried array grow by `more` along axis 1 and returns a view of all of it; zeros where nothing was.
+   When room is short it doubles, and of what is there only the last `keep` stay. NULL on error: other sizes
+   than before, or memory. */
+static mmix_tensor *mmixi_carried_more(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
+                                       size_t a, size_t b, size_t keep)
+{
+    const size_t have = c->shape[1], row = a * b;
+    if (c->p && (c->shape[0] != B || c->shape[2] != a || c->shape[3] != b)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s (%.0f, *, %.0f, %.0f) for a slot that carries (%.0f, "
+                  "*, %.0f, %.0f)", what, (double)B, (double)a, (double)b, (double)c->shape[0],
+                  (double)c->shape[2], (double)c->shape[3]);
+        return NULL;
+    }
+    if (have + more > c->room) {
+        mmixi_carried to;
+        const size_t kept = mmixi_min(have, keep);
+        memset(&to, 0, sizeof to);
+        to.shape[0] = B; to.shape[1] = kept; to.shape[2] = a; to.shape[3] = b;
+        to.room = mmixi_max(2 * kept, kept + more);
+        to.p = (mmix_real *)mmixi_alloc(m, B * to.room * row * sizeof *to.p);
+        if (!to.p) return NULL;
+        memset(to.p, 0, B * to.room * row * sizeof *to.p);
+        for (size_t i = 0; i < B && kept; i++)
+            memcpy(to.p + i * to.room * row, c->p + (i * c->room + have - kept) * row, kept * row * sizeof *to.p);
+        mmixi_free(m, c->p, mmixi_carried_bytes(c));
+        *c = to;
+    }
+    c->shape[1] += more;
+    return mmixi_carried_view(m, c);
+}
+/* The same for an array that does not grow: (B, n, a, b), zeros at first. */
+static mmix_tensor *mmixi_carried_fixed(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t n,
+                                        size_t a, size_t b)
+{
+    if (c->p && c->shape[1] != n) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s of %.0f rows for a slot that carries %.0f", what,
+                  (double)n, (double)c->shape[1]);
+        return NULL;
+    }
+    return mmixi_carried_more(m, c, what, B, c->p ? 0 : n, a, b, 0);
+}
+
+static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *s, size_t slot)
+{
+    const char *who = "mmix_mix_step";
+    if (!mmixi_mixer_check(m, who, x)) return 0;
+    if (!s || s->m != m || slot >= s->slots)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
+                         "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0;
+    if (x->seq_idx || x->initial_state || x->final_state || x->window[0])
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: seq_idx, windows and states of the mixer's own have no "
+                         "steps", who), 0;
+    if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
+        : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the mixer lets tokens see later ones (mask %d, direction "
+                         "%d)", who, x->mask, x->direction), 0;
+    if (x->kind != MMIX_SSD && x->q->shape[1] != x->k->shape[1])
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f queries and %.0f keys; the keys before are in the "
+                         "state", who, (double)x->q->shape[1], (double)x->k->shape[1]), 0;
+    if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the first piece has %.0f tokens, less than the prefix of "
+                         "%.0f", who, (double)x->q->shape[1], (double)x->prefix), 0;
+    return 1;
+}
+MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
+{
+    mmix_mixer x = *mixer;
+    mmixi_carried *c;
+    mmix_tensor *y = NULL;
+    int record;
+    if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
+    c = s->slot[slot].part;
+    record = mmix_record(m, 0);
+    if (x.kind == MMIX_SOFTMAX) {
+        const size_t B = x.q->shape[0], L = x.q->shape[1], G = x.k->shape[2],
+            keep = x.mask == MMIX_MASK_BAND ? x.left : SIZE_MAX;
+        for (int i = 0; i < 2; i++) {
+            mmix_tensor *from = i ? mixer->v : mixer->k, *to,
+                *all = mmixi_carried_more(m, &c[i], i ? "values" : "keys", B, L, G, from->shape[3], keep);
+            if (i) x.v = all;
+            else x.k = all;
+            to = all ? mmix_slice(m, all, 1, all->shape[1] - L, L) : NULL;
+            if (to) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
+        }
+        if (!m->error_kind) y = mmixi_mix(m, &x, NULL);
+    }
+    else {
+        const mmix_tensor *like = x.kind == MMIX_SSD ? x.dt : x.q;
+        const size_t sums = x.kind == MMIX_LINEAR && mmixi_normalises(&x);
+        mmix_tensor *state = mmixi_carried_fixed(m, &c[MMIXI_CARRIED_STATE], "state", like->shape[0],
+                                                 like->shape[2], x.v->shape[3] + sums, x.k->shape[3]);
+        x.initial_state = state;
+        if (state) y = mmixi_mix(m, &x, state);
+    }
+    if (y) s->slot[slot].tokens += mmix_shape(y, 1);
+    mmix_record(m, record);
+    return y;
+}
+
+#undef MMIXI_PART
 
 /* ==== >>layers =======================================================================
    parameters in one slab; attention, Mamba-2, MLP
@@ -8822,23 +9718,6 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
    Feature maps, Binary-AUC, IoU, k-NN, PCA, class strategies. Sums are in double; every output is one task's,
    so threads change nothing.
    ==================================================================================== */
-
-/* Step memory for a x b numbers; a product that overflows is a lack of memory like any other. */
-static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
-{
-    size_t n, bytes;
-    if (mmixi_mul_ok(a, b, &n) && mmixi_mul_ok(n, size, &bytes)) return mmixi_step(m, bytes);
-    mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of %zu x %zu numbers", a, b);
-    return NULL;
-}
-static double *mmixi_doubles(mmix_ctx *m, size_t a, size_t b)
-{
-    return (double *)mmixi_step_array(m, a, b, sizeof(double));
-}
-static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
-{
-    return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
-}
 
 /* ------------------------------------------------------------------------------------
    Feature maps      s = cos(q, patch) or q · patch;  (s - min) / (max - min);  bilinear
@@ -11700,7 +12579,7 @@ static const char mmixi_op_names[MMIX_OP_COUNT][20] = {
     "copy", "add", "mul", "div", "scale", "exp", "log", "sqrt", "silu", "gelu", "softplus", "sum_axis", "sum",
         "matmul", "concat", "gather", "insert_token", "softmax", "layer_norm", "rms_norm", "gated_rms_norm",
         "l2_normalise", "linear", "conv1d", "patch_embed", "bicubic_resize", "cross_entropy", "weight_norm",
-        "softmax_attention", "linear_attention", "feature", "ssd", "dino_loss" };
+        "rope", "softmax_attention", "linear_attention", "feature", "ssd", "dino_loss" };
 MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
 
 static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
@@ -11721,6 +12600,7 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_CONV1D, mmixi_conv); MMIXI_OP(MMIX_OP_PATCH_EMBED, mmixi_patch);
     MMIXI_OP(MMIX_OP_BICUBIC_RESIZE, mmixi_resize);
     MMIXI_OP(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_OP(MMIX_OP_WEIGHT_NORM, mmixi_unit);
+    MMIXI_OP(MMIX_OP_ROPE, mmixi_rope);
     MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
     MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
     MMIXI_OP(MMIX_OP_FEATURE, mmixi_feature); MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
