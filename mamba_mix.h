@@ -319,7 +319,7 @@ enum {
     MMIX_OP_LOG, MMIX_OP_SQRT, MMIX_OP_SILU, MMIX_OP_GELU, MMIX_OP_SOFTPLUS, MMIX_OP_SUM_AXIS, MMIX_OP_SUM,
     MMIX_OP_MATMUL, MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_INSERT_TOKEN, MMIX_OP_SOFTMAX,
     MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM, MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR,
-    MMIX_OP_CONV1D, MMIX_OP_PATCH_EMBED, MMIX_OP_BICUBIC_RESIZE, MMIX_OP_CROSS_ENTROPY,
+    MMIX_OP_CONV1D, MMIX_OP_PATCH_EMBED, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY,
     MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION, MMIX_OP_FEATURE,
     MMIX_OP_SSD, MMIX_OP_DINO_LOSS,
     MMIX_OP_COUNT
@@ -416,6 +416,10 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
    (i + ½)/scale - ½; a scale of 0 means out/in. Indices are clamped to the edge. */
 MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
                                          double scale_h, double scale_w);
+/* The same, bilinear; and bicubic (a = -1/2) with a kernel that widens as the picture shrinks (Pillow's). */
+MMIXDEF mmix_tensor *mmix_bilinear_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
+                                          double scale_h, double scale_w);
+MMIXDEF mmix_tensor *mmix_bicubic_resize_antialias(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w);
 
 /* Mean of -log softmax(logits)[target] over the targets ≠ ignore_index; 0 if none is left. logits (…, K),
    target (…) int32. */
@@ -530,8 +534,16 @@ MMIXDEF size_t mmix_state_bytes(const mmix_state *s);
    pieces gives what it gives whole. Not recorded. Softmax attention needs a mask that hides later tokens, and
    remembers all earlier ones (with MMIX_MASK_BAND, twice `left` at most); a prefix must be whole in the first
    piece. The others carry N x P numbers a head. An error leaves the state as it was, but for a lack of memory:
-   then clear it or go on from a copy. */
+   then clear it or go on from a copy. SSD's initial_state enters with the first piece; final_state, where it is
+   asked for, is a copy of the state after this one. */
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot);
+
+/* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by `separators`
+   more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X + separators). By layer mod 4:
+   frames, rows in each; frames, columns; rows of all frames, time innermost; columns of all frames. With time
+   innermost the separators come last. perm or inverse may be NULL. */
+MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
+                             int32_t *inverse);
 
 /* Rotary positions (Su et al. 2021): pair i < R/2 of each head's features is turned by pos · theta^(-2i/R),
    (u, v) → (u cos - v sin, u sin + v cos). */
@@ -865,6 +877,7 @@ typedef struct mmix_attention_layer {
     size_t heads;
     /* kind MMIX_SOFTMAX or MMIX_LINEAR and its options; q, k, v are filled in */
     mmix_mixer options;
+    mmix_rope_options rope;                      /* turns q and k, positions from 0; theta 0: not */
 } mmix_attention_layer;
 /* Adds the layer's parameters to p. 0, or -1. */
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
@@ -872,6 +885,10 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
 /* x (B, L, D) → (B, L, D). With a residual: residual + s · layer(x), s as in mmix_linear_add. */
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s);
+
+/* The next tokens x (B, L, D), one or many, with what `slot` of the state carries: as mmix_mix_step. */
+MMIXDEF mmix_tensor *mmix_attention_step(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
+                                         mmix_state *state, size_t slot);
 
 /* Mamba-2 (mamba_ssm 2.x): in_proj → z, xBC, dt; convolution and SiLU over xBC; SSD; gated RMS norm;
    out_proj. Bidirectional (Vision Mamba "v2"): a second convolution, A, dt bias, D and norm read the same
@@ -906,6 +923,10 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state);
 
+/* The next tokens, with the state and the convolution's last inputs in `slot`: as mmix_mix_step. */
+MMIXDEF mmix_tensor *mmix_mamba2_step(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
+                                      mmix_state *state, size_t slot);
+
 /* fc2(gelu(fc1 x)): fc1 (F, D), fc2 (O, F). */
 typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias; } mmix_mlp_layer;
 /* Adds the layer's parameters to p. 0, or -1. */
@@ -914,6 +935,18 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
 /* x (…, D) → (…, O); residual and s as in mmix_attention. */
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s);
+
+/* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases. */
+typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; } mmix_swiglu_layer;
+/* Adds gate_proj.weight, up_proj.weight and down_proj.weight to p. 0, or -1. */
+MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F);
+/* x (…, D) → (…, D); residual and s as in mmix_attention. */
+MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s);
+
+/* x weightᵀ + bias + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021): A (r, I), B (O, r). */
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                      mmix_tensor *A, mmix_tensor *B, double alpha);
 
 /* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
    without an error if rate is 0. `stream` tells the layers and crops of one step apart. */
@@ -1078,6 +1111,47 @@ typedef struct mmix_pca_result {
 /* The k directions in which x (rows, D) varies most; rows ≥ 2, k ≤ D. */
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k,
                      mmix_pca_result *result);
+
+typedef struct mmix_rank_options {
+    size_t block;                            /* C: matrices are cut into C x C blocks (the last ones smaller);
+                                                0: one block, in mmix_mix_rank ⌊L/2⌋ */
+    double eps;                              /* 0: that of mmix_real, the noise in what it holds */
+} mmix_rank_options;
+typedef struct mmix_rank {
+    size_t matrices, rows, cols, width;      /* blocks down and across; singular values of a block */
+    /* (matrices, rows, cols): number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ); Σσ²/σ₁². All 0 for
+       a block of zeros */
+    double *numerical, *effective, *stable;
+    double *singular;                        /* (matrices, rows, cols, width): σ, falling; zeros fill up */
+} mmix_rank;
+/* Ranks of the blocks of M (matrices, rows, cols), by singular values in double. */
+MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mmix_real *M, size_t matrices,
+                         size_t rows, size_t cols, mmix_rank *result);
+/* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks:
+   rank(M_IJ) ≤ rank(L_IJ) N for SSD and ≤ N for linear attention where I ≠ J (there, without a mask, where
+   I = J, too), ≤ C for softmax attention and on a causal diagonal. */
+typedef struct mmix_mixer_rank {
+    size_t block;                            /* C */
+    mmix_rank M, whole;                      /* of the blocks; of each whole matrix */
+    double *decay;                           /* (B·H, n, n): numerical rank of L's blocks; NULL but for SSD */
+    double *bound;                           /* (B·H, n, n): the bound; 0 where the mask leaves nothing */
+    /* (B·H): Σ of the diagonal blocks' ranks; of a block triangular M the whole rank is at least that */
+    double *diagonal;
+    double *joined;                          /* (B, n, n): rank of what the block adds to the layer's output,
+                                                M_IJ x_J of all heads side by side, times out_projᵀ */
+} mmix_mixer_rank;
+/* out_proj (D, H·P), or NULL: without it. */
+MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *mixer,
+                          const mmix_tensor *out_proj, mmix_mixer_rank *result);
+/* Frobenius distance of matrices of `count` numbers, ‖a - b‖ and ‖a - b‖/‖a‖, each (matrices) or NULL: a
+   student's M against its teacher's. */
+MMIXDEF void mmix_matrix_distance(const mmix_real *a, const mmix_real *b, size_t matrices, size_t count,
+                                  double *distance, double *relative);
+/* How local heads are: of M (matrices, L, L), tokens on a grid of gh x gw = L, the share of Σ|M_ij| where i and j
+   are at most `radius` rows and columns apart, and the mean distance of i and j with weights |M_ij|, in tokens.
+   Each (matrices) or NULL. */
+MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, size_t gw, size_t radius,
+                             double *share, double *distance);
 
 enum { MMIX_POOL_CLS, MMIX_POOL_MEAN, MMIX_POOL_MAX, MMIX_POOL_CLS_MEAN, MMIX_POOL_CLS_MAX };
 /* Feature vectors from tokens (B, L, D): the mean of the tokens at class_index; mean or maximum of all tokens
@@ -4290,13 +4364,17 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
     call.out[0] = mmixi_new(m, "mmix_permute", MMIX_DTYPE_REAL, x->ndim, shape);
     return mmixi_run(m, MMIX_OP_COPY, &call, &o, sizeof o);
 }
+static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
+{
+    static const int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 };
+    return mmix_permute(m, x, order);
+}
 /* x itself if its rows are even (or, with `packed`, without gaps), else a copy that is. */
 static mmix_tensor *mmixi_even(mmix_ctx *m, mmix_tensor *x, int packed)
 {
-    static const int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 };
     size_t step;
     if (!x || (mmixi_even_rows(x, &step) && (!packed || step == mmixi_cols(x)))) return x;
-    return mmix_permute(m, x, order);
+    return mmixi_copied(m, x);
 }
 static size_t mmixi_row_step(const mmix_tensor *x)
 {
@@ -5752,55 +5830,82 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     return mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0);
 }
 
-/* ---- bicubic_resize: y = Σ over 4 x 4 taps of weight_y weight_x x, the same weights backward; Keys 1981 with
-   a = -3/4 ---- */
+/* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
 
+enum { MMIXI_BICUBIC, MMIXI_BILINEAR, MMIXI_ANTIALIAS };
 /* input steps per output step */
-typedef struct mmixi_resize_options { double ratio_h, ratio_w; } mmixi_resize_options;
+typedef struct mmixi_resize_options { double ratio_h, ratio_w; int kind; } mmixi_resize_options;
 
-static void mmixi_bicubic_taps(size_t out, size_t in, double ratio, size_t tap[4], double weight[4])
+/* Keys 1981; a = -3/4 as PyTorch has it, -1/2 as Pillow. */
+static double mmixi_cubic(double a, double x)
 {
-    const double a = -0.75;
-    double s = ((double)out + 0.5) * ratio - 0.5, f = floor(s), d = s - f;
-    for (int k = 0; k < 4; k++) {
-        double x = fabs(d + 1 - k), at = f - 1 + k;
-        tap[k] = at < 0 ? 0 : at > (double)(in - 1) ? in - 1 : (size_t)at;
-        weight[k] = x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2
-            ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
-    }
+    x = fabs(x);
+    if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
-static void mmixi_resize_walk(const mmix_call *call, const mmix_real *dy, mmix_real *dx)
+/* The taps that make output `out` of n inputs: which, and their weights; returns how many. With `tap` NULL the
+   most that there can be. */
+static size_t mmixi_resize_taps(int kind, double ratio, size_t n, size_t out, size_t *tap, double *weight)
+{
+    const double wide = ratio > 1 ? ratio : 1, s = ((double)out + 0.5) * ratio - 0.5;
+    const double first = floor(kind == MMIXI_BILINEAR && s < 0 ? 0 : s), last = (double)(n - 1);
+    size_t count = 0;
+    if (!tap) return kind == MMIXI_ANTIALIAS ? (size_t)(4 * wide) + 3 : 4;
+    if (kind == MMIXI_ANTIALIAS) {               /* the kernel grows as the picture shrinks */
+        const double begin = floor(fmax(s + 1 - 2 * wide, 0)), end = fmin(floor(s + 1 + 2 * wide), (double)n);
+        double sum = 0;
+        for (double at = begin; at < end; at++) {
+            tap[count] = (size_t)at;
+            sum += weight[count++] = mmixi_cubic(-0.5, (at - s) / wide);
+        }
+        for (size_t k = 0; k < count; k++) weight[k] /= sum;
+        return count;
+    }
+    for (double at = first - (kind == MMIXI_BICUBIC); at <= first + (kind == MMIXI_BICUBIC ? 2 : 1); at++) {
+        tap[count] = (size_t)fmin(fmax(at, 0), last);
+        weight[count++] = kind == MMIXI_BICUBIC ? mmixi_cubic(-0.75, s - at) : 1 - fabs(fmax(s, 0) - at);
+    }
+    return count;
+}
+static int mmixi_resize_run(mmix_ctx *m, const mmix_call *call, const mmix_real *dy, mmix_real *dx)
 {
     const mmixi_resize_options *o = (const mmixi_resize_options *)call->options;
     const mmix_tensor *x = call->in[0], *y = call->out[0];
     const mmix_real *in = mmix_data(x);
+    const size_t oh = y->shape[2], ow = y->shape[3],
+        most = mmixi_max(mmixi_resize_taps(o->kind, o->ratio_h, 1, 0, NULL, NULL),
+                         mmixi_resize_taps(o->kind, o->ratio_w, 1, 0, NULL, NULL));
+    size_t *tap = (size_t *)mmixi_step_array(m, most, 2 * sizeof *tap, 1);
+    double *weight = mmixi_doubles(m, most, 2);
     mmix_real *out = mmix_data(y);
-    size_t oh = y->shape[2], ow = y->shape[3], ty[4], tx[4];
-    double wy[4], wx[4];
-    for (size_t plane = 0; plane < x->shape[0] * x->shape[1]; plane++) {
-        size_t from = plane / x->shape[1] * x->stride[0] + plane % x->shape[1] * x->stride[1];
-        for (size_t i = 0; i < oh; i++) {
-            mmixi_bicubic_taps(i, x->shape[2], o->ratio_h, ty, wy);
-            for (size_t j = 0; j < ow; j++) {
-                size_t to = (plane * oh + i) * ow + j;
+    if (!tap || !weight) return -1;
+    for (size_t i = 0; i < oh; i++) {
+        const size_t rows = mmixi_resize_taps(o->kind, o->ratio_h, x->shape[2], i, tap, weight);
+        for (size_t j = 0; j < ow; j++) {
+            const size_t cols = mmixi_resize_taps(o->kind, o->ratio_w, x->shape[3], j, tap + most, weight + most);
+            for (size_t plane = 0; plane < x->shape[0] * x->shape[1]; plane++) {
+                const size_t to = (plane * oh + i) * ow + j,
+                    from = plane / x->shape[1] * x->stride[0] + plane % x->shape[1] * x->stride[1];
                 double sum = 0;
-                mmixi_bicubic_taps(j, x->shape[3], o->ratio_w, tx, wx);
-                for (int p = 0; p < 4; p++)
-                    for (int q = 0; q < 4; q++) {
-                        size_t at = from + ty[p] * x->stride[2] + tx[q];
-                        if (dy) dx[at] += (mmix_real)(wy[p] * wx[q] * (double)dy[to]);
-                        else sum += wy[p] * wx[q] * (double)in[at];
+                for (size_t p = 0; p < rows; p++)
+                    for (size_t q = 0; q < cols; q++) {
+                        const size_t at = from + tap[p] * x->stride[2] + tap[most + q];
+                        const double w = weight[p] * weight[most + q];
+                        if (dy) dx[at] += (mmix_real)(w * (double)dy[to]);
+                        else sum += w * (double)in[at];
                     }
                 if (!dy) out[to] = (mmix_real)sum;
             }
         }
     }
+    return 0;
 }
 static int mmixi_resize_forward(mmix_ctx *m, mmix_call *call)
 {
-    (void)m;
-    mmixi_resize_walk(call, NULL, NULL);
-    return 0;
+    mmix_mark mark = mmix_mark_here(m);
+    int failed = mmixi_resize_run(m, call, NULL, NULL);
+    mmix_rewind(m, mark);
+    return failed;
 }
 static int mmixi_resize_backward(mmix_ctx *m, mmix_call *call)
 {
@@ -5808,25 +5913,39 @@ static int mmixi_resize_backward(mmix_ctx *m, mmix_call *call)
     mmix_real *dx = mmix_grad_target(m, call->in[0], &add);
     if (!dx) return 0;
     if (!add) mmixi_zero(m, mmix_count(call->in[0]), dx);
-    mmixi_resize_walk(call, mmixi_out_grad(call->out[0]), dx);
-    return 0;
+    return mmixi_resize_run(m, call, mmixi_out_grad(call->out[0]), dx);
+}
+static mmix_tensor *mmixi_resized(mmix_ctx *m, const char *who, int kind, mmix_tensor *x, size_t out_h,
+                                 size_t out_w, double scale_h, double scale_w)
+{
+    mmix_call call = mmixi_call(x, NULL, NULL);
+    mmixi_resize_options o;
+    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY))
+        return NULL;
+    if (!out_h || !out_w) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: to %.0f x %.0f", who, (double)out_h, (double)out_w);
+        return NULL;
+    }
+    memset(&o, 0, sizeof o);
+    o.kind = kind;
+    o.ratio_h = scale_h > 0 ? 1 / scale_h : (double)x->shape[2] / (double)out_h;
+    o.ratio_w = scale_w > 0 ? 1 / scale_w : (double)x->shape[3] / (double)out_w;
+    call.out[0] = mmix_new4(m, x->shape[0], x->shape[1], out_h, out_w);
+    return mmixi_run(m, MMIX_OP_RESIZE, &call, &o, sizeof o);
 }
 MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
                                          double scale_h, double scale_w)
 {
-    mmix_call call = mmixi_call(x, NULL, NULL);
-    mmixi_resize_options o;
-    if (!mmixi_check(m, "mmix_bicubic_resize", "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY,
-                     MMIXI_ANY)) return NULL;
-    if (!out_h || !out_w) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_bicubic_resize: to %.0f x %.0f", (double)out_h,
-                  (double)out_w);
-        return NULL;
-    }
-    o.ratio_h = scale_h > 0 ? 1 / scale_h : (double)x->shape[2] / (double)out_h;
-    o.ratio_w = scale_w > 0 ? 1 / scale_w : (double)x->shape[3] / (double)out_w;
-    call.out[0] = mmix_new4(m, x->shape[0], x->shape[1], out_h, out_w);
-    return mmixi_run(m, MMIX_OP_BICUBIC_RESIZE, &call, &o, sizeof o);
+    return mmixi_resized(m, "mmix_bicubic_resize", MMIXI_BICUBIC, x, out_h, out_w, scale_h, scale_w);
+}
+MMIXDEF mmix_tensor *mmix_bilinear_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
+                                          double scale_h, double scale_w)
+{
+    return mmixi_resized(m, "mmix_bilinear_resize", MMIXI_BILINEAR, x, out_h, out_w, scale_h, scale_w);
+}
+MMIXDEF mmix_tensor *mmix_bicubic_resize_antialias(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w)
+{
+    return mmixi_resized(m, "mmix_bicubic_resize_antialias", MMIXI_ANTIALIAS, x, out_h, out_w, 0, 0);
 }
 
 /* ==== >>heads ========================================================================
@@ -7945,9 +8064,9 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
     if (!s || s->m != m || slot >= s->slots)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
                          "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0;
-    if (x->seq_idx || x->initial_state || x->final_state || x->window[0])
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: seq_idx, windows and states of the mixer's own have no "
-                         "steps", who), 0;
+    if (x->seq_idx || x->window[0] || (x->initial_state && s->slot[slot].tokens))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s", who, x->initial_state
+                         ? "an initial state, but the slot carries one" : "seq_idx and windows have no steps"), 0;
     if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
         : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the mixer lets tokens see later ones (mask %d, direction "
@@ -7988,11 +8107,32 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
         mmix_tensor *state = mmixi_carried_fixed(m, &c[MMIXI_CARRIED_STATE], "state", like->shape[0],
                                                  like->shape[2], x.v->shape[3] + sums, x.k->shape[3]);
         x.initial_state = state;
+        x.final_state = NULL;
+        if (state && x.kind == MMIX_SSD && mixer->initial_state)
+            mmixi_put_all(m, mixer->initial_state, mmix_data(mixer->initial_state), state, mmix_data(state), 0);
         if (state) y = mmixi_mix(m, &x, state);
+        if (y && x.kind == MMIX_SSD && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
     }
     if (y) s->slot[slot].tokens += mmix_shape(y, 1);
     mmix_record(m, record);
     return y;
+}
+
+/* ---- visiting orders ---- */
+
+MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
+                             int32_t *inverse)
+{
+    const int by_columns = layer % 2, time_inside = layer / 2 % 2;
+    const size_t outer = by_columns ? X : Y, inner = by_columns ? Y : X, frame = Y * X + separators;
+    for (size_t t = 0; t < T; t++)
+        for (size_t i = 0; i < frame; i++) {
+            const size_t y = i / X, x = i % X, cell = by_columns ? x * inner + y : y * inner + x;
+            const size_t rank = !time_inside ? t * frame + (i < Y * X ? cell : i)
+                : i < Y * X ? cell * T + t : outer * inner * T + t * separators + (i - Y * X);
+            if (perm) perm[rank] = (int32_t)(t * frame + i);
+            if (inverse) inverse[t * frame + i] = (int32_t)rank;
+        }
 }
 
 #undef MMIXI_PART
@@ -8333,21 +8473,47 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
     if (bias) layer->proj_bias = mmixi_param(p, prefix, "proj.bias", mmixi_zeros(), 1, D, 0, 0, 0);
     return p->m->error_kind ? -1 : 0;
 }
-MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                    mmix_tensor *residual, mmix_tensor *s)
+/* With `state` the tokens go on from what its slot carries. */
+static mmix_tensor *mmixi_attention(mmix_ctx *m, const char *who, const mmix_attention_layer *layer,
+                                    mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s, mmix_state *state,
+                                    size_t slot)
 {
     mmix_mixer mixer = layer->options;
-    size_t D = mmix_shape(x, -1);
+    const size_t D = mmix_shape(x, -1), L = mmix_shape(x, 1), first = state ? mmix_state_tokens(state, slot) : 0;
     mmix_tensor *qkv;
-    if (!mmixi_check(m, "mmix_attention", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0))
-        return NULL;
+    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return NULL;
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
     if (!qkv) return NULL;
     mixer.q = mmixi_split_heads(m, qkv, 0, layer->heads, D / layer->heads);
     mixer.k = mmixi_split_heads(m, qkv, D, layer->heads, D / layer->heads);
     mixer.v = mmixi_split_heads(m, qkv, 2 * D, layer->heads, D / layer->heads);
-    return mmix_linear_add(m, mmixi_join_heads(m, mmix_mix(m, &mixer)), layer->proj_weight, layer->proj_bias,
-                           residual, s);
+    if (layer->rope.theta > 0) {
+        mmix_tensor *pos = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+        for (size_t t = 0; pos && t < L; t++) mmix_data_i32(pos)[t] = (int32_t)(first + t);
+        mixer.q = mmix_rope(m, mixer.q, pos, &layer->rope);
+        mixer.k = mmix_rope(m, mixer.k, pos, &layer->rope);
+    }
+    x = state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer);
+    return mmix_linear_add(m, mmixi_join_heads(m, x), layer->proj_weight, layer->proj_bias, residual, s);
+}
+MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
+                                    mmix_tensor *residual, mmix_tensor *s)
+{
+    return mmixi_attention(m, "mmix_attention", layer, x, residual, s, NULL, 0);
+}
+MMIXDEF mmix_tensor *mmix_attention_step(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
+                                         mmix_state *state, size_t slot)
+{
+    mmix_tensor *y;
+    int record;
+    if (!state) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_attention_step: state is NULL");
+        return NULL;
+    }
+    record = mmix_record(m, 0);
+    y = mmixi_attention(m, "mmix_attention_step", layer, x, NULL, NULL, state, slot);
+    mmix_record(m, record);
+    return y;
 }
 
 /* ---- MLP ---- */
@@ -8369,6 +8535,30 @@ MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_ten
         x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1);
     else x = mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias));
     return mmix_linear_add(m, x, layer->fc2_weight, layer->fc2_bias, residual, s);
+}
+
+/* ---- SwiGLU, LoRA ---- */
+
+MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
+{
+    layer->gate = mmixi_param(p, prefix, "gate_proj.weight", mmixi_normal(0.02), 2, F, D, 0, 0);
+    layer->up = mmixi_param(p, prefix, "up_proj.weight", mmixi_normal(0.02), 2, F, D, 0, 0);
+    layer->down = mmixi_param(p, prefix, "down_proj.weight", mmixi_normal(0.02), 2, D, F, 0, 0);
+    return p->m->error_kind ? -1 : 0;
+}
+MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s)
+{
+    mmix_tensor *gate = mmix_silu(m, mmix_linear(m, x, layer->gate, NULL));
+    return mmix_linear_add(m, mmix_mul(m, gate, mmix_linear(m, x, layer->up, NULL)), layer->down, NULL, residual,
+                           s);
+}
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                      mmix_tensor *A, mmix_tensor *B, double alpha)
+{
+    mmix_tensor *y = mmix_linear(m, x, weight, bias);
+    mmix_tensor *low = mmix_scale(m, mmix_linear(m, x, A, NULL), alpha / (double)mmixi_max(mmix_shape(A, 0), 1), 0);
+    return mmix_linear_add(m, low, B, NULL, y, NULL);
 }
 
 /* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
@@ -8421,9 +8611,11 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     return p->m->error_kind ? -1 : 0;
 }
 
-/* One direction, from the projection u to the gated norm. */
+/* One direction, from the projection u to the gated norm. With `carried` the state of its slot in place of
+   state->ssm. */
 static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer *layer, int d, mmix_tensor *u,
-                                           mmix_tensor *seq_idx, mmix_mamba2_state *state)
+                                           mmix_tensor *seq_idx, mmix_mamba2_state *state,
+                                           mmix_state *carried, size_t slot)
 {
     const mmix_mamba2_options *o = &layer->options;
     size_t GN = o->groups * o->d_state, inner = o->d_inner;
@@ -8451,9 +8643,11 @@ static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer 
     ssd.dt_high = o->dt_high;
     ssd.direction = d ? MMIX_REVERSE : MMIX_FORWARD;
     ssd.seq_idx = seq_idx;
-    ssd.initial_state = state ? state->ssm : NULL;
-    ssd.final_state = state ? &state->ssm : NULL;
-    y = mmixi_join_heads(m, mmix_mix(m, &ssd));
+    if (state && !carried) {
+        ssd.initial_state = state->ssm;
+        ssd.final_state = &state->ssm;
+    }
+    y = mmixi_join_heads(m, carried ? mmix_mix_step(m, &ssd, carried, slot) : mmix_mix(m, &ssd));
     return mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, inner), layer->dir[d].norm, o->eps, o->groups);
 }
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
@@ -8468,11 +8662,44 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
         return NULL;
     }
     u = mmix_linear(m, x, layer->in_proj, NULL);
-    y = mmixi_mamba2_direction(m, layer, 0, u, seq_idx, state);
+    y = mmixi_mamba2_direction(m, layer, 0, u, seq_idx, state, NULL, 0);
     if (layer->options.bidirectional)
         y = mmixi_binary(m, "mmix_mamba2", MMIX_OP_ADD, y, mmixi_mamba2_direction(m, layer, 1, u, seq_idx,
-                NULL), 0.5, 0.5);
+                NULL, NULL, 0), 0.5, 0.5);
     return mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
+}
+
+MMIXDEF mmix_tensor *mmix_mamba2_step(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
+                                      mmix_state *state, size_t slot)
+{
+    const char *who = "mmix_mamba2_step";
+    const mmix_mamba2_options *o = &layer->options;
+    const size_t taps = o->conv_width - 1;
+    mmix_mamba2_state now;
+    mmix_tensor *conv = NULL, *y;
+    int record;
+    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return NULL;
+    if (!state || state->m != m || slot >= state->slots || o->bidirectional) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's; the "
+                  "layer has %d direction(s), expected 1", who, (double)slot, state ? (double)state->slots : 0.0,
+                  1 + (o->bidirectional != 0));
+        return NULL;
+    }
+    record = mmix_record(m, 0);
+    if (taps)
+        conv = mmixi_carried_fixed(m, &state->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
+                                   x->shape[0], o->d_inner + 2 * o->groups * o->d_state, taps, 1);
+    now.conv = NULL;
+    if (conv) {
+        conv->ndim = 3;                          /* (B, D, W-1) */
+        now.conv = conv;
+    }
+    now.ssm = NULL;
+    y = mmixi_mamba2_direction(m, layer, 0, mmix_linear(m, x, layer->in_proj, NULL), NULL, &now, state, slot);
+    y = mmix_linear_add(m, y, layer->out_proj, NULL, NULL, NULL);
+    if (y && conv) mmixi_put_all(m, now.conv, mmix_data(now.conv), conv, mmix_data(conv), 0);
+    mmix_record(m, record);
+    return y;
 }
 
 MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream)
@@ -10289,6 +10516,272 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_re
 }
 
 /* ------------------------------------------------------------------------------------
+   Rank              σ of a block; numerical, effective and stable rank; the bounds of the paper
+
+   One-sided Jacobi (Hestenes 1958): pairs of columns of A are turned until all are orthogonal; then their
+   lengths are the singular values. Small ones come out as exact as large ones.
+   ------------------------------------------------------------------------------------ */
+
+/* The n rows of a (n, len) are the columns in question; a is overwritten. sigma (n), falling. */
+static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
+{
+    int turned = 1;
+    for (int sweep = 0; sweep < 60 && turned; sweep++) {
+        turned = 0;
+        for (size_t i = 0; i < n; i++) {
+            sigma[i] = 0;
+            for (size_t t = 0; t < len; t++) sigma[i] += a[i * len + t] * a[i * len + t];
+        }
+        for (size_t p = 0; p + 1 < n; p++)
+            for (size_t q = p + 1; q < n; q++) {
+                double *x = a + p * len, *y = a + q * len, along = 0, cot, t, c, s;
+                for (size_t i = 0; i < len; i++) along += x[i] * y[i];
+                if (fabs(along) <= 1e-15 * sqrt(sigma[p]) * sqrt(sigma[q]) || fabs(along) < 1e-290) continue;
+                turned = 1;
+                cot = (sigma[q] - sigma[p]) / (2 * along);
+                t = (cot < 0 ? -1 : 1) / (fabs(cot) + sqrt(cot * cot + 1));
+                c = 1 / sqrt(t * t + 1);
+                s = t * c;
+                for (size_t i = 0; i < len; i++) {
+                    const double u = x[i], v = y[i];
+                    x[i] = c * u - s * v;
+                    y[i] = s * u + c * v;
+                }
+                sigma[p] -= t * along;
+                sigma[q] += t * along;
+                if (sigma[p] < 0) sigma[p] = 0;
+            }
+    }
+    for (size_t i = 0; i < n; i++) {             /* lengths anew, then insertion by size */
+        double length = 0;
+        size_t at = i;
+        for (size_t t = 0; t < len; t++) length += a[i * len + t] * a[i * len + t];
+        length = sqrt(length);
+        for (; at && sigma[at - 1] < length; at--) sigma[at] = sigma[at - 1];
+        sigma[at] = length;
+    }
+}
+
+typedef struct mmixi_rank_job {
+    const double *M;                             /* (matrices, rows, cols) */
+    size_t rows, cols, block_h, block_w;
+    double eps;
+    mmix_rank *r;
+    double *scratch;
+} mmixi_rank_job;
+static void mmixi_rank_task(void *arg, size_t index, size_t lane)
+{
+    const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
+    const mmix_rank *r = j->r;
+    const size_t i = index / r->cols % r->rows * j->block_h, k = index % r->cols * j->block_w,
+        h = mmixi_min(j->block_h, j->rows - i), w = mmixi_min(j->block_w, j->cols - k), n = mmixi_min(h, w);
+    const double *M = j->M + (index / r->cols / r->rows * j->rows + i) * j->cols + k;
+    double *a = j->scratch + lane * j->block_h * j->block_w, *sigma = r->singular + index * r->width, top = 0,
+        sum = 0, squares = 0, entropy = 0;
+    for (size_t y = 0; y < h; y++)
+        for (size_t x = 0; x < w; x++) top = fmax(top, fabs(M[y * j->cols + x]));
+    for (size_t z = 0; z < r->width; z++) sigma[z] = 0;
+    r->numerical[index] = r->effective[index] = r->stable[index] = 0;
+    if (!(top > 0)) return;
+    for (size_t y = 0; y < h; y++)               /* the shorter side is turned */
+        for (size_t x = 0; x < w; x++) a[w <= h ? x * h + y : y * w + x] = M[y * j->cols + x] / top;
+    mmixi_singular(a, n, mmixi_max(h, w), sigma);
+    for (size_t z = 0; z < n; z++) {
+        r->numerical[index] += sigma[z] > (double)mmixi_max(h, w) * j->eps * sigma[0];
+        sum += sigma[z];
+        squares += sigma[z] * sigma[z];
+    }
+    for (size_t z = 0; z < n; z++)
+        if (sigma[z] > 0) entropy -= sigma[z] / sum * mmixi_log(sigma[z] / sum);
+    r->effective[index] = mmixi_exp(entropy);
+    r->stable[index] = squares / (sigma[0] * sigma[0]);
+    for (size_t z = 0; z < n; z++) sigma[z] *= top;
+}
+static int mmixi_rank(mmix_ctx *m, const double *M, size_t matrices, size_t rows, size_t cols, size_t block,
+                      double eps, mmix_rank *result)
+{
+    mmixi_rank_job j;
+    mmix_rank r;
+    size_t blocks;
+    memset(&j, 0, sizeof j);
+    memset(&r, 0, sizeof r);
+    j.M = M;
+    j.rows = rows; j.cols = cols;
+    j.block_h = mmixi_min(block ? block : rows, rows);
+    j.block_w = mmixi_min(block ? block : cols, cols);
+    j.eps = eps > 0 ? eps : sizeof(mmix_real) == 8 ? 2.220446049250313e-16 : 1.1920928955078125e-7;
+    r.matrices = matrices;
+    r.rows = mmixi_ceil_div(rows, j.block_h);
+    r.cols = mmixi_ceil_div(cols, j.block_w);
+    r.width = mmixi_min(j.block_h, j.block_w);
+    blocks = matrices * r.rows * r.cols;
+    r.numerical = mmixi_doubles(m, blocks, 1);
+    r.effective = mmixi_doubles(m, blocks, 1);
+    r.stable = mmixi_doubles(m, blocks, 1);
+    r.singular = mmixi_doubles(m, blocks, r.width);
+    j.scratch = mmixi_doubles(m, mmixi_lanes(m), j.block_h * j.block_w);
+    if (!r.numerical || !r.effective || !r.stable || !r.singular || !j.scratch) return -1;
+    j.r = &r;
+    mmixi_parallel(m, blocks, mmixi_rank_task, &j);
+    *result = r;
+    return 0;
+}
+static const double *mmixi_as_doubles(mmix_ctx *m, const mmix_real *values, size_t n)
+{
+    double *d = mmixi_doubles(m, n, 1);
+    for (size_t i = 0; d && i < n; i++) d[i] = (double)values[i];
+    return d;
+}
+MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mmix_real *M, size_t matrices,
+                         size_t rows, size_t cols, mmix_rank *result)
+{
+    const double *d;
+    memset(result, 0, sizeof *result);
+    if (m->error_kind) return -1;
+    if (!M || !matrices || !rows || !cols)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: %.0f matrices of %.0f x %.0f%s", (double)matrices,
+                         (double)rows, (double)cols, M ? "" : ", M is NULL");
+    for (size_t i = 0; i < matrices * rows * cols; i++)
+        if (!(fabs((double)M[i]) < 1e150))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: element %.0f of M is %g", (double)i,
+                             (double)M[i]);
+    d = mmixi_as_doubles(m, M, matrices * rows * cols);
+    if (!d) return -1;
+    return mmixi_rank(m, d, matrices, rows, cols, options ? options->block : 0, options ? options->eps : 0,
+                      result);
+}
+
+/* Rows I of Σ over j in J of M_h[i, j] v_h[j], all heads side by side, then out_projᵀ: what block (I, J) adds to
+   the layer's output. */
+static double *mmixi_rank_joined(mmix_ctx *m, const double *M, const mmix_mixer *x, const mmix_tensor *proj,
+                                 size_t C, size_t b, size_t I, size_t J, size_t *width)
+{
+    const size_t H = x->kind == MMIX_SSD ? x->dt->shape[2] : x->q->shape[2], L = x->v->shape[1],
+        P = x->v->shape[3], D = proj ? proj->shape[0] : H * P, rows = mmixi_min(C, L - I * C);
+    const mmix_heads v = mmixi_heads_of(x->v, mmix_data(x->v), H);
+    double *sum = mmixi_doubles(m, rows, H * P), *out = proj ? mmixi_doubles(m, rows, D) : sum;
+    *width = D;
+    if (!sum || !out) return NULL;
+    memset(sum, 0, rows * H * P * sizeof *sum);
+    for (size_t h = 0; h < H; h++)
+        for (size_t i = 0; i < rows; i++)
+            for (size_t j = J * C; j < mmixi_min(L, J * C + C); j++) {
+                const mmix_real *from = mmixi_at(&v, b, j, h);
+                const double w = M[((b * H + h) * L + I * C + i) * L + j];
+                for (size_t p = 0; p < P; p++) sum[(i * H + h) * P + p] += w * (double)from[p];
+            }
+    for (size_t i = 0; proj && i < rows; i++)
+        for (size_t d = 0; d < D; d++) {
+            const mmix_real *w = mmix_data(proj) + d * proj->stride[0];
+            out[i * D + d] = 0;
+            for (size_t p = 0; p < H * P; p++) out[i * D + d] += (double)w[p] * sum[i * H * P + p];
+        }
+    return out;
+}
+/* The matrix of L alone: the same mixer with scores of 1. */
+static int mmixi_rank_of_decay(mmix_ctx *m, const mmix_mixer *x, size_t C, double eps, mmix_rank *r)
+{
+    mmix_mixer decay = *x;
+    const size_t n = x->dt->shape[0] * x->dt->shape[2], L = x->dt->shape[1];
+    mmix_tensor *one = mmix_new4(m, x->dt->shape[0], L, 1, 1), *M;
+    const double *d;
+    if (!one) return -1;
+    decay.q = decay.k = mmix_fill(one, 1);
+    decay.D = NULL;
+    decay.final_state = NULL;
+    M = mmix_mix_matrix(m, &decay);
+    d = M ? mmixi_as_doubles(m, mmix_data(M), n * L * L) : NULL;
+    return d ? mmixi_rank(m, d, n, L, L, C, eps, r) : -1;
+}
+MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *x,
+                          const mmix_tensor *out_proj, mmix_mixer_rank *result)
+{
+    const char *who = "mmix_mix_rank";
+    mmix_mixer_rank r;
+    mmix_rank decay, part;
+    mmix_tensor *M;
+    size_t L, N, B, H, C, n;
+    const double *d;
+    const double eps = options ? options->eps : 0;
+    memset(&r, 0, sizeof r);
+    memset(&decay, 0, sizeof decay);
+    *result = r;
+    M = mmix_mix_matrix(m, x);
+    if (!M) return -1;
+    B = M->shape[0]; H = M->shape[1]; L = M->shape[2]; N = x->k->shape[3];
+    if (L != M->shape[3] || L < 2)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a matrix of %.0f x %.0f, expected a square one of 2 and more",
+                         who, (double)L, (double)M->shape[3]);
+    if (!mmixi_optional(m, who, "out_proj", out_proj, MMIX_DTYPE_REAL, 2, MMIXI_ANY, H * x->v->shape[3], 0, 0))
+        return -1;
+    C = r.block = mmixi_min(options && options->block ? options->block : L / 2, L);
+    d = mmixi_as_doubles(m, mmix_data(M), B * H * L * L);
+    if (!d || mmixi_rank(m, d, B * H, L, L, C, eps, &r.M) || mmixi_rank(m, d, B * H, L, L, 0, eps, &r.whole)
+        || (x->kind == MMIX_SSD && mmixi_rank_of_decay(m, x, C, eps, &decay))) return -1;
+    n = r.M.rows;
+    r.decay = decay.numerical;
+    r.bound = mmixi_doubles(m, B * H, n * n);
+    r.diagonal = mmixi_doubles(m, B * H, 1);
+    r.joined = mmixi_doubles(m, B, n * n);
+    if (!r.bound || !r.diagonal || !r.joined) return -1;
+    for (size_t h = 0; h < B * H; h++) {
+        r.diagonal[h] = 0;
+        for (size_t i = 0; i < n * n; i++) {
+            const size_t I = i / n, J = i % n, rows = mmixi_min(C, L - I * C), cols = mmixi_min(C, L - J * C),
+                small = mmixi_min(rows, cols);
+            const double low = x->kind == MMIX_SSD ? decay.numerical[h * n * n + i] * (double)N : (double)N;
+            const int causal = x->kind == MMIX_SSD || x->mask == MMIX_MASK_CAUSAL;
+            double bound = x->kind == MMIX_SOFTMAX || (I == J && causal) ? (double)small : fmin((double)small, low);
+            if (causal && I < J && (x->kind != MMIX_SSD || x->direction == MMIX_FORWARD)) bound = 0;
+            r.bound[h * n * n + i] = bound;
+            if (I == J) r.diagonal[h] += r.M.numerical[h * n * n + i];
+        }
+    }
+    for (size_t i = 0; i < B * n * n; i++) {
+        const size_t b = i / (n * n), I = i / n % n, J = i % n;
+        mmix_mark mark = mmix_mark_here(m);
+        size_t width;
+        const double *sum = mmixi_rank_joined(m, d, x, out_proj, C, b, I, J, &width);
+        if (!sum || mmixi_rank(m, sum, 1, mmixi_min(C, L - I * C), width, 0, eps, &part)) return -1;
+        r.joined[i] = part.numerical[0];
+        mmix_rewind(m, mark);
+    }
+    *result = r;
+    return 0;
+}
+MMIXDEF void mmix_matrix_distance(const mmix_real *a, const mmix_real *b, size_t matrices, size_t count,
+                                  double *distance, double *relative)
+{
+    for (size_t h = 0; h < matrices; h++) {
+        double apart = 0, size = 0;
+        for (size_t i = h * count; i < (h + 1) * count; i++) {
+            apart += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+            size += (double)a[i] * (double)a[i];
+        }
+        if (distance) distance[h] = sqrt(apart);
+        if (relative) relative[h] = size > 0 ? sqrt(apart / size) : apart > 0 ? HUGE_VAL : 0;
+    }
+}
+MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, size_t gw, size_t radius,
+                             double *share, double *distance)
+{
+    const size_t L = gh * gw;
+    for (size_t h = 0; h < matrices; h++) {
+        double all = 0, near = 0, far = 0;
+        for (size_t i = 0; i < L; i++)
+            for (size_t j = 0; j < L; j++) {
+                const double w = fabs((double)M[(h * L + i) * L + j]),
+                    y = fabs((double)(i / gw) - (double)(j / gw)), x = fabs((double)(i % gw) - (double)(j % gw));
+                all += w;
+                if (fmax(y, x) <= (double)radius) near += w;
+                far += w * sqrt(y * y + x * x);
+            }
+        if (share) share[h] = all > 0 ? near / all : 0;
+        if (distance) distance[h] = all > 0 ? far / all : 0;
+    }
+}
+
+/* ------------------------------------------------------------------------------------
    PCA               C v = λ v for the k largest λ, C = Σ (x - mean)(x - mean)ᵀ;  variance = λ / (rows - 1)
 
    Subspace iteration (Bauer 1957): a block of orthonormal vectors V (block, D) is multiplied by C again and
@@ -10599,14 +11092,6 @@ static int mmixi_sides_ok(size_t width, size_t height)
 
 typedef struct mmixi_taps { uint32_t *first, *length; int32_t *weight; size_t most; } mmixi_taps;
 
-static double mmixi_cubic(double x)
-{
-    x = fabs(x);
-    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
-    if (x < 2) return (((x - 5) * x + 8) * x - 4) * -0.5;
-    return 0;
-}
-
 /* Taps of one output at most. */
 static size_t mmixi_taps_most(size_t n, size_t m)
 {
@@ -10628,7 +11113,7 @@ static mmixi_taps mmixi_taps_make(char **memory, double *w, size_t n, size_t m, 
         double c = ((double)(start + i) + 0.5) * r, low = c - 2 * f + 0.5, high = c + 2 * f + 0.5, sum = 0;
         size_t begin = low > 0 ? (size_t)low : 0, end = high < (double)n ? (size_t)high : n;
         for (size_t j = begin; j < end; j++) {
-            w[j - begin] = mmixi_cubic(((double)j - c + 0.5) * shrink);
+            w[j - begin] = mmixi_cubic(-0.5, ((double)j - c + 0.5) * shrink);
             sum += w[j - begin];
         }
         for (size_t j = 0; j < end - begin; j++) {
@@ -12578,7 +13063,7 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 static const char mmixi_op_names[MMIX_OP_COUNT][20] = {
     "copy", "add", "mul", "div", "scale", "exp", "log", "sqrt", "silu", "gelu", "softplus", "sum_axis", "sum",
         "matmul", "concat", "gather", "insert_token", "softmax", "layer_norm", "rms_norm", "gated_rms_norm",
-        "l2_normalise", "linear", "conv1d", "patch_embed", "bicubic_resize", "cross_entropy", "weight_norm",
+        "l2_normalise", "linear", "conv1d", "patch_embed", "resize", "cross_entropy", "weight_norm",
         "rope", "softmax_attention", "linear_attention", "feature", "ssd", "dino_loss" };
 MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
 
@@ -12598,7 +13083,7 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_GATED_RMS_NORM, mmixi_norm); MMIXI_OP(MMIX_OP_L2_NORMALISE, mmixi_unit);
     MMIXI_OP(MMIX_OP_LINEAR, mmixi_linear);
     MMIXI_OP(MMIX_OP_CONV1D, mmixi_conv); MMIXI_OP(MMIX_OP_PATCH_EMBED, mmixi_patch);
-    MMIXI_OP(MMIX_OP_BICUBIC_RESIZE, mmixi_resize);
+    MMIXI_OP(MMIX_OP_RESIZE, mmixi_resize);
     MMIXI_OP(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_OP(MMIX_OP_WEIGHT_NORM, mmixi_unit);
     MMIXI_OP(MMIX_OP_ROPE, mmixi_rope);
     MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);

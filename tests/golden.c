@@ -322,6 +322,26 @@ static void run_patch_embed(Case *c)
     mmix_tensor *x = in(c, "x"), *w = param(c, "proj.weight"), *b = param(c, "proj.bias");
     out(c, "y", mmix_patch_embed(c->m, x, w, b));
 }
+static void run_bilinear_resize(Case *c)
+{
+    const double scale_h = number(c, "scale_h", 0), scale_w = number(c, "scale_w", 0);
+    out(c, "y", mmix_bilinear_resize(c->m, in(c, "x"), whole(c, "out_h", 0), whole(c, "out_w", 0), scale_h, scale_w));
+}
+static void run_bicubic_resize_antialias(Case *c)
+{
+    out(c, "y", mmix_bicubic_resize_antialias(c->m, in(c, "x"), whole(c, "out_h", 0), whole(c, "out_w", 0)));
+}
+static void run_rope(Case *c)
+{
+    static const char *const styles[] = {"half", "interleaved", NULL};
+    mmix_tensor *x = in(c, "x"), *pos = in(c, "pos");
+    mmix_rope_options o;
+    memset(&o, 0, sizeof o);
+    o.theta = number(c, "theta", 0);
+    o.interleaved = one_of(c, "style", styles, "");
+    o.dim = whole(c, "dim", 0);
+    out(c, "y", mmix_rope(c->m, x, pos, &o));
+}
 static void run_bicubic_resize(Case *c)
 {
     const double scale_h = number(c, "scale_h", 0), scale_w = number(c, "scale_w", 0);
@@ -337,10 +357,16 @@ static void mix(Case *c, const mmix_mixer *x)
 }
 static void softmax_options(Case *c, mmix_mixer *x)
 {
-    static const char *const masks[] = {"none", "causal", "prefix", NULL};
-    x->mask = one_of(c, "mask", masks, "none");
+    static const char *const masks[] = {"none", "causal", "prefix", "window", NULL};
+    const int mask = one_of(c, "mask", masks, "none");
     x->scale = number(c, "scale", 0);
-    if (x->mask == MMIX_MASK_PREFIX) x->prefix = whole(c, "prefix", 0);
+    if (mask < 3) x->mask = mask;
+    if (mask == MMIX_MASK_PREFIX) x->prefix = whole(c, "prefix", 0);
+    if (mask == 3) {
+        size_t grid[3], window[3], axes = indices(c, "grid", grid, 3);
+        indices(c, "window", window, 3);
+        mmix_mixer_windows(x, (int)axes, grid, window, flag(c, "shift"));
+    }
 }
 static void linear_options(Case *c, mmix_mixer *x)
 {
@@ -370,10 +396,10 @@ static void dt_limit(Case *c, double *low, double *high)
     numbers(c, "dt_limit", limit, 2);
     *low = limit[0], *high = limit[1];
 }
-static void run_ssd(Case *c)
+static mmix_mixer ssd(Case *c)
 {
     static const char *const directions[] = {"forward", "reverse", "both", NULL};
-    mmix_tensor *v = in(c, "x"), *dt = in(c, "dt"), *A = in(c, "A"), *B = in(c, "B"), *C = in(c, "C"), *last = NULL;
+    mmix_tensor *v = in(c, "x"), *dt = in(c, "dt"), *A = in(c, "A"), *B = in(c, "B"), *C = in(c, "C");
     mmix_mixer x = mmix_mixer_ssd(v, dt, A, B, C);
     x.D = in_or_null(c, "D");
     x.dt_bias = in_or_null(c, "dt_bias");
@@ -382,6 +408,40 @@ static void run_ssd(Case *c)
     x.dt_softplus = flag(c, "dt_softplus");
     x.direction = one_of(c, "direction", directions, "forward");
     dt_limit(c, &x.dt_low, &x.dt_high);
+    return x;
+}
+/* Token by token; the state after each. */
+static void run_ssd_steps(Case *c)
+{
+    mmix_mixer x = ssd(c), one = x;
+    mmix_state *s = mmix_state_create(c->m, 1);
+    const size_t L = mmix_shape(x.dt, 1), B = mmix_shape(x.dt, 0), P = mmix_shape(x.v, 3), N = mmix_shape(x.k, 3),
+        H = mmix_shape(x.dt, 2);
+    mmix_tensor *y = mmix_new4(c->m, B, L, H, P), *last = NULL, *states;
+    const size_t shape[5] = {B, L, H, P, N};
+    states = mmix_new(c->m, MMIX_DTYPE_REAL, 5, shape);
+    for (size_t t = 0; t < L && !mmix_error(c->m); t++) {
+        one.v = mmix_slice(c->m, x.v, 1, t, 1);
+        one.dt = mmix_slice(c->m, x.dt, 1, t, 1);
+        one.k = mmix_slice(c->m, x.k, 1, t, 1);
+        one.q = mmix_slice(c->m, x.q, 1, t, 1);
+        one.initial_state = t ? NULL : x.initial_state;
+        one.final_state = &last;
+        mmix_tensor *row = mmix_mix_step(c->m, &one, s, 0);
+        for (size_t b = 0; row && b < B; b++) {
+            memcpy(mmix_data(y) + (b * L + t) * H * P, mmix_data(row) + b * H * P, H * P * sizeof(mmix_real));
+            memcpy(mmix_data(states) + (b * L + t) * H * P * N, mmix_data(last) + b * H * P * N, H * P * N * sizeof(mmix_real));
+        }
+    }
+    out(c, "y", y);
+    out(c, "final_state", last);
+    if (flag(c, "states")) out(c, "states", states);
+    mmix_state_destroy(s);
+}
+static void run_ssd(Case *c)
+{
+    mmix_mixer x = ssd(c);
+    mmix_tensor *last = NULL;
     if (flag(c, "final_state")) x.final_state = &last;
     mix(c, &x);
     out(c, "final_state", last);
@@ -397,6 +457,7 @@ static void attention(Case *c, int kind)
 {
     mmix_attention_layer l;
     mmix_attention_init(&l, parameters(c), "", axis(c, "proj.weight", 0), whole(c, "heads", 0), kind, axis(c, "qkv.bias", 0) != 0);
+    if (kind == MMIX_SOFTMAX) l.rope.theta = number(c, "rope_theta", 0);
     if (kind == MMIX_SOFTMAX) softmax_options(c, &l.options);
     else linear_options(c, &l.options);
     load_layer(c);
@@ -432,6 +493,29 @@ static void mamba2(Case *c, int bidirectional)
 }
 static void run_mamba2_layer(Case *c) { mamba2(c, 0); }
 static void run_bimamba2_layer(Case *c) { mamba2(c, 1); }
+static void run_swiglu_ffn(Case *c)
+{
+    mmix_swiglu_layer l;
+    mmix_swiglu_init(&l, parameters(c), "", axis(c, "gate_proj.weight", 1), axis(c, "gate_proj.weight", 0));
+    load_layer(c);
+    out(c, "y", mmix_swiglu(c->m, &l, in(c, "x"), NULL, NULL));
+}
+static void run_lora_linear(Case *c)
+{
+    mmix_tensor *w = param(c, "weight"), *b = param_or_null(c, "bias"), *A = param(c, "lora_A.weight"), *B = param(c, "lora_B.weight");
+    out(c, "y", mmix_lora_linear(c->m, in(c, "x"), w, b, A, B, number(c, "alpha", 0)));
+}
+static void run_rms_order(Case *c)
+{
+    static int32_t perm[1 << 16], inverse[1 << 16];
+    size_t grid[3] = {0, 0, 0}, separators = whole(c, "separators", 0);
+    indices(c, "grid", grid, 3);
+    const size_t n = grid[0] * (grid[1] * grid[2] + separators);
+    if (n > 1 << 16) { fail(c, "a grid of %d tokens", (int)n); return; }
+    mmix_scan_order(whole(c, "layer", 0), grid[0], grid[1], grid[2], separators, perm, inverse);
+    out_i32(c, "perm", perm, n);
+    out_i32(c, "inverse", inverse, n);
+}
 static void run_mlp(Case *c)
 {
     mmix_mlp_layer l;
@@ -778,6 +862,29 @@ static void run_pca(Case *c)
     out_f64(c, "variance", r.variance, k);
     out_f64(c, "projection", r.projection, rows * k);
 }
+static void run_rank(Case *c)
+{
+    mmix_tensor *x = in(c, "m");
+    mmix_rank_options o;
+    mmix_rank r;
+    o.block = whole(c, "block", 0);
+    o.eps = number(c, "eps", 0);
+    if (!x || mmix_rank_of(c->m, &o, mmix_data(x), 1, mmix_shape(x, 0), mmix_shape(x, 1), &r)) return;
+    out_f64(c, "rank", r.numerical, r.rows * r.cols);
+    out_f64(c, "effective_rank", r.effective, r.rows * r.cols);
+    out_f64(c, "stable_rank", r.stable, r.rows * r.cols);
+    if (!o.block) out_f64(c, "singular", r.singular, r.width);
+}
+static void run_matrix_distance(Case *c)
+{
+    mmix_tensor *a = in(c, "a"), *b = in(c, "b");
+    const size_t H = mmix_shape(a, 0);
+    double distance[64], relative[64];
+    if (!a || !b || H > 64) return;
+    mmix_matrix_distance(mmix_data(a), mmix_data(b), H, mmix_shape(a, 1) * mmix_shape(a, 2), distance, relative);
+    out_f64(c, "distance", distance, H);
+    out_f64(c, "relative", relative, H);
+}
 static void run_class_strategy(Case *c)
 {
     static const char *const strategies[] = {"cls", "mean", "max", "cls+mean", "cls+max", NULL};
@@ -914,6 +1021,10 @@ static const Face faces[] = {
     {"gated_rms_norm", run_gated_rms_norm, OP}, {"gelu", run_gelu, OP}, {"silu", run_silu, OP}, {"softplus", run_softplus, OP},
     {"linear", run_linear, OP}, {"conv1d", run_conv1d, OP}, {"cross_entropy", run_cross_entropy, OP},
     {"patch_embed", run_patch_embed, OP}, {"bicubic_resize", run_bicubic_resize, OP},
+    {"bilinear_resize", run_bilinear_resize, OP}, {"bicubic_resize_antialias", run_bicubic_resize_antialias, OP},
+    {"rope", run_rope, OP}, {"ssd_steps", run_ssd_steps, OP}, {"swiglu_ffn", run_swiglu_ffn, LAYER},
+    {"lora_linear", run_lora_linear, LAYER}, {"rms_order", run_rms_order, OP}, {"metric_rank", run_rank, OP},
+    {"metric_matrix_distance", run_matrix_distance, OP},
     {"softmax_attention", run_softmax_attention, OP}, {"linear_attention", run_linear_attention, OP}, {"ssd", run_ssd, OP},
     {"attention_layer", run_attention_layer, LAYER}, {"linear_attention_layer", run_linear_attention_layer, LAYER},
     {"mamba2_layer", run_mamba2_layer, LAYER}, {"bimamba2_layer", run_bimamba2_layer, LAYER}, {"mlp", run_mlp, LAYER},
