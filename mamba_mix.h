@@ -510,6 +510,11 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
 /* M (B, H, L, S) with y = M v for each head, for looking: not recorded. An initial state or a D for each
    channel is an error, because y is not M x then. */
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
+/* look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside of layers and models,
+   before it runs: to draw M, to measure ranks. Nothing is recorded meanwhile, and what look leaves in step
+   memory is dropped when it returns. look NULL: no more. */
+MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
+                            void *user);
 /* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
    for reading and for tests; options as mmix_mix, MMIX_BOTH excepted. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
@@ -1365,6 +1370,8 @@ struct mmix_ctx {
     int lanes;                                   /* threads that work, the caller's included */
     int in_parallel;
     mmixi_pool *pool;
+    void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer);              /* mmix_mix_watch */
+    void *look_user;
     void (*parallel_for)(void *user, size_t count, mmix_task *task, void *arg);
     void *parallel_user;
 };
@@ -7894,9 +7901,26 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *sta
         return mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &r, sizeof r);
     }
 }
+MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
+                            void *user)
+{
+    m->look = look;
+    m->look_user = user;
+}
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
-    return mmixi_mixer_check(m, "mmix_mix", x) ? mmixi_mix(m, x, NULL) : NULL;
+    void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer) = m->look;
+    if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
+    if (look) {
+        mmix_mark mark = mmix_mark_here(m);
+        const int record = mmix_record(m, 0);
+        m->look = NULL;                          /* it may mix, too */
+        look(m->look_user, m, x);
+        m->look = look;
+        mmix_record(m, record);
+        mmix_rewind(m, mark);
+    }
+    return m->error_kind ? NULL : mmixi_mix(m, x, NULL);
 }
 
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
