@@ -6337,22 +6337,25 @@ static void mmixi_ssd_matrix(const mmixi_ssd_job *j, double weight, double *deca
                 }
             }
 }
-/* One token of one head, at the speed at which the state comes and goes; it may be changed in place. */
-static void mmixi_ssd_step_task(void *arg, size_t index, size_t lane)
+/* One token, at the speed at which the state comes and goes; it may be changed in place. Heads begin … end - 1 of
+   all sequences. */
+static void mmixi_ssd_step_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_ssd_job *j = (const mmixi_ssd_job *)arg;
-    size_t b = index / j->r.H, h = index % j->r.H, NP = j->r.N * j->r.P;
-    const mmix_real *x = mmixi_at(&j->r.x, b, 0, h), *before = j->r.initial_state;
-    mmix_real *y = mmixi_at(&j->r.y, b, 0, h), *after;
+    const size_t NP = j->r.N * j->r.P;
     mmixi_ssd_scratch s;
     mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    after = j->r.final_state ? j->r.final_state + index * NP : s.in;
-    if (!before) memset(after, 0, NP * sizeof *after);
-    mmixi_ssd_steps(j, &s, b, 0, 1, h);
-    j->k->scale(j->r.P, s.delta[0], x, s.x);
-    j->k->ssd_step(j->r.P, j->r.N, s.e[0], s.x, mmixi_at(&j->r.b, b, 0, h), mmixi_at(&j->r.c, b, 0, h),
-                   before ? before + index * NP : after, after, y);
-    if (j->r.D) mmixi_ssd_skip(j, h, x, y);
+    for (size_t i = begin; i < end; i++) {
+        const size_t b = i / j->r.H, h = i % j->r.H;
+        const mmix_real *x = mmixi_at(&j->r.x, b, 0, h);
+        mmix_real *y = mmixi_at(&j->r.y, b, 0, h), *after = j->r.final_state ? j->r.final_state + i * NP : s.in;
+        if (!j->r.initial_state) memset(after, 0, NP * sizeof *after);
+        mmixi_ssd_steps(j, &s, b, 0, 1, h);
+        j->k->scale(j->r.P, s.delta[0], x, s.x);
+        j->k->ssd_step(j->r.P, j->r.N, s.e[0], s.x, mmixi_at(&j->r.b, b, 0, h), mmixi_at(&j->r.c, b, 0, h),
+                       j->r.initial_state ? j->r.initial_state + i * NP : after, after, y);
+        if (j->r.D) mmixi_ssd_skip(j, h, x, y);
+    }
 }
 
 /* ---- chunks ---- */
@@ -6669,7 +6672,7 @@ MMIXDEF void mmix_raw_ssd_forward(const mmix_raw_ssd *x, mmix_real *scratch)
     mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
     mmixi_ssd_begin(&j, x, &k, 1);
     j.scratch = scratch;
-    if (x->L == 1 && !x->states) for (size_t i = 0; i < x->B * x->H; i++) mmixi_ssd_step_task(&j, i, 0);
+    if (x->L == 1 && !x->states) mmixi_ssd_step_range(&j, 0, x->B * x->H, 0);
     else for (size_t i = 0; i < x->B * j.blocks; i++) mmixi_ssd_task(&j, i, 0);
 }
 MMIXDEF void mmix_raw_ssd_backward(const mmix_raw_ssd *x, mmix_real *scratch)
@@ -6720,7 +6723,8 @@ static int mmixi_ssd_forward(mmix_ctx *m, mmix_call *call)
     mark = mmix_mark_here(m);
     j.scratch = mmixi_reals(m, mmixi_lanes(m), j.lane_size);
     if (!j.scratch) return -1;
-    if (r.L == 1 && !call->recorded) mmixi_parallel(m, r.B * r.H, mmixi_ssd_step_task, &j);
+    if (r.L == 1 && !call->recorded)             /* a megabyte of state is not worth waking a thread */
+        mmixi_ranges(m, r.B * r.H, mmixi_max(1, 262144 / (r.N * r.P)), mmixi_ssd_step_range, &j);
     else mmixi_parallel(m, r.B * j.blocks, mmixi_ssd_task, &j);
     mmix_rewind(m, mark);
     return 0;

@@ -18,7 +18,7 @@
    flop is nominal: multiply-adds times two of products and mixers, SSD and linear attention counted as their recurrence,
    the backward of attention 10 N per pair; the same numbers as in cases.json.
 
-   Without API yet: attn3d_*, ssdstep_*, mmate_prefill_*, decoder_attn_prefill_*
+   Without API yet: mmate_prefill_*, decoder_attn_prefill_*
 
    Sections: cases · what a case does · time · report · plots · main */
 
@@ -44,7 +44,7 @@
 
 /* ---- cases ------------------------------------------------------------------------- */
 
-enum { LINEAR, ATTENTION, LINEAR_ATTENTION, SSD, CONV, GATED_NORM, LAYER_NORM, GELU, SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION,
+enum { LINEAR, ATTENTION, WINDOWS, LINEAR_ATTENTION, SSD, STEP, CONV, GATED_NORM, LAYER_NORM, GELU, SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION,
        DINO };
 
 typedef struct bench_case {
@@ -67,6 +67,9 @@ static const bench_case cases[] = {
     {"attn_1x1024x6x64_none", ATTENTION, {1, 1024, 6, 64, 0}, 1610612736.0, 4026531840.0},
     {"attn_1x4096x6x64_causal", ATTENTION, {1, 4096, 6, 64, 1}, 12888047616.0, 32220119040.0},
     {"attn_1x16384x2x64_causal", ATTENTION, {1, 16384, 2, 64, 1}, 68723671040.0, 171809177600.0},
+    /* B, L, H, N, shifted; a grid of 16 x 16 x 16, windows of 16 x 4 x 4, the shift 8 x 2 x 2 */
+    {"attn3d_16x16x16_w16x4x4_noshift", WINDOWS, {1, 4096, 4, 64, 0}, 1073741824.0, 2684354560.0},
+    {"attn3d_16x16x16_w16x4x4_shift", WINDOWS, {1, 4096, 4, 64, 1}, 411041792.0, 1027604480.0},
     /* B, L, H, N, causal */
     {"linattn_8x197x6x64_full", LINEAR_ATTENTION, {8, 197, 6, 64, 0}, 154927104.0, 309854208.0},
     {"linattn_1x4096x6x64_causal", LINEAR_ATTENTION, {1, 4096, 6, 64, 1}, 402653184.0, 805306368.0},
@@ -76,6 +79,9 @@ static const bench_case cases[] = {
     {"ssd_1x4096x16_P64_N64", SSD, {1, 4096, 16, 64, 64}, 1073741824.0, 2147483648.0},
     {"ssd_1x4096x24_P64_N128", SSD, {1, 4096, 24, 64, 128}, 3221225472.0, 6442450944.0},
     {"ssd_1x65536x8_P64_N64", SSD, {1, 65536, 8, 64, 64}, 8589934592.0, 17179869184.0},
+    /* the same, one token with a state */
+    {"ssdstep_1x24_P64_N128", STEP, {1, 1, 24, 64, 128}, 786432.0, 0},
+    {"ssdstep_16x24_P64_N128", STEP, {16, 1, 24, 64, 128}, 12582912.0, 0},
     /* B, L, D, W */
     {"conv1d_silu_8x198x1152_w4", CONV, {8, 198, 1152, 4, 0}, 23721984.0, 45619200.0},
     /* B, L, D */
@@ -104,8 +110,10 @@ enum { CASES = sizeof cases / sizeof cases[0] };
 static const char *const axes_of[][6] = {
     {"ac", "ab", "cb", "c"},                     /* LINEAR: y, x, weight, bias */
     {"abcd", "abcd", "abcd", "abcd"},            /* ATTENTION: y, q, k, v */
+    {"abcd", "abcd", "abcd", "abcd"},            /* WINDOWS: y, q, k, v */
     {"abcd", "abcd", "abcd", "abcd"},            /* LINEAR_ATTENTION: y, q, k, v */
     {"abcd", "abcd", "abc", "c", "ab1e", "ab1e"},        /* SSD: y, x, dt, A, B, C */
+    {"abcd", "abcd", "abc", "c", "ab1e", "ab1e"},        /* STEP: as SSD */
     {"abc", "abc", "c1d", "c"},                  /* CONV: y, x, weight, bias */
     {"abc", "abc", "abc", "c"},                  /* GATED_NORM: y, x, z, weight */
     {"ab", "ab", "b", "b"},                      /* LAYER_NORM: y, x, weight, bias */
@@ -127,6 +135,7 @@ typedef struct run {
     mmix_tensor *target, *y;
     mmix_vision *vision;
     mmix_dino *dino;
+    mmix_state *state;
     mmix_real table[TABLE];                      /* normal numbers; drawing each input's own would take longer than the case */
 } run;
 
@@ -187,9 +196,18 @@ static mmix_tensor *forward(run *r)
         mixer.mask = s[4] ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
         mixer.feature = MMIX_FEATURE_SOFTMAX_BOTH;
         return mmix_mix(m, &mixer);
-    case SSD:
-        mixer = mmix_mixer_ssd(in(r, 0), in(r, 1), in(r, 2), in(r, 3), in(r, 4));
+    case WINDOWS:
+        mixer = mmix_mixer_softmax(in(r, 0), in(r, 1), in(r, 2));
+        for (int a = 0; a < 3; a++) {
+            mixer.grid[a] = 16;
+            mixer.window[a] = a ? 4 : 16;
+            mixer.shift[a] = s[4] * mixer.window[a] / 2;
+        }
         return mmix_mix(m, &mixer);
+    case SSD:
+    case STEP:
+        mixer = mmix_mixer_ssd(in(r, 0), in(r, 1), in(r, 2), in(r, 3), in(r, 4));
+        return r->c->op == SSD ? mmix_mix(m, &mixer) : mmix_mix_step(m, &mixer, r->state, 0);
     case CONV:
         memset(&conv, 0, sizeof conv);
         conv.silu = 1;
@@ -269,7 +287,8 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
     for (size_t i = 0; i < r->in->count; i++) fill(r, in(r, i), 1, i);
     if (c->op == LINEAR) fill(r, in(r, 1), 1 / sqrt((double)s[1]), 1);
     if (c->op == CONV) fill(r, in(r, 1), 0.5, 1);
-    if (c->op == SSD) {
+    if (c->op == STEP) r->state = mmix_state_create(r->m, 1);
+    if (c->op == SSD || c->op == STEP) {
         mmix_real *dt = mmix_data(in(r, 1)), *A = mmix_data(in(r, 2));       /* log-uniform in [0.001, 0.1); uniform in (-16, -1] */
         for (size_t i = 0; i < mmix_count(in(r, 1)); i++) dt[i] = (mmix_real)(1e-3 * pow(100, mmix_random_uniform(r->m, 1, 0, i)));
         for (size_t i = 0; i < s[2]; i++) A[i] = (mmix_real)(-1 - 15 * mmix_random_uniform(r->m, 1, 1, i));
@@ -293,6 +312,7 @@ static void run_destroy(run *r)
 {
     mmix_dino_destroy(r->dino);
     mmix_vision_destroy(r->vision);
+    mmix_state_destroy(r->state);
     mmix_params_destroy(r->upstream);
     mmix_params_destroy(r->in);
     mmix_destroy(r->m);
