@@ -641,7 +641,7 @@ typedef struct mmix_raw_ssd {
 } mmix_raw_ssd;
 MMIXDEF size_t mmix_raw_ssd_states(const mmix_raw_ssd *x);
 MMIXDEF size_t mmix_raw_ssd_scratch(const mmix_raw_ssd *x, int backward);
-/* With L = 1 and without `states` it is the decoding step. */
+/* With L = 1 and final_state = initial_state it is the decoding step. */
 MMIXDEF void mmix_raw_ssd_forward(const mmix_raw_ssd *x, mmix_real *scratch);
 /* Needs `states` of the forward, unless mmix_raw_ssd_states is 0. */
 MMIXDEF void mmix_raw_ssd_backward(const mmix_raw_ssd *x, mmix_real *scratch);
@@ -1874,7 +1874,35 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
    left to chance, so a task's arithmetic depends on i alone and its scratch on `lane` alone: the result is
    the same for any number of threads. Idle workers spin for some ten microseconds, then sleep; a caller waits
    for tasks, not for workers, so a worker that the system has parked holds nobody up.
+
+   In tasks subnormal numbers count as 0: each costs a hundred cycles, and states and gradients that fade are
+   full of them (an SSD backward ran six times slower with gradients of 1e-8 and decays of e^-1 a token).
    ==================================================================================== */
+
+#if !defined(__TINYC__) && (defined(__x86_64__) || defined(_M_X64))
+#include <xmmintrin.h>
+/* Subnormals count as 0 from here on (or no longer do); returns what mmixi_flush_end takes. */
+static uint64_t mmixi_flush(int on)
+{
+    const unsigned old = _mm_getcsr(), bits = 0x8040;            /* flush to zero, denormals are zeros */
+    _mm_setcsr(on ? old | bits : old & ~bits);
+    return old;
+}
+static void mmixi_flush_end(uint64_t old) { _mm_setcsr((unsigned)old); }
+#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
+static void mmixi_flush_end(uint64_t old) { __asm__ volatile("msr fpcr, %0" : : "r"(old)); }
+static uint64_t mmixi_flush(int on)
+{
+    const uint64_t bit = (uint64_t)1 << 24;
+    uint64_t old;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(old));
+    mmixi_flush_end(on ? old | bit : old & ~bit);
+    return old;
+}
+#else
+static uint64_t mmixi_flush(int on) { return (uint64_t)on; }
+static void mmixi_flush_end(uint64_t old) { (void)old; }
+#endif
 
 typedef void mmixi_lane_task(void *arg, size_t index, size_t lane);
 
@@ -2005,6 +2033,7 @@ static void *mmixi_pool_main(void *arg)
 {
     mmixi_worker *w = (mmixi_worker *)arg;
     if (w->pool->start) w->pool->start(w->pool->user, (int)w->lane);
+    mmixi_flush(1);
     mmixi_pool_loop(w->pool, w->lane);
     return 0;
 }
@@ -2128,26 +2157,30 @@ typedef struct mmixi_lane_job { mmixi_lane_task *task; void *arg; size_t count, 
 static void mmixi_lane_run(void *arg, size_t lane)
 {
     const mmixi_lane_job *job = (const mmixi_lane_job *)arg;
+    const uint64_t old = mmixi_flush(1);
     for (size_t i = lane; i < job->count; i += job->lanes) job->task(job->arg, i, lane);
+    mmixi_flush_end(old);
 }
 
 static void mmixi_parallel(mmix_ctx *m, size_t count, mmixi_lane_task *task, void *arg)
 {
-    if (m->lanes < 2 || count < 2 || count > 0x7fffffff || m->in_parallel) {
+    const uint64_t old = mmixi_flush(1);
+    if (m->lanes < 2 || count < 2 || count > 0x7fffffff || m->in_parallel)
         for (size_t i = 0; i < count; i++) task(arg, i, 0);
-        return;
+    else {
+        m->in_parallel = 1;
+        if (m->parallel_for) {
+            mmixi_lane_job job;
+            job.task = task;
+            job.arg = arg;
+            job.count = count;
+            job.lanes = mmixi_min((size_t)m->lanes, count);
+            m->parallel_for(m->parallel_user, job.lanes, mmixi_lane_run, &job);
+        }
+        else mmixi_pool_run(m->pool, count, task, arg);
+        m->in_parallel = 0;
     }
-    m->in_parallel = 1;
-    if (m->parallel_for) {
-        mmixi_lane_job job;
-        job.task = task;
-        job.arg = arg;
-        job.count = count;
-        job.lanes = mmixi_min((size_t)m->lanes, count);
-        m->parallel_for(m->parallel_user, job.lanes, mmixi_lane_run, &job);
-    }
-    else mmixi_pool_run(m->pool, count, task, arg);
-    m->in_parallel = 0;
+    mmixi_flush_end(old);
 }
 
 /* Loops over 0 … n-1 in tasks of `grain`, a number that comes from shapes. */
@@ -2172,8 +2205,10 @@ typedef struct mmixi_user_job { mmix_task *task; void *arg; } mmixi_user_job;
 static void mmixi_user_run(void *arg, size_t index, size_t lane)
 {
     const mmixi_user_job *job = (const mmixi_user_job *)arg;
+    const uint64_t old = mmixi_flush(0);         /* the user's arithmetic is the user's */
     (void)lane;
     job->task(job->arg, index);
+    mmixi_flush_end(old);
 }
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg)
 {
@@ -2352,11 +2387,9 @@ typedef struct mmixi_kernels {
        eps) */
     void (*adamw)(size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v, mmix_real clip,
                   mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2, mmix_real root, mmix_real eps);
-    /* y = a x, and 0 where that is below e^-80: what fades away may not become subnormal */
-    void (*fade)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);
-    /* one token of an SSD head, (P, N) states: after = fade(e before) + x bᵀ, y = after c */
+    /* one token of an SSD head, state h (P, N): h = e h + x bᵀ, y = h c */
     void (*ssd_step)(size_t P, size_t N, mmix_real e, const mmix_real *x, const mmix_real *b,
-                     const mmix_real *c, const mmix_real *before, mmix_real *after, mmix_real *y);
+                     const mmix_real *c, mmix_real *h, mmix_real *y);
     /* y[j ldy + i] = x[i ldx + j], i < rows, j < cols */
     void (*transpose)(size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y,
                       ptrdiff_t ldy);
@@ -3006,32 +3039,18 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(ssd_row_backward)(size_t n, const mmix_
     return MMIXI_NAME(lanes_sum)(sum);
 }
 
-MMIXI_INLINE MMIXI_V MMIXI_NAME(fade_v)(MMIXI_V v)
-{
-    const MMIXI_V zero = MMIXI_SET((mmix_real)0), least = MMIXI_SET((mmix_real)1.8048513878454153e-35);
-    return MMIXI_SELECT(MMIXI_LESS(MMIXI_MAX(v, MMIXI_SUB(zero, v)), least), zero, v);
-}
-static MMIXI_TARGET void MMIXI_NAME(fade)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y)
-{
-    const MMIXI_V va = MMIXI_SET(a);
-    MMIXI_EACH(i, t,
-        MMIXI_STORET(t, y + i, MMIXI_NAME(fade_v)(MMIXI_MUL(va, MMIXI_LOADT(t, x + i))));
-    );
-}
 static MMIXI_TARGET void MMIXI_NAME(ssd_step)(size_t P, size_t N, mmix_real e, const mmix_real *x,
-                                              const mmix_real *b, const mmix_real *c, const mmix_real *before,
-                                              mmix_real *after, mmix_real *y)
+                                              const mmix_real *b, const mmix_real *c, mmix_real *h, mmix_real *y)
 {
     const MMIXI_V ve = MMIXI_SET(e);
     const size_t n = N;                          /* of MMIXI_EACH */
-    for (size_t p = 0; p < P; p++, before += N, after += N) {
+    for (size_t p = 0; p < P; p++, h += N) {
         const MMIXI_V vx = MMIXI_SET(x[p]);
         MMIXI_V sum = MMIXI_SET((mmix_real)0);
         MMIXI_EACH(i, t,
-            MMIXI_V h = MMIXI_NAME(fade_v)(MMIXI_MUL(ve, MMIXI_LOADT(t, before + i)));
-            h = MMIXI_FMA(vx, MMIXI_LOADT(t, b + i), h);
-            MMIXI_STORET(t, after + i, h);
-            sum = MMIXI_FMA(h, MMIXI_LOADT(t, c + i), sum);
+            MMIXI_V v = MMIXI_FMA(vx, MMIXI_LOADT(t, b + i), MMIXI_MUL(ve, MMIXI_LOADT(t, h + i)));
+            MMIXI_STORET(t, h + i, v);
+            sum = MMIXI_FMA(v, MMIXI_LOADT(t, c + i), sum);
         );
         y[p] = MMIXI_NAME(lanes_sum)(sum);
     }
@@ -3244,7 +3263,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
     MMIXI_ENTRY(softplus_backward); MMIXI_ENTRY(normalise); MMIXI_ENTRY(normalise_sums);
     MMIXI_ENTRY(normalise_backward); MMIXI_ENTRY(ssd_row); MMIXI_ENTRY(ssd_row_backward);
     MMIXI_ENTRY(conv); MMIXI_ENTRY(conv_weight); MMIXI_ENTRY(softmax_backward); MMIXI_ENTRY(adamw);
-    MMIXI_ENTRY(fade); MMIXI_ENTRY(ssd_step); MMIXI_ENTRY(transpose);
+    MMIXI_ENTRY(ssd_step); MMIXI_ENTRY(transpose);
 #undef MMIXI_ENTRY
 }
 
@@ -6337,8 +6356,12 @@ static void mmixi_ssd_matrix(const mmixi_ssd_job *j, double weight, double *deca
                 }
             }
 }
-/* One token, at the speed at which the state comes and goes; it may be changed in place. Heads begin … end - 1 of
-   all sequences. */
+/* One token with a state that is changed in place, at the speed at which that comes and goes. Heads begin …
+   end - 1 of all sequences. */
+static int mmixi_ssd_is_step(const mmix_raw_ssd *r)
+{
+    return r->L == 1 && r->final_state && r->final_state == r->initial_state;
+}
 static void mmixi_ssd_step_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_ssd_job *j = (const mmixi_ssd_job *)arg;
@@ -6348,12 +6371,11 @@ static void mmixi_ssd_step_range(void *arg, size_t begin, size_t end, size_t lan
     for (size_t i = begin; i < end; i++) {
         const size_t b = i / j->r.H, h = i % j->r.H;
         const mmix_real *x = mmixi_at(&j->r.x, b, 0, h);
-        mmix_real *y = mmixi_at(&j->r.y, b, 0, h), *after = j->r.final_state ? j->r.final_state + i * NP : s.in;
-        if (!j->r.initial_state) memset(after, 0, NP * sizeof *after);
+        mmix_real *y = mmixi_at(&j->r.y, b, 0, h), *state = j->r.final_state + i * NP;
         mmixi_ssd_steps(j, &s, b, 0, 1, h);
         j->k->scale(j->r.P, s.delta[0], x, s.x);
-        j->k->ssd_step(j->r.P, j->r.N, s.e[0], s.x, mmixi_at(&j->r.b, b, 0, h), mmixi_at(&j->r.c, b, 0, h),
-                       j->r.initial_state ? j->r.initial_state + i * NP : after, after, y);
+        j->k->ssd_step(j->r.P, j->r.N, s.e[0], s.x, mmixi_at(&j->r.b, b, 0, h), mmixi_at(&j->r.c, b, 0, h), state,
+                       y);
         if (j->r.D) mmixi_ssd_skip(j, h, x, y);
     }
 }
@@ -6462,7 +6484,7 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
             for (size_t i = 0; j->r.D && i < q; i++)
                 mmixi_ssd_skip(j, h, x + (ptrdiff_t)i * j->r.x.token, y + (ptrdiff_t)i * j->r.y.token);
             if (!wanted) continue;
-            k->fade(NP, s.p[q - 1], state, state);
+            k->scale(NP, s.p[q - 1], state, state);
             mmixi_gemm_small(k, N, P, q, s.Br, 1, (ptrdiff_t)N, x, j->r.x.token, state, (ptrdiff_t)P, 1);
         }
     }
@@ -6546,7 +6568,7 @@ static void mmixi_ssd_values_backward(const mmixi_ssd_job *j, const mmixi_ssd_sc
         if (j->r.D_width > 1) k->mul_add(P, s->dy + i * P, s->x + i * P, dD);
         else *dD += k->dot(P, s->dy + i * P, s->x + i * P);
     if (c->enters) {
-        k->fade(N * P, s->p[q - 1], c->dh, c->dh);
+        k->scale(N * P, s->p[q - 1], c->dh, c->dh);
         mmixi_gemm_small(k, N, P, q, s->Cp, 1, (ptrdiff_t)N, s->dy, (ptrdiff_t)j->r.P, c->dh, (ptrdiff_t)P, 1);
     }
     else memset(c->dh, 0, N * P * sizeof *c->dh);
@@ -6672,7 +6694,7 @@ MMIXDEF void mmix_raw_ssd_forward(const mmix_raw_ssd *x, mmix_real *scratch)
     mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
     mmixi_ssd_begin(&j, x, &k, 1);
     j.scratch = scratch;
-    if (x->L == 1 && !x->states) mmixi_ssd_step_range(&j, 0, x->B * x->H, 0);
+    if (mmixi_ssd_is_step(x)) mmixi_ssd_step_range(&j, 0, x->B * x->H, 0);
     else for (size_t i = 0; i < x->B * j.blocks; i++) mmixi_ssd_task(&j, i, 0);
 }
 MMIXDEF void mmix_raw_ssd_backward(const mmix_raw_ssd *x, mmix_real *scratch)
@@ -6723,7 +6745,7 @@ static int mmixi_ssd_forward(mmix_ctx *m, mmix_call *call)
     mark = mmix_mark_here(m);
     j.scratch = mmixi_reals(m, mmixi_lanes(m), j.lane_size);
     if (!j.scratch) return -1;
-    if (r.L == 1 && !call->recorded)             /* a megabyte of state is not worth waking a thread */
+    if (mmixi_ssd_is_step(&r))                   /* a megabyte of state is not worth waking a thread */
         mmixi_ranges(m, r.B * r.H, mmixi_max(1, 262144 / (r.N * r.P)), mmixi_ssd_step_range, &j);
     else mmixi_parallel(m, r.B * j.blocks, mmixi_ssd_task, &j);
     mmix_rewind(m, mark);

@@ -1,16 +1,23 @@
-/* mixers.c - the three token mixers as pictures: figures and numbers of docs/01-mixers.md
+/* mixers.c - the matrix M of token mixers as pictures: figures of the documents, and backbones looked into
 
        cc -O2 demos/mixers.c -o mixers -lm -lpthread
-       ./mixers                                    a drawn scene; figures go to docs/figures
-       ./mixers --image photo.ppm --out build      your own picture
+       ./mixers                                    a drawn scene; the documents' figures go to docs/figures
+       ./mixers --report                           three backbones with random weights: build/mixers-out/report.html
+       ./mixers --image photo.jpg --load run-ssd.safetensors         your own picture and weights
 
-   A picture is cut into 12 x 12 patches; random projections, the same in every run, make q, k and v of
-   them. Nothing is trained. */
+   Figures: a picture is cut into 12 x 12 patches; random projections, the same in every run, make q, k and v
+   of them. Nothing is trained. Report: M of each layer and head, how far heads look, and what the ranks of M's
+   blocks are beside the bounds that arXiv 2511.18380 gives for them.
+
+   Sections: what both need · figures · report: measuring · report: writing · main */
 
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
+#include "pictures.h"
 #include "report.h"
 #include "scenes.h"
+#include <ctype.h>
+#include <inttypes.h>
 #include <time.h>
 
 enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, L = GRID * GRID, WIDTH = 64 };       /* WIDTH is N and P */
@@ -28,18 +35,18 @@ static mmix_tensor *project(mmix_ctx *m, mmix_tensor *image, size_t width, uint6
     return mmix_reshape(m, x, 4, shape);
 }
 
-/* q and k are one projection, each token brought to length √N: a patch asks for patches like itself. SSD scores
-   as softmax attention does (C is q/√N); its δ = softplus(projection - 2.25), about 0.1, and A = -0.3. */
-static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind)
+/* q and k, of width N, are one projection, each token brought to length √N: a patch asks for patches like itself.
+   SSD scores as softmax attention does (C is q/√N); its δ = softplus(projection - 2.25), about 0.1, and A = -0.3. */
+static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind, size_t N)
 {
-    mmix_tensor *q = mmix_rms_norm(m, project(m, image, WIDTH, 1), NULL, 1e-6);
+    mmix_tensor *q = mmix_rms_norm(m, project(m, image, N, 1), NULL, 1e-6);
     mmix_tensor *v = project(m, image, WIDTH, 2), *dt = project(m, image, 1, 3);
     size_t shape[3] = {1, mmix_shape(q, 1), 1};
     mmix_mixer x = kind == SOFTMAX ? mmix_mixer_softmax(q, q, v) : mmix_mixer_linear(q, q, v);
     if (kind == NORMALISED) x.normalise = 1;
     if (kind < FORWARD) return x;
     x = mmix_mixer_ssd(v, mmix_reshape(m, dt, 3, shape), mmix_fill(mmix_new1(m, 1), -0.3), q,
-                       mmix_scale(m, q, 1 / sqrt((double)WIDTH), 0));
+                       mmix_scale(m, q, 1 / sqrt((double)N), 0));
     x.dt_bias = mmix_fill(mmix_new1(m, 1), -2.25);
     x.dt_softplus = 1;
     x.direction = kind == FORWARD ? MMIX_FORWARD : kind == REVERSE ? MMIX_REVERSE : MMIX_BOTH;
@@ -110,7 +117,7 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
     draw_values(out, "picture", "", NULL, GRID, GRID, 2 * PATCH, 1, 0, picture, token);
     printf("row %-3d of M    itself    others: least  largest      sum\n", (int)token);
     for (int k = 0; k < MIXERS; k++) {
-        mmix_mixer x = mixer_of(m, image, k);
+        mmix_mixer x = mixer_of(m, image, k, WIDTH);
         mmix_tensor *M = mmix_mix_matrix(m, &x);
         if (!M) return;
         const mmix_real *row = mmix_data(M) + token * L;
@@ -252,7 +259,7 @@ static void print_tables(mmix_ctx *m, mmix_tensor *image)
     mmix_tensor *pair[2] = {image, image}, *wide = mmix_concat(m, 3, pair, 2);          /* more than one chunk */
     printf("\ny, three ways  largest |y|  chunked-matrix  loop-matrix  loop-chunked\n");
     for (int k = 0; k < BOTH; k++) {
-        mmix_mixer x = mixer_of(m, wide, k);
+        mmix_mixer x = mixer_of(m, wide, k, WIDTH);
         if (k == NORMALISED) continue;
         x.mask = MMIX_MASK_CAUSAL;
         mmix_tensor *y = mmix_mix(m, &x), *step = loop(m, &x), *M = mmix_reshape(m, mmix_mix_matrix(m, &x), 2, flat);
@@ -263,7 +270,8 @@ static void print_tables(mmix_ctx *m, mmix_tensor *image)
     }
     printf("\nrow sums of linear attention\ntokens     L/N     least     mean  largest\n");
     for (size_t side = 3; side <= GRID; side += 3) {
-        mmix_mixer x = mixer_of(m, mmix_slice(m, mmix_slice(m, image, 2, 0, side * PATCH), 3, 0, side * PATCH), LINEAR);
+        mmix_tensor *corner = mmix_slice(m, mmix_slice(m, image, 2, 0, side * PATCH), 3, 0, side * PATCH);
+        mmix_mixer x = mixer_of(m, corner, LINEAR, WIDTH);
         mmix_tensor *sums = mmix_sum_axis(m, mmix_mix_matrix(m, &x), 3);
         range r = range_of(mmix_data(sums), mmix_count(sums), L);
         double n = (double)(side * side);

@@ -248,10 +248,10 @@ static inline int report_open(report *r, const char *path, const char *title)
             "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>%s</title>\n"
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<style>\n"
             ":root{color-scheme:light dark;--ink:#1d2329;--soft:#66717d;--line:#d9dee4;--page:#fff;"
-            "--c0:#2f6fd0;--c1:#c8602a;--c2:#2d8f5a;--c3:#8a4fb5}\n"
+            "--c0:#2f6fd0;--c1:#c8602a;--c2:#2d8f5a;--c3:#8a4fb5;--c4:#14808a;--c5:#a3812a}\n"
             "@media(prefers-color-scheme:dark){:root{--ink:#e4e8ec;--soft:#96a1ac;--line:#3a424a;"
             "--page:#171b1f;"
-            "--c0:#74a7f2;--c1:#ef9a68;--c2:#6cc795;--c3:#c295e6}}\n"
+            "--c0:#74a7f2;--c1:#ef9a68;--c2:#6cc795;--c3:#c295e6;--c4:#5cc4ce;--c5:#d9bd6a}}\n"
             "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:70rem;"
             "margin:2rem auto;padding:0 1rem}\n"
             "h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}"
@@ -403,7 +403,7 @@ typedef struct report_curve {
     const char *name;                        /* in the legend; NULL: not there */
     const double *x, *y;
     size_t count;
-    int colour, dashed;                      /* colour 0 … 3 */
+    int colour, dashed;                      /* colour 0 … 5 */
 } report_curve;
 typedef struct report_plot {
     const char *x_label, *y_label, *caption;
@@ -411,6 +411,8 @@ typedef struct report_plot {
     size_t curves;
     double level;                            /* a level drawn across, if level_name is set */
     const char *level_name;
+    double mark;                             /* a place on the x axis, drawn upright, if mark_name is set */
+    const char *mark_name;
     double low, high;                        /* of y, if low < high; else from the curves */
     int square, diagonal;                    /* as high as wide; a line from corner to corner */
 } report_plot;
@@ -476,12 +478,20 @@ static inline void report_chart(report *r, const report_plot *p)
         report_text(r, p->level_name);
         fputs("</text>\n", r->file);
     }
+    if (p->mark_name && p->mark >= x0 && p->mark <= x1) {
+        double at = left + (p->mark - x0) * kx;
+        fprintf(r->file, "<path class=\"mark\" d=\"M%.1f %gV%g\"/>", at, top, floor_y);
+        fprintf(r->file, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (2 * at > width ? -5 : 5), top + 10,
+                2 * at > width ? "end" : "start");
+        report_text(r, p->mark_name);
+        fputs("</text>\n", r->file);
+    }
     for (size_t c = 0; c < p->curves; c++) {
         const report_curve *curve = &p->curve[c];
         size_t group = (curve->count + 399) / 400;
         const char *pen = "M";
         fprintf(r->file, "<path class=\"curve%s\" stroke=\"var(--c%d)\" d=\"", curve->dashed ? " before" : "",
-                curve->colour & 3);
+                curve->colour % 6);
         for (size_t i = 0; i < curve->count; i += group) {
             double x = 0, y = 0;
             size_t n = curve->count - i < group ? curve->count - i : group;
@@ -497,7 +507,7 @@ static inline void report_chart(report *r, const report_plot *p)
     for (size_t c = 0; c < p->curves; c++)
         if (p->curve[c].name) {
             fprintf(r->file, " <span style=\"white-space:nowrap;color:var(--c%d)\">%s&nbsp;",
-                    p->curve[c].colour & 3,
+                    p->curve[c].colour % 6,
                     p->curve[c].dashed ? "&#8943;" : "&#9473;");
             report_text(r, p->curve[c].name);
             fputs("</span>", r->file);

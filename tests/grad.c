@@ -462,9 +462,10 @@ static mmix_tensor *t_patch(int o)
 }
 static mmix_tensor *t_bicubic(int o)
 {
-    mmix_tensor *x = normal(0, 4, 1, 2, 5, 4);
+    mmix_tensor *x = o == 3 ? normal(0, 4, 2, 1, 1, 1) : normal(0, 4, 1, 2, 5, 4);
     return o == 0 ? mmix_bicubic_resize(m, x, 7, 9, 0, 0) : o == 1 ? mmix_bicubic_resize(m, x, 3, 2, 0, 0)
-         : o == 2 ? mmix_bicubic_resize(m, x, 7, 3, 7.1 / 5, 3.1 / 4) : mmix_bicubic_resize(m, normal(1, 4, 2, 1, 1, 1), 2, 3, 0, 0);
+         : o == 2 ? mmix_bicubic_resize(m, x, 7, 3, 7.1 / 5, 3.1 / 4) : o == 4 ? mmix_bilinear_resize(m, x, 3, 9, 0, 0)
+         : o == 5 ? mmix_bicubic_resize_antialias(m, x, 2, 7) : mmix_bicubic_resize(m, x, 2, 3, 0, 0);
 }
 
 /* ---- losses ---- */
@@ -593,6 +594,46 @@ static mmix_tensor *t_linear_mix(int o)
     return mmix_mix(m, &x);
 }
 
+/* Windows on 1, 2 and 3 axes, shifted or not, ragged, causal inside; bands; packing; more keys than queries */
+static mmix_tensor *t_windows(int o)
+{
+    static const size_t grid[4][3] = { { 13, 1, 1 }, { 5, 7, 1 }, { 3, 4, 5 }, { 4, 9, 2 } }, window[4][3] = { { 4, 1, 1 }, { 2, 3, 1 }, { 2, 9, 3 }, { 1, 4, 2 } };
+    const size_t *g = grid[o % 4], L = g[0] * g[1] * g[2];
+    mmix_mixer x = mmix_mixer_softmax(normal(0, 4, 2, L, 4, 3), normal(1, 4, 2, L, 2, 3), normal(2, 4, 2, L, 2, 5));
+    mmix_mixer_windows(&x, 3, g, window[o % 4], o / 4 % 2);
+    if (o / 8) x.mask = MMIX_MASK_CAUSAL;
+    if (o == 11) x.shift[1] = 1;                 /* not Swin's */
+    return mmix_mix(m, &x);
+}
+static mmix_tensor *t_bands(int o)
+{
+    const size_t L = o > 3 ? 41 : 9, S = o == 1 || o == 5 ? L + 30 : L;
+    mmix_mixer x = mmix_mixer_softmax(normal(0, 4, 2, L, 2, 3), normal(1, 4, 2, S, 1, 3), normal(2, 4, 2, S, 1, 4));
+    x.mask = o == 2 ? MMIX_MASK_NONE : o == 3 || o == 6 ? MMIX_MASK_CAUSAL : MMIX_MASK_BAND;
+    x.left = o == 7 ? (size_t)-1 : 2;
+    x.right = o % 2 ? 0 : 3;
+    if (o == 2 || o == 3 || o == 6) x.seq_idx = packed(2, L);
+    if (o == 5) { x.mask = MMIX_MASK_PREFIX; x.prefix = 50; }
+    return mmix_mix(m, &x);
+}
+static mmix_tensor *t_rope(int o)
+{
+    static const int32_t at[24] = { 0, 1, 5, 2, 100, 99999, 3, 3, 4, 0, 7, 12, 1, 0, 0, 9, 8, 7, 6, 5, 4, 3, 2, 1 };
+    const size_t shape[3] = { 4, 0, 0 }, both[2] = { 2, 4 }, axes[3] = { 3, 2, 4 }, flat[2] = { 3, 4 };
+    mmix_rope_options r;
+    memset(&r, 0, sizeof r);
+    r.interleaved = o % 2;
+    if (o == 2 || o == 3) r.dim = 4;
+    if (o >= 6) { r.sections[0] = 2; r.sections[1] = 1; r.sections[2] = 1; }
+    r.theta = o == 5 ? 500000 : 0;
+    return mmix_rope(m, o == 4 ? mmix_slice(m, normal(0, 4, 2, 4, 3, 20), 3, 5, 8) : normal(0, 4, 2, 4, 3, 8),
+                     o >= 8 ? mmix_from_i32(m, 2, flat, at) : o >= 6 ? mmix_from_i32(m, 3, axes, at) : o == 5 ? mmix_from_i32(m, 2, both, at) : mmix_from_i32(m, 1, shape, at), &r);
+}
+static mmix_tensor *t_lora(int o)
+{
+    return mmix_lora_linear(m, normal(0, 3, 2, 3, 5, 0), normal(1, 2, 7, 5, 0, 0), o ? normal(2, 1, 7, 0, 0, 0) : NULL, normal(3, 2, 2, 5, 0, 0), normal(4, 2, 7, 2, 0, 0), 3);
+}
+
 /* Twenty forms of SSD */
 static mmix_tensor *t_ssd(int o)
 {
@@ -611,7 +652,9 @@ static mmix_tensor *t_ssd(int o)
     s = mmix_mixer_ssd(x, softplus ? leaf(1, -1.5, 1, 3, B, L, H, 0) : leaf(1, 0.05, 0.9, 3, B, L, H, 0), leaf(2, -1.5, -0.1, 1, H, 0, 0, 0),
                        o == 19 ? mmix_slice(m, u, 3, 5, 5) : o == 20 ? x : normal(3, 4, B, L, G, N), o == 19 ? mmix_slice(m, u, 3, 10, 5) : o == 20 ? x : normal(4, 4, B, L, Gc, N));
     s.dt_softplus = softplus;
-    if (o >= 2) s.D = normal(5, 1, H, 0, 0, 0);
+    if (o >= 2) s.D = o == 3 || o == 9 ? normal(5, 2, H, P, 0, 0) : normal(5, 1, H, 0, 0, 0);
+    if (o == 16 || o == 14) s.chunk = 4;
+    if (o == 18) s.chunk = 1000;
     if (softplus || o == 8) s.dt_bias = leaf(6, 0.1, 0.4, 1, H, 0, 0, 0);
     if (o == 8 || o == 9) { s.dt_low = 0.4; s.dt_high = 0.8; }
     if (o == 10 || o == 3 || o == 5 || o == 13) s.direction = MMIX_REVERSE;
@@ -899,12 +942,16 @@ int main(void)
     many_equal("linear forms", t_linear, f_linear, 7);
     for (int k = 0; k < 8; k++) many("conv1d", t_conv, 10 * k + 1, 5);
     many("patch_embed", t_patch, 0, 2);
-    many("bicubic_resize", t_bicubic, 0, 3);
+    many("resize", t_bicubic, 0, 6);
     many_equal("cross_entropy", t_xent, f_xent, 1);
     many_equal("cross_entropy_soft", t_xent_soft, f_xent_soft, 2);
     many_equal("dino_loss", t_dino_loss, f_dino_loss, 3);
     many_equal("softmax attention", t_softmax_mix, f_softmax_mix, 6);
     many("softmax attention forms", t_softmax_mix, 6, 15);
+    many("windows", t_windows, 0, 16);
+    many("bands and packing", t_bands, 0, 8);
+    many("rope", t_rope, 0, 10);
+    many("lora", t_lora, 0, 2);
     for (int o = 0; o < 120; o++) {
         int causal = o / 12 % 2;
         if (causal && o % 4 == MMIX_FEATURE_EFFICIENT) continue;

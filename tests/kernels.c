@@ -358,6 +358,27 @@ static void row(size_t n)
 
 /* ---- blocks ---- */
 
+/* A state of three rows against the loop. */
+static void ssd_step(size_t n)
+{
+    const wide se = (wide)EPS * (20 + (wide)0.5L * sqrt((wide)n));
+    real *b = array(0, n, 2), *c = array(1, n, 2), *h = array(2, 3 * n, 2), *old = array(3, 3 * n, 2), *x = array(4, 3, 1), *y = array(5, 3, 1);
+    memcpy(old, h, 3 * n * sizeof *h);
+    k->ssd_step(3, n, (real)0.9, x, b, c, h, y);
+    for (size_t p = 0; p < 3; p++) {
+        wide sum = 0, size = 0;
+        EACH {
+            wide expected = (wide)(real)0.9 * (wide)old[p * n + i] + (wide)x[p] * (wide)b[i], read = (wide)h[p * n + i] * (wide)c[i];
+            close_to("ssd_step state", n, (double)h[p * n + i], expected, (wide)EPS * 8);
+            sum += read;
+            size += fabs(read);
+        }
+        close_to("ssd_step output", n, (double)y[p], sum, se * size);
+    }
+    intact("edges: ssd_step state", 3 * n, h);
+    intact("edges: ssd_step output", 3, y);
+}
+
 static void transposes(void)
 {
     for (size_t rows = 0; rows < 36; rows++)
@@ -551,7 +572,7 @@ int main(int argc, char **argv)
             continue;
         }
         functions();
-        for (size_t n = 0; n < 68; n++) row(n);
+        for (size_t n = 0; n < 68; n++) { row(n); ssd_step(n); }
         row(199);
         row(4097);
         row(19999);

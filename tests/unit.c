@@ -237,13 +237,18 @@ static void bad_arguments(void)
 {
     mmix_ctx *m = context(1, 0), *other = context(1, 0);
     size_t s7[7] = { 1, 1, 1, 1, 1, 1, 1 }, huge[2] = { (size_t)1 << 40, (size_t)1 << 40 }, two3[2] = { 2, 3 };
-    size_t s10[2] = { 10, 6 }, s2x15[2] = { 2, 15 };
+    size_t s10[2] = { 10, 6 }, s2x15[2] = { 2, 15 }, s35[2] = { 3, 5 }, s33[2] = { 3, 3 };
     int32_t ints[6] = { 0, 1, 2, 3, 4, 9 };
     int twice[2] = { 0, 0 };
     mmix_tensor *a = mmix_fill(mmix_new2(m, 2, 3), 1), *b = mmix_fill(mmix_new2(m, 4, 5), 1), *v = mmix_fill(mmix_new1(m, 4), 1), *i = mmix_from_i32(m, 2, two3, ints);
     mmix_tensor *x3 = mmix_fill(mmix_new3(m, 2, 5, 6), 1), *x4 = mmix_fill(mmix_new4(m, 2, 3, 5, 6), 1), *parts[13];
     mmix_mixer x;
     mmix_conv1d_options conv;
+    mmix_rope_options rope;
+    mmix_rank rank;
+    mmix_mixer_rank ranks;
+    mmix_state *steps;
+    memset(&rope, 0, sizeof rope);
     doing = "arguments";
     BAD(mmix_new(m, MMIX_DTYPE_REAL, 7, s7), "mmix_new", "7");
     BAD(mmix_new(m, 9, 2, two3), "mmix_new", "dtype 9");
@@ -331,9 +336,61 @@ static void bad_arguments(void)
     BAD(mmix_mix(m, &x), "mmix_mix", "v has shape (2, 5, 6), expected (2, 3, 5, *)");
     x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 3, 3, 6), mmix_new4(m, 2, 3, 3, 6));
     BAD(mmix_mix(m, &x), "mmix_mix", "3 heads, which do not divide q's 4");
-    x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 5, 4, 6));
+    x = mmix_mixer_softmax(mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 3, 4, 6));
     x.mask = MMIX_MASK_CAUSAL;
-    BAD(mmix_mix(m, &x), "mmix_mix", "3 queries and 5 keys");
+    BAD(mmix_mix(m, &x), "mmix_mix", "5 queries and 3 keys");
+    x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 5, 4, 6));
+    x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, s35);
+    BAD(mmix_mix(m, &x), "mmix_mix", "seq_idx has shape (3, 5), expected (2, 3)");
+    s35[0] = 2; s35[1] = 3;
+    x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, s35);
+    BAD(mmix_mix(m, &x), "mmix_mix", "and seq_idx with 3 queries and 5 keys");
+    x.seq_idx = NULL;
+    x.grid[0] = 5; x.window[0] = 2;
+    BAD(mmix_mix(m, &x), "mmix_mix", "a grid of 5 x 1 x 1 for 3 queries and 5 keys");
+    x.q = x.k;
+    x.shift[0] = 2;
+    BAD(mmix_mix(m, &x), "mmix_mix", "shift 2 of a window of 2 on axis 0");
+    x.shift[0] = 0;
+    x.mask = MMIX_MASK_PREFIX;
+    BAD(mmix_mix(m, &x), "mmix_mix", "windows are for softmax attention");
+    x.kind = MMIX_LINEAR;
+    x.mask = MMIX_MASK_NONE;
+    BAD(mmix_mix(m, &x), "mmix_mix", "windows are for softmax attention");
+    x.window[0] = 0;
+    x.mask = MMIX_MASK_BAND;
+    BAD(mmix_mix(m, &x), "mmix_mix", "linear attention has no form");
+    steps = mmix_state_create(m, 2);
+    x.mask = MMIX_MASK_NONE;
+    BAD(mmix_mix_step(m, &x, steps, 0), "mmix_mix_step", "lets tokens see later ones");
+    x.mask = MMIX_MASK_CAUSAL;
+    BAD(mmix_mix_step(m, &x, steps, 2), "mmix_mix_step", "slot 2 of a state with 2");
+    BAD(mmix_mix_step(m, &x, NULL, 0), "mmix_mix_step", "slot 0 of a state with 0");
+    OK(mmix_mix_step(m, &x, steps, 0) && mmix_state_tokens(steps, 0) == 5 && mmix_state_tokens(steps, 1) == 0);
+    x.kind = MMIX_SOFTMAX;
+    BAD(mmix_mix_step(m, &x, steps, 0), "mmix_mix_step", "for a slot that carries");
+    x.mask = MMIX_MASK_PREFIX;
+    x.prefix = 9;
+    BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "less than the prefix of 9");
+    x.mask = MMIX_MASK_BAND;
+    x.right = 1;
+    BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "lets tokens see later ones");
+    x.right = 0;
+    x.k = x.v = mmix_new4(m, 2, 6, 4, 6);
+    BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "5 queries and 6 keys");
+    OK(mmix_state_tokens(steps, 1) == 0);
+    mmix_state_destroy(steps);
+    rope.dim = 5;
+    BAD(mmix_rope(m, x4, i, &rope), "mmix_rope", "dim 5 of heads of 6");
+    rope.dim = 6;
+    rope.sections[1] = 3;
+    BAD(mmix_rope(m, x4, mmix_new(m, MMIX_DTYPE_I32, 2, s33), &rope), "mmix_rope", "sections 0 + 3 + 0");
+    BAD(mmix_rope(m, x4, i, &rope), "mmix_rope", "pos has shape (2, 3), expected (3, 3)");
+    BAD(mmix_rope(m, x4, NULL, NULL), "mmix_rope", "pos is NULL");
+    BAD_INT(mmix_rank_of(m, NULL, NULL, 1, 2, 2, &rank), "mmix_rank_of", "M is NULL");
+    x = mmix_mixer_softmax(x4, x4, x4);
+    BAD_INT(mmix_mix_rank(m, NULL, &x, a, &ranks), "mmix_mix_rank", "out_proj has shape (2, 3), expected (*, 30)");
+    x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 5, 4, 6));
     x.mask = 7;
     BAD(mmix_mix_matrix(m, &x), "mmix_mix_matrix", "mask 7");
     x = mmix_mixer_linear(x4, x4, x4);
@@ -362,7 +419,7 @@ static void bad_arguments(void)
     BAD(mmix_mix(m, &x), "mmix_mix", "MMIX_BOTH");
     BAD_INT(mmix_backward(m, a), "mmix_backward", "(2, 3), expected one element");
     BAD_INT(mmix_backward(m, mmix_sum(m, a)), "mmix_backward", "not recorded");
-    BAD_INT(mmix_kernel_set(m, MMIX_OP_COUNT, NULL), "mmix_kernel_set", "op 33");
+    BAD_INT(mmix_kernel_set(m, MMIX_OP_COUNT, NULL), "mmix_kernel_set", "op 34");
     BAD_INT(mmix_kernel_set(m, -1, NULL), "mmix_kernel_set", "op -1");
     for (int op = 0; op < MMIX_OP_COUNT; op++) OK(mmix_op_name(op) && strcmp(mmix_op_name(op), "?"));
     OK(!strcmp(mmix_op_name(MMIX_OP_LINEAR), "linear") && !strcmp(mmix_op_name(MMIX_OP_SSD), "ssd"));
@@ -2191,12 +2248,87 @@ static int whole_run(mmix_options *o, mmix_dino_config c)            /* 0: went 
     mmix_destroy(m);
     return kind;
 }
+/* The mixers' masks, steps and ranks. */
+static int mixers_run(mmix_options *o)
+{
+    const size_t grid[2] = { 4, 6 }, window[2] = { 3, 2 }, two[2] = { 2, 24 };
+    mmix_ctx *m = mmix_create(o);
+    mmix_state *s, *copy = NULL;
+    mmix_mixer x;
+    mmix_mixer_rank rank;
+    mmix_tensor *q, *k, *y[4], *pos, *dt;
+    int kind;
+    if (!m) return MMIX_ERROR_MEMORY;
+    s = mmix_state_create(m, 3);
+    mmix_record(m, 1);
+    q = mmix_new4(m, 2, 24, 4, 6);
+    k = mmix_new4(m, 2, 24, 2, 6);
+    pos = mmix_new(m, MMIX_DTYPE_I32, 2, two);
+    dt = mmix_new3(m, 2, 24, 4);
+    if (q && k && pos && dt) {
+        mmix_require_grad(mmix_randn(m, q, 1, 0));
+        mmix_require_grad(mmix_randn(m, k, 1, 1));
+        mmix_fill(dt, 0.1);
+        for (size_t i = 0; i < 48; i++) mmix_data_i32(pos)[i] = (int32_t)(i / 5);
+        x = mmix_mixer_softmax(mmix_rope(m, q, pos, NULL), mmix_rope(m, k, pos, NULL), k);
+        mmix_mixer_windows(&x, 2, grid, window, 1);
+        y[0] = mmix_mix(m, &x);
+        x.window[0] = 0;
+        x.mask = MMIX_MASK_BAND;
+        x.left = 3;
+        x.seq_idx = pos;
+        y[1] = mmix_mix(m, &x);
+        x.seq_idx = NULL;
+        for (int i = 0; i < 3; i++) mmix_mix_step(m, &x, s, 0);
+        x.kind = MMIX_LINEAR;
+        x.mask = MMIX_MASK_CAUSAL;
+        x.feature = MMIX_FEATURE_ELU1;
+        y[2] = mmix_mix(m, &x);
+        mmix_mix_step(m, &x, s, 1);
+        x = mmix_mixer_ssd(k, dt, mmix_error(m) ? NULL : mmix_fill(mmix_new1(m, 4), -1), k, q);
+        x.direction = MMIX_BOTH;
+        y[3] = mmix_mix(m, &x);
+        x.direction = MMIX_FORWARD;
+        mmix_mix_step(m, &x, s, 2);
+        copy = s ? mmix_state_copy(s) : NULL;
+        if (copy) mmix_mix_step(m, &x, copy, 2);
+        mmix_mix_rank(m, NULL, &x, NULL, &rank);
+        if (!mmix_error(m)) mmix_backward(m, mmix_add(m, mmix_mean(m, mmix_add(m, y[0], y[1])), mmix_mean(m, mmix_add(m, y[2], y[3]))));
+    }
+    kind = mmix_error_kind(m);
+    mmix_state_destroy(copy);
+    mmix_state_destroy(s);
+    mmix_destroy(m);
+    return kind;
+}
+static void mixer_allocations(void)
+{
+    counter c;
+    mmix_options o;
+    size_t total;
+    doing = "allocations (mixers)";
+    memset(&c, 0, sizeof c);
+    o = counted(&c);
+    IS(mixers_run(&o), 0);
+    IS(c.live, 0);
+    total = c.calls;
+    check(total > 15, "allocations counted", __LINE__, (double)total, 15);
+    for (size_t n = 1; n <= total; n++) {
+        memset(&c, 0, sizeof c);
+        o = counted(&c);
+        c.fail_at = n;
+        IS(mixers_run(&o), MMIX_ERROR_MEMORY);
+        if (c.live || c.wrong) check(0, "nothing left when allocation n fails", __LINE__, (double)n, (double)c.live);
+    }
+}
+
 static void allocations(void)
 {
     counter c;
     mmix_options o;
     size_t total, survived = 0;
     mmix_dino_config config = small_dino(MMIX_SOFTMAX);
+    mixer_allocations();
     draw();
     for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
         doing = mixer == MMIX_SOFTMAX ? "allocations (softmax)" : mixer == MMIX_LINEAR ? "allocations (linear)" : "allocations (ssd)";
