@@ -449,7 +449,7 @@ enum { MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD };                                   
    S tokens. SSD is causal by itself; linear attention has NONE and CAUSAL. */
 enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
 /* .feature: φ, ψ */
-enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU };
+enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU, MMIX_FEATURE_NONE };
 enum { MMIX_FORWARD, MMIX_REVERSE, MMIX_BOTH };                                      /* .direction of SSD */
 
 typedef struct mmix_mixer {
@@ -469,8 +469,8 @@ typedef struct mmix_mixer {
     size_t grid[3], window[3], shift[3];
 
     /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
-       efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x.
-       relu. */
+       efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu.
+       none: q and k are features already, of your own making. */
     int feature;
     /* divide row i by (its sum + eps): 1 yes, -1 no, 0 the default: yes for elu1 and relu */
     int normalise;
@@ -484,9 +484,13 @@ typedef struct mmix_mixer {
     int dt_softplus;             /* then dt = softplus(dt + dt_bias) */
     double dt_low, dt_high;      /* then clamped, if dt_high > 0 */
     int direction;               /* both: ½ (forward + reverse), D x once */
-    mmix_tensor *initial_state;  /* (B, H, P, N) or NULL */
+
+    /* SSD, and causal linear attention, which is an SSD of A = 0 (with `normalise` P is one more there, for the
+       row's sum): the state (B, H, P, N) before the first token or NULL; where to put the one after the last, or
+       NULL */
+    mmix_tensor *initial_state;
+    mmix_tensor **final_state;
     size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
-    mmix_tensor **final_state;   /* where to put the state after the last token (B, H, P, N), or NULL */
 
     /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
        sequences of their own, which see nothing of each other; the initial state enters the first. */
@@ -539,7 +543,7 @@ MMIXDEF size_t mmix_state_bytes(const mmix_state *s);
    pieces gives what it gives whole. Not recorded. Softmax attention needs a mask that hides later tokens, and
    remembers all earlier ones (with MMIX_MASK_BAND, twice `left` at most); a prefix must be whole in the first
    piece. The others carry N x P numbers a head. An error leaves the state as it was, but for a lack of memory:
-   then clear it or go on from a copy. SSD's initial_state enters with the first piece; final_state, where it is
+   then clear it or go on from a copy. An initial_state enters with the first piece; final_state, where it is
    asked for, is a copy of the state after this one. */
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot);
 
@@ -6959,6 +6963,7 @@ static void mmixi_feature_rows(const struct mmixi_kernels *k, int feature, size_
             k->softmax(N, x, f);
         else if (feature == MMIX_FEATURE_ELU1)
             for (size_t i = 0; i < N; i++) f[i] = x[i] > 0 ? x[i] + 1 : mmixi_exp_real(x[i]);
+        else if (feature == MMIX_FEATURE_NONE) memcpy(f, x, N * sizeof *f);
         else for (size_t i = 0; i < N; i++) f[i] = x[i] > 0 ? x[i] : 0;
     }
 }
@@ -6973,6 +6978,7 @@ static void mmixi_feature_rows_backward(const struct mmixi_kernels *k, int featu
         else for (size_t i = 0; i < N; i++) {
             mmix_real slope = f[i] > 0 ? 1 : 0, g;                         /* relu */
             if (feature == MMIX_FEATURE_ELU1) slope = f[i] > 1 ? 1 : f[i];
+            if (feature == MMIX_FEATURE_NONE) slope = 1;
             g = slope * df[i];
             dx[i] = add ? dx[i] + g : g;
         }
@@ -7065,7 +7071,7 @@ static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
     return 0;
 }
 
-/* With `state` (B, H, P or P + 1, N): it goes on from there and is replaced. */
+/* With `state` (B, H, P or P + 1, N): it goes on from there, and that is replaced. */
 static mmix_tensor *mmixi_linear_causal(mmix_ctx *m, const mmix_mixer *x, int normalise, double eps,
                                         mmix_tensor *state)
 {
@@ -7083,7 +7089,8 @@ static mmix_tensor *mmixi_linear_causal(mmix_ctx *m, const mmix_mixer *x, int no
     }
     ssd.seq_idx = x->seq_idx;
     ssd.chunk = x->chunk;
-    ssd.initial_state = state;
+    ssd.initial_state = state ? state : x->initial_state;
+    ssd.final_state = x->final_state;
     y = mmixi_ssd(m, &ssd, 0, state);
     if (!normalise || !y) return y;
     return mmix_div(m, mmix_slice(m, y, 3, 0, P), mmix_scale(m, mmix_slice(m, y, 3, P, 1), 1, eps));
@@ -7887,12 +7894,18 @@ static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer 
                          "key for each query, seq_idx equal numbers", who, x->mask,
                          x->seq_idx ? " and seq_idx" : "", (double)L, (double)S), 0;
     if (x->kind == MMIX_LINEAR
-        && (x->feature < 0 || x->feature > MMIX_FEATURE_RELU || x->mask > MMIX_MASK_CAUSAL
+        && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
             || (x->mask == MMIX_MASK_CAUSAL && (x->feature == MMIX_FEATURE_EFFICIENT || S != L))
-            || (x->mask == MMIX_MASK_NONE && x->seq_idx)))
+            || (x->mask == MMIX_MASK_NONE && (x->seq_idx || x->initial_state || x->final_state))))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: linear attention has no form with feature %d, mask "
-                         "%d%s, %.0f queries and %.0f keys", who, x->feature, x->mask,
-                         x->seq_idx ? " and seq_idx" : "", (double)L, (double)S), 0;
+                         "%d%s%s, %.0f queries and %.0f keys", who, x->feature, x->mask,
+                         x->seq_idx ? ", seq_idx" : "", x->initial_state || x->final_state ? ", a state" : "",
+                         (double)L, (double)S), 0;
+    if (x->kind == MMIX_LINEAR && !mmixi_optional(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL, 4, B,
+            H, x->v->shape[3] + (size_t)mmixi_normalises(x), N)) return 0;
+    if (x->kind == MMIX_SOFTMAX && (x->initial_state || x->final_state))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: softmax attention has no initial or final state; see "
+                         "mmix_mix_step", who), 0;
     return !x->window[0] || mmixi_windows_check(m, who, x);
 }
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
@@ -7954,7 +7967,7 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     mmix_tensor *M;
     int record, failed = 0;
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
-    if (x->kind == MMIX_SSD && (x->initial_state || mmix_ndim(x->D) == 2)) {
+    if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for each channel, y is "
                   "not M x");
         return NULL;
@@ -8158,10 +8171,10 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
                                                  like->shape[2], x.v->shape[3] + sums, x.k->shape[3]);
         x.initial_state = state;
         x.final_state = NULL;
-        if (state && x.kind == MMIX_SSD && mixer->initial_state)
+        if (state && mixer->initial_state)
             mmixi_put_all(m, mixer->initial_state, mmix_data(mixer->initial_state), state, mmix_data(state), 0);
         if (state) y = mmixi_mix(m, &x, state);
-        if (y && x.kind == MMIX_SSD && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
+        if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
     }
     if (y) s->slot[slot].tokens += mmix_shape(y, 1);
     mmix_record(m, record);

@@ -24,6 +24,39 @@ enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, L = GRID * GRID, WIDTH = 64 }
 enum { SOFTMAX, LINEAR, NORMALISED, FORWARD, REVERSE, BOTH, MIXERS };
 static const char *const name[MIXERS] = {"softmax", "linear", "normalised", "forward", "reverse", "both"};
 
+static int fail(const char *format, ...)                 /* one line; returns the exit status of bad input */
+{
+    va_list list;
+    va_start(list, format);
+    fputs("mixers: ", stderr);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+    return 2;
+}
+
+/* The largest square in the middle of a picture, brought to side x side pixels. 0, or an exit status. */
+static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb)
+{
+    char why[512];
+    mmix_picture p = {NULL, 0, 0};
+    uint8_t *pixels = picture_pixels(m, file, &p.width, &p.height, why, sizeof why), *end;
+    if (!pixels) {
+        end = (uint8_t *)strstr(why, "; mend it");       /* advice for folders */
+        if (end) *end = 0;
+        return fail("%s", why);
+    }
+    mmix_box box = picture_square(p.width, p.height);
+    void *scratch = malloc(mmix_picture_resize_scratch(box, side, side) + 1);
+    p.rgb = pixels;
+    int bad = !scratch || mmix_picture_resize(rgb, side, side, p, box, scratch);
+    free(scratch);
+    picture_pixels_free(m, file, pixels, p.width, p.height);
+    return bad ? fail("%s: %zu x %zu pixels cannot be brought to %zu x %zu", file, p.width, p.height, side, side) : 0;
+}
+
+/* ---- figures: M ---------------------------------------------------------------------------------------- */
+
 /* (1, tokens, 1, width): a random projection of each patch, which is a convolution of stride PATCH. `stream`
    tells the random numbers apart. */
 static mmix_tensor *project(mmix_ctx *m, mmix_tensor *image, size_t width, uint64_t stream)
@@ -147,20 +180,7 @@ static void svg_text(FILE *f, double x, double y, const char *anchor, const char
     va_end(list);
 }
 
-/* A causal matrix in three chunks, the last one shorter, with what each chunk computes beside it. */
-static void draw_chunks(const char *out)
-{
-    static const struct { double x, y; const char *text; } note[10] = {
-        {47, 102, "W₁"}, {167, 222, "W₂"}, {273, 307, "W₃"}, {72, 197, "p C₂ h₁"}, {132, 292, "p C₃ h₂"},
-        {448, 76, "y₁ = W₁ x₁"}, {448, 136, "h₁ = Σ r δ Bᵀ x₁"}, {448, 196, "y₂ = W₂ x₂ + p C₂ h₁"},
-        {448, 256, "h₂ = p h₁ + Σ r δ Bᵀ x₂"}, {448, 292, "y₃ = W₃ x₃ + p C₃ h₂"}};
-    FILE *f = svg_open(out, "chunks", 560, 334);
-    fputs("<path d=\"M12 132h120v120h-120zM12 252h240v70h-240zM352 116h192v30h-192zM352 236h192v30h-192z\" "
-          "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n<path d=\"M12 12v120h120zM132 132v120h120zM252 252v70h70z\" "
-          "fill=\"#f6d9c8\" stroke=\"#c8602a\"/>\n", f);
-    for (int i = 0; i < 10; i++) svg_text(f, note[i].x, note[i].y, "middle", "%s", note[i].text);
-    figure_close(f, fputs("</svg>\n", f) < 0);
-}
+/* ---- figures: cost ------------------------------------------------------------------------------------- */
 
 /* Processor time of one mmix_mix on one thread, 4 heads, N = P = 64, in milliseconds: the least of five
    means over 1/20 s. Curve 3 is linear attention in the other order, φ(Q) φ(K)ᵀ first. */
@@ -193,7 +213,7 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
 {
     enum { LENGTHS = 7, LEFT = 64, STEP = 76, DECADE = 66, BOTTOM = 346 };         /* 0.01 ms … 1000 ms */
     static const char *const title[4] = {"softmax", "linear", "SSD", "linear, M first"};
-    static const char *const pen[4] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#c8602a\" stroke-dasharray=\"5 4"};
+    static const char *const stroke[4] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#c8602a\" stroke-dasharray=\"5 4"};
     FILE *f = svg_open(out, "cost", 690, BOTTOM + 66);
     for (int d = 0; d < 6; d++) {
         fprintf(f, "<path d=\"M%d %dh496\" stroke=\"#d9dee4\"/>\n", LEFT, BOTTOM - DECADE * d);
@@ -210,7 +230,7 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
         int i = 0;
         double y = 0;
         printf("%-15s", title[k]);
-        fprintf(f, "<path fill=\"none\" stroke=\"%s\" d=\"", pen[k]);
+        fprintf(f, "<path fill=\"none\" stroke=\"%s\" d=\"", stroke[k]);
         for (; i < LENGTHS - (k == 3); i++) {                                  /* 4 · 4096² floats would be 268 MB */
             double ms = cost(m, k, (size_t)64 << i);
             printf("%9.3f", ms);
@@ -225,6 +245,178 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
     }
     figure_close(f, fputs("</svg>\n", f) < 0);
 }
+
+/* ---- figures: ranks, decay, states --------------------------------------------------------------------- */
+
+static const char *const pen[4] = {"#2f6fd0", "#c8602a", "#2d8f5a\" stroke-dasharray=\"7 5",
+                                   "#8a929b\" stroke-width=\"1.5\" stroke-dasharray=\"2 4"};
+
+static void svg_curve(FILE *f, const char *stroke, size_t n, const double *x, const double *y)
+{
+    fprintf(f, "<path fill=\"none\" stroke=\"%s\" d=\"", stroke);
+    for (size_t i = 0; i < n; i++) fprintf(f, "%c%.1f %.1f", i ? 'L' : 'M', x[i], y[i]);
+    fputs("\"/>\n", f);
+}
+
+/* What passes a block of M when queries and keys are narrower (N = 16) than the block is high: numerical ranks of
+   the blocks below the diagonal for C = 8, 16 … 72, the largest of each size; singular values of the one of 72. */
+enum { NARROW = 16, HALF = L / 2, SIZES = HALF / 8 };
+static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES], double sigma[3][HALF])
+{
+    static const int kind[3] = {SOFTMAX, LINEAR, FORWARD};
+    mmix_mark mark = mmix_mark_here(m);
+    for (int k = 0; k < 3; k++)
+        for (size_t c = 0; c < SIZES; c++, mmix_rewind(m, mark)) {
+            mmix_rank_options o = {8 * (c + 1), FLT_EPSILON};
+            mmix_mixer mixer = mixer_of(m, image, kind[k], NARROW);
+            mmix_tensor *M = mmix_mix_matrix(m, &mixer);
+            mmix_rank r;
+            if (!M || mmix_rank_of(m, &o, mmix_data(M), 1, L, L, &r)) return -1;
+            rank[k][c] = 0;
+            for (size_t i = 0; i < r.rows * r.cols; i++)
+                if (i / r.cols > i % r.cols) rank[k][c] = fmax(rank[k][c], r.numerical[i]);
+            const double *below = r.singular + r.cols * r.width;                       /* block (1, 0) */
+            for (size_t i = 0; c + 1 == SIZES && i < HALF; i++) sigma[k][i] = fmax(below[i] / *below, 1e-8);
+        }
+    return 0;
+}
+
+static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
+{
+    enum { LEFT = 58, TOP = 28, STEP = 8, WIDE = STEP * HALF, DECADE = 40, BOTTOM = TOP + 8 * DECADE };
+    static const char *const title[3] = {"softmax", "linear", "SSD"};
+    static const char *const power[5] = {"1", "10⁻²", "10⁻⁴", "10⁻⁶", "10⁻⁸"};
+    double rank[3][SIZES], sigma[3][HALF], x[HALF], y[HALF];
+    if (measure_blocks(m, image, rank, sigma)) return;
+    printf("\nrank of blocks below the diagonal, N = %d\nC         ", NARROW);
+    for (int c = 0; c < SIZES; c++) printf("%4d%s", 8 * (c + 1), c < SIZES - 1 ? "" : "\n");
+    for (int k = 0; k < 3; k++) {
+        printf("%-10s", title[k]);
+        for (int c = 0; c < SIZES; c++) printf("%4g%s", rank[k][c], c < SIZES - 1 ? "" : "\n");
+    }
+
+    FILE *f = svg_open(out, "singular", LEFT + WIDE + 66, BOTTOM + 46);
+    for (int d = 0; d < 5; d++) {
+        fprintf(f, "<path d=\"M%d %dh%d\" stroke=\"#d9dee4\"/>\n", LEFT, TOP + 2 * DECADE * d, WIDE);
+        svg_text(f, LEFT - 8, TOP + 2 * DECADE * d + 5, "end", "%s", power[d]);
+    }
+    for (int i = 8; i <= HALF; i += 8) svg_text(f, LEFT + STEP * i, BOTTOM + 20, "middle", "%d", i);
+    svg_text(f, LEFT + WIDE / 2, BOTTOM + 40, "middle", "singular values of a block of 72 × 72, over the largest");
+    for (int b = 0; b < 2; b++) {                                       /* the bounds, and where rounding begins */
+        int at = LEFT + STEP * (b ? HALF : NARROW);
+        fprintf(f, "<path d=\"M%d %dV%d\" stroke=\"%s\"/>\n", at, TOP, BOTTOM, pen[3]);
+        svg_text(f, at, TOP - 9, b ? "end" : "start", b ? "softmax: C = 72" : "linear, SSD: N = 16");
+    }
+    double level = TOP - DECADE * log10(HALF * (double)FLT_EPSILON);
+    fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"%s\"/>\n", LEFT, level, WIDE, pen[3]);
+    svg_text(f, LEFT + 6, level + 17, "start", "72 ε, rounding");
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < HALF; i++) x[i] = LEFT + STEP * (i + 1), y[i] = TOP - DECADE * log10(sigma[k][i]);
+        svg_curve(f, pen[k], HALF, x, y);
+        svg_text(f, x[HALF - 1] + 6, y[HALF - 1] + 5, "start", "%s", title[k]);
+    }
+    figure_close(f, fputs("</svg>\n", f) < 0);
+
+    f = svg_open(out, "ranks", LEFT + WIDE + 96, BOTTOM + 46);
+    for (int i = 8; i <= HALF; i += 8) {
+        fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"#d9dee4\"/>\n", LEFT, BOTTOM - 4.4 * i, WIDE);
+        svg_text(f, LEFT - 8, BOTTOM - 4.4 * i + 5, "end", "%d", i);
+        svg_text(f, LEFT + STEP * i, BOTTOM + 20, "middle", "%d", i);
+    }
+    svg_text(f, LEFT + WIDE / 2, BOTTOM + 40, "middle", "block size C");
+    for (int b = 0; b < 2; b++) {
+        fprintf(f, "<path fill=\"none\" d=\"M%d %dL%d %.1fH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM,
+                LEFT + STEP * (b ? HALF : NARROW), BOTTOM - 4.4 * (b ? HALF : NARROW), LEFT + WIDE, pen[3]);
+        svg_text(f, LEFT + WIDE + 6, BOTTOM - 4.4 * (b ? HALF : NARROW) + 5, "start", b ? "C" : "min(C, N)");
+    }
+    for (int k = 0; k < 3; k++) {
+        for (int c = 0; c < SIZES; c++) x[c] = LEFT + 8 * STEP * (c + 1), y[c] = BOTTOM - 4.4 * rank[k][c];
+        svg_curve(f, pen[k], SIZES, x, y);
+        for (int c = 0; c < SIZES; c++) fprintf(f, "<circle cx=\"%g\" cy=\"%g\" r=\"4\" fill=\"%.7s\"/>\n", x[c], y[c], pen[k]);
+        svg_text(f, x[6], y[6] + (k ? 20 : -12), k == 1 ? "end" : "start", "%s%s", title[k], k == 1 ? " and" : "");
+    }
+    figure_close(f, fputs("</svg>\n", f) < 0);
+}
+
+/* L of the SSD head: each row is the row above, faded once more, and a 1. */
+static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
+{
+    static mmix_real decay[L * L];
+    mmix_mixer x = mixer_of(m, image, FORWARD, WIDTH);
+    if (mmix_error(m)) return;
+    for (size_t i = 0; i < L; i++) {
+        double delta = log1p(exp((double)mmix_data(x.dt)[i] + (double)mmix_data(x.dt_bias)[0]));
+        for (size_t j = 0; i && j < i; j++)
+            decay[i * L + j] = decay[(i - 1) * L + j] * (mmix_real)exp(delta * (double)mmix_data(x.A)[0]);
+        decay[i * L + i] = 1;
+    }
+    draw_values(out, "decay", "", decay, L, L, 2, 1, 0, NULL, 0);
+}
+
+/* Shapes with words among them. */
+typedef struct svg_note { double x, y; const char *text; } svg_note;
+static void draw_plan(const char *out, const char *which, int width, int height, const char *shapes,
+                      const svg_note *note, size_t notes)
+{
+    FILE *f = svg_open(out, which, width, height);
+    fputs(shapes, f);
+    for (size_t i = 0; i < notes; i++) svg_text(f, note[i].x, note[i].y, "middle", "%s", note[i].text);
+    figure_close(f, fputs("</svg>\n", f) < 0);
+}
+
+static void draw_plans(const char *out)
+{
+    /* a causal matrix in three chunks, the last one shorter, with what each chunk computes beside it */
+    static const svg_note chunks[] = {
+        {47, 102, "W₁"}, {167, 222, "W₂"}, {273, 307, "W₃"}, {72, 197, "p C₂ h₁"}, {132, 292, "p C₃ h₂"},
+        {448, 76, "y₁ = W₁ x₁"}, {448, 136, "h₁ = Σ r δ Bᵀ x₁"}, {448, 196, "y₂ = W₂ x₂ + p C₂ h₁"},
+        {448, 256, "h₂ = p h₁ + Σ r δ Bᵀ x₂"}, {448, 292, "y₃ = W₃ x₃ + p C₃ h₂"}};
+    /* a block below the diagonal is a product through the state */
+    static const svg_note factors[] = {
+        {206, 56, "M"}, {72, 216, "C × C"}, {72, 290, "columns j ≤ t"}, {300, 206, "rows i > t"}, {364, 217, "="},
+        {404, 142, "N"}, {440, 217, "·"}, {520, 188, "C"}, {596, 217, "N"},
+        {404, 290, "row i: e^(a_{t+1} + … + a_i) C_i"}, {534, 250, "column j: e^(a_{j+1} + … + a_t) δ_j B_j"}};
+    draw_plan(out, "chunks", 560, 334,
+              "<path d=\"M12 132h120v120h-120zM12 252h240v70h-240zM352 116h192v30h-192zM352 236h192v30h-192z\" "
+              "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n<path d=\"M12 12v120h120zM132 132v120h120zM252 252v70h70z\" "
+              "fill=\"#f6d9c8\" stroke=\"#c8602a\"/>\n", chunks, sizeof chunks / sizeof *chunks);
+    draw_plan(out, "semiseparable", 690, 304,
+              "<path d=\"M12 30h240v240h-240z\" fill=\"#f4f6f8\"/>\n<path d=\"M12 30v240h240z\" fill=\"#f6d9c8\"/>\n"
+              "<path d=\"M12 150h120v120h-120zM390 150h28v120h-28zM460 198h120v28h-120z\" fill=\"#dce8f8\" "
+              "stroke=\"#2f6fd0\"/>\n", factors, sizeof factors / sizeof *factors);
+}
+
+/* States go through the chunks from left to right, their gradients from right to left. */
+static void draw_backward(const char *out)
+{
+    static const char *const low[5] = {"₀", "₁", "₂", "₃", "₄"};
+    static const char *const tip[2] = {"h54m-8 -5l8 5l-8 5", "h-54m8 -5l-8 5l8 5"};
+    FILE *f = svg_open(out, "backward", 690, 312);
+    for (int c = 0; c < 5; c++) {
+        int x = 72 + 150 * c;
+        if (c < 4) {
+            fprintf(f, "<path d=\"M%d 118h96v80h-96z\" fill=\"#f6d9c8\" stroke=\"#8a929b\"/>\n", x);
+            fprintf(f, "<path d=\"M%d 68v48m-5 -8l5 8l5 -8M%d 116v-48m-5 8l5 -8l5 8\" fill=\"none\" stroke=\"%s\"/>\n",
+                    x + 28, x + 68, pen[0]);
+            fprintf(f, "<path d=\"M%d 248v-48m-5 8l5 -8l5 8M%d 200v48m-5 -8l5 8l5 -8\" fill=\"none\" stroke=\"%s\"/>\n",
+                    x + 68, x + 28, pen[1]);
+            svg_text(f, x + 48, 163, "middle", "chunk %d", c + 1);
+            svg_text(f, x + 28, 60, "middle", "x%s", low[c + 1]);
+            svg_text(f, x + 68, 60, "middle", "y%s", low[c + 1]);
+            svg_text(f, x + 28, 266, "middle", "dx%s", low[c + 1]);
+            svg_text(f, x + 68, 266, "middle", "dy%s", low[c + 1]);
+        }
+        fprintf(f, "<path d=\"M%d 138%s\" fill=\"none\" stroke=\"%s\"/>\n", x - 54, tip[0], pen[0]);
+        fprintf(f, "<path d=\"M%d 178%s\" fill=\"none\" stroke=\"%s\"/>\n", x, tip[1], pen[1]);
+        svg_text(f, x - 27, 130, "middle", "h%s", low[c]);
+        svg_text(f, x - 27, 198, "middle", "dh%s", low[c]);
+    }
+    svg_text(f, 345, 26, "middle", "forward: a chunk takes the state, adds to it and hands it on");
+    svg_text(f, 345, 298, "middle", "backward: from the last chunk to the first, the gradient of the state is handed back");
+    figure_close(f, fputs("</svg>\n", f) < 0);
+}
+
+/* ---- figures: numbers ----------------------------------------------------------------------------------- */
 
 /* y by the loop over time. Softmax attention keeps all keys and values so far; the others keep a state: causal
    linear attention is an SSD with δ = 1 and A = 0. */
@@ -280,17 +472,6 @@ static void print_tables(mmix_ctx *m, mmix_tensor *image)
     mmix_reset(m);
 }
 
-static int usage(FILE *f)
-{
-    fputs("mixers - the three token mixers as pictures\n\n"
-          "  --image FILE   a photograph (PPM) instead of the drawn scene\n"
-          "  --patch I      the patch whose row is shown, 0 … 143          (77)\n"
-          "  --out DIR      where figures go                               (docs/figures)\n"
-          "  --note TEXT    machine and date, for the caption of cost.svg\n"
-          "  --help\n", f);
-    return f == stdout ? 0 : 2;
-}
-
 /* A blue ball and a small cone on an olive floor before a pale wall: what docs/01-mixers.md describes. */
 static scene still_life(void)
 {
@@ -314,39 +495,14 @@ static scene still_life(void)
     return s;
 }
 
-int main(int argc, char **argv)
+/* What the documents show. */
+static int figures(mmix_ctx *m, const char *out, const char *file, size_t token, const char *note)
 {
     static uint8_t rgb[SIDE * SIDE * 3];
-    const char *out = "docs/figures", *file = NULL, *note = "";
-    unsigned long token = 77;
-    mmix_options one_thread;
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help")) return usage(stdout);
-        if (i + 1 == argc) return usage(stderr);
-        if (!strcmp(argv[i], "--image")) file = argv[++i];
-        else if (!strcmp(argv[i], "--patch")) token = strtoul(argv[++i], NULL, 10);
-        else if (!strcmp(argv[i], "--out")) out = argv[++i];
-        else if (!strcmp(argv[i], "--note")) note = argv[++i];
-        else return usage(stderr);
-    }
-    if (token >= L) return usage(stderr);
-    memset(&one_thread, 0, sizeof one_thread);
-    one_thread.threads = 1;
-    mmix_ctx *m = mmix_create(&one_thread);
-    if (file) {
-        mmix_picture p = {NULL, 0, 0};
-        uint8_t *pixels = mmix_ppm_load(m, file, &p.width, &p.height);
-        void *scratch = malloc(mmix_picture_evaluate_scratch(p.width, p.height, SIDE, SIDE) + 1);
-        p.rgb = pixels;
-        if (pixels && (!scratch || mmix_picture_evaluate(rgb, SIDE, SIDE, p, scratch)))
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s cannot be brought to %d x %d", file, SIDE, SIDE);
-        mmix_ppm_free(m, pixels, p.width, p.height);
-        free(scratch);
-    }
-    else {
-        scene s = still_life();
-        scene_paint(&s, SIDE, rgb, NULL);
-    }
+    scene s = still_life();
+    int bad = file ? read_picture(m, file, SIDE, rgb) : 0;
+    if (bad) return bad;
+    if (!file) scene_paint(&s, SIDE, rgb, NULL);
     /* each channel's mean becomes 0 */
     double mean[3] = {0, 0, 0}, deviation[3] = {0.25, 0.25, 0.25};
     for (size_t i = 0; i < sizeof rgb; i++) mean[i % 3] += rgb[i] / 255.0 / (SIDE * SIDE);
@@ -354,11 +510,768 @@ int main(int argc, char **argv)
     mmix_tensor *image = mmix_new4(m, 1, 3, SIDE, SIDE);
     if (image) mmix_picture_normalise(mmix_data(image), p, mean, deviation);
     if (image) draw_matrices(m, out, image, rgb, token);
-    if (!mmix_error(m)) print_tables(m, image);
-    if (!mmix_error(m)) draw_chunks(out);
+    if (image) draw_decay(m, out, image);
+    if (image) draw_ranks(m, out, image);
+    if (image) print_tables(m, image);                   /* drops the image */
+    draw_plans(out);
+    draw_backward(out);
     if (!mmix_error(m)) draw_cost(m, out, note);
-    int failed = mmix_error(m) != NULL;
-    if (failed) fprintf(stderr, "mixers: %s\n", mmix_error(m));
+    return mmix_error(m) ? fail("%s", mmix_error(m)) : 0;
+}
+
+/* ---- report: measuring --------------------------------------------------------------------------------- */
+
+enum { MOST_MODELS = 8, MOST_LAYERS = 32, SOME_LAYERS = 6, MOST_TOKENS = 1026, RADIUS = 2 };
+enum { DIM = 192, DEPTH = 4, HEADS = 3, SQUARE = 224 };  /* of networks with random weights */
+
+/* What is told of each head of a layer, in one direction. `bound` … `stable` are of blocks beside the diagonal
+   (off), of one direction those that the mask leaves; of several blocks or heads a count (0 digits) is the
+   largest, the rest is the mean. */
+enum { BOUND, RANK, EFFECTIVE, STABLE, DECAY, DIAG, DIAG_RANK, DIAG_EFFECTIVE, DIAG_STABLE, WHOLE, SUM, JOINED,
+       SELF, NEAR, FAR, COLUMNS };
+static const report_column column[COLUMNS] = {
+    {"off_bound", "bound", "off: bound", 5, 0},
+    {"off_rank", "rank", "rank", 4, 0},
+    {"off_effective", "eff.", "effective", 6, 1},
+    {"off_stable", "stable", "stable", 6, 1},
+    {"decay_rank", "of L", "rank of L", 4, 0},
+    {"diagonal_bound", "diag.", "diagonal: bound", 5, 0},
+    {"diagonal_rank", "rank", "rank", 4, 0},
+    {"diagonal_effective", "eff.", "effective", 6, 1},
+    {"diagonal_stable", "stable", "stable", 6, 1},
+    {"whole_rank", "M", "all of M: rank", 4, 0},
+    {"diagonal_sum", "sum", "diagonal's sum", 4, 0},
+    {"joined_rank", "joined", "all heads, projected", 6, 0},
+    {"self_share", "self", "itself", 5, 2},
+    {"near_share", "5 x 5", "5 x 5 window", 5, 2},
+    {"distance", "far", "mean distance", 5, 2},
+};
+
+static const struct { const char *name, *title, *matrix, *bound; } about[3] = {
+    {"vit", "ViT: softmax attention", "M = softmax(Q Kᵀ / √N)", "C"},
+    {"linearvit", "LinearViT: linear attention", "M = φ(Q) φ(K)ᵀ, φ the softmax over a token's features", "min(C, D_QK)"},
+    {"dinovim", "DinoVim: Mamba-2, forward and reverse", "M = L ∘ (C Bᵀ) diag(δ) + diag(D)", "min(C, rank(L) · N)"},
+};
+
+/* One mixer: a layer, of DinoVim in one direction. */
+typedef struct view {
+    size_t layer;
+    int reverse;
+    mmix_real *M;                                        /* (H, L, L) */
+    double (*head)[COLUMNS], all[COLUMNS];
+    double *curve;                                       /* (C): mean over heads of log10 σ/σ₁, one block beside
+                                                            the diagonal */
+} view;
+
+typedef struct model {
+    const char *file;                                    /* of the weights; NULL: random */
+    mmix_dino *run;                                      /* whose teacher v is, or NULL */
+    mmix_vision *v;
+    int kind;                                            /* MMIX_SOFTMAX, … */
+    size_t patches, tokens, heads, N, block;             /* patches a side; N is D_QK of attention */
+    size_t layer[MOST_LAYERS], layers, calls, views;
+    view view[2 * MOST_LAYERS];
+    size_t decay[3], held, blocks, lemma, matrices;      /* blocks of L of rank 0, 1, more; … within their bound */
+} model;
+
+typedef struct settings {
+    const char *out, *image, *model, *note, *load[MOST_MODELS];
+    size_t loads, token, heads, size, block, threads, layer[MOST_LAYERS], layers;
+    uint64_t seed;
+    int report, json;
+} settings;
+
+static time_t said;
+static void say(const model *o, size_t layer, size_t depth)    /* a line a second at most */
+{
+    if (time(NULL) - said < 1) return;
+    said = time(NULL);
+    fprintf(stderr, "%s: layer %zu of %zu\n", about[o->kind].name, layer + 1, depth);
+}
+
+/* Where class tokens stand: see mmix_vision_config. */
+static int is_class(int class_token, size_t patches, size_t at)
+{
+    if (class_token == MMIX_CLASS_FIRST) return at == 0;
+    if (class_token == MMIX_CLASS_MIDDLE) return at == patches / 2;
+    return at == 0 || at == (patches + 1) / 2;
+}
+
+/* SELF, NEAR and FAR of a head: its matrix without rows and columns of class tokens. */
+static void measure_reach(const model *o, const mmix_real *M, mmix_real *scratch, double *value)
+{
+    const int class_token = mmix_vision_config_of(o->v)->class_token;
+    const size_t side = o->patches, n = side * side;
+    size_t to = 0;
+    for (size_t i = 0; i < o->tokens; i++)
+        for (size_t j = 0; j < o->tokens; j++)
+            if (!is_class(class_token, n, i) && !is_class(class_token, n, j)) scratch[to++] = M[i * o->tokens + j];
+    mmix_head_reach(scratch, 1, side, side, 0, &value[SELF], NULL);
+    mmix_head_reach(scratch, 1, side, side, RADIUS, &value[NEAR], &value[FAR]);
+}
+
+/* One head's blocks. Beside the diagonal lie all full blocks I ≠ J, of one direction those on its side. */
+static void measure_head(model *o, view *w, const mmix_mixer_rank *r, size_t h)
+{
+    const int ssd = o->kind == MMIX_SSD;
+    const size_t full = o->tokens / o->block, n = r->M.rows, first = w->reverse ? 1 : n;        /* (0, 1), (1, 0) */
+    double *value = w->head[h], *off = value + BOUND, *diag = value + DIAG;
+    for (int c = 0; c < COLUMNS; c++) value[c] = c < WHOLE ? 0 : NAN;
+    for (size_t I = 0; I < full; I++)
+        for (size_t J = 0; J < full; J++) {
+            size_t at = (h * n + I) * n + J;
+            double *to = I == J ? diag : off, count = (double)(I == J ? full : full * (full - 1) / (size_t)(1 + ssd));
+            if (ssd && I != J && (I < J) != w->reverse) continue;
+            to[0] = fmax(to[0], r->bound[at]);
+            to[1] = fmax(to[1], r->M.numerical[at]);
+            to[2] += r->M.effective[at] / count;
+            to[3] += r->M.stable[at] / count;
+            o->held += r->M.numerical[at] <= r->bound[at];
+            o->blocks++;
+            if (!ssd || I == J) continue;
+            value[DECAY] = fmax(value[DECAY], r->decay[at]);
+            o->decay[r->decay[at] < 2 ? (int)r->decay[at] : 2]++;
+        }
+    value[WHOLE] = r->whole.numerical[h];
+    if (!ssd) value[DECAY] = NAN;
+    else {                                               /* block triangular */
+        value[SUM] = r->diagonal[h];
+        o->lemma += value[WHOLE] >= value[SUM];
+    }
+    o->matrices++;
+    const double *sigma = r->M.singular + (h * n * n + first) * r->M.width;
+    for (size_t k = 0; k < o->block; k++)
+        w->curve[k] += log10(fmax(sigma[k] / *sigma, 1e-9)) / (double)o->heads;      /* of a block of zeros: 1e-9 */
+}
+
+/* Is called with each mixer as the model runs. */
+static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
+{
+    model *o = (model *)user;
+    const size_t layer = o->calls++ / (o->kind == MMIX_SSD ? 2 : 1), n = o->tokens;
+    mmix_rank_options options = {o->block, 0};
+    mmix_mixer_rank r;
+    char name[64];
+    size_t k = 0;
+    while (k < o->layers && o->layer[k] != layer) k++;
+    if (k == o->layers) return;
+    say(o, layer, mmix_vision_config_of(o->v)->depth);
+    snprintf(name, sizeof name, o->kind == MMIX_SSD ? "layers.%d.mixer.out_proj.weight" : "blocks.%d.attn.proj.weight",
+             (int)layer);
+    mmix_tensor *M = mmix_mix_matrix(m, x), *patches = mmix_new2(m, n, n);
+    if (!patches || mmix_mix_rank(m, &options, x, mmix_params_find(mmix_vision_params(o->v), name), &r)) return;
+    view *w = &o->view[o->views++];
+    w->layer = layer;
+    w->reverse = o->kind == MMIX_SSD && x->direction == MMIX_REVERSE;
+    o->heads = mmix_shape(M, 1);
+    o->N = mmix_shape(x->k, 3);
+    w->M = (mmix_real *)malloc(mmix_count(M) * sizeof *w->M);
+    w->head = (double (*)[COLUMNS])malloc(o->heads * sizeof *w->head);
+    w->curve = (double *)calloc(o->block, sizeof *w->curve);
+    if (!w->M || !w->head || !w->curve) {
+        mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the matrices of layer %d; give fewer --layers", (int)layer);
+        return;
+    }
+    mmix_read(M, w->M);
+    for (size_t h = 0; h < o->heads; h++) {
+        measure_head(o, w, &r, h);
+        measure_reach(o, w->M + h * n * n, mmix_data(patches), w->head[h]);
+    }
+    for (int c = 0; c < COLUMNS; c++) {
+        w->all[c] = column[c].digits ? 0 : NAN;
+        for (size_t h = 0; h < o->heads; h++)
+            if (column[c].digits) w->all[c] += w->head[h][c] / (double)o->heads;
+            else w->all[c] = fmax(w->all[c], w->head[h][c]);
+    }
+    for (size_t i = 0, full = n / o->block; i < full * full; i++)
+        if (i / full != i % full) w->all[JOINED] = fmax(w->all[JOINED], r.joined[i / full * r.M.rows + i % full]);
+}
+
+static size_t axis(const mmix_archive *a, const char *name, int i)       /* of an array in a file; 0: not there */
+{
+    const mmix_entry *e = mmix_archive_find(a, name);
+    return e && i < e->ndim ? e->shape[i] : 0;
+}
+
+/* The sizes of a backbone from the shapes in its file; what is not there stays as in `c`, and the loading says so.
+   Shapes don't tell softmax from linear attention, nor the number of heads: --model and --heads do. */
+static mmix_vision_config config_of_file(const mmix_archive *a, mmix_vision_config c, size_t heads)
+{
+    char name[64];
+    size_t n, inner = axis(a, "layers.0.mixer.out_proj.weight", 1), H = axis(a, "layers.0.mixer.A_log", 0);
+    if ((n = axis(a, "patch_embed.proj.weight", 0)) > 0) c.dim = n;
+    if ((n = axis(a, "patch_embed.proj.weight", 3)) > 0) c.patch = n;
+    if ((n = axis(a, "pos_embed", 1)) > 1) c.grid = (size_t)(sqrt((double)n - 1) + 0.5);
+    if ((n = axis(a, "blocks.0.mlp.fc1.weight", 0)) > 0) c.mlp_ratio = (double)n / (double)c.dim;
+    c.heads = heads ? heads : c.dim / 64 + (c.dim < 64);
+    c.mamba.d_inner = inner;
+    c.mamba.head_dim = H ? inner / H : 0;
+    if ((n = axis(a, "layers.0.mixer.conv1d.weight", 0)) > inner) c.mamba.d_state = (n - inner) / 2;
+    c.mamba.conv_width = axis(a, "layers.0.mixer.conv1d.weight", 2);
+    for (n = 0;; n++) {
+        snprintf(name, sizeof name, c.mixer == MMIX_SSD ? "layers.%d.norm.weight" : "blocks.%d.norm1.weight", (int)n);
+        if (!axis(a, name, 0)) break;
+    }
+    if (n) c.depth = n;
+    return c;
+}
+
+/* Makes a model: random weights if there is no file. 0, or an exit status. */
+static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const char *file)
+{
+    mmix_vision_config c = kind == MMIX_SSD ? mmix_dinovim_tiny() : mmix_vit_tiny(16);
+    mmix_archive *a = file ? mmix_archive_open(m, file) : NULL;
+    const char *format = mmix_archive_metadata(a, "format");
+    o->file = file;
+    c.dim = DIM, c.depth = DEPTH, c.heads = s->heads ? s->heads : HEADS, c.mixer = kind;
+    if (format && !strncmp(format, "mamba_mix dino run", 18)) {              /* of demos/dino.c: its teacher */
+        o->run = mmix_dino_load(m, file);
+        o->v = o->run ? mmix_dino_teacher(o->run) : NULL;
+    }
+    else if (!mmix_error(m)) {
+        if (file && axis(a, "layers.0.norm.weight", 0)) c = mmix_dinovim_tiny();
+        else if (file && kind == MMIX_SSD) c = mmix_vit_tiny(16);
+        o->v = mmix_vision_create(m, file ? config_of_file(a, c, s->heads) : c);
+        if (o->v && file) mmix_params_read(mmix_vision_params(o->v), a, "");
+    }
+    mmix_archive_close(a);
+    if (mmix_error(m)) return fail("%s", mmix_error(m));
+    o->kind = mmix_vision_config_of(o->v)->mixer;
+    return 0;
+}
+
+/* How many tokens it will see, which layers, blocks of what size. 0, or an exit status. */
+static int plan_model(model *o, const settings *s, size_t size)
+{
+    const mmix_vision_config *c = mmix_vision_config_of(o->v);
+    o->patches = size / c->patch;
+    o->tokens = o->patches * o->patches + (c->class_token == MMIX_CLASS_RELEASED ? 2 : 1);
+    o->block = s->block ? s->block : o->tokens / 2;
+    if (!o->patches)
+        return fail("--size %zu: the %s has patches of %zu pixels; give more", size, about[o->kind].name, c->patch);
+    if (o->tokens > MOST_TOKENS)
+        return fail("--size %zu: %zu tokens are too many for singular values of M; give at most %zu", size, o->tokens,
+                    32 * c->patch);
+    if (o->block > o->tokens / 2)
+        return fail("--block %zu: %zu tokens have blocks beside the diagonal for C from 1 to %zu", o->block, o->tokens,
+                    o->tokens / 2);
+    o->layers = s->layers ? s->layers : c->depth < SOME_LAYERS ? c->depth : SOME_LAYERS;
+    for (size_t i = 0; i < o->layers; i++) {
+        o->layer[i] = s->layers ? s->layer[i] : o->layers < 2 ? 0 : i * (c->depth - 1) / (o->layers - 1);
+        if (o->layer[i] >= c->depth)
+            return fail("--layers %zu: the %s has layers 0 … %zu", o->layer[i], about[o->kind].name, c->depth - 1);
+    }
+    return 0;
+}
+
+static void close_model(model *o)
+{
+    for (size_t i = 0; i < o->views; i++) {
+        free(o->view[i].M);
+        free(o->view[i].head);
+        free(o->view[i].curve);
+    }
+    if (o->run) mmix_dino_destroy(o->run);
+    else mmix_vision_destroy(o->v);
+}
+
+/* ---- report: writing ----------------------------------------------------------------------------------- */
+
+static const char *way(const model *o, const view *w) { return o->kind != MMIX_SSD ? "-" : w->reverse ? "reverse" : "forward"; }
+
+static void print_views(const model *o, size_t models)
+{
+    char text[64];
+    report_columns_text(column, COLUMNS, "model  layer  direction  ", NULL);
+    for (; models-- > 0; o++)
+        for (size_t i = 0; i < o->views; i++) {
+            snprintf(text, sizeof text, "%-9s %2zu  %-11s", about[o->kind].name, o->view[i].layer, way(o, &o->view[i]));
+            report_columns_text(column, COLUMNS, text, o->view[i].all);
+        }
+}
+
+static void json_text(const char *text)
+{
+    putchar('"');
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\') printf("\\%c", *text);
+        else if ((unsigned char)*text < 32) printf("\\u%04x", (unsigned)*text);
+        else putchar(*text);
+    putchar('"');
+}
+
+static void json_values(const double *value)
+{
+    for (int c = 0; c < COLUMNS; c++) report_json(column[c].key, value[c], c < COLUMNS - 1 ? ", " : "}");
+}
+
+static void print_json(const model *o, size_t models, const settings *s, size_t size)
+{
+    printf("{\"image\": ");
+    json_text(s->image ? s->image : "scene");
+    printf(", \"size\": %zu, \"seed\": %" PRIu64 ", \"models\": [", size, s->seed);
+    for (size_t k = 0; k < models; k++, o++) {
+        printf("%s\n {\"model\": \"%s\", \"weights\": ", k ? "," : "", about[o->kind].name);
+        json_text(o->file ? o->file : "random");
+        printf(", \"tokens\": %zu, \"heads\": %zu, \"width\": %zu, \"block\": %zu, \"blocks\": %zu, "
+               "\"blocks_within_bound\": %zu, \"blocks_of_L_by_rank\": [%zu, %zu, %zu], \"layers\": [", o->tokens, o->heads,
+               o->N, o->block, o->blocks, o->held, o->decay[0], o->decay[1], o->decay[2]);
+        for (size_t i = 0; i < o->views; i++) {
+            const view *w = &o->view[i];
+            printf("%s\n  {\"layer\": %zu, \"direction\": \"%s\", \"all\": {", i ? "," : "", w->layer, way(o, w));
+            json_values(w->all);
+            for (size_t h = 0; h < o->heads; h++) {
+                printf("%s\n   {", h ? "," : ", \"heads\": [");
+                json_values(w->head[h]);
+            }
+            printf("]}");
+        }
+        printf("]}");
+    }
+    printf("]}\n");
+}
+
+/* The picture with its patches. */
+static void report_tokens(report *r, uint8_t *rgb, size_t size, size_t patch)
+{
+    for (size_t i = 0; i < size * size; i++)
+        for (int c = 0; (i % size % patch == 0 || i / size % patch == 0) && c < 3; c++)
+            rgb[3 * i + (size_t)c] = (uint8_t)(rgb[3 * i + (size_t)c] / 2 + 100);
+    report_picture(r, rgb, size, size, size < 224 ? 224 : (int)size, "the picture, cut into patches");
+}
+
+static int by_size(const void *a, const void *b)
+{
+    mmix_real x = *(const mmix_real *)a, y = *(const mmix_real *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The scale of a model's matrices: percentiles 1 and 99 of a sample of what is neither on the diagonal nor masked;
+   symmetric about 0 if there are signs. */
+static int scale_of(const model *o, double *low, double *high)
+{
+    enum { SAMPLE = 1 << 17 };
+    const size_t n = o->tokens, every = 1 + o->views * o->heads * n * n / SAMPLE;
+    mmix_real *sample = (mmix_real *)malloc((SAMPLE + 1) * sizeof *sample);
+    size_t count = 0;
+    *low = 0, *high = 1;
+    if (!sample) return -1;
+    for (size_t i = 0; i < o->views * o->heads * n * n; i += every) {
+        mmix_real v = o->view[i / (o->heads * n * n)].M[i % (o->heads * n * n)];
+        if (i % (n * n) % (n + 1) != 0 && fabs((double)v) > 0) sample[count++] = o->kind == MMIX_SSD ? (mmix_real)fabs((double)v) : v;
+    }
+    if (count) {
+        qsort(sample, count, sizeof *sample, by_size);
+        *low = (double)sample[count / 100];
+        *high = (double)sample[count - 1 - count / 100];
+    }
+    if (o->kind == MMIX_SSD) *low = -*high;
+    free(sample);
+    return 0;
+}
+
+/* The mean of two matrices (or one twice) as a picture of at most 256 squares a side. */
+static void report_matrix(report *r, const model *o, const mmix_real *a, const mmix_real *b, const double *scale,
+                          uint8_t *rgb, const char *alt)
+{
+    const size_t n = o->tokens, step = (n + 255) / 256, side = (n + step - 1) / step;
+    for (size_t i = 0; i < side * side; i++) {
+        double sum = 0, count = 0;
+        for (size_t y = i / side * step; y < n && y < (i / side + 1) * step; y++)
+            for (size_t x = i % side * step; x < n && x < (i % side + 1) * step; x++, count++)
+                sum += (double)(a[y * n + x] + b[y * n + x]) / 2;
+        sum /= count;
+        colour(o->kind == MMIX_SSD ? sum / scale[1] : fmax(0, (sum - scale[0]) / (scale[1] - scale[0])), o->kind == MMIX_SSD,
+               rgb + 3 * i);
+    }
+    report_picture(r, rgb, side, side, o->heads > 4 ? 148 : 197, alt);
+}
+
+/* M of each layer (down) and head (across). */
+static int report_sheet(report *r, const model *o)
+{
+    enum { BAR = 192 };
+    const int ssd = o->kind == MMIX_SSD;
+    uint8_t *rgb = (uint8_t *)malloc(256 * 256 * 3);
+    char text[64];
+    double scale[2];
+    if (!rgb || scale_of(o, &scale[0], &scale[1])) return free(rgb), -1;
+    for (int i = 0; i < BAR * 8; i++) colour((double)(i % BAR) / (BAR - 1) * (1 + ssd) - ssd, ssd, rgb + 3 * i);
+    report_html(r, "<table class=\"pictures\"><tr><td>%.3g</td><td>", scale[0]);
+    report_picture(r, rgb, BAR, 8, BAR, "colour scale");
+    report_html(r, "</td><td>%.3g</td></tr></table>\n<div class=\"wide\"><table class=\"pictures\"><tr><th></th>", scale[1]);
+    for (size_t h = 0; h < o->heads; h++) report_html(r, "<th>head %zu</th>", h);
+    for (size_t i = 0; i < o->views * (ssd ? 3 : 2) / 2; i++) {                  /* forward, reverse and their mean */
+        const view *w = ssd ? &o->view[i / 3 * 2 + (i % 3 == 1)] : &o->view[i];
+        const view *other = ssd && i % 3 == 2 ? w + 1 : w;
+        report_html(r, "</tr>\n<tr><th>layer %zu%s%s</th>", w->layer, ssd ? "<br>" : "", !ssd ? "" : w != other ? "mean" : way(o, w));
+        for (size_t h = 0; h < o->heads; h++) {
+            size_t at = h * o->tokens * o->tokens;
+            snprintf(text, sizeof text, "M of layer %zu, head %zu", w->layer, h);
+            report_html(r, "<td>");
+            report_matrix(r, o, w->M + at, other->M + at, scale, rgb, text);
+            report_html(r, "</td>");
+        }
+    }
+    report_html(r, "</tr></table></div>\n");
+    free(rgb);
+    return 0;
+}
+
+/* "least … largest" of a column over all heads, as a cell of a table. */
+static void add_range(char *cells, size_t room, const model *o, int c)
+{
+    double low = INFINITY, high = -INFINITY;
+    size_t n = strlen(cells);
+    for (size_t i = 0; i < o->views * o->heads; i++) {
+        double v = o->view[i / o->heads].head[i % o->heads][c];
+        low = fmin(low, v), high = fmax(high, v);
+    }
+    if (low > high) snprintf(cells + n, room - n, "|-");
+    else if (high > low) snprintf(cells + n, room - n, "|%.*f … %.*f", column[c].digits, low, column[c].digits, high);
+    else snprintf(cells + n, room - n, "|%.*f", column[c].digits, low);
+}
+
+static void report_claims(report *r, const model *o, size_t models)
+{
+    static const struct { int column; const char *text; } row[] = {
+        {BOUND, "beside the diagonal: bound"}, {RANK, "… numerical rank"}, {EFFECTIVE, "… effective rank"},
+        {STABLE, "… stable rank"}, {DECAY, "… rank of L"}, {DIAG, "on the diagonal: bound"},
+        {DIAG_RANK, "… numerical rank"}, {DIAG_EFFECTIVE, "… effective rank"}, {WHOLE, "all of M: numerical rank"},
+        {SUM, "… at least, by the lemma"}};
+    char cells[1024] = "";
+    size_t ssd = models, n = 0;
+    for (size_t k = 0; k < models; k++) {
+        n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s%s, C = %zu, %s = %zu", about[o[k].kind].name,
+                              o[k].file ? "" : " (random)", o[k].block, o[k].kind == MMIX_SSD ? "N" : "D_QK", o[k].N);
+        if (o[k].kind == MMIX_SSD) ssd = k;
+    }
+    report_html(r, "<h2>What is claimed and what is measured</h2>\n"
+        "<p>M is cut into blocks of C x C tokens. All that the tokens of a block's columns tell those of its rows passes "
+        "through as many numbers (for each number of a value) as the block has rank. The supplement of arXiv 2511.18380 "
+        "(appendix G) bounds the rank of blocks beside the diagonal by C for softmax attention, by rank(L) · N for Mamba-2 "
+        "and by D_QK for linear attention, expects these to fall in this order, and expects rank C on the diagonal for all "
+        "three. Here is the least and the largest of all heads of the layers looked at:</p>\n");
+    report_table(r, cells);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        snprintf(cells, sizeof cells, "%s", row[i].text);
+        for (size_t k = 0; k < models; k++) add_range(cells, sizeof cells, &o[k], row[i].column);
+        report_cells(r, "td", cells);
+    }
+    snprintf(cells, sizeof cells, "blocks within their bound");
+    for (size_t k = 0, at; k < models; k++) {
+        at = strlen(cells);
+        snprintf(cells + at, sizeof cells - at, "|%zu of %zu", o[k].held, o[k].blocks);
+    }
+    report_cells(r, "td", cells);
+    report_table(r, NULL);
+    report_html(r, "<p class=\"soft\">All tokens, class tokens too. Numerical rank: singular values above C · ε · the largest, "
+        "ε = %.3g; of all of M above L · ε · the largest. Effective: e to the entropy of σ/Σσ. Stable: Σσ²/σ₁². Singular values by "
+        "Jacobi's method in double precision, of matrices in single.</p>\n", (double)FLT_EPSILON);
+    if (ssd < models) {
+        const model *s = &o[ssd];
+        report_html(r, "<p><b>The rank of L is not above 1 in a head.</b> The supplement says of an off-diagonal block of L that "
+            "its rank is “typically much higher” than 1. Of the %zu such blocks of %s %zu have rank 1, %zu rank 0 (all has faded "
+            "away) and %zu more. With one number A a head it can't be otherwise, whatever was learned: for any token t between "
+            "columns and rows L_ij = e^(a_{j+1} + … + a_t) · e^(a_{t+1} + … + a_i), a column of numbers times a row. The bound "
+            "of one head is therefore N, just what linear attention has with D_QK = N. The lemma about block triangular "
+            "matrices, rank(M) ≥ the sum of its diagonal blocks' ranks, holds in %zu of %zu matrices%s</p>\n",
+            s->decay[0] + s->decay[1] + s->decay[2], about[MMIX_SSD].title, s->decay[1], s->decay[0], s->decay[2], s->lemma,
+            s->matrices, s->lemma < s->matrices ? "; in the others small singular values fall below what counts." : ".");
+    }
+    report_html(r, "<p><b>Attention has no triangle here.</b> A ViT uses no mask: its M is not block triangular, the lemma says "
+        "nothing about it, and the diagonal blocks of linear attention are products φ(Q) φ(K)ᵀ like the others, of rank D_QK at most "
+        "and not C.</p>\n<p><b>A bound is not a rank.</b> Softmax may reach C and need not: where a row's weights are nearly equal, "
+        "or few tokens take all, few singular values count. And what a head can't tell, the heads of a layer may tell together: "
+        "the tables of each network show it.</p>\n");
+}
+
+/* One curve a model, or one a view of a single model. */
+static int report_singular(report *r, const model *o, size_t models)
+{
+    const size_t curves = models > 1 ? models : o->views < 12 ? o->views : 12;
+    double *x[12] = {NULL}, failed = 0;
+    char name[12][64], mark[64], level[64];
+    report_plot p;
+    memset(&p, 0, sizeof p);
+    p.x_label = "number of the singular value";
+    p.y_label = "log10 of it over the largest";
+    for (size_t k = 0; k < curves; k++) {
+        const model *s = models > 1 ? &o[k] : o;
+        const size_t C = s->block;
+        x[k] = (double *)calloc(2 * C, sizeof **x);
+        if (!x[k]) { failed = 1; break; }
+        for (size_t i = 0; i < C; i++) {
+            x[k][i] = (double)(i + 1);
+            for (size_t v = 0; v < s->views; v++)
+                if (models > 1 || v == k) x[k][C + i] += s->view[v].curve[i] / (double)(models > 1 ? s->views : 1);
+        }
+        if (models > 1) snprintf(name[k], sizeof name[k], "%s", about[s->kind].name);
+        else snprintf(name[k], sizeof name[k], "layer %zu%s%s", s->view[k].layer, s->kind == MMIX_SSD ? ", " : "",
+                      s->kind == MMIX_SSD ? way(s, &s->view[k]) : "");
+        report_curve c = {name[k], x[k], x[k] + C, C, models > 1 ? (int)k : (int)(s->kind == MMIX_SSD ? k / 2 : k),
+                          models == 1 && s->view[k].reverse};
+        p.curve[p.curves++] = c;
+    }
+    snprintf(mark, sizeof mark, "%s = %zu", o->kind == MMIX_SSD ? "N" : "D_QK", o->N);
+    snprintf(level, sizeof level, "C ε: below it is rounding");
+    p.caption = models > 1 ? "Means over all heads and layers." : "Means over the heads of a layer.";
+    p.level = log10((double)o->block * (double)FLT_EPSILON);
+    p.level_name = level;
+    p.mark = (double)o->N;
+    p.mark_name = models > 1 || o->kind == MMIX_SOFTMAX ? NULL : mark;
+    if (!failed) report_chart(r, &p);
+    for (size_t k = 0; k < curves; k++) free(x[k]);
+    return failed ? -1 : 0;
+}
+
+/* A slice of the columns for each head. */
+static void report_heads(report *r, const model *o, int from, int to)
+{
+    char text[96];
+    report_columns_html(r, column + from, to - from, "layer|direction|head", NULL);
+    for (size_t i = 0; i < o->views * o->heads; i++) {
+        const view *w = &o->view[i / o->heads];
+        snprintf(text, sizeof text, "%zu|%s|%zu", w->layer, way(o, w), i % o->heads);
+        report_columns_html(r, column + from, to - from, text, w->head[i % o->heads] + from);
+    }
+}
+
+static int report_model(report *r, const model *o)
+{
+    const mmix_vision_config *c = mmix_vision_config_of(o->v);
+    char text[96];
+    report_html(r, "<h2>%s</h2>\n<p>", about[o->kind].title);
+    if (o->file) {
+        report_html(r, "Weights from <code>");
+        report_text(r, o->file);
+        report_html(r, "</code>%s", o->run ? ", the teacher of that run" : "");
+    }
+    else report_html(r, "<b>Random weights: nothing below was learned</b>");
+    report_html(r, ". Width %zu, %zu layers, %zu heads, %s = %zu, patches of %zu pixels, %zu tokens (%zu patches and %zu class "
+                "token%s). ", c->dim, c->depth, o->heads, o->kind == MMIX_SSD ? "N" : "D_QK", o->N, c->patch, o->tokens,
+                o->patches * o->patches, o->tokens - o->patches * o->patches, c->class_token == MMIX_CLASS_RELEASED ? "s" : "");
+    report_text(r, about[o->kind].matrix);
+    report_html(r, ".</p>\n<p>M of each layer, downwards, and head. Row i is what token i takes from all tokens, columns are the "
+        "tokens it takes from. All on one scale, from the 1st to the 99th percentile of what is off the diagonal%s</p>\n",
+        o->kind == MMIX_SSD ? ", with its mirror image; white is 0. The mean is ½ (forward + reverse); in the layer each direction "
+        "first passes a norm and gate of its own." : "; what is beyond has the last colour.");
+    if (report_sheet(r, o)) return -1;
+
+    report_html(r, "<p><b>Ranks by layer.</b> Blocks of C = %zu tokens; the bound is ", o->block);
+    report_text(r, about[o->kind].bound);
+    report_html(r, " beside the diagonal%s. Counts are the largest of the heads and blocks, effective and stable ranks their means. "
+        "“All heads, projected” is the rank of what such a block adds to the layer's output, M_h X_h of all %zu heads side by side "
+        "times the output projection: at most min(C, D) = %zu.%s</p>\n",
+        o->kind == MMIX_LINEAR ? " and on it" : ", C on it", o->heads, o->block < c->dim ? o->block : c->dim,
+        o->kind == MMIX_SSD ? " (The gated norm between the two is left out.)" : "");
+    report_columns_html(r, column, JOINED + 1, "layer|direction", NULL);
+    for (size_t i = 0; i < o->views; i++) {
+        snprintf(text, sizeof text, "%zu|%s", o->view[i].layer, way(o, &o->view[i]));
+        report_columns_html(r, column, JOINED + 1, text, o->view[i].all);
+    }
+    report_table(r, NULL);
+    report_html(r, "<div class=\"row\">\n");
+    if (report_singular(r, o, 1)) return -1;
+    report_html(r, "</div>\n<p><b>Ranks by head.</b> As above, C = %zu; all tokens.</p>\n", o->block);
+    report_heads(r, o, BOUND, JOINED);
+    report_table(r, NULL);
+
+    double even[COLUMNS];
+    size_t n = o->patches * o->patches;
+    mmix_real *ones = (mmix_real *)malloc(n * n * sizeof *ones);
+    if (!ones) return -1;
+    for (size_t i = 0; i < n * n; i++) ones[i] = 1;
+    mmix_head_reach(ones, 1, o->patches, o->patches, 0, &even[SELF], NULL);
+    mmix_head_reach(ones, 1, o->patches, o->patches, RADIUS, &even[NEAR], &even[FAR]);
+    free(ones);
+    report_html(r, "<p><b>How far heads look.</b> Shares of Σ|M_ij| over pairs of patches (rows and columns of class tokens left out) "
+        "that a token has for itself, and for the 5 x 5 patches around it; mean distance of i and j, weighted by |M_ij|, in "
+        "patches.%s</p>\n", o->kind == MMIX_SSD ? " D stands on the diagonal and counts for itself." : "");
+    report_heads(r, o, SELF, COLUMNS);
+    report_columns_html(r, column + SELF, COLUMNS - SELF, "spread evenly||", even + SELF);
+    report_table(r, NULL);
+    return 0;
+}
+
+static int write_report(mmix_ctx *m, const model *o, size_t models, const settings *s, const char *path, uint8_t *rgb,
+                        size_t size)
+{
+    report r;
+    int bad = 0;
+    char date[32] = "";
+    time_t t = time(NULL);
+    strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
+    if (report_open(&r, path, "Token mixers as matrices")) return fail("%s", r.error);
+    report_html(&r, "<p>A token mixer is Y = M X: row i of M says what token i takes from each token. This page shows M of "
+                "every head for one picture, and how much can pass through it.</p>\n<p class=\"soft\">%s, seed %" PRIu64 ", %s</p>\n"
+                "<h2>The picture</h2>\n<div class=\"row\"><div>", date, s->seed, mmix_simd_name(m));
+    report_tokens(&r, rgb, size, mmix_vision_config_of(o->v)->patch);
+    report_html(&r, "</div><p>");
+    report_text(&r, s->image ? s->image : "A drawn scene");
+    report_html(&r, ", %zu x %zu pixels, cut into patches of %zu x %zu: tokens in reading order, row by row. Class tokens "
+                "stand among them: in front in the ViTs, in the middle in DinoVim (in its released form in front, too).</p></div>\n",
+                size, size, mmix_vision_config_of(o->v)->patch, mmix_vision_config_of(o->v)->patch);
+    report_claims(&r, o, models);
+    if (models > 1) {
+        report_html(&r, "<h2>Singular values</h2>\n<p>Of one block beside the diagonal (rows C … 2C - 1, columns 0 … C - 1, of a "
+                    "reverse direction the other way round), each over the block's largest: where a curve drops is what the bounds "
+                    "are about, and how it falls before is what effective and stable ranks say.</p>\n<div class=\"row\">\n");
+        bad = report_singular(&r, o, models);
+        report_html(&r, "</div>\n");
+    }
+    for (size_t k = 0; k < models; k++) bad |= report_model(&r, &o[k]);
+    if (report_close(&r)) return fail("%s", r.error);
+    if (bad) return fail("no memory for the report");
+    fprintf(stderr, "report: %s\n", path);
+    return 0;
+}
+
+/* ---- main ---------------------------------------------------------------------------------------------- */
+
+static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models)      /* an exit status */
+{
+    size_t size = s->size;
+    char path[1100];
+    int bad = 0;
+    snprintf(path, sizeof path, "%s/report.html", s->out ? s->out : "build/mixers-out");
+    for (size_t k = 0, kind = 0; k < models && !bad; k++, kind++) {
+        while (!s->loads && strcmp(s->model, "all") && strcmp(s->model, about[kind].name)) kind++;
+        bad = open_model(m, &o[k], s, s->loads ? !strcmp(s->model, "linearvit") : (int)kind, s->loads ? s->load[k] : NULL);
+        if (!bad && !size) size = mmix_vision_config_of(o[k].v)->patch * mmix_vision_config_of(o[k].v)->grid;
+        if (!bad) bad = plan_model(&o[k], s, size);
+    }
+    if (bad) return bad;
+    if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
+    uint8_t *rgb = (uint8_t *)malloc(size * size * 3);
+    if (!rgb) return fail("no memory for a picture of %zu x %zu", size, size);
+    if (s->image) bad = read_picture(m, s->image, size, rgb);
+    else scene_draw(s->seed, 1, (int)size, rgb, NULL);
+    for (size_t k = 0; k < models && !bad; k++) {
+        mmix_picture p = {rgb, size, size};
+        mmix_tensor *image = mmix_new4(m, 1, 3, size, size);
+        if (image) mmix_picture_normalise(mmix_data(image), p, NULL, NULL);
+        mmix_mix_watch(m, look, &o[k]);
+        mmix_vision_features(m, o[k].v, image);
+        mmix_mix_watch(m, NULL, NULL);
+        mmix_reset(m);
+        if (mmix_error(m)) bad = fail("%s", mmix_error(m));
+    }
+    if (!bad && s->json) print_json(o, models, s, size);
+    else if (!bad) print_views(o, models);
+    if (!bad) bad = write_report(m, o, models, s, path, rgb, size);
+    free(rgb);
+    return bad;
+}
+
+static const char help[] =
+    "mixers - the matrix M of token mixers as pictures\n\n"
+    "Without options: the documents' figures, of a drawn scene.\n"
+    "  --out DIR      where they go                              (docs/figures)\n"
+    "  --patch I      the patch whose row is shown, 0 ... 143    (77)\n"
+    "  --note TEXT    machine and date, for the caption of cost.svg\n"
+    "  --image FILE   with --patch or --note: your own picture instead\n\n"
+    "With --image alone or any option below: M of the layers and heads of networks, the ranks of its blocks beside\n"
+    "their bounds, how far heads look; a table on stdout, all of it in OUT/report.html.\n"
+    "  --report       of three networks with random weights and a drawn scene\n"
+    "  --out DIR                                                 (build/mixers-out)\n"
+    "  --image FILE   a photograph: PPM; PNG, JPEG, ... if compiled with stb_image.h\n"
+    "  --model NAME   vit, linearvit, dinovim or all             (all)\n"
+    "  --load FILE    weights: a .safetensors file of mmix_vision_save or of demos/dino.c; up to 8 times.\n"
+    "                 Of a file without a run's settings --model linearvit says that it is not a vit, --heads\n"
+    "                 how many heads it has                      (width / 64)\n"
+    "  --heads N      of the ViTs                                (3)\n"
+    "  --size N       the picture is brought to N x N pixels     (as the first network was made for: 224)\n"
+    "  --layers LIST  which, as 0,3,11                           (all; of more than 6, 6)\n"
+    "  --block C      ranks are of blocks of C x C tokens        (half of the tokens)\n"
+    "  --seed N       of random weights and the drawn scene      (1)\n"
+    "  --threads N    (all cores)\n"
+    "  --json         results as JSON on stdout\n"
+    "  --help\n\n"
+    "Exit status: 0, or 2 for bad input.\n";
+
+/* 0, or an exit status; -1: help was asked for. */
+static int read_options(settings *s, int argc, char **argv)
+{
+    const char *seed = "1", *layers = NULL, *load = NULL, *figures = NULL, *only = NULL;
+    memset(s, 0, sizeof *s);
+    s->model = "all";
+    s->note = "";
+    s->token = 77;
+    struct { const char *name, **text; size_t *number, low, high; const char **part; } known[] = {
+        {"--out", &s->out, NULL, 0, 0, NULL},            /* part: which of the two it belongs to */
+        {"--image", &s->image, NULL, 0, 0, NULL},
+        {"--note", &s->note, NULL, 0, 0, &figures},
+        {"--patch", NULL, &s->token, 0, L - 1, &figures},
+        {"--model", &s->model, NULL, 0, 0, &only},
+        {"--load", &load, NULL, 0, 0, &only},
+        {"--layers", &layers, NULL, 0, 0, &only},
+        {"--seed", &seed, NULL, 0, 0, &only},
+        {"--heads", NULL, &s->heads, 1, 1024, &only},
+        {"--size", NULL, &s->size, 1, 4096, &only},
+        {"--block", NULL, &s->block, 1, MOST_TOKENS / 2, &only},
+        {"--threads", NULL, &s->threads, 1, 64, &only},
+    };
+    char *end;
+    for (int i = 1; i < argc; i++) {
+        size_t k = 0, count = sizeof known / sizeof *known;
+        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        if (!strcmp(argv[i], "--json") || !strcmp(argv[i], "--report")) {
+            only = argv[i];
+            s->json |= argv[i][2] == 'j';
+            continue;
+        }
+        while (k < count && strcmp(argv[i], known[k].name)) k++;
+        if (k == count) return fail("%s: no such option; --help lists them all", argv[i]);
+        if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
+        if (known[k].part) *known[k].part = known[k].name;
+        if (known[k].text) {
+            *known[k].text = argv[i];
+            if (known[k].text != &load) continue;
+            if (s->loads == MOST_MODELS) return fail("--load %s: that is one too many; %d at most", load, MOST_MODELS);
+            s->load[s->loads++] = load;
+            continue;
+        }
+        unsigned long long n = strtoull(argv[i], &end, 10);
+        if (!isdigit((unsigned char)*argv[i]) || *end || n < known[k].low || n > known[k].high)
+            return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low, known[k].high);
+        *known[k].number = (size_t)n;
+    }
+    if (figures && only) return fail("%s belongs to the figures, %s to the report: one of them", figures, only);
+    s->report = only || (s->image && !figures);
+    s->seed = strtoull(seed, &end, 10);
+    if (*end || !isdigit((unsigned char)*seed)) return fail("--seed %s: give a whole number", seed);
+    if (strcmp(s->model, "all") && strcmp(s->model, "vit") && strcmp(s->model, "linearvit") && strcmp(s->model, "dinovim"))
+        return fail("--model %s: give vit, linearvit, dinovim or all", s->model);
+    for (const char *at = layers; at; at = *end ? end + 1 : NULL) {
+        unsigned long long n = strtoull(at, &end, 10);
+        if (!isdigit((unsigned char)*at) || (*end && *end != ',') || n > 9999 || s->layers == MOST_LAYERS)
+            return fail("--layers %s: give up to %d numbers with commas between them, as 0,3", layers, MOST_LAYERS);
+        s->layer[s->layers++] = (size_t)n;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    settings s;
+    mmix_options options;
+    int status = read_options(&s, argc, argv);
+    if (status) return status < 0 ? 0 : status;
+    memset(&options, 0, sizeof options);
+    options.threads = s.report ? (int)s.threads : 1;     /* of the figures, because of cost.svg */
+    options.seed = s.report ? s.seed : 0;
+    mmix_ctx *m = mmix_create(&options);
+    if (!m) return fail("%s", mmix_error(NULL));
+    said = time(NULL);
+    if (s.report) {
+        size_t models = s.loads ? s.loads : strcmp(s.model, "all") ? 1 : 3;
+        model *o = (model *)calloc(models, sizeof *o);
+        status = o ? make_report(m, &s, o, models) : fail("out of memory");
+        for (size_t k = 0; o && k < models; k++) close_model(&o[k]);
+        free(o);
+    }
+    else status = figures(m, s.out ? s.out : "docs/figures", s.image, s.token, s.note);
     mmix_destroy(m);
-    return failed;
+    return status;
 }

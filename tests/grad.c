@@ -594,6 +594,22 @@ static mmix_tensor *t_linear_mix(int o)
     return mmix_mix(m, &x);
 }
 
+/* Causal linear attention from a state to a state; features of the caller's own */
+static mmix_tensor *t_linear_state(int o)
+{
+    const size_t L = o / 2 ? 70 : 5;
+    mmix_tensor *last = NULL, *y;
+    mmix_mixer x = mmix_mixer_linear(leaf(0, 0.1, 2, 4, 2, L, 4, 3), leaf(1, 0.1, 2, 4, 2, L, 2, 3), normal(2, 4, 2, L, 2, 4));
+    x.feature = MMIX_FEATURE_NONE;
+    x.mask = MMIX_MASK_CAUSAL;
+    x.normalise = o % 2 ? 1 : -1;
+    x.initial_state = leaf(3, 0.1, 1, 4, 2, 4, 4 + (size_t)(o % 2), 3);
+    x.final_state = &last;
+    if (o == 3) x.seq_idx = packed(2, L);
+    y = mmix_mix(m, &x);
+    return mmix_add(m, weigh(y), weigh(last));
+}
+
 /* Windows on 1, 2 and 3 axes, shifted or not, ragged, causal inside; bands; packing; more keys than queries */
 static mmix_tensor *t_windows(int o)
 {
@@ -948,6 +964,7 @@ int main(void)
     many_equal("dino_loss", t_dino_loss, f_dino_loss, 3);
     many_equal("softmax attention", t_softmax_mix, f_softmax_mix, 6);
     many("softmax attention forms", t_softmax_mix, 6, 15);
+    many("linear attention's state", t_linear_state, 0, 4);
     many("windows", t_windows, 0, 16);
     many("bands and packing", t_bands, 0, 8);
     many("rope", t_rope, 0, 10);

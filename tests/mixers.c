@@ -76,14 +76,17 @@ static void judge(int f, const char *what, double error, double size, double got
     if (!(e <= face[f].worst)) face[f].worst = e;
     check(e <= face[f].bound, face[f].name, what, got, want);
 }
-static void compare(int f, const char *what, const double *got, const double *want, size_t n, double size)
+/* got[i] is want[i]; size[i] times grow is the size of each. */
+static void compare(int f, const char *what, const double *got, const double *want, const double *size, double grow, size_t n)
 {
     size_t worst = 0;
+    double most = -1;
     for (size_t i = 0; i < n; i++) {
-        if (!(fabs(got[i] - want[i]) <= fabs(got[worst] - want[worst]))) worst = i;
-        if (!(got[i] - got[i] == 0)) { worst = i; break; }           /* NaN, infinity */
+        const double e = fabs(got[i] - want[i]) / (EPS * grow * size[i] + 1e-25);
+        if (!(e <= most)) { worst = i; most = e; }
+        if (e - e != 0) break;                   /* NaN, infinity */
     }
-    if (n) judge(f, what, fabs(got[worst] - want[worst]), size, got[worst], want[worst]);
+    if (n) judge(f, what, fabs(got[worst] - want[worst]), grow * size[worst], got[worst], want[worst]);
 }
 
 /* ---- memory of a draw ---- */
@@ -112,18 +115,12 @@ static double *read_doubles(const mmix_tensor *t)
     for (size_t i = 0; i < mmix_count(t); i++) d[i] = (double)r[i];
     return d;
 }
-static void compare_tensor(int f, const char *what, const mmix_tensor *t, const double *want, double size)
+static void compare_tensor(int f, const char *what, const mmix_tensor *t, const double *want, const double *size, double grow)
 {
     const size_t was = n_held;
-    if (t) compare(f, what, read_doubles(t), want, mmix_count(t), size);
+    if (t) compare(f, what, read_doubles(t), want, size, grow, mmix_count(t));
     else check(0, what, mmix_error(m) ? mmix_error(m) : "NULL", 0, 1);
     let_go(was);
-}
-static double largest(const double *x, size_t n)
-{
-    double top = 0;
-    for (size_t i = 0; i < n; i++) if (fabs(x[i]) > top) top = fabs(x[i]);
-    return top;
 }
 
 /* ---- a draw: a mixer, its numbers, and what is expected of it ---- */
@@ -135,7 +132,7 @@ typedef struct input { mmix_tensor *t; size_t tokens, heads, width, n; int wants
    for them, the matrix (B, H, L, S). `exact`: what they are; `size`: the same of absolute values. */
 typedef struct side { double *x[INPUTS], *g[INPUTS], *y, *last, *dy, *dlast, *M; } side;
 static side exact, size;
-static double size_y, size_last, size_M, size_g[INPUTS];
+static double grow;                              /* of the sizes: 1, or 1 + the largest score */
 static mmix_mixer x;
 static input in[INPUTS];
 static size_t B, L, S, H, N, P;
@@ -473,33 +470,556 @@ static void any_windows(void)
     S = L;
     x.mask = (int)any(MMIX_MASK_NONE, MMIX_MASK_CAUSAL);
 }
-static void any_attention(void)
+static void any_attention(int kind)
 {
-    double low = -2, high = 2;
     mmix_tensor *row = NULL, *other = NULL;
-    size_t G, used = 2, used_other = 2;
+    size_t G, used = 2, used_other = 1;
     do {
-        const int windows = x.kind == MMIX_SOFTMAX && one_in(3);
-        x = mmix_mixer_softmax(NULL, NULL, NULL);
+        memset(&x, 0, sizeof x);
+        x.kind = kind;
         B = any(1, 3);
         G = any(1, 3);
         H = G * any(1, 3);
         N = any_width();
         P = any_width();
-        L = any_length();
-        if (windows) any_windows();
+        L = S = any_length();
+        if (kind == MMIX_SOFTMAX && one_in(3)) any_windows();
         else {
-            x.mask = (int)any(MMIX_MASK_NONE, MMIX_MASK_BAND);
-            S = x.mask == MMIX_MASK_NONE ? any_length() : L + (one_in(3) ? any(0, 60) : 0);
+            x.mask = (int)any(MMIX_MASK_NONE, kind == MMIX_SOFTMAX ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL);
+            if (x.mask == MMIX_MASK_NONE && one_in(2)) S = any_length();
+            if (x.mask != MMIX_MASK_NONE && kind == MMIX_SOFTMAX && one_in(4)) S = L + any(0, 60);
         }
-    } while (B * H * L * S > 400000 || B * H * L * S * (N + P) > 6000000);
-    x.kind = kind;
-    if (kind == MMIX_LINEAR) {
-        x.mask = (int)any(MMIX_MASK_NONE, MMIX_MASK_CAUSAL);
-        x.feature = (int)any(MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_RELU);
-        if (x.mask && x.feature == MMIX_FEATURE_EFFICIENT) x.feature = MMIX_FEATURE_ELU1;
-        x.normalise = (int)any(0, 2) - 1;
-        x.eps = one_in(2) ? 0.01 : 0;
-        if (x.mask) S = L;
+    } while (B * H * L * S > 400000 || B * H * L * S * (N + P) > 5000000);
+    x.feature = (int)any(MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_RELU);
+    if (x.mask && x.feature == MMIX_FEATURE_EFFICIENT) x.feature = MMIX_FEATURE_ELU1;
+    x.normalise = (int)any(0, 2) - 1;
+    x.eps = one_in(2) ? 0.01 : 0;
+    x.prefix = any(0, S + 2);
+    x.left = one_in(8) ? SIZE_MAX : any(0, pick(5, S));
+    x.right = one_in(2) ? 0 : one_in(8) ? SIZE_MAX : any(0, pick(5, S));
+    x.scale = one_in(3) ? 0 : one_in(5) ? -0.3 : uniform(0.1, 1);
+    if (S == L && !x.window[0] && (kind == MMIX_SOFTMAX || x.mask) && one_in(3)) any_packing();
+    if (one_in(2)) {
+        other = row = mmix_fill(mmix_new3(m, B, L, 3 + H * N + (S == L ? G * (N + P) : 0)), (double)NAN);
+        if (S != L) other = mmix_fill(mmix_new3(m, B, S, 2 + G * (N + P)), (double)NAN);
     }
+    put(Q, view(row, &used, B, L, H, N), L, H, N);
+    put(K, view(other, S == L ? &used : &used_other, B, S, G, N), S, G, N);
+    put(V, view(other, S == L ? &used : &used_other, B, S, G, P), S, G, P);
+    if (kind == MMIX_SOFTMAX) {
+        fill(in[Q].t, hard ? -300 : -2, hard ? 300 : 2, 0);
+        fill(in[K].t, hard ? -30 : -2, hard ? 30 : 2, 0);
+    }
+    else for (int i = Q; i <= K; i++) fill(in[i].t, hard ? -50 : -1.5, hard ? 50 : 2, 0.01);
+    fill(in[V].t, hard ? -1000 : -1, hard ? 1000 : 1, 0);
+    for (int i = Q; i <= V; i++) in[i].wants = row || i == V || !one_in(8);
+    scale = x.scale != 0 ? x.scale : 1 / sqrt((double)N);
+    eps = x.eps > 0 ? x.eps : 1e-6;
+}
+static void any_ssd(void)
+{
+    static const size_t heads[6] = { 1, 2, 3, 4, 6, 8 };
+    mmix_tensor *row = NULL;
+    size_t G[3], used = 1;                       /* of C, B, x */
+    do {
+        B = any(1, 3);
+        H = heads[any(0, 5)];
+        N = any_width();
+        P = any_width();
+        L = S = any_length();
+    } while (B * H * L * N * P > 2000000 || B * H * L * L * N > 8000000);
+    for (int i = 0; i < 3; i++) G[i] = any_divisor(H);
+    memset(&x, 0, sizeof x);
+    x.kind = MMIX_SSD;
+    x.direction = (int)any(MMIX_FORWARD, MMIX_BOTH);
+    x.dt_softplus = (int)any(0, 1);
+    if (one_in(3)) { x.dt_low = 0.125; x.dt_high = 0.5; }
+    if (one_in(3)) any_packing();
+    if (one_in(2)) row = mmix_fill(mmix_new3(m, B, L, 3 + (G[0] + G[1]) * N + G[2] * P + H), (double)NAN);
+    put(V, view(row, &used, B, L, G[2], P), L, G[2], P);
+    put(K, view(row, &used, B, L, G[1], N), L, G[1], N);
+    put(Q, view(row, &used, B, L, G[0], N), L, G[0], N);
+    put(DT, view(row, &used, B, L, H, 0), L, H, 1);
+    put(A, part_of_axis(H, -2, -0.05), 1, H, 1);
+    if (one_in(2)) put(BIAS, part_of_axis(H, 0, 0.3), 1, H, 1);
+    for (int i = Q; i <= V; i++) fill(in[i].t, -1, 1, 0);
+    if (x.dt_softplus) fill(in[DT].t, hard ? -30 : -3, hard ? 100 : 1, 0);
+    else fill(in[DT].t, 0, hard ? 100 : 0.6, 0);
+    for (size_t h = 0; hard && h < H; h++) mmix_data(in[A].t)[h] = (real)-exp(uniform(log(1e-3), log(1000)));
+    if (one_in(16)) mmix_data(in[A].t)[0] = 0;
+    if (one_in(3)) put(D, part_of_axis(H, -1, 1), 1, H, 1);
+    else if (one_in(2)) {                        /* a number a channel */
+        const size_t gap = any(0, 2);
+        put(D, mmix_slice(m, mmix_fill(mmix_new2(m, H, P + gap), (double)NAN), 1, 0, P), 1, H, P);
+        fill(in[D].t, -1, 1, 0);
+    }
+    if (x.direction != MMIX_BOTH && one_in(2)) {
+        put(FIRST, view(NULL, NULL, B, H, P, N), H, P, N);
+        fill(in[FIRST].t, -1, 1, 0);
+    }
+    with_last = x.direction != MMIX_BOTH && one_in(2);
+    for (int i = 0; i < INPUTS; i++) in[i].wants = in[i].t && ((row && i <= DT) || i == V || !one_in(8));
+    for (size_t z = 0; x.dt_high > 0 && z < B * L * H; z++) {       /* not on the corners of the clamp */
+        real *dt = mmix_data(in[DT].t) + z / (L * H) * mmix_stride(in[DT].t, 0) + z / H % L * mmix_stride(in[DT].t, 1) + z % H;
+        const double u = (double)*dt + (in[BIAS].t ? (double)mmix_data(in[BIAS].t)[z % H] : 0), d = x.dt_softplus ? log1p(exp(u)) : u;
+        if (fabs(d - x.dt_low) < 2e-3 || fabs(d - x.dt_high) < 2e-3) *dt += (real)0.02;
+    }
+}
+
+/* The names of all that was drawn. */
+static void describe(void)
+{
+    static const char *const kind[3] = { "softmax", "linear", "ssd" }, *const mask[4] = { "none", "causal", "prefix", "band" };
+    size_t n = (size_t)snprintf(about, sizeof about, "%s B %lu L %lu S %lu H %lu N %lu P %lu heads %lu %lu %lu %s%s threads %d, ", kind[x.kind],
+                                (unsigned long)B, (unsigned long)L, (unsigned long)S, (unsigned long)H, (unsigned long)N, (unsigned long)P,
+                                (unsigned long)in[Q].heads, (unsigned long)in[K].heads, (unsigned long)in[V].heads, hard ? "hard " : "",
+                                mmix_simd_name(m), mmix_threads(m));
+    if (x.kind == MMIX_SSD)
+        n += (size_t)snprintf(about + n, sizeof about - n, "softplus %d bias %d D %lu limits %d direction %d initial %d final %d only %d",
+                              x.dt_softplus, in[BIAS].t != NULL, (unsigned long)in[D].n, x.dt_high > 0, x.direction, in[FIRST].t != NULL,
+                              with_last, only_last);
+    else n += (size_t)snprintf(about + n, sizeof about - n, "mask %s prefix %lu left %lu right %lu scale %g feature %d normalise %d eps %g",
+                               mask[x.mask], (unsigned long)x.prefix, (unsigned long)x.left, (unsigned long)x.right, x.scale, x.feature,
+                               x.normalise, x.eps);
+    for (int a = 0; x.window[0] && a < 3; a++)
+        n += (size_t)snprintf(about + n, sizeof about - n, " axis %lu/%lu+%lu", (unsigned long)x.grid[a], (unsigned long)x.window[a],
+                              (unsigned long)x.shift[a]);
+    n += (size_t)snprintf(about + n, sizeof about - n, "%s wants", x.seq_idx ? " packed" : "");
+    for (int i = 0; i < INPUTS; i++) if (in[i].wants) n += (size_t)snprintf(about + n, sizeof about - n, " %s", input_name[i]);
+}
+static void absolute(double *to, const double *from, size_t n) { for (size_t i = 0; i < n; i++) to[i] = fabs(from[i]); }
+static void any_mixer(int kind)
+{
+    size_t s[4];
+    memset(in, 0, sizeof in);
+    run = NULL;
+    hard = one_in(8);
+    with_last = only_last = 0;
+    if (kind == MMIX_SSD) any_ssd();
+    else any_attention(kind);
+    x.q = in[Q].t; x.k = in[K].t; x.v = in[V].t;
+    x.dt = in[DT].t; x.A = in[A].t; x.D = in[D].t; x.dt_bias = in[BIAS].t; x.initial_state = in[FIRST].t;
+    only_last = with_last && one_in(8);
+    s[0] = B; s[1] = L; s[2] = H; s[3] = P;
+    up = mmix_new(m, MMIX_DTYPE_REAL, 4, s);
+    if (only_last) mmix_fill(up, 0);
+    else fill(up, -1, 1, 0);
+    s[1] = H; s[2] = P; s[3] = N;
+    up_last = fill(mmix_new(m, MMIX_DTYPE_REAL, 4, s), -1, 1, 0);
+    for (int i = 0; i < INPUTS; i++) if (in[i].wants) mmix_require_grad(in[i].t);
+    describe();
+    fine("making a draw");
+}
+/* Whether y is M x. */
+static int has_matrix(void) { return !in[FIRST].t && mmix_ndim(in[D].t) < 2; }
+/* Fills in `exact` and `size`. */
+static void expect(void)
+{
+    const int soft = x.kind == MMIX_SOFTMAX, matrix = has_matrix();
+    memset(&exact, 0, sizeof exact);
+    memset(&size, 0, sizeof size);
+    top_score = 0;
+    exact.dy = read_doubles(up);
+    exact.dlast = read_doubles(up_last);
+    absolute(size.dy = doubles(B * L * H * P), exact.dy, B * L * H * P);
+    absolute(size.dlast = doubles(B * H * P * N), exact.dlast, B * H * P * N);
+    den = doubles(B * H * L);
+    lse = doubles(B * H * L);
+    seen = (unsigned char *)hold(B * L * S);
+    for (size_t z = 0; x.kind != MMIX_SSD && z < B * L * S; z++) seen[z] = (unsigned char)sees(z / (L * S), z / S % L, z % S);
+    for (int k = 0; k < 2; k++) {
+        side *to = k ? &size : &exact;
+        for (int i = 0; i < INPUTS; i++) {
+            if (!in[i].t) continue;
+            to->g[i] = doubles(in[i].n);
+            to->x[i] = k ? doubles(in[i].n) : read_doubles(in[i].t);
+            if (k && i != A) absolute(to->x[i], exact.x[i], in[i].n);
+            else if (k) memcpy(to->x[i], exact.x[i], in[i].n * sizeof(double));
+        }
+        to->y = doubles(B * L * H * P);
+        to->last = doubles(B * H * P * N);
+        to->M = doubles(matrix ? B * H * L * S : 0);
+        if (x.kind != MMIX_SSD) naive_attention(to, k);
+        for (int d = MMIX_FORWARD; x.kind == MMIX_SSD && d <= MMIX_REVERSE; d++)
+            if (x.direction == d || x.direction == MMIX_BOTH) {
+                naive_ssd(to, d, x.direction == MMIX_BOTH ? 0.5 : 1, k);
+                if (matrix) naive_ssd_matrix(to, d, x.direction == MMIX_BOTH ? 0.5 : 1);
+            }
+    }
+    grow = soft ? 1 + top_score : 1;
+}
+
+/* ---- mmix_mix, its gradients, its matrix ---- */
+
+static const size_t chunks[7] = { 0, 1, 2, 3, 7, 64, 1000 };
+
+/* mmix_mix recorded, and the way back: y, the final state and all gradients. */
+static void check_mix(const mmix_mixer *mixer, int f, int f_gradient)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mixer z = *mixer;
+    mmix_tensor *end = NULL, *out[2], *g[2];
+    size_t n = 0;
+    if (with_last) z.final_state = &end;
+    mmix_record(m, 1);
+    out[0] = mmix_mix(m, &z);
+    g[0] = up;
+    compare_tensor(f, "y", out[0], exact.y, size.y, grow);
+    if (with_last) compare_tensor(f, "final state", end, exact.last, size.last, grow);
+    if (!only_last) n++;
+    if (with_last) { out[n] = end; g[n++] = up_last; }
+    mmix_backward_from(m, out, g, n);
+    mmix_record(m, 0);
+    for (int i = 0; i < INPUTS; i++)
+        if (in[i].wants) compare_tensor(f_gradient, input_name[i], mmix_grad(in[i].t), exact.g[i], size.g[i], grow);
+    fine(face[f].name);
+    mmix_rewind(m, mark);
+}
+static void check_faces(void)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    const size_t was = n_held;
+    mmix_mixer z = x;
+    mmix_tensor *y, *M, *end = NULL;
+    check_mix(&x, MIX, GRADIENT);
+    if (x.kind == MMIX_SSD || (x.kind == MMIX_LINEAR && x.mask)) {
+        z.chunk = chunks[any(1, 6)];
+        check_mix(&z, CHUNK, GRADIENT);
+    }
+    z = x;
+    if (x.kind == MMIX_SSD && x.direction != MMIX_BOTH) z.final_state = &end;
+    y = mmix_mix(m, &z);                         /* not recorded, other paths: no tape, a step where L = 1 */
+    compare_tensor(MIX, "y, not recorded", y, exact.y, size.y, grow);
+    if (end) compare_tensor(MIX, "final state, not recorded", end, exact.last, size.last, grow);
+    if (x.kind == MMIX_SSD) {
+        if (x.direction == MMIX_BOTH) refused(!mmix_ssd_reference(m, &z), "mmix_ssd_reference of both directions");
+        else {
+            compare_tensor(LOOP, "y", mmix_ssd_reference(m, &z), exact.y, size.y, grow);
+            compare_tensor(LOOP, "final state", end, exact.last, size.last, grow);
+        }
+    }
+    M = mmix_mix_matrix(m, &x);
+    if (!has_matrix()) refused(!M, "mmix_mix_matrix where y is not M x");
+    else {
+        const double *v = exact.x[V], *w;
+        double *sum = doubles(B * L * H * P);
+        compare_tensor(MATRIX, "M", M, exact.M, size.M, grow);
+        w = read_doubles(M);
+        for (size_t b = 0; M && b < B; b++)
+            for (size_t h = 0; h < H; h++)
+                for (size_t i = 0; i < L; i++)
+                    for (size_t j = 0; j < S; j++)
+                        for (size_t p = 0; p < P; p++)
+                            sum[((b * L + i) * H + h) * P + p] += w[((b * H + h) * L + i) * S + j] * v[at(V, b, j, h) + p];
+        compare_tensor(PRODUCT, "y", y, sum, size.y, grow);
+    }
+    fine("faces");
+    let_go(was);
+    mmix_rewind(m, mark);
+}
+
+/* ---- parts of a draw ---- */
+
+/* The mixer of tokens from … from + n - 1, of all sequences or of b alone; without state and packing. */
+static mmix_tensor *cut(mmix_tensor *t, size_t b, size_t from, size_t n)
+{
+    if (t && b < B) t = mmix_slice(m, t, 0, b, 1);
+    return t ? mmix_slice(m, t, 1, from, n) : NULL;
+}
+static mmix_mixer part(size_t b, size_t from, size_t n)
+{
+    mmix_mixer z = x;
+    z.q = cut(x.q, b, from, n);
+    z.k = cut(x.k, b, from, n);
+    z.v = cut(x.v, b, from, n);
+    z.dt = cut(x.dt, b, from, n);
+    z.seq_idx = NULL;
+    z.initial_state = NULL;
+    return z;
+}
+
+/* ---- steps ---- */
+
+/* y of some tokens into its place of all (B, L, H, P). */
+static void place(double *all, const mmix_tensor *y, size_t from)
+{
+    const size_t was = n_held, n = mmix_shape(y, 1), row = H * P;
+    const double *d = read_doubles(y);
+    for (size_t b = 0; y && b < B; b++) memcpy(all + (b * L + from) * row, d + b * n * row, n * row * sizeof *d);
+    let_go(was);
+}
+/* Bytes that slots of softmax attention may hold: with a band twice `left` tokens, but at least those before a piece and
+   the piece. */
+static size_t most_bytes(size_t left, size_t longest)
+{
+    return B * in[K].heads * (N + P) * sizeof(real) * most(2 * left, left + longest);
+}
+/* Pieces of any length in slot 0, one token after another in slot 1; a copy of the state goes on by itself. */
+static void check_steps(void)
+{
+    const size_t was = n_held, first = x.mask == MMIX_MASK_PREFIX && x.kind == MMIX_SOFTMAX ? most(x.prefix, 1) : 1;
+    const int ssd = x.kind == MMIX_SSD;
+    mmix_state *s, *copy = NULL;
+    double *got[2], *again;
+    size_t *lengths = (size_t *)hold(L * sizeof *lengths), pieces = 0, copied = 0, longest = 0, fork = any(0, L - 1), empty;
+    mmix_tensor *y, *end = NULL;
+    mmix_mixer z;
+    if (ssd ? x.direction != MMIX_FORWARD || x.seq_idx : x.mask == MMIX_MASK_NONE || S != L || x.window[0] || x.seq_idx
+        || (x.mask == MMIX_MASK_BAND && x.right) || first > L) {
+        const mmix_mark mark = mmix_mark_here(m);
+        s = mmix_state_create(m, 1);
+        z = x;
+        if (ssd || first <= 1 || x.seq_idx || x.window[0]) refused(!mmix_mix_step(m, &z, s, 0), "a mixer without steps");
+        check(mmix_state_tokens(s, 0) == 0, "mmix_state_tokens", "after an error", (double)mmix_state_tokens(s, 0), 0);
+        mmix_state_destroy(s);
+        mmix_rewind(m, mark);
+        return;
+    }
+    got[0] = doubles(B * L * H * P);
+    got[1] = doubles(B * L * H * P);
+    again = doubles(B * L * H * P);
+    s = mmix_state_create(m, 3);
+    empty = mmix_state_bytes(s);
+    for (size_t from = 0, n; from < L; from += n) {
+        const mmix_mark mark = mmix_mark_here(m);
+        n = least(L - from, most(from ? 1 : first, one_in(2) ? any(1, 3) : one_in(2) ? any(1, 20) : any(1, L)));
+        longest = most(longest, n);
+        if (from >= fork && !copy) {
+            copy = mmix_state_copy(s);
+            copied = from;
+            pieces = 0;
+        }
+        lengths[pieces++] = n;
+        if (from && one_in(4)) {                 /* an error leaves the state as it was */
+            const int wide = (int)any(0, 1);
+            mmix_tensor **t = wide ? &z.v : &z.k;
+            z = part(B, from, n);
+            *t = mmix_fill(mmix_new4(m, B, n, mmix_shape(*t, 2), mmix_shape(*t, 3) + 1), 0.5);
+            if (!wide) z.q = mmix_fill(mmix_new4(m, B, n, mmix_shape(z.q, 2), N + 1), 0.5);
+            refused(!mmix_mix_step(m, &z, s, 0), "a step of another width");
+            check(mmix_state_tokens(s, 0) == from, "mmix_state_tokens", "after an error", (double)mmix_state_tokens(s, 0), (double)from);
+        }
+        z = part(B, from, n);
+        if (ssd) z.final_state = &end;
+        if (!from) z.initial_state = x.initial_state;
+        y = mmix_mix_step(m, &z, s, 0);
+        place(got[0], y, from);
+        if (from + n == L && ssd) compare_tensor(STEP, "final state", end, exact.last, size.last, grow);
+        for (size_t t = from, k; t < from + n; t += k) {
+            k = t ? 1 : first;
+            z = part(B, t, k);
+            if (!t) z.initial_state = x.initial_state;
+            place(got[1], mmix_mix_step(m, &z, s, 1), t);
+        }
+        for (size_t slot = 0; slot < 3; slot++)
+            check(mmix_state_tokens(s, slot) == (slot < 2 ? from + n : 0), "mmix_state_tokens", "tokens", (double)mmix_state_tokens(s, slot),
+                  slot < 2 ? (double)(from + n) : 0);
+        if (x.kind == MMIX_SOFTMAX && x.mask == MMIX_MASK_BAND && x.left < L)
+            check(mmix_state_bytes(s) <= empty + 2 * most_bytes(x.left, longest), "mmix_state_bytes", "of a band",
+                  (double)mmix_state_bytes(s), (double)(empty + 2 * most_bytes(x.left, longest)));
+        mmix_rewind(m, mark);
+        end = NULL;
+    }
+    for (int k = 0; k < 2; k++) compare(STEP, k ? "one by one" : "pieces", got[k], exact.y, size.y, grow, B * L * H * P);
+    memcpy(again, got[0], B * L * H * P * sizeof *again);
+    for (size_t i = 0, from = copied; i < pieces; from += lengths[i++]) {
+        const mmix_mark mark = mmix_mark_here(m);
+        z = part(B, from, lengths[i]);
+        if (!from) z.initial_state = x.initial_state;
+        place(again, mmix_mix_step(m, &z, copy, 0), from);
+        mmix_rewind(m, mark);
+    }
+    check(!memcmp(again, got[0], B * L * H * P * sizeof *again), face[STEP].name, "the copy's bits are the original's", 0, 1);
+    check(mmix_state_tokens(copy, 0) == L, "mmix_state_tokens", "of the copy", (double)mmix_state_tokens(copy, 0), (double)L);
+    mmix_state_clear(copy);
+    check(mmix_state_tokens(copy, 0) == 0 && mmix_state_bytes(copy) == empty, "mmix_state_clear", "bytes", (double)mmix_state_bytes(copy),
+          (double)empty);
+    z = x;
+    compare_tensor(STEP, "whole, after mmix_state_clear", mmix_mix_step(m, &z, copy, 0), exact.y, size.y, grow);
+    mmix_state_destroy(copy);
+    mmix_state_destroy(s);
+    fine("steps");
+    let_go(was);
+}
+/* A long run in single tokens: the band's memory stays. */
+static void check_long_run(void)
+{
+    mmix_state *s = mmix_state_create(m, 1);
+    const size_t empty = mmix_state_bytes(s), tokens = 500;
+    size_t reached = 0;
+    memset(&x, 0, sizeof x);
+    memset(in, 0, sizeof in);
+    B = any(1, 2); L = S = 1; H = any(1, 3); N = any(1, 9); P = any(1, 9);
+    x.kind = MMIX_SOFTMAX;
+    x.mask = MMIX_MASK_BAND;
+    x.left = any(0, 20);
+    put(K, x.k = mmix_new4(m, B, tokens, 1, N), tokens, 1, N);
+    put(V, x.v = mmix_new4(m, B, tokens, 1, P), tokens, 1, P);
+    fill(x.k, -1, 1, 0);
+    fill(x.v, -1, 1, 0);
+    x.q = fill(mmix_new4(m, B, tokens, H, N), -1, 1, 0);
+    snprintf(about, sizeof about, "long run, B %lu H %lu N %lu P %lu left %lu", (unsigned long)B, (unsigned long)H, (unsigned long)N,
+             (unsigned long)P, (unsigned long)x.left);
+    for (size_t t = 0; t < tokens; t++) {
+        const mmix_mark mark = mmix_mark_here(m);
+        mmix_mixer z = part(B, t, 1);
+        mmix_mix_step(m, &z, s, 0);
+        reached = most(reached, mmix_state_bytes(s));
+        mmix_rewind(m, mark);
+    }
+    fine("long run");
+    check(reached <= empty + most_bytes(x.left, 1), "mmix_state_bytes", "after a long run", (double)reached, (double)(empty + most_bytes(x.left, 1)));
+    check(mmix_state_tokens(s, 0) == tokens, "mmix_state_tokens", "after a long run", (double)mmix_state_tokens(s, 0), (double)tokens);
+    mmix_state_destroy(s);
+}
+
+/* ---- packed sequences ---- */
+
+/* Results of a recorded mixer of one sequence: y, final state, gradients of q, k, v, dt and the initial state. */
+typedef struct result { real *y, *last, *g[INPUTS]; } result;
+static result run_one(mmix_mixer z, mmix_tensor *dy, mmix_tensor *dlast)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *out[2], *g[2], *end = NULL, *from[INPUTS] = { NULL };
+    result r;
+    memset(&r, 0, sizeof r);
+    from[Q] = z.q; from[K] = z.k; from[V] = z.v; from[DT] = z.dt; from[FIRST] = z.initial_state;
+    if (dlast) z.final_state = &end;
+    mmix_record(m, 1);
+    out[0] = mmix_mix(m, &z);
+    r.y = read_reals(out[0]);
+    out[1] = end;
+    if (dlast) r.last = read_reals(end);
+    g[0] = dy;
+    g[1] = dlast;
+    mmix_backward_from(m, out, g, dlast ? 2 : 1);
+    mmix_record(m, 0);
+    for (int i = 0; i < INPUTS; i++) if (from[i] && in[i].wants) r.g[i] = read_reals(mmix_grad(from[i]));
+    mmix_rewind(m, mark);
+    return r;
+}
+static void same_bits(const char *what, const real *got, const real *want, size_t n)
+{
+    size_t i = 0;
+    for (; got && i < n; i++) if (memcmp(got + i, want + i, sizeof *got)) break;
+    check(got && i == n, "packed, bits of", what, got && i < n ? (double)got[i] : 0, got && i < n ? (double)want[i] : 0);
+}
+static void same_numbers(const char *what, const real *got, const double *want, const double *size_of, size_t n)
+{
+    const size_t was = n_held;
+    double *d = doubles(n);
+    for (size_t i = 0; i < n; i++) d[i] = (double)got[i];
+    compare(PACKED, what, d, want, size_of, grow, n);
+    let_go(was);
+}
+/* Each sequence by itself, against the packed row it lies in: bit for bit with SSD and causal linear attention; softmax
+   attention against what is expected (tiles are cut elsewhere). A prefix is one of the whole row. */
+static void check_packed(void)
+{
+    const int back = x.kind == MMIX_SSD && x.direction == MMIX_REVERSE, soft = x.kind == MMIX_SOFTMAX;
+    if (!x.seq_idx || (soft && x.mask == MMIX_MASK_PREFIX)) return;
+    for (size_t b = 0; b < B; b++) {
+        const mmix_mark mark = mmix_mark_here(m);
+        const size_t was = n_held;
+        mmix_tensor *last = with_last ? mmix_slice(m, up_last, 0, b, 1) : NULL, *first = x.initial_state ? mmix_slice(m, x.initial_state, 0, b, 1) : NULL;
+        mmix_mixer z = part(b, 0, L);
+        result all;
+        memset(&all, 0, sizeof all);
+        z.seq_idx = mmix_slice(m, x.seq_idx, 0, b, 1);
+        z.initial_state = first;
+        if (!soft) all = run_one(z, mmix_slice(m, up, 0, b, 1), last);
+        for (size_t from = 0, n; from < L; from += n) {
+            const size_t inner = n_held;
+            result one;
+            for (n = 1; from + n < L && run[b * L + from + n] == run[b * L + from]; n++) {}
+            const int begins = back ? from + n == L : from == 0, ends = back ? from == 0 : from + n == L;
+            z = part(b, from, n);
+            z.initial_state = begins ? first : NULL;
+            one = run_one(z, cut(up, b, from, n), ends ? last : NULL);
+            if (soft) same_numbers("y", one.y, exact.y + (b * L + from) * H * P, size.y + (b * L + from) * H * P, n * H * P);
+            else {
+                real *plain = read_reals(mmix_mix(m, &z));           /* not recorded */
+                same_bits("y", one.y, all.y + from * H * P, n * H * P);
+                same_bits("y, not recorded", plain, all.y + from * H * P, n * H * P);
+            }
+            for (int i = 0; i <= DT; i++) {
+                const size_t row = in[i].heads * in[i].width;
+                if (!in[i].t || !in[i].wants) continue;
+                if (soft) same_numbers(input_name[i], one.g[i], exact.g[i] + (b * L + from) * row, size.g[i] + (b * L + from) * row, n * row);
+                else same_bits(input_name[i], one.g[i], all.g[i] + from * row, n * row);
+            }
+            if (one.last) same_bits("final state", one.last, all.last, H * P * N);
+            if (one.g[FIRST]) same_bits("gradient of the initial state", one.g[FIRST], all.g[FIRST], H * P * N);
+            let_go(inner);
+        }
+        fine("packed");
+        let_go(was);
+        mmix_rewind(m, mark);
+    }
+}
+
+/* ---- directions ---- */
+
+static mmix_tensor *flipped(const mmix_tensor *t)                    /* along axis 1, a copy */
+{
+    const size_t was = n_held, n = mmix_shape(t, 1), row = mmix_count(t) / n / mmix_shape(t, 0);
+    mmix_tensor *y = mmix_new(m, MMIX_DTYPE_REAL, mmix_ndim(t), t->shape);
+    const real *from = read_reals(t);
+    for (size_t r = 0; y && r < mmix_shape(t, 0) * n; r++)
+        memcpy(mmix_data(y) + (r / n * n + n - 1 - r % n) * row, from + r * row, row * sizeof *from);
+    let_go(was);
+    return y;
+}
+/* Reverse is forward of the flipped sequence, flipped back; both is half of each. */
+static void check_directions(void)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    const size_t was = n_held, n = B * L * H * P;
+    mmix_mixer z = x;
+    double *half = doubles(n), *got;
+    if (x.kind != MMIX_SSD) return;
+    z.initial_state = NULL;
+    z.seq_idx = NULL;
+    for (int d = MMIX_FORWARD; d <= MMIX_REVERSE; d++) {
+        z.direction = d;
+        got = read_doubles(mmix_mix(m, &z));
+        for (size_t i = 0; i < n; i++) half[i] += got[i] / 2;
+    }
+    z.direction = MMIX_FORWARD;
+    z.q = flipped(x.q);
+    z.k = flipped(x.k);
+    z.v = flipped(x.v);
+    z.dt = flipped(x.dt);
+    compare_tensor(WAYS, "reverse is forward of the flipped, flipped", flipped(mmix_mix(m, &z)), got, size.y, 1, );
+    let_go(was);
+    mmix_rewind(m, mark);
+}
+
+int main(int argc, char **argv)
+{
+    size_t first = 0, count = 600;
+    mmix_ctx *contexts[4];
+    if (argc > 1) seed = strtoul(argv[1], NULL, 0);
+    if (argc > 2) first = strtoul(argv[2], NULL, 0);
+    if (argc > 3) count = strtoul(argv[3], NULL, 0);
+    for (int i = 0; i < 4; i++) {                /* threads and SIMD levels */
+        mmix_options o;
+        memset(&o, 0, sizeof o);
+        o.threads = i == 1 ? 2 : 1;
+        o.simd = i == 2 ? MMIX_SIMD_NONE : i == 3 ? MMIX_SIMD_AVX2 : MMIX_SIMD_AUTO;
+        contexts[i] = mmix_create(&o);
+    }
+    for (draw = first; draw < first + count; draw++) {
+        counter = 0;
+        m = contexts[any(0, 3)];
+        any_mixer((int)(draw % 3));
+        expect();
+        check_faces();
+        let_go(0);
+        mmix_reset(m);
+    }
+    for (int i = 0; i < 4; i++) mmix_destroy(contexts[i]);
+    for (int i = 0; i < FACES; i++) printf("%s%s %.3g of %g", i ? ", " : "largest errors: ", face[i].name, face[i].worst, face[i].bound);
+    printf("\n%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed != 0;
 }
