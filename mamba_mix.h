@@ -320,7 +320,7 @@ enum {
     MMIX_OP_MATMUL, MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_INSERT_TOKEN, MMIX_OP_SOFTMAX,
     MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM, MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR,
     MMIX_OP_CONV1D, MMIX_OP_PATCH_EMBED, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY,
-    MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION, MMIX_OP_FEATURE,
+    MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION,
     MMIX_OP_SSD, MMIX_OP_DINO_LOSS,
     MMIX_OP_COUNT
 };
@@ -485,9 +485,8 @@ typedef struct mmix_mixer {
     double dt_low, dt_high;      /* then clamped, if dt_high > 0 */
     int direction;               /* both: ½ (forward + reverse), D x once */
 
-    /* SSD, and causal linear attention, which is an SSD of A = 0 (with `normalise` P is one more there, for the
-       row's sum): the state (B, H, P, N) before the first token or NULL; where to put the one after the last, or
-       NULL */
+    /* The state before the first token, or NULL; where to put the one after the last, or NULL. SSD: (B, H, P, N).
+       Causal linear attention: (B, G, P, N), with `normalise` (B, G, P + 1, N), the last for the rows' sums */
     mmix_tensor *initial_state;
     mmix_tensor **final_state;
     size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
@@ -576,7 +575,7 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
    options (as in mmix_mixer) and where the arrays lie; zero it first. A call does all B sequences and H heads
    in the calling thread; calls on other sequences or heads can run in other threads. Scratch (in reals,
    aligned as malloc aligns) has the size that `…_scratch` says. Nothing is checked. Gradients are written
-   over what was there, and where p is NULL left out.
+   over what was there (or added, where there is a flag), and left out where p is NULL.
 
        mmix_raw_softmax x = {0};
        x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64; x.scale = 0.125;
@@ -609,22 +608,29 @@ MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scra
 /* Needs y, top and over of the forward. */
 MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scratch);
 
-/* Without a mask. Causal linear attention is mmix_raw_feature of q and k, and mmix_raw_ssd with A = 0, dt = 1. */
 typedef struct mmix_raw_linear {
     size_t B, L, S, H, N, P;
-    mmix_heads q, k, v, y;
-    int feature, normalise;                      /* normalise: 1 or 0 */
+    mmix_heads q, k, v, y;                       /* k and v have equal shares */
+    int feature, normalise, causal;              /* 1 or 0 */
     double eps;
+    mmix_real *over;                             /* (B, H, L), with normalise: 1 / (row sum + eps). Forward writes
+                                                    it unless NULL, backward reads it */
+    /* causal only: chunk 0: chosen; states (B, H / share, P + normalise, N) or NULL, the final one may be the
+       initial one; (B, L), seq_batch from row to row, or NULL */
+    size_t chunk;
+    const mmix_real *initial_state;
+    mmix_real *final_state;
+    const int32_t *seq_idx;
+    ptrdiff_t seq_batch;
     mmix_heads dy, dq, dk, dv;
-    int add_q, add_k, add_v;
+    const mmix_real *dfinal;                     /* or NULL */
+    mmix_real *dinitial;                         /* or NULL */
+    int add_q, add_k, add_v, add_initial;        /* 1: add to the gradient that is there */
 } mmix_raw_linear;
 MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x);
 MMIXDEF void mmix_raw_linear_forward(const mmix_raw_linear *x, mmix_real *scratch);
-/* Needs y of the forward. */
+/* With normalise it needs y and over of the forward. */
 MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scratch);
-/* f = φ(x), rows of N at ldx and ldf from each other. */
-MMIXDEF void mmix_raw_feature(int feature, size_t rows, size_t N, const mmix_real *x, ptrdiff_t ldx,
-                              mmix_real *f, ptrdiff_t ldf);
 
 typedef struct mmix_raw_ssd {
     size_t B, L, H, N, P;
@@ -6025,6 +6031,36 @@ static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, con
 {
     for (size_t i = 0; i < rows; i++) mmixi_put(k, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt, add);
 }
+/* How a sequence is cut into chunks: they begin anew where a packed sequence begins, and depend on that sequence
+   alone, so that packed equals separate. One of up to `one` tokens is a single chunk. */
+typedef struct mmixi_chunks { const int32_t *seq; ptrdiff_t step; size_t L, one, chunk; } mmixi_chunks;
+static mmixi_chunks mmixi_chunks_of(const int32_t *seq, ptrdiff_t step, size_t L, size_t one, size_t chunk)
+{
+    mmixi_chunks c;
+    c.seq = seq; c.step = step; c.L = L; c.one = one; c.chunk = chunk;
+    return c;
+}
+/* Does a packed sequence begin at token t? */
+static int mmixi_chunks_new(const mmixi_chunks *c, size_t t)
+{
+    return c->seq && t && c->seq[(ptrdiff_t)t * c->step] != c->seq[(ptrdiff_t)(t - 1) * c->step];
+}
+/* The chunk that token t lies in: start … end - 1. */
+static void mmixi_chunks_at(const mmixi_chunks *c, size_t t, size_t *start, size_t *end)
+{
+    size_t first = c->seq ? t : 0, last = c->seq ? t + 1 : c->L, Q;
+    while (first && !mmixi_chunks_new(c, first)) first--;
+    while (last < c->L && !mmixi_chunks_new(c, last)) last++;
+    Q = last - first > c->one ? c->chunk : last - first;
+    *start = first + (t - first) / Q * Q;
+    *end = mmixi_min(last, *start + Q);
+}
+static size_t mmixi_chunks_count(const mmixi_chunks *c)
+{
+    size_t n = 0;
+    for (size_t t = 0, start; t < c->L; n++) mmixi_chunks_at(c, t, &start, &t);
+    return n;
+}
 /* Scratch of one plain call: the library's own in step memory, or a raw function's from its caller. */
 #define MMIXI_PART(name, size) s->name = base ? base + at : NULL; at += mmixi_round_up(size, 16)
 
@@ -6224,31 +6260,11 @@ static size_t mmixi_ssd_scratch_fill(const mmixi_ssd_job *j, mmix_real *base, mm
     return at;
 }
 
-/* Chunks begin anew where a packed sequence begins. */
-static int mmixi_ssd_new_sequence(const mmixi_ssd_job *j, size_t b, size_t t)
+static mmixi_chunks mmixi_ssd_chunks(const mmixi_ssd_job *j, size_t b)
 {
-    const int32_t *s = j->r.seq_idx ? j->r.seq_idx + (ptrdiff_t)b * j->r.seq_batch : NULL;
-    return s && t && s[(ptrdiff_t)t * j->seq_token] != s[(ptrdiff_t)(t - 1) * j->seq_token];
+    return mmixi_chunks_of(j->r.seq_idx ? j->r.seq_idx + (ptrdiff_t)b * j->r.seq_batch : NULL, j->seq_token, j->r.L,
+                           j->one, j->chunk);
 }
-/* The chunk that token t lies in: start … end - 1. It depends on t's own sequence alone, so packed equals
-   separate. */
-static void mmixi_ssd_chunk(const mmixi_ssd_job *j, size_t b, size_t t, size_t *start, size_t *end)
-{
-    size_t first = j->r.seq_idx ? t : 0, last = j->r.seq_idx ? t + 1 : j->r.L, Q;
-    while (first && !mmixi_ssd_new_sequence(j, b, first)) first--;
-    while (last < j->r.L && !mmixi_ssd_new_sequence(j, b, last)) last++;
-    Q = last - first;
-    if (Q > j->one) Q = j->chunk;
-    *start = first + (t - first) / Q * Q;
-    *end = mmixi_min(last, *start + Q);
-}
-static size_t mmixi_ssd_count_chunks(const mmixi_ssd_job *j, size_t b)
-{
-    size_t n = 0;
-    for (size_t t = 0, start; t < j->r.L; n++) mmixi_ssd_chunk(j, b, t, &start, &t);
-    return n;
-}
-
 
 /* About so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and the
    fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks
@@ -6276,7 +6292,10 @@ static void mmixi_ssd_begin(mmixi_ssd_job *j, const mmix_raw_ssd *r, const mmixi
         j->one = mmixi_min(MMIXI_SSD_ONE_CHUNK, j->one);
     }
     j->Q = mmixi_min(r->L, mmixi_max(r->seq_idx || r->L <= j->one ? j->one : 0, j->chunk));
-    for (size_t b = 0; b < r->B; b++) j->kept = mmixi_max(j->kept, mmixi_ssd_count_chunks(j, b) - 1);
+    for (size_t b = 0; b < r->B; b++) {
+        const mmixi_chunks chunks = mmixi_ssd_chunks(j, b);
+        j->kept = mmixi_max(j->kept, mmixi_chunks_count(&chunks) - 1);
+    }
     /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
        or equal parts of one */
     if (share_b == 1 && share_c == 1) tasks = mmixi_max(tasks, 16);
@@ -6318,13 +6337,14 @@ static void mmixi_ssd_plain(const mmixi_ssd_job *j, mmix_real *h)
     const size_t P = j->r.P, N = j->r.N;
     mmixi_ssd_scratch s;
     mmixi_ssd_scratch_fill(j, j->scratch, &s);
-    for (size_t b = 0; b < j->r.B; b++)
+    for (size_t b = 0; b < j->r.B; b++) {
+        const mmixi_chunks chunks = mmixi_ssd_chunks(j, b);
         for (size_t head = 0; head < j->r.H; head++, h += P * N)
             for (size_t t = 0; t < j->r.L; t++) {
                 const mmix_real *C = mmixi_at(&j->r.c, b, t, head), *B = mmixi_at(&j->r.b, b, t, head),
                     *x = mmixi_at(&j->r.x, b, t, head);
                 mmix_real *y = mmixi_at(&j->r.y, b, t, head);
-                if (mmixi_ssd_new_sequence(j, b, t)) memset(h, 0, P * N * sizeof *h);
+                if (mmixi_chunks_new(&chunks, t)) memset(h, 0, P * N * sizeof *h);
                 mmixi_ssd_steps(j, &s, b, t, 1, head);
                 for (size_t p = 0; p < P; p++) {
                     double sum = 0;
@@ -6336,6 +6356,7 @@ static void mmixi_ssd_plain(const mmixi_ssd_job *j, mmix_real *h)
                 }
                 if (j->r.D) mmixi_ssd_skip(j, head, x, y);
             }
+    }
 }
 /* M = L ∘ (C Bᵀ) diag(δ) + diag(D), (B, H, L, L); of the reverse scan the same in reversed indices. `weight`
    times it is added. decay: L numbers. */
@@ -6344,13 +6365,14 @@ static void mmixi_ssd_matrix(const mmixi_ssd_job *j, double weight, double *deca
     const size_t L = j->r.L;
     mmixi_ssd_scratch s;
     mmixi_ssd_scratch_fill(j, j->scratch, &s);
-    for (size_t b = 0; b < j->r.B; b++)
+    for (size_t b = 0; b < j->r.B; b++) {
+        const mmixi_chunks chunks = mmixi_ssd_chunks(j, b);
         for (size_t h = 0; h < j->r.H; h++, M += L * L)
             for (size_t t = 0; t < L; t++) {
                 mmix_real *row = M + (j->r.reverse ? L - 1 - t : t) * L;
                 mmixi_ssd_steps(j, &s, b, t, 1, h);
                 for (size_t i = 0; i < t; i++)
-                    decay[i] = mmixi_ssd_new_sequence(j, b, t) ? 0 : decay[i] * (double)s.e[0];
+                    decay[i] = mmixi_chunks_new(&chunks, t) ? 0 : decay[i] * (double)s.e[0];
                 decay[t] = 1;
                 for (size_t i = 0; i <= t; i++) {
                     mmixi_ssd_steps(j, &s, b, i, 1, h);
@@ -6359,6 +6381,7 @@ static void mmixi_ssd_matrix(const mmixi_ssd_job *j, double weight, double *deca
                         + (i == t && j->r.D ? (double)j->r.D[h] : 0)));
                 }
             }
+    }
 }
 /* One token with a state that is changed in place, at the speed at which that comes and goes. Heads begin …
    end - 1 of all sequences. */
@@ -6454,6 +6477,7 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
     mmixi_ssd_scratch s;
     size_t b = index / j->blocks, h0 = index % j->blocks * j->heads, h1 = mmixi_min(j->r.H, h0 + j->heads),
         N = j->r.N, P = j->r.P, NP = N * P, chunk = 0;
+    const mmixi_chunks chunks = mmixi_ssd_chunks(j, b);
     mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     for (size_t h = h0; h < h1; h++) {
         if (j->r.initial_state)
@@ -6464,10 +6488,10 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
     for (size_t start = 0, end; start < j->r.L; start = end, chunk++) {
         const mmix_real *scored_c = NULL, *scored_b = NULL;
         size_t q;
-        int fresh = start ? mmixi_ssd_new_sequence(j, b, start) : !j->r.initial_state, wanted;
-        mmixi_ssd_chunk(j, b, start, &start, &end);
+        int fresh = start ? mmixi_chunks_new(&chunks, start) : !j->r.initial_state, wanted;
+        mmixi_chunks_at(&chunks, start, &start, &end);
         q = end - start;
-        wanted = end < j->r.L ? !mmixi_ssd_new_sequence(j, b, end) : j->r.final_state != NULL;
+        wanted = end < j->r.L ? !mmixi_chunks_new(&chunks, end) : j->r.final_state != NULL;
         for (size_t h = h0; h < h1; h++) {
             const mmix_real *C = mmixi_at(&j->r.c, b, start, h), *B = mmixi_at(&j->r.b, b, start, h),
                 *x = mmixi_at(&j->r.x, b, start, h);
@@ -6611,8 +6635,9 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
     const mmixi_kernels *k = j->k;
     mmixi_ssd_scratch s;
     size_t b = index / j->blocks, block = index % j->blocks, h0 = block * j->heads,
-        h1 = mmixi_min(j->r.H, h0 + j->heads), N = j->r.N, P = j->r.P, NP = N * P,
-        chunk = mmixi_ssd_count_chunks(j, b);
+        h1 = mmixi_min(j->r.H, h0 + j->heads), N = j->r.N, P = j->r.P, NP = N * P, chunk;
+    const mmixi_chunks chunks = mmixi_ssd_chunks(j, b);
+    chunk = mmixi_chunks_count(&chunks);
     mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     memset(s.dS, 0, j->Q * j->Q * sizeof *s.dS);
     for (size_t h = h0; h < h1; h++) {
@@ -6624,9 +6649,9 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
     for (size_t end = j->r.L, start; end; end = start) {
         mmixi_ssd_part c, scored;                /* scored: the head whose S and dS are in scratch */
         scored.C = scored.B = NULL;
-        c.leaves = end < j->r.L ? !mmixi_ssd_new_sequence(j, b, end) : j->r.dfinal != NULL;
-        mmixi_ssd_chunk(j, b, end - 1, &start, &end);
-        c.enters = start ? !mmixi_ssd_new_sequence(j, b, start) : j->r.initial_state != NULL;
+        c.leaves = end < j->r.L ? !mmixi_chunks_new(&chunks, end) : j->r.dfinal != NULL;
+        mmixi_chunks_at(&chunks, end - 1, &start, &end);
+        c.enters = start ? !mmixi_chunks_new(&chunks, start) : j->r.initial_state != NULL;
         c.b = b;
         c.start = start;
         c.q = end - start;
@@ -6944,8 +6969,14 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
    den. Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv
    2511.18380.
 
-   Causal linear attention is an SSD that forgets nothing: C = φ(Q), B = ψ(K), x = V, δ = 1, a = 0; it is
-   computed so.
+   The causal form goes through chunks, as an SSD that forgets nothing: inside a chunk M is a small matrix S,
+   lower triangular, and the state h brings what was before it:
+
+       y_i = Σ_{j≤i} S_ij v_j + φ_i h,   S_ij = φ_i·ψ_j,   h grows by Σ_j ψ_jᵀ v_j after the chunk
+
+   Backward, with T_ij = dy_i · v_j and dh, which grows from the last chunk to the first by Σ_i φ_iᵀ dy_i:
+       dφ_i = Σ_{j≤i} T_ij ψ_j + dy_i hᵀ,   dψ_j = Σ_{i≥j} T_ij φ_i + v_j dhᵀ,   dv_j = Σ_{i≥j} S_ij dy_i + ψ_j dh
+   h is formed again on the way forward, where the dφ are made; the others on the way back. Nothing is kept.
    ==================================================================================== */
 
 #ifdef MMIX_REGRESSION
@@ -6955,10 +6986,10 @@ enum { MMIXI_LINEAR_BLOCK = 64 };
 #endif
 
 /* f (rows, N) = φ of the rows of x. For MMIX_FEATURE_EFFICIENT's keys see mmixi_token_softmax. */
-static void mmixi_feature_rows(const struct mmixi_kernels *k, int feature, size_t rows, size_t N,
-                               const mmix_real *x, ptrdiff_t ldx, mmix_real *f, size_t ldf)
+static void mmixi_feature_rows(const mmixi_kernels *k, int feature, size_t rows, size_t N, const mmix_real *x,
+                               ptrdiff_t ldx, mmix_real *f)
 {
-    for (size_t r = 0; r < rows; r++, x += ldx, f += ldf) {
+    for (size_t r = 0; r < rows; r++, x += ldx, f += N) {
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
             k->softmax(N, x, f);
         else if (feature == MMIX_FEATURE_ELU1)
@@ -6968,11 +6999,11 @@ static void mmixi_feature_rows(const struct mmixi_kernels *k, int feature, size_
     }
 }
 /* dx = or += the gradient of x, from f = φ(x) and df */
-static void mmixi_feature_rows_backward(const struct mmixi_kernels *k, int feature, size_t rows, size_t N,
-                                        const mmix_real *f, const mmix_real *df, size_t ldf, mmix_real *dx,
-                                        ptrdiff_t ldx, int add)
+static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, size_t rows, size_t N,
+                                        const mmix_real *f, const mmix_real *df, mmix_real *dx, ptrdiff_t ldx,
+                                        int add)
 {
-    for (size_t r = 0; r < rows; r++, dx += ldx, f += ldf, df += ldf) {
+    for (size_t r = 0; r < rows; r++, dx += ldx, f += N, df += N) {
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
             k->softmax_backward(N, f, df, k->dot(N, f, df), dx, add);
         else for (size_t i = 0; i < N; i++) {
@@ -6985,137 +7016,28 @@ static void mmixi_feature_rows_backward(const struct mmixi_kernels *k, int featu
     }
 }
 
-/* ---- the causal form: φ as an op of its own, then SSD ---- */
-
-typedef struct mmixi_feature_options { int feature; } mmixi_feature_options;
-typedef struct mmixi_feature_job { mmix_ctx *m; int feature, add; size_t N, step; const mmix_real *x, *f,
-                                  *df; mmix_real *to; } mmixi_feature_job;
-static void mmixi_feature_range(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_feature_job *j = (const mmixi_feature_job *)arg;
-    (void)lane;
-    if (j->x) mmixi_feature_rows(j->m->k, j->feature, end - begin, j->N, j->x + begin * j->step,
-                                 (ptrdiff_t)j->step, j->to + begin * j->N, j->N);
-    else mmixi_feature_rows_backward(j->m->k, j->feature, end - begin, j->N, j->f + begin * j->N,
-                                     j->df + begin * j->N, j->N, j->to + begin * j->step, (ptrdiff_t)j->step,
-                                     j->add);
-}
-static int mmixi_feature_run(mmix_ctx *m, mmix_call *call, int back)
-{
-    mmixi_feature_job j;
-    memset(&j, 0, sizeof j);
-    j.m = m;
-    j.feature = ((const mmixi_feature_options *)call->options)->feature;
-    j.N = mmixi_cols(call->in[0]);
-    j.step = mmixi_row_step(call->in[0]);
-    j.f = mmix_data(call->out[0]);
-    j.df = mmixi_out_grad(call->out[0]);
-    j.x = back ? NULL : mmix_data(call->in[0]);
-    j.to = back ? mmix_grad_target(m, call->in[0], &j.add) : mmix_data(call->out[0]);
-    if (j.to) mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.N), mmixi_feature_range, &j);
-    return 0;
-}
-static int mmixi_feature_forward(mmix_ctx *m, mmix_call *call) { return mmixi_feature_run(m, call, 0); }
-static int mmixi_feature_backward(mmix_ctx *m, mmix_call *call) { return mmixi_feature_run(m, call, 1); }
-static mmix_tensor *mmixi_feature(mmix_ctx *m, mmix_tensor *x, int feature)
-{
-    mmix_call call;
-    mmixi_feature_options o;
-    x = mmixi_even(m, x, 0);
-    if (!x) return NULL;
-    o.feature = feature;
-    call = mmixi_call(x, NULL, NULL);
-    call.out[0] = mmixi_new(m, "mmix_mix", MMIX_DTYPE_REAL, x->ndim, x->shape);
-    return mmixi_run(m, MMIX_OP_FEATURE, &call, &o, sizeof o);
-}
-static int mmixi_normalises(const mmix_mixer *x)
-{
-    return x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
-        || x->feature == MMIX_FEATURE_RELU;
-}
-/* The op's options: sizes and options of a raw call, without the arrays. */
-static mmix_raw_linear mmixi_linear_options(const mmix_mixer *x)
-{
-    mmix_raw_linear r;
-    memset(&r, 0, sizeof r);
-    r.B = x->q->shape[0]; r.L = x->q->shape[1]; r.H = x->q->shape[2]; r.N = x->q->shape[3];
-    r.S = x->k->shape[1]; r.P = x->v->shape[3];
-    r.feature = x->feature;
-    r.normalise = mmixi_normalises(x);
-    r.eps = x->eps > 0 ? x->eps : 1e-6;
-    return r;
-}
-/* The definition: M (B, H, L, S). */
-static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
-{
-    mmix_tensor *f = mmixi_feature(m, x->q, x->feature), *g;
-    mmix_heads q, k;
-    size_t H = x->q->shape[2], L = x->q->shape[1], S = x->k->shape[1], N = x->q->shape[3];
-    double eps = x->eps > 0 ? x->eps : 1e-6;
-    g = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : mmixi_feature(m, x->k, x->feature);
-    if (!f || !g) return -1;
-    q = mmixi_heads_of(f, mmix_data(f), H);
-    k = mmixi_heads_of(g, mmix_data(g), H);
-    for (size_t b = 0; b < x->q->shape[0]; b++)
-        for (size_t h = 0; h < H; h++)
-            for (size_t i = 0; i < L; i++, M += S) {
-                const size_t n = x->mask == MMIX_MASK_CAUSAL ? i + 1 : S;
-                const int32_t *seq = x->seq_idx ? mmix_data_i32(x->seq_idx) + b * x->seq_idx->stride[0] : NULL;
-                for (size_t t = 0; t < n; t++)
-                    M[t] = seq && seq[t] != seq[i] ? 0
-                        : m->k->dot(N, mmixi_at(&q, b, i, h), mmixi_at(&k, b, t, h));
-                if (mmixi_normalises(x))
-                    m->k->scale(n, (mmix_real)(1 / ((double)m->k->sum(n, M) + eps)), M, M);
-                memset(M + n, 0, (S - n) * sizeof *M);
-            }
-    return 0;
-}
-
-/* With `state` (B, H, P or P + 1, N): it goes on from there, and that is replaced. */
-static mmix_tensor *mmixi_linear_causal(mmix_ctx *m, const mmix_mixer *x, int normalise, double eps,
-                                        mmix_tensor *state)
-{
-    size_t B = x->q->shape[0], L = x->q->shape[1], H = x->q->shape[2], P = x->v->shape[3];
-    mmix_mixer ssd = mmix_mixer_ssd(x->v, mmix_fill(mmix_new3(m, B, L, H), 1), mmix_fill(mmix_new1(m, H), 0),
-                                    mmixi_feature(m, x->k, x->feature), mmixi_feature(m, x->q, x->feature));
-    mmix_tensor *y;
-    if (m->error_kind) return NULL;
-    if (normalise) {
-        mmix_tensor *parts[2];
-        parts[0] = x->v;
-        parts[1] = mmix_fill(mmix_new4(m, B, L, x->v->shape[2], 1), 1);
-        ssd.v = mmix_concat(m, 3, parts, 2);
-        if (!ssd.v) return NULL;
-    }
-    ssd.seq_idx = x->seq_idx;
-    ssd.chunk = x->chunk;
-    ssd.initial_state = state ? state : x->initial_state;
-    ssd.final_state = x->final_state;
-    y = mmixi_ssd(m, &ssd, 0, state);
-    if (!normalise || !y) return y;
-    return mmix_div(m, mmix_slice(m, y, 3, 0, P), mmix_scale(m, mmix_slice(m, y, 3, P, 1), 1, eps));
-}
-
-/* ---- the full form ---- */
-
 typedef struct mmixi_linear_job {
     mmix_raw_linear r;
     const mmixi_kernels *k;
-    size_t G, V;                                 /* key/value heads; columns of the state, P or P + 1 */
+    /* key/value heads; columns of the state, P or P + 1; rows of a block; of a chunk's own matrices (0: full) */
+    size_t G, V, R, C;
     mmix_real *scratch;
     size_t lane_size;
 } mmixi_linear_job;
 typedef struct mmixi_linear_scratch {
     mmix_real *state, *dstate, *turned;          /* (N, V), its gradient, a transpose (V, N) */
-    /* a block: φ and its gradient (rows, N), V's rows with the one, y */
-    mmix_real *f, *df, *v, *y;
+    /* a block: φ and its gradient (rows, N), of keys too; V's rows with the one, dV; y */
+    mmix_real *f, *df, *g, *dg, *v, *dv, *y;
+    mmix_real *S, *T, *t;                        /* (rows, rows); a transpose (max(N, V), rows) */
     mmix_real *top, *sum, *along;                /* of each feature of K under a softmax over tokens */
 } mmixi_linear_scratch;
 static size_t mmixi_linear_scratch_fill(const mmixi_linear_job *j, mmix_real *base, mmixi_linear_scratch *s)
 {
-    size_t N = j->r.N, V = j->V, R = MMIXI_LINEAR_BLOCK, at = 0;
+    size_t N = j->r.N, V = j->V, R = j->R, C = j->C, at = 0;
     MMIXI_PART(state, N * V); MMIXI_PART(dstate, N * V); MMIXI_PART(turned, N * V);
-    MMIXI_PART(f, R * N); MMIXI_PART(df, R * N); MMIXI_PART(v, R * V); MMIXI_PART(y, R * V);
+    MMIXI_PART(f, R * N); MMIXI_PART(df, R * N); MMIXI_PART(g, R * N); MMIXI_PART(dg, R * N);
+    MMIXI_PART(v, R * V); MMIXI_PART(dv, R * V); MMIXI_PART(y, R * V);
+    MMIXI_PART(S, C * C); MMIXI_PART(T, C * C); MMIXI_PART(t, mmixi_max(N, V) * C);
     MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
     return at;
 }
@@ -7139,13 +7061,18 @@ static void mmixi_linear_keys(const mmixi_linear_job *j, const mmixi_linear_scra
                               const mmix_real *x)
 {
     if (j->r.feature != MMIX_FEATURE_EFFICIENT) {
-        mmixi_feature_rows(j->k, j->r.feature, rows, j->r.N, x, j->r.k.token, s->f, j->r.N);
+        mmixi_feature_rows(j->k, j->r.feature, rows, j->r.N, x, j->r.k.token, s->g);
         return;
     }
     for (size_t r = 0; r < rows; r++)
         for (size_t n = 0; n < j->r.N; n++)
-            s->f[r * j->r.N + n] = mmixi_exp_real(x[(ptrdiff_t)r * j->r.k.token + (ptrdiff_t)n]
-                                                - s->top[n]) * s->sum[n];
+            s->g[r * j->r.N + n] = mmixi_exp_real(x[(ptrdiff_t)r * j->r.k.token + (ptrdiff_t)n]
+                                                  - s->top[n]) * s->sum[n];
+}
+static void mmixi_linear_queries(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t b, size_t t,
+                                 size_t h, size_t rows)
+{
+    mmixi_feature_rows(j->k, j->r.feature, rows, j->r.N, mmixi_at(&j->r.q, b, t, h), j->r.q.token, s->f);
 }
 /* The rows of V, or if row sums are wanted a copy with a one behind each; *ldv from row to row. */
 static const mmix_real *mmixi_linear_values(const mmixi_linear_job *j, const mmixi_linear_scratch *s,
@@ -7157,100 +7084,235 @@ static const mmix_real *mmixi_linear_values(const mmixi_linear_job *j, const mmi
     for (size_t r = 0; r < rows; r++) s->v[r * j->V + j->r.P] = 1;
     return s->v;
 }
+/* Where num and den of a block are to go; and y = num / den. */
+static mmix_real *mmixi_linear_out(const mmixi_linear_job *j, const mmixi_linear_scratch *s, mmix_real *y,
+                                   ptrdiff_t *ldo)
+{
+    *ldo = j->r.normalise ? (ptrdiff_t)j->V : j->r.y.token;
+    return j->r.normalise ? s->y : y;
+}
+static void mmixi_linear_divide(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t b, size_t t,
+                                size_t h, size_t rows)
+{
+    for (size_t r = 0; j->r.normalise && r < rows; r++) {
+        const mmix_real *row = s->y + r * j->V, over = 1 / (row[j->r.P] + (mmix_real)j->r.eps);
+        j->k->scale(j->r.P, over, row, mmixi_at(&j->r.y, b, t + r, h));
+        if (j->r.over) j->r.over[(b * j->r.H + h) * j->r.L + t + r] = over;
+    }
+}
+/* dnum and dden of a block; without row sums dy itself. */
+static const mmix_real *mmixi_linear_upstream(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t b,
+                                              size_t t, size_t h, size_t rows, ptrdiff_t *ldd)
+{
+    *ldd = j->r.normalise ? (ptrdiff_t)j->V : j->r.dy.token;
+    if (!j->r.normalise) return mmixi_at(&j->r.dy, b, t, h);
+    for (size_t r = 0; r < rows; r++) {
+        const mmix_real over = j->r.over[(b * j->r.H + h) * j->r.L + t + r], *dy = mmixi_at(&j->r.dy, b, t + r, h);
+        s->y[r * j->V + j->r.P] = -j->k->dot(j->r.P, dy, mmixi_at(&j->r.y, b, t + r, h)) * over;
+        j->k->scale(j->r.P, over, dy, s->y + r * j->V);
+    }
+    return s->y;
+}
+
+/* ---- the full form: one key/value group of one sequence; its state serves all its query heads ---- */
+
 static void mmixi_linear_state(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t b, size_t h)
 {
     const mmix_real *v;
     ptrdiff_t ldv;
-    if (!j->r.S) memset(s->state, 0, j->r.N * j->V * sizeof *s->state);
     if (j->r.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, s, mmixi_at(&j->r.k, b, 0, h));
-    for (size_t t = 0; t < j->r.S; t += MMIXI_LINEAR_BLOCK) {
-        size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->r.S - t);
+    for (size_t t = 0; t < j->r.S; t += j->R) {
+        size_t rows = mmixi_min(j->R, j->r.S - t);
         mmixi_linear_keys(j, s, rows, mmixi_at(&j->r.k, b, t, h));
         v = mmixi_linear_values(j, s, rows, mmixi_at(&j->r.v, b, t, h), &ldv);
-        mmixi_gemm_small(j->k, j->r.N, j->V, rows, s->f, 1, (ptrdiff_t)j->r.N, v, ldv, s->state,
+        mmixi_gemm_small(j->k, j->r.N, j->V, rows, s->g, 1, (ptrdiff_t)j->r.N, v, ldv, s->state,
                          (ptrdiff_t)j->V, t > 0);
     }
 }
-
-/* One key/value group of one sequence; its state serves all its query heads. */
 static void mmixi_linear_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
-    const struct mmixi_kernels *k = j->k;
     size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share;
     mmixi_linear_scratch s;
     mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     mmixi_linear_state(j, &s, b, h0);
     for (size_t h = h0; h < h0 + share; h++)
-        for (size_t t = 0; t < j->r.L; t += MMIXI_LINEAR_BLOCK) {
-            size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->r.L - t);
-            mmix_real *y = mmixi_at(&j->r.y, b, t, h);
-            mmixi_feature_rows(k, j->r.feature, rows, j->r.N, mmixi_at(&j->r.q, b, t, h), j->r.q.token, s.f, j->r.N);
-            mmixi_gemm_small(k, rows, j->V, j->r.N, s.f, (ptrdiff_t)j->r.N, 1, s.state, (ptrdiff_t)j->V,
-                             j->r.normalise ? s.y : y, j->r.normalise ? (ptrdiff_t)j->V : j->r.y.token, 0);
-            for (size_t r = 0; j->r.normalise && r < rows; r++) {
-                const mmix_real *row = s.y + r * j->V;
-                k->scale(j->r.P, 1 / (row[j->r.P] + (mmix_real)j->r.eps), row, y + (ptrdiff_t)r * j->r.y.token);
-            }
+        for (size_t t = 0; t < j->r.L; t += j->R) {
+            size_t rows = mmixi_min(j->R, j->r.L - t);
+            ptrdiff_t ldo;
+            mmix_real *out = mmixi_linear_out(j, &s, mmixi_at(&j->r.y, b, t, h), &ldo);
+            mmixi_linear_queries(j, &s, b, t, h, rows);
+            mmixi_gemm_small(j->k, rows, j->V, j->r.N, s.f, (ptrdiff_t)j->r.N, 1, s.state, (ptrdiff_t)j->V, out,
+                             ldo, 0);
+            mmixi_linear_divide(j, &s, b, t, h, rows);
         }
 }
 static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
 {
     const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
-    const struct mmixi_kernels *k = j->k;
+    const mmixi_kernels *k = j->k;
     size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share, N = j->r.N, P = j->r.P, V = j->V;
-    const mmix_real *v;
-    ptrdiff_t ldv;
+    const mmix_real *v, *d;
+    ptrdiff_t ldv, ldd;
     mmixi_linear_scratch s;
     mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     mmixi_linear_state(j, &s, b, h0);
     memset(s.dstate, 0, N * V * sizeof *s.dstate);
     k->transpose(N, V, s.state, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
     for (size_t h = h0; h < h0 + share; h++)
-        for (size_t t = 0; t < j->r.L; t += MMIXI_LINEAR_BLOCK) {
-            size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->r.L - t);
-            const mmix_real *y = mmixi_at(&j->r.y, b, t, h), *dy = mmixi_at(&j->r.dy, b, t, h);
-            mmixi_feature_rows(k, j->r.feature, rows, N, mmixi_at(&j->r.q, b, t, h), j->r.q.token, s.f, N);
-            ptrdiff_t ldd = j->r.normalise ? (ptrdiff_t)V : j->r.dy.token;
-            const mmix_real *dnum = j->r.normalise ? s.y : dy;
-            for (size_t r = 0; j->r.normalise && r < rows; r++, y += j->r.y.token, dy += j->r.dy.token) {
-                mmix_real *d = s.y + r * V, over = 0;
-                for (size_t n = 0; n < N; n++) over += s.f[r * N + n] * s.state[n * V + P];
-                over = 1 / (over + (mmix_real)j->r.eps);
-                d[P] = -k->dot(P, dy, y) * over;
-                k->scale(P, over, dy, d);
-            }
-            mmixi_gemm_small(k, N, V, rows, s.f, 1, (ptrdiff_t)N, dnum, ldd, s.dstate, (ptrdiff_t)V, 1);
+        for (size_t t = 0; t < j->r.L; t += j->R) {
+            size_t rows = mmixi_min(j->R, j->r.L - t);
+            mmixi_linear_queries(j, &s, b, t, h, rows);
+            d = mmixi_linear_upstream(j, &s, b, t, h, rows, &ldd);
+            mmixi_gemm_small(k, N, V, rows, s.f, 1, (ptrdiff_t)N, d, ldd, s.dstate, (ptrdiff_t)V, 1);
             if (!j->r.dq.p) continue;
-            mmixi_gemm_small(k, rows, N, V, dnum, ldd, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N,
-                             0);
-            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df, N, mmixi_at(&j->r.dq, b, t, h),
+            mmixi_gemm_small(k, rows, N, V, d, ldd, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
+            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df, mmixi_at(&j->r.dq, b, t, h),
                                         j->r.dq.token, j->r.add_q);
         }
     k->transpose(N, V, s.dstate, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
     /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
     for (size_t n = 0; n < N; n++) s.along[n] = k->dot(V, s.state + n * V, s.dstate + n * V);
-    for (size_t t = 0; t < j->r.S; t += MMIXI_LINEAR_BLOCK) {
-        size_t rows = mmixi_min(MMIXI_LINEAR_BLOCK, j->r.S - t);
+    for (size_t t = 0; t < j->r.S; t += j->R) {
+        size_t rows = mmixi_min(j->R, j->r.S - t);
         mmixi_linear_keys(j, &s, rows, mmixi_at(&j->r.k, b, t, h0));
-        if (j->r.dv.p) {
-            mmix_real *dv = mmixi_at(&j->r.dv, b, t, h0);
-            mmixi_gemm_small(k, rows, P, N, s.f, (ptrdiff_t)N, 1, s.dstate, (ptrdiff_t)V, dv, j->r.dv.token,
-                             j->r.add_v);
-        }
+        if (j->r.dv.p)
+            mmixi_gemm_small(k, rows, P, N, s.g, (ptrdiff_t)N, 1, s.dstate, (ptrdiff_t)V,
+                             mmixi_at(&j->r.dv, b, t, h0), j->r.dv.token, j->r.add_v);
         if (!j->r.dk.p) continue;
         v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->r.v, b, t, h0), &ldv);
-        mmixi_gemm_small(k, rows, N, V, v, ldv, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
+        mmixi_gemm_small(k, rows, N, V, v, ldv, 1, s.turned, (ptrdiff_t)N, s.dg, (ptrdiff_t)N, 0);
         if (j->r.feature != MMIX_FEATURE_EFFICIENT)
-            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df, N, mmixi_at(&j->r.dk, b, t, h0),
+            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.g, s.dg, mmixi_at(&j->r.dk, b, t, h0),
                                         j->r.dk.token, j->r.add_k);
         else for (size_t r = 0; r < rows; r++) {
             mmix_real *dk = mmixi_at(&j->r.dk, b, t + r, h0);
             for (size_t n = 0; n < N; n++)
-                dk[n] = (j->r.add_k ? dk[n] : 0) + s.f[r * N + n] * (s.df[r * N + n] - s.along[n]);
+                dk[n] = (j->r.add_k ? dk[n] : 0) + s.g[r * N + n] * (s.dg[r * N + n] - s.along[n]);
         }
     }
 }
+
+/* ---- the causal form, chunk by chunk; states in the interface are (B, G, V, N) ---- */
+
+static mmixi_chunks mmixi_linear_chunks(const mmixi_linear_job *j, size_t b)
+{
+    return mmixi_chunks_of(j->r.seq_idx ? j->r.seq_idx + (ptrdiff_t)b * j->r.seq_batch : NULL, 1, j->r.L, j->R,
+                           j->R);
+}
+/* The state before the first chunk. */
+static void mmixi_linear_initial(const mmixi_linear_job *j, const mmix_real *from, size_t index, mmix_real *state)
+{
+    if (from)
+        j->k->transpose(j->V, j->r.N, from + index * j->V * j->r.N, (ptrdiff_t)j->r.N, state, (ptrdiff_t)j->V);
+    else memset(state, 0, j->V * j->r.N * sizeof *state);
+}
+/* c_ij = a_i · b_j for j ≤ i, 0 beyond, as far as products read it */
+static void mmixi_linear_scores(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t rows,
+                                size_t width, const mmix_real *a, ptrdiff_t lda, const mmix_real *b,
+                                ptrdiff_t ldb, mmix_real *c)
+{
+    mmixi_lower_product(j->k, rows, width, a, lda, b, ldb, s->t, c, j->C);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t z = i + 1; z < mmixi_min(rows, mmixi_round_up(i + 1, j->k->mr)); z++) c[i * j->C + z] = 0;
+}
+static void mmixi_causal_task(void *arg, size_t index, size_t lane)
+{
+    const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
+    const mmixi_kernels *k = j->k;
+    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share, N = j->r.N, V = j->V;
+    const mmixi_chunks chunks = mmixi_linear_chunks(j, b);
+    mmixi_linear_scratch s;
+    mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
+    mmixi_linear_initial(j, j->r.initial_state, index, s.state);
+    for (size_t start = 0, end; start < j->r.L; start = end) {
+        const int fresh = start ? mmixi_chunks_new(&chunks, start) : !j->r.initial_state;
+        const mmix_real *v;
+        size_t rows;
+        ptrdiff_t ldv, ldo;
+        mmixi_chunks_at(&chunks, start, &start, &end);
+        rows = end - start;
+        mmixi_linear_keys(j, &s, rows, mmixi_at(&j->r.k, b, start, h0));
+        v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->r.v, b, start, h0), &ldv);
+        for (size_t h = h0; h < h0 + share; h++) {
+            mmix_real *out = mmixi_linear_out(j, &s, mmixi_at(&j->r.y, b, start, h), &ldo);
+            mmixi_linear_queries(j, &s, b, start, h, rows);
+            mmixi_linear_scores(j, &s, rows, N, s.f, (ptrdiff_t)N, s.g, (ptrdiff_t)N, s.S);
+            mmixi_lower(k, rows, V, s.S, j->C, v, ldv, out, ldo, 0);
+            if (!fresh)
+                mmixi_gemm_small(k, rows, V, N, s.f, (ptrdiff_t)N, 1, s.state, (ptrdiff_t)V, out, ldo, 1);
+            mmixi_linear_divide(j, &s, b, start, h, rows);
+        }
+        mmixi_gemm_small(k, N, V, rows, s.g, 1, (ptrdiff_t)N, v, ldv, s.state, (ptrdiff_t)V, !fresh);
+    }
+    if (j->r.final_state)
+        k->transpose(N, V, s.state, (ptrdiff_t)V, j->r.final_state + index * V * N, (ptrdiff_t)N);
+}
+static void mmixi_causal_task_backward(void *arg, size_t index, size_t lane)
+{
+    const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
+    const mmixi_kernels *k = j->k;
+    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share, N = j->r.N, P = j->r.P, V = j->V;
+    const mmixi_chunks chunks = mmixi_linear_chunks(j, b);
+    const mmix_real *v, *d;
+    ptrdiff_t ldv, ldd;
+    mmixi_linear_scratch s;
+    mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
+    mmixi_linear_initial(j, j->r.initial_state, index, s.state);
+    for (size_t start = 0, end; j->r.dq.p && start < j->r.L; start = end) {              /* forward: h and dφ */
+        const int fresh = start ? mmixi_chunks_new(&chunks, start) : !j->r.initial_state;
+        size_t rows;
+        mmixi_chunks_at(&chunks, start, &start, &end);
+        rows = end - start;
+        mmixi_linear_keys(j, &s, rows, mmixi_at(&j->r.k, b, start, h0));
+        v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->r.v, b, start, h0), &ldv);
+        if (!fresh) k->transpose(N, V, s.state, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
+        for (size_t h = h0; h < h0 + share; h++) {
+            d = mmixi_linear_upstream(j, &s, b, start, h, rows, &ldd);
+            mmixi_linear_scores(j, &s, rows, V, d, ldd, v, ldv, s.T);
+            mmixi_lower(k, rows, N, s.T, j->C, s.g, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
+            if (!fresh) mmixi_gemm_small(k, rows, N, V, d, ldd, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 1);
+            mmixi_linear_queries(j, &s, b, start, h, rows);
+            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df, mmixi_at(&j->r.dq, b, start, h),
+                                        j->r.dq.token, j->r.add_q);
+        }
+        mmixi_gemm_small(k, N, V, rows, s.g, 1, (ptrdiff_t)N, v, ldv, s.state, (ptrdiff_t)V, !fresh);
+    }
+    mmixi_linear_initial(j, j->r.dfinal, index, s.dstate);
+    for (size_t end = j->r.L, start; end; end = start) {                                  /* back: dh, dψ, dv */
+        const int leaves = end < j->r.L ? !mmixi_chunks_new(&chunks, end) : j->r.dfinal != NULL;
+        size_t rows;
+        mmixi_chunks_at(&chunks, end - 1, &start, &end);
+        rows = end - start;
+        if (!leaves) memset(s.dstate, 0, N * V * sizeof *s.dstate);
+        k->transpose(N, V, s.dstate, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
+        mmixi_linear_keys(j, &s, rows, mmixi_at(&j->r.k, b, start, h0));
+        v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->r.v, b, start, h0), &ldv);
+        mmixi_gemm_small(k, rows, N, V, v, ldv, 1, s.turned, (ptrdiff_t)N, s.dg, (ptrdiff_t)N, 0);
+        mmixi_gemm_small(k, rows, P, N, s.g, (ptrdiff_t)N, 1, s.dstate, (ptrdiff_t)V, s.dv, (ptrdiff_t)P, 0);
+        for (size_t h = h0; h < h0 + share; h++) {
+            d = mmixi_linear_upstream(j, &s, b, start, h, rows, &ldd);
+            mmixi_linear_queries(j, &s, b, start, h, rows);
+            mmixi_linear_scores(j, &s, rows, N, s.f, (ptrdiff_t)N, s.g, (ptrdiff_t)N, s.S);
+            mmixi_lower_transposed(k, rows, P, s.S, j->C, d, ldd, s.dv, (ptrdiff_t)P, 1);
+            mmixi_linear_scores(j, &s, rows, V, d, ldd, v, ldv, s.T);
+            mmixi_lower_transposed(k, rows, N, s.T, j->C, s.f, (ptrdiff_t)N, s.dg, (ptrdiff_t)N, 1);
+            mmixi_gemm_small(k, N, V, rows, s.f, 1, (ptrdiff_t)N, d, ldd, s.dstate, (ptrdiff_t)V, 1);
+        }
+        if (j->r.dv.p)
+            mmixi_put_rows(k, rows, P, s.dv, (ptrdiff_t)P, mmixi_at(&j->r.dv, b, start, h0), j->r.dv.token,
+                           j->r.add_v);
+        if (j->r.dk.p)
+            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.g, s.dg, mmixi_at(&j->r.dk, b, start, h0),
+                                        j->r.dk.token, j->r.add_k);
+    }
+    if (!j->r.dinitial) return;
+    k->transpose(N, V, s.dstate, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
+    mmixi_put(k, N * V, s.turned, j->r.dinitial + index * V * N, j->r.add_initial);
+}
+
+/* ---- a pass over everything ---- */
+
 /* Makes a job of r; returns the reals of scratch that a thread needs. */
 static size_t mmixi_linear_begin(mmixi_linear_job *j, const mmix_raw_linear *r, const mmixi_kernels *k)
 {
@@ -7260,16 +7322,23 @@ static size_t mmixi_linear_begin(mmixi_linear_job *j, const mmix_raw_linear *r, 
     j->k = k;
     j->G = r->H / r->k.share;
     j->V = r->P + (r->normalise ? 1 : 0);
+    j->R = r->causal && r->chunk ? mmixi_min(r->chunk, r->L) : MMIXI_LINEAR_BLOCK;
+    j->C = r->causal ? j->R : 0;
     return j->lane_size = mmixi_linear_scratch_fill(j, NULL, &s);
 }
-static void mmixi_linear_raw(const mmix_raw_linear *x, mmixi_lane_task *task, mmix_real *scratch)
+static mmixi_lane_task *mmixi_linear_task_of(const mmixi_linear_job *j, int back)
+{
+    if (j->r.causal) return back ? mmixi_causal_task_backward : mmixi_causal_task;
+    return back ? mmixi_linear_task_backward : mmixi_linear_task;
+}
+static void mmixi_linear_raw(const mmix_raw_linear *x, int back, mmix_real *scratch)
 {
     mmixi_linear_job j;
     mmixi_kernels k;
     mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
     mmixi_linear_begin(&j, x, &k);
     j.scratch = scratch;
-    for (size_t i = 0; i < x->B * j.G; i++) task(&j, i, 0);
+    for (size_t i = 0; i < x->B * j.G; i++) mmixi_linear_task_of(&j, back)(&j, i, 0);
 }
 MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x)
 {
@@ -7278,20 +7347,57 @@ MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x)
 }
 MMIXDEF void mmix_raw_linear_forward(const mmix_raw_linear *x, mmix_real *scratch)
 {
-    mmixi_linear_raw(x, mmixi_linear_task, scratch);
+    mmixi_linear_raw(x, 0, scratch);
 }
 MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scratch)
 {
-    mmixi_linear_raw(x, mmixi_linear_task_backward, scratch);
-}
-MMIXDEF void mmix_raw_feature(int feature, size_t rows, size_t N, const mmix_real *x, ptrdiff_t ldx,
-                              mmix_real *f, ptrdiff_t ldf)
-{
-    mmixi_kernels k;
-    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_feature_rows(&k, feature, rows, N, x, ldx, f, (size_t)ldf);
+    mmixi_linear_raw(x, 1, scratch);
 }
 
+static int mmixi_normalises(const mmix_mixer *x)
+{
+    return x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
+        || x->feature == MMIX_FEATURE_RELU;
+}
+/* The op's options: sizes and options of a raw call, without the arrays. */
+static mmix_raw_linear mmixi_linear_options(const mmix_mixer *x)
+{
+    mmix_raw_linear r;
+    memset(&r, 0, sizeof r);
+    r.B = x->q->shape[0]; r.L = x->q->shape[1]; r.H = x->q->shape[2]; r.N = x->q->shape[3];
+    r.S = x->k->shape[1]; r.P = x->v->shape[3];
+    r.feature = x->feature;
+    r.normalise = mmixi_normalises(x);
+    r.eps = x->eps > 0 ? x->eps : 1e-6;
+    r.causal = x->mask == MMIX_MASK_CAUSAL;
+    r.chunk = x->chunk;
+    return r;
+}
+/* The definition: M (B, H, L, S). */
+static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
+{
+    const mmix_raw_linear r = mmixi_linear_options(x);
+    mmix_tensor *keys = r.feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : x->k;
+    mmix_real *f = mmixi_reals(m, r.N, 1), *g = mmixi_reals(m, r.S, r.N);
+    mmix_heads q, k;
+    if (!keys || !f || !g) return -1;
+    q = mmixi_heads_of(x->q, mmix_data(x->q), r.H);
+    k = mmixi_heads_of(keys, mmix_data(keys), r.H);
+    for (size_t b = 0; b < r.B; b++)
+        for (size_t h = 0; h < r.H; h++) {
+            const int32_t *seq = x->seq_idx ? mmix_data_i32(x->seq_idx) + b * x->seq_idx->stride[0] : NULL;
+            mmixi_feature_rows(m->k, r.feature == MMIX_FEATURE_EFFICIENT ? MMIX_FEATURE_NONE : r.feature, r.S, r.N,
+                               mmixi_at(&k, b, 0, h), k.token, g);
+            for (size_t i = 0; i < r.L; i++, M += r.S) {
+                mmixi_feature_rows(m->k, r.feature, 1, r.N, mmixi_at(&q, b, i, h), 0, f);
+                for (size_t t = 0; t < r.S; t++)
+                    M[t] = (r.causal && t > i) || (seq && seq[t] != seq[i]) ? 0 : m->k->dot(r.N, f, g + t * r.N);
+                if (r.normalise) m->k->scale(r.S, (mmix_real)(1 / ((double)m->k->sum(r.S, M) + r.eps)), M, M);
+            }
+        }
+    return 0;
+}
+/* in: q, k, v, seq_idx, initial state; out: y, final state; saved: 1 / den of each row */
 static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
 {
     mmix_raw_linear r = *(const mmix_raw_linear *)call->options;
@@ -7301,21 +7407,38 @@ static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
     r.k = mmixi_heads_of(call->in[1], mmix_data(call->in[1]), r.H);
     r.v = mmixi_heads_of(call->in[2], mmix_data(call->in[2]), r.H);
     r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
+    r.seq_idx = mmix_data_i32(call->in[3]);
+    r.seq_batch = call->in[3] ? (ptrdiff_t)call->in[3]->stride[0] : 0;
+    r.initial_state = mmix_data(call->in[4]);
+    r.final_state = mmix_data(call->out[1]);
+    r.over = call->saved[0];
     if (back) {
         r.dy = r.y;
         r.dy.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
+        if (!r.dy.p) {                           /* only the final state was asked for */
+            r.dy.p = mmixi_reals(m, mmix_count(call->out[0]), 1);
+            if (!r.dy.p) return -1;
+            mmixi_zero(m, mmix_count(call->out[0]), r.dy.p);
+        }
+        r.dfinal = mmixi_out_grad(call->out[1]);
         r.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &r.add_q), r.H);
         r.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &r.add_k), r.H);
         r.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &r.add_v), r.H);
+        if (call->in[4]) r.dinitial = mmix_grad_target(m, call->in[4], &r.add_initial);
     }
     mmixi_linear_begin(&j, &r, m->k);
     j.scratch = mmixi_reals(m, mmixi_lanes(m), j.lane_size);
     if (!j.scratch) return -1;
-    mmixi_parallel(m, r.B * j.G, back ? mmixi_linear_task_backward : mmixi_linear_task, &j);
+    mmixi_parallel(m, r.B * j.G, mmixi_linear_task_of(&j, back), &j);
     if (!back) mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_linear_attention_forward(mmix_ctx *m, mmix_call *call) { return mmixi_linear_run(m, call, 0); }
+static int mmixi_linear_attention_forward(mmix_ctx *m, mmix_call *call)
+{
+    const mmix_raw_linear *r = (const mmix_raw_linear *)call->options;
+    if (call->recorded && r->normalise && !mmix_save(m, call, 0, r->B * r->H * r->L)) return -1;
+    return mmixi_linear_run(m, call, 0);
+}
 static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call) { return mmixi_linear_run(m, call, 1); }
 
 /* ==== >>softmax attention ============================================================
@@ -7902,7 +8025,7 @@ static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer 
                          x->seq_idx ? ", seq_idx" : "", x->initial_state || x->final_state ? ", a state" : "",
                          (double)L, (double)S), 0;
     if (x->kind == MMIX_LINEAR && !mmixi_optional(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL, 4, B,
-            H, x->v->shape[3] + (size_t)mmixi_normalises(x), N)) return 0;
+            G, x->v->shape[3] + (size_t)mmixi_normalises(x), N)) return 0;
     if (x->kind == MMIX_SOFTMAX && (x->initial_state || x->final_state))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: softmax attention has no initial or final state; see "
                          "mmix_mix_step", who), 0;
@@ -7935,8 +8058,12 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *sta
     }
     else {
         mmix_raw_linear r = mmixi_linear_options(x);
-        if (x->mask == MMIX_MASK_CAUSAL) return mmixi_linear_causal(m, x, r.normalise, r.eps, state);
+        call.in[3] = x->seq_idx;
+        call.in[4] = mmixi_even(m, state ? state : x->initial_state, 1);
         call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
+        call.out[1] = state;
+        if (x->final_state)
+            call.out[1] = *x->final_state = mmix_new4(m, r.B, x->v->shape[2], r.P + (size_t)r.normalise, r.N);
         return mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &r, sizeof r);
     }
 }
@@ -8165,10 +8292,10 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
         if (!m->error_kind) y = mmixi_mix(m, &x, NULL);
     }
     else {
-        const mmix_tensor *like = x.kind == MMIX_SSD ? x.dt : x.q;
         const size_t sums = x.kind == MMIX_LINEAR && mmixi_normalises(&x);
-        mmix_tensor *state = mmixi_carried_fixed(m, &c[MMIXI_CARRIED_STATE], "state", like->shape[0],
-                                                 like->shape[2], x.v->shape[3] + sums, x.k->shape[3]);
+        mmix_tensor *state = mmixi_carried_fixed(m, &c[MMIXI_CARRIED_STATE], "state", x.v->shape[0],
+                                                 (x.kind == MMIX_SSD ? x.dt : x.k)->shape[2],
+                                                 x.v->shape[3] + sums, x.k->shape[3]);
         x.initial_state = state;
         x.final_state = NULL;
         if (state && mixer->initial_state)
@@ -13127,7 +13254,7 @@ static const char mmixi_op_names[MMIX_OP_COUNT][20] = {
     "copy", "add", "mul", "div", "scale", "exp", "log", "sqrt", "silu", "gelu", "softplus", "sum_axis", "sum",
         "matmul", "concat", "gather", "insert_token", "softmax", "layer_norm", "rms_norm", "gated_rms_norm",
         "l2_normalise", "linear", "conv1d", "patch_embed", "resize", "cross_entropy", "weight_norm",
-        "rope", "softmax_attention", "linear_attention", "feature", "ssd", "dino_loss" };
+        "rope", "softmax_attention", "linear_attention", "ssd", "dino_loss" };
 MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
 
 static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
@@ -13151,7 +13278,7 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_ROPE, mmixi_rope);
     MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
     MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
-    MMIXI_OP(MMIX_OP_FEATURE, mmixi_feature); MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
+    MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
     MMIXI_OP(MMIX_OP_DINO_LOSS, mmixi_dino);
 #undef MMIXI_OP
 }

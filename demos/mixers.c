@@ -258,27 +258,28 @@ static void svg_curve(FILE *f, const char *stroke, size_t n, const double *x, co
     fputs("\"/>\n", f);
 }
 
-/* What passes a block of M when queries and keys are narrower (N = 16) than the block is high: numerical ranks of
-   the blocks below the diagonal for C = 8, 16 … 72, the largest of each size; singular values of the one of 72. */
+/* What passes a block of M when queries and keys are narrower (N = 16) than the block is high. The block's rows
+   begin at token 72, its columns end before it: C = 8, 16 … 72 of each. Its numerical rank, and of the last its
+   singular values. */
 enum { NARROW = 16, HALF = L / 2, SIZES = HALF / 8 };
 static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES], double sigma[3][HALF])
 {
     static const int kind[3] = {SOFTMAX, LINEAR, FORWARD};
+    static mmix_real block[HALF * HALF];
     mmix_mark mark = mmix_mark_here(m);
-    for (int k = 0; k < 3; k++)
-        for (size_t c = 0; c < SIZES; c++, mmix_rewind(m, mark)) {
-            mmix_rank_options o = {8 * (c + 1), FLT_EPSILON};
-            mmix_mixer mixer = mixer_of(m, image, kind[k], NARROW);
-            mmix_tensor *M = mmix_mix_matrix(m, &mixer);
-            mmix_rank r;
-            if (!M || mmix_rank_of(m, &o, mmix_data(M), 1, L, L, &r)) return -1;
-            rank[k][c] = 0;
-            for (size_t i = 0; i < r.rows * r.cols; i++)
-                if (i / r.cols > i % r.cols) rank[k][c] = fmax(rank[k][c], r.numerical[i]);
-            const double *below = r.singular + r.cols * r.width;                       /* block (1, 0) */
-            for (size_t i = 0; c + 1 == SIZES && i < HALF; i++) sigma[k][i] = fmax(below[i] / *below, 1e-8);
+    mmix_rank r;
+    for (int k = 0; k < 3; k++, mmix_rewind(m, mark)) {
+        mmix_mixer x = mixer_of(m, image, kind[k], NARROW);
+        mmix_tensor *M = mmix_mix_matrix(m, &x);
+        for (size_t c = 0; M && c < SIZES; c++) {
+            size_t C = 8 * (c + 1);
+            for (size_t i = 0; i < C * C; i++) block[i] = mmix_data(M)[(HALF + i / C) * L + HALF - C + i % C];
+            if (mmix_rank_of(m, NULL, block, 1, C, C, &r)) return -1;
+            rank[k][c] = r.numerical[0];
         }
-    return 0;
+        for (size_t i = 0; M && i < HALF; i++) sigma[k][i] = r.singular[i] / r.singular[0];
+    }
+    return mmix_error(m) ? -1 : 0;
 }
 
 static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
@@ -288,14 +289,14 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
     static const char *const power[5] = {"1", "10⁻²", "10⁻⁴", "10⁻⁶", "10⁻⁸"};
     double rank[3][SIZES], sigma[3][HALF], x[HALF], y[HALF];
     if (measure_blocks(m, image, rank, sigma)) return;
-    printf("\nrank of blocks below the diagonal, N = %d\nC         ", NARROW);
+    printf("\nrank of a block below the diagonal, N = %d\nC         ", NARROW);
     for (int c = 0; c < SIZES; c++) printf("%4d%s", 8 * (c + 1), c < SIZES - 1 ? "" : "\n");
     for (int k = 0; k < 3; k++) {
         printf("%-10s", title[k]);
         for (int c = 0; c < SIZES; c++) printf("%4g%s", rank[k][c], c < SIZES - 1 ? "" : "\n");
     }
 
-    FILE *f = svg_open(out, "singular", LEFT + WIDE + 66, BOTTOM + 46);
+    FILE *f = svg_open(out, "singular", LEFT + WIDE + 20, BOTTOM + 46);
     for (int d = 0; d < 5; d++) {
         fprintf(f, "<path d=\"M%d %dh%d\" stroke=\"#d9dee4\"/>\n", LEFT, TOP + 2 * DECADE * d, WIDE);
         svg_text(f, LEFT - 8, TOP + 2 * DECADE * d + 5, "end", "%s", power[d]);
@@ -309,31 +310,41 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
     }
     double level = TOP - DECADE * log10(HALF * (double)FLT_EPSILON);
     fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"%s\"/>\n", LEFT, level, WIDE, pen[3]);
-    svg_text(f, LEFT + 6, level + 17, "start", "72 ε, rounding");
+    svg_text(f, LEFT + STEP * NARROW + 8, level + 17, "start", "below 72 ε: rounding");
     for (int k = 0; k < 3; k++) {
-        for (int i = 0; i < HALF; i++) x[i] = LEFT + STEP * (i + 1), y[i] = TOP - DECADE * log10(sigma[k][i]);
-        svg_curve(f, pen[k], HALF, x, y);
-        svg_text(f, x[HALF - 1] + 6, y[HALF - 1] + 5, "start", "%s", title[k]);
+        size_t n = 0;
+        for (; n < HALF && sigma[k][n] > 1e-8; n++) {
+            x[n] = LEFT + STEP * (double)(n + 1);
+            y[n] = TOP - DECADE * log10(sigma[k][n]);
+        }
+        svg_curve(f, pen[k], n, x, y);
     }
+    svg_text(f, LEFT + 27 * STEP, TOP + 86, "start", "softmax");
+    svg_text(f, LEFT + 8 * STEP, BOTTOM - 78, "middle", "linear (line)");
+    svg_text(f, LEFT + 8 * STEP, BOTTOM - 60, "middle", "SSD (broken)");
     figure_close(f, fputs("</svg>\n", f) < 0);
 
-    f = svg_open(out, "ranks", LEFT + WIDE + 96, BOTTOM + 46);
+    f = svg_open(out, "ranks", LEFT + WIDE + 86, BOTTOM + 46);
     for (int i = 8; i <= HALF; i += 8) {
         fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"#d9dee4\"/>\n", LEFT, BOTTOM - 4.4 * i, WIDE);
         svg_text(f, LEFT - 8, BOTTOM - 4.4 * i + 5, "end", "%d", i);
         svg_text(f, LEFT + STEP * i, BOTTOM + 20, "middle", "%d", i);
     }
     svg_text(f, LEFT + WIDE / 2, BOTTOM + 40, "middle", "block size C");
+    svg_text(f, LEFT - 8, TOP - 9, "end", "rank");
     for (int b = 0; b < 2; b++) {
-        fprintf(f, "<path fill=\"none\" d=\"M%d %dL%d %.1fH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM,
-                LEFT + STEP * (b ? HALF : NARROW), BOTTOM - 4.4 * (b ? HALF : NARROW), LEFT + WIDE, pen[3]);
-        svg_text(f, LEFT + WIDE + 6, BOTTOM - 4.4 * (b ? HALF : NARROW) + 5, "start", b ? "C" : "min(C, N)");
+        int at = b ? HALF : NARROW;
+        fprintf(f, "<path fill=\"none\" d=\"M%d %dL%d %.1fH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM, LEFT + STEP * at,
+                BOTTOM - 4.4 * at, LEFT + WIDE, pen[3]);
+        svg_text(f, LEFT + WIDE + 10, BOTTOM - 4.4 * at + 5, "start", b ? "C" : "min(C, 16)");
     }
     for (int k = 0; k < 3; k++) {
-        for (int c = 0; c < SIZES; c++) x[c] = LEFT + 8 * STEP * (c + 1), y[c] = BOTTOM - 4.4 * rank[k][c];
+        for (int c = 0; c < SIZES; c++) {
+            x[c] = LEFT + 8 * STEP * (c + 1), y[c] = BOTTOM - 4.4 * rank[k][c];
+            fprintf(f, "<circle cx=\"%g\" cy=\"%g\" r=\"%d\" fill=\"%.7s\"/>\n", x[c], y[c], 6 - k, pen[k]);
+        }
         svg_curve(f, pen[k], SIZES, x, y);
-        for (int c = 0; c < SIZES; c++) fprintf(f, "<circle cx=\"%g\" cy=\"%g\" r=\"4\" fill=\"%.7s\"/>\n", x[c], y[c], pen[k]);
-        svg_text(f, x[6], y[6] + (k ? 20 : -12), k == 1 ? "end" : "start", "%s%s", title[k], k == 1 ? " and" : "");
+        if (k < 2) svg_text(f, x[6], y[6] + 24, "middle", k ? "linear and SSD (broken)" : "softmax");
     }
     figure_close(f, fputs("</svg>\n", f) < 0);
 }
@@ -373,9 +384,10 @@ static void draw_plans(const char *out)
         {448, 256, "h₂ = p h₁ + Σ r δ Bᵀ x₂"}, {448, 292, "y₃ = W₃ x₃ + p C₃ h₂"}};
     /* a block below the diagonal is a product through the state */
     static const svg_note factors[] = {
-        {206, 56, "M"}, {72, 216, "C × C"}, {72, 290, "columns j ≤ t"}, {300, 206, "rows i > t"}, {364, 217, "="},
-        {404, 142, "N"}, {440, 217, "·"}, {520, 188, "C"}, {596, 217, "N"},
-        {404, 290, "row i: e^(a_{t+1} + … + a_i) C_i"}, {534, 250, "column j: e^(a_{j+1} + … + a_t) δ_j B_j"}};
+        {206, 56, "M"}, {72, 215, "C × C"}, {72, 290, "columns j ≤ t"}, {298, 215, "rows i > t"}, {366, 215, "="},
+        {404, 142, "N"}, {436, 215, "·"}, {520, 186, "C"}, {596, 215, "N"}, {374, 156, "C"}, {540, 50, "row i of the tall one:"},
+        {540, 70, "e^(a_{t+1} + … + a_i) C_i"}, {540, 104, "column j of the wide one:"},
+        {540, 124, "e^(a_{j+1} + … + a_t) δ_j B_j"}, {478, 290, "between them the state h_t: N numbers for each column of X"}};
     draw_plan(out, "chunks", 560, 334,
               "<path d=\"M12 132h120v120h-120zM12 252h240v70h-240zM352 116h192v30h-192zM352 236h192v30h-192z\" "
               "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n<path d=\"M12 12v120h120zM132 132v120h120zM252 252v70h70z\" "
@@ -777,7 +789,11 @@ static void close_model(model *o)
 
 /* ---- report: writing ----------------------------------------------------------------------------------- */
 
-static const char *way(const model *o, const view *w) { return o->kind != MMIX_SSD ? "-" : w->reverse ? "reverse" : "forward"; }
+static const char *way(const model *o, const view *w)
+{
+    return o->kind != MMIX_SSD ? "" : w->reverse ? "reverse" : "forward";
+}
+static const char *width_name(const model *o) { return o->kind == MMIX_SSD ? "N" : "D_QK"; }
 
 static void print_views(const model *o, size_t models)
 {
@@ -986,112 +1002,91 @@ static void report_claims(report *r, const model *o, size_t models)
         "the tables of each network show it.</p>\n");
 }
 
-/* One curve a model, or one a view of a single model. */
-static int report_singular(report *r, const model *o, size_t models)
+/* Log10 of σ over the largest, one curve a view, of one block: rows C … 2C - 1, columns 0 … C - 1, or turned. */
+static int report_singular(report *r, const model *o)
 {
-    const size_t curves = models > 1 ? models : o->views < 12 ? o->views : 12;
-    double *x[12] = {NULL}, failed = 0;
-    char name[12][64], mark[64], level[64];
+    char name[12][48], mark[48];
+    double *x = (double *)malloc(o->block * sizeof *x);
     report_plot p;
     memset(&p, 0, sizeof p);
-    p.x_label = "number of the singular value";
-    p.y_label = "log10 of it over the largest";
-    for (size_t k = 0; k < curves; k++) {
-        const model *s = models > 1 ? &o[k] : o;
-        const size_t C = s->block;
-        x[k] = (double *)calloc(2 * C, sizeof **x);
-        if (!x[k]) { failed = 1; break; }
-        for (size_t i = 0; i < C; i++) {
-            x[k][i] = (double)(i + 1);
-            for (size_t v = 0; v < s->views; v++)
-                if (models > 1 || v == k) x[k][C + i] += s->view[v].curve[i] / (double)(models > 1 ? s->views : 1);
-        }
-        if (models > 1) snprintf(name[k], sizeof name[k], "%s", about[s->kind].name);
-        else snprintf(name[k], sizeof name[k], "layer %zu%s%s", s->view[k].layer, s->kind == MMIX_SSD ? ", " : "",
-                      s->kind == MMIX_SSD ? way(s, &s->view[k]) : "");
-        report_curve c = {name[k], x[k], x[k] + C, C, models > 1 ? (int)k : (int)(s->kind == MMIX_SSD ? k / 2 : k),
-                          models == 1 && s->view[k].reverse};
+    if (!x) return -1;
+    for (size_t i = 0; i < o->block; i++) x[i] = (double)(i + 1);
+    for (size_t k = 0; k < o->views && k < 12; k++) {
+        const view *w = &o->view[k];
+        report_curve c = {name[k], x, w->curve, o->block, (int)(o->kind == MMIX_SSD ? k / 2 : k), w->reverse};
+        snprintf(name[k], sizeof name[k], "layer %zu%s%s", w->layer, o->kind == MMIX_SSD ? ", " : "",
+                 o->kind == MMIX_SSD ? way(o, w) : "");
         p.curve[p.curves++] = c;
     }
-    snprintf(mark, sizeof mark, "%s = %zu", o->kind == MMIX_SSD ? "N" : "D_QK", o->N);
-    snprintf(level, sizeof level, "C ε: below it is rounding");
-    p.caption = models > 1 ? "Means over all heads and layers." : "Means over the heads of a layer.";
+    snprintf(mark, sizeof mark, "%s = %zu", width_name(o), o->N);
+    p.x_label = "number of the singular value";
+    p.y_label = "log10 of it over the largest";
+    p.caption = "Singular values of the block beside the upper left one, means over the heads.";
     p.level = log10((double)o->block * (double)FLT_EPSILON);
-    p.level_name = level;
+    p.level_name = "C ε, below it nothing counts";
     p.mark = (double)o->N;
-    p.mark_name = models > 1 || o->kind == MMIX_SOFTMAX ? NULL : mark;
-    if (!failed) report_chart(r, &p);
-    for (size_t k = 0; k < curves; k++) free(x[k]);
-    return failed ? -1 : 0;
+    p.mark_name = o->kind == MMIX_SOFTMAX ? NULL : mark;
+    report_html(r, "<div class=\"row\">\n");
+    report_chart(r, &p);
+    report_html(r, "</div>\n");
+    free(x);
+    return 0;
 }
 
-/* A slice of the columns for each head. */
-static void report_heads(report *r, const model *o, int from, int to)
+/* All numbers of each head, then of all heads of the layer. */
+static int report_numbers(report *r, const model *o)
 {
-    char text[96];
-    report_columns_html(r, column + from, to - from, "layer|direction|head", NULL);
-    for (size_t i = 0; i < o->views * o->heads; i++) {
-        const view *w = &o->view[i / o->heads];
-        snprintf(text, sizeof text, "%zu|%s|%zu", w->layer, way(o, w), i % o->heads);
-        report_columns_html(r, column + from, to - from, text, w->head[i % o->heads] + from);
-    }
+    double even[COLUMNS];
+    char text[64];
+    size_t n = o->patches * o->patches;
+    mmix_real *ones = (mmix_real *)malloc(n * n * sizeof *ones);
+    if (!ones) return -1;
+    for (size_t i = 0; i < n * n; i++) ones[i] = 1;
+    for (int c = 0; c < COLUMNS; c++) even[c] = NAN;
+    mmix_head_reach(ones, 1, o->patches, o->patches, 0, &even[SELF], NULL);
+    mmix_head_reach(ones, 1, o->patches, o->patches, RADIUS, &even[NEAR], &even[FAR]);
+    free(ones);
+    report_columns_html(r, column, COLUMNS, o->kind == MMIX_SSD ? "layer|direction|head" : "layer||head", NULL);
+    for (size_t i = 0; i < o->views; i++)
+        for (size_t h = 0; h <= o->heads; h++) {
+            const view *w = &o->view[i];
+            if (h < o->heads) snprintf(text, sizeof text, "%zu|%s|%zu", w->layer, way(o, w), h);
+            else snprintf(text, sizeof text, "%zu|%s|all", w->layer, way(o, w));
+            report_columns_html(r, column, COLUMNS, text, h < o->heads ? w->head[h] : w->all);
+        }
+    report_columns_html(r, column, COLUMNS, "all|equal|M", even);
+    report_table(r, NULL);
+    return 0;
 }
 
 static int report_model(report *r, const model *o)
 {
     const mmix_vision_config *c = mmix_vision_config_of(o->v);
-    char text[96];
+    const size_t patches = o->patches * o->patches;
     report_html(r, "<h2>%s</h2>\n<p>", about[o->kind].title);
-    if (o->file) {
+    if (!o->file) report_html(r, "<b>Random weights: nothing below was learned.</b>");
+    else {
         report_html(r, "Weights from <code>");
         report_text(r, o->file);
-        report_html(r, "</code>%s", o->run ? ", the teacher of that run" : "");
+        report_html(r, "</code>%s.", o->run ? ", the teacher of that run" : "");
     }
-    else report_html(r, "<b>Random weights: nothing below was learned</b>");
-    report_html(r, ". Width %zu, %zu layers, %zu heads, %s = %zu, patches of %zu pixels, %zu tokens (%zu patches and %zu class "
-                "token%s). ", c->dim, c->depth, o->heads, o->kind == MMIX_SSD ? "N" : "D_QK", o->N, c->patch, o->tokens,
-                o->patches * o->patches, o->tokens - o->patches * o->patches, c->class_token == MMIX_CLASS_RELEASED ? "s" : "");
-    report_text(r, about[o->kind].matrix);
-    report_html(r, ".</p>\n<p>M of each layer, downwards, and head. Row i is what token i takes from all tokens, columns are the "
-        "tokens it takes from. All on one scale, from the 1st to the 99th percentile of what is off the diagonal%s</p>\n",
-        o->kind == MMIX_SSD ? ", with its mirror image; white is 0. The mean is ½ (forward + reverse); in the layer each direction "
-        "first passes a norm and gate of its own." : "; what is beyond has the last colour.");
+    report_html(r, " Width %zu, %zu layers, %zu heads, %s = %zu; %zu tokens: %zu patches of %zu pixels, %zu class token%s. %s.</p>\n"
+        "<p>M of each layer, downwards, and head. Row i is what token i takes from each token. One scale for all, %s</p>\n",
+        c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch, o->tokens - patches,
+        o->tokens - patches > 1 ? "s" : "", about[o->kind].matrix, o->kind == MMIX_SSD
+        ? "white is 0; it ends where 99 of 100 numbers off the diagonal lie inside. The mean is ½ (forward + reverse); in the "
+        "layer each direction first passes a norm and gate of its own." : "from the 1st to the 99th percentile.");
     if (report_sheet(r, o)) return -1;
-
-    report_html(r, "<p><b>Ranks by layer.</b> Blocks of C = %zu tokens; the bound is ", o->block);
-    report_text(r, about[o->kind].bound);
-    report_html(r, " beside the diagonal%s. Counts are the largest of the heads and blocks, effective and stable ranks their means. "
-        "“All heads, projected” is the rank of what such a block adds to the layer's output, M_h X_h of all %zu heads side by side "
-        "times the output projection: at most min(C, D) = %zu.%s</p>\n",
-        o->kind == MMIX_LINEAR ? " and on it" : ", C on it", o->heads, o->block < c->dim ? o->block : c->dim,
-        o->kind == MMIX_SSD ? " (The gated norm between the two is left out.)" : "");
-    report_columns_html(r, column, JOINED + 1, "layer|direction", NULL);
-    for (size_t i = 0; i < o->views; i++) {
-        snprintf(text, sizeof text, "%zu|%s", o->view[i].layer, way(o, &o->view[i]));
-        report_columns_html(r, column, JOINED + 1, text, o->view[i].all);
-    }
-    report_table(r, NULL);
-    report_html(r, "<div class=\"row\">\n");
-    if (report_singular(r, o, 1)) return -1;
-    report_html(r, "</div>\n<p><b>Ranks by head.</b> As above, C = %zu; all tokens.</p>\n", o->block);
-    report_heads(r, o, BOUND, JOINED);
-    report_table(r, NULL);
-
-    double even[COLUMNS];
-    size_t n = o->patches * o->patches;
-    mmix_real *ones = (mmix_real *)malloc(n * n * sizeof *ones);
-    if (!ones) return -1;
-    for (size_t i = 0; i < n * n; i++) ones[i] = 1;
-    mmix_head_reach(ones, 1, o->patches, o->patches, 0, &even[SELF], NULL);
-    mmix_head_reach(ones, 1, o->patches, o->patches, RADIUS, &even[NEAR], &even[FAR]);
-    free(ones);
-    report_html(r, "<p><b>How far heads look.</b> Shares of Σ|M_ij| over pairs of patches (rows and columns of class tokens left out) "
-        "that a token has for itself, and for the 5 x 5 patches around it; mean distance of i and j, weighted by |M_ij|, in "
-        "patches.%s</p>\n", o->kind == MMIX_SSD ? " D stands on the diagonal and counts for itself." : "");
-    report_heads(r, o, SELF, COLUMNS);
-    report_columns_html(r, column + SELF, COLUMNS - SELF, "spread evenly||", even + SELF);
-    report_table(r, NULL);
-    return 0;
+    report_html(r, "<p><b>Ranks and reach.</b> Off: blocks of C = %zu tokens squared beside the diagonal%s; then those on it; all "
+        "tokens. The bound off the diagonal is %s, on it %s. A head's ranks are the largest of its blocks, effective and stable "
+        "ranks the means; a layer's (“all”) the largest and the means of its heads. “All heads, projected” is the rank of what "
+        "one such block adds to the layer's output, M X of all %zu heads side by side times the output projection%s: at most "
+        "min(C, D) = %zu. Shares and distance: of Σ|M_ij| over pairs of patches, without class tokens, for the token itself%s, "
+        "for the 5 x 5 patches around it; |M_ij| times the distance of i and j, in patches. Last row: were all M_ij equal.</p>\n",
+        o->block, o->kind == MMIX_SSD ? ", on the side that is not 0" : "", about[o->kind].bound, o->kind == MMIX_LINEAR
+        ? "the same" : "C", o->heads, o->kind == MMIX_SSD ? " (the gated norm between them left out)" : "",
+        o->block < c->dim ? o->block : c->dim, o->kind == MMIX_SSD ? " (D is part of it)" : "");
+    return report_singular(r, o) || report_numbers(r, o) ? -1 : 0;
 }
 
 static int write_report(mmix_ctx *m, const model *o, size_t models, const settings *s, const char *path, uint8_t *rgb,
@@ -1113,13 +1108,6 @@ static int write_report(mmix_ctx *m, const model *o, size_t models, const settin
                 "stand among them: in front in the ViTs, in the middle in DinoVim (in its released form in front, too).</p></div>\n",
                 size, size, mmix_vision_config_of(o->v)->patch, mmix_vision_config_of(o->v)->patch);
     report_claims(&r, o, models);
-    if (models > 1) {
-        report_html(&r, "<h2>Singular values</h2>\n<p>Of one block beside the diagonal (rows C … 2C - 1, columns 0 … C - 1, of a "
-                    "reverse direction the other way round), each over the block's largest: where a curve drops is what the bounds "
-                    "are about, and how it falls before is what effective and stable ranks say.</p>\n<div class=\"row\">\n");
-        bad = report_singular(&r, o, models);
-        report_html(&r, "</div>\n");
-    }
     for (size_t k = 0; k < models; k++) bad |= report_model(&r, &o[k]);
     if (report_close(&r)) return fail("%s", r.error);
     if (bad) return fail("no memory for the report");

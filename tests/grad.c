@@ -603,7 +603,7 @@ static mmix_tensor *t_linear_state(int o)
     x.feature = MMIX_FEATURE_NONE;
     x.mask = MMIX_MASK_CAUSAL;
     x.normalise = o % 2 ? 1 : -1;
-    x.initial_state = leaf(3, 0.1, 1, 4, 2, 4, 4 + (size_t)(o % 2), 3);
+    x.initial_state = leaf(3, 0.1, 1, 4, 2, 2, 4 + (size_t)(o % 2), 3);
     x.final_state = &last;
     if (o == 3) x.seq_idx = packed(2, L);
     y = mmix_mix(m, &x);

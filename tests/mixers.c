@@ -784,7 +784,7 @@ static void check_steps(void)
         const mmix_mark mark = mmix_mark_here(m);
         n = least(L - from, most(from ? 1 : first, one_in(2) ? any(1, 3) : one_in(2) ? any(1, 20) : any(1, L)));
         longest = most(longest, n);
-        if (from >= fork && !copy) {
+        if (!copy && (from >= fork || from + n == L)) {
             copy = mmix_state_copy(s);
             copied = from;
             pieces = 0;
@@ -938,9 +938,10 @@ static void check_packed(void)
             one = run_one(z, cut(up, b, from, n), ends ? last : NULL);
             if (soft) same_numbers("y", one.y, exact.y + (b * L + from) * H * P, size.y + (b * L + from) * H * P, n * H * P);
             else {
-                real *plain = read_reals(mmix_mix(m, &z));           /* not recorded */
+                const real *plain = read_reals(mmix_mix(m, &z));
                 same_bits("y", one.y, all.y + from * H * P, n * H * P);
-                same_bits("y, not recorded", plain, all.y + from * H * P, n * H * P);
+                /* not recorded one token alone is a decoding step, which sums in another order */
+                if (n > 1) same_bits("y, not recorded", plain, all.y + from * H * P, n * H * P);
             }
             for (int i = 0; i <= DT; i++) {
                 const size_t row = in[i].heads * in[i].width;
@@ -970,29 +971,421 @@ static mmix_tensor *flipped(const mmix_tensor *t)                    /* along ax
     let_go(was);
     return y;
 }
-/* Reverse is forward of the flipped sequence, flipped back; both is half of each. */
+/* Reverse is forward of the flipped sequence, flipped back, to the bit; both is half of each. */
 static void check_directions(void)
 {
     const mmix_mark mark = mmix_mark_here(m);
     const size_t was = n_held, n = B * L * H * P;
+    mmix_tensor *end = NULL, *end_f = NULL;
     mmix_mixer z = x;
-    double *half = doubles(n), *got;
-    if (x.kind != MMIX_SSD) return;
-    z.initial_state = NULL;
-    z.seq_idx = NULL;
-    for (int d = MMIX_FORWARD; d <= MMIX_REVERSE; d++) {
-        z.direction = d;
-        got = read_doubles(mmix_mix(m, &z));
-        for (size_t i = 0; i < n; i++) half[i] += got[i] / 2;
+    if (x.kind != MMIX_SSD || x.direction == MMIX_FORWARD) return;
+    if (x.direction == MMIX_BOTH) {
+        double *half = doubles(n);
+        for (z.direction = MMIX_FORWARD; z.direction <= MMIX_REVERSE; z.direction++) {
+            const double *y = read_doubles(mmix_mix(m, &z));
+            for (size_t i = 0; i < n; i++) half[i] += y[i] / 2;
+        }
+        compare_tensor(WAYS, "both", mmix_mix(m, &x), half, size.y, 1);
     }
-    z.direction = MMIX_FORWARD;
-    z.q = flipped(x.q);
-    z.k = flipped(x.k);
-    z.v = flipped(x.v);
-    z.dt = flipped(x.dt);
-    compare_tensor(WAYS, "reverse is forward of the flipped, flipped", flipped(mmix_mix(m, &z)), got, size.y, 1, );
+    else {
+        real *a, *b;
+        size_t s[2];
+        s[0] = B; s[1] = L;
+        z.final_state = &end;
+        a = read_reals(mmix_mix(m, &z));
+        z.final_state = &end_f;
+        z.direction = MMIX_FORWARD;
+        z.q = flipped(x.q);
+        z.k = flipped(x.k);
+        z.v = flipped(x.v);
+        z.dt = flipped(x.dt);
+        if (x.seq_idx) z.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, s);
+        for (size_t i = 0; x.seq_idx && i < B * L; i++) mmix_data_i32(z.seq_idx)[i] = (int32_t)run[i / L * L + L - 1 - i % L];
+        b = read_reals(flipped(mmix_mix(m, &z)));
+        check(!memcmp(a, b, n * sizeof *a), face[WAYS].name, "reverse is forward of the flipped, flipped", 0, 1);
+        check(!memcmp(read_reals(end), read_reals(end_f), B * H * P * N * sizeof *a), face[WAYS].name, "the same of the final state", 0, 1);
+    }
+    fine("directions");
     let_go(was);
     mmix_rewind(m, mark);
+}
+
+/* ---- the raw functions ---- */
+
+enum { GUARD = 24 };
+static const real MARK = (real)-12345.5;
+/* n reals of NaN with a guard behind them. */
+static real *guarded(size_t n)
+{
+    real *p = reals(n + GUARD);
+    for (size_t i = 0; i < n + GUARD; i++) p[i] = i < n ? (real)NAN : MARK;
+    return p;
+}
+static void unharmed(const char *what, const real *p, size_t n)
+{
+    size_t i = 0;
+    while (i < GUARD && !memcmp(&p[n + i], &MARK, sizeof MARK)) i++;
+    check(i == GUARD, what, "writes behind its end", (double)i, GUARD);
+}
+/* A tensor (B, tokens, heads, width) or (B, L, H) as a raw array. */
+static mmix_heads heads_of(int i)
+{
+    const mmix_tensor *t = in[i].t;
+    mmix_heads v;
+    v.p = mmix_data(t);
+    v.batch = (ptrdiff_t)mmix_stride(t, 0);
+    v.token = (ptrdiff_t)mmix_stride(t, 1);
+    v.head = (ptrdiff_t)mmix_stride(t, 2);
+    v.share = H / in[i].heads;
+    return v;
+}
+/* Room for (B, tokens, heads, width) with gaps between all rows, full of MARK. */
+typedef struct room { mmix_heads v; real *p; size_t tokens, heads, width, n; } room;
+static room any_room(size_t tokens, size_t heads, size_t width)
+{
+    room r;
+    const size_t head = width + any(0, 3), token = head * heads + any(0, 5), batch = token * tokens + any(0, 9);
+    r.n = B * batch + 3;
+    r.p = reals(r.n);
+    for (size_t i = 0; i < r.n; i++) r.p[i] = MARK;
+    r.tokens = tokens; r.heads = heads; r.width = width;
+    r.v.p = r.p + 2;
+    r.v.batch = (ptrdiff_t)batch;
+    r.v.token = (ptrdiff_t)token;
+    r.v.head = (ptrdiff_t)head;
+    r.v.share = H / heads;
+    return r;
+}
+static room room_like(int i) { return any_room(in[i].tokens, in[i].heads, in[i].width); }
+static real *cell(const room *r, size_t b, size_t t, size_t h)
+{
+    return r->v.p + (ptrdiff_t)b * r->v.batch + (ptrdiff_t)t * r->v.token + (ptrdiff_t)h * r->v.head;
+}
+static void room_fill(room *r, double value)
+{
+    for (size_t z = 0; z < B * r->tokens * r->heads; z++)
+        for (size_t w = 0; w < r->width; w++) cell(r, z / r->heads / r->tokens, z / r->heads % r->tokens, z % r->heads)[w] = (real)value;
+}
+static void room_put(room *r, const mmix_tensor *t)                  /* t's numbers */
+{
+    const real *from = read_reals(t);
+    for (size_t z = 0; z < B * r->tokens * r->heads; z++)
+        memcpy(cell(r, z / r->heads / r->tokens, z / r->heads % r->tokens, z % r->heads), from + z * r->width, r->width * sizeof *from);
+}
+/* What is in the room against what is expected; and nothing is written beside it. The room is full of MARK again. */
+static void room_check(int f, const char *what, const room *r, const double *want, const double *size_of)
+{
+    const size_t n = B * r->tokens * r->heads;
+    double *got = doubles(n * r->width);
+    size_t kept = 0;
+    for (size_t z = 0; z < n; z++) {
+        real *from = cell(r, z / r->heads / r->tokens, z / r->heads % r->tokens, z % r->heads);
+        for (size_t w = 0; w < r->width; w++) {
+            got[z * r->width + w] = (double)from[w];
+            from[w] = MARK;
+        }
+    }
+    for (size_t i = 0; i < r->n; i++) kept += !memcmp(&r->p[i], &MARK, sizeof MARK);
+    check(kept == r->n, face[f].name, "writes beside an output", (double)kept, (double)r->n);
+    compare(f, what, got, want, size_of, grow, n * r->width);
+}
+static void numbers_check(int f, const char *what, const real *got, const double *want, const double *size_of, size_t n)
+{
+    double *d = doubles(n);
+    for (size_t i = 0; i < n; i++) d[i] = (double)got[i];
+    compare(f, what, d, want, size_of, grow, n);
+}
+static double *plus(const double *x, double a, size_t n)
+{
+    double *y = doubles(n);
+    for (size_t i = 0; i < n; i++) y[i] = x[i] + a;
+    return y;
+}
+/* Rooms of y and dy, and of dq, dk, dv with NaN or, to add to, 0.5 in them; some gradients are left out. */
+typedef struct attention_rooms { room y, dy, d[3]; int add[3], left_out[3]; } attention_rooms;
+static void attention_begin(attention_rooms *r, mmix_heads *y, mmix_heads *dy, mmix_heads *dq, mmix_heads *dk, mmix_heads *dv)
+{
+    mmix_heads *d[3];
+    d[0] = dq; d[1] = dk; d[2] = dv;
+    r->y = any_room(L, H, P);
+    r->dy = any_room(L, H, P);
+    room_fill(&r->y, NAN);
+    room_put(&r->dy, up);
+    *y = r->y.v;
+    *dy = r->dy.v;
+    for (int i = Q; i <= V; i++) {
+        r->d[i] = room_like(i);
+        r->add[i] = one_in(3);
+        r->left_out[i] = one_in(6);
+        room_fill(&r->d[i], r->add[i] ? 0.5 : NAN);
+        *d[i] = r->d[i].v;
+        if (r->left_out[i]) d[i]->p = NULL;
+    }
+}
+static void attention_end(attention_rooms *r)
+{
+    room_check(RAW, "y", &r->y, exact.y, size.y);
+    for (int i = Q; i <= V; i++)
+        if (!r->left_out[i])
+            room_check(RAW_GRADIENT, input_name[i], &r->d[i], r->add[i] ? plus(exact.g[i], 0.5, in[i].n) : exact.g[i],
+                       r->add[i] ? plus(size.g[i], 0.5, in[i].n) : size.g[i]);
+}
+static void check_raw_softmax(void)
+{
+    attention_rooms rooms;
+    mmix_raw_softmax r;
+    real *scratch;
+    double *sum;
+    size_t n;
+    memset(&r, 0, sizeof r);
+    r.B = B; r.L = L; r.S = S; r.H = H; r.N = N; r.P = P;
+    r.q = heads_of(Q); r.k = heads_of(K); r.v = heads_of(V);
+    r.scale = scale;
+    r.mask = x.mask;
+    r.prefix = x.prefix; r.left = x.left; r.right = x.right;
+    for (int a = 0; a < 3; a++) {
+        r.grid[a] = most(x.grid[a], 1);
+        r.window[a] = x.window[0] ? most(x.window[a], 1) : 0;
+        r.shift[a] = x.shift[a];
+    }
+    r.seq_idx = mmix_data_i32(x.seq_idx);
+    r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
+    attention_begin(&rooms, &r.y, &r.dy, &r.dq, &r.dk, &r.dv);
+    r.add_q = rooms.add[Q]; r.add_k = rooms.add[K]; r.add_v = rooms.add[V];
+    scratch = guarded(n = mmix_raw_softmax_scratch(&r, 0));
+    if (one_in(4)) {                             /* without what a backward would read */
+        mmix_raw_softmax_forward(&r, scratch);
+        room_check(RAW, "y alone", &rooms.y, exact.y, size.y);
+    }
+    r.top = guarded(B * H * L);
+    r.over = guarded(B * H * L);
+    mmix_raw_softmax_forward(&r, scratch);
+    unharmed("mmix_raw_softmax_forward", scratch, n);
+    unharmed("top", r.top, B * H * L);
+    unharmed("over", r.over, B * H * L);
+    sum = doubles(B * H * L);
+    for (size_t i = 0; i < B * H * L; i++) sum[i] = (double)r.top[i] - log((double)r.over[i]);
+    compare(RAW, "ln of the sum of e^score", sum, lse, plus(doubles(B * H * L), 1, B * H * L), grow, B * H * L);
+    scratch = guarded(n = mmix_raw_softmax_scratch(&r, 1));
+    mmix_raw_softmax_backward(&r, scratch);
+    unharmed("mmix_raw_softmax_backward", scratch, n);
+    attention_end(&rooms);
+}
+static void check_raw_linear(void)
+{
+    const int divide = x.normalise ? x.normalise > 0 : x.feature >= MMIX_FEATURE_ELU1;
+    if (x.mask == MMIX_MASK_NONE) {
+        attention_rooms rooms;
+        mmix_raw_linear r;
+        real *scratch;
+        size_t n;
+        memset(&r, 0, sizeof r);
+        r.B = B; r.L = L; r.S = S; r.H = H; r.N = N; r.P = P;
+        r.q = heads_of(Q); r.k = heads_of(K); r.v = heads_of(V);
+        r.feature = x.feature;
+        r.normalise = divide;
+        r.eps = eps;
+        attention_begin(&rooms, &r.y, &r.dy, &r.dq, &r.dk, &r.dv);
+        r.add_q = rooms.add[Q]; r.add_k = rooms.add[K]; r.add_v = rooms.add[V];
+        scratch = guarded(n = mmix_raw_linear_scratch(&r));
+        mmix_raw_linear_forward(&r, scratch);
+        unharmed("mmix_raw_linear_forward", scratch, n);
+        for (size_t i = 0; i < n; i++) scratch[i] = (real)NAN;
+        mmix_raw_linear_backward(&r, scratch);
+        unharmed("mmix_raw_linear_backward", scratch, n);
+        attention_end(&rooms);
+    }
+    else {                                       /* features, then SSD without decay; a one beside v gives the row sums */
+        const mmix_tensor *v = x.v;
+        const size_t G = in[V].heads;
+        room f = room_like(Q), g = room_like(K), one = any_room(L, G, P + 1), y = any_room(L, H, P + 1);
+        mmix_raw_ssd r;
+        real *scratch, unit = 1, *got = reals(B * L * H * P);
+        size_t n;
+        for (int i = Q; i <= K; i++) {
+            const room *to = i == Q ? &f : &g;
+            const mmix_heads from = heads_of(i);
+            for (size_t z = 0; z < B * in[i].heads; z++)
+                mmix_raw_feature(x.feature, L, N, from.p + (ptrdiff_t)(z / in[i].heads) * from.batch + (ptrdiff_t)(z % in[i].heads) * from.head, from.token,
+                                 cell(to, z / in[i].heads, 0, z % in[i].heads), to->v.token);
+        }
+        room_fill(&one, 1);
+        for (size_t z = 0; z < B * L * G; z++)
+            memcpy(cell(&one, z / G / L, z / G % L, z % G), mmix_data(v) + z / G / L * mmix_stride(v, 0) + z / G % L * mmix_stride(v, 1)
+                   + z % G * mmix_stride(v, 2), P * sizeof *got);
+        memset(&r, 0, sizeof r);
+        r.B = B; r.L = L; r.H = H; r.N = N; r.P = P + 1;
+        r.x = one.v; r.b = g.v; r.c = f.v; r.y = y.v;
+        r.dt.p = &unit;                          /* one number for all, at steps of 0 */
+        r.dt.share = 1;
+        r.A = reals(H);
+        r.chunk = chunks[any(0, 6)];
+        r.seq_idx = mmix_data_i32(x.seq_idx);
+        r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
+        scratch = guarded(n = mmix_raw_ssd_scratch(&r, 0));
+        mmix_raw_ssd_forward(&r, scratch);
+        unharmed("mmix_raw_ssd_forward", scratch, n);
+        for (size_t z = 0; z < B * L * H; z++) {
+            const real *row = cell(&y, z / H / L, z / H % L, z % H);
+            for (size_t p = 0; p < P; p++) got[z * P + p] = divide ? row[p] / (row[P] + (real)eps) : row[p];
+        }
+        numbers_check(RAW, "y of features and SSD", got, exact.y, size.y, B * L * H * P);
+    }
+}
+static void check_raw_ssd(void)
+{
+    const int reverse = x.direction == MMIX_REVERSE;
+    const size_t PN = B * H * P * N;
+    real *scratch, *state, *of_head[3];
+    room y = any_room(L, H, P), dy = any_room(L, H, P), dx = room_like(V), db = room_like(K), dc = room_like(Q), ddt = room_like(DT);
+    mmix_raw_ssd r, step;
+    size_t n, states;
+    if (x.direction == MMIX_BOTH) return;
+    memset(&r, 0, sizeof r);
+    r.B = B; r.L = L; r.H = H; r.N = N; r.P = P;
+    r.x = heads_of(V); r.dt = heads_of(DT); r.b = heads_of(K); r.c = heads_of(Q); r.y = y.v;
+    r.dt.head = 1;
+    r.A = mmix_data(x.A);
+    if (x.D) r.D = read_reals(x.D);
+    r.D_width = mmix_ndim(x.D) == 2 ? P : any(0, 1);
+    r.dt_bias = mmix_data(x.dt_bias);
+    r.dt_softplus = x.dt_softplus;
+    r.dt_low = x.dt_low; r.dt_high = x.dt_high;
+    r.reverse = reverse;
+    r.chunk = chunks[any(0, 6)];
+    if (x.initial_state) r.initial_state = read_reals(x.initial_state);
+    if (with_last || one_in(2)) r.final_state = guarded(PN);
+    r.seq_idx = mmix_data_i32(x.seq_idx);
+    r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
+    states = mmix_raw_ssd_states(&r);
+    if (states) r.states = guarded(states);
+    room_fill(&y, NAN);
+    scratch = guarded(n = mmix_raw_ssd_scratch(&r, 0));
+    mmix_raw_ssd_forward(&r, scratch);
+    unharmed("mmix_raw_ssd_forward", scratch, n);
+    if (states) unharmed("states", r.states, states);
+    room_check(RAW, "y", &y, exact.y, size.y);
+    if (r.final_state) {
+        unharmed("final_state", r.final_state, PN);
+        numbers_check(RAW, "final state", r.final_state, exact.last, size.last, PN);
+    }
+    /* the way back */
+    room_put(&dy, up);
+    r.dy = dy.v; r.db = db.v; r.dc = dc.v;
+    if (!one_in(6)) r.dx = dx.v;
+    if (!one_in(6)) r.ddt = ddt.v;
+    if (!one_in(6)) r.dA = guarded(H);
+    if (x.D && !one_in(6)) r.dD = guarded(in[D].n);
+    if (x.dt_bias && !one_in(6)) r.ddt_bias = guarded(H);
+    if (x.initial_state && !one_in(6)) r.dinitial = guarded(PN);
+    if (with_last) r.dfinal = mmix_data(up_last);
+    scratch = guarded(n = mmix_raw_ssd_scratch(&r, 1));
+    mmix_raw_ssd_backward(&r, scratch);
+    unharmed("mmix_raw_ssd_backward", scratch, n);
+    room_check(RAW_GRADIENT, "C", &dc, exact.g[Q], size.g[Q]);
+    room_check(RAW_GRADIENT, "B", &db, exact.g[K], size.g[K]);
+    if (r.dx.p) room_check(RAW_GRADIENT, "x", &dx, exact.g[V], size.g[V]);
+    if (r.ddt.p) room_check(RAW_GRADIENT, "dt", &ddt, exact.g[DT], size.g[DT]);
+    of_head[0] = r.dA; of_head[1] = r.dD; of_head[2] = r.ddt_bias;
+    for (int i = A; i <= BIAS; i++)
+        if (of_head[i - A]) {
+            numbers_check(RAW_GRADIENT, input_name[i], of_head[i - A], exact.g[i], size.g[i], in[i].n);
+            unharmed(input_name[i], of_head[i - A], in[i].n);
+        }
+    if (r.dinitial) {
+        numbers_check(RAW_GRADIENT, "initial state", r.dinitial, exact.g[FIRST], size.g[FIRST], PN);
+        unharmed("dinitial", r.dinitial, PN);
+    }
+    /* the state in place: of the whole, then, if nothing is packed, of single tokens */
+    step = r;
+    step.states = NULL;
+    state = guarded(PN);
+    step.final_state = state;
+    if (x.initial_state) {
+        mmix_read(x.initial_state, state);
+        step.initial_state = state;
+    }
+    scratch = guarded(n = mmix_raw_ssd_scratch(&step, 0));
+    mmix_raw_ssd_forward(&step, scratch);
+    room_check(RAW, "y, state in place", &y, exact.y, size.y);
+    numbers_check(RAW, "state in place", state, exact.last, size.last, PN);
+    if (x.seq_idx) return;
+    if (x.initial_state) mmix_read(x.initial_state, state);
+    step.L = 1;
+    scratch = guarded(n = mmix_raw_ssd_scratch(&step, 0));
+    for (size_t i = 0; i < L; i++) {
+        const ptrdiff_t t = (ptrdiff_t)(reverse ? L - 1 - i : i);
+        mmix_raw_ssd one = step;
+        one.x.p += t * one.x.token;
+        one.dt.p += t * one.dt.token;
+        one.b.p += t * one.b.token;
+        one.c.p += t * one.c.token;
+        one.y.p += t * one.y.token;
+        mmix_raw_ssd_forward(&one, scratch);
+        step.initial_state = state;
+    }
+    unharmed("a step", scratch, n);
+    unharmed("the state of steps", state, PN);
+    room_check(RAW, "y of steps", &y, exact.y, size.y);
+    numbers_check(RAW, "state of steps", state, exact.last, size.last, PN);
+}
+static void check_raw(void)
+{
+    const size_t was = n_held;
+    if (x.kind == MMIX_SOFTMAX) check_raw_softmax();
+    else if (x.kind == MMIX_LINEAR) check_raw_linear();
+    else check_raw_ssd();
+    let_go(was);
+}
+
+/* ---- differences ---- */
+
+/* Σ up y + Σ up_last h with the inputs moved by h along dir. */
+static double loss_at(double *const *dir, double h)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    const size_t was = n_held;
+    mmix_tensor *end = NULL;
+    mmix_mixer z = x;
+    const double *y, *last;
+    double sum = 0;
+    for (int i = 0; i < INPUTS; i++) {
+        real *r = dir[i] ? reals(in[i].n) : NULL;
+        for (size_t k = 0; r && k < in[i].n; k++) r[k] = (real)(exact.x[i][k] + h * dir[i][k]);
+        if (r) mmix_write(in[i].t, r);
+    }
+    if (with_last) z.final_state = &end;
+    y = read_doubles(mmix_mix(m, &z));
+    last = read_doubles(end);
+    for (size_t i = 0; i < B * L * H * P; i++) sum += exact.dy[i] * y[i];
+    for (size_t i = 0; with_last && i < B * H * P * N; i++) sum += exact.dlast[i] * last[i];
+    let_go(was);
+    mmix_rewind(m, mark);
+    return sum;
+}
+/* The derivative along a random direction of all inputs, by the five-point rule: what the library's forward says of the
+   gradients. Only in double, and not where numbers are extreme. */
+static void check_differences(void)
+{
+    const size_t was = n_held;
+    const double h = 1e-4;
+    double *dir[INPUTS] = { NULL }, got, want = 0, size_of = 0;
+    if (sizeof(real) == 4) { skipped++; return; }
+    if (hard) return;
+    for (int i = 0; i < INPUTS; i++) {
+        if (!in[i].t) continue;
+        dir[i] = doubles(in[i].n);
+        for (size_t k = 0; k < in[i].n; k++) {
+            dir[i][k] = uniform(-1, 1);
+            want += dir[i][k] * exact.g[i][k];
+            size_of += fabs(dir[i][k]) * size.g[i][k];
+        }
+    }
+    got = (8 * (loss_at(dir, h) - loss_at(dir, -h)) - (loss_at(dir, 2 * h) - loss_at(dir, -2 * h))) / (12 * h);
+    loss_at(dir, 0);                             /* the inputs are what they were */
+    judge(DIFFERENCE, "derivative", fabs(got - want), grow * size_of, got, want);
+    fine("differences");
+    let_go(was);
 }
 
 int main(int argc, char **argv)
@@ -1015,6 +1408,11 @@ int main(int argc, char **argv)
         any_mixer((int)(draw % 3));
         expect();
         check_faces();
+        check_steps();
+        check_packed();
+        check_directions();
+        check_raw();
+        check_differences();
         let_go(0);
         mmix_reset(m);
     }
