@@ -6443,16 +6443,19 @@ static void mmixi_lower_product(const mmixi_kernels *k, size_t q, size_t width, 
     }
 }
 
-/* L and W of one chunk and head from S, e and δ, and the running products p. */
-static void mmixi_ssd_weights(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t q)
+/* L and W of one chunk and head from S, e and δ, and p. That is one exponential of the sum, not a product of
+   exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near 1
+   would add up (to 1e-5 over 4096 tokens that forget nothing). */
+static void mmixi_ssd_weights(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t q, mmix_real A)
 {
     const mmixi_kernels *k = j->k;
     size_t Q = j->Q;
-    mmix_real p = 1;
+    double a = 0;
+    for (size_t i = 0; i < q; i++) s->p[i] = (mmix_real)(a += (double)s->delta[i] * (double)A);
+    k->exp_row(q, 1, s->p, 0, s->p);
     for (size_t i = 0; i < q; i++) {
         mmix_real *L = s->L + i * Q, *W = s->W + i * Q;
-        p *= s->e[i];
-        s->p[i] = p = p < (mmix_real)1.8e-35 ? 0 : p;
+        s->p[i] = s->p[i] < (mmix_real)1.8e-35 ? 0 : s->p[i];
         if (i) k->ssd_row(i, s->e[i], L - Q, s->S + i * Q, s->delta, L, W);
         L[i] = 1;
         W[i] = s->S[i * Q + i] * s->delta[i];
@@ -6504,7 +6507,7 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
             scored_c = C;
             scored_b = B;
             mmixi_ssd_steps(j, &s, b, start, q, h);
-            mmixi_ssd_weights(j, &s, q);
+            mmixi_ssd_weights(j, &s, q, j->r.A[h]);
             mmixi_ssd_scaled(j, &s, q, C, B);
             mmixi_lower(k, q, P, s.W, j->Q, x, j->r.x.token, y, j->r.y.token, 0);
             if (!fresh)
@@ -6679,7 +6682,7 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
                 scored = c;
             }
             mmixi_ssd_steps(j, &s, b, start, c.q, h);
-            mmixi_ssd_weights(j, &s, c.q);
+            mmixi_ssd_weights(j, &s, c.q, j->r.A[h]);
             mmixi_ssd_scaled(j, &s, c.q, c.C, c.B);
             mmixi_ssd_inside_backward(j, &s, &c);
             dhead[0] += mmixi_ssd_state_backward(j, &s, &c);

@@ -221,8 +221,8 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
     }
     for (int i = 0; i < LENGTHS; i++) svg_text(f, LEFT + 20 + STEP * i, BOTTOM + 20, "middle", "%d", 64 << i);
     svg_text(f, LEFT + 20 + STEP * 3, BOTTOM + 38, "middle", "tokens");
-    svg_text(f, LEFT, BOTTOM + 58, "start", "4 heads, N = P = 64; one thread, %s%s%s", mmix_simd_name(m), *note ? ", " : "",
-             note);
+    svg_text(f, LEFT, BOTTOM + 58, "start", "4 heads, N = P = 64; one thread, %s%s%s", mmix_simd_name(m),
+             *note ? ", " : "", note);
     double last = 0;
     printf("\nmilliseconds   ");
     for (int i = 0; i < LENGTHS; i++) printf("%9d%s", 64 << i, i < LENGTHS - 1 ? "" : "\n");
@@ -282,71 +282,63 @@ static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES]
     return mmix_error(m) ? -1 : 0;
 }
 
+enum { LEFT = 58, TOP = 28, STEP = 8, WIDE = STEP * HALF, BOTTOM = TOP + 320 };
+static FILE *plot_open(const char *out, const char *which, const char *title, const char *const *label, int labels)
+{
+    FILE *f = svg_open(out, which, LEFT + WIDE + 86, BOTTOM + 46);
+    for (int i = 0; i < labels; i++) {
+        int y = TOP + 320 * i / (labels - 1);
+        fprintf(f, "<path d=\"M%d %dh%d\" stroke=\"#d9dee4\"/>\n", LEFT, y, WIDE);
+        svg_text(f, LEFT - 8, y + 5, "end", "%s", label[i]);
+    }
+    for (int i = 8; i <= HALF; i += 8) svg_text(f, LEFT + STEP * i, BOTTOM + 20, "middle", "%d", i);
+    svg_text(f, LEFT + WIDE / 2, BOTTOM + 40, "middle", "%s", title);
+    return f;
+}
+
 static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
 {
-    enum { LEFT = 58, TOP = 28, STEP = 8, WIDE = STEP * HALF, DECADE = 40, BOTTOM = TOP + 8 * DECADE };
     static const char *const title[3] = {"softmax", "linear", "SSD"};
     static const char *const power[5] = {"1", "10⁻²", "10⁻⁴", "10⁻⁶", "10⁻⁸"};
-    double rank[3][SIZES], sigma[3][HALF], x[HALF], y[HALF];
+    static const char *const count[6] = {"80", "64", "48", "32", "16", "0"};
+    double rank[3][SIZES], sigma[3][HALF], x[HALF], y[HALF], level = TOP - 40 * log10(HALF * (double)FLT_EPSILON);
     if (measure_blocks(m, image, rank, sigma)) return;
     printf("\nrank of a block below the diagonal, N = %d\nC         ", NARROW);
     for (int c = 0; c < SIZES; c++) printf("%4d%s", 8 * (c + 1), c < SIZES - 1 ? "" : "\n");
-    for (int k = 0; k < 3; k++) {
-        printf("%-10s", title[k]);
-        for (int c = 0; c < SIZES; c++) printf("%4g%s", rank[k][c], c < SIZES - 1 ? "" : "\n");
+    FILE *f = plot_open(out, "singular", "singular values of a block of 72 × 72, over the largest", power, 5);
+    FILE *g = plot_open(out, "ranks", "block size C", count, 6);
+    svg_text(g, LEFT - 8, TOP - 11, "end", "rank");
+    for (int b = 0; b < 2; b++) {                                       /* the bounds */
+        int at = b ? HALF : NARROW;
+        fprintf(f, "<path d=\"M%d %dV%d\" stroke=\"%s\"/>\n", LEFT + STEP * at, TOP, BOTTOM, pen[3]);
+        svg_text(f, LEFT + STEP * at, TOP - 9, b ? "end" : "start", b ? "softmax: C = 72" : "linear, SSD: N = 16");
+        fprintf(g, "<path fill=\"none\" d=\"M%d %dL%d %dH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM, LEFT + STEP * at,
+                BOTTOM - 4 * at, LEFT + WIDE, pen[3]);
+        svg_text(g, LEFT + WIDE + 10, BOTTOM - 4 * at + 5, "start", b ? "C" : "min(C, 16)");
     }
-
-    FILE *f = svg_open(out, "singular", LEFT + WIDE + 20, BOTTOM + 46);
-    for (int d = 0; d < 5; d++) {
-        fprintf(f, "<path d=\"M%d %dh%d\" stroke=\"#d9dee4\"/>\n", LEFT, TOP + 2 * DECADE * d, WIDE);
-        svg_text(f, LEFT - 8, TOP + 2 * DECADE * d + 5, "end", "%s", power[d]);
-    }
-    for (int i = 8; i <= HALF; i += 8) svg_text(f, LEFT + STEP * i, BOTTOM + 20, "middle", "%d", i);
-    svg_text(f, LEFT + WIDE / 2, BOTTOM + 40, "middle", "singular values of a block of 72 × 72, over the largest");
-    for (int b = 0; b < 2; b++) {                                       /* the bounds, and where rounding begins */
-        int at = LEFT + STEP * (b ? HALF : NARROW);
-        fprintf(f, "<path d=\"M%d %dV%d\" stroke=\"%s\"/>\n", at, TOP, BOTTOM, pen[3]);
-        svg_text(f, at, TOP - 9, b ? "end" : "start", b ? "softmax: C = 72" : "linear, SSD: N = 16");
-    }
-    double level = TOP - DECADE * log10(HALF * (double)FLT_EPSILON);
     fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"%s\"/>\n", LEFT, level, WIDE, pen[3]);
     svg_text(f, LEFT + STEP * NARROW + 8, level + 17, "start", "below 72 ε: rounding");
     for (int k = 0; k < 3; k++) {
         size_t n = 0;
         for (; n < HALF && sigma[k][n] > 1e-8; n++) {
             x[n] = LEFT + STEP * (double)(n + 1);
-            y[n] = TOP - DECADE * log10(sigma[k][n]);
+            y[n] = TOP - 40 * log10(sigma[k][n]);
         }
         svg_curve(f, pen[k], n, x, y);
+        printf("%-10s", title[k]);
+        for (int c = 0; c < SIZES; c++) {
+            printf("%4g%s", rank[k][c], c < SIZES - 1 ? "" : "\n");
+            x[c] = LEFT + 8 * STEP * (c + 1), y[c] = BOTTOM - 4 * rank[k][c];
+            fprintf(g, "<circle cx=\"%g\" cy=\"%g\" r=\"%d\" fill=\"%.7s\"/>\n", x[c], y[c], 6 - k, pen[k]);
+        }
+        svg_curve(g, pen[k], SIZES, x, y);
+        if (k < 2) svg_text(g, x[6], y[6] + 24, "middle", k ? "linear and SSD (broken)" : "softmax");
     }
     svg_text(f, LEFT + 27 * STEP, TOP + 86, "start", "softmax");
     svg_text(f, LEFT + 8 * STEP, BOTTOM - 78, "middle", "linear (line)");
     svg_text(f, LEFT + 8 * STEP, BOTTOM - 60, "middle", "SSD (broken)");
     figure_close(f, fputs("</svg>\n", f) < 0);
-
-    f = svg_open(out, "ranks", LEFT + WIDE + 86, BOTTOM + 46);
-    for (int i = 8; i <= HALF; i += 8) {
-        fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"#d9dee4\"/>\n", LEFT, BOTTOM - 4.4 * i, WIDE);
-        svg_text(f, LEFT - 8, BOTTOM - 4.4 * i + 5, "end", "%d", i);
-        svg_text(f, LEFT + STEP * i, BOTTOM + 20, "middle", "%d", i);
-    }
-    svg_text(f, LEFT + WIDE / 2, BOTTOM + 40, "middle", "block size C");
-    svg_text(f, LEFT - 8, TOP - 9, "end", "rank");
-    for (int b = 0; b < 2; b++) {
-        int at = b ? HALF : NARROW;
-        fprintf(f, "<path fill=\"none\" d=\"M%d %dL%d %.1fH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM, LEFT + STEP * at,
-                BOTTOM - 4.4 * at, LEFT + WIDE, pen[3]);
-        svg_text(f, LEFT + WIDE + 10, BOTTOM - 4.4 * at + 5, "start", b ? "C" : "min(C, 16)");
-    }
-    for (int k = 0; k < 3; k++) {
-        for (int c = 0; c < SIZES; c++) {
-            x[c] = LEFT + 8 * STEP * (c + 1), y[c] = BOTTOM - 4.4 * rank[k][c];
-            fprintf(f, "<circle cx=\"%g\" cy=\"%g\" r=\"%d\" fill=\"%.7s\"/>\n", x[c], y[c], 6 - k, pen[k]);
-        }
-        svg_curve(f, pen[k], SIZES, x, y);
-        if (k < 2) svg_text(f, x[6], y[6] + 24, "middle", k ? "linear and SSD (broken)" : "softmax");
-    }
-    figure_close(f, fputs("</svg>\n", f) < 0);
+    figure_close(g, fputs("</svg>\n", g) < 0);
 }
 
 /* L of the SSD head: each row is the row above, faded once more, and a 1. */
@@ -385,9 +377,10 @@ static void draw_plans(const char *out)
     /* a block below the diagonal is a product through the state */
     static const svg_note factors[] = {
         {206, 56, "M"}, {72, 215, "C × C"}, {72, 290, "columns j ≤ t"}, {298, 215, "rows i > t"}, {366, 215, "="},
-        {404, 142, "N"}, {436, 215, "·"}, {520, 186, "C"}, {596, 215, "N"}, {374, 156, "C"}, {540, 50, "row i of the tall one:"},
-        {540, 70, "e^(a_{t+1} + … + a_i) C_i"}, {540, 104, "column j of the wide one:"},
-        {540, 124, "e^(a_{j+1} + … + a_t) δ_j B_j"}, {478, 290, "between them the state h_t: N numbers for each column of X"}};
+        {404, 142, "N"}, {436, 215, "·"}, {520, 186, "C"}, {596, 215, "N"}, {374, 156, "C"},
+        {540, 50, "row i of the tall one:"}, {540, 70, "e^(a_{t+1} + … + a_i) C_i"},
+        {540, 104, "column j of the wide one:"}, {540, 124, "e^(a_{j+1} + … + a_t) δ_j B_j"},
+        {478, 290, "between them the state h_t: N numbers for each column of X"}};
     draw_plan(out, "chunks", 560, 334,
               "<path d=\"M12 132h120v120h-120zM12 252h240v70h-240zM352 116h192v30h-192zM352 236h192v30h-192z\" "
               "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n<path d=\"M12 12v120h120zM132 132v120h120zM252 252v70h70z\" "
@@ -424,7 +417,7 @@ static void draw_backward(const char *out)
         svg_text(f, x - 27, 198, "middle", "dh%s", low[c]);
     }
     svg_text(f, 345, 26, "middle", "forward: a chunk takes the state, adds to it and hands it on");
-    svg_text(f, 345, 298, "middle", "backward: from the last chunk to the first, the gradient of the state is handed back");
+    svg_text(f, 345, 298, "middle", "backward: from the last chunk on, the gradient of the state is handed back");
     figure_close(f, fputs("</svg>\n", f) < 0);
 }
 
@@ -536,33 +529,34 @@ static int figures(mmix_ctx *m, const char *out, const char *file, size_t token,
 enum { MOST_MODELS = 8, MOST_LAYERS = 32, SOME_LAYERS = 6, MOST_TOKENS = 1026, RADIUS = 2 };
 enum { DIM = 192, DEPTH = 4, HEADS = 3, SQUARE = 224 };  /* of networks with random weights */
 
-/* What is told of each head of a layer, in one direction. `bound` … `stable` are of blocks beside the diagonal
-   (off), of one direction those that the mask leaves; of several blocks or heads a count (0 digits) is the
-   largest, the rest is the mean. */
+/* What is told of each head of a layer, in one direction. The first four are of the blocks beside the diagonal, of
+   one direction those on the side that is not zero. Of several blocks, and of all heads, it is the largest of what
+   is counted (no digits) and the mean of the rest. */
 enum { BOUND, RANK, EFFECTIVE, STABLE, DECAY, DIAG, DIAG_RANK, DIAG_EFFECTIVE, DIAG_STABLE, WHOLE, SUM, JOINED,
        SELF, NEAR, FAR, COLUMNS };
 static const report_column column[COLUMNS] = {
     {"off_bound", "bound", "off: bound", 5, 0},
     {"off_rank", "rank", "rank", 4, 0},
-    {"off_effective", "eff.", "effective", 6, 1},
+    {"off_effective", "eff.", "eff.", 5, 1},
     {"off_stable", "stable", "stable", 6, 1},
-    {"decay_rank", "of L", "rank of L", 4, 0},
-    {"diagonal_bound", "diag.", "diagonal: bound", 5, 0},
+    {"decay_rank", "of L", "of L", 4, 0},
+    {"diagonal_bound", "diag:", "diag: bound", 5, 0},
     {"diagonal_rank", "rank", "rank", 4, 0},
-    {"diagonal_effective", "eff.", "effective", 6, 1},
+    {"diagonal_effective", "eff.", "eff.", 5, 1},
     {"diagonal_stable", "stable", "stable", 6, 1},
-    {"whole_rank", "M", "all of M: rank", 4, 0},
-    {"diagonal_sum", "sum", "diagonal's sum", 4, 0},
-    {"joined_rank", "joined", "all heads, projected", 6, 0},
-    {"self_share", "self", "itself", 5, 2},
-    {"near_share", "5 x 5", "5 x 5 window", 5, 2},
-    {"distance", "far", "mean distance", 5, 2},
+    {"whole_rank", "M", "M", 4, 0},
+    {"diagonal_sum", "sum", "sum", 4, 0},
+    {"joined_rank", "joined", "joined", 6, 0},
+    {"self_share", "self", "self", 4, 2},
+    {"near_share", "5x5", "5x5", 4, 2},
+    {"distance", "far", "far", 5, 2},
 };
 
-static const struct { const char *name, *title, *matrix, *bound; } about[3] = {
-    {"vit", "ViT: softmax attention", "M = softmax(Q Kᵀ / √N)", "C"},
-    {"linearvit", "LinearViT: linear attention", "M = φ(Q) φ(K)ᵀ, φ the softmax over a token's features", "min(C, D_QK)"},
-    {"dinovim", "DinoVim: Mamba-2, forward and reverse", "M = L ∘ (C Bᵀ) diag(δ) + diag(D)", "min(C, rank(L) · N)"},
+static const struct { const char *name, *title, *matrix, *bound, *on; } about[3] = {      /* on the diagonal */
+    {"vit", "ViT: softmax attention", "M = softmax(Q Kᵀ / √N)", "C", "C"},
+    {"linearvit", "LinearViT: linear attention", "M = φ(Q) φ(K)ᵀ, φ the softmax over a token's features",
+     "min(C, D_QK)", "the same"},
+    {"dinovim", "DinoVim: Mamba-2 in both directions", "M = L ∘ (C Bᵀ) diag(δ) + diag(D)", "min(C, rank(L) · N)", "C"},
 };
 
 /* One mixer: a layer, of DinoVim in one direction. */
@@ -731,18 +725,18 @@ static mmix_vision_config config_of_file(const mmix_archive *a, mmix_vision_conf
 /* Makes a model: random weights if there is no file. 0, or an exit status. */
 static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const char *file)
 {
-    mmix_vision_config c = kind == MMIX_SSD ? mmix_dinovim_tiny() : mmix_vit_tiny(16);
     mmix_archive *a = file ? mmix_archive_open(m, file) : NULL;
     const char *format = mmix_archive_metadata(a, "format");
     o->file = file;
-    c.dim = DIM, c.depth = DEPTH, c.heads = s->heads ? s->heads : HEADS, c.mixer = kind;
     if (format && !strncmp(format, "mamba_mix dino run", 18)) {              /* of demos/dino.c: its teacher */
         o->run = mmix_dino_load(m, file);
         o->v = o->run ? mmix_dino_teacher(o->run) : NULL;
     }
     else if (!mmix_error(m)) {
-        if (file && axis(a, "layers.0.norm.weight", 0)) c = mmix_dinovim_tiny();
-        else if (file && kind == MMIX_SSD) c = mmix_vit_tiny(16);
+        int vim = file ? axis(a, "layers.0.norm.weight", 0) > 0 : kind == MMIX_SSD;
+        mmix_vision_config c = vim ? mmix_dinovim_tiny() : mmix_vit_tiny(16);
+        if (!vim) c.mixer = kind;
+        c.dim = DIM, c.depth = DEPTH, c.heads = s->heads ? s->heads : HEADS;
         o->v = mmix_vision_create(m, file ? config_of_file(a, c, s->heads) : c);
         if (o->v && file) mmix_params_read(mmix_vision_params(o->v), a, "");
     }
@@ -798,11 +792,11 @@ static const char *width_name(const model *o) { return o->kind == MMIX_SSD ? "N"
 static void print_views(const model *o, size_t models)
 {
     char text[64];
-    report_columns_text(column, COLUMNS, "model  layer  direction  ", NULL);
+    report_columns_text(column, COLUMNS, "all heads of layer   ", NULL);
     for (; models-- > 0; o++)
-        for (size_t i = 0; i < o->views; i++) {
-            snprintf(text, sizeof text, "%-9s %2zu  %-11s", about[o->kind].name, o->view[i].layer, way(o, &o->view[i]));
-            report_columns_text(column, COLUMNS, text, o->view[i].all);
+        for (const view *w = o->view; w < o->view + o->views; w++) {
+            snprintf(text, sizeof text, "%-9s  %2zu %-7s", about[o->kind].name, w->layer, way(o, w));
+            report_columns_text(column, COLUMNS, text, w->all);
         }
 }
 
@@ -810,15 +804,9 @@ static void json_text(const char *text)
 {
     putchar('"');
     for (; *text; text++)
-        if (*text == '"' || *text == '\\') printf("\\%c", *text);
-        else if ((unsigned char)*text < 32) printf("\\u%04x", (unsigned)*text);
-        else putchar(*text);
+        if ((unsigned char)*text < 32) printf("\\u%04x", (unsigned)*text);
+        else printf("%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
     putchar('"');
-}
-
-static void json_values(const double *value)
-{
-    for (int c = 0; c < COLUMNS; c++) report_json(column[c].key, value[c], c < COLUMNS - 1 ? ", " : "}");
 }
 
 static void print_json(const model *o, size_t models, const settings *s, size_t size)
@@ -829,31 +817,23 @@ static void print_json(const model *o, size_t models, const settings *s, size_t 
     for (size_t k = 0; k < models; k++, o++) {
         printf("%s\n {\"model\": \"%s\", \"weights\": ", k ? "," : "", about[o->kind].name);
         json_text(o->file ? o->file : "random");
-        printf(", \"tokens\": %zu, \"heads\": %zu, \"width\": %zu, \"block\": %zu, \"blocks\": %zu, "
-               "\"blocks_within_bound\": %zu, \"blocks_of_L_by_rank\": [%zu, %zu, %zu], \"layers\": [", o->tokens, o->heads,
-               o->N, o->block, o->blocks, o->held, o->decay[0], o->decay[1], o->decay[2]);
-        for (size_t i = 0; i < o->views; i++) {
-            const view *w = &o->view[i];
-            printf("%s\n  {\"layer\": %zu, \"direction\": \"%s\", \"all\": {", i ? "," : "", w->layer, way(o, w));
-            json_values(w->all);
-            for (size_t h = 0; h < o->heads; h++) {
-                printf("%s\n   {", h ? "," : ", \"heads\": [");
-                json_values(w->head[h]);
+        printf(", \"tokens\": %zu, \"heads\": %zu, \"width\": %zu, \"block\": %zu, \"blocks\": %zu, ", o->tokens,
+               o->heads, o->N, o->block, o->blocks);
+        printf("\"blocks_within_bound\": %zu, \"blocks_of_L_by_rank\": [%zu, %zu, %zu], \"layers\": [", o->held,
+               o->decay[0], o->decay[1], o->decay[2]);
+        for (const view *w = o->view; w < o->view + o->views; w++) {
+            printf("%s\n  {\"layer\": %zu, \"direction\": \"%s\", \"heads\": [", w > o->view ? "," : "", w->layer,
+                   way(o, w));
+            for (size_t h = 0; h <= o->heads; h++) {                         /* after the last the layer itself */
+                printf(h == 0 ? "\n   {" : h < o->heads ? ",\n   {" : "],\n   \"all\": {");
+                const double *value = h < o->heads ? w->head[h] : w->all;
+                for (int c = 0; c < COLUMNS; c++) report_json(column[c].key, value[c], c < COLUMNS - 1 ? ", " : "}");
             }
-            printf("]}");
+            printf("}");
         }
         printf("]}");
     }
     printf("]}\n");
-}
-
-/* The picture with its patches. */
-static void report_tokens(report *r, uint8_t *rgb, size_t size, size_t patch)
-{
-    for (size_t i = 0; i < size * size; i++)
-        for (int c = 0; (i % size % patch == 0 || i / size % patch == 0) && c < 3; c++)
-            rgb[3 * i + (size_t)c] = (uint8_t)(rgb[3 * i + (size_t)c] / 2 + 100);
-    report_picture(r, rgb, size, size, size < 224 ? 224 : (int)size, "the picture, cut into patches");
 }
 
 static int by_size(const void *a, const void *b)
@@ -862,26 +842,23 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The scale of a model's matrices: percentiles 1 and 99 of a sample of what is neither on the diagonal nor masked;
-   symmetric about 0 if there are signs. */
-static int scale_of(const model *o, double *low, double *high)
+/* The scale of a model's matrices: percentiles 1 and 99 of a sample of what is neither on the diagonal nor zero;
+   where there are signs, ± percentile 99 of the sizes. */
+static int scale_of(const model *o, double scale[2])
 {
     enum { SAMPLE = 1 << 17 };
-    const size_t n = o->tokens, every = 1 + o->views * o->heads * n * n / SAMPLE;
+    const size_t n = o->tokens, each = o->heads * n * n, every = 1 + o->views * each / SAMPLE;
     mmix_real *sample = (mmix_real *)malloc((SAMPLE + 1) * sizeof *sample);
     size_t count = 0;
-    *low = 0, *high = 1;
     if (!sample) return -1;
-    for (size_t i = 0; i < o->views * o->heads * n * n; i += every) {
-        mmix_real v = o->view[i / (o->heads * n * n)].M[i % (o->heads * n * n)];
-        if (i % (n * n) % (n + 1) != 0 && fabs((double)v) > 0) sample[count++] = o->kind == MMIX_SSD ? (mmix_real)fabs((double)v) : v;
+    for (size_t i = 0; i < o->views * each; i += every) {
+        double v = (double)o->view[i / each].M[i % each];
+        if (i % (n * n) % (n + 1) != 0 && fabs(v) > 0) sample[count++] = (mmix_real)(o->kind == MMIX_SSD ? fabs(v) : v);
     }
-    if (count) {
-        qsort(sample, count, sizeof *sample, by_size);
-        *low = (double)sample[count / 100];
-        *high = (double)sample[count - 1 - count / 100];
-    }
-    if (o->kind == MMIX_SSD) *low = -*high;
+    qsort(sample, count, sizeof *sample, by_size);
+    scale[1] = count ? (double)sample[count - 1 - count / 100] : 1;
+    scale[0] = o->kind == MMIX_SSD ? -scale[1] : count ? (double)sample[count / 100] : 0;
+    if (!(scale[1] > scale[0])) scale[1] = scale[0] + 1e-9;
     free(sample);
     return 0;
 }
@@ -891,19 +868,19 @@ static void report_matrix(report *r, const model *o, const mmix_real *a, const m
                           uint8_t *rgb, const char *alt)
 {
     const size_t n = o->tokens, step = (n + 255) / 256, side = (n + step - 1) / step;
+    const int ssd = o->kind == MMIX_SSD;
     for (size_t i = 0; i < side * side; i++) {
         double sum = 0, count = 0;
         for (size_t y = i / side * step; y < n && y < (i / side + 1) * step; y++)
             for (size_t x = i % side * step; x < n && x < (i % side + 1) * step; x++, count++)
                 sum += (double)(a[y * n + x] + b[y * n + x]) / 2;
-        sum /= count;
-        colour(o->kind == MMIX_SSD ? sum / scale[1] : fmax(0, (sum - scale[0]) / (scale[1] - scale[0])), o->kind == MMIX_SSD,
-               rgb + 3 * i);
+        sum = (sum / count - scale[0]) / (scale[1] - scale[0]);
+        colour(ssd ? 2 * sum - 1 : fmax(0, sum), ssd, rgb + 3 * i);
     }
     report_picture(r, rgb, side, side, o->heads > 4 ? 148 : 197, alt);
 }
 
-/* M of each layer (down) and head (across). */
+/* M of each layer (down; of DinoVim forward, reverse and their mean) and head (across). */
 static int report_sheet(report *r, const model *o)
 {
     enum { BAR = 192 };
@@ -911,16 +888,17 @@ static int report_sheet(report *r, const model *o)
     uint8_t *rgb = (uint8_t *)malloc(256 * 256 * 3);
     char text[64];
     double scale[2];
-    if (!rgb || scale_of(o, &scale[0], &scale[1])) return free(rgb), -1;
+    if (!rgb || scale_of(o, scale)) return free(rgb), -1;
     for (int i = 0; i < BAR * 8; i++) colour((double)(i % BAR) / (BAR - 1) * (1 + ssd) - ssd, ssd, rgb + 3 * i);
     report_html(r, "<table class=\"pictures\"><tr><td>%.3g</td><td>", scale[0]);
     report_picture(r, rgb, BAR, 8, BAR, "colour scale");
-    report_html(r, "</td><td>%.3g</td></tr></table>\n<div class=\"wide\"><table class=\"pictures\"><tr><th></th>", scale[1]);
+    report_html(r, "</td><td>%.3g</td></tr></table>\n", scale[1]);
+    report_html(r, "<div class=\"wide\"><table class=\"pictures\"><tr><th></th>");
     for (size_t h = 0; h < o->heads; h++) report_html(r, "<th>head %zu</th>", h);
-    for (size_t i = 0; i < o->views * (ssd ? 3 : 2) / 2; i++) {                  /* forward, reverse and their mean */
+    for (size_t i = 0; i < o->views * (ssd ? 3 : 2) / 2; i++) {
         const view *w = ssd ? &o->view[i / 3 * 2 + (i % 3 == 1)] : &o->view[i];
         const view *other = ssd && i % 3 == 2 ? w + 1 : w;
-        report_html(r, "</tr>\n<tr><th>layer %zu%s%s</th>", w->layer, ssd ? "<br>" : "", !ssd ? "" : w != other ? "mean" : way(o, w));
+        report_html(r, "</tr>\n<tr><th>layer %zu<br>%s</th>", w->layer, w != other ? "mean" : way(o, w));
         for (size_t h = 0; h < o->heads; h++) {
             size_t at = h * o->tokens * o->tokens;
             snprintf(text, sizeof text, "M of layer %zu, head %zu", w->layer, h);
@@ -934,13 +912,14 @@ static int report_sheet(report *r, const model *o)
     return 0;
 }
 
-/* "least … largest" of a column over all heads, as a cell of a table. */
+/* "least … largest" of a column over all heads (of JOINED over all layers), as a cell of a table. */
 static void add_range(char *cells, size_t room, const model *o, int c)
 {
     double low = INFINITY, high = -INFINITY;
     size_t n = strlen(cells);
     for (size_t i = 0; i < o->views * o->heads; i++) {
-        double v = o->view[i / o->heads].head[i % o->heads][c];
+        const view *w = &o->view[i / o->heads];
+        double v = c == JOINED ? w->all[c] : w->head[i % o->heads][c];
         low = fmin(low, v), high = fmax(high, v);
     }
     if (low > high) snprintf(cells + n, room - n, "|-");
@@ -951,58 +930,55 @@ static void add_range(char *cells, size_t room, const model *o, int c)
 static void report_claims(report *r, const model *o, size_t models)
 {
     static const struct { int column; const char *text; } row[] = {
-        {BOUND, "beside the diagonal: bound"}, {RANK, "… numerical rank"}, {EFFECTIVE, "… effective rank"},
-        {STABLE, "… stable rank"}, {DECAY, "… rank of L"}, {DIAG, "on the diagonal: bound"},
-        {DIAG_RANK, "… numerical rank"}, {DIAG_EFFECTIVE, "… effective rank"}, {WHOLE, "all of M: numerical rank"},
-        {SUM, "… at least, by the lemma"}};
+        {BOUND, "blocks beside the diagonal: bound"}, {RANK, "… numerical rank"}, {EFFECTIVE, "… effective rank"},
+        {STABLE, "… stable rank"}, {DECAY, "… rank of the block of L"}, {JOINED, "… all heads of a layer, projected"},
+        {DIAG, "blocks on the diagonal: bound"}, {DIAG_RANK, "… numerical rank"}, {DIAG_EFFECTIVE, "… effective rank"},
+        {WHOLE, "all of M: numerical rank"}, {SUM, "… which by the lemma is at least"}};
     char cells[1024] = "";
-    size_t ssd = models, n = 0;
+    size_t L_blocks[3] = {0, 0, 0}, lemma = 0, matrices = 0, n = 0;
     for (size_t k = 0; k < models; k++) {
         n += (size_t)snprintf(cells + n, sizeof cells - n, "|%s%s, C = %zu, %s = %zu", about[o[k].kind].name,
-                              o[k].file ? "" : " (random)", o[k].block, o[k].kind == MMIX_SSD ? "N" : "D_QK", o[k].N);
-        if (o[k].kind == MMIX_SSD) ssd = k;
+                              o[k].file ? "" : " (random)", o[k].block, width_name(&o[k]), o[k].N);
+        for (int i = 0; i < 3; i++) L_blocks[i] += o[k].decay[i];
+        if (o[k].kind == MMIX_SSD) lemma += o[k].lemma, matrices += o[k].matrices;
     }
-    report_html(r, "<h2>What is claimed and what is measured</h2>\n"
-        "<p>M is cut into blocks of C x C tokens. All that the tokens of a block's columns tell those of its rows passes "
-        "through as many numbers (for each number of a value) as the block has rank. The supplement of arXiv 2511.18380 "
-        "(appendix G) bounds the rank of blocks beside the diagonal by C for softmax attention, by rank(L) · N for Mamba-2 "
-        "and by D_QK for linear attention, expects these to fall in this order, and expects rank C on the diagonal for all "
-        "three. Here is the least and the largest of all heads of the layers looked at:</p>\n");
+    report_html(r, "<h2>What is claimed and what is measured</h2>\n<p>M is cut into blocks of C x C tokens. What the "
+        "tokens of a block's columns tell those of its rows passes, for each number of a value, through as many "
+        "numbers as the block has rank. The supplement of arXiv 2511.18380 (appendix G) gives bounds for blocks "
+        "beside the diagonal, C for softmax attention, rank(L) · N for Mamba-2, D_QK for linear attention, and "
+        "expects the ranks to fall in this order; on the diagonal it expects C of all three. Below is the least and "
+        "the largest of all heads of the layers looked at.</p>\n");
     report_table(r, cells);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         snprintf(cells, sizeof cells, "%s", row[i].text);
         for (size_t k = 0; k < models; k++) add_range(cells, sizeof cells, &o[k], row[i].column);
         report_cells(r, "td", cells);
     }
-    snprintf(cells, sizeof cells, "blocks within their bound");
-    for (size_t k = 0, at; k < models; k++) {
-        at = strlen(cells);
-        snprintf(cells + at, sizeof cells - at, "|%zu of %zu", o[k].held, o[k].blocks);
-    }
-    report_cells(r, "td", cells);
+    report_html(r, "<tr><td>blocks within their bound</td>");
+    for (size_t k = 0; k < models; k++) report_html(r, "<td>%zu of %zu</td>", o[k].held, o[k].blocks);
+    report_html(r, "</tr>\n");
     report_table(r, NULL);
-    report_html(r, "<p class=\"soft\">All tokens, class tokens too. Numerical rank: singular values above C · ε · the largest, "
-        "ε = %.3g; of all of M above L · ε · the largest. Effective: e to the entropy of σ/Σσ. Stable: Σσ²/σ₁². Singular values by "
-        "Jacobi's method in double precision, of matrices in single.</p>\n", (double)FLT_EPSILON);
-    if (ssd < models) {
-        const model *s = &o[ssd];
-        report_html(r, "<p><b>The rank of L is not above 1 in a head.</b> The supplement says of an off-diagonal block of L that "
-            "its rank is “typically much higher” than 1. Of the %zu such blocks of %s %zu have rank 1, %zu rank 0 (all has faded "
-            "away) and %zu more. With one number A a head it can't be otherwise, whatever was learned: for any token t between "
-            "columns and rows L_ij = e^(a_{j+1} + … + a_t) · e^(a_{t+1} + … + a_i), a column of numbers times a row. The bound "
-            "of one head is therefore N, just what linear attention has with D_QK = N. The lemma about block triangular "
-            "matrices, rank(M) ≥ the sum of its diagonal blocks' ranks, holds in %zu of %zu matrices%s</p>\n",
-            s->decay[0] + s->decay[1] + s->decay[2], about[MMIX_SSD].title, s->decay[1], s->decay[0], s->decay[2], s->lemma,
-            s->matrices, s->lemma < s->matrices ? "; in the others small singular values fall below what counts." : ".");
+    report_html(r, "<p class=\"soft\">All tokens, class tokens too. Numerical rank: singular values above C · ε · the "
+        "largest (of all of M: L · ε), ε = %.3g. Effective: e to the entropy of σ/Σσ. Stable: Σσ²/σ₁². Jacobi's "
+        "method in double precision, on matrices in single.</p>\n", (double)FLT_EPSILON);
+    if (matrices) {
+        report_html(r, "<p><b>The rank of L is not above 1 in a head.</b> The supplement calls the rank of an "
+            "off-diagonal block of L “typically much higher” than 1. Of the %zu such blocks here %zu have rank 1, "
+            "%zu rank 0 (everything has faded) and %zu more. ", L_blocks[0] + L_blocks[1] + L_blocks[2], L_blocks[1],
+            L_blocks[0], L_blocks[2]);
+        report_html(r, "With one number A a head it can't be otherwise, whatever was learned: for any token t between "
+            "columns and rows L_ij = e^(a_{j+1} + … + a_t) · e^(a_{t+1} + … + a_i), a column of numbers times a row. "
+            "So the bound of one head is N, as that of linear attention is D_QK, and which is larger is a choice of "
+            "widths. The lemma (rank(M) ≥ the sum of its diagonal blocks' ranks, M block triangular) holds in %zu of "
+            "%zu matrices.</p>\n", lemma, matrices);
     }
-    report_html(r, "<p><b>Attention has no triangle here.</b> A ViT uses no mask: its M is not block triangular, the lemma says "
-        "nothing about it, and the diagonal blocks of linear attention are products φ(Q) φ(K)ᵀ like the others, of rank D_QK at most "
-        "and not C.</p>\n<p><b>A bound is not a rank.</b> Softmax may reach C and need not: where a row's weights are nearly equal, "
-        "or few tokens take all, few singular values count. And what a head can't tell, the heads of a layer may tell together: "
-        "the tables of each network show it.</p>\n");
+    report_html(r, "<p><b>Attention has no triangle here.</b> ViTs use no mask. The lemma says nothing about them, and "
+        "a diagonal block of linear attention is a product φ(Q) φ(K)ᵀ as any other: rank D_QK at most, not C.</p>\n"
+        "<p><b>A bound is not a rank.</b> Softmax attention may reach C and need not: where all weights of a row are "
+        "nearly equal, or a few tokens take all, few singular values count.</p>\n");
 }
 
-/* Log10 of σ over the largest, one curve a view, of one block: rows C … 2C - 1, columns 0 … C - 1, or turned. */
+/* Singular values of the block beside the upper left one, a curve for each view. */
 static int report_singular(report *r, const model *o)
 {
     char name[12][48], mark[48];
@@ -1014,16 +990,17 @@ static int report_singular(report *r, const model *o)
     for (size_t k = 0; k < o->views && k < 12; k++) {
         const view *w = &o->view[k];
         report_curve c = {name[k], x, w->curve, o->block, (int)(o->kind == MMIX_SSD ? k / 2 : k), w->reverse};
-        snprintf(name[k], sizeof name[k], "layer %zu%s%s", w->layer, o->kind == MMIX_SSD ? ", " : "",
-                 o->kind == MMIX_SSD ? way(o, w) : "");
+        snprintf(name[k], sizeof name[k], "layer %zu %s", w->layer, way(o, w));
         p.curve[p.curves++] = c;
     }
     snprintf(mark, sizeof mark, "%s = %zu", width_name(o), o->N);
     p.x_label = "number of the singular value";
     p.y_label = "log10 of it over the largest";
-    p.caption = "Singular values of the block beside the upper left one, means over the heads.";
+    p.caption = o->views > 12 ? "Singular values of the block beside the upper left one, means over the heads; the first "
+        "12. Below C ε none counts." : "Singular values of the block beside the upper left one, means over the heads. Below "
+        "C ε none counts.";
     p.level = log10((double)o->block * (double)FLT_EPSILON);
-    p.level_name = "C ε, below it nothing counts";
+    p.level_name = "C ε";
     p.mark = (double)o->N;
     p.mark_name = o->kind == MMIX_SOFTMAX ? NULL : mark;
     report_html(r, "<div class=\"row\">\n");
@@ -1033,28 +1010,28 @@ static int report_singular(report *r, const model *o)
     return 0;
 }
 
-/* All numbers of each head, then of all heads of the layer. */
+/* All numbers of each head, then of all heads of the layer; at the end the reach of a matrix of ones. */
 static int report_numbers(report *r, const model *o)
 {
     double even[COLUMNS];
     char text[64];
-    size_t n = o->patches * o->patches;
+    size_t side = o->patches, n = side * side;
     mmix_real *ones = (mmix_real *)malloc(n * n * sizeof *ones);
     if (!ones) return -1;
     for (size_t i = 0; i < n * n; i++) ones[i] = 1;
     for (int c = 0; c < COLUMNS; c++) even[c] = NAN;
-    mmix_head_reach(ones, 1, o->patches, o->patches, 0, &even[SELF], NULL);
-    mmix_head_reach(ones, 1, o->patches, o->patches, RADIUS, &even[NEAR], &even[FAR]);
+    mmix_head_reach(ones, 1, side, side, 0, &even[SELF], NULL);
+    mmix_head_reach(ones, 1, side, side, RADIUS, &even[NEAR], &even[FAR]);
     free(ones);
-    report_columns_html(r, column, COLUMNS, o->kind == MMIX_SSD ? "layer|direction|head" : "layer||head", NULL);
-    for (size_t i = 0; i < o->views; i++)
+    report_columns_html(r, column, COLUMNS, "layer||head", NULL);
+    for (const view *w = o->view; w < o->view + o->views; w++)
         for (size_t h = 0; h <= o->heads; h++) {
-            const view *w = &o->view[i];
-            if (h < o->heads) snprintf(text, sizeof text, "%zu|%s|%zu", w->layer, way(o, w), h);
-            else snprintf(text, sizeof text, "%zu|%s|all", w->layer, way(o, w));
+            int n_text = snprintf(text, sizeof text, "%zu|%s|", w->layer, way(o, w));
+            if (h < o->heads) snprintf(text + n_text, 24, "%zu", h);
+            else snprintf(text + n_text, 24, "all");
             report_columns_html(r, column, COLUMNS, text, h < o->heads ? w->head[h] : w->all);
         }
-    report_columns_html(r, column, COLUMNS, "all|equal|M", even);
+    report_columns_html(r, column, COLUMNS, "all equal||", even);
     report_table(r, NULL);
     return 0;
 }
@@ -1063,54 +1040,63 @@ static int report_model(report *r, const model *o)
 {
     const mmix_vision_config *c = mmix_vision_config_of(o->v);
     const size_t patches = o->patches * o->patches;
+    const int ssd = o->kind == MMIX_SSD;
     report_html(r, "<h2>%s</h2>\n<p>", about[o->kind].title);
     if (!o->file) report_html(r, "<b>Random weights: nothing below was learned.</b>");
     else {
         report_html(r, "Weights from <code>");
         report_text(r, o->file);
-        report_html(r, "</code>%s.", o->run ? ", the teacher of that run" : "");
+        report_html(r, "</code>%s.", o->run ? ", the teacher of that run" : ssd ? "" :
+            ", which does not say what mixes nor in how many heads: see --model and --heads");
     }
-    report_html(r, " Width %zu, %zu layers, %zu heads, %s = %zu; %zu tokens: %zu patches of %zu pixels, %zu class token%s. %s.</p>\n"
-        "<p>M of each layer, downwards, and head. Row i is what token i takes from each token. One scale for all, %s</p>\n",
-        c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch, o->tokens - patches,
-        o->tokens - patches > 1 ? "s" : "", about[o->kind].matrix, o->kind == MMIX_SSD
-        ? "white is 0; it ends where 99 of 100 numbers off the diagonal lie inside. The mean is ½ (forward + reverse); in the "
-        "layer each direction first passes a norm and gate of its own." : "from the 1st to the 99th percentile.");
+    report_html(r, " Width %zu, %zu layers, %zu heads, %s = %zu; %zu tokens: %zu patches of %zu pixels, %zu class "
+        "token%s. %s.</p>\n", c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch,
+        o->tokens - patches, o->tokens - patches > 1 ? "s" : "", about[o->kind].matrix);
+    report_html(r, "<p>M of each layer (down) and head (across). Row i is what token i takes from each token. One "
+        "scale for all: %s</p>\n", ssd ? "white is 0, 99 of 100 numbers off the diagonal lie inside. The mean is ½ "
+        "(forward + reverse); in the layer each direction first passes a norm and gate of its own." :
+        "from the 1st to the 99th percentile off the diagonal.");
     if (report_sheet(r, o)) return -1;
-    report_html(r, "<p><b>Ranks and reach.</b> Off: blocks of C = %zu tokens squared beside the diagonal%s; then those on it; all "
-        "tokens. The bound off the diagonal is %s, on it %s. A head's ranks are the largest of its blocks, effective and stable "
-        "ranks the means; a layer's (“all”) the largest and the means of its heads. “All heads, projected” is the rank of what "
-        "one such block adds to the layer's output, M X of all %zu heads side by side times the output projection%s: at most "
-        "min(C, D) = %zu. Shares and distance: of Σ|M_ij| over pairs of patches, without class tokens, for the token itself%s, "
-        "for the 5 x 5 patches around it; |M_ij| times the distance of i and j, in patches. Last row: were all M_ij equal.</p>\n",
-        o->block, o->kind == MMIX_SSD ? ", on the side that is not 0" : "", about[o->kind].bound, o->kind == MMIX_LINEAR
-        ? "the same" : "C", o->heads, o->kind == MMIX_SSD ? " (the gated norm between them left out)" : "",
-        o->block < c->dim ? o->block : c->dim, o->kind == MMIX_SSD ? " (D is part of it)" : "");
+    report_html(r, "<p><b>Ranks</b> of blocks of C = %zu tokens a side, all tokens. First four: beside the diagonal%s, "
+        "where the bound is %s; “of L”: rank of the same block of L; next four: on the diagonal, where it is %s. “M”: "
+        "rank of the whole matrix; “sum”: of the diagonal blocks' ranks. A head's ranks are the largest of its blocks, "
+        "effective and stable ranks the means; a layer's (“all”) the same of its heads. “Joined”: rank of what a block "
+        "adds to the layer's output, M X of all %zu heads side by side times the output projection%s; at most min(C, "
+        "D) = %zu.</p>\n", o->block, ssd ? ", on the side that is not 0" : "", about[o->kind].bound, about[o->kind].on,
+        o->heads, ssd ? " (the gated norm between left out)" : "", o->block < c->dim ? o->block : c->dim);
+    report_html(r, "<p><b>Reach</b>, patches only: share of Σ|M_ij| that a token has for itself%s (“self”) and for the "
+        "5 x 5 patches around it; “far”: mean distance of i and j with weights |M_ij|, in patches. The last row is "
+        "what a matrix of equal numbers has.</p>\n", ssd ? ", D included" : "");
     return report_singular(r, o) || report_numbers(r, o) ? -1 : 0;
 }
 
+/* All of it. 0, or an exit status. */
 static int write_report(mmix_ctx *m, const model *o, size_t models, const settings *s, const char *path, uint8_t *rgb,
                         size_t size)
 {
+    const size_t patch = mmix_vision_config_of(o->v)->patch;
     report r;
     int bad = 0;
     char date[32] = "";
     time_t t = time(NULL);
     strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
     if (report_open(&r, path, "Token mixers as matrices")) return fail("%s", r.error);
-    report_html(&r, "<p>A token mixer is Y = M X: row i of M says what token i takes from each token. This page shows M of "
-                "every head for one picture, and how much can pass through it.</p>\n<p class=\"soft\">%s, seed %" PRIu64 ", %s</p>\n"
-                "<h2>The picture</h2>\n<div class=\"row\"><div>", date, s->seed, mmix_simd_name(m));
-    report_tokens(&r, rgb, size, mmix_vision_config_of(o->v)->patch);
+    report_html(&r, "<p>A token mixer is Y = M X: row i of M says what token i takes from each token. This page shows "
+        "M of every head for one picture, and how much can pass through it.</p>\n<p class=\"soft\">%s, seed %" PRIu64
+        ", %s</p>\n<h2>The picture</h2>\n<div class=\"row\"><div>", date, s->seed, mmix_simd_name(m));
+    for (size_t i = 0; i < size * size; i++)                                 /* the edges of patches */
+        for (size_t c = 0; (i % size % patch == 0 || i / size % patch == 0) && c < 3; c++)
+            rgb[3 * i + c] = (uint8_t)(rgb[3 * i + c] / 2 + 100);
+    report_picture(&r, rgb, size, size, size < 224 ? 224 : (int)size, "the picture, cut into patches");
     report_html(&r, "</div><p>");
     report_text(&r, s->image ? s->image : "A drawn scene");
-    report_html(&r, ", %zu x %zu pixels, cut into patches of %zu x %zu: tokens in reading order, row by row. Class tokens "
-                "stand among them: in front in the ViTs, in the middle in DinoVim (in its released form in front, too).</p></div>\n",
-                size, size, mmix_vision_config_of(o->v)->patch, mmix_vision_config_of(o->v)->patch);
+    report_html(&r, ", %zu x %zu pixels in patches of %zu x %zu: tokens in reading order. Class tokens stand among "
+        "them: in front in the ViTs, in the middle in DinoVim (in its released form in front, too).</p></div>\n", size,
+        size, patch, patch);
     report_claims(&r, o, models);
     for (size_t k = 0; k < models; k++) bad |= report_model(&r, &o[k]);
     if (report_close(&r)) return fail("%s", r.error);
-    if (bad) return fail("no memory for the report");
+    if (bad) return fail("no memory for all of %s", path);
     fprintf(stderr, "report: %s\n", path);
     return 0;
 }
@@ -1120,14 +1106,16 @@ static int write_report(mmix_ctx *m, const model *o, size_t models, const settin
 static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models)      /* an exit status */
 {
     size_t size = s->size;
-    char path[1100];
-    int bad = 0;
+    char path[1000];
+    int bad = 0, kind = 0;
     snprintf(path, sizeof path, "%s/report.html", s->out ? s->out : "build/mixers-out");
-    for (size_t k = 0, kind = 0; k < models && !bad; k++, kind++) {
-        while (!s->loads && strcmp(s->model, "all") && strcmp(s->model, about[kind].name)) kind++;
-        bad = open_model(m, &o[k], s, s->loads ? !strcmp(s->model, "linearvit") : (int)kind, s->loads ? s->load[k] : NULL);
-        if (!bad && !size) size = mmix_vision_config_of(o[k].v)->patch * mmix_vision_config_of(o[k].v)->grid;
-        if (!bad) bad = plan_model(&o[k], s, size);
+    for (size_t k = 0; k < models && !bad; k++, kind++) {
+        while (strcmp(s->model, "all") && kind < MMIX_SSD && strcmp(s->model, about[kind].name)) kind++;
+        bad = open_model(m, &o[k], s, s->loads ? !strcmp(s->model, "linearvit") : kind, s->load[k]);
+        if (bad) return bad;
+        const mmix_vision_config *c = mmix_vision_config_of(o[k].v);
+        if (!size) size = c->patch * c->grid;
+        bad = plan_model(&o[k], s, size);
     }
     if (bad) return bad;
     if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
@@ -1222,15 +1210,17 @@ static int read_options(settings *s, int argc, char **argv)
         }
         unsigned long long n = strtoull(argv[i], &end, 10);
         if (!isdigit((unsigned char)*argv[i]) || *end || n < known[k].low || n > known[k].high)
-            return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low, known[k].high);
+            return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low,
+                        known[k].high);
         *known[k].number = (size_t)n;
     }
     if (figures && only) return fail("%s belongs to the figures, %s to the report: one of them", figures, only);
     s->report = only || (s->image && !figures);
     s->seed = strtoull(seed, &end, 10);
     if (*end || !isdigit((unsigned char)*seed)) return fail("--seed %s: give a whole number", seed);
-    if (strcmp(s->model, "all") && strcmp(s->model, "vit") && strcmp(s->model, "linearvit") && strcmp(s->model, "dinovim"))
-        return fail("--model %s: give vit, linearvit, dinovim or all", s->model);
+    int known_model = !strcmp(s->model, "all");
+    for (int k = 0; k < 3; k++) known_model |= !strcmp(s->model, about[k].name);
+    if (!known_model) return fail("--model %s: give vit, linearvit, dinovim or all", s->model);
     for (const char *at = layers; at; at = *end ? end + 1 : NULL) {
         unsigned long long n = strtoull(at, &end, 10);
         if (!isdigit((unsigned char)*at) || (*end && *end != ',') || n > 9999 || s->layers == MOST_LAYERS)

@@ -365,14 +365,15 @@ static void naive_attention(side *s, int absolute)
 
 /* ---- making a draw ---- */
 
+static int small;                                /* a draw for ranks */
 static size_t any_length(void)
 {
-    const size_t r = any(1, 20);
+    const size_t r = small ? 1 : any(1, 20);
     return r <= 11 ? any(1, 20) : r <= 17 ? any(21, 80) : any(81, 300);
 }
 static size_t any_width(void)
 {
-    const size_t r = any(1, 10);
+    const size_t r = small ? 1 : any(1, 10);
     return r <= 6 ? any(1, 16) : r <= 9 ? any(17, 40) : any(41, 72);
 }
 static size_t any_divisor(size_t n)
@@ -1388,9 +1389,413 @@ static void check_differences(void)
     let_go(was);
 }
 
+/* ---- rotary positions ---- */
+
+static double dot(const double *a, const double *b, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+static void check_rope(void)
+{
+    const int three = one_in(2), each = one_in(2);
+    const size_t half = any(1, 20), n = 2 * half + (one_in(2) ? any(1, 5) : 0), tokens = any(1, 40), heads = any(1, 3), limit = pick(300, 100000);
+    const size_t moved = any(1, limit);
+    size_t s[3], one[1] = { 4 }, count;
+    int ndim = 0;
+    mmix_rope_options o, other;
+    mmix_tensor *q, *pos, *y, *z, *g;
+    double *a, *want, *size_of, *b, theta, turns;
+    int32_t *p;
+    memset(&o, 0, sizeof o);
+    B = any(1, 3);
+    o.dim = n == 2 * half && one_in(2) ? 0 : 2 * half;
+    o.theta = one_in(3) ? 0 : pick(100, 1000000);
+    o.interleaved = (int)any(0, 1);
+    if (three) {
+        o.sections[0] = any(1, half);
+        o.sections[1] = any(0, half - o.sections[0]);
+        o.sections[2] = half - o.sections[0] - o.sections[1];
+        s[ndim++] = 3;
+    }
+    if (each) s[ndim++] = B;
+    s[ndim++] = tokens;
+    snprintf(about, sizeof about, "rope B %lu L %lu H %lu N %lu dim %lu theta %g interleaved %d sections %lu %lu %lu positions to %lu, %s",
+             (unsigned long)B, (unsigned long)tokens, (unsigned long)heads, (unsigned long)n, (unsigned long)o.dim, o.theta, o.interleaved,
+             (unsigned long)o.sections[0], (unsigned long)o.sections[1], (unsigned long)o.sections[2], (unsigned long)limit,
+             each ? "each row's own" : "one row");
+    q = mmix_require_grad(fill(view(NULL, NULL, B, tokens, heads, n), -2, 2, 0));
+    pos = mmix_new(m, MMIX_DTYPE_I32, ndim, s);
+    p = mmix_data_i32(pos);
+    for (size_t i = 0; i < mmix_count(pos); i++) p[i] = (int32_t)any(0, 2 * limit) - (int32_t)limit;
+    count = mmix_count(q);
+    a = read_doubles(q);
+    want = doubles(count);
+    size_of = doubles(count);
+    theta = o.theta > 0 ? o.theta : 10000;
+    turns = 1 + (double)limit * 2.3e-16 / EPS;   /* angles are double: what a large one's rounding is in EPS */
+    for (size_t z0 = 0; z0 < count; z0 += n) {
+        const size_t r = z0 / n / heads, bt = each ? r : r % tokens, rows = each ? B * tokens : tokens;
+        for (size_t i = 0; i < n; i++) { want[z0 + i] = a[z0 + i]; size_of[z0 + i] = fabs(a[z0 + i]); }
+        for (size_t i = 0; i < half; i++) {
+            const size_t axis = !three || i < o.sections[0] ? 0 : i < o.sections[0] + o.sections[1] ? 1 : 2,
+                u = z0 + (o.interleaved ? 2 * i : i), v = z0 + (o.interleaved ? 2 * i + 1 : i + half);
+            const double angle = p[axis * rows + bt] * pow(theta, -2.0 * (double)i / (double)(2 * half));
+            want[u] = a[u] * cos(angle) - a[v] * sin(angle);
+            want[v] = a[u] * sin(angle) + a[v] * cos(angle);
+            size_of[u] = size_of[v] = fabs(a[u]) + fabs(a[v]);
+        }
+    }
+    mmix_record(m, 1);
+    y = mmix_rope(m, q, pos, &o);
+    compare_tensor(ROPE, "y", y, want, size_of, turns);
+    b = read_doubles(y);
+    for (size_t r = 0; r < count; r += n) {
+        const double from = sqrt(dot(a + r, a + r, n)), to = sqrt(dot(b + r, b + r, n));
+        judge(ROPE, "length", fabs(to - from), from, to, from);
+    }
+    g = fill(mmix_new4(m, B, tokens, heads, n), -1, 1, 0);
+    mmix_backward_from(m, &y, &g, 1);
+    mmix_record(m, 0);
+    z = mmix_grad(q);
+    for (size_t i = 0; i < mmix_count(pos); i++) p[i] = -p[i];
+    compare_tensor(ROPE, "gradient is the turn back", z, read_doubles(mmix_rope(m, g, pos, &o)), plus(doubles(count), 2, count), 1);
+    for (size_t i = 0; i < mmix_count(pos); i++) p[i] = -p[i];
+    other = o;                                   /* pairs side by side, or half a head apart: the same but for the order */
+    other.interleaved = !o.interleaved;
+    y = mmix_new4(m, B, tokens, heads, n);
+    {
+        real *to = mmix_data(y);
+        for (size_t i = 0; i < count; i++) {
+            const size_t f = i % n, pair = o.interleaved ? f / 2 + f % 2 * half : f < half ? 2 * f : 2 * (f - half) + 1;
+            to[i - f + (f < 2 * half ? pair : f)] = (real)a[i];
+        }
+        b = read_doubles(mmix_rope(m, y, pos, &other));
+        for (size_t i = 0; i < count; i++) {
+            const size_t f = i % n, pair = o.interleaved ? f / 2 + f % 2 * half : f < half ? 2 * f : 2 * (f - half) + 1;
+            want[i] = b[i - f + (f < 2 * half ? pair : f)];
+        }
+    }
+    compare_tensor(ROPE, "the other order of features", mmix_rope(m, q, pos, &o), want, size_of, 1);
+    /* four tokens, a b a b: scores of the two pairs are equal where their distances are; equal positions are one axis */
+    y = mmix_new4(m, 1, 4, 1, n);
+    for (size_t i = 0; i < 4 * n; i++) mmix_data(y)[i] = (real)(i < 2 * n ? uniform(-1, 1) : (double)mmix_data(y)[i - 2 * n]);
+    s[0] = 3; s[1] = 4;
+    pos = mmix_new(m, MMIX_DTYPE_I32, three ? 2 : 1, three ? s : one);
+    for (size_t i = 0; i < mmix_count(pos); i++)
+        mmix_data_i32(pos)[i] = i % 4 < 2 ? (int32_t)any(0, limit) : mmix_data_i32(pos)[i - 2] + (int32_t)(moved >> i / 4);
+    b = read_doubles(mmix_rope(m, y, pos, &o));
+    judge(ROPE, "scores of moved tokens", fabs(dot(b, b + n, n) - dot(b + 2 * n, b + 3 * n, n)),
+          sqrt(dot(b, b, n) * dot(b + n, b + n, n)) * turns, dot(b, b + n, n), dot(b + 2 * n, b + 3 * n, n));
+    if (three) {
+        for (size_t i = 4; i < 12; i++) mmix_data_i32(pos)[i] = mmix_data_i32(pos)[i - 4];
+        other = o;
+        memset(other.sections, 0, sizeof other.sections);
+        z = mmix_from_i32(m, 1, one, mmix_data_i32(pos));
+        check(!memcmp(read_reals(mmix_rope(m, y, pos, &o)), read_reals(mmix_rope(m, y, z, &other)), 4 * n * sizeof(real)), face[ROPE].name,
+              "equal positions on three axes are one axis", 0, 1);
+    }
+    fine("rope");
+}
+
+/* ---- layers in steps ---- */
+
+static void random_parameters(const mmix_params *p)
+{
+    for (size_t i = 0; i < p->count; i++)        /* of size 1, as trained ones are; A_log, dt_bias and norms as they begin */
+        if (mmix_ndim(p->at[i].tensor) > 1)
+            mmix_randn(m, p->at[i].tensor, 1 / sqrt((double)mmix_shape(p->at[i].tensor, -1)), draw * 100 + i);
+}
+/* Attention and Mamba-2 one behind the other, whole and in pieces. An error of one row's sum is of the size of the largest
+   number. */
+static void check_layers(void)
+{
+    const size_t heads = any(1, 3), width = 2 * any(1, 6), wide = heads * width, tokens = any(1, 60);
+    const int kind = (int)any(MMIX_SOFTMAX, MMIX_LINEAR), turn = one_in(2);
+    mmix_params *p = mmix_params_create(m);
+    mmix_attention_layer attention;
+    mmix_mamba2_layer mamba;
+    mmix_mamba2_options o;
+    mmix_mamba2_state carried = { NULL, NULL };
+    mmix_state *s = mmix_state_create(m, 2);
+    mmix_tensor *t, *a, *y;
+    double *whole[3], *got[3], *size_of;
+    memset(&o, 0, sizeof o);
+    B = any(1, 3);
+    o.head_dim = any(1, 8);
+    o.d_inner = o.head_dim * any(1, 4);
+    o.groups = any_divisor(o.d_inner / o.head_dim);
+    o.d_state = any(1, 12);
+    o.conv_width = any(1, 5);
+    if (one_in(3)) { o.dt_low = 0.01; o.dt_high = 0.05; }
+    mmix_attention_init(&attention, p, "a.", wide, heads, kind, (int)any(0, 1));
+    attention.options.mask = kind == MMIX_SOFTMAX && one_in(2) ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL;
+    attention.options.left = any(0, 20);
+    attention.options.feature = (int)pick(MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_ELU1);
+    if (turn) {
+        attention.rope.theta = 1000;
+        attention.rope.dim = one_in(2) ? 0 : 2;
+        attention.rope.interleaved = (int)any(0, 1);
+    }
+    mmix_mamba2_init(&mamba, p, "m.", wide, &o);
+    mmix_params_allocate(p);
+    random_parameters(p);
+    snprintf(about, sizeof about, "layers B %lu L %lu heads %lu of %lu kind %d mask %d left %lu feature %d rope %d %lu %d, d_inner %lu head_dim %lu "
+             "groups %lu d_state %lu W %lu", (unsigned long)B, (unsigned long)tokens, (unsigned long)heads, (unsigned long)width, kind,
+             attention.options.mask, (unsigned long)attention.options.left, attention.options.feature, turn, (unsigned long)attention.rope.dim,
+             attention.rope.interleaved, (unsigned long)o.d_inner, (unsigned long)o.head_dim, (unsigned long)o.groups, (unsigned long)o.d_state,
+             (unsigned long)o.conv_width);
+    t = fill(mmix_new3(m, B, tokens, wide), -2, 2, 0);
+    a = mmix_attention(m, &attention, t, NULL, NULL);
+    whole[0] = read_doubles(a);
+    whole[1] = whole[2] = read_doubles(mmix_mamba2(m, &mamba, a, NULL, NULL, NULL, NULL));
+    for (int k = 0; k < 3; k++) got[k] = doubles(B * tokens * wide);
+    L = tokens; H = 1; P = wide;                 /* for place() */
+    for (size_t from = 0, n; from < tokens; from += n) {
+        n = least(tokens - from, pick(any(1, 3), any(1, 30)));
+        if (from && one_in(4)) {
+            y = mmix_fill(mmix_new3(m, B + 1, n, wide), 0.1);
+            refused(!mmix_attention_step(m, &attention, y, s, 0), "another B");
+            refused(!mmix_mamba2_step(m, &mamba, y, s, 1), "another B");
+        }
+        a = mmix_attention_step(m, &attention, mmix_slice(m, t, 1, from, n), s, 0);
+        place(got[0], a, from);
+        y = mmix_mamba2_step(m, &mamba, a, s, 1);
+        place(got[1], y, from);
+        place(got[2], mmix_mamba2(m, &mamba, a, NULL, NULL, NULL, &carried), from);
+        for (size_t slot = 0; slot < 2; slot++)
+            check(mmix_state_tokens(s, slot) == from + n, "mmix_state_tokens", "of a layer", (double)mmix_state_tokens(s, slot), (double)(from + n));
+    }
+    for (int k = 0; k < 3; k++) {
+        double top = 0;
+        for (size_t i = 0; i < B * tokens * wide; i++) top = fmax(top, fabs(whole[k][i]));
+        size_of = plus(doubles(B * tokens * wide), top, B * tokens * wide);
+        compare(LAYER, k == 0 ? "mmix_attention_step" : k == 1 ? "mmix_mamba2_step" : "mmix_mamba2 with a state", got[k], whole[k], size_of, 1,
+                B * tokens * wide);
+    }
+    fine("layers");
+    mamba.options.bidirectional = 1;
+    refused(!mmix_mamba2_step(m, &mamba, t, s, 1), "a bidirectional layer");
+    mmix_state_destroy(s);
+    mmix_params_destroy(p);
+}
+
+/* ---- visiting orders ---- */
+
+static void check_scan(void)
+{
+    const size_t layer = any(0, 11), T = any(1, 6), Y = any(1, 6), X = any(1, 6), separators = any(0, 3), frame = Y * X + separators, n = T * frame;
+    int32_t *perm = (int32_t *)hold(n * sizeof *perm), *inverse = (int32_t *)hold(n * sizeof *perm), *want = (int32_t *)hold(n * sizeof *want);
+    int32_t *alone = (int32_t *)hold(n * sizeof *perm);
+    size_t r = 0, bad = 0;
+    snprintf(about, sizeof about, "scan order, layer %lu, %lu x %lu x %lu and %lu", (unsigned long)layer, (unsigned long)T, (unsigned long)Y,
+             (unsigned long)X, (unsigned long)separators);
+    if (layer % 4 < 2) for (size_t t = 0; t < T; t++) {
+        if (layer % 4 == 0) for (size_t i = 0; i < Y; i++) for (size_t k = 0; k < X; k++) want[r++] = (int32_t)(t * frame + i * X + k);
+        else for (size_t k = 0; k < X; k++) for (size_t i = 0; i < Y; i++) want[r++] = (int32_t)(t * frame + i * X + k);
+        for (size_t z = 0; z < separators; z++) want[r++] = (int32_t)(t * frame + Y * X + z);
+    }
+    else {
+        if (layer % 4 == 2) for (size_t i = 0; i < Y; i++) for (size_t k = 0; k < X; k++) for (size_t t = 0; t < T; t++) want[r++] = (int32_t)(t * frame + i * X + k);
+        else for (size_t k = 0; k < X; k++) for (size_t i = 0; i < Y; i++) for (size_t t = 0; t < T; t++) want[r++] = (int32_t)(t * frame + i * X + k);
+        for (size_t t = 0; t < T; t++) for (size_t z = 0; z < separators; z++) want[r++] = (int32_t)(t * frame + Y * X + z);
+    }
+    mmix_scan_order(layer, T, Y, X, separators, perm, inverse);
+    for (size_t i = 0; i < n; i++) bad += perm[i] != want[i];
+    check(!bad, "mmix_scan_order", "perm", (double)bad, 0);
+    for (size_t i = bad = 0; i < n; i++) bad += (size_t)inverse[want[i]] != i;
+    check(!bad, "mmix_scan_order", "inverse", (double)bad, 0);
+    mmix_scan_order(layer, T, Y, X, separators, alone, NULL);
+    check(!memcmp(alone, perm, n * sizeof *perm), "mmix_scan_order", "without inverse", 0, 1);
+    mmix_scan_order(layer, T, Y, X, separators, NULL, alone);
+    check(!memcmp(alone, inverse, n * sizeof *perm), "mmix_scan_order", "without perm", 0, 1);
+}
+
+/* ---- ranks ---- */
+
+static double normal(void) { return uniform(-1, 1) + uniform(-1, 1) + uniform(-1, 1); }
+/* n orthonormal rows of `len` numbers, Gram-Schmidt twice. */
+static double *orthonormal(size_t n, size_t len)
+{
+    double *u = doubles(n * len);
+    for (size_t i = 0; i < n; i++) {
+        double *x = u + i * len, length;
+        for (size_t k = 0; k < len; k++) x[k] = normal();
+        for (int twice = 0; twice < 2; twice++) {
+            for (size_t j = 0; j < i; j++) {
+                const double along = dot(x, u + j * len, len);
+                for (size_t k = 0; k < len; k++) x[k] -= along * u[j * len + k];
+            }
+            length = sqrt(dot(x, x, len));
+            for (size_t k = 0; k < len; k++) x[k] /= length;
+        }
+    }
+    return u;
+}
+static void check_rank_of(void)
+{
+    const size_t matrices = any(1, 2), rows = any(1, 24), cols = any(1, 24), C = one_in(3) ? 0 : any(1, 26), h = C ? least(C, rows) : rows,
+        w = C ? least(C, cols) : cols, down = (rows + h - 1) / h, across = (cols + w - 1) / w, width = least(h, w), blocks = matrices * down * across;
+    /* between the noise of mmix_real and the smallest value */
+    const double tolerance = sizeof(real) == 4 ? 1e-5 : 1e-12;
+    real *M = reals(matrices * rows * cols);
+    double *sigma = doubles(blocks * width);
+    mmix_rank_options o;
+    mmix_rank r;
+    memset(&o, 0, sizeof o);
+    o.block = C;
+    o.eps = tolerance;
+    snprintf(about, sizeof about, "rank of %lu x %lu x %lu in blocks of %lu", (unsigned long)matrices, (unsigned long)rows, (unsigned long)cols, (unsigned long)C);
+    for (size_t i = 0; i < blocks; i++) {        /* a block's rank and values as drawn */
+        const size_t y0 = i / across % down * h, x0 = i % across * w, hh = least(h, rows - y0), ww = least(w, cols - x0), rank = any(0, least(hh, ww));
+        const double *u = orthonormal(rank, hh), *v = orthonormal(rank, ww);
+        double *s = sigma + i * width, unit = exp(uniform(-20, 20));
+        for (size_t k = 0; k < rank; k++) s[k] = k ? s[k - 1] * (one_in(3) ? 1 : uniform(0.5, 1)) : unit;
+        for (size_t k = 0; k < rank; k++) if (s[k] < unit * 1e-2) s[k] = unit * 1e-2;
+        for (size_t y = 0; y < hh; y++)
+            for (size_t z = 0; z < ww; z++) {
+                double sum = 0;
+                for (size_t k = 0; k < rank; k++) sum += s[k] * u[k * hh + y] * v[k * ww + z];
+                M[(i / across / down * rows + y0 + y) * cols + x0 + z] = (real)sum;
+            }
+    }
+    check(mmix_rank_of(m, &o, M, matrices, rows, cols, &r) == 0, "mmix_rank_of", "succeeds", 0, 0);
+    fine("mmix_rank_of");
+    check(r.matrices == matrices && r.rows == down && r.cols == across && r.width == width, "mmix_rank_of", "sizes", (double)r.width, (double)width);
+    for (size_t i = 0; i < blocks; i++) {
+        const double *s = sigma + i * width, *got = r.singular + i * width;
+        double sum = 0, squares = 0, entropy = 0, rank = 0;
+        for (size_t k = 0; k < width; k++) {
+            judge(RANK, "σ", fabs(got[k] - s[k]), s[0], got[k], s[k]);
+            rank += s[k] > 0;
+            sum += s[k];
+            squares += s[k] * s[k];
+        }
+        for (size_t k = 0; k < width; k++) if (s[k] > 0) entropy -= s[k] / sum * log(s[k] / sum);
+        check(r.numerical[i] == rank, "mmix_rank_of", "numerical rank", r.numerical[i], rank);
+        if (rank > 0) {                          /* the noise of all σ is in both */
+            judge(RANK, "effective rank", fabs(r.effective[i] - exp(entropy)), 100 * exp(entropy), r.effective[i], exp(entropy));
+            judge(RANK, "stable rank", fabs(r.stable[i] - squares / (s[0] * s[0])), rank, r.stable[i], squares / (s[0] * s[0]));
+        }
+        else check(r.effective[i] == 0 && r.stable[i] == 0, "mmix_rank_of", "ranks of nothing", r.effective[i], 0);
+    }
+    {                                            /* columns of powers of 2 are exact, however far apart; the default eps */
+        const size_t n = any(1, 10);
+        real *N2 = reals(n * n);
+        size_t *row = (size_t *)hold(n * sizeof *row), above = 0;
+        for (size_t k = 0; k < n; k++) {
+            const size_t other = any(0, k);
+            row[k] = row[other];
+            row[other] = k;
+        }
+        for (size_t k = 0; k < n; k++) {
+            N2[row[k] * n + k] = (real)ldexp(one_in(2) ? 1 : -1, -5 * (int)k);
+            above += ldexp(1, -5 * (int)k) > (double)n * (sizeof(real) == 4 ? 1.1920928955078125e-7 : 2.220446049250313e-16);
+        }
+        mmix_rank_of(m, NULL, N2, 1, n, n, &r);
+        for (size_t k = 0; k < n; k++) check(r.singular[k] == ldexp(1, -5 * (int)k), "mmix_rank_of", "powers of 2", r.singular[k], ldexp(1, -5 * (int)k));
+        check(r.numerical[0] == (double)above, "mmix_rank_of", "default eps", r.numerical[0], (double)above);
+    }
+    fine("mmix_rank_of");
+}
+/* What is measured of a mixer's blocks, beside the bounds, and beside sums over the matrix that is expected. */
+static void check_mixer_rank(int kind)
+{
+    mmix_mixer_rank r;
+    mmix_rank_options o;
+    mmix_tensor *proj = NULL;
+    size_t C, n, wide;
+    int causal;
+    double *full;
+    small = 1;
+    do any_mixer(kind);
+    while (S != L || L < 2 || L > 40 || B * H > 9 || hard || !has_matrix());
+    small = 0;
+    causal = kind == MMIX_SSD ? x.direction != MMIX_BOTH : x.mask == MMIX_MASK_CAUSAL && !x.window[0];
+    if (kind == MMIX_SSD && x.D) fill(x.D, 40, 50, 0);               /* larger than the rest of its row: M is regular */
+    expect();
+    memset(&o, 0, sizeof o);
+    o.block = one_in(4) ? 0 : any(1, L + 1);
+    wide = one_in(2) ? any(1, 20) : 0;
+    if (wide) proj = fill(mmix_new2(m, wide, H * P), -1, 1, 0);
+    check(mmix_mix_rank(m, &o, &x, proj, &r) == 0, "mmix_mix_rank", "succeeds", 0, 0);
+    fine("mmix_mix_rank");
+    C = least(o.block ? o.block : L / 2, L);
+    n = (L + C - 1) / C;
+    check(r.block == C && r.M.rows == n && r.M.cols == n && r.whole.rows == 1, "mmix_mix_rank", "sizes", (double)r.block, (double)C);
+    check((r.decay != NULL) == (kind == MMIX_SSD), "mmix_mix_rank", "decay", r.decay != NULL, kind == MMIX_SSD);
+    for (size_t h = 0; h < B * H; h++) {
+        double diagonal = 0;
+        for (size_t i = 0; i < n * n; i++) {
+            const size_t I = i / n, J = i % n, b = h * n * n + i;
+            double squares = 0, sum = 0;
+            for (size_t y = I * C; y < least(L, I * C + C); y++)
+                for (size_t z = J * C; z < least(L, J * C + C); z++) sum += exact.M[(h * L + y) * L + z] * exact.M[(h * L + y) * L + z];
+            for (size_t k = 0; k < r.M.width; k++) squares += r.M.singular[b * r.M.width + k] * r.M.singular[b * r.M.width + k];
+            judge(RANK, "sum of σ²", fabs(squares - sum), 10 * grow * sum, squares, sum);
+            check(r.M.numerical[b] <= r.bound[b], "mmix_mix_rank", "measured against the bound", r.M.numerical[b], r.bound[b]);
+            if (!(sum > 0)) check(r.M.numerical[b] == 0, "mmix_mix_rank", "rank of a block of zeros", r.M.numerical[b], 0);
+            if (causal && kind != MMIX_SSD && I < J) check(r.bound[b] == 0, "mmix_mix_rank", "bound above the diagonal", r.bound[b], 0);
+            if (kind == MMIX_SSD && I != J) check(r.decay[b] <= 1, "mmix_mix_rank", "decay's rank", r.decay[b], 1);
+            if (I == J) diagonal += r.M.numerical[b];
+        }
+        check(r.diagonal[h] == diagonal, "mmix_mix_rank", "diagonal", r.diagonal[h], diagonal);
+        if (causal && (kind != MMIX_SSD || x.D))
+            check(r.whole.numerical[h] >= diagonal, "mmix_mix_rank", "whole against diagonal", r.whole.numerical[h], diagonal);
+    }
+}
+static void check_by_hand(void)
+{
+    /* two matrices of a grid of 1 x 3 tokens; the second looks at itself only */
+    const real a[18] = { 1, 2, 0, 0, 1, -1, 3, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1 }, b[18] = { 1, 2, 2, 0, 1, -1, 3, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0 };
+    const real zeros[9] = { 0 };
+    /* a grid of 2 x 2: token 0 looks at 3, a diagonal away; 1 at 3, a row away; 2 at itself */
+    const real square[16] = { 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 5, 0, 0, 0, 0, 0 };
+    double d[2], e[2];
+    snprintf(about, sizeof about, "by hand");
+    mmix_matrix_distance(a, b, 2, 9, d, e);
+    check(fabs(d[0] - sqrt(5)) < 1e-14 && d[1] == 1, "mmix_matrix_distance", "distance", d[0], sqrt(5));
+    check(fabs(e[0] - sqrt(5.0 / 16)) < 1e-14 && fabs(e[1] - sqrt(1.0 / 3)) < 1e-14, "mmix_matrix_distance", "relative", e[0], sqrt(5.0 / 16));
+    mmix_matrix_distance(zeros, zeros, 1, 9, NULL, e);
+    check(e[0] == 0, "mmix_matrix_distance", "of nothing", e[0], 0);
+    mmix_matrix_distance(a, a, 2, 9, d, NULL);
+    check(d[0] == 0 && d[1] == 0, "mmix_matrix_distance", "of itself", d[0], 0);
+    mmix_head_reach(a, 2, 1, 3, 1, d, e);        /* Σ|a| = 8, of it 3 two tokens away, 3 one */
+    check(fabs(d[0] - 5.0 / 8) < 1e-14 && d[1] == 1, "mmix_head_reach", "share", d[0], 5.0 / 8);
+    check(fabs(e[0] - 9.0 / 8) < 1e-14 && e[1] == 0, "mmix_head_reach", "distance", e[0], 9.0 / 8);
+    mmix_head_reach(square, 1, 2, 2, 0, d, e);
+    check(fabs(d[0] - 5.0 / 8) < 1e-14 && fabs(e[0] - (2 * sqrt(2) + 1) / 8) < 1e-14, "mmix_head_reach", "radius 0 on a square", d[0], 5.0 / 8);
+    mmix_head_reach(square, 1, 2, 2, 1, d, NULL);
+    check(d[0] == 1, "mmix_head_reach", "radius 1 on a square", d[0], 1);
+}
+
+/* Draws of one kind after another; a hundred draws hold all. */
+static void one_draw(void)
+{
+    const size_t kind = draw % 20;
+    if (kind < 15) {
+        any_mixer((int)(kind % 3));
+        expect();
+        check_faces();
+        check_steps();
+        check_packed();
+        check_directions();
+        check_raw();
+        check_differences();
+    }
+    else if (kind == 15) check_rope();
+    else if (kind == 16) check_layers();
+    else if (kind == 17) check_mixer_rank((int)(draw / 20 % 3));
+    else if (kind == 18) check_rank_of();
+    else if (draw / 20 % 4 == 0) check_long_run();
+    else if (draw / 20 % 20 == 1) check_by_hand();
+    else check_scan();
+}
+
 int main(int argc, char **argv)
 {
-    size_t first = 0, count = 600;
+    size_t first = 0, count = 1000;
     mmix_ctx *contexts[4];
     if (argc > 1) seed = strtoul(argv[1], NULL, 0);
     if (argc > 2) first = strtoul(argv[2], NULL, 0);
@@ -1405,14 +1810,7 @@ int main(int argc, char **argv)
     for (draw = first; draw < first + count; draw++) {
         counter = 0;
         m = contexts[any(0, 3)];
-        any_mixer((int)(draw % 3));
-        expect();
-        check_faces();
-        check_steps();
-        check_packed();
-        check_directions();
-        check_raw();
-        check_differences();
+        one_draw();
         let_go(0);
         mmix_reset(m);
     }
