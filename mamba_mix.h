@@ -467,6 +467,9 @@ typedef struct mmix_mixer {
        first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is left:
        nothing is joined around the edge. window[0] = 0: no windows. mmix_mixer_windows fills these in. */
     size_t grid[3], window[3], shift[3];
+    /* With windows, (H, Π (2 window_a - 1)) or NULL: added to the score of i and j by the distance of their places
+       on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest (Swin's relative position bias). */
+    mmix_tensor *bias;
 
     /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
        efficient: over features for q, over tokens for k (not causal). elu1: x + 1 for x > 0, else e^x. relu.
@@ -595,13 +598,15 @@ typedef struct mmix_raw_softmax {
     double scale;
     int mask;
     size_t prefix, left, right, grid[3], window[3], shift[3];
+    const mmix_real *bias;                       /* or NULL */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
     ptrdiff_t seq_batch;
     /* (B, H, L): of each query the largest score t and 1 / Σ e^(s - t). Forward writes them unless NULL,
        backward reads them */
     mmix_real *top, *over;
     mmix_heads dy, dq, dk, dv;
-    int add_q, add_k, add_v;                     /* 1: add to the gradient that is there */
+    mmix_real *dbias;                            /* or NULL */
+    int add_q, add_k, add_v, add_bias;           /* 1: add to the gradient that is there */
 } mmix_raw_softmax;
 MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward);
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch);
@@ -7479,6 +7484,11 @@ typedef struct mmixi_softmax_job {
     int back;
     size_t *packed;                              /* (B, L, 2) with seq_idx: first token of i's sequence, end */
     size_t windows[3], tokens;                   /* windows on each axis; tokens of one, 0: no windows */
+    /* distances that bias has numbers for; in a window, a number for each token whose difference tells the
+       distance; gradient of bias that each task makes (tasks, share, distances) */
+    size_t distances;
+    const int32_t *place;
+    mmix_real *dbias;
     mmix_real *scratch;
     size_t lane_size;
 } mmixi_softmax_job;
@@ -7487,7 +7497,7 @@ typedef struct mmixi_softmax_scratch {
     mmix_real *kt, *vt, *qs, *p, *dp, *dqs;
     mmix_real *top, *sum;                        /* of each query of a task */
     /* the rows of a window, and t and 1/l of its queries */
-    mmix_real *q, *k, *v, *y, *dy, *dq, *dk, *dv, *t, *over;
+    mmix_real *q, *k, *v, *y, *dy, *dq, *dk, *dv, *t, *over, *place;
 } mmixi_softmax_scratch;
 static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *base,
                                          mmixi_softmax_scratch *s)
@@ -7499,7 +7509,7 @@ static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *
     MMIXI_PART(vt, j->back ? P * T : 0); MMIXI_PART(dp, j->back ? R * T : 0);
     MMIXI_PART(dqs, j->back ? R * N : 0);
     MMIXI_PART(q, n * share * N); MMIXI_PART(k, n * N); MMIXI_PART(v, n * P); MMIXI_PART(y, n * share * P);
-    MMIXI_PART(t, n * share); MMIXI_PART(over, n * share);
+    MMIXI_PART(t, n * share); MMIXI_PART(over, n * share); MMIXI_PART(place, j->r.bias ? n : 0);
     MMIXI_PART(dy, m * share * P); MMIXI_PART(dq, m * share * N); MMIXI_PART(dk, m * N); MMIXI_PART(dv, m * P);
     return at;
 }
@@ -7547,13 +7557,18 @@ static void mmixi_softmax_matrix(const mmixi_softmax_job *j, mmix_real *M)
                 mmixi_softmax_span(j, b, i, &low, &high);
                 for (size_t t = 0; t < r->S; t++) {
                     int seen = t >= low && t < high;
-                    size_t across = 1;           /* tokens between two neighbours on this axis */
-                    for (int a = 3; j->tokens && a-- > 0; across *= r->grid[a])
-                        seen &= mmixi_window_of(i / across % r->grid[a], r->window[a], r->shift[a])
-                            == mmixi_window_of(t / across % r->grid[a], r->window[a], r->shift[a]);
-                    M[t] = seen ? (mmix_real)(r->scale * (double)j->k->dot(r->N, mmixi_at(&r->q, b, i, h),
-                                                                          mmixi_at(&r->k, b, t, h)))
-                        : (mmix_real)-HUGE_VAL;
+                    /* tokens between two neighbours on this axis; distances between two on that of bias */
+                    size_t across = 1, apart = 1, distance = h * j->distances;
+                    for (int a = 3; j->tokens && a-- > 0; across *= r->grid[a], apart *= 2 * r->window[a] - 1) {
+                        const size_t at = i / across % r->grid[a], of = t / across % r->grid[a];
+                        seen &= mmixi_window_of(at, r->window[a], r->shift[a])
+                            == mmixi_window_of(of, r->window[a], r->shift[a]);
+                        distance += (at + r->window[a] - 1 - of) * apart;
+                    }
+                    M[t] = (mmix_real)-HUGE_VAL;
+                    if (seen)
+                        M[t] = (mmix_real)(r->scale * (double)j->k->dot(r->N, mmixi_at(&r->q, b, i, h),
+                                mmixi_at(&r->k, b, t, h)) + (r->bias ? (double)r->bias[distance] : 0));
                     top = M[t] > top ? M[t] : top;
                 }
                 for (size_t t = 0; t < r->S; t++) {
@@ -7594,6 +7609,11 @@ static int mmixi_softmax_row(const mmixi_softmax_job *j, const mmixi_softmax_par
     *e = high > c->from ? mmixi_max(mmixi_min(high - c->from, c->n), *a) : *a;
     return low >= tile;
 }
+/* Where token i of a window finds its numbers: that of the distance to token t is at [-place[t]]. */
+static size_t mmixi_softmax_bias_at(const mmixi_softmax_job *j, size_t h, size_t i)
+{
+    return h * j->distances + j->distances / 2 + (size_t)j->place[i];
+}
 /* Scores of a part: qs takes scale · q, kt holds the transposed tile. */
 static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s,
                                  const mmixi_softmax_part *c, size_t b, size_t i, size_t h, size_t tile)
@@ -7607,6 +7627,10 @@ static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax
                          (ptrdiff_t)j->ld, s->p, (ptrdiff_t)j->ld, 0);
     else for (size_t t = 0; t < c->n; t++)       /* for one query a transpose costs more than the products */
         s->p[t] = j->k->dot(N, s->qs, mmixi_at(&j->r.k, b, c->from + t, h));
+    for (size_t r = 0; j->place && r < c->rows; r++) {
+        const mmix_real *bias = j->r.bias + mmixi_softmax_bias_at(j, h, i + r);
+        for (size_t t = 0; t < c->n; t++) s->p[r * j->ld + t] += bias[-j->place[c->from + t]];
+    }
 }
 
 static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
@@ -7698,6 +7722,8 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                     delta = first && last ? k->dot(e - a, p + a, dp + a)
                         : k->dot(P, dy + (ptrdiff_t)r * x->dy.token, y + (ptrdiff_t)r * x->y.token);
                     k->softmax_backward(e - a, p + a, dp + a, delta, dp + a, 0);
+                    for (size_t t = a; j->dbias && t < e; t++)
+                        j->dbias[mmixi_softmax_bias_at(j, h, i + r) - (size_t)j->place[c.from + t]] += dp[t];
                     memset(p, 0, a * sizeof *p);
                     memset(dp, 0, a * sizeof *dp);
                     memset(p + e, 0, (c.n - e) * sizeof *p);
@@ -7742,12 +7768,20 @@ static void mmixi_window_copy(const mmixi_softmax_job *j, const mmixi_window *w,
             }
     }
 }
+static void mmixi_window_places(const mmixi_softmax_job *j, const mmixi_window *w, int32_t *place)
+{
+    const size_t *window = j->r.window;
+    for (size_t t = 0; t < w->end[0] - w->begin[0]; t++)
+        for (size_t y = 0; y < w->end[1] - w->begin[1]; y++)
+            for (size_t x = 0; x < w->end[2] - w->begin[2]; x++)
+                *place++ = (int32_t)((t * (2 * window[1] - 1) + y) * (2 * window[2] - 1) + x);
+}
 /* One key/value group in one window. */
 static void mmixi_window_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
     const mmix_raw_softmax *x = &j->r;
-    size_t g, b, share = x->H / j->G, n = 1, N = x->N, P = x->P;
+    size_t g, b, share = x->H / j->G, n = 1, N = x->N, P = x->P, rest = index, own = share * j->distances;
     mmixi_softmax_job in = *j;
     mmixi_softmax_scratch s;
     mmixi_window w;
@@ -7755,14 +7789,20 @@ static void mmixi_window_task(void *arg, size_t index, size_t lane)
     mmix_raw_softmax *y = &in.r;
     in.scratch = j->scratch + lane * j->lane_size;
     mmixi_softmax_scratch_fill(j, in.scratch, &s);
-    for (int a = 3; a-- > 0; index /= j->windows[a]) {
-        size_t at = index % j->windows[a], size = x->window[a], back = x->shift[a] ? size - x->shift[a] : 0;
+    for (int a = 3; a-- > 0; rest /= j->windows[a]) {
+        size_t at = rest % j->windows[a], size = x->window[a], back = x->shift[a] ? size - x->shift[a] : 0;
         w.begin[a] = at ? at * size - back : 0;
         w.end[a] = mmixi_min(at * size + size - back, x->grid[a]);
         n *= w.end[a] - w.begin[a];
     }
-    g = index % j->G;
-    b = index / j->G;
+    g = rest % j->G;
+    b = rest / j->G;
+    if (x->bias) {
+        mmixi_window_places(j, &w, (int32_t *)(void *)s.place);
+        in.place = (const int32_t *)(const void *)s.place;
+        y->bias = x->bias + g * own;
+        if (j->dbias) in.dbias = (mmix_real *)memset(j->dbias + index * own, 0, own * sizeof *in.dbias);
+    }
     y->B = in.G = 1;
     y->L = y->S = n;
     y->H = share;
@@ -7810,7 +7850,7 @@ static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *
                                   int back, size_t lanes, mmix_real *scratch)
 {
     mmixi_softmax_scratch s;
-    size_t S = r->S, L = r->L, packed = r->seq_idx ? 2 * r->B * L * sizeof(size_t) / sizeof(mmix_real) : 0;
+    size_t S = r->S, L = r->L, partial, packed = r->seq_idx ? 2 * r->B * L * sizeof(size_t) / sizeof(mmix_real) : 0;
     memset(j, 0, sizeof *j);
     j->r = *r;
     j->k = k;
@@ -7823,6 +7863,7 @@ static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *
             j->tokens *= mmixi_min(r->window[a], r->grid[a]);
         }
         S = L = j->tokens;
+        if (r->bias) j->distances = (2 * r->window[0] - 1) * (2 * r->window[1] - 1) * (2 * r->window[2] - 1);
     }
     j->T = mmixi_min(S, MMIXI_KEY_TILE);
     j->ld = mmixi_round_up(j->T, 16);
@@ -7843,7 +7884,23 @@ static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *
         }
     }
     j->scratch = scratch;
-    return lanes * j->lane_size + packed;
+    partial = r->dbias ? j->tasks * (r->H / j->G) * j->distances : 0;
+    if (partial && scratch) j->dbias = scratch + lanes * j->lane_size + packed;
+    return lanes * j->lane_size + packed + partial;
+}
+/* The sum of the tasks' gradients of bias, heads and distances begin … end - 1. */
+static void mmixi_softmax_bias_range(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
+    const size_t own = j->r.H / j->G * j->distances, windows = j->windows[0] * j->windows[1] * j->windows[2];
+    (void)lane;
+    for (size_t i = begin; i < end; i++) {
+        mmix_real sum = 0;
+        for (size_t b = 0; b < j->r.B; b++)
+            for (size_t w = 0; w < windows; w++)
+                sum += j->dbias[((b * j->G + i / own) * windows + w) * own + i % own];
+        j->r.dbias[i] = (j->r.add_bias ? j->r.dbias[i] : 0) + sum;
+    }
 }
 static mmixi_lane_task *mmixi_softmax_task_of(const mmixi_softmax_job *j)
 {
@@ -7862,6 +7919,7 @@ static void mmixi_raw_softmax(const mmix_raw_softmax *x, int back, mmix_real *sc
     mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
     mmixi_softmax_begin(&j, x, &k, back, 1, scratch);
     for (size_t i = 0; i < j.tasks; i++) mmixi_softmax_task_of(&j)(&j, i, 0);
+    if (j.dbias) mmixi_softmax_bias_range(&j, 0, x->H * j.distances, 0);
 }
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch)
 {
@@ -7891,8 +7949,9 @@ static mmix_raw_softmax mmixi_softmax_options(const mmix_mixer *x)
 }
 /* … to which those of q, k, v and seq_idx are added. */
 static void mmixi_softmax_arrays(mmix_raw_softmax *r, const mmix_tensor *q, const mmix_tensor *k,
-                                 const mmix_tensor *v, const mmix_tensor *seq_idx)
+                                 const mmix_tensor *v, const mmix_tensor *seq_idx, const mmix_tensor *bias)
 {
+    r->bias = mmix_data(bias);
     r->q = mmixi_heads_of(q, mmix_data(q), r->H);
     r->k = mmixi_heads_of(k, mmix_data(k), r->H);
     r->v = mmixi_heads_of(v, mmix_data(v), r->H);
@@ -7904,7 +7963,7 @@ static int mmixi_softmax_matrix_of(mmix_ctx *m, const mmix_mixer *x, mmix_real *
     mmix_raw_softmax r = mmixi_softmax_options(x);
     mmixi_softmax_job j;
     mmix_real *scratch;
-    mmixi_softmax_arrays(&r, x->q, x->k, x->v, x->seq_idx);
+    mmixi_softmax_arrays(&r, x->q, x->k, x->v, x->seq_idx, x->bias);
     scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, 0, 1, NULL), 1);
     if (!scratch) return -1;
     mmixi_softmax_begin(&j, &r, m->k, 0, 1, scratch);
@@ -7917,7 +7976,7 @@ static int mmixi_softmax_run(mmix_ctx *m, mmix_call *call, int back)
     mmix_mark mark = mmix_mark_here(m);
     mmixi_softmax_job j;
     mmix_real *scratch;
-    mmixi_softmax_arrays(&r, call->in[0], call->in[1], call->in[2], call->in[3]);
+    mmixi_softmax_arrays(&r, call->in[0], call->in[1], call->in[2], call->in[3], call->in[4]);
     r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
     r.top = call->saved[0];
     r.over = call->saved[1];
@@ -7927,11 +7986,13 @@ static int mmixi_softmax_run(mmix_ctx *m, mmix_call *call, int back)
         r.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &r.add_q), r.H);
         r.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &r.add_k), r.H);
         r.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &r.add_v), r.H);
+        if (call->in[4]) r.dbias = mmix_grad_target(m, call->in[4], &r.add_bias);
     }
     scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), NULL), 1);
     if (!scratch) return -1;
     mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), scratch);
     mmixi_parallel(m, j.tasks, mmixi_softmax_task_of(&j), &j);
+    if (j.dbias) mmixi_ranges(m, r.H * j.distances, 256, mmixi_softmax_bias_range, &j);
     if (!back) mmix_rewind(m, mark);
     return 0;
 }
@@ -7986,14 +8047,16 @@ MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, con
 
 static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    size_t tokens = 1;
+    size_t tokens = 1, distances = 1;
     for (int a = 0; a < 3; a++) {
         size_t grid = mmixi_max(x->grid[a], 1), window = mmixi_max(x->window[a], 1);
         if (x->shift[a] >= window && x->shift[a])
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected "
                              "less", who, (double)x->shift[a], (double)window, a), 0;
         if (!mmixi_mul_ok(tokens, grid, &tokens)) tokens = 0;
+        if (!mmixi_mul_ok(distances, 2 * window - 1, &distances)) distances = 0;
     }
+    if (!mmixi_optional(m, who, "bias", x->bias, MMIX_DTYPE_REAL, 2, x->q->shape[2], distances, 0, 0)) return 0;
     if (tokens != x->q->shape[1] || tokens != x->k->shape[1])
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f "
                          "keys", who, (double)mmixi_max(x->grid[0], 1), (double)mmixi_max(x->grid[1], 1),
@@ -8032,6 +8095,8 @@ static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer 
     if (x->kind == MMIX_SOFTMAX && (x->initial_state || x->final_state))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: softmax attention has no initial or final state; see "
                          "mmix_mix_step", who), 0;
+    if (x->bias && !x->window[0])
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bias without windows", who), 0;
     return !x->window[0] || mmixi_windows_check(m, who, x);
 }
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
@@ -8056,6 +8121,7 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *sta
     if (x->kind == MMIX_SOFTMAX) {
         mmix_raw_softmax r = mmixi_softmax_options(x);
         call.in[3] = x->seq_idx;
+        call.in[4] = mmixi_even(m, x->bias, 1);
         call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
         return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r);
     }

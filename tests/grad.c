@@ -619,6 +619,7 @@ static mmix_tensor *t_windows(int o)
     mmix_mixer_windows(&x, 3, g, window[o % 4], o / 4 % 2);
     if (o / 8) x.mask = MMIX_MASK_CAUSAL;
     if (o == 11) x.shift[1] = 1;                 /* not Swin's */
+    if (o % 4 == 3 || o == 5 || o == 12) x.bias = normal(3, 2, 4, (2 * x.window[0] - 1) * (2 * x.window[1] - 1) * (2 * x.window[2] - 1), 0, 0);
     return mmix_mix(m, &x);
 }
 static mmix_tensor *t_bands(int o)

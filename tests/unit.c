@@ -875,6 +875,25 @@ static void attention_invariants(void)
             else if (mmixi_normalises(&x)) OK(sum <= 1 + 100 * EPS && sum > 0);
         }
     }
+    for (int it = 0; it < 40; it++) {            /* windows with a bias by distance, against matrix and rule */
+        const size_t grid[3] = { any(1, 5), any(1, 6), any(1, 6) }, window[3] = { any(1, 6), any(1, 4), any(1, 4) };
+        const size_t L = grid[0] * grid[1] * grid[2], n = (2 * window[0] - 1) * (2 * window[1] - 1) * (2 * window[2] - 1);
+        mmix_mixer x = mmix_mixer_softmax(random4(m, 2, L, 4, 5, -1, 1), random4(m, 2, L, 2, 5, -1, 1), random4(m, 2, L, 2, 7, -1, 1));
+        mmix_tensor *M;
+        doing = "windows with a bias";
+        mmix_mixer_windows(&x, 3, grid, window, it % 2);
+        x.bias = mmix_randn(m, mmix_new2(m, 4, n), 1, 5);
+        M = mmix_mix_matrix(m, &x);
+        ALIKE(mmix_mix(m, &x), times(m, M, x.v), MIX * EPS);
+        for (size_t i = 0; i < window[2] && i < grid[2] && it % 2 == 0; i++) {           /* log M_0i - log M_00 = score + bias */
+            const real *q = mmix_data(x.q), *k = mmix_data(x.k), *b = mmix_data(x.bias);
+            double score[2] = { 0, 0 };
+            for (size_t c = 0; c < 5; c++) { score[0] += (double)q[c] * (double)k[c] / sqrt(5); score[1] += (double)q[c] * (double)k[i * 10 + c] / sqrt(5); }
+            NEAR(log((double)mmix_data(M)[i] / (double)mmix_data(M)[0]), score[1] - score[0] + (double)b[n / 2 - i] - (double)b[n / 2], 200 * EPS);
+        }
+        FINE(m);
+        mmix_reset(m);
+    }
     {                                            /* LinearViT: equal keys make rows sum to L/N, to 1 with a normaliser */
         mmix_mixer x = mmix_mixer_linear(random4(m, 1, 7, 2, 4, -1, 1), mmix_fill(mmix_new4(m, 1, 12, 2, 4), 0.3), mmix_fill(mmix_new4(m, 1, 12, 2, 3), 1));
         mmix_tensor *y = mmix_mix(m, &x);
