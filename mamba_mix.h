@@ -419,7 +419,8 @@ MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out
 /* The same, bilinear; and bicubic (a = -1/2) with a kernel that widens as the picture shrinks (Pillow's). */
 MMIXDEF mmix_tensor *mmix_bilinear_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
                                           double scale_h, double scale_w);
-MMIXDEF mmix_tensor *mmix_bicubic_resize_antialias(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w);
+MMIXDEF mmix_tensor *mmix_bicubic_resize_antialias(mmix_ctx *m, mmix_tensor *x, size_t out_h,
+                                                   size_t out_w);
 
 /* Mean of -log softmax(logits)[target] over the targets ≠ ignore_index; 0 if none is left. logits (…, K),
    target (…) int32. */
@@ -608,7 +609,9 @@ typedef struct mmix_raw_softmax {
     mmix_real *dbias;                            /* or NULL */
     int add_q, add_k, add_v, add_bias;           /* 1: add to the gradient that is there */
 } mmix_raw_softmax;
+/* Reals of scratch. */
 MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward);
+/* y, and top and over. */
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch);
 /* Needs y, top and over of the forward. */
 MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scratch);
@@ -632,7 +635,9 @@ typedef struct mmix_raw_linear {
     mmix_real *dinitial;                         /* or NULL */
     int add_q, add_k, add_v, add_initial;        /* 1: add to the gradient that is there */
 } mmix_raw_linear;
+/* Reals of scratch, for both. */
 MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x);
+/* y, over, and the final state. */
 MMIXDEF void mmix_raw_linear_forward(const mmix_raw_linear *x, mmix_real *scratch);
 /* With normalise it needs y and over of the forward. */
 MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scratch);
@@ -654,6 +659,7 @@ typedef struct mmix_raw_ssd {
     mmix_real *dA, *dD, *ddt_bias, *dinitial;    /* or NULL */
     const mmix_real *dfinal;                     /* (B, H, P, N) or NULL */
 } mmix_raw_ssd;
+/* Reals of `states`; of scratch. */
 MMIXDEF size_t mmix_raw_ssd_states(const mmix_raw_ssd *x);
 MMIXDEF size_t mmix_raw_ssd_scratch(const mmix_raw_ssd *x, int backward);
 /* With L = 1 and final_state = initial_state it is the decoding step. */
@@ -7024,6 +7030,50 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, siz
     }
 }
 
+static int mmixi_normalises(const mmix_mixer *x)
+{
+    return x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
+        || x->feature == MMIX_FEATURE_RELU;
+}
+/* The op's options: sizes and options of a raw call, without the arrays. */
+static mmix_raw_linear mmixi_linear_options(const mmix_mixer *x)
+{
+    mmix_raw_linear r;
+    memset(&r, 0, sizeof r);
+    r.B = x->q->shape[0]; r.L = x->q->shape[1]; r.H = x->q->shape[2]; r.N = x->q->shape[3];
+    r.S = x->k->shape[1]; r.P = x->v->shape[3];
+    r.feature = x->feature;
+    r.normalise = mmixi_normalises(x);
+    r.eps = x->eps > 0 ? x->eps : 1e-6;
+    r.causal = x->mask == MMIX_MASK_CAUSAL;
+    r.chunk = x->chunk;
+    return r;
+}
+/* The definition: M (B, H, L, S). */
+static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
+{
+    const mmix_raw_linear r = mmixi_linear_options(x);
+    mmix_tensor *keys = r.feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : x->k;
+    mmix_real *f = mmixi_reals(m, r.N, 1), *g = mmixi_reals(m, r.S, r.N);
+    mmix_heads q, k;
+    if (!keys || !f || !g) return -1;
+    q = mmixi_heads_of(x->q, mmix_data(x->q), r.H);
+    k = mmixi_heads_of(keys, mmix_data(keys), r.H);
+    for (size_t b = 0; b < r.B; b++)
+        for (size_t h = 0; h < r.H; h++) {
+            const int32_t *seq = x->seq_idx ? mmix_data_i32(x->seq_idx) + b * x->seq_idx->stride[0] : NULL;
+            mmixi_feature_rows(m->k, keys == x->k ? r.feature : (int)MMIX_FEATURE_NONE, r.S, r.N,
+                               mmixi_at(&k, b, 0, h), k.token, g);
+            for (size_t i = 0; i < r.L; i++, M += r.S) {
+                mmixi_feature_rows(m->k, r.feature, 1, r.N, mmixi_at(&q, b, i, h), 0, f);
+                for (size_t t = 0; t < r.S; t++)
+                    M[t] = (r.causal && t > i) || (seq && seq[t] != seq[i]) ? 0 : m->k->dot(r.N, f, g + t * r.N);
+                if (r.normalise) m->k->scale(r.S, (mmix_real)(1 / ((double)m->k->sum(r.S, M) + r.eps)), M, M);
+            }
+        }
+    return 0;
+}
+
 typedef struct mmixi_linear_job {
     mmix_raw_linear r;
     const mmixi_kernels *k;
@@ -7362,49 +7412,6 @@ MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scrat
     mmixi_linear_raw(x, 1, scratch);
 }
 
-static int mmixi_normalises(const mmix_mixer *x)
-{
-    return x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
-        || x->feature == MMIX_FEATURE_RELU;
-}
-/* The op's options: sizes and options of a raw call, without the arrays. */
-static mmix_raw_linear mmixi_linear_options(const mmix_mixer *x)
-{
-    mmix_raw_linear r;
-    memset(&r, 0, sizeof r);
-    r.B = x->q->shape[0]; r.L = x->q->shape[1]; r.H = x->q->shape[2]; r.N = x->q->shape[3];
-    r.S = x->k->shape[1]; r.P = x->v->shape[3];
-    r.feature = x->feature;
-    r.normalise = mmixi_normalises(x);
-    r.eps = x->eps > 0 ? x->eps : 1e-6;
-    r.causal = x->mask == MMIX_MASK_CAUSAL;
-    r.chunk = x->chunk;
-    return r;
-}
-/* The definition: M (B, H, L, S). */
-static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
-{
-    const mmix_raw_linear r = mmixi_linear_options(x);
-    mmix_tensor *keys = r.feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : x->k;
-    mmix_real *f = mmixi_reals(m, r.N, 1), *g = mmixi_reals(m, r.S, r.N);
-    mmix_heads q, k;
-    if (!keys || !f || !g) return -1;
-    q = mmixi_heads_of(x->q, mmix_data(x->q), r.H);
-    k = mmixi_heads_of(keys, mmix_data(keys), r.H);
-    for (size_t b = 0; b < r.B; b++)
-        for (size_t h = 0; h < r.H; h++) {
-            const int32_t *seq = x->seq_idx ? mmix_data_i32(x->seq_idx) + b * x->seq_idx->stride[0] : NULL;
-            mmixi_feature_rows(m->k, r.feature == MMIX_FEATURE_EFFICIENT ? MMIX_FEATURE_NONE : r.feature, r.S, r.N,
-                               mmixi_at(&k, b, 0, h), k.token, g);
-            for (size_t i = 0; i < r.L; i++, M += r.S) {
-                mmixi_feature_rows(m->k, r.feature, 1, r.N, mmixi_at(&q, b, i, h), 0, f);
-                for (size_t t = 0; t < r.S; t++)
-                    M[t] = (r.causal && t > i) || (seq && seq[t] != seq[i]) ? 0 : m->k->dot(r.N, f, g + t * r.N);
-                if (r.normalise) m->k->scale(r.S, (mmix_real)(1 / ((double)m->k->sum(r.S, M) + r.eps)), M, M);
-            }
-        }
-    return 0;
-}
 /* in: q, k, v, seq_idx, initial state; out: y, final state; saved: 1 / den of each row */
 static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
 {

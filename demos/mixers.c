@@ -22,7 +22,7 @@
 
 enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, L = GRID * GRID, WIDTH = 64 };       /* WIDTH is N and P */
 enum { SOFTMAX, LINEAR, NORMALISED, FORWARD, REVERSE, BOTH, MIXERS };
-static const char *const name[MIXERS] = {"softmax", "linear", "normalised", "forward", "reverse", "both"};
+static const char *const mixer_name[MIXERS] = {"softmax", "linear", "normalised", "forward", "reverse", "both"};
 
 static int fail(const char *format, ...)                 /* one line; returns the exit status of bad input */
 {
@@ -155,9 +155,9 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
         if (!M) return;
         const mmix_real *row = mmix_data(M) + token * L;
         range r = range_of(row, L, token);
-        printf("%-12s %9.4f %16.4f %8.4f %8.4f\n", name[k], (double)row[token], r.low, r.high, r.sum);
-        draw_values(out, "matrix-", name[k], mmix_data(M), L, L, 2, k < FORWARD ? 0.05 : 0.5, k >= FORWARD, NULL, 0);
-        draw_values(out, "row-", name[k], row, GRID, GRID, 2 * PATCH, fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD,
+        printf("%-12s %9.4f %16.4f %8.4f %8.4f\n", mixer_name[k], (double)row[token], r.low, r.high, r.sum);
+        draw_values(out, "matrix-", mixer_name[k], mmix_data(M), L, L, 2, k < FORWARD ? 0.05 : 0.5, k >= FORWARD, NULL, 0);
+        draw_values(out, "row-", mixer_name[k], row, GRID, GRID, 2 * PATCH, fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD,
                     picture, token);
     }
 }
@@ -380,7 +380,7 @@ static void draw_plans(const char *out)
         {404, 142, "N"}, {436, 215, "·"}, {520, 186, "C"}, {596, 215, "N"}, {374, 156, "C"},
         {540, 50, "row i of the tall one:"}, {540, 70, "e^(a_{t+1} + … + a_i) C_i"},
         {540, 104, "column j of the wide one:"}, {540, 124, "e^(a_{j+1} + … + a_t) δ_j B_j"},
-        {478, 290, "between them the state h_t: N numbers for each column of X"}};
+        {490, 290, "between them h_t: N numbers a column of X"}};
     draw_plan(out, "chunks", 560, 334,
               "<path d=\"M12 132h120v120h-120zM12 252h240v70h-240zM352 116h192v30h-192zM352 236h192v30h-192z\" "
               "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n<path d=\"M12 12v120h120zM132 132v120h120zM252 252v70h70z\" "
@@ -462,7 +462,7 @@ static void print_tables(mmix_ctx *m, mmix_tensor *image)
         mmix_tensor *y = mmix_mix(m, &x), *step = loop(m, &x), *M = mmix_reshape(m, mmix_mix_matrix(m, &x), 2, flat);
         mmix_tensor *product = mmix_reshape(m, mmix_matmul(m, M, mmix_reshape(m, x.v, 2, rows)), 4, y_shape);
         if (mmix_error(m)) return;
-        printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", name[k], most(m, y, mmix_scale(m, y, 0, 0)), most(m, y, product),
+        printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", mixer_name[k], most(m, y, mmix_scale(m, y, 0, 0)), most(m, y, product),
                most(m, step, product), most(m, step, y));
     }
     printf("\nrow sums of linear attention\ntokens     L/N     least     mean  largest\n");
@@ -996,9 +996,9 @@ static int report_singular(report *r, const model *o)
     snprintf(mark, sizeof mark, "%s = %zu", width_name(o), o->N);
     p.x_label = "number of the singular value";
     p.y_label = "log10 of it over the largest";
-    p.caption = o->views > 12 ? "Singular values of the block beside the upper left one, means over the heads; the first "
-        "12. Below C ε none counts." : "Singular values of the block beside the upper left one, means over the heads. Below "
-        "C ε none counts.";
+    p.caption = o->views > 12
+        ? "Singular values of the block beside the upper left one, means over heads; first 12. Below C ε none counts."
+        : "Singular values of the block beside the upper left one, means over heads. Below C ε none counts.";
     p.level = log10((double)o->block * (double)FLT_EPSILON);
     p.level_name = "C ε";
     p.mark = (double)o->N;

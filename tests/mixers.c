@@ -184,7 +184,7 @@ static size_t window_of(size_t c, size_t window, size_t shift)
 }
 static int sees(size_t b, size_t i, size_t j)
 {
-    const size_t me = x.mask == MMIX_MASK_NONE ? i : i + S - L;      /* the queries are the last of the tokens */
+    const size_t me = x.mask == MMIX_MASBtNONE ? i : i + S - L;      /* the queries are the last of the tokens */
     size_t p = i, q = j;
     if (x.seq_idx && run[b * L + i] != run[b * L + j]) return 0;
     for (int a = 3; x.window[0] && a-- > 0;) {
@@ -193,9 +193,9 @@ static int sees(size_t b, size_t i, size_t j)
         p /= n;
         q /= n;
     }
-    if (x.mask == MMIX_MASK_CAUSAL) return j <= me;
-    if (x.mask == MMIX_MASK_PREFIX) return j <= me || (me < x.prefix && j < x.prefix);
-    if (x.mask == MMIX_MASK_BAND) return j <= me ? me - j <= x.left : j - me <= x.right;
+    if (x.mask == MMIX_MASBtCAUSAL) return j <= me;
+    if (x.mask == MMIX_MASBtPREFIX) return j <= me || (me < x.prefix && j < x.prefix);
+    if (x.mask == MMIX_MASBtBAND) return j <= me ? me - j <= x.left : j - me <= x.right;
     return 1;
 }
 
@@ -223,13 +223,13 @@ static void naive_ssd(side *s, int reverse, double weight, int absolute)
             for (size_t z = 0; z < PN; z++) states[z] = in[FIRST].t ? s->x[FIRST][of_head + z] : 0;
             for (size_t i = 0; i < L; i++) {
                 const size_t t = reverse ? L - 1 - i : i, before = reverse ? t + 1 : t - 1;
-                const double *C = s->x[Q] + at(Q, b, t, h), *K_ = s->x[K] + at(K, b, t, h), *v = s->x[V] + at(V, b, t, h);
+                const double *C = s->x[Q] + at(Q, b, t, h), *Bt = s->x[K] + at(K, b, t, h), *v = s->x[V] + at(V, b, t, h);
                 double *y = s->y + ((b * L + t) * H + h) * P, *now = states + (i + 1) * PN;
                 delta[i] = delta_of(b, t, h, &slope[i]);
                 e[i] = i && run && run[b * L + t] != run[b * L + before] ? 0 : exp(delta[i] * a);
                 for (size_t p = 0; p < P; p++) {
                     for (size_t n = 0; n < N; n++) {
-                        now[p * N + n] = e[i] * states[i * PN + p * N + n] + delta[i] * v[p] * K_[n];
+                        now[p * N + n] = e[i] * states[i * PN + p * N + n] + delta[i] * v[p] * Bt[n];
                         y[p] += weight * now[p * N + n] * C[n];
                     }
                     if (in[D].t) y[p] += weight * v[p] * s->x[D][wide ? h * P + p : h];
@@ -241,7 +241,7 @@ static void naive_ssd(side *s, int reverse, double weight, int absolute)
             }
             for (size_t i = L; i-- > 0;) {
                 const size_t t = reverse ? L - 1 - i : i, q = at(Q, b, t, h), k = at(K, b, t, h);
-                const double *C = s->x[Q] + q, *K_ = s->x[K] + k, *v = s->x[V] + at(V, b, t, h), *now = states + (i + 1) * PN;
+                const double *C = s->x[Q] + q, *Bt = s->x[K] + k, *v = s->x[V] + at(V, b, t, h), *now = states + (i + 1) * PN;
                 const double *dy = s->dy + ((b * L + t) * H + h) * P;
                 double *dv = s->g[V] + at(V, b, t, h), da = 0, dd = 0;
                 for (size_t p = 0; p < P; p++) {
@@ -251,8 +251,8 @@ static void naive_ssd(side *s, int reverse, double weight, int absolute)
                         *g += w * C[n];
                         s->g[Q][q + n] += w * now[p * N + n];
                         s->g[K][k + n] += *g * delta[i] * v[p];
-                        dv[p] += *g * delta[i] * K_[n];
-                        dd += *g * v[p] * K_[n];
+                        dv[p] += *g * delta[i] * Bt[n];
+                        dd += *g * v[p] * Bt[n];
                         *g *= e[i];
                         da += *g * states[i * PN + p * N + n];
                     }
@@ -442,8 +442,9 @@ static size_t any_divisor(size_t n)
    projection that several share, or with NULL a part of something wider by one of its axes. NaN lies around it. */
 static mmix_tensor *view(mmix_tensor *row, size_t *used, size_t n, size_t tokens, size_t heads, size_t width)
 {
-    const int ndim = width ? 4 : 3, axis = (int)any(0, (size_t)ndim), from = (int)any(0, 2);
-    size_t shape[4], start = used ? *used : 0;
+    const int ndim = width ? 4 : 3, axis = (int)any(0, (size_t)ndim);
+    const size_t from = any(0, 2), start = used ? *used : 0;
+    size_t shape[4];
     mmix_tensor *t;
     shape[0] = n; shape[1] = tokens; shape[2] = heads; shape[3] = width;
     if (row) {
@@ -453,7 +454,7 @@ static mmix_tensor *view(mmix_tensor *row, size_t *used, size_t n, size_t tokens
     if (axis == ndim) return mmix_new(m, MMIX_DTYPE_REAL, ndim, shape);
     shape[axis] += 2;
     t = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, ndim, shape), (double)NAN);
-    return mmix_slice(m, t, axis, (size_t)from, shape[axis] - 2);
+    return mmix_slice(m, t, axis, from, shape[axis] - 2);
 }
 /* Numbers in [low, high), none nearer to 0 than `gap`. */
 static mmix_tensor *fill(mmix_tensor *t, double low, double high, double gap)
@@ -521,7 +522,7 @@ static void any_windows(void)
         mmix_mixer_windows(&x, (int)axes, grid, window, (int)any(0, 1));
     }
     S = L;
-    x.mask = (int)any(MMIX_MASK_NONE, MMIX_MASK_CAUSAL);
+    x.mask = (int)any(MMIX_MASBtNONE, MMIX_MASBtCAUSAL);
 }
 static void any_attention(int kind)
 {
@@ -539,15 +540,15 @@ static void any_attention(int kind)
         L = S = any_length();
         if (soft && one_in(3)) any_windows();
         else {
-            x.mask = (int)any(MMIX_MASK_NONE, soft ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL);
-            if (x.mask == MMIX_MASK_NONE && one_in(2)) S = any_length();
-            if (x.mask != MMIX_MASK_NONE && soft && one_in(4)) S = L + any(0, 60);
+            x.mask = (int)any(MMIX_MASBtNONE, soft ? MMIX_MASBtBAND : MMIX_MASBtCAUSAL);
+            if (x.mask == MMIX_MASBtNONE && one_in(2)) S = any_length();
+            if (x.mask != MMIX_MASBtNONE && soft && one_in(4)) S = L + any(0, 60);
             if (soft && !small && one_in(12)) {  /* more than one tile of keys */
                 B = G = H = 1;
                 N = any(1, 6);
                 P = any(1, 6);
                 S = any(513, 630);
-                L = x.mask == MMIX_MASK_NONE && one_in(2) ? any(1, 40) : S - any(0, 3);
+                L = x.mask == MMIX_MASBtNONE && one_in(2) ? any(1, 40) : S - any(0, 3);
             }
         }
     } while (B * H * L * S > 400000 || B * H * L * S * (N + P) > 5000000);
@@ -666,4 +667,695 @@ static void any_mixer(int kind)
             tell(" %s", input_name[i]);
         }
     fine("making a draw");
+}
+
+/* ---- mmix_mix, its gradients, its matrix ---- */
+
+static const size_t chunks[7] = { 0, 1, 2, 3, 7, 64, 1000 };
+
+/* mmix_mix recorded, and the way back: y, the final state and all gradients. */
+static void check_mix(const mmix_mixer *mixer, int f)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mixer z = *mixer;
+    mmix_tensor *end = NULL, *out[2], *g[2];
+    if (with_last) z.final_state = &end;
+    mmix_record(m, 1);
+    out[0] = mmix_mix(m, &z);
+    out[1] = end;
+    g[0] = up;
+    g[1] = up_last;
+    compare_tensor(f, "y", out[0], exact.y, size.y, grow);
+    if (with_last) compare_tensor(f, "final state", end, exact.last, size.last, grow);
+    mmix_backward_from(m, out + only_last, g + only_last, (size_t)(1 + with_last - only_last));
+    mmix_record(m, 0);
+    for (int i = 0; i < INPUTS; i++)
+        if (in[i].wants) compare_tensor(GRADIENT, input_name[i], mmix_grad(in[i].t), exact.g[i], size.g[i], grow);
+    fine(face[f].name);
+    mmix_rewind(m, mark);
+}
+static void check_faces(void)
+{
+    const int ssd = x.kind == MMIX_SSD, one_way = ssd && x.direction != MMIX_BOTH;
+    mmix_mixer z = x;
+    mmix_tensor *y, *M, *end = NULL;
+    check_mix(&x, MIX);
+    z.chunk = chunks[any(1, 6)];
+    if (ssd || (x.kind == MMIX_LINEAR && x.mask)) check_mix(&z, CHUNK);
+    z = x;
+    if (one_way) z.final_state = &end;
+    y = mmix_mix(m, &z);                         /* not recorded, other paths: no tape, a step where L = 1 */
+    compare_tensor(MIX, "y, not recorded", y, exact.y, size.y, grow);
+    if (end) compare_tensor(MIX, "final state, not recorded", end, exact.last, size.last, grow);
+    if (one_way) {
+        compare_tensor(LOOP, "y", mmix_ssd_reference(m, &z), exact.y, size.y, grow);
+        compare_tensor(LOOP, "final state", end, exact.last, size.last, grow);
+    }
+    else if (ssd) refused(!mmix_ssd_reference(m, &z), "mmix_ssd_reference of both directions");
+    M = mmix_mix_matrix(m, &x);
+    if (!has_matrix()) refused(!M, "mmix_mix_matrix where y is not M x");
+    else {
+        const double *w = read_doubles(M);
+        double *sum = doubles(B * L * H * P);
+        compare_tensor(MATRIX, "M", M, exact.M, size.M, grow);
+        for (size_t r = 0; M && r < B * H * L; r++)
+            for (size_t j = 0; j < S; j++)
+                for (size_t p = 0, b = r / L / H, h = r / L % H, i = r % L; p < P; p++)
+                    sum[((b * L + i) * H + h) * P + p] += w[r * S + j] * exact.x[V][at(V, b, j, h) + p];
+        compare_tensor(PRODUCT, "y", y, sum, size.y, grow);
+    }
+    fine("faces");
+}
+
+/* ---- parts of a draw ---- */
+
+/* Tokens from … from + n - 1, of all sequences or of b alone */
+static mmix_tensor *cut(mmix_tensor *t, size_t b, size_t from, size_t n)
+{
+    if (t && b < B) t = mmix_slice(m, t, 0, b, 1);
+    return t ? mmix_slice(m, t, 1, from, n) : NULL;
+}
+/* The mixer of them, without state and packing. */
+static mmix_mixer part(size_t b, size_t from, size_t n)
+{
+    mmix_mixer z = x;
+    z.q = cut(x.q, b, from, n);
+    z.k = cut(x.k, b, from, n);
+    z.v = cut(x.v, b, from, n);
+    z.dt = cut(x.dt, b, from, n);
+    z.seq_idx = NULL;
+    z.initial_state = NULL;
+    return z;
+}
+
+/* ---- steps ---- */
+
+/* y of some tokens into its place of all (B, L, row). */
+static void place(double *all, const mmix_tensor *y, size_t from, size_t row)
+{
+    const size_t was = n_held, n = mmix_shape(y, 1);
+    const double *d = read_doubles(y);
+    for (size_t b = 0; y && b < B; b++) memcpy(all + (b * L + from) * row, d + b * n * row, n * row * sizeof *d);
+    let_go(was);
+}
+/* What a slot of softmax attention with a band may hold: twice `left` tokens, but at least those before a piece and the
+   piece. */
+static size_t most_bytes(size_t longest)
+{
+    return B * in[K].heads * (N + P) * sizeof(real) * most(2 * x.left, x.left + longest);
+}
+static int has_steps(void)
+{
+    if (x.kind == MMIX_SSD) return x.direction == MMIX_FORWARD && !x.seq_idx;
+    return x.mask != MMIX_MASK_NONE && S == L && !x.window[0] && !x.seq_idx
+        && !(x.mask == MMIX_MASK_BAND && x.right) && !(x.mask == MMIX_MASK_PREFIX && x.prefix > L);
+}
+/* A step that the slot cannot take, after `from` tokens: it leaves the state as it was. */
+static void bad_step(mmix_state *s, size_t from, size_t n)
+{
+    const int of_v = one_in(2);
+    mmix_mixer z = part(B, from, n);
+    if (of_v) z.v = mmix_fill(mmix_new4(m, B, n, in[V].heads, P + 1), 0.5);
+    else {
+        z.q = mmix_fill(mmix_new4(m, B, n, in[Q].heads, N + 1), 0.5);
+        z.k = mmix_fill(mmix_new4(m, B, n, in[K].heads, N + 1), 0.5);
+    }
+    refused(!mmix_mix_step(m, &z, s, 0), "a step of another width");
+    equal("mmix_state_tokens", "after an error", mmix_state_tokens(s, 0), from);
+}
+/* Pieces of any length in slot 0, one token after another in slot 1, nothing in slot 2; a copy of the state goes on by
+   itself and has the same bits. */
+static void check_steps(void)
+{
+    const size_t first = x.mask == MMIX_MASK_PREFIX ? most(x.prefix, 1) : 1, fork = any(0, L - 1), all = B * L * H * P;
+    const int ssd = x.kind == MMIX_SSD;
+    size_t *lengths = (size_t *)hold(L * sizeof *lengths), pieces = 0, copied = 0, longest = 0, empty;
+    double *got = doubles(all), *singly = doubles(all), *again = doubles(all);
+    mmix_state *s = mmix_state_create(m, 3), *copy = NULL;
+    mmix_tensor *end = NULL;
+    mmix_mixer z;
+    if (!has_steps()) {
+        refused(!mmix_mix_step(m, &x, s, 0), "a mixer without steps");
+        equal("mmix_state_tokens", "after an error", mmix_state_tokens(s, 0), 0);
+        mmix_state_destroy(s);
+        return;
+    }
+    empty = mmix_state_bytes(s);
+    for (size_t from = 0, n; from < L; from += n) {
+        const mmix_mark mark = mmix_mark_here(m);
+        n = least(L - from, most(from ? 1 : first, one_in(2) ? any(1, 3) : pick(any(1, 20), any(1, L))));
+        longest = most(longest, n);
+        if (!copy && (from >= fork || from + n == L)) {
+            copy = mmix_state_copy(s);
+            copied = from;
+            pieces = 0;
+        }
+        lengths[pieces++] = n;
+        if (from && one_in(4)) bad_step(s, from, n);
+        z = part(B, from, n);
+        if (ssd) z.final_state = &end;
+        if (!from) z.initial_state = x.initial_state;
+        place(got, mmix_mix_step(m, &z, s, 0), from, H * P);
+        if (from + n == L && ssd) compare_tensor(STEP, "final state", end, exact.last, size.last, grow);
+        for (size_t t = from, k; t < from + n; t += k) {
+            k = t ? 1 : first;
+            z = part(B, t, k);
+            if (!t) z.initial_state = x.initial_state;
+            place(singly, mmix_mix_step(m, &z, s, 1), t, H * P);
+        }
+        for (size_t slot = 0; slot < 3; slot++)
+            equal("mmix_state_tokens", "after a piece", mmix_state_tokens(s, slot), slot < 2 ? from + n : 0);
+        if (x.kind == MMIX_SOFTMAX && x.mask == MMIX_MASK_BAND && x.left < L)
+            check(mmix_state_bytes(s) <= empty + 2 * most_bytes(longest), "mmix_state_bytes", "of a band",
+                  (double)mmix_state_bytes(s), (double)(empty + 2 * most_bytes(longest)));
+        mmix_rewind(m, mark);
+    }
+    compare(STEP, "pieces", got, exact.y, size.y, grow, all);
+    compare(STEP, "one by one", singly, exact.y, size.y, grow, all);
+    memcpy(again, got, all * sizeof *again);
+    for (size_t i = 0, from = copied; i < pieces; from += lengths[i++]) {
+        z = part(B, from, lengths[i]);
+        if (!from) z.initial_state = x.initial_state;
+        for (size_t k = 0; k < B; k++) memset(again + (k * L + from) * H * P, 0, lengths[i] * H * P * sizeof *again);
+        place(again, mmix_mix_step(m, &z, copy, 0), from, H * P);
+    }
+    check(!memcmp(again, got, all * sizeof *again), "mmix_state_copy", "the bits of the original", 0, 1);
+    equal("mmix_state_copy", "tokens", mmix_state_tokens(copy, 0), L);
+    mmix_state_clear(copy);
+    equal("mmix_state_clear", "tokens", mmix_state_tokens(copy, 0), 0);
+    equal("mmix_state_clear", "bytes", mmix_state_bytes(copy), empty);
+    compare_tensor(STEP, "whole, after mmix_state_clear", mmix_mix_step(m, &x, copy, 0), exact.y, size.y, grow);
+    mmix_state_destroy(copy);
+    mmix_state_destroy(s);
+    fine("steps");
+}
+/* Many single tokens: the band's memory stays. */
+static void check_long_run(void)
+{
+    const size_t tokens = 500;
+    mmix_state *s = mmix_state_create(m, 1);
+    size_t empty = mmix_state_bytes(s), reached = 0;
+    memset(&x, 0, sizeof x);
+    memset(in, 0, sizeof in);
+    B = any(1, 2); H = any(1, 3); N = any(1, 9); P = any(1, 9);
+    x.kind = MMIX_SOFTMAX;
+    x.mask = MMIX_MASK_BAND;
+    x.left = any(0, 20);
+    x.q = fill(mmix_new4(m, B, tokens, H, N), -1, 1, 0);
+    put(K, x.k = fill(mmix_new4(m, B, tokens, 1, N), -1, 1, 0), tokens, 1, N);
+    put(V, x.v = fill(mmix_new4(m, B, tokens, 1, P), -1, 1, 0), tokens, 1, P);
+    about[0] = 0;
+    tell("long run, B %zu H %zu N %zu P %zu left %zu", B, H, N, P, x.left);
+    for (size_t t = 0; t < tokens; t++) {
+        const mmix_mark mark = mmix_mark_here(m);
+        const mmix_mixer z = part(B, t, 1);
+        mmix_mix_step(m, &z, s, 0);
+        reached = most(reached, mmix_state_bytes(s));
+        mmix_rewind(m, mark);
+    }
+    fine("long run");
+    check(reached <= empty + most_bytes(1), "mmix_state_bytes", "of a long run", (double)reached, (double)(empty + most_bytes(1)));
+    equal("mmix_state_tokens", "of a long run", mmix_state_tokens(s, 0), tokens);
+    mmix_state_destroy(s);
+}
+
+/* ---- packed sequences ---- */
+
+/* Results of a recorded mixer of one sequence: y, the final state, gradients of q, k, v, dt and the initial state. */
+typedef struct result { real *y, *last, *g[INPUTS]; } result;
+static result run_one(mmix_mixer z, mmix_tensor *dy, mmix_tensor *dlast)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *out[2], *g[2], *end = NULL, *from[INPUTS] = { NULL };
+    result r;
+    memset(&r, 0, sizeof r);
+    from[Q] = z.q; from[K] = z.k; from[V] = z.v; from[DT] = z.dt; from[FIRST] = z.initial_state;
+    if (dlast) z.final_state = &end;
+    mmix_record(m, 1);
+    out[0] = mmix_mix(m, &z);
+    out[1] = end;
+    r.y = read_reals(out[0]);
+    if (dlast) r.last = read_reals(end);
+    g[0] = dy;
+    g[1] = dlast;
+    mmix_backward_from(m, out, g, dlast ? 2 : 1);
+    mmix_record(m, 0);
+    for (int i = 0; i < INPUTS; i++) if (from[i] && in[i].wants) r.g[i] = read_reals(mmix_grad(from[i]));
+    mmix_rewind(m, mark);
+    return r;
+}
+static void same_bits(const char *what, const real *got, const real *want, size_t n)
+{
+    size_t i = 0;
+    while (i < n && !memcmp(got + i, want + i, sizeof *got)) i++;
+    check(i == n, "packed, bits of", what, i < n ? (double)got[i] : 0, i < n ? (double)want[i] : 0);
+}
+/* Each sequence by itself against the packed row it lies in: bit for bit with SSD and causal linear attention. Softmax
+   attention cuts its tiles elsewhere; there against what is expected. A prefix is one of the whole row. */
+static void check_packed(void)
+{
+    const int back = x.kind == MMIX_SSD && x.direction == MMIX_REVERSE, soft = x.kind == MMIX_SOFTMAX;
+    if (!x.seq_idx || (soft && x.mask == MMIX_MASK_PREFIX)) return;
+    for (size_t b = 0; b < B; b++) {
+        const mmix_mark mark = mmix_mark_here(m);
+        const size_t was = n_held, row = H * P;
+        mmix_tensor *last = with_last ? mmix_slice(m, up_last, 0, b, 1) : NULL;
+        mmix_tensor *first = x.initial_state ? mmix_slice(m, x.initial_state, 0, b, 1) : NULL;
+        mmix_mixer z = part(b, 0, L);
+        result all, one;
+        memset(&all, 0, sizeof all);
+        z.seq_idx = mmix_slice(m, x.seq_idx, 0, b, 1);
+        z.initial_state = first;
+        if (!soft) all = run_one(z, cut(up, b, 0, L), last);
+        for (size_t from = 0, n; from < L; from += n) {
+            const size_t inner = n_held;
+            for (n = 1; from + n < L && run[b * L + from + n] == run[b * L + from];) n++;
+            z = part(b, from, n);
+            if (back ? from + n == L : from == 0) z.initial_state = first;
+            one = run_one(z, cut(up, b, from, n), (back ? from == 0 : from + n == L) ? last : NULL);
+            if (soft) {
+                const size_t begin = (b * L + from) * row;
+                compare_reals(PACKED, "y", one.y, exact.y + begin, size.y + begin, grow, n * row);
+            }
+            else {
+                same_bits("y", one.y, all.y + from * row, n * row);
+                /* not recorded one token alone is a decoding step, which sums in another order */
+                if (n > 1) same_bits("y, not recorded", read_reals(mmix_mix(m, &z)), all.y + from * row, n * row);
+            }
+            for (int i = 0; i <= DT; i++) {
+                const size_t wide = in[i].heads * in[i].width, begin = (b * L + from) * wide;
+                if (!one.g[i]) continue;
+                if (soft) compare_reals(PACKED, input_name[i], one.g[i], exact.g[i] + begin, size.g[i] + begin, grow, n * wide);
+                else same_bits(input_name[i], one.g[i], all.g[i] + from * wide, n * wide);
+            }
+            if (one.last) same_bits("final state", one.last, all.last, row * N);
+            if (one.g[FIRST]) same_bits("gradient of the initial state", one.g[FIRST], all.g[FIRST], row * N);
+            let_go(inner);
+        }
+        fine("packed");
+        let_go(was);
+        mmix_rewind(m, mark);
+    }
+}
+
+/* ---- directions ---- */
+
+static mmix_tensor *flipped(mmix_tensor *t)      /* along axis 1, a copy */
+{
+    const size_t was = n_held, n = mmix_shape(t, 1), row = mmix_count(t) / n / B;
+    mmix_tensor *y = mmix_ndim(t) == 3 ? mmix_new3(m, B, n, mmix_shape(t, 2)) : mmix_new4(m, B, n, mmix_shape(t, 2), mmix_shape(t, 3));
+    const real *from = read_reals(t);
+    for (size_t r = 0; r < B * n; r++)
+        memcpy(mmix_data(y) + (r / n * n + n - 1 - r % n) * row, from + r * row, row * sizeof *from);
+    let_go(was);
+    return y;
+}
+/* Reverse is forward of the flipped sequence, flipped back, to the bit; both is half of each. */
+static void check_directions(void)
+{
+    const size_t n = B * L * H * P;
+    mmix_tensor *y, *end = NULL, *end_flipped = NULL;
+    mmix_mixer z = x;
+    if (x.kind != MMIX_SSD || x.direction == MMIX_FORWARD) return;
+    if (x.direction == MMIX_BOTH) {
+        double *half = doubles(n);
+        for (z.direction = MMIX_FORWARD; z.direction <= MMIX_REVERSE; z.direction++) {
+            const double *d = read_doubles(mmix_mix(m, &z));
+            for (size_t i = 0; i < n; i++) half[i] += d[i] / 2;
+        }
+        compare_tensor(WAYS, "both", mmix_mix(m, &x), half, size.y, grow);
+        return;
+    }
+    z.final_state = &end;
+    y = mmix_mix(m, &z);
+    z.final_state = &end_flipped;
+    z.direction = MMIX_FORWARD;
+    z.q = flipped(x.q);
+    z.k = flipped(x.k);
+    z.v = flipped(x.v);
+    z.dt = flipped(x.dt);
+    if (x.seq_idx) {
+        size_t s[2];
+        s[0] = B; s[1] = L;
+        z.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, s);
+        for (size_t i = 0; i < B * L; i++) mmix_data_i32(z.seq_idx)[i] = (int32_t)run[i / L * L + L - 1 - i % L];
+    }
+    check(!memcmp(read_reals(y), read_reals(flipped(mmix_mix(m, &z))), n * sizeof(real)), face[WAYS].name,
+          "reverse is forward of the flipped, flipped", 0, 1);
+    check(!memcmp(read_reals(end), read_reals(end_flipped), B * H * P * N * sizeof(real)), face[WAYS].name,
+          "the same of the final state", 0, 1);
+    fine("directions");
+}
+
+/* ---- the raw functions ---- */
+
+enum { GUARD = 24 };
+static const real MARK = (real)-12345.5;
+static int is_mark(const real *p) { return !memcmp(p, &MARK, sizeof MARK); }
+/* n reals of NaN with a guard behind them. */
+static real *guarded(size_t n)
+{
+    real *p = reals(n + GUARD);
+    for (size_t i = 0; i < n + GUARD; i++) p[i] = i < n ? (real)NAN : MARK;
+    return p;
+}
+static void unharmed(const char *what, const real *p, size_t n)
+{
+    size_t i = 0;
+    while (i < GUARD && is_mark(p + n + i)) i++;
+    equal(what, "keeps what is behind its end", i, GUARD);
+}
+/* A tensor (B, tokens, heads, width) or (B, L, H) as a raw array. */
+static mmix_heads heads_of(int i)
+{
+    mmix_heads v;
+    v.p = mmix_data(in[i].t);
+    v.batch = (ptrdiff_t)mmix_stride(in[i].t, 0);
+    v.token = (ptrdiff_t)mmix_stride(in[i].t, 1);
+    v.head = (ptrdiff_t)mmix_stride(in[i].t, 2);
+    v.share = H / in[i].heads;
+    return v;
+}
+/* Room for (B, tokens, heads, width) with gaps between all rows, full of MARK. */
+typedef struct room { mmix_heads v; real *p; size_t tokens, heads, width, n; } room;
+static room any_room(size_t tokens, size_t heads, size_t width)
+{
+    room r;
+    r.v.head = (ptrdiff_t)(width + any(0, 3));
+    r.v.token = r.v.head * (ptrdiff_t)heads + (ptrdiff_t)any(0, 5);
+    r.v.batch = r.v.token * (ptrdiff_t)tokens + (ptrdiff_t)any(0, 9);
+    r.v.share = H / heads;
+    r.n = B * (size_t)r.v.batch + 3;
+    r.p = reals(r.n);
+    for (size_t i = 0; i < r.n; i++) r.p[i] = MARK;
+    r.v.p = r.p + 2;
+    r.tokens = tokens;
+    r.heads = heads;
+    r.width = width;
+    return r;
+}
+static room room_like(int i) { return any_room(in[i].tokens, in[i].heads, in[i].width); }
+static real *row_of(const room *r, size_t i)     /* of its B · tokens · heads rows */
+{
+    return r->v.p + (ptrdiff_t)(i / r->heads / r->tokens) * r->v.batch + (ptrdiff_t)(i / r->heads % r->tokens) * r->v.token
+        + (ptrdiff_t)(i % r->heads) * r->v.head;
+}
+static void room_fill(const room *r, double value)
+{
+    for (size_t i = 0; i < B * r->tokens * r->heads * r->width; i++) row_of(r, i / r->width)[i % r->width] = (real)value;
+}
+static void room_put(const room *r, const mmix_tensor *t)            /* t's rows, which may be shorter */
+{
+    const size_t wide = mmix_shape(t, 3);
+    const real *from = read_reals(t);
+    for (size_t i = 0; i < B * r->tokens * r->heads; i++) memcpy(row_of(r, i), from + i * wide, wide * sizeof *from);
+}
+/* What is in the room against what is expected, and nothing is written beside it. The room is full of MARK again. */
+static void room_check(int f, const char *what, const room *r, const double *want, const double *size_of)
+{
+    const size_t n = B * r->tokens * r->heads * r->width;
+    double *got = doubles(n);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        real *from = row_of(r, i / r->width) + i % r->width;
+        got[i] = (double)*from;
+        *from = MARK;
+    }
+    for (size_t i = 0; i < r->n; i++) kept += (size_t)is_mark(r->p + i);
+    equal(face[f].name, "keeps what is beside an output", kept, r->n);
+    compare(f, what, got, want, size_of, grow, n);
+}
+/* Rooms of y and dy, and of dq, dk, dv with NaN or, to add to, 0.5 in them; some gradients are left out. */
+typedef struct attention_rooms { room y, dy, d[3]; int add[3], left_out[3]; } attention_rooms;
+static void attention_begin(attention_rooms *r, mmix_heads *y, mmix_heads *dy, mmix_heads *dq, mmix_heads *dk,
+                            mmix_heads *dv)
+{
+    mmix_heads *d[3];
+    d[Q] = dq; d[K] = dk; d[V] = dv;
+    r->y = any_room(L, H, P);
+    r->dy = any_room(L, H, P);
+    room_fill(&r->y, (double)NAN);
+    room_put(&r->dy, up);
+    *y = r->y.v;
+    *dy = r->dy.v;
+    for (int i = Q; i <= V; i++) {
+        r->d[i] = room_like(i);
+        r->add[i] = one_in(3);
+        r->left_out[i] = one_in(6);
+        room_fill(&r->d[i], r->add[i] ? 0.5 : (double)NAN);
+        *d[i] = r->d[i].v;
+        if (r->left_out[i]) d[i]->p = NULL;
+    }
+}
+static void attention_end(const attention_rooms *r)
+{
+    room_check(RAW, "y", &r->y, exact.y, size.y);
+    for (int i = Q; i <= V; i++)
+        if (!r->left_out[i])
+            room_check(RAW_GRADIENT, input_name[i], &r->d[i], plus(exact.g[i], r->add[i] ? 0.5 : 0, in[i].n),
+                       plus(size.g[i], r->add[i] ? 0.5 : 0, in[i].n));
+}
+static void check_raw_softmax(void)
+{
+    attention_rooms rooms;
+    mmix_raw_softmax r;
+    real *scratch;
+    double *sum = doubles(B * H * L);
+    size_t n;
+    memset(&r, 0, sizeof r);
+    r.B = B; r.L = L; r.S = S; r.H = H; r.N = N; r.P = P;
+    r.q = heads_of(Q); r.k = heads_of(K); r.v = heads_of(V);
+    r.scale = scale;
+    r.mask = x.mask;
+    r.prefix = x.prefix; r.left = x.left; r.right = x.right;
+    for (int a = 0; x.window[0] && a < 3; a++) {
+        r.grid[a] = most(x.grid[a], 1);
+        r.window[a] = most(x.window[a], 1);
+        r.shift[a] = x.shift[a];
+    }
+    r.seq_idx = mmix_data_i32(x.seq_idx);
+    r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
+    attention_begin(&rooms, &r.y, &r.dy, &r.dq, &r.dk, &r.dv);
+    r.add_q = rooms.add[Q]; r.add_k = rooms.add[K]; r.add_v = rooms.add[V];
+    scratch = guarded(n = mmix_raw_softmax_scratch(&r, 0));
+    if (one_in(4)) {                             /* without what only the backward reads */
+        mmix_raw_softmax_forward(&r, scratch);
+        room_check(RAW, "y alone", &rooms.y, exact.y, size.y);
+    }
+    r.top = guarded(B * H * L);
+    r.over = guarded(B * H * L);
+    mmix_raw_softmax_forward(&r, scratch);
+    unharmed("scratch of mmix_raw_softmax_forward", scratch, n);
+    unharmed("top", r.top, B * H * L);
+    unharmed("over", r.over, B * H * L);
+    for (size_t i = 0; i < B * H * L; i++) sum[i] = (double)r.top[i] - log((double)r.over[i]);
+    compare(RAW, "ln of the sum of e^score", sum, lse, plus(NULL, 1, B * H * L), grow, B * H * L);
+    scratch = guarded(n = mmix_raw_softmax_scratch(&r, 1));
+    mmix_raw_softmax_backward(&r, scratch);
+    unharmed("scratch of mmix_raw_softmax_backward", scratch, n);
+    attention_end(&rooms);
+}
+static void check_raw_linear(void)
+{
+    attention_rooms rooms;
+    mmix_raw_linear r;
+    real *scratch;
+    size_t n;
+    memset(&r, 0, sizeof r);
+    r.B = B; r.L = L; r.S = S; r.H = H; r.N = N; r.P = P;
+    r.q = heads_of(Q); r.k = heads_of(K); r.v = heads_of(V);
+    r.feature = x.feature;
+    r.normalise = divides();
+    r.eps = eps;
+    attention_begin(&rooms, &r.y, &r.dy, &r.dq, &r.dk, &r.dv);
+    r.add_q = rooms.add[Q]; r.add_k = rooms.add[K]; r.add_v = rooms.add[V];
+    scratch = guarded(n = mmix_raw_linear_scratch(&r));
+    mmix_raw_linear_forward(&r, scratch);
+    unharmed("scratch of mmix_raw_linear_forward", scratch, n);
+    for (size_t i = 0; i < n; i++) scratch[i] = (real)NAN;
+    mmix_raw_linear_backward(&r, scratch);
+    unharmed("scratch of mmix_raw_linear_backward", scratch, n);
+    attention_end(&rooms);
+}
+/* Causal linear attention: features, then SSD without decay; a one beside v gives the row sums. */
+static void check_raw_causal(void)
+{
+    const real unit = 1;
+    const room f[2] = { room_like(Q), room_like(K) }, one = any_room(L, in[V].heads, P + 1), y = any_room(L, H, P + 1);
+    real *scratch, *got = reals(B * L * H * P);
+    mmix_raw_ssd r;
+    size_t n;
+    for (int i = Q; i <= K; i++) {
+        const mmix_heads from = heads_of(i);
+        for (size_t z = 0; z < B * in[i].heads; z++) {
+            const ptrdiff_t b = (ptrdiff_t)(z / in[i].heads), h = (ptrdiff_t)(z % in[i].heads);
+            mmix_raw_feature(x.feature, L, N, from.p + b * from.batch + h * from.head, from.token,
+                             f[i].v.p + b * f[i].v.batch + h * f[i].v.head, f[i].v.token);
+        }
+    }
+    room_fill(&one, 1);
+    room_put(&one, x.v);
+    memset(&r, 0, sizeof r);
+    r.B = B; r.L = L; r.H = H; r.N = N; r.P = P + 1;
+    r.x = one.v; r.b = f[K].v; r.c = f[Q].v; r.y = y.v;
+    r.dt.p = (real *)(uintptr_t)&unit;           /* one number for all, at steps of 0 */
+    r.dt.share = 1;
+    r.A = reals(H);
+    r.chunk = chunks[any(0, 6)];
+    r.seq_idx = mmix_data_i32(x.seq_idx);
+    r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
+    scratch = guarded(n = mmix_raw_ssd_scratch(&r, 0));
+    mmix_raw_ssd_forward(&r, scratch);
+    unharmed("scratch of mmix_raw_ssd_forward", scratch, n);
+    for (size_t i = 0; i < B * L * H * P; i++) {
+        const real *row = row_of(&y, i / P);
+        got[i] = divides() ? row[i % P] / (row[P] + (real)eps) : row[i % P];
+    }
+    compare_reals(RAW, "y of features and SSD", got, exact.y, size.y, grow, B * L * H * P);
+}
+/* A gradient that is an array of its own, or NULL now and then. */
+static real *maybe(const mmix_tensor *t) { return t && !one_in(6) ? guarded(mmix_count(t)) : NULL; }
+static void maybe_check(int i, const real *got)
+{
+    if (!got) return;
+    compare_reals(RAW_GRADIENT, input_name[i], got, exact.g[i], size.g[i], grow, in[i].n);
+    unharmed(input_name[i], got, in[i].n);
+}
+static void check_raw_ssd(void)
+{
+    const size_t PN = B * H * P * N;
+    const room y = any_room(L, H, P), dy = any_room(L, H, P), dx = room_like(V), db = room_like(K), dc = room_like(Q),
+        ddt = room_like(DT);
+    real *scratch, *state = guarded(PN);
+    mmix_raw_ssd r, step;
+    size_t n, states;
+    memset(&r, 0, sizeof r);
+    r.B = B; r.L = L; r.H = H; r.N = N; r.P = P;
+    r.x = heads_of(V); r.dt = heads_of(DT); r.b = heads_of(K); r.c = heads_of(Q); r.y = y.v;
+    r.A = mmix_data(x.A);
+    if (x.D) r.D = read_reals(x.D);
+    r.D_width = mmix_ndim(x.D) == 2 ? P : any(0, 1);
+    r.dt_bias = mmix_data(x.dt_bias);
+    r.dt_softplus = x.dt_softplus;
+    r.dt_low = x.dt_low; r.dt_high = x.dt_high;
+    r.reverse = x.direction == MMIX_REVERSE;
+    r.chunk = chunks[any(0, 6)];
+    if (x.initial_state) r.initial_state = read_reals(x.initial_state);
+    if (with_last || one_in(2)) r.final_state = guarded(PN);
+    r.seq_idx = mmix_data_i32(x.seq_idx);
+    r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
+    states = mmix_raw_ssd_states(&r);
+    if (states) r.states = guarded(states);
+    room_fill(&y, (double)NAN);
+    scratch = guarded(n = mmix_raw_ssd_scratch(&r, 0));
+    mmix_raw_ssd_forward(&r, scratch);
+    unharmed("scratch of mmix_raw_ssd_forward", scratch, n);
+    if (states) unharmed("states", r.states, states);
+    room_check(RAW, "y", &y, exact.y, size.y);
+    if (r.final_state) {
+        unharmed("final_state", r.final_state, PN);
+        compare_reals(RAW, "final state", r.final_state, exact.last, size.last, grow, PN);
+    }
+    /* the way back */
+    room_put(&dy, up);
+    r.dy = dy.v; r.db = db.v; r.dc = dc.v;
+    if (!one_in(6)) r.dx = dx.v;
+    if (!one_in(6)) r.ddt = ddt.v;
+    r.dA = maybe(x.A);
+    r.dD = maybe(x.D);
+    r.ddt_bias = maybe(x.dt_bias);
+    r.dinitial = maybe(x.initial_state);
+    if (with_last) r.dfinal = mmix_data(up_last);
+    scratch = guarded(n = mmix_raw_ssd_scratch(&r, 1));
+    mmix_raw_ssd_backward(&r, scratch);
+    unharmed("scratch of mmix_raw_ssd_backward", scratch, n);
+    room_check(RAW_GRADIENT, "C", &dc, exact.g[Q], size.g[Q]);
+    room_check(RAW_GRADIENT, "B", &db, exact.g[K], size.g[K]);
+    if (r.dx.p) room_check(RAW_GRADIENT, "x", &dx, exact.g[V], size.g[V]);
+    if (r.ddt.p) room_check(RAW_GRADIENT, "dt", &ddt, exact.g[DT], size.g[DT]);
+    maybe_check(A, r.dA);
+    maybe_check(D, r.dD);
+    maybe_check(BIAS, r.ddt_bias);
+    maybe_check(FIRST, r.dinitial);
+    /* the state in place: of the whole, then, if nothing is packed, of single tokens */
+    step = r;
+    step.states = NULL;
+    step.final_state = state;
+    for (size_t whole = 0, i = 0; whole < 2; whole++) {
+        if (whole && x.seq_idx) break;
+        step.initial_state = x.initial_state ? state : NULL;
+        if (x.initial_state) mmix_read(x.initial_state, state);
+        step.L = whole ? 1 : L;
+        scratch = guarded(n = mmix_raw_ssd_scratch(&step, 0));
+        for (i = 0; i < (whole ? L : 1); i++) {
+            const ptrdiff_t t = !whole ? 0 : (ptrdiff_t)(r.reverse ? L - 1 - i : i);
+            mmix_raw_ssd now = step;
+            now.x.p += t * now.x.token;
+            now.dt.p += t * now.dt.token;
+            now.b.p += t * now.b.token;
+            now.c.p += t * now.c.token;
+            now.y.p += t * now.y.token;
+            mmix_raw_ssd_forward(&now, scratch);
+            step.initial_state = state;
+        }
+        unharmed("scratch in place", scratch, n);
+        unharmed("state in place", state, PN);
+        room_check(RAW, whole ? "y of steps" : "y, state in place", &y, exact.y, size.y);
+        compare_reals(RAW, whole ? "state of steps" : "state in place", state, exact.last, size.last, grow, PN);
+    }
+}
+static void check_raw(void)
+{
+    if (x.kind == MMIX_SOFTMAX) check_raw_softmax();
+    else if (x.kind == MMIX_LINEAR && x.mask) check_raw_causal();
+    else if (x.kind == MMIX_LINEAR) check_raw_linear();
+    else if (x.direction != MMIX_BOTH) check_raw_ssd();
+}
+
+/* ---- differences ---- */
+
+/* Σ up y + Σ up_last h with the inputs moved by h along dir. */
+static double loss_at(double *const *dir, double h)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    const size_t was = n_held;
+    mmix_tensor *end = NULL;
+    mmix_mixer z = x;
+    const double *y, *last;
+    double sum = 0;
+    for (int i = 0; i < INPUTS; i++) {
+        real *r = dir[i] ? reals(in[i].n) : NULL;
+        for (size_t k = 0; r && k < in[i].n; k++) r[k] = (real)(exact.x[i][k] + h * dir[i][k]);
+        if (r) mmix_write(in[i].t, r);
+    }
+    if (with_last) z.final_state = &end;
+    y = read_doubles(mmix_mix(m, &z));
+    last = read_doubles(end);
+    for (size_t i = 0; i < B * L * H * P; i++) sum += exact.dy[i] * y[i];
+    for (size_t i = 0; end && i < B * H * P * N; i++) sum += exact.dlast[i] * last[i];
+    let_go(was);
+    mmix_rewind(m, mark);
+    return sum;
+}
+/* The derivative along a random direction of all inputs, by the five-point rule: what the library's forward says of the
+   gradients. In double only, and not where numbers are extreme. */
+static void check_differences(void)
+{
+    const double h = 1e-4;
+    double *dir[INPUTS] = { NULL }, got, want = 0, size_of = 0;
+    if (hard) return;
+    if (sizeof(real) == 4) { skipped++; return; }
+    for (int i = 0; i < INPUTS; i++) {
+        if (!in[i].t) continue;
+        dir[i] = doubles(in[i].n);
+        for (size_t k = 0; k < in[i].n; k++) {
+            dir[i][k] = uniform(-1, 1);
+            want += dir[i][k] * exact.g[i][k];
+            size_of += fabs(dir[i][k]) * size.g[i][k];
+        }
+    }
+    got = 8 * (loss_at(dir, h) - loss_at(dir, -h)) - (loss_at(dir, 2 * h) - loss_at(dir, -2 * h));
+    judge(DIFFERENCE, "derivative", fabs(got / (12 * h) - want), grow * size_of, got / (12 * h), want);
+    loss_at(dir, 0);                             /* the inputs are what they were */
+    fine("differences");
 }
