@@ -7380,7 +7380,7 @@ static size_t mmixi_linear_begin(mmixi_linear_job *j, const mmix_raw_linear *r, 
     j->k = k;
     j->G = r->H / r->k.share;
     j->V = r->P + (r->normalise ? 1 : 0);
-    j->R = r->causal && r->chunk ? mmixi_min(r->chunk, r->L) : MMIXI_LINEAR_BLOCK;
+    j->R = r->causal && r->chunk ? mmixi_min(r->chunk, r->L) : (size_t)MMIXI_LINEAR_BLOCK;
     j->C = r->causal ? j->R : 0;
     return j->lane_size = mmixi_linear_scratch_fill(j, NULL, &s);
 }
