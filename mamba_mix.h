@@ -69,10 +69,10 @@
      width. Row-major; sizes are size_t; tokens and labels int32_t.
 
      Two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close or _free; look at
-     it before you hand it on, for only those take NULL. What an op returns, its gradient included, lives until
-     mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was recorded: afterwards the
-     values of recorded ops are gone (a scalar such as a loss stays readable), and the gradients of parameters
-     and of tensors marked with mmix_require_grad are there.
+     it before you hand it on, for only those take NULL. What an op returns, its gradient included, lives
+     until mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was recorded:
+     afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and the
+     gradients of parameters and of tensors marked with mmix_require_grad are there.
 
      Errors are values. A failing call returns NULL, -1 or 0 as its comment says, and the context keeps the
      first message until mmix_error_clear. While a message is kept ops return NULL, and given NULL they return
@@ -440,8 +440,8 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
      Mamba-2 SSD         M = L ∘ (C Bᵀ) diag(dt) + diag(D)
                          L_ij = exp(a_{j+1} + … + a_i) for i ≥ j, else 0,   a = dt A
 
-   Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024. Q ≡ C, K ≡ B, V ≡ X: the struct has one set of names for all. Heads: q has H, k and v have H or a divisor
-   of it; head h reads group ⌊h / (H/G)⌋.
+   Vaswani et al. 2017; Katharopoulos et al. 2020; Dao & Gu 2024. Q ≡ C, K ≡ B, V ≡ X: the struct has one set
+   of names for all. Heads: q has H, k and v have H or a divisor of it; head h reads group ⌊h / (H/G)⌋.
    ==================================================================================== */
 
 enum { MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD };                                        /* mmix_mixer.kind */
@@ -450,7 +450,8 @@ enum { MMIX_SOFTMAX, MMIX_LINEAR, MMIX_SSD };                                   
    S tokens. SSD is causal by itself; linear attention has NONE and CAUSAL. */
 enum { MMIX_MASK_NONE, MMIX_MASK_CAUSAL, MMIX_MASK_PREFIX, MMIX_MASK_BAND };
 /* .feature: φ, ψ */
-enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU, MMIX_FEATURE_NONE };
+enum { MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_EFFICIENT, MMIX_FEATURE_ELU1, MMIX_FEATURE_RELU,
+      MMIX_FEATURE_NONE };
 enum { MMIX_FORWARD, MMIX_REVERSE, MMIX_BOTH };                                      /* .direction of SSD */
 
 typedef struct mmix_mixer {
@@ -464,12 +465,13 @@ typedef struct mmix_mixer {
     int mask;
     size_t prefix, left, right;  /* of MMIX_MASK_PREFIX and _BAND */
     /* Windows: the tokens are a grid (raster order, up to 3 axes, the axes left over 1), and a query sees the
-       keys in its own window only, of them with MMIX_MASK_CAUSAL those not after it. On an axis of n tokens the
-       first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is left:
-       nothing is joined around the edge. window[0] = 0: no windows. mmix_mixer_windows fills these in. */
+       keys in its own window only, of them with MMIX_MASK_CAUSAL those not after it. On an axis of n tokens
+       the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
+       left: nothing is joined around the edge. window[0] = 0: no windows. See mmix_mixer_windows. */
     size_t grid[3], window[3], shift[3];
-    /* With windows, (H, Π (2 window_a - 1)) or NULL: added to the score of i and j by the distance of their places
-       on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest (Swin's relative position bias). */
+    /* With windows, (H, Π (2 window_a - 1)) or NULL: added to the score of i and j by the distance of their
+       places on the grid, d_a = i_a - j_a + window_a - 1, the last axis fastest (Swin's relative position
+       bias). */
     mmix_tensor *bias;
 
     /* linear attention. softmax_both: softmax over the N features of each token, for q and k (LinearViT).
@@ -489,8 +491,9 @@ typedef struct mmix_mixer {
     double dt_low, dt_high;      /* then clamped, if dt_high > 0 */
     int direction;               /* both: ½ (forward + reverse), D x once */
 
-    /* The state before the first token, or NULL; where to put the one after the last, or NULL. SSD: (B, H, P, N).
-       Causal linear attention: (B, G, P, N), with `normalise` (B, G, P + 1, N), the last for the rows' sums */
+    /* The state before the first token, or NULL; where to put the one after the last, or NULL. SSD: (B, H, P,
+       N). Causal linear attention: (B, G, P, N), with `normalise` (B, G, P + 1, N), the last for the rows'
+       sums */
     mmix_tensor *initial_state;
     mmix_tensor **final_state;
     size_t chunk;                /* tokens of a chunk, 0: chosen; changes nothing but rounding and speed */
@@ -517,17 +520,17 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *mixer);
 /* M (B, H, L, S) with y = M v for each head, for looking: not recorded. An initial state or a D for each
    channel is an error, because y is not M x then. */
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *mixer);
-/* look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside of layers and models,
-   before it runs: to draw M, to measure ranks. Nothing is recorded meanwhile, and what look leaves in step
-   memory is dropped when it returns. look NULL: no more. */
+/* look(user, m, mixer) is called with each mixer that mmix_mix runs on m, alone or inside of layers and
+   models, before it runs: to draw M, to measure ranks. Nothing is recorded meanwhile, and what look leaves in
+   step memory is dropped when it returns. look NULL: no more. */
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
                             void *user);
 /* The definition of SSD as a loop over time, one token after another: what mmix_mix must equal. Not recorded,
    for reading and for tests; options as mmix_mix, MMIX_BOTH excepted. */
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *mixer);
 
-/* What causal mixers carry from one token to the next: keys and values of softmax attention, else the state, in
-   one slot a mixer (a layer of a decoder, say). The memory is the context's and lasts until destroyed.
+/* What causal mixers carry from one token to the next: keys and values of softmax attention, else the state,
+   in one slot a mixer (a layer of a decoder, say). The memory is the context's and lasts until destroyed.
 
        mmix_state *s = mmix_state_create(m, layers);
        for (each token) for (each layer i) y = mmix_mix_step(m, &mixer, s, i);  */
@@ -545,15 +548,15 @@ MMIXDEF size_t mmix_state_bytes(const mmix_state *s);
 /* mmix_mix of the next tokens, one or many, whose q, k, v (x, dt, B, C) the mixer has: the sequence in any
    pieces gives what it gives whole. Not recorded. Softmax attention needs a mask that hides later tokens, and
    remembers all earlier ones (with MMIX_MASK_BAND, twice `left` at most); a prefix must be whole in the first
-   piece. The others carry N x P numbers a head. An error leaves the state as it was, but for a lack of memory:
-   then clear it or go on from a copy. An initial_state enters with the first piece; final_state, where it is
-   asked for, is a copy of the state after this one. */
+   piece. The others carry N x P numbers a head. An error leaves the state as it was, but for a lack of
+   memory: then clear it or go on from a copy. An initial_state enters with the first piece; final_state,
+   where it is asked for, is a copy of the state after this one. */
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot);
 
 /* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by `separators`
-   more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X + separators). By layer mod 4:
-   frames, rows in each; frames, columns; rows of all frames, time innermost; columns of all frames. With time
-   innermost the separators come last. perm or inverse may be NULL. */
+   more: perm[r] is the token visited r-th, inverse[perm[r]] = r, both of T (Y X + separators). By layer mod
+   4: frames, rows in each; frames, columns; rows of all frames, time innermost; columns of all frames. With
+   time innermost the separators come last. perm or inverse may be NULL. */
 MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
                              int32_t *inverse);
 
@@ -567,8 +570,8 @@ typedef struct mmix_rope_options {
        second, … together R/2. All 0: one axis. */
     size_t sections[3];
 } mmix_rope_options;
-/* x (B, L, H, N) → the same shape. pos int32 (L), or (B, L); with sections (3, L), or (3, B, L). Options NULL:
-   the defaults. */
+/* x (B, L, H, N) → the same shape. pos int32 (L), or (B, L); with sections (3, L), or (3, B, L). Options
+   NULL: the defaults. */
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options);
 
@@ -587,8 +590,8 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
        mmix_raw_softmax_forward(&x, scratch);
    ==================================================================================== */
 
-/* An array (B, L, heads, width), width contiguous: its first element, and by how many reals the next sequence,
-   token and head are away. Head h of H reads head h / share, share = H / heads. */
+/* An array (B, L, heads, width), width contiguous: its first element, and by how many reals the next
+   sequence, token and head are away. Head h of H reads head h / share, share = H / heads. */
 typedef struct mmix_heads { mmix_real *p; ptrdiff_t batch, token, head; size_t share; } mmix_heads;
 /* The struct of a row-major array; p may be NULL. */
 MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H);
@@ -621,8 +624,8 @@ typedef struct mmix_raw_linear {
     mmix_heads q, k, v, y;                       /* k and v have equal shares */
     int feature, normalise, causal;              /* 1 or 0 */
     double eps;
-    mmix_real *over;                             /* (B, H, L), with normalise: 1 / (row sum + eps). Forward writes
-                                                    it unless NULL, backward reads it */
+    /* (B, H, L), with normalise: 1 / (row sum + eps). Forward writes it unless NULL, backward reads it */
+    mmix_real *over;
     /* causal only: chunk 0: chosen; states (B, H / share, P + normalise, N) or NULL, the final one may be the
        initial one; (B, L), seq_batch from row to row, or NULL */
     size_t chunk;
@@ -965,7 +968,8 @@ MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_ten
 /* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases. */
 typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; } mmix_swiglu_layer;
 /* Adds gate_proj.weight, up_proj.weight and down_proj.weight to p. 0, or -1. */
-MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F);
+MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                             size_t F);
 /* x (…, D) → (…, D); residual and s as in mmix_attention. */
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s);
@@ -1145,8 +1149,8 @@ typedef struct mmix_rank_options {
 } mmix_rank_options;
 typedef struct mmix_rank {
     size_t matrices, rows, cols, width;      /* blocks down and across; singular values of a block */
-    /* (matrices, rows, cols): number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ); Σσ²/σ₁². All 0 for
-       a block of zeros */
+    /* (matrices, rows, cols): number of σ > max(height, width) eps σ₁; e^(entropy of σ/Σσ); Σσ²/σ₁². All 0
+       for a block of zeros */
     double *numerical, *effective, *stable;
     double *singular;                        /* (matrices, rows, cols, width): σ, falling; zeros fill up */
 } mmix_rank;
@@ -1173,9 +1177,9 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const m
    student's M against its teacher's. */
 MMIXDEF void mmix_matrix_distance(const mmix_real *a, const mmix_real *b, size_t matrices, size_t count,
                                   double *distance, double *relative);
-/* How local heads are: of M (matrices, L, L), tokens on a grid of gh x gw = L, the share of Σ|M_ij| where i and j
-   are at most `radius` rows and columns apart, and the mean distance of i and j with weights |M_ij|, in tokens.
-   Each (matrices) or NULL. */
+/* How local heads are: of M (matrices, L, L), tokens on a grid of gh x gw = L, the share of Σ|M_ij| where i
+   and j are at most `radius` rows and columns apart, and the mean distance of i and j with weights |M_ij|, in
+   tokens. Each (matrices) or NULL. */
 MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, size_t gw, size_t radius,
                              double *share, double *distance);
 
@@ -3061,7 +3065,8 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(ssd_row_backward)(size_t n, const mmix_
 }
 
 static MMIXI_TARGET void MMIXI_NAME(ssd_step)(size_t P, size_t N, mmix_real e, const mmix_real *x,
-                                              const mmix_real *b, const mmix_real *c, mmix_real *h, mmix_real *y)
+                                              const mmix_real *b, const mmix_real *c, mmix_real *h,
+    mmix_real *y)
 {
     const MMIXI_V ve = MMIXI_SET(e);
     const size_t n = N;                          /* of MMIXI_EACH */
@@ -5359,7 +5364,8 @@ static void mmixi_unit_rows_backward(void *arg, size_t begin, size_t end, size_t
         const mmix_real *x = j->x + r * j->step, *dy = j->dy + r * j->D;
         double norm = sqrt((double)k->variance(j->D, x, 0)), length = norm > j->eps ? norm : j->eps;
         double along = (double)k->dot(j->D, x, dy) / length, scale = (j->g ? (double)j->g[r] : 1) / length;
-        double back = norm > j->eps ? scale * along / length : 0;        /* below eps the length is a constant */
+        /* below eps the length is a constant */
+        double back = norm > j->eps ? scale * along / length : 0;
         for (size_t i = 0; j->dx && i < j->D; i++) {
             mmix_real *d = j->dx + r * j->step + i;
             *d = (j->add ? *d : 0) + (mmix_real)(scale * (double)dy[i] - back * (double)x[i]);
@@ -5562,8 +5568,8 @@ typedef struct mmixi_conv_job {
     size_t seq_step;
     mmix_real *y;                                /* (B, L, D) */
     const mmix_real *dy;
-    /* silu's input of one token, for each lane; for each run of `grain` tokens dw, db and a place for the Σ du of
-       more than a few taps: (W + 2, D) */
+    /* silu's input of one token, for each lane; for each run of `grain` tokens dw, db and a place for the Σ
+       du of more than a few taps: (W + 2, D) */
     mmix_real *u, *partial;
     size_t grain;
     mmix_real *du, *dx;                          /* du is dy without silu */
@@ -5890,8 +5896,8 @@ static double mmixi_cubic(double a, double x)
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
-/* The taps that make output `out` of n inputs: which, and their weights; returns how many. With `tap` NULL the
-   most that there can be. */
+/* The taps that make output `out` of n inputs: which, and their weights; returns how many. With `tap` NULL
+   the most that there can be. */
 static size_t mmixi_resize_taps(int kind, double ratio, size_t n, size_t out, size_t *tap, double *weight)
 {
     const double wide = ratio > 1 ? ratio : 1, s = ((double)out + 0.5) * ratio - 0.5;
@@ -5929,7 +5935,8 @@ static int mmixi_resize_run(mmix_ctx *m, const mmix_call *call, const mmix_real 
     for (size_t i = 0; i < oh; i++) {
         const size_t rows = mmixi_resize_taps(o->kind, o->ratio_h, x->shape[2], i, tap, weight);
         for (size_t j = 0; j < ow; j++) {
-            const size_t cols = mmixi_resize_taps(o->kind, o->ratio_w, x->shape[3], j, tap + most, weight + most);
+            const size_t cols = mmixi_resize_taps(o->kind, o->ratio_w, x->shape[3], j, tap + most,
+                                                  weight + most);
             for (size_t plane = 0; plane < x->shape[0] * x->shape[1]; plane++) {
                 const size_t to = (plane * oh + i) * ow + j,
                     from = plane / x->shape[1] * x->stride[0] + plane % x->shape[1] * x->stride[1];
@@ -6040,10 +6047,11 @@ static void mmixi_zero_rows(size_t rows, size_t cols, mmix_real *to, ptrdiff_t l
 static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, const mmix_real *from,
                            ptrdiff_t ldf, mmix_real *to, ptrdiff_t ldt, int add)
 {
-    for (size_t i = 0; i < rows; i++) mmixi_put(k, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt, add);
+    for (size_t i = 0; i < rows; i++) mmixi_put(k, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt,
+                                                add);
 }
-/* How a sequence is cut into chunks: they begin anew where a packed sequence begins, and depend on that sequence
-   alone, so that packed equals separate. One of up to `one` tokens is a single chunk. */
+/* How a sequence is cut into chunks: they begin anew where a packed sequence begins, and depend on that
+   sequence alone, so that packed equals separate. One of up to `one` tokens is a single chunk. */
 typedef struct mmixi_chunks { const int32_t *seq; ptrdiff_t step; size_t L, one, chunk; } mmixi_chunks;
 static mmixi_chunks mmixi_chunks_of(const int32_t *seq, ptrdiff_t step, size_t L, size_t one, size_t chunk)
 {
@@ -6083,13 +6091,15 @@ static size_t mmixi_chunks_count(const mmixi_chunks *c)
    q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
    ==================================================================================== */
 
-typedef struct mmixi_rope_options { double theta; size_t R, sections[3]; int interleaved; } mmixi_rope_options;
+typedef struct mmixi_rope_options { double theta; size_t R, sections[3]; int interleaved;
+                                   } mmixi_rope_options;
 typedef struct mmixi_rope_job {
     mmixi_rope_options o;
     mmix_heads from, to;
     size_t L, H, N;
     const int32_t *pos;
-    size_t pos_axis, pos_batch, per_batch;       /* steps of pos; rows of the table that a sequence has to itself */
+    /* steps of pos; rows of the table that a sequence has to itself */
+    size_t pos_axis, pos_batch, per_batch;
     const double *frequency;                     /* (R/2) */
     mmix_real *table;                            /* (L or B L, R/2, 2): cos, sin */
     int back, add;
@@ -6165,7 +6175,8 @@ static int mmixi_rope_run(mmix_ctx *m, mmix_call *call, int back)
 static int mmixi_rope_forward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 0); }
 static int mmixi_rope_backward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 1); }
 
-MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos, const mmix_rope_options *options)
+MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
+                               const mmix_rope_options *options)
 {
     const char *who = "mmix_rope";
     mmix_call call = mmixi_call(x, pos, NULL);
@@ -6183,12 +6194,13 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos, co
     if (mmix_ndim(pos) > n + 1) want[n++] = mmix_shape(x, 0);
     want[n++] = L;
     if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "pos", pos, MMIX_DTYPE_I32, n, want[0], n > 1 ? want[1] : 0, n > 2 ? want[2] : 0,
-                        0)) return NULL;
+        || !mmixi_check(m, who, "pos", pos, MMIX_DTYPE_I32, n, want[0], n > 1 ? want[1] : 0,
+                        n > 2 ? want[2] : 0, 0)) return NULL;
     if (o.R % 2 || o.R > N || (sum && (sum != o.R / 2 || !o.sections[0]))) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f; dim is "
-                  "even, at most a head, and twice the sections' sum, of which the first is not 0", who,
-                  (double)o.R, (double)N, (double)o.sections[0], (double)o.sections[1], (double)o.sections[2]);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f; dim is "
+            "even, at most a head, and twice the sections' sum, of which the first is not 0", who,
+            (double)o.R, (double)N, (double)o.sections[0], (double)o.sections[1], (double)o.sections[2]);
         return NULL;
     }
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 4, x->shape);
@@ -6273,8 +6285,8 @@ static size_t mmixi_ssd_scratch_fill(const mmixi_ssd_job *j, mmix_real *base, mm
 
 static mmixi_chunks mmixi_ssd_chunks(const mmixi_ssd_job *j, size_t b)
 {
-    return mmixi_chunks_of(j->r.seq_idx ? j->r.seq_idx + (ptrdiff_t)b * j->r.seq_batch : NULL, j->seq_token, j->r.L,
-                           j->one, j->chunk);
+    return mmixi_chunks_of(j->r.seq_idx ? j->r.seq_idx + (ptrdiff_t)b * j->r.seq_batch : NULL, j->seq_token,
+                           j->r.L, j->one, j->chunk);
 }
 
 /* About so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and the
@@ -6412,8 +6424,8 @@ static void mmixi_ssd_step_range(void *arg, size_t begin, size_t end, size_t lan
         mmix_real *y = mmixi_at(&j->r.y, b, 0, h), *state = j->r.final_state + i * NP;
         mmixi_ssd_steps(j, &s, b, 0, 1, h);
         j->k->scale(j->r.P, s.delta[0], x, s.x);
-        j->k->ssd_step(j->r.P, j->r.N, s.e[0], s.x, mmixi_at(&j->r.b, b, 0, h), mmixi_at(&j->r.c, b, 0, h), state,
-                       y);
+        j->k->ssd_step(j->r.P, j->r.N, s.e[0], s.x, mmixi_at(&j->r.b, b, 0, h), mmixi_at(&j->r.c, b, 0, h),
+                       state, y);
         if (j->r.D) mmixi_ssd_skip(j, h, x, y);
     }
 }
@@ -6455,8 +6467,8 @@ static void mmixi_lower_product(const mmixi_kernels *k, size_t q, size_t width, 
 }
 
 /* L and W of one chunk and head from S, e and δ, and p. That is one exponential of the sum, not a product of
-   exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near 1
-   would add up (to 1e-5 over 4096 tokens that forget nothing). */
+   exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
+   1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
 static void mmixi_ssd_weights(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t q, mmix_real A)
 {
     const mmixi_kernels *k = j->k;
@@ -6511,8 +6523,8 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
                 *x = mmixi_at(&j->r.x, b, start, h);
             mmix_real *y = mmixi_at(&j->r.y, b, start, h), *state = s.h + (h - h0) * NP;
             if (fresh) memset(state, 0, NP * sizeof *state);
-            if (j->r.states && chunk)
-                memcpy(j->r.states + ((b * j->r.H + h) * j->kept + chunk - 1) * NP, state, NP * sizeof *state);
+            if (j->r.states && chunk) memcpy(j->r.states + ((b * j->r.H + h) * j->kept + chunk - 1) * NP,
+                                             state, NP * sizeof *state);
             if (C != scored_c || B != scored_b)
                 mmixi_lower_product(k, q, N, C, j->r.c.token, B, j->r.b.token, s.t, s.S, j->Q);
             scored_c = C;
@@ -6530,8 +6542,8 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
             mmixi_gemm_small(k, N, P, q, s.Br, 1, (ptrdiff_t)N, x, j->r.x.token, state, (ptrdiff_t)P, 1);
         }
     }
-    for (size_t h = h0; j->r.final_state && h < h1; h++)
-        k->transpose(N, P, s.h + (h - h0) * NP, (ptrdiff_t)P, j->r.final_state + (b * j->r.H + h) * NP, (ptrdiff_t)N);
+    for (size_t h = h0; j->r.final_state && h < h1; h++) k->transpose(N, P, s.h + (h - h0) * NP,
+            (ptrdiff_t)P, j->r.final_state + (b * j->r.H + h) * NP, (ptrdiff_t)N);
 }
 
 /* One head's part of one chunk in the backward pass. */
@@ -6603,15 +6615,16 @@ static void mmixi_ssd_values_backward(const mmixi_ssd_job *j, const mmixi_ssd_sc
             mmixi_gemm_small(k, q, P, N, s->Br, (ptrdiff_t)N, 1, c->dh, (ptrdiff_t)P, s->dX, (ptrdiff_t)P, 1);
         for (size_t i = 0; j->r.D && i < q; i++)
             mmixi_ssd_skip(j, c->h, s->dy + i * P, s->dX + i * P);
-        mmixi_put_rows(j->k, q, P, s->dX, (ptrdiff_t)P, mmixi_at(&j->r.dx, c->b, c->start, c->h), j->r.dx.token,
-                       j->add_x || c->h % j->r.dx.share);
+        mmixi_put_rows(j->k, q, P, s->dX, (ptrdiff_t)P, mmixi_at(&j->r.dx, c->b, c->start, c->h),
+                       j->r.dx.token, j->add_x || c->h % j->r.dx.share);
     }
     for (size_t i = 0; j->r.D && i < q; i++)
         if (j->r.D_width > 1) k->mul_add(P, s->dy + i * P, s->x + i * P, dD);
         else *dD += k->dot(P, s->dy + i * P, s->x + i * P);
     if (c->enters) {
         k->scale(N * P, s->p[q - 1], c->dh, c->dh);
-        mmixi_gemm_small(k, N, P, q, s->Cp, 1, (ptrdiff_t)N, s->dy, (ptrdiff_t)j->r.P, c->dh, (ptrdiff_t)P, 1);
+        mmixi_gemm_small(k, N, P, q, s->Cp, 1, (ptrdiff_t)N, s->dy, (ptrdiff_t)j->r.P, c->dh, (ptrdiff_t)P,
+                         1);
     }
     else memset(c->dh, 0, N * P * sizeof *c->dh);
 }
@@ -6678,13 +6691,14 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
             c.B = mmixi_at(&j->r.b, b, start, h);
             /* each is read by four products: near each other their rows stay in the nearest cache */
             mmixi_put_rows(j->k, c.q, P, mmixi_at(&j->r.x, b, start, h), j->r.x.token, s.x, (ptrdiff_t)P, 0);
-            mmixi_put_rows(j->k, c.q, P, mmixi_at(&j->r.dy, b, start, h), j->r.dy.token, s.dy, (ptrdiff_t)P, 0);
+            mmixi_put_rows(j->k, c.q, P, mmixi_at(&j->r.dy, b, start, h), j->r.dy.token, s.dy, (ptrdiff_t)P,
+                           0);
             c.dC = mmixi_at(&j->r.dc, b, start, h) + block % j->parts_c * j->part_c;
             c.dB = mmixi_at(&j->r.db, b, start, h) + block % j->parts_b * j->part_b;
             c.dh = s.h + (h - h0) * NP;
             c.in = chunk ? j->r.states + ((b * j->r.H + h) * j->kept + chunk - 1) * NP : s.in;
-            if (!chunk && c.enters)
-                k->transpose(P, N, j->r.initial_state + (b * j->r.H + h) * NP, (ptrdiff_t)N, s.in, (ptrdiff_t)P);
+            if (!chunk && c.enters) k->transpose(P, N, j->r.initial_state + (b * j->r.H + h) * NP,
+                                                 (ptrdiff_t)N, s.in, (ptrdiff_t)P);
             if (c.C != scored.C) mmixi_zero_rows(c.q, N, c.dC, j->r.dc.token);
             if (c.B != scored.B) mmixi_zero_rows(c.q, N, c.dB, j->r.db.token);
             if (c.C != scored.C || c.B != scored.B) {
@@ -6936,7 +6950,8 @@ static mmix_tensor *mmixi_ssd(mmix_ctx *m, const mmix_mixer *x, int reverse, mmi
     return mmixi_run(m, MMIX_OP_SSD, &call, &r, sizeof r);
 }
 /* A job for the loops that are plain, with scratch for one thread; -1 on error. */
-static int mmixi_ssd_plain_begin(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_tensor *y, mmixi_ssd_job *j)
+static int mmixi_ssd_plain_begin(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_tensor *y,
+                                 mmixi_ssd_job *j)
 {
     mmix_raw_ssd r;
     mmix_call call = mmixi_ssd_call(m, x, reverse, &r);
@@ -6989,7 +7004,8 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
        y_i = Σ_{j≤i} S_ij v_j + φ_i h,   S_ij = φ_i·ψ_j,   h grows by Σ_j ψ_jᵀ v_j after the chunk
 
    Backward, with T_ij = dy_i · v_j and dh, which grows from the last chunk to the first by Σ_i φ_iᵀ dy_i:
-       dφ_i = Σ_{j≤i} T_ij ψ_j + dy_i hᵀ,   dψ_j = Σ_{i≥j} T_ij φ_i + v_j dhᵀ,   dv_j = Σ_{i≥j} S_ij dy_i + ψ_j dh
+       dφ_i = Σ_{j≤i} T_ij ψ_j + dy_i hᵀ,   dψ_j = Σ_{i≥j} T_ij φ_i + v_j dhᵀ,   
+       dv_j = Σ_{i≥j} S_ij dy_i + ψ_j dh
    h is formed again on the way forward, where the dφ are made; the others on the way back. Nothing is kept.
    ==================================================================================== */
 
@@ -7066,8 +7082,8 @@ static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
                                mmixi_at(&k, b, 0, h), k.token, g);
             for (size_t i = 0; i < r.L; i++, M += r.S) {
                 mmixi_feature_rows(m->k, r.feature, 1, r.N, mmixi_at(&q, b, i, h), 0, f);
-                for (size_t t = 0; t < r.S; t++)
-                    M[t] = (r.causal && t > i) || (seq && seq[t] != seq[i]) ? 0 : m->k->dot(r.N, f, g + t * r.N);
+                for (size_t t = 0; t < r.S; t++) M[t] = (r.causal && t > i) || (seq && seq[t] != seq[i]) ? 0
+                    : m->k->dot(r.N, f, g + t * r.N);
                 if (r.normalise) m->k->scale(r.S, (mmix_real)(1 / ((double)m->k->sum(r.S, M) + r.eps)), M, M);
             }
         }
@@ -7077,7 +7093,7 @@ static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
 typedef struct mmixi_linear_job {
     mmix_raw_linear r;
     const mmixi_kernels *k;
-    /* key/value heads; columns of the state, P or P + 1; rows of a block; of a chunk's own matrices (0: full) */
+    /* key/value heads; columns of the state, P or P + 1; rows of a block, of a chunk's matrices (0: full) */
     size_t G, V, R, C;
     mmix_real *scratch;
     size_t lane_size;
@@ -7159,13 +7175,14 @@ static void mmixi_linear_divide(const mmixi_linear_job *j, const mmixi_linear_sc
     }
 }
 /* dnum and dden of a block; without row sums dy itself. */
-static const mmix_real *mmixi_linear_upstream(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t b,
-                                              size_t t, size_t h, size_t rows, ptrdiff_t *ldd)
+static const mmix_real *mmixi_linear_upstream(const mmixi_linear_job *j, const mmixi_linear_scratch *s,
+                                              size_t b, size_t t, size_t h, size_t rows, ptrdiff_t *ldd)
 {
     *ldd = j->r.normalise ? (ptrdiff_t)j->V : j->r.dy.token;
     if (!j->r.normalise) return mmixi_at(&j->r.dy, b, t, h);
     for (size_t r = 0; r < rows; r++) {
-        const mmix_real over = j->r.over[(b * j->r.H + h) * j->r.L + t + r], *dy = mmixi_at(&j->r.dy, b, t + r, h);
+        const mmix_real over = j->r.over[(b * j->r.H + h) * j->r.L + t + r],
+            *dy = mmixi_at(&j->r.dy, b, t + r, h);
         s->y[r * j->V + j->r.P] = -j->k->dot(j->r.P, dy, mmixi_at(&j->r.y, b, t + r, h)) * over;
         j->k->scale(j->r.P, over, dy, s->y + r * j->V);
     }
@@ -7200,8 +7217,8 @@ static void mmixi_linear_task(void *arg, size_t index, size_t lane)
             ptrdiff_t ldo;
             mmix_real *out = mmixi_linear_out(j, &s, mmixi_at(&j->r.y, b, t, h), &ldo);
             mmixi_linear_queries(j, &s, b, t, h, rows);
-            mmixi_gemm_small(j->k, rows, j->V, j->r.N, s.f, (ptrdiff_t)j->r.N, 1, s.state, (ptrdiff_t)j->V, out,
-                             ldo, 0);
+            mmixi_gemm_small(j->k, rows, j->V, j->r.N, s.f, (ptrdiff_t)j->r.N, 1, s.state, (ptrdiff_t)j->V,
+                             out, ldo, 0);
             mmixi_linear_divide(j, &s, b, t, h, rows);
         }
 }
@@ -7209,7 +7226,8 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
 {
     const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
     const mmixi_kernels *k = j->k;
-    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share, N = j->r.N, P = j->r.P, V = j->V;
+    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share, N = j->r.N, P = j->r.P,
+        V = j->V;
     const mmix_real *v, *d;
     ptrdiff_t ldv, ldd;
     mmixi_linear_scratch s;
@@ -7255,14 +7273,15 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
 
 static mmixi_chunks mmixi_linear_chunks(const mmixi_linear_job *j, size_t b)
 {
-    return mmixi_chunks_of(j->r.seq_idx ? j->r.seq_idx + (ptrdiff_t)b * j->r.seq_batch : NULL, 1, j->r.L, j->R,
-                           j->R);
+    return mmixi_chunks_of(j->r.seq_idx ? j->r.seq_idx + (ptrdiff_t)b * j->r.seq_batch : NULL, 1, j->r.L,
+                           j->R, j->R);
 }
 /* The state before the first chunk. */
-static void mmixi_linear_initial(const mmixi_linear_job *j, const mmix_real *from, size_t index, mmix_real *state)
+static void mmixi_linear_initial(const mmixi_linear_job *j, const mmix_real *from, size_t index,
+                                 mmix_real *state)
 {
-    if (from)
-        j->k->transpose(j->V, j->r.N, from + index * j->V * j->r.N, (ptrdiff_t)j->r.N, state, (ptrdiff_t)j->V);
+    if (from) j->k->transpose(j->V, j->r.N, from + index * j->V * j->r.N, (ptrdiff_t)j->r.N, state,
+                              (ptrdiff_t)j->V);
     else memset(state, 0, j->V * j->r.N * sizeof *state);
 }
 /* c_ij = a_i · b_j for j ≤ i, 0 beyond, as far as products read it */
@@ -7310,14 +7329,16 @@ static void mmixi_causal_task_backward(void *arg, size_t index, size_t lane)
 {
     const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
     const mmixi_kernels *k = j->k;
-    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share, N = j->r.N, P = j->r.P, V = j->V;
+    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share, N = j->r.N, P = j->r.P,
+        V = j->V;
     const mmixi_chunks chunks = mmixi_linear_chunks(j, b);
     const mmix_real *v, *d;
     ptrdiff_t ldv, ldd;
     mmixi_linear_scratch s;
     mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     mmixi_linear_initial(j, j->r.initial_state, index, s.state);
-    for (size_t start = 0, end; j->r.dq.p && start < j->r.L; start = end) {              /* forward: h and dφ */
+    /* forward: h and dφ */
+    for (size_t start = 0, end; j->r.dq.p && start < j->r.L; start = end) {
         const int fresh = start ? mmixi_chunks_new(&chunks, start) : !j->r.initial_state;
         size_t rows;
         mmixi_chunks_at(&chunks, start, &start, &end);
@@ -7329,7 +7350,8 @@ static void mmixi_causal_task_backward(void *arg, size_t index, size_t lane)
             d = mmixi_linear_upstream(j, &s, b, start, h, rows, &ldd);
             mmixi_linear_scores(j, &s, rows, V, d, ldd, v, ldv, s.T);
             mmixi_lower(k, rows, N, s.T, j->C, s.g, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
-            if (!fresh) mmixi_gemm_small(k, rows, N, V, d, ldd, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 1);
+            if (!fresh) mmixi_gemm_small(k, rows, N, V, d, ldd, 1, s.turned, (ptrdiff_t)N, s.df,
+                                         (ptrdiff_t)N, 1);
             mmixi_linear_queries(j, &s, b, start, h, rows);
             mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df, mmixi_at(&j->r.dq, b, start, h),
                                         j->r.dq.token, j->r.add_q);
@@ -7337,7 +7359,8 @@ static void mmixi_causal_task_backward(void *arg, size_t index, size_t lane)
         mmixi_gemm_small(k, N, V, rows, s.g, 1, (ptrdiff_t)N, v, ldv, s.state, (ptrdiff_t)V, !fresh);
     }
     mmixi_linear_initial(j, j->r.dfinal, index, s.dstate);
-    for (size_t end = j->r.L, start; end; end = start) {                                  /* back: dh, dψ, dv */
+    /* back: dh, dψ, dv */
+    for (size_t end = j->r.L, start; end; end = start) {
         const int leaves = end < j->r.L ? !mmixi_chunks_new(&chunks, end) : j->r.dfinal != NULL;
         size_t rows;
         mmixi_chunks_at(&chunks, end - 1, &start, &end);
@@ -7454,7 +7477,10 @@ static int mmixi_linear_attention_forward(mmix_ctx *m, mmix_call *call)
     if (call->recorded && r->normalise && !mmix_save(m, call, 0, r->B * r->H * r->L)) return -1;
     return mmixi_linear_run(m, call, 0);
 }
-static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call) { return mmixi_linear_run(m, call, 1); }
+static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
+{
+    return mmixi_linear_run(m, call, 1);
+}
 
 /* ==== >>softmax attention ============================================================
    y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j
@@ -7485,11 +7511,12 @@ enum { MMIXI_QUERY_BLOCK = 32, MMIXI_KEY_TILE = 512 };
 typedef struct mmixi_softmax_job {
     mmix_raw_softmax r;
     const mmixi_kernels *k;
-    /* key/value heads; T: keys of a tile, ld: of them the rows of scratch; a forward task takes `run` queries,
-       a head has `runs`; tasks of the pass */
+    /* key/value heads; T: keys of a tile, ld: of them the rows of scratch; a forward task takes `run`
+       queries, a head has `runs`; tasks of the pass */
     size_t G, T, ld, run, runs, tasks;
     int back;
-    size_t *packed;                              /* (B, L, 2) with seq_idx: first token of i's sequence, end */
+    /* (B, L, 2) with seq_idx: first token of i's sequence, end */
+    size_t *packed;
     size_t windows[3], tokens;                   /* windows on each axis; tokens of one, 0: no windows */
     /* distances that bias has numbers for; in a window, a number for each token whose difference tells the
        distance; gradient of bias that each task makes (tasks, share, distances) */
@@ -7509,15 +7536,16 @@ typedef struct mmixi_softmax_scratch {
 static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *base,
                                          mmixi_softmax_scratch *s)
 {
-    size_t R = MMIXI_QUERY_BLOCK, T = j->ld, at = 0, N = j->r.N, P = j->r.P, n = j->tokens, m = j->back ? n : 0,
-        share = j->r.H / j->G;
+    size_t R = MMIXI_QUERY_BLOCK, T = j->ld, at = 0, N = j->r.N, P = j->r.P, n = j->tokens,
+        m = j->back ? n : 0, share = j->r.H / j->G;
     MMIXI_PART(kt, N * T); MMIXI_PART(qs, R * N); MMIXI_PART(p, R * T); MMIXI_PART(top, j->run);
     MMIXI_PART(sum, j->run);
     MMIXI_PART(vt, j->back ? P * T : 0); MMIXI_PART(dp, j->back ? R * T : 0);
     MMIXI_PART(dqs, j->back ? R * N : 0);
     MMIXI_PART(q, n * share * N); MMIXI_PART(k, n * N); MMIXI_PART(v, n * P); MMIXI_PART(y, n * share * P);
     MMIXI_PART(t, n * share); MMIXI_PART(over, n * share); MMIXI_PART(place, j->r.bias ? n : 0);
-    MMIXI_PART(dy, m * share * P); MMIXI_PART(dq, m * share * N); MMIXI_PART(dk, m * N); MMIXI_PART(dv, m * P);
+    MMIXI_PART(dy, m * share * P); MMIXI_PART(dq, m * share * N); MMIXI_PART(dk, m * N);
+        MMIXI_PART(dv, m * P);
     return at;
 }
 
@@ -7566,7 +7594,8 @@ static void mmixi_softmax_matrix(const mmixi_softmax_job *j, mmix_real *M)
                     int seen = t >= low && t < high;
                     /* tokens between two neighbours on this axis; distances between two on that of bias */
                     size_t across = 1, apart = 1, distance = h * j->distances;
-                    for (int a = 3; j->tokens && a-- > 0; across *= r->grid[a], apart *= 2 * r->window[a] - 1) {
+                    for (int a = 3; j->tokens && a-- > 0; across *= r->grid[a],
+                         apart *= 2 * r->window[a] - 1) {
                         const size_t at = i / across % r->grid[a], of = t / across % r->grid[a];
                         seen &= mmixi_window_of(at, r->window[a], r->shift[a])
                             == mmixi_window_of(of, r->window[a], r->shift[a]);
@@ -7757,8 +7786,8 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
 
 /* The tokens of one window, begin … end - 1 on each axis. */
 typedef struct mmixi_window { size_t begin[3], end[3]; } mmixi_window;
-/* Rows of the window's tokens, in raster order: out of `all`'s sequence b and its `heads` heads from h0 on, into
-   `own`; or, with `put`, the other way. */
+/* Rows of the window's tokens, in raster order: out of `all`'s sequence b and its `heads` heads from h0 on,
+   into `own`; or, with `put`, the other way. */
 static void mmixi_window_copy(const mmixi_softmax_job *j, const mmixi_window *w, const mmix_heads *all,
                               size_t b, size_t h0, size_t heads, size_t width, const mmix_heads *own, int put,
                               int add)
@@ -7852,12 +7881,13 @@ static void mmixi_window_task(void *arg, size_t index, size_t lane)
 
 /* ---- a pass over everything ---- */
 
-/* Makes a job of r; scratch for `lanes` threads, or NULL to learn how many reals it takes, which is returned. */
+/* Makes a job of r; scratch for `lanes` threads, or NULL to learn how many reals it takes: returned. */
 static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *r, const mmixi_kernels *k,
                                   int back, size_t lanes, mmix_real *scratch)
 {
     mmixi_softmax_scratch s;
-    size_t S = r->S, L = r->L, partial, packed = r->seq_idx ? 2 * r->B * L * sizeof(size_t) / sizeof(mmix_real) : 0;
+    size_t S = r->S, L = r->L, partial, packed = r->seq_idx ? 2 * r->B * L * sizeof(size_t)
+        / sizeof(mmix_real) : 0;
     memset(j, 0, sizeof *j);
     j->r = *r;
     j->k = k;
@@ -7887,7 +7917,8 @@ static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *
             const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
             size_t *p = j->packed + 2 * b * L;
             for (size_t i = 0; i < L; i++) p[2 * i] = i && seq[i] == seq[i - 1] ? p[2 * i - 2] : i;
-            for (size_t i = L; i-- > 0;) p[2 * i + 1] = i + 1 < L && seq[i] == seq[i + 1] ? p[2 * i + 3] : i + 1;
+            for (size_t i = L; i-- > 0;) p[2 * i + 1] = i + 1 < L && seq[i] == seq[i + 1] ? p[2 * i + 3] : i
+                + 1;
         }
     }
     j->scratch = scratch;
@@ -8043,7 +8074,8 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
     y.A = A;
     return y;
 }
-MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, const size_t *window, int shifted)
+MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, const size_t *window,
+                                int shifted)
 {
     for (int a = 0; a < 3; a++) {
         x->grid[a] = a < axes ? grid[a] : 1;
@@ -8057,20 +8089,21 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
     size_t tokens = 1, distances = 1;
     for (int a = 0; a < 3; a++) {
         size_t grid = mmixi_max(x->grid[a], 1), window = mmixi_max(x->window[a], 1);
-        if (x->shift[a] >= window && x->shift[a])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected "
-                             "less", who, (double)x->shift[a], (double)window, a), 0;
+        if (x->shift[a] >= window && x->shift[a]) return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                "%s: shift %.0f of a window of %.0f on axis %d, expected " "less", who, (double)x->shift[a],
+            (double)window, a), 0;
         if (!mmixi_mul_ok(tokens, grid, &tokens)) tokens = 0;
         if (!mmixi_mul_ok(distances, 2 * window - 1, &distances)) distances = 0;
     }
-    if (!mmixi_optional(m, who, "bias", x->bias, MMIX_DTYPE_REAL, 2, x->q->shape[2], distances, 0, 0)) return 0;
+    if (!mmixi_optional(m, who, "bias", x->bias, MMIX_DTYPE_REAL, 2, x->q->shape[2], distances, 0,
+                        0)) return 0;
     if (tokens != x->q->shape[1] || tokens != x->k->shape[1])
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f "
                          "keys", who, (double)mmixi_max(x->grid[0], 1), (double)mmixi_max(x->grid[1], 1),
                          (double)mmixi_max(x->grid[2], 1), (double)x->q->shape[1], (double)x->k->shape[1]), 0;
-    if (x->kind != MMIX_SOFTMAX || x->mask > MMIX_MASK_CAUSAL || x->seq_idx)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: windows are for softmax attention with MMIX_MASK_NONE or "
-                         "_CAUSAL and without seq_idx", who), 0;
+    if (x->kind != MMIX_SOFTMAX || x->mask > MMIX_MASK_CAUSAL || x->seq_idx) return mmix_fail(m,
+            MMIX_ERROR_ARGUMENT, "%s: windows are for softmax attention with MMIX_MASK_NONE or "
+        "_CAUSAL and without seq_idx", who), 0;
     return 1;
 }
 static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
@@ -8086,8 +8119,8 @@ static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer 
                          who, (double)G, (double)H), 0;
     if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask != MMIX_MASK_NONE && S < L)
         || (x->seq_idx && S != L))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mask %d%s with %.0f queries and %.0f keys; a mask needs a "
-                         "key for each query, seq_idx equal numbers", who, x->mask,
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mask %d%s with %.0f queries and %.0f keys; a mask "
+                         "needs a key for each query, seq_idx equal numbers", who, x->mask,
                          x->seq_idx ? " and seq_idx" : "", (double)L, (double)S), 0;
     if (x->kind == MMIX_LINEAR
         && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
@@ -8097,8 +8130,9 @@ static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer 
                          "%d%s%s, %.0f queries and %.0f keys", who, x->feature, x->mask,
                          x->seq_idx ? ", seq_idx" : "", x->initial_state || x->final_state ? ", a state" : "",
                          (double)L, (double)S), 0;
-    if (x->kind == MMIX_LINEAR && !mmixi_optional(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL, 4, B,
-            G, x->v->shape[3] + (size_t)mmixi_normalises(x), N)) return 0;
+    if (x->kind == MMIX_LINEAR && !mmixi_optional(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL,
+                                                  4, B, G, x->v->shape[3] + (size_t)mmixi_normalises(x),
+        N)) return 0;
     if (x->kind == MMIX_SOFTMAX && (x->initial_state || x->final_state))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: softmax attention has no initial or final state; see "
                          "mmix_mix_step", who), 0;
@@ -8171,8 +8205,8 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     int record, failed = 0;
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for each channel, y is "
-                  "not M x");
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_mix_matrix: with an initial state, or a D for each channel, y is " "not M x");
         return NULL;
     }
     M = x->kind == MMIX_SSD ? mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->dt->shape[1], x->dt->shape[1])
@@ -8281,17 +8315,18 @@ static mmix_tensor *mmixi_carried_view(mmix_ctx *m, const mmixi_carried *c)
     t->data = c->p;
     return t;
 }
-/* Lets the carried array grow by `more` along axis 1 and returns a view of all of it; zeros where nothing was.
-   When room is short it doubles, and of what is there only the last `keep` stay. NULL on error: other sizes
-   than before, or memory. */
+/* Lets the carried array grow by `more` along axis 1 and returns a view of all of it; zeros where nothing
+   was. When room is short it doubles, and of what is there only the last `keep` stay. NULL on error: other
+   sizes than before, or memory. */
 static mmix_tensor *mmixi_carried_more(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
                                        size_t a, size_t b, size_t keep)
 {
     const size_t have = c->shape[1], row = a * b;
     if (c->p && (c->shape[0] != B || c->shape[2] != a || c->shape[3] != b)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s (%.0f, *, %.0f, %.0f) for a slot that carries (%.0f, "
-                  "*, %.0f, %.0f)", what, (double)B, (double)a, (double)b, (double)c->shape[0],
-                  (double)c->shape[2], (double)c->shape[3]);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_mix_step: %s (%.0f, *, %.0f, %.0f) for a slot that carries (%.0f, " "*, %.0f, %.0f)",
+            what, (double)B, (double)a, (double)b, (double)c->shape[0], (double)c->shape[2],
+            (double)c->shape[3]);
         return NULL;
     }
     if (have + more > c->room) {
@@ -8303,8 +8338,9 @@ static mmix_tensor *mmixi_carried_more(mmix_ctx *m, mmixi_carried *c, const char
         to.p = (mmix_real *)mmixi_alloc(m, B * to.room * row * sizeof *to.p);
         if (!to.p) return NULL;
         memset(to.p, 0, B * to.room * row * sizeof *to.p);
-        for (size_t i = 0; i < B && kept; i++)
-            memcpy(to.p + i * to.room * row, c->p + (i * c->room + have - kept) * row, kept * row * sizeof *to.p);
+        for (size_t i = 0; i < B && kept; i++) memcpy(to.p + i * to.room * row,
+                                                      c->p + (i * c->room + have - kept) * row,
+            kept * row * sizeof *to.p);
         mmixi_free(m, c->p, mmixi_carried_bytes(c));
         *c = to;
     }
@@ -8330,19 +8366,20 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
     if (!s || s->m != m || slot >= s->slots)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
                          "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0;
-    if (x->seq_idx || x->window[0] || (x->initial_state && s->slot[slot].tokens))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s", who, x->initial_state
-                         ? "an initial state, but the slot carries one" : "seq_idx and windows have no steps"), 0;
-    if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
-        : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the mixer lets tokens see later ones (mask %d, direction "
-                         "%d)", who, x->mask, x->direction), 0;
+    if (x->seq_idx || x->window[0] || (x->initial_state && s->slot[slot].tokens)) return mmix_fail(m,
+            MMIX_ERROR_ARGUMENT, "%s: %s", who,
+        x->initial_state ? "an initial state, but the slot carries one"
+        : "seq_idx and windows have no steps"), 0;
+    if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD : x->mask == MMIX_MASK_NONE
+        || (x->mask == MMIX_MASK_BAND && x->right)) return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+            "%s: the mixer lets tokens see later ones (mask %d, direction " "%d)", who, x->mask,
+        x->direction), 0;
     if (x->kind != MMIX_SSD && x->q->shape[1] != x->k->shape[1])
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f queries and %.0f keys; the keys before are in the "
                          "state", who, (double)x->q->shape[1], (double)x->k->shape[1]), 0;
     if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the first piece has %.0f tokens, less than the prefix of "
-                         "%.0f", who, (double)x->q->shape[1], (double)x->prefix), 0;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the first piece has %.0f tokens, less than the prefix "
+                         "of %.0f", who, (double)x->q->shape[1], (double)x->prefix), 0;
     return 1;
 }
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
@@ -8374,8 +8411,9 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
                                                  x.v->shape[3] + sums, x.k->shape[3]);
         x.initial_state = state;
         x.final_state = NULL;
-        if (state && mixer->initial_state)
-            mmixi_put_all(m, mixer->initial_state, mmix_data(mixer->initial_state), state, mmix_data(state), 0);
+        if (state && mixer->initial_state) mmixi_put_all(m, mixer->initial_state,
+                                                         mmix_data(mixer->initial_state), state,
+            mmix_data(state), 0);
         if (state) y = mmixi_mix(m, &x, state);
         if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
     }
@@ -8745,7 +8783,8 @@ static mmix_tensor *mmixi_attention(mmix_ctx *m, const char *who, const mmix_att
                                     size_t slot)
 {
     mmix_mixer mixer = layer->options;
-    const size_t D = mmix_shape(x, -1), L = mmix_shape(x, 1), first = state ? mmix_state_tokens(state, slot) : 0;
+    const size_t D = mmix_shape(x, -1), L = mmix_shape(x, 1), first = state ? mmix_state_tokens(state, slot)
+        : 0;
     mmix_tensor *qkv;
     if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return NULL;
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
@@ -8816,14 +8855,15 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
                                  mmix_tensor *residual, mmix_tensor *s)
 {
     mmix_tensor *gate = mmix_silu(m, mmix_linear(m, x, layer->gate, NULL));
-    return mmix_linear_add(m, mmix_mul(m, gate, mmix_linear(m, x, layer->up, NULL)), layer->down, NULL, residual,
-                           s);
+    return mmix_linear_add(m, mmix_mul(m, gate, mmix_linear(m, x, layer->up, NULL)), layer->down, NULL,
+                           residual, s);
 }
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       mmix_tensor *A, mmix_tensor *B, double alpha)
 {
     mmix_tensor *y = mmix_linear(m, x, weight, bias);
-    mmix_tensor *low = mmix_scale(m, mmix_linear(m, x, A, NULL), alpha / (double)mmixi_max(mmix_shape(A, 0), 1), 0);
+    mmix_tensor *low = mmix_scale(m, mmix_linear(m, x, A, NULL), alpha
+                                  / (double)mmixi_max(mmix_shape(A, 0), 1), 0);
     return mmix_linear_add(m, low, B, NULL, y, NULL);
 }
 
@@ -8946,9 +8986,10 @@ MMIXDEF mmix_tensor *mmix_mamba2_step(mmix_ctx *m, const mmix_mamba2_layer *laye
     int record;
     if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return NULL;
     if (!state || state->m != m || slot >= state->slots || o->bidirectional) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's; the "
-                  "layer has %d direction(s), expected 1", who, (double)slot, state ? (double)state->slots : 0.0,
-                  1 + (o->bidirectional != 0));
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: slot %.0f of a state with %.0f, which must be this context's; the "
+            "layer has %d direction(s), expected 1", who, (double)slot, state ? (double)state->slots : 0.0,
+            1 + (o->bidirectional != 0));
         return NULL;
     }
     record = mmix_record(m, 0);
@@ -9848,8 +9889,8 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
    gradients, clipped tensor by tensor; (4) while epoch < freeze_last_layer the prototypes are left out; (5)
    AdamW; (6) teacher = m teacher + (1 - m) student. Caron et al. 2021, algorithm 1.
 
-   (1) and (3) run on slices of the batch, one after another, for no picture's loss depends on another picture:
-   only one slice's activations are in memory, and they stay in the caches.
+   (1) and (3) run on slices of the batch, one after another, for no picture's loss depends on another
+   picture: only one slice's activations are in memory, and they stay in the caches.
    ==================================================================================== */
 
 enum { MMIXI_COLLAPSE_STEPS = 50 };
@@ -10097,7 +10138,8 @@ static int mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *
         mmix_rewind(m, mark);
     }
     for (size_t k = 0; k < K; k++) {
-        d->center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum) * mean[k]);
+        d->center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum)
+                                   * mean[k]);
         norm += (double)d->center[k] * (double)d->center[k];
     }
     s->center_norm = sqrt(norm);
@@ -10904,9 +10946,9 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mm
     const double *d;
     memset(result, 0, sizeof *result);
     if (m->error_kind) return -1;
-    if (!M || !matrices || !rows || !cols)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: %.0f matrices of %.0f x %.0f%s", (double)matrices,
-                         (double)rows, (double)cols, M ? "" : ", M is NULL");
+    if (!M || !matrices || !rows || !cols) return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                                            "mmix_rank_of: %.0f matrices of %.0f x %.0f%s",
+        (double)matrices, (double)rows, (double)cols, M ? "" : ", M is NULL");
     for (size_t i = 0; i < matrices * rows * cols; i++)
         if (!(fabs((double)M[i]) < 1e150))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: element %.0f of M is %g", (double)i,
@@ -10917,8 +10959,8 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mm
                       result);
 }
 
-/* Rows I of Σ over j in J of M_h[i, j] v_h[j], all heads side by side, then out_projᵀ: what block (I, J) adds to
-   the layer's output. */
+/* Rows I of Σ over j in J of M_h[i, j] v_h[j], all heads side by side, then out_projᵀ: what block (I, J) adds
+   to the layer's output. */
 static double *mmixi_rank_joined(mmix_ctx *m, const double *M, const mmix_mixer *x, const mmix_tensor *proj,
                                  size_t C, size_t b, size_t I, size_t J, size_t *width)
 {
@@ -10976,10 +11018,10 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const m
     if (!M) return -1;
     B = M->shape[0]; H = M->shape[1]; L = M->shape[2]; N = x->k->shape[3];
     if (L != M->shape[3] || L < 2)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a matrix of %.0f x %.0f, expected a square one of 2 and more",
-                         who, (double)L, (double)M->shape[3]);
-    if (!mmixi_optional(m, who, "out_proj", out_proj, MMIX_DTYPE_REAL, 2, MMIXI_ANY, H * x->v->shape[3], 0, 0))
-        return -1;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a matrix of %.0f x %.0f, expected a square one", who,
+                         (double)L, (double)M->shape[3]);
+    if (!mmixi_optional(m, who, "out_proj", out_proj, MMIX_DTYPE_REAL, 2, MMIXI_ANY, H * x->v->shape[3], 0,
+                        0)) return -1;
     C = r.block = mmixi_min(options && options->block ? options->block : L / 2, L);
     d = mmixi_as_doubles(m, mmix_data(M), B * H * L * L);
     if (!d || mmixi_rank(m, d, B * H, L, L, C, eps, &r.M) || mmixi_rank(m, d, B * H, L, L, 0, eps, &r.whole)
@@ -10997,7 +11039,8 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const m
                 small = mmixi_min(rows, cols);
             const double low = x->kind == MMIX_SSD ? decay.numerical[h * n * n + i] * (double)N : (double)N;
             const int causal = x->kind == MMIX_SSD || x->mask == MMIX_MASK_CAUSAL;
-            double bound = x->kind == MMIX_SOFTMAX || (I == J && causal) ? (double)small : fmin((double)small, low);
+            double bound = x->kind == MMIX_SOFTMAX || (I == J && causal) ? (double)small
+                : fmin((double)small, low);
             if (causal && I < J && (x->kind != MMIX_SSD || x->direction == MMIX_FORWARD)) bound = 0;
             r.bound[h * n * n + i] = bound;
             if (I == J) r.diagonal[h] += r.M.numerical[h * n * n + i];
@@ -11037,7 +11080,8 @@ MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, siz
         for (size_t i = 0; i < L; i++)
             for (size_t j = 0; j < L; j++) {
                 const double w = fabs((double)M[(h * L + i) * L + j]),
-                    y = fabs((double)(i / gw) - (double)(j / gw)), x = fabs((double)(i % gw) - (double)(j % gw));
+                    y = fabs((double)(i / gw) - (double)(j / gw)),
+                    x = fabs((double)(i % gw) - (double)(j % gw));
                 all += w;
                 if (fmax(y, x) <= (double)radius) near += w;
                 far += w * sqrt(y * y + x * x);

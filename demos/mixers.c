@@ -22,7 +22,7 @@
 
 enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, L = GRID * GRID, WIDTH = 64 };       /* WIDTH is N and P */
 enum { SOFTMAX, LINEAR, NORMALISED, FORWARD, REVERSE, BOTH, MIXERS };
-static const char *const mixer_name[MIXERS] = {"softmax", "linear", "normalised", "forward", "reverse", "both"};
+static const char *const named[MIXERS] = {"softmax", "linear", "normalised", "forward", "reverse", "both"};
 
 static int fail(const char *format, ...)                 /* one line; returns the exit status of bad input */
 {
@@ -155,9 +155,9 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
         if (!M) return;
         const mmix_real *row = mmix_data(M) + token * L;
         range r = range_of(row, L, token);
-        printf("%-12s %9.4f %16.4f %8.4f %8.4f\n", mixer_name[k], (double)row[token], r.low, r.high, r.sum);
-        draw_values(out, "matrix-", mixer_name[k], mmix_data(M), L, L, 2, k < FORWARD ? 0.05 : 0.5, k >= FORWARD, NULL, 0);
-        draw_values(out, "row-", mixer_name[k], row, GRID, GRID, 2 * PATCH, fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD,
+        printf("%-12s %9.4f %16.4f %8.4f %8.4f\n", named[k], (double)row[token], r.low, r.high, r.sum);
+        draw_values(out, "matrix-", named[k], mmix_data(M), L, L, 2, k < FORWARD ? 0.05 : 0.5, k >= FORWARD, NULL, 0);
+        draw_values(out, "row-", named[k], row, GRID, GRID, 2 * PATCH, fmax(fmax(r.high, -r.low), 1e-9), k >= FORWARD,
                     picture, token);
     }
 }
@@ -462,7 +462,7 @@ static void print_tables(mmix_ctx *m, mmix_tensor *image)
         mmix_tensor *y = mmix_mix(m, &x), *step = loop(m, &x), *M = mmix_reshape(m, mmix_mix_matrix(m, &x), 2, flat);
         mmix_tensor *product = mmix_reshape(m, mmix_matmul(m, M, mmix_reshape(m, x.v, 2, rows)), 4, y_shape);
         if (mmix_error(m)) return;
-        printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", mixer_name[k], most(m, y, mmix_scale(m, y, 0, 0)), most(m, y, product),
+        printf("%-14s %11.3f %15.1e %12.1e %13.1e\n", named[k], most(m, y, mmix_scale(m, y, 0, 0)), most(m, y, product),
                most(m, step, product), most(m, step, y));
     }
     printf("\nrow sums of linear attention\ntokens     L/N     least     mean  largest\n");

@@ -184,7 +184,7 @@ static size_t window_of(size_t c, size_t window, size_t shift)
 }
 static int sees(size_t b, size_t i, size_t j)
 {
-    const size_t me = x.mask == MMIX_MASBtNONE ? i : i + S - L;      /* the queries are the last of the tokens */
+    const size_t me = x.mask == MMIX_MASK_NONE ? i : i + S - L;      /* the queries are the last of the tokens */
     size_t p = i, q = j;
     if (x.seq_idx && run[b * L + i] != run[b * L + j]) return 0;
     for (int a = 3; x.window[0] && a-- > 0;) {
@@ -193,9 +193,9 @@ static int sees(size_t b, size_t i, size_t j)
         p /= n;
         q /= n;
     }
-    if (x.mask == MMIX_MASBtCAUSAL) return j <= me;
-    if (x.mask == MMIX_MASBtPREFIX) return j <= me || (me < x.prefix && j < x.prefix);
-    if (x.mask == MMIX_MASBtBAND) return j <= me ? me - j <= x.left : j - me <= x.right;
+    if (x.mask == MMIX_MASK_CAUSAL) return j <= me;
+    if (x.mask == MMIX_MASK_PREFIX) return j <= me || (me < x.prefix && j < x.prefix);
+    if (x.mask == MMIX_MASK_BAND) return j <= me ? me - j <= x.left : j - me <= x.right;
     return 1;
 }
 
@@ -522,7 +522,7 @@ static void any_windows(void)
         mmix_mixer_windows(&x, (int)axes, grid, window, (int)any(0, 1));
     }
     S = L;
-    x.mask = (int)any(MMIX_MASBtNONE, MMIX_MASBtCAUSAL);
+    x.mask = (int)any(MMIX_MASK_NONE, MMIX_MASK_CAUSAL);
 }
 static void any_attention(int kind)
 {
@@ -540,15 +540,15 @@ static void any_attention(int kind)
         L = S = any_length();
         if (soft && one_in(3)) any_windows();
         else {
-            x.mask = (int)any(MMIX_MASBtNONE, soft ? MMIX_MASBtBAND : MMIX_MASBtCAUSAL);
-            if (x.mask == MMIX_MASBtNONE && one_in(2)) S = any_length();
-            if (x.mask != MMIX_MASBtNONE && soft && one_in(4)) S = L + any(0, 60);
+            x.mask = (int)any(MMIX_MASK_NONE, soft ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL);
+            if (x.mask == MMIX_MASK_NONE && one_in(2)) S = any_length();
+            if (x.mask != MMIX_MASK_NONE && soft && one_in(4)) S = L + any(0, 60);
             if (soft && !small && one_in(12)) {  /* more than one tile of keys */
                 B = G = H = 1;
                 N = any(1, 6);
                 P = any(1, 6);
                 S = any(513, 630);
-                L = x.mask == MMIX_MASBtNONE && one_in(2) ? any(1, 40) : S - any(0, 3);
+                L = x.mask == MMIX_MASK_NONE && one_in(2) ? any(1, 40) : S - any(0, 3);
             }
         }
     } while (B * H * L * S > 400000 || B * H * L * S * (N + P) > 5000000);
@@ -1281,14 +1281,14 @@ static void check_raw_ssd(void)
     step = r;
     step.states = NULL;
     step.final_state = state;
-    for (size_t whole = 0, i = 0; whole < 2; whole++) {
-        if (whole && x.seq_idx) break;
+    for (int singly = 0; singly < 2; singly++) {
+        if (singly && x.seq_idx) break;
         step.initial_state = x.initial_state ? state : NULL;
         if (x.initial_state) mmix_read(x.initial_state, state);
-        step.L = whole ? 1 : L;
+        step.L = singly ? 1 : L;
         scratch = guarded(n = mmix_raw_ssd_scratch(&step, 0));
-        for (i = 0; i < (whole ? L : 1); i++) {
-            const ptrdiff_t t = !whole ? 0 : (ptrdiff_t)(r.reverse ? L - 1 - i : i);
+        for (size_t i = 0; i < (singly ? L : 1); i++) {
+            const ptrdiff_t t = !singly ? 0 : (ptrdiff_t)(r.reverse ? L - 1 - i : i);
             mmix_raw_ssd now = step;
             now.x.p += t * now.x.token;
             now.dt.p += t * now.dt.token;
@@ -1300,8 +1300,8 @@ static void check_raw_ssd(void)
         }
         unharmed("scratch in place", scratch, n);
         unharmed("state in place", state, PN);
-        room_check(RAW, whole ? "y of steps" : "y, state in place", &y, exact.y, size.y);
-        compare_reals(RAW, whole ? "state of steps" : "state in place", state, exact.last, size.last, grow, PN);
+        room_check(RAW, singly ? "y of steps" : "y, state in place", &y, exact.y, size.y);
+        compare_reals(RAW, singly ? "state of steps" : "state in place", state, exact.last, size.last, grow, PN);
     }
 }
 static void check_raw(void)
@@ -1358,4 +1358,444 @@ static void check_differences(void)
     judge(DIFFERENCE, "derivative", fabs(got / (12 * h) - want), grow * size_of, got / (12 * h), want);
     loss_at(dir, 0);                             /* the inputs are what they were */
     fine("differences");
+}
+
+/* ---- rotary positions ---- */
+
+static double dot(const double *a, const double *b, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+/* Where feature f of a head goes when pairs half a head apart become neighbours, or the other way. */
+static size_t paired(size_t f, size_t half, int interleaved)
+{
+    if (f >= 2 * half) return f;
+    return interleaved ? f / 2 + f % 2 * half : f < half ? 2 * f : 2 * (f - half) + 1;
+}
+static void check_rope(void)
+{
+    const int three = one_in(2), each = one_in(2);
+    const size_t half = any(1, 20), n = 2 * half + (one_in(2) ? any(1, 5) : 0), tokens = any(1, 40), heads = any(1, 3);
+    const size_t limit = pick(300, 100000), moved = any(1, limit), four = 4;
+    /* angles are double: what a large one's rounding is in EPS */
+    const double turns = 1 + (double)limit * 2.3e-16 / EPS;
+    mmix_rope_options o, other;
+    mmix_tensor *q, *pos, *y, *g;
+    double *a, *b, *want, *size_of;
+    size_t s[3], count;
+    int ndim = 0;
+    int32_t *p;
+    memset(&o, 0, sizeof o);
+    B = any(1, 3);
+    o.dim = n == 2 * half && one_in(2) ? 0 : 2 * half;
+    o.theta = one_in(3) ? 0 : (double)pick(100, 1000000);
+    o.interleaved = (int)any(0, 1);
+    if (three) {
+        o.sections[0] = any(1, half);
+        o.sections[1] = any(0, half - o.sections[0]);
+        o.sections[2] = half - o.sections[0] - o.sections[1];
+        s[ndim++] = 3;
+    }
+    if (each) s[ndim++] = B;
+    s[ndim++] = tokens;
+    about[0] = 0;
+    tell("rope B %zu L %zu H %zu N %zu dim %zu theta %g interleaved %d sections %zu %zu %zu limit %zu each %d", B, tokens,
+         heads, n, o.dim, o.theta, o.interleaved, o.sections[0], o.sections[1], o.sections[2], limit, each);
+    q = mmix_require_grad(fill(view(NULL, NULL, B, tokens, heads, n), -2, 2, 0));
+    pos = mmix_new(m, MMIX_DTYPE_I32, ndim, s);
+    p = mmix_data_i32(pos);
+    for (size_t i = 0; i < mmix_count(pos); i++) p[i] = (int32_t)any(0, 2 * limit) - (int32_t)limit;
+    count = mmix_count(q);
+    a = read_doubles(q);
+    want = plus(a, 0, count);
+    size_of = doubles(count);
+    for (size_t i = 0; i < count; i++) size_of[i] = fabs(a[i]);
+    for (size_t z = 0; z < count / n * half; z++) {                  /* the formula, pair by pair */
+        const size_t i = z % half, row = z / half, token = row / heads, line = each ? B * tokens : tokens;
+        const size_t axis = !three || i < o.sections[0] ? 0 : i < o.sections[0] + o.sections[1] ? 1 : 2;
+        const size_t u = row * n + (o.interleaved ? 2 * i : i), v = row * n + (o.interleaved ? 2 * i + 1 : i + half);
+        const double turn = p[axis * line + (each ? token : token % tokens)]
+            * pow(o.theta > 0 ? o.theta : 10000, -2 * (double)i / (double)(2 * half));
+        want[u] = a[u] * cos(turn) - a[v] * sin(turn);
+        want[v] = a[u] * sin(turn) + a[v] * cos(turn);
+        size_of[u] = size_of[v] = fabs(a[u]) + fabs(a[v]);
+    }
+    mmix_record(m, 1);
+    y = mmix_rope(m, q, pos, &o);
+    compare_tensor(ROPE, "y", y, want, size_of, turns);
+    b = read_doubles(y);
+    for (size_t r = 0; r < count; r += n) {
+        const double from = sqrt(dot(a + r, a + r, n)), to = sqrt(dot(b + r, b + r, n));
+        judge(ROPE, "length", fabs(to - from), from, to, from);
+    }
+    g = fill(mmix_new4(m, B, tokens, heads, n), -1, 1, 0);
+    mmix_backward_from(m, &y, &g, 1);
+    mmix_record(m, 0);
+    for (size_t i = 0; i < mmix_count(pos); i++) p[i] = -p[i];
+    compare_tensor(ROPE, "gradient is the turn back", mmix_grad(q), read_doubles(mmix_rope(m, g, pos, &o)),
+                   plus(NULL, 2, count), 1);
+    for (size_t i = 0; i < mmix_count(pos); i++) p[i] = -p[i];
+    /* neighbours for halves: the same but for the order of features */
+    other = o;
+    other.interleaved = !o.interleaved;
+    y = mmix_new4(m, B, tokens, heads, n);
+    for (size_t i = 0; i < count; i++) mmix_data(y)[i - i % n + paired(i % n, half, o.interleaved)] = (real)a[i];
+    b = read_doubles(mmix_rope(m, y, pos, &other));
+    for (size_t i = 0; i < count; i++) want[i] = b[i - i % n + paired(i % n, half, o.interleaved)];
+    compare_tensor(ROPE, "the other order of features", mmix_rope(m, q, pos, &o), want, size_of, 1);
+    /* tokens a b a b, the second two moved, on each axis by as much as they like: equal scores */
+    y = fill(mmix_new4(m, 1, 4, 1, n), -1, 1, 0);
+    memcpy(mmix_data(y) + 2 * n, mmix_data(y), 2 * n * sizeof(real));
+    s[0] = 3; s[1] = 4;
+    pos = mmix_new(m, MMIX_DTYPE_I32, three ? 2 : 1, three ? s : &four);
+    p = mmix_data_i32(pos);
+    for (size_t i = 0; i < mmix_count(pos); i++)
+        p[i] = i % 4 < 2 ? (int32_t)any(0, limit) : p[i - 2] + (int32_t)(moved >> i / 4);
+    b = read_doubles(mmix_rope(m, y, pos, &o));
+    judge(ROPE, "scores of moved tokens", fabs(dot(b, b + n, n) - dot(b + 2 * n, b + 3 * n, n)),
+          turns * sqrt(dot(b, b, n) * dot(b + n, b + n, n)), dot(b + 2 * n, b + 3 * n, n), dot(b, b + n, n));
+    if (three) {
+        const real *one, *all;
+        for (size_t i = 4; i < 12; i++) p[i] = p[i - 4];
+        all = read_reals(mmix_rope(m, y, pos, &o));
+        memset(other.sections, 0, sizeof other.sections);
+        other.interleaved = o.interleaved;
+        one = read_reals(mmix_rope(m, y, mmix_from_i32(m, 1, &four, p), &other));
+        check(!memcmp(one, all, 4 * n * sizeof *one), face[ROPE].name, "equal positions on three axes are one axis", 0, 1);
+    }
+    fine("rope");
+}
+
+/* ---- layers in steps ---- */
+
+/* Attention and Mamba-2 one behind the other, whole and in pieces. Sizes are the largest number of the result. */
+static void check_layers(void)
+{
+    const size_t heads = any(1, 3), wide = heads * 2 * any(1, 6);
+    const int kind = (int)any(MMIX_SOFTMAX, MMIX_LINEAR);
+    static const char *const name[3] = { "mmix_attention_step", "mmix_mamba2_step", "mmix_mamba2 with a state" };
+    mmix_params *p = mmix_params_create(m);
+    mmix_state *s = mmix_state_create(m, 2);
+    mmix_attention_layer attention;
+    mmix_mamba2_layer mamba;
+    mmix_mamba2_options o;
+    mmix_mamba2_state carried;
+    mmix_tensor *t, *a, *y;
+    double *whole[3], *got[3];
+    size_t n;
+    memset(&o, 0, sizeof o);
+    memset(&carried, 0, sizeof carried);
+    B = any(1, 3);
+    L = any(1, 60);
+    o.head_dim = any(1, 8);
+    o.d_inner = o.head_dim * any(1, 4);
+    o.groups = any_divisor(o.d_inner / o.head_dim);
+    o.d_state = any(1, 12);
+    o.conv_width = any(1, 5);
+    if (one_in(3)) { o.dt_low = 0.01; o.dt_high = 0.05; }
+    mmix_attention_init(&attention, p, "a.", wide, heads, kind, (int)any(0, 1));
+    attention.options.mask = kind == MMIX_SOFTMAX && one_in(2) ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL;
+    attention.options.left = any(0, 20);
+    attention.options.feature = (int)pick(MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_ELU1);
+    attention.rope.theta = one_in(2) ? 1000 : 0;
+    attention.rope.dim = pick(0, 2);
+    attention.rope.interleaved = (int)any(0, 1);
+    mmix_mamba2_init(&mamba, p, "m.", wide, &o);
+    mmix_params_allocate(p);
+    for (size_t i = 0; i < p->count; i++)        /* sums of size 1; A_log, dt_bias and norms as they begin */
+        if (mmix_ndim(p->at[i].tensor) > 1)
+            mmix_randn(m, p->at[i].tensor, 1 / sqrt((double)mmix_shape(p->at[i].tensor, -1)), random_bits());
+    about[0] = 0;
+    tell("layers B %zu L %zu heads %zu of %zu kind %d mask %d left %zu feature %d theta %g dim %zu interleaved %d; d_inner %zu "
+         "head_dim %zu groups %zu d_state %zu W %zu limits %d", B, L, heads, wide, kind, attention.options.mask,
+         attention.options.left, attention.options.feature, attention.rope.theta, attention.rope.dim,
+         attention.rope.interleaved, o.d_inner, o.head_dim, o.groups, o.d_state, o.conv_width, o.dt_high > 0);
+    t = fill(mmix_new3(m, B, L, wide), -2, 2, 0);
+    a = mmix_attention(m, &attention, t, NULL, NULL);
+    whole[0] = read_doubles(a);
+    whole[1] = whole[2] = read_doubles(mmix_mamba2(m, &mamba, a, NULL, NULL, NULL, NULL));
+    for (int k = 0; k < 3; k++) got[k] = doubles(B * L * wide);
+    for (size_t from = 0; from < L; from += n) {
+        n = least(L - from, pick(any(1, 3), any(1, 30)));
+        if (from && one_in(4)) {
+            y = mmix_fill(mmix_new3(m, B + 1, n, wide), 0.1);
+            refused(!mmix_attention_step(m, &attention, y, s, 0), "another B");
+            refused(!mmix_mamba2_step(m, &mamba, y, s, 1), "another B");
+        }
+        a = mmix_attention_step(m, &attention, mmix_slice(m, t, 1, from, n), s, 0);
+        place(got[0], a, from, wide);
+        place(got[1], mmix_mamba2_step(m, &mamba, a, s, 1), from, wide);
+        place(got[2], mmix_mamba2(m, &mamba, a, NULL, NULL, NULL, &carried), from, wide);
+        for (size_t slot = 0; slot < 2; slot++)
+            equal("mmix_state_tokens", "of a layer", mmix_state_tokens(s, slot), from + n);
+    }
+    fine("layers");
+    for (int k = 0; k < 3; k++) {
+        double top = 0;
+        for (size_t i = 0; i < B * L * wide; i++) top = fmax(top, fabs(whole[k][i]));
+        compare(LAYER, name[k], got[k], whole[k], plus(NULL, top, B * L * wide), 1, B * L * wide);
+    }
+    mamba.options.bidirectional = 1;
+    refused(!mmix_mamba2_step(m, &mamba, t, s, 1), "a bidirectional layer");
+    mmix_state_destroy(s);
+    mmix_params_destroy(p);
+}
+
+/* ---- visiting orders ---- */
+
+static void check_scan(void)
+{
+    const size_t layer = any(0, 11), way = layer % 4, T = any(1, 6), Y = any(1, 6), X = any(1, 6), separators = any(0, 3);
+    const size_t frame = Y * X + separators, n = T * frame, bytes = n * sizeof(int32_t);
+    int32_t *perm = (int32_t *)hold(bytes), *inverse = (int32_t *)hold(bytes), *want = (int32_t *)hold(bytes), *to = want;
+    int32_t *back = (int32_t *)hold(bytes), *alone = (int32_t *)hold(bytes);
+    about[0] = 0;
+    tell("scan order, layer %zu, %zu x %zu x %zu and %zu", layer, T, Y, X, separators);
+#define EACH(i, n) for (size_t i = 0; i < (n); i++)
+#define VISIT *to++ = (int32_t)(t * frame + i * X + k)
+    if (way < 2) EACH(t, T) {
+        if (way == 0) EACH(i, Y) EACH(k, X) VISIT;
+        if (way == 1) EACH(k, X) EACH(i, Y) VISIT;
+        EACH(z, separators) *to++ = (int32_t)(t * frame + Y * X + z);
+    }
+    if (way == 2) EACH(i, Y) EACH(k, X) EACH(t, T) VISIT;
+    if (way == 3) EACH(k, X) EACH(i, Y) EACH(t, T) VISIT;
+    if (way > 1) EACH(t, T) EACH(z, separators) *to++ = (int32_t)(t * frame + Y * X + z);
+    EACH(r, n) back[want[r]] = (int32_t)r;
+    mmix_scan_order(layer, T, Y, X, separators, perm, inverse);
+    check(!memcmp(perm, want, bytes), "mmix_scan_order", "perm", 0, 1);
+    check(!memcmp(inverse, back, bytes), "mmix_scan_order", "inverse", 0, 1);
+    mmix_scan_order(layer, T, Y, X, separators, alone, NULL);
+    check(!memcmp(alone, want, bytes), "mmix_scan_order", "perm alone", 0, 1);
+    mmix_scan_order(layer, T, Y, X, separators, NULL, alone);
+    check(!memcmp(alone, back, bytes), "mmix_scan_order", "inverse alone", 0, 1);
+}
+
+/* ---- ranks ---- */
+
+/* n orthonormal rows of `len` numbers: Gram-Schmidt, twice. */
+static double *orthonormal(size_t n, size_t len)
+{
+    double *u = doubles(n * len);
+    for (size_t i = 0; i < n; i++) {
+        double *row = u + i * len;
+        for (size_t k = 0; k < len; k++) row[k] = uniform(-1, 1) + uniform(-1, 1);
+        for (int twice = 0; twice < 2; twice++) {
+            for (size_t j = 0; j < i; j++) {
+                const double along = dot(row, u + j * len, len);
+                for (size_t k = 0; k < len; k++) row[k] -= along * u[j * len + k];
+            }
+            const double length = sqrt(dot(row, row, len));
+            for (size_t k = 0; k < len; k++) row[k] /= length;
+        }
+    }
+    return u;
+}
+/* Blocks made of singular values that are known. */
+static void check_rank_of(void)
+{
+    const size_t matrices = any(1, 2), rows = any(1, 24), cols = any(1, 24), C = one_in(3) ? 0 : any(1, 26);
+    const size_t h = C ? least(C, rows) : rows, w = C ? least(C, cols) : cols, width = least(h, w);
+    const size_t down = (rows + h - 1) / h, across = (cols + w - 1) / w, blocks = matrices * down * across;
+    real *M = reals(matrices * rows * cols);
+    double *sigma = doubles(blocks * width);
+    mmix_rank_options o;
+    mmix_rank r;
+    memset(&o, 0, sizeof o);
+    o.block = C;
+    o.eps = sizeof(real) == 4 ? 1e-5 : 1e-12;    /* between the noise of a real and the smallest σ, 1/100 */
+    about[0] = 0;
+    tell("ranks of %zu x %zu x %zu in blocks of %zu", matrices, rows, cols, C);
+    for (size_t i = 0; i < blocks; i++) {
+        const size_t y0 = i / across % down * h, x0 = i % across * w, hh = least(h, rows - y0), ww = least(w, cols - x0);
+        const size_t rank = any(0, least(hh, ww));
+        const double *u = orthonormal(rank, hh), *v = orthonormal(rank, ww), unit = exp(uniform(-20, 20));
+        double *s = sigma + i * width;
+        for (size_t k = 0; k < rank; k++) s[k] = k ? fmax(s[k - 1] * (one_in(3) ? 1 : uniform(0.5, 1)), unit / 100) : unit;
+        for (size_t z = 0; z < hh * ww; z++) {
+            double sum = 0;
+            for (size_t k = 0; k < rank; k++) sum += s[k] * u[k * hh + z / ww] * v[k * ww + z % ww];
+            M[(i / across / down * rows + y0 + z / ww) * cols + x0 + z % ww] = (real)sum;
+        }
+    }
+    check(!mmix_rank_of(m, &o, M, matrices, rows, cols, &r), "mmix_rank_of", "succeeds", 0, 0);
+    fine("mmix_rank_of");
+    equal("mmix_rank_of", "sizes", ((r.matrices * 100 + r.rows) * 100 + r.cols) * 100 + r.width, ((matrices * 100 + down) * 100 + across) * 100 + width);
+    for (size_t i = 0; i < blocks; i++) {
+        const double *s = sigma + i * width, *got = r.singular + i * width;
+        double sum = 0, squares = 0, entropy = 0, rank = 0;
+        for (size_t k = 0; k < width; k++) {
+            judge(RANK, "singular value", fabs(got[k] - s[k]), s[0], got[k], s[k]);
+            rank += s[k] > 0;
+            sum += s[k];
+            squares += s[k] * s[k];
+        }
+        for (size_t k = 0; k < width; k++) if (s[k] > 0) entropy -= s[k] / sum * log(s[k] / sum);
+        check(r.numerical[i] == rank, "mmix_rank_of", "numerical rank", r.numerical[i], rank);
+        if (!(rank > 0)) check(r.effective[i] == 0 && r.stable[i] == 0, "mmix_rank_of", "ranks of zeros", r.effective[i], 0);
+        else {                                   /* noise is in all σ, and -σ ln σ rises steeply at 0 */
+            judge(RANK, "effective rank", fabs(r.effective[i] - exp(entropy)), 20 * (double)width * rank, r.effective[i], exp(entropy));
+            judge(RANK, "stable rank", fabs(r.stable[i] - squares / (s[0] * s[0])), rank, r.stable[i], squares / (s[0] * s[0]));
+        }
+    }
+}
+/* Powers of 2, one a row and column: exact however far apart, and the default eps. */
+static void check_rank_exact(void)
+{
+    const double noise = sizeof(real) == 4 ? 1.1920928955078125e-7 : 2.220446049250313e-16;
+    const size_t n = any(1, 11);
+    real *M = reals(n * n);
+    size_t row[11], above = 0;
+    mmix_rank r;
+    about[0] = 0;
+    tell("exact ranks of %zu x %zu", n, n);
+    for (size_t k = 0; k < n; k++) {             /* a permutation */
+        const size_t other = any(0, k);
+        row[k] = k;
+        row[k] = row[other];
+        row[other] = k;
+    }
+    for (size_t k = 0; k < n; k++) {
+        M[row[k] * n + k] = (real)ldexp(one_in(2) ? 1 : -1, -6 * (int)k);
+        above += ldexp(1, -6 * (int)k) > (double)n * noise;
+    }
+    mmix_rank_of(m, NULL, M, 1, n, n, &r);
+    for (size_t k = 0; k < n; k++)
+        check(r.singular[k] == ldexp(1, -6 * (int)k), "mmix_rank_of", "a power of 2", r.singular[k], ldexp(1, -6 * (int)k));
+    check(r.numerical[0] == (double)above, "mmix_rank_of", "numerical rank with the default eps", r.numerical[0], (double)above);
+    fine("mmix_rank_of");
+}
+/* What is measured of a mixer's blocks beside the bounds, and beside sums over the matrix that is expected. */
+static void check_mixer_rank(int kind)
+{
+    const int calm = one_in(2);                  /* M is regular for sure, numerically as well */
+    mmix_tensor *proj = NULL;
+    mmix_mixer_rank r;
+    mmix_rank_options o;
+    size_t C, n;
+    int triangular;
+    small = 1;
+    do any_mixer(kind);
+    while (S != L || L < 2 || L > 40 || B * H > 9 || !has_matrix());
+    small = 0;
+    triangular = kind == MMIX_SSD ? x.direction != MMIX_BOTH : x.mask == MMIX_MASK_CAUSAL && !x.window[0];
+    if (calm && x.D) fill(x.D, 40, 50, 0);       /* larger than the rest of a row */
+    for (int i = Q; calm && kind != MMIX_SSD && i <= K; i++) fill(in[i].t, 0.5, 0.6, 0);         /* rows nearly even */
+    if (calm) tell(", calm");
+    expect();
+    memset(&o, 0, sizeof o);
+    o.block = one_in(4) ? 0 : any(1, L + 1);
+    if (one_in(2)) proj = fill(mmix_new2(m, any(1, 20), H * P), -1, 1, 0);
+    check(!mmix_mix_rank(m, &o, &x, proj, &r), "mmix_mix_rank", "succeeds", 0, 0);
+    fine("mmix_mix_rank");
+    C = least(o.block ? o.block : L / 2, L);
+    n = (L + C - 1) / C;
+    equal("mmix_mix_rank", "block", r.block, C);
+    equal("mmix_mix_rank", "blocks", r.M.rows * r.M.cols * r.whole.rows, n * n);
+    equal("mmix_mix_rank", "has decay", r.decay != NULL, kind == MMIX_SSD);
+    for (size_t h = 0; h < B * H; h++) {
+        double diagonal = 0;
+        for (size_t i = 0; i < n * n; i++) {
+            const size_t I = i / n, J = i % n, z = h * n * n + i;
+            double squares = 0, sum = 0;
+            for (size_t y = I * C; y < least(L, I * C + C); y++)
+                for (size_t t = J * C; t < least(L, J * C + C); t++) sum += exact.M[(h * L + y) * L + t] * exact.M[(h * L + y) * L + t];
+            for (size_t k = 0; k < r.M.width; k++) squares += r.M.singular[z * r.M.width + k] * r.M.singular[z * r.M.width + k];
+            judge(RANK, "sum of squares", fabs(squares - sum), 10 * grow * sum, squares, sum);
+            check(r.M.numerical[z] <= r.bound[z], "mmix_mix_rank", "rank within the bound", r.M.numerical[z], r.bound[z]);
+            if (!(sum > 0)) check(r.M.numerical[z] <= 0, "mmix_mix_rank", "rank of zeros", r.M.numerical[z], 0);
+            if (triangular && kind != MMIX_SSD && I < J) check(r.bound[z] <= 0, "mmix_mix_rank", "bound of zeros", r.bound[z], 0);
+            if (kind == MMIX_SSD && I != J) check(r.decay[z] <= 1, "mmix_mix_rank", "decay's rank", r.decay[z], 1);
+            if (I == J) diagonal += r.M.numerical[z];
+        }
+        check(r.diagonal[h] == diagonal, "mmix_mix_rank", "diagonal", r.diagonal[h], diagonal);
+        if (triangular && calm && (kind != MMIX_SSD || x.D))
+            check(r.whole.numerical[h] >= diagonal, "mmix_mix_rank", "whole against diagonal", r.whole.numerical[h], diagonal);
+    }
+    for (size_t b = 0; b < B; b++)               /* what a block adds to the output has no more than the heads' ranks together */
+        for (size_t i = 0; i < n * n; i++) {
+            double sum = 0;
+            for (size_t h = 0; h < H; h++) sum += fmin(r.bound[(b * H + h) * n * n + i], (double)P);
+            if (proj) sum = fmin(sum, (double)mmix_shape(proj, 0));
+            check(r.joined[b * n * n + i] <= fmin(sum, (double)C), "mmix_mix_rank", "joined rank", r.joined[b * n * n + i], fmin(sum, (double)C));
+        }
+}
+static int near(double a, double b) { return fabs(a - b) < 1e-14; }
+static void check_by_hand(void)
+{
+    /* two matrices of 1 x 3 tokens, of which the second looks at itself only */
+    const real a[18] = { 1, 2, 0, 0, 1, -1, 3, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+    const real b[18] = { 1, 2, 2, 0, 1, -1, 3, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0 }, zeros[9] = { 0 };
+    /* 2 x 2 tokens: 0 looks at 3, a diagonal away; 1 at 3, a row away; 2 at itself */
+    const real square[16] = { 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 5, 0, 0, 0, 0, 0 };
+    double d[2], e[2];
+    about[0] = 0;
+    tell("by hand");
+    mmix_matrix_distance(a, b, 2, 9, d, e);
+    check(near(d[0], sqrt(5)) && near(d[1], 1), "mmix_matrix_distance", "distance", d[0], sqrt(5));
+    check(near(e[0], sqrt(5.0 / 16)) && near(e[1], sqrt(1.0 / 3)), "mmix_matrix_distance", "relative", e[0], sqrt(5.0 / 16));
+    mmix_matrix_distance(zeros, zeros, 1, 9, NULL, e);
+    check(near(e[0], 0), "mmix_matrix_distance", "of nothing", e[0], 0);
+    mmix_matrix_distance(a, a, 2, 9, d, NULL);
+    check(near(d[0], 0) && near(d[1], 0), "mmix_matrix_distance", "from itself", d[0], 0);
+    mmix_head_reach(a, 2, 1, 3, 1, d, e);        /* Σ|a| = 8: 2 at home, 3 one token away, 3 two */
+    check(near(d[0], 5.0 / 8) && near(d[1], 1), "mmix_head_reach", "share", d[0], 5.0 / 8);
+    check(near(e[0], 9.0 / 8) && near(e[1], 0), "mmix_head_reach", "distance", e[0], 9.0 / 8);
+    mmix_head_reach(square, 1, 2, 2, 0, d, e);
+    check(near(d[0], 5.0 / 8) && near(e[0], (2 * sqrt(2) + 1) / 8), "mmix_head_reach", "radius 0 on a square", d[0], 5.0 / 8);
+    mmix_head_reach(square, 1, 2, 2, 1, d, NULL);
+    check(near(d[0], 1), "mmix_head_reach", "radius 1 on a square", d[0], 1);
+}
+
+/* ---- all of it ---- */
+
+static void one_draw(void)
+{
+    const size_t kind = draw % 20, turn = draw / 20;
+    if (kind < 15) {
+        any_mixer((int)(kind % 3));
+        expect();
+        check_faces();
+        check_steps();
+        check_packed();
+        check_directions();
+        check_raw();
+        check_differences();
+    }
+    else if (kind == 15) check_rope();
+    else if (kind == 16) check_layers();
+    else if (kind == 17) check_mixer_rank((int)(turn % 3));
+    else if (kind == 18 && turn % 4) check_rank_of();
+    else if (kind == 18) check_rank_exact();
+    else if (turn == 0) check_by_hand();
+    else if (turn % 4 == 0) check_long_run();
+    else check_scan();
+}
+int main(int argc, char **argv)
+{
+    uint64_t first = 0, count = 2000;
+    mmix_ctx *contexts[4];
+    if (argc > 1) seed = strtoul(argv[1], NULL, 0);
+    if (argc > 2) first = strtoul(argv[2], NULL, 0);
+    if (argc > 3) count = strtoul(argv[3], NULL, 0);
+    for (int i = 0; i < 4; i++) {                /* threads and SIMD levels */
+        mmix_options o;
+        memset(&o, 0, sizeof o);
+        o.threads = i == 1 ? 2 : 1;
+        o.simd = i == 2 ? MMIX_SIMD_NONE : i == 3 ? MMIX_SIMD_AVX2 : MMIX_SIMD_AUTO;
+        contexts[i] = mmix_create(&o);
+    }
+    for (draw = first; draw < first + count; draw++) {
+        counter = 0;
+        m = contexts[any(0, 3)];
+        one_draw();
+        let_go(0);
+        mmix_reset(m);
+    }
+    for (int i = 0; i < 4; i++) mmix_destroy(contexts[i]);
+    for (int i = 0; i < FACES; i++) printf("%s%s %.3g of %g", i ? ", " : "largest errors: ", face[i].name, face[i].worst, face[i].bound);
+    printf("\n%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed != 0;
 }
