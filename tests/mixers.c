@@ -1,16 +1,16 @@
 /* Properties of the token mixers on random shapes and options. Every face of a mixer (mmix_mix, its matrix, its steps,
-   its gradients, the raw functions) is held against the definition, written here as plain loops in double that share no
-   code with the library; rotary positions, layers in steps, scan orders and ranks follow. Prints a line for each failing
-   check, how near to its bound each face came, and a summary; exits 1 if anything failed.
+   its gradients, the raw functions) is held against the definition, written here as plain loops in double that share
+   no code with the library; rotary positions, layers in steps, scan orders and ranks follow. Prints a line for each
+   failing check, how near to its bound each face came, and a summary; exits 1 if anything failed.
 
        mixers [seed [first [count]]]     draws first … first + count - 1 of that seed
 
    A draw's numbers depend on (seed, draw) alone; the line of a failing check says how to repeat it.
 
-   Errors are measured in units of EPS · size. The size of a number is the sum of the absolute values of what it is made
-   of: the same definition with every term positive. So a sum that happens to cancel asks nothing impossible, a small
-   number beside large ones is looked at as closely as those, and one bound serves float and double. Sizes of softmax
-   attention have a factor 1 + the largest score as well: an error of EPS s in a score s is one of EPS s in its
+   Errors are measured in units of EPS · size. The size of a number is the sum of the absolute values of what it is
+   made of: the same definition with every term positive. So a sum that happens to cancel asks nothing impossible, a
+   small number beside large ones is looked at as closely as those, and one bound serves float and double. Sizes of
+   softmax attention have a factor 1 + the largest score as well: an error of EPS s in a score s is one of EPS s in its
    exponential. */
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
@@ -22,8 +22,8 @@ static const double EPS = sizeof(real) == 4 ? 1.2e-7 : 2.3e-16;
 static int passed, failed, skipped;
 
 /* Bounds are three times what was the largest of the seeds 1 to 60, float and double: 16.8, … */
-enum { MIX, GRADIENT, MATRIX, PRODUCT, LOOP, CHUNK, STEP, PACKED, WAYS, RAW, RAW_GRADIENT, DIFFERENCE, ROPE, LAYER, RANK,
-       FACES };
+enum { MIX, GRADIENT, MATRIX, PRODUCT, LOOP, CHUNK, STEP, PACKED, WAYS, RAW, RAW_GRADIENT, DIFFERENCE, ROPE, LAYER,
+       RANK, FACES };
 static struct { const char *name; double bound, worst; } face[FACES] = {
     { "mmix_mix", 1e9, 0 }, { "gradient", 1e9, 0 }, { "mmix_mix_matrix", 1e9, 0 }, { "matrix times v", 1e9, 0 },
     { "mmix_ssd_reference", 1e9, 0 }, { "chunk", 1e9, 0 }, { "mmix_mix_step", 1e9, 0 }, { "packed", 1e9, 0 },
@@ -215,7 +215,8 @@ static double delta_of(size_t b, size_t t, size_t h, double *slope)
 static void naive_ssd(side *s, int reverse, double weight, int absolute)
 {
     const size_t was = n_held, PN = P * N, wide = mmix_ndim(in[D].t) == 2;
-    double *states = doubles((L + 1) * PN), *dh = doubles(PN), *delta = doubles(L), *slope = doubles(L), *e = doubles(L);
+    double *states = doubles((L + 1) * PN), *dh = doubles(PN);
+    double *delta = doubles(L), *slope = doubles(L), *e = doubles(L);
     for (size_t b = 0; b < B; b++)
         for (size_t h = 0; h < H; h++) {
             const size_t of_head = (b * H + h) * PN;
@@ -223,7 +224,8 @@ static void naive_ssd(side *s, int reverse, double weight, int absolute)
             for (size_t z = 0; z < PN; z++) states[z] = in[FIRST].t ? s->x[FIRST][of_head + z] : 0;
             for (size_t i = 0; i < L; i++) {
                 const size_t t = reverse ? L - 1 - i : i, before = reverse ? t + 1 : t - 1;
-                const double *C = s->x[Q] + at(Q, b, t, h), *Bt = s->x[K] + at(K, b, t, h), *v = s->x[V] + at(V, b, t, h);
+                const double *C = s->x[Q] + at(Q, b, t, h), *Bt = s->x[K] + at(K, b, t, h);
+                const double *v = s->x[V] + at(V, b, t, h);
                 double *y = s->y + ((b * L + t) * H + h) * P, *now = states + (i + 1) * PN;
                 delta[i] = delta_of(b, t, h, &slope[i]);
                 e[i] = i && run && run[b * L + t] != run[b * L + before] ? 0 : exp(delta[i] * a);
@@ -241,8 +243,8 @@ static void naive_ssd(side *s, int reverse, double weight, int absolute)
             }
             for (size_t i = L; i-- > 0;) {
                 const size_t t = reverse ? L - 1 - i : i, q = at(Q, b, t, h), k = at(K, b, t, h);
-                const double *C = s->x[Q] + q, *Bt = s->x[K] + k, *v = s->x[V] + at(V, b, t, h), *now = states + (i + 1) * PN;
-                const double *dy = s->dy + ((b * L + t) * H + h) * P;
+                const double *C = s->x[Q] + q, *Bt = s->x[K] + k, *v = s->x[V] + at(V, b, t, h);
+                const double *dy = s->dy + ((b * L + t) * H + h) * P, *now = states + (i + 1) * PN;
                 double *dv = s->g[V] + at(V, b, t, h), da = 0, dd = 0;
                 for (size_t p = 0; p < P; p++) {
                     const double w = weight * dy[p];
@@ -269,31 +271,34 @@ static void naive_ssd(side *s, int reverse, double weight, int absolute)
         }
     let_go(was);
 }
-/* The same recurrence as a matrix: C_t·B_j δ_j e^(sum of the a after j up to t), and D on the diagonal. */
+/* The same recurrence as a matrix: C_t·B_j δ_j times the decays after j up to t, and D on the diagonal. */
 static void naive_ssd_matrix(side *s, int reverse, double weight)
 {
     double unused;
     for (size_t r = 0; r < B * H * L; r++) {
         const size_t b = r / L / H, h = r / L % H, i = r % L, t = reverse ? L - 1 - i : i;
-        double sum = 0;                          /* of a */
+        double decay = 1;
         for (size_t z = i + 1; z-- > 0;) {
             const size_t j = reverse ? L - 1 - z : z;
             const double d = delta_of(b, j, h, &unused);
             double score = 0;
             if (run && run[b * L + j] != run[b * L + t]) break;
             for (size_t n = 0; n < N; n++) score += s->x[Q][at(Q, b, t, h) + n] * s->x[K][at(K, b, j, h) + n];
-            s->M[((b * H + h) * L + t) * S + j] += weight * (score * d * exp(sum) + (j == t && in[D].t ? s->x[D][h] : 0));
-            sum += d * exact.x[A][h];
+            score *= d * decay;
+            if (j == t && in[D].t) score += s->x[D][h];
+            s->M[((b * H + h) * L + t) * S + j] += weight * score;
+            decay *= exp(d * exact.x[A][h]);
         }
     }
 }
 
-/* φ and ψ of linear attention: f of input i (Q or K). A softmax goes over the `many` numbers that begin at `start`, from
-   each other by `step`: a token's features, or for the keys of EFFICIENT a feature of all tokens. */
+/* φ and ψ of linear attention: f of input i (Q or K). A softmax goes over the `many` numbers that begin at `start`,
+   `step` from each other: a token's features, or for the keys of EFFICIENT a feature of all tokens. */
 typedef struct group { size_t start, step, many; } group;
 static group group_of(int i, size_t z)
 {
-    const size_t row = in[i].heads * in[i].width, all = row * in[i].tokens, over_tokens = i == K && x.feature == MMIX_FEATURE_EFFICIENT;
+    const int over_tokens = i == K && x.feature == MMIX_FEATURE_EFFICIENT;
+    const size_t row = in[i].heads * N, all = row * in[i].tokens;
     group g;
     g.start = over_tokens ? z / all * all + z % row : z / N * N;
     g.step = over_tokens ? row : 1;
@@ -874,7 +879,8 @@ static void check_long_run(void)
         mmix_rewind(m, mark);
     }
     fine("long run");
-    check(reached <= empty + most_bytes(1), "mmix_state_bytes", "of a long run", (double)reached, (double)(empty + most_bytes(1)));
+    check(reached <= empty + most_bytes(1), "mmix_state_bytes", "of a long run", (double)reached,
+          (double)(empty + most_bytes(1)));
     equal("mmix_state_tokens", "of a long run", mmix_state_tokens(s, 0), tokens);
     mmix_state_destroy(s);
 }
@@ -944,9 +950,10 @@ static void check_packed(void)
             }
             for (int i = 0; i <= DT; i++) {
                 const size_t wide = in[i].heads * in[i].width, begin = (b * L + from) * wide;
-                if (!one.g[i]) continue;
-                if (soft) compare_reals(PACKED, input_name[i], one.g[i], exact.g[i] + begin, size.g[i] + begin, grow, n * wide);
-                else same_bits(input_name[i], one.g[i], all.g[i] + from * wide, n * wide);
+                const real *g = one.g[i];
+                if (g && soft)
+                    compare_reals(PACKED, input_name[i], g, exact.g[i] + begin, size.g[i] + begin, grow, n * wide);
+                else if (g) same_bits(input_name[i], g, all.g[i] + from * wide, n * wide);
             }
             if (one.last) same_bits("final state", one.last, all.last, row * N);
             if (one.g[FIRST]) same_bits("gradient of the initial state", one.g[FIRST], all.g[FIRST], row * N);
@@ -963,7 +970,8 @@ static void check_packed(void)
 static mmix_tensor *flipped(mmix_tensor *t)      /* along axis 1, a copy */
 {
     const size_t was = n_held, n = mmix_shape(t, 1), row = mmix_count(t) / n / B;
-    mmix_tensor *y = mmix_ndim(t) == 3 ? mmix_new3(m, B, n, mmix_shape(t, 2)) : mmix_new4(m, B, n, mmix_shape(t, 2), mmix_shape(t, 3));
+    const size_t heads = mmix_shape(t, 2);
+    mmix_tensor *y = mmix_ndim(t) == 3 ? mmix_new3(m, B, n, heads) : mmix_new4(m, B, n, heads, row / heads);
     const real *from = read_reals(t);
     for (size_t r = 0; r < B * n; r++)
         memcpy(mmix_data(y) + (r / n * n + n - 1 - r % n) * row, from + r * row, row * sizeof *from);
@@ -1057,12 +1065,14 @@ static room any_room(size_t tokens, size_t heads, size_t width)
 static room room_like(int i) { return any_room(in[i].tokens, in[i].heads, in[i].width); }
 static real *row_of(const room *r, size_t i)     /* of its B · tokens · heads rows */
 {
-    return r->v.p + (ptrdiff_t)(i / r->heads / r->tokens) * r->v.batch + (ptrdiff_t)(i / r->heads % r->tokens) * r->v.token
+    const size_t t = i / r->heads;
+    return r->v.p + (ptrdiff_t)(t / r->tokens) * r->v.batch + (ptrdiff_t)(t % r->tokens) * r->v.token
         + (ptrdiff_t)(i % r->heads) * r->v.head;
 }
 static void room_fill(const room *r, double value)
 {
-    for (size_t i = 0; i < B * r->tokens * r->heads * r->width; i++) row_of(r, i / r->width)[i % r->width] = (real)value;
+    const size_t n = B * r->tokens * r->heads * r->width;
+    for (size_t i = 0; i < n; i++) row_of(r, i / r->width)[i % r->width] = (real)value;
 }
 static void room_put(const room *r, const mmix_tensor *t)            /* t's rows, which may be shorter */
 {
@@ -1401,8 +1411,8 @@ static void check_rope(void)
     if (each) s[ndim++] = B;
     s[ndim++] = tokens;
     about[0] = 0;
-    tell("rope B %zu L %zu H %zu N %zu dim %zu theta %g interleaved %d sections %zu %zu %zu limit %zu each %d", B, tokens,
-         heads, n, o.dim, o.theta, o.interleaved, o.sections[0], o.sections[1], o.sections[2], limit, each);
+    tell("rope B %zu L %zu H %zu N %zu dim %zu theta %g interleaved %d sections %zu %zu %zu limit %zu each %d", B,
+         tokens, heads, n, o.dim, o.theta, o.interleaved, o.sections[0], o.sections[1], o.sections[2], limit, each);
     q = mmix_require_grad(fill(view(NULL, NULL, B, tokens, heads, n), -2, 2, 0));
     pos = mmix_new(m, MMIX_DTYPE_I32, ndim, s);
     p = mmix_data_i32(pos);
@@ -1463,7 +1473,7 @@ static void check_rope(void)
         memset(other.sections, 0, sizeof other.sections);
         other.interleaved = o.interleaved;
         one = read_reals(mmix_rope(m, y, mmix_from_i32(m, 1, &four, p), &other));
-        check(!memcmp(one, all, 4 * n * sizeof *one), face[ROPE].name, "equal positions on three axes are one axis", 0, 1);
+        check(!memcmp(one, all, 4 * n * sizeof *one), face[ROPE].name, "equal positions on all axes are one axis", 0, 1);
     }
     fine("rope");
 }
@@ -1508,10 +1518,11 @@ static void check_layers(void)
         if (mmix_ndim(p->at[i].tensor) > 1)
             mmix_randn(m, p->at[i].tensor, 1 / sqrt((double)mmix_shape(p->at[i].tensor, -1)), random_bits());
     about[0] = 0;
-    tell("layers B %zu L %zu heads %zu of %zu kind %d mask %d left %zu feature %d theta %g dim %zu interleaved %d; d_inner %zu "
-         "head_dim %zu groups %zu d_state %zu W %zu limits %d", B, L, heads, wide, kind, attention.options.mask,
-         attention.options.left, attention.options.feature, attention.rope.theta, attention.rope.dim,
-         attention.rope.interleaved, o.d_inner, o.head_dim, o.groups, o.d_state, o.conv_width, o.dt_high > 0);
+    tell("layers B %zu L %zu D %zu heads %zu kind %d mask %d left %zu feature %d theta %g dim %zu interleaved %d; ", B, L,
+         wide, heads, kind, attention.options.mask, attention.options.left, attention.options.feature,
+         attention.rope.theta, attention.rope.dim, attention.rope.interleaved);
+    tell("d_inner %zu head_dim %zu groups %zu d_state %zu W %zu limits %d", o.d_inner, o.head_dim, o.groups, o.d_state,
+         o.conv_width, o.dt_high > 0);
     t = fill(mmix_new3(m, B, L, wide), -2, 2, 0);
     a = mmix_attention(m, &attention, t, NULL, NULL);
     whole[0] = read_doubles(a);
@@ -1549,8 +1560,8 @@ static void check_scan(void)
 {
     const size_t layer = any(0, 11), way = layer % 4, T = any(1, 6), Y = any(1, 6), X = any(1, 6), separators = any(0, 3);
     const size_t frame = Y * X + separators, n = T * frame, bytes = n * sizeof(int32_t);
-    int32_t *perm = (int32_t *)hold(bytes), *inverse = (int32_t *)hold(bytes), *want = (int32_t *)hold(bytes), *to = want;
-    int32_t *back = (int32_t *)hold(bytes), *alone = (int32_t *)hold(bytes);
+    int32_t *perm = (int32_t *)hold(bytes), *inverse = (int32_t *)hold(bytes), *alone = (int32_t *)hold(bytes);
+    int32_t *want = (int32_t *)hold(bytes), *back = (int32_t *)hold(bytes), *to = want;
     about[0] = 0;
     tell("scan order, layer %zu, %zu x %zu x %zu and %zu", layer, T, Y, X, separators);
 #define EACH(i, n) for (size_t i = 0; i < (n); i++)
@@ -1609,11 +1620,12 @@ static void check_rank_of(void)
     about[0] = 0;
     tell("ranks of %zu x %zu x %zu in blocks of %zu", matrices, rows, cols, C);
     for (size_t i = 0; i < blocks; i++) {
-        const size_t y0 = i / across % down * h, x0 = i % across * w, hh = least(h, rows - y0), ww = least(w, cols - x0);
-        const size_t rank = any(0, least(hh, ww));
+        const size_t y0 = i / across % down * h, x0 = i % across * w, hh = least(h, rows - y0);
+        const size_t ww = least(w, cols - x0), rank = any(0, least(hh, ww));
         const double *u = orthonormal(rank, hh), *v = orthonormal(rank, ww), unit = exp(uniform(-20, 20));
         double *s = sigma + i * width;
-        for (size_t k = 0; k < rank; k++) s[k] = k ? fmax(s[k - 1] * (one_in(3) ? 1 : uniform(0.5, 1)), unit / 100) : unit;
+        for (size_t k = 0; k < rank; k++)
+            s[k] = k ? fmax(s[k - 1] * (one_in(3) ? 1 : uniform(0.5, 1)), unit / 100) : unit;
         for (size_t z = 0; z < hh * ww; z++) {
             double sum = 0;
             for (size_t k = 0; k < rank; k++) sum += s[k] * u[k * hh + z / ww] * v[k * ww + z % ww];
@@ -1622,7 +1634,8 @@ static void check_rank_of(void)
     }
     check(!mmix_rank_of(m, &o, M, matrices, rows, cols, &r), "mmix_rank_of", "succeeds", 0, 0);
     fine("mmix_rank_of");
-    equal("mmix_rank_of", "sizes", ((r.matrices * 100 + r.rows) * 100 + r.cols) * 100 + r.width, ((matrices * 100 + down) * 100 + across) * 100 + width);
+    equal("mmix_rank_of", "blocks", (r.matrices * 100 + r.rows) * 100 + r.cols, (matrices * 100 + down) * 100 + across);
+    equal("mmix_rank_of", "width", r.width, width);
     for (size_t i = 0; i < blocks; i++) {
         const double *s = sigma + i * width, *got = r.singular + i * width;
         double sum = 0, squares = 0, entropy = 0, rank = 0;
@@ -1634,11 +1647,12 @@ static void check_rank_of(void)
         }
         for (size_t k = 0; k < width; k++) if (s[k] > 0) entropy -= s[k] / sum * log(s[k] / sum);
         check(r.numerical[i] == rank, "mmix_rank_of", "numerical rank", r.numerical[i], rank);
-        if (!(rank > 0)) check(r.effective[i] == 0 && r.stable[i] == 0, "mmix_rank_of", "ranks of zeros", r.effective[i], 0);
-        else {                                   /* noise is in all σ, and -σ ln σ rises steeply at 0 */
-            judge(RANK, "effective rank", fabs(r.effective[i] - exp(entropy)), 20 * (double)width * rank, r.effective[i], exp(entropy));
-            judge(RANK, "stable rank", fabs(r.stable[i] - squares / (s[0] * s[0])), rank, r.stable[i], squares / (s[0] * s[0]));
+        if (rank > 0) {                          /* noise is in all σ, and -σ ln σ rises steeply at 0 */
+            const double effective = exp(entropy), stable = squares / (s[0] * s[0]);
+            judge(RANK, "effective", fabs(r.effective[i] - effective), 20 * (double)width * rank, r.effective[i], effective);
+            judge(RANK, "stable", fabs(r.stable[i] - stable), rank, r.stable[i], stable);
         }
+        else check(!(r.effective[i] > 0 || r.stable[i] > 0), "mmix_rank_of", "ranks of zeros", r.effective[i], 0);
     }
 }
 /* Powers of 2, one a row and column: exact however far apart, and the default eps. */
@@ -1657,14 +1671,14 @@ static void check_rank_exact(void)
         row[k] = row[other];
         row[other] = k;
     }
-    for (size_t k = 0; k < n; k++) {
-        M[row[k] * n + k] = (real)ldexp(one_in(2) ? 1 : -1, -6 * (int)k);
-        above += ldexp(1, -6 * (int)k) > (double)n * noise;
-    }
+    for (size_t k = 0; k < n; k++) M[row[k] * n + k] = (real)ldexp(one_in(2) ? 1 : -1, -6 * (int)k);
     mmix_rank_of(m, NULL, M, 1, n, n, &r);
-    for (size_t k = 0; k < n; k++)
-        check(r.singular[k] == ldexp(1, -6 * (int)k), "mmix_rank_of", "a power of 2", r.singular[k], ldexp(1, -6 * (int)k));
-    check(r.numerical[0] == (double)above, "mmix_rank_of", "numerical rank with the default eps", r.numerical[0], (double)above);
+    for (size_t k = 0; k < n; k++) {
+        const double power = ldexp(1, -6 * (int)k);
+        above += power > (double)n * noise;
+        check(r.singular[k] == power, "mmix_rank_of", "a power of 2", r.singular[k], power);
+    }
+    check(r.numerical[0] == (double)above, "mmix_rank_of", "with the default eps", r.numerical[0], (double)above);
     fine("mmix_rank_of");
 }
 /* What is measured of a mixer's blocks beside the bounds, and beside sums over the matrix that is expected. */
@@ -1699,27 +1713,31 @@ static void check_mixer_rank(int kind)
         double diagonal = 0;
         for (size_t i = 0; i < n * n; i++) {
             const size_t I = i / n, J = i % n, z = h * n * n + i;
+            const double *sigma = r.M.singular + z * r.M.width, rank = r.M.numerical[z];
             double squares = 0, sum = 0;
-            for (size_t y = I * C; y < least(L, I * C + C); y++)
-                for (size_t t = J * C; t < least(L, J * C + C); t++) sum += exact.M[(h * L + y) * L + t] * exact.M[(h * L + y) * L + t];
-            for (size_t k = 0; k < r.M.width; k++) squares += r.M.singular[z * r.M.width + k] * r.M.singular[z * r.M.width + k];
+            for (size_t k = 0; k < r.M.width; k++) squares += sigma[k] * sigma[k];
+            for (size_t t = I * C; t < least(L, I * C + C); t++) {
+                const double *row = exact.M + (h * L + t) * L + J * C;
+                sum += dot(row, row, least(C, L - J * C));
+            }
             judge(RANK, "sum of squares", fabs(squares - sum), 10 * grow * sum, squares, sum);
-            check(r.M.numerical[z] <= r.bound[z], "mmix_mix_rank", "rank within the bound", r.M.numerical[z], r.bound[z]);
-            if (!(sum > 0)) check(r.M.numerical[z] <= 0, "mmix_mix_rank", "rank of zeros", r.M.numerical[z], 0);
-            if (triangular && kind != MMIX_SSD && I < J) check(r.bound[z] <= 0, "mmix_mix_rank", "bound of zeros", r.bound[z], 0);
-            if (kind == MMIX_SSD && I != J) check(r.decay[z] <= 1, "mmix_mix_rank", "decay's rank", r.decay[z], 1);
-            if (I == J) diagonal += r.M.numerical[z];
+            check(rank <= r.bound[z], "mmix_mix_rank", "within the bound", rank, r.bound[z]);
+            if (!(sum > 0)) check(rank <= 0, "mmix_mix_rank", "of zeros", rank, 0);
+            if (kind == MMIX_SSD && I != J) check(r.decay[z] <= 1, "mmix_mix_rank", "of the decay", r.decay[z], 1);
+            if (kind != MMIX_SSD && triangular && I < J)
+                check(r.bound[z] <= 0, "mmix_mix_rank", "bound of what is masked", r.bound[z], 0);
+            if (I == J) diagonal += rank;
         }
         check(r.diagonal[h] == diagonal, "mmix_mix_rank", "diagonal", r.diagonal[h], diagonal);
         if (triangular && calm && (kind != MMIX_SSD || x.D))
-            check(r.whole.numerical[h] >= diagonal, "mmix_mix_rank", "whole against diagonal", r.whole.numerical[h], diagonal);
+            check(r.whole.numerical[h] >= diagonal, "mmix_mix_rank", "of the whole", r.whole.numerical[h], diagonal);
     }
-    for (size_t b = 0; b < B; b++)               /* what a block adds to the output has no more than the heads' ranks together */
+    for (size_t b = 0; b < B; b++)               /* a block adds to the output no more than the heads' ranks together */
         for (size_t i = 0; i < n * n; i++) {
-            double sum = 0;
-            for (size_t h = 0; h < H; h++) sum += fmin(r.bound[(b * H + h) * n * n + i], (double)P);
-            if (proj) sum = fmin(sum, (double)mmix_shape(proj, 0));
-            check(r.joined[b * n * n + i] <= fmin(sum, (double)C), "mmix_mix_rank", "joined rank", r.joined[b * n * n + i], fmin(sum, (double)C));
+            double most_of = 0;
+            for (size_t h = 0; h < H; h++) most_of += fmin(r.bound[(b * H + h) * n * n + i], (double)P);
+            most_of = fmin(most_of, (double)(proj ? least(C, mmix_shape(proj, 0)) : C));
+            check(r.joined[b * n * n + i] <= most_of, "mmix_mix_rank", "joined", r.joined[b * n * n + i], most_of);
         }
 }
 static int near(double a, double b) { return fabs(a - b) < 1e-14; }
@@ -1735,7 +1753,8 @@ static void check_by_hand(void)
     tell("by hand");
     mmix_matrix_distance(a, b, 2, 9, d, e);
     check(near(d[0], sqrt(5)) && near(d[1], 1), "mmix_matrix_distance", "distance", d[0], sqrt(5));
-    check(near(e[0], sqrt(5.0 / 16)) && near(e[1], sqrt(1.0 / 3)), "mmix_matrix_distance", "relative", e[0], sqrt(5.0 / 16));
+    check(near(e[0], sqrt(5.0 / 16)) && near(e[1], sqrt(1.0 / 3)), "mmix_matrix_distance", "relative", e[0],
+          sqrt(5.0 / 16));
     mmix_matrix_distance(zeros, zeros, 1, 9, NULL, e);
     check(near(e[0], 0), "mmix_matrix_distance", "of nothing", e[0], 0);
     mmix_matrix_distance(a, a, 2, 9, d, NULL);
@@ -1744,9 +1763,9 @@ static void check_by_hand(void)
     check(near(d[0], 5.0 / 8) && near(d[1], 1), "mmix_head_reach", "share", d[0], 5.0 / 8);
     check(near(e[0], 9.0 / 8) && near(e[1], 0), "mmix_head_reach", "distance", e[0], 9.0 / 8);
     mmix_head_reach(square, 1, 2, 2, 0, d, e);
-    check(near(d[0], 5.0 / 8) && near(e[0], (2 * sqrt(2) + 1) / 8), "mmix_head_reach", "radius 0 on a square", d[0], 5.0 / 8);
+    check(near(d[0], 5.0 / 8) && near(e[0], (2 * sqrt(2) + 1) / 8), "mmix_head_reach", "radius 0", d[0], 5.0 / 8);
     mmix_head_reach(square, 1, 2, 2, 1, d, NULL);
-    check(near(d[0], 1), "mmix_head_reach", "radius 1 on a square", d[0], 1);
+    check(near(d[0], 1), "mmix_head_reach", "radius 1", d[0], 1);
 }
 
 /* ---- all of it ---- */
@@ -1795,7 +1814,8 @@ int main(int argc, char **argv)
         mmix_reset(m);
     }
     for (int i = 0; i < 4; i++) mmix_destroy(contexts[i]);
-    for (int i = 0; i < FACES; i++) printf("%s%s %.3g of %g", i ? ", " : "largest errors: ", face[i].name, face[i].worst, face[i].bound);
+    for (int i = 0; i < FACES; i++)
+        printf("%s%s %.3g of %g", i ? ", " : "largest errors: ", face[i].name, face[i].worst, face[i].bound);
     printf("\n%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     return failed != 0;
 }
