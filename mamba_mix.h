@@ -988,8 +988,9 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 
 /* Where the class token stands: FIRST with attention, and only there; the others with Mamba. RELEASED is what
    DinoVim's code does: once in front, with position, and a second time, without, in the middle, where the
-   output is read. */
-enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED };
+   output is read. REGISTERS (DinoMamba-Reg): k tokens with positions of their own, register i (of 0 … k - 1)
+   at index S + i (S + 1) with S = ⌊n/(k + 1)⌋ for n patches; the output is their mean. */
+enum { MMIX_CLASS_FIRST, MMIX_CLASS_MIDDLE, MMIX_CLASS_RELEASED, MMIX_CLASS_REGISTERS };
 
 typedef struct mmix_vision_config {
     /* MMIX_SOFTMAX (ViT), MMIX_LINEAR (LinearViT), MMIX_SSD (DinoVim) */
@@ -1002,11 +1003,13 @@ typedef struct mmix_vision_config {
     double eps;                              /* of the norms */
     double drop_path;                        /* rate of the last block; rises linearly from 0 */
     int class_token;                         /* MMIX_CLASS_…; ViT: FIRST */
+    size_t registers;                        /* k of MMIX_CLASS_REGISTERS; 0: 12 */
     int normalise;                           /* as mmix_mixer.normalise, for MMIX_LINEAR */
     mmix_mamba2_options mamba;               /* for MMIX_SSD; bidirectional and out_scale are set here */
 } mmix_vision_config;
 
-/* The systems' sizes, for 224 x 224 pixels (DINO's ViT; LinearViT; DinoVim in its released form). */
+/* The systems' sizes, for 224 x 224 pixels (DINO's ViT; LinearViT; DinoVim in its released form;
+   DinoMamba-Reg, which stores 7 x 7 positions). */
 MMIXDEF mmix_vision_config mmix_vit_tiny(size_t patch);
 MMIXDEF mmix_vision_config mmix_vit_small(size_t patch);
 MMIXDEF mmix_vision_config mmix_vit_base(size_t patch);
@@ -1014,6 +1017,9 @@ MMIXDEF mmix_vision_config mmix_linearvit_base(void);
 MMIXDEF mmix_vision_config mmix_dinovim_tiny(void);
 MMIXDEF mmix_vision_config mmix_dinovim_small(void);
 MMIXDEF mmix_vision_config mmix_dinovim_base(void);
+MMIXDEF mmix_vision_config mmix_mambareg_tiny(void);
+MMIXDEF mmix_vision_config mmix_mambareg_small(void);
+MMIXDEF mmix_vision_config mmix_mambareg_base(void);
 
 typedef struct mmix_vision mmix_vision;
 /* A backbone with random values from the context's seed; NULL on error (heads that do not divide dim, …). */
@@ -1024,17 +1030,22 @@ MMIXDEF mmix_params *mmix_vision_params(mmix_vision *v);
 /* Number of parameters; multiply-adds times two of one image of h x w pixels. */
 MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v);
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
+/* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the class
+   token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
+MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
 /* mmix_params_load and mmix_params_save of its parameters. */
 MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path);
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
 
 typedef struct mmix_features {
-    mmix_tensor *token;                      /* (B, D): the class token after the final norm */
+    mmix_tensor *token;                      /* (B, D): the class token, or the registers' mean, after the
+                                                final norm */
+    mmix_tensor *registers;                  /* (B, k, D): they themselves; NULL without */
     /* (B, n, D): the patch tokens after the final norm, raster order */
     mmix_tensor *patches;
     mmix_tensor *tokens;                     /* (B, L, D): all of them in the model's order */
-    /* (B, n_last D): class tokens of the last n_last blocks after the final norm, first block first (of Mamba
-       the mixer's output, without the residual); NULL unless asked */
+    /* (B, n_last D): class tokens (registers' means) of the last n_last blocks after the final norm, first
+       block first (of Mamba the mixer's output, without the residual); NULL unless asked */
     mmix_tensor *intermediate;
     size_t grid_h, grid_w;
 } mmix_features;
@@ -9559,7 +9570,7 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
 }
 
 /* ==== >>backbones ====================================================================
-   ViT, LinearViT, DinoVim
+   ViT, LinearViT, DinoVim, DinoMamba-Reg
 
    ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
    Vim:  residual += hidden, hidden = mixer(norm residual), bidirectional Mamba-2;  tokens = norm_f(residual +
@@ -9580,7 +9591,7 @@ struct mmix_vision {
     mmix_ctx *m;
     mmix_vision_config config;
     mmix_params *params;
-    mmix_tensor *cls, *positions, *patch_weight, *patch_bias, *norm_weight, *norm_bias;
+    mmix_tensor *cls, *cls_positions, *positions, *patch_weight, *patch_bias, *norm_weight, *norm_bias;
     mmixi_vision_block *block;
 };
 
@@ -9620,6 +9631,17 @@ MMIXDEF mmix_vision_config mmix_linearvit_base(void)
 MMIXDEF mmix_vision_config mmix_dinovim_tiny(void) { return mmixi_vision_base(MMIX_SSD, 256, 24, 0, 16); }
 MMIXDEF mmix_vision_config mmix_dinovim_small(void) { return mmixi_vision_base(MMIX_SSD, 512, 24, 0, 16); }
 MMIXDEF mmix_vision_config mmix_dinovim_base(void) { return mmixi_vision_base(MMIX_SSD, 768, 24, 0, 16); }
+static mmix_vision_config mmixi_mambareg(size_t dim)
+{
+    mmix_vision_config c = mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16);
+    c.class_token = MMIX_CLASS_REGISTERS;
+    c.registers = 12;
+    c.grid = 7;
+    return c;
+}
+MMIXDEF mmix_vision_config mmix_mambareg_tiny(void) { return mmixi_mambareg(256); }
+MMIXDEF mmix_vision_config mmix_mambareg_small(void) { return mmixi_mambareg(512); }
+MMIXDEF mmix_vision_config mmix_mambareg_base(void) { return mmixi_mambareg(768); }
 
 static int mmixi_vision_declare(mmix_vision *v)
 {
@@ -9628,8 +9650,11 @@ static int mmixi_vision_declare(mmix_vision *v)
     size_t D = c->dim, F = (size_t)((double)D * c->mlp_ratio), fan = 3 * c->patch * c->patch;
     int vim = c->mixer == MMIX_SSD;
     char prefix[48];
-    v->cls = mmixi_param(p, "", "cls_token", mmixi_normal(0.02), 3, 1, 1, D, 0);
-    v->positions = mmixi_param(p, "", "pos_embed", mmixi_normal(0.02), 3, 1, 1 + c->grid * c->grid, D, 0);
+    size_t k = c->registers;
+    v->cls = mmixi_param(p, "", "cls_token", mmixi_normal(0.02), 3, 1, mmixi_max(k, 1), D, 0);
+    if (k) v->cls_positions = mmixi_param(p, "", "pos_embed_cls", mmixi_normal(0.02), 3, 1, k, D, 0);
+    v->positions = mmixi_param(p, "", "pos_embed", mmixi_normal(0.02), 3, 1, (k ? 0 : 1) + c->grid * c->grid,
+                               D, 0);
     v->patch_weight = mmixi_param(p, "", "patch_embed.proj.weight",
                                   vim ? mmixi_normal(1 / sqrt((double)fan)) : mmixi_fan_in(fan, 1), 4, D, 3,
                                   c->patch, c->patch);
@@ -9670,7 +9695,7 @@ MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
     if (!config.dim || !config.depth || !config.patch || !config.grid || config.mixer < MMIX_SOFTMAX
         || config.mixer > MMIX_SSD || (config.mixer != MMIX_SSD && config.class_token != MMIX_CLASS_FIRST)
         || (config.mixer == MMIX_SSD && config.class_token == MMIX_CLASS_FIRST)
-        || config.class_token < 0 || config.class_token > MMIX_CLASS_RELEASED) {
+        || config.class_token < 0 || config.class_token > MMIX_CLASS_REGISTERS) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
                   "mmix_vision_create: mixer %d, width %.0f, depth %.0f, patch %.0f, grid %.0f, class token "
                   "%d (MMIX_CLASS_FIRST goes with attention, the others with MMIX_SSD)", config.mixer,
@@ -9693,6 +9718,8 @@ MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
     v->m = m;
     v->config = config;
     v->config.mamba.bidirectional = 1;
+    if (config.class_token != MMIX_CLASS_REGISTERS) v->config.registers = 0;
+    else if (!config.registers) v->config.registers = 12;
     v->params = mmix_params_create(m);
     v->block = (mmixi_vision_block *)mmixi_alloc(m, config.depth * sizeof *v->block);
     if (v->block) memset(v->block, 0, config.depth * sizeof *v->block);
@@ -9727,7 +9754,7 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     const mmix_vision_config *c = &v->config;
     double D = (double)c->dim, n = (double)(h / c->patch * (w / c->patch)),
-        L = n + (c->class_token == MMIX_CLASS_RELEASED ? 2 : 1), block;
+        L = n + (c->class_token == MMIX_CLASS_RELEASED ? 2 : (double)mmixi_max(c->registers, 1)), block;
     if (c->mixer == MMIX_SSD) {
         const mmix_mamba2_options *o = &v->block[0].mamba.options;
         double inner = (double)o->d_inner, GN = (double)(o->groups * o->d_state),
@@ -9748,7 +9775,7 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, si
 {
     static const int to_planes[4] = { 0, 3, 1, 2 }, to_tokens[4] = { 0, 2, 3, 1 };
     size_t g = v->config.grid, D = v->config.dim, shape[4];
-    mmix_tensor *p = mmix_slice(m, v->positions, 1, 1, g * g);
+    mmix_tensor *p = mmix_slice(m, v->positions, 1, v->config.registers ? 0 : 1, g * g);
     if (gh == g && gw == g) return p;
     shape[0] = 1; shape[1] = shape[2] = g; shape[3] = D;
     p = mmix_permute(m, mmix_reshape(m, p, 4, shape), to_planes);
@@ -9757,35 +9784,78 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, si
     return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, shape);
 }
 
-/* Where the class token that is read stands in a sequence of n patches. */
-static size_t mmixi_vision_read_at(const mmix_vision_config *c, size_t n)
+MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
 {
-    return c->class_token == MMIX_CLASS_FIRST ? 0 : c->class_token == MMIX_CLASS_MIDDLE ? n / 2 : (n + 1) / 2;
+    const size_t k = c->registers ? c->registers : 12, S = n / (k + 1);
+    if (c->class_token != MMIX_CLASS_REGISTERS) {
+        if (at) *at = c->class_token == MMIX_CLASS_FIRST ? 0 : c->class_token == MMIX_CLASS_MIDDLE ? n / 2
+            : (n + 1) / 2;
+        return 1;
+    }
+    for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
+    return k;
+}
+/* The tokens at `index` (count) of each sequence of x (B, L, D): (B, count, D). */
+static mmix_tensor *mmixi_tokens_at(mmix_ctx *m, mmix_tensor *x, const size_t *index, size_t count)
+{
+    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), shape[2];
+    mmix_tensor *rows;
+    shape[0] = B; shape[1] = count;
+    rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; rows && i < B * count; i++)
+        mmix_data_i32(rows)[i] = (int32_t)(i / count * L + index[i % count]);
+    shape[0] = B * L; shape[1] = mmix_shape(x, 2);
+    return mmix_gather(m, mmix_reshape(m, x, 2, shape), rows);
+}
+/* The mean of the class tokens: (B, D) of (B, L, D). */
+static mmix_tensor *mmixi_vision_read(mmix_ctx *m, mmix_tensor *x, const size_t *at, size_t count)
+{
+    if (count == 1) return mmixi_token(m, x, *at);
+    return mmix_scale(m, mmix_sum_axis(m, mmixi_tokens_at(m, x, at, count), 1), 1 / (double)count, 0);
 }
 
+/* patches (B, n, D) with the registers between them. */
+static mmix_tensor *mmixi_vision_registers(mmix_ctx *m, const mmix_vision *v, mmix_tensor *patches,
+                                           const size_t *at)
+{
+    const size_t k = v->config.registers, n = mmix_shape(patches, 1);
+    size_t *index = (size_t *)mmixi_step_array(m, n + k, sizeof *index, 1);
+    mmix_tensor *parts[2];
+    if (!index) return NULL;
+    parts[0] = patches;
+    parts[1] = mmix_add(m, mmix_add(m, v->cls, v->cls_positions),
+                        m->error_kind ? NULL : mmix_fill(mmix_new3(m, mmix_shape(patches, 0), 1, 1), 0));
+    for (size_t i = 0, r = 0; i < n + k; i++) {
+        const int here = r < k && at[r] == i;
+        index[i] = here ? n + r : i - r;
+        r += (size_t)here;
+    }
+    return mmixi_tokens_at(m, mmix_concat(m, 1, parts, 2), index, n + k);
+}
 static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t gh,
-                                       size_t gw)
+                                       size_t gw, const size_t *at)
 {
     const mmix_vision_config *c = &v->config;
     mmix_tensor *x = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias),
-                              mmixi_vision_positions(m, v, gh, gw));
-    mmix_tensor *cls = mmix_add(m, v->cls, mmix_slice(m, v->positions, 1, 0, 1));
-    size_t at = mmixi_vision_read_at(c, gh * gw);
-    if (c->class_token != MMIX_CLASS_RELEASED) return mmix_insert_token(m, x, cls, at);
-    return mmix_insert_token(m, mmix_insert_token(m, x, cls, 0), v->cls, at);
+                              mmixi_vision_positions(m, v, gh, gw)), *cls;
+    if (c->registers) return mmixi_vision_registers(m, v, x, at);
+    cls = mmix_add(m, v->cls, mmix_slice(m, v->positions, 1, 0, 1));
+    if (c->class_token != MMIX_CLASS_RELEASED) return mmix_insert_token(m, x, cls, *at);
+    return mmix_insert_token(m, mmix_insert_token(m, x, cls, 0), v->cls, *at);
 }
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v, mmix_tensor *x)
 {
     return v->norm_bias ? mmix_layer_norm(m, x, v->norm_weight, v->norm_bias, v->config.eps)
         : mmix_rms_norm(m, x, v->norm_weight, v->config.eps);
 }
-/* `list` with the normed class token of x joined to it. */
+/* `list` with the normed class token of x, or the mean of the normed registers, joined to it. */
 static mmix_tensor *mmixi_vision_collect(mmix_ctx *m, const mmix_vision *v, mmix_tensor *list, mmix_tensor *x,
-                                         size_t at)
+                                         const size_t *at, size_t count)
 {
     mmix_tensor *pair[2];
     pair[0] = list;
-    pair[1] = mmixi_vision_norm(m, v, mmixi_token(m, x, at));
+    pair[1] = count == 1 ? mmixi_vision_norm(m, v, mmixi_token(m, x, *at))
+        : mmixi_vision_read(m, mmixi_vision_norm(m, v, x), at, count);
     return list ? mmix_concat(m, 1, pair, 2) : pair[1];
 }
 
@@ -9797,7 +9867,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     mmix_features f;
     mmix_tensor *x, *list = NULL;
     mmix_mark mark;
-    size_t B, n, at, depth = c->depth;
+    size_t B, n, depth = c->depth, count = mmix_vision_class_index(c, 0, NULL), *at, *between;
     memset(&f, 0, sizeof f);
     memset(&o, 0, sizeof o);
     if (options) o = *options;
@@ -9819,9 +9889,15 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
         memset(&f, 0, sizeof f);
         return f;
     }
-    at = mmixi_vision_read_at(c, n);
+    at = (size_t *)mmixi_step_array(m, count + n, sizeof *at, 1);
+    if (!at) {
+        memset(&f, 0, sizeof f);
+        return f;
+    }
+    mmix_vision_class_index(c, n, at);
+    between = at + count;
     mark = mmix_mark_here(m);
-    x = mmixi_vision_embed(m, v, image, f.grid_h, f.grid_w);
+    x = mmixi_vision_embed(m, v, image, f.grid_h, f.grid_w, at);
     for (size_t i = 0; x && i < depth; i++) {
         const mmixi_vision_block *b = &v->block[i];
         int keep = i + o.n_last >= depth;
@@ -9838,7 +9914,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
                 mmix_tensor *hidden = mmix_mamba2(m, &b->mamba, normed, NULL, NULL, NULL, NULL);
                 size_t shape[3];
                 shape[0] = B; shape[1] = shape[2] = 1;
-                list = mmixi_vision_collect(m, v, list, hidden, at);
+                list = mmixi_vision_collect(m, v, list, hidden, at, count);
                 x = mmix_add(m, x, s ? mmix_mul(m, hidden, mmix_reshape(m, s, 3, shape)) : hidden);
             }
             else x = mmix_mamba2(m, &b->mamba, normed, x, s, NULL, NULL);
@@ -9850,7 +9926,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
             x = mmix_attention(m, &b->attention, u, x, s);
             u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, c->eps);
             x = mmix_mlp(m, &b->mlp, u, x, s2);
-            if (keep) list = mmixi_vision_collect(m, v, list, x, at);
+            if (keep) list = mmixi_vision_collect(m, v, list, x, at, count);
         }
         if (!m->recording && x) {
             mmix_tensor *keeps[2];
@@ -9862,17 +9938,17 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
         }
     }
     f.tokens = mmixi_vision_norm(m, v, x);
-    f.token = f.tokens ? mmixi_token(m, f.tokens, at) : NULL;
     f.intermediate = list;
-    if (c->class_token == MMIX_CLASS_FIRST) f.patches = f.tokens ? mmix_slice(m, f.tokens, 1, 1, n) : NULL;
-    else if (f.tokens) {
-        size_t first = c->class_token == MMIX_CLASS_RELEASED;
-        mmix_tensor *part[2];
-        size_t parts = 0;
-        if (at > first) part[parts++] = mmix_slice(m, f.tokens, 1, first, at - first);
-        if (at + 1 < f.tokens->shape[1])
-            part[parts++] = mmix_slice(m, f.tokens, 1, at + 1, f.tokens->shape[1] - at - 1);
-        f.patches = mmix_concat(m, 1, part, parts);
+    if (f.tokens) {
+        const size_t L = f.tokens->shape[1], first = c->class_token == MMIX_CLASS_RELEASED;
+        size_t left = 0;
+        f.token = mmixi_vision_read(m, f.tokens, at, count);
+        if (c->registers) f.registers = mmixi_tokens_at(m, f.tokens, at, count);
+        for (size_t i = first, r = 0; i < L; i++)
+            if (r < count && at[r] == i) r++;
+            else between[left++] = i;
+        f.patches = c->class_token == MMIX_CLASS_FIRST ? mmix_slice(m, f.tokens, 1, 1, n)
+            : mmixi_tokens_at(m, f.tokens, between, n);
     }
     if (m->error_kind) memset(&f, 0, sizeof f);
     return f;
@@ -10432,6 +10508,7 @@ MMIXDEF int mmix_vision_map(mmix_ctx *m, const mmix_map_options *options, const 
         if (from.at[i] >= L)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_map: positions[%zu] is %zu of %zu tokens",
                              i, from.at[i], L);
+    if (features->registers) snprintf(token, sizeof token, "mean of the registers");
     if (from.at && from.queries == 1) snprintf(token, sizeof token, "token %zu", from.at[0]);
     if (from.at && from.queries > 1)
         snprintf(token, sizeof token, "mean of %zu tokens, %zu to %zu", from.queries, from.at[0],
@@ -13150,12 +13227,13 @@ static const mmixi_field mmixi_dino_fields[] = {
         MMIXI_FIELD(SIZE, vision.heads), MMIXI_FIELD(DOUBLE, vision.mlp_ratio),
         MMIXI_FIELD(SIZE, vision.patch), MMIXI_FIELD(SIZE, vision.grid), MMIXI_FIELD(DOUBLE, vision.eps),
         MMIXI_FIELD(DOUBLE, vision.drop_path), MMIXI_FIELD(INT, vision.class_token),
-        MMIXI_FIELD(INT, vision.normalise), MMIXI_FIELD(SIZE, vision.mamba.d_inner),
-        MMIXI_FIELD(SIZE, vision.mamba.d_state), MMIXI_FIELD(SIZE, vision.mamba.head_dim),
-        MMIXI_FIELD(SIZE, vision.mamba.groups), MMIXI_FIELD(SIZE, vision.mamba.conv_width),
-        MMIXI_FIELD(INT, vision.mamba.bidirectional), MMIXI_FIELD(DOUBLE, vision.mamba.eps),
-        MMIXI_FIELD(DOUBLE, vision.mamba.dt_low), MMIXI_FIELD(DOUBLE, vision.mamba.dt_high),
-        MMIXI_FIELD(DOUBLE, vision.mamba.out_scale), MMIXI_FIELD(SIZE, head_hidden),
+        MMIXI_FIELD(SIZE, vision.registers), MMIXI_FIELD(INT, vision.normalise),
+        MMIXI_FIELD(SIZE, vision.mamba.d_inner), MMIXI_FIELD(SIZE, vision.mamba.d_state),
+        MMIXI_FIELD(SIZE, vision.mamba.head_dim), MMIXI_FIELD(SIZE, vision.mamba.groups),
+        MMIXI_FIELD(SIZE, vision.mamba.conv_width), MMIXI_FIELD(INT, vision.mamba.bidirectional),
+        MMIXI_FIELD(DOUBLE, vision.mamba.eps), MMIXI_FIELD(DOUBLE, vision.mamba.dt_low),
+        MMIXI_FIELD(DOUBLE, vision.mamba.dt_high), MMIXI_FIELD(DOUBLE, vision.mamba.out_scale),
+        MMIXI_FIELD(SIZE, head_hidden),
         MMIXI_FIELD(SIZE, head_bottleneck), MMIXI_FIELD(SIZE, prototypes), MMIXI_FIELD(SIZE, head_layers),
         MMIXI_FIELD(SIZE, augment.global_size), MMIXI_FIELD(SIZE, augment.local_size),
         MMIXI_FIELD(SIZE, augment.local_count), MMIXI_FIELDS(DOUBLE, augment.global_scale, 2),
@@ -13212,6 +13290,10 @@ static int mmixi_dino_config_parse(mmix_ctx *m, const char *text, mmix_dino_conf
         const mmixi_json *list = mmixi_json_find(json.nodes, f->name), *item = mmixi_json_first(list);
         double x[3];
         size_t n = 0;
+        if (!list && !strcmp(f->name, "vision.registers")) {                 /* files older than the option */
+            c->vision.registers = 0;
+            continue;
+        }
         for (; item && n < 3; item = item->next) x[n++] = mmixi_json_number(item, -1);
         if (item || n != (f->kind == MMIXI_FIELD_U64 ? 2 : f->count))
             mmix_fail(m, MMIX_ERROR_FILE, "the run's config has no valid %s", f->name);

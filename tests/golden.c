@@ -545,7 +545,9 @@ static mmix_vision_config vision_config(Case *c)
         return o;
     }
     o.mixer = MMIX_SSD;
-    if (arg(c, "form")) o.class_token = one_of(c, "form", forms, "") ? MMIX_CLASS_MIDDLE : MMIX_CLASS_RELEASED;
+    o.registers = whole(c, "registers", 0);
+    if (o.registers) o.class_token = MMIX_CLASS_REGISTERS;
+    else if (arg(c, "form")) o.class_token = one_of(c, "form", forms, "") ? MMIX_CLASS_MIDDLE : MMIX_CLASS_RELEASED;
     else skip(c, "a model without", "form");
     o.mamba.bidirectional = 1;
     o.mamba.d_state = whole(c, "d_state", 0);
@@ -1029,6 +1031,7 @@ static const Face faces[] = {
     {"attention_layer", run_attention_layer, LAYER}, {"linear_attention_layer", run_linear_attention_layer, LAYER},
     {"mamba2_layer", run_mamba2_layer, LAYER}, {"bimamba2_layer", run_bimamba2_layer, LAYER}, {"mlp", run_mlp, LAYER},
     {"model_vit", run_model, LAYER}, {"model_linvit", run_model, LAYER}, {"model_dinovim", run_model, LAYER},
+    {"model_mambareg", run_model, LAYER},
     {"checkpoint", run_checkpoint, LAYER},
     {"dino_head", run_dino_head, LAYER}, {"dino_loss", run_dino_loss, OP}, {"dino_trajectory", run_dino_trajectory, LAYER},
     {"optim_adamw", run_optim_adamw, OP}, {"optim_clip", run_optim_clip, OP}, {"schedule", run_schedule, OP},

@@ -1473,7 +1473,7 @@ static void check_rope(void)
         memset(other.sections, 0, sizeof other.sections);
         other.interleaved = o.interleaved;
         one = read_reals(mmix_rope(m, y, mmix_from_i32(m, 1, &four, p), &other));
-        check(!memcmp(one, all, 4 * n * sizeof *one), face[ROPE].name, "equal positions on all axes are one axis", 0, 1);
+        check(!memcmp(one, all, 4 * n * sizeof *one), face[ROPE].name, "equal positions on all axes are one", 0, 1);
     }
     fine("rope");
 }
@@ -1518,8 +1518,8 @@ static void check_layers(void)
         if (mmix_ndim(p->at[i].tensor) > 1)
             mmix_randn(m, p->at[i].tensor, 1 / sqrt((double)mmix_shape(p->at[i].tensor, -1)), random_bits());
     about[0] = 0;
-    tell("layers B %zu L %zu D %zu heads %zu kind %d mask %d left %zu feature %d theta %g dim %zu interleaved %d; ", B, L,
-         wide, heads, kind, attention.options.mask, attention.options.left, attention.options.feature,
+    tell("layers B %zu L %zu D %zu heads %zu kind %d mask %d left %zu feature %d theta %g dim %zu interleaved %d; ", B,
+         L, wide, heads, kind, attention.options.mask, attention.options.left, attention.options.feature,
          attention.rope.theta, attention.rope.dim, attention.rope.interleaved);
     tell("d_inner %zu head_dim %zu groups %zu d_state %zu W %zu limits %d", o.d_inner, o.head_dim, o.groups, o.d_state,
          o.conv_width, o.dt_high > 0);
@@ -1558,8 +1558,8 @@ static void check_layers(void)
 
 static void check_scan(void)
 {
-    const size_t layer = any(0, 11), way = layer % 4, T = any(1, 6), Y = any(1, 6), X = any(1, 6), separators = any(0, 3);
-    const size_t frame = Y * X + separators, n = T * frame, bytes = n * sizeof(int32_t);
+    const size_t layer = any(0, 11), way = layer % 4, T = any(1, 6), Y = any(1, 6), X = any(1, 6);
+    const size_t separators = any(0, 3), frame = Y * X + separators, n = T * frame, bytes = n * sizeof(int32_t);
     int32_t *perm = (int32_t *)hold(bytes), *inverse = (int32_t *)hold(bytes), *alone = (int32_t *)hold(bytes);
     int32_t *want = (int32_t *)hold(bytes), *back = (int32_t *)hold(bytes), *to = want;
     about[0] = 0;
@@ -1649,7 +1649,8 @@ static void check_rank_of(void)
         check(r.numerical[i] == rank, "mmix_rank_of", "numerical rank", r.numerical[i], rank);
         if (rank > 0) {                          /* noise is in all σ, and -σ ln σ rises steeply at 0 */
             const double effective = exp(entropy), stable = squares / (s[0] * s[0]);
-            judge(RANK, "effective", fabs(r.effective[i] - effective), 20 * (double)width * rank, r.effective[i], effective);
+            judge(RANK, "effective", fabs(r.effective[i] - effective), 20 * rank * (double)width, r.effective[i],
+                  effective);
             judge(RANK, "stable", fabs(r.stable[i] - stable), rank, r.stable[i], stable);
         }
         else check(!(r.effective[i] > 0 || r.stable[i] > 0), "mmix_rank_of", "ranks of zeros", r.effective[i], 0);
