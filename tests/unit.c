@@ -1206,6 +1206,30 @@ static void parameters(void)
     count_of("DinoVim-T", mmix_dinovim_tiny(), 10706048, 2.64);
     count_of("DinoVim-S", mmix_dinovim_small(), 40354048, 8.97);
     count_of("DinoVim-B", mmix_dinovim_base(), 88974720, 19.1);
+    count_of("DinoMamba-Reg-T", mmix_mambareg_tiny(), 10674048, 0);
+    count_of("DinoMamba-Reg-S", mmix_mambareg_small(), 40290048, 0);
+    count_of("DinoMamba-Reg-B", mmix_mambareg_base(), 88878720, 0);
+    {                                            /* where registers stand; more registers than patches: they come first */
+        static const size_t patches[4] = { 14 * 14, 6 * 6, 7 * 7, 24 * 24 }, ends[4][3] = { { 15, 31, 191 }, { 2, 5, 35 }, { 3, 7, 47 }, { 44, 89, 539 } };
+        mmix_vision_config c = mmix_mambareg_tiny();
+        size_t at[12];
+        mmix_features f;
+        for (size_t i = 0; i < 4; i++) {
+            IS(mmix_vision_class_index(&c, patches[i], at), 12);
+            IS(at[0], ends[i][0]); IS(at[1], ends[i][1]); IS(at[11], ends[i][2]);
+        }
+        IS(mmix_vision_class_index(&c, 4, at), 12);
+        for (size_t i = 0; i < 12; i++) IS(at[i], i);
+        c.dim = 32; c.depth = 2; c.mamba.head_dim = 16; c.patch = 8;
+        m = context(1, 5);
+        v = mmix_vision_create(m, c);
+        f = mmix_vision_features(m, v, mmix_randn(m, mmix_new4(m, 2, 3, 16, 16), 1, 3));
+        OK(mmix_shape(f.tokens, 1) == 16 && mmix_shape(f.registers, 1) == 12 && mmix_shape(f.patches, 1) == 4 && mmix_shape(f.token, 1) == 32);
+        for (size_t i = 0; f.tokens && i < 4 * 32; i++) IS(mmix_data(f.patches)[i], mmix_data(f.tokens)[12 * 32 + i]);
+        FINE(m);
+        mmix_vision_destroy(v);
+        mmix_destroy(m);
+    }
     doing = "parameters";
     m = context(1, 11);
     for (int k = 0; k < 4; k++) {
