@@ -705,7 +705,10 @@ typedef struct mmix_entry {
 
 typedef struct mmix_archive mmix_archive;
 
-/* Opens a .safetensors file and reads it whole; NULL on error. */
+/* Opens a file and reads it whole; NULL on error. What it is, its first bytes say: .safetensors; NumPy's .npy
+   (one entry, "array") and .npz, not compressed; PyTorch's .pth (1.6 and later), whose dictionaries' keys are
+   joined by dots ("teacher.backbone.cls_token"). The pickle in it is read, never run: names other than those
+   of a file of weights are refused. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
 /* The same for a file that is in memory (and copied); name is for messages. There with MMIX_NO_STDIO, too. */
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size);
@@ -1033,7 +1036,9 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
 /* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the class
    token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
-/* mmix_params_load and mmix_params_save of its parameters. */
+/* Reads its parameters by name from a file of any format that mmix_archive_open knows. What stands before the
+   names (module., backbone., teacher. of a training run) is found by itself; of student and teacher the
+   teacher is taken. mmix_vision_save: mmix_params_save. 0, or -1. */
 MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path);
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
 
@@ -9739,9 +9744,41 @@ MMIXDEF void mmix_vision_destroy(mmix_vision *v)
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v) { return &v->config; }
 MMIXDEF mmix_params *mmix_vision_params(mmix_vision *v) { return v->params; }
 MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v) { return v->params->elements; }
+/* The prefix of the backbone's names in a file: what stands before "cls_token". Of several (a training run
+   holds student and teacher) one with "teacher" in it, else the shortest. -1 if there is none. */
+static int mmixi_vision_prefix(const mmix_archive *a, char *prefix, size_t size)
+{
+    int best = 0;
+    for (size_t i = 0; i < mmix_archive_count(a); i++) {
+        const char *name = mmix_archive_entry(a, i)->name;
+        const size_t length = strlen(name), before = length - mmixi_min(length, 9);
+        const int score = strstr(name, "teacher") ? 2 : 1;
+        if (length < 9 || strcmp(name + before, "cls_token") || (before && name[before - 1] != '.')
+            || before >= size || score < best || (score == best && before >= strlen(prefix))) continue;
+        best = score;
+        memcpy(prefix, name, before);
+        prefix[before] = 0;
+    }
+    return best ? 0 : -1;
+}
 MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path)
 {
-    return m->error_kind ? -1 : mmix_params_load(v->params, path);
+    mmix_archive *a = m->error_kind ? NULL : mmix_archive_open(m, path);
+    char prefix[256] = "";
+    int failed = -1;
+    for (size_t i = 0; i < mmix_archive_count(a); i++) {
+        const char *neck = strstr(mmix_archive_entry(a, i)->name, "neck.");
+        if (neck && (neck == mmix_archive_entry(a, i)->name || neck[-1] == '.')) mmix_fail(m,
+                MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are joined by a "
+            "neck; this library has DinoMamba-Reg, whose output is their mean", path,
+            mmix_archive_entry(a, i)->name);
+    }
+    if (a && !m->error_kind && mmixi_vision_prefix(a, prefix, sizeof prefix)) mmix_fail(m, MMIX_ERROR_FILE,
+            "%s: expected the weights of a backbone, found no \"…cls_token\" among %.0f " "arrays", path,
+        (double)mmix_archive_count(a));
+    if (a && !m->error_kind) failed = mmix_params_read(v->params, a, prefix);
+    mmix_archive_close(a);
+    return failed;
 }
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
@@ -12404,6 +12441,15 @@ static const char *mmixi_shown(char out[64], const char *name)
     memcpy(out + at, *name ? "..." : "", *name ? 4 : 1);
     return out;
 }
+/* The same of n bytes, the first 60 at most. */
+static const char *mmixi_shown_part(char out[64], const char *text, size_t n)
+{
+    char part[61];
+    n = mmixi_min(n, 60);
+    memcpy(part, text, n);
+    part[n] = 0;
+    return mmixi_shown(out, part);
+}
 
 /* Lasting memory for n elements, or NULL after mmix_fail; *bytes is what mmixi_free wants. */
 static void *mmixi_alloc_array(mmix_ctx *m, size_t n, size_t element, size_t *bytes)
@@ -12690,17 +12736,26 @@ static inline int mmixi_json_flag(const mmixi_json *v, int otherwise)
 
 /* ---- elements ---- */
 
-/* Files are little-endian: on a big-endian machine turns n elements of the given size around, both ways. */
-static void mmixi_little_endian(void *data, size_t n, size_t size)
+static int mmixi_big_endian_here(void)
 {
     const uint16_t one = 1;
-    unsigned char *p = (unsigned char *)data, first;
+    unsigned char first;
     memcpy(&first, &one, 1);
-    for (size_t i = 0; !first && i < n; i++, p += size)
+    return !first;
+}
+static void mmixi_swap_bytes(void *data, size_t n, size_t size)
+{
+    unsigned char *p = (unsigned char *)data;
+    for (size_t i = 0; i < n; i++, p += size)
         for (size_t j = 0; j < size / 2; j++) {
             unsigned char c = p[j];
             p[j] = p[size - 1 - j], p[size - 1 - j] = c;
         }
+}
+/* Files are little-endian: on a big-endian machine turns n elements of the given size around, both ways. */
+static void mmixi_little_endian(void *data, size_t n, size_t size)
+{
+    if (mmixi_big_endian_here()) mmixi_swap_bytes(data, n, size);
 }
 
 static int64_t mmixi_element_i64(int dtype, const unsigned char *p)
@@ -12758,7 +12813,9 @@ struct mmix_archive {
     size_t size, count;
     mmixi_json_document json;
     char *path;                              /* for messages; behind this struct, in the same own_bytes */
-    size_t entry_bytes, name_bytes, own_bytes;
+    char *names;                             /* not of safetensors: the entries' names, … */
+    unsigned char *copies;                   /* … and those that did not lie row-major in the file */
+    size_t entry_bytes, name_bytes, text_bytes, copy_bytes, own_bytes;
 };
 
 static const char *mmixi_archive_path(const mmix_archive *a) { return a ? a->path : "no file"; }
@@ -12767,6 +12824,8 @@ MMIXDEF void mmix_archive_close(mmix_archive *a)
 {
     if (!a) return;
     mmixi_json_close(a->m, &a->json);
+    mmixi_free(a->m, a->copies, a->copy_bytes);
+    mmixi_free(a->m, a->names, a->text_bytes);
     mmixi_free(a->m, (void *)a->by_name, a->name_bytes);
     mmixi_free(a->m, a->entries, a->entry_bytes);
     mmixi_free(a->m, a->bytes, a->size + 1);
@@ -12894,6 +12953,640 @@ static int mmixi_safetensors_parse(mmix_archive *a)
     return 0;
 }
 
+/* ---- entries of the other formats: made one by one, in two passes: measured, then made ---- */
+
+/* In the first pass a->entries is NULL and only counts grow. */
+typedef struct mmixi_maker { mmix_archive *a; size_t count, text, copied; } mmixi_maker;
+
+/* Elements laid out by `stride` (in elements) from `data` on become an entry named `name` (length bytes): in
+   place if they are row-major, else copied to a->copies. */
+static void mmixi_make_entry(mmixi_maker *k, const char *name, size_t length, int dtype, int ndim,
+                             const size_t *shape, const size_t *stride, unsigned char *data)
+{
+    const size_t size = mmixi_file_dtypes[dtype].size;
+    size_t n = 1, index[MMIX_FILE_MAX_DIMS] = { 0 }, at = 0;
+    int plain = 1;
+    for (int i = ndim; i-- > 0; n *= shape[i]) plain = plain && (shape[i] == 1 || stride[i] == n);
+    plain = plain || !n;
+    if (k->a->entries) {
+        mmix_entry *e = &k->a->entries[k->count];
+        char *text = k->a->names + k->text;
+        memcpy(text, name, length);
+        text[length] = 0;
+        e->name = text;
+        e->dtype = dtype;
+        e->ndim = ndim;
+        memcpy(e->shape, shape, (size_t)ndim * sizeof *shape);
+        e->bytes = n * size;
+        e->data = plain ? data : k->a->copies + k->copied;
+        for (size_t i = 0; !plain && i < n; i++) {
+            memcpy(k->a->copies + k->copied + i * size, data + at * size, size);
+            for (int d = ndim; d-- > 0;) {
+                at += stride[d];
+                if (++index[d] < shape[d]) break;
+                at -= stride[d] * index[d];
+                index[d] = 0;
+            }
+        }
+    }
+    k->count++;
+    k->text += length + 1;
+    if (!plain) k->copied += n * size;
+}
+/* Between the passes: memory for what was counted. */
+static int mmixi_maker_turn(mmixi_maker *k)
+{
+    mmix_archive *a = k->a;
+    a->count = k->count;
+    a->entries = (mmix_entry *)mmixi_alloc_array(a->m, k->count, sizeof *a->entries, &a->entry_bytes);
+    if (!a->entries) return -1;
+    memset(a->entries, 0, a->entry_bytes);
+    a->by_name = (const mmix_entry **)mmixi_alloc_array(a->m, k->count, sizeof *a->by_name, &a->name_bytes);
+    a->names = (char *)mmixi_alloc_array(a->m, k->text, 1, &a->text_bytes);
+    a->copies = (unsigned char *)mmixi_alloc_array(a->m, k->copied, 1, &a->copy_bytes);
+    if (!a->by_name || !a->names || !a->copies) return -1;
+    k->count = k->text = k->copied = 0;
+    return 0;
+}
+static int mmixi_maker_end(mmixi_maker *k)
+{
+    mmix_archive *a = k->a;
+    char shown[64];
+    for (size_t i = 0; i < a->count; i++) a->by_name[i] = &a->entries[i];
+    qsort((void *)a->by_name, a->count, sizeof *a->by_name, mmixi_compare_entry_names);
+    for (size_t i = 1; i < a->count; i++)
+        if (!strcmp(a->by_name[i - 1]->name, a->by_name[i]->name))
+            return MMIXI_REFUSE(a->m, a, a->by_name[i]->name, "each name once, found it %d times", 2);
+    return 0;
+}
+
+/* ---- .npy: "\x93NUMPY", version, length of the header, a Python dict of descr, fortran_order and shape ----
+   */
+
+static const char *mmixi_npy_value(const char *header, const char *key)
+{
+    const char *at = strstr(header, key);
+    if (at) at += strlen(key);
+    while (at && (*at == ':' || *at == ' ')) at++;
+    return at;
+}
+/* One array in bytes[0 … size), as the entry `name`. The header is overwritten by its own text. */
+static int mmixi_npy(mmixi_maker *k, const char *name, size_t length, unsigned char *bytes, size_t size)
+{
+    static const char kinds[] = "f8f4f2  i8i4i2i1u1b1";          /* by MMIX_FILE_F64 … */
+    mmix_archive *a = k->a;
+    char shown[64], found[64], text[64], header[2048];
+    const char *descr, *order, *p, *from;
+    size_t shape[MMIX_FILE_MAX_DIMS], stride[MMIX_FILE_MAX_DIMS], begin, head = 0, need = 1, step = 1;
+    int ndim = 0, dtype, ok = 1, fortran;
+    memcpy(text, name, mmixi_min(length, 60));
+    text[mmixi_min(length, 60)] = 0;
+    if (size < 12 || memcmp(bytes, "\x93NUMPY", 6))
+        return MMIXI_REFUSE(a->m, a, text, "the bytes of a .npy file, found %zu others", size);
+    if (bytes[6] < 1 || bytes[6] > 3)
+        return MMIXI_REFUSE(a->m, a, text, "version 1, 2 or 3, found %d", bytes[6]);
+    begin = bytes[6] == 1 ? 10 : 12;
+    for (size_t i = begin; i-- > 8;) head = head << 8 | bytes[i];
+    if (head > size - begin || head >= sizeof header)
+        return MMIXI_REFUSE(a->m, a, text, "a header inside %zu bytes, found a length of %zu", size, head);
+    memcpy(header, bytes + begin, head);
+    header[head] = 0;
+    descr = mmixi_npy_value(header, "'descr'");
+    order = mmixi_npy_value(header, "'fortran_order'");
+    p = from = mmixi_npy_value(header, "'shape'");
+    if (!descr || !order || !p || *descr != '\'' || *p != '(' || strlen(descr) < 5)
+        return MMIXI_REFUSE(a->m, a, text, "descr, fortran_order and shape, found %s",
+                            mmixi_shown_part(found, header, head));
+    for (dtype = 0; dtype <= MMIX_FILE_BOOL; dtype++)
+        if (!memcmp(descr + 2, kinds + 2 * dtype, 2) && descr[4] == '\'') break;
+    if (dtype > MMIX_FILE_BOOL || !strchr("<>|=", descr[1]))
+        return MMIXI_REFUSE(a->m, a, text, "numbers f8, f4, f2, i8 … i1, u1 or b1, found %s",
+                            mmixi_shown_part(found, descr, 5));
+    fortran = !strncmp(order, "True", 4);
+    for (p++; *p && *p != ')';) {
+        size_t n = 0, digits = 0;
+        for (; *p >= '0' && *p <= '9'; p++, digits++) ok = ok && mmixi_mul_ok(n, 10, &n)
+            && (n += (size_t)(*p - '0'), 1);
+        if (!digits || digits > 19 || ndim == MMIX_FILE_MAX_DIMS) { ok = 0; break; }
+        shape[ndim++] = n;
+        while (*p == ',' || *p == ' ') p++;
+    }
+    for (int i = 0; i < ndim; i++) ok = ok && mmixi_mul_ok(need, shape[i], &need);
+    ok = ok && *p == ')' && mmixi_mul_ok(need, mmixi_file_dtypes[dtype].size, &need);
+    if (!ok || need != size - begin - head)
+        return MMIXI_REFUSE(a->m, a, text, "a shape of %zu bytes of data, found %s", size - begin - head,
+                            mmixi_shown_part(found, from, strcspn(from, ")\n")));
+    for (int i = 0; i < ndim; i++) {
+        const int d = fortran ? i : ndim - 1 - i;
+        stride[d] = step;
+        step *= shape[d];
+    }
+    if (a->entries) {                            /* the second pass, once */
+        const size_t element = mmixi_file_dtypes[dtype].size;
+        if ((descr[1] == '>') != mmixi_big_endian_here()) mmixi_swap_bytes(bytes + begin + head,
+                                                                           need / element, element);
+    }
+    mmixi_make_entry(k, name, length, dtype, ndim, shape, stride, bytes + begin + head);
+    return 0;
+}
+
+/* ---- zip, as np.savez and torch.save write it: members are stored, not compressed ---- */
+
+typedef struct mmixi_member { const char *name; size_t length, size; unsigned char *data; uint32_t checksum;
+} mmixi_member;
+
+static uint64_t mmixi_number(const unsigned char *p, int bytes)
+{
+    uint64_t n = 0;
+    while (bytes-- > 0) n = n << 8 | p[bytes];
+    return n;
+}
+static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
+{
+    uint32_t table[256], crc = 0xffffffffu;
+    for (uint32_t i = 0; i < 256; i++) {
+        table[i] = i;
+        for (int bit = 0; bit < 8; bit++) table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320u : 0);
+    }
+    while (n--) crc = crc >> 8 ^ table[(crc ^ *p++) & 255];
+    return ~crc;
+}
+static int mmixi_zip_refuse(const mmix_archive *a, const char *what, size_t at)
+{
+    return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected %s at byte %zu of %zu", a->path, what, at, a->size);
+}
+/* Finds the central directory: where it begins, how many members it lists. */
+static int mmixi_zip_directory(const mmix_archive *a, uint64_t *at, uint64_t *count)
+{
+    const unsigned char *b = a->bytes;
+    size_t end = a->size >= 22 ? a->size - 22 : 0, last = end > 65535 ? end - 65535 : 0;
+    while (end > last && mmixi_number(b + end, 4) != 0x06054b50) end--;
+    if (a->size < 22 || mmixi_number(b + end, 4) != 0x06054b50) return mmixi_zip_refuse(a,
+            "the end of a zip file", end);
+    *count = mmixi_number(b + end + 10, 2);
+    *at = mmixi_number(b + end + 16, 4);
+    if (end >= 20 && mmixi_number(b + end - 20, 4) == 0x07064b50) {              /* the 64-bit form */
+        const uint64_t big = mmixi_number(b + end - 12, 8);
+        if (big > a->size - 56 || a->size < 56 || mmixi_number(b + big, 4) != 0x06064b50)
+            return mmixi_zip_refuse(a, "the end of a 64-bit zip file", end - 20);
+        *count = mmixi_number(b + big + 32, 8);
+        *at = mmixi_number(b + big + 48, 8);
+    }
+    return *at > a->size || *count > a->size / 46 ? mmixi_zip_refuse(a, "a directory inside the file", end)
+        : 0;
+}
+/* The next member of the directory; *at goes on. */
+static int mmixi_zip_member(const mmix_archive *a, uint64_t *at, mmixi_member *out)
+{
+    const unsigned char *b = a->bytes, *d = b + *at, *x, *end;
+    uint64_t packed, size, local, name, extra, begin;
+    char shown[64];
+    if (*at > a->size || a->size - *at < 46 || mmixi_number(d, 4) != 0x02014b50)
+        return mmixi_zip_refuse(a, "a member of the directory", (size_t)*at);
+    packed = mmixi_number(d + 20, 4); size = mmixi_number(d + 24, 4); local = mmixi_number(d + 42, 4);
+    name = mmixi_number(d + 28, 2); extra = mmixi_number(d + 30, 2);
+    if (a->size - *at - 46 < name + extra) return mmixi_zip_refuse(a, "a member's name", (size_t)*at);
+    end = d + 46 + name + extra;
+    for (x = d + 46 + name; end - x >= 4 && (uint64_t)(end - x) >= 4 + mmixi_number(x + 2, 2); x += 4
+         + mmixi_number(x + 2, 2)) {
+        const unsigned char *v = x + 4, *stop = v + mmixi_number(x + 2, 2);
+        uint64_t *big[3];
+        if (mmixi_number(x, 2) != 1) continue;
+        big[0] = &size; big[1] = &packed; big[2] = &local;
+        for (int i = 0; i < 3; i++)
+            if (*big[i] == 0xffffffffu && stop - v >= 8) { *big[i] = mmixi_number(v, 8); v += 8; }
+    }
+    out->name = (const char *)d + 46;
+    out->length = (size_t)name;
+    if (mmixi_number(d + 10, 2) || packed != size) return mmix_fail(a->m, MMIX_ERROR_FILE,
+            "%s: expected stored members, found \"%s\" compressed (method %d)", a->path,
+        mmixi_shown_part(shown, out->name, out->length), (int)mmixi_number(d + 10, 2));
+    if (local > a->size || a->size - local < 30 || mmixi_number(b + local, 4) != 0x04034b50)
+        return mmixi_zip_refuse(a, "a member", (size_t)local);
+    begin = local + 30 + mmixi_number(b + local + 26, 2) + mmixi_number(b + local + 28, 2);
+    if (begin > a->size || size > a->size - begin) return mmixi_zip_refuse(a, "a member's data",
+                                                                           (size_t)begin);
+    out->data = a->bytes + begin;
+    out->size = (size_t)size;
+    *at += 46 + name + extra + mmixi_number(d + 32, 2);
+    out->checksum = (uint32_t)mmixi_number(d + 16, 4);
+    return 0;
+}
+static int mmixi_zip_check(const mmix_archive *a)
+{
+    uint64_t at, count;
+    mmixi_member f;
+    char shown[64];
+    if (mmixi_zip_directory(a, &at, &count)) return -1;
+    for (; count; count--) {
+        if (mmixi_zip_member(a, &at, &f)) return -1;
+        if (mmixi_crc32(f.data, f.size) != f.checksum) return mmix_fail(a->m, MMIX_ERROR_FILE,
+                "%s: member \"%s\" is damaged: its checksum is wrong", a->path,
+            mmixi_shown_part(shown, f.name, f.length));
+    }
+    return 0;
+}
+/* The member whose name is, or ends in, `name`; data NULL if there is none. */
+static int mmixi_zip_find(const mmix_archive *a, const char *name, size_t length, int ending,
+                          mmixi_member *out)
+{
+    uint64_t at, count;
+    if (mmixi_zip_directory(a, &at, &count)) return -1;
+    for (; count; count--) {
+        if (mmixi_zip_member(a, &at, out)) return -1;
+        if ((ending ? out->length >= length : out->length == length)
+            && !memcmp(out->name + out->length - length, name, length)) return 0;
+    }
+    memset(out, 0, sizeof *out);
+    return 0;
+}
+static int mmixi_npz(mmixi_maker *k)
+{
+    uint64_t at, count;
+    if (mmixi_zip_directory(k->a, &at, &count)) return -1;
+    for (; count; count--) {
+        mmixi_member f;
+        char shown[64];
+        if (mmixi_zip_member(k->a, &at, &f)) return -1;
+        if (f.length < 4 || memcmp(f.name + f.length - 4, ".npy", 4)) return mmix_fail(k->a->m,
+                MMIX_ERROR_FILE, "%s: expected members NAME.npy, or data.pkl of torch.save, found " "\"%s\"",
+            k->a->path, mmixi_shown_part(shown, f.name, f.length));
+        if (mmixi_npy(k, f.name, f.length - 4, f.data, f.size)) return -1;
+    }
+    return 0;
+}
+
+/* ---- .pth: the pickle of a dictionary of tensors, read and never run ----
+
+   A pickle is a program for a stack machine. This one knows the instructions that torch.save writes; its
+   values are only looked at: calls make a tensor of _rebuild_tensor_v2, a dictionary of OrderedDict, and an
+   opaque thing of the few other names that training scripts leave beside their weights. Any other name is
+   refused. */
+
+enum { MMIXI_PY_NONE, MMIXI_PY_MARK, MMIXI_PY_INT, MMIXI_PY_TEXT, MMIXI_PY_LIST, MMIXI_PY_DICT, MMIXI_PY_NAME,
+      MMIXI_PY_STORAGE, MMIXI_PY_TENSOR, MMIXI_PY_OPAQUE };
+/* Values are numbers of nodes. A list or dictionary (key, value, key, …) is a chain of cells. A tensor is the
+   list of its arguments, a storage that of its id. */
+typedef struct mmixi_py { int kind; size_t length, first, last; int64_t number; const char *text; } mmixi_py;
+typedef struct mmixi_py_cell { size_t node, next; } mmixi_py_cell;
+typedef struct mmixi_pickle {
+    mmix_archive *a;
+    const unsigned char *p, *end;
+    mmixi_py *node;
+    mmixi_py_cell *cell;
+    size_t *stack, *memo;
+    /* cell 0 is none. An instruction makes one value at most, and a value is put into one list once, so there
+       are no more of each than the pickle has bytes: `most` */
+    size_t nodes, cells, depth, remembered, most;
+    size_t visits;                               /* a dictionary may stand in many others, or in itself */
+} mmixi_pickle;
+
+static int mmixi_pickle_refuse(mmixi_pickle *k, const char *what)
+{
+    return mmix_fail(k->a->m, MMIX_ERROR_FILE, "%s: the pickle %s", k->a->path, what);
+}
+static size_t mmixi_py_push(mmixi_pickle *k, int kind)
+{
+    memset(&k->node[k->nodes], 0, sizeof *k->node);
+    k->node[k->nodes].kind = kind;
+    k->stack[k->depth++] = k->nodes;
+    return k->nodes++;
+}
+static void mmixi_py_append(mmixi_pickle *k, size_t list, size_t node)
+{
+    mmixi_py *l = &k->node[list];
+    k->cell[k->cells].node = node;
+    k->cell[k->cells].next = 0;
+    if (l->first) k->cell[l->last].next = k->cells;
+    else l->first = k->cells;
+    l->last = k->cells++;
+    l->length++;
+}
+/* Item i of a list, node 0 (which is None) if it is shorter. */
+static const mmixi_py *mmixi_py_item(const mmixi_pickle *k, const mmixi_py *list, size_t i)
+{
+    size_t c = list->first;
+    while (c && i--) c = k->cell[c].next;
+    return &k->node[c ? k->cell[c].node : 0];
+}
+/* The stack's place of the last mark, or `most` if there is none. */
+static size_t mmixi_py_mark(const mmixi_pickle *k)
+{
+    for (size_t i = k->depth; i-- > 0;)
+        if (k->node[k->stack[i]].kind == MMIXI_PY_MARK) return i;
+    return k->most;
+}
+static int mmixi_py_text_is(const mmixi_py *v, const char *text)
+{
+    return v->text && v->length == strlen(text) && !memcmp(v->text, text, v->length);
+}
+/* "module.name" of the GLOBAL instruction: its kind when called, or a refusal. */
+static int mmixi_py_global(mmixi_pickle *k, const char *module, size_t m, const char *name, size_t n)
+{
+    static const char known[][40] = { "collections.OrderedDict", "torch._utils._rebuild_tensor_v2",
+                                     "torch._utils._rebuild_parameter", "argparse.Namespace", "torch.Size",
+        "torch.device", "numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar", "numpy.dtype",
+        "_codecs.encode", "torch.float32", "torch.float64", "torch.float16", "torch.bfloat16",
+        "collections.defaultdict", "torch.DoubleStorage", "torch.FloatStorage", "torch.HalfStorage",
+        "torch.BFloat16Storage", "torch.LongStorage", "torch.IntStorage", "torch.ShortStorage",
+        "torch.CharStorage", "torch.ByteStorage", "torch.BoolStorage" };
+    char whole[128], shown[64];
+    size_t node;
+    snprintf(whole, sizeof whole, "%.*s.%.*s", (int)mmixi_min(m, 80), module, (int)mmixi_min(n, 40), name);
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strcmp(whole, known[i])) {
+            node = mmixi_py_push(k, MMIXI_PY_NAME);
+            k->node[node].number = (int64_t)i;
+            return 0;
+        }
+    return mmix_fail(k->a->m, MMIX_ERROR_FILE,
+                     "%s: the pickle asks for %s, which a file of weights does not need: "
+        "refused, nothing was run", k->a->path, mmixi_shown(shown, whole));
+}
+enum { MMIXI_PY_ORDERED, MMIXI_PY_REBUILD, MMIXI_PY_PARAMETER, MMIXI_PY_FIRST_STORAGE = 15 };
+
+/* One instruction; 1: go on, 0: the end, -1. */
+static int mmixi_pickle_step(mmixi_pickle *k)
+{
+    const unsigned char op = *k->p++, *p = k->p;
+    const size_t left = (size_t)(k->end - k->p);
+    size_t mark, node, n, base;
+    switch (op) {
+#define MMIXI_NEED(bytes) if (left < (size_t)(bytes)) return mmixi_pickle_refuse(k, "ends too early"); k->p += (bytes)
+#define MMIXI_HAVE(values) if (k->depth < (size_t)(values)) return mmixi_pickle_refuse(k, "takes from an empty stack")
+#define MMIXI_MARKED if ((mark = mmixi_py_mark(k)) == k->most) return mmixi_pickle_refuse(k, "misses a mark")
+    case 0x80: MMIXI_NEED(1); return *p >= 2 && *p <= 5 ? 1 : mmixi_pickle_refuse(k,
+            "is not of protocol 2 to 5");
+    case 0x95: MMIXI_NEED(8); return 1;                          /* a frame's length */
+    case '.': return 0;
+    case '(': mmixi_py_push(k, MMIXI_PY_MARK); return 1;
+    case 'N': mmixi_py_push(k, MMIXI_PY_NONE); return 1;
+    case 0x88: case 0x89: k->node[mmixi_py_push(k, MMIXI_PY_INT)].number = op == 0x88; return 1;
+    case 'K': MMIXI_NEED(1); k->node[mmixi_py_push(k, MMIXI_PY_INT)].number = *p; return 1;
+    case 'M': MMIXI_NEED(2); k->node[mmixi_py_push(k, MMIXI_PY_INT)].number = (int64_t)mmixi_number(p, 2);
+        return 1;
+    case 'J': MMIXI_NEED(4); k->node[mmixi_py_push(k, MMIXI_PY_INT)].number
+        = (int32_t)(uint32_t)mmixi_number(p, 4); return 1;
+    case 0x8a:
+        MMIXI_NEED(1);
+        n = *p;
+        if (left - 1 < n) return mmixi_pickle_refuse(k, "ends too early");
+        k->p += n;
+        node = mmixi_py_push(k, n > 8 ? MMIXI_PY_OPAQUE : MMIXI_PY_INT);
+        if (n && n <= 8) {
+            uint64_t v = mmixi_number(p + 1, (int)n);
+            if (p[n] & 0x80 && n < 8) v |= ~(uint64_t)0 << (8 * n);
+            memcpy(&k->node[node].number, &v, 8);
+        }
+        return 1;
+    case 'G': MMIXI_NEED(8); mmixi_py_push(k, MMIXI_PY_OPAQUE); return 1;
+    case 'X': case 'T': case 'B': case 0x8c: case 'U': case 'C': {
+        const size_t wide = op == 'X' || op == 'T' || op == 'B' ? 4 : 1;
+        MMIXI_NEED(wide);
+        n = (size_t)mmixi_number(p, (int)wide);
+        if (left - wide < n) return mmixi_pickle_refuse(k, "ends too early");
+        k->p += n;
+        node = mmixi_py_push(k, op == 'X' || op == 0x8c ? MMIXI_PY_TEXT : MMIXI_PY_OPAQUE);
+        k->node[node].text = (const char *)p + wide;
+        k->node[node].length = n;
+        return 1; }
+    case '}': mmixi_py_push(k, MMIXI_PY_DICT); return 1;
+    case ']': case ')': mmixi_py_push(k, MMIXI_PY_LIST); return 1;
+    case 'q': case 'r': case 0x94:
+        n = k->remembered++;
+        MMIXI_HAVE(1);
+        if (op == 'q') { MMIXI_NEED(1); n = *p; }
+        if (op == 'r') { MMIXI_NEED(4); n = (size_t)mmixi_number(p, 4); }
+        if (n >= k->most) return mmixi_pickle_refuse(k, "remembers more than it says");
+        k->memo[n] = k->stack[k->depth - 1] + 1;
+        return 1;
+    case 'h': case 'j':
+        MMIXI_NEED(op == 'h' ? 1 : 4);
+        n = (size_t)mmixi_number(p, op == 'h' ? 1 : 4);
+        if (n >= k->most || !k->memo[n]) return mmixi_pickle_refuse(k, "recalls what it never remembered");
+        k->stack[k->depth++] = k->memo[n] - 1;
+        return 1;
+    case 'c': {
+        const unsigned char *line = (const unsigned char *)memchr(p, '\n', left), *next;
+        next = line ? (const unsigned char *)memchr(line + 1, '\n', (size_t)(k->end - line - 1)) : NULL;
+        if (!next) return mmixi_pickle_refuse(k, "ends too early");
+        k->p = next + 1;
+        return mmixi_py_global(k, (const char *)p, (size_t)(line - p), (const char *)line + 1,
+                               (size_t)(next - line - 1)) ? -1 : 1; }
+    case 0x93: {
+        const mmixi_py *name, *module;
+        MMIXI_HAVE(2);
+        name = &k->node[k->stack[--k->depth]];
+        module = &k->node[k->stack[--k->depth]];
+        if (name->kind != MMIXI_PY_TEXT || module->kind != MMIXI_PY_TEXT)
+            return mmixi_pickle_refuse(k, "names something without a name");
+        return mmixi_py_global(k, module->text, module->length, name->text, name->length) ? -1 : 1; }
+    case 0x85: case 0x86: case 0x87:
+        n = (size_t)(op - 0x84);
+        MMIXI_HAVE(n);
+        base = k->depth - n;
+        mmixi_py_push(k, MMIXI_PY_LIST);
+        node = k->stack[k->depth - 1];
+        for (size_t i = 0; i < n; i++) mmixi_py_append(k, node, k->stack[base + i]);
+        k->depth = base;
+        k->stack[k->depth++] = node;
+        return 1;
+    case 't': case 'l': case 'd':
+        MMIXI_MARKED;
+        node = mmixi_py_push(k, op == 'd' ? MMIXI_PY_DICT : MMIXI_PY_LIST);
+        for (size_t i = mark + 1; i + 1 < k->depth; i++) mmixi_py_append(k, node, k->stack[i]);
+        k->depth = mark;
+        k->stack[k->depth++] = node;
+        return 1;
+    case 's': case 'a':
+        n = op == 's' ? 3 : 2;
+        MMIXI_HAVE(n);
+        base = k->depth - n;
+        for (size_t i = 1; i < n; i++) mmixi_py_append(k, k->stack[base], k->stack[base + i]);
+        k->depth = base + 1;
+        return 1;
+    case 'u': case 'e':
+        MMIXI_MARKED;
+        if (!mark) return mmixi_pickle_refuse(k, "takes from an empty stack");
+        for (size_t i = mark + 1; i < k->depth; i++) mmixi_py_append(k, k->stack[mark - 1], k->stack[i]);
+        k->depth = mark;
+        return 1;
+    case 'Q':
+        MMIXI_HAVE(1);
+        node = k->stack[k->depth - 1];
+        if ((k->node[node].kind != MMIXI_PY_LIST && k->node[node].kind != MMIXI_PY_STORAGE)
+            || !mmixi_py_text_is(mmixi_py_item(k, &k->node[node], 0),
+                                 "storage")) return mmixi_pickle_refuse(k,
+                "refers to something other than a storage");
+        k->node[node].kind = MMIXI_PY_STORAGE;
+        return 1;
+    case 'R': case 0x81: {
+        const mmixi_py *what;
+        MMIXI_HAVE(2);
+        node = k->stack[--k->depth];
+        what = &k->node[k->stack[--k->depth]];
+        if (what->kind != MMIXI_PY_NAME || k->node[node].kind != MMIXI_PY_LIST)
+            return mmixi_pickle_refuse(k, "calls something that can't be called");
+        if (what->number == MMIXI_PY_REBUILD) k->node[node].kind = MMIXI_PY_TENSOR,
+            k->stack[k->depth++] = node;
+        else if (what->number == MMIXI_PY_PARAMETER) k->stack[k->depth++]
+            = (size_t)(mmixi_py_item(k, &k->node[node], 0) - k->node);
+        else mmixi_py_push(k, what->number == MMIXI_PY_ORDERED ? MMIXI_PY_DICT : MMIXI_PY_OPAQUE);
+        return 1; }
+    case 'b': MMIXI_HAVE(2); k->depth--; return 1;               /* an object's attributes: not looked at */
+    case '0': MMIXI_HAVE(1); k->depth--; return 1;
+    default: return mmix_fail(k->a->m, MMIX_ERROR_FILE,
+                              "%s: the pickle has the instruction 0x%02x, which a file of "
+        "weights does not need", k->a->path, op);
+#undef MMIXI_NEED
+#undef MMIXI_HAVE
+#undef MMIXI_MARKED
+    }
+}
+
+/* _rebuild_tensor_v2(storage, offset, size, stride, …), storage = ("storage", type, key, device, count). */
+static int mmixi_pth_tensor(mmixi_maker *m, const mmixi_pickle *k, const char *name, size_t length,
+                            const mmixi_py *tensor)
+{
+    static const int dtypes[10] = { MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_BF16,
+                                   MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
+        MMIX_FILE_BOOL };
+    mmix_archive *a = m->a;
+    const mmixi_py *storage = mmixi_py_item(k, tensor, 0), *offset = mmixi_py_item(k, tensor, 1),
+        *size = mmixi_py_item(k, tensor, 2), *step = mmixi_py_item(k, tensor, 3),
+        *type = mmixi_py_item(k, storage, 1), *key = mmixi_py_item(k, storage, 2),
+        *total = mmixi_py_item(k, storage, 4);
+    size_t shape[MMIX_FILE_MAX_DIMS], stride[MMIX_FILE_MAX_DIMS], last, count, element;
+    char shown[64], found[64], text[64], path[80];
+    int dtype, empty = 0;
+    mmixi_member f;
+    memcpy(text, name, mmixi_min(length, 60));
+    text[mmixi_min(length, 60)] = 0;
+    if (storage->kind != MMIXI_PY_STORAGE || type->kind != MMIXI_PY_NAME
+        || type->number < MMIXI_PY_FIRST_STORAGE || key->kind != MMIXI_PY_TEXT || total->kind != MMIXI_PY_INT
+        || offset->kind != MMIXI_PY_INT || size->kind != MMIXI_PY_LIST || step->kind != MMIXI_PY_LIST
+        || size->length != step->length || size->length > MMIX_FILE_MAX_DIMS || offset->number < 0
+        || total->number < 0 || key->length > 40) return MMIXI_REFUSE(a->m, a, text,
+            "a tensor of a storage, found %s", "something else");
+    dtype = dtypes[type->number - MMIXI_PY_FIRST_STORAGE];
+    element = mmixi_file_dtypes[dtype].size;
+    count = (size_t)total->number;
+    snprintf(path, sizeof path, "/data/%.*s", (int)key->length, key->text);
+    if (mmixi_zip_find(a, path, strlen(path), 1, &f)) return -1;
+    if (!f.data) return MMIXI_REFUSE(a->m, a, text, "a member …%s, found none",
+                                    mmixi_shown_part(found, path, strlen(path)));
+    if (f.size / element != count || f.size % element)
+        return MMIXI_REFUSE(a->m, a, text, "a storage of %zu numbers, found %zu bytes", count, f.size);
+    last = (size_t)offset->number;
+    for (size_t i = 0; i < size->length; i++) {
+        const mmixi_py *n = mmixi_py_item(k, size, i), *s = mmixi_py_item(k, step, i);
+        size_t reach;
+        if (n->kind != MMIXI_PY_INT || s->kind != MMIXI_PY_INT || n->number < 0 || s->number < 0)
+            return MMIXI_REFUSE(a->m, a, text, "sizes and strides from 0 on, found %lld and %lld",
+                                (long long)n->number, (long long)s->number);
+        shape[i] = (size_t)n->number;
+        stride[i] = (size_t)s->number;
+        empty |= !shape[i];
+        if (!mmixi_mul_ok(shape[i] ? shape[i] - 1 : 0, stride[i], &reach) || reach > count
+            || (last += reach) > count) last = count;
+    }
+    if (!empty && last >= count)
+        return MMIXI_REFUSE(a->m, a, text, "elements inside a storage of %zu, found one beyond", count);
+    mmixi_make_entry(m, name, length, dtype, (int)size->length, shape, stride,
+                     f.data + (empty ? 0 : (size_t)offset->number * element));
+    return 0;
+}
+/* All tensors below a dictionary, named by their keys joined with dots. */
+static int mmixi_pth_walk(mmixi_maker *m, mmixi_pickle *k, size_t dict, char *name, size_t length, int depth)
+{
+    const mmixi_py *d = &k->node[dict];
+    for (size_t c = d->first; c && k->cell[c].next; c = k->cell[k->cell[c].next].next) {
+        const mmixi_py *key = &k->node[k->cell[c].node];
+        const size_t value = k->cell[k->cell[c].next].node;
+        size_t at = length;
+        if (k->node[value].kind != MMIXI_PY_TENSOR && k->node[value].kind != MMIXI_PY_DICT) continue;
+        if (key->kind != MMIXI_PY_TEXT) continue;                /* the optimiser's numbered states */
+        if (k->visits++ > 2 * k->cells || depth == 8 || at + key->length + 2 > 1024
+            || memchr(key->text, 0, key->length)) return mmixi_pickle_refuse(k,
+                "nests names deeper, longer or more often than a file of weights does");
+        if (at) name[at++] = '.';
+        memcpy(name + at, key->text, key->length);
+        at += key->length;
+        if (k->node[value].kind == MMIXI_PY_DICT ? mmixi_pth_walk(m, k, value, name, at, depth + 1)
+            : mmixi_pth_tensor(m, k, name, at, &k->node[value])) return -1;
+    }
+    return 0;
+}
+static int mmixi_pth(mmixi_maker *m, const mmixi_member *pickle)
+{
+    mmix_archive *a = m->a;
+    mmixi_pickle k;
+    mmixi_member order;
+    char name[1024];
+    size_t sizes[4], most = pickle->size + 8;
+    int more = 1;
+    memset(&k, 0, sizeof k);
+    k.a = a;
+    k.p = pickle->data;
+    k.end = pickle->data + pickle->size;
+    k.most = most;
+    k.node = (mmixi_py *)mmixi_alloc_array(a->m, most, sizeof *k.node, &sizes[0]);
+    k.cell = (mmixi_py_cell *)mmixi_alloc_array(a->m, most, sizeof *k.cell, &sizes[1]);
+    k.stack = (size_t *)mmixi_alloc_array(a->m, most, sizeof *k.stack, &sizes[2]);
+    k.memo = (size_t *)mmixi_alloc_array(a->m, most, sizeof *k.memo, &sizes[3]);
+    if (k.node && k.cell && k.stack && k.memo) {
+        memset(k.memo, 0, sizes[3]);
+        mmixi_py_push(&k, MMIXI_PY_NONE);        /* node 0 */
+        k.depth = 0;
+        k.cells = 1;
+        while (more == 1) more = k.p < k.end ? mmixi_pickle_step(&k) : mmixi_pickle_refuse(&k, "never stops");
+        if (!more && (k.depth != 1 || k.node[k.stack[0]].kind != MMIXI_PY_DICT))
+            more = mmixi_pickle_refuse(&k, "holds no dictionary of tensors");
+        if (!more) more = mmixi_zip_find(a, "/byteorder", 10, 1, &order);
+        if (!more && (mmixi_big_endian_here() || (order.data && (order.size < 6
+                || memcmp(order.data, "little", 6))))) more = mmixi_pickle_refuse(&k,
+                "is of, or on, a big-endian machine");
+        for (int pass = 0; !more && pass < 2; pass++) {
+            k.visits = 0;
+            more = mmixi_pth_walk(m, &k, k.stack[0], name, 0, 0);
+            if (!more && !pass) more = mmixi_maker_turn(m);
+        }
+    }
+    else more = -1;
+    mmixi_free(a->m, k.memo, sizes[3]);
+    mmixi_free(a->m, k.stack, sizes[2]);
+    mmixi_free(a->m, k.cell, sizes[1]);
+    mmixi_free(a->m, k.node, sizes[0]);
+    return more;
+}
+
+/* Fills a->entries and a->by_name from a->bytes, whatever format they are in. */
+static int mmixi_archive_parse(mmix_archive *a)
+{
+    mmixi_maker k;
+    mmixi_member pickle;
+    memset(&k, 0, sizeof k);
+    k.a = a;
+    if (a->size >= 6 && !memcmp(a->bytes, "\x93NUMPY", 6)) {
+        for (int pass = 0; pass < 2; pass++)
+            if (mmixi_npy(&k, "array", 5, a->bytes, a->size) || (!pass && mmixi_maker_turn(&k))) return -1;
+        return mmixi_maker_end(&k);
+    }
+    if (a->size >= 4 && !memcmp(a->bytes, "PK\3\4", 4)) {
+        if (mmixi_zip_check(a) || mmixi_zip_find(a, "/data.pkl", 9, 1, &pickle)) return -1;
+        if (pickle.data) {
+            if (mmixi_pth(&k, &pickle)) return -1;
+            return mmixi_maker_end(&k);
+        }
+        if (mmixi_npz(&k) || mmixi_maker_turn(&k) || mmixi_npz(&k)) return -1;
+        return mmixi_maker_end(&k);
+    }
+    if (a->size >= 14 && !memcmp(a->bytes, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
+        return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: a bare pickle, as torch.save wrote before version 1.6: save it anew",
+                         a->path);
+    return mmixi_safetensors_parse(a);
+}
+
 /* Takes bytes (size + 1 of them were allocated), whatever comes of it. */
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, unsigned char *bytes, size_t size)
 {
@@ -12906,7 +13599,7 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, unsigned c
     memset(a, 0, own);
     a->m = m, a->own_bytes = own, a->bytes = bytes, a->size = size, a->path = (char *)(a + 1);
     memcpy(a->path, path, length);
-    if (!mmixi_safetensors_parse(a)) return a;
+    if (!mmixi_archive_parse(a)) return a;
     mmix_archive_close(a);
     return NULL;
 }

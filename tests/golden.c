@@ -563,6 +563,7 @@ static void features(Case *c)
     memset(&o, 0, sizeof o);
     o.n_last = whole(c, "n_last", 0);
     if (!c->vision || !image) return;
+    if (!has(c, "out.", "intermediate")) o.n_last = 0;
     mmix_features f = mmix_vision_forward(c->m, c->vision, image, &o);
     out(c, "features", f.token);
     out(c, "tokens", f.tokens);
@@ -580,11 +581,7 @@ static void run_model(Case *c)
 static void run_checkpoint(Case *c)
 {
     char path[1024];
-    const char *file = text(c, "file", ""), *slash = strrchr(c->path, '/'), *dot = strrchr(file, '.');
-    if (!dot || strcmp(dot, ".safetensors")) {
-        skip(c, "format", dot ? dot : file);
-        return;
-    }
+    const char *file = text(c, "file", ""), *slash = strrchr(c->path, '/');
     snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, file);
     if (arg(c, "model")) {
         mmix_vision_config config = vision_config(c);

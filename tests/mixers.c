@@ -21,14 +21,15 @@ typedef mmix_real real;
 static const double EPS = sizeof(real) == 4 ? 1.2e-7 : 2.3e-16;
 static int passed, failed, skipped;
 
-/* Bounds are three times what was the largest of the seeds 1 to 60, float and double: 16.8, … */
+/* Bounds are three times the largest error of the seeds 1 to 30 in float and 1 to 20 in double, which were 18, 34, 49,
+   11, 14, 18, 18, 1.5, 0.5, 18, 34, 1.7e4, 2.5, 38 and 13 (the differences are those of the five-point rule). */
 enum { MIX, GRADIENT, MATRIX, PRODUCT, LOOP, CHUNK, STEP, PACKED, WAYS, RAW, RAW_GRADIENT, DIFFERENCE, ROPE, LAYER,
        RANK, FACES };
 static struct { const char *name; double bound, worst; } face[FACES] = {
-    { "mmix_mix", 1e9, 0 }, { "gradient", 1e9, 0 }, { "mmix_mix_matrix", 1e9, 0 }, { "matrix times v", 1e9, 0 },
-    { "mmix_ssd_reference", 1e9, 0 }, { "chunk", 1e9, 0 }, { "mmix_mix_step", 1e9, 0 }, { "packed", 1e9, 0 },
-    { "direction", 1e9, 0 }, { "raw", 1e9, 0 }, { "raw gradient", 1e9, 0 }, { "difference", 1e9, 0 },
-    { "mmix_rope", 1e9, 0 }, { "layer", 1e9, 0 }, { "rank", 1e9, 0 }
+    { "mmix_mix", 55, 0 }, { "gradient", 100, 0 }, { "mmix_mix_matrix", 150, 0 }, { "matrix times v", 35, 0 },
+    { "mmix_ssd_reference", 45, 0 }, { "chunk", 55, 0 }, { "mmix_mix_step", 55, 0 }, { "packed", 5, 0 },
+    { "direction", 2, 0 }, { "raw", 55, 0 }, { "raw gradient", 100, 0 }, { "difference", 5e4, 0 },
+    { "mmix_rope", 8, 0 }, { "layer", 120, 0 }, { "rank", 40, 0 }
 };
 
 /* ---- random numbers: a hash of (seed, draw, how many before) ---- */
@@ -1351,7 +1352,7 @@ static double loss_at(double *const *dir, double h)
    gradients. In double only, and not where numbers are extreme. */
 static void check_differences(void)
 {
-    const double h = 1e-4;
+    const double h = 3e-5;
     double *dir[INPUTS] = { NULL }, got, want = 0, size_of = 0;
     if (hard) return;
     if (sizeof(real) == 4) { skipped++; return; }
@@ -1504,6 +1505,7 @@ static void check_layers(void)
     o.groups = any_divisor(o.d_inner / o.head_dim);
     o.d_state = any(1, 12);
     o.conv_width = any(1, 5);
+    o.eps = 0.1;                                 /* of the norm: else it enlarges the errors of rows near 0 */
     if (one_in(3)) { o.dt_low = 0.01; o.dt_high = 0.05; }
     mmix_attention_init(&attention, p, "a.", wide, heads, kind, (int)any(0, 1));
     attention.options.mask = kind == MMIX_SOFTMAX && one_in(2) ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL;
@@ -1715,13 +1717,14 @@ static void check_mixer_rank(int kind)
         for (size_t i = 0; i < n * n; i++) {
             const size_t I = i / n, J = i % n, z = h * n * n + i;
             const double *sigma = r.M.singular + z * r.M.width, rank = r.M.numerical[z];
-            double squares = 0, sum = 0;
+            double squares = 0, sum = 0, size_of = 0;
             for (size_t k = 0; k < r.M.width; k++) squares += sigma[k] * sigma[k];
-            for (size_t t = I * C; t < least(L, I * C + C); t++) {
-                const double *row = exact.M + (h * L + t) * L + J * C;
-                sum += dot(row, row, least(C, L - J * C));
-            }
-            judge(RANK, "sum of squares", fabs(squares - sum), 10 * grow * sum, squares, sum);
+            for (size_t t = I * C; t < least(L, I * C + C); t++)
+                for (size_t k = (h * L + t) * L + J * C, end = k + least(C, L - J * C); k < end; k++) {
+                    sum += exact.M[k] * exact.M[k];
+                    size_of += fabs(exact.M[k]) * size.M[k];
+                }
+            judge(RANK, "sum of squares", fabs(squares - sum), 2 * grow * size_of, squares, sum);
             check(rank <= r.bound[z], "mmix_mix_rank", "within the bound", rank, r.bound[z]);
             if (!(sum > 0)) check(rank <= 0, "mmix_mix_rank", "of zeros", rank, 0);
             if (kind == MMIX_SSD && I != J) check(r.decay[z] <= 1, "mmix_mix_rank", "of the decay", r.decay[z], 1);
