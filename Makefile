@@ -13,7 +13,7 @@ ARM    ?= aarch64-linux-gnu-gcc
 SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 DEMOS = dino mixers bench
-TESTS = kernels unit files images metrics golden
+TESTS = kernels unit properties files images metrics golden
 
 all: $(DEMOS:%=build/%)
 

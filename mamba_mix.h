@@ -5136,8 +5136,8 @@ static int mmixi_softmax_backward(mmix_ctx *m, mmix_call *call)
     j.w = mmix_data(call->out[0]);
     j.g = mmixi_out_grad(call->out[0]);
     j.y = mmix_grad_target(m, call->in[0], &j.add);
-    if (j.y) mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.cols), mmixi_softmax_rows_backward,
-                          &j);
+    if (j.y)
+        mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.cols), mmixi_softmax_rows_backward, &j);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
@@ -6063,8 +6063,8 @@ static void mmixi_zero_rows(size_t rows, size_t cols, mmix_real *to, ptrdiff_t l
 static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, const mmix_real *from,
                            ptrdiff_t ldf, mmix_real *to, ptrdiff_t ldt, int add)
 {
-    for (size_t i = 0; i < rows; i++) mmixi_put(k, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt,
-                                                add);
+    for (size_t i = 0; i < rows; i++)
+        mmixi_put(k, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt, add);
 }
 /* How a sequence is cut into chunks: they begin anew where a packed sequence begins, and depend on that
    sequence alone, so that packed equals separate. One of up to `one` tokens is a single chunk. */
@@ -6539,8 +6539,9 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
                 *x = mmixi_at(&j->r.x, b, start, h);
             mmix_real *y = mmixi_at(&j->r.y, b, start, h), *state = s.h + (h - h0) * NP;
             if (fresh) memset(state, 0, NP * sizeof *state);
-            if (j->r.states && chunk) memcpy(j->r.states + ((b * j->r.H + h) * j->kept + chunk - 1) * NP,
-                                             state, NP * sizeof *state);
+            if (j->r.states && chunk)
+                memcpy(j->r.states + ((b * j->r.H + h) * j->kept + chunk - 1) * NP, state,
+                       NP * sizeof *state);
             if (C != scored_c || B != scored_b)
                 mmixi_lower_product(k, q, N, C, j->r.c.token, B, j->r.b.token, s.t, s.S, j->Q);
             scored_c = C;
@@ -6558,8 +6559,9 @@ static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
             mmixi_gemm_small(k, N, P, q, s.Br, 1, (ptrdiff_t)N, x, j->r.x.token, state, (ptrdiff_t)P, 1);
         }
     }
-    for (size_t h = h0; j->r.final_state && h < h1; h++) k->transpose(N, P, s.h + (h - h0) * NP,
-            (ptrdiff_t)P, j->r.final_state + (b * j->r.H + h) * NP, (ptrdiff_t)N);
+    for (size_t h = h0; j->r.final_state && h < h1; h++)
+        k->transpose(N, P, s.h + (h - h0) * NP, (ptrdiff_t)P, j->r.final_state + (b * j->r.H + h) * NP,
+                     (ptrdiff_t)N);
 }
 
 /* One head's part of one chunk in the backward pass. */
@@ -6713,8 +6715,9 @@ static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
             c.dB = mmixi_at(&j->r.db, b, start, h) + block % j->parts_b * j->part_b;
             c.dh = s.h + (h - h0) * NP;
             c.in = chunk ? j->r.states + ((b * j->r.H + h) * j->kept + chunk - 1) * NP : s.in;
-            if (!chunk && c.enters) k->transpose(P, N, j->r.initial_state + (b * j->r.H + h) * NP,
-                                                 (ptrdiff_t)N, s.in, (ptrdiff_t)P);
+            if (!chunk && c.enters)
+                k->transpose(P, N, j->r.initial_state + (b * j->r.H + h) * NP, (ptrdiff_t)N, s.in,
+                             (ptrdiff_t)P);
             if (c.C != scored.C) mmixi_zero_rows(c.q, N, c.dC, j->r.dc.token);
             if (c.B != scored.B) mmixi_zero_rows(c.q, N, c.dB, j->r.db.token);
             if (c.C != scored.C || c.B != scored.B) {
@@ -7096,10 +7099,11 @@ static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
             const int32_t *seq = x->seq_idx ? mmix_data_i32(x->seq_idx) + b * x->seq_idx->stride[0] : NULL;
             mmixi_feature_rows(m->k, keys == x->k ? r.feature : (int)MMIX_FEATURE_NONE, r.S, r.N,
                                mmixi_at(&k, b, 0, h), k.token, g);
-            for (size_t i = 0; i < r.L; i++, M += r.S) {
+            for (size_t i = 0, first = 0; i < r.L; i++, M += r.S) {
+                if (seq && i && seq[i] != seq[i - 1]) first = i;
                 mmixi_feature_rows(m->k, r.feature, 1, r.N, mmixi_at(&q, b, i, h), 0, f);
-                for (size_t t = 0; t < r.S; t++) M[t] = (r.causal && t > i) || (seq && seq[t] != seq[i]) ? 0
-                    : m->k->dot(r.N, f, g + t * r.N);
+                for (size_t t = 0; t < r.S; t++)
+                    M[t] = (r.causal && t > i) || t < first ? 0 : m->k->dot(r.N, f, g + t * r.N);
                 if (r.normalise) m->k->scale(r.S, (mmix_real)(1 / ((double)m->k->sum(r.S, M) + r.eps)), M, M);
             }
         }
@@ -7296,8 +7300,9 @@ static mmixi_chunks mmixi_linear_chunks(const mmixi_linear_job *j, size_t b)
 static void mmixi_linear_initial(const mmixi_linear_job *j, const mmix_real *from, size_t index,
                                  mmix_real *state)
 {
-    if (from) j->k->transpose(j->V, j->r.N, from + index * j->V * j->r.N, (ptrdiff_t)j->r.N, state,
-                              (ptrdiff_t)j->V);
+    if (from)
+        j->k->transpose(j->V, j->r.N, from + index * j->V * j->r.N, (ptrdiff_t)j->r.N, state,
+                        (ptrdiff_t)j->V);
     else memset(state, 0, j->V * j->r.N * sizeof *state);
 }
 /* c_ij = a_i · b_j for j ≤ i, 0 beyond, as far as products read it */
@@ -7366,8 +7371,8 @@ static void mmixi_causal_task_backward(void *arg, size_t index, size_t lane)
             d = mmixi_linear_upstream(j, &s, b, start, h, rows, &ldd);
             mmixi_linear_scores(j, &s, rows, V, d, ldd, v, ldv, s.T);
             mmixi_lower(k, rows, N, s.T, j->C, s.g, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
-            if (!fresh) mmixi_gemm_small(k, rows, N, V, d, ldd, 1, s.turned, (ptrdiff_t)N, s.df,
-                                         (ptrdiff_t)N, 1);
+            if (!fresh)
+                mmixi_gemm_small(k, rows, N, V, d, ldd, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 1);
             mmixi_linear_queries(j, &s, b, start, h, rows);
             mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df, mmixi_at(&j->r.dq, b, start, h),
                                         j->r.dq.token, j->r.add_q);
@@ -7933,8 +7938,8 @@ static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *
             const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
             size_t *p = j->packed + 2 * b * L;
             for (size_t i = 0; i < L; i++) p[2 * i] = i && seq[i] == seq[i - 1] ? p[2 * i - 2] : i;
-            for (size_t i = L; i-- > 0;) p[2 * i + 1] = i + 1 < L && seq[i] == seq[i + 1] ? p[2 * i + 3] : i
-                + 1;
+            for (size_t i = L; i-- > 0;)
+                p[2 * i + 1] = i + 1 < L && seq[i] == seq[i + 1] ? p[2 * i + 3] : i + 1;
         }
     }
     j->scratch = scratch;
@@ -8105,9 +8110,10 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
     size_t tokens = 1, distances = 1;
     for (int a = 0; a < 3; a++) {
         size_t grid = mmixi_max(x->grid[a], 1), window = mmixi_max(x->window[a], 1);
-        if (x->shift[a] >= window && x->shift[a]) return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                "%s: shift %.0f of a window of %.0f on axis %d, expected " "less", who, (double)x->shift[a],
-            (double)window, a), 0;
+        if (x->shift[a] >= window && x->shift[a])
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                             "%s: shift %.0f of a window of %.0f on axis %d, expected less", who,
+                (double)x->shift[a], (double)window, a), 0;
         if (!mmixi_mul_ok(tokens, grid, &tokens)) tokens = 0;
         if (!mmixi_mul_ok(distances, 2 * window - 1, &distances)) distances = 0;
     }
@@ -8117,9 +8123,9 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f "
                          "keys", who, (double)mmixi_max(x->grid[0], 1), (double)mmixi_max(x->grid[1], 1),
                          (double)mmixi_max(x->grid[2], 1), (double)x->q->shape[1], (double)x->k->shape[1]), 0;
-    if (x->kind != MMIX_SOFTMAX || x->mask > MMIX_MASK_CAUSAL || x->seq_idx) return mmix_fail(m,
-            MMIX_ERROR_ARGUMENT, "%s: windows are for softmax attention with MMIX_MASK_NONE or "
-        "_CAUSAL and without seq_idx", who), 0;
+    if (x->kind != MMIX_SOFTMAX || x->mask > MMIX_MASK_CAUSAL || x->seq_idx)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: windows are for softmax attention with MMIX_MASK_NONE "
+                         "or _CAUSAL and without seq_idx", who), 0;
     return 1;
 }
 static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
@@ -8222,7 +8228,8 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_mix_matrix: with an initial state, or a D for each channel, y is " "not M x");
+                  "mmix_mix_matrix: with an initial state, or a D for each channel, y is "
+                  "not M x");
         return NULL;
     }
     M = x->kind == MMIX_SSD ? mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->dt->shape[1], x->dt->shape[1])
@@ -8338,11 +8345,12 @@ static mmix_tensor *mmixi_carried_more(mmix_ctx *m, mmixi_carried *c, const char
                                        size_t a, size_t b, size_t keep)
 {
     const size_t have = c->shape[1], row = a * b;
+    mmix_tensor *all;
     if (c->p && (c->shape[0] != B || c->shape[2] != a || c->shape[3] != b)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_mix_step: %s (%.0f, *, %.0f, %.0f) for a slot that carries (%.0f, " "*, %.0f, %.0f)",
-            what, (double)B, (double)a, (double)b, (double)c->shape[0], (double)c->shape[2],
-            (double)c->shape[3]);
+                  "mmix_mix_step: %s (%.0f, *, %.0f, %.0f) for a slot that carries (%.0f, *, %.0f, %.0f)",
+                  what, (double)B, (double)a, (double)b, (double)c->shape[0], (double)c->shape[2],
+                  (double)c->shape[3]);
         return NULL;
     }
     if (have + more > c->room) {
@@ -8354,14 +8362,16 @@ static mmix_tensor *mmixi_carried_more(mmix_ctx *m, mmixi_carried *c, const char
         to.p = (mmix_real *)mmixi_alloc(m, B * to.room * row * sizeof *to.p);
         if (!to.p) return NULL;
         memset(to.p, 0, B * to.room * row * sizeof *to.p);
-        for (size_t i = 0; i < B && kept; i++) memcpy(to.p + i * to.room * row,
-                                                      c->p + (i * c->room + have - kept) * row,
-            kept * row * sizeof *to.p);
+        for (size_t i = 0; i < B && kept; i++)
+            memcpy(to.p + i * to.room * row, c->p + (i * c->room + have - kept) * row,
+                   kept * row * sizeof *to.p);
         mmixi_free(m, c->p, mmixi_carried_bytes(c));
         *c = to;
     }
     c->shape[1] += more;
-    return mmixi_carried_view(m, c);
+    all = mmixi_carried_view(m, c);
+    if (!all) c->shape[1] -= more;
+    return all;
 }
 /* The same for an array that does not grow: (B, n, a, b), zeros at first. */
 static mmix_tensor *mmixi_carried_fixed(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t n,
@@ -8382,13 +8392,13 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
     if (!s || s->m != m || slot >= s->slots)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
                          "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0;
-    if (x->seq_idx || x->window[0] || (x->initial_state && s->slot[slot].tokens)) return mmix_fail(m,
-            MMIX_ERROR_ARGUMENT, "%s: %s", who,
-        x->initial_state ? "an initial state, but the slot carries one"
-        : "seq_idx and windows have no steps"), 0;
+    if (x->seq_idx || x->window[0] || (x->initial_state && s->slot[slot].tokens))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s", who, x->initial_state
+                         ? "an initial state, but the slot carries one"
+            : "seq_idx and windows have no steps"), 0;
     if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD : x->mask == MMIX_MASK_NONE
         || (x->mask == MMIX_MASK_BAND && x->right)) return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-            "%s: the mixer lets tokens see later ones (mask %d, direction " "%d)", who, x->mask,
+            "%s: the mixer lets tokens see later ones (mask %d, direction %d)", who, x->mask,
         x->direction), 0;
     if (x->kind != MMIX_SSD && x->q->shape[1] != x->k->shape[1])
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f queries and %.0f keys; the keys before are in the "
@@ -8410,7 +8420,7 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
     if (x.kind == MMIX_SOFTMAX) {
         const size_t B = x.q->shape[0], L = x.q->shape[1], G = x.k->shape[2],
             keep = x.mask == MMIX_MASK_BAND ? x.left : SIZE_MAX;
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 2 && !m->error_kind; i++) {
             mmix_tensor *from = i ? mixer->v : mixer->k, *to,
                 *all = mmixi_carried_more(m, &c[i], i ? "values" : "keys", B, L, G, from->shape[3], keep);
             if (i) x.v = all;
@@ -8419,6 +8429,8 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
             if (to) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
         }
         if (!m->error_kind) y = mmixi_mix(m, &x, NULL);
+        for (int i = 0; !y && i < 2; i++)        /* what came in goes out again */
+            if (i ? x.v != mixer->v && x.v : x.k != mixer->k && x.k) c[i].shape[1] -= L;
     }
     else {
         const size_t sums = x.kind == MMIX_LINEAR && mmixi_normalises(&x);
@@ -8427,9 +8439,9 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
                                                  x.v->shape[3] + sums, x.k->shape[3]);
         x.initial_state = state;
         x.final_state = NULL;
-        if (state && mixer->initial_state) mmixi_put_all(m, mixer->initial_state,
-                                                         mmix_data(mixer->initial_state), state,
-            mmix_data(state), 0);
+        if (state && mixer->initial_state)
+            mmixi_put_all(m, mixer->initial_state, mmix_data(mixer->initial_state), state, mmix_data(state),
+                          0);
         if (state) y = mmixi_mix(m, &x, state);
         if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
     }
@@ -9768,14 +9780,14 @@ MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path)
     int failed = -1;
     for (size_t i = 0; i < mmix_archive_count(a); i++) {
         const char *neck = strstr(mmix_archive_entry(a, i)->name, "neck.");
-        if (neck && (neck == mmix_archive_entry(a, i)->name || neck[-1] == '.')) mmix_fail(m,
-                MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are joined by a "
-            "neck; this library has DinoMamba-Reg, whose output is their mean", path,
-            mmix_archive_entry(a, i)->name);
+        if (neck && (neck == mmix_archive_entry(a, i)->name || neck[-1] == '.'))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers "
+                      "are joined by a neck; this library has DinoMamba-Reg, whose output is their mean",
+                path, mmix_archive_entry(a, i)->name);
     }
-    if (a && !m->error_kind && mmixi_vision_prefix(a, prefix, sizeof prefix)) mmix_fail(m, MMIX_ERROR_FILE,
-            "%s: expected the weights of a backbone, found no \"…cls_token\" among %.0f " "arrays", path,
-        (double)mmix_archive_count(a));
+    if (a && !m->error_kind && mmixi_vision_prefix(a, prefix, sizeof prefix))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no "
+                  "\"…cls_token\" among %.0f arrays", path, (double)mmix_archive_count(a));
     if (a && !m->error_kind) failed = mmix_params_read(v->params, a, prefix);
     mmix_archive_close(a);
     return failed;
@@ -9825,8 +9837,9 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
 {
     const size_t k = c->registers ? c->registers : 12, S = n / (k + 1);
     if (c->class_token != MMIX_CLASS_REGISTERS) {
-        if (at) *at = c->class_token == MMIX_CLASS_FIRST ? 0 : c->class_token == MMIX_CLASS_MIDDLE ? n / 2
-            : (n + 1) / 2;
+        if (at)
+            *at = c->class_token == MMIX_CLASS_FIRST ? 0 : c->class_token == MMIX_CLASS_MIDDLE ? n / 2
+                : (n + 1) / 2;
         return 1;
     }
     for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
@@ -11060,9 +11073,9 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mm
     const double *d;
     memset(result, 0, sizeof *result);
     if (m->error_kind) return -1;
-    if (!M || !matrices || !rows || !cols) return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                                                            "mmix_rank_of: %.0f matrices of %.0f x %.0f%s",
-        (double)matrices, (double)rows, (double)cols, M ? "" : ", M is NULL");
+    if (!M || !matrices || !rows || !cols)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: %.0f matrices of %.0f x %.0f%s",
+                         (double)matrices, (double)rows, (double)cols, M ? "" : ", M is NULL");
     for (size_t i = 0; i < matrices * rows * cols; i++)
         if (!(fabs((double)M[i]) < 1e150))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: element %.0f of M is %g", (double)i,
@@ -13083,8 +13096,8 @@ static int mmixi_npy(mmixi_maker *k, const char *name, size_t length, unsigned c
     }
     if (a->entries) {                            /* the second pass, once */
         const size_t element = mmixi_file_dtypes[dtype].size;
-        if ((descr[1] == '>') != mmixi_big_endian_here()) mmixi_swap_bytes(bytes + begin + head,
-                                                                           need / element, element);
+        if ((descr[1] == '>') != mmixi_big_endian_here())
+            mmixi_swap_bytes(bytes + begin + head, need / element, element);
     }
     mmixi_make_entry(k, name, length, dtype, ndim, shape, stride, bytes + begin + head);
     return 0;
@@ -13121,8 +13134,8 @@ static int mmixi_zip_directory(const mmix_archive *a, uint64_t *at, uint64_t *co
     const unsigned char *b = a->bytes;
     size_t end = a->size >= 22 ? a->size - 22 : 0, last = end > 65535 ? end - 65535 : 0;
     while (end > last && mmixi_number(b + end, 4) != 0x06054b50) end--;
-    if (a->size < 22 || mmixi_number(b + end, 4) != 0x06054b50) return mmixi_zip_refuse(a,
-            "the end of a zip file", end);
+    if (a->size < 22 || mmixi_number(b + end, 4) != 0x06054b50)
+        return mmixi_zip_refuse(a, "the end of a zip file", end);
     *count = mmixi_number(b + end + 10, 2);
     *at = mmixi_number(b + end + 16, 4);
     if (end >= 20 && mmixi_number(b + end - 20, 4) == 0x07064b50) {              /* the 64-bit form */
@@ -13158,14 +13171,15 @@ static int mmixi_zip_member(const mmix_archive *a, uint64_t *at, mmixi_member *o
     }
     out->name = (const char *)d + 46;
     out->length = (size_t)name;
-    if (mmixi_number(d + 10, 2) || packed != size) return mmix_fail(a->m, MMIX_ERROR_FILE,
-            "%s: expected stored members, found \"%s\" compressed (method %d)", a->path,
-        mmixi_shown_part(shown, out->name, out->length), (int)mmixi_number(d + 10, 2));
+    if (mmixi_number(d + 10, 2) || packed != size)
+        return mmix_fail(a->m, MMIX_ERROR_FILE,
+                         "%s: expected stored members, found \"%s\" compressed (method %d)", a->path,
+            mmixi_shown_part(shown, out->name, out->length), (int)mmixi_number(d + 10, 2));
     if (local > a->size || a->size - local < 30 || mmixi_number(b + local, 4) != 0x04034b50)
         return mmixi_zip_refuse(a, "a member", (size_t)local);
     begin = local + 30 + mmixi_number(b + local + 26, 2) + mmixi_number(b + local + 28, 2);
-    if (begin > a->size || size > a->size - begin) return mmixi_zip_refuse(a, "a member's data",
-                                                                           (size_t)begin);
+    if (begin > a->size || size > a->size - begin)
+        return mmixi_zip_refuse(a, "a member's data", (size_t)begin);
     out->data = a->bytes + begin;
     out->size = (size_t)size;
     *at += 46 + name + extra + mmixi_number(d + 32, 2);
@@ -13180,9 +13194,9 @@ static int mmixi_zip_check(const mmix_archive *a)
     if (mmixi_zip_directory(a, &at, &count)) return -1;
     for (; count; count--) {
         if (mmixi_zip_member(a, &at, &f)) return -1;
-        if (mmixi_crc32(f.data, f.size) != f.checksum) return mmix_fail(a->m, MMIX_ERROR_FILE,
-                "%s: member \"%s\" is damaged: its checksum is wrong", a->path,
-            mmixi_shown_part(shown, f.name, f.length));
+        if (mmixi_crc32(f.data, f.size) != f.checksum)
+            return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: member \"%s\" is damaged: its checksum is wrong",
+                             a->path, mmixi_shown_part(shown, f.name, f.length));
     }
     return 0;
 }
@@ -13208,9 +13222,10 @@ static int mmixi_npz(mmixi_maker *k)
         mmixi_member f;
         char shown[64];
         if (mmixi_zip_member(k->a, &at, &f)) return -1;
-        if (f.length < 4 || memcmp(f.name + f.length - 4, ".npy", 4)) return mmix_fail(k->a->m,
-                MMIX_ERROR_FILE, "%s: expected members NAME.npy, or data.pkl of torch.save, found " "\"%s\"",
-            k->a->path, mmixi_shown_part(shown, f.name, f.length));
+        if (f.length < 4 || memcmp(f.name + f.length - 4, ".npy", 4))
+            return mmix_fail(k->a->m, MMIX_ERROR_FILE,
+                             "%s: expected members NAME.npy, or data.pkl of torch.save, found \"%s\"",
+                k->a->path, mmixi_shown_part(shown, f.name, f.length));
         if (mmixi_npy(k, f.name, f.length - 4, f.data, f.size)) return -1;
     }
     return 0;
@@ -13427,10 +13442,10 @@ static int mmixi_pickle_step(mmixi_pickle *k)
         what = &k->node[k->stack[--k->depth]];
         if (what->kind != MMIXI_PY_NAME || k->node[node].kind != MMIXI_PY_LIST)
             return mmixi_pickle_refuse(k, "calls something that can't be called");
-        if (what->number == MMIXI_PY_REBUILD) k->node[node].kind = MMIXI_PY_TENSOR,
-            k->stack[k->depth++] = node;
-        else if (what->number == MMIXI_PY_PARAMETER) k->stack[k->depth++]
-            = (size_t)(mmixi_py_item(k, &k->node[node], 0) - k->node);
+        if (what->number == MMIXI_PY_REBUILD)
+            k->node[node].kind = MMIXI_PY_TENSOR, k->stack[k->depth++] = node;
+        else if (what->number == MMIXI_PY_PARAMETER)
+            k->stack[k->depth++] = (size_t)(mmixi_py_item(k, &k->node[node], 0) - k->node);
         else mmixi_py_push(k, what->number == MMIXI_PY_ORDERED ? MMIXI_PY_DICT : MMIXI_PY_OPAQUE);
         return 1; }
     case 'b': MMIXI_HAVE(2); k->depth--; return 1;               /* an object's attributes: not looked at */
@@ -13473,8 +13488,9 @@ static int mmixi_pth_tensor(mmixi_maker *m, const mmixi_pickle *k, const char *n
     count = (size_t)total->number;
     snprintf(path, sizeof path, "/data/%.*s", (int)key->length, key->text);
     if (mmixi_zip_find(a, path, strlen(path), 1, &f)) return -1;
-    if (!f.data) return MMIXI_REFUSE(a->m, a, text, "a member …%s, found none",
-                                    mmixi_shown_part(found, path, strlen(path)));
+    if (!f.data)
+        return MMIXI_REFUSE(a->m, a, text, "a member …%s, found none",
+                            mmixi_shown_part(found, path, strlen(path)));
     if (f.size / element != count || f.size % element)
         return MMIXI_REFUSE(a->m, a, text, "a storage of %zu numbers, found %zu bytes", count, f.size);
     last = (size_t)offset->number;

@@ -3,7 +3,7 @@
    no code with the library; rotary positions, layers in steps, scan orders and ranks follow. Prints a line for each
    failing check, how near to its bound each face came, and a summary; exits 1 if anything failed.
 
-       mixers [seed [first [count]]]     draws first … first + count - 1 of that seed
+       properties [seed [first [count]]]     draws first … first + count - 1 of that seed
 
    A draw's numbers depend on (seed, draw) alone; the line of a failing check says how to repeat it.
 
@@ -61,7 +61,7 @@ static void check(int ok, const char *what, const char *detail, double got, doub
 {
     if (ok) { passed++; return; }
     if (failed++ < 100)
-        printf("FAILED %s, %s: %.9g, expected %.9g; mixers %lu %lu 1: %s\n", what, detail, got, want,
+        printf("FAILED %s, %s: %.9g, expected %.9g; properties %lu %lu 1: %s\n", what, detail, got, want,
                (unsigned long)seed, (unsigned long)draw, about);
 }
 static void equal(const char *what, const char *detail, size_t got, size_t want)
@@ -1178,6 +1178,11 @@ static void check_raw_linear(void)
     r.feature = x.feature;
     r.normalise = divides();
     r.eps = eps;
+    r.causal = x.mask == MMIX_MASK_CAUSAL;
+    r.chunk = chunks[any(0, 6)];
+    r.seq_idx = mmix_data_i32(x.seq_idx);
+    r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
+    r.over = guarded(B * H * L);
     attention_begin(&rooms, &r.y, &r.dy, &r.dq, &r.dk, &r.dv);
     r.add_q = rooms.add[Q]; r.add_k = rooms.add[K]; r.add_v = rooms.add[V];
     scratch = guarded(n = mmix_raw_linear_scratch(&r));
@@ -1186,43 +1191,8 @@ static void check_raw_linear(void)
     for (size_t i = 0; i < n; i++) scratch[i] = (real)NAN;
     mmix_raw_linear_backward(&r, scratch);
     unharmed("scratch of mmix_raw_linear_backward", scratch, n);
+    unharmed("over", r.over, B * H * L);
     attention_end(&rooms);
-}
-/* Causal linear attention: features, then SSD without decay; a one beside v gives the row sums. */
-static void check_raw_causal(void)
-{
-    const real unit = 1;
-    const room f[2] = { room_like(Q), room_like(K) }, one = any_room(L, in[V].heads, P + 1), y = any_room(L, H, P + 1);
-    real *scratch, *got = reals(B * L * H * P);
-    mmix_raw_ssd r;
-    size_t n;
-    for (int i = Q; i <= K; i++) {
-        const mmix_heads from = heads_of(i);
-        for (size_t z = 0; z < B * in[i].heads; z++) {
-            const ptrdiff_t b = (ptrdiff_t)(z / in[i].heads), h = (ptrdiff_t)(z % in[i].heads);
-            mmix_raw_feature(x.feature, L, N, from.p + b * from.batch + h * from.head, from.token,
-                             f[i].v.p + b * f[i].v.batch + h * f[i].v.head, f[i].v.token);
-        }
-    }
-    room_fill(&one, 1);
-    room_put(&one, x.v);
-    memset(&r, 0, sizeof r);
-    r.B = B; r.L = L; r.H = H; r.N = N; r.P = P + 1;
-    r.x = one.v; r.b = f[K].v; r.c = f[Q].v; r.y = y.v;
-    r.dt.p = (real *)(uintptr_t)&unit;           /* one number for all, at steps of 0 */
-    r.dt.share = 1;
-    r.A = reals(H);
-    r.chunk = chunks[any(0, 6)];
-    r.seq_idx = mmix_data_i32(x.seq_idx);
-    r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
-    scratch = guarded(n = mmix_raw_ssd_scratch(&r, 0));
-    mmix_raw_ssd_forward(&r, scratch);
-    unharmed("scratch of mmix_raw_ssd_forward", scratch, n);
-    for (size_t i = 0; i < B * L * H * P; i++) {
-        const real *row = row_of(&y, i / P);
-        got[i] = divides() ? row[i % P] / (row[P] + (real)eps) : row[i % P];
-    }
-    compare_reals(RAW, "y of features and SSD", got, exact.y, size.y, grow, B * L * H * P);
 }
 /* A gradient that is an array of its own, or NULL now and then. */
 static real *maybe(const mmix_tensor *t) { return t && !one_in(6) ? guarded(mmix_count(t)) : NULL; }
@@ -1318,7 +1288,6 @@ static void check_raw_ssd(void)
 static void check_raw(void)
 {
     if (x.kind == MMIX_SOFTMAX) check_raw_softmax();
-    else if (x.kind == MMIX_LINEAR && x.mask) check_raw_causal();
     else if (x.kind == MMIX_LINEAR) check_raw_linear();
     else if (x.direction != MMIX_BOTH) check_raw_ssd();
 }
