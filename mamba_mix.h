@@ -1180,7 +1180,7 @@ typedef struct mmix_mixer_rank {
     size_t block;                            /* C */
     mmix_rank M, whole;                      /* of the blocks; of each whole matrix */
     double *decay;                           /* (B·H, n, n): numerical rank of L's blocks; NULL but for SSD */
-    double *bound;                           /* (B·H, n, n): the bound; 0 where the mask leaves nothing */
+    double *bound;                           /* (B·H, n, n): the bound; 0 for a block of zeros (a mask's) */
     /* (B·H): Σ of the diagonal blocks' ranks; of a block triangular M the whole rank is at least that */
     double *diagonal;
     double *joined;                          /* (B, n, n): rank of what the block adds to the layer's output,
@@ -6236,9 +6236,9 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
        W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i),
        r_j = L_Qj
 
-   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head,
-   and without the state, Q/2 (P + N G/H), if one chunk holds the whole sequence: up to some 250 tokens that
-   is cheaper. L is built row by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a
+   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head, and
+   without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to 4 N P / (P + N G/H) tokens
+   that is cheaper, since of n chunks the first reads no state and the last writes none. L is built row by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a
    quotient of prefix products, so that a large |a| somewhere leaves small terms elsewhere exact; one
    multiplication takes the place of an exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads
    that share B and C.
@@ -6327,7 +6327,7 @@ static void mmixi_ssd_begin(mmixi_ssd_job *j, const mmix_raw_ssd *r, const mmixi
     j->chunk = j->one = r->chunk;
     if (!r->chunk) {
         j->chunk = MMIXI_SSD_CHUNK;
-        j->one = MMIXI_SSD_CHUNK + 4 * r->N * r->P / (r->P + r->N / mmixi_min(share_b, share_c));
+        j->one = 4 * r->N * r->P / (r->P + r->N / mmixi_min(share_b, share_c));
         j->one = mmixi_min(MMIXI_SSD_ONE_CHUNK, j->one);
     }
     j->Q = mmixi_min(r->L, mmixi_max(r->seq_idx || r->L <= j->one ? j->one : 0, j->chunk));
@@ -6410,8 +6410,10 @@ static void mmixi_ssd_matrix(const mmixi_ssd_job *j, double weight, double *deca
             for (size_t t = 0; t < L; t++) {
                 mmix_real *row = M + (j->r.reverse ? L - 1 - t : t) * L;
                 mmixi_ssd_steps(j, &s, b, t, 1, h);
-                for (size_t i = 0; i < t; i++)
-                    decay[i] = mmixi_chunks_new(&chunks, t) ? 0 : decay[i] * (double)s.e[0];
+                for (size_t i = 0; i < t; i++) {
+                    decay[i] *= (double)s.e[0];
+                    if (decay[i] < 1.8e-35 || mmixi_chunks_new(&chunks, t)) decay[i] = 0;
+                }
                 decay[t] = 1;
                 for (size_t i = 0; i <= t; i++) {
                     mmixi_ssd_steps(j, &s, b, i, 1, h);
@@ -11168,8 +11170,7 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const m
             const int causal = x->kind == MMIX_SSD || x->mask == MMIX_MASK_CAUSAL;
             double bound = x->kind == MMIX_SOFTMAX || (I == J && causal) ? (double)small
                 : fmin((double)small, low);
-            if (causal && I < J && (x->kind != MMIX_SSD || x->direction == MMIX_FORWARD)) bound = 0;
-            r.bound[h * n * n + i] = bound;
+            r.bound[h * n * n + i] = r.M.numerical[h * n * n + i] > 0 ? bound : 0;
             if (I == J) r.diagonal[h] += r.M.numerical[h * n * n + i];
         }
     }
