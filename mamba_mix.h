@@ -7840,7 +7840,8 @@ static void mmixi_window_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
     const mmix_raw_softmax *x = &j->r;
-    size_t g, b, share = x->H / j->G, n = 1, N = x->N, P = x->P, rest = index, own = share * j->distances;
+    size_t g, b, share = x->H / j->G, n = 1, N = x->N, P = x->P, rest = index;
+    const size_t own = share * j->distances;     /* numbers of bias that the group's heads have */
     mmixi_softmax_job in = *j;
     mmixi_softmax_scratch s;
     mmixi_window w;
@@ -13328,8 +13329,11 @@ static int mmixi_pickle_step(mmixi_pickle *k)
     const size_t left = (size_t)(k->end - k->p);
     size_t mark, node, n, base;
     switch (op) {
-#define MMIXI_NEED(bytes) if (left < (size_t)(bytes)) return mmixi_pickle_refuse(k, "ends too early"); k->p += (bytes)
-#define MMIXI_HAVE(values) if (k->depth < (size_t)(values)) return mmixi_pickle_refuse(k, "takes from an empty stack")
+#define MMIXI_NEED(bytes) \
+    if (left < (size_t)(bytes)) return mmixi_pickle_refuse(k, "ends too early"); \
+    k->p += (bytes)
+#define MMIXI_HAVE(values) \
+    if (k->depth < (size_t)(values)) return mmixi_pickle_refuse(k, "takes from an empty stack")
 #define MMIXI_MARKED if ((mark = mmixi_py_mark(k)) == k->most) return mmixi_pickle_refuse(k, "misses a mark")
     case 0x80: MMIXI_NEED(1); return *p >= 2 && *p <= 5 ? 1 : mmixi_pickle_refuse(k,
             "is not of protocol 2 to 5");
@@ -13599,7 +13603,8 @@ static int mmixi_archive_parse(mmix_archive *a)
         return mmixi_maker_end(&k);
     }
     if (a->size >= 14 && !memcmp(a->bytes, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
-        return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: a bare pickle, as torch.save wrote before version 1.6: save it anew",
+        return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: a bare pickle, as torch.save wrote before "
+                         "version 1.6: save it anew",
                          a->path);
     return mmixi_safetensors_parse(a);
 }
