@@ -8025,7 +8025,8 @@ static int mmixi_softmax_matrix_of(mmix_ctx *m, const mmix_mixer *x, mmix_real *
     mmix_raw_softmax r = mmixi_softmax_options(x);
     mmixi_softmax_job j;
     mmix_real *scratch;
-    mmixi_softmax_arrays(&r, x->q, x->k, x->v, x->seq_idx, x->bias);
+    mmixi_softmax_arrays(&r, x->q, x->k, x->v, x->seq_idx, mmixi_even(m, x->bias, 1));
+    if (m->error_kind) return -1;
     scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, 0, 1, NULL), 1);
     if (!scratch) return -1;
     mmixi_softmax_begin(&j, &r, m->k, 0, 1, scratch);
