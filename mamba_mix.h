@@ -3737,7 +3737,6 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
 
 static mmix_tensor *mmixi_tensor(mmix_ctx *m) { return (mmix_tensor *)mmixi_header(m, sizeof(mmix_tensor)); }
 
-/* A tensor in step memory on behalf of `who`; NULL on error or while one is kept. */
 /* Step memory for a x b numbers; a product that overflows is a lack of memory like any other. */
 static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
@@ -3755,6 +3754,7 @@ static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
     return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
 }
 
+/* A tensor in step memory on behalf of `who`; NULL on error or while one is kept. */
 static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape)
 {
     mmix_tensor *t = !m || m->error_kind ? NULL : mmixi_tensor(m);
@@ -5944,7 +5944,7 @@ static int mmixi_resize_run(mmix_ctx *m, const mmix_call *call, const mmix_real 
     const size_t oh = y->shape[2], ow = y->shape[3],
         most = mmixi_max(mmixi_resize_taps(o->kind, o->ratio_h, 1, 0, NULL, NULL),
                          mmixi_resize_taps(o->kind, o->ratio_w, 1, 0, NULL, NULL));
-    size_t *tap = (size_t *)mmixi_step_array(m, most, 2 * sizeof *tap, 1);
+    size_t *tap = (size_t *)mmixi_step_array(m, most, 2, sizeof *tap);
     double *weight = mmixi_doubles(m, most, 2);
     mmix_real *out = mmix_data(y);
     if (!tap || !weight) return -1;
@@ -6236,12 +6236,12 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
        W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i),
        r_j = L_Qj
 
-   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head, and
-   without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to 4 N P / (P + N G/H) tokens
-   that is cheaper, since of n chunks the first reads no state and the last writes none. L is built row by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a
-   quotient of prefix products, so that a large |a| somewhere leaves small terms elsewhere exact; one
-   multiplication takes the place of an exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads
-   that share B and C.
+   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head,
+   and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to 4 N P / (P + N G/H)
+   tokens that is cheaper, since of n chunks the first reads no state and the last writes none. L is built row
+   by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient of prefix products, so
+   that a large |a| somewhere leaves small terms elsewhere exact; one multiplication takes the place of an
+   exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads that share B and C.
 
    Backward, with dh = ∂/∂h_out and T = dY Xᵀ (the gradient of W):
        dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
@@ -7025,7 +7025,7 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
        y_i = Σ_{j≤i} S_ij v_j + φ_i h,   S_ij = φ_i·ψ_j,   h grows by Σ_j ψ_jᵀ v_j after the chunk
 
    Backward, with T_ij = dy_i · v_j and dh, which grows from the last chunk to the first by Σ_i φ_iᵀ dy_i:
-       dφ_i = Σ_{j≤i} T_ij ψ_j + dy_i hᵀ,   dψ_j = Σ_{i≥j} T_ij φ_i + v_j dhᵀ,   
+       dφ_i = Σ_{j≤i} T_ij ψ_j + dy_i hᵀ,   dψ_j = Σ_{i≥j} T_ij φ_i + v_j dhᵀ,
        dv_j = Σ_{i≥j} S_ij dy_i + ψ_j dh
    h is formed again on the way forward, where the dφ are made; the others on the way back. Nothing is kept.
    ==================================================================================== */
@@ -9873,7 +9873,7 @@ static mmix_tensor *mmixi_vision_registers(mmix_ctx *m, const mmix_vision *v, mm
                                            const size_t *at)
 {
     const size_t k = v->config.registers, n = mmix_shape(patches, 1);
-    size_t *index = (size_t *)mmixi_step_array(m, n + k, sizeof *index, 1);
+    size_t *index = (size_t *)mmixi_step_array(m, n + k, 1, sizeof *index);
     mmix_tensor *parts[2];
     if (!index) return NULL;
     parts[0] = patches;
@@ -9943,7 +9943,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
         memset(&f, 0, sizeof f);
         return f;
     }
-    at = (size_t *)mmixi_step_array(m, count + n, sizeof *at, 1);
+    at = (size_t *)mmixi_step_array(m, count + n, 1, sizeof *at);
     if (!at) {
         memset(&f, 0, sizeof f);
         return f;
