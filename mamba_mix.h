@@ -4200,6 +4200,17 @@ static const mmix_real *mmixi_out_grad(const mmix_tensor *out)
 {
     return out && out->written ? (const mmix_real *)out->grad->data : NULL;
 }
+/* The same for an output whose operation may have been asked for its other outputs alone: then zeros in step
+   memory, or NULL for lack of it. Only read, though a mmix_heads has no const. */
+static mmix_real *mmixi_out_grad_or_zeros(mmix_ctx *m, const mmix_tensor *out)
+{
+    const size_t n = mmix_count(out);
+    mmix_real *zeros;
+    if (out->written) return (mmix_real *)out->grad->data;
+    zeros = mmixi_reals(m, n, 1);
+    if (zeros) memset(zeros, 0, n * sizeof *zeros);
+    return zeros;
+}
 
 /* Frees what a node held, the last taken first. */
 static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
@@ -6876,12 +6887,8 @@ static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *call)
     d[1] = mmix_grad_target(m, in[6], &add[1]);
     d[2] = mmix_grad_target(m, in[5], &add[2]);
     r.dy = r.y;
-    r.dy.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
-    if (!r.dy.p) {                               /* only the final state was asked for */
-        r.dy.p = mmixi_reals(m, mmix_count(call->out[0]), 1);
-        if (!r.dy.p) return -1;
-        memset(r.dy.p, 0, mmix_count(call->out[0]) * sizeof *r.dy.p);
-    }
+    r.dy.p = mmixi_out_grad_or_zeros(m, call->out[0]);
+    if (!r.dy.p) return -1;
     mmixi_ssd_begin(&j, &r, m->k, 8);
     j.add_x = add_x;
     j.add_dt = add_dt;
@@ -7475,12 +7482,8 @@ static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
     r.over = call->saved[0];
     if (back) {
         r.dy = r.y;
-        r.dy.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
-        if (!r.dy.p) {                           /* only the final state was asked for */
-            r.dy.p = mmixi_reals(m, mmix_count(call->out[0]), 1);
-            if (!r.dy.p) return -1;
-            mmixi_zero(m, mmix_count(call->out[0]), r.dy.p);
-        }
+        r.dy.p = mmixi_out_grad_or_zeros(m, call->out[0]);
+        if (!r.dy.p) return -1;
         r.dfinal = mmixi_out_grad(call->out[1]);
         r.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &r.add_q), r.H);
         r.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &r.add_k), r.H);
@@ -8389,21 +8392,24 @@ static mmix_tensor *mmixi_carried_fixed(mmix_ctx *m, mmixi_carried *c, const cha
     return mmixi_carried_more(m, c, what, B, c->p ? 0 : n, a, b, 0);
 }
 
+static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
+{
+    if (s && s->m == m && slot < s->slots) return 1;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's",
+                     who, (double)slot, s ? (double)s->slots : 0.0), 0;
+}
 static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *s, size_t slot)
 {
     const char *who = "mmix_mix_step";
-    if (!mmixi_mixer_check(m, who, x)) return 0;
-    if (!s || s->m != m || slot >= s->slots)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
-                         "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0;
+    if (!mmixi_mixer_check(m, who, x) || !mmixi_slot_check(m, who, s, slot)) return 0;
     if (x->seq_idx || x->window[0] || (x->initial_state && s->slot[slot].tokens))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s", who, x->initial_state
                          ? "an initial state, but the slot carries one"
-            : "seq_idx and windows have no steps"), 0;
-    if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD : x->mask == MMIX_MASK_NONE
-        || (x->mask == MMIX_MASK_BAND && x->right)) return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-            "%s: the mixer lets tokens see later ones (mask %d, direction %d)", who, x->mask,
-        x->direction), 0;
+                         : "seq_idx and windows have no steps"), 0;
+    if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
+        : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the mixer lets tokens see later ones (mask %d, direction "
+                         "%d)", who, x->mask, x->direction), 0;
     if (x->kind != MMIX_SSD && x->q->shape[1] != x->k->shape[1])
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f queries and %.0f keys; the keys before are in the "
                          "state", who, (double)x->q->shape[1], (double)x->k->shape[1]), 0;
@@ -9017,11 +9023,9 @@ MMIXDEF mmix_tensor *mmix_mamba2_step(mmix_ctx *m, const mmix_mamba2_layer *laye
     mmix_tensor *conv = NULL, *y;
     int record;
     if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return NULL;
-    if (!state || state->m != m || slot >= state->slots || o->bidirectional) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: slot %.0f of a state with %.0f, which must be this context's; the "
-            "layer has %d direction(s), expected 1", who, (double)slot, state ? (double)state->slots : 0.0,
-            1 + (o->bidirectional != 0));
+    if (!mmixi_slot_check(m, who, state, slot)) return NULL;
+    if (o->bidirectional) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the layer has 2 directions, expected 1", who);
         return NULL;
     }
     record = mmix_record(m, 0);

@@ -48,16 +48,7 @@ static void interrupt(int number)
     signal(number, SIG_DFL);                             /* a second Ctrl-C ends the program at once */
 }
 
-static int fail(const char *format, ...)                 /* one line; returns the exit status of bad input */
-{
-    va_list list;
-    va_start(list, format);
-    fputs("dino: ", stderr);
-    vfprintf(stderr, format, list);
-    fputc('\n', stderr);
-    va_end(list);
-    return 2;
-}
+#define fail(...) report_refuse("dino", __VA_ARGS__)
 
 static double now(void)                                  /* seconds */
 {

@@ -24,16 +24,7 @@ enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, L = GRID * GRID, WIDTH = 64 }
 enum { SOFTMAX, LINEAR, NORMALISED, FORWARD, REVERSE, BOTH, MIXERS };
 static const char *const named[MIXERS] = {"softmax", "linear", "normalised", "forward", "reverse", "both"};
 
-static int fail(const char *format, ...)                 /* one line; returns the exit status of bad input */
-{
-    va_list list;
-    va_start(list, format);
-    fputs("mixers: ", stderr);
-    vfprintf(stderr, format, list);
-    fputc('\n', stderr);
-    va_end(list);
-    return 2;
-}
+#define fail(...) report_refuse("mixers", __VA_ARGS__)
 
 /* The largest square in the middle of a picture, brought to side x side pixels. 0, or an exit status. */
 static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb)

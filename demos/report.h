@@ -34,6 +34,18 @@ typedef struct report {
     char path[1200], draft[1210], error[1400];
 } report;
 
+/* "program: what went wrong" and a line end, to stderr; returns 2, the exit status of bad input. */
+static int report_refuse(const char *program, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    fprintf(stderr, "%s: ", program);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+    return 2;
+}
+
 /* ---- PNG (ISO 15948) in zlib (RFC 1950) in deflate (RFC 1951) ------------------------------------------ */
 
 typedef struct report_bytes {
