@@ -44,7 +44,7 @@
        >>api-tensors       >>random              >>norms               >>mixing              >>metrics
        >>api-tape          >>threads             >>linear              >>layers              >>images
        >>api-ops           >>micro-kernels       >>convolution         >>losses              >>files
-       >>api-mixers        >>gemm                >>patches             >>optimisers          >>run files
+       >>api-mixers        >>gemm                >>patches             >>optimisers          >>model files
        >>api-files         >>tensors & tape      >>heads               >>backbones           >>context
        >>api-images                              >>ssd
        >>api-layers                              >>linear attention
@@ -743,6 +743,8 @@ MMIXDEF int mmix_archive_read_i32(mmix_ctx *m, const mmix_archive *a, const mmix
    0, or -1. */
 MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                                   const char *const *metadata);
+/* Writes one array as NumPy's .npy (format 1.0), its name aside; BF16 has no form there. In the same way. */
+MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry);
 
 /* ==== >>api-images ===================================================================
    8-bit RGB pictures, bit for bit as Pillow treats them; random crops; PPM files
@@ -789,6 +791,9 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
 /* (1, 3, size, size) from a picture of any size: mmix_picture_evaluate to size · 256/224 (rounded) and size,
    then mmix_picture_normalise. NULL on error. */
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size);
+/* (1, 3, to_height, to_width): the whole picture, resized and normalised. NULL on error. */
+MMIXDEF mmix_tensor *mmix_image_whole(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
+                                      size_t to_width, size_t to_height);
 
 /* DINO's augmentation (Caron et al. 2021). Crops 0 and 1 are global, the others local. In the order they are
    applied: random box and resize, flip, jitter, grey, blur, solarise, normalise. Pairs are ranges. */
@@ -893,6 +898,10 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
    nothing), the parameters' own do not. An error, with nothing read: a parameter that is missing or has
    another shape, or a name with the prefix that is no parameter. 0, or -1. */
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
+/* What would be wrong with that, a line each: "missing NAME (3, 4)", "reshaped NAME (4, 3), expected (3, 4)",
+   "unexpected NAME (5)". "" if all fit; in step memory; NULL on error. */
+MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive,
+                                        const char *prefix);
 /* The same from and to a .safetensors file. 0, or -1. */
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path);
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path);
@@ -1036,10 +1045,21 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
 /* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the class
    token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
-/* Reads its parameters by name from a file of any format that mmix_archive_open knows. What stands before the
-   names (module., backbone., teacher. of a training run) is found by itself; of student and teacher the
-   teacher is taken. mmix_vision_save: mmix_params_save. 0, or -1. */
+/* A backbone from a file of any format that mmix_archive_open knows: mmix_vision_config_read, creation and
+   mmix_vision_read in one. NULL on error. */
+MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path);
+/* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. Of others
+   names and shapes tell it, and what these leave open is assumed: softmax attention (a LinearViT has the same
+   names) in heads of 64, B and C in one group, the class token as RELEASED, the norms' eps. 0, or -1. */
+MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config);
+/* Reads all parameters by name. What stands before the names (module., backbone., teacher. of a training run)
+   is found by itself; of student and teacher the teacher is taken; a classifier ("head.…") beside the backbone
+   is left alone. Else as mmix_params_read. 0, or -1. */
+MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive);
 MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path);
+/* mmix_params_compare for that. */
+MMIXDEF const char *mmix_vision_compare(const mmix_vision *v, const mmix_archive *archive);
+/* Writes the parameters and the config as .safetensors. 0, or -1. */
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
 
 typedef struct mmix_features {
@@ -1052,10 +1072,17 @@ typedef struct mmix_features {
     /* (B, n_last D): class tokens (registers' means) of the last n_last blocks after the final norm, first
        block first (of Mamba the mixer's output, without the residual); NULL unless asked */
     mmix_tensor *intermediate;
+    /* (n_dense) of (B, D, gh, gw): the patch tokens after each block asked for; NULL unless asked */
+    mmix_tensor **dense;
     size_t grid_h, grid_w;
 } mmix_features;
 typedef struct mmix_vision_options {
     size_t n_last;                           /* how many last blocks `intermediate` joins; 0: none */
+    /* Blocks, from 0 on and rising, whose output `dense` holds as maps, for a head of the user's own. Of Mamba
+       with the residual. dense_norm: after the final norm, else as they are. */
+    const size_t *dense;
+    size_t n_dense;
+    int dense_norm;
     int train;                               /* 1: drop path is on */
     uint64_t step, stream;                   /* for drop path's random numbers */
 } mmix_vision_options;
@@ -8595,7 +8622,7 @@ static void mmixi_start_values(const mmix_ctx *m, const mmix_param *q)
     }
 }
 
-MMIXDEF int mmix_params_allocate(mmix_params *p)
+static int mmixi_params_allocate(mmix_params *p, int start)      /* start 0: zeros, a file's values will follow */
 {
     size_t at = 0;
     if (p->m->error_kind) return -1;
@@ -8605,11 +8632,12 @@ MMIXDEF int mmix_params_allocate(mmix_params *p)
     memset(p->values, 0, p->slab * sizeof(mmix_real));
     for (size_t i = 0; i < p->count; i++) {
         p->at[i].tensor->data = p->values + at;
-        mmixi_start_values(p->m, &p->at[i]);
+        if (start) mmixi_start_values(p->m, &p->at[i]);
         at += mmixi_round_up(mmix_count(p->at[i].tensor), MMIXI_ALIGN / sizeof(mmix_real));
     }
     return 0;
 }
+MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
 
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
@@ -8675,78 +8703,6 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
         reals += mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
     }
     return 0;
-}
-
-static const char *mmixi_archive_path(const mmix_archive *a);              /* with the files */
-
-MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
-{
-    mmix_ctx *m = p->m;
-    const char *path = mmixi_archive_path(archive);
-    size_t cut = strlen(prefix);
-    char name[256];
-    if (m->error_kind || mmix_params_allocate(p)) return -1;
-    for (size_t i = 0; i < mmix_archive_count(archive); i++) {
-        const mmix_entry *e = mmix_archive_entry(archive, i);
-        if (!strncmp(e->name, prefix, cut) && !mmix_params_find(p, e->name + cut))
-            return mmix_fail(m, MMIX_ERROR_FILE, "%.150s holds %.100s, which is no parameter of this model",
-                             path, e->name);
-    }
-    for (size_t i = 0; i < p->count; i++) {      /* all are looked at before the first is written */
-        const mmix_tensor *t = p->at[i].tensor;
-        const mmix_entry *e;
-        snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
-        e = mmix_archive_find(archive, name);
-        if (!e) return mmix_fail(m, MMIX_ERROR_FILE, "%.150s has no %.100s", path, name);
-        if (e->ndim != t->ndim || memcmp(e->shape, t->shape, (size_t)t->ndim * sizeof(size_t))) {
-            mmix_tensor found = *t;
-            char a[96], b[96];
-            found.ndim = e->ndim < MMIX_MAX_DIMS ? e->ndim : MMIX_MAX_DIMS;
-            memcpy(found.shape, e->shape, sizeof found.shape);
-            return mmix_fail(m, MMIX_ERROR_FILE, "%.150s: %.100s has shape %s, expected %s", path, name,
-                             mmixi_shape_text(&found, a), mmixi_shape_text(t, b));
-        }
-    }
-    mmixi_params_changed(p);
-    for (size_t i = 0; i < p->count; i++) {
-        snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
-        if (mmix_archive_read(m, archive, mmix_archive_find(archive, name), mmix_data(p->at[i].tensor),
-                              mmix_count(p->at[i].tensor))) return -1;
-    }
-    return 0;
-}
-MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
-{
-    mmix_archive *a = p->m->error_kind ? NULL : mmix_archive_open(p->m, path);
-    int failed = a ? mmix_params_read(p, a, "") : -1;
-    mmix_archive_close(a);
-    return failed;
-}
-
-/* The parameters as entries of a file, `values` in place of their own (moments, say). */
-static void mmixi_params_entries(const mmix_params *p, const mmix_real *values, mmix_entry *e)
-{
-    for (size_t i = 0; i < p->count; i++) {
-        const mmix_tensor *t = p->at[i].tensor;
-        memset(&e[i], 0, sizeof e[i]);
-        e[i].name = p->at[i].name;
-        e[i].dtype = MMIX_FILE_REAL;
-        e[i].ndim = t->ndim;
-        memcpy(e[i].shape, t->shape, sizeof t->shape);
-        e[i].data = values + ((const mmix_real *)t->data - p->values);
-    }
-}
-MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
-{
-    mmix_entry *e;
-    int failed;
-    if (p->m->error_kind) return -1;
-    e = (mmix_entry *)mmixi_alloc(p->m, p->count * sizeof *e);
-    if (!e) return -1;
-    mmixi_params_entries(p, p->values, e);
-    failed = mmix_safetensors_save(p->m, path, e, p->count, NULL);
-    mmixi_free(p->m, e, p->count * sizeof *e);
-    return failed;
 }
 
 /* Shorthands of the layers below: a parameter of one to four axes. */
@@ -9668,7 +9624,7 @@ MMIXDEF mmix_vision_config mmix_mambareg_tiny(void) { return mmixi_mambareg(256)
 MMIXDEF mmix_vision_config mmix_mambareg_small(void) { return mmixi_mambareg(512); }
 MMIXDEF mmix_vision_config mmix_mambareg_base(void) { return mmixi_mambareg(768); }
 
-static int mmixi_vision_declare(mmix_vision *v)
+static int mmixi_vision_declare(mmix_vision *v, int start)
 {
     const mmix_vision_config *c = &v->config;
     mmix_params *p = v->params;
@@ -9710,10 +9666,10 @@ static int mmixi_vision_declare(mmix_vision *v)
     }
     v->norm_weight = mmixi_param(p, "", vim ? "norm_f.weight" : "norm.weight", mmixi_ones(), 1, D, 0, 0, 0);
     if (!vim) v->norm_bias = mmixi_param(p, "", "norm.bias", mmixi_zeros(), 1, D, 0, 0, 0);
-    return mmix_params_allocate(p);
+    return mmixi_params_allocate(p, start);
 }
 
-MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
+static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config config, int start)
 {
     mmix_vision *v;
     if (mmix_error(m)) return NULL;
@@ -9748,11 +9704,15 @@ MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
     v->params = mmix_params_create(m);
     v->block = (mmixi_vision_block *)mmixi_alloc(m, config.depth * sizeof *v->block);
     if (v->block) memset(v->block, 0, config.depth * sizeof *v->block);
-    if (!v->params || !v->block || mmixi_vision_declare(v)) {
+    if (!v->params || !v->block || mmixi_vision_declare(v, start)) {
         mmix_vision_destroy(v);
         return NULL;
     }
     return v;
+}
+MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
+{
+    return mmixi_vision_create(m, config, 1);
 }
 MMIXDEF void mmix_vision_destroy(mmix_vision *v)
 {
@@ -9764,47 +9724,6 @@ MMIXDEF void mmix_vision_destroy(mmix_vision *v)
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v) { return &v->config; }
 MMIXDEF mmix_params *mmix_vision_params(mmix_vision *v) { return v->params; }
 MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v) { return v->params->elements; }
-/* The prefix of the backbone's names in a file: what stands before "cls_token". Of several (a training run
-   holds student and teacher) one with "teacher" in it, else the shortest. -1 if there is none. */
-static int mmixi_vision_prefix(const mmix_archive *a, char *prefix, size_t size)
-{
-    int best = 0;
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {
-        const char *name = mmix_archive_entry(a, i)->name;
-        const size_t length = strlen(name), before = length - mmixi_min(length, 9);
-        const int score = strstr(name, "teacher") ? 2 : 1;
-        if (length < 9 || strcmp(name + before, "cls_token") || (before && name[before - 1] != '.')
-            || before >= size || score < best || (score == best && before >= strlen(prefix))) continue;
-        best = score;
-        memcpy(prefix, name, before);
-        prefix[before] = 0;
-    }
-    return best ? 0 : -1;
-}
-MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path)
-{
-    mmix_archive *a = m->error_kind ? NULL : mmix_archive_open(m, path);
-    char prefix[256] = "";
-    int failed = -1;
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {
-        const char *neck = strstr(mmix_archive_entry(a, i)->name, "neck.");
-        if (neck && (neck == mmix_archive_entry(a, i)->name || neck[-1] == '.'))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers "
-                      "are joined by a neck; this library has DinoMamba-Reg, whose output is their mean",
-                path, mmix_archive_entry(a, i)->name);
-    }
-    if (a && !m->error_kind && mmixi_vision_prefix(a, prefix, sizeof prefix))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no "
-                  "\"…cls_token\" among %.0f arrays", path, (double)mmix_archive_count(a));
-    if (a && !m->error_kind) failed = mmix_params_read(v->params, a, prefix);
-    mmix_archive_close(a);
-    return failed;
-}
-MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
-{
-    return m->error_kind ? -1 : mmix_params_save(v->params, path);
-}
-
 /* Multiply-adds: the matrix products, and for the mixers L² D twice (softmax), N D L twice (linear), 2 N P a
    head, token and direction (SSD's recurrence) with its convolution. */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
@@ -9866,7 +9785,7 @@ static mmix_tensor *mmixi_tokens_at(mmix_ctx *m, mmix_tensor *x, const size_t *i
     return mmix_gather(m, mmix_reshape(m, x, 2, shape), rows);
 }
 /* The mean of the class tokens: (B, D) of (B, L, D). */
-static mmix_tensor *mmixi_vision_read(mmix_ctx *m, mmix_tensor *x, const size_t *at, size_t count)
+static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x, const size_t *at, size_t count)
 {
     if (count == 1) return mmixi_token(m, x, *at);
     return mmix_scale(m, mmix_sum_axis(m, mmixi_tokens_at(m, x, at, count), 1), 1 / (double)count, 0);
@@ -9901,6 +9820,18 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmix_vision *v, mmix_t
     if (c->class_token != MMIX_CLASS_RELEASED) return mmix_insert_token(m, x, cls, *at);
     return mmix_insert_token(m, mmix_insert_token(m, x, cls, 0), v->cls, *at);
 }
+/* The n patch tokens of x (B, L, D) in raster order, (B, n, D). `other` are the L - n others, rising. */
+static mmix_tensor *mmixi_vision_patches(mmix_ctx *m, mmix_tensor *x, const size_t *other, size_t others)
+{
+    const size_t n = mmix_shape(x, 1) - others;
+    size_t *patch;
+    if (!x || other[others - 1] == others - 1) return mmix_slice(m, x, 1, others, n);        /* all in front */
+    patch = (size_t *)mmixi_step_array(m, n, 1, sizeof *patch);
+    for (size_t i = 0, r = 0; patch && i < n + others; i++)
+        if (r < others && other[r] == i) r++;
+        else patch[i - r] = i;
+    return patch ? mmixi_tokens_at(m, x, patch, n) : NULL;
+}
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v, mmix_tensor *x)
 {
     return v->norm_bias ? mmix_layer_norm(m, x, v->norm_weight, v->norm_bias, v->config.eps)
@@ -9913,8 +9844,22 @@ static mmix_tensor *mmixi_vision_collect(mmix_ctx *m, const mmix_vision *v, mmix
     mmix_tensor *pair[2];
     pair[0] = list;
     pair[1] = count == 1 ? mmixi_vision_norm(m, v, mmixi_token(m, x, *at))
-        : mmixi_vision_read(m, mmixi_vision_norm(m, v, x), at, count);
+        : mmixi_vision_mean(m, mmixi_vision_norm(m, v, x), at, count);
     return list ? mmix_concat(m, 1, pair, 2) : pair[1];
+}
+
+/* The patch tokens as maps (B, D, gh, gw). Without recording they are copied into `map`, which lasts. */
+static mmix_tensor *mmixi_vision_map(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw,
+                                     mmix_tensor *map)
+{
+    static const int to_planes[4] = { 0, 3, 1, 2 };
+    size_t shape[4];
+    mmix_tensor *made;
+    shape[0] = mmix_shape(patches, 0); shape[1] = gh; shape[2] = gw; shape[3] = mmix_shape(patches, 2);
+    made = mmix_permute(m, mmix_reshape(m, patches, 4, shape), to_planes);
+    if (!map || !made) return made;
+    memcpy(map->data, made->data, mmixi_bytes(made));
+    return map;
 }
 
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
@@ -9925,7 +9870,10 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     mmix_features f;
     mmix_tensor *x, *list = NULL;
     mmix_mark mark;
-    size_t B, n, depth = c->depth, count = mmix_vision_class_index(c, 0, NULL), *at, *between;
+    /* `at` are the tokens read; before them among the others is DinoVim's first */
+    const size_t depth = c->depth, count = mmix_vision_class_index(c, 0, NULL),
+        others = count + (c->class_token == MMIX_CLASS_RELEASED);
+    size_t B, n, *other, *at;
     memset(&f, 0, sizeof f);
     memset(&o, 0, sizeof o);
     if (options) o = *options;
@@ -9936,6 +9884,12 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
                   (double)o.n_last, (double)depth);
         return f;
     }
+    for (size_t i = 0; i < o.n_dense; i++)
+        if (o.dense[i] >= depth || (i && o.dense[i] <= o.dense[i - 1])) {
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: dense[%.0f] is %.0f, expected rising numbers "
+                      "below %.0f", (double)i, (double)o.dense[i], (double)depth);
+            return f;
+        }
     B = image->shape[0];
     f.grid_h = image->shape[2] / c->patch;
     f.grid_w = image->shape[3] / c->patch;
@@ -9947,16 +9901,20 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
         memset(&f, 0, sizeof f);
         return f;
     }
-    at = (size_t *)mmixi_step_array(m, count + n, 1, sizeof *at);
-    if (!at) {
+    other = (size_t *)mmixi_step_array(m, others, 1, sizeof *other);
+    if (o.n_dense) f.dense = (mmix_tensor **)mmixi_step_array(m, o.n_dense, 1, sizeof *f.dense);
+    for (size_t i = 0; f.dense && i < o.n_dense; i++)
+        f.dense[i] = m->recording ? NULL : mmix_new4(m, B, c->dim, f.grid_h, f.grid_w);
+    if (m->error_kind) {
         memset(&f, 0, sizeof f);
         return f;
     }
+    *other = 0;
+    at = other + (others - count);
     mmix_vision_class_index(c, n, at);
-    between = at + count;
     mark = mmix_mark_here(m);
     x = mmixi_vision_embed(m, v, image, f.grid_h, f.grid_w, at);
-    for (size_t i = 0; x && i < depth; i++) {
+    for (size_t i = 0, dense = 0; x && i < depth; i++) {
         const mmixi_vision_block *b = &v->block[i];
         int keep = i + o.n_last >= depth;
         /* Vim drops what a block added when the next one takes it, so block i's rate is that of block i + 1
@@ -9986,6 +9944,12 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
             x = mmix_mlp(m, &b->mlp, u, x, s2);
             if (keep) list = mmixi_vision_collect(m, v, list, x, at, count);
         }
+        if (dense < o.n_dense && o.dense[dense] == i && x) {
+            mmix_tensor *seen = o.dense_norm ? mmixi_vision_norm(m, v, x) : x;
+            f.dense[dense] = mmixi_vision_map(m, mmixi_vision_patches(m, seen, other, others), f.grid_h,
+                                              f.grid_w, f.dense[dense]);
+            dense++;
+        }
         if (!m->recording && x) {
             mmix_tensor *keeps[2];
             keeps[0] = x;
@@ -9998,15 +9962,9 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     f.tokens = mmixi_vision_norm(m, v, x);
     f.intermediate = list;
     if (f.tokens) {
-        const size_t L = f.tokens->shape[1], first = c->class_token == MMIX_CLASS_RELEASED;
-        size_t left = 0;
-        f.token = mmixi_vision_read(m, f.tokens, at, count);
+        f.token = mmixi_vision_mean(m, f.tokens, at, count);
         if (c->registers) f.registers = mmixi_tokens_at(m, f.tokens, at, count);
-        for (size_t i = first, r = 0; i < L; i++)
-            if (r < count && at[r] == i) r++;
-            else between[left++] = i;
-        f.patches = c->class_token == MMIX_CLASS_FIRST ? mmix_slice(m, f.tokens, 1, 1, n)
-            : mmixi_tokens_at(m, f.tokens, between, n);
+        f.patches = mmixi_vision_patches(m, f.tokens, other, others);
     }
     if (m->error_kind) memset(&f, 0, sizeof f);
     return f;
@@ -11959,37 +11917,54 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
     return 0;
 }
 
-MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
+/* side 0: the whole picture; else its shorter side becomes `side` and the middle is kept. */
+static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, mmix_picture in, size_t side, size_t width,
+                                size_t height)
 {
-    size_t side = size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0, bytes;
-    mmix_picture in, out;
+    mmix_box box = { 0, 0, 0, 0 };
+    mmix_picture out;
     mmix_tensor *image;
     mmix_mark mark;
     uint8_t *pixels;
     void *scratch;
+    size_t bytes;
     if (mmix_error(m)) return NULL;
-    bytes = mmix_picture_evaluate_scratch(width, height, side, size);
-    if (!rgb || !bytes) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture and sizes of 1 to 2^24, found %zu "
-                  "x %zu%s to %zu", width, height, rgb ? "" : " at NULL", size);
+    box.width = in.width;
+    box.height = in.height;
+    bytes = side ? mmix_picture_evaluate_scratch(in.width, in.height, side, width)
+        : mmix_picture_resize_scratch(box, width, height);
+    if (!in.rgb || !bytes) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a picture and sizes of 1 to 2^24, found %zu x %zu%s to "
+                  "%zu x %zu", who, in.width, in.height, in.rgb ? "" : " at NULL", width, height);
         return NULL;
     }
-    image = mmix_new4(m, 1, 3, size, size);
+    image = mmix_new4(m, 1, 3, height, width);
     if (!image) return NULL;
     mark = mmix_mark_here(m);
     scratch = mmixi_step(m, bytes);
-    pixels = (uint8_t *)mmixi_step(m, size * size * 3);
-    in.rgb = rgb;
-    in.width = width;
-    in.height = height;
+    pixels = (uint8_t *)mmixi_step(m, width * height * 3);
     out.rgb = pixels;
-    out.width = out.height = size;
+    out.width = width;
+    out.height = height;
     if (scratch && pixels) {
-        mmix_picture_evaluate(pixels, side, size, in, scratch);
+        if (side) mmix_picture_evaluate(pixels, side, width, in, scratch);
+        else mmix_picture_resize(pixels, width, height, in, box, scratch);
         mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
     }
     mmix_rewind(m, mark);
     return scratch && pixels ? image : NULL;
+}
+MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
+{
+    const mmix_picture in = { rgb, width, height };
+    return mmixi_image(m, "mmix_image", in, size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : SIZE_MAX,
+                       size, size);
+}
+MMIXDEF mmix_tensor *mmix_image_whole(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
+                                      size_t to_width, size_t to_height)
+{
+    const mmix_picture in = { rgb, width, height };
+    return mmixi_image(m, "mmix_image_whole", in, 0, to_width, to_height);
 }
 
 /* ---- DINO's crops ----------------------------------------------------------------- */
@@ -12412,10 +12387,10 @@ MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, si
    github.com/huggingface/safetensors, "Format". Other formats are to end in the same mmix_archive.
    ------------------------------------------------------------------------------------ */
 
-struct mmixi_file_dtype { char name[8]; size_t size; };
+struct mmixi_file_dtype { char name[8], npy[4]; size_t size; };
 static const struct mmixi_file_dtype mmixi_file_dtypes[] = {      /* by MMIX_FILE_F64 …; size in the file */
-    {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2},
-    {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}, {"BF16", 2}
+    {"F64", "f8", 8}, {"F32", "f4", 4}, {"F16", "f2", 2}, {"BF16", "", 2}, {"I64", "i8", 8}, {"I32", "i4", 4},
+    {"I16", "i2", 2}, {"I8", "i1", 1}, {"U8", "u1", 1}, {"BOOL", "b1", 1}, {"BF16", "", 2}
 };
 
 MMIXDEF const char *mmix_file_dtype_name(int dtype)
@@ -12838,8 +12813,6 @@ struct mmix_archive {
     size_t entry_bytes, name_bytes, text_bytes, copy_bytes, own_bytes;
 };
 
-static const char *mmixi_archive_path(const mmix_archive *a) { return a ? a->path : "no file"; }
-
 MMIXDEF void mmix_archive_close(mmix_archive *a)
 {
     if (!a) return;
@@ -13053,7 +13026,6 @@ static const char *mmixi_npy_value(const char *header, const char *key)
 /* One array in bytes[0 … size), as the entry `name`. The header is overwritten by its own text. */
 static int mmixi_npy(mmixi_maker *k, const char *name, size_t length, unsigned char *bytes, size_t size)
 {
-    static const char kinds[] = "f8f4f2  i8i4i2i1u1b1";          /* by MMIX_FILE_F64 … */
     mmix_archive *a = k->a;
     char shown[64], found[64], text[64], header[2048];
     const char *descr, *order, *p, *from;
@@ -13078,7 +13050,7 @@ static int mmixi_npy(mmixi_maker *k, const char *name, size_t length, unsigned c
         return MMIXI_REFUSE(a->m, a, text, "descr, fortran_order and shape, found %s",
                             mmixi_shown_part(found, header, head));
     for (dtype = 0; dtype <= MMIX_FILE_BOOL; dtype++)
-        if (!memcmp(descr + 2, kinds + 2 * dtype, 2) && descr[4] == '\'') break;
+        if (!memcmp(descr + 2, mmixi_file_dtypes[dtype].npy, 2) && descr[4] == '\'') break;
     if (dtype > MMIX_FILE_BOOL || !strchr("<>|=", descr[1]))
         return MMIXI_REFUSE(a->m, a, text, "numbers f8, f4, f2, i8 … i1, u1 or b1, found %s",
                             mmixi_shown_part(found, descr, 5));
@@ -13933,10 +13905,178 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
     return ok ? mmixi_file_end(m, &f) : -1;
 }
 
-/* ==== >>run files ====================================================================
-   student.backbone.NAME, student.head.NAME, teacher.…; the moments as slabs; the centre; counters; the
-                     configuration as JSON in the metadata
+/* The magic bytes, version 1.0, and a header of a Python dict that ends in a line end at a multiple of 64. */
+MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry)
+{
+    char header[512] = "\x93NUMPY\1";
+    mmixi_text text;
+    mmixi_file f;
+    mmix_entry e;
+    const char *key, *wrong;
+    size_t which;
+    if (mmix_error(m)) return -1;
+    if (!path || !entry)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_npy_save: expected path, entry, found NULL");
+    e = *entry;
+    e.name = "array";
+    wrong = mmixi_save_wrong(&e, 1, NULL, &key, &which);
+    if (!wrong && !*mmixi_file_dtypes[e.dtype].npy)
+        wrong = "expected another dtype, found BF16";
+    if (wrong) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_npy_save: %s: %s", path, wrong);
+    text.out = header;
+    text.at = 10;
+    mmixi_text_put(&text, mmixi_file_dtypes[e.dtype].size == 1 ? "{'descr': '|" : "{'descr': '<");
+    mmixi_text_put(&text, mmixi_file_dtypes[e.dtype].npy);
+    mmixi_text_put(&text, "', 'fortran_order': False, 'shape': (");
+    for (int i = 0; i < e.ndim; i++) {
+        mmixi_text_size(&text, e.shape[i]);
+        mmixi_text_put(&text, i + 1 < e.ndim ? ", " : e.ndim == 1 ? "," : "");
+    }
+    mmixi_text_put(&text, "), }");
+    while (text.at % 64 != 63) mmixi_text_put(&text, " ");
+    header[text.at++] = '\n';
+    header[8] = (char)(text.at - 10);
+    header[9] = (char)((text.at - 10) >> 8);
+    if (mmixi_file_begin(m, &f, "mmix_npy_save", path)) return -1;
+    mmixi_file_write(&f, header, text.at);
+    mmixi_file_put(&f, &e);
+    return mmixi_file_end(m, &f);
+}
+
+/* ==== >>model files ==================================================================
+   parameters by name; backbones and training runs with their configuration as JSON in the metadata
+
+   A run: student.backbone.NAME, student.head.NAME, teacher.…; the moments as slabs; the centre; counters
    ==================================================================================== */
+
+/* The parameters as entries of a file, `values` in place of their own (moments, say). */
+static void mmixi_params_entries(const mmix_params *p, const mmix_real *values, mmix_entry *e)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const mmix_tensor *t = p->at[i].tensor;
+        memset(&e[i], 0, sizeof e[i]);
+        e[i].name = p->at[i].name;
+        e[i].dtype = MMIX_FILE_REAL;
+        e[i].ndim = t->ndim;
+        memcpy(e[i].shape, t->shape, sizeof t->shape);
+        e[i].data = values + ((const mmix_real *)t->data - p->values);
+    }
+}
+static int mmixi_params_write(const mmix_params *p, const char *path, const char *const *metadata)
+{
+    mmix_entry *e;
+    int failed;
+    if (p->m->error_kind) return -1;
+    e = (mmix_entry *)mmixi_alloc(p->m, p->count * sizeof *e);
+    if (!e) return -1;
+    mmixi_params_entries(p, p->values, e);
+    failed = mmix_safetensors_save(p->m, path, e, p->count, metadata);
+    mmixi_free(p->m, e, p->count * sizeof *e);
+    return failed;
+}
+MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
+{
+    return mmixi_params_write(p, path, NULL);
+}
+
+static const char *mmixi_archive_path(const mmix_archive *a) { return a ? a->path : "no file"; }
+
+/* The line of a parameter or entry that does not fit. */
+static void mmixi_match_line(mmixi_text *t, const char *what, const char *prefix, const char *name, int ndim,
+                             const size_t *shape, const mmix_tensor *expected)
+{
+    mmixi_text_put(t, what);
+    mmixi_text_put(t, prefix);
+    mmixi_text_put(t, name);
+    mmixi_text_put(t, " (");
+    for (int i = 0; i < ndim; i++) {
+        if (i) mmixi_text_put(t, ", ");
+        mmixi_text_size(t, shape[i]);
+    }
+    mmixi_text_put(t, ")");
+    if (expected) mmixi_match_line(t, ", expected", "", "", expected->ndim, expected->shape, NULL);
+    else mmixi_text_put(t, "\n");
+}
+/* How an archive fits the parameters: lines of text, and how many are missing, reshaped, unexpected. Names that
+   begin with `beside` (NULL: none) may be there or not. */
+static void mmixi_params_match(const mmix_params *p, const mmix_archive *a, const char *prefix,
+                               const char *beside, mmixi_text *t, size_t count[3])
+{
+    const size_t cut = strlen(prefix);
+    char name[256];
+    memset(count, 0, 3 * sizeof *count);
+    for (size_t i = 0; i < p->count; i++) {
+        const mmix_tensor *own = p->at[i].tensor;
+        const mmix_entry *e;
+        snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
+        e = mmix_archive_find(a, name);
+        if (!e) count[0]++, mmixi_match_line(t, "missing ", "", name, own->ndim, own->shape, NULL);
+        else if (e->ndim != own->ndim || memcmp(e->shape, own->shape, (size_t)e->ndim * sizeof(size_t)))
+            count[1]++, mmixi_match_line(t, "reshaped ", "", name, e->ndim, e->shape, own);
+    }
+    for (size_t i = 0; i < mmix_archive_count(a); i++) {
+        const mmix_entry *e = mmix_archive_entry(a, i);
+        if (!strncmp(e->name, prefix, cut) && !mmix_params_find(p, e->name + cut)
+            && !(beside && !strncmp(e->name + cut, beside, strlen(beside))))
+            count[2]++, mmixi_match_line(t, "unexpected ", "", e->name, e->ndim, e->shape, NULL);
+    }
+}
+static const char *mmixi_params_compare(const mmix_params *p, const mmix_archive *a, const char *prefix,
+                                        const char *beside, size_t count[3])
+{
+    mmixi_text text = { NULL, 0 };
+    if (p->m->error_kind) return NULL;
+    mmixi_params_match(p, a, prefix, beside, &text, count);
+    text.out = (char *)mmixi_step_array(p->m, text.at + 1, 1, 1);
+    if (!text.out) return NULL;
+    text.at = 0;
+    mmixi_params_match(p, a, prefix, beside, &text, count);
+    text.out[text.at] = 0;
+    return text.out;
+}
+MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
+{
+    size_t count[3];
+    return mmixi_params_compare(p, archive, prefix, NULL, count);
+}
+
+static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *prefix, const char *beside)
+{
+    mmix_ctx *m = p->m;
+    const mmix_mark mark = mmix_mark_here(m);
+    const char *text;
+    char name[256];
+    size_t count[3];
+    if (m->error_kind || mmix_params_allocate(p)) return -1;
+    text = mmixi_params_compare(p, a, prefix, beside, count);
+    if (text && *text)
+        mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
+                  "shape, %.0f unexpected; first: %.*s", mmixi_archive_path(a), (double)p->count,
+                  (double)count[0], (double)count[1], (double)count[2], (int)strcspn(text, "\n"), text);
+    mmix_rewind(m, mark);
+    if (m->error_kind) return -1;
+    mmixi_params_changed(p);
+    for (size_t i = 0; i < p->count; i++) {
+        snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
+        if (mmix_archive_read(m, a, mmix_archive_find(a, name), mmix_data(p->at[i].tensor),
+                              mmix_count(p->at[i].tensor))) return -1;
+    }
+    return 0;
+}
+MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
+{
+    return mmixi_params_read(p, archive, prefix, NULL);
+}
+MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
+{
+    mmix_archive *a = p->m->error_kind ? NULL : mmix_archive_open(p->m, path);
+    int failed = a ? mmix_params_read(p, a, "") : -1;
+    mmix_archive_close(a);
+    return failed;
+}
+
+/* ---- configurations ---- */
+
 
 enum { MMIXI_FIELD_SIZE, MMIXI_FIELD_INT, MMIXI_FIELD_DOUBLE, MMIXI_FIELD_U64 };
 typedef struct mmixi_field { char name[32]; int kind; size_t offset, count; } mmixi_field;
@@ -13971,40 +14111,43 @@ static const mmixi_field mmixi_dino_fields[] = {
             MMIXI_FIELD(DOUBLE, center_momentum), MMIXI_FIELD(DOUBLE, student_temp),
             MMIXI_FIELD(DOUBLE, teacher_temp), MMIXI_FIELD(DOUBLE, teacher_temp_warm),
             MMIXI_FIELD(SIZE, teacher_temp_epochs), MMIXI_FIELD(U64, seed) };
-enum { MMIXI_DINO_FIELDS = sizeof mmixi_dino_fields / sizeof mmixi_dino_fields[0], MMIXI_DINO_TEXT = 4096 };
+/* a backbone's are the first */
+enum { MMIXI_VISION_FIELDS = 22, MMIXI_DINO_FIELDS = sizeof mmixi_dino_fields / sizeof mmixi_dino_fields[0],
+      MMIXI_CONFIG_TEXT = 4096 };
 
 /* Every number as text: exact for doubles with 17 digits, and 64-bit integers do not fit a double. */
-static void mmixi_dino_config_text(const mmix_dino_config *c, char text[MMIXI_DINO_TEXT])
+static void mmixi_config_text(const mmix_dino_config *c, size_t fields, char text[MMIXI_CONFIG_TEXT])
 {
     size_t at = 0;
-    for (size_t i = 0; i < MMIXI_DINO_FIELDS; i++) {
+    for (size_t i = 0; i < fields; i++) {
         const mmixi_field *f = &mmixi_dino_fields[i];
         const char *p = (const char *)c + f->offset;
-        at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%s\"%s\":[", i ? "," : "{", f->name);
+        at += (size_t)snprintf(text + at, MMIXI_CONFIG_TEXT - at, "%s\"%s\":[", i ? "," : "{", f->name);
         for (size_t k = 0; k < f->count; k++) {
             double x = f->kind == MMIXI_FIELD_SIZE ? (double)((const size_t *)(const void *)p)[k]
                 : f->kind == MMIXI_FIELD_INT ? ((const int *)(const void *)p)[k]
                 : f->kind == MMIXI_FIELD_DOUBLE ? ((const double *)(const void *)p)[k] : 0;
             if (f->kind == MMIXI_FIELD_U64) {
                 uint64_t u = *(const uint64_t *)(const void *)p;
-                at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%lu,%lu", (unsigned long)(u >> 32),
+                at += (size_t)snprintf(text + at, MMIXI_CONFIG_TEXT - at, "%lu,%lu", (unsigned long)(u >> 32),
                                        (unsigned long)(u & 0xffffffffu));
             }
             else {
                 size_t from = at + (k > 0);
-                at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "%s%.17g", k ? "," : "", x);
+                at += (size_t)snprintf(text + at, MMIXI_CONFIG_TEXT - at, "%s%.17g", k ? "," : "", x);
                 for (; from < at; from++) if (text[from] == ',') text[from] = '.';      /* of a locale */
             }
         }
-        at += (size_t)snprintf(text + at, MMIXI_DINO_TEXT - at, "]");
+        at += (size_t)snprintf(text + at, MMIXI_CONFIG_TEXT - at, "]");
     }
-    snprintf(text + at, MMIXI_DINO_TEXT - at, "}");
+    snprintf(text + at, MMIXI_CONFIG_TEXT - at, "}");
 }
-static int mmixi_dino_config_parse(mmix_ctx *m, const char *text, mmix_dino_config *c)
+static int mmixi_config_parse(mmix_ctx *m, const char *what, const char *text, size_t fields,
+                              mmix_dino_config *c)
 {
     mmixi_json_document json;
-    if (mmixi_json_open(m, &json, "the run's config", text, strlen(text))) return -1;
-    for (size_t i = 0; i < MMIXI_DINO_FIELDS && !m->error_kind; i++) {
+    if (mmixi_json_open(m, &json, what, text, strlen(text))) return -1;
+    for (size_t i = 0; i < fields && !m->error_kind; i++) {
         const mmixi_field *f = &mmixi_dino_fields[i];
         char *p = (char *)c + f->offset;
         const mmixi_json *list = mmixi_json_find(json.nodes, f->name), *item = mmixi_json_first(list);
@@ -14016,14 +14159,14 @@ static int mmixi_dino_config_parse(mmix_ctx *m, const char *text, mmix_dino_conf
         }
         for (; item && n < 3; item = item->next) x[n++] = mmixi_json_number(item, -1);
         if (item || n != (f->kind == MMIXI_FIELD_U64 ? 2 : f->count))
-            mmix_fail(m, MMIX_ERROR_FILE, "the run's config has no valid %s", f->name);
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: the config has no valid %s", what, f->name);
         for (size_t k = 0; !m->error_kind && k < f->count; k++) {
             double low = f->kind == MMIXI_FIELD_INT ? -1e9 : 0;
             double high = f->kind == MMIXI_FIELD_INT ? 1e9 : 4e15;
             int bad = f->kind != MMIXI_FIELD_DOUBLE && !(x[k] >= low && x[k] <= high);
             if (f->kind == MMIXI_FIELD_U64)      /* two halves */
                 bad = !(x[0] >= 0 && x[0] < 4294967296.0 && x[1] >= 0 && x[1] < 4294967296.0);
-            if (bad) mmix_fail(m, MMIX_ERROR_FILE, "the run's config has no valid %s", f->name);
+            if (bad) mmix_fail(m, MMIX_ERROR_FILE, "%s: the config has no valid %s", what, f->name);
             else if (f->kind == MMIXI_FIELD_SIZE) ((size_t *)(void *)p)[k] = (size_t)x[k];
             else if (f->kind == MMIXI_FIELD_INT) ((int *)(void *)p)[k] = (int)x[k];
             else if (f->kind == MMIXI_FIELD_DOUBLE) ((double *)(void *)p)[k] = x[k];
@@ -14033,6 +14176,151 @@ static int mmixi_dino_config_parse(mmix_ctx *m, const char *text, mmix_dino_conf
     mmixi_json_close(m, &json);
     return m->error_kind ? -1 : 0;
 }
+
+/* ---- backbones ---- */
+
+static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_run_format[] = "mamba_mix dino run 1";
+
+MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
+{
+    const char *metadata[5];
+    char text[MMIXI_CONFIG_TEXT];
+    mmix_dino_config c;
+    if (m->error_kind) return -1;
+    memset(&c, 0, sizeof c);
+    c.vision = v->config;
+    mmixi_config_text(&c, MMIXI_VISION_FIELDS, text);
+    metadata[0] = "format"; metadata[1] = mmixi_vision_format;
+    metadata[2] = "config"; metadata[3] = text;
+    metadata[4] = NULL;
+    return mmixi_params_write(v->params, path, metadata);
+}
+
+/* The prefix of the backbone's names in a file: what stands before "cls_token". Of several (a training run
+   holds student and teacher) one with "teacher" in it, else the shortest. -1 if there is none. */
+static int mmixi_vision_prefix(const mmix_archive *a, char *prefix, size_t size)
+{
+    int best = 0;
+    for (size_t i = 0; i < mmix_archive_count(a); i++) {
+        const char *name = mmix_archive_entry(a, i)->name;
+        const size_t length = strlen(name), before = length - mmixi_min(length, 9);
+        const int score = strstr(name, "teacher") ? 2 : 1;
+        if (length < 9 || strcmp(name + before, "cls_token") || (before && name[before - 1] != '.')
+            || before >= size || score < best || (score == best && before >= strlen(prefix))) continue;
+        best = score;
+        memcpy(prefix, name, before);
+        prefix[before] = 0;
+    }
+    return best ? 0 : -1;
+}
+/* Size `axis` of the entry PREFIX NAME, 0 if it is not there. */
+static size_t mmixi_vision_size(const mmix_archive *a, const char *prefix, const char *name, int axis)
+{
+    char full[320];
+    const mmix_entry *e;
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    e = mmix_archive_find(a, full);
+    return e && axis < e->ndim ? e->shape[axis] : 0;
+}
+/* The config that names and shapes tell. */
+static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
+{
+    const size_t D = mmixi_vision_size(a, prefix, "cls_token", 2),
+        registers = mmixi_vision_size(a, prefix, "pos_embed_cls", 1),
+        positions = mmixi_vision_size(a, prefix, "pos_embed", 1),
+        patch = mmixi_vision_size(a, prefix, "patch_embed.proj.weight", 3);
+    const int vit = mmixi_vision_size(a, prefix, "blocks.0.attn.qkv.weight", 0) > 0;
+    const size_t cells = positions - mmixi_min(positions, !registers);
+    char name[64];
+    *c = mmixi_vision_base(vit ? MMIX_SOFTMAX : MMIX_SSD, D, 0, mmixi_max(D / 64, 1), patch);
+    c->grid = (size_t)(sqrt((double)cells) + 0.5);
+    if (registers) {
+        c->class_token = MMIX_CLASS_REGISTERS;
+        c->registers = registers;
+    }
+    do snprintf(name, sizeof name, vit ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
+    while (mmixi_vision_size(a, prefix, name, 0) && ++c->depth);
+    if (vit) c->mlp_ratio = (double)mmixi_vision_size(a, prefix, "blocks.0.mlp.fc1.weight", 0) / (double)D;
+    else {
+        const size_t inner = mmixi_vision_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),
+            conv = mmixi_vision_size(a, prefix, "layers.0.mixer.conv1d.weight", 0),
+            heads = mmixi_vision_size(a, prefix, "layers.0.mixer.A_log", 0);
+        c->mamba.d_inner = inner;
+        c->mamba.d_state = conv > inner ? (conv - inner) / 2 : 0;
+        c->mamba.head_dim = heads ? inner / heads : 0;
+        c->mamba.conv_width = mmixi_vision_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
+    }
+    if (D && patch && cells && c->grid * c->grid == cells && c->depth) return 0;
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
+                     "width %zu, patch %zu, %zu positions, %zu blocks", a->path, D, patch, positions,
+                     c->depth);
+}
+/* The prefix of an archive's backbone, after a look at whether it is one of ours. 0, or -1. */
+static int mmixi_vision_find(mmix_ctx *m, const mmix_archive *a, char prefix[256])
+{
+    *prefix = 0;
+    if (m->error_kind) return -1;
+    for (size_t i = 0; i < mmix_archive_count(a); i++) {
+        const char *name = mmix_archive_entry(a, i)->name, *neck = strstr(name, "neck.");
+        if (neck && (neck == name || neck[-1] == '.'))
+            return mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
+                             "joined by a neck; this library has DinoMamba-Reg, whose output is their mean",
+                             a->path, name);
+    }
+    return !mmixi_vision_prefix(a, prefix, 256) ? 0
+        : mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" "
+                    "among %.0f arrays", mmixi_archive_path(a), (double)mmix_archive_count(a));
+}
+MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
+{
+    const char *format = mmix_archive_metadata(archive, "format"),
+        *text = mmix_archive_metadata(archive, "config");
+    char prefix[256];
+    memset(config, 0, sizeof *config);
+    if (mmixi_vision_find(m, archive, prefix)) return -1;
+    if (format && text && (!strcmp(format, mmixi_vision_format) || !strcmp(format, mmixi_run_format))) {
+        mmix_dino_config c;
+        memset(&c, 0, sizeof c);
+        if (mmixi_config_parse(m, archive->path, text, MMIXI_VISION_FIELDS, &c)) return -1;
+        *config = c.vision;
+        return 0;
+    }
+    return mmixi_vision_guess(m, archive, prefix, config);
+}
+MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive)
+{
+    char prefix[256];
+    return mmixi_vision_find(v->m, archive, prefix) ? -1
+        : mmixi_params_read(v->params, archive, prefix, "head.");
+}
+MMIXDEF const char *mmix_vision_compare(const mmix_vision *v, const mmix_archive *archive)
+{
+    char prefix[256];
+    size_t count[3];
+    return mmixi_vision_find(v->m, archive, prefix) ? NULL
+        : mmixi_params_compare(v->params, archive, prefix, "head.", count);
+}
+MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path)
+{
+    mmix_archive *a = m->error_kind ? NULL : mmix_archive_open(m, path);
+    int failed = a ? mmix_vision_read(v, a) : -1;
+    mmix_archive_close(a);
+    return failed;
+}
+MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
+{
+    mmix_archive *a = m->error_kind ? NULL : mmix_archive_open(m, path);
+    mmix_vision_config config;
+    mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(m, config, 0) : NULL;
+    if (v && mmix_vision_read(v, a)) {
+        mmix_vision_destroy(v);
+        v = NULL;
+    }
+    mmix_archive_close(a);
+    return v;
+}
+
+/* ---- training runs ---- */
 
 /* The four parameter lists of a run, with the prefix of their names. */
 static mmix_params *mmixi_dino_list(const mmix_dino *d, size_t i, const char **prefix)
@@ -14064,7 +14352,7 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
     mmix_ctx *m = d->m;
     size_t n = MMIXI_DINO_EXTRA, at = 0;
     int64_t counters[4];
-    char text[MMIXI_DINO_TEXT], (*names)[MMIXI_DINO_NAME];
+    char text[MMIXI_CONFIG_TEXT], (*names)[MMIXI_DINO_NAME];
     const char *metadata[9], *prefix;
     mmix_entry *e;
     int failed = -1;
@@ -14093,8 +14381,8 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
         counters[3] = (int64_t)d->at_zero;
         e[at++] = mmixi_entry("center", MMIX_FILE_REAL, d->config.prototypes, d->center);
         e[at++] = mmixi_entry("counters", MMIX_FILE_I64, 4, counters);
-        mmixi_dino_config_text(&d->config, text);
-        metadata[0] = "format"; metadata[1] = "mamba_mix dino run 1";
+        mmixi_config_text(&d->config, MMIXI_DINO_FIELDS, text);
+        metadata[0] = "format"; metadata[1] = mmixi_run_format;
         metadata[2] = "config"; metadata[3] = text;
         metadata[4] = "note"; metadata[5] = note ? note : "";
         metadata[6] = NULL;
@@ -14155,9 +14443,9 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
         *text = a ? mmix_archive_metadata(a, "config") : NULL;
     memset(&c, 0, sizeof c);
     if (!a) return NULL;
-    if (!format || strcmp(format, "mamba_mix dino run 1") || !text)
+    if (!format || strcmp(format, mmixi_run_format) || !text)
         mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_dino_save", path);
-    else if (!mmixi_dino_config_parse(m, text, &c)) {
+    else if (!mmixi_config_parse(m, path, text, MMIXI_DINO_FIELDS, &c)) {
         d = mmix_dino_create(m, c);
         if (d && mmixi_dino_read(d, a)) {
             mmix_dino_destroy(d);

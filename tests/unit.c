@@ -1142,7 +1142,7 @@ static void count_of(const char *name, mmix_vision_config c, double expected, do
     v.block = (mmixi_vision_block *)mmixi_alloc(m, c.depth * sizeof *v.block);
     memset(v.block, 0, c.depth * sizeof *v.block);
     m->allocator.byte_limit = mmix_memory(m).bytes + (4 << 20);
-    OK(mmixi_vision_declare(&v) == -1);
+    OK(mmixi_vision_declare(&v, 1) == -1);
     IS(v.params->elements, expected);
     IS(mmix_vision_parameters(&v), expected);
     if (gmac > 0) check(fabs(mmix_vision_flops(&v, 224, 224) / 2e9 / gmac - 1) < 0.05, "multiply-adds", __LINE__, mmix_vision_flops(&v, 224, 224) / 2e9, gmac);
@@ -1370,8 +1370,11 @@ static void parameters(void)
         IS(mmix_params_read(q, file, "teacher."), 0);
         IS(mmix_data(q->at[0].tensor)[5], 6);
         IS(mmix_data(q->at[1].tensor)[1], 8);
-        refused(m, mmix_params_read(q, file, "student."), "read", __LINE__, FILE_A, "has no student.b", MMIX_ERROR_FILE);
-        refused(m, mmix_params_read(q, file, ""), "read", __LINE__, FILE_A, "student.w, which is no parameter", MMIX_ERROR_FILE);
+        refused(m, mmix_params_read(q, file, "student."), "read", __LINE__, FILE_A, "1 missing, 0 of another shape, 0 unexpected; first: missing student.b (2)", MMIX_ERROR_FILE);
+        refused(m, mmix_params_read(q, file, ""), "read", __LINE__, FILE_A, "expected 2 parameters, found 2 missing, 0 of another shape, 3 unexpected", MMIX_ERROR_FILE);
+        IS(strcmp(mmix_params_compare(q, file, ""), "missing w (2, 3)\nmissing b (2)\nunexpected student.w (2, 3)\n"
+                  "unexpected teacher.w (2, 3)\nunexpected teacher.b (2)\n"), 0);
+        IS(strcmp(mmix_params_compare(q, file, "teacher."), ""), 0);
         mmix_archive_close(file);
         IS(mmix_params_save(q, FILE_A), 0);
         mmix_fill(q->at[0].tensor, 0);
