@@ -705,10 +705,12 @@ typedef struct mmix_entry {
 
 typedef struct mmix_archive mmix_archive;
 
-/* Opens a file and reads it whole; NULL on error. What it is, its first bytes say: .safetensors; NumPy's .npy
+/* Opens a file; NULL on error. What it is, its first bytes say: .safetensors; NumPy's .npy
    (one entry, "array") and .npz, not compressed; PyTorch's .pth (1.6 and later), whose dictionaries' keys are
    joined by dots ("teacher.backbone.cls_token"). The pickle in it is read, never run: names other than those
-   of a file of weights are refused. */
+   of a file of weights are refused. Where the system can (POSIX) the file is mapped, so that only what is
+   looked at is read: do not shorten it meanwhile. At most twice the file's
+   size and 1 MiB are held; what would need more is refused. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
 /* The same for a file that is in memory (and copied); name is for messages. There with MMIX_NO_STDIO, too. */
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size);
@@ -1053,8 +1055,8 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path);
    names) in heads of 64, B and C in one group, the class token as RELEASED, the norms' eps. 0, or -1. */
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config);
 /* Reads all parameters by name. What stands before the names (module., backbone., teacher. of a training run)
-   is found by itself; of student and teacher the teacher is taken; a classifier ("head.…") beside the backbone
-   is left alone. Else as mmix_params_read. 0, or -1. */
+   is found by itself; of student and teacher the teacher is taken; a classifier ("head.…") beside the
+   backbone is left alone. Else as mmix_params_read. 0, or -1. */
 MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive);
 MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path);
 /* mmix_params_compare for that. */
@@ -1078,8 +1080,8 @@ typedef struct mmix_features {
 } mmix_features;
 typedef struct mmix_vision_options {
     size_t n_last;                           /* how many last blocks `intermediate` joins; 0: none */
-    /* Blocks, from 0 on and rising, whose output `dense` holds as maps, for a head of the user's own. Of Mamba
-       with the residual. dense_norm: after the final norm, else as they are. */
+    /* Blocks, from 0 on and rising, whose output `dense` holds as maps, for a head of the user's own. Of
+       Mamba with the residual. dense_norm: after the final norm, else as they are. */
     const size_t *dense;
     size_t n_dense;
     int dense_norm;
@@ -1364,6 +1366,13 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if (defined(__unix__) || defined(__APPLE__)) && !defined(MMIX_NO_STDIO)
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define MMIXI_MAPS 1
+#endif
 #if defined(__linux__) && !defined(__TINYC__)
 #include <sys/mman.h>
 #define MMIXI_HUGE ((size_t)2 << 20)
@@ -1759,6 +1768,8 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
    sees the old file or the whole new one. */
 
 typedef struct mmixi_file { FILE *f; const char *who, *path; char *temporary; int bad; } mmixi_file;
+/* A file in memory: `size` + 1 bytes of lasting memory, or mapped. */
+typedef struct mmixi_file_bytes { unsigned char *bytes; size_t size; int mapped; } mmixi_file_bytes;
 
 static int mmixi_path_ok(mmix_ctx *m, const char *who, const char *path)
 {
@@ -8422,8 +8433,8 @@ static mmix_tensor *mmixi_carried_fixed(mmix_ctx *m, mmixi_carried *c, const cha
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
     if (s && s->m == m && slot < s->slots) return 1;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's",
-                     who, (double)slot, s ? (double)s->slots : 0.0), 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
+                     "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0;
 }
 static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *s, size_t slot)
 {
@@ -8435,8 +8446,8 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
                          : "seq_idx and windows have no steps"), 0;
     if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
         : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the mixer lets tokens see later ones (mask %d, direction "
-                         "%d)", who, x->mask, x->direction), 0;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the mixer lets tokens see later ones (mask %d, "
+                         "direction %d)", who, x->mask, x->direction), 0;
     if (x->kind != MMIX_SSD && x->q->shape[1] != x->k->shape[1])
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f queries and %.0f keys; the keys before are in the "
                          "state", who, (double)x->q->shape[1], (double)x->k->shape[1]), 0;
@@ -8622,7 +8633,8 @@ static void mmixi_start_values(const mmix_ctx *m, const mmix_param *q)
     }
 }
 
-static int mmixi_params_allocate(mmix_params *p, int start)      /* start 0: zeros, a file's values will follow */
+/* start 0: zeros; a file's values will follow. */
+static int mmixi_params_allocate(mmix_params *p, int start)
 {
     size_t at = 0;
     if (p->m->error_kind) return -1;
@@ -9825,7 +9837,7 @@ static mmix_tensor *mmixi_vision_patches(mmix_ctx *m, mmix_tensor *x, const size
 {
     const size_t n = mmix_shape(x, 1) - others;
     size_t *patch;
-    if (!x || other[others - 1] == others - 1) return mmix_slice(m, x, 1, others, n);        /* all in front */
+    if (!x || other[others - 1] == others - 1) return mmix_slice(m, x, 1, others, n);    /* all in front */
     patch = (size_t *)mmixi_step_array(m, n, 1, sizeof *patch);
     for (size_t i = 0, r = 0; patch && i < n + others; i++)
         if (r < others && other[r] == i) r++;
@@ -9886,8 +9898,8 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     }
     for (size_t i = 0; i < o.n_dense; i++)
         if (o.dense[i] >= depth || (i && o.dense[i] <= o.dense[i - 1])) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: dense[%.0f] is %.0f, expected rising numbers "
-                      "below %.0f", (double)i, (double)o.dense[i], (double)depth);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: dense[%.0f] is %.0f, expected rising "
+                      "numbers below %.0f", (double)i, (double)o.dense[i], (double)depth);
             return f;
         }
     B = image->shape[0];
@@ -11934,8 +11946,8 @@ static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, mmix_picture in, s
     bytes = side ? mmix_picture_evaluate_scratch(in.width, in.height, side, width)
         : mmix_picture_resize_scratch(box, width, height);
     if (!in.rgb || !bytes) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a picture and sizes of 1 to 2^24, found %zu x %zu%s to "
-                  "%zu x %zu", who, in.width, in.height, in.rgb ? "" : " at NULL", width, height);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a picture and sizes of 1 to 2^24, found %zu x %zu%s "
+                  "to %zu x %zu", who, in.width, in.height, in.rgb ? "" : " at NULL", width, height);
         return NULL;
     }
     image = mmix_new4(m, 1, 3, height, width);
@@ -11957,8 +11969,8 @@ static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, mmix_picture in, s
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
 {
     const mmix_picture in = { rgb, width, height };
-    return mmixi_image(m, "mmix_image", in, size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : SIZE_MAX,
-                       size, size);
+    const size_t side = size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : SIZE_MAX;
+    return mmixi_image(m, "mmix_image", in, side, size, size);
 }
 MMIXDEF mmix_tensor *mmix_image_whole(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
                                       size_t to_width, size_t to_height)
@@ -12446,13 +12458,6 @@ static const char *mmixi_shown_part(char out[64], const char *text, size_t n)
     return mmixi_shown(out, part);
 }
 
-/* Lasting memory for n elements, or NULL after mmix_fail; *bytes is what mmixi_free wants. */
-static void *mmixi_alloc_array(mmix_ctx *m, size_t n, size_t element, size_t *bytes)
-{
-    if (!mmixi_mul_ok(n, element, bytes)) *bytes = SIZE_MAX;      /* which nobody has */
-    return mmixi_alloc(m, *bytes);
-}
-
 /* ---- JSON: strict, 64 levels, no key twice, no U+0000; integers exact ---- */
 
 /* A value. The first item of an object or array is v + 1, the others follow through next. */
@@ -12476,6 +12481,10 @@ typedef struct mmixi_json_parser {
     size_t at, count;
     mmixi_json *nodes;                       /* NULL in the first pass, which checks everything and counts */
     const char **keys;
+    size_t most, members;                    /* values at a time; of the whole */
+    /* What to do in the second pass with each member of the whole, NULL or 0. Its values are dropped then. */
+    int (*each)(void *user, const mmixi_json *member, size_t values);
+    void *user;
     const char *expected, *found;            /* found NULL: the character at `at` */
 } mmixi_json_parser;
 
@@ -12589,7 +12598,7 @@ static int mmixi_json_scalar(mmixi_json_parser *p, mmixi_json *v)
 static int mmixi_json_value(mmixi_json_parser *p, int depth, const char *key)
 {
     mmixi_json counted, *v = p->nodes ? p->nodes + p->count : &counted, *last = NULL;
-    p->count++;
+    p->most = mmixi_max(p->most, ++p->count);
     v->kind = mmixi_json_peek(p), v->key = key, v->text = p->text + p->at, v->length = 0, v->next = NULL;
     if (v->kind == '"') return mmixi_json_string(p, &v->text, &v->length);
     if (v->kind != '{' && v->kind != '[') return mmixi_json_scalar(p, v);
@@ -12605,17 +12614,22 @@ static int mmixi_json_value(mmixi_json_parser *p, int depth, const char *key)
             if (mmixi_json_peek(p) != ':') return mmixi_json_expected(p, "':'", NULL);
             p->at++;
         }
-        mmixi_json *item = p->nodes ? p->nodes + p->count : NULL;
+        const size_t before = p->count;
+        mmixi_json *item = p->nodes ? p->nodes + before : NULL;
         if (!mmixi_json_value(p, depth + 1, v->kind == '{' ? key : NULL)) return 0;
         if (last) last->next = item;
         last = item, v->length++;
+        if (p->each && !depth) {
+            if (item && p->each(p->user, item, p->count - before)) return 0;
+            last = NULL, p->count = before, p->members = v->length;
+        }
         if (mmixi_json_peek(p) == close) break;
         if (p->text[p->at] != ',')
             return mmixi_json_expected(p, v->kind == '{' ? "',' or '}'" : "',' or ']'", NULL);
         p->at++;
     }
     p->at++;
-    if (v->kind == '[' || !p->nodes) return 1;
+    if (v->kind == '[' || !p->nodes || (p->each && !depth)) return 1;
     size_t n = 0;
     for (const mmixi_json *i = v->length ? v + 1 : NULL; i; i = i->next) p->keys[n++] = i->key;
     key = mmixi_key_twice(p->keys, n);
@@ -12629,40 +12643,63 @@ static void mmixi_json_close(mmix_ctx *m, mmixi_json_document *d)
     memset(d, 0, sizeof *d);
 }
 
-/* Parses length bytes; what is for messages ("file.safetensors: header"). 0, or -1 with nothing to close. */
-static int mmixi_json_open(mmix_ctx *m, mmixi_json_document *d, const char *what, const char *text,
-                           size_t length)
+/* One pass over `length` bytes. */
+static int mmixi_json_pass(mmixi_json_parser *p, size_t length)
 {
-    mmixi_json_parser p;
-    int ok;
-    memset(&p, 0, sizeof p);
+    p->at = p->count = 0;
+    if (!mmixi_json_value(p, 0, NULL)) return 0;
+    mmixi_json_peek(p);
+    return p->at == length ? 1 : mmixi_json_expected(p, "the end", NULL);
+}
+/* Memory for n values, and for their keys, which are sorted meanwhile. */
+static size_t mmixi_json_bytes(size_t n) { return n * (sizeof(mmixi_json) + sizeof(char *)); }
+static void mmixi_json_take(mmixi_json_parser *p, void *memory)
+{
+    p->nodes = (mmixi_json *)memory;
+    p->keys = (const char **)(void *)(p->nodes + p->most);
+}
+/* A copy of the text, with its zero. 0, or -1. */
+static int mmixi_json_copy(mmix_ctx *m, mmixi_json_document *d, const char *text, size_t length)
+{
     memset(d, 0, sizeof *d);
     d->text_bytes = length + 1;
     d->text = (char *)mmixi_alloc(m, d->text_bytes);
     if (!d->text) return -1;
     memcpy(d->text, text, length);
     d->text[length] = 0;
+    return 0;
+}
+/* The message after a pass that failed; what is for messages ("file.safetensors: header"). Returns -1. */
+static int mmixi_json_refuse(mmix_ctx *m, const mmixi_json_parser *p, const char *what, size_t length)
+{
+    char shown[64];
+    const unsigned c = (unsigned char)p->text[p->at];
+    if (p->found) mmixi_shown(shown, p->found);
+    else if (p->at == length) snprintf(shown, sizeof shown, "the end");
+    else snprintf(shown, sizeof shown, c > 32 && c < 127 ? "'%c'" : "byte 0x%02X", c);
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %zu: expected %s, found %s", what, p->at, p->expected,
+                     shown);
+}
+
+/* Parses length bytes. 0, or -1 with nothing to close. */
+static int mmixi_json_open(mmix_ctx *m, mmixi_json_document *d, const char *what, const char *text,
+                           size_t length)
+{
+    mmixi_json_parser p;
+    int ok;
+    memset(&p, 0, sizeof p);
+    if (mmixi_json_copy(m, d, text, length)) return -1;
     p.text = d->text;
-    ok = mmixi_json_value(&p, 0, NULL);
-    if (ok && (mmixi_json_peek(&p), p.at != length)) ok = mmixi_json_expected(&p, "the end", NULL);
+    ok = mmixi_json_pass(&p, length);
     if (ok) {
-        const size_t each = sizeof(mmixi_json) + sizeof(char *);
-        d->nodes = (mmixi_json *)mmixi_alloc_array(m, p.count, each, &d->node_bytes);
+        d->node_bytes = mmixi_json_bytes(p.most);
+        d->nodes = (mmixi_json *)mmixi_alloc(m, d->node_bytes);
         if (d->nodes) {
-            p.nodes = d->nodes, p.keys = (const char **)(void *)(d->nodes + p.count);
-            p.at = p.count = 0;
-            ok = mmixi_json_value(&p, 0, NULL);
+            mmixi_json_take(&p, d->nodes);
+            ok = mmixi_json_pass(&p, length);
         }
     }
-    if (!ok) {
-        char shown[64];
-        const unsigned c = (unsigned char)p.text[p.at];
-        if (p.found) mmixi_shown(shown, p.found);
-        else if (p.at == length) snprintf(shown, sizeof shown, "the end");
-        else snprintf(shown, sizeof shown, c > 32 && c < 127 ? "'%c'" : "byte 0x%02X", c);
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %zu: expected %s, found %s", what, p.at, p.expected,
-                  shown);
-    }
+    if (!ok) mmixi_json_refuse(m, &p, what, length);
     if (ok && d->nodes) return 0;
     mmixi_json_close(m, d);
     return -1;
@@ -12800,18 +12837,64 @@ static double mmixi_element_f64(int dtype, const unsigned char *p)
 
 /* ---- archives ---- */
 
+static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
+{
+#ifdef MMIXI_MAPS
+    if (f->mapped) {
+        munmap(f->bytes, f->size);
+        return;
+    }
+#endif
+    mmixi_free(m, f->bytes, f->size + 1);
+}
+
 struct mmix_archive {
     mmix_ctx *m;
-    unsigned char *bytes;                    /* the whole file, and one byte more */
+    mmixi_file_bytes file;                   /* all of it, turned to this machine's byte order */
     mmix_entry *entries;                     /* by data */
     const mmix_entry **by_name;
-    size_t size, count;
-    mmixi_json_document json;
+    size_t count;
+    mmixi_json_document json;                /* the header's text, and of its values the metadata's */
+    struct mmixi_member *member;             /* of a zip file, by name */
+    size_t members;
     char *path;                              /* for messages; behind this struct, in the same own_bytes */
     char *names;                             /* not of safetensors: the entries' names, … */
     unsigned char *copies;                   /* … and those that did not lie row-major in the file */
-    size_t entry_bytes, name_bytes, text_bytes, copy_bytes, own_bytes;
+    size_t entry_bytes, name_bytes, member_bytes, text_bytes, copy_bytes, own_bytes;
+    size_t held;                             /* of these and what reading needs meanwhile */
 };
+
+/* What is made of a file takes, with its bytes, at most twice its size and a megabyte, whatever it says. */
+static size_t mmixi_archive_left(const mmix_archive *a)
+{
+    const size_t size = mmixi_min(a->file.size, SIZE_MAX / 4),
+        most = (a->file.mapped ? 2 * size : size) + ((size_t)1 << 20);
+    return most - mmixi_min(a->held, most);
+}
+static int mmixi_archive_refuse(const mmix_archive *a)
+{
+    return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected names and shapes in proportion to %zu bytes, "
+                     "found more", a->path, a->file.size);
+}
+static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element, size_t *bytes)
+{
+    void *p = NULL;
+    if (!mmixi_mul_ok(n, element, bytes) || *bytes > mmixi_archive_left(a)) mmixi_archive_refuse(a);
+    else p = mmixi_alloc(a->m, *bytes);
+    if (p) a->held += *bytes;
+    else *bytes = 0;
+    return p;
+}
+/* mmixi_grow in the same bounds. */
+static int mmixi_archive_grow(mmix_archive *a, void **array, size_t *capacity, size_t need, size_t element)
+{
+    const size_t before = *capacity;
+    if (need <= before) return 0;
+    if (need > mmixi_archive_left(a) / element / 2) return mmixi_archive_refuse(a);
+    if (mmixi_grow(a->m, array, capacity, need, element)) return -1;
+    a->held += (*capacity - before) * element;
+    return 0;
+}
 
 MMIXDEF void mmix_archive_close(mmix_archive *a)
 {
@@ -12819,9 +12902,10 @@ MMIXDEF void mmix_archive_close(mmix_archive *a)
     mmixi_json_close(a->m, &a->json);
     mmixi_free(a->m, a->copies, a->copy_bytes);
     mmixi_free(a->m, a->names, a->text_bytes);
+    mmixi_free(a->m, a->member, a->member_bytes);
     mmixi_free(a->m, (void *)a->by_name, a->name_bytes);
     mmixi_free(a->m, a->entries, a->entry_bytes);
-    mmixi_free(a->m, a->bytes, a->size + 1);
+    mmixi_file_free(a->m, &a->file);
     mmixi_free(a->m, a, a->own_bytes);
 }
 
@@ -12893,57 +12977,106 @@ static int mmixi_compare_entry_names(const void *a, const void *b)
 {
     return strcmp((*(const mmix_entry *const *)a)->name, (*(const mmix_entry *const *)b)->name);
 }
+/* Fills a->by_name. */
+static int mmixi_archive_sort(mmix_archive *a)
+{
+    char shown[64];
+    for (size_t i = 0; i < a->count; i++) a->by_name[i] = &a->entries[i];
+    if (a->count) qsort((void *)a->by_name, a->count, sizeof *a->by_name, mmixi_compare_entry_names);
+    for (size_t i = 1; i < a->count; i++)
+        if (!strcmp(a->by_name[i - 1]->name, a->by_name[i]->name))
+            return MMIXI_REFUSE(a->m, a, a->by_name[i]->name, "each name once, found it %d times", 2);
+    return 0;
+}
 
-/* Fills a->json, a->entries and a->by_name from a->bytes. */
+typedef struct mmixi_safetensors { mmix_archive *a; unsigned char *data; size_t size; } mmixi_safetensors;
+
+/* A member of the header: an entry more, or the metadata, whose values stay. */
+static int mmixi_safetensors_member(void *user, const mmixi_json *v, size_t values)
+{
+    const mmixi_safetensors *s = (const mmixi_safetensors *)user;
+    mmix_archive *a = s->a;
+    char shown[64];
+    if (strcmp(v->key, "__metadata__"))
+        return mmixi_safetensors_entry(a, &a->entries[a->count++], v, s->data, s->size);
+    if (v->kind != '{')
+        return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected __metadata__ {…}, found %s", a->path,
+                         mmixi_json_shown(shown, v));
+    for (const mmixi_json *i = mmixi_json_first(v); i; i = i->next)
+        if (i->kind != '"')
+            return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected strings in __metadata__, found %s", a->path,
+                             mmixi_json_shown(shown, i));
+    if (a->json.nodes)
+        return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected every key once, found __metadata__ twice",
+                         a->path);
+    a->json.nodes = (mmixi_json *)mmixi_archive_alloc(a, values, sizeof *v, &a->json.node_bytes);
+    if (!a->json.nodes) return -1;
+    memcpy(a->json.nodes, v, a->json.node_bytes);
+    for (size_t i = 0; i < values; i++)
+        if (v[i].next) a->json.nodes[i].next = a->json.nodes + (v[i].next - v);
+    return 0;
+}
+/* Fills a->json, a->entries and a->by_name from a->file. The header's members are taken one by one: the
+   values of all at once would be many times its size. */
 static int mmixi_safetensors_parse(mmix_archive *a)
 {
     mmix_ctx *m = a->m;
+    mmixi_safetensors s;
+    mmixi_json_parser p;
     uint64_t n = 0;
     char shown[64];
-    if (a->size < 8)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected 8 bytes or more, found %zu", a->path, a->size);
-    for (int i = 8; i-- > 0; ) n = n << 8 | a->bytes[i];
-    if (n > a->size - 8)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a safetensors header inside %zu bytes, "
-                         "found a length of %llu", a->path, a->size, (unsigned long long)n);
-    if (mmixi_json_open(m, &a->json, a->path, (const char *)a->bytes + 8, (size_t)n)) return -1;
+    size_t at = 0, bytes;
+    void *values;
+    int ok;
+    if (a->file.size < 8)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected 8 bytes or more, found %zu", a->path,
+                         a->file.size);
+    for (int i = 8; i-- > 0; ) n = n << 8 | a->file.bytes[i];
+    if (n > a->file.size - 8)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected .safetensors, .npy, .npz or .pth, found %zu bytes that "
+                         "as .safetensors would have a header of %llu", a->path, a->file.size,
+                         (unsigned long long)n);
+    if (mmixi_json_copy(m, &a->json, (const char *)a->file.bytes + 8, (size_t)n)) return -1;
+    a->held += a->json.text_bytes;
+    s.a = a;
+    s.data = a->file.bytes + 8 + n;
+    s.size = a->file.size - 8 - (size_t)n;
+    memset(&p, 0, sizeof p);
+    p.text = a->json.text;
+    p.each = mmixi_safetensors_member;
+    p.user = &s;
+    if (!mmixi_json_pass(&p, (size_t)n)) return mmixi_json_refuse(m, &p, a->path, (size_t)n);
+    p.at = 0;
+    if (mmixi_json_peek(&p) != '{')
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a header {…}, found %c", a->path, p.text[p.at]);
 
-    const mmixi_json *root = a->json.nodes, *metadata = mmixi_json_find(root, "__metadata__"), *i;
-    unsigned char *data = a->bytes + 8 + n;
-    size_t size = a->size - 8 - (size_t)n, count = root->length - (metadata ? 1 : 0), at = 0, k = 0;
-    if (root->kind != '{' || (metadata && metadata->kind != '{'))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a header {…} with __metadata__ {…}, found %c",
-                         a->path, root->kind == '{' ? metadata->kind : root->kind);
-    for (i = mmixi_json_first(metadata); i; i = i->next)
-        if (i->kind != '"')
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected strings in __metadata__, found %s", a->path,
-                             mmixi_json_shown(shown, i));
-
-    a->entries = (mmix_entry *)mmixi_alloc_array(m, count, sizeof *a->entries, &a->entry_bytes);
+    a->entries = (mmix_entry *)mmixi_archive_alloc(a, p.members, sizeof *a->entries, &a->entry_bytes);
     if (!a->entries) return -1;
     memset(a->entries, 0, a->entry_bytes);
-    a->by_name = (const mmix_entry **)mmixi_alloc_array(m, count, sizeof *a->by_name, &a->name_bytes);
+    a->by_name = (const mmix_entry **)mmixi_archive_alloc(a, p.members, sizeof *a->by_name, &a->name_bytes);
     if (!a->by_name) return -1;
-    a->count = count;
-    for (i = mmixi_json_first(root); i; i = i->next)
-        if (i != metadata && mmixi_safetensors_entry(a, &a->entries[k++], i, data, size)) return -1;
+    values = mmixi_archive_alloc(a, p.most, mmixi_json_bytes(1), &bytes);
+    if (!values) return -1;
+    mmixi_json_take(&p, values);
+    ok = mmixi_json_pass(&p, (size_t)n);
+    mmixi_free(m, values, bytes);
+    if (!ok) return m->error_kind ? -1 : mmixi_json_refuse(m, &p, a->path, (size_t)n);
 
-    qsort(a->entries, count, sizeof *a->entries, mmixi_compare_entry_data);
-    for (k = 0; k < count; k++) {
+    if (a->count) qsort(a->entries, a->count, sizeof *a->entries, mmixi_compare_entry_data);
+    for (size_t k = 0; k < a->count; k++) {
         mmix_entry *e = &a->entries[k];
         const size_t element = mmixi_file_dtypes[e->dtype].size;
-        const size_t begin = (size_t)((const unsigned char *)e->data - data);
+        const size_t begin = (size_t)((const unsigned char *)e->data - s.data);
         if (begin != at)
             return MMIXI_REFUSE(m, a, e->name, "data from byte %zu on, where those before end, found %zu", at,
                                 begin);
-        mmixi_little_endian(data + at, e->bytes / element, element);
+        mmixi_little_endian(s.data + at, e->bytes / element, element);
         at += e->bytes;
-        a->by_name[k] = e;
     }
-    if (at != size)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %zu bytes of data, found %zu", a->path, at, size);
-    qsort((void *)a->by_name, count, sizeof *a->by_name, mmixi_compare_entry_names);
-    return 0;
+    if (at != s.size)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %zu bytes of data, found %zu", a->path, at,
+                         s.size);
+    return mmixi_archive_sort(a);
 }
 
 /* ---- entries of the other formats: made one by one, in two passes: measured, then made ---- */
@@ -12984,35 +13117,23 @@ static void mmixi_make_entry(mmixi_maker *k, const char *name, size_t length, in
     }
     k->count++;
     k->text += length + 1;
-    if (!plain) k->copied += n * size;
+    if (!plain) k->copied += mmixi_min(n * size, SIZE_MAX / 2 - k->copied);     /* which nobody has */
 }
 /* Between the passes: memory for what was counted. */
 static int mmixi_maker_turn(mmixi_maker *k)
 {
     mmix_archive *a = k->a;
     a->count = k->count;
-    a->entries = (mmix_entry *)mmixi_alloc_array(a->m, k->count, sizeof *a->entries, &a->entry_bytes);
+    a->entries = (mmix_entry *)mmixi_archive_alloc(a, k->count, sizeof *a->entries, &a->entry_bytes);
     if (!a->entries) return -1;
     memset(a->entries, 0, a->entry_bytes);
-    a->by_name = (const mmix_entry **)mmixi_alloc_array(a->m, k->count, sizeof *a->by_name, &a->name_bytes);
-    a->names = (char *)mmixi_alloc_array(a->m, k->text, 1, &a->text_bytes);
-    a->copies = (unsigned char *)mmixi_alloc_array(a->m, k->copied, 1, &a->copy_bytes);
+    a->by_name = (const mmix_entry **)mmixi_archive_alloc(a, k->count, sizeof *a->by_name, &a->name_bytes);
+    a->names = (char *)mmixi_archive_alloc(a, k->text, 1, &a->text_bytes);
+    a->copies = (unsigned char *)mmixi_archive_alloc(a, k->copied, 1, &a->copy_bytes);
     if (!a->by_name || !a->names || !a->copies) return -1;
     k->count = k->text = k->copied = 0;
     return 0;
 }
-static int mmixi_maker_end(mmixi_maker *k)
-{
-    mmix_archive *a = k->a;
-    char shown[64];
-    for (size_t i = 0; i < a->count; i++) a->by_name[i] = &a->entries[i];
-    qsort((void *)a->by_name, a->count, sizeof *a->by_name, mmixi_compare_entry_names);
-    for (size_t i = 1; i < a->count; i++)
-        if (!strcmp(a->by_name[i - 1]->name, a->by_name[i]->name))
-            return MMIXI_REFUSE(a->m, a, a->by_name[i]->name, "each name once, found it %d times", 2);
-    return 0;
-}
-
 /* ---- .npy: "\x93NUMPY", version, length of the header, a Python dict of descr, fortran_order and shape ----
    */
 
@@ -13084,8 +13205,7 @@ static int mmixi_npy(mmixi_maker *k, const char *name, size_t length, unsigned c
 
 /* ---- zip, as np.savez and torch.save write it: members are stored, not compressed ---- */
 
-typedef struct mmixi_member { const char *name; size_t length, size; unsigned char *data; uint32_t checksum;
-} mmixi_member;
+typedef struct mmixi_member { const char *name; size_t length, size; unsigned char *data; } mmixi_member;
 
 static uint64_t mmixi_number(const unsigned char *p, int bytes)
 {
@@ -13105,39 +13225,40 @@ static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
 }
 static int mmixi_zip_refuse(const mmix_archive *a, const char *what, size_t at)
 {
-    return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected %s at byte %zu of %zu", a->path, what, at, a->size);
+    return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected %s at byte %zu of %zu", a->path, what, at,
+                     a->file.size);
 }
 /* Finds the central directory: where it begins, how many members it lists. */
 static int mmixi_zip_directory(const mmix_archive *a, uint64_t *at, uint64_t *count)
 {
-    const unsigned char *b = a->bytes;
-    size_t end = a->size >= 22 ? a->size - 22 : 0, last = end > 65535 ? end - 65535 : 0;
+    const unsigned char *b = a->file.bytes;
+    size_t end = a->file.size >= 22 ? a->file.size - 22 : 0, last = end > 65535 ? end - 65535 : 0;
     while (end > last && mmixi_number(b + end, 4) != 0x06054b50) end--;
-    if (a->size < 22 || mmixi_number(b + end, 4) != 0x06054b50)
+    if (a->file.size < 22 || mmixi_number(b + end, 4) != 0x06054b50)
         return mmixi_zip_refuse(a, "the end of a zip file", end);
     *count = mmixi_number(b + end + 10, 2);
     *at = mmixi_number(b + end + 16, 4);
     if (end >= 20 && mmixi_number(b + end - 20, 4) == 0x07064b50) {              /* the 64-bit form */
         const uint64_t big = mmixi_number(b + end - 12, 8);
-        if (big > a->size - 56 || a->size < 56 || mmixi_number(b + big, 4) != 0x06064b50)
+        if (big > a->file.size - 56 || a->file.size < 56 || mmixi_number(b + big, 4) != 0x06064b50)
             return mmixi_zip_refuse(a, "the end of a 64-bit zip file", end - 20);
         *count = mmixi_number(b + big + 32, 8);
         *at = mmixi_number(b + big + 48, 8);
     }
-    return *at > a->size || *count > a->size / 46 ? mmixi_zip_refuse(a, "a directory inside the file", end)
-        : 0;
+    return *at <= a->file.size && *count <= a->file.size / 46 ? 0
+        : mmixi_zip_refuse(a, "a directory inside the file", end);
 }
-/* The next member of the directory; *at goes on. */
+/* The next member of the directory; *at goes on. A wrong checksum is refused. */
 static int mmixi_zip_member(const mmix_archive *a, uint64_t *at, mmixi_member *out)
 {
-    const unsigned char *b = a->bytes, *d = b + *at, *x, *end;
+    const unsigned char *b = a->file.bytes, *d = b + *at, *x, *end;
     uint64_t packed, size, local, name, extra, begin;
     char shown[64];
-    if (*at > a->size || a->size - *at < 46 || mmixi_number(d, 4) != 0x02014b50)
+    if (*at > a->file.size || a->file.size - *at < 46 || mmixi_number(d, 4) != 0x02014b50)
         return mmixi_zip_refuse(a, "a member of the directory", (size_t)*at);
     packed = mmixi_number(d + 20, 4); size = mmixi_number(d + 24, 4); local = mmixi_number(d + 42, 4);
     name = mmixi_number(d + 28, 2); extra = mmixi_number(d + 30, 2);
-    if (a->size - *at - 46 < name + extra) return mmixi_zip_refuse(a, "a member's name", (size_t)*at);
+    if (a->file.size - *at - 46 < name + extra) return mmixi_zip_refuse(a, "a member's name", (size_t)*at);
     end = d + 46 + name + extra;
     for (x = d + 46 + name; end - x >= 4 && (uint64_t)(end - x) >= 4 + mmixi_number(x + 2, 2); x += 4
          + mmixi_number(x + 2, 2)) {
@@ -13154,58 +13275,68 @@ static int mmixi_zip_member(const mmix_archive *a, uint64_t *at, mmixi_member *o
         return mmix_fail(a->m, MMIX_ERROR_FILE,
                          "%s: expected stored members, found \"%s\" compressed (method %d)", a->path,
             mmixi_shown_part(shown, out->name, out->length), (int)mmixi_number(d + 10, 2));
-    if (local > a->size || a->size - local < 30 || mmixi_number(b + local, 4) != 0x04034b50)
+    if (local > a->file.size || a->file.size - local < 30 || mmixi_number(b + local, 4) != 0x04034b50)
         return mmixi_zip_refuse(a, "a member", (size_t)local);
     begin = local + 30 + mmixi_number(b + local + 26, 2) + mmixi_number(b + local + 28, 2);
-    if (begin > a->size || size > a->size - begin)
+    if (begin > a->file.size || size > a->file.size - begin)
         return mmixi_zip_refuse(a, "a member's data", (size_t)begin);
-    out->data = a->bytes + begin;
+    out->data = a->file.bytes + begin;
     out->size = (size_t)size;
     *at += 46 + name + extra + mmixi_number(d + 32, 2);
-    out->checksum = (uint32_t)mmixi_number(d + 16, 4);
+    if (mmixi_crc32(out->data, out->size) != mmixi_number(d + 16, 4))
+        return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: member \"%s\" is damaged: its checksum is wrong",
+                         a->path, mmixi_shown_part(shown, out->name, out->length));
     return 0;
 }
-static int mmixi_zip_check(const mmix_archive *a)
+static int mmixi_compare_members(const void *x, const void *y)
 {
-    uint64_t at, count;
-    mmixi_member f;
+    const mmixi_member *a = (const mmixi_member *)x, *b = (const mmixi_member *)y;
+    const int order = memcmp(a->name, b->name, mmixi_min(a->length, b->length));
+    return order ? order : (a->length > b->length) - (a->length < b->length);
+}
+/* All members, by name. Their sum is bounded: else a small file could be summed up for hours. */
+static int mmixi_zip_open(mmix_archive *a)
+{
+    uint64_t at = 0, count = 0, sum = 0;
     char shown[64];
     if (mmixi_zip_directory(a, &at, &count)) return -1;
-    for (; count; count--) {
-        if (mmixi_zip_member(a, &at, &f)) return -1;
-        if (mmixi_crc32(f.data, f.size) != f.checksum)
-            return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: member \"%s\" is damaged: its checksum is wrong",
-                             a->path, mmixi_shown_part(shown, f.name, f.length));
-    }
+    a->member = (mmixi_member *)mmixi_archive_alloc(a, (size_t)count, sizeof *a->member, &a->member_bytes);
+    if (!a->member) return -1;
+    for (; a->members < count; sum += a->member[a->members++].size)
+        if (sum > a->file.size || mmixi_zip_member(a, &at, &a->member[a->members]))
+            return a->m->error_kind ? -1 : mmixi_zip_refuse(a, "members that do not overlap", (size_t)at);
+    qsort(a->member, a->members, sizeof *a->member, mmixi_compare_members);
+    for (size_t i = 1; i < a->members; i++)
+        if (!mmixi_compare_members(&a->member[i - 1], &a->member[i]))
+            return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected each member once, found \"%s\" twice",
+                             a->path, mmixi_shown_part(shown, a->member[i].name, a->member[i].length));
     return 0;
 }
-/* The member whose name is, or ends in, `name`; data NULL if there is none. */
-static int mmixi_zip_find(const mmix_archive *a, const char *name, size_t length, int ending,
-                          mmixi_member *out)
+/* The member FOLDER NAME, or NULL. */
+static const mmixi_member *mmixi_zip_find(const mmix_archive *a, const mmixi_member *folder, const char *name)
 {
-    uint64_t at, count;
-    if (mmixi_zip_directory(a, &at, &count)) return -1;
-    for (; count; count--) {
-        if (mmixi_zip_member(a, &at, out)) return -1;
-        if ((ending ? out->length >= length : out->length == length)
-            && !memcmp(out->name + out->length - length, name, length)) return 0;
-    }
-    memset(out, 0, sizeof *out);
-    return 0;
+    char whole[512];
+    mmixi_member wanted;
+    const size_t length = strlen(name);
+    if (folder->length + length > sizeof whole) return NULL;
+    memset(&wanted, 0, sizeof wanted);
+    memcpy(whole, folder->name, folder->length);
+    memcpy(whole + folder->length, name, length);
+    wanted.name = whole;
+    wanted.length = folder->length + length;
+    return (const mmixi_member *)bsearch(&wanted, a->member, a->members, sizeof wanted,
+                                         mmixi_compare_members);
 }
 static int mmixi_npz(mmixi_maker *k)
 {
-    uint64_t at, count;
-    if (mmixi_zip_directory(k->a, &at, &count)) return -1;
-    for (; count; count--) {
-        mmixi_member f;
+    for (size_t i = 0; i < k->a->members; i++) {
+        const mmixi_member *f = &k->a->member[i];
         char shown[64];
-        if (mmixi_zip_member(k->a, &at, &f)) return -1;
-        if (f.length < 4 || memcmp(f.name + f.length - 4, ".npy", 4))
-            return mmix_fail(k->a->m, MMIX_ERROR_FILE,
-                             "%s: expected members NAME.npy, or data.pkl of torch.save, found \"%s\"",
-                k->a->path, mmixi_shown_part(shown, f.name, f.length));
-        if (mmixi_npy(k, f.name, f.length - 4, f.data, f.size)) return -1;
+        if (f->length < 4 || memcmp(f->name + f->length - 4, ".npy", 4))
+            return mmix_fail(k->a->m, MMIX_ERROR_FILE, "%s: expected members NAME.npy, or data.pkl of "
+                             "torch.save, found \"%s\"", k->a->path,
+                             mmixi_shown_part(shown, f->name, f->length));
+        if (mmixi_npy(k, f->name, f->length - 4, f->data, f->size)) return -1;
     }
     return 0;
 }
@@ -13221,17 +13352,21 @@ enum { MMIXI_PY_NONE, MMIXI_PY_MARK, MMIXI_PY_INT, MMIXI_PY_TEXT, MMIXI_PY_LIST,
       MMIXI_PY_STORAGE, MMIXI_PY_TENSOR, MMIXI_PY_OPAQUE };
 /* Values are numbers of nodes. A list or dictionary (key, value, key, …) is a chain of cells. A tensor is the
    list of its arguments, a storage that of its id. */
-typedef struct mmixi_py { int kind; size_t length, first, last; int64_t number; const char *text; } mmixi_py;
-typedef struct mmixi_py_cell { size_t node, next; } mmixi_py_cell;
+typedef struct mmixi_py {
+    int kind;
+    uint32_t length, first, last;
+    int64_t number;
+    const char *text;
+} mmixi_py;
+typedef struct mmixi_py_cell { uint32_t node, next; } mmixi_py_cell;
 typedef struct mmixi_pickle {
     mmix_archive *a;
+    const mmixi_member *folder;                  /* "archive/", say: what stands before data.pkl */
     const unsigned char *p, *end;
     mmixi_py *node;
-    mmixi_py_cell *cell;
-    size_t *stack, *memo;
-    /* cell 0 is none. An instruction makes one value at most, and a value is put into one list once, so there
-       are no more of each than the pickle has bytes: `most` */
-    size_t nodes, cells, depth, remembered, most;
+    mmixi_py_cell *cell;                         /* cell 0 is none */
+    uint32_t *stack, *memo;
+    size_t nodes, cells, depth, remembered, node_capacity, cell_capacity, stack_capacity, memo_capacity;
     size_t visits;                               /* a dictionary may stand in many others, or in itself */
 } mmixi_pickle;
 
@@ -13243,17 +13378,31 @@ static size_t mmixi_py_push(mmixi_pickle *k, int kind)
 {
     memset(&k->node[k->nodes], 0, sizeof *k->node);
     k->node[k->nodes].kind = kind;
-    k->stack[k->depth++] = k->nodes;
+    k->stack[k->depth++] = (uint32_t)k->nodes;
     return k->nodes++;
+}
+/* Room for what one instruction makes: a value, on the stack, and the stack's values in one list. */
+static int mmixi_pickle_room(mmixi_pickle *k)
+{
+    mmix_archive *a = k->a;
+    void *node = k->node, *cell = k->cell, *stack = k->stack;
+    const int failed = mmixi_archive_grow(a, &node, &k->node_capacity, k->nodes + 1, sizeof *k->node)
+        || mmixi_archive_grow(a, &cell, &k->cell_capacity, k->cells + k->depth + 1, sizeof *k->cell)
+        || mmixi_archive_grow(a, &stack, &k->stack_capacity, k->depth + 1, sizeof *k->stack);
+    k->node = (mmixi_py *)node;
+    k->cell = (mmixi_py_cell *)cell;
+    k->stack = (uint32_t *)stack;
+    return failed;
 }
 static void mmixi_py_append(mmixi_pickle *k, size_t list, size_t node)
 {
     mmixi_py *l = &k->node[list];
-    k->cell[k->cells].node = node;
-    k->cell[k->cells].next = 0;
-    if (l->first) k->cell[l->last].next = k->cells;
-    else l->first = k->cells;
-    l->last = k->cells++;
+    const uint32_t cell = (uint32_t)k->cells++;
+    k->cell[cell].node = (uint32_t)node;
+    k->cell[cell].next = 0;
+    if (l->first) k->cell[l->last].next = cell;
+    else l->first = cell;
+    l->last = cell;
     l->length++;
 }
 /* Item i of a list, node 0 (which is None) if it is shorter. */
@@ -13263,12 +13412,12 @@ static const mmixi_py *mmixi_py_item(const mmixi_pickle *k, const mmixi_py *list
     while (c && i--) c = k->cell[c].next;
     return &k->node[c ? k->cell[c].node : 0];
 }
-/* The stack's place of the last mark, or `most` if there is none. */
+/* The stack's place of the last mark, or its depth if there is none. */
 static size_t mmixi_py_mark(const mmixi_pickle *k)
 {
     for (size_t i = k->depth; i-- > 0;)
         if (k->node[k->stack[i]].kind == MMIXI_PY_MARK) return i;
-    return k->most;
+    return k->depth;
 }
 static int mmixi_py_text_is(const mmixi_py *v, const char *text)
 {
@@ -13311,7 +13460,7 @@ static int mmixi_pickle_step(mmixi_pickle *k)
     k->p += (bytes)
 #define MMIXI_HAVE(values) \
     if (k->depth < (size_t)(values)) return mmixi_pickle_refuse(k, "takes from an empty stack")
-#define MMIXI_MARKED if ((mark = mmixi_py_mark(k)) == k->most) return mmixi_pickle_refuse(k, "misses a mark")
+#define MMIXI_MARKED if ((mark = mmixi_py_mark(k)) == k->depth) return mmixi_pickle_refuse(k, "misses a mark")
     case 0x80: MMIXI_NEED(1); return *p >= 2 && *p <= 5 ? 1 : mmixi_pickle_refuse(k,
             "is not of protocol 2 to 5");
     case 0x95: MMIXI_NEED(8); return 1;                          /* a frame's length */
@@ -13345,7 +13494,7 @@ static int mmixi_pickle_step(mmixi_pickle *k)
         k->p += n;
         node = mmixi_py_push(k, op == 'X' || op == 0x8c ? MMIXI_PY_TEXT : MMIXI_PY_OPAQUE);
         k->node[node].text = (const char *)p + wide;
-        k->node[node].length = n;
+        k->node[node].length = (uint32_t)n;
         return 1; }
     case '}': mmixi_py_push(k, MMIXI_PY_DICT); return 1;
     case ']': case ')': mmixi_py_push(k, MMIXI_PY_LIST); return 1;
@@ -13354,13 +13503,21 @@ static int mmixi_pickle_step(mmixi_pickle *k)
         MMIXI_HAVE(1);
         if (op == 'q') { MMIXI_NEED(1); n = *p; }
         if (op == 'r') { MMIXI_NEED(4); n = (size_t)mmixi_number(p, 4); }
-        if (n >= k->most) return mmixi_pickle_refuse(k, "remembers more than it says");
+        if (n >= k->memo_capacity) {
+            void *memo = k->memo;
+            const size_t before = k->memo_capacity;
+            const int failed = mmixi_archive_grow(k->a, &memo, &k->memo_capacity, n + 1, sizeof *k->memo);
+            k->memo = (uint32_t *)memo;
+            if (failed) return -1;
+            memset(k->memo + before, 0, (k->memo_capacity - before) * sizeof *k->memo);
+        }
         k->memo[n] = k->stack[k->depth - 1] + 1;
         return 1;
     case 'h': case 'j':
         MMIXI_NEED(op == 'h' ? 1 : 4);
         n = (size_t)mmixi_number(p, op == 'h' ? 1 : 4);
-        if (n >= k->most || !k->memo[n]) return mmixi_pickle_refuse(k, "recalls what it never remembered");
+        if (n >= k->memo_capacity || !k->memo[n])
+            return mmixi_pickle_refuse(k, "recalls what it never remembered");
         k->stack[k->depth++] = k->memo[n] - 1;
         return 1;
     case 'c': {
@@ -13386,14 +13543,14 @@ static int mmixi_pickle_step(mmixi_pickle *k)
         node = k->stack[k->depth - 1];
         for (size_t i = 0; i < n; i++) mmixi_py_append(k, node, k->stack[base + i]);
         k->depth = base;
-        k->stack[k->depth++] = node;
+        k->stack[k->depth++] = (uint32_t)node;
         return 1;
     case 't': case 'l': case 'd':
         MMIXI_MARKED;
         node = mmixi_py_push(k, op == 'd' ? MMIXI_PY_DICT : MMIXI_PY_LIST);
         for (size_t i = mark + 1; i + 1 < k->depth; i++) mmixi_py_append(k, node, k->stack[i]);
         k->depth = mark;
-        k->stack[k->depth++] = node;
+        k->stack[k->depth++] = (uint32_t)node;
         return 1;
     case 's': case 'a':
         n = op == 's' ? 3 : 2;
@@ -13425,9 +13582,9 @@ static int mmixi_pickle_step(mmixi_pickle *k)
         if (what->kind != MMIXI_PY_NAME || k->node[node].kind != MMIXI_PY_LIST)
             return mmixi_pickle_refuse(k, "calls something that can't be called");
         if (what->number == MMIXI_PY_REBUILD)
-            k->node[node].kind = MMIXI_PY_TENSOR, k->stack[k->depth++] = node;
+            k->node[node].kind = MMIXI_PY_TENSOR, k->stack[k->depth++] = (uint32_t)node;
         else if (what->number == MMIXI_PY_PARAMETER)
-            k->stack[k->depth++] = (size_t)(mmixi_py_item(k, &k->node[node], 0) - k->node);
+            k->stack[k->depth++] = (uint32_t)(mmixi_py_item(k, &k->node[node], 0) - k->node);
         else mmixi_py_push(k, what->number == MMIXI_PY_ORDERED ? MMIXI_PY_DICT : MMIXI_PY_OPAQUE);
         return 1; }
     case 'b': MMIXI_HAVE(2); k->depth--; return 1;               /* an object's attributes: not looked at */
@@ -13454,9 +13611,9 @@ static int mmixi_pth_tensor(mmixi_maker *m, const mmixi_pickle *k, const char *n
         *type = mmixi_py_item(k, storage, 1), *key = mmixi_py_item(k, storage, 2),
         *total = mmixi_py_item(k, storage, 4);
     size_t shape[MMIX_FILE_MAX_DIMS], stride[MMIX_FILE_MAX_DIMS], last, count, element;
-    char shown[64], found[64], text[64], path[80];
-    int dtype, empty = 0;
-    mmixi_member f;
+    char shown[64], found[64], text[64], path[64];
+    int dtype, empty = 0, ok = 1;
+    const mmixi_member *f;
     memcpy(text, name, mmixi_min(length, 60));
     text[mmixi_min(length, 60)] = 0;
     if (storage->kind != MMIXI_PY_STORAGE || type->kind != MMIXI_PY_NAME
@@ -13468,13 +13625,13 @@ static int mmixi_pth_tensor(mmixi_maker *m, const mmixi_pickle *k, const char *n
     dtype = dtypes[type->number - MMIXI_PY_FIRST_STORAGE];
     element = mmixi_file_dtypes[dtype].size;
     count = (size_t)total->number;
-    snprintf(path, sizeof path, "/data/%.*s", (int)key->length, key->text);
-    if (mmixi_zip_find(a, path, strlen(path), 1, &f)) return -1;
-    if (!f.data)
+    snprintf(path, sizeof path, "data/%.*s", (int)key->length, key->text);
+    f = mmixi_zip_find(a, k->folder, path);
+    if (!f)
         return MMIXI_REFUSE(a->m, a, text, "a member …%s, found none",
                             mmixi_shown_part(found, path, strlen(path)));
-    if (f.size / element != count || f.size % element)
-        return MMIXI_REFUSE(a->m, a, text, "a storage of %zu numbers, found %zu bytes", count, f.size);
+    if (f->size / element != count || f->size % element)
+        return MMIXI_REFUSE(a->m, a, text, "a storage of %zu numbers, found %zu bytes", count, f->size);
     last = (size_t)offset->number;
     for (size_t i = 0; i < size->length; i++) {
         const mmixi_py *n = mmixi_py_item(k, size, i), *s = mmixi_py_item(k, step, i);
@@ -13488,10 +13645,11 @@ static int mmixi_pth_tensor(mmixi_maker *m, const mmixi_pickle *k, const char *n
         if (!mmixi_mul_ok(shape[i] ? shape[i] - 1 : 0, stride[i], &reach) || reach > count
             || (last += reach) > count) last = count;
     }
-    if (!empty && last >= count)
+    mmixi_shape_bytes(shape, (int)size->length, element, &ok);   /* with strides of 0 any shape fits so far */
+    if ((!empty && last >= count) || !ok)
         return MMIXI_REFUSE(a->m, a, text, "elements inside a storage of %zu, found one beyond", count);
     mmixi_make_entry(m, name, length, dtype, (int)size->length, shape, stride,
-                     f.data + (empty ? 0 : (size_t)offset->number * element));
+                     f->data + (empty ? 0 : (size_t)offset->number * element));
     return 0;
 }
 /* All tensors below a dictionary, named by their keys joined with dots. */
@@ -13519,84 +13677,87 @@ static int mmixi_pth(mmixi_maker *m, const mmixi_member *pickle)
 {
     mmix_archive *a = m->a;
     mmixi_pickle k;
-    mmixi_member order;
+    mmixi_member folder = *pickle;
+    const mmixi_member *order;
     char name[1024];
-    size_t sizes[4], most = pickle->size + 8;
     int more = 1;
     memset(&k, 0, sizeof k);
+    folder.length -= strlen("data.pkl");
     k.a = a;
+    k.folder = &folder;
     k.p = pickle->data;
     k.end = pickle->data + pickle->size;
-    k.most = most;
-    k.node = (mmixi_py *)mmixi_alloc_array(a->m, most, sizeof *k.node, &sizes[0]);
-    k.cell = (mmixi_py_cell *)mmixi_alloc_array(a->m, most, sizeof *k.cell, &sizes[1]);
-    k.stack = (size_t *)mmixi_alloc_array(a->m, most, sizeof *k.stack, &sizes[2]);
-    k.memo = (size_t *)mmixi_alloc_array(a->m, most, sizeof *k.memo, &sizes[3]);
-    if (k.node && k.cell && k.stack && k.memo) {
-        memset(k.memo, 0, sizes[3]);
-        mmixi_py_push(&k, MMIXI_PY_NONE);        /* node 0 */
-        k.depth = 0;
-        k.cells = 1;
-        while (more == 1) more = k.p < k.end ? mmixi_pickle_step(&k) : mmixi_pickle_refuse(&k, "never stops");
-        if (!more && (k.depth != 1 || k.node[k.stack[0]].kind != MMIXI_PY_DICT))
-            more = mmixi_pickle_refuse(&k, "holds no dictionary of tensors");
-        if (!more) more = mmixi_zip_find(a, "/byteorder", 10, 1, &order);
-        if (!more && (mmixi_big_endian_here() || (order.data && (order.size < 6
-                || memcmp(order.data, "little", 6))))) more = mmixi_pickle_refuse(&k,
-                "is of, or on, a big-endian machine");
-        for (int pass = 0; !more && pass < 2; pass++) {
-            k.visits = 0;
-            more = mmixi_pth_walk(m, &k, k.stack[0], name, 0, 0);
-            if (!more && !pass) more = mmixi_maker_turn(m);
-        }
+    k.cells = 1;
+    if (pickle->size > UINT32_MAX) more = mmixi_pickle_refuse(&k, "has more than 4 GiB");
+    else if (mmixi_pickle_room(&k)) more = -1;
+    else mmixi_py_push(&k, MMIXI_PY_NONE);       /* node 0 */
+    k.depth = 0;
+    while (more == 1)
+        more = k.p == k.end ? mmixi_pickle_refuse(&k, "never stops")
+            : mmixi_pickle_room(&k) ? -1 : mmixi_pickle_step(&k);
+    if (!more && (k.depth != 1 || k.node[k.stack[0]].kind != MMIXI_PY_DICT))
+        more = mmixi_pickle_refuse(&k, "holds no dictionary of tensors");
+    order = mmixi_zip_find(a, &folder, "byteorder");
+    if (!more && (mmixi_big_endian_here()
+                  || (order && (order->size < 6 || memcmp(order->data, "little", 6)))))
+        more = mmixi_pickle_refuse(&k, "is of, or on, a big-endian machine");
+    for (int pass = 0; !more && pass < 2; pass++) {
+        k.visits = 0;
+        more = mmixi_pth_walk(m, &k, k.stack[0], name, 0, 0);
+        if (!more && !pass) more = mmixi_maker_turn(m);
     }
-    else more = -1;
-    mmixi_free(a->m, k.memo, sizes[3]);
-    mmixi_free(a->m, k.stack, sizes[2]);
-    mmixi_free(a->m, k.cell, sizes[1]);
-    mmixi_free(a->m, k.node, sizes[0]);
+    mmixi_free(a->m, k.memo, k.memo_capacity * sizeof *k.memo);
+    mmixi_free(a->m, k.stack, k.stack_capacity * sizeof *k.stack);
+    mmixi_free(a->m, k.cell, k.cell_capacity * sizeof *k.cell);
+    mmixi_free(a->m, k.node, k.node_capacity * sizeof *k.node);
     return more;
 }
 
-/* Fills a->entries and a->by_name from a->bytes, whatever format they are in. */
+/* Fills a->entries and a->by_name from a->file.bytes, whatever format they are in. */
 static int mmixi_archive_parse(mmix_archive *a)
 {
+    static const char pickle[] = "data.pkl";
     mmixi_maker k;
-    mmixi_member pickle;
     memset(&k, 0, sizeof k);
     k.a = a;
-    if (a->size >= 6 && !memcmp(a->bytes, "\x93NUMPY", 6)) {
+    if (a->file.size >= 6 && !memcmp(a->file.bytes, "\x93NUMPY", 6)) {
         for (int pass = 0; pass < 2; pass++)
-            if (mmixi_npy(&k, "array", 5, a->bytes, a->size) || (!pass && mmixi_maker_turn(&k))) return -1;
-        return mmixi_maker_end(&k);
+            if (mmixi_npy(&k, "array", 5, a->file.bytes, a->file.size) || (!pass && mmixi_maker_turn(&k)))
+                return -1;
+        return mmixi_archive_sort(a);
     }
-    if (a->size >= 4 && !memcmp(a->bytes, "PK\3\4", 4)) {
-        if (mmixi_zip_check(a) || mmixi_zip_find(a, "/data.pkl", 9, 1, &pickle)) return -1;
-        if (pickle.data) {
-            if (mmixi_pth(&k, &pickle)) return -1;
-            return mmixi_maker_end(&k);
+    if (a->file.size >= 4 && !memcmp(a->file.bytes, "PK\3\4", 4)) {
+        if (mmixi_zip_open(a)) return -1;
+        for (size_t i = 0; i < a->members; i++) {
+            const mmixi_member *f = &a->member[i];
+            const size_t at = f->length - mmixi_min(f->length, sizeof pickle - 1);
+            if (memcmp(f->name + at, pickle, f->length - at) || f->length - at < sizeof pickle - 1
+                || (at && f->name[at - 1] != '/')) continue;
+            if (mmixi_pth(&k, f)) return -1;
+            return mmixi_archive_sort(a);
         }
         if (mmixi_npz(&k) || mmixi_maker_turn(&k) || mmixi_npz(&k)) return -1;
-        return mmixi_maker_end(&k);
+        return mmixi_archive_sort(a);
     }
-    if (a->size >= 14 && !memcmp(a->bytes, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
+    if (a->file.size >= 14
+        && !memcmp(a->file.bytes, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
         return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: a bare pickle, as torch.save wrote before "
                          "version 1.6: save it anew",
                          a->path);
     return mmixi_safetensors_parse(a);
 }
 
-/* Takes bytes (size + 1 of them were allocated), whatever comes of it. */
-static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, unsigned char *bytes, size_t size)
+/* Takes the file, whatever comes of it. */
+static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file)
 {
     const size_t length = strlen(path), own = sizeof(mmix_archive) + length + 1;
     mmix_archive *a = (mmix_archive *)mmixi_alloc(m, own);
     if (!a) {
-        mmixi_free(m, bytes, size + 1);
+        mmixi_file_free(m, &file);
         return NULL;
     }
     memset(a, 0, own);
-    a->m = m, a->own_bytes = own, a->bytes = bytes, a->size = size, a->path = (char *)(a + 1);
+    a->m = m, a->own_bytes = own, a->file = file, a->path = (char *)(a + 1);
     memcpy(a->path, path, length);
     if (!mmixi_archive_parse(a)) return a;
     mmix_archive_close(a);
@@ -13605,16 +13766,16 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, unsigned c
 
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
-    unsigned char *copy;
+    mmixi_file_bytes copy = { NULL, size, 0 };
     if (mmix_error(m)) return NULL;
     if (!name || (!bytes && size) || size == SIZE_MAX) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_archive_open_memory: expected a name and bytes, found NULL");
         return NULL;
     }
-    copy = (unsigned char *)mmixi_alloc(m, size + 1);
-    if (!copy) return NULL;
-    if (size) memcpy(copy, bytes, size);
-    return mmixi_archive_new(m, name, copy, size);
+    copy.bytes = (unsigned char *)mmixi_alloc(m, size + 1);
+    if (!copy.bytes) return NULL;
+    if (size) memcpy(copy.bytes, bytes, size);
+    return mmixi_archive_new(m, name, copy);
 }
 
 MMIXDEF size_t mmix_archive_count(const mmix_archive *a)
@@ -13643,7 +13804,7 @@ MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *n
 MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key)
 {
     if (!a || !key) return NULL;
-    return mmixi_json_text(mmixi_json_find(mmixi_json_find(a->json.nodes, "__metadata__"), key));
+    return mmixi_json_text(mmixi_json_find(a->json.nodes, key));
 }
 
 MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
@@ -13717,11 +13878,33 @@ MMIXDEF int mmix_archive_read_i32(mmix_ctx *m, const mmix_archive *a, const mmix
 
 /* ---- files ---- */
 
+/* Maps a file into memory, each page read when it is looked at and copied when it is changed. What cannot be
+   mapped is read, and so is everything on Windows, where a mapped file could not be replaced. */
+static mmixi_file_bytes mmixi_file_map(mmix_ctx *m, const char *who, const char *path)
+{
+    mmixi_file_bytes f = { NULL, 0, 0 };
+    if (!mmixi_path_ok(m, who, path)) return f;
+#ifdef MMIXI_MAPS
+    struct stat info;
+    const int file = open(path, O_RDONLY);
+    if (file >= 0 && !fstat(file, &info) && S_ISREG(info.st_mode) && info.st_size > 0
+        && (uintmax_t)info.st_size < SIZE_MAX) {
+        void *p = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+        if (p != MAP_FAILED) {
+            f.bytes = (unsigned char *)p;
+            f.size = (size_t)info.st_size;
+            f.mapped = 1;
+        }
+    }
+    if (file >= 0) close(file);
+#endif
+    if (!f.mapped) f.bytes = mmixi_file_read(m, who, path, &f.size);
+    return f;
+}
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path)
 {
-    size_t size;
-    unsigned char *bytes = mmixi_file_read(m, "mmix_archive_open", path, &size);
-    return bytes ? mmixi_archive_new(m, path, bytes, size) : NULL;
+    mmixi_file_bytes file = mmixi_file_map(m, "mmix_archive_open", path);
+    return file.bytes ? mmixi_archive_new(m, path, file) : NULL;
 }
 
 /* Text that is measured (out NULL) and then written by the same calls. */
@@ -13997,8 +14180,8 @@ static void mmixi_match_line(mmixi_text *t, const char *what, const char *prefix
     if (expected) mmixi_match_line(t, ", expected", "", "", expected->ndim, expected->shape, NULL);
     else mmixi_text_put(t, "\n");
 }
-/* How an archive fits the parameters: lines of text, and how many are missing, reshaped, unexpected. Names that
-   begin with `beside` (NULL: none) may be there or not. */
+/* How an archive fits the parameters: lines of text, and how many are missing, reshaped, unexpected. Names
+   that begin with `beside` (NULL: none) may be there or not. */
 static void mmixi_params_match(const mmix_params *p, const mmix_archive *a, const char *prefix,
                                const char *beside, mmixi_text *t, size_t count[3])
 {
@@ -14263,9 +14446,9 @@ static int mmixi_vision_find(mmix_ctx *m, const mmix_archive *a, char prefix[256
     for (size_t i = 0; i < mmix_archive_count(a); i++) {
         const char *name = mmix_archive_entry(a, i)->name, *neck = strstr(name, "neck.");
         if (neck && (neck == name || neck[-1] == '.'))
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
-                             "joined by a neck; this library has DinoMamba-Reg, whose output is their mean",
-                             a->path, name);
+            return mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers "
+                             "are joined by a neck; this library has DinoMamba-Reg, whose output is their "
+                             "mean", a->path, name);
     }
     return !mmixi_vision_prefix(a, prefix, 256) ? 0
         : mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" "

@@ -424,6 +424,89 @@ static void torch_and_numpy(void)
     mmix_destroy(m);
 }
 
+/* A zip file of one member, whose name and place its directory lists `times` times (with other last letters). */
+static unsigned char *zip_of(const char *name, const void *data, size_t n, size_t times, size_t *size)
+{
+    const size_t length = strlen(name), entry = 46 + length, at = 30 + length + n;
+    unsigned char *z = (unsigned char *)calloc(at + times * entry + 22, 1), *d = z + at;
+    put_number(z, 0x04034b50, 4);
+    put_number(z + 26, length, 2);
+    memcpy(z + 30, name, length);
+    memcpy(z + 30 + length, data, n);
+    for (size_t i = 0; i < times; i++, d += entry) {
+        put_number(d, 0x02014b50, 4);
+        put_number(d + 16, mmixi_crc32((const unsigned char *)data, n), 4);
+        put_number(d + 20, n, 4); put_number(d + 24, n, 4); put_number(d + 28, length, 2);
+        memcpy(d + 46, name, length);
+        for (size_t k = 0, rest = i; rest; k++, rest /= 26) d[46 + length - 1 - k] = (unsigned char)('a' + rest % 26);
+    }
+    put_number(d, 0x06054b50, 4);
+    put_number(d + 8, times, 2); put_number(d + 10, times, 2);
+    put_number(d + 12, times * entry, 4); put_number(d + 16, at, 4);
+    *size = at + times * entry + 22;
+    return z;
+}
+/* Files that say more than they hold: refused soon, and with at most twice their size and 1 MiB of memory. */
+static void proportion(void)
+{
+    enum { N = 1 << 20 };
+    char *text = (char *)malloc(N + 64);
+    for (int kind = 0; kind < 12; kind++) {
+        static const char ops[] = "N}]('", *const headers[] = { "{\"a\":[0", "{\"__metadata__\":{\"k\":\"v\"}" };
+        mmix_options o;
+        unsigned char *file;
+        size_t size, at = 0;
+        memset(&o, 0, sizeof o);
+        o.threads = 1;
+        mmix_ctx *m = mmix_create(&o);
+        if (kind < 2) {                          /* many numbers in a header; many members of no bytes */
+            at = (size_t)sprintf(text, "%s", headers[kind]);
+            for (size_t i = 0; at < N - 64; i++)
+                at += (size_t)sprintf(text + at, kind ? ",\"%zx\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}" : ",%zx", kind ? i : 0);
+            at += (size_t)sprintf(text + at, kind ? "}" : "]}");
+            file = make(text, at, 0, &size);
+        }
+        else if (kind < 7) {                     /* a value for each byte of a pickle */
+            memset(text, ops[kind - 2], N);
+            memcpy(text, "\x80\x02", 2);
+            file = zip_of("archive/data.pkl", text, N, 1, &size);
+        }
+        else if (kind == 7) file = zip_of("archive/data.pkl", "\x80\x02}r\xff\xff\xff\x0f.", 9, 1, &size);      /* memo 2^28 */
+        else if (kind == 8) file = zip_of("archive/aaaaa.npy", text, N / 4, 20000, &size);           /* all the same bytes */
+        else if (kind == 9) file = zip_of("aaaaa.npy", text, 1, 60000, &size);
+        else {                                   /* one number, seen as very many by strides of 0 */
+            static const char tensor[] = "\x80\x02}X\1\0\0\0wctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nFloatStorage\n"
+                "X\1\0\0\0""0X\3\0\0\0cpuK\1tQK\0";
+            zip *z = (zip *)calloc(1, sizeof *z);
+            memcpy(text, tensor, sizeof tensor - 1);
+            at = sizeof tensor - 1;
+            static const char wide[] = "J\0\0\0\1J\0\0\1\0\x86K\0K\0\x86\x89}tRs.",          /* 2^24 x 2^16, then 2^48 x 2^48 */
+                wider[] = "\x8a\7\0\0\0\0\0\0\1\x8a\7\0\0\0\0\0\0\1\x86K\0K\0\x86\x89}tRs.";
+            memcpy(text + at, kind == 10 ? wide : wider, kind == 10 ? sizeof wide : sizeof wider);
+            zip_add(z, "archive/data.pkl", text, at + (kind == 10 ? sizeof wide : sizeof wider));
+            zip_add(z, "archive/data/0", "\0\0\x80\x3f", 4);
+            zip_end(z);
+            size = z->size;
+            file = (unsigned char *)malloc(size);
+            memcpy(file, z->bytes, size);
+            free(z);
+        }
+        const size_t before = mmix_memory(m).bytes;
+        char note[32];
+        snprintf(note, sizeof note, "file %d", kind);
+        mmix_memory_peak_clear(m);
+        mmix_archive *a = mmix_archive_open_memory(m, "memory", file, size);
+        CHECK_AT(!a && mmix_error_kind(m) == MMIX_ERROR_FILE, note);
+        CHECK_AT(mmix_memory(m).peak - before <= 2 * size + ((size_t)1 << 20), note);
+        CHECK_AT(mmix_memory(m).bytes == before, note);
+        if (getenv("FILES_SHOW")) printf("%d: %zu bytes, %zu held: %s\n", kind, size, mmix_memory(m).peak - before, mmix_error(m));
+        mmix_archive_close(a);
+        mmix_destroy(m);
+        free(file);
+    }
+    free(text);
+}
+
 #ifdef MMIX_NO_STDIO
 
 static void no_stdio(void)
@@ -862,6 +945,7 @@ int main(void)
     json();
     damage();
     torch_and_numpy();
+    proportion();
 #ifdef MMIX_NO_STDIO
     no_stdio();
 #else
