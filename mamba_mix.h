@@ -8209,6 +8209,7 @@ static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer 
 }
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
+    if (!x) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a mixer, found NULL", who), 0;
     if (x->kind == MMIX_SSD) return mmixi_ssd_check(m, who, x);
     if (x->kind == MMIX_SOFTMAX || x->kind == MMIX_LINEAR) return mmixi_attention_check(m, who, x);
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who,
@@ -8458,11 +8459,12 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
 }
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
-    mmix_mixer x = *mixer;
+    mmix_mixer x;
     mmixi_carried *c;
     mmix_tensor *y = NULL;
     int record;
     if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
+    x = *mixer;
     c = s->slot[slot].part;
     record = mmix_record(m, 0);
     if (x.kind == MMIX_SOFTMAX) {
@@ -8637,7 +8639,7 @@ static void mmixi_start_values(const mmix_ctx *m, const mmix_param *q)
 static int mmixi_params_allocate(mmix_params *p, int start)
 {
     size_t at = 0;
-    if (p->m->error_kind) return -1;
+    if (!p || p->m->error_kind) return -1;
     if (p->values) return 0;
     p->values = (mmix_real *)mmixi_alloc(p->m, p->slab * sizeof(mmix_real));
     if (!p->values) return -1;
@@ -8653,7 +8655,7 @@ MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(
 
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
-    if (p->m->error_kind) return -1;
+    if (!p || p->m->error_kind) return -1;
     if (train && !p->values)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: mmix_params_allocate comes first");
     if (train && !p->gradients) {
@@ -8676,7 +8678,7 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train)
 }
 MMIXDEF void mmix_params_zero_grad(mmix_params *p)
 {
-    for (size_t i = 0; i < p->count; i++) p->at[i].tensor->written = 0;
+    for (size_t i = 0; p && i < p->count; i++) p->at[i].tensor->written = 0;
 }
 
 /* The values change: no packed copy holds any more. */
@@ -8686,9 +8688,9 @@ static void mmixi_params_changed(const mmix_params *p)
 }
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
 {
-    mmix_ctx *m = p->m;
+    mmix_ctx *m = p ? p->m : NULL;
     size_t reals = 0;
-    if (m->error_kind) return -1;
+    if (!m || m->error_kind) return -1;
     if (pack && !p->values)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_pack: mmix_params_allocate comes first");
     mmixi_params_changed(p);
@@ -9733,9 +9735,9 @@ MMIXDEF void mmix_vision_destroy(mmix_vision *v)
     mmixi_free(v->m, v->block, v->config.depth * sizeof *v->block);
     mmixi_free(v->m, v, sizeof *v);
 }
-MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v) { return &v->config; }
-MMIXDEF mmix_params *mmix_vision_params(mmix_vision *v) { return v->params; }
-MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v) { return v->params->elements; }
+MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v) { return v ? &v->config : NULL; }
+MMIXDEF mmix_params *mmix_vision_params(mmix_vision *v) { return v ? v->params : NULL; }
+MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v) { return v ? v->params->elements : 0; }
 /* Multiply-adds: the matrix products, and for the mixers L² D twice (softmax), N D L twice (linear), 2 N P a
    head, token and direction (SSD's recurrence) with its convolution. */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
@@ -9877,17 +9879,18 @@ static mmix_tensor *mmixi_vision_map(mmix_ctx *m, mmix_tensor *patches, size_t g
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options)
 {
-    const mmix_vision_config *c = &v->config;
+    const mmix_vision_config *c = mmix_vision_config_of(v);
     mmix_vision_options o;
     mmix_features f;
     mmix_tensor *x, *list = NULL;
     mmix_mark mark;
-    /* `at` are the tokens read; before them among the others is DinoVim's first */
-    const size_t depth = c->depth, count = mmix_vision_class_index(c, 0, NULL),
-        others = count + (c->class_token == MMIX_CLASS_RELEASED);
-    size_t B, n, *other, *at;
+    size_t B, n, depth, count, others, *other, *at;
     memset(&f, 0, sizeof f);
     memset(&o, 0, sizeof o);
+    if (!v) return f;                            /* the context has the reason */
+    depth = c->depth;
+    count = mmix_vision_class_index(c, 0, NULL);         /* of `at`, the tokens read; among the others … */
+    others = count + (c->class_token == MMIX_CLASS_RELEASED);    /* … DinoVim's first stands before them */
     if (options) o = *options;
     if (!mmixi_check(m, "mmix_vision_forward", "image", image, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
                      MMIXI_ANY)) return f;
@@ -10148,12 +10151,15 @@ MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
     return d;
 }
 
-MMIXDEF mmix_vision *mmix_dino_teacher(mmix_dino *d) { return d->net[1].vision; }
-MMIXDEF mmix_vision *mmix_dino_student(mmix_dino *d) { return d->net[0].vision; }
-MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher) { return d->net[teacher != 0].params; }
-MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d->center; }
-MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return &d->config; }
-MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d->note; }
+MMIXDEF mmix_vision *mmix_dino_teacher(mmix_dino *d) { return d ? d->net[1].vision : NULL; }
+MMIXDEF mmix_vision *mmix_dino_student(mmix_dino *d) { return d ? d->net[0].vision : NULL; }
+MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
+{
+    return d ? d->net[teacher != 0].params : NULL;
+}
+MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL; }
+MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
+MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d ? d->note : NULL; }
 
 /* Pictures b0 … b0 + n - 1 of crops that lie crop after crop, B pictures each. */
 static mmix_tensor *mmixi_dino_slice(mmix_ctx *m, mmix_tensor *crops, size_t B, size_t b0, size_t n)
@@ -10253,16 +10259,18 @@ static int mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats)
 {
-    const mmix_dino_config *c = &d->config;
-    mmix_ctx *m = d->m;
+    const mmix_dino_config *c = mmix_dino_config_of(d);
+    mmix_ctx *m;
     mmix_dino_stats s;
     mmix_adamw adamw = mmix_adamw_default();
     size_t views = mmix_shape(global, 0), B = views / 2, all;
-    uint64_t seed = m->seed;
+    uint64_t seed;
     double n0, n1;
     int record;
     memset(&s, 0, sizeof s);
-    if (m->error_kind) return -1;
+    if (!d || d->m->error_kind) return -1;       /* of what could not be created the context has the reason */
+    m = d->m;
+    seed = m->seed;
     if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: config.iters is 0");
     s.step = d->step;
     s.steps = c->epochs * d->iters;
@@ -10328,12 +10336,17 @@ static int mmixi_dino_shuffle(mmix_dino *d, size_t count, size_t epoch)
 }
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
-    const mmix_augment *a = &d->config.augment;
-    mmix_ctx *m = d->m;
-    size_t B = d->config.batch, *index;
+    const mmix_augment *a;
+    mmix_ctx *m;
+    size_t B, *index;
     int failed;
     mmix_tensor *global, *local = NULL;
-    uint64_t seed = m->seed;
+    uint64_t seed;
+    if (!d) return -1;
+    m = d->m;
+    a = &d->config.augment;
+    B = d->config.batch;
+    seed = m->seed;
     mmix_reset(m);
     if (m->error_kind) return -1;
     if (!pictures || !count) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: no pictures");
@@ -13033,8 +13046,8 @@ static int mmixi_safetensors_parse(mmix_archive *a)
                          a->file.size);
     for (int i = 8; i-- > 0; ) n = n << 8 | a->file.bytes[i];
     if (n > a->file.size - 8)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected .safetensors, .npy, .npz or .pth, found %zu bytes that "
-                         "as .safetensors would have a header of %llu", a->path, a->file.size,
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected .safetensors, .npy, .npz or .pth, found %zu bytes "
+                         "that as .safetensors would have a header of %llu", a->path, a->file.size,
                          (unsigned long long)n);
     if (mmixi_json_copy(m, &a->json, (const char *)a->file.bytes + 8, (size_t)n)) return -1;
     a->held += a->json.text_bytes;
@@ -14149,7 +14162,7 @@ static int mmixi_params_write(const mmix_params *p, const char *path, const char
 {
     mmix_entry *e;
     int failed;
-    if (p->m->error_kind) return -1;
+    if (!p || p->m->error_kind) return -1;
     e = (mmix_entry *)mmixi_alloc(p->m, p->count * sizeof *e);
     if (!e) return -1;
     mmixi_params_entries(p, p->values, e);
@@ -14208,7 +14221,7 @@ static const char *mmixi_params_compare(const mmix_params *p, const mmix_archive
                                         const char *beside, size_t count[3])
 {
     mmixi_text text = { NULL, 0 };
-    if (p->m->error_kind) return NULL;
+    if (!p || p->m->error_kind) return NULL;
     mmixi_params_match(p, a, prefix, beside, &text, count);
     text.out = (char *)mmixi_step_array(p->m, text.at + 1, 1, 1);
     if (!text.out) return NULL;
@@ -14225,12 +14238,13 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
 
 static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *prefix, const char *beside)
 {
-    mmix_ctx *m = p->m;
-    const mmix_mark mark = mmix_mark_here(m);
+    mmix_ctx *m = p ? p->m : NULL;
+    mmix_mark mark;
     const char *text;
     char name[256];
     size_t count[3];
-    if (m->error_kind || mmix_params_allocate(p)) return -1;
+    if (mmix_params_allocate(p)) return -1;
+    mark = mmix_mark_here(m);
     text = mmixi_params_compare(p, a, prefix, beside, count);
     if (text && *text)
         mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
@@ -14252,7 +14266,7 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 {
-    mmix_archive *a = p->m->error_kind ? NULL : mmix_archive_open(p->m, path);
+    mmix_archive *a = !p || p->m->error_kind ? NULL : mmix_archive_open(p->m, path);
     int failed = a ? mmix_params_read(p, a, "") : -1;
     mmix_archive_close(a);
     return failed;
@@ -14369,7 +14383,7 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
     const char *metadata[5];
     char text[MMIXI_CONFIG_TEXT];
     mmix_dino_config c;
-    if (m->error_kind) return -1;
+    if (!v || m->error_kind) return -1;
     memset(&c, 0, sizeof c);
     c.vision = v->config;
     mmixi_config_text(&c, MMIXI_VISION_FIELDS, text);
@@ -14473,19 +14487,19 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mm
 MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive)
 {
     char prefix[256];
-    return mmixi_vision_find(v->m, archive, prefix) ? -1
+    return !v || mmixi_vision_find(v->m, archive, prefix) ? -1
         : mmixi_params_read(v->params, archive, prefix, "head.");
 }
 MMIXDEF const char *mmix_vision_compare(const mmix_vision *v, const mmix_archive *archive)
 {
     char prefix[256];
     size_t count[3];
-    return mmixi_vision_find(v->m, archive, prefix) ? NULL
+    return !v || mmixi_vision_find(v->m, archive, prefix) ? NULL
         : mmixi_params_compare(v->params, archive, prefix, "head.", count);
 }
 MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path)
 {
-    mmix_archive *a = m->error_kind ? NULL : mmix_archive_open(m, path);
+    mmix_archive *a = !v || m->error_kind ? NULL : mmix_archive_open(m, path);
     int failed = a ? mmix_vision_read(v, a) : -1;
     mmix_archive_close(a);
     return failed;
@@ -14532,14 +14546,14 @@ static const char mmixi_dino_moments[2][3][24] = {
 };
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
-    mmix_ctx *m = d->m;
+    mmix_ctx *m = d ? d->m : NULL;
     size_t n = MMIXI_DINO_EXTRA, at = 0;
     int64_t counters[4];
     char text[MMIXI_CONFIG_TEXT], (*names)[MMIXI_DINO_NAME];
     const char *metadata[9], *prefix;
     mmix_entry *e;
     int failed = -1;
-    if (m->error_kind) return -1;
+    if (!m || m->error_kind) return -1;
     for (size_t i = 0; i < 4; i++) n += mmixi_dino_list(d, i, &prefix)->count;
     e = (mmix_entry *)mmixi_alloc(m, n * sizeof *e);
     names = (char (*)[MMIXI_DINO_NAME])mmixi_alloc(m, n * sizeof *names);

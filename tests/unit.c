@@ -281,6 +281,11 @@ static void bad_arguments(void)
         mmix_reset(NULL);
         IS(mmix_schedule_multistep(1, 0.1, two3, 2, 0, 0, 1, 5), 1);
         BAD(mmix_vision_create(m, mmix_vit_tiny(0)), "mmix_vision_create", "patch 0");
+        OK(!mmix_vision_create(m, mmix_vit_tiny(0)) && mmix_vision_load(m, NULL, "x") && mmix_params_pack(mmix_vision_params(NULL), 1)
+           && mmix_params_train(NULL, 1) && !mmix_vision_features(m, NULL, NULL).token && mmix_vision_save(m, NULL, "x")
+           && !mmix_vision_config_of(NULL) && mmix_dino_step(NULL, NULL, 0, NULL) && mmix_dino_step_crops(NULL, NULL, NULL, NULL)
+           && mmix_dino_save(NULL, "x", NULL) && !mmix_dino_teacher(NULL) && strstr(mmix_error(m), "patch 0"));     /* a chain after what could not be created */
+        mmix_error_clear(m);
     }
     BAD(mmix_mul(m, i, a), "mmix_mul", "a is int32, expected real");
     BAD(mmix_exp(m, NULL), "mmix_exp", "x is NULL");
@@ -366,6 +371,8 @@ static void bad_arguments(void)
     x.mask = MMIX_MASK_CAUSAL;
     BAD(mmix_mix_step(m, &x, steps, 2), "mmix_mix_step", "slot 2 of a state with 2");
     BAD(mmix_mix_step(m, &x, NULL, 0), "mmix_mix_step", "slot 0 of a state with 0");
+    BAD(mmix_mix_step(m, NULL, steps, 0), "mmix_mix_step", "expected a mixer, found NULL");
+    BAD(mmix_mix(m, NULL), "mmix_mix", "expected a mixer, found NULL");
     OK(mmix_mix_step(m, &x, steps, 0) && mmix_state_tokens(steps, 0) == 5 && mmix_state_tokens(steps, 1) == 0);
     x.kind = MMIX_SOFTMAX;
     BAD(mmix_mix_step(m, &x, steps, 0), "mmix_mix_step", "for a slot that carries");
