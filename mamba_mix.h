@@ -10948,6 +10948,16 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_re
    lengths are the singular values. Small ones come out as exact as large ones.
    ------------------------------------------------------------------------------------ */
 
+/* Jacobi 1846: the turn (c, s), of the smaller angle, that makes (app, apq; apq, aqq) diagonal; returns its
+   tangent. */
+static double mmixi_turn(double app, double apq, double aqq, double *c, double *s)
+{
+    const double cot = (aqq - app) / (2 * apq),          /* of twice the angle */
+        t = (cot < 0 ? -1 : 1) / (fabs(cot) + sqrt(cot * cot + 1));
+    *c = 1 / sqrt(t * t + 1);
+    *s = t * *c;
+    return t;
+}
 /* The n rows of a (n, len) are the columns in question; a is overwritten. sigma (n), falling. */
 static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
 {
@@ -10960,14 +10970,11 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
         }
         for (size_t p = 0; p + 1 < n; p++)
             for (size_t q = p + 1; q < n; q++) {
-                double *x = a + p * len, *y = a + q * len, along = 0, cot, t, c, s;
+                double *x = a + p * len, *y = a + q * len, along = 0, t, c, s;
                 for (size_t i = 0; i < len; i++) along += x[i] * y[i];
                 if (fabs(along) <= 1e-15 * sqrt(sigma[p]) * sqrt(sigma[q]) || fabs(along) < 1e-290) continue;
                 turned = 1;
-                cot = (sigma[q] - sigma[p]) / (2 * along);
-                t = (cot < 0 ? -1 : 1) / (fabs(cot) + sqrt(cot * cot + 1));
-                c = 1 / sqrt(t * t + 1);
-                s = t * c;
+                t = mmixi_turn(sigma[p], along, sigma[q], &c, &s);
                 for (size_t i = 0; i < len; i++) {
                     const double u = x[i], v = y[i];
                     x[i] = c * u - s * v;
@@ -11216,7 +11223,7 @@ MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, siz
    factor λ_k / λ_(block+1). A block of all D directions is done after one round.
    ------------------------------------------------------------------------------------ */
 
-/* Jacobi 1846: makes the symmetric a (n, n) diagonal; the columns of v (n, n) are then its eigenvectors. */
+/* Makes the symmetric a (n, n) diagonal by Jacobi's turns; the columns of v (n, n) are then its eigenvectors. */
 static void mmixi_jacobi(double *a, double *v, size_t n)
 {
     for (size_t i = 0; i < n * n; i++) v[i] = i % (n + 1) == 0;
@@ -11229,12 +11236,9 @@ static void mmixi_jacobi(double *a, double *v, size_t n)
         if (off <= 1e-34 * all) return;
         for (size_t p = 0; p + 1 < n; p++)
             for (size_t q = p + 1; q < n; q++) {
-                double cot, t, c, s;                     /* cot 2x, tan x, cos x, sin x */
+                double c, s;
                 if (fabs(a[p * n + q]) <= 0) continue;
-                cot = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
-                t = (cot < 0 ? -1 : 1) / (fabs(cot) + sqrt(cot * cot + 1));
-                c = 1 / sqrt(t * t + 1);
-                s = t * c;
+                mmixi_turn(a[p * n + p], a[p * n + q], a[q * n + q], &c, &s);
                 for (size_t i = 0; i < n; i++) {
                     double x = a[i * n + p], y = a[i * n + q];
                     a[i * n + p] = c * x - s * y;

@@ -230,6 +230,13 @@ static inline mmix_box picture_square(size_t width, size_t height)           /* 
     return box;
 }
 
+/* What a mask's pixel says, 0 background, 255 void: its grey, or its colour in VOC's palette. */
+static inline uint8_t picture_mask_label(const uint8_t *rgb)
+{
+    if (rgb[0] == rgb[1] && rgb[1] == rgb[2]) return rgb[0];
+    return rgb[0] == 224 && rgb[1] == 224 && rgb[2] == 192 ? 255 : 1;
+}
+
 /* Reads one file of a set, and its mask. */
 static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t size, const char *mask_path,
                                char *why, size_t room)
@@ -259,9 +266,7 @@ static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t s
         for (size_t x = 0; x < size; x++) {
             const uint8_t *p = mask + 3 * ((box.top + (2 * y + 1) * box.height / (2 * size)) * w + box.left +
                                            (2 * x + 1) * box.width / (2 * size));
-            int grey = p[0] == p[1] && p[1] == p[2], voc_void = p[0] == 224 && p[1] == 224 && p[2] == 192;
-            /* colours: VOC's palette */
-            set->mask[(i * size + y) * size + x] = grey ? p[0] : voc_void ? 255 : 1;
+            set->mask[(i * size + y) * size + x] = picture_mask_label(p);
         }
     picture_pixels_free(m, mask_path, mask, mw, mh);
     return bad ? -1 : 0;

@@ -384,6 +384,16 @@ static inline void report_json(const char *key, double value, const char *after)
     else printf("\"%s\": null%s", key, after);
 }
 
+/* A string of JSON on stdout. */
+static inline void report_json_text(const char *text)
+{
+    putchar('"');
+    for (; *text; text++)
+        if ((unsigned char)*text < 32) printf("\\u%04x", (unsigned)*text);
+        else printf("%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
+    putchar('"');
+}
+
 /* ---- pictures and charts ------------------------------------------------------------------------------- */
 
 /* RGB pixels as a PNG inside the page, shown `side` wide. */
