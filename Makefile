@@ -12,8 +12,7 @@ LIBS    = -lm -lpthread
 ARM    ?= aarch64-linux-gnu-gcc
 SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
-DEMOS = dino mixers bench
-TESTS = kernels unit properties files images metrics golden
+DEMOS = dino mixers features bench
 
 all: $(DEMOS:%=build/%)
 

@@ -8613,15 +8613,19 @@ static uint64_t mmixi_name_hash(const char *name)                /* FNV-1a */
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
     return h;
 }
-static void mmixi_start_values(const mmix_ctx *m, const mmix_param *q)
+typedef struct mmixi_start_job { const mmix_ctx *m; const mmix_param *q; uint64_t stream; } mmixi_start_job;
+enum { MMIXI_START_BLOCK = 16384 };
+static void mmixi_start_task(void *arg, size_t index)
 {
+    const mmixi_start_job *j = (const mmixi_start_job *)arg;
+    const mmix_param *q = j->q;
+    const double a = q->start.a, b = q->start.b;
     mmix_real *x = mmix_data(q->tensor);
-    double a = q->start.a, b = q->start.b;
-    uint64_t stream = mmixi_name_hash(q->name);
-    for (size_t i = 0; i < mmix_count(q->tensor); i++) {
+    const size_t end = mmixi_min((index + 1) * MMIXI_START_BLOCK, mmix_count(q->tensor));
+    for (size_t i = index * MMIXI_START_BLOCK; i < end; i++) {
         double u = q->start.kind == MMIX_START_CONSTANT ? 0 : q->start.kind == MMIX_START_NORMAL
-            ? mmix_random_normal(m, MMIXI_RANDOM_INIT, stream, i)
-            : mmix_random_uniform(m, MMIXI_RANDOM_INIT, stream, i);
+            ? mmix_random_normal(j->m, MMIXI_RANDOM_INIT, j->stream, i)
+            : mmix_random_uniform(j->m, MMIXI_RANDOM_INIT, j->stream, i);
         if (q->start.kind == MMIX_START_CONSTANT) u = a;
         else if (q->start.kind == MMIX_START_NORMAL) u *= a;
         else if (q->start.kind == MMIX_START_UNIFORM) u = a + (b - a) * u;
@@ -8633,6 +8637,15 @@ static void mmixi_start_values(const mmix_ctx *m, const mmix_param *q)
         }
         x[i] = (mmix_real)u;
     }
+}
+static void mmixi_start_values(mmix_ctx *m, const mmix_param *q)
+{
+    mmixi_start_job j;
+    j.m = m;
+    j.q = q;
+    j.stream = mmixi_name_hash(q->name);
+    mmix_parallel_for(m, (mmix_count(q->tensor) + MMIXI_START_BLOCK - 1) / MMIXI_START_BLOCK,
+                      mmixi_start_task, &j);
 }
 
 /* start 0: zeros; a file's values will follow. */
@@ -12439,6 +12452,13 @@ static size_t mmixi_utf8_length(const char *s)
     return n;
 }
 
+static int mmixi_utf8_ok(const char *s)
+{
+    size_t n = 1;
+    while (*s && (n = mmixi_utf8_length(s)) != 0) s += n;
+    return n != 0;
+}
+
 static int mmixi_compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -12998,7 +13018,11 @@ static int mmixi_compare_entry_names(const void *a, const void *b)
 static int mmixi_archive_sort(mmix_archive *a)
 {
     char shown[64];
-    for (size_t i = 0; i < a->count; i++) a->by_name[i] = &a->entries[i];
+    for (size_t i = 0; i < a->count; i++) {
+        a->by_name[i] = &a->entries[i];
+        if (!mmixi_utf8_ok(a->entries[i].name))
+            return MMIXI_REFUSE(a->m, a, a->entries[i].name, "a name of UTF-8, found %s", "another");
+    }
     if (a->count) qsort((void *)a->by_name, a->count, sizeof *a->by_name, mmixi_compare_entry_names);
     for (size_t i = 1; i < a->count; i++)
         if (!strcmp(a->by_name[i - 1]->name, a->by_name[i]->name))
@@ -13311,17 +13335,30 @@ static int mmixi_compare_members(const void *x, const void *y)
     const int order = memcmp(a->name, b->name, mmixi_min(a->length, b->length));
     return order ? order : (a->length > b->length) - (a->length < b->length);
 }
-/* All members, by name. Their sum is bounded: else a small file could be summed up for hours. */
+static int mmixi_compare_member_data(const void *x, const void *y)
+{
+    const mmixi_member *a = (const mmixi_member *)x, *b = (const mmixi_member *)y;
+    return (a->data > b->data) - (a->data < b->data);
+}
+/* All members, by name. None lies in another: turning one's byte order would change the other, and a megabyte
+   named a thousand times would be summed up for long. */
 static int mmixi_zip_open(mmix_archive *a)
 {
-    uint64_t at = 0, count = 0, sum = 0;
+    uint64_t at = 0, count = 0, sum = 0, directory;
     char shown[64];
     if (mmixi_zip_directory(a, &at, &count)) return -1;
+    directory = at;
     a->member = (mmixi_member *)mmixi_archive_alloc(a, (size_t)count, sizeof *a->member, &a->member_bytes);
     if (!a->member) return -1;
-    for (; a->members < count; sum += a->member[a->members++].size)
-        if (sum > a->file.size || mmixi_zip_member(a, &at, &a->member[a->members]))
-            return a->m->error_kind ? -1 : mmixi_zip_refuse(a, "members that do not overlap", (size_t)at);
+    for (; a->members < count && sum <= a->file.size; sum += a->member[a->members++].size)
+        if (mmixi_zip_member(a, &at, &a->member[a->members])) return -1;
+    qsort(a->member, a->members, sizeof *a->member, mmixi_compare_member_data);
+    for (size_t i = 0; i < a->members; i++) {
+        const size_t begin = (size_t)(a->member[i].data - a->file.bytes),
+            end = i + 1 < a->members ? (size_t)(a->member[i + 1].data - a->file.bytes) : (size_t)directory;
+        if (begin > end || a->member[i].size > end - begin)
+            return mmixi_zip_refuse(a, "members that do not overlap", begin);
+    }
     qsort(a->member, a->members, sizeof *a->member, mmixi_compare_members);
     for (size_t i = 1; i < a->members; i++)
         if (!mmixi_compare_members(&a->member[i - 1], &a->member[i]))
@@ -13349,7 +13386,7 @@ static int mmixi_npz(mmixi_maker *k)
     for (size_t i = 0; i < k->a->members; i++) {
         const mmixi_member *f = &k->a->member[i];
         char shown[64];
-        if (f->length < 4 || memcmp(f->name + f->length - 4, ".npy", 4))
+        if (f->length < 4 || memcmp(f->name + f->length - 4, ".npy", 4) || memchr(f->name, 0, f->length))
             return mmix_fail(k->a->m, MMIX_ERROR_FILE, "%s: expected members NAME.npy, or data.pkl of "
                              "torch.save, found \"%s\"", k->a->path,
                              mmixi_shown_part(shown, f->name, f->length));
@@ -14030,13 +14067,6 @@ static void mmixi_file_put(mmixi_file *f, const mmix_entry *e)
         mmixi_little_endian(chunk, n, size);
         mmixi_file_write(f, chunk, n * size);
     }
-}
-
-static int mmixi_utf8_ok(const char *s)
-{
-    size_t n = 1;
-    while (*s && (n = mmixi_utf8_length(s)) != 0) s += n;
-    return n != 0;
 }
 
 /* What is wrong with the arguments of a save, or NULL; *which entry. keys has room for all names. */
