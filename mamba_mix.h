@@ -1646,6 +1646,9 @@ static void *mmixi_step_high(mmix_ctx *m, size_t bytes)
     return mmixi_arena_take(m, &m->step, size, 1);
 }
 
+/* Nobody may look between the two ends. */
+static void mmixi_poison_free(mmixi_block *b) { mmixi_poison(b->base + b->low, b->high - b->low); }
+
 /* Gives back step memory before the reset. Only a hint: what can't be noted is free after the reset. */
 static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
@@ -4362,6 +4365,23 @@ MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, in
 
 enum { MMIXI_KEEP = 8 };
 /* The kept tensors wait at the high end while the low end goes back. */
+/* Whether the n tensors, taken anew one after another from `used` on, come to lie below where they are, each
+   clear of the next: then they can be moved down without a copy. Not in a regression build, where what is
+   dropped is overwritten. */
+static int mmixi_keep_falls(const mmixi_block *b, size_t used, const mmix_tensor *was, size_t n)
+{
+    uintptr_t to = (uintptr_t)b->base + used;
+#ifdef MMIX_REGRESSION
+    return 0;
+#endif
+    for (size_t i = 0; i < n; i++) {
+        const uintptr_t from = (uintptr_t)was[i].data;
+        if (from < to || from + mmixi_bytes(&was[i]) > (uintptr_t)b->base + b->low) return 0;
+        to += mmixi_step_size(mmixi_bytes(&was[i]));
+        if (i + 1 < n && (uintptr_t)was[i + 1].data < from + mmixi_bytes(&was[i])) return 0;
+    }
+    return to <= (uintptr_t)b->base + b->high;
+}
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n)
 {
     void *copy[MMIXI_KEEP];
@@ -4371,14 +4391,26 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP ? "mmix_rewind_keep: at most 8 tensors"
                          : "mmix_rewind_keep: ops were recorded since the mark");
     for (size_t i = 0; i < n; i++) {
-        const void *from = keep[i] ? mmixi_data(keep[i], keep[i]->dtype) : NULL;
-        if (!from || !mmixi_contiguous(keep[i]))
+        if (!keep[i] || !mmixi_data(keep[i], keep[i]->dtype) || !mmixi_contiguous(keep[i]))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
         was[i] = *keep[i];
+    }
+    if (m->step.count && mmixi_keep_falls(&m->step.block[mark.block], mark.used, was, n)) {
+        mmixi_rewind(m, mark, 0);
+        for (size_t i = 0; i < n; i++) {
+            keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape);
+            if (!keep[i]) return -1;
+            mmixi_unpoison(was[i].data, mmixi_bytes(&was[i]));
+            memmove(keep[i]->data, was[i].data, mmixi_bytes(&was[i]));
+        }
+        mmixi_poison_free(&m->step.block[mark.block]);
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++) {
         copy[i] = mmixi_arena_take(m, &m->step, mmixi_step_size(mmixi_bytes(&was[i])), 1);    /* in no hole */
         if (!copy[i]) return -1;
-        memcpy(copy[i], from, mmixi_bytes(&was[i]));
+        memcpy(copy[i], was[i].data, mmixi_bytes(&was[i]));
     }
     mmixi_rewind(m, mark, 0);
     for (size_t i = 0; i < n; i++) {
@@ -8940,12 +8972,18 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
 
 /* One direction, from the projection u to the gated norm. With `carried` the state of its slot in place of
    state->ssm. */
+/* Without recording drops what came after the mark but t; returns t. */
+static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
+{
+    return !t || m->recording || !mmix_rewind_keep(m, mark, &t, 1) ? t : NULL;
+}
 static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer *layer, int d, mmix_tensor *u,
                                            mmix_tensor *seq_idx, mmix_mamba2_state *state,
                                            mmix_state *carried, size_t slot)
 {
     const mmix_mamba2_options *o = &layer->options;
     size_t GN = o->groups * o->d_state, inner = o->d_inner;
+    const mmix_mark mark = mmix_mark_here(m);
     mmix_conv1d_options conv;
     mmix_mixer ssd;
     mmix_tensor *xbc, *y;
@@ -8975,7 +9013,8 @@ static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer 
         ssd.final_state = &state->ssm;
     }
     y = mmixi_join_heads(m, carried ? mmix_mix_step(m, &ssd, carried, slot) : mmix_mix(m, &ssd));
-    return mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, inner), layer->dir[d].norm, o->eps, o->groups);
+    y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, inner), layer->dir[d].norm, o->eps, o->groups);
+    return state ? y : mmixi_keep_only(m, mark, y);      /* the new state came after the mark */
 }
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
@@ -9773,13 +9812,13 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 }
 
 /* Positions of the patches for a gh x gw grid, (1, n, D). Stored ones are resized as DINO does, with scale
-   factors (g + 0.1)/g0. */
-static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, size_t gh, size_t gw)
+   factors (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
+static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, size_t gh, size_t gw, int square)
 {
     static const int to_planes[4] = { 0, 3, 1, 2 }, to_tokens[4] = { 0, 2, 3, 1 };
     size_t g = v->config.grid, D = v->config.dim, shape[4];
     mmix_tensor *p = mmix_slice(m, v->positions, 1, v->config.registers ? 0 : 1, g * g);
-    if (gh == g && gw == g) return p;
+    if (gh == g && gw == g && square) return p;
     shape[0] = 1; shape[1] = shape[2] = g; shape[3] = D;
     p = mmix_permute(m, mmix_reshape(m, p, 4, shape), to_planes);
     p = mmix_bicubic_resize(m, p, gh, gw, ((double)gh + 0.1) / (double)g, ((double)gw + 0.1) / (double)g);
@@ -9841,7 +9880,8 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmix_vision *v, mmix_t
 {
     const mmix_vision_config *c = &v->config;
     mmix_tensor *x = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias),
-                              mmixi_vision_positions(m, v, gh, gw)), *cls;
+                              mmixi_vision_positions(m, v, gh, gw, image->shape[2] == image->shape[3])),
+        *cls;
     if (c->registers) return mmixi_vision_registers(m, v, x, at);
     cls = mmix_add(m, v->cls, mmix_slice(m, v->positions, 1, 0, 1));
     if (c->class_token != MMIX_CLASS_RELEASED) return mmix_insert_token(m, x, cls, *at);
@@ -9875,6 +9915,19 @@ static mmix_tensor *mmixi_vision_collect(mmix_ctx *m, const mmix_vision *v, mmix
     return list ? mmix_concat(m, 1, pair, 2) : pair[1];
 }
 
+/* Without recording drops all after the mark but x and list. 0, or -1. */
+static int mmixi_vision_settle(mmix_ctx *m, mmix_mark mark, mmix_tensor **x, mmix_tensor **list)
+{
+    mmix_tensor *keep[2];
+    if (!*x) return -1;
+    if (m->recording) return 0;
+    keep[0] = *list ? *list : *x;                /* the older one lies lower */
+    keep[1] = *x;
+    if (mmix_rewind_keep(m, mark, keep, *list ? 2 : 1)) return -1;
+    *x = keep[*list != NULL];
+    if (*list) *list = keep[0];
+    return 0;
+}
 /* The patch tokens as maps (B, D, gh, gw). Without recording they are copied into `map`, which lasts. */
 static mmix_tensor *mmixi_vision_map(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw,
                                      mmix_tensor *map)
@@ -9964,12 +10017,11 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
             else x = mmix_mamba2(m, &b->mamba, normed, x, s, NULL, NULL);
         }
         else {
-            mmix_tensor *s = mmix_drop_path(m, B, rate, o.step, stream),
-                *s2 = mmix_drop_path(m, B, rate, o.step, stream + 1);
             mmix_tensor *u = mmix_layer_norm(m, x, b->norm1_weight, b->norm1_bias, c->eps);
-            x = mmix_attention(m, &b->attention, u, x, s);
+            x = mmix_attention(m, &b->attention, u, x, mmix_drop_path(m, B, rate, o.step, stream));
+            if (mmixi_vision_settle(m, mark, &x, &list)) break;
             u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, c->eps);
-            x = mmix_mlp(m, &b->mlp, u, x, s2);
+            x = mmix_mlp(m, &b->mlp, u, x, mmix_drop_path(m, B, rate, o.step, stream + 1));
             if (keep) list = mmixi_vision_collect(m, v, list, x, at, count);
         }
         if (dense < o.n_dense && o.dense[dense] == i && x) {
@@ -9978,14 +10030,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
                                               f.grid_w, f.dense[dense]);
             dense++;
         }
-        if (!m->recording && x) {
-            mmix_tensor *keeps[2];
-            keeps[0] = x;
-            keeps[1] = list;
-            if (mmix_rewind_keep(m, mark, keeps, list ? 2 : 1)) break;
-            x = keeps[0];
-            list = list ? keeps[1] : NULL;
-        }
+        if (mmixi_vision_settle(m, mark, &x, &list)) break;
     }
     f.tokens = mmixi_vision_norm(m, v, x);
     f.intermediate = list;
@@ -14461,16 +14506,18 @@ static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *pr
         positions = mmixi_vision_size(a, prefix, "pos_embed", 1),
         patch = mmixi_vision_size(a, prefix, "patch_embed.proj.weight", 3);
     const int vit = mmixi_vision_size(a, prefix, "blocks.0.attn.qkv.weight", 0) > 0;
-    const size_t cells = positions - mmixi_min(positions, !registers);
-    char name[64];
+    const size_t cells = positions - mmixi_min(positions, !registers), cut = strlen(prefix);
     *c = mmixi_vision_base(vit ? MMIX_SOFTMAX : MMIX_SSD, D, 0, mmixi_max(D / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
     if (registers) {
         c->class_token = MMIX_CLASS_REGISTERS;
         c->registers = registers;
     }
-    do snprintf(name, sizeof name, vit ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
-    while (mmixi_vision_size(a, prefix, name, 0) && ++c->depth);
+    for (size_t i = 0; i < mmix_archive_count(a); i++) {         /* the last block's number and one */
+        const char *name = mmix_archive_entry(a, i)->name;
+        if (strncmp(name, prefix, cut) || strncmp(name + cut, vit ? "blocks." : "layers.", 7)) continue;
+        c->depth = mmixi_max(c->depth, 1 + (size_t)mmixi_min(strtoul(name + cut + 7, NULL, 10), 9999));
+    }
     if (vit) c->mlp_ratio = (double)mmixi_vision_size(a, prefix, "blocks.0.mlp.fc1.weight", 0) / (double)D;
     else {
         const size_t inner = mmixi_vision_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),

@@ -1,7 +1,8 @@
-/* backbones.c - every standard size has the parameters of the systems' own checkpoints: names and shapes
+/* backbones.c - every standard size has the parameters of the systems' own checkpoints: names and shapes; models
+   from files and what does not fit; features as maps; pictures and .npy files
 
    Run from the repository's root. With ../shared/reference there, every name and shape of state_dicts.json is
-   compared; without it a few rows of each family. No model here has values: declaring the parameters of the
+   compared; without it a few rows of each family. No standard size has values here: declaring the parameters of the
    largest takes a millisecond, drawing its 89 million values half a minute. */
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
@@ -285,11 +286,342 @@ static void state_dicts(void)
 
 #endif
 
+/* ---- models from files ---- */
+
+#define PATH "build/backbones_test.safetensors"
+enum { KINDS = 5 };
+static const char *const kind_name[KINDS] = {"ViT", "LinearViT", "DinoVim", "DinoVim, middle", "DinoMamba-Reg"};
+/* One of each kind, with heads as wide as the released ones (64), so that names and shapes tell them. */
+static mmix_vision_config small(int kind)
+{
+    mmix_vision_config c = kind == 0 ? mmix_vit_tiny(4) : kind == 1 ? mmix_linearvit_base()
+        : kind == 4 ? mmix_mambareg_tiny() : mmix_dinovim_tiny();
+    c.dim = kind == 0 ? 128 : 64;
+    c.heads = kind < 2 ? c.dim / 64 : 0;
+    c.depth = 3;
+    c.patch = 4;
+    c.grid = 3;
+    c.mlp_ratio = 2;
+    if (kind == 3) c.class_token = MMIX_CLASS_MIDDLE;
+    if (kind == 4) c.registers = 2;
+    c.mamba.d_state = kind > 1 ? 8 : 0;
+    return c;
+}
+static int same_values(const mmix_params *p, const mmix_params *q)
+{
+    return p->slab == q->slab && !memcmp(p->values, q->values, p->slab * sizeof *p->values);
+}
+static int says(mmix_ctx *m, int kind, const char *text)
+{
+    const int ok = mmix_error_kind(m) == kind && strstr(mmix_error(m), text);
+    if (!ok) printf("  found: %s\n", mmix_error(m) ? mmix_error(m) : "no error");
+    mmix_error_clear(m);
+    return ok;
+}
+/* The parameters of a model under other names, and more arrays beside them. */
+static void save_as(mmix_ctx *m, const mmix_vision *v, const char *prefix, const char *more, const char *metadata)
+{
+    static const float one[4] = {1, 2, 3, 4};
+    const mmix_params *p = mmix_vision_params((mmix_vision *)v);
+    mmix_entry *e = (mmix_entry *)calloc(p->count + 1, sizeof *e);
+    char (*name)[96] = (char (*)[96])calloc(p->count, sizeof *name);
+    const char *list[] = {"format", "mamba_mix vision 1", "config", metadata, NULL};
+    size_t n = p->count;
+    for (size_t i = 0; i < n; i++) {
+        snprintf(name[i], sizeof name[i], "%s%s", prefix, p->at[i].name);
+        e[i].name = name[i];
+        e[i].dtype = MMIX_FILE_REAL;
+        e[i].ndim = p->at[i].tensor->ndim;
+        memcpy(e[i].shape, p->at[i].tensor->shape, sizeof p->at[i].tensor->shape);
+        e[i].data = mmix_data(p->at[i].tensor);
+    }
+    if (more) e[n].name = more, e[n].dtype = MMIX_FILE_F32, e[n].ndim = 1, e[n].shape[0] = 4, e[n++].data = one;
+    CHECK(!mmix_safetensors_save(m, PATH, e, n, metadata ? list : NULL));
+    free(e), free(name);
+}
+static void opening(void)
+{
+    mmix_ctx *m = context();
+    for (int kind = 0; kind < KINDS; kind++) {
+        const char *where = kind_name[kind];
+        mmix_vision *v = mmix_vision_create(m, small(kind)), *w;
+        const mmix_vision_config *c = mmix_vision_config_of(v), *d;
+        mmix_archive *a;
+        char *line;
+        CHECK_AT(!mmix_vision_save(m, v, PATH), where);          /* its config is in it */
+        w = mmix_vision_open(m, PATH);
+        CHECK_AT(w && !memcmp(mmix_vision_config_of(w), c, sizeof *c), where);
+        CHECK_AT(w && same_values(mmix_vision_params(v), mmix_vision_params(w)), where);
+        mmix_vision_destroy(w);
+
+        save_as(m, v, "teacher.module.backbone.", "teacher.module.backbone.head.weight", NULL);  /* names alone */
+        w = mmix_vision_open(m, PATH);
+        d = mmix_vision_config_of(w);
+        CHECK_AT(d && d->mixer == (kind == 1 ? MMIX_SOFTMAX : c->mixer) && d->dim == c->dim && d->depth == 3, where);
+        CHECK_AT(d && d->heads == mmixi_max(1, c->dim / 64) * (c->mixer != MMIX_SSD) + (c->mixer == MMIX_SSD)
+                 && d->patch == 4 && d->grid == 3 && d->registers == c->registers, where);
+        CHECK_AT(d && d->class_token == (kind == 3 ? MMIX_CLASS_RELEASED : c->class_token)
+                 && (kind > 1 || d->mlp_ratio == 2) && (kind < 2 || (d->mamba.d_state == 8 && d->mamba.head_dim == 64
+                 && d->mamba.d_inner == 128 && d->mamba.conv_width == 4)), where);
+        CHECK_AT(w && same_values(mmix_vision_params(v), mmix_vision_params(w)), where);
+        mmix_vision_destroy(w);
+
+        save_as(m, v, "", "extra.weight", NULL);                 /* what does not fit is said, and nothing read */
+        CHECK_AT(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "found 0 missing, 0 of another shape, 1 "
+                 "unexpected; first: unexpected extra.weight (4)"), where);
+        w = mmix_vision_create(m, (c = mmix_vision_config_of(v), small(kind == 0 ? 1 : 0)));
+        a = mmix_archive_open(m, PATH);
+        CHECK_AT(mmix_vision_read(w, a) && says(m, MMIX_ERROR_FILE, "reshaped "), where);
+        line = strstr(mmix_vision_compare(w, a), "reshaped pos_embed");
+        CHECK_AT(line && strstr(line, ", expected ("), where);
+        CHECK_AT(!strcmp(mmix_vision_compare(v, a), "unexpected extra.weight (4)\n"), where);
+        mmix_archive_close(a);
+        mmix_vision_destroy(w);
+
+        save_as(m, v, "", NULL, "{\"vision.mixer\":[0]}");       /* metadata that is wrong */
+        CHECK_AT(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "the config has no valid vision.dim"), where);
+        save_as(m, v, "", NULL, "{");
+        CHECK_AT(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "JSON byte 1"), where);
+        save_as(m, v, "", "neck.weight", NULL);
+        CHECK_AT(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "upstream Mamba-Reg"), where);
+        mmix_vision_destroy(v);
+        mmix_reset(m);
+    }
+    {                                            /* positions that are no square, no backbone at all, no file */
+        mmix_params *p = mmix_params_create(m);
+        const size_t cls[3] = {1, 1, 8}, positions[3] = {1, 6, 8}, patch[4] = {8, 3, 2, 2}, norm[1] = {8};
+        mmix_vision_config c;
+        const mmix_start zero = mmix_start_from(MMIX_START_CONSTANT, 0, 0);
+        mmix_params_add(p, "", "cls_token", 3, cls, zero);
+        mmix_params_add(p, "", "pos_embed", 3, positions, zero);
+        mmix_params_add(p, "", "patch_embed.proj.weight", 4, patch, zero);
+        mmix_params_add(p, "", "blocks.0.norm1.weight", 1, norm, zero);
+        CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
+        CHECK(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "width 8, patch 2, 6 positions, "));
+        mmix_params_destroy(p);
+        CHECK(mmix_vision_config_read(m, NULL, &c) && says(m, MMIX_ERROR_FILE, "no \"…cls_token\" among 0 arrays"));
+        CHECK(!mmix_vision_open(m, "build/no such file") && says(m, MMIX_ERROR_FILE, "cannot be opened"));
+    }
+    CHECK(!mmix_error(m));
+    mmix_destroy(m);
+    remove(PATH);
+}
+/* The n-th allocation failing: an error of memory, nothing left behind. */
+static void opening_fails(void)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        mmix_ctx *m = context();
+        mmix_vision *v = mmix_vision_create(m, small(kind));
+        mmix_vision_save(m, v, PATH);
+        mmix_vision_destroy(v);
+        mmix_destroy(m);
+        for (size_t n = 1, done = 0; !done && n < 2000; n++) {
+            mmix_options o;
+            memset(&o, 0, sizeof o);
+            o.threads = 1;
+            o.allocator.count_limit = n;
+            m = mmix_create(&o);
+            if (!m) continue;
+            const size_t before = mmix_memory(m).bytes, block[2] = {0, 2};
+            mmix_vision_options look;
+            memset(&look, 0, sizeof look);
+            look.dense = block;
+            look.n_dense = 2;
+            v = mmix_vision_open(m, PATH);
+            if (!v && mmix_memory(m).bytes - before > MMIXI_BLOCK + MMIXI_HEADER_BLOCK + 4096)       /* step memory stays */
+                check(0, __LINE__, "a leak", kind_name[kind]);
+            mmix_features f = mmix_vision_forward(m, v, mmix_error(m) ? NULL : mmix_fill(mmix_new4(m, 1, 3, 8, 12), 1), &look);
+            done = f.dense != NULL;
+            if (!done && (mmix_error_kind(m) != MMIX_ERROR_MEMORY || f.token)) check(0, __LINE__, "memory", mmix_error(m));
+            mmix_vision_destroy(v);
+            mmix_reset(m);
+            mmix_destroy(m);
+            if (done) CHECK_AT(n > 10, kind_name[kind]);
+        }
+    }
+    remove(PATH);
+}
+
+/* ---- features as maps ---- */
+
+static double apart(const mmix_tensor *a, const mmix_tensor *b)              /* largest difference */
+{
+    const size_t n = mmix_count(a);
+    mmix_real *x = (mmix_real *)calloc(n + 1, sizeof *x), *y = (mmix_real *)calloc(n + 1, sizeof *y);
+    double worst = a && b && mmix_count(b) == n && !mmix_read(a, x) && !mmix_read(b, y) ? 0 : 1e30;
+    for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
+    free(x), free(y);
+    return worst;
+}
+/* Sum of map × weights, with recording: its value, and a gradient into `dw` of the patch embedding's bias. */
+static double looked(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, int norm, const mmix_tensor *weight)
+{
+    const size_t block = 1;
+    mmix_vision_options o;
+    memset(&o, 0, sizeof o);
+    o.dense = &block;
+    o.n_dense = 1;
+    o.dense_norm = norm;
+    mmix_tensor *map = mmix_vision_forward(m, v, image, &o).dense[0],
+        *sum = mmix_sum(m, mmix_mul(m, map, (mmix_tensor *)weight));
+    const double value = mmix_item(sum);
+    if (mmix_backward(m, sum)) return NAN;
+    return value;
+}
+static void dense(void)
+{
+    const size_t every[3] = {0, 1, 2}, wrong[2][2] = {{1, 1}, {0, 3}};
+    for (int kind = 0; kind < KINDS; kind++) {
+        const char *where = kind_name[kind];
+        mmix_ctx *m = context();
+        mmix_vision *v = mmix_vision_create(m, small(kind));
+        mmix_tensor *image = mmix_randn(m, mmix_new4(m, 2, 3, 13, 20), 1, 7), *patches;          /* 3 x 5 patches */
+        mmix_vision_options o;
+        memset(&o, 0, sizeof o);
+        o.dense = every;
+        o.n_dense = 3;
+        o.dense_norm = 1;
+        mmix_features f = mmix_vision_forward(m, v, image, &o), g, plain = mmix_vision_features(m, v, image);
+        static const int to_tokens[4] = {0, 2, 3, 1};
+        const size_t shape[3] = {2, 15, small(kind).dim};
+        CHECK_AT(f.dense && f.grid_h == 3 && f.grid_w == 5 && mmix_shape(f.dense[0], 1) == shape[2]
+                 && mmix_shape(f.dense[0], 2) == 3 && mmix_shape(f.dense[0], 3) == 5, where);
+        patches = mmix_reshape(m, mmix_permute(m, f.dense[2], to_tokens), 3, shape);
+        CHECK_AT(apart(patches, f.patches) <= 0, where);         /* the last block, normed: the patch tokens */
+        CHECK_AT(apart(plain.patches, f.patches) <= 0 && apart(plain.token, f.token) <= 0 && !plain.dense, where);
+        o.dense_norm = 0;
+        f = mmix_vision_forward(m, v, image, &o);
+        CHECK_AT(f.dense && apart(f.dense[0], f.dense[1]) > 0.01, where);
+        /* raw maps, normed by hand, are the normed ones */
+        mmix_params *p = mmix_vision_params(v);
+        mmix_tensor *raw = mmix_reshape(m, mmix_permute(m, f.dense[2], to_tokens), 3, shape);
+        mmix_tensor *normed = kind < 2
+            ? mmix_layer_norm(m, raw, mmix_params_find(p, "norm.weight"), mmix_params_find(p, "norm.bias"), 1e-6)
+            : mmix_rms_norm(m, raw, mmix_params_find(p, "norm_f.weight"), 1e-5);
+        CHECK_AT(apart(normed, f.patches) < 1e-5, where);
+        mmix_record(m, 1);
+        mmix_params_train(p, 1);
+        g = mmix_vision_forward(m, v, image, &o);
+        for (int i = 0; i < 3; i++) CHECK_AT(g.dense && apart(f.dense[i], g.dense[i]) <= 0, where);      /* recorded: equal */
+        mmix_reset(m);
+        for (int i = 0; i < 2; i++) {
+            o.dense = wrong[i];
+            o.n_dense = 2;
+            image = mmix_randn(m, mmix_new4(m, 1, 3, 8, 8), 1, 7);
+            CHECK_AT(!mmix_vision_forward(m, v, image, &o).token && says(m, MMIX_ERROR_ARGUMENT, i ? "dense[1] is 3, expected "
+                     "rising numbers below 3" : "dense[1] is 1"), where);
+        }
+#if MMIXI_DOUBLE
+        for (int norm = 0; norm < 2; norm++) {   /* gradients of a map, by central differences */
+            mmix_tensor *bias = mmix_params_find(p, "patch_embed.proj.bias"), *weight;
+            double slope, value[2];
+            mmix_reset(m);
+            image = mmix_randn(m, mmix_new4(m, 1, 3, 8, 12), 1, 7);
+            weight = mmix_randn(m, mmix_new4(m, 1, small(kind).dim, 2, 3), 1, 8);
+            mmix_params_zero_grad(p);
+            looked(m, v, image, norm, weight);
+            slope = (double)mmix_data(mmix_grad(bias))[5];
+            for (int side = 0; side < 2; side++) {
+                mmix_data(bias)[5] += side ? -2e-5 : 1e-5;
+                value[side] = looked(m, v, image, norm, weight);
+            }
+            mmix_data(bias)[5] += 1e-5;
+            CHECK_AT(fabs((value[0] - value[1]) / 2e-5 - slope) < 1e-6 * (1 + fabs(slope)), where);
+        }
+#else
+        (void)looked;
+        skipped += 2;                            /* gradients, in the double build */
+#endif
+        CHECK_AT(!mmix_error(m), mmix_error(m));
+        mmix_vision_destroy(v);
+        mmix_destroy(m);
+    }
+}
+
+/* ---- pictures and arrays ---- */
+
+static void pictures(void)
+{
+    mmix_ctx *m = context();
+    uint8_t rgb[7 * 5 * 3], small_rgb[4 * 6 * 3];
+    const mmix_box all = {0, 0, 5, 7};
+    mmix_picture in = {rgb, 7, 5}, out = {small_rgb, 4, 6};
+    mmix_tensor *image, *by_hand = mmix_new4(m, 1, 3, 6, 4);
+    for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 37 % 251);
+    void *scratch = malloc(mmix_picture_resize_scratch(all, 4, 6));
+    CHECK(!mmix_picture_resize(small_rgb, 4, 6, in, all, scratch));
+    CHECK(!mmix_picture_normalise(mmix_data(by_hand), out, NULL, NULL));
+    image = mmix_image_whole(m, rgb, 7, 5, 4, 6);
+    CHECK(image && mmix_shape(image, 2) == 6 && mmix_shape(image, 3) == 4 && apart(image, by_hand) <= 0);
+    CHECK(!mmix_image_whole(m, rgb, 7, 5, 0, 6) && says(m, MMIX_ERROR_ARGUMENT, "mmix_image_whole: expected a picture and sizes"));
+    CHECK(!mmix_image_whole(m, NULL, 7, 5, 4, 6) && says(m, MMIX_ERROR_ARGUMENT, "found 7 x 5 at NULL to 4 x 6"));
+    CHECK(!mmix_image(m, rgb, 7, 5, 0) && says(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture"));
+    free(scratch);
+    mmix_destroy(m);
+}
+
+#define NPY "build/backbones_test.npy"
+static void arrays(void)
+{
+    static const char expected[] = "\x93NUMPY\1\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
+    static const int dtypes[] = {MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16,
+                                 MMIX_FILE_I8, MMIX_FILE_U8, MMIX_FILE_BOOL};
+    static const float values[6] = {1, -2, 3, 0.5f, 0, 6};
+    mmix_ctx *m = context();
+    mmix_entry e;
+    unsigned char bytes[256];
+    size_t n;
+    FILE *f;
+    memset(&e, 0, sizeof e);
+    e.dtype = MMIX_FILE_F32;
+    e.ndim = 2;
+    e.shape[0] = 2;
+    e.shape[1] = 3;
+    e.data = values;
+    CHECK(!mmix_npy_save(m, NPY, &e));
+    f = fopen(NPY, "rb");
+    n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
+    if (f) fclose(f);
+    CHECK(n == 128 + 24 && !memcmp(bytes, expected, sizeof expected - 1) && bytes[127] == '\n' && bytes[126] == ' '
+          && !memcmp(bytes + 128, values, 24));
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        for (int ndim = 0; ndim <= 8; ndim += i ? 4 : 1) {       /* what is written comes back */
+            unsigned char data[8 * 256];
+            mmix_archive *a;
+            const mmix_entry *back;
+            e.dtype = dtypes[i];
+            e.ndim = ndim;
+            for (int d = 0; d < 8; d++) e.shape[d] = 2;
+            for (size_t b = 0; b < sizeof data; b++) data[b] = (unsigned char)(e.dtype == MMIX_FILE_BOOL ? b % 2 : b * 7 % 120);
+            e.data = data;
+            CHECK(!mmix_npy_save(m, NPY, &e));
+            a = mmix_archive_open(m, NPY);
+            back = mmix_archive_find(a, "array");
+            CHECK_AT(back && back->dtype == e.dtype && back->ndim == ndim && mmix_entry_count(back) == (size_t)1 << ndim
+                     && !memcmp(back->data, data, back->bytes), mmix_file_dtype_name(e.dtype));
+            mmix_archive_close(a);
+        }
+    e.dtype = MMIX_FILE_BF16;
+    CHECK(mmix_npy_save(m, NPY, &e) && says(m, MMIX_ERROR_ARGUMENT, "found BF16"));
+    e.dtype = MMIX_FILE_F32;
+    e.data = NULL;
+    CHECK(mmix_npy_save(m, NPY, &e) && says(m, MMIX_ERROR_ARGUMENT, "expected data, found NULL"));
+    CHECK(mmix_npy_save(m, NPY, NULL) && says(m, MMIX_ERROR_ARGUMENT, "expected path, entry, found NULL"));
+    CHECK(mmix_npy_save(m, "build/no/such/folder.npy", (e.data = values, e.ndim = 1, &e)) && says(m, MMIX_ERROR_FILE, "cannot be written"));
+    mmix_destroy(m);
+    remove(NPY);
+}
+
 int main(void)
 {
     rows();
     tokens();
     state_dicts();
+    opening();
+    opening_fails();
+    dense();
+    pictures();
+    arrays();
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     return failed != 0;
 }

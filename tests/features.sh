@@ -1,0 +1,138 @@
+#!/bin/sh
+# The demo's arguments and files: bad ones get one line and status 2 and leave no report behind; good runs write features,
+# a report with its sections, JSON and figures.   sh tests/features.sh build/features [build/dino]
+set -u
+features=$1 dino=${2:-} t=build/features-test
+rm -rf $t; mkdir -p $t
+passed=0 failed=0 skipped=0
+tiny="--model vit_tiny --size 64"
+
+ok() { passed=$((passed + 1)); }
+no() { failed=$((failed + 1)); echo "FAILED $1"; }
+skip() { skipped=$((skipped + $2)); echo "skipped: $1"; }
+holds() { if grep -q -e "$3" "$2"; then ok; else no "$1: no \"$3\" in $2"; fi; }            # holds LABEL FILE PATTERN
+bytes() { if [ "$(wc -c <"$1")" -eq "$2" ]; then ok; else no "$1: $(wc -c <"$1") bytes, expected $2"; fi; }
+run() { label=$1; shift; if "$features" "$@" >$t/out 2>$t/err; then ok; else no "$label"; head -n 3 $t/err; fi; }
+refused()                                        # refused LABEL ARGUMENTS...: status 2, one line that names the program
+{
+    label=$1; shift
+    "$features" "$@" --out $t/o >$t/out 2>$t/err </dev/null; status=$?
+    lines=$(grep -c . $t/err)
+    if [ $status -eq 2 ] && [ "$lines" -eq 1 ] && grep -q '^features: ' $t/err && [ ! -s $t/out ]; then ok
+    else no "$label: status $status, $lines lines"; head -n 3 $t/err; fi
+}
+picture() { printf 'P6\n%d %d\n255\n' "$2" "$3" >"$1"; head -c $(($2 * $3 * 3)) /dev/zero | tr '\0' "$4" >>"$1"; }
+
+refused "unknown option" --frobnicate
+refused "option without a value" --load
+refused "unknown model" --model rnn
+refused "nine models" --model vit_tiny --model vit_tiny --model vit_tiny --model vit_tiny --model vit_tiny --model vit_tiny \
+    --model vit_tiny --model vit_tiny --model vit_tiny
+refused "a mixer that is none" --load $t/a --mixer rnn
+refused "a mixer of nothing" --mixer linear
+refused "heads of random weights" --model vit_tiny --heads 2
+refused "no heads" --load $t/a --heads 0
+refused "a size that patches do not fill" --model vit_tiny --size 100
+holds "a size that would do" $t/err 'give 112'
+refused "a block that is not there" $tiny --block 3,12
+refused "blocks that do not rise" $tiny --block 3,3
+refused "a threshold that is none" $tiny --threshold 2
+refused "threads 0" $tiny --threads 0
+refused "masks of scenes" $tiny --masks $t
+refused "figures as JSON" --figures $t/f --json
+refused "no folder" $tiny --images $t/nothing
+refused "no weights" --load $t/missing.safetensors
+printf 'these are no weights' >$t/none.pth
+refused "weights that are none" --load $t/none.pth
+holds "their name" $t/err 'none.pth'
+: >$t/file
+"$features" $tiny --limit 2 --out $t/file/o >$t/out 2>$t/err; [ $? -eq 2 ] && ok || no "a folder that cannot be made"
+"$features" --figures $t/file/f >$t/out 2>$t/err; [ $? -eq 2 ] && ok || no "figures that cannot be written"
+mkdir -p $t/empty
+refused "a folder without pictures" $tiny --images $t/empty
+
+# pictures of several sizes in classes, with masks
+mkdir -p $t/p/a $t/p/b $t/m/a $t/m/b
+picture $t/p/a/1.ppm 90 60 k; picture $t/p/a/2.ppm 60 90 x; picture $t/p/b/1.ppm 64 64 A
+half() { { printf 'P5\n%d %d\n255\n' "$2" "$3"; head -c $(($2 * $3 / 2)) /dev/zero; head -c $(($2 * $3 / 2)) /dev/zero | tr '\0' '\1'; } >"$1"; }
+half $t/m/a/1.pgm 90 60; half $t/m/a/2.pgm 60 90
+refused "a picture without a mask" $tiny --images $t/p --masks $t/m
+holds "its name" $t/err 'b/1.ppm: no mask'
+half $t/m/b/1.pgm 60 60
+refused "a mask of another size" $tiny --images $t/p --masks $t/m
+half $t/m/b/1.pgm 64 64
+printf 'this is no picture' >$t/p/b/2.ppm; half $t/m/b/2.pgm 64 64
+refused "a picture that is none" $tiny --images $t/p --masks $t/m
+holds "its name" $t/err 'b/2.ppm'
+rm $t/p/b/2.ppm
+if [ -e $t/o/report.html ] || ls $t/o/*.tmp >/dev/null 2>&1; then no "a refused run left files"; else ok; fi
+run "pictures with masks" $tiny --images $t/p --masks $t/m --out $t/pm
+[ "$(cut -f 2,3 $t/pm/pictures.txt | tr '\n\t' ' -')" = "a-4x4 a-4x4 b-4x4 " ] && ok || no "pictures.txt"
+holds "classes" $t/pm/report.html '<td>a</td><td>2</td>'
+run "whole pictures" $tiny --images $t/p --masks $t/m --whole --out $t/whole
+[ "$(cut -f 3 $t/whole/pictures.txt | tr '\n' ' ')" = "4x6 6x4 4x4 " ] && ok || no "grids of whole pictures"
+bytes $t/whole/vit_tiny-patches.npy $((128 + 64 * 192 * 4))
+
+# scenes
+run "scenes" $tiny --model mambareg_tiny --limit 4 --show 3 --block 0,5 --out $t/s
+[ "$(grep -c . $t/out)" -eq 4 ] && ok || no "the table has not a line for each model, the middle and its head"
+holds "random weights in the table" $t/out 'vit_tiny (random)'
+bytes $t/s/vit_tiny-token.npy $((128 + 4 * 192 * 4))
+bytes $t/s/vit_tiny-patches.npy $((128 + 4 * 16 * 192 * 4))
+bytes $t/s/mambareg_tiny-registers.npy $((128 + 4 * 12 * 256 * 4))
+[ ! -e $t/s/vit_tiny-registers.npy ] && ok || no "registers of a ViT"
+[ "$(grep -c . $t/s/pictures.txt)" -eq 4 ] && ok || no "pictures.txt has not a line for each picture"
+for section in '<h2>The networks' '<b>Random weights:</b> vit_tiny, mambareg_tiny' '<h2>Binary-AUC' 'nearness to the middle' '<svg' \
+    '<h2>Pictures' '<h2>mambareg_tiny (random): registers and blocks' 'register 3: last block' 'block 5 after the final norm' \
+    'foreground: where the first principal component' '<h2>Files' '</html>'; do holds "the report" $t/s/report.html "$section"; done
+# of 3 pictures: picture, mask, 2 x (map, components); picture, map, 2 blocks; picture, mean, 4 registers, 2 blocks
+[ "$(grep -o 'data:image/png' $t/s/report.html | wc -l)" -eq $((3 * (6 + 4 + 8))) ] && ok || no "the report has not all pictures"
+if command -v python3 >/dev/null; then
+    python3 -c '
+import struct, sys
+for name, shape in ("vit_tiny-token", (4, 192)), ("vit_tiny-patches", (4, 16, 192)), ("mambareg_tiny-registers", (4, 12, 256)):
+    b = open(sys.argv[1] + "/" + name + ".npy", "rb").read()
+    assert b[:8] == b"\x93NUMPY\x01\x00" and len(b[:128]) == 10 + struct.unpack("<H", b[8:10])[0], name
+    d = eval(b[10:128])
+    assert d == {"descr": "<f4", "fortran_order": False, "shape": shape}, (name, d)
+    v = struct.unpack("<%df" % ((len(b) - 128) // 4), b[128:])
+    assert all(abs(x) < 1e3 for x in v) and any(v), name' $t/s && ok || no "what the .npy files hold"
+    run "JSON" $tiny --limit 4 --json --out $t/j
+    python3 -c '
+import json, sys
+d = json.load(open(sys.argv[1]))
+x = d["models"][0]
+assert d["pictures"] == 4 and x["random"] and x["kind"] == "ViT" and x["tokens"] == 17 and x["parameters"] > 5e6
+assert 0.5 <= x["auc"] <= 1 and 0 <= x["iou"] <= 1 and x["judged"] <= 4 and d["middle"]["judged"] == x["judged"]
+assert any(v for v in x["classes"].values())' $t/out && ok || no "what the JSON says"
+else skip "what .npy files and JSON hold (no python3)" 3; fi
+for n in 1 3; do "$features" $tiny --limit 9 --threads $n --out $t/t$n >$t/out 2>$t/err; done
+cmp -s $t/t1/vit_tiny-patches.npy $t/t3/vit_tiny-patches.npy && ok || no "the features depend on the threads"
+run "one patch alone" --model vit_tiny --size 16 --limit 1 --out $t/one
+"$features" $tiny --limit 100000 --out $t/stop >$t/out 2>$t/err &
+pid=$!; sleep 1; kill -INT $pid 2>/dev/null; wait $pid; status=$?
+[ $status -eq 130 ] && [ ! -e $t/stop/report.html ] && [ -z "$(ls $t/stop)" ] && ok || no "Ctrl-C: status $status, $(ls $t/stop)"
+
+# what is in a checkpoint
+run "--list" --list --model mambareg_tiny
+holds "a parameter" $t/out 'pos_embed_cls (1, 12, 256)'
+if [ -n "$dino" ]; then
+    "$dino" --steps 20 --size 32 --batch 4 --dim 32 --heads 2 --depth 1 --crop 32 --save $t/run --out $t/d >$t/out 2>$t/err && ok || no "dino"
+    run "--list of a run" --list --load $t/run-ssd.safetensors
+    holds "what fits" $t/out 'all names and shapes fit'
+    run "a run" --load $t/run-softmax.safetensors --load $t/run-ssd.safetensors --size 32 --limit 9 --out $t/l
+    grep -q 'Random weights' $t/l/report.html && no "loaded weights are called random" || ok
+    refused "a mixer against the file's word" --load $t/run-ssd.safetensors --mixer linear
+    head -c 5000 $t/run-ssd.safetensors >$t/cut.safetensors
+    refused "weights cut off" --load $t/cut.safetensors
+    run "figures of a run" --load $t/run-softmax.safetensors --size 32 --show 2 --figures $t/fl
+    for f in positions.svg features.png; do [ -s $t/fl/$f ] && ok || no "no $f"; done
+else skip "loading a run (no dino given)" 10; fi
+
+# figures
+run "figures" --figures $t/f
+for f in tokens.svg grids.svg; do holds "$f" $t/f/$f '</svg>'; done
+for token in 98 191; do holds "token $token" $t/f/tokens.svg ">$token<"; done
+[ "$(grep -c '9650;</text>' $t/f/tokens.svg)" -eq 15 ] && ok || no "the tokens that are read are not 1 + 1 + 1 + 12"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]

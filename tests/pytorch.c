@@ -1,0 +1,128 @@
+/* pytorch - the library's half of tests/pytorch.py, which writes what is read here and compares what is
+   written
+
+     pytorch features MODEL CHECKPOINT IN.npz OUT.safetensors    of every array of normalised images in IN
+     pytorch image OUT.safetensors PICTURE.ppm…                  mmix_image of each at 224 x 224
+     pytorch memory MODEL CHECKPOINT BATCH                       taken by one pass of BATCH images */
+#define MAMBA_MIX_IMPLEMENTATION
+#include "../mamba_mix.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_ENTRIES = 64, LAST = 4 };             /* class tokens of the last 4 blocks */
+
+/* What is to be written: in step memory, so that nothing may be reset before the file is. */
+typedef struct Output { mmix_entry entry[MAX_ENTRIES]; char name[MAX_ENTRIES][64]; size_t count; } Output;
+
+static void put(mmix_ctx *m, Output *out, const char *of, const char *what, const mmix_tensor *t)
+{
+    size_t shape[MMIX_MAX_DIMS];
+    if (!t || out->count == MAX_ENTRIES) return;
+    for (int i = 0; i < mmix_ndim(t); i++) shape[i] = mmix_shape(t, i);
+    mmix_tensor *whole = mmix_new(m, MMIX_DTYPE_REAL, mmix_ndim(t), shape);  /* t may be a view with gaps */
+    if (!whole || mmix_read(t, mmix_data(whole))) return;
+    mmix_entry *e = &out->entry[out->count];
+    snprintf(out->name[out->count], sizeof out->name[0], "%.40s.%s", of, what);
+    e->name = out->name[out->count++];
+    e->dtype = MMIX_FILE_REAL;
+    e->ndim = mmix_ndim(t);
+    memcpy(e->shape, shape, sizeof shape);
+    e->data = mmix_data(whole);
+}
+
+/* "open": whatever the names and shapes in the file say that it is. */
+static mmix_vision *load(mmix_ctx *m, const char *model, const char *checkpoint)
+{
+    mmix_vision_config c;
+    if (!strcmp(model, "open")) return mmix_vision_open(m, checkpoint);
+    if (!strcmp(model, "vit")) c = mmix_vit_small(16);
+    else if (!strcmp(model, "linearvit")) c = mmix_vit_small(16), c.mixer = MMIX_LINEAR;
+    else if (!strcmp(model, "dinovim")) c = mmix_dinovim_small();
+    else if (!strcmp(model, "mambareg")) c = mmix_mambareg_small();
+    else return mmix_fail(m, MMIX_ERROR_ARGUMENT, "no model \"%s\" here", model), NULL;
+    mmix_vision *v = mmix_vision_create(m, c);
+    if (v) mmix_vision_load(m, v, checkpoint);
+    return v;
+}
+
+static void features(mmix_ctx *m, char **arg)
+{
+    static Output out;
+    mmix_vision *v = load(m, arg[0], arg[1]);
+    mmix_archive *in = mmix_archive_open(m, arg[2]);
+    mmix_vision_options options = {0};
+    options.n_last = LAST;
+    for (size_t i = 0; !mmix_error(m) && i < mmix_archive_count(in); i++) {
+        const mmix_entry *e = mmix_archive_entry(in, i);
+        mmix_tensor *image = mmix_new(m, MMIX_DTYPE_REAL, e->ndim, e->shape);
+        if (!image || mmix_archive_read(m, in, e, mmix_data(image), mmix_count(image))) break;
+        mmix_features f = mmix_vision_forward(m, v, image, &options);
+        put(m, &out, e->name, "token", f.token);
+        put(m, &out, e->name, "patches", f.patches);
+        put(m, &out, e->name, "intermediate", f.intermediate);
+    }
+    if (!mmix_error(m)) mmix_safetensors_save(m, arg[3], out.entry, out.count, NULL);
+    mmix_archive_close(in);
+    mmix_vision_destroy(v);
+}
+
+static void images(mmix_ctx *m, int n, char **arg)
+{
+    static Output out;
+    for (int i = 1; i < n; i++) {
+        size_t width, height;
+        uint8_t *rgb = mmix_ppm_load(m, arg[i], &width, &height);
+        char number[16];
+        snprintf(number, sizeof number, "%d", i - 1);
+        if (rgb) put(m, &out, number, "image", mmix_image(m, rgb, width, height, 224));
+        mmix_ppm_free(m, rgb, width, height);
+    }
+    if (!mmix_error(m)) mmix_safetensors_save(m, arg[0], out.entry, out.count, NULL);
+}
+
+/* A line of /proc/self/status in KiB; 0 where there is none. */
+static unsigned long status(const char *key)
+{
+    char line[256];
+    unsigned long kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, key, strlen(key))) sscanf(line + strlen(key), ": %lu", &kib);
+    if (f) fclose(f);
+    return kib;
+}
+
+static void memory(mmix_ctx *m, char **arg)
+{
+    size_t batch = 0;
+    mmix_vision *v = load(m, arg[0], arg[1]);
+    sscanf(arg[2], "%zu", &batch);
+    /* first a small image, so that the threads and the code's pages are there and do not count */
+    mmix_tensor *small = mmix_new4(m, 1, 3, 32, 32);
+    if (v && small) mmix_vision_features(m, v, mmix_fill(small, 0));
+    mmix_reset(m);
+    mmix_tensor *image = mmix_new4(m, batch, 3, 224, 224);
+    if (image) mmix_randn(m, image, 1, 0);
+
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+    if (f) fputs("5", f), fclose(f);                 /* the peak begins anew */
+    mmix_memory_peak_clear(m);
+    unsigned long rss = status("VmRSS");
+    size_t held = mmix_memory(m).bytes;
+    if (!mmix_error(m)) mmix_vision_features(m, v, image);
+    if (!mmix_error(m)) printf("%lu %lu %zu %zu\n", rss, status("VmHWM"), held, mmix_memory(m).peak);
+    mmix_vision_destroy(v);
+}
+
+int main(int n, char **arg)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    if (n == 6 && !strcmp(arg[1], "features")) features(m, arg + 2);
+    else if (n >= 4 && !strcmp(arg[1], "image")) images(m, n - 2, arg + 2);
+    else if (n == 5 && !strcmp(arg[1], "memory")) memory(m, arg + 2);
+    else mmix_fail(m, MMIX_ERROR_ARGUMENT, "usage: python3 tests/pytorch.py build/pytorch");
+    if (mmix_error(m)) fprintf(stderr, "%s\n", mmix_error(m));
+    int bad = mmix_error(m) != NULL;
+    mmix_destroy(m);
+    return bad;
+}

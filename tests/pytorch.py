@@ -1,0 +1,530 @@
+"""Checkpoints that PyTorch wrote, loaded by the library, and features of photographs beside PyTorch's own.
+
+    python3 tests/pytorch.py build/pytorch             (tests/pytorch.c; or build/pytorch_f64)
+    python3 tests/pytorch.py build/pytorch --memory    what inference takes on both sides, no test
+
+From the repository's root. The models below are written from their definitions in plain PyTorch, with the
+names of the reference systems' checkpoints: ViT (DINO), LinearViT, DinoVim as released, DinoMamba-Reg.
+Weights are random. Errors are max |a - b| / max |b|; every output is compared with PyTorch in float32 and
+with the same model in float64, and beside them stands how far these two are apart. The photographs are those
+of ../shared/data where it is there, else smooth noise.
+"""
+import argparse, copy, ctypes, gc, json, math, os, struct, subprocess, sys, tempfile
+from collections import OrderedDict
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")      # spinning threads are slow where others work, too
+try:
+    import numpy as np
+    import torch
+    from PIL import Image
+    from torch import nn
+    from torch.nn import functional as F
+except ImportError as missing:
+    print(f"skipped: beside PyTorch, which this Python does not have whole ({missing})")
+    print("0 passed, 0 failed, 1 skipped")
+    sys.exit(0)
+
+PHOTOS = "../shared/data/voc-animals/images/test"
+NAMES = "../shared/reference/state_dicts.json"
+
+
+# ---- the models ----
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads, linear):
+        super().__init__()
+        self.heads, self.linear = heads, linear
+        self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        if self.linear:                              # both over the features; no scale, no normaliser
+            y = q.softmax(-1) @ (k.softmax(-1).mT @ v)
+        else:
+            y = F.scaled_dot_product_attention(q, k, v)
+        return self.proj(y.transpose(1, 2).reshape(b, n, d))
+
+
+class MLP(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
+
+    def forward(self, x):
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+class Block(nn.Module):
+    def __init__(self, dim, heads, linear):
+        super().__init__()
+        self.norm1, self.attn = nn.LayerNorm(dim, eps=1e-6), Attention(dim, heads, linear)
+        self.norm2, self.mlp = nn.LayerNorm(dim, eps=1e-6), MLP(dim)
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class PatchEmbed(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.proj = nn.Conv2d(3, dim, 16, 16)
+
+    def forward(self, image):
+        return self.proj(image).flatten(2).mT
+
+
+def positions(stored, image):
+    """(1, n, D) for the image's patches. DINO adds 0.1 to the sides: it samples a little elsewhere."""
+    h, w = image.shape[-2] // 16, image.shape[-1] // 16
+    g, d = math.isqrt(stored.shape[1]), stored.shape[2]
+    if h * w == g * g and image.shape[-2] == image.shape[-1]:
+        return stored
+    grid = stored.view(1, g, g, d).permute(0, 3, 1, 2)
+    grid = F.interpolate(grid, scale_factor=((h + 0.1) / g, (w + 0.1) / g), mode="bicubic")
+    assert grid.shape[-2:] == (h, w)
+    return grid.flatten(2).mT
+
+
+class ViT(nn.Module):
+    def __init__(self, dim=384, depth=12, heads=6, linear=False):
+        super().__init__()
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
+        self.pos_embed = nn.Parameter(torch.zeros(1, 1 + 14 * 14, dim))
+        self.patch_embed = PatchEmbed(dim)
+        self.blocks = nn.ModuleList(Block(dim, heads, linear) for _ in range(depth))
+        self.norm = nn.LayerNorm(dim, eps=1e-6)
+
+    def forward(self, image, last=0):
+        """The class token, the patches' tokens, and the class tokens of the last blocks."""
+        cls = (self.cls_token + self.pos_embed[:, :1]).expand(len(image), -1, -1)
+        x = torch.cat([cls, self.patch_embed(image) + positions(self.pos_embed[:, 1:], image)], 1)
+        between = []
+        for i, block in enumerate(self.blocks):
+            x = block(x)
+            if i >= len(self.blocks) - last:
+                between.append(self.norm(x[:, 0]))
+        x = self.norm(x)
+        return x[:, 0], x[:, 1:], torch.cat(between, 1) if last else None
+
+
+def ssd(x, dt, A, B, C, chunk):
+    """h = exp(dt A) h + dt x Bᵀ, y = h C for each token: x (b, L, H, P), dt (b, L, H), A (H), B and C
+    (b, L, N). A chunk is done as a matrix; one chunk of all tokens is the quadratic form."""
+    h, ys = 0, []
+    for x, dt, B, C in zip(*(t.split(chunk, 1) for t in (x, dt, B, C))):
+        a, n = (dt * A).mT, x.shape[1]                               # (b, H, n)
+        xdt = (x * dt[..., None]).transpose(1, 2)                    # (b, H, n, P)
+        S = a[..., None].repeat(1, 1, 1, n).tril_(-1).cumsum_(-2)    # S_ij = a_{j+1} + … + a_i
+        S = S.exp_().tril_()
+        rest = S[:, :, -1, :, None].clone()                          # from each token to the end of the chunk
+        y = S.mul_((C @ B.mT)[:, None]) @ xdt
+        if ys:                                                       # what came in: h_{-1} (b, H, P, N)
+            decay = a.cumsum(-1).exp_()[..., None]
+            y += decay * (C[:, None] @ h.mT)
+            h = h * decay[:, :, -1:]
+        h = h + (xdt * rest).mT @ B[:, None]
+        ys.append(y.transpose(1, 2))
+    return torch.cat(ys, 1)
+
+
+def causal(conv, x):
+    """The convolution of x (b, L, c) over past tokens. PyTorch's own is slow in float64: there by taps."""
+    if x.dtype == torch.float64:
+        past, taps = F.pad(x, (0, 0, 3, 0)), conv.weight[:, 0].mT
+        return conv.bias + sum(w * past[:, i:i + x.shape[1]] for i, w in enumerate(taps))
+    return conv(x.mT)[..., :x.shape[1]].mT
+
+
+class Mamba2(nn.Module):
+    """Both directions of Vision Mamba's "v2" form: one in_proj and one out_proj, all between them twice."""
+    def __init__(self, dim, N=64, P=64):
+        super().__init__()
+        self.d, self.N, self.H = 2 * dim, N, 2 * dim // P
+        for name in "dt_bias", "A_log", "D", "A_log_b", "dt_b_bias", "D_b":
+            setattr(self, name, nn.Parameter(torch.zeros(self.H)))
+        wide = self.d + 2 * N
+        self.in_proj = nn.Linear(dim, self.d + wide + self.H, bias=False)
+        self.conv1d, self.conv1d_b = (nn.Conv1d(wide, wide, 4, groups=wide, padding=3) for _ in range(2))
+        self.norm, self.norm_b = (nn.RMSNorm(self.d, eps=1e-5) for _ in range(2))
+        self.out_proj = nn.Linear(self.d, dim, bias=False)
+        self.chunk = None                                            # None: one
+
+    def one_way(self, u, conv, dt_bias, A_log, D, norm):
+        z, xBC, dt = u.split([self.d, self.d + 2 * self.N, self.H], -1)
+        xBC = F.silu(causal(conv, xBC))
+        x, B, C = xBC.split([self.d, self.N, self.N], -1)
+        x = x.unflatten(-1, (self.H, -1))
+        y = ssd(x, F.softplus(dt + dt_bias), -A_log.exp(), B, C, self.chunk or u.shape[1])
+        y += D[:, None] * x
+        return norm(y.flatten(2) * F.silu(z))                        # the gate before the norm
+
+    def forward(self, x):
+        u = self.in_proj(x)
+        y = self.one_way(u, self.conv1d, self.dt_bias, self.A_log, self.D, self.norm)
+        back = (self.conv1d_b, self.dt_b_bias, self.A_log_b, self.D_b, self.norm_b)
+        return self.out_proj((y + self.one_way(u.flip(1), *back).flip(1)) / 2)
+
+
+class Layer(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.mixer, self.norm = Mamba2(dim), nn.RMSNorm(dim, eps=1e-5)
+
+
+class Vim(nn.Module):
+    """DinoVim as released (registers = 0), or DinoMamba-Reg."""
+    def __init__(self, dim=512, depth=24, registers=0):
+        super().__init__()
+        self.cls_token = nn.Parameter(torch.zeros(1, registers or 1, dim))
+        if registers:
+            self.pos_embed_cls = nn.Parameter(torch.zeros(1, registers, dim))
+        self.pos_embed = nn.Parameter(torch.zeros(1, 7 * 7 if registers else 1 + 14 * 14, dim))
+        self.patch_embed = PatchEmbed(dim)
+        self.layers = nn.ModuleList(Layer(dim) for _ in range(depth))
+        self.norm_f = nn.RMSNorm(dim, eps=1e-5)
+        self.registers = registers
+
+    def tokens(self, image):
+        """(b, L, D), where the class tokens stand in it, and where the patches."""
+        x, many = self.patch_embed(image), lambda t: t.expand(len(image), -1, -1)
+        n, k = x.shape[1], self.registers
+        step = n // (k + 1)                          # patches before each register
+        if not k:                                    # the class token in front, and bare in the middle
+            x = x + positions(self.pos_embed[:, 1:], image)
+            x = torch.cat([many(self.cls_token + self.pos_embed[:, :1]), x], 1)
+            at = (n + 1) // 2
+            x = torch.cat([x[:, :at], many(self.cls_token), x[:, at:]], 1)
+            return x, [at], [i for i in range(1, n + 2) if i != at]
+        parts = list((x + positions(self.pos_embed, image)).split([step] * k + [n - step * k], 1))
+        for i, register in enumerate(many(self.cls_token + self.pos_embed_cls).split(1, 1)):
+            parts.insert(2 * i + 1, register)
+        at = [step + i * (step + 1) for i in range(k)]
+        return torch.cat(parts, 1), at, [i for i in range(n + k) if i not in at]
+
+    def forward(self, image, last=0):
+        hidden, at, patches = self.tokens(image)
+        residual, between = 0, []
+        for i, layer in enumerate(self.layers):
+            residual = residual + hidden
+            hidden = layer.mixer(layer.norm(residual))
+            if i >= len(self.layers) - last:
+                between.append(self.norm_f(hidden[:, at]).mean(1))
+        x = self.norm_f(residual + hidden)
+        return x[:, at].mean(1), x[:, patches], torch.cat(between, 1) if last else None
+
+
+class Head(nn.Module):
+    """DINO's in names, but small: it is there to be passed over."""
+    def __init__(self, dim):
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(dim, 256), nn.GELU(), nn.Linear(256, 64))
+        self.last_layer = nn.ParameterDict({"weight_g": torch.ones(512, 1), "weight_v": torch.randn(512, 64)})
+
+
+MODELS = {                                           # the name in pytorch.c, how to make it, its key in NAMES
+    "ViT-S/16": ("vit", ViT, "vit_small_16"),
+    "DinoVim-S": ("dinovim", Vim, "dinovim_small_16"),
+    "LinearViT-S": ("linearvit", lambda: ViT(linear=True), "vit_small_16"),
+    "DinoMamba-Reg-S": ("mambareg", lambda: Vim(registers=12), "mambareg_small_16"),
+}
+
+
+@torch.no_grad()
+def random_weights(model, seed):
+    """Nothing is 0 or 1, so that each weight has its say in the features. What stands before a norm is small
+    in places (class tokens, values and outputs of Mamba), so that its eps counts."""
+    g = torch.Generator().manual_seed(seed)
+    normal = lambda t, deviation, mean=0.0: t.copy_(mean + deviation * torch.randn(t.shape, generator=g))
+    for name, t in model.named_parameters():
+        if "A_log" in name:
+            t.uniform_(1, 16, generator=g).log_()
+        elif ".dt_" in name:                         # the inverse softplus of a step from 0.001 to 0.1
+            t.uniform_(math.log(1e-3), math.log(1e-1), generator=g).exp_().expm1_().log_()
+        elif "cls" in name:
+            normal(t, 0.01)
+        elif "pos_embed" in name:
+            normal(t, 0.3)
+            if t.shape[1] == 197:                    # the class token's own
+                t[:, 0] *= 0.03
+        elif t.dim() > 1:
+            normal(t, (0.1 if "out_proj" in name else 1.0) * t[0].numel() ** -0.5)
+        elif name.endswith("bias"):
+            normal(t, 0.1)
+        else:                                        # norms, D
+            normal(t, 0.2, 1.0)
+        if "conv1d" in name:                         # x comes first, then B and C
+            t[:-128] *= 0.1
+    return model.eval().requires_grad_(False)
+
+
+# ---- what torch.save writes ----
+
+def training_checkpoint(student, teacher, dim):
+    """As DINO's main_dino.py saves it: student and teacher, each with its head; the optimiser's moments."""
+    whole = [nn.ModuleDict({"backbone": m, "head": Head(dim)}) for m in (student, teacher)]
+    weights = [p.requires_grad_() for p in whole[0].parameters()]
+    groups = [{"params": [p for p in weights if p.dim() > 1]},
+              {"params": [p for p in weights if p.dim() < 2], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=5e-4)
+    for p in weights:
+        p.grad = torch.full_like(p, 1e-3)
+    optimizer.step()
+    args = argparse.Namespace(arch="vit_small", patch_size=16, lr=5e-4, use_fp16=False, saveckp_freq=20,
+                              global_crops_scale=(0.4, 1.0), data_path="/data", gpu=0, clip_grad=None)
+    return {"student": nn.ModuleDict({"module": whole[0]}).state_dict(), "teacher": whole[1].state_dict(),
+            "optimizer": optimizer.state_dict(), "epoch": 3, "args": args, "fp16_scaler": {"scale": 65536.0},
+            "dino_loss": OrderedDict(center=torch.zeros(1, 512))}
+
+
+def strided(weights):
+    """The same weights as parameters, which are views of one storage, matrices transposed."""
+    parts = [t.mT if t.dim() == 2 else t for t in weights.values()]
+    storage = torch.cat([p.flatten() for p in parts])
+    views = [t.view(p.shape) for t, p in zip(storage.split([p.numel() for p in parts]), parts)]
+    return OrderedDict((name, nn.Parameter(v.mT if v.dim() == 2 else v, requires_grad=False))
+                       for name, v in zip(weights, views))
+
+
+# ---- pictures ----
+
+def photographs():
+    found = []
+    for kind in "cat", "dog", "sheep":
+        folder = f"{PHOTOS}/{kind}"
+        if os.path.isdir(folder):
+            found.append(Image.open(f"{folder}/{sorted(os.listdir(folder))[0]}").convert("RGB"))
+    if found:
+        return found
+    print(f"no {PHOTOS} here: smooth noise instead of photographs")
+    noise = np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), np.uint8)
+    sizes = (112, 156), (500, 375), (300, 300)
+    return [Image.fromarray(n).resize(size, Image.BICUBIC) for n, size in zip(noise, sizes)]
+
+
+def resize(picture, width, height):
+    """Rows first, then columns, in two calls: in one, newer Pillows choose the order by the shape."""
+    return picture.resize((width, picture.height), Image.BICUBIC).resize((width, height), Image.BICUBIC)
+
+
+def evaluation(picture):
+    """The shorter side to 256, the 224 x 224 in the middle."""
+    w, h = picture.size
+    w, h = (256, 256 * h // w) if w < h else (256 * w // h, 256)
+    left, top = round((w - 224) / 2), round((h - 224) / 2)
+    return resize(picture, w, h).crop((left, top, left + 224, top + 224))
+
+
+def normalised(picture):
+    x = torch.from_numpy(np.array(picture)).double().permute(2, 0, 1) / 255
+    channels = lambda *t: torch.tensor(t, dtype=torch.float64)[:, None, None]
+    return (x - channels(0.485, 0.456, 0.406)) / channels(0.229, 0.224, 0.225)
+
+
+# ---- the library's side ----
+
+def library(*arguments):
+    return subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        header_bytes = struct.unpack("<Q", f.read(8))[0]
+        header, data = json.loads(f.read(header_bytes)), f.read()
+    header.pop("__metadata__", None)
+    out = {}
+    for name, e in header.items():
+        start, end = e["data_offsets"]
+        values = np.frombuffer(data[start:end], {"F32": np.float32, "F64": np.float64}[e["dtype"]])
+        out[name] = torch.from_numpy(values.reshape(e["shape"]).copy())
+    return out
+
+
+passed = failed = skipped = 0
+
+
+def check(ok, what, expected="", found=""):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print(f"FAILED {what}: expected {expected}, found {found}")
+    return ok
+
+
+def error(a, b):
+    if a.shape != b.shape:
+        return math.inf
+    worst = ((a.double() - b.double()).abs().max() / b.double().abs().max()).item()
+    return math.inf if math.isnan(worst) else worst
+
+
+OUTPUTS = "token", "patches", "intermediate"         # as pytorch.c names them; the last of LAST blocks
+LAST = 4
+
+
+def features(net, inputs):
+    """For each of the inputs its outputs in float32 and in float64."""
+    double = copy.deepcopy(net).double()
+    with torch.inference_mode():
+        return {name: list(zip(net(x, LAST), double(x.double(), LAST))) for name, x in inputs.items()}
+
+
+def compare(title, file, model, checkpoint, inputs, wanted, folder):
+    """The library's features with this checkpoint beside PyTorch's; a row for each of the inputs."""
+    path, npz, out = (os.path.join(folder, name) for name in ("weights.pth", "in.npz", "out.safetensors"))
+    torch.save(checkpoint, path)
+    np.savez(npz, **{name: x.numpy() for name, x in inputs.items()})
+    run = library("features", model, path, npz, out)
+    os.remove(path)
+    if not check(run.returncode == 0, f"{title}, {file}", "its features", run.stderr.strip()):
+        return
+    ours = read_safetensors(out)
+    for name in inputs:
+        row = []
+        for output, (torch32, torch64) in zip(OUTPUTS, wanted[name]):
+            y = ours[f"{name}.{output}"]
+            e = [error(y, torch32), error(y, torch64), error(torch32, torch64)]
+            double = y.dtype == torch.float64            # a double build stands beside float64 only
+            good = e[1] <= 1e-9 if double else max(e[:2]) <= 2e-4
+            found = " ".join(f"{v:7.1e}" for v in e)
+            check(good, f"{title}, {file}, {name}, {output}", "1e-9" if double else "2e-4", found)
+            row.append(found)
+        print(f"{title:15} {file:8} {name:10} " + "  ".join(row))
+
+
+def test_images(photos, folder):
+    """mmix_image of the pictures' bytes against Pillow."""
+    files, out = [], os.path.join(folder, "images.safetensors")
+    for i, photo in enumerate(photos):
+        files.append(os.path.join(folder, f"{i}.ppm"))
+        photo.save(files[-1])
+    run = library("image", out, *files)
+    if check(run.returncode == 0, "images", "3 pictures", run.stderr.strip()):
+        ours = read_safetensors(out)
+        for i, photo in enumerate(photos):
+            e = (ours[f"{i}.image"][0].double() - normalised(evaluation(photo))).abs().max().item()
+            print(f"picture {i}, {photo.width} x {photo.height}: largest difference from Pillow {e:.1e}")
+            check(e <= 1e-6, f"mmix_image of picture {i}", "at most 1e-6", e)
+
+
+def test_models(photos, folder):
+    global skipped
+    pictures = {
+        "3x224x224": [evaluation(p) for p in photos],
+        "250x310": [resize(photos[1], 310, 250)],        # 15 x 19 patches, the last pixels beyond them
+        "112x448": [resize(photos[1], 448, 112)],        # as many patches as positions, still resized
+        "2x96x96": [p.crop((8, 8, 104, 104)) for p in photos[:2]]}
+    inputs = {name: torch.stack([normalised(p) for p in ps]).float() for name, ps in pictures.items()}
+    few = {"2x96x96": inputs["2x96x96"]}
+    shapes = None
+    if os.path.exists(NAMES):
+        with open(NAMES) as f:
+            shapes = json.load(f)
+    else:
+        print(f"skipped: names and shapes beside {NAMES}, which is not here")
+        skipped += 1
+    titles = "class token", "patch tokens", f"class, last {LAST} blocks"
+    print(f"{'':36}" + "  ".join(f"{t:^23}" for t in titles))
+    print(f"{'model':15} {'file':8} {'images':10} " + "  ".join(["ours-32 ours-64   32-64"] * 3))
+    for seed, (title, (model, make, key)) in enumerate(MODELS.items()):
+        net = random_weights(make(), seed)
+        weights = net.state_dict()
+        if shapes:
+            named = {(name, *t.shape) for name, t in weights.items()}
+            theirs = {(name, *shape) for name, shape in shapes[key]["tensors"]}
+            check(named == theirs, f"{title}: names and shapes", theirs - named, named - theirs)
+        wanted = features(net, inputs)
+        compare(title, "plain", model, weights, inputs, wanted, folder)
+        if model == "linearvit":                         # in names and shapes a ViT: it has to be told
+            continue
+        # the other files are opened without saying what they are
+        for dtype in torch.bfloat16, torch.float16:
+            half = {name: t.to(dtype) for name, t in weights.items()}
+            rounded = copy.deepcopy(net)
+            rounded.load_state_dict(half)
+            compare(title, str(dtype)[6:], "open", half, few, features(rounded, few), folder)
+        if model == "mambareg":                          # its files are as DinoVim's
+            continue
+        compare(title, "strided", "open", strided(weights), few, wanted, folder)
+        training = training_checkpoint(random_weights(make(), 99), net, weights["cls_token"].shape[2])
+        compare(title, "training", "open", training, few, wanted, folder)
+
+    path = os.path.join(folder, "old.pth")
+    torch.save({"cls_token": torch.zeros(1)}, path, _use_new_zipfile_serialization=False)
+    run = library("features", "vit", path, path, path)
+    refused = run.returncode == 1 and "1.6" in run.stderr
+    check(refused, "a file of torch before 1.6", "a refusal that says so", run.stderr)
+
+
+# ---- memory ----
+
+def rss(key):
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(key))
+
+
+def measure(title, batch, chunk):
+    """In a process of its own: KiB before and at the peak of one pass."""
+    net = random_weights(MODELS[title][1](), 0)
+    for layer in getattr(net, "layers", []):
+        layer.mixer.chunk = chunk
+    image = torch.randn(batch, 3, 224, 224)
+    with torch.inference_mode():
+        net(torch.zeros(1, 3, 32, 32))               # then threads and code are there and do not count
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)             # freed memory still held would hide what the pass takes
+        with open("/proc/self/clear_refs", "w") as f:
+            f.write("5")                             # the peak begins anew
+        before = rss("VmRSS")
+        net(image)
+    print(before, rss("VmHWM"))
+
+
+def memory_table():
+    """Peak of one pass above weights and the idle process. SSD in PyTorch: in chunks of 64 and as one matrix,
+    whichever takes less."""
+    try:
+        with open("/proc/self/clear_refs", "w") as f:
+            f.write("5")
+    except OSError as e:
+        sys.exit(f"a process cannot set the peak of its memory back here: {e}")
+    print("MiB above weights, 224 x 224       ours, counted  ours, process  torch, process  ratio")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "weights.pth")
+        for title in "ViT-S/16", "DinoVim-S":
+            model, make, _ = MODELS[title]
+            torch.save(random_weights(make(), 0).state_dict(), path)
+            for batch in "1", "8":
+                before, peak, held, most = map(int, library("memory", model, path, batch).stdout.split())
+                theirs = []
+                for chunk in ("64", "0") if model == "dinovim" else ("0",):
+                    command = [sys.executable, __file__, program, "--measure", title, batch, chunk]
+                    out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+                    idle, most_of = map(int, out.split())
+                    theirs.append((most_of - idle) / 1024)
+                ours, torchs = (peak - before) / 1024, min(theirs)
+                more = f"  (chunks {theirs[0]:.1f}, one matrix {theirs[1]:.1f})" if len(theirs) > 1 else ""
+                print(f"{title + ', batch ' + batch:32} {(most - held) / 2**20:15.1f} {ours:14.1f} "
+                      f"{torchs:15.1f} {ours / torchs:6.2f}{more}")
+
+
+def main():
+    photos = photographs()
+    print(f"torch {torch.__version__}, {len(photos)} pictures")
+    with tempfile.TemporaryDirectory() as folder:
+        test_images(photos, folder)
+        test_models(photos, folder)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(failed > 0)
+
+
+if len(sys.argv) < 2:
+    sys.exit("usage: python3 tests/pytorch.py build/pytorch [--memory]")
+program = os.path.abspath(sys.argv[1])
+if sys.argv[2:3] == ["--memory"]:
+    memory_table()
+elif sys.argv[2:3] == ["--measure"]:
+    measure(sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+else:
+    main()
