@@ -708,8 +708,8 @@ typedef struct mmix_archive mmix_archive;
 /* Opens a file; NULL on error. What it is, its first bytes say: .safetensors; NumPy's .npy
    (one entry, "array") and .npz, not compressed; PyTorch's .pth (1.6 and later), whose dictionaries' keys are
    joined by dots ("teacher.backbone.cls_token"). The pickle in it is read, never run: names other than those
-   of a file of weights are refused. Where the system can (POSIX) the file is mapped, so that only what is
-   looked at is read: do not shorten it meanwhile. At most twice the file's
+   of a file of weights are refused. Where the system can (POSIX) the file is mapped: do not shorten it
+   meanwhile. Of a .safetensors only what is looked at is read; the others have checksums, or are small. At most twice the file's
    size and 1 MiB are held; what would need more is refused. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
 /* The same for a file that is in memory (and copied); name is for messages. There with MMIX_NO_STDIO, too. */
@@ -1055,8 +1055,8 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path);
    names) in heads of 64, B and C in one group, the class token as RELEASED, the norms' eps. 0, or -1. */
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config);
 /* Reads all parameters by name. What stands before the names (module., backbone., teacher. of a training run)
-   is found by itself; of student and teacher the teacher is taken; a classifier ("head.…") beside the
-   backbone is left alone. Else as mmix_params_read. 0, or -1. */
+   is found by itself: before "cls_token"; of several one with "teacher" in it is taken, else the shortest. A
+   classifier ("head.…") beside the backbone is left alone. Else as mmix_params_read. 0, or -1. */
 MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive);
 MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path);
 /* mmix_params_compare for that. */
@@ -1510,7 +1510,7 @@ static void *mmixi_malloc(void *user, size_t size)
     void *p = malloc(size);
     (void)user;
 #ifdef MMIXI_HUGE
-    if (p && size >= 2 * MMIXI_HUGE) {
+    if (p && size >= 4 * MMIXI_HUGE) {
         const size_t skip = (size_t)(0 - (uintptr_t)p) % MMIXI_HUGE;         /* to the first whole page */
         madvise((char *)p + skip, (size - skip) / MMIXI_HUGE * MMIXI_HUGE, MADV_HUGEPAGE);
     }
@@ -1570,14 +1570,19 @@ MMIXDEF void mmix_memory_peak_clear(mmix_ctx *m) { m->memory.peak = m->memory.by
 
 /* ---- the arena ---- */
 
-static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a)
+/* Frees the blocks from `first` on; returns their bytes. */
+static size_t mmixi_arena_cut(mmix_ctx *m, mmixi_arena *a, size_t first)
 {
-    for (size_t i = 0; i < a->count; i++) {
-        mmixi_unpoison(a->block[i].base, a->block[i].size);
-        mmixi_free(m, a->block[i].base, a->block[i].size);
+    size_t bytes = 0;
+    for (; a->count > first; bytes += a->block[a->count].size) {
+        const mmixi_block *b = &a->block[--a->count];
+        mmixi_unpoison(b->base, b->size);
+        mmixi_free(m, b->base, b->size);
     }
-    a->count = a->current = 0;
+    a->current = mmixi_min(a->current, a->count ? a->count - 1 : 0);
+    return bytes;
 }
+static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a) { mmixi_arena_cut(m, a, 0); }
 
 static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
 {
@@ -1594,19 +1599,30 @@ static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
     return 0;
 }
 
-/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end; NULL on error. */
+static size_t mmixi_block_left(const mmixi_block *b) { return b->high - b->low; }
+
+/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end; NULL on error. Empty blocks that are too
+   small give way to one that holds them all: else a first pass would touch much more than it needs. */
 static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int high)
 {
     mmixi_block *b;
     char *p;
-    while (a->current >= a->count || a->block[a->current].high - a->block[a->current].low < bytes) {
-        if (a->current + 1 < a->count) { a->current++; continue; }
+    while (a->current >= a->count || mmixi_block_left(&a->block[a->current]) < bytes) {
+        size_t last = a->count, grown = 0;
+        while (last > a->current + 1 && mmixi_block_left(&a->block[last - 1]) == a->block[last - 1].size) last--;
+        if (a->current + 1 < a->count) {
+            if (last > a->current + 1 || mmixi_block_left(&a->block[last]) >= bytes) {
+                a->current++;
+                continue;
+            }
+            grown = mmixi_arena_cut(m, a, last);
+        }
 #ifdef MMIX_REGRESSION
-        if (mmixi_arena_add(m, a, mmixi_max(bytes, a->least))) return NULL;
+        grown = bytes < a->least ? a->least - bytes : 0;
 #else
-        size_t grown = mmixi_max(a->least, mmixi_round_up(a->peak / 2, MMIXI_ALIGN));
-        if (mmixi_arena_add(m, a, mmixi_max(bytes, grown))) return NULL;
+        grown = mmixi_max(grown, mmixi_max(a->least, mmixi_round_up(a->peak, MMIXI_ALIGN)));
 #endif
+        if (mmixi_arena_add(m, a, bytes + grown)) return NULL;
         a->current = a->count - 1;
     }
     b = &a->block[a->current];
@@ -3641,6 +3657,27 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
 }
 
 /* 0, or -1 if there is no memory for packing. */
+/* Where a has few rows what is packed of b can be much more than a and c: pieces of at most so many reals a
+   thread. */
+#ifdef MMIX_REGRESSION
+enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = 1 << 8 };
+#else
+enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = 1 << 17 };
+#endif
+static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g);
+static int mmixi_gemm_by_columns(mmix_ctx *m, const mmixi_gemm *g, size_t cols)
+{
+    for (size_t at = 0; at < g->cols; at += cols) {
+        mmixi_gemm part = *g;
+        part.cols = mmixi_min(cols, g->cols - at);
+        part.b += (ptrdiff_t)at * g->bcs;
+        part.c += at;
+        if (g->bias) part.bias += at;
+        if (g->residual) part.residual += at;
+        if (mmixi_gemm_run(m, &part)) return -1;
+    }
+    return 0;
+}
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
     const size_t panels = mmixi_panels(m->k, g->cols);
@@ -3654,7 +3691,10 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     plan.dots = !plan.packed && g->rows <= 2 && g->acs == 1 && g->brs == 1 && g->bcs != 1;
     if (!plan.packed && !plan.dots && g->depth
         && (g->bcs != 1 || g->brs == 0 || (g->rows >= 64 && g->rows * g->cols >= MMIXI_WIDE))) {
-        mmix_real *to = (mmix_real *)mmixi_step(m, mmixi_gemm_packed(m->k, g->depth, g->cols) * sizeof *to);
+        const size_t some = mmixi_round_up(MMIXI_PACK_MOST * mmixi_lanes(m) / g->depth + 1, m->k->nr);
+        mmix_real *to;
+        if (g->rows <= MMIXI_PACK_ROWS && g->cols > some) return mmixi_gemm_by_columns(m, g, some);
+        to = (mmix_real *)mmixi_step(m, mmixi_gemm_packed(m->k, g->depth, g->cols) * sizeof *to);
         if (!to) return -1;
         mmixi_gemm_pack(m, g, to);
         plan.packed = to;
@@ -8731,6 +8771,19 @@ static void mmixi_params_changed(const mmix_params *p)
 {
     for (size_t i = 0; i < p->count; i++) p->at[i].tensor->packed = NULL;
 }
+/* A matrix (O, I) as a linear layer's product reads it: packed_count reals at `to`. */
+static size_t mmixi_packed_count(const mmix_ctx *m, const mmix_tensor *t)
+{
+    return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
+}
+static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
+{
+    const mmixi_gemm g = mmixi_gemm_of(0, t->shape[0], t->shape[1], NULL, 0, 0, mmix_data(t), 1, t->stride[0],
+                                       NULL, 0, 0);
+    mmixi_gemm_pack(m, &g, to);
+    t->packed = to;
+    t->packed_nr = m->k->nr;
+}
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
 {
     mmix_ctx *m = p ? p->m : NULL;
@@ -8739,10 +8792,8 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
     if (pack && !p->values)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_pack: mmix_params_allocate comes first");
     mmixi_params_changed(p);
-    for (size_t i = 0; pack && i < p->count; i++) {
-        const mmix_tensor *t = p->at[i].tensor;
-        if (t->ndim == 2) reals += mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
-    }
+    for (size_t i = 0; pack && i < p->count; i++)
+        if (p->at[i].tensor->ndim == 2) reals += mmixi_packed_count(m, p->at[i].tensor);
     if (reals != p->packed_reals) {
         mmixi_free(m, p->packed, p->packed_reals * sizeof(mmix_real));
         p->packed_reals = 0;
@@ -8752,16 +8803,20 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
     }
     reals = 0;
     for (size_t i = 0; pack && i < p->count; i++) {
-        mmix_tensor *t = p->at[i].tensor;
-        mmixi_gemm g;
-        if (t->ndim != 2) continue;
-        g = mmixi_gemm_of(0, t->shape[0], t->shape[1], NULL, 0, 0, mmix_data(t), 1, t->stride[0], NULL, 0, 0);
-        mmixi_gemm_pack(m, &g, p->packed + reals);
-        t->packed = p->packed + reals;
-        t->packed_nr = m->k->nr;
-        reals += mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
+        if (p->at[i].tensor->ndim != 2) continue;
+        mmixi_pack(m, p->at[i].tensor, p->packed + reals);
+        reals += mmixi_packed_count(m, p->at[i].tensor);
     }
     return 0;
+}
+/* A matrix with its values packed: itself, or *copy, whose packed values lie in step memory. */
+static mmix_tensor *mmixi_packed(mmix_ctx *m, mmix_tensor *t, mmix_tensor *copy)
+{
+    mmix_real *to = t->packed && t->packed_nr == m->k->nr ? NULL : mmixi_reals(m, mmixi_packed_count(m, t), 1);
+    if (!to) return t;
+    *copy = *t;
+    mmixi_pack(m, copy, to);
+    return copy;
 }
 
 /* Shorthands of the layers below: a parameter of one to four axes. */
@@ -9020,6 +9075,7 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state)
 {
+    const mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *u, *y;
     if (!mmixi_check(m, "mmix_mamba2", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0))
         return NULL;
@@ -9032,6 +9088,7 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     if (layer->options.bidirectional)
         y = mmixi_binary(m, "mmix_mamba2", MMIX_OP_ADD, y, mmixi_mamba2_direction(m, layer, 1, u, seq_idx,
                 NULL, NULL, 0), 0.5, 0.5);
+    if (!state) y = mmixi_keep_only(m, mark, y);
     return mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
 }
 
@@ -9904,15 +9961,64 @@ static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v, mmix_te
     return v->norm_bias ? mmix_layer_norm(m, x, v->norm_weight, v->norm_bias, v->config.eps)
         : mmix_rms_norm(m, x, v->norm_weight, v->config.eps);
 }
-/* `list` with the normed class token of x, or the mean of the normed registers, joined to it. */
-static mmix_tensor *mmixi_vision_collect(mmix_ctx *m, const mmix_vision *v, mmix_tensor *list, mmix_tensor *x,
+/* The features of one block for `intermediate`, (B, D): of hidden (B, L, D) the class token after the final
+   norm, or the mean of the registers. */
+static mmix_tensor *mmixi_vision_feature(mmix_ctx *m, const mmix_vision *v, mmix_tensor *hidden,
                                          const size_t *at, size_t count)
 {
-    mmix_tensor *pair[2];
-    pair[0] = list;
-    pair[1] = count == 1 ? mmixi_vision_norm(m, v, mmixi_token(m, x, *at))
-        : mmixi_vision_mean(m, mmixi_vision_norm(m, v, x), at, count);
-    return list ? mmix_concat(m, 1, pair, 2) : pair[1];
+    return count == 1 ? mmixi_vision_norm(m, v, mmixi_token(m, hidden, *at))
+        : mmixi_vision_mean(m, mmixi_vision_norm(m, v, hidden), at, count);
+}
+/* One block; s and s2 as in mmix_linear_add. *hidden, unless that is NULL, is what intermediate features are
+   read from: the block's output, of Mamba the mixer's, without the residual. */
+static mmix_tensor *mmixi_vision_step(mmix_ctx *m, const mmix_vision *v, const mmixi_vision_block *b,
+                                      mmix_tensor *x, mmix_tensor *s, mmix_tensor *s2, mmix_tensor **hidden)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    const double eps = v->config.eps;
+    mmix_tensor *u;
+    if (v->config.mixer == MMIX_SSD) {
+        size_t shape[3];
+        u = mmix_rms_norm(m, x, b->norm1_weight, eps);
+        if (!hidden) return mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
+        *hidden = mmix_mamba2(m, &b->mamba, u, NULL, NULL, NULL, NULL);
+        shape[0] = mmix_shape(x, 0); shape[1] = shape[2] = 1;
+        return mmix_add(m, x, s ? mmix_mul(m, *hidden, mmix_reshape(m, s, 3, shape)) : *hidden);
+    }
+    u = mmix_layer_norm(m, x, b->norm1_weight, b->norm1_bias, eps);
+    x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, x, s));
+    u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, eps);
+    x = mmix_mlp(m, &b->mlp, u, x, s2);
+    if (hidden) *hidden = x;
+    return x;
+}
+/* The same for inference on many images, n at a time and in place: what lies between is small then. feature
+   (B, D), or NULL. */
+static void mmixi_vision_step_by_parts(mmix_ctx *m, const mmix_vision *v, mmixi_vision_block b, mmix_tensor *x,
+                                       size_t n, mmix_tensor *feature, const size_t *at, size_t count)
+{
+    mmix_tensor packed[4], *hidden;
+    if (v->config.mixer == MMIX_SSD) {
+        b.mamba.in_proj = mmixi_packed(m, b.mamba.in_proj, &packed[0]);
+        b.mamba.out_proj = mmixi_packed(m, b.mamba.out_proj, &packed[1]);
+    }
+    else {
+        b.attention.qkv_weight = mmixi_packed(m, b.attention.qkv_weight, &packed[0]);
+        b.attention.proj_weight = mmixi_packed(m, b.attention.proj_weight, &packed[1]);
+        b.mlp.fc1_weight = mmixi_packed(m, b.mlp.fc1_weight, &packed[2]);
+        b.mlp.fc2_weight = mmixi_packed(m, b.mlp.fc2_weight, &packed[3]);
+    }
+    for (size_t i = 0; i < x->shape[0] && !m->error_kind; i += n) {
+        const mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *part = mmix_slice(m, x, 0, i, mmixi_min(n, x->shape[0] - i)),
+            *y = mmixi_vision_step(m, v, &b, part, NULL, NULL, feature ? &hidden : NULL);
+        if (y) memcpy(mmix_data(part), mmix_data(y), mmixi_bytes(y));
+        if (y && feature) {
+            const mmix_tensor *f = mmixi_vision_feature(m, v, hidden, at, count);
+            if (f) memcpy(mmix_data(feature) + i * f->shape[1], mmix_data(f), mmixi_bytes(f));
+        }
+        mmix_rewind(m, mark);
+    }
 }
 
 /* Without recording drops all after the mark but x and list. 0, or -1. */
@@ -9928,6 +10034,11 @@ static int mmixi_vision_settle(mmix_ctx *m, mmix_mark mark, mmix_tensor **x, mmi
     if (*list) *list = keep[0];
     return 0;
 }
+#ifdef MMIX_REGRESSION
+enum { MMIXI_VISION_ROWS = 16 };
+#else
+enum { MMIXI_VISION_ROWS = 192 };                        /* of tokens, for each thread */
+#endif
 /* The patch tokens as maps (B, D, gh, gw). Without recording they are copied into `map`, which lasts. */
 static mmix_tensor *mmixi_vision_map(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw,
                                      mmix_tensor *map)
@@ -9950,7 +10061,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     mmix_features f;
     mmix_tensor *x, *list = NULL;
     mmix_mark mark;
-    size_t B, n, depth, count, others, *other, *at;
+    size_t B, n, depth, count, others, together, *other, *at;
     memset(&f, 0, sizeof f);
     memset(&o, 0, sizeof o);
     if (!v) return f;                            /* the context has the reason */
@@ -9995,42 +10106,33 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     mmix_vision_class_index(c, n, at);
     mark = mmix_mark_here(m);
     x = mmixi_vision_embed(m, v, image, f.grid_h, f.grid_w, at);
-    for (size_t i = 0, dense = 0; x && i < depth; i++) {
+    /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
+    together = o.train || m->recording || m->table[MMIX_OP_LINEAR].forward != mmixi_linear_forward ? B
+        : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
+    for (size_t i = 0, dense = 0; !mmixi_vision_settle(m, mark, &x, &list) && i < depth; i++) {
         const mmixi_vision_block *b = &v->block[i];
-        int keep = i + o.n_last >= depth;
-        /* Vim drops what a block added when the next one takes it, so block i's rate is that of block i + 1
-           there */
-        double rate = !o.train || depth < 2 ? 0 : c->mixer == MMIX_SSD && i + 1 == depth ? c->drop_path
-                      : c->drop_path * (double)i / (double)(depth - 1);
-        uint64_t stream = o.stream * 1024 + 2 * i;
-        if (c->mixer == MMIX_SSD) {
-            mmix_tensor *s = mmix_drop_path(m, B, rate, o.step, stream),
-                *normed = mmix_rms_norm(m, x, b->norm1_weight, c->eps);
-            /* intermediate features are the mixer's output, without the residual */
-            if (keep) {
-                mmix_tensor *hidden = mmix_mamba2(m, &b->mamba, normed, NULL, NULL, NULL, NULL);
-                size_t shape[3];
-                shape[0] = B; shape[1] = shape[2] = 1;
-                list = mmixi_vision_collect(m, v, list, hidden, at, count);
-                x = mmix_add(m, x, s ? mmix_mul(m, hidden, mmix_reshape(m, s, 3, shape)) : hidden);
-            }
-            else x = mmix_mamba2(m, &b->mamba, normed, x, s, NULL, NULL);
+        const int keep = i + o.n_last >= depth;
+        const double rate = o.train && depth > 1 ? c->drop_path * (double)i / (double)(depth - 1) : 0;
+        const uint64_t stream = o.stream * 1024 + 2 * i;
+        mmix_tensor *pair[2];
+        if (B > together) {
+            pair[1] = keep ? mmix_new2(m, B, c->dim) : NULL;
+            mmixi_vision_step_by_parts(m, v, *b, x, together, pair[1], at, count);
         }
         else {
-            mmix_tensor *u = mmix_layer_norm(m, x, b->norm1_weight, b->norm1_bias, c->eps);
-            x = mmix_attention(m, &b->attention, u, x, mmix_drop_path(m, B, rate, o.step, stream));
-            if (mmixi_vision_settle(m, mark, &x, &list)) break;
-            u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, c->eps);
-            x = mmix_mlp(m, &b->mlp, u, x, mmix_drop_path(m, B, rate, o.step, stream + 1));
-            if (keep) list = mmixi_vision_collect(m, v, list, x, at, count);
+            mmix_tensor *hidden, *s = mmix_drop_path(m, B, rate, o.step, stream),
+                *s2 = c->mixer == MMIX_SSD ? NULL : mmix_drop_path(m, B, rate, o.step, stream + 1);
+            x = mmixi_vision_step(m, v, b, x, s, s2, keep ? &hidden : NULL);
+            pair[1] = keep && x ? mmixi_vision_feature(m, v, hidden, at, count) : NULL;
         }
+        pair[0] = list;
+        if (keep) list = list ? mmix_concat(m, 1, pair, 2) : pair[1];
         if (dense < o.n_dense && o.dense[dense] == i && x) {
             mmix_tensor *seen = o.dense_norm ? mmixi_vision_norm(m, v, x) : x;
             f.dense[dense] = mmixi_vision_map(m, mmixi_vision_patches(m, seen, other, others), f.grid_h,
                                               f.grid_w, f.dense[dense]);
             dense++;
         }
-        if (mmixi_vision_settle(m, mark, &x, &list)) break;
     }
     f.tokens = mmixi_vision_norm(m, v, x);
     f.intermediate = list;

@@ -79,8 +79,10 @@ else
     run "unit thread sanitizer" build/unit_tsan threads
     run "demo arguments" sh tests/dino.sh build/dino
     run "report of the mixers" sh tests/mixers.sh build/mixers build/dino
-    run "report of the features" sh tests/features.sh build/features
-    run "PyTorch's files and features" python3 tests/pytorch.py build/pytorch
+    run "report of the features" sh tests/features.sh build/features build/dino
+    if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
+        run "PyTorch's files and features" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
+    else echo "skipped: PyTorch's files and features (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
     run "compilers, symbols, documents" sh tests/check.sh
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
