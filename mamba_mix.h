@@ -1620,7 +1620,8 @@ static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int hig
 #ifdef MMIX_REGRESSION
         grown = bytes < a->least ? a->least - bytes : 0;
 #else
-        grown = mmixi_max(grown, mmixi_max(a->least, mmixi_round_up(a->peak, MMIXI_ALIGN)));
+        grown = mmixi_max(mmixi_max(grown, a->least),      /* generous while small: what is not touched is free */
+                          mmixi_round_up(mmixi_min(a->peak, a->peak / 2 + (4u << 20)), MMIXI_ALIGN));
 #endif
         if (mmixi_arena_add(m, a, bytes + grown)) return NULL;
         a->current = a->count - 1;
