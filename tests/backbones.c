@@ -538,6 +538,62 @@ static void dense(void)
     }
 }
 
+/* Many pictures go through a block a few at a time: each gets the bits that it gets alone, with any number of threads, packed
+   or not, and the same as all at once with recording. */
+static void batches(void)
+{
+    enum { B = 29 };
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int packed = 0; packed < 2; packed++) {
+            const char *where = kind_name[kind];
+            mmix_options options;
+            memset(&options, 0, sizeof options);
+            options.threads = 1 + packed;
+            mmix_ctx *m = mmix_create(&options);
+            mmix_vision *v = mmix_vision_create(m, small(kind));
+            mmix_tensor *image = mmix_randn(m, mmix_new4(m, B, 3, 12, 20), 1, 7);
+            mmix_vision_options o;
+            double worst = 0;
+            memset(&o, 0, sizeof o);
+            o.n_last = 2;
+            mmix_params_pack(mmix_vision_params(v), packed);
+            mmix_features all = mmix_vision_forward(m, v, image, &o), recorded;
+            CHECK_AT(all.token && mmix_shape(all.intermediate, 0) == B && mmix_shape(all.intermediate, 1) == 2 * small(kind).dim, where);
+            for (size_t b = 0; b < B; b++) {
+                mmix_features one = mmix_vision_forward(m, v, mmix_slice(m, image, 0, b, 1), &o);
+                worst = fmax(worst, apart(one.token, mmix_slice(m, all.token, 0, b, 1)));
+                worst = fmax(worst, apart(one.tokens, mmix_slice(m, all.tokens, 0, b, 1)));
+                worst = fmax(worst, apart(one.intermediate, mmix_slice(m, all.intermediate, 0, b, 1)));
+            }
+            CHECK_AT(worst <= 0, where);
+            mmix_params_train(mmix_vision_params(v), 1);
+            mmix_record(m, 1);
+            recorded = mmix_vision_forward(m, v, image, &o);
+            CHECK_AT(apart(recorded.tokens, all.tokens) <= 2e-6 && apart(recorded.intermediate, all.intermediate) <= 2e-6, where);
+            CHECK_AT(!mmix_error(m), mmix_error(m));
+            mmix_vision_destroy(v);
+            mmix_destroy(m);
+        }
+}
+
+/* Positions are as stored only for a picture that is square, in patches and pixels: one more row of pixels, which no patch sees,
+   moves them. */
+static void squares(void)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        mmix_ctx *m = context();
+        mmix_vision *v = mmix_vision_create(m, small(kind));
+        mmix_tensor *image = mmix_randn(m, mmix_new4(m, 1, 3, 13, 13), 1, 7), *as_stored, *more;
+        as_stored = mmix_vision_features(m, v, mmix_slice(m, mmix_slice(m, image, 2, 0, 12), 3, 0, 12)).tokens;
+        more = mmix_vision_features(m, v, image).tokens;
+        CHECK_AT(apart(as_stored, more) <= 0, kind_name[kind]);
+        more = mmix_vision_features(m, v, mmix_slice(m, image, 3, 0, 12)).tokens;
+        CHECK_AT(apart(as_stored, more) > 1e-4 && apart(as_stored, more) < 1, kind_name[kind]);
+        mmix_vision_destroy(v);
+        mmix_destroy(m);
+    }
+}
+
 /* ---- pictures and arrays ---- */
 
 static void pictures(void)
@@ -620,6 +676,8 @@ int main(void)
     opening();
     opening_fails();
     dense();
+    batches();
+    squares();
     pictures();
     arrays();
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
