@@ -416,9 +416,10 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
    (i + ½)/scale - ½; a scale of 0 means out/in. Indices are clamped to the edge. */
 MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
                                          double scale_h, double scale_w);
-/* The same, bilinear; and bicubic (a = -1/2) with a kernel that widens as the picture shrinks (Pillow's). */
+/* The same, bilinear. */
 MMIXDEF mmix_tensor *mmix_bilinear_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
                                           double scale_h, double scale_w);
+/* Bicubic (a = -1/2) with a kernel that widens as the picture shrinks, as Pillow's. */
 MMIXDEF mmix_tensor *mmix_bicubic_resize_antialias(mmix_ctx *m, mmix_tensor *x, size_t out_h,
                                                    size_t out_w);
 
@@ -709,8 +710,8 @@ typedef struct mmix_archive mmix_archive;
    (one entry, "array") and .npz, not compressed; PyTorch's .pth (1.6 and later), whose dictionaries' keys are
    joined by dots ("teacher.backbone.cls_token"). The pickle in it is read, never run: names other than those
    of a file of weights are refused. Where the system can (POSIX) the file is mapped: do not shorten it
-   meanwhile. Of a .safetensors only what is looked at is read; the others have checksums, or are small. At most twice the file's
-   size and 1 MiB are held; what would need more is refused. */
+   meanwhile. Of a .safetensors only what is looked at is read; the others have checksums, or are small. At
+   most twice the file's size and 1 MiB are held; what would need more is refused. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
 /* The same for a file that is in memory (and copied); name is for messages. There with MMIX_NO_STDIO, too. */
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size);
@@ -1609,7 +1610,8 @@ static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int hig
     char *p;
     while (a->current >= a->count || mmixi_block_left(&a->block[a->current]) < bytes) {
         size_t last = a->count, grown = 0;
-        while (last > a->current + 1 && mmixi_block_left(&a->block[last - 1]) == a->block[last - 1].size) last--;
+        while (last > a->current + 1 && mmixi_block_left(&a->block[last - 1]) == a->block[last - 1].size)
+            last--;
         if (a->current + 1 < a->count) {
             if (last > a->current + 1 || mmixi_block_left(&a->block[last]) >= bytes) {
                 a->current++;
@@ -1620,7 +1622,8 @@ static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int hig
 #ifdef MMIX_REGRESSION
         grown = bytes < a->least ? a->least - bytes : 0;
 #else
-        grown = mmixi_max(mmixi_max(grown, a->least),      /* generous while small: what is not touched is free */
+        /* generous while small: what is not touched costs nothing */
+        grown = mmixi_max(mmixi_max(grown, a->least),
                           mmixi_round_up(mmixi_min(a->peak, a->peak / 2 + (4u << 20)), MMIXI_ALIGN));
 #endif
         if (mmixi_arena_add(m, a, bytes + grown)) return NULL;
@@ -8813,7 +8816,9 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
 /* A matrix with its values packed: itself, or *copy, whose packed values lie in step memory. */
 static mmix_tensor *mmixi_packed(mmix_ctx *m, mmix_tensor *t, mmix_tensor *copy)
 {
-    mmix_real *to = t->packed && t->packed_nr == m->k->nr ? NULL : mmixi_reals(m, mmixi_packed_count(m, t), 1);
+    mmix_real *to;
+    if (t->packed && t->packed_nr == m->k->nr) return t;
+    to = mmixi_reals(m, mmixi_packed_count(m, t), 1);
     if (!to) return t;
     *copy = *t;
     mmixi_pack(m, copy, to);
@@ -9845,7 +9850,10 @@ MMIXDEF void mmix_vision_destroy(mmix_vision *v)
     mmixi_free(v->m, v->block, v->config.depth * sizeof *v->block);
     mmixi_free(v->m, v, sizeof *v);
 }
-MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v) { return v ? &v->config : NULL; }
+MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
+{
+    return v ? &v->config : NULL;
+}
 MMIXDEF mmix_params *mmix_vision_params(mmix_vision *v) { return v ? v->params : NULL; }
 MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v) { return v ? v->params->elements : 0; }
 /* Multiply-adds: the matrix products, and for the mixers L² D twice (softmax), N D L twice (linear), 2 N P a
@@ -9871,7 +9879,8 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 
 /* Positions of the patches for a gh x gw grid, (1, n, D). Stored ones are resized as DINO does, with scale
    factors (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
-static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, size_t gh, size_t gw, int square)
+static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, size_t gh, size_t gw,
+                                           int square)
 {
     static const int to_planes[4] = { 0, 3, 1, 2 }, to_tokens[4] = { 0, 2, 3, 1 };
     size_t g = v->config.grid, D = v->config.dim, shape[4];
@@ -9995,8 +10004,9 @@ static mmix_tensor *mmixi_vision_step(mmix_ctx *m, const mmix_vision *v, const m
 }
 /* The same for inference on many images, n at a time and in place: what lies between is small then. feature
    (B, D), or NULL. */
-static void mmixi_vision_step_by_parts(mmix_ctx *m, const mmix_vision *v, mmixi_vision_block b, mmix_tensor *x,
-                                       size_t n, mmix_tensor *feature, const size_t *at, size_t count)
+static void mmixi_vision_step_by_parts(mmix_ctx *m, const mmix_vision *v, mmixi_vision_block b,
+                                       mmix_tensor *x, size_t n, mmix_tensor *feature, const size_t *at,
+                                       size_t count)
 {
     mmix_tensor packed[4], *hidden;
     if (v->config.mixer == MMIX_SSD) {
@@ -11384,7 +11394,8 @@ MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, siz
    factor λ_k / λ_(block+1). A block of all D directions is done after one round.
    ------------------------------------------------------------------------------------ */
 
-/* Makes the symmetric a (n, n) diagonal by Jacobi's turns; the columns of v (n, n) are then its eigenvectors. */
+/* Makes the symmetric a (n, n) diagonal by Jacobi's turns; the columns of v (n, n) are then its
+   eigenvectors. */
 static void mmixi_jacobi(double *a, double *v, size_t n)
 {
     for (size_t i = 0; i < n * n; i++) v[i] = i % (n + 1) == 0;
