@@ -1308,6 +1308,7 @@ typedef struct mmix_dino_config {
     double momentum;                         /* of the teacher, cosine to 1 */
     double center_momentum, student_temp, teacher_temp, teacher_temp_warm;
     size_t teacher_temp_epochs;
+    int teacher_drop_path;                   /* 1: the teacher has drop path, too, as in DinoMamba's code */
     uint64_t seed;
 } mmix_dino_config;
 /* The paper's setting (ViT-S/16, 65,536 prototypes), and one for a few thousand small pictures (the paper's
@@ -10355,9 +10356,9 @@ static mmix_tensor *mmixi_dino_forward_net(mmix_dino *d, int which, mmix_tensor 
     mmix_vision_options o;
     mmix_tensor *part[2];
     memset(&o, 0, sizeof o);
-    o.train = !which;
+    o.train = !which || d->config.teacher_drop_path;
     o.step = d->step;
-    o.stream = stream;
+    o.stream = stream += which ? 1u << 20 : 0;   /* of its own */
     part[0] = mmix_vision_forward(d->m, d->net[which].vision, global, &o).token;
     if (local) {
         o.stream = stream + 1;
@@ -14500,7 +14501,8 @@ static const mmixi_field mmixi_dino_fields[] = {
             MMIXI_FIELD(DOUBLE, clip), MMIXI_FIELD(SIZE, freeze_last_layer), MMIXI_FIELD(DOUBLE, momentum),
             MMIXI_FIELD(DOUBLE, center_momentum), MMIXI_FIELD(DOUBLE, student_temp),
             MMIXI_FIELD(DOUBLE, teacher_temp), MMIXI_FIELD(DOUBLE, teacher_temp_warm),
-            MMIXI_FIELD(SIZE, teacher_temp_epochs), MMIXI_FIELD(U64, seed) };
+            MMIXI_FIELD(SIZE, teacher_temp_epochs), MMIXI_FIELD(INT, teacher_drop_path),
+            MMIXI_FIELD(U64, seed) };
 /* a backbone's are the first */
 enum { MMIXI_VISION_FIELDS = 22, MMIXI_DINO_FIELDS = sizeof mmixi_dino_fields / sizeof mmixi_dino_fields[0],
       MMIXI_CONFIG_TEXT = 4096 };
@@ -14543,10 +14545,9 @@ static int mmixi_config_parse(mmix_ctx *m, const char *what, const char *text, s
         const mmixi_json *list = mmixi_json_find(json.nodes, f->name), *item = mmixi_json_first(list);
         double x[3];
         size_t n = 0;
-        if (!list && !strcmp(f->name, "vision.registers")) {                 /* files older than the option */
-            c->vision.registers = 0;
-            continue;
-        }
+        if (!list && (f->offset == offsetof(mmix_dino_config, vision.registers)
+                      || f->offset == offsetof(mmix_dino_config, teacher_drop_path)))
+            continue;                            /* a file older than the option: 0 */
         for (; item && n < 3; item = item->next) x[n++] = mmixi_json_number(item, -1);
         if (item || n != (f->kind == MMIXI_FIELD_U64 ? 2 : f->count))
             mmix_fail(m, MMIX_ERROR_FILE, "%s: the config has no valid %s", what, f->name);

@@ -2099,6 +2099,9 @@ static void dino(void)
         mmix_tensor *last, *free_one;
         doing = "dino run";
         c = small_dino(mixer);
+        c.teacher_drop_path = 1;                 /* off by default; on, the teacher sees other depths */
+        OK(!small_dino(mixer).teacher_drop_path && train(m, c, 1) != train(m, small_dino(mixer), 1));
+        c.teacher_drop_path = mixer == MMIX_LINEAR;
         d = mmix_dino_create(m, c);
         FINE(m);
         if (!d) continue;
