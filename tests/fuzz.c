@@ -77,7 +77,7 @@ static void counted_free(void *user, void *ptr, size_t size)
     size_t asked;
     memcpy(&asked, p - 64, sizeof asked);
     c->wrong |= asked != size;
-    for (size_t i = 0; i < GUARD; i++) c->wrong |= p[asked + i] != 0x5a;
+    for (int i = 0; i < GUARD; i++) c->wrong |= p[asked + i] != 0x5a;
     c->live -= size;
     free(p - 64);
 }
