@@ -1065,6 +1065,7 @@ MMIXDEF const char *mmix_vision_compare(const mmix_vision *v, const mmix_archive
 /* Writes the parameters and the config as .safetensors. 0, or -1. */
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
 
+/* Tensors in step memory; views of one another where B > 1, so mmix_read copies their rows, not mmix_data. */
 typedef struct mmix_features {
     mmix_tensor *token;                      /* (B, D): the class token, or the registers' mean, after the
                                                 final norm */
