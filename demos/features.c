@@ -16,6 +16,7 @@
 #define _POSIX_C_SOURCE 200112L
 #endif
 #define MAMBA_MIX_IMPLEMENTATION
+#define REPORT_PROGRAM "features"
 #include "../mamba_mix.h"
 #include "pictures.h"
 #include "report.h"
@@ -42,7 +43,7 @@ static void interrupt(int number)
     signal(number, SIG_DFL);                             /* a second Ctrl-C ends the program at once */
 }
 
-#define fail(...) report_refuse("features", __VA_ARGS__)
+#define fail(...) report_refuse(REPORT_PROGRAM, __VA_ARGS__)
 
 static double now(void)                                  /* seconds */
 {
@@ -81,13 +82,28 @@ static const char help[] =
     "  --json          results as JSON on stdout\n"
     "  --help\n\n"
     "OUT/NAME-token.npy (pictures, D), -patches.npy (pictures, patches, D) and -registers.npy (pictures, k,\n"
-    "D) have a row for each line of OUT/pictures.txt; with --whole -patches.npy is (all patches, D).\n"
+    "D) have a row for each line of OUT/pictures.txt; with --whole -patches.npy is (all patches, D). All\n"
+    "are held in memory until they are written: 1 GiB of patches at most.\n"
     "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
 
+enum { COST = 5, COLUMNS = 11 };                         /* the first 5 say what it takes */
+static const report_column column[COLUMNS] = {
+    {"parameters", "params", "parameters", 9, 0},
+    {"gflops", "GFLOP", "GFLOPs a picture", 6, 2},
+    {"ms", "ms", "ms a picture", 7, 1},
+    {"peak_mib", "MiB", "peak MiB", 6, 0},
+    {"tokens", "tokens", "tokens", 6, 0},
+    {"auc", "AUC", "Binary-AUC", 6, 3},
+    {"auc_error", "+-", "±", 5, 3},
+    {"judged", "of", "pictures", 5, 0},
+    {"brighter", "bright", "object brighter", 6, 2},
+    {"iou", "IoU", "best IoU", 5, 3},
+    {"iou_threshold", "at", "at threshold", 5, 2},
+};
+
 typedef struct strip {                                   /* what is kept of a shown picture */
-    size_t gh, gw;
+    size_t gh, gw, row;                                  /* where its patches begin among all */
     uint8_t *map, *colours;                              /* (maps, h, w), 255 is 1; (gh, gw, 3) */
-    mmix_real *patches;                                  /* (gh gw, D) */
 } strip;
 typedef struct model {
     const char *file, *known;                            /* a file, or a known size with random weights */
@@ -97,12 +113,16 @@ typedef struct model {
     mmix_vision_config config;
     size_t parameters, tokens, registers, maps, peak, timed;     /* maps: class token, registers, blocks */
     double flops, seconds;
+    mmix_real *token, *register_rows, *patches;          /* while it is at work: (pictures, D), (pictures, */
+    size_t rows, room;                                   /* registers, D), (rows, D), of all pictures */
     char head[MAPS][32], how[MAPS][320], components[400];        /* how maps and colours were made */
     strip *shown;                                        /* (show) */
     /* Maps against masks, sums over the pictures: AUC, its square, ROC curves, IoU of map and 1 - map at
        thresholds 0, 0.05 … 0.95; pictures; those with the objects brighter; AUC of each class. */
-    double sum, square, roc[ROC_POINTS], iou[2][LEVELS], *class_sum;
-    size_t judged, brighter, *class_count;
+    double sum, square, roc[ROC_POINTS], iou[2][LEVELS];
+    size_t judged, brighter;
+    struct { double sum; size_t count; } *of_class;
+    double value[COLUMNS];                               /* of the table */
 } model;
 typedef struct settings {
     const char *images, *masks, *out, *figures;
@@ -116,16 +136,14 @@ typedef struct settings {
 
 static int known_config(const char *name, mmix_vision_config *c)         /* -1: no such model */
 {
-    static const struct { const char *name; mmix_vision_config (*config)(void); } known[] = {
-        {"linearvit_base", mmix_linearvit_base}, {"dinovim_tiny", mmix_dinovim_tiny},
-        {"dinovim_small", mmix_dinovim_small}, {"dinovim_base", mmix_dinovim_base},
-        {"mambareg_tiny", mmix_mambareg_tiny}, {"mambareg_small", mmix_mambareg_small},
-        {"mambareg_base", mmix_mambareg_base}};
+    const struct { const char *name; mmix_vision_config config; } known[] = {
+        {"vit_tiny", mmix_vit_tiny(16)}, {"vit_small", mmix_vit_small(16)}, {"vit_base", mmix_vit_base(16)},
+        {"linearvit_base", mmix_linearvit_base()}, {"dinovim_tiny", mmix_dinovim_tiny()},
+        {"dinovim_small", mmix_dinovim_small()}, {"dinovim_base", mmix_dinovim_base()},
+        {"mambareg_tiny", mmix_mambareg_tiny()}, {"mambareg_small", mmix_mambareg_small()},
+        {"mambareg_base", mmix_mambareg_base()}};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-        if (!strcmp(name, known[k].name)) return *c = known[k].config(), 0;
-    if (!strcmp(name, "vit_tiny")) return *c = mmix_vit_tiny(16), 0;
-    if (!strcmp(name, "vit_small")) return *c = mmix_vit_small(16), 0;
-    if (!strcmp(name, "vit_base")) return *c = mmix_vit_base(16), 0;
+        if (!strcmp(name, known[k].name)) return *c = known[k].config, 0;
     return -1;
 }
 
@@ -231,7 +249,6 @@ typedef struct album {
     char **class_name;
     int masks;
     view *shown;                                         /* (show): those in the report */
-    char error[1024];
 } album;
 
 static void view_free(view *v)
@@ -241,66 +258,55 @@ static void view_free(view *v)
     memset(v, 0, sizeof *v);
 }
 
-/* Names in a folder and its classes, of train and test the test pictures; at most o->limit. 0, or -1:
-   a->error. */
+/* The pictures of a folder, of train and test the test pictures; at most o->limit. 0, or an exit status. */
 static int find_photos(album *a, const settings *o)
 {
     const char *dir = o->images;
+    int bad = 0;
     picture_part part;
+    picture_names classes;
     memset(&part, 0, sizeof part);
-    char *train = picture_join(dir, "/", "train"), *test = picture_join(dir, "/", "test");
-    int split = train && test && picture_is_folder(train) && picture_is_folder(test), bad = !train || !test;
-    picture_names classes = picture_list(split ? test : dir, 1);
-    for (size_t c = 0; c < classes.count || c == 0; c++) {
-        const char *name = classes.count ? classes.at[c] : "";
-        char *inside = picture_join(split ? "test" : "", split && *name ? "/" : "", name);
-        bad = bad || !inside || classes.bad || picture_collect(dir, inside, c, NULL, &part);
-        free(inside);
-    }
-    free(train);
-    free(test);
+    if (!picture_is_folder(dir)) return fail("%s: no such folder; --images wants one", dir);
+    if (o->masks && !picture_is_folder(o->masks))
+        return fail("%s: no such folder; --masks wants one", o->masks);
+    int split = picture_find(dir, 1, &part, &classes);
+    size_t found = part.names.count;
     a->class_name = classes.at;
     a->classes = classes.count;
     a->masks = o->masks != NULL;
-    size_t found = part.names.count, room = sizeof a->error;
     a->count = o->limit && o->limit < found ? o->limit : found;
     a->at = (photo *)calloc(a->count + 1, sizeof *a->at);
-    if (bad || !a->at) snprintf(a->error, room, "%s: no memory for the names of its pictures", dir);
-    else if (!picture_is_folder(dir)) snprintf(a->error, room, "%s: no such folder; --images wants one", dir);
-    else if (o->masks && !picture_is_folder(o->masks))
-        snprintf(a->error, room, "%s: no such folder; --masks wants one", o->masks);
+    if (split < 0 || !a->at) bad = fail("%s: no memory for the names of its pictures", dir);
     else if (!found)
-        snprintf(a->error, room, "%s: no pictures; expected %s/test/CLASS/* beside %s/train, or %s/CLASS/*, "
-                 "or %s/*: .jpg, .png, .ppm", dir, dir, dir, dir, dir);
-    for (size_t i = 0; i < a->count && !*a->error; i++) {
+        bad = fail("%s: no pictures; expected %s/test/CLASS/* beside %s/train, or %s/CLASS/*, or %s/*: .jpg, "
+                   ".png, .ppm", dir, dir, dir, dir, dir);
+    for (size_t i = 0; i < a->count && !bad; i++) {
         const char *name = part.names.at[i * found / a->count];
         a->at[i].path = picture_join(dir, "/", name);
         a->at[i].label = part.label[i * found / a->count];
         if (o->masks) a->at[i].mask = picture_mask_path(o->masks, name);
-        if (!a->at[i].path) snprintf(a->error, room, "out of memory");
+        if (!a->at[i].path) bad = fail("out of memory");
         else if (o->masks && !a->at[i].mask)
-            snprintf(a->error, room, "%s: no mask for it; expected %s/%.*s.png", a->at[i].path, o->masks,
-                     (int)(picture_ending(name) - name), name);
+            bad = fail("%s: no mask for it; expected %s/%.*s.png", a->at[i].path, o->masks,
+                       (int)(picture_ending(name) - name), name);
     }
     picture_names_free(&part.names);
     free(part.label);
-    return *a->error ? -1 : 0;
+    return bad;
 }
 
-static int find_scenes(album *a, const settings *o)      /* 0, or -1 */
+static int find_scenes(album *a, const settings *o)      /* 0, or an exit status */
 {
     a->count = o->limit ? o->limit : SCENES_ALL;
     a->at = (photo *)calloc(a->count, sizeof *a->at);
     a->class_name = (char **)calloc(SCENE_CLASSES, sizeof *a->class_name);
+    a->classes = a->class_name ? SCENE_CLASSES : 0;
     a->masks = 1;
-    snprintf(a->error, sizeof a->error, "out of memory");
-    if (!a->at || !a->class_name) return -1;
-    for (; a->classes < SCENE_CLASSES; a->classes++) {
-        a->class_name[a->classes] = picture_join(scene_class[a->classes], "", "");
-        if (!a->class_name[a->classes]) return -1;
-    }
-    for (size_t i = 0; i < a->count; i++) a->at[i].label = scene_make(o->seed, SCENES_FIRST + i).at[0].kind;
-    return 0;
+    int bad = !a->at || !a->class_name;
+    for (size_t c = 0; c < a->classes; c++) bad |= !(a->class_name[c] = picture_join(scene_class[c], "", ""));
+    for (size_t i = 0; i < a->count && !bad; i++)
+        a->at[i].label = scene_make(o->seed, SCENES_FIRST + i).at[0].kind;
+    return bad ? fail("out of memory") : 0;
 }
 
 /* `in` brought to the view's size. Masks come this way, too, so that they lie where their pictures lie. */
@@ -373,24 +379,22 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
     if (rgb) picture_pixels_free(m, p->path, rgb, in.width, in.height);
 }
 
-typedef struct reading { const settings *o; const album *a; view *v; size_t first; } reading;
-static int wants_context(const photo *p)                 /* PPM files are read by the library */
-{
-    return p->path && (picture_is_ppm(p->path) || (p->mask && picture_is_ppm(p->mask)));
-}
+typedef struct reading { mmix_ctx *m; const settings *o; const album *a; view *v; size_t first; } reading;
 static void read_task(void *arg, size_t i)
 {
     reading *r = (reading *)arg;
-    if (!wants_context(&r->a->at[r->first + i])) view_read(NULL, r->o, r->a, r->first + i, &r->v[i]);
+    view_read(r->m, r->o, r->a, r->first + i, &r->v[i]);
 }
 /* Pictures first … first + n - 1, on all threads. 0, or -1. */
 static int read_views(mmix_ctx *m, const settings *o, album *a, size_t first, size_t n, view *v)
 {
-    reading r = {o, a, v, first};
+    reading r = {NULL, o, a, v, first};
     memset(v, 0, n * sizeof *v);
-    mmix_parallel_for(m, n, read_task, &r);
+    for (const photo *p = a->at + first; p < a->at + first + n; p++)
+        if (p->path && (picture_is_ppm(p->path) || (p->mask && picture_is_ppm(p->mask)))) r.m = m;
+    if (!r.m) mmix_parallel_for(m, n, read_task, &r);
     for (size_t i = 0; i < n; i++) {
-        if (wants_context(&a->at[first + i])) view_read(m, o, a, first + i, &v[i]);
+        if (r.m) read_task(&r, i);                       /* the library reads PPM, outside of tasks */
         a->at[first + i].w = v[i].w;
         a->at[first + i].h = v[i].h;
         if (!*v[i].why) continue;
@@ -533,8 +537,8 @@ static void judge(mmix_ctx *m, model *x, const mmix_real *map, const view *v, in
     x->square += auc.auc * auc.auc;
     x->judged++;
     x->brighter += auc.auc_raw[0] >= 0.5;
-    x->class_sum[label] += auc.auc;
-    x->class_count[label]++;
+    x->of_class[label].sum += auc.auc;
+    x->of_class[label].count++;
     mmix_roc_add(x->roc, ROC_POINTS, &auc);
     for (int k = 0; k < 2 * LEVELS; k++) {
         double iou = 0, level = k % LEVELS / (double)LEVELS;
@@ -573,21 +577,21 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
     return 0;
 }
 
-/* Keeps of picture b of a batch what the report shows: its patches (n, D), and maps. 0, or -1. */
+/* Makes of picture b of a batch, whose patches begin at `row` of all, what the report shows. 0, or -1. */
 static int keep(mmix_ctx *m, const settings *o, model *x, strip *s, const mmix_features *f, size_t b,
-                const mmix_real *patches, const mmix_real *token, const view *v)
+                size_t row, const mmix_real *token, const view *v)
 {
     static const char last[] = "last block after the final norm";
     size_t n = f->grid_h * f->grid_w, D = x->config.dim, at = 0;
+    const mmix_real *patches = x->patches + row * D;
     mmix_tensor *rows = mmix_new2(m, n, D);
     s->gh = f->grid_h;
     s->gw = f->grid_w;
+    s->row = row;
     s->map = (uint8_t *)malloc(x->maps * v->w * v->h);
-    s->patches = (mmix_real *)malloc(n * D * sizeof *s->patches);
     s->colours = (uint8_t *)calloc(n, 3);
-    if (!s->map || !s->patches || !s->colours || !rows)
+    if (!s->map || !s->colours || !rows)
         return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the pictures of the report");
-    memcpy(s->patches, patches, n * D * sizeof *patches);
     snprintf(x->head[0], sizeof *x->head, x->registers ? "mean of the registers" : "class token");
     if (add_map(m, x, s, 0, x->head[0], last, token, patches, v)) return -1;
     for (size_t r = 0; r < x->maps - 1 - o->blocks; r++) {
@@ -628,7 +632,7 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
     if (rows < 2) return 0;
     mmix_tensor *all = mmix_new2(m, rows, D);
     for (const strip *s = x->shown; all && s < x->shown + o->show; s++) {
-        memcpy(mmix_data(all) + row * D, s->patches, s->gh * s->gw * D * sizeof(mmix_real));
+        memcpy(mmix_data(all) + row * D, x->patches + s->row * D, s->gh * s->gw * D * sizeof(mmix_real));
         row += s->gh * s->gw;
     }
     if (!all || mmix_pca(m, mmix_data(all), rows, D, 1, &first)) return -1;
@@ -667,57 +671,22 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
 
 /* ---- features of all pictures -------------------------------------------------------------------------- */
 
-/* A .npy file that grows: the patches of all pictures are too much to hold. Its header, of fixed length, is
-   written again when the shape is known. */
-typedef struct npy { FILE *f; char path[1200], draft[1210]; } npy;
+/* Features stay in memory until all pictures are through: 1 GiB of patches at most. */
+static size_t most_rows(const model *x) { return ((size_t)1 << 30) / (x->config.dim * sizeof(mmix_real)); }
 
-static void npy_header(npy *y, size_t a, size_t b, size_t c)             /* (a, b, c), or (a, c) if b is 0 */
-{
-    char text[129], shape[80];
-    const int one = 1, little = *(const char *)&one;
-    if (b) snprintf(shape, sizeof shape, "%zu, %zu, %zu", a, b, c);
-    else snprintf(shape, sizeof shape, "%zu, %zu", a, c);
-    int n = snprintf(text + 10, 118, "{'descr': '%cf%d', 'fortran_order': False, 'shape': (%s), }",
-                     little ? '<' : '>', (int)sizeof(mmix_real), shape);
-    memcpy(text, "\x93NUMPY\1\0\x76\0", 10);             /* version 1.0; 118 bytes follow */
-    memset(text + 10 + n, ' ', sizeof text - 10 - (size_t)n);
-    text[127] = '\n';
-    rewind(y->f);
-    fwrite(text, 1, 128, y->f);
-}
-static int npy_open(mmix_ctx *m, npy *y)                 /* y->path as `path`.tmp. 0, or -1 */
-{
-    snprintf(y->draft, sizeof y->draft, "%s.tmp", y->path);
-    y->f = fopen(y->draft, "wb");
-    if (!y->f) return mmix_fail(m, MMIX_ERROR_FILE, "cannot write %s: %s", y->draft, strerror(errno));
-    npy_header(y, 0, 0, 0);
-    return 0;
-}
-static int npy_close(mmix_ctx *m, npy *y, int whole)     /* not whole: the file goes. 0, or -1 */
-{
-    int bad = ferror(y->f);
-    bad |= fclose(y->f) != 0;
-#ifdef _WIN32
-    if (whole && !bad) remove(y->path);
-#endif
-    if (whole && !bad && !rename(y->draft, y->path)) return 0;
-    remove(y->draft);
-    return whole ? mmix_fail(m, MMIX_ERROR_FILE, "cannot write %s: %s", y->path, strerror(errno)) : 0;
-}
-
-static void save_rows(mmix_ctx *m, const settings *o, const model *x, const char *what, const mmix_real *data,
-                      size_t a, size_t b, size_t c)
+/* OUT/NAME-WHAT.npy, (a, b, D), or (a, D) if b is 0; an error stays in m. */
+static void save(mmix_ctx *m, const settings *o, const model *x, const char *what, const mmix_real *data,
+                 size_t a, size_t b)
 {
     char path[1200];
     mmix_entry e;
     memset(&e, 0, sizeof e);
     snprintf(path, sizeof path, "%s/%s-%s.npy", o->out, x->name, what);
     e.dtype = MMIX_FILE_REAL;
-    e.name = what;
     e.ndim = b ? 3 : 2;
     e.shape[0] = a;
-    e.shape[1] = b ? b : c;
-    e.shape[2] = b ? c : 0;
+    e.shape[1] = b ? b : x->config.dim;
+    e.shape[2] = x->config.dim;
     e.data = data;
     mmix_npy_save(m, path, &e);
 }
@@ -743,7 +712,7 @@ static void show_progress(const model *x, size_t done, const album *a, double ra
 
 /* A batch, pictures first … first + n - 1, through the network. 0, or -1. */
 static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model *x, size_t first, size_t n,
-                view *views, mmix_real *token, mmix_real *registers, npy *patches)
+                view *views)
 {
     const size_t D = x->config.dim, h = views->h, w = views->w;
     int any = 0;
@@ -769,10 +738,12 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
         x->timed += n;
     }
     size_t cells = f.grid_h * f.grid_w;
-    mmix_tensor *rows = mmix_new3(m, n, cells, D);
-    if (!rows || mmix_read(f.patches, mmix_data(rows)) || mmix_read(f.token, token + first * D)) return -1;
-    if (x->registers && mmix_read(f.registers, registers + first * x->registers * D)) return -1;
-    if (patches->f) fwrite(mmix_data(rows), sizeof(mmix_real), n * cells * D, patches->f);
+    mmix_real *token = x->token + first * D;
+    if (x->rows + n * cells > x->room)
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: after %zu pictures the patches fill 1 GiB; give a "
+                         "smaller --limit or --size", x->name, first);
+    if (mmix_read(f.patches, x->patches + x->rows * D) || mmix_read(f.token, token)) return -1;
+    if (x->registers && mmix_read(f.registers, x->register_rows + first * x->registers * D)) return -1;
     if (mmix_vision_map(m, NULL, &f, h, w, &map)) return -1;
     x->tokens = mmix_shape(f.tokens, 1);
     for (size_t b = 0; b < n; b++) {
@@ -780,87 +751,72 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
         size_t i = first + b, k = shown_as(o, a, i);
         if (a->masks) judge(m, x, map.map + b * h * w, &views[b], a->at[i].label);
         if (a->masks && x == o->model) judge_middle(m, &o->model[o->models], &views[b], a->at[i].label);
-        if (k < o->show && keep(m, o, x, &x->shown[k], &f, b, mmix_data(rows) + b * cells * D, token + i * D,
-                                &views[b])) return -1;
+        if (k < o->show && keep(m, o, x, &x->shown[k], &f, b, x->rows + b * cells, token + b * D, &views[b]))
+            return -1;
         mmix_rewind(m, mark);
         if (k == o->show || a->shown[k].rgb) continue;
         a->shown[k] = views[b];                          /* the report takes the view over */
         memset(&views[b], 0, sizeof views[b]);
     }
+    x->rows += n * cells;
     return mmix_error(m) ? -1 : 0;
 }
 
-/* All pictures through one model; its .npy files. 0, 1 if it was interrupted, -1. */
+/* All pictures through one model; its .npy files. 0, or an exit status. */
 static int measure(mmix_ctx *m, settings *o, album *a, model *x)
 {
-    const size_t D = x->config.dim, k = x->registers, batch = o->whole ? 1 : BATCH, patch = x->config.patch;
-    size_t n, cells = 0, done = 0;
+    const size_t D = x->config.dim, k = x->registers, grid = o->size / x->config.patch;
+    const size_t batch = o->whole ? 1 : BATCH;           /* whole pictures differ in size */
     view views[BATCH];
-    npy patches;
-    memset(&patches, 0, sizeof patches);
     mmix_memory_peak_clear(m);
     size_t before = mmix_memory(m).bytes;
     mmix_vision *v = open_model(m, x, 0);
-    mmix_real *token = (mmix_real *)malloc(a->count * D * sizeof *token);
-    mmix_real *registers = (mmix_real *)malloc((a->count * k * D + 1) * sizeof *registers);
     x->maps = 1 + (k < REGISTERS ? k : REGISTERS) + o->blocks;
+    x->token = (mmix_real *)malloc(a->count * D * sizeof *x->token);
+    x->register_rows = (mmix_real *)malloc((a->count * k * D + 1) * sizeof *x->register_rows);
+    x->room = o->whole ? most_rows(x) : a->count * grid * grid;
+    x->patches = (mmix_real *)malloc(x->room * D * sizeof *x->patches);
     x->shown = (strip *)calloc(o->show, sizeof *x->shown);
-    if (!token || !registers || !x->shown)
+    if (!x->token || !x->register_rows || !x->patches || !x->shown)
         mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for the features of %zu pictures", a->count);
     if (v) mmix_params_pack(mmix_vision_params(v), 1);
-    snprintf(patches.path, sizeof patches.path, "%s/%s-patches.npy", o->out, x->name);
-    if (!o->figures && !mmix_error(m)) npy_open(m, &patches);
     double start = now(), said = start;
-    while (done < a->count && !mmix_error(m) && !interrupted) {
+    for (size_t done = 0, n; done < a->count && !mmix_error(m) && !interrupted; done += n) {
         mmix_mark mark = mmix_mark_here(m);
         n = a->count - done < batch ? a->count - done : batch;
-        if (!read_views(m, o, a, done, n, views))
-            look(m, o, a, v, x, done, n, views, token, registers, &patches);
+        if (!read_views(m, o, a, done, n, views)) look(m, o, a, v, x, done, n, views);
         mmix_rewind(m, mark);
-        for (size_t b = 0; b < n; b++, done++) {
-            cells += a->at[done].h / patch * (a->at[done].w / patch);
-            view_free(&views[b]);
-        }
+        for (size_t b = 0; b < n; b++) view_free(&views[b]);
         double t = now();
-        if (mmix_error(m) || (t - said < (isatty(2) ? 0.5 : 20) && done < a->count)) continue;
+        if (mmix_error(m) || (t - said < (isatty(2) ? 0.5 : 20) && done + n < a->count)) continue;
         said = t;
-        show_progress(x, done, a, (double)done / (t - start));
+        show_progress(x, done + n, a, (double)(done + n) / (t - start));
     }
-    int whole = !mmix_error(m) && !interrupted;
     x->peak = mmix_memory(m).peak - before;
-    if (patches.f) {
-        npy_header(&patches, o->whole ? cells : a->count, o->whole ? 0 : cells / a->count, D);
-        npy_close(m, &patches, whole);
-        if (whole) save_rows(m, o, x, "token", token, a->count, 0, D);
-        if (whole && k) save_rows(m, o, x, "registers", registers, a->count, k, D);
+    if (!mmix_error(m) && !interrupted) {
+        if (!o->figures) {
+            save(m, o, x, "token", x->token, a->count, 0);
+            if (k) save(m, o, x, "registers", x->register_rows, a->count, k);
+            if (o->whole) save(m, o, x, "patches", x->patches, x->rows, 0);
+            else save(m, o, x, "patches", x->patches, a->count, x->rows / a->count);
+        }
+        colour_patches(m, o, x);
     }
-    if (whole) colour_patches(m, o, x);
     mmix_reset(m);
     mmix_vision_destroy(v);
-    free(token);
-    free(registers);
-    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+    free(x->token);
+    free(x->register_rows);
+    free(x->patches);
+    if (mmix_error(m)) return fail("%s", mmix_error(m));
+    if (interrupted) fprintf(stderr, "\nfeatures: stopped; no report was written\n");
+    return interrupted ? 130 : 0;
 }
 
 /* ---- table and JSON ------------------------------------------------------------------------------------ */
 
-enum { COST = 5, COLUMNS = 11 };                         /* the first 5 say what it takes */
-static const report_column column[COLUMNS] = {
-    {"parameters", "params", "parameters", 9, 0},
-    {"gflops", "GFLOP", "GFLOPs a picture", 6, 2},
-    {"ms", "ms", "ms a picture", 7, 1},
-    {"peak_mib", "MiB", "peak MiB", 6, 0},
-    {"tokens", "tokens", "tokens", 6, 0},
-    {"auc", "AUC", "Binary-AUC", 6, 3},
-    {"auc_error", "+-", "±", 5, 3},
-    {"judged", "of", "pictures", 5, 0},
-    {"brighter", "bright", "object brighter", 6, 2},
-    {"iou", "IoU", "best IoU", 5, 3},
-    {"iou_threshold", "at", "at threshold", 5, 2},
-};
-
-static void results(const model *x, double value[COLUMNS])
+static void results(model *x)
 {
+    double *value = x->value;
     double n = (double)x->judged, best = -1;
     const double cost[COST] = {(double)x->parameters, x->flops / 1e9, x->seconds * 1000 / (double)x->timed,
                                (double)x->peak / 1048576, (double)x->tokens};
@@ -882,27 +838,24 @@ static size_t lines(const settings *o)                   /* models and, where th
 {
     return o->models + (o->model[o->models].judged > 0);
 }
-static double class_auc(const model *x, size_t c)
+static double class_auc(const model *x, size_t c)        /* NAN: there are none of it */
 {
-    return x->class_count[c] ? x->class_sum[c] / (double)x->class_count[c] : NAN;
+    return x->of_class[c].sum / (double)x->of_class[c].count;
 }
 
 static void print_table(const settings *o)
 {
-    double value[COLUMNS];
     char name[100];
     snprintf(name, sizeof name, "%-24s", "weights");
     report_columns_text(column, COLUMNS, name, NULL);
     for (size_t k = 0; k < lines(o); k++) {
-        results(&o->model[k], value);
         snprintf(name, sizeof name, "%-24s", o->model[k].label);
-        report_columns_text(column, COLUMNS, name, value);
+        report_columns_text(column, COLUMNS, name, o->model[k].value);
     }
 }
 
 static void print_json(const settings *o, const album *a)
 {
-    double value[COLUMNS];
     printf("{\"pictures\": %zu, \"images\": ", a->count);
     report_json_text(o->images ? o->images : "scenes");
     printf(", \"size\": %zu, \"whole\": %s, \"models\": [", o->size, o->whole ? "true" : "false");
@@ -915,13 +868,13 @@ static void print_json(const settings *o, const album *a)
             report_json_text(x->file ? x->file : x->known);
             printf(", ");
         }
-        results(x, value);
-        for (int c = k < o->models ? 0 : COST; c < COLUMNS; c++) report_json(column[c].key, value[c], ", ");
+        for (int c = k < o->models ? 0 : COST; c < COLUMNS; c++)
+            report_json(column[c].key, x->value[c], ", ");
         printf("\"classes\": {");
         for (size_t c = 0; c < a->classes; c++) {
             printf(c ? ", " : "");
             report_json_text(a->class_name[c]);
-            printf(x->class_count[c] ? ": %.9g" : ": null", class_auc(x, c));
+            printf(x->of_class[c].count ? ": %.9g" : ": null", class_auc(x, c));
         }
         printf("}}");
     }
@@ -932,12 +885,9 @@ static void print_json(const settings *o, const album *a)
 
 static void report_models(report *h, const settings *o, int from, int to)
 {
-    double value[COLUMNS];
     report_columns_html(h, column + from, to - from, "weights", NULL);
-    for (size_t k = 0; k < (from ? lines(o) : o->models); k++) {
-        results(&o->model[k], value);
-        report_columns_html(h, column + from, to - from, o->model[k].label, value + from);
-    }
+    for (size_t k = 0; k < (from ? lines(o) : o->models); k++)
+        report_columns_html(h, column + from, to - from, o->model[k].label, o->model[k].value + from);
     report_table(h, NULL);
 }
 
@@ -981,9 +931,9 @@ static void report_auc(report *h, const settings *o, const album *a)
     for (size_t c = 0; c < a->classes; c++) {
         report_html(h, "</tr>\n<tr><td>");
         report_text(h, a->class_name[c]);
-        report_html(h, "</td><td>%zu</td>", end->class_count[c]);
+        report_html(h, "</td><td>%zu</td>", end->of_class[c].count);
         for (const model *x = o->model; x <= end; x++)
-            report_html(h, x->class_count[c] ? "<td>%.3f</td>" : "<td>-</td>", class_auc(x, c));
+            report_html(h, x->of_class[c].count ? "<td>%.3f</td>" : "<td>-</td>", class_auc(x, c));
     }
     report_html(h, "</tr></table></div>\n");
     for (int i = 0; i < ROC_POINTS; i++) at[i] = (double)i / (double)(ROC_POINTS - 1);
@@ -1134,42 +1084,6 @@ static int write_names(const settings *o, const album *a)
 
 /* ---- figures ------------------------------------------------------------------------------------------- */
 
-static FILE *figure_open(const char *folder, const char *name)           /* NULL after a message */
-{
-    char path[1100];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = report_folders(path) ? NULL : fopen(path, "wb");
-    if (!f) fail("cannot write %s: %s", path, strerror(errno));
-    return f;
-}
-static int figure_close(FILE *f, const char *end)        /* 0, or an exit status */
-{
-    int failed = fputs(end, f) < 0 || ferror(f);
-    return fclose(f) || failed ? fail("a figure could not be written whole") : 0;
-}
-static FILE *svg_open(const char *folder, const char *name, double width, double height)
-{
-    FILE *f = figure_open(folder, name);
-    if (f) fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" font-size=\"14\" "
-                   "font-family=\"sans-serif\" fill=\"#1d2329\">\n<rect width=\"100%%\" height=\"100%%\" "
-                   "fill=\"#fff\"/>\n", width, height);
-    return f;
-}
-static void svg_text(FILE *f, double x, double y, int size, const char *anchor, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    fprintf(f, "<text x=\"%g\" y=\"%g\" font-size=\"%d\" text-anchor=\"%s\">", x, y, size, anchor);
-    vfprintf(f, format, list);
-    fputs("</text>\n", f);
-    va_end(list);
-}
-static void svg_box(FILE *f, double x, double y, double w, double h, const uint8_t *rgb)
-{
-    fprintf(f, "<rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" fill=\"#%02x%02x%02x\"/>\n", x, y, w, h,
-            rgb[0], rgb[1], rgb[2]);
-}
-
 enum { ORDERS = 4, SPECIAL = 64 };
 typedef struct order {                                   /* of a model's tokens */
     const char *name;
@@ -1194,26 +1108,22 @@ static order order_of(const char *name, mmix_vision_config c, size_t size)
 
 static void svg_row(FILE *f, const order *r, size_t row, double x, double y, double w, double h)
 {
-    static const double from[3] = {226, 234, 244}, to[3] = {104, 143, 196};
-    uint8_t rgb[3];
-    for (int c = 0; c < 3; c++)
-        rgb[c] = (uint8_t)(from[c] + (to[c] - from[c]) * (double)row / (double)(r->grid - 1));
-    svg_box(f, x, y, w, h, rgb);
+    double t = (double)row / (double)(r->grid - 1);      /* from #e2eaf4 to #688fc4 */
+    svg_box(f, x, y, w, h, "fill=\"#%02x%02x%02x\"", (int)(226 - 122 * t), (int)(234 - 91 * t),
+            (int)(244 - 48 * t));
 }
 static void svg_special(FILE *f, const order *r, size_t k, double x, double y, double w, double h)
 {
     const char *colour = r->registers ? "#167a46" : "#c84e14";
-    fprintf(f, "<rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" fill=\"%s\" stroke=\"%s\" "
-            "stroke-width=\"1.4\"/>\n", x + 0.7, y + 0.7, w - 1.4, h - 1.4, k < r->unread ? "#fff" : colour,
-            colour);
+    svg_box(f, x + 0.7, y + 0.7, w - 1.4, h - 1.4, "fill=\"%s\" stroke=\"%s\" stroke-width=\"1.4\"",
+            k < r->unread ? "#fff" : colour, colour);
 }
 
-/* tokens.svg: each model's sequence as a strip. 0, or an exit status. */
-static int draw_tokens(const char *folder, const order *all)
+/* tokens.svg: each model's sequence as a strip. */
+static void draw_tokens(const char *folder, const order *all)
 {
     enum { LEFT = 20, CELL = 4, TOP = 56, STEP = 100, HIGH = 26 };
-    FILE *f = svg_open(folder, "tokens.svg", 880, TOP + ORDERS * STEP - 12);
-    if (!f) return 2;
+    FILE *f = svg_open(folder, "tokens.svg", 880, TOP + ORDERS * STEP - 12, "");
     for (int m = 0; m < ORDERS; m++) {
         const order *r = &all[m];
         double y = TOP + m * STEP;
@@ -1246,16 +1156,15 @@ static int draw_tokens(const char *folder, const order *all)
     svg_special(f, &all[3], 0, x + 452, y - 13, 6, 17);
     svg_text(f, x + 464, y, 13, "start", "register");
     svg_text(f, x + 532, y, 13, "start", "&#9650; read as the output");
-    return figure_close(f, "</svg>\n");
+    figure_close(f, "</svg>\n");
 }
 
-/* grids.svg: where in the picture the same tokens stand. 0, or an exit status. */
-static int draw_grids(const char *folder, const order *all)
+/* grids.svg: where in the picture the same tokens stand. */
+static void draw_grids(const char *folder, const order *all)
 {
     enum { LEFT = 22, CELL = 15, GAP = 26, TOP = 44 };
     double side = CELL * (double)all->grid;
-    FILE *f = svg_open(folder, "grids.svg", 2 * LEFT + ORDERS * (side + GAP) - GAP, TOP + side + 58);
-    if (!f) return 2;
+    FILE *f = svg_open(folder, "grids.svg", 2 * LEFT + ORDERS * (side + GAP) - GAP, TOP + side + 58, "");
     for (int m = 0; m < ORDERS; m++) {
         const order *r = &all[m];
         double left = LEFT + m * (side + GAP);
@@ -1277,7 +1186,7 @@ static int draw_grids(const char *folder, const order *all)
              "bar stands before the patch that comes after it in the sequence;");
     svg_text(f, LEFT, TOP + side + 45, 13, "start", "the number is its place there. Filled: class token or "
              "register that is read as the output; hollow: not read.");
-    return figure_close(f, "</svg>\n");
+    figure_close(f, "</svg>\n");
 }
 
 /* The positions of a model's patches for a grid of g x g, resized as the library does it: (g², D). */
@@ -1293,13 +1202,12 @@ static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
     return mmix_reshape(m, mmix_permute(m, p, to_tokens), 2, flat);
 }
 
-/* positions.svg: how similar one position is to all others, as stored and resized. 0, or an exit status. */
-static int draw_positions(mmix_ctx *m, const settings *o)
+/* positions.svg: how similar one position is to all others, as stored and resized. */
+static void draw_positions(mmix_ctx *m, const settings *o)
 {
     enum { LEFT = 20, PANEL = 150, GAP = 26, TOP = 50, STEP = PANEL + 62 };
     FILE *f = svg_open(o->figures, "positions.svg", 2 * LEFT + 3 * PANEL + 2 * GAP,
-                       TOP + (double)o->models * STEP + 4);
-    if (!f) return 2;
+                       TOP + (double)o->models * STEP + 4, "");
     for (size_t k = 0; k < o->models && !mmix_error(m); k++) {
         const model *x = &o->model[k];
         mmix_vision *v = open_model(m, x, 0);
@@ -1320,11 +1228,10 @@ static int draw_positions(mmix_ctx *m, const settings *o)
             for (size_t j = 0; j < g * g; j++) {
                 report_heat((double)map.similarity[j], rgb);
                 svg_box(f, left + cell * (double)(j % g), y + cell * (double)(j / g), cell - 0.7, cell - 0.7,
-                        rgb);
+                        "fill=\"#%02x%02x%02x\"", rgb[0], rgb[1], rgb[2]);
             }
-            fprintf(f, "<rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" fill=\"none\" stroke=\"#c84e14\" "
-                    "stroke-width=\"2.5\"/>\n", left + cell * (double)(own % g), y + cell * (double)(own / g),
-                    cell - 1, cell - 1);
+            svg_box(f, left + cell * (double)(own % g), y + cell * (double)(own / g), cell - 1, cell - 1,
+                    "fill=\"none\" stroke=\"#c84e14\" stroke-width=\"2.5\"");
             svg_text(f, left + PANEL / 2, y + PANEL + 18, 13, "middle", "%zu &#215; %zu, %s", g, g,
                      g == grid ? "as stored" : "resized");
         }
@@ -1333,20 +1240,19 @@ static int draw_positions(mmix_ctx *m, const settings *o)
     }
     svg_text(f, LEFT, TOP + (double)o->models * STEP - 10, 12, "start", "Cosine of the framed position with "
              "all others, from violet (0, below) to yellow (1).");
-    int bad = figure_close(f, "</svg>\n");
-    return mmix_error(m) ? fail("%s", mmix_error(m)) : bad;
+    figure_close(f, "</svg>\n");
 }
 
 /* features.png: a column for each picture; rows: picture, mask, then map and components of each model. */
-static int draw_features(const settings *o, const album *a)
+static void draw_features(const settings *o, const album *a)
 {
     tile t[TILES];
     size_t rows = tiles_of(o, a, NULL, t), zoom = 1 + 111 / o->size, side = o->size * zoom, cell = side + 4;
-    size_t size = 0, width = o->show * cell - 4, height = rows * cell - 4;
+    size_t width = o->show * cell - 4, height = rows * cell - 4;
     uint8_t *sheet = (uint8_t *)malloc(width * height * 3), *rgb = (uint8_t *)malloc(o->size * o->size * 3);
-    uint8_t *png = NULL;
-    if (sheet) memset(sheet, 255, width * height * 3);
-    for (size_t i = 0; sheet && rgb && i < o->show * rows; i++) {
+    if (!sheet || !rgb) exit(fail("no memory for features.png"));
+    memset(sheet, 255, width * height * 3);
+    for (size_t i = 0; i < o->show * rows; i++) {
         size_t row = i / o->show, col = i % o->show;
         uint8_t *corner = sheet + 3 * (row * cell * width + col * cell);
         paint(rgb, &a->shown[col], &t[row], col);
@@ -1354,18 +1260,14 @@ static int draw_features(const settings *o, const album *a)
             memcpy(corner + 3 * (p / side * width + p % side),
                    rgb + 3 * (p / side / zoom * o->size + p % side / zoom), 3);
     }
-    if (sheet && rgb) png = report_png(sheet, width, height, 3, &size);
-    FILE *f = png ? figure_open(o->figures, "features.png") : NULL;
-    if (f) fwrite(png, 1, size, f);
-    if (f) printf("rows of features.png, from the top:\n");
-    for (size_t k = 0; f && k < rows; k++) printf("  %s%s%s\n", t[k].head, *t[k].how ? ": " : "", t[k].how);
+    figure_png(o->figures, "features.png", sheet, width, height);
+    printf("rows of features.png, from the top:\n");
+    for (size_t k = 0; k < rows; k++) printf("  %s%s%s\n", t[k].head, *t[k].how ? ": " : "", t[k].how);
     free(sheet);
     free(rgb);
-    free(png);
-    return f ? figure_close(f, "") : png ? 2 : fail("no memory for features.png");
 }
 
-static int draw_orders(const char *folder)
+static void draw_orders(const char *folder)
 {
     mmix_vision_config middle = mmix_dinovim_tiny();
     middle.class_token = MMIX_CLASS_MIDDLE;
@@ -1373,8 +1275,8 @@ static int draw_orders(const char *folder)
                                order_of("DinoVim, as released", mmix_dinovim_tiny(), 224),
                                order_of("DinoVim, middle only", middle, 224),
                                order_of("DinoMamba-Reg", mmix_mambareg_tiny(), 224)};
-    int bad = draw_tokens(folder, all);
-    return bad ? bad : draw_grids(folder, all);
+    draw_tokens(folder, all);
+    draw_grids(folder, all);
 }
 
 /* ---- main ---------------------------------------------------------------------------------------------- */
@@ -1386,32 +1288,37 @@ static int work(mmix_ctx *m, settings *o, album *a)      /* an exit status */
     int bad = check_models(m, o);
     if (bad || o->list) return bad;
     if (o->figures) {
-        bad = draw_orders(o->figures);
-        if (bad || !o->models) return bad;
+        draw_orders(o->figures);
+        if (!o->models) return 0;
         o->limit = o->show;
     }
-    if (o->images ? find_photos(a, o) : find_scenes(a, o)) return fail("%s", a->error);
+    bad = o->images ? find_photos(a, o) : find_scenes(a, o);
+    if (bad) return bad;
     if (o->show > a->count) o->show = a->count;
+    for (const model *x = o->model; x < middle; x++) {
+        size_t grid = o->size / x->config.patch, most = most_rows(x) / (grid * grid);
+        if (a->count > most)
+            return fail("%zu pictures: 1 GiB holds the patches that %s makes of %zu; give --limit %zu",
+                        a->count, x->name, most, most);
+    }
     snprintf(path, sizeof path, "%s/report.html", o->out);
     if (!o->figures && report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
     snprintf(middle->label, sizeof middle->label, "nearness to the middle");
     a->shown = (view *)calloc(o->show, sizeof *a->shown);
     for (model *x = o->model; x <= middle; x++) {
-        x->class_sum = (double *)calloc(a->classes + 1, sizeof *x->class_sum);
-        x->class_count = (size_t *)calloc(a->classes + 1, sizeof *x->class_count);
-        if (!a->shown || !x->class_sum || !x->class_count) return fail("out of memory");
+        x->of_class = calloc(a->classes + 1, sizeof *x->of_class);
+        if (!a->shown || !x->of_class) return fail("out of memory");
     }
     for (model *x = o->model; x < middle; x++) {
-        int end = measure(m, o, a, x);
-        if (end < 0) return fail("%s", mmix_error(m));
-        if (!end) continue;
-        fprintf(stderr, "\nfeatures: stopped; no report was written\n");
-        return 130;
+        bad = measure(m, o, a, x);
+        if (bad) return bad;
     }
     if (o->figures) {
-        bad = draw_positions(m, o);
-        return bad ? bad : draw_features(o, a);
+        draw_positions(m, o);
+        draw_features(o, a);
+        return mmix_error(m) ? fail("%s", mmix_error(m)) : 0;
     }
+    for (model *x = o->model; x <= middle; x++) results(x);
     if (o->json) print_json(o, a);
     else print_table(o);
     bad = write_names(o, a);
@@ -1439,11 +1346,9 @@ int main(int argc, char **argv)
         for (size_t i = 0; x->shown && i < o.show; i++) {
             free(x->shown[i].map);
             free(x->shown[i].colours);
-            free(x->shown[i].patches);
         }
         free(x->shown);
-        free(x->class_sum);
-        free(x->class_count);
+        free(x->of_class);
     }
     for (size_t i = 0; a.shown && i < o.show; i++) view_free(&a.shown[i]);
     free(a.shown);

@@ -12,6 +12,7 @@
    Sections: what both need · figures · report: measuring · report: writing · main */
 
 #define MAMBA_MIX_IMPLEMENTATION
+#define REPORT_PROGRAM "mixers"
 #include "../mamba_mix.h"
 #include "pictures.h"
 #include "report.h"
@@ -24,7 +25,7 @@ enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, L = GRID * GRID, WIDTH = 64 }
 enum { SOFTMAX, LINEAR, NORMALISED, FORWARD, REVERSE, BOTH, MIXERS };
 static const char *const named[MIXERS] = {"softmax", "linear", "normalised", "forward", "reverse", "both"};
 
-#define fail(...) report_refuse("mixers", __VA_ARGS__)
+#define fail(...) report_refuse(REPORT_PROGRAM, __VA_ARGS__)
 
 /* The largest square in the middle of a picture, brought to side x side pixels. 0, or an exit status. */
 static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb)
@@ -77,20 +78,6 @@ static mmix_mixer mixer_of(mmix_ctx *m, mmix_tensor *image, int kind, size_t N)
     return x;
 }
 
-static FILE *figure_open(const char *out, const char *kind, const char *which, const char *ending)
-{
-    char path[1000];
-    snprintf(path, sizeof path, "%s/%s%s%s", out, kind, which, ending);
-    FILE *f = report_folders(path) < 0 ? NULL : fopen(path, "wb");
-    if (!f) { fprintf(stderr, "mixers: cannot write %s\n", path); exit(2); }
-    return f;
-}
-
-static void figure_close(FILE *f, int failed)
-{
-    if (fclose(f) || failed) { fputs("mixers: a figure could not be written whole\n", stderr); exit(2); }
-}
-
 /* t in 0 … 1, or signed in -1 … 1: blue below zero, white at it, orange above. 64 levels keep files small. */
 static void colour(double t, int is_signed, uint8_t *rgb)
 {
@@ -106,7 +93,8 @@ static void draw_values(const char *out, const char *kind, const char *which, co
                         size_t cols, size_t zoom, double top, int is_signed, const uint8_t *picture, size_t framed)
 {
     static uint8_t rgb[4 * L * L * 3];
-    size_t size = 0, width = cols * zoom, height = rows * zoom;
+    char name[64];
+    size_t width = cols * zoom, height = rows * zoom;
     for (size_t i = 0; i < width * height; i++) {
         size_t y = i / width, x = i % width, at = y / zoom * cols + x / zoom, u = x % zoom, v = y % zoom;
         int frame = at == framed && (u < 2 || v < 2 || u + 2 >= zoom || v + 2 >= zoom);
@@ -115,10 +103,8 @@ static void draw_values(const char *out, const char *kind, const char *which, co
         for (size_t c = 3 * i; below && c < 3 * i + 3; c++, below++)
             rgb[c] = (uint8_t)(frame ? 0 : values ? (2 * rgb[c] + (*below & 240)) / 3 : *below & 248);
     }
-    uint8_t *png = report_png(rgb, width, height, 3, &size);
-    FILE *f = figure_open(out, kind, which, ".png");
-    figure_close(f, !png || fwrite(png, 1, size, f) != size);
-    free(png);
+    snprintf(name, sizeof name, "%s%s.png", kind, which);
+    figure_png(out, name, rgb, width, height);
 }
 
 typedef struct range { double low, high, sum; } range;
@@ -153,23 +139,7 @@ static void draw_matrices(mmix_ctx *m, const char *out, mmix_tensor *image, cons
     }
 }
 
-static FILE *svg_open(const char *out, const char *which, int width, int height)
-{
-    FILE *f = figure_open(out, which, "", ".svg");
-    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-size=\"14\" "
-            "font-family=\"sans-serif\" fill=\"#1d2329\" stroke-width=\"2\">\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", width, height);
-    return f;
-}
-static void svg_text(FILE *f, double x, double y, const char *anchor, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    fprintf(f, "<text x=\"%g\" y=\"%g\" text-anchor=\"%s\">", x, y, anchor);
-    vfprintf(f, format, list);
-    fputs("</text>\n", f);
-    va_end(list);
-}
+static const char thick[] = " stroke-width=\"2\"";        /* all lines of the drawings */
 
 /* ---- figures: cost ------------------------------------------------------------------------------------- */
 
@@ -205,14 +175,14 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
     enum { LENGTHS = 7, LEFT = 64, STEP = 76, DECADE = 66, BOTTOM = 346 };         /* 0.01 ms … 1000 ms */
     static const char *const title[4] = {"softmax", "linear", "SSD", "linear, M first"};
     static const char *const stroke[4] = {"#2f6fd0", "#c8602a", "#2d8f5a", "#c8602a\" stroke-dasharray=\"5 4"};
-    FILE *f = svg_open(out, "cost", 690, BOTTOM + 66);
+    FILE *f = svg_open(out, "cost.svg", 690, BOTTOM + 66, thick);
     for (int d = 0; d < 6; d++) {
         fprintf(f, "<path d=\"M%d %dh496\" stroke=\"#d9dee4\"/>\n", LEFT, BOTTOM - DECADE * d);
-        svg_text(f, LEFT - 6, BOTTOM - DECADE * d + 5, "end", "%g ms", pow(10, d - 2));
+        svg_text(f, LEFT - 6, BOTTOM - DECADE * d + 5, 0, "end", "%g ms", pow(10, d - 2));
     }
-    for (int i = 0; i < LENGTHS; i++) svg_text(f, LEFT + 20 + STEP * i, BOTTOM + 20, "middle", "%d", 64 << i);
-    svg_text(f, LEFT + 20 + STEP * 3, BOTTOM + 38, "middle", "tokens");
-    svg_text(f, LEFT, BOTTOM + 58, "start", "4 heads, N = P = 64; one thread, %s%s%s", mmix_simd_name(m),
+    for (int i = 0; i < LENGTHS; i++) svg_text(f, LEFT + 20 + STEP * i, BOTTOM + 20, 0, "middle", "%d", 64 << i);
+    svg_text(f, LEFT + 20 + STEP * 3, BOTTOM + 38, 0, "middle", "tokens");
+    svg_text(f, LEFT, BOTTOM + 58, 0, "start", "4 heads, N = P = 64; one thread, %s%s%s", mmix_simd_name(m),
              *note ? ", " : "", note);
     double last = 0;
     printf("\nmilliseconds   ");
@@ -231,10 +201,10 @@ static void draw_cost(mmix_ctx *m, const char *out, const char *note)
         putchar('\n');
         fputs("\"/>\n", f);
         if (k == 2 && fabs(y - last) < 15) y = last + (y < last ? -15 : 15);              /* labels apart */
-        svg_text(f, LEFT + STEP * i - 48, y + (k == 3 ? 14 : 4), "start", "%s", title[k]);
+        svg_text(f, LEFT + STEP * i - 48, y + (k == 3 ? 14 : 4), 0, "start", "%s", title[k]);
         last = y;
     }
-    figure_close(f, fputs("</svg>\n", f) < 0);
+    figure_close(f, "</svg>\n");
 }
 
 /* ---- figures: ranks, decay, states --------------------------------------------------------------------- */
@@ -274,16 +244,16 @@ static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES]
 }
 
 enum { LEFT = 58, TOP = 28, STEP = 8, WIDE = STEP * HALF, BOTTOM = TOP + 320 };
-static FILE *plot_open(const char *out, const char *which, const char *title, const char *const *label, int labels)
+static FILE *plot_open(const char *out, const char *name, const char *title, const char *const *label, int labels)
 {
-    FILE *f = svg_open(out, which, LEFT + WIDE + 86, BOTTOM + 46);
+    FILE *f = svg_open(out, name, LEFT + WIDE + 86, BOTTOM + 46, thick);
     for (int i = 0; i < labels; i++) {
         int y = TOP + 320 * i / (labels - 1);
         fprintf(f, "<path d=\"M%d %dh%d\" stroke=\"#d9dee4\"/>\n", LEFT, y, WIDE);
-        svg_text(f, LEFT - 8, y + 5, "end", "%s", label[i]);
+        svg_text(f, LEFT - 8, y + 5, 0, "end", "%s", label[i]);
     }
-    for (int i = 8; i <= HALF; i += 8) svg_text(f, LEFT + STEP * i, BOTTOM + 20, "middle", "%d", i);
-    svg_text(f, LEFT + WIDE / 2, BOTTOM + 40, "middle", "%s", title);
+    for (int i = 8; i <= HALF; i += 8) svg_text(f, LEFT + STEP * i, BOTTOM + 20, 0, "middle", "%d", i);
+    svg_text(f, LEFT + WIDE / 2, BOTTOM + 40, 0, "middle", "%s", title);
     return f;
 }
 
@@ -296,19 +266,19 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
     if (measure_blocks(m, image, rank, sigma)) return;
     printf("\nrank of a block below the diagonal, N = %d\nC         ", NARROW);
     for (int c = 0; c < SIZES; c++) printf("%4d%s", 8 * (c + 1), c < SIZES - 1 ? "" : "\n");
-    FILE *f = plot_open(out, "singular", "singular values of a block of 72 × 72, over the largest", power, 5);
-    FILE *g = plot_open(out, "ranks", "block size C", count, 6);
-    svg_text(g, LEFT - 8, TOP - 11, "end", "rank");
+    FILE *f = plot_open(out, "singular.svg", "singular values of a block of 72 × 72, over the largest", power, 5);
+    FILE *g = plot_open(out, "ranks.svg", "block size C", count, 6);
+    svg_text(g, LEFT - 8, TOP - 11, 0, "end", "rank");
     for (int b = 0; b < 2; b++) {                                       /* the bounds */
         int at = b ? HALF : NARROW;
         fprintf(f, "<path d=\"M%d %dV%d\" stroke=\"%s\"/>\n", LEFT + STEP * at, TOP, BOTTOM, pen[3]);
-        svg_text(f, LEFT + STEP * at, TOP - 9, b ? "end" : "start", b ? "softmax: C = 72" : "linear, SSD: N = 16");
+        svg_text(f, LEFT + STEP * at, TOP - 9, 0, b ? "end" : "start", b ? "softmax: C = 72" : "linear, SSD: N = 16");
         fprintf(g, "<path fill=\"none\" d=\"M%d %dL%d %dH%d\" stroke=\"%s\"/>\n", LEFT, BOTTOM, LEFT + STEP * at,
                 BOTTOM - 4 * at, LEFT + WIDE, pen[3]);
-        svg_text(g, LEFT + WIDE + 10, BOTTOM - 4 * at + 5, "start", b ? "C" : "min(C, 16)");
+        svg_text(g, LEFT + WIDE + 10, BOTTOM - 4 * at + 5, 0, "start", b ? "C" : "min(C, 16)");
     }
     fprintf(f, "<path d=\"M%d %.1fh%d\" stroke=\"%s\"/>\n", LEFT, level, WIDE, pen[3]);
-    svg_text(f, LEFT + STEP * NARROW + 8, level + 17, "start", "below 72 ε: rounding");
+    svg_text(f, LEFT + STEP * NARROW + 8, level + 17, 0, "start", "below 72 ε: rounding");
     for (int k = 0; k < 3; k++) {
         size_t n = 0;
         for (; n < HALF && sigma[k][n] > 1e-8; n++) {
@@ -323,13 +293,13 @@ static void draw_ranks(mmix_ctx *m, const char *out, mmix_tensor *image)
             fprintf(g, "<circle cx=\"%g\" cy=\"%g\" r=\"%d\" fill=\"%.7s\"/>\n", x[c], y[c], 6 - k, pen[k]);
         }
         svg_curve(g, pen[k], SIZES, x, y);
-        if (k < 2) svg_text(g, x[6], y[6] + 24, "middle", k ? "linear and SSD (broken)" : "softmax");
+        if (k < 2) svg_text(g, x[6], y[6] + 24, 0, "middle", k ? "linear and SSD (broken)" : "softmax");
     }
-    svg_text(f, LEFT + 27 * STEP, TOP + 86, "start", "softmax");
-    svg_text(f, LEFT + 8 * STEP, BOTTOM - 78, "middle", "linear (line)");
-    svg_text(f, LEFT + 8 * STEP, BOTTOM - 60, "middle", "SSD (broken)");
-    figure_close(f, fputs("</svg>\n", f) < 0);
-    figure_close(g, fputs("</svg>\n", g) < 0);
+    svg_text(f, LEFT + 27 * STEP, TOP + 86, 0, "start", "softmax");
+    svg_text(f, LEFT + 8 * STEP, BOTTOM - 78, 0, "middle", "linear (line)");
+    svg_text(f, LEFT + 8 * STEP, BOTTOM - 60, 0, "middle", "SSD (broken)");
+    figure_close(f, "</svg>\n");
+    figure_close(g, "</svg>\n");
 }
 
 /* L of the SSD head: each row is the row above, faded once more, and a 1. */
@@ -349,13 +319,13 @@ static void draw_decay(mmix_ctx *m, const char *out, mmix_tensor *image)
 
 /* Shapes with words among them. */
 typedef struct svg_note { double x, y; const char *text; } svg_note;
-static void draw_plan(const char *out, const char *which, int width, int height, const char *shapes,
+static void draw_plan(const char *out, const char *name, int width, int height, const char *shapes,
                       const svg_note *note, size_t notes)
 {
-    FILE *f = svg_open(out, which, width, height);
+    FILE *f = svg_open(out, name, width, height, thick);
     fputs(shapes, f);
-    for (size_t i = 0; i < notes; i++) svg_text(f, note[i].x, note[i].y, "middle", "%s", note[i].text);
-    figure_close(f, fputs("</svg>\n", f) < 0);
+    for (size_t i = 0; i < notes; i++) svg_text(f, note[i].x, note[i].y, 0, "middle", "%s", note[i].text);
+    figure_close(f, "</svg>\n");
 }
 
 static void draw_plans(const char *out)
@@ -372,11 +342,11 @@ static void draw_plans(const char *out)
         {540, 50, "row i of the tall one:"}, {540, 70, "e^(a_{t+1} + … + a_i) C_i"},
         {540, 104, "column j of the wide one:"}, {540, 124, "e^(a_{j+1} + … + a_t) δ_j B_j"},
         {490, 290, "between them h_t: N numbers a column of X"}};
-    draw_plan(out, "chunks", 560, 334,
+    draw_plan(out, "chunks.svg", 560, 334,
               "<path d=\"M12 132h120v120h-120zM12 252h240v70h-240zM352 116h192v30h-192zM352 236h192v30h-192z\" "
               "fill=\"#dce8f8\" stroke=\"#2f6fd0\"/>\n<path d=\"M12 12v120h120zM132 132v120h120zM252 252v70h70z\" "
               "fill=\"#f6d9c8\" stroke=\"#c8602a\"/>\n", chunks, sizeof chunks / sizeof *chunks);
-    draw_plan(out, "semiseparable", 690, 304,
+    draw_plan(out, "semiseparable.svg", 690, 304,
               "<path d=\"M12 30h240v240h-240z\" fill=\"#f4f6f8\"/>\n<path d=\"M12 30v240h240z\" fill=\"#f6d9c8\"/>\n"
               "<path d=\"M12 150h120v120h-120zM390 150h28v120h-28zM460 198h120v28h-120z\" fill=\"#dce8f8\" "
               "stroke=\"#2f6fd0\"/>\n", factors, sizeof factors / sizeof *factors);
@@ -387,7 +357,7 @@ static void draw_backward(const char *out)
 {
     static const char *const low[5] = {"₀", "₁", "₂", "₃", "₄"};
     static const char *const tip[2] = {"h54m-8 -5l8 5l-8 5", "h-54m8 -5l-8 5l8 5"};
-    FILE *f = svg_open(out, "backward", 690, 312);
+    FILE *f = svg_open(out, "backward.svg", 690, 312, thick);
     for (int c = 0; c < 5; c++) {
         int x = 72 + 150 * c;
         if (c < 4) {
@@ -396,20 +366,20 @@ static void draw_backward(const char *out)
                     x + 28, x + 68, pen[0]);
             fprintf(f, "<path d=\"M%d 248v-48m-5 8l5 -8l5 8M%d 200v48m-5 -8l5 8l5 -8\" fill=\"none\" stroke=\"%s\"/>\n",
                     x + 68, x + 28, pen[1]);
-            svg_text(f, x + 48, 163, "middle", "chunk %d", c + 1);
-            svg_text(f, x + 28, 60, "middle", "x%s", low[c + 1]);
-            svg_text(f, x + 68, 60, "middle", "y%s", low[c + 1]);
-            svg_text(f, x + 28, 266, "middle", "dx%s", low[c + 1]);
-            svg_text(f, x + 68, 266, "middle", "dy%s", low[c + 1]);
+            svg_text(f, x + 48, 163, 0, "middle", "chunk %d", c + 1);
+            svg_text(f, x + 28, 60, 0, "middle", "x%s", low[c + 1]);
+            svg_text(f, x + 68, 60, 0, "middle", "y%s", low[c + 1]);
+            svg_text(f, x + 28, 266, 0, "middle", "dx%s", low[c + 1]);
+            svg_text(f, x + 68, 266, 0, "middle", "dy%s", low[c + 1]);
         }
         fprintf(f, "<path d=\"M%d 138%s\" fill=\"none\" stroke=\"%s\"/>\n", x - 54, tip[0], pen[0]);
         fprintf(f, "<path d=\"M%d 178%s\" fill=\"none\" stroke=\"%s\"/>\n", x, tip[1], pen[1]);
-        svg_text(f, x - 27, 130, "middle", "h%s", low[c]);
-        svg_text(f, x - 27, 198, "middle", "dh%s", low[c]);
+        svg_text(f, x - 27, 130, 0, "middle", "h%s", low[c]);
+        svg_text(f, x - 27, 198, 0, "middle", "dh%s", low[c]);
     }
-    svg_text(f, 345, 26, "middle", "forward: a chunk takes the state, adds to it and hands it on");
-    svg_text(f, 345, 298, "middle", "backward: from the last chunk on, the gradient of the state is handed back");
-    figure_close(f, fputs("</svg>\n", f) < 0);
+    svg_text(f, 345, 26, 0, "middle", "forward: a chunk takes the state, adds to it and hands it on");
+    svg_text(f, 345, 298, 0, "middle", "backward: from the last chunk on, the gradient of the state is handed back");
+    figure_close(f, "</svg>\n");
 }
 
 /* ---- figures: numbers ----------------------------------------------------------------------------------- */
@@ -517,7 +487,7 @@ static int figures(mmix_ctx *m, const char *out, const char *file, size_t token,
 
 /* ---- report: measuring --------------------------------------------------------------------------------- */
 
-enum { MOST_MODELS = 8, MOST_LAYERS = 32, SOME_LAYERS = 6, MOST_TOKENS = 1026, RADIUS = 2 };
+enum { MOST_MODELS = 8, MOST_LAYERS = 32, SOME_LAYERS = 6, MOST_TOKENS = 1026, MOST_CLASS = 64, RADIUS = 2 };
 enum { DIM = 192, DEPTH = 4, HEADS = 3, SQUARE = 224 };  /* of networks with random weights */
 
 /* What is told of each head of a layer, in one direction. The first four are of the blocks beside the diagonal, of
@@ -562,10 +532,11 @@ typedef struct view {
 
 typedef struct model {
     const char *file;                                    /* of the weights; NULL: random */
-    mmix_dino *run;                                      /* whose teacher v is, or NULL */
+    int run, told;                                       /* the file is a run of demos/dino.c; names its config */
     mmix_vision *v;
     int kind;                                            /* MMIX_SOFTMAX, … */
     size_t patches, tokens, heads, N, block;             /* patches a side; N is D_QK of attention */
+    size_t class_at[MOST_CLASS], classes;                /* where class tokens (registers) stand */
     size_t layer[MOST_LAYERS], layers, calls, views;
     view view[2 * MOST_LAYERS];
     size_t decay[3], held, blocks, lemma, matrices;      /* blocks of L of rank 0, 1, more; … within their bound */
@@ -586,23 +557,21 @@ static void say(const model *o, size_t layer, size_t depth)    /* a line a secon
     fprintf(stderr, "%s: layer %zu of %zu\n", about[o->kind].name, layer + 1, depth);
 }
 
-/* Where class tokens stand: see mmix_vision_config. */
-static int is_class(int class_token, size_t patches, size_t at)
+static int is_class(const model *o, size_t at)
 {
-    if (class_token == MMIX_CLASS_FIRST) return at == 0;
-    if (class_token == MMIX_CLASS_MIDDLE) return at == patches / 2;
-    return at == 0 || at == (patches + 1) / 2;
+    size_t k = 0;
+    while (k < o->classes && o->class_at[k] != at) k++;
+    return k < o->classes;
 }
 
 /* SELF, NEAR and FAR of a head: its matrix without rows and columns of class tokens. */
 static void measure_reach(const model *o, const mmix_real *M, mmix_real *scratch, double *value)
 {
-    const int class_token = mmix_vision_config_of(o->v)->class_token;
-    const size_t side = o->patches, n = side * side;
+    const size_t side = o->patches;
     size_t to = 0;
     for (size_t i = 0; i < o->tokens; i++)
         for (size_t j = 0; j < o->tokens; j++)
-            if (!is_class(class_token, n, i) && !is_class(class_token, n, j)) scratch[to++] = M[i * o->tokens + j];
+            if (!is_class(o, i) && !is_class(o, j)) scratch[to++] = M[i * o->tokens + j];
     mmix_head_reach(scratch, 1, side, side, 0, &value[SELF], NULL);
     mmix_head_reach(scratch, 1, side, side, RADIUS, &value[NEAR], &value[FAR]);
 }
@@ -684,56 +653,27 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
         if (i / full != i % full) w->all[JOINED] = fmax(w->all[JOINED], r.joined[i / full * r.M.rows + i % full]);
 }
 
-static size_t axis(const mmix_archive *a, const char *name, int i)       /* of an array in a file; 0: not there */
-{
-    const mmix_entry *e = mmix_archive_find(a, name);
-    return e && i < e->ndim ? e->shape[i] : 0;
-}
-
-/* The sizes of a backbone from the shapes in its file; what is not there stays as in `c`, and the loading says so.
-   Shapes don't tell softmax from linear attention, nor the number of heads: --model and --heads do. */
-static mmix_vision_config config_of_file(const mmix_archive *a, mmix_vision_config c, size_t heads)
-{
-    char name[64];
-    size_t n, inner = axis(a, "layers.0.mixer.out_proj.weight", 1), H = axis(a, "layers.0.mixer.A_log", 0);
-    if ((n = axis(a, "patch_embed.proj.weight", 0)) > 0) c.dim = n;
-    if ((n = axis(a, "patch_embed.proj.weight", 3)) > 0) c.patch = n;
-    if ((n = axis(a, "pos_embed", 1)) > 1) c.grid = (size_t)(sqrt((double)n - 1) + 0.5);
-    if ((n = axis(a, "blocks.0.mlp.fc1.weight", 0)) > 0) c.mlp_ratio = (double)n / (double)c.dim;
-    c.heads = heads ? heads : c.dim / 64 + (c.dim < 64);
-    c.mamba.d_inner = inner;
-    c.mamba.head_dim = H ? inner / H : 0;
-    if ((n = axis(a, "layers.0.mixer.conv1d.weight", 0)) > inner) c.mamba.d_state = (n - inner) / 2;
-    c.mamba.conv_width = axis(a, "layers.0.mixer.conv1d.weight", 2);
-    for (n = 0;; n++) {
-        snprintf(name, sizeof name, c.mixer == MMIX_SSD ? "layers.%d.norm.weight" : "blocks.%d.norm1.weight", (int)n);
-        if (!axis(a, name, 0)) break;
-    }
-    if (n) c.depth = n;
-    return c;
-}
-
-/* Makes a model: random weights if there is no file. 0, or an exit status. */
+/* Makes a model: random weights if there is no file. 0, or an exit status. Names and shapes in a file may leave open
+   what mixes and in how many heads: then --model and --heads say so. */
 static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const char *file)
 {
+    mmix_vision_config c = kind == MMIX_SSD ? mmix_dinovim_tiny() : mmix_vit_tiny(16);
     mmix_archive *a = file ? mmix_archive_open(m, file) : NULL;
     const char *format = mmix_archive_metadata(a, "format");
+    o->told = mmix_archive_metadata(a, "config") != NULL;
     o->file = file;
-    if (format && !strncmp(format, "mamba_mix dino run", 18)) {              /* of demos/dino.c: its teacher */
-        o->run = mmix_dino_load(m, file);
-        o->v = o->run ? mmix_dino_teacher(o->run) : NULL;
+    o->run = format && !strncmp(format, "mamba_mix dino run", 18);           /* of demos/dino.c */
+    if (!file) c.dim = DIM, c.depth = DEPTH, c.heads = HEADS;
+    else if (!mmix_error(m)) mmix_vision_config_read(m, a, &c);
+    if (!o->told && c.mixer != MMIX_SSD) {
+        c.mixer = kind;
+        if (s->heads) c.heads = s->heads;
     }
-    else if (!mmix_error(m)) {
-        int vim = file ? axis(a, "layers.0.norm.weight", 0) > 0 : kind == MMIX_SSD;
-        mmix_vision_config c = vim ? mmix_dinovim_tiny() : mmix_vit_tiny(16);
-        if (!vim) c.mixer = kind;
-        c.dim = DIM, c.depth = DEPTH, c.heads = s->heads ? s->heads : HEADS;
-        o->v = mmix_vision_create(m, file ? config_of_file(a, c, s->heads) : c);
-        if (o->v && file) mmix_params_read(mmix_vision_params(o->v), a, "");
-    }
+    if (!mmix_error(m)) o->v = mmix_vision_create(m, c);
+    if (file && o->v) mmix_vision_read(o->v, a);
     mmix_archive_close(a);
     if (mmix_error(m)) return fail("%s", mmix_error(m));
-    o->kind = mmix_vision_config_of(o->v)->mixer;
+    o->kind = c.mixer;
     return 0;
 }
 
@@ -742,7 +682,11 @@ static int plan_model(model *o, const settings *s, size_t size)
 {
     const mmix_vision_config *c = mmix_vision_config_of(o->v);
     o->patches = size / c->patch;
-    o->tokens = o->patches * o->patches + (c->class_token == MMIX_CLASS_RELEASED ? 2 : 1);
+    o->classes = c->class_token == MMIX_CLASS_RELEASED;  /* the one in front, which is not read */
+    if (mmix_vision_class_index(c, 0, NULL) >= MOST_CLASS)
+        return fail("%s: %zu registers are too many", o->file, c->registers);
+    o->classes += mmix_vision_class_index(c, o->patches * o->patches, o->class_at + o->classes);
+    o->tokens = o->patches * o->patches + o->classes;
     o->block = s->block ? s->block : o->tokens / 2;
     if (!o->patches)
         return fail("--size %zu: the %s has patches of %zu pixels; give more", size, about[o->kind].name, c->patch);
@@ -768,8 +712,7 @@ static void close_model(model *o)
         free(o->view[i].head);
         free(o->view[i].curve);
     }
-    if (o->run) mmix_dino_destroy(o->run);
-    else mmix_vision_destroy(o->v);
+    mmix_vision_destroy(o->v);
 }
 
 /* ---- report: writing ----------------------------------------------------------------------------------- */
@@ -791,23 +734,14 @@ static void print_views(const model *o, size_t models)
         }
 }
 
-static void json_text(const char *text)
-{
-    putchar('"');
-    for (; *text; text++)
-        if ((unsigned char)*text < 32) printf("\\u%04x", (unsigned)*text);
-        else printf("%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
-    putchar('"');
-}
-
 static void print_json(const model *o, size_t models, const settings *s, size_t size)
 {
     printf("{\"image\": ");
-    json_text(s->image ? s->image : "scene");
+    report_json_text(s->image ? s->image : "scene");
     printf(", \"size\": %zu, \"seed\": %" PRIu64 ", \"models\": [", size, s->seed);
     for (size_t k = 0; k < models; k++, o++) {
         printf("%s\n {\"model\": \"%s\", \"weights\": ", k ? "," : "", about[o->kind].name);
-        json_text(o->file ? o->file : "random");
+        report_json_text(o->file ? o->file : "random");
         printf(", \"tokens\": %zu, \"heads\": %zu, \"width\": %zu, \"block\": %zu, \"blocks\": %zu, ", o->tokens,
                o->heads, o->N, o->block, o->blocks);
         printf("\"blocks_within_bound\": %zu, \"blocks_of_L_by_rank\": [%zu, %zu, %zu], \"layers\": [", o->held,
@@ -1037,12 +971,13 @@ static int report_model(report *r, const model *o)
     else {
         report_html(r, "Weights from <code>");
         report_text(r, o->file);
-        report_html(r, "</code>%s.", o->run ? ", the teacher of that run" : ssd ? "" :
+        report_html(r, "</code>%s.", o->run ? ", the teacher of that run" : ssd || o->told ? "" :
             ", which does not say what mixes nor in how many heads: see --model and --heads");
     }
-    report_html(r, " Width %zu, %zu layers, %zu heads, %s = %zu; %zu tokens: %zu patches of %zu pixels, %zu class "
-        "token%s. %s.</p>\n", c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch,
-        o->tokens - patches, o->tokens - patches > 1 ? "s" : "", about[o->kind].matrix);
+    report_html(r, " Width %zu, %zu layers, %zu heads, %s = %zu; %zu tokens: %zu patches of %zu pixels, %zu %s%s. "
+        "%s.</p>\n", c->dim, c->depth, o->heads, width_name(o), o->N, o->tokens, patches, c->patch,
+        o->classes, c->class_token == MMIX_CLASS_REGISTERS ? "register" : "class token", o->classes > 1 ? "s" : "",
+        about[o->kind].matrix);
     report_html(r, "<p>M of each layer (down) and head (across). Row i is what token i takes from each token. One "
         "scale for all: %s</p>\n", ssd ? "white is 0, 99 of 100 numbers off the diagonal lie inside. The mean is ½ "
         "(forward + reverse); in the layer each direction first passes a norm and gate of its own." :
@@ -1144,9 +1079,9 @@ static const char help[] =
     "  --out DIR                                                 (build/mixers-out)\n"
     "  --image FILE   a photograph: PPM; PNG, JPEG, ... if compiled with stb_image.h\n"
     "  --model NAME   vit, linearvit, dinovim or all             (all)\n"
-    "  --load FILE    weights: a .safetensors file of mmix_vision_save or of demos/dino.c; up to 8 times.\n"
-    "                 Of a file without a run's settings --model linearvit says that it is not a vit, --heads\n"
-    "                 how many heads it has                      (width / 64)\n"
+    "  --load FILE    weights: .safetensors, PyTorch's .pth, .npz, a run of demos/dino.c; up to 8 times.\n"
+    "                 Where names cannot tell, --model linearvit says that it is not a vit, --heads how many\n"
+    "                 heads it has                               (width / 64)\n"
     "  --heads N      of the ViTs                                (3)\n"
     "  --size N       the picture is brought to N x N pixels     (as the first network was made for: 224)\n"
     "  --layers LIST  which, as 0,3,11                           (all; of more than 6, 6)\n"

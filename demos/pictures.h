@@ -85,7 +85,7 @@ typedef struct pictures {
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 
-typedef struct picture_names { char **at; size_t count; int bad; } picture_names;      /* bad: no memory for all */
+typedef struct picture_names { char **at; size_t count; int bad; } picture_names; /* bad: no memory for all */
 
 static inline char *picture_join(const char *a, const char *between, const char *b)
 {
@@ -365,8 +365,8 @@ static inline int picture_part_add(picture_part *part, const char *name, size_t 
     return picture_names_add(&part->names, name);
 }
 
-/* The pictures of `folder`/`inside` go to `to` or, if that is NULL, to both parts: every fifth to part[1]. 0, or
-   -1 without memory. */
+/* The pictures of `folder`/`inside` go to `to` or, if that is NULL, to both parts: every fifth to part[1].
+   0, or -1 without memory. */
 static inline int picture_collect(const char *folder, const char *inside, size_t label, picture_part *part,
                                   picture_part *to)
 {
@@ -383,6 +383,27 @@ static inline int picture_collect(const char *folder, const char *inside, size_t
     return bad ? -1 : 0;
 }
 
+/* Names and classes below a folder: parts 2 for training and testing, 1 for testing alone, then of a folder
+   without train and test all. 1 if it has these two, 0 if not, -1 without memory. */
+static inline int picture_find(const char *folder, int parts, picture_part *part, picture_names *classes)
+{
+    char *train = picture_join(folder, "/", "train"), *test = picture_join(folder, "/", "test");
+    int split = train && test && picture_is_folder(train) && picture_is_folder(test), bad = !train || !test;
+    *classes = picture_list(!split ? folder : parts == 2 ? train : test, 1);
+    for (size_t c = 0; c < classes->count || c == 0; c++) {
+        const char *name = classes->count ? classes->at[c] : "";
+        for (int k = split && parts == 1; k < 1 + split; k++) {
+            char *inside = picture_join(split ? k ? "test" : "train" : "", split && *name ? "/" : "", name);
+            picture_part *to = parts == 1 ? part : split ? &part[k] : NULL;
+            bad = bad || !inside || picture_collect(folder, inside, c, part, to);
+            free(inside);
+        }
+    }
+    free(train);
+    free(test);
+    return bad || classes->bad ? -1 : split;
+}
+
 /* Reads a folder, and the test pictures' masks if `masks` is given. 0, or -1: p->error, nothing to free. */
 static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, const char *masks, size_t size)
 {
@@ -396,30 +417,21 @@ static inline int pictures_load(pictures *p, mmix_ctx *m, const char *folder, co
 
     picture_part part[2];
     memset(part, 0, sizeof part);
-    char *train = picture_join(folder, "/", "train"), *test = picture_join(folder, "/", "test");
-    int split = train && test && picture_is_folder(train) && picture_is_folder(test);
-    picture_names classes = picture_list(split ? train : folder, 1);
-    if (split) {
-        picture_names tested = picture_list(test, 1);
+    picture_names classes;
+    int split = picture_find(folder, 2, part, &classes);
+    if (split < 0) snprintf(p->error, sizeof p->error, "%s: no memory for the names of its pictures", folder);
+    if (split > 0) {
+        char *test = picture_join(folder, "/", "test");
+        picture_names tested = picture_list(test ? test : "", 1);
         for (size_t c = 0, k; c < tested.count && !*p->error; c++) {
             for (k = 0; k < classes.count && strcmp(classes.at[k], tested.at[c]); k++) continue;
             if (k == classes.count)
-                snprintf(p->error, sizeof p->error, "%s/%s: a class without training pictures; %s/%s is missing",
-                         test, tested.at[c], train, tested.at[c]);
+                snprintf(p->error, sizeof p->error, "%s/test/%s: a class without training pictures; "
+                         "%s/train/%s is missing", folder, tested.at[c], folder, tested.at[c]);
         }
         picture_names_free(&tested);
+        free(test);
     }
-    for (size_t c = 0; c < (classes.count ? classes.count : 1); c++) {
-        const char *name = classes.count ? classes.at[c] : "";
-        for (int k = 0; k < (split ? 2 : 1); k++) {
-            char *inside = picture_join(split ? k ? "test" : "train" : "", split && *name ? "/" : "", name);
-            if (!inside || classes.bad || picture_collect(folder, inside, c, part, split ? &part[k] : NULL))
-                snprintf(p->error, sizeof p->error, "%s: no memory for the names of its pictures", folder);
-            free(inside);
-        }
-    }
-    free(train);
-    free(test);
     p->class_name = classes.at;
     p->classes = classes.count;
     if (!*p->error && (!part[0].names.count || !part[1].names.count))

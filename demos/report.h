@@ -10,6 +10,10 @@
        report_chart(&r, &chart);                                // SVG
        if (report_close(&r) < 0) …                              // only now the file takes its name
 
+       FILE *f = svg_open("figures", "cost.svg", 690, 412, ""); // figures: files of their own
+       svg_text(f, 345, 20, 0, "middle", "%d tokens", n);
+       figure_close(f, "</svg>\n");
+
    Pictures are written by the encoder below: rows predicted from their neighbours, LZ77, the fixed Huffman
    code. */
 #ifndef REPORT_H
@@ -33,6 +37,10 @@ typedef struct report {
     FILE *file;
     char path[1200], draft[1210], error[1400];
 } report;
+
+#ifndef REPORT_PROGRAM
+#define REPORT_PROGRAM "demo"                /* in front of the messages about figures */
+#endif
 
 /* "program: what went wrong" and a line end, to stderr; returns 2, the exit status of bad input. */
 static int report_refuse(const char *program, const char *format, ...)
@@ -503,8 +511,8 @@ static inline void report_chart(report *r, const report_plot *p)
     if (p->mark_name && p->mark >= x0 && p->mark <= x1) {
         double at = left + (p->mark - x0) * kx;
         fprintf(r->file, "<path class=\"mark\" d=\"M%.1f %gV%g\"/>", at, top, floor_y);
-        fprintf(r->file, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (2 * at > width ? -5 : 5), top + 10,
-                2 * at > width ? "end" : "start");
+        fprintf(r->file, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (2 * at > width ? -5 : 5),
+                top + 10, 2 * at > width ? "end" : "start");
         report_text(r, p->mark_name);
         fputs("</text>\n", r->file);
     }
@@ -557,7 +565,7 @@ static inline int report_close(report *r)
 /* Makes the folders on the way to the file `path`, and tries whether one can be written there. 0, or -1. */
 static inline int report_folders(const char *path)
 {
-    char part[1100];
+    char part[1300];
     for (size_t i = 1; path[i] && i < sizeof part; i++) {
         if (path[i] != '/' && path[i] != '\\') continue;
         snprintf(part, sizeof part, "%.*s", (int)i, path);
@@ -572,6 +580,65 @@ static inline int report_folders(const char *path)
     if (!f) return -1;
     fclose(f);
     return remove(part);
+}
+
+/* ---- figures: files of their own; what cannot be written ends the program with status 2 ---------------- */
+
+static inline FILE *figure_open(const char *folder, const char *name)  /* and the folders on the way */
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = report_folders(path) ? NULL : fopen(path, "wb");
+    if (!f) exit(report_refuse(REPORT_PROGRAM, "cannot write %s: %s", path, strerror(errno)));
+    return f;
+}
+static inline void figure_close(FILE *f, const char *end)
+{
+    int failed = fputs(end, f) < 0 || ferror(f);
+    if (fclose(f) || failed) exit(report_refuse(REPORT_PROGRAM, "a figure could not be written whole"));
+}
+static inline void figure_png(const char *folder, const char *name, const uint8_t *rgb, size_t width,
+                              size_t height)
+{
+    size_t size = 0;
+    uint8_t *png = report_png(rgb, width, height, 3, &size);
+    if (!png) exit(report_refuse(REPORT_PROGRAM, "no memory for %s", name));
+    FILE *f = figure_open(folder, name);
+    fwrite(png, 1, size, f);
+    figure_close(f, "");
+    free(png);
+}
+
+/* `style`: attributes for all that follows. */
+static inline FILE *svg_open(const char *folder, const char *name, double width, double height,
+                             const char *style)
+{
+    FILE *f = figure_open(folder, name);
+    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" font-size=\"14\" "
+            "font-family=\"sans-serif\" fill=\"#1d2329\"%s>\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", width, height, style);
+    return f;
+}
+static inline void svg_text(FILE *f, double x, double y, int size, const char *anchor, const char *format,
+                            ...)
+{
+    va_list list;
+    va_start(list, format);
+    fprintf(f, "<text x=\"%g\" y=\"%g\"", x, y);
+    if (size) fprintf(f, " font-size=\"%d\"", size);                      /* 0: the drawing's, 14 */
+    fprintf(f, " text-anchor=\"%s\">", anchor);
+    vfprintf(f, format, list);
+    fputs("</text>\n", f);
+    va_end(list);
+}
+static inline void svg_box(FILE *f, double x, double y, double w, double h, const char *paint, ...)
+{
+    va_list list;
+    va_start(list, paint);
+    fprintf(f, "<rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" ", x, y, w, h);
+    vfprintf(f, paint, list);                            /* attributes, printf's way */
+    fputs("/>\n", f);
+    va_end(list);
 }
 
 #endif

@@ -36,6 +36,8 @@ refused "a size that patches do not fill" --model vit_tiny --size 100
 holds "a size that would do" $t/err 'give 112'
 refused "a block that is not there" $tiny --block 3,12
 refused "blocks that do not rise" $tiny --block 3,3
+refused "patches beyond 1 GiB" $tiny --limit 100000
+holds "how many would do" $t/err 'give --limit 87381'
 refused "a threshold that is none" $tiny --threshold 2
 refused "threads 0" $tiny --threads 0
 refused "masks of scenes" $tiny --masks $t
@@ -109,7 +111,7 @@ else skip "what .npy files and JSON hold (no python3)" 3; fi
 for n in 1 3; do "$features" $tiny --limit 9 --threads $n --out $t/t$n >$t/out 2>$t/err; done
 cmp -s $t/t1/vit_tiny-patches.npy $t/t3/vit_tiny-patches.npy && ok || no "the features depend on the threads"
 run "one patch alone" --model vit_tiny --size 16 --limit 1 --out $t/one
-"$features" $tiny --limit 100000 --out $t/stop >$t/out 2>$t/err &
+"$features" $tiny --limit 50000 --out $t/stop >$t/out 2>$t/err &
 pid=$!; sleep 1; kill -INT $pid 2>/dev/null; wait $pid; status=$?
 [ $status -eq 130 ] && [ ! -e $t/stop/report.html ] && [ -z "$(ls $t/stop)" ] && ok || no "Ctrl-C: status $status, $(ls $t/stop)"
 
