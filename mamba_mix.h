@@ -14614,6 +14614,11 @@ static size_t mmixi_vision_size(const mmix_archive *a, const char *prefix, const
     e = mmix_archive_find(a, full);
     return e && axis < e->ndim ? e->shape[axis] : 0;
 }
+/* A file can say anything: more blocks than it has arrays are not worth the time to make them. */
+static int mmixi_vision_fits(const mmix_archive *a, const mmix_vision_config *c)
+{
+    return c->depth <= mmixi_min(mmix_archive_count(a), 1000);
+}
 /* The config that names and shapes tell. */
 static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
 {
@@ -14632,7 +14637,7 @@ static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *pr
     for (size_t i = 0; i < mmix_archive_count(a); i++) {         /* the last block's number and one */
         const char *name = mmix_archive_entry(a, i)->name;
         if (strncmp(name, prefix, cut) || strncmp(name + cut, vit ? "blocks." : "layers.", 7)) continue;
-        c->depth = mmixi_max(c->depth, 1 + (size_t)mmixi_min(strtoul(name + cut + 7, NULL, 10), 9999));
+        c->depth = mmixi_max(c->depth, mmixi_min(strtoul(name + cut + 7, NULL, 10), SIZE_MAX - 1) + 1);
     }
     if (vit) c->mlp_ratio = (double)mmixi_vision_size(a, prefix, "blocks.0.mlp.fc1.weight", 0) / (double)D;
     else {
@@ -14644,7 +14649,7 @@ static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *pr
         c->mamba.head_dim = heads ? inner / heads : 0;
         c->mamba.conv_width = mmixi_vision_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
     }
-    if (D && patch && cells && c->grid * c->grid == cells && c->depth) return 0;
+    if (D && patch && cells && c->grid * c->grid == cells && c->depth && mmixi_vision_fits(a, c)) return 0;
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
                      "width %zu, patch %zu, %zu positions, %zu blocks", a->path, D, patch, positions,
                      c->depth);
@@ -14677,7 +14682,9 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mm
         memset(&c, 0, sizeof c);
         if (mmixi_config_parse(m, archive->path, text, MMIXI_VISION_FIELDS, &c)) return -1;
         *config = c.vision;
-        return 0;
+        return mmixi_vision_fits(archive, config) ? 0
+            : mmix_fail(m, MMIX_ERROR_FILE, "%s: expected blocks in proportion to %zu arrays, found a config of "
+                        "%zu", archive->path, archive->count, config->depth);
     }
     return mmixi_vision_guess(m, archive, prefix, config);
 }
@@ -14839,7 +14846,8 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
     if (!a) return NULL;
     if (!format || strcmp(format, mmixi_run_format) || !text)
         mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_dino_save", path);
-    else if (!mmixi_config_parse(m, path, text, MMIXI_DINO_FIELDS, &c)) {
+    else if (!mmixi_config_parse(m, path, text, MMIXI_DINO_FIELDS, &c)
+             && !mmix_vision_config_read(m, a, &c.vision)) {
         d = mmix_dino_create(m, c);
         if (d && mmixi_dino_read(d, a)) {
             mmix_dino_destroy(d);

@@ -387,6 +387,35 @@ static void opening(void)
         mmix_vision_destroy(v);
         mmix_reset(m);
     }
+    {                                            /* a config that says too much: an error, soon, and nothing held */
+        static const char *const fields[] = {"dim", "depth", "heads", "patch", "grid", "registers", "mlp_ratio", "mamba.d_inner",
+                                             "mamba.d_state", "mamba.head_dim", "mamba.groups", "mamba.conv_width"};
+        mmix_ctx *n = context();
+        n->allocator.byte_limit = 64 << 20;
+        for (int kind = 0; kind < KINDS; kind += 2)
+            for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+                for (int large = 0; large < 3; large++) {
+                    mmix_vision *v = mmix_vision_create(n, small(kind));
+                    mmix_dino_config c;
+                    char text[MMIXI_CONFIG_TEXT], wrong[MMIXI_CONFIG_TEXT], key[64], *at;
+                    memset(&c, 0, sizeof c);
+                    c.vision = *mmix_vision_config_of(v);
+                    mmixi_config_text(&c, MMIXI_VISION_FIELDS, text);
+                    snprintf(key, sizeof key, "\"vision.%s\":[", fields[i]);
+                    at = strstr(text, key) + strlen(key);
+                    snprintf(wrong, sizeof wrong, "%.*s%s%s", (int)(at - text), text, large == 2 ? "3999999999999999" : large ? "70000" : "7777777",
+                             strchr(at, ']'));
+                    save_as(n, v, "", NULL, wrong);
+                    mmix_vision_destroy(v);
+                    v = mmix_vision_open(n, PATH);
+                    /* what the kind does not read, or what only makes it larger, may pass */
+                    CHECK_AT(v ? !mmix_error(n) : mmix_error(n) != NULL, key);
+                    mmix_vision_destroy(v);
+                    mmix_error_clear(n);
+                    mmix_reset(n);
+                }
+        mmix_destroy(n);
+    }
     {                                            /* positions that are no square, no backbone at all, no file */
         mmix_params *p = mmix_params_create(m);
         const size_t cls[3] = {1, 1, 8}, positions[3] = {1, 6, 8}, patch[4] = {8, 3, 2, 2}, norm[1] = {8};
