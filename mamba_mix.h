@@ -14683,8 +14683,8 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mm
         if (mmixi_config_parse(m, archive->path, text, MMIXI_VISION_FIELDS, &c)) return -1;
         *config = c.vision;
         return mmixi_vision_fits(archive, config) ? 0
-            : mmix_fail(m, MMIX_ERROR_FILE, "%s: expected blocks in proportion to %zu arrays, found a config of "
-                        "%zu", archive->path, archive->count, config->depth);
+            : mmix_fail(m, MMIX_ERROR_FILE, "%s: expected blocks in proportion to %zu arrays, found a config "
+                        "of %zu", archive->path, archive->count, config->depth);
     }
     return mmixi_vision_guess(m, archive, prefix, config);
 }
