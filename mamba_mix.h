@@ -69,8 +69,9 @@
      width. Row-major; sizes are size_t; tokens and labels int32_t.
 
      Two lifetimes. What a _create, _open or _load returns lives until its _destroy, _close or _free; look at
-     it before you hand it on, for only those take NULL. What an op returns, its gradient included, lives
-     until mmix_reset, or the mmix_rewind that encloses it. mmix_backward consumes what was recorded:
+     it before you hand it on (those take NULL, and of a backbone, its parameters and a training run what
+     loads, saves, packs and runs). What an op returns, its gradient included, lives until mmix_reset, or the
+     mmix_rewind that encloses it. mmix_backward consumes what was recorded:
      afterwards the values of recorded ops are gone (a scalar such as a loss stays readable), and the
      gradients of parameters and of tensors marked with mmix_require_grad are there.
 
