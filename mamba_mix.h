@@ -3663,7 +3663,6 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
     }
 }
 
-/* 0, or -1 if there is no memory for packing. */
 /* Where a has few rows what is packed of b can be much more than a and c: pieces of at most so many reals a
    thread. */
 #ifdef MMIX_REGRESSION
@@ -3685,6 +3684,7 @@ static int mmixi_gemm_by_columns(mmix_ctx *m, const mmixi_gemm *g, size_t cols)
     }
     return 0;
 }
+/* 0, or -1 if there is no memory for packing. */
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
     const size_t panels = mmixi_panels(m->k, g->cols);
@@ -4411,7 +4411,6 @@ MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, in
 }
 
 enum { MMIXI_KEEP = 8 };
-/* The kept tensors wait at the high end while the low end goes back. */
 /* Whether the n tensors, taken anew one after another from `used` on, come to lie below where they are, each
    clear of the next: then they can be moved down without a copy. Not in a regression build, where what is
    dropped is overwritten. */
@@ -4429,6 +4428,7 @@ static int mmixi_keep_falls(const mmixi_block *b, size_t used, const mmix_tensor
     }
     return to <= (uintptr_t)b->base + b->high;
 }
+/* Else the kept tensors wait at the high end while the low end goes back. */
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n)
 {
     void *copy[MMIXI_KEEP];
@@ -9034,13 +9034,13 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     return p->m->error_kind ? -1 : 0;
 }
 
-/* One direction, from the projection u to the gated norm. With `carried` the state of its slot in place of
-   state->ssm. */
 /* Without recording drops what came after the mark but t; returns t. */
 static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
     return !t || m->recording || !mmix_rewind_keep(m, mark, &t, 1) ? t : NULL;
 }
+/* One direction, from the projection u to the gated norm. With `carried` the state of its slot in place of
+   state->ssm. */
 static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer *layer, int d, mmix_tensor *u,
                                            mmix_tensor *seq_idx, mmix_mamba2_state *state,
                                            mmix_state *carried, size_t slot)
@@ -9859,6 +9859,7 @@ MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
 }
 MMIXDEF mmix_params *mmix_vision_params(mmix_vision *v) { return v ? v->params : NULL; }
 MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v) { return v ? v->params->elements : 0; }
+
 /* Multiply-adds: the matrix products, and for the mixers L² D twice (softmax), N D L twice (linear), 2 N P a
    head, token and direction (SSD's recurrence) with its convolution. */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
@@ -9880,19 +9881,26 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
     return 2 * (n * 3 * (double)(c->patch * c->patch) * D + (double)c->depth * block);
 }
 
+/* Patch tokens (B, gh gw, D) as planes, (B, D, gh, gw). */
+static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
+{
+    static const int to_planes[4] = { 0, 3, 1, 2 };
+    size_t shape[4];
+    shape[0] = mmix_shape(patches, 0); shape[1] = gh; shape[2] = gw; shape[3] = mmix_shape(patches, 2);
+    return mmix_permute(m, mmix_reshape(m, patches, 4, shape), to_planes);
+}
 /* Positions of the patches for a gh x gw grid, (1, n, D). Stored ones are resized as DINO does, with scale
    factors (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
 static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, size_t gh, size_t gw,
                                            int square)
 {
-    static const int to_planes[4] = { 0, 3, 1, 2 }, to_tokens[4] = { 0, 2, 3, 1 };
-    size_t g = v->config.grid, D = v->config.dim, shape[4];
+    static const int to_tokens[4] = { 0, 2, 3, 1 };
+    size_t g = v->config.grid, shape[3];
     mmix_tensor *p = mmix_slice(m, v->positions, 1, v->config.registers ? 0 : 1, g * g);
     if (gh == g && gw == g && square) return p;
-    shape[0] = 1; shape[1] = shape[2] = g; shape[3] = D;
-    p = mmix_permute(m, mmix_reshape(m, p, 4, shape), to_planes);
+    p = mmixi_vision_planes(m, p, g, g);
     p = mmix_bicubic_resize(m, p, gh, gw, ((double)gh + 0.1) / (double)g, ((double)gw + 0.1) / (double)g);
-    shape[1] = gh * gw; shape[2] = D;
+    shape[0] = 1; shape[1] = gh * gw; shape[2] = v->config.dim;
     return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, shape);
 }
 
@@ -10053,20 +10061,6 @@ enum { MMIXI_VISION_ROWS = 16 };
 #else
 enum { MMIXI_VISION_ROWS = 192 };                        /* of tokens, for each thread */
 #endif
-/* The patch tokens as maps (B, D, gh, gw). Without recording they are copied into `map`, which lasts. */
-static mmix_tensor *mmixi_vision_map(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw,
-                                     mmix_tensor *map)
-{
-    static const int to_planes[4] = { 0, 3, 1, 2 };
-    size_t shape[4];
-    mmix_tensor *made;
-    shape[0] = mmix_shape(patches, 0); shape[1] = gh; shape[2] = gw; shape[3] = mmix_shape(patches, 2);
-    made = mmix_permute(m, mmix_reshape(m, patches, 4, shape), to_planes);
-    if (!map || !made) return made;
-    memcpy(map->data, made->data, mmixi_bytes(made));
-    return map;
-}
-
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options)
 {
@@ -10142,10 +10136,11 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
         pair[0] = list;
         if (keep) list = list ? mmix_concat(m, 1, pair, 2) : pair[1];
         if (dense < o.n_dense && o.dense[dense] == i && x) {
-            mmix_tensor *seen = o.dense_norm ? mmixi_vision_norm(m, v, x) : x;
-            f.dense[dense] = mmixi_vision_map(m, mmixi_vision_patches(m, seen, other, others), f.grid_h,
-                                              f.grid_w, f.dense[dense]);
-            dense++;
+            mmix_tensor *seen = mmixi_vision_patches(m, o.dense_norm ? mmixi_vision_norm(m, v, x) : x, other,
+                                                     others), **map = &f.dense[dense++];
+            seen = mmixi_vision_planes(m, seen, f.grid_h, f.grid_w);
+            if (m->recording) *map = seen;
+            else if (seen) memcpy((*map)->data, seen->data, mmixi_bytes(seen));    /* which outlasts the block */
         }
     }
     f.tokens = mmixi_vision_norm(m, v, x);
@@ -14421,8 +14416,10 @@ static const char *mmixi_params_compare(const mmix_params *p, const mmix_archive
     mmixi_params_match(p, a, prefix, beside, &text, count);
     text.out = (char *)mmixi_step_array(p->m, text.at + 1, 1, 1);
     if (!text.out) return NULL;
-    text.at = 0;
-    mmixi_params_match(p, a, prefix, beside, &text, count);
+    if (text.at) {
+        text.at = 0;
+        mmixi_params_match(p, a, prefix, beside, &text, count);
+    }
     text.out[text.at] = 0;
     return text.out;
 }
@@ -14536,9 +14533,15 @@ static void mmixi_config_text(const mmix_dino_config *c, size_t fields, char tex
     }
     snprintf(text + at, MMIXI_CONFIG_TEXT - at, "}");
 }
-static int mmixi_config_parse(mmix_ctx *m, const char *what, const char *text, size_t fields,
+/* A file can say anything: more blocks than it has arrays are not worth the time to make them. */
+static int mmixi_vision_fits(const mmix_archive *a, const mmix_vision_config *c)
+{
+    return c->depth <= mmixi_min(mmix_archive_count(a), 1000);
+}
+static int mmixi_config_parse(mmix_ctx *m, const mmix_archive *a, const char *text, size_t fields,
                               mmix_dino_config *c)
 {
+    const char *what = a->path;
     mmixi_json_document json;
     if (mmixi_json_open(m, &json, what, text, strlen(text))) return -1;
     for (size_t i = 0; i < fields && !m->error_kind; i++) {
@@ -14567,6 +14570,9 @@ static int mmixi_config_parse(mmix_ctx *m, const char *what, const char *text, s
         }
     }
     mmixi_json_close(m, &json);
+    if (!mmixi_vision_fits(a, &c->vision))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected blocks in proportion to %zu arrays, found a config of %zu",
+                  what, a->count, c->vision.depth);
     return m->error_kind ? -1 : 0;
 }
 
@@ -14614,11 +14620,6 @@ static size_t mmixi_vision_size(const mmix_archive *a, const char *prefix, const
     snprintf(full, sizeof full, "%s%s", prefix, name);
     e = mmix_archive_find(a, full);
     return e && axis < e->ndim ? e->shape[axis] : 0;
-}
-/* A file can say anything: more blocks than it has arrays are not worth the time to make them. */
-static int mmixi_vision_fits(const mmix_archive *a, const mmix_vision_config *c)
-{
-    return c->depth <= mmixi_min(mmix_archive_count(a), 1000);
 }
 /* The config that names and shapes tell. */
 static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
@@ -14681,11 +14682,9 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mm
     if (format && text && (!strcmp(format, mmixi_vision_format) || !strcmp(format, mmixi_run_format))) {
         mmix_dino_config c;
         memset(&c, 0, sizeof c);
-        if (mmixi_config_parse(m, archive->path, text, MMIXI_VISION_FIELDS, &c)) return -1;
+        if (mmixi_config_parse(m, archive, text, MMIXI_VISION_FIELDS, &c)) return -1;
         *config = c.vision;
-        return mmixi_vision_fits(archive, config) ? 0
-            : mmix_fail(m, MMIX_ERROR_FILE, "%s: expected blocks in proportion to %zu arrays, found a config "
-                        "of %zu", archive->path, archive->count, config->depth);
+        return 0;
     }
     return mmixi_vision_guess(m, archive, prefix, config);
 }
@@ -14847,8 +14846,7 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
     if (!a) return NULL;
     if (!format || strcmp(format, mmixi_run_format) || !text)
         mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_dino_save", path);
-    else if (!mmixi_config_parse(m, path, text, MMIXI_DINO_FIELDS, &c)
-             && !mmix_vision_config_read(m, a, &c.vision)) {
+    else if (!mmixi_config_parse(m, a, text, MMIXI_DINO_FIELDS, &c)) {
         d = mmix_dino_create(m, c);
         if (d && mmixi_dino_read(d, a)) {
             mmix_dino_destroy(d);
