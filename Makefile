@@ -34,7 +34,7 @@ compare: build/bench
 build:
 	mkdir -p build
 
-build/%: demos/%.c mamba_mix.h demos/scenes.h demos/report.h demos/pictures.h | build
+build/%: demos/%.c mamba_mix.h demos/scenes.h demos/report.h demos/pictures.h demos/program.h | build
 	$(CC) $(CFLAGS) -o $@ $< $(LIBS)
 
 # tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers,

@@ -17,8 +17,10 @@
 #define _POSIX_C_SOURCE 200112L
 #endif
 #define MAMBA_MIX_IMPLEMENTATION
+#define REPORT_PROGRAM "dino"
 #include "../mamba_mix.h"
 #include "pictures.h"
+#include "program.h"
 #include "report.h"
 #include "scenes.h"
 #include <ctype.h>
@@ -41,25 +43,7 @@ enum { EPOCHS = 20 };                                    /* schedules are planne
 enum { SHOWN = 8, ROC_POINTS = 101, RAW_SIDE = 16 };
 enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
 
-static volatile sig_atomic_t interrupted;
-static void interrupt(int number)
-{
-    interrupted = 1;
-    signal(number, SIG_DFL);                             /* a second Ctrl-C ends the program at once */
-}
-
-#define fail(...) report_refuse("dino", __VA_ARGS__)
-
-static double now(void)                                  /* seconds */
-{
-#ifdef _WIN32
-    return (double)GetTickCount64() / 1000;
-#else
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-#endif
-}
+#define fail report_refuse
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 

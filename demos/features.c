@@ -19,6 +19,7 @@
 #define REPORT_PROGRAM "features"
 #include "../mamba_mix.h"
 #include "pictures.h"
+#include "program.h"
 #include "report.h"
 #include "scenes.h"
 #include <ctype.h>
@@ -36,25 +37,7 @@ enum { MODELS = 8, BATCH = 8, BLOCKS = 4, REGISTERS = 4, MAPS = 1 + REGISTERS + 
 enum { SCENES_FIRST = 1500, SCENES_ALL = 1000 };         /* dino.c trains on those before */
 enum { ROC_POINTS = 101, LEVELS = 20, SIDE = 128 };      /* SIDE: pictures in the report, pixels wide */
 
-static volatile sig_atomic_t interrupted;
-static void interrupt(int number)
-{
-    interrupted = 1;
-    signal(number, SIG_DFL);                             /* a second Ctrl-C ends the program at once */
-}
-
-#define fail(...) report_refuse(REPORT_PROGRAM, __VA_ARGS__)
-
-static double now(void)                                  /* seconds */
-{
-#ifdef _WIN32
-    return (double)GetTickCount64() / 1000;
-#else
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-#endif
-}
+#define fail report_refuse
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 

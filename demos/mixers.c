@@ -25,7 +25,7 @@ enum { GRID = 12, PATCH = 12, SIDE = GRID * PATCH, L = GRID * GRID, WIDTH = 64 }
 enum { SOFTMAX, LINEAR, NORMALISED, FORWARD, REVERSE, BOTH, MIXERS };
 static const char *const named[MIXERS] = {"softmax", "linear", "normalised", "forward", "reverse", "both"};
 
-#define fail(...) report_refuse(REPORT_PROGRAM, __VA_ARGS__)
+#define fail report_refuse
 
 /* The largest square in the middle of a picture, brought to side x side pixels. 0, or an exit status. */
 static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb)

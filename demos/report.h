@@ -39,15 +39,15 @@ typedef struct report {
 } report;
 
 #ifndef REPORT_PROGRAM
-#define REPORT_PROGRAM "demo"                /* in front of the messages about figures */
+#define REPORT_PROGRAM "demo"                /* in front of its messages */
 #endif
 
-/* "program: what went wrong" and a line end, to stderr; returns 2, the exit status of bad input. */
-static int report_refuse(const char *program, const char *format, ...)
+/* "REPORT_PROGRAM: what went wrong" and a line end, to stderr; returns 2, the exit status of bad input. */
+static int report_refuse(const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    fprintf(stderr, "%s: ", program);
+    fputs(REPORT_PROGRAM ": ", stderr);
     vfprintf(stderr, format, list);
     fputc('\n', stderr);
     va_end(list);
@@ -589,20 +589,20 @@ static inline FILE *figure_open(const char *folder, const char *name)  /* and th
     char path[1100];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = report_folders(path) ? NULL : fopen(path, "wb");
-    if (!f) exit(report_refuse(REPORT_PROGRAM, "cannot write %s: %s", path, strerror(errno)));
+    if (!f) exit(report_refuse("cannot write %s: %s", path, strerror(errno)));
     return f;
 }
 static inline void figure_close(FILE *f, const char *end)
 {
     int failed = fputs(end, f) < 0 || ferror(f);
-    if (fclose(f) || failed) exit(report_refuse(REPORT_PROGRAM, "a figure could not be written whole"));
+    if (fclose(f) || failed) exit(report_refuse("a figure could not be written whole"));
 }
 static inline void figure_png(const char *folder, const char *name, const uint8_t *rgb, size_t width,
                               size_t height)
 {
     size_t size = 0;
     uint8_t *png = report_png(rgb, width, height, 3, &size);
-    if (!png) exit(report_refuse(REPORT_PROGRAM, "no memory for %s", name));
+    if (!png) exit(report_refuse("no memory for %s", name));
     FILE *f = figure_open(folder, name);
     fwrite(png, 1, size, f);
     figure_close(f, "");
