@@ -49,8 +49,10 @@
        >>api-images                              >>ssd
        >>api-layers                              >>linear attention
        >>api-vision
+       >>api-decoder
        >>api-metrics
        >>api-dino
+       >>api-distillation
 
    BUILD SWITCHES            define before the include, the same in every unit
 
@@ -322,7 +324,8 @@ enum {
     MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM, MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR,
     MMIX_OP_CONV1D, MMIX_OP_PATCH_EMBED, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY,
     MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION,
-    MMIX_OP_SSD, MMIX_OP_DINO_LOSS,
+    MMIX_OP_SSD, MMIX_OP_DINO_LOSS, MMIX_OP_ADD_ROWS, MMIX_OP_FUSE_DIRECTIONS, MMIX_OP_KD_HIDDEN,
+    MMIX_OP_KD_TOKEN,
     MMIX_OP_COUNT
 };
 /* Overrides an op of this context; NULL functions restore the built-in ones. Returns 0, or -1 for an unknown
@@ -370,6 +373,8 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, size_t n);
 /* Rows of a table: (V, D) and int32 indices (…) → (…, D). */
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index);
+/* x (B, L, D) with the tokens of part (B, n, D) added to those at index (n) int32, in each sequence. */
+MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index);
 /* x (B, L, D) with one token (D), the same for all B, put in before index `at`: (B, L+1, D). */
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at);
 
@@ -466,6 +471,7 @@ typedef struct mmix_mixer {
     double scale;                /* 0: 1/√N */
     int mask;
     size_t prefix, left, right;  /* of MMIX_MASK_PREFIX and _BAND */
+    mmix_tensor *lefts;          /* (L) int32 or NULL: with BAND a left of each query's own, at most `left` */
     /* Windows: the tokens are a grid (raster order, up to 3 axes, the axes left over 1), and a query sees the
        keys in its own window only, of them with MMIX_MASK_CAUSAL those not after it. On an axis of n tokens
        the first window ends at `shift` (0: at `window`), the others have `window` tokens, the last what is
@@ -604,6 +610,7 @@ typedef struct mmix_raw_softmax {
     double scale;
     int mask;
     size_t prefix, left, right, grid[3], window[3], shift[3];
+    const int32_t *lefts;                        /* (L), of each query, with MMIX_MASK_BAND; or NULL */
     const mmix_real *bias;                       /* or NULL */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
     ptrdiff_t seq_batch;
@@ -855,8 +862,11 @@ MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, si
 
 /* Initial values: CONSTANT a; NORMAL of deviation a; UNIFORM in [a, b); LOG_UNIFORM: the logarithm of a
    number uniform in [a, b) (A_log); STEP: the inverse softplus of a number log-uniform in [a, b), at least
-   1e-4 (dt_bias). They depend on the context's seed and the parameter's name. */
-enum { MMIX_START_CONSTANT, MMIX_START_NORMAL, MMIX_START_UNIFORM, MMIX_START_LOG_UNIFORM, MMIX_START_STEP };
+   1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale; LAST_TAP: 1 at the end of
+   each row, else 0 (a convolution that is the identity). They depend on the context's seed and the parameter's
+   name. */
+enum { MMIX_START_CONSTANT, MMIX_START_NORMAL, MMIX_START_UNIFORM, MMIX_START_LOG_UNIFORM, MMIX_START_STEP,
+      MMIX_START_SPREAD, MMIX_START_LAST_TAP };
 typedef struct mmix_start { int kind; double a, b; } mmix_start;
 /* The struct of these three. */
 MMIXDEF mmix_start mmix_start_from(int kind, double a, double b);
@@ -981,8 +991,13 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s);
 
-/* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases. */
-typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; } mmix_swiglu_layer;
+/* Low-rank matrices beside a weight (O, I): x Wᵀ + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021). A (r, I), B (O,
+   r); NULL: none. */
+typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
+
+/* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases; adapters beside them in
+   this order. */
+typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; mmix_lora lora[3]; } mmix_swiglu_layer;
 /* Adds gate_proj.weight, up_proj.weight and down_proj.weight to p. 0, or -1. */
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              size_t F);
@@ -990,7 +1005,7 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s);
 
-/* x weightᵀ + bias + alpha/r (x Aᵀ) Bᵀ (LoRA, Hu et al. 2021): A (r, I), B (O, r). */
+/* x weightᵀ + bias + alpha/r (x Aᵀ) Bᵀ, see mmix_lora. */
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       mmix_tensor *A, mmix_tensor *B, double alpha);
 
@@ -1097,6 +1112,218 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
                                           const mmix_vision_options *options);
 /* The same without options. */
 MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image);
+
+/* ==== >>api-decoder ==================================================================
+   decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
+
+   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Greedy continuation of a text:
+
+       mmix_decoder *d = mmix_decoder_open(m, "stories260K.bin");
+       mmix_tokenizer *t = mmix_tokenizer_load(m, "tok512.bin");
+       int32_t prompt[64], more[200];
+       size_t n = mmix_tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64);
+       size_t made = mmix_decoder_generate(d, prompt, n, NULL, more, 200);
+       for (size_t i = 0; i < made; i++) fputs(mmix_tokenizer_piece(t, more[i], NULL), stdout);
+   ==================================================================================== */
+
+/* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), each frame followed by
+   so many separator tokens. Text is what lies in no span; spans lie in order and apart. */
+typedef struct mmix_span { size_t start, grid[3], separators; } mmix_span;
+
+/* What a decoder reads: B sequences of L tokens with the same spans. */
+typedef struct mmix_sequence {
+    mmix_tensor *tokens;                     /* (B, L) int32; not read where features stand */
+    const mmix_span *spans;
+    size_t n_spans;
+    /* (B, n, F): features of the spans' grid tokens, span after span, in raster order; NULL: `tokens` has
+       their numbers */
+    mmix_tensor *media;
+} mmix_sequence;
+
+/* How a mixer of decoder layers finds its tokens. */
+typedef struct mmix_layout {
+    const mmix_span *spans;
+    size_t n_spans;
+    /* int32 (L), with three axes of rotary positions (3, L); NULL: 0 …, after what the slot has seen */
+    mmix_tensor *positions;
+    /* (B, H, P, N): of Flex-MA, before the first token, or NULL; where to put that after the last, or NULL */
+    mmix_tensor *initial_state, **final_state;
+    /* NULL: a whole sequence. Else the next piece of one, which ends no span halfway: as mmix_mix_step, in
+       `slot` and `slot + 1` */
+    mmix_state *state;
+    size_t slot;
+} mmix_layout;
+
+/* Attention with projections of their own: q (H·N, D), k (G·N, D), v (G·P, D), o (D, H·P), in this order. */
+typedef struct mmix_projections {
+    mmix_tensor *weight[4], *bias[4];        /* biases may be NULL */
+    mmix_lora lora[4];
+    size_t heads, kv_heads;                  /* H, G */
+} mmix_projections;
+/* q_proj.weight, …, o_proj.weight for N = P = width, with biases for q, k, v (bias 1), for all four (2), or
+   none. 0, or -1. */
+MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
+                                  size_t heads, size_t kv_heads, size_t width, int bias);
+/* Causal softmax attention: x (B, L, D) → (B, L, D), plus residual unless that is NULL. rope NULL: none. */
+MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
+                                           mmix_tensor *residual, const mmix_rope_options *rope,
+                                           const mmix_layout *layout);
+
+enum { MMIX_BRANCH_BOTH, MMIX_BRANCH_FLEX, MMIX_BRANCH_SWIN };                     /* .branches */
+enum { MMIX_FUSE_GATE, MMIX_FUSE_MEAN, MMIX_FUSE_SUM };                            /* .directions */
+/* M-MATE = Flex-MA + Local-Swin. Zeroes are the defaults. */
+typedef struct mmix_mmate_options {
+    int branches;
+    int branch_gate;                         /* 1: u flex + (1 - u) swin, u = σ(w x) a token; 0: their sum */
+
+    /* Flex-MA: SSD with C = q, B = k, X = v, dt = softplus(dt_proj x + dt_bias), A = -e^A_log. A forward scan
+       over all tokens, those of a span in the order of mmix_scan_order; in each span a reverse scan of its
+       own. At span tokens the two are fused: gate g f + (1 - g) b with g = σ(gate x) a head; mean; sum. */
+    int directions;
+    int shared_directions;                   /* 1: the reverse scan has the forward's dt and A */
+    int skip;                                /* 1: adds D x */
+    size_t conv_width;                       /* W > 1: causal convolution over C, B, X, at first the identity */
+    int output_gate;                         /* 1: times silu(z_proj x + z_bias), at first 1 */
+    int norm;                                /* 1: RMS norm (after the gate) before o_proj */
+
+    /* Local-Swin: softmax attention of a span's grid tokens in windows of frames, rows, columns. */
+    size_t window[3];                        /* 0: of 1 x 16 x 16 for images, 16 x 4 x 4 for videos */
+    size_t shift_period;                     /* p: shifted where layer mod p ≥ p/2; even; 0: 2 */
+    int causal_window;                       /* 1: within a window only earlier tokens */
+    size_t text_window;                      /* w: text sees text less than w tokens back; 0: none */
+} mmix_mmate_options;
+
+typedef struct mmix_mmate_layer {
+    mmix_mmate_options options;
+    size_t index;                            /* of the layer: tells scan order and shift */
+    mmix_projections flex, swin;
+    struct { mmix_tensor *dt_proj, *dt_bias, *A_log; } dir[2];           /* forward, reverse */
+    mmix_tensor *gate_weight, *gate_bias, *D, *conv_weight, *z_weight, *z_bias, *norm, *branch_gate_weight,
+        *branch_gate_bias;
+    mmix_rope_options rope;                  /* of Local-Swin; theta 0: none */
+} mmix_mmate_layer;
+/* Adds flex.q_proj.weight, …, swin.…, branch_gate.… to p; options NULL: the defaults. 0, or -1. */
+MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                            size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
+                            const mmix_mmate_options *options);
+/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. */
+MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                mmix_tensor *residual, const mmix_layout *layout);
+/* One branch of it alone, whatever the options say of branches. */
+MMIXDEF mmix_tensor *mmix_flex_ma(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                  mmix_tensor *residual, const mmix_layout *layout);
+MMIXDEF mmix_tensor *mmix_local_swin(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                     mmix_tensor *residual, const mmix_layout *layout);
+/* M (B, H, L, L) of a branch, y = M v for each head before o_proj (and without output_gate and norm), for
+   looking: not recorded. */
+MMIXDEF mmix_tensor *mmix_flex_ma_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                         const mmix_layout *layout);
+MMIXDEF mmix_tensor *mmix_local_swin_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                            const mmix_layout *layout);
+
+enum { MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE };                               /* .mixer */
+typedef struct mmix_decoder_config {
+    int mixer;
+    size_t vocabulary, dim, depth, ffn;      /* K, D, layers, F of SwiGLU */
+    size_t heads, kv_heads, head_dim;        /* kv_heads 0: heads; head_dim 0: dim / heads */
+    double eps;                              /* of the norms; 0: 1e-5 */
+    mmix_rope_options rope;                  /* theta 0: 10000 */
+    int bias;                                /* 1: q, k and v have biases; 2: o, too */
+    int tied;                                /* 1: the classifier is the embedding */
+    /* F of media features, which a two-layer MLP (GELU) brings to D; 0: no media */
+    size_t media;
+    mmix_mmate_options mmate;
+} mmix_decoder_config;
+
+typedef struct mmix_decoder mmix_decoder;
+/* A decoder with random values from the context's seed; NULL on error. */
+MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config);
+MMIXDEF void mmix_decoder_destroy(mmix_decoder *d);
+MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d);
+/* Names are those of Hugging Face's Llama and Qwen2 (model.layers.0.self_attn.q_proj.weight, …). */
+MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d);
+/* From a file: one of mmix_decoder_save; llama2.c's .bin; or Hugging Face's .safetensors of a Llama or Qwen2
+   with its config.json in the same folder. NULL on error. */
+MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path);
+/* llama2.c's format from memory (Karpathy 2023): 7 int32, then float32 weights. */
+MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size);
+/* Writes parameters, adapters merged, and config as .safetensors. 0, or -1. */
+MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
+
+typedef struct mmix_decoder_options {
+    /* NULL, or `depth` places each: for the outputs of the layers' mixers (B, L, D), of the layers, and of the
+       norms before the mixers */
+    mmix_tensor **mixed, **outputs, **normed;
+    mmix_tensor **inputs;                    /* NULL, or what each layer reads in place of the one before it */
+} mmix_decoder_options;
+/* The tokens after the last norm, (B, L, D); options NULL: none. */
+MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
+                                          const mmix_decoder_options *options);
+/* (…, D) → (…, K) */
+MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden);
+/* M (B, H, L, L) of one layer: attention's, or the sum of the branches'. Not recorded. */
+MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
+                                         size_t layer);
+
+/* What a decoder remembers of the tokens before: with attention keys and values of all, with M-MATE states of
+   one size (and the last text_window keys). */
+typedef struct mmix_decoder_state mmix_decoder_state;
+MMIXDEF mmix_decoder_state *mmix_decoder_state_create(const mmix_decoder *d);
+MMIXDEF void mmix_decoder_state_destroy(mmix_decoder_state *s);
+/* The next token is the first again. */
+MMIXDEF void mmix_decoder_state_clear(mmix_decoder_state *s);
+/* A second one with the same content; NULL on error. */
+MMIXDEF mmix_decoder_state *mmix_decoder_state_copy(const mmix_decoder_state *s);
+MMIXDEF size_t mmix_decoder_state_tokens(const mmix_decoder_state *s);
+MMIXDEF size_t mmix_decoder_state_bytes(const mmix_decoder_state *s);
+/* Reads the next tokens, one or many (a span is in one piece, its start counted from the piece's first token);
+   the logits (B, K) after the last of them. Not recorded. After an error clear the state or go on from a
+   copy. */
+MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
+                                       mmix_decoder_state *s);
+
+/* How the next token is drawn: temperature 0: the largest logit; else from softmax(logits / temperature), of
+   which only the likeliest tokens with together `top_p` are kept (0: all). Numbers from the context's seed,
+   `stream` and the token's place. */
+typedef struct mmix_sampling {
+    double temperature, top_p;
+    uint64_t stream;
+    int32_t stop;                            /* the last token to make, none if 0 */
+} mmix_sampling;
+/* One token from logits (K); place: its number in the sequence. */
+MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
+                            uint64_t place);
+/* Continues `prompt` (n tokens of text) by at most `count` tokens, the stop token included; returns how many,
+   0 after an error. sampling NULL: the largest logit, no stop. Calls mmix_reset. */
+MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *prompt, size_t n,
+                                     const mmix_sampling *sampling, int32_t *tokens, size_t count);
+/* The same from a sequence (B, L) with media, its rows in step memory: tokens (B, count); a row that stopped
+   is filled with the stop token. Returns the longest row's number of tokens. Does not reset. */
+MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
+                                     const mmix_sampling *sampling, int32_t *tokens, size_t count);
+
+/* Low-rank adapters (LoRA, Hu et al. 2021) beside the matrices of the layers' SwiGLU, of their mixers, or both:
+   A uniform as in a linear layer, B = 0. They are parameters of a list of their own. 0, or -1. */
+enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };
+MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets);
+/* NULL without adapters. */
+MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d);
+/* Adds the adapters to their matrices and drops them. 0, or -1. */
+MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
+
+/* llama2.c's tokenizer file: pieces with scores, joined pair by pair. NULL on error. */
+typedef struct mmix_tokenizer mmix_tokenizer;
+MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path);
+MMIXDEF mmix_tokenizer *mmix_tokenizer_from(mmix_ctx *m, const char *name, const void *bytes, size_t size);
+MMIXDEF void mmix_tokenizer_destroy(mmix_tokenizer *t);
+MMIXDEF size_t mmix_tokenizer_count(const mmix_tokenizer *t);
+/* Tokens of a UTF-8 text, with token 1 before and 2 after it if asked: how many there are, of which the first
+   `room` are written; 0 after an error. */
+MMIXDEF size_t mmix_tokenizer_encode(const mmix_tokenizer *t, const char *text, int begin, int end,
+                                     int32_t *tokens, size_t room);
+/* The bytes of a token, terminated by 0; *length (or NULL) for bytes that are 0 themselves. After token 1 a
+   text drops the first space: that is the caller's. "" for a number that is no token. */
+MMIXDEF const char *mmix_tokenizer_piece(const mmix_tokenizer *t, int32_t token, size_t *length);
 
 /* ==== >>api-metrics ==================================================================
    what features are worth: maps, Binary-AUC, k-NN, PCA
@@ -1350,6 +1577,113 @@ MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note);
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
+
+/* ==== >>api-distillation =============================================================
+   attention in, M-MATE out: weights reused, then learned in stages (arXiv 2601.01322, section 3.2)
+
+       mmix_decoder *student = mmix_linmu_from(teacher, NULL);
+       mmix_distill *run = mmix_distill_create(teacher, student, mmix_linmu_stages());
+       while (mmix_distill_step(run, &batch, &stats) > 0) show(&stats);
+   ==================================================================================== */
+
+/* Mean of (student - teacher)² over the positions whose mask is not 0 and all features; over the mean of
+   teacher² there, if relative; with four axes the mean over the first (layers). (B, L, D) or (layers, B, L,
+   D); mask (B, L) int32 or NULL: all. Gradient for the student only. */
+MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_tensor *mask, int relative);
+/* T² times the mean over those positions of Σ_k p_k (ln p_k - ln q_k), p = softmax(teacher/T), q =
+   softmax(student/T); logits (B, L, K). Hinton et al. 2015. Gradient for the student only. */
+MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
+                                   double temperature);
+
+/* A decoder with M-MATE in the place of the teacher's attention: flex and swin take its q, k, v and o, all else
+   is copied. options NULL: the defaults. NULL on error. */
+MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options);
+/* Scales the columns of each head in Flex-MA's o_proj so that what the head brings has the root mean square of
+   the teacher's on this sequence, layer by layer on the teacher's inputs. Calls mmix_rewind. 0, or -1. */
+MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
+                                 const mmix_sequence *sequence);
+
+/* What trains: the branches (a gate between them belongs to both), adapters, everything else. */
+enum { MMIX_TRAIN_FLEX = 1, MMIX_TRAIN_SWIN = 2, MMIX_TRAIN_LORA = 4, MMIX_TRAIN_REST = 8 };
+typedef struct mmix_stage {
+    int train;
+    /* λ of L_hid (kd_hidden, relative, of the mixers' outputs), L_tok (kd_token at answer tokens), L_seq
+       (cross-entropy on answers that the teacher decodes), L_sup (on the true ones) */
+    double hidden, token, sequence, supervised;
+    double temperature;                      /* T of L_tok */
+    size_t steps, warmup;                    /* optimiser steps; the rate rises over the first of them */
+    double lr, min_lr;                       /* then falls by half a cosine */
+    double weight_decay, clip;
+} mmix_stage;
+#define MMIX_MAX_STAGES 8
+typedef struct mmix_distill_config {
+    mmix_stage stage[MMIX_MAX_STAGES];
+    size_t stages;
+    size_t step_tokens;                      /* answer tokens that make an optimiser step; 0: a call's */
+    size_t lora_rank;
+    double lora_alpha;
+    int lora_targets;
+    int calibrate;                           /* 1: mmix_linmu_calibrate on the first batch */
+    int hidden_outputs;                      /* 1: L_hid compares the layers' outputs, not the mixers' */
+    int teacher_inputs;                      /* 1: each student layer reads what the teacher's layer reads */
+    uint64_t seed;
+} mmix_distill_config;
+/* The three stages: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16, on
+   SwiGLU), L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3 and 5e-4: these numbers, and λ = T = 1, are in
+   no source. */
+MMIXDEF mmix_distill_config mmix_linmu_stages(void);
+
+/* Sequences with answers. target (B, L) int32: the token wanted after position i, or -1 where no answer is
+   learned. */
+typedef struct mmix_distill_batch {
+    mmix_sequence input;
+    mmix_tensor *target;
+    mmix_tensor *mask;                       /* (B, L) int32: 0 where tokens only fill up; NULL: none do */
+    /* For L_seq the input with the teacher's answers, and its targets; NULL: the teacher decodes now, greedily,
+       as many tokens as each row's answer has */
+    const mmix_sequence *decoded;
+    mmix_tensor *decoded_target;
+} mmix_distill_batch;
+
+typedef struct mmix_distill_stats {
+    size_t stage, step, steps;               /* before this call; optimiser steps of the stage */
+    double loss, hidden, token, sequence, supervised;            /* of this batch; each without its λ */
+    double lr, gradient_norm;                /* of the optimiser step, if there was one */
+    size_t tokens;                           /* answer tokens */
+    int updated;                             /* 1: the optimiser made a step */
+} mmix_distill_stats;
+
+typedef struct mmix_distill mmix_distill;
+/* A run before its first step. Teacher and student stay the caller's and outlive it. NULL on error. */
+MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
+                                          mmix_distill_config config);
+/* Adapters stay with the student: see mmix_decoder_merge. */
+MMIXDEF void mmix_distill_destroy(mmix_distill *run);
+/* Losses and gradients of one batch, and an optimiser step when enough tokens have come. 1: go on, 0: the
+   stages are over (nothing was done), -1: mmix_error. The batch lies in step memory and is the caller's to
+   reset; stats may be NULL. */
+MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
+/* The same losses without learning, with the weights of a stage. 0, or -1. */
+MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
+                                mmix_distill_stats *stats);
+/* All stages: next fills the batch of call `number` (in step memory) and returns 0, or -1 to stop; show sees
+   the stats and returns 0, or -1 to stop, and may be NULL. 0: finished, 1: stopped, -1: mmix_error. Calls
+   mmix_reset. */
+typedef int mmix_distill_next(void *user, mmix_ctx *m, uint64_t number, mmix_distill_batch *batch);
+typedef int mmix_distill_show(void *user, const mmix_distill_stats *stats);
+MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user);
+/* The number of the next call, from 0 on: a resumed run goes on with it. */
+MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run);
+/* What trains in the stage that comes next, a line each: "trained NAME (3, 4)" or "frozen NAME (3, 4)". In step
+   memory; NULL on error. */
+MMIXDEF const char *mmix_distill_table(const mmix_distill *run);
+/* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on bit
+   for bit; with it *student, which is the caller's to destroy after the run. `note` as in mmix_dino_save. */
+MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
+MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
+                                        mmix_decoder **student);
+MMIXDEF const char *mmix_distill_note(const mmix_distill *run);
 
 #ifdef __cplusplus
 }
@@ -1913,7 +2247,7 @@ static int mmixi_file_end(mmix_ctx *m, mmixi_file *f)
 
 /* Purposes of the library itself; a user's are below. */
 enum { MMIXI_RANDOM_RANDN = 0x8000, MMIXI_RANDOM_INIT, MMIXI_RANDOM_DROP_PATH, MMIXI_RANDOM_EPOCH,
-      MMIXI_RANDOM_AUGMENT };
+      MMIXI_RANDOM_AUGMENT, MMIXI_RANDOM_SAMPLE };
 
 static void mmixi_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
 {
@@ -4442,6 +4776,7 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
         was[i] = *keep[i];
+        was[i].data = mmixi_data(keep[i], was[i].dtype);         /* of a view it is the base's */
     }
     if (m->step.count && mmixi_keep_falls(&m->step.block[mark.block], mark.used, was, n)) {
         mmixi_rewind(m, mark, 0);
@@ -5143,27 +5478,51 @@ static int32_t mmixi_index(const mmix_tensor *t, size_t i)
     size_t n = mmixi_cols(t);
     return mmix_data_i32(t)[mmixi_row_offset(t, i / n) + i % n];
 }
+/* Rows of a table, forward all of some rows, backward (into the table's gradient) some columns of all rows:
+   a row may be there twice. */
+typedef struct mmixi_gather_job { const mmix_ctx *m; const mmix_tensor *index; const mmix_real *from;
+                                 mmix_real *to; size_t D, step; } mmixi_gather_job;
+static void mmixi_gather_range(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_gather_job *j = (const mmixi_gather_job *)arg;
+    (void)lane;
+    for (size_t i = begin; i < end; i++)
+        memcpy(j->to + i * j->D, j->from + (size_t)mmixi_index(j->index, i) * j->step, j->D * sizeof *j->to);
+}
+static void mmixi_gather_back(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_gather_job *j = (const mmixi_gather_job *)arg;
+    (void)lane;
+    for (size_t i = 0; i < mmix_count(j->index); i++) {
+        mmix_real *row = j->to + (size_t)mmixi_index(j->index, i) * j->step + begin;
+        j->m->k->add(end - begin, j->from + i * j->D + begin, row, row);
+    }
+}
 static int mmixi_gather_forward(mmix_ctx *m, mmix_call *call)
 {
-    size_t D = mmix_shape(call->in[0], 1), step = call->in[0]->stride[0];
-    (void)m;
-    for (size_t i = 0; i < mmix_count(call->in[1]); i++)
-        memcpy(mmix_data(call->out[0]) + i * D,
-               mmix_data(call->in[0]) + (size_t)mmixi_index(call->in[1], i) * step, D * sizeof(mmix_real));
+    mmixi_gather_job j;
+    j.m = m;
+    j.index = call->in[1];
+    j.from = mmix_data(call->in[0]);
+    j.to = mmix_data(call->out[0]);
+    j.D = call->in[0]->shape[1];
+    j.step = call->in[0]->stride[0];
+    mmixi_ranges(m, mmix_count(j.index), mmixi_row_grain(j.D), mmixi_gather_range, &j);
     return 0;
 }
 static int mmixi_gather_backward(mmix_ctx *m, mmix_call *call)
 {
-    size_t D = mmix_shape(call->in[0], 1), step = call->in[0]->stride[0];
-    const mmix_real *g = mmixi_out_grad(call->out[0]);
+    mmixi_gather_job j;
     int add;
-    mmix_real *d = mmix_grad_target(m, call->in[0], &add);
-    if (!d) return 0;
-    if (!add) mmixi_zero(m, mmix_count(call->in[0]), d);
-    for (size_t i = 0; i < mmix_count(call->in[1]); i++) {
-        mmix_real *row = d + (size_t)mmixi_index(call->in[1], i) * step;
-        m->k->add(D, g + i * D, row, row);
-    }
+    j.m = m;
+    j.index = call->in[1];
+    j.from = mmixi_out_grad(call->out[0]);
+    j.to = mmix_grad_target(m, call->in[0], &add);
+    j.D = call->in[0]->shape[1];
+    j.step = call->in[0]->stride[0];
+    if (!j.to) return 0;
+    if (!add) mmixi_zero(m, mmix_count(call->in[0]), j.to);
+    mmixi_ranges(m, j.D, 64, mmixi_gather_back, &j);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
@@ -5183,6 +5542,54 @@ MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *i
     if (index->ndim < MMIX_MAX_DIMS) shape[index->ndim] = table->shape[1];
     call.out[0] = mmixi_new(m, "mmix_gather", MMIX_DTYPE_REAL, index->ndim + 1, shape);
     return mmixi_run(m, MMIX_OP_GATHER, &call, NULL, 0);
+}
+
+/* x (B, L, D) with the tokens of part (B, n, D) added at index (n). */
+static int mmixi_add_rows_run(mmix_ctx *m, const mmix_tensor *index, const mmix_tensor *as_part,
+                              mmix_real *part, const mmix_tensor *as_all, mmix_real *all, int back, int add)
+{
+    const size_t D = as_all->shape[2];
+    for (size_t b = 0; b < as_all->shape[0]; b++)
+        for (size_t i = 0; i < as_part->shape[1]; i++) {
+            mmix_real *row = all + b * as_all->stride[0] + (size_t)mmixi_index(index, i) * as_all->stride[1],
+                *own = part + b * as_part->stride[0] + i * as_part->stride[1];
+            if (back) mmixi_put(m->k, D, row, own, add);
+            else mmixi_put(m->k, D, own, row, 1);
+        }
+    return 0;
+}
+static int mmixi_add_rows_forward(mmix_ctx *m, mmix_call *call)
+{
+    const mmix_tensor *x = call->in[0], *part = call->in[1], *y = call->out[0];
+    mmixi_put_all(m, x, mmix_data(x), y, mmix_data(y), 0);
+    return mmixi_add_rows_run(m, call->in[2], part, mmix_data(part), y, mmix_data(y), 0, 0);
+}
+static int mmixi_add_rows_backward(mmix_ctx *m, mmix_call *call)
+{
+    mmix_tensor *y = call->out[0];
+    mmix_real *g = (mmix_real *)(uintptr_t)mmixi_out_grad(y), *d;
+    int add;
+    d = mmix_grad_target(m, call->in[1], &add);
+    if (d) mmixi_add_rows_run(m, call->in[2], call->in[1], d, y, g, 1, add);
+    if (!m->error_kind) mmixi_grad_pass(m, call->in[0], y);
+    return 0;
+}
+MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index)
+{
+    const char *who = "mmix_add_rows";
+    mmix_call call = mmixi_call(x, part, index);
+    const size_t n = mmix_shape(index, 0);
+    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
+        || !mmixi_check(m, who, "index", index, MMIX_DTYPE_I32, 1, MMIXI_ANY, 0, 0, 0)
+        || !mmixi_check(m, who, "part", part, MMIX_DTYPE_REAL, 3, x->shape[0], n, x->shape[2], 0)) return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (mmixi_index(index, i) < 0 || (size_t)mmixi_index(index, i) >= x->shape[1]) {
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: index[%.0f] is %d, x has %.0f tokens", who, (double)i,
+                      (int)mmixi_index(index, i), (double)x->shape[1]);
+            return NULL;
+        }
+    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 3, x->shape);
+    return mmixi_run(m, MMIX_OP_ADD_ROWS, &call, NULL, 0);
 }
 
 typedef struct mmixi_insert_options { size_t at; } mmixi_insert_options;
@@ -7703,7 +8110,7 @@ static void mmixi_softmax_span(const mmixi_softmax_job *j, size_t b, size_t i, s
     if (r->mask == MMIX_MASK_CAUSAL || r->mask == MMIX_MASK_PREFIX) *high = at + 1;
     if (r->mask == MMIX_MASK_PREFIX && at < r->prefix) *high = mmixi_min(r->prefix, r->S);
     if (r->mask == MMIX_MASK_BAND) {
-        *low = at - mmixi_min(at, r->left);
+        *low = at - mmixi_min(at, r->lefts ? (size_t)r->lefts[i] : r->left);
         *high = at + 1 + mmixi_min(r->S - at - 1, r->right);
     }
     if (packed) {
@@ -8131,9 +8538,11 @@ static mmix_raw_softmax mmixi_softmax_options(const mmix_mixer *x)
 }
 /* … to which those of q, k, v and seq_idx are added. */
 static void mmixi_softmax_arrays(mmix_raw_softmax *r, const mmix_tensor *q, const mmix_tensor *k,
-                                 const mmix_tensor *v, const mmix_tensor *seq_idx, const mmix_tensor *bias)
+                                 const mmix_tensor *v, const mmix_tensor *seq_idx, const mmix_tensor *bias,
+                                 const mmix_tensor *lefts)
 {
     r->bias = mmix_data(bias);
+    r->lefts = mmix_data_i32(lefts);
     r->q = mmixi_heads_of(q, mmix_data(q), r->H);
     r->k = mmixi_heads_of(k, mmix_data(k), r->H);
     r->v = mmixi_heads_of(v, mmix_data(v), r->H);
@@ -8145,7 +8554,7 @@ static int mmixi_softmax_matrix_of(mmix_ctx *m, const mmix_mixer *x, mmix_real *
     mmix_raw_softmax r = mmixi_softmax_options(x);
     mmixi_softmax_job j;
     mmix_real *scratch;
-    mmixi_softmax_arrays(&r, x->q, x->k, x->v, x->seq_idx, mmixi_even(m, x->bias, 1));
+    mmixi_softmax_arrays(&r, x->q, x->k, x->v, x->seq_idx, mmixi_even(m, x->bias, 1), x->lefts);
     if (m->error_kind) return -1;
     scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, 0, 1, NULL), 1);
     if (!scratch) return -1;
@@ -8159,7 +8568,7 @@ static int mmixi_softmax_run(mmix_ctx *m, mmix_call *call, int back)
     mmix_mark mark = mmix_mark_here(m);
     mmixi_softmax_job j;
     mmix_real *scratch;
-    mmixi_softmax_arrays(&r, call->in[0], call->in[1], call->in[2], call->in[3], call->in[4]);
+    mmixi_softmax_arrays(&r, call->in[0], call->in[1], call->in[2], call->in[3], call->in[4], call->in[5]);
     r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
     r.top = call->saved[0];
     r.over = call->saved[1];
@@ -8284,6 +8693,13 @@ static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer 
                          "mmix_mix_step", who), 0;
     if (x->bias && !x->window[0])
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bias without windows", who), 0;
+    if (!mmixi_optional(m, who, "lefts", x->lefts, MMIX_DTYPE_I32, 1, L, 0, 0, 0)) return 0;
+    for (size_t i = 0; x->lefts && i < L; i++)
+        if (x->mask != MMIX_MASK_BAND || mmixi_index(x->lefts, i) < 0
+            || (size_t)mmixi_index(x->lefts, i) > x->left)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d with mask %d, expected 0 to %.0f "
+                             "with MMIX_MASK_BAND", who, (double)i, (int)mmixi_index(x->lefts, i), x->mask,
+                             (double)x->left), 0;
     return !x->window[0] || mmixi_windows_check(m, who, x);
 }
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
@@ -8310,6 +8726,7 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *sta
         mmix_raw_softmax r = mmixi_softmax_options(x);
         call.in[3] = x->seq_idx;
         call.in[4] = mmixi_even(m, x->bias, 1);
+        call.in[5] = x->lefts;
         call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
         return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r);
     }
@@ -8706,11 +9123,14 @@ static void mmixi_start_task(void *arg, size_t index)
             ? mmix_random_normal(j->m, MMIXI_RANDOM_INIT, j->stream, i)
             : mmix_random_uniform(j->m, MMIXI_RANDOM_INIT, j->stream, i);
         if (q->start.kind == MMIX_START_CONSTANT) u = a;
+        else if (q->start.kind == MMIX_START_LAST_TAP) u = i % mmixi_cols(q->tensor) + 1 == mmixi_cols(q->tensor);
         else if (q->start.kind == MMIX_START_NORMAL) u *= a;
         else if (q->start.kind == MMIX_START_UNIFORM) u = a + (b - a) * u;
         else if (q->start.kind == MMIX_START_LOG_UNIFORM) u = mmixi_log(a + (b - a) * u);
         else {                                   /* softplus(y) = d for y = d + ln(1 - e^-d) */
-            double d = mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u);
+            double d;
+            if (q->start.kind == MMIX_START_SPREAD) u = ((double)i + 0.5) / (double)mmix_count(q->tensor);
+            d = mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u);
             d = d < 1e-4 ? 1e-4 : d;
             u = d + mmixi_log(-(mmixi_exp(-d) - 1));
         }
@@ -8963,25 +9383,37 @@ MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_ten
 
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
 {
+    memset(layer, 0, sizeof *layer);
     layer->gate = mmixi_param(p, prefix, "gate_proj.weight", mmixi_normal(0.02), 2, F, D, 0, 0);
     layer->up = mmixi_param(p, prefix, "up_proj.weight", mmixi_normal(0.02), 2, F, D, 0, 0);
     layer->down = mmixi_param(p, prefix, "down_proj.weight", mmixi_normal(0.02), 2, D, F, 0, 0);
     return p->m->error_kind ? -1 : 0;
 }
+/* residual + s · (x weightᵀ + bias + alpha/r (x Aᵀ) Bᵀ), as in mmix_linear_add. */
+static mmix_tensor *mmixi_adapted(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                  const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
+{
+    mmix_tensor *low;
+    residual = mmix_linear_add(m, x, weight, bias, residual, s);
+    if (!lora->A) return residual;
+    low = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
+    return mmix_linear_add(m, low, lora->B, NULL, residual, s);
+}
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
 {
-    mmix_tensor *gate = mmix_silu(m, mmix_linear(m, x, layer->gate, NULL));
-    return mmix_linear_add(m, mmix_mul(m, gate, mmix_linear(m, x, layer->up, NULL)), layer->down, NULL,
-                           residual, s);
+    mmix_tensor *gate = mmix_silu(m, mmixi_adapted(m, x, layer->gate, NULL, &layer->lora[0], NULL, NULL)),
+        *up = mmixi_adapted(m, x, layer->up, NULL, &layer->lora[1], NULL, NULL);
+    return mmixi_adapted(m, mmix_mul(m, gate, up), layer->down, NULL, &layer->lora[2], residual, s);
 }
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       mmix_tensor *A, mmix_tensor *B, double alpha)
 {
-    mmix_tensor *y = mmix_linear(m, x, weight, bias);
-    mmix_tensor *low = mmix_scale(m, mmix_linear(m, x, A, NULL), alpha
-                                  / (double)mmixi_max(mmix_shape(A, 0), 1), 0);
-    return mmix_linear_add(m, low, B, NULL, y, NULL);
+    mmix_lora lora;
+    lora.A = A;
+    lora.B = B;
+    lora.alpha = alpha;
+    return mmixi_adapted(m, x, weight, bias, &lora, NULL, NULL);
 }
 
 /* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
@@ -9311,6 +9743,176 @@ MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, m
 }
 
 /* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b ---- */
+
+/* ---- distillation: a student s against its teacher t ----
+
+   kd_hidden   mean over the layers of the mean of (s - t)², over the mean of t² if relative
+   kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
+               gradient of a row is T (q - p) over their number
+
+   both over the positions whose mask is not 0. Kept of kd_hidden: the gradient's factor of each layer. */
+
+typedef struct mmixi_kd_options { double T; int relative; } mmixi_kd_options;
+typedef struct mmixi_kd_job {
+    mmix_ctx *m;
+    const mmix_tensor *s, *t;
+    const int32_t *mask;                         /* (positions) or NULL: all */
+    size_t K, positions;
+    double T, scale;                             /* of the gradient of kd_token */
+    const mmix_real *factor;                     /* of that of kd_hidden, (layers) */
+    double *loss, *square;                       /* (rows), forward */
+    mmix_real *ds, *row;                         /* backward; 2 K reals a thread */
+    int add;
+} mmixi_kd_job;
+
+/* s_r - t_r into d. */
+static void mmixi_kd_difference(const mmixi_kd_job *j, size_t r, mmix_real *d)
+{
+    memcpy(d, mmix_data(j->s) + mmixi_row_offset(j->s, r), j->K * sizeof *d);
+    j->m->k->axpy(j->K, -1, mmix_data(j->t) + mmixi_row_offset(j->t, r), d);
+}
+static void mmixi_kd_hidden_rows(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_kd_job *j = (const mmixi_kd_job *)arg;
+    const struct mmixi_kernels *k = j->m->k;
+    mmix_real *d = j->row + lane * 2 * j->K;
+    for (size_t r = begin; r < end; r++) {
+        const int out = j->mask && !j->mask[r % j->positions];
+        if (!j->ds) j->loss[r] = j->square[r] = 0;
+        if (out && j->ds && !j->add) memset(j->ds + mmixi_row_offset(j->s, r), 0, j->K * sizeof *d);
+        if (out) continue;
+        mmixi_kd_difference(j, r, d);
+        if (!j->ds) {
+            j->loss[r] = (double)k->variance(j->K, d, 0);
+            j->square[r] = (double)k->variance(j->K, mmix_data(j->t) + mmixi_row_offset(j->t, r), 0);
+            continue;
+        }
+        k->scale(j->K, j->factor[r / j->positions] * (mmix_real)j->scale, d, d);
+        mmixi_put(k, j->K, d, j->ds + mmixi_row_offset(j->s, r), j->add);
+    }
+}
+static void mmixi_kd_token_rows(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_kd_job *j = (const mmixi_kd_job *)arg;
+    const struct mmixi_kernels *k = j->m->k;
+    const mmix_real over = (mmix_real)(1 / j->T);
+    mmix_real *p = j->row + lane * 2 * j->K, *q = p + j->K;
+    for (size_t r = begin; r < end; r++) {
+        const mmix_real *s = mmix_data(j->s) + mmixi_row_offset(j->s, r),
+            *t = mmix_data(j->t) + mmixi_row_offset(j->t, r);
+        const int out = j->mask && !j->mask[r];
+        mmix_real *ds = j->ds ? j->ds + mmixi_row_offset(j->s, r) : NULL, top_s, top_t, sum_s, sum_t;
+        if (!ds) j->loss[r] = 0;
+        if (out && ds && !j->add) memset(ds, 0, j->K * sizeof *ds);
+        if (out) continue;
+        top_s = k->max(j->K, s) * over;
+        top_t = k->max(j->K, t) * over;
+        sum_t = k->exp_row(j->K, over, t, top_t, p);
+        sum_s = k->exp_row(j->K, over, s, top_s, q);
+        if (ds) {                                /* q - p */
+            k->scale(j->K, (mmix_real)j->scale / sum_s, q, q);
+            k->axpy(j->K, -(mmix_real)j->scale / sum_t, p, q);
+            mmixi_put(k, j->K, q, ds, j->add);
+        }
+        else {                                   /* ln p - ln q = (t - s)/T - ln Σ e^(t/T) + ln Σ e^(s/T) */
+            mmixi_kd_difference(j, r, q);
+            j->loss[r] = (double)top_s - (double)top_t + mmixi_log((double)sum_s / (double)sum_t)
+                - (double)(k->dot(j->K, p, q) * over) / (double)sum_t;
+        }
+    }
+}
+/* Both ops, both ways: the rows' work, and what is made of their sums. */
+static int mmixi_kd_run(mmix_ctx *m, mmix_call *call, int back, int token)
+{
+    const mmixi_kd_options *o = (const mmixi_kd_options *)call->options;
+    const size_t rows = mmixi_rows(call->in[0]);
+    mmixi_kd_job j;
+    mmix_mark mark;
+    size_t layers, n = 0;
+    double loss = 0, up = back ? (double)*mmixi_out_grad(call->out[0]) : 0;
+    memset(&j, 0, sizeof j);
+    j.m = m;
+    j.s = call->in[0];
+    j.t = call->in[1];
+    j.mask = mmix_data_i32(call->in[2]);
+    j.K = mmixi_cols(j.s);
+    layers = !token && j.s->ndim == 4 ? j.s->shape[0] : 1;
+    j.positions = rows / layers;
+    j.T = o->T;
+    for (size_t i = 0; i < j.positions; i++) n += !j.mask || j.mask[i];
+    if (!back && !mmix_save(m, call, 0, layers)) return -1;
+    mark = mmix_mark_here(m);
+    j.factor = call->saved[0];
+    j.row = mmixi_reals(m, mmixi_lanes(m) * 2, j.K);
+    if (back) {
+        j.ds = mmix_grad_target(m, call->in[0], &j.add);
+        j.scale = token ? up * o->T / (double)mmixi_max(n, 1) : up;
+    }
+    else {
+        j.loss = mmixi_doubles(m, rows, 1);
+        j.square = mmixi_doubles(m, rows, 1);
+    }
+    if (m->error_kind) return -1;
+    if (!back || j.ds)
+        mmixi_ranges(m, rows, mmixi_row_grain(j.K), token ? mmixi_kd_token_rows : mmixi_kd_hidden_rows, &j);
+    if (back) return 0;
+    for (size_t i = 0; i < layers; i++) {
+        double sum = 0, square = 0, over;
+        for (size_t r = i * j.positions; r < (i + 1) * j.positions; r++) {
+            sum += j.loss[r];
+            square += token ? 0 : j.square[r];
+        }
+        over = token ? o->T * o->T / (double)mmixi_max(n, 1)
+            : 1 / (double)layers / (o->relative ? square > 0 ? square : 1 : (double)(mmixi_max(n, 1) * j.K));
+        call->saved[0][i] = (mmix_real)(2 * over);
+        loss += sum * over;
+    }
+    *mmix_data(call->out[0]) = (mmix_real)loss;
+    mmix_rewind(m, mark);
+    return 0;
+}
+static int mmixi_kd_hidden_forward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 0, 0); }
+static int mmixi_kd_hidden_backward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 1, 0); }
+static int mmixi_kd_token_forward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 0, 1); }
+static int mmixi_kd_token_backward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 1, 1); }
+
+static mmix_tensor *mmixi_kd(mmix_ctx *m, const char *who, int op, mmix_tensor *student, mmix_tensor *teacher,
+                             mmix_tensor *mask, const mmixi_kd_options *o)
+{
+    mmix_call call = mmixi_call(student, teacher, mask);
+    const int ndim = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4 ? 4 : 3;
+    size_t shape[4];
+    for (int i = 0; i < 4; i++) shape[i] = mmix_shape(student, i);
+    if (!mmixi_check(m, who, "student", student, MMIX_DTYPE_REAL, ndim, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY,
+                     MMIXI_ANY)
+        || !mmixi_check(m, who, "teacher", teacher, MMIX_DTYPE_REAL, ndim, shape[0], shape[1], shape[2],
+                        shape[3])
+        || !mmixi_optional(m, who, "mask", mask, MMIX_DTYPE_I32, 2, shape[ndim - 3], shape[ndim - 2], 0, 0))
+        return NULL;
+    if (!(o->T > 0)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0", who, o->T);
+        return NULL;
+    }
+    call.in[2] = mask && !mmixi_contiguous(mask) ? mmixi_copied(m, mask) : mask;
+    call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
+    return mmixi_run(m, op, &call, o, sizeof *o);
+}
+MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
+                                    mmix_tensor *mask, int relative)
+{
+    mmixi_kd_options o;
+    o.T = 1;
+    o.relative = relative;
+    return mmixi_kd(m, "mmix_kd_hidden", MMIX_OP_KD_HIDDEN, student, teacher, mask, &o);
+}
+MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
+                                   double temperature)
+{
+    mmixi_kd_options o;
+    o.T = temperature;
+    o.relative = 0;
+    return mmixi_kd(m, "mmix_kd_token", MMIX_OP_KD_TOKEN, student, teacher, mask, &o);
+}
 
 typedef struct mmixi_dino_options { size_t crops; double student_temp,
                                    teacher_temp; const mmix_real *center; double *entropy;
@@ -10156,6 +10758,1640 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image)
 {
     return mmix_vision_forward(m, v, image, NULL);
+}
+
+/* ==== >>m-mate =======================================================================
+   decoder mixers: causal attention with projections of its own, and M-MATE = Flex-MA + Local-Swin
+
+       Flex-MA       f_t = h_t C_t,  h_t = e^(δ_t A) h_{t-1} + δ_t X_t B_tᵀ over all tokens, those of a span in
+                     its layer's order;  b the same backwards in each span;  y = g f + (1 - g) b there
+       Local-Swin    softmax attention in windows of a span's grid
+
+   C, B, X are what q, k and v are in attention. x is brought into scan order once, and all that follows reads
+   runs of it; a span's reverse scan is a slice, or with several spans one pass whose state begins anew where a
+   span does. Local-Swin works on the grid tokens alone; what it brings is added to their rows.
+
+   Both are linear in the values: with the identity as values the same code returns M.
+   ==================================================================================== */
+
+/* ---- where the tokens are ---- */
+
+typedef struct mmixi_layout {
+    const mmix_layout *of;
+    size_t B, L, seen, first, end;               /* seen: by the slot before; first … end - 1: from the first span to the last one's end */
+    /* token visited r-th by layers of a scan order, and its inverse; NULL: as they stand */
+    size_t *order[4], *inverse[4];
+    /* grid tokens; all others; those outside of spans */
+    size_t *grid, *rest, *text, n_grid, n_rest, n_text;
+    mmix_tensor *inside, *sequence;              /* (end - first): 1 in spans; (B, end - first): which run */
+    mmix_tensor *positions;
+} mmixi_layout;
+
+static size_t mmixi_span_tokens(const mmix_span *s)
+{
+    return s->grid[0] * (s->grid[1] * s->grid[2] + s->separators);
+}
+static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n, size_t L)
+{
+    size_t end = 0;
+    for (size_t i = 0; i < n; i++) {
+        const mmix_span *s = &spans[i];
+        size_t frame, all;
+        if (!s->grid[0] || !mmixi_mul_ok(s->grid[1], s->grid[2], &frame) || !frame
+            || frame + s->separators < frame || !mmixi_mul_ok(s->grid[0], frame + s->separators, &all)
+            || s->start < end || s->start > L || all > L - s->start)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f x %.0f x %.0f tokens and %.0f "
+                             "separators a frame from %.0f on, expected it whole between %.0f and the %.0f "
+                             "tokens there are", who, (double)i, (double)s->grid[0], (double)s->grid[1],
+                             (double)s->grid[2], (double)s->separators, (double)s->start, (double)end,
+                             (double)L), 0;
+        end = s->start + all;
+    }
+    return 1;
+}
+/* Token `at` of a span in the order of its tokens: whether it is one of the grid. */
+static int mmixi_span_grid(const mmix_span *s, size_t at)
+{
+    return at % (s->grid[1] * s->grid[2] + s->separators) < s->grid[1] * s->grid[2];
+}
+static int mmixi_layout_orders(mmix_ctx *m, mmixi_layout *a, size_t order)
+{
+    int same = 1;
+    size_t *perm = (size_t *)mmixi_step_array(m, a->L, 1, sizeof *perm),
+        *inverse = (size_t *)mmixi_step_array(m, a->L, 1, sizeof *inverse);
+    int32_t *rank = (int32_t *)mmixi_step_array(m, a->L, 1, sizeof *rank);
+    if (!perm || !inverse || !rank) return -1;
+    for (size_t t = 0; t < a->L; t++) perm[t] = t;
+    for (size_t i = 0; i < a->of->n_spans; i++) {
+        const mmix_span *s = &a->of->spans[i];
+        mmix_scan_order(order, s->grid[0], s->grid[1], s->grid[2], s->separators, rank, NULL);
+        for (size_t r = 0; r < mmixi_span_tokens(s); r++) {
+            perm[s->start + r] = s->start + (size_t)rank[r];
+            same &= rank[r] == (int32_t)r;
+        }
+    }
+    for (size_t r = 0; r < a->L; r++) inverse[perm[r]] = r;
+    a->order[order] = same ? NULL : perm;
+    a->inverse[order] = same ? NULL : inverse;
+    return 0;
+}
+/* Finds everything for layers `from` … `to` - 1 of the kind; in step memory. 0, or -1. */
+static int mmixi_layout_fill(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout, size_t B,
+                             size_t L, size_t from, size_t to)
+{
+    static const mmix_layout none;
+    memset(a, 0, sizeof *a);
+    a->of = layout = layout ? layout : &none;
+    a->B = B;
+    a->L = L;
+    if (layout->state) a->seen = mmix_state_tokens(layout->state, layout->slot);
+    if (!mmixi_spans_check(m, who, layout->spans, layout->n_spans, a->L)) return -1;
+    if (a->L > INT32_MAX)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f tokens, at most 2³¹ - 1", who, (double)a->L);
+    a->grid = (size_t *)mmixi_step_array(m, a->L, 1, sizeof *a->grid);
+    a->rest = (size_t *)mmixi_step_array(m, a->L, 1, sizeof *a->rest);
+    a->text = (size_t *)mmixi_step_array(m, a->L, 1, sizeof *a->text);
+    if (m->error_kind) return -1;
+    for (size_t t = 0, i = 0; t < a->L; t++) {
+        const mmix_span *s;
+        while (i < layout->n_spans && t >= layout->spans[i].start + mmixi_span_tokens(&layout->spans[i])) i++;
+        s = i < layout->n_spans && t >= layout->spans[i].start ? &layout->spans[i] : NULL;
+        if (s && mmixi_span_grid(s, t - s->start)) a->grid[a->n_grid++] = t;
+        else a->rest[a->n_rest++] = t;
+        if (!s) a->text[a->n_text++] = t;
+    }
+    for (size_t i = from; layout->n_spans && i < to && i < from + 4; i++)
+        if (mmixi_layout_orders(m, a, i % 4)) return -1;
+    if (layout->n_spans) {
+        const mmix_span *last = &layout->spans[layout->n_spans - 1];
+        a->first = layout->spans[0].start;
+        a->end = last->start + mmixi_span_tokens(last);
+    }
+    if (layout->n_spans > 1) {
+        size_t shape[2];
+        int32_t *inside, *sequence;
+        shape[0] = a->B;
+        shape[1] = a->end - a->first;
+        a->inside = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
+        a->sequence = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+        if (!a->sequence) return -1;
+        inside = mmix_data_i32(a->inside);
+        sequence = mmix_data_i32(a->sequence);
+        memset(inside, 0, shape[1] * sizeof *inside);
+        for (size_t i = 0, at = 0; i < layout->n_spans; i++) {   /* runs 2i: span i, 2i + 1: the text behind it */
+            const size_t start = layout->spans[i].start - a->first,
+                end = start + mmixi_span_tokens(&layout->spans[i]);
+            for (; at < start; at++) sequence[at] = (int32_t)(2 * i) - 1;
+            for (; at < end; at++) {
+                sequence[at] = (int32_t)(2 * i);
+                inside[at] = 1;
+            }
+        }
+        for (size_t b = 1; b < a->B; b++) memcpy(sequence + b * shape[1], sequence, shape[1] * sizeof *sequence);
+    }
+    a->positions = layout->positions;
+    if (!a->positions) {
+        a->positions = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
+        for (size_t t = 0; a->positions && t < a->L; t++)
+            mmix_data_i32(a->positions)[t] = (int32_t)(a->seen + t);
+    }
+    return m->error_kind ? -1 : 0;
+}
+/* Tokens `index` of x, in all sequences; one run of them is a view. */
+static mmix_tensor *mmixi_tokens_of(mmix_ctx *m, mmix_tensor *x, const size_t *index, size_t n)
+{
+    if (n && index[n - 1] - index[0] == n - 1 && index[0] <= index[n - 1]) {
+        int run = 1;
+        for (size_t i = 1; run && i < n; i++) run = index[i] == index[0] + i;
+        if (run) return mmix_slice(m, x, 1, index[0], n);
+    }
+    return mmixi_tokens_at(m, x, index, n);
+}
+/* Positions of those tokens. */
+static mmix_tensor *mmixi_positions_of(mmix_ctx *m, const mmixi_layout *a, const size_t *index, size_t n)
+{
+    const mmix_tensor *all = a->positions;
+    const size_t axes = all && all->ndim == 2 ? 3 : 1;
+    size_t shape[2];
+    mmix_tensor *pos;
+    shape[0] = axes;
+    shape[1] = n;
+    pos = axes == 3 ? mmix_new(m, MMIX_DTYPE_I32, 2, shape) : mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    for (size_t i = 0; pos && i < axes * n; i++)
+        mmix_data_i32(pos)[i] = mmixi_index(all, i / n * a->L + index[i % n]);
+    return pos;
+}
+
+/* ---- projections ---- */
+
+enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
+MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
+                                  size_t heads, size_t kv_heads, size_t width, int bias)
+{
+    static const char names[4][2][16] = { { "q_proj.weight", "q_proj.bias" }, { "k_proj.weight", "k_proj.bias" },
+                                         { "v_proj.weight", "v_proj.bias" }, { "o_proj.weight", "o_proj.bias" } };
+    memset(layer, 0, sizeof *layer);
+    if (!heads || !kv_heads || heads % kv_heads || !width)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
+                         "keys and values, which must divide them", (double)heads, (double)width,
+                         (double)kv_heads);
+    layer->heads = heads;
+    layer->kv_heads = kv_heads;
+    for (int i = 0; i < 4; i++) {
+        const size_t wide = (i == MMIXI_K || i == MMIXI_V ? kv_heads : heads) * width,
+            out = i == MMIXI_O ? D : wide;
+        layer->weight[i] = mmixi_param(p, prefix, names[i][0], mmixi_normal(0.02), 2, out,
+                                       i == MMIXI_O ? wide : D, 0, 0);
+        if (bias > (i == MMIXI_O))
+            layer->bias[i] = mmixi_param(p, prefix, names[i][1], mmixi_zeros(), 1, out, 0, 0, 0);
+    }
+    return p->m->error_kind ? -1 : 0;
+}
+/* Projection i of x, plus residual unless that is NULL. */
+static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x,
+                                  mmix_tensor *residual)
+{
+    return mmixi_adapted(m, x, p->weight[i], p->bias[i], &p->lora[i], residual, NULL);
+}
+/* The same as heads: (B, L, H or G, N). */
+static mmix_tensor *mmixi_project_heads(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x)
+{
+    const size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads;
+    x = mmixi_project(m, p, i, x, NULL);
+    return mmixi_split_heads(m, x, 0, heads, mmix_shape(x, -1) / mmixi_max(heads, 1));
+}
+/* Softmax attention's mixer of x: q and k turned by `positions` unless rope is NULL. values NULL: x's own. */
+static mmix_mixer mmixi_project_softmax(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
+                                        mmix_tensor *values, const mmix_rope_options *rope,
+                                        mmix_tensor *positions)
+{
+    mmix_mixer mixer = mmix_mixer_softmax(mmixi_project_heads(m, p, MMIXI_Q, x),
+                                          mmixi_project_heads(m, p, MMIXI_K, x),
+                                          values ? values : mmixi_project_heads(m, p, MMIXI_V, x));
+    if (rope && rope->theta > 0 && mixer.k) {
+        mixer.q = mmix_rope(m, mixer.q, positions, rope);
+        mixer.k = mmix_rope(m, mixer.k, positions, rope);
+    }
+    return mixer;
+}
+static mmix_mixer mmixi_causal_mixer(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
+                                     const mmix_rope_options *rope, const mmixi_layout *a)
+{
+    mmix_mixer mixer = mmixi_project_softmax(m, layer, x, NULL, rope, a->positions);
+    mixer.mask = MMIX_MASK_CAUSAL;
+    return mixer;
+}
+/* What causal attention's heads bring, (B, L, H, N). */
+static mmix_tensor *mmixi_causal_heads(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
+                                       const mmix_rope_options *rope, const mmixi_layout *a)
+{
+    const mmix_mixer mixer = mmixi_causal_mixer(m, layer, x, rope, a);
+    return !mixer.v ? NULL : a->of->state ? mmix_mix_step(m, &mixer, a->of->state, a->of->slot)
+        : mmix_mix(m, &mixer);
+}
+static mmix_tensor *mmixi_causal(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, const mmix_rope_options *rope, const mmixi_layout *a)
+{
+    mmix_tensor *y = mmixi_join_heads(m, mmixi_causal_heads(m, layer, x, rope, a));
+    return y ? mmixi_project(m, layer, MMIXI_O, y, residual) : NULL;
+}
+MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
+                                           mmix_tensor *residual, const mmix_rope_options *rope,
+                                           const mmix_layout *layout)
+{
+    const char *who = "mmix_causal_attention";
+    mmixi_layout a;
+    return !mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
+        || mmixi_layout_fill(m, who, &a, layout, x->shape[0], x->shape[1], 0, 0) ? NULL
+        : mmixi_causal(m, layer, x, residual, rope, &a);
+}
+
+/* ---- two directions into one ----
+
+   At the tokens of spans y = g f + (1 - g) b with g = σ(z), ½ (f + b), or f + b; elsewhere f. f (B, L, H, P); b
+   (B, R, H, P) and z (B, R, H) from token `first` on; inside (R) tells the span tokens, NULL: all. The gradient
+   of z is g (1 - g) Σ_p dy (f - b). */
+
+typedef struct mmixi_fuse_options { size_t first; int directions; } mmixi_fuse_options;
+typedef struct mmixi_fuse_job {
+    const mmix_ctx *m;
+    const mmix_call *call;
+    const mmix_real *dy;
+    mmix_real *df, *db, *dz;
+    int add_f, add_b, add_z;
+} mmixi_fuse_job;
+static void mmixi_fuse_range(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_fuse_job *j = (const mmixi_fuse_job *)arg;
+    const mmixi_fuse_options *o = (const mmixi_fuse_options *)j->call->options;
+    const mmix_tensor *f = j->call->in[0], *b = j->call->in[1], *z = j->call->in[2], *inside = j->call->in[3],
+        *y = j->call->out[0];
+    const struct mmixi_kernels *k = j->m->k;
+    const size_t L = f->shape[1], R = b->shape[1], H = f->shape[2], P = f->shape[3];
+    (void)lane;
+    for (size_t i = begin; i < end; i++) {
+        const size_t s = i / L, t = i % L, r = t - o->first;
+        const int here = t >= o->first && r < R && (!inside || mmix_data_i32(inside)[r]);
+        for (size_t h = 0; h < H; h++) {
+            const size_t at_f = s * f->stride[0] + t * f->stride[1] + h * f->stride[2],
+                at_y = (i * H + h) * P, at_b = here ? s * b->stride[0] + r * b->stride[1] + h * b->stride[2] : 0,
+                at_z = here && z ? s * z->stride[0] + r * z->stride[1] + h : 0;
+            mmix_real g = 1, rest = 0;           /* shares of f and b */
+            if (here) g = rest = o->directions == MMIX_FUSE_SUM ? 1 : (mmix_real)0.5;
+            if (here && z) {
+                g = 1 / (1 + mmixi_exp_real(-mmix_data(z)[at_z]));
+                rest = 1 - g;
+            }
+            if (!j->dy) {
+                k->scale(P, g, mmix_data(f) + at_f, mmix_data(y) + at_y);
+                if (here) k->axpy(P, rest, mmix_data(b) + at_b, mmix_data(y) + at_y);
+                continue;
+            }
+            if (j->df && j->add_f) k->axpy(P, g, j->dy + at_y, j->df + at_f);
+            else if (j->df) k->scale(P, g, j->dy + at_y, j->df + at_f);
+            if (here && j->db && j->add_b) k->axpy(P, rest, j->dy + at_y, j->db + at_b);
+            else if (here && j->db) k->scale(P, rest, j->dy + at_y, j->db + at_b);
+            if (here && j->dz) {
+                const mmix_real d = g * (1 - g) * (k->dot(P, j->dy + at_y, mmix_data(f) + at_f)
+                                                   - k->dot(P, j->dy + at_y, mmix_data(b) + at_b));
+                j->dz[at_z] = (j->add_z ? j->dz[at_z] : 0) + d;
+            }
+        }
+    }
+}
+static int mmixi_fuse_run(mmix_ctx *m, mmix_call *call, mmixi_fuse_job *j)
+{
+    const mmix_tensor *f = call->in[0];
+    j->m = m;
+    j->call = call;
+    mmixi_ranges(m, f->shape[0] * f->shape[1], mmixi_row_grain(f->shape[2] * f->shape[3]), mmixi_fuse_range, j);
+    return 0;
+}
+static int mmixi_fuse_forward(mmix_ctx *m, mmix_call *call)
+{
+    mmixi_fuse_job j;
+    memset(&j, 0, sizeof j);
+    return mmixi_fuse_run(m, call, &j);
+}
+static int mmixi_fuse_backward(mmix_ctx *m, mmix_call *call)
+{
+    mmixi_fuse_job j;
+    memset(&j, 0, sizeof j);
+    j.dy = mmixi_out_grad(call->out[0]);
+    j.df = mmix_grad_target(m, call->in[0], &j.add_f);
+    j.db = mmix_grad_target(m, call->in[1], &j.add_b);
+    if (call->in[2]) j.dz = mmix_grad_target(m, call->in[2], &j.add_z);
+    if (m->error_kind) return -1;
+    if (call->in[3] && j.db && !j.add_b) {       /* text between the spans gets none */
+        mmixi_zero(m, mmix_count(call->in[1]), j.db);
+        j.add_b = 1;
+    }
+    if (call->in[3] && j.dz && !j.add_z) {
+        mmixi_zero(m, mmix_count(call->in[2]), j.dz);
+        j.add_z = 1;
+    }
+    return mmixi_fuse_run(m, call, &j);
+}
+static mmix_tensor *mmixi_fuse(mmix_ctx *m, mmix_tensor *f, mmix_tensor *b, mmix_tensor *z,
+                               const mmixi_layout *a, int directions)
+{
+    mmix_call call = mmixi_call(f, b, z);
+    mmixi_fuse_options o;
+    if (!f || !b || (directions == MMIX_FUSE_GATE && !z)) return NULL;
+    o.first = a->first;
+    o.directions = directions;
+    call.in[3] = a->inside;
+    call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 4, f->shape);
+    return mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &call, &o, sizeof o);
+}
+
+/* ---- M-MATE ---- */
+
+MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                            size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
+                            const mmix_mmate_options *options)
+{
+    static const char names[2][3][20] = { { "dt_proj.weight", "dt_bias", "A_log" },
+                                         { "dt_proj_b.weight", "dt_b_bias", "A_log_b" } };
+    const size_t wide = heads * width;
+    mmix_mmate_options o;
+    char flex[160], swin[160];
+    memset(layer, 0, sizeof *layer);
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (o.branches < MMIX_BRANCH_BOTH || o.branches > MMIX_BRANCH_SWIN || o.directions < MMIX_FUSE_GATE
+        || o.directions > MMIX_FUSE_SUM || o.shift_period % 2 || o.text_window > INT32_MAX)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: branches %d, directions %d, shift period "
+                         "%.0f, text window %.0f; expected MMIX_BRANCH_…, MMIX_FUSE_…, an even period",
+                         o.branches, o.directions, (double)o.shift_period, (double)o.text_window);
+    layer->options = o;
+    layer->index = index;
+    snprintf(flex, sizeof flex, "%sflex.", prefix);
+    snprintf(swin, sizeof swin, "%sswin.", prefix);
+    if (o.branches != MMIX_BRANCH_SWIN) {
+        if (mmix_projections_init(&layer->flex, p, flex, D, heads, kv_heads, width, bias)) return -1;
+        for (int d = 0; d < 2 - (o.shared_directions != 0); d++) {
+            layer->dir[d].dt_proj = mmixi_param(p, flex, names[d][0], mmixi_zeros(), 2, heads, D, 0, 0);
+            layer->dir[d].dt_bias = mmixi_param(p, flex, names[d][1], mmix_start_from(MMIX_START_SPREAD, 1e-3,
+                                                                                      1e-1), 1, heads, 0, 0, 0);
+            layer->dir[d].A_log = mmixi_param(p, flex, names[d][2], mmixi_zeros(), 1, heads, 0, 0, 0);
+        }
+        if (o.directions == MMIX_FUSE_GATE) {
+            layer->gate_weight = mmixi_param(p, flex, "gate.weight", mmixi_zeros(), 2, heads, D, 0, 0);
+            layer->gate_bias = mmixi_param(p, flex, "gate.bias", mmixi_zeros(), 1, heads, 0, 0, 0);
+        }
+        if (o.skip) layer->D = mmixi_param(p, flex, "D", mmixi_zeros(), 1, heads, 0, 0, 0);
+        if (o.conv_width > 1)                    /* at first the identity */
+            layer->conv_weight = mmixi_param(p, flex, "conv1d.weight", mmix_start_from(MMIX_START_LAST_TAP, 0, 0),
+                                             3, wide + 2 * kv_heads * width, 1, o.conv_width, 0);
+        if (o.output_gate) {                     /* silu(1.278…) = 1 */
+            layer->z_weight = mmixi_param(p, flex, "z_proj.weight", mmixi_zeros(), 2, wide, D, 0, 0);
+            layer->z_bias = mmixi_param(p, flex, "z_proj.bias", mmix_start_from(MMIX_START_CONSTANT,
+                                                                                1.2784645427610738, 0), 1, wide,
+                                        0, 0, 0);
+        }
+        if (o.norm) layer->norm = mmixi_param(p, flex, "norm.weight", mmixi_ones(), 1, wide, 0, 0, 0);
+    }
+    if (o.branches != MMIX_BRANCH_FLEX
+        && mmix_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias)) return -1;
+    if (o.branches == MMIX_BRANCH_BOTH && o.branch_gate) {
+        layer->branch_gate_weight = mmixi_param(p, prefix, "branch_gate.weight", mmixi_zeros(), 2, 1, D, 0, 0);
+        layer->branch_gate_bias = mmixi_param(p, prefix, "branch_gate.bias", mmixi_zeros(), 1, 1, 0, 0, 0);
+    }
+    return p->m->error_kind ? -1 : 0;
+}
+
+/* C, B, X of the tokens xs in scan order, after the convolution if there is one: part[0 … 2] as heads. */
+static int mmixi_flex_project(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *xs, const mmixi_layout *a,
+                              mmix_tensor *part[3])
+{
+    const mmix_projections *p = &f->flex;
+    mmix_conv1d_options conv;
+    mmix_tensor *carried = NULL, *last, *u;
+    for (int i = 0; i < 3; i++) part[i] = mmixi_project(m, p, i, xs, NULL);
+    if (m->error_kind) return -1;
+    if (f->conv_weight) {
+        const size_t wide[3] = { part[0]->shape[2], part[1]->shape[2], part[2]->shape[2] };
+        memset(&conv, 0, sizeof conv);
+        if (a->of->state) {
+            carried = mmixi_carried_fixed(m, &a->of->state->slot[a->of->slot].part[MMIXI_CARRIED_CONV],
+                                          "convolution inputs", a->B, f->conv_weight->shape[0],
+                                          f->options.conv_width - 1, 1);
+            if (!carried) return -1;
+            carried->ndim = 3;                   /* (B, D, W-1) */
+            conv.initial_state = carried;
+            conv.final_state = &last;
+        }
+        u = mmix_conv1d(m, mmix_concat(m, 2, part, 3), f->conv_weight, NULL, &conv);
+        if (u && carried) mmixi_put_all(m, last, mmix_data(last), carried, mmix_data(carried), 0);
+        for (size_t i = 0, from = 0; i < 3; from += wide[i++]) part[i] = mmix_slice(m, u, 2, from, wide[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        const size_t heads = mmixi_max(i ? p->kv_heads : p->heads, 1);
+        part[i] = mmixi_split_heads(m, part[i], 0, heads, mmix_shape(part[i], 2) / heads);
+    }
+    return m->error_kind ? -1 : 0;
+}
+/* The scan of direction d over tokens from … from + n - 1 of part, dt from the same tokens of xs. */
+static mmix_mixer mmixi_flex_scan(mmix_ctx *m, const mmix_mmate_layer *f, int d, mmix_tensor *xs,
+                                  mmix_tensor *part[3], size_t from, size_t n)
+{
+    const int own = f->dir[d].A_log ? d : 0;
+    mmix_mixer ssd;
+    ssd = mmix_mixer_ssd(mmix_slice(m, part[2], 1, from, n),
+                         mmix_linear(m, mmix_slice(m, xs, 1, from, n), f->dir[own].dt_proj, NULL),
+                         mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0),
+                         mmix_slice(m, part[1], 1, from, n), mmix_slice(m, part[0], 1, from, n));
+    ssd.dt_bias = f->dir[own].dt_bias;
+    ssd.dt_softplus = 1;
+    ssd.D = d && f->options.directions == MMIX_FUSE_SUM ? NULL : f->D;
+    ssd.direction = d ? MMIX_REVERSE : MMIX_FORWARD;
+    return ssd;
+}
+/* What Flex-MA's heads bring, (B, L, H, P). values (B, L, 1, P) NULL: v_proj x. */
+static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     mmix_tensor *values, const mmixi_layout *a)
+{
+    const size_t *order = a->order[f->index % 4], n = a->end - a->first;
+    mmix_tensor *xs = order ? mmixi_tokens_at(m, x, order, a->L) : x, *part[3], *y;
+    mmix_mixer scan;
+    if (mmixi_flex_project(m, f, xs, a, part)) return NULL;
+    if (values) {
+        const size_t shape[4] = { a->B, a->L, 1, mmix_shape(values, 2) };
+        part[2] = mmix_reshape(m, order ? mmixi_tokens_at(m, values, order, a->L) : values, 4, shape);
+    }
+    scan = mmixi_flex_scan(m, f, 0, xs, part, 0, a->L);
+    scan.initial_state = a->of->initial_state;
+    scan.final_state = a->of->final_state;
+    y = m->error_kind ? NULL : a->of->state ? mmix_mix_step(m, &scan, a->of->state, a->of->slot)
+        : mmix_mix(m, &scan);
+    if (n && y) {
+        mmix_tensor *z = f->options.directions != MMIX_FUSE_GATE ? NULL
+            : mmix_linear(m, mmix_slice(m, xs, 1, a->first, n), f->gate_weight, f->gate_bias);
+        scan = mmixi_flex_scan(m, f, 1, xs, part, a->first, n);
+        scan.seq_idx = a->sequence;
+        y = m->error_kind ? NULL : mmixi_fuse(m, y, mmix_mix(m, &scan), z, a, f->options.directions);
+    }
+    if (order && y) {                            /* back to where the tokens stand */
+        const size_t shape[4] = { a->B, a->L, y->shape[2], y->shape[3] };
+        y = mmix_reshape(m, mmixi_tokens_at(m, mmixi_join_heads(m, y), a->inverse[f->index % 4], a->L), 4, shape);
+    }
+    return y;
+}
+/* What o_proj reads: (B, L, H·P). */
+static mmix_tensor *mmixi_flex_mixed(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     const mmixi_layout *a)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *y = mmixi_join_heads(m, mmixi_flex_heads(m, f, x, NULL, a)), *z = NULL;
+    if (!y) return NULL;
+    if (!a->of->final_state) y = mmixi_keep_only(m, mark, y);
+    if (f->z_weight) z = mmix_linear(m, x, f->z_weight, f->z_bias);
+    if (z && f->norm) y = mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
+    else if (z) y = mmix_mul(m, y, mmix_silu(m, z));
+    else if (f->norm) y = mmix_rms_norm(m, y, f->norm, 1e-5);
+    return y;
+}
+static mmix_tensor *mmixi_flex(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, mmix_tensor *residual,
+                               const mmixi_layout *a)
+{
+    mmix_tensor *y = mmixi_flex_mixed(m, f, x, a);
+    return y ? mmixi_project(m, &f->flex, MMIXI_O, y, residual) : NULL;
+}
+
+/* Of the grid tokens' mixer: each span a sequence, spans with equal grids at once. (B, n_grid, H, P). */
+static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer all,
+                                    const mmixi_layout *a)
+{
+    static const size_t image[3] = { 1, 16, 16 }, video[3] = { 16, 4, 4 };
+    const mmix_mmate_options *o = &w->options;
+    const size_t period = o->shift_period ? o->shift_period : 2;
+    const int shifted = w->index % period >= period / 2;
+    mmix_tensor *done[MMIX_MAX_INPUTS];
+    size_t n_done = 0, at = 0;
+    for (size_t i = 0, more; i < a->of->n_spans && !m->error_kind; i += more) {
+        const mmix_span *s = &a->of->spans[i];
+        const size_t n = s->grid[0] * s->grid[1] * s->grid[2];
+        mmix_tensor *of[3] = { all.q, all.k, all.v }, *y;
+        mmix_mixer mixer = all;
+        size_t shape[4], window[3];
+        for (more = 1; i + more < a->of->n_spans; more++)
+            if (memcmp(s->grid, a->of->spans[i + more].grid, sizeof s->grid)) break;
+        for (int k = 0; k < 3; k++) {
+            shape[0] = a->B * more;
+            shape[1] = n;
+            shape[2] = mmix_shape(of[k], 2);
+            shape[3] = mmix_shape(of[k], 3);
+            of[k] = mmix_reshape(m, mmix_slice(m, of[k], 1, at, more * n), 4, shape);
+        }
+        mixer.q = of[0];
+        mixer.k = of[1];
+        mixer.v = of[2];
+        mixer.mask = o->causal_window ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
+        for (int k = 0; k < 3; k++)
+            window[k] = o->window[k] ? o->window[k] : s->grid[0] == 1 ? image[k] : video[k];
+        mmix_mixer_windows(&mixer, 3, s->grid, window, shifted);
+        y = m->error_kind ? NULL : mmix_mix(m, &mixer);
+        if (!y) return NULL;
+        shape[0] = a->B;
+        shape[1] = more * n;
+        shape[2] = y->shape[2];
+        shape[3] = y->shape[3];
+        done[n_done++] = mmix_reshape(m, y, 4, shape);
+        at += more * n;
+        if (n_done == MMIX_MAX_INPUTS) {         /* so many go into one */
+            done[0] = mmix_concat(m, 1, done, n_done);
+            n_done = 1;
+        }
+    }
+    return n_done > 1 ? mmix_concat(m, 1, done, n_done) : n_done ? done[0] : NULL;
+}
+/* Of the text tokens: each sees those less than text_window tokens back. What came before this piece is in slot
+   + 1: keys, values, and the tokens' places. (B, n_text, H, P). */
+static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer mixer,
+                                    const mmixi_layout *a)
+{
+    const size_t n = a->n_text, window = w->options.text_window;
+    mmix_state *state = a->of->state;
+    mmixi_carried *carried = state ? &state->slot[a->of->slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
+    mmix_tensor *places = carried ? mmixi_carried_more(m, carried, "places", 1, n, 1, 1, window) : NULL;
+    const size_t before = places ? places->shape[1] - n : 0;
+    mmix_real *place = mmix_data(places);
+    mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    if (m->error_kind) return NULL;
+    for (size_t i = 0, low = 0, old = 0; i < n; i++) {           /* low, old: the first in sight, here and before */
+        while (a->text[i] - a->text[low] >= window) low++;
+        while (old < before && (double)(a->seen + a->text[i]) - (double)place[old] >= (double)window) old++;
+        mmix_data_i32(mixer.lefts)[i] = (int32_t)(i - low + (before - old));
+    }
+    for (size_t i = 0; i < n && place; i++) place[before + i] = (mmix_real)(a->seen + a->text[i]);
+    mixer.mask = MMIX_MASK_BAND;
+    mixer.left = window - 1;
+    return state ? mmix_mix_step(m, &mixer, state, a->of->slot + 1) : mmix_mix(m, &mixer);
+}
+/* What Local-Swin's heads bring to the tokens that take part, grid before text, (B, n, H, P), and their index;
+   NULL without an error if there are none. values (B, L, P) NULL: v_proj x. */
+static mmix_tensor *mmixi_swin_heads(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *values,
+                                     const mmixi_layout *a, mmix_tensor **index)
+{
+    const size_t n[2] = { a->n_grid, w->options.text_window ? a->n_text : 0 };
+    const size_t *tokens[2] = { a->grid, a->text };
+    size_t count = n[0] + n[1], parts = 0;
+    mmix_tensor *part[2];
+    if (!count) return NULL;
+    *index = mmix_new(m, MMIX_DTYPE_I32, 1, &count);
+    for (size_t i = 0; *index && i < count; i++)
+        mmix_data_i32(*index)[i] = (int32_t)(i < n[0] ? tokens[0][i] : tokens[1][i - n[0]]);
+    for (int i = 0; i < 2; i++) {
+        mmix_tensor *own, *pos, *v = NULL;
+        mmix_mixer mixer;
+        if (!n[i] || m->error_kind) continue;
+        own = mmixi_tokens_of(m, x, tokens[i], n[i]);
+        pos = mmixi_positions_of(m, a, tokens[i], n[i]);
+        if (values) {
+            const size_t shape[4] = { a->B, n[i], 1, mmix_shape(values, 2) };
+            v = mmix_reshape(m, mmixi_tokens_of(m, values, tokens[i], n[i]), 4, shape);
+        }
+        mixer = mmixi_project_softmax(m, &w->swin, own, v, &w->rope, pos);
+        if (values && mixer.k && w->swin.kv_heads > 1) {         /* the same values for each group */
+            mmix_tensor *same[2] = { mixer.v, mixer.v };
+            for (size_t g = 1; g < w->swin.kv_heads; g++) same[0] = mmix_concat(m, 2, same, 2);
+            mixer.v = same[0];
+        }
+        if (!m->error_kind) part[parts++] = (i ? mmixi_swin_text : mmixi_swin_grid)(m, w, mixer, a);
+    }
+    return m->error_kind ? NULL : parts == 2 ? mmix_concat(m, 1, part, 2) : part[0];
+}
+/* base with Local-Swin's rows: plus swin; or, with a gate, base + (1 - u) (swin - flex), flex being the other
+   branch alone. */
+static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *base,
+                               mmix_tensor *flex, const mmixi_layout *a)
+{
+    mmix_tensor *index, *y = mmixi_swin_heads(m, w, x, NULL, a, &index);
+    if (!y) return m->error_kind ? NULL : base;
+    y = mmixi_project(m, &w->swin, MMIXI_O, mmixi_join_heads(m, y), NULL);
+    if (flex && y) {                             /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
+        const size_t n = mmix_count(index);
+        size_t *tokens = (size_t *)mmixi_step_array(m, n, 1, sizeof *tokens);
+        mmix_tensor *z;
+        for (size_t i = 0; tokens && i < n; i++) tokens[i] = (size_t)mmix_data_i32(index)[i];
+        if (!tokens) return NULL;
+        z = mmix_linear(m, mmixi_tokens_of(m, x, tokens, n), w->branch_gate_weight, w->branch_gate_bias);
+        z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
+        y = mmix_mul(m, z, mmix_sub(m, y, mmixi_tokens_of(m, flex, tokens, n)));
+    }
+    return mmix_add_rows(m, base, y, index);
+}
+static mmix_tensor *mmixi_zeros_like(mmix_ctx *m, const mmix_tensor *x)
+{
+    return mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, x->ndim, x->shape), 0);
+}
+static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, int branches, mmix_tensor *x,
+                                mmix_tensor *residual, const mmixi_layout *a)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    const int gate = branches == MMIX_BRANCH_BOTH && layer->branch_gate_weight;
+    mmix_tensor *y = residual, *flex = NULL;
+    if (branches != MMIX_BRANCH_SWIN) y = flex = mmixi_flex(m, layer, x, gate ? NULL : residual, a);
+    if (gate && residual && y) y = mmix_add(m, residual, y);
+    if (branches == MMIX_BRANCH_BOTH && !gate && !a->of->final_state) y = mmixi_keep_only(m, mark, y);
+    if (!y && !m->error_kind) y = mmixi_zeros_like(m, x);
+    if (branches != MMIX_BRANCH_FLEX && y) y = mmixi_swin(m, layer, x, y, gate ? flex : NULL, a);
+    /* who has no scan counts its tokens here */
+    if (branches == MMIX_BRANCH_SWIN && y && a->of->state) a->of->state->slot[a->of->slot].tokens += a->L;
+    return y;
+}
+static mmix_tensor *mmixi_mmate_of(mmix_ctx *m, const char *who, const mmix_mmate_layer *layer, int branches,
+                                   mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
+{
+    mmixi_layout a;
+    mmix_tensor *y;
+    int record;
+    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
+        || mmixi_layout_fill(m, who, &a, layout, x->shape[0], x->shape[1], layer->index, layer->index + 1))
+        return NULL;
+    if (a.of->state && (!mmixi_slot_check(m, who, a.of->state, a.of->slot)
+                        || !mmixi_slot_check(m, who, a.of->state, a.of->slot + 1))) return NULL;
+    record = a.of->state ? mmix_record(m, 0) : m->recording;
+    y = mmixi_mmate(m, layer, branches, x, residual, &a);
+    mmix_record(m, record);
+    return y;
+}
+MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                mmix_tensor *residual, const mmix_layout *layout)
+{
+    return mmixi_mmate_of(m, "mmix_mmate", layer, layer->options.branches, x, residual, layout);
+}
+MMIXDEF mmix_tensor *mmix_flex_ma(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                  mmix_tensor *residual, const mmix_layout *layout)
+{
+    return mmixi_mmate_of(m, "mmix_flex_ma", layer, MMIX_BRANCH_FLEX, x, residual, layout);
+}
+MMIXDEF mmix_tensor *mmix_local_swin(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                     mmix_tensor *residual, const mmix_layout *layout)
+{
+    return mmixi_mmate_of(m, "mmix_local_swin", layer, MMIX_BRANCH_SWIN, x, residual, layout);
+}
+
+/* ---- the matrix face: what comes out when the values are the identity ---- */
+
+/* y (B, n, H, L), rows of M at `index` (NULL: all of them in order), as M (B, H, L, L); the others are 0. */
+static mmix_tensor *mmixi_matrix_rows(mmix_ctx *m, const mmix_tensor *y, const mmix_tensor *index, size_t B,
+                                      size_t H, size_t L)
+{
+    mmix_tensor *M = mmix_fill(mmix_new4(m, B, H, L, L), 0);
+    for (size_t b = 0; M && y && b < B; b++)
+        for (size_t i = 0; i < y->shape[1]; i++)
+            for (size_t h = 0; h < H; h++)
+                memcpy(mmix_data(M) + ((b * H + h) * L + (index ? (size_t)mmixi_index(index, i) : i)) * L,
+                       mmix_data(y) + b * y->stride[0] + i * y->stride[1] + h * y->stride[2],
+                       L * sizeof(mmix_real));
+    return M;
+}
+static mmix_tensor *mmixi_identity(mmix_ctx *m, size_t B, size_t L)
+{
+    mmix_tensor *t = mmix_fill(mmix_new3(m, B, L, L), 0);
+    for (size_t i = 0; t && i < B * L; i++) mmix_data(t)[i * L + i % L] = 1;
+    return t;
+}
+static mmix_tensor *mmixi_mmate_matrix(mmix_ctx *m, const char *who, const mmix_mmate_layer *layer, int branch,
+                                       mmix_tensor *x, const mmix_layout *layout)
+{
+    mmixi_layout a;
+    mmix_tensor *index = NULL, *y, *values;
+    int record;
+    if (layout && (layout->state || layout->initial_state || layer->conv_weight)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with a state or a convolution y is not M v", who);
+        return NULL;
+    }
+    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
+        || mmixi_layout_fill(m, who, &a, layout, x->shape[0], x->shape[1], layer->index, layer->index + 1))
+        return NULL;
+    record = mmix_record(m, 0);
+    values = mmixi_identity(m, a.B, a.L);
+    if (!values) y = NULL;
+    else if (branch == MMIX_BRANCH_FLEX) y = mmixi_flex_heads(m, layer, x, values, &a);
+    else y = mmixi_swin_heads(m, layer, x, values, &a, &index);
+    mmix_record(m, record);
+    return m->error_kind ? NULL : mmixi_matrix_rows(m, y, index, a.B, (branch == MMIX_BRANCH_FLEX ? &layer->flex
+                                                                       : &layer->swin)->heads, a.L);
+}
+MMIXDEF mmix_tensor *mmix_flex_ma_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                         const mmix_layout *layout)
+{
+    return mmixi_mmate_matrix(m, "mmix_flex_ma_matrix", layer, MMIX_BRANCH_FLEX, x, layout);
+}
+MMIXDEF mmix_tensor *mmix_local_swin_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                            const mmix_layout *layout)
+{
+    return mmixi_mmate_matrix(m, "mmix_local_swin_matrix", layer, MMIX_BRANCH_SWIN, x, layout);
+}
+
+/* ==== >>decoder ======================================================================
+   embedding and media → layers x += mixer(norm1 x), x += SwiGLU(norm2 x) → norm → classifier
+
+   Text tokens are rows of the embedding; grid tokens of spans are features of a vision backbone that a small
+   MLP brings to the decoder's width. Without recording each layer's temporaries are dropped as it ends.
+   ==================================================================================== */
+
+typedef struct mmixi_decoder_layer {
+    mmix_tensor *norm1, *norm2;
+    mmix_projections attention;                  /* or … */
+    mmix_mmate_layer mmate;
+    mmix_swiglu_layer ffn;
+} mmixi_decoder_layer;
+struct mmix_decoder {
+    mmix_ctx *m;
+    mmix_decoder_config config;
+    mmix_params *params, *adapters;
+    mmix_tensor *embedding, *norm, *classifier;
+    mmix_mlp_layer projector;
+    mmixi_decoder_layer *layer;
+};
+
+static int mmixi_decoder_declare(mmix_decoder *d, int start)
+{
+    const mmix_decoder_config *c = &d->config;
+    mmix_params *p = d->params;
+    const size_t D = c->dim;
+    char prefix[64];
+    d->embedding = mmixi_param(p, "", "model.embed_tokens.weight", mmixi_normal(0.02), 2, c->vocabulary, D, 0, 0);
+    if (c->media && mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, D, D)) return -1;
+    for (size_t i = 0; i < c->depth; i++) {
+        mmixi_decoder_layer *l = &d->layer[i];
+        snprintf(prefix, sizeof prefix, "model.layers.%d.", (int)i);
+        l->norm1 = mmixi_param(p, prefix, "input_layernorm.weight", mmixi_ones(), 1, D, 0, 0, 0);
+        l->norm2 = mmixi_param(p, prefix, "post_attention_layernorm.weight", mmixi_ones(), 1, D, 0, 0, 0);
+        snprintf(prefix, sizeof prefix, "model.layers.%d.%s", (int)i, c->mixer ? "mmate." : "self_attn.");
+        if (c->mixer == MMIX_DECODER_MMATE
+            ? mmix_mmate_init(&l->mmate, p, prefix, D, c->heads, c->kv_heads, c->head_dim, i, c->bias, &c->mmate)
+            : mmix_projections_init(&l->attention, p, prefix, D, c->heads, c->kv_heads, c->head_dim, c->bias))
+            return -1;
+        l->mmate.rope = c->rope;
+        snprintf(prefix, sizeof prefix, "model.layers.%d.mlp.", (int)i);
+        if (mmix_swiglu_init(&l->ffn, p, prefix, D, c->ffn)) return -1;
+    }
+    d->norm = mmixi_param(p, "", "model.norm.weight", mmixi_ones(), 1, D, 0, 0, 0);
+    d->classifier = c->tied ? d->embedding
+        : mmixi_param(p, "", "lm_head.weight", mmixi_normal(0.02), 2, c->vocabulary, D, 0, 0);
+    return mmixi_params_allocate(p, start);
+}
+static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
+{
+    mmix_decoder *d;
+    if (mmix_error(m)) return NULL;
+    c.kv_heads = c.kv_heads ? c.kv_heads : c.heads;
+    if (!c.head_dim && c.heads && c.dim % c.heads == 0) c.head_dim = c.dim / c.heads;
+    c.eps = c.eps > 0 ? c.eps : 1e-5;
+    c.rope.theta = c.rope.theta > 0 ? c.rope.theta : 10000;
+    if (!c.vocabulary || c.vocabulary > INT32_MAX || !c.dim || !c.depth || !c.ffn || !c.heads || !c.head_dim
+        || c.heads % c.kv_heads || c.mixer < MMIX_DECODER_ATTENTION || c.mixer > MMIX_DECODER_MMATE) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_create: mixer %d, vocabulary %.0f, width %.0f, depth "
+                  "%.0f, ffn %.0f, %.0f heads of %.0f, %.0f for keys and values, which must divide them", c.mixer,
+                  (double)c.vocabulary, (double)c.dim, (double)c.depth, (double)c.ffn, (double)c.heads,
+                  (double)c.head_dim, (double)c.kv_heads);
+        return NULL;
+    }
+    if (c.depth > SIZE_MAX / sizeof *d->layer) {
+        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_decoder_create: no memory for %zu layers", c.depth);
+        return NULL;
+    }
+    d = (mmix_decoder *)mmixi_alloc(m, sizeof *d);
+    if (!d) return NULL;
+    memset(d, 0, sizeof *d);
+    d->m = m;
+    d->config = c;
+    d->params = mmix_params_create(m);
+    d->layer = (mmixi_decoder_layer *)mmixi_alloc(m, c.depth * sizeof *d->layer);
+    if (d->layer) memset(d->layer, 0, c.depth * sizeof *d->layer);
+    if (!d->params || !d->layer || mmixi_decoder_declare(d, start)) {
+        mmix_decoder_destroy(d);
+        return NULL;
+    }
+    return d;
+}
+MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config)
+{
+    return mmixi_decoder_create(m, config, 1);
+}
+MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
+{
+    if (!d) return;
+    mmix_params_destroy(d->params);
+    mmix_params_destroy(d->adapters);
+    mmixi_free(d->m, d->layer, d->config.depth * sizeof *d->layer);
+    mmixi_free(d->m, d, sizeof *d);
+}
+MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d) { return d ? &d->config : NULL; }
+MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d) { return d ? d->params : NULL; }
+
+/* ---- forward ---- */
+
+/* Rotary positions of L tokens, *next the first one's and then the one after the last. With three axes a span's
+   tokens stand at (t, y, x) from the span's start on, a separator where its frame's last token does, and text
+   goes on behind the longest axis (Qwen2-VL). */
+static mmix_tensor *mmixi_decoder_positions(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *q, size_t L,
+                                            size_t *next)
+{
+    const int axes = d->config.rope.sections[0] ? 3 : 1;
+    const size_t shape[2] = { 3, L };
+    mmix_tensor *pos = axes == 3 ? mmix_new(m, MMIX_DTYPE_I32, 2, shape) : mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    int32_t *to = mmix_data_i32(pos);
+    size_t p = *next;
+    for (size_t t = 0, i = 0; to && t < L; t++) {
+        const mmix_span *s = i < q->n_spans ? &q->spans[i] : NULL;
+        size_t at[3];
+        at[0] = at[1] = at[2] = p;
+        if (!s || axes == 1 || t < s->start) p++;
+        else {
+            const size_t Y = s->grid[1], X = s->grid[2], frame = Y * X + s->separators, in = t - s->start,
+                cell = mmixi_min(in % frame, Y * X - 1);
+            at[0] += in / frame;
+            at[1] += cell / X;
+            at[2] += cell % X;
+            if (in + 1 == mmixi_span_tokens(s)) {
+                p += mmixi_max(s->grid[0], mmixi_max(Y, X));
+                i++;
+            }
+        }
+        for (int k = 0; k < axes; k++) to[(size_t)k * L + t] = (int32_t)at[k];
+    }
+    *next = p;
+    return pos;
+}
+static int mmixi_sequence_check(mmix_ctx *m, const char *who, const mmix_decoder *d, const mmix_sequence *q,
+                                const mmixi_layout *a)
+{
+    if (q->media && (!d->config.media || !q->n_spans))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: media for a decoder with features of width %.0f and %.0f "
+                         "spans", who, (double)d->config.media, (double)q->n_spans), 0;
+    if (!mmixi_optional(m, who, "media", q->media, MMIX_DTYPE_REAL, 3, a->B, a->n_grid, d->config.media, 0))
+        return 0;
+    for (size_t b = 0; b < a->B; b++)
+        for (size_t i = 0; i < (q->media ? a->n_rest : a->L); i++) {
+            const size_t t = q->media ? a->rest[i] : i;
+            const int32_t token = mmixi_index(q->tokens, b * a->L + t);
+            if (token < 0 || (size_t)token >= d->config.vocabulary)
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to "
+                                 "%.0f", who, (double)t, (double)b, (int)token,
+                                 (double)d->config.vocabulary - 1), 0;
+        }
+    return 1;
+}
+static mmix_tensor *mmixi_i32_of(mmix_ctx *m, const size_t *values, size_t n)
+{
+    mmix_tensor *t = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    for (size_t i = 0; t && i < n; i++) mmix_data_i32(t)[i] = (int32_t)values[i];
+    return t;
+}
+static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *q,
+                                        const mmixi_layout *a)
+{
+    mmix_tensor *x, *tokens;
+    size_t shape[2];
+    if (!q->media) return mmix_gather(m, d->embedding, q->tokens);
+    shape[0] = a->B;
+    shape[1] = a->n_rest;
+    x = mmix_fill(mmix_new3(m, a->B, a->L, d->config.dim), 0);
+    if (a->n_rest) {
+        tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+        for (size_t i = 0; tokens && i < a->B * a->n_rest; i++)
+            mmix_data_i32(tokens)[i] = mmixi_index(q->tokens, i / a->n_rest * a->L + a->rest[i % a->n_rest]);
+        x = mmix_add_rows(m, x, mmix_gather(m, d->embedding, tokens), mmixi_i32_of(m, a->rest, a->n_rest));
+    }
+    return mmix_add_rows(m, x, mmix_mlp(m, &d->projector, q->media, NULL, NULL),
+                         mmixi_i32_of(m, a->grid, a->n_grid));
+}
+/* A layer's value for whoever asked: into the tensor made for it, or itself while recording. */
+static void mmixi_decoder_tap(mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_tensor *x)
+{
+    if (!taps || !x) return;
+    if (m->recording) taps[i] = x;
+    else if (taps[i]) mmixi_put_all(m, x, mmix_data(x), taps[i], mmix_data(taps[i]), 0);
+}
+static mmix_tensor *mmixi_decoder_layer_of(mmix_ctx *m, const mmix_decoder *d, size_t i, mmix_tensor *x,
+                                           const mmixi_layout *a, const mmix_decoder_options *o)
+{
+    const mmixi_decoder_layer *l = &d->layer[i];
+    const mmix_mark mark = mmix_mark_here(m);
+    const int apart = o->mixed != NULL;          /* the mixer's output is wanted without the residual */
+    mmix_tensor *u = mmix_rms_norm(m, x, l->norm1, d->config.eps), *y;
+    mmixi_decoder_tap(m, o->normed, i, u);
+    y = d->config.mixer == MMIX_DECODER_MMATE
+        ? mmixi_mmate(m, &l->mmate, d->config.mmate.branches, u, apart ? NULL : x, a)
+        : mmixi_causal(m, &l->attention, u, apart ? NULL : x, &d->config.rope, a);
+    mmixi_decoder_tap(m, o->mixed, i, y);
+    if (apart) y = mmix_add(m, x, y);
+    y = mmixi_keep_only(m, mark, y);
+    return mmix_swiglu(m, &l->ffn, mmix_rms_norm(m, y, l->norm2, d->config.eps), y, NULL);
+}
+/* With `state` the sequence goes on from there; *next as in mmixi_decoder_positions. */
+static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_decoder *d,
+                                      const mmix_sequence *q, const mmix_decoder_options *options,
+                                      mmix_state *state, size_t *next)
+{
+    mmix_decoder_options o;
+    mmix_tensor **taps[3], *x;
+    mmix_layout layout;
+    mmixi_layout a;
+    mmix_mark mark;
+    memset(&o, 0, sizeof o);
+    memset(&layout, 0, sizeof layout);
+    if (!d || m->error_kind) return NULL;
+    if (options) o = *options;
+    if (!q) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who), (mmix_tensor *)NULL;
+    if (!mmixi_check(m, who, "tokens", q->tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)) return NULL;
+    layout.spans = q->spans;
+    layout.n_spans = q->n_spans;
+    layout.state = state;
+    if (!mmixi_spans_check(m, who, q->spans, q->n_spans, q->tokens->shape[1])) return NULL;
+    layout.positions = mmixi_decoder_positions(m, d, q, q->tokens->shape[1], next);
+    if (mmixi_layout_fill(m, who, &a, &layout, q->tokens->shape[0], q->tokens->shape[1], 0,
+                          d->config.mixer == MMIX_DECODER_MMATE ? d->config.depth : 0)
+        || !mmixi_sequence_check(m, who, d, q, &a)) return NULL;
+    taps[0] = o.mixed;
+    taps[1] = o.outputs;
+    taps[2] = o.normed;
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; taps[k] && i < d->config.depth; i++)
+            taps[k][i] = m->recording ? NULL : mmix_new3(m, a.B, a.L, d->config.dim);
+    mark = mmix_mark_here(m);
+    x = mmixi_decoder_embed(m, d, q, &a);
+    for (size_t i = 0; i < d->config.depth && x; i++) {
+        if (o.inputs && !mmixi_check(m, who, "inputs", o.inputs[i], MMIX_DTYPE_REAL, 3, a.B, a.L, d->config.dim,
+                                     0)) return NULL;
+        layout.slot = 2 * i;
+        x = mmixi_keep_only(m, mark, mmixi_decoder_layer_of(m, d, i, o.inputs ? o.inputs[i] : x, &a, &o));
+        mmixi_decoder_tap(m, o.outputs, i, x);
+    }
+    return x;
+}
+MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
+                                          const mmix_decoder_options *options)
+{
+    size_t next = 0;
+    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_forward", d, sequence, options, NULL, &next);
+    return x ? mmix_rms_norm(m, x, d->norm, d->config.eps) : NULL;
+}
+MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
+{
+    return d ? mmix_linear(m, hidden, d->classifier, NULL) : NULL;
+}
+MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
+                                         size_t layer)
+{
+    const char *who = "mmix_decoder_matrix";
+    mmix_decoder_options o;
+    mmix_layout layout;
+    mmix_tensor *M = NULL, *x, **normed;
+    size_t next = 0;
+    int record;
+    if (!d || m->error_kind) return NULL;
+    if (layer >= d->config.depth) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f of %.0f", who, (double)layer, (double)d->config.depth);
+        return NULL;
+    }
+    memset(&o, 0, sizeof o);
+    memset(&layout, 0, sizeof layout);
+    normed = o.normed = (mmix_tensor **)mmixi_step_array(m, d->config.depth, 1, sizeof *o.normed);
+    record = mmix_record(m, 0);
+    x = normed ? mmixi_decoder_run(m, who, d, sequence, &o, NULL, &next) : NULL;
+    if (x) {
+        const mmixi_decoder_layer *l = &d->layer[layer];
+        const int branches = d->config.mmate.branches;
+        next = 0;
+        layout.spans = sequence->spans;
+        layout.n_spans = sequence->n_spans;
+        layout.positions = mmixi_decoder_positions(m, d, sequence, x->shape[1], &next);
+        if (d->config.mixer == MMIX_DECODER_ATTENTION) {
+            mmixi_layout a;
+            mmix_mixer mixer;
+            if (!mmixi_layout_fill(m, who, &a, &layout, x->shape[0], x->shape[1], 0, 0)) {
+                mixer = mmixi_causal_mixer(m, &l->attention, normed[layer], &d->config.rope, &a);
+                M = m->error_kind ? NULL : mmix_mix_matrix(m, &mixer);
+            }
+        }
+        else {
+            if (branches != MMIX_BRANCH_SWIN) M = mmix_flex_ma_matrix(m, &l->mmate, normed[layer], &layout);
+            if (branches != MMIX_BRANCH_FLEX) {
+                mmix_tensor *swin = mmix_local_swin_matrix(m, &l->mmate, normed[layer], &layout);
+                M = M ? mmix_add(m, M, swin) : swin;
+            }
+        }
+    }
+    mmix_record(m, record);
+    return M;
+}
+
+/* ---- one token after another ---- */
+
+struct mmix_decoder_state { const mmix_decoder *of; mmix_state *state; size_t next; };
+MMIXDEF mmix_decoder_state *mmix_decoder_state_create(const mmix_decoder *d)
+{
+    mmix_decoder_state *s = !d || d->m->error_kind ? NULL : (mmix_decoder_state *)mmixi_alloc(d->m, sizeof *s);
+    if (!s) return NULL;
+    s->of = d;
+    s->next = 0;
+    s->state = mmix_state_create(d->m, 2 * d->config.depth);
+    if (s->state) return s;
+    mmixi_free(d->m, s, sizeof *s);
+    return NULL;
+}
+MMIXDEF void mmix_decoder_state_destroy(mmix_decoder_state *s)
+{
+    if (!s) return;
+    mmix_state_destroy(s->state);
+    mmixi_free(s->of->m, s, sizeof *s);
+}
+MMIXDEF void mmix_decoder_state_clear(mmix_decoder_state *s)
+{
+    if (!s) return;
+    mmix_state_clear(s->state);
+    s->next = 0;
+}
+MMIXDEF mmix_decoder_state *mmix_decoder_state_copy(const mmix_decoder_state *s)
+{
+    mmix_decoder_state *copy = s ? mmix_decoder_state_create(s->of) : NULL;
+    if (!copy) return NULL;
+    mmix_state_destroy(copy->state);
+    copy->next = s->next;
+    copy->state = mmix_state_copy(s->state);
+    if (copy->state) return copy;
+    mmixi_free(s->of->m, copy, sizeof *copy);
+    return NULL;
+}
+MMIXDEF size_t mmix_decoder_state_tokens(const mmix_decoder_state *s) { return s ? mmix_state_tokens(s->state, 0) : 0; }
+MMIXDEF size_t mmix_decoder_state_bytes(const mmix_decoder_state *s)
+{
+    return s ? sizeof *s + mmix_state_bytes(s->state) : 0;
+}
+MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
+                                       mmix_decoder_state *s)
+{
+    const char *who = "mmix_decoder_step";
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *x;
+    int record;
+    if (!d || m->error_kind) return NULL;
+    if (!s || s->of != d || m != d->m) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found %s", who,
+                  s ? "another" : "NULL");
+        return NULL;
+    }
+    record = mmix_record(m, 0);
+    x = mmixi_decoder_run(m, who, d, piece, NULL, s->state, &s->next);
+    if (x) x = mmix_rms_norm(m, mmixi_token(m, x, x->shape[1] - 1), d->norm, d->config.eps);
+    x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
+    mmix_record(m, record);
+    return x;
+}
+
+/* ---- drawing the next token ---- */
+
+typedef struct mmixi_likely { double p; size_t token; } mmixi_likely;
+static int mmixi_likelier(const void *a, const void *b)          /* of equal ones the lower number first */
+{
+    const mmixi_likely *x = (const mmixi_likely *)a, *y = (const mmixi_likely *)b;
+    return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : (x->token > y->token) - (x->token < y->token);
+}
+MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
+                            uint64_t place)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    mmixi_likely *all;
+    size_t best = 0, n = K;
+    double sum = 0, u;
+    for (size_t k = 1; k < K; k++) if (logits[k] > logits[best]) best = k;
+    if (!sampling || !(sampling->temperature > 0)) return (int32_t)best;
+    all = (mmixi_likely *)mmixi_step_array(m, K, 1, sizeof *all);
+    if (!all) return (int32_t)best;
+    for (size_t k = 0; k < K; k++) {
+        all[k].token = k;
+        all[k].p = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
+        sum += all[k].p;
+    }
+    if (sampling->top_p > 0 && sampling->top_p < 1) {
+        const double enough = sampling->top_p * sum;
+        qsort(all, K, sizeof *all, mmixi_likelier);
+        for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].p;
+    }
+    u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;
+    best = all[n - 1].token;                     /* where rounding leaves nothing */
+    for (size_t k = 0; k < n; k++) {
+        u -= all[k].p;
+        if (u >= 0) continue;
+        best = all[k].token;
+        break;
+    }
+    mmix_rewind(m, mark);
+    return (int32_t)best;
+}
+MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
+                                     const mmix_sampling *sampling, int32_t *tokens, size_t count)
+{
+    const int32_t stop = sampling ? sampling->stop : 0;
+    const size_t K = d ? d->config.vocabulary : 0, B = sequence ? mmix_shape(sequence->tokens, 0) : 0;
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_decoder_state *s = mmix_decoder_state_create(d);
+    size_t made = 0, going = B;
+    while (s && going && made < count) {
+        mmix_sequence next;
+        mmix_tensor *logits;
+        size_t shape[2];
+        memset(&next, 0, sizeof next);
+        shape[0] = B;
+        shape[1] = 1;
+        if (made) next.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+        for (size_t b = 0; next.tokens && b < B; b++)
+            mmix_data_i32(next.tokens)[b] = tokens[b * count + made - 1];
+        logits = mmix_decoder_step(m, d, made ? &next : sequence, s);
+        if (!logits) break;
+        going = 0;
+        for (size_t b = 0; b < B; b++) {
+            int32_t *row = tokens + b * count;
+            const int over = stop && made && row[made - 1] == stop;
+            row[made] = over ? stop : mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
+                                                  (uint64_t)b << 32 | mmix_decoder_state_tokens(s));
+            going += !stop || row[made] != stop;
+        }
+        made++;
+        mmix_rewind(m, mark);
+    }
+    for (size_t b = 0; b < B; b++)               /* all rows stopped before the end */
+        for (size_t i = made; i < count && made; i++) tokens[b * count + i] = stop;
+    mmix_decoder_state_destroy(s);
+    return m->error_kind ? 0 : made;
+}
+MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *prompt, size_t n,
+                                     const mmix_sampling *sampling, int32_t *tokens, size_t count)
+{
+    mmix_sequence q;
+    size_t shape[2];
+    if (!d || d->m->error_kind) return 0;
+    mmix_reset(d->m);
+    memset(&q, 0, sizeof q);
+    shape[0] = 1;
+    shape[1] = n;
+    q.tokens = mmix_from_i32(d->m, 2, shape, prompt);
+    return q.tokens ? mmix_decoder_continue(d->m, d, &q, sampling, tokens, count) : 0;
+}
+
+/* ---- adapters ---- */
+
+enum { MMIXI_LORA_SLOTS = 11 };
+/* Adapter k of a layer, the weight beside which it lies, and the weight's name; NULL where the layer has no such
+   matrix or it is not among the targets. */
+static mmix_lora *mmixi_lora_slot(const mmix_decoder *d, size_t i, size_t k, int targets, mmix_tensor **weight,
+                                  char name[96])
+{
+    static const char names[MMIXI_LORA_SLOTS][20] = { "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
+                                                     "q_proj", "k_proj", "v_proj", "o_proj", "swin.q_proj",
+                                                     "swin.k_proj", "swin.v_proj", "swin.o_proj" };
+    mmixi_decoder_layer *l = &d->layer[i];
+    const int mmate = d->config.mixer == MMIX_DECODER_MMATE;
+    mmix_projections *p = k >= 7 ? &l->mmate.swin : mmate ? &l->mmate.flex : &l->attention;
+    mmix_tensor *ffn[3];
+    ffn[0] = l->ffn.gate;
+    ffn[1] = l->ffn.up;
+    ffn[2] = l->ffn.down;
+    if (!(targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER))) return NULL;
+    *weight = k < 3 ? ffn[k] : p->weight[(k - 3) % 4];
+    snprintf(name, 96, "model.layers.%d.%s%s.", (int)i, k < 3 ? "" : !mmate ? "self_attn."
+             : k < 7 ? "mmate.flex." : "mmate.", names[k]);
+    return !*weight ? NULL : k < 3 ? &l->ffn.lora[k] : &p->lora[(k - 3) % 4];
+}
+MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d) { return d ? d->adapters : NULL; }
+static void mmixi_decoder_adapters_drop(mmix_decoder *d)
+{
+    mmix_tensor *weight;
+    char name[96];
+    for (size_t i = 0; i < d->config.depth; i++)
+        for (size_t k = 0; k < MMIXI_LORA_SLOTS; k++) {
+            mmix_lora *lora = mmixi_lora_slot(d, i, k, ~0, &weight, name);
+            if (lora) memset(lora, 0, sizeof *lora);
+        }
+    mmix_params_destroy(d->adapters);
+    d->adapters = NULL;
+}
+MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets)
+{
+    mmix_tensor *weight;
+    char name[96];
+    if (!d || d->m->error_kind) return -1;
+    if (!rank || d->adapters || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
+        return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_lora: rank %.0f, targets %d%s", (double)rank,
+                         targets, d->adapters ? "; the decoder has adapters already" : "");
+    d->adapters = mmix_params_create(d->m);
+    for (size_t i = 0; d->adapters && i < d->config.depth; i++)
+        for (size_t k = 0; k < MMIXI_LORA_SLOTS; k++) {
+            mmix_lora *lora = mmixi_lora_slot(d, i, k, targets, &weight, name);
+            if (!lora) continue;
+            lora->A = mmixi_param(d->adapters, name, "lora_A.weight", mmixi_fan_in(weight->shape[1], 1), 2, rank,
+                                  weight->shape[1], 0, 0);
+            lora->B = mmixi_param(d->adapters, name, "lora_B.weight", mmixi_zeros(), 2, weight->shape[0], rank, 0,
+                                  0);
+            lora->alpha = alpha;
+        }
+    if (d->adapters && !mmix_params_allocate(d->adapters)) return 0;
+    if (d->adapters) mmixi_decoder_adapters_drop(d);
+    return -1;
+}
+/* The weights with their adapters added, in `values`, which lies like the slab of the parameters. */
+static int mmixi_decoder_merged(const mmix_decoder *d, mmix_real *values)
+{
+    mmix_ctx *m = d->m;
+    for (size_t i = 0; i < d->config.depth; i++)
+        for (size_t k = 0; k < MMIXI_LORA_SLOTS; k++) {
+            const mmix_mark mark = mmix_mark_here(m);
+            const int record = mmix_record(m, 0);
+            mmix_tensor *weight, *low;
+            char name[96];
+            const mmix_lora *lora = mmixi_lora_slot(d, i, k, ~0, &weight, name);
+            low = lora && lora->A ? mmix_matmul(m, lora->B, lora->A) : NULL;
+            if (low)
+                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]), mmix_data(low),
+                           values + (mmix_data(weight) - d->params->values));
+            mmix_record(m, record);
+            mmix_rewind(m, mark);
+        }
+    return m->error_kind ? -1 : 0;
+}
+MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
+{
+    if (!d || d->m->error_kind || mmixi_decoder_merged(d, d->params->values)) return -1;
+    mmixi_params_changed(d->params);
+    if (d->adapters) mmixi_decoder_adapters_drop(d);
+    return 0;
+}
+
+/* ---- attention in, M-MATE out ---- */
+
+/* The teacher's parameter of which a student's is the copy: the same name, of both branches the attention's. */
+static const mmix_tensor *mmixi_linmu_source(const mmix_decoder *teacher, const char *name)
+{
+    const char *at = strstr(name, ".mmate."), *tail = at ? strchr(at + 7, '.') : NULL;
+    char from[160];
+    if (!at) return mmix_params_find(teacher->params, name);
+    if (!tail) return NULL;
+    snprintf(from, sizeof from, "%.*s.self_attn%s", (int)(at - name), name, tail);
+    return mmix_params_find(teacher->params, from);
+}
+MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
+{
+    mmix_decoder_config c;
+    mmix_decoder *d;
+    if (!teacher || teacher->m->error_kind) return NULL;
+    c = teacher->config;
+    if (c.mixer != MMIX_DECODER_ATTENTION) {
+        mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found "
+                  "M-MATE");
+        return NULL;
+    }
+    c.mixer = MMIX_DECODER_MMATE;
+    if (options) c.mmate = *options;
+    d = mmix_decoder_create(teacher->m, c);
+    for (size_t i = 0; d && i < d->params->count; i++) {
+        const mmix_tensor *from = mmixi_linmu_source(teacher, d->params->at[i].name);
+        if (from) memcpy(d->params->at[i].tensor->data, from->data, mmixi_bytes(from));
+    }
+    return d;
+}
+/* Σ over tokens of the squares of each head, of y (…, H·N). */
+static void mmixi_head_squares(const mmix_tensor *y, size_t H, double *square)
+{
+    const size_t N = mmixi_cols(y) / H;
+    for (size_t h = 0; h < H; h++) square[h] = 0;
+    for (size_t r = 0; r < mmixi_rows(y); r++)
+        for (size_t i = 0; i < H * N; i++) {
+            const double v = (double)mmix_data(y)[mmixi_row_offset(y, r) + i];
+            square[i / N] += v * v;
+        }
+}
+MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher, const mmix_sequence *sequence)
+{
+    const char *who = "mmix_linmu_calibrate";
+    mmix_ctx *m = student ? student->m : NULL;
+    mmix_mark mark;
+    mmix_decoder_options o;
+    mmix_layout layout;
+    mmixi_layout a;
+    size_t next = 0, H, N;
+    double *square;
+    int record;
+    if (!m || !teacher || m->error_kind) return -1;
+    H = student->config.heads;
+    N = student->config.head_dim;
+    if (teacher->m != m || teacher->config.mixer != MMIX_DECODER_ATTENTION
+        || student->config.mixer != MMIX_DECODER_MMATE || teacher->config.depth != student->config.depth
+        || teacher->config.heads != H || teacher->config.head_dim != N)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes", who);
+    if (student->config.mmate.branches == MMIX_BRANCH_SWIN) return 0;
+    mark = mmix_mark_here(m);
+    record = mmix_record(m, 0);
+    memset(&o, 0, sizeof o);
+    memset(&layout, 0, sizeof layout);
+    square = mmixi_doubles(m, 2, H);
+    o.normed = (mmix_tensor **)mmixi_step_array(m, teacher->config.depth, 1, sizeof *o.normed);
+    if (o.normed && square && mmixi_decoder_run(m, who, teacher, sequence, &o, NULL, &next)) {
+        const size_t L = sequence->tokens->shape[1];
+        layout.spans = sequence->spans;
+        layout.n_spans = sequence->n_spans;
+        next = 0;
+        layout.positions = mmixi_decoder_positions(m, teacher, sequence, L, &next);
+        if (!mmixi_layout_fill(m, who, &a, &layout, sequence->tokens->shape[0], L, 0, student->config.depth))
+            for (size_t i = 0; i < student->config.depth && !m->error_kind; i++) {
+                const mmix_mark here = mmix_mark_here(m);
+                mmix_tensor *weight = student->layer[i].mmate.flex.weight[MMIXI_O],
+                    *own = mmixi_flex_mixed(m, &student->layer[i].mmate, o.normed[i], &a),
+                    *its = mmixi_join_heads(m, mmixi_causal_heads(m, &teacher->layer[i].attention, o.normed[i],
+                                                                  &teacher->config.rope, &a));
+                if (!own || !its) break;
+                mmixi_head_squares(own, H, square);
+                mmixi_head_squares(its, H, square + H);
+                for (size_t k = 0; k < mmix_count(weight); k++) {
+                    const size_t h = k % (H * N) / N;
+                    if (square[h] > 0 && square[H + h] > 0)
+                        mmix_data(weight)[k] *= (mmix_real)sqrt(square[H + h] / square[h]);
+                }
+                mmix_rewind(m, here);
+            }
+        mmixi_params_changed(student->params);
+    }
+    mmix_record(m, record);
+    mmix_rewind(m, mark);
+    return m->error_kind ? -1 : 0;
+}
+
+/* ==== >>tokenizer ====================================================================
+   llama2.c's tokenizer: the adjacent pair whose joined text is the piece of highest score is merged, again and
+   again (byte-pair encoding with scores; Kudo & Richardson 2018)
+
+   The definition looks at all pairs for each merge. Here pairs wait in a heap, the highest score first, of equal
+   ones the leftmost; a pair that a merge has changed is recognised when it comes up and dropped.
+   ==================================================================================== */
+
+struct mmix_tokenizer {
+    mmix_ctx *m;
+    size_t count, size;                          /* pieces; bytes of `text` */
+    char *text;                                  /* all pieces, each ended by 0 */
+    size_t *at;                                  /* (count + 1): where each begins */
+    mmix_real *score;
+    int32_t *sorted;                             /* by text, of equal ones by number */
+    size_t longest;                              /* bytes of the longest piece and 1 */
+    char byte[256][2];                           /* each byte as a text */
+};
+
+static size_t mmixi_piece_length(const mmix_tokenizer *t, size_t i) { return t->at[i + 1] - t->at[i] - 1; }
+/* The order of piece i and a text of n bytes. */
+static int mmixi_piece_compare(const mmix_tokenizer *t, size_t i, const char *text, size_t n)
+{
+    const size_t own = mmixi_piece_length(t, i);
+    const int c = memcmp(t->text + t->at[i], text, mmixi_min(own, n));
+    return c ? c : (own > n) - (own < n);
+}
+/* The first piece with this text, or -1. */
+static int32_t mmixi_piece_find(const mmix_tokenizer *t, const char *text, size_t n)
+{
+    size_t low = 0, high = t->count;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        if (mmixi_piece_compare(t, (size_t)t->sorted[mid], text, n) < 0) low = mid + 1;
+        else high = mid;
+    }
+    return low < t->count && !mmixi_piece_compare(t, (size_t)t->sorted[low], text, n) ? t->sorted[low] : -1;
+}
+/* Merge sort of t->sorted: qsort's comparison would have to know t. */
+static void mmixi_pieces_sort(const mmix_tokenizer *t, int32_t *list, int32_t *scratch, size_t n)
+{
+    const size_t half = n / 2;
+    size_t i = 0, j = half, k = 0;
+    if (n < 2) return;
+    mmixi_pieces_sort(t, list, scratch, half);
+    mmixi_pieces_sort(t, list + half, scratch, n - half);
+    while (i < half && j < n) {
+        const size_t b = (size_t)list[j];
+        scratch[k++] = mmixi_piece_compare(t, (size_t)list[i], t->text + t->at[b], mmixi_piece_length(t, b)) <= 0
+            ? list[i++] : list[j++];
+    }
+    while (i < half) scratch[k++] = list[i++];
+    memcpy(list, scratch, k * sizeof *list);     /* the rest of the right half is in place */
+}
+/* int32 and float32, little-endian, of a file. */
+static uint32_t mmixi_le32(const unsigned char *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+static float mmixi_le_float(const unsigned char *p)
+{
+    const uint32_t bits = mmixi_le32(p);
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+/* The file: the longest piece's length, then (score, length, bytes) of each. Returns the number of pieces, and
+   their bytes with an ending 0 each in *text; 0 if it is none. */
+static size_t mmixi_tokenizer_scan(const unsigned char *p, size_t size, size_t *text)
+{
+    size_t n = 0, at = 4;
+    *text = 0;
+    while (size >= 12 && at < size) {
+        size_t length;
+        if (size - at < 8) return 0;
+        length = mmixi_le32(p + at + 4);
+        if (length > mmixi_le32(p) || length > size - at - 8) return 0;
+        at += 8 + length;
+        *text += length + 1;
+        n++;
+    }
+    return n <= INT32_MAX ? n : 0;
+}
+MMIXDEF mmix_tokenizer *mmix_tokenizer_from(mmix_ctx *m, const char *name, const void *bytes, size_t size)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    size_t text, n, at = 4;
+    mmix_tokenizer *t;
+    int32_t *scratch;
+    if (m->error_kind) return NULL;
+    n = bytes ? mmixi_tokenizer_scan(p, size, &text) : 0;
+    if (n < 3 + 256) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a llama2.c tokenizer (a length, then score, length and bytes "
+                  "of each of at least 259 pieces), found %.0f bytes that are none", name, (double)size);
+        return NULL;
+    }
+    t = (mmix_tokenizer *)mmixi_alloc(m, sizeof *t);
+    if (!t) return NULL;
+    memset(t, 0, sizeof *t);
+    t->m = m;
+    t->count = n;
+    t->size = text;
+    t->text = (char *)mmixi_alloc(m, text);
+    t->at = (size_t *)mmixi_alloc(m, (n + 1) * sizeof *t->at);
+    t->score = (mmix_real *)mmixi_alloc(m, n * sizeof *t->score);
+    t->sorted = (int32_t *)mmixi_alloc(m, n * sizeof *t->sorted);
+    scratch = (int32_t *)mmixi_alloc(m, n * sizeof *scratch);
+    if (!m->error_kind) {
+        t->at[0] = 0;
+        for (size_t i = 0; i < n; i++) {
+            const size_t length = mmixi_le32(p + at + 4);
+            t->score[i] = (mmix_real)mmixi_le_float(p + at);
+            memcpy(t->text + t->at[i], p + at + 8, length);
+            t->text[t->at[i] + length] = 0;
+            t->at[i + 1] = t->at[i] + length + 1;
+            t->longest = mmixi_max(t->longest, length + 1);
+            t->sorted[i] = (int32_t)i;
+            at += 8 + length;
+        }
+        mmixi_pieces_sort(t, t->sorted, scratch, n);
+        for (int i = 0; i < 256; i++) t->byte[i][0] = (char)i;
+    }
+    mmixi_free(m, scratch, n * sizeof *scratch);
+    if (!m->error_kind) return t;
+    mmix_tokenizer_destroy(t);
+    return NULL;
+}
+MMIXDEF void mmix_tokenizer_destroy(mmix_tokenizer *t)
+{
+    if (!t) return;
+    mmixi_free(t->m, t->text, t->size);
+    mmixi_free(t->m, t->at, (t->count + 1) * sizeof *t->at);
+    mmixi_free(t->m, t->score, t->count * sizeof *t->score);
+    mmixi_free(t->m, t->sorted, t->count * sizeof *t->sorted);
+    mmixi_free(t->m, t, sizeof *t);
+}
+MMIXDEF size_t mmix_tokenizer_count(const mmix_tokenizer *t) { return t ? t->count : 0; }
+MMIXDEF const char *mmix_tokenizer_piece(const mmix_tokenizer *t, int32_t token, size_t *length)
+{
+    const int there = t && token >= 0 && (size_t)token < t->count;
+    const char *piece = there ? t->text + t->at[token] : "";
+    size_t n = there ? mmixi_piece_length(t, (size_t)token) : 0;
+    unsigned byte;
+    if (n == 6 && !memcmp(piece, "<0x", 3) && piece[5] == '>' && sscanf(piece + 3, "%2x", &byte) == 1) {
+        piece = t->byte[byte];                   /* a byte that stands for itself */
+        n = 1;
+    }
+    if (length) *length = n;
+    return piece;
+}
+
+/* ---- encoding ---- */
+
+typedef struct mmixi_bpe_node { int32_t token; size_t before, after; } mmixi_bpe_node;   /* SIZE_MAX: none */
+typedef struct mmixi_bpe_pair { mmix_real score; size_t at; int32_t left, right, joined; } mmixi_bpe_pair;
+typedef struct mmixi_bpe {
+    const mmix_tokenizer *t;
+    mmixi_bpe_node *node;
+    mmixi_bpe_pair *heap;
+    size_t pairs;
+    char *joined;                                /* room for two pieces */
+} mmixi_bpe;
+
+static int mmixi_bpe_sooner(const mmixi_bpe_pair *a, const mmixi_bpe_pair *b)
+{
+    return a->score > b->score || (!(a->score < b->score) && a->at < b->at);
+}
+static void mmixi_bpe_swap(mmixi_bpe_pair *a, mmixi_bpe_pair *b)
+{
+    const mmixi_bpe_pair was = *a;
+    *a = *b;
+    *b = was;
+}
+/* Puts the pair that begins at node `at` into the heap if it makes a piece. */
+static void mmixi_bpe_push(mmixi_bpe *e, size_t at)
+{
+    const mmix_tokenizer *t = e->t;
+    const size_t after = at == SIZE_MAX ? SIZE_MAX : e->node[at].after;
+    mmixi_bpe_pair p;
+    size_t n, m, i = e->pairs;
+    if (after == SIZE_MAX) return;
+    p.at = at;
+    p.left = e->node[at].token;
+    p.right = e->node[after].token;
+    n = mmixi_piece_length(t, (size_t)p.left);
+    m = mmixi_piece_length(t, (size_t)p.right);
+    memcpy(e->joined, t->text + t->at[p.left], n);
+    memcpy(e->joined + n, t->text + t->at[p.right], m);
+    p.joined = mmixi_piece_find(t, e->joined, n + m);
+    if (p.joined < 0) return;
+    p.score = t->score[p.joined];
+    e->heap[e->pairs++] = p;
+    for (; i && mmixi_bpe_sooner(&e->heap[i], &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        mmixi_bpe_swap(&e->heap[i], &e->heap[(i - 1) / 2]);
+}
+static mmixi_bpe_pair mmixi_bpe_pop(mmixi_bpe *e)
+{
+    const mmixi_bpe_pair top = e->heap[0];
+    e->heap[0] = e->heap[--e->pairs];
+    for (size_t i = 0, down; (down = 2 * i + 1) < e->pairs; i = down) {
+        if (down + 1 < e->pairs && mmixi_bpe_sooner(&e->heap[down + 1], &e->heap[down])) down++;
+        if (!mmixi_bpe_sooner(&e->heap[down], &e->heap[i])) break;
+        mmixi_bpe_swap(&e->heap[i], &e->heap[down]);
+    }
+    return top;
+}
+/* Nodes for " " and the code points of a text, or their bytes where a code point is no piece; how many. */
+static size_t mmixi_bpe_begin(const mmixi_bpe *e, const char *text)
+{
+    const size_t length = strlen(text);
+    size_t count = 0;
+    int32_t space = length ? mmixi_piece_find(e->t, " ", 1) : -1;
+    if (space >= 0) e->node[count++].token = space;
+    for (size_t i = 0, n; i < length; i += n) {
+        int32_t token;
+        for (n = 1; n < 4 && ((unsigned char)text[i + n] & 0xC0) == 0x80; n++) {}
+        token = mmixi_piece_find(e->t, text + i, n);
+        if (token >= 0) e->node[count++].token = token;
+        else for (size_t k = 0; k < n; k++) e->node[count++].token = (unsigned char)text[i + k] + 3;
+    }
+    for (size_t i = 0; i < count; i++) {
+        e->node[i].before = i ? i - 1 : SIZE_MAX;
+        e->node[i].after = i + 1 < count ? i + 1 : SIZE_MAX;
+    }
+    return count;
+}
+static void mmixi_bpe_merge(mmixi_bpe *e, size_t count)
+{
+    for (size_t i = 0; i < count; i++) mmixi_bpe_push(e, i);
+    while (e->pairs) {
+        const mmixi_bpe_pair p = mmixi_bpe_pop(e);
+        mmixi_bpe_node *left = &e->node[p.at];
+        if (left->token != p.left || left->after == SIZE_MAX || e->node[left->after].token != p.right) continue;
+        e->node[left->after].token = -1;         /* gone */
+        left->token = p.joined;
+        left->after = e->node[left->after].after;
+        if (left->after != SIZE_MAX) e->node[left->after].before = p.at;
+        mmixi_bpe_push(e, left->before);
+        mmixi_bpe_push(e, p.at);
+    }
+}
+MMIXDEF size_t mmix_tokenizer_encode(const mmix_tokenizer *t, const char *text, int begin, int end,
+                                     int32_t *tokens, size_t room)
+{
+    size_t most, n = 0, count;
+    mmixi_bpe e;
+    if (!t || t->m->error_kind) return 0;
+    if (!text || (room && !tokens)) {
+        mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "mmix_tokenizer_encode: expected a text and room for tokens, found "
+                  "NULL");
+        return 0;
+    }
+    most = strlen(text) + 1;
+    e.t = t;
+    e.pairs = 0;
+    e.node = (mmixi_bpe_node *)mmixi_alloc(t->m, most * sizeof *e.node);
+    e.heap = (mmixi_bpe_pair *)mmixi_alloc(t->m, 3 * most * sizeof *e.heap);       /* a merge adds two at most */
+    e.joined = (char *)mmixi_alloc(t->m, 2 * t->longest);
+    if (!t->m->error_kind) {
+        count = mmixi_bpe_begin(&e, text);
+        mmixi_bpe_merge(&e, count);
+        if (begin && n++ < room) tokens[0] = 1;
+        for (size_t i = 0; i < count; i++)
+            if (e.node[i].token >= 0 && n++ < room) tokens[n - 1] = e.node[i].token;
+        if (end && n++ < room) tokens[n - 1] = 2;
+    }
+    mmixi_free(t->m, e.node, most * sizeof *e.node);
+    mmixi_free(t->m, e.heap, 3 * most * sizeof *e.heap);
+    mmixi_free(t->m, e.joined, 2 * t->longest);
+    return n;
 }
 
 /* ==== >>dino =========================================================================
@@ -14349,21 +16585,22 @@ static void mmixi_params_entries(const mmix_params *p, const mmix_real *values, 
         e[i].data = values + ((const mmix_real *)t->data - p->values);
     }
 }
-static int mmixi_params_write(const mmix_params *p, const char *path, const char *const *metadata)
+static int mmixi_params_write(const mmix_params *p, const mmix_real *values, const char *path,
+                              const char *const *metadata)
 {
     mmix_entry *e;
     int failed;
-    if (!p || p->m->error_kind) return -1;
+    if (p->m->error_kind) return -1;
     e = (mmix_entry *)mmixi_alloc(p->m, p->count * sizeof *e);
     if (!e) return -1;
-    mmixi_params_entries(p, p->values, e);
+    mmixi_params_entries(p, values, e);
     failed = mmix_safetensors_save(p->m, path, e, p->count, metadata);
     mmixi_free(p->m, e, p->count * sizeof *e);
     return failed;
 }
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 {
-    return mmixi_params_write(p, path, NULL);
+    return p ? mmixi_params_write(p, p->values, path, NULL) : -1;
 }
 
 static const char *mmixi_archive_path(const mmix_archive *a) { return a ? a->path : "no file"; }
@@ -14468,16 +16705,19 @@ MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 /* ---- configurations ---- */
 
 
+/* One member of a config, `count` numbers; optional: 0 where a file is older than it. */
 enum { MMIXI_FIELD_SIZE, MMIXI_FIELD_INT, MMIXI_FIELD_DOUBLE, MMIXI_FIELD_U64 };
-typedef struct mmixi_field { char name[32]; int kind; size_t offset, count; } mmixi_field;
-#define MMIXI_FIELD(kind, member) { #member, MMIXI_FIELD_##kind, offsetof(mmix_dino_config, member), 1 }
-#define MMIXI_FIELDS(kind, member, n) { #member, MMIXI_FIELD_##kind, offsetof(mmix_dino_config, member), n }
+typedef struct mmixi_field { char name[32]; int kind; size_t offset, count; int optional; } mmixi_field;
+#define MMIXI_FIELD_OF(type, kind, member, n, optional) \
+    { #member, MMIXI_FIELD_##kind, offsetof(type, member), n, optional }
+#define MMIXI_FIELDS(kind, member, n) MMIXI_FIELD_OF(mmix_dino_config, kind, member, n, 0)
+#define MMIXI_FIELD(kind, member) MMIXI_FIELDS(kind, member, 1)
 static const mmixi_field mmixi_dino_fields[] = {
     MMIXI_FIELD(INT, vision.mixer), MMIXI_FIELD(SIZE, vision.dim), MMIXI_FIELD(SIZE, vision.depth),
         MMIXI_FIELD(SIZE, vision.heads), MMIXI_FIELD(DOUBLE, vision.mlp_ratio),
         MMIXI_FIELD(SIZE, vision.patch), MMIXI_FIELD(SIZE, vision.grid), MMIXI_FIELD(DOUBLE, vision.eps),
         MMIXI_FIELD(DOUBLE, vision.drop_path), MMIXI_FIELD(INT, vision.class_token),
-        MMIXI_FIELD(SIZE, vision.registers), MMIXI_FIELD(INT, vision.normalise),
+        MMIXI_FIELD_OF(mmix_dino_config, SIZE, vision.registers, 1, 1), MMIXI_FIELD(INT, vision.normalise),
         MMIXI_FIELD(SIZE, vision.mamba.d_inner), MMIXI_FIELD(SIZE, vision.mamba.d_state),
         MMIXI_FIELD(SIZE, vision.mamba.head_dim), MMIXI_FIELD(SIZE, vision.mamba.groups),
         MMIXI_FIELD(SIZE, vision.mamba.conv_width), MMIXI_FIELD(INT, vision.mamba.bidirectional),
@@ -14500,19 +16740,21 @@ static const mmixi_field mmixi_dino_fields[] = {
             MMIXI_FIELD(DOUBLE, clip), MMIXI_FIELD(SIZE, freeze_last_layer), MMIXI_FIELD(DOUBLE, momentum),
             MMIXI_FIELD(DOUBLE, center_momentum), MMIXI_FIELD(DOUBLE, student_temp),
             MMIXI_FIELD(DOUBLE, teacher_temp), MMIXI_FIELD(DOUBLE, teacher_temp_warm),
-            MMIXI_FIELD(SIZE, teacher_temp_epochs), MMIXI_FIELD(INT, teacher_drop_path),
+            MMIXI_FIELD(SIZE, teacher_temp_epochs), MMIXI_FIELD_OF(mmix_dino_config, INT, teacher_drop_path, 1, 1),
             MMIXI_FIELD(U64, seed) };
 /* a backbone's are the first */
 enum { MMIXI_VISION_FIELDS = 22, MMIXI_DINO_FIELDS = sizeof mmixi_dino_fields / sizeof mmixi_dino_fields[0],
       MMIXI_CONFIG_TEXT = 4096 };
 
-/* Every number as text: exact for doubles with 17 digits, and 64-bit integers do not fit a double. */
-static void mmixi_config_text(const mmix_dino_config *c, size_t fields, char text[MMIXI_CONFIG_TEXT])
+/* Every number of a config as text: exact for doubles with 17 digits, and 64-bit integers do not fit a
+   double. */
+static void mmixi_config_text(const void *config, const mmixi_field *fields, size_t n,
+                              char text[MMIXI_CONFIG_TEXT])
 {
     size_t at = 0;
-    for (size_t i = 0; i < fields; i++) {
-        const mmixi_field *f = &mmixi_dino_fields[i];
-        const char *p = (const char *)c + f->offset;
+    for (size_t i = 0; i < n; i++) {
+        const mmixi_field *f = &fields[i];
+        const char *p = (const char *)config + f->offset;
         at += (size_t)snprintf(text + at, MMIXI_CONFIG_TEXT - at, "%s\"%s\":[", i ? "," : "{", f->name);
         for (size_t k = 0; k < f->count; k++) {
             double x = f->kind == MMIXI_FIELD_SIZE ? (double)((const size_t *)(const void *)p)[k]
@@ -14533,26 +16775,18 @@ static void mmixi_config_text(const mmix_dino_config *c, size_t fields, char tex
     }
     snprintf(text + at, MMIXI_CONFIG_TEXT - at, "}");
 }
-/* A file can say anything: more blocks than it has arrays are not worth the time to make them. */
-static int mmixi_vision_fits(const mmix_archive *a, const mmix_vision_config *c)
+static int mmixi_config_parse(mmix_ctx *m, const char *what, const char *text, const mmixi_field *fields,
+                              size_t n_fields, void *config)
 {
-    return c->depth <= mmixi_min(mmix_archive_count(a), 1000);
-}
-static int mmixi_config_parse(mmix_ctx *m, const mmix_archive *a, const char *text, size_t fields,
-                              mmix_dino_config *c)
-{
-    const char *what = a->path;
     mmixi_json_document json;
     if (mmixi_json_open(m, &json, what, text, strlen(text))) return -1;
-    for (size_t i = 0; i < fields && !m->error_kind; i++) {
-        const mmixi_field *f = &mmixi_dino_fields[i];
-        char *p = (char *)c + f->offset;
+    for (size_t i = 0; i < n_fields && !m->error_kind; i++) {
+        const mmixi_field *f = &fields[i];
+        char *p = (char *)config + f->offset;
         const mmixi_json *list = mmixi_json_find(json.nodes, f->name), *item = mmixi_json_first(list);
         double x[3];
         size_t n = 0;
-        if (!list && (f->offset == offsetof(mmix_dino_config, vision.registers)
-                      || f->offset == offsetof(mmix_dino_config, teacher_drop_path)))
-            continue;                            /* a file older than the option: 0 */
+        if (!list && f->optional) continue;
         for (; item && n < 3; item = item->next) x[n++] = mmixi_json_number(item, -1);
         if (item || n != (f->kind == MMIXI_FIELD_U64 ? 2 : f->count))
             mmix_fail(m, MMIX_ERROR_FILE, "%s: the config has no valid %s", what, f->name);
@@ -14570,10 +16804,19 @@ static int mmixi_config_parse(mmix_ctx *m, const mmix_archive *a, const char *te
         }
     }
     mmixi_json_close(m, &json);
-    if (!mmixi_vision_fits(a, &c->vision))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected blocks in proportion to %zu arrays, found a config of %zu",
-                  what, a->count, c->vision.depth);
     return m->error_kind ? -1 : 0;
+}
+
+/* A file can say anything: more blocks than it has arrays are not worth the time to make them. */
+static int mmixi_depth_fits(const mmix_archive *a, size_t depth)
+{
+    return depth <= mmixi_min(mmix_archive_count(a), 1000);
+}
+static int mmixi_depth_check(mmix_ctx *m, const mmix_archive *a, size_t depth)
+{
+    return mmixi_depth_fits(a, depth) ? 0
+        : mmix_fail(m, MMIX_ERROR_FILE, "%s: expected blocks in proportion to %zu arrays, found a config of %zu",
+                    a->path, a->count, depth);
 }
 
 /* ---- backbones ---- */
@@ -14588,11 +16831,11 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
     if (!v || m->error_kind) return -1;
     memset(&c, 0, sizeof c);
     c.vision = v->config;
-    mmixi_config_text(&c, MMIXI_VISION_FIELDS, text);
+    mmixi_config_text(&c, mmixi_dino_fields, MMIXI_VISION_FIELDS, text);
     metadata[0] = "format"; metadata[1] = mmixi_vision_format;
     metadata[2] = "config"; metadata[3] = text;
     metadata[4] = NULL;
-    return mmixi_params_write(v->params, path, metadata);
+    return mmixi_params_write(v->params, v->params->values, path, metadata);
 }
 
 /* The prefix of the backbone's names in a file: what stands before "cls_token". Of several (a training run
@@ -14651,7 +16894,7 @@ static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *pr
         c->mamba.head_dim = heads ? inner / heads : 0;
         c->mamba.conv_width = mmixi_vision_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
     }
-    if (D && patch && cells && c->grid * c->grid == cells && c->depth && mmixi_vision_fits(a, c)) return 0;
+    if (D && patch && cells && c->grid * c->grid == cells && c->depth && mmixi_depth_fits(a, c->depth)) return 0;
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
                      "width %zu, patch %zu, %zu positions, %zu blocks", a->path, D, patch, positions,
                      c->depth);
@@ -14682,7 +16925,8 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mm
     if (format && text && (!strcmp(format, mmixi_vision_format) || !strcmp(format, mmixi_run_format))) {
         mmix_dino_config c;
         memset(&c, 0, sizeof c);
-        if (mmixi_config_parse(m, archive, text, MMIXI_VISION_FIELDS, &c)) return -1;
+        if (mmixi_config_parse(m, archive->path, text, mmixi_dino_fields, MMIXI_VISION_FIELDS, &c)
+            || mmixi_depth_check(m, archive, c.vision.depth)) return -1;
         *config = c.vision;
         return 0;
     }
@@ -14719,6 +16963,226 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
     }
     mmix_archive_close(a);
     return v;
+}
+
+/* ---- decoders ---- */
+
+static const char mmixi_decoder_format[] = "mamba_mix decoder 1";
+#define MMIXI_DECODER_FIELD(kind, member, n) MMIXI_FIELD_OF(mmix_decoder_config, kind, member, n, 0)
+static const mmixi_field mmixi_decoder_fields[] = {
+    MMIXI_DECODER_FIELD(INT, mixer, 1), MMIXI_DECODER_FIELD(SIZE, vocabulary, 1), MMIXI_DECODER_FIELD(SIZE, dim, 1),
+    MMIXI_DECODER_FIELD(SIZE, depth, 1), MMIXI_DECODER_FIELD(SIZE, ffn, 1), MMIXI_DECODER_FIELD(SIZE, heads, 1),
+    MMIXI_DECODER_FIELD(SIZE, kv_heads, 1), MMIXI_DECODER_FIELD(SIZE, head_dim, 1),
+    MMIXI_DECODER_FIELD(DOUBLE, eps, 1), MMIXI_DECODER_FIELD(DOUBLE, rope.theta, 1),
+    MMIXI_DECODER_FIELD(SIZE, rope.dim, 1), MMIXI_DECODER_FIELD(INT, rope.interleaved, 1),
+    MMIXI_DECODER_FIELD(SIZE, rope.sections, 3), MMIXI_DECODER_FIELD(INT, bias, 1),
+    MMIXI_DECODER_FIELD(INT, tied, 1), MMIXI_DECODER_FIELD(SIZE, media, 1),
+    MMIXI_DECODER_FIELD(INT, mmate.branches, 1), MMIXI_DECODER_FIELD(INT, mmate.branch_gate, 1),
+    MMIXI_DECODER_FIELD(INT, mmate.directions, 1), MMIXI_DECODER_FIELD(INT, mmate.shared_directions, 1),
+    MMIXI_DECODER_FIELD(INT, mmate.skip, 1), MMIXI_DECODER_FIELD(SIZE, mmate.conv_width, 1),
+    MMIXI_DECODER_FIELD(INT, mmate.output_gate, 1), MMIXI_DECODER_FIELD(INT, mmate.norm, 1),
+    MMIXI_DECODER_FIELD(SIZE, mmate.window, 3), MMIXI_DECODER_FIELD(SIZE, mmate.shift_period, 1),
+    MMIXI_DECODER_FIELD(INT, mmate.causal_window, 1), MMIXI_DECODER_FIELD(SIZE, mmate.text_window, 1)
+};
+enum { MMIXI_DECODER_FIELDS = sizeof mmixi_decoder_fields / sizeof mmixi_decoder_fields[0] };
+
+MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
+{
+    const char *metadata[5];
+    char text[MMIXI_CONFIG_TEXT];
+    mmix_real *merged;
+    size_t bytes;
+    int failed = -1;
+    if (!d || d->m->error_kind) return -1;
+    mmixi_config_text(&d->config, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, text);
+    metadata[0] = "format"; metadata[1] = mmixi_decoder_format;
+    metadata[2] = "config"; metadata[3] = text;
+    metadata[4] = NULL;
+    if (!d->adapters) return mmixi_params_write(d->params, d->params->values, path, metadata);
+    bytes = d->params->slab * sizeof *merged;
+    merged = (mmix_real *)mmixi_alloc(d->m, bytes);
+    if (!merged) return -1;
+    memcpy(merged, d->params->values, bytes);
+    if (!mmixi_decoder_merged(d, merged)) failed = mmixi_params_write(d->params, merged, path, metadata);
+    mmixi_free(d->m, merged, bytes);
+    return failed;
+}
+
+/* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length, then
+   float32: embedding; attention norms; q, k, v, o; ffn norms; w1, w2, w3, each of all layers; the last norm; two
+   tables of length x head/2 that are not used; the classifier. 0 if the bytes are no such file. */
+static int mmixi_llama2c_config(const unsigned char *p, size_t size, mmix_decoder_config *c)
+{
+    double n[7], D, kv, floats;
+    memset(c, 0, sizeof *c);
+    if (!p || size < 28) return 0;
+    for (int i = 0; i < 7; i++) n[i] = (double)(int32_t)mmixi_le32(p + 4 * i);
+    c->tied = n[5] > 0;
+    n[5] = n[5] < 0 ? -n[5] : n[5];
+    for (int i = 0; i < 7; i++) if (!(n[i] >= 1)) return 0;
+    D = n[0];
+    if (D - floor(D / n[3]) * n[3] > 0 || n[3] - floor(n[3] / n[4]) * n[4] > 0) return 0;
+    kv = D / n[3] * n[4];
+    floats = n[5] * D * (c->tied ? 1 : 2) + n[2] * (2 * D + 2 * D * D + 2 * D * kv + 3 * D * n[1]) + D
+        + n[6] * D / n[3];
+    if (floats * 4 + 28 > (double)size || floats * 4 + 28 < (double)size) return 0;
+    c->dim = (size_t)n[0];
+    c->ffn = (size_t)n[1];
+    c->depth = (size_t)n[2];
+    c->heads = (size_t)n[3];
+    c->kv_heads = (size_t)n[4];
+    c->vocabulary = (size_t)n[5];
+    c->rope.interleaved = 1;
+    return 1;
+}
+static const unsigned char *mmixi_llama2c_read(mmix_tensor *t, const unsigned char *p)
+{
+    for (size_t i = 0; i < mmix_count(t); i++, p += 4) mmix_data(t)[i] = (mmix_real)mmixi_le_float(p);
+    return p;
+}
+MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    mmix_decoder_config c;
+    mmix_decoder *d;
+    if (m->error_kind) return NULL;
+    if (!mmixi_llama2c_config(p, size, &c)) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a llama2.c model (7 int32 and the float32 weights they "
+                  "speak of), found %.0f bytes that are none", name, (double)size);
+        return NULL;
+    }
+    d = mmixi_decoder_create(m, c, 0);
+    if (!d) return NULL;
+    p = mmixi_llama2c_read(d->embedding, p + 28);
+    for (int k = 0; k < 9; k++)
+        for (size_t i = 0; i < c.depth; i++) {
+            mmixi_decoder_layer *l = &d->layer[i];
+            mmix_tensor *of[9];
+            of[0] = l->norm1;
+            for (int q = 0; q < 4; q++) of[1 + q] = l->attention.weight[q];
+            of[5] = l->norm2;
+            of[6] = l->ffn.gate;
+            of[7] = l->ffn.down;
+            of[8] = l->ffn.up;
+            p = mmixi_llama2c_read(of[k], p);
+        }
+    p = mmixi_llama2c_read(d->norm, p);
+    if (!c.tied) mmixi_llama2c_read(d->classifier, (const unsigned char *)bytes + size - 4 * mmix_count(d->classifier));
+    return d;
+}
+MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path)
+{
+    size_t size;
+    unsigned char *bytes = m->error_kind ? NULL : mmixi_file_read(m, "mmix_tokenizer_load", path, &size);
+    mmix_tokenizer *t = bytes ? mmix_tokenizer_from(m, path, bytes, size) : NULL;
+    if (bytes) mmixi_free(m, bytes, size + 1);
+    return t;
+}
+
+/* Hugging Face's config.json of a Llama or a Qwen2. */
+static int mmixi_hf_number(mmix_ctx *m, const char *path, const mmixi_json *v, const char *key, double otherwise,
+                           double *out)
+{
+    *out = mmixi_json_number(mmixi_json_find(v, key), otherwise);
+    return *out >= 1 && *out <= 2147483647 ? 0
+        : mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a number from 1 on as \"%s\"", path, key);
+}
+static int mmixi_hf_config(mmix_ctx *m, const char *path, const mmixi_json *v, mmix_decoder_config *c)
+{
+    const char *type = mmixi_json_text(mmixi_json_find(v, "model_type")),
+        *act = mmixi_json_text(mmixi_json_find(v, "hidden_act"));
+    const mmixi_json *rope = mmixi_json_find(v, "rope_parameters"), *scaling = mmixi_json_find(v, "rope_scaling");
+    const char *kind = mmixi_json_text(mmixi_json_find(rope ? rope : scaling, rope || !scaling
+                                                       || mmixi_json_find(scaling, "rope_type") ? "rope_type"
+                                                       : "type"));
+    const int qwen = type && !strcmp(type, "qwen2");
+    double n[7];
+    if (!type || (!qwen && strcmp(type, "llama")))
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path,
+                         type ? type : "none");
+    if ((act && strcmp(act, "silu")) || (kind && strcmp(kind, "default"))
+        || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0)
+        || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0))
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
+                         "sliding window, found hidden_act %s, rope %s", path, act ? act : "silu",
+                         kind ? kind : "default");
+    if (mmixi_hf_number(m, path, v, "vocab_size", 0, &n[0]) || mmixi_hf_number(m, path, v, "hidden_size", 0, &n[1])
+        || mmixi_hf_number(m, path, v, "num_hidden_layers", 0, &n[2])
+        || mmixi_hf_number(m, path, v, "intermediate_size", 0, &n[3])
+        || mmixi_hf_number(m, path, v, "num_attention_heads", 0, &n[4])
+        || mmixi_hf_number(m, path, v, "num_key_value_heads", n[4], &n[5])
+        || mmixi_hf_number(m, path, v, "head_dim", floor(n[1] / n[4]), &n[6])) return -1;
+    c->vocabulary = (size_t)n[0];
+    c->dim = (size_t)n[1];
+    c->depth = (size_t)n[2];
+    c->ffn = (size_t)n[3];
+    c->heads = (size_t)n[4];
+    c->kv_heads = (size_t)n[5];
+    c->head_dim = (size_t)n[6];
+    c->eps = mmixi_json_number(mmixi_json_find(v, "rms_norm_eps"), 1e-6);
+    c->rope.theta = mmixi_json_number(mmixi_json_find(rope && mmixi_json_find(rope, "rope_theta") ? rope : v,
+                                                      "rope_theta"), 10000);
+    c->bias = qwen ? 1 : mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0) ? 2 : 0;
+    c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
+    return 0;
+}
+static int mmixi_hf_read(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+{
+    const char *slash = strrchr(a->path, '/');
+    const size_t folder = slash ? (size_t)(slash + 1 - a->path) : 0, room = folder + 12;
+    char *path = (char *)mmixi_step(m, room);
+    mmixi_json_document json;
+    unsigned char *bytes;
+    size_t size;
+    if (!path) return -1;
+    snprintf(path, room, "%.*sconfig.json", (int)folder, a->path);
+    bytes = mmixi_file_read(m, "mmix_decoder_open", path, &size);
+    if (!bytes) return -1;
+    if (!mmixi_json_open(m, &json, path, (const char *)bytes, size)) {
+        mmixi_hf_config(m, path, json.nodes, c);
+        mmixi_json_close(m, &json);
+    }
+    mmixi_free(m, bytes, size + 1);
+    return m->error_kind ? -1 : 0;
+}
+static mmix_decoder *mmixi_decoder_read(mmix_ctx *m, const mmix_archive *a)
+{
+    const char *format = mmix_archive_metadata(a, "format"), *text = mmix_archive_metadata(a, "config");
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_decoder_config c;
+    mmix_decoder *d = NULL;
+    int failed;
+    memset(&c, 0, sizeof c);
+    failed = format && text && !strcmp(format, mmixi_decoder_format)
+        ? mmixi_config_parse(m, a->path, text, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, &c)
+        : mmixi_hf_read(m, a, &c);
+    mmix_rewind(m, mark);
+    if (!failed && !mmixi_depth_check(m, a, c.depth)) d = mmixi_decoder_create(m, c, 0);
+    /* a tied model's file may hold the classifier, too */
+    if (d && mmixi_params_read(d->params, a, "", c.tied ? "lm_head." : NULL)) {
+        mmix_decoder_destroy(d);
+        d = NULL;
+    }
+    return d;
+}
+MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
+{
+    mmix_decoder_config c;
+    mmix_archive *a;
+    mmix_decoder *d = NULL;
+    mmixi_file_bytes file;
+    if (m->error_kind) return NULL;
+    file = mmixi_file_map(m, "mmix_decoder_open", path);
+    if (!file.bytes) return NULL;
+    if (mmixi_llama2c_config(file.bytes, file.size, &c)) {
+        d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
+        mmixi_file_free(m, &file);
+        return d;
+    }
+    a = mmixi_archive_new(m, path, file);
+    if (a) d = mmixi_decoder_read(m, a);
+    mmix_archive_close(a);
+    return d;
 }
 
 /* ---- training runs ---- */
@@ -14782,7 +17246,7 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
         counters[3] = (int64_t)d->at_zero;
         e[at++] = mmixi_entry("center", MMIX_FILE_REAL, d->config.prototypes, d->center);
         e[at++] = mmixi_entry("counters", MMIX_FILE_I64, 4, counters);
-        mmixi_config_text(&d->config, MMIXI_DINO_FIELDS, text);
+        mmixi_config_text(&d->config, mmixi_dino_fields, MMIXI_DINO_FIELDS, text);
         metadata[0] = "format"; metadata[1] = mmixi_run_format;
         metadata[2] = "config"; metadata[3] = text;
         metadata[4] = "note"; metadata[5] = note ? note : "";
@@ -14846,7 +17310,8 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
     if (!a) return NULL;
     if (!format || strcmp(format, mmixi_run_format) || !text)
         mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_dino_save", path);
-    else if (!mmixi_config_parse(m, a, text, MMIXI_DINO_FIELDS, &c)) {
+    else if (!mmixi_config_parse(m, path, text, mmixi_dino_fields, MMIXI_DINO_FIELDS, &c)
+             && !mmixi_depth_check(m, a, c.vision.depth)) {
         d = mmix_dino_create(m, c);
         if (d && mmixi_dino_read(d, a)) {
             mmix_dino_destroy(d);
@@ -14865,7 +17330,8 @@ static const char mmixi_op_names[MMIX_OP_COUNT][20] = {
     "copy", "add", "mul", "div", "scale", "exp", "log", "sqrt", "silu", "gelu", "softplus", "sum_axis", "sum",
         "matmul", "concat", "gather", "insert_token", "softmax", "layer_norm", "rms_norm", "gated_rms_norm",
         "l2_normalise", "linear", "conv1d", "patch_embed", "resize", "cross_entropy", "weight_norm",
-        "rope", "softmax_attention", "linear_attention", "ssd", "dino_loss" };
+        "rope", "softmax_attention", "linear_attention", "ssd", "dino_loss", "add_rows",
+        "fuse_directions", "kd_hidden", "kd_token" };
 MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
 
 static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
@@ -14891,6 +17357,8 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
     MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
     MMIXI_OP(MMIX_OP_DINO_LOSS, mmixi_dino);
+    MMIXI_OP(MMIX_OP_ADD_ROWS, mmixi_add_rows); MMIXI_OP(MMIX_OP_FUSE_DIRECTIONS, mmixi_fuse);
+    MMIXI_OP(MMIX_OP_KD_HIDDEN, mmixi_kd_hidden); MMIXI_OP(MMIX_OP_KD_TOKEN, mmixi_kd_token);
 #undef MMIXI_OP
 }
 
