@@ -1254,7 +1254,8 @@ typedef struct mmix_decoder_options {
     /* NULL, or `depth` places each: for the outputs of the layers' mixers (B, L, D), of the layers, and of the
        norms before the mixers */
     mmix_tensor **mixed, **outputs, **normed;
-    mmix_tensor **inputs;                    /* NULL, or what each layer reads in place of the one before it */
+    /* NULL, or what each layer reads in place of the one before it; NULL there: as usual */
+    mmix_tensor **inputs;
 } mmix_decoder_options;
 /* The tokens after the last norm, (B, L, D); options NULL: none. */
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
@@ -1599,8 +1600,8 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
 /* A decoder with M-MATE in the place of the teacher's attention: flex and swin take its q, k, v and o, all else
    is copied. options NULL: the defaults. NULL on error. */
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options);
-/* Scales the columns of each head in Flex-MA's o_proj so that what the head brings has the root mean square of
-   the teacher's on this sequence, layer by layer on the teacher's inputs. Calls mmix_rewind. 0, or -1. */
+/* Scales the columns of each head in Flex-MA's o_proj so that what the head brings to the layer has the root
+   mean square of the teacher's on this sequence, layer by layer on the teacher's inputs. 0, or -1. */
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence);
 
@@ -1627,7 +1628,6 @@ typedef struct mmix_distill_config {
     int calibrate;                           /* 1: mmix_linmu_calibrate on the first batch */
     int hidden_outputs;                      /* 1: L_hid compares the layers' outputs, not the mixers' */
     int teacher_inputs;                      /* 1: each student layer reads what the teacher's layer reads */
-    uint64_t seed;
 } mmix_distill_config;
 /* The three stages: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16, on
    SwiGLU), L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3 and 5e-4: these numbers, and λ = T = 1, are in
@@ -10890,6 +10890,9 @@ static int mmixi_layout_fill(mmix_ctx *m, const char *who, mmixi_layout *a, cons
         for (size_t b = 1; b < a->B; b++) memcpy(sequence + b * shape[1], sequence, shape[1] * sizeof *sequence);
     }
     a->positions = layout->positions;
+    if (mmix_ndim(a->positions) == 2
+        ? !mmixi_check(m, who, "positions", a->positions, MMIX_DTYPE_I32, 2, 3, L, 0, 0)
+        : !mmixi_optional(m, who, "positions", a->positions, MMIX_DTYPE_I32, 1, L, 0, 0, 0)) return -1;
     if (!a->positions) {
         a->positions = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
         for (size_t t = 0; a->positions && t < a->L; t++)
@@ -11460,7 +11463,8 @@ static mmix_tensor *mmixi_mmate_matrix(mmix_ctx *m, const char *who, const mmix_
     mmixi_layout a;
     mmix_tensor *index = NULL, *y, *values;
     int record;
-    if (layout && (layout->state || layout->initial_state || layer->conv_weight)) {
+    if ((layout && (layout->state || layout->initial_state))
+        || (branch == MMIX_BRANCH_FLEX && layer->conv_weight)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with a state or a convolution y is not M v", who);
         return NULL;
     }
@@ -11718,10 +11722,10 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_d
     mark = mmix_mark_here(m);
     x = mmixi_decoder_embed(m, d, q, &a);
     for (size_t i = 0; i < d->config.depth && x; i++) {
-        if (o.inputs && !mmixi_check(m, who, "inputs", o.inputs[i], MMIX_DTYPE_REAL, 3, a.B, a.L, d->config.dim,
-                                     0)) return NULL;
+        mmix_tensor *in = o.inputs && o.inputs[i] ? o.inputs[i] : x;
+        if (!mmixi_check(m, who, "inputs", in, MMIX_DTYPE_REAL, 3, a.B, a.L, d->config.dim, 0)) return NULL;
         layout.slot = 2 * i;
-        x = mmixi_keep_only(m, mark, mmixi_decoder_layer_of(m, d, i, o.inputs ? o.inputs[i] : x, &a, &o));
+        x = mmixi_keep_only(m, mark, mmixi_decoder_layer_of(m, d, i, in, &a, &o));
         mmixi_decoder_tap(m, o.outputs, i, x);
     }
     return x;
@@ -12056,16 +12060,19 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
     }
     return d;
 }
-/* Σ over tokens of the squares of each head, of y (…, H·N). */
-static void mmixi_head_squares(const mmix_tensor *y, size_t H, double *square)
+/* Σ of the squares of what each of H heads brings through o_proj (D, H·P), y (B, L, H·P). */
+static void mmixi_head_squares(mmix_ctx *m, mmix_tensor *y, mmix_tensor *o_proj, size_t H, double *square)
 {
-    const size_t N = mmixi_cols(y) / H;
-    for (size_t h = 0; h < H; h++) square[h] = 0;
-    for (size_t r = 0; r < mmixi_rows(y); r++)
-        for (size_t i = 0; i < H * N; i++) {
-            const double v = (double)mmix_data(y)[mmixi_row_offset(y, r) + i];
-            square[i / N] += v * v;
-        }
+    const size_t P = mmix_shape(y, 2) / H;
+    for (size_t h = 0; h < H; h++) {
+        const mmix_mark mark = mmix_mark_here(m);
+        const mmix_tensor *own = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P),
+                                             NULL);
+        square[h] = 0;
+        for (size_t r = 0; own && r < mmixi_rows(own); r++)
+            square[h] += (double)m->k->variance(own->shape[2], mmix_data(own) + r * own->shape[2], 0);
+        mmix_rewind(m, mark);
+    }
 }
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher, const mmix_sequence *sequence)
 {
@@ -12106,8 +12113,9 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
                     *its = mmixi_join_heads(m, mmixi_causal_heads(m, &teacher->layer[i].attention, o.normed[i],
                                                                   &teacher->config.rope, &a));
                 if (!own || !its) break;
-                mmixi_head_squares(own, H, square);
-                mmixi_head_squares(its, H, square + H);
+                mmixi_head_squares(m, own, weight, H, square);
+                mmixi_head_squares(m, its, teacher->layer[i].attention.weight[MMIXI_O], H, square + H);
+                if (m->error_kind) break;
                 for (size_t k = 0; k < mmix_count(weight); k++) {
                     const size_t h = k % (H * N) / N;
                     if (square[h] > 0 && square[H + h] > 0)
@@ -12770,6 +12778,457 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     return failed ? -1 : mmix_dino_step_crops(d, global, local, stats);
 }
 
+/* ==== >>distillation =================================================================
+   a student with M-MATE learns in stages what its teacher with attention says
+
+   One call: the teacher without recording, its mixers' outputs kept if L_hid asks for them; the student on the
+   same tokens; logits at answer positions alone; gradients weighted by the number of answer tokens, so that
+   batches of any size add up to one of them all, and an optimiser step when there are enough. Each stage
+   freezes what it does not train and begins with moments of 0.
+   ==================================================================================== */
+
+struct mmix_distill {
+    mmix_ctx *m;
+    const mmix_decoder *teacher;
+    mmix_decoder *student;
+    mmix_distill_config config;
+    size_t stage, step;                          /* optimiser steps made in the stage */
+    uint64_t number;                             /* calls made */
+    size_t tokens;                               /* answer tokens whose gradients wait */
+    mmix_adamw_state adamw[2];                   /* of the decoder and its adapters; zeroed where nothing trains */
+    char *note;
+    size_t note_size;
+};
+
+MMIXDEF mmix_distill_config mmix_linmu_stages(void)
+{
+    mmix_distill_config c;
+    memset(&c, 0, sizeof c);
+    c.stages = 3;
+    for (int i = 0; i < 3; i++) {
+        mmix_stage *s = &c.stage[i];
+        s->train = i == 0 ? MMIX_TRAIN_FLEX : i == 1 ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN
+            : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA;
+        s->hidden = i < 2;
+        s->token = 1;
+        s->sequence = s->supervised = i == 2;
+        s->temperature = 1;
+        s->steps = 300;
+        s->warmup = 10;
+        s->lr = i < 2 ? 1e-3 : 5e-4;
+        s->min_lr = 1e-5;
+        s->weight_decay = 0.01;
+        s->clip = 1;
+    }
+    c.lora_rank = 8;
+    c.lora_alpha = 16;
+    c.lora_targets = MMIX_LORA_FFN;
+    c.calibrate = 1;
+    return c;
+}
+
+static int mmixi_stage_trains(int train, const char *name)
+{
+    const char *mmate = strstr(name, ".mmate.");
+    const int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : !mmate ? MMIX_TRAIN_REST
+        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN
+        : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
+    return (train & needs) == needs;
+}
+/* Freezes and thaws a list for a stage, and gives it moments of 0 if any of it trains. */
+static int mmixi_distill_list(mmix_params *p, int train, mmix_adamw_state *adamw)
+{
+    int any = 0;
+    mmix_adamw_free(adamw);
+    for (size_t i = 0; p && i < p->count; i++) {
+        p->at[i].frozen = !mmixi_stage_trains(train, p->at[i].name);
+        any |= !p->at[i].frozen;
+    }
+    return any ? mmix_adamw_init(adamw, p) : p ? mmix_params_train(p, 0) : 0;
+}
+static int mmixi_distill_begin(mmix_distill *run)
+{
+    const mmix_distill_config *c = &run->config;
+    const int train = run->stage < c->stages ? c->stage[run->stage].train : 0;
+    if (train & MMIX_TRAIN_LORA && !run->student->adapters
+        && mmix_decoder_lora(run->student, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
+    return mmixi_distill_list(run->student->params, train, &run->adamw[0])
+        || mmixi_distill_list(run->student->adapters, train, &run->adamw[1]) ? -1 : 0;
+}
+MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
+                                          mmix_distill_config config)
+{
+    const char *who = "mmix_distill_create";
+    mmix_ctx *m = student ? student->m : NULL;
+    mmix_distill *run;
+    if (!m || !teacher || m->error_kind) return NULL;
+    if (teacher->m != m || teacher == student || teacher->config.vocabulary != student->config.vocabulary
+        || teacher->config.depth != student->config.depth || teacher->config.dim != student->config.dim
+        || teacher->config.media != student->config.media) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's vocabulary, depth and widths, "
+                  "found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
+                  (double)student->config.vocabulary, (double)student->config.depth, (double)student->config.dim,
+                  (double)student->config.media, (double)teacher->config.vocabulary,
+                  (double)teacher->config.depth, (double)teacher->config.dim, (double)teacher->config.media);
+        return NULL;
+    }
+    if (!config.stages || config.stages > MMIX_MAX_STAGES) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f stages, expected 1 to %d", who, (double)config.stages,
+                  MMIX_MAX_STAGES);
+        return NULL;
+    }
+    for (size_t i = 0; i < config.stages; i++) {
+        const mmix_stage *s = &config.stage[i];
+        if (s->train > 0 && s->train < 16 && s->temperature > 0 && s->lr > 0 && s->hidden >= 0 && s->token >= 0
+            && s->sequence >= 0 && s->supervised >= 0 && s->hidden + s->token + s->sequence + s->supervised > 0)
+            continue;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: stage %.0f trains %d at a rate of %g, with a temperature of %g and "
+                  "losses weighted %g, %g, %g, %g", who, (double)i, s->train, s->lr, s->temperature, s->hidden,
+                  s->token, s->sequence, s->supervised);
+        return NULL;
+    }
+    run = (mmix_distill *)mmixi_alloc(m, sizeof *run);
+    if (!run) return NULL;
+    memset(run, 0, sizeof *run);
+    run->m = m;
+    run->teacher = teacher;
+    run->student = student;
+    run->config = config;
+    if (!mmixi_distill_begin(run)) return run;
+    mmix_distill_destroy(run);
+    return NULL;
+}
+MMIXDEF void mmix_distill_destroy(mmix_distill *run)
+{
+    if (!run) return;
+    mmixi_distill_list(run->student->params, 0, &run->adamw[0]);
+    mmixi_distill_list(run->student->adapters, 0, &run->adamw[1]);
+    mmixi_free(run->m, run->note, run->note_size);
+    mmixi_free(run->m, run, sizeof *run);
+}
+MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run) { return run ? run->number : 0; }
+MMIXDEF const char *mmix_distill_note(const mmix_distill *run) { return run ? run->note : NULL; }
+
+/* ---- answers ---- */
+
+/* The answers of a batch: n of them; of each the row among B·L, and the token wanted. */
+typedef struct mmixi_answers { mmix_tensor *rows, *wanted; size_t n; } mmixi_answers;
+static int mmixi_answers_find(mmix_ctx *m, const mmix_tensor *target, mmixi_answers *a)
+{
+    size_t shape[2];
+    memset(a, 0, sizeof *a);
+    for (size_t i = 0; i < mmix_count(target); i++) a->n += mmixi_index(target, i) >= 0;
+    if (!a->n)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill: no answer in a batch: every target is negative");
+    shape[0] = 1;
+    shape[1] = a->n;
+    a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    if (!a->rows || !a->wanted) return -1;
+    for (size_t i = 0, k = 0; i < mmix_count(target); i++) {
+        if (mmixi_index(target, i) < 0) continue;
+        mmix_data_i32(a->rows)[k] = (int32_t)i;
+        mmix_data_i32(a->wanted)[k++] = mmixi_index(target, i);
+    }
+    return 0;
+}
+/* Logits (1, n, K) at the answers. */
+static mmix_tensor *mmixi_answer_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden,
+                                        const mmixi_answers *a)
+{
+    size_t shape[2];
+    if (!hidden) return NULL;
+    shape[0] = hidden->shape[0] * hidden->shape[1];
+    shape[1] = hidden->shape[2];
+    return mmix_decoder_logits(m, d, mmix_gather(m, mmix_reshape(m, hidden, 2, shape), a->rows));
+}
+static int mmixi_distill_check(mmix_ctx *m, const mmix_distill_batch *b)
+{
+    const char *who = "mmix_distill_step";
+    const size_t B = b ? mmix_shape(b->input.tokens, 0) : 0, L = b ? mmix_shape(b->input.tokens, 1) : 0;
+    if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who), 0;
+    return mmixi_check(m, who, "tokens", b->input.tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
+        && mmixi_check(m, who, "target", b->target, MMIX_DTYPE_I32, 2, B, L, 0, 0)
+        && mmixi_optional(m, who, "mask", b->mask, MMIX_DTYPE_I32, 2, B, L, 0, 0)
+        && (!b->decoded || (mmixi_check(m, who, "decoded", b->decoded->tokens, MMIX_DTYPE_I32, 2, B, MMIXI_ANY, 0,
+                                        0)
+                            && mmixi_check(m, who, "decoded_target", b->decoded_target, MMIX_DTYPE_I32, 2, B,
+                                           b->decoded->tokens->shape[1], 0, 0)));
+}
+/* Rows of a tensor (B, …). */
+static mmix_tensor *mmixi_sequences_of(mmix_ctx *m, mmix_tensor *x, mmix_tensor *rows)
+{
+    size_t shape[MMIX_MAX_DIMS];
+    mmix_tensor *y;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[1] = mmix_count(x) / x->shape[0];
+    y = mmix_gather(m, mmix_reshape(m, x, 2, shape), rows);
+    memcpy(shape, x->shape, sizeof shape);
+    shape[0] = mmix_count(rows);
+    return mmix_reshape(m, y, x->ndim, shape);
+}
+/* The teacher's own answers, greedily, in place of the true ones: rows whose answers begin at the same place
+   together. */
+static int mmixi_distill_decode(const mmix_distill *run, const mmix_distill_batch *b, mmix_sequence *decoded,
+                                mmix_tensor **target)
+{
+    mmix_ctx *m = run->m;
+    const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
+    size_t *first = (size_t *)mmixi_step_array(m, B, 2, sizeof *first), *length = first + B;
+    int32_t *tokens, *wanted;
+    *decoded = b->input;
+    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
+    *target = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
+    if (!first || !decoded->tokens || !*target) return -1;
+    tokens = mmix_data_i32(decoded->tokens);
+    wanted = mmix_data_i32(*target);
+    for (size_t r = 0; r < B; r++) {
+        first[r] = L;
+        length[r] = 0;
+        for (size_t t = 0; t < L; t++) {
+            tokens[r * L + t] = mmixi_index(b->input.tokens, r * L + t);
+            wanted[r * L + t] = -1;
+            if (mmixi_index(b->target, r * L + t) < 0) continue;
+            if (!length[r]++) first[r] = t;
+        }
+    }
+    for (size_t r = 0; r < B; r++) {
+        const mmix_mark mark = mmix_mark_here(m);
+        const size_t at = first[r];
+        size_t n = 0, count = 0, shape[2];
+        mmix_sequence q = b->input;
+        mmix_tensor *rows;
+        int32_t *made;
+        if (at == L) continue;
+        for (size_t i = r; i < B; i++)
+            if (first[i] == at) {
+                n++;
+                count = mmixi_max(count, length[i]);
+            }
+        rows = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+        shape[0] = n;
+        shape[1] = at + 1;
+        q.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+        made = (int32_t *)mmixi_step_array(m, n, count, sizeof *made);
+        if (!rows || !q.tokens || !made) return -1;
+        for (size_t i = r, k = 0; i < B; i++)
+            if (first[i] == at) {
+                mmix_data_i32(rows)[k] = (int32_t)i;
+                memcpy(mmix_data_i32(q.tokens) + k++ * shape[1], tokens + i * L, shape[1] * sizeof *tokens);
+            }
+        if (q.media) q.media = mmixi_sequences_of(m, q.media, rows);
+        if (!mmix_decoder_continue(m, run->teacher, &q, NULL, made, count)) return -1;
+        for (size_t k = 0; k < n; k++) {
+            const size_t i = (size_t)mmix_data_i32(rows)[k];
+            for (size_t t = 0; t < length[i] && at + t < L; t++) {
+                wanted[i * L + at + t] = made[k * count + t];
+                if (at + t + 1 < L) tokens[i * L + at + t + 1] = made[k * count + t];
+            }
+            first[i] = L;                        /* done */
+        }
+        mmix_rewind(m, mark);
+    }
+    return 0;
+}
+/* Whether two sequences are the same as far as the answers of `target` depend on them. */
+static int mmixi_same_until(const mmix_sequence *a, const mmix_sequence *b, const mmix_tensor *target)
+{
+    const size_t B = b->tokens->shape[0], L = b->tokens->shape[1];
+    if (a->media != b->media || a->tokens->shape[1] != L || a->spans != b->spans || a->n_spans != b->n_spans)
+        return 0;
+    for (size_t r = 0; r < B; r++) {
+        size_t end = L;
+        while (end && mmixi_index(target, r * L + end - 1) < 0) end--;
+        for (size_t t = 0; t < end; t++)
+            if (mmixi_index(a->tokens, r * L + t) != mmixi_index(b->tokens, r * L + t)) return 0;
+    }
+    return 1;
+}
+
+/* ---- losses ---- */
+
+static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *loss, double *seen)
+{
+    *seen = mmix_item(loss);
+    if (!(weight > 0)) return sum;
+    loss = mmix_scale(m, loss, weight, 0);
+    return sum ? mmix_add(m, sum, loss) : loss;
+}
+/* All losses of a batch whose λ is above 0 (with `all` the others, too, but L_seq): their sum, recorded if
+   recording is on; the parts in stats. NULL on error. */
+static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_distill_batch *b, int all,
+                                       mmix_distill_stats *stats)
+{
+    mmix_ctx *m = run->m;
+    const mmix_distill_config *c = &run->config;
+    const mmix_stage *s = &c->stage[mmixi_min(run->stage, c->stages - 1)];
+    const size_t depth = run->student->config.depth;
+    const int record = mmix_record(m, 0), hid = all || s->hidden > 0;
+    mmix_decoder_options teach, learn;
+    mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth, 1, sizeof *taps), *teacher, *student, *x,
+        *sum = NULL, *target = b->decoded_target;
+    mmix_sequence decoded;
+    mmixi_answers a, own;
+    if (!taps || !mmixi_distill_check(m, b) || mmixi_answers_find(m, b->target, &a)) return NULL;
+    stats->tokens = a.n;
+    memset(&teach, 0, sizeof teach);
+    memset(&learn, 0, sizeof learn);
+    if (hid && !c->hidden_outputs) {
+        teach.mixed = taps;
+        learn.mixed = taps + depth;
+    }
+    if ((hid && c->hidden_outputs) || c->teacher_inputs) teach.outputs = taps + (teach.mixed ? 2 * depth : 0);
+    if (hid && c->hidden_outputs) learn.outputs = taps + depth;
+    if (s->sequence > 0 && b->decoded) decoded = *b->decoded;
+    else if (s->sequence > 0 && mmixi_distill_decode(run, b, &decoded, &target)) return NULL;
+    teacher = mmixi_answer_logits(m, run->teacher, mmix_decoder_forward(m, run->teacher, &b->input, &teach), &a);
+    if (c->teacher_inputs && teacher) {          /* the first layer reads the embedding, as the teacher's does */
+        learn.inputs = (mmix_tensor **)mmixi_step_array(m, depth, 1, sizeof *learn.inputs);
+        for (size_t i = 0; learn.inputs && i < depth; i++) learn.inputs[i] = i ? teach.outputs[i - 1] : NULL;
+    }
+    mmix_record(m, record);
+    x = m->error_kind ? NULL : mmix_decoder_forward(m, run->student, &b->input, &learn);
+    student = mmixi_answer_logits(m, run->student, x, &a);
+    if (hid && student) {
+        mmix_tensor *mean = NULL, **its = teach.mixed ? teach.mixed : teach.outputs,
+            **of = learn.mixed ? learn.mixed : learn.outputs;
+        for (size_t i = 0; i < depth; i++) {
+            mmix_tensor *one = mmix_kd_hidden(m, of[i], its[i], b->mask, 1);
+            mean = mean ? mmix_add(m, mean, one) : one;
+        }
+        sum = mmixi_weighted(m, sum, s->hidden, mmix_scale(m, mean, 1 / (double)depth, 0), &stats->hidden);
+    }
+    if ((all || s->token > 0) && student)
+        sum = mmixi_weighted(m, sum, s->token, mmix_kd_token(m, student, teacher, NULL, s->temperature),
+                             &stats->token);
+    if ((all || s->supervised > 0) && student)
+        sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a.wanted, -1),
+                             &stats->supervised);
+    if (s->sequence > 0 && student && !mmixi_answers_find(m, target, &own)) {
+        if (!mmixi_same_until(&decoded, &b->input, target) || c->teacher_inputs)
+            x = mmix_decoder_forward(m, run->student, &decoded, NULL);
+        sum = mmixi_weighted(m, sum, s->sequence,
+                             mmix_cross_entropy(m, mmixi_answer_logits(m, run->student, x, &own), own.wanted, -1),
+                             &stats->sequence);
+    }
+    return m->error_kind ? NULL : sum;
+}
+static void mmixi_distill_stats(const mmix_distill *run, mmix_distill_stats *s)
+{
+    memset(s, 0, sizeof *s);
+    s->stage = run->stage;
+    s->step = run->step;
+    s->steps = run->stage < run->config.stages ? run->config.stage[run->stage].steps : 0;
+}
+MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+{
+    mmix_distill_stats s;
+    mmix_mark mark;
+    mmix_tensor *loss;
+    int record;
+    if (!run || run->m->error_kind) return -1;
+    mmixi_distill_stats(run, &s);
+    mark = mmix_mark_here(run->m);
+    record = mmix_record(run->m, 0);
+    loss = mmixi_distill_loss(run, batch, 1, &s);
+    if (loss) s.loss = mmix_item(loss);
+    mmix_record(run->m, record);
+    mmix_rewind(run->m, mark);
+    if (stats) *stats = s;
+    return run->m->error_kind ? -1 : 0;
+}
+
+/* ---- steps ---- */
+
+typedef struct mmixi_scale_job { const mmix_params *p; mmix_real scale; } mmixi_scale_job;
+static void mmixi_scale_range(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_scale_job *j = (const mmixi_scale_job *)arg;
+    mmix_real *g = j->p->gradients + begin;
+    (void)lane;
+    j->p->m->k->scale(end - begin, j->scale, g, g);
+}
+/* The optimiser's step on what has been added up, and the next stage if it was the last. */
+static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
+{
+    const mmix_stage *stage = &run->config.stage[run->stage];
+    mmix_adamw o = mmix_adamw_default();
+    double square = 0;
+    o.lr = s->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
+                                        stage->lr / (double)(stage->warmup + 1), run->step);
+    o.weight_decay = stage->weight_decay;
+    for (int i = 0; i < 2; i++) {
+        mmixi_scale_job j;
+        double norm;
+        j.p = run->adamw[i].params;
+        j.scale = (mmix_real)(1 / (double)run->tokens);
+        if (!j.p) continue;
+        mmixi_ranges(run->m, j.p->slab, MMIXI_PIECE, mmixi_scale_range, &j);
+        norm = mmix_adamw_step(&run->adamw[i], &o, stage->clip, NULL);
+        square += norm * norm;
+    }
+    s->gradient_norm = sqrt(square);
+    s->updated = 1;
+    run->tokens = 0;
+    if (++run->step < stage->steps) return 0;
+    run->step = 0;
+    run->stage++;
+    return mmixi_distill_begin(run);
+}
+MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+{
+    mmix_ctx *m = run ? run->m : NULL;
+    mmix_distill_stats s;
+    mmix_tensor *loss, *up;
+    mmix_mark mark;
+    int record, failed = 0;
+    if (!run || m->error_kind) return -1;
+    while (run->stage < run->config.stages && !run->config.stage[run->stage].steps) {
+        run->stage++;                            /* a stage of no steps */
+        if (mmixi_distill_begin(run)) return -1;
+    }
+    mmixi_distill_stats(run, &s);
+    if (stats) *stats = s;
+    if (run->stage >= run->config.stages) return 0;
+    if (!mmixi_distill_check(m, batch)) return -1;
+    if (!run->number && run->config.calibrate
+        && mmix_linmu_calibrate(run->student, run->teacher, &batch->input)) return -1;
+    mark = mmix_mark_here(m);
+    record = mmix_record(m, 1);
+    loss = mmixi_distill_loss(run, batch, 0, &s);
+    mmix_record(m, record);
+    if (!loss) return -1;
+    s.loss = mmix_item(loss);
+    if (!(s.loss - s.loss == 0))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_step: the loss of call %.0f is not a number; a lower "
+                         "rate may help", (double)run->number);
+    up = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
+    if (!up) return -1;
+    mmix_fill(up, (double)s.tokens);
+    if (mmix_backward_from(m, &loss, &up, 1)) return -1;
+    mmix_rewind(m, mark);
+    run->number++;
+    run->tokens += s.tokens;
+    if (run->tokens >= run->config.step_tokens) failed = mmixi_distill_update(run, &s);
+    if (stats) *stats = s;
+    return failed ? -1 : 1;
+}
+MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user)
+{
+    if (!run) return -1;
+    for (;;) {
+        mmix_distill_batch batch;
+        mmix_distill_stats stats;
+        int more;
+        mmix_reset(run->m);
+        if (run->stage >= run->config.stages) return run->m->error_kind ? -1 : 0;
+        memset(&batch, 0, sizeof batch);
+        if (next(user, run->m, run->number, &batch)) return run->m->error_kind ? -1 : 1;
+        more = mmix_distill_step(run, &batch, &stats);
+        if (more <= 0) return more;
+        if (show && show(user, &stats)) return 1;
+    }
+}
 /* ==== >>metrics ======================================================================
 
    Feature maps, Binary-AUC, IoU, k-NN, PCA, class strategies. Sums are in double; every output is one task's,
@@ -16744,7 +17203,7 @@ static const mmixi_field mmixi_dino_fields[] = {
             MMIXI_FIELD(U64, seed) };
 /* a backbone's are the first */
 enum { MMIXI_VISION_FIELDS = 22, MMIXI_DINO_FIELDS = sizeof mmixi_dino_fields / sizeof mmixi_dino_fields[0],
-      MMIXI_CONFIG_TEXT = 4096 };
+      MMIXI_CONFIG_TEXT = 8192 };
 
 /* Every number of a config as text: exact for doubles with 17 digits, and 64-bit integers do not fit a
    double. */
@@ -17112,6 +17571,9 @@ static int mmixi_hf_config(mmix_ctx *m, const char *path, const mmixi_json *v, m
         || mmixi_hf_number(m, path, v, "num_attention_heads", 0, &n[4])
         || mmixi_hf_number(m, path, v, "num_key_value_heads", n[4], &n[5])
         || mmixi_hf_number(m, path, v, "head_dim", floor(n[1] / n[4]), &n[6])) return -1;
+    if ((size_t)n[4] % (size_t)n[5])
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected num_key_value_heads to divide the %.0f heads, found %.0f",
+                         path, n[4], n[5]);
     c->vocabulary = (size_t)n[0];
     c->dim = (size_t)n[1];
     c->depth = (size_t)n[2];
@@ -17207,97 +17669,144 @@ static mmix_entry mmixi_entry(const char *name, int dtype, size_t n, const void 
     e.data = data;
     return e;
 }
-enum { MMIXI_DINO_NAME = 96, MMIXI_DINO_EXTRA = 8 };
-static const char mmixi_dino_moments[2][3][24] = {
-    { "adamw.backbone.m", "adamw.backbone.v", "adamw.backbone.steps" },
-    { "adamw.head.m", "adamw.head.v", "adamw.head.steps" }
-};
+/* The arrays of a run on their way into a file. */
+enum { MMIXI_RUN_NAME = 128 };
+typedef struct mmixi_entries {
+    mmix_ctx *m;
+    mmix_entry *e;
+    char (*names)[MMIXI_RUN_NAME];
+    size_t n, at;                                /* room; how many there are */
+} mmixi_entries;
+static int mmixi_entries_begin(mmix_ctx *m, mmixi_entries *list, size_t n)
+{
+    list->m = m;
+    list->n = n;
+    list->at = 0;
+    list->e = (mmix_entry *)mmixi_alloc(m, n * sizeof *list->e);
+    list->names = (char (*)[MMIXI_RUN_NAME])mmixi_alloc(m, n * sizeof *list->names);
+    return m->error_kind ? -1 : 0;
+}
+static void mmixi_entries_name(mmixi_entries *list, const char *prefix, const char *name)
+{
+    snprintf(list->names[list->at], MMIXI_RUN_NAME, "%s%s", prefix, name);
+    list->e[list->at].name = list->names[list->at];
+    list->at++;
+}
+static void mmixi_entries_params(mmixi_entries *list, const char *prefix, const mmix_params *p)
+{
+    mmixi_params_entries(p, p->values, list->e + list->at);
+    for (size_t k = 0; k < p->count; k++) mmixi_entries_name(list, prefix, p->at[k].name);
+}
+static void mmixi_entries_array(mmixi_entries *list, const char *prefix, const char *name, int dtype, size_t n,
+                                const void *data)
+{
+    list->e[list->at] = mmixi_entry(name, dtype, n, data);
+    mmixi_entries_name(list, prefix, name);
+}
+enum { MMIXI_ADAMW_ENTRIES = 3 };
+static void mmixi_entries_adamw(mmixi_entries *list, const char *prefix, const mmix_adamw_state *a)
+{
+    mmixi_entries_array(list, prefix, "m", MMIX_FILE_REAL, a->params->slab, a->m);
+    mmixi_entries_array(list, prefix, "v", MMIX_FILE_REAL, a->params->slab, a->v);
+    mmixi_entries_array(list, prefix, "steps", MMIX_FILE_I64, a->params->count, a->steps);
+}
+/* Writes them and lets go of them; also after a beginning that failed. */
+static int mmixi_entries_save(mmixi_entries *list, const char *path, const char *const *metadata)
+{
+    mmix_ctx *m = list->m;
+    const int failed = m->error_kind ? -1 : mmix_safetensors_save(m, path, list->e, list->at, metadata);
+    mmixi_free(m, list->e, list->n * sizeof *list->e);
+    mmixi_free(m, list->names, list->n * sizeof *list->names);
+    return failed;
+}
+/* The array PREFIX NAME of n numbers out of a run's file, as reals or integers. */
+static int mmixi_run_array(mmix_ctx *m, const mmix_archive *a, const char *prefix, const char *name, size_t n,
+                           mmix_real *values, int64_t *integers)
+{
+    char full[MMIXI_RUN_NAME];
+    const mmix_entry *e;
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    e = mmix_archive_find(a, full);
+    if (!e || mmix_entry_count(e) != n)
+        return mmix_fail(m, MMIX_ERROR_FILE, "the run file has no %s of %.0f numbers", full, (double)n);
+    return values ? mmix_archive_read(m, a, e, values, n) : mmix_archive_read_i64(m, a, e, integers, n);
+}
+static int mmixi_run_adamw(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_adamw_state *s)
+{
+    return mmixi_run_array(m, a, prefix, "m", s->params->slab, s->m, NULL)
+        || mmixi_run_array(m, a, prefix, "v", s->params->slab, s->v, NULL)
+        || mmixi_run_array(m, a, prefix, "steps", s->params->count, NULL, (int64_t *)(void *)s->steps) ? -1 : 0;
+}
+static int mmixi_run_counters(mmix_ctx *m, const mmix_archive *a, int64_t *counters, size_t n)
+{
+    if (mmixi_run_array(m, a, "", "counters", n, NULL, counters)) return -1;
+    for (size_t i = 0; i < n; i++)
+        if (counters[i] < 0)
+            return mmix_fail(m, MMIX_ERROR_FILE, "the run file's counter %d is negative", (int)i);
+    return 0;
+}
+/* The caller's note, in lasting memory. */
+static int mmixi_run_note(mmix_ctx *m, const mmix_archive *a, char **note, size_t *size)
+{
+    const char *text = mmix_archive_metadata(a, "note");
+    mmixi_free(m, *note, *size);
+    *size = text ? strlen(text) + 1 : 1;
+    *note = (char *)mmixi_alloc(m, *size);
+    if (!*note) return -1;
+    memcpy(*note, text ? text : "", *size);
+    return 0;
+}
+
+static const char mmixi_dino_moments[2][16] = { "adamw.backbone.", "adamw.head." };
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
     mmix_ctx *m = d ? d->m : NULL;
-    size_t n = MMIXI_DINO_EXTRA, at = 0;
+    size_t n = 2 * MMIXI_ADAMW_ENTRIES + 2;
     int64_t counters[4];
-    char text[MMIXI_CONFIG_TEXT], (*names)[MMIXI_DINO_NAME];
-    const char *metadata[9], *prefix;
-    mmix_entry *e;
-    int failed = -1;
+    char text[MMIXI_CONFIG_TEXT];
+    const char *metadata[7], *prefix;
+    mmixi_entries list;
     if (!m || m->error_kind) return -1;
     for (size_t i = 0; i < 4; i++) n += mmixi_dino_list(d, i, &prefix)->count;
-    e = (mmix_entry *)mmixi_alloc(m, n * sizeof *e);
-    names = (char (*)[MMIXI_DINO_NAME])mmixi_alloc(m, n * sizeof *names);
-    if (e && names) {
+    if (!mmixi_entries_begin(m, &list, n)) {
         for (size_t i = 0; i < 4; i++) {
             const mmix_params *p = mmixi_dino_list(d, i, &prefix);
-            mmixi_params_entries(p, p->values, e + at);
-            for (size_t k = 0; k < p->count; k++, at++) {
-                snprintf(names[at], sizeof names[at], "%s%s", prefix, p->at[k].name);
-                e[at].name = names[at];
-            }
+            mmixi_entries_params(&list, prefix, p);
         }
-        for (int i = 0; i < 2; i++) {
-            const mmix_adamw_state *a = &d->adamw[i];
-            e[at++] = mmixi_entry(mmixi_dino_moments[i][0], MMIX_FILE_REAL, a->params->slab, a->m);
-            e[at++] = mmixi_entry(mmixi_dino_moments[i][1], MMIX_FILE_REAL, a->params->slab, a->v);
-            e[at++] = mmixi_entry(mmixi_dino_moments[i][2], MMIX_FILE_I64, a->params->count, a->steps);
-        }
+        for (int i = 0; i < 2; i++) mmixi_entries_adamw(&list, mmixi_dino_moments[i], &d->adamw[i]);
         counters[0] = (int64_t)d->step;
         counters[1] = (int64_t)d->iters;
         counters[2] = (int64_t)d->at_uniform;
         counters[3] = (int64_t)d->at_zero;
-        e[at++] = mmixi_entry("center", MMIX_FILE_REAL, d->config.prototypes, d->center);
-        e[at++] = mmixi_entry("counters", MMIX_FILE_I64, 4, counters);
-        mmixi_config_text(&d->config, mmixi_dino_fields, MMIXI_DINO_FIELDS, text);
-        metadata[0] = "format"; metadata[1] = mmixi_run_format;
-        metadata[2] = "config"; metadata[3] = text;
-        metadata[4] = "note"; metadata[5] = note ? note : "";
-        metadata[6] = NULL;
-        failed = mmix_safetensors_save(m, path, e, n, metadata);
+        mmixi_entries_array(&list, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
+        mmixi_entries_array(&list, "", "counters", MMIX_FILE_I64, 4, counters);
     }
-    mmixi_free(m, e, n * sizeof *e);
-    mmixi_free(m, names, n * sizeof *names);
-    return failed;
+    mmixi_config_text(&d->config, mmixi_dino_fields, MMIXI_DINO_FIELDS, text);
+    metadata[0] = "format"; metadata[1] = mmixi_run_format;
+    metadata[2] = "config"; metadata[3] = text;
+    metadata[4] = "note"; metadata[5] = note ? note : "";
+    metadata[6] = NULL;
+    return mmixi_entries_save(&list, path, metadata);
 }
 
-static int mmixi_dino_read_array(mmix_ctx *m, const mmix_archive *a, const char *name, size_t n,
-                                 mmix_real *values, int64_t *integers)
-{
-    const mmix_entry *e = mmix_archive_find(a, name);
-    if (!e || mmix_entry_count(e) != n)
-        return mmix_fail(m, MMIX_ERROR_FILE, "the run file has no %s of %.0f numbers", name, (double)n);
-    return values ? mmix_archive_read(m, a, e, values, n) : mmix_archive_read_i64(m, a, e, integers, n);
-}
 static int mmixi_dino_read(mmix_dino *d, const mmix_archive *a)
 {
     mmix_ctx *m = d->m;
     int64_t counters[4];
-    const char *note = mmix_archive_metadata(a, "note");
-    size_t size = note ? strlen(note) + 1 : 1;
     for (size_t i = 0; i < 4; i++) {
         const char *prefix;
         mmix_params *p = mmixi_dino_list(d, i, &prefix);
         if (mmix_params_read(p, a, prefix)) return -1;
     }
-    for (int i = 0; i < 2; i++) {
-        mmix_adamw_state *s = &d->adamw[i];
-        if (mmixi_dino_read_array(m, a, mmixi_dino_moments[i][0], s->params->slab, s->m, NULL)
-            || mmixi_dino_read_array(m, a, mmixi_dino_moments[i][1], s->params->slab, s->v, NULL)
-            || mmixi_dino_read_array(m, a, mmixi_dino_moments[i][2], s->params->count, NULL,
-                                     (int64_t *)(void *)s->steps)) return -1;
-    }
-    if (mmixi_dino_read_array(m, a, "center", d->config.prototypes, d->center, NULL)
-        || mmixi_dino_read_array(m, a, "counters", 4, NULL, counters)) return -1;
-    for (int i = 0; i < 4; i++)
-        if (counters[i] < 0) return mmix_fail(m, MMIX_ERROR_FILE, "the run file's counter %d is negative", i);
+    for (int i = 0; i < 2; i++)
+        if (mmixi_run_adamw(m, a, mmixi_dino_moments[i], &d->adamw[i])) return -1;
+    if (mmixi_run_array(m, a, "", "center", d->config.prototypes, d->center, NULL)
+        || mmixi_run_counters(m, a, counters, 4)) return -1;
     d->step = (size_t)counters[0];
     d->iters = (size_t)counters[1];
     d->at_uniform = (size_t)counters[2];
     d->at_zero = (size_t)counters[3];
-    mmixi_free(m, d->note, d->note_size);
-    d->note = (char *)mmixi_alloc(m, size);
-    d->note_size = d->note ? size : 0;
-    if (!d->note) return -1;
-    memcpy(d->note, note ? note : "", size);
-    return 0;
+    return mmixi_run_note(m, a, &d->note, &d->note_size);
 }
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
@@ -17320,6 +17829,169 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
     }
     mmix_archive_close(a);
     return d;
+}
+
+/* ---- distillation ---- */
+
+static void mmixi_distill_lines(const mmix_params *p, mmixi_text *t)
+{
+    for (size_t i = 0; p && i < p->count; i++)
+        mmixi_match_line(t, p->at[i].frozen ? "frozen " : "trained ", "", p->at[i].name, p->at[i].tensor->ndim,
+                         p->at[i].tensor->shape, NULL);
+}
+MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
+{
+    mmixi_text text = { NULL, 0 };
+    if (!run || run->m->error_kind) return NULL;
+    for (int pass = 0; pass < 2; pass++) {       /* measured, then written */
+        text.at = 0;
+        mmixi_distill_lines(run->student->params, &text);
+        mmixi_distill_lines(run->student->adapters, &text);
+        if (!pass) text.out = (char *)mmixi_step_array(run->m, text.at + 1, 1, 1);
+        if (!text.out) return NULL;
+    }
+    text.out[text.at] = 0;
+    return text.out;
+}
+
+static const char mmixi_distill_format[] = "mamba_mix distillation run 1";
+#define MMIXI_DISTILL_FIELD(kind, member) MMIXI_FIELD_OF(mmix_distill_config, kind, member, 1, 0)
+#define MMIXI_STAGE_FIELDS(i) \
+    MMIXI_DISTILL_FIELD(INT, stage[i].train), MMIXI_DISTILL_FIELD(DOUBLE, stage[i].hidden), \
+    MMIXI_DISTILL_FIELD(DOUBLE, stage[i].token), MMIXI_DISTILL_FIELD(DOUBLE, stage[i].sequence), \
+    MMIXI_DISTILL_FIELD(DOUBLE, stage[i].supervised), MMIXI_DISTILL_FIELD(DOUBLE, stage[i].temperature), \
+    MMIXI_DISTILL_FIELD(SIZE, stage[i].steps), MMIXI_DISTILL_FIELD(SIZE, stage[i].warmup), \
+    MMIXI_DISTILL_FIELD(DOUBLE, stage[i].lr), MMIXI_DISTILL_FIELD(DOUBLE, stage[i].min_lr), \
+    MMIXI_DISTILL_FIELD(DOUBLE, stage[i].weight_decay), MMIXI_DISTILL_FIELD(DOUBLE, stage[i].clip)
+static const mmixi_field mmixi_distill_fields[] = {
+    MMIXI_STAGE_FIELDS(0), MMIXI_STAGE_FIELDS(1), MMIXI_STAGE_FIELDS(2), MMIXI_STAGE_FIELDS(3),
+    MMIXI_STAGE_FIELDS(4), MMIXI_STAGE_FIELDS(5), MMIXI_STAGE_FIELDS(6), MMIXI_STAGE_FIELDS(7),
+    MMIXI_DISTILL_FIELD(SIZE, stages), MMIXI_DISTILL_FIELD(SIZE, step_tokens),
+    MMIXI_DISTILL_FIELD(SIZE, lora_rank), MMIXI_DISTILL_FIELD(DOUBLE, lora_alpha),
+    MMIXI_DISTILL_FIELD(INT, lora_targets), MMIXI_DISTILL_FIELD(INT, calibrate),
+    MMIXI_DISTILL_FIELD(INT, hidden_outputs), MMIXI_DISTILL_FIELD(INT, teacher_inputs)
+};
+enum { MMIXI_DISTILL_FIELDS = sizeof mmixi_distill_fields / sizeof mmixi_distill_fields[0],
+      MMIXI_DISTILL_COUNTERS = 5 };
+static const char mmixi_distill_moments[2][18] = { "adamw.decoder.", "adamw.adapters." };
+
+/* Which gradients wait for the optimiser: one number a parameter. */
+static void mmixi_written_put(const mmix_params *p, int64_t *flags)
+{
+    for (size_t i = 0; i < p->count; i++) flags[i] = p->at[i].tensor->written;
+}
+MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
+{
+    mmix_ctx *m = run ? run->m : NULL;
+    char text[MMIXI_CONFIG_TEXT], decoder[MMIXI_CONFIG_TEXT];
+    const char *metadata[9];
+    int64_t counters[MMIXI_DISTILL_COUNTERS], *written;
+    const mmix_decoder *d;
+    mmixi_entries list;
+    mmix_mark mark;
+    size_t count;
+    int failed;
+    if (!m || m->error_kind) return -1;
+    d = run->student;
+    mark = mmix_mark_here(m);
+    count = d->params->count + (d->adapters ? d->adapters->count : 0);
+    written = (int64_t *)mmixi_step_array(m, count, 1, sizeof *written);
+    if (!mmixi_entries_begin(m, &list, count + 2 * (MMIXI_ADAMW_ENTRIES + 2) + 1)) {
+        mmixi_entries_params(&list, "student.", d->params);
+        if (d->adapters) mmixi_entries_params(&list, "adapters.", d->adapters);
+        for (int i = 0; i < 2; i++) {
+            const mmix_params *p = run->adamw[i].params;
+            if (!p) continue;
+            mmixi_entries_adamw(&list, mmixi_distill_moments[i], &run->adamw[i]);
+            if (!run->tokens) continue;
+            mmixi_written_put(p, written);
+            mmixi_entries_array(&list, mmixi_distill_moments[i], "gradients", MMIX_FILE_REAL, p->slab, p->gradients);
+            mmixi_entries_array(&list, mmixi_distill_moments[i], "written", MMIX_FILE_I64, p->count, written);
+            written += p->count;
+        }
+        counters[0] = (int64_t)run->stage;
+        counters[1] = (int64_t)run->step;
+        counters[2] = (int64_t)run->number;
+        counters[3] = (int64_t)run->tokens;
+        counters[4] = d->adapters != NULL;
+        mmixi_entries_array(&list, "", "counters", MMIX_FILE_I64, MMIXI_DISTILL_COUNTERS, counters);
+    }
+    mmixi_config_text(&run->config, mmixi_distill_fields, MMIXI_DISTILL_FIELDS, text);
+    mmixi_config_text(&d->config, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, decoder);
+    metadata[0] = "format"; metadata[1] = mmixi_distill_format;
+    metadata[2] = "config"; metadata[3] = text;
+    metadata[4] = "decoder"; metadata[5] = decoder;
+    metadata[6] = "note"; metadata[7] = note ? note : "";
+    metadata[8] = NULL;
+    failed = mmixi_entries_save(&list, path, metadata);
+    mmix_rewind(m, mark);
+    return failed;
+}
+static int mmixi_distill_read(mmix_distill *run, const mmix_archive *a, const int64_t *counters)
+{
+    mmix_ctx *m = run->m;
+    mmix_decoder *d = run->student;
+    run->stage = (size_t)counters[0];
+    run->step = (size_t)counters[1];
+    run->number = (uint64_t)counters[2];
+    run->tokens = (size_t)counters[3];
+    if (run->stage > run->config.stages)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: stage %zu of %zu", a->path, run->stage, run->config.stages);
+    if (counters[4] && mmix_decoder_lora(d, run->config.lora_rank, run->config.lora_alpha,
+                                         run->config.lora_targets)) return -1;
+    if (mmixi_distill_begin(run) || mmix_params_read(d->params, a, "student.")
+        || (d->adapters && mmix_params_read(d->adapters, a, "adapters."))) return -1;
+    for (int i = 0; i < 2; i++) {
+        mmix_params *p = run->adamw[i].params;
+        const mmix_mark mark = mmix_mark_here(m);
+        int64_t *written;
+        if (!p) continue;
+        if (mmixi_run_adamw(m, a, mmixi_distill_moments[i], &run->adamw[i])) return -1;
+        if (!run->tokens) continue;
+        written = (int64_t *)mmixi_step_array(m, p->count, 1, sizeof *written);
+        if (!written
+            || mmixi_run_array(m, a, mmixi_distill_moments[i], "gradients", p->slab, p->gradients, NULL)
+            || mmixi_run_array(m, a, mmixi_distill_moments[i], "written", p->count, NULL, written)) return -1;
+        for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
+        mmix_rewind(m, mark);
+    }
+    return mmixi_run_note(m, a, &run->note, &run->note_size);
+}
+MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
+{
+    mmix_ctx *m = teacher ? teacher->m : NULL;
+    mmix_archive *a;
+    mmix_distill_config c;
+    mmix_decoder_config config;
+    mmix_distill *run = NULL;
+    const char *format, *text, *decoder;
+    int64_t counters[MMIXI_DISTILL_COUNTERS];
+    *student = NULL;
+    a = !m || m->error_kind ? NULL : mmix_archive_open(m, path);
+    if (!a) return NULL;
+    memset(&c, 0, sizeof c);
+    memset(&config, 0, sizeof config);
+    format = mmix_archive_metadata(a, "format");
+    text = mmix_archive_metadata(a, "config");
+    decoder = mmix_archive_metadata(a, "decoder");
+    if (!format || strcmp(format, mmixi_distill_format) || !text || !decoder)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_distill_save", path);
+    else if (!mmixi_config_parse(m, path, text, mmixi_distill_fields, MMIXI_DISTILL_FIELDS, &c)
+             && !mmixi_config_parse(m, path, decoder, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, &config)
+             && !mmixi_depth_check(m, a, config.depth)
+             && !mmixi_run_counters(m, a, counters, MMIXI_DISTILL_COUNTERS))
+        *student = mmixi_decoder_create(m, config, 0);
+    if (*student) run = mmix_distill_create(teacher, *student, c);
+    if (run && mmixi_distill_read(run, a, counters)) {
+        mmix_distill_destroy(run);
+        run = NULL;
+    }
+    if (!run) {
+        mmix_decoder_destroy(*student);
+        *student = NULL;
+    }
+    mmix_archive_close(a);
+    return run;
 }
 
 /* ==== >>context ======================================================================
