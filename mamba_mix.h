@@ -3,7 +3,8 @@
    Softmax attention, linear attention and Mamba-2 (SSD) are the same thing, Y = M X, with three ways to
    build the L x L matrix M. This library computes all three, forward and backward, on any CPU, and builds
    on them: ViT, LinearViT and DinoVim backbones, DINO training without labels, feature maps, k-NN and
-   Binary-AUC. No packages, no flags: one header.
+   Binary-AUC; decoders of text and pictures, and LinMU, which turns their attention into linear mixers. No
+   packages, no flags: one header.
 
    In one C or C++ file, before the include:
 
@@ -40,14 +41,14 @@
    CONTENTS                  search for the tag, e.g. >>ssd
 
      The public part     The implementation
-       >>api-context       >>errors & memory     >>elementary ops      >>softmax attention   >>dino
-       >>api-tensors       >>random              >>norms               >>mixing              >>metrics
-       >>api-tape          >>threads             >>linear              >>layers              >>images
-       >>api-ops           >>micro-kernels       >>convolution         >>losses              >>files
-       >>api-mixers        >>gemm                >>patches             >>optimisers          >>model files
-       >>api-files         >>tensors & tape      >>heads               >>backbones           >>context
-       >>api-images                              >>ssd
-       >>api-layers                              >>linear attention
+       >>api-context       >>errors & memory     >>elementary ops      >>softmax attention   >>tokenizer
+       >>api-tensors       >>random              >>norms               >>mixing              >>dino
+       >>api-tape          >>threads             >>linear              >>layers              >>distillation
+       >>api-ops           >>micro-kernels       >>convolution         >>losses              >>metrics
+       >>api-mixers        >>gemm                >>patches             >>optimisers          >>images
+       >>api-files         >>tensors & tape      >>heads               >>backbones           >>files
+       >>api-images                              >>ssd                 >>m-mate              >>model files
+       >>api-layers                              >>linear attention    >>decoder             >>context
        >>api-vision
        >>api-decoder
        >>api-metrics
@@ -87,7 +88,8 @@
    SOURCES
      Dao & Gu 2024, "Transformers are SSMs" (Mamba-2, SSD); Zhu et al. 2024, "Vision Mamba"; Caron et al.
      2021, "Emerging properties in self-supervised vision transformers" (DINO); Dosovitskiy et al. 2021 (ViT);
-     "RNN as Linear Transformer", CVPR 2026, arXiv 2511.18380 (LinearViT, DinoVim, Binary-AUC).
+     "RNN as Linear Transformer", CVPR 2026, arXiv 2511.18380 (LinearViT, DinoVim, Binary-AUC); Wang & Jha,
+     "LinMU", arXiv 2601.01322 (M-MATE, distillation).
 
    Licence: MIT or public domain, at your choice; see the end of the file. */
 
@@ -325,8 +327,7 @@ enum {
     MMIX_OP_CONV1D, MMIX_OP_PATCH_EMBED, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY,
     MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION,
     MMIX_OP_SSD, MMIX_OP_DINO_LOSS, MMIX_OP_ADD_ROWS, MMIX_OP_FUSE_DIRECTIONS, MMIX_OP_KD_HIDDEN,
-    MMIX_OP_KD_TOKEN,
-    MMIX_OP_COUNT
+    MMIX_OP_KD_TOKEN, MMIX_OP_COUNT
 };
 /* Overrides an op of this context; NULL functions restore the built-in ones. Returns 0, or -1 for an unknown
    op. */
@@ -862,8 +863,10 @@ MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, si
 
 /* Initial values: CONSTANT a; NORMAL of deviation a; UNIFORM in [a, b); LOG_UNIFORM: the logarithm of a
    number uniform in [a, b) (A_log); STEP: the inverse softplus of a number log-uniform in [a, b), at least
-   1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale; LAST_TAP: 1 at the end of
-   each row, else 0 (a convolution that is the identity). They depend on the context's seed and the parameter's
+   1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale;
+   LAST_TAP: 1 at the end of
+   each row,
+   else 0 (a convolution that is the identity). They depend on the context's seed and the parameter's
    name. */
 enum { MMIX_START_CONSTANT, MMIX_START_NORMAL, MMIX_START_UNIFORM, MMIX_START_LOG_UNIFORM, MMIX_START_STEP,
       MMIX_START_SPREAD, MMIX_START_LAST_TAP };
@@ -995,8 +998,8 @@ MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_ten
    r); NULL: none. */
 typedef struct mmix_lora { mmix_tensor *A, *B; double alpha; } mmix_lora;
 
-/* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases; adapters beside them in
-   this order. */
+/* down(silu(gate x) · up x) (Shazeer 2020): gate and up (F, D), down (D, F), no biases; adapters beside them
+   in this order. */
 typedef struct mmix_swiglu_layer { mmix_tensor *gate, *up, *down; mmix_lora lora[3]; } mmix_swiglu_layer;
 /* Adds gate_proj.weight, up_proj.weight and down_proj.weight to p. 0, or -1. */
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D,
@@ -1182,7 +1185,7 @@ typedef struct mmix_mmate_options {
     int directions;
     int shared_directions;                   /* 1: the reverse scan has the forward's dt and A */
     int skip;                                /* 1: adds D x */
-    size_t conv_width;                       /* W > 1: causal convolution over C, B, X, at first the identity */
+    size_t conv_width;                       /* W > 1: a causal convolution over C, B, X, at first none */
     int output_gate;                         /* 1: times silu(z_proj x + z_bias), at first 1 */
     int norm;                                /* 1: RMS norm (after the gate) before o_proj */
 
@@ -1212,12 +1215,14 @@ MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
 /* One branch of it alone, whatever the options say of branches. */
 MMIXDEF mmix_tensor *mmix_flex_ma(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                   mmix_tensor *residual, const mmix_layout *layout);
+/* The other one; tokens that take no part get 0, without o_proj's bias. */
 MMIXDEF mmix_tensor *mmix_local_swin(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                      mmix_tensor *residual, const mmix_layout *layout);
 /* M (B, H, L, L) of a branch, y = M v for each head before o_proj (and without output_gate and norm), for
    looking: not recorded. */
 MMIXDEF mmix_tensor *mmix_flex_ma_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                          const mmix_layout *layout);
+/* The same of Local-Swin: rows of tokens that take no part are 0. */
 MMIXDEF mmix_tensor *mmix_local_swin_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                             const mmix_layout *layout);
 
@@ -1246,13 +1251,14 @@ MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d);
    with its config.json in the same folder. NULL on error. */
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path);
 /* llama2.c's format from memory (Karpathy 2023): 7 int32, then float32 weights. */
-MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size);
+MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes,
+                                                size_t size);
 /* Writes parameters, adapters merged, and config as .safetensors. 0, or -1. */
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path);
 
 typedef struct mmix_decoder_options {
-    /* NULL, or `depth` places each: for the outputs of the layers' mixers (B, L, D), of the layers, and of the
-       norms before the mixers */
+    /* NULL, or `depth` places each: for the outputs of the layers' mixers (B, L, D), of the layers, and of
+       the norms before the mixers */
     mmix_tensor **mixed, **outputs, **normed;
     /* NULL, or what each layer reads in place of the one before it; NULL there: as usual */
     mmix_tensor **inputs;
@@ -1269,6 +1275,7 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 /* What a decoder remembers of the tokens before: with attention keys and values of all, with M-MATE states of
    one size (and the last text_window keys). */
 typedef struct mmix_decoder_state mmix_decoder_state;
+/* Of no tokens yet; lives on its own, but not longer than d. NULL on error. */
 MMIXDEF mmix_decoder_state *mmix_decoder_state_create(const mmix_decoder *d);
 MMIXDEF void mmix_decoder_state_destroy(mmix_decoder_state *s);
 /* The next token is the first again. */
@@ -1277,9 +1284,9 @@ MMIXDEF void mmix_decoder_state_clear(mmix_decoder_state *s);
 MMIXDEF mmix_decoder_state *mmix_decoder_state_copy(const mmix_decoder_state *s);
 MMIXDEF size_t mmix_decoder_state_tokens(const mmix_decoder_state *s);
 MMIXDEF size_t mmix_decoder_state_bytes(const mmix_decoder_state *s);
-/* Reads the next tokens, one or many (a span is in one piece, its start counted from the piece's first token);
-   the logits (B, K) after the last of them. Not recorded. After an error clear the state or go on from a
-   copy. */
+/* Reads the next tokens, one or many (a span is in one piece, its start counted from the piece's first
+   token); the logits (B, K) after the last of them. Not recorded. After an error clear the state or go on
+   from a copy. */
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
                                        mmix_decoder_state *s);
 
@@ -1303,17 +1310,17 @@ MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *promp
 MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count);
 
-/* Low-rank adapters (LoRA, Hu et al. 2021) beside the matrices of the layers' SwiGLU, of their mixers, or both:
-   A uniform as in a linear layer, B = 0. They are parameters of a list of their own. 0, or -1. */
-enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };
+enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                   /* targets */
+/* Low-rank adapters (LoRA, Hu et al. 2021) beside the matrices of the layers' SwiGLU, of their mixers, or
+   both: A uniform as in a linear layer, B = 0. They are parameters of a list of their own. 0, or -1. */
 MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets);
 /* NULL without adapters. */
 MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d);
 /* Adds the adapters to their matrices and drops them. 0, or -1. */
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
 
-/* llama2.c's tokenizer file: pieces with scores, joined pair by pair. NULL on error. */
 typedef struct mmix_tokenizer mmix_tokenizer;
+/* llama2.c's tokenizer file, or its bytes: pieces with scores, joined pair by pair. NULL on error. */
 MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path);
 MMIXDEF mmix_tokenizer *mmix_tokenizer_from(mmix_ctx *m, const char *name, const void *bytes, size_t size);
 MMIXDEF void mmix_tokenizer_destroy(mmix_tokenizer *t);
@@ -1597,8 +1604,8 @@ MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tens
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature);
 
-/* A decoder with M-MATE in the place of the teacher's attention: flex and swin take its q, k, v and o, all else
-   is copied. options NULL: the defaults. NULL on error. */
+/* A decoder with M-MATE in the place of the teacher's attention: flex and swin take its q, k, v and o, all
+   else is copied. options NULL: the defaults. NULL on error. */
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options);
 /* Scales the columns of each head in Flex-MA's o_proj so that what the head brings to the layer has the root
    mean square of the teacher's on this sequence, layer by layer on the teacher's inputs. 0, or -1. */
@@ -1629,9 +1636,9 @@ typedef struct mmix_distill_config {
     int hidden_outputs;                      /* 1: L_hid compares the layers' outputs, not the mixers' */
     int teacher_inputs;                      /* 1: each student layer reads what the teacher's layer reads */
 } mmix_distill_config;
-/* The three stages: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16, on
-   SwiGLU), L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3 and 5e-4: these numbers, and λ = T = 1, are in
-   no source. */
+/* The three stages: Flex-MA alone, L_hid + L_tok; both branches, the same; both and LoRA (rank 8, alpha 16,
+   on SwiGLU), L_tok + L_seq + L_sup. 300 steps each at 1e-3, 1e-3 and 5e-4: these numbers, and λ = T = 1, are
+   in no source. */
 MMIXDEF mmix_distill_config mmix_linmu_stages(void);
 
 /* Sequences with answers. target (B, L) int32: the token wanted after position i, or -1 where no answer is
@@ -1640,8 +1647,8 @@ typedef struct mmix_distill_batch {
     mmix_sequence input;
     mmix_tensor *target;
     mmix_tensor *mask;                       /* (B, L) int32: 0 where tokens only fill up; NULL: none do */
-    /* For L_seq the input with the teacher's answers, and its targets; NULL: the teacher decodes now, greedily,
-       as many tokens as each row's answer has */
+    /* For L_seq the input with the teacher's answers, and its targets; NULL: the teacher decodes now,
+       greedily, as many tokens as each row's answer has */
     const mmix_sequence *decoded;
     mmix_tensor *decoded_target;
 } mmix_distill_batch;
@@ -1667,22 +1674,24 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
 /* The same losses without learning, with the weights of a stage. 0, or -1. */
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
                                 mmix_distill_stats *stats);
+typedef int mmix_distill_next(void *user, mmix_ctx *m, uint64_t number, mmix_distill_batch *batch);
+typedef int mmix_distill_show(void *user, const mmix_distill_stats *stats);
 /* All stages: next fills the batch of call `number` (in step memory) and returns 0, or -1 to stop; show sees
    the stats and returns 0, or -1 to stop, and may be NULL. 0: finished, 1: stopped, -1: mmix_error. Calls
    mmix_reset. */
-typedef int mmix_distill_next(void *user, mmix_ctx *m, uint64_t number, mmix_distill_batch *batch);
-typedef int mmix_distill_show(void *user, const mmix_distill_stats *stats);
 MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user);
 /* The number of the next call, from 0 on: a resumed run goes on with it. */
 MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run);
-/* What trains in the stage that comes next, a line each: "trained NAME (3, 4)" or "frozen NAME (3, 4)". In step
-   memory; NULL on error. */
+/* What trains in the stage that comes next, a line each: "trained NAME (3, 4)" or "frozen NAME (3, 4)". In
+   step memory; NULL on error. */
 MMIXDEF const char *mmix_distill_table(const mmix_distill *run);
-/* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on bit
-   for bit; with it *student, which is the caller's to destroy after the run. `note` as in mmix_dino_save. */
+/* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on
+   bit for bit; with it *student, which is the caller's to destroy after the run. `note` as in mmix_dino_save.
+   */
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
                                         mmix_decoder **student);
+/* The note of a loaded run, "" if there is none; NULL for a new one. */
 MMIXDEF const char *mmix_distill_note(const mmix_distill *run);
 
 #ifdef __cplusplus
@@ -5581,7 +5590,8 @@ MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *par
     const size_t n = mmix_shape(index, 0);
     if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
         || !mmixi_check(m, who, "index", index, MMIX_DTYPE_I32, 1, MMIXI_ANY, 0, 0, 0)
-        || !mmixi_check(m, who, "part", part, MMIX_DTYPE_REAL, 3, x->shape[0], n, x->shape[2], 0)) return NULL;
+        || !mmixi_check(m, who, "part", part, MMIX_DTYPE_REAL, 3, x->shape[0], n, x->shape[2],
+                        0)) return NULL;
     for (size_t i = 0; i < n; i++)
         if (mmixi_index(index, i) < 0 || (size_t)mmixi_index(index, i) >= x->shape[1]) {
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: index[%.0f] is %d, x has %.0f tokens", who, (double)i,
@@ -9123,7 +9133,8 @@ static void mmixi_start_task(void *arg, size_t index)
             ? mmix_random_normal(j->m, MMIXI_RANDOM_INIT, j->stream, i)
             : mmix_random_uniform(j->m, MMIXI_RANDOM_INIT, j->stream, i);
         if (q->start.kind == MMIX_START_CONSTANT) u = a;
-        else if (q->start.kind == MMIX_START_LAST_TAP) u = i % mmixi_cols(q->tensor) + 1 == mmixi_cols(q->tensor);
+        else if (q->start.kind == MMIX_START_LAST_TAP) u = i % mmixi_cols(q->tensor) + 1
+            == mmixi_cols(q->tensor);
         else if (q->start.kind == MMIX_START_NORMAL) u *= a;
         else if (q->start.kind == MMIX_START_UNIFORM) u = a + (b - a) * u;
         else if (q->start.kind == MMIX_START_LOG_UNIFORM) u = mmixi_log(a + (b - a) * u);
@@ -9399,12 +9410,47 @@ static mmix_tensor *mmixi_adapted(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weig
     low = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
     return mmix_linear_add(m, low, lora->B, NULL, residual, s);
 }
-MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
+static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
 {
     mmix_tensor *gate = mmix_silu(m, mmixi_adapted(m, x, layer->gate, NULL, &layer->lora[0], NULL, NULL)),
         *up = mmixi_adapted(m, x, layer->up, NULL, &layer->lora[1], NULL, NULL);
     return mmixi_adapted(m, mmix_mul(m, gate, up), layer->down, NULL, &layer->lora[2], residual, s);
+}
+#ifdef MMIX_REGRESSION
+enum { MMIXI_SWIGLU_ROWS = 3 };
+#else
+enum { MMIXI_SWIGLU_ROWS = 512 };                        /* of tokens, for each thread */
+#endif
+/* For inference on many tokens: some at a time, so that the wide rows between stay in the caches. */
+static mmix_tensor *mmixi_swiglu_by_parts(mmix_ctx *m, mmix_swiglu_layer layer, mmix_tensor *x,
+                                          mmix_tensor *residual, size_t n)
+{
+    const size_t L = mmix_shape(x, 1), D = mmix_shape(layer.down, 0);
+    mmix_tensor *y = mmix_new3(m, mmix_shape(x, 0), L, D), packed[3];
+    layer.gate = mmixi_packed(m, layer.gate, &packed[0]);
+    layer.up = mmixi_packed(m, layer.up, &packed[1]);
+    layer.down = mmixi_packed(m, layer.down, &packed[2]);
+    for (size_t i = 0; y && i < y->shape[0] * L && !m->error_kind; i += mmixi_min(n, L - i % L)) {
+        const mmix_mark mark = mmix_mark_here(m);
+        const size_t b = i / L, from = i % L, rows = mmixi_min(n, L - from);
+        mmix_tensor *in[2], *part;
+        in[0] = mmix_slice(m, mmix_slice(m, x, 0, b, 1), 1, from, rows);
+        in[1] = residual ? mmix_slice(m, mmix_slice(m, residual, 0, b, 1), 1, from, rows) : NULL;
+        part = mmixi_swiglu(m, &layer, in[0], in[1], NULL);
+        if (part) memcpy(mmix_data(y) + i * D, mmix_data(part), mmixi_bytes(part));
+        mmix_rewind(m, mark);
+    }
+    return y;
+}
+MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s)
+{
+    const size_t n = MMIXI_SWIGLU_ROWS * mmixi_lanes(m);
+    /* who trains, or has another linear layer, gets all tokens at once */
+    return !m->recording && !s && mmix_ndim(x) == 3 && mmix_shape(x, 1) > n
+        && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward
+        ? mmixi_swiglu_by_parts(m, *layer, x, residual, n) : mmixi_swiglu(m, layer, x, residual, s);
 }
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       mmix_tensor *A, mmix_tensor *B, double alpha)
@@ -10763,12 +10809,14 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
 /* ==== >>m-mate =======================================================================
    decoder mixers: causal attention with projections of its own, and M-MATE = Flex-MA + Local-Swin
 
-       Flex-MA       f_t = h_t C_t,  h_t = e^(δ_t A) h_{t-1} + δ_t X_t B_tᵀ over all tokens, those of a span in
+       Flex-MA       f_t = h_t C_t,  h_t = e^(δ_t A) h_{t-1} + δ_t X_t B_tᵀ over all tokens,
+           those of a span in
                      its layer's order;  b the same backwards in each span;  y = g f + (1 - g) b there
        Local-Swin    softmax attention in windows of a span's grid
 
    C, B, X are what q, k and v are in attention. x is brought into scan order once, and all that follows reads
-   runs of it; a span's reverse scan is a slice, or with several spans one pass whose state begins anew where a
+   runs of it;
+   a span's reverse scan is a slice, or with several spans one pass whose state begins anew where a
    span does. Local-Swin works on the grid tokens alone; what it brings is added to their rows.
 
    Both are linear in the values: with the identity as values the same code returns M.
@@ -10778,7 +10826,9 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
 
 typedef struct mmixi_layout {
     const mmix_layout *of;
-    size_t B, L, seen, first, end;               /* seen: by the slot before; first … end - 1: from the first span to the last one's end */
+    mmix_layout none;                            /* for who has none */
+    /* seen: tokens that the slot has; first … end - 1: from the first span to the last one's end */
+    size_t B, L, seen, first, end;
     /* token visited r-th by layers of a scan order, and its inverse; NULL: as they stand */
     size_t *order[4], *inverse[4];
     /* grid tokens; all others; those outside of spans */
@@ -10836,12 +10886,11 @@ static int mmixi_layout_orders(mmix_ctx *m, mmixi_layout *a, size_t order)
     return 0;
 }
 /* Finds everything for layers `from` … `to` - 1 of the kind; in step memory. 0, or -1. */
-static int mmixi_layout_fill(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout, size_t B,
-                             size_t L, size_t from, size_t to)
+static int mmixi_layout_fill(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
+                             size_t B, size_t L, size_t from, size_t to)
 {
-    static const mmix_layout none;
     memset(a, 0, sizeof *a);
-    a->of = layout = layout ? layout : &none;
+    a->of = layout = layout ? layout : &a->none;
     a->B = B;
     a->L = L;
     if (layout->state) a->seen = mmix_state_tokens(layout->state, layout->slot);
@@ -10878,7 +10927,7 @@ static int mmixi_layout_fill(mmix_ctx *m, const char *who, mmixi_layout *a, cons
         inside = mmix_data_i32(a->inside);
         sequence = mmix_data_i32(a->sequence);
         memset(inside, 0, shape[1] * sizeof *inside);
-        for (size_t i = 0, at = 0; i < layout->n_spans; i++) {   /* runs 2i: span i, 2i + 1: the text behind it */
+        for (size_t i = 0, at = 0; i < layout->n_spans; i++) {   /* run 2i: span i, 2i + 1: text behind it */
             const size_t start = layout->spans[i].start - a->first,
                 end = start + mmixi_span_tokens(&layout->spans[i]);
             for (; at < start; at++) sequence[at] = (int32_t)(2 * i) - 1;
@@ -10887,7 +10936,8 @@ static int mmixi_layout_fill(mmix_ctx *m, const char *who, mmixi_layout *a, cons
                 inside[at] = 1;
             }
         }
-        for (size_t b = 1; b < a->B; b++) memcpy(sequence + b * shape[1], sequence, shape[1] * sizeof *sequence);
+        for (size_t b = 1; b < a->B; b++)
+            memcpy(sequence + b * shape[1], sequence, shape[1] * sizeof *sequence);
     }
     a->positions = layout->positions;
     if (mmix_ndim(a->positions) == 2
@@ -10931,11 +10981,14 @@ enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
 MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
                                   size_t heads, size_t kv_heads, size_t width, int bias)
 {
-    static const char names[4][2][16] = { { "q_proj.weight", "q_proj.bias" }, { "k_proj.weight", "k_proj.bias" },
-                                         { "v_proj.weight", "v_proj.bias" }, { "o_proj.weight", "o_proj.bias" } };
+    static const char names[4][2][16] = {
+        { "q_proj.weight", "q_proj.bias" }, { "k_proj.weight", "k_proj.bias" },
+        { "v_proj.weight", "v_proj.bias" }, { "o_proj.weight", "o_proj.bias" }
+    };
     memset(layer, 0, sizeof *layer);
     if (!heads || !kv_heads || heads % kv_heads || !width)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
+                         "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
                          "keys and values, which must divide them", (double)heads, (double)width,
                          (double)kv_heads);
     layer->heads = heads;
@@ -11011,8 +11064,10 @@ MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *
 
 /* ---- two directions into one ----
 
-   At the tokens of spans y = g f + (1 - g) b with g = σ(z), ½ (f + b), or f + b; elsewhere f. f (B, L, H, P); b
-   (B, R, H, P) and z (B, R, H) from token `first` on; inside (R) tells the span tokens, NULL: all. The gradient
+   At the tokens of spans y = g f + (1 - g) b with g = σ(z), ½ (f + b), or f + b; elsewhere f. f (B, L, H, P);
+       b
+   (B, R, H, P) and z (B, R, H) from token `first` on; inside (R) tells the span tokens,
+   NULL: all. The gradient
    of z is g (1 - g) Σ_p dy (f - b). */
 
 typedef struct mmixi_fuse_options { size_t first; int directions; } mmixi_fuse_options;
@@ -11037,7 +11092,8 @@ static void mmixi_fuse_range(void *arg, size_t begin, size_t end, size_t lane)
         const int here = t >= o->first && r < R && (!inside || mmix_data_i32(inside)[r]);
         for (size_t h = 0; h < H; h++) {
             const size_t at_f = s * f->stride[0] + t * f->stride[1] + h * f->stride[2],
-                at_y = (i * H + h) * P, at_b = here ? s * b->stride[0] + r * b->stride[1] + h * b->stride[2] : 0,
+                at_y = (i * H + h) * P, at_b = here ? s * b->stride[0] + r * b->stride[1] + h * b->stride[2]
+                : 0,
                 at_z = here && z ? s * z->stride[0] + r * z->stride[1] + h : 0;
             mmix_real g = 1, rest = 0;           /* shares of f and b */
             if (here) g = rest = o->directions == MMIX_FUSE_SUM ? 1 : (mmix_real)0.5;
@@ -11067,7 +11123,8 @@ static int mmixi_fuse_run(mmix_ctx *m, mmix_call *call, mmixi_fuse_job *j)
     const mmix_tensor *f = call->in[0];
     j->m = m;
     j->call = call;
-    mmixi_ranges(m, f->shape[0] * f->shape[1], mmixi_row_grain(f->shape[2] * f->shape[3]), mmixi_fuse_range, j);
+    mmixi_ranges(m, f->shape[0] * f->shape[1], mmixi_row_grain(f->shape[2] * f->shape[3]), mmixi_fuse_range,
+                 j);
     return 0;
 }
 static int mmixi_fuse_forward(mmix_ctx *m, mmix_call *call)
@@ -11124,7 +11181,8 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     if (options) o = *options;
     if (o.branches < MMIX_BRANCH_BOTH || o.branches > MMIX_BRANCH_SWIN || o.directions < MMIX_FUSE_GATE
         || o.directions > MMIX_FUSE_SUM || o.shift_period % 2 || o.text_window > INT32_MAX)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: branches %d, directions %d, shift period "
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
+                         "mmix_mmate_init: branches %d, directions %d, shift period "
                          "%.0f, text window %.0f; expected MMIX_BRANCH_…, MMIX_FUSE_…, an even period",
                          o.branches, o.directions, (double)o.shift_period, (double)o.text_window);
     layer->options = o;
@@ -11135,8 +11193,9 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
         if (mmix_projections_init(&layer->flex, p, flex, D, heads, kv_heads, width, bias)) return -1;
         for (int d = 0; d < 2 - (o.shared_directions != 0); d++) {
             layer->dir[d].dt_proj = mmixi_param(p, flex, names[d][0], mmixi_zeros(), 2, heads, D, 0, 0);
-            layer->dir[d].dt_bias = mmixi_param(p, flex, names[d][1], mmix_start_from(MMIX_START_SPREAD, 1e-3,
-                                                                                      1e-1), 1, heads, 0, 0, 0);
+            layer->dir[d].dt_bias = mmixi_param(p, flex, names[d][1],
+                                                mmix_start_from(MMIX_START_SPREAD, 1e-3, 1e-1), 1, heads, 0,
+                                                0, 0);
             layer->dir[d].A_log = mmixi_param(p, flex, names[d][2], mmixi_zeros(), 1, heads, 0, 0, 0);
         }
         if (o.directions == MMIX_FUSE_GATE) {
@@ -11145,12 +11204,13 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
         }
         if (o.skip) layer->D = mmixi_param(p, flex, "D", mmixi_zeros(), 1, heads, 0, 0, 0);
         if (o.conv_width > 1)                    /* at first the identity */
-            layer->conv_weight = mmixi_param(p, flex, "conv1d.weight", mmix_start_from(MMIX_START_LAST_TAP, 0, 0),
-                                             3, wide + 2 * kv_heads * width, 1, o.conv_width, 0);
+            layer->conv_weight = mmixi_param(p, flex, "conv1d.weight",
+                                             mmix_start_from(MMIX_START_LAST_TAP, 0, 0), 3,
+                                             wide + 2 * kv_heads * width, 1, o.conv_width, 0);
         if (o.output_gate) {                     /* silu(1.278…) = 1 */
             layer->z_weight = mmixi_param(p, flex, "z_proj.weight", mmixi_zeros(), 2, wide, D, 0, 0);
-            layer->z_bias = mmixi_param(p, flex, "z_proj.bias", mmix_start_from(MMIX_START_CONSTANT,
-                                                                                1.2784645427610738, 0), 1, wide,
+            layer->z_bias = mmixi_param(p, flex, "z_proj.bias",
+                                        mmix_start_from(MMIX_START_CONSTANT, 1.2784645427610738, 0), 1, wide,
                                         0, 0, 0);
         }
         if (o.norm) layer->norm = mmixi_param(p, flex, "norm.weight", mmixi_ones(), 1, wide, 0, 0, 0);
@@ -11158,7 +11218,8 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     if (o.branches != MMIX_BRANCH_FLEX
         && mmix_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias)) return -1;
     if (o.branches == MMIX_BRANCH_BOTH && o.branch_gate) {
-        layer->branch_gate_weight = mmixi_param(p, prefix, "branch_gate.weight", mmixi_zeros(), 2, 1, D, 0, 0);
+        layer->branch_gate_weight = mmixi_param(p, prefix, "branch_gate.weight", mmixi_zeros(), 2, 1, D, 0,
+                                                0);
         layer->branch_gate_bias = mmixi_param(p, prefix, "branch_gate.bias", mmixi_zeros(), 1, 1, 0, 0, 0);
     }
     return p->m->error_kind ? -1 : 0;
@@ -11237,7 +11298,8 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     }
     if (order && y) {                            /* back to where the tokens stand */
         const size_t shape[4] = { a->B, a->L, y->shape[2], y->shape[3] };
-        y = mmix_reshape(m, mmixi_tokens_at(m, mmixi_join_heads(m, y), a->inverse[f->index % 4], a->L), 4, shape);
+        y = mmix_reshape(m, mmixi_tokens_at(m, mmixi_join_heads(m, y), a->inverse[f->index % 4], a->L), 4,
+                         shape);
     }
     return y;
 }
@@ -11309,8 +11371,8 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     }
     return n_done > 1 ? mmix_concat(m, 1, done, n_done) : n_done ? done[0] : NULL;
 }
-/* Of the text tokens: each sees those less than text_window tokens back. What came before this piece is in slot
-   + 1: keys, values, and the tokens' places. (B, n_text, H, P). */
+/* Of the text tokens: each sees those less than text_window tokens back. What came before this piece is in
+   slot + 1: keys, values, and the tokens' places. (B, n_text, H, P). */
 static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer mixer,
                                     const mmixi_layout *a)
 {
@@ -11322,7 +11384,7 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     mmix_real *place = mmix_data(places);
     mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
-    for (size_t i = 0, low = 0, old = 0; i < n; i++) {           /* low, old: the first in sight, here and before */
+    for (size_t i = 0, low = 0, old = 0; i < n; i++) {           /* low, old: first in sight, here and before */
         while (a->text[i] - a->text[low] >= window) low++;
         while (old < before && (double)(a->seen + a->text[i]) - (double)place[old] >= (double)window) old++;
         mmix_data_i32(mixer.lefts)[i] = (int32_t)(i - low + (before - old));
@@ -11332,10 +11394,10 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     mixer.left = window - 1;
     return state ? mmix_mix_step(m, &mixer, state, a->of->slot + 1) : mmix_mix(m, &mixer);
 }
-/* What Local-Swin's heads bring to the tokens that take part, grid before text, (B, n, H, P), and their index;
-   NULL without an error if there are none. values (B, L, P) NULL: v_proj x. */
-static mmix_tensor *mmixi_swin_heads(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *values,
-                                     const mmixi_layout *a, mmix_tensor **index)
+/* What Local-Swin's heads bring to the tokens that take part, grid before text, (B, n, H, P), and their
+   index; NULL without an error if there are none. values (B, L, P) NULL: v_proj x. */
+static mmix_tensor *mmixi_swin_heads(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
+                                     mmix_tensor *values, const mmixi_layout *a, mmix_tensor **index)
 {
     const size_t n[2] = { a->n_grid, w->options.text_window ? a->n_text : 0 };
     const size_t *tokens[2] = { a->grid, a->text };
@@ -11457,8 +11519,8 @@ static mmix_tensor *mmixi_identity(mmix_ctx *m, size_t B, size_t L)
     for (size_t i = 0; t && i < B * L; i++) mmix_data(t)[i * L + i % L] = 1;
     return t;
 }
-static mmix_tensor *mmixi_mmate_matrix(mmix_ctx *m, const char *who, const mmix_mmate_layer *layer, int branch,
-                                       mmix_tensor *x, const mmix_layout *layout)
+static mmix_tensor *mmixi_mmate_matrix(mmix_ctx *m, const char *who, const mmix_mmate_layer *layer,
+                                       int branch, mmix_tensor *x, const mmix_layout *layout)
 {
     mmixi_layout a;
     mmix_tensor *index = NULL, *y, *values;
@@ -11477,8 +11539,9 @@ static mmix_tensor *mmixi_mmate_matrix(mmix_ctx *m, const char *who, const mmix_
     else if (branch == MMIX_BRANCH_FLEX) y = mmixi_flex_heads(m, layer, x, values, &a);
     else y = mmixi_swin_heads(m, layer, x, values, &a, &index);
     mmix_record(m, record);
-    return m->error_kind ? NULL : mmixi_matrix_rows(m, y, index, a.B, (branch == MMIX_BRANCH_FLEX ? &layer->flex
-                                                                       : &layer->swin)->heads, a.L);
+    return m->error_kind ? NULL
+        : mmixi_matrix_rows(m, y, index, a.B,
+                            (branch == MMIX_BRANCH_FLEX ? &layer->flex : &layer->swin)->heads, a.L);
 }
 MMIXDEF mmix_tensor *mmix_flex_ma_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                          const mmix_layout *layout)
@@ -11519,7 +11582,8 @@ static int mmixi_decoder_declare(mmix_decoder *d, int start)
     mmix_params *p = d->params;
     const size_t D = c->dim;
     char prefix[64];
-    d->embedding = mmixi_param(p, "", "model.embed_tokens.weight", mmixi_normal(0.02), 2, c->vocabulary, D, 0, 0);
+    d->embedding = mmixi_param(p, "", "model.embed_tokens.weight", mmixi_normal(0.02), 2, c->vocabulary, D, 0,
+                               0);
     if (c->media && mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, D, D)) return -1;
     for (size_t i = 0; i < c->depth; i++) {
         mmixi_decoder_layer *l = &d->layer[i];
@@ -11528,7 +11592,8 @@ static int mmixi_decoder_declare(mmix_decoder *d, int start)
         l->norm2 = mmixi_param(p, prefix, "post_attention_layernorm.weight", mmixi_ones(), 1, D, 0, 0, 0);
         snprintf(prefix, sizeof prefix, "model.layers.%d.%s", (int)i, c->mixer ? "mmate." : "self_attn.");
         if (c->mixer == MMIX_DECODER_MMATE
-            ? mmix_mmate_init(&l->mmate, p, prefix, D, c->heads, c->kv_heads, c->head_dim, i, c->bias, &c->mmate)
+            ? mmix_mmate_init(&l->mmate, p, prefix, D, c->heads, c->kv_heads, c->head_dim, i, c->bias,
+                              &c->mmate)
             : mmix_projections_init(&l->attention, p, prefix, D, c->heads, c->kv_heads, c->head_dim, c->bias))
             return -1;
         l->mmate.rope = c->rope;
@@ -11551,7 +11616,8 @@ static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, in
     if (!c.vocabulary || c.vocabulary > INT32_MAX || !c.dim || !c.depth || !c.ffn || !c.heads || !c.head_dim
         || c.heads % c.kv_heads || c.mixer < MMIX_DECODER_ATTENTION || c.mixer > MMIX_DECODER_MMATE) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_create: mixer %d, vocabulary %.0f, width %.0f, depth "
-                  "%.0f, ffn %.0f, %.0f heads of %.0f, %.0f for keys and values, which must divide them", c.mixer,
+                  "%.0f, ffn %.0f, %.0f heads of %.0f, %.0f for keys and values, which must divide them",
+                  c.mixer,
                   (double)c.vocabulary, (double)c.dim, (double)c.depth, (double)c.ffn, (double)c.heads,
                   (double)c.head_dim, (double)c.kv_heads);
         return NULL;
@@ -11586,16 +11652,19 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
     mmixi_free(d->m, d->layer, d->config.depth * sizeof *d->layer);
     mmixi_free(d->m, d, sizeof *d);
 }
-MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d) { return d ? &d->config : NULL; }
+MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d)
+{
+    return d ? &d->config : NULL;
+}
 MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d) { return d ? d->params : NULL; }
 
 /* ---- forward ---- */
 
-/* Rotary positions of L tokens, *next the first one's and then the one after the last. With three axes a span's
-   tokens stand at (t, y, x) from the span's start on, a separator where its frame's last token does, and text
-   goes on behind the longest axis (Qwen2-VL). */
-static mmix_tensor *mmixi_decoder_positions(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *q, size_t L,
-                                            size_t *next)
+/* Rotary positions of L tokens, *next the first one's and then the one after the last. With three axes a
+   span's tokens stand at (t, y, x) from the span's start on, a separator where its frame's last token does,
+   and text goes on behind the longest axis (Qwen2-VL). */
+static mmix_tensor *mmixi_decoder_positions(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *q,
+                                            size_t L, size_t *next)
 {
     const int axes = d->config.rope.sections[0] ? 3 : 1;
     const size_t shape[2] = { 3, L };
@@ -11627,7 +11696,8 @@ static int mmixi_sequence_check(mmix_ctx *m, const char *who, const mmix_decoder
                                 const mmixi_layout *a)
 {
     if (q->media && (!d->config.media || !q->n_spans))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: media for a decoder with features of width %.0f and %.0f "
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "%s: media for a decoder with features of width %.0f and %.0f "
                          "spans", who, (double)d->config.media, (double)q->n_spans), 0;
     if (!mmixi_optional(m, who, "media", q->media, MMIX_DTYPE_REAL, 3, a->B, a->n_grid, d->config.media, 0))
         return 0;
@@ -11636,7 +11706,8 @@ static int mmixi_sequence_check(mmix_ctx *m, const char *who, const mmix_decoder
             const size_t t = q->media ? a->rest[i] : i;
             const int32_t token = mmixi_index(q->tokens, b * a->L + t);
             if (token < 0 || (size_t)token >= d->config.vocabulary)
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to "
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                                 "%s: token %.0f of sequence %.0f is %d, expected 0 to "
                                  "%.0f", who, (double)t, (double)b, (int)token,
                                  (double)d->config.vocabulary - 1), 0;
         }
@@ -11703,7 +11774,8 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_d
     memset(&layout, 0, sizeof layout);
     if (!d || m->error_kind) return NULL;
     if (options) o = *options;
-    if (!q) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who), (mmix_tensor *)NULL;
+    if (!q) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who),
+        (mmix_tensor *)NULL;
     if (!mmixi_check(m, who, "tokens", q->tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)) return NULL;
     layout.spans = q->spans;
     layout.n_spans = q->n_spans;
@@ -11752,7 +11824,8 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
     int record;
     if (!d || m->error_kind) return NULL;
     if (layer >= d->config.depth) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f of %.0f", who, (double)layer, (double)d->config.depth);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f of %.0f", who, (double)layer,
+                  (double)d->config.depth);
         return NULL;
     }
     memset(&o, 0, sizeof o);
@@ -11792,7 +11865,8 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 struct mmix_decoder_state { const mmix_decoder *of; mmix_state *state; size_t next; };
 MMIXDEF mmix_decoder_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
-    mmix_decoder_state *s = !d || d->m->error_kind ? NULL : (mmix_decoder_state *)mmixi_alloc(d->m, sizeof *s);
+    mmix_decoder_state *s = !d || d->m->error_kind ? NULL
+        : (mmix_decoder_state *)mmixi_alloc(d->m, sizeof *s);
     if (!s) return NULL;
     s->of = d;
     s->next = 0;
@@ -11824,7 +11898,10 @@ MMIXDEF mmix_decoder_state *mmix_decoder_state_copy(const mmix_decoder_state *s)
     mmixi_free(s->of->m, copy, sizeof *copy);
     return NULL;
 }
-MMIXDEF size_t mmix_decoder_state_tokens(const mmix_decoder_state *s) { return s ? mmix_state_tokens(s->state, 0) : 0; }
+MMIXDEF size_t mmix_decoder_state_tokens(const mmix_decoder_state *s)
+{
+    return s ? mmix_state_tokens(s->state, 0) : 0;
+}
 MMIXDEF size_t mmix_decoder_state_bytes(const mmix_decoder_state *s)
 {
     return s ? sizeof *s + mmix_state_bytes(s->state) : 0;
@@ -11838,8 +11915,8 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
     int record;
     if (!d || m->error_kind) return NULL;
     if (!s || s->of != d || m != d->m) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found %s", who,
-                  s ? "another" : "NULL");
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found %s",
+                  who, s ? "another" : "NULL");
         return NULL;
     }
     record = mmix_record(m, 0);
@@ -11943,10 +12020,10 @@ MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *promp
 /* ---- adapters ---- */
 
 enum { MMIXI_LORA_SLOTS = 11 };
-/* Adapter k of a layer, the weight beside which it lies, and the weight's name; NULL where the layer has no such
-   matrix or it is not among the targets. */
-static mmix_lora *mmixi_lora_slot(const mmix_decoder *d, size_t i, size_t k, int targets, mmix_tensor **weight,
-                                  char name[96])
+/* Adapter k of a layer, the weight beside which it lies, and the weight's name; NULL where the layer has no
+   such matrix or it is not among the targets. */
+static mmix_lora *mmixi_lora_slot(const mmix_decoder *d, size_t i, size_t k, int targets,
+                                  mmix_tensor **weight, char name[96])
 {
     static const char names[MMIXI_LORA_SLOTS][20] = { "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
                                                      "q_proj", "k_proj", "v_proj", "o_proj", "swin.q_proj",
@@ -11983,17 +12060,17 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
     char name[96];
     if (!d || d->m->error_kind) return -1;
     if (!rank || d->adapters || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
-        return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_lora: rank %.0f, targets %d%s", (double)rank,
-                         targets, d->adapters ? "; the decoder has adapters already" : "");
+        return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_lora: rank %.0f, targets %d%s",
+                         (double)rank, targets, d->adapters ? "; the decoder has adapters already" : "");
     d->adapters = mmix_params_create(d->m);
     for (size_t i = 0; d->adapters && i < d->config.depth; i++)
         for (size_t k = 0; k < MMIXI_LORA_SLOTS; k++) {
             mmix_lora *lora = mmixi_lora_slot(d, i, k, targets, &weight, name);
             if (!lora) continue;
-            lora->A = mmixi_param(d->adapters, name, "lora_A.weight", mmixi_fan_in(weight->shape[1], 1), 2, rank,
-                                  weight->shape[1], 0, 0);
-            lora->B = mmixi_param(d->adapters, name, "lora_B.weight", mmixi_zeros(), 2, weight->shape[0], rank, 0,
-                                  0);
+            lora->A = mmixi_param(d->adapters, name, "lora_A.weight", mmixi_fan_in(weight->shape[1], 1), 2,
+                                  rank, weight->shape[1], 0, 0);
+            lora->B = mmixi_param(d->adapters, name, "lora_B.weight", mmixi_zeros(), 2, weight->shape[0],
+                                  rank, 0, 0);
             lora->alpha = alpha;
         }
     if (d->adapters && !mmix_params_allocate(d->adapters)) return 0;
@@ -12013,8 +12090,8 @@ static int mmixi_decoder_merged(const mmix_decoder *d, mmix_real *values)
             const mmix_lora *lora = mmixi_lora_slot(d, i, k, ~0, &weight, name);
             low = lora && lora->A ? mmix_matmul(m, lora->B, lora->A) : NULL;
             if (low)
-                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]), mmix_data(low),
-                           values + (mmix_data(weight) - d->params->values));
+                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]),
+                           mmix_data(low), values + (mmix_data(weight) - d->params->values));
             mmix_record(m, record);
             mmix_rewind(m, mark);
         }
@@ -12030,7 +12107,8 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
 
 /* ---- attention in, M-MATE out ---- */
 
-/* The teacher's parameter of which a student's is the copy: the same name, of both branches the attention's. */
+/* The teacher's parameter of which a student's is the copy: the same name, of both branches the attention's.
+   */
 static const mmix_tensor *mmixi_linmu_source(const mmix_decoder *teacher, const char *name)
 {
     const char *at = strstr(name, ".mmate."), *tail = at ? strchr(at + 7, '.') : NULL;
@@ -12047,7 +12125,8 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
     if (!teacher || teacher->m->error_kind) return NULL;
     c = teacher->config;
     if (c.mixer != MMIX_DECODER_ATTENTION) {
-        mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found "
+        mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT,
+                  "mmix_linmu_from: expected a decoder with attention, found "
                   "M-MATE");
         return NULL;
     }
@@ -12066,15 +12145,16 @@ static void mmixi_head_squares(mmix_ctx *m, mmix_tensor *y, mmix_tensor *o_proj,
     const size_t P = mmix_shape(y, 2) / H;
     for (size_t h = 0; h < H; h++) {
         const mmix_mark mark = mmix_mark_here(m);
-        const mmix_tensor *own = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P),
-                                             NULL);
+        const mmix_tensor *own = mmix_linear(m, mmix_slice(m, y, 2, h * P, P),
+                                             mmix_slice(m, o_proj, 1, h * P, P), NULL);
         square[h] = 0;
         for (size_t r = 0; own && r < mmixi_rows(own); r++)
             square[h] += (double)m->k->variance(own->shape[2], mmix_data(own) + r * own->shape[2], 0);
         mmix_rewind(m, mark);
     }
 }
-MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher, const mmix_sequence *sequence)
+MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
+                                 const mmix_sequence *sequence)
 {
     const char *who = "mmix_linmu_calibrate";
     mmix_ctx *m = student ? student->m : NULL;
@@ -12091,7 +12171,8 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     if (teacher->m != m || teacher->config.mixer != MMIX_DECODER_ATTENTION
         || student->config.mixer != MMIX_DECODER_MMATE || teacher->config.depth != student->config.depth
         || teacher->config.heads != H || teacher->config.head_dim != N)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes", who);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes",
+                         who);
     if (student->config.mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mark = mmix_mark_here(m);
     record = mmix_record(m, 0);
@@ -12110,8 +12191,9 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
                 const mmix_mark here = mmix_mark_here(m);
                 mmix_tensor *weight = student->layer[i].mmate.flex.weight[MMIXI_O],
                     *own = mmixi_flex_mixed(m, &student->layer[i].mmate, o.normed[i], &a),
-                    *its = mmixi_join_heads(m, mmixi_causal_heads(m, &teacher->layer[i].attention, o.normed[i],
-                                                                  &teacher->config.rope, &a));
+                    *its = mmixi_join_heads(m,
+                                            mmixi_causal_heads(m, &teacher->layer[i].attention, o.normed[i],
+                                                               &teacher->config.rope, &a));
                 if (!own || !its) break;
                 mmixi_head_squares(m, own, weight, H, square);
                 mmixi_head_squares(m, its, teacher->layer[i].attention.weight[MMIXI_O], H, square + H);
@@ -12131,10 +12213,11 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
 }
 
 /* ==== >>tokenizer ====================================================================
-   llama2.c's tokenizer: the adjacent pair whose joined text is the piece of highest score is merged, again and
-   again (byte-pair encoding with scores; Kudo & Richardson 2018)
+   llama2.c's tokenizer: the adjacent pair whose joined text is the piece of highest score is merged, again
+   and again (byte-pair encoding with scores; Kudo & Richardson 2018)
 
-   The definition looks at all pairs for each merge. Here pairs wait in a heap, the highest score first, of equal
+   The definition looks at all pairs for each merge. Here pairs wait in a heap, the highest score first,
+       of equal
    ones the leftmost; a pair that a merge has changed is recognised when it comes up and dropped.
    ==================================================================================== */
 
@@ -12178,7 +12261,8 @@ static void mmixi_pieces_sort(const mmix_tokenizer *t, int32_t *list, int32_t *s
     mmixi_pieces_sort(t, list + half, scratch, n - half);
     while (i < half && j < n) {
         const size_t b = (size_t)list[j];
-        scratch[k++] = mmixi_piece_compare(t, (size_t)list[i], t->text + t->at[b], mmixi_piece_length(t, b)) <= 0
+        scratch[k++] = mmixi_piece_compare(t, (size_t)list[i], t->text + t->at[b], mmixi_piece_length(t, b))
+            <= 0
             ? list[i++] : list[j++];
     }
     while (i < half) scratch[k++] = list[i++];
@@ -12196,8 +12280,8 @@ static float mmixi_le_float(const unsigned char *p)
     memcpy(&f, &bits, sizeof f);
     return f;
 }
-/* The file: the longest piece's length, then (score, length, bytes) of each. Returns the number of pieces, and
-   their bytes with an ending 0 each in *text; 0 if it is none. */
+/* The file: the longest piece's length, then (score, length, bytes) of each. Returns the number of pieces,
+   and their bytes with an ending 0 each in *text; 0 if it is none. */
 static size_t mmixi_tokenizer_scan(const unsigned char *p, size_t size, size_t *text)
 {
     size_t n = 0, at = 4;
@@ -12222,7 +12306,8 @@ MMIXDEF mmix_tokenizer *mmix_tokenizer_from(mmix_ctx *m, const char *name, const
     if (m->error_kind) return NULL;
     n = bytes ? mmixi_tokenizer_scan(p, size, &text) : 0;
     if (n < 3 + 256) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a llama2.c tokenizer (a length, then score, length and bytes "
+        mmix_fail(m, MMIX_ERROR_FILE,
+                  "%s: expected a llama2.c tokenizer (a length, then score, length and bytes "
                   "of each of at least 259 pieces), found %.0f bytes that are none", name, (double)size);
         return NULL;
     }
@@ -12362,7 +12447,8 @@ static void mmixi_bpe_merge(mmixi_bpe *e, size_t count)
     while (e->pairs) {
         const mmixi_bpe_pair p = mmixi_bpe_pop(e);
         mmixi_bpe_node *left = &e->node[p.at];
-        if (left->token != p.left || left->after == SIZE_MAX || e->node[left->after].token != p.right) continue;
+        if (left->token != p.left || left->after == SIZE_MAX || e->node[left->after].token
+            != p.right) continue;
         e->node[left->after].token = -1;         /* gone */
         left->token = p.joined;
         left->after = e->node[left->after].after;
@@ -12378,7 +12464,8 @@ MMIXDEF size_t mmix_tokenizer_encode(const mmix_tokenizer *t, const char *text, 
     mmixi_bpe e;
     if (!t || t->m->error_kind) return 0;
     if (!text || (room && !tokens)) {
-        mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "mmix_tokenizer_encode: expected a text and room for tokens, found "
+        mmix_fail(t->m, MMIX_ERROR_ARGUMENT,
+                  "mmix_tokenizer_encode: expected a text and room for tokens, found "
                   "NULL");
         return 0;
     }
@@ -12386,7 +12473,7 @@ MMIXDEF size_t mmix_tokenizer_encode(const mmix_tokenizer *t, const char *text, 
     e.t = t;
     e.pairs = 0;
     e.node = (mmixi_bpe_node *)mmixi_alloc(t->m, most * sizeof *e.node);
-    e.heap = (mmixi_bpe_pair *)mmixi_alloc(t->m, 3 * most * sizeof *e.heap);       /* a merge adds two at most */
+    e.heap = (mmixi_bpe_pair *)mmixi_alloc(t->m, 3 * most * sizeof *e.heap);     /* a merge adds at most 2 */
     e.joined = (char *)mmixi_alloc(t->m, 2 * t->longest);
     if (!t->m->error_kind) {
         count = mmixi_bpe_begin(&e, text);
@@ -12781,7 +12868,8 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
 /* ==== >>distillation =================================================================
    a student with M-MATE learns in stages what its teacher with attention says
 
-   One call: the teacher without recording, its mixers' outputs kept if L_hid asks for them; the student on the
+   One call: the teacher without recording,
+       its mixers' outputs kept if L_hid asks for them; the student on the
    same tokens; logits at answer positions alone; gradients weighted by the number of answer tokens, so that
    batches of any size add up to one of them all, and an optimiser step when there are enough. Each stage
    freezes what it does not train and begins with moments of 0.
@@ -12795,7 +12883,7 @@ struct mmix_distill {
     size_t stage, step;                          /* optimiser steps made in the stage */
     uint64_t number;                             /* calls made */
     size_t tokens;                               /* answer tokens whose gradients wait */
-    mmix_adamw_state adamw[2];                   /* of the decoder and its adapters; zeroed where nothing trains */
+    mmix_adamw_state adamw[2];                   /* of decoder and adapters; zeroed where nothing trains */
     char *note;
     size_t note_size;
 };
@@ -12831,7 +12919,8 @@ static int mmixi_stage_trains(int train, const char *name)
 {
     const char *mmate = strstr(name, ".mmate.");
     const int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : !mmate ? MMIX_TRAIN_REST
-        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN
+        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX : !strncmp(mmate + 7, "swin.", 5)
+        ? MMIX_TRAIN_SWIN
         : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     return (train & needs) == needs;
 }
@@ -12865,9 +12954,11 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     if (teacher->m != m || teacher == student || teacher->config.vocabulary != student->config.vocabulary
         || teacher->config.depth != student->config.depth || teacher->config.dim != student->config.dim
         || teacher->config.media != student->config.media) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's vocabulary, depth and widths, "
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: expected a student of its teacher's vocabulary, depth and widths, "
                   "found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
-                  (double)student->config.vocabulary, (double)student->config.depth, (double)student->config.dim,
+                  (double)student->config.vocabulary, (double)student->config.depth,
+                  (double)student->config.dim,
                   (double)student->config.media, (double)teacher->config.vocabulary,
                   (double)teacher->config.depth, (double)teacher->config.dim, (double)teacher->config.media);
         return NULL;
@@ -12879,12 +12970,18 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     }
     for (size_t i = 0; i < config.stages; i++) {
         const mmix_stage *s = &config.stage[i];
-        if (s->train > 0 && s->train < 16 && s->temperature > 0 && s->lr > 0 && s->hidden >= 0 && s->token >= 0
-            && s->sequence >= 0 && s->supervised >= 0 && s->hidden + s->token + s->sequence + s->supervised > 0)
+        const int lora = !(s->train & MMIX_TRAIN_LORA)
+            || (config.lora_rank && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
+        if (lora && s->train > 0 && s->train < 16 && s->temperature > 0 && s->lr > 0 && s->hidden >= 0
+            && s->token >= 0
+            && s->sequence >= 0 && s->supervised >= 0 && s->hidden + s->token + s->sequence
+            + s->supervised > 0)
             continue;
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: stage %.0f trains %d at a rate of %g, with a temperature of %g and "
-                  "losses weighted %g, %g, %g, %g", who, (double)i, s->train, s->lr, s->temperature, s->hidden,
-                  s->token, s->sequence, s->supervised);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "%s: stage %.0f trains %d (LoRA of rank %.0f at targets %d) at a rate of "
+                  "%g, with a temperature of %g and losses weighted %g, %g, %g, %g", who, (double)i, s->train,
+                  (double)config.lora_rank, config.lora_targets, s->lr, s->temperature, s->hidden, s->token,
+                  s->sequence, s->supervised);
         return NULL;
     }
     run = (mmix_distill *)mmixi_alloc(m, sizeof *run);
@@ -12919,7 +13016,8 @@ static int mmixi_answers_find(mmix_ctx *m, const mmix_tensor *target, mmixi_answ
     memset(a, 0, sizeof *a);
     for (size_t i = 0; i < mmix_count(target); i++) a->n += mmixi_index(target, i) >= 0;
     if (!a->n)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill: no answer in a batch: every target is negative");
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "mmix_distill: no answer in a batch: every target is negative");
     shape[0] = 1;
     shape[1] = a->n;
     a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
@@ -12950,8 +13048,8 @@ static int mmixi_distill_check(mmix_ctx *m, const mmix_distill_batch *b)
     return mmixi_check(m, who, "tokens", b->input.tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
         && mmixi_check(m, who, "target", b->target, MMIX_DTYPE_I32, 2, B, L, 0, 0)
         && mmixi_optional(m, who, "mask", b->mask, MMIX_DTYPE_I32, 2, B, L, 0, 0)
-        && (!b->decoded || (mmixi_check(m, who, "decoded", b->decoded->tokens, MMIX_DTYPE_I32, 2, B, MMIXI_ANY, 0,
-                                        0)
+        && (!b->decoded || (mmixi_check(m, who, "decoded", b->decoded->tokens, MMIX_DTYPE_I32, 2, B,
+                                        MMIXI_ANY, 0, 0)
                             && mmixi_check(m, who, "decoded_target", b->decoded_target, MMIX_DTYPE_I32, 2, B,
                                            b->decoded->tokens->shape[1], 0, 0)));
 }
@@ -13047,7 +13145,8 @@ static int mmixi_same_until(const mmix_sequence *a, const mmix_sequence *b, cons
 
 /* ---- losses ---- */
 
-static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *loss, double *seen)
+static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *loss,
+                                   double *seen)
 {
     *seen = mmix_item(loss);
     if (!(weight > 0)) return sum;
@@ -13065,8 +13164,8 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_disti
     const size_t depth = run->student->config.depth;
     const int record = mmix_record(m, 0), hid = all || s->hidden > 0;
     mmix_decoder_options teach, learn;
-    mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth, 1, sizeof *taps), *teacher, *student, *x,
-        *sum = NULL, *target = b->decoded_target;
+    mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth, 1, sizeof *taps), *teacher, *student,
+        *x, *sum = NULL, *target = b->decoded_target;
     mmix_sequence decoded;
     mmixi_answers a, own;
     if (!taps || !mmixi_distill_check(m, b) || mmixi_answers_find(m, b->target, &a)) return NULL;
@@ -13081,8 +13180,9 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_disti
     if (hid && c->hidden_outputs) learn.outputs = taps + depth;
     if (s->sequence > 0 && b->decoded) decoded = *b->decoded;
     else if (s->sequence > 0 && mmixi_distill_decode(run, b, &decoded, &target)) return NULL;
-    teacher = mmixi_answer_logits(m, run->teacher, mmix_decoder_forward(m, run->teacher, &b->input, &teach), &a);
-    if (c->teacher_inputs && teacher) {          /* the first layer reads the embedding, as the teacher's does */
+    teacher = mmixi_answer_logits(m, run->teacher, mmix_decoder_forward(m, run->teacher, &b->input, &teach),
+                                  &a);
+    if (c->teacher_inputs && teacher) {          /* the first layer reads the embedding, as the teacher's */
         learn.inputs = (mmix_tensor **)mmixi_step_array(m, depth, 1, sizeof *learn.inputs);
         for (size_t i = 0; learn.inputs && i < depth; i++) learn.inputs[i] = i ? teach.outputs[i - 1] : NULL;
     }
@@ -13108,7 +13208,8 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_disti
         if (!mmixi_same_until(&decoded, &b->input, target) || c->teacher_inputs)
             x = mmix_decoder_forward(m, run->student, &decoded, NULL);
         sum = mmixi_weighted(m, sum, s->sequence,
-                             mmix_cross_entropy(m, mmixi_answer_logits(m, run->student, x, &own), own.wanted, -1),
+                             mmix_cross_entropy(m, mmixi_answer_logits(m, run->student, x, &own), own.wanted,
+                                                -1),
                              &stats->sequence);
     }
     return m->error_kind ? NULL : sum;
@@ -13200,7 +13301,8 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
     if (!loss) return -1;
     s.loss = mmix_item(loss);
     if (!(s.loss - s.loss == 0))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_step: the loss of call %.0f is not a number; a lower "
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "mmix_distill_step: the loss of call %.0f is not a number; a lower "
                          "rate may help", (double)run->number);
     up = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
     if (!up) return -1;
@@ -17199,8 +17301,8 @@ static const mmixi_field mmixi_dino_fields[] = {
             MMIXI_FIELD(DOUBLE, clip), MMIXI_FIELD(SIZE, freeze_last_layer), MMIXI_FIELD(DOUBLE, momentum),
             MMIXI_FIELD(DOUBLE, center_momentum), MMIXI_FIELD(DOUBLE, student_temp),
             MMIXI_FIELD(DOUBLE, teacher_temp), MMIXI_FIELD(DOUBLE, teacher_temp_warm),
-            MMIXI_FIELD(SIZE, teacher_temp_epochs), MMIXI_FIELD_OF(mmix_dino_config, INT, teacher_drop_path, 1, 1),
-            MMIXI_FIELD(U64, seed) };
+            MMIXI_FIELD(SIZE, teacher_temp_epochs),
+                MMIXI_FIELD_OF(mmix_dino_config, INT, teacher_drop_path, 1, 1), MMIXI_FIELD(U64, seed) };
 /* a backbone's are the first */
 enum { MMIXI_VISION_FIELDS = 22, MMIXI_DINO_FIELDS = sizeof mmixi_dino_fields / sizeof mmixi_dino_fields[0],
       MMIXI_CONFIG_TEXT = 8192 };
@@ -17274,7 +17376,8 @@ static int mmixi_depth_fits(const mmix_archive *a, size_t depth)
 static int mmixi_depth_check(mmix_ctx *m, const mmix_archive *a, size_t depth)
 {
     return mmixi_depth_fits(a, depth) ? 0
-        : mmix_fail(m, MMIX_ERROR_FILE, "%s: expected blocks in proportion to %zu arrays, found a config of %zu",
+        : mmix_fail(m, MMIX_ERROR_FILE,
+                    "%s: expected blocks in proportion to %zu arrays, found a config of %zu",
                     a->path, a->count, depth);
 }
 
@@ -17353,7 +17456,8 @@ static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *pr
         c->mamba.head_dim = heads ? inner / heads : 0;
         c->mamba.conv_width = mmixi_vision_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
     }
-    if (D && patch && cells && c->grid * c->grid == cells && c->depth && mmixi_depth_fits(a, c->depth)) return 0;
+    if (D && patch && cells && c->grid * c->grid == cells && c->depth
+        && mmixi_depth_fits(a, c->depth)) return 0;
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
                      "width %zu, patch %zu, %zu positions, %zu blocks", a->path, D, patch, positions,
                      c->depth);
@@ -17429,8 +17533,9 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
 static const char mmixi_decoder_format[] = "mamba_mix decoder 1";
 #define MMIXI_DECODER_FIELD(kind, member, n) MMIXI_FIELD_OF(mmix_decoder_config, kind, member, n, 0)
 static const mmixi_field mmixi_decoder_fields[] = {
-    MMIXI_DECODER_FIELD(INT, mixer, 1), MMIXI_DECODER_FIELD(SIZE, vocabulary, 1), MMIXI_DECODER_FIELD(SIZE, dim, 1),
-    MMIXI_DECODER_FIELD(SIZE, depth, 1), MMIXI_DECODER_FIELD(SIZE, ffn, 1), MMIXI_DECODER_FIELD(SIZE, heads, 1),
+    MMIXI_DECODER_FIELD(INT, mixer, 1), MMIXI_DECODER_FIELD(SIZE, vocabulary, 1),
+    MMIXI_DECODER_FIELD(SIZE, dim, 1), MMIXI_DECODER_FIELD(SIZE, depth, 1),
+    MMIXI_DECODER_FIELD(SIZE, ffn, 1), MMIXI_DECODER_FIELD(SIZE, heads, 1),
     MMIXI_DECODER_FIELD(SIZE, kv_heads, 1), MMIXI_DECODER_FIELD(SIZE, head_dim, 1),
     MMIXI_DECODER_FIELD(DOUBLE, eps, 1), MMIXI_DECODER_FIELD(DOUBLE, rope.theta, 1),
     MMIXI_DECODER_FIELD(SIZE, rope.dim, 1), MMIXI_DECODER_FIELD(INT, rope.interleaved, 1),
@@ -17467,9 +17572,9 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
     return failed;
 }
 
-/* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length, then
-   float32: embedding; attention norms; q, k, v, o; ffn norms; w1, w2, w3, each of all layers; the last norm; two
-   tables of length x head/2 that are not used; the classifier. 0 if the bytes are no such file. */
+/* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
+   then float32: embedding; attention norms; q, k, v, o; ffn norms; w1, w2, w3, each of all layers; the last
+   norm; two tables of length x head/2 that are not used; the classifier. 0 if the bytes are no such file. */
 static int mmixi_llama2c_config(const unsigned char *p, size_t size, mmix_decoder_config *c)
 {
     double n[7], D, kv, floats;
@@ -17526,7 +17631,8 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
             p = mmixi_llama2c_read(of[k], p);
         }
     p = mmixi_llama2c_read(d->norm, p);
-    if (!c.tied) mmixi_llama2c_read(d->classifier, (const unsigned char *)bytes + size - 4 * mmix_count(d->classifier));
+    p = (const unsigned char *)bytes + size - 4 * mmix_count(d->classifier);
+    if (!c.tied) mmixi_llama2c_read(d->classifier, p);
     return d;
 }
 MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path)
@@ -17539,8 +17645,8 @@ MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path)
 }
 
 /* Hugging Face's config.json of a Llama or a Qwen2. */
-static int mmixi_hf_number(mmix_ctx *m, const char *path, const mmixi_json *v, const char *key, double otherwise,
-                           double *out)
+static int mmixi_hf_number(mmix_ctx *m, const char *path, const mmixi_json *v, const char *key,
+                           double otherwise, double *out)
 {
     *out = mmixi_json_number(mmixi_json_find(v, key), otherwise);
     return *out >= 1 && *out <= 2147483647 ? 0
@@ -17550,7 +17656,8 @@ static int mmixi_hf_config(mmix_ctx *m, const char *path, const mmixi_json *v, m
 {
     const char *type = mmixi_json_text(mmixi_json_find(v, "model_type")),
         *act = mmixi_json_text(mmixi_json_find(v, "hidden_act"));
-    const mmixi_json *rope = mmixi_json_find(v, "rope_parameters"), *scaling = mmixi_json_find(v, "rope_scaling");
+    const mmixi_json *rope = mmixi_json_find(v, "rope_parameters"),
+        *scaling = mmixi_json_find(v, "rope_scaling");
     const char *kind = mmixi_json_text(mmixi_json_find(rope ? rope : scaling, rope || !scaling
                                                        || mmixi_json_find(scaling, "rope_type") ? "rope_type"
                                                        : "type"));
@@ -17562,17 +17669,20 @@ static int mmixi_hf_config(mmix_ctx *m, const char *path, const mmixi_json *v, m
     if ((act && strcmp(act, "silu")) || (kind && strcmp(kind, "default"))
         || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0)
         || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
+        return mmix_fail(m, MMIX_ERROR_FILE,
+                         "%s: expected SwiGLU without biases, plain rotary positions and no "
                          "sliding window, found hidden_act %s, rope %s", path, act ? act : "silu",
                          kind ? kind : "default");
-    if (mmixi_hf_number(m, path, v, "vocab_size", 0, &n[0]) || mmixi_hf_number(m, path, v, "hidden_size", 0, &n[1])
+    if (mmixi_hf_number(m, path, v, "vocab_size", 0, &n[0])
+        || mmixi_hf_number(m, path, v, "hidden_size", 0, &n[1])
         || mmixi_hf_number(m, path, v, "num_hidden_layers", 0, &n[2])
         || mmixi_hf_number(m, path, v, "intermediate_size", 0, &n[3])
         || mmixi_hf_number(m, path, v, "num_attention_heads", 0, &n[4])
         || mmixi_hf_number(m, path, v, "num_key_value_heads", n[4], &n[5])
         || mmixi_hf_number(m, path, v, "head_dim", floor(n[1] / n[4]), &n[6])) return -1;
     if ((size_t)n[4] % (size_t)n[5])
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected num_key_value_heads to divide the %.0f heads, found %.0f",
+        return mmix_fail(m, MMIX_ERROR_FILE,
+                         "%s: expected num_key_value_heads to divide the %.0f heads, found %.0f",
                          path, n[4], n[5]);
     c->vocabulary = (size_t)n[0];
     c->dim = (size_t)n[1];
@@ -17697,8 +17807,8 @@ static void mmixi_entries_params(mmixi_entries *list, const char *prefix, const 
     mmixi_params_entries(p, p->values, list->e + list->at);
     for (size_t k = 0; k < p->count; k++) mmixi_entries_name(list, prefix, p->at[k].name);
 }
-static void mmixi_entries_array(mmixi_entries *list, const char *prefix, const char *name, int dtype, size_t n,
-                                const void *data)
+static void mmixi_entries_array(mmixi_entries *list, const char *prefix, const char *name, int dtype,
+                                size_t n, const void *data)
 {
     list->e[list->at] = mmixi_entry(name, dtype, n, data);
     mmixi_entries_name(list, prefix, name);
@@ -17735,7 +17845,8 @@ static int mmixi_run_adamw(mmix_ctx *m, const mmix_archive *a, const char *prefi
 {
     return mmixi_run_array(m, a, prefix, "m", s->params->slab, s->m, NULL)
         || mmixi_run_array(m, a, prefix, "v", s->params->slab, s->v, NULL)
-        || mmixi_run_array(m, a, prefix, "steps", s->params->count, NULL, (int64_t *)(void *)s->steps) ? -1 : 0;
+        || mmixi_run_array(m, a, prefix, "steps", s->params->count, NULL, (int64_t *)(void *)s->steps) ? -1
+        : 0;
 }
 static int mmixi_run_counters(mmix_ctx *m, const mmix_archive *a, int64_t *counters, size_t n)
 {
@@ -17836,8 +17947,8 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 static void mmixi_distill_lines(const mmix_params *p, mmixi_text *t)
 {
     for (size_t i = 0; p && i < p->count; i++)
-        mmixi_match_line(t, p->at[i].frozen ? "frozen " : "trained ", "", p->at[i].name, p->at[i].tensor->ndim,
-                         p->at[i].tensor->shape, NULL);
+        mmixi_match_line(t, p->at[i].frozen ? "frozen " : "trained ", "", p->at[i].name,
+                         p->at[i].tensor->ndim, p->at[i].tensor->shape, NULL);
 }
 MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
 {
@@ -17905,7 +18016,8 @@ MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const c
             mmixi_entries_adamw(&list, mmixi_distill_moments[i], &run->adamw[i]);
             if (!run->tokens) continue;
             mmixi_written_put(p, written);
-            mmixi_entries_array(&list, mmixi_distill_moments[i], "gradients", MMIX_FILE_REAL, p->slab, p->gradients);
+            mmixi_entries_array(&list, mmixi_distill_moments[i], "gradients", MMIX_FILE_REAL, p->slab,
+                                p->gradients);
             mmixi_entries_array(&list, mmixi_distill_moments[i], "written", MMIX_FILE_I64, p->count, written);
             written += p->count;
         }
@@ -17937,7 +18049,7 @@ static int mmixi_distill_read(mmix_distill *run, const mmix_archive *a, const in
     run->tokens = (size_t)counters[3];
     if (run->stage > run->config.stages)
         return mmix_fail(m, MMIX_ERROR_FILE, "%s: stage %zu of %zu", a->path, run->stage, run->config.stages);
-    if (counters[4] && mmix_decoder_lora(d, run->config.lora_rank, run->config.lora_alpha,
+    if (counters[4] && !d->adapters && mmix_decoder_lora(d, run->config.lora_rank, run->config.lora_alpha,
                                          run->config.lora_targets)) return -1;
     if (mmixi_distill_begin(run) || mmix_params_read(d->params, a, "student.")
         || (d->adapters && mmix_params_read(d->adapters, a, "adapters."))) return -1;

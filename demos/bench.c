@@ -10,6 +10,7 @@
      .fwd   the op without recording
      .bwd   mmix_backward_from alone, with the gradients of all inputs and parameters; the forward pass before it is not timed
      models mmix_vision_features on a batch of pictures;  dino_train_*  one whole training step
+     mmate_prefill_*, decoder_attn_prefill_*  one decoder layer over all tokens
 
    All times include the mmix_reset that ends a step. Inputs are parameters of a list, because those outlive a reset; they
    are made of the context's random numbers, so every run computes the same. A case has a context of its own. After the warm-up
@@ -17,8 +18,6 @@
 
    flop is nominal: multiply-adds times two of products and mixers, SSD and linear attention counted as their recurrence,
    the backward of attention 10 N per pair; the same numbers as in cases.json.
-
-   Without API yet: mmate_prefill_*, decoder_attn_prefill_*
 
    Sections: cases · what a case does · time · report · plots · main */
 
@@ -45,7 +44,7 @@
 /* ---- cases ------------------------------------------------------------------------- */
 
 enum { LINEAR, ATTENTION, WINDOWS, LINEAR_ATTENTION, SSD, STEP, CONV, GATED_NORM, LAYER_NORM, GELU, SOFTMAX, CROSS_ENTROPY, SOFT_CROSS_ENTROPY, VISION,
-       DINO };
+       DINO, MMATE, DECODER };
 
 typedef struct bench_case {
     const char *name;                            /* with .fwd and .bwd if there is a backward */
@@ -102,11 +101,19 @@ static const bench_case cases[] = {
     /* mixer, dim, heads, depth, pictures; patches of 8, 2 crops of 64 x 64 and 4 of 32 x 32 of each picture */
     {"dino_train_vit_tiny", DINO, {MMIX_SOFTMAX, 192, 3, 6, 32}, 138027008000.0, 0},
     {"dino_train_vim_tiny", DINO, {MMIX_SSD, 128, 1, 6, 32}, 60460367872.0, 0},
+    /* L, text before and after, T, Y, X of the span between: one layer of width 512, 8 heads, ffn 1408; windows of 14 x 4 x 4 */
+    {"mmate_prefill_4096", MMATE, {4096, 256, 14, 16, 16}, 36540776448.0, 0},
+    {"decoder_attn_prefill_4096", DECODER, {4096, 0, 0, 0, 0}, 43490738176.0, 0},
+    {"mmate_prefill_16384", MMATE, {16384, 1024, 56, 16, 16}, 146163105792.0, 0},
+    {"decoder_attn_prefill_16384", DECODER, {16384, 0, 0, 0, 0}, 380121382912.0, 0},
+    {"mmate_prefill_65536", MMATE, {65536, 4096, 56, 32, 32}, 584652423168.0, 0},
+    {"decoder_attn_prefill_65536", DECODER, {65536, 0, 0, 0, 0}, 4819020414976.0, 0},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
 /* Axes of each op's output and inputs: letters are the case's sizes, a the first; I, G, L pixels of a picture, a global and a local
-   crop; T twice and F four times e. */
+   crop; T twice and F four times e; W the width of a decoder layer. */
+enum { WIDTH = 512, HEADS = 8, FFN = 1408 };
 static const char *const axes_of[][6] = {
     {"ac", "ab", "cb", "c"},                     /* LINEAR: y, x, weight, bias */
     {"abcd", "abcd", "abcd", "abcd"},            /* ATTENTION: y, q, k, v */
@@ -120,7 +127,8 @@ static const char *const axes_of[][6] = {
     {"ab", "ab"}, {"ab", "ab"}, {"", "ab"},      /* GELU, SOFTMAX, CROSS_ENTROPY: y, x */
     {"", "ab", "ab"},                            /* SOFT_CROSS_ENTROPY: y, x, target */
     {"", "a3II"},                                /* VISION: pictures */
-    {"", "T3GG", "F3LL"}                         /* DINO: global crops, local ones */
+    {"", "T3GG", "F3LL"},                        /* DINO: global crops, local ones */
+    {"", "1aW"}, {"", "1aW"}                     /* MMATE, DECODER: tokens */
 };
 
 /* ---- what a case does -------------------------------------------------------------- */
@@ -136,6 +144,11 @@ typedef struct run {
     mmix_vision *vision;
     mmix_dino *dino;
     mmix_state *state;
+    mmix_params *layer;                          /* of a decoder */
+    mmix_mmate_layer mmate;
+    mmix_projections attention;
+    mmix_swiglu_layer ffn;
+    mmix_tensor *norm[2];
     mmix_real table[TABLE];                      /* normal numbers; drawing each input's own would take longer than the case */
 } run;
 
@@ -154,7 +167,7 @@ static void declare(mmix_params *p, const bench_case *c, const char *axes)
     size_t shape[MMIX_MAX_DIMS];
     int n = 0;
     for (const char *a = axes; *a; a++)
-        shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'G' ? 64 : *a == 'L' ? 32
+        shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'G' ? 64 : *a == 'L' ? 32 : *a == 'W' ? WIDTH
                    : *a == 'T' ? 2 * c->size[4] : *a == 'F' ? 4 * c->size[4] : (size_t)(*a - '0');
     mmix_params_add(p, "", name, n, shape, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
 }
@@ -179,6 +192,42 @@ static mmix_dino *dino_create(run *r, int mixer, size_t dim, size_t heads, size_
     c.warmup_epochs = c.freeze_last_layer = 0;
     c.lr = 1e-4 * 256 / (double)batch;
     return mmix_dino_create(r->m, c);
+}
+
+static void layer_create(run *r)
+{
+    const size_t width = WIDTH;
+    const mmix_start ones = mmix_start_from(MMIX_START_CONSTANT, 1, 0);
+    mmix_mmate_options o = {0};
+    r->layer = mmix_params_create(r->m);
+    if (!r->layer) return;
+    o.window[0] = 14;
+    o.window[1] = o.window[2] = 4;
+    o.shared_directions = 1;                     /* as beside it */
+    r->norm[0] = mmix_params_add(r->layer, "", "norm1", 1, &width, ones);
+    r->norm[1] = mmix_params_add(r->layer, "", "norm2", 1, &width, ones);
+    if (r->c->op == MMATE) mmix_mmate_init(&r->mmate, r->layer, "", WIDTH, HEADS, HEADS, WIDTH / HEADS, 2, 0, &o);
+    else mmix_projections_init(&r->attention, r->layer, "", WIDTH, HEADS, HEADS, WIDTH / HEADS, 0);
+    mmix_swiglu_init(&r->ffn, r->layer, "", WIDTH, FFN);
+    mmix_params_allocate(r->layer);
+    mmix_params_pack(r->layer, 1);
+}
+
+/* x += mixer(norm x); x += SwiGLU(norm x) */
+static mmix_tensor *decoder_layer(run *r)
+{
+    mmix_ctx *m = r->m;
+    const size_t *s = r->c->size;
+    mmix_span span = {0, {0, 0, 0}, 0};
+    mmix_layout layout = {0};
+    mmix_tensor *x = in(r, 0), *u = mmix_rms_norm(m, x, r->norm[0], 1e-6);
+    span.start = s[1];
+    for (int a = 0; a < 3; a++) span.grid[a] = s[2 + a];
+    layout.spans = &span;
+    layout.n_spans = 1;
+    if (r->c->op == MMATE) x = mmix_mmate(m, &r->mmate, u, x, &layout);
+    else x = mmix_causal_attention(m, &r->attention, u, x, NULL, NULL);
+    return mmix_swiglu(m, &r->ffn, mmix_rms_norm(m, x, r->norm[1], 1e-6), x, NULL);
 }
 
 static mmix_tensor *forward(run *r)
@@ -218,6 +267,8 @@ static mmix_tensor *forward(run *r)
     case SOFTMAX: return mmix_softmax(m, in(r, 0), -1);
     case CROSS_ENTROPY: return mmix_cross_entropy(m, in(r, 0), r->target, -1);
     case SOFT_CROSS_ENTROPY: return mmix_cross_entropy_soft(m, in(r, 0), in(r, 1));
+    case MMATE:
+    case DECODER: return decoder_layer(r);
     default: return mmix_vision_features(m, r->vision, in(r, 0)).token;
     }
 }
@@ -302,6 +353,7 @@ static int run_create(run *r, const bench_case *c, int back, const mmix_options 
     }
     if (c->op == VISION) r->vision = mmix_vision_create(r->m, vision_config((int)s[1], s[2], s[3], s[4], 16, 224));
     if (c->op == DINO) r->dino = dino_create(r, (int)s[0], s[1], s[2], s[3], s[4]);
+    if (c->op == MMATE || c->op == DECODER) layer_create(r);
     if (back) mmix_params_train(r->in, 1);
     else if (c->op != DINO) mmix_params_pack(r->vision ? mmix_vision_params(r->vision) : r->in, 1);
     mmix_record(r->m, back);
@@ -313,6 +365,7 @@ static void run_destroy(run *r)
     mmix_dino_destroy(r->dino);
     mmix_vision_destroy(r->vision);
     mmix_state_destroy(r->state);
+    mmix_params_destroy(r->layer);
     mmix_params_destroy(r->upstream);
     mmix_params_destroy(r->in);
     mmix_destroy(r->m);
