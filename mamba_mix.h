@@ -10404,6 +10404,7 @@ MMIXDEF mmix_vision_config mmix_mambareg_tiny(void) { return mmixi_mambareg(256)
 MMIXDEF mmix_vision_config mmix_mambareg_small(void) { return mmixi_mambareg(512); }
 MMIXDEF mmix_vision_config mmix_mambareg_base(void) { return mmixi_mambareg(768); }
 
+/* start 0: without values, which mmixi_params_read makes when it has seen that the file has them. */
 static int mmixi_vision_declare(mmix_vision *v, int start)
 {
     const mmix_vision_config *c = &v->config;
@@ -10446,7 +10447,7 @@ static int mmixi_vision_declare(mmix_vision *v, int start)
     }
     v->norm_weight = mmixi_param(p, "", vim ? "norm_f.weight" : "norm.weight", mmixi_ones(), 1, D, 0, 0, 0);
     if (!vim) v->norm_bias = mmixi_param(p, "", "norm.bias", mmixi_zeros(), 1, D, 0, 0, 0);
-    return mmixi_params_allocate(p, start);
+    return start ? mmix_params_allocate(p) : p->m->error_kind ? -1 : 0;
 }
 
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config config, int start)
@@ -11576,6 +11577,7 @@ struct mmix_decoder {
     mmixi_decoder_layer *layer;
 };
 
+/* start 0: without values, as mmixi_vision_declare. */
 static int mmixi_decoder_declare(mmix_decoder *d, int start)
 {
     const mmix_decoder_config *c = &d->config;
@@ -11603,7 +11605,7 @@ static int mmixi_decoder_declare(mmix_decoder *d, int start)
     d->norm = mmixi_param(p, "", "model.norm.weight", mmixi_ones(), 1, D, 0, 0, 0);
     d->classifier = c->tied ? d->embedding
         : mmixi_param(p, "", "lm_head.weight", mmixi_normal(0.02), 2, c->vocabulary, D, 0, 0);
-    return mmixi_params_allocate(p, start);
+    return start ? mmix_params_allocate(p) : p->m->error_kind ? -1 : 0;
 }
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
@@ -17234,7 +17236,7 @@ static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *
     const char *text;
     char name[256];
     size_t count[3];
-    if (mmix_params_allocate(p)) return -1;
+    if (!m || m->error_kind) return -1;
     mark = mmix_mark_here(m);
     text = mmixi_params_compare(p, a, prefix, beside, count);
     if (text && *text)
@@ -17242,7 +17244,7 @@ static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *
                   "shape, %.0f unexpected; first: %.*s", mmixi_archive_path(a), (double)p->count,
                   (double)count[0], (double)count[1], (double)count[2], (int)strcspn(text, "\n"), text);
     mmix_rewind(m, mark);
-    if (m->error_kind) return -1;
+    if (m->error_kind || mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
     for (size_t i = 0; i < p->count; i++) {
         snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
@@ -17616,7 +17618,10 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
         return NULL;
     }
     d = mmixi_decoder_create(m, c, 0);
-    if (!d) return NULL;
+    if (!d || mmixi_params_allocate(d->params, 0)) {
+        mmix_decoder_destroy(d);
+        return NULL;
+    }
     p = mmixi_llama2c_read(d->embedding, p + 28);
     for (int k = 0; k < 9; k++)
         for (size_t i = 0; i < c.depth; i++) {
@@ -18051,8 +18056,7 @@ static int mmixi_distill_read(mmix_distill *run, const mmix_archive *a, const in
         return mmix_fail(m, MMIX_ERROR_FILE, "%s: stage %zu of %zu", a->path, run->stage, run->config.stages);
     if (counters[4] && !d->adapters && mmix_decoder_lora(d, run->config.lora_rank, run->config.lora_alpha,
                                          run->config.lora_targets)) return -1;
-    if (mmixi_distill_begin(run) || mmix_params_read(d->params, a, "student.")
-        || (d->adapters && mmix_params_read(d->adapters, a, "adapters."))) return -1;
+    if (mmixi_distill_begin(run) || (d->adapters && mmix_params_read(d->adapters, a, "adapters."))) return -1;
     for (int i = 0; i < 2; i++) {
         mmix_params *p = run->adamw[i].params;
         const mmix_mark mark = mmix_mark_here(m);
@@ -18093,7 +18097,8 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
              && !mmixi_depth_check(m, a, config.depth)
              && !mmixi_run_counters(m, a, counters, MMIXI_DISTILL_COUNTERS))
         *student = mmixi_decoder_create(m, config, 0);
-    if (*student) run = mmix_distill_create(teacher, *student, c);
+    if (*student && !mmix_params_read((*student)->params, a, "student."))
+        run = mmix_distill_create(teacher, *student, c);
     if (run && mmixi_distill_read(run, a, counters)) {
         mmix_distill_destroy(run);
         run = NULL;

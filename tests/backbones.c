@@ -400,7 +400,7 @@ static void opening(void)
                     char text[MMIXI_CONFIG_TEXT], wrong[MMIXI_CONFIG_TEXT], key[64], *at;
                     memset(&c, 0, sizeof c);
                     c.vision = *mmix_vision_config_of(v);
-                    mmixi_config_text(&c, MMIXI_VISION_FIELDS, text);
+                    mmixi_config_text(&c, mmixi_dino_fields, MMIXI_VISION_FIELDS, text);
                     snprintf(key, sizeof key, "\"vision.%s\":[", fields[i]);
                     at = strstr(text, key) + strlen(key);
                     snprintf(wrong, sizeof wrong, "%.*s%s%s", (int)(at - text), text, large == 2 ? "3999999999999999" : large ? "70000" : "7777777",

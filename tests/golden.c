@@ -266,10 +266,14 @@ static void gradients(Case *c)
         if (strncmp(e->name, "grad.", 5)) continue;
         const char *name = e->name + 5;
         const mmix_entry *of = find(c, strncmp(name, "p.", 2) ? "in." : "", name);
+        int asked = 0;
         for (size_t j = 0; of && j < c->leaves; j++)
-            if (c->leaf[j].e == of) g = mmix_grad(c->leaf[j].t);
+            if (c->leaf[j].e == of) g = mmix_grad(c->leaf[j].t), asked = 1;
+        double *zero = g ? NULL : (double *)calloc(mmix_entry_count(e) + 1, sizeof *zero);
         if (g) compare_tensor(c, e, g, c->tol);
+        else if (asked) compare(c, e, zero, mmix_entry_count(e), c->tol);         /* nothing flowed there */
         else fail(c, "%.100s: no gradient", e->name);
+        free(zero);
     }
 }
 
@@ -522,6 +526,185 @@ static void run_mlp(Case *c)
     mmix_mlp_init(&l, parameters(c), "", axis(c, "fc1.weight", 1), axis(c, "fc1.weight", 0), axis(c, "fc2.weight", 0));
     load_layer(c);
     out(c, "y", mmix_mlp(c->m, &l, in(c, "x"), NULL, NULL));
+}
+
+/* ---- M-MATE ---- */
+
+enum { MAX_SPANS = 16 };
+static size_t spans(Case *c, mmix_span list[MAX_SPANS])
+{
+    size_t n = 0;
+    for (const mmixi_json *v = mmixi_json_first(arg(c, "spans")); v && n < MAX_SPANS; v = v->next, n++) {
+        size_t a = 0;
+        memset(&list[n], 0, sizeof *list);
+        list[n].start = (size_t)mmixi_json_number(mmixi_json_find(v, "start"), 0);
+        list[n].separators = (size_t)mmixi_json_number(mmixi_json_find(v, "separators"), 0);
+        for (const mmixi_json *g = mmixi_json_first(mmixi_json_find(v, "grid")); g && a < 3; g = g->next)
+            list[n].grid[a++] = (size_t)mmixi_json_number(g, 0);
+    }
+    return n;
+}
+/* The parameter PREFIX NAME of the case. */
+static mmix_tensor *part(Case *c, const char *prefix, const char *name, int is_needed)
+{
+    char full[64];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return is_needed ? param(c, full) : param_or_null(c, full);
+}
+static void projections(Case *c, mmix_projections *p, const char *prefix)
+{
+    static const char *const names[4] = {"q_proj", "k_proj", "v_proj", "o_proj"};
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s.weight", names[i]);
+        p->weight[i] = part(c, prefix, name, 1);
+        snprintf(name, sizeof name, "%s.bias", names[i]);
+        p->bias[i] = part(c, prefix, name, 0);
+    }
+    p->heads = whole(c, "heads", 0);
+    p->kv_heads = whole(c, "kv_heads", 0);
+}
+static void flex(Case *c, mmix_mmate_layer *l, const char *prefix)
+{
+    static const char *const fuse[] = {"gate", "mean", "sum", NULL};
+    projections(c, &l->flex, prefix);
+    l->options.directions = one_of(c, "dir_fuse", fuse, "gate");
+    for (int i = 0; i < 2; i++) {
+        l->dir[i].dt_proj = part(c, prefix, i ? "dt_proj_b.weight" : "dt_proj.weight", !i);
+        l->dir[i].dt_bias = part(c, prefix, i ? "dt_b_bias" : "dt_bias", !i);
+        l->dir[i].A_log = part(c, prefix, i ? "A_log_b" : "A_log", !i);
+    }
+    l->options.shared_directions = !l->dir[1].dt_proj;
+    l->gate_weight = part(c, prefix, "gate.weight", l->options.directions == MMIX_FUSE_GATE);
+    l->gate_bias = part(c, prefix, "gate.bias", l->options.directions == MMIX_FUSE_GATE);
+    l->D = part(c, prefix, "D", 0);
+    l->options.skip = l->D != NULL;
+}
+static void swin(Case *c, mmix_mmate_layer *l, const char *prefix)
+{
+    projections(c, &l->swin, prefix);
+    indices(c, "window", l->options.window, 3);
+    l->options.shift_period = whole(c, "shift_period", 0);
+    l->options.causal_window = flag(c, "causal_window");
+    l->options.text_window = whole(c, "text_window", 0);
+    l->rope.theta = number(c, "rope_theta", 0);
+}
+enum { ONLY_FLEX = 1, ONLY_SWIN, BOTH };
+static void mmate(Case *c, int which)
+{
+    static const char *const branches[] = {"both", "flex", "swin", NULL}, *const fuse[] = {"sum", "gate", NULL};
+    mmix_mmate_layer l;
+    mmix_layout layout;
+    mmix_span list[MAX_SPANS];
+    mmix_tensor *x = in(c, "x"), *last = NULL, *y;
+    memset(&l, 0, sizeof l);
+    memset(&layout, 0, sizeof layout);
+    l.index = whole(c, "layer", 0);
+    layout.spans = list;
+    layout.n_spans = spans(c, list);
+    if (which & ONLY_FLEX) flex(c, &l, which == BOTH ? "flex." : "");
+    if (which & ONLY_SWIN) swin(c, &l, which == BOTH ? "swin." : "");
+    if (which == BOTH) {
+        l.options.branches = one_of(c, "branches", branches, "both");
+        l.options.branch_gate = one_of(c, "branch_fuse", fuse, "sum");
+        l.branch_gate_weight = part(c, "branch_gate.", "weight", l.options.branch_gate);
+        l.branch_gate_bias = part(c, "branch_gate.", "bias", l.options.branch_gate);
+    }
+    if (which & ONLY_FLEX) layout.initial_state = in_or_null(c, "initial_state");
+    if ((which & ONLY_FLEX) && flag(c, "final_state")) layout.final_state = &last;
+    if (*c->skipped) return;
+    y = which == BOTH ? mmix_mmate(c->m, &l, x, NULL, &layout)
+        : which == ONLY_FLEX ? mmix_flex_ma(c->m, &l, x, NULL, &layout) : mmix_local_swin(c->m, &l, x, NULL, &layout);
+    if (which == ONLY_SWIN && !layout.n_spans && !l.options.text_window) y = mmix_add(c->m, y, mmix_scale(c->m, x, 0, 0));       /* of nothing */
+    out(c, "y", y);
+    out(c, "final_state", last);
+}
+static void run_flex_ma(Case *c) { mmate(c, ONLY_FLEX); }
+static void run_local_swin(Case *c) { mmate(c, ONLY_SWIN); }
+static void run_mmate_layer(Case *c) { mmate(c, BOTH); }
+
+/* ---- distillation ---- */
+
+static void run_kd_hidden(Case *c)
+{
+    mmix_tensor *student = in(c, "student"), *teacher = in(c, "teacher"), *mask = in_or_null(c, "mask");
+    out(c, "loss", mmix_kd_hidden(c->m, student, teacher, mask, flag(c, "relative")));
+}
+static void run_kd_token(Case *c)
+{
+    mmix_tensor *student = in(c, "student"), *teacher = in(c, "teacher"), *mask = in_or_null(c, "mask");
+    out(c, "loss", mmix_kd_token(c->m, student, teacher, mask, number(c, "T", 0)));
+}
+
+/* ---- the decoder of ../data/stories260k, from the case's folder ---- */
+
+static void out_text(Case *c, const mmix_tokenizer *t, const int32_t *tokens, size_t n)
+{
+    char bytes[4096];
+    double values[sizeof bytes];
+    size_t at = 0;
+    for (size_t i = 1; i < n && tokens[i] != 1; i++) {
+        size_t length;
+        const char *piece = mmix_tokenizer_piece(t, tokens[i], &length);
+        if (tokens[i - 1] == 1 && *piece == ' ') piece++, length--;
+        if (at + length >= sizeof bytes) break;
+        memcpy(bytes + at, piece, length);
+        at += length;
+    }
+    bytes[at] = 0;
+    for (size_t i = 0; i < at; i++) values[i] = (double)(unsigned char)bytes[i];
+    out_f64(c, "bytes", values, at);
+    const char *expected = text(c, "expected_text", bytes);
+    if (strcmp(expected, bytes)) fail(c, "another text: \"%.200s\"", bytes);
+}
+static void run_llama(Case *c)
+{
+    enum { ROOM = 1024 };
+    static const char *const kinds[] = {"encode", "decode", "logits", "generate", NULL};
+    char path[1024];
+    int32_t tokens[ROOM];
+    size_t n = 0, rows[64];
+    const char *slash = strrchr(c->path, '/');
+    const int kind = one_of(c, "kind", kinds, ""), folder = slash ? (int)(slash - c->path + 1) : 0;
+    mmix_tokenizer *t = NULL;
+    mmix_decoder *d = NULL;
+    if (*c->skipped) return;
+    snprintf(path, sizeof path, "%.*s../data/stories260k/tok512.bin", folder, c->path);
+    FILE *there = fopen(path, "rb");
+    if (!there) { skip(c, "no file", path + folder); return; }
+    fclose(there);
+    if (kind != 2) t = mmix_tokenizer_load(c->m, path);
+    snprintf(path, sizeof path, "%.*s../data/stories260k/stories260K.bin", folder, c->path);
+    if (kind >= 2) d = mmix_decoder_open(c->m, path);
+    if (kind == 0 || kind == 3) {
+        n = mmix_tokenizer_encode(t, text(c, "text", ""), kind || !arg(c, "bos") || flag(c, "bos"), flag(c, "eos"), tokens, ROOM);
+        if (kind == 0) out_i32(c, "tokens", tokens, n);
+    }
+    if (kind == 1) {
+        mmix_tensor *all = in(c, "tokens");
+        if (all) out_text(c, t, mmix_data_i32(all), mmix_count(all));
+    }
+    if (kind == 2 && d) {
+        mmix_sequence s;
+        mmix_tensor *all = in(c, "tokens");
+        size_t shape[2] = {1, mmix_count(all)};
+        memset(&s, 0, sizeof s);
+        s.tokens = all ? mmix_from_i32(c->m, 2, shape, mmix_data_i32(all)) : NULL;
+        mmix_tensor *logits = mmix_decoder_logits(c->m, d, mmix_decoder_forward(c->m, d, &s, NULL)), *row[64];
+        n = indices(c, "rows", rows, 64);
+        for (size_t i = 0; i < n && i < MMIX_MAX_INPUTS; i++) row[i] = mmix_slice(c->m, logits, 1, rows[i], 1);
+        out(c, "logits", n ? mmix_concat(c->m, 1, row, n) : logits);
+    }
+    if (kind == 3 && d && n) {
+        mmix_sampling greedy;
+        memset(&greedy, 0, sizeof greedy);
+        greedy.stop = 1;
+        const size_t count = whole(c, "count", 0), made = n + count > ROOM ? 0 : mmix_decoder_generate(d, tokens, n, &greedy, tokens + n, count);
+        out_i32(c, "tokens", tokens, n + made);
+        out_text(c, t, tokens, n + made);
+    }
+    mmix_tokenizer_destroy(t);
+    mmix_decoder_destroy(d);
 }
 
 /* ---- backbones, checkpoints ---- */
@@ -1027,6 +1210,9 @@ static const Face faces[] = {
     {"softmax_attention", run_softmax_attention, OP}, {"linear_attention", run_linear_attention, OP}, {"ssd", run_ssd, OP},
     {"attention_layer", run_attention_layer, LAYER}, {"linear_attention_layer", run_linear_attention_layer, LAYER},
     {"mamba2_layer", run_mamba2_layer, LAYER}, {"bimamba2_layer", run_bimamba2_layer, LAYER}, {"mlp", run_mlp, LAYER},
+    {"flex_ma", run_flex_ma, LAYER}, {"local_swin", run_local_swin, LAYER}, {"mmate_layer", run_mmate_layer, LAYER},
+    {"kd_hidden", run_kd_hidden, OP}, {"kd_token", run_kd_token, OP}, {"kd_sequence", run_cross_entropy, OP},
+    {"supervised", run_cross_entropy, OP}, {"llama", run_llama, LAYER},
     {"model_vit", run_model, LAYER}, {"model_linvit", run_model, LAYER}, {"model_dinovim", run_model, LAYER},
     {"model_mambareg", run_model, LAYER},
     {"checkpoint", run_checkpoint, LAYER},

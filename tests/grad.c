@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAVES = 12, ELEMENTS = 28 };
+enum { LEAVES = 16, ELEMENTS = 28 };
 static mmix_ctx *m;
 static int passed, failed, skipped;
 static const char *doing = "";
@@ -468,6 +468,22 @@ static mmix_tensor *t_bicubic(int o)
          : o == 5 ? mmix_bicubic_resize_antialias(m, x, 2, 7) : mmix_bicubic_resize(m, x, 2, 3, 0, 0);
 }
 
+/* Rows added; o: one sequence of indices that rise, one that does not and has an index twice */
+static const int32_t added[2][3] = { { 0, 2, 6 }, { 5, 1, 5 } };
+static mmix_tensor *t_add_rows(int o)
+{
+    const size_t n = 3;
+    mmix_tensor *x = normal(0, 3, 2, 7, 5, 0);
+    return mmix_add_rows(m, o == 2 ? mmix_silu(m, x) : x, normal(1, 3, 2, 3, 5, 0), mmix_from_i32(m, 1, &n, added[o % 2]));
+}
+static mmix_tensor *f_add_rows(int o)
+{
+    mmix_tensor *to = mmix_fill(mmix_new3(m, 2, 7, 3), 0), *x = normal(0, 3, 2, 7, 5, 0);
+    for (size_t b = 0; b < 2; b++)
+        for (size_t i = 0; i < 3; i++) mmix_data(to)[(b * 7 + (size_t)added[o % 2][i]) * 3 + i] = 1;
+    return mmix_add(m, o == 2 ? mmix_silu(m, x) : x, mmix_matmul(m, to, normal(1, 3, 2, 3, 5, 0)));
+}
+
 /* ---- losses ---- */
 
 static const int32_t targets[10] = { 3, -100, 0, 6, 6, 2, -100, 5, 1, 4 };
@@ -494,6 +510,51 @@ static mmix_tensor *f_xent_soft(int o)
 {
     mmix_tensor *x = shape_of(leaf(0, -3, 3, 3, 2, 5, 7, 0), 2, 10, 7, 0, 0);
     return mmix_scale(m, mmix_sum(m, mmix_mul(m, mmix_log(m, mmix_softmax(m, x, 1)), soft_target())), (o ? -2 : -1) / 10.0, 0);
+}
+/* Distillation: o & 1 relative or warm, o & 2 with a mask, o & 4 layers. */
+static const int32_t kd_masked[10] = { 1, 0, 1, 1, 1, 0, 0, 0, 1, 1 };
+static mmix_tensor *kd_mask(int o)
+{
+    const size_t s[2] = { 2, 5 };
+    return o & 2 ? mmix_from_i32(m, 2, s, kd_masked) : NULL;
+}
+static mmix_tensor *kd_teacher(int o, size_t K)
+{
+    mmix_tensor *t = o & 4 ? mmix_new4(m, 3, 2, 5, K) : mmix_new3(m, 2, 5, K);
+    return mmix_randn(m, t, 1, 79);
+}
+static mmix_tensor *kd_student(int o, size_t K) { return o & 4 ? normal(0, 4, 3, 2, 5, K) : leaf(0, -3, 3, 3, 2, 5, K, 0); }
+static mmix_tensor *t_kd_hidden(int o) { return mmix_kd_hidden(m, kd_student(o, 7), kd_teacher(o, 7), kd_mask(o), o & 1); }
+static mmix_tensor *kd_weights(int o)            /* (2, 5, 1): the mask, or ones */
+{
+    mmix_tensor *w = mmix_fill(mmix_new3(m, 2, 5, 1), 1);
+    for (size_t i = 0; o & 2 && i < 10; i++) mmix_data(w)[i] = kd_masked[i];
+    return w;
+}
+static mmix_tensor *f_kd_hidden(int o)
+{
+    const double many = (o & 2 ? 6 : 10) * 7;
+    mmix_tensor *x = kd_student(o, 7), *t = kd_teacher(o, 7), *sum = NULL;
+    for (size_t l = 0; l < (o & 4 ? 3 : 1); l++) {
+        mmix_tensor *a = o & 4 ? shape_of(mmix_slice(m, x, 0, l, 1), 3, 2, 5, 7, 0) : x, *b = o & 4 ? shape_of(mmix_slice(m, t, 0, l, 1), 3, 2, 5, 7, 0) : t;
+        mmix_tensor *d = mmix_sub(m, a, b), *of = mmix_scale(m, mmix_sum(m, mmix_mul(m, kd_weights(o), mmix_mul(m, d, d))), 1 / many, 0);
+        if (o & 1) of = mmix_div(m, of, mmix_scale(m, mmix_sum(m, mmix_mul(m, kd_weights(o), mmix_mul(m, b, b))), 1 / many, 0));
+        sum = sum ? mmix_add(m, sum, of) : of;
+    }
+    return mmix_scale(m, sum, o & 4 ? 1.0 / 3 : 1, 0);
+}
+static mmix_tensor *t_kd_token(int o)
+{
+    const size_t K = o & 4 ? 131 : 7;
+    return mmix_kd_token(m, leaf(0, -3, 3, 3, 2, 5, K, 0), kd_teacher(0, K), kd_mask(o), o & 1 ? 2.5 : 1);
+}
+static mmix_tensor *f_kd_token(int o)
+{
+    const size_t K = o & 4 ? 131 : 7;
+    const double T = o & 1 ? 2.5 : 1;
+    mmix_tensor *p = mmix_softmax(m, mmix_scale(m, kd_teacher(0, K), 1 / T, 0), 2), *q = mmix_softmax(m, mmix_scale(m, leaf(0, -3, 3, 3, 2, 5, K, 0), 1 / T, 0), 2);
+    p = mmix_mul(m, p, mmix_sub(m, mmix_log(m, p), mmix_log(m, q)));
+    return mmix_scale(m, mmix_sum(m, mmix_mul(m, p, kd_weights(o))), T * T / (o & 2 ? 6 : 10), 0);
 }
 static mmix_tensor *dino_teacher(size_t K) { return mmix_randn(m, mmix_new2(m, 6, K), 0.1, 77); }
 static mmix_tensor *t_dino_loss(int o)
@@ -722,6 +783,111 @@ static mmix_tensor *f_ssd_plain(int o)
     return mmix_concat(m, 1, y, 7);
 }
 
+/* ---- Flex-MA, and the same made of gather, linear, mix, mul, … ---- */
+
+enum { FLEX_L = 14, FLEX_D = 5, FLEX_H = 4, FLEX_G = 2, FLEX_N = 3 };
+static const mmix_span flex_spans[2] = { { 2, { 2, 1, 2 }, 1 }, { 9, { 1, 2, 2 }, 0 } };
+/* o: directions + 3 · one dt for both + 6 · skip; the layer is o mod 4 */
+static mmix_mmate_layer flex_layer(int o)
+{
+    mmix_mmate_layer f;
+    memset(&f, 0, sizeof f);
+    f.index = (size_t)(o % 4);
+    f.options.directions = o % 3;
+    f.options.shared_directions = o / 3 % 2;
+    f.options.skip = o / 6 % 2;
+    f.flex.heads = FLEX_H;
+    f.flex.kv_heads = FLEX_G;
+    for (int i = 0; i < 3; i++) f.flex.weight[i] = normal(1 + i, 2, (i ? FLEX_G : FLEX_H) * FLEX_N, FLEX_D, 0, 0);
+    f.flex.weight[3] = normal(4, 2, FLEX_D, FLEX_H * FLEX_N, 0, 0);
+    f.flex.bias[1] = normal(5, 1, FLEX_G * FLEX_N, 0, 0, 0);
+    for (int d = 0; d < 2 - f.options.shared_directions; d++) {
+        f.dir[d].dt_proj = normal(6 + 3 * d, 2, FLEX_H, FLEX_D, 0, 0);
+        f.dir[d].dt_bias = normal(7 + 3 * d, 1, FLEX_H, 0, 0, 0);
+        f.dir[d].A_log = normal(8 + 3 * d, 1, FLEX_H, 0, 0, 0);
+    }
+    if (f.options.directions == MMIX_FUSE_GATE) {
+        f.gate_weight = normal(12, 2, FLEX_H, FLEX_D, 0, 0);
+        f.gate_bias = normal(13, 1, FLEX_H, 0, 0, 0);
+    }
+    if (f.options.skip) f.D = normal(14, 1, FLEX_H, 0, 0, 0);
+    return f;
+}
+static mmix_tensor *t_flex(int o)
+{
+    mmix_mmate_layer f = flex_layer(o);
+    mmix_layout layout;
+    memset(&layout, 0, sizeof layout);
+    layout.spans = flex_spans;
+    layout.n_spans = 2;
+    return mmix_flex_ma(m, &f, normal(0, 3, 2, FLEX_L, FLEX_D, 0), NULL, &layout);
+}
+/* tokens order[0] … order[n-1] of x (2, L, D) in both sequences */
+static mmix_tensor *pick_tokens(mmix_tensor *x, const int32_t *order, size_t n)
+{
+    const size_t L = mmix_shape(x, 1), D = mmix_shape(x, 2), shape[2] = { 2, n };
+    int32_t at[2 * FLEX_L];
+    for (size_t i = 0; i < 2 * n; i++) at[i] = (int32_t)(i / n * L) + order[i % n];
+    return mmix_gather(m, shape_of(x, 2, 2 * L, D, 0, 0), mmix_from_i32(m, 2, shape, at));
+}
+/* h = e^(dt A) h + dt X Bᵀ, y = C h over the n tokens of x as they come, heads side by side: (2, n, H·N) */
+static mmix_tensor *plain_scan(const mmix_mmate_layer *f, int d, mmix_tensor *x, size_t n)
+{
+    const int own = f->options.shared_directions ? 0 : d;
+    mmix_tensor *part[3], *dt;
+    mmix_mixer ssd;
+    for (int i = 0; i < 3; i++)
+        part[i] = shape_of(mmix_linear(m, x, f->flex.weight[i], f->flex.bias[i]), 4, 2, n, i ? FLEX_G : FLEX_H, FLEX_N);
+    dt = mmix_softplus(m, mmix_add(m, mmix_linear(m, x, f->dir[own].dt_proj, NULL), f->dir[own].dt_bias));
+    ssd = mmix_mixer_ssd(part[2], dt, mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0), part[1], part[0]);
+    return shape_of(mmix_mix(m, &ssd), 3, 2, n, FLEX_H * FLEX_N, 0);
+}
+static mmix_tensor *f_flex(int o)
+{
+    mmix_mmate_layer f = flex_layer(o);
+    mmix_tensor *x = normal(0, 3, 2, FLEX_L, FLEX_D, 0), *y, *part[5];
+    int32_t order[FLEX_L], inverse[FLEX_L], back[FLEX_L];
+    size_t parts = 0, at = 0;
+    for (int32_t t = 0; t < FLEX_L; t++) order[t] = t;
+    for (int s = 0; s < 2; s++) {
+        const mmix_span *p = &flex_spans[s];
+        const size_t n = p->grid[0] * (p->grid[1] * p->grid[2] + p->separators);
+        mmix_scan_order(f.index, p->grid[0], p->grid[1], p->grid[2], p->separators, order + p->start, NULL);
+        for (size_t r = 0; r < n; r++) order[p->start + r] += (int32_t)p->start;
+    }
+    for (int32_t t = 0; t < FLEX_L; t++) inverse[order[t]] = t;
+    y = pick_tokens(plain_scan(&f, 0, pick_tokens(x, order, FLEX_L), FLEX_L), inverse, FLEX_L);      /* where the tokens stand */
+    for (int s = 0; s < 2; s++) {
+        const mmix_span *p = &flex_spans[s];
+        const size_t n = p->grid[0] * (p->grid[1] * p->grid[2] + p->separators);
+        mmix_tensor *forward = mmix_slice(m, y, 1, p->start, n), *reverse, *xs = mmix_slice(m, x, 1, p->start, n);
+        for (size_t r = 0; r < n; r++) back[r] = order[p->start + n - 1 - r] - (int32_t)p->start;   /* read from its end */
+        reverse = plain_scan(&f, 1, pick_tokens(xs, back, n), n);
+        for (size_t r = 0; r < n; r++) inverse[back[r]] = (int32_t)r;
+        reverse = pick_tokens(reverse, inverse, n);
+        if (f.options.directions == MMIX_FUSE_GATE) {
+            mmix_tensor *one = mmix_fill(mmix_new1(m, 1), 1), *z = mmix_linear(m, xs, f.gate_weight, f.gate_bias);
+            mmix_tensor *g = shape_of(mmix_div(m, one, mmix_add(m, one, mmix_exp(m, mmix_scale(m, z, -1, 0)))), 4, 2, n, FLEX_H, 1);
+            forward = mmix_mul(m, g, shape_of(forward, 4, 2, n, FLEX_H, FLEX_N));
+            reverse = mmix_mul(m, mmix_sub(m, one, g), shape_of(reverse, 4, 2, n, FLEX_H, FLEX_N));
+            forward = shape_of(mmix_add(m, forward, reverse), 3, 2, n, FLEX_H * FLEX_N, 0);
+        }
+        else forward = mmix_scale(m, mmix_add(m, forward, reverse), f.options.directions == MMIX_FUSE_MEAN ? 0.5 : 1, 0);
+        part[parts++] = mmix_slice(m, y, 1, at, p->start - at);
+        part[parts++] = forward;
+        at = p->start + n;
+    }
+    part[parts++] = mmix_slice(m, y, 1, at, FLEX_L - at);
+    y = mmix_concat(m, 1, part, parts);
+    if (f.D) {
+        mmix_tensor *v = shape_of(mmix_linear(m, x, f.flex.weight[2], f.flex.bias[2]), 4, 2, FLEX_L, FLEX_G, FLEX_N), *repeated[FLEX_H];
+        for (size_t h = 0; h < FLEX_H; h++) repeated[h] = mmix_slice(m, v, 2, h / (FLEX_H / FLEX_G), 1);
+        v = mmix_mul(m, mmix_concat(m, 2, repeated, FLEX_H), shape_of(f.D, 4, 1, 1, FLEX_H, 1));
+        y = mmix_add(m, y, shape_of(v, 3, 2, FLEX_L, FLEX_H * FLEX_N, 0));
+    }
+    return mmix_linear(m, y, f.flex.weight[3], NULL);
+}
+
 /* ---- layers and models: parameters in lists ---- */
 
 typedef struct model {
@@ -733,9 +899,12 @@ typedef struct model {
     mmix_vision *vision;
     mmix_dino_head head;
     mmix_vision_options options;
+    mmix_mmate_layer mmate;
+    mmix_decoder *decoder;
 } model;
-enum { ATTENTION, MLP, MAMBA, VISION, HEAD, DINO };
+enum { ATTENTION, MLP, MAMBA, VISION, HEAD, DINO, MMATE, CAUSAL, DECODER };
 static model *now;
+static const mmix_span model_spans[3] = { { 1, { 1, 2, 3 }, 0 }, { 8, { 2, 1, 2 }, 1 }, { 15, { 2, 2, 2 }, 0 } };       /* of 24 tokens */
 
 static mmix_tensor *t_model(int o)
 {
@@ -753,6 +922,31 @@ static mmix_tensor *t_model(int o)
         carried.ssm = normal(3, 4, 3, now->mamba.heads, now->mamba.options.head_dim, now->mamba.options.d_state);
         x = weigh(mmix_mamba2(m, &now->mamba, x, NULL, NULL, NULL, &carried));
         return mmix_add(m, x, mmix_add(m, weigh(carried.conv), weigh(carried.ssm)));
+    }
+    if (now->kind == MMATE || now->kind == CAUSAL) {
+        mmix_layout layout;
+        memset(&layout, 0, sizeof layout);
+        layout.spans = model_spans;
+        layout.n_spans = o ? 3 : 1;
+        x = normal(0, 3, 2, 24, 6, 0);
+        if (now->kind == CAUSAL) return mmix_causal_attention(m, &now->mmate.flex, x, o ? normal(1, 3, 2, 24, 6, 0) : NULL, &now->mmate.rope, &layout);
+        if (o % 3 != 1) return mmix_mmate(m, &now->mmate, x, o % 3 ? normal(1, 3, 2, 24, 6, 0) : NULL, &layout);
+        layout.initial_state = normal(2, 4, 2, 2, 4, 4);
+        layout.final_state = &last;
+        x = weigh(mmix_mmate(m, &now->mmate, x, x, &layout));
+        return mmix_add(m, x, weigh(last));
+    }
+    if (now->kind == DECODER) {
+        const size_t shape[2] = { 2, 24 };
+        int32_t token[48];
+        mmix_sequence q;
+        memset(&q, 0, sizeof q);
+        for (int i = 0; i < 48; i++) token[i] = i * i % 11;
+        q.tokens = mmix_from_i32(m, 2, shape, token);
+        q.spans = model_spans;
+        q.n_spans = 3;
+        q.media = normal(0, 3, 2, 18, 5, 0);
+        return mmix_decoder_logits(m, now->decoder, mmix_decoder_forward(m, now->decoder, &q, NULL));
     }
     if (now->kind == HEAD) return mmix_dino_head_forward(m, &now->head, normal(0, 2, 4, 6, 0, 0));
     {
@@ -874,6 +1068,64 @@ static void layers(void)
     }
 }
 
+static void decoders(void)
+{
+    model x;
+    memset(&x, 0, sizeof x);
+    for (int k = 0; k < 15; k++) {               /* M-MATE with each option and all of them; causal attention */
+        mmix_mmate_options o;
+        memset(&o, 0, sizeof o);
+        for (int a = 0; a < 3; a++) o.window[a] = 2;
+        if (k == 1 || k == 12) o.directions = MMIX_FUSE_MEAN;
+        if (k == 2) o.directions = MMIX_FUSE_SUM;
+        if (k == 3 || k == 12) o.branch_gate = 1;
+        if (k == 4) o.branches = MMIX_BRANCH_FLEX;
+        if (k == 5 || k == 2) o.shared_directions = 1;
+        if (k == 6 || k >= 12) o.skip = 1;
+        if (k == 7 || k == 12) o.conv_width = 3;
+        if (k == 8 || k >= 12) o.output_gate = 1;
+        if (k == 9 || k >= 12) o.norm = 1;
+        if (k == 10 || k == 12) o.causal_window = 1;
+        if (k == 11 || k >= 12) o.text_window = 3;
+        if (k == 14) o.branches = MMIX_BRANCH_SWIN;
+        x.kind = MMATE;
+        x.lists = 1;
+        x.list[0] = mmix_params_create(m);
+        mmix_mmate_init(&x.mmate, x.list[0], "mmate.", 6, 2, k % 2 ? 2 : 1, 4, (size_t)(k % 4), 1 + k % 2, &o);
+        x.mmate.rope.theta = 100;
+        mmix_params_allocate(x.list[0]);
+        check_model("M-MATE layer", &x, k == 14 ? 15 : k + 2, 2);
+        mmix_params_destroy(x.list[0]);
+    }
+    for (int k = 0; k < 2; k++) {
+        x.kind = CAUSAL;
+        x.list[0] = mmix_params_create(m);
+        mmix_projections_init(&x.mmate.flex, x.list[0], "attn.", 6, 2, 1, 4, 2 - k);
+        mmix_params_allocate(x.list[0]);
+        check_model("causal attention layer", &x, k, 3);
+        mmix_params_destroy(x.list[0]);
+    }
+    for (int k = 0; k < 4; k++) {                /* attention and M-MATE, then with adapters */
+        mmix_decoder_config c;
+        memset(&c, 0, sizeof c);
+        c.mixer = k % 2 ? MMIX_DECODER_MMATE : MMIX_DECODER_ATTENTION;
+        c.vocabulary = 11, c.dim = 6, c.depth = 2, c.ffn = 7, c.heads = 2, c.kv_heads = 1, c.head_dim = 6, c.media = 5;
+        c.bias = 1, c.tied = k > 1;
+        if (k > 1) c.rope.sections[0] = c.rope.sections[1] = c.rope.sections[2] = 1;
+        for (int a = 0; a < 3; a++) c.mmate.window[a] = 2;
+        c.mmate.text_window = 4, c.mmate.branch_gate = 1;
+        x.kind = DECODER;
+        x.decoder = mmix_decoder_create(m, c);
+        if (k > 1) mmix_decoder_lora(x.decoder, 2, 3, MMIX_LORA_FFN | MMIX_LORA_MIXER);
+        if (erred("decoder")) continue;
+        x.list[0] = mmix_decoder_params(x.decoder);
+        x.list[1] = mmix_decoder_adapters(x.decoder);
+        x.lists = 1 + (k > 1);
+        check_model("decoder", &x, k, 2);
+        mmix_decoder_destroy(x.decoder);
+    }
+}
+
 static mmix_vision_config tiny(int mixer)
 {
     mmix_vision_config c = mixer == MMIX_SOFTMAX ? mmix_vit_tiny(4) : mixer == MMIX_LINEAR ? mmix_linearvit_base() : mmix_dinovim_tiny();
@@ -963,6 +1215,10 @@ int main(void)
     many_equal("cross_entropy", t_xent, f_xent, 1);
     many_equal("cross_entropy_soft", t_xent_soft, f_xent_soft, 2);
     many_equal("dino_loss", t_dino_loss, f_dino_loss, 3);
+    many_equal("add_rows", t_add_rows, f_add_rows, 3);
+    many_equal("kd_hidden", t_kd_hidden, f_kd_hidden, 8);
+    many_equal("kd_token", t_kd_token, f_kd_token, 6);
+    many_equal("Flex-MA by its definition", t_flex, f_flex, 12);
     many_equal("softmax attention", t_softmax_mix, f_softmax_mix, 6);
     many("softmax attention forms", t_softmax_mix, 6, 15);
     many("linear attention's state", t_linear_state, 0, 4);
@@ -980,6 +1236,7 @@ int main(void)
     run_case("ssd state", t_ssd_state, 0);
     run_equal("ssd by its definition", t_ssd_plain, f_ssd_plain, 0);
     layers();
+    decoders();
     models();
     for (int i = 0; i < LEAVES; i++) {
         free(leaves[i].value);

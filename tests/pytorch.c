@@ -2,6 +2,7 @@
    written
 
      pytorch features MODEL CHECKPOINT IN.npz OUT.safetensors    of every array of normalised images in IN
+     pytorch logits CHECKPOINT IN.npz OUT.safetensors            of every array (sequences, tokens) in IN
      pytorch image OUT.safetensors PICTURE.ppm…                  mmix_image of each at 224 x 224
      pytorch memory MODEL CHECKPOINT BATCH                       taken by one pass of BATCH images */
 #define MAMBA_MIX_IMPLEMENTATION
@@ -66,6 +67,23 @@ static void features(mmix_ctx *m, char **arg)
     mmix_vision_destroy(v);
 }
 
+static void logits(mmix_ctx *m, char **arg)
+{
+    static Output out;
+    mmix_decoder *d = mmix_decoder_open(m, arg[0]);
+    mmix_archive *in = mmix_archive_open(m, arg[1]);
+    for (size_t i = 0; !mmix_error(m) && i < mmix_archive_count(in); i++) {
+        const mmix_entry *e = mmix_archive_entry(in, i);
+        mmix_sequence s = {0};
+        s.tokens = mmix_new(m, MMIX_DTYPE_I32, e->ndim, e->shape);
+        if (!s.tokens || mmix_archive_read_i32(m, in, e, mmix_data_i32(s.tokens), mmix_count(s.tokens))) break;
+        put(m, &out, e->name, "logits", mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &s, NULL)));
+    }
+    if (!mmix_error(m)) mmix_safetensors_save(m, arg[2], out.entry, out.count, NULL);
+    mmix_archive_close(in);
+    mmix_decoder_destroy(d);
+}
+
 static void images(mmix_ctx *m, int n, char **arg)
 {
     static Output out;
@@ -118,6 +136,7 @@ int main(int n, char **arg)
 {
     mmix_ctx *m = mmix_create(NULL);
     if (n == 6 && !strcmp(arg[1], "features")) features(m, arg + 2);
+    else if (n == 5 && !strcmp(arg[1], "logits")) logits(m, arg + 2);
     else if (n >= 4 && !strcmp(arg[1], "image")) images(m, n - 2, arg + 2);
     else if (n == 5 && !strcmp(arg[1], "memory")) memory(m, arg + 2);
     else mmix_fail(m, MMIX_ERROR_ARGUMENT, "usage: python3 tests/pytorch.py build/pytorch");

@@ -1,4 +1,5 @@
-"""Checkpoints that PyTorch wrote, loaded by the library, and features of photographs beside PyTorch's own.
+"""Checkpoints that PyTorch wrote, loaded by the library, and features of photographs beside PyTorch's own; decoders
+that transformers wrote, where that package is here, and their logits.
 
     python3 tests/pytorch.py build/pytorch             (tests/pytorch.c; or build/pytorch_f64)
     python3 tests/pytorch.py build/pytorch --memory    what inference takes on both sides, no test
@@ -457,6 +458,54 @@ def test_models(photos, folder):
     check(refused, "a file of torch before 1.6", "a refusal that says so", run.stderr)
 
 
+def test_decoders(folder):
+    """Tiny Llama and Qwen2 models as transformers saves them: their logits, to 2e-4 of the largest."""
+    global skipped
+    try:
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        import transformers
+        from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+    except ImportError as missing:
+        print(f"skipped: decoders beside transformers, which this Python does not have ({missing})")
+        skipped += 1
+        return
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    size = dict(vocab_size=61, hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4)
+    variants = [
+        ("Llama", LlamaForCausalLM, LlamaConfig(**size, num_key_value_heads=2, rope_theta=500.0)),
+        ("Llama, tied, biases", LlamaForCausalLM,
+         LlamaConfig(**size, num_key_value_heads=4, tie_word_embeddings=True, attention_bias=True, rms_norm_eps=1e-3)),
+        ("Llama, wide heads", LlamaForCausalLM, LlamaConfig(**size, num_key_value_heads=1, head_dim=10)),
+        ("Qwen2", Qwen2ForCausalLM, Qwen2Config(**size, num_key_value_heads=2, rope_theta=1e6)),
+        ("Qwen2, tied", Qwen2ForCausalLM, Qwen2Config(**size, num_key_value_heads=1, tie_word_embeddings=True))]
+    tokens = {"2x37": (2, 37), "1x1": (1, 1), "1x300": (1, 300)}
+    npz, out = os.path.join(folder, "tokens.npz"), os.path.join(folder, "logits.safetensors")
+    for seed, (title, kind, config) in enumerate(variants):
+        for dtype in torch.float32, torch.bfloat16:
+            torch.manual_seed(seed)
+            net = kind(config).eval()
+            with torch.no_grad():
+                for name, p in net.named_parameters():
+                    p.normal_(1.0 if "norm" in name else 0.0, 0.3)
+            where = os.path.join(folder, f"{seed}-{dtype}")
+            half = net.to(dtype)
+            half.save_pretrained(where)
+            net = kind(config).eval()                # its rotary frequencies were not rounded
+            net.load_state_dict(half.state_dict())
+            inputs = {name: torch.randint(0, 61, shape) for name, shape in tokens.items()}
+            np.savez(npz, **{name: x.numpy() for name, x in inputs.items()})
+            run = library("logits", os.path.join(where, "model.safetensors"), npz, out)
+            if not check(run.returncode == 0, f"{title}, {dtype}", "its logits", run.stderr.strip()):
+                continue
+            ours = read_safetensors(out)
+            with torch.inference_mode():
+                errors = {name: error(ours[f"{name}.logits"], net(x).logits) for name, x in inputs.items()}
+            for name, e in errors.items():
+                check(e <= 2e-4, f"{title}, {dtype}, {name}", "2e-4", e)
+            print(f"{title:20} {str(dtype)[6:]:9} " + "  ".join(f"{name} {e:7.1e}" for name, e in errors.items()))
+
+
 # ---- memory ----
 
 def rss(key):
@@ -515,6 +564,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         test_images(photos, folder)
         test_models(photos, folder)
+        test_decoders(folder)
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     sys.exit(failed > 0)
 

@@ -48,14 +48,14 @@ if [ "$mode" = fast ]; then
 else
     set -- tests/golden
     if [ -d $reference ]; then set -- tests/golden $reference; else echo "no $reference here: the small cases in tests/golden only"; fi
-    names="kernels unit properties files images metrics backbones golden"
+    names="kernels unit properties files images metrics backbones decoder golden"
     list="build/grad_f64"
     for n in $names; do list="$list build/$n build/${n}_f64"; done
     if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then arm=1; list="$list build/kernels_neon build/golden_neon"
     else arm=; fi
-    build $list build/unit_reg build/golden_reg build/files_reg build/properties_reg build/unit_tsan build/backbones_reg build/fuzz build/fuzz_san \
+    build $list build/unit_reg build/golden_reg build/files_reg build/properties_reg build/unit_tsan build/backbones_reg build/decoder_reg build/fuzz build/fuzz_san \
         build/pytorch build/dino build/mixers build/features
-    for n in kernels unit properties files images metrics backbones; do
+    for n in kernels unit properties files images metrics backbones decoder; do
         run $n build/$n
         run "$n double" build/${n}_f64
     done
@@ -74,6 +74,7 @@ else
     run "files tiny blocks, sanitizers" build/files_reg
     run "properties tiny tiles, sanitizers" build/properties_reg
     run "backbones tiny tiles, sanitizers" build/backbones_reg
+    run "decoder tiny tiles, sanitizers" build/decoder_reg
     run "hostile files" build/fuzz --runs 5000
     run "hostile files, sanitizers" build/fuzz_san
     run "unit thread sanitizer" build/unit_tsan threads
@@ -81,8 +82,8 @@ else
     run "report of the mixers" sh tests/mixers.sh build/mixers build/dino
     run "report of the features" sh tests/features.sh build/features build/dino
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
-        run "PyTorch's files and features" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
-    else echo "skipped: PyTorch's files and features (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
+        run "PyTorch's files, features, logits" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
+    else echo "skipped: PyTorch's files, features, logits (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
     run "compilers, symbols, documents" sh tests/check.sh
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
