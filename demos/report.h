@@ -445,12 +445,40 @@ typedef struct report_plot {
     const char *mark_name;
     double low, high;                        /* of y, if low < high; else from the curves */
     int square, diagonal;                    /* as high as wide; a line from corner to corner */
+    int log_x, log_y;                        /* logarithmic axes: values above 0; low, high, level and mark, too */
 } report_plot;
 
 static inline double report_tick(double range, int about)                 /* 1, 2 or 5 times a power of ten */
 {
     double step = pow(10, floor(log10(range / about))), rest = range / about / step;
     return step * (rest < 1.5 ? 1 : rest < 3.5 ? 2 : rest < 7.5 ? 5 : 10);
+}
+
+/* Where a value stands on its axis: its logarithm, or itself. Without one (0 or less) it is not drawn. */
+static inline double report_place(double v, int logarithmic)
+{
+    return !logarithmic ? v : v > 0 ? log10(v) : NAN;
+}
+
+enum { REPORT_TICKS = 64 };
+/* Values to write at an axis from place `low` to `high`: about so many even steps; on a logarithmic one 1, 2 and 5
+   times the powers of ten or, of four decades and more, the powers alone. Returns how many. */
+static inline int report_ticks(double low, double high, int about, int logarithmic, double *value)
+{
+    static const int lead[3] = {1, 2, 5};
+    int n = 0;
+    if (!logarithmic) {
+        double tick = report_tick(high - low, about);
+        for (double v = ceil(low / tick - 1e-9) * tick; v <= high + tick * 1e-6 && n < REPORT_TICKS; v += tick)
+            value[n++] = fabs(v) < tick * 1e-6 ? 0 : v;
+        return n;
+    }
+    for (int power = (int)floor(low); power <= high && n + 3 <= REPORT_TICKS; power++)
+        for (int k = 0; k < (high - low < 4 ? 3 : 1); k++) {
+            double v = lead[k] * pow(10, power), at = log10(v);
+            if (at > low - 1e-9 && at < high + 1e-9) value[n++] = v;
+        }
+    return n;
 }
 
 /* A curve of more than 400 points is drawn through the means of as many stretches as fit. */
@@ -461,14 +489,17 @@ static inline void report_chart(report *r, const report_plot *p)
     double left = 52, right = 14, top = 12, bottom = 44;
     for (size_t c = 0; c < p->curves; c++)
         for (size_t i = 0; i < p->curve[c].count; i++) {
-            double x = p->curve[c].x[i], y = p->curve[c].y[i];
+            double x = report_place(p->curve[c].x[i], p->log_x), y = report_place(p->curve[c].y[i], p->log_y);
             if (!isfinite(x) || !isfinite(y)) continue;
             x0 = fmin(x0, x), x1 = fmax(x1, x), y0 = fmin(y0, y), y1 = fmax(y1, y);
         }
-    if (p->level_name) y0 = fmin(y0, p->level), y1 = fmax(y1, p->level);
+    double level = report_place(p->level, p->log_y), mark = report_place(p->mark, p->log_x);
+    double ticks[REPORT_TICKS];
+    if (p->level_name) y0 = fmin(y0, level), y1 = fmax(y1, level);
     if (!(x0 <= x1)) x0 = y0 = 0, x1 = y1 = 1;
     if (x1 - x0 < 1e-12) x1 = x0 + 1;
-    if (p->low < p->high) y0 = p->low, y1 = p->high;
+    if (p->low < p->high) y0 = report_place(p->low, p->log_y), y1 = report_place(p->high, p->log_y);
+    else if (p->log_y) y0 -= 0.05, y1 += 0.05;
     else {
         double tick = report_tick(fmax(y1 - y0, 1e-6), 6);
         y0 = floor(y0 / tick) * tick, y1 = ceil(y1 / tick) * tick;
@@ -478,19 +509,18 @@ static inline void report_chart(report *r, const report_plot *p)
     double floor_y = height - bottom;
     fprintf(r->file, "<figure class=\"chart\"%s><svg viewBox=\"0 0 %g %g\" role=\"img\">\n",
             p->square ? " style=\"max-width:26rem\"" : "", width, height);
-    double tick = report_tick(y1 - y0, 5);
-    for (double y = ceil(y0 / tick - 1e-9) * tick; y <= y1 + tick * 1e-6; y += tick) {
-        double at = floor_y - (y - y0) * ky;
+    int n = report_ticks(y0, y1, 5, p->log_y, ticks);
+    for (int i = 0; i < n; i++) {
+        double at = floor_y - (report_place(ticks[i], p->log_y) - y0) * ky;
         fprintf(r->file, "<path class=\"axis\" d=\"M%g %.1fH%g\"/>", left, at, width - right);
-        fprintf(r->file, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n", left - 6, at + 4,
-                fabs(y) < tick * 1e-6 ? 0.0 : y);
+        fprintf(r->file, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">%.6g</text>\n", left - 6, at + 4, ticks[i]);
     }
-    tick = report_tick(x1 - x0, p->square ? 5 : 7);
-    for (double x = ceil(x0 / tick - 1e-9) * tick; x <= x1 + tick * 1e-6; x += tick) {
-        double at = left + (x - x0) * kx;
+    n = report_ticks(x0, x1, p->square ? 5 : 7, p->log_x, ticks);
+    for (int i = 0; i < n; i++) {
+        double at = left + (report_place(ticks[i], p->log_x) - x0) * kx;
         fprintf(r->file, "<path class=\"axis\" d=\"M%.1f %gv5\"/>", at, floor_y);
         fprintf(r->file, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%.6g</text>\n", at, floor_y + 19,
-                fabs(x) < tick * 1e-6 ? 0.0 : x);
+                ticks[i]);
     }
     fprintf(r->file, "<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">", (left + width - right) / 2,
             height - 6);
@@ -502,14 +532,14 @@ static inline void report_chart(report *r, const report_plot *p)
     if (p->diagonal)
         fprintf(r->file, "<path class=\"mark\" d=\"M%g %gL%g %g\"/>\n", left, floor_y, width - right, top);
     if (p->level_name) {
-        double at = floor_y - (p->level - y0) * ky, end = width - right;
+        double at = floor_y - (level - y0) * ky, end = width - right;
         fprintf(r->file, "<path class=\"mark\" d=\"M%g %.1fH%g\"/>", left, at, end);
         fprintf(r->file, "<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">", end - 2, at + 14);
         report_text(r, p->level_name);
         fputs("</text>\n", r->file);
     }
-    if (p->mark_name && p->mark >= x0 && p->mark <= x1) {
-        double at = left + (p->mark - x0) * kx;
+    if (p->mark_name && mark >= x0 && mark <= x1) {
+        double at = left + (mark - x0) * kx;
         fprintf(r->file, "<path class=\"mark\" d=\"M%.1f %gV%g\"/>", at, top, floor_y);
         fprintf(r->file, "<text x=\"%.1f\" y=\"%g\" text-anchor=\"%s\">", at + (2 * at > width ? -5 : 5),
                 top + 10, 2 * at > width ? "end" : "start");
@@ -524,8 +554,10 @@ static inline void report_chart(report *r, const report_plot *p)
                 curve->colour % 6);
         for (size_t i = 0; i < curve->count; i += group) {
             double x = 0, y = 0;
-            size_t n = curve->count - i < group ? curve->count - i : group;
-            for (size_t k = i; k < i + n; k++) x += curve->x[k] / (double)n, y += curve->y[k] / (double)n;
+            size_t count = curve->count - i < group ? curve->count - i : group;
+            for (size_t k = i; k < i + count; k++)
+                x += curve->x[k] / (double)count, y += curve->y[k] / (double)count;
+            x = report_place(x, p->log_x), y = report_place(y, p->log_y);
             if (!isfinite(x) || !isfinite(y)) { pen = "M"; continue; }
             fprintf(r->file, "%s%.1f %.1f", pen, left + (x - x0) * kx, floor_y - (y - y0) * ky);
             pen = "L";
@@ -560,6 +592,13 @@ static inline int report_close(report *r)
     snprintf(r->error, sizeof r->error, "cannot write %s: %s", r->path, strerror(errno));
     remove(r->draft);
     return -1;
+}
+
+/* Without a file: the one that was there before stays. */
+static inline void report_drop(report *r)
+{
+    fclose(r->file);
+    remove(r->draft);
 }
 
 /* Makes the folders on the way to the file `path`, and tries whether one can be written there. 0, or -1. */

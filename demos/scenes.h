@@ -17,13 +17,14 @@
    it at any size: for each pixel each object answers in its own coordinates (1024 is its radius) how deep
    inside its outline the pixel lies, which way its surface faces and what colour it has there. All arithmetic
    is on integers (fixed point, a hash for noise, an integer root), so the same pixels come out of every
-   compiler and machine. A film will be the same objects with other coordinates from one picture to the next;
-   a question about a picture reads struct scene. */
+   compiler and machine. At the end: short films, questions with answers about pictures and films, and stories
+   made of sentences. */
 #ifndef SCENES_H
 #define SCENES_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { SCENE_BALL, SCENE_BOX, SCENE_CONE, SCENE_RING,
        SCENE_STAR, SCENE_LEAF, SCENE_FISH, SCENE_MUSHROOM, SCENE_CLASSES };
@@ -360,6 +361,149 @@ static inline int scene_draw(uint64_t seed, uint64_t index, int size, unsigned c
     scene s = scene_make(seed, index);
     scene_paint(&s, size, rgb, mask);
     return s.at[0].kind;
+}
+
+/* ---- clips and questions -------------------------------------------------------------------------------- */
+
+/* For questions with one answer: one or two bright, plain things that differ in colour and shape, in different quarters
+   of a picture, on a scene's ground. In a film of several frames there are two; each moves one way, and one of them
+   comes later than the other.
+
+       scene_clip c = scene_clip_make(seed, index, frames);                 // frames 1: a picture
+       scene_clip_paint(&c, frame, 32, rgb);
+       answer = scene_clip_ask(&c, number, question, sizeof question);      // number < SCENE_QUESTIONS */
+enum { SCENE_QUESTIONS = 4, SCENE_COLOURS = 4, SCENE_SHAPES = 4 };
+static const char *const scene_colour_name[SCENE_COLOURS] = {"red", "yellow", "green", "blue"};
+static const int scene_colour_hue[SCENE_COLOURS] = {0, 256, 512, 1024};
+static const int scene_shape_kind[SCENE_SHAPES] = {SCENE_BALL, SCENE_BOX, SCENE_CONE, SCENE_STAR};
+
+typedef struct scene_thing { int colour, shape, x, y, dx, dy, from; } scene_thing;   /* a frame's step; first frame */
+typedef struct scene_clip {
+    scene ground;
+    scene_thing at[2];
+    int things, frames;
+    uint64_t dice;                                       /* for the questions */
+} scene_clip;
+
+static inline scene_clip scene_clip_make(uint64_t seed, uint64_t index, int frames)
+{
+    static const int way[4][2] = {{-1, 0}, {1, 0}, {0, -1}, {0, 1}};                 /* left, right, up, down */
+    uint64_t dice = (seed + 77) * 0xd1342543de82ef95u ^ (index + 1) * 0x2545f4914f6cdd1du;
+    scene_clip c;
+    c.ground = scene_make(seed, index);
+    c.frames = frames;
+    scene_dice(&dice, 0, 2);
+    c.things = frames > 1 ? 2 : scene_dice(&dice, 1, 3);
+    int colour = scene_dice(&dice, 0, SCENE_COLOURS), shape = scene_dice(&dice, 0, SCENE_SHAPES);
+    int quarter = scene_dice(&dice, 0, 4), early = scene_dice(&dice, 0, 2);
+    for (int k = 0; k < 2; k++) {                        /* the second is so far from the first, in all three */
+        scene_thing *t = &c.at[k];
+        t->colour = (colour + k * scene_dice(&dice, 1, SCENE_COLOURS)) % SCENE_COLOURS;
+        t->shape = (shape + k * scene_dice(&dice, 1, SCENE_SHAPES)) % SCENE_SHAPES;
+        int place = (quarter + k * scene_dice(&dice, 1, 4)) % 4, w = scene_dice(&dice, 0, 4);
+        t->x = 17500 + place % 2 * 30500 + scene_dice(&dice, -2500, 2501);
+        t->y = 17500 + place / 2 * 30500 + scene_dice(&dice, -2500, 2501);
+        t->dx = t->dy = t->from = 0;
+        if (frames < 2) continue;
+        t->from = k == early ? 0 : scene_dice(&dice, 1, scene_max(frames - 1, 2));   /* two frames show a step */
+        t->dx = way[w][0] * 36000 / frames;
+        t->dy = way[w][1] * 36000 / frames;
+        if (t->dx) t->x = 32768 - t->dx * (frames - 1 + t->from) / 2;                /* it crosses the middle */
+        if (t->dy) t->y = 32768 - t->dy * (frames - 1 + t->from) / 2;
+    }
+    c.dice = dice;
+    return c;
+}
+
+static inline void scene_clip_paint(const scene_clip *c, int frame, int size, unsigned char *rgb)
+{
+    scene s = c->ground;
+    s.objects = 0;
+    for (int k = 0; k < c->things; k++) {
+        const scene_thing *t = &c->at[k];
+        scene_object *o = &s.at[s.objects];
+        if (frame < t->from) continue;
+        *o = c->ground.at[k];                            /* its tilt */
+        o->kind = scene_shape_kind[t->shape];
+        o->x = t->x + t->dx * frame;
+        o->y = t->y + t->dy * frame;
+        o->radius = 15000;
+        o->paint.kind = SCENE_PLAIN;
+        o->paint.light = scene_hue(scene_colour_hue[t->colour], 230, 255);
+        o->paint.dark = scene_hue(scene_colour_hue[t->colour], 230, 190);
+        s.objects++;
+    }
+    scene_paint(&s, size, rgb, NULL);
+}
+
+/* Question `number` about a clip; returns the answer, one word. Yes is as frequent as no. Of a picture: colour, shape,
+   whether a shape or a colour is there; of a film: which way each thing moves, which came first, whether one came
+   before the other. */
+static inline const char *scene_clip_ask(const scene_clip *c, int number, char *question, size_t room)
+{
+    uint64_t dice = c->dice ^ ((uint64_t)number + 1) * 0xd1342543de82ef95u;
+    const scene_thing *a = &c->at[scene_dice(&dice, 0, c->things)], *b = &c->at[a == c->at];
+    int yes = scene_dice(&dice, 0, 2), other, there;
+    const char *colour = scene_colour_name[a->colour], *shape = scene_class[scene_shape_kind[a->shape]];
+    if (c->frames > 1) {
+        const char *two = scene_colour_name[b->colour];
+        if (number < 2) {
+            a = &c->at[number];
+            snprintf(question, room, "which way does the %s one move?", scene_colour_name[a->colour]);
+            return a->dx < 0 ? "left" : a->dx > 0 ? "right" : a->dy < 0 ? "up" : "down";
+        }
+        if (number == 2) snprintf(question, room, "which came first, the %s one or the %s one?", colour, two);
+        else snprintf(question, room, "did the %s one come before the %s one?", colour, two);
+        return number == 2 ? a->from < b->from ? colour : two : a->from < b->from ? "yes" : "no";
+    }
+    do {                                                 /* what is not there */
+        other = scene_dice(&dice, 0, 4);
+        there = 0;
+        for (int k = 0; k < c->things; k++) there |= other == (number == 2 ? c->at[k].shape : c->at[k].colour);
+    } while (there);
+    if (number == 0) return snprintf(question, room, "what color is the %s?", shape), colour;
+    if (number == 1) return snprintf(question, room, "what shape is the %s one?", colour), shape;
+    if (number == 2)
+        snprintf(question, room, "is there a %s?", yes ? shape : scene_class[scene_shape_kind[other]]);
+    else snprintf(question, room, "is there a %s one?", yes ? colour : scene_colour_name[other]);
+    return yes ? "yes" : "no";
+}
+
+/* ---- stories -------------------------------------------------------------------------------------------- */
+
+/* In a sentence a digit stands for a word of that list, the same throughout a story. */
+static const char *const scene_story_word[7][6] = {
+    {"little", "big", "happy", "sad", "old", "brave"},
+    {"cat", "dog", "bird", "mouse", "fox", "frog"},
+    {"tim", "lily", "ben", "mia", "tom", "sue"},
+    {"ball", "star", "shell", "book", "cake", "key"},
+    {"garden", "forest", "house", "river", "field", "school"},
+    {"run", "sing", "dance", "swim", "play", "jump"},
+    {"glad", "proud", "tired", "surprised", "hungry", "warm"}};
+static const char *const scene_story_line[4][4] = {
+    {"once upon a time there was a 0 1 named 2", "one day a 0 1 named 2 went to the 4",
+     "there was a 1 in the 4 and it was very 0 its name was 2", "2 was a 0 1 who lived near the 4"},
+    {"2 liked to 5 in the 4 every day", "2 wanted to find a 3 and to 5 with it", "all day long 2 would 5 in the 4",
+     "but 2 did not know how to 5"},
+    {"then 2 saw a 3 in the 4 and wanted to have it", "a friend gave 2 a 3 and said let us 5",
+     "the 1 looked for the 3 but it was not in the 4", "suddenly the 3 fell into the 4 and 2 was very 6"},
+    {"2 was 6 and went home with the 3", "in the end the 1 was 6 and they all began to 5",
+     "and the 0 1 was 6 for ever", "2 took the 3 home and felt 6"}};
+
+/* Story `index` of the set `seed`, made of one sentence of each row, without punctuation. */
+static inline void scene_story(uint64_t seed, uint64_t index, char *text, size_t room)
+{
+    uint64_t dice = (seed + 1) * 0xd1342543de82ef95u ^ (index + 1) * 0x2545f4914f6cdd1du;
+    int pick[7];
+    size_t n = 0;
+    for (int k = 0; k < 7; k++) pick[k] = scene_dice(&dice, 0, 6);
+    for (int k = 0; k < 4; k++)
+        for (const char *c = scene_story_line[k][scene_dice(&dice, 0, 4)]; *c && n + 24 < room; c++) {
+            if (*c < '0' || *c > '6') text[n++] = *c;
+            else n += (size_t)snprintf(text + n, room - n, "%s", scene_story_word[*c - '0'][pick[*c - '0']]);
+            if (!c[1]) text[n++] = ' ';
+        }
+    text[n] = 0;
 }
 
 #endif
