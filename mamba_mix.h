@@ -9420,13 +9420,13 @@ static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
 #ifdef MMIX_REGRESSION
 enum { MMIXI_SWIGLU_ROWS = 3 };
 #else
-enum { MMIXI_SWIGLU_ROWS = 512 };                        /* of tokens, for each thread */
+enum { MMIXI_SWIGLU_ROWS = 1024 };               /* of tokens; for any number of threads: equal bits */
 #endif
 /* For inference on many tokens: some at a time, so that the wide rows between stay in the caches. */
 static mmix_tensor *mmixi_swiglu_by_parts(mmix_ctx *m, mmix_swiglu_layer layer, mmix_tensor *x,
-                                          mmix_tensor *residual, size_t n)
+                                          mmix_tensor *residual)
 {
-    const size_t L = mmix_shape(x, 1), D = mmix_shape(layer.down, 0);
+    const size_t n = MMIXI_SWIGLU_ROWS, L = mmix_shape(x, 1), D = mmix_shape(layer.down, 0);
     mmix_tensor *y = mmix_new3(m, mmix_shape(x, 0), L, D), packed[3];
     layer.gate = mmixi_packed(m, layer.gate, &packed[0]);
     layer.up = mmixi_packed(m, layer.up, &packed[1]);
@@ -9446,11 +9446,10 @@ static mmix_tensor *mmixi_swiglu_by_parts(mmix_ctx *m, mmix_swiglu_layer layer, 
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
 {
-    const size_t n = MMIXI_SWIGLU_ROWS * mmixi_lanes(m);
     /* who trains, or has another linear layer, gets all tokens at once */
-    return !m->recording && !s && mmix_ndim(x) == 3 && mmix_shape(x, 1) > n
+    return !m->recording && !s && mmix_ndim(x) == 3 && mmix_shape(x, 1) > MMIXI_SWIGLU_ROWS
         && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward
-        ? mmixi_swiglu_by_parts(m, *layer, x, residual, n) : mmixi_swiglu(m, layer, x, residual, s);
+        ? mmixi_swiglu_by_parts(m, *layer, x, residual) : mmixi_swiglu(m, layer, x, residual, s);
 }
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       mmix_tensor *A, mmix_tensor *B, double alpha)

@@ -940,6 +940,10 @@ static void llama2c(void)
             mmix_error_clear(m);
             free(part);
         }
+        put_f32(&b, 0);                          /* and one too long */
+        bad += mmix_decoder_from_llama2c(m, "long", b.at, b.n) || mmix_error_kind(m) != MMIX_ERROR_FILE;
+        mmix_error_clear(m);
+        b.n -= 4;
         CHECK_AT(!bad, "truncated");
         for (size_t i = 0; i < 28 * 8; i++) {
             b.at[i / 8] ^= (unsigned char)(1u << i % 8);
@@ -1200,6 +1204,15 @@ static void sampling(void)
             while (rows[b] < 12 && made[b * 12 + rows[b]] != s.stop) rows[b]++;
             for (size_t i = rows[b]; i < longest; i++) wrong += made[b * 12 + i] != s.stop;
             if (rows[b] < 12) rows[b]++;
+        }
+        {                                        /* alone, row 0 ends before the count: filled up all the same */
+            mmix_sequence single = q;
+            int32_t row[12];
+            single.tokens = mmix_slice(n, q.tokens, 0, 0, 1);
+            single.media = mmix_slice(n, q.media, 0, 0, 1);
+            memset(row, 0, sizeof row);
+            wrong += mmix_decoder_continue(n, d, &single, &s, row, 12) != rows[0];
+            for (size_t i = rows[0]; i < 12; i++) wrong += row[i] != s.stop;
         }
         CHECK_AT(!wrong && rows[0] <= at + 1 && longest == (rows[0] > rows[1] ? rows[0] : rows[1]), about);
         FINE(n, about);
@@ -1870,6 +1883,29 @@ static void bad_arguments(void)
 
 /* ---- the n-th allocation fails ---- */
 
+/* Adapters for which there is no memory leave the decoder as it was. */
+static void no_adapters(void)
+{
+    mmix_ctx *m = context(1);
+    mmix_decoder *d = variant(m, 0);
+    mmix_real *plain = logits_of(m, d);
+    size_t n = 1;
+    for (int done = 0; !done && n < 500; n++) {
+        m->allocator.count_limit = mmix_memory(m).allocations + n;
+        done = !mmix_decoder_lora(d, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER);
+        m->allocator.count_limit = 0;
+        if (!done) CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && !mmix_decoder_adapters(d));
+        mmix_error_clear(m);
+        mmix_real *y = logits_of(m, d);
+        CHECK(most(plain, y, LOGITS) <= 0);
+        free(y);
+    }
+    CHECK(n > 3 && n < 500);
+    free(plain);
+    mmix_decoder_destroy(d);
+    mmix_destroy(m);
+}
+
 /* A conversion, a step of distillation with everything in it, files of both, a text continued: 1 if all went well. */
 static int everything(mmix_ctx *m, const Bytes *words)
 {
@@ -1965,6 +2001,7 @@ int main(void)
     running();
     damaged();
     bad_arguments();
+    no_adapters();
     no_memory();
     remove(PATH), remove(PATH2), remove(RUN);
     remove(FOLDER);
