@@ -1,5 +1,6 @@
 # make            the demos                       make test        everything (about 15 minutes)
 # make demo       the three mixers learn, report  make test-fast   what to run after each edit (30 s)
+# make demo-linmu attention out, M-MATE in, report
 # make bench      times of the parts              make compare     the same beside PyTorch
 # make clean
 #
@@ -12,13 +13,17 @@ LIBS    = -lm -lpthread
 ARM    ?= aarch64-linux-gnu-gcc
 SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
-DEMOS = dino mixers features bench
+DEMOS = dino mixers features linmu bench
 
 all: $(DEMOS:%=build/%)
 
 demo: build/dino
 	build/dino --out build/demo --minutes 1.6
 	@echo "open build/demo/report.html"
+
+demo-linmu: build/linmu
+	build/linmu --out build/demo-linmu
+	@echo "open build/demo-linmu/report.html"
 
 bench: build/bench
 	build/bench --table
@@ -34,7 +39,7 @@ compare: build/bench
 build:
 	mkdir -p build
 
-build/%: demos/%.c mamba_mix.h demos/scenes.h demos/report.h demos/pictures.h demos/program.h | build
+build/%: demos/%.c mamba_mix.h demos/scenes.h demos/report.h demos/pictures.h demos/program.h demos/linmu_figures.h | build
 	$(CC) $(CFLAGS) -o $@ $< $(LIBS)
 
 # tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers,
@@ -60,4 +65,4 @@ test-fast:
 clean:
 	rm -rf build
 
-.PHONY: all demo bench compare test test-fast clean
+.PHONY: all demo demo-linmu bench compare test test-fast clean

@@ -863,11 +863,9 @@ MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, si
 
 /* Initial values: CONSTANT a; NORMAL of deviation a; UNIFORM in [a, b); LOG_UNIFORM: the logarithm of a
    number uniform in [a, b) (A_log); STEP: the inverse softplus of a number log-uniform in [a, b), at least
-   1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale;
-   LAST_TAP: 1 at the end of
-   each row,
-   else 0 (a convolution that is the identity). They depend on the context's seed and the parameter's
-   name. */
+   1e-4 (dt_bias); SPREAD: the same of numbers spread evenly on the logarithmic scale; LAST_TAP: 1 at the end
+   of each row, else 0 (a convolution that is the identity). They depend on the context's seed and the
+   parameter's name. */
 enum { MMIX_START_CONSTANT, MMIX_START_NORMAL, MMIX_START_UNIFORM, MMIX_START_LOG_UNIFORM, MMIX_START_STEP,
       MMIX_START_SPREAD, MMIX_START_LAST_TAP };
 typedef struct mmix_start { int kind; double a, b; } mmix_start;
@@ -1648,7 +1646,7 @@ typedef struct mmix_distill_batch {
     mmix_tensor *target;
     mmix_tensor *mask;                       /* (B, L) int32: 0 where tokens only fill up; NULL: none do */
     /* For L_seq the input with the teacher's answers, and its targets; NULL: the teacher decodes now,
-       greedily, as many tokens as each row's answer has */
+       greedily, as many tokens as each row's answer has, which must be one run then */
     const mmix_sequence *decoded;
     mmix_tensor *decoded_target;
 } mmix_distill_batch;
@@ -1686,8 +1684,7 @@ MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run);
    step memory; NULL on error. */
 MMIXDEF const char *mmix_distill_table(const mmix_distill *run);
 /* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on
-   bit for bit; with it *student, which is the caller's to destroy after the run. `note` as in mmix_dino_save.
-   */
+   bit for bit; with it *student, which is the caller's to destroy after the run. `note` as mmix_dino_save's. */
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
                                         mmix_decoder **student);
@@ -10809,15 +10806,13 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
 /* ==== >>m-mate =======================================================================
    decoder mixers: causal attention with projections of its own, and M-MATE = Flex-MA + Local-Swin
 
-       Flex-MA       f_t = h_t C_t,  h_t = e^(δ_t A) h_{t-1} + δ_t X_t B_tᵀ over all tokens,
-           those of a span in
+       Flex-MA       f_t = h_t C_t,  h_t = e^(δ_t A) h_{t-1} + δ_t X_t B_tᵀ over all tokens, those of a span in
                      its layer's order;  b the same backwards in each span;  y = g f + (1 - g) b there
        Local-Swin    softmax attention in windows of a span's grid
 
    C, B, X are what q, k and v are in attention. x is brought into scan order once, and all that follows reads
-   runs of it;
-   a span's reverse scan is a slice, or with several spans one pass whose state begins anew where a
-   span does. Local-Swin works on the grid tokens alone; what it brings is added to their rows.
+   runs of it; a span's reverse scan is a slice, or with several spans one pass whose state begins anew where
+   a span does. Local-Swin works on the grid tokens alone; what it brings is added to their rows.
 
    Both are linear in the values: with the identity as values the same code returns M.
    ==================================================================================== */
@@ -11065,10 +11060,8 @@ MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *
 /* ---- two directions into one ----
 
    At the tokens of spans y = g f + (1 - g) b with g = σ(z), ½ (f + b), or f + b; elsewhere f. f (B, L, H, P);
-       b
-   (B, R, H, P) and z (B, R, H) from token `first` on; inside (R) tells the span tokens,
-   NULL: all. The gradient
-   of z is g (1 - g) Σ_p dy (f - b). */
+   b (B, R, H, P) and z (B, R, H) from token `first` on; inside (R) tells the span tokens, NULL: all. The
+   gradient of z is g (1 - g) Σ_p dy (f - b). */
 
 typedef struct mmixi_fuse_options { size_t first; int directions; } mmixi_fuse_options;
 typedef struct mmixi_fuse_job {
@@ -12217,9 +12210,8 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
    llama2.c's tokenizer: the adjacent pair whose joined text is the piece of highest score is merged, again
    and again (byte-pair encoding with scores; Kudo & Richardson 2018)
 
-   The definition looks at all pairs for each merge. Here pairs wait in a heap, the highest score first,
-       of equal
-   ones the leftmost; a pair that a merge has changed is recognised when it comes up and dropped.
+   The definition looks at all pairs for each merge. Here pairs wait in a heap, the highest score first, of
+   equal ones the leftmost; a pair that a merge has changed is recognised when it comes up and dropped.
    ==================================================================================== */
 
 struct mmix_tokenizer {
@@ -12869,11 +12861,11 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
 /* ==== >>distillation =================================================================
    a student with M-MATE learns in stages what its teacher with attention says
 
-   One call: the teacher without recording,
-       its mixers' outputs kept if L_hid asks for them; the student on the
-   same tokens; logits at answer positions alone; gradients weighted by the number of answer tokens, so that
-   batches of any size add up to one of them all, and an optimiser step when there are enough. Each stage
-   freezes what it does not train and begins with moments of 0.
+   One call: the teacher without recording, its mixers' outputs kept if L_hid asks for them; the student on
+   the same tokens; logits at answer positions alone; gradients weighted by the number of answer tokens, so
+   that batches of any size add up to one of them all (L_hid nearly: it is relative to its own batch's mean
+   square), and an optimiser step when there are enough. Each stage freezes what it does not train and begins
+   with moments of 0.
    ==================================================================================== */
 
 struct mmix_distill {
@@ -13089,6 +13081,10 @@ static int mmixi_distill_decode(const mmix_distill *run, const mmix_distill_batc
             wanted[r * L + t] = -1;
             if (mmixi_index(b->target, r * L + t) < 0) continue;
             if (!length[r]++) first[r] = t;
+            if (first[r] + length[r] != t + 1)
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_step: the answer of row %.0f has a gap "
+                                 "before position %.0f; where the teacher is to decode, an answer is one run",
+                                 (double)r, (double)t);
         }
     }
     for (size_t r = 0; r < B; r++) {

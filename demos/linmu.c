@@ -1,0 +1,1748 @@
+/* linmu.c - attention out, M-MATE in: decoders turned linear by distillation in three stages (LinMU)
+
+       cc -O2 demos/linmu.c -o linmu -lm -lpthread
+       ./linmu                                       all four parts, small, under ten minutes
+       ./linmu pictures --data easy-vqa --budget full
+
+   A teacher with causal attention is converted (its weights are reused) and learns to be itself again without
+   attention. Four parts:
+     text      the teacher is a pretrained model of stories, if there is one, and the data are stories it tells
+     pictures  questions about pictures; the teacher, encoder and decoder, is trained here first
+     video     questions about films: order and direction of motion
+     scaling   time and memory from 1,024 tokens on, M-MATE beside attention, random weights
+   Tables go to stdout, with curves, matrices and examples to OUT/report.html.
+
+   Sections: plan · options · tasks · files and progress · teachers · students · text · pictures and films · tables ·
+   heads · examples · the three parts that learn · scaling · main */
+
+#ifndef _WIN32
+#define _POSIX_C_SOURCE 200112L
+#endif
+#define MAMBA_MIX_IMPLEMENTATION
+#define REPORT_PROGRAM "linmu"
+#include "../mamba_mix.h"
+#include "pictures.h"
+#include "program.h"
+#include "report.h"
+#include "scenes.h"
+#include "linmu_figures.h"
+#include <ctype.h>
+#include <inttypes.h>
+#ifdef _WIN32
+#include <io.h>
+#define isatty _isatty
+#else
+#include <unistd.h>
+#endif
+
+#define fail report_refuse
+
+/* ---- plan: everything that decides a result, written down before there was one -------------------------- */
+
+enum { TEXT, PICTURES, VIDEO, LEARNED, SCALING = LEARNED, PARTS };
+static const char *const part_name[PARTS] = {"text", "pictures", "video", "scaling"};
+
+typedef struct budget {
+    const char *name;
+    size_t seeds;                                        /* --seed and those after it */
+    size_t stage_steps[LEARNED], batch[LEARNED];         /* of three stages; rows a step */
+    size_t teacher_steps[LEARNED], teacher_batch;        /* where a teacher is trained here */
+    size_t examples[LEARNED], held[LEARNED];             /* stories; drawn pictures, films */
+    size_t tested;                                       /* rows a score is taken from, at most */
+    size_t words;                                        /* tokens of a told story */
+    size_t longest;                                      /* tokens of the last step of scaling */
+} budget;
+static const budget budgets[2] = {
+    {"small", 1, {50, 50, 50}, {8, 32, 32}, {400, 1600, 1200}, 64, {1024, 4000, 3000}, {64, 250, 250}, 1000, 128, 8192},
+    {"full", 3, {600, 400, 400}, {8, 32, 32}, {3000, 12000, 6000}, 64, {4096, 20000, 10000}, {256, 1000, 1000}, 10000,
+     256, 65536},
+};
+
+enum { STAGES = 3, SEEDS_MOST = 16, FULL = 0, WINDOW = 8 };              /* WINDOW: of Local-Swin in text */
+enum { IN_TEXT = 1 << TEXT, IN_PICTURES = 1 << PICTURES, IN_VIDEO = 1 << VIDEO, IN_ALL = 7, IN_QUESTIONS = 6 };
+
+/* A way to distil; the first is the paper's. All make the same number of optimiser steps. */
+typedef struct variant {
+    const char *key, *name;
+    int parts;
+    size_t stages;                                       /* 3; 2: without the first; 1: everything at once */
+    int hidden;                                          /* 0: without L_hid */
+    size_t rank;                                         /* of LoRA in the last stage; FULL: all weights instead */
+    int branches;
+    size_t window[3];                                    /* of Local-Swin on spans; 0: the library's default */
+} variant;
+enum { VARIANTS = 11, CURVES = 6 };                      /* the first so many have curves of their own */
+static const variant variants[VARIANTS] = {
+    {"three", "three stages", IN_ALL, 3, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}},
+    {"two", "two stages", IN_TEXT | IN_PICTURES, 2, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}},
+    {"single", "single stage", IN_ALL, 1, 1, 8, MMIX_BRANCH_BOTH, {0, 0, 0}},
+    {"nohid", "without L_hid", IN_TEXT | IN_PICTURES, 3, 0, 8, MMIX_BRANCH_BOTH, {0, 0, 0}},
+    {"flex", "Flex-MA only", IN_ALL, 3, 1, 8, MMIX_BRANCH_FLEX, {0, 0, 0}},
+    {"swin", "Local-Swin only", IN_ALL, 3, 1, 8, MMIX_BRANCH_SWIN, {0, 0, 0}},
+    {"rank2", "LoRA of rank 2", IN_TEXT, 3, 1, 2, MMIX_BRANCH_BOTH, {0, 0, 0}},
+    {"full", "all weights in place of LoRA", IN_TEXT, 3, 1, FULL, MMIX_BRANCH_BOTH, {0, 0, 0}},
+    {"w222", "windows 2 x 2 x 2", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {2, 2, 2}},
+    {"w144", "windows 1 x 4 x 4", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {1, 4, 4}},
+    {"w422", "windows 4 x 2 x 2", IN_VIDEO, 3, 1, 8, MMIX_BRANCH_BOTH, {4, 2, 2}},
+};
+
+enum { DIM = 64, HEADS = 4, FFN = 176, DECODER_DEPTH = 3, EYE_DEPTH = 3, PATCH = 8 };  /* of what is trained here */
+static const double teacher_rate = 1.5e-3, teacher_decay = 0.01;
+
+/* ---- options ------------------------------------------------------------------------------------------- */
+
+static const char help[] =
+    "linmu [text|pictures|video|scaling|all|figures] - attention out, M-MATE in: distillation in three stages\n\n"
+    "  --out DIR         where report.html goes                     (build/linmu-out)\n"
+    "  --budget NAME     small: under ten minutes in all, one seed; full: hours, three seeds  (small)\n"
+    "  --steps N         optimiser steps a stage, instead of the budget's\n"
+    "  --seed N          the first seed                             (1)\n"
+    "  --seeds N         so many, one after another                 (small 1, full 3)\n"
+    "  --data DIR        easy-VQA, DIR/train and DIR/test with questions.json and images/N.png\n"
+    "                    (pictures drawn here)\n"
+    "  --teacher FILE    of text: llama2.c's .bin, or .safetensors  (../shared/data/stories260k/stories260K.bin,\n"
+    "                    or a small one trained here on stories from templates)\n"
+    "  --tokenizer FILE  llama2.c's, to show its stories            (tok512.bin beside the teacher)\n"
+    "  --save PREFIX     files of runs, PREFIX-PART-SEED-RUN.…      (OUT/run)\n"
+    "  --load PREFIX     go on where the run of these files stopped; give the other options as they were\n"
+    "  --threads N       (all cores)\n"
+    "  --json            results as JSON on stdout\n"
+    "  --help\n\n"
+    "`figures` draws how M-MATE finds its tokens, four .svg files in DIR, and nothing else.\n"
+    "A run is saved every two minutes; Ctrl-C saves it too and says how to go on.\n"
+    "Exit status: 0, 2 for bad input, 130 after Ctrl-C.\n";
+
+typedef struct settings {
+    const char *out, *data, *teacher, *tokenizer, *save, *load;
+    const budget *budget;
+    int parts, json, figures;                            /* parts: bits 1 << TEXT, … */
+    size_t steps[LEARNED], seeds, threads;
+    uint64_t seed;
+    char prefix[1000], kept_tokenizer[1000];
+} settings;
+
+static int there(const char *path)                       /* whether a file can be read */
+{
+    FILE *f = fopen(path, "rb");
+    if (f) fclose(f);
+    return f != NULL;
+}
+
+/* 0, or an exit status; -1: help was asked for. */
+static int read_options(settings *o, int argc, char **argv)
+{
+    static const char stories[] = "../shared/data/stories260k/stories260K.bin";
+    const char *budget_name = "small";
+    size_t seed = 1, steps = 0;
+    memset(o, 0, sizeof *o);
+    o->out = "build/linmu-out";
+    struct { const char *name, **text; size_t *number, low, high; } known[] = {
+        {"--out", &o->out, NULL, 0, 0},
+        {"--budget", &budget_name, NULL, 0, 0},
+        {"--data", &o->data, NULL, 0, 0},
+        {"--teacher", &o->teacher, NULL, 0, 0},
+        {"--tokenizer", &o->tokenizer, NULL, 0, 0},
+        {"--save", &o->save, NULL, 0, 0},
+        {"--load", &o->load, NULL, 0, 0},
+        {"--steps", NULL, &steps, 2, 1000000},
+        {"--seed", NULL, &seed, 0, 1000000000},
+        {"--seeds", NULL, &o->seeds, 1, SEEDS_MOST},
+        {"--threads", NULL, &o->threads, 1, 64},
+    };
+    for (int i = 1; i < argc; i++) {
+        size_t k = 0, count = sizeof known / sizeof *known;
+        int part = 0;
+        char *end;
+        if (!strcmp(argv[i], "--help")) return fputs(help, stdout), -1;
+        if (!strcmp(argv[i], "--json")) { o->json = 1; continue; }
+        while (part < PARTS && strcmp(argv[i], part_name[part])) part++;
+        if (part < PARTS) { o->parts |= 1 << part; continue; }
+        if (!strcmp(argv[i], "figures")) { o->figures = 1; continue; }
+        if (!strcmp(argv[i], "all")) { o->parts = (1 << PARTS) - 1; continue; }
+        while (k < count && strcmp(argv[i], known[k].name)) k++;
+        if (k == count) return fail("%s: no such part or option; --help lists them all", argv[i]);
+        if (++i == argc) return fail("%s wants a value after it; --help says which", known[k].name);
+        if (known[k].text) { *known[k].text = argv[i]; continue; }
+        unsigned long long n = strtoull(argv[i], &end, 10);
+        if (!isdigit((unsigned char)*argv[i]) || *end || n < known[k].low || n > known[k].high)
+            return fail("%s %s: give a whole number from %zu to %zu", known[k].name, argv[i], known[k].low,
+                        known[k].high);
+        *known[k].number = (size_t)n;
+    }
+    for (int b = 0; b < 2; b++)
+        if (!strcmp(budget_name, budgets[b].name)) o->budget = &budgets[b];
+    if (!o->budget) return fail("--budget %s: give small or full", budget_name);
+    if (!o->parts) o->parts = (1 << PARTS) - 1;
+    if (!o->seeds) o->seeds = o->budget->seeds;
+    o->seed = seed;
+    for (int p = 0; p < LEARNED; p++) o->steps[p] = steps ? steps : o->budget->stage_steps[p];
+    if (o->teacher && !there(o->teacher)) return fail("--teacher %s: %s", o->teacher, strerror(errno));
+    if (o->tokenizer && !there(o->tokenizer)) return fail("--tokenizer %s: %s", o->tokenizer, strerror(errno));
+    if (o->data && !picture_is_folder(o->data)) return fail("--data %s: no such folder", o->data);
+    if (!o->teacher && there(stories)) o->teacher = stories;
+    if (o->teacher && !o->tokenizer) {
+        const char *slash = strrchr(o->teacher, '/');
+        snprintf(o->kept_tokenizer, sizeof o->kept_tokenizer, "%.*stok512.bin",
+                 slash ? (int)(slash + 1 - o->teacher) : 0, o->teacher);
+        if (there(o->kept_tokenizer)) o->tokenizer = o->kept_tokenizer;
+    }
+    if (o->save || o->load) snprintf(o->prefix, sizeof o->prefix, "%s", o->save ? o->save : o->load);
+    else snprintf(o->prefix, sizeof o->prefix, "%s/run", o->out);
+    return 0;
+}
+
+/* ---- tasks: rows of words, each perhaps about a picture or a film --------------------------------------- */
+
+enum { PAD, END, WORDS_MOST = 512, WORD_ROOM = 24 };     /* END also begins a story, as token 1 does in llama2.c */
+
+typedef struct task {
+    size_t width, count, train;                          /* words of a row; rows, the first `train` to learn from */
+    int32_t *token, *target;                             /* (count, width): words; what is wanted after them, or -1 */
+    size_t *length, *clip;                               /* (count): words of a row but the padding; its clip */
+    char (*word)[WORD_ROOM];                             /* (WORDS_MOST): the vocabulary, unless the teacher has one */
+    size_t words;
+    /* Clips (0: text alone): films of `frames` pictures, or pictures; rows first[c] … first[c + 1] - 1 ask about c. */
+    size_t clips, train_clips, frames, *first;
+    pictures look;                                       /* look.train: all pictures, clip after clip */
+    mmix_span span;                                      /* where a clip stands in a sequence: before the words */
+    mmix_real *media;                                    /* (clips, patches of a clip, DIM): what the encoder sees */
+} task;
+
+static size_t patches(const task *t)                     /* tokens of a clip */
+{
+    return t->clips ? t->span.grid[0] * t->span.grid[1] * t->span.grid[2] : 0;
+}
+
+static int task_rows(task *t, mmix_ctx *m, size_t rows, size_t width)    /* makes room for them: 0, or -1 */
+{
+    t->width = width;
+    t->token = (int32_t *)calloc(rows * width, sizeof *t->token);
+    t->target = (int32_t *)malloc(rows * width * sizeof *t->target);
+    t->length = (size_t *)calloc(rows, sizeof *t->length);
+    t->clip = (size_t *)calloc(rows, sizeof *t->clip);
+    t->word = (char (*)[WORD_ROOM])calloc(WORDS_MOST, sizeof *t->word);
+    if (!t->token || !t->target || !t->length || !t->clip || !t->word)
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu rows of %zu words", rows, width);
+    for (size_t i = 0; i < rows * width; i++) t->target[i] = -1;
+    snprintf(t->word[END], WORD_ROOM, "<end>");
+    t->words = END + 1;
+    return 0;
+}
+
+/* Makes room for clips of `frames` pictures, side x side. */
+static int task_clips(task *t, mmix_ctx *m, size_t clips, size_t train, size_t frames, size_t side)
+{
+    size_t grid = side / PATCH;
+    t->clips = clips;
+    t->train_clips = train;
+    t->frames = frames;
+    t->look.size = side;
+    t->span.grid[0] = frames;
+    t->span.grid[1] = t->span.grid[2] = grid;
+    t->first = (size_t *)calloc(clips + 1, sizeof *t->first);
+    t->media = (mmix_real *)malloc(clips * patches(t) * DIM * sizeof *t->media);
+    if (!t->first || !t->media || picture_set_make(&t->look.train, clips * frames, side, 0))
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu pictures", clips * frames);
+    return 0;
+}
+
+static void task_free(task *t)
+{
+    pictures_free(&t->look);
+    free(t->token);
+    free(t->target);
+    free(t->length);
+    free(t->clip);
+    free(t->word);
+    free(t->first);
+    free(t->media);
+    memset(t, 0, sizeof *t);
+}
+
+/* The number of a word of n letters, a new one if it is new; -1 and an error if there is no room for it. */
+static int32_t task_word(task *t, mmix_ctx *m, const char *text, size_t n)
+{
+    for (size_t w = END; w < t->words; w++)
+        if (strlen(t->word[w]) == n && !strncmp(t->word[w], text, n)) return (int32_t)w;
+    if (t->words == WORDS_MOST || n >= WORD_ROOM)
+        return mmix_fail(m, MMIX_ERROR_FILE, "\"%.*s\": %s", (int)n, text, n >= WORD_ROOM ? "a word too long" :
+                         "more than 512 different words");
+    snprintf(t->word[t->words], WORD_ROOM, "%.*s", (int)n, text);
+    return (int32_t)t->words++;
+}
+
+/* The words of a text go into row t->count, from word `at` on; how many stand there then, 0 after an error. */
+static size_t task_text(task *t, mmix_ctx *m, const char *text, size_t at)
+{
+    for (size_t n; *text; text += n) {
+        n = strcspn(text, " ?,");                        /* what divides words; of a "?" nothing is to be learned */
+        if (!n) { n = 1; continue; }
+        int32_t w = task_word(t, m, text, n);
+        if (at == t->width) mmix_fail(m, MMIX_ERROR_FILE, "\"%s\": more than %zu words", text, t->width);
+        if (mmix_error(m)) return 0;
+        t->token[t->count * t->width + at++] = w;
+    }
+    return at;
+}
+
+/* A question about a clip, with its answer of one word, as the next row. 0, or -1. */
+static int task_ask(task *t, mmix_ctx *m, size_t clip, const char *question, const char *answer)
+{
+    size_t n = task_text(t, m, question, 0);
+    int32_t w = n ? task_word(t, m, answer, strlen(answer)) : -1;
+    if (!n || w < 0) return -1;
+    t->length[t->count] = n;
+    t->clip[t->count] = clip;
+    t->target[t->count * t->width + n - 1] = w;
+    t->count++;
+    t->first[clip + 1] = t->count;
+    if (clip < t->train_clips) t->train = t->count;
+    return 0;
+}
+
+/* B rows as a batch in step memory, with the media (B, patches, DIM), or what t->media has of them (NULL); blind: the
+   questions alone. 0, or -1. */
+static int task_batch(const task *t, mmix_ctx *m, const size_t *row, size_t B, int blind, mmix_tensor *media,
+                      mmix_distill_batch *batch)
+{
+    size_t n = blind ? 0 : patches(t), L = n + t->width, shape[2];
+    shape[0] = B;
+    shape[1] = L;
+    memset(batch, 0, sizeof *batch);
+    mmix_tensor *token = mmix_new(m, MMIX_DTYPE_I32, 2, shape), *target = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    mmix_tensor *mask = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    if (n && !media) {
+        media = mmix_new3(m, B, n, DIM);
+        for (size_t b = 0; media && b < B; b++)
+            memcpy(mmix_data(media) + b * n * DIM, t->media + t->clip[row[b]] * n * DIM, n * DIM * sizeof *t->media);
+    }
+    if (!token || !target || !mask || (n && !media)) return -1;
+    for (size_t b = 0; b < B; b++)
+        for (size_t i = 0; i < L; i++) {
+            size_t at = row[b] * t->width + i - n;
+            mmix_data_i32(token)[b * L + i] = i < n ? PAD : t->token[at];
+            mmix_data_i32(target)[b * L + i] = i < n ? -1 : t->target[at];
+            mmix_data_i32(mask)[b * L + i] = i < n + t->length[row[b]];
+        }
+    batch->input.tokens = token;
+    batch->input.spans = &t->span;
+    batch->input.n_spans = n > 0;
+    batch->input.media = media;
+    batch->target = target;
+    batch->mask = mask;
+    return 0;
+}
+
+typedef struct score { double loss, right; size_t asked; } score;    /* means over the targets; how many there were */
+
+/* The i-th of n held-back rows that are looked at, spread over all of them. */
+static size_t held_row(const task *t, size_t i, size_t n) { return t->train + (t->count - t->train) * i / n; }
+static size_t held_rows(const task *t, const settings *o)
+{
+    size_t held = t->count - t->train;
+    return held < o->budget->tested ? held : o->budget->tested;
+}
+
+/* How a decoder does on n held-back rows; of questions also its answers, said (n) or NULL. 0, or -1. */
+static int rate(mmix_ctx *m, const task *t, const mmix_decoder *d, size_t n, int blind, score *s, int32_t *said)
+{
+    enum { AT_ONCE = 32 };
+    size_t row[AT_ONCE], B;
+    memset(s, 0, sizeof *s);
+    for (size_t first = 0; first < n && !mmix_error(m); first += B) {
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_distill_batch batch;
+        B = n - first < AT_ONCE ? n - first : AT_ONCE;
+        for (size_t b = 0; b < B; b++) row[b] = held_row(t, first + b, n);
+        if (task_batch(t, m, row, B, blind, NULL, &batch)) break;
+        mmix_tensor *logits = mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &batch.input, NULL));
+        mmix_tensor *loss = mmix_cross_entropy(m, logits, batch.target, -1);
+        if (!loss) break;
+        size_t K = mmix_shape(logits, 2), L = mmix_shape(logits, 1), asked = 0;
+        for (size_t i = 0; i < B * L; i++) {
+            const mmix_real *z = mmix_data(logits) + i * K;
+            int32_t wanted = mmix_data_i32(batch.target)[i], best = 0;
+            if (wanted < 0) continue;
+            for (size_t k = 1; k < K; k++) if (z[k] > z[best]) best = (int32_t)k;
+            asked++;
+            s->right += best == wanted;
+            if (said) said[first + i / L] = best;
+        }
+        s->loss += mmix_item(loss) * (double)asked;
+        s->asked += asked;
+        mmix_rewind(m, mark);
+    }
+    if (s->asked) s->loss /= (double)s->asked, s->right /= (double)s->asked;
+    return mmix_error(m) ? -1 : 0;
+}
+
+/* ---- files and progress -------------------------------------------------------------------------------- */
+
+enum { SAVE_SECONDS = 120 };                             /* so much is lost at most if the machine goes down */
+enum { ROWS_OF_TEACHER = 1, ROWS_OF_STUDENT };           /* purposes of random numbers */
+
+typedef struct job {                                     /* one part with one seed */
+    mmix_ctx *m;
+    const settings *o;
+    int part;
+    uint64_t seed, print;                                /* print: of teacher and rows, so that no file is mixed up */
+    task t;
+    mmix_decoder *teacher;
+    mmix_vision *eye;                                    /* the encoder; NULL for text */
+    mmix_tokenizer *tokenizer;                           /* or NULL */
+} job;
+
+static const char *job_path(const job *j, const char *name, const char *ending, char *path, size_t room)
+{
+    snprintf(path, room, "%s-%s-%" PRIu64 "-%s.%s", j->o->prefix, part_name[j->part], j->seed, name, ending);
+    return path;
+}
+
+static uint64_t fold(uint64_t h, const void *bytes, size_t n)            /* FNV-1a */
+{
+    for (const uint8_t *b = (const uint8_t *)bytes; n-- > 0; b++) h = (h ^ *b) * 0x100000001b3u;
+    return h;
+}
+
+typedef struct meter { double start, said; size_t first; } meter;
+static meter meter_start(size_t first)
+{
+    meter p;
+    p.start = p.said = now();
+    p.first = first;
+    return p;
+}
+static void meter_show(meter *p, const job *j, const char *what, size_t step, size_t steps, double loss)
+{
+    double t = now(), rate_now = (double)(step - p->first) / (t - p->start);
+    if (t - p->said < (isatty(2) ? 0.5 : 20) && step < steps) return;
+    size_t left = (size_t)((double)(steps - step) / rate_now);
+    p->said = t;
+    fprintf(stderr, "%s, seed %" PRIu64 ", %-10s step %zu of %zu  %.1f a second  %zu:%02zu left", part_name[j->part],
+            j->seed, what, step, steps, rate_now, left / 60, left % 60);
+    if (isfinite(loss)) fprintf(stderr, "  loss %.3f", loss);
+    fputs(isatty(2) && step < steps ? "   \r" : "   \n", stderr);           /* on a screen the line is written over */
+}
+
+/* ---- teachers ------------------------------------------------------------------------------------------ */
+
+/* What the encoder says of n clips, (n, patches, DIM), recorded if the context records. */
+static mmix_tensor *see(mmix_ctx *m, const task *t, const mmix_vision *eye, const size_t *clip, size_t n)
+{
+    size_t side = t->look.size, shape[3];
+    mmix_tensor *image = mmix_new4(m, n * t->frames, 3, side, side);
+    for (size_t i = 0; image && i < n * t->frames; i++)
+        mmix_picture_normalise(mmix_data(image) + i * 3 * side * side,
+                               t->look.train.picture[clip[i / t->frames] * t->frames + i % t->frames], NULL, NULL);
+    shape[0] = n;
+    shape[1] = patches(t);
+    shape[2] = DIM;
+    return mmix_reshape(m, mmix_vision_features(m, eye, image).patches, 3, shape);
+}
+
+/* The same of all clips, to t->media: a frozen encoder need not look twice. 0, or -1. */
+static int see_all(mmix_ctx *m, task *t, const mmix_vision *eye)
+{
+    for (size_t c = 0, n; c < t->clips && !mmix_error(m); c += n) {
+        size_t clip[16];
+        mmix_mark mark = mmix_mark_here(m);
+        for (n = 0; n < 16 && c + n < t->clips; n++) clip[n] = c + n;
+        mmix_tensor *media = see(m, t, eye, clip, n);
+        if (media) mmix_read(media, t->media + c * patches(t) * DIM);
+        mmix_rewind(m, mark);
+    }
+    return mmix_error(m) ? -1 : 0;
+}
+
+enum { SHARE = 4 };                                      /* questions in a batch about the same clip: it is seen once */
+
+/* One step's batch: rows at random, or clips at random and some questions about each, with what the encoder sees. */
+static int lesson(const job *j, const mmix_vision *eye, size_t step, size_t B, size_t *row, mmix_distill_batch *batch)
+{
+    mmix_ctx *m = j->m;
+    const task *t = &j->t;
+    mmix_tensor *media = NULL;
+    for (size_t b = 0; b < B; b++) {
+        uint32_t any = mmix_random_u32(m, ROWS_OF_TEACHER, step, b);
+        if (!t->clips) { row[b] = any % t->train; continue; }
+        size_t c = mmix_random_u32(m, ROWS_OF_TEACHER, step, B + b / SHARE) % t->train_clips;
+        row[b] = t->first[c] + any % (t->first[c + 1] - t->first[c]);
+    }
+    if (eye) {
+        size_t n = B / SHARE, flat[2], shape[3], clip[256];
+        shape[0] = B;
+        shape[1] = patches(t);
+        shape[2] = DIM;
+        flat[0] = n;
+        flat[1] = shape[1] * DIM;
+        mmix_tensor *index = mmix_new(m, MMIX_DTYPE_I32, 1, shape);
+        for (size_t b = 0; index && b < B; b++) {
+            clip[b / SHARE] = t->clip[row[b]];
+            mmix_data_i32(index)[b] = (int32_t)(b / SHARE);
+        }
+        media = index ? mmix_reshape(m, see(m, t, eye, clip, n), 2, flat) : NULL;
+        media = mmix_reshape(m, mmix_gather(m, media, index), 3, shape);
+        if (!media) return -1;
+    }
+    return task_batch(t, m, row, B, !eye, media, batch);
+}
+
+/* Trains a decoder, and an encoder if there is one, to give the rows' targets. 0, 1 after Ctrl-C, -1. */
+static int teach(const job *j, const char *what, mmix_decoder *d, mmix_vision *eye)
+{
+    mmix_ctx *m = j->m;
+    size_t steps = j->o->budget->teacher_steps[j->part], B = j->o->budget->teacher_batch, row[256];
+    mmix_adamw_state state[2];
+    mmix_params *list[2] = {mmix_decoder_params(d), eye ? mmix_vision_params(eye) : NULL};
+    mmix_adamw adam = mmix_adamw_default();
+    mmix_distill_batch batch;
+    meter p = meter_start(0);
+    adam.weight_decay = teacher_decay;
+    memset(state, 0, sizeof state);
+    for (int k = 0; k < 1 + (eye != NULL); k++) mmix_adamw_init(&state[k], list[k]);
+    for (size_t step = 0; step < steps && !interrupted && !mmix_error(m); step++) {
+        mmix_record(m, 1);
+        adam.lr = mmix_schedule_cosine(teacher_rate, teacher_rate / 100, steps, 1, 1 + steps / 20, 0, step);
+        if (lesson(j, eye, step, B, row, &batch)) break;
+        mmix_tensor *logits = mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &batch.input, NULL));
+        mmix_tensor *loss = mmix_cross_entropy(m, logits, batch.target, -1);
+        mmix_backward(m, loss);
+        mmix_record(m, 0);
+        for (int k = 0; k < 1 + (eye != NULL); k++) mmix_adamw_step(&state[k], &adam, 1, NULL);
+        meter_show(&p, j, what, step + 1, steps, loss ? mmix_item(loss) : NAN);
+        mmix_reset(m);
+    }
+    mmix_record(m, 0);
+    for (int k = 0; k < 1 + (eye != NULL); k++) {
+        mmix_adamw_free(&state[k]);
+        mmix_params_train(list[k], 0);
+    }
+    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+}
+
+static mmix_decoder_config decoder_config(const task *t, int blind)
+{
+    mmix_decoder_config c;
+    memset(&c, 0, sizeof c);
+    c.vocabulary = t->words;
+    c.dim = DIM;
+    c.depth = DECODER_DEPTH;
+    c.ffn = FFN;
+    c.heads = HEADS;
+    if (t->clips && !blind) {
+        c.media = DIM;
+        c.rope.sections[0] = 2;                          /* of the 8 pairs of a head: frames, rows, columns */
+        c.rope.sections[1] = c.rope.sections[2] = 3;
+    }
+    return c;
+}
+
+static mmix_vision *eye_create(mmix_ctx *m, size_t side)
+{
+    mmix_vision_config c = mmix_vit_tiny(PATCH);
+    c.dim = DIM;
+    c.heads = HEADS;
+    c.depth = EYE_DEPTH;
+    c.grid = side / PATCH;
+    c.drop_path = 0;
+    return mmix_vision_create(m, c);
+}
+
+/* The library's first values, of deviation 0.02, are made for widths of many hundreds: at 64 the signal dies out and a
+   teacher needs many times the steps. Matrices begin with 1/sqrt(inputs) here. */
+static void widen(mmix_params *p, uint64_t stream)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        mmix_tensor *w = p->at[i].tensor;
+        if (mmix_ndim(w) != 2 || p->at[i].start.kind != MMIX_START_NORMAL) continue;
+        mmix_randn(p->m, w, 1 / sqrt((double)mmix_shape(w, 1)), stream + i);
+    }
+}
+
+/* A decoder that learned j->t, and its encoder if `eye` is not NULL: from files of --load, or trained and saved. 0, 1
+   after Ctrl-C, -1; both are the caller's in any case. */
+static int learn(const job *j, const char *who, mmix_decoder **d, mmix_vision **eye)
+{
+    mmix_ctx *m = j->m;
+    char path[1200], eye_path[1200];
+    job_path(j, who, "safetensors", path, sizeof path);
+    job_path(j, "encoder", "safetensors", eye_path, sizeof eye_path);
+    if (j->o->load && there(path)) {
+        *d = mmix_decoder_open(m, path);
+        if (eye) *eye = mmix_vision_open(m, eye_path);
+        return mmix_error(m) ? -1 : 0;
+    }
+    *d = mmix_decoder_create(m, decoder_config(&j->t, !eye));
+    if (eye) *eye = eye_create(m, j->t.look.size);
+    if (mmix_error(m)) return -1;
+    widen(mmix_decoder_params(*d), 0);
+    if (eye) widen(mmix_vision_params(*eye), 1000);
+    int end = teach(j, who, *d, eye ? *eye : NULL);
+    if (!end && eye) mmix_vision_save(m, *eye, eye_path);
+    if (!end) mmix_decoder_save(*d, path);
+    return mmix_error(m) ? -1 : end;
+}
+
+/* ---- students ------------------------------------------------------------------------------------------ */
+
+enum { POINTS = 60 };                                    /* of a learning curve: means of so many stretches */
+typedef struct outcome {
+    score score[1 + STAGES];                             /* at the start and after each stage */
+    size_t stages, done;                                 /* finished; optimiser steps made */
+    double seconds, token[POINTS], hidden[POINTS];       /* sums of L_tok and L_hid … */
+    size_t in[POINTS];                                   /* … over so many steps */
+} outcome;
+
+/* The stages of a variant, together as many steps as three of `steps`. */
+static mmix_distill_config plan(const job *j, const variant *v)
+{
+    const mmix_distill_config three = mmix_linmu_stages();
+    mmix_distill_config c = three;
+    c.stages = v->stages;
+    c.calibrate = 0;                                     /* done before the first score: see student_create */
+    if (v->rank != FULL) {
+        c.lora_rank = v->rank;
+        c.lora_alpha = 2 * (double)v->rank;
+    }
+    for (size_t i = 0; i < c.stages; i++) {
+        mmix_stage *s = &c.stage[i];
+        *s = three.stage[STAGES - c.stages + i];
+        s->steps = STAGES * j->o->steps[j->part] / c.stages;
+        s->warmup = s->steps / 20;
+        if (c.stages == 1) s->hidden = three.stage[0].hidden, s->lr = three.stage[0].lr;
+        if (!v->hidden) s->hidden = 0;
+        if (v->rank == FULL && s->train & MMIX_TRAIN_LORA) s->train += MMIX_TRAIN_REST - MMIX_TRAIN_LORA;
+        if (v->branches == MMIX_BRANCH_FLEX) s->train &= ~MMIX_TRAIN_SWIN;
+        if (v->branches == MMIX_BRANCH_SWIN) s->train = (s->train | MMIX_TRAIN_SWIN) & ~MMIX_TRAIN_FLEX;
+    }
+    return c;
+}
+
+/* The batch of call `number`. */
+static int exercise(const job *j, uint64_t number, mmix_distill_batch *batch)
+{
+    size_t B = j->o->budget->batch[j->part], row[256];
+    for (size_t b = 0; b < B; b++) row[b] = mmix_random_u32(j->m, ROWS_OF_STUDENT, number, b) % j->t.train;
+    if (task_batch(&j->t, j->m, row, B, 0, NULL, batch)) return -1;
+    if (j->part == TEXT) {                               /* a story is what the teacher decoded: L_seq is L_sup */
+        batch->decoded = &batch->input;
+        batch->decoded_target = batch->target;
+    }
+    return 0;
+}
+
+/* The converted teacher before it learns anything. */
+static mmix_decoder *student_create(const job *j, const variant *v)
+{
+    mmix_mmate_options options;
+    mmix_distill_batch batch;
+    memset(&options, 0, sizeof options);
+    options.branches = v->branches;
+    memcpy(options.window, v->window, sizeof options.window);
+    if (j->part == TEXT && v->branches != MMIX_BRANCH_FLEX) options.text_window = WINDOW;
+    mmix_decoder *student = mmix_linmu_from(j->teacher, &options);
+    if (student && v->branches != MMIX_BRANCH_SWIN && !exercise(j, 0, &batch))
+        mmix_linmu_calibrate(student, j->teacher, &batch.input);
+    mmix_reset(j->m);
+    return student;
+}
+
+/* A run's note: what the run belongs to, then the numbers of its outcome. Text of at most NOTE_ROOM bytes. */
+enum { NOTE_ROOM = 16384 };
+static void write_note(const job *j, const variant *v, const outcome *out, char *note)
+{
+    size_t n = (size_t)snprintf(note, NOTE_ROOM, "linmu %s %s %zu %016" PRIx64 "\n%.3f %zu %zu\n", part_name[j->part],
+                                v->key, j->o->steps[j->part], j->print, out->seconds, out->done, out->stages);
+    for (int i = 0; i <= STAGES; i++)
+        n += (size_t)snprintf(note + n, NOTE_ROOM - n, "%.17g %.17g %zu\n", out->score[i].loss, out->score[i].right,
+                              out->score[i].asked);
+    for (int i = 0; i < POINTS; i++)
+        n += (size_t)snprintf(note + n, NOTE_ROOM - n, "%.9g %.9g %zu\n", out->token[i], out->hidden[i], out->in[i]);
+}
+
+static int read_note(const job *j, const variant *v, const char *note, outcome *out)     /* 0, or -1: not its note */
+{
+    char *mine = (char *)malloc(NOTE_ROOM), *at;
+    if (!mine) return -1;
+    write_note(j, v, out, mine);
+    size_t head = strcspn(mine, "\n");
+    int same = !strncmp(note, mine, head + 1);
+    free(mine);
+    if (!same) return -1;
+    out->seconds = strtod(note + head, &at);
+    out->done = strtoul(at, &at, 10);
+    out->stages = strtoul(at, &at, 10);
+    for (int i = 0; i <= STAGES; i++) {
+        out->score[i].loss = strtod(at, &at);
+        out->score[i].right = strtod(at, &at);
+        out->score[i].asked = strtoul(at, &at, 10);
+    }
+    for (int i = 0; i < POINTS; i++) {
+        out->token[i] = strtod(at, &at);
+        out->hidden[i] = strtod(at, &at);
+        out->in[i] = strtoul(at, &at, 10);
+    }
+    return out->stages > STAGES || strspn(at, "\n") != strlen(at) ? -1 : 0;
+}
+
+/* A file's text, to be freed; NULL and an error. */
+static char *read_text(mmix_ctx *m, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
+    char *text = size >= 0 && !fseek(f, 0, SEEK_SET) ? (char *)malloc((size_t)size + 1) : NULL;
+    if (text && fread(text, 1, (size_t)size, f) != (size_t)size) free(text), text = NULL;
+    if (f) fclose(f);
+    if (text) text[size] = 0;
+    else mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be read", path);
+    return text;
+}
+
+/* What a finished run leaves: its note, and of the first variant its student. 0, or -1. */
+static int keep(const job *j, const variant *v, const outcome *out, const mmix_decoder *student)
+{
+    char path[1200], *note = (char *)malloc(NOTE_ROOM);
+    if (!note) return mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory for a note");
+    write_note(j, v, out, note);
+    if (v == variants) mmix_decoder_save(student, job_path(j, "student", "safetensors", path, sizeof path));
+    FILE *f = fopen(job_path(j, v->key, "txt", path, sizeof path), "wb");
+    int bad = !f || fputs(note, f) < 0;
+    if (f) bad |= fclose(f) != 0;
+    free(note);
+    if (bad) return mmix_fail(j->m, MMIX_ERROR_FILE, "cannot write %s", path);
+    job_path(j, v->key, "safetensors", path, sizeof path);
+    if (there(path)) remove(path);
+    return mmix_error(j->m) ? -1 : 0;
+}
+
+static int save(const job *j, const variant *v, const mmix_distill *run, const outcome *out)
+{
+    char path[1200], *note = (char *)malloc(NOTE_ROOM);
+    if (!note) return mmix_fail(j->m, MMIX_ERROR_MEMORY, "no memory to save the run");
+    write_note(j, v, out, note);
+    int bad = mmix_distill_save(run, job_path(j, v->key, "safetensors", path, sizeof path), note);
+    free(note);
+    return bad;
+}
+
+/* Whether --load has the end of a run; then *student, too, of the first variant. */
+static int finished(const job *j, const variant *v, outcome *out, mmix_decoder **student)
+{
+    char path[1200];
+    if (!j->o->load || !there(job_path(j, v->key, "txt", path, sizeof path))) return 0;
+    char *note = read_text(j->m, path);
+    if (note && read_note(j, v, note, out))
+        mmix_fail(j->m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, or begin anew "
+                  "without --load", path);
+    free(note);
+    if (v == variants) *student = mmix_decoder_open(j->m, job_path(j, "student", "safetensors", path, sizeof path));
+    return 1;
+}
+
+/* One variant from its start, or from where its file left it, to the end, scored after each stage. 0, 1 if it was
+   interrupted (and saved), -1; *student is the caller's in any case. */
+static int distil(const job *j, const variant *v, outcome *out, mmix_decoder **student)
+{
+    mmix_ctx *m = j->m;
+    char path[1200];
+    mmix_distill *run = NULL;
+    size_t total = STAGES * j->o->steps[j->part], held = held_rows(&j->t, j->o);
+    *student = NULL;
+    memset(out, 0, sizeof *out);
+    if (finished(j, v, out, student)) return mmix_error(m) ? -1 : 0;
+    if (j->o->load && there(job_path(j, v->key, "safetensors", path, sizeof path))) {
+        run = mmix_distill_load(j->teacher, path, student);
+        if (run && read_note(j, v, mmix_distill_note(run), out))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: of a run with other settings; give them as they were, or begin anew "
+                      "without --load", path);
+    } else {
+        *student = student_create(j, v);
+        if (*student) rate(m, &j->t, *student, held, 0, &out->score[0], NULL);
+        if (!mmix_error(m)) run = mmix_distill_create(j->teacher, *student, plan(j, v));
+    }
+    meter p = meter_start(out->done);
+    double saved = p.start, before = out->seconds;
+    while (run && !mmix_error(m) && !interrupted) {
+        mmix_distill_batch batch;
+        mmix_distill_stats s;
+        if (exercise(j, mmix_distill_number(run), &batch) || mmix_distill_step(run, &batch, &s) <= 0) break;
+        size_t at = out->done * POINTS / total;
+        at = at < POINTS ? at : POINTS - 1;
+        out->token[at] += s.token;
+        out->hidden[at] += s.hidden;
+        out->in[at]++;
+        out->done++;
+        mmix_reset(m);
+        if (s.step + 1 == s.steps) rate(m, &j->t, *student, held, 0, &out->score[++out->stages], NULL);
+        out->seconds = before + now() - p.start;
+        meter_show(&p, j, v->key, out->done, total, s.loss);
+        if (now() - saved > SAVE_SECONDS && !save(j, v, run, out)) saved = now();
+    }
+    int stopped = interrupted && !mmix_error(m);
+    if (stopped && run) save(j, v, run, out);
+    mmix_distill_destroy(run);
+    mmix_reset(m);
+    if (!mmix_error(m) && !stopped) keep(j, v, out, *student);
+    return mmix_error(m) ? -1 : stopped;
+}
+
+/* ---- text: stories ------------------------------------------------------------------------------------- */
+
+enum { TEMPLATE_WORDS = 64, TEMPLATES = 20000 };
+
+/* Story `index` of scenes.h as the next row of the task. 0, or -1. */
+static int task_template(task *t, mmix_ctx *m, uint64_t seed, uint64_t index)
+{
+    int32_t *token = t->token + t->count * t->width, *target = t->target + t->count * t->width;
+    char text[512];
+    scene_story(seed, index, text, sizeof text);
+    token[0] = END;
+    size_t words = task_text(t, m, text, 1);
+    for (size_t i = 0; i < words; i++) target[i] = i + 1 < words ? token[i + 1] : END;
+    t->length[t->count++] = words;
+    return words ? 0 : -1;
+}
+
+/* The teacher tells stories, at temperature 1, each in a stream of random numbers of its own: they take the place of
+   j->t. 0, 1 after Ctrl-C, -1. */
+static int tell(job *j)
+{
+    enum { AT_ONCE = 32 };
+    mmix_ctx *m = j->m;
+    const budget *b = j->o->budget;
+    size_t width = j->t.width ? j->t.width : b->words, rows = b->examples[TEXT] + b->held[TEXT];
+    size_t shape[2] = {AT_ONCE, 1};
+    task old = j->t;
+    int32_t *made = (int32_t *)malloc(AT_ONCE * width * sizeof *made);
+    meter p = meter_start(0);
+    memset(&j->t, 0, sizeof j->t);
+    if (!made) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for stories");
+    if (made && !task_rows(&j->t, m, rows, width) && old.word) {
+        memcpy(j->t.word, old.word, WORDS_MOST * sizeof *old.word);
+        j->t.words = old.words;
+    }
+    task_free(&old);
+    for (j->t.train = b->examples[TEXT]; j->t.count < rows && !mmix_error(m) && !interrupted;) {
+        mmix_sampling sampling;
+        mmix_sequence begin;
+        memset(&sampling, 0, sizeof sampling);
+        memset(&begin, 0, sizeof begin);
+        sampling.temperature = 1;
+        sampling.stream = j->t.count;
+        sampling.stop = END;
+        begin.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+        if (!begin.tokens) break;
+        mmix_fill(begin.tokens, END);
+        if (!mmix_decoder_continue(m, j->teacher, &begin, &sampling, made, width)) break;
+        for (size_t r = 0; r < AT_ONCE && j->t.count < rows; r++, j->t.count++) {
+            int32_t *token = j->t.token + j->t.count * width, *target = j->t.target + j->t.count * width;
+            size_t n = 0;
+            do {
+                token[n] = n ? target[n - 1] : END;
+                target[n] = made[r * width + n];
+            } while (target[n++] != END && n < width);
+            j->t.length[j->t.count] = n;
+        }
+        mmix_reset(m);
+        meter_show(&p, j, "stories", j->t.count, rows, NAN);
+    }
+    free(made);
+    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+}
+
+/* Teacher and stories. 0, 1 after Ctrl-C, -1. */
+static int prepare_text(job *j)
+{
+    mmix_ctx *m = j->m;
+    if (j->o->teacher) {
+        j->teacher = mmix_decoder_open(m, j->o->teacher);
+        if (j->teacher && j->o->tokenizer) j->tokenizer = mmix_tokenizer_load(m, j->o->tokenizer);
+        return mmix_error(m) ? -1 : tell(j);
+    }
+    fprintf(stderr, "text: no pretrained teacher here (--teacher names one): a small one learns stories made of "
+                    "templates, words as tokens\n");
+    if (task_rows(&j->t, m, TEMPLATES, TEMPLATE_WORDS)) return -1;
+    for (size_t i = 0; i < TEMPLATES; i++)
+        if (task_template(&j->t, m, j->seed, i)) return -1;
+    j->t.train = TEMPLATES;
+    int end = learn(j, "teacher", &j->teacher, NULL);
+    return end ? end : tell(j);
+}
+
+/* ---- pictures and films: drawn ones, or easy-VQA ------------------------------------------------------ */
+
+enum { PICTURE_SIDE = 64, DRAWN_SIDE = 32, FRAMES = 4, QUESTION_WORDS = 12 };
+
+typedef struct drawing { task *t; uint64_t seed; } drawing;
+static void draw_task(void *arg, size_t i)               /* picture i of all */
+{
+    const drawing *d = (const drawing *)arg;
+    size_t frames = d->t->frames, side = d->t->look.size;
+    scene_clip clip = scene_clip_make(d->seed, i / frames, (int)frames);
+    scene_clip_paint(&clip, (int)(i % frames), (int)side, d->t->look.train.rgb + i * side * side * 3);
+}
+
+/* Pictures or films drawn here, and questions about them. 0, or -1. */
+static int draw_clips(job *j)
+{
+    const budget *b = j->o->budget;
+    size_t train = b->examples[j->part], clips = train + b->held[j->part], frames = j->part == VIDEO ? FRAMES : 1;
+    drawing d = {&j->t, j->seed};
+    if (task_rows(&j->t, j->m, clips * SCENE_QUESTIONS, QUESTION_WORDS)) return -1;
+    if (task_clips(&j->t, j->m, clips, train, frames, DRAWN_SIDE)) return -1;
+    mmix_parallel_for(j->m, clips * frames, draw_task, &d);
+    for (size_t i = 0; i < clips * SCENE_QUESTIONS; i++) {
+        size_t c = i / SCENE_QUESTIONS;
+        scene_clip clip = scene_clip_make(j->seed, c, (int)frames);
+        char question[96];
+        const char *answer = scene_clip_ask(&clip, (int)(i % SCENE_QUESTIONS), question, sizeof question);
+        if (task_ask(&j->t, j->m, c, question, answer)) return -1;
+    }
+    return 0;
+}
+
+/* The next "string" of easy-VQA's JSON (without escapes), its end replaced by 0; NULL if there is none. */
+static char *json_string(char **at)
+{
+    char *start = *at ? strchr(*at, '"') : NULL, *end = start ? strchr(start + 1, '"') : NULL;
+    if (!end || memchr(start, '\\', (size_t)(end - start))) return NULL;
+    *end = 0;
+    *at = end + 1;
+    return start + 1;
+}
+
+/* easy-VQA: questions.json is [["question?", "answer", picture], …], pictures rising; the test set is held back. */
+static int load_questions(job *j)
+{
+    static const char *const half[2] = {"train", "test"};
+    mmix_ctx *m = j->m;
+    char path[1200], *text[2] = {NULL, NULL};
+    size_t rows = 0, clips[2] = {0, 0}, first = 0;
+    for (int k = 0; k < 2 && !mmix_error(m); k++) {
+        snprintf(path, sizeof path, "%s/%s/questions.json", j->o->data, half[k]);
+        text[k] = read_text(m, path);
+        for (const char *c = text[k]; c && *c; c++) rows += *c == '[';
+        const char *last = text[k] ? strrchr(text[k], ',') : NULL;
+        clips[k] = last ? strtoul(last + 1, NULL, 10) + 1 : 0;
+        if (text[k] && (!last || clips[k] > 1000000))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected [[\"question?\", \"answer\", picture], ...]", path);
+    }
+    if (!mmix_error(m) && !task_rows(&j->t, m, rows, QUESTION_WORDS))
+        task_clips(&j->t, m, clips[0] + clips[1], clips[0], 1, PICTURE_SIDE);
+    for (int k = 0; k < 2 && !mmix_error(m); k++) {
+        char *at = text[k], *question;
+        size_t before = 0;
+        while (!mmix_error(m) && (question = json_string(&at)) != NULL) {
+            char *answer = json_string(&at), *end = at;
+            size_t picture = answer && *at == ',' ? strtoul(at + 1, &end, 10) : clips[k];
+            if (!answer || picture < before || picture >= clips[k] || *end != ']')
+                mmix_fail(m, MMIX_ERROR_FILE, "%s/%s/questions.json: behind \"%s\": expected an answer and the number "
+                          "of a picture, not below the one before", j->o->data, half[k], question);
+            else task_ask(&j->t, m, first + picture, question, answer);
+            before = picture;
+        }
+        if (at && strchr(at, '"') && !mmix_error(m))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s/%s/questions.json: a string without end, or a \\ in one", j->o->data,
+                      half[k]);
+        for (size_t c = 0; c < clips[k] && !mmix_error(m); c++) {
+            if (j->t.first[first + c + 1] <= j->t.first[first + c])
+                mmix_fail(m, MMIX_ERROR_FILE, "%s/%s/questions.json: none about picture %zu", j->o->data, half[k], c);
+            snprintf(path, sizeof path, "%s/%s/images/%zu.png", j->o->data, half[k], c);
+            j->t.look.train.name[first + c] = picture_join(path, "", "");
+        }
+        first += clips[k];
+    }
+    free(text[0]);
+    free(text[1]);
+    if (!mmix_error(m) && picture_set_read(&j->t.look, m, &j->t.look.train, NULL))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s", j->t.look.error);
+    return mmix_error(m) ? -1 : 0;
+}
+
+/* Rows, teacher, and a decoder that hears the questions alone, scored. 0, 1 after Ctrl-C, -1. */
+static int prepare_questions(job *j, score *blind)
+{
+    mmix_decoder *deaf = NULL;
+    int bad = j->part == PICTURES && j->o->data ? load_questions(j) : draw_clips(j);
+    int end = bad ? -1 : learn(j, "blind", &deaf, NULL);
+    if (!end) end = rate(j->m, &j->t, deaf, held_rows(&j->t, j->o), 1, blind, NULL);
+    mmix_decoder_destroy(deaf);
+    if (!end) end = learn(j, "teacher", &j->teacher, &j->eye);
+    return end ? end : see_all(j->m, &j->t, j->eye);
+}
+
+/* ---- tables -------------------------------------------------------------------------------------------- */
+
+typedef struct result { score teacher, blind; outcome run[VARIANTS]; } result;       /* of one part and seed */
+
+enum { TEACHER = -2, BLIND = -1, COLUMNS = 1 + STAGES };                 /* rows before the variants */
+
+/* What stands in a table's row and column of a seed, or NULL: the last stage is always in the last column. */
+static const score *table_score(const result *r, int row, int column)
+{
+    if (row < 0) return column < STAGES ? NULL : row == TEACHER ? &r->teacher : &r->blind;
+    int stages = (int)variants[row].stages, skipped = STAGES - stages;
+    if (!column) return &r->run[row].score[0];
+    return column > skipped ? &r->run[row].score[column - skipped] : NULL;
+}
+
+static int table_has(int part, int row)                  /* whether a row is in the table of a part */
+{
+    return row == TEACHER || (row == BLIND && part != TEXT) || (row >= 0 && variants[row].parts >> part & 1);
+}
+
+static const char *table_name(int row)
+{
+    return row == TEACHER ? "teacher" : row == BLIND ? "the question alone" : variants[row].name;
+}
+
+static double score_value(int part, const score *s)      /* perplexity, or percent */
+{
+    return part == TEXT ? exp(s->loss) : 100 * s->right;
+}
+
+/* Wilson's 95 % interval of a share (Wilson 1927), in percent. */
+static void wilson(double share, double n, double *low, double *high)
+{
+    double z = 1.959964, middle = share + z * z / (2 * n);
+    double root = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n));
+    *low = 100 * (middle - root) / (1 + z * z / n);
+    *high = 100 * (middle + root) / (1 + z * z / n);
+}
+
+/* The mean over the seeds; of shares Wilson's interval of all seeds' answers together, [low high]; of several seeds the
+   least and the largest, (low to high). */
+static void table_cell(char *out, size_t room, int part, const result *r, size_t seeds, int row, int column)
+{
+    double mean = 0, low = INFINITY, high = -INFINITY, asked = 0, a, b;
+    const char *format = part == TEXT ? "%.2f" : "%.1f", *spread = part == TEXT ? " (%.2f to %.2f)" : " (%.1f to %.1f)";
+    for (size_t s = 0; s < seeds; s++) {
+        const score *one = table_score(&r[s], row, column);
+        double v = one && one->asked ? score_value(part, one) : NAN;
+        mean += v / (double)seeds;
+        low = fmin(low, v), high = fmax(high, v);
+        asked += one ? (double)one->asked : 0;
+    }
+    if (!isfinite(mean)) { snprintf(out, room, "-"); return; }
+    size_t n = (size_t)snprintf(out, room, format, mean);
+    wilson(mean / 100, asked, &a, &b);
+    if (part != TEXT) n += (size_t)snprintf(out + n, room - n, " [%.1f %.1f]", a, b);
+    if (seeds > 1) snprintf(out + n, room - n, spread, low, high);
+}
+
+static void print_table(const settings *o, int part, const result *r)
+{
+    char cell[COLUMNS][64];
+    int width = (part == TEXT ? 8 : 18) + (o->seeds > 1 ? 17 : 0);
+    printf("%s: %s, %zu steps, %zu seed%s\n%-30s %*s %*s %*s %*s %8s\n", part_name[part],
+           part == TEXT ? "perplexity" : "right answers in percent", STAGES * o->steps[part], o->seeds,
+           o->seeds > 1 ? "s" : "", "", width, "start", width, "stage 1", width, "stage 2", width, "stage 3",
+           "seconds");
+    for (int row = TEACHER; row < VARIANTS; row++) {
+        if (!table_has(part, row)) continue;
+        printf("%-30s", table_name(row));
+        for (int c = 0; c < COLUMNS; c++) {
+            table_cell(cell[c], sizeof cell[c], part, r, o->seeds, row, c);
+            printf(" %*s", width, cell[c]);
+        }
+        printf(row < 0 ? "\n" : " %8.0f\n", row < 0 ? 0 : r[0].run[row].seconds);
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static void report_stages(report *h, const settings *o, int part, const result *r)
+{
+    char cell[COLUMNS][64];
+    report_table(h, "|at the start|after stage 1|after stage 2|after stage 3|seconds");
+    for (int row = TEACHER; row < VARIANTS; row++) {
+        if (!table_has(part, row)) continue;
+        for (int c = 0; c < COLUMNS; c++) table_cell(cell[c], sizeof cell[c], part, r, o->seeds, row, c);
+        char seconds[32] = "";
+        if (row >= 0) snprintf(seconds, sizeof seconds, "%.0f", r[0].run[row].seconds);
+        report_row(h, "%s|%s|%s|%s|%s|%s", table_name(row), cell[0], cell[1], cell[2], cell[3], seconds);
+    }
+    report_table(h, NULL);
+    report_html(h, "<p class=\"soft\">%s on %zu held-back %s. All students make %zu optimiser steps of %zu rows. Two "
+                   "stages: without the first; a single stage: everything trains, all losses at once; their last "
+                   "score stands under stage 3.%s%s</p>\n", part == TEXT ? "Perplexity" : "Right answers in percent",
+                part == TEXT ? o->budget->held[TEXT] : r[0].teacher.asked, part == TEXT ? "stories" : "questions",
+                STAGES * o->steps[part], o->budget->batch[part],
+                part == TEXT ? "" : " [Wilson&rsquo;s 95&nbsp;% interval].",
+                o->seeds > 1 ? " Means over the seeds (least to largest)." : "");
+}
+
+/* Learning curves of the first variants, means over the seeds: L_tok and L_hid. */
+static void report_learning(report *h, const settings *o, int part, const result *r)
+{
+    static double x[POINTS], y[2][CURVES][POINTS];
+    report_plot plot[2];
+    char caption[200];
+    size_t total = STAGES * o->steps[part];
+    memset(plot, 0, sizeof plot);
+    snprintf(caption, sizeof caption, "KL from the teacher's next token; stages of three end at %zu and %zu.",
+             o->steps[part], 2 * o->steps[part]);
+    plot[0].y_label = "L_tok, nats";
+    plot[0].caption = caption;
+    plot[1].y_label = "L_hid";
+    plot[1].caption = "Distance of the mixers' outputs, where it is a loss.";
+    for (int i = 0; i < POINTS; i++) x[i] = ((double)i + 0.5) * (double)total / POINTS;
+    for (int k = 0; k < 2; k++) {
+        plot[k].x_label = "step";
+        plot[k].log_y = 1;
+        for (int v = 0; v < CURVES; v++) {
+            if (!(variants[v].parts >> part & 1) || (k && !variants[v].hidden)) continue;
+            for (int i = 0; i < POINTS; i++) {
+                double sum = 0, in = 0;
+                for (size_t s = 0; s < o->seeds; s++) {
+                    sum += k ? r[s].run[v].hidden[i] : r[s].run[v].token[i];
+                    in += (double)r[s].run[v].in[i];
+                }
+                y[k][v][i] = in > 0 && sum > 0 ? sum / in : NAN;
+            }
+            report_curve c = {variants[v].name, x, y[k][v], POINTS, v, 0};
+            plot[k].curve[plot[k].curves++] = c;
+        }
+    }
+    report_html(h, "<div class=\"row\">\n");
+    report_chart(h, &plot[0]);
+    report_chart(h, &plot[1]);
+    report_html(h, "</div>\n");
+}
+
+static void json_scores(const settings *o, int part, const result *r)
+{
+    const char *comma = "";
+    printf("\"%s\": [", part_name[part]);
+    for (size_t s = 0; s < o->seeds; s++)
+        for (int row = TEACHER; row < VARIANTS; row++) {
+            if (!table_has(part, row)) continue;
+            printf("%s\n  {\"seed\": %" PRIu64 ", \"run\": \"%s\", \"scores\": [", comma, o->seed + s,
+                   row == TEACHER ? "teacher" : row == BLIND ? "blind" : variants[row].key);
+            comma = "";
+            for (int c = 0; c < COLUMNS; c++) {
+                const score *one = table_score(&r[s], row, c);
+                if (one && one->asked) printf("%s%.6g", comma, score_value(part, one));
+                else printf("%snull", comma);
+                comma = ", ";
+            }
+            printf("]}");
+            comma = ",";
+        }
+    printf("\n ]");
+}
+
+/* ---- heads: whose matrices are how near to the teacher's ------------------------------------------------ */
+
+enum { HEAD_STORIES = 8, HEAD_TOKENS = 64, NEAR = 4 };
+typedef struct head {
+    double share, reach;                                 /* of the teacher's: within NEAR tokens; mean distance */
+    double distance[2], sine[2];                         /* to the student's M, at the start and at the end */
+} head;
+
+/* The first `length` words of held-back story i as a sequence; 0, or -1 if it is shorter. */
+static int head_sequence(const job *j, size_t i, size_t length, mmix_sequence *s)
+{
+    size_t row = j->t.train + i, shape[2] = {1, length};
+    memset(s, 0, sizeof *s);
+    if (row >= j->t.count || j->t.length[row] < length) return -1;
+    s->tokens = mmix_from_i32(j->m, 2, shape, j->t.token + row * j->t.width);
+    return s->tokens ? 0 : -1;
+}
+
+static size_t head_length(const task *t) { return t->width / 2 < HEAD_TOKENS ? t->width / 2 : HEAD_TOKENS; }
+
+/* Adds one layer's matrices on one story to its heads. */
+static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decoder *const *student,
+                      const mmix_sequence *sequence, size_t layer, size_t H, head *h)
+{
+    size_t L = mmix_shape(sequence->tokens, 1), n = L * L;
+    mmix_tensor *value = mmix_new2(m, 2, H), *M = mmix_decoder_matrix(m, teacher, sequence, layer);
+    double distance[64], share[64];
+    if (!value || !M) return;
+    const mmix_real *a = mmix_data(M);
+    mmix_head_reach(a, H, 1, L, NEAR, share, distance);
+    for (size_t k = 0; k < H; k++) h[k].share += share[k], h[k].reach += distance[k];
+    for (int s = 0; s < 2; s++) {
+        mmix_tensor *S = mmix_decoder_matrix(m, student[s], sequence, layer);
+        if (!S) return;
+        mmix_real *b = mmix_data(S);
+        mmix_matrix_distance(a, b, H, n, NULL, distance);
+        for (size_t k = 0; k < H; k++) {
+            double ab = 0, bb = 0;
+            h[k].distance[s] += distance[k];
+            for (size_t i = k * n; i < (k + 1) * n; i++) {
+                ab += (double)a[i] * (double)b[i];
+                bb += (double)b[i] * (double)b[i];
+            }
+            for (size_t i = k * n; bb > 0 && i < (k + 1) * n; i++) b[i] = (mmix_real)((double)b[i] * ab / bb);
+        }
+        mmix_matrix_distance(a, b, H, n, NULL, distance);            /* after the best scaling: the angle's sine */
+        for (size_t k = 0; k < H; k++) h[k].sine[s] += distance[k];
+    }
+}
+
+/* Means over stories, layer after layer, (depth, heads); how many stories there were. */
+static size_t compare_heads(const job *j, const mmix_decoder *const *student, head *h)
+{
+    const mmix_decoder_config *c = mmix_decoder_config_of(j->teacher);
+    size_t stories = 0, count = c->depth * c->heads;
+    memset(h, 0, count * sizeof *h);
+    for (size_t i = 0; stories < HEAD_STORIES && j->t.train + i < j->t.count && !mmix_error(j->m); i++) {
+        mmix_mark mark = mmix_mark_here(j->m);
+        mmix_sequence s;
+        if (head_sequence(j, i, head_length(&j->t), &s)) continue;
+        for (size_t l = 0; l < c->depth; l++)
+            add_heads(j->m, j->teacher, student, &s, l, c->heads, h + l * c->heads);
+        mmix_rewind(j->m, mark);
+        stories++;
+    }
+    for (size_t k = 0; k < count; k++) {
+        h[k].share /= (double)stories, h[k].reach /= (double)stories;
+        for (int s = 0; s < 2; s++) h[k].distance[s] /= (double)stories, h[k].sine[s] /= (double)stories;
+    }
+    return stories;
+}
+
+/* √(|M|/max) of one head as a picture. */
+static void report_matrix(report *h, const job *j, const mmix_decoder *d, const mmix_sequence *s, size_t at)
+{
+    const mmix_decoder_config *c = mmix_decoder_config_of(d);
+    size_t L = mmix_shape(s->tokens, 1), n = L * L, layer = at / c->heads;
+    mmix_tensor *M = mmix_decoder_matrix(j->m, d, s, layer);
+    uint8_t *rgb = (uint8_t *)malloc(n * 3);
+    double most = 0;
+    char name[64];
+    if (M && rgb) {
+        const mmix_real *one = mmix_data(M) + at % c->heads * n;
+        for (size_t i = 0; i < n; i++) most = fmax(most, fabs((double)one[i]));
+        for (size_t i = 0; i < n; i++) report_heat(most > 0 ? sqrt(fabs((double)one[i]) / most) : 0, rgb + 3 * i);
+        snprintf(name, sizeof name, "M of layer %zu, head %zu", layer, at % c->heads);
+        report_picture(h, rgb, L, L, 160, name);
+    }
+    free(rgb);
+}
+
+static void report_heads(report *h, const job *j, const mmix_decoder *start, const mmix_decoder *end)
+{
+    const mmix_decoder_config *c = mmix_decoder_config_of(j->teacher);
+    const mmix_decoder *student[2], *shown[3];
+    size_t count = c->depth * c->heads, most[2] = {0, 0}, length = head_length(&j->t);
+    head *all = (head *)calloc(count, sizeof *all), sum[2];
+    double local[2] = {0, 0};
+    static const char *const kind[2] = {"local", "global"};
+    mmix_sequence s;
+    student[0] = start;
+    student[1] = end;
+    shown[0] = j->teacher;
+    memcpy(shown + 1, student, sizeof student);
+    if (!all || c->heads > 64 || !compare_heads(j, student, all)) { free(all); return; }
+    memset(sum, 0, sizeof sum);
+    report_html(h, "<h3>Heads</h3>\n");
+    report_table(h, "layer, head of the teacher|within 4 tokens|mean distance|it is|distance of M at the start|"
+                    "at the end|best scaled, at the start|at the end");
+    for (size_t k = 0; k < count; k++) {
+        int far = all[k].share < 0.5;
+        local[far]++;
+        for (int i = 0; i < 2; i++) {
+            sum[far].distance[i] += all[k].distance[i];
+            sum[far].sine[i] += all[k].sine[i];
+        }
+        if (all[k].share > all[most[0]].share) most[0] = k;
+        if (all[k].share < all[most[1]].share) most[1] = k;
+        report_row(h, "%zu, %zu|%.2f|%.1f|%s|%.3f|%.3f|%.3f|%.3f", k / c->heads, k % c->heads, all[k].share,
+                   all[k].reach, kind[far], all[k].distance[0], all[k].distance[1], all[k].sine[0], all[k].sine[1]);
+    }
+    for (int far = 0; far < 2; far++) {
+        if (!(local[far] > 0)) continue;
+        double n = local[far], *d = sum[far].distance, *e = sum[far].sine;
+        report_row(h, "mean of %g %s||||%.3f|%.3f|%.3f|%.3f", n, kind[far], d[0] / n, d[1] / n, e[0] / n, e[1] / n);
+        if (!j->o->json)
+            printf("text: %g %s heads: distance of M %.3f -> %.3f, best scaled %.3f -> %.3f\n", n, kind[far], d[0] / n,
+                   d[1] / n, e[0] / n, e[1] / n);
+    }
+    report_table(h, NULL);
+    report_html(h, "<p class=\"soft\">On %zu tokens of held-back stories. Local: half of &Sigma;|M| or more lies "
+                   "within %d tokens. Distance: &Vert;M<sub>teacher</sub> &minus; M<sub>student</sub>&Vert; / "
+                   "&Vert;M<sub>teacher</sub>&Vert;; best scaled: the least over all multiples of "
+                   "M<sub>student</sub>, the sine of the angle between the two; the start&rsquo;s calibration scales "
+                   "o_proj and leaves M as it is.</p>\n", length, NEAR);
+    size_t story = 0;
+    while (j->t.train + story < j->t.count && head_sequence(j, story, length, &s)) story++;
+    report_html(h, "<table class=\"pictures\"><tr><th></th><th>teacher</th><th>student at the start</th>"
+                   "<th>after stage 3</th></tr>\n");
+    for (int k = 0; k < 2; k++) {
+        report_html(h, "<tr><td class=\"soft\">the most %s head: %zu, %zu</td>", kind[k], most[k] / c->heads,
+                    most[k] % c->heads);
+        for (int i = 0; i < 3; i++) {
+            report_html(h, "<td>");
+            report_matrix(h, j, shown[i], &s, most[k]);
+            report_html(h, "</td>");
+        }
+        report_html(h, "</tr>\n");
+    }
+    report_html(h, "</table>\n<p class=\"soft\">&radic;(|M| / max) on a story, from violet (0) to yellow (1).</p>\n");
+    mmix_reset(j->m);
+    free(all);
+}
+
+/* ---- examples ------------------------------------------------------------------------------------------ */
+
+/* What tokens mean; after the first of a story a space is dropped, as llama2.c does. */
+static void report_tokens(report *h, const job *j, const int32_t *token, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (token[i] == END) continue;
+        const char *piece = j->tokenizer ? mmix_tokenizer_piece(j->tokenizer, token[i], NULL) : j->t.word[token[i]];
+        report_text(h, piece);
+        if (!j->tokenizer) report_text(h, " ");
+    }
+}
+
+static void report_stories(report *h, const job *j, const mmix_decoder *start, const mmix_decoder *end)
+{
+    enum { PROMPT = 8, MORE = 80 };
+    const mmix_decoder *d[3];
+    static const char *const who[3] = {"teacher", "student at the start", "after stage 3"};
+    int32_t *prompt = j->t.token + j->t.train * j->t.width, more[MORE];
+    mmix_sampling greedy;
+    memset(&greedy, 0, sizeof greedy);
+    greedy.stop = END;
+    d[0] = j->teacher;
+    d[1] = start;
+    d[2] = end;
+    if (!j->tokenizer && j->o->teacher) return;          /* its words are not known here */
+    report_html(h, "<h3>A story goes on</h3>\n");
+    for (int k = 0; k < 3; k++) {
+        size_t n = mmix_decoder_generate(d[k], prompt, PROMPT, &greedy, more, MORE);
+        report_html(h, "<p><b>%s</b>: <span class=\"soft\">", who[k]);
+        report_tokens(h, j, prompt, PROMPT);
+        report_html(h, "</span>");
+        report_tokens(h, j, more, n);
+        report_html(h, "</p>\n");
+    }
+}
+
+static void report_questions(report *h, const job *j, const mmix_decoder *start, const mmix_decoder *end)
+{
+    enum { SHOWN = 8 };
+    const task *t = &j->t;
+    const mmix_decoder *d[3];
+    int32_t said[3][SHOWN];
+    size_t side = t->look.size, bytes = side * side * 3;
+    score s;
+    d[0] = j->teacher;
+    d[1] = start;
+    d[2] = end;
+    for (int k = 0; k < 3; k++)
+        if (rate(j->m, t, d[k], SHOWN, 0, &s, said[k])) return;
+    report_html(h, "<h3>Some questions</h3>\n");
+    report_html(h, "<table class=\"pictures\"><tr><th></th><th>question</th><th>answer</th><th>teacher</th>"
+                   "<th>student at the start</th><th>after stage 3</th></tr>\n");
+    for (size_t i = 0; i < SHOWN; i++) {
+        size_t row = held_row(t, i, SHOWN), n = t->length[row];
+        const int32_t *token = t->token + row * t->width;
+        report_html(h, "<tr><td><div class=\"row\" style=\"gap:.2rem\">");
+        for (size_t f = 0; f < t->frames; f++)
+            report_picture(h, t->look.train.rgb + (t->clip[row] * t->frames + f) * bytes, side, side,
+                           t->frames > 1 ? 48 : 96, "");
+        report_html(h, "</div></td><td>");
+        for (size_t w = 0; w < n; w++) {
+            report_text(h, t->word[token[w]]);
+            report_text(h, w + 1 < n ? " " : "?");
+        }
+        report_html(h, "</td><td>");
+        report_text(h, t->word[t->target[row * t->width + n - 1]]);
+        for (int k = 0; k < 3; k++) {
+            report_html(h, "</td><td>");
+            report_text(h, t->word[said[k][i]]);
+        }
+        report_html(h, "</td></tr>\n");
+    }
+    report_html(h, "</table>\n");
+}
+
+/* ---- the three parts that learn ------------------------------------------------------------------------- */
+
+static void report_part(report *h, const job *j, const result *r, const mmix_decoder *student)
+{
+    const task *t = &j->t;
+    const mmix_decoder_config *c = mmix_decoder_config_of(j->teacher);
+    const settings *o = j->o;
+    static const char *const title[LEARNED] = {"Text", "Pictures", "Video"};
+    report_html(h, "<h2>%s</h2>\n<p>", title[j->part]);
+    if (j->part == TEXT) {
+        report_html(h, "The teacher: ");
+        if (o->teacher) report_text(h, o->teacher);
+        else report_html(h, "trained here on %d stories from templates", TEMPLATES);
+        report_html(h, ". The data: %zu stories of at most %zu tokens that it told itself, at temperature 1; %zu more, "
+                       "from other streams of random numbers, are held back. M-MATE&rsquo;s window in text: %d tokens.",
+                    t->train, t->width, t->count - t->train, WINDOW);
+    } else {
+        report_html(h, "%zu questions about %zu %s, ", t->train, t->train_clips,
+                    j->part == VIDEO ? "films" : "pictures");
+        if (j->part == PICTURES && o->data) report_text(h, o->data);
+        else report_html(h, "drawn here");
+        report_html(h, "; held back: %zu about %zu others. Encoder and teacher were trained here (%zu steps of %zu "
+                       "questions); the encoder stays as it is. Each is %zu x %zu x %zu tokens.", t->count - t->train,
+                    t->clips - t->train_clips, o->budget->teacher_steps[j->part], o->budget->teacher_batch,
+                    t->span.grid[0], t->span.grid[1], t->span.grid[2]);
+    }
+    report_html(h, " The decoder: width %zu, %zu layers, %zu heads.%s</p>\n", c->dim, c->depth, c->heads,
+                j->part == VIDEO ? " Where no window is named it holds the whole film." : "");
+    report_stages(h, o, j->part, r);
+    report_learning(h, o, j->part, r);
+    mmix_decoder *start = student_create(j, variants);
+    if (start && j->part == TEXT) {
+        report_heads(h, j, start, student);
+        report_stories(h, j, start, student);
+    } else if (start) report_questions(h, j, start, student);
+    mmix_decoder_destroy(start);
+}
+
+static void job_free(job *j)
+{
+    mmix_tokenizer_destroy(j->tokenizer);
+    mmix_decoder_destroy(j->teacher);
+    mmix_vision_destroy(j->eye);
+    task_free(&j->t);
+}
+
+/* One part, seed after seed; the last one's models are shown in the report. 0, 1 after Ctrl-C, -1. */
+static int run_part(mmix_ctx *m, const settings *o, int part, result *r, report *h)
+{
+    int end = 0;
+    for (size_t s = 0; s < o->seeds && !end; s++) {
+        job j;
+        mmix_decoder *first = NULL;
+        memset(&j, 0, sizeof j);
+        j.m = m;
+        j.o = o;
+        j.part = part;
+        j.seed = o->seed + s;
+        mmix_seed_set(m, j.seed);
+        end = part == TEXT ? prepare_text(&j) : prepare_questions(&j, &r[s].blind);
+        if (!end) {
+            const mmix_params *p = mmix_decoder_params(j.teacher);
+            size_t numbers[2] = {o->budget->batch[part], o->budget->tested};
+            j.print = fold(0xcbf29ce484222325u, p->values, p->slab * sizeof *p->values);
+            j.print = fold(j.print, j.t.token, j.t.count * j.t.width * sizeof *j.t.token);
+            j.print = fold(j.print, numbers, sizeof numbers);
+            end = rate(m, &j.t, j.teacher, held_rows(&j.t, o), 0, &r[s].teacher, NULL);
+        }
+        for (int v = 0; v < VARIANTS && !end; v++) {
+            mmix_decoder *student = NULL;
+            if (!(variants[v].parts >> part & 1)) continue;
+            end = distil(&j, &variants[v], &r[s].run[v], &student);
+            if (v == 0) first = student;
+            else mmix_decoder_destroy(student);
+        }
+        if (!end && s + 1 == o->seeds) {
+            if (!o->json) print_table(o, part, r);
+            report_part(h, &j, r, first);
+            end = mmix_error(m) ? -1 : 0;
+        }
+        mmix_decoder_destroy(first);
+        job_free(&j);
+        mmix_reset(m);
+    }
+    return end;
+}
+
+/* ---- scaling ------------------------------------------------------------------------------------------- */
+
+enum { LENGTHS_MOST = 16, FIRST_LENGTH = 1024, ASKED = 16, ANSWERED = 32 };
+enum { SIDE_TOKENS = PICTURE_SIDE / PATCH, FRAME_TOKENS = SIDE_TOKENS * SIDE_TOKENS };
+enum { SCALE_DEPTH = 4, SCALE_DIM = 128, SCALE_HEADS = 4, SCALE_FFN = 344, SCALE_WORDS = 512 };
+typedef struct length {
+    double tokens, see;                                  /* of the film; seconds of the encoder */
+    double first[2], rate[2], peak[2], state[2];         /* attention, M-MATE: prefill, s; tokens a second; bytes */
+} length;
+
+/* Prefill of a film of n tokens and a question, then an answer, token by token; the best of up to three. In a context
+   of its own, so that its memory is all that is counted. 0, or -1. */
+static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real *media, size_t n, int which,
+                        length *out)
+{
+    size_t shape[2] = {1, n + ASKED}, one[2] = {1, 1};
+    mmix_span span = {0, {n / FRAME_TOKENS, SIDE_TOKENS, SIDE_TOKENS}, 0};
+    mmix_options options;
+    double spent = 0;
+    memset(&options, 0, sizeof options);
+    options.threads = mmix_threads(m);
+    options.seed = mmix_seed(m);
+    mmix_ctx *own = mmix_create(&options);
+    mmix_decoder *d = own ? mmix_decoder_create(own, config) : NULL;
+    size_t weights = d ? mmix_memory(own).bytes : 0;
+    out->first[which] = INFINITY;
+    for (int turn = 0; d && turn < 3 && (!turn || spent < 6) && !interrupted && !mmix_error(own); turn++) {
+        mmix_sequence film, word;
+        memset(&film, 0, sizeof film);
+        memset(&word, 0, sizeof word);
+        film.tokens = mmix_new(own, MMIX_DTYPE_I32, 2, shape);
+        film.media = mmix_new3(own, 1, n, DIM);
+        film.spans = &span;
+        film.n_spans = 1;
+        if (!film.tokens || !film.media) break;
+        mmix_fill(film.tokens, 1);
+        memcpy(mmix_data(film.media), media, n * DIM * sizeof *media);
+        mmix_decoder_state *state = mmix_decoder_state_create(d);
+        double start = now(), took;
+        mmix_decoder_step(own, d, &film, state);
+        took = now() - start;
+        spent += took;
+        out->first[which] = fmin(out->first[which], took);
+        out->peak[which] = (double)(mmix_memory(own).peak - weights);
+        out->state[which] = (double)mmix_decoder_state_bytes(state);
+        mmix_reset(own);
+        start = now();
+        for (int i = 0; i < ANSWERED; i++) {
+            word.tokens = mmix_new(own, MMIX_DTYPE_I32, 2, one);
+            if (word.tokens) mmix_fill(word.tokens, 2);
+            mmix_decoder_step(own, d, &word, state);
+            mmix_reset(own);
+        }
+        out->rate[which] = fmax(out->rate[which], ANSWERED / (now() - start));
+        mmix_decoder_state_destroy(state);
+    }
+    int bad = !d || mmix_error(own);
+    if (bad) mmix_fail(m, mmix_error_kind(own), "%s", mmix_error(own));
+    mmix_decoder_destroy(d);
+    mmix_destroy(own);
+    return bad ? -1 : 0;
+}
+
+/* The encoder's features (n, DIM) of a film of noise, 16 frames at a time. Returns seconds, the better of two runs. */
+static double time_encoder(mmix_ctx *m, const mmix_vision *eye, mmix_real *media, size_t n, int again)
+{
+    double start = now(), took;
+    for (size_t at = 0, frames; at < n && !mmix_error(m); at += frames * FRAME_TOKENS) {
+        frames = (n - at) / FRAME_TOKENS < 16 ? (n - at) / FRAME_TOKENS : 16;
+        mmix_tensor *image = mmix_new4(m, frames, 3, PICTURE_SIDE, PICTURE_SIDE);
+        mmix_features f = mmix_vision_features(m, eye, image ? mmix_randn(m, image, 1, at) : NULL);
+        if (f.patches) mmix_read(f.patches, media + at * DIM);
+        mmix_reset(m);
+    }
+    took = now() - start;
+    return again ? fmin(took, time_encoder(m, eye, media, n, 0)) : took;
+}
+
+static const report_column scaling_column[] = {
+    {"encoder_seconds", "encoder", "encoder, s", 8, 3},
+    {"attention_seconds", "attention", "attention: prefill, s", 9, 3},
+    {"mmate_seconds", "M-MATE", "M-MATE: prefill, s", 9, 3},
+    {"attention_us_per_token", "us/token", "attention: µs a token", 8, 1},
+    {"mmate_us_per_token", "us/token", "M-MATE: µs a token", 8, 1},
+    {"attention_rate", "tokens/s", "attention: tokens a second, decoding", 8, 0},
+    {"mmate_rate", "tokens/s", "M-MATE: tokens a second, decoding", 8, 0},
+    {"attention_peak_mib", "MiB", "attention: peak MiB", 8, 1},
+    {"mmate_peak_mib", "MiB", "M-MATE: peak MiB", 8, 1},
+    {"attention_state_mib", "state", "attention: state, MiB", 8, 3},
+    {"mmate_state_mib", "state", "M-MATE: state, MiB", 8, 3},
+};
+enum { SCALING_COLUMNS = sizeof scaling_column / sizeof *scaling_column };
+
+static void scaling_values(const length *x, double *value)
+{
+    const double mib = 1048576, all[SCALING_COLUMNS] = {
+        x->see, x->first[0], x->first[1], 1e6 * x->first[0] / (x->tokens + ASKED),
+        1e6 * x->first[1] / (x->tokens + ASKED), x->rate[0], x->rate[1], x->peak[0] / mib, x->peak[1] / mib,
+        x->state[0] / mib, x->state[1] / mib};
+    memcpy(value, all, sizeof all);
+}
+
+/* 0, 1 after Ctrl-C, -1. */
+static int run_scaling(mmix_ctx *m, const settings *o, length *x, size_t *lengths)
+{
+    mmix_vision *eye = eye_create(m, PICTURE_SIDE);
+    mmix_real *media = (mmix_real *)malloc(o->budget->longest * DIM * sizeof *media);
+    mmix_decoder_config c;
+    memset(&c, 0, sizeof c);
+    c.vocabulary = SCALE_WORDS;
+    c.dim = SCALE_DIM;
+    c.depth = SCALE_DEPTH;
+    c.heads = SCALE_HEADS;
+    c.ffn = SCALE_FFN;
+    c.media = DIM;
+    if (!media) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory for %zu tokens", o->budget->longest);
+    for (size_t n = FIRST_LENGTH; n <= o->budget->longest && !mmix_error(m) && !interrupted; n *= 2) {
+        length *at = &x[*lengths];
+        memset(at, 0, sizeof *at);
+        at->tokens = (double)n;
+        at->see = time_encoder(m, eye, media, n, 1);
+        for (int k = 0; k < 2 && !mmix_error(m); k++) {
+            c.mixer = k ? MMIX_DECODER_MMATE : MMIX_DECODER_ATTENTION;
+            time_decoder(m, c, media, n, k, at);
+        }
+        if (interrupted || mmix_error(m)) break;
+        fprintf(stderr, "scaling: %zu tokens, encoder %.3f s, attention %.3f s, M-MATE %.3f s\n", n, at->see,
+                at->first[0], at->first[1]);
+        ++*lengths;
+    }
+    free(media);
+    mmix_vision_destroy(eye);
+    return mmix_error(m) ? -1 : interrupted ? 1 : 0;
+}
+
+static void print_scaling(const length *x, size_t lengths)
+{
+    double value[SCALING_COLUMNS];
+    char name[24];
+    printf("scaling: attention, then M-MATE\n");
+    report_columns_text(scaling_column, SCALING_COLUMNS, "tokens", NULL);
+    for (size_t i = 0; i < lengths; i++) {
+        scaling_values(&x[i], value);
+        snprintf(name, sizeof name, "%.0f", x[i].tokens);
+        report_columns_text(scaling_column, SCALING_COLUMNS, name, value);
+    }
+}
+
+static void json_scaling(const length *x, size_t lengths)
+{
+    double value[SCALING_COLUMNS];
+    printf("\"scaling\": [");
+    for (size_t i = 0; i < lengths; i++) {
+        scaling_values(&x[i], value);
+        printf("%s\n  {", i ? "," : "");
+        report_json("tokens", x[i].tokens, "");
+        for (int c = 0; c < SCALING_COLUMNS; c++) printf(", "), report_json(scaling_column[c].key, value[c], "");
+        printf("}");
+    }
+    printf("\n ]");
+}
+
+static void report_scaling(report *h, const length *x, size_t lengths)
+{
+    static const char *const name[2] = {"attention", "M-MATE"};
+    static double tokens[LENGTHS_MOST], see[LENGTHS_MOST], first[2][LENGTHS_MOST], rate_of[2][LENGTHS_MOST],
+        peak[2][LENGTHS_MOST], state[2][LENGTHS_MOST];
+    double value[SCALING_COLUMNS];
+    char cell[24];
+    report_plot time_plot, rate_plot, memory;
+    report_html(h, "<h2>Scaling</h2>\n<p>Films of frames of %d x %d tokens and a question of %d tokens, one sequence, "
+                   "random weights; the decoders: width %d, %d layers, %d heads, and M-MATE&rsquo;s standard windows, "
+                   "16 x 4 x 4.</p>\n", SIDE_TOKENS, SIDE_TOKENS, ASKED, SCALE_DIM, SCALE_DEPTH, SCALE_HEADS);
+    report_columns_html(h, scaling_column, SCALING_COLUMNS, "tokens", NULL);
+    for (size_t i = 0; i < lengths; i++) {
+        scaling_values(&x[i], value);
+        snprintf(cell, sizeof cell, "%.0f", x[i].tokens);
+        report_columns_html(h, scaling_column, SCALING_COLUMNS, cell, value);
+        tokens[i] = x[i].tokens;
+        see[i] = x[i].see;
+        for (int k = 0; k < 2; k++) {
+            first[k][i] = x[i].first[k];
+            rate_of[k][i] = x[i].rate[k];
+            peak[k][i] = x[i].peak[k] / 1048576;
+            state[k][i] = x[i].state[k] / 1048576;
+        }
+    }
+    report_table(h, NULL);
+    memset(&time_plot, 0, sizeof time_plot);
+    time_plot.x_label = "tokens of the film";
+    time_plot.log_x = time_plot.log_y = 1;
+    rate_plot = memory = time_plot;
+    time_plot.y_label = "seconds to the first token";
+    time_plot.caption = "Encoder and decoders apart; the first token takes the sum of two.";
+    rate_plot.y_label = "tokens a second";
+    rate_plot.caption = "While the answer is decoded.";
+    memory.y_label = "MiB";
+    memory.caption = "Above the weights: peak of the prefill; broken: what is carried on.";
+    for (int k = 0; k < 2; k++) {
+        report_curve c = {name[k], tokens, first[k], lengths, k, 0};
+        time_plot.curve[time_plot.curves++] = c;
+        c.y = rate_of[k];
+        rate_plot.curve[rate_plot.curves++] = c;
+        c.y = peak[k];
+        memory.curve[memory.curves++] = c;
+        c.y = state[k], c.dashed = 1;
+        memory.curve[memory.curves++] = c;
+    }
+    report_curve c = {"encoder", tokens, see, lengths, 2, 0};
+    time_plot.curve[time_plot.curves++] = c;
+    report_html(h, "<div class=\"row\">\n");
+    report_chart(h, &time_plot);
+    report_chart(h, &rate_plot);
+    report_chart(h, &memory);
+    report_html(h, "</div>\n<p class=\"soft\">Tokens a second count decoding alone. Time: the least of up to three."
+                   "</p>\n");
+}
+
+/* ---- main ---------------------------------------------------------------------------------------------- */
+
+static int work(mmix_ctx *m, const settings *o, result (*r)[SEEDS_MOST], report *h)  /* 0, 1 after Ctrl-C, -1 */
+{
+    length x[LENGTHS_MOST];
+    size_t lengths = 0;
+    int end = 0;
+    char date[32] = "";
+    time_t t = time(NULL);
+    strftime(date, sizeof date, "%Y-%m-%d", localtime(&t));
+    report_html(h, "<p>A decoder with causal attention is converted: Flex-MA, a masked bidirectional Mamba-2, and "
+                   "Local-Swin, attention in windows, take its projections (M-MATE). Then it learns from the decoder "
+                   "that it was: stage 1 Flex-MA alone, stage 2 both branches, by the outputs of its mixers (L_hid) "
+                   "and its next tokens (L_tok); stage 3 both and LoRA, by next tokens, the teacher&rsquo;s answers "
+                   "and the true ones.</p>\n"
+                   "<p class=\"soft\">%s, budget %s, %zu seed%s from %" PRIu64 ", %d threads, %s.</p>\n", date,
+                o->budget->name, o->seeds, o->seeds > 1 ? "s" : "", o->seed, mmix_threads(m), mmix_simd_name(m));
+    for (int p = 0; p < LEARNED && !end; p++)
+        if (o->parts >> p & 1) end = run_part(m, o, p, r[p], h);
+    if (!end && o->parts >> SCALING & 1) {
+        mmix_seed_set(m, o->seed);
+        end = run_scaling(m, o, x, &lengths);
+        if (!end) report_scaling(h, x, lengths);
+        if (!end && !o->json) print_scaling(x, lengths);
+    }
+    if (end || !o->json) return end;
+    const char *comma = "{";
+    for (int p = 0; p < PARTS; p++) {
+        if (!(o->parts >> p & 1)) continue;
+        printf("%s", comma);
+        if (p == SCALING) json_scaling(x, lengths);
+        else json_scores(o, p, r[p]);
+        comma = ",\n ";
+    }
+    printf("}\n");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static result r[LEARNED][SEEDS_MOST];
+    settings o;
+    report h;
+    mmix_options options;
+    char path[1100];
+    int status = read_options(&o, argc, argv);
+    if (status) return status < 0 ? 0 : status;
+    if (o.figures) {
+        snprintf(path, sizeof path, "%s/.", o.out);
+        if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
+        return linmu_figures(o.out) ? 2 : 0;
+    }
+    snprintf(path, sizeof path, "%s/report.html", o.out);
+    if (report_folders(o.prefix)) return fail("cannot write %s-*: %s", o.prefix, strerror(errno));
+    if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
+    memset(&options, 0, sizeof options);
+    options.threads = (int)o.threads;
+    options.seed = o.seed;
+    mmix_ctx *m = mmix_create(&options);
+    if (!m) return fail("%s", mmix_error(NULL));
+    if (report_open(&h, path, "Attention out, M-MATE in: LinMU's three stages")) {
+        mmix_destroy(m);
+        return fail("%s", h.error);
+    }
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    int end = work(m, &o, r, &h);
+    if (end) {
+        report_drop(&h);
+        if (end < 0) status = fail("%s", mmix_error(m));
+        else {
+            fprintf(stderr, "\nlinmu: stopped; go on with the same options and --load %s\n", o.prefix);
+            status = 130;
+        }
+    } else if (report_close(&h)) status = fail("%s", h.error);
+    else fprintf(stderr, "report: %s\n", path);
+    mmix_destroy(m);
+    return status;
+}
