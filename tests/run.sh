@@ -54,7 +54,7 @@ else
     if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then arm=1; list="$list build/kernels_neon build/golden_neon"
     else arm=; fi
     build $list build/unit_reg build/golden_reg build/files_reg build/properties_reg build/unit_tsan build/backbones_reg build/decoder_reg build/fuzz build/fuzz_san \
-        build/pytorch build/dino build/mixers build/features
+        build/pytorch build/dino build/mixers build/features build/linmu
     for n in kernels unit properties files images metrics backbones decoder; do
         run $n build/$n
         run "$n double" build/${n}_f64
@@ -81,6 +81,7 @@ else
     run "demo arguments" sh tests/dino.sh build/dino
     run "report of the mixers" sh tests/mixers.sh build/mixers build/dino
     run "report of the features" sh tests/features.sh build/features build/dino
+    run "attention out, M-MATE in" sh tests/linmu.sh build/linmu
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         run "PyTorch's files, features, logits" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
     else echo "skipped: PyTorch's files, features, logits (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 1)); fi

@@ -1,0 +1,52 @@
+#!/bin/sh
+# The demo's arguments, figures and runs: bad input gets one line and status 2 and leaves no report; a run that was stopped
+# goes on to the same table as one that was not.   sh tests/linmu.sh build/linmu
+set -u
+linmu=$1 t=build/linmu-test
+rm -rf $t; mkdir -p $t
+passed=0 failed=0 skipped=0
+
+ok() { passed=$((passed + 1)); }
+no() { failed=$((failed + 1)); echo "FAILED $1"; }
+refused()                                        # refused LABEL ARGUMENTS...: status 2, one line that names the program
+{
+    label=$1; shift
+    "$linmu" "$@" --out $t/o >$t/out 2>$t/err </dev/null; status=$?
+    lines=$(grep -c . $t/err)
+    if [ $status -eq 2 ] && [ "$lines" -eq 1 ] && grep -q '^[^ ]*linmu: ' $t/err; then ok
+    else no "$label: status $status, $lines lines"; head -n 3 $t/err; fi
+}
+"$linmu" --help >$t/help && grep -q -- '--budget' $t/help && ok || no "--help"
+refused "unknown part" speech
+refused "unknown option" text --frobnicate 3
+refused "option without a value" text --steps
+refused "no number" text --steps many
+refused "too few steps" text --steps 1
+refused "unknown budget" text --budget huge
+refused "missing teacher" text --teacher $t/nothing.bin
+refused "missing folder" pictures --data $t/nothing
+mkdir -p $t/vqa/train/images $t/vqa/test/images
+echo '[["what is it?", "circle", 0' >$t/vqa/train/questions.json
+refused "questions that end halfway" pictures --data $t/vqa --steps 2
+head -c 3000 /dev/zero >$t/zero.bin
+refused "a teacher that is none" text --teacher $t/zero.bin --steps 2
+[ -e $t/o/report.html ] && no "a refused run wrote a report" || ok
+
+"$linmu" figures --out $t/figures 2>$t/err && ok || { no "figures"; tail -n 2 $t/err; }
+for f in scan-orders spans windows mmate; do
+    cmp -s $t/figures/$f.svg docs/figures/$f.svg && ok || no "$f.svg is not the one in docs/figures"
+done
+
+# the whole part of text, two steps a stage; then the same, stopped after some seconds
+"$linmu" text --steps 2 --json --out $t/whole >$t/whole.json 2>$t/err && ok || { no "text"; tail -n 2 $t/err; }
+for run in teacher three two single nohid flex swin rank2 full; do
+    grep -q "\"run\": \"$run\"" $t/whole.json && ok || no "no row $run"
+done
+grep -q '<svg' $t/whole/report.html && ok || no "the report has no figures"
+"$linmu" text --steps 2 --out $t/part >$t/part.txt 2>$t/err &
+pid=$!; sleep 5; kill -INT $pid 2>/dev/null; wait $pid; status=$?
+if [ $status -eq 130 ] || [ $status -eq 0 ]; then ok; else no "Ctrl-C: status $status"; fi
+"$linmu" text --steps 2 --load $t/part/run --json --out $t/part >$t/part.json 2>$t/err && ok || { no "--load"; tail -n 2 $t/err; }
+cmp -s $t/whole.json $t/part.json && ok || no "a run that was stopped differs from one that was not"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
