@@ -1669,7 +1669,8 @@ MMIXDEF void mmix_distill_destroy(mmix_distill *run);
    stages are over (nothing was done), -1: mmix_error. The batch lies in step memory and is the caller's to
    reset; stats may be NULL. */
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
-/* The same losses without learning, with the weights of a stage. 0, or -1. */
+/* A batch's losses without learning: L_hid, L_tok and L_sup whatever their λ, L_seq where its is above 0; `loss`
+   is their sum with the λ of the stage (of the last one, when all are over). 0, or -1. */
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
                                 mmix_distill_stats *stats);
 typedef int mmix_distill_next(void *user, mmix_ctx *m, uint64_t number, mmix_distill_batch *batch);
@@ -1684,7 +1685,7 @@ MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run);
    step memory; NULL on error. */
 MMIXDEF const char *mmix_distill_table(const mmix_distill *run);
 /* The whole run but the teacher: student, adapters, moments, stage and step, configs. A loaded run goes on
-   bit for bit; with it *student, which is the caller's to destroy after the run. `note` as mmix_dino_save's. */
+   bit for bit; with it *student, which is the caller's to destroy after the run. note as mmix_dino_save's. */
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note);
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path,
                                         mmix_decoder **student);
