@@ -10946,6 +10946,13 @@ static int mmixi_layout_fill(mmix_ctx *m, const char *who, mmixi_layout *a, cons
     }
     return m->error_kind ? -1 : 0;
 }
+/* The same for x (B, L, D) of a caller, which is checked first. */
+static int mmixi_layout_of(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
+                           const mmix_tensor *x, size_t from, size_t to)
+{
+    return mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
+        ? mmixi_layout_fill(m, who, a, layout, x->shape[0], x->shape[1], from, to) : -1;
+}
 /* Tokens `index` of x, in all sequences; one run of them is a view. */
 static mmix_tensor *mmixi_tokens_of(mmix_ctx *m, mmix_tensor *x, const size_t *index, size_t n)
 {
@@ -11051,10 +11058,8 @@ MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *
                                            mmix_tensor *residual, const mmix_rope_options *rope,
                                            const mmix_layout *layout)
 {
-    const char *who = "mmix_causal_attention";
     mmixi_layout a;
-    return !mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
-        || mmixi_layout_fill(m, who, &a, layout, x->shape[0], x->shape[1], 0, 0) ? NULL
+    return mmixi_layout_of(m, "mmix_causal_attention", &a, layout, x, 0, 0) ? NULL
         : mmixi_causal(m, layer, x, residual, rope, &a);
 }
 
@@ -11466,9 +11471,7 @@ static mmix_tensor *mmixi_mmate_of(mmix_ctx *m, const char *who, const mmix_mmat
     mmixi_layout a;
     mmix_tensor *y;
     int record;
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
-        || mmixi_layout_fill(m, who, &a, layout, x->shape[0], x->shape[1], layer->index, layer->index + 1))
-        return NULL;
+    if (mmixi_layout_of(m, who, &a, layout, x, layer->index, layer->index + 1)) return NULL;
     if (a.of->state && (!mmixi_slot_check(m, who, a.of->state, a.of->slot)
                         || !mmixi_slot_check(m, who, a.of->state, a.of->slot + 1))) return NULL;
     record = a.of->state ? mmix_record(m, 0) : m->recording;
@@ -11524,9 +11527,7 @@ static mmix_tensor *mmixi_mmate_matrix(mmix_ctx *m, const char *who, const mmix_
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with a state or a convolution y is not M v", who);
         return NULL;
     }
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
-        || mmixi_layout_fill(m, who, &a, layout, x->shape[0], x->shape[1], layer->index, layer->index + 1))
-        return NULL;
+    if (mmixi_layout_of(m, who, &a, layout, x, layer->index, layer->index + 1)) return NULL;
     record = mmix_record(m, 0);
     values = mmixi_identity(m, a.B, a.L);
     if (!values) y = NULL;
@@ -11687,6 +11688,20 @@ static mmix_tensor *mmixi_decoder_positions(mmix_ctx *m, const mmix_decoder *d, 
     *next = p;
     return pos;
 }
+/* The layout of a sequence whose tokens were checked, for all layers; *next as above. */
+static int mmixi_decoder_layout(mmix_ctx *m, const char *who, const mmix_decoder *d, const mmix_sequence *q,
+                                mmix_state *state, size_t *next, mmix_layout *layout, mmixi_layout *a)
+{
+    const size_t B = q->tokens->shape[0], L = q->tokens->shape[1];
+    memset(layout, 0, sizeof *layout);
+    layout->spans = q->spans;
+    layout->n_spans = q->n_spans;
+    layout->state = state;
+    if (!mmixi_spans_check(m, who, q->spans, q->n_spans, L)) return -1;
+    layout->positions = mmixi_decoder_positions(m, d, q, L, next);
+    return mmixi_layout_fill(m, who, a, layout, B, L, 0, d->config.mixer == MMIX_DECODER_MMATE
+                             ? d->config.depth : 0);
+}
 static int mmixi_sequence_check(mmix_ctx *m, const char *who, const mmix_decoder *d, const mmix_sequence *q,
                                 const mmixi_layout *a)
 {
@@ -11766,19 +11781,12 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_d
     mmixi_layout a;
     mmix_mark mark;
     memset(&o, 0, sizeof o);
-    memset(&layout, 0, sizeof layout);
     if (!d || m->error_kind) return NULL;
     if (options) o = *options;
     if (!q) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who),
         (mmix_tensor *)NULL;
     if (!mmixi_check(m, who, "tokens", q->tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)) return NULL;
-    layout.spans = q->spans;
-    layout.n_spans = q->n_spans;
-    layout.state = state;
-    if (!mmixi_spans_check(m, who, q->spans, q->n_spans, q->tokens->shape[1])) return NULL;
-    layout.positions = mmixi_decoder_positions(m, d, q, q->tokens->shape[1], next);
-    if (mmixi_layout_fill(m, who, &a, &layout, q->tokens->shape[0], q->tokens->shape[1], 0,
-                          d->config.mixer == MMIX_DECODER_MMATE ? d->config.depth : 0)
+    if (mmixi_decoder_layout(m, who, d, q, state, next, &layout, &a)
         || !mmixi_sequence_check(m, who, d, q, &a)) return NULL;
     taps[0] = o.mixed;
     taps[1] = o.outputs;
@@ -11814,8 +11822,9 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
     const char *who = "mmix_decoder_matrix";
     mmix_decoder_options o;
     mmix_layout layout;
+    mmixi_layout a;
     mmix_tensor *M = NULL, *x, **normed;
-    size_t next = 0;
+    size_t next = 0, again = 0;
     int record;
     if (!d || m->error_kind) return NULL;
     if (layer >= d->config.depth) {
@@ -11824,24 +11833,15 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
         return NULL;
     }
     memset(&o, 0, sizeof o);
-    memset(&layout, 0, sizeof layout);
     normed = o.normed = (mmix_tensor **)mmixi_step_array(m, d->config.depth, 1, sizeof *o.normed);
     record = mmix_record(m, 0);
     x = normed ? mmixi_decoder_run(m, who, d, sequence, &o, NULL, &next) : NULL;
-    if (x) {
+    if (x && !mmixi_decoder_layout(m, who, d, sequence, NULL, &again, &layout, &a)) {
         const mmixi_decoder_layer *l = &d->layer[layer];
         const int branches = d->config.mmate.branches;
-        next = 0;
-        layout.spans = sequence->spans;
-        layout.n_spans = sequence->n_spans;
-        layout.positions = mmixi_decoder_positions(m, d, sequence, x->shape[1], &next);
         if (d->config.mixer == MMIX_DECODER_ATTENTION) {
-            mmixi_layout a;
-            mmix_mixer mixer;
-            if (!mmixi_layout_fill(m, who, &a, &layout, x->shape[0], x->shape[1], 0, 0)) {
-                mixer = mmixi_causal_mixer(m, &l->attention, normed[layer], &d->config.rope, &a);
-                M = m->error_kind ? NULL : mmix_mix_matrix(m, &mixer);
-            }
+            mmix_mixer mixer = mmixi_causal_mixer(m, &l->attention, normed[layer], &d->config.rope, &a);
+            M = m->error_kind ? NULL : mmix_mix_matrix(m, &mixer);
         }
         else {
             if (branches != MMIX_BRANCH_SWIN) M = mmix_flex_ma_matrix(m, &l->mmate, normed[layer], &layout);
@@ -12157,7 +12157,7 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     mmix_decoder_options o;
     mmix_layout layout;
     mmixi_layout a;
-    size_t next = 0, H, N;
+    size_t next = 0, again = 0, H, N;
     double *square;
     int record;
     if (!m || !teacher || m->error_kind) return -1;
@@ -12172,16 +12172,13 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     mark = mmix_mark_here(m);
     record = mmix_record(m, 0);
     memset(&o, 0, sizeof o);
-    memset(&layout, 0, sizeof layout);
     square = mmixi_doubles(m, 2, H);
     o.normed = (mmix_tensor **)mmixi_step_array(m, teacher->config.depth, 1, sizeof *o.normed);
     if (o.normed && square && mmixi_decoder_run(m, who, teacher, sequence, &o, NULL, &next)) {
-        const size_t L = sequence->tokens->shape[1];
-        layout.spans = sequence->spans;
-        layout.n_spans = sequence->n_spans;
-        next = 0;
-        layout.positions = mmixi_decoder_positions(m, teacher, sequence, L, &next);
-        if (!mmixi_layout_fill(m, who, &a, &layout, sequence->tokens->shape[0], L, 0, student->config.depth))
+        /* scan orders are the student's, positions the teacher's */
+        const int failed = mmixi_decoder_layout(m, who, student, sequence, NULL, &next, &layout, &a);
+        a.positions = mmixi_decoder_positions(m, teacher, sequence, a.L, &again);
+        if (!failed && a.positions)
             for (size_t i = 0; i < student->config.depth && !m->error_kind; i++) {
                 const mmix_mark here = mmix_mark_here(m);
                 mmix_tensor *weight = student->layer[i].mmate.flex.weight[MMIXI_O],
