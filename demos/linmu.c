@@ -53,8 +53,8 @@ typedef struct budget {
     size_t longest;                                      /* tokens of the last step of scaling */
 } budget;
 static const budget budgets[2] = {
-    {"small", 1, {50, 50, 50}, {8, 32, 32}, {400, 1600, 1200}, 64, {1024, 4000, 3000}, {64, 250, 250}, 1000, 128, 8192},
-    {"full", 3, {600, 400, 400}, {8, 32, 32}, {3000, 12000, 6000}, 64, {4096, 20000, 10000}, {256, 1000, 1000}, 10000,
+    {"small", 1, {50, 50, 50}, {8, 32, 32}, {400, 1200, 1000}, 64, {1024, 4000, 3000}, {64, 250, 250}, 1000, 128, 8192},
+    {"full", 3, {300, 300, 300}, {8, 32, 32}, {3000, 3000, 3000}, 64, {4096, 20000, 10000}, {256, 1000, 1000}, 10000,
      256, 65536},
 };
 
@@ -88,6 +88,7 @@ static const variant variants[VARIANTS] = {
 
 enum { DIM = 64, HEADS = 4, FFN = 176, DECODER_DEPTH = 3, EYE_DEPTH = 3, PATCH = 8 };  /* of what is trained here */
 static const double teacher_rate = 1.5e-3, teacher_decay = 0.01;
+static const double stage_rate = 2.5;                    /* times mmix_linmu_stages' learning rates: DIM is narrow */
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
@@ -454,36 +455,30 @@ static int see_all(mmix_ctx *m, task *t, const mmix_vision *eye)
     return mmix_error(m) ? -1 : 0;
 }
 
-enum { SHARE = 4 };                                      /* questions in a batch about the same clip: it is seen once */
+/* Of a teacher's questions so large a share wants another answer than yes or no, which say one bit at most: with rows
+   taken evenly an encoder needs many times the steps to tell shapes apart. */
+static const double open_share = 0.6;
 
-/* One step's batch: rows at random, or clips at random and some questions about each, with what the encoder sees. */
+/* One step's batch: any rows; or, of any clips, a row about each, with what the encoder sees. */
 static int lesson(const job *j, const mmix_vision *eye, size_t step, size_t B, size_t *row, mmix_distill_batch *batch)
 {
     mmix_ctx *m = j->m;
     const task *t = &j->t;
     mmix_tensor *media = NULL;
+    size_t clip[256];
     for (size_t b = 0; b < B; b++) {
-        uint32_t any = mmix_random_u32(m, ROWS_OF_TEACHER, step, b);
+        uint32_t any = mmix_random_u32(m, ROWS_OF_TEACHER, step, 3 * b);
         if (!t->clips) { row[b] = any % t->train; continue; }
-        size_t c = mmix_random_u32(m, ROWS_OF_TEACHER, step, B + b / SHARE) % t->train_clips;
-        row[b] = t->first[c] + any % (t->first[c + 1] - t->first[c]);
-    }
-    if (eye) {
-        size_t n = B / SHARE, flat[2], shape[3], clip[256];
-        shape[0] = B;
-        shape[1] = patches(t);
-        shape[2] = DIM;
-        flat[0] = n;
-        flat[1] = shape[1] * DIM;
-        mmix_tensor *index = mmix_new(m, MMIX_DTYPE_I32, 1, shape);
-        for (size_t b = 0; index && b < B; b++) {
-            clip[b / SHARE] = t->clip[row[b]];
-            mmix_data_i32(index)[b] = (int32_t)(b / SHARE);
+        clip[b] = mmix_random_u32(m, ROWS_OF_TEACHER, step, 3 * b + 1) % t->train_clips;
+        size_t n = t->first[clip[b] + 1] - t->first[clip[b]];
+        int open = mmix_random_uniform(m, ROWS_OF_TEACHER, step, 3 * b + 2) < open_share;
+        for (size_t k = 0; k < n; k++) {                 /* the first such question from a random one on */
+            row[b] = t->first[clip[b]] + (any + k) % n;
+            const char *answer = t->word[t->target[row[b] * t->width + t->length[row[b]] - 1]];
+            if (!open || (strcmp(answer, "yes") && strcmp(answer, "no"))) break;
         }
-        media = index ? mmix_reshape(m, see(m, t, eye, clip, n), 2, flat) : NULL;
-        media = mmix_reshape(m, mmix_gather(m, media, index), 3, shape);
-        if (!media) return -1;
     }
+    if (eye && !(media = see(m, t, eye, clip, B))) return -1;
     return task_batch(t, m, row, B, !eye, media, batch);
 }
 
@@ -610,6 +605,7 @@ static mmix_distill_config plan(const job *j, const variant *v)
         s->steps = STAGES * j->o->steps[j->part] / c.stages;
         s->warmup = s->steps / 20;
         if (c.stages == 1) s->hidden = three.stage[0].hidden, s->lr = three.stage[0].lr;
+        s->lr *= stage_rate;
         if (!v->hidden) s->hidden = 0;
         if (v->rank == FULL && s->train & MMIX_TRAIN_LORA) s->train += MMIX_TRAIN_REST - MMIX_TRAIN_LORA;
         if (v->branches == MMIX_BRANCH_FLEX) s->train &= ~MMIX_TRAIN_SWIN;
