@@ -2849,6 +2849,11 @@ typedef struct mmixi_kernels {
     && !defined(__TINYC__)
 #define MMIXI_ARM                                /* every such machine has NEON */
 #endif
+#if defined(__GNUC__) || defined(__clang__)
+#define MMIXI_FETCH(p) __builtin_prefetch(p)
+#else
+#define MMIXI_FETCH(p) ((void)(p))
+#endif
 
 /* The bodies stand once, in the block below, written over about thirty primitives such as MMIXI_FMA. The file
    includes itself once a level to compile them: MMIXI_LEVEL is defined then, and that block is all that such
@@ -2868,7 +2873,6 @@ typedef struct mmixi_kernels {
 #define MMIXI_NAME(name) MMIXI_PASTE(name, MMIXI_LEVEL_NAME)
 #if defined(__GNUC__) || defined(__clang__)
 #define MMIXI_INLINE static inline MMIXI_TARGET __attribute__((always_inline))
-#define MMIXI_FETCH(p) __builtin_prefetch(p)
 #define MMIXI_UNROLL_(x) _Pragma(#x)
 #if defined(__clang__)
 #define MMIXI_UNROLL MMIXI_UNROLL_(clang loop unroll(full))
@@ -2877,7 +2881,6 @@ typedef struct mmixi_kernels {
 #endif
 #else
 #define MMIXI_INLINE static inline
-#define MMIXI_FETCH(p) ((void)0)
 #define MMIXI_UNROLL
 #endif
 
@@ -3718,7 +3721,6 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #undef MMIXI_PASTE
 #undef MMIXI_NAME
 #undef MMIXI_INLINE
-#undef MMIXI_FETCH
 #undef MMIXI_UNROLL_
 #undef MMIXI_UNROLL
 #undef MMIXI_LEVEL_NAME
@@ -7580,6 +7582,8 @@ static void mmixi_feature_rows(const mmixi_kernels *k, int feature, size_t rows,
                                ptrdiff_t ldx, mmix_real *f)
 {
     for (size_t r = 0; r < rows; r++, x += ldx, f += N) {
+        /* a head's rows lie so far apart that the machine does not guess the next ones */
+        for (size_t i = 0; i < N; i += 64 / sizeof *x) MMIXI_FETCH(x + 8 * ldx + i);
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
             k->softmax(N, x, f);
         else if (feature == MMIX_FEATURE_ELU1)
