@@ -281,7 +281,11 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
    the tape; mmix_backward walks the nodes in reverse order and calls each op's backward.
    ==================================================================================== */
 
-/* Turns recording on (1) or off (0); off at first. Returns what it was. */
+/* Turns recording on (1) or off (0); off at first. Returns what it was. MMIX_RECORD_LAYERS: on, but each
+   block of a backbone, and each half of a decoder's layer, is one mmix_checkpoint; what a sequence points to
+   must last until mmix_backward then. Set before, it also holds for the steps that record by themselves,
+   mmix_dino_step and mmix_distill_step. */
+enum { MMIX_RECORD_LAYERS = 2 };
 MMIXDEF int mmix_record(mmix_ctx *m, int on);
 /* Asks for the gradient of a leaf (a tensor that no recorded op returned). Returns t. For parameters:
    mmix_params_train. */
@@ -339,6 +343,14 @@ MMIXDEF const char *mmix_op_name(int op);
    call->options; backward may be NULL if no gradient will be asked for. */
 MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
                                  mmix_op_functions functions, const void *user);
+
+/* y = f(inputs) as one node that keeps y alone: backward runs f again and goes back through its ops then
+   (Chen et al. 2016). The memory of one f in place of all, for about a third more time; the gradients have the
+   same bits. f makes the same y each time from its inputs (some may be NULL), the `size` bytes at user, which
+   are copied (0: the pointer is), and parameters. Returns NULL on error. Without recording it is f itself. */
+typedef mmix_tensor *mmix_block(mmix_ctx *m, const void *user, mmix_tensor **inputs);
+MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block *f, const void *user, size_t size,
+                                     mmix_tensor **inputs, size_t n);
 
 /* ==== >>api-ops ======================================================================
    differentiable operations; each returns a new tensor, or NULL on error
@@ -1789,6 +1801,8 @@ struct mmix_ctx {
     size_t nodes, node_capacity;
     mmix_tensor *graded;                         /* leaves with a gradient in step memory, the latest first */
     int recording, in_backward;
+    int again;                                   /* inside of a checkpoint's backward, which began at … */
+    mmix_mark again_from;
     int lanes;                                   /* threads that work, the caller's included */
     int in_parallel;
     mmixi_pool *pool;
@@ -2013,6 +2027,15 @@ static void *mmixi_step_high(mmix_ctx *m, size_t bytes)
 /* Nobody may look between the two ends. */
 static void mmixi_poison_free(mmixi_block *b) { mmixi_poison(b->base + b->low, b->high - b->low); }
 
+/* Whether p lies in what a checkpoint's backward has taken from the low end, all of which is dropped after
+   it: no gradient may move in there. */
+static int mmixi_drops_again(const mmix_ctx *m, const mmixi_block *b, const char *p)
+{
+    const size_t i = (size_t)(b - m->step.block);
+    return m->again && p < b->base + b->low
+        && (i > m->again_from.block || (i == m->again_from.block && p >= b->base + m->again_from.used));
+}
+
 /* Gives back step memory before the reset. Only a hint: what can't be noted is free after the reset. */
 static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
@@ -2028,6 +2051,7 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
         else if (p == b->base + b->high) b->high += size;
         else break;
         m->step.used -= size;
+        if (m->again) return;
         for (i = 0; i < m->holes; i++)                              /* a hole may lie at the new end */
             if (m->hole[i].ptr + m->hole[i].size == b->base + b->low || m->hole[i].ptr == b->base + b->high)
                 break;
@@ -2036,7 +2060,7 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
         size = m->hole[i].size;
         m->hole[i] = m->hole[--m->holes];
     }
-    if (m->holes < m->hole_capacity) {
+    if (m->holes < m->hole_capacity && !mmixi_drops_again(m, b, p)) {
         m->hole[m->holes].ptr = p;
         m->hole[m->holes++].size = size;
     }
@@ -4583,12 +4607,12 @@ MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t coun
     return call->saved[slot];
 }
 
-/* Runs an op whose call holds inputs and outputs; records it if somebody will ask. 0, or -1. `options` is
-   copied, unless size is 0. */
+/* Runs an op whose call holds inputs and outputs; records it if an input wants a gradient, or call->recorded
+   is 1 before. 0, or -1. `options` is copied, unless size is 0. */
 static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
                                const void *options, size_t size)
 {
-    int wants = 0;
+    int wants = call->recorded;
     if (m->error_kind || !call->out[0]) return -1;
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) wants |= mmixi_wants(call->in[i]);
     call->recorded = wants && m->recording;
@@ -4689,13 +4713,28 @@ static int mmixi_backward(mmix_ctx *m, size_t bottom)
     return failed ? -1 : 0;
 }
 
+/* g becomes, or is added to, the gradient of t. 0, or -1. */
+static int mmixi_seed_grad(mmix_ctx *m, mmix_tensor *t, mmix_tensor *g)
+{
+    mmix_real *to;
+    int add;
+    if (!t->base && !t->leaf && !t->grad && mmixi_owner(g)->leaf && mmixi_contiguous(g)) {
+        t->grad = mmixi_view(m, g, 0);           /* nothing is copied, unless more is added to it */
+        if (!t->grad) return -1;
+        t->grad->data = mmix_data(g);
+        t->lent = t->written = 1;
+        return 0;
+    }
+    to = mmix_grad_target(m, t, &add);
+    if (!to) return -1;
+    mmixi_put_all(m, g, mmix_data(g), t, to, add);
+    return 0;
+}
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n)
 {
     if (m->error_kind) return -1;
     for (size_t k = 0; k < n; k++) {
         mmix_tensor *t = outputs[k], *g = gradients[k];
-        mmix_real *to;
-        int add;
         if (!mmixi_check_real(m, "mmix_backward", "output", t)
             || !mmixi_check_real(m, "mmix_backward", "gradient", g)) return -1;
         if (t->ndim != g->ndim || memcmp(t->shape, g->shape, (size_t)t->ndim * sizeof(size_t))) {
@@ -4707,16 +4746,7 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
                              "it depends on asked for a gradient)", (int)k);
-        if (!t->base && !t->leaf && !t->grad && mmixi_owner(g)->leaf && mmixi_contiguous(g)) {
-            t->grad = mmixi_view(m, g, 0);       /* nothing is copied, unless more is added to it */
-            if (!t->grad) return -1;
-            t->grad->data = mmix_data(g);
-            t->lent = t->written = 1;
-            continue;
-        }
-        to = mmix_grad_target(m, t, &add);
-        if (!to) return -1;
-        mmixi_put_all(m, g, mmix_data(g), t, to, add);
+        if (mmixi_seed_grad(m, t, g)) return -1;
     }
     return mmixi_backward(m, 0);
 }
@@ -4812,6 +4842,70 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
     for (size_t i = n; i-- > 0;)
         mmixi_step_free(m, copy[i], mmixi_bytes(&was[i]));
     return 0;
+}
+
+static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x);             /* with the elementary ops */
+typedef struct mmixi_again { mmix_block *f; const void *user; } mmixi_again;
+static int mmixi_checkpoint_forward(mmix_ctx *m, mmix_call *call) { (void)m; (void)call; return 0; }
+static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
+{
+    const mmixi_again *o = (const mmixi_again *)call->options;
+    const size_t bottom = m->nodes;
+    const int was = m->again;
+    const mmix_mark from = m->again_from;
+    mmix_tensor *y;
+    int failed = 0;
+    m->again_from = mmix_mark_here(m);
+    m->again = 1;
+    mmix_record(m, 1);
+    y = o->f(m, o->user, call->in);
+    mmix_record(m, 0);
+    if (y && mmixi_wants(y)) {
+        failed = mmixi_seed_grad(m, y, call->out[0]->grad);
+        failed |= mmixi_backward(m, bottom);
+    }
+    m->again = was;
+    m->again_from = from;
+    return !y || failed ? -1 : 0;
+}
+MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block *f, const void *user, size_t size,
+                                     mmix_tensor **inputs, size_t n)
+{
+    static const mmix_op_functions functions = { mmixi_checkpoint_forward, mmixi_checkpoint_backward };
+    const int recording = m->recording;
+    mmix_call call;
+    mmixi_again o;
+    mmix_mark mark;
+    memset(&call, 0, sizeof call);
+    if (m->error_kind) return NULL;
+    if (n > MMIX_MAX_INPUTS) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_checkpoint: %d inputs, at most %d", (int)n, MMIX_MAX_INPUTS);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) call.in[i] = inputs[i];
+    if (!recording) return f(m, user, call.in);
+    o.f = f;
+    o.user = user;
+    if (size) {
+        void *copy = mmixi_header(m, size);
+        if (!copy) return NULL;
+        o.user = memcpy(copy, user, size);
+    }
+    mark = mmix_mark_here(m);
+    mmix_record(m, 0);
+    call.out[0] = f(m, o.user, call.in);
+    if (call.out[0] && !mmixi_contiguous(call.out[0])) call.out[0] = mmixi_copied(m, call.out[0]);
+    mmix_record(m, recording);
+    if (!call.out[0] || mmix_rewind_keep(m, mark, call.out, 1)) return NULL;
+    call.recorded = 1;
+    return mmixi_run_functions(m, &functions, &call, &o, sizeof o) ? NULL : call.out[0];
+}
+/* A block of a model: a checkpoint if layers are recorded as such. */
+static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block *f, const void *user, size_t size,
+                                mmix_tensor **inputs, size_t n)
+{
+    return m->recording == MMIX_RECORD_LAYERS ? mmix_checkpoint(m, f, user, size, inputs, n)
+        : f(m, user, inputs);
 }
 
 /* ==== >>elementary ops ===============================================================
@@ -10663,6 +10757,12 @@ static mmix_tensor *mmixi_vision_step(mmix_ctx *m, const mmix_vision *v, const m
     if (hidden) *hidden = x;
     return x;
 }
+typedef struct mmixi_vision_part { const mmix_vision *v; const mmixi_vision_block *b; } mmixi_vision_part;
+static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)        /* x, s, s2 */
+{
+    const mmixi_vision_part *p = (const mmixi_vision_part *)user;
+    return mmixi_vision_step(m, p->v, p->b, in[0], in[1], in[2], NULL);
+}
 /* The same for inference on many images, n at a time and in place: what lies between is small then. feature
    (B, D), or NULL. */
 static void mmixi_vision_step_by_parts(mmix_ctx *m, const mmix_vision *v, mmixi_vision_block b,
@@ -10778,9 +10878,15 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
             mmixi_vision_step_by_parts(m, v, *b, x, together, pair[1], at, count);
         }
         else {
-            mmix_tensor *hidden, *s = mmix_drop_path(m, B, rate, o.step, stream),
-                *s2 = c->mixer == MMIX_SSD ? NULL : mmix_drop_path(m, B, rate, o.step, stream + 1);
-            x = mmixi_vision_step(m, v, b, x, s, s2, keep ? &hidden : NULL);
+            mmixi_vision_part part;
+            mmix_tensor *hidden, *in[3];
+            part.v = v;
+            part.b = b;
+            in[0] = x;
+            in[1] = mmix_drop_path(m, B, rate, o.step, stream);
+            in[2] = c->mixer == MMIX_SSD ? NULL : mmix_drop_path(m, B, rate, o.step, stream + 1);
+            x = keep ? mmixi_vision_step(m, v, b, x, in[1], in[2], &hidden)
+                : mmixi_layer(m, mmixi_vision_layer, &part, sizeof part, in, 3);
             pair[1] = keep && x ? mmixi_vision_feature(m, v, hidden, at, count) : NULL;
         }
         pair[0] = list;
@@ -11758,21 +11864,46 @@ static void mmixi_decoder_tap(mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_te
     if (m->recording) taps[i] = x;
     else if (taps[i]) mmixi_put_all(m, x, mmix_data(x), taps[i], mmix_data(taps[i]), 0);
 }
+/* The two halves of a layer. apart: the mixer's output is wanted without the residual. */
+typedef struct mmixi_decoder_half {
+    const mmix_decoder *d;
+    const mmixi_layout *a;
+    mmix_tensor **normed;
+    size_t i;
+    int apart;
+} mmixi_decoder_half;
+static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor **x)
+{
+    const mmixi_decoder_half *h = (const mmixi_decoder_half *)user;
+    const mmix_decoder_config *c = &h->d->config;
+    const mmixi_decoder_layer *l = &h->d->layer[h->i];
+    mmix_tensor *u = mmix_rms_norm(m, *x, l->norm1, c->eps), *residual = h->apart ? NULL : *x;
+    mmixi_decoder_tap(m, h->normed, h->i, u);
+    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &l->mmate, c->mmate.branches, u, residual, h->a)
+        : mmixi_causal(m, &l->attention, u, residual, &c->rope, h->a);
+}
+static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor **x)
+{
+    const mmixi_decoder_half *h = (const mmixi_decoder_half *)user;
+    const mmixi_decoder_layer *l = &h->d->layer[h->i];
+    return mmix_swiglu(m, &l->ffn, mmix_rms_norm(m, *x, l->norm2, h->d->config.eps), *x, NULL);
+}
 static mmix_tensor *mmixi_decoder_layer_of(mmix_ctx *m, const mmix_decoder *d, size_t i, mmix_tensor *x,
                                            const mmixi_layout *a, const mmix_decoder_options *o)
 {
-    const mmixi_decoder_layer *l = &d->layer[i];
     const mmix_mark mark = mmix_mark_here(m);
-    const int apart = o->mixed != NULL;          /* the mixer's output is wanted without the residual */
-    mmix_tensor *u = mmix_rms_norm(m, x, l->norm1, d->config.eps), *y;
-    mmixi_decoder_tap(m, o->normed, i, u);
-    y = d->config.mixer == MMIX_DECODER_MMATE
-        ? mmixi_mmate(m, &l->mmate, d->config.mmate.branches, u, apart ? NULL : x, a)
-        : mmixi_causal(m, &l->attention, u, apart ? NULL : x, &d->config.rope, a);
+    mmixi_decoder_half h;
+    mmix_tensor *y;
+    h.d = d;
+    h.a = a;
+    h.normed = o->normed;
+    h.i = i;
+    h.apart = o->mixed != NULL;
+    y = o->normed ? mmixi_decoder_mix(m, &h, &x) : mmixi_layer(m, mmixi_decoder_mix, &h, sizeof h, &x, 1);
     mmixi_decoder_tap(m, o->mixed, i, y);
-    if (apart) y = mmix_add(m, x, y);
+    if (h.apart) y = mmix_add(m, x, y);
     y = mmixi_keep_only(m, mark, y);
-    return mmix_swiglu(m, &l->ffn, mmix_rms_norm(m, y, l->norm2, d->config.eps), y, NULL);
+    return mmixi_layer(m, mmixi_decoder_ffn, &h, sizeof h, &y, 1);
 }
 /* With `state` the sequence goes on from there; *next as in mmixi_decoder_positions. */
 static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_decoder *d,
@@ -11781,8 +11912,8 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_d
 {
     mmix_decoder_options o;
     mmix_tensor **taps[3], *x;
-    mmix_layout layout;
-    mmixi_layout a;
+    mmix_layout *layout;                         /* these two last as long as what is recorded */
+    mmixi_layout *a;
     mmix_mark mark;
     memset(&o, 0, sizeof o);
     if (!d || m->error_kind) return NULL;
@@ -11790,21 +11921,23 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_d
     if (!q) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who),
         (mmix_tensor *)NULL;
     if (!mmixi_check(m, who, "tokens", q->tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)) return NULL;
-    if (mmixi_decoder_layout(m, who, d, q, state, next, &layout, &a)
-        || !mmixi_sequence_check(m, who, d, q, &a)) return NULL;
+    layout = (mmix_layout *)mmixi_header(m, sizeof *layout);
+    a = (mmixi_layout *)mmixi_header(m, sizeof *a);
+    if (!layout || !a || mmixi_decoder_layout(m, who, d, q, state, next, layout, a)
+        || !mmixi_sequence_check(m, who, d, q, a)) return NULL;
     taps[0] = o.mixed;
     taps[1] = o.outputs;
     taps[2] = o.normed;
     for (int k = 0; k < 3; k++)
         for (size_t i = 0; taps[k] && i < d->config.depth; i++)
-            taps[k][i] = m->recording ? NULL : mmix_new3(m, a.B, a.L, d->config.dim);
+            taps[k][i] = m->recording ? NULL : mmix_new3(m, a->B, a->L, d->config.dim);
     mark = mmix_mark_here(m);
-    x = mmixi_decoder_embed(m, d, q, &a);
+    x = mmixi_decoder_embed(m, d, q, a);
     for (size_t i = 0; i < d->config.depth && x; i++) {
         mmix_tensor *in = o.inputs && o.inputs[i] ? o.inputs[i] : x;
-        if (!mmixi_check(m, who, "inputs", in, MMIX_DTYPE_REAL, 3, a.B, a.L, d->config.dim, 0)) return NULL;
-        layout.slot = 2 * i;
-        x = mmixi_keep_only(m, mark, mmixi_decoder_layer_of(m, d, i, in, &a, &o));
+        if (!mmixi_check(m, who, "inputs", in, MMIX_DTYPE_REAL, 3, a->B, a->L, d->config.dim, 0)) return NULL;
+        layout->slot = 2 * i;
+        x = mmixi_keep_only(m, mark, mmixi_decoder_layer_of(m, d, i, in, a, &o));
         mmixi_decoder_tap(m, o.outputs, i, x);
     }
     return x;
@@ -12703,8 +12836,9 @@ static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy
     return NULL;
 }
 
-/* (1) to (3) for the whole batch: gradients, loss, entropy, centre. 0, or -1. */
-static int mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, mmix_dino_stats *s)
+/* (1) to (3) for the whole batch: gradients, loss, entropy, centre. record: how the student is. 0, or -1. */
+static int mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, int record,
+                                mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
@@ -12729,7 +12863,7 @@ static int mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *
         if (m->error_kind) return -1;
         teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0);
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
-        mmix_record(m, 1);
+        mmix_record(m, record);
         loss = mmix_dino_loss(m, mmixi_dino_forward_net(d, 0, g, l, 2 * i), teacher, center, crops,
                               c->student_temp, temp, 0, &ls);
         mmix_record(m, 0);
@@ -12782,7 +12916,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
                          (double)views, (double)(all - views));
     m->seed = c->seed;
     record = mmix_record(m, 0);
-    mmixi_dino_gradients(d, global, local, &s);
+    mmixi_dino_gradients(d, global, local, record ? record : 1, &s);
     mmix_record(m, record);
     m->seed = seed;
     if (!m->error_kind && !(s.loss - s.loss == 0))
@@ -13294,7 +13428,7 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
     if (!run->number && run->config.calibrate
         && mmix_linmu_calibrate(run->student, run->teacher, &batch->input)) return -1;
     mark = mmix_mark_here(m);
-    record = mmix_record(m, 1);
+    record = mmix_record(m, m->recording ? m->recording : 1);
     loss = mmixi_distill_loss(run, batch, 0, &s);
     mmix_record(m, record);
     if (!loss) return -1;

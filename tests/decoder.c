@@ -1445,8 +1445,9 @@ static void stages(void)
         mmix_real *whole = outcome(&l, 0);
         const size_t n = outcome_size(&l);
         end(&l);
-        for (int threads = 2; threads <= 3; threads++) {             /* the same bits */
+        for (int threads = 1; threads <= 3; threads++) {             /* the same bits, with less memory, too */
             l = lesson(c, threads);
+            if (threads % 2) mmix_record(l.m, MMIX_RECORD_LAYERS);
             mmix_real *again = outcome(&l, 0);
             CHECK_AT(outcome_size(&l) == n && !memcmp(again, whole, n * sizeof *whole), about);
             free(again);
@@ -1927,7 +1928,8 @@ static int everything(mmix_ctx *m, const Bytes *words)
     if (student) run = mmix_distill_create(teacher, student, run_config);
     if (run) {
         mmix_distill_batch b = batch_of(m, 0, 1);
-        ok = !mmix_error(m) && mmix_distill_step(run, &b, NULL) == 1 && !mmix_distill_save(run, RUN, "n") && !mmix_decoder_save(student, PATH);
+        mmix_record(m, MMIX_RECORD_LAYERS);
+        ok = !mmix_error(m) && mmix_distill_step(run, &b, NULL) == 1 && mmix_record(m, 0) == MMIX_RECORD_LAYERS && !mmix_distill_save(run, RUN, "n") && !mmix_decoder_save(student, PATH);
     }
     if (ok) ok = (back = mmix_decoder_open(m, PATH)) != NULL && mmix_decoder_generate(back, prompt, 3, NULL, made, 4) == 4;
     if (ok) ok = (again = mmix_distill_load(teacher, RUN, &resumed)) != NULL;

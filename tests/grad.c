@@ -7,7 +7,8 @@
      alone         each leaf asks alone: the same gradient, and none for the others
      views         the leaves are slices of wider tensors, by the last axis and by the one before
      consumers     every leaf is used once before and once after as well
-     twice         two backward passes add up */
+     twice         two backward passes add up
+     again         inside of a mmix_checkpoint: the same bits; models with MMIX_RECORD_LAYERS, too */
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
 #include <stdio.h>
@@ -123,11 +124,34 @@ static double difference(double (*f)(void *), void *arg, double *at)
 typedef struct pair { build *f; int o; } pair;
 static double pair_value(void *arg) { return value_of(((pair *)arg)->f, ((pair *)arg)->o); }
 
+static int recording = 1, again;                 /* how it is recorded; whether as one checkpoint */
+static mmix_tensor *again_block(mmix_ctx *c, const void *user, mmix_tensor **in)
+{
+    const pair *p = (const pair *)user;
+    (void)c; (void)in;
+    weight_stream = 100;
+    return p->f(p->o);
+}
+static mmix_tensor *run_again(build *f, int o)
+{
+    pair p;
+    mmix_tensor *in[LEAVES];
+    size_t n = 0;
+    p.f = f;
+    p.o = o;
+    for (int i = 0; i < LEAVES; i++) {
+        if (!leaves[i].n) continue;
+        if (!leaves[i].t) make_leaf(&leaves[i]);
+        if (n < MMIX_MAX_INPUTS) in[n++] = leaves[i].t;
+    }
+    return mmix_checkpoint(m, again_block, &p, sizeof p, in, n);
+}
+
 /* Runs f recorded, `times` times; with consumers each leaf's squares/4 are in the loss twice. 0, or 1 after an error. */
 static int gradients(const char *name, build *f, int o, int times, int consumers)
 {
     fresh();
-    mmix_record(m, 1);
+    mmix_record(m, recording);
     for (int k = 0; k < times; k++) {
         mmix_tensor *loss, *before = NULL, *after = NULL;
         for (int i = 0; consumers && i < LEAVES; i++)
@@ -138,7 +162,7 @@ static int gradients(const char *name, build *f, int o, int times, int consumers
                 before = before ? mmix_add(m, before, s) : s;
             }
         weight_stream = 100;
-        loss = weigh(f(o));
+        loss = weigh(again ? run_again(f, o) : f(o));
         for (int i = 0; consumers && i < LEAVES; i++)
             if (leaves[i].n) {
                 mmix_tensor *s = mmix_scale(m, mmix_sum(m, mmix_mul(m, leaves[i].t, leaves[i].t)), 0.25, 0);
@@ -241,6 +265,14 @@ static void run_case(const char *name, build *f, int o)
         for (int i = 0; i < LEAVES; i++) if (leaves[i].n) compare(name, "consumers", i, 1, 1, 1e-11);
     if (!gradients(name, f, o, 2, 0))
         for (int i = 0; i < LEAVES; i++) if (leaves[i].n) compare(name, "twice", i, 2, 0, 1e-11);
+    again = 1;
+    if (!gradients(name, f, o, 1, 0))
+        for (int i = 0; i < LEAVES; i++) if (leaves[i].n) compare(name, "again", i, 1, 0, 0);
+    mode = VIEW_MIDDLE;
+    if (!gradients(name, f, o, 2, 1))
+        for (int i = 0; i < LEAVES; i++) if (leaves[i].n) compare(name, "again, views, consumers, twice", i, 2, 2, 1e-11);
+    mode = PLAIN;
+    again = 0;
 }
 
 /* The same loss from two builds: equal values and gradients. */
@@ -991,6 +1023,17 @@ static void check_model(const char *name, model *x, int o, int per)
         memcpy(first[i], p->gradients, p->slab * sizeof(double));
         for (size_t k = 0; k < p->count; k++) check(mmix_grad(p->at[k].tensor) != NULL, name, p->at[k].name, -2, 0, 1);
     }
+    recording = MMIX_RECORD_LAYERS;              /* leaves another kind of tape, and the same bits */
+    for (int i = 0; i < x->lists; i++) mmix_params_zero_grad(x->list[i]);
+    gradients(name, t_model, o, 1, 0);
+    for (int i = 0; i < x->lists; i++) {
+        mmix_params *p = x->list[i];
+        size_t same = 0;
+        while (same < p->slab && p->gradients[same] == first[i][same]) same++;
+        check(same == p->slab, name, "layers recorded as checkpoints: number", (int)same, same < p->slab ? p->gradients[same] : 0,
+              same < p->slab ? first[i][same] : 0);
+    }
+    recording = 1;
     gradients(name, t_model, o, 1, 0);           /* adds: nothing was zeroed */
     for (int i = 0; i < x->lists; i++) {
         mmix_params *p = x->list[i];

@@ -677,6 +677,25 @@ static int cube_backward(mmix_ctx *m, mmix_call *call)
     return 0;
 }
 static int fails(mmix_ctx *m, mmix_call *call) { (void)call; return mmix_fail(m, MMIX_ERROR_DEVICE, "not today"); }
+/* Blocks of a checkpoint: x -> silu(0.9 x + 0.1), 5 times (or as often as user says); the same in a checkpoint of
+   its own; one that can't. */
+static mmix_tensor *chain(mmix_ctx *m, const void *user, mmix_tensor **in)
+{
+    mmix_tensor *x = in[0];
+    for (int i = 0; i < (user ? *(const int *)user : 5); i++) x = mmix_silu(m, mmix_scale(m, x, 0.9, 0.1));
+    return x;
+}
+static mmix_tensor *nest(mmix_ctx *m, const void *user, mmix_tensor **in)
+{
+    mmix_tensor *x = chain(m, user, in);
+    return mmix_checkpoint(m, chain, user, 0, &x, 1);
+}
+static mmix_tensor *no_block(mmix_ctx *m, const void *user, mmix_tensor **in)
+{
+    (void)user; (void)in;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "no_block: never");
+    return NULL;
+}
 
 static void tensors(void)
 {
@@ -780,6 +799,34 @@ static void tensors(void)
         OK(!mmix_custom(m, in, 1, 1, &three, cube, &one) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
         mmix_error_clear(m);
         BAD(mmix_custom(m, in, 13, 1, &three, cube, &one), "mmix_custom", "13 inputs");
+        mmix_reset(m);
+    }
+    doing = "checkpoints";
+    {
+        mmix_tensor *in[13], *p, *q, *w = mmix_require_grad(mmix_fill(mmix_new1(m, 1000), 0.5));
+        real once[1000];
+        size_t most[2];
+        const int twice = 2;
+        for (int k = 0; k < 13; k++) in[k] = w;
+        BAD(mmix_checkpoint(m, chain, NULL, 0, in, 13), "mmix_checkpoint", "13 inputs");
+        BAD(mmix_checkpoint(m, no_block, NULL, 0, in, 1), "no_block", "never");
+        mmix_record(m, 0);
+        p = mmix_checkpoint(m, chain, &twice, sizeof twice, in, 1);
+        q = chain(m, &twice, in);
+        ALIKE(p, q, 0);
+        for (int k = 0; k < 2; k++) {            /* plain; checkpoints in checkpoints: fewer bytes, the same bits */
+            mmix_reset(m);
+            w = mmix_require_grad(mmix_fill(mmix_new1(m, 1000), 0.5));
+            mmix_memory_peak_clear(m);
+            mmix_record(m, 1);
+            p = w;
+            for (int i = 0; i < 20; i++) p = k ? mmix_checkpoint(m, nest, NULL, 0, &p, 1) : nest(m, NULL, &p);
+            mmix_backward(m, mmix_sum(m, p));
+            most[k] = m->step.peak;
+            if (k) for (int i = 0; i < 1000; i++) IS(mmix_data(mmix_grad(w))[i], once[i]);
+            mmix_read(mmix_grad(w), once);
+        }
+        check(most[1] < most[0] / 3, "checkpoints take less memory", __LINE__, (double)most[1], (double)most[0]);
         mmix_reset(m);
     }
     {
@@ -2285,6 +2332,7 @@ static int whole_run(mmix_options *o, mmix_dino_config c)            /* 0: went 
     int kind, through;
     if (!m) return MMIX_ERROR_MEMORY;
     d = mmix_dino_create(m, c);
+    mmix_record(m, c.vision.mixer == MMIX_SSD ? MMIX_RECORD_LAYERS : 0);
     through = d && mmix_dino_step(d, pictures, PICTURES, NULL) == 1 && !mmix_dino_save(d, FILE_A, "x");
     if (through) {
         mmix_reset(m);
