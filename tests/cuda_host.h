@@ -156,15 +156,17 @@ static void cuda_host_yield(void)
     from->waits = 0;
     threadIdx = dim3(me, 0, 0);
 }
-static void *cuda_host_main_stack_bottom;
+#ifdef CUDA_HOST_ASAN
+static const void *cuda_host_main_stack;
 static size_t cuda_host_main_stack_size;
+#endif
 static void cuda_host_entry(void)
 {
 #ifdef CUDA_HOST_ASAN
     const void *bottom;
     size_t size;
     __sanitizer_finish_switch_fiber(0, &bottom, &size);
-    if (!cuda_host_main_stack_bottom) cuda_host_main_stack_bottom = (void *)(uintptr_t)bottom, cuda_host_main_stack_size = size;
+    if (!cuda_host_main_stack) cuda_host_main_stack = bottom, cuda_host_main_stack_size = size;      /* the first came from there */
 #endif
     threadIdx = dim3(cuda_host_block.at, 0, 0);
     cuda_host_block.run();
@@ -185,7 +187,7 @@ static void cuda_host_entry(void)
             for (unsigned i = 0; i < n; i++)
                 if (!cuda_host_fibers[i].done) cuda_host_die("threads wait for others that have returned", "divergence");
 #ifdef CUDA_HOST_ASAN
-            __sanitizer_start_switch_fiber(0, cuda_host_main_stack_bottom, cuda_host_main_stack_size);
+            __sanitizer_start_switch_fiber(0, cuda_host_main_stack, cuda_host_main_stack_size);
 #endif
             cuda_host_switch(&cuda_host_fibers[cuda_host_block.at].sp, cuda_host_block.main_sp);
         }
