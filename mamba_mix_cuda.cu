@@ -1011,7 +1011,9 @@ static __device__ __forceinline__ void mmixi_cuda_load_heads(T *tile, int ld, co
        da_k = Σ_{j<k≤i} T_ij W_ij + Σ_{i≥k} p_i dy_i hᵀ·C_i + Σ_{j<k} r_j δ_j x_j dhᵀ·B_j + p_Q h·dh
    A block first walks forward to leave the h before each of its chunks in device memory, then back. Once with its
    16 tokens as rows i of S and T, for dC, and once as columns j, for dB and dx, a warp makes its strips itself:
-   2 of 11 products are made twice, and none goes through shared memory. Where heads share x, B or C the sums
+   2 of 11 products are made twice, and none goes through shared memory. The sum over j < k ≤ i has only terms of its
+   own: whole blocks before k's by rows, blocks behind it by columns, and k's own block number by number; a
+   difference of row and column sums would leave the rounding of large terms in small ones. Where heads share x, B or C the sums
    over them are a second launch, in a fixed order.
    ==================================================================================== */
 
@@ -1020,7 +1022,11 @@ struct mmixi_cuda_decays {
     float near[64][17];                          /* of j and i % 16, 0 for i < j; 17: other banks for other rows */
     float block[4], across[4][4], before[4], after[4], sum, total;               /* total: p_Q = e^sum */
 };
-struct mmixi_cuda_ssd_sums { float row[64], column[64], whole[64], enters[64], leaves[64], part[4]; };
+/* Sums of Z = T ∘ W, strictly below the diagonal: row i's part in each block before its own, column j's in the blocks
+   behind its own, and the numbers of the blocks on the diagonal. whole: column sums without δ_j, diagonal included. */
+struct mmixi_cuda_ssd_sums {
+    float row[64][4], column[64], near[64][17], whole[64], enters[64], leaves[64], part[4];
+};
 
 /* Where tiles lie in shared memory: (64, N) B and C, (64, P) x and dy, (N, P) h for each head and dh. Returns bytes. */
 template <class T> struct mmixi_cuda_ssd_tiles {
@@ -1294,7 +1300,7 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_ssd_backward(const __gr
     for (size_t chunk = v.end; chunk-- > v.first;) {
         const size_t t = chunk * 64;
         float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4], part[2] = { 0, 0 }, more[2] = { 0, 0 },
-            dot = 0;
+            rows[4][2] = { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } }, dot = 0;
         __syncthreads();
         if (chunk + 1 < v.end) mmixi_cuda_ssd_state_load(j, s.h, j.states + (head * j.chunks + chunk) * NP, NULL);
         mmixi_cuda_load_heads(s.b, ldn, j.r.b, b, t, h, L, N, j.n);
@@ -1318,7 +1324,8 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_ssd_backward(const __gr
             for (int e = 0; e < 4; e++) {
                 const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8, column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
                 Z[i][e] *= mmixi_cuda_ssd_decay(d, row, column) * d->delta[column];
-                if (column < row) part[e / 2] += Z[i][e] * S[i][e];
+                if (i / 2 == warp) sums->near[row][column % 16] = Z[i][e] * S[i][e];
+                else rows[i / 2][e / 2] += Z[i][e] * S[i][e];
             }
         for (int n = 0; n < j.n; n += 64) {
             const int columns = mmixi_cuda_min(8, (j.n - n) / 8);
@@ -1343,12 +1350,14 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_ssd_backward(const __gr
         }
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
-            const float row = mmixi_cuda_row_sum(part[e]), enters = mmixi_cuda_row_sum(more[e]);
-            if (threadIdx.x % 4 == 0) {
-                sums->row[row0 + mmixi_cuda_lane_row() + 8 * e] = row;
-                sums->enters[row0 + mmixi_cuda_lane_row() + 8 * e] = enters;
+            const float enters = mmixi_cuda_row_sum(more[e]);
+            if (threadIdx.x % 4 == 0) sums->enters[row0 + mmixi_cuda_lane_row() + 8 * e] = enters;
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < 4; i++) {
+                const float row = mmixi_cuda_row_sum(rows[i][e]);
+                if (threadIdx.x % 4 == 0) sums->row[row0 + mmixi_cuda_lane_row() + 8 * e][i] = row;
             }
-            part[e] = more[e] = 0;
+            more[e] = 0;
         }
 
         /* ---- the same tokens as j: Sᵀ and Tᵀ right of the diagonal, Wᵀ and dSᵀ in their place, dB and dx ---- */
@@ -1367,7 +1376,7 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_ssd_backward(const __gr
                 const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8, column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
                 const float decay = mmixi_cuda_ssd_decay(d, column, row), z = Z[i][e] * S[i][e] * decay;
                 more[e / 2] += z;                /* of what δ_j multiplies */
-                if (column > row) part[e / 2] += z * d->delta[row];
+                if (column / 16 > warp) part[e / 2] += z * d->delta[row];
                 S[i][e] *= decay * d->delta[row];
                 Z[i][e] *= decay * d->delta[row];
             }
@@ -1432,8 +1441,12 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_ssd_backward(const __gr
         if (tid < 64) {
             mmixi_cuda_token k;
             float da = (sums->part[0] + sums->part[1] + sums->part[2] + sums->part[3]) * d->total, ddelta;
-            for (int i = 63; i >= tid; i--) da += sums->row[i] - sums->column[i] + sums->enters[i];
-            for (int i = 0; i < tid; i++) da += d->weight[i] * sums->leaves[i];
+            for (int i = 63; i >= tid; i--) {
+                da += sums->enters[i];
+                for (int block = 0; block < tid / 16; block++) da += sums->row[i][block];
+                for (int k = tid / 16 * 16; i / 16 == tid / 16 && k < tid; k++) da += sums->near[i][k % 16];
+            }
+            for (int i = 0; i < tid; i++) da += d->weight[i] * sums->leaves[i] + (i / 16 == tid / 16 ? sums->column[i] : 0);
             k.u = d->u[tid]; k.delta = d->delta[tid]; k.a = d->a[tid];
             if (isinf(k.a)) da = 0;              /* nothing is multiplied by e^a here */
             ddelta = sums->whole[tid] + d->low[tid] * d->after[tid / 16] * sums->leaves[tid] + j.r.A[h] * da;
@@ -1632,6 +1645,9 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
    δ_i = dy_i · y_i, which it leaves for the other), one with 64 keys, for dk and dv, that walks over the queries
    of all heads that share the keys. Both make the weights again from t and 1/l. 7 products against the 5 of a
    kernel that adds dq with atomics, whose bits change from run to run.
+
+   Where all keys of a block lie in one tile δ_i is Σ_j p_ij (dy_i · v_j) instead: the same number, but with the
+   roundings of what it is subtracted from, so that a query with one key has a gradient of exactly 0.
 
    A window of a grid is a sequence of its own: rows are fetched from the tokens that lie in it.
    ==================================================================================== */
@@ -1851,8 +1867,9 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_attention_dq(const __gr
         if (row < w.queries) j.along[index] = along;
     }
     mmixi_cuda_strip_zero(dq);
+    const int one = least / 64 == (most - 1) / 64;
     for (int first = least / 64 * 64; first < most; first += 64) {
-        float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4];
+        float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], part[2] = { 0, 0 };
         __syncthreads();
         mmixi_cuda_load_window(s.k, ldn, j.r.k, w, b, h, first, w.keys, j.r.N, j.n);
         mmixi_cuda_load_window(s.v, ldp, j.r.v, w, b, h, first, w.keys, j.r.P, j.p);
@@ -1872,8 +1889,21 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_attention_dq(const __gr
                 const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8, key = first + 8 * i + mmixi_cuda_lane_pair() + e % 2;
                 if (key < s.rows->low[row] || key >= s.rows->high[row]) S[i][e] = 0;
                 else S[i][e] = expf(j.scale * S[i][e] + mmixi_cuda_bias(j, w, h, at.first + row, key) - s.rows->top[row])
-                    * s.rows->over[row] * (Z[i][e] - s.rows->along[row]);
+                    * s.rows->over[row];
+                part[e / 2] += S[i][e] * Z[i][e];
             }
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 2; e++) {
+            const int row = row0 + mmixi_cuda_lane_row() + e * 8;
+            const float sum = mmixi_cuda_row_sum(part[e]);
+            part[e] = one ? sum : s.rows->along[row];
+            if (one && threadIdx.x % 4 == 0 && at.first + row < w.queries)
+                j.along[(b * j.r.H + h) * j.r.L + mmixi_cuda_window_token(w, at.first + row)] = sum;
+        }
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            MMIXI_CUDA_UNROLL
+            for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - part[e / 2];
         mmixi_cuda_strip_through<K>(dq, S, 0, 4, j.n / 8,
             [&](int k, int i) { return mmixi_cuda_b_columns<K>(s.k + k * ldn + 8 * i, ldn); });
     }
