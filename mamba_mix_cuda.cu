@@ -315,8 +315,10 @@ static __device__ __forceinline__ void mmixi_cuda_mma_bf16(float *c, const uint3
 /* Before a loop over registers, which have no run-time index. */
 #ifdef MMIX_CUDA_HOST
 #define MMIXI_CUDA_UNROLL
+#define MMIXI_CUDA_ROLLED
 #else
 #define MMIXI_CUDA_UNROLL _Pragma("unroll")
+#define MMIXI_CUDA_ROLLED _Pragma("unroll 1")    /* the body is long enough; more of it at once only takes registers */
 #endif
 
 /* Queues `threads` threads a block; `kernel` takes a job by value and uses `shared` bytes of mmixi_cuda_shared. */
@@ -683,7 +685,7 @@ static __device__ float mmixi_cuda_dscore(const mmixi_cuda_attention_job &j, siz
     const T *dy = mmixi_cuda_at<T>(j.r.dy, b, i, h);
     *weight = expf(mmixi_cuda_score<T>(j, b, h, i, t) - j.r.top[at]) * j.r.over[at];
     return *weight * (mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.v, b, t, h))
-                      - mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.y, b, i, h)));
+                      - (j.along ? j.along[at] : mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.y, b, i, h))));
 }
 template <class T>
 static __global__ void mmixi_cuda_attention_naive_dq(const __grid_constant__ mmixi_cuda_attention_job j)
@@ -909,6 +911,7 @@ template <int S> static __device__ __forceinline__ void mmixi_cuda_strip_zero(fl
 template <int S, class A, class B>
 static __device__ __forceinline__ void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end, int depth, A a, B b)
 {
+    MMIXI_CUDA_ROLLED
     for (int k = 0; k < depth; k += 16) {
         const auto left = a(k);
         MMIXI_CUDA_UNROLL
@@ -1166,7 +1169,7 @@ static __device__ __forceinline__ mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(c
 
 /* What a piece leaves of an h that was 0 before it, or of a dh that was 0 behind it. */
 template <int K, int BACK>
-static __global__ void __launch_bounds__(128) mmixi_cuda_ssd_leave(const __grid_constant__ mmixi_cuda_ssd_job j)
+static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_leave(const __grid_constant__ mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
@@ -1206,7 +1209,7 @@ template <int BACK> static __global__ void mmixi_cuda_ssd_scan(const __grid_cons
 }
 
 template <int K>
-static __global__ void __launch_bounds__(128) mmixi_cuda_ssd_forward(const __grid_constant__ mmixi_cuda_ssd_job j)
+static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_forward(const __grid_constant__ mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const int warp = (int)threadIdx.x / 32, row0 = 16 * warp, heads = (int)j.heads;
@@ -1272,7 +1275,7 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_ssd_forward(const __gri
 }
 
 template <int K>
-static __global__ void __launch_bounds__(128) mmixi_cuda_ssd_backward(const __grid_constant__ mmixi_cuda_ssd_job j)
+static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_backward(const __grid_constant__ mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const int warp = (int)threadIdx.x / 32, row0 = 16 * warp, tid = (int)threadIdx.x, ldn = j.ldn, ldp = j.ldp;
@@ -1492,7 +1495,7 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_ssd_backward(const __gr
 }
 
 /* h ← e^a h + δ x Bᵀ, y = h C + D x of one token: a block for each sequence and head, a warp for each row of h. */
-template <class T> static __global__ void __launch_bounds__(128) mmixi_cuda_ssd_step(const __grid_constant__ mmixi_cuda_ssd_job j)
+template <class T> static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_step(const __grid_constant__ mmixi_cuda_ssd_job j)
 {
     const size_t i = blockIdx.x, H = j.r.H, N = j.r.N, P = j.r.P, b = i / H, h = i % H, lane = threadIdx.x % 32;
     const mmixi_cuda_token k = mmixi_cuda_ssd_token<T>(j, b, 0, h);
@@ -1759,7 +1762,7 @@ static __device__ __forceinline__ mmixi_cuda_attention_piece mmixi_cuda_attentio
 
 /* W: strips of 8 columns that P needs at most */
 template <int K, int W>
-static __global__ void __launch_bounds__(128) mmixi_cuda_attention_forward(const __grid_constant__ mmixi_cuda_attention_job j)
+static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_forward(const __grid_constant__ mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp;
@@ -1838,7 +1841,7 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_attention_forward(const
 
 /* W: strips that N needs at most */
 template <int K, int W>
-static __global__ void __launch_bounds__(128) mmixi_cuda_attention_dq(const __grid_constant__ mmixi_cuda_attention_job j)
+static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_dq(const __grid_constant__ mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp, tid = (int)threadIdx.x;
@@ -1913,9 +1916,10 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_attention_dq(const __gr
     });
 }
 
-/* W: strips that the wider of N and P needs at most */
-template <int K, int W>
-static __global__ void __launch_bounds__(128) mmixi_cuda_attention_dkv(const __grid_constant__ mmixi_cuda_attention_job j)
+/* W: strips that the wider of N and P needs at most. GRADIENTS: 1 dv, 2 dk, 3 both; both of 128 columns are more than a
+   thread has registers for. */
+template <int K, int W, int GRADIENTS>
+static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_dkv(const __grid_constant__ mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp, tid = (int)threadIdx.x;
@@ -1953,7 +1957,7 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_attention_dkv(const __g
             mmixi_cuda_strip_add(S, 0, 8, j.n,
                 [&](int k) { return mmixi_cuda_a_rows<K>(s.k + row0 * ldn + k, ldn); },
                 [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.q + 8 * i * ldn + k, ldn); });
-            mmixi_cuda_strip_add(Z, 0, 8, j.p,
+            if (GRADIENTS & 2) mmixi_cuda_strip_add(Z, 0, 8, j.p,
                 [&](int k) { return mmixi_cuda_a_rows<K>(s.v + row0 * ldp + k, ldp); },
                 [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.dy + 8 * i * ldp + k, ldp); });
             MMIXI_CUDA_UNROLL
@@ -1967,18 +1971,18 @@ static __global__ void __launch_bounds__(128) mmixi_cuda_attention_dkv(const __g
                         Z[i][e] = S[i][e] * (Z[i][e] - s.rows->along[q]);
                     }
                 }
-            mmixi_cuda_strip_through<K>(dv, S, 0, 4, j.p / 8,
+            if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, 4, j.p / 8,
                 [&](int k, int i) { return mmixi_cuda_b_columns<K>(s.dy + k * ldp + 8 * i, ldp); });
-            mmixi_cuda_strip_through<K>(dk, Z, 0, 4, j.n / 8,
+            if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, 4, j.n / 8,
                 [&](int k, int i) { return mmixi_cuda_b_columns<K>(s.q + k * ldn + 8 * i, ldn); });
         }
     }
     mmixi_cuda_strip_each(dv, [&](float &x, int row, int column) {
-        if (j.r.dv.p && at.first + row0 + row < w.keys && column < (int)j.r.P)
+        if ((GRADIENTS & 1) && j.r.dv.p && at.first + row0 + row < w.keys && column < (int)j.r.P)
             mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, mmixi_cuda_window_token(w, at.first + row0 + row), at.h * share) + column, x);
     });
     mmixi_cuda_strip_each(dk, [&](float &x, int row, int column) {
-        if (j.r.dk.p && at.first + row0 + row < w.keys && column < (int)j.r.N)
+        if ((GRADIENTS & 2) && j.r.dk.p && at.first + row0 + row < w.keys && column < (int)j.r.N)
             mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, mmixi_cuda_window_token(w, at.first + row0 + row), at.h * share) + column,
                            j.scale * x);
     });
@@ -2009,12 +2013,16 @@ template <int K, int W> static int mmixi_cuda_attention_tiled(const mmixi_cuda_a
 {
     mmixi_cuda_attention_tiles<typename mmixi_cuda_format<K>::type> s;
     const size_t bytes = mmixi_cuda_attention_layout(&s, NULL, j.ldn, j.ldp, back), windows = mmixi_cuda_max(j.window_count, 1u),
-        queries = ((j.window_count ? j.most : j.r.L) + 63) / 64, keys = ((j.window_count ? j.most : j.r.S) + 63) / 64;
+        queries = ((j.window_count ? j.most : j.r.L) + 63) / 64, keys = ((j.window_count ? j.most : j.r.S) + 63) / 64,
+        blocks = j.r.B * (j.r.H / j.r.k.share) * windows * keys;
+    const int both = W > 8 ? 1 : 3;
     int error;
     if (!back) return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W>, j.r.B * j.r.H * windows * queries, 128, bytes, j.r.stream, j);
     error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W>, j.r.B * j.r.H * windows * queries, 128, bytes, j.r.stream, j);
-    if (!error && (j.r.dk.p || j.r.dv.p))
-        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W>, j.r.B * (j.r.H / j.r.k.share) * windows * keys, 128, bytes, j.r.stream, j);
+    if (!error && (j.r.dv.p || (both == 3 && j.r.dk.p)))
+        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, both>, blocks, 128, bytes, j.r.stream, j);
+    if (!error && both == 1 && j.r.dk.p)
+        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, both == 1 ? 2 : 3>, blocks, 128, bytes, j.r.stream, j);
     return error;
 }
 template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_job &j, int back)
