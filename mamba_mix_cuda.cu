@@ -48,10 +48,10 @@
 
    HOW TO BUILD IT IN        an NVIDIA GPU from compute capability 8.0, CUDA Toolkit 12 or 13
 
-     A C or C++ file that includes this one sees the declarations. A CUDA unit compiles the kernels too, unless
-     MMIX_CUDA_API_ONLY is defined before. mamba_mix.h knows nothing of this file. It is for MMIX_REAL = float:
-     a unit in double does not link with it, and MMIX_STATIC, which hides the library from other units, is an
-     error.
+     A C or C++ file that includes this one sees the declarations. A CUDA unit compiles the kernels too,
+     unless MMIX_CUDA_API_ONLY is defined before. mamba_mix.h knows nothing of this file. It is for MMIX_REAL
+     = float: a unit in double does not link with it, and MMIX_STATIC, which hides the library from other
+     units, is an error.
 
    SOURCES
      Dao & Gu 2024, "Transformers are SSMs" (chunks of SSD); Dao 2023, "FlashAttention-2" (tiles, the order of
@@ -90,9 +90,9 @@ extern "C" {
        error = mmix_cuda_attention_forward(&x);
    ==================================================================================== */
 
-/* .precision. F32: arrays in float; products of three tf32 products each, which err by about 2⁻²¹. TF32: arrays
-   in float, products of one (about 2⁻¹¹). BF16: arrays (B, L, heads, width) in bf16, everything else, sums and
-   states in float. */
+/* .precision. F32: arrays in float; products of three tf32 products each, which err by about 2⁻²¹. TF32:
+   arrays in float, products of one (about 2⁻¹¹). BF16: arrays (B, L, heads, width) in bf16, everything else,
+   sums and states in float. */
 enum { MMIX_CUDA_F32, MMIX_CUDA_TF32, MMIX_CUDA_BF16 };
 enum { MMIX_CUDA_UNSUPPORTED = -1 };
 /* What a call returned, in words. */
@@ -120,7 +120,8 @@ typedef struct mmix_cuda_ssd {
     mmix_cuda_heads dy, dx, ddt, db, dc;
     float *dA, *dD, *ddt_bias, *dinitial;        /* or NULL */
     const float *dfinal;                         /* (B, H, P, N) or NULL */
-    size_t segments;                             /* a sequence is scanned in so many pieces at once, 0: chosen */
+    /* a sequence is scanned in so many pieces at once, 0: chosen */
+    size_t segments;
     void *workspace, *stream;                    /* stream: a cudaStream_t, NULL: the default one */
 } mmix_cuda_ssd;
 MMIXDEF size_t mmix_cuda_ssd_workspace(const mmix_cuda_ssd *x, int backward);
@@ -154,7 +155,8 @@ MMIXDEF int mmix_cuda_attention_forward(const mmix_cuda_attention *x);
 /* Needs y, top and over of the forward. */
 MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x);
 
-/* y_i = Σ_j φ(q_i)·ψ(k_j) v_j, over all j or over j ≤ i; with `normalise` divided by Σ_j φ(q_i)·ψ(k_j) + eps. */
+/* y_i = Σ_j φ(q_i)·ψ(k_j) v_j, over all j or over j ≤ i; with `normalise` divided by Σ_j φ(q_i)·ψ(k_j) +
+   eps. */
 typedef struct mmix_cuda_linear_attention {
     int precision, naive;
     size_t B, L, S, H, N, P;
@@ -226,7 +228,8 @@ MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics
    The implementation
    #################################################################################### */
 
-#if (defined(__CUDACC__) || defined(MMIX_CUDA_HOST)) && !defined(MMIX_CUDA_API_ONLY) && !defined(MMIX_CUDA_DONE)
+#if (defined(__CUDACC__) || defined(MMIX_CUDA_HOST)) && !defined(MMIX_CUDA_API_ONLY) \
+    && !defined(MMIX_CUDA_DONE)
 #define MMIX_CUDA_DONE
 
 #define MMIXI_CUDA_IS_float 1
@@ -249,16 +252,24 @@ MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics
    its twin from tests/cuda_host.h.
    ==================================================================================== */
 
+/* Functions of the device, of both sides; kernels of one thread a thing, and of blocks of 4 warps, with 255
+   registers a thread at most; their argument. */
+#define MMIXI_CUDA_INLINE static __device__ __forceinline__
+#define MMIXI_CUDA_BOTH static __host__ __device__ __forceinline__
+#define MMIXI_CUDA_KERNEL static __global__ void
+#define MMIXI_CUDA_TILES static __global__ void __launch_bounds__(128, 2)
+#define MMIXI_CUDA_JOB const __grid_constant__
+
 /* The upper half of a float. */
 struct mmixi_cuda_bf16 { uint16_t bits; };
 
-static __device__ __forceinline__ float mmixi_cuda_float(float x) { return x; }
-static __device__ __forceinline__ float mmixi_cuda_float(mmixi_cuda_bf16 x)
+MMIXI_CUDA_INLINE float mmixi_cuda_float(float x) { return x; }
+MMIXI_CUDA_INLINE float mmixi_cuda_float(mmixi_cuda_bf16 x)
 {
     return __uint_as_float((uint32_t)x.bits << 16);
 }
 /* Two floats, rounded to the nearest bf16, the first in the lower half. */
-static __device__ __forceinline__ uint32_t mmixi_cuda_pack(float low, float high)
+MMIXI_CUDA_INLINE uint32_t mmixi_cuda_pack(float low, float high)
 {
 #ifdef MMIX_CUDA_HOST
     const uint32_t a = __float_as_uint(low), b = __float_as_uint(high);
@@ -271,13 +282,13 @@ static __device__ __forceinline__ uint32_t mmixi_cuda_pack(float low, float high
     return r;
 #endif
 }
-static __device__ __forceinline__ void mmixi_cuda_set(float *to, float x) { *to = x; }
-static __device__ __forceinline__ void mmixi_cuda_set(mmixi_cuda_bf16 *to, float x)
+MMIXI_CUDA_INLINE void mmixi_cuda_set(float *to, float x) { *to = x; }
+MMIXI_CUDA_INLINE void mmixi_cuda_set(mmixi_cuda_bf16 *to, float x)
 {
     to->bits = (uint16_t)mmixi_cuda_pack(x, 0);
 }
 /* Rounded to the 10 bits of fraction that tf32 has. */
-static __device__ __forceinline__ uint32_t mmixi_cuda_tf32(float x)
+MMIXI_CUDA_INLINE uint32_t mmixi_cuda_tf32(float x)
 {
 #ifdef MMIX_CUDA_HOST
     return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
@@ -288,7 +299,7 @@ static __device__ __forceinline__ uint32_t mmixi_cuda_tf32(float x)
 #endif
 }
 /* c (16, 8) += a (16, 8) b (8, 8); who holds what is said at mmixi_cuda_a */
-static __device__ __forceinline__ void mmixi_cuda_mma_tf32(float *c, const uint32_t *a, uint32_t b0,
+MMIXI_CUDA_INLINE void mmixi_cuda_mma_tf32(float *c, const uint32_t *a, uint32_t b0,
                                                            uint32_t b1)
 {
 #ifdef MMIX_CUDA_HOST
@@ -300,7 +311,7 @@ static __device__ __forceinline__ void mmixi_cuda_mma_tf32(float *c, const uint3
 #endif
 }
 /* c (16, 8) += a (16, 16) b (16, 8) */
-static __device__ __forceinline__ void mmixi_cuda_mma_bf16(float *c, const uint32_t *a, uint32_t b0,
+MMIXI_CUDA_INLINE void mmixi_cuda_mma_bf16(float *c, const uint32_t *a, uint32_t b0,
                                                            uint32_t b1)
 {
 #ifdef MMIX_CUDA_HOST
@@ -318,10 +329,12 @@ static __device__ __forceinline__ void mmixi_cuda_mma_bf16(float *c, const uint3
 #define MMIXI_CUDA_ROLLED
 #else
 #define MMIXI_CUDA_UNROLL _Pragma("unroll")
-#define MMIXI_CUDA_ROLLED _Pragma("unroll 1")    /* the body is long enough; more of it at once only takes registers */
+/* the body is long enough; more of it at once only takes registers */
+#define MMIXI_CUDA_ROLLED _Pragma("unroll 1")
 #endif
 
-/* Queues `threads` threads a block; `kernel` takes a job by value and uses `shared` bytes of mmixi_cuda_shared. */
+/* Queues `threads` threads a block; `kernel` takes a job by value and uses `shared` bytes of
+   mmixi_cuda_shared. */
 #ifndef MMIX_CUDA_HOST
 extern __shared__ uint4 mmixi_cuda_shared[];
 #endif
@@ -347,13 +360,13 @@ template <class J> static int mmixi_cuda_each(void (*kernel)(J), size_t n, void 
 {
     return mmixi_cuda_launch(kernel, (n + 127) / 128, 128, 0, stream, job);
 }
-static __device__ __forceinline__ size_t mmixi_cuda_thread(void)
+MMIXI_CUDA_INLINE size_t mmixi_cuda_thread(void)
 {
     return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
 static inline size_t mmixi_cuda_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-template <class T> static __host__ __device__ __forceinline__ T mmixi_cuda_min(T a, T b) { return a < b ? a : b; }
-template <class T> static __host__ __device__ __forceinline__ T mmixi_cuda_max(T a, T b) { return a > b ? a : b; }
+template <class T> MMIXI_CUDA_BOTH T mmixi_cuda_min(T a, T b) { return a < b ? a : b; }
+template <class T> MMIXI_CUDA_BOTH T mmixi_cuda_max(T a, T b) { return a > b ? a : b; }
 
 /* The next part of a workspace; with base NULL only counted. */
 static inline float *mmixi_cuda_part(char *base, size_t *at, size_t floats)
@@ -369,7 +382,8 @@ static inline float *mmixi_cuda_part(char *base, size_t *at, size_t floats)
 
 MMIXDEF const char *mmix_cuda_error_text(int error)
 {
-    return error == MMIX_CUDA_UNSUPPORTED ? "no kernel for these sizes" : cudaGetErrorString((cudaError_t)error);
+    return error == MMIX_CUDA_UNSUPPORTED ? "no kernel for these sizes"
+        : cudaGetErrorString((cudaError_t)error);
 }
 MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, size_t width, size_t H)
 {
@@ -383,7 +397,7 @@ MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, s
 }
 /* The first number of token t of head h. */
 template <class T>
-static __device__ __forceinline__ T *mmixi_cuda_at(const mmix_cuda_heads &v, size_t b, size_t t, size_t h)
+MMIXI_CUDA_INLINE T *mmixi_cuda_at(const mmix_cuda_heads &v, size_t b, size_t t, size_t h)
 {
     return (T *)v.p + (ptrdiff_t)b * v.batch + (ptrdiff_t)t * v.token + (ptrdiff_t)(h / v.share) * v.head;
 }
@@ -396,9 +410,10 @@ static void mmixi_cuda_reverse(mmix_cuda_heads *v, size_t L, size_t bytes)
 /* Where heads that share an array's head each have a gradient for it: first all of them, (B, L, H, width) in
    float, then their sum in the order of heads. */
 struct mmixi_cuda_sum { const float *part; mmix_cuda_heads to; size_t B, L, H, width; };
-template <class T> static __global__ void mmixi_cuda_sum_heads(const __grid_constant__ mmixi_cuda_sum j)
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_sum_heads(MMIXI_CUDA_JOB mmixi_cuda_sum j)
 {
-    const size_t i = mmixi_cuda_thread(), groups = j.H / j.to.share, w = i % j.width, g = i / j.width % groups,
+    const size_t i = mmixi_cuda_thread(), groups = j.H / j.to.share, w = i % j.width,
+        g = i / j.width % groups,
         t = i / j.width / groups % j.L, b = i / j.width / groups / j.L;
     float sum = 0;
     if (b >= j.B) return;
@@ -418,7 +433,7 @@ static int mmixi_cuda_sum_run(const float *part, const mmix_cuda_heads &to, size
 /* A gradient's place: the array, or its part where heads share it. */
 struct mmixi_cuda_place { mmix_cuda_heads to; float *part; };
 template <class T>
-static __device__ __forceinline__ void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_t H, size_t width,
+MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_t H, size_t width,
                                                       size_t b, size_t t, size_t h, size_t w, float x)
 {
     if (d.part) d.part[((b * L + t) * H + h) * width + w] = x;
@@ -427,7 +442,7 @@ static __device__ __forceinline__ void mmixi_cuda_put(const mmixi_cuda_place &d,
 
 /* Of each token the first one of its run of equal seq_idx, and the end: (B, L, 2). */
 struct mmixi_cuda_runs { const int32_t *seq_idx; ptrdiff_t seq_batch; size_t B, L; int32_t *runs; };
-static __global__ void mmixi_cuda_find_runs(const __grid_constant__ mmixi_cuda_runs j)
+MMIXI_CUDA_KERNEL mmixi_cuda_find_runs(MMIXI_CUDA_JOB mmixi_cuda_runs j)
 {
     const size_t i = mmixi_cuda_thread(), b = i / j.L, t = i % j.L;
     if (b >= j.B) return;
@@ -473,7 +488,7 @@ struct mmixi_cuda_ssd_job {
 /* δ of a token, what it came from, and a: -∞ where a packed sequence begins, which nothing decays into. */
 struct mmixi_cuda_token { float u, delta, a; };
 template <class T>
-static __device__ __forceinline__ mmixi_cuda_token mmixi_cuda_ssd_token(const mmixi_cuda_ssd_job &j, size_t b,
+MMIXI_CUDA_INLINE mmixi_cuda_token mmixi_cuda_ssd_token(const mmixi_cuda_ssd_job &j, size_t b,
                                                                         size_t t, size_t h)
 {
     mmixi_cuda_token k;
@@ -491,19 +506,19 @@ static __device__ __forceinline__ mmixi_cuda_token mmixi_cuda_ssd_token(const mm
     return k;
 }
 /* ∂/∂dt from dδ */
-static __device__ __forceinline__ float mmixi_cuda_ssd_ddt(const mmix_cuda_ssd &r, const mmixi_cuda_token &k,
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_ddt(const mmix_cuda_ssd &r, const mmixi_cuda_token &k,
                                                            float d)
 {
     if (r.dt_high > 0 && !(k.delta > (float)r.dt_low && k.delta < (float)r.dt_high)) return 0;
     return r.dt_softplus ? d / (1 + expf(-k.u)) : d;
 }
 /* D of channel p, 0 without */
-static __device__ __forceinline__ float mmixi_cuda_ssd_skip(const mmix_cuda_ssd &r, size_t h, size_t p)
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_skip(const mmix_cuda_ssd &r, size_t h, size_t p)
 {
     return !r.D ? 0 : r.D_width > 1 ? r.D[h * r.D_width + p] : r.D[h];
 }
 
-template <class T> static __global__ void mmixi_cuda_ssd_naive(const __grid_constant__ mmixi_cuda_ssd_job j)
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     const size_t i = mmixi_cuda_thread(), H = j.r.H, N = j.r.N, P = j.r.P, b = i / H, h = i % H;
     float *s = j.state + i * P * N;
@@ -521,16 +536,18 @@ template <class T> static __global__ void mmixi_cuda_ssd_naive(const __grid_cons
                 s[p * N + n] = decay * s[p * N + n] + k.delta * xp * mmixi_cuda_float(B[n]);
                 y += s[p * N + n] * mmixi_cuda_float(C[n]);
             }
-            if (j.r.y.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p) * xp);
+            if (j.r.y.p)
+                mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p) * xp);
         }
         for (size_t e = 0; j.all && e < P * N; e++) j.all[(i * j.r.L + t) * P * N + e] = s[e];
     }
     for (size_t e = 0; j.r.final_state && e < P * N; e++) j.r.final_state[i * P * N + e] = s[e];
 }
 template <class T>
-static __global__ void mmixi_cuda_ssd_naive_backward(const __grid_constant__ mmixi_cuda_ssd_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
-    const size_t i = mmixi_cuda_thread(), H = j.r.H, L = j.r.L, N = j.r.N, P = j.r.P, W = j.r.D_width, b = i / H,
+    const size_t i = mmixi_cuda_thread(), H = j.r.H, L = j.r.L, N = j.r.N, P = j.r.P, W = j.r.D_width,
+        b = i / H,
         h = i % H;
     float *dh = j.state + i * P * N, *dhead = j.dhead + i * (2 + W);
     if (b >= j.r.B) return;
@@ -575,7 +592,7 @@ static __global__ void mmixi_cuda_ssd_naive_backward(const __grid_constant__ mmi
     for (size_t e = 0; j.r.dinitial && e < P * N; e++) j.r.dinitial[i * P * N + e] = dh[e];
 }
 /* dA, dbias and dD: sums over the sequences, in their order. */
-static __global__ void mmixi_cuda_ssd_sum_sequences(const __grid_constant__ mmixi_cuda_ssd_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_ssd_sum_sequences(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     const size_t i = mmixi_cuda_thread(), W = 2 + j.r.D_width, h = i / W, e = i % W;
     float sum = 0;
@@ -607,7 +624,7 @@ struct mmixi_cuda_attention_job {
 };
 
 /* The window that a coordinate lies in, on an axis whose second window begins at `shift` (0: at `window`). */
-static __host__ __device__ __forceinline__ size_t mmixi_cuda_window_of(size_t at, size_t window, size_t shift)
+MMIXI_CUDA_BOTH size_t mmixi_cuda_window_of(size_t at, size_t window, size_t shift)
 {
     return shift ? (at + window - shift) / window : at / window;
 }
@@ -638,7 +655,8 @@ static __device__ int mmixi_cuda_near(const mmix_cuda_attention &r, size_t i, si
     *distance = 0;
     for (int a = 3; r.window[0] && a-- > 0; across *= r.grid[a], apart *= 2 * r.window[a] - 1) {
         const size_t at = i / across % r.grid[a], of = t / across % r.grid[a];
-        near &= mmixi_cuda_window_of(at, r.window[a], r.shift[a]) == mmixi_cuda_window_of(of, r.window[a], r.shift[a]);
+        near &= mmixi_cuda_window_of(at, r.window[a], r.shift[a])
+            == mmixi_cuda_window_of(of, r.window[a], r.shift[a]);
         *distance += (at + r.window[a] - 1 - of) * apart;
     }
     return near;
@@ -651,7 +669,8 @@ template <class T> static __device__ float mmixi_cuda_dot(size_t n, const T *a, 
 }
 /* The score, -∞ where i does not see t. */
 template <class T>
-static __device__ float mmixi_cuda_score(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i, size_t t)
+static __device__ float mmixi_cuda_score(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i,
+                                         size_t t)
 {
     size_t low, high, distance;
     mmixi_cuda_span(j, b, i, &low, &high);
@@ -660,7 +679,7 @@ static __device__ float mmixi_cuda_score(const mmixi_cuda_attention_job &j, size
         + (j.r.bias ? j.r.bias[h * j.distances + distance] : 0);
 }
 template <class T>
-static __global__ void mmixi_cuda_attention_naive(const __grid_constant__ mmixi_cuda_attention_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     const size_t at = mmixi_cuda_thread(), L = j.r.L, H = j.r.H, i = at % L, h = at / L % H, b = at / L / H;
     float top = -INFINITY, sum = 0;
@@ -670,7 +689,8 @@ static __global__ void mmixi_cuda_attention_naive(const __grid_constant__ mmixi_
     for (size_t p = 0; p < j.r.P; p++) {
         float y = 0;
         for (size_t t = 0; t < j.r.S; t++)
-            y += expf(mmixi_cuda_score<T>(j, b, h, i, t) - top) * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.v, b, t, h)[p]);
+            y += expf(mmixi_cuda_score<T>(j, b, h, i, t) - top)
+                * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.v, b, t, h)[p]);
         mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, i, h) + p, y / sum);
     }
     if (j.r.top) j.r.top[at] = top;
@@ -678,32 +698,36 @@ static __global__ void mmixi_cuda_attention_naive(const __grid_constant__ mmixi_
 }
 /* p_ij, and ds_ij */
 template <class T>
-static __device__ float mmixi_cuda_dscore(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i, size_t t,
+static __device__ float mmixi_cuda_dscore(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i,
+                                          size_t t,
                                           float *weight)
 {
     const size_t at = (b * j.r.H + h) * j.r.L + i;
     const T *dy = mmixi_cuda_at<T>(j.r.dy, b, i, h);
     *weight = expf(mmixi_cuda_score<T>(j, b, h, i, t) - j.r.top[at]) * j.r.over[at];
     return *weight * (mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.v, b, t, h))
-                      - (j.along ? j.along[at] : mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.y, b, i, h))));
+                      - (j.along ? j.along[at]
+                         : mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.y, b, i, h))));
 }
 template <class T>
-static __global__ void mmixi_cuda_attention_naive_dq(const __grid_constant__ mmixi_cuda_attention_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     const size_t at = mmixi_cuda_thread(), L = j.r.L, H = j.r.H, N = j.r.N, n = at % N, i = at / N % L,
         h = at / N / L % H, b = at / N / L / H;
     float dq = 0, weight;
     if (b >= j.r.B) return;
     for (size_t t = 0; t < j.r.S; t++)
-        dq += mmixi_cuda_dscore<T>(j, b, h, i, t, &weight) * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, h)[n]);
+        dq += mmixi_cuda_dscore<T>(j, b, h, i, t, &weight)
+            * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, h)[n]);
     mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dq, b, i, h) + n, j.scale * dq);
 }
 /* dk and dv of one key and channel, over the queries of all heads that share it */
 template <class T>
-static __global__ void mmixi_cuda_attention_naive_dkv(const __grid_constant__ mmixi_cuda_attention_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     const size_t share = j.r.k.share, G = j.r.H / share, N = j.r.N, P = j.r.P, W = mmixi_cuda_max(N, P),
-        at = mmixi_cuda_thread(), w = at % W, t = at / W % j.r.S, g = at / W / j.r.S % G, b = at / W / j.r.S / G;
+        at = mmixi_cuda_thread(), w = at % W, t = at / W % j.r.S, g = at / W / j.r.S % G,
+            b = at / W / j.r.S / G;
     float dk = 0, dv = 0, weight;
     if (b >= j.r.B) return;
     for (size_t h = g * share; h < (g + 1) * share; h++)
@@ -717,7 +741,7 @@ static __global__ void mmixi_cuda_attention_naive_dkv(const __grid_constant__ mm
 }
 /* A distance's bias: each query meets it at one key at most. */
 template <class T>
-static __global__ void mmixi_cuda_attention_dbias(const __grid_constant__ mmixi_cuda_attention_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     const size_t at = mmixi_cuda_thread(), h = at / j.distances;
     float sum = 0, weight;
@@ -726,7 +750,8 @@ static __global__ void mmixi_cuda_attention_dbias(const __grid_constant__ mmixi_
         size_t t = 0, across = 1, rest = at % j.distances;
         int inside = 1;
         for (int a = 3; a-- > 0; across *= j.r.grid[a]) {
-            const size_t span = 2 * j.r.window[a] - 1, d = rest % span, from = i / across % j.r.grid[a] + j.r.window[a] - 1;
+            const size_t span = 2 * j.r.window[a] - 1, d = rest % span,
+                from = i / across % j.r.grid[a] + j.r.window[a] - 1;
             rest /= span;
             inside &= from >= d && from - d < j.r.grid[a];
             t += (from - d) * across;
@@ -739,16 +764,17 @@ static __global__ void mmixi_cuda_attention_dbias(const __grid_constant__ mmixi_
 /* ==== >>cuda-products ================================================================
    16 x 64 strips of small matrix products on the tensor cores
 
-   A block has 4 warps. A warp makes a strip c (16, 64) = a (16, depth) b (depth, 64) of a product, 16 columns of
-   a and 16 rows of b at a time, in one mma.sync of bf16 or two of tf32 for each 8 columns of c. Lane l, with
-   g = l / 4 and t = 2 (l % 4), holds
+   A block has 4 warps. A warp makes a strip c (16, 64) = a (16, depth) b (depth, 64) of a product, 16 columns
+   of a and 16 rows of b at a time, in one mma.sync of bf16 or two of tf32 for each 8 columns of c. Lane l,
+   with g = l / 4 and t = 2 (l % 4), holds
 
        of a (16, 16): rows g and g + 8, columns t, t + 1, t + 8, t + 9
-       of b (16, 8): rows t, t + 1, t + 8, t + 9, column g          of c (16, 8): rows g and g + 8, columns t, t + 1
+       of b (16, 8): rows t, t + 1, t + 8, t + 9, column g
+       of c (16, 8): rows g and g + 8, columns t, t + 1
 
-   That is mma.m16n8k16's own order. m16n8k8 of tf32 wants columns l % 4 and l % 4 + 4: given t and t + 1, in a and
-   in b alike, it adds the same products in another order. So in every format two neighbouring columns of one
-   row are one load, and two results c are the a of the next product, as they lie in registers.
+   That is mma.m16n8k16's own order. m16n8k8 of tf32 wants columns l % 4 and l % 4 + 4: given t and t + 1, in
+   a and in b alike, it adds the same products in another order. So in every format two neighbouring columns
+   of one row are one load, and two results c are the a of the next product, as they lie in registers.
    ==================================================================================== */
 
 enum { MMIXI_CUDA_THREADS = 128, MMIXI_CUDA_TILE = 64, MMIXI_CUDA_STRIP = 8 };
@@ -764,53 +790,53 @@ template <> struct mmixi_cuda_b<MMIX_CUDA_F32> { uint32_t r[4], rest[4]; };
 template <> struct mmixi_cuda_a<MMIX_CUDA_BF16> { uint32_t r[4]; };
 template <> struct mmixi_cuda_b<MMIX_CUDA_BF16> { uint32_t r[2]; };
 
-/* Two neighbouring numbers into place e of a fragment: (g, t), (g + 8, t), (g, t + 8), (g + 8, t + 8) of a; (t, g),
-   (t + 8, g) of b. `step` is how far apart the two words of a tf32 fragment lie. */
-static __device__ __forceinline__ void mmixi_cuda_fill(uint32_t *r, int at, int step, float x, float y)
+/* Two neighbouring numbers into place e of a fragment: (g, t), (g + 8, t), (g, t + 8), (g + 8, t + 8) of a;
+   (t, g), (t + 8, g) of b. `step` is how far apart the two words of a tf32 fragment lie. */
+MMIXI_CUDA_INLINE void mmixi_cuda_fill(uint32_t *r, int at, int step, float x, float y)
 {
     r[at] = mmixi_cuda_tf32(x);
     r[at + step] = mmixi_cuda_tf32(y);
 }
-static __device__ __forceinline__ void mmixi_cuda_fill_rest(const uint32_t *r, uint32_t *rest, int at, int step,
+MMIXI_CUDA_INLINE void mmixi_cuda_fill_rest(const uint32_t *r, uint32_t *rest, int at, int step,
                                                             float x, float y)
 {
     rest[at] = mmixi_cuda_tf32(x - __uint_as_float(r[at]));
     rest[at + step] = mmixi_cuda_tf32(y - __uint_as_float(r[at + step]));
 }
-static __device__ __forceinline__ void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_TF32> &a, int e, float x, float y)
+MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_TF32> &a, int e, float x, float y)
 {
     mmixi_cuda_fill(a.r, e / 2 * 4 + e % 2, 2, x, y);
 }
-static __device__ __forceinline__ void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_F32> &a, int e, float x, float y)
+MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_F32> &a, int e, float x, float y)
 {
     mmixi_cuda_fill(a.r, e / 2 * 4 + e % 2, 2, x, y);
     mmixi_cuda_fill_rest(a.r, a.rest, e / 2 * 4 + e % 2, 2, x, y);
 }
-static __device__ __forceinline__ void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_BF16> &a, int e, float x, float y)
+MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_BF16> &a, int e, float x, float y)
 {
     a.r[e] = mmixi_cuda_pack(x, y);
 }
-static __device__ __forceinline__ void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_TF32> &b, int e, float x, float y)
+MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_TF32> &b, int e, float x, float y)
 {
     mmixi_cuda_fill(b.r, 2 * e, 1, x, y);
 }
-static __device__ __forceinline__ void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_F32> &b, int e, float x, float y)
+MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_F32> &b, int e, float x, float y)
 {
     mmixi_cuda_fill(b.r, 2 * e, 1, x, y);
     mmixi_cuda_fill_rest(b.r, b.rest, 2 * e, 1, x, y);
 }
-static __device__ __forceinline__ void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_BF16> &b, int e, float x, float y)
+MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_BF16> &b, int e, float x, float y)
 {
     b.r[e] = mmixi_cuda_pack(x, y);
 }
 /* c (16, 8) += a (16, 16) b (16, 8) */
-static __device__ __forceinline__ void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_TF32> &a,
+MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_TF32> &a,
                                                       const mmixi_cuda_b<MMIX_CUDA_TF32> &b)
 {
     mmixi_cuda_mma_tf32(c, a.r, b.r[0], b.r[1]);
     mmixi_cuda_mma_tf32(c, a.r + 4, b.r[2], b.r[3]);
 }
-static __device__ __forceinline__ void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32> &a,
+MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32> &a,
                                                       const mmixi_cuda_b<MMIX_CUDA_F32> &b)
 {
     /* the small products first; rest times rest is below a float's last bit */
@@ -821,17 +847,17 @@ static __device__ __forceinline__ void mmixi_cuda_mma(float *c, const mmixi_cuda
     mmixi_cuda_mma_tf32(c, a.r, b.r[0], b.r[1]);
     mmixi_cuda_mma_tf32(c, a.r + 4, b.r[2], b.r[3]);
 }
-static __device__ __forceinline__ void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_BF16> &a,
+MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_BF16> &a,
                                                       const mmixi_cuda_b<MMIX_CUDA_BF16> &b)
 {
     mmixi_cuda_mma_bf16(c, a.r, b.r[0], b.r[1]);
 }
 
-static __device__ __forceinline__ int mmixi_cuda_lane_row(void) { return (int)(threadIdx.x % 32 / 4); }
-static __device__ __forceinline__ int mmixi_cuda_lane_pair(void) { return (int)(threadIdx.x % 4 * 2); }
+MMIXI_CUDA_INLINE int mmixi_cuda_lane_row(void) { return (int)(threadIdx.x % 32 / 4); }
+MMIXI_CUDA_INLINE int mmixi_cuda_lane_pair(void) { return (int)(threadIdx.x % 4 * 2); }
 
 /* a and b of numbers f(row, column) */
-template <int K, class F> static __device__ __forceinline__ mmixi_cuda_a<K> mmixi_cuda_a_of(F f)
+template <int K, class F> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_of(F f)
 {
     const int g = mmixi_cuda_lane_row(), t = mmixi_cuda_lane_pair();
     mmixi_cuda_a<K> a;
@@ -842,7 +868,7 @@ template <int K, class F> static __device__ __forceinline__ mmixi_cuda_a<K> mmix
     }
     return a;
 }
-template <int K, class F> static __device__ __forceinline__ mmixi_cuda_b<K> mmixi_cuda_b_of(F f)
+template <int K, class F> MMIXI_CUDA_INLINE mmixi_cuda_b<K> mmixi_cuda_b_of(F f)
 {
     const int g = mmixi_cuda_lane_row(), t = mmixi_cuda_lane_pair();
     mmixi_cuda_b<K> b;
@@ -851,20 +877,20 @@ template <int K, class F> static __device__ __forceinline__ mmixi_cuda_b<K> mmix
     return b;
 }
 /* Two neighbours in one load. */
-static __device__ __forceinline__ float2 mmixi_cuda_pair(const float *p) { return *(const float2 *)p; }
-static __device__ __forceinline__ uint32_t mmixi_cuda_pair(const mmixi_cuda_bf16 *p) { return *(const uint32_t *)p; }
-template <class A> static __device__ __forceinline__ void mmixi_cuda_put_a(A &a, int e, float2 x)
+MMIXI_CUDA_INLINE float2 mmixi_cuda_pair(const float *p) { return *(const float2 *)p; }
+MMIXI_CUDA_INLINE uint32_t mmixi_cuda_pair(const mmixi_cuda_bf16 *p) { return *(const uint32_t *)p; }
+template <class A> MMIXI_CUDA_INLINE void mmixi_cuda_put_a(A &a, int e, float2 x)
 {
     mmixi_cuda_put_a(a, e, x.x, x.y);
 }
-template <class B> static __device__ __forceinline__ void mmixi_cuda_put_b(B &b, int e, float2 x)
+template <class B> MMIXI_CUDA_INLINE void mmixi_cuda_put_b(B &b, int e, float2 x)
 {
     mmixi_cuda_put_b(b, e, x.x, x.y);
 }
-static __device__ __forceinline__ void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_BF16> &a, int e, uint32_t x) { a.r[e] = x; }
-static __device__ __forceinline__ void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_BF16> &b, int e, uint32_t x) { b.r[e] = x; }
+MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_BF16> &a, int e, uint32_t x) { a.r[e] = x; }
+MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_BF16> &b, int e, uint32_t x) { b.r[e] = x; }
 /* a = 16 rows of a tile; b = the transpose of 8 rows */
-template <int K, class T> static __device__ __forceinline__ mmixi_cuda_a<K> mmixi_cuda_a_rows(const T *tile, int ld)
+template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const T *tile, int ld)
 {
     const T *p = tile + mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
     mmixi_cuda_a<K> a;
@@ -872,7 +898,7 @@ template <int K, class T> static __device__ __forceinline__ mmixi_cuda_a<K> mmix
     for (int e = 0; e < 4; e++) mmixi_cuda_put_a(a, e, mmixi_cuda_pair(p + e % 2 * 8 * ld + e / 2 * 8));
     return a;
 }
-template <int K, class T> static __device__ __forceinline__ mmixi_cuda_b<K> mmixi_cuda_b_rows(const T *tile, int ld)
+template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_b<K> mmixi_cuda_b_rows(const T *tile, int ld)
 {
     const T *p = tile + mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
     mmixi_cuda_b<K> b;
@@ -881,21 +907,23 @@ template <int K, class T> static __device__ __forceinline__ mmixi_cuda_b<K> mmix
     return b;
 }
 /* b = 16 rows of a tile, 8 columns */
-template <int K, class T> static __device__ __forceinline__ mmixi_cuda_b<K> mmixi_cuda_b_columns(const T *tile, int ld)
+template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_b<K> mmixi_cuda_b_columns(const T *tile, int ld)
 {
     return mmixi_cuda_b_of<K>([=](int row, int column) { return mmixi_cuda_float(tile[row * ld + column]); });
 }
 /* a = columns 16 i … 16 i + 15 of a strip in registers */
-template <int K> static __device__ __forceinline__ mmixi_cuda_a<K> mmixi_cuda_a_strip(const float (*c)[4], int i)
+template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_strip(const float (*c)[4], int i)
 {
     mmixi_cuda_a<K> a;
     MMIXI_CUDA_UNROLL
-    for (int e = 0; e < 4; e++) mmixi_cuda_put_a(a, e, c[2 * i + e / 2][e % 2 * 2], c[2 * i + e / 2][e % 2 * 2 + 1]);
+    for (int e = 0; e < 4; e++)
+        mmixi_cuda_put_a(a, e, c[2 * i + e / 2][e % 2 * 2], c[2 * i + e / 2][e % 2 * 2 + 1]);
     return a;
 }
 
-/* A strip: element e of c[i] is row g + 8 (e / 2), column 8 i + t + e % 2. f(c, row, column) for each of them. */
-template <int S, class F> static __device__ __forceinline__ void mmixi_cuda_strip_each(float (&c)[S][4], F f)
+/* A strip: element e of c[i] is row g + 8 (e / 2), column 8 i + t + e % 2. f(c, row, column) for each of
+   them. */
+template <int S, class F> MMIXI_CUDA_INLINE void mmixi_cuda_strip_each(float (&c)[S][4], F f)
 {
     const int g = mmixi_cuda_lane_row(), t = mmixi_cuda_lane_pair();
     MMIXI_CUDA_UNROLL
@@ -903,13 +931,14 @@ template <int S, class F> static __device__ __forceinline__ void mmixi_cuda_stri
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 4; e++) f(c[i][e], g + e / 2 * 8, 8 * i + t + e % 2);
 }
-template <int S> static __device__ __forceinline__ void mmixi_cuda_strip_zero(float (&c)[S][4])
+template <int S> MMIXI_CUDA_INLINE void mmixi_cuda_strip_zero(float (&c)[S][4])
 {
     mmixi_cuda_strip_each(c, [](float &x, int, int) { x = 0; });
 }
-/* c += a b for columns 8 first … 8 end - 1; a(k) and b(k, i) give the fragments that begin at column or row k. */
+/* c += a b for columns 8 first … 8 end - 1; a(k) and b(k, i) give the fragments that begin at column or row
+   k. */
 template <int S, class A, class B>
-static __device__ __forceinline__ void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end, int depth, A a, B b)
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end, int depth, A a, B b)
 {
     MMIXI_CUDA_ROLLED
     for (int k = 0; k < depth; k += 16) {
@@ -921,7 +950,7 @@ static __device__ __forceinline__ void mmixi_cuda_strip_add(float (&c)[S][4], in
 }
 /* c += w b, w a strip in registers, of which columns 16 first … 16 end - 1 count. */
 template <int K, int S, int W, class B>
-static __device__ __forceinline__ void mmixi_cuda_strip_through(float (&c)[S][4], const float (&w)[W][4], int first,
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&w)[W][4], int first,
                                                                 int end, int columns, B b)
 {
     MMIXI_CUDA_UNROLL
@@ -934,21 +963,21 @@ static __device__ __forceinline__ void mmixi_cuda_strip_through(float (&c)[S][4]
         }
 }
 /* The sum over the 4 lanes that hold a row, in all of them. */
-static __device__ __forceinline__ float mmixi_cuda_row_sum(float x)
+MMIXI_CUDA_INLINE float mmixi_cuda_row_sum(float x)
 {
     x += __shfl_xor_sync(0xffffffffu, x, 1);
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
-static __device__ __forceinline__ float mmixi_cuda_row_max(float x)
+MMIXI_CUDA_INLINE float mmixi_cuda_row_max(float x)
 {
     x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-/* 64 rows of `width` numbers, the rest of `padded` columns and of the rows zero; rows(r) is where row r < count
-   lies. 16 bytes at a time where everything is aligned. */
+/* 64 rows of `width` numbers, the rest of `padded` columns and of the rows zero; rows(r) is where row r <
+   count lies. 16 bytes at a time where everything is aligned. */
 template <class T, class F>
-static __device__ __forceinline__ void mmixi_cuda_load(T *tile, int ld, int count, int width, int padded, int aligned,
+MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, int count, int width, int padded, int aligned,
                                                        F rows)
 {
     const int each = 16 / (int)sizeof(T), columns = padded / each;
@@ -966,15 +995,16 @@ static __device__ __forceinline__ void mmixi_cuda_load(T *tile, int ld, int coun
             else mmixi_cuda_set(tile + r * ld + c, 0);
         }
 }
-template <class T> static __device__ __forceinline__ int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width)
+template <class T> MMIXI_CUDA_INLINE int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width)
 {
     const size_t steps = (size_t)v.batch | (size_t)v.token | (size_t)v.head | width;
     return !(((uintptr_t)v.p | steps * sizeof(T)) & 15);
 }
 /* Tokens t … of head h. */
 template <class T>
-static __device__ __forceinline__ void mmixi_cuda_load_heads(T *tile, int ld, const mmix_cuda_heads &v, size_t b,
-                                                             size_t t, size_t h, size_t L, size_t width, int padded)
+MMIXI_CUDA_INLINE void mmixi_cuda_load_heads(T *tile, int ld, const mmix_cuda_heads &v, size_t b,
+                                                             size_t t, size_t h, size_t L, size_t width,
+                                                                 int padded)
 {
     const T *from = mmixi_cuda_at<T>(v, b, t, h);
     const ptrdiff_t token = v.token;
@@ -987,19 +1017,19 @@ static __device__ __forceinline__ void mmixi_cuda_load_heads(T *tile, int ld, co
    SSD in chunks of 64 tokens, the state on chip
 
        y_i = Σ_{j≤i} W_ij x_j + p_i C_i h,      h ← p_Q h + Σ_j r_j δ_j B_jᵀ x_j
-       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i),   r_j = L_Qj
+       W_ij = L_ij S_ij δ_j, S = C Bᵀ, L_ij = e^(a_{j+1} + … + a_i), p_i = e^(a_1 + … + a_i), r_j = L_Qj
 
-   A block of 4 warps walks along its sequence and head, chunk after chunk, and keeps h (N, P) in shared memory:
-   what goes through device memory is x, dt, B, C and y, once. Warp w owns tokens 16 w … 16 w + 15 of a chunk: its
-   strips of S and W never leave its registers. Heads that share B and C can be taken by one block, S once for
-   all of them.
+   A block of 4 warps walks along its sequence and head, chunk after chunk, and keeps h (N, P) in shared
+   memory: what goes through device memory is x, dt, B, C and y, once. Warp w owns tokens 16 w … 16 w + 15 of
+   a chunk: its strips of S and W never leave its registers. Heads that share B and C can be taken by one
+   block, S once for all of them.
 
-   Where B · H blocks are too few for the GPU's processors, a sequence is cut into pieces: a first launch finds
-   what each piece leaves in an h that was 0, a scan over the pieces makes of that the h before each, and the
-   same forward kernel starts from there.
+   Where B · H blocks are too few for the GPU's processors, a sequence is cut into pieces: a first launch
+   finds what each piece leaves in an h that was 0, a scan over the pieces makes of that the h before each,
+   and the same forward kernel starts from there.
 
-   L. The exponents are sums of terms ≤ 0, and each factor is e to a sum of its own terms, never a difference of
-   prefix sums and never a quotient: a chunk has 4 blocks of 16 tokens, with
+   L. The exponents are sums of terms ≤ 0, and each factor is e to a sum of its own terms, never a difference
+   of prefix sums and never a quotient: a chunk has 4 blocks of 16 tokens, with
 
        L_ij = near_ij                          i and j in one block: 120 true exponentials a block
             = high_i · across_IJ · low_j       high_i = e^(sum from I's first token to i),
@@ -1008,30 +1038,35 @@ static __device__ __forceinline__ void mmixi_cuda_load_heads(T *tile, int ld, co
 
    A token that begins a packed sequence has a = -∞ : what is before it is multiplied by e^-∞ = 0.
 
-   Backward, with T = dY Xᵀ and dh the gradient of the h behind the chunk: (formulas as in >>ssd of mamba_mix.h)
+   Backward, with T = dY Xᵀ and dh the gradient of the h behind the chunk: (formulas as in >>ssd of
+   mamba_mix.h)
        dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j          dh ← p_Q dh + Σ_i p_i C_iᵀ dy_i
        dS_ij = T_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i hᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
        da_k = Σ_{j<k≤i} T_ij W_ij + Σ_{i≥k} p_i dy_i hᵀ·C_i + Σ_{j<k} r_j δ_j x_j dhᵀ·B_j + p_Q h·dh
-   A block first walks forward to leave the h before each of its chunks in device memory, then back. Once with its
-   16 tokens as rows i of S and T, for dC, and once as columns j, for dB and dx, a warp makes its strips itself:
-   2 of 11 products are made twice, and none goes through shared memory. The sum over j < k ≤ i has only terms of its
-   own: whole blocks before k's by rows, blocks behind it by columns, and k's own block number by number; a
-   difference of row and column sums would leave the rounding of large terms in small ones. Where heads share x, B or C the sums
-   over them are a second launch, in a fixed order.
+   A block first walks forward to leave the h before each of its chunks in device memory, then back. Once with
+   its 16 tokens as rows i of S and T, for dC, and once as columns j, for dB and dx, a warp makes its strips
+   itself: 2 of 11 products are made twice, and none goes through shared memory. The sum over j < k ≤ i has
+   only terms of its own: whole blocks before k's by rows, blocks behind it by columns, and k's own block
+   number by number; a difference of row and column sums would leave the rounding of large terms in small
+   ones. Where heads share x, B or C the sums over them are a second launch, in a fixed order.
    ==================================================================================== */
 
 struct mmixi_cuda_decays {
-    float u[64], delta[64], a[64], high[64], low[64], into[64], weight[64];      /* into: p_i; weight: r_j δ_j */
-    float near[64][17];                          /* of j and i % 16, 0 for i < j; 17: other banks for other rows */
+    /* into: p_i; weight: r_j δ_j */
+    float u[64], delta[64], a[64], high[64], low[64], into[64], weight[64];
+    /* of j and i % 16, 0 for i < j; 17: other banks for other rows */
+    float near[64][17];
     float block[4], across[4][4], before[4], after[4], sum, total;               /* total: p_Q = e^sum */
 };
-/* Sums of Z = T ∘ W, strictly below the diagonal: row i's part in each block before its own, column j's in the blocks
-   behind its own, and the numbers of the blocks on the diagonal. whole: column sums without δ_j, diagonal included. */
+/* Sums of Z = T ∘ W, strictly below the diagonal: row i's part in each block before its own, column j's in
+   the blocks behind its own, and the numbers of the blocks on the diagonal. whole: column sums without δ_j,
+   diagonal included. */
 struct mmixi_cuda_ssd_sums {
     float row[64][4], column[64], near[64][17], whole[64], enters[64], leaves[64], part[4];
 };
 
-/* Where tiles lie in shared memory: (64, N) B and C, (64, P) x and dy, (N, P) h for each head and dh. Returns bytes. */
+/* Where tiles lie in shared memory: (64, N) B and C, (64, P) x and dy, (N, P) h for each head and dh. Returns
+   bytes. */
 template <class T> struct mmixi_cuda_ssd_tiles {
     T *b, *c, *x, *dy;
     float *h, *dh;
@@ -1039,11 +1074,12 @@ template <class T> struct mmixi_cuda_ssd_tiles {
     mmixi_cuda_ssd_sums *s;
 };
 template <class T>
-static __host__ __device__ __forceinline__ size_t mmixi_cuda_ssd_layout(mmixi_cuda_ssd_tiles<T> *v, char *base, int n,
+MMIXI_CUDA_BOTH size_t mmixi_cuda_ssd_layout(mmixi_cuda_ssd_tiles<T> *v, char *base, int n,
                                                                         int p, int heads, int back)
 {
     const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)(n + 8) * sizeof(T),
-        rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)(p + 8) * sizeof(T), state = (size_t)n * (size_t)(p + 8) * sizeof(float);
+        rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)(p + 8) * sizeof(T),
+        state = (size_t)n * (size_t)(p + 8) * sizeof(float);
     size_t at = 0;
     v->b = (T *)(base + at); at += rows_n;
     v->c = (T *)(base + at); at += rows_n;
@@ -1058,7 +1094,7 @@ static __host__ __device__ __forceinline__ size_t mmixi_cuda_ssd_layout(mmixi_cu
 
 /* All of mmixi_cuda_decays for the chunk at token t; begins and ends with the block together. */
 template <class T>
-static __device__ __forceinline__ void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_cuda_decays *d, size_t b,
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_cuda_decays *d, size_t b,
                                                              size_t t, size_t h)
 {
     const int at = (int)threadIdx.x % 64, own = at % 16, first = at - own;
@@ -1106,14 +1142,14 @@ static __device__ __forceinline__ void mmixi_cuda_ssd_decays(const mmixi_cuda_ss
     __syncthreads();
 }
 /* L_ij */
-static __device__ __forceinline__ float mmixi_cuda_ssd_decay(const mmixi_cuda_decays *d, int i, int j)
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_decay(const mmixi_cuda_decays *d, int i, int j)
 {
     const int I = i / 16, J = j / 16;
     return I == J ? d->near[j][i % 16] : I < J ? 0 : d->high[i] * d->across[I][J] * d->low[j];
 }
 /* state (N, P) ← total · state + Σ_t scale_t rows_tᵀ values_t, rows (64, N), values (64, P) */
 template <int K, class T>
-static __device__ __forceinline__ void mmixi_cuda_ssd_grow(const mmixi_cuda_ssd_job &j, float *state, float total,
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(const mmixi_cuda_ssd_job &j, float *state, float total,
                                                            const float *scale, const T *rows, const T *values)
 {
     for (int n = (int)(threadIdx.x / 32) * 16; n < j.n; n += 64)
@@ -1134,7 +1170,7 @@ static __device__ __forceinline__ void mmixi_cuda_ssd_grow(const mmixi_cuda_ssd_
         }
 }
 /* A state from (N, P) of a workspace, or (P, N) of the interface, or zero; and back. */
-static __device__ __forceinline__ void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, float *state, const float *np,
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, float *state, const float *np,
                                                                  const float *pn)
 {
     const int N = (int)j.r.N, P = (int)j.r.P;
@@ -1143,7 +1179,7 @@ static __device__ __forceinline__ void mmixi_cuda_ssd_state_load(const mmixi_cud
         state[n * j.ldp + p] = n >= N || p >= P ? 0 : np ? np[n * P + p] : pn ? pn[p * N + n] : 0;
     }
 }
-static __device__ __forceinline__ void mmixi_cuda_ssd_state_store(const mmixi_cuda_ssd_job &j, const float *state, float *np,
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store(const mmixi_cuda_ssd_job &j, const float *state, float *np,
                                                                   float *pn)
 {
     const int N = (int)j.r.N, P = (int)j.r.P;
@@ -1154,7 +1190,7 @@ static __device__ __forceinline__ void mmixi_cuda_ssd_state_store(const mmixi_cu
 }
 /* Pieces: which sequence, head and piece this block has, and its chunks first … end - 1. */
 struct mmixi_cuda_ssd_piece { size_t b, h, piece, index, first, end; };
-static __device__ __forceinline__ mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(const mmixi_cuda_ssd_job &j, size_t heads)
+MMIXI_CUDA_INLINE mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(const mmixi_cuda_ssd_job &j, size_t heads)
 {
     mmixi_cuda_ssd_piece v;
     const size_t i = blockIdx.x, blocks = j.r.H / heads;
@@ -1169,7 +1205,7 @@ static __device__ __forceinline__ mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(c
 
 /* What a piece leaves of an h that was 0 before it, or of a dh that was 0 behind it. */
 template <int K, int BACK>
-static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_leave(const __grid_constant__ mmixi_cuda_ssd_job j)
+MMIXI_CUDA_TILES mmixi_cuda_ssd_leave(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
@@ -1192,7 +1228,7 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_leave(const __gr
     if (!threadIdx.x) (BACK ? j.dsums : j.sums)[v.index] = sum;
 }
 /* From what the pieces leave to the h before, or the dh behind, each of them: one thread for each number. */
-template <int BACK> static __global__ void mmixi_cuda_ssd_scan(const __grid_constant__ mmixi_cuda_ssd_job j)
+template <int BACK> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_scan(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     const size_t N = j.r.N, P = j.r.P, NP = N * P, i = mmixi_cuda_thread(), e = i % NP, head = i / NP,
         other = head * NP + e % P * N + e / P;
@@ -1209,7 +1245,7 @@ template <int BACK> static __global__ void mmixi_cuda_ssd_scan(const __grid_cons
 }
 
 template <int K>
-static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_forward(const __grid_constant__ mmixi_cuda_ssd_job j)
+MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const int warp = (int)threadIdx.x / 32, row0 = 16 * warp, heads = (int)j.heads;
@@ -1220,7 +1256,8 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_forward(const __
     mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, j.n, j.p, heads, 0);
     for (int k = 0; k < heads; k++) {
         const size_t head = v.b * j.r.H + v.h + (size_t)k;
-        mmixi_cuda_ssd_state_load(j, s.h + k * j.n * j.ldp, j.begin ? j.begin + (head * j.segments + v.piece) * NP : NULL,
+        mmixi_cuda_ssd_state_load(j, s.h + k * j.n * j.ldp,
+                                  j.begin ? j.begin + (head * j.segments + v.piece) * NP : NULL,
                                   j.r.initial_state ? j.r.initial_state + head * NP : NULL);
     }
     for (size_t chunk = v.first; chunk < v.end; chunk++)
@@ -1254,7 +1291,9 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_forward(const __
                 mmixi_cuda_strip_zero(y);
                 mmixi_cuda_strip_add(y, 0, columns, j.n,
                     [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * j.ldn + at, j.ldn); },
-                    [&](int at, int i) { return mmixi_cuda_b_columns<K>(state + at * j.ldp + p + 8 * i, j.ldp); });
+                    [&](int at, int i) {
+                        return mmixi_cuda_b_columns<K>(state + at * j.ldp + p + 8 * i, j.ldp);
+                    });
                 mmixi_cuda_strip_each(y, [&](float &x, int row, int) { x *= d->into[row0 + row]; });
                 mmixi_cuda_strip_through<K>(y, W, 0, warp + 1, columns, [&](int at, int i) {
                     return mmixi_cuda_b_columns<K>(s.x + at * j.ldp + p + 8 * i, j.ldp);
@@ -1263,7 +1302,8 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_forward(const __
                     const size_t at = t + (size_t)(row0 + row), channel = (size_t)(p + column);
                     if (at < j.r.L && channel < j.r.P)
                         mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, v.b, at, h) + channel,
-                            x + mmixi_cuda_ssd_skip(j.r, h, channel) * mmixi_cuda_float(s.x[(row0 + row) * j.ldp + p + column]));
+                            x + mmixi_cuda_ssd_skip(j.r, h, channel)
+                                * mmixi_cuda_float(s.x[(row0 + row) * j.ldp + p + column]));
                 });
             }
             __syncthreads();                     /* h was read */
@@ -1271,14 +1311,16 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_forward(const __
         }
     __syncthreads();
     for (int k = 0; k < heads && j.r.final_state && v.piece + 1 == j.segments; k++)
-        mmixi_cuda_ssd_state_store(j, s.h + k * j.n * j.ldp, NULL, j.r.final_state + (v.b * j.r.H + v.h + (size_t)k) * NP);
+        mmixi_cuda_ssd_state_store(j, s.h + k * j.n * j.ldp, NULL,
+                                   j.r.final_state + (v.b * j.r.H + v.h + (size_t)k) * NP);
 }
 
 template <int K>
-static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_backward(const __grid_constant__ mmixi_cuda_ssd_job j)
+MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
-    const int warp = (int)threadIdx.x / 32, row0 = 16 * warp, tid = (int)threadIdx.x, ldn = j.ldn, ldp = j.ldp;
+    const int warp = (int)threadIdx.x / 32, row0 = 16 * warp, tid = (int)threadIdx.x, ldn = j.ldn,
+        ldp = j.ldp;
     const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
     const size_t b = v.b, h = v.h, L = j.r.L, H = j.r.H, N = j.r.N, P = j.r.P, NP = N * P, head = b * H + h;
     mmixi_cuda_ssd_tiles<T> s;
@@ -1298,14 +1340,17 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_backward(const _
         mmixi_cuda_ssd_decays<T>(j, d, b, chunk * 64, h);
         mmixi_cuda_ssd_grow<K>(j, s.h, d->total, d->weight, s.b, s.x);
     }
-    mmixi_cuda_ssd_state_load(j, s.dh, j.end ? j.end + v.index * NP : NULL, j.r.dfinal ? j.r.dfinal + head * NP : NULL);
+    mmixi_cuda_ssd_state_load(j, s.dh, j.end ? j.end + v.index * NP : NULL,
+                              j.r.dfinal ? j.r.dfinal + head * NP : NULL);
 
     for (size_t chunk = v.end; chunk-- > v.first;) {
         const size_t t = chunk * 64;
-        float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4], part[2] = { 0, 0 }, more[2] = { 0, 0 },
+        float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4], part[2] = { 0, 0 },
+            more[2] = { 0, 0 },
             rows[4][2] = { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } }, dot = 0;
         __syncthreads();
-        if (chunk + 1 < v.end) mmixi_cuda_ssd_state_load(j, s.h, j.states + (head * j.chunks + chunk) * NP, NULL);
+        if (chunk + 1 < v.end)
+            mmixi_cuda_ssd_state_load(j, s.h, j.states + (head * j.chunks + chunk) * NP, NULL);
         mmixi_cuda_load_heads(s.b, ldn, j.r.b, b, t, h, L, N, j.n);
         mmixi_cuda_load_heads(s.c, ldn, j.r.c, b, t, h, L, N, j.n);
         mmixi_cuda_load_heads(s.x, ldp, j.r.x, b, t, h, L, P, j.p);
@@ -1325,7 +1370,8 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_backward(const _
         for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
             MMIXI_CUDA_UNROLL
             for (int e = 0; e < 4; e++) {
-                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8, column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                    column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
                 Z[i][e] *= mmixi_cuda_ssd_decay(d, row, column) * d->delta[column];
                 if (i / 2 == warp) sums->near[row][column % 16] = Z[i][e] * S[i][e];
                 else rows[i / 2][e / 2] += Z[i][e] * S[i][e];
@@ -1340,7 +1386,8 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_backward(const _
             for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
                 MMIXI_CUDA_UNROLL
                 for (int e = 0; e < 4; e++) {
-                    const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8, column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                    const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                        column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
                     c[i][e] *= d->into[row];
                     if (i < columns) more[e / 2] += c[i][e] * mmixi_cuda_float(s.c[row * ldn + n + column]);
                 }
@@ -1363,7 +1410,7 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_backward(const _
             more[e] = 0;
         }
 
-        /* ---- the same tokens as j: Sᵀ and Tᵀ right of the diagonal, Wᵀ and dSᵀ in their place, dB and dx ---- */
+        /* ---- the same tokens as j: Sᵀ and Tᵀ right of the diagonal, Wᵀ and dSᵀ there, dB and dx ---- */
         mmixi_cuda_strip_zero(S);
         mmixi_cuda_strip_zero(Z);
         mmixi_cuda_strip_add(S, 2 * warp, 8, j.n,
@@ -1376,7 +1423,8 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_backward(const _
         for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
             MMIXI_CUDA_UNROLL
             for (int e = 0; e < 4; e++) {
-                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8, column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                    column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
                 const float decay = mmixi_cuda_ssd_decay(d, column, row), z = Z[i][e] * S[i][e] * decay;
                 more[e / 2] += z;                /* of what δ_j multiplies */
                 if (column / 16 > warp) part[e / 2] += z * d->delta[row];
@@ -1402,7 +1450,8 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_backward(const _
             for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
                 MMIXI_CUDA_UNROLL
                 for (int e = 0; e < 4; e++) {
-                    const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8, column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                    const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                        column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
                     if (i < columns) part[e / 2] += c[i][e] * mmixi_cuda_float(s.b[row * ldn + n + column]);
                     c[i][e] *= d->weight[row];
                 }
@@ -1430,14 +1479,16 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_backward(const _
             mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
                 if (t + (size_t)(row0 + row) < L && (size_t)(p + column) < P)
                     mmixi_cuda_put<T>(j.dx, L, H, P, b, t + (size_t)(row0 + row), h, (size_t)(p + column),
-                        x + mmixi_cuda_ssd_skip(j.r, h, (size_t)(p + column)) * mmixi_cuda_float(s.dy[(row0 + row) * ldp + p + column]));
+                        x + mmixi_cuda_ssd_skip(j.r, h, (size_t)(p + column))
+                            * mmixi_cuda_float(s.dy[(row0 + row) * ldp + p + column]));
             });
         }
 
         /* ---- D, h · dh, and the steps ---- */
         for (int i = 0; j.r.dD && tid < j.p && i < 64; i++)
             dD += mmixi_cuda_float(s.dy[i * ldp + tid]) * mmixi_cuda_float(s.x[i * ldp + tid]);
-        for (int i = tid; i < j.n * j.p; i += MMIXI_CUDA_THREADS) dot += s.h[i / j.p * ldp + i % j.p] * s.dh[i / j.p * ldp + i % j.p];
+        for (int i = tid; i < j.n * j.p; i += MMIXI_CUDA_THREADS)
+            dot += s.h[i / j.p * ldp + i % j.p] * s.dh[i / j.p * ldp + i % j.p];
         for (int lanes = 16; lanes; lanes /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lanes);
         if (tid % 32 == 0) sums->part[warp] = dot;
         __syncthreads();
@@ -1449,7 +1500,8 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_backward(const _
                 for (int block = 0; block < tid / 16; block++) da += sums->row[i][block];
                 for (int k = tid / 16 * 16; i / 16 == tid / 16 && k < tid; k++) da += sums->near[i][k % 16];
             }
-            for (int i = 0; i < tid; i++) da += d->weight[i] * sums->leaves[i] + (i / 16 == tid / 16 ? sums->column[i] : 0);
+            for (int i = 0; i < tid; i++)
+                da += d->weight[i] * sums->leaves[i] + (i / 16 == tid / 16 ? sums->column[i] : 0);
             k.u = d->u[tid]; k.delta = d->delta[tid]; k.a = d->a[tid];
             if (isinf(k.a)) da = 0;              /* nothing is multiplied by e^a here */
             ddelta = sums->whole[tid] + d->low[tid] * d->after[tid / 16] * sums->leaves[tid] + j.r.A[h] * da;
@@ -1494,24 +1546,29 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_backward(const _
     }
 }
 
-/* h ← e^a h + δ x Bᵀ, y = h C + D x of one token: a block for each sequence and head, a warp for each row of h. */
-template <class T> static __global__ void __launch_bounds__(128, 2) mmixi_cuda_ssd_step(const __grid_constant__ mmixi_cuda_ssd_job j)
+/* h ← e^a h + δ x Bᵀ, y = h C + D x of one token: a block for each sequence and head, a warp for each row of
+   h. */
+template <class T> MMIXI_CUDA_TILES mmixi_cuda_ssd_step(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
-    const size_t i = blockIdx.x, H = j.r.H, N = j.r.N, P = j.r.P, b = i / H, h = i % H, lane = threadIdx.x % 32;
+    const size_t i = blockIdx.x, H = j.r.H, N = j.r.N, P = j.r.P, b = i / H, h = i % H,
+        lane = threadIdx.x % 32;
     const mmixi_cuda_token k = mmixi_cuda_ssd_token<T>(j, b, 0, h);
-    const T *x = mmixi_cuda_at<T>(j.r.x, b, 0, h), *B = mmixi_cuda_at<T>(j.r.b, b, 0, h), *C = mmixi_cuda_at<T>(j.r.c, b, 0, h);
+    const T *x = mmixi_cuda_at<T>(j.r.x, b, 0, h), *B = mmixi_cuda_at<T>(j.r.b, b, 0, h),
+        *C = mmixi_cuda_at<T>(j.r.c, b, 0, h);
     const float decay = expf(k.a);
     for (size_t p = threadIdx.x / 32; p < P; p += MMIXI_CUDA_THREADS / 32) {
         const float xp = mmixi_cuda_float(x[p]);
         float y = 0;
         for (size_t n = lane; n < N; n += 32) {
             const size_t at = (i * P + p) * N + n;
-            const float s = decay * (j.r.initial_state ? j.r.initial_state[at] : 0) + k.delta * xp * mmixi_cuda_float(B[n]);
+            const float before = j.r.initial_state ? j.r.initial_state[at] : 0,
+                s = decay * before + k.delta * xp * mmixi_cuda_float(B[n]);
             if (j.r.final_state) j.r.final_state[at] = s;
             y += s * mmixi_cuda_float(C[n]);
         }
         for (int lanes = 16; lanes; lanes /= 2) y += __shfl_xor_sync(0xffffffffu, y, lanes);
-        if (!lane && j.r.y.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, 0, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p) * xp);
+        if (!lane && j.r.y.p)
+            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, 0, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p) * xp);
     }
 }
 
@@ -1522,23 +1579,26 @@ static size_t mmixi_cuda_ssd_bytes(const mmixi_cuda_ssd_job *j, int back, int he
     return j->r.precision == MMIX_CUDA_BF16 ? mmixi_cuda_ssd_layout(&h, NULL, j->n, j->p, heads, back)
         : mmixi_cuda_ssd_layout(&f, NULL, j->n, j->p, heads, back);
 }
-enum { MMIXI_CUDA_SHARED = 227 * 1024, MMIXI_CUDA_BUSY = 264 };      /* bytes a block of sm_90 can have; blocks that keep it busy */
+/* bytes a block of sm_90 can have; blocks that keep it busy */
+enum { MMIXI_CUDA_SHARED = 227 * 1024, MMIXI_CUDA_BUSY = 264 };
 static int mmixi_cuda_ssd_fits(const mmixi_cuda_ssd_job *j, int back)
 {
     return j->n <= 128 && j->p <= 128 && mmixi_cuda_ssd_bytes(j, back, 1) <= MMIXI_CUDA_SHARED;
 }
-/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. Everything depends on
-   the shapes alone, never on the GPU: the order of sums is part of the result. */
+/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. Everything
+   depends on the shapes alone, never on the GPU: the order of sums is part of the result. */
 static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x, int back, char *base)
 {
-    const size_t bytes = x->precision == MMIX_CUDA_BF16 ? 2 : 4, B = x->B, L = x->L, H = x->H, N = x->N, P = x->P;
+    const size_t bytes = x->precision == MMIX_CUDA_BF16 ? 2 : 4, B = x->B, L = x->L, H = x->H, N = x->N,
+        P = x->P;
     size_t at = 0;
     memset(j, 0, sizeof *j);
     j->r = *x;
     j->r.D_width = mmixi_cuda_max(x->D_width, (size_t)1);
     j->seq_token = x->reverse ? -1 : 1;
     if (x->reverse) {
-        mmix_cuda_heads *v[] = { &j->r.x, &j->r.dt, &j->r.b, &j->r.c, &j->r.y, &j->r.dx, &j->r.ddt, &j->r.db, &j->r.dc, &j->r.dy };
+        mmix_cuda_heads *v[] = { &j->r.x, &j->r.dt, &j->r.b, &j->r.c, &j->r.y, &j->r.dx, &j->r.ddt, &j->r.db,
+            &j->r.dc, &j->r.dy };
         for (size_t i = 0; i < sizeof v / sizeof *v; i++) mmixi_cuda_reverse(v[i], L, bytes);
         if (x->seq_idx) j->r.seq_idx += L - 1;
     }
@@ -1553,7 +1613,8 @@ static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x
         for (size_t k = 2; !back && k <= 4; k *= 2)
             if (x->b.share % k == 0 && x->c.share % k == 0 && B * H / k >= MMIXI_CUDA_BUSY
                 && mmixi_cuda_ssd_bytes(j, 0, (int)k) <= MMIXI_CUDA_SHARED / 2) j->heads = k;
-        j->segments = x->segments ? x->segments : B * H < MMIXI_CUDA_BUSY / 2 && j->chunks >= 8 ? MMIXI_CUDA_BUSY / (B * H) : 1;
+        j->segments = x->segments ? x->segments : B * H < MMIXI_CUDA_BUSY / 2 && j->chunks >= 8
+            ? MMIXI_CUDA_BUSY / (B * H) : 1;
         j->segments = mmixi_cuda_max(mmixi_cuda_min(j->segments, j->chunks), (size_t)1);
     }
     j->run = (j->chunks + j->segments - 1) / j->segments;
@@ -1601,9 +1662,11 @@ template <int K> static int mmixi_cuda_ssd_run(const mmixi_cuda_ssd_job &j, int 
             if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<1>, heads * j.r.N * j.r.P, stream, j);
         }
         if (!error && back)
-            error = mmixi_cuda_launch(mmixi_cuda_ssd_backward<K>, pieces, 128, mmixi_cuda_ssd_bytes(&j, 1, 1), stream, j);
+            error = mmixi_cuda_launch(mmixi_cuda_ssd_backward<K>, pieces, 128, mmixi_cuda_ssd_bytes(&j, 1, 1),
+                                      stream, j);
         if (!error && !back)
-            error = mmixi_cuda_launch(mmixi_cuda_ssd_forward<K>, pieces / j.heads, 128, mmixi_cuda_ssd_bytes(&j, 0, (int)j.heads),
+            error = mmixi_cuda_launch(mmixi_cuda_ssd_forward<K>, pieces / j.heads, 128,
+                                      mmixi_cuda_ssd_bytes(&j, 0, (int)j.heads),
                                       stream, j);
     }
     if (!back || error) return error;
@@ -1633,7 +1696,8 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
 {
     mmixi_cuda_ssd_job j;
     mmixi_cuda_ssd_begin(&j, x, 0, NULL);
-    return x->precision == MMIX_CUDA_BF16 ? mmixi_cuda_launch(mmixi_cuda_ssd_step<mmixi_cuda_bf16>, x->B * x->H, 128, 0, x->stream, j)
+    return x->precision == MMIX_CUDA_BF16
+        ? mmixi_cuda_launch(mmixi_cuda_ssd_step<mmixi_cuda_bf16>, x->B * x->H, 128, 0, x->stream, j)
         : mmixi_cuda_launch(mmixi_cuda_ssd_step<float>, x->B * x->H, 128, 0, x->stream, j);
 }
 
@@ -1641,23 +1705,23 @@ MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
    softmax attention in tiles of 64 keys, without an L x L matrix
 
    A block has 64 queries of a head, a warp 16 of them. Scores of one tile of keys are a strip in registers; a
-   running maximum t and sum l of each row let the next tile be added, as in >>softmax attention of mamba_mix.h.
-   The strip of weights is, as it lies, the left side of the product with V.
+   running maximum t and sum l of each row let the next tile be added, as in >>softmax attention of
+   mamba_mix.h. The strip of weights is, as it lies, the left side of the product with V.
 
-   Backward in two launches, and no sum is made by more than one block: one with 64 queries a block, for dq (and
-   δ_i = dy_i · y_i, which it leaves for the other), one with 64 keys, for dk and dv, that walks over the queries
-   of all heads that share the keys. Both make the weights again from t and 1/l. 7 products against the 5 of a
-   kernel that adds dq with atomics, whose bits change from run to run.
+   Backward in two launches, and no sum is made by more than one block: one with 64 queries a block, for dq
+   (and δ_i = dy_i · y_i, which it leaves for the other), one with 64 keys, for dk and dv, that walks over the
+   queries of all heads that share the keys. Both make the weights again from t and 1/l. 7 products against
+   the 5 of a kernel that adds dq with atomics, whose bits change from run to run.
 
-   Where all keys of a block lie in one tile δ_i is Σ_j p_ij (dy_i · v_j) instead: the same number, but with the
-   roundings of what it is subtracted from, so that a query with one key has a gradient of exactly 0.
+   Where all keys of a block lie in one tile δ_i is Σ_j p_ij (dy_i · v_j) instead: the same number, but with
+   the roundings of what it is subtracted from, so that a query with one key has a gradient of exactly 0.
 
    A window of a grid is a sequence of its own: rows are fetched from the tokens that lie in it.
    ==================================================================================== */
 
 /* The tokens that a block looks at: all, or a window's: extent tokens on each axis from origin on. */
 struct mmixi_cuda_window { int windows, origin[3], extent[3], grid[3], queries, keys; };
-static __device__ __forceinline__ mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attention_job &j, size_t index)
+MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attention_job &j, size_t index)
 {
     mmixi_cuda_window v;
     v.windows = j.window_count != 0;
@@ -1667,7 +1731,8 @@ static __device__ __forceinline__ mmixi_cuda_window mmixi_cuda_window_at(const m
     v.keys = 1;
     MMIXI_CUDA_UNROLL
     for (int a = 2; a >= 0; a--) {
-        const int w = (int)(index % j.windows[a]), window = (int)j.r.window[a], shift = (int)j.r.shift[a], grid = (int)j.r.grid[a],
+        const int w = (int)(index % j.windows[a]), window = (int)j.r.window[a], shift = (int)j.r.shift[a],
+            grid = (int)j.r.grid[a],
             begin = shift ? shift + (w - 1) * window : w * window;
         index /= j.windows[a];
         v.origin[a] = mmixi_cuda_max(begin, 0);
@@ -1678,7 +1743,7 @@ static __device__ __forceinline__ mmixi_cuda_window mmixi_cuda_window_at(const m
     v.queries = v.keys;
     return v;
 }
-static __device__ __forceinline__ size_t mmixi_cuda_window_token(const mmixi_cuda_window &v, int i)
+MMIXI_CUDA_INLINE size_t mmixi_cuda_window_token(const mmixi_cuda_window &v, int i)
 {
     if (!v.windows) return (size_t)i;
     return ((size_t)(v.origin[0] + i / (v.extent[1] * v.extent[2])) * (size_t)v.grid[1]
@@ -1686,7 +1751,8 @@ static __device__ __forceinline__ size_t mmixi_cuda_window_token(const mmixi_cud
         + (size_t)(v.origin[2] + i % v.extent[2]);
 }
 /* A number of each token of a window; differences of two tell their distance. */
-static __device__ __forceinline__ int mmixi_cuda_window_place(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &v, int i)
+MMIXI_CUDA_INLINE int mmixi_cuda_window_place(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &v,
+                                              int i)
 {
     const int d2 = 2 * (int)j.r.window[2] - 1, d1 = 2 * (int)j.r.window[1] - 1;
     return (i / (v.extent[1] * v.extent[2]) * d1 + i / v.extent[2] % v.extent[1]) * d2 + i % v.extent[2];
@@ -1696,10 +1762,11 @@ static __device__ __forceinline__ int mmixi_cuda_window_place(const mmixi_cuda_a
 struct mmixi_cuda_queries { int low[64], high[64]; float top[64], over[64], along[64]; };
 template <class T> struct mmixi_cuda_attention_tiles { T *q, *k, *v, *dy; mmixi_cuda_queries *rows; };
 template <class T>
-static __host__ __device__ __forceinline__ size_t mmixi_cuda_attention_layout(mmixi_cuda_attention_tiles<T> *s, char *base, int ldn,
+MMIXI_CUDA_BOTH size_t mmixi_cuda_attention_layout(mmixi_cuda_attention_tiles<T> *s, char *base, int ldn,
                                                                               int ldp, int back)
 {
-    const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)ldn * sizeof(T), rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)ldp * sizeof(T);
+    const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)ldn * sizeof(T),
+        rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)ldp * sizeof(T);
     s->q = (T *)base;
     s->k = (T *)(base + rows_n);
     s->v = (T *)(base + 2 * rows_n);
@@ -1708,23 +1775,29 @@ static __host__ __device__ __forceinline__ size_t mmixi_cuda_attention_layout(mm
     return 2 * rows_n + (back ? 2 : 1) * rows_p + sizeof *s->rows;
 }
 template <class T>
-static __device__ __forceinline__ void mmixi_cuda_load_window(T *tile, int ld, const mmix_cuda_heads &v, const mmixi_cuda_window &w,
-                                                              size_t b, size_t h, int first, int end, size_t width, int padded)
+MMIXI_CUDA_INLINE void mmixi_cuda_load_window(T *tile, int ld, const mmix_cuda_heads &v,
+                                              const mmixi_cuda_window &w,
+                                                              size_t b, size_t h, int first, int end,
+                                                                  size_t width, int padded)
 {
     const T *from = mmixi_cuda_at<T>(v, b, 0, h);
     const ptrdiff_t token = v.token;
-    mmixi_cuda_load(tile, ld, mmixi_cuda_min(end - first, (int)MMIXI_CUDA_TILE), (int)width, padded, mmixi_cuda_aligned<T>(v, width),
+    mmixi_cuda_load(tile, ld, mmixi_cuda_min(end - first, (int)MMIXI_CUDA_TILE), (int)width, padded,
+                    mmixi_cuda_aligned<T>(v, width),
                     [&](int r) { return from + (ptrdiff_t)mmixi_cuda_window_token(w, first + r) * token; });
 }
-/* What queries i … i + 63 see, in places of the window; the lowest and the end of all. The block comes together. */
-static __device__ __forceinline__ void mmixi_cuda_spans(const mmixi_cuda_attention_job &j, mmixi_cuda_queries *rows,
-                                                        const mmixi_cuda_window &w, size_t b, int i, int *least, int *most)
+/* What queries i … i + 63 see, in places of the window; the lowest and the end of all. The block comes
+   together. */
+MMIXI_CUDA_INLINE void mmixi_cuda_spans(const mmixi_cuda_attention_job &j, mmixi_cuda_queries *rows,
+                                                        const mmixi_cuda_window &w, size_t b, int i,
+                                                            int *least, int *most)
 {
     __syncthreads();
     if (threadIdx.x < 64) {
         const int at = i + (int)threadIdx.x;
         size_t low = 0, high = 0;
-        if (at < w.queries && w.windows) high = j.r.mask == MMIX_MASK_CAUSAL ? (size_t)at + 1 : (size_t)w.keys;
+        if (at < w.queries && w.windows)
+            high = j.r.mask == MMIX_MASK_CAUSAL ? (size_t)at + 1 : (size_t)w.keys;
         else if (at < w.queries) mmixi_cuda_span(j, b, (size_t)at, &low, &high);
         rows->low[threadIdx.x] = (int)low;
         rows->high[threadIdx.x] = (int)high;
@@ -1739,7 +1812,8 @@ static __device__ __forceinline__ void mmixi_cuda_spans(const mmixi_cuda_attenti
         }
 }
 /* The bias of query i and key t of a window */
-static __device__ __forceinline__ float mmixi_cuda_bias(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &w, size_t h, int i,
+MMIXI_CUDA_INLINE float mmixi_cuda_bias(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &w,
+                                        size_t h, int i,
                                                         int t)
 {
     if (!j.r.bias) return 0;
@@ -1748,7 +1822,8 @@ static __device__ __forceinline__ float mmixi_cuda_bias(const mmixi_cuda_attenti
 }
 /* Which block of queries, or of keys, of which window, head (or group) and sequence. */
 struct mmixi_cuda_attention_piece { size_t b, h, window; int first; };
-static __device__ __forceinline__ mmixi_cuda_attention_piece mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j, size_t heads,
+MMIXI_CUDA_INLINE mmixi_cuda_attention_piece mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j,
+    size_t heads,
                                                                                            size_t most)
 {
     mmixi_cuda_attention_piece v;
@@ -1762,11 +1837,12 @@ static __device__ __forceinline__ mmixi_cuda_attention_piece mmixi_cuda_attentio
 
 /* W: strips of 8 columns that P needs at most */
 template <int K, int W>
-static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_forward(const __grid_constant__ mmixi_cuda_attention_job j)
+MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp;
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H, j.window_count ? j.most : j.r.L);
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H,
+        j.window_count ? j.most : j.r.L);
     const mmixi_cuda_window w = mmixi_cuda_window_at(j, at.window);
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
@@ -1793,7 +1869,8 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_forward(co
         for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
             MMIXI_CUDA_UNROLL
             for (int e = 0; e < 4; e++) {
-                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8, key = first + 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                    key = first + 8 * i + mmixi_cuda_lane_pair() + e % 2;
                 if (key < s.rows->low[row] || key >= s.rows->high[row]) S[i][e] = -INFINITY;
                 else S[i][e] = j.scale * S[i][e] + mmixi_cuda_bias(j, w, h, at.first + row, key);
                 high[e / 2] = fmaxf(high[e / 2], S[i][e]);
@@ -1801,7 +1878,8 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_forward(co
         MMIXI_CUDA_UNROLL
         for (int e = 0; e < 2; e++) {
             high[e] = mmixi_cuda_row_max(high[e]);
-            scale[e] = high[e] == top[e] ? 1 : expf(top[e] - high[e]);   /* -∞ before and after: nothing yet */
+            /* -∞ before and after: nothing yet */
+            scale[e] = high[e] == top[e] ? 1 : expf(top[e] - high[e]);
             top[e] = high[e];
         }
         MMIXI_CUDA_UNROLL
@@ -1841,11 +1919,12 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_forward(co
 
 /* W: strips that N needs at most */
 template <int K, int W>
-static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_dq(const __grid_constant__ mmixi_cuda_attention_job j)
+MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp, tid = (int)threadIdx.x;
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H, j.window_count ? j.most : j.r.L);
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H,
+        j.window_count ? j.most : j.r.L);
     const mmixi_cuda_window w = mmixi_cuda_window_at(j, at.window);
     const size_t b = at.b, h = at.h;
     mmixi_cuda_attention_tiles<T> s;
@@ -1889,10 +1968,11 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_dq(const _
         for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
             MMIXI_CUDA_UNROLL
             for (int e = 0; e < 4; e++) {
-                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8, key = first + 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                    key = first + 8 * i + mmixi_cuda_lane_pair() + e % 2;
                 if (key < s.rows->low[row] || key >= s.rows->high[row]) S[i][e] = 0;
-                else S[i][e] = expf(j.scale * S[i][e] + mmixi_cuda_bias(j, w, h, at.first + row, key) - s.rows->top[row])
-                    * s.rows->over[row];
+                else S[i][e] = s.rows->over[row] * expf(j.scale * S[i][e] - s.rows->top[row]
+                                                        + mmixi_cuda_bias(j, w, h, at.first + row, key));
                 part[e / 2] += S[i][e] * Z[i][e];
             }
         MMIXI_CUDA_UNROLL
@@ -1912,19 +1992,21 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_dq(const _
     }
     mmixi_cuda_strip_each(dq, [&](float &x, int row, int column) {
         if (j.r.dq.p && at.first + row0 + row < w.queries && column < (int)j.r.N)
-            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dq, b, mmixi_cuda_window_token(w, at.first + row0 + row), h) + column, j.scale * x);
+            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dq, b, mmixi_cuda_window_token(w, at.first + row0 + row), h)
+                           + column, j.scale * x);
     });
 }
 
-/* W: strips that the wider of N and P needs at most. GRADIENTS: 1 dv, 2 dk, 3 both; both of 128 columns are more than a
-   thread has registers for. */
+/* W: strips that the wider of N and P needs at most. GRADIENTS: 1 dv, 2 dk, 3 both; both of 128 columns are
+   more than a thread has registers for. */
 template <int K, int W, int GRADIENTS>
-static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_dkv(const __grid_constant__ mmixi_cuda_attention_job j)
+MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
 {
     typedef typename mmixi_cuda_format<K>::type T;
     const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp, tid = (int)threadIdx.x;
     const size_t share = j.r.k.share;
-    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H / share, j.window_count ? j.most : j.r.S);
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H / share,
+        j.window_count ? j.most : j.r.S);
     const mmixi_cuda_window w = mmixi_cuda_window_at(j, at.window);
     const size_t b = at.b;
     mmixi_cuda_attention_tiles<T> s;
@@ -1946,7 +2028,8 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_dkv(const 
             mmixi_cuda_load_window(s.dy, ldp, j.r.dy, w, b, h, i0, w.queries, j.r.P, j.p);
             if (tid < 64) {
                 const int seen = i0 + tid < w.queries;
-                const size_t index = seen ? (b * j.r.H + h) * j.r.L + mmixi_cuda_window_token(w, i0 + tid) : 0;
+                const size_t index = seen ? (b * j.r.H + h) * j.r.L + mmixi_cuda_window_token(w, i0 + tid)
+                    : 0;
                 s.rows->top[tid] = seen ? j.r.top[index] : 0;
                 s.rows->over[tid] = seen ? j.r.over[index] : 0;
                 s.rows->along[tid] = seen ? j.along[index] : 0;
@@ -1964,10 +2047,12 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_dkv(const 
             for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
                 MMIXI_CUDA_UNROLL
                 for (int e = 0; e < 4; e++) {
-                    const int key = at.first + row0 + mmixi_cuda_lane_row() + e / 2 * 8, q = 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                    const int key = at.first + row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                        q = 8 * i + mmixi_cuda_lane_pair() + e % 2;
                     if (key < s.rows->low[q] || key >= s.rows->high[q]) S[i][e] = Z[i][e] = 0;
                     else {
-                        S[i][e] = expf(j.scale * S[i][e] + mmixi_cuda_bias(j, w, h, i0 + q, key) - s.rows->top[q]) * s.rows->over[q];
+                        S[i][e] = s.rows->over[q] * expf(j.scale * S[i][e] - s.rows->top[q]
+                                                         + mmixi_cuda_bias(j, w, h, i0 + q, key));
                         Z[i][e] = S[i][e] * (Z[i][e] - s.rows->along[q]);
                     }
                 }
@@ -1979,16 +2064,19 @@ static __global__ void __launch_bounds__(128, 2) mmixi_cuda_attention_dkv(const 
     }
     mmixi_cuda_strip_each(dv, [&](float &x, int row, int column) {
         if ((GRADIENTS & 1) && j.r.dv.p && at.first + row0 + row < w.keys && column < (int)j.r.P)
-            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, mmixi_cuda_window_token(w, at.first + row0 + row), at.h * share) + column, x);
+            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, mmixi_cuda_window_token(w, at.first + row0 + row),
+                                            at.h * share) + column, x);
     });
     mmixi_cuda_strip_each(dk, [&](float &x, int row, int column) {
         if ((GRADIENTS & 2) && j.r.dk.p && at.first + row0 + row < w.keys && column < (int)j.r.N)
-            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, mmixi_cuda_window_token(w, at.first + row0 + row), at.h * share) + column,
+            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, mmixi_cuda_window_token(w, at.first + row0 + row),
+                                            at.h * share) + column,
                            j.scale * x);
     });
 }
 
-static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix_cuda_attention *x, int back, char *base)
+static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix_cuda_attention *x, int back,
+                                         char *base)
 {
     size_t at = 0, most = 1;
     memset(j, 0, sizeof *j);
@@ -2000,7 +2088,8 @@ static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix
         j->distances *= 2 * x->window[a] - 1;
         most *= mmixi_cuda_min(x->window[a], x->grid[a]);
     }
-    if (x->window[0]) j->window_count = j->windows[0] * j->windows[1] * j->windows[2], j->most = (unsigned)most;
+    if (x->window[0])
+        j->window_count = j->windows[0] * j->windows[1] * j->windows[2], j->most = (unsigned)most;
     j->n = (int)mmixi_cuda_round_up(x->N, 16);
     j->p = (int)mmixi_cuda_round_up(x->P, 16);
     j->ldn = j->n + 8;
@@ -2012,17 +2101,23 @@ static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix
 template <int K, int W> static int mmixi_cuda_attention_tiled(const mmixi_cuda_attention_job &j, int back)
 {
     mmixi_cuda_attention_tiles<typename mmixi_cuda_format<K>::type> s;
-    const size_t bytes = mmixi_cuda_attention_layout(&s, NULL, j.ldn, j.ldp, back), windows = mmixi_cuda_max(j.window_count, 1u),
-        queries = ((j.window_count ? j.most : j.r.L) + 63) / 64, keys = ((j.window_count ? j.most : j.r.S) + 63) / 64,
+    const size_t bytes = mmixi_cuda_attention_layout(&s, NULL, j.ldn, j.ldp, back),
+        windows = mmixi_cuda_max(j.window_count, 1u),
+        queries = ((j.window_count ? j.most : j.r.L) + 63) / 64,
+        keys = ((j.window_count ? j.most : j.r.S) + 63) / 64,
         blocks = j.r.B * (j.r.H / j.r.k.share) * windows * keys;
     const int both = W > 8 ? 1 : 3;
     int error;
-    if (!back) return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W>, j.r.B * j.r.H * windows * queries, 128, bytes, j.r.stream, j);
-    error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W>, j.r.B * j.r.H * windows * queries, 128, bytes, j.r.stream, j);
+    if (!back)
+        return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W>, j.r.B * j.r.H * windows * queries, 128,
+                                 bytes, j.r.stream, j);
+    error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W>, j.r.B * j.r.H * windows * queries, 128, bytes,
+                              j.r.stream, j);
     if (!error && (j.r.dv.p || (both == 3 && j.r.dk.p)))
         error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, both>, blocks, 128, bytes, j.r.stream, j);
     if (!error && both == 1 && j.r.dk.p)
-        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, both == 1 ? 2 : 3>, blocks, 128, bytes, j.r.stream, j);
+        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, both == 1 ? 2 : 3>, blocks, 128, bytes,
+                                  j.r.stream, j);
     return error;
 }
 template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_job &j, int back)
@@ -2033,14 +2128,18 @@ template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_
     if (error) return error;
     if (!r.naive) {
         if (j.n > 128 || j.p > 128) return MMIX_CUDA_UNSUPPORTED;
-        error = j.n <= 64 && j.p <= 64 ? mmixi_cuda_attention_tiled<K, 8>(j, back) : mmixi_cuda_attention_tiled<K, 16>(j, back);
+        error = j.n <= 64 && j.p <= 64 ? mmixi_cuda_attention_tiled<K, 8>(j, back)
+            : mmixi_cuda_attention_tiled<K, 16>(j, back);
     } else if (!back) error = mmixi_cuda_each(mmixi_cuda_attention_naive<T>, r.B * r.H * r.L, r.stream, j);
     else {
-        if (r.dq.p) error = mmixi_cuda_each(mmixi_cuda_attention_naive_dq<T>, r.B * r.H * r.L * r.N, r.stream, j);
+        if (r.dq.p)
+            error = mmixi_cuda_each(mmixi_cuda_attention_naive_dq<T>, r.B * r.H * r.L * r.N, r.stream, j);
         if (!error && (r.dk.p || r.dv.p))
-            error = mmixi_cuda_each(mmixi_cuda_attention_naive_dkv<T>, r.B * (r.H / r.k.share) * r.S * mmixi_cuda_max(r.N, r.P), r.stream, j);
+            error = mmixi_cuda_each(mmixi_cuda_attention_naive_dkv<T>,
+                                    r.B * (r.H / r.k.share) * r.S * mmixi_cuda_max(r.N, r.P), r.stream, j);
     }
-    if (!error && back && r.dbias && r.bias) error = mmixi_cuda_each(mmixi_cuda_attention_dbias<T>, r.H * j.distances, r.stream, j);
+    if (!error && back && r.dbias && r.bias)
+        error = mmixi_cuda_each(mmixi_cuda_attention_dbias<T>, r.H * j.distances, r.stream, j);
     return error;
 }
 static int mmixi_cuda_attention_call(const mmix_cuda_attention *x, int back)
@@ -2056,27 +2155,35 @@ MMIXDEF size_t mmix_cuda_attention_workspace(const mmix_cuda_attention *x, int b
     mmixi_cuda_attention_job j;
     return mmixi_cuda_attention_begin(&j, x, backward, NULL);
 }
-MMIXDEF int mmix_cuda_attention_forward(const mmix_cuda_attention *x) { return mmixi_cuda_attention_call(x, 0); }
-MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x) { return mmixi_cuda_attention_call(x, 1); }
+MMIXDEF int mmix_cuda_attention_forward(const mmix_cuda_attention *x)
+{
+    return mmixi_cuda_attention_call(x, 0);
+}
+MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x)
+{
+    return mmixi_cuda_attention_call(x, 1);
+}
 
 /* ==== >>cuda-linear ==================================================================
    linear attention: features, sums, the causal form as an SSD that forgets nothing
 
-   With a column of ones beside V where rows are normalised, num and den are one product (see >>linear attention of
-   mamba_mix.h). Everything between the arrays of the interface is float, also for BF16:
+   With a column of ones beside V where rows are normalised, num and den are one product (see >>linear
+   attention of mamba_mix.h). Everything between the arrays of the interface is float, also for BF16:
 
        F = φ(q) (B, L, H, N),  G = ψ(k) (B, S, G, N),  V' = [v 1] (B, S, G, V),  Y' = [num den] (B, L, H, V)
 
-   The full form multiplies from the right: h = Σ_j ψ_jᵀ v'_j, once for all heads of a group, and y'_i = φ_i h. The
-   causal form is SSD with δ = 1 and A = 0, on the same kernels. Naive: one thread a query, one loop over the keys.
-   Backward of the full form: dh = Σ_i φ_iᵀ dy'_i, dφ_i = dy'_i hᵀ, dψ_j = v'_j dhᵀ, dv_j = ψ_j dh.
+   The full form multiplies from the right: h = Σ_j ψ_jᵀ v'_j, once for all heads of a group, and y'_i = φ_i
+   h. The causal form is SSD with δ = 1 and A = 0, on the same kernels. Naive: one thread a query, one loop
+   over the keys. Backward of the full form: dh = Σ_i φ_iᵀ dy'_i, dφ_i = dy'_i hᵀ, dψ_j = v'_j dhᵀ, dv_j = ψ_j
+   dh.
    ==================================================================================== */
 
 struct mmixi_cuda_linear_job {
     mmix_cuda_linear_attention r;
     size_t G, V;                                 /* key/value heads; P, or P + 1 */
     float *F, *G1, *V1, *Y1, *D1, *dF, *dG, *dV1;
-    float *columns;                              /* (B, G, N, 3): largest k, 1/Σ, Σ ψ dψ over the tokens (efficient) */
+    /* (B, G, N, 3): largest k, 1/Σ, Σ ψ dψ over the tokens (efficient) */
+    float *columns;
     float *state, *dstate;                       /* full: (B, G, N, V) */
     int32_t *runs;
     /* causal, as an SSD: one, zeros (H), states a head (B, H, V, N), its gradients */
@@ -2086,11 +2193,13 @@ struct mmixi_cuda_linear_job {
 
 static __device__ float mmixi_cuda_feature(int feature, float x)
 {
-    return feature == MMIX_FEATURE_ELU1 ? (x > 0 ? x + 1 : expf(x)) : feature == MMIX_FEATURE_RELU ? fmaxf(x, 0) : x;
+    if (feature == MMIX_FEATURE_ELU1) return x > 0 ? x + 1 : expf(x);
+    return feature == MMIX_FEATURE_RELU ? fmaxf(x, 0) : x;
 }
 static __device__ float mmixi_cuda_feature_slope(int feature, float f)
 {
-    return feature == MMIX_FEATURE_ELU1 ? (f > 1 ? 1 : f) : feature == MMIX_FEATURE_RELU ? (f > 0 ? 1 : 0) : 1;
+    if (feature == MMIX_FEATURE_ELU1) return f > 1 ? 1 : f;
+    return feature == MMIX_FEATURE_RELU && !(f > 0) ? 0 : 1;
 }
 template <class T> static __device__ void mmixi_cuda_feature_row(int feature, size_t N, const T *x, float *f)
 {
@@ -2104,34 +2213,41 @@ template <class T> static __device__ void mmixi_cuda_feature_row(int feature, si
     for (size_t n = 0; n < N; n++) f[n] /= sum;
 }
 template <class T>
-static __device__ void mmixi_cuda_feature_row_backward(int feature, size_t N, const float *f, const float *df, T *dx)
+static __device__ void mmixi_cuda_feature_row_backward(int feature, size_t N, const float *f, const float *df,
+                                                       T *dx)
 {
     const int softmax = feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT;
     const float along = softmax ? mmixi_cuda_dot(N, f, df) : 0;
-    for (size_t n = 0; n < N; n++) mmixi_cuda_set(dx + n, softmax ? f[n] * (df[n] - along) : mmixi_cuda_feature_slope(feature, f[n]) * df[n]);
+    for (size_t n = 0; n < N; n++)
+        mmixi_cuda_set(dx + n, softmax ? f[n] * (df[n] - along)
+                       : mmixi_cuda_feature_slope(feature, f[n]) * df[n]);
 }
 /* One thread a row of F, and of G and V'. */
-template <class T> static __global__ void mmixi_cuda_linear_queries(const __grid_constant__ mmixi_cuda_linear_job j)
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_queries(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread(), h = i % j.r.H, t = i / j.r.H % j.r.L, b = i / j.r.H / j.r.L;
-    if (b < j.r.B) mmixi_cuda_feature_row(j.r.feature, j.r.N, mmixi_cuda_at<T>(j.r.q, b, t, h), j.F + i * j.r.N);
+    if (b < j.r.B)
+        mmixi_cuda_feature_row(j.r.feature, j.r.N, mmixi_cuda_at<T>(j.r.q, b, t, h), j.F + i * j.r.N);
 }
 /* ψ = softmax over the tokens: a column's largest and 1/Σ */
-template <class T> static __global__ void mmixi_cuda_linear_columns(const __grid_constant__ mmixi_cuda_linear_job j)
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_columns(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread(), n = i % j.r.N, g = i / j.r.N % j.G, b = i / j.r.N / j.G;
     float top = -INFINITY, sum = 0;
     if (b >= j.r.B) return;
-    for (size_t t = 0; t < j.r.S; t++) top = fmaxf(top, mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share)[n]));
-    for (size_t t = 0; t < j.r.S; t++) sum += expf(mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share)[n]) - top);
+    for (size_t t = 0; t < j.r.S; t++)
+        top = fmaxf(top, mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share)[n]));
+    for (size_t t = 0; t < j.r.S; t++)
+        sum += expf(mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share)[n]) - top);
     j.columns[3 * i] = top;
     j.columns[3 * i + 1] = 1 / sum;
 }
-template <class T> static __global__ void mmixi_cuda_linear_keys(const __grid_constant__ mmixi_cuda_linear_job j)
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_keys(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread(), g = i % j.G, t = i / j.G % j.r.S, b = i / j.G / j.r.S;
     if (b >= j.r.B) return;
-    const T *k = mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share), *v = mmixi_cuda_at<T>(j.r.v, b, t, g * j.r.k.share);
+    const T *k = mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share),
+        *v = mmixi_cuda_at<T>(j.r.v, b, t, g * j.r.k.share);
     if (j.r.feature == MMIX_FEATURE_EFFICIENT)
         for (size_t n = 0; n < j.r.N; n++) {
             const float *column = j.columns + 3 * ((b * j.G + g) * j.r.N + n);
@@ -2140,17 +2256,20 @@ template <class T> static __global__ void mmixi_cuda_linear_keys(const __grid_co
     else mmixi_cuda_feature_row(j.r.feature, j.r.N, k, j.G1 + i * j.r.N);
     for (size_t p = 0; p < j.V; p++) j.V1[i * j.V + p] = p < j.r.P ? mmixi_cuda_float(v[p]) : 1;
 }
-static __device__ __forceinline__ float mmixi_cuda_linear_over(const mmixi_cuda_linear_job &j, const float *y1)
+MMIXI_CUDA_INLINE float mmixi_cuda_linear_over(const mmixi_cuda_linear_job &j, const float *y1)
 {
     return j.r.normalise ? 1 / (y1[j.r.P] + (float)j.r.eps) : 1;
 }
-template <class T> static __global__ void mmixi_cuda_linear_divide(const __grid_constant__ mmixi_cuda_linear_job j)
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_divide(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), p = i % j.r.P, row = i / j.r.P, h = row % j.r.H, t = row / j.r.H % j.r.L, b = row / j.r.H / j.r.L;
-    if (b < j.r.B) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p, j.Y1[row * j.V + p] * mmixi_cuda_linear_over(j, j.Y1 + row * j.V));
+    const size_t i = mmixi_cuda_thread(), p = i % j.r.P, row = i / j.r.P, h = row % j.r.H,
+        t = row / j.r.H % j.r.L, b = row / j.r.H / j.r.L;
+    if (b < j.r.B)
+        mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p,
+                       j.Y1[row * j.V + p] * mmixi_cuda_linear_over(j, j.Y1 + row * j.V));
 }
 /* dnum = dy / den, dden = -(dy · y) / den */
-template <class T> static __global__ void mmixi_cuda_linear_upstream(const __grid_constant__ mmixi_cuda_linear_job j)
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_upstream(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t row = mmixi_cuda_thread(), h = row % j.r.H, t = row / j.r.H % j.r.L, b = row / j.r.H / j.r.L;
     if (b >= j.r.B) return;
@@ -2163,26 +2282,29 @@ template <class T> static __global__ void mmixi_cuda_linear_upstream(const __gri
     }
     if (j.r.normalise) j.D1[row * j.V + j.r.P] = -along * over * over;
 }
-template <class T> static __global__ void mmixi_cuda_linear_dq(const __grid_constant__ mmixi_cuda_linear_job j)
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dq(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread(), h = i % j.r.H, t = i / j.r.H % j.r.L, b = i / j.r.H / j.r.L;
     if (b < j.r.B)
-        mmixi_cuda_feature_row_backward(j.r.feature, j.r.N, j.F + i * j.r.N, j.dF + i * j.r.N, mmixi_cuda_at<T>(j.r.dq, b, t, h));
+        mmixi_cuda_feature_row_backward(j.r.feature, j.r.N, j.F + i * j.r.N, j.dF + i * j.r.N,
+                                        mmixi_cuda_at<T>(j.r.dq, b, t, h));
 }
-static __global__ void mmixi_cuda_linear_along(const __grid_constant__ mmixi_cuda_linear_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_along(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread(), N = j.r.N, n = i % N, g = i / N % j.G, b = i / N / j.G;
     float sum = 0;
     if (b >= j.r.B) return;
-    for (size_t t = 0; t < j.r.S; t++) sum += j.G1[((b * j.r.S + t) * j.G + g) * N + n] * j.dG[((b * j.r.S + t) * j.G + g) * N + n];
+    for (size_t t = 0; t < j.r.S; t++)
+        sum += j.G1[((b * j.r.S + t) * j.G + g) * N + n] * j.dG[((b * j.r.S + t) * j.G + g) * N + n];
     j.columns[3 * i + 2] = sum;
 }
-template <class T> static __global__ void mmixi_cuda_linear_dkv(const __grid_constant__ mmixi_cuda_linear_job j)
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dkv(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread(), N = j.r.N, g = i % j.G, t = i / j.G % j.r.S, b = i / j.G / j.r.S;
     if (b >= j.r.B) return;
     if (j.r.dk.p && j.r.feature != MMIX_FEATURE_EFFICIENT)
-        mmixi_cuda_feature_row_backward(j.r.feature, N, j.G1 + i * N, j.dG + i * N, mmixi_cuda_at<T>(j.r.dk, b, t, g * j.r.k.share));
+        mmixi_cuda_feature_row_backward(j.r.feature, N, j.G1 + i * N, j.dG + i * N,
+                                        mmixi_cuda_at<T>(j.r.dk, b, t, g * j.r.k.share));
     else if (j.r.dk.p)
         for (size_t n = 0; n < N; n++)
             mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, t, g * j.r.k.share) + n,
@@ -2194,22 +2316,25 @@ template <class T> static __global__ void mmixi_cuda_linear_dkv(const __grid_con
 /* ---- the definition ---- */
 
 /* Query i sees the keys low … high - 1, and if `begun` what was before the first token. */
-static __device__ void mmixi_cuda_linear_span(const mmixi_cuda_linear_job &j, size_t b, size_t i, size_t *low, size_t *high)
+static __device__ void mmixi_cuda_linear_span(const mmixi_cuda_linear_job &j, size_t b, size_t i, size_t *low,
+                                              size_t *high)
 {
     *low = j.runs ? (size_t)j.runs[2 * (b * j.r.L + i)] : 0;
     *high = j.r.causal ? i + 1 : j.r.S;
 }
 /* Y' of one query */
-static __global__ void mmixi_cuda_linear_naive(const __grid_constant__ mmixi_cuda_linear_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t row = mmixi_cuda_thread(), N = j.r.N, V = j.V, h = row % j.r.H, i = row / j.r.H % j.r.L, b = row / j.r.H / j.r.L,
+    const size_t row = mmixi_cuda_thread(), N = j.r.N, V = j.V, h = row % j.r.H, i = row / j.r.H % j.r.L,
+        b = row / j.r.H / j.r.L,
         g = h / j.r.k.share;
     const float *f = j.F + row * N;
     size_t low, high;
     if (b >= j.r.B) return;
     mmixi_cuda_linear_span(j, b, i, &low, &high);
     for (size_t v = 0; v < V; v++)
-        j.Y1[row * V + v] = j.r.initial_state && !low ? mmixi_cuda_dot(N, f, j.r.initial_state + ((b * j.G + g) * V + v) * N) : 0;
+        j.Y1[row * V + v] = !j.r.initial_state || low ? 0
+            : mmixi_cuda_dot(N, f, j.r.initial_state + ((b * j.G + g) * V + v) * N);
     for (size_t t = low; t < high; t++) {
         const size_t key = (b * j.r.S + t) * j.G + g;
         const float m = mmixi_cuda_dot(N, f, j.G1 + key * N);
@@ -2217,20 +2342,23 @@ static __global__ void mmixi_cuda_linear_naive(const __grid_constant__ mmixi_cud
     }
 }
 /* The state after the last token; and the gradient of the one before the first. */
-static __global__ void mmixi_cuda_linear_naive_state(const __grid_constant__ mmixi_cuda_linear_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_state(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), N = j.r.N, V = j.V, n = i % N, v = i / N % V, g = i / N / V % j.G, b = i / N / V / j.G;
+    const size_t i = mmixi_cuda_thread(), N = j.r.N, V = j.V, n = i % N, v = i / N % V, g = i / N / V % j.G,
+        b = i / N / V / j.G;
     size_t low, high;
     float sum;
     if (b >= j.r.B) return;
     mmixi_cuda_linear_span(j, b, j.r.L - 1, &low, &high);
     sum = !low && j.r.initial_state ? j.r.initial_state[i] : 0;
-    for (size_t t = low; t < high; t++) sum += j.G1[((b * j.r.S + t) * j.G + g) * N + n] * j.V1[((b * j.r.S + t) * j.G + g) * V + v];
+    for (size_t t = low; t < high; t++)
+        sum += j.G1[((b * j.r.S + t) * j.G + g) * N + n] * j.V1[((b * j.r.S + t) * j.G + g) * V + v];
     if (j.r.final_state) j.r.final_state[i] = sum;
 }
-static __global__ void mmixi_cuda_linear_naive_dinitial(const __grid_constant__ mmixi_cuda_linear_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dinitial(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t i = mmixi_cuda_thread(), N = j.r.N, V = j.V, share = j.r.k.share, n = i % N, v = i / N % V, g = i / N / V % j.G,
+    const size_t i = mmixi_cuda_thread(), N = j.r.N, V = j.V, share = j.r.k.share, n = i % N, v = i / N % V,
+        g = i / N / V % j.G,
         b = i / N / V / j.G;
     size_t low, high;
     float sum;
@@ -2244,9 +2372,10 @@ static __global__ void mmixi_cuda_linear_naive_dinitial(const __grid_constant__ 
     }
     j.r.dinitial[i] = sum;
 }
-static __global__ void mmixi_cuda_linear_naive_df(const __grid_constant__ mmixi_cuda_linear_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_df(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t row = mmixi_cuda_thread(), N = j.r.N, V = j.V, h = row % j.r.H, i = row / j.r.H % j.r.L, b = row / j.r.H / j.r.L,
+    const size_t row = mmixi_cuda_thread(), N = j.r.N, V = j.V, h = row % j.r.H, i = row / j.r.H % j.r.L,
+        b = row / j.r.H / j.r.L,
         g = h / j.r.k.share;
     const float *d = j.D1 + row * V;
     size_t low, high;
@@ -2254,7 +2383,8 @@ static __global__ void mmixi_cuda_linear_naive_df(const __grid_constant__ mmixi_
     mmixi_cuda_linear_span(j, b, i, &low, &high);
     for (size_t n = 0; n < N; n++) {
         float sum = 0;
-        for (size_t v = 0; j.r.initial_state && !low && v < V; v++) sum += d[v] * j.r.initial_state[((b * j.G + g) * V + v) * N + n];
+        for (size_t v = 0; j.r.initial_state && !low && v < V; v++)
+            sum += d[v] * j.r.initial_state[((b * j.G + g) * V + v) * N + n];
         j.dF[row * N + n] = sum;
     }
     for (size_t t = low; t < high; t++) {
@@ -2263,9 +2393,10 @@ static __global__ void mmixi_cuda_linear_naive_df(const __grid_constant__ mmixi_
         for (size_t n = 0; n < N; n++) j.dF[row * N + n] += m * j.G1[key * N + n];
     }
 }
-static __global__ void mmixi_cuda_linear_naive_dg(const __grid_constant__ mmixi_cuda_linear_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
-    const size_t key = mmixi_cuda_thread(), N = j.r.N, V = j.V, share = j.r.k.share, g = key % j.G, t = key / j.G % j.r.S,
+    const size_t key = mmixi_cuda_thread(), N = j.r.N, V = j.V, share = j.r.k.share, g = key % j.G,
+        t = key / j.G % j.r.S,
         b = key / j.G / j.r.S;
     const float *dlast = j.r.dfinal;
     size_t low, high;
@@ -2277,13 +2408,15 @@ static __global__ void mmixi_cuda_linear_naive_dg(const __grid_constant__ mmixi_
         for (size_t v = 0; dlast && v < V; v++) sum += j.V1[key * V + v] * dlast[v * N + n];
         j.dG[key * N + n] = sum;
     }
-    for (size_t v = 0; v < V; v++) j.dV1[key * V + v] = dlast ? mmixi_cuda_dot(N, j.G1 + key * N, dlast + v * N) : 0;
+    for (size_t v = 0; v < V; v++)
+        j.dV1[key * V + v] = dlast ? mmixi_cuda_dot(N, j.G1 + key * N, dlast + v * N) : 0;
     for (size_t h = g * share; h < (g + 1) * share; h++)
         for (size_t i = 0; i < j.r.L; i++) {
             const size_t row = (b * j.r.L + i) * j.r.H + h;
             mmixi_cuda_linear_span(j, b, i, &low, &high);
             if (t < low || t >= high) continue;
-            const float m = mmixi_cuda_dot(N, j.F + row * N, j.G1 + key * N), d = mmixi_cuda_dot(V, j.D1 + row * V, j.V1 + key * V);
+            const float m = mmixi_cuda_dot(N, j.F + row * N, j.G1 + key * N),
+                d = mmixi_cuda_dot(V, j.D1 + row * V, j.V1 + key * V);
             for (size_t n = 0; n < N; n++) j.dG[key * N + n] += d * j.F[row * N + n];
             for (size_t v = 0; v < V; v++) j.dV1[key * V + v] += m * j.D1[row * V + v];
         }
@@ -2291,11 +2424,13 @@ static __global__ void mmixi_cuda_linear_naive_dg(const __grid_constant__ mmixi_
 
 /* ---- the full form from the right ---- */
 
-/* m (B, G, R, C) = Σ over tokens and the heads of a group of x_tᵀ y_t; x (B, T, X, R), y (B, T, X, C), X = G or H */
+/* m (B, G, R, C) = Σ over tokens and the heads of a group of x_tᵀ y_t; x (B, T, X, R), y (B, T, X, C), X = G
+   or H */
 struct mmixi_cuda_outer { const float *x, *y; float *m; size_t B, T, X, G, R, C; };
-static __global__ void mmixi_cuda_linear_outer(const __grid_constant__ mmixi_cuda_outer j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
-    const size_t i = mmixi_cuda_thread(), c = i % j.C, r = i / j.C % j.R, g = i / j.C / j.R % j.G, b = i / j.C / j.R / j.G,
+    const size_t i = mmixi_cuda_thread(), c = i % j.C, r = i / j.C % j.R, g = i / j.C / j.R % j.G,
+        b = i / j.C / j.R / j.G,
         share = j.X / j.G;
     float sum = 0;
     if (b >= j.B) return;
@@ -2307,7 +2442,7 @@ static __global__ void mmixi_cuda_linear_outer(const __grid_constant__ mmixi_cud
     j.m[i] = sum;
 }
 /* y (B, T, X, C) = x m, or x mᵀ with m (B, G, C, R) */
-static __global__ void mmixi_cuda_linear_apply(const __grid_constant__ mmixi_cuda_outer j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
     const size_t i = mmixi_cuda_thread(), c = i % j.C, row = i / j.C, x = row % j.X, b = row / j.X / j.T;
     const float *m = j.m + (b * j.G + x / (j.X / j.G)) * j.R * j.C;
@@ -2316,7 +2451,7 @@ static __global__ void mmixi_cuda_linear_apply(const __grid_constant__ mmixi_cud
     for (size_t r = 0; r < j.R; r++) sum += j.x[row * j.R + r] * m[r * j.C + c];
     ((float *)j.y)[i] = sum;
 }
-static __global__ void mmixi_cuda_linear_apply_transposed(const __grid_constant__ mmixi_cuda_outer j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_apply_transposed(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
     const size_t i = mmixi_cuda_thread(), c = i % j.C, row = i / j.C, x = row % j.X, b = row / j.X / j.T;
     const float *m = j.m + (b * j.G + x / (j.X / j.G)) * j.R * j.C;
@@ -2325,7 +2460,8 @@ static __global__ void mmixi_cuda_linear_apply_transposed(const __grid_constant_
     for (size_t r = 0; r < j.R; r++) sum += j.x[row * j.R + r] * m[c * j.R + r];
     ((float *)j.y)[i] = sum;
 }
-static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size_t T, size_t X, const float *x, size_t R, const float *y,
+static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size_t T, size_t X,
+                                            const float *x, size_t R, const float *y,
                                             size_t C, float *m)
 {
     mmixi_cuda_outer o;
@@ -2339,36 +2475,48 @@ static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j, int back)
     void *stream = j.r.stream;
     int e;
     if (!back) {
-        e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream, mmixi_cuda_outer_of(j, S, G, j.G1, N, j.V1, V, j.state));
-        return e ? e : mmixi_cuda_each(mmixi_cuda_linear_apply, B * L * H * V, stream, mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state));
+        e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream,
+                            mmixi_cuda_outer_of(j, S, G, j.G1, N, j.V1, V, j.state));
+        return e ? e : mmixi_cuda_each(mmixi_cuda_linear_apply, B * L * H * V, stream,
+                                       mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state));
     }
-    e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream, mmixi_cuda_outer_of(j, L, H, j.F, N, j.D1, V, j.dstate));
-    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_apply_transposed, B * L * H * N, stream, mmixi_cuda_outer_of(j, L, H, j.D1, V, j.dF, N, j.state));
-    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_apply_transposed, B * S * G * N, stream, mmixi_cuda_outer_of(j, S, G, j.V1, V, j.dG, N, j.dstate));
-    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_apply, B * S * G * V, stream, mmixi_cuda_outer_of(j, S, G, j.G1, N, j.dV1, V, j.dstate));
+    e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream,
+                        mmixi_cuda_outer_of(j, L, H, j.F, N, j.D1, V, j.dstate));
+    if (!e)
+        e = mmixi_cuda_each(mmixi_cuda_linear_apply_transposed, B * L * H * N, stream,
+                            mmixi_cuda_outer_of(j, L, H, j.D1, V, j.dF, N, j.state));
+    if (!e)
+        e = mmixi_cuda_each(mmixi_cuda_linear_apply_transposed, B * S * G * N, stream,
+                            mmixi_cuda_outer_of(j, S, G, j.V1, V, j.dG, N, j.dstate));
+    if (!e)
+        e = mmixi_cuda_each(mmixi_cuda_linear_apply, B * S * G * V, stream,
+                            mmixi_cuda_outer_of(j, S, G, j.G1, N, j.dV1, V, j.dstate));
     return e;
 }
 
 /* ---- the causal form as an SSD ---- */
 
-/* States (B, G, V, N) of groups to the heads', to all or to the first of each group alone; and back: the first's,
-   or the sum over the group. */
+/* States (B, G, V, N) of groups to the heads', to all or to the first of each group alone; and back: the
+   first's, or the sum over the group. */
 struct mmixi_cuda_spread { const float *from; float *to; size_t B, H, share, count; int all; };
-static __global__ void mmixi_cuda_linear_spread(const __grid_constant__ mmixi_cuda_spread j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_spread(MMIXI_CUDA_JOB mmixi_cuda_spread j)
 {
     const size_t i = mmixi_cuda_thread(), e = i % j.count, h = i / j.count % j.H, b = i / j.count / j.H;
-    if (b < j.B) j.to[i] = j.all || h % j.share == 0 ? j.from[(b * (j.H / j.share) + h / j.share) * j.count + e] : 0;
+    if (b < j.B)
+        j.to[i] = j.all || h % j.share == 0 ? j.from[(b * (j.H / j.share) + h / j.share) * j.count + e] : 0;
 }
-static __global__ void mmixi_cuda_linear_gather(const __grid_constant__ mmixi_cuda_spread j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_gather(MMIXI_CUDA_JOB mmixi_cuda_spread j)
 {
-    const size_t i = mmixi_cuda_thread(), G = j.H / j.share, e = i % j.count, g = i / j.count % G, b = i / j.count / G;
+    const size_t i = mmixi_cuda_thread(), G = j.H / j.share, e = i % j.count, g = i / j.count % G,
+        b = i / j.count / G;
     float sum = 0;
     if (b >= j.B) return;
-    for (size_t h = 0; h < (j.all ? j.share : 1); h++) sum += j.from[(b * j.H + g * j.share + h) * j.count + e];
+    for (size_t h = 0; h < (j.all ? j.share : 1); h++)
+        sum += j.from[(b * j.H + g * j.share + h) * j.count + e];
     j.to[i] = sum;
 }
 /* 1, and zeros: δ and A */
-static __global__ void mmixi_cuda_linear_constants(const __grid_constant__ mmixi_cuda_linear_job j)
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_constants(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
 {
     const size_t i = mmixi_cuda_thread();
     if (i <= j.r.H) j.constants[i] = i ? 0 : 1;
@@ -2431,7 +2579,8 @@ static int mmixi_cuda_linear_causal(const mmixi_cuda_linear_job &j, int back)
     return e;
 }
 
-static size_t mmixi_cuda_linear_begin(mmixi_cuda_linear_job *j, const mmix_cuda_linear_attention *x, int back, char *base)
+static size_t mmixi_cuda_linear_begin(mmixi_cuda_linear_job *j, const mmix_cuda_linear_attention *x, int back,
+                                      char *base)
 {
     const size_t B = x->B, L = x->L, S = x->S, H = x->H, N = x->N;
     size_t at = 0, G, V;
@@ -2485,7 +2634,8 @@ template <class T> static int mmixi_cuda_linear_run(const mmixi_cuda_linear_job 
     /* Y': the result, or what the backward divides by */
     if (!e && r.naive) {
         e = mmixi_cuda_each(mmixi_cuda_linear_naive, queries, stream, j);
-        if (!e && forward.r.final_state) e = mmixi_cuda_each(mmixi_cuda_linear_naive_state, states, stream, j);
+        if (!e && forward.r.final_state)
+            e = mmixi_cuda_each(mmixi_cuda_linear_naive_state, states, stream, j);
     }
     else if (!e) e = r.causal ? mmixi_cuda_linear_causal(forward, 0) : mmixi_cuda_linear_full(j, 0);
     if (e) return e;
@@ -2506,26 +2656,33 @@ static int mmixi_cuda_linear_call(const mmix_cuda_linear_attention *x, int back)
 {
     mmixi_cuda_linear_job j;
     mmixi_cuda_linear_begin(&j, x, back, (char *)x->workspace);
-    return x->precision == MMIX_CUDA_BF16 ? mmixi_cuda_linear_run<mmixi_cuda_bf16>(j, back) : mmixi_cuda_linear_run<float>(j, back);
+    return x->precision == MMIX_CUDA_BF16 ? mmixi_cuda_linear_run<mmixi_cuda_bf16>(j, back)
+        : mmixi_cuda_linear_run<float>(j, back);
 }
 MMIXDEF size_t mmix_cuda_linear_attention_workspace(const mmix_cuda_linear_attention *x, int backward)
 {
     mmixi_cuda_linear_job j;
     return mmixi_cuda_linear_begin(&j, x, backward, NULL);
 }
-MMIXDEF int mmix_cuda_linear_attention_forward(const mmix_cuda_linear_attention *x) { return mmixi_cuda_linear_call(x, 0); }
-MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention *x) { return mmixi_cuda_linear_call(x, 1); }
+MMIXDEF int mmix_cuda_linear_attention_forward(const mmix_cuda_linear_attention *x)
+{
+    return mmixi_cuda_linear_call(x, 0);
+}
+MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention *x)
+{
+    return mmixi_cuda_linear_call(x, 1);
+}
 
 /* ==== >>cuda-attach ==================================================================
    pack, copy, launch, copy, unpack
 
    The functions below stand in the context's table of ops. Those of the three mixers find in the attachment
-   whether the device is to do the call; if not, or if it cannot, they hand it to the functions that stood there
-   before. Those of all other ops count and hand on.
+   whether the device is to do the call; if not, or if it cannot, they hand it to the functions that stood
+   there before. Those of all other ops count and hand on.
 
-   A call is laid out twice by the same code: once to count bytes, once to fill them. Inputs lie first, so that one
-   copy takes them up, then results, which one copy takes down, then the workspace. Every array is packed: a
-   view's gaps are not sent.
+   A call is laid out twice by the same code: once to count bytes, once to fill them. Inputs lie first, so
+   that one copy takes them up, then results, which one copy takes down, then the workspace. Every array is
+   packed: a view's gaps are not sent.
    ==================================================================================== */
 
 struct mmixi_cuda_attachment {
@@ -2537,8 +2694,8 @@ struct mmixi_cuda_attachment {
     cudaStream_t stream;
 };
 
-/* The layout of a call under way: an array's place on the device and in pinned memory. While only bytes are counted
-   pinned is NULL and the device's addresses are never looked at. */
+/* The layout of a call under way: an array's place on the device and in pinned memory. While only bytes are
+   counted pinned is NULL and the device's addresses are never looked at. */
 struct mmixi_cuda_trip {
     mmixi_cuda_attachment *a;
     char *device, *pinned;
@@ -2573,7 +2730,8 @@ static void mmixi_cuda_rows(const mmix_tensor *t, float *data, mmixi_cuda_row *f
     const size_t n = axes ? mmix_shape(t, -1) : 1, rows = n ? mmix_count(t) / n : 0;
     for (size_t r = 0; r < rows; r++) {
         size_t offset = 0, rest = r;
-        for (int a = axes - 1; a-- > 0; rest /= mmix_shape(t, a)) offset += rest % mmix_shape(t, a) * mmix_stride(t, a);
+        for (int a = axes - 1; a-- > 0; rest /= mmix_shape(t, a))
+            offset += rest % mmix_shape(t, a) * mmix_stride(t, a);
         f(user, data + offset, n, r * n);
     }
 }
@@ -2588,7 +2746,8 @@ static void mmixi_cuda_unpack_row(void *user, float *row, size_t n, size_t at)
 {
     const mmixi_cuda_packing *p = (const mmixi_cuda_packing *)user;
     for (size_t i = 0; i < n; i++) {
-        const float x = p->bf16 ? mmixi_cuda_whole(((const uint16_t *)p->to)[at + i]) : ((const float *)p->to)[at + i];
+        const float x = p->bf16 ? mmixi_cuda_whole(((const uint16_t *)p->to)[at + i])
+            : ((const float *)p->to)[at + i];
         row[i] = p->add ? row[i] + x : x;
     }
 }
@@ -2607,7 +2766,8 @@ static void *mmixi_cuda_send(mmixi_cuda_trip *t, const mmix_tensor *x, const flo
 }
 static mmix_cuda_heads mmixi_cuda_packed(void *p, const mmix_tensor *x, size_t H)
 {
-    return mmix_cuda_heads_plain(p, mmix_shape(x, 1), mmix_shape(x, 2), mmix_ndim(x) > 3 ? mmix_shape(x, 3) : 1, H);
+    return mmix_cuda_heads_plain(p, mmix_shape(x, 1), mmix_shape(x, 2),
+                                 mmix_ndim(x) > 3 ? mmix_shape(x, 3) : 1, H);
 }
 static mmix_cuda_heads mmixi_cuda_send_heads(mmixi_cuda_trip *t, const mmix_tensor *x, size_t H)
 {
@@ -2625,7 +2785,8 @@ static const int32_t *mmixi_cuda_send_ints(mmixi_cuda_trip *t, const mmix_tensor
     p = mmixi_cuda_reserve(t, mmix_count(x) * 4, &pinned);
     row = mmix_shape(x, -1);
     for (size_t r = 0; pinned && r < mmix_count(x) / row; r++)
-        memcpy(pinned + r * row * 4, mmix_data_i32(x) + (mmix_ndim(x) > 1 ? r * mmix_stride(x, 0) : 0), row * 4);
+        memcpy(pinned + r * row * 4, mmix_data_i32(x) + (mmix_ndim(x) > 1 ? r * mmix_stride(x, 0) : 0),
+               row * 4);
     return (const int32_t *)p;
 }
 static const float *mmixi_cuda_send_saved(mmixi_cuda_trip *t, const mmix_real *saved, size_t count)
@@ -2635,10 +2796,18 @@ static const float *mmixi_cuda_send_saved(mmixi_cuda_trip *t, const mmix_real *s
     return (const float *)p;
 }
 
-/* A result, and what becomes of it: the tensor's value (also the upstream's shape), its gradient, or saved reals. */
-struct mmixi_cuda_result { mmix_tensor *t; mmix_real *saved; char *pinned; size_t count; int gradient, bf16; };
+/* A result, and what becomes of it: the tensor's value (also the upstream's shape), its gradient, or saved
+   reals. */
+struct mmixi_cuda_result {
+    mmix_tensor *t;
+    mmix_real *saved;
+    char *pinned;
+    size_t count;
+    int gradient, bf16;
+};
 struct mmixi_cuda_results { mmixi_cuda_result r[MMIX_MAX_INPUTS]; int count; };
-static void *mmixi_cuda_expect(mmixi_cuda_trip *t, mmixi_cuda_results *results, mmix_tensor *x, mmix_real *saved, size_t count,
+static void *mmixi_cuda_expect(mmixi_cuda_trip *t, mmixi_cuda_results *results, mmix_tensor *x,
+                               mmix_real *saved, size_t count,
                                int gradient, int bf16)
 {
     mmixi_cuda_result *r = &results->r[results->count];
@@ -2701,8 +2870,10 @@ static int mmixi_cuda_plan_ssd(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int ru
     x.seq_idx = mmixi_cuda_send_ints(t, in[8]);
     x.seq_batch = (ptrdiff_t)x.L;
     if (back) {
-        const mmix_tensor *dy = mmix_grad(call->out[0]), *dlast = call->out[1] ? mmix_grad(call->out[1]) : NULL;
-        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half), call->out[0], x.H);
+        const mmix_tensor *dy = mmix_grad(call->out[0]),
+            *dlast = call->out[1] ? mmix_grad(call->out[1]) : NULL;
+        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half),
+                                 call->out[0], x.H);
         x.dfinal = mmixi_cuda_send_reals(t, dlast);
     }
     t->up = t->at;
@@ -2752,7 +2923,8 @@ static int mmixi_cuda_plan_attention(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, 
     if (back) {
         const mmix_tensor *dy = mmix_grad(call->out[0]);
         x.y = mmixi_cuda_send_heads(t, call->out[0], x.H);
-        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half), call->out[0], x.H);
+        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half),
+                                 call->out[0], x.H);
         x.top = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[0], rows);
         x.over = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[1], rows);
     }
@@ -2794,8 +2966,10 @@ static int mmixi_cuda_plan_linear(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int
     x.seq_batch = (ptrdiff_t)x.L;
     x.initial_state = mmixi_cuda_send_reals(t, in[4]);
     if (back) {
-        const mmix_tensor *dy = mmix_grad(call->out[0]), *dlast = call->out[1] ? mmix_grad(call->out[1]) : NULL;
-        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half), call->out[0], x.H);
+        const mmix_tensor *dy = mmix_grad(call->out[0]),
+            *dlast = call->out[1] ? mmix_grad(call->out[1]) : NULL;
+        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half),
+                                 call->out[0], x.H);
         x.dfinal = mmixi_cuda_send_reals(t, dlast);
     }
     t->up = t->at;
@@ -2839,7 +3013,8 @@ static int mmixi_cuda_room(mmixi_cuda_attachment *a, size_t device, size_t pinne
     a->done.pinned_bytes = a->pinned_size;
     return (int)e;
 }
-static int mmixi_cuda_travel(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *call, int back, mmixi_cuda_layer *layer)
+static int mmixi_cuda_travel(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *call, int back,
+                             mmixi_cuda_layer *layer)
 {
     mmixi_cuda_trip t;
     mmixi_cuda_plan plan;
@@ -2892,10 +3067,13 @@ static double mmixi_cuda_work(int op, const mmix_call *call)
     const mmix_raw_softmax *a = (const mmix_raw_softmax *)call->options;
     const mmix_raw_linear *l = (const mmix_raw_linear *)call->options;
     double keys;
-    if (op == MMIX_OP_SSD) return 2.0 * (double)s->B * (double)s->H * (double)s->L * (double)s->N * (double)s->P;
-    if (op == MMIX_OP_LINEAR_ATTENTION) return 2.0 * (double)l->B * (double)l->H * (double)l->L * (double)l->N * (double)l->P;
+    if (op == MMIX_OP_SSD)
+        return 2.0 * (double)s->B * (double)s->H * (double)s->L * (double)s->N * (double)s->P;
+    if (op == MMIX_OP_LINEAR_ATTENTION)
+        return 2.0 * (double)l->B * (double)l->H * (double)l->L * (double)l->N * (double)l->P;
     keys = (double)a->S;
-    for (int i = 0; i < 3 && a->window[0]; i++) keys = (i ? keys : 1) * (double)mmixi_cuda_min(a->window[i], a->grid[i]);
+    for (int i = 0; i < 3 && a->window[0]; i++)
+        keys = (i ? keys : 1) * (double)mmixi_cuda_min(a->window[i], a->grid[i]);
     return (double)a->B * (double)a->H * (double)a->L * keys * (double)(a->N + a->P);
 }
 /* Saved in this slot: the device did the forward, so the host's backward has to do its own again. */
@@ -2908,7 +3086,8 @@ static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, int op, mmix_c
     mmix_call again = *call;
     if (a) a->done.on_host[op]++;
     if (!back) return run.forward(m, call);
-    if (call->saved[MMIXI_CUDA_MARK] && run.forward(m, &again)) return -1;       /* on a copy: the node frees its own */
+    /* on a copy: the node frees its own */
+    if (call->saved[MMIXI_CUDA_MARK] && run.forward(m, &again)) return -1;
     return run.backward(m, &again);
 }
 static int mmixi_cuda_mixer(mmix_ctx *m, int op, mmix_call *call, int back, mmixi_cuda_layer *layer)
@@ -2916,14 +3095,16 @@ static int mmixi_cuda_mixer(mmix_ctx *m, int op, mmix_call *call, int back, mmix
     mmixi_cuda_attachment *a = (mmixi_cuda_attachment *)mmix_kernel_user(m);
     int error, device;
     if (!a) return mmixi_cuda_host(m, a, op, call, back);
-    device = back ? call->saved[MMIXI_CUDA_MARK] != NULL : mmixi_cuda_work(op, call) >= mmixi_cuda_least(&a->options);
+    device = back ? call->saved[MMIXI_CUDA_MARK] != NULL
+        : mmixi_cuda_work(op, call) >= mmixi_cuda_least(&a->options);
     if (!device) {
         a->done.host_small += !back;
         a->done.host_calls++;
         return mmixi_cuda_host(m, a, op, call, back);
     }
     if (!back && call->recorded) {
-        const size_t rows = mmix_shape(call->out[0], 0) * mmix_shape(call->out[0], 1) * mmix_shape(call->out[0], 2);
+        const mmix_tensor *y = call->out[0];
+        const size_t rows = mmix_shape(y, 0) * mmix_shape(y, 1) * mmix_shape(y, 2);
         for (int i = 0; op == MMIX_OP_SOFTMAX_ATTENTION && i < 2; i++)
             if (!mmix_save(m, call, i, rows)) return -1;
         if (!mmix_save(m, call, MMIXI_CUDA_MARK, 1)) return -1;
@@ -2938,7 +3119,8 @@ static int mmixi_cuda_mixer(mmix_ctx *m, int op, mmix_call *call, int back, mmix
     if (error == MMIX_CUDA_UNSUPPORTED) a->done.host_unsupported++;
     else {
         a->done.host_failed++;
-        snprintf(a->done.failure, sizeof a->done.failure, "%s %s: %s", mmix_op_name(op), back ? "backward" : "forward",
+        snprintf(a->done.failure, sizeof a->done.failure, "%s %s: %s", mmix_op_name(op),
+                 back ? "backward" : "forward",
                  mmix_cuda_error_text(error));
         if (!a->options.quiet) return mmix_fail(m, MMIX_ERROR_DEVICE, "mmix_cuda: %s", a->done.failure);
     }
@@ -2951,8 +3133,14 @@ static int mmixi_cuda_mixer(mmix_ctx *m, int op, mmix_call *call, int back, mmix
     }
     return mmixi_cuda_host(m, a, op, call, back);
 }
-static int mmixi_cuda_op_ssd(mmix_ctx *m, mmix_call *c) { return mmixi_cuda_mixer(m, MMIX_OP_SSD, c, 0, mmixi_cuda_plan_ssd); }
-static int mmixi_cuda_op_ssd_back(mmix_ctx *m, mmix_call *c) { return mmixi_cuda_mixer(m, MMIX_OP_SSD, c, 1, mmixi_cuda_plan_ssd); }
+static int mmixi_cuda_op_ssd(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_cuda_mixer(m, MMIX_OP_SSD, c, 0, mmixi_cuda_plan_ssd);
+}
+static int mmixi_cuda_op_ssd_back(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_cuda_mixer(m, MMIX_OP_SSD, c, 1, mmixi_cuda_plan_ssd);
+}
 static int mmixi_cuda_op_softmax(mmix_ctx *m, mmix_call *c)
 {
     return mmixi_cuda_mixer(m, MMIX_OP_SOFTMAX_ATTENTION, c, 0, mmixi_cuda_plan_attention);
@@ -3004,7 +3192,8 @@ MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
 MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
 {
     static const mmix_op_functions mixers[] = { { mmixi_cuda_op_ssd, mmixi_cuda_op_ssd_back },
-        { mmixi_cuda_op_softmax, mmixi_cuda_op_softmax_back }, { mmixi_cuda_op_linear, mmixi_cuda_op_linear_back } };
+        { mmixi_cuda_op_softmax, mmixi_cuda_op_softmax_back },
+        { mmixi_cuda_op_linear, mmixi_cuda_op_linear_back } };
     mmixi_cuda_attachment *a;
     cudaError_t e;
     int devices = 0, major = 0;
@@ -3014,20 +3203,24 @@ MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
     if (!a) return mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_cuda_attach: out of memory");
     if (options) a->options = *options;
     if (a->options.precision < MMIX_CUDA_F32 || a->options.precision > MMIX_CUDA_BF16) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cuda_attach: precision %d, expected MMIX_CUDA_F32, _TF32 or _BF16", a->options.precision);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_cuda_attach: precision %d, expected MMIX_CUDA_F32, _TF32 or _BF16",
+                  a->options.precision);
         free(a);
         return -1;
     }
     e = cudaGetDeviceCount(&devices);
     if (e == cudaSuccess) e = cudaSetDevice(a->options.device);
-    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, a->options.device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, a->options.device);
     if (e == cudaSuccess && major >= 8) e = cudaStreamCreateWithFlags(&a->stream, cudaStreamNonBlocking);
     if (e != cudaSuccess || major < 8) {
         const int quiet = a->options.quiet;
         cudaGetLastError();                      /* not to be found by somebody else's next call */
         free(a);
         if (quiet) return 1;
-        return mmix_fail(m, MMIX_ERROR_DEVICE, "mmix_cuda_attach: %s", e != cudaSuccess ? cudaGetErrorString(e)
+        return mmix_fail(m, MMIX_ERROR_DEVICE, "mmix_cuda_attach: %s",
+                         e != cudaSuccess ? cudaGetErrorString(e)
                          : "the GPU's compute capability is below 8.0");
     }
     for (int op = 0; op < MMIX_OP_COUNT; op++) a->before[op] = mmix_kernel(m, op);
