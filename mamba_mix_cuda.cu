@@ -299,8 +299,7 @@ MMIXI_CUDA_INLINE uint32_t mmixi_cuda_tf32(float x)
 #endif
 }
 /* c (16, 8) += a (16, 8) b (8, 8); who holds what is said at mmixi_cuda_a */
-MMIXI_CUDA_INLINE void mmixi_cuda_mma_tf32(float *c, const uint32_t *a, uint32_t b0,
-                                                           uint32_t b1)
+MMIXI_CUDA_INLINE void mmixi_cuda_mma_tf32(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
 {
 #ifdef MMIX_CUDA_HOST
     cuda_host_mma_tf32(c, a, b0, b1);
@@ -311,8 +310,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma_tf32(float *c, const uint32_t *a, uint32_t
 #endif
 }
 /* c (16, 8) += a (16, 16) b (16, 8) */
-MMIXI_CUDA_INLINE void mmixi_cuda_mma_bf16(float *c, const uint32_t *a, uint32_t b0,
-                                                           uint32_t b1)
+MMIXI_CUDA_INLINE void mmixi_cuda_mma_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
 {
 #ifdef MMIX_CUDA_HOST
     cuda_host_mma_bf16(c, a, b0, b1);
@@ -348,11 +346,13 @@ static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads,
     arguments[0] = &copy;
     if (!blocks) return 0;
     if (blocks > 0x7fffffff) return MMIX_CUDA_UNSUPPORTED;
-    if (shared > 48 * 1024)
-        error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (error == cudaSuccess)
-        error = cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(threads), arguments, shared,
-                                 (cudaStream_t)stream);
+    if (shared > 48 * 1024
+        && cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared)) {
+        if (cudaGetLastError() != cudaErrorInvalidValue) return (int)cudaErrorLaunchFailure;
+        return MMIX_CUDA_UNSUPPORTED;            /* more than this GPU has: 227 KB on sm_90, 163 on sm_80 */
+    }
+    error = cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(threads), arguments, shared,
+                             (cudaStream_t)stream);
     return (int)error;
 }
 /* One thread for each of n things. */
@@ -433,8 +433,8 @@ static int mmixi_cuda_sum_run(const float *part, const mmix_cuda_heads &to, size
 /* A gradient's place: the array, or its part where heads share it. */
 struct mmixi_cuda_place { mmix_cuda_heads to; float *part; };
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_t H, size_t width,
-                                                      size_t b, size_t t, size_t h, size_t w, float x)
+MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_t H, size_t width, size_t b,
+                                      size_t t, size_t h, size_t w, float x)
 {
     if (d.part) d.part[((b * L + t) * H + h) * width + w] = x;
     else if (d.to.p) mmixi_cuda_set(mmixi_cuda_at<T>(d.to, b, t, h) + w, x);
@@ -488,8 +488,8 @@ struct mmixi_cuda_ssd_job {
 /* δ of a token, what it came from, and a: -∞ where a packed sequence begins, which nothing decays into. */
 struct mmixi_cuda_token { float u, delta, a; };
 template <class T>
-MMIXI_CUDA_INLINE mmixi_cuda_token mmixi_cuda_ssd_token(const mmixi_cuda_ssd_job &j, size_t b,
-                                                                        size_t t, size_t h)
+MMIXI_CUDA_INLINE mmixi_cuda_token mmixi_cuda_ssd_token(const mmixi_cuda_ssd_job &j, size_t b, size_t t,
+                                                        size_t h)
 {
     mmixi_cuda_token k;
     k.u = mmixi_cuda_float(*mmixi_cuda_at<T>(j.r.dt, b, t, h)) + (j.r.dt_bias ? j.r.dt_bias[h] : 0);
@@ -506,8 +506,7 @@ MMIXI_CUDA_INLINE mmixi_cuda_token mmixi_cuda_ssd_token(const mmixi_cuda_ssd_job
     return k;
 }
 /* ∂/∂dt from dδ */
-MMIXI_CUDA_INLINE float mmixi_cuda_ssd_ddt(const mmix_cuda_ssd &r, const mmixi_cuda_token &k,
-                                                           float d)
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_ddt(const mmix_cuda_ssd &r, const mmixi_cuda_token &k, float d)
 {
     if (r.dt_high > 0 && !(k.delta > (float)r.dt_low && k.delta < (float)r.dt_high)) return 0;
     return r.dt_softplus ? d / (1 + expf(-k.u)) : d;
@@ -699,8 +698,7 @@ MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive(MMIXI_CUDA_JOB mmixi_cuda_attention
 /* p_ij, and ds_ij */
 template <class T>
 static __device__ float mmixi_cuda_dscore(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i,
-                                          size_t t,
-                                          float *weight)
+                                          size_t t, float *weight)
 {
     const size_t at = (b * j.r.H + h) * j.r.L + i;
     const T *dy = mmixi_cuda_at<T>(j.r.dy, b, i, h);
@@ -797,8 +795,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_fill(uint32_t *r, int at, int step, float x, f
     r[at] = mmixi_cuda_tf32(x);
     r[at + step] = mmixi_cuda_tf32(y);
 }
-MMIXI_CUDA_INLINE void mmixi_cuda_fill_rest(const uint32_t *r, uint32_t *rest, int at, int step,
-                                                            float x, float y)
+MMIXI_CUDA_INLINE void mmixi_cuda_fill_rest(const uint32_t *r, uint32_t *rest, int at, int step, float x,
+                                            float y)
 {
     rest[at] = mmixi_cuda_tf32(x - __uint_as_float(r[at]));
     rest[at + step] = mmixi_cuda_tf32(y - __uint_as_float(r[at + step]));
@@ -831,13 +829,13 @@ MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_BF16> &b, int e, 
 }
 /* c (16, 8) += a (16, 16) b (16, 8) */
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_TF32> &a,
-                                                      const mmixi_cuda_b<MMIX_CUDA_TF32> &b)
+                                      const mmixi_cuda_b<MMIX_CUDA_TF32> &b)
 {
     mmixi_cuda_mma_tf32(c, a.r, b.r[0], b.r[1]);
     mmixi_cuda_mma_tf32(c, a.r + 4, b.r[2], b.r[3]);
 }
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32> &a,
-                                                      const mmixi_cuda_b<MMIX_CUDA_F32> &b)
+                                      const mmixi_cuda_b<MMIX_CUDA_F32> &b)
 {
     /* the small products first; rest times rest is below a float's last bit */
     mmixi_cuda_mma_tf32(c, a.rest, b.r[0], b.r[1]);
@@ -848,7 +846,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32
     mmixi_cuda_mma_tf32(c, a.r + 4, b.r[2], b.r[3]);
 }
 MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_BF16> &a,
-                                                      const mmixi_cuda_b<MMIX_CUDA_BF16> &b)
+                                      const mmixi_cuda_b<MMIX_CUDA_BF16> &b)
 {
     mmixi_cuda_mma_bf16(c, a.r, b.r[0], b.r[1]);
 }
@@ -950,8 +948,8 @@ MMIXI_CUDA_INLINE void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end
 }
 /* c += w b, w a strip in registers, of which columns 16 first … 16 end - 1 count. */
 template <int K, int S, int W, class B>
-MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&w)[W][4], int first,
-                                                                int end, int columns, B b)
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&w)[W][4], int first, int end,
+                                                int columns, B b)
 {
     MMIXI_CUDA_UNROLL
     for (int k = 0; k < W / 2; k++)
@@ -977,8 +975,7 @@ MMIXI_CUDA_INLINE float mmixi_cuda_row_max(float x)
 /* 64 rows of `width` numbers, the rest of `padded` columns and of the rows zero; rows(r) is where row r <
    count lies. 16 bytes at a time where everything is aligned. */
 template <class T, class F>
-MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, int count, int width, int padded, int aligned,
-                                                       F rows)
+MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, int count, int width, int padded, int aligned, F rows)
 {
     const int each = 16 / (int)sizeof(T), columns = padded / each;
     if (aligned)
@@ -1002,9 +999,8 @@ template <class T> MMIXI_CUDA_INLINE int mmixi_cuda_aligned(const mmix_cuda_head
 }
 /* Tokens t … of head h. */
 template <class T>
-MMIXI_CUDA_INLINE void mmixi_cuda_load_heads(T *tile, int ld, const mmix_cuda_heads &v, size_t b,
-                                                             size_t t, size_t h, size_t L, size_t width,
-                                                                 int padded)
+MMIXI_CUDA_INLINE void mmixi_cuda_load_heads(T *tile, int ld, const mmix_cuda_heads &v, size_t b, size_t t,
+                                             size_t h, size_t L, size_t width, int padded)
 {
     const T *from = mmixi_cuda_at<T>(v, b, t, h);
     const ptrdiff_t token = v.token;
@@ -1074,8 +1070,8 @@ template <class T> struct mmixi_cuda_ssd_tiles {
     mmixi_cuda_ssd_sums *s;
 };
 template <class T>
-MMIXI_CUDA_BOTH size_t mmixi_cuda_ssd_layout(mmixi_cuda_ssd_tiles<T> *v, char *base, int n,
-                                                                        int p, int heads, int back)
+MMIXI_CUDA_BOTH size_t mmixi_cuda_ssd_layout(mmixi_cuda_ssd_tiles<T> *v, char *base, int n, int p, int heads,
+                                             int back)
 {
     const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)(n + 8) * sizeof(T),
         rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)(p + 8) * sizeof(T),
@@ -1095,7 +1091,7 @@ MMIXI_CUDA_BOTH size_t mmixi_cuda_ssd_layout(mmixi_cuda_ssd_tiles<T> *v, char *b
 /* All of mmixi_cuda_decays for the chunk at token t; begins and ends with the block together. */
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_cuda_decays *d, size_t b,
-                                                             size_t t, size_t h)
+                                             size_t t, size_t h)
 {
     const int at = (int)threadIdx.x % 64, own = at % 16, first = at - own;
     float sum = 0;
@@ -1150,7 +1146,7 @@ MMIXI_CUDA_INLINE float mmixi_cuda_ssd_decay(const mmixi_cuda_decays *d, int i, 
 /* state (N, P) ← total · state + Σ_t scale_t rows_tᵀ values_t, rows (64, N), values (64, P) */
 template <int K, class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(const mmixi_cuda_ssd_job &j, float *state, float total,
-                                                           const float *scale, const T *rows, const T *values)
+                                           const float *scale, const T *rows, const T *values)
 {
     for (int n = (int)(threadIdx.x / 32) * 16; n < j.n; n += 64)
         for (int p = 0; p < j.p; p += 64) {
@@ -1171,7 +1167,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(const mmixi_cuda_ssd_job &j, float *s
 }
 /* A state from (N, P) of a workspace, or (P, N) of the interface, or zero; and back. */
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, float *state, const float *np,
-                                                                 const float *pn)
+                                                 const float *pn)
 {
     const int N = (int)j.r.N, P = (int)j.r.P;
     for (int i = (int)threadIdx.x; i < j.n * j.p; i += MMIXI_CUDA_THREADS) {
@@ -1180,7 +1176,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, fl
     }
 }
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store(const mmixi_cuda_ssd_job &j, const float *state, float *np,
-                                                                  float *pn)
+                                                  float *pn)
 {
     const int N = (int)j.r.N, P = (int)j.r.P;
     for (int i = (int)threadIdx.x; i < N * P; i += MMIXI_CUDA_THREADS) {
@@ -1763,7 +1759,7 @@ struct mmixi_cuda_queries { int low[64], high[64]; float top[64], over[64], alon
 template <class T> struct mmixi_cuda_attention_tiles { T *q, *k, *v, *dy; mmixi_cuda_queries *rows; };
 template <class T>
 MMIXI_CUDA_BOTH size_t mmixi_cuda_attention_layout(mmixi_cuda_attention_tiles<T> *s, char *base, int ldn,
-                                                                              int ldp, int back)
+                                                   int ldp, int back)
 {
     const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)ldn * sizeof(T),
         rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)ldp * sizeof(T);
@@ -1776,9 +1772,8 @@ MMIXI_CUDA_BOTH size_t mmixi_cuda_attention_layout(mmixi_cuda_attention_tiles<T>
 }
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_load_window(T *tile, int ld, const mmix_cuda_heads &v,
-                                              const mmixi_cuda_window &w,
-                                                              size_t b, size_t h, int first, int end,
-                                                                  size_t width, int padded)
+                                              const mmixi_cuda_window &w, size_t b, size_t h, int first,
+                                              int end, size_t width, int padded)
 {
     const T *from = mmixi_cuda_at<T>(v, b, 0, h);
     const ptrdiff_t token = v.token;
@@ -1789,8 +1784,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_load_window(T *tile, int ld, const mmix_cuda_h
 /* What queries i … i + 63 see, in places of the window; the lowest and the end of all. The block comes
    together. */
 MMIXI_CUDA_INLINE void mmixi_cuda_spans(const mmixi_cuda_attention_job &j, mmixi_cuda_queries *rows,
-                                                        const mmixi_cuda_window &w, size_t b, int i,
-                                                            int *least, int *most)
+                                        const mmixi_cuda_window &w, size_t b, int i, int *least, int *most)
 {
     __syncthreads();
     if (threadIdx.x < 64) {
@@ -1813,8 +1807,7 @@ MMIXI_CUDA_INLINE void mmixi_cuda_spans(const mmixi_cuda_attention_job &j, mmixi
 }
 /* The bias of query i and key t of a window */
 MMIXI_CUDA_INLINE float mmixi_cuda_bias(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &w,
-                                        size_t h, int i,
-                                                        int t)
+                                        size_t h, int i, int t)
 {
     if (!j.r.bias) return 0;
     return j.r.bias[(ptrdiff_t)(h * j.distances) + (ptrdiff_t)(j.distances / 2)
@@ -1823,8 +1816,7 @@ MMIXI_CUDA_INLINE float mmixi_cuda_bias(const mmixi_cuda_attention_job &j, const
 /* Which block of queries, or of keys, of which window, head (or group) and sequence. */
 struct mmixi_cuda_attention_piece { size_t b, h, window; int first; };
 MMIXI_CUDA_INLINE mmixi_cuda_attention_piece mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j,
-    size_t heads,
-                                                                                           size_t most)
+                                                                           size_t heads, size_t most)
 {
     mmixi_cuda_attention_piece v;
     const size_t tiles = (most + 63) / 64, windows = mmixi_cuda_max(j.window_count, 1u), i = blockIdx.x;
@@ -2461,8 +2453,7 @@ MMIXI_CUDA_KERNEL mmixi_cuda_linear_apply_transposed(MMIXI_CUDA_JOB mmixi_cuda_o
     ((float *)j.y)[i] = sum;
 }
 static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size_t T, size_t X,
-                                            const float *x, size_t R, const float *y,
-                                            size_t C, float *m)
+                                            const float *x, size_t R, const float *y, size_t C, float *m)
 {
     mmixi_cuda_outer o;
     o.x = x; o.y = y; o.m = m;
@@ -2807,8 +2798,7 @@ struct mmixi_cuda_result {
 };
 struct mmixi_cuda_results { mmixi_cuda_result r[MMIX_MAX_INPUTS]; int count; };
 static void *mmixi_cuda_expect(mmixi_cuda_trip *t, mmixi_cuda_results *results, mmix_tensor *x,
-                               mmix_real *saved, size_t count,
-                               int gradient, int bf16)
+                               mmix_real *saved, size_t count, int gradient, int bf16)
 {
     mmixi_cuda_result *r = &results->r[results->count];
     if (!x && !saved) return NULL;

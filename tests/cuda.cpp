@@ -546,6 +546,19 @@ static void failures(void)
     }
     cuda_host.devices = 1; cuda_host.driver = 13000; cuda_host.major = 9;
 
+    /* a GPU with less shared memory: the backward of SSD has no kernel there, and the CPU makes up for its forward */
+    {
+        Case c = plain_case(MMIX_SSD);
+        c.N = c.P = 64;
+        c.L = c.S = 150;
+        cuda_host.shared = 100 * 1024;
+        o.quiet = 0;
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        CHECK(difference(run(cpu, c, 1), run(m, c, 1), &worst) < 2e-5);
+        mmix_cuda_stats(m, &s);
+        CHECK(s.device_calls == 1 && s.host_calls == 1 && s.host_unsupported == 1 && s.host_failed == 0);
+        cuda_host.shared = CUDA_HOST_SHARED;
+    }
     /* each call of the runtime fails once: an error that says which op, or the CPU's result; and nothing is lost */
     for (int kind = 0; kind < 3; kind++) {
         Case c = plain_case(kind);

@@ -48,6 +48,9 @@ static uint4 mmixi_cuda_shared[CUDA_HOST_SHARED / 16];
 
 /* ---- the fake's switches and counters ---- */
 
+typedef enum cudaError { cudaSuccess, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9,
+    cudaErrorInsufficientDriver = 35, cudaErrorNoDevice = 100, cudaErrorInvalidDevice = 101, cudaErrorNoKernelImageForDevice = 209,
+    cudaErrorLaunchFailure = 719 } cudaError_t;
 static struct cuda_host {
     int devices = 1, driver = 13000, major = 9, minor = 0, processors = 132;
     int descending = 0;                          /* the order in which the threads of a block run */
@@ -56,7 +59,8 @@ static struct cuda_host {
     size_t memory = (size_t)1 << 33;             /* bytes of the device */
     size_t bytes = 0, pinned = 0, streams = 0;   /* held now */
     size_t launches = 0, uploads = 0, downloads = 0, collectives = 0;
-    const char *trouble = 0;
+    int shared = CUDA_HOST_SHARED;               /* bytes a block can have */
+    cudaError_t last = cudaSuccess;
 } cuda_host;
 static int cuda_host_fails(long *n) { return *n > 0 && --*n == 0; }
 
@@ -304,9 +308,6 @@ static inline void cuda_host_mma_bf16(float *c, const uint32_t *a, uint32_t b0, 
 
 /* ---- the runtime ---- */
 
-typedef enum cudaError { cudaSuccess, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9,
-    cudaErrorInsufficientDriver = 35, cudaErrorNoDevice = 100, cudaErrorInvalidDevice = 101, cudaErrorNoKernelImageForDevice = 209,
-    cudaErrorLaunchFailure = 719 } cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice } cudaMemcpyKind;
 typedef enum { cudaFuncAttributeMaxDynamicSharedMemorySize } cudaFuncAttribute;
@@ -339,7 +340,7 @@ static inline cudaError_t cudaGetDevice(int *d) { *d = 0; return cuda_host.devic
 static inline cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int)
 {
     *v = a == cudaDevAttrMultiProcessorCount ? cuda_host.processors : a == cudaDevAttrComputeCapabilityMajor ? cuda_host.major
-        : a == cudaDevAttrComputeCapabilityMinor ? cuda_host.minor : (int)CUDA_HOST_SHARED;
+        : a == cudaDevAttrComputeCapabilityMinor ? cuda_host.minor : cuda_host.shared;
     return cudaSuccess;
 }
 static inline cudaError_t cudaMalloc(void **p, size_t n)
@@ -384,10 +385,15 @@ static inline cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) { *s = (cudaStream_t)(uintptr_t)1; cuda_host.streams++; return cudaSuccess; }
 static inline cudaError_t cudaStreamDestroy(cudaStream_t) { cuda_host.streams--; return cudaSuccess; }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-static inline cudaError_t cudaGetLastError(void) { return cudaSuccess; }
+static inline cudaError_t cudaGetLastError(void)
+{
+    const cudaError_t e = cuda_host.last;
+    cuda_host.last = cudaSuccess;
+    return e;
+}
 template <class F> static inline cudaError_t cudaFuncSetAttribute(F *, cudaFuncAttribute, int n)
 {
-    return n > CUDA_HOST_SHARED ? cudaErrorInvalidValue : cudaSuccess;
+    return cuda_host.last = n > cuda_host.shared ? cudaErrorInvalidValue : cudaSuccess;
 }
 
 /* A launch: every block, one after another. */
