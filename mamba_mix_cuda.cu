@@ -342,7 +342,6 @@ static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads,
 {
     J copy = job;
     void *arguments[1];
-    cudaError_t error = cudaSuccess;
     arguments[0] = &copy;
     if (!blocks) return 0;
     if (blocks > 0x7fffffff) return MMIX_CUDA_UNSUPPORTED;
@@ -351,9 +350,8 @@ static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads,
         if (cudaGetLastError() != cudaErrorInvalidValue) return (int)cudaErrorLaunchFailure;
         return MMIX_CUDA_UNSUPPORTED;            /* more than this GPU has: 227 KB on sm_90, 163 on sm_80 */
     }
-    error = cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(threads), arguments, shared,
-                             (cudaStream_t)stream);
-    return (int)error;
+    return (int)cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(threads), arguments, shared,
+                                 (cudaStream_t)stream);
 }
 /* One thread for each of n things. */
 template <class J> static int mmixi_cuda_each(void (*kernel)(J), size_t n, void *stream, const J &job)
@@ -2007,6 +2005,8 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
     mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, ldn, ldp, 1);
     mmixi_cuda_load_window(s.k, ldn, j.r.k, w, b, at.h * share, at.first, w.keys, j.r.N, j.n);
     mmixi_cuda_load_window(s.v, ldp, j.r.v, w, b, at.h * share, at.first, w.keys, j.r.P, j.p);
+    /* queries that the scores' strip has: half of them where dk or dv take twice the registers */
+    enum { STRIP = W > MMIXI_CUDA_STRIP ? MMIXI_CUDA_STRIP / 2 : MMIXI_CUDA_STRIP };
     mmixi_cuda_strip_zero(dk);
     mmixi_cuda_strip_zero(dv);
     for (int i0 = 0; i0 < w.queries; i0 += 64) {
@@ -2014,7 +2014,6 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
         mmixi_cuda_spans(j, s.rows, w, b, i0, &least, &most);
         if (least >= at.first + 64 || most <= at.first) continue;
         for (size_t h = at.h * share; h < (at.h + 1) * share; h++) {
-            float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4];
             __syncthreads();
             mmixi_cuda_load_window(s.q, ldn, j.r.q, w, b, h, i0, w.queries, j.r.N, j.n);
             mmixi_cuda_load_window(s.dy, ldp, j.r.dy, w, b, h, i0, w.queries, j.r.P, j.p);
@@ -2027,31 +2026,39 @@ MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_jo
                 s.rows->along[tid] = seen ? j.along[index] : 0;
             }
             __syncthreads();
-            mmixi_cuda_strip_zero(S);
-            mmixi_cuda_strip_zero(Z);
-            mmixi_cuda_strip_add(S, 0, 8, j.n,
-                [&](int k) { return mmixi_cuda_a_rows<K>(s.k + row0 * ldn + k, ldn); },
-                [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.q + 8 * i * ldn + k, ldn); });
-            if (GRADIENTS & 2) mmixi_cuda_strip_add(Z, 0, 8, j.p,
-                [&](int k) { return mmixi_cuda_a_rows<K>(s.v + row0 * ldp + k, ldp); },
-                [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.dy + 8 * i * ldp + k, ldp); });
-            MMIXI_CUDA_UNROLL
-            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            MMIXI_CUDA_ROLLED
+            for (int q0 = 0; q0 < 64; q0 += 8 * STRIP) {
+                float S[STRIP][4], Z[STRIP][4];
+                mmixi_cuda_strip_zero(S);
+                mmixi_cuda_strip_zero(Z);
+                mmixi_cuda_strip_add(S, 0, STRIP, j.n,
+                    [&](int k) { return mmixi_cuda_a_rows<K>(s.k + row0 * ldn + k, ldn); },
+                    [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.q + (q0 + 8 * i) * ldn + k, ldn); });
+                if (GRADIENTS & 2) mmixi_cuda_strip_add(Z, 0, STRIP, j.p,
+                    [&](int k) { return mmixi_cuda_a_rows<K>(s.v + row0 * ldp + k, ldp); },
+                    [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.dy + (q0 + 8 * i) * ldp + k, ldp); });
                 MMIXI_CUDA_UNROLL
-                for (int e = 0; e < 4; e++) {
-                    const int key = at.first + row0 + mmixi_cuda_lane_row() + e / 2 * 8,
-                        q = 8 * i + mmixi_cuda_lane_pair() + e % 2;
-                    if (key < s.rows->low[q] || key >= s.rows->high[q]) S[i][e] = Z[i][e] = 0;
-                    else {
-                        S[i][e] = s.rows->over[q] * expf(j.scale * S[i][e] - s.rows->top[q]
-                                                         + mmixi_cuda_bias(j, w, h, i0 + q, key));
-                        Z[i][e] = S[i][e] * (Z[i][e] - s.rows->along[q]);
+                for (int i = 0; i < STRIP; i++)
+                    MMIXI_CUDA_UNROLL
+                    for (int e = 0; e < 4; e++) {
+                        const int key = at.first + row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                            q = q0 + 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                        if (key < s.rows->low[q] || key >= s.rows->high[q]) S[i][e] = Z[i][e] = 0;
+                        else {
+                            S[i][e] = s.rows->over[q] * expf(j.scale * S[i][e] - s.rows->top[q]
+                                                             + mmixi_cuda_bias(j, w, h, i0 + q, key));
+                            Z[i][e] = S[i][e] * (Z[i][e] - s.rows->along[q]);
+                        }
                     }
-                }
-            if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, 4, j.p / 8,
-                [&](int k, int i) { return mmixi_cuda_b_columns<K>(s.dy + k * ldp + 8 * i, ldp); });
-            if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, 4, j.n / 8,
-                [&](int k, int i) { return mmixi_cuda_b_columns<K>(s.q + k * ldn + 8 * i, ldn); });
+                if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, STRIP / 2, j.p / 8,
+                    [&](int k, int i) {
+                        return mmixi_cuda_b_columns<K>(s.dy + (q0 + k) * ldp + 8 * i, ldp);
+                    });
+                if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, STRIP / 2, j.n / 8,
+                    [&](int k, int i) {
+                        return mmixi_cuda_b_columns<K>(s.q + (q0 + k) * ldn + 8 * i, ldn);
+                    });
+            }
         }
     }
     mmixi_cuda_strip_each(dv, [&](float &x, int row, int column) {
