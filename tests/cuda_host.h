@@ -132,23 +132,36 @@ static int cuda_host_ready(unsigned i)
     if (f->waits == 2) return cuda_host_block.generation != f->generation;
     return 1;
 }
-/* Hands over to the next thread that can go on; when all are done, back to the launch. */
+/* The next thread that can go on, or -1: one of the same warp as long as there is one, so that a warp runs as far ahead
+   of the others as barriers let it, and what it writes too early is seen. */
+static int cuda_host_next(unsigned me)
+{
+    const unsigned n = cuda_host_block.count, base = me / 32 * 32, lanes = n - base < 32 ? n - base : 32;
+    for (unsigned i = 1; i < lanes; i++) {
+        const unsigned at = base + (me - base + (cuda_host.descending ? lanes - i : i)) % lanes;
+        if (cuda_host_ready(at)) return (int)at;
+    }
+    for (unsigned i = 1; i <= n; i++) {
+        const unsigned at = (me + (cuda_host.descending ? n - i : i)) % n;
+        if (cuda_host_ready(at)) return (int)at;
+    }
+    return -1;
+}
+/* Hands over to it; when all are done, back to the launch. */
 static void cuda_host_yield(void)
 {
     const unsigned n = cuda_host_block.count, me = cuda_host_block.at;
     cuda_host_fiber *from = &cuda_host_fibers[me];
-    unsigned next = me, left = n;
-    do next = cuda_host.descending ? (next + n - 1) % n : (next + 1) % n;
-    while (!cuda_host_ready(next) && --left);
-    if (!left) {
+    const int next = cuda_host_next(me);
+    if (next < 0) {
         for (unsigned i = 0; i < n; i++)
             if (!cuda_host_fibers[i].done) cuda_host_die("threads wait for others that never come", "divergence");
 #ifdef CUDA_HOST_ASAN
         __sanitizer_start_switch_fiber(0, cuda_host_block.fake, 0);
 #endif
         cuda_host_switch(&from->sp, cuda_host_block.main_sp);
-    } else if (next != me) {
-        cuda_host_block.at = next;
+    } else if ((unsigned)next != me) {
+        cuda_host_block.at = (unsigned)next;
 #ifdef CUDA_HOST_ASAN
         __sanitizer_start_switch_fiber(from->done ? 0 : &from->fake, cuda_host_fibers[next].stack, CUDA_HOST_STACK);
 #endif
@@ -177,12 +190,10 @@ static void cuda_host_entry(void)
     cuda_host_fibers[cuda_host_block.at].done = 1;
     for (;;) {
         const unsigned n = cuda_host_block.count;
-        unsigned next = cuda_host_block.at, left = n;
-        do next = cuda_host.descending ? (next + n - 1) % n : (next + 1) % n;
-        while (!cuda_host_ready(next) && --left);
-        if (left) {
+        const int next = cuda_host_next(cuda_host_block.at);
+        if (next >= 0) {
             cuda_host_fiber *from = &cuda_host_fibers[cuda_host_block.at];
-            cuda_host_block.at = next;
+            cuda_host_block.at = (unsigned)next;
 #ifdef CUDA_HOST_ASAN
             __sanitizer_start_switch_fiber(0, cuda_host_fibers[next].stack, CUDA_HOST_STACK);
 #endif
