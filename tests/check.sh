@@ -46,14 +46,14 @@ printf '#include "mamba_mix_cuda.cu"\n#include "mamba_mix_cuda.cu"\nint user(mmi
 cp $t/cu.c $t/cu.cc
 try "CUDA declarations, gcc c99" gcc -std=c99 $W -I. -c $t/cu.c -o $t/cu.o
 try "CUDA declarations, g++ c++11" g++ -std=c++11 $W -I. -c $t/cu.cc -o $t/cu.o
-try "CUDA file, g++" g++ -std=c++17 -O1 -Wall -Wextra -DMMIX_CUDA_HOST -include tests/cuda_host.h -I. -x c++ -c mamba_mix_cuda.cu -o $t/cuda.o
+try "CUDA file, g++" g++ -std=c++17 -O0 -Wall -Wextra -DMMIX_CUDA_HOST -include tests/cuda_host.h -I. -x c++ -c mamba_mix_cuda.cu -o $t/cuda.o
 bad=$(nm $t/cuda.o | awk '$2 ~ /^[TDBRC]$/ && $3 !~ /^(mmix_|cuda_host_switch)/ { print "exported: " $3 }')
 try "CUDA symbols" printf '%s' "$bad"
 awk '/one call that lets a program/ { on = 1; next } /nvcc -O3 -arch=native program.c/ { on = 0 } on { sub(/^       /, ""); print }' mamba_mix_cuda.cu >$t/cuda_opening.c
-try "CUDA example" gcc -std=c99 -O2 -Wall -Wextra -I. -c $t/cuda_opening.c -o $t/cuda_opening.o
+try "CUDA example" gcc -std=c99 -O0 -Wall -Wextra -I. -c $t/cuda_opening.c -o $t/cuda_opening.o
 try "CUDA example, linked" g++ $t/cuda_opening.o $t/cuda.o -o $t/cuda_opening -lm -lpthread
 if grep -q 'int main' $t/cuda_opening.c && sed 's/B = 64, L = 198, H = 16/B = 1, L = 30, H = 1/; s/options.quiet = 1;/options.least = 1;/' $t/cuda_opening.c >$t/cuda_small.c \
-    && gcc -std=c99 -O2 -I. -c $t/cuda_small.c -o $t/cuda_small.o && g++ $t/cuda_small.o $t/cuda.o -o $t/cuda_small -lm -lpthread \
+    && gcc -std=c99 -O0 -I. -c $t/cuda_small.c -o $t/cuda_small.o && g++ $t/cuda_small.o $t/cuda.o -o $t/cuda_small -lm -lpthread \
     && $t/cuda_small | grep -q '^1 calls on the GPU$'; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "the CUDA file's example did not run"; fi
 for bad in "-DMMIX_REAL=double $t/cuda_opening.c" "-DMMIX_STATIC -c -x c++ -DMMIX_CUDA_HOST -include tests/cuda_host.h mamba_mix_cuda.cu" \
     "-DMMIX_REAL=double -c -x c++ -DMMIX_CUDA_HOST -include tests/cuda_host.h mamba_mix_cuda.cu"; do
