@@ -8,8 +8,8 @@
    What it notices: a barrier or collective that not all threads reach (and which ones wait where), lanes of a
    warp in different collectives, shared memory beyond what the launch asked for and device memory beyond its end
    (built with -fsanitize=address), values read before they were written (all memory begins as NaN), a missing
-   barrier (the threads run in ascending or in descending order, cuda_host.descending: the results must have equal
-   bits), device memory that is not freed. What it cannot notice: races between blocks, bank conflicts, speed, and
+   barrier (a warp runs as far ahead as barriers let it, the first or, with cuda_host.descending, the last: results
+   must be right, and their bits equal), device memory that is not freed. What it cannot notice: races between blocks, bank conflicts, speed, and
    how the real tensor cores round.
 
    The runtime's calls are faked and can be told to fail; see struct cuda_host. */
