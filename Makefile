@@ -2,6 +2,8 @@
 # make demo       the three mixers learn, report  make test-fast   what to run after each edit (30 s)
 # make demo-linmu attention out, M-MATE in, report
 # make bench      times of the parts              make compare     the same beside PyTorch
+# make cuda       mamba_mix_cuda.cu for sm_80, sm_90 and later
+# make cuda-report   registers and spills of its kernels      make test-cuda    tests on a GPU
 # make clean
 #
 # Everything built goes to build/.
@@ -14,6 +16,11 @@ ARM    ?= aarch64-linux-gnu-gcc
 SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 DEMOS = dino mixers features linmu bench
+
+# nvcc from the PATH, CUDA_HOME, or where the toolkit is usually installed
+NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard $(CUDA_HOME)/bin/nvcc) $(wildcard /usr/local/cuda/bin/nvcc) nvcc)
+NVCCFLAGS ?= -O3 -std=c++17 -Xcompiler -Wall,-Wextra
+CUDA_ARCHS ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 
 all: $(DEMOS:%=build/%)
 
@@ -57,6 +64,39 @@ build/%_neon: tests/%.c mamba_mix.h | build
 build/%_tsan: tests/%.c mamba_mix.h | build
 	$(CC) $(CFLAGS) -O1 -g -fsanitize=thread -o $@ $< $(LIBS)
 
+# ---- the GPU. cuda, golden_cuda: the same kernels on tests/cuda_host.h; …_gpu: on a GPU ----
+
+build/mamba_mix.o: mamba_mix.h | build
+	$(CC) $(CFLAGS) -DMAMBA_MIX_IMPLEMENTATION -x c -c -o $@ $<
+build/cuda: tests/cuda.cpp tests/cuda_host.h mamba_mix_cuda.cu build/mamba_mix.o
+	$(CXX) -std=c++17 -O2 -Wall -Wextra -DMMIX_CUDA_HOST -o $@ $< build/mamba_mix.o $(LIBS)
+build/cuda_san: tests/cuda.cpp tests/cuda_host.h mamba_mix_cuda.cu build/mamba_mix.o
+	$(CXX) -std=c++17 -Wall -Wextra -DMMIX_CUDA_HOST $(SAN) -o $@ $< build/mamba_mix.o $(LIBS)
+build/cuda_host.o: mamba_mix_cuda.cu tests/cuda_host.h mamba_mix.h | build
+	$(CXX) -std=c++17 -O2 -Wall -Wextra -DMMIX_CUDA_HOST -include tests/cuda_host.h -x c++ -c -o $@ $<
+build/golden_cuda.o: tests/golden.c mamba_mix_cuda.cu mamba_mix.h | build
+	$(CC) $(CFLAGS) -DMMIX_GOLDEN_CUDA -c -o $@ $<
+build/golden_cuda: build/golden_cuda.o build/cuda_host.o
+	$(CXX) -o $@ $^ $(LIBS)
+
+cuda: build/mamba_mix_cuda.o
+build/mamba_mix_cuda.o: mamba_mix_cuda.cu mamba_mix.h | build
+	$(NVCC) $(NVCCFLAGS) $(CUDA_ARCHS) -t 0 -Xptxas -v -c -o $@ $< >build/cuda.txt 2>&1 || { cat build/cuda.txt; exit 1; }
+	@grep -E 'warning|error' build/cuda.txt || true
+cuda-report: build/mamba_mix_cuda.o
+	tests/cuda_report.sh <build/cuda.txt
+build/cuda_gpu: tests/cuda.cpp mamba_mix_cuda.cu build/mamba_mix.o
+	$(NVCC) $(NVCCFLAGS) -arch=native -x cu -o $@ $< -x none build/mamba_mix.o $(LIBS)
+build/golden_gpu: build/golden_cuda.o build/mamba_mix_cuda.o
+	$(NVCC) -o $@ $^ $(LIBS)
+build/bench_cuda: demos/bench_cuda.c mamba_mix_cuda.cu build/mamba_mix_cuda.o build/mamba_mix.o
+	$(NVCC) -O2 -o $@ $< build/mamba_mix_cuda.o build/mamba_mix.o $(LIBS)
+test-cuda: build/cuda_gpu build/golden_gpu
+	build/cuda_gpu
+	build/golden_gpu tests/golden $(wildcard ../shared/reference)
+	compute-sanitizer --tool memcheck --error-exitcode 1 build/cuda_gpu 2
+	compute-sanitizer --tool racecheck --error-exitcode 1 build/cuda_gpu 2
+
 test: 
 	tests/run.sh all
 test-fast:
@@ -65,4 +105,4 @@ test-fast:
 clean:
 	rm -rf build
 
-.PHONY: all demo demo-linmu bench compare test test-fast clean
+.PHONY: all demo demo-linmu bench compare cuda cuda-report test-cuda test test-fast clean

@@ -336,6 +336,11 @@ enum {
 /* Overrides an op of this context; NULL functions restore the built-in ones. Returns 0, or -1 for an unknown
    op. */
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
+/* What runs an op now, for an override that hands some of its calls on. */
+MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op);
+/* A pointer that overrides keep with their context, NULL at first. */
+MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user);
+MMIXDEF void *mmix_kernel_user(const mmix_ctx *m);
 /* The op's name, e.g. "linear". */
 MMIXDEF const char *mmix_op_name(int op);
 
@@ -1794,6 +1799,7 @@ struct mmix_ctx {
     uint64_t seed;
     struct mmixi_kernels *k;                     /* the micro-kernels of this machine, see >>micro-kernels */
     mmix_op_functions table[MMIX_OP_COUNT];      /* the ops, see >>tensors & tape */
+    void *table_user;                            /* mmix_kernel_user */
     mmixi_arena step, header;                    /* values and gradients; tensor structs and copied options */
     mmixi_hole *hole;
     size_t holes, hole_capacity;
@@ -18292,6 +18298,9 @@ MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functi
     m->table[op] = functions ? *functions : table[op];
     return 0;
 }
+MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op) { return m->table[op]; }
+MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user) { m->table_user = user; }
+MMIXDEF void *mmix_kernel_user(const mmix_ctx *m) { return m->table_user; }
 
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
 {

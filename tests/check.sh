@@ -41,6 +41,28 @@ if gcc -std=c99 -DMMIX_REAL=double -I. $t/main.c $t/u.o -o $t/main -lm -lpthread
     failed=$((failed + 1)); echo "a double unit links with a float implementation"
 else passed=$((passed + 1)); fi
 
+# the CUDA file: declarations for C and C++, its opening example on a device that is not there, no double, no MMIX_STATIC
+printf '#include "mamba_mix_cuda.cu"\n#include "mamba_mix_cuda.cu"\nint user(mmix_ctx *m);\nint user(mmix_ctx *m) { return mmix_cuda_attach(m, 0); }\n' >$t/cu.c
+cp $t/cu.c $t/cu.cc
+try "CUDA declarations, gcc c99" gcc -std=c99 $W -I. -c $t/cu.c -o $t/cu.o
+try "CUDA declarations, g++ c++11" g++ -std=c++11 $W -I. -c $t/cu.cc -o $t/cu.o
+try "CUDA file, g++" g++ -std=c++17 -O0 -Wall -Wextra -DMMIX_CUDA_HOST -include tests/cuda_host.h -I. -x c++ -c mamba_mix_cuda.cu -o $t/cuda.o
+bad=$(nm $t/cuda.o | awk '$2 ~ /^[TDBRC]$/ && $3 !~ /^(mmix_|cuda_host_switch)/ { print "exported: " $3 }')
+try "CUDA symbols" printf '%s' "$bad"
+awk '/one call that lets a program/ { on = 1; next } /nvcc -O3 -arch=native program.c/ { on = 0 } on { sub(/^       /, ""); print }' mamba_mix_cuda.cu >$t/cuda_opening.c
+try "CUDA example" gcc -std=c99 -O0 -Wall -Wextra -I. -c $t/cuda_opening.c -o $t/cuda_opening.o
+try "CUDA example, linked" g++ $t/cuda_opening.o $t/cuda.o -o $t/cuda_opening -lm -lpthread
+if grep -q 'int main' $t/cuda_opening.c && sed 's/B = 64, L = 198, H = 16/B = 1, L = 30, H = 1/; s/options.quiet = 1;/options.least = 1;/' $t/cuda_opening.c >$t/cuda_small.c \
+    && gcc -std=c99 -O0 -I. -c $t/cuda_small.c -o $t/cuda_small.o && g++ $t/cuda_small.o $t/cuda.o -o $t/cuda_small -lm -lpthread \
+    && $t/cuda_small | grep -q '^1 calls on the GPU$'; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "the CUDA file's example did not run"; fi
+for bad in "-DMMIX_REAL=double $t/cuda_opening.c" "-DMMIX_STATIC -c -x c++ -DMMIX_CUDA_HOST -include tests/cuda_host.h mamba_mix_cuda.cu" \
+    "-DMMIX_REAL=double -c -x c++ -DMMIX_CUDA_HOST -include tests/cuda_host.h mamba_mix_cuda.cu"; do
+    case $bad in *opening*) more="$t/cuda.o -lstdc++ -lm -lpthread" ;; *) more= ;; esac
+    if gcc -I. $bad $more -o $t/bad >$t/bad.txt 2>&1; then failed=$((failed + 1)); echo "built: gcc $bad"
+    elif grep -Eq 'mmix_cuda_attach_double|is for MMIX_REAL=float|which MMIX_STATIC hides' $t/bad.txt; then passed=$((passed + 1))
+    else failed=$((failed + 1)); echo "another reason than wanted: gcc $bad"; head -n 3 $t/bad.txt; fi
+done
+
 else
 # the header's own example and every C block with a main in the documents compiles and runs; the implementation, which
 # is in all of them, is compiled once but for programs in double, and what it includes is there as if it were not

@@ -6,6 +6,9 @@
    line for each failing case with its worst tensor, then what was skipped, then the counts; exits 1 if anything failed. */
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
+#ifdef MMIX_GOLDEN_CUDA                          /* the mixers of all cases on the GPU */
+#include "../mamba_mix_cuda.cu"
+#endif
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -1226,6 +1229,27 @@ static const Face faces[] = {
 };
 
 static int verbose, threads, passed, failed, skipped;
+#ifdef MMIX_GOLDEN_CUDA
+static size_t on_device, on_host;
+static int attach(mmix_ctx *m)
+{
+    mmix_cuda_options o;
+    memset(&o, 0, sizeof o);
+    o.least = 1;
+    return mmix_cuda_attach(m, &o);
+}
+static void detach(mmix_ctx *m)
+{
+    mmix_cuda_statistics s;
+    mmix_cuda_stats(m, &s);
+    on_device += s.device_calls;
+    on_host += s.host_calls;
+    mmix_cuda_detach(m);
+}
+#else
+static int attach(mmix_ctx *m) { (void)m; return 0; }
+static void detach(mmix_ctx *m) { (void)m; }
+#endif
 static struct { char id[64]; int count; } missing[MAX_SKIPPED];          /* skipped cases by id */
 
 static void clean(Case *c)
@@ -1285,7 +1309,8 @@ static void run_file(const char *path)
     c.path = path;
     c.m = mmix_create(&options);
     c.file = mmix_archive_open(c.m, path);
-    if (!c.file || mmix_archive_count(c.file) > MAX_ENTRIES) fail(&c, "%s", mmix_error(c.m) ? mmix_error(c.m) : "too many entries");
+    if (attach(c.m)) fail(&c, "%s", mmix_error(c.m));
+    else if (!c.file || mmix_archive_count(c.file) > MAX_ENTRIES) fail(&c, "%s", mmix_error(c.m) ? mmix_error(c.m) : "too many entries");
     else {
         id = mmix_archive_metadata(c.file, "case");
         text_of_args = mmix_archive_metadata(c.file, "args");
@@ -1315,6 +1340,7 @@ static void run_file(const char *path)
     }
     mmixi_json_close(c.m, &c.json);
     mmix_archive_close(c.file);
+    detach(c.m);
     mmix_destroy(c.m);
 }
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -1351,6 +1377,10 @@ int main(int argc, char **argv)
         else if (*argv[i] && !run_folder(argv[i])) run_file(argv[i]);
         fflush(stdout);
     }
+#ifdef MMIX_GOLDEN_CUDA
+    printf("calls of mixers: %zu on the device, %zu on the host\n", on_device, on_host);
+    if (!on_device) failed++, printf("FAILED  nothing ran on the device\n");
+#endif
     if (skipped) printf("skipped:");
     for (size_t i = 0; i < MAX_SKIPPED && missing[i].count; i++) printf("%s %s %d", i ? "," : "", missing[i].id, missing[i].count);
     printf("%s%d passed, %d failed, %d skipped\n", skipped ? "\n" : "", passed, failed, skipped);

@@ -48,13 +48,19 @@ if [ "$mode" = fast ]; then
 else
     set -- tests/golden
     if [ -d $reference ]; then set -- tests/golden $reference; else echo "no $reference here: the small cases in tests/golden only"; fi
+    # the toolkit's compiler is slow: beside everything else, and waited for at the end
+    nvcc=$(command -v nvcc || ls "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null)
+    if [ -n "$nvcc" ]; then
+        make cuda-report NVCC="$nvcc" >build/log/cuda_report.txt 2>&1 &
+        report=$!
+    fi
     names="kernels unit properties files images metrics backbones decoder golden"
     list="build/grad_f64"
     for n in $names; do list="$list build/$n build/${n}_f64"; done
     if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then arm=1; list="$list build/kernels_neon build/golden_neon"
     else arm=; fi
     build $list build/unit_reg build/golden_reg build/files_reg build/properties_reg build/unit_tsan build/backbones_reg build/decoder_reg build/fuzz build/fuzz_san \
-        build/pytorch build/dino build/mixers build/features build/linmu
+        build/pytorch build/dino build/mixers build/features build/linmu build/cuda build/golden_cuda
     for n in kernels unit properties files images metrics backbones decoder; do
         run $n build/$n
         run "$n double" build/${n}_f64
@@ -75,6 +81,8 @@ else
     run "properties tiny tiles, sanitizers" build/properties_reg
     run "backbones tiny tiles, sanitizers" build/backbones_reg
     run "decoder tiny tiles, sanitizers" build/decoder_reg
+    run "CUDA kernels on the host" build/cuda 20
+    run "golden, mixers by CUDA kernels on the host" build/golden_cuda tests/golden
     run "hostile files" build/fuzz --runs 5000
     run "hostile files, sanitizers" build/fuzz_san
     run "unit thread sanitizer" build/unit_tsan threads
@@ -90,6 +98,15 @@ else
     run "compilers, symbols" sh tests/check.sh compilers
     wait $documents
     add "documents" build/log/documents.txt $?
+    if [ -n "$nvcc" ]; then
+        wait $report
+        add "nvcc: warnings, registers, spills" build/log/cuda_report.txt $?
+        if grep -q 'warning' build/cuda.txt; then
+            echo "FAILED: nvcc warns"; grep 'warning' build/cuda.txt | head; failed=$((failed + 1))
+        fi
+    else echo "skipped: nvcc (none on the PATH, in CUDA_HOME or in /usr/local/cuda): mamba_mix_cuda.cu was compiled for the host only"; skipped=$((skipped + 1)); fi
+    if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then echo "there is a GPU here: make test-cuda runs the kernels on it"
+    else echo "skipped: kernels on a GPU (there is none here; make test-cuda)"; skipped=$((skipped + 1)); fi
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -1,0 +1,3238 @@
+/* mamba_mix_cuda.cu - the token mixers of mamba_mix.h on a GPU
+
+   Softmax attention, linear attention and Mamba-2 (SSD), forward and backward, as hand-written kernels, and
+   one call that lets a program which ran on the CPU use them:
+
+       #define MAMBA_MIX_IMPLEMENTATION
+       #include "mamba_mix.h"
+       #include "mamba_mix_cuda.cu"                               // in a C file: the declarations alone
+       #include <stdio.h>
+
+       int main(void)
+       {
+           mmix_ctx *m = mmix_create(NULL);
+           mmix_cuda_options options = { 0 };
+           size_t B = 64, L = 198, H = 16, P = 64, N = 64;
+           mmix_tensor *x = mmix_randn(m, mmix_new4(m, B, L, H, P), 1, 0);
+           mmix_tensor *b = mmix_randn(m, mmix_new4(m, B, L, 1, N), 1, 1);
+           mmix_tensor *c = mmix_randn(m, mmix_new4(m, B, L, 1, N), 1, 2);
+           mmix_tensor *dt = mmix_fill(mmix_new3(m, B, L, H), 0.1), *a = mmix_fill(mmix_new1(m, H), -1);
+           mmix_mixer ssd = mmix_mixer_ssd(x, dt, a, b, c);
+           mmix_cuda_statistics done;
+           options.quiet = 1;                                     // no GPU: the CPU does it
+           mmix_cuda_attach(m, &options);
+           printf("%g\n", mmix_item(mmix_mean(m, mmix_mix(m, &ssd))));
+           mmix_cuda_stats(m, &done);
+           printf("%d calls on the GPU\n", (int)done.device_calls);
+           if (mmix_error(m)) puts(mmix_error(m));
+           mmix_cuda_detach(m);
+           mmix_destroy(m);
+           return 0;
+       }
+
+       nvcc -O3 -arch=native program.c mamba_mix_cuda.cu -o program
+
+   CONTENTS                  search for the tag, e.g. >>cuda-ssd
+
+     >>cuda-api-kernels      the mixers on device pointers: structs, workspace, stream, errors
+     >>cuda-api-attach       the mixers of a context on the GPU
+     >>cuda-device           number formats, and each PTX instruction in a wrapper of its own
+     >>cuda-arrays           heads, sequences, sums over heads
+     >>cuda-naive-ssd        SSD as a loop over time
+     >>cuda-naive-attention  softmax attention as a loop over the keys
+     >>cuda-products         16 x 64 strips of small matrix products on the tensor cores
+     >>cuda-ssd              SSD in chunks of 64 tokens, the state on chip
+     >>cuda-attention        softmax attention in tiles of 64 keys, without an L x L matrix
+     >>cuda-linear           linear attention: features, sums, the causal form as an SSD that forgets nothing
+     >>cuda-attach           pack, copy, launch, copy, unpack
+
+   HOW TO BUILD IT IN        an NVIDIA GPU from compute capability 8.0, CUDA Toolkit 12 or 13
+
+     A C or C++ file that includes this one sees the declarations. A CUDA unit compiles the kernels too,
+     unless MMIX_CUDA_API_ONLY is defined before. mamba_mix.h knows nothing of this file. It is for MMIX_REAL
+     = float: a unit in double does not link with it, and MMIX_STATIC, which hides the library from other
+     units, is an error.
+
+   SOURCES
+     Dao & Gu 2024, "Transformers are SSMs" (chunks of SSD); Dao 2023, "FlashAttention-2" (tiles, the order of
+     the backward); Milakov & Gimelshein 2018 (online softmax); NVIDIA, "PTX ISA", 9.7.14 (fragments of
+     mma.sync); Ootomo & Yokota 2022 (float products from three of tf32).
+
+   Licence: MIT or public domain, at your choice; see the end of mamba_mix.h. */
+
+#ifndef MAMBA_MIX_CUDA_H
+#define MAMBA_MIX_CUDA_H
+
+#ifdef MMIX_STATIC
+#error "mamba_mix_cuda.cu calls the library from a unit of its own, which MMIX_STATIC hides it from"
+#endif
+#include "mamba_mix.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ==== >>cuda-api-kernels =============================================================
+   the mixers on device pointers
+
+   The structs are those of >>api-kernels in mamba_mix.h with a precision, a workspace and a stream: zero one
+   first, then say sizes, options and where the arrays lie, all in device memory. Nothing is allocated and
+   nothing waits: calls queue their kernels on the stream and return. Gradients are written over what was
+   there, and left out where p is NULL. The same call gives the same bits each time.
+
+   A call returns 0, MMIX_CUDA_UNSUPPORTED if the kernels have no form for these sizes (see each struct; with
+   `naive` there are no limits), or the CUDA runtime's error. The workspace, aligned as cudaMalloc aligns, has
+   the bytes that `…_workspace` says and may be used for something else after the call's kernels.
+
+       mmix_cuda_attention x = {0};
+       x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64; x.scale = 0.125;
+       x.q = mmix_cuda_heads_plain(q, L, 8, 64, 8);      // k, v, y likewise
+       error = mmix_cuda_attention_forward(&x);
+   ==================================================================================== */
+
+/* .precision. F32: arrays in float; products of three tf32 products each, which err by about 2⁻²¹. TF32:
+   arrays in float, products of one (about 2⁻¹¹). BF16: arrays (B, L, heads, width) in bf16, everything else,
+   sums and states in float. */
+enum { MMIX_CUDA_F32, MMIX_CUDA_TF32, MMIX_CUDA_BF16 };
+enum { MMIX_CUDA_UNSUPPORTED = -1 };
+/* What a call returned, in words. */
+MMIXDEF const char *mmix_cuda_error_text(int error);
+
+/* As mmix_heads: an array (B, L, heads, width), width contiguous, its first element and by how many elements
+   the next sequence, token and head are away; head h of H reads head h / share. */
+typedef struct mmix_cuda_heads { void *p; ptrdiff_t batch, token, head; size_t share; } mmix_cuda_heads;
+MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, size_t width, size_t H);
+
+/* h_t = e^(a_t) h_{t-1} + δ_t x_t B_tᵀ,   y_t = h_t C_t + D x_t,   a_t = δ_t A,   A < 0,
+   δ = clamp(softplus(dt + dt_bias)). Kernels in tiles: N, P ≤ 128 (in float not both above 64). */
+typedef struct mmix_cuda_ssd {
+    int precision, naive;                        /* naive: the loop over time, one thread a head */
+    size_t B, L, H, N, P;
+    mmix_cuda_heads x, dt, b, c, y;              /* dt of width 1 */
+    const float *A, *D, *dt_bias;                /* (H); D (H, D_width) or NULL; (H) or NULL */
+    size_t D_width;                              /* P: D for each channel; 0 or 1: one a head */
+    int dt_softplus, reverse;                    /* reverse: from the last token to the first */
+    double dt_low, dt_high;                      /* no limits if dt_high is 0 */
+    const float *initial_state;                  /* (B, H, P, N) or NULL */
+    float *final_state;                          /* (B, H, P, N) or NULL; may be the initial one */
+    const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
+    ptrdiff_t seq_batch;
+    mmix_cuda_heads dy, dx, ddt, db, dc;
+    float *dA, *dD, *ddt_bias, *dinitial;        /* or NULL */
+    const float *dfinal;                         /* (B, H, P, N) or NULL */
+    /* a sequence is scanned in so many pieces at once, 0: chosen */
+    size_t segments;
+    void *workspace, *stream;                    /* stream: a cudaStream_t, NULL: the default one */
+} mmix_cuda_ssd;
+MMIXDEF size_t mmix_cuda_ssd_workspace(const mmix_cuda_ssd *x, int backward);
+MMIXDEF int mmix_cuda_ssd_forward(const mmix_cuda_ssd *x);
+/* Needs nothing of the forward but its inputs. */
+MMIXDEF int mmix_cuda_ssd_backward(const mmix_cuda_ssd *x);
+/* One token, L = 1: the state goes from initial_state to final_state, which may be the same. No workspace. */
+MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x);
+
+/* y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of scale · q_i·k_j (+ bias). Tiles: N, P ≤ 128. */
+typedef struct mmix_cuda_attention {
+    int precision, naive;
+    size_t B, L, S, H, N, P;                     /* S keys */
+    mmix_cuda_heads q, k, v, y;                  /* k and v have equal shares */
+    double scale;
+    int mask;                                    /* MMIX_MASK_… */
+    size_t prefix, left, right, grid[3], window[3], shift[3];    /* window[0] = 0: no windows */
+    const int32_t *lefts;                        /* (L), with MMIX_MASK_BAND; or NULL */
+    const float *bias;                           /* (H, Π (2 window_a - 1)), with windows; or NULL */
+    const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
+    ptrdiff_t seq_batch;
+    /* (B, H, L): of each query the largest score t and 1 / Σ e^(s - t). Forward writes them unless NULL,
+       backward reads them */
+    float *top, *over;
+    mmix_cuda_heads dy, dq, dk, dv;
+    float *dbias;                                /* or NULL */
+    void *workspace, *stream;
+} mmix_cuda_attention;
+MMIXDEF size_t mmix_cuda_attention_workspace(const mmix_cuda_attention *x, int backward);
+MMIXDEF int mmix_cuda_attention_forward(const mmix_cuda_attention *x);
+/* Needs y, top and over of the forward. */
+MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x);
+
+/* y_i = Σ_j φ(q_i)·ψ(k_j) v_j, over all j or over j ≤ i; with `normalise` divided by Σ_j φ(q_i)·ψ(k_j) +
+   eps. */
+typedef struct mmix_cuda_linear_attention {
+    int precision, naive;
+    size_t B, L, S, H, N, P;
+    mmix_cuda_heads q, k, v, y;                  /* k and v have equal shares */
+    int feature, normalise, causal;              /* MMIX_FEATURE_…; 1 or 0 */
+    double eps;
+    /* causal only: states (B, H / share, P + normalise, N) or NULL, the final one may be the initial one;
+       (B, L), seq_batch from row to row, or NULL */
+    const float *initial_state;
+    float *final_state;
+    const int32_t *seq_idx;
+    ptrdiff_t seq_batch;
+    mmix_cuda_heads dy, dq, dk, dv;
+    const float *dfinal;                         /* or NULL */
+    float *dinitial;                             /* or NULL */
+    void *workspace, *stream;
+} mmix_cuda_linear_attention;
+MMIXDEF size_t mmix_cuda_linear_attention_workspace(const mmix_cuda_linear_attention *x, int backward);
+MMIXDEF int mmix_cuda_linear_attention_forward(const mmix_cuda_linear_attention *x);
+MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention *x);
+
+/* ==== >>cuda-api-attach ==============================================================
+   the mixers of a context on the GPU
+
+   Tensors stay in the host's memory. A mixer's call is packed into pinned memory, copied, run, and its result
+   copied back, all on one stream, before mmix_mix returns. What the kernels have no form for, and what is too
+   small to be worth the journey, the CPU does as before, and mmix_cuda_stats says so.
+   ==================================================================================== */
+
+typedef struct mmix_cuda_options {
+    int device;                                  /* which GPU */
+    int precision;                               /* MMIX_CUDA_… */
+    /* 1: where the GPU, its driver or its memory fail, the CPU does the work, silently but for the
+       statistics; 0: that is the context's error, of kind MMIX_ERROR_DEVICE */
+    int quiet;
+    /* A call of fewer multiply-adds stays on the CPU; 0: a default, which was estimated and not measured;
+       1: none stays */
+    double least;
+    size_t memory;                               /* bytes of device memory to hold at most, 0: no limit */
+    int naive;                                   /* the naive kernels, for tests */
+} mmix_cuda_options;
+
+/* What happened since the attachment. */
+typedef struct mmix_cuda_statistics {
+    size_t device_calls, host_calls;             /* of the mixers, forward and backward each one */
+    size_t host_small, host_unsupported, host_failed;                    /* why on the host */
+    size_t copies, bytes_up, bytes_down;         /* transfers */
+    size_t device_bytes, pinned_bytes;           /* held now */
+    size_t on_device[MMIX_OP_COUNT], on_host[MMIX_OP_COUNT];             /* calls of each op; mmix_op_name */
+    char failure[160];                           /* the last failure of the device, or "" */
+} mmix_cuda_statistics;
+
+#define mmix_cuda_attach MMIXI_JOIN(mmix_cuda_attach_, MMIX_REAL)
+/* From now on m's mixers run on the GPU; options may be NULL. Returns 0; 1 if there is no usable GPU and
+   options.quiet is set: then nothing has changed; or -1. To be detached before mmix_destroy. */
+MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options);
+/* Gives device memory back and the table of ops what it had before. What was recorded meanwhile can still be
+   differentiated, on the CPU. */
+MMIXDEF void mmix_cuda_detach(mmix_ctx *m);
+/* All 0 if m is not attached. */
+MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+/* ####################################################################################
+   The implementation
+   #################################################################################### */
+
+#if (defined(__CUDACC__) || defined(MMIX_CUDA_HOST)) && !defined(MMIX_CUDA_API_ONLY) \
+    && !defined(MMIX_CUDA_DONE)
+#define MMIX_CUDA_DONE
+
+#define MMIXI_CUDA_IS_float 1
+#define MMIXI_CUDA_IS_double 0
+#if !MMIXI_JOIN(MMIXI_CUDA_IS_, MMIX_REAL)
+#error "mamba_mix_cuda.cu is for MMIX_REAL=float"
+#endif
+#ifndef MMIX_CUDA_HOST                           /* tests/cuda_host.h, where there is no GPU */
+#include <cuda_runtime.h>
+#endif
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ==== >>cuda-device ==================================================================
+   number formats, and each PTX instruction in a wrapper of its own
+
+   With MMIX_CUDA_HOST the same kernels are compiled for the CPU, one fiber a thread, and each wrapper calls
+   its twin from tests/cuda_host.h.
+   ==================================================================================== */
+
+/* Functions of the device, of both sides; kernels of one thread a thing, and of blocks of 4 warps, with 255
+   registers a thread at most; their argument. */
+#define MMIXI_CUDA_INLINE static __device__ __forceinline__
+#define MMIXI_CUDA_BOTH static __host__ __device__ __forceinline__
+#define MMIXI_CUDA_KERNEL static __global__ void
+#define MMIXI_CUDA_TILES static __global__ void __launch_bounds__(128, 2)
+#define MMIXI_CUDA_JOB const __grid_constant__
+
+/* The upper half of a float. */
+struct mmixi_cuda_bf16 { uint16_t bits; };
+
+MMIXI_CUDA_INLINE float mmixi_cuda_float(float x) { return x; }
+MMIXI_CUDA_INLINE float mmixi_cuda_float(mmixi_cuda_bf16 x)
+{
+    return __uint_as_float((uint32_t)x.bits << 16);
+}
+/* Two floats, rounded to the nearest bf16, the first in the lower half. */
+MMIXI_CUDA_INLINE uint32_t mmixi_cuda_pack(float low, float high)
+{
+#ifdef MMIX_CUDA_HOST
+    const uint32_t a = __float_as_uint(low), b = __float_as_uint(high);
+    const uint32_t x = low != low ? 0x7fc0u : (a + 0x7fffu + (a >> 16 & 1)) >> 16,
+        y = high != high ? 0x7fc0u : (b + 0x7fffu + (b >> 16 & 1)) >> 16;
+    return x | y << 16;
+#else
+    uint32_t r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+#endif
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_set(float *to, float x) { *to = x; }
+MMIXI_CUDA_INLINE void mmixi_cuda_set(mmixi_cuda_bf16 *to, float x)
+{
+    to->bits = (uint16_t)mmixi_cuda_pack(x, 0);
+}
+/* Rounded to the 10 bits of fraction that tf32 has. */
+MMIXI_CUDA_INLINE uint32_t mmixi_cuda_tf32(float x)
+{
+#ifdef MMIX_CUDA_HOST
+    return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+#else
+    uint32_t r;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
+    return r;
+#endif
+}
+/* c (16, 8) += a (16, 8) b (8, 8); who holds what is said at mmixi_cuda_a */
+MMIXI_CUDA_INLINE void mmixi_cuda_mma_tf32(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+#ifdef MMIX_CUDA_HOST
+    cuda_host_mma_tf32(c, a, b0, b1);
+#else
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                 "{%0,%1,%2,%3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+/* c (16, 8) += a (16, 16) b (16, 8) */
+MMIXI_CUDA_INLINE void mmixi_cuda_mma_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+#ifdef MMIX_CUDA_HOST
+    cuda_host_mma_bf16(c, a, b0, b1);
+#else
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                 "{%0,%1,%2,%3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+/* Before a loop over registers, which have no run-time index. */
+#ifdef MMIX_CUDA_HOST
+#define MMIXI_CUDA_UNROLL
+#define MMIXI_CUDA_ROLLED
+#else
+#define MMIXI_CUDA_UNROLL _Pragma("unroll")
+/* the body is long enough; more of it at once only takes registers */
+#define MMIXI_CUDA_ROLLED _Pragma("unroll 1")
+#endif
+
+/* Queues `threads` threads a block; `kernel` takes a job by value and uses `shared` bytes of
+   mmixi_cuda_shared. */
+#ifndef MMIX_CUDA_HOST
+extern __shared__ uint4 mmixi_cuda_shared[];
+#endif
+template <class J>
+static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads, size_t shared, void *stream,
+                             const J &job)
+{
+    J copy = job;
+    void *arguments[1];
+    arguments[0] = &copy;
+    if (!blocks) return 0;
+    if (blocks > 0x7fffffff) return MMIX_CUDA_UNSUPPORTED;
+    if (shared > 48 * 1024
+        && cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared)) {
+        if (cudaGetLastError() != cudaErrorInvalidValue) return (int)cudaErrorLaunchFailure;
+        return MMIX_CUDA_UNSUPPORTED;            /* more than this GPU has: 227 KB on sm_90, 163 on sm_80 */
+    }
+    return (int)cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(threads), arguments, shared,
+                                 (cudaStream_t)stream);
+}
+/* One thread for each of n things. */
+template <class J> static int mmixi_cuda_each(void (*kernel)(J), size_t n, void *stream, const J &job)
+{
+    return mmixi_cuda_launch(kernel, (n + 127) / 128, 128, 0, stream, job);
+}
+MMIXI_CUDA_INLINE size_t mmixi_cuda_thread(void)
+{
+    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+static inline size_t mmixi_cuda_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+template <class T> MMIXI_CUDA_BOTH T mmixi_cuda_min(T a, T b) { return a < b ? a : b; }
+template <class T> MMIXI_CUDA_BOTH T mmixi_cuda_max(T a, T b) { return a > b ? a : b; }
+
+/* The next part of a workspace; with base NULL only counted. */
+static inline float *mmixi_cuda_part(char *base, size_t *at, size_t floats)
+{
+    float *p = base ? (float *)(base + *at) : NULL;
+    *at += mmixi_cuda_round_up(floats * sizeof(float), 256);
+    return p;
+}
+
+/* ==== >>cuda-arrays ==================================================================
+   heads, sequences, sums over heads
+   ==================================================================================== */
+
+MMIXDEF const char *mmix_cuda_error_text(int error)
+{
+    return error == MMIX_CUDA_UNSUPPORTED ? "no kernel for these sizes"
+        : cudaGetErrorString((cudaError_t)error);
+}
+MMIXDEF mmix_cuda_heads mmix_cuda_heads_plain(void *p, size_t L, size_t heads, size_t width, size_t H)
+{
+    mmix_cuda_heads v;
+    v.p = p;
+    v.token = (ptrdiff_t)(heads * width);
+    v.batch = (ptrdiff_t)L * v.token;
+    v.head = (ptrdiff_t)width;
+    v.share = H / heads;
+    return v;
+}
+/* The first number of token t of head h. */
+template <class T>
+MMIXI_CUDA_INLINE T *mmixi_cuda_at(const mmix_cuda_heads &v, size_t b, size_t t, size_t h)
+{
+    return (T *)v.p + (ptrdiff_t)b * v.batch + (ptrdiff_t)t * v.token + (ptrdiff_t)(h / v.share) * v.head;
+}
+static void mmixi_cuda_reverse(mmix_cuda_heads *v, size_t L, size_t bytes)
+{
+    if (v->p) v->p = (char *)v->p + (ptrdiff_t)(L - 1) * v->token * (ptrdiff_t)bytes;
+    v->token = -v->token;
+}
+
+/* Where heads that share an array's head each have a gradient for it: first all of them, (B, L, H, width) in
+   float, then their sum in the order of heads. */
+struct mmixi_cuda_sum { const float *part; mmix_cuda_heads to; size_t B, L, H, width; };
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_sum_heads(MMIXI_CUDA_JOB mmixi_cuda_sum j)
+{
+    const size_t i = mmixi_cuda_thread(), groups = j.H / j.to.share, w = i % j.width,
+        g = i / j.width % groups,
+        t = i / j.width / groups % j.L, b = i / j.width / groups / j.L;
+    float sum = 0;
+    if (b >= j.B) return;
+    for (size_t h = g * j.to.share; h < (g + 1) * j.to.share; h++)
+        sum += j.part[((b * j.L + t) * j.H + h) * j.width + w];
+    mmixi_cuda_set(mmixi_cuda_at<T>(j.to, b, t, g * j.to.share) + w, sum);
+}
+template <class T>
+static int mmixi_cuda_sum_run(const float *part, const mmix_cuda_heads &to, size_t B, size_t L, size_t H,
+                              size_t width, void *stream)
+{
+    mmixi_cuda_sum j;
+    j.part = part; j.to = to; j.B = B; j.L = L; j.H = H; j.width = width;
+    if (!part || !to.p) return 0;
+    return mmixi_cuda_each(mmixi_cuda_sum_heads<T>, B * L * (H / to.share) * width, stream, j);
+}
+/* A gradient's place: the array, or its part where heads share it. */
+struct mmixi_cuda_place { mmix_cuda_heads to; float *part; };
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_put(const mmixi_cuda_place &d, size_t L, size_t H, size_t width, size_t b,
+                                      size_t t, size_t h, size_t w, float x)
+{
+    if (d.part) d.part[((b * L + t) * H + h) * width + w] = x;
+    else if (d.to.p) mmixi_cuda_set(mmixi_cuda_at<T>(d.to, b, t, h) + w, x);
+}
+
+/* Of each token the first one of its run of equal seq_idx, and the end: (B, L, 2). */
+struct mmixi_cuda_runs { const int32_t *seq_idx; ptrdiff_t seq_batch; size_t B, L; int32_t *runs; };
+MMIXI_CUDA_KERNEL mmixi_cuda_find_runs(MMIXI_CUDA_JOB mmixi_cuda_runs j)
+{
+    const size_t i = mmixi_cuda_thread(), b = i / j.L, t = i % j.L;
+    if (b >= j.B) return;
+    const int32_t *seq = j.seq_idx + (ptrdiff_t)b * j.seq_batch;
+    size_t low = t, high = t + 1;
+    while (low && seq[low - 1] == seq[t]) low--;
+    while (high < j.L && seq[high] == seq[t]) high++;
+    j.runs[2 * i] = (int32_t)low;
+    j.runs[2 * i + 1] = (int32_t)high;
+}
+static int mmixi_cuda_runs_run(const int32_t *seq_idx, ptrdiff_t seq_batch, size_t B, size_t L, int32_t *runs,
+                               void *stream)
+{
+    mmixi_cuda_runs j;
+    j.seq_idx = seq_idx; j.seq_batch = seq_batch; j.B = B; j.L = L; j.runs = runs;
+    return seq_idx ? mmixi_cuda_each(mmixi_cuda_find_runs, B * L, stream, j) : 0;
+}
+
+/* ==== >>cuda-naive-ssd ===============================================================
+   h_t = e^(a_t) h_{t-1} + δ_t x_t B_tᵀ,   y_t = h_t C_t + D x_t
+
+   One thread a sequence and head, one loop over time: what the fast kernels must equal. Backward, with dh the
+   gradient of h_t, from the last token to the first:
+       dh += dy_t C_tᵀ;   dC_t = dy_t h_t;   dB_t = δ_t x_t dh;   dx_t = δ_t dh B_t + D dy_t
+       da_t = e^(a_t) dh · h_{t-1};   dδ_t = dh · x_t B_tᵀ + A da_t;   dh ← e^(a_t) dh
+   ==================================================================================== */
+
+struct mmixi_cuda_ssd_job {
+    mmix_cuda_ssd r;                             /* arrays begin at the scan's first token, whichever end */
+    ptrdiff_t seq_token;                         /* 1 or -1 */
+    mmixi_cuda_place dx, db, dc;
+    float *dhead;                                /* (B, H, 2 + D_width): dA, dbias, dD of each sequence */
+    float *state, *all;                          /* naive: (B, H, P, N); of all tokens (B, H, L, P, N) */
+    /* tiles, see >>cuda-ssd */
+    size_t chunks, segments, run;                /* of 64 tokens; pieces of a sequence; chunks of a piece */
+    size_t heads;                                /* that a block of the forward takes one after another */
+    int n, p, ldn, ldp;                          /* N and P rounded up to 16; floats from row to row */
+    float *begin, *end;                          /* (B, H, segments, N, P): h before a piece; dh after it */
+    float *sums, *dsums;                         /* (B, H, segments): sum of a over a piece */
+    float *states;                               /* (B, H, chunks, N, P): h before each chunk */
+};
+
+/* δ of a token, what it came from, and a: -∞ where a packed sequence begins, which nothing decays into. */
+struct mmixi_cuda_token { float u, delta, a; };
+template <class T>
+MMIXI_CUDA_INLINE mmixi_cuda_token mmixi_cuda_ssd_token(const mmixi_cuda_ssd_job &j, size_t b, size_t t,
+                                                        size_t h)
+{
+    mmixi_cuda_token k;
+    k.u = mmixi_cuda_float(*mmixi_cuda_at<T>(j.r.dt, b, t, h)) + (j.r.dt_bias ? j.r.dt_bias[h] : 0);
+    k.delta = !j.r.dt_softplus || k.u > 20 ? k.u : log1pf(expf(k.u));
+    if (j.r.dt_high > 0) {
+        if (k.delta < (float)j.r.dt_low) k.delta = (float)j.r.dt_low;
+        if (k.delta > (float)j.r.dt_high) k.delta = (float)j.r.dt_high;
+    }
+    k.a = k.delta * j.r.A[h];
+    if (j.r.seq_idx && t) {
+        const int32_t *seq = j.r.seq_idx + (ptrdiff_t)b * j.r.seq_batch + (ptrdiff_t)t * j.seq_token;
+        if (seq[0] != seq[-j.seq_token]) k.a = -INFINITY;
+    }
+    return k;
+}
+/* ∂/∂dt from dδ */
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_ddt(const mmix_cuda_ssd &r, const mmixi_cuda_token &k, float d)
+{
+    if (r.dt_high > 0 && !(k.delta > (float)r.dt_low && k.delta < (float)r.dt_high)) return 0;
+    return r.dt_softplus ? d / (1 + expf(-k.u)) : d;
+}
+/* D of channel p, 0 without */
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_skip(const mmix_cuda_ssd &r, size_t h, size_t p)
+{
+    return !r.D ? 0 : r.D_width > 1 ? r.D[h * r.D_width + p] : r.D[h];
+}
+
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
+{
+    const size_t i = mmixi_cuda_thread(), H = j.r.H, N = j.r.N, P = j.r.P, b = i / H, h = i % H;
+    float *s = j.state + i * P * N;
+    if (b >= j.r.B) return;
+    for (size_t e = 0; e < P * N; e++) s[e] = j.r.initial_state ? j.r.initial_state[i * P * N + e] : 0;
+    for (size_t t = 0; t < j.r.L; t++) {
+        const mmixi_cuda_token k = mmixi_cuda_ssd_token<T>(j, b, t, h);
+        const T *x = mmixi_cuda_at<T>(j.r.x, b, t, h), *B = mmixi_cuda_at<T>(j.r.b, b, t, h),
+            *C = mmixi_cuda_at<T>(j.r.c, b, t, h);
+        const float decay = expf(k.a);
+        for (size_t p = 0; p < P; p++) {
+            const float xp = mmixi_cuda_float(x[p]);
+            float y = 0;
+            for (size_t n = 0; n < N; n++) {
+                s[p * N + n] = decay * s[p * N + n] + k.delta * xp * mmixi_cuda_float(B[n]);
+                y += s[p * N + n] * mmixi_cuda_float(C[n]);
+            }
+            if (j.r.y.p)
+                mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p) * xp);
+        }
+        for (size_t e = 0; j.all && e < P * N; e++) j.all[(i * j.r.L + t) * P * N + e] = s[e];
+    }
+    for (size_t e = 0; j.r.final_state && e < P * N; e++) j.r.final_state[i * P * N + e] = s[e];
+}
+template <class T>
+MMIXI_CUDA_KERNEL mmixi_cuda_ssd_naive_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
+{
+    const size_t i = mmixi_cuda_thread(), H = j.r.H, L = j.r.L, N = j.r.N, P = j.r.P, W = j.r.D_width,
+        b = i / H,
+        h = i % H;
+    float *dh = j.state + i * P * N, *dhead = j.dhead + i * (2 + W);
+    if (b >= j.r.B) return;
+    for (size_t e = 0; e < 2 + W; e++) dhead[e] = 0;
+    for (size_t e = 0; e < P * N; e++) dh[e] = j.r.dfinal ? j.r.dfinal[i * P * N + e] : 0;
+    for (size_t t = L; t-- > 0;) {
+        const mmixi_cuda_token k = mmixi_cuda_ssd_token<T>(j, b, t, h);
+        const T *x = mmixi_cuda_at<T>(j.r.x, b, t, h), *B = mmixi_cuda_at<T>(j.r.b, b, t, h),
+            *C = mmixi_cuda_at<T>(j.r.c, b, t, h), *dy = mmixi_cuda_at<T>(j.r.dy, b, t, h);
+        const float decay = expf(k.a), *now = j.all + (i * L + t) * P * N,
+            *before = t ? now - P * N : j.r.initial_state ? j.r.initial_state + i * P * N : NULL;
+        float ddelta = 0, da = 0;
+        for (size_t n = 0; n < N; n++) {
+            float dB = 0, dC = 0;
+            for (size_t p = 0; p < P; p++) {
+                const float up = mmixi_cuda_float(dy[p]);
+                dh[p * N + n] += up * mmixi_cuda_float(C[n]);
+                dC += up * now[p * N + n];
+                dB += mmixi_cuda_float(x[p]) * dh[p * N + n];
+            }
+            mmixi_cuda_put<T>(j.dc, L, H, N, b, t, h, n, dC);
+            mmixi_cuda_put<T>(j.db, L, H, N, b, t, h, n, k.delta * dB);
+            ddelta += mmixi_cuda_float(B[n]) * dB;
+        }
+        for (size_t p = 0; p < P; p++) {
+            const float up = mmixi_cuda_float(dy[p]);
+            float dx = 0;
+            for (size_t n = 0; n < N; n++) {
+                dx += dh[p * N + n] * mmixi_cuda_float(B[n]);
+                if (before) da += dh[p * N + n] * before[p * N + n];
+                dh[p * N + n] *= decay;
+            }
+            mmixi_cuda_put<T>(j.dx, L, H, P, b, t, h, p, k.delta * dx + mmixi_cuda_ssd_skip(j.r, h, p) * up);
+            dhead[2 + (W > 1 ? p : 0)] += up * mmixi_cuda_float(x[p]);
+        }
+        da *= decay;
+        dhead[0] += k.delta * da;
+        ddelta = mmixi_cuda_ssd_ddt(j.r, k, ddelta + j.r.A[h] * da);
+        dhead[1] += ddelta;
+        if (j.r.ddt.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.ddt, b, t, h), ddelta);
+    }
+    for (size_t e = 0; j.r.dinitial && e < P * N; e++) j.r.dinitial[i * P * N + e] = dh[e];
+}
+/* dA, dbias and dD: sums over the sequences, in their order. */
+MMIXI_CUDA_KERNEL mmixi_cuda_ssd_sum_sequences(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
+{
+    const size_t i = mmixi_cuda_thread(), W = 2 + j.r.D_width, h = i / W, e = i % W;
+    float sum = 0;
+    if (h >= j.r.H) return;
+    for (size_t b = 0; b < j.r.B; b++)
+        for (size_t k = 0; k < j.segments; k++) sum += j.dhead[((b * j.r.H + h) * j.segments + k) * W + e];
+    if (!e && j.r.dA) j.r.dA[h] = sum;
+    if (e == 1 && j.r.ddt_bias) j.r.ddt_bias[h] = sum;
+    if (e > 1 && j.r.dD) j.r.dD[h * j.r.D_width + e - 2] = sum;
+}
+
+/* ==== >>cuda-naive-attention =========================================================
+   y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias
+
+   One thread a query, one loop over the keys. Backward, with δ_i = dy_i · y_i:
+       dv_j = Σ_i p_ij dy_i,   ds_ij = p_ij (dy_i · v_j - δ_i),   dq_i = scale Σ_j ds_ij k_j,
+       dk_j = scale Σ_i ds_ij q_i,   dbias = the sum of ds_ij over all pairs of that distance
+   ==================================================================================== */
+
+struct mmixi_cuda_attention_job {
+    mmix_cuda_attention r;
+    float scale;
+    int32_t *runs;                               /* (B, L, 2) with seq_idx */
+    float *along;                                /* (B, H, L): δ, for the tiles' backward */
+    unsigned windows[3], window_count;           /* on each axis; 0: no windows */
+    unsigned most;                               /* tokens of the largest window, or L */
+    size_t distances;                            /* that bias has numbers for */
+    int n, p, ldn, ldp;                          /* tiles: widths rounded up to 16; from row to row */
+};
+
+/* The window that a coordinate lies in, on an axis whose second window begins at `shift` (0: at `window`). */
+MMIXI_CUDA_BOTH size_t mmixi_cuda_window_of(size_t at, size_t window, size_t shift)
+{
+    return shift ? (at + window - shift) / window : at / window;
+}
+/* Query i of sequence b sees the keys low … high - 1, and of them those in its window. */
+static __device__ void mmixi_cuda_span(const mmixi_cuda_attention_job &j, size_t b, size_t i, size_t *low,
+                                       size_t *high)
+{
+    const mmix_cuda_attention &r = j.r;
+    const size_t at = i + r.S - r.L;
+    *low = 0;
+    *high = r.S;
+    if (r.mask == MMIX_MASK_CAUSAL || r.mask == MMIX_MASK_PREFIX) *high = at + 1;
+    if (r.mask == MMIX_MASK_PREFIX && at < r.prefix) *high = mmixi_cuda_min(r.prefix, r.S);
+    if (r.mask == MMIX_MASK_BAND) {
+        *low = at - mmixi_cuda_min(at, r.lefts ? (size_t)r.lefts[i] : r.left);
+        *high = at + 1 + mmixi_cuda_min(r.S - at - 1, r.right);
+    }
+    if (j.runs) {
+        *low = mmixi_cuda_max(*low, (size_t)j.runs[2 * (b * r.L + i)]);
+        *high = mmixi_cuda_min(*high, (size_t)j.runs[2 * (b * r.L + i) + 1]);
+    }
+}
+/* Whether i and t lie in one window, and their distance as bias counts it. */
+static __device__ int mmixi_cuda_near(const mmix_cuda_attention &r, size_t i, size_t t, size_t *distance)
+{
+    size_t across = 1, apart = 1;
+    int near = 1;
+    *distance = 0;
+    for (int a = 3; r.window[0] && a-- > 0; across *= r.grid[a], apart *= 2 * r.window[a] - 1) {
+        const size_t at = i / across % r.grid[a], of = t / across % r.grid[a];
+        near &= mmixi_cuda_window_of(at, r.window[a], r.shift[a])
+            == mmixi_cuda_window_of(of, r.window[a], r.shift[a]);
+        *distance += (at + r.window[a] - 1 - of) * apart;
+    }
+    return near;
+}
+template <class T> static __device__ float mmixi_cuda_dot(size_t n, const T *a, const T *b)
+{
+    float sum = 0;
+    for (size_t i = 0; i < n; i++) sum += mmixi_cuda_float(a[i]) * mmixi_cuda_float(b[i]);
+    return sum;
+}
+/* The score, -∞ where i does not see t. */
+template <class T>
+static __device__ float mmixi_cuda_score(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i,
+                                         size_t t)
+{
+    size_t low, high, distance;
+    mmixi_cuda_span(j, b, i, &low, &high);
+    if (!mmixi_cuda_near(j.r, i, t, &distance) || t < low || t >= high) return -INFINITY;
+    return j.scale * mmixi_cuda_dot(j.r.N, mmixi_cuda_at<T>(j.r.q, b, i, h), mmixi_cuda_at<T>(j.r.k, b, t, h))
+        + (j.r.bias ? j.r.bias[h * j.distances + distance] : 0);
+}
+template <class T>
+MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+{
+    const size_t at = mmixi_cuda_thread(), L = j.r.L, H = j.r.H, i = at % L, h = at / L % H, b = at / L / H;
+    float top = -INFINITY, sum = 0;
+    if (b >= j.r.B) return;
+    for (size_t t = 0; t < j.r.S; t++) top = fmaxf(top, mmixi_cuda_score<T>(j, b, h, i, t));
+    for (size_t t = 0; t < j.r.S; t++) sum += expf(mmixi_cuda_score<T>(j, b, h, i, t) - top);
+    for (size_t p = 0; p < j.r.P; p++) {
+        float y = 0;
+        for (size_t t = 0; t < j.r.S; t++)
+            y += expf(mmixi_cuda_score<T>(j, b, h, i, t) - top)
+                * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.v, b, t, h)[p]);
+        mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, i, h) + p, y / sum);
+    }
+    if (j.r.top) j.r.top[at] = top;
+    if (j.r.over) j.r.over[at] = 1 / sum;
+}
+/* p_ij, and ds_ij */
+template <class T>
+static __device__ float mmixi_cuda_dscore(const mmixi_cuda_attention_job &j, size_t b, size_t h, size_t i,
+                                          size_t t, float *weight)
+{
+    const size_t at = (b * j.r.H + h) * j.r.L + i;
+    const T *dy = mmixi_cuda_at<T>(j.r.dy, b, i, h);
+    *weight = expf(mmixi_cuda_score<T>(j, b, h, i, t) - j.r.top[at]) * j.r.over[at];
+    return *weight * (mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.v, b, t, h))
+                      - (j.along ? j.along[at]
+                         : mmixi_cuda_dot(j.r.P, dy, mmixi_cuda_at<T>(j.r.y, b, i, h))));
+}
+template <class T>
+MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+{
+    const size_t at = mmixi_cuda_thread(), L = j.r.L, H = j.r.H, N = j.r.N, n = at % N, i = at / N % L,
+        h = at / N / L % H, b = at / N / L / H;
+    float dq = 0, weight;
+    if (b >= j.r.B) return;
+    for (size_t t = 0; t < j.r.S; t++)
+        dq += mmixi_cuda_dscore<T>(j, b, h, i, t, &weight)
+            * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, h)[n]);
+    mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dq, b, i, h) + n, j.scale * dq);
+}
+/* dk and dv of one key and channel, over the queries of all heads that share it */
+template <class T>
+MMIXI_CUDA_KERNEL mmixi_cuda_attention_naive_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+{
+    const size_t share = j.r.k.share, G = j.r.H / share, N = j.r.N, P = j.r.P, W = mmixi_cuda_max(N, P),
+        at = mmixi_cuda_thread(), w = at % W, t = at / W % j.r.S, g = at / W / j.r.S % G,
+            b = at / W / j.r.S / G;
+    float dk = 0, dv = 0, weight;
+    if (b >= j.r.B) return;
+    for (size_t h = g * share; h < (g + 1) * share; h++)
+        for (size_t i = 0; i < j.r.L; i++) {
+            const float ds = mmixi_cuda_dscore<T>(j, b, h, i, t, &weight);
+            if (w < N) dk += ds * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.q, b, i, h)[w]);
+            if (w < P) dv += weight * mmixi_cuda_float(mmixi_cuda_at<T>(j.r.dy, b, i, h)[w]);
+        }
+    if (w < N && j.r.dk.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, t, g * share) + w, j.scale * dk);
+    if (w < P && j.r.dv.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, t, g * share) + w, dv);
+}
+/* A distance's bias: each query meets it at one key at most. */
+template <class T>
+MMIXI_CUDA_KERNEL mmixi_cuda_attention_dbias(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+{
+    const size_t at = mmixi_cuda_thread(), h = at / j.distances;
+    float sum = 0, weight;
+    if (h >= j.r.H) return;
+    for (size_t i = 0; i < j.r.L; i++) {
+        size_t t = 0, across = 1, rest = at % j.distances;
+        int inside = 1;
+        for (int a = 3; a-- > 0; across *= j.r.grid[a]) {
+            const size_t span = 2 * j.r.window[a] - 1, d = rest % span,
+                from = i / across % j.r.grid[a] + j.r.window[a] - 1;
+            rest /= span;
+            inside &= from >= d && from - d < j.r.grid[a];
+            t += (from - d) * across;
+        }
+        for (size_t b = 0; inside && b < j.r.B; b++) sum += mmixi_cuda_dscore<T>(j, b, h, i, t, &weight);
+    }
+    j.r.dbias[at] = sum;
+}
+
+/* ==== >>cuda-products ================================================================
+   16 x 64 strips of small matrix products on the tensor cores
+
+   A block has 4 warps. A warp makes a strip c (16, 64) = a (16, depth) b (depth, 64) of a product, 16 columns
+   of a and 16 rows of b at a time, in one mma.sync of bf16 or two of tf32 for each 8 columns of c. Lane l,
+   with g = l / 4 and t = 2 (l % 4), holds
+
+       of a (16, 16): rows g and g + 8, columns t, t + 1, t + 8, t + 9
+       of b (16, 8): rows t, t + 1, t + 8, t + 9, column g
+       of c (16, 8): rows g and g + 8, columns t, t + 1
+
+   That is mma.m16n8k16's own order. m16n8k8 of tf32 wants columns l % 4 and l % 4 + 4: given t and t + 1, in
+   a and in b alike, it adds the same products in another order. So in every format two neighbouring columns
+   of one row are one load, and two results c are the a of the next product, as they lie in registers.
+   ==================================================================================== */
+
+enum { MMIXI_CUDA_THREADS = 128, MMIXI_CUDA_TILE = 64, MMIXI_CUDA_STRIP = 8 };
+
+template <int K> struct mmixi_cuda_format { typedef float type; };
+template <> struct mmixi_cuda_format<MMIX_CUDA_BF16> { typedef mmixi_cuda_bf16 type; };
+
+/* Words of a and b; F32 splits a number into the tf32 nearest to it and the tf32 nearest to the rest. */
+template <int K> struct mmixi_cuda_a { uint32_t r[8]; };
+template <int K> struct mmixi_cuda_b { uint32_t r[4]; };
+template <> struct mmixi_cuda_a<MMIX_CUDA_F32> { uint32_t r[8], rest[8]; };
+template <> struct mmixi_cuda_b<MMIX_CUDA_F32> { uint32_t r[4], rest[4]; };
+template <> struct mmixi_cuda_a<MMIX_CUDA_BF16> { uint32_t r[4]; };
+template <> struct mmixi_cuda_b<MMIX_CUDA_BF16> { uint32_t r[2]; };
+
+/* Two neighbouring numbers into place e of a fragment: (g, t), (g + 8, t), (g, t + 8), (g + 8, t + 8) of a;
+   (t, g), (t + 8, g) of b. `step` is how far apart the two words of a tf32 fragment lie. */
+MMIXI_CUDA_INLINE void mmixi_cuda_fill(uint32_t *r, int at, int step, float x, float y)
+{
+    r[at] = mmixi_cuda_tf32(x);
+    r[at + step] = mmixi_cuda_tf32(y);
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_fill_rest(const uint32_t *r, uint32_t *rest, int at, int step, float x,
+                                            float y)
+{
+    rest[at] = mmixi_cuda_tf32(x - __uint_as_float(r[at]));
+    rest[at + step] = mmixi_cuda_tf32(y - __uint_as_float(r[at + step]));
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_TF32> &a, int e, float x, float y)
+{
+    mmixi_cuda_fill(a.r, e / 2 * 4 + e % 2, 2, x, y);
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_F32> &a, int e, float x, float y)
+{
+    mmixi_cuda_fill(a.r, e / 2 * 4 + e % 2, 2, x, y);
+    mmixi_cuda_fill_rest(a.r, a.rest, e / 2 * 4 + e % 2, 2, x, y);
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_BF16> &a, int e, float x, float y)
+{
+    a.r[e] = mmixi_cuda_pack(x, y);
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_TF32> &b, int e, float x, float y)
+{
+    mmixi_cuda_fill(b.r, 2 * e, 1, x, y);
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_F32> &b, int e, float x, float y)
+{
+    mmixi_cuda_fill(b.r, 2 * e, 1, x, y);
+    mmixi_cuda_fill_rest(b.r, b.rest, 2 * e, 1, x, y);
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_BF16> &b, int e, float x, float y)
+{
+    b.r[e] = mmixi_cuda_pack(x, y);
+}
+/* c (16, 8) += a (16, 16) b (16, 8) */
+MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_TF32> &a,
+                                      const mmixi_cuda_b<MMIX_CUDA_TF32> &b)
+{
+    mmixi_cuda_mma_tf32(c, a.r, b.r[0], b.r[1]);
+    mmixi_cuda_mma_tf32(c, a.r + 4, b.r[2], b.r[3]);
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_F32> &a,
+                                      const mmixi_cuda_b<MMIX_CUDA_F32> &b)
+{
+    /* the small products first; rest times rest is below a float's last bit */
+    mmixi_cuda_mma_tf32(c, a.rest, b.r[0], b.r[1]);
+    mmixi_cuda_mma_tf32(c, a.r, b.rest[0], b.rest[1]);
+    mmixi_cuda_mma_tf32(c, a.rest + 4, b.r[2], b.r[3]);
+    mmixi_cuda_mma_tf32(c, a.r + 4, b.rest[2], b.rest[3]);
+    mmixi_cuda_mma_tf32(c, a.r, b.r[0], b.r[1]);
+    mmixi_cuda_mma_tf32(c, a.r + 4, b.r[2], b.r[3]);
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_mma(float *c, const mmixi_cuda_a<MMIX_CUDA_BF16> &a,
+                                      const mmixi_cuda_b<MMIX_CUDA_BF16> &b)
+{
+    mmixi_cuda_mma_bf16(c, a.r, b.r[0], b.r[1]);
+}
+
+MMIXI_CUDA_INLINE int mmixi_cuda_lane_row(void) { return (int)(threadIdx.x % 32 / 4); }
+MMIXI_CUDA_INLINE int mmixi_cuda_lane_pair(void) { return (int)(threadIdx.x % 4 * 2); }
+
+/* a and b of numbers f(row, column) */
+template <int K, class F> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_of(F f)
+{
+    const int g = mmixi_cuda_lane_row(), t = mmixi_cuda_lane_pair();
+    mmixi_cuda_a<K> a;
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 4; e++) {
+        const int row = g + e % 2 * 8, column = t + e / 2 * 8;
+        mmixi_cuda_put_a(a, e, f(row, column), f(row, column + 1));
+    }
+    return a;
+}
+template <int K, class F> MMIXI_CUDA_INLINE mmixi_cuda_b<K> mmixi_cuda_b_of(F f)
+{
+    const int g = mmixi_cuda_lane_row(), t = mmixi_cuda_lane_pair();
+    mmixi_cuda_b<K> b;
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2; e++) mmixi_cuda_put_b(b, e, f(t + e * 8, g), f(t + e * 8 + 1, g));
+    return b;
+}
+/* Two neighbours in one load. */
+MMIXI_CUDA_INLINE float2 mmixi_cuda_pair(const float *p) { return *(const float2 *)p; }
+MMIXI_CUDA_INLINE uint32_t mmixi_cuda_pair(const mmixi_cuda_bf16 *p) { return *(const uint32_t *)p; }
+template <class A> MMIXI_CUDA_INLINE void mmixi_cuda_put_a(A &a, int e, float2 x)
+{
+    mmixi_cuda_put_a(a, e, x.x, x.y);
+}
+template <class B> MMIXI_CUDA_INLINE void mmixi_cuda_put_b(B &b, int e, float2 x)
+{
+    mmixi_cuda_put_b(b, e, x.x, x.y);
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_BF16> &a, int e, uint32_t x) { a.r[e] = x; }
+MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_BF16> &b, int e, uint32_t x) { b.r[e] = x; }
+/* a = 16 rows of a tile; b = the transpose of 8 rows */
+template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const T *tile, int ld)
+{
+    const T *p = tile + mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
+    mmixi_cuda_a<K> a;
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 4; e++) mmixi_cuda_put_a(a, e, mmixi_cuda_pair(p + e % 2 * 8 * ld + e / 2 * 8));
+    return a;
+}
+template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_b<K> mmixi_cuda_b_rows(const T *tile, int ld)
+{
+    const T *p = tile + mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
+    mmixi_cuda_b<K> b;
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 2; e++) mmixi_cuda_put_b(b, e, mmixi_cuda_pair(p + e * 8));
+    return b;
+}
+/* b = 16 rows of a tile, 8 columns */
+template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_b<K> mmixi_cuda_b_columns(const T *tile, int ld)
+{
+    return mmixi_cuda_b_of<K>([=](int row, int column) { return mmixi_cuda_float(tile[row * ld + column]); });
+}
+/* a = columns 16 i … 16 i + 15 of a strip in registers */
+template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_strip(const float (*c)[4], int i)
+{
+    mmixi_cuda_a<K> a;
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 4; e++)
+        mmixi_cuda_put_a(a, e, c[2 * i + e / 2][e % 2 * 2], c[2 * i + e / 2][e % 2 * 2 + 1]);
+    return a;
+}
+
+/* A strip: element e of c[i] is row g + 8 (e / 2), column 8 i + t + e % 2. f(c, row, column) for each of
+   them. */
+template <int S, class F> MMIXI_CUDA_INLINE void mmixi_cuda_strip_each(float (&c)[S][4], F f)
+{
+    const int g = mmixi_cuda_lane_row(), t = mmixi_cuda_lane_pair();
+    MMIXI_CUDA_UNROLL
+    for (int i = 0; i < S; i++)
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 4; e++) f(c[i][e], g + e / 2 * 8, 8 * i + t + e % 2);
+}
+template <int S> MMIXI_CUDA_INLINE void mmixi_cuda_strip_zero(float (&c)[S][4])
+{
+    mmixi_cuda_strip_each(c, [](float &x, int, int) { x = 0; });
+}
+/* c += a b for columns 8 first … 8 end - 1; a(k) and b(k, i) give the fragments that begin at column or row
+   k. */
+template <int S, class A, class B>
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_add(float (&c)[S][4], int first, int end, int depth, A a, B b)
+{
+    MMIXI_CUDA_ROLLED
+    for (int k = 0; k < depth; k += 16) {
+        const auto left = a(k);
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < S; i++)
+            if (i >= first && i < end) mmixi_cuda_mma(c[i], left, b(k, i));
+    }
+}
+/* c += w b, w a strip in registers, of which columns 16 first … 16 end - 1 count. */
+template <int K, int S, int W, class B>
+MMIXI_CUDA_INLINE void mmixi_cuda_strip_through(float (&c)[S][4], const float (&w)[W][4], int first, int end,
+                                                int columns, B b)
+{
+    MMIXI_CUDA_UNROLL
+    for (int k = 0; k < W / 2; k++)
+        if (k >= first && k < end) {
+            const mmixi_cuda_a<K> left = mmixi_cuda_a_strip<K>(w, k);
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < S; i++)
+                if (i < columns) mmixi_cuda_mma(c[i], left, b(16 * k, i));
+        }
+}
+/* The sum over the 4 lanes that hold a row, in all of them. */
+MMIXI_CUDA_INLINE float mmixi_cuda_row_sum(float x)
+{
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+MMIXI_CUDA_INLINE float mmixi_cuda_row_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+/* 64 rows of `width` numbers, the rest of `padded` columns and of the rows zero; rows(r) is where row r <
+   count lies. 16 bytes at a time where everything is aligned. */
+template <class T, class F>
+MMIXI_CUDA_INLINE void mmixi_cuda_load(T *tile, int ld, int count, int width, int padded, int aligned, F rows)
+{
+    const int each = 16 / (int)sizeof(T), columns = padded / each;
+    if (aligned)
+        for (int i = (int)threadIdx.x; i < MMIXI_CUDA_TILE * columns; i += MMIXI_CUDA_THREADS) {
+            const int r = i / columns, c = i % columns * each;
+            uint4 v = { 0, 0, 0, 0 };
+            if (r < count && c < width) v = *(const uint4 *)(rows(r) + c);
+            *(uint4 *)(tile + r * ld + c) = v;
+        }
+    else
+        for (int i = (int)threadIdx.x; i < MMIXI_CUDA_TILE * padded; i += MMIXI_CUDA_THREADS) {
+            const int r = i / padded, c = i % padded;
+            if (r < count && c < width) tile[r * ld + c] = rows(r)[c];
+            else mmixi_cuda_set(tile + r * ld + c, 0);
+        }
+}
+template <class T> MMIXI_CUDA_INLINE int mmixi_cuda_aligned(const mmix_cuda_heads &v, size_t width)
+{
+    const size_t steps = (size_t)v.batch | (size_t)v.token | (size_t)v.head | width;
+    return !(((uintptr_t)v.p | steps * sizeof(T)) & 15);
+}
+/* Tokens t … of head h. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_load_heads(T *tile, int ld, const mmix_cuda_heads &v, size_t b, size_t t,
+                                             size_t h, size_t L, size_t width, int padded)
+{
+    const T *from = mmixi_cuda_at<T>(v, b, t, h);
+    const ptrdiff_t token = v.token;
+    const int count = (int)mmixi_cuda_min(L - t, (size_t)MMIXI_CUDA_TILE);
+    mmixi_cuda_load(tile, ld, count, (int)width, padded, mmixi_cuda_aligned<T>(v, width),
+                    [=](int r) { return from + r * token; });
+}
+
+/* ==== >>cuda-ssd =====================================================================
+   SSD in chunks of 64 tokens, the state on chip
+
+       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h,      h ← p_Q h + Σ_j r_j δ_j B_jᵀ x_j
+       W_ij = L_ij S_ij δ_j, S = C Bᵀ, L_ij = e^(a_{j+1} + … + a_i), p_i = e^(a_1 + … + a_i), r_j = L_Qj
+
+   A block of 4 warps walks along its sequence and head, chunk after chunk, and keeps h (N, P) in shared
+   memory: what goes through device memory is x, dt, B, C and y, once. Warp w owns tokens 16 w … 16 w + 15 of
+   a chunk: its strips of S and W never leave its registers. Heads that share B and C can be taken by one
+   block, S once for all of them.
+
+   Where B · H blocks are too few for the GPU's processors, a sequence is cut into pieces: a first launch
+   finds what each piece leaves in an h that was 0, a scan over the pieces makes of that the h before each,
+   and the same forward kernel starts from there.
+
+   L. The exponents are sums of terms ≤ 0, and each factor is e to a sum of its own terms, never a difference
+   of prefix sums and never a quotient: a chunk has 4 blocks of 16 tokens, with
+
+       L_ij = near_ij                          i and j in one block: 120 true exponentials a block
+            = high_i · across_IJ · low_j       high_i = e^(sum from I's first token to i),
+                                               low_j = e^(sum behind j to J's last), across: blocks between
+       p_i = before_I · high_i,   r_j = low_j · after_J
+
+   A token that begins a packed sequence has a = -∞ : what is before it is multiplied by e^-∞ = 0.
+
+   Backward, with T = dY Xᵀ and dh the gradient of the h behind the chunk: (formulas as in >>ssd of
+   mamba_mix.h)
+       dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j          dh ← p_Q dh + Σ_i p_i C_iᵀ dy_i
+       dS_ij = T_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i hᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
+       da_k = Σ_{j<k≤i} T_ij W_ij + Σ_{i≥k} p_i dy_i hᵀ·C_i + Σ_{j<k} r_j δ_j x_j dhᵀ·B_j + p_Q h·dh
+   A block first walks forward to leave the h before each of its chunks in device memory, then back. Once with
+   its 16 tokens as rows i of S and T, for dC, and once as columns j, for dB and dx, a warp makes its strips
+   itself: 2 of 11 products are made twice, and none goes through shared memory. The sum over j < k ≤ i has
+   only terms of its own: whole blocks before k's by rows, blocks behind it by columns, and k's own block
+   number by number; a difference of row and column sums would leave the rounding of large terms in small
+   ones. Where heads share x, B or C the sums over them are a second launch, in a fixed order.
+   ==================================================================================== */
+
+struct mmixi_cuda_decays {
+    /* into: p_i; weight: r_j δ_j */
+    float u[64], delta[64], a[64], high[64], low[64], into[64], weight[64];
+    /* of j and i % 16, 0 for i < j; 17: other banks for other rows */
+    float near[64][17];
+    float block[4], across[4][4], before[4], after[4], sum, total;               /* total: p_Q = e^sum */
+};
+/* Sums of Z = T ∘ W, strictly below the diagonal: row i's part in each block before its own, column j's in
+   the blocks behind its own, and the numbers of the blocks on the diagonal. whole: column sums without δ_j,
+   diagonal included. */
+struct mmixi_cuda_ssd_sums {
+    float row[64][4], column[64], near[64][17], whole[64], enters[64], leaves[64], part[4];
+};
+
+/* Where tiles lie in shared memory: (64, N) B and C, (64, P) x and dy, (N, P) h for each head and dh. Returns
+   bytes. */
+template <class T> struct mmixi_cuda_ssd_tiles {
+    T *b, *c, *x, *dy;
+    float *h, *dh;
+    mmixi_cuda_decays *d;
+    mmixi_cuda_ssd_sums *s;
+};
+template <class T>
+MMIXI_CUDA_BOTH size_t mmixi_cuda_ssd_layout(mmixi_cuda_ssd_tiles<T> *v, char *base, int n, int p, int heads,
+                                             int back)
+{
+    const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)(n + 8) * sizeof(T),
+        rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)(p + 8) * sizeof(T),
+        state = (size_t)n * (size_t)(p + 8) * sizeof(float);
+    size_t at = 0;
+    v->b = (T *)(base + at); at += rows_n;
+    v->c = (T *)(base + at); at += rows_n;
+    v->x = (T *)(base + at); at += rows_p;
+    v->dy = (T *)(base + at); at += back ? rows_p : 0;
+    v->h = (float *)(base + at); at += (size_t)heads * state;
+    v->dh = (float *)(base + at); at += back ? state : 0;
+    v->d = (mmixi_cuda_decays *)(base + at); at += (sizeof *v->d + 15) / 16 * 16;
+    v->s = (mmixi_cuda_ssd_sums *)(base + at); at += back ? (sizeof *v->s + 15) / 16 * 16 : 0;
+    return at;
+}
+
+/* All of mmixi_cuda_decays for the chunk at token t; begins and ends with the block together. */
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_cuda_decays *d, size_t b,
+                                             size_t t, size_t h)
+{
+    const int at = (int)threadIdx.x % 64, own = at % 16, first = at - own;
+    float sum = 0;
+    __syncthreads();
+    if (threadIdx.x < 64) {
+        mmixi_cuda_token k = { 0, 0, 0 };        /* behind the end: nothing enters and nothing decays */
+        if (t + (size_t)at < j.r.L) k = mmixi_cuda_ssd_token<T>(j, b, t + (size_t)at, h);
+        d->u[at] = k.u;
+        d->delta[at] = k.delta;
+        d->a[at] = k.a;
+    }
+    __syncthreads();
+    if (threadIdx.x < 64) {
+        for (int i = 0; i < 16; i++) {
+            if (i > own) sum += d->a[first + i];
+            d->near[at][i] = i < own ? 0 : i == own ? 1 : expf(sum);
+        }
+        d->low[at] = expf(sum);
+    } else {
+        for (int i = 0; i <= own; i++) sum += d->a[first + i];
+        d->high[at] = expf(sum);
+        if (own == 15) d->block[at / 16] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x < 16) {
+        const int I = at / 4, J = at % 4;
+        for (int i = J + 1; i < I; i++) sum = i == J + 1 ? d->block[i] : sum + d->block[i];
+        d->across[I][J] = I > J + 1 ? expf(sum) : 1;
+    } else if (threadIdx.x < 20) {
+        sum = 0;
+        for (int i = 0; i < at - 16; i++) sum += d->block[i];
+        d->before[at - 16] = expf(sum);
+    } else if (threadIdx.x < 24) {
+        sum = 0;
+        for (int i = at - 19; i < 4; i++) sum += d->block[i];
+        d->after[at - 20] = expf(sum);
+    } else if (threadIdx.x == 24) {
+        d->sum = d->block[0] + d->block[1] + d->block[2] + d->block[3];
+        d->total = expf(d->sum);
+    }
+    __syncthreads();
+    if (threadIdx.x < 64) d->into[at] = d->before[at / 16] * d->high[at];
+    else d->weight[at] = d->low[at] * d->after[at / 16] * d->delta[at];
+    __syncthreads();
+}
+/* L_ij */
+MMIXI_CUDA_INLINE float mmixi_cuda_ssd_decay(const mmixi_cuda_decays *d, int i, int j)
+{
+    const int I = i / 16, J = j / 16;
+    return I == J ? d->near[j][i % 16] : I < J ? 0 : d->high[i] * d->across[I][J] * d->low[j];
+}
+/* state (N, P) ← total · state + Σ_t scale_t rows_tᵀ values_t, rows (64, N), values (64, P) */
+template <int K, class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_grow(const mmixi_cuda_ssd_job &j, float *state, float total,
+                                           const float *scale, const T *rows, const T *values)
+{
+    for (int n = (int)(threadIdx.x / 32) * 16; n < j.n; n += 64)
+        for (int p = 0; p < j.p; p += 64) {
+            float c[MMIXI_CUDA_STRIP][4];
+            const int columns = mmixi_cuda_min(8, (j.p - p) / 8);
+            mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
+                x = column < 8 * columns ? total * state[(n + row) * j.ldp + p + column] : 0;
+            });
+            mmixi_cuda_strip_add(c, 0, columns, 64, [&](int k) {
+                return mmixi_cuda_a_of<K>([&](int row, int column) {
+                    return scale[k + column] * mmixi_cuda_float(rows[(k + column) * j.ldn + n + row]);
+                });
+            }, [&](int k, int i) { return mmixi_cuda_b_columns<K>(values + k * j.ldp + p + 8 * i, j.ldp); });
+            mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
+                if (column < 8 * columns) state[(n + row) * j.ldp + p + column] = x;
+            });
+        }
+}
+/* A state from (N, P) of a workspace, or (P, N) of the interface, or zero; and back. */
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_load(const mmixi_cuda_ssd_job &j, float *state, const float *np,
+                                                 const float *pn)
+{
+    const int N = (int)j.r.N, P = (int)j.r.P;
+    for (int i = (int)threadIdx.x; i < j.n * j.p; i += MMIXI_CUDA_THREADS) {
+        const int n = np ? i / j.p : i % j.n, p = np ? i % j.p : i / j.n;
+        state[n * j.ldp + p] = n >= N || p >= P ? 0 : np ? np[n * P + p] : pn ? pn[p * N + n] : 0;
+    }
+}
+MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store(const mmixi_cuda_ssd_job &j, const float *state, float *np,
+                                                  float *pn)
+{
+    const int N = (int)j.r.N, P = (int)j.r.P;
+    for (int i = (int)threadIdx.x; i < N * P; i += MMIXI_CUDA_THREADS) {
+        if (np) np[i] = state[i / P * j.ldp + i % P];
+        if (pn) pn[i] = state[i % N * j.ldp + i / N];
+    }
+}
+/* Pieces: which sequence, head and piece this block has, and its chunks first … end - 1. */
+struct mmixi_cuda_ssd_piece { size_t b, h, piece, index, first, end; };
+MMIXI_CUDA_INLINE mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(const mmixi_cuda_ssd_job &j, size_t heads)
+{
+    mmixi_cuda_ssd_piece v;
+    const size_t i = blockIdx.x, blocks = j.r.H / heads;
+    v.piece = i % j.segments;
+    v.h = i / j.segments % blocks * heads;
+    v.b = i / j.segments / blocks;
+    v.index = (v.b * j.r.H + v.h) * j.segments + v.piece;
+    v.first = v.piece * j.run;
+    v.end = mmixi_cuda_min(v.first + j.run, j.chunks);
+    return v;
+}
+
+/* What a piece leaves of an h that was 0 before it, or of a dh that was 0 behind it. */
+template <int K, int BACK>
+MMIXI_CUDA_TILES mmixi_cuda_ssd_leave(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
+    const size_t NP = j.r.N * j.r.P;
+    mmixi_cuda_ssd_tiles<T> s;
+    float sum = 0;
+    mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, j.n, j.p, 1, 0);
+    mmixi_cuda_ssd_state_load(j, s.h, NULL, NULL);
+    for (size_t i = v.first; i < v.end; i++) {
+        const size_t chunk = BACK ? v.first + v.end - 1 - i : i, t = chunk * 64;
+        __syncthreads();
+        mmixi_cuda_load_heads(s.b, j.ldn, BACK ? j.r.c : j.r.b, v.b, t, v.h, j.r.L, j.r.N, j.n);
+        mmixi_cuda_load_heads(s.x, j.ldp, BACK ? j.r.dy : j.r.x, v.b, t, v.h, j.r.L, j.r.P, j.p);
+        mmixi_cuda_ssd_decays<T>(j, s.d, v.b, t, v.h);
+        mmixi_cuda_ssd_grow<K>(j, s.h, s.d->total, BACK ? s.d->into : s.d->weight, s.b, s.x);
+        sum += s.d->sum;
+    }
+    __syncthreads();
+    mmixi_cuda_ssd_state_store(j, s.h, (BACK ? j.end : j.begin) + v.index * NP, NULL);
+    if (!threadIdx.x) (BACK ? j.dsums : j.sums)[v.index] = sum;
+}
+/* From what the pieces leave to the h before, or the dh behind, each of them: one thread for each number. */
+template <int BACK> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_scan(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
+{
+    const size_t N = j.r.N, P = j.r.P, NP = N * P, i = mmixi_cuda_thread(), e = i % NP, head = i / NP,
+        other = head * NP + e % P * N + e / P;
+    const float *from = BACK ? j.r.dfinal : j.r.initial_state, *sums = BACK ? j.dsums : j.sums;
+    float *states = BACK ? j.end : j.begin, carry;
+    if (head >= j.r.B * j.r.H) return;
+    carry = from ? from[other] : 0;
+    for (size_t k = 0; k < j.segments; k++) {
+        const size_t at = head * j.segments + (BACK ? j.segments - 1 - k : k);
+        const float left = states[at * NP + e];
+        states[at * NP + e] = carry;
+        carry = expf(sums[at]) * carry + left;
+    }
+}
+
+template <int K>
+MMIXI_CUDA_TILES mmixi_cuda_ssd_forward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    const int warp = (int)threadIdx.x / 32, row0 = 16 * warp, heads = (int)j.heads;
+    const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, j.heads);
+    const size_t NP = j.r.N * j.r.P;
+    mmixi_cuda_ssd_tiles<T> s;
+    float S[MMIXI_CUDA_STRIP][4];
+    mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, j.n, j.p, heads, 0);
+    for (int k = 0; k < heads; k++) {
+        const size_t head = v.b * j.r.H + v.h + (size_t)k;
+        mmixi_cuda_ssd_state_load(j, s.h + k * j.n * j.ldp,
+                                  j.begin ? j.begin + (head * j.segments + v.piece) * NP : NULL,
+                                  j.r.initial_state ? j.r.initial_state + head * NP : NULL);
+    }
+    for (size_t chunk = v.first; chunk < v.end; chunk++)
+        for (int k = 0; k < heads; k++) {
+            const size_t t = chunk * 64, h = v.h + (size_t)k;
+            float *state = s.h + k * j.n * j.ldp, W[MMIXI_CUDA_STRIP][4];
+            const mmixi_cuda_decays *d = s.d;
+            __syncthreads();                     /* the last chunk's tiles were read */
+            if (!k) {
+                mmixi_cuda_load_heads(s.b, j.ldn, j.r.b, v.b, t, h, j.r.L, j.r.N, j.n);
+                mmixi_cuda_load_heads(s.c, j.ldn, j.r.c, v.b, t, h, j.r.L, j.r.N, j.n);
+            }
+            mmixi_cuda_load_heads(s.x, j.ldp, j.r.x, v.b, t, h, j.r.L, j.r.P, j.p);
+            mmixi_cuda_ssd_decays<T>(j, s.d, v.b, t, h);
+            if (!k) {                            /* S, up to the block on the diagonal */
+                mmixi_cuda_strip_zero(S);
+                mmixi_cuda_strip_add(S, 0, 2 * warp + 2, j.n,
+                    [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * j.ldn + at, j.ldn); },
+                    [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.b + 8 * i * j.ldn + at, j.ldn); });
+            }
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                MMIXI_CUDA_UNROLL
+                for (int e = 0; e < 4; e++) W[i][e] = S[i][e];
+            mmixi_cuda_strip_each(W, [&](float &x, int row, int column) {
+                x *= mmixi_cuda_ssd_decay(d, row0 + row, column) * d->delta[column];
+            });
+            for (int p = 0; p < j.p; p += 64) {
+                float y[MMIXI_CUDA_STRIP][4];
+                const int columns = mmixi_cuda_min(8, (j.p - p) / 8);
+                mmixi_cuda_strip_zero(y);
+                mmixi_cuda_strip_add(y, 0, columns, j.n,
+                    [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * j.ldn + at, j.ldn); },
+                    [&](int at, int i) {
+                        return mmixi_cuda_b_columns<K>(state + at * j.ldp + p + 8 * i, j.ldp);
+                    });
+                mmixi_cuda_strip_each(y, [&](float &x, int row, int) { x *= d->into[row0 + row]; });
+                mmixi_cuda_strip_through<K>(y, W, 0, warp + 1, columns, [&](int at, int i) {
+                    return mmixi_cuda_b_columns<K>(s.x + at * j.ldp + p + 8 * i, j.ldp);
+                });
+                mmixi_cuda_strip_each(y, [&](float &x, int row, int column) {
+                    const size_t at = t + (size_t)(row0 + row), channel = (size_t)(p + column);
+                    if (at < j.r.L && channel < j.r.P)
+                        mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, v.b, at, h) + channel,
+                            x + mmixi_cuda_ssd_skip(j.r, h, channel)
+                                * mmixi_cuda_float(s.x[(row0 + row) * j.ldp + p + column]));
+                });
+            }
+            __syncthreads();                     /* h was read */
+            mmixi_cuda_ssd_grow<K>(j, state, d->total, d->weight, s.b, s.x);
+        }
+    __syncthreads();
+    for (int k = 0; k < heads && j.r.final_state && v.piece + 1 == j.segments; k++)
+        mmixi_cuda_ssd_state_store(j, s.h + k * j.n * j.ldp, NULL,
+                                   j.r.final_state + (v.b * j.r.H + v.h + (size_t)k) * NP);
+}
+
+template <int K>
+MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    const int warp = (int)threadIdx.x / 32, row0 = 16 * warp, tid = (int)threadIdx.x, ldn = j.ldn,
+        ldp = j.ldp;
+    const mmixi_cuda_ssd_piece v = mmixi_cuda_ssd_piece_of(j, 1);
+    const size_t b = v.b, h = v.h, L = j.r.L, H = j.r.H, N = j.r.N, P = j.r.P, NP = N * P, head = b * H + h;
+    mmixi_cuda_ssd_tiles<T> s;
+    float dA = 0, dbias = 0, dD = 0;             /* of token tid of each chunk; of channel tid */
+    mmixi_cuda_ssd_layout(&s, (char *)mmixi_cuda_shared, j.n, j.p, 1, 1);
+    mmixi_cuda_decays *d = s.d;
+    mmixi_cuda_ssd_sums *sums = s.s;
+
+    /* forward, for the h before each chunk; the last one's stays where it is */
+    mmixi_cuda_ssd_state_load(j, s.h, j.begin ? j.begin + v.index * NP : NULL,
+                              j.r.initial_state ? j.r.initial_state + head * NP : NULL);
+    for (size_t chunk = v.first; chunk + 1 < v.end; chunk++) {
+        __syncthreads();
+        mmixi_cuda_ssd_state_store(j, s.h, j.states + (head * j.chunks + chunk) * NP, NULL);
+        mmixi_cuda_load_heads(s.b, ldn, j.r.b, b, chunk * 64, h, L, N, j.n);
+        mmixi_cuda_load_heads(s.x, ldp, j.r.x, b, chunk * 64, h, L, P, j.p);
+        mmixi_cuda_ssd_decays<T>(j, d, b, chunk * 64, h);
+        mmixi_cuda_ssd_grow<K>(j, s.h, d->total, d->weight, s.b, s.x);
+    }
+    mmixi_cuda_ssd_state_load(j, s.dh, j.end ? j.end + v.index * NP : NULL,
+                              j.r.dfinal ? j.r.dfinal + head * NP : NULL);
+
+    for (size_t chunk = v.end; chunk-- > v.first;) {
+        const size_t t = chunk * 64;
+        float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], c[MMIXI_CUDA_STRIP][4], part[2] = { 0, 0 },
+            more[2] = { 0, 0 },
+            rows[4][2] = { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } }, dot = 0;
+        __syncthreads();
+        if (chunk + 1 < v.end)
+            mmixi_cuda_ssd_state_load(j, s.h, j.states + (head * j.chunks + chunk) * NP, NULL);
+        mmixi_cuda_load_heads(s.b, ldn, j.r.b, b, t, h, L, N, j.n);
+        mmixi_cuda_load_heads(s.c, ldn, j.r.c, b, t, h, L, N, j.n);
+        mmixi_cuda_load_heads(s.x, ldp, j.r.x, b, t, h, L, P, j.p);
+        mmixi_cuda_load_heads(s.dy, ldp, j.r.dy, b, t, h, L, P, j.p);
+        mmixi_cuda_ssd_decays<T>(j, d, b, t, h);
+
+        /* ---- this warp's tokens as i: S and T = dY Xᵀ left of the diagonal, dS in T's place, dC ---- */
+        mmixi_cuda_strip_zero(S);
+        mmixi_cuda_strip_zero(Z);
+        mmixi_cuda_strip_add(S, 0, 2 * warp + 2, j.n,
+            [&](int at) { return mmixi_cuda_a_rows<K>(s.c + row0 * ldn + at, ldn); },
+            [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.b + 8 * i * ldn + at, ldn); });
+        mmixi_cuda_strip_add(Z, 0, 2 * warp + 2, j.p,
+            [&](int at) { return mmixi_cuda_a_rows<K>(s.dy + row0 * ldp + at, ldp); },
+            [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.x + 8 * i * ldp + at, ldp); });
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            MMIXI_CUDA_UNROLL
+            for (int e = 0; e < 4; e++) {
+                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                    column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                Z[i][e] *= mmixi_cuda_ssd_decay(d, row, column) * d->delta[column];
+                if (i / 2 == warp) sums->near[row][column % 16] = Z[i][e] * S[i][e];
+                else rows[i / 2][e / 2] += Z[i][e] * S[i][e];
+            }
+        for (int n = 0; n < j.n; n += 64) {
+            const int columns = mmixi_cuda_min(8, (j.n - n) / 8);
+            mmixi_cuda_strip_zero(c);
+            mmixi_cuda_strip_add(c, 0, columns, j.p,
+                [&](int at) { return mmixi_cuda_a_rows<K>(s.dy + row0 * ldp + at, ldp); },
+                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.h + (n + 8 * i) * ldp + at, ldp); });
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                MMIXI_CUDA_UNROLL
+                for (int e = 0; e < 4; e++) {
+                    const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                        column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                    c[i][e] *= d->into[row];
+                    if (i < columns) more[e / 2] += c[i][e] * mmixi_cuda_float(s.c[row * ldn + n + column]);
+                }
+            mmixi_cuda_strip_through<K>(c, Z, 0, warp + 1, columns,
+                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.b + at * ldn + n + 8 * i, ldn); });
+            mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
+                if (t + (size_t)(row0 + row) < L && (size_t)(n + column) < N)
+                    mmixi_cuda_put<T>(j.dc, L, H, N, b, t + (size_t)(row0 + row), h, (size_t)(n + column), x);
+            });
+        }
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 2; e++) {
+            const float enters = mmixi_cuda_row_sum(more[e]);
+            if (threadIdx.x % 4 == 0) sums->enters[row0 + mmixi_cuda_lane_row() + 8 * e] = enters;
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < 4; i++) {
+                const float row = mmixi_cuda_row_sum(rows[i][e]);
+                if (threadIdx.x % 4 == 0) sums->row[row0 + mmixi_cuda_lane_row() + 8 * e][i] = row;
+            }
+            more[e] = 0;
+        }
+
+        /* ---- the same tokens as j: Sᵀ and Tᵀ right of the diagonal, Wᵀ and dSᵀ there, dB and dx ---- */
+        mmixi_cuda_strip_zero(S);
+        mmixi_cuda_strip_zero(Z);
+        mmixi_cuda_strip_add(S, 2 * warp, 8, j.n,
+            [&](int at) { return mmixi_cuda_a_rows<K>(s.b + row0 * ldn + at, ldn); },
+            [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.c + 8 * i * ldn + at, ldn); });
+        mmixi_cuda_strip_add(Z, 2 * warp, 8, j.p,
+            [&](int at) { return mmixi_cuda_a_rows<K>(s.x + row0 * ldp + at, ldp); },
+            [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.dy + 8 * i * ldp + at, ldp); });
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            MMIXI_CUDA_UNROLL
+            for (int e = 0; e < 4; e++) {
+                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                    column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                const float decay = mmixi_cuda_ssd_decay(d, column, row), z = Z[i][e] * S[i][e] * decay;
+                more[e / 2] += z;                /* of what δ_j multiplies */
+                if (column / 16 > warp) part[e / 2] += z * d->delta[row];
+                S[i][e] *= decay * d->delta[row];
+                Z[i][e] *= decay * d->delta[row];
+            }
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 2; e++) {
+            const float column = mmixi_cuda_row_sum(part[e]), whole = mmixi_cuda_row_sum(more[e]);
+            if (threadIdx.x % 4 == 0) {
+                sums->column[row0 + mmixi_cuda_lane_row() + 8 * e] = column;
+                sums->whole[row0 + mmixi_cuda_lane_row() + 8 * e] = whole;
+            }
+            part[e] = 0;
+        }
+        for (int n = 0; n < j.n; n += 64) {
+            const int columns = mmixi_cuda_min(8, (j.n - n) / 8);
+            mmixi_cuda_strip_zero(c);
+            mmixi_cuda_strip_add(c, 0, columns, j.p,
+                [&](int at) { return mmixi_cuda_a_rows<K>(s.x + row0 * ldp + at, ldp); },
+                [&](int at, int i) { return mmixi_cuda_b_rows<K>(s.dh + (n + 8 * i) * ldp + at, ldp); });
+            MMIXI_CUDA_UNROLL
+            for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+                MMIXI_CUDA_UNROLL
+                for (int e = 0; e < 4; e++) {
+                    const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                        column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                    if (i < columns) part[e / 2] += c[i][e] * mmixi_cuda_float(s.b[row * ldn + n + column]);
+                    c[i][e] *= d->weight[row];
+                }
+            mmixi_cuda_strip_through<K>(c, Z, warp, 4, columns,
+                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.c + at * ldn + n + 8 * i, ldn); });
+            mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
+                if (t + (size_t)(row0 + row) < L && (size_t)(n + column) < N)
+                    mmixi_cuda_put<T>(j.db, L, H, N, b, t + (size_t)(row0 + row), h, (size_t)(n + column), x);
+            });
+        }
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 2; e++) {
+            const float leaves = mmixi_cuda_row_sum(part[e]);
+            if (threadIdx.x % 4 == 0) sums->leaves[row0 + mmixi_cuda_lane_row() + 8 * e] = leaves;
+        }
+        for (int p = 0; p < j.p; p += 64) {
+            const int columns = mmixi_cuda_min(8, (j.p - p) / 8);
+            mmixi_cuda_strip_zero(c);
+            mmixi_cuda_strip_add(c, 0, columns, j.n,
+                [&](int at) { return mmixi_cuda_a_rows<K>(s.b + row0 * ldn + at, ldn); },
+                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dh + at * ldp + p + 8 * i, ldp); });
+            mmixi_cuda_strip_each(c, [&](float &x, int row, int) { x *= d->weight[row0 + row]; });
+            mmixi_cuda_strip_through<K>(c, S, warp, 4, columns,
+                [&](int at, int i) { return mmixi_cuda_b_columns<K>(s.dy + at * ldp + p + 8 * i, ldp); });
+            mmixi_cuda_strip_each(c, [&](float &x, int row, int column) {
+                if (t + (size_t)(row0 + row) < L && (size_t)(p + column) < P)
+                    mmixi_cuda_put<T>(j.dx, L, H, P, b, t + (size_t)(row0 + row), h, (size_t)(p + column),
+                        x + mmixi_cuda_ssd_skip(j.r, h, (size_t)(p + column))
+                            * mmixi_cuda_float(s.dy[(row0 + row) * ldp + p + column]));
+            });
+        }
+
+        /* ---- D, h · dh, and the steps ---- */
+        for (int i = 0; j.r.dD && tid < j.p && i < 64; i++)
+            dD += mmixi_cuda_float(s.dy[i * ldp + tid]) * mmixi_cuda_float(s.x[i * ldp + tid]);
+        for (int i = tid; i < j.n * j.p; i += MMIXI_CUDA_THREADS)
+            dot += s.h[i / j.p * ldp + i % j.p] * s.dh[i / j.p * ldp + i % j.p];
+        for (int lanes = 16; lanes; lanes /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lanes);
+        if (tid % 32 == 0) sums->part[warp] = dot;
+        __syncthreads();
+        if (tid < 64) {
+            mmixi_cuda_token k;
+            float da = (sums->part[0] + sums->part[1] + sums->part[2] + sums->part[3]) * d->total, ddelta;
+            for (int i = 63; i >= tid; i--) {
+                da += sums->enters[i];
+                for (int block = 0; block < tid / 16; block++) da += sums->row[i][block];
+                for (int k = tid / 16 * 16; i / 16 == tid / 16 && k < tid; k++) da += sums->near[i][k % 16];
+            }
+            for (int i = 0; i < tid; i++)
+                da += d->weight[i] * sums->leaves[i] + (i / 16 == tid / 16 ? sums->column[i] : 0);
+            k.u = d->u[tid]; k.delta = d->delta[tid]; k.a = d->a[tid];
+            if (isinf(k.a)) da = 0;              /* nothing is multiplied by e^a here */
+            ddelta = sums->whole[tid] + d->low[tid] * d->after[tid / 16] * sums->leaves[tid] + j.r.A[h] * da;
+            ddelta = mmixi_cuda_ssd_ddt(j.r, k, ddelta);
+            if (t + (size_t)tid < L) {
+                dA += k.delta * da;
+                dbias += ddelta;
+                if (j.r.ddt.p) mmixi_cuda_set(mmixi_cuda_at<T>(j.r.ddt, b, t + (size_t)tid, h), ddelta);
+            }
+        }
+        mmixi_cuda_ssd_grow<K>(j, s.dh, d->total, d->into, s.c, s.dy);
+    }
+    __syncthreads();
+    if (j.r.dinitial && !v.piece) mmixi_cuda_ssd_state_store(j, s.dh, NULL, j.r.dinitial + head * NP);
+
+    /* the head's own: sums over tokens in their order; x's tile takes the parts */
+    float *parts = (float *)s.x, *dhead = j.dhead + v.index * (2 + j.r.D_width);
+    parts[tid] = tid < 64 ? dA : 0;
+    __syncthreads();
+    if (!tid) {
+        float sum = 0;
+        for (int i = 0; i < 64; i++) sum += parts[i];
+        dhead[0] = sum;
+    }
+    __syncthreads();
+    parts[tid] = tid < 64 ? dbias : 0;
+    __syncthreads();
+    if (!tid) {
+        float sum = 0;
+        for (int i = 0; i < 64; i++) sum += parts[i];
+        dhead[1] = sum;
+    }
+    __syncthreads();
+    parts[tid] = dD;
+    __syncthreads();
+    if (j.r.D_width > 1) {
+        if ((size_t)tid < P) dhead[2 + tid] = dD;
+    } else if (!tid) {
+        float sum = 0;
+        for (int i = 0; i < j.p; i++) sum += parts[i];
+        dhead[2] = sum;
+    }
+}
+
+/* h ← e^a h + δ x Bᵀ, y = h C + D x of one token: a block for each sequence and head, a warp for each row of
+   h. */
+template <class T> MMIXI_CUDA_TILES mmixi_cuda_ssd_step(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
+{
+    const size_t i = blockIdx.x, H = j.r.H, N = j.r.N, P = j.r.P, b = i / H, h = i % H,
+        lane = threadIdx.x % 32;
+    const mmixi_cuda_token k = mmixi_cuda_ssd_token<T>(j, b, 0, h);
+    const T *x = mmixi_cuda_at<T>(j.r.x, b, 0, h), *B = mmixi_cuda_at<T>(j.r.b, b, 0, h),
+        *C = mmixi_cuda_at<T>(j.r.c, b, 0, h);
+    const float decay = expf(k.a);
+    for (size_t p = threadIdx.x / 32; p < P; p += MMIXI_CUDA_THREADS / 32) {
+        const float xp = mmixi_cuda_float(x[p]);
+        float y = 0;
+        for (size_t n = lane; n < N; n += 32) {
+            const size_t at = (i * P + p) * N + n;
+            const float before = j.r.initial_state ? j.r.initial_state[at] : 0,
+                s = decay * before + k.delta * xp * mmixi_cuda_float(B[n]);
+            if (j.r.final_state) j.r.final_state[at] = s;
+            y += s * mmixi_cuda_float(C[n]);
+        }
+        for (int lanes = 16; lanes; lanes /= 2) y += __shfl_xor_sync(0xffffffffu, y, lanes);
+        if (!lane && j.r.y.p)
+            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, 0, h) + p, y + mmixi_cuda_ssd_skip(j.r, h, p) * xp);
+    }
+}
+
+static size_t mmixi_cuda_ssd_bytes(const mmixi_cuda_ssd_job *j, int back, int heads)
+{
+    mmixi_cuda_ssd_tiles<float> f;
+    mmixi_cuda_ssd_tiles<mmixi_cuda_bf16> h;
+    return j->r.precision == MMIX_CUDA_BF16 ? mmixi_cuda_ssd_layout(&h, NULL, j->n, j->p, heads, back)
+        : mmixi_cuda_ssd_layout(&f, NULL, j->n, j->p, heads, back);
+}
+/* bytes a block of sm_90 can have; blocks that keep it busy */
+enum { MMIXI_CUDA_SHARED = 227 * 1024, MMIXI_CUDA_BUSY = 264 };
+static int mmixi_cuda_ssd_fits(const mmixi_cuda_ssd_job *j, int back)
+{
+    return j->n <= 128 && j->p <= 128 && mmixi_cuda_ssd_bytes(j, back, 1) <= MMIXI_CUDA_SHARED;
+}
+/* The job of a call; with base NULL its workspace is only counted. Returns bytes of workspace. Everything
+   depends on the shapes alone, never on the GPU: the order of sums is part of the result. */
+static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x, int back, char *base)
+{
+    const size_t bytes = x->precision == MMIX_CUDA_BF16 ? 2 : 4, B = x->B, L = x->L, H = x->H, N = x->N,
+        P = x->P;
+    size_t at = 0;
+    memset(j, 0, sizeof *j);
+    j->r = *x;
+    j->r.D_width = mmixi_cuda_max(x->D_width, (size_t)1);
+    j->seq_token = x->reverse ? -1 : 1;
+    if (x->reverse) {
+        mmix_cuda_heads *v[] = { &j->r.x, &j->r.dt, &j->r.b, &j->r.c, &j->r.y, &j->r.dx, &j->r.ddt, &j->r.db,
+            &j->r.dc, &j->r.dy };
+        for (size_t i = 0; i < sizeof v / sizeof *v; i++) mmixi_cuda_reverse(v[i], L, bytes);
+        if (x->seq_idx) j->r.seq_idx += L - 1;
+    }
+    j->chunks = (L + 63) / 64;
+    j->n = (int)mmixi_cuda_round_up(N, 16);
+    j->p = (int)mmixi_cuda_round_up(P, 16);
+    j->ldn = j->n + 8;
+    j->ldp = j->p + 8;
+    j->heads = j->segments = 1;
+    if (!x->naive) {
+        /* so many heads that share B and C as leave blocks enough, at most 4 */
+        for (size_t k = 2; !back && k <= 4; k *= 2)
+            if (x->b.share % k == 0 && x->c.share % k == 0 && B * H / k >= MMIXI_CUDA_BUSY
+                && mmixi_cuda_ssd_bytes(j, 0, (int)k) <= MMIXI_CUDA_SHARED / 2) j->heads = k;
+        j->segments = x->segments ? x->segments : B * H < MMIXI_CUDA_BUSY / 2 && j->chunks >= 8
+            ? MMIXI_CUDA_BUSY / (B * H) : 1;
+        j->segments = mmixi_cuda_max(mmixi_cuda_min(j->segments, j->chunks), (size_t)1);
+    }
+    j->run = (j->chunks + j->segments - 1) / j->segments;
+    j->segments = (j->chunks + j->run - 1) / j->run;
+    if (j->segments > 1) {
+        j->heads = 1;
+        j->begin = mmixi_cuda_part(base, &at, B * H * j->segments * N * P);
+        j->sums = mmixi_cuda_part(base, &at, B * H * j->segments);
+        if (back) j->end = mmixi_cuda_part(base, &at, B * H * j->segments * N * P);
+        if (back) j->dsums = mmixi_cuda_part(base, &at, B * H * j->segments);
+    }
+    if (x->naive) {
+        j->state = mmixi_cuda_part(base, &at, B * H * P * N);
+        if (back) j->all = mmixi_cuda_part(base, &at, B * H * L * P * N);
+    }
+    else if (back && j->run > 1) j->states = mmixi_cuda_part(base, &at, B * H * j->chunks * N * P);
+    if (back) {
+        j->dx.to = j->r.dx; j->db.to = j->r.db; j->dc.to = j->r.dc;
+        if (x->x.share > 1) j->dx.part = mmixi_cuda_part(base, &at, B * L * H * P);
+        if (x->b.share > 1) j->db.part = mmixi_cuda_part(base, &at, B * L * H * N);
+        if (x->c.share > 1) j->dc.part = mmixi_cuda_part(base, &at, B * L * H * N);
+        j->dhead = mmixi_cuda_part(base, &at, B * H * j->segments * (2 + j->r.D_width));
+    }
+    return at;
+}
+template <int K> static int mmixi_cuda_ssd_run(const mmixi_cuda_ssd_job &j, int back)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    const size_t heads = j.r.B * j.r.H, pieces = heads * j.segments, one = mmixi_cuda_ssd_bytes(&j, 0, 1);
+    void *stream = j.r.stream;
+    int error = 0;
+    if (j.r.naive) {
+        mmixi_cuda_ssd_job forward = j;
+        if (back) forward.r.y.p = forward.r.final_state = NULL;
+        error = mmixi_cuda_each(mmixi_cuda_ssd_naive<T>, heads, stream, forward);
+        if (!error && back) error = mmixi_cuda_each(mmixi_cuda_ssd_naive_backward<T>, heads, stream, j);
+    } else {
+        if (!mmixi_cuda_ssd_fits(&j, back)) return MMIX_CUDA_UNSUPPORTED;
+        if (j.segments > 1) {
+            error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, 0>, pieces, 128, one, stream, j);
+            if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<0>, heads * j.r.N * j.r.P, stream, j);
+        }
+        if (!error && back && j.segments > 1) {
+            error = mmixi_cuda_launch(mmixi_cuda_ssd_leave<K, 1>, pieces, 128, one, stream, j);
+            if (!error) error = mmixi_cuda_each(mmixi_cuda_ssd_scan<1>, heads * j.r.N * j.r.P, stream, j);
+        }
+        if (!error && back)
+            error = mmixi_cuda_launch(mmixi_cuda_ssd_backward<K>, pieces, 128, mmixi_cuda_ssd_bytes(&j, 1, 1),
+                                      stream, j);
+        if (!error && !back)
+            error = mmixi_cuda_launch(mmixi_cuda_ssd_forward<K>, pieces / j.heads, 128,
+                                      mmixi_cuda_ssd_bytes(&j, 0, (int)j.heads),
+                                      stream, j);
+    }
+    if (!back || error) return error;
+    error = mmixi_cuda_sum_run<T>(j.dx.part, j.dx.to, j.r.B, j.r.L, j.r.H, j.r.P, stream);
+    if (!error) error = mmixi_cuda_sum_run<T>(j.db.part, j.db.to, j.r.B, j.r.L, j.r.H, j.r.N, stream);
+    if (!error) error = mmixi_cuda_sum_run<T>(j.dc.part, j.dc.to, j.r.B, j.r.L, j.r.H, j.r.N, stream);
+    if (!error && (j.r.dA || j.r.ddt_bias || j.r.dD))
+        error = mmixi_cuda_each(mmixi_cuda_ssd_sum_sequences, j.r.H * (2 + j.r.D_width), stream, j);
+    return error;
+}
+static int mmixi_cuda_ssd_call(const mmix_cuda_ssd *x, int back)
+{
+    mmixi_cuda_ssd_job j;
+    mmixi_cuda_ssd_begin(&j, x, back, (char *)x->workspace);
+    return x->precision == MMIX_CUDA_BF16 ? mmixi_cuda_ssd_run<MMIX_CUDA_BF16>(j, back)
+        : x->precision == MMIX_CUDA_TF32 ? mmixi_cuda_ssd_run<MMIX_CUDA_TF32>(j, back)
+        : mmixi_cuda_ssd_run<MMIX_CUDA_F32>(j, back);
+}
+MMIXDEF size_t mmix_cuda_ssd_workspace(const mmix_cuda_ssd *x, int backward)
+{
+    mmixi_cuda_ssd_job j;
+    return mmixi_cuda_ssd_begin(&j, x, backward, NULL);
+}
+MMIXDEF int mmix_cuda_ssd_forward(const mmix_cuda_ssd *x) { return mmixi_cuda_ssd_call(x, 0); }
+MMIXDEF int mmix_cuda_ssd_backward(const mmix_cuda_ssd *x) { return mmixi_cuda_ssd_call(x, 1); }
+MMIXDEF int mmix_cuda_ssd_step(const mmix_cuda_ssd *x)
+{
+    mmixi_cuda_ssd_job j;
+    mmixi_cuda_ssd_begin(&j, x, 0, NULL);
+    return x->precision == MMIX_CUDA_BF16
+        ? mmixi_cuda_launch(mmixi_cuda_ssd_step<mmixi_cuda_bf16>, x->B * x->H, 128, 0, x->stream, j)
+        : mmixi_cuda_launch(mmixi_cuda_ssd_step<float>, x->B * x->H, 128, 0, x->stream, j);
+}
+
+/* ==== >>cuda-attention ===============================================================
+   softmax attention in tiles of 64 keys, without an L x L matrix
+
+   A block has 64 queries of a head, a warp 16 of them. Scores of one tile of keys are a strip in registers; a
+   running maximum t and sum l of each row let the next tile be added, as in >>softmax attention of
+   mamba_mix.h. The strip of weights is, as it lies, the left side of the product with V.
+
+   Backward in two launches, and no sum is made by more than one block: one with 64 queries a block, for dq
+   (and δ_i = dy_i · y_i, which it leaves for the other), one with 64 keys, for dk and dv, that walks over the
+   queries of all heads that share the keys. Both make the weights again from t and 1/l. 7 products against
+   the 5 of a kernel that adds dq with atomics, whose bits change from run to run.
+
+   Where all keys of a block lie in one tile δ_i is Σ_j p_ij (dy_i · v_j) instead: the same number, but with
+   the roundings of what it is subtracted from, so that a query with one key has a gradient of exactly 0.
+
+   A window of a grid is a sequence of its own: rows are fetched from the tokens that lie in it.
+   ==================================================================================== */
+
+/* The tokens that a block looks at: all, or a window's: extent tokens on each axis from origin on. */
+struct mmixi_cuda_window { int windows, origin[3], extent[3], grid[3], queries, keys; };
+MMIXI_CUDA_INLINE mmixi_cuda_window mmixi_cuda_window_at(const mmixi_cuda_attention_job &j, size_t index)
+{
+    mmixi_cuda_window v;
+    v.windows = j.window_count != 0;
+    v.queries = (int)j.r.L;
+    v.keys = (int)j.r.S;
+    if (!v.windows) return v;
+    v.keys = 1;
+    MMIXI_CUDA_UNROLL
+    for (int a = 2; a >= 0; a--) {
+        const int w = (int)(index % j.windows[a]), window = (int)j.r.window[a], shift = (int)j.r.shift[a],
+            grid = (int)j.r.grid[a],
+            begin = shift ? shift + (w - 1) * window : w * window;
+        index /= j.windows[a];
+        v.origin[a] = mmixi_cuda_max(begin, 0);
+        v.extent[a] = mmixi_cuda_min(begin + window, grid) - v.origin[a];
+        v.grid[a] = grid;
+        v.keys *= v.extent[a];
+    }
+    v.queries = v.keys;
+    return v;
+}
+MMIXI_CUDA_INLINE size_t mmixi_cuda_window_token(const mmixi_cuda_window &v, int i)
+{
+    if (!v.windows) return (size_t)i;
+    return ((size_t)(v.origin[0] + i / (v.extent[1] * v.extent[2])) * (size_t)v.grid[1]
+            + (size_t)(v.origin[1] + i / v.extent[2] % v.extent[1])) * (size_t)v.grid[2]
+        + (size_t)(v.origin[2] + i % v.extent[2]);
+}
+/* A number of each token of a window; differences of two tell their distance. */
+MMIXI_CUDA_INLINE int mmixi_cuda_window_place(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &v,
+                                              int i)
+{
+    const int d2 = 2 * (int)j.r.window[2] - 1, d1 = 2 * (int)j.r.window[1] - 1;
+    return (i / (v.extent[1] * v.extent[2]) * d1 + i / v.extent[2] % v.extent[1]) * d2 + i % v.extent[2];
+}
+
+/* Of 64 queries: the keys they see, t, 1/l and δ. */
+struct mmixi_cuda_queries { int low[64], high[64]; float top[64], over[64], along[64]; };
+template <class T> struct mmixi_cuda_attention_tiles { T *q, *k, *v, *dy; mmixi_cuda_queries *rows; };
+template <class T>
+MMIXI_CUDA_BOTH size_t mmixi_cuda_attention_layout(mmixi_cuda_attention_tiles<T> *s, char *base, int ldn,
+                                                   int ldp, int back)
+{
+    const size_t rows_n = (size_t)MMIXI_CUDA_TILE * (size_t)ldn * sizeof(T),
+        rows_p = (size_t)MMIXI_CUDA_TILE * (size_t)ldp * sizeof(T);
+    s->q = (T *)base;
+    s->k = (T *)(base + rows_n);
+    s->v = (T *)(base + 2 * rows_n);
+    s->dy = (T *)(base + 2 * rows_n + rows_p);
+    s->rows = (mmixi_cuda_queries *)(base + 2 * rows_n + (back ? 2 : 1) * rows_p);
+    return 2 * rows_n + (back ? 2 : 1) * rows_p + sizeof *s->rows;
+}
+template <class T>
+MMIXI_CUDA_INLINE void mmixi_cuda_load_window(T *tile, int ld, const mmix_cuda_heads &v,
+                                              const mmixi_cuda_window &w, size_t b, size_t h, int first,
+                                              int end, size_t width, int padded)
+{
+    const T *from = mmixi_cuda_at<T>(v, b, 0, h);
+    const ptrdiff_t token = v.token;
+    mmixi_cuda_load(tile, ld, mmixi_cuda_min(end - first, (int)MMIXI_CUDA_TILE), (int)width, padded,
+                    mmixi_cuda_aligned<T>(v, width),
+                    [&](int r) { return from + (ptrdiff_t)mmixi_cuda_window_token(w, first + r) * token; });
+}
+/* What queries i … i + 63 see, in places of the window; the lowest and the end of all. The block comes
+   together. */
+MMIXI_CUDA_INLINE void mmixi_cuda_spans(const mmixi_cuda_attention_job &j, mmixi_cuda_queries *rows,
+                                        const mmixi_cuda_window &w, size_t b, int i, int *least, int *most)
+{
+    __syncthreads();
+    if (threadIdx.x < 64) {
+        const int at = i + (int)threadIdx.x;
+        size_t low = 0, high = 0;
+        if (at < w.queries && w.windows)
+            high = j.r.mask == MMIX_MASK_CAUSAL ? (size_t)at + 1 : (size_t)w.keys;
+        else if (at < w.queries) mmixi_cuda_span(j, b, (size_t)at, &low, &high);
+        rows->low[threadIdx.x] = (int)low;
+        rows->high[threadIdx.x] = (int)high;
+    }
+    __syncthreads();
+    *least = w.keys;
+    *most = 0;
+    for (int r = 0; r < 64; r++)
+        if (rows->high[r] > rows->low[r]) {
+            *least = mmixi_cuda_min(*least, rows->low[r]);
+            *most = mmixi_cuda_max(*most, rows->high[r]);
+        }
+}
+/* The bias of query i and key t of a window */
+MMIXI_CUDA_INLINE float mmixi_cuda_bias(const mmixi_cuda_attention_job &j, const mmixi_cuda_window &w,
+                                        size_t h, int i, int t)
+{
+    if (!j.r.bias) return 0;
+    return j.r.bias[(ptrdiff_t)(h * j.distances) + (ptrdiff_t)(j.distances / 2)
+                    + mmixi_cuda_window_place(j, w, i) - mmixi_cuda_window_place(j, w, t)];
+}
+/* Which block of queries, or of keys, of which window, head (or group) and sequence. */
+struct mmixi_cuda_attention_piece { size_t b, h, window; int first; };
+MMIXI_CUDA_INLINE mmixi_cuda_attention_piece mmixi_cuda_attention_piece_of(const mmixi_cuda_attention_job &j,
+                                                                           size_t heads, size_t most)
+{
+    mmixi_cuda_attention_piece v;
+    const size_t tiles = (most + 63) / 64, windows = mmixi_cuda_max(j.window_count, 1u), i = blockIdx.x;
+    v.first = (int)(i % tiles * 64);
+    v.window = i / tiles % windows;
+    v.h = i / tiles / windows % heads;
+    v.b = i / tiles / windows / heads;
+    return v;
+}
+
+/* W: strips of 8 columns that P needs at most */
+template <int K, int W>
+MMIXI_CUDA_TILES mmixi_cuda_attention_forward(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp;
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H,
+        j.window_count ? j.most : j.r.L);
+    const mmixi_cuda_window w = mmixi_cuda_window_at(j, at.window);
+    const size_t b = at.b, h = at.h;
+    mmixi_cuda_attention_tiles<T> s;
+    float y[W][4], top[2] = { -INFINITY, -INFINITY }, sum[2] = { 0, 0 };
+    int least, most;
+    if (at.first >= w.queries) return;
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, ldn, ldp, 0);
+    mmixi_cuda_load_window(s.q, ldn, j.r.q, w, b, h, at.first, w.queries, j.r.N, j.n);
+    mmixi_cuda_spans(j, s.rows, w, b, at.first, &least, &most);
+    mmixi_cuda_strip_zero(y);
+    for (int first = least / 64 * 64; first < most; first += 64) {
+        float S[MMIXI_CUDA_STRIP][4], high[2], scale[2], part[2] = { 0, 0 };
+        __syncthreads();
+        mmixi_cuda_load_window(s.k, ldn, j.r.k, w, b, h, first, w.keys, j.r.N, j.n);
+        mmixi_cuda_load_window(s.v, ldp, j.r.v, w, b, h, first, w.keys, j.r.P, j.p);
+        __syncthreads();
+        mmixi_cuda_strip_zero(S);
+        mmixi_cuda_strip_add(S, 0, 8, j.n,
+            [&](int k) { return mmixi_cuda_a_rows<K>(s.q + row0 * ldn + k, ldn); },
+            [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.k + 8 * i * ldn + k, ldn); });
+        high[0] = top[0];
+        high[1] = top[1];
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            MMIXI_CUDA_UNROLL
+            for (int e = 0; e < 4; e++) {
+                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                    key = first + 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                if (key < s.rows->low[row] || key >= s.rows->high[row]) S[i][e] = -INFINITY;
+                else S[i][e] = j.scale * S[i][e] + mmixi_cuda_bias(j, w, h, at.first + row, key);
+                high[e / 2] = fmaxf(high[e / 2], S[i][e]);
+            }
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 2; e++) {
+            high[e] = mmixi_cuda_row_max(high[e]);
+            /* -∞ before and after: nothing yet */
+            scale[e] = high[e] == top[e] ? 1 : expf(top[e] - high[e]);
+            top[e] = high[e];
+        }
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            MMIXI_CUDA_UNROLL
+            for (int e = 0; e < 4; e++) {
+                S[i][e] = isinf(S[i][e]) ? 0 : expf(S[i][e] - top[e / 2]);
+                part[e / 2] += S[i][e];
+            }
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 2; e++) sum[e] = sum[e] * scale[e] + mmixi_cuda_row_sum(part[e]);
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < W; i++)
+            MMIXI_CUDA_UNROLL
+            for (int e = 0; e < 4; e++) y[i][e] *= scale[e / 2];
+        mmixi_cuda_strip_through<K>(y, S, 0, 4, j.p / 8,
+            [&](int k, int i) { return mmixi_cuda_b_columns<K>(s.v + k * ldp + 8 * i, ldp); });
+    }
+    MMIXI_CUDA_UNROLL
+    for (int e = 0; e < 4; e++) {
+        const int row = at.first + row0 + mmixi_cuda_lane_row() + e / 2 * 8;
+        if (row >= w.queries) continue;
+        const size_t token = mmixi_cuda_window_token(w, row), index = (b * j.r.H + h) * j.r.L + token;
+        const float over = 1 / sum[e / 2];
+        T *to = mmixi_cuda_at<T>(j.r.y, b, token, h);
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < W; i++) {
+            const int column = 8 * i + mmixi_cuda_lane_pair() + e % 2;
+            if (column < (int)j.r.P) mmixi_cuda_set(to + column, y[i][e] * over);
+        }
+        if (e % 2 == 0 && threadIdx.x % 4 == 0) {
+            if (j.r.top) j.r.top[index] = top[e / 2];
+            if (j.r.over) j.r.over[index] = over;
+        }
+    }
+}
+
+/* W: strips that N needs at most */
+template <int K, int W>
+MMIXI_CUDA_TILES mmixi_cuda_attention_dq(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp, tid = (int)threadIdx.x;
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H,
+        j.window_count ? j.most : j.r.L);
+    const mmixi_cuda_window w = mmixi_cuda_window_at(j, at.window);
+    const size_t b = at.b, h = at.h;
+    mmixi_cuda_attention_tiles<T> s;
+    float dq[W][4], along = 0;
+    int least, most;
+    if (at.first >= w.queries) return;
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, ldn, ldp, 1);
+    mmixi_cuda_load_window(s.q, ldn, j.r.q, w, b, h, at.first, w.queries, j.r.N, j.n);
+    mmixi_cuda_load_window(s.dy, ldp, j.r.dy, w, b, h, at.first, w.queries, j.r.P, j.p);
+    mmixi_cuda_load_window(s.v, ldp, j.r.y, w, b, h, at.first, w.queries, j.r.P, j.p);
+    mmixi_cuda_spans(j, s.rows, w, b, at.first, &least, &most);
+    /* δ_i, half a row a thread */
+    for (int p = tid % 2; p < j.p; p += 2)
+        along += mmixi_cuda_float(s.dy[tid / 2 * ldp + p]) * mmixi_cuda_float(s.v[tid / 2 * ldp + p]);
+    along += __shfl_xor_sync(0xffffffffu, along, 1);
+    if (tid % 2 == 0) {
+        const int row = at.first + tid / 2;
+        const size_t index = row < w.queries ? (b * j.r.H + h) * j.r.L + mmixi_cuda_window_token(w, row) : 0;
+        s.rows->along[tid / 2] = along;
+        s.rows->top[tid / 2] = row < w.queries ? j.r.top[index] : 0;
+        s.rows->over[tid / 2] = row < w.queries ? j.r.over[index] : 0;
+        if (row < w.queries) j.along[index] = along;
+    }
+    mmixi_cuda_strip_zero(dq);
+    const int one = least / 64 == (most - 1) / 64;
+    for (int first = least / 64 * 64; first < most; first += 64) {
+        float S[MMIXI_CUDA_STRIP][4], Z[MMIXI_CUDA_STRIP][4], part[2] = { 0, 0 };
+        __syncthreads();
+        mmixi_cuda_load_window(s.k, ldn, j.r.k, w, b, h, first, w.keys, j.r.N, j.n);
+        mmixi_cuda_load_window(s.v, ldp, j.r.v, w, b, h, first, w.keys, j.r.P, j.p);
+        __syncthreads();
+        mmixi_cuda_strip_zero(S);
+        mmixi_cuda_strip_zero(Z);
+        mmixi_cuda_strip_add(S, 0, 8, j.n,
+            [&](int k) { return mmixi_cuda_a_rows<K>(s.q + row0 * ldn + k, ldn); },
+            [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.k + 8 * i * ldn + k, ldn); });
+        mmixi_cuda_strip_add(Z, 0, 8, j.p,
+            [&](int k) { return mmixi_cuda_a_rows<K>(s.dy + row0 * ldp + k, ldp); },
+            [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.v + 8 * i * ldp + k, ldp); });
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            MMIXI_CUDA_UNROLL
+            for (int e = 0; e < 4; e++) {
+                const int row = row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                    key = first + 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                if (key < s.rows->low[row] || key >= s.rows->high[row]) S[i][e] = 0;
+                else S[i][e] = s.rows->over[row] * expf(j.scale * S[i][e] - s.rows->top[row]
+                                                        + mmixi_cuda_bias(j, w, h, at.first + row, key));
+                part[e / 2] += S[i][e] * Z[i][e];
+            }
+        MMIXI_CUDA_UNROLL
+        for (int e = 0; e < 2; e++) {
+            const int row = row0 + mmixi_cuda_lane_row() + e * 8;
+            const float sum = mmixi_cuda_row_sum(part[e]);
+            part[e] = one ? sum : s.rows->along[row];
+            if (one && threadIdx.x % 4 == 0 && at.first + row < w.queries)
+                j.along[(b * j.r.H + h) * j.r.L + mmixi_cuda_window_token(w, at.first + row)] = sum;
+        }
+        MMIXI_CUDA_UNROLL
+        for (int i = 0; i < MMIXI_CUDA_STRIP; i++)
+            MMIXI_CUDA_UNROLL
+            for (int e = 0; e < 4; e++) S[i][e] *= Z[i][e] - part[e / 2];
+        mmixi_cuda_strip_through<K>(dq, S, 0, 4, j.n / 8,
+            [&](int k, int i) { return mmixi_cuda_b_columns<K>(s.k + k * ldn + 8 * i, ldn); });
+    }
+    mmixi_cuda_strip_each(dq, [&](float &x, int row, int column) {
+        if (j.r.dq.p && at.first + row0 + row < w.queries && column < (int)j.r.N)
+            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dq, b, mmixi_cuda_window_token(w, at.first + row0 + row), h)
+                           + column, j.scale * x);
+    });
+}
+
+/* W: strips that the wider of N and P needs at most. GRADIENTS: 1 dv, 2 dk, 3 both; both of 128 columns are
+   more than a thread has registers for. */
+template <int K, int W, int GRADIENTS>
+MMIXI_CUDA_TILES mmixi_cuda_attention_dkv(MMIXI_CUDA_JOB mmixi_cuda_attention_job j)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    const int row0 = (int)(threadIdx.x / 32) * 16, ldn = j.ldn, ldp = j.ldp, tid = (int)threadIdx.x;
+    const size_t share = j.r.k.share;
+    const mmixi_cuda_attention_piece at = mmixi_cuda_attention_piece_of(j, j.r.H / share,
+        j.window_count ? j.most : j.r.S);
+    const mmixi_cuda_window w = mmixi_cuda_window_at(j, at.window);
+    const size_t b = at.b;
+    mmixi_cuda_attention_tiles<T> s;
+    float dk[W][4], dv[W][4];
+    if (at.first >= w.keys) return;
+    mmixi_cuda_attention_layout(&s, (char *)mmixi_cuda_shared, ldn, ldp, 1);
+    mmixi_cuda_load_window(s.k, ldn, j.r.k, w, b, at.h * share, at.first, w.keys, j.r.N, j.n);
+    mmixi_cuda_load_window(s.v, ldp, j.r.v, w, b, at.h * share, at.first, w.keys, j.r.P, j.p);
+    /* queries that the scores' strip has: half of them where dk or dv take twice the registers */
+    enum { STRIP = W > MMIXI_CUDA_STRIP ? MMIXI_CUDA_STRIP / 2 : MMIXI_CUDA_STRIP };
+    mmixi_cuda_strip_zero(dk);
+    mmixi_cuda_strip_zero(dv);
+    for (int i0 = 0; i0 < w.queries; i0 += 64) {
+        int least, most;
+        mmixi_cuda_spans(j, s.rows, w, b, i0, &least, &most);
+        if (least >= at.first + 64 || most <= at.first) continue;
+        for (size_t h = at.h * share; h < (at.h + 1) * share; h++) {
+            __syncthreads();
+            mmixi_cuda_load_window(s.q, ldn, j.r.q, w, b, h, i0, w.queries, j.r.N, j.n);
+            mmixi_cuda_load_window(s.dy, ldp, j.r.dy, w, b, h, i0, w.queries, j.r.P, j.p);
+            if (tid < 64) {
+                const int seen = i0 + tid < w.queries;
+                const size_t index = seen ? (b * j.r.H + h) * j.r.L + mmixi_cuda_window_token(w, i0 + tid)
+                    : 0;
+                s.rows->top[tid] = seen ? j.r.top[index] : 0;
+                s.rows->over[tid] = seen ? j.r.over[index] : 0;
+                s.rows->along[tid] = seen ? j.along[index] : 0;
+            }
+            __syncthreads();
+            MMIXI_CUDA_ROLLED
+            for (int q0 = 0; q0 < 64; q0 += 8 * STRIP) {
+                float S[STRIP][4], Z[STRIP][4];
+                mmixi_cuda_strip_zero(S);
+                mmixi_cuda_strip_zero(Z);
+                mmixi_cuda_strip_add(S, 0, STRIP, j.n,
+                    [&](int k) { return mmixi_cuda_a_rows<K>(s.k + row0 * ldn + k, ldn); },
+                    [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.q + (q0 + 8 * i) * ldn + k, ldn); });
+                if (GRADIENTS & 2) mmixi_cuda_strip_add(Z, 0, STRIP, j.p,
+                    [&](int k) { return mmixi_cuda_a_rows<K>(s.v + row0 * ldp + k, ldp); },
+                    [&](int k, int i) { return mmixi_cuda_b_rows<K>(s.dy + (q0 + 8 * i) * ldp + k, ldp); });
+                MMIXI_CUDA_UNROLL
+                for (int i = 0; i < STRIP; i++)
+                    MMIXI_CUDA_UNROLL
+                    for (int e = 0; e < 4; e++) {
+                        const int key = at.first + row0 + mmixi_cuda_lane_row() + e / 2 * 8,
+                            q = q0 + 8 * i + mmixi_cuda_lane_pair() + e % 2;
+                        if (key < s.rows->low[q] || key >= s.rows->high[q]) S[i][e] = Z[i][e] = 0;
+                        else {
+                            S[i][e] = s.rows->over[q] * expf(j.scale * S[i][e] - s.rows->top[q]
+                                                             + mmixi_cuda_bias(j, w, h, i0 + q, key));
+                            Z[i][e] = S[i][e] * (Z[i][e] - s.rows->along[q]);
+                        }
+                    }
+                if (GRADIENTS & 1) mmixi_cuda_strip_through<K>(dv, S, 0, STRIP / 2, j.p / 8,
+                    [&](int k, int i) {
+                        return mmixi_cuda_b_columns<K>(s.dy + (q0 + k) * ldp + 8 * i, ldp);
+                    });
+                if (GRADIENTS & 2) mmixi_cuda_strip_through<K>(dk, Z, 0, STRIP / 2, j.n / 8,
+                    [&](int k, int i) {
+                        return mmixi_cuda_b_columns<K>(s.q + (q0 + k) * ldn + 8 * i, ldn);
+                    });
+            }
+        }
+    }
+    mmixi_cuda_strip_each(dv, [&](float &x, int row, int column) {
+        if ((GRADIENTS & 1) && j.r.dv.p && at.first + row0 + row < w.keys && column < (int)j.r.P)
+            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, mmixi_cuda_window_token(w, at.first + row0 + row),
+                                            at.h * share) + column, x);
+    });
+    mmixi_cuda_strip_each(dk, [&](float &x, int row, int column) {
+        if ((GRADIENTS & 2) && j.r.dk.p && at.first + row0 + row < w.keys && column < (int)j.r.N)
+            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, mmixi_cuda_window_token(w, at.first + row0 + row),
+                                            at.h * share) + column,
+                           j.scale * x);
+    });
+}
+
+static size_t mmixi_cuda_attention_begin(mmixi_cuda_attention_job *j, const mmix_cuda_attention *x, int back,
+                                         char *base)
+{
+    size_t at = 0, most = 1;
+    memset(j, 0, sizeof *j);
+    j->r = *x;
+    j->scale = (float)x->scale;
+    j->distances = 1;
+    for (int a = 0; a < 3 && x->window[0]; a++) {
+        j->windows[a] = (unsigned)mmixi_cuda_window_of(x->grid[a] - 1, x->window[a], x->shift[a]) + 1;
+        j->distances *= 2 * x->window[a] - 1;
+        most *= mmixi_cuda_min(x->window[a], x->grid[a]);
+    }
+    if (x->window[0])
+        j->window_count = j->windows[0] * j->windows[1] * j->windows[2], j->most = (unsigned)most;
+    j->n = (int)mmixi_cuda_round_up(x->N, 16);
+    j->p = (int)mmixi_cuda_round_up(x->P, 16);
+    j->ldn = j->n + 8;
+    j->ldp = j->p + 8;
+    if (x->seq_idx) j->runs = (int32_t *)mmixi_cuda_part(base, &at, 2 * x->B * x->L);
+    if (back && !x->naive) j->along = mmixi_cuda_part(base, &at, x->B * x->H * x->L);
+    return at;
+}
+template <int K, int W> static int mmixi_cuda_attention_tiled(const mmixi_cuda_attention_job &j, int back)
+{
+    mmixi_cuda_attention_tiles<typename mmixi_cuda_format<K>::type> s;
+    const size_t bytes = mmixi_cuda_attention_layout(&s, NULL, j.ldn, j.ldp, back),
+        windows = mmixi_cuda_max(j.window_count, 1u),
+        queries = ((j.window_count ? j.most : j.r.L) + 63) / 64,
+        keys = ((j.window_count ? j.most : j.r.S) + 63) / 64,
+        blocks = j.r.B * (j.r.H / j.r.k.share) * windows * keys;
+    const int both = W > 8 ? 1 : 3;
+    int error;
+    if (!back)
+        return mmixi_cuda_launch(mmixi_cuda_attention_forward<K, W>, j.r.B * j.r.H * windows * queries, 128,
+                                 bytes, j.r.stream, j);
+    error = mmixi_cuda_launch(mmixi_cuda_attention_dq<K, W>, j.r.B * j.r.H * windows * queries, 128, bytes,
+                              j.r.stream, j);
+    if (!error && (j.r.dv.p || (both == 3 && j.r.dk.p)))
+        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, both>, blocks, 128, bytes, j.r.stream, j);
+    if (!error && both == 1 && j.r.dk.p)
+        error = mmixi_cuda_launch(mmixi_cuda_attention_dkv<K, W, both == 1 ? 2 : 3>, blocks, 128, bytes,
+                                  j.r.stream, j);
+    return error;
+}
+template <int K> static int mmixi_cuda_attention_run(const mmixi_cuda_attention_job &j, int back)
+{
+    typedef typename mmixi_cuda_format<K>::type T;
+    const mmix_cuda_attention &r = j.r;
+    int error = mmixi_cuda_runs_run(r.seq_idx, r.seq_batch, r.B, r.L, j.runs, r.stream);
+    if (error) return error;
+    if (!r.naive) {
+        if (j.n > 128 || j.p > 128) return MMIX_CUDA_UNSUPPORTED;
+        error = j.n <= 64 && j.p <= 64 ? mmixi_cuda_attention_tiled<K, 8>(j, back)
+            : mmixi_cuda_attention_tiled<K, 16>(j, back);
+    } else if (!back) error = mmixi_cuda_each(mmixi_cuda_attention_naive<T>, r.B * r.H * r.L, r.stream, j);
+    else {
+        if (r.dq.p)
+            error = mmixi_cuda_each(mmixi_cuda_attention_naive_dq<T>, r.B * r.H * r.L * r.N, r.stream, j);
+        if (!error && (r.dk.p || r.dv.p))
+            error = mmixi_cuda_each(mmixi_cuda_attention_naive_dkv<T>,
+                                    r.B * (r.H / r.k.share) * r.S * mmixi_cuda_max(r.N, r.P), r.stream, j);
+    }
+    if (!error && back && r.dbias && r.bias)
+        error = mmixi_cuda_each(mmixi_cuda_attention_dbias<T>, r.H * j.distances, r.stream, j);
+    return error;
+}
+static int mmixi_cuda_attention_call(const mmix_cuda_attention *x, int back)
+{
+    mmixi_cuda_attention_job j;
+    mmixi_cuda_attention_begin(&j, x, back, (char *)x->workspace);
+    return x->precision == MMIX_CUDA_BF16 ? mmixi_cuda_attention_run<MMIX_CUDA_BF16>(j, back)
+        : x->precision == MMIX_CUDA_TF32 ? mmixi_cuda_attention_run<MMIX_CUDA_TF32>(j, back)
+        : mmixi_cuda_attention_run<MMIX_CUDA_F32>(j, back);
+}
+MMIXDEF size_t mmix_cuda_attention_workspace(const mmix_cuda_attention *x, int backward)
+{
+    mmixi_cuda_attention_job j;
+    return mmixi_cuda_attention_begin(&j, x, backward, NULL);
+}
+MMIXDEF int mmix_cuda_attention_forward(const mmix_cuda_attention *x)
+{
+    return mmixi_cuda_attention_call(x, 0);
+}
+MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x)
+{
+    return mmixi_cuda_attention_call(x, 1);
+}
+
+/* ==== >>cuda-linear ==================================================================
+   linear attention: features, sums, the causal form as an SSD that forgets nothing
+
+   With a column of ones beside V where rows are normalised, num and den are one product (see >>linear
+   attention of mamba_mix.h). Everything between the arrays of the interface is float, also for BF16:
+
+       F = φ(q) (B, L, H, N),  G = ψ(k) (B, S, G, N),  V' = [v 1] (B, S, G, V),  Y' = [num den] (B, L, H, V)
+
+   The full form multiplies from the right: h = Σ_j ψ_jᵀ v'_j, once for all heads of a group, and y'_i = φ_i
+   h. The causal form is SSD with δ = 1 and A = 0, on the same kernels. Naive: one thread a query, one loop
+   over the keys. Backward of the full form: dh = Σ_i φ_iᵀ dy'_i, dφ_i = dy'_i hᵀ, dψ_j = v'_j dhᵀ, dv_j = ψ_j
+   dh.
+   ==================================================================================== */
+
+struct mmixi_cuda_linear_job {
+    mmix_cuda_linear_attention r;
+    size_t G, V;                                 /* key/value heads; P, or P + 1 */
+    float *F, *G1, *V1, *Y1, *D1, *dF, *dG, *dV1;
+    /* (B, G, N, 3): largest k, 1/Σ, Σ ψ dψ over the tokens (efficient) */
+    float *columns;
+    float *state, *dstate;                       /* full: (B, G, N, V) */
+    int32_t *runs;
+    /* causal, as an SSD: one, zeros (H), states a head (B, H, V, N), its gradients */
+    float *constants, *first, *last, *dfirst, *dlast;
+    char *inner;
+};
+
+static __device__ float mmixi_cuda_feature(int feature, float x)
+{
+    if (feature == MMIX_FEATURE_ELU1) return x > 0 ? x + 1 : expf(x);
+    return feature == MMIX_FEATURE_RELU ? fmaxf(x, 0) : x;
+}
+static __device__ float mmixi_cuda_feature_slope(int feature, float f)
+{
+    if (feature == MMIX_FEATURE_ELU1) return f > 1 ? 1 : f;
+    return feature == MMIX_FEATURE_RELU && !(f > 0) ? 0 : 1;
+}
+template <class T> static __device__ void mmixi_cuda_feature_row(int feature, size_t N, const T *x, float *f)
+{
+    float top = -INFINITY, sum = 0;
+    if (feature != MMIX_FEATURE_SOFTMAX_BOTH && feature != MMIX_FEATURE_EFFICIENT) {
+        for (size_t n = 0; n < N; n++) f[n] = mmixi_cuda_feature(feature, mmixi_cuda_float(x[n]));
+        return;
+    }
+    for (size_t n = 0; n < N; n++) top = fmaxf(top, mmixi_cuda_float(x[n]));
+    for (size_t n = 0; n < N; n++) sum += f[n] = expf(mmixi_cuda_float(x[n]) - top);
+    for (size_t n = 0; n < N; n++) f[n] /= sum;
+}
+template <class T>
+static __device__ void mmixi_cuda_feature_row_backward(int feature, size_t N, const float *f, const float *df,
+                                                       T *dx)
+{
+    const int softmax = feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT;
+    const float along = softmax ? mmixi_cuda_dot(N, f, df) : 0;
+    for (size_t n = 0; n < N; n++)
+        mmixi_cuda_set(dx + n, softmax ? f[n] * (df[n] - along)
+                       : mmixi_cuda_feature_slope(feature, f[n]) * df[n]);
+}
+/* One thread a row of F, and of G and V'. */
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_queries(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t i = mmixi_cuda_thread(), h = i % j.r.H, t = i / j.r.H % j.r.L, b = i / j.r.H / j.r.L;
+    if (b < j.r.B)
+        mmixi_cuda_feature_row(j.r.feature, j.r.N, mmixi_cuda_at<T>(j.r.q, b, t, h), j.F + i * j.r.N);
+}
+/* ψ = softmax over the tokens: a column's largest and 1/Σ */
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_columns(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t i = mmixi_cuda_thread(), n = i % j.r.N, g = i / j.r.N % j.G, b = i / j.r.N / j.G;
+    float top = -INFINITY, sum = 0;
+    if (b >= j.r.B) return;
+    for (size_t t = 0; t < j.r.S; t++)
+        top = fmaxf(top, mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share)[n]));
+    for (size_t t = 0; t < j.r.S; t++)
+        sum += expf(mmixi_cuda_float(mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share)[n]) - top);
+    j.columns[3 * i] = top;
+    j.columns[3 * i + 1] = 1 / sum;
+}
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_keys(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t i = mmixi_cuda_thread(), g = i % j.G, t = i / j.G % j.r.S, b = i / j.G / j.r.S;
+    if (b >= j.r.B) return;
+    const T *k = mmixi_cuda_at<T>(j.r.k, b, t, g * j.r.k.share),
+        *v = mmixi_cuda_at<T>(j.r.v, b, t, g * j.r.k.share);
+    if (j.r.feature == MMIX_FEATURE_EFFICIENT)
+        for (size_t n = 0; n < j.r.N; n++) {
+            const float *column = j.columns + 3 * ((b * j.G + g) * j.r.N + n);
+            j.G1[i * j.r.N + n] = expf(mmixi_cuda_float(k[n]) - column[0]) * column[1];
+        }
+    else mmixi_cuda_feature_row(j.r.feature, j.r.N, k, j.G1 + i * j.r.N);
+    for (size_t p = 0; p < j.V; p++) j.V1[i * j.V + p] = p < j.r.P ? mmixi_cuda_float(v[p]) : 1;
+}
+MMIXI_CUDA_INLINE float mmixi_cuda_linear_over(const mmixi_cuda_linear_job &j, const float *y1)
+{
+    return j.r.normalise ? 1 / (y1[j.r.P] + (float)j.r.eps) : 1;
+}
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_divide(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t i = mmixi_cuda_thread(), p = i % j.r.P, row = i / j.r.P, h = row % j.r.H,
+        t = row / j.r.H % j.r.L, b = row / j.r.H / j.r.L;
+    if (b < j.r.B)
+        mmixi_cuda_set(mmixi_cuda_at<T>(j.r.y, b, t, h) + p,
+                       j.Y1[row * j.V + p] * mmixi_cuda_linear_over(j, j.Y1 + row * j.V));
+}
+/* dnum = dy / den, dden = -(dy · y) / den */
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_upstream(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t row = mmixi_cuda_thread(), h = row % j.r.H, t = row / j.r.H % j.r.L, b = row / j.r.H / j.r.L;
+    if (b >= j.r.B) return;
+    const T *dy = mmixi_cuda_at<T>(j.r.dy, b, t, h);
+    const float *y1 = j.Y1 + row * j.V, over = mmixi_cuda_linear_over(j, y1);
+    float along = 0;
+    for (size_t p = 0; p < j.r.P; p++) {
+        along += mmixi_cuda_float(dy[p]) * y1[p];
+        j.D1[row * j.V + p] = mmixi_cuda_float(dy[p]) * over;
+    }
+    if (j.r.normalise) j.D1[row * j.V + j.r.P] = -along * over * over;
+}
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dq(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t i = mmixi_cuda_thread(), h = i % j.r.H, t = i / j.r.H % j.r.L, b = i / j.r.H / j.r.L;
+    if (b < j.r.B)
+        mmixi_cuda_feature_row_backward(j.r.feature, j.r.N, j.F + i * j.r.N, j.dF + i * j.r.N,
+                                        mmixi_cuda_at<T>(j.r.dq, b, t, h));
+}
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_along(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t i = mmixi_cuda_thread(), N = j.r.N, n = i % N, g = i / N % j.G, b = i / N / j.G;
+    float sum = 0;
+    if (b >= j.r.B) return;
+    for (size_t t = 0; t < j.r.S; t++)
+        sum += j.G1[((b * j.r.S + t) * j.G + g) * N + n] * j.dG[((b * j.r.S + t) * j.G + g) * N + n];
+    j.columns[3 * i + 2] = sum;
+}
+template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dkv(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t i = mmixi_cuda_thread(), N = j.r.N, g = i % j.G, t = i / j.G % j.r.S, b = i / j.G / j.r.S;
+    if (b >= j.r.B) return;
+    if (j.r.dk.p && j.r.feature != MMIX_FEATURE_EFFICIENT)
+        mmixi_cuda_feature_row_backward(j.r.feature, N, j.G1 + i * N, j.dG + i * N,
+                                        mmixi_cuda_at<T>(j.r.dk, b, t, g * j.r.k.share));
+    else if (j.r.dk.p)
+        for (size_t n = 0; n < N; n++)
+            mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dk, b, t, g * j.r.k.share) + n,
+                           j.G1[i * N + n] * (j.dG[i * N + n] - j.columns[3 * ((b * j.G + g) * N + n) + 2]));
+    for (size_t p = 0; j.r.dv.p && p < j.r.P; p++)
+        mmixi_cuda_set(mmixi_cuda_at<T>(j.r.dv, b, t, g * j.r.k.share) + p, j.dV1[i * j.V + p]);
+}
+
+/* ---- the definition ---- */
+
+/* Query i sees the keys low … high - 1, and if `begun` what was before the first token. */
+static __device__ void mmixi_cuda_linear_span(const mmixi_cuda_linear_job &j, size_t b, size_t i, size_t *low,
+                                              size_t *high)
+{
+    *low = j.runs ? (size_t)j.runs[2 * (b * j.r.L + i)] : 0;
+    *high = j.r.causal ? i + 1 : j.r.S;
+}
+/* Y' of one query */
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t row = mmixi_cuda_thread(), N = j.r.N, V = j.V, h = row % j.r.H, i = row / j.r.H % j.r.L,
+        b = row / j.r.H / j.r.L,
+        g = h / j.r.k.share;
+    const float *f = j.F + row * N;
+    size_t low, high;
+    if (b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, b, i, &low, &high);
+    for (size_t v = 0; v < V; v++)
+        j.Y1[row * V + v] = !j.r.initial_state || low ? 0
+            : mmixi_cuda_dot(N, f, j.r.initial_state + ((b * j.G + g) * V + v) * N);
+    for (size_t t = low; t < high; t++) {
+        const size_t key = (b * j.r.S + t) * j.G + g;
+        const float m = mmixi_cuda_dot(N, f, j.G1 + key * N);
+        for (size_t v = 0; v < V; v++) j.Y1[row * V + v] += m * j.V1[key * V + v];
+    }
+}
+/* The state after the last token; and the gradient of the one before the first. */
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_state(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t i = mmixi_cuda_thread(), N = j.r.N, V = j.V, n = i % N, v = i / N % V, g = i / N / V % j.G,
+        b = i / N / V / j.G;
+    size_t low, high;
+    float sum;
+    if (b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, b, j.r.L - 1, &low, &high);
+    sum = !low && j.r.initial_state ? j.r.initial_state[i] : 0;
+    for (size_t t = low; t < high; t++)
+        sum += j.G1[((b * j.r.S + t) * j.G + g) * N + n] * j.V1[((b * j.r.S + t) * j.G + g) * V + v];
+    if (j.r.final_state) j.r.final_state[i] = sum;
+}
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dinitial(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t i = mmixi_cuda_thread(), N = j.r.N, V = j.V, share = j.r.k.share, n = i % N, v = i / N % V,
+        g = i / N / V % j.G,
+        b = i / N / V / j.G;
+    size_t low, high;
+    float sum;
+    if (b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, b, j.r.L - 1, &low, &high);
+    sum = !low && j.r.dfinal ? j.r.dfinal[i] : 0;
+    for (size_t t = 0; t < j.r.L; t++) {
+        mmixi_cuda_linear_span(j, b, t, &low, &high);
+        for (size_t h = g * share; !low && h < (g + 1) * share; h++)
+            sum += j.F[((b * j.r.L + t) * j.r.H + h) * N + n] * j.D1[((b * j.r.L + t) * j.r.H + h) * V + v];
+    }
+    j.r.dinitial[i] = sum;
+}
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_df(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t row = mmixi_cuda_thread(), N = j.r.N, V = j.V, h = row % j.r.H, i = row / j.r.H % j.r.L,
+        b = row / j.r.H / j.r.L,
+        g = h / j.r.k.share;
+    const float *d = j.D1 + row * V;
+    size_t low, high;
+    if (b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, b, i, &low, &high);
+    for (size_t n = 0; n < N; n++) {
+        float sum = 0;
+        for (size_t v = 0; j.r.initial_state && !low && v < V; v++)
+            sum += d[v] * j.r.initial_state[((b * j.G + g) * V + v) * N + n];
+        j.dF[row * N + n] = sum;
+    }
+    for (size_t t = low; t < high; t++) {
+        const size_t key = (b * j.r.S + t) * j.G + g;
+        const float m = mmixi_cuda_dot(V, d, j.V1 + key * V);
+        for (size_t n = 0; n < N; n++) j.dF[row * N + n] += m * j.G1[key * N + n];
+    }
+}
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_naive_dg(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t key = mmixi_cuda_thread(), N = j.r.N, V = j.V, share = j.r.k.share, g = key % j.G,
+        t = key / j.G % j.r.S,
+        b = key / j.G / j.r.S;
+    const float *dlast = j.r.dfinal;
+    size_t low, high;
+    if (b >= j.r.B) return;
+    mmixi_cuda_linear_span(j, b, j.r.L - 1, &low, &high);
+    if (dlast) dlast = t >= low ? dlast + (b * j.G + g) * V * N : NULL;
+    for (size_t n = 0; n < N; n++) {
+        float sum = 0;
+        for (size_t v = 0; dlast && v < V; v++) sum += j.V1[key * V + v] * dlast[v * N + n];
+        j.dG[key * N + n] = sum;
+    }
+    for (size_t v = 0; v < V; v++)
+        j.dV1[key * V + v] = dlast ? mmixi_cuda_dot(N, j.G1 + key * N, dlast + v * N) : 0;
+    for (size_t h = g * share; h < (g + 1) * share; h++)
+        for (size_t i = 0; i < j.r.L; i++) {
+            const size_t row = (b * j.r.L + i) * j.r.H + h;
+            mmixi_cuda_linear_span(j, b, i, &low, &high);
+            if (t < low || t >= high) continue;
+            const float m = mmixi_cuda_dot(N, j.F + row * N, j.G1 + key * N),
+                d = mmixi_cuda_dot(V, j.D1 + row * V, j.V1 + key * V);
+            for (size_t n = 0; n < N; n++) j.dG[key * N + n] += d * j.F[row * N + n];
+            for (size_t v = 0; v < V; v++) j.dV1[key * V + v] += m * j.D1[row * V + v];
+        }
+}
+
+/* ---- the full form from the right ---- */
+
+/* m (B, G, R, C) = Σ over tokens and the heads of a group of x_tᵀ y_t; x (B, T, X, R), y (B, T, X, C), X = G
+   or H */
+struct mmixi_cuda_outer { const float *x, *y; float *m; size_t B, T, X, G, R, C; };
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_cuda_outer j)
+{
+    const size_t i = mmixi_cuda_thread(), c = i % j.C, r = i / j.C % j.R, g = i / j.C / j.R % j.G,
+        b = i / j.C / j.R / j.G,
+        share = j.X / j.G;
+    float sum = 0;
+    if (b >= j.B) return;
+    for (size_t t = 0; t < j.T; t++)
+        for (size_t h = g * share; h < (g + 1) * share; h++) {
+            const size_t row = (b * j.T + t) * j.X + h;
+            sum += j.x[row * j.R + r] * j.y[row * j.C + c];
+        }
+    j.m[i] = sum;
+}
+/* y (B, T, X, C) = x m, or x mᵀ with m (B, G, C, R) */
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
+{
+    const size_t i = mmixi_cuda_thread(), c = i % j.C, row = i / j.C, x = row % j.X, b = row / j.X / j.T;
+    const float *m = j.m + (b * j.G + x / (j.X / j.G)) * j.R * j.C;
+    float sum = 0;
+    if (b >= j.B) return;
+    for (size_t r = 0; r < j.R; r++) sum += j.x[row * j.R + r] * m[r * j.C + c];
+    ((float *)j.y)[i] = sum;
+}
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_apply_transposed(MMIXI_CUDA_JOB mmixi_cuda_outer j)
+{
+    const size_t i = mmixi_cuda_thread(), c = i % j.C, row = i / j.C, x = row % j.X, b = row / j.X / j.T;
+    const float *m = j.m + (b * j.G + x / (j.X / j.G)) * j.R * j.C;
+    float sum = 0;
+    if (b >= j.B) return;
+    for (size_t r = 0; r < j.R; r++) sum += j.x[row * j.R + r] * m[c * j.R + r];
+    ((float *)j.y)[i] = sum;
+}
+static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size_t T, size_t X,
+                                            const float *x, size_t R, const float *y, size_t C, float *m)
+{
+    mmixi_cuda_outer o;
+    o.x = x; o.y = y; o.m = m;
+    o.B = j.r.B; o.T = T; o.X = X; o.G = j.G; o.R = R; o.C = C;
+    return o;
+}
+static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j, int back)
+{
+    const size_t B = j.r.B, L = j.r.L, S = j.r.S, H = j.r.H, G = j.G, N = j.r.N, V = j.V;
+    void *stream = j.r.stream;
+    int e;
+    if (!back) {
+        e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream,
+                            mmixi_cuda_outer_of(j, S, G, j.G1, N, j.V1, V, j.state));
+        return e ? e : mmixi_cuda_each(mmixi_cuda_linear_apply, B * L * H * V, stream,
+                                       mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state));
+    }
+    e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream,
+                        mmixi_cuda_outer_of(j, L, H, j.F, N, j.D1, V, j.dstate));
+    if (!e)
+        e = mmixi_cuda_each(mmixi_cuda_linear_apply_transposed, B * L * H * N, stream,
+                            mmixi_cuda_outer_of(j, L, H, j.D1, V, j.dF, N, j.state));
+    if (!e)
+        e = mmixi_cuda_each(mmixi_cuda_linear_apply_transposed, B * S * G * N, stream,
+                            mmixi_cuda_outer_of(j, S, G, j.V1, V, j.dG, N, j.dstate));
+    if (!e)
+        e = mmixi_cuda_each(mmixi_cuda_linear_apply, B * S * G * V, stream,
+                            mmixi_cuda_outer_of(j, S, G, j.G1, N, j.dV1, V, j.dstate));
+    return e;
+}
+
+/* ---- the causal form as an SSD ---- */
+
+/* States (B, G, V, N) of groups to the heads', to all or to the first of each group alone; and back: the
+   first's, or the sum over the group. */
+struct mmixi_cuda_spread { const float *from; float *to; size_t B, H, share, count; int all; };
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_spread(MMIXI_CUDA_JOB mmixi_cuda_spread j)
+{
+    const size_t i = mmixi_cuda_thread(), e = i % j.count, h = i / j.count % j.H, b = i / j.count / j.H;
+    if (b < j.B)
+        j.to[i] = j.all || h % j.share == 0 ? j.from[(b * (j.H / j.share) + h / j.share) * j.count + e] : 0;
+}
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_gather(MMIXI_CUDA_JOB mmixi_cuda_spread j)
+{
+    const size_t i = mmixi_cuda_thread(), G = j.H / j.share, e = i % j.count, g = i / j.count % G,
+        b = i / j.count / G;
+    float sum = 0;
+    if (b >= j.B) return;
+    for (size_t h = 0; h < (j.all ? j.share : 1); h++)
+        sum += j.from[(b * j.H + g * j.share + h) * j.count + e];
+    j.to[i] = sum;
+}
+/* 1, and zeros: δ and A */
+MMIXI_CUDA_KERNEL mmixi_cuda_linear_constants(MMIXI_CUDA_JOB mmixi_cuda_linear_job j)
+{
+    const size_t i = mmixi_cuda_thread();
+    if (i <= j.r.H) j.constants[i] = i ? 0 : 1;
+}
+static mmix_cuda_ssd mmixi_cuda_linear_ssd(const mmixi_cuda_linear_job &j, int back)
+{
+    const mmix_cuda_linear_attention &r = j.r;
+    mmix_cuda_ssd x;
+    memset(&x, 0, sizeof x);
+    x.precision = r.precision == MMIX_CUDA_F32 ? MMIX_CUDA_F32 : MMIX_CUDA_TF32;
+    x.B = r.B; x.L = r.L; x.H = r.H; x.N = r.N; x.P = j.V;
+    x.x = mmix_cuda_heads_plain(j.V1, r.L, j.G, j.V, r.H);
+    x.b = mmix_cuda_heads_plain(j.G1, r.L, j.G, r.N, r.H);
+    x.c = mmix_cuda_heads_plain(j.F, r.L, r.H, r.N, r.H);
+    x.y = mmix_cuda_heads_plain(j.Y1, r.L, r.H, j.V, r.H);
+    x.dt.p = j.constants;
+    x.dt.share = 1;
+    x.A = j.constants ? j.constants + 1 : NULL;
+    x.initial_state = r.initial_state ? j.first : NULL;
+    x.final_state = !back && r.final_state ? j.last : NULL;
+    x.seq_idx = r.seq_idx;
+    x.seq_batch = r.seq_batch;
+    if (back) {
+        x.dy = mmix_cuda_heads_plain(j.D1, r.L, r.H, j.V, r.H);
+        x.dx = mmix_cuda_heads_plain(j.dV1, r.L, j.G, j.V, r.H);
+        x.db = mmix_cuda_heads_plain(j.dG, r.L, j.G, r.N, r.H);
+        x.dc = mmix_cuda_heads_plain(j.dF, r.L, r.H, r.N, r.H);
+        x.dfinal = r.dfinal ? j.dlast : NULL;
+        x.dinitial = r.dinitial ? j.dfirst : NULL;
+    }
+    x.workspace = j.inner;
+    x.stream = r.stream;
+    return x;
+}
+static int mmixi_cuda_linear_causal(const mmixi_cuda_linear_job &j, int back)
+{
+    const mmix_cuda_linear_attention &r = j.r;
+    const mmix_cuda_ssd x = mmixi_cuda_linear_ssd(j, back);
+    const size_t groups = r.B * j.G * j.V * r.N, heads = r.B * r.H * j.V * r.N;
+    mmixi_cuda_spread s;
+    int e = mmixi_cuda_each(mmixi_cuda_linear_constants, r.H + 1, r.stream, j);
+    s.B = r.B; s.H = r.H; s.share = r.k.share; s.count = j.V * r.N;
+    if (!e && x.initial_state) {
+        s.from = r.initial_state; s.to = j.first; s.all = 1;
+        e = mmixi_cuda_each(mmixi_cuda_linear_spread, heads, r.stream, s);
+    }
+    if (!e && x.dfinal) {
+        s.from = r.dfinal; s.to = j.dlast; s.all = 0;
+        e = mmixi_cuda_each(mmixi_cuda_linear_spread, heads, r.stream, s);
+    }
+    if (!e) e = back ? mmix_cuda_ssd_backward(&x) : mmix_cuda_ssd_forward(&x);
+    if (!e && x.final_state) {
+        s.from = j.last; s.to = r.final_state; s.all = 0;
+        e = mmixi_cuda_each(mmixi_cuda_linear_gather, groups, r.stream, s);
+    }
+    if (!e && x.dinitial) {
+        s.from = j.dfirst; s.to = r.dinitial; s.all = 1;
+        e = mmixi_cuda_each(mmixi_cuda_linear_gather, groups, r.stream, s);
+    }
+    return e;
+}
+
+static size_t mmixi_cuda_linear_begin(mmixi_cuda_linear_job *j, const mmix_cuda_linear_attention *x, int back,
+                                      char *base)
+{
+    const size_t B = x->B, L = x->L, S = x->S, H = x->H, N = x->N;
+    size_t at = 0, G, V;
+    memset(j, 0, sizeof *j);
+    j->r = *x;
+    G = j->G = H / x->k.share;
+    V = j->V = x->P + (x->normalise ? 1 : 0);
+    j->F = mmixi_cuda_part(base, &at, B * L * H * N);
+    j->G1 = mmixi_cuda_part(base, &at, B * S * G * N);
+    j->V1 = mmixi_cuda_part(base, &at, B * S * G * V);
+    j->Y1 = mmixi_cuda_part(base, &at, B * L * H * V);
+    if (x->feature == MMIX_FEATURE_EFFICIENT) j->columns = mmixi_cuda_part(base, &at, 3 * B * G * N);
+    if (x->seq_idx) j->runs = (int32_t *)mmixi_cuda_part(base, &at, 2 * B * L);
+    if (back) {
+        j->D1 = mmixi_cuda_part(base, &at, B * L * H * V);
+        j->dF = mmixi_cuda_part(base, &at, B * L * H * N);
+        j->dG = mmixi_cuda_part(base, &at, B * S * G * N);
+        j->dV1 = mmixi_cuda_part(base, &at, B * S * G * V);
+    }
+    if (!x->naive && !x->causal) {
+        j->state = mmixi_cuda_part(base, &at, B * G * N * V);
+        if (back) j->dstate = mmixi_cuda_part(base, &at, B * G * N * V);
+    }
+    if (!x->naive && x->causal) {
+        size_t forward, backward = 0;
+        mmix_cuda_ssd inner;
+        j->constants = mmixi_cuda_part(base, &at, H + 1);
+        if (x->initial_state) j->first = mmixi_cuda_part(base, &at, B * H * V * N);
+        if (x->final_state) j->last = mmixi_cuda_part(base, &at, B * H * V * N);
+        if (back && x->dfinal) j->dlast = mmixi_cuda_part(base, &at, B * H * V * N);
+        if (back && x->dinitial) j->dfirst = mmixi_cuda_part(base, &at, B * H * V * N);
+        inner = mmixi_cuda_linear_ssd(*j, back);
+        forward = mmix_cuda_ssd_workspace(&inner, 0);
+        if (back) backward = mmix_cuda_ssd_workspace(&inner, 1);
+        j->inner = base ? base + at : NULL;
+        at += mmixi_cuda_max(forward, backward);
+    }
+    return at;
+}
+template <class T> static int mmixi_cuda_linear_run(const mmixi_cuda_linear_job &j, int back)
+{
+    const mmix_cuda_linear_attention &r = j.r;
+    const size_t queries = r.B * r.L * r.H, keys = r.B * r.S * j.G, states = r.B * j.G * j.V * r.N;
+    void *stream = r.stream;
+    int e = mmixi_cuda_runs_run(r.seq_idx, r.seq_batch, r.B, r.L, j.runs, stream);
+    mmixi_cuda_linear_job forward = j;
+    if (back) forward.r.final_state = NULL;
+    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_queries<T>, queries, stream, j);
+    if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_columns<T>, r.B * j.G * r.N, stream, j);
+    if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_keys<T>, keys, stream, j);
+    /* Y': the result, or what the backward divides by */
+    if (!e && r.naive) {
+        e = mmixi_cuda_each(mmixi_cuda_linear_naive, queries, stream, j);
+        if (!e && forward.r.final_state)
+            e = mmixi_cuda_each(mmixi_cuda_linear_naive_state, states, stream, j);
+    }
+    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(forward, 0) : mmixi_cuda_linear_full(j, 0);
+    if (e) return e;
+    if (!back) return mmixi_cuda_each(mmixi_cuda_linear_divide<T>, queries * r.P, stream, j);
+    e = mmixi_cuda_each(mmixi_cuda_linear_upstream<T>, queries, stream, j);
+    if (!e && r.naive) {
+        e = mmixi_cuda_each(mmixi_cuda_linear_naive_df, queries, stream, j);
+        if (!e) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dg, keys, stream, j);
+        if (!e && r.dinitial) e = mmixi_cuda_each(mmixi_cuda_linear_naive_dinitial, states, stream, j);
+    }
+    else if (!e) e = r.causal ? mmixi_cuda_linear_causal(j, 1) : mmixi_cuda_linear_full(j, 1);
+    if (!e && r.dq.p) e = mmixi_cuda_each(mmixi_cuda_linear_dq<T>, queries, stream, j);
+    if (!e && j.columns) e = mmixi_cuda_each(mmixi_cuda_linear_along, r.B * j.G * r.N, stream, j);
+    if (!e && (r.dk.p || r.dv.p)) e = mmixi_cuda_each(mmixi_cuda_linear_dkv<T>, keys, stream, j);
+    return e;
+}
+static int mmixi_cuda_linear_call(const mmix_cuda_linear_attention *x, int back)
+{
+    mmixi_cuda_linear_job j;
+    mmixi_cuda_linear_begin(&j, x, back, (char *)x->workspace);
+    return x->precision == MMIX_CUDA_BF16 ? mmixi_cuda_linear_run<mmixi_cuda_bf16>(j, back)
+        : mmixi_cuda_linear_run<float>(j, back);
+}
+MMIXDEF size_t mmix_cuda_linear_attention_workspace(const mmix_cuda_linear_attention *x, int backward)
+{
+    mmixi_cuda_linear_job j;
+    return mmixi_cuda_linear_begin(&j, x, backward, NULL);
+}
+MMIXDEF int mmix_cuda_linear_attention_forward(const mmix_cuda_linear_attention *x)
+{
+    return mmixi_cuda_linear_call(x, 0);
+}
+MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention *x)
+{
+    return mmixi_cuda_linear_call(x, 1);
+}
+
+/* ==== >>cuda-attach ==================================================================
+   pack, copy, launch, copy, unpack
+
+   The functions below stand in the context's table of ops. Those of the three mixers find in the attachment
+   whether the device is to do the call; if not, or if it cannot, they hand it to the functions that stood
+   there before. Those of all other ops count and hand on.
+
+   A call is laid out twice by the same code: once to count bytes, once to fill them. Inputs lie first, so
+   that one copy takes them up, then results, which one copy takes down, then the workspace. Every array is
+   packed: a view's gaps are not sent.
+   ==================================================================================== */
+
+struct mmixi_cuda_attachment {
+    mmix_cuda_options options;
+    mmix_cuda_statistics done;
+    mmix_op_functions before[MMIX_OP_COUNT];
+    char *device, *pinned;
+    size_t device_size, pinned_size;
+    cudaStream_t stream;
+};
+
+/* The layout of a call under way: an array's place on the device and in pinned memory. While only bytes are
+   counted pinned is NULL and the device's addresses are never looked at. */
+struct mmixi_cuda_trip {
+    mmixi_cuda_attachment *a;
+    char *device, *pinned;
+    size_t at, up, down;                         /* now; end of the inputs; end of the results */
+    int bf16;
+};
+static char *mmixi_cuda_reserve(mmixi_cuda_trip *t, size_t bytes, char **pinned)
+{
+    char *p = t->device + t->at;
+    if (pinned) *pinned = t->pinned ? t->pinned + t->at : NULL;
+    t->at += mmixi_cuda_round_up(bytes, 256);
+    return p;
+}
+static uint16_t mmixi_cuda_half(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return x != x ? 0x7fc0 : (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+}
+static float mmixi_cuda_whole(uint16_t h)
+{
+    const uint32_t u = (uint32_t)h << 16;
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+/* What to do with one row of `n` numbers of a tensor, the `at`-th. */
+typedef void mmixi_cuda_row(void *user, float *row, size_t n, size_t at);
+static void mmixi_cuda_rows(const mmix_tensor *t, float *data, mmixi_cuda_row *f, void *user)
+{
+    const int axes = mmix_ndim(t);
+    const size_t n = axes ? mmix_shape(t, -1) : 1, rows = n ? mmix_count(t) / n : 0;
+    for (size_t r = 0; r < rows; r++) {
+        size_t offset = 0, rest = r;
+        for (int a = axes - 1; a-- > 0; rest /= mmix_shape(t, a))
+            offset += rest % mmix_shape(t, a) * mmix_stride(t, a);
+        f(user, data + offset, n, r * n);
+    }
+}
+struct mmixi_cuda_packing { char *to; int bf16, add; };
+static void mmixi_cuda_pack_row(void *user, float *row, size_t n, size_t at)
+{
+    const mmixi_cuda_packing *p = (const mmixi_cuda_packing *)user;
+    if (!p->bf16) memcpy((float *)p->to + at, row, n * sizeof *row);
+    else for (size_t i = 0; i < n; i++) ((uint16_t *)p->to)[at + i] = mmixi_cuda_half(row[i]);
+}
+static void mmixi_cuda_unpack_row(void *user, float *row, size_t n, size_t at)
+{
+    const mmixi_cuda_packing *p = (const mmixi_cuda_packing *)user;
+    for (size_t i = 0; i < n; i++) {
+        const float x = p->bf16 ? mmixi_cuda_whole(((const uint16_t *)p->to)[at + i])
+            : ((const float *)p->to)[at + i];
+        row[i] = p->add ? row[i] + x : x;
+    }
+}
+/* An input, or NULL: packed; `data` has the tensor's strides. */
+static void *mmixi_cuda_send(mmixi_cuda_trip *t, const mmix_tensor *x, const float *data, int bf16)
+{
+    mmixi_cuda_packing p;
+    char *on_device;
+    if (!x) return NULL;
+    on_device = mmixi_cuda_reserve(t, mmix_count(x) * (bf16 ? 2 : 4), &p.to);
+    p.bf16 = bf16;
+    p.add = 0;
+    if (p.to && data) mmixi_cuda_rows(x, (float *)(uintptr_t)data, mmixi_cuda_pack_row, &p);
+    else if (p.to) memset(p.to, 0, mmix_count(x) * (bf16 ? 2 : 4));
+    return on_device;
+}
+static mmix_cuda_heads mmixi_cuda_packed(void *p, const mmix_tensor *x, size_t H)
+{
+    return mmix_cuda_heads_plain(p, mmix_shape(x, 1), mmix_shape(x, 2),
+                                 mmix_ndim(x) > 3 ? mmix_shape(x, 3) : 1, H);
+}
+static mmix_cuda_heads mmixi_cuda_send_heads(mmixi_cuda_trip *t, const mmix_tensor *x, size_t H)
+{
+    return mmixi_cuda_packed(mmixi_cuda_send(t, x, mmix_data(x), t->bf16), x, H);
+}
+static const float *mmixi_cuda_send_reals(mmixi_cuda_trip *t, const mmix_tensor *x)
+{
+    return (const float *)mmixi_cuda_send(t, x, x ? mmix_data(x) : NULL, 0);
+}
+static const int32_t *mmixi_cuda_send_ints(mmixi_cuda_trip *t, const mmix_tensor *x)
+{
+    char *pinned, *p;
+    size_t row;
+    if (!x) return NULL;
+    p = mmixi_cuda_reserve(t, mmix_count(x) * 4, &pinned);
+    row = mmix_shape(x, -1);
+    for (size_t r = 0; pinned && r < mmix_count(x) / row; r++)
+        memcpy(pinned + r * row * 4, mmix_data_i32(x) + (mmix_ndim(x) > 1 ? r * mmix_stride(x, 0) : 0),
+               row * 4);
+    return (const int32_t *)p;
+}
+static const float *mmixi_cuda_send_saved(mmixi_cuda_trip *t, const mmix_real *saved, size_t count)
+{
+    char *pinned, *p = mmixi_cuda_reserve(t, count * 4, &pinned);
+    if (pinned) memcpy(pinned, saved, count * 4);
+    return (const float *)p;
+}
+
+/* A result, and what becomes of it: the tensor's value (also the upstream's shape), its gradient, or saved
+   reals. */
+struct mmixi_cuda_result {
+    mmix_tensor *t;
+    mmix_real *saved;
+    char *pinned;
+    size_t count;
+    int gradient, bf16;
+};
+struct mmixi_cuda_results { mmixi_cuda_result r[MMIX_MAX_INPUTS]; int count; };
+static void *mmixi_cuda_expect(mmixi_cuda_trip *t, mmixi_cuda_results *results, mmix_tensor *x,
+                               mmix_real *saved, size_t count, int gradient, int bf16)
+{
+    mmixi_cuda_result *r = &results->r[results->count];
+    if (!x && !saved) return NULL;
+    results->count++;
+    r->t = x;
+    r->saved = saved;
+    r->count = x ? mmix_count(x) : count;
+    r->gradient = gradient;
+    r->bf16 = bf16;
+    return mmixi_cuda_reserve(t, r->count * (bf16 ? 2 : 4), &r->pinned);
+}
+static int mmixi_cuda_deliver(mmix_ctx *m, mmixi_cuda_results *results)
+{
+    for (int i = 0; i < results->count; i++) {
+        mmixi_cuda_result *r = &results->r[i];
+        mmixi_cuda_packing p;
+        mmix_real *to = r->t && !r->gradient ? mmix_data(r->t) : r->saved;
+        p.to = r->pinned;
+        p.bf16 = r->bf16;
+        p.add = 0;
+        if (r->gradient) to = mmix_grad_target(m, r->t, &p.add);
+        if (mmix_error(m)) return -1;
+        if (!to) continue;                       /* nobody asked for it */
+        if (r->t) mmixi_cuda_rows(r->t, to, mmixi_cuda_unpack_row, &p);
+        else memcpy(to, r->pinned, r->count * sizeof *to);
+    }
+    return 0;
+}
+
+/* The three mixers as calls: each lays out arrays in t and runs, or only counts while t->pinned is NULL. */
+struct mmixi_cuda_plan { mmix_call *call; int back; mmixi_cuda_results results; size_t workspace; };
+typedef int mmixi_cuda_layer(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run);
+
+static int mmixi_cuda_plan_ssd(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run)
+{
+    mmix_call *call = plan->call;
+    mmix_tensor *const *in = call->in;
+    const mmix_raw_ssd *o = (const mmix_raw_ssd *)call->options;
+    mmixi_cuda_results *to = &plan->results;
+    const int half = t->bf16, back = plan->back;
+    mmix_cuda_ssd x;
+    memset(&x, 0, sizeof x);
+    x.precision = t->a->options.precision;
+    x.naive = t->a->options.naive;
+    x.B = o->B; x.L = o->L; x.H = o->H; x.N = o->N; x.P = o->P;
+    x.D_width = o->D_width;
+    x.dt_softplus = o->dt_softplus;
+    x.reverse = o->reverse;
+    x.dt_low = o->dt_low; x.dt_high = o->dt_high;
+    x.stream = t->a->stream;
+    x.x = mmixi_cuda_send_heads(t, in[0], x.H);
+    x.dt = mmixi_cuda_send_heads(t, in[1], x.H);
+    x.A = mmixi_cuda_send_reals(t, in[2]);
+    x.b = mmixi_cuda_send_heads(t, in[3], x.H);
+    x.c = mmixi_cuda_send_heads(t, in[4], x.H);
+    x.D = mmixi_cuda_send_reals(t, in[5]);
+    x.dt_bias = mmixi_cuda_send_reals(t, in[6]);
+    x.initial_state = mmixi_cuda_send_reals(t, in[7]);
+    x.seq_idx = mmixi_cuda_send_ints(t, in[8]);
+    x.seq_batch = (ptrdiff_t)x.L;
+    if (back) {
+        const mmix_tensor *dy = mmix_grad(call->out[0]),
+            *dlast = call->out[1] ? mmix_grad(call->out[1]) : NULL;
+        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half),
+                                 call->out[0], x.H);
+        x.dfinal = mmixi_cuda_send_reals(t, dlast);
+    }
+    t->up = t->at;
+    if (!back) {
+        x.y = mmixi_cuda_packed(mmixi_cuda_expect(t, to, call->out[0], NULL, 0, 0, half), call->out[0], x.H);
+        x.final_state = (float *)mmixi_cuda_expect(t, to, call->out[1], NULL, 0, 0, 0);
+    } else {
+        x.dx = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[0], NULL, 0, 1, half), in[0], x.H);
+        x.ddt = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[1], NULL, 0, 1, half), in[1], x.H);
+        x.dA = (float *)mmixi_cuda_expect(t, to, in[2], NULL, 0, 1, 0);
+        x.db = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[3], NULL, 0, 1, half), in[3], x.H);
+        x.dc = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[4], NULL, 0, 1, half), in[4], x.H);
+        x.dD = (float *)mmixi_cuda_expect(t, to, in[5], NULL, 0, 1, 0);
+        x.ddt_bias = (float *)mmixi_cuda_expect(t, to, in[6], NULL, 0, 1, 0);
+        x.dinitial = (float *)mmixi_cuda_expect(t, to, in[7], NULL, 0, 1, 0);
+    }
+    t->down = t->at;
+    plan->workspace = mmix_cuda_ssd_workspace(&x, back);
+    x.workspace = mmixi_cuda_reserve(t, plan->workspace, NULL);
+    return !run ? 0 : back ? mmix_cuda_ssd_backward(&x) : mmix_cuda_ssd_forward(&x);
+}
+static int mmixi_cuda_plan_attention(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run)
+{
+    mmix_call *call = plan->call;
+    mmix_tensor *const *in = call->in;
+    const mmix_raw_softmax *o = (const mmix_raw_softmax *)call->options;
+    mmixi_cuda_results *to = &plan->results;
+    const int half = t->bf16, back = plan->back;
+    const size_t rows = o->B * o->H * o->L;
+    mmix_cuda_attention x;
+    memset(&x, 0, sizeof x);
+    x.precision = t->a->options.precision;
+    x.naive = t->a->options.naive;
+    x.B = o->B; x.L = o->L; x.S = o->S; x.H = o->H; x.N = o->N; x.P = o->P;
+    x.scale = o->scale;
+    x.mask = o->mask;
+    x.prefix = o->prefix; x.left = o->left; x.right = o->right;
+    for (int a = 0; a < 3; a++) x.grid[a] = o->grid[a], x.window[a] = o->window[a], x.shift[a] = o->shift[a];
+    x.stream = t->a->stream;
+    x.q = mmixi_cuda_send_heads(t, in[0], x.H);
+    x.k = mmixi_cuda_send_heads(t, in[1], x.H);
+    x.v = mmixi_cuda_send_heads(t, in[2], x.H);
+    x.seq_idx = mmixi_cuda_send_ints(t, in[3]);
+    x.seq_batch = (ptrdiff_t)x.L;
+    x.bias = mmixi_cuda_send_reals(t, in[4]);
+    x.lefts = mmixi_cuda_send_ints(t, in[5]);
+    if (back) {
+        const mmix_tensor *dy = mmix_grad(call->out[0]);
+        x.y = mmixi_cuda_send_heads(t, call->out[0], x.H);
+        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half),
+                                 call->out[0], x.H);
+        x.top = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[0], rows);
+        x.over = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[1], rows);
+    }
+    t->up = t->at;
+    if (!back) {
+        x.y = mmixi_cuda_packed(mmixi_cuda_expect(t, to, call->out[0], NULL, 0, 0, half), call->out[0], x.H);
+        x.top = (float *)mmixi_cuda_expect(t, to, NULL, call->saved[0], rows, 0, 0);
+        x.over = (float *)mmixi_cuda_expect(t, to, NULL, call->saved[1], rows, 0, 0);
+    } else {
+        x.dq = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[0], NULL, 0, 1, half), in[0], x.H);
+        x.dk = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[1], NULL, 0, 1, half), in[1], x.H);
+        x.dv = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[2], NULL, 0, 1, half), in[2], x.H);
+        x.dbias = (float *)mmixi_cuda_expect(t, to, in[4], NULL, 0, 1, 0);
+    }
+    t->down = t->at;
+    plan->workspace = mmix_cuda_attention_workspace(&x, back);
+    x.workspace = mmixi_cuda_reserve(t, plan->workspace, NULL);
+    return !run ? 0 : back ? mmix_cuda_attention_backward(&x) : mmix_cuda_attention_forward(&x);
+}
+static int mmixi_cuda_plan_linear(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run)
+{
+    mmix_call *call = plan->call;
+    mmix_tensor *const *in = call->in;
+    const mmix_raw_linear *o = (const mmix_raw_linear *)call->options;
+    mmixi_cuda_results *to = &plan->results;
+    const int half = t->bf16, back = plan->back;
+    mmix_cuda_linear_attention x;
+    memset(&x, 0, sizeof x);
+    x.precision = t->a->options.precision;
+    x.naive = t->a->options.naive;
+    x.B = o->B; x.L = o->L; x.S = o->S; x.H = o->H; x.N = o->N; x.P = o->P;
+    x.feature = o->feature; x.normalise = o->normalise; x.causal = o->causal;
+    x.eps = o->eps;
+    x.stream = t->a->stream;
+    x.q = mmixi_cuda_send_heads(t, in[0], x.H);
+    x.k = mmixi_cuda_send_heads(t, in[1], x.H);
+    x.v = mmixi_cuda_send_heads(t, in[2], x.H);
+    x.seq_idx = mmixi_cuda_send_ints(t, in[3]);
+    x.seq_batch = (ptrdiff_t)x.L;
+    x.initial_state = mmixi_cuda_send_reals(t, in[4]);
+    if (back) {
+        const mmix_tensor *dy = mmix_grad(call->out[0]),
+            *dlast = call->out[1] ? mmix_grad(call->out[1]) : NULL;
+        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half),
+                                 call->out[0], x.H);
+        x.dfinal = mmixi_cuda_send_reals(t, dlast);
+    }
+    t->up = t->at;
+    if (!back) {
+        x.y = mmixi_cuda_packed(mmixi_cuda_expect(t, to, call->out[0], NULL, 0, 0, half), call->out[0], x.H);
+        x.final_state = (float *)mmixi_cuda_expect(t, to, call->out[1], NULL, 0, 0, 0);
+    } else {
+        x.dq = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[0], NULL, 0, 1, half), in[0], x.H);
+        x.dk = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[1], NULL, 0, 1, half), in[1], x.H);
+        x.dv = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[2], NULL, 0, 1, half), in[2], x.H);
+        x.dinitial = (float *)mmixi_cuda_expect(t, to, in[4], NULL, 0, 1, 0);
+    }
+    t->down = t->at;
+    plan->workspace = mmix_cuda_linear_attention_workspace(&x, back);
+    x.workspace = mmixi_cuda_reserve(t, plan->workspace, NULL);
+    return !run ? 0 : back ? mmix_cuda_linear_attention_backward(&x) : mmix_cuda_linear_attention_forward(&x);
+}
+
+/* Memory for a call: grown to what is asked, never shrunk. */
+static int mmixi_cuda_room(mmixi_cuda_attachment *a, size_t device, size_t pinned)
+{
+    cudaError_t e = cudaSuccess;
+    if (device > a->device_size) {
+        if (a->options.memory && device > a->options.memory) return cudaErrorMemoryAllocation;
+        cudaFree(a->device);
+        a->device = NULL;
+        a->device_size = 0;
+        e = cudaMalloc((void **)&a->device, device);
+        if (e == cudaSuccess) a->device_size = device;
+        else a->device = NULL;
+    }
+    if (e == cudaSuccess && pinned > a->pinned_size) {
+        cudaFreeHost(a->pinned);
+        a->pinned = NULL;
+        a->pinned_size = 0;
+        e = cudaMallocHost((void **)&a->pinned, pinned);
+        if (e == cudaSuccess) a->pinned_size = pinned;
+        else a->pinned = NULL;
+    }
+    a->done.device_bytes = a->device_size;
+    a->done.pinned_bytes = a->pinned_size;
+    return (int)e;
+}
+static int mmixi_cuda_travel(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *call, int back,
+                             mmixi_cuda_layer *layer)
+{
+    mmixi_cuda_trip t;
+    mmixi_cuda_plan plan;
+    cudaError_t e;
+    int error;
+    memset(&t, 0, sizeof t);
+    memset(&plan, 0, sizeof plan);
+    t.a = a;
+    t.bf16 = a->options.precision == MMIX_CUDA_BF16;
+    plan.call = call;
+    plan.back = back;
+    layer(&t, &plan, 0);
+    e = cudaSetDevice(a->options.device);
+    error = e != cudaSuccess ? (int)e : mmixi_cuda_room(a, t.at, t.down);
+    if (error) return error;
+    t.at = 0;
+    plan.results.count = 0;
+    t.device = a->device;
+    t.pinned = a->pinned;
+    layer(&t, &plan, 0);                         /* fills the inputs' pinned memory */
+    e = cudaMemcpyAsync(a->device, a->pinned, t.up, cudaMemcpyHostToDevice, a->stream);
+    if (e != cudaSuccess) return (int)e;
+    t.at = 0;
+    plan.results.count = 0;
+    t.pinned = NULL;
+    error = layer(&t, &plan, 1);
+    if (error) {
+        cudaStreamSynchronize(a->stream);
+        return error;
+    }
+    for (int i = 0; i < plan.results.count; i++) plan.results.r[i].pinned = NULL;
+    e = cudaMemcpyAsync(a->pinned + t.up, a->device + t.up, t.down - t.up, cudaMemcpyDeviceToHost, a->stream);
+    if (e == cudaSuccess) e = cudaStreamSynchronize(a->stream);
+    if (e == cudaSuccess) e = cudaGetLastError();
+    if (e != cudaSuccess) return (int)e;
+    a->done.copies += 2;
+    a->done.bytes_up += t.up;
+    a->done.bytes_down += t.down - t.up;
+    for (size_t i = 0, at = t.up; i < (size_t)plan.results.count; i++) {
+        plan.results.r[i].pinned = a->pinned + at;
+        at += mmixi_cuda_round_up(plan.results.r[i].count * (plan.results.r[i].bf16 ? 2 : 4), 256);
+    }
+    return mmixi_cuda_deliver(m, &plan.results) ? -2 : 0;
+}
+
+/* Multiply-adds of a forward call. */
+static double mmixi_cuda_work(int op, const mmix_call *call)
+{
+    const mmix_raw_ssd *s = (const mmix_raw_ssd *)call->options;
+    const mmix_raw_softmax *a = (const mmix_raw_softmax *)call->options;
+    const mmix_raw_linear *l = (const mmix_raw_linear *)call->options;
+    double keys;
+    if (op == MMIX_OP_SSD)
+        return 2.0 * (double)s->B * (double)s->H * (double)s->L * (double)s->N * (double)s->P;
+    if (op == MMIX_OP_LINEAR_ATTENTION)
+        return 2.0 * (double)l->B * (double)l->H * (double)l->L * (double)l->N * (double)l->P;
+    keys = (double)a->S;
+    for (int i = 0; i < 3 && a->window[0]; i++)
+        keys = (i ? keys : 1) * (double)mmixi_cuda_min(a->window[i], a->grid[i]);
+    return (double)a->B * (double)a->H * (double)a->L * keys * (double)(a->N + a->P);
+}
+/* Saved in this slot: the device did the forward, so the host's backward has to do its own again. */
+enum { MMIXI_CUDA_MARK = MMIX_MAX_SAVED - 1 };
+static double mmixi_cuda_least(const mmix_cuda_options *o) { return o->least > 0 ? o->least : 5e7; }
+
+static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, int op, mmix_call *call, int back)
+{
+    const mmix_op_functions run = a ? a->before[op] : mmix_kernel(m, op);
+    mmix_call again = *call;
+    if (a) a->done.on_host[op]++;
+    if (!back) return run.forward(m, call);
+    /* on a copy: the node frees its own */
+    if (call->saved[MMIXI_CUDA_MARK] && run.forward(m, &again)) return -1;
+    return run.backward(m, &again);
+}
+static int mmixi_cuda_mixer(mmix_ctx *m, int op, mmix_call *call, int back, mmixi_cuda_layer *layer)
+{
+    mmixi_cuda_attachment *a = (mmixi_cuda_attachment *)mmix_kernel_user(m);
+    int error, device;
+    if (!a) return mmixi_cuda_host(m, a, op, call, back);
+    device = back ? call->saved[MMIXI_CUDA_MARK] != NULL
+        : mmixi_cuda_work(op, call) >= mmixi_cuda_least(&a->options);
+    if (!device) {
+        a->done.host_small += !back;
+        a->done.host_calls++;
+        return mmixi_cuda_host(m, a, op, call, back);
+    }
+    if (!back && call->recorded) {
+        const mmix_tensor *y = call->out[0];
+        const size_t rows = mmix_shape(y, 0) * mmix_shape(y, 1) * mmix_shape(y, 2);
+        for (int i = 0; op == MMIX_OP_SOFTMAX_ATTENTION && i < 2; i++)
+            if (!mmix_save(m, call, i, rows)) return -1;
+        if (!mmix_save(m, call, MMIXI_CUDA_MARK, 1)) return -1;
+    }
+    error = mmixi_cuda_travel(m, a, call, back, layer);
+    if (error == -2) return -1;                  /* the host's memory; the context says so */
+    if (!error) {
+        a->done.on_device[op]++;
+        a->done.device_calls++;
+        return 0;
+    }
+    if (error == MMIX_CUDA_UNSUPPORTED) a->done.host_unsupported++;
+    else {
+        a->done.host_failed++;
+        snprintf(a->done.failure, sizeof a->done.failure, "%s %s: %s", mmix_op_name(op),
+                 back ? "backward" : "forward",
+                 mmix_cuda_error_text(error));
+        if (!a->options.quiet) return mmix_fail(m, MMIX_ERROR_DEVICE, "mmix_cuda: %s", a->done.failure);
+    }
+    a->done.host_calls++;
+    if (!back) {                                 /* the host saves what its own backward wants */
+        for (int i = 0; i < MMIX_MAX_SAVED; i++) {
+            call->saved[i] = NULL;
+            call->saved_count[i] = 0;
+        }
+    }
+    return mmixi_cuda_host(m, a, op, call, back);
+}
+static int mmixi_cuda_op_ssd(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_cuda_mixer(m, MMIX_OP_SSD, c, 0, mmixi_cuda_plan_ssd);
+}
+static int mmixi_cuda_op_ssd_back(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_cuda_mixer(m, MMIX_OP_SSD, c, 1, mmixi_cuda_plan_ssd);
+}
+static int mmixi_cuda_op_softmax(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_cuda_mixer(m, MMIX_OP_SOFTMAX_ATTENTION, c, 0, mmixi_cuda_plan_attention);
+}
+static int mmixi_cuda_op_softmax_back(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_cuda_mixer(m, MMIX_OP_SOFTMAX_ATTENTION, c, 1, mmixi_cuda_plan_attention);
+}
+static int mmixi_cuda_op_linear(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_cuda_mixer(m, MMIX_OP_LINEAR_ATTENTION, c, 0, mmixi_cuda_plan_linear);
+}
+static int mmixi_cuda_op_linear_back(mmix_ctx *m, mmix_call *c)
+{
+    return mmixi_cuda_mixer(m, MMIX_OP_LINEAR_ATTENTION, c, 1, mmixi_cuda_plan_linear);
+}
+/* Any other op: counted and handed on. A function does not hear which op it is for, so each has its own. */
+template <int OP> struct mmixi_cuda_other {
+    static int forward(mmix_ctx *m, mmix_call *call)
+    {
+        return mmixi_cuda_host(m, (mmixi_cuda_attachment *)mmix_kernel_user(m), OP, call, 0);
+    }
+    static int backward(mmix_ctx *m, mmix_call *call)
+    {
+        return mmixi_cuda_host(m, (mmixi_cuda_attachment *)mmix_kernel_user(m), OP, call, 1);
+    }
+    static void set(mmix_ctx *m)
+    {
+        mmix_op_functions f;
+        mmixi_cuda_other<OP - 1>::set(m);
+        f.forward = forward;
+        f.backward = mmix_kernel(m, OP).backward ? backward : NULL;
+        mmix_kernel_set(m, OP, &f);
+    }
+};
+template <> struct mmixi_cuda_other<-1> { static void set(mmix_ctx *) {} };
+
+MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
+{
+    mmixi_cuda_attachment *a = m ? (mmixi_cuda_attachment *)mmix_kernel_user(m) : NULL;
+    if (!a) return;
+    for (int op = 0; op < MMIX_OP_COUNT; op++) mmix_kernel_set(m, op, &a->before[op]);
+    mmix_kernel_user_set(m, NULL);
+    cudaFree(a->device);
+    cudaFreeHost(a->pinned);
+    cudaStreamDestroy(a->stream);
+    free(a);
+}
+MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
+{
+    static const mmix_op_functions mixers[] = { { mmixi_cuda_op_ssd, mmixi_cuda_op_ssd_back },
+        { mmixi_cuda_op_softmax, mmixi_cuda_op_softmax_back },
+        { mmixi_cuda_op_linear, mmixi_cuda_op_linear_back } };
+    mmixi_cuda_attachment *a;
+    cudaError_t e;
+    int devices = 0, major = 0;
+    if (!m || mmix_error(m)) return -1;
+    mmix_cuda_detach(m);
+    a = (mmixi_cuda_attachment *)calloc(1, sizeof *a);
+    if (!a) return mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_cuda_attach: out of memory");
+    if (options) a->options = *options;
+    if (a->options.precision < MMIX_CUDA_F32 || a->options.precision > MMIX_CUDA_BF16) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                  "mmix_cuda_attach: precision %d, expected MMIX_CUDA_F32, _TF32 or _BF16",
+                  a->options.precision);
+        free(a);
+        return -1;
+    }
+    e = cudaGetDeviceCount(&devices);
+    if (e == cudaSuccess) e = cudaSetDevice(a->options.device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, a->options.device);
+    if (e == cudaSuccess && major >= 8) e = cudaStreamCreateWithFlags(&a->stream, cudaStreamNonBlocking);
+    if (e != cudaSuccess || major < 8) {
+        const int quiet = a->options.quiet;
+        cudaGetLastError();                      /* not to be found by somebody else's next call */
+        free(a);
+        if (quiet) return 1;
+        return mmix_fail(m, MMIX_ERROR_DEVICE, "mmix_cuda_attach: %s",
+                         e != cudaSuccess ? cudaGetErrorString(e)
+                         : "the GPU's compute capability is below 8.0");
+    }
+    for (int op = 0; op < MMIX_OP_COUNT; op++) a->before[op] = mmix_kernel(m, op);
+    mmixi_cuda_other<MMIX_OP_COUNT - 1>::set(m);
+    mmix_kernel_set(m, MMIX_OP_SSD, &mixers[0]);
+    mmix_kernel_set(m, MMIX_OP_SOFTMAX_ATTENTION, &mixers[1]);
+    mmix_kernel_set(m, MMIX_OP_LINEAR_ATTENTION, &mixers[2]);
+    mmix_kernel_user_set(m, a);
+    return 0;
+}
+MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics)
+{
+    const mmixi_cuda_attachment *a = m ? (const mmixi_cuda_attachment *)mmix_kernel_user(m) : NULL;
+    if (a) *statistics = a->done;
+    else memset(statistics, 0, sizeof *statistics);
+}
+
+#endif

@@ -1,0 +1,657 @@
+/* cuda [CASES], or cuda shared: what the kernels' blocks take of shared memory
+
+   The kernels of mamba_mix_cuda.cu against the CPU's functions: random shapes and options of the three mixers, forward
+   and backward, in every precision; strides and sentinels of the raw calls; the attachment's counts, thresholds and
+   errors. Built with MMIX_CUDA_HOST by a C++ compiler it runs the kernels on tests/cuda_host.h, a device that is not
+   there, and then also in descending order of threads (equal bits wanted), and with calls of the runtime that fail.
+   Built by nvcc it runs them on the GPU. Prints failures, the worst error of each kind, and the counts. */
+#ifdef MMIX_CUDA_HOST
+#include "cuda_host.h"
+#endif
+#include "../mamba_mix_cuda.cu"
+#include <string>
+#include <vector>
+
+static int passed, failed, skipped;
+#define CHECK(x) do { if (x) passed++; else { failed++; printf("FAILED  %s:%d: %s\n", __FILE__, __LINE__, #x); } } while (0)
+
+/* ---- numbers ---- */
+
+static uint64_t state = 1;
+static uint32_t next(void)
+{
+    state ^= state << 13; state ^= state >> 7; state ^= state << 17;
+    return (uint32_t)(state >> 32);
+}
+static size_t any(size_t low, size_t high) { return low + next() % (high - low + 1); }
+static int chance(unsigned in) { return next() % in == 0; }
+static size_t one_of(size_t a, size_t b, size_t c, size_t d) { const size_t v[4] = { a, b, c, d }; return v[next() % 4]; }
+static float uniform(double low, double high) { return (float)(low + (high - low) * (next() / 4294967296.0)); }
+static float rounded(float x, int half) { return half ? mmixi_cuda_whole(mmixi_cuda_half(x)) : x; }
+
+/* ---- a case: what is mixed, and everything that comes of it ---- */
+
+struct Case {
+    int kind, half;
+    size_t B, L, S, H, G, Gx, Gc, N, P;
+    mmix_mixer o;                                /* options; its tensors are made by run() */
+    int D, bias, dt_bias, initial, final, packed, lefts;
+    double fast;                                 /* |a| up to so much */
+    uint64_t seed;
+};
+struct Result { const char *name; std::vector<float> v; };
+typedef std::vector<Result> Results;
+
+static mmix_tensor *tensor(mmix_ctx *m, int half, double low, double high, size_t a, size_t b, size_t c, size_t d)
+{
+    const size_t shape[4] = { a, b, c, d };
+    int n = 4;
+    while (n > 1 && !shape[n - 1]) n--;
+    mmix_tensor *t = mmix_new(m, MMIX_DTYPE_REAL, n, shape);
+    for (size_t i = 0; t && i < mmix_count(t); i++) mmix_data(t)[i] = rounded(uniform(low, high), half);
+    return mmix_require_grad(t);
+}
+static mmix_tensor *wide(mmix_ctx *m, int half, size_t a, size_t b, size_t c, size_t d)
+{
+    return tensor(m, half, -1.7, 1.7, a, b, c, d);
+}
+static void keep(Results *r, const char *name, const mmix_tensor *t)
+{
+    Result one;
+    if (!t) return;
+    one.name = name;
+    one.v.resize(mmix_count(t));
+    mmix_read(t, one.v.data());
+    r->push_back(one);
+}
+/* The mixer of a case on m: y, the final state, and the gradients of all that has one. */
+static Results run(mmix_ctx *m, const Case &c, int record)
+{
+    mmix_mixer x = c.o;
+    mmix_tensor *last = NULL, *out[2], *up[2];
+    Results r;
+    state = c.seed;
+    mmix_record(m, record);
+    x.kind = c.kind;
+    x.q = wide(m, c.half, c.B, c.L, c.kind == MMIX_SSD ? c.Gc : c.H, c.N);
+    x.k = wide(m, c.half, c.B, c.S, c.G, c.N);
+    x.v = wide(m, c.half, c.B, c.S, c.kind == MMIX_SSD ? c.Gx : c.G, c.P);
+    if (c.kind == MMIX_SSD) {
+        x.dt = tensor(m, c.half, c.o.dt_softplus ? -3 : 0.001, c.o.dt_softplus ? 1 : 0.3, c.B, c.L, c.H, 0);
+        x.A = tensor(m, 0, -c.fast, -0.01, c.H, 0, 0, 0);
+        if (c.D) x.D = wide(m, 0, c.H, c.D > 1 ? c.P : 0, 0, 0);
+        if (c.dt_bias) x.dt_bias = tensor(m, 0, -1, 1, c.H, 0, 0, 0);
+    }
+    if (c.bias) {
+        size_t distances = 1;
+        for (int a = 0; a < 3; a++) distances *= 2 * (x.window[a] ? x.window[a] : 1) - 1;
+        x.bias = wide(m, 0, c.H, distances, 0, 0);
+    }
+    if (c.initial && c.kind == MMIX_SSD) x.initial_state = wide(m, 0, c.B, c.H, c.P, c.N);
+    if (c.initial && c.kind == MMIX_LINEAR)
+        x.initial_state = tensor(m, 0, 0, 1, c.B, c.G, c.P + (x.normalise > 0 || (!x.normalise && (x.feature == MMIX_FEATURE_ELU1
+            || x.feature == MMIX_FEATURE_RELU))), c.N);
+    if (c.final) x.final_state = &last;
+    if (c.packed) {
+        std::vector<int32_t> seq(c.B * c.L);
+        for (size_t i = 0; i < seq.size(); i++) seq[i] = i % c.L && !chance(9) ? seq[i - 1] : (int32_t)(next() % 7);
+        const size_t shape[2] = { c.B, c.L };
+        x.seq_idx = mmix_from_i32(m, 2, shape, seq.data());
+    }
+    if (c.lefts) {
+        std::vector<int32_t> left(c.L);
+        for (size_t i = 0; i < c.L; i++) left[i] = (int32_t)(next() % (x.left + 1));
+        x.lefts = mmix_from_i32(m, 1, &c.L, left.data());
+    }
+    out[0] = mmix_mix(m, &x);
+    if (mmix_error(m)) return r;
+    keep(&r, "y", out[0]);
+    keep(&r, "final_state", last);
+    if (!record) { mmix_reset(m); return r; }
+    up[0] = wide(m, c.half, c.B, c.L, c.H, c.P);
+    out[1] = last;
+    if (last) up[1] = wide(m, 0, mmix_shape(last, 0), mmix_shape(last, 1), mmix_shape(last, 2), mmix_shape(last, 3));
+    if (!mmix_backward_from(m, out, up, last ? 2 : 1)) {
+        mmix_tensor *t[] = { x.q, x.k, x.v, x.dt, x.A, x.D, x.dt_bias, x.bias, x.initial_state };
+        static const char *const names[] = { "dq", "dk", "dv", "ddt", "dA", "dD", "ddt_bias", "dbias", "dinitial" };
+        for (int i = 0; i < 9; i++) if (t[i]) keep(&r, names[i], mmix_grad(t[i]));
+    }
+    mmix_record(m, 0);
+    if (!mmix_error(m)) mmix_reset(m);
+    return r;
+}
+/* The largest error over the largest value; infinite where something is missing or not a number. */
+static double difference(const Results &a, const Results &b, const char **worst)
+{
+    double most = a.size() == b.size() && !a.empty() ? 0 : HUGE_VAL;
+    *worst = a.size() == b.size() ? "" : "another number of results";
+    for (size_t i = 0; i < a.size() && i < b.size(); i++) {
+        double largest = 1e-3, error = a[i].v.size() == b[i].v.size() ? 0 : HUGE_VAL;
+        for (size_t k = 0; k < a[i].v.size() && k < b[i].v.size(); k++) {
+            const double d = fabs((double)a[i].v[k] - (double)b[i].v[k]);
+            if (!(d <= error)) error = d != d ? HUGE_VAL : d;
+            if (fabs((double)a[i].v[k]) > largest) largest = fabs((double)a[i].v[k]);
+        }
+        if (error / largest > most) most = error / largest, *worst = a[i].name;
+    }
+    return most;
+}
+static int same_bits(const Results &a, const Results &b)
+{
+    if (a.size() != b.size()) return 0;
+    for (size_t i = 0; i < a.size(); i++)
+        if (a[i].v.size() != b[i].v.size() || memcmp(a[i].v.data(), b[i].v.data(), a[i].v.size() * sizeof(float))) return 0;
+    return 1;
+}
+
+/* ---- random cases ---- */
+
+static Case random_case(int kind, int half)
+{
+    Case c;
+    memset(&c, 0, sizeof c);
+    c.kind = kind;
+    c.half = half;
+    c.B = any(1, 2);
+    c.H = one_of(1, 2, 4, 6);
+    c.G = c.H / one_of(1, 1, c.H % 2 ? 1 : 2, c.H);
+    c.Gx = chance(3) ? 1 : c.H;
+    c.Gc = chance(2) ? c.G : chance(2) ? c.H : 1;
+    c.L = chance(6) ? one_of(63, 64, 65, 128) : chance(8) ? any(129, 200) : any(1, 70);
+    c.S = c.L;
+    c.N = chance(5) ? one_of(16, 64, 72, 128) : any(1, 24);
+    c.P = chance(5) ? one_of(16, 64, 80, 64) : any(1, 24);
+    c.seed = ((uint64_t)next() << 32 | next()) | 1;
+    if (kind == MMIX_SSD) {
+        if (c.N * c.P > 5000 && !half) c.P = 64, c.N = c.N > 64 ? 128 : c.N;
+        c.D = (int)any(0, 2);
+        c.o.dt_softplus = chance(2);
+        if (chance(3)) c.o.dt_low = 0.05, c.o.dt_high = 0.6;
+        c.dt_bias = (c.o.dt_softplus || c.o.dt_high > 0) && chance(2);   /* δ ≥ 0: e^(δ A) ≤ 1 */
+        c.o.direction = chance(3) ? MMIX_REVERSE : chance(6) ? MMIX_BOTH : MMIX_FORWARD;
+        c.initial = c.o.direction != MMIX_BOTH && chance(2);
+        c.final = c.o.direction != MMIX_BOTH && chance(2);
+        c.packed = chance(3);
+        c.fast = chance(4) ? (half ? 30 : 200) : chance(3) ? 0.02 : 2;
+    } else if (kind == MMIX_SOFTMAX) {
+        const unsigned form = next() % 6;
+        if (form == 0 && chance(2)) c.S = any(1, 100);
+        if (form == 1) c.o.mask = MMIX_MASK_CAUSAL;
+        if (form == 2) c.o.mask = MMIX_MASK_PREFIX, c.o.prefix = any(0, c.L + 3);
+        if (form == 3) c.o.mask = MMIX_MASK_BAND, c.o.left = any(0, 20), c.o.right = any(0, 9), c.lefts = chance(2);
+        if (form < 4) c.packed = c.S == c.L && chance(3);
+        if (form && form < 4 && !c.packed && chance(3)) c.S = c.L + any(1, 30);
+        if (form >= 4) {
+            size_t grid[3], window[3];
+            const int axes = (int)any(1, 3);
+            for (int a = 0; a < 3; a++) grid[a] = a < axes ? any(1, 6) : 1, window[a] = any(1, 4);
+            mmix_mixer_windows(&c.o, axes, grid, window, chance(2));
+            c.S = c.L = grid[0] * grid[1] * grid[2];
+            c.o.mask = chance(2) ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
+            c.bias = chance(2);
+        }
+        if (chance(3)) c.o.scale = 0.3;
+    } else {
+        c.o.feature = (int)any(0, 4);
+        c.o.normalise = c.o.feature == MMIX_FEATURE_NONE ? 0 : (int)any(0, 2) - 1;
+        if (c.o.feature == MMIX_FEATURE_RELU) c.o.normalise = -1;        /* a row without a positive number has the sum 0 */
+        if (c.o.normalise >= 0 && c.N < 4) c.N += 3;       /* with N = 1 and rows of sum 1 all gradients of q are 0 */
+        if (c.o.feature != MMIX_FEATURE_EFFICIENT && chance(2)) {
+            c.o.mask = MMIX_MASK_CAUSAL;
+            c.packed = chance(2);
+            c.initial = chance(2);
+            c.final = chance(2);
+        } else if (chance(3)) c.S = any(1, 100);
+    }
+    return c;
+}
+static void describe(const Case &c, const char *what, double error, const char *worst)
+{
+    printf("%s: kind %d, error %.3g in %s: B %d, L %d, S %d, H %d, G %d, Gx %d, Gc %d, N %d, P %d, mask %d, feature %d, normalise %d, "
+           "direction %d, D %d, packed %d, initial %d, final %d, window %d, fast %g, softplus %d, high %g\n", what, c.kind, error, worst,
+           (int)c.B, (int)c.L, (int)c.S, (int)c.H, (int)c.G, (int)c.Gx, (int)c.Gc, (int)c.N, (int)c.P, c.o.mask, c.o.feature,
+           c.o.normalise, c.o.direction, c.D, c.packed, c.initial, c.final, (int)c.o.window[0], c.fast, c.o.dt_softplus, c.o.dt_high);
+}
+static const struct { const char *name; int precision, naive; double bound; } forms[] = {
+    { "naive F32", MMIX_CUDA_F32, 1, 2e-5 }, { "F32", MMIX_CUDA_F32, 0, 2e-5 }, { "TF32", MMIX_CUDA_TF32, 0, 2e-2 },
+    { "BF16", MMIX_CUDA_BF16, 0, 1e-2 }, { "naive BF16", MMIX_CUDA_BF16, 1, 2e-2 } };
+static const char *const kinds[] = { "softmax attention", "linear attention", "SSD" };
+
+static void one(mmix_ctx *cpu, mmix_ctx *gpu, int form, const Case &c, double *most)
+{
+    mmix_cuda_options o;
+    mmix_cuda_statistics before, after;
+    const char *worst;
+    double error;
+    memset(&o, 0, sizeof o);
+    o.precision = forms[form].precision;
+    o.naive = forms[form].naive;
+    o.least = 1;
+    if (mmix_cuda_attach(gpu, &o)) { printf("FAILED  attach: %s\n", mmix_error(gpu)); failed++; mmix_error_clear(gpu); return; }
+    const Results expected = run(cpu, c, 1), found = run(gpu, c, 1);
+    mmix_cuda_stats(gpu, &before);
+    error = difference(expected, found, &worst);
+    if (mmix_error(cpu) || mmix_error(gpu)) {
+        printf("FAILED  %s; %s\n", mmix_error(cpu) ? mmix_error(cpu) : "", mmix_error(gpu) ? mmix_error(gpu) : "");
+        mmix_error_clear(cpu);
+        mmix_error_clear(gpu);
+        error = HUGE_VAL;
+    }
+    if (error > *most) *most = error;
+    if (error <= forms[form].bound) passed++;
+    else { failed++; printf("FAILED  %s ", forms[form].name); describe(c, kinds[c.kind], error, worst); }
+    if (before.host_calls) { failed++; printf("FAILED  %s: on the host: ", forms[form].name); describe(c, kinds[c.kind], 0, ""); }
+    /* again, for equal bits: on the fake device with the threads the other way round */
+#ifdef MMIX_CUDA_HOST
+    cuda_host.descending = 1;
+#endif
+    const Results again = run(gpu, c, 1);
+#ifdef MMIX_CUDA_HOST
+    cuda_host.descending = 0;
+#endif
+    mmix_cuda_stats(gpu, &after);
+    if (same_bits(found, again)) passed++;
+    else { failed++; printf("FAILED  %s, other bits: ", forms[form].name); describe(c, kinds[c.kind], 0, ""); }
+    mmix_cuda_detach(gpu);
+}
+static void random_cases(int count)
+{
+    mmix_ctx *cpu = mmix_create(NULL), *gpu = mmix_create(NULL);
+    for (int form = 0; form < 5; form++)
+        for (int kind = 0; kind < 3; kind++) {
+            double most = 0;
+            for (int i = 0; i < count; i++) {
+                uint64_t at;
+                state = 0x9e3779b97f4a7c15u * (uint64_t)(1 + i + 1000 * kind + 100000 * form);
+                Case c = random_case(kind, forms[form].precision == MMIX_CUDA_BF16);
+                at = state;
+                one(cpu, gpu, form, c, &most);
+                state = at;
+            }
+            printf("%-11s %-18s %3d cases, worst error %.2g of the largest value\n", forms[form].name, kinds[kind], count, most);
+            fflush(stdout);
+        }
+    mmix_destroy(cpu);
+    mmix_destroy(gpu);
+}
+
+/* Pieces of a sequence, several heads a block and long sequences, which random cases are too small for. */
+static void large_cases(void)
+{
+    static const struct { size_t B, L, H, G, N, P; } sizes[] = { { 1, 600, 2, 1, 16, 16 }, { 1, 1100, 1, 1, 20, 9 },
+        { 70, 20, 4, 1, 8, 8 }, { 2, 530, 2, 2, 8, 16 } };
+    mmix_ctx *cpu = mmix_create(NULL), *gpu = mmix_create(NULL);
+    for (int form = 1; form < 4; form++) {
+        double most = 0;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            state = 77 + i;
+            Case c = random_case(MMIX_SSD, form == 3);
+            c.B = sizes[i].B; c.L = c.S = sizes[i].L; c.H = c.Gx = sizes[i].H; c.G = c.Gc = sizes[i].G; c.N = sizes[i].N; c.P = sizes[i].P;
+            c.o.direction = i % 2 ? MMIX_REVERSE : MMIX_FORWARD;
+            c.packed = i == 1;
+            c.initial = c.final = 1;
+            c.o.dt_softplus = 0;
+            c.o.dt_high = 0;
+            c.dt_bias = 0;
+            c.fast = i == 3 ? 1e-3 : 1;          /* decays little: what is forgotten nowhere is summed longest */
+            one(cpu, gpu, form, c, &most);
+        }
+        printf("%-11s %-18s   4 large ones, worst error %.2g\n", forms[form].name, kinds[MMIX_SSD], most);
+    }
+    mmix_destroy(cpu);
+    mmix_destroy(gpu);
+}
+
+/* ---- the raw calls: views with gaps, sentinels, one token at a time ---- */
+
+static float *upload(const std::vector<float> &v)
+{
+    void *p = NULL;
+    if (cudaMalloc(&p, v.size() * 4) != cudaSuccess) exit(2);
+    cudaMemcpyAsync(p, v.data(), v.size() * 4, cudaMemcpyHostToDevice, 0);
+    cudaStreamSynchronize(0);
+    return (float *)p;
+}
+static std::vector<float> download(const float *p, size_t n)
+{
+    std::vector<float> v(n);
+    cudaMemcpyAsync(v.data(), p, n * 4, cudaMemcpyDeviceToHost, 0);
+    cudaStreamSynchronize(0);
+    return v;
+}
+static std::vector<float> random_floats(size_t n)
+{
+    std::vector<float> v(n);
+    for (size_t i = 0; i < n; i++) v[i] = uniform(-1.5, 1.5);
+    return v;
+}
+/* q, k and v side by side in one array, and y in the middle of another, whose other numbers must stay. */
+static void strides(size_t L, size_t width, size_t gap)
+{
+    const size_t B = 2, H = 2, row = 3 * H * width + gap;
+    std::vector<float> qkv = random_floats(B * L * row), y(B * L * (H * width + 2 * gap), 12345.0f), plain(B * L * H * width);
+    float *on = upload(qkv), *out = upload(y), *work = NULL;
+    mmix_cuda_attention x;
+    mmix_raw_softmax r;
+    double error = 0;
+    size_t untouched = 0;
+    memset(&x, 0, sizeof x);
+    memset(&r, 0, sizeof r);
+    x.B = r.B = B; x.L = x.S = r.L = r.S = L; x.H = r.H = H; x.N = x.P = r.N = r.P = width;
+    x.scale = r.scale = 0.5;
+    x.mask = r.mask = MMIX_MASK_CAUSAL;
+    x.q = mmix_cuda_heads_plain(on, L, H, width, H);
+    x.q.token = (ptrdiff_t)row;
+    x.q.batch = (ptrdiff_t)(L * row);
+    x.k = x.v = x.y = x.q;
+    x.k.p = on + H * width;
+    x.v.p = on + 2 * H * width;
+    x.y.p = out + gap;
+    x.y.token = (ptrdiff_t)(H * width + 2 * gap);
+    x.y.batch = (ptrdiff_t)L * x.y.token;
+    CHECK(mmix_cuda_attention_workspace(&x, 0) == 0);
+    CHECK(mmix_cuda_attention_forward(&x) == 0);
+    y = download(out, y.size());
+    r.q = mmix_heads_plain(qkv.data(), L, H, width, H);
+    r.q.token = (ptrdiff_t)row;
+    r.q.batch = (ptrdiff_t)(L * row);
+    r.k = r.v = r.q;
+    r.k.p = qkv.data() + H * width;
+    r.v.p = qkv.data() + 2 * H * width;
+    r.y = mmix_heads_plain(plain.data(), L, H, width, H);
+    std::vector<float> scratch(mmix_raw_softmax_scratch(&r, 0));
+    mmix_raw_softmax_forward(&r, scratch.data());
+    for (size_t i = 0; i < B * L; i++)
+        for (size_t e = 0; e < H * width + 2 * gap; e++) {
+            const float v = y[i * (H * width + 2 * gap) + e];
+            if (e < gap || e >= gap + H * width) untouched += v == 12345.0f;
+            else error = fmax(error, fabs((double)v - (double)plain[i * H * width + e - gap]));
+        }
+    CHECK(error < 2e-5);
+    CHECK(untouched == B * L * 2 * gap);
+    cudaFree(on);
+    cudaFree(out);
+    cudaFree(work);
+}
+/* Tokens one by one with the state in place, against the whole sequence. */
+static void steps(void)
+{
+    const size_t B = 2, L = 9, H = 3, N = 37, P = 6;
+    std::vector<float> x = random_floats(B * L * H * P), dt(B * L * H, 0.2f), b = random_floats(B * L * N), c = random_floats(B * L * N),
+        A(H, -0.7f), D = random_floats(H), zero(B * H * P * N, 0.0f), nothing(B * L * H * P);
+    float *dx = upload(x), *ddt = upload(dt), *db = upload(b), *dc = upload(c), *dA = upload(A), *dD = upload(D), *state = upload(zero),
+        *y = upload(nothing), *y1 = upload(nothing), *work;
+    mmix_cuda_ssd s;
+    double error = 0, largest = 0;
+    memset(&s, 0, sizeof s);
+    s.B = B; s.L = L; s.H = H; s.N = N; s.P = P;
+    s.x = mmix_cuda_heads_plain(dx, L, H, P, H);
+    s.dt = mmix_cuda_heads_plain(ddt, L, H, 1, H);
+    s.b = mmix_cuda_heads_plain(db, L, 1, N, H);
+    s.c = mmix_cuda_heads_plain(dc, L, 1, N, H);
+    s.y = mmix_cuda_heads_plain(y, L, H, P, H);
+    s.A = dA; s.D = dD;
+    work = upload(std::vector<float>(mmix_cuda_ssd_workspace(&s, 0) / 4 + 1, 0.0f));
+    s.workspace = work;
+    CHECK(mmix_cuda_ssd_forward(&s) == 0);
+    s.initial_state = s.final_state = state;
+    s.L = 1;
+    for (size_t t = 0; t < L; t++) {
+        mmix_cuda_ssd one = s;
+        one.x.p = dx + t * H * P; one.dt.p = ddt + t * H; one.b.p = db + t * N; one.c.p = dc + t * N;
+        one.y.p = y1 + t * H * P;
+        CHECK(mmix_cuda_ssd_step(&one) == 0);
+    }
+    const std::vector<float> whole = download(y, nothing.size()), step = download(y1, nothing.size());
+    for (size_t i = 0; i < whole.size(); i++) {
+        error = fmax(error, fabs((double)whole[i] - (double)step[i]));
+        largest = fmax(largest, fabs((double)whole[i]));
+    }
+    CHECK(error <= 2e-5 * largest);
+    s.P = 300;
+    s.L = L;
+    CHECK(mmix_cuda_ssd_forward(&s) == MMIX_CUDA_UNSUPPORTED);
+    CHECK(strstr(mmix_cuda_error_text(MMIX_CUDA_UNSUPPORTED), "sizes") != NULL);
+    float *const all[] = { dx, ddt, db, dc, dA, dD, state, y, y1, work };
+    for (float *p : all) cudaFree(p);
+}
+
+/* ---- the attachment ---- */
+
+static Case plain_case(int kind)
+{
+    Case c;
+    memset(&c, 0, sizeof c);
+    c.kind = kind;
+    c.B = 2; c.L = c.S = 33; c.H = c.G = c.Gx = c.Gc = 2; c.N = 8; c.P = 8;
+    c.fast = 1;
+    c.seed = 5;
+    return c;
+}
+static void attachment(void)
+{
+    mmix_ctx *cpu = mmix_create(NULL), *m = mmix_create(NULL);
+    mmix_cuda_options o;
+    mmix_cuda_statistics s;
+    const char *worst;
+    memset(&o, 0, sizeof o);
+    o.least = 1;
+
+    /* the table is as it was; statistics are zero without an attachment */
+    const mmix_op_functions before = mmix_kernel(m, MMIX_OP_SSD), norm = mmix_kernel(m, MMIX_OP_RMS_NORM);
+    mmix_cuda_stats(m, &s);
+    CHECK(s.device_calls == 0 && s.copies == 0);
+    CHECK(mmix_cuda_attach(m, &o) == 0);
+    CHECK(mmix_kernel(m, MMIX_OP_SSD).forward != before.forward);
+    mmix_cuda_detach(m);
+    CHECK(mmix_kernel(m, MMIX_OP_SSD).forward == before.forward && mmix_kernel(m, MMIX_OP_SSD).backward == before.backward);
+    CHECK(mmix_kernel(m, MMIX_OP_RMS_NORM).forward == norm.forward && mmix_kernel_user(m) == NULL);
+    mmix_cuda_detach(m);
+    mmix_cuda_detach(NULL);
+
+    for (int kind = 0; kind < 3; kind++) {
+        const int ops[] = { MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION, MMIX_OP_SSD };
+        const Case c = plain_case(kind);
+        const Results expected = run(cpu, c, 1);
+        /* one forward and one backward on the device, nothing on the host but what is no mixer */
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        CHECK(difference(expected, run(m, c, 1), &worst) < 2e-5);
+        mmix_cuda_stats(m, &s);
+        CHECK(s.device_calls == 2 && s.host_calls == 0 && s.on_device[ops[kind]] == 2 && s.copies == 4);
+        CHECK(s.bytes_up > 0 && s.bytes_down > 0 && s.device_bytes > 0 && s.pinned_bytes > 0 && !*s.failure);
+        mmix_mean(m, mmix_new1(m, 3));
+        mmix_cuda_stats(m, &s);
+        CHECK(s.on_host[MMIX_OP_SUM] + s.on_host[MMIX_OP_SUM_AXIS] + s.on_host[MMIX_OP_SCALE] > 0);
+        mmix_reset(m);
+        /* too small: the CPU's own bits, both ways, by default as well */
+        o.least = 1e30;
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        CHECK(same_bits(expected, run(m, c, 1)));
+        mmix_cuda_stats(m, &s);
+        CHECK(s.device_calls == 0 && s.host_calls == 2 && s.host_small == 1 && s.on_host[ops[kind]] == 2 && s.copies == 0);
+        o.least = 0;
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        run(m, c, 0);
+        mmix_cuda_stats(m, &s);
+        CHECK(s.host_small == 1);
+        o.least = 1;
+        /* no kernel for these sizes: the CPU, quietly, since nothing failed */
+        Case big = c;
+        big.P = 200;
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        CHECK(difference(run(cpu, big, 1), run(m, big, 1), &worst) < 2e-5);
+        mmix_cuda_stats(m, &s);
+        CHECK(kind == MMIX_LINEAR || (s.host_unsupported == 1 && s.device_calls == 0));
+        /* detached between forward and backward: the CPU's backward, from a forward of its own */
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        mmix_record(m, 1);
+        mmix_mixer x;
+        mmix_tensor *v = wide(m, 0, 1, 20, 2, 4), *k = wide(m, 0, 1, 20, 2, 4), *q = wide(m, 0, 1, 20, 2, 4);
+        x = kind == MMIX_SSD ? mmix_mixer_ssd(v, tensor(m, 0, 0.01, 0.2, 1, 20, 2, 0), tensor(m, 0, -1, -0.1, 2, 0, 0, 0), k, q)
+            : kind == MMIX_LINEAR ? mmix_mixer_linear(q, k, v) : mmix_mixer_softmax(q, k, v);
+        mmix_tensor *loss = mmix_mean(m, mmix_mix(m, &x));
+        mmix_cuda_detach(m);
+        CHECK(mmix_backward(m, loss) == 0 && mmix_grad(v) && mmix_grad(q));
+        mmix_record(m, 0);
+        mmix_reset(m);
+    }
+    /* arguments */
+    o.precision = 9;
+    CHECK(mmix_cuda_attach(m, &o) == -1 && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
+    CHECK(mmix_cuda_attach(m, NULL) == -1);      /* while an error is kept */
+    mmix_error_clear(m);
+    o.precision = 0;
+    o.device = 99;
+    CHECK(mmix_cuda_attach(m, &o) == -1 && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
+    mmix_error_clear(m);
+    o.quiet = 1;
+    CHECK(mmix_cuda_attach(m, &o) == 1 && !mmix_error(m) && mmix_kernel(m, MMIX_OP_SSD).forward == before.forward);
+    o.device = 0;
+    /* less device memory than a call needs */
+    o.memory = 4096;
+    for (o.quiet = 0; o.quiet < 2; o.quiet++) {
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        const Results r = run(m, plain_case(MMIX_SSD), 1);
+        mmix_cuda_stats(m, &s);
+        if (o.quiet) CHECK(same_bits(r, run(cpu, plain_case(MMIX_SSD), 1)) && s.host_failed == 1 && strstr(s.failure, "memory"));
+        else CHECK(r.empty() && mmix_error_kind(m) == MMIX_ERROR_DEVICE && strstr(mmix_error(m), "out of memory"));
+        mmix_error_clear(m);
+        mmix_record(m, 0);
+        mmix_reset(m);
+    }
+    mmix_cuda_detach(m);
+    mmix_destroy(cpu);
+    mmix_destroy(m);
+}
+
+#ifdef MMIX_CUDA_HOST
+/* What goes wrong only when told to: no device, an old driver, an old GPU, the n-th allocation, copy or launch. */
+static void failures(void)
+{
+    mmix_ctx *cpu = mmix_create(NULL), *m = mmix_create(NULL);
+    mmix_cuda_options o;
+    mmix_cuda_statistics s;
+    const char *worst;
+    memset(&o, 0, sizeof o);
+    o.least = 1;
+    static const struct { int devices, driver, major; const char *text; } machines[] = { { 0, 13000, 9, "no CUDA-capable device" },
+        { 1, 11080, 9, "driver version is insufficient" }, { 1, 13000, 7, "below 8.0" } };
+    for (int i = 0; i < 3; i++) {
+        cuda_host.devices = machines[i].devices; cuda_host.driver = machines[i].driver; cuda_host.major = machines[i].major;
+        o.quiet = 0;
+        CHECK(mmix_cuda_attach(m, &o) == -1 && mmix_error_kind(m) == MMIX_ERROR_DEVICE && strstr(mmix_error(m), machines[i].text));
+        mmix_error_clear(m);
+        o.quiet = 1;
+        CHECK(mmix_cuda_attach(m, &o) == 1 && !mmix_error(m) && !mmix_kernel_user(m));
+    }
+    cuda_host.devices = 1; cuda_host.driver = 13000; cuda_host.major = 9;
+
+    /* a GPU with less shared memory: the backward of SSD has no kernel there, and the CPU makes up for its forward */
+    {
+        Case c = plain_case(MMIX_SSD);
+        c.N = c.P = 64;
+        c.L = c.S = 150;
+        cuda_host.shared = 100 * 1024;
+        o.quiet = 0;
+        CHECK(mmix_cuda_attach(m, &o) == 0);
+        CHECK(difference(run(cpu, c, 1), run(m, c, 1), &worst) < 2e-5);
+        mmix_cuda_stats(m, &s);
+        CHECK(s.device_calls == 1 && s.host_calls == 1 && s.host_unsupported == 1 && s.host_failed == 0);
+        cuda_host.shared = CUDA_HOST_SHARED;
+    }
+    /* each call of the runtime fails once: an error that says which op, or the CPU's result; and nothing is lost */
+    for (int kind = 0; kind < 3; kind++) {
+        Case c = plain_case(kind);
+        if (kind == MMIX_LINEAR) c.o.mask = MMIX_MASK_CAUSAL;
+        const Results expected = run(cpu, c, 1);
+        for (int what = 0; what < 4; what++) {
+            long *const n[] = { &cuda_host.fail_malloc, &cuda_host.fail_pinned, &cuda_host.fail_copy, &cuda_host.fail_launch };
+            for (o.quiet = 0; o.quiet < 2; o.quiet++)
+                for (int at = 1; at < 40; at++) {
+                    CHECK(mmix_cuda_attach(m, &o) == 0);
+                    *n[what] = at;
+                    const Results found = run(m, c, 1);
+                    const int fired = !*n[what];
+                    *n[what] = 0;
+                    mmix_cuda_stats(m, &s);
+                    if (!fired) CHECK(!mmix_error(m) && s.host_failed == 0 && s.device_calls == 2);
+                    else if (o.quiet)
+                        CHECK(!mmix_error(m) && s.host_failed == 1 && strchr(s.failure, ':') && difference(expected, found, &worst) < 2e-5);
+                    else CHECK(mmix_error_kind(m) == MMIX_ERROR_DEVICE && strstr(mmix_error(m), "mmix_cuda: "));
+                    mmix_error_clear(m);
+                    mmix_record(m, 0);
+                    mmix_reset(m);
+                    if (!fired) break;
+                }
+        }
+    }
+    mmix_cuda_detach(m);
+    CHECK(cuda_host.bytes == 0 && cuda_host.pinned == 0 && cuda_host.streams == 0);
+    /* the host's memory, failed at each of its allocations while a mixer is on the device */
+    for (size_t limit = 1; limit < 200; limit++) {
+        mmix_options with;
+        memset(&with, 0, sizeof with);
+        with.allocator.count_limit = limit;
+        mmix_ctx *poor = mmix_create(&with);
+        if (!poor) continue;
+        o.quiet = 0;
+        if (mmix_cuda_attach(poor, &o) == 0) {
+            Case c = plain_case(MMIX_SOFTMAX);
+            run(poor, c, 1);
+        }
+        const int done = !mmix_error(poor);
+        if (!done) CHECK(mmix_error_kind(poor) == MMIX_ERROR_MEMORY);
+        mmix_cuda_detach(poor);
+        mmix_destroy(poor);
+        if (done) break;
+    }
+    CHECK(cuda_host.bytes == 0 && cuda_host.pinned == 0 && cuda_host.streams == 0);
+    mmix_destroy(cpu);
+    mmix_destroy(m);
+}
+#endif
+
+/* Bytes of shared memory that a block of each kernel in tiles asks for, which the compiler cannot know. */
+static void shared_memory(void)
+{
+    static const size_t sizes[][2] = { { 64, 64 }, { 128, 64 }, { 64, 128 }, { 128, 128 } };
+    static const char *const names[] = { "F32, TF32", "", "BF16" };
+    for (int precision = 0; precision < 3; precision += 2)
+        for (int i = 0; i < 4; i++) {
+            mmix_cuda_ssd x;
+            mmixi_cuda_ssd_job j;
+            mmixi_cuda_attention_tiles<float> f;
+            mmixi_cuda_attention_tiles<mmixi_cuda_bf16> h;
+            memset(&x, 0, sizeof x);
+            x.precision = precision; x.B = x.H = x.L = 1; x.N = sizes[i][0]; x.P = sizes[i][1];
+            x.x.share = x.b.share = x.c.share = 1;
+            mmixi_cuda_ssd_begin(&j, &x, 0, NULL);
+            printf("N %3d, P %3d, %-9s shared bytes: ssd forward %6d, backward %6d; attention forward %6d, backward %6d\n",
+                   (int)x.N, (int)x.P, names[precision], (int)mmixi_cuda_ssd_bytes(&j, 0, 1), (int)mmixi_cuda_ssd_bytes(&j, 1, 1),
+                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.ldn, j.ldp, 0) : mmixi_cuda_attention_layout(&f, NULL, j.ldn, j.ldp, 0)),
+                   (int)(precision ? mmixi_cuda_attention_layout(&h, NULL, j.ldn, j.ldp, 1) : mmixi_cuda_attention_layout(&f, NULL, j.ldn, j.ldp, 1)));
+        }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "shared")) return shared_memory(), 0;
+#ifndef MMIX_CUDA_HOST
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || !devices) {
+        printf("there is no GPU here\n0 passed, 0 failed, 1 skipped\n");
+        return 1;
+    }
+#endif
+    random_cases(argc > 1 ? atoi(argv[1]) : 30);
+    large_cases();
+    strides(70, 16, 4);                          /* 16-byte rows */
+    strides(33, 7, 3);                           /* none */
+    steps();
+    attachment();
+#ifdef MMIX_CUDA_HOST
+    failures();
+#endif
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed || !passed;
+}

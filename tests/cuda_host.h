@@ -1,0 +1,444 @@
+/* cuda_host.h - a device that is not there, but runs the kernels
+
+   Included before mamba_mix_cuda.cu with MMIX_CUDA_HOST defined, this makes a C++ compiler build the very same
+   kernels for the CPU. Each thread of a block is a fiber with a stack of its own; at a barrier or a warp's
+   collective it hands over to the next one that can go on. One block runs at a time, so that results are those of
+   any order of the blocks only if the kernels do not depend on it.
+
+   What it notices: a barrier or collective that not all threads reach (and which ones wait where), lanes of a
+   warp in different collectives, shared memory beyond what the launch asked for and device memory beyond its end
+   (built with -fsanitize=address), values read before they were written (all memory begins as NaN), a missing
+   barrier (a warp runs as far ahead as barriers let it, the first or, with cuda_host.descending, the last: results
+   must be right, and their bits equal), device memory that is not freed. What it cannot notice: races between blocks, bank conflicts, speed, and
+   how the real tensor cores round.
+
+   The runtime's calls are faked and can be told to fail; see struct cuda_host. */
+#ifndef CUDA_HOST_H
+#define CUDA_HOST_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#define CUDA_HOST_ASAN 1
+#endif
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__
+#define __forceinline__ inline
+#define __grid_constant__
+#define __launch_bounds__(...)
+
+struct dim3 { unsigned x, y, z; dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {} };
+struct float2 { float x, y; };
+struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+
+static dim3 threadIdx, blockIdx, blockDim, gridDim;
+enum { CUDA_HOST_SHARED = 232448, CUDA_HOST_THREADS = 512, CUDA_HOST_STACK = 256 * 1024 };
+static uint4 mmixi_cuda_shared[CUDA_HOST_SHARED / 16];
+
+/* ---- the fake's switches and counters ---- */
+
+typedef enum cudaError { cudaSuccess, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidConfiguration = 9,
+    cudaErrorInsufficientDriver = 35, cudaErrorNoDevice = 100, cudaErrorInvalidDevice = 101, cudaErrorNoKernelImageForDevice = 209,
+    cudaErrorLaunchFailure = 719 } cudaError_t;
+static struct cuda_host {
+    int devices = 1, driver = 13000, major = 9, minor = 0, processors = 132;
+    int descending = 0;                          /* the order in which the threads of a block run */
+    long fail_malloc = 0, fail_pinned = 0;       /* the n-th call from now fails; 0: none does */
+    long fail_launch = 0, fail_copy = 0;
+    size_t memory = (size_t)1 << 33;             /* bytes of the device */
+    size_t bytes = 0, pinned = 0, streams = 0;   /* held now */
+    size_t launches = 0, uploads = 0, downloads = 0, collectives = 0;
+    int shared = CUDA_HOST_SHARED;               /* bytes a block can have */
+    cudaError_t last = cudaSuccess;
+} cuda_host;
+static int cuda_host_fails(long *n) { return *n > 0 && --*n == 0; }
+
+/* ---- fibers ---- */
+
+typedef struct cuda_host_fiber {
+    void *sp;
+    char *stack;
+    void *fake;                                  /* the address sanitizer's */
+    int done, waits;                             /* waits: 0, 1 for its warp, 2 for the block */
+    unsigned generation;
+} cuda_host_fiber;
+typedef struct cuda_host_warp {
+    unsigned arrived, lanes, generation;
+    const char *kind;
+    uint32_t slot[2][32][8];
+} cuda_host_warp;
+static cuda_host_fiber cuda_host_fibers[CUDA_HOST_THREADS];
+static cuda_host_warp cuda_host_warps[CUDA_HOST_THREADS / 32];
+static struct { unsigned count, arrived, generation, at; const char *kind; void *main_sp, *fake; void (*run)(void); } cuda_host_block;
+
+#if defined(__x86_64__)
+extern "C" void cuda_host_switch(void **save, void *load);
+__asm__(".text\n.globl cuda_host_switch\n.type cuda_host_switch,@function\ncuda_host_switch:\n"
+    "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\nmovq %rsp,(%rdi)\nmovq %rsi,%rsp\n"
+    "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n"
+    ".size cuda_host_switch,.-cuda_host_switch\n");
+static void *cuda_host_stack_begin(char *top, void (*entry)(void))
+{
+    void **sp = (void **)top;
+    *--sp = 0;
+    *--sp = (void *)entry;
+    for (int i = 0; i < 6; i++) *--sp = 0;
+    return sp;
+}
+#else
+#include <ucontext.h>                            /* slower: two system calls a switch */
+static void cuda_host_switch(void **save, void *load)
+{
+    ucontext_t here;
+    *save = &here;
+    swapcontext(&here, (ucontext_t *)load);
+}
+static void *cuda_host_stack_begin(char *top, void (*entry)(void))
+{
+    ucontext_t *c = (ucontext_t *)(top - ((sizeof(ucontext_t) + 63) & ~(size_t)63));
+    getcontext(c);
+    c->uc_stack.ss_sp = top - CUDA_HOST_STACK;
+    c->uc_stack.ss_size = (size_t)((char *)c - (top - CUDA_HOST_STACK));
+    c->uc_link = 0;
+    makecontext(c, entry, 0);
+    return c;
+}
+#endif
+
+static void cuda_host_die(const char *what, const char *kind)
+{
+    fprintf(stderr, "cuda_host: %s (%s), block %u, thread %u\n", what, kind, blockIdx.x, cuda_host_block.at);
+    for (unsigned i = 0; i < cuda_host_block.count; i++)
+        fprintf(stderr, "%c", cuda_host_fibers[i].done ? '.' : "-wb"[cuda_host_fibers[i].waits]);
+    fprintf(stderr, "\n");
+    exit(3);
+}
+static int cuda_host_ready(unsigned i)
+{
+    const cuda_host_fiber *f = &cuda_host_fibers[i];
+    if (f->done) return 0;
+    if (f->waits == 1) return cuda_host_warps[i / 32].generation != f->generation;
+    if (f->waits == 2) return cuda_host_block.generation != f->generation;
+    return 1;
+}
+/* The next thread that can go on, or -1: one of the same warp as long as there is one, so that a warp runs as far ahead
+   of the others as barriers let it, and what it writes too early is seen. */
+static int cuda_host_next(unsigned me)
+{
+    const unsigned n = cuda_host_block.count, base = me / 32 * 32, lanes = n - base < 32 ? n - base : 32;
+    for (unsigned i = 1; i < lanes; i++) {
+        const unsigned at = base + (me - base + (cuda_host.descending ? lanes - i : i)) % lanes;
+        if (cuda_host_ready(at)) return (int)at;
+    }
+    for (unsigned i = 1; i <= n; i++) {
+        const unsigned at = (me + (cuda_host.descending ? n - i : i)) % n;
+        if (cuda_host_ready(at)) return (int)at;
+    }
+    return -1;
+}
+/* Hands over to it; when all are done, back to the launch. */
+static void cuda_host_yield(void)
+{
+    const unsigned n = cuda_host_block.count, me = cuda_host_block.at;
+    cuda_host_fiber *from = &cuda_host_fibers[me];
+    const int next = cuda_host_next(me);
+    if (next < 0) {
+        for (unsigned i = 0; i < n; i++)
+            if (!cuda_host_fibers[i].done) cuda_host_die("threads wait for others that never come", "divergence");
+#ifdef CUDA_HOST_ASAN
+        __sanitizer_start_switch_fiber(0, cuda_host_block.fake, 0);
+#endif
+        cuda_host_switch(&from->sp, cuda_host_block.main_sp);
+    } else if ((unsigned)next != me) {
+        cuda_host_block.at = (unsigned)next;
+#ifdef CUDA_HOST_ASAN
+        __sanitizer_start_switch_fiber(from->done ? 0 : &from->fake, cuda_host_fibers[next].stack, CUDA_HOST_STACK);
+#endif
+        cuda_host_switch(&from->sp, cuda_host_fibers[next].sp);
+#ifdef CUDA_HOST_ASAN
+        __sanitizer_finish_switch_fiber(from->fake, 0, 0);
+#endif
+    }
+    from->waits = 0;
+    threadIdx = dim3(me, 0, 0);
+}
+#ifdef CUDA_HOST_ASAN
+static const void *cuda_host_main_stack;
+static size_t cuda_host_main_stack_size;
+#endif
+static void cuda_host_entry(void)
+{
+#ifdef CUDA_HOST_ASAN
+    const void *bottom;
+    size_t size;
+    __sanitizer_finish_switch_fiber(0, &bottom, &size);
+    if (!cuda_host_main_stack) cuda_host_main_stack = bottom, cuda_host_main_stack_size = size;      /* the first came from there */
+#endif
+    threadIdx = dim3(cuda_host_block.at, 0, 0);
+    cuda_host_block.run();
+    cuda_host_fibers[cuda_host_block.at].done = 1;
+    for (;;) {
+        const unsigned n = cuda_host_block.count;
+        const int next = cuda_host_next(cuda_host_block.at);
+        if (next >= 0) {
+            cuda_host_fiber *from = &cuda_host_fibers[cuda_host_block.at];
+            cuda_host_block.at = (unsigned)next;
+#ifdef CUDA_HOST_ASAN
+            __sanitizer_start_switch_fiber(0, cuda_host_fibers[next].stack, CUDA_HOST_STACK);
+#endif
+            cuda_host_switch(&from->sp, cuda_host_fibers[next].sp);
+        } else {
+            for (unsigned i = 0; i < n; i++)
+                if (!cuda_host_fibers[i].done) cuda_host_die("threads wait for others that have returned", "divergence");
+#ifdef CUDA_HOST_ASAN
+            __sanitizer_start_switch_fiber(0, cuda_host_main_stack, cuda_host_main_stack_size);
+#endif
+            cuda_host_switch(&cuda_host_fibers[cuda_host_block.at].sp, cuda_host_block.main_sp);
+        }
+    }
+}
+static void cuda_host_run_block(void)
+{
+    const unsigned n = cuda_host_block.count;
+    cuda_host_block.arrived = 0;
+    for (unsigned i = 0; i < n; i++) {
+        cuda_host_fiber *f = &cuda_host_fibers[i];
+        if (!f->stack) f->stack = (char *)aligned_alloc(64, CUDA_HOST_STACK);
+        f->done = f->waits = 0;
+        f->sp = cuda_host_stack_begin(f->stack + CUDA_HOST_STACK, cuda_host_entry);
+    }
+    for (unsigned w = 0; w < (n + 31) / 32; w++) {
+        cuda_host_warps[w].arrived = 0;
+        cuda_host_warps[w].lanes = n - 32 * w < 32 ? n - 32 * w : 32;
+    }
+    cuda_host_block.at = cuda_host.descending ? n - 1 : 0;
+#ifdef CUDA_HOST_ASAN
+    __sanitizer_start_switch_fiber(&cuda_host_block.fake, cuda_host_fibers[cuda_host_block.at].stack, CUDA_HOST_STACK);
+#endif
+    cuda_host_switch(&cuda_host_block.main_sp, cuda_host_fibers[cuda_host_block.at].sp);
+#ifdef CUDA_HOST_ASAN
+    __sanitizer_finish_switch_fiber(cuda_host_block.fake, 0, 0);
+#endif
+}
+
+/* ---- barriers and what a warp does together ---- */
+
+static inline void __syncthreads(void)
+{
+    cuda_host_fiber *f = &cuda_host_fibers[cuda_host_block.at];
+    if (++cuda_host_block.arrived == cuda_host_block.count) {
+        cuda_host_block.arrived = 0;
+        cuda_host_block.generation++;
+        return;
+    }
+    f->waits = 2;
+    f->generation = cuda_host_block.generation;
+    cuda_host_yield();
+}
+/* All lanes of a warp meet; returns the warp's slots that were filled before. The other half of the slots is for
+   the next meeting, so that nobody writes where somebody still reads. */
+static inline uint32_t (*cuda_host_meet(const char *kind, const uint32_t *mine, int words))[8]
+{
+    const unsigned at = cuda_host_block.at, lane = at % 32;
+    cuda_host_warp *w = &cuda_host_warps[at / 32];
+    const unsigned parity = w->generation & 1;
+    if (!w->arrived) w->kind = kind;
+    else if (w->kind != kind) cuda_host_die("lanes of a warp in different collectives", kind);
+    cuda_host.collectives++;
+    for (int i = 0; i < words; i++) w->slot[parity][lane][i] = mine[i];
+    if (++w->arrived == w->lanes) {
+        w->arrived = 0;
+        w->generation++;
+    } else {
+        cuda_host_fibers[at].waits = 1;
+        cuda_host_fibers[at].generation = w->generation;
+        cuda_host_yield();
+    }
+    return w->slot[parity];
+}
+static const char cuda_host_is_sync[] = "__syncwarp", cuda_host_is_shfl[] = "__shfl", cuda_host_is_tf32[] = "mma tf32",
+    cuda_host_is_bf16[] = "mma bf16";
+static inline void __syncwarp(unsigned mask = 0xffffffffu) { (void)mask; cuda_host_meet(cuda_host_is_sync, 0, 0); }
+static inline float __uint_as_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
+static inline uint32_t __float_as_uint(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
+static inline float cuda_host_shfl(unsigned mask, float v, unsigned from)
+{
+    const uint32_t u = __float_as_uint(v);
+    if (mask != 0xffffffffu) cuda_host_die("a shuffle with part of the warp", "__shfl");
+    return __uint_as_float(cuda_host_meet(cuda_host_is_shfl, &u, 1)[from % 32][0]);
+}
+static inline float __shfl_xor_sync(unsigned mask, float v, int lanes) { return cuda_host_shfl(mask, v, threadIdx.x % 32 ^ (unsigned)lanes); }
+static inline float __shfl_sync(unsigned mask, float v, int lane) { return cuda_host_shfl(mask, v, (unsigned)lane); }
+
+/* c (16, 8) += a (16, 8) b (8, 8), of which lane l holds, with g = l / 4 and t = l % 4 (PTX ISA, m16n8k8 .tf32):
+   a (g, t), (g+8, t), (g, t+4), (g+8, t+4); b (t, g), (t+4, g); c (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1) */
+static inline void cuda_host_mma_tf32(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+    const uint32_t mine[6] = { a[0], a[1], a[2], a[3], b0, b1 };
+    uint32_t (*s)[8] = cuda_host_meet(cuda_host_is_tf32, mine, 6);
+    const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    for (unsigned e = 0; e < 4; e++) {
+        const unsigned half = e / 2, col = 2 * t + e % 2;
+        double sum = c[e];
+        for (unsigned k = 0; k < 8; k++) {
+            const uint32_t x = s[4 * g + k % 4][half + 2 * (k / 4)], y = s[4 * col + k % 4][4 + k / 4];
+            sum += (double)__uint_as_float(x & 0xffffe000u) * (double)__uint_as_float(y & 0xffffe000u);
+        }
+        c[e] = (float)sum;
+    }
+}
+/* c (16, 8) += a (16, 16) b (16, 8), two to a word, the lower column or row in the lower half (m16n8k16 .bf16):
+   a (g, 2t…), (g+8, 2t…), (g, 2t+8…), (g+8, 2t+8…); b (2t…, g), (2t+8…, g); c as above */
+static inline void cuda_host_mma_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+    const uint32_t mine[6] = { a[0], a[1], a[2], a[3], b0, b1 };
+    uint32_t (*s)[8] = cuda_host_meet(cuda_host_is_bf16, mine, 6);
+    const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    for (unsigned e = 0; e < 4; e++) {
+        const unsigned half = e / 2, col = 2 * t + e % 2;
+        double sum = c[e];
+        for (unsigned k = 0; k < 16; k++) {
+            const unsigned owner = k % 8 / 2, shift = k % 2 ? 0 : 16;
+            const uint32_t x = s[4 * g + owner][half + 2 * (k / 8)], y = s[4 * col + owner][4 + k / 8];
+            sum += (double)__uint_as_float(x << shift & 0xffff0000u) * (double)__uint_as_float(y << shift & 0xffff0000u);
+        }
+        c[e] = (float)sum;
+    }
+}
+
+/* ---- the runtime ---- */
+
+typedef struct CUstream_st *cudaStream_t;
+typedef enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice } cudaMemcpyKind;
+typedef enum { cudaFuncAttributeMaxDynamicSharedMemorySize } cudaFuncAttribute;
+typedef enum { cudaDevAttrMultiProcessorCount, cudaDevAttrMaxSharedMemoryPerBlockOptin, cudaDevAttrComputeCapabilityMajor,
+    cudaDevAttrComputeCapabilityMinor } cudaDeviceAttr;
+enum { cudaStreamNonBlocking = 1 };
+
+static inline const char *cudaGetErrorString(cudaError_t e)
+{
+    switch (e) {
+    case cudaSuccess: return "no error";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorLaunchFailure: return "unspecified launch failure";
+    default: return "invalid argument";
+    }
+}
+static inline cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = 0;
+    if (cuda_host.driver < 12000) return cudaErrorInsufficientDriver;
+    if (!cuda_host.devices) return cudaErrorNoDevice;
+    *n = cuda_host.devices;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaSetDevice(int d) { return d < 0 || d >= cuda_host.devices ? cudaErrorInvalidDevice : cudaSuccess; }
+static inline cudaError_t cudaGetDevice(int *d) { *d = 0; return cuda_host.devices ? cudaSuccess : cudaErrorNoDevice; }
+static inline cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int)
+{
+    *v = a == cudaDevAttrMultiProcessorCount ? cuda_host.processors : a == cudaDevAttrComputeCapabilityMajor ? cuda_host.major
+        : a == cudaDevAttrComputeCapabilityMinor ? cuda_host.minor : cuda_host.shared;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaMalloc(void **p, size_t n)
+{
+    *p = 0;
+    if (cuda_host_fails(&cuda_host.fail_malloc) || n > cuda_host.memory - cuda_host.bytes) return cudaErrorMemoryAllocation;
+    char *base = (char *)malloc(n + 64);
+    memcpy(base, &n, sizeof n);
+    memset(base + 64, 0xff, n);
+    cuda_host.bytes += n;
+    *p = base + 64;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaFree(void *p)
+{
+    size_t n;
+    if (!p) return cudaSuccess;
+    memcpy(&n, (char *)p - 64, sizeof n);
+    cuda_host.bytes -= n;
+    free((char *)p - 64);
+    return cudaSuccess;
+}
+static inline cudaError_t cudaMallocHost(void **p, size_t n)
+{
+    *p = 0;
+    if (cuda_host_fails(&cuda_host.fail_pinned)) return cudaErrorMemoryAllocation;
+    *p = malloc(n);
+    memset(*p, 0xff, n);
+    cuda_host.pinned++;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaFreeHost(void *p) { if (p) cuda_host.pinned--; free(p); return cudaSuccess; }
+static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind kind, cudaStream_t)
+{
+    if (cuda_host_fails(&cuda_host.fail_copy)) return cudaErrorLaunchFailure;
+    if (kind == cudaMemcpyHostToDevice) cuda_host.uploads += n;
+    if (kind == cudaMemcpyDeviceToHost) cuda_host.downloads += n;
+    memcpy(to, from, n);
+    return cudaSuccess;
+}
+static inline cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t) { memset(p, v, n); return cudaSuccess; }
+static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) { *s = (cudaStream_t)(uintptr_t)1; cuda_host.streams++; return cudaSuccess; }
+static inline cudaError_t cudaStreamDestroy(cudaStream_t) { cuda_host.streams--; return cudaSuccess; }
+static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+static inline cudaError_t cudaGetLastError(void)
+{
+    const cudaError_t e = cuda_host.last;
+    cuda_host.last = cudaSuccess;
+    return e;
+}
+template <class F> static inline cudaError_t cudaFuncSetAttribute(F *, cudaFuncAttribute, int n)
+{
+    return cuda_host.last = n > cuda_host.shared ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+/* A launch: every block, one after another. */
+template <class J> struct cuda_host_launch {
+    static void (*kernel)(J);
+    static const J *job;
+    static void thread(void) { kernel(*job); }
+};
+template <class J> void (*cuda_host_launch<J>::kernel)(J);
+template <class J> const J *cuda_host_launch<J>::job;
+template <class J> static cudaError_t cudaLaunchKernel(void (*kernel)(J), dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t)
+{
+    char *bytes = (char *)mmixi_cuda_shared;
+    if (cuda_host_fails(&cuda_host.fail_launch)) return cudaErrorLaunchFailure;
+    if (!grid.x || grid.y != 1 || grid.z != 1 || !block.x || block.x > CUDA_HOST_THREADS || shared > CUDA_HOST_SHARED)
+        return cudaErrorInvalidConfiguration;
+    cuda_host.launches++;
+    cuda_host_launch<J>::kernel = kernel;
+    cuda_host_launch<J>::job = (const J *)args[0];
+    cuda_host_block.run = cuda_host_launch<J>::thread;
+    cuda_host_block.count = block.x;
+    blockDim = block;
+    gridDim = grid;
+    for (unsigned b = 0; b < grid.x; b++) {
+        blockIdx = dim3(b, 0, 0);
+        if (shared) memset(bytes, 0xff, shared);
+#ifdef CUDA_HOST_ASAN
+        __asan_poison_memory_region(bytes + shared, sizeof mmixi_cuda_shared - shared);
+#endif
+        cuda_host_run_block();
+#ifdef CUDA_HOST_ASAN
+        __asan_unpoison_memory_region(bytes, sizeof mmixi_cuda_shared);
+#endif
+    }
+    return cudaSuccess;
+}
+#endif
