@@ -336,7 +336,7 @@ enum {
 /* Overrides an op of this context; NULL functions restore the built-in ones. Returns 0, or -1 for an unknown
    op. */
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions);
-/* What runs an op now, for an override that hands some of its calls on. */
+/* What runs an op now, for an override that hands some of its calls on; NULLs for an unknown op. */
 MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op);
 /* A pointer that overrides keep with their context, NULL at first. */
 MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user);
@@ -18298,7 +18298,11 @@ MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functi
     m->table[op] = functions ? *functions : table[op];
     return 0;
 }
-MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op) { return m->table[op]; }
+MMIXDEF mmix_op_functions mmix_kernel(const mmix_ctx *m, int op)
+{
+    static const mmix_op_functions none = { NULL, NULL };
+    return op >= 0 && op < MMIX_OP_COUNT ? m->table[op] : none;
+}
 MMIXDEF void mmix_kernel_user_set(mmix_ctx *m, void *user) { m->table_user = user; }
 MMIXDEF void *mmix_kernel_user(const mmix_ctx *m) { return m->table_user; }
 

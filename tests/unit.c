@@ -837,6 +837,10 @@ static void tensors(void)
         mmix_record(m, 0);
         cube.forward = fails;
         IS(mmix_kernel_set(m, MMIX_OP_SILU, &cube), 0);
+        OK(mmix_kernel(m, MMIX_OP_SILU).forward == fails && mmix_kernel(m, MMIX_OP_SILU).backward == cube_backward);
+        OK(!mmix_kernel(m, -1).forward && !mmix_kernel(m, MMIX_OP_COUNT).forward && !mmix_kernel_user(m));
+        mmix_kernel_user_set(m, &silu);
+        OK(mmix_kernel_user(m) == &silu);
         OK(!mmix_silu(m, x) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
         mmix_error_clear(m);
         OK(mmix_gelu(m, x) != NULL);
