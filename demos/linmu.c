@@ -88,7 +88,8 @@ static const variant variants[VARIANTS] = {
 
 enum { DIM = 64, HEADS = 4, FFN = 176, DECODER_DEPTH = 3, EYE_DEPTH = 3, PATCH = 8 };  /* of what is trained here */
 static const double teacher_rate = 1.5e-3, teacher_decay = 0.01;
-static const double stage_rate = 2.5;                    /* times mmix_linmu_stages' learning rates: DIM is narrow */
+/* Times mmix_linmu_stages' learning rates: DIM is narrow. The last stage of text gets worse above 1. */
+static const double stage_rate[LEARNED] = {1, 2.5, 2.5};
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
@@ -605,7 +606,7 @@ static mmix_distill_config plan(const job *j, const variant *v)
         s->steps = STAGES * j->o->steps[j->part] / c.stages;
         s->warmup = s->steps / 20;
         if (c.stages == 1) s->hidden = three.stage[0].hidden, s->lr = three.stage[0].lr;
-        s->lr *= stage_rate;
+        s->lr *= stage_rate[j->part];
         if (!v->hidden) s->hidden = 0;
         if (v->rank == FULL && s->train & MMIX_TRAIN_LORA) s->train += MMIX_TRAIN_REST - MMIX_TRAIN_LORA;
         if (v->branches == MMIX_BRANCH_FLEX) s->train &= ~MMIX_TRAIN_SWIN;
