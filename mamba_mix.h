@@ -281,11 +281,11 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
    the tape; mmix_backward walks the nodes in reverse order and calls each op's backward.
    ==================================================================================== */
 
+enum { MMIX_RECORD_LAYERS = 2 };
 /* Turns recording on (1) or off (0); off at first. Returns what it was. MMIX_RECORD_LAYERS: on, but each
    block of a backbone, and each half of a decoder's layer, is one mmix_checkpoint; what a sequence points to
    must last until mmix_backward then. Set before, it also holds for the steps that record by themselves,
    mmix_dino_step and mmix_distill_step. */
-enum { MMIX_RECORD_LAYERS = 2 };
 MMIXDEF int mmix_record(mmix_ctx *m, int on);
 /* Asks for the gradient of a leaf (a tensor that no recorded op returned). Returns t. For parameters:
    mmix_params_train. */
@@ -349,11 +349,11 @@ MMIXDEF const char *mmix_op_name(int op);
 MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
                                  mmix_op_functions functions, const void *user);
 
+typedef mmix_tensor *mmix_block(mmix_ctx *m, const void *user, mmix_tensor **inputs);
 /* y = f(inputs) as one node that keeps y alone: backward runs f again and goes back through its ops then
    (Chen et al. 2016). The memory of one f in place of all, for about a third more time; the gradients have the
    same bits. f makes the same y each time from its inputs (some may be NULL), the `size` bytes at user, which
    are copied (0: the pointer is), and parameters. Returns NULL on error. Without recording it is f itself. */
-typedef mmix_tensor *mmix_block(mmix_ctx *m, const void *user, mmix_tensor **inputs);
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block *f, const void *user, size_t size,
                                      mmix_tensor **inputs, size_t n);
 
@@ -4877,7 +4877,7 @@ static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block *f, const void *user, size_t size,
                                      mmix_tensor **inputs, size_t n)
 {
-    static const mmix_op_functions functions = { mmixi_checkpoint_forward, mmixi_checkpoint_backward };
+    const mmix_op_functions functions = { mmixi_checkpoint_forward, mmixi_checkpoint_backward };
     const int recording = m->recording;
     mmix_call call;
     mmixi_again o;
