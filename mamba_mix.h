@@ -351,11 +351,11 @@ MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, in
 
 typedef mmix_tensor *mmix_block(mmix_ctx *m, const void *user, mmix_tensor **inputs);
 /* y = f(inputs) as one node that keeps y alone: backward runs f again and goes back through its ops then
-   (Chen et al. 2016). The memory of one f in place of all, for about a third more time; the gradients have the
-   same bits if y has the same with and without recording (a SwiGLU of many tokens goes by parts without, which
-   may round otherwise). f makes the same y each time from its inputs (some may be NULL), the `size` bytes at
-   user, which are copied (0: the pointer is), and parameters. Returns NULL on error. Without recording it is f
-   itself. */
+   (Chen et al. 2016). The memory of one f in place of all, for about a third more time; the gradients have
+   the same bits if y has the same with and without recording (a SwiGLU of many tokens goes by parts without,
+   which may round otherwise). f makes the same y each time from its inputs (some may be NULL), the `size`
+   bytes at user, which are copied (0: the pointer is), and parameters. Returns NULL on error. Without
+   recording it is f itself. */
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block *f, const void *user, size_t size,
                                      mmix_tensor **inputs, size_t n);
 
