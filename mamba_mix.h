@@ -349,14 +349,14 @@ MMIXDEF const char *mmix_op_name(int op);
 MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
                                  mmix_op_functions functions, const void *user);
 
-typedef mmix_tensor *mmix_block(mmix_ctx *m, const void *user, mmix_tensor **inputs);
+typedef mmix_tensor *mmix_block_function(mmix_ctx *m, const void *user, mmix_tensor **inputs);
 /* y = f(inputs) as one node that keeps y alone: backward runs f again and goes back through its ops then
    (Chen et al. 2016). The memory of one f in place of all, for about a third more time; the gradients have
    the same bits if y has the same with and without recording (a SwiGLU of many tokens goes by parts without,
    which may round otherwise). f makes the same y each time from its inputs (some may be NULL), the `size`
    bytes at user, which are copied (0: the pointer is), and parameters. Returns NULL on error. Without
    recording it is f itself. */
-MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block *f, const void *user, size_t size,
+MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                      mmix_tensor **inputs, size_t n);
 
 /* ==== >>api-ops ======================================================================
@@ -4853,7 +4853,7 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
 }
 
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x);             /* with the elementary ops */
-typedef struct mmixi_again { mmix_block *f; const void *user; } mmixi_again;
+typedef struct mmixi_again { mmix_block_function *f; const void *user; } mmixi_again;
 static int mmixi_checkpoint_forward(mmix_ctx *m, mmix_call *call) { (void)m; (void)call; return 0; }
 static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 {
@@ -4876,7 +4876,7 @@ static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
     m->again_from = from;
     return !y || failed ? -1 : 0;
 }
-MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block *f, const void *user, size_t size,
+MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                      mmix_tensor **inputs, size_t n)
 {
     const mmix_op_functions functions = { mmixi_checkpoint_forward, mmixi_checkpoint_backward };
@@ -4909,7 +4909,7 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block *f, const void *use
     return mmixi_run_functions(m, &functions, &call, &o, sizeof o) ? NULL : call.out[0];
 }
 /* A block of a model: a checkpoint if layers are recorded as such. */
-static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block *f, const void *user, size_t size,
+static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                 mmix_tensor **inputs, size_t n)
 {
     return m->recording == MMIX_RECORD_LAYERS ? mmix_checkpoint(m, f, user, size, inputs, n)
