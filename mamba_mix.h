@@ -662,16 +662,18 @@ typedef struct mmix_raw_linear {
     mmix_real *final_state;
     const int32_t *seq_idx;
     ptrdiff_t seq_batch;
+    mmix_real *states;                           /* mmix_raw_linear_states(x) reals for the backward, or NULL */
     mmix_heads dy, dq, dk, dv;
     const mmix_real *dfinal;                     /* or NULL */
     mmix_real *dinitial;                         /* or NULL */
     int add_q, add_k, add_v, add_initial;        /* 1: add to the gradient that is there */
 } mmix_raw_linear;
-/* Reals of scratch, for both. */
+/* Reals of `states`, 0 if not causal; of scratch, for both passes. */
+MMIXDEF size_t mmix_raw_linear_states(const mmix_raw_linear *x);
 MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x);
-/* y, over, and the final state. */
+/* y, over, states and the final state. */
 MMIXDEF void mmix_raw_linear_forward(const mmix_raw_linear *x, mmix_real *scratch);
-/* With normalise it needs y and over of the forward. */
+/* Needs `states` of the forward, unless mmix_raw_linear_states is 0; with normalise y and over too. */
 MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scratch);
 
 typedef struct mmix_raw_ssd {
@@ -7685,7 +7687,7 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
    Backward, with T_ij = dy_i · v_j and dh, which grows from the last chunk to the first by Σ_i φ_iᵀ dy_i:
        dφ_i = Σ_{j≤i} T_ij ψ_j + dy_i hᵀ,   dψ_j = Σ_{i≥j} T_ij φ_i + v_j dhᵀ,
        dv_j = Σ_{i≥j} S_ij dy_i + ψ_j dh
-   h is formed again on the way forward, where the dφ are made; the others on the way back. Nothing is kept.
+   All of it on the way back; h before each chunk is kept from the forward.
    ==================================================================================== */
 
 #ifdef MMIX_REGRESSION
@@ -7777,6 +7779,8 @@ typedef struct mmixi_linear_job {
     const mmixi_kernels *k;
     /* key/value heads; columns of the state, P or P + 1; rows of a block, of a chunk's matrices (0: full) */
     size_t G, V, R, C;
+    /* states kept for each sequence and key/value head: of every chunk but the first */
+    size_t kept;
     mmix_real *scratch;
     size_t lane_size;
 } mmixi_linear_job;
@@ -7985,13 +7989,15 @@ static void mmixi_causal_task(void *arg, size_t index, size_t lane)
     mmixi_linear_scratch s;
     mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     mmixi_linear_initial(j, j->r.initial_state, index, s.state);
-    for (size_t start = 0, end; start < j->r.L; start = end) {
+    for (size_t start = 0, end, chunk = 0; start < j->r.L; start = end, chunk++) {
         const int fresh = start ? mmixi_chunks_new(&chunks, start) : !j->r.initial_state;
         const mmix_real *v;
         size_t rows;
         ptrdiff_t ldv, ldo;
         mmixi_chunks_at(&chunks, start, &start, &end);
         rows = end - start;
+        if (j->r.states && chunk)
+            memcpy(j->r.states + (index * j->kept + chunk - 1) * N * V, s.state, N * V * sizeof *s.state);
         mmixi_linear_keys(j, &s, rows, mmixi_at(&j->r.k, b, start, h0));
         v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->r.v, b, start, h0), &ldv);
         for (size_t h = h0; h < h0 + share; h++) {
@@ -8020,40 +8026,22 @@ static void mmixi_causal_task_backward(void *arg, size_t index, size_t lane)
     mmixi_linear_scratch s;
     mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     mmixi_linear_initial(j, j->r.initial_state, index, s.state);
-    /* forward: h and dφ */
-    for (size_t start = 0, end; j->r.dq.p && start < j->r.L; start = end) {
-        const int fresh = start ? mmixi_chunks_new(&chunks, start) : !j->r.initial_state;
-        size_t rows;
-        mmixi_chunks_at(&chunks, start, &start, &end);
-        rows = end - start;
-        mmixi_linear_keys(j, &s, rows, mmixi_at(&j->r.k, b, start, h0));
-        v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->r.v, b, start, h0), &ldv);
-        if (!fresh) k->transpose(N, V, s.state, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
-        for (size_t h = h0; h < h0 + share; h++) {
-            d = mmixi_linear_upstream(j, &s, b, start, h, rows, &ldd);
-            mmixi_linear_scores(j, &s, rows, V, d, ldd, v, ldv, s.T);
-            mmixi_lower(k, rows, N, s.T, j->C, s.g, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
-            if (!fresh)
-                mmixi_gemm_small(k, rows, N, V, d, ldd, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 1);
-            mmixi_linear_queries(j, &s, b, start, h, rows);
-            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df, mmixi_at(&j->r.dq, b, start, h),
-                                        j->r.dq.token, j->r.add_q);
-        }
-        mmixi_gemm_small(k, N, V, rows, s.g, 1, (ptrdiff_t)N, v, ldv, s.state, (ptrdiff_t)V, !fresh);
-    }
     mmixi_linear_initial(j, j->r.dfinal, index, s.dstate);
-    /* back: dh, dψ, dv */
-    for (size_t end = j->r.L, start; end; end = start) {
+    for (size_t end = j->r.L, start, chunk = mmixi_chunks_count(&chunks); end; end = start) {
         const int leaves = end < j->r.L ? !mmixi_chunks_new(&chunks, end) : j->r.dfinal != NULL;
+        const mmix_real *in = --chunk ? j->r.states + (index * j->kept + chunk - 1) * N * V : s.state;
         size_t rows;
+        int enters;
         mmixi_chunks_at(&chunks, end - 1, &start, &end);
         rows = end - start;
+        enters = start ? !mmixi_chunks_new(&chunks, start) : j->r.initial_state != NULL;
         if (!leaves) memset(s.dstate, 0, N * V * sizeof *s.dstate);
         k->transpose(N, V, s.dstate, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
         mmixi_linear_keys(j, &s, rows, mmixi_at(&j->r.k, b, start, h0));
         v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->r.v, b, start, h0), &ldv);
         mmixi_gemm_small(k, rows, N, V, v, ldv, 1, s.turned, (ptrdiff_t)N, s.dg, (ptrdiff_t)N, 0);
         mmixi_gemm_small(k, rows, P, N, s.g, (ptrdiff_t)N, 1, s.dstate, (ptrdiff_t)V, s.dv, (ptrdiff_t)P, 0);
+        if (enters) k->transpose(N, V, in, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
         for (size_t h = h0; h < h0 + share; h++) {
             d = mmixi_linear_upstream(j, &s, b, start, h, rows, &ldd);
             mmixi_linear_queries(j, &s, b, start, h, rows);
@@ -8061,6 +8049,13 @@ static void mmixi_causal_task_backward(void *arg, size_t index, size_t lane)
             mmixi_lower_transposed(k, rows, P, s.S, j->C, d, ldd, s.dv, (ptrdiff_t)P, 1);
             mmixi_linear_scores(j, &s, rows, V, d, ldd, v, ldv, s.T);
             mmixi_lower_transposed(k, rows, N, s.T, j->C, s.f, (ptrdiff_t)N, s.dg, (ptrdiff_t)N, 1);
+            if (j->r.dq.p) {
+                mmixi_lower(k, rows, N, s.T, j->C, s.g, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
+                if (enters)
+                    mmixi_gemm_small(k, rows, N, V, d, ldd, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 1);
+                mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df,
+                                            mmixi_at(&j->r.dq, b, start, h), j->r.dq.token, j->r.add_q);
+            }
             mmixi_gemm_small(k, N, V, rows, s.f, 1, (ptrdiff_t)N, d, ldd, s.dstate, (ptrdiff_t)V, 1);
         }
         if (j->r.dv.p)
@@ -8088,6 +8083,10 @@ static size_t mmixi_linear_begin(mmixi_linear_job *j, const mmix_raw_linear *r, 
     j->V = r->P + (r->normalise ? 1 : 0);
     j->R = r->causal && r->chunk ? mmixi_min(r->chunk, r->L) : (size_t)MMIXI_LINEAR_BLOCK;
     j->C = r->causal ? j->R : 0;
+    for (size_t b = 0; r->causal && b < r->B; b++) {
+        const mmixi_chunks chunks = mmixi_linear_chunks(j, b);
+        j->kept = mmixi_max(j->kept, mmixi_chunks_count(&chunks) - 1);
+    }
     return j->lane_size = mmixi_linear_scratch_fill(j, NULL, &s);
 }
 static mmixi_lane_task *mmixi_linear_task_of(const mmixi_linear_job *j, int back)
@@ -8104,6 +8103,12 @@ static void mmixi_linear_raw(const mmix_raw_linear *x, int back, mmix_real *scra
     j.scratch = scratch;
     for (size_t i = 0; i < x->B * j.G; i++) mmixi_linear_task_of(&j, back)(&j, i, 0);
 }
+MMIXDEF size_t mmix_raw_linear_states(const mmix_raw_linear *x)
+{
+    mmixi_linear_job j;
+    mmixi_linear_begin(&j, x, NULL);
+    return x->B * j.G * j.kept * x->N * j.V;
+}
 MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x)
 {
     mmixi_linear_job j;
@@ -8118,12 +8123,13 @@ MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scrat
     mmixi_linear_raw(x, 1, scratch);
 }
 
-/* in: q, k, v, seq_idx, initial state; out: y, final state; saved: 1 / den of each row */
+/* in: q, k, v, seq_idx, initial state; out: y, final state; saved: 1 / den of each row; the states before
+   each chunk */
 static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
 {
     mmix_raw_linear r = *(const mmix_raw_linear *)call->options;
     mmixi_linear_job j;
-    mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark;
     r.q = mmixi_heads_of(call->in[0], mmix_data(call->in[0]), r.H);
     r.k = mmixi_heads_of(call->in[1], mmix_data(call->in[1]), r.H);
     r.v = mmixi_heads_of(call->in[2], mmix_data(call->in[2]), r.H);
@@ -8132,7 +8138,14 @@ static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
     r.seq_batch = call->in[3] ? (ptrdiff_t)call->in[3]->stride[0] : 0;
     r.initial_state = mmix_data(call->in[4]);
     r.final_state = mmix_data(call->out[1]);
+    if (call->recorded && !back) {
+        const size_t kept = mmix_raw_linear_states(&r);
+        if ((r.normalise && !mmix_save(m, call, 0, r.B * r.H * r.L)) || (kept && !mmix_save(m, call, 1, kept)))
+            return -1;
+    }
     r.over = call->saved[0];
+    r.states = call->saved[1];
+    mark = mmix_mark_here(m);
     if (back) {
         r.dy = r.y;
         r.dy.p = mmixi_out_grad_or_zeros(m, call->out[0]);
@@ -8152,8 +8165,6 @@ static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
 }
 static int mmixi_linear_attention_forward(mmix_ctx *m, mmix_call *call)
 {
-    const mmix_raw_linear *r = (const mmix_raw_linear *)call->options;
-    if (call->recorded && r->normalise && !mmix_save(m, call, 0, r->B * r->H * r->L)) return -1;
     return mmixi_linear_run(m, call, 0);
 }
 static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
@@ -8206,8 +8217,9 @@ typedef struct mmixi_softmax_job {
     size_t lane_size;
 } mmixi_softmax_job;
 typedef struct mmixi_softmax_scratch {
-    /* K and V of a tile transposed; scale · q; scores, their gradient; dq of a block */
-    mmix_real *kt, *vt, *qs, *p, *dp, *dqs;
+    /* K and V of a tile transposed; scale · q; scores, their gradient; dq of a block. Copies of rows near each
+       other, so that they stay in the nearest cache (heads may lie pages apart): of V, or back K; of dy */
+    mmix_real *kt, *vt, *qs, *p, *dp, *dqs, *near, *dys;
     mmix_real *top, *sum;                        /* of each query of a task */
     /* the rows of a window, and t and 1/l of its queries */
     mmix_real *q, *k, *v, *y, *dy, *dq, *dk, *dv, *t, *over, *place;
@@ -8220,7 +8232,8 @@ static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *
     MMIXI_PART(kt, N * T); MMIXI_PART(qs, R * N); MMIXI_PART(p, R * T); MMIXI_PART(top, j->run);
     MMIXI_PART(sum, j->run);
     MMIXI_PART(vt, j->back ? P * T : 0); MMIXI_PART(dp, j->back ? R * T : 0);
-    MMIXI_PART(dqs, j->back ? R * N : 0);
+    MMIXI_PART(dqs, j->back ? R * N : 0); MMIXI_PART(dys, j->back ? R * P : 0);
+    MMIXI_PART(near, j->back ? T * N : j->run > 1 ? T * P : 0);
     MMIXI_PART(q, n * share * N); MMIXI_PART(k, n * N); MMIXI_PART(v, n * P); MMIXI_PART(y, n * share * P);
     MMIXI_PART(t, n * share); MMIXI_PART(over, n * share); MMIXI_PART(place, j->r.bias ? n : 0);
     MMIXI_PART(dy, m * share * P); MMIXI_PART(dq, m * share * N); MMIXI_PART(dk, m * N);
@@ -8358,16 +8371,18 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
     mmixi_softmax_scratch s;
     mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     for (size_t tile = 0; tile < x->S; tile += j->T) {
-        int ready = j->run < 2;                  /* the tile's K is transposed */
+        const size_t n = mmixi_min(j->T, x->S - tile);
+        int ready = j->run < 2;                  /* the tile's K is transposed, its V copied */
         mmixi_softmax_part c;
         for (size_t i = i0; i < i1; i += c.rows) {
             mmix_real *y = mmixi_at(&x->y, b, i, h);
             c = mmixi_softmax_part_of(j, b, i, mmixi_min(MMIXI_QUERY_BLOCK, i1 - i), tile);
             if (!c.n) continue;
-            if (!ready)
-                k->transpose(mmixi_min(j->T, x->S - tile), x->N, mmixi_at(&x->k, b, tile, h), x->k.token,
-                             s.kt, (ptrdiff_t)j->ld);
-            ready = 1;
+            if (!ready) {
+                k->transpose(n, x->N, mmixi_at(&x->k, b, tile, h), x->k.token, s.kt, (ptrdiff_t)j->ld);
+                mmixi_put_rows(k, n, x->P, mmixi_at(&x->v, b, tile, h), x->v.token, s.near, (ptrdiff_t)x->P, 0);
+                ready = 1;
+            }
             mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
             for (size_t r = 0; r < c.rows; r++) {
                 mmix_real *p = s.p + r * j->ld, *top = &s.top[i - i0 + r], *sum = &s.sum[i - i0 + r], high,
@@ -8388,8 +8403,11 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
                 memset(p, 0, a * sizeof *p);
                 memset(p + e, 0, (c.n - e) * sizeof *p);
             }
-            mmixi_gemm_small(k, c.rows, x->P, c.n, s.p, (ptrdiff_t)j->ld, 1, mmixi_at(&x->v, b, c.from, h),
-                             x->v.token, y, x->y.token, !c.first);
+            if (j->run > 1)
+                mmixi_gemm_small(k, c.rows, x->P, c.n, s.p, (ptrdiff_t)j->ld, 1, s.near + (c.from - tile) * x->P,
+                                 (ptrdiff_t)x->P, y, x->y.token, !c.first);
+            else mmixi_gemm_small(k, 1, x->P, c.n, s.p, 0, 1, mmixi_at(&x->v, b, c.from, h), x->v.token, y, 0,
+                                  !c.first);
         }
     }
     for (size_t i = i0; i < i1; i++) {
@@ -8416,16 +8434,18 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
         mmixi_softmax_part c;
         k->transpose(n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.kt, ld);
         k->transpose(n, P, mmixi_at(&x->v, b, tile, h0), x->v.token, s.vt, ld);
+        mmixi_put_rows(k, n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.near, (ptrdiff_t)N, 0);
         if (x->dk.p && !x->add_k) mmixi_zero_rows(n, N, mmixi_at(&x->dk, b, tile, h0), x->dk.token);
         if (x->dv.p && !x->add_v) mmixi_zero_rows(n, P, mmixi_at(&x->dv, b, tile, h0), x->dv.token);
         for (size_t h = h0; h < h0 + share; h++)
             for (size_t i = 0; i < x->L; i += c.rows) {
-                const mmix_real *y = mmixi_at(&x->y, b, i, h), *dy = mmixi_at(&x->dy, b, i, h);
+                const mmix_real *y = mmixi_at(&x->y, b, i, h);
                 c = mmixi_softmax_part_of(j, b, i, mmixi_min(MMIXI_QUERY_BLOCK, x->L - i), tile);
                 if (!c.n) continue;
+                mmixi_put_rows(k, c.rows, P, mmixi_at(&x->dy, b, i, h), x->dy.token, s.dys, (ptrdiff_t)P, 0);
                 mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
-                mmixi_gemm_small(k, c.rows, c.n, P, dy, x->dy.token, 1, s.vt + (c.from - tile), ld, s.dp, ld,
-                                 0);
+                mmixi_gemm_small(k, c.rows, c.n, P, s.dys, (ptrdiff_t)P, 1, s.vt + (c.from - tile), ld, s.dp,
+                                 ld, 0);
                 for (size_t r = 0; r < c.rows; r++) {
                     mmix_real *p = s.p + r * j->ld, *dp = s.dp + r * j->ld, delta;
                     size_t at = (b * x->H + h) * x->L + i + r, a, e;
@@ -8435,7 +8455,7 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                     /* δ = Σ p dp = dy · y: the former where one tile has all of it, for it is exact with one
                        key */
                     delta = first && last ? k->dot(e - a, p + a, dp + a)
-                        : k->dot(P, dy + (ptrdiff_t)r * x->dy.token, y + (ptrdiff_t)r * x->y.token);
+                        : k->dot(P, s.dys + r * P, y + (ptrdiff_t)r * x->y.token);
                     k->softmax_backward(e - a, p + a, dp + a, delta, dp + a, 0);
                     for (size_t t = a; j->dbias && t < e; t++)
                         j->dbias[mmixi_softmax_bias_at(j, h, i + r) - (size_t)j->place[c.from + t]] += dp[t];
@@ -8445,14 +8465,14 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                     memset(dp + e, 0, (c.n - e) * sizeof *dp);
                 }
                 if (x->dv.p)
-                    mmixi_gemm_small(k, c.n, P, c.rows, s.p, 1, ld, dy, x->dy.token,
+                    mmixi_gemm_small(k, c.n, P, c.rows, s.p, 1, ld, s.dys, (ptrdiff_t)P,
                                      mmixi_at(&x->dv, b, c.from, h), x->dv.token, 1);
                 if (x->dk.p)
                     mmixi_gemm_small(k, c.n, N, c.rows, s.dp, 1, ld, s.qs, (ptrdiff_t)N,
                                      mmixi_at(&x->dk, b, c.from, h), x->dk.token, 1);
                 if (x->dq.p) {
-                    mmixi_gemm_small(k, c.rows, N, c.n, s.dp, ld, 1, mmixi_at(&x->k, b, c.from, h),
-                                     x->k.token, s.dqs, (ptrdiff_t)N, 0);
+                    mmixi_gemm_small(k, c.rows, N, c.n, s.dp, ld, 1, s.near + (c.from - tile) * N,
+                                     (ptrdiff_t)N, s.dqs, (ptrdiff_t)N, 0);
                     k->scale(c.rows * N, (mmix_real)x->scale, s.dqs, s.dqs);
                     mmixi_put_rows(k, c.rows, N, s.dqs, (ptrdiff_t)N, mmixi_at(&x->dq, b, i, h), x->dq.token,
                                    x->add_q || !c.first);

@@ -1268,7 +1268,7 @@ static void check_raw_linear(void)
     attention_rooms rooms;
     mmix_raw_linear r;
     real *scratch, *state = guarded(states());
-    size_t n;
+    size_t n, kept;
     memset(&r, 0, sizeof r);
     r.B = B; r.L = L; r.S = S; r.H = H; r.N = N; r.P = P;
     r.q = heads_of(Q); r.k = heads_of(K); r.v = heads_of(V);
@@ -1289,8 +1289,11 @@ static void check_raw_linear(void)
     attention_begin(&rooms, &r.y, &r.dy, &r.dq, &r.dk, &r.dv);
     r.add_q = rooms.add[Q]; r.add_k = rooms.add[K]; r.add_v = rooms.add[V];
     scratch = guarded(n = mmix_raw_linear_scratch(&r));
+    kept = mmix_raw_linear_states(&r);
+    r.states = guarded(kept);
     mmix_raw_linear_forward(&r, scratch);
     unharmed("scratch of mmix_raw_linear_forward", scratch, n);
+    unharmed("states of mmix_raw_linear_forward", r.states, kept);
     if (r.final_state) {
         unharmed("final_state", r.final_state, states());
         compare_reals(RAW, "final state", r.final_state, exact.last, size.last, grow, states());
@@ -1307,7 +1310,7 @@ static void check_raw_linear(void)
     r.initial_state = x.initial_state ? state : NULL;
     r.final_state = state;
     r.L = r.S = 1;
-    r.over = NULL;
+    r.over = r.states = NULL;
     scratch = guarded(n = mmix_raw_linear_scratch(&r));
     for (size_t i = 0; i < L; i++, r.initial_state = state) {
         mmix_raw_linear_forward(&r, scratch);
