@@ -3895,11 +3895,14 @@ typedef struct mmixi_gemm {
 
 /* Cuts: depth of a block (b's panel of it stays in L2, a's tile in L1); rows and panels of a task;
    multiply-adds of the least task worth a thread. From WIDE elements of c on plain b is packed too; before,
-   far rows cost less than the copy. */
+   far rows cost less than the copy, unless they are a multiple of APART reals apart: then a panel's column
+   falls into a few sets of the nearest cache. */
 #ifdef MMIX_REGRESSION
-enum { MMIXI_KC = 5, MMIXI_MC = 16, MMIXI_NC = 2, MMIXI_TASK_WORK = 1, MMIXI_WIDE = 5000 };
+enum { MMIXI_KC = 5, MMIXI_MC = 16, MMIXI_NC = 2, MMIXI_TASK_WORK = 1, MMIXI_WIDE = 5000,
+      MMIXI_APART = 16 };
 #else
-enum { MMIXI_KC = 384, MMIXI_MC = 128, MMIXI_NC = 16, MMIXI_TASK_WORK = 1 << 20, MMIXI_WIDE = 1 << 19 };
+enum { MMIXI_KC = 384, MMIXI_MC = 128, MMIXI_NC = 16, MMIXI_TASK_WORK = 1 << 20, MMIXI_WIDE = 1 << 19,
+      MMIXI_APART = 256 };
 #endif
 
 /* Where part i of n begins when `total` is cut as evenly as possible. A small product has few steps for each
@@ -4087,7 +4090,8 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     plan.packed = g->packed_b;
     plan.dots = !plan.packed && g->rows <= 2 && g->acs == 1 && g->brs == 1 && g->bcs != 1;
     if (!plan.packed && !plan.dots && g->depth
-        && (g->bcs != 1 || g->brs == 0 || (g->rows >= 64 && g->rows * g->cols >= MMIXI_WIDE))) {
+        && (g->bcs != 1 || g->brs == 0
+            || (g->rows >= 64 && (g->rows * g->cols >= MMIXI_WIDE || g->brs % MMIXI_APART == 0)))) {
         const size_t some = mmixi_round_up(MMIXI_PACK_MOST * mmixi_lanes(m) / g->depth + 1, m->k->nr);
         mmix_real *to;
         if (g->rows <= MMIXI_PACK_ROWS && g->cols > some) return mmixi_gemm_by_columns(m, g, some);
