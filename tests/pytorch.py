@@ -3,6 +3,7 @@ that transformers wrote, where that package is here, and their logits.
 
     python3 tests/pytorch.py build/pytorch             (tests/pytorch.c; or build/pytorch_f64)
     python3 tests/pytorch.py build/pytorch --memory    what inference takes on both sides, no test
+    python3 tests/pytorch.py build/bench --openvino    ViT-S/16 of OpenVINO beside the library's, no test
 
 From the repository's root. The models below are written from their definitions in plain PyTorch, with the
 names of the reference systems' checkpoints: ViT (DINO), LinearViT, DinoVim as released, DinoMamba-Reg.
@@ -10,7 +11,7 @@ Weights are random. Errors are max |a - b| / max |b|; every output is compared w
 with the same model in float64, and beside them stands how far these two are apart. The photographs are those
 of ../shared/data where it is there, else smooth noise.
 """
-import argparse, copy, ctypes, gc, json, math, os, struct, subprocess, sys, tempfile
+import argparse, copy, ctypes, gc, json, math, os, struct, subprocess, sys, tempfile, time
 from collections import OrderedDict
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")      # spinning threads are slow where others work, too
@@ -41,7 +42,7 @@ class Attention(nn.Module):
         b, n, d = x.shape
         q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         if self.linear:                              # both over the features; no scale, no normaliser
-            y = q.softmax(-1) @ (k.softmax(-1).mT @ v)
+            y = q.softmax(-1) @ (k.softmax(-1).transpose(-2, -1) @ v)
         else:
             y = F.scaled_dot_product_attention(q, k, v)
         return self.proj(y.transpose(1, 2).reshape(b, n, d))
@@ -73,7 +74,7 @@ class PatchEmbed(nn.Module):
         self.proj = nn.Conv2d(3, dim, 16, 16)
 
     def forward(self, image):
-        return self.proj(image).flatten(2).mT
+        return self.proj(image).flatten(2).transpose(-2, -1)
 
 
 def positions(stored, image):
@@ -85,7 +86,7 @@ def positions(stored, image):
     grid = stored.view(1, g, g, d).permute(0, 3, 1, 2)
     grid = F.interpolate(grid, scale_factor=((h + 0.1) / g, (w + 0.1) / g), mode="bicubic")
     assert grid.shape[-2:] == (h, w)
-    return grid.flatten(2).mT
+    return grid.flatten(2).transpose(-2, -1)
 
 
 class ViT(nn.Module):
@@ -558,6 +559,45 @@ def memory_table():
                       f"{torchs:15.1f} {ours / torchs:6.2f}{more}")
 
 
+def openvino_table():
+    """Milliseconds of 8 pictures and of 1, in turns, two threads and float32 on both sides."""
+    try:
+        import openvino
+    except ImportError:
+        sys.exit("this Python has no openvino: pip install openvino")
+    class Features(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.vit = random_weights(ViT(), 0).eval()
+
+        def forward(self, image):
+            return torch.cat([t.flatten(1) for t in self.vit(image)[:2]], 1)
+
+    net = Features()
+    for batch in 8, 1:
+        image = torch.randn(batch, 3, 224, 224)
+        model = openvino.convert_model(net, example_input=image, input=[image.shape])
+        compiled = openvino.Core().compile_model(model, "CPU", {
+            "INFERENCE_NUM_THREADS": 2, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"})
+        with torch.inference_mode():
+            error = np.abs(compiled(image.numpy())[0] - net(image).numpy()).max()
+        ours, theirs = [], []
+        for _ in range(5):
+            line = subprocess.run([program, "--only", f"^vit_s16_b{batch}$", "--threads", "2", "--seconds", "2"],
+                                  capture_output=True, text=True, check=True).stdout
+            ours.append(json.loads(line.splitlines()[-1])["ms"])
+            times = []
+            while sum(times) < 2:
+                start = time.perf_counter()
+                compiled(image.numpy())
+                times.append(time.perf_counter() - start)
+            theirs.append(1000 * float(np.median(times)))
+        a, b = float(np.median(ours)), float(np.median(theirs))
+        print(f"ViT-S/16, batch {batch}: {a:.1f} ms, OpenVINO {openvino.__version__.split('-')[0]} {b:.1f} ms, "
+              f"OpenVINO / ours {b / a:.2f} ({min(theirs) / min(ours):.2f} of the least); it differs from "
+              f"PyTorch by {error:.1e}")
+
+
 def main():
     photos = photographs()
     print(f"torch {torch.__version__}, {len(photos)} pictures")
@@ -570,10 +610,12 @@ def main():
 
 
 if len(sys.argv) < 2:
-    sys.exit("usage: python3 tests/pytorch.py build/pytorch [--memory]")
+    sys.exit("usage: python3 tests/pytorch.py build/pytorch [--memory], or build/bench --openvino")
 program = os.path.abspath(sys.argv[1])
 if sys.argv[2:3] == ["--memory"]:
     memory_table()
+elif sys.argv[2:3] == ["--openvino"]:
+    openvino_table()
 elif sys.argv[2:3] == ["--measure"]:
     measure(sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
 else:
