@@ -9,8 +9,10 @@
    warp in different collectives, shared memory beyond what the launch asked for and device memory beyond its end
    (built with -fsanitize=address), values read before they were written (all memory begins as NaN), a missing
    barrier (a warp runs as far ahead as barriers let it, the first or, with cuda_host.descending, the last: results
-   must be right, and their bits equal), device memory that is not freed. What it cannot notice: races between blocks, bank conflicts, speed, and
-   how the real tensor cores round.
+   must be right, and their bits equal), device memory that is not freed, host memory that is written or freed while a
+   copy still wants it (copies and kernels run at the next cudaStreamSynchronize, not before), more shared memory than
+   a kernel was allowed. What it cannot notice: races between blocks, bank conflicts, speed, and how the real tensor
+   cores round.
 
    The runtime's calls are faked and can be told to fail; see struct cuda_host. */
 #ifndef CUDA_HOST_H
@@ -22,6 +24,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <functional>
+#include <map>
+#include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -38,7 +43,7 @@
 #define __launch_bounds__(...)
 
 struct dim3 { unsigned x, y, z; dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {} };
-struct float2 { float x, y; };
+struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 
@@ -60,9 +65,12 @@ static struct cuda_host {
     size_t bytes = 0, pinned = 0, streams = 0;   /* held now */
     size_t launches = 0, uploads = 0, downloads = 0, collectives = 0;
     int shared = CUDA_HOST_SHARED;               /* bytes a block can have */
-    cudaError_t last = cudaSuccess;
+    cudaError_t last = cudaSuccess;              /* kept, as the runtime does, until cudaGetLastError */
+    std::map<void *, int> allowed;               /* bytes of shared memory above 48 KB, of each kernel */
+    std::vector<std::function<void()>> queue;    /* copies and kernels that wait */
 } cuda_host;
 static int cuda_host_fails(long *n) { return *n > 0 && --*n == 0; }
+static cudaError_t cuda_host_error(cudaError_t e) { return cuda_host.last = e; }
 
 /* ---- fibers ---- */
 
@@ -281,40 +289,36 @@ static inline float cuda_host_shfl(unsigned mask, float v, unsigned from)
 static inline float __shfl_xor_sync(unsigned mask, float v, int lanes) { return cuda_host_shfl(mask, v, threadIdx.x % 32 ^ (unsigned)lanes); }
 static inline float __shfl_sync(unsigned mask, float v, int lane) { return cuda_host_shfl(mask, v, (unsigned)lane); }
 
-/* c (16, 8) += a (16, 8) b (8, 8), of which lane l holds, with g = l / 4 and t = l % 4 (PTX ISA, m16n8k8 .tf32):
-   a (g, t), (g+8, t), (g, t+4), (g+8, t+4); b (t, g), (t+4, g); c (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1) */
-static inline void cuda_host_mma_tf32(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+/* c (16, 8) += a b, a word being one tf32, or two bf16 with the lower column or row in the lower half. Lane l,
+   with g = l / 4 and t = l % 4, holds the words (row, word of the row) of a (g, t), (g+8, t), (g, t+4), (g+8, t+4),
+   of b's transpose (g, t), (g, t+4), and the numbers c (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1) (PTX ISA, m16n8k8
+   .tf32 and m16n8k16 .bf16). */
+static inline void cuda_host_mma(const char *kind, float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
 {
     const uint32_t mine[6] = { a[0], a[1], a[2], a[3], b0, b1 };
-    uint32_t (*s)[8] = cuda_host_meet(cuda_host_is_tf32, mine, 6);
+    uint32_t (*s)[8] = cuda_host_meet(kind, mine, 6);
     const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     for (unsigned e = 0; e < 4; e++) {
         const unsigned half = e / 2, col = 2 * t + e % 2;
         double sum = c[e];
-        for (unsigned k = 0; k < 8; k++) {
-            const uint32_t x = s[4 * g + k % 4][half + 2 * (k / 4)], y = s[4 * col + k % 4][4 + k / 4];
-            sum += (double)__uint_as_float(x & 0xffffe000u) * (double)__uint_as_float(y & 0xffffe000u);
+        for (unsigned w = 0; w < 8; w++) {
+            const uint32_t x = s[4 * g + w % 4][half + 2 * (w / 4)], y = s[4 * col + w % 4][4 + w / 4];
+            if (kind == cuda_host_is_tf32)
+                sum += (double)__uint_as_float(x & 0xffffe000u) * (double)__uint_as_float(y & 0xffffe000u);
+            else
+                sum += (double)__uint_as_float(x << 16) * (double)__uint_as_float(y << 16)
+                    + (double)__uint_as_float(x & 0xffff0000u) * (double)__uint_as_float(y & 0xffff0000u);
         }
         c[e] = (float)sum;
     }
 }
-/* c (16, 8) += a (16, 16) b (16, 8), two to a word, the lower column or row in the lower half (m16n8k16 .bf16):
-   a (g, 2t…), (g+8, 2t…), (g, 2t+8…), (g+8, 2t+8…); b (2t…, g), (2t+8…, g); c as above */
+static inline void cuda_host_mma_tf32(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+    cuda_host_mma(cuda_host_is_tf32, c, a, b0, b1);
+}
 static inline void cuda_host_mma_bf16(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
 {
-    const uint32_t mine[6] = { a[0], a[1], a[2], a[3], b0, b1 };
-    uint32_t (*s)[8] = cuda_host_meet(cuda_host_is_bf16, mine, 6);
-    const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    for (unsigned e = 0; e < 4; e++) {
-        const unsigned half = e / 2, col = 2 * t + e % 2;
-        double sum = c[e];
-        for (unsigned k = 0; k < 16; k++) {
-            const unsigned owner = k % 8 / 2, shift = k % 2 ? 0 : 16;
-            const uint32_t x = s[4 * g + owner][half + 2 * (k / 8)], y = s[4 * col + owner][4 + k / 8];
-            sum += (double)__uint_as_float(x << shift & 0xffff0000u) * (double)__uint_as_float(y << shift & 0xffff0000u);
-        }
-        c[e] = (float)sum;
-    }
+    cuda_host_mma(cuda_host_is_bf16, c, a, b0, b1);
 }
 
 /* ---- the runtime ---- */
@@ -341,13 +345,20 @@ static inline const char *cudaGetErrorString(cudaError_t e)
 static inline cudaError_t cudaGetDeviceCount(int *n)
 {
     *n = 0;
-    if (cuda_host.driver < 12000) return cudaErrorInsufficientDriver;
-    if (!cuda_host.devices) return cudaErrorNoDevice;
+    if (cuda_host.driver < 12000) return cuda_host_error(cudaErrorInsufficientDriver);
+    if (!cuda_host.devices) return cuda_host_error(cudaErrorNoDevice);
     *n = cuda_host.devices;
     return cudaSuccess;
 }
-static inline cudaError_t cudaSetDevice(int d) { return d < 0 || d >= cuda_host.devices ? cudaErrorInvalidDevice : cudaSuccess; }
-static inline cudaError_t cudaGetDevice(int *d) { *d = 0; return cuda_host.devices ? cudaSuccess : cudaErrorNoDevice; }
+static inline cudaError_t cudaSetDevice(int d)
+{
+    return d < 0 || d >= cuda_host.devices ? cuda_host_error(cudaErrorInvalidDevice) : cudaSuccess;
+}
+static inline cudaError_t cudaGetDevice(int *d)
+{
+    *d = 0;
+    return cuda_host.devices ? cudaSuccess : cuda_host_error(cudaErrorNoDevice);
+}
 static inline cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int)
 {
     *v = a == cudaDevAttrMultiProcessorCount ? cuda_host.processors : a == cudaDevAttrComputeCapabilityMajor ? cuda_host.major
@@ -357,7 +368,8 @@ static inline cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr a, int)
 static inline cudaError_t cudaMalloc(void **p, size_t n)
 {
     *p = 0;
-    if (cuda_host_fails(&cuda_host.fail_malloc) || n > cuda_host.memory - cuda_host.bytes) return cudaErrorMemoryAllocation;
+    if (cuda_host_fails(&cuda_host.fail_malloc) || n > cuda_host.memory - cuda_host.bytes)
+        return cuda_host_error(cudaErrorMemoryAllocation);
     char *base = (char *)malloc(n + 64);
     memcpy(base, &n, sizeof n);
     memset(base + 64, 0xff, n);
@@ -365,10 +377,18 @@ static inline cudaError_t cudaMalloc(void **p, size_t n)
     *p = base + 64;
     return cudaSuccess;
 }
+/* Freed while copies or kernels wait: the real one may wait for them, or not. */
+static inline void cuda_host_idle(const char *what)
+{
+    if (cuda_host.queue.empty()) return;
+    fprintf(stderr, "cuda_host: %s while work is under way\n", what);
+    exit(3);
+}
 static inline cudaError_t cudaFree(void *p)
 {
     size_t n;
     if (!p) return cudaSuccess;
+    cuda_host_idle("cudaFree");
     memcpy(&n, (char *)p - 64, sizeof n);
     cuda_host.bytes -= n;
     free((char *)p - 64);
@@ -377,34 +397,57 @@ static inline cudaError_t cudaFree(void *p)
 static inline cudaError_t cudaMallocHost(void **p, size_t n)
 {
     *p = 0;
-    if (cuda_host_fails(&cuda_host.fail_pinned)) return cudaErrorMemoryAllocation;
+    if (cuda_host_fails(&cuda_host.fail_pinned)) return cuda_host_error(cudaErrorMemoryAllocation);
     *p = malloc(n);
     memset(*p, 0xff, n);
     cuda_host.pinned++;
     return cudaSuccess;
 }
-static inline cudaError_t cudaFreeHost(void *p) { if (p) cuda_host.pinned--; free(p); return cudaSuccess; }
-static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind kind, cudaStream_t)
+static inline cudaError_t cudaFreeHost(void *p)
 {
-    if (cuda_host_fails(&cuda_host.fail_copy)) return cudaErrorLaunchFailure;
-    if (kind == cudaMemcpyHostToDevice) cuda_host.uploads += n;
-    if (kind == cudaMemcpyDeviceToHost) cuda_host.downloads += n;
-    memcpy(to, from, n);
+    if (!p) return cudaSuccess;
+    cuda_host_idle("cudaFreeHost");
+    cuda_host.pinned--;
+    free(p);
     return cudaSuccess;
 }
-static inline cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t) { memset(p, v, n); return cudaSuccess; }
-static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned) { *s = (cudaStream_t)(uintptr_t)1; cuda_host.streams++; return cudaSuccess; }
-static inline cudaError_t cudaStreamDestroy(cudaStream_t) { cuda_host.streams--; return cudaSuccess; }
-static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind kind, cudaStream_t)
+{
+    if (cuda_host_fails(&cuda_host.fail_copy)) return cuda_host_error(cudaErrorLaunchFailure);
+    if (kind == cudaMemcpyHostToDevice) cuda_host.uploads += n;
+    if (kind == cudaMemcpyDeviceToHost) cuda_host.downloads += n;
+    cuda_host.queue.push_back([=] { memcpy(to, from, n); });
+    return cudaSuccess;
+}
+static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
+{
+    *s = (cudaStream_t)(uintptr_t)1;
+    cuda_host.streams++;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaStreamDestroy(cudaStream_t)
+{
+    cuda_host_idle("cudaStreamDestroy");
+    cuda_host.streams--;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+    for (const std::function<void()> &work : cuda_host.queue) work();
+    cuda_host.queue.clear();
+    return cudaSuccess;
+}
 static inline cudaError_t cudaGetLastError(void)
 {
     const cudaError_t e = cuda_host.last;
     cuda_host.last = cudaSuccess;
     return e;
 }
-template <class F> static inline cudaError_t cudaFuncSetAttribute(F *, cudaFuncAttribute, int n)
+template <class F> static inline cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute, int n)
 {
-    return cuda_host.last = n > cuda_host.shared ? cudaErrorInvalidValue : cudaSuccess;
+    if (n > cuda_host.shared) return cuda_host_error(cudaErrorInvalidValue);
+    cuda_host.allowed[(void *)kernel] = n;
+    return cudaSuccess;
 }
 
 /* A launch: every block, one after another. */
@@ -415,30 +458,37 @@ template <class J> struct cuda_host_launch {
 };
 template <class J> void (*cuda_host_launch<J>::kernel)(J);
 template <class J> const J *cuda_host_launch<J>::job;
-template <class J> static cudaError_t cudaLaunchKernel(void (*kernel)(J), dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t)
+template <class J> static void cuda_host_run(void (*kernel)(J), dim3 grid, dim3 block, const J &job, size_t shared)
 {
-    char *bytes = (char *)mmixi_cuda_shared;
-    if (cuda_host_fails(&cuda_host.fail_launch)) return cudaErrorLaunchFailure;
-    if (!grid.x || grid.y != 1 || grid.z != 1 || !block.x || block.x > CUDA_HOST_THREADS || shared > CUDA_HOST_SHARED)
-        return cudaErrorInvalidConfiguration;
-    cuda_host.launches++;
     cuda_host_launch<J>::kernel = kernel;
-    cuda_host_launch<J>::job = (const J *)args[0];
+    cuda_host_launch<J>::job = &job;
     cuda_host_block.run = cuda_host_launch<J>::thread;
     cuda_host_block.count = block.x;
     blockDim = block;
     gridDim = grid;
     for (unsigned b = 0; b < grid.x; b++) {
         blockIdx = dim3(b, 0, 0);
-        if (shared) memset(bytes, 0xff, shared);
+        if (shared) memset(mmixi_cuda_shared, 0xff, shared);
 #ifdef CUDA_HOST_ASAN
-        __asan_poison_memory_region(bytes + shared, sizeof mmixi_cuda_shared - shared);
+        __asan_poison_memory_region((char *)mmixi_cuda_shared + shared, sizeof mmixi_cuda_shared - shared);
 #endif
         cuda_host_run_block();
 #ifdef CUDA_HOST_ASAN
-        __asan_unpoison_memory_region(bytes, sizeof mmixi_cuda_shared);
+        __asan_unpoison_memory_region(mmixi_cuda_shared, sizeof mmixi_cuda_shared);
 #endif
     }
+}
+template <class J>
+static cudaError_t cudaLaunchKernel(void (*kernel)(J), dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t)
+{
+    const J job = *(const J *)args[0];
+    if (cuda_host_fails(&cuda_host.fail_launch)) return cuda_host_error(cudaErrorLaunchFailure);
+    if (!grid.x || grid.y != 1 || grid.z != 1 || !block.x || block.x > CUDA_HOST_THREADS)
+        return cuda_host_error(cudaErrorInvalidConfiguration);
+    if (shared > 48 * 1024 && shared > (size_t)cuda_host.allowed[(void *)kernel])
+        return cuda_host_error(cudaErrorInvalidValue);
+    cuda_host.launches++;
+    cuda_host.queue.push_back([=] { cuda_host_run(kernel, grid, block, job, shared); });
     return cudaSuccess;
 }
 #endif

@@ -6,6 +6,7 @@
 set -u
 mode=${1:-all}
 mkdir -p build/log
+rm -f build/log/*
 passed=0 failed=0 skipped=0 jobs=$(nproc 2>/dev/null || echo 2)
 reference=../shared/reference
 
@@ -22,16 +23,22 @@ add()
     if [ "$3" -ne 0 ] || [ "$5" -ne 0 ] || [ "$4" -eq 0 ]; then
         echo "FAILED $1 (exit status $3):"; grep -v '^ok' "$2" | tail -n 30
         [ "$5" -eq 0 ] && failed=$((failed + 1))         # a status without a failure, or nothing run at all
-    else
-        printf '%-44s %s\n' "$1" "$line"
     fi
 }
-run()                                            # run LABEL COMMAND...
+# Programs run several at a time, those of a chain one after another: they write the same files.
+chain() { chain=build/log/chain.$1; : >"$chain"; echo "$chain" >>build/log/chains; }
+run()                                            # run LABEL COMMAND...: at the end of this chain
 {
     label=$1; shift
-    log=build/log/$(echo "$label" | tr ' /=' '___').txt
-    "$@" >"$log" 2>&1
-    add "$label" "$log" $?
+    log=build/log/$(printf %s "$label" | tr -c 'A-Za-z0-9' _).txt
+    echo "$label|$log" >>build/log/order
+    echo "from=\$(date +%s); $* >$log 2>&1; echo \$? >$log.status
+printf '%-44s %4d s  %s\\n' \"$label\" \$((\$(date +%s) - from)) \"\$(tail -n 1 $log)\"" >>"$chain"
+}
+go()                                             # runs the chains, then adds up
+{
+    xargs -P "$jobs" -n 1 sh <build/log/chains
+    while IFS='|' read -r label log; do add "$label" "$log" "$(cat "$log.status" 2>/dev/null || echo 1)"; done <build/log/order
 }
 build()                                          # build TARGET...: all that can be built, several at a time
 {
@@ -43,8 +50,11 @@ build()                                          # build TARGET...: all that can
 
 if [ "$mode" = fast ]; then
     build build/unit build/golden
+    chain unit
     run unit build/unit
+    chain golden
     run "golden (small cases)" build/golden tests/golden
+    go
 else
     set -- tests/golden
     if [ -d $reference ]; then set -- tests/golden $reference; else echo "no $reference here: the small cases in tests/golden only"; fi
@@ -61,43 +71,52 @@ else
     else arm=; fi
     build $list build/unit_reg build/golden_reg build/files_reg build/properties_reg build/unit_tsan build/backbones_reg build/decoder_reg build/fuzz build/fuzz_san \
         build/pytorch build/dino build/mixers build/features build/linmu build/cuda build/golden_cuda
-    for n in kernels unit properties files images metrics backbones decoder; do
+    # the long ones first
+    chain golden_reg
+    run "golden tiny tiles, sanitizers" build/golden_reg "$@"
+    chain compilers
+    run "compilers, symbols" sh tests/check.sh compilers
+    chain documents
+    run "documents" sh tests/check.sh documents
+    chain linmu
+    run "attention out, M-MATE in" sh tests/linmu.sh build/linmu
+    chain gradients
+    run "gradients double" build/grad_f64
+    chain fuzz
+    run "hostile files" build/fuzz --runs 5000
+    run "hostile files, sanitizers" build/fuzz_san
+    for n in properties backbones decoder files unit kernels images metrics; do
+        chain $n
         run $n build/$n
         run "$n double" build/${n}_f64
+        case $n in properties|backbones|decoder|files|unit) run "$n tiny tiles, sanitizers" build/${n}_reg ;; esac
     done
-    run "gradients double" build/grad_f64
+    chain golden
     run "golden float" build/golden "$@"
-    run "golden double" build/golden_f64 "$@"
     for level in none avx2; do
         run "golden float MMIX_SIMD=$level" env MMIX_SIMD=$level build/golden "$@"
     done
+    chain golden_f64
+    run "golden double" build/golden_f64 "$@"
+    chain neon
     if [ -n "$arm" ]; then
         run "kernels NEON, emulated" qemu-aarch64 build/kernels_neon neon
         run "golden NEON, emulated" qemu-aarch64 build/golden_neon tests/golden
     else echo "skipped: NEON (no aarch64-linux-gnu-gcc, no qemu-aarch64)"; skipped=$((skipped + 1)); fi
-    run "golden tiny tiles, sanitizers" build/golden_reg "$@"
-    run "unit tiny tiles, sanitizers" build/unit_reg
-    run "files tiny blocks, sanitizers" build/files_reg
-    run "properties tiny tiles, sanitizers" build/properties_reg
-    run "backbones tiny tiles, sanitizers" build/backbones_reg
-    run "decoder tiny tiles, sanitizers" build/decoder_reg
+    chain cuda
     run "CUDA kernels on the host" build/cuda 20
     run "golden, mixers by CUDA kernels on the host" build/golden_cuda tests/golden
-    run "hostile files" build/fuzz --runs 5000
-    run "hostile files, sanitizers" build/fuzz_san
+    chain threads
     run "unit thread sanitizer" build/unit_tsan threads
+    chain demos
     run "demo arguments" sh tests/dino.sh build/dino
     run "report of the mixers" sh tests/mixers.sh build/mixers build/dino
     run "report of the features" sh tests/features.sh build/features build/dino
-    run "attention out, M-MATE in" sh tests/linmu.sh build/linmu
+    chain pytorch
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         run "PyTorch's files, features, logits" "${PYTHON:-python3}" tests/pytorch.py build/pytorch
     else echo "skipped: PyTorch's files, features, logits (${PYTHON:-python3} has no torch; PYTHON=... names another)"; skipped=$((skipped + 1)); fi
-    sh tests/check.sh documents >build/log/documents.txt 2>&1 &
-    documents=$!                                 # beside the compilers: neither uses more than one core
-    run "compilers, symbols" sh tests/check.sh compilers
-    wait $documents
-    add "documents" build/log/documents.txt $?
+    go
     if [ -n "$nvcc" ]; then
         wait $report
         add "nvcc: warnings, registers, spills" build/log/cuda_report.txt $?
