@@ -662,7 +662,8 @@ typedef struct mmix_raw_linear {
     mmix_real *final_state;
     const int32_t *seq_idx;
     ptrdiff_t seq_batch;
-    mmix_real *states;                           /* mmix_raw_linear_states(x) reals for the backward, or NULL */
+    /* mmix_raw_linear_states(x) reals for the backward, or NULL */
+    mmix_real *states;
     mmix_heads dy, dq, dk, dv;
     const mmix_real *dfinal;                     /* or NULL */
     mmix_real *dinitial;                         /* or NULL */
@@ -2828,8 +2829,8 @@ typedef struct mmixi_kernels {
     /* y = exp(scale x - shift), which must be at most 88: a softmax's numerators; returns their sum */
     mmix_real (*exp_row)(size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y);
     void (*softmax)(size_t n, const mmix_real *x, mmix_real *y);         /* y = e^(x - max x) / its sum */
-    /* y = f(x), and dx = or += dy f'(x): exp, silu = x / (1 + e^-x), gelu = x Φ(x), softplus = log(1 + e^x), x
-       above 20 */
+    /* y = f(x), and of the last three dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x), softplus
+       = log(1 + e^x), x above 20 */
     void (*exp)(size_t n, const mmix_real *x, mmix_real *y);
     void (*silu)(size_t n, const mmix_real *x, mmix_real *y);
     void (*gelu)(size_t n, const mmix_real *x, mmix_real *y);
@@ -8144,8 +8145,8 @@ static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
     r.final_state = mmix_data(call->out[1]);
     if (call->recorded && !back) {
         const size_t kept = mmix_raw_linear_states(&r);
-        if ((r.normalise && !mmix_save(m, call, 0, r.B * r.H * r.L)) || (kept && !mmix_save(m, call, 1, kept)))
-            return -1;
+        if (r.normalise && !mmix_save(m, call, 0, r.B * r.H * r.L)) return -1;
+        if (kept && !mmix_save(m, call, 1, kept)) return -1;
     }
     r.over = call->saved[0];
     r.states = call->saved[1];
@@ -8221,9 +8222,11 @@ typedef struct mmixi_softmax_job {
     size_t lane_size;
 } mmixi_softmax_job;
 typedef struct mmixi_softmax_scratch {
-    /* K and V of a tile transposed; scale · q; scores, their gradient; dq of a block. Copies of rows near each
-       other, so that they stay in the nearest cache (heads may lie pages apart): of V, or back K; of dy */
-    mmix_real *kt, *vt, *qs, *p, *dp, *dqs, *near, *dys;
+    /* K and V of a tile transposed; scale · q; scores, their gradient; dq of a block */
+    mmix_real *kt, *vt, *qs, *p, *dp, *dqs;
+    /* rows of V (in the backward of K) and of dy, near each other: heads may lie pages apart, and their rows
+       fall into a few sets of the nearest cache */
+    mmix_real *near, *dys;
     mmix_real *top, *sum;                        /* of each query of a task */
     /* the rows of a window, and t and 1/l of its queries */
     mmix_real *q, *k, *v, *y, *dy, *dq, *dk, *dv, *t, *over, *place;
@@ -8371,7 +8374,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
     const mmix_raw_softmax *x = &j->r;
     const mmixi_kernels *k = j->k;
     size_t b = index / (x->H * j->runs), h = index / j->runs % x->H, i0 = index % j->runs * j->run,
-        i1 = mmixi_min(x->L, i0 + j->run);
+        i1 = mmixi_min(x->L, i0 + j->run), P = x->P;
     mmixi_softmax_scratch s;
     mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
     for (size_t tile = 0; tile < x->S; tile += j->T) {
@@ -8384,7 +8387,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
             if (!c.n) continue;
             if (!ready) {
                 k->transpose(n, x->N, mmixi_at(&x->k, b, tile, h), x->k.token, s.kt, (ptrdiff_t)j->ld);
-                mmixi_put_rows(k, n, x->P, mmixi_at(&x->v, b, tile, h), x->v.token, s.near, (ptrdiff_t)x->P, 0);
+                mmixi_put_rows(k, n, P, mmixi_at(&x->v, b, tile, h), x->v.token, s.near, (ptrdiff_t)P, 0);
                 ready = 1;
             }
             mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
@@ -8400,7 +8403,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
                     if (!first) {
                         mmix_real fade = mmixi_exp_real(was - *top);
                         *sum = *sum * fade + high;
-                        k->scale(x->P, fade, y + (ptrdiff_t)r * x->y.token, y + (ptrdiff_t)r * x->y.token);
+                        k->scale(P, fade, y + (ptrdiff_t)r * x->y.token, y + (ptrdiff_t)r * x->y.token);
                     }
                     else *sum = high;
                 }
@@ -8408,15 +8411,15 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
                 memset(p + e, 0, (c.n - e) * sizeof *p);
             }
             if (j->run > 1)
-                mmixi_gemm_small(k, c.rows, x->P, c.n, s.p, (ptrdiff_t)j->ld, 1, s.near + (c.from - tile) * x->P,
-                                 (ptrdiff_t)x->P, y, x->y.token, !c.first);
-            else mmixi_gemm_small(k, 1, x->P, c.n, s.p, 0, 1, mmixi_at(&x->v, b, c.from, h), x->v.token, y, 0,
+                mmixi_gemm_small(k, c.rows, P, c.n, s.p, (ptrdiff_t)j->ld, 1, s.near + (c.from - tile) * P,
+                                 (ptrdiff_t)P, y, x->y.token, !c.first);
+            else mmixi_gemm_small(k, 1, P, c.n, s.p, 0, 1, mmixi_at(&x->v, b, c.from, h), x->v.token, y, 0,
                                   !c.first);
         }
     }
     for (size_t i = i0; i < i1; i++) {
         mmix_real *y = mmixi_at(&x->y, b, i, h), over = 1 / s.sum[i - i0];
-        k->scale(x->P, over, y, y);
+        k->scale(P, over, y, y);
         if (!x->top) continue;
         x->top[(b * x->H + h) * x->L + i] = s.top[i - i0];
         x->over[(b * x->H + h) * x->L + i] = over;
