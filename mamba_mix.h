@@ -2831,7 +2831,7 @@ typedef struct mmixi_kernels {
     void (*softmax)(size_t n, const mmix_real *x, mmix_real *y);         /* y = e^(x - max x) / its sum */
     /* y = f(x), and of the last three dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x), softplus
        = log(1 + e^x), x above 20 */
-    void (*exp)(size_t n, const mmix_real *x, mmix_real *y);
+    void (*exp_each)(size_t n, const mmix_real *x, mmix_real *y);
     void (*silu)(size_t n, const mmix_real *x, mmix_real *y);
     void (*gelu)(size_t n, const mmix_real *x, mmix_real *y);
     void (*softplus)(size_t n, const mmix_real *x, mmix_real *y);
@@ -3430,11 +3430,11 @@ static MMIXI_TARGET void MMIXI_NAME(softmax)(size_t n, const mmix_real *x, mmix_
     }
 }
 
-#define MMIXI_FUNCTION(name)                                                                                 \
+#define MMIXI_FUNCTION(name, f)                                                                              \
     static MMIXI_TARGET void MMIXI_NAME(name)(size_t n, const mmix_real *x, mmix_real *y)                    \
     {                                                                                                        \
         MMIXI_EACH(i, t,                                                                                     \
-            MMIXI_STORET(t, y + i, MMIXI_NAME(name##_v)(MMIXI_LOADT(t, x + i)));                             \
+            MMIXI_STORET(t, y + i, MMIXI_NAME(f)(MMIXI_LOADT(t, x + i)));                                    \
         );                                                                                                   \
     }
 #define MMIXI_SLOPE(name)                                                                                    \
@@ -3447,10 +3447,10 @@ static MMIXI_TARGET void MMIXI_NAME(softmax)(size_t n, const mmix_real *x, mmix_
             MMIXI_STORET(t, dx + i, d);                                                                      \
         );                                                                                                   \
     }
-MMIXI_FUNCTION(exp)
-MMIXI_FUNCTION(silu) MMIXI_SLOPE(silu)
-MMIXI_FUNCTION(gelu) MMIXI_SLOPE(gelu)
-MMIXI_FUNCTION(softplus) MMIXI_SLOPE(softplus)
+MMIXI_FUNCTION(exp_each, exp_v)
+MMIXI_FUNCTION(silu, silu_v) MMIXI_SLOPE(silu)
+MMIXI_FUNCTION(gelu, gelu_v) MMIXI_SLOPE(gelu)
+MMIXI_FUNCTION(softplus, softplus_v) MMIXI_SLOPE(softplus)
 #undef MMIXI_FUNCTION
 #undef MMIXI_SLOPE
 
@@ -3751,7 +3751,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
     MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(max); MMIXI_ENTRY(variance);
     MMIXI_ENTRY(axpy); MMIXI_ENTRY(scale); MMIXI_ENTRY(lerp); MMIXI_ENTRY(add); MMIXI_ENTRY(mul);
     MMIXI_ENTRY(mul_add); MMIXI_ENTRY(finish); MMIXI_ENTRY(exp_row); MMIXI_ENTRY(softmax);
-    MMIXI_ENTRY(exp); MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
+    MMIXI_ENTRY(exp_each); MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
     MMIXI_ENTRY(softplus); MMIXI_ENTRY(silu_backward); MMIXI_ENTRY(gelu_backward);
     MMIXI_ENTRY(softplus_backward); MMIXI_ENTRY(normalise); MMIXI_ENTRY(normalise_sums);
     MMIXI_ENTRY(normalise_backward); MMIXI_ENTRY(ssd_row); MMIXI_ENTRY(ssd_row_backward);
@@ -7027,7 +7027,7 @@ static void mmixi_ssd_steps(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, 
         if (s->delta[i] > (mmix_real)j->r.dt_high) s->delta[i] = (mmix_real)j->r.dt_high;
     }
     j->k->scale(q, j->r.A[h], s->delta, s->e);
-    j->k->exp(q, s->e, s->e);
+    j->k->exp_each(q, s->e, s->e);
 }
 
 /* y += D x for one token; D is a number a head, or one a channel. */
@@ -7161,7 +7161,7 @@ static void mmixi_ssd_weights(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s
     size_t Q = j->Q;
     double a = 0;
     for (size_t i = 0; i < q; i++) s->p[i] = (mmix_real)(a += (double)s->delta[i] * (double)A);
-    k->exp(q, s->p, s->p);
+    k->exp_each(q, s->p, s->p);
     for (size_t i = 0; i < q; i++) {
         mmix_real *L = s->L + i * Q, *W = s->W + i * Q;
         s->p[i] = s->p[i] < (mmix_real)1.8e-35 ? 0 : s->p[i];
