@@ -1691,8 +1691,8 @@ MMIXDEF void mmix_distill_destroy(mmix_distill *run);
    stages are over (nothing was done), -1: mmix_error. The batch lies in step memory and is the caller's to
    reset; stats may be NULL. */
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats);
-/* A batch's losses without learning: L_hid, L_tok and L_sup whatever their λ, L_seq where its is above 0; `loss`
-   is their sum with the λ of the stage (of the last one, when all are over). 0, or -1. */
+/* A batch's losses without learning: L_hid, L_tok and L_sup whatever their λ, L_seq where its is above 0;
+   `loss` is their sum with the λ of the stage (of the last one, when all are over). 0, or -1. */
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch,
                                 mmix_distill_stats *stats);
 typedef int mmix_distill_next(void *user, mmix_ctx *m, uint64_t number, mmix_distill_batch *batch);
@@ -2829,8 +2829,8 @@ typedef struct mmixi_kernels {
     /* y = exp(scale x - shift), which must be at most 88: a softmax's numerators; returns their sum */
     mmix_real (*exp_row)(size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y);
     void (*softmax)(size_t n, const mmix_real *x, mmix_real *y);         /* y = e^(x - max x) / its sum */
-    /* y = f(x), and of the last three dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x), softplus
-       = log(1 + e^x), x above 20 */
+    /* y = f(x), and of the last three dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x),
+       softplus = log(1 + e^x), x above 20 */
     void (*exp_each)(size_t n, const mmix_real *x, mmix_real *y);
     void (*silu)(size_t n, const mmix_real *x, mmix_real *y);
     void (*gelu)(size_t n, const mmix_real *x, mmix_real *y);
@@ -2878,8 +2878,8 @@ typedef struct mmixi_kernels {
 } mmixi_kernels;
 
 /* Which levels this compiler can build. The double build is for checking and has the portable one alone. */
-#if !defined(MMIX_NO_SIMD) && !MMIXI_DOUBLE && defined(__x86_64__) && !defined(__TINYC__) && !defined(_MSC_VER) \
-    && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 7))
+#if !defined(MMIX_NO_SIMD) && !MMIXI_DOUBLE && defined(__x86_64__) && !defined(__TINYC__) \
+    && !defined(_MSC_VER) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 7))
 #define MMIXI_X86
 #elif !defined(MMIX_NO_SIMD) && !MMIXI_DOUBLE && defined(__aarch64__) && !defined(__AARCH64EB__) \
     && !defined(__TINYC__)
@@ -2968,7 +2968,8 @@ typedef struct mmixi_kernels {
 #define MMIXI_MASKS_COST 1
 #define MMIXI_ALL 8
 #define MMIXI_TAIL(left) (left)
-#define MMIXI_MASK(t) _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(t)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+#define MMIXI_MASK(t) \
+    _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(t)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #define MMIXI_LOAD(p) _mm256_loadu_ps(p)
 #define MMIXI_STORE(p, v) _mm256_storeu_ps(p, v)
 #define MMIXI_LOADM(t, p) _mm256_maskload_ps(p, MMIXI_MASK(t))
@@ -3006,7 +3007,7 @@ typedef struct mmixi_kernels {
 #define MMIXI_MASKS_COST 1
 #define MMIXI_ALL 4
 #define MMIXI_TAIL(left) (left)
-#define MMIXI_MASK(t)                                                                        /* 0 1 2 3 < t */ \
+#define MMIXI_MASK(t)                                                                      /* 0 1 2 3 < t */ \
     vcltq_u32(vcombine_u32(vcreate_u32((uint64_t)1 << 32), vcreate_u32(((uint64_t)3 << 32) + 2)), \
               vdupq_n_u32((uint32_t)(t)))
 #define MMIXI_LOAD(p) vld1q_f32(p)
@@ -3442,7 +3443,8 @@ static MMIXI_TARGET void MMIXI_NAME(softmax)(size_t n, const mmix_real *x, mmix_
                                                          mmix_real *dx, int add)                             \
     {                                                                                                        \
         MMIXI_EACH(i, t,                                                                                     \
-            MMIXI_V d = MMIXI_MUL(MMIXI_LOADT(t, dy + i), MMIXI_NAME(name##_slope_v)(MMIXI_LOADT(t, x + i))); \
+            MMIXI_V d = MMIXI_NAME(name##_slope_v)(MMIXI_LOADT(t, x + i));                                   \
+            d = MMIXI_MUL(MMIXI_LOADT(t, dy + i), d);                                                        \
             if (add) d = MMIXI_ADD(d, MMIXI_LOADT(t, dx + i));                                               \
             MMIXI_STORET(t, dx + i, d);                                                                      \
         );                                                                                                   \
@@ -10945,7 +10947,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
                                                      others), **map = &f.dense[dense++];
             seen = mmixi_vision_planes(m, seen, f.grid_h, f.grid_w);
             if (m->recording) *map = seen;
-            else if (seen) memcpy((*map)->data, seen->data, mmixi_bytes(seen));    /* which outlasts the block */
+            else if (seen) memcpy((*map)->data, seen->data, mmixi_bytes(seen)); /* which outlasts the block */
         }
     }
     f.tokens = mmixi_vision_norm(m, v, x);
@@ -10966,8 +10968,8 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
 /* ==== >>m-mate =======================================================================
    decoder mixers: causal attention with projections of its own, and M-MATE = Flex-MA + Local-Swin
 
-       Flex-MA       f_t = h_t C_t,  h_t = e^(δ_t A) h_{t-1} + δ_t X_t B_tᵀ over all tokens, those of a span in
-                     its layer's order;  b the same backwards in each span;  y = g f + (1 - g) b there
+       Flex-MA       f_t = h_t C_t,  h_t = e^(δ_t A) h_{t-1} + δ_t X_t B_tᵀ over all tokens, those of a span
+                     in its layer's order;  b the same backwards in each span;  y = g f + (1 - g) b there
        Local-Swin    softmax attention in windows of a span's grid
 
    C, B, X are what q, k and v are in attention. x is brought into scan order once, and all that follows reads
@@ -11542,7 +11544,7 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     mmix_real *place = mmix_data(places);
     mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
-    for (size_t i = 0, low = 0, old = 0; i < n; i++) {           /* low, old: first in sight, here and before */
+    for (size_t i = 0, low = 0, old = 0; i < n; i++) {         /* low, old: first in sight, here and before */
         while (a->text[i] - a->text[low] >= window) low++;
         while (old < before && (double)(a->seen + a->text[i]) - (double)place[old] >= (double)window) old++;
         mmix_data_i32(mixer.lefts)[i] = (int32_t)(i - low + (before - old));
@@ -13267,9 +13269,9 @@ static int mmixi_distill_decode(const mmix_distill *run, const mmix_distill_batc
             if (mmixi_index(b->target, r * L + t) < 0) continue;
             if (!length[r]++) first[r] = t;
             if (first[r] + length[r] != t + 1)
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_step: the answer of row %.0f has a gap "
-                                 "before position %.0f; where the teacher is to decode, an answer is one run",
-                                 (double)r, (double)t);
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_step: the answer of row %.0f has a "
+                                 "gap before position %.0f; where the teacher is to decode, an answer is one "
+                                 "run", (double)r, (double)t);
         }
     }
     for (size_t r = 0; r < B; r++) {
@@ -18305,7 +18307,8 @@ MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT 
 
 static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
 {
-#define MMIXI_OP(op, function) table[op].forward = function##_forward; table[op].backward = function##_backward
+#define MMIXI_OP(op, function) \
+    table[op].forward = function##_forward; table[op].backward = function##_backward
     MMIXI_OP(MMIX_OP_COPY, mmixi_copy);
     MMIXI_OP(MMIX_OP_ADD, mmixi_binary); MMIXI_OP(MMIX_OP_MUL, mmixi_binary);
     MMIXI_OP(MMIX_OP_DIV, mmixi_binary);
