@@ -156,7 +156,7 @@ MMIXDEF int mmix_cuda_attention_forward(const mmix_cuda_attention *x);
 MMIXDEF int mmix_cuda_attention_backward(const mmix_cuda_attention *x);
 
 /* y_i = Σ_j φ(q_i)·ψ(k_j) v_j, over all j or over j ≤ i; with `normalise` divided by Σ_j φ(q_i)·ψ(k_j) +
-   eps. */
+   eps. Tiles, causal only: as SSD in float with P + normalise for P. */
 typedef struct mmix_cuda_linear_attention {
     int precision, naive;
     size_t B, L, S, H, N, P;
@@ -187,7 +187,7 @@ MMIXDEF int mmix_cuda_linear_attention_backward(const mmix_cuda_linear_attention
    ==================================================================================== */
 
 typedef struct mmix_cuda_options {
-    int device;                                  /* which GPU */
+    int device;                                  /* which GPU; becomes the calling thread's current one */
     int precision;                               /* MMIX_CUDA_… */
     /* 1: where the GPU, its driver or its memory fail, the CPU does the work, silently but for the
        statistics; 0: that is the context's error, of kind MMIX_ERROR_DEVICE */
@@ -268,14 +268,25 @@ MMIXI_CUDA_INLINE float mmixi_cuda_float(mmixi_cuda_bf16 x)
 {
     return __uint_as_float((uint32_t)x.bits << 16);
 }
+/* To bf16, rounded to the nearest, and back, on the host. */
+static uint16_t mmixi_cuda_half(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return x != x ? 0x7fc0 : (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+}
+static float mmixi_cuda_whole(uint16_t h)
+{
+    const uint32_t u = (uint32_t)h << 16;
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
 /* Two floats, rounded to the nearest bf16, the first in the lower half. */
 MMIXI_CUDA_INLINE uint32_t mmixi_cuda_pack(float low, float high)
 {
 #ifdef MMIX_CUDA_HOST
-    const uint32_t a = __float_as_uint(low), b = __float_as_uint(high);
-    const uint32_t x = low != low ? 0x7fc0u : (a + 0x7fffu + (a >> 16 & 1)) >> 16,
-        y = high != high ? 0x7fc0u : (b + 0x7fffu + (b >> 16 & 1)) >> 16;
-    return x | y << 16;
+    return mmixi_cuda_half(low) | (uint32_t)mmixi_cuda_half(high) << 16;
 #else
     uint32_t r;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -287,11 +298,11 @@ MMIXI_CUDA_INLINE void mmixi_cuda_set(mmixi_cuda_bf16 *to, float x)
 {
     to->bits = (uint16_t)mmixi_cuda_pack(x, 0);
 }
-/* Rounded to the 10 bits of fraction that tf32 has. */
+/* Rounded to the 10 bits of fraction that tf32 has. (A NaN's bits must not be rounded up into a number.) */
 MMIXI_CUDA_INLINE uint32_t mmixi_cuda_tf32(float x)
 {
 #ifdef MMIX_CUDA_HOST
-    return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+    return x != x ? 0x7fffe000u : (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
 #else
     uint32_t r;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
@@ -345,10 +356,15 @@ static int mmixi_cuda_launch(void (*kernel)(J), size_t blocks, unsigned threads,
     arguments[0] = &copy;
     if (!blocks) return 0;
     if (blocks > 0x7fffffff) return MMIX_CUDA_UNSUPPORTED;
-    if (shared > 48 * 1024
-        && cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared)) {
-        if (cudaGetLastError() != cudaErrorInvalidValue) return (int)cudaErrorLaunchFailure;
-        return MMIX_CUDA_UNSUPPORTED;            /* more than this GPU has: 227 KB on sm_90, 163 on sm_80 */
+    if (shared > 48 * 1024) {                    /* more than a kernel has unasked */
+        int device, most = 0;
+        cudaError_t e = cudaGetDevice(&device);
+        if (!e) e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+        if (!e && shared > (size_t)most) return MMIX_CUDA_UNSUPPORTED;   /* 227 KB on sm_90, 163 on sm_80 */
+        /* all that a block can have: were it `shared`, another thread's smaller call could take it back before
+           this one's launch */
+        if (!e) e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+        if (e) return (int)e;
     }
     return (int)cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(threads), arguments, shared,
                                  (cudaStream_t)stream);
@@ -479,7 +495,7 @@ struct mmixi_cuda_ssd_job {
     size_t heads;                                /* that a block of the forward takes one after another */
     int n, p, ldn, ldp;                          /* N and P rounded up to 16; floats from row to row */
     float *begin, *end;                          /* (B, H, segments, N, P): h before a piece; dh after it */
-    float *sums, *dsums;                         /* (B, H, segments): sum of a over a piece */
+    float *sums;                                 /* (B, H, segments): sum of a over a piece */
     float *states;                               /* (B, H, chunks, N, P): h before each chunk */
 };
 
@@ -1086,14 +1102,14 @@ MMIXI_CUDA_BOTH size_t mmixi_cuda_ssd_layout(mmixi_cuda_ssd_tiles<T> *v, char *b
     return at;
 }
 
-/* All of mmixi_cuda_decays for the chunk at token t; begins and ends with the block together. */
+/* All of mmixi_cuda_decays for the chunk at token t; the block has come together since the last one's were
+   read, and ends together. */
 template <class T>
 MMIXI_CUDA_INLINE void mmixi_cuda_ssd_decays(const mmixi_cuda_ssd_job &j, mmixi_cuda_decays *d, size_t b,
                                              size_t t, size_t h)
 {
     const int at = (int)threadIdx.x % 64, own = at % 16, first = at - own;
     float sum = 0;
-    __syncthreads();
     if (threadIdx.x < 64) {
         mmixi_cuda_token k = { 0, 0, 0 };        /* behind the end: nothing enters and nothing decays */
         if (t + (size_t)at < j.r.L) k = mmixi_cuda_ssd_token<T>(j, b, t + (size_t)at, h);
@@ -1182,6 +1198,16 @@ MMIXI_CUDA_INLINE void mmixi_cuda_ssd_state_store(const mmixi_cuda_ssd_job &j, c
         if (pn) pn[i] = state[i % N * j.ldp + i / N];
     }
 }
+/* The sum of a number of each thread, in their order, in all of them; parts: 128 floats of shared memory. */
+MMIXI_CUDA_INLINE float mmixi_cuda_block_sum(float *parts, float x)
+{
+    float sum = 0;
+    __syncthreads();                             /* what lay in parts was read */
+    parts[threadIdx.x] = x;
+    __syncthreads();
+    for (int i = 0; i < MMIXI_CUDA_THREADS; i++) sum += parts[i];
+    return sum;
+}
 /* Pieces: which sequence, head and piece this block has, and its chunks first … end - 1. */
 struct mmixi_cuda_ssd_piece { size_t b, h, piece, index, first, end; };
 MMIXI_CUDA_INLINE mmixi_cuda_ssd_piece mmixi_cuda_ssd_piece_of(const mmixi_cuda_ssd_job &j, size_t heads)
@@ -1219,14 +1245,14 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_leave(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     }
     __syncthreads();
     mmixi_cuda_ssd_state_store(j, s.h, (BACK ? j.end : j.begin) + v.index * NP, NULL);
-    if (!threadIdx.x) (BACK ? j.dsums : j.sums)[v.index] = sum;
+    if (!BACK && !threadIdx.x) j.sums[v.index] = sum;
 }
 /* From what the pieces leave to the h before, or the dh behind, each of them: one thread for each number. */
 template <int BACK> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_scan(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
 {
     const size_t N = j.r.N, P = j.r.P, NP = N * P, i = mmixi_cuda_thread(), e = i % NP, head = i / NP,
         other = head * NP + e % P * N + e / P;
-    const float *from = BACK ? j.r.dfinal : j.r.initial_state, *sums = BACK ? j.dsums : j.sums;
+    const float *from = BACK ? j.r.dfinal : j.r.initial_state;
     float *states = BACK ? j.end : j.begin, carry;
     if (head >= j.r.B * j.r.H) return;
     carry = from ? from[other] : 0;
@@ -1234,7 +1260,7 @@ template <int BACK> MMIXI_CUDA_KERNEL mmixi_cuda_ssd_scan(MMIXI_CUDA_JOB mmixi_c
         const size_t at = head * j.segments + (BACK ? j.segments - 1 - k : k);
         const float left = states[at * NP + e];
         states[at * NP + e] = carry;
-        carry = expf(sums[at]) * carry + left;
+        carry = expf(j.sums[at]) * carry + left;
     }
 }
 
@@ -1497,7 +1523,6 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
             for (int i = 0; i < tid; i++)
                 da += d->weight[i] * sums->leaves[i] + (i / 16 == tid / 16 ? sums->column[i] : 0);
             k.u = d->u[tid]; k.delta = d->delta[tid]; k.a = d->a[tid];
-            if (isinf(k.a)) da = 0;              /* nothing is multiplied by e^a here */
             ddelta = sums->whole[tid] + d->low[tid] * d->after[tid / 16] * sums->leaves[tid] + j.r.A[h] * da;
             ddelta = mmixi_cuda_ssd_ddt(j.r, k, ddelta);
             if (t + (size_t)tid < L) {
@@ -1511,33 +1536,16 @@ MMIXI_CUDA_TILES mmixi_cuda_ssd_backward(MMIXI_CUDA_JOB mmixi_cuda_ssd_job j)
     __syncthreads();
     if (j.r.dinitial && !v.piece) mmixi_cuda_ssd_state_store(j, s.dh, NULL, j.r.dinitial + head * NP);
 
-    /* the head's own: sums over tokens in their order; x's tile takes the parts */
-    float *parts = (float *)s.x, *dhead = j.dhead + v.index * (2 + j.r.D_width);
-    parts[tid] = tid < 64 ? dA : 0;
-    __syncthreads();
+    /* the head's own: dA and dbias are sums over tokens, dD is a number for each channel or their sum */
+    float *dhead = j.dhead + v.index * (2 + j.r.D_width);
+    dA = mmixi_cuda_block_sum((float *)s.x, dA);
+    dbias = mmixi_cuda_block_sum((float *)s.x, dbias);
+    if (j.r.D_width == 1) dD = mmixi_cuda_block_sum((float *)s.x, dD);
     if (!tid) {
-        float sum = 0;
-        for (int i = 0; i < 64; i++) sum += parts[i];
-        dhead[0] = sum;
+        dhead[0] = dA;
+        dhead[1] = dbias;
     }
-    __syncthreads();
-    parts[tid] = tid < 64 ? dbias : 0;
-    __syncthreads();
-    if (!tid) {
-        float sum = 0;
-        for (int i = 0; i < 64; i++) sum += parts[i];
-        dhead[1] = sum;
-    }
-    __syncthreads();
-    parts[tid] = dD;
-    __syncthreads();
-    if (j.r.D_width > 1) {
-        if ((size_t)tid < P) dhead[2 + tid] = dD;
-    } else if (!tid) {
-        float sum = 0;
-        for (int i = 0; i < j.p; i++) sum += parts[i];
-        dhead[2] = sum;
-    }
+    if ((size_t)tid < j.r.D_width) dhead[2 + tid] = dD;
 }
 
 /* h ← e^a h + δ x Bᵀ, y = h C + D x of one token: a block for each sequence and head, a warp for each row of
@@ -1618,7 +1626,6 @@ static size_t mmixi_cuda_ssd_begin(mmixi_cuda_ssd_job *j, const mmix_cuda_ssd *x
         j->begin = mmixi_cuda_part(base, &at, B * H * j->segments * N * P);
         j->sums = mmixi_cuda_part(base, &at, B * H * j->segments);
         if (back) j->end = mmixi_cuda_part(base, &at, B * H * j->segments * N * P);
-        if (back) j->dsums = mmixi_cuda_part(base, &at, B * H * j->segments);
     }
     if (x->naive) {
         j->state = mmixi_cuda_part(base, &at, B * H * P * N);
@@ -2314,7 +2321,7 @@ template <class T> MMIXI_CUDA_KERNEL mmixi_cuda_linear_dkv(MMIXI_CUDA_JOB mmixi_
 
 /* ---- the definition ---- */
 
-/* Query i sees the keys low … high - 1, and if `begun` what was before the first token. */
+/* Query i sees the keys low … high - 1, and if low is 0 what was before the first token. */
 static __device__ void mmixi_cuda_linear_span(const mmixi_cuda_linear_job &j, size_t b, size_t i, size_t *low,
                                               size_t *high)
 {
@@ -2441,22 +2448,13 @@ MMIXI_CUDA_KERNEL mmixi_cuda_linear_outer(MMIXI_CUDA_JOB mmixi_cuda_outer j)
     j.m[i] = sum;
 }
 /* y (B, T, X, C) = x m, or x mᵀ with m (B, G, C, R) */
-MMIXI_CUDA_KERNEL mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
+template <int TRANSPOSED> MMIXI_CUDA_KERNEL mmixi_cuda_linear_apply(MMIXI_CUDA_JOB mmixi_cuda_outer j)
 {
     const size_t i = mmixi_cuda_thread(), c = i % j.C, row = i / j.C, x = row % j.X, b = row / j.X / j.T;
     const float *m = j.m + (b * j.G + x / (j.X / j.G)) * j.R * j.C;
     float sum = 0;
     if (b >= j.B) return;
-    for (size_t r = 0; r < j.R; r++) sum += j.x[row * j.R + r] * m[r * j.C + c];
-    ((float *)j.y)[i] = sum;
-}
-MMIXI_CUDA_KERNEL mmixi_cuda_linear_apply_transposed(MMIXI_CUDA_JOB mmixi_cuda_outer j)
-{
-    const size_t i = mmixi_cuda_thread(), c = i % j.C, row = i / j.C, x = row % j.X, b = row / j.X / j.T;
-    const float *m = j.m + (b * j.G + x / (j.X / j.G)) * j.R * j.C;
-    float sum = 0;
-    if (b >= j.B) return;
-    for (size_t r = 0; r < j.R; r++) sum += j.x[row * j.R + r] * m[c * j.R + r];
+    for (size_t r = 0; r < j.R; r++) sum += j.x[row * j.R + r] * m[TRANSPOSED ? c * j.R + r : r * j.C + c];
     ((float *)j.y)[i] = sum;
 }
 static mmixi_cuda_outer mmixi_cuda_outer_of(const mmixi_cuda_linear_job &j, size_t T, size_t X,
@@ -2475,19 +2473,19 @@ static int mmixi_cuda_linear_full(const mmixi_cuda_linear_job &j, int back)
     if (!back) {
         e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream,
                             mmixi_cuda_outer_of(j, S, G, j.G1, N, j.V1, V, j.state));
-        return e ? e : mmixi_cuda_each(mmixi_cuda_linear_apply, B * L * H * V, stream,
+        return e ? e : mmixi_cuda_each(mmixi_cuda_linear_apply<0>, B * L * H * V, stream,
                                        mmixi_cuda_outer_of(j, L, H, j.F, N, j.Y1, V, j.state));
     }
     e = mmixi_cuda_each(mmixi_cuda_linear_outer, B * G * N * V, stream,
                         mmixi_cuda_outer_of(j, L, H, j.F, N, j.D1, V, j.dstate));
     if (!e)
-        e = mmixi_cuda_each(mmixi_cuda_linear_apply_transposed, B * L * H * N, stream,
+        e = mmixi_cuda_each(mmixi_cuda_linear_apply<1>, B * L * H * N, stream,
                             mmixi_cuda_outer_of(j, L, H, j.D1, V, j.dF, N, j.state));
     if (!e)
-        e = mmixi_cuda_each(mmixi_cuda_linear_apply_transposed, B * S * G * N, stream,
+        e = mmixi_cuda_each(mmixi_cuda_linear_apply<1>, B * S * G * N, stream,
                             mmixi_cuda_outer_of(j, S, G, j.V1, V, j.dG, N, j.dstate));
     if (!e)
-        e = mmixi_cuda_each(mmixi_cuda_linear_apply, B * S * G * V, stream,
+        e = mmixi_cuda_each(mmixi_cuda_linear_apply<0>, B * S * G * V, stream,
                             mmixi_cuda_outer_of(j, S, G, j.G1, N, j.dV1, V, j.dstate));
     return e;
 }
@@ -2707,19 +2705,6 @@ static char *mmixi_cuda_reserve(mmixi_cuda_trip *t, size_t bytes, char **pinned)
     t->at += mmixi_cuda_round_up(bytes, 256);
     return p;
 }
-static uint16_t mmixi_cuda_half(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return x != x ? 0x7fc0 : (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
-}
-static float mmixi_cuda_whole(uint16_t h)
-{
-    const uint32_t u = (uint32_t)h << 16;
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 /* What to do with one row of `n` numbers of a tensor, the `at`-th. */
 typedef void mmixi_cuda_row(void *user, float *row, size_t n, size_t at);
 static void mmixi_cuda_rows(const mmix_tensor *t, float *data, mmixi_cuda_row *f, void *user)
@@ -2836,7 +2821,7 @@ static int mmixi_cuda_deliver(mmix_ctx *m, mmixi_cuda_results *results)
 }
 
 /* The three mixers as calls: each lays out arrays in t and runs, or only counts while t->pinned is NULL. */
-struct mmixi_cuda_plan { mmix_call *call; int back; mmixi_cuda_results results; size_t workspace; };
+struct mmixi_cuda_plan { mmix_call *call; int back; mmixi_cuda_results results; };
 typedef int mmixi_cuda_layer(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run);
 
 static int mmixi_cuda_plan_ssd(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run)
@@ -2888,8 +2873,7 @@ static int mmixi_cuda_plan_ssd(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int ru
         x.dinitial = (float *)mmixi_cuda_expect(t, to, in[7], NULL, 0, 1, 0);
     }
     t->down = t->at;
-    plan->workspace = mmix_cuda_ssd_workspace(&x, back);
-    x.workspace = mmixi_cuda_reserve(t, plan->workspace, NULL);
+    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_ssd_workspace(&x, back), NULL);
     return !run ? 0 : back ? mmix_cuda_ssd_backward(&x) : mmix_cuda_ssd_forward(&x);
 }
 static int mmixi_cuda_plan_attention(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run)
@@ -2937,8 +2921,7 @@ static int mmixi_cuda_plan_attention(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, 
         x.dbias = (float *)mmixi_cuda_expect(t, to, in[4], NULL, 0, 1, 0);
     }
     t->down = t->at;
-    plan->workspace = mmix_cuda_attention_workspace(&x, back);
-    x.workspace = mmixi_cuda_reserve(t, plan->workspace, NULL);
+    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_attention_workspace(&x, back), NULL);
     return !run ? 0 : back ? mmix_cuda_attention_backward(&x) : mmix_cuda_attention_forward(&x);
 }
 static int mmixi_cuda_plan_linear(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run)
@@ -2980,8 +2963,7 @@ static int mmixi_cuda_plan_linear(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int
         x.dinitial = (float *)mmixi_cuda_expect(t, to, in[4], NULL, 0, 1, 0);
     }
     t->down = t->at;
-    plan->workspace = mmix_cuda_linear_attention_workspace(&x, back);
-    x.workspace = mmixi_cuda_reserve(t, plan->workspace, NULL);
+    x.workspace = mmixi_cuda_reserve(t, mmix_cuda_linear_attention_workspace(&x, back), NULL);
     return !run ? 0 : back ? mmix_cuda_linear_attention_backward(&x) : mmix_cuda_linear_attention_forward(&x);
 }
 
@@ -3015,8 +2997,8 @@ static int mmixi_cuda_travel(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *c
 {
     mmixi_cuda_trip t;
     mmixi_cuda_plan plan;
-    cudaError_t e;
-    int error;
+    mmixi_cuda_results results;
+    int error, end;
     memset(&t, 0, sizeof t);
     memset(&plan, 0, sizeof plan);
     t.a = a;
@@ -3024,37 +3006,36 @@ static int mmixi_cuda_travel(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *c
     plan.call = call;
     plan.back = back;
     layer(&t, &plan, 0);
-    e = cudaSetDevice(a->options.device);
-    error = e != cudaSuccess ? (int)e : mmixi_cuda_room(a, t.at, t.down);
-    if (error) return error;
-    t.at = 0;
-    plan.results.count = 0;
-    t.device = a->device;
-    t.pinned = a->pinned;
-    layer(&t, &plan, 0);                         /* fills the inputs' pinned memory */
-    e = cudaMemcpyAsync(a->device, a->pinned, t.up, cudaMemcpyHostToDevice, a->stream);
-    if (e != cudaSuccess) return (int)e;
-    t.at = 0;
-    plan.results.count = 0;
-    t.pinned = NULL;
-    error = layer(&t, &plan, 1);
+    error = (int)cudaSetDevice(a->options.device);
+    if (!error) error = mmixi_cuda_room(a, t.at, t.down);
+    if (!error) {
+        t.at = 0;
+        plan.results.count = 0;
+        t.device = a->device;
+        t.pinned = a->pinned;
+        layer(&t, &plan, 0);                     /* fills the inputs' pinned memory */
+        results = plan.results;                  /* these know where in it they will lie */
+        error = (int)cudaMemcpyAsync(a->device, a->pinned, t.up, cudaMemcpyHostToDevice, a->stream);
+        if (!error) {
+            t.at = 0;
+            plan.results.count = 0;
+            t.pinned = NULL;
+            error = layer(&t, &plan, 1);
+        }
+        if (!error)
+            error = (int)cudaMemcpyAsync(a->pinned + t.up, a->device + t.up, t.down - t.up,
+                                         cudaMemcpyDeviceToHost, a->stream);
+        end = (int)cudaStreamSynchronize(a->stream);     /* also if that failed: the copy up may still run */
+        if (!error) error = end;
+    }
     if (error) {
-        cudaStreamSynchronize(a->stream);
+        cudaGetLastError();                      /* not to be found by somebody else's next call */
         return error;
     }
-    for (int i = 0; i < plan.results.count; i++) plan.results.r[i].pinned = NULL;
-    e = cudaMemcpyAsync(a->pinned + t.up, a->device + t.up, t.down - t.up, cudaMemcpyDeviceToHost, a->stream);
-    if (e == cudaSuccess) e = cudaStreamSynchronize(a->stream);
-    if (e == cudaSuccess) e = cudaGetLastError();
-    if (e != cudaSuccess) return (int)e;
     a->done.copies += 2;
     a->done.bytes_up += t.up;
     a->done.bytes_down += t.down - t.up;
-    for (size_t i = 0, at = t.up; i < (size_t)plan.results.count; i++) {
-        plan.results.r[i].pinned = a->pinned + at;
-        at += mmixi_cuda_round_up(plan.results.r[i].count * (plan.results.r[i].bf16 ? 2 : 4), 256);
-    }
-    return mmixi_cuda_deliver(m, &plan.results) ? -2 : 0;
+    return mmixi_cuda_deliver(m, &results) ? -2 : 0;
 }
 
 /* Multiply-adds of a forward call. */
@@ -3188,10 +3169,8 @@ MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
 }
 MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
 {
-    static const mmix_op_functions mixers[] = { { mmixi_cuda_op_ssd, mmixi_cuda_op_ssd_back },
-        { mmixi_cuda_op_softmax, mmixi_cuda_op_softmax_back },
-        { mmixi_cuda_op_linear, mmixi_cuda_op_linear_back } };
     mmixi_cuda_attachment *a;
+    mmix_op_functions f;
     cudaError_t e;
     int devices = 0, major = 0;
     if (!m || mmix_error(m)) return -1;
@@ -3222,9 +3201,15 @@ MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
     }
     for (int op = 0; op < MMIX_OP_COUNT; op++) a->before[op] = mmix_kernel(m, op);
     mmixi_cuda_other<MMIX_OP_COUNT - 1>::set(m);
-    mmix_kernel_set(m, MMIX_OP_SSD, &mixers[0]);
-    mmix_kernel_set(m, MMIX_OP_SOFTMAX_ATTENTION, &mixers[1]);
-    mmix_kernel_set(m, MMIX_OP_LINEAR_ATTENTION, &mixers[2]);
+    f.forward = mmixi_cuda_op_ssd;
+    f.backward = mmixi_cuda_op_ssd_back;
+    mmix_kernel_set(m, MMIX_OP_SSD, &f);
+    f.forward = mmixi_cuda_op_softmax;
+    f.backward = mmixi_cuda_op_softmax_back;
+    mmix_kernel_set(m, MMIX_OP_SOFTMAX_ATTENTION, &f);
+    f.forward = mmixi_cuda_op_linear;
+    f.backward = mmixi_cuda_op_linear_back;
+    mmix_kernel_set(m, MMIX_OP_LINEAR_ATTENTION, &f);
     mmix_kernel_user_set(m, a);
     return 0;
 }

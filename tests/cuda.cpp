@@ -275,11 +275,13 @@ static void random_cases(int count)
     mmix_destroy(gpu);
 }
 
-/* Pieces of a sequence, several heads a block and long sequences, which random cases are too small for. */
+/* Pieces of a sequence, long sequences and windows of more than one tile, which random cases are too small
+   for. */
 static void large_cases(void)
 {
     static const struct { size_t B, L, H, G, N, P; } sizes[] = { { 1, 600, 2, 1, 16, 16 }, { 1, 1100, 1, 1, 20, 9 },
         { 70, 20, 4, 1, 8, 8 }, { 2, 530, 2, 2, 8, 16 } };
+    static const size_t grid[3] = { 3, 11, 13 }, window[3] = { 2, 7, 9 };
     mmix_ctx *cpu = mmix_create(NULL), *gpu = mmix_create(NULL);
     for (int form = 1; form < 4; form++) {
         double most = 0;
@@ -297,6 +299,19 @@ static void large_cases(void)
             one(cpu, gpu, form, c, &most);
         }
         printf("%-11s %-18s   4 large ones, worst error %.2g\n", forms[form].name, kinds[MMIX_SSD], most);
+        most = 0;
+        for (int i = 0; i < 2; i++) {
+            state = 99 + (uint64_t)i;
+            Case c = random_case(MMIX_SOFTMAX, form == 3);
+            memset(&c.o, 0, sizeof c.o);
+            mmix_mixer_windows(&c.o, 3, grid, window, i);
+            c.o.mask = i ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
+            c.B = 1; c.L = c.S = 3 * 11 * 13; c.H = 2; c.G = 1; c.N = i ? 70 : 7; c.P = i ? 9 : 20;
+            c.bias = 1;
+            c.packed = c.lefts = 0;
+            one(cpu, gpu, form, c, &most);
+        }
+        printf("%-11s %-18s   2 large ones, worst error %.2g\n", forms[form].name, kinds[MMIX_SOFTMAX], most);
     }
     mmix_destroy(cpu);
     mmix_destroy(gpu);
@@ -416,6 +431,61 @@ static void steps(void)
     for (float *p : all) cudaFree(p);
 }
 
+/* SSD in tiles against one thread a head, where random cases are too small for a block of the forward to take
+   `together` heads one after another, or for pieces of several chunks. */
+static void ssd_against_naive(size_t B, size_t L, size_t H, size_t share, size_t N, size_t segments,
+                              size_t together, int back)
+{
+    const size_t P = 3, G = H / share,
+        sizes[8] = { B * L * H * P, B * H * P * N, B * L * H * P, B * L * H, B * L * G * N, B * L * G * N, H,
+            B * H * P * N };
+    static const char *const names[8] = { "y", "final_state", "dx", "ddt", "db", "dc", "dA", "dinitial" };
+    const int results = back ? 8 : 2;
+    std::vector<float> dt(B * L * H), A(H);
+    std::vector<float *> all, to;
+    auto keep = [&](const std::vector<float> &v) { all.push_back(upload(v)); return all.back(); };
+    mmixi_cuda_ssd_job j;
+    mmix_cuda_ssd s;
+    Results r[2];
+    const char *worst;
+    for (float &v : dt) v = uniform(0.01, 0.3);
+    for (float &v : A) v = uniform(-2, -0.01);
+    for (int i = 0; i < results; i++) to.push_back(keep(std::vector<float>(sizes[i])));
+    memset(&s, 0, sizeof s);
+    s.B = B; s.L = L; s.H = H; s.N = N; s.P = P;
+    s.segments = segments;
+    s.x = mmix_cuda_heads_plain(keep(random_floats(B * L * H * P)), L, H, P, H);
+    s.b = mmix_cuda_heads_plain(keep(random_floats(B * L * G * N)), L, G, N, H);
+    s.c = mmix_cuda_heads_plain(keep(random_floats(B * L * G * N)), L, G, N, H);
+    s.dt = mmix_cuda_heads_plain(keep(dt), L, H, 1, H);
+    s.A = keep(A);
+    s.y = mmix_cuda_heads_plain(to[0], L, H, P, H);
+    s.initial_state = keep(random_floats(B * H * P * N));
+    s.final_state = to[1];
+    if (back) {
+        s.dy = mmix_cuda_heads_plain(keep(random_floats(B * L * H * P)), L, H, P, H);
+        s.dfinal = keep(random_floats(B * H * P * N));
+        s.dx = mmix_cuda_heads_plain(to[2], L, H, P, H);
+        s.ddt = mmix_cuda_heads_plain(to[3], L, H, 1, H);
+        s.db = mmix_cuda_heads_plain(to[4], L, G, N, H);
+        s.dc = mmix_cuda_heads_plain(to[5], L, G, N, H);
+        s.dA = to[6];
+        s.dinitial = to[7];
+    }
+    mmixi_cuda_ssd_begin(&j, &s, 0, NULL);
+    CHECK(j.heads == together && (!segments || j.segments == segments));
+    for (s.naive = 0; s.naive < 2; s.naive++) {
+        const size_t bytes = mmixi_cuda_max(mmix_cuda_ssd_workspace(&s, 0), mmix_cuda_ssd_workspace(&s, back));
+        s.workspace = upload(std::vector<float>(bytes / 4 + 1, NAN));
+        CHECK(mmix_cuda_ssd_forward(&s) == 0);
+        CHECK(!back || mmix_cuda_ssd_backward(&s) == 0);
+        for (int i = 0; i < results; i++) r[s.naive].push_back({ names[i], download(to[(size_t)i], sizes[i]) });
+        cudaFree(s.workspace);
+    }
+    CHECK(difference(r[1], r[0], &worst) <= 2e-5);
+    for (float *p : all) cudaFree(p);
+}
+
 /* ---- the attachment ---- */
 
 static Case plain_case(int kind)
@@ -524,6 +594,36 @@ static void attachment(void)
     mmix_destroy(m);
 }
 
+/* A NaN of the largest bits in one number of v is a NaN in that channel of all queries, and nowhere else. */
+static void not_a_number(void)
+{
+    const uint32_t bits = 0xffffffffu;
+    mmix_ctx *m = mmix_create(NULL);
+    for (int precision = 0; precision < 3; precision++)
+        for (int kind = 0; kind < 3; kind++) {
+            mmix_cuda_options o;
+            mmix_mixer x;
+            mmix_tensor *q = wide(m, 0, 1, 20, 2, 4), *k = wide(m, 0, 1, 20, 2, 4),
+                *v = wide(m, 0, 1, 20, 2, 4), *dt = tensor(m, 0, 0.01, 0.2, 1, 20, 2, 0),
+                *A = tensor(m, 0, -1, -0.1, 2, 0, 0, 0);
+            memcpy(mmix_data(v), &bits, 4);
+            memset(&o, 0, sizeof o);
+            o.least = 1;
+            o.precision = precision;
+            CHECK(mmix_cuda_attach(m, &o) == 0);
+            x = kind == MMIX_SSD ? mmix_mixer_ssd(v, dt, A, k, q)
+                : kind == MMIX_LINEAR ? mmix_mixer_linear(q, k, v) : mmix_mixer_softmax(q, k, v);
+            if (kind == MMIX_LINEAR) x.mask = MMIX_MASK_CAUSAL, x.feature = MMIX_FEATURE_ELU1;
+            const mmix_tensor *y = mmix_mix(m, &x);
+            size_t right = 0;
+            for (size_t i = 0; y && i < 20 * 2 * 4; i++) right += !isnan(mmix_data(y)[i]) == (i % 8 != 0);
+            CHECK(right == 20 * 2 * 4);
+            mmix_reset(m);
+        }
+    mmix_cuda_detach(m);
+    mmix_destroy(m);
+}
+
 #ifdef MMIX_CUDA_HOST
 /* What goes wrong only when told to: no device, an old driver, an old GPU, the n-th allocation, copy or launch. */
 static void failures(void)
@@ -546,6 +646,9 @@ static void failures(void)
     }
     cuda_host.devices = 1; cuda_host.driver = 13000; cuda_host.major = 9;
 
+    /* what a kernel is allowed does not depend on the call: another thread may set it in between */
+    CHECK(!cuda_host.allowed.empty());
+    for (const auto &kernel : cuda_host.allowed) CHECK(kernel.second == CUDA_HOST_SHARED);
     /* a GPU with less shared memory: the backward of SSD has no kernel there, and the CPU makes up for its forward */
     {
         Case c = plain_case(MMIX_SSD);
@@ -574,6 +677,7 @@ static void failures(void)
                     const int fired = !*n[what];
                     *n[what] = 0;
                     mmix_cuda_stats(m, &s);
+                    CHECK(cuda_host.last == cudaSuccess);        /* nothing left for the next call */
                     if (!fired) CHECK(!mmix_error(m) && s.host_failed == 0 && s.device_calls == 2);
                     else if (o.quiet)
                         CHECK(!mmix_error(m) && s.host_failed == 1 && strchr(s.failure, ':') && difference(expected, found, &worst) < 2e-5);
@@ -646,9 +750,14 @@ int main(int argc, char **argv)
     random_cases(argc > 1 ? atoi(argv[1]) : 30);
     large_cases();
     strides(70, 16, 4);                          /* 16-byte rows */
+    strides(70, 16, 3);                          /* of such a width, but none begins on 16 bytes */
     strides(33, 7, 3);                           /* none */
     steps();
+    ssd_against_naive(132, 70, 4, 2, 5, 0, 2, 0);
+    ssd_against_naive(264, 70, 4, 4, 5, 0, 4, 0);
+    ssd_against_naive(1, 330, 2, 2, 70, 2, 1, 1);        /* 6 chunks in 2 pieces, each warp with rows of h */
     attachment();
+    not_a_number();
 #ifdef MMIX_CUDA_HOST
     failures();
 #endif
