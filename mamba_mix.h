@@ -3929,12 +3929,11 @@ static void mmixi_gemm_block(const mmixi_kernels *k, size_t rows, size_t cols, s
                              size_t depth, const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs,
                              const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
 {
-    const size_t tiles = mmixi_ceil_div(rows, k->mr), panels = mmixi_panels(k, cols),
-        vectors = mmixi_ceil_div(cols, k->lanes);
+    const size_t tiles = mmixi_ceil_div(rows, k->mr);
     for (size_t p = first, j = mmixi_panel(k, cols, first), end; p < last; p++, j = end) {
         const mmix_real *panel = ldb ? b + j : b + j * depth;
         size_t width;
-        end = mmixi_cut(vectors, p + 1, panels) * k->lanes;
+        end = mmixi_panel(k, cols, p + 1);
         width = mmixi_min(end, cols) - j;
         for (size_t t = 0, i = 0, next; t < tiles; t++, i = next) {
             next = mmixi_cut(rows, t + 1, tiles);
@@ -8145,14 +8144,6 @@ static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
     r.seq_batch = call->in[3] ? (ptrdiff_t)call->in[3]->stride[0] : 0;
     r.initial_state = mmix_data(call->in[4]);
     r.final_state = mmix_data(call->out[1]);
-    if (call->recorded && !back) {
-        const size_t kept = mmix_raw_linear_states(&r);
-        if (r.normalise && !mmix_save(m, call, 0, r.B * r.H * r.L)) return -1;
-        if (kept && !mmix_save(m, call, 1, kept)) return -1;
-    }
-    r.over = call->saved[0];
-    r.states = call->saved[1];
-    mark = mmix_mark_here(m);
     if (back) {
         r.dy = r.y;
         r.dy.p = mmixi_out_grad_or_zeros(m, call->out[0]);
@@ -8164,6 +8155,13 @@ static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
         if (call->in[4]) r.dinitial = mmix_grad_target(m, call->in[4], &r.add_initial);
     }
     mmixi_linear_begin(&j, &r, m->k);
+    if (call->recorded && !back) {
+        if (r.normalise && !mmix_save(m, call, 0, r.B * r.H * r.L)) return -1;
+        if (j.kept && !mmix_save(m, call, 1, r.B * j.G * j.kept * r.N * j.V)) return -1;
+    }
+    j.r.over = call->saved[0];
+    j.r.states = call->saved[1];
+    mark = mmix_mark_here(m);
     j.scratch = mmixi_reals(m, mmixi_lanes(m), j.lane_size);
     if (!j.scratch) return -1;
     mmixi_parallel(m, r.B * j.G, mmixi_linear_task_of(&j, back), &j);
