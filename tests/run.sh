@@ -120,6 +120,7 @@ else
     if [ -n "$nvcc" ]; then
         wait $report
         add "nvcc: warnings, registers, spills" build/log/cuda_report.txt $?
+        echo "nvcc: warnings, registers, spills: $line"
         if grep -q 'warning' build/cuda.txt; then
             echo "FAILED: nvcc warns"; grep 'warning' build/cuda.txt | head; failed=$((failed + 1))
         fi
