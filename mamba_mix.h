@@ -669,7 +669,7 @@ typedef struct mmix_raw_linear {
     mmix_real *dinitial;                         /* or NULL */
     int add_q, add_k, add_v, add_initial;        /* 1: add to the gradient that is there */
 } mmix_raw_linear;
-/* Reals of `states`, 0 if not causal; of scratch, for both passes. */
+/* Reals of `states`; of scratch, for both passes. */
 MMIXDEF size_t mmix_raw_linear_states(const mmix_raw_linear *x);
 MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x);
 /* y, over, states and the final state. */
@@ -7785,7 +7785,7 @@ typedef struct mmixi_linear_job {
     const mmixi_kernels *k;
     /* key/value heads; columns of the state, P or P + 1; rows of a block, of a chunk's matrices (0: full) */
     size_t G, V, R, C;
-    /* states kept for each sequence and key/value head: of every chunk but the first */
+    /* states kept for each sequence and key/value head: of every chunk but the first, or the full form's one */
     size_t kept;
     mmix_real *scratch;
     size_t lane_size;
@@ -7902,6 +7902,7 @@ static void mmixi_linear_task(void *arg, size_t index, size_t lane)
     size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share;
     mmixi_linear_scratch s;
     mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
+    if (j->r.states) s.state = j->r.states + index * j->r.N * j->V;
     mmixi_linear_state(j, &s, b, h0);
     for (size_t h = h0; h < h0 + share; h++)
         for (size_t t = 0; t < j->r.L; t += j->R) {
@@ -7924,7 +7925,8 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
     ptrdiff_t ldv, ldd;
     mmixi_linear_scratch s;
     mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    mmixi_linear_state(j, &s, b, h0);
+    s.state = j->r.states + index * N * V;
+    if (j->r.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, &s, mmixi_at(&j->r.k, b, 0, h0));
     memset(s.dstate, 0, N * V * sizeof *s.dstate);
     k->transpose(N, V, s.state, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
     for (size_t h = h0; h < h0 + share; h++)
@@ -8089,6 +8091,7 @@ static size_t mmixi_linear_begin(mmixi_linear_job *j, const mmix_raw_linear *r, 
     j->V = r->P + (r->normalise ? 1 : 0);
     j->R = r->causal && r->chunk ? mmixi_min(r->chunk, r->L) : (size_t)MMIXI_LINEAR_BLOCK;
     j->C = r->causal ? j->R : 0;
+    j->kept = !r->causal;
     for (size_t b = 0; r->causal && b < r->B; b++) {
         const mmixi_chunks chunks = mmixi_linear_chunks(j, b);
         j->kept = mmixi_max(j->kept, mmixi_chunks_count(&chunks) - 1);
@@ -8129,8 +8132,7 @@ MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scrat
     mmixi_linear_raw(x, 1, scratch);
 }
 
-/* in: q, k, v, seq_idx, initial state; out: y, final state; saved: 1 / den of each row; the states before
-   each chunk */
+/* in: q, k, v, seq_idx, initial state; out: y, final state; saved: 1 / den of each row; the states kept */
 static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
 {
     mmix_raw_linear r = *(const mmix_raw_linear *)call->options;
