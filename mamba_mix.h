@@ -1288,7 +1288,8 @@ MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, co
                                           const mmix_decoder_options *options);
 /* (…, D) → (…, K) */
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden);
-/* M (B, H, L, L) of one layer: attention's, or the sum of the branches'. Not recorded. */
+/* M (B, H, L, L) of one layer: attention's, or the sum of the branches', each weighted by the gate if there
+   is one. Not recorded. */
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                          size_t layer);
 
@@ -1318,7 +1319,8 @@ typedef struct mmix_sampling {
     uint64_t stream;
     int32_t stop;                            /* the last token to make, none if 0 */
 } mmix_sampling;
-/* One token from logits (K); place: its number in the sequence. */
+/* One token from logits (K); place: its number in the sequence. 0 on error, as after a chain of calls that
+   ended in logits of NULL. */
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place);
 /* Continues `prompt` (n tokens of text) by at most `count` tokens, the stop token included; returns how many,
@@ -1336,7 +1338,7 @@ enum { MMIX_LORA_FFN = 1, MMIX_LORA_MIXER = 2 };                                
 MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets);
 /* NULL without adapters. */
 MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d);
-/* Adds the adapters to their matrices and drops them. 0, or -1. */
+/* Adds the adapters to their matrices and drops them; not while a mmix_distill trains them. 0, or -1. */
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
 
 typedef struct mmix_tokenizer mmix_tokenizer;
@@ -1625,7 +1627,7 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
                                    double temperature);
 
 /* A decoder with M-MATE in the place of the teacher's attention: flex and swin take its q, k, v and o, all
-   else is copied. options NULL: the defaults. NULL on error. */
+   else is copied, with the teacher's adapters added. options NULL: the defaults. NULL on error. */
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options);
 /* Scales the columns of each head in Flex-MA's o_proj so that what the head brings to the layer has the root
    mean square of the teacher's on this sequence, layer by layer on the teacher's inputs. 0, or -1. */
@@ -1668,7 +1670,7 @@ typedef struct mmix_distill_batch {
     mmix_tensor *target;
     mmix_tensor *mask;                       /* (B, L) int32: 0 where tokens only fill up; NULL: none do */
     /* For L_seq the input with the teacher's answers, and its targets; NULL: the teacher decodes now,
-       greedily, as many tokens as each row's answer has, which must be one run then */
+       greedily, as many tokens as each row's answer has, which must be one run behind all spans then */
     const mmix_sequence *decoded;
     mmix_tensor *decoded_target;
 } mmix_distill_batch;
@@ -1682,7 +1684,9 @@ typedef struct mmix_distill_stats {
 } mmix_distill_stats;
 
 typedef struct mmix_distill mmix_distill;
-/* A run before its first step. Teacher and student stay the caller's and outlive it. NULL on error. */
+/* A run before its first step. Teacher and student stay the caller's and outlive it; a student is in one run
+   at a time. Adapters that it has already are those of the run, in place of lora_…. A stage that has nothing
+   to train (Flex-MA in a student of Local-Swin alone) is an error. NULL on error. */
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config);
 /* Adapters stay with the student: see mmix_decoder_merge. */
@@ -4439,8 +4443,8 @@ static int mmixi_check(mmix_ctx *m, const char *op, const char *name, const mmix
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %s, expected %s", op, name, types[t->dtype],
                          types[dtype]), 0;
     if (!mmixi_data(t, dtype))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has no values any more (mmix_backward consumed it)",
-                         op, name), 0;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has no values (%s)", op, name, t->lasting
+                         ? "mmix_params_allocate comes first" : "mmix_backward consumed it"), 0;
     ok = ndim < 0 ? a == MMIXI_ANY || (t->ndim && t->shape[t->ndim - 1] == a) : t->ndim == ndim;
     for (int i = 0; ok && i < ndim; i++) ok = want[i] == MMIXI_ANY || t->shape[i] == want[i];
     if (ok) return 1;
@@ -6859,34 +6863,41 @@ static int mmixi_rope_run(mmix_ctx *m, mmix_call *call, int back)
 static int mmixi_rope_forward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 0); }
 static int mmixi_rope_backward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 1); }
 
+/* Whether heads of N can be turned so. */
+static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
+{
+    const size_t *part = o->sections, sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
+    if (R % 2 || R > N || (sum && (sum != R / 2 || !part[0])))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
+                         "%.0f; dim is even, at most a head, and twice the sections' sum, of which the first "
+                         "is not 0", who, (double)R, (double)N, (double)part[0], (double)part[1],
+                         (double)part[2]), 0;
+    return o->theta <= DBL_MAX ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.theta is %g, expected a number", who, o->theta), 0);
+}
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
 {
     const char *who = "mmix_rope";
     mmix_call call = mmixi_call(x, pos, NULL);
+    mmix_rope_options none;
     mmixi_rope_options o;
-    size_t axes, sum, L = mmix_shape(x, 1), N = mmix_shape(x, 3), want[3];
+    size_t L = mmix_shape(x, 1), N = mmix_shape(x, 3), want[3];
     int n = 0;
+    memset(&none, 0, sizeof none);
     memset(&o, 0, sizeof o);
-    o.theta = options && options->theta > 0 ? options->theta : 10000;
-    o.R = options && options->dim ? options->dim : N;
-    o.interleaved = options && options->interleaved;
-    for (int a = 0; a < 3; a++) o.sections[a] = options ? options->sections[a] : 0;
-    sum = o.sections[0] + o.sections[1] + o.sections[2];
-    axes = sum ? 3 : 1;
-    if (axes == 3) want[n++] = 3;
+    options = options ? options : &none;
+    o.theta = options->theta > 0 ? options->theta : 10000;
+    o.R = options->dim ? options->dim : N;
+    o.interleaved = options->interleaved != 0;
+    for (int a = 0; a < 3; a++) o.sections[a] = options->sections[a];
+    if (o.sections[0] + o.sections[1] + o.sections[2]) want[n++] = 3;
     if (mmix_ndim(pos) > n + 1) want[n++] = mmix_shape(x, 0);
     want[n++] = L;
     if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
         || !mmixi_check(m, who, "pos", pos, MMIX_DTYPE_I32, n, want[0], n > 1 ? want[1] : 0,
                         n > 2 ? want[2] : 0, 0)) return NULL;
-    if (o.R % 2 || o.R > N || (sum && (sum != o.R / 2 || !o.sections[0]))) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f; dim is "
-            "even, at most a head, and twice the sections' sum, of which the first is not 0", who,
-            (double)o.R, (double)N, (double)o.sections[0], (double)o.sections[1], (double)o.sections[2]);
-        return NULL;
-    }
+    if (!mmixi_rope_check(m, who, options, N)) return NULL;
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 4, x->shape);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
 }
@@ -7785,7 +7796,7 @@ typedef struct mmixi_linear_job {
     const mmixi_kernels *k;
     /* key/value heads; columns of the state, P or P + 1; rows of a block, of a chunk's matrices (0: full) */
     size_t G, V, R, C;
-    /* states kept for each sequence and key/value head: of every chunk but the first, or the full form's one */
+    /* states kept for each sequence and key/value head: every chunk's but the first, or the full form's */
     size_t kept;
     mmix_real *scratch;
     size_t lane_size;
@@ -11001,6 +11012,8 @@ static size_t mmixi_span_tokens(const mmix_span *s)
 static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n, size_t L)
 {
     size_t end = 0;
+    if (n && !spans)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected %.0f spans, found NULL", who, (double)n), 0;
     for (size_t i = 0; i < n; i++) {
         const mmix_span *s = &spans[i];
         size_t frame, all;
@@ -11632,7 +11645,9 @@ static mmix_tensor *mmixi_mmate_of(mmix_ctx *m, const char *who, const mmix_mmat
     mmixi_layout a;
     mmix_tensor *y;
     int record;
-    if (mmixi_layout_of(m, who, &a, layout, x, layer->index, layer->index + 1)) return NULL;
+    if (mmixi_layout_of(m, who, &a, layout, x, layer->index, layer->index + 1)
+        || !mmixi_optional(m, who, "residual", residual, MMIX_DTYPE_REAL, 3, a.B, a.L, x->shape[2], 0))
+        return NULL;
     if (a.of->state && (!mmixi_slot_check(m, who, a.of->state, a.of->slot)
                         || !mmixi_slot_check(m, who, a.of->state, a.of->slot + 1))) return NULL;
     record = a.of->state ? mmix_record(m, 0) : m->recording;
@@ -11727,6 +11742,8 @@ struct mmix_decoder {
     mmix_ctx *m;
     mmix_decoder_config config;
     mmix_params *params, *adapters;
+    struct { size_t rank; double alpha; int targets; } lora;   /* of the adapters, if there are any */
+    int in_run;                                  /* a distillation run trains it */
     mmix_tensor *embedding, *norm, *classifier;
     mmix_mlp_layer projector;
     mmixi_decoder_layer *layer;
@@ -11762,21 +11779,40 @@ static int mmixi_decoder_declare(mmix_decoder *d, int start)
         : mmixi_param(p, "", "lm_head.weight", mmixi_normal(0.02), 2, c->vocabulary, D, 0, 0);
     return start ? mmix_params_allocate(p) : p->m->error_kind ? -1 : 0;
 }
+/* Fills in what is 0, and checks. 0, or -1. */
+static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
+{
+    static const char who[] = "mmix_decoder_create",
+        names[9][16] = { "vocabulary", "dim", "depth", "ffn", "heads", "kv_heads", "head_dim", "media",
+                         "conv_width" };
+    c->kv_heads = c->kv_heads ? c->kv_heads : c->heads;
+    if (!c->head_dim && c->heads && c->dim % c->heads)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
+                         "head_dim is 0", who, (double)c->dim, (double)c->heads);
+    if (!c->head_dim && c->heads) c->head_dim = c->dim / c->heads;
+    if (!(c->eps > 0)) c->eps = 1e-5;
+    if (c->rope.theta <= 0) c->rope.theta = 10000;
+    for (int i = 0; i < 9; i++) {
+        const size_t size[9] = { c->vocabulary, c->dim, c->depth, c->ffn, c->heads, c->kv_heads, c->head_dim,
+                                 c->media, c->mmate.conv_width };
+        if (size[i] < (i < 7) || size[i] > INT32_MAX)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.0f, expected %d to 2³¹ - 1", who, names[i],
+                             (double)size[i], i < 7);
+    }
+    if (c->heads % c->kv_heads)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kv_heads is %.0f, expected a divisor of the %.0f heads",
+                         who, (double)c->kv_heads, (double)c->heads);
+    if (c->mixer < MMIX_DECODER_ATTENTION || c->mixer > MMIX_DECODER_MMATE || c->bias < 0 || c->bias > 2)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mixer is %d and bias %d, expected "
+                         "MMIX_DECODER_ATTENTION or _MMATE and 0 to 2", who, c->mixer, c->bias);
+    return mmixi_rope_check(m, who, &c->rope, c->head_dim) ? 0 : -1;
+}
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
     mmix_decoder *d;
     if (mmix_error(m)) return NULL;
-    c.kv_heads = c.kv_heads ? c.kv_heads : c.heads;
-    if (!c.head_dim && c.heads && c.dim % c.heads == 0) c.head_dim = c.dim / c.heads;
-    c.eps = c.eps > 0 ? c.eps : 1e-5;
-    c.rope.theta = c.rope.theta > 0 ? c.rope.theta : 10000;
-    if (!c.vocabulary || c.vocabulary > INT32_MAX || !c.dim || !c.depth || !c.ffn || !c.heads || !c.head_dim
-        || c.heads % c.kv_heads || c.mixer < MMIX_DECODER_ATTENTION || c.mixer > MMIX_DECODER_MMATE) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_decoder_create: mixer %d, vocabulary %.0f, width %.0f, depth "
-                  "%.0f, ffn %.0f, %.0f heads of %.0f, %.0f for keys and values, which must divide them",
-                  c.mixer,
-                  (double)c.vocabulary, (double)c.dim, (double)c.depth, (double)c.ffn, (double)c.heads,
-                  (double)c.head_dim, (double)c.kv_heads);
+    if (mmixi_decoder_config_check(m, &c)) {
+        if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a model */
         return NULL;
     }
     if (c.depth > SIZE_MAX / sizeof *d->layer) {
@@ -12004,6 +12040,24 @@ MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmi
 {
     return d ? mmix_linear(m, hidden, d->classifier, NULL) : NULL;
 }
+/* The branch gate u of tokens that take part in Local-Swin: their rows of flex by u, of swin by 1 - u. */
+static void mmixi_gate_rows(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, const mmixi_layout *a,
+                            mmix_tensor *flex, mmix_tensor *swin)
+{
+    const mmix_tensor *z = mmix_linear(m, x, w->branch_gate_weight, w->branch_gate_bias);
+    const size_t n = a->n_grid + (w->options.text_window ? a->n_text : 0), H = mmix_shape(flex, 1), L = a->L;
+    for (size_t b = 0; z && flex && swin && b < a->B; b++)
+        for (size_t i = 0; i < n; i++) {
+            const size_t t = i < a->n_grid ? a->grid[i] : a->text[i - a->n_grid];
+            const mmix_real u = 1 / (1 + mmixi_exp_real(-mmix_data(z)[b * L + t]));
+            for (size_t h = 0; h < H; h++) {
+                mmix_real *f = mmix_data(flex) + ((b * H + h) * L + t) * L,
+                    *s = mmix_data(swin) + ((b * H + h) * L + t) * L;
+                m->k->scale(L, u, f, f);
+                m->k->scale(L, 1 - u, s, s);
+            }
+        }
+}
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                          size_t layer)
 {
@@ -12035,6 +12089,7 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
             if (branches != MMIX_BRANCH_SWIN) M = mmix_flex_ma_matrix(m, &l->mmate, normed[layer], &layout);
             if (branches != MMIX_BRANCH_FLEX) {
                 mmix_tensor *swin = mmix_local_swin_matrix(m, &l->mmate, normed[layer], &layout);
+                if (l->mmate.branch_gate_weight) mmixi_gate_rows(m, &l->mmate, normed[layer], &a, M, swin);
                 M = M ? mmix_add(m, M, swin) : swin;
             }
         }
@@ -12125,8 +12180,11 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
     mmixi_likely *all;
     size_t best = 0, n = K;
     double sum = 0, u;
+    if (!logits || !K)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: expected logits of at least one token, found "
+                         "%s", logits ? "none" : "NULL"), 0;
     for (size_t k = 1; k < K; k++) if (logits[k] > logits[best]) best = k;
-    if (!sampling || !(sampling->temperature > 0)) return (int32_t)best;
+    if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX) return (int32_t)best;
     all = (mmixi_likely *)mmixi_step_array(m, K, 1, sizeof *all);
     if (!all) return (int32_t)best;
     for (size_t k = 0; k < K; k++) {
@@ -12153,11 +12211,20 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
 MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count)
 {
+    const char *who = "mmix_decoder_continue";
     const int32_t stop = sampling ? sampling->stop : 0;
     const size_t K = d ? d->config.vocabulary : 0, B = sequence ? mmix_shape(sequence->tokens, 0) : 0;
-    const mmix_mark mark = mmix_mark_here(m);
-    mmix_decoder_state *s = mmix_decoder_state_create(d);
+    mmix_mark mark;
+    mmix_decoder_state *s;
     size_t made = 0, going = B;
+    if (!d || m->error_kind) return 0;
+    if (!sequence || (!tokens && count))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence and room for tokens, found NULL",
+                         who), (size_t)0;
+    if (!mmixi_check(m, who, "tokens", sequence->tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0))
+        return 0;
+    mark = mmix_mark_here(m);
+    s = mmix_decoder_state_create(d);
     while (s && going && made < count) {
         mmix_sequence next;
         mmix_tensor *logits;
@@ -12192,6 +12259,9 @@ MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *promp
     mmix_sequence q;
     size_t shape[2];
     if (!d || d->m->error_kind) return 0;
+    if (!prompt || !n)
+        return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_generate: expected a prompt of at least "
+                         "one token, found %s", prompt ? "none" : "NULL"), (size_t)0;
     mmix_reset(d->m);
     memset(&q, 0, sizeof q);
     shape[0] = 1;
@@ -12245,6 +12315,9 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
     if (!rank || d->adapters || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
         return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_lora: rank %.0f, targets %d%s",
                          (double)rank, targets, d->adapters ? "; the decoder has adapters already" : "");
+    d->lora.rank = rank;
+    d->lora.alpha = alpha;
+    d->lora.targets = targets;
     d->adapters = mmix_params_create(d->m);
     for (size_t i = 0; d->adapters && i < d->config.depth; i++)
         for (size_t k = 0; k < MMIXI_LORA_SLOTS; k++) {
@@ -12280,9 +12353,24 @@ static int mmixi_decoder_merged(const mmix_decoder *d, mmix_real *values)
         }
     return m->error_kind ? -1 : 0;
 }
+/* A copy of the parameters' slab with the adapters added; the caller's. NULL on error. */
+static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
+{
+    const size_t bytes = d->params->slab * sizeof(mmix_real);
+    mmix_real *values = (mmix_real *)mmixi_alloc(d->m, bytes);
+    if (!values) return NULL;
+    memcpy(values, d->params->values, bytes);
+    if (!mmixi_decoder_merged(d, values)) return values;
+    mmixi_free(d->m, values, bytes);
+    return NULL;
+}
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
 {
-    if (!d || d->m->error_kind || mmixi_decoder_merged(d, d->params->values)) return -1;
+    if (!d || d->m->error_kind) return -1;
+    if (d->adapters && d->in_run)
+        return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_merge: a run holds these adapters; "
+                         "mmix_distill_destroy comes first");
+    if (mmixi_decoder_merged(d, d->params->values)) return -1;
     mmixi_params_changed(d->params);
     if (d->adapters) mmixi_decoder_adapters_drop(d);
     return 0;
@@ -12305,6 +12393,7 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
 {
     mmix_decoder_config c;
     mmix_decoder *d;
+    mmix_real *values;
     if (!teacher || teacher->m->error_kind) return NULL;
     c = teacher->config;
     if (c.mixer != MMIX_DECODER_ATTENTION) {
@@ -12315,11 +12404,15 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
     }
     c.mixer = MMIX_DECODER_MMATE;
     if (options) c.mmate = *options;
-    d = mmix_decoder_create(teacher->m, c);
+    values = teacher->adapters ? mmixi_decoder_values(teacher) : teacher->params->values;
+    d = values ? mmix_decoder_create(teacher->m, c) : NULL;
     for (size_t i = 0; d && i < d->params->count; i++) {
         const mmix_tensor *from = mmixi_linmu_source(teacher, d->params->at[i].name);
-        if (from) memcpy(d->params->at[i].tensor->data, from->data, mmixi_bytes(from));
+        if (from)
+            memcpy(d->params->at[i].tensor->data, values + (mmix_data(from) - teacher->params->values),
+                   mmixi_bytes(from));
     }
+    if (teacher->adapters) mmixi_free(teacher->m, values, teacher->params->slab * sizeof *values);
     return d;
 }
 /* Σ of the squares of what each of H heads brings through o_proj (D, H·P), y (B, L, H·P). */
@@ -13117,12 +13210,38 @@ static int mmixi_distill_list(mmix_params *p, int train, mmix_adamw_state *adamw
 }
 static int mmixi_distill_begin(mmix_distill *run)
 {
-    const mmix_distill_config *c = &run->config;
+    mmix_distill_config *c = &run->config;
+    mmix_decoder *d = run->student;
     const int train = run->stage < c->stages ? c->stage[run->stage].train : 0;
-    if (train & MMIX_TRAIN_LORA && !run->student->adapters
-        && mmix_decoder_lora(run->student, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
-    return mmixi_distill_list(run->student->params, train, &run->adamw[0])
-        || mmixi_distill_list(run->student->adapters, train, &run->adamw[1]) ? -1 : 0;
+    if (train & MMIX_TRAIN_LORA && !d->adapters
+        && mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
+    if (d->adapters) {                           /* perhaps the caller's: a saved run says what they are */
+        c->lora_rank = d->lora.rank;
+        c->lora_alpha = d->lora.alpha;
+        c->lora_targets = d->lora.targets;
+    }
+    return mmixi_distill_list(d->params, train, &run->adamw[0])
+        || mmixi_distill_list(d->adapters, train, &run->adamw[1]) ? -1 : 0;
+}
+/* What is wrong with a stage, or NULL. */
+static const char *mmixi_stage_wrong(const mmix_distill_config *c, const mmix_stage *s, const mmix_decoder *d)
+{
+    const double least[7] = { s->hidden, s->token, s->sequence, s->supervised, s->min_lr, s->weight_decay,
+                              s->clip };
+    int any = s->train & MMIX_TRAIN_LORA;
+    if (s->train < 1 || s->train > 15) return "train is a sum of MMIX_TRAIN_…";
+    if (any && !d->adapters
+        && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
+        return "LoRA wants a rank and targets";
+    if (!(s->temperature > 0 && s->temperature <= DBL_MAX)) return "the temperature is above 0";
+    if (!(s->lr > 0 && s->lr <= DBL_MAX)) return "the rate is above 0";
+    for (int i = 0; i < 7; i++)
+        if (!(least[i] >= 0 && least[i] <= DBL_MAX))
+            return "the weights of losses, min_lr, weight_decay and clip are not below 0";
+    if (!(s->hidden + s->token + s->sequence + s->supervised > 0)) return "a loss has a weight above 0";
+    for (size_t i = 0; !any && i < d->params->count; i++)
+        any = mmixi_stage_trains(s->train, d->params->at[i].name);
+    return any || !s->steps ? NULL : "it trains something that the student has";
 }
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
@@ -13131,11 +13250,16 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     mmix_ctx *m = student ? student->m : NULL;
     mmix_distill *run;
     if (!m || !teacher || m->error_kind) return NULL;
-    if (teacher->m != m || teacher == student || teacher->config.vocabulary != student->config.vocabulary
+    if (teacher == student || student->in_run) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
+                  student->in_run ? "in no other run" : "another decoder than its teacher");
+        return NULL;
+    }
+    if (teacher->m != m || teacher->config.vocabulary != student->config.vocabulary
         || teacher->config.depth != student->config.depth || teacher->config.dim != student->config.dim
         || teacher->config.media != student->config.media) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: expected a student of its teacher's vocabulary, depth and widths, "
+                  "%s: expected a student of its teacher's context, vocabulary, depth, dim and media, "
                   "found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
                   (double)student->config.vocabulary, (double)student->config.depth,
                   (double)student->config.dim,
@@ -13150,18 +13274,14 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     }
     for (size_t i = 0; i < config.stages; i++) {
         const mmix_stage *s = &config.stage[i];
-        const int lora = !(s->train & MMIX_TRAIN_LORA)
-            || (config.lora_rank && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER));
-        if (lora && s->train > 0 && s->train < 16 && s->temperature > 0 && s->lr > 0 && s->hidden >= 0
-            && s->token >= 0
-            && s->sequence >= 0 && s->supervised >= 0 && s->hidden + s->token + s->sequence
-            + s->supervised > 0)
-            continue;
+        const char *wrong = mmixi_stage_wrong(&config, s, student);
+        if (!wrong) continue;
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: stage %.0f trains %d (LoRA of rank %.0f at targets %d) at a rate of "
-                  "%g, with a temperature of %g and losses weighted %g, %g, %g, %g", who, (double)i, s->train,
-                  (double)config.lora_rank, config.lora_targets, s->lr, s->temperature, s->hidden, s->token,
-                  s->sequence, s->supervised);
+                  "%s: stage %.0f, expected that %s; found train %d, LoRA of rank %.0f at targets %d, "
+                  "temperature %g, rate %g to %g, losses weighted %g, %g, %g, %g, decay %g, clip %g", who,
+                  (double)i, wrong, s->train, (double)config.lora_rank, config.lora_targets, s->temperature,
+                  s->lr, s->min_lr, s->hidden, s->token, s->sequence, s->supervised, s->weight_decay,
+                  s->clip);
         return NULL;
     }
     run = (mmix_distill *)mmixi_alloc(m, sizeof *run);
@@ -13171,6 +13291,7 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     run->teacher = teacher;
     run->student = student;
     run->config = config;
+    student->in_run = 1;
     if (!mmixi_distill_begin(run)) return run;
     mmix_distill_destroy(run);
     return NULL;
@@ -13178,6 +13299,7 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
 MMIXDEF void mmix_distill_destroy(mmix_distill *run)
 {
     if (!run) return;
+    run->student->in_run = 0;
     mmixi_distill_list(run->student->params, 0, &run->adamw[0]);
     mmixi_distill_list(run->student->adapters, 0, &run->adamw[1]);
     mmixi_free(run->m, run->note, run->note_size);
@@ -13195,9 +13317,6 @@ static int mmixi_answers_find(mmix_ctx *m, const mmix_tensor *target, mmixi_answ
     size_t shape[2];
     memset(a, 0, sizeof *a);
     for (size_t i = 0; i < mmix_count(target); i++) a->n += mmixi_index(target, i) >= 0;
-    if (!a->n)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_distill: no answer in a batch: every target is negative");
     shape[0] = 1;
     shape[1] = a->n;
     a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
@@ -13220,18 +13339,38 @@ static mmix_tensor *mmixi_answer_logits(mmix_ctx *m, const mmix_decoder *d, mmix
     shape[1] = hidden->shape[2];
     return mmix_decoder_logits(m, d, mmix_gather(m, mmix_reshape(m, hidden, 2, shape), a->rows));
 }
-static int mmixi_distill_check(mmix_ctx *m, const mmix_distill_batch *b)
+/* Targets that are tokens of the decoder, at least one of them. */
+static int mmixi_targets_check(const mmix_distill *run, const char *who, const char *name,
+                               const mmix_tensor *target)
 {
-    const char *who = "mmix_distill_step";
+    const size_t K = run->student->config.vocabulary, L = target->shape[1];
+    size_t n = 0;
+    for (size_t i = 0; i < mmix_count(target); i++) {
+        const int32_t token = mmixi_index(target, i);
+        n += token >= 0;
+        if (token >= 0 && (size_t)token >= K)
+            return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, "
+                             "expected at most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
+                             (double)K - 1), 0;
+    }
+    return n ? 1 : (mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name),
+                    0);
+}
+static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b)
+{
+    mmix_ctx *m = run->m;
     const size_t B = b ? mmix_shape(b->input.tokens, 0) : 0, L = b ? mmix_shape(b->input.tokens, 1) : 0;
     if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who), 0;
     return mmixi_check(m, who, "tokens", b->input.tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
         && mmixi_check(m, who, "target", b->target, MMIX_DTYPE_I32, 2, B, L, 0, 0)
+        && mmixi_targets_check(run, who, "target", b->target)
+        && mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, L)
         && mmixi_optional(m, who, "mask", b->mask, MMIX_DTYPE_I32, 2, B, L, 0, 0)
         && (!b->decoded || (mmixi_check(m, who, "decoded", b->decoded->tokens, MMIX_DTYPE_I32, 2, B,
                                         MMIXI_ANY, 0, 0)
                             && mmixi_check(m, who, "decoded_target", b->decoded_target, MMIX_DTYPE_I32, 2, B,
-                                           b->decoded->tokens->shape[1], 0, 0)));
+                                           b->decoded->tokens->shape[1], 0, 0)
+                            && mmixi_targets_check(run, who, "decoded_target", b->decoded_target)));
 }
 /* Rows of a tensor (B, …). */
 static mmix_tensor *mmixi_sequences_of(mmix_ctx *m, mmix_tensor *x, mmix_tensor *rows)
@@ -13247,11 +13386,13 @@ static mmix_tensor *mmixi_sequences_of(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
 }
 /* The teacher's own answers, greedily, in place of the true ones: rows whose answers begin at the same place
    together. */
-static int mmixi_distill_decode(const mmix_distill *run, const mmix_distill_batch *b, mmix_sequence *decoded,
-                                mmix_tensor **target)
+static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                                mmix_sequence *decoded, mmix_tensor **target)
 {
     mmix_ctx *m = run->m;
     const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
+    const mmix_span *last = b->input.n_spans ? &b->input.spans[b->input.n_spans - 1] : NULL;
+    const size_t behind = last ? last->start + mmixi_span_tokens(last) : 0;      /* the first place there */
     size_t *first = (size_t *)mmixi_step_array(m, B, 2, sizeof *first), *length = first + B;
     int32_t *tokens, *wanted;
     *decoded = b->input;
@@ -13268,10 +13409,11 @@ static int mmixi_distill_decode(const mmix_distill *run, const mmix_distill_batc
             wanted[r * L + t] = -1;
             if (mmixi_index(b->target, r * L + t) < 0) continue;
             if (!length[r]++) first[r] = t;
-            if (first[r] + length[r] != t + 1)
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_step: the answer of row %.0f has a "
-                                 "gap before position %.0f; where the teacher is to decode, an answer is one "
-                                 "run", (double)r, (double)t);
+            if (first[r] + length[r] != t + 1 || t + 1 < behind)
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; "
+                                 "where the teacher is to decode, an answer is one run behind all spans", who,
+                                 (double)t, (double)r,
+                                 t + 1 < behind ? "before a span's end" : "after a gap");
         }
     }
     for (size_t r = 0; r < B; r++) {
@@ -13337,10 +13479,10 @@ static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight,
     loss = mmix_scale(m, loss, weight, 0);
     return sum ? mmix_add(m, sum, loss) : loss;
 }
-/* All losses of a batch whose λ is above 0 (with `all` the others, too, but L_seq): their sum, recorded if
-   recording is on; the parts in stats. NULL on error. */
-static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_distill_batch *b, int all,
-                                       mmix_distill_stats *stats)
+/* All losses of a checked batch whose λ is above 0 (with `all` the others, too, but L_seq): their sum,
+   recorded if recording is on; the parts in stats. NULL on error. */
+static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                                       int all, mmix_distill_stats *stats)
 {
     mmix_ctx *m = run->m;
     const mmix_distill_config *c = &run->config;
@@ -13352,7 +13494,7 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_disti
         *x, *sum = NULL, *target = b->decoded_target;
     mmix_sequence decoded;
     mmixi_answers a, own;
-    if (!taps || !mmixi_distill_check(m, b) || mmixi_answers_find(m, b->target, &a)) return NULL;
+    if (!taps || mmixi_answers_find(m, b->target, &a)) return NULL;
     stats->tokens = a.n;
     memset(&teach, 0, sizeof teach);
     memset(&learn, 0, sizeof learn);
@@ -13363,7 +13505,7 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_disti
     if ((hid && c->hidden_outputs) || c->teacher_inputs) teach.outputs = taps + (teach.mixed ? 2 * depth : 0);
     if (hid && c->hidden_outputs) learn.outputs = taps + depth;
     if (s->sequence > 0 && b->decoded) decoded = *b->decoded;
-    else if (s->sequence > 0 && mmixi_distill_decode(run, b, &decoded, &target)) return NULL;
+    else if (s->sequence > 0 && mmixi_distill_decode(run, who, b, &decoded, &target)) return NULL;
     teacher = mmixi_answer_logits(m, run->teacher, mmix_decoder_forward(m, run->teacher, &b->input, &teach),
                                   &a);
     if (c->teacher_inputs && teacher) {          /* the first layer reads the embedding, as the teacher's */
@@ -13411,11 +13553,11 @@ MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *bat
     mmix_mark mark;
     mmix_tensor *loss;
     int record;
-    if (!run || run->m->error_kind) return -1;
+    if (!run || run->m->error_kind || !mmixi_distill_check(run, "mmix_distill_losses", batch)) return -1;
     mmixi_distill_stats(run, &s);
     mark = mmix_mark_here(run->m);
     record = mmix_record(run->m, 0);
-    loss = mmixi_distill_loss(run, batch, 1, &s);
+    loss = mmixi_distill_loss(run, "mmix_distill_losses", batch, 1, &s);
     if (loss) s.loss = mmix_item(loss);
     mmix_record(run->m, record);
     mmix_rewind(run->m, mark);
@@ -13475,15 +13617,18 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
     mmixi_distill_stats(run, &s);
     if (stats) *stats = s;
     if (run->stage >= run->config.stages) return 0;
-    if (!mmixi_distill_check(m, batch)) return -1;
+    if (!mmixi_distill_check(run, "mmix_distill_step", batch)) return -1;
     if (!run->number && run->config.calibrate
         && mmix_linmu_calibrate(run->student, run->teacher, &batch->input)) return -1;
     mark = mmix_mark_here(m);
     record = mmix_record(m, m->recording ? m->recording : 1);
-    loss = mmixi_distill_loss(run, batch, 0, &s);
+    loss = mmixi_distill_loss(run, "mmix_distill_step", batch, 0, &s);
     mmix_record(m, record);
     if (!loss) return -1;
     s.loss = mmix_item(loss);
+    if (!mmixi_wants(loss))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_step: nothing that stage %.0f trains takes "
+                         "part in this batch (Local-Swin needs spans or a text window)", (double)run->stage);
     if (!(s.loss - s.loss == 0))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                          "mmix_distill_step: the loss of call %.0f is not a number; a lower "
@@ -13502,6 +13647,7 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
 MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user)
 {
     if (!run) return -1;
+    if (!next) return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "mmix_distill_run: next is NULL");
     for (;;) {
         mmix_distill_batch batch;
         mmix_distill_stats stats;
@@ -17701,7 +17847,7 @@ MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path)
 }
 MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
 {
-    mmix_archive *a = m->error_kind ? NULL : mmix_archive_open(m, path);
+    mmix_archive *a = mmix_error(m) ? NULL : mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(m, config, 0) : NULL;
     if (v && mmix_vision_read(v, a)) {
@@ -17739,27 +17885,24 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
     const char *metadata[5];
     char text[MMIXI_CONFIG_TEXT];
     mmix_real *merged;
-    size_t bytes;
-    int failed = -1;
+    int failed;
     if (!d || d->m->error_kind) return -1;
     mmixi_config_text(&d->config, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, text);
     metadata[0] = "format"; metadata[1] = mmixi_decoder_format;
     metadata[2] = "config"; metadata[3] = text;
     metadata[4] = NULL;
     if (!d->adapters) return mmixi_params_write(d->params, d->params->values, path, metadata);
-    bytes = d->params->slab * sizeof *merged;
-    merged = (mmix_real *)mmixi_alloc(d->m, bytes);
-    if (!merged) return -1;
-    memcpy(merged, d->params->values, bytes);
-    if (!mmixi_decoder_merged(d, merged)) failed = mmixi_params_write(d->params, merged, path, metadata);
-    mmixi_free(d->m, merged, bytes);
+    merged = mmixi_decoder_values(d);
+    failed = merged ? mmixi_params_write(d->params, merged, path, metadata) : -1;
+    mmixi_free(d->m, merged, d->params->slab * sizeof *merged);
     return failed;
 }
 
 /* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
    then float32: embedding; attention norms; q, k, v, o; ffn norms; w1, w2, w3, each of all layers; the last
-   norm; two tables of length x head/2 that are not used; the classifier. 0 if the bytes are no such file. */
-static int mmixi_llama2c_config(const unsigned char *p, size_t size, mmix_decoder_config *c)
+   norm; two tables of length x head/2 that are not used; the classifier. Returns how many bytes the first
+   seven numbers speak of, 0 if they can't be such a file's. */
+static double mmixi_llama2c_bytes(const unsigned char *p, size_t size, mmix_decoder_config *c)
 {
     double n[7], D, kv, floats;
     memset(c, 0, sizeof *c);
@@ -17773,7 +17916,6 @@ static int mmixi_llama2c_config(const unsigned char *p, size_t size, mmix_decode
     kv = D / n[3] * n[4];
     floats = n[5] * D * (c->tied ? 1 : 2) + n[2] * (2 * D + 2 * D * D + 2 * D * kv + 3 * D * n[1]) + D
         + n[6] * D / n[3];
-    if (floats * 4 + 28 > (double)size || floats * 4 + 28 < (double)size) return 0;
     c->dim = (size_t)n[0];
     c->ffn = (size_t)n[1];
     c->depth = (size_t)n[2];
@@ -17781,7 +17923,7 @@ static int mmixi_llama2c_config(const unsigned char *p, size_t size, mmix_decode
     c->kv_heads = (size_t)n[4];
     c->vocabulary = (size_t)n[5];
     c->rope.interleaved = 1;
-    return 1;
+    return floats * 4 + 28;
 }
 static const unsigned char *mmixi_llama2c_read(mmix_tensor *t, const unsigned char *p)
 {
@@ -17793,10 +17935,16 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     const unsigned char *p = (const unsigned char *)bytes;
     mmix_decoder_config c;
     mmix_decoder *d;
-    if (m->error_kind) return NULL;
-    if (!mmixi_llama2c_config(p, size, &c)) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a llama2.c model (7 int32 and the float32 weights they "
-                  "speak of), found %.0f bytes that are none", name, (double)size);
+    double expected;
+    if (mmix_error(m)) return NULL;
+    expected = mmixi_llama2c_bytes(p, size, &c);
+    if (!(expected > 0) || expected > (double)size || expected < (double)size) {
+        if (expected > 0)
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected %.0f bytes, of which the first "
+                      "28 speak, found %.0f", name, expected, (double)size);
+        else
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a llama2.c model (7 int32 and the float32 weights "
+                      "they speak of), found %.0f bytes that are none", name, (double)size);
         return NULL;
     }
     d = mmixi_decoder_create(m, c, 0);
@@ -17825,7 +17973,7 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
 MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path)
 {
     size_t size;
-    unsigned char *bytes = m->error_kind ? NULL : mmixi_file_read(m, "mmix_tokenizer_load", path, &size);
+    unsigned char *bytes = mmix_error(m) ? NULL : mmixi_file_read(m, "mmix_tokenizer_load", path, &size);
     mmix_tokenizer *t = bytes ? mmix_tokenizer_from(m, path, bytes, size) : NULL;
     if (bytes) mmixi_free(m, bytes, size + 1);
     return t;
@@ -17926,14 +18074,13 @@ static mmix_decoder *mmixi_decoder_read(mmix_ctx *m, const mmix_archive *a)
 }
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
-    mmix_decoder_config c;
     mmix_archive *a;
     mmix_decoder *d = NULL;
     mmixi_file_bytes file;
-    if (m->error_kind) return NULL;
+    if (mmix_error(m)) return NULL;
     file = mmixi_file_map(m, "mmix_decoder_open", path);
     if (!file.bytes) return NULL;
-    if (mmixi_llama2c_config(file.bytes, file.size, &c)) {
+    if (file.size < 9 || file.bytes[8] != '{') {         /* as .safetensors begins */
         d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
         return d;
@@ -18264,7 +18411,8 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     mmix_distill *run = NULL;
     const char *format, *text, *decoder;
     int64_t counters[MMIXI_DISTILL_COUNTERS];
-    *student = NULL;
+    if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
+    if (student) *student = NULL;
     a = !m || m->error_kind ? NULL : mmix_archive_open(m, path);
     if (!a) return NULL;
     memset(&c, 0, sizeof c);

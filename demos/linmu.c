@@ -181,6 +181,7 @@ static int read_options(settings *o, int argc, char **argv)
     if (o->teacher && !there(o->teacher)) return fail("--teacher %s: %s", o->teacher, strerror(errno));
     if (o->tokenizer && !there(o->tokenizer)) return fail("--tokenizer %s: %s", o->tokenizer, strerror(errno));
     if (o->data && !picture_is_folder(o->data)) return fail("--data %s: no such folder", o->data);
+    if (o->tokenizer && !o->teacher && !there(stories)) return fail("--tokenizer: give its --teacher, too");
     if (!o->teacher && there(stories)) o->teacher = stories;
     if (o->teacher && !o->tokenizer) {
         const char *slash = strrchr(o->teacher, '/');
@@ -188,6 +189,9 @@ static int read_options(settings *o, int argc, char **argv)
                  slash ? (int)(slash + 1 - o->teacher) : 0, o->teacher);
         if (there(o->kept_tokenizer)) o->tokenizer = o->kept_tokenizer;
     }
+    if (o->save && o->load && strcmp(o->save, o->load))
+        return fail("--save %s and --load %s: a run goes on in its own files; give one of them", o->save, o->load);
+    if (!*o->out) return fail("--out: give the name of a folder");
     if (o->save || o->load) snprintf(o->prefix, sizeof o->prefix, "%s", o->save ? o->save : o->load);
     else snprintf(o->prefix, sizeof o->prefix, "%s/run", o->out);
     return 0;
@@ -398,6 +402,26 @@ static const char *job_path(const job *j, const char *name, const char *ending, 
 {
     snprintf(path, room, "%s-%s-%" PRIu64 "-%s.%s", j->o->prefix, part_name[j->part], j->seed, name, ending);
     return path;
+}
+
+/* Whether there is any file of a run of these parts and seeds. */
+static int saved_before(const settings *o)
+{
+    static const char *const networks[] = {"teacher", "blind", "encoder"};
+    char path[1200];
+    job j;
+    memset(&j, 0, sizeof j);
+    j.o = o;
+    for (j.part = 0; j.part < LEARNED; j.part++)
+        for (size_t i = 0; i < o->seeds && o->parts >> j.part & 1; i++) {
+            j.seed = o->seed + i;
+            for (size_t k = 0; k < 3; k++)
+                if (there(job_path(&j, networks[k], "safetensors", path, sizeof path))) return 1;
+            for (size_t v = 0; v < VARIANTS; v++)
+                if (there(job_path(&j, variants[v].key, "safetensors", path, sizeof path))
+                    || there(job_path(&j, variants[v].key, "txt", path, sizeof path))) return 1;
+        }
+    return 0;
 }
 
 static uint64_t fold(uint64_t h, const void *bytes, size_t n)            /* FNV-1a */
@@ -1716,6 +1740,8 @@ int main(int argc, char **argv)
         if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
         return linmu_figures(o.out) ? 2 : 0;
     }
+    if (o.load && o.parts & ((1 << LEARNED) - 1) && !saved_before(&o))
+        return fail("--load %s: no file of a run of these parts and seeds is there", o.load);
     snprintf(path, sizeof path, "%s/report.html", o.out);
     if (report_folders(o.prefix)) return fail("cannot write %s-*: %s", o.prefix, strerror(errno));
     if (report_folders(path)) return fail("cannot write %s: %s", path, strerror(errno));
@@ -1735,7 +1761,9 @@ int main(int argc, char **argv)
         report_drop(&h);
         if (end < 0) status = fail("%s", mmix_error(m));
         else {
-            fprintf(stderr, "\nlinmu: stopped; go on with the same options and --load %s\n", o.prefix);
+            const int saved = saved_before(&o);
+            fprintf(stderr, saved ? "\nlinmu: stopped; go on with the same options and --load %s\n"
+                    : "\nlinmu: stopped before there was anything to save as %s\n", o.prefix);
             status = 130;
         }
     } else if (report_close(&h)) status = fail("%s", h.error);

@@ -607,7 +607,8 @@ static void conversion(void)
 {
     static const char *const parts[] = {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "q_proj.bias",
                                         "k_proj.bias", "v_proj.bias"};
-    for (int calibrate = 0; calibrate < 2; calibrate++) {
+    for (int way = 0; way < 3; way++) {          /* as converted; calibrated; with a gate between the branches */
+        const int calibrate = way == 1;
         mmix_ctx *m = context(1);
         mmix_decoder_config c = small(MMIX_DECODER_ATTENTION);
         mmix_decoder *teacher, *student;
@@ -616,7 +617,8 @@ static void conversion(void)
         size_t copies = 0;
         mmix_tensor *normed[4], *mixed[4];
         mmix_decoder_options look;
-        snprintf(about, sizeof about, "conversion");
+        snprintf(about, sizeof about, "conversion, way %d", way);
+        c.mmate.branch_gate = way == 2;
         teacher = shaken(m, c);
         p = mmix_decoder_params(teacher);
         mmix_real *before = values(p);
@@ -639,6 +641,8 @@ static void conversion(void)
         memset(&look, 0, sizeof look);
         look.normed = normed;
         if (calibrate) CHECK(!mmix_linmu_calibrate(student, teacher, &s));
+        for (size_t l = 0; way == 2 && l < c.depth; l++)
+            mmix_randn(m, named(q, l, "branch_gate.weight"), 1, 60 + l), mmix_randn(m, named(q, l, "branch_gate.bias"), 1, 70 + l);
         mmix_real *kept = values(q);
         if (calibrate) {                         /* once more changes nothing */
             CHECK(!mmix_linmu_calibrate(student, teacher, &s));
@@ -667,7 +671,7 @@ static void conversion(void)
         }
         look.normed = normed, look.mixed = mixed;
         CHECK(mmix_decoder_forward(m, student, &s, &look));
-        if (!calibrate)                          /* both branches have the same v and o: mixed = o ((M_flex + M_swin) v) */
+        if (!calibrate)                          /* both branches have the same v and o: mixed = o (M v) */
             for (size_t l = 0; l < c.depth; l++) {
                 mmix_tensor *v = mmix_linear(m, normed[l], named(p, l, "v_proj.weight"), named(p, l, "v_proj.bias"));
                 mmix_tensor *M = mmix_decoder_matrix(m, student, &s, l), *part[4];
@@ -684,6 +688,24 @@ static void conversion(void)
         mmix_decoder_destroy(teacher);
         mmix_destroy(m);
     }
+}
+/* A teacher's adapters go into the student, as mmix_decoder_merge would put them into its weights. */
+static void conversion_of_adapters(void)
+{
+    mmix_ctx *m = context(1);
+    mmix_decoder *teacher = shaken(m, small(MMIX_DECODER_ATTENTION)), *plain, *before, *after;
+    snprintf(about, sizeof about, "conversion of adapters");
+    plain = mmix_linmu_from(teacher, NULL);
+    CHECK(!mmix_decoder_lora(teacher, 2, 4, MMIX_LORA_FFN | MMIX_LORA_MIXER));
+    shake(m, mmix_decoder_adapters(teacher), 0.3);
+    before = mmix_linmu_from(teacher, NULL);
+    CHECK(mmix_decoder_adapters(teacher) && !mmix_decoder_adapters(before) && !mmix_decoder_merge(teacher));
+    after = mmix_linmu_from(teacher, NULL);
+    FINE(m, about);
+    CHECK(same_lists(mmix_decoder_params(before), mmix_decoder_params(after)) && !same_lists(mmix_decoder_params(before), mmix_decoder_params(plain)));
+    mmix_decoder_destroy(plain), mmix_decoder_destroy(before), mmix_decoder_destroy(after);
+    mmix_decoder_destroy(teacher);
+    mmix_destroy(m);
 }
 /* The places that mmix_decoder_forward fills, and inputs in place of the layer before. */
 static void inside(void)
@@ -927,6 +949,9 @@ static void llama2c(void)
             back = mmix_decoder_open(m, FOLDER "/tiny.bin");
             CHECK_AT(back && same_lists(mmix_decoder_params(back), mmix_decoder_params(d)), about);
             mmix_decoder_destroy(back);
+            f = fopen(FOLDER "/tiny.bin", "wb");             /* half of it: an error that says what is missing */
+            if (f) fwrite(b.at, 1, b.n / 2, f), fclose(f);
+            CHECK_AT(!mmix_decoder_open(m, FOLDER "/tiny.bin") && says(m, MMIX_ERROR_FILE, "as a llama2.c model expected"), about);
             remove(FOLDER "/tiny.bin");
         }
         const size_t before = mmix_memory(m).bytes;
@@ -1593,6 +1618,36 @@ static void losses(void)
         end(&l);
     }
 }
+/* A student that came with adapters of its own: the run's are these, and its file says what they are. While it lasts they
+   can't be merged, and the student is in no other run. */
+static void own_adapters(void)
+{
+    static const struct { size_t rank; double alpha; int targets; } own[] = {{4, 4, MMIX_LORA_FFN}, {2, 400, MMIX_LORA_FFN}, {2, 4, MMIX_LORA_MIXER}};
+    for (size_t k = 0; k < 6; k++) {
+        mmix_distill_config c = three_stages(1);
+        Lesson l = lesson(c, 1);
+        mmix_decoder *again = NULL;
+        snprintf(about, sizeof about, "adapters of its own, %d", (int)k);
+        mmix_distill_destroy(l.run);
+        if (k >= 3) c.stages = 2, c.lora_rank = 0;               /* no stage trains adapters */
+        CHECK(!mmix_decoder_lora(l.student, own[k % 3].rank, own[k % 3].alpha, own[k % 3].targets));
+        shake(l.m, mmix_decoder_adapters(l.student), 0.3);
+        l.run = mmix_distill_create(l.teacher, l.student, c);
+        CHECK_AT(l.run && !mmix_distill_save(l.run, RUN, NULL), about);
+        mmix_distill *loaded = mmix_distill_load(l.teacher, RUN, &again);
+        FINE(l.m, about);
+        mmix_real *x = logits_of(l.m, l.student), *y = logits_of(l.m, again);
+        CHECK_AT(loaded && !memcmp(x, y, LOGITS * sizeof *x), about);
+        free(x), free(y);
+        REFUSED(l.m, mmix_decoder_merge(l.student) == -1, "mmix_distill_destroy");
+        REFUSED(l.m, !mmix_distill_create(l.teacher, l.student, c), "no other run");
+        CHECK_AT(teach(&l, 0, NULL) == 1, about);
+        mmix_distill_destroy(loaded);
+        CHECK_AT(!mmix_decoder_merge(again) && !mmix_decoder_adapters(again), about);
+        mmix_decoder_destroy(again);
+        end(&l);
+    }
+}
 /* mmix_distill_run is the loop over mmix_distill_step. */
 typedef struct Shown { int calls, stop; double last; } Shown;
 static int next_batch(void *user, mmix_ctx *m, uint64_t number, mmix_distill_batch *batch)
@@ -1682,36 +1737,30 @@ static void bad_arguments(void)
         change;                                                                             \
         REFUSED(m, !mmix_decoder_create(m, wrong), text);                                   \
     } while (0)
-    WRONG(wrong.mixer = 2, "mixer 2");
-    WRONG(wrong.mixer = -1, "mixer -1");
-    WRONG(wrong.dim = 0, "width 0");
-    WRONG(wrong.vocabulary = 0, "vocabulary 0");
-    WRONG(wrong.depth = 0, "depth 0");
-    WRONG(wrong.ffn = 0, "ffn 0");
-    WRONG(wrong.heads = 0, "0 heads");
-    WRONG(wrong.kv_heads = 3, "3 for keys");
-    WRONG((wrong.head_dim = 0, wrong.heads = 5, wrong.kv_heads = 5), "5 heads");
+    WRONG(wrong.mixer = 2, "mixer is 2");
+    WRONG(wrong.mixer = -1, "mixer is -1");
+    WRONG(wrong.dim = 0, "dim is 0");
+    WRONG(wrong.vocabulary = 0, "vocabulary is 0");
+    WRONG(wrong.depth = 0, "depth is 0");
+    WRONG(wrong.depth = SIZE_MAX, "depth is");
+    WRONG(wrong.dim = SIZE_MAX / 8, "dim is");
+    WRONG(wrong.media = SIZE_MAX / 8, "media is");
+    WRONG(wrong.mmate.conv_width = SIZE_MAX / 8, "conv_width is");
+    WRONG((wrong.heads = (size_t)1 << 33, wrong.kv_heads = 0), "heads is");
+    WRONG(wrong.bias = 3, "bias 3");
+    WRONG(wrong.bias = -1, "bias -1");
+    WRONG(wrong.rope.theta = NAN, "rope.theta");
+    WRONG(wrong.head_dim = 5, "rope.dim 5");
+    WRONG(wrong.rope.dim = 8, "rope.dim 8");
+    WRONG(wrong.rope.sections[0] += 1, "sections");
+    WRONG(wrong.ffn = 0, "ffn is 0");
+    WRONG(wrong.heads = 0, "heads is 0");
+    WRONG(wrong.kv_heads = 3, "kv_heads is 3");
+    WRONG((wrong.head_dim = 0, wrong.heads = 5, wrong.kv_heads = 5), "the 5 heads");
     WRONG(wrong.mmate.shift_period = 3, "shift period 3");
     WRONG(wrong.mmate.branches = 3, "branches 3");
     WRONG(wrong.mmate.directions = -1, "directions -1");
 #undef WRONG
-    wrong = c, wrong.depth = SIZE_MAX;
-    CHECK(!mmix_decoder_create(m, wrong) && says(m, MMIX_ERROR_MEMORY, ""));
-    wrong = c, wrong.dim = SIZE_MAX / 8;
-    CHECK(!mmix_decoder_create(m, wrong) && mmix_error(m));
-    mmix_error_clear(m);
-
-    for (int i = 0; i < 3; i++) {                /* rotary positions of no such heads: here or in the first pass */
-        wrong = i ? c : t;
-        if (i == 0) wrong.head_dim = 5;
-        else if (i == 1) wrong.rope.dim = 8;
-        else wrong.rope.sections[0] = 1;
-        mmix_decoder *bad = mmix_decoder_create(m, wrong);
-        s = sequence(m, 1, 1);
-        CHECK((!bad || !mmix_decoder_forward(m, bad, &s, NULL)) && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
-        mmix_error_clear(m);
-        mmix_decoder_destroy(bad);
-    }
 
     /* sequences */
 #define BENT(change, text)                                                                  \
@@ -1829,6 +1878,30 @@ static void bad_arguments(void)
         REFUSED(m, !mmix_kd_token(m, x, x, NULL, 0), "temperature");
         REFUSED(m, !mmix_kd_token(m, x, x, mmix_from_i32(m, 1, &two, at), 1), "mask");
     }
+    /* what a chain of calls ends with */
+    {
+        const mmix_real endless[3] = {0, 1, (mmix_real)INFINITY};
+        const mmix_sampling warm = {1, 0, 0, 0};
+        int32_t made[4] = {0, 0, 0, 0};
+        mmix_tensor *short_one, *x;
+        mmix_mmate_layer one = layer_of(d, mmix_decoder_params(d), 0);
+        s = sequence(m, 1, 1);
+        REFUSED(m, mmix_sample(m, NULL, WORDS, NULL, 0) == 0, "mmix_sample: expected logits");
+        REFUSED(m, mmix_sample(m, endless, 0, &warm, 0) == 0, "found none");
+        CHECK(mmix_sample(m, endless, 3, &warm, 0) == 2);
+        REFUSED(m, mmix_decoder_generate(d, NULL, 4, NULL, made, 4) == 0, "mmix_decoder_generate: expected a prompt");
+        REFUSED(m, mmix_decoder_generate(d, made, 0, NULL, made, 4) == 0, "found none");
+        REFUSED(m, mmix_decoder_generate(d, made, 2, NULL, NULL, 4) == 0, "NULL");
+        REFUSED(m, mmix_decoder_continue(m, d, NULL, NULL, made, 4) == 0, "mmix_decoder_continue: expected a sequence");
+        s.tokens = NULL;
+        REFUSED(m, mmix_decoder_continue(m, d, &s, NULL, made, 4) == 0, "tokens is NULL");
+        short_one = mmix_fill(mmix_new3(m, 2, 4, c.dim), 0), x = mmix_fill(mmix_new3(m, 2, 5, c.dim), 0);
+        REFUSED(m, !mmix_local_swin(m, &one, x, short_one, NULL), "residual");
+        s = sequence(m, 1, 1);
+        s.spans = NULL;
+        REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "spans, found NULL");
+        CHECK(!mmix_decoder_open(NULL, "any") && !mmix_tokenizer_load(NULL, "any") && !mmix_vision_open(NULL, "any"));
+    }
     /* adapters, conversion, distillation */
     REFUSED(m, mmix_decoder_lora(d, 0, 1, MMIX_LORA_FFN) == -1, "rank 0");
     REFUSED(m, mmix_decoder_lora(d, 1, 1, 0) == -1, "targets 0");
@@ -1858,6 +1931,28 @@ static void bad_arguments(void)
         REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 2");
         bad = good, bad.lora_rank = 0;
         REFUSED(m, !mmix_distill_create(teacher, student, bad), "rank");
+        bad = good, bad.stage[1].lr = INFINITY;
+        REFUSED(m, !mmix_distill_create(teacher, student, bad), "the rate is above 0");
+        bad = good, bad.stage[0].min_lr = NAN;
+        REFUSED(m, !mmix_distill_create(teacher, student, bad), "min_lr");
+        bad = good, bad.stage[0].weight_decay = NAN;
+        REFUSED(m, !mmix_distill_create(teacher, student, bad), "weight_decay");
+        bad = good, bad.stage[0].hidden = bad.stage[0].token = 0;
+        REFUSED(m, !mmix_distill_create(teacher, student, bad), "a loss has a weight");
+        REFUSED(m, !mmix_distill_create(teacher, teacher, good), "another decoder");
+        {                                        /* Flex-MA trains in stage 1, and this student has none */
+            mmix_mmate_options swin = t.mmate;
+            swin.branches = MMIX_BRANCH_SWIN;
+            mmix_decoder *other = mmix_linmu_from(teacher, &swin);
+            REFUSED(m, !mmix_distill_create(teacher, other, good), "stage 0, expected that it trains something");
+            bad = good, bad.stage[0].train = MMIX_TRAIN_SWIN;
+            run = mmix_distill_create(teacher, other, bad);
+            b = batch_of(m, 0, 1);               /* without spans and a text window no token takes part */
+            b.input.spans = NULL, b.input.media = NULL, b.input.n_spans = 0;
+            REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "takes part");
+            mmix_distill_destroy(run);
+            mmix_decoder_destroy(other);
+        }
         good.stage[0].supervised = 1;
         run = mmix_distill_create(teacher, student, good);
         FINE(m, about);
@@ -1871,10 +1966,29 @@ static void bad_arguments(void)
         REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mask");
         b = batch_of(m, 0, 0);
         mmix_data_i32(b.target)[LAST_TEXT] = WORDS;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "target");
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mmix_distill_step: target of position 29 of sequence 0 is 23, expected at most 22");
+        REFUSED(m, mmix_distill_losses(run, &b, NULL) == -1, "mmix_distill_losses: target of position 29");
+        REFUSED(m, mmix_distill_losses(run, NULL, NULL) == -1, "NULL");
+        REFUSED(m, mmix_distill_run(run, NULL, NULL, NULL) == -1, "next is NULL");
+        REFUSED(m, !mmix_distill_load(teacher, RUN, NULL), "student is NULL");
+        b = batch_of(m, 0, 0);
+        for (size_t i = 0; i < BATCH * TOKENS; i++) mmix_data_i32(b.target)[i] = -1;
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mmix_distill_step: no answer");
+        b = batch_of(m, 0, 0);
+        b.input.spans = NULL;
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "spans, found NULL");
         b = batch_of(m, 0, 0);
         b.input.n_spans = 1;
         REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "media");
+        mmix_distill_destroy(run);
+        good.stage[0].sequence = 1;              /* the teacher answers, and spans come before answers then */
+        run = mmix_distill_create(teacher, student, good);
+        b = batch_of(m, 0, 0);
+        mmix_data_i32(b.target)[0] = 1;
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "position 0 of row 0 has a target before a span's end");
+        b = batch_of(m, 0, 0);
+        mmix_data_i32(b.target)[LAST_TEXT] = -1, mmix_data_i32(b.target)[LAST_TEXT - 1] = 1;
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "after a gap");
         mmix_distill_destroy(run);
     }
     FINE(m, about);
@@ -2004,6 +2118,8 @@ int main(void)
     losses();
     running();
     damaged();
+    conversion_of_adapters();
+    own_adapters();
     bad_arguments();
     no_adapters();
     no_memory();

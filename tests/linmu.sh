@@ -29,22 +29,25 @@ mkdir -p $t/vqa/train/images $t/vqa/test/images
 echo '[["what is it?", "circle", 0' >$t/vqa/train/questions.json
 refused "questions that end halfway" pictures --data $t/vqa --steps 2
 head -c 3000 /dev/zero >$t/zero.bin
+refused "--load of nothing" text --load $t/nothing/run --steps 2
+refused "--load and --save of two runs" text --load $t/a/run --save $t/b/run --steps 2
 refused "a teacher that is none" text --teacher $t/zero.bin --steps 2
 [ -e $t/o/report.html ] && no "a refused run wrote a report" || ok
 
+"$linmu" figures --out "" 2>$t/err; [ $? -eq 2 ] && ok || no "a folder without a name"
 "$linmu" figures --out $t/figures 2>$t/err && ok || { no "figures"; tail -n 2 $t/err; }
 for f in scan-orders spans windows mmate; do
     cmp -s $t/figures/$f.svg docs/figures/$f.svg && ok || no "$f.svg is not the one in docs/figures"
 done
 
-# the whole part of text, two steps a stage; then the same, stopped after some seconds
+# the whole part of text, two steps a stage; then the same, stopped when its first student learns
 "$linmu" text --steps 2 --json --out $t/whole >$t/whole.json 2>$t/err && ok || { no "text"; tail -n 2 $t/err; }
 for run in teacher three two single nohid flex swin rank2 full; do
     grep -q "\"run\": \"$run\"" $t/whole.json && ok || no "no row $run"
 done
 grep -q '<svg' $t/whole/report.html && ok || no "the report has no figures"
 "$linmu" text --steps 2 --out $t/part >$t/part.txt 2>$t/err &
-pid=$!; sleep 5; kill -INT $pid 2>/dev/null; wait $pid; status=$?
+pid=$!; for i in $(seq 120); do grep -q three $t/err && break; sleep 0.5; done; kill -INT $pid 2>/dev/null; wait $pid; status=$?
 if [ $status -eq 130 ] || [ $status -eq 0 ]; then ok; else no "Ctrl-C: status $status"; fi
 "$linmu" text --steps 2 --load $t/part/run --json --out $t/part >$t/part.json 2>$t/err && ok || { no "--load"; tail -n 2 $t/err; }
 cmp -s $t/whole.json $t/part.json && ok || no "a run that was stopped differs from one that was not"
