@@ -637,15 +637,20 @@ typedef struct mmix_raw_softmax {
     /* (B, H, L): of each query the largest score t and 1 / Σ e^(s - t). Forward writes them unless NULL,
        backward reads them */
     mmix_real *top, *over;
+    /* mmix_raw_softmax_scores(x) reals for e^(s - t), or NULL: the backward forms them anew */
+    mmix_real *scores;
     mmix_heads dy, dq, dk, dv;
     mmix_real *dbias;                            /* or NULL */
     int add_q, add_k, add_v, add_bias;           /* 1: add to the gradient that is there */
 } mmix_raw_softmax;
 /* Reals of scratch. */
 MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward);
-/* y, and top and over. */
+/* Reals of `scores`: a little more than B H L S, for a fifth off the backward's time; 0 beyond 512 keys, where
+   scores must be NULL. */
+MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x);
+/* y, and top, over and scores. */
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch);
-/* Needs y, top and over of the forward. */
+/* Needs y, top and over of the forward, and scores if given. */
 MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scratch);
 
 typedef struct mmix_raw_linear {
@@ -8201,7 +8206,8 @@ static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
        y' = y e^(t - t') + Σ_j e^(s_ij - t') v_j,   and at the end y = y'/l'
 
    With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: t and 1/l
-   of each row; with them p is formed again tile by tile, and with δ_i = dy_i · y_i:
+   of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - t) is kept,
+   too: that is no more than q, k, v and y are. With δ_i = dy_i · y_i:
        dv_j = Σ_i p_ij dy_i,   ds_ij = p_ij (dy_i · v_j - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale
        Σ_i ds_ij q_i
 
@@ -8362,14 +8368,24 @@ static size_t mmixi_softmax_bias_at(const mmixi_softmax_job *j, size_t h, size_t
 {
     return h * j->distances + j->distances / 2 + (size_t)j->place[i];
 }
-/* Scores of a part: qs takes scale · q, kt holds the transposed tile. */
+/* Kept e^(s - t) of query i: those of key 0, 1, … */
+static mmix_real *mmixi_softmax_kept(const mmixi_softmax_job *j, size_t b, size_t i, size_t h)
+{
+    return j->r.scores + ((b * j->r.H + h) * j->r.L + i) * j->ld;
+}
+/* scale · q of a block */
+static void mmixi_softmax_queries(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s, size_t rows,
+                                  size_t b, size_t i, size_t h)
+{
+    const mmix_real *q = mmixi_at(&j->r.q, b, i, h);
+    for (size_t r = 0; r < rows; r++)
+        j->k->scale(j->r.N, (mmix_real)j->r.scale, q + (ptrdiff_t)r * j->r.q.token, s->qs + r * j->r.N);
+}
+/* Scores of a part from qs and kt, the transposed tile. */
 static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s,
                                  const mmixi_softmax_part *c, size_t b, size_t i, size_t h, size_t tile)
 {
-    const mmix_real *q = mmixi_at(&j->r.q, b, i, h);
     size_t N = j->r.N;
-    for (size_t r = 0; r < c->rows; r++)
-        j->k->scale(N, (mmix_real)j->r.scale, q + (ptrdiff_t)r * j->r.q.token, s->qs + r * N);
     if (j->run > 1)
         mmixi_gemm_small(j->k, c->rows, c->n, N, s->qs, (ptrdiff_t)N, 1, s->kt + (c->from - tile),
                          (ptrdiff_t)j->ld, s->p, (ptrdiff_t)j->ld, 0);
@@ -8403,6 +8419,8 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
                 mmixi_put_rows(k, n, P, mmixi_at(&x->v, b, tile, h), x->v.token, s.near, (ptrdiff_t)P, 0);
                 ready = 1;
             }
+            if (x->scores) s.p = mmixi_softmax_kept(j, b, i, h) + c.from;
+            mmixi_softmax_queries(j, &s, c.rows, b, i, h);
             mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
             for (size_t r = 0; r < c.rows; r++) {
                 mmix_real *p = s.p + r * j->ld, *top = &s.top[i - i0 + r], *sum = &s.sum[i - i0 + r], high,
@@ -8452,7 +8470,7 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
     for (size_t tile = 0; tile < x->S; tile += j->T) {
         size_t n = mmixi_min(j->T, x->S - tile);
         mmixi_softmax_part c;
-        k->transpose(n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.kt, ld);
+        if (!x->scores) k->transpose(n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.kt, ld);
         k->transpose(n, P, mmixi_at(&x->v, b, tile, h0), x->v.token, s.vt, ld);
         mmixi_put_rows(k, n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.near, (ptrdiff_t)N, 0);
         if (x->dk.p && !x->add_k) mmixi_zero_rows(n, N, mmixi_at(&x->dk, b, tile, h0), x->dk.token);
@@ -8463,15 +8481,17 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                 c = mmixi_softmax_part_of(j, b, i, mmixi_min(MMIXI_QUERY_BLOCK, x->L - i), tile);
                 if (!c.n) continue;
                 mmixi_put_rows(k, c.rows, P, mmixi_at(&x->dy, b, i, h), x->dy.token, s.dys, (ptrdiff_t)P, 0);
-                mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
+                mmixi_softmax_queries(j, &s, c.rows, b, i, h);
+                if (!x->scores) mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
                 mmixi_gemm_small(k, c.rows, c.n, P, s.dys, (ptrdiff_t)P, 1, s.vt + (c.from - tile), ld, s.dp,
                                  ld, 0);
                 for (size_t r = 0; r < c.rows; r++) {
                     mmix_real *p = s.p + r * j->ld, *dp = s.dp + r * j->ld, delta;
                     size_t at = (b * x->H + h) * x->L + i + r, a, e;
                     int last, first = mmixi_softmax_row(j, &c, b, i + r, tile, &a, &e, &last);
-                    k->exp_row(e - a, 1, p + a, x->top[at], p + a);
-                    k->scale(e - a, x->over[at], p + a, p + a);
+                    if (!x->scores) k->exp_row(e - a, 1, p + a, x->top[at], p + a);
+                    k->scale(e - a, x->over[at],
+                             x->scores ? mmixi_softmax_kept(j, b, i + r, h) + c.from + a : p + a, p + a);
                     /* δ = Σ p dp = dy · y: the former where one tile has all of it, for it is exact with one
                        key */
                     delta = first && last ? k->dot(e - a, p + a, dp + a)
@@ -8559,6 +8579,7 @@ static void mmixi_window_task(void *arg, size_t index, size_t lane)
         y->bias = x->bias + g * own;
         if (j->dbias) in.dbias = (mmix_real *)memset(j->dbias + index * own, 0, own * sizeof *in.dbias);
     }
+    if (x->scores) y->scores = x->scores + index * share * j->tokens * j->ld;
     y->B = in.G = 1;
     y->L = y->S = n;
     y->H = share;
@@ -8669,6 +8690,13 @@ MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward)
     mmixi_softmax_job j;
     return mmixi_softmax_begin(&j, x, NULL, backward, 1, NULL);
 }
+MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x)
+{
+    mmixi_softmax_job j;
+    mmixi_softmax_begin(&j, x, NULL, 0, 1, NULL);
+    if (!j.tokens) return x->S > j.T ? 0 : x->B * x->H * x->L * j.ld;
+    return j.tokens > j.T ? 0 : j.tasks * (x->H / j.G) * j.tokens * j.ld;
+}
 static void mmixi_raw_softmax(const mmix_raw_softmax *x, int back, mmix_real *scratch)
 {
     mmixi_softmax_job j;
@@ -8730,16 +8758,30 @@ static int mmixi_softmax_matrix_of(mmix_ctx *m, const mmix_mixer *x, mmix_real *
     mmixi_softmax_matrix(&j, M);
     return 0;
 }
+/* Memory for what the backward wants to have kept: t, 1/l and, of few keys, e^(s - t). */
+static int mmixi_softmax_save(mmix_ctx *m, mmix_call *call, const mmix_raw_softmax *r)
+{
+    const size_t rows = r->B * r->H * r->L;
+    size_t keys = r->S, scores;
+    for (int a = 0; a < 3 && r->window[0]; a++)
+        keys = (a ? keys : 1) * mmixi_min(r->window[a], r->grid[a]);
+    scores = keys > 2 * (r->N + r->P) ? 0 : mmix_raw_softmax_scores(r);
+    return mmix_save(m, call, 0, rows) && mmix_save(m, call, 1, rows)
+        && (!scores || mmix_save(m, call, 2, scores)) ? 0 : -1;
+}
 static int mmixi_softmax_run(mmix_ctx *m, mmix_call *call, int back)
 {
     mmix_raw_softmax r = *(const mmix_raw_softmax *)call->options;
-    mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark;
     mmixi_softmax_job j;
     mmix_real *scratch;
     mmixi_softmax_arrays(&r, call->in[0], call->in[1], call->in[2], call->in[3], call->in[4], call->in[5]);
     r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
+    if (!back && call->recorded && mmixi_softmax_save(m, call, &r)) return -1;
+    mark = mmix_mark_here(m);
     r.top = call->saved[0];
     r.over = call->saved[1];
+    r.scores = call->saved[2];
     if (back) {
         r.dy = r.y;
         r.dy.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
@@ -8758,8 +8800,6 @@ static int mmixi_softmax_run(mmix_ctx *m, mmix_call *call, int back)
 }
 static int mmixi_softmax_attention_forward(mmix_ctx *m, mmix_call *call)
 {
-    size_t n = call->in[0]->shape[0] * call->in[0]->shape[1] * call->in[0]->shape[2];
-    if (call->recorded && (!mmix_save(m, call, 0, n) || !mmix_save(m, call, 1, n))) return -1;
     return mmixi_softmax_run(m, call, 0);
 }
 static int mmixi_softmax_attention_backward(mmix_ctx *m, mmix_call *call)

@@ -1224,7 +1224,7 @@ static void check_raw_softmax(void)
     mmix_raw_softmax r;
     real *scratch;
     double *sum = doubles(B * H * L);
-    size_t n;
+    size_t n, kept;
     memset(&r, 0, sizeof r);
     r.B = B; r.L = L; r.S = S; r.H = H; r.N = N; r.P = P;
     r.q = heads_of(Q); r.k = heads_of(K); r.v = heads_of(V);
@@ -1248,8 +1248,11 @@ static void check_raw_softmax(void)
     }
     r.top = guarded(B * H * L);
     r.over = guarded(B * H * L);
+    kept = one_in(2) ? mmix_raw_softmax_scores(&r) : 0;
+    if (kept) r.scores = guarded(kept);
     mmix_raw_softmax_forward(&r, scratch);
     unharmed("scratch of mmix_raw_softmax_forward", scratch, n);
+    if (kept) unharmed("scores", r.scores, kept);
     unharmed("top", r.top, B * H * L);
     unharmed("over", r.over, B * H * L);
     for (size_t i = 0; i < B * H * L; i++) sum[i] = (double)r.top[i] - log((double)r.over[i]);
