@@ -202,7 +202,8 @@ typedef struct mmix_mark {
 } mmix_mark;
 /* Where step memory stands now. A mark ends with mmix_reset. */
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m);
-/* Drops what came after the mark: results, records and gradients, those of older leaves included. */
+/* Drops what came after the mark: results, records and gradients, those of older leaves included; parameters
+   keep theirs. */
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark);
 /* The same, but the n ≤ 8 tensors of keep, no views with gaps, survive: they are moved to the mark and
    keep[i] is set to the new tensor. With one call a block a network of any depth runs in the memory of one
@@ -529,6 +530,8 @@ typedef struct mmix_mixer {
     /* Packing, for SSD, causal linear and softmax attention: (B, L) int32 or NULL. Runs of equal numbers are
        sequences of their own, which see nothing of each other; the initial state enters the first. */
     mmix_tensor *seq_idx;
+    /* What a mask or seq_idx hides is multiplied by 0: an infinity or a NaN among the values reaches tokens
+       that must not see it. */
 } mmix_mixer;
 
 /* The structs with these tensors and all options at their defaults. */
@@ -577,8 +580,8 @@ MMIXDEF size_t mmix_state_bytes(const mmix_state *s);
    pieces gives what it gives whole. Not recorded. Softmax attention needs a mask that hides later tokens, and
    remembers all earlier ones (with MMIX_MASK_BAND, twice `left` at most); a prefix must be whole in the first
    piece. The others carry N x P numbers a head. An error leaves the state as it was, but for a lack of
-   memory: then clear it or go on from a copy. An initial_state enters with the first piece; final_state,
-   where it is asked for, is a copy of the state after this one. */
+   memory: then clear it or go on from a copy. An initial_state enters with the first piece and is NULL
+   with the others; final_state, where it is asked for, is a copy of the state after this one. */
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot);
 
 /* The order in which LinMU's layer `layer` visits the T frames of Y x X tokens, each followed by `separators`
@@ -645,8 +648,8 @@ typedef struct mmix_raw_softmax {
 } mmix_raw_softmax;
 /* Reals of scratch. */
 MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward);
-/* Reals of `scores`: a little more than B H L S, for a fifth off the backward's time; 0 beyond 512 keys, where
-   scores must be NULL. */
+/* Reals of `scores`, B H L S with S rounded up to 32 k + 16: a fifth off the backward's time; 0 beyond 512
+   keys, where scores must be NULL. */
 MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x);
 /* y, and top, over and scores. */
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch);
@@ -3232,6 +3235,8 @@ MMIXI_INLINE MMIXI_V MMIXI_NAME(gelu_v)(MMIXI_V x)
 {
     const MMIXI_V zero = MMIXI_SET((mmix_real)0);
     MMIXI_V bell, a = MMIXI_MAX(x, MMIXI_SUB(zero, x));
+    /* an infinity times the tail's 0 would be NaN; in this order NaN stays NaN */
+    a = MMIXI_MIN(MMIXI_SET((mmix_real)1e30), a);
     return MMIXI_FNMA(a, MMIXI_NAME(tail_v)(a, &bell), MMIXI_MAX(x, zero));
 }
 /* Φ(x) + x φ(x) */
@@ -3240,6 +3245,7 @@ MMIXI_INLINE MMIXI_V MMIXI_NAME(gelu_slope_v)(MMIXI_V x)
     const MMIXI_V zero = MMIXI_SET((mmix_real)0), one = MMIXI_SET((mmix_real)1);
     MMIXI_V bell, a = MMIXI_MAX(x, MMIXI_SUB(zero, x)), tail = MMIXI_NAME(tail_v)(a, &bell);
     bell = MMIXI_MUL(bell, MMIXI_SET((mmix_real)0.39894228040143268));
+    x = MMIXI_MIN(MMIXI_SET((mmix_real)1e30), MMIXI_MAX(MMIXI_SET((mmix_real)-1e30), x));
     return MMIXI_FMA(x, bell, MMIXI_SELECT(MMIXI_LESS(x, zero), tail, MMIXI_SUB(one, tail)));
 }
 MMIXI_INLINE MMIXI_V MMIXI_NAME(softplus_slope_v)(MMIXI_V x)
@@ -4221,7 +4227,8 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
         t->shape[i] = shape[i];
         t->stride[i] = bytes / mmixi_dtype_size(dtype);
         if (!shape[i] || !mmixi_mul_ok(bytes, shape[i], &bytes)) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d has size %.0f", who, i, (double)shape[i]);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d has size %.0f, expected 1 to what memory "
+                      "has room for", who, i, (double)shape[i]);
             return 0;
         }
     }
@@ -4670,7 +4677,7 @@ static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_c
     for (int i = 0; i < 2; i++) {
         mmix_tensor *out = call->out[i];
         if (!out) continue;
-        out->leaf = 0;
+        out->leaf = !call->recorded;
         out->wants = call->recorded && out->dtype == MMIX_DTYPE_REAL;
         if (mmix_count(out) == 1 && out->dtype == MMIX_DTYPE_REAL) {
             out->scalar = *(mmix_real *)out->data;
@@ -4783,9 +4790,10 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
         if (!mmixi_wants(t))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
-                             "it depends on asked for a gradient)", (int)k);
-        if (mmixi_seed_grad(m, t, g)) return -1;
+                             "it depends on asked for a gradient, or a backward consumed it)", (int)k);
     }
+    for (size_t k = 0; k < n; k++)
+        if (mmixi_seed_grad(m, outputs[k], gradients[k])) return -1;
     return mmixi_backward(m, 0);
 }
 
@@ -4860,6 +4868,7 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
         for (size_t i = 0; i < n; i++) {
             keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape);
             if (!keep[i]) return -1;
+            keep[i]->wants = was[i].leaf && was[i].wants;
             mmixi_unpoison(was[i].data, mmixi_bytes(&was[i]));
             memmove(keep[i]->data, was[i].data, mmixi_bytes(&was[i]));
         }
@@ -4875,6 +4884,7 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
     for (size_t i = 0; i < n; i++) {
         keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape);
         if (!keep[i]) return -1;
+        keep[i]->wants = was[i].leaf && was[i].wants;
         memcpy(keep[i]->data, copy[i], mmixi_bytes(&was[i]));
     }
     for (size_t i = n; i-- > 0;)
@@ -5754,7 +5764,7 @@ static int mmixi_insert_backward(mmix_ctx *m, mmix_call *call)
     size_t at = ((const mmixi_insert_options *)call->options)->at, L = x->shape[1], D = x->shape[2];
     const mmix_real *g = mmixi_out_grad(call->out[0]);
     int add_x, add_t;
-    mmix_real *dx = mmix_grad_target(m, x, &add_x), *dt = mmix_grad_target(m, call->in[1], &add_t);
+    mmix_real *dx = mmixi_grad_once(m, call, 0, &add_x), *dt = mmixi_grad_once(m, call, 1, &add_t);
     for (size_t b = 0; b < x->shape[0]; b++)
         for (size_t t = 0; t <= L; t++) {
             const mmix_real *row = g + (b * (L + 1) + t) * D;
@@ -5965,11 +5975,11 @@ static int mmixi_norm_backward(mmix_ctx *m, mmix_call *call)
     mmixi_norm_job j;
     size_t rows = mmixi_rows(call->in[0]), parts;
     int add_w = 0, add_b = 0;
-    mmix_real *dw = mmix_grad_target(m, call->in[1], &add_w), *db = mmix_grad_target(m, call->in[2], &add_b);
+    mmix_real *dw = mmixi_grad_once(m, call, 1, &add_w), *db = mmixi_grad_once(m, call, 2, &add_b);
     mmixi_norm_fill(m, call, &j);
     j.dy = mmixi_out_grad(call->out[0]);
-    j.dx = mmix_grad_target(m, call->in[0], &j.add_x);
-    j.dz = mmix_grad_target(m, call->in[3], &j.add_z);
+    j.dx = mmixi_grad_once(m, call, 0, &j.add_x);
+    j.dz = mmixi_grad_once(m, call, 3, &j.add_z);
     j.grain = mmixi_partial_grain(rows);
     parts = mmixi_ceil_div(rows, j.grain);
     j.partial = (mmix_real *)mmixi_step(m, parts * 2 * j.D * sizeof *j.partial);
@@ -6210,12 +6220,16 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
         || !mmixi_optional(m, "mmix_linear_add", "residual", residual, MMIX_DTYPE_REAL, -1, weight->shape[0],
                            0, 0, 0)
         || !mmixi_optional(m, "mmix_linear_add", "s", s, MMIX_DTYPE_REAL, 1, MMIXI_ANY, 0, 0, 0)) return NULL;
-    if ((residual && mmixi_rows(residual) != mmixi_rows(x))
-        || (s && (!residual || mmixi_rows(x) % mmix_count(s)))) {
-        char a[96];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_add: %s does not go with x %s",
-                  residual && mmixi_rows(residual) == mmixi_rows(x) ? "s" : residual ? "the residual"
-                  : "s without a residual", mmixi_shape_text(x, a));
+    if (residual && (residual->ndim != x->ndim
+                     || memcmp(residual->shape, x->shape, ((size_t)x->ndim - 1) * sizeof *x->shape))) {
+        char a[96], b[96];
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_add: the residual %s does not go with x %s",
+                  mmixi_shape_text(residual, b), mmixi_shape_text(x, a));
+        return NULL;
+    }
+    if (s && (!residual || mmix_count(s) != x->shape[0])) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_add: s has %.0f numbers, expected %.0f%s",
+                  (double)mmix_count(s), (double)x->shape[0], residual ? "" : "; s without a residual");
         return NULL;
     }
     x = mmixi_even(m, x, 0);
@@ -6662,6 +6676,10 @@ static int mmixi_resize_backward(mmix_ctx *m, mmix_call *call)
     if (!add) mmixi_zero(m, mmix_count(call->in[0]), dx);
     return mmixi_resize_run(m, call, mmixi_out_grad(call->out[0]), dx);
 }
+static int mmixi_scale_ok(double scale)          /* 0: from the sizes */
+{
+    return scale > 0 ? scale >= 1e-6 && scale <= 1e6 : scale >= 0;
+}
 static mmix_tensor *mmixi_resized(mmix_ctx *m, const char *who, int kind, mmix_tensor *x, size_t out_h,
                                  size_t out_w, double scale_h, double scale_w)
 {
@@ -6669,8 +6687,10 @@ static mmix_tensor *mmixi_resized(mmix_ctx *m, const char *who, int kind, mmix_t
     mmixi_resize_options o;
     if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY))
         return NULL;
-    if (!out_h || !out_w) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: to %.0f x %.0f", who, (double)out_h, (double)out_w);
+    if (!out_h || !out_w || out_h > INT32_MAX || out_w > INT32_MAX || !mmixi_scale_ok(scale_h)
+        || !mmixi_scale_ok(scale_w)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: to %.0f x %.0f with scales %g and %g, expected 1 to 2³¹ - 1, "
+                  "and scales of 10⁻⁶ to 10⁶ or 0", who, (double)out_h, (double)out_w, scale_h, scale_w);
         return NULL;
     }
     memset(&o, 0, sizeof o);
@@ -9018,7 +9038,15 @@ static size_t mmixi_carried_bytes(const mmixi_carried *c)
 }
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 {
-    mmix_state *s = m->error_kind ? NULL : (mmix_state *)mmixi_alloc(m, sizeof *s);
+    mmix_state *s;
+    size_t bytes;
+    if (m->error_kind) return NULL;
+    if (!slots || !mmixi_mul_ok(slots, sizeof *s->slot, &bytes)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
+                  "for", (double)slots);
+        return NULL;
+    }
+    s = (mmix_state *)mmixi_alloc(m, sizeof *s);
     if (!s) return NULL;
     s->m = m;
     s->slots = slots;
@@ -9088,6 +9116,15 @@ static mmix_tensor *mmixi_carried_view(mmix_ctx *m, const mmixi_carried *c)
     t->data = c->p;
     return t;
 }
+static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, size_t B, size_t a,
+                               size_t b)
+{
+    return !c->p || (c->shape[0] == B && c->shape[2] == a && c->shape[3] == b) ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                     "mmix_mix_step: %s (%.0f, *, %.0f, %.0f) for a slot that carries (%.0f, *, %.0f, %.0f)",
+                     what, (double)B, (double)a, (double)b, (double)c->shape[0], (double)c->shape[2],
+                     (double)c->shape[3]), 0);
+}
 /* Lets the carried array grow by `more` along axis 1 and returns a view of all of it; zeros where nothing
    was. When room is short it doubles, and of what is there only the last `keep` stay. NULL on error: other
    sizes than before, or memory. */
@@ -9096,13 +9133,7 @@ static mmix_tensor *mmixi_carried_more(mmix_ctx *m, mmixi_carried *c, const char
 {
     const size_t have = c->shape[1], row = a * b;
     mmix_tensor *all;
-    if (c->p && (c->shape[0] != B || c->shape[2] != a || c->shape[3] != b)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_mix_step: %s (%.0f, *, %.0f, %.0f) for a slot that carries (%.0f, *, %.0f, %.0f)",
-                  what, (double)B, (double)a, (double)b, (double)c->shape[0], (double)c->shape[2],
-                  (double)c->shape[3]);
-        return NULL;
-    }
+    if (!mmixi_carried_check(m, c, what, B, a, b)) return NULL;
     if (have + more > c->room) {
         mmixi_carried to;
         const size_t kept = mmixi_min(have, keep);
@@ -9146,9 +9177,9 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
     const char *who = "mmix_mix_step";
     if (!mmixi_mixer_check(m, who, x) || !mmixi_slot_check(m, who, s, slot)) return 0;
     if (x->seq_idx || x->window[0] || (x->initial_state && s->slot[slot].tokens))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s", who, x->initial_state
-                         ? "an initial state, but the slot carries one"
-                         : "seq_idx and windows have no steps"), 0;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s", who, x->seq_idx || x->window[0]
+                         ? "seq_idx and windows have no steps"
+                         : "an initial state, but the slot carries one"), 0;
     if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
         : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the mixer lets tokens see later ones (mask %d, "
@@ -9174,6 +9205,7 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
     if (x.kind == MMIX_SOFTMAX) {
         const size_t B = x.q->shape[0], L = x.q->shape[1], G = x.k->shape[2],
             keep = x.mask == MMIX_MASK_BAND ? x.left : SIZE_MAX;
+        mmixi_carried_check(m, &c[1], "values", B, G, x.v->shape[3]);    /* before keys go, values fit, too */
         for (int i = 0; i < 2 && !m->error_kind; i++) {
             mmix_tensor *from = i ? mixer->v : mixer->k, *to,
                 *all = mmixi_carried_more(m, &c[i], i ? "values" : "keys", B, L, G, from->shape[3], keep);
@@ -9269,16 +9301,24 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
     return NULL;
 }
 
+/* Bytes of a name with its 0; files may have a prefix before it. */
+enum { MMIXI_PARAM_NAME = 224 };
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, mmix_start start)
 {
-    size_t length = strlen(prefix) + strlen(name) + 1;
+    size_t length, bytes = 0;
     mmix_ctx *m = p->m;
     mmix_param *q;
     mmixi_slot *slot;
     char *full;
     void *at = p->at;
     if (m->error_kind) return NULL;
+    length = prefix && name ? strlen(prefix) + strlen(name) + 1 : 0;
+    if (!length || length > MMIXI_PARAM_NAME) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most "
+                  "%d bytes, found %s", MMIXI_PARAM_NAME - 1, length ? "more" : "NULL");
+        return NULL;
+    }
     if (p->values) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s%s comes after mmix_params_allocate", prefix,
                   name);
@@ -9292,8 +9332,11 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     if (slot) memset(slot, 0, sizeof *slot);
     if (full && mmix_params_find(p, full))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s is there already", full);
-    if (!full || !slot || m->error_kind
-        || !mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim, shape)) {
+    if (full && slot && !m->error_kind)
+        bytes = mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim, shape);
+    if (bytes > SIZE_MAX / 2 - p->slab * sizeof(mmix_real))
+        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
+    if (!bytes || m->error_kind) {
         mmixi_free(m, full, length);
         mmixi_free(m, slot, sizeof *slot);
         return NULL;
@@ -10476,6 +10519,8 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
 {
     mmixi_ema_job j;
     int same = teacher->count == student->count && teacher->slab == student->slab;
+    if (!teacher->values || !student->values)
+        return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT, "mmix_ema: mmix_params_allocate comes first");
     for (size_t i = 0; same && i < teacher->count; i++)
         same = !strcmp(teacher->at[i].name, student->at[i].name)
             && mmix_count(teacher->at[i].tensor) == mmix_count(student->at[i].tensor);

@@ -2572,9 +2572,119 @@ static void allocations(void)
 }
 
 typedef struct section { const char *name; void (*run)(void); } section;
+/* What came of calls that are rare or refused. */
+static void corners(void)
+{
+    doing = "corners";
+    mmix_ctx *m = mmix_create(NULL);
+    {                                            /* a leaf is what no recorded op returned, an unrecorded one's result, too */
+        mmix_tensor *x = mmix_require_grad(mmix_scale(m, mmix_fill(mmix_new1(m, 4), 1), 2, 0)), *kept = x;
+        mmix_record(m, 1);
+        mmix_mark mark = mmix_mark_here(m);
+        for (int i = 0; i < 3; i++) {
+            mmix_backward(m, mmix_sum(m, mmix_mul(m, x, x)));
+            IS(mmix_data(mmix_grad(x))[0], 4);
+            mmix_rewind(m, mark);
+            OK(!mmix_grad(x));
+        }
+        mmix_rewind_keep(m, mark, &kept, 1);     /* and it stays one when it is moved */
+        mmix_backward(m, mmix_sum(m, mmix_mul(m, kept, kept)));
+        OK(mmix_grad(kept) && mmix_data(mmix_grad(kept))[3] == 4);
+        FINE(m);
+        mmix_reset(m);
+    }
+    {                                            /* the same tensor as two inputs */
+        const size_t D = 2;
+        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new3(m, 2, 4, 2), 1)), *a, *b, *c, *w;
+        mmix_tensor *token = mmix_reshape(m, mmix_slice(m, mmix_slice(m, x, 0, 0, 1), 1, 2, 1), 1, &D);
+        mmix_backward(m, mmix_sum(m, mmix_insert_token(m, x, token, 0)));
+        IS(mmix_data(mmix_grad(x))[4], 3);
+        IS(mmix_data(mmix_grad(x))[0], 1);
+        for (int way = 0; way < 2; way++) {
+            a = mmix_require_grad(mmix_randn(m, mmix_new1(m, 8), 1, 5)), w = mmix_randn(m, mmix_new1(m, 8), 1, 6);
+            b = mmix_require_grad(mmix_randn(m, mmix_new1(m, 8), 1, 5)), c = mmix_require_grad(mmix_randn(m, mmix_new1(m, 8), 1, 5));
+            mmix_backward(m, mmix_sum(m, mmix_mul(m, w, way ? mmix_rms_norm(m, a, a, 1e-5) : mmix_layer_norm(m, a, a, a, 1e-5))));
+            mmix_backward(m, mmix_sum(m, mmix_mul(m, w, way ? mmix_rms_norm(m, b, c, 1e-5) : mmix_layer_norm(m, b, c, c, 1e-5))));
+            for (int i = 0; i < 8; i++) NEAR(mmix_data(mmix_grad(a))[i], mmix_data(mmix_grad(b))[i] + mmix_data(mmix_grad(c))[i], 1e-4);
+        }
+        FINE(m);
+        mmix_reset(m);
+    }
+    {                                            /* a refused backward leaves nothing behind */
+        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new1(m, 3), 1)), *o[2], *g[2];
+        o[0] = mmix_scale(m, x, 2, 0), o[1] = mmix_scale(m, x, 3, 0);
+        g[0] = mmix_fill(mmix_new1(m, 3), 1), g[1] = mmix_fill(mmix_new1(m, 2), 1);
+        BAD_INT(mmix_backward_from(m, o, g, 2), "gradient 1", "(2)");
+        g[1] = g[0];
+        mmix_backward_from(m, o, g, 2);
+        IS(mmix_data(mmix_grad(x))[0], 5);
+        BAD_INT(mmix_backward_from(m, o, g, 2), "mmix_backward", "consumed");
+        mmix_reset(m);
+    }
+    mmix_record(m, 0);
+    for (int band = 0; band < 2; band++) {       /* nor does a refused step */
+        mmix_tensor *q = mmix_randn(m, mmix_new4(m, 1, 14, 2, 3), 1, 1), *k = mmix_randn(m, mmix_new4(m, 1, 14, 2, 3), 1, 2),
+            *v = mmix_randn(m, mmix_new4(m, 1, 14, 2, 4), 1, 3), *wide = mmix_new4(m, 1, 3, 2, 5);
+        mmix_mixer x = mmix_mixer_softmax(q, k, v), z;
+        x.mask = band ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL, x.left = 2;
+        mmix_tensor *whole = mmix_mix(m, &x);
+        mmix_state *s = mmix_state_create(m, 1);
+        for (size_t t = 0; t < 14; t++) {
+            z = x;
+            z.q = mmix_slice(m, q, 1, t > 11 ? 11 : t, 3), z.k = mmix_slice(m, k, 1, t > 11 ? 11 : t, 3), z.v = wide;
+            if (t) BAD(mmix_mix_step(m, &z, s, 0), "values", "carries");
+            z.q = mmix_slice(m, q, 1, t, 1), z.k = mmix_slice(m, k, 1, t, 1), z.v = mmix_slice(m, v, 1, t, 1);
+            mmix_tensor *y = mmix_mix_step(m, &z, s, 0), *same = mmix_slice(m, whole, 1, t, 1);
+            for (size_t i = 0; y && i < 8; i++) NEAR(mmix_data(y)[i], mmix_data(same)[i], 1e-5);
+        }
+        FINE(m);
+        mmix_state_destroy(s);
+        mmix_reset(m);
+    }
+    {
+        mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 1, 4, 4), 1), *ends = mmix_new1(m, 3), *x3 = mmix_fill(mmix_new3(m, 2, 6, 1), 1), *one = mmix_fill(mmix_new2(m, 1, 1), 1);
+        const double scales[] = {1e-17, -1, NAN, INFINITY};
+        for (int i = 0; i < 4; i++) {
+            BAD(mmix_bilinear_resize(m, x, 2, 2, scales[i], 1), "mmix_bilinear_resize", "scales");
+            BAD(mmix_bicubic_resize(m, x, 2, 2, 1, scales[i]), "mmix_bicubic_resize", "scales");
+        }
+        BAD(mmix_state_create(m, (size_t)1 << 61), "mmix_state_create", "slots");
+        mmix_data(ends)[0] = (real)INFINITY, mmix_data(ends)[1] = (real)-INFINITY, mmix_data(ends)[2] = (real)NAN;
+        mmix_require_grad(ends);
+        mmix_record(m, 1);
+        mmix_tensor *y = mmix_gelu(m, ends);
+        OK(mmix_data(y)[0] > 1e30 && mmix_data(y)[1] == 0 && mmix_data(y)[2] != mmix_data(y)[2]);
+        mmix_backward(m, mmix_sum(m, mmix_slice(m, y, 0, 0, 2)));
+        IS(mmix_data(mmix_grad(ends))[0], 1);
+        IS(mmix_data(mmix_grad(ends))[1], 0);
+        mmix_record(m, 0);
+        BAD(mmix_linear_add(m, x3, one, NULL, x3, mmix_fill(mmix_new1(m, 3), 1)), "mmix_linear_add", "s has 3 numbers, expected 2");
+        BAD(mmix_linear_add(m, x3, one, NULL, mmix_fill(mmix_new3(m, 6, 2, 1), 1), NULL), "mmix_linear_add", "residual (6, 2, 1)");
+        FINE(m);
+    }
+    {
+        char name[400];
+        const size_t huge[1] = {(size_t)1 << 60}, two[1] = {2};
+        mmix_params *p = mmix_params_create(m), *q = mmix_params_create(m);
+        memset(name, 'n', sizeof name), name[399] = 0;
+        BAD(mmix_params_add(p, "", name, 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0)), "mmix_params_add", "more");
+        BAD(mmix_params_add(p, "", NULL, 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0)), "mmix_params_add", "NULL");
+        for (int i = 0; i < 8 && !mmix_error(m); i++) {
+            name[8] = 0, name[0] = (char)('a' + i);
+            mmix_params_add(p, "", name, 1, huge, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+        }
+        OK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && strstr(mmix_error(m), "too large"));
+        mmix_error_clear(m);
+        mmix_params_add(q, "", "w", 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+        BAD_INT(mmix_ema(q, q, 0.5), "mmix_ema", "mmix_params_allocate");
+        mmix_params_destroy(p), mmix_params_destroy(q);
+    }
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
-    static const section all[] = { { "contexts", contexts }, { "arguments", bad_arguments }, { "random", randomness }, { "lifetimes", lifetimes },
+    static const section all[] = { { "contexts", contexts }, { "arguments", bad_arguments }, { "corners", corners }, { "random", randomness }, { "lifetimes", lifetimes },
         { "tensors", tensors }, { "attention", attention_invariants }, { "ssd", ssd_invariants }, { "parameters", parameters }, { "packing", packing }, { "schedules", schedules },
         { "optimiser", optimiser }, { "losses", losses }, { "backbones", backbones }, { "watching", watching }, { "exactness", exactness }, { "threads", same_bits }, { "dino", dino }, { "allocations", allocations } };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
