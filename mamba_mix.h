@@ -1555,7 +1555,8 @@ MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p);
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state);
 /* One step. `clip` > 0 scales each tensor's gradient by min(1, clip/(‖g‖ + 1e-6)); skip (count flags) or NULL
    leaves parameters out altogether: no decay, no moments, no step counted. Gradients are zeroed for the next
-   step. Returns ‖all gradients‖ before clipping, 0 after an error. */
+   step. Returns ‖all gradients‖ before clipping. After an error, as of a gradient that is not finite, 0, and
+   nothing has changed. */
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip);
 /* teacher ← momentum teacher + (1 - momentum) student, name by name in the same order. 0, or -1 if the lists
@@ -1567,7 +1568,7 @@ typedef struct mmix_dino_config {
     size_t head_hidden, head_bottleneck, prototypes, head_layers;
     mmix_augment augment;                    /* crops; see >>api-images */
     size_t batch, epochs;
-    size_t iters;                            /* steps an epoch; 0: count / batch */
+    size_t iters;                            /* steps an epoch; 0: count / batch, at least 1 */
     double lr, min_lr;                       /* lr is for a batch of 256 and scales with it */
     size_t warmup_epochs;
     double weight_decay, weight_decay_end, clip;
@@ -1595,9 +1596,10 @@ typedef struct mmix_dino mmix_dino;
 /* A run before its first step; NULL on error. */
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config);
 MMIXDEF void mmix_dino_destroy(mmix_dino *d);
-/* One step on a batch drawn from the `count` pictures, in an order drawn anew each epoch (the last
-   count % batch of it are left out). 1: go on, 0: the epochs are over (nothing was done), -1: mmix_error.
-   Calls mmix_reset. stats may be NULL. */
+/* One step on a batch drawn from the `count` pictures, in an order drawn anew each epoch of config.iters
+   steps: fewer pictures than these ask for are gone through again, of more the rest is left out. 1: go on, 0:
+   the epochs are over (nothing was done), -1: mmix_error, and the run is as it was. Calls mmix_reset. stats
+   may be NULL. */
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats);
 /* The same on crops that the caller made, in step memory: global (2B, 3, s, s) and local (n·B, 3, s', s') or
    NULL, crop after crop. config.iters must be set. The caller calls mmix_reset. */
@@ -1611,7 +1613,8 @@ MMIXDEF mmix_vision *mmix_dino_teacher(mmix_dino *d);
 MMIXDEF mmix_vision *mmix_dino_student(mmix_dino *d);
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
 /* The whole run: both networks, moments, centre, step and configuration. A loaded run goes on bit for bit.
-   `note` (may be NULL) is kept in the file for the caller; mmix_dino_note returns it, "" if there is none. */
+   `note` (may be NULL) is kept in the file for the caller; mmix_dino_note returns that of the file the run
+   was loaded from, "" if there is none. */
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note);
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path);
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d);
@@ -1853,6 +1856,18 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
         m->error_kind = kind;
     }
     return -1;
+}
+
+enum { MMIXI_DEPTH_MAX = 1000 };                 /* blocks of a model */
+/* A number of a config and where it has to lie. */
+typedef struct mmixi_limit { const char *name; double value, low, high; } mmixi_limit;
+static int mmixi_limits_check(mmix_ctx *m, const char *who, const mmixi_limit *limit, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(limit[i].value >= limit[i].low && limit[i].value <= limit[i].high))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected %.10g to %.10g", who,
+                             limit[i].name, limit[i].value, limit[i].low, limit[i].high);
+    return 0;
 }
 
 static int mmixi_mul_ok(size_t a, size_t b, size_t *out)
@@ -10309,13 +10324,18 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
     double entropy = 0, norm = 0;
     size_t K = mmix_shape(student, 1), B = crops ? mmix_shape(student, 0) / crops : 0;
     mmix_tensor *loss;
-    if (!mmixi_check(m, "mmix_dino_loss", "student", student, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
-        || !mmixi_check(m, "mmix_dino_loss", "teacher", teacher, MMIX_DTYPE_REAL, 2, 2 * B, K, 0,
-                        0)) return NULL;
+    if (!mmixi_check(m, "mmix_dino_loss", "student", student, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0))
+        return NULL;
     if (crops < 2 || B * crops != student->shape[0] || !(student_temp > 0) || !(teacher_temp > 0)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
                   "mmix_dino_loss: %.0f student rows for %.0f crops (at least 2), temperatures %g and %g",
                   (double)student->shape[0], (double)crops, student_temp, teacher_temp);
+        return NULL;
+    }
+    if (!mmixi_check(m, "mmix_dino_loss", "teacher", teacher, MMIX_DTYPE_REAL, 2, 2 * B, K, 0, 0))
+        return NULL;
+    if (!center) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: center is NULL");
         return NULL;
     }
     call.in[0] = mmixi_even(m, student, 1);
@@ -10430,6 +10450,7 @@ typedef struct mmixi_adamw_job {
     mmix_adamw_state *state;
     const mmix_adamw *o;
     mmixi_piece *piece;
+    size_t pieces;
     double *square;                              /* of each piece, then of each parameter */
     double *clip;                                /* the factor of each parameter; < 0: left out */
 } mmixi_adamw_job;
@@ -10462,49 +10483,82 @@ static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
                        (mmix_real)o->eps);
     }
 }
-MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
-                               const unsigned char *skip)
+/* What a step does with each parameter, in step memory; nothing changes yet. ‖gradients‖², or -1. */
+static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, const mmix_adamw *options,
+                                double clip, const unsigned char *skip)
 {
     mmix_params *p = state->params;
-    mmix_ctx *m = p ? p->m : NULL;
-    mmixi_adamw_job j;
-    mmix_mark mark;
-    size_t n = 0, pieces;
+    mmix_ctx *m = p->m;
+    const size_t pieces = p->count + p->slab / MMIXI_PIECE;
     double all = 0;
-    if (!p || m->error_kind) return 0;
-    mark = mmix_mark_here(m);
-    pieces = p->count + p->slab / MMIXI_PIECE;
-    j.state = state;
-    j.o = options;
-    j.piece = (mmixi_piece *)mmixi_step(m, pieces * sizeof *j.piece);
-    j.square = (double *)mmixi_step(m, pieces * sizeof *j.square);
-    j.clip = (double *)mmixi_step(m, p->count * sizeof *j.clip);
-    if (!j.piece || !j.square || !j.clip) return 0;
+    j->state = state;
+    j->o = options;
+    j->pieces = 0;
+    j->piece = (mmixi_piece *)mmixi_step(m, pieces * sizeof *j->piece);
+    j->square = (double *)mmixi_step(m, pieces * sizeof *j->square);
+    j->clip = (double *)mmixi_step(m, p->count * sizeof *j->clip);
+    if (!j->piece || !j->square || !j->clip) return -1;
     for (size_t i = 0; i < p->count; i++) {
         size_t start = (size_t)(mmix_data(p->at[i].tensor) - p->values), count = mmix_count(p->at[i].tensor);
         int out = p->at[i].frozen || (skip && skip[i]) || !p->at[i].tensor->written;
-        j.clip[i] = out ? -1 : 1;
-        state->steps[i] += !out;
-        for (size_t at = 0; at < count; at += MMIXI_PIECE, n++) {
-            j.piece[n].param = i;
-            j.piece[n].at = start + at;
-            j.piece[n].n = mmixi_min(MMIXI_PIECE, count - at);
+        j->clip[i] = out ? -1 : 1;
+        for (size_t at = 0; at < count; at += MMIXI_PIECE) {
+            mmixi_piece *piece = &j->piece[j->pieces++];
+            piece->param = i;
+            piece->at = start + at;
+            piece->n = mmixi_min(MMIXI_PIECE, count - at);
         }
     }
-    mmixi_ranges(m, n, 1, mmixi_adamw_square, &j);
-    for (size_t i = 0; i < n;) {
-        size_t param = j.piece[i].param;
+    mmixi_ranges(m, j->pieces, 1, mmixi_adamw_square, j);
+    for (size_t i = 0; i < j->pieces;) {
+        size_t param = j->piece[i].param;
         double square = 0, norm;
-        for (; i < n && j.piece[i].param == param; i++) square += j.square[i];
+        for (; i < j->pieces && j->piece[i].param == param; i++) square += j->square[i];
         all += square;
         norm = sqrt(square);
-        if (clip > 0 && j.clip[param] > 0 && clip / (norm + 1e-6) < 1) j.clip[param] = clip / (norm + 1e-6);
+        if (!(norm - norm == 0))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
+                             "expected a finite one; nothing was changed", p->at[param].name, norm);
+        if (clip > 0 && j->clip[param] > 0 && clip / (norm + 1e-6) < 1) j->clip[param] = clip / (norm + 1e-6);
     }
-    mmixi_ranges(m, n, 1, mmixi_adamw_update, &j);
+    return all;
+}
+static void mmixi_adamw_end(mmixi_adamw_job *j)
+{
+    mmix_params *p = j->state->params;
+    for (size_t i = 0; i < p->count; i++) j->state->steps[i] += j->clip[i] >= 0;
+    mmixi_ranges(p->m, j->pieces, 1, mmixi_adamw_update, j);
     mmixi_params_changed(p);
     mmix_params_zero_grad(p);
+}
+/* A step of two lists, of both or of none; skip is of the second. What has no parameters is left out.
+   ‖all gradients‖, or -1. */
+static double mmixi_adamw_pair(mmix_ctx *m, mmix_adamw_state state[2], const mmix_adamw *options, double clip,
+                               const unsigned char *skip)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    mmixi_adamw_job j[2];
+    double square = 0;
+    for (int i = 0; i < 2 && !m->error_kind; i++)
+        if (state[i].params) square += mmixi_adamw_begin(&j[i], &state[i], options, clip, i ? skip : NULL);
+    for (int i = 0; i < 2 && !m->error_kind; i++)
+        if (state[i].params) mmixi_adamw_end(&j[i]);
     mmix_rewind(m, mark);
-    return sqrt(all);
+    return m->error_kind ? -1 : sqrt(square);
+}
+MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
+                               const unsigned char *skip)
+{
+    mmix_ctx *m = state->params ? state->params->m : NULL;
+    mmixi_adamw_job j;
+    mmix_mark mark;
+    double square;
+    if (!m || m->error_kind) return 0;
+    mark = mmix_mark_here(m);
+    square = mmixi_adamw_begin(&j, state, options, clip, skip);
+    if (!m->error_kind) mmixi_adamw_end(&j);
+    mmix_rewind(m, mark);
+    return m->error_kind ? 0 : sqrt(square);
 }
 
 typedef struct mmixi_ema_job { mmix_ctx *m; mmix_real momentum; const mmix_real *from; mmix_real *to;
@@ -10692,28 +10746,37 @@ static int mmixi_vision_declare(mmix_vision *v, int start)
     return start ? mmix_params_allocate(p) : p->m->error_kind ? -1 : 0;
 }
 
+static int mmixi_vision_config_check(mmix_ctx *m, const mmix_vision_config *c)
+{
+    static const char who[] = "mmix_vision_create";
+    const int vim = c->mixer == MMIX_SSD;
+    const mmixi_limit limit[] = {
+        { "mixer", c->mixer, MMIX_SOFTMAX, MMIX_SSD }, { "dim", (double)c->dim, 1, INT32_MAX },
+        { "depth", (double)c->depth, 1, MMIXI_DEPTH_MAX }, { "patch", (double)c->patch, 1, 4096 },
+        { "grid", (double)c->grid, 1, 16384 }, { "eps", c->eps, 0, 1 },
+        { "drop_path", c->drop_path, 0, 0.99 },
+        { "mlp_ratio · dim", vim ? 1 : c->mlp_ratio * (double)c->dim, 1, INT32_MAX },
+        { "registers", (double)c->registers, 0, INT32_MAX },
+        { "mamba.d_inner", (double)c->mamba.d_inner, 0, INT32_MAX },
+        { "mamba.d_state", (double)c->mamba.d_state, 0, INT32_MAX },
+        { "mamba.head_dim", (double)c->mamba.head_dim, 0, INT32_MAX },
+        { "mamba.groups", (double)c->mamba.groups, 0, INT32_MAX },
+        { "mamba.conv_width", (double)c->mamba.conv_width, 0, INT32_MAX }
+    };
+    if (mmixi_limits_check(m, who, limit, sizeof limit / sizeof *limit)) return -1;
+    if (c->class_token < 0 || c->class_token > MMIX_CLASS_REGISTERS
+        || vim == (c->class_token == MMIX_CLASS_FIRST))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected "
+                         "MMIX_CLASS_FIRST with attention, another with MMIX_SSD", who, c->class_token,
+                         c->mixer);
+    return 0;
+}
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config config, int start)
 {
     mmix_vision *v;
     if (mmix_error(m)) return NULL;
-    if (!config.dim || !config.depth || !config.patch || !config.grid || config.mixer < MMIX_SOFTMAX
-        || config.mixer > MMIX_SSD || (config.mixer != MMIX_SSD && config.class_token != MMIX_CLASS_FIRST)
-        || (config.mixer == MMIX_SSD && config.class_token == MMIX_CLASS_FIRST)
-        || config.class_token < 0 || config.class_token > MMIX_CLASS_REGISTERS) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_vision_create: mixer %d, width %.0f, depth %.0f, patch %.0f, grid %.0f, class token "
-                  "%d (MMIX_CLASS_FIRST goes with attention, the others with MMIX_SSD)", config.mixer,
-                  (double)config.dim, (double)config.depth, (double)config.patch, (double)config.grid,
-                  config.class_token);
-        return NULL;
-    }
-    if (config.mixer != MMIX_SSD && !(config.mlp_ratio > 0 && config.mlp_ratio * (double)config.dim < 4e15)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: mlp_ratio is %g, expected a number above 0",
-                  config.mlp_ratio);
-        return NULL;
-    }
-    if (config.depth > SIZE_MAX / sizeof *v->block) {
-        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_vision_create: no memory for %zu blocks", config.depth);
+    if (mmixi_vision_config_check(m, &config)) {
+        if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a backbone */
         return NULL;
     }
     v = (mmix_vision *)mmixi_alloc(m, sizeof *v);
@@ -10722,6 +10785,8 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config config, 
     v->m = m;
     v->config = config;
     v->config.mamba.bidirectional = 1;
+    /* a step that is not limited; a file's config can't say infinity */
+    if (config.mamba.dt_high > FLT_MAX) v->config.mamba.dt_high = FLT_MAX;
     if (config.class_token != MMIX_CLASS_REGISTERS) v->config.registers = 0;
     else if (!config.registers) v->config.registers = 12;
     v->params = mmix_params_create(m);
@@ -10979,6 +11044,11 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     if (o.n_last > depth) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: the last %.0f blocks of %.0f",
                   (double)o.n_last, (double)depth);
+        return f;
+    }
+    if (o.n_dense && !o.dense) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: dense is NULL, expected %.0f blocks",
+                  (double)o.n_dense);
         return f;
     }
     for (size_t i = 0; i < o.n_dense; i++)
@@ -11867,9 +11937,7 @@ static int mmixi_decoder_declare(mmix_decoder *d, int start)
 /* Fills in what is 0, and checks. 0, or -1. */
 static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
 {
-    static const char who[] = "mmix_decoder_create",
-        names[9][16] = { "vocabulary", "dim", "depth", "ffn", "heads", "kv_heads", "head_dim", "media",
-                         "conv_width" };
+    static const char who[] = "mmix_decoder_create";
     c->kv_heads = c->kv_heads ? c->kv_heads : c->heads;
     if (!c->head_dim && c->heads && c->dim % c->heads)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
@@ -11877,12 +11945,15 @@ static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
     if (!c->head_dim && c->heads) c->head_dim = c->dim / c->heads;
     if (!(c->eps > 0)) c->eps = 1e-5;
     if (c->rope.theta <= 0) c->rope.theta = 10000;
-    for (int i = 0; i < 9; i++) {
-        const size_t size[9] = { c->vocabulary, c->dim, c->depth, c->ffn, c->heads, c->kv_heads, c->head_dim,
-                                 c->media, c->mmate.conv_width };
-        if (size[i] < (i < 7) || size[i] > INT32_MAX)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.0f, expected %d to 2³¹ - 1", who, names[i],
-                             (double)size[i], i < 7);
+    {
+        const mmixi_limit limit[] = {
+            { "vocabulary", (double)c->vocabulary, 1, INT32_MAX }, { "dim", (double)c->dim, 1, INT32_MAX },
+            { "depth", (double)c->depth, 1, MMIXI_DEPTH_MAX }, { "ffn", (double)c->ffn, 1, INT32_MAX },
+            { "heads", (double)c->heads, 1, INT32_MAX }, { "kv_heads", (double)c->kv_heads, 1, INT32_MAX },
+            { "head_dim", (double)c->head_dim, 1, INT32_MAX }, { "media", (double)c->media, 0, INT32_MAX },
+            { "mmate.conv_width", (double)c->mmate.conv_width, 0, INT32_MAX }
+        };
+        if (mmixi_limits_check(m, who, limit, sizeof limit / sizeof *limit)) return -1;
     }
     if (c->heads % c->kv_heads)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kv_heads is %.0f, expected a divisor of the %.0f heads",
@@ -11898,10 +11969,6 @@ static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, in
     if (mmix_error(m)) return NULL;
     if (mmixi_decoder_config_check(m, &c)) {
         if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a model */
-        return NULL;
-    }
-    if (c.depth > SIZE_MAX / sizeof *d->layer) {
-        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_decoder_create: no memory for %zu layers", c.depth);
         return NULL;
     }
     d = (mmix_decoder *)mmixi_alloc(m, sizeof *d);
@@ -12949,63 +13016,92 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d)
     mmixi_free(d->m, d, sizeof *d);
 }
 
-static int mmixi_dino_build(mmix_dino *d)
+static int mmixi_dino_config_check(mmix_ctx *m, const mmix_dino_config *c)
+{
+    const double most = FLT_MAX;
+    const mmixi_limit limit[] = {
+        { "batch", (double)c->batch, 1, INT32_MAX }, { "epochs", (double)c->epochs, 1, INT32_MAX },
+        { "iters", (double)c->iters, 0, INT32_MAX },
+        { "head_hidden", (double)c->head_hidden, c->head_layers > 1, INT32_MAX },
+        { "head_bottleneck", (double)c->head_bottleneck, 1, INT32_MAX },
+        { "prototypes", (double)c->prototypes, 2, INT32_MAX },
+        { "head_layers", (double)c->head_layers, 1, 8 },
+        { "lr", c->lr, 0, most }, { "min_lr", c->min_lr, 0, most },
+        { "warmup_epochs", (double)c->warmup_epochs, 0, INT32_MAX },
+        { "weight_decay", c->weight_decay, 0, most }, { "weight_decay_end", c->weight_decay_end, 0, most },
+        { "clip", c->clip, -most, most }, { "freeze_last_layer", (double)c->freeze_last_layer, 0, INT32_MAX },
+        { "momentum", c->momentum, 0, 1 }, { "center_momentum", c->center_momentum, 0, 1 },
+        { "student_temp", c->student_temp, 1e-9, 1e9 }, { "teacher_temp", c->teacher_temp, 1e-9, 1e9 },
+        { "teacher_temp_warm", c->teacher_temp_warm, 1e-9, 1e9 },
+        { "teacher_temp_epochs", (double)c->teacher_temp_epochs, 0, INT32_MAX }
+    };
+    return mmixi_limits_check(m, "mmix_dino_create", limit, sizeof limit / sizeof *limit);
+}
+/* start 0: without values, as mmixi_vision_declare. */
+static int mmixi_dino_declare(mmix_dino *d, int start)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
     for (int i = 0; i < 2; i++) {
         mmixi_dino_net *net = &d->net[i];
-        net->vision = mmix_vision_create(m, c->vision);
+        net->vision = mmixi_vision_create(m, c->vision, start);
         net->params = mmix_params_create(m);
         if (!net->vision || !net->params
             || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
                                    c->head_bottleneck, c->prototypes, c->head_layers)) return -1;
         for (size_t k = 0; k < net->params->count; k++)
             if (net->params->at[k].tensor == net->head.weight_g) net->params->at[k].frozen = 1;
-        if (mmix_params_allocate(net->params)) return -1;
+        if (start && mmix_params_allocate(net->params)) return -1;
     }
+    return 0;
+}
+/* What a run has beside its networks, when these have values. */
+static int mmixi_dino_begin(mmix_dino *d)
+{
+    const size_t K = d->config.prototypes;
+    mmix_ctx *m = d->m;
     if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)
         || mmix_adamw_init(&d->adamw[1], d->net[0].params)) return -1;
-    d->center = (mmix_real *)mmixi_alloc(m, c->prototypes * sizeof *d->center);
+    d->center = (mmix_real *)mmixi_alloc(m, K * sizeof *d->center);
     d->skip_count = d->net[0].params->count;
     d->skip = (unsigned char *)mmixi_alloc(m, d->skip_count);
     d->note = (char *)mmixi_alloc(m, 1);
     d->note_size = d->note ? 1 : 0;
     if (!d->center || !d->skip || !d->note) return -1;
     d->note[0] = 0;
-    memset(d->center, 0, c->prototypes * sizeof *d->center);
+    memset(d->center, 0, K * sizeof *d->center);
     for (size_t k = 0; k < d->net[0].params->count; k++)
         d->skip[k] = strstr(d->net[0].params->at[k].name, "last_layer") != NULL;
     return 0;
 }
-MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
+static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *config, int start)
 {
     mmix_dino *d;
     uint64_t seed;
     if (mmix_error(m)) return NULL;
     seed = m->seed;
-    if (!config.batch || !config.epochs || config.prototypes < 2 || !(config.student_temp > 0)
-        || !(config.teacher_temp > 0) || !(config.teacher_temp_warm > 0)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_dino_create: batch %.0f, epochs %.0f, prototypes %.0f, temperatures %g, %g, %g",
-                  (double)config.batch, (double)config.epochs, (double)config.prototypes, config.student_temp,
-                  config.teacher_temp_warm, config.teacher_temp);
+    if (mmixi_dino_config_check(m, config)) {
+        if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a run */
         return NULL;
     }
     d = (mmix_dino *)mmixi_alloc(m, sizeof *d);
     if (!d) return NULL;
     memset(d, 0, sizeof *d);
     d->m = m;
-    d->config = config;
-    d->iters = config.iters;
+    d->config = *config;
+    d->iters = config->iters;
     /* a run's numbers are its own, whatever the context did before */
-    m->seed = config.seed;
-    if (mmixi_dino_build(d)) {
+    m->seed = config->seed;
+    if (mmixi_dino_declare(d, start) || (start && mmixi_dino_begin(d))) {
         mmix_dino_destroy(d);
         d = NULL;
     }
     m->seed = seed;
     return d;
+}
+MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
+{
+    return mmixi_dino_create(m, &config, 1);
 }
 
 MMIXDEF mmix_vision *mmix_dino_teacher(mmix_dino *d) { return d ? d->net[1].vision : NULL; }
@@ -13065,9 +13161,10 @@ static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy
     return NULL;
 }
 
-/* (1) to (3) for the whole batch: gradients, loss, entropy, centre. record: how the student is. 0, or -1. */
-static int mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, int record,
-                                mmix_dino_stats *s)
+/* (1) to (3) for the whole batch: gradients, loss, entropy, and in step memory the next centre, which is
+   returned. record: how the student is. NULL on error. */
+static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, int record,
+                                       mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
@@ -13080,7 +13177,7 @@ static int mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *
                                                    c->teacher_temp_epochs, s->epoch);
     mmix_real *center = (mmix_real *)mmixi_step(m, K * sizeof *center);
     double *mean = (double *)mmixi_step(m, K * sizeof *mean), norm = 0;
-    if (!center || !mean) return -1;
+    if (!center || !mean) return NULL;
     for (size_t k = 0; k < K; k++) mean[k] = 0;
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
         const size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
@@ -13089,14 +13186,14 @@ static int mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *
         mmix_dino_loss_stats ls;
         mmix_tensor *g = mmixi_dino_slice(m, global, B, b0, n), *l = mmixi_dino_slice(m, local, B, b0, n),
             *up = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), *teacher, *loss;
-        if (m->error_kind) return -1;
+        if (m->error_kind) return NULL;
         teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0);
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record);
         loss = mmix_dino_loss(m, mmixi_dino_forward_net(d, 0, g, l, 2 * i), teacher, center, crops,
                               c->student_temp, temp, 0, &ls);
         mmix_record(m, 0);
-        if (!loss) return -1;
+        if (!loss) return NULL;
         mmix_fill(up, share);
         mmix_backward_from(m, &loss, &up, 1);
         s->loss += share * mmix_item(loss);
@@ -13106,12 +13203,12 @@ static int mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *
         mmix_rewind(m, mark);
     }
     for (size_t k = 0; k < K; k++) {
-        d->center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum)
-                                   * mean[k]);
-        norm += (double)d->center[k] * (double)d->center[k];
+        center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum)
+                                * mean[k]);
+        norm += (double)center[k] * (double)center[k];
     }
     s->center_norm = sqrt(norm);
-    return m->error_kind ? -1 : 0;
+    return m->error_kind ? NULL : center;
 }
 
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
@@ -13123,7 +13220,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     mmix_adamw adamw = mmix_adamw_default();
     size_t views = mmix_shape(global, 0), B = views / 2, all;
     uint64_t seed;
-    double n0, n1;
+    mmix_real *center;
     int record;
     memset(&s, 0, sizeof s);
     if (!d || d->m->error_kind) return -1;       /* of what could not be created the context has the reason */
@@ -13135,24 +13232,23 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     s.epoch = d->step / d->iters;
     if (stats) *stats = s;
     if (d->step >= s.steps) return 0;
-    if (!mmixi_check(m, "mmix_dino_step", "global", global, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
+    if (!mmixi_check(m, "mmix_dino_step_crops", "global", global, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
                      MMIXI_ANY)
-        || !mmixi_optional(m, "mmix_dino_step", "local", local, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
-                           MMIXI_ANY)) return -1;
+        || !mmixi_optional(m, "mmix_dino_step_crops", "local", local, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3,
+                           MMIXI_ANY, MMIXI_ANY)) return -1;
     all = views + mmix_shape(local, 0);
     if (!B || views % 2 || all % B)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: %.0f global and %.0f local crops",
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local crops",
                          (double)views, (double)(all - views));
     m->seed = c->seed;
     record = mmix_record(m, 0);
-    mmixi_dino_gradients(d, global, local, record ? record : 1, &s);
+    center = mmixi_dino_gradients(d, global, local, record ? record : 1, &s);
     mmix_record(m, record);
     m->seed = seed;
-    if (!m->error_kind && !(s.loss - s.loss == 0))
+    if (center && !(s.loss - s.loss == 0))
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_dino_step: the loss of step %.0f is not a number; a lower lr may help",
+                  "mmix_dino_step_crops: the loss of step %.0f is not a number; a lower lr may help",
                   (double)d->step);
-    if (m->error_kind) return -1;
     s.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
                                 c->warmup_epochs, 0, d->step);
     s.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs, d->iters, 0, 0,
@@ -13160,11 +13256,15 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     adamw.lr = s.lr;
     adamw.weight_decay = s.weight_decay;
     s.momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
-    n0 = mmix_adamw_step(&d->adamw[0], &adamw, c->clip, NULL);
-    n1 = mmix_adamw_step(&d->adamw[1], &adamw, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
-    if (m->error_kind || mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s.momentum)
-        || mmix_ema(d->net[1].params, d->net[0].params, s.momentum)) return -1;
-    s.gradient_norm = sqrt(n0 * n0 + n1 * n1);
+    s.gradient_norm = m->error_kind ? -1
+        : mmixi_adamw_pair(m, d->adamw, &adamw, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
+    if (s.gradient_norm < 0) {                   /* a step that fails leaves the run as it was */
+        for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
+        return -1;
+    }
+    memcpy(d->center, center, c->prototypes * sizeof *center);
+    mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s.momentum);
+    mmix_ema(d->net[1].params, d->net[0].params, s.momentum);
     s.collapse = mmixi_dino_collapse(d, s.loss, s.teacher_entropy);
     d->step++;
     if (stats) *stats = s;
@@ -13209,8 +13309,7 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     if (m->error_kind) return -1;
     if (!pictures || !count) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: no pictures");
     if (!d->iters) d->iters = mmixi_max(1, count / B);
-    if (stats) memset(stats, 0, sizeof *stats);
-    if (d->step >= d->config.epochs * d->iters) return 0;
+    if (d->step >= d->config.epochs * d->iters) return mmix_dino_step_crops(d, NULL, NULL, stats);
     index = (size_t *)mmixi_step(m, B * sizeof *index);
     global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
     if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
@@ -13665,23 +13764,22 @@ static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
 {
     const mmix_stage *stage = &run->config.stage[run->stage];
     mmix_adamw o = mmix_adamw_default();
-    double square = 0;
     o.lr = s->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
                                         stage->lr / (double)(stage->warmup + 1), run->step);
     o.weight_decay = stage->weight_decay;
     for (int i = 0; i < 2; i++) {
         mmixi_scale_job j;
-        double norm;
         j.p = run->adamw[i].params;
         j.scale = (mmix_real)(1 / (double)run->tokens);
-        if (!j.p) continue;
-        mmixi_ranges(run->m, j.p->slab, MMIXI_PIECE, mmixi_scale_range, &j);
-        norm = mmix_adamw_step(&run->adamw[i], &o, stage->clip, NULL);
-        square += norm * norm;
+        if (j.p) mmixi_ranges(run->m, j.p->slab, MMIXI_PIECE, mmixi_scale_range, &j);
     }
-    s->gradient_norm = sqrt(square);
-    s->updated = 1;
     run->tokens = 0;
+    s->gradient_norm = mmixi_adamw_pair(run->m, run->adamw, &o, stage->clip, NULL);
+    if (s->gradient_norm < 0) {                  /* what had been added up is of no use */
+        for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
+        return -1;
+    }
+    s->updated = 1;
     if (++run->step < stage->steps) return 0;
     run->step = 0;
     run->stage++;
@@ -14135,9 +14233,10 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
     return 0;
 }
 
+/* The j-th of n points, in rising order; turned: less by 1. */
 static double mmixi_roc_point(const double *rate, size_t j, size_t n, int turn)
 {
-    return turn ? 1 - rate[n - 1 - j] : rate[j];
+    return turn ? -rate[n - 1 - j] : rate[j];
 }
 
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
@@ -14145,11 +14244,13 @@ MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
     int turn = roc->count == 1 && roc->auc_raw[0] < 0.5;
     size_t n = roc->points, j = 0;
     for (size_t i = 0; i < points && n > 0; i++) {
-        double x = points > 1 ? (double)i / (double)(points - 1) : 0, x0, y0, x1;
+        /* turned, x - 1, rounded as the rates are, so that what is equal is found equal */
+        const size_t step = turn ? points - 1 - i : i;
+        double x = points > 1 ? (turn ? -1 : 1) * (double)step / (double)(points - 1) : -turn, x0, y0, x1;
         while (j + 1 < n && mmixi_roc_point(roc->fpr, j + 1, n, turn) <= x) j++;
         x0 = mmixi_roc_point(roc->fpr, j, n, turn);
         y0 = mmixi_roc_point(roc->tpr, j, n, turn);
-        tpr[i] += y0;
+        tpr[i] += turn + y0;
         if (j + 1 == n) continue;
         x1 = mmixi_roc_point(roc->fpr, j + 1, n, turn);
         tpr[i] += (mmixi_roc_point(roc->tpr, j + 1, n, turn) - y0) * (x - x0) / (x1 - x0);
@@ -14164,6 +14265,7 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_real *map, const int32_t *ma
     if (mmix_error(m)) return -1;
     if (!map || !mask)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: %s is NULL", map ? "mask" : "map");
+    if (threshold != threshold) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: threshold is NaN");
     for (size_t i = 0; i < count; i++) {
         int predicted = (double)map[i] >= threshold, fore = mask[i] != 0;
         if (void_label != 0 && mask[i] == void_label) continue;
@@ -14268,9 +14370,9 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_re
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: %s is NULL",
                          !train ? "train" : !test ? "test" : "train_label");
     if (!trains || !tests || !D || !classes || classes > INT32_MAX)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_knn: no size may be 0: %zu train and %zu test rows, width %zu, %zu classes",
-                         trains, tests, D, classes);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: expected sizes of at least 1 and fewer than 2^31 "
+                         "classes, found %zu train and %zu test rows, width %zu, %zu classes", trains, tests,
+                         D, classes);
     j.m = m;
     j.label = train_label;
     j.trains = trains;
@@ -14450,16 +14552,18 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mm
                          size_t rows, size_t cols, mmix_rank *result)
 {
     const double *d;
+    size_t count;
     memset(result, 0, sizeof *result);
     if (m->error_kind) return -1;
-    if (!M || !matrices || !rows || !cols)
+    if (!M || !matrices || !mmixi_mul_ok(rows, cols, &count) || !count
+        || !mmixi_mul_ok(matrices, count, &count) || count > SIZE_MAX / sizeof *d)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: %.0f matrices of %.0f x %.0f%s",
                          (double)matrices, (double)rows, (double)cols, M ? "" : ", M is NULL");
-    for (size_t i = 0; i < matrices * rows * cols; i++)
+    for (size_t i = 0; i < count; i++)
         if (!(fabs((double)M[i]) < 1e150))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: element %.0f of M is %g", (double)i,
                              (double)M[i]);
-    d = mmixi_as_doubles(m, M, matrices * rows * cols);
+    d = mmixi_as_doubles(m, M, count);
     if (!d) return -1;
     return mmixi_rank(m, d, matrices, rows, cols, options ? options->block : 0, options ? options->eps : 0,
                       result);
@@ -15345,8 +15449,9 @@ static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, mmix_picture in, s
     bytes = side ? mmix_picture_evaluate_scratch(in.width, in.height, side, width)
         : mmix_picture_resize_scratch(box, width, height);
     if (!in.rgb || !bytes) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a picture and sizes of 1 to 2^24, found %zu x %zu%s "
-                  "to %zu x %zu", who, in.width, in.height, in.rgb ? "" : " at NULL", width, height);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a picture and sizes of 1 to 2^24, also of what is "
+                  "resized before it is cut, found %zu x %zu%s to %zu x %zu", who, in.width, in.height,
+                  in.rgb ? "" : " at NULL", width, height);
         return NULL;
     }
     image = mmix_new4(m, 1, 3, height, width);
@@ -15532,6 +15637,7 @@ MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augm
                               mmix_picture picture, uint64_t step, size_t image, size_t crop, void *scratch)
 {
     mmixi_levels table;
+    if (!picture.rgb) return -1;
     mmixi_levels_make(&table, config->mean, config->deviation);
     return mmixi_augment_crop(m, out, config, &table, picture, step, image, crop, (char *)scratch);
 }
@@ -15568,7 +15674,9 @@ static int mmixi_augment_check(mmix_ctx *m, const mmix_augment *a)
         bad = "sigma: expected 0 <= low <= high <= 1000";
     }
     for (int c = 0; c < 3; c++) {
-        if (!(fabs(a->deviation[c]) > 0)) bad = "deviation: expected numbers other than 0";
+        if (!(fabs(a->deviation[c]) > 0 && fabs(a->deviation[c]) <= FLT_MAX && fabs(a->mean[c]) <= FLT_MAX)) {
+            bad = "mean and deviation: expected finite numbers, no deviation of 0";
+        }
     }
     return bad ? mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: config: %s", bad) : 0;
 }
@@ -17650,6 +17758,7 @@ static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *
     char name[256];
     size_t count[3];
     if (!m || m->error_kind) return -1;
+    if (!prefix) prefix = "";
     mark = mmix_mark_here(m);
     text = mmixi_params_compare(p, a, prefix, beside, count);
     if (text && *text)
@@ -17786,7 +17895,7 @@ static int mmixi_config_parse(mmix_ctx *m, const char *what, const char *text, c
 /* A file can say anything: more blocks than it has arrays are not worth the time to make them. */
 static int mmixi_depth_fits(const mmix_archive *a, size_t depth)
 {
-    return depth <= mmixi_min(mmix_archive_count(a), 1000);
+    return depth <= mmixi_min(mmix_archive_count(a), MMIXI_DEPTH_MAX);
 }
 static int mmixi_depth_check(mmix_ctx *m, const mmix_archive *a, size_t depth)
 {
@@ -18328,6 +18437,7 @@ static int mmixi_dino_read(mmix_dino *d, const mmix_archive *a)
         mmix_params *p = mmixi_dino_list(d, i, &prefix);
         if (mmix_params_read(p, a, prefix)) return -1;
     }
+    if (mmixi_dino_begin(d)) return -1;
     for (int i = 0; i < 2; i++)
         if (mmixi_run_adamw(m, a, mmixi_dino_moments[i], &d->adamw[i])) return -1;
     if (mmixi_run_array(m, a, "", "center", d->config.prototypes, d->center, NULL)
@@ -18351,7 +18461,7 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
         mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_dino_save", path);
     else if (!mmixi_config_parse(m, path, text, mmixi_dino_fields, MMIXI_DINO_FIELDS, &c)
              && !mmixi_depth_check(m, a, c.vision.depth)) {
-        d = mmix_dino_create(m, c);
+        d = mmixi_dino_create(m, &c, 0);
         if (d && mmixi_dino_read(d, a)) {
             mmix_dino_destroy(d);
             d = NULL;

@@ -169,6 +169,25 @@ static void test_auc_images(mmix_ctx *m)
     curve[0] = 0;
     mmix_roc_add(curve, 1, &one);
     CHECK(near_to(curve[0], 1, 0));
+
+    /* a map and its negative have one curve, also where it rises exactly at the points where it is read */
+    for (size_t n = 2; n <= 40; n++) {
+        mmix_real there[80], back_there[80];
+        int32_t label[80];
+        double a[41], b[41];
+        memset(a, 0, sizeof a);
+        memset(b, 0, sizeof b);
+        for (size_t i = 0; i < 2 * n; i++) {
+            label[i] = (int32_t)(i % 2);                                 /* n of each */
+            there[i] = (mmix_real)(uniform() + 0.3 * (double)label[i]);
+            back_there[i] = -there[i];
+        }
+        CHECK(mmix_binary_auc(m, NULL, there, label, 1, 1, 2 * n, &one) == 0);
+        CHECK(mmix_binary_auc(m, NULL, back_there, label, 1, 1, 2 * n, &back) == 0);
+        mmix_roc_add(a, n + 1, &one);
+        mmix_roc_add(b, n + 1, &back);
+        for (size_t i = 0; i <= n; i++) CHECK(near_to(a[i], b[i], 1e-12));
+    }
     mmix_reset(m);
 }
 

@@ -280,11 +280,11 @@ static void bad_arguments(void)
         OK(!mmix_vision_create(NULL, mmix_vit_tiny(16)) && !mmix_dino_create(NULL, mmix_dino_small_data()));
         mmix_reset(NULL);
         IS(mmix_schedule_multistep(1, 0.1, two3, 2, 0, 0, 1, 5), 1);
-        BAD(mmix_vision_create(m, mmix_vit_tiny(0)), "mmix_vision_create", "patch 0");
+        BAD(mmix_vision_create(m, mmix_vit_tiny(0)), "mmix_vision_create", "patch is 0");
         OK(!mmix_vision_create(m, mmix_vit_tiny(0)) && mmix_vision_load(m, NULL, "x") && mmix_params_pack(mmix_vision_params(NULL), 1)
            && mmix_params_train(NULL, 1) && !mmix_vision_features(m, NULL, NULL).token && mmix_vision_save(m, NULL, "x")
            && !mmix_vision_config_of(NULL) && mmix_dino_step(NULL, NULL, 0, NULL) && mmix_dino_step_crops(NULL, NULL, NULL, NULL)
-           && mmix_dino_save(NULL, "x", NULL) && !mmix_dino_teacher(NULL) && strstr(mmix_error(m), "patch 0"));     /* a chain after what could not be created */
+           && mmix_dino_save(NULL, "x", NULL) && !mmix_dino_teacher(NULL) && strstr(mmix_error(m), "patch is 0"));     /* a chain after what could not be created */
         mmix_error_clear(m);
     }
     BAD(mmix_mul(m, i, a), "mmix_mul", "a is int32, expected real");
@@ -430,7 +430,7 @@ static void bad_arguments(void)
     BAD_INT(mmix_kernel_set(m, -1, NULL), "mmix_kernel_set", "op -1");
     for (int op = 0; op < MMIX_OP_COUNT; op++) OK(mmix_op_name(op) && strcmp(mmix_op_name(op), "?"));
     OK(!strcmp(mmix_op_name(MMIX_OP_LINEAR), "linear") && !strcmp(mmix_op_name(MMIX_OP_SSD), "ssd"));
-    BAD(mmix_dino_loss(m, a, a, NULL, 1, 1, 1, 0.9, NULL), "mmix_dino_loss", "teacher");
+    BAD(mmix_dino_loss(m, a, a, NULL, 1, 1, 1, 0.9, NULL), "mmix_dino_loss", "1 crops");
     BAD(mmix_dino_loss(m, mmix_new2(m, 4, 3), a, mmix_data(b), 4, 0, 1, 0.9, NULL), "mmix_dino_loss", "temperatures 0");
     mmix_reset(m);
     mmix_destroy(m);
@@ -1858,25 +1858,31 @@ static void backbones(void)
         BAD(mmix_vision_create(m, c), "0 heads", "");
         c.heads = 2;
         c.class_token = MMIX_CLASS_MIDDLE;
-        BAD(mmix_vision_create(m, c), "mmix_vision_create", "class token");
+        BAD(mmix_vision_create(m, c), "mmix_vision_create", "class_token");
         c = small_vision(MMIX_SSD);
         c.mamba.head_dim = 7;
         BAD(mmix_vision_create(m, c), "mamba2", "7");
-        c = small_vision(MMIX_SOFTMAX);
-        c.depth = 0;
-        BAD(mmix_vision_create(m, c), "mmix_vision_create", "depth 0");
-        c = small_vision(MMIX_SOFTMAX);
-        c.mlp_ratio = -1;
-        BAD(mmix_vision_create(m, c), "mmix_vision_create", "mlp_ratio");
-        c = small_vision(MMIX_SOFTMAX);
-        c.depth = (size_t)-1 / 8;
-        refused(m, !mmix_vision_create(m, c), "depth", __LINE__, "mmix_vision_create", "blocks", MMIX_ERROR_MEMORY);
-        c = small_vision(MMIX_SSD);
-        c.class_token = 7;
-        BAD(mmix_vision_create(m, c), "mmix_vision_create", "class token 7");
-        c = small_vision(MMIX_SOFTMAX);
-        c.mixer = 5;
-        BAD(mmix_vision_create(m, c), "mmix_vision_create", "mixer 5");
+#define WRONG(kind, change, text)                                                                   \
+    do {                                                                                            \
+        c = small_vision(kind);                                                                     \
+        change;                                                                                     \
+        BAD(mmix_vision_create(m, c), "mmix_vision_create", text);                                  \
+    } while (0)
+        WRONG(MMIX_SOFTMAX, c.depth = 0, "depth is 0, expected 1 to 1000");
+        WRONG(MMIX_SOFTMAX, c.depth = 1001, "depth is 1001, expected");
+        WRONG(MMIX_SOFTMAX, c.depth = (size_t)-1 / 8, "depth is");
+        WRONG(MMIX_SOFTMAX, c.dim = (size_t)1 << 40, "dim is");
+        WRONG(MMIX_SOFTMAX, c.patch = 5000, "patch is 5000");
+        WRONG(MMIX_SOFTMAX, c.grid = (size_t)1 << 33, "grid is");
+        WRONG(MMIX_SOFTMAX, c.eps = -1, "eps is -1");
+        WRONG(MMIX_SOFTMAX, c.drop_path = 1, "drop_path is 1");
+        WRONG(MMIX_SOFTMAX, c.drop_path = NAN, "drop_path is");
+        WRONG(MMIX_SOFTMAX, c.mlp_ratio = -1, "mlp_ratio");
+        WRONG(MMIX_SSD, c.mamba.d_state = (size_t)1 << 60, "mamba.d_state is");
+        WRONG(MMIX_SSD, c.mamba.groups = (size_t)1 << 60, "mamba.groups is");
+        WRONG(MMIX_SSD, c.class_token = 7, "class_token is 7");
+        WRONG(MMIX_SOFTMAX, c.mixer = 5, "mixer is 5");
+#undef WRONG
         IS(mmix_memory(m).bytes, bytes);
         mmix_vision_destroy(NULL);
     }
@@ -2253,13 +2259,27 @@ static void dino(void)
     mmix_dino_destroy(NULL);
     c = small_dino(MMIX_SOFTMAX);
     c.batch = 0;
-    BAD(mmix_dino_create(m, c), "mmix_dino_create", "batch 0");
+    BAD(mmix_dino_create(m, c), "mmix_dino_create", "batch is 0, expected 1 to 2147483647");
     c = small_dino(MMIX_SOFTMAX);
     c.teacher_temp = 0;
-    BAD(mmix_dino_create(m, c), "mmix_dino_create", "temperatures");
-    c = small_dino(MMIX_SOFTMAX);
-    c.head_layers = 9;
-    BAD(mmix_dino_create(m, c), "mmix_dino_head_init", "9 layers");
+    BAD(mmix_dino_create(m, c), "mmix_dino_create", "teacher_temp is 0");
+#define WRONG(change, text)                                              \
+    do {                                                                 \
+        c = small_dino(MMIX_SOFTMAX);                                    \
+        change;                                                          \
+        BAD(mmix_dino_create(m, c), "mmix_dino_create", text);           \
+    } while (0)
+    WRONG(c.head_layers = 9, "head_layers is 9, expected 1 to 8");
+    WRONG(c.prototypes = 1, "prototypes is 1");
+    WRONG(c.student_temp = NAN, "student_temp is");
+    WRONG(c.epochs = (size_t)1 << 40, "epochs is");
+    WRONG(c.iters = (size_t)1 << 40, "iters is");
+    WRONG(c.clip = HUGE_VAL, "clip is inf");
+    WRONG(c.lr = NAN, "lr is");
+    WRONG(c.momentum = 1.5, "momentum is 1.5, expected 0 to 1");
+    WRONG(c.center_momentum = -0.1, "center_momentum is");
+    WRONG(c.weight_decay_end = HUGE_VAL, "weight_decay_end is inf");
+#undef WRONG
     c = small_dino(MMIX_SOFTMAX);
     c.vision.heads = 3;
     BAD(mmix_dino_create(m, c), "3 heads", "");
@@ -2280,8 +2300,18 @@ static void dino(void)
     IS(mmix_dino_save(d, "no_such_folder/x", NULL), -1);
     IS(mmix_error_kind(m), MMIX_ERROR_FILE);
     mmix_error_clear(m);
-    mmix_data(mmix_vision_params(mmix_dino_student(d))->at[2].tensor)[0] = (real)NAN;
-    BAD_INT(mmix_dino_step(d, pictures, PICTURES, &s) == -1, "not a number", "mmix_dino_step");
+    {                                            /* a step that fails leaves the run as it was, gradients too */
+        const uint64_t before = hash_dino(d, 1);
+        real *x = &mmix_data(mmix_vision_params(mmix_dino_student(d))->at[2].tensor)[0], was = *x;
+        mmix_params *head = mmix_dino_head_params(d, 0);
+        *x = (real)NAN;
+        BAD_INT(mmix_dino_step(d, pictures, PICTURES, &s) == -1, "not a number", "mmix_dino_step");
+        *x = was;
+        IS(hash_dino(d, 1) == before, 1);
+        for (size_t i = 0; i < head->count; i++) OK(!head->at[i].tensor->written);
+        IS(mmix_dino_step(d, pictures, PICTURES, &s), 1);
+        OK(s.loss > 0 && s.gradient_norm > 0);
+    }
     mmix_dino_destroy(d);
     mmix_reset(m);
     doing = "learning";
@@ -2577,6 +2607,65 @@ static void corners(void)
 {
     doing = "corners";
     mmix_ctx *m = mmix_create(NULL);
+    {                                            /* a gradient that is not finite: no list of a step is touched */
+        const size_t n = 3;
+        mmix_adamw_state pair[2];
+        const mmix_adamw o = mmix_adamw_default();
+        mmix_params *p[2];
+        for (int i = 0; i < 2; i++) {
+            p[i] = mmix_params_create(m);
+            mmix_params_add(p[i], "", i ? "second" : "first", 1, &n, mmix_start_from(MMIX_START_CONSTANT, 1, 0));
+            IS(mmix_params_allocate(p[i]) || mmix_adamw_init(&pair[i], p[i]), 0);
+        }
+        for (int bad = 1; bad >= 0; bad--) {
+            mmix_record(m, 1);
+            mmix_tensor *w = mmix_fill(mmix_new1(m, 3), 2);
+            mmix_tensor *loss = mmix_add(m, mmix_sum(m, mmix_mul(m, p[0]->at[0].tensor, w)), mmix_sum(m, mmix_mul(m, p[1]->at[0].tensor, w)));
+            mmix_backward(m, loss);
+            if (bad) mmix_data(mmix_grad(p[1]->at[0].tensor))[1] = (real)HUGE_VAL;
+            if (bad) BAD_INT(mmix_adamw_step(&pair[1], &o, 0, NULL) == 0, "mmix_adamw_step", "the gradient of second");
+            if (bad) BAD_INT(mmixi_adamw_pair(m, pair, &o, 0, NULL) == -1, "mmix_adamw_step", "the gradient of second");
+            else NEAR(mmixi_adamw_pair(m, pair, &o, 0, NULL), sqrt(24.0), 1e-5);
+            for (int i = 0; i < 2; i++) {
+                IS(pair[i].steps[0], !bad);
+                IS(mmix_data(p[i]->at[0].tensor)[0] == 1, bad);
+                IS(pair[i].m[0] == 0, bad);
+                mmix_params_zero_grad(p[i]);
+            }
+            mmix_reset(m);
+        }
+        for (int i = 0; i < 2; i++) mmix_adamw_free(&pair[i]), mmix_params_destroy(p[i]);
+        FINE(m);
+    }
+    {                                            /* bad input that is easily given */
+        mmix_vision *v = mmix_vision_create(m, small_vision(MMIX_SSD)), *w;
+        mmix_vision_config c = small_vision(MMIX_SSD);
+        mmix_vision_options options;
+        mmix_augment augment = mmix_augment_dino();
+        mmix_tensor *x = mmix_fill(mmix_new2(m, 4, 3), 1);
+        mmix_rank rank;
+        real one = 1;
+        int32_t zero = 0;
+        double iou;
+        memset(&options, 0, sizeof options);
+        options.n_dense = 1;
+        BAD(mmix_vision_forward(m, v, mmix_fill(mmix_new4(m, 1, 3, 16, 16), 0), &options).token, "mmix_vision_forward", "dense is NULL");
+        BAD(mmix_dino_loss(m, x, x, NULL, 2, 1, 1, 0.9, NULL), "mmix_dino_loss", "center is NULL");
+        IS(mmix_augment_crop(m, &one, &augment, (mmix_picture){ NULL, 8, 8 }, 0, 0, 0, &one), -1);
+        BAD_INT(mmix_rank_of(m, NULL, &one, (size_t)1 << 40, (size_t)1 << 20, (size_t)1 << 20, &rank), "mmix_rank_of", "matrices");
+        BAD_INT(mmix_binary_iou(m, &one, &zero, 1, NAN, 0, &iou), "mmix_binary_iou", "NaN");
+        c.mamba.dt_high = HUGE_VAL;              /* a limit that is none is kept in the file */
+        w = mmix_vision_create(m, c);
+        IS(mmix_vision_save(m, w, FILE_A), 0);
+        mmix_vision_destroy(v);
+        v = mmix_vision_open(m, FILE_A);
+        OK(v && mmix_vision_config_of(v)->mamba.dt_high > 1e38);
+        mmix_vision_destroy(v);
+        mmix_vision_destroy(w);
+        remove(FILE_A);
+        FINE(m);
+        mmix_reset(m);
+    }
     {                                            /* a leaf is what no recorded op returned, an unrecorded one's result, too */
         mmix_tensor *x = mmix_require_grad(mmix_scale(m, mmix_fill(mmix_new1(m, 4), 1), 2, 0)), *kept = x;
         mmix_record(m, 1);
