@@ -2834,10 +2834,11 @@ MMIXI_MATH double mmixi_erfc(double x)
 typedef struct mmixi_kernels {
     char name[8];
     size_t mr, nr, lanes;                        /* the tile, at most; reals in a vector */
-    /* c (rows x cols) = or += a (rows x depth) b (depth x cols), rows <= mr, cols <= nr;
-       a[i ars + k acs], b[k ldb + j], c[i ldc + j]; strides may be negative, depth 0 */
+    /* c (rows x cols) = or += a (rows x depth) b (depth x cols) + bias (cols, or NULL), rows <= mr, cols <=
+       nr; a[i ars + k acs], b[k ldb + j], c[i ldc + j]; strides may be negative, depth 0 */
     void (*tile)(size_t rows, size_t cols, size_t depth, const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs,
-                 const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add);
+                 const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add,
+                 const mmix_real *bias);
     mmix_real (*dot)(size_t n, const mmix_real *x, const mmix_real *y);
     mmix_real (*sum)(size_t n, const mmix_real *x);
     /* -infinity if n is 0 */
@@ -2851,8 +2852,8 @@ typedef struct mmixi_kernels {
     void (*add)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);         /* z = x + y */
     void (*mul)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);         /* z = x y */
     void (*mul_add)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);     /* z += x y */
-    /* z = (z + bias) scale + residual; bias, residual may be NULL: what follows a matrix product */
-    void (*finish)(size_t n, const mmix_real *bias, mmix_real scale, const mmix_real *residual, mmix_real *z);
+    /* z = scale z + residual, or NULL: what follows a matrix product */
+    void (*finish)(size_t n, mmix_real scale, const mmix_real *residual, mmix_real *z);
     /* y = exp(scale x - shift), which must be at most 88: a softmax's numerators; returns their sum */
     mmix_real (*exp_row)(size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y);
     void (*softmax)(size_t n, const mmix_real *x, mmix_real *y);         /* y = e^(x - max x) / its sum */
@@ -3400,13 +3401,12 @@ static MMIXI_TARGET void MMIXI_NAME(mul_add)(size_t n, const mmix_real *x, const
     );
 }
 
-static MMIXI_TARGET void MMIXI_NAME(finish)(size_t n, const mmix_real *bias, mmix_real scale,
-                                            const mmix_real *residual, mmix_real *z)
+static MMIXI_TARGET void MMIXI_NAME(finish)(size_t n, mmix_real scale, const mmix_real *residual,
+                                            mmix_real *z)
 {
     const MMIXI_V vscale = MMIXI_SET(scale);
     MMIXI_EACH(i, t,
         MMIXI_V v = MMIXI_LOADT(t, z + i);
-        if (bias) v = MMIXI_ADD(v, MMIXI_LOADT(t, bias + i));
         v = residual ? MMIXI_FMA(v, vscale, MMIXI_LOADT(t, residual + i)) : MMIXI_MUL(v, vscale);
         MMIXI_STORET(t, z + i, v);
     );
@@ -3706,14 +3706,17 @@ static MMIXI_TARGET void MMIXI_NAME(transpose)(size_t rows, size_t cols, const m
    that the last vector of each row is not whole. */
 MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, const int ragged, size_t cols,
                                       size_t depth, const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs,
-                                      const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
+                                      const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add,
+                                      const mmix_real *bias)
 {
     MMIXI_V s[MMIXI_MR][MMIXI_NV];
     MMIXI_T t = MMIXI_TAIL(cols - (vecs - 1) * MMIXI_W);
     MMIXI_UNROLL
-    for (size_t i = 0; i < rows; i++) {
+    for (size_t j = 0; j < vecs; j++) {          /* the sums begin with the bias */
+        const MMIXI_V start = !bias ? MMIXI_SET((mmix_real)0)
+            : ragged && j + 1 == vecs ? MMIXI_LOADT(t, bias + j * MMIXI_W) : MMIXI_LOAD(bias + j * MMIXI_W);
         MMIXI_UNROLL
-        for (size_t j = 0; j < vecs; j++) s[i][j] = MMIXI_SET((mmix_real)0);
+        for (size_t i = 0; i < rows; i++) s[i][j] = start;
     }
     for (size_t k = 0; k < depth; k++, a += acs, b += ldb) {
         MMIXI_V vb[MMIXI_NV];
@@ -3743,16 +3746,16 @@ MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, cons
 
 static MMIXI_TARGET void MMIXI_NAME(tile)(size_t rows, size_t cols, size_t depth, const mmix_real *a,
                                           ptrdiff_t ars, ptrdiff_t acs, const mmix_real *b, ptrdiff_t ldb,
-                                          mmix_real *c, ptrdiff_t ldc, int add)
+                                          mmix_real *c, ptrdiff_t ldc, int add, const mmix_real *bias)
 {
     const size_t vecs = (cols + MMIXI_W - 1) / MMIXI_W;
     switch (rows * 4 + vecs) {
 #define MMIXI_TILE(r, v)                                                                                     \
     case r * 4 + v:                                                                                          \
         if (MMIXI_MASKS_COST && cols == v * MMIXI_W)                                                         \
-            MMIXI_NAME(tile_of)(r, v, 0, cols, depth, a, ars, acs, b, ldb, c, ldc, add);                     \
+            MMIXI_NAME(tile_of)(r, v, 0, cols, depth, a, ars, acs, b, ldb, c, ldc, add, bias);               \
         else                                                                                                 \
-            MMIXI_NAME(tile_of)(r, v, MMIXI_W > 1, cols, depth, a, ars, acs, b, ldb, c, ldc, add);           \
+            MMIXI_NAME(tile_of)(r, v, MMIXI_W > 1, cols, depth, a, ars, acs, b, ldb, c, ldc, add, bias);     \
         break;
 #if MMIXI_NV == 3
 #define MMIXI_TILES(r) MMIXI_TILE(r, 1) MMIXI_TILE(r, 2) MMIXI_TILE(r, 3)
@@ -3954,10 +3957,11 @@ static size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
 static size_t mmixi_depths(size_t depth) { return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1; }
 
 /* One block of depth: rows x (panels first … last - 1 of cols). b is a plain matrix or, if ldb is 0, this
-   block of depth of a packed one. */
+   block of depth of a packed one; bias (cols) or NULL. */
 static void mmixi_gemm_block(const mmixi_kernels *k, size_t rows, size_t cols, size_t first, size_t last,
                              size_t depth, const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs,
-                             const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
+                             const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add,
+                             const mmix_real *bias)
 {
     const size_t tiles = mmixi_ceil_div(rows, k->mr);
     for (size_t p = first, j = mmixi_panel(k, cols, first), end; p < last; p++, j = end) {
@@ -3968,7 +3972,8 @@ static void mmixi_gemm_block(const mmixi_kernels *k, size_t rows, size_t cols, s
         for (size_t t = 0, i = 0, next; t < tiles; t++, i = next) {
             next = mmixi_cut(rows, t + 1, tiles);
             k->tile(next - i, width, depth, a + (ptrdiff_t)i * ars, ars, acs, panel,
-                    ldb ? ldb : (ptrdiff_t)(end - j), c + (ptrdiff_t)i * ldc + (ptrdiff_t)j, ldc, add);
+                    ldb ? ldb : (ptrdiff_t)(end - j), c + (ptrdiff_t)i * ldc + (ptrdiff_t)j, ldc, add,
+                    bias ? bias + j : NULL);
         }
     }
 }
@@ -3983,7 +3988,7 @@ static void mmixi_gemm_small(const mmixi_kernels *k, size_t rows, size_t cols, s
     for (size_t d = 0; d < depths; d++) {
         const size_t k0 = mmixi_cut(depth, d, depths), k1 = mmixi_cut(depth, d + 1, depths);
         mmixi_gemm_block(k, rows, cols, 0, mmixi_panels(k, cols), k1 - k0, a + (ptrdiff_t)k0 * acs, ars, acs,
-                         b + (ptrdiff_t)k0 * ldb, ldb, c, ldc, add || d);
+                         b + (ptrdiff_t)k0 * ldb, ldb, c, ldc, add || d, NULL);
     }
 }
 
@@ -4059,6 +4064,7 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
         for (size_t i = 0; i < r1; i++) {
             mmix_real *to = c + (ptrdiff_t)i * g->ldc + (ptrdiff_t)j;
             mmix_real dot = k->dot(g->depth, g->a + (ptrdiff_t)i * g->ars, g->b + (ptrdiff_t)j * g->bcs);
+            if (g->bias) dot += g->bias[j];
             *to = g->add ? *to + dot : dot;
         }
     for (size_t d = 0; !plan->dots && d < depths; d++) {
@@ -4076,14 +4082,14 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
             acs = (ptrdiff_t)(r1 - r0);
         }
         mmixi_gemm_block(k, r1 - r0, g->cols, first, last, depth, a, ars, acs, b, plan->packed ? 0 : g->brs,
-                         c, g->ldc, g->add || d);
+                         c, g->ldc, g->add || d, d ? NULL : g->bias);
     }
-    if (!g->bias && !g->residual && !g->row_scale && !g->gelu) return;
+    if (!g->residual && !g->row_scale && !g->gelu) return;
     for (size_t i = r0; i < r1; i++) {
         const mmix_real scale = g->row_scale ? g->row_scale[i / g->rows_per_scale] : (mmix_real)1;
         mmix_real *row = g->c + (ptrdiff_t)i * g->ldc + (ptrdiff_t)j0;
-        k->finish(j1 - j0, g->bias ? g->bias + j0 : NULL, scale,
-                  g->residual ? g->residual + (ptrdiff_t)i * g->ldr + (ptrdiff_t)j0 : NULL, row);
+        const mmix_real *residual = g->residual ? g->residual + (ptrdiff_t)i * g->ldr + (ptrdiff_t)j0 : NULL;
+        if (residual || g->row_scale) k->finish(j1 - j0, scale, residual, row);
         if (g->gelu) k->gelu(j1 - j0, row, row);
     }
 }
