@@ -2852,7 +2852,7 @@ typedef struct mmixi_kernels {
     void (*add)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);         /* z = x + y */
     void (*mul)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);         /* z = x y */
     void (*mul_add)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);     /* z += x y */
-    /* z = scale z + residual, or NULL: what follows a matrix product */
+    /* z = scale z + residual, which may be NULL: what follows a matrix product */
     void (*finish)(size_t n, mmix_real scale, const mmix_real *residual, mmix_real *z);
     /* y = exp(scale x - shift), which must be at most 88: a softmax's numerators; returns their sum */
     mmix_real (*exp_row)(size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y);
