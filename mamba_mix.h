@@ -10757,7 +10757,7 @@ static int mmixi_vision_config_check(mmix_ctx *m, const mmix_vision_config *c)
     static const char who[] = "mmix_vision_create";
     const int vim = c->mixer == MMIX_SSD;
     const mmixi_limit limit[] = {
-        { "mixer", c->mixer, MMIX_SOFTMAX, MMIX_SSD }, { "dim", (double)c->dim, 1, INT32_MAX },
+        { "mixer", (double)c->mixer, MMIX_SOFTMAX, MMIX_SSD }, { "dim", (double)c->dim, 1, INT32_MAX },
         { "depth", (double)c->depth, 1, MMIXI_DEPTH_MAX }, { "patch", (double)c->patch, 1, 4096 },
         { "grid", (double)c->grid, 1, 16384 }, { "eps", c->eps, 0, 1 },
         { "drop_path", c->drop_path, 0, 0.99 },
@@ -13028,7 +13028,7 @@ static int mmixi_dino_config_check(mmix_ctx *m, const mmix_dino_config *c)
     const mmixi_limit limit[] = {
         { "batch", (double)c->batch, 1, INT32_MAX }, { "epochs", (double)c->epochs, 1, INT32_MAX },
         { "iters", (double)c->iters, 0, INT32_MAX },
-        { "head_hidden", (double)c->head_hidden, c->head_layers > 1, INT32_MAX },
+        { "head_hidden", (double)c->head_hidden, (double)(c->head_layers > 1), INT32_MAX },
         { "head_bottleneck", (double)c->head_bottleneck, 1, INT32_MAX },
         { "prototypes", (double)c->prototypes, 2, INT32_MAX },
         { "head_layers", (double)c->head_layers, 1, 8 },
