@@ -939,8 +939,8 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train);
    What the library itself does to a parameter drops its copy; after writing through a pointer call this
    again. 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
-/* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("":
-   nothing), the parameters' own do not. An error, with nothing read: a parameter that is missing or has
+/* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("" or
+   NULL: nothing), the parameters' own do not. An error, with nothing read: a parameter that is missing or has
    another shape, or a name with the prefix that is no parameter. 0, or -1. */
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
 /* What would be wrong with that, a line each: "missing NAME (3, 4)", "reshaped NAME (4, 3), expected (3, 4)",
@@ -10537,17 +10537,18 @@ static void mmixi_adamw_end(mmixi_adamw_job *j)
     mmixi_params_changed(p);
     mmix_params_zero_grad(p);
 }
-/* A step of two lists, of both or of none; skip is of the second. What has no parameters is left out.
+/* A step of n lists, 1 or 2, of all or of none; skip is of the last. What has no parameters is left out.
    ‖all gradients‖, or -1. */
-static double mmixi_adamw_pair(mmix_ctx *m, mmix_adamw_state state[2], const mmix_adamw *options, double clip,
-                               const unsigned char *skip)
+static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const mmix_adamw *options,
+                                double clip, const unsigned char *skip)
 {
     const mmix_mark mark = mmix_mark_here(m);
     mmixi_adamw_job j[2];
     double square = 0;
-    for (int i = 0; i < 2 && !m->error_kind; i++)
-        if (state[i].params) square += mmixi_adamw_begin(&j[i], &state[i], options, clip, i ? skip : NULL);
-    for (int i = 0; i < 2 && !m->error_kind; i++)
+    for (int i = 0; i < n && !m->error_kind; i++)
+        if (state[i].params)
+            square += mmixi_adamw_begin(&j[i], &state[i], options, clip, i + 1 == n ? skip : NULL);
+    for (int i = 0; i < n && !m->error_kind; i++)
         if (state[i].params) mmixi_adamw_end(&j[i]);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(square);
@@ -10556,15 +10557,8 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *option
                                const unsigned char *skip)
 {
     mmix_ctx *m = state->params ? state->params->m : NULL;
-    mmixi_adamw_job j;
-    mmix_mark mark;
-    double square;
-    if (!m || m->error_kind) return 0;
-    mark = mmix_mark_here(m);
-    square = mmixi_adamw_begin(&j, state, options, clip, skip);
-    if (!m->error_kind) mmixi_adamw_end(&j);
-    mmix_rewind(m, mark);
-    return m->error_kind ? 0 : sqrt(square);
+    const double norm = m ? mmixi_adamw_lists(m, state, 1, options, clip, skip) : 0;
+    return norm < 0 ? 0 : norm;
 }
 
 typedef struct mmixi_ema_job { mmix_ctx *m; mmix_real momentum; const mmix_real *from; mmix_real *to;
@@ -13263,7 +13257,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     adamw.weight_decay = s.weight_decay;
     s.momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
     s.gradient_norm = m->error_kind ? -1
-        : mmixi_adamw_pair(m, d->adamw, &adamw, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
+        : mmixi_adamw_lists(m, d->adamw, 2, &adamw, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
     if (s.gradient_norm < 0) {                   /* a step that fails leaves the run as it was */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
         return -1;
@@ -13315,7 +13309,8 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     if (m->error_kind) return -1;
     if (!pictures || !count) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: no pictures");
     if (!d->iters) d->iters = mmixi_max(1, count / B);
-    if (d->step >= d->config.epochs * d->iters) return mmix_dino_step_crops(d, NULL, NULL, stats);
+    if (d->step >= d->config.epochs * d->iters)          /* over: it needs no crops to say so */
+        return mmix_dino_step_crops(d, NULL, NULL, stats);
     index = (size_t *)mmixi_step(m, B * sizeof *index);
     global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
     if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
@@ -13780,7 +13775,7 @@ static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
         if (j.p) mmixi_ranges(run->m, j.p->slab, MMIXI_PIECE, mmixi_scale_range, &j);
     }
     run->tokens = 0;
-    s->gradient_norm = mmixi_adamw_pair(run->m, run->adamw, &o, stage->clip, NULL);
+    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, stage->clip, NULL);
     if (s->gradient_norm < 0) {                  /* what had been added up is of no use */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
         return -1;
@@ -17753,7 +17748,7 @@ static const char *mmixi_params_compare(const mmix_params *p, const mmix_archive
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
     size_t count[3];
-    return mmixi_params_compare(p, archive, prefix, NULL, count);
+    return mmixi_params_compare(p, archive, prefix ? prefix : "", NULL, count);
 }
 
 static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *prefix, const char *beside)
@@ -17764,7 +17759,6 @@ static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *
     char name[256];
     size_t count[3];
     if (!m || m->error_kind) return -1;
-    if (!prefix) prefix = "";
     mark = mmix_mark_here(m);
     text = mmixi_params_compare(p, a, prefix, beside, count);
     if (text && *text)
@@ -17783,7 +17777,7 @@ static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *
 }
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    return mmixi_params_read(p, archive, prefix, NULL);
+    return mmixi_params_read(p, archive, prefix ? prefix : "", NULL);
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 {
