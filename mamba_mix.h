@@ -3914,12 +3914,38 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
    Zen 4 core's peak on the shapes of a ViT, 64 x 64 x 64 in 5 microseconds.
    ==================================================================================== */
 
+/* A view of a matrix: element (i, j) is p[i rs + j cs]. What a view is read for alone may be const: whoever
+   makes it knows. */
+typedef struct mmixi_mat { mmix_real *p; size_t rows, cols; ptrdiff_t rs, cs; } mmixi_mat;
+/* Row-major, `step` reals from row to row. */
+static mmixi_mat mmixi_matrix(const mmix_real *p, size_t rows, size_t cols, ptrdiff_t step)
+{
+    mmixi_mat a;
+    a.p = (mmix_real *)p;
+    a.rows = rows;
+    a.cols = cols;
+    a.rs = step;
+    a.cs = 1;
+    return a;
+}
+static mmixi_mat mmixi_t(mmixi_mat a)            /* transposed */
+{
+    mmixi_mat t = mmixi_matrix(a.p, a.cols, a.rows, a.cs);
+    t.cs = a.rs;
+    return t;
+}
+static mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols)       /* from (i, j) */
+{
+    a.p += (ptrdiff_t)i * a.rs + (ptrdiff_t)j * a.cs;
+    a.rows = rows;
+    a.cols = cols;
+    return a;
+}
+
+/* c = or += a b + bias, then what a layer does to it. c's rows are contiguous; a and b have any strides. */
 typedef struct mmixi_gemm {
-    size_t rows, cols, depth;
-    const mmix_real *a; ptrdiff_t ars, acs;      /* a[i ars + k acs], any strides */
-    const mmix_real *b; ptrdiff_t brs, bcs;      /* b[k brs + j bcs] */
-    mmix_real *c; ptrdiff_t ldc;
-    int add;                                     /* c += a b + bias; 0: nothing of c is read */
+    mmixi_mat c, a, b;
+    int add;                                     /* 0: nothing of c is read */
     const mmix_real *bias;                       /* (cols), or NULL */
     /* NULL, or (with add 0) c = residual + row_scale[…] (a b + bias) */
     const mmix_real *residual; ptrdiff_t ldr;
@@ -3928,6 +3954,26 @@ typedef struct mmixi_gemm {
     /* NULL, or what mmixi_gemm_pack made of b; b is not read then */
     const mmix_real *packed_b;
 } mmixi_gemm;
+
+/* In debugging builds products of sizes that do not fit stop at once. */
+static void mmixi_fit(mmixi_mat c, mmixi_mat a, mmixi_mat b)
+{
+#ifdef MMIX_REGRESSION
+    if (c.rows != a.rows || c.cols != b.cols || a.cols != b.rows || c.cs != 1) abort();
+#endif
+    (void)c, (void)a, (void)b;
+}
+static mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+{
+    mmixi_gemm g;
+    memset(&g, 0, sizeof g);
+    mmixi_fit(c, a, b);
+    g.c = c;
+    g.a = a;
+    g.b = b;
+    g.add = add;
+    return g;
+}
 
 /* Cuts: depth of a block (b's panel of it stays in L2, a's tile in L1); rows and panels of a task;
    multiply-adds of the least task worth a thread. From WIDE elements of c on plain b is packed too; before,
@@ -3956,40 +4002,45 @@ static size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
 }
 static size_t mmixi_depths(size_t depth) { return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1; }
 
-/* One block of depth: rows x (panels first … last - 1 of cols). b is a plain matrix or, if ldb is 0, this
-   block of depth of a packed one; bias (cols) or NULL. */
-static void mmixi_gemm_block(const mmixi_kernels *k, size_t rows, size_t cols, size_t first, size_t last,
-                             size_t depth, const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs,
-                             const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add,
-                             const mmix_real *bias)
+/* One block of depth: panels first … last - 1 of c = or += a b + bias; bias (cols) or NULL. b's rows are
+   contiguous; b.rs 0: it is this block of depth of a packed matrix. */
+static void mmixi_gemm_block(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, size_t first,
+                             size_t last, int add, const mmix_real *bias)
 {
-    const size_t tiles = mmixi_ceil_div(rows, k->mr);
-    for (size_t p = first, j = mmixi_panel(k, cols, first), end; p < last; p++, j = end) {
-        const mmix_real *panel = ldb ? b + j : b + j * depth;
+    const size_t tiles = mmixi_ceil_div(c.rows, k->mr);
+    for (size_t p = first, j = mmixi_panel(k, c.cols, first), end; p < last; p++, j = end) {
+        const mmix_real *panel = b.rs ? b.p + j : b.p + j * a.cols;
         size_t width;
-        end = mmixi_panel(k, cols, p + 1);
-        width = mmixi_min(end, cols) - j;
+        end = mmixi_panel(k, c.cols, p + 1);
+        width = mmixi_min(end, c.cols) - j;
         for (size_t t = 0, i = 0, next; t < tiles; t++, i = next) {
-            next = mmixi_cut(rows, t + 1, tiles);
-            k->tile(next - i, width, depth, a + (ptrdiff_t)i * ars, ars, acs, panel,
-                    ldb ? ldb : (ptrdiff_t)(end - j), c + (ptrdiff_t)i * ldc + (ptrdiff_t)j, ldc, add,
+            next = mmixi_cut(c.rows, t + 1, tiles);
+            k->tile(next - i, width, a.cols, a.p + (ptrdiff_t)i * a.rs, a.rs, a.cs, panel,
+                    b.rs ? b.rs : (ptrdiff_t)(end - j), c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j, c.rs, add,
                     bias ? bias + j : NULL);
         }
     }
 }
 
-/* For use inside tasks: c = or += a b without threads or packing; b's rows are contiguous. */
+/* For use inside tasks: c = or += a b without threads or packing; the rows of b and c are contiguous. */
+static void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+{
+    const size_t depth = a.cols, depths = mmixi_depths(depth);
+    mmixi_fit(c, a, b);
+    if (!c.rows || !c.cols) return;
+    for (size_t d = 0; d < depths; d++) {
+        const size_t k0 = mmixi_cut(depth, d, depths), n = mmixi_cut(depth, d + 1, depths) - k0;
+        mmixi_gemm_block(k, c, mmixi_part(a, 0, k0, a.rows, n), mmixi_part(b, k0, 0, n, b.cols), 0,
+                         mmixi_panels(k, c.cols), add || d, NULL);
+    }
+}
 static void mmixi_gemm_small(const mmixi_kernels *k, size_t rows, size_t cols, size_t depth,
                              const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs, const mmix_real *b,
-                                 ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
+                             ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
 {
-    const size_t depths = mmixi_depths(depth);
-    if (!rows || !cols) return;
-    for (size_t d = 0; d < depths; d++) {
-        const size_t k0 = mmixi_cut(depth, d, depths), k1 = mmixi_cut(depth, d + 1, depths);
-        mmixi_gemm_block(k, rows, cols, 0, mmixi_panels(k, cols), k1 - k0, a + (ptrdiff_t)k0 * acs, ars, acs,
-                         b + (ptrdiff_t)k0 * ldb, ldb, c, ldc, add || d, NULL);
-    }
+    mmixi_mat va = mmixi_matrix(a, rows, depth, ars);
+    va.cs = acs;
+    mmixi_multiply(k, mmixi_matrix(c, rows, cols, ldc), va, mmixi_matrix(b, depth, cols, ldb), add);
 }
 
 typedef struct mmixi_gemm_plan {
@@ -4012,25 +4063,25 @@ static size_t mmixi_gemm_packed(const mmixi_kernels *k, size_t depth, size_t col
 static void mmixi_gemm_pack_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
-    const mmixi_gemm *g = plan->g;
-    const size_t depths = mmixi_depths(g->depth), d = index % depths, part = index / depths;
-    const size_t k0 = mmixi_cut(g->depth, d, depths), depth = mmixi_cut(g->depth, d + 1, depths) - k0;
-    const size_t panels = mmixi_panels(plan->k, g->cols);
+    const mmixi_mat b = plan->g->b;
+    const size_t depths = mmixi_depths(b.rows), d = index % depths, part = index / depths;
+    const size_t k0 = mmixi_cut(b.rows, d, depths), depth = mmixi_cut(b.rows, d + 1, depths) - k0;
+    const size_t panels = mmixi_panels(plan->k, b.cols);
     const size_t last = mmixi_cut(panels, part + 1, plan->panel_parts);
     (void)lane;
     for (size_t p = mmixi_cut(panels, part, plan->panel_parts); p < last; p++) {
-        const size_t j = mmixi_panel(plan->k, g->cols, p), end = mmixi_panel(plan->k, g->cols, p + 1);
-        const size_t width = mmixi_min(end, g->cols) - j, ld = end - j;
-        const mmix_real *from = g->b + (ptrdiff_t)k0 * g->brs + (ptrdiff_t)j * g->bcs;
-        mmix_real *to = plan->to + k0 * mmixi_round_up(g->cols, plan->k->lanes) + j * depth;
-        if (g->bcs == 1)
+        const size_t j = mmixi_panel(plan->k, b.cols, p), end = mmixi_panel(plan->k, b.cols, p + 1);
+        const size_t width = mmixi_min(end, b.cols) - j, ld = end - j;
+        const mmix_real *from = mmixi_part(b, k0, j, depth, width).p;
+        mmix_real *to = plan->to + mmixi_gemm_packed(plan->k, k0, b.cols) + j * depth;
+        if (b.cs == 1)
             for (size_t i = 0; i < depth; i++)
-                memcpy(to + i * ld, from + (ptrdiff_t)i * g->brs, width * sizeof *to);
-        else if (g->brs == 1) plan->k->transpose(width, depth, from, g->bcs, to, (ptrdiff_t)ld);
+                memcpy(to + i * ld, from + (ptrdiff_t)i * b.rs, width * sizeof *to);
+        else if (b.rs == 1) plan->k->transpose(width, depth, from, b.cs, to, (ptrdiff_t)ld);
         else
             for (size_t i = 0; i < depth; i++)
                 for (size_t w = 0; w < width; w++)
-                    to[i * ld + w] = from[(ptrdiff_t)i * g->brs + (ptrdiff_t)w * g->bcs];
+                    to[i * ld + w] = from[(ptrdiff_t)i * b.rs + (ptrdiff_t)w * b.cs];
     }
 }
 
@@ -4039,12 +4090,12 @@ static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
 {
     mmixi_gemm_plan plan;
     memset(&plan, 0, sizeof plan);
-    if (!g->cols || !g->depth) return;
+    if (!g->b.cols || !g->b.rows) return;
     plan.k = m->k;
     plan.g = g;
     plan.to = to;
-    plan.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->cols), 4);
-    mmixi_parallel(m, mmixi_depths(g->depth) * plan.panel_parts, mmixi_gemm_pack_task, &plan);
+    plan.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
+    mmixi_parallel(m, mmixi_depths(g->b.rows) * plan.panel_parts, mmixi_gemm_pack_task, &plan);
 }
 
 static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
@@ -4053,41 +4104,37 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
     const mmixi_kernels *k = plan->k;
     const mmixi_gemm *g = plan->g;
     const size_t row_part = index % plan->row_parts, panel_part = index / plan->row_parts;
-    const size_t r0 = mmixi_cut(g->rows, row_part, plan->row_parts);
-    const size_t r1 = mmixi_cut(g->rows, row_part + 1, plan->row_parts);
-    const size_t panels = mmixi_panels(k, g->cols), depths = mmixi_depths(g->depth);
+    const size_t r0 = mmixi_cut(g->c.rows, row_part, plan->row_parts);
+    const size_t rows = mmixi_cut(g->c.rows, row_part + 1, plan->row_parts) - r0;
+    const size_t cols = g->c.cols, depth = g->a.cols, panels = mmixi_panels(k, cols);
     const size_t first = mmixi_cut(panels, panel_part, plan->panel_parts);
     const size_t last = mmixi_cut(panels, panel_part + 1, plan->panel_parts);
-    const size_t j0 = mmixi_panel(k, g->cols, first), j1 = mmixi_min(mmixi_panel(k, g->cols, last), g->cols);
-    mmix_real *c = g->c + (ptrdiff_t)r0 * g->ldc;
+    const size_t j0 = mmixi_panel(k, cols, first), j1 = mmixi_min(mmixi_panel(k, cols, last), cols);
+    const mmixi_mat c = mmixi_part(g->c, r0, 0, rows, cols);
     for (size_t j = j0; plan->dots && j < j1; j++)
-        for (size_t i = 0; i < r1; i++) {
-            mmix_real *to = c + (ptrdiff_t)i * g->ldc + (ptrdiff_t)j;
-            mmix_real dot = k->dot(g->depth, g->a + (ptrdiff_t)i * g->ars, g->b + (ptrdiff_t)j * g->bcs);
+        for (size_t i = 0; i < rows; i++) {
+            mmix_real *to = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j;
+            mmix_real dot = k->dot(depth, g->a.p + (ptrdiff_t)i * g->a.rs, g->b.p + (ptrdiff_t)j * g->b.cs);
             if (g->bias) dot += g->bias[j];
             *to = g->add ? *to + dot : dot;
         }
-    for (size_t d = 0; !plan->dots && d < depths; d++) {
-        const size_t k0 = mmixi_cut(g->depth, d, depths), depth = mmixi_cut(g->depth, d + 1, depths) - k0;
-        const mmix_real *a = g->a + (ptrdiff_t)r0 * g->ars + (ptrdiff_t)k0 * g->acs;
-        ptrdiff_t ars = g->ars, acs = g->acs;
-        const mmix_real *b = plan->packed ? plan->packed + k0 * mmixi_round_up(g->cols, k->lanes)
-                                          : g->b + (ptrdiff_t)k0 * g->brs;
+    for (size_t d = 0, depths = mmixi_depths(depth); !plan->dots && d < depths; d++) {
+        const size_t k0 = mmixi_cut(depth, d, depths), n = mmixi_cut(depth, d + 1, depths) - k0;
+        mmixi_mat a = mmixi_part(g->a, r0, k0, rows, n);
+        mmixi_mat b = mmixi_part(g->b, k0, 0, n, cols);
+        if (plan->packed) b = mmixi_matrix(plan->packed + mmixi_gemm_packed(k, k0, cols), n, cols, 0);
         if (plan->copy) {                        /* this block's columns of a, one after another */
             mmix_real *copy = plan->copy + lane * MMIXI_MC * MMIXI_KC;
-            for (size_t l = 0; l < depth; l++)
-                memcpy(copy + l * (r1 - r0), a + (ptrdiff_t)l * acs, (r1 - r0) * sizeof *copy);
-            a = copy;
-            ars = 1;
-            acs = (ptrdiff_t)(r1 - r0);
+            for (size_t l = 0; l < n; l++)
+                memcpy(copy + l * rows, a.p + (ptrdiff_t)l * a.cs, rows * sizeof *copy);
+            a = mmixi_t(mmixi_matrix(copy, n, rows, (ptrdiff_t)rows));
         }
-        mmixi_gemm_block(k, r1 - r0, g->cols, first, last, depth, a, ars, acs, b, plan->packed ? 0 : g->brs,
-                         c, g->ldc, g->add || d, d ? NULL : g->bias);
+        mmixi_gemm_block(k, c, a, b, first, last, g->add || d, d ? NULL : g->bias);
     }
     if (!g->residual && !g->row_scale && !g->gelu) return;
-    for (size_t i = r0; i < r1; i++) {
+    for (size_t i = r0; i < r0 + rows; i++) {
         const mmix_real scale = g->row_scale ? g->row_scale[i / g->rows_per_scale] : (mmix_real)1;
-        mmix_real *row = g->c + (ptrdiff_t)i * g->ldc + (ptrdiff_t)j0;
+        mmix_real *row = g->c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j0;
         const mmix_real *residual = g->residual ? g->residual + (ptrdiff_t)i * g->ldr + (ptrdiff_t)j0 : NULL;
         if (residual || g->row_scale) k->finish(j1 - j0, scale, residual, row);
         if (g->gelu) k->gelu(j1 - j0, row, row);
@@ -4104,11 +4151,11 @@ enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = 1 << 17 };
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g);
 static int mmixi_gemm_by_columns(mmix_ctx *m, const mmixi_gemm *g, size_t cols)
 {
-    for (size_t at = 0; at < g->cols; at += cols) {
+    for (size_t at = 0; at < g->c.cols; at += cols) {
+        const size_t n = mmixi_min(cols, g->c.cols - at);
         mmixi_gemm part = *g;
-        part.cols = mmixi_min(cols, g->cols - at);
-        part.b += (ptrdiff_t)at * g->bcs;
-        part.c += at;
+        part.b = mmixi_part(g->b, 0, at, g->b.rows, n);
+        part.c = mmixi_part(g->c, 0, at, g->c.rows, n);
         if (g->bias) part.bias += at;
         if (g->residual) part.residual += at;
         if (mmixi_gemm_run(m, &part)) return -1;
@@ -4118,27 +4165,28 @@ static int mmixi_gemm_by_columns(mmix_ctx *m, const mmixi_gemm *g, size_t cols)
 /* 0, or -1 if there is no memory for packing. */
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
-    const size_t panels = mmixi_panels(m->k, g->cols);
+    const size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols, panels = mmixi_panels(m->k, cols);
+    const mmixi_mat a = g->a, b = g->b;
     const mmix_mark mark = mmix_mark_here(m);
     mmixi_gemm_plan plan;
     memset(&plan, 0, sizeof plan);
-    if (!g->rows || !g->cols) return 0;
+    if (!rows || !cols) return 0;
     plan.k = m->k;
     plan.g = g;
     plan.packed = g->packed_b;
-    plan.dots = !plan.packed && g->rows <= 2 && g->acs == 1 && g->brs == 1 && g->bcs != 1;
-    if (!plan.packed && !plan.dots && g->depth
-        && (g->bcs != 1 || g->brs == 0
-            || (g->rows >= 64 && (g->rows * g->cols >= MMIXI_WIDE || g->brs % MMIXI_APART == 0)))) {
-        const size_t some = mmixi_round_up(MMIXI_PACK_MOST * mmixi_lanes(m) / g->depth + 1, m->k->nr);
+    plan.dots = !plan.packed && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
+    if (!plan.packed && !plan.dots && depth
+        && (b.cs != 1 || b.rs == 0
+            || (rows >= 64 && (rows * cols >= MMIXI_WIDE || b.rs % MMIXI_APART == 0)))) {
+        const size_t some = mmixi_round_up(MMIXI_PACK_MOST * mmixi_lanes(m) / depth + 1, m->k->nr);
         mmix_real *to;
-        if (g->rows <= MMIXI_PACK_ROWS && g->cols > some) return mmixi_gemm_by_columns(m, g, some);
-        to = (mmix_real *)mmixi_step(m, mmixi_gemm_packed(m->k, g->depth, g->cols) * sizeof *to);
+        if (rows <= MMIXI_PACK_ROWS && cols > some) return mmixi_gemm_by_columns(m, g, some);
+        to = (mmix_real *)mmixi_step(m, mmixi_gemm_packed(m->k, depth, cols) * sizeof *to);
         if (!to) return -1;
         mmixi_gemm_pack(m, g, to);
         plan.packed = to;
     }
-    if (g->ars == 1 && g->acs != 1 && g->rows >= MMIXI_MC / 2) {
+    if (a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2) {
         /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
         plan.copy = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * MMIXI_MC * MMIXI_KC * sizeof *plan.copy);
         if (!plan.copy) {
@@ -4146,14 +4194,14 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
             return -1;
         }
     }
-    plan.row_parts = mmixi_ceil_div(g->rows, MMIXI_MC);
+    plan.row_parts = mmixi_ceil_div(rows, MMIXI_MC);
     plan.panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
     {
-        const double work = (double)g->rows * (double)g->cols * (double)(g->depth + 1);
+        const double work = (double)rows * (double)cols * (double)(depth + 1);
         const size_t want = (size_t)(work < 64.0 * (int)MMIXI_TASK_WORK ? work / (int)MMIXI_TASK_WORK : 64);
         /* a task of few rows would copy a in crumbs */
         const size_t least = (plan.copy ? 8 : 4) * m->k->mr;
-        while (plan.row_parts * plan.panel_parts < want && plan.row_parts * least <= g->rows)
+        while (plan.row_parts * plan.panel_parts < want && plan.row_parts * least <= rows)
             plan.row_parts *= 2;
         while (plan.row_parts * plan.panel_parts < want && plan.panel_parts * 2 <= panels)
             plan.panel_parts *= 2;
@@ -4161,6 +4209,12 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     mmixi_parallel(m, plan.row_parts * plan.panel_parts, mmixi_gemm_task, &plan);
     mmix_rewind(m, mark);
     return 0;
+}
+/* c = or += a b by all threads. 0, or -1 if there is no memory for packing. */
+MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+{
+    const mmixi_gemm g = mmixi_product_of(c, a, b, add);
+    return mmixi_gemm_run(m, &g);
 }
 
 /* ==== >>tensors & tape ===============================================================
@@ -5514,14 +5568,11 @@ static mmixi_gemm mmixi_gemm_of(size_t rows, size_t cols, size_t depth, const mm
                                 size_t acs, const mmix_real *b, size_t brs, size_t bcs, mmix_real *c,
                                 size_t ldc, int add)
 {
-    mmixi_gemm g;
-    memset(&g, 0, sizeof g);
-    g.rows = rows; g.cols = cols; g.depth = depth;
-    g.a = a; g.ars = (ptrdiff_t)ars; g.acs = (ptrdiff_t)acs;
-    g.b = b; g.brs = (ptrdiff_t)brs; g.bcs = (ptrdiff_t)bcs;
-    g.c = c; g.ldc = (ptrdiff_t)ldc;
-    g.add = add;
-    return g;
+    mmixi_mat va = mmixi_matrix(a, rows, depth, (ptrdiff_t)ars);
+    mmixi_mat vb = mmixi_matrix(b, depth, cols, (ptrdiff_t)brs);
+    va.cs = (ptrdiff_t)acs;
+    vb.cs = (ptrdiff_t)bcs;
+    return mmixi_product_of(mmixi_matrix(c, rows, cols, (ptrdiff_t)ldc), va, vb, add);
 }
 static int mmixi_matmul_forward(mmix_ctx *m, mmix_call *call)
 {
