@@ -6157,339 +6157,286 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    its token's number is t's. Backward, with du = dy silu'(u), u computed once more:
 
        dx_s = Σ_k w_k ∘ du_{s+(W-1)-k},   dw_k = Σ_t du_t ∘ x_{t-(W-1)+k},   db = Σ_t du_t
+
+   In the code the past and x are one sequence: place s of it is entry s of the past, or token s - (W-1).
+   torch: silu(F.conv1d(F.pad(x.mT, (W - 1, 0)), w, b, groups=D)).mT
    ==================================================================================== */
 
-typedef struct mmixi_conv_options { int silu, reverse; } mmixi_conv_options;
-typedef struct mmixi_conv_job {
-    mmix_ctx *m;
-    mmixi_conv_options o;
-    /* ld, batch: from a token of x to the next, from a sequence to the next */
-    size_t B, L, D, W, ld, batch;
-    const mmix_real *x, *w, *b, *past;           /* w transposed: (W, D); past: (B, W-1, D) or NULL */
-    const int32_t *seq;
-    size_t seq_step;
-    mmix_real *y;                                /* (B, L, D) */
-    const mmix_real *dy;
-    /* silu's input of one token, for each lane; for each run of `grain` tokens dw, db and a place for the Σ
-       du of more than a few taps: (W + 2, D) */
-    mmix_real *u, *partial;
+/* in: x, w, b, initial_state, seq_idx; size: silu, reverse */
+typedef struct mmixi_conv {
+    const mmix_call *c;
+    size_t B, L, D, W;
+    const mmix_real *w;                          /* transposed: (W, D) */
+    mmix_real *past, *dpast;                     /* (B, W-1, D), or NULL */
+    /* du (B, L, D) is dy without silu; u: silu's input of one token, for each lane; for each run of `grain`
+       tokens dw, db and a place for the Σ du of more than a few taps: (W + 2, D) */
+    mmix_real *du, *u, *partial;
     size_t grain;
-    mmix_real *du, *dx;                          /* du is dy without silu */
-    int add_x;
-} mmixi_conv_job;
+} mmixi_conv;
 
 enum { MMIXI_CONV_TAPS = 4 };                    /* rows that one pass takes */
 
-/* The row of x that tap k of token t (in time) reads, or NULL. */
-static const mmix_real *mmixi_conv_tap(const mmixi_conv_job *j, size_t b, size_t t, size_t k)
+/* Token t of the formula is this row. */
+static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->c->size[1] ? j->L - 1 - t : t; }
+static size_t mmixi_conv_place(const mmixi_conv *j, size_t b, size_t t)
 {
-    size_t s = t + k;                            /* s - (W-1) is the token */
-    if (s < j->W - 1) return j->past ? j->past + (b * (j->W - 1) + s) * j->D : NULL;
-    s -= j->W - 1;
-    if (j->o.reverse) { s = j->L - 1 - s; t = j->L - 1 - t; }
-    if (j->seq && j->seq[b * j->seq_step + s] != j->seq[b * j->seq_step + t]) return NULL;
-    return j->x + b * j->batch + s * j->ld;
+    return (b * j->L + mmixi_conv_row(j, t)) * j->D;
+}
+/* Place s in (past, x), or of their gradients; NULL where there is none. */
+static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real *x, size_t b, size_t s)
+{
+    const size_t *stride = j->c->in[0]->stride;
+    if (s < j->W - 1) return past ? past + (b * (j->W - 1) + s) * j->D : NULL;
+    return x ? x + b * stride[0] + mmixi_conv_row(j, s - (j->W - 1)) * stride[1] : NULL;
+}
+/* Whether token t sees place s = t + k. */
+static int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
+{
+    const mmix_tensor *seq = j->c->in[4];
+    const int32_t *number = seq ? mmix_data_i32(seq) + b * seq->stride[0] : NULL;
+    if (s < j->W - 1) return j->past != NULL;
+    return !seq || number[mmixi_conv_row(j, s - (j->W - 1))] == number[mmixi_conv_row(j, t)];
+}
+/* What taps k … of token t read; returns how many. */
+static size_t mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t t, size_t k,
+                              const mmix_real *x[MMIXI_CONV_TAPS])
+{
+    const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+    for (size_t i = 0, s = t + k; i < taps; i++, s++)
+        x[i] = mmixi_conv_sees(j, b, t, s) ? mmixi_conv_at(j, j->past, mmix_data(j->c->in[0]), b, s) : NULL;
+    return taps;
 }
 /* u of token t */
-static void mmixi_conv_token(const mmixi_conv_job *j, size_t b, size_t t, mmix_real *u)
+static void mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t, mmix_real *u)
 {
     const mmix_real *x[MMIXI_CONV_TAPS];
     for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-        size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-        for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_tap(j, b, t, k + i);
-        j->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : j->b, u);
+        const size_t taps = mmixi_conv_taps(j, b, t, k, x);
+        j->c->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : mmix_data(j->c->in[2]), u);
     }
-}
-/* Where token t of the formula lies in (B, L, D). */
-static size_t mmixi_conv_place(const mmixi_conv_job *j, size_t b, size_t t)
-{
-    return (b * j->L + (j->o.reverse ? j->L - 1 - t : t)) * j->D;
 }
 static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
+    const mmixi_conv *j = (const mmixi_conv *)arg;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, t = r % j->L;
-        mmix_real *y = j->y + mmixi_conv_place(j, b, t);
-        mmixi_conv_token(j, b, t, y);
-        if (j->o.silu) j->m->k->silu(j->D, y, y);
+        mmix_real *y = mmix_data(j->c->out[0]) + mmixi_conv_place(j, r / j->L, r % j->L);
+        mmixi_conv_token(j, r / j->L, r % j->L, y);
+        if (j->c->size[0]) j->c->m->k->silu(j->D, y, y);
     }
 }
 /* du, and a run's part of dw and db */
 static void mmixi_conv_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
-    size_t D = j->D;
+    const mmixi_conv *j = (const mmixi_conv *)arg;
+    const mmixi_kernels *kernels = j->c->m->k;
+    const size_t D = j->D;
     mmix_real *u = j->u + lane * D, *dw = j->partial + begin / j->grain * (j->W + 2) * D;
     memset(dw, 0, (j->W + 2) * D * sizeof *dw);
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, t = r % j->L;
+        const size_t b = r / j->L, t = r % j->L;
         mmix_real *du = j->du + mmixi_conv_place(j, b, t);
         const mmix_real *x[MMIXI_CONV_TAPS];
-        if (j->o.silu) {
+        if (j->c->size[0]) {
             mmixi_conv_token(j, b, t, u);
-            j->m->k->silu_backward(D, u, j->dy + mmixi_conv_place(j, b, t), du, 0);
+            kernels->silu_backward(D, u, j->c->dy[0] + mmixi_conv_place(j, b, t), du, 0);
         }
         for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-            for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_tap(j, b, t, k + i);
-            j->m->k->conv_weight(D, taps, du, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
+            const size_t taps = mmixi_conv_taps(j, b, t, k, x);
+            kernels->conv_weight(D, taps, du, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
         }
     }
 }
-/* dx: token s is tap k of token s + (W-1) - k */
-static void mmixi_conv_rows_dx(void *arg, size_t begin, size_t end, size_t lane)
+/* The gradient of place s: it is tap k of token s - k. */
+static void mmixi_conv_places_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
+    const mmixi_conv *j = (const mmixi_conv *)arg;
+    const size_t places = j->L + j->W - 1;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, s = r % j->L;
-        mmix_real *dx = j->dx + b * j->batch + (j->o.reverse ? j->L - 1 - s : s) * j->ld;
+        const size_t b = r / places, s = r % places;
+        const int add = s >= j->W - 1 && j->c->add[0];
+        mmix_real *dx = mmixi_conv_at(j, j->dpast, j->c->dx[0], b, s);
         const mmix_real *du[MMIXI_CONV_TAPS];
-        for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-            for (size_t i = 0; i < taps; i++) {
-                size_t t = s + (j->W - 1) - (k + i);
-                int reached = t < j->L && mmixi_conv_tap(j, b, t, k + i);
-                du[i] = reached ? j->du + mmixi_conv_place(j, b, t) : NULL;
-            }
-            j->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || j->add_x ? dx : NULL, dx);
+        for (size_t k = 0; dx && k < j->W; k += MMIXI_CONV_TAPS) {
+            const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+            for (size_t i = 0, t = s - k; i < taps; i++, t--)        /* below 0 it is beyond L */
+                du[i] = t < j->L && mmixi_conv_sees(j, b, t, s) ? j->du + mmixi_conv_place(j, b, t) : NULL;
+            j->c->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || add ? dx : NULL, dx);
         }
     }
 }
-/* (n, rows, cols) → (n, cols, rows) */
-static void mmixi_transpose_each(const mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
-                                 mmix_real *y)
+/* (n, rows, cols) → (n, cols, rows), in step memory unless y is given */
+static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
+                                   mmix_real *y)
 {
-    for (size_t i = 0; i < n; i++)
-        m->k->transpose(rows, cols, x + i * rows * cols, (ptrdiff_t)cols, y + i * rows * cols,
-                        (ptrdiff_t)rows);
+    if (!y) y = mmixi_reals(m, n, rows * cols);
+    for (size_t i = 0; y && i < n; i++)
+        m->k->transpose(rows, cols, x + i * rows * cols, (ptrdiff_t)cols, y + i * rows * cols, (ptrdiff_t)rows);
+    return y;
 }
-static int mmixi_conv_fill(mmix_ctx *m, mmix_call *call, mmixi_conv_job *j)
+static int mmixi_conv_begin(mmix_ctx *m, const mmix_call *c, mmixi_conv *j)
 {
-    const mmix_tensor *x = call->in[0], *w = call->in[1], *past = call->in[3], *seq = call->in[4];
-    mmix_real *t;
     memset(j, 0, sizeof *j);
-    j->m = m;
-    j->o = *(const mmixi_conv_options *)call->options;
-    j->B = x->shape[0]; j->L = x->shape[1]; j->D = x->shape[2]; j->W = w->shape[2];
-    j->batch = x->stride[0]; j->ld = x->stride[1];
-    j->x = mmix_data(x);
-    j->b = mmix_data(call->in[2]);
-    j->w = t = (mmix_real *)mmixi_step(m, j->W * j->D * sizeof *t);
-    if (!t) return -1;
-    m->k->transpose(j->D, j->W, mmix_data(w), (ptrdiff_t)j->W, t, (ptrdiff_t)j->D);
-    if (past && j->W > 1) {
-        j->past = t = (mmix_real *)mmixi_step(m, j->B * (j->W - 1) * j->D * sizeof *t);
-        if (!t) return -1;
-        mmixi_transpose_each(m, j->B, j->D, j->W - 1, mmix_data(past), t);
-    }
-    if (seq) {
-        j->seq = mmix_data_i32(seq);
-        j->seq_step = seq->stride[0];
-    }
-    return 0;
+    j->c = c;
+    j->B = c->in[0]->shape[0]; j->L = c->in[0]->shape[1]; j->D = c->in[0]->shape[2]; j->W = c->in[1]->shape[2];
+    j->w = mmixi_transposed(m, 1, j->D, j->W, mmix_data(c->in[1]), NULL);
+    if (c->in[3] && j->W > 1) j->past = mmixi_transposed(m, j->B, j->D, j->W - 1, mmix_data(c->in[3]), NULL);
+    return m->error_kind ? -1 : 0;
 }
-static size_t mmixi_conv_grain(const mmixi_conv_job *j) { return mmixi_max(1, 4096 / j->D); }
-/* Token i of the last W-1 inputs, as a tap: tap i+1 of the last token. */
-static int mmixi_conv_forward(mmix_ctx *m, mmix_call *call)
+static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_conv_job j;
-    mmix_mark mark;
-    mark = mmix_mark_here(m);
-    if (mmixi_conv_fill(m, call, &j)) return -1;
-    j.y = mmix_data(call->out[0]);
-    mmixi_ranges(m, j.B * j.L, mmixi_conv_grain(&j), mmixi_conv_rows, &j);
-    if (call->out[1])
-        for (size_t b = 0; b < j.B; b++)
-            for (size_t i = 0; i + 1 < j.W; i++) {
-                const mmix_real *x = mmixi_conv_tap(&j, b, j.L - 1, i + 1);
-                for (size_t c = 0; c < j.D; c++)
-                    mmix_data(call->out[1])[(b * j.D + c) * (j.W - 1) + i] = x ? x[c] : 0;
-            }
+    const mmix_mark mark = mmix_mark_here(m);
+    mmixi_conv j;
+    if (mmixi_conv_begin(m, c, &j)) return -1;
+    mmixi_ranges(m, j.B * j.L, mmixi_max(1, 4096 / j.D), mmixi_conv_rows, &j);
+    for (size_t b = 0; c->out[1] && b < j.B; b++)            /* the last W-1 places, as the last token sees them */
+        for (size_t i = 0; i + 1 < j.W; i++) {
+            const int there = mmixi_conv_sees(&j, b, j.L - 1, j.L + i);
+            const mmix_real *x = there ? mmixi_conv_at(&j, j.past, mmix_data(c->in[0]), b, j.L + i) : NULL;
+            for (size_t d = 0; d < j.D; d++)
+                mmix_data(c->out[1])[(b * j.D + d) * (j.W - 1) + i] = x ? x[d] : 0;
+        }
     mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_conv_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_conv_job j;
-    size_t n = mmix_count(call->out[0]), past_count;
-    const mmix_real *dfinal = mmixi_out_grad(call->out[1]);
-    size_t parts, rows, D;
-    mmix_real *d, *dw, *dpast = NULL;
-    int add;
-    if (mmixi_conv_fill(m, call, &j)) return -1;
+    mmixi_conv j;
+    size_t parts, rows, D, W;
+    mmix_real *dw;
+    if (mmixi_conv_begin(m, c, &j)) return -1;
     rows = j.B * j.L;
     D = j.D;
-    j.dy = mmixi_out_grad(call->out[0]);
+    W = j.W;
     j.grain = mmixi_partial_grain(rows);
     parts = mmixi_ceil_div(rows, j.grain);
-    past_count = j.B * (j.W - 1) * D;
-    j.du = (mmix_real *)(uintptr_t)j.dy;
-    if (j.o.silu || !j.dy) j.du = (mmix_real *)mmixi_step(m, n * sizeof *j.du);
-    j.u = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * D * sizeof *j.u);
-    j.partial = (mmix_real *)mmixi_step(m, parts * (j.W + 2) * D * sizeof *j.partial);
-    dw = (mmix_real *)mmixi_step(m, (j.W + 1) * D * sizeof *dw);
-    if (mmixi_wants(call->in[3])) dpast = (mmix_real *)mmixi_step(m, past_count * sizeof *dpast);
-    if (!j.du || !j.u || !j.partial || !dw || (mmixi_wants(call->in[3]) && !dpast)) return -1;
-    if (!j.dy) {                                 /* only the final state was asked for */
-        mmixi_zero(m, n, j.du);
-        j.dy = j.du;
-    }
+    j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
+    j.u = mmixi_reals(m, mmixi_lanes(m), D);
+    j.partial = mmixi_reals(m, parts, (W + 2) * D);
+    dw = mmixi_reals(m, W + 1, D);
+    if (c->dx[3] && W > 1) j.dpast = mmixi_reals(m, j.B * (W - 1), D);
+    if (m->error_kind) return -1;
     mmixi_ranges(m, rows, j.grain, mmixi_conv_rows_backward, &j);
-    mmixi_partial_sum(m, parts, (j.W + 1) * D, (j.W + 2) * D, j.partial, dw, 0);
-    j.dx = mmix_grad_target(m, call->in[0], &j.add_x);
-    if (j.dx) mmixi_ranges(m, rows, mmixi_conv_grain(&j), mmixi_conv_rows_dx, &j);
-    if (dpast) memset(dpast, 0, past_count * sizeof *dpast);
-    for (size_t b = 0; dpast && b < j.B; b++)
-        for (size_t t = 0; t < mmixi_min(j.L, j.W - 1); t++)
-            for (size_t k = 0; t + k + 1 < j.W; k++)
-                m->k->mul_add(D, j.du + mmixi_conv_place(&j, b, t), j.w + k * D,
-                              dpast + (b * (j.W - 1) + t + k) * D);
-    for (size_t b = 0; dfinal && b < j.B; b++)   /* the final state is a copy of inputs */
-        for (size_t i = 0; i + 1 < j.W; i++) {
-            size_t s = j.L + i, t = s - (j.W - 1);          /* s ≥ W-1: token t, else entry s of the past */
-            mmix_real *to = s < j.W - 1 ? dpast ? dpast + (b * (j.W - 1) + s) * D : NULL
-                          : j.dx ? j.dx + b * j.batch + (j.o.reverse ? j.L - 1 - t : t) * j.ld : NULL;
-            if (to && mmixi_conv_tap(&j, b, j.L - 1, i + 1))
-                for (size_t c = 0; c < D; c++) to[c] += dfinal[(b * D + c) * (j.W - 1) + i];
+    mmixi_partial_sum(m, parts, (W + 1) * D, (W + 2) * D, j.partial, dw, 0);
+    if (c->dx[0] || j.dpast)
+        mmixi_ranges(m, j.B * (j.L + W - 1), mmixi_max(1, 4096 / D), mmixi_conv_places_backward, &j);
+    for (size_t b = 0; c->dy[1] && b < j.B; b++)             /* the final state is a copy of inputs */
+        for (size_t i = 0; i + 1 < W; i++) {
+            mmix_real *to = mmixi_conv_at(&j, j.dpast, c->dx[0], b, j.L + i);
+            for (size_t d = 0; to && mmixi_conv_sees(&j, b, j.L - 1, j.L + i) && d < D; d++)
+                to[d] += c->dy[1][(b * D + d) * (W - 1) + i];
         }
-    d = mmix_grad_target(m, call->in[2], &add);
-    if (d) mmixi_put(m->k, D, dw + j.W * D, d, add);
-    d = mmix_grad_target(m, call->in[1], &add);
-    for (size_t c = 0; d && c < D; c++)
-        for (size_t k = 0; k < j.W; k++) d[c * j.W + k] = (add ? d[c * j.W + k] : 0) + dw[k * D + c];
-    d = dpast ? mmix_grad_target(m, call->in[3], &add) : NULL;
-    for (size_t b = 0; d && b < j.B; b++)
-        for (size_t c = 0; c < D; c++)
-            for (size_t i = 0; i + 1 < j.W; i++) {
-                mmix_real *to = d + (b * D + c) * (j.W - 1) + i;
-                *to = (add ? *to : 0) + dpast[(b * (j.W - 1) + i) * D + c];
-            }
+    if (c->dx[2]) mmixi_put(m->k, D, dw + W * D, c->dx[2], c->add[2]);
+    for (size_t d = 0; c->dx[1] && d < D; d++)
+        for (size_t k = 0; k < W; k++)
+            c->dx[1][d * W + k] = (c->add[1] ? c->dx[1][d * W + k] : 0) + dw[k * D + d];
+    if (j.dpast) {
+        const mmix_real *back = mmixi_transposed(m, j.B, W - 1, D, j.dpast, NULL);
+        if (!back) return -1;
+        mmixi_put(m->k, j.B * (W - 1) * D, back, c->dx[3], c->add[3]);
+    }
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  const mmix_conv1d_options *options)
 {
+    const char *who = "mmix_conv1d";
     mmix_call call = mmixi_call(x, weight, bias);
-    mmixi_conv_options o;
-    mmix_tensor *past = options ? options->initial_state : NULL, *seq = options ? options->seq_idx : NULL;
-    if (!mmixi_check(m, "mmix_conv1d", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
-        || !mmixi_check(m, "mmix_conv1d", "weight", weight, MMIX_DTYPE_REAL, 3, x->shape[2], 1, MMIXI_ANY, 0)
-        || !mmixi_optional(m, "mmix_conv1d", "bias", bias, MMIX_DTYPE_REAL, 1, x->shape[2], 0, 0, 0)
-        || !mmixi_optional(m, "mmix_conv1d", "initial_state", past, MMIX_DTYPE_REAL, 3, x->shape[0],
-                           x->shape[2], weight->shape[2] - 1, 0)
-        || !mmixi_optional(m, "mmix_conv1d", "seq_idx", seq, MMIX_DTYPE_I32, 2, x->shape[0], x->shape[1], 0,
-                           0)) return NULL;
-    if (past && seq) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_conv1d: initial_state and seq_idx do not go together");
+    mmix_conv1d_options o;
+    mmixi_dims d;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, o.seq_idx))
+        return NULL;
+    d.V = d.W - 1;
+    if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
+    if (o.initial_state && o.seq_idx) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who);
         return NULL;
     }
-    call.in[1] = mmixi_even(m, weight, 1);
-    if (!call.in[1]) return NULL;
-    o.silu = options && options->silu;
-    o.reverse = options && options->reverse;
-    call.in[3] = past ? mmixi_even(m, past, 1) : NULL;
-    call.in[4] = seq;
-    call.out[0] = mmix_new3(m, x->shape[0], x->shape[1], x->shape[2]);
-    if (options && options->final_state) {
-        if (weight->shape[2] > 1) call.out[1] = mmix_new3(m, x->shape[0], x->shape[2], weight->shape[2] - 1);
-        *options->final_state = call.out[1];
-    }
-    return mmixi_run(m, MMIX_OP_CONV1D, &call, &o, sizeof o);
+    call.in[1] = mmixi_compact(m, weight);
+    call.in[3] = mmixi_compact(m, o.initial_state);
+    call.in[4] = o.seq_idx;
+    call.size[0] = o.silu != 0;
+    call.size[1] = o.reverse != 0;
+    call.out[0] = mmixi_like(m, who, x);
+    if (o.final_state) *o.final_state = call.out[1] = d.V ? mmix_new3(m, d.B, d.D, d.V) : NULL;
+    return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
 }
 
 /* ==== >>patches ======================================================================
    pictures to tokens: patch embedding, positions for another grid
    ==================================================================================== */
 
-/* The columns of the convolution: row (b, gy, gx) holds the patch as (C, p, p). back: added into x
-   instead. */
+/* Patch embedding is a product: row (b, gy, gx) of the columns holds the patch as (C, p, p). back: the columns
+   are added into x's gradient instead. */
 static void mmixi_patch_columns(const mmix_tensor *x, size_t p, mmix_real *columns, mmix_real *dx)
 {
-    const mmix_real *pixels = mmix_data(x);
-    size_t C = x->shape[1], gh = x->shape[2] / p, gw = x->shape[3] / p;
+    const size_t gh = x->shape[2] / p, gw = x->shape[3] / p;
     for (size_t b = 0; b < x->shape[0]; b++)
-        for (size_t gy = 0; gy < gh; gy++)
-            for (size_t gx = 0; gx < gw; gx++)
-                for (size_t c = 0; c < C; c++)
-                    for (size_t y = 0; y < p; y++, columns += p) {
-                        size_t at = b * x->stride[0] + c * x->stride[1] + (gy * p + y) * x->stride[2]
-                            + gx * p;
-                        if (!dx) memcpy(columns, pixels + at, p * sizeof *columns);
-                        else for (size_t i = 0; i < p; i++) dx[at + i] += columns[i];
-                    }
+        for (size_t i = 0; i < gh * gw; i++)
+            for (size_t c = 0; c < x->shape[1]; c++)
+                for (size_t y = 0; y < p; y++, columns += p) {
+                    const size_t at = b * x->stride[0] + c * x->stride[1] + (i / gw * p + y) * x->stride[2]
+                        + i % gw * p;
+                    if (!dx) memcpy(columns, mmix_data(x) + at, p * sizeof *columns);
+                    else for (size_t k = 0; k < p; k++) dx[at + k] += columns[k];
+                }
 }
-static int mmixi_patch_forward(mmix_ctx *m, mmix_call *call)
+static int mmixi_patch_forward(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *x = call->in[0], *w = call->in[1];
-    size_t p = w->shape[3], D = w->shape[0], depth = mmix_count(w) / D, rows = mmixi_rows(call->out[0]);
+    const mmix_mark mark = mmix_mark_here(m);
+    const mmix_tensor *w = c->in[1];
+    const size_t depth = mmix_count(w) / w->shape[0], rows = mmixi_rows(c->out[0]);
+    mmix_real *columns = c->recorded ? mmix_save(m, c, 0, rows * depth) : mmixi_reals(m, rows, depth);
     mmixi_gemm g;
-    mmix_mark mark;
-    mmix_real *columns;
-    if (call->recorded && !mmix_save(m, call, 0, rows * depth)) return -1;
-    mark = mmix_mark_here(m);
-    columns = call->recorded ? call->saved[0] : (mmix_real *)mmixi_step(m, rows * depth * sizeof *columns);
     if (!columns) return -1;
-    mmixi_patch_columns(x, p, columns, NULL);
-    g = mmixi_gemm_of(rows, D, depth, columns, depth, 1, mmix_data(w), 1, depth, mmix_data(call->out[0]), D,
-                      0);
-    g.bias = mmix_data(call->in[2]);
+    mmixi_patch_columns(c->in[0], w->shape[3], columns, NULL);
+    g = mmixi_product_of(mmixi_values(c->out[0]), mmixi_matrix(columns, rows, depth, (ptrdiff_t)depth),
+                         mmixi_t(mmixi_matrix(mmix_data(w), w->shape[0], depth, (ptrdiff_t)depth)), 0);
+    g.bias = mmix_data(c->in[2]);
     if (mmixi_gemm_run(m, &g)) return -1;
-    mmix_rewind(m, mark);
+    if (!c->recorded) mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_patch_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_patch_backward(mmix_ctx *m, mmix_call *c)
 {
-    mmix_tensor *x = call->in[0], *w = call->in[1];
-    size_t D = w->shape[0], depth = mmix_count(w) / D, rows = mmixi_rows(call->out[0]);
-    const mmix_real *dy = mmixi_out_grad(call->out[0]);
-    int add;
-    mmix_real *d = mmix_grad_target(m, w, &add);
-    mmixi_gemm g;
-    if (d) {
-        g = mmixi_gemm_of(D, depth, rows, dy, 1, D, call->saved[0], depth, 1, d, depth, add);
-        if (mmixi_gemm_run(m, &g)) return -1;
-    }
-    d = mmix_grad_target(m, call->in[2], &add);
-    if (d) mmixi_column_sums(m, rows, D, dy, D, d, add);
-    d = mmix_grad_target(m, x, &add);
-    if (d) {
-        mmix_real *columns = (mmix_real *)mmixi_step(m, rows * depth * sizeof *columns);
-        if (!columns) return -1;
-        g = mmixi_gemm_of(rows, depth, D, dy, D, 1, mmix_data(w), depth, 1, columns, depth, 0);
-        if (mmixi_gemm_run(m, &g)) return -1;
-        if (!add) mmixi_zero(m, mmix_count(x), d);
-        mmixi_patch_columns(x, w->shape[3], columns, d);
-    }
+    const mmix_tensor *w = c->in[1];
+    const size_t D = w->shape[0], depth = mmix_count(w) / D, rows = mmixi_rows(c->out[0]);
+    const mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmixi_mat columns = mmixi_matrix(c->saved[0], rows, depth, (ptrdiff_t)depth),
+        weight = mmixi_matrix(mmix_data(w), D, depth, (ptrdiff_t)depth), dw = weight;
+    dw.p = c->dx[1];
+    if (dw.p && mmixi_product(m, dw, mmixi_t(dy), columns, c->add[1])) return -1;
+    if (c->dx[2]) mmixi_column_sums(m, rows, D, c->dy[0], D, c->dx[2], c->add[2]);
+    if (!c->dx[0]) return 0;
+    columns.p = mmixi_reals(m, rows, depth);
+    if (!columns.p || mmixi_product(m, columns, dy, weight, 0)) return -1;
+    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    mmixi_patch_columns(c->in[0], w->shape[3], columns.p, c->dx[0]);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
     const char *who = "mmix_patch_embed";
     mmix_call call = mmixi_call(x, weight, bias);
-    size_t p = mmix_shape(weight, 3);
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "weight", weight, MMIX_DTYPE_REAL, 4, MMIXI_ANY, x->shape[1], p, MMIXI_ANY)
-        || !mmixi_optional(m, who, "bias", bias, MMIX_DTYPE_REAL, 1, weight->shape[0], 0, 0, 0)) return NULL;
-    if (x->shape[2] < p || x->shape[3] < p) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
-                  (double)x->shape[2], (double)x->shape[3], (double)p);
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
+    if (d.Y < d.P || d.X < d.P) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
+                  who, (double)d.Y, (double)d.X, (double)d.P);
         return NULL;
     }
-    call.in[1] = mmixi_even(m, weight, 1);
-    if (!call.in[1]) return NULL;
-    call.out[0] = mmix_new3(m, x->shape[0], x->shape[2] / p * (x->shape[3] / p), weight->shape[0]);
-    return mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0);
+    call.in[1] = mmixi_compact(m, weight);
+    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), d.D);
+    return call.in[1] ? mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0) : NULL;
 }
 
 /* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
 
+/* size[0]; number: input steps per output step, downwards and across */
 enum { MMIXI_BICUBIC, MMIXI_BILINEAR, MMIXI_ANTIALIAS };
-/* input steps per output step */
-typedef struct mmixi_resize_options { double ratio_h, ratio_w; int kind; } mmixi_resize_options;
 
 /* Keys 1981; a = -3/4 as PyTorch has it, -1/2 as Pillow. */
 static double mmixi_cubic(double a, double x)
@@ -6522,23 +6469,22 @@ static size_t mmixi_resize_taps(int kind, double ratio, size_t n, size_t out, si
     }
     return count;
 }
-static int mmixi_resize_run(mmix_ctx *m, const mmix_call *call, const mmix_real *dy, mmix_real *dx)
+static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_resize_options *o = (const mmixi_resize_options *)call->options;
-    const mmix_tensor *x = call->in[0], *y = call->out[0];
-    const mmix_real *in = mmix_data(x);
+    const mmix_mark mark = mmix_mark_here(m);
+    const mmix_tensor *x = c->in[0], *y = c->out[0];
+    const int kind = (int)c->size[0];
     const size_t oh = y->shape[2], ow = y->shape[3],
-        most = mmixi_max(mmixi_resize_taps(o->kind, o->ratio_h, 1, 0, NULL, NULL),
-                         mmixi_resize_taps(o->kind, o->ratio_w, 1, 0, NULL, NULL));
+        most = mmixi_max(mmixi_resize_taps(kind, c->number[0], 1, 0, NULL, NULL),
+                         mmixi_resize_taps(kind, c->number[1], 1, 0, NULL, NULL));
     size_t *tap = (size_t *)mmixi_step_array(m, most, 2, sizeof *tap);
     double *weight = mmixi_doubles(m, most, 2);
-    mmix_real *out = mmix_data(y);
     if (!tap || !weight) return -1;
+    if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
     for (size_t i = 0; i < oh; i++) {
-        const size_t rows = mmixi_resize_taps(o->kind, o->ratio_h, x->shape[2], i, tap, weight);
+        const size_t rows = mmixi_resize_taps(kind, c->number[0], x->shape[2], i, tap, weight);
         for (size_t j = 0; j < ow; j++) {
-            const size_t cols = mmixi_resize_taps(o->kind, o->ratio_w, x->shape[3], j, tap + most,
-                                                  weight + most);
+            const size_t cols = mmixi_resize_taps(kind, c->number[1], x->shape[3], j, tap + most, weight + most);
             for (size_t plane = 0; plane < x->shape[0] * x->shape[1]; plane++) {
                 const size_t to = (plane * oh + i) * ow + j,
                     from = plane / x->shape[1] * x->stride[0] + plane % x->shape[1] * x->stride[1];
@@ -6547,29 +6493,15 @@ static int mmixi_resize_run(mmix_ctx *m, const mmix_call *call, const mmix_real 
                     for (size_t q = 0; q < cols; q++) {
                         const size_t at = from + tap[p] * x->stride[2] + tap[most + q];
                         const double w = weight[p] * weight[most + q];
-                        if (dy) dx[at] += (mmix_real)(w * (double)dy[to]);
-                        else sum += w * (double)in[at];
+                        if (c->dy[0]) c->dx[0][at] += (mmix_real)(w * (double)c->dy[0][to]);
+                        else sum += w * (double)mmix_data(x)[at];
                     }
-                if (!dy) out[to] = (mmix_real)sum;
+                if (!c->dy[0]) mmix_data(y)[to] = (mmix_real)sum;
             }
         }
     }
-    return 0;
-}
-static int mmixi_resize_forward(mmix_ctx *m, mmix_call *call)
-{
-    mmix_mark mark = mmix_mark_here(m);
-    int failed = mmixi_resize_run(m, call, NULL, NULL);
     mmix_rewind(m, mark);
-    return failed;
-}
-static int mmixi_resize_backward(mmix_ctx *m, mmix_call *call)
-{
-    int add;
-    mmix_real *dx = mmix_grad_target(m, call->in[0], &add);
-    if (!dx) return 0;
-    if (!add) mmixi_zero(m, mmix_count(call->in[0]), dx);
-    return mmixi_resize_run(m, call, mmixi_out_grad(call->out[0]), dx);
+    return 0;
 }
 static int mmixi_scale_ok(double scale)          /* 0: from the sizes */
 {
@@ -6579,21 +6511,19 @@ static mmix_tensor *mmixi_resized(mmix_ctx *m, const char *who, int kind, mmix_t
                                  size_t out_w, double scale_h, double scale_w)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
-    mmixi_resize_options o;
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY))
-        return NULL;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BCYX", x)) return NULL;
     if (!out_h || !out_w || out_h > INT32_MAX || out_w > INT32_MAX || !mmixi_scale_ok(scale_h)
         || !mmixi_scale_ok(scale_w)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: to %.0f x %.0f with scales %g and %g, expected 1 to 2³¹ - 1, "
                   "and scales of 10⁻⁶ to 10⁶ or 0", who, (double)out_h, (double)out_w, scale_h, scale_w);
         return NULL;
     }
-    memset(&o, 0, sizeof o);
-    o.kind = kind;
-    o.ratio_h = scale_h > 0 ? 1 / scale_h : (double)x->shape[2] / (double)out_h;
-    o.ratio_w = scale_w > 0 ? 1 / scale_w : (double)x->shape[3] / (double)out_w;
-    call.out[0] = mmix_new4(m, x->shape[0], x->shape[1], out_h, out_w);
-    return mmixi_run(m, MMIX_OP_RESIZE, &call, &o, sizeof o);
+    call.size[0] = (size_t)kind;
+    call.number[0] = scale_h > 0 ? 1 / scale_h : (double)d.Y / (double)out_h;
+    call.number[1] = scale_w > 0 ? 1 / scale_w : (double)d.X / (double)out_w;
+    call.out[0] = mmix_new4(m, d.B, d.C, out_h, out_w);
+    return mmixi_run(m, MMIX_OP_RESIZE, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
                                          double scale_h, double scale_w)
@@ -18543,7 +18473,7 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_GATED_RMS_NORM, mmixi_norm); MMIXI_BOTH(MMIX_OP_L2_NORMALISE, mmixi_unit);
     MMIXI_OP(MMIX_OP_LINEAR, mmixi_linear);
     MMIXI_OP(MMIX_OP_CONV1D, mmixi_conv); MMIXI_OP(MMIX_OP_PATCH_EMBED, mmixi_patch);
-    MMIXI_OP(MMIX_OP_RESIZE, mmixi_resize);
+    MMIXI_BOTH(MMIX_OP_RESIZE, mmixi_resize);
     MMIXI_OP(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
     MMIXI_OP(MMIX_OP_ROPE, mmixi_rope);
     MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
