@@ -9686,175 +9686,165 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 }
 
 /* ==== >>losses =======================================================================
-   cross-entropy, DINO's loss and head
+   means of -Σ q log softmax(x / T) over rows
 
-   Both losses are means of -Σ q log softmax(x): for cross-entropy q is one class or given, for DINO the
-   teacher's distribution. With p = softmax(x) and Σ q = n the gradient of a row is n p - q. Kept: the maximum
-   and 1/Σ e^(x - max) of each row.
+   For cross-entropy q is one class or given, for DINO the teacher's views, in distillation the teacher's
+   softmax. With p = softmax(x/T) and Σ q = n the gradient of a row is (n p - q) / T. The maximum is taken off
+   x first: logits of some thousands keep their digits.
+   torch: F.cross_entropy(x, target, ignore_index=…);  F.kl_div(s.log_softmax(-1), t.log_softmax(-1),
+   log_target=True)
    ==================================================================================== */
 
 typedef struct mmixi_loss_job {
-    mmix_ctx *m;
-    size_t rows, K, step;
-    const mmix_real *x;
-    mmix_real *top, *over, *dx;
-    double *loss;                                /* (rows) */
-    int add;
-    const int32_t *target;                       /* cross-entropy; NULL: t (rows, K) holds distributions */
-    int32_t ignore;
-    double scale;                                /* of the gradient */
-    const mmix_real *t, *center;                 /* DINO: the teacher's rows (2B, K) */
-    mmix_real *q;                                /* their distributions */
-    double *entropy;
-    size_t B;
-    double student_temp, teacher_temp;
+    const mmix_call *c;
+    mmixi_mat x;
+    double T, scale;                             /* temperature; of the gradient */
+    double *loss, *square;                       /* (rows), forward; square: kd_hidden's of the teacher */
+    mmix_real *row;                              /* `scratch` reals a lane */
+    size_t scratch;
+    size_t B, positions;                         /* DINO: pictures; distillation: of a layer */
 } mmixi_loss_job;
+/* The job of a call; 0, or -1. */
+static int mmixi_loss_begin(mmix_ctx *m, const mmix_call *c, double T, mmixi_loss_job *j)
+{
+    memset(j, 0, sizeof *j);
+    j->c = c;
+    j->x = mmixi_values(c->in[0]);
+    j->T = T;
+    j->scale = c->dy[0] ? (double)*c->dy[0] : 1;
+    j->scratch = (c->op == MMIX_OP_KD_TOKEN ? 3 : 1) * j->x.cols;
+    j->row = mmixi_reals(m, mmixi_lanes(m), j->scratch);
+    if (!c->dy[0]) {
+        j->loss = mmixi_doubles(m, j->x.rows, 1);
+        j->square = mmixi_doubles(m, j->x.rows, 1);
+    }
+    return m->error_kind ? -1 : 0;
+}
+static double mmixi_total(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i];
+    return sum;
+}
+
+/* One row: its n targets q, which sum up to `mass`, or with n 0 the class `label` (T is 1 then). Kept: saved[0] the largest
+   x, saved[1] 1 / Σ e^((x - max)/T). */
+static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, size_t lane, const mmix_real *const *q, size_t n,
+                           double mass, int32_t label)
+{
+    const mmix_call *c = j->c;
+    const mmixi_kernels *k = c->m->k;
+    const size_t K = j->x.cols;
+    const mmix_real inverse_T = (mmix_real)(1 / j->T), *x = mmixi_row(j->x, r);
+    mmix_real *top = c->saved[0] + r, *inverse_sum = c->saved[1] + r, *e = j->row + lane * j->scratch;
+    if (!c->dy[0]) {
+        double along = 0;
+        mmix_real sum;
+        *top = k->max(K, x);
+        if (n) k->normalise(K, x, *top, 1, NULL, NULL, e);               /* x - max */
+        else along = (double)x[label] - (double)*top;
+        for (size_t i = 0; i < n; i++) along += (double)k->dot(K, q[i], e);
+        sum = n ? k->exp_row(K, inverse_T, e, 0, e) : k->exp_row(K, 1, x, *top, e);
+        *inverse_sum = 1 / sum;
+        j->loss[r] = mass * mmixi_log((double)sum) - along / j->T;
+    }
+    else {
+        const mmix_real scale = (mmix_real)(j->scale / j->T);
+        mmix_real *dx = mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), *to = c->add[0] ? e : dx;
+        if (n) {
+            k->normalise(K, x, *top, 1, NULL, NULL, to);
+            k->exp_row(K, inverse_T, to, 0, to);
+        }
+        else {
+            k->exp_row(K, 1, x, *top, to);
+            to[label] -= 1 / *inverse_sum;
+        }
+        k->scale(K, (mmix_real)mass * scale * *inverse_sum, to, to);
+        for (size_t i = 0; i < n; i++) k->axpy(K, -scale, q[i], to);
+        if (c->add[0]) k->add(K, e, dx, dx);
+    }
+}
+/* A row that does not count. */
+static void mmixi_loss_none(const mmixi_loss_job *j, size_t r)
+{
+    const mmix_call *c = j->c;
+    if (!c->dy[0]) j->loss[r] = j->square[r] = 0;
+    else if (!c->add[0]) memset(mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), 0, j->x.cols * sizeof(mmix_real));
+}
+
+/* ---- cross-entropy. number[0]: the class that is ignored; size[0]: rows that count ---- */
 
 static void mmixi_xent_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *e = j->q + lane * j->K;
+    const mmix_tensor *target = j->c->in[1];
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = j->x + r * j->step;
-        mmix_real sum;
-        j->loss[r] = 0;
-        if (j->target && j->target[r] == j->ignore) continue;
-        j->top[r] = k->max(j->K, x);
-        sum = k->exp_row(j->K, 1, x, j->top[r], e);
-        j->over[r] = 1 / sum;
-        j->loss[r] = mmixi_log((double)sum) + (double)j->top[r];
-        if (j->target) j->loss[r] -= (double)x[j->target[r]];
-        else {
-            const mmix_real *t = j->t + r * j->K;
-            j->loss[r] = j->loss[r] * (double)k->sum(j->K, t) - (double)k->dot(j->K, t, x);
-        }
+        const mmix_real *q = mmix_data(target) ? mmix_data(target) + r * j->x.cols : NULL;
+        const int32_t label = q ? 0 : mmixi_index(target, r);
+        if (q) mmixi_loss_row(j, r, lane, &q, 1, (double)j->c->m->k->sum(j->x.cols, q), 0);
+        else if ((double)label == j->c->number[0]) mmixi_loss_none(j, r);
+        else mmixi_loss_row(j, r, lane, NULL, 0, 1, label);
     }
 }
-static void mmixi_xent_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
+static int mmixi_xent_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *e = j->q + lane * j->K;
-    for (size_t r = begin; r < end; r++) {
-        mmix_real *dx = j->dx + r * j->step, n = 1;
-        const mmix_real *t = j->target ? NULL : j->t + r * j->K;
-        if (j->target && j->target[r] == j->ignore) {
-            if (!j->add) memset(dx, 0, j->K * sizeof *dx);
-            continue;
-        }
-        k->exp_row(j->K, 1, j->x + r * j->step, j->top[r], e);
-        if (t) n = k->sum(j->K, t);
-        else e[j->target[r]] -= 1 / j->over[r];
-        if (j->add) k->axpy(j->K, n * (mmix_real)j->scale * j->over[r], e, dx);
-        else k->scale(j->K, n * (mmix_real)j->scale * j->over[r], e, dx);
-        if (t) k->axpy(j->K, -(mmix_real)j->scale, t, dx);
-    }
-}
-typedef struct mmixi_xent_options { int32_t ignore; size_t left; } mmixi_xent_options;
-static int mmixi_xent_fill(mmix_ctx *m, mmix_call *call, mmixi_loss_job *j)
-{
-    const mmixi_xent_options *o = (const mmixi_xent_options *)call->options;
-    memset(j, 0, sizeof *j);
-    j->m = m;
-    j->rows = mmixi_rows(call->in[0]);
-    j->K = mmixi_cols(call->in[0]);
-    j->step = mmixi_row_step(call->in[0]);
-    j->x = mmix_data(call->in[0]);
-    j->target = mmix_data_i32(call->in[1]);
-    j->t = mmix_data(call->in[1]);
-    j->ignore = o->ignore;
-    j->top = call->saved[0];
-    j->over = call->saved[1];
-    j->q = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j->K * sizeof *j->q);
-    return j->q ? 0 : -1;
-}
-static int mmixi_xent_forward(mmix_ctx *m, mmix_call *call)
-{
-    const mmixi_xent_options *o = (const mmixi_xent_options *)call->options;
+    const size_t rows = mmixi_rows(c->in[0]);
+    const double count = (double)c->size[0];
     mmixi_loss_job j;
-    double sum = 0;
-    size_t rows = mmixi_rows(call->in[0]);
     mmix_mark mark;
-    if (!mmix_save(m, call, 0, rows) || !mmix_save(m, call, 1, rows)) return -1;
+    if (!c->dy[0] && (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows))) return -1;
     mark = mmix_mark_here(m);
-    if (mmixi_xent_fill(m, call, &j)) return -1;
-    j.loss = (double *)mmixi_step(m, rows * sizeof *j.loss);
-    if (!j.loss) return -1;
-    mmixi_ranges(m, rows, mmixi_row_grain(j.K), mmixi_xent_rows, &j);
-    for (size_t r = 0; r < rows; r++) sum += j.loss[r];
-    *mmix_data(call->out[0]) = (mmix_real)(o->left ? sum / (double)o->left : 0);
+    if (mmixi_loss_begin(m, c, 1, &j)) return -1;
+    j.scale = count > 0 ? j.scale / count : 0;
+    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_xent_rows, &j);
+    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)(count > 0 ? mmixi_total(j.loss, rows) / count : 0);
     mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_xent_backward(mmix_ctx *m, mmix_call *call)
+/* target (…) of classes, or (…, K) of distributions */
+static mmix_tensor *mmixi_xent(mmix_ctx *m, const char *who, mmix_tensor *logits, mmix_tensor *target,
+                               double ignore)
 {
-    const mmixi_xent_options *o = (const mmixi_xent_options *)call->options;
-    mmixi_loss_job j;
-    if (mmixi_xent_fill(m, call, &j)) return -1;
-    j.dx = mmix_grad_target(m, call->in[0], &j.add);
-    if (!j.dx) return 0;
-    j.scale = o->left ? (double)*mmixi_out_grad(call->out[0]) / (double)o->left : 0;
-    mmixi_ranges(m, j.rows, mmixi_row_grain(j.K), mmixi_xent_rows_backward, &j);
-    return 0;
-}
-MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
-                                        int32_t ignore_index)
-{
-    mmix_call call;
-    mmixi_xent_options o;
-    memset(&o, 0, sizeof o);
-    if (!mmixi_check_real(m, "mmix_cross_entropy", "logits", logits)
-        || !mmixi_check(m, "mmix_cross_entropy", "target", target, MMIX_DTYPE_I32, -1, MMIXI_ANY, 0, 0,
-                        0)) return NULL;
-    logits = mmixi_even(m, logits, 0);
-    if (!logits) return NULL;
-    if (mmix_count(target) != mmixi_rows(logits) || !mmixi_contiguous(target)) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: targets %s%s for logits %s",
-                  mmixi_shape_text(target, a), mmixi_contiguous(target) ? "" : ", a view with gaps,",
-                  mmixi_shape_text(logits, b));
-        return NULL;
-    }
-    for (size_t r = 0; r < mmix_count(target); r++) {
-        int32_t t = mmix_data_i32(target)[r];
-        if (t == ignore_index) continue;
-        o.left++;
-        if (t < 0 || (size_t)t >= mmixi_cols(logits)) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class %d of %.0f",
-                      (double)r, (int)t, (double)mmixi_cols(logits));
-            return NULL;
-        }
-    }
-    o.ignore = ignore_index;
-    call = mmixi_call(logits, target, NULL);
-    call.out[0] = mmixi_new(m, "mmix_cross_entropy", MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, &o, sizeof o);
-}
-MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target)
-{
-    const char *who = "mmix_cross_entropy_soft";
-    mmix_call call;
-    mmixi_xent_options o;
-    memset(&o, 0, sizeof o);
-    if (!mmixi_check_real(m, who, "logits", logits)
-        || !mmixi_check(m, who, "target", target, MMIX_DTYPE_REAL, -1, mmix_shape(logits, -1), 0, 0, 0))
-        return NULL;
-    o.left = mmixi_rows(logits);
-    if (!logits->ndim || mmixi_rows(target) != o.left) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
+    mmix_call call = mmixi_call(logits, target, NULL);
+    const int labels = target->dtype == MMIX_DTYPE_I32;
+    const size_t rows = labels ? mmix_count(target) : mmixi_rows(target), K = mmixi_cols(logits);
+    char a[MMIXI_TEXT], b[MMIXI_TEXT];
+    if (rows != mmixi_rows(logits)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: targets %s for logits %s", who, mmixi_shape_text(target, a),
                   mmixi_shape_text(logits, b));
         return NULL;
     }
-    call = mmixi_call(mmixi_even(m, logits, 0), mmixi_even(m, target, 1), NULL);
-    call.constant = 2;
-    if (!call.in[0] || !call.in[1]) return NULL;
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, &o, sizeof o);
+    for (size_t r = 0; r < rows; r++) {
+        const int32_t t = labels ? mmixi_index(target, r) : 0;
+        if (labels && (double)t == ignore) continue;
+        call.size[0]++;
+        if (t < 0 || (size_t)t >= K) {
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who, (double)r, (int)t,
+                      (double)K);
+            return NULL;
+        }
+    }
+    call.in[0] = mmixi_strided(m, logits);
+    if (!labels) call.in[1] = mmixi_compact(m, target);
+    call.constant = 1u << 1;
+    call.number[0] = ignore;
+    call.out[0] = m->error_kind ? NULL : mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
+    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, NULL, 0);
 }
-
-/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b ---- */
+MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
+                                        int32_t ignore_index)
+{
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_cross_entropy", &d, "logits ...K, target:i32 ...", logits, target)) return NULL;
+    return mmixi_xent(m, "mmix_cross_entropy", logits, target, ignore_index);
+}
+MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target)
+{
+    const char *who = "mmix_cross_entropy_soft";
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "logits ...K, target ...K", logits, target)) return NULL;
+    return mmixi_xent(m, who, logits, target, NAN);
+}
 
 /* ---- distillation: a student s against its teacher t ----
 
@@ -9862,316 +9852,215 @@ MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, m
    kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
                gradient of a row is T (q - p) over their number
 
-   both over the positions whose mask is not 0. Kept of kd_hidden: the gradient's factor of each layer. */
+   both over the positions whose mask is not 0. in: s, t, mask; number[0]: T; size[0]: relative. saved[0] of
+   kd_hidden: the gradient's factor of each layer. */
 
-typedef struct mmixi_kd_options { double T; int relative; } mmixi_kd_options;
-typedef struct mmixi_kd_job {
-    mmix_ctx *m;
-    const mmix_tensor *s, *t;
-    const int32_t *mask;                         /* (positions) or NULL: all */
-    size_t K, positions;
-    double T, scale;                             /* of the gradient of kd_token */
-    const mmix_real *factor;                     /* of that of kd_hidden, (layers) */
-    double *loss, *square;                       /* (rows), forward */
-    mmix_real *ds, *row;                         /* backward; 2 K reals a thread */
-    int add;
-} mmixi_kd_job;
-
-/* s_r - t_r into d. */
-static void mmixi_kd_difference(const mmixi_kd_job *j, size_t r, mmix_real *d)
+static void mmixi_kd_hidden_row(const mmixi_loss_job *j, size_t r, mmix_real *d)
 {
-    memcpy(d, mmix_data(j->s) + mmixi_row_offset(j->s, r), j->K * sizeof *d);
-    j->m->k->axpy(j->K, -1, mmix_data(j->t) + mmixi_row_offset(j->t, r), d);
-}
-static void mmixi_kd_hidden_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kd_job *j = (const mmixi_kd_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *d = j->row + lane * 2 * j->K;
-    for (size_t r = begin; r < end; r++) {
-        const int out = j->mask && !j->mask[r % j->positions];
-        if (!j->ds) j->loss[r] = j->square[r] = 0;
-        if (out && j->ds && !j->add) memset(j->ds + mmixi_row_offset(j->s, r), 0, j->K * sizeof *d);
-        if (out) continue;
-        mmixi_kd_difference(j, r, d);
-        if (!j->ds) {
-            j->loss[r] = (double)k->variance(j->K, d, 0);
-            j->square[r] = (double)k->variance(j->K, mmix_data(j->t) + mmixi_row_offset(j->t, r), 0);
-            continue;
-        }
-        k->scale(j->K, j->factor[r / j->positions] * (mmix_real)j->scale, d, d);
-        mmixi_put(k, j->K, d, j->ds + mmixi_row_offset(j->s, r), j->add);
-    }
-}
-static void mmixi_kd_token_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kd_job *j = (const mmixi_kd_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    const mmix_real over = (mmix_real)(1 / j->T);
-    mmix_real *p = j->row + lane * 2 * j->K, *q = p + j->K;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *s = mmix_data(j->s) + mmixi_row_offset(j->s, r),
-            *t = mmix_data(j->t) + mmixi_row_offset(j->t, r);
-        const int out = j->mask && !j->mask[r];
-        mmix_real *ds = j->ds ? j->ds + mmixi_row_offset(j->s, r) : NULL, top_s, top_t, sum_s, sum_t;
-        if (!ds) j->loss[r] = 0;
-        if (out && ds && !j->add) memset(ds, 0, j->K * sizeof *ds);
-        if (out) continue;
-        top_s = k->max(j->K, s) * over;
-        top_t = k->max(j->K, t) * over;
-        sum_t = k->exp_row(j->K, over, t, top_t, p);
-        sum_s = k->exp_row(j->K, over, s, top_s, q);
-        if (ds) {                                /* q - p */
-            k->scale(j->K, (mmix_real)j->scale / sum_s, q, q);
-            k->axpy(j->K, -(mmix_real)j->scale / sum_t, p, q);
-            mmixi_put(k, j->K, q, ds, j->add);
-        }
-        else {                                   /* ln p - ln q = (t - s)/T - ln Σ e^(t/T) + ln Σ e^(s/T) */
-            mmixi_kd_difference(j, r, q);
-            j->loss[r] = (double)top_s - (double)top_t + mmixi_log((double)sum_s / (double)sum_t)
-                - (double)(k->dot(j->K, p, q) * over) / (double)sum_t;
-        }
-    }
-}
-/* Both ops, both ways: the rows' work, and what is made of their sums. */
-static int mmixi_kd_run(mmix_ctx *m, mmix_call *call, int back, int token)
-{
-    const mmixi_kd_options *o = (const mmixi_kd_options *)call->options;
-    const size_t rows = mmixi_rows(call->in[0]);
-    mmixi_kd_job j;
-    mmix_mark mark;
-    size_t layers, n = 0;
-    double loss = 0, up = back ? (double)*mmixi_out_grad(call->out[0]) : 0;
-    memset(&j, 0, sizeof j);
-    j.m = m;
-    j.s = call->in[0];
-    j.t = call->in[1];
-    j.mask = mmix_data_i32(call->in[2]);
-    j.K = mmixi_cols(j.s);
-    layers = !token && j.s->ndim == 4 ? j.s->shape[0] : 1;
-    j.positions = rows / layers;
-    j.T = o->T;
-    for (size_t i = 0; i < j.positions; i++) n += !j.mask || j.mask[i];
-    if (!back && !mmix_save(m, call, 0, layers)) return -1;
-    mark = mmix_mark_here(m);
-    j.factor = call->saved[0];
-    j.row = mmixi_reals(m, mmixi_lanes(m) * 2, j.K);
-    if (back) {
-        j.ds = mmix_grad_target(m, call->in[0], &j.add);
-        j.scale = token ? up * o->T / (double)mmixi_max(n, 1) : up;
+    const mmix_call *c = j->c;
+    const mmixi_kernels *k = c->m->k;
+    const size_t K = j->x.cols;
+    const mmix_real *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
+    memcpy(d, mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r), K * sizeof *d);
+    k->axpy(K, -1, t, d);                        /* s - t */
+    if (!c->dy[0]) {
+        j->loss[r] = (double)k->variance(K, d, 0);
+        j->square[r] = (double)k->variance(K, t, 0);
     }
     else {
-        j.loss = mmixi_doubles(m, rows, 1);
-        j.square = mmixi_doubles(m, rows, 1);
+        k->scale(K, c->saved[0][r / j->positions] * (mmix_real)j->scale, d, d);
+        mmixi_put(k, K, d, c->dx[0] + mmixi_row_offset(c->in[0], r), c->add[0]);
     }
-    if (m->error_kind) return -1;
-    if (!back || j.ds)
-        mmixi_ranges(m, rows, mmixi_row_grain(j.K), token ? mmixi_kd_token_rows : mmixi_kd_hidden_rows, &j);
-    if (back) return 0;
-    for (size_t i = 0; i < layers; i++) {
-        double sum = 0, square = 0, over;
-        for (size_t r = i * j.positions; r < (i + 1) * j.positions; r++) {
-            sum += j.loss[r];
-            square += token ? 0 : j.square[r];
-        }
-        over = token ? o->T * o->T / (double)mmixi_max(n, 1)
-            : 1 / (double)layers / (o->relative ? square > 0 ? square : 1 : (double)(mmixi_max(n, 1) * j.K));
-        call->saved[0][i] = (mmix_real)(2 * over);
-        loss += sum * over;
+}
+static void mmixi_kd_token_row(const mmixi_loss_job *j, size_t r, mmix_real *p)
+{
+    const mmix_call *c = j->c;
+    const mmixi_kernels *k = c->m->k;
+    const size_t K = j->x.cols;
+    const mmix_real inverse_T = (mmix_real)(1 / j->T), *s = mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r),
+        *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
+    mmix_real *us = p + K, *ut = us + K, sum_s, sum_t;
+    k->normalise(K, s, k->max(K, s), 1, NULL, NULL, us);     /* s - max s, t - max t */
+    k->normalise(K, t, k->max(K, t), 1, NULL, NULL, ut);
+    sum_t = k->exp_row(K, inverse_T, ut, 0, p);
+    if (!c->dy[0]) {                             /* ln p - ln q = (ut - us)/T - ln Σ e^(ut/T) + ln Σ e^(us/T) */
+        k->axpy(K, -1, us, ut);
+        sum_s = k->exp_row(K, inverse_T, us, 0, us);
+        j->loss[r] = mmixi_log((double)sum_s / (double)sum_t)
+            + (double)(k->dot(K, p, ut) * inverse_T) / (double)sum_t;
     }
-    *mmix_data(call->out[0]) = (mmix_real)loss;
+    else {                                       /* q - p */
+        sum_s = k->exp_row(K, inverse_T, us, 0, us);
+        k->scale(K, (mmix_real)j->scale / sum_s, us, us);
+        k->axpy(K, -(mmix_real)j->scale / sum_t, p, us);
+        mmixi_put(k, K, us, c->dx[0] + mmixi_row_offset(c->in[0], r), c->add[0]);
+    }
+}
+static int mmixi_kd_counts(const mmix_tensor *mask, size_t position) { return !mask || mmixi_index(mask, position); }
+static void mmixi_kd_rows(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
+    mmix_real *row = j->row + lane * j->scratch;
+    for (size_t r = begin; r < end; r++) {
+        if (!mmixi_kd_counts(j->c->in[2], r % j->positions)) mmixi_loss_none(j, r);
+        else if (j->c->op == MMIX_OP_KD_TOKEN) mmixi_kd_token_row(j, r, row);
+        else mmixi_kd_hidden_row(j, r, row);
+    }
+}
+static int mmixi_kd_run(mmix_ctx *m, mmix_call *c)
+{
+    const int token = c->op == MMIX_OP_KD_TOKEN;
+    const size_t layers = !token && c->in[0]->ndim == 4 ? c->in[0]->shape[0] : 1, rows = mmixi_rows(c->in[0]);
+    const double T = c->number[0];
+    mmixi_loss_job j;
+    mmix_mark mark;
+    double n = 0, loss = 0;
+    if (!c->dy[0] && !mmix_save(m, c, 0, layers)) return -1;
+    mark = mmix_mark_here(m);
+    if (mmixi_loss_begin(m, c, T, &j)) return -1;
+    j.positions = rows / layers;
+    for (size_t i = 0; i < j.positions; i++) n += mmixi_kd_counts(c->in[2], i);
+    n = n > 0 ? n : 1;
+    if (token) j.scale *= T / n;
+    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_kd_rows, &j);
+    for (size_t i = 0; !c->dy[0] && i < layers; i++) {
+        const double square = token ? 0 : mmixi_total(j.square + i * j.positions, j.positions),
+            factor = token ? T * T / n
+            : 1 / (double)layers / (c->size[0] ? square > 0 ? square : 1 : n * (double)j.x.cols);
+        c->saved[0][i] = (mmix_real)(2 * factor);
+        loss += mmixi_total(j.loss + i * j.positions, j.positions) * factor;
+    }
+    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)loss;
     mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_kd_hidden_forward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 0, 0); }
-static int mmixi_kd_hidden_backward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 1, 0); }
-static int mmixi_kd_token_forward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 0, 1); }
-static int mmixi_kd_token_backward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 1, 1); }
-
 static mmix_tensor *mmixi_kd(mmix_ctx *m, const char *who, int op, mmix_tensor *student, mmix_tensor *teacher,
-                             mmix_tensor *mask, const mmixi_kd_options *o)
+                             mmix_tensor *mask, double T, int relative)
 {
     mmix_call call = mmixi_call(student, teacher, mask);
-    const int ndim = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4 ? 4 : 3;
-    size_t shape[4];
-    for (int i = 0; i < 4; i++) shape[i] = mmix_shape(student, i);
-    if (!mmixi_check(m, who, "student", student, MMIX_DTYPE_REAL, ndim, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY,
-                     MMIXI_ANY)
-        || !mmixi_check(m, who, "teacher", teacher, MMIX_DTYPE_REAL, ndim, shape[0], shape[1], shape[2],
-                        shape[3])
-        || !mmixi_optional(m, who, "mask", mask, MMIX_DTYPE_I32, 2, shape[ndim - 3], shape[ndim - 2], 0, 0))
-        return NULL;
-    if (!(o->T > 0)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0", who, o->T);
+    const int layered = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, layered ? "student NBLD, teacher NBLD, mask?:i32 BL"
+                      : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
+    if (!(T > 0)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0", who, T);
         return NULL;
     }
-    call.in[2] = mask && !mmixi_contiguous(mask) ? mmixi_copied(m, mask) : mask;
-    call.constant = 2;
+    call.constant = 1u << 1;
+    call.number[0] = T;
+    call.size[0] = relative != 0;
     call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, op, &call, o, sizeof *o);
+    return mmixi_run(m, op, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative)
 {
-    mmixi_kd_options o;
-    o.T = 1;
-    o.relative = relative;
-    return mmixi_kd(m, "mmix_kd_hidden", MMIX_OP_KD_HIDDEN, student, teacher, mask, &o);
+    return mmixi_kd(m, "mmix_kd_hidden", MMIX_OP_KD_HIDDEN, student, teacher, mask, 1, relative);
 }
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature)
 {
-    mmixi_kd_options o;
-    o.T = temperature;
-    o.relative = 0;
-    return mmixi_kd(m, "mmix_kd_token", MMIX_OP_KD_TOKEN, student, teacher, mask, &o);
+    return mmixi_kd(m, "mmix_kd_token", MMIX_OP_KD_TOKEN, student, teacher, mask, temperature, 0);
 }
 
-typedef struct mmixi_dino_options { size_t crops; double student_temp,
-                                   teacher_temp; const mmix_real *center; double *entropy;
-                                   } mmixi_dino_options;
+/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b ----
+   number: the temperatures of student and teacher; size[0]: crops. saved[2]: the teacher's distributions
+   (2B, K), softmax((t - c)/T_t). Caron et al. 2021, eq. 2 and 3. */
+
+typedef struct mmixi_dino_options { const mmix_real *center; double *entropy; } mmixi_dino_options;
 
 static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
+    const mmixi_kernels *k = j->c->m->k;
+    const mmix_real *center = ((const mmixi_dino_options *)j->c->options)->center;
+    const size_t K = j->x.cols;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        mmix_real *q = j->q + r * j->K, sum;
-        const mmix_real *t = j->t + r * j->K;
+        mmix_real *q = j->c->saved[2] + r * K, sum;
+        const mmix_real *t = mmix_data(j->c->in[1]) + r * K;
         double entropy = 0;
-        for (size_t i = 0; i < j->K; i++) q[i] = (t[i] - j->center[i]) / (mmix_real)j->teacher_temp;
-        sum = k->exp_row(j->K, 1, q, k->max(j->K, q), q);
-        k->scale(j->K, 1 / sum, q, q);
-        for (size_t i = 0; i < j->K; i++) entropy -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
-        j->entropy[r] = entropy;
+        for (size_t i = 0; i < K; i++) q[i] = (t[i] - center[i]) / (mmix_real)j->c->number[1];
+        sum = k->exp_row(K, 1, q, k->max(K, q), q);
+        k->scale(K, 1 / sum, q, q);
+        for (size_t i = 0; i < K; i++) entropy -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
+        j->square[r] = entropy;
     }
 }
-/* The loss of one student row, or its gradient if dx is there. */
 static void mmixi_dino_student_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *e = j->dx ? NULL : j->top + lane * j->K;          /* forward: a lane's row */
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = j->x + r * j->K, *q[2];
-        mmix_real inv = (mmix_real)(1 / j->student_temp), top = k->max(j->K, x) * inv, sum;
-        size_t n = 0, v = r / j->B, b = r % j->B;
+        const mmix_real *q[2];
+        size_t n = 0;
         for (size_t i = 0; i < 2; i++)
-            if (i != v) q[n++] = j->q + (i * j->B + b) * j->K;
-        if (!j->dx) {
-            double loss = 0;
-            sum = k->exp_row(j->K, inv, x, top, e);
-            for (size_t i = 0; i < n; i++)
-                loss += mmixi_log((double)sum) + (double)top - (double)k->dot(j->K, q[i], x) * (double)inv;
-            j->loss[r] = loss;
-        }
-        else {
-            mmix_real *dx = j->dx + r * j->K;
-            mmix_real scale = (mmix_real)(j->scale / j->student_temp);
-            mmix_real *to = j->add ? j->top + lane * j->K : dx;
-            sum = k->exp_row(j->K, inv, x, top, to);
-            k->scale(j->K, (mmix_real)n * scale / sum, to, to);
-            for (size_t i = 0; i < n; i++) k->axpy(j->K, -scale, q[i], to);
-            if (j->add) k->add(j->K, to, dx, dx);
-        }
+            if (i != r / j->B) q[n++] = j->c->saved[2] + (i * j->B + r % j->B) * j->x.cols;
+        mmixi_loss_row(j, r, lane, q, n, (double)n, 0);
     }
 }
-static void mmixi_dino_fill(mmix_ctx *m, mmix_call *call, mmixi_loss_job *j)
+static int mmixi_dino_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_dino_options *o = (const mmixi_dino_options *)call->options;
-    memset(j, 0, sizeof *j);
-    j->m = m;
-    j->rows = call->in[0]->shape[0];
-    j->K = call->in[0]->shape[1];
-    j->x = mmix_data(call->in[0]);
-    j->t = mmix_data(call->in[1]);
-    j->B = j->rows / o->crops;
-    j->center = o->center;
-    j->student_temp = o->student_temp;
-    j->teacher_temp = o->teacher_temp;
-    j->scale = 1 / ((double)(2 * o->crops - 2) * (double)j->B);
-    j->q = call->saved[0];
-}
-static int mmixi_dino_forward(mmix_ctx *m, mmix_call *call)
-{
-    const mmixi_dino_options *o = (const mmixi_dino_options *)call->options;
+    const size_t rows = c->in[0]->shape[0], teachers = c->in[1]->shape[0], K = c->in[0]->shape[1];
     mmixi_loss_job j;
     mmix_mark mark;
-    double sum = 0;
-    if (!mmix_save(m, call, 0, mmix_count(call->in[1]))) return -1;
-    mmixi_dino_fill(m, call, &j);
+    if (!c->dy[0] && (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows)
+                      || !mmix_save(m, c, 2, mmix_count(c->in[1])))) return -1;
     mark = mmix_mark_here(m);
-    j.loss = (double *)mmixi_step(m, j.rows * sizeof *j.loss);
-    j.entropy = (double *)mmixi_step(m, 2 * j.B * sizeof *j.entropy);
-    j.top = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j.K * sizeof *j.top);
-    if (!j.loss || !j.entropy || !j.top) return -1;
-    mmixi_ranges(m, 2 * j.B, mmixi_row_grain(j.K), mmixi_dino_teacher_rows, &j);
-    mmixi_ranges(m, j.rows, mmixi_row_grain(j.K), mmixi_dino_student_rows, &j);
-    for (size_t r = 0; r < j.rows; r++) sum += j.loss[r];
-    *mmix_data(call->out[0]) = (mmix_real)(sum * j.scale);
-    *o->entropy = 0;
-    for (size_t r = 0; r < 2 * j.B; r++) *o->entropy += j.entropy[r] / (double)(2 * j.B);
+    if (mmixi_loss_begin(m, c, c->number[0], &j)) return -1;
+    j.B = teachers / 2;
+    j.scale /= (double)(2 * c->size[0] - 2) * (double)j.B;
+    if (!c->dy[0]) {
+        mmixi_ranges(m, teachers, mmixi_row_grain(K), mmixi_dino_teacher_rows, &j);
+        *((const mmixi_dino_options *)c->options)->entropy = mmixi_total(j.square, teachers) / (double)teachers;
+    }
+    mmixi_ranges(m, rows, mmixi_row_grain(K), mmixi_dino_student_rows, &j);
+    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)(mmixi_total(j.loss, rows) * j.scale);
     mmix_rewind(m, mark);
-    return 0;
-}
-static int mmixi_dino_backward(mmix_ctx *m, mmix_call *call)
-{
-    mmixi_loss_job j;
-    mmixi_dino_fill(m, call, &j);
-    j.scale *= (double)*mmixi_out_grad(call->out[0]);
-    j.dx = mmix_grad_target(m, call->in[0], &j.add);
-    if (!j.dx) return 0;
-    j.top = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j.K * sizeof *j.top);
-    if (!j.top) return -1;
-    mmixi_ranges(m, j.rows, mmixi_row_grain(j.K), mmixi_dino_student_rows, &j);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats)
 {
+    const char *who = "mmix_dino_loss";
     mmix_call call = mmixi_call(student, teacher, NULL);
     mmixi_dino_options o;
+    mmixi_dims d;
     double entropy = 0, norm = 0;
-    size_t K = mmix_shape(student, 1), B = crops ? mmix_shape(student, 0) / crops : 0;
     mmix_tensor *loss;
-    if (!mmixi_check(m, "mmix_dino_loss", "student", student, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0))
-        return NULL;
-    if (crops < 2 || B * crops != student->shape[0] || !(student_temp > 0) || !(teacher_temp > 0)) {
+    if (!mmixi_expect(m, who, &d, "student NK", student)) return NULL;
+    d.T = crops ? 2 * (d.N / crops) : 0;
+    if (crops < 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_dino_loss: %.0f student rows for %.0f crops (at least 2), temperatures %g and %g",
-                  (double)student->shape[0], (double)crops, student_temp, teacher_temp);
+                  "%s: %.0f student rows for %.0f crops (at least 2), temperatures %g and %g", who, (double)d.N,
+                  (double)crops, student_temp, teacher_temp);
         return NULL;
     }
-    if (!mmixi_check(m, "mmix_dino_loss", "teacher", teacher, MMIX_DTYPE_REAL, 2, 2 * B, K, 0, 0))
-        return NULL;
+    if (!mmixi_expect(m, who, &d, "+teacher TK", teacher)) return NULL;
     if (!center) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: center is NULL");
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: center is NULL", who);
         return NULL;
     }
-    call.in[0] = mmixi_even(m, student, 1);
-    call.in[1] = mmixi_even(m, teacher, 1);
-    call.constant = 2;
-    if (!call.in[0] || !call.in[1]) return NULL;
-    memset(&o, 0, sizeof o);
-    o.crops = crops;
-    o.student_temp = student_temp;
-    o.teacher_temp = teacher_temp;
+    call.in[0] = mmixi_compact(m, student);
+    call.in[1] = mmixi_compact(m, teacher);
+    call.constant = 1u << 1;
+    call.number[0] = student_temp;
+    call.number[1] = teacher_temp;
+    call.size[0] = crops;
     o.center = center;
     o.entropy = &entropy;
-    call.out[0] = mmixi_new(m, "mmix_dino_loss", MMIX_DTYPE_REAL, 0, NULL);
+    call.out[0] = m->error_kind ? NULL : mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
     loss = mmixi_run(m, MMIX_OP_DINO_LOSS, &call, &o, sizeof o);
     if (!loss) return NULL;
-    for (size_t k = 0; k < K; k++) {
+    for (size_t k = 0; k < d.K; k++) {           /* c ← momentum c + (1 - momentum) mean(t), eq. 4 */
         double mean = 0;
-        for (size_t r = 0; r < 2 * B; r++) mean += (double)mmix_data(call.in[1])[r * K + k];
-        center[k] = (mmix_real)(momentum * (double)center[k] + (1 - momentum) * mean / (double)(2 * B));
+        for (size_t r = 0; r < d.T; r++) mean += (double)mmix_data(call.in[1])[r * d.K + k];
+        center[k] = (mmix_real)(momentum * (double)center[k] + (1 - momentum) * mean / (double)d.T);
         norm += (double)center[k] * (double)center[k];
     }
     if (stats) {
         stats->teacher_entropy = entropy;
-        stats->teacher_kl_uniform = mmixi_log((double)K) - entropy;
+        stats->teacher_kl_uniform = mmixi_log((double)d.K) - entropy;
         stats->center_norm = sqrt(norm);
     }
     return loss;
@@ -10307,9 +10196,9 @@ static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, con
     j->state = state;
     j->o = options;
     j->pieces = 0;
-    j->piece = (mmixi_piece *)mmixi_step(m, pieces * sizeof *j->piece);
-    j->square = (double *)mmixi_step(m, pieces * sizeof *j->square);
-    j->clip = (double *)mmixi_step(m, p->count * sizeof *j->clip);
+    j->piece = (mmixi_piece *)mmixi_step_array(m, pieces, 1, sizeof *j->piece);
+    j->square = mmixi_doubles(m, pieces, 1);
+    j->clip = mmixi_doubles(m, p->count, 1);
     if (!j->piece || !j->square || !j->clip) return -1;
     for (size_t i = 0; i < p->count; i++) {
         size_t start = (size_t)(mmix_data(p->at[i].tensor) - p->values), count = mmix_count(p->at[i].tensor);
@@ -10360,11 +10249,20 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(square);
 }
+static int mmixi_adamw_check(mmix_ctx *m, const mmix_adamw *o)
+{
+    const mmixi_limit limit[] = { { "lr", o->lr, 0, 1e30 }, { "weight_decay", o->weight_decay, 0, 1e30 },
+                                  { "beta1", o->beta1, 0, 1 }, { "beta2", o->beta2, 0, 1 },
+                                  { "eps", o->eps, 0, 1e30 } };
+    return mmixi_limits_check(m, "mmix_adamw_step", limit, sizeof limit / sizeof *limit);
+}
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip)
 {
     mmix_ctx *m = state->params ? state->params->m : NULL;
-    const double norm = m ? mmixi_adamw_lists(m, state, 1, options, clip, skip) : 0;
+    double norm;
+    if (!m || mmixi_adamw_check(m, options)) return 0;
+    norm = mmixi_adamw_lists(m, state, 1, options, clip, skip);
     return norm < 0 ? 0 : norm;
 }
 
@@ -18474,14 +18372,14 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_LINEAR, mmixi_linear);
     MMIXI_OP(MMIX_OP_CONV1D, mmixi_conv); MMIXI_OP(MMIX_OP_PATCH_EMBED, mmixi_patch);
     MMIXI_BOTH(MMIX_OP_RESIZE, mmixi_resize);
-    MMIXI_OP(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
+    MMIXI_BOTH(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
     MMIXI_OP(MMIX_OP_ROPE, mmixi_rope);
     MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
     MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
     MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
-    MMIXI_OP(MMIX_OP_DINO_LOSS, mmixi_dino);
+    MMIXI_BOTH(MMIX_OP_DINO_LOSS, mmixi_dino);
     MMIXI_BOTH(MMIX_OP_ADD_ROWS, mmixi_add_rows); MMIXI_OP(MMIX_OP_FUSE_DIRECTIONS, mmixi_fuse);
-    MMIXI_OP(MMIX_OP_KD_HIDDEN, mmixi_kd_hidden); MMIXI_OP(MMIX_OP_KD_TOKEN, mmixi_kd_token);
+    MMIXI_BOTH(MMIX_OP_KD_HIDDEN, mmixi_kd); MMIXI_BOTH(MMIX_OP_KD_TOKEN, mmixi_kd);
 #undef MMIXI_OP
 #undef MMIXI_BOTH
 }
