@@ -23,6 +23,10 @@ static void bad_arguments(void)
     BAD(mmix_new(m, MMIX_DTYPE_REAL, 7, s7), "mmix_new", "7");
     BAD(mmix_new(m, 9, 2, two3), "mmix_new", "dtype 9");
     BAD(mmix_new2(m, 3, 0), "mmix_new", "axis 1");
+    BAD(mmix_new(m, MMIX_DTYPE_REAL, 2, NULL), "mmix_new", "NULL");
+    BAD(mmix_concat(m, 0, NULL, 2), "mmix_concat", "NULL");
+    BAD(mmix_permute(m, a, NULL), "mmix_permute", "order");
+    BAD(mmix_custom(m, NULL, 1, 0, NULL, mmix_kernel(m, MMIX_OP_ADD), NULL), "mmix_custom", "NULL");
     BAD(mmix_new(m, MMIX_DTYPE_REAL, 2, huge), "mmix_new", "axis");
     BAD(mmix_add(m, a, b), "mmix_add", "(2, 3) and (4, 5)");
     BAD(mmix_div(m, a, NULL), "mmix_div", "b is NULL");

@@ -350,10 +350,33 @@ static void tensors(void)
     mmix_destroy(m);
 }
 
+#ifdef MMIX_REGRESSION
+/* What a backward reads again must be what the op saw. */
+static void overwritten(void)
+{
+    mmix_ctx *m = context(1, 3);
+    doing("an input overwritten after it was recorded");
+    for (int how = 0; how < 2; how++) {
+        mmix_tensor *x = mmix_require_grad(mmix_randn(m, mmix_new2(m, 3, 4), 1, 1)), *y;
+        mmix_record(m, 1);
+        y = mmix_mean(m, mmix_silu(m, x));
+        if (how) mmix_data(x)[5] += 1;
+        IS(mmix_backward(m, y), how ? -1 : 0);
+        CHECK(!how == !mmix_error(m) && (!how || (strstr(mmix_error(m), "overwritten") && strstr(mmix_error(m), "silu"))));
+        mmix_error_clear(m);
+        mmix_reset(m);
+    }
+    mmix_destroy(m);
+}
+#endif
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "lifetimes", lifetimes }, { "tensors", tensors }
+#ifdef MMIX_REGRESSION
+        , { "overwritten", overwritten }
+#endif
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

@@ -327,6 +327,18 @@ static void optimiser(void)
         var[i] = (double *)calloc(n, sizeof(double));
         for (size_t k = 0; k < n; k++) value[i][k] = (double)mmix_data(p->at[i].tensor)[k];
     }
+    {                                            /* numbers that no step can be made with */
+        const double bad[4] = { (double)NAN, (double)INFINITY, -1, 2 };
+        const char *name[5] = { "lr", "weight_decay", "eps", "beta1", "beta2" };
+        for (int k = 0; k < 5; k++)
+            for (int i = k < 3 ? 0 : 2; i < (k < 3 ? 3 : 4); i++) {
+                mmix_adamw wrong = o;
+                *(k == 0 ? &wrong.lr : k == 1 ? &wrong.weight_decay : k == 2 ? &wrong.eps : k == 3 ? &wrong.beta1 : &wrong.beta2) = bad[i];
+                IS(mmix_adamw_step(&s, &wrong, 0, NULL), 0);
+                CHECK_AT(mmix_error(m) && strstr(mmix_error(m), name[k]), name[k]);
+                mmix_error_clear(m);
+            }
+    }
     for (int step = 0; step < 5; step++) {
         unsigned char skip[3] = { 0, 0, 0 };
         double all = 0, clip = step < 3 ? 3 : 0, norm;
@@ -478,11 +490,56 @@ static void losses(void)
     mmix_destroy(m);
 }
 
+/* Logits far from 0 lose no digits: kd_token and cross-entropy with labels and distributions, each row shifted by up to
+   ±3,000, against sums in double on the same numbers. */
+static void shifted_logits(void)
+{
+    enum { ROWS = 4, K = 50 };
+    mmix_ctx *m = context(1, 5);
+    const double T = 2, bound = sizeof(real) == 4 ? 2e-5 : 1e-12;
+    const size_t shape[2] = { 1, ROWS };
+    int32_t label[ROWS];
+    doing("logits shifted by thousands");
+    for (int far = 0; far < 3; far++) {
+        mmix_tensor *s = mmix_randn(m, mmix_new3(m, 1, ROWS, K), 3, 1), *t = mmix_randn(m, mmix_new3(m, 1, ROWS, K), 3, 2),
+                    *q = mmix_softmax(m, mmix_randn(m, mmix_new3(m, 1, ROWS, K), 1, 3), -1);
+        double kd = 0, hard = 0, soft = 0;
+        for (int r = 0; r < ROWS; r++) {
+            real *a = mmix_data(s) + r * K, *b = mmix_data(t) + r * K, *w = mmix_data(q) + r * K;
+            double top_a = -1e30, top_b = -1e30, za = 0, zb = 0, z1 = 0;
+            label[r] = (7 * r + 3) % K;
+            for (int k = 0; k < K; k++) {
+                a[k] = (real)((double)a[k] + (far ? 2000 + 333.3 * r : 0));
+                b[k] = (real)((double)b[k] + (far == 1 ? 2500 - 100.7 * r : far ? -3000 + 77.7 * r : 0));
+                top_a = fmax(top_a, (double)a[k]);
+                top_b = fmax(top_b, (double)b[k]);
+            }
+            for (int k = 0; k < K; k++) {
+                za += exp(((double)a[k] - top_a) / T);
+                zb += exp(((double)b[k] - top_b) / T);
+                z1 += exp((double)a[k] - top_a);
+            }
+            for (int k = 0; k < K; k++) {
+                const double lp = ((double)b[k] - top_b) / T - log(zb), lq = ((double)a[k] - top_a) / T - log(za);
+                kd += T * T * exp(lp) * (lp - lq) / ROWS;
+                soft += (double)w[k] * (log(z1) - ((double)a[k] - top_a)) / ROWS;
+            }
+            hard += (log(z1) - ((double)a[label[r]] - top_a)) / ROWS;
+        }
+        NEAR(mmix_item(mmix_kd_token(m, s, t, NULL, T)), kd, bound * kd);
+        NEAR(mmix_item(mmix_cross_entropy(m, s, mmix_from_i32(m, 2, shape, label), -1)), hard, bound * hard);
+        NEAR(mmix_item(mmix_cross_entropy_soft(m, s, q)), soft, bound * soft);
+        FINE(m);
+        mmix_reset(m);
+    }
+    mmix_destroy(m);
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "parameters", parameters }, { "schedules", schedules }, { "optimiser", optimiser },
-        { "losses", losses }
+        { "losses", losses }, { "shifted", shifted_logits }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
