@@ -10185,9 +10185,10 @@ static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
                        (mmix_real)o->eps);
     }
 }
-/* What a step does with each parameter, in step memory; nothing changes yet. ‖gradients‖², or -1. */
+/* What a step does with each parameter, in step memory; nothing changes yet. ‖gradients‖², or -1. Gradients
+   count `scale` times. */
 static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, const mmix_adamw *options,
-                                double clip, const unsigned char *skip)
+                                double scale, double clip, const unsigned char *skip)
 {
     mmix_params *p = state->params;
     mmix_ctx *m = p->m;
@@ -10201,9 +10202,8 @@ static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, con
     j->clip = mmixi_doubles(m, p->count, 1);
     if (!j->piece || !j->square || !j->clip) return -1;
     for (size_t i = 0; i < p->count; i++) {
-        size_t start = (size_t)(mmix_data(p->at[i].tensor) - p->values), count = mmix_count(p->at[i].tensor);
-        int out = p->at[i].frozen || (skip && skip[i]) || !p->at[i].tensor->written;
-        j->clip[i] = out ? -1 : 1;
+        const size_t start = (size_t)(mmix_data(p->at[i].tensor) - p->values), count = mmix_count(p->at[i].tensor);
+        j->clip[i] = p->at[i].frozen || (skip && skip[i]) || !p->at[i].tensor->written ? -1 : scale;
         for (size_t at = 0; at < count; at += MMIXI_PIECE) {
             mmixi_piece *piece = &j->piece[j->pieces++];
             piece->param = i;
@@ -10213,15 +10213,15 @@ static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, con
     }
     mmixi_ranges(m, j->pieces, 1, mmixi_adamw_square, j);
     for (size_t i = 0; i < j->pieces;) {
-        size_t param = j->piece[i].param;
+        const size_t param = j->piece[i].param;
         double square = 0, norm;
         for (; i < j->pieces && j->piece[i].param == param; i++) square += j->square[i];
-        all += square;
-        norm = sqrt(square);
+        all += square * scale * scale;
+        norm = sqrt(square) * scale;
         if (!(norm - norm == 0))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
                              "expected a finite one; nothing was changed", p->at[param].name, norm);
-        if (clip > 0 && j->clip[param] > 0 && clip / (norm + 1e-6) < 1) j->clip[param] = clip / (norm + 1e-6);
+        if (clip > 0 && j->clip[param] > 0 && clip / (norm + 1e-6) < 1) j->clip[param] *= clip / (norm + 1e-6);
     }
     return all;
 }
@@ -10236,14 +10236,14 @@ static void mmixi_adamw_end(mmixi_adamw_job *j)
 /* A step of n lists, 1 or 2, of all or of none; skip is of the last. What has no parameters is left out.
    ‖all gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const mmix_adamw *options,
-                                double clip, const unsigned char *skip)
+                                double scale, double clip, const unsigned char *skip)
 {
     const mmix_mark mark = mmix_mark_here(m);
     mmixi_adamw_job j[2];
     double square = 0;
     for (int i = 0; i < n && !m->error_kind; i++)
         if (state[i].params)
-            square += mmixi_adamw_begin(&j[i], &state[i], options, clip, i + 1 == n ? skip : NULL);
+            square += mmixi_adamw_begin(&j[i], &state[i], options, scale, clip, i + 1 == n ? skip : NULL);
     for (int i = 0; i < n && !m->error_kind; i++)
         if (state[i].params) mmixi_adamw_end(&j[i]);
     mmix_rewind(m, mark);
@@ -10262,7 +10262,7 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *option
     mmix_ctx *m = state->params ? state->params->m : NULL;
     double norm;
     if (!m || mmixi_adamw_check(m, options)) return 0;
-    norm = mmixi_adamw_lists(m, state, 1, options, clip, skip);
+    norm = mmixi_adamw_lists(m, state, 1, options, 1, clip, skip);
     return norm < 0 ? 0 : norm;
 }
 
@@ -12962,7 +12962,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     adamw.weight_decay = s.weight_decay;
     s.momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
     s.gradient_norm = m->error_kind ? -1
-        : mmixi_adamw_lists(m, d->adamw, 2, &adamw, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
+        : mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
     if (s.gradient_norm < 0) {                   /* a step that fails leaves the run as it was */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
         return -1;
@@ -13078,12 +13078,12 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
     return c;
 }
 
+/* Whether the parameter of that name belongs to what trains. */
 static int mmixi_stage_trains(int train, const char *name)
 {
     const char *mmate = strstr(name, ".mmate.");
     const int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : !mmate ? MMIX_TRAIN_REST
-        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX : !strncmp(mmate + 7, "swin.", 5)
-        ? MMIX_TRAIN_SWIN
+        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN
         : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     return (train & needs) == needs;
 }
@@ -13113,25 +13113,32 @@ static int mmixi_distill_begin(mmix_distill *run)
     return mmixi_distill_list(d->params, train, &run->adamw[0])
         || mmixi_distill_list(d->adapters, train, &run->adamw[1]) ? -1 : 0;
 }
-/* What is wrong with a stage, or NULL. */
-static const char *mmixi_stage_wrong(const mmix_distill_config *c, const mmix_stage *s, const mmix_decoder *d)
+/* Whether stage i can be run with this student. */
+static int mmixi_stage_ok(mmix_ctx *m, const char *who, const mmix_distill_config *c, size_t i,
+                          const mmix_decoder *d)
 {
-    const double least[7] = { s->hidden, s->token, s->sequence, s->supervised, s->min_lr, s->weight_decay,
-                              s->clip };
-    int any = s->train & MMIX_TRAIN_LORA;
-    if (s->train < 1 || s->train > 15) return "train is a sum of MMIX_TRAIN_…";
-    if (any && !d->adapters
-        && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
-        return "LoRA wants a rank and targets";
-    if (!(s->temperature > 0 && s->temperature <= DBL_MAX)) return "the temperature is above 0";
-    if (!(s->lr > 0 && s->lr <= DBL_MAX)) return "the rate is above 0";
-    for (int i = 0; i < 7; i++)
-        if (!(least[i] >= 0 && least[i] <= DBL_MAX))
-            return "the weights of losses, min_lr, weight_decay and clip are not below 0";
-    if (!(s->hidden + s->token + s->sequence + s->supervised > 0)) return "a loss has a weight above 0";
-    for (size_t i = 0; !any && i < d->params->count; i++)
-        any = mmixi_stage_trains(s->train, d->params->at[i].name);
-    return any || !s->steps ? NULL : "it trains something that the student has";
+    const mmix_stage *s = &c->stage[i];
+    const int lora = s->train & MMIX_TRAIN_LORA;
+    const mmixi_limit limit[] = {
+        { "train (a sum of MMIX_TRAIN_…)", (double)s->train, 1, 15 }, { "hidden", s->hidden, 0, DBL_MAX },
+        { "token", s->token, 0, DBL_MAX }, { "sequence", s->sequence, 0, DBL_MAX },
+        { "supervised", s->supervised, 0, DBL_MAX },
+        { "the sum of the losses' weights", s->hidden + s->token + s->sequence + s->supervised, DBL_MIN, DBL_MAX },
+        { "temperature", s->temperature, DBL_MIN, DBL_MAX }, { "lr", s->lr, DBL_MIN, DBL_MAX },
+        { "min_lr", s->min_lr, 0, DBL_MAX }, { "weight_decay", s->weight_decay, 0, DBL_MAX },
+        { "clip", s->clip, 0, DBL_MAX } };
+    char name[64];
+    int any = lora || !s->steps;
+    snprintf(name, sizeof name, "%s: stage %d", who, (int)i);
+    if (mmixi_limits_check(m, name, limit, sizeof limit / sizeof *limit)) return 0;
+    if (lora && !d->adapters && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank and targets",
+                         name, (double)c->lora_rank, c->lora_targets), 0;
+    for (size_t k = 0; !any && k < d->params->count; k++) any = mmixi_stage_trains(s->train, d->params->at[k].name);
+    if (!any)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, found train "
+                  "%d", name, s->train);
+    return any;
 }
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
@@ -13162,18 +13169,8 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
                   MMIX_MAX_STAGES);
         return NULL;
     }
-    for (size_t i = 0; i < config.stages; i++) {
-        const mmix_stage *s = &config.stage[i];
-        const char *wrong = mmixi_stage_wrong(&config, s, student);
-        if (!wrong) continue;
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: stage %.0f, expected that %s; found train %d, LoRA of rank %.0f at targets %d, "
-                  "temperature %g, rate %g to %g, losses weighted %g, %g, %g, %g, decay %g, clip %g", who,
-                  (double)i, wrong, s->train, (double)config.lora_rank, config.lora_targets, s->temperature,
-                  s->lr, s->min_lr, s->hidden, s->token, s->sequence, s->supervised, s->weight_decay,
-                  s->clip);
-        return NULL;
-    }
+    for (size_t i = 0; i < config.stages; i++)
+        if (!mmixi_stage_ok(m, who, &config, i, student)) return NULL;
     run = (mmix_distill *)mmixi_alloc(m, sizeof *run);
     if (!run) return NULL;
     memset(run, 0, sizeof *run);
@@ -13249,17 +13246,13 @@ static int mmixi_targets_check(const mmix_distill *run, const char *who, const c
 static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b)
 {
     mmix_ctx *m = run->m;
-    const size_t B = b ? mmix_shape(b->input.tokens, 0) : 0, L = b ? mmix_shape(b->input.tokens, 1) : 0;
+    mmixi_dims d;
     if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who), 0;
-    return mmixi_check(m, who, "tokens", b->input.tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
-        && mmixi_check(m, who, "target", b->target, MMIX_DTYPE_I32, 2, B, L, 0, 0)
+    return mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target, b->mask)
         && mmixi_targets_check(run, who, "target", b->target)
-        && mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, L)
-        && mmixi_optional(m, who, "mask", b->mask, MMIX_DTYPE_I32, 2, B, L, 0, 0)
-        && (!b->decoded || (mmixi_check(m, who, "decoded", b->decoded->tokens, MMIX_DTYPE_I32, 2, B,
-                                        MMIXI_ANY, 0, 0)
-                            && mmixi_check(m, who, "decoded_target", b->decoded_target, MMIX_DTYPE_I32, 2, B,
-                                           b->decoded->tokens->shape[1], 0, 0)
+        && mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)
+        && (!b->decoded || (mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                                         b->decoded_target)
                             && mmixi_targets_check(run, who, "decoded_target", b->decoded_target)));
 }
 /* Rows of a tensor (B, …). */
@@ -13274,23 +13267,14 @@ static mmix_tensor *mmixi_sequences_of(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
     shape[0] = mmix_count(rows);
     return mmix_reshape(m, y, x->ndim, shape);
 }
-/* The teacher's own answers, greedily, in place of the true ones: rows whose answers begin at the same place
-   together. */
-static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                mmix_sequence *decoded, mmix_tensor **target)
+/* Copies tokens and targets of a batch whose answers the teacher is to decode; first, length (B): where each
+   row's answer begins, L if it has none, and how long it is. */
+static int mmixi_distill_answers(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                                 int32_t *tokens, int32_t *wanted, size_t *first, size_t *length)
 {
-    mmix_ctx *m = run->m;
     const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
     const mmix_span *last = b->input.n_spans ? &b->input.spans[b->input.n_spans - 1] : NULL;
     const size_t behind = last ? last->start + mmixi_span_tokens(last) : 0;      /* the first place there */
-    size_t *first = (size_t *)mmixi_step_array(m, B, 2, sizeof *first), *length = first + B;
-    int32_t *tokens, *wanted;
-    *decoded = b->input;
-    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
-    *target = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
-    if (!first || !decoded->tokens || !*target) return -1;
-    tokens = mmix_data_i32(decoded->tokens);
-    wanted = mmix_data_i32(*target);
     for (size_t r = 0; r < B; r++) {
         first[r] = L;
         length[r] = 0;
@@ -13300,40 +13284,57 @@ static int mmixi_distill_decode(const mmix_distill *run, const char *who, const 
             if (mmixi_index(b->target, r * L + t) < 0) continue;
             if (!length[r]++) first[r] = t;
             if (first[r] + length[r] != t + 1 || t + 1 < behind)
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; "
+                return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; "
                                  "where the teacher is to decode, an answer is one run behind all spans", who,
                                  (double)t, (double)r,
                                  t + 1 < behind ? "before a span's end" : "after a gap");
         }
     }
+    return 0;
+}
+/* The teacher's own answers, greedily, in place of the true ones: rows whose answers begin at the same place
+   together. */
+static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                                mmix_sequence *decoded, mmix_tensor **target)
+{
+    mmix_ctx *m = run->m;
+    const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
+    size_t *first = (size_t *)mmixi_step_array(m, B, 2, sizeof *first), *length = first + B;
+    int32_t *tokens, *wanted;
+    *decoded = b->input;
+    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
+    *target = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
+    if (!first || !decoded->tokens || !*target) return -1;
+    tokens = mmix_data_i32(decoded->tokens);
+    wanted = mmix_data_i32(*target);
+    if (mmixi_distill_answers(run, who, b, tokens, wanted, first, length)) return -1;
     for (size_t r = 0; r < B; r++) {
         const mmix_mark mark = mmix_mark_here(m);
         const size_t at = first[r];
         size_t n = 0, count = 0, shape[2];
         mmix_sequence q = b->input;
-        mmix_tensor *rows;
+        mmix_tensor *rows = at < L ? mmix_new(m, MMIX_DTYPE_I32, 1, &B) : NULL;
         int32_t *made;
         if (at == L) continue;
+        if (!rows) return -1;
         for (size_t i = r; i < B; i++)
             if (first[i] == at) {
-                n++;
+                mmix_data_i32(rows)[n++] = (int32_t)i;
                 count = mmixi_max(count, length[i]);
             }
-        rows = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+        rows = mmix_slice(m, rows, 0, 0, n);
         shape[0] = n;
         shape[1] = at + 1;
         q.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
         made = (int32_t *)mmixi_step_array(m, n, count, sizeof *made);
         if (!rows || !q.tokens || !made) return -1;
-        for (size_t i = r, k = 0; i < B; i++)
-            if (first[i] == at) {
-                mmix_data_i32(rows)[k] = (int32_t)i;
-                memcpy(mmix_data_i32(q.tokens) + k++ * shape[1], tokens + i * L, shape[1] * sizeof *tokens);
-            }
+        for (size_t k = 0; k < n; k++)
+            memcpy(mmix_data_i32(q.tokens) + k * shape[1], tokens + (size_t)mmixi_index(rows, k) * L,
+                   shape[1] * sizeof *tokens);
         if (q.media) q.media = mmixi_sequences_of(m, q.media, rows);
         if (!mmix_decoder_continue(m, run->teacher, &q, NULL, made, count)) return -1;
         for (size_t k = 0; k < n; k++) {
-            const size_t i = (size_t)mmix_data_i32(rows)[k];
+            const size_t i = (size_t)mmixi_index(rows, k);
             for (size_t t = 0; t < length[i] && at + t < L; t++) {
                 wanted[i * L + at + t] = made[k * count + t];
                 if (at + t + 1 < L) tokens[i * L + at + t + 1] = made[k * count + t];
@@ -13457,14 +13458,6 @@ MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *bat
 
 /* ---- steps ---- */
 
-typedef struct mmixi_scale_job { const mmix_params *p; mmix_real scale; } mmixi_scale_job;
-static void mmixi_scale_range(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_scale_job *j = (const mmixi_scale_job *)arg;
-    mmix_real *g = j->p->gradients + begin;
-    (void)lane;
-    j->p->m->k->scale(end - begin, j->scale, g, g);
-}
 /* The optimiser's step on what has been added up, and the next stage if it was the last. */
 static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
 {
@@ -13473,14 +13466,8 @@ static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
     o.lr = s->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
                                         stage->lr / (double)(stage->warmup + 1), run->step);
     o.weight_decay = stage->weight_decay;
-    for (int i = 0; i < 2; i++) {
-        mmixi_scale_job j;
-        j.p = run->adamw[i].params;
-        j.scale = (mmix_real)(1 / (double)run->tokens);
-        if (j.p) mmixi_ranges(run->m, j.p->slab, MMIXI_PIECE, mmixi_scale_range, &j);
-    }
+    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip, NULL);
     run->tokens = 0;
-    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, stage->clip, NULL);
     if (s->gradient_norm < 0) {                  /* what had been added up is of no use */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
         return -1;
