@@ -7,6 +7,7 @@
      pytorch memory MODEL CHECKPOINT BATCH                       taken by one pass of BATCH images */
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
+#include "../demos/ppm.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -89,11 +90,11 @@ static void images(mmix_ctx *m, int n, char **arg)
     static Output out;
     for (int i = 1; i < n; i++) {
         size_t width, height;
-        uint8_t *rgb = mmix_ppm_load(m, arg[i], &width, &height);
+        uint8_t *rgb = ppm_load(m, arg[i], &width, &height);
         char number[16];
         snprintf(number, sizeof number, "%d", i - 1);
         if (rgb) put(m, &out, number, "image", mmix_image(m, rgb, width, height, 224));
-        mmix_ppm_free(m, rgb, width, height);
+        ppm_free(rgb);
     }
     if (!mmix_error(m)) mmix_safetensors_save(m, arg[0], out.entry, out.count, NULL);
 }
