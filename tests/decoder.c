@@ -1,9 +1,8 @@
 /* decoder.c - decoders of text and media, M-MATE in the place of attention, conversion and distillation: what no
-   token may see, pieces against the whole, matrices, adapters, files, stages, sampling, tokenizer, bad arguments,
+   token may see, pieces against the whole, matrices, adapters, files, stages, sampling, bad arguments,
    lack of memory, damaged files. Values are those of tests/golden.c.
 
-   Run from the repository's root; files are written below build/. With ../shared/data there, the tokenizer of its
-   model is among those that are tried. */
+   Run from the repository's root; files are written below build/. */
 #define MAMBA_MIX_IMPLEMENTATION
 #include "../mamba_mix.h"
 #include <stdio.h>
@@ -989,162 +988,6 @@ static void llama2c(void)
     }
 }
 
-/* ---- the tokenizer ---- */
-
-enum { PIECES = 420 };
-typedef struct Vocabulary { size_t n; char piece[PIECES][12]; float score[PIECES]; } Vocabulary;
-static int find(const Vocabulary *v, const char *piece, size_t length)
-{
-    for (size_t i = 0; i < v->n; i++)
-        if (strlen(v->piece[i]) == length && !memcmp(v->piece[i], piece, length)) return (int)i;
-    return -1;
-}
-static void piece_add(Vocabulary *v, const char *piece, float score)
-{
-    if (v->n == PIECES || find(v, piece, strlen(piece)) >= 0) return;
-    snprintf(v->piece[v->n], sizeof v->piece[0], "%s", piece);
-    v->score[v->n++] = score;
-}
-/* Marks, bytes, some characters (of one to four bytes), and joined pairs of pieces with scores of which many are equal. */
-static Vocabulary *vocabulary(mmix_ctx *m)
-{
-    static const char *const characters[] = {" ", "a", "b", "c", "d", "e", "\xC3\xA9", "\xE2\x98\x83", "\xF0\x9F\x98\x80"};
-    Vocabulary *v = (Vocabulary *)calloc(1, sizeof *v);
-    char text[32];
-    piece_add(v, "<unk>", 0), piece_add(v, "<s>", 0), piece_add(v, "</s>", 0);
-    for (int i = 0; i < 256; i++) {
-        snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);
-        piece_add(v, text, 0);
-    }
-    for (size_t i = 0; i < 9; i++) piece_add(v, characters[i], -1000);
-    for (uint64_t i = 0; v->n < PIECES && i < 10000; i++) {
-        const size_t a = 259 + mmix_random_u32(m, 1, 0, i) % (v->n - 259), b = 259 + mmix_random_u32(m, 1, 1, i) % (v->n - 259);
-        snprintf(text, sizeof text, "%s%s", v->piece[a], v->piece[b]);
-        if (strlen(text) < sizeof v->piece[0]) piece_add(v, text, -(float)(mmix_random_u32(m, 1, 2, i) % 7));
-    }
-    return v;
-}
-static Bytes tokenizer_file(const Vocabulary *v)
-{
-    Bytes b;
-    memset(&b, 0, sizeof b);
-    put_i32(&b, 12);
-    for (size_t i = 0; i < v->n; i++) {
-        put_f32(&b, (double)v->score[i]);
-        put_i32(&b, (int)strlen(v->piece[i]));
-        put(&b, v->piece[i], strlen(v->piece[i]));
-    }
-    return b;
-}
-/* The definition. */
-static size_t encode(const Vocabulary *v, const char *text, int begin, int end, int32_t *out)
-{
-    size_t n = 0;
-    char joined[32];
-    if (begin) out[n++] = 1;
-    if (*text) out[n++] = find(v, " ", 1);
-    for (size_t length; *text; text += length) {
-        const unsigned char c = (unsigned char)*text;
-        length = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-        const int id = find(v, text, length);
-        if (id >= 0) out[n++] = id;
-        for (size_t i = 0; id < 0 && i < length; i++) out[n++] = (unsigned char)text[i] + 3;
-    }
-    for (;;) {
-        size_t at = 0;
-        int best = -1;
-        for (size_t i = 0; i + 1 < n; i++) {
-            snprintf(joined, sizeof joined, "%s%s", v->piece[out[i]], v->piece[out[i + 1]]);
-            const int id = find(v, joined, strlen(joined));
-            if (id >= 0 && (best < 0 || v->score[id] > v->score[best])) best = id, at = i;
-        }
-        if (best < 0) break;
-        out[at] = best;
-        memmove(out + at + 1, out + at + 2, (--n - at - 1) * sizeof *out);
-    }
-    if (end) out[n++] = 2;
-    return n;
-}
-static void tokenizer(void)
-{
-    static const char *const letters[] = {" ", "a", "b", "c", "d", "e", "\xC3\xA9", "\xE2\x98\x83", "\xF0\x9F\x98\x80", "z", "\n", "\xC3\xB6",
-                                          "\xE2\x82\xAC", "\xF0\x9F\x9A\x80", "\x7F"};
-    mmix_ctx *m = context(1);
-    Vocabulary *v = vocabulary(m);
-    Bytes b = tokenizer_file(v);
-    mmix_tokenizer *t = mmix_tokenizer_from(m, "made up", b.at, b.n);
-    int32_t fast[512], plain[512];
-    char text[512];
-    size_t length = 9;
-    int wrong = 0, longer = 0, merged = 0;
-    CHECK(t && mmix_tokenizer_count(t) == v->n && v->n == PIECES);
-    for (uint64_t i = 0; i < 600; i++) {
-        const size_t count = mmix_random_u32(m, 2, 0, i) % 60, alphabet = i % 3 ? 15 : 6;
-        int32_t *few;
-        *text = 0;
-        for (size_t k = 0; k < count; k++) strcat(text, letters[mmix_random_u32(m, 3, i, k) % alphabet]);
-        const size_t n = mmix_tokenizer_encode(t, text, i & 1, i % 5 == 0, fast, 512), expected = encode(v, text, i & 1, i % 5 == 0, plain);
-        wrong += n != expected || memcmp(fast, plain, n * sizeof *fast);
-        merged += n < count;
-        few = (int32_t *)malloc((n / 2 + 1) * sizeof *few);          /* room for half: all are counted */
-        longer += mmix_tokenizer_encode(t, text, i & 1, i % 5 == 0, few, n / 2) != n || memcmp(few, plain, n / 2 * sizeof *few);
-        free(few);
-        *text = 0;                               /* and the pieces give the text back, with a space before it */
-        for (size_t k = i & 1; k < n - (i % 5 == 0); k++) strcat(text, mmix_tokenizer_piece(t, fast[k], NULL));
-        wrong += encode(v, *text ? text + 1 : text, i & 1, i % 5 == 0, plain) != n;
-    }
-    CHECK(!wrong && !longer && merged > 100);
-    CHECK(!strcmp(mmix_tokenizer_piece(t, 3 + 'A', &length), "A") && length == 1);
-    CHECK(!*mmix_tokenizer_piece(t, 3, &length) && length == 1);     /* the byte 0 */
-    CHECK(!*mmix_tokenizer_piece(t, -1, NULL) && !*mmix_tokenizer_piece(t, PIECES, &length) && length == 0);
-    CHECK(mmix_tokenizer_encode(t, "", 0, 0, fast, 4) == 0 && mmix_tokenizer_encode(t, "", 1, 1, NULL, 0) == 2);
-    FINE(m, "tokenizer");
-    /* text that is no UTF-8: bytes, and nothing behind the end is read */
-    for (int c = 0x80; c < 0x100; c++) {
-        char *broken = (char *)malloc(3);
-        broken[0] = 'a', broken[1] = (char)c, broken[2] = 0;
-        const size_t n = mmix_tokenizer_encode(t, broken, 0, 0, fast, 512);
-        CHECK(n >= 2 && fast[n - 1] == c + 3);
-        free(broken);
-    }
-    mmix_error_clear(m);
-    mmix_tokenizer_destroy(t);
-
-    const size_t before = mmix_memory(m).bytes;
-    int bad = 0;
-    for (size_t n = 0; n < b.n; n += n < 40 || n > b.n - 40 ? 1 : 23) {      /* short: an error, or whole pieces */
-        unsigned char *part = (unsigned char *)malloc(n ? n : 1);
-        memcpy(part, b.at, n);
-        t = mmix_tokenizer_from(m, "short", part, n);
-        bad += t ? mmix_tokenizer_count(t) >= PIECES : mmix_error_kind(m) != MMIX_ERROR_FILE;
-        if (t) mmix_tokenizer_encode(t, "abc", 1, 1, fast, 512), mmix_tokenizer_encode(t, "\xF0\x9F\x9A\x80", 1, 1, fast, 512);
-        mmix_tokenizer_destroy(t);
-        mmix_error_clear(m);
-        free(part);
-    }
-    for (size_t i = 0; i < 400 * 8; i++) {       /* flipped */
-        const size_t at = i < 120 * 8 ? i / 8 : mmix_random_u32(m, 5, 0, i) % b.n;
-        b.at[at] ^= (unsigned char)(1u << i % 8);
-        t = mmix_tokenizer_from(m, "flipped", b.at, b.n);
-        bad += !t && mmix_error_kind(m) != MMIX_ERROR_FILE;
-        if (t) mmix_tokenizer_encode(t, "abc de \xC3\xA9 z", 1, 1, fast, 512);
-        for (int32_t k = 0; t && k < PIECES; k++) mmix_tokenizer_piece(t, k, &length);
-        mmix_tokenizer_destroy(t);
-        mmix_error_clear(m);
-        b.at[at] ^= (unsigned char)(1u << i % 8);
-    }
-    CHECK(!bad && mmix_memory(m).bytes <= before + MMIXI_BLOCK);
-    free(b.at);
-    free(v);
-    t = mmix_tokenizer_load(m, "../shared/data/stories260k/tok512.bin");
-    if (t) {
-        length = mmix_tokenizer_encode(t, "Once upon a time", 1, 0, fast, 512);
-        CHECK(mmix_tokenizer_count(t) == 512 && length == 5 && fast[0] == 1 && fast[1] == 403);
-    } else skipped++;
-    mmix_tokenizer_destroy(t);
-    mmix_destroy(m);
-}
-
 /* ---- sampling and continuing ---- */
 
 static void sampling(void)
@@ -1800,7 +1643,7 @@ static void bad_arguments(void)
     CHECK(!mmix_decoder_forward(m, NULL, &s, NULL) && !mmix_decoder_logits(m, NULL, s.media) && !mmix_decoder_config_of(NULL)
           && !mmix_decoder_params(NULL) && !mmix_decoder_adapters(NULL) && !mmix_decoder_state_create(NULL));
     mmix_error_clear(m);
-    mmix_decoder_destroy(NULL), mmix_decoder_state_destroy(NULL), mmix_tokenizer_destroy(NULL), mmix_distill_destroy(NULL);
+    mmix_decoder_destroy(NULL), mmix_decoder_state_destroy(NULL), mmix_distill_destroy(NULL);
     REFUSED(m, !mmix_decoder_matrix(m, d, &s, 4), "layer 4 of 4");
     REFUSED(m, !mmix_decoder_step(m, d, &s, NULL), "NULL");
     state = mmix_decoder_state_create(teacher);
@@ -1900,7 +1743,7 @@ static void bad_arguments(void)
         s = sequence(m, 1, 1);
         s.spans = NULL;
         REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "spans, found NULL");
-        CHECK(!mmix_decoder_open(NULL, "any") && !mmix_tokenizer_load(NULL, "any") && !mmix_vision_open(NULL, "any"));
+        CHECK(!mmix_decoder_open(NULL, "any") && !mmix_vision_open(NULL, "any"));
     }
     /* adapters, conversion, distillation */
     REFUSED(m, mmix_decoder_lora(d, 0, 1, MMIX_LORA_FFN) == -1, "rank 0");
@@ -2024,14 +1867,13 @@ static void no_adapters(void)
 }
 
 /* A conversion, a step of distillation with everything in it, files of both, a text continued: 1 if all went well. */
-static int everything(mmix_ctx *m, const Bytes *words)
+static int everything(mmix_ctx *m)
 {
     static const int32_t prompt[3] = {1, 2, 3};
     mmix_decoder_config c = pupil(MMIX_DECODER_ATTENTION);
     mmix_distill_config run_config = three_stages(1);
     mmix_decoder *teacher, *student = NULL, *back = NULL, *resumed = NULL;
     mmix_distill *run = NULL, *again = NULL;
-    mmix_tokenizer *t;
     int32_t made[4];
     int ok = 0;
     run_config.stages = 1;
@@ -2039,8 +1881,7 @@ static int everything(mmix_ctx *m, const Bytes *words)
     run_config.stage[0] = stage(15, 1, 1, 1, 1, 1);
     c.mmate.text_window = 3, c.mmate.conv_width = 2;
     teacher = mmix_decoder_create(m, c);
-    t = mmix_tokenizer_from(m, "made up", words->at, words->n);
-    if (teacher && t) student = mmix_linmu_from(teacher, &c.mmate);
+    if (teacher) student = mmix_linmu_from(teacher, &c.mmate);
     if (student) run = mmix_distill_create(teacher, student, run_config);
     if (run) {
         mmix_distill_batch b = batch_of(m, 0, 1);
@@ -2049,24 +1890,19 @@ static int everything(mmix_ctx *m, const Bytes *words)
     }
     if (ok) ok = (back = mmix_decoder_open(m, PATH)) != NULL && mmix_decoder_generate(back, prompt, 3, NULL, made, 4) == 4;
     if (ok) ok = (again = mmix_distill_load(teacher, RUN, &resumed)) != NULL;
-    if (ok) ok = mmix_tokenizer_encode(t, "abc", 1, 0, made, 4) > 0;
     if (!ok && !mmix_error(m)) CHECK_AT(0, "a failure without a message");
     mmix_distill_destroy(again);
     if (again) mmix_decoder_destroy(resumed);
     mmix_decoder_destroy(back);
     mmix_distill_destroy(run);
     mmix_decoder_destroy(student);
-    mmix_tokenizer_destroy(t);
     mmix_decoder_destroy(teacher);
     return ok;
 }
 static void no_memory(void)
 {
-    mmix_ctx *m = context(1);
-    Vocabulary *v = vocabulary(m);
-    Bytes words = tokenizer_file(v);
+    mmix_ctx *m;
     size_t n = 1, failures = 0;
-    mmix_destroy(m);
 #ifdef MMIX_REGRESSION
     const size_t stride = 7;                     /* its small blocks are thousands */
 #else
@@ -2080,7 +1916,7 @@ static void no_memory(void)
         m = mmix_create(&o);
         if (!m) continue;
         const size_t before = mmix_memory(m).bytes;
-        done = everything(m, &words);
+        done = everything(m);
         if (!done && mmix_error_kind(m) != MMIX_ERROR_MEMORY) check(0, __LINE__, "memory", mmix_error(m));
         failures += !done;
         mmix_reset(m);
@@ -2088,8 +1924,6 @@ static void no_memory(void)
         mmix_destroy(m);
     }
     CHECK(failures > 100 && n < 9000);
-    free(words.at);
-    free(v);
 }
 
 int main(void)
@@ -2108,7 +1942,6 @@ int main(void)
     round_trip();
     hugging_face();
     llama2c();
-    tokenizer();
     sampling();
     what_trains();
     learning();
