@@ -327,7 +327,7 @@ static void view_mask(mmix_ctx *m, const settings *o, const photo *p, size_t w, 
     for (size_t i = 0; rgb && !*v->why && i < v->w * v->h; i++)
         v->mask[i] = shade[3 * i + 1] >= 128 ? 255 : shade[3 * i] >= 128;
     free(shade);
-    if (rgb) picture_pixels_free(m, p->mask, rgb, in.width, in.height);
+    if (rgb) picture_pixels_free(p->mask, rgb);
 }
 
 /* Reads picture i; v->why says what went wrong. m may be NULL if no file of it is PPM. */
