@@ -359,7 +359,7 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
         snprintf(v->why, sizeof v->why, "%s: %zu x %zu pixels cannot be brought to size", name, in.width,
                  in.height);
     if (p->mask && !*v->why) view_mask(m, o, p, in.width, in.height, v);
-    if (rgb) picture_pixels_free(m, p->path, rgb, in.width, in.height);
+    if (rgb) picture_pixels_free(p->path, rgb);
 }
 
 typedef struct reading { mmix_ctx *m; const settings *o; const album *a; view *v; size_t first; } reading;
