@@ -299,27 +299,36 @@ MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t);
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss);
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n);
 
-/* What a kernel sees of one call of an op. Outputs are allocated before forward runs. */
+/* One call of an op, as its two halves see it. Outputs are allocated before forward runs. */
 #define MMIX_MAX_INPUTS 12
 #define MMIX_MAX_SAVED 4
 typedef struct mmix_call {
+    mmix_ctx *m;
+    int op;                                  /* MMIX_OP_…, or MMIX_OP_COUNT of a custom op */
+    int recorded;                            /* 0: no backward will come, keep nothing */
     mmix_tensor *in[MMIX_MAX_INPUTS];        /* NULL where an optional input was left out */
     mmix_tensor *out[2];
     /* what forward keeps for backward (mmix_save); freed with the node */
     mmix_real *saved[MMIX_MAX_SAVED];
     size_t saved_count[MMIX_MAX_SAVED];
-    const void *options;                     /* the op's own struct (mmixi_…_options), copied with the node */
-    int recorded;                            /* 0: no backward will come, keep nothing */
+    /* the op's numbers: sizes and flags, reals; a larger op's struct, copied with the node */
+    size_t size[4];
+    double number[2];
+    const void *options;
+    /* For backward. dy: gradients of the outputs, contiguous; dy[0] is there, dy[1] may be NULL. dx[i]: where
+       the gradient of in[i] goes, all of it, with in[i]'s strides, or NULL if none is wanted; add[i]: 1, to
+       what is there, 0: over it. Inputs with a bit in `constant` get none; the gradient of input `passed` - 1
+       is dy[0] itself, which is handed on after backward. */
+    const mmix_real *dy[2];
+    mmix_real *dx[MMIX_MAX_INPUTS];
+    int add[MMIX_MAX_INPUTS];
+    unsigned constant, passed;
 } mmix_call;
 
-/* An op's two halves. Both return 0, or -1 after mmix_fail. backward adds into, or writes, the gradients of
-   the inputs through mmix_grad_target. */
+/* An op's two halves. Both return 0, or -1 after mmix_fail. An input must not be overwritten between its op
+   and mmix_backward, which reads it again (an error under MMIX_REGRESSION). */
 typedef int mmix_op_function(mmix_ctx *m, mmix_call *call);
 typedef struct mmix_op_functions { mmix_op_function *forward, *backward; } mmix_op_functions;
-
-/* For backward functions: where to put t's gradient, with t's strides, or NULL if none is wanted. *add says
-   whether to add to what is there (1) or to write over it (0: the first contribution; nothing was zeroed). */
-MMIXDEF mmix_real *mmix_grad_target(mmix_ctx *m, mmix_tensor *t, int *add);
 /* Step memory that lasts as long as the call's node; NULL on error. */
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count);
 
@@ -1785,7 +1794,13 @@ typedef struct mmixi_arena {
     size_t used, peak;
 } mmixi_arena;
 
-typedef struct mmixi_node { mmix_op_functions run; mmix_call call; } mmixi_node;
+typedef struct mmixi_node {
+    mmix_op_functions run;
+    mmix_call call;
+#ifdef MMIX_REGRESSION
+    uint64_t digest[MMIX_MAX_INPUTS];            /* of the inputs, which nobody may overwrite */
+#endif
+} mmixi_node;
 typedef struct mmixi_pool mmixi_pool;
 
 struct mmix_ctx {
@@ -1804,8 +1819,9 @@ struct mmix_ctx {
     size_t nodes, node_capacity;
     mmix_tensor *graded;                         /* leaves with a gradient in step memory, the latest first */
     int recording, in_backward;
-    int again;                                   /* inside of a checkpoint's backward, which began at … */
-    mmix_mark again_from;
+    mmix_call *running;                          /* the call whose backward runs */
+    int rerunning;                               /* inside of a checkpoint's backward, which began at … */
+    mmix_mark rerun_from;
     int lanes;                                   /* threads that work, the caller's included */
     int in_parallel;
     mmixi_pool *pool;
@@ -2044,11 +2060,11 @@ static void mmixi_poison_free(mmixi_block *b) { mmixi_poison(b->base + b->low, b
 
 /* Whether p lies in what a checkpoint's backward has taken from the low end, all of which is dropped after
    it: no gradient may move in there. */
-static int mmixi_drops_again(const mmix_ctx *m, const mmixi_block *b, const char *p)
+static int mmixi_dropped_by_rerun(const mmix_ctx *m, const mmixi_block *b, const char *p)
 {
     const size_t i = (size_t)(b - m->step.block);
-    return m->again && p < b->base + b->low
-        && (i > m->again_from.block || (i == m->again_from.block && p >= b->base + m->again_from.used));
+    return m->rerunning && p < b->base + b->low
+        && (i > m->rerun_from.block || (i == m->rerun_from.block && p >= b->base + m->rerun_from.used));
 }
 
 /* Gives back step memory before the reset. Only a hint: what can't be noted is free after the reset. */
@@ -2066,7 +2082,7 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
         else if (p == b->base + b->high) b->high += size;
         else break;
         m->step.used -= size;
-        if (m->again) return;
+        if (m->rerunning) return;
         for (i = 0; i < m->holes; i++)                              /* a hole may lie at the new end */
             if (m->hole[i].ptr + m->hole[i].size == b->base + b->low || m->hole[i].ptr == b->base + b->high)
                 break;
@@ -2075,7 +2091,7 @@ static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
         size = m->hole[i].size;
         m->hole[i] = m->hole[--m->holes];
     }
-    if (m->holes < m->hole_capacity && !mmixi_drops_again(m, b, p)) {
+    if (m->holes < m->hole_capacity && !mmixi_dropped_by_rerun(m, b, p)) {
         m->hole[m->holes].ptr = p;
         m->hole[m->holes++].size = size;
     }
@@ -3891,12 +3907,38 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
    Zen 4 core's peak on the shapes of a ViT, 64 x 64 x 64 in 5 microseconds.
    ==================================================================================== */
 
+/* A view of a matrix: element (i, j) is p[i rs + j cs]. What a view is read for alone may be const: whoever
+   makes it knows. */
+typedef struct mmixi_mat { mmix_real *p; size_t rows, cols; ptrdiff_t rs, cs; } mmixi_mat;
+/* Row-major, `step` reals from row to row. */
+static mmixi_mat mmixi_matrix(const mmix_real *p, size_t rows, size_t cols, ptrdiff_t step)
+{
+    mmixi_mat a;
+    a.p = (mmix_real *)p;
+    a.rows = rows;
+    a.cols = cols;
+    a.rs = step;
+    a.cs = 1;
+    return a;
+}
+static mmixi_mat mmixi_t(mmixi_mat a)            /* transposed */
+{
+    mmixi_mat t = mmixi_matrix(a.p, a.cols, a.rows, a.cs);
+    t.cs = a.rs;
+    return t;
+}
+static mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols)       /* from (i, j) */
+{
+    a.p += (ptrdiff_t)i * a.rs + (ptrdiff_t)j * a.cs;
+    a.rows = rows;
+    a.cols = cols;
+    return a;
+}
+
+/* c = or += a b + bias, then what a layer does to it. c's rows are contiguous; a and b have any strides. */
 typedef struct mmixi_gemm {
-    size_t rows, cols, depth;
-    const mmix_real *a; ptrdiff_t ars, acs;      /* a[i ars + k acs], any strides */
-    const mmix_real *b; ptrdiff_t brs, bcs;      /* b[k brs + j bcs] */
-    mmix_real *c; ptrdiff_t ldc;
-    int add;                                     /* c += a b + bias; 0: nothing of c is read */
+    mmixi_mat c, a, b;
+    int add;                                     /* 0: nothing of c is read */
     const mmix_real *bias;                       /* (cols), or NULL */
     /* NULL, or (with add 0) c = residual + row_scale[…] (a b + bias) */
     const mmix_real *residual; ptrdiff_t ldr;
@@ -3905,6 +3947,26 @@ typedef struct mmixi_gemm {
     /* NULL, or what mmixi_gemm_pack made of b; b is not read then */
     const mmix_real *packed_b;
 } mmixi_gemm;
+
+/* In debugging builds products of sizes that do not fit stop at once. */
+static void mmixi_fit(mmixi_mat c, mmixi_mat a, mmixi_mat b)
+{
+#ifdef MMIX_REGRESSION
+    if (c.rows != a.rows || c.cols != b.cols || a.cols != b.rows || c.cs != 1) abort();
+#endif
+    (void)c, (void)a, (void)b;
+}
+static mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+{
+    mmixi_gemm g;
+    memset(&g, 0, sizeof g);
+    mmixi_fit(c, a, b);
+    g.c = c;
+    g.a = a;
+    g.b = b;
+    g.add = add;
+    return g;
+}
 
 /* Cuts: depth of a block (b's panel of it stays in L2, a's tile in L1); rows and panels of a task;
    multiply-adds of the least task worth a thread. From WIDE elements of c on plain b is packed too; before,
@@ -3933,40 +3995,45 @@ static size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
 }
 static size_t mmixi_depths(size_t depth) { return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1; }
 
-/* One block of depth: rows x (panels first … last - 1 of cols). b is a plain matrix or, if ldb is 0, this
-   block of depth of a packed one; bias (cols) or NULL. */
-static void mmixi_gemm_block(const mmixi_kernels *k, size_t rows, size_t cols, size_t first, size_t last,
-                             size_t depth, const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs,
-                             const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add,
-                             const mmix_real *bias)
+/* One block of depth: panels first … last - 1 of c = or += a b + bias; bias (cols) or NULL. b's rows are
+   contiguous; b.rs 0: it is this block of depth of a packed matrix. */
+static void mmixi_gemm_block(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, size_t first,
+                             size_t last, int add, const mmix_real *bias)
 {
-    const size_t tiles = mmixi_ceil_div(rows, k->mr);
-    for (size_t p = first, j = mmixi_panel(k, cols, first), end; p < last; p++, j = end) {
-        const mmix_real *panel = ldb ? b + j : b + j * depth;
+    const size_t tiles = mmixi_ceil_div(c.rows, k->mr);
+    for (size_t p = first, j = mmixi_panel(k, c.cols, first), end; p < last; p++, j = end) {
+        const mmix_real *panel = b.rs ? b.p + j : b.p + j * a.cols;
         size_t width;
-        end = mmixi_panel(k, cols, p + 1);
-        width = mmixi_min(end, cols) - j;
+        end = mmixi_panel(k, c.cols, p + 1);
+        width = mmixi_min(end, c.cols) - j;
         for (size_t t = 0, i = 0, next; t < tiles; t++, i = next) {
-            next = mmixi_cut(rows, t + 1, tiles);
-            k->tile(next - i, width, depth, a + (ptrdiff_t)i * ars, ars, acs, panel,
-                    ldb ? ldb : (ptrdiff_t)(end - j), c + (ptrdiff_t)i * ldc + (ptrdiff_t)j, ldc, add,
+            next = mmixi_cut(c.rows, t + 1, tiles);
+            k->tile(next - i, width, a.cols, a.p + (ptrdiff_t)i * a.rs, a.rs, a.cs, panel,
+                    b.rs ? b.rs : (ptrdiff_t)(end - j), c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j, c.rs, add,
                     bias ? bias + j : NULL);
         }
     }
 }
 
-/* For use inside tasks: c = or += a b without threads or packing; b's rows are contiguous. */
+/* For use inside tasks: c = or += a b without threads or packing; the rows of b and c are contiguous. */
+static void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+{
+    const size_t depth = a.cols, depths = mmixi_depths(depth);
+    mmixi_fit(c, a, b);
+    if (!c.rows || !c.cols) return;
+    for (size_t d = 0; d < depths; d++) {
+        const size_t k0 = mmixi_cut(depth, d, depths), n = mmixi_cut(depth, d + 1, depths) - k0;
+        mmixi_gemm_block(k, c, mmixi_part(a, 0, k0, a.rows, n), mmixi_part(b, k0, 0, n, b.cols), 0,
+                         mmixi_panels(k, c.cols), add || d, NULL);
+    }
+}
 static void mmixi_gemm_small(const mmixi_kernels *k, size_t rows, size_t cols, size_t depth,
                              const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs, const mmix_real *b,
-                                 ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
+                             ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
 {
-    const size_t depths = mmixi_depths(depth);
-    if (!rows || !cols) return;
-    for (size_t d = 0; d < depths; d++) {
-        const size_t k0 = mmixi_cut(depth, d, depths), k1 = mmixi_cut(depth, d + 1, depths);
-        mmixi_gemm_block(k, rows, cols, 0, mmixi_panels(k, cols), k1 - k0, a + (ptrdiff_t)k0 * acs, ars, acs,
-                         b + (ptrdiff_t)k0 * ldb, ldb, c, ldc, add || d, NULL);
-    }
+    mmixi_mat va = mmixi_matrix(a, rows, depth, ars);
+    va.cs = acs;
+    mmixi_multiply(k, mmixi_matrix(c, rows, cols, ldc), va, mmixi_matrix(b, depth, cols, ldb), add);
 }
 
 typedef struct mmixi_gemm_plan {
@@ -3989,25 +4056,25 @@ static size_t mmixi_gemm_packed(const mmixi_kernels *k, size_t depth, size_t col
 static void mmixi_gemm_pack_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
-    const mmixi_gemm *g = plan->g;
-    const size_t depths = mmixi_depths(g->depth), d = index % depths, part = index / depths;
-    const size_t k0 = mmixi_cut(g->depth, d, depths), depth = mmixi_cut(g->depth, d + 1, depths) - k0;
-    const size_t panels = mmixi_panels(plan->k, g->cols);
+    const mmixi_mat b = plan->g->b;
+    const size_t depths = mmixi_depths(b.rows), d = index % depths, part = index / depths;
+    const size_t k0 = mmixi_cut(b.rows, d, depths), depth = mmixi_cut(b.rows, d + 1, depths) - k0;
+    const size_t panels = mmixi_panels(plan->k, b.cols);
     const size_t last = mmixi_cut(panels, part + 1, plan->panel_parts);
     (void)lane;
     for (size_t p = mmixi_cut(panels, part, plan->panel_parts); p < last; p++) {
-        const size_t j = mmixi_panel(plan->k, g->cols, p), end = mmixi_panel(plan->k, g->cols, p + 1);
-        const size_t width = mmixi_min(end, g->cols) - j, ld = end - j;
-        const mmix_real *from = g->b + (ptrdiff_t)k0 * g->brs + (ptrdiff_t)j * g->bcs;
-        mmix_real *to = plan->to + k0 * mmixi_round_up(g->cols, plan->k->lanes) + j * depth;
-        if (g->bcs == 1)
+        const size_t j = mmixi_panel(plan->k, b.cols, p), end = mmixi_panel(plan->k, b.cols, p + 1);
+        const size_t width = mmixi_min(end, b.cols) - j, ld = end - j;
+        const mmix_real *from = mmixi_part(b, k0, j, depth, width).p;
+        mmix_real *to = plan->to + mmixi_gemm_packed(plan->k, k0, b.cols) + j * depth;
+        if (b.cs == 1)
             for (size_t i = 0; i < depth; i++)
-                memcpy(to + i * ld, from + (ptrdiff_t)i * g->brs, width * sizeof *to);
-        else if (g->brs == 1) plan->k->transpose(width, depth, from, g->bcs, to, (ptrdiff_t)ld);
+                memcpy(to + i * ld, from + (ptrdiff_t)i * b.rs, width * sizeof *to);
+        else if (b.rs == 1) plan->k->transpose(width, depth, from, b.cs, to, (ptrdiff_t)ld);
         else
             for (size_t i = 0; i < depth; i++)
                 for (size_t w = 0; w < width; w++)
-                    to[i * ld + w] = from[(ptrdiff_t)i * g->brs + (ptrdiff_t)w * g->bcs];
+                    to[i * ld + w] = from[(ptrdiff_t)i * b.rs + (ptrdiff_t)w * b.cs];
     }
 }
 
@@ -4016,12 +4083,12 @@ static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
 {
     mmixi_gemm_plan plan;
     memset(&plan, 0, sizeof plan);
-    if (!g->cols || !g->depth) return;
+    if (!g->b.cols || !g->b.rows) return;
     plan.k = m->k;
     plan.g = g;
     plan.to = to;
-    plan.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->cols), 4);
-    mmixi_parallel(m, mmixi_depths(g->depth) * plan.panel_parts, mmixi_gemm_pack_task, &plan);
+    plan.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
+    mmixi_parallel(m, mmixi_depths(g->b.rows) * plan.panel_parts, mmixi_gemm_pack_task, &plan);
 }
 
 static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
@@ -4030,41 +4097,37 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
     const mmixi_kernels *k = plan->k;
     const mmixi_gemm *g = plan->g;
     const size_t row_part = index % plan->row_parts, panel_part = index / plan->row_parts;
-    const size_t r0 = mmixi_cut(g->rows, row_part, plan->row_parts);
-    const size_t r1 = mmixi_cut(g->rows, row_part + 1, plan->row_parts);
-    const size_t panels = mmixi_panels(k, g->cols), depths = mmixi_depths(g->depth);
+    const size_t r0 = mmixi_cut(g->c.rows, row_part, plan->row_parts);
+    const size_t rows = mmixi_cut(g->c.rows, row_part + 1, plan->row_parts) - r0;
+    const size_t cols = g->c.cols, depth = g->a.cols, panels = mmixi_panels(k, cols);
     const size_t first = mmixi_cut(panels, panel_part, plan->panel_parts);
     const size_t last = mmixi_cut(panels, panel_part + 1, plan->panel_parts);
-    const size_t j0 = mmixi_panel(k, g->cols, first), j1 = mmixi_min(mmixi_panel(k, g->cols, last), g->cols);
-    mmix_real *c = g->c + (ptrdiff_t)r0 * g->ldc;
+    const size_t j0 = mmixi_panel(k, cols, first), j1 = mmixi_min(mmixi_panel(k, cols, last), cols);
+    const mmixi_mat c = mmixi_part(g->c, r0, 0, rows, cols);
     for (size_t j = j0; plan->dots && j < j1; j++)
-        for (size_t i = 0; i < r1; i++) {
-            mmix_real *to = c + (ptrdiff_t)i * g->ldc + (ptrdiff_t)j;
-            mmix_real dot = k->dot(g->depth, g->a + (ptrdiff_t)i * g->ars, g->b + (ptrdiff_t)j * g->bcs);
+        for (size_t i = 0; i < rows; i++) {
+            mmix_real *to = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j;
+            mmix_real dot = k->dot(depth, g->a.p + (ptrdiff_t)i * g->a.rs, g->b.p + (ptrdiff_t)j * g->b.cs);
             if (g->bias) dot += g->bias[j];
             *to = g->add ? *to + dot : dot;
         }
-    for (size_t d = 0; !plan->dots && d < depths; d++) {
-        const size_t k0 = mmixi_cut(g->depth, d, depths), depth = mmixi_cut(g->depth, d + 1, depths) - k0;
-        const mmix_real *a = g->a + (ptrdiff_t)r0 * g->ars + (ptrdiff_t)k0 * g->acs;
-        ptrdiff_t ars = g->ars, acs = g->acs;
-        const mmix_real *b = plan->packed ? plan->packed + k0 * mmixi_round_up(g->cols, k->lanes)
-                                          : g->b + (ptrdiff_t)k0 * g->brs;
+    for (size_t d = 0, depths = mmixi_depths(depth); !plan->dots && d < depths; d++) {
+        const size_t k0 = mmixi_cut(depth, d, depths), n = mmixi_cut(depth, d + 1, depths) - k0;
+        mmixi_mat a = mmixi_part(g->a, r0, k0, rows, n);
+        mmixi_mat b = mmixi_part(g->b, k0, 0, n, cols);
+        if (plan->packed) b = mmixi_matrix(plan->packed + mmixi_gemm_packed(k, k0, cols), n, cols, 0);
         if (plan->copy) {                        /* this block's columns of a, one after another */
             mmix_real *copy = plan->copy + lane * MMIXI_MC * MMIXI_KC;
-            for (size_t l = 0; l < depth; l++)
-                memcpy(copy + l * (r1 - r0), a + (ptrdiff_t)l * acs, (r1 - r0) * sizeof *copy);
-            a = copy;
-            ars = 1;
-            acs = (ptrdiff_t)(r1 - r0);
+            for (size_t l = 0; l < n; l++)
+                memcpy(copy + l * rows, a.p + (ptrdiff_t)l * a.cs, rows * sizeof *copy);
+            a = mmixi_t(mmixi_matrix(copy, n, rows, (ptrdiff_t)rows));
         }
-        mmixi_gemm_block(k, r1 - r0, g->cols, first, last, depth, a, ars, acs, b, plan->packed ? 0 : g->brs,
-                         c, g->ldc, g->add || d, d ? NULL : g->bias);
+        mmixi_gemm_block(k, c, a, b, first, last, g->add || d, d ? NULL : g->bias);
     }
     if (!g->residual && !g->row_scale && !g->gelu) return;
-    for (size_t i = r0; i < r1; i++) {
+    for (size_t i = r0; i < r0 + rows; i++) {
         const mmix_real scale = g->row_scale ? g->row_scale[i / g->rows_per_scale] : (mmix_real)1;
-        mmix_real *row = g->c + (ptrdiff_t)i * g->ldc + (ptrdiff_t)j0;
+        mmix_real *row = g->c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j0;
         const mmix_real *residual = g->residual ? g->residual + (ptrdiff_t)i * g->ldr + (ptrdiff_t)j0 : NULL;
         if (residual || g->row_scale) k->finish(j1 - j0, scale, residual, row);
         if (g->gelu) k->gelu(j1 - j0, row, row);
@@ -4081,11 +4144,11 @@ enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = 1 << 17 };
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g);
 static int mmixi_gemm_by_columns(mmix_ctx *m, const mmixi_gemm *g, size_t cols)
 {
-    for (size_t at = 0; at < g->cols; at += cols) {
+    for (size_t at = 0; at < g->c.cols; at += cols) {
+        const size_t n = mmixi_min(cols, g->c.cols - at);
         mmixi_gemm part = *g;
-        part.cols = mmixi_min(cols, g->cols - at);
-        part.b += (ptrdiff_t)at * g->bcs;
-        part.c += at;
+        part.b = mmixi_part(g->b, 0, at, g->b.rows, n);
+        part.c = mmixi_part(g->c, 0, at, g->c.rows, n);
         if (g->bias) part.bias += at;
         if (g->residual) part.residual += at;
         if (mmixi_gemm_run(m, &part)) return -1;
@@ -4095,27 +4158,28 @@ static int mmixi_gemm_by_columns(mmix_ctx *m, const mmixi_gemm *g, size_t cols)
 /* 0, or -1 if there is no memory for packing. */
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
-    const size_t panels = mmixi_panels(m->k, g->cols);
+    const size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols, panels = mmixi_panels(m->k, cols);
+    const mmixi_mat a = g->a, b = g->b;
     const mmix_mark mark = mmix_mark_here(m);
     mmixi_gemm_plan plan;
     memset(&plan, 0, sizeof plan);
-    if (!g->rows || !g->cols) return 0;
+    if (!rows || !cols) return 0;
     plan.k = m->k;
     plan.g = g;
     plan.packed = g->packed_b;
-    plan.dots = !plan.packed && g->rows <= 2 && g->acs == 1 && g->brs == 1 && g->bcs != 1;
-    if (!plan.packed && !plan.dots && g->depth
-        && (g->bcs != 1 || g->brs == 0
-            || (g->rows >= 64 && (g->rows * g->cols >= MMIXI_WIDE || g->brs % MMIXI_APART == 0)))) {
-        const size_t some = mmixi_round_up(MMIXI_PACK_MOST * mmixi_lanes(m) / g->depth + 1, m->k->nr);
+    plan.dots = !plan.packed && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
+    if (!plan.packed && !plan.dots && depth
+        && (b.cs != 1 || b.rs == 0
+            || (rows >= 64 && (rows * cols >= MMIXI_WIDE || b.rs % MMIXI_APART == 0)))) {
+        const size_t some = mmixi_round_up(MMIXI_PACK_MOST * mmixi_lanes(m) / depth + 1, m->k->nr);
         mmix_real *to;
-        if (g->rows <= MMIXI_PACK_ROWS && g->cols > some) return mmixi_gemm_by_columns(m, g, some);
-        to = (mmix_real *)mmixi_step(m, mmixi_gemm_packed(m->k, g->depth, g->cols) * sizeof *to);
+        if (rows <= MMIXI_PACK_ROWS && cols > some) return mmixi_gemm_by_columns(m, g, some);
+        to = (mmix_real *)mmixi_step(m, mmixi_gemm_packed(m->k, depth, cols) * sizeof *to);
         if (!to) return -1;
         mmixi_gemm_pack(m, g, to);
         plan.packed = to;
     }
-    if (g->ars == 1 && g->acs != 1 && g->rows >= MMIXI_MC / 2) {
+    if (a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2) {
         /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
         plan.copy = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * MMIXI_MC * MMIXI_KC * sizeof *plan.copy);
         if (!plan.copy) {
@@ -4123,14 +4187,14 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
             return -1;
         }
     }
-    plan.row_parts = mmixi_ceil_div(g->rows, MMIXI_MC);
+    plan.row_parts = mmixi_ceil_div(rows, MMIXI_MC);
     plan.panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
     {
-        const double work = (double)g->rows * (double)g->cols * (double)(g->depth + 1);
+        const double work = (double)rows * (double)cols * (double)(depth + 1);
         const size_t want = (size_t)(work < 64.0 * (int)MMIXI_TASK_WORK ? work / (int)MMIXI_TASK_WORK : 64);
         /* a task of few rows would copy a in crumbs */
         const size_t least = (plan.copy ? 8 : 4) * m->k->mr;
-        while (plan.row_parts * plan.panel_parts < want && plan.row_parts * least <= g->rows)
+        while (plan.row_parts * plan.panel_parts < want && plan.row_parts * least <= rows)
             plan.row_parts *= 2;
         while (plan.row_parts * plan.panel_parts < want && plan.panel_parts * 2 <= panels)
             plan.panel_parts *= 2;
@@ -4138,6 +4202,12 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     mmixi_parallel(m, plan.row_parts * plan.panel_parts, mmixi_gemm_task, &plan);
     mmix_rewind(m, mark);
     return 0;
+}
+/* c = or += a b by all threads. 0, or -1 if there is no memory for packing. */
+MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+{
+    const mmixi_gemm g = mmixi_product_of(c, a, b, add);
+    return mmixi_gemm_run(m, &g);
 }
 
 /* ==== >>tensors & tape ===============================================================
@@ -4157,9 +4227,9 @@ struct mmix_tensor {
     size_t offset;                               /* of a view: elements from the base's first */
     mmix_tensor *grad;
     mmix_tensor *next_graded;                    /* in the context's list of leaves with a gradient */
-    /* wants a gradient; is no op's output; the gradient holds something; which is the caller's, to be read
-       only */
-    int wants, leaf, written, lent;
+    /* wants a gradient; is no op's output; the gradient holds something; in memory that is the
+       caller's, to be read only */
+    int wants, leaf, written, borrowed;
     /* the value of a one-element tensor, which outlives its node */
     mmix_real scalar;
     int lasting;                                 /* a parameter: any context may use it */
@@ -4217,8 +4287,9 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
     t->dtype = dtype;
     t->ndim = ndim;
     t->leaf = 1;
-    if (ndim < 0 || ndim > MMIX_MAX_DIMS) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a tensor has 0 to %d axes, not %d", who, MMIX_MAX_DIMS, ndim);
+    if (ndim < 0 || ndim > MMIX_MAX_DIMS || (ndim && !shape)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a tensor has 0 to %d axes, not %d%s", who, MMIX_MAX_DIMS, ndim,
+                  ndim && !shape ? " of shape NULL" : "");
         return 0;
     }
     for (int i = ndim; i-- > 0;) {
@@ -4420,56 +4491,122 @@ MMIXDEF double mmix_item(const mmix_tensor *t)
     return x && mmix_count(t) == 1 ? (double)*x : (double)NAN;
 }
 
-/* ---- checking arguments ---- */
+/* ---- checking arguments ----
+   Shapes are written as comments write them, and bind their letters:
 
-#define MMIXI_ANY ((size_t)-1)
+       mmixi_expect(m, "mmix_conv1d", &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, seq_idx)
 
-static const char *mmixi_shape_text(const mmix_tensor *t, char text[96])
+   A letter is bound where it comes first, unless it was before; a digit is that size, * any; ... are any
+   leading axes. `?` may be NULL; `:i32`, `:any` is another type than real. */
+typedef struct mmixi_dims {
+    size_t A, B, C, D, E, F, G, H, unused, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z;
+} mmixi_dims;
+
+enum { MMIXI_TEXT = 96 };                        /* a shape in words */
+static size_t mmixi_size_text(char *text, size_t at, const char *before, size_t size)
 {
-    size_t at = 1;
-    strcpy(text, "(");
-    for (int i = 0; i < t->ndim; i++)
-        at += (size_t)snprintf(text + at, 96 - at, i ? ", %.9g" : "%.9g", (double)t->shape[i]);
-    snprintf(text + at, 96 - at, ")");
+    if (!size) return at + (size_t)snprintf(text + at, MMIXI_TEXT - at, "%s*", before);
+    return at + (size_t)snprintf(text + at, MMIXI_TEXT - at, "%s%.9g", before, (double)size);
+}
+static const char *mmixi_shape_text(const mmix_tensor *t, char text[MMIXI_TEXT])
+{
+    size_t at = (size_t)snprintf(text, MMIXI_TEXT, "(");
+    for (int i = 0; i < t->ndim; i++) at = mmixi_size_text(text, at, i ? ", " : "", t->shape[i]);
+    snprintf(text + at, MMIXI_TEXT - at, ")");
     return text;
 }
+/* Whether t, by itself, can be the input of an op; dtype -1: any. */
+static int mmixi_usable(mmix_ctx *m, const char *who, int length, const char *name, const mmix_tensor *t,
+                        int dtype)
+{
+    static const char types[][8] = { "real", "int32", "u8" };
+    if (!t) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is NULL", who, length, name), 0;
+    if (t->m != m && !t->lasting)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s belongs to another context", who, length, name), 0;
+    if (dtype >= 0 && t->dtype != dtype)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is %s, expected %s", who, length, name,
+                         types[t->dtype], types[dtype]), 0;
+    if (!mmixi_data(t, t->dtype))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s has no values (%s)", who, length, name, t->lasting
+                         ? "mmix_params_allocate comes first" : "mmix_backward consumed it"), 0;
+    return 1;
+}
+/* One argument: 1, or 0 after mmix_fail. */
+static int mmixi_expect_one(mmix_ctx *m, const char *who, size_t *bound, const char *spec, const mmix_tensor *t)
+{
+    const int length = (int)strcspn(spec, "?: ");
+    const char *at = spec + length, *shape, *end;
+    char found[MMIXI_TEXT], expected[MMIXI_TEXT];
+    int dtype = MMIX_DTYPE_REAL, leading, axes, ok;
+    if (*at == '?' && !t) return 1;
+    at += *at == '?';
+    if (*at == ':') dtype = at[1] == 'i' ? MMIX_DTYPE_I32 : -1;
+    shape = at + strcspn(at, " ") + 1;
+    leading = *shape == '.';
+    shape += 3 * leading;
+    end = shape + strcspn(shape, ",");
+    axes = (int)(end - shape);
+    if (!mmixi_usable(m, who, length, spec, t, dtype)) return 0;
+    ok = leading ? t->ndim >= axes : t->ndim == axes;
+    for (int i = 0; ok && i < axes; i++) {
+        const size_t size = t->shape[t->ndim - axes + i];
+        size_t *want = shape[i] >= 'A' ? &bound[shape[i] - 'A'] : NULL;
+        if (want) {
+            if (!*want) *want = size;
+            ok = *want == size;
+        }
+        else ok = shape[i] == '*' || size == (size_t)(shape[i] - '0');
+    }
+    if (ok) return 1;
+    {
+        size_t n = (size_t)snprintf(expected, sizeof expected, leading ? "(…, " : "(");
+        for (int i = 0; i < axes; i++)
+            n = mmixi_size_text(expected, n, i ? ", " : "", shape[i] >= 'A' ? bound[shape[i] - 'A']
+                                : shape[i] == '*' ? 0 : (size_t)(shape[i] - '0'));
+    }
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s has shape %s, expected %s): %s%.*s", who, length, spec,
+              mmixi_shape_text(t, found), expected, leading ? "…" : "", axes, shape);
+    return 0;
+}
+/* All of a call's. dims may be NULL where the spec has no letters; letters begin unbound, unless the spec
+   begins with +. */
+static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const char *spec, ...)
+{
+    int ok = m && !m->error_kind;
+    va_list list;
+    if (*spec == '+') spec++;
+    else if (dims) memset(dims, 0, sizeof *dims);
+    va_start(list, spec);
+    while (ok && spec) {
+        ok = mmixi_expect_one(m, who, (size_t *)dims, spec, va_arg(list, mmix_tensor *));
+        spec = strchr(spec, ',');
+        if (spec) spec += 2;
+    }
+    va_end(list);
+    return ok;
+}
 
-/* Whether t is there, of that type and shape (ndim -1: any number of axes, only the last has to be `a`); else
-   an error. */
+/* to go when every room is written with mmixi_expect: */
+#define MMIXI_ANY ((size_t)-1)
 static int mmixi_check(mmix_ctx *m, const char *op, const char *name, const mmix_tensor *t, int dtype,
                        int ndim, size_t a, size_t b, size_t c, size_t d)
 {
-    static const char types[3][8] = { "real", "int32", "u8" };
     size_t want[4];
-    char found[96], expected[96] = "(…, ";
+    char found[MMIXI_TEXT], expected[MMIXI_TEXT];
+    int ok, n = ndim < 0 ? 1 : ndim;
     size_t at;
-    int ok;
     want[0] = a; want[1] = b; want[2] = c; want[3] = d;
-    if (!m || m->error_kind) return 0;
-    if (!t) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is NULL", op, name), 0;
-    if (t->m != m && !t->lasting)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s belongs to another context", op, name), 0;
-    if (t->dtype != dtype)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %s, expected %s", op, name, types[t->dtype],
-                         types[dtype]), 0;
-    if (!mmixi_data(t, dtype))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has no values (%s)", op, name, t->lasting
-                         ? "mmix_params_allocate comes first" : "mmix_backward consumed it"), 0;
+    if (!m || m->error_kind || !mmixi_usable(m, op, (int)strlen(name), name, t, dtype)) return 0;
     ok = ndim < 0 ? a == MMIXI_ANY || (t->ndim && t->shape[t->ndim - 1] == a) : t->ndim == ndim;
     for (int i = 0; ok && i < ndim; i++) ok = want[i] == MMIXI_ANY || t->shape[i] == want[i];
     if (ok) return 1;
-    at = ndim < 0 ? strlen(expected) : 1;
-    for (int i = 0; i < (ndim < 0 ? 1 : ndim); i++)
-        if (want[i] == MMIXI_ANY)
-            at += (size_t)snprintf(expected + at, sizeof expected - at, i ? ", *" : "*");
-        else at += (size_t)snprintf(expected + at, sizeof expected - at, i ? ", %.9g" : "%.9g",
-                                    (double)want[i]);
-    snprintf(expected + at, sizeof expected - at, ")");
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has shape %s, expected %s", op, name,
+    at = (size_t)snprintf(expected, sizeof expected, ndim < 0 ? "(…, " : "(");
+    for (int i = 0; i < n; i++)
+        at = mmixi_size_text(expected, at, i ? ", " : "", want[i] == MMIXI_ANY ? 0 : want[i]);
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has shape %s, expected %s)", op, name,
               mmixi_shape_text(t, found), expected);
     return 0;
 }
-/* The same of one that may be NULL. */
 static int mmixi_optional(mmix_ctx *m, const char *op, const char *name, const mmix_tensor *t, int dtype,
                           int ndim, size_t a, size_t b, size_t c, size_t d)
 {
@@ -4504,11 +4641,10 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
 {
     mmix_tensor *v;
     int a;
-    if (!mmixi_check(m, "mmix_slice", "t", t, t ? t->dtype : MMIX_DTYPE_REAL, -1, MMIXI_ANY, 0, 0, 0))
-        return NULL;
+    if (!mmixi_expect(m, "mmix_slice", NULL, "t:any ...", t)) return NULL;
     a = mmixi_axis(t, axis);
     if (a < 0 || a >= t->ndim || !count || start > t->shape[a] || count > t->shape[a] - start) {
-        char text[96];
+        char text[MMIXI_TEXT];
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_slice: %.0f elements from %.0f on axis %d of %s",
                   (double)count, (double)start, axis, mmixi_shape_text(t, text));
         return NULL;
@@ -4556,19 +4692,21 @@ static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
     }
 }
 
-MMIXDEF mmix_real *mmix_grad_target(mmix_ctx *m, mmix_tensor *t, int *add)
+/* Where the gradient of t goes, with t's strides; NULL if none is wanted, or for lack of memory. *add: whether
+   something is there already. */
+static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int *add)
 {
     mmix_tensor *owner;
     if (!mmixi_wants(t)) return NULL;
     owner = mmixi_owner(t);
     if (!mmixi_make_grad(m, owner)) return NULL;
-    if (owner->lent) {
+    if (owner->borrowed) {
         mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
         if (!own) return NULL;
         mmixi_put_all(m, owner, (const mmix_real *)owner->grad->data, owner, own, 0);
         owner->grad->data = own;
         owner->grad->base = NULL;
-        owner->lent = 0;
+        owner->borrowed = 0;
     }
     /* a view's share of the gradient: the rest of it begins at zero */
     if (t->base && !owner->written) {
@@ -4580,33 +4718,16 @@ MMIXDEF mmix_real *mmix_grad_target(mmix_ctx *m, mmix_tensor *t, int *add)
     return (mmix_real *)owner->grad->data + (t->base ? t->offset : 0);
 }
 
-/* Where tasks that write every element once write the gradient of an input. With *add 0 no other input's
-   gradient lies there. */
-static mmix_real *mmixi_grad_once(mmix_ctx *m, const mmix_call *call, int i, int *add)
-{
-    mmix_tensor *t = call->in[i];
-    mmix_real *d = mmix_grad_target(m, t, add);
-    int shared = 0;
-    if (!d) *add = 0;
-    for (int z = 0; d && z < MMIX_MAX_INPUTS; z++)
-        shared |= z != i && call->in[z] && mmixi_owner(call->in[z]) == mmixi_owner(t);
-    if (d && !*add && shared) {
-        mmixi_zero(m, mmix_count(t), d);
-        *add = 1;
-    }
-    return d;
-}
-
-/* The gradient of an output is that of the input t too: handed over if t has none yet, else added. To be
-   called last, the output has none after it. */
-static void mmixi_grad_pass(mmix_ctx *m, mmix_tensor *t, mmix_tensor *out)
+/* The gradient of an output is that of the input t too: handed on if t has none yet, else added. The output
+   has none after it. */
+static void mmixi_grad_hand_on(mmix_ctx *m, mmix_tensor *t, mmix_tensor *out)
 {
     int add;
     mmix_real *d;
     if (!mmixi_wants(t)) return;
     if (!t->base && !t->leaf && !t->grad) {
         t->grad = out->grad;
-        t->lent = out->lent;
+        t->borrowed = out->borrowed;
         memcpy(t->grad->shape, t->shape, sizeof t->shape);
         memcpy(t->grad->stride, t->stride, sizeof t->stride);
         t->grad->ndim = t->ndim;
@@ -4615,7 +4736,7 @@ static void mmixi_grad_pass(mmix_ctx *m, mmix_tensor *t, mmix_tensor *out)
         out->written = 0;
         return;
     }
-    d = mmix_grad_target(m, t, &add);
+    d = mmixi_grad_target(m, t, &add);
     if (d) mmixi_put_all(m, out, (const mmix_real *)out->grad->data, t, d, add);
 }
 
@@ -4650,6 +4771,20 @@ MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t coun
     return call->saved[slot];
 }
 
+#ifdef MMIX_REGRESSION
+/* A number that changes with the values of t. */
+static uint64_t mmixi_digest(const mmix_tensor *t)
+{
+    uint64_t sum = 1469598103934665603u;
+    if (!t || !mmixi_data(t, t->dtype)) return 0;
+    for (size_t r = 0, size = mmixi_dtype_size(t->dtype); r < mmixi_rows(t); r++) {
+        const unsigned char *row = (const unsigned char *)mmixi_data(t, t->dtype) + mmixi_row_offset(t, r) * size;
+        for (size_t i = 0; i < mmixi_cols(t) * size; i++) sum = (sum ^ row[i]) * 1099511628211u;
+    }
+    return sum;
+}
+#endif
+
 /* Runs an op whose call holds inputs and outputs; records it if an input wants a gradient, or call->recorded
    is 1 before. 0, or -1. `options` is copied, unless size is 0. */
 static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
@@ -4658,6 +4793,7 @@ static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_c
     int wants = call->recorded;
     if (m->error_kind || !call->out[0]) return -1;
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) wants |= mmixi_wants(call->in[i]);
+    call->m = m;
     call->recorded = wants && m->recording;
     call->options = options;
     if (call->recorded) {
@@ -4667,8 +4803,7 @@ static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_c
         if (size) {
             void *copy = mmixi_header(m, size);
             if (!copy) return -1;
-            memcpy(copy, options, size);
-            call->options = copy;
+            call->options = memcpy(copy, options, size);
         }
     }
     if (run->forward(m, call) || m->error_kind) return -1;
@@ -4683,13 +4818,18 @@ static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_c
         }
     }
     if (call->recorded) {
-        m->node[m->nodes].run = *run;
-        m->node[m->nodes++].call = *call;
+        mmixi_node *node = &m->node[m->nodes++];
+        node->run = *run;
+        node->call = *call;
+#ifdef MMIX_REGRESSION
+        for (int i = 0; i < MMIX_MAX_INPUTS; i++) node->digest[i] = mmixi_digest(call->in[i]);
+#endif
     }
     return 0;
 }
 static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *options, size_t size)
 {
+    call->op = op;
     return mmixi_run_functions(m, &m->table[op], call, options, size) ? NULL : call->out[0];
 }
 
@@ -4698,16 +4838,55 @@ static const mmix_real *mmixi_out_grad(const mmix_tensor *out)
 {
     return out && out->written ? (const mmix_real *)out->grad->data : NULL;
 }
-/* The same for an output whose operation may have been asked for its other outputs alone: then zeros in step
-   memory, or NULL for lack of it. Only read, though a mmix_heads has no const. */
+
+/* Fills in what a backward asks of its call: dy, dx and add. If only the second output was used the first
+   one's gradient is zeros. Inputs that share their memory are added to zeros, so that tasks may write them in
+   any order. 0, or -1. */
+static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
+{
+    for (int i = 0; i < 2; i++) c->dy[i] = mmixi_out_grad(c->out[i]);
+    if (!c->dy[0]) {
+        mmix_real *zeros = mmixi_reals(m, mmix_count(c->out[0]), 1);
+        if (!zeros) return -1;
+        mmixi_zero(m, mmix_count(c->out[0]), zeros);
+        c->dy[0] = zeros;
+    }
+    for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
+        mmix_tensor *t = c->in[i];
+        c->dx[i] = NULL;
+        c->add[i] = 0;
+        if (!mmixi_wants(t) || c->constant >> i & 1 || c->passed == (unsigned)i + 1) continue;
+        c->dx[i] = mmixi_grad_target(m, t, &c->add[i]);
+        if (!c->dx[i]) return -1;
+        for (int j = i + 1; !c->add[i] && j < MMIX_MAX_INPUTS; j++)
+            if (c->in[j] && mmixi_owner(c->in[j]) == mmixi_owner(t) && c->passed != (unsigned)j + 1) {
+                mmixi_zero(m, mmix_count(t), c->dx[i]);
+                c->add[i] = 1;
+            }
+    }
+    return 0;
+}
+
+/* to go when every room looks at its call: */
+MMIXDEF mmix_real *mmix_grad_target(mmix_ctx *m, mmix_tensor *t, int *add)
+{
+    for (int i = 0; t && m->running && i < MMIX_MAX_INPUTS; i++)
+        if (m->running->in[i] == t) {
+            *add = m->running->add[i];
+            return m->running->dx[i];
+        }
+    return NULL;
+}
+static mmix_real *mmixi_grad_once(mmix_ctx *m, const mmix_call *call, int i, int *add)
+{
+    (void)m;
+    *add = call->add[i];
+    return call->dx[i];
+}
 static mmix_real *mmixi_out_grad_or_zeros(mmix_ctx *m, const mmix_tensor *out)
 {
-    const size_t n = mmix_count(out);
-    mmix_real *zeros;
-    if (out->written) return (mmix_real *)out->grad->data;
-    zeros = mmixi_reals(m, n, 1);
-    if (zeros) memset(zeros, 0, n * sizeof *zeros);
-    return zeros;
+    (void)out;
+    return (mmix_real *)(uintptr_t)m->running->dy[0];
 }
 
 /* Frees what a node held, the last taken first. */
@@ -4719,15 +4898,39 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
         mmix_tensor *out = node->call.out[i];
         size_t bytes = out ? mmix_count(out) * mmixi_dtype_size(out->dtype) : 0;
         if (!out) continue;
-        if (out->grad && !out->lent) mmixi_step_free(m, out->grad->data, bytes);
+        if (out->grad && !out->borrowed) mmixi_step_free(m, out->grad->data, bytes);
         mmixi_step_free(m, out->data, bytes);
         out->grad = NULL;
-        out->wants = out->written = out->lent = 0;
+        out->wants = out->written = out->borrowed = 0;
         out->data = mmix_count(out) == 1 && out->dtype == MMIX_DTYPE_REAL ? &out->scalar : NULL;
     }
 }
 
-/* Walks the nodes above `bottom`. */
+/* The backward of one node, in step memory that is given back. */
+static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_call *call = &node->call, *outer = m->running;
+    int failed;
+    if (!node->run.backward)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "mmix_backward: a custom op without a backward function is in the way");
+#ifdef MMIX_REGRESSION
+    for (int i = 0; i < MMIX_MAX_INPUTS; i++)
+        if (node->digest[i] != mmixi_digest(call->in[i]))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: input %d of %s was overwritten after it was "
+                             "recorded", i, mmix_op_name(call->op));
+#endif
+    m->running = call;
+    failed = mmixi_resolve(m, call) || node->run.backward(m, call) || m->error_kind;
+    m->running = outer;
+    if (!failed && call->passed) mmixi_grad_hand_on(m, call->in[call->passed - 1], call->out[0]);
+    mmix_rewind(m, mark);
+    return failed || m->error_kind ? -1 : 0;
+}
+
+/* Backpropagation: from the last recorded op back to number `bottom`, each turns the gradients of its outputs
+   into those of its inputs and frees what it kept. */
 static int mmixi_backward(mmix_ctx *m, size_t bottom)
 {
     int was_recording = m->recording, was_inside = m->in_backward, failed = 0;
@@ -4738,14 +4941,8 @@ static int mmixi_backward(mmix_ctx *m, size_t bottom)
     m->hole = (mmixi_hole *)hole;
     while (m->nodes > bottom) {
         mmixi_node node = m->node[--m->nodes];
-        if (!failed && (mmixi_out_grad(node.call.out[0]) || mmixi_out_grad(node.call.out[1]))) {
-            mmix_mark mark = mmix_mark_here(m);
-            if (!node.run.backward)
-                mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                          "mmix_backward: a custom op without a backward function is in the way");
-            failed = m->error_kind || node.run.backward(m, &node.call) || m->error_kind;
-            mmix_rewind(m, mark);
-        }
+        if (!failed && (mmixi_out_grad(node.call.out[0]) || mmixi_out_grad(node.call.out[1])))
+            failed = m->error_kind || mmixi_node_backward(m, &node);
         mmixi_node_free(m, &node);
     }
     m->recording = was_recording;
@@ -4765,10 +4962,10 @@ static int mmixi_seed_grad(mmix_ctx *m, mmix_tensor *t, mmix_tensor *g)
         t->grad = mmixi_view(m, g, 0);           /* nothing is copied, unless more is added to it */
         if (!t->grad) return -1;
         t->grad->data = mmix_data(g);
-        t->lent = t->written = 1;
+        t->borrowed = t->written = 1;
         return 0;
     }
-    to = mmix_grad_target(m, t, &add);
+    to = mmixi_grad_target(m, t, &add);
     if (!to) return -1;
     mmixi_put_all(m, g, mmix_data(g), t, to, add);
     return 0;
@@ -4781,7 +4978,7 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
         if (!mmixi_check_real(m, "mmix_backward", "output", t)
             || !mmixi_check_real(m, "mmix_backward", "gradient", g)) return -1;
         if (t->ndim != g->ndim || memcmp(t->shape, g->shape, (size_t)t->ndim * sizeof(size_t))) {
-            char a[96], b[96];
+            char a[MMIXI_TEXT], b[MMIXI_TEXT];
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: gradient %d has shape %s, its output %s",
                              (int)k, mmixi_shape_text(g, a), mmixi_shape_text(t, b));
         }
@@ -4801,7 +4998,7 @@ MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss)
     mmix_tensor *seed;
     if (!mmixi_check_real(m, "mmix_backward", "loss", loss)) return -1;
     if (mmix_count(loss) != 1) {
-        char text[96];
+        char text[MMIXI_TEXT];
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: loss has shape %s, expected one element",
                          mmixi_shape_text(loss, text));
     }
@@ -4814,13 +5011,14 @@ MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, in
 {
     mmix_call call;
     memset(&call, 0, sizeof call);
-    if (n > MMIX_MAX_INPUTS) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_custom: %d inputs, at most %d", (int)n, MMIX_MAX_INPUTS);
+    call.op = MMIX_OP_COUNT;
+    if (n > MMIX_MAX_INPUTS || (n && !inputs)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_custom: %d inputs, expected at most %d%s", (int)n,
+                  MMIX_MAX_INPUTS, inputs ? "" : ", found NULL");
         return NULL;
     }
     for (size_t i = 0; i < n; i++) {
-        if (inputs[i] && !mmixi_check(m, "mmix_custom", "an input", inputs[i], inputs[i]->dtype, -1,
-                                      MMIXI_ANY, 0, 0, 0)) return NULL;
+        if (!mmixi_expect(m, "mmix_custom", NULL, "input?:any ...", inputs[i])) return NULL;
         call.in[i] = inputs[i];
     }
     call.out[0] = mmixi_new(m, "mmix_custom", MMIX_DTYPE_REAL, ndim, shape);
@@ -4891,18 +5089,18 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
 }
 
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x);             /* with the elementary ops */
-typedef struct mmixi_again { mmix_block_function *f; const void *user; } mmixi_again;
+typedef struct mmixi_rerun { mmix_block_function *f; const void *user; } mmixi_rerun;
 static int mmixi_checkpoint_forward(mmix_ctx *m, mmix_call *call) { (void)m; (void)call; return 0; }
 static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 {
-    const mmixi_again *o = (const mmixi_again *)call->options;
+    const mmixi_rerun *o = (const mmixi_rerun *)call->options;
     const size_t bottom = m->nodes;
-    const int was = m->again;
-    const mmix_mark from = m->again_from;
+    const int was = m->rerunning;
+    const mmix_mark from = m->rerun_from;
     mmix_tensor *y;
     int failed = 0;
-    m->again_from = mmix_mark_here(m);
-    m->again = 1;
+    m->rerun_from = mmix_mark_here(m);
+    m->rerunning = 1;
     mmix_record(m, 1);
     y = o->f(m, o->user, call->in);
     mmix_record(m, 0);
@@ -4910,8 +5108,8 @@ static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
         failed = mmixi_seed_grad(m, y, call->out[0]->grad);
         failed |= mmixi_backward(m, bottom);
     }
-    m->again = was;
-    m->again_from = from;
+    m->rerunning = was;
+    m->rerun_from = from;
     return !y || failed ? -1 : 0;
 }
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
@@ -4920,7 +5118,7 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
     const mmix_op_functions functions = { mmixi_checkpoint_forward, mmixi_checkpoint_backward };
     const int recording = m->recording;
     mmix_call call;
-    mmixi_again o;
+    mmixi_rerun o;
     mmix_mark mark;
     memset(&call, 0, sizeof call);
     if (m->error_kind) return NULL;
@@ -4944,6 +5142,8 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
     mmix_record(m, recording);
     if (!call.out[0] || mmix_rewind_keep(m, mark, call.out, 1)) return NULL;
     call.recorded = 1;
+    call.op = MMIX_OP_COUNT;
+    call.constant = ~0u;                         /* the ops inside see to the gradients */
     return mmixi_run_functions(m, &functions, &call, &o, sizeof o) ? NULL : call.out[0];
 }
 /* A block of a model: a checkpoint if layers are recorded as such. */
@@ -4957,9 +5157,9 @@ static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void 
 /* ==== >>elementary ops ===============================================================
    an op in one place: formula, forward, backward, the public function
 
-   A forward gets outputs that are allocated; a backward asks mmix_grad_target where an input's gradient goes
-   and whether to add (see >>api-tape). Most ops work on rows: the leading axes counted together, the last one
-   contiguous.
+   An op reads its call (>>api-tape): in and out, and in the backward dy and dx. A function that runs both ways
+   tells them apart by dy. Most see their tensors as matrices of rows, whose last axis is contiguous, and
+   share the rows out among the threads.
    ==================================================================================== */
 
 static mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
@@ -4969,31 +5169,63 @@ static mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
     call.in[0] = a; call.in[1] = b; call.in[2] = c;
     return call;
 }
+/* A tensor of x's shape, NULL if x is. */
+static mmix_tensor *mmixi_like(mmix_ctx *m, const char *who, const mmix_tensor *x)
+{
+    return x ? mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, x->shape) : NULL;
+}
 
+static size_t mmixi_row_step(const mmix_tensor *x)
+{
+    size_t step;
+    mmixi_even_rows(x, &step);
+    return step;
+}
+/* p, the values of t or their gradient, as a matrix of rows; t's values. */
+static mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
+{
+    return mmixi_matrix(p, mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)mmixi_row_step(t));
+}
+static mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmix_data(t)); }
+static mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
 
-/* A job over the rows of a few operands; each op uses what it needs. */
-typedef struct mmixi_rows_job {
-    mmix_ctx *m;
-    size_t cols, step;                           /* step: from a row of x to the next */
-    const mmix_real *x, *w, *g;                  /* input; forward's result; upstream gradient */
-    mmix_real *y;                                /* result */
-    int add;
-    void (*unary)(size_t n, const mmix_real *x, mmix_real *y);
-    void (*unary_backward)(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add);
-} mmixi_rows_job;
+/* task on runs of n rows, `grain` at a time. */
+typedef void mmixi_rows_task(const mmix_call *c, size_t begin, size_t end, size_t lane);
+typedef struct mmixi_rows_job { const mmix_call *call; mmixi_rows_task *task; } mmixi_rows_job;
+static void mmixi_rows_range(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
+    j->task(j->call, begin, end, lane);
+}
+static int mmixi_over(const mmix_call *c, size_t n, size_t grain, mmixi_rows_task *task)
+{
+    mmixi_rows_job j;
+    j.call = c;
+    j.task = task;
+    mmixi_ranges(c->m, n, grain, mmixi_rows_range, &j);
+    return 0;
+}
+/* The same on the rows of a tensor. */
+static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_task *task)
+{
+    return mmixi_over(c, mmixi_rows(t), mmixi_row_grain(mmixi_cols(t)), task);
+}
 
 /* ---- copy: axes in any order -------------------------------------------------------- */
 
-typedef struct mmixi_copy_options { int order[MMIX_MAX_DIMS]; } mmixi_copy_options;
-
-/* Walks the elements of `out` in order and says where each lies in a tensor with the strides `stride`. */
-static void mmixi_copy_walk(const mmix_tensor *out, const size_t *stride, const mmix_real *from,
-                            mmix_real *to, int scatter, int add)
+/* Walks the elements of the output in order; size[0] has a digit for each axis, which of the input's it is. */
+static int mmixi_copy_run(mmix_ctx *m, mmix_call *c)
 {
-    size_t index[MMIX_MAX_DIMS] = { 0 }, at = 0, n = mmix_count(out);
+    const mmix_tensor *out = c->out[0];
+    const mmix_real *x = mmix_data(c->in[0]), *dy = c->dy[0];
+    mmix_real *y = mmix_data(out), *dx = c->dx[0];
+    size_t stride[MMIX_MAX_DIMS], index[MMIX_MAX_DIMS] = { 0 }, at = 0, n = mmix_count(out);
+    (void)m;
+    for (size_t a = 0, order = c->size[0]; a < (size_t)out->ndim; a++, order /= 10)
+        stride[a] = c->in[0]->stride[order % 10];
     for (size_t i = 0; i < n; i++) {
-        if (scatter) to[at] = add ? to[at] + from[i] : from[i];
-        else to[i] = from[at];
+        if (dy) dx[at] = c->add[0] ? dx[at] + dy[i] : dy[i];
+        else y[i] = x[at];
         for (int a = out->ndim; a-- > 0;) {
             at += stride[a];
             if (++index[a] < out->shape[a]) break;
@@ -5001,102 +5233,75 @@ static void mmixi_copy_walk(const mmix_tensor *out, const size_t *stride, const 
             index[a] = 0;
         }
     }
-}
-static void mmixi_copy_strides(const mmix_call *call, size_t stride[MMIX_MAX_DIMS])
-{
-    const mmixi_copy_options *o = (const mmixi_copy_options *)call->options;
-    for (int i = 0; i < call->out[0]->ndim; i++) stride[i] = call->in[0]->stride[o->order[i]];
-}
-static int mmixi_copy_forward(mmix_ctx *m, mmix_call *call)
-{
-    size_t stride[MMIX_MAX_DIMS];
-    (void)m;
-    mmixi_copy_strides(call, stride);
-    mmixi_copy_walk(call->out[0], stride, mmix_data(call->in[0]), mmix_data(call->out[0]), 0, 0);
-    return 0;
-}
-static int mmixi_copy_backward(mmix_ctx *m, mmix_call *call)
-{
-    size_t stride[MMIX_MAX_DIMS];
-    int add;
-    mmix_real *dx = mmix_grad_target(m, call->in[0], &add);
-    mmixi_copy_strides(call, stride);
-    if (dx) mmixi_copy_walk(call->out[0], stride, mmixi_out_grad(call->out[0]), dx, 1, add);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
-    mmixi_copy_options o;
-    size_t shape[MMIX_MAX_DIMS];
+    size_t shape[MMIX_MAX_DIMS], digit = 1;
     int seen = 0;
-    if (!mmixi_check_real(m, "mmix_permute", "x", x)) return NULL;
-    for (int i = 0; i < x->ndim; i++) {
-        o.order[i] = mmixi_axis(x, order[i]);
-        if (o.order[i] < 0 || o.order[i] >= x->ndim || seen & 1 << o.order[i]) {
+    if (!mmixi_expect(m, "mmix_permute", NULL, "x ...", x)) return NULL;
+    for (int i = 0; i < x->ndim; i++, digit *= 10) {
+        const int a = order ? mmixi_axis(x, order[i]) : -1;
+        if (a < 0 || a >= x->ndim || seen & 1 << a) {
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected each of 0 … %d once",
-                      i, order[i], x->ndim - 1);
+                      i, order ? order[i] : -1, x->ndim - 1);
             return NULL;
         }
-        seen |= 1 << o.order[i];
-        shape[i] = x->shape[o.order[i]];
+        seen |= 1 << a;
+        shape[i] = x->shape[a];
+        call.size[0] += digit * (size_t)a;
     }
     call.out[0] = mmixi_new(m, "mmix_permute", MMIX_DTYPE_REAL, x->ndim, shape);
-    return mmixi_run(m, MMIX_OP_COPY, &call, &o, sizeof o);
+    return mmixi_run(m, MMIX_OP_COPY, &call, NULL, 0);
 }
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
     static const int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 };
     return mmix_permute(m, x, order);
 }
-/* x itself if its rows are even (or, with `packed`, without gaps), else a copy that is. */
-static mmix_tensor *mmixi_even(mmix_ctx *m, mmix_tensor *x, int packed)
+/* x, or a copy where one step does not lead from each row to the next; the same where there are gaps. NULL
+   for NULL. */
+static mmix_tensor *mmixi_strided(mmix_ctx *m, mmix_tensor *x)
 {
     size_t step;
-    if (!x || (mmixi_even_rows(x, &step) && (!packed || step == mmixi_cols(x)))) return x;
-    return mmixi_copied(m, x);
+    return !x || mmixi_even_rows(x, &step) ? x : mmixi_copied(m, x);
 }
-static size_t mmixi_row_step(const mmix_tensor *x)
+static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x)
 {
-    size_t step;
-    mmixi_even_rows(x, &step);
-    return step;
+    return !x || mmixi_contiguous(x) ? x : mmixi_copied(m, x);
+}
+static mmix_tensor *mmixi_even(mmix_ctx *m, mmix_tensor *x, int packed)       /* to go */
+{
+    return packed ? mmixi_compact(m, x) : mmixi_strided(m, x);
 }
 
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape)
 {
     mmix_tensor *v, is;
-    size_t bytes;
+    int first = 0;                               /* the axes before it keep their strides */
     memset(&is, 0, sizeof is);
-    if (!mmixi_check(m, "mmix_reshape", "t", t, t ? t->dtype : MMIX_DTYPE_REAL, -1, MMIXI_ANY, 0, 0, 0))
-        return NULL;
-    bytes = mmixi_describe(m, &is, "mmix_reshape", t->dtype, ndim, shape);
-    if (!bytes) return NULL;
+    if (!mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t)
+        || !mmixi_describe(m, &is, "mmix_reshape", t->dtype, ndim, shape)) return NULL;
     if (mmix_count(&is) != mmix_count(t)) {
-        char a[96], b[96];
+        char a[MMIXI_TEXT], b[MMIXI_TEXT];
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: %s does not hold as many elements as %s",
                   mmixi_shape_text(&is, a), mmixi_shape_text(t, b));
         return NULL;
     }
     /* splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L, H, P) */
-    if (t->ndim && ndim >= t->ndim && !memcmp(shape, t->shape, (size_t)(t->ndim - 1) * sizeof *shape)) {
-        v = mmixi_view(m, t, 0);
-        if (!v) return NULL;
-        v->ndim = ndim;
-        for (int i = t->ndim - 1; i < ndim; i++) {
-            v->shape[i] = shape[i];
-            v->stride[i] = is.stride[i];
-        }
-        return v;
-    }
-    t = t->dtype == MMIX_DTYPE_REAL ? mmixi_even(m, t, 1) : t;
-    if (t && !mmixi_contiguous(t))
+    if (t->ndim && ndim >= t->ndim && !memcmp(shape, t->shape, (size_t)(t->ndim - 1) * sizeof *shape))
+        first = t->ndim - 1;
+    else if (t->dtype == MMIX_DTYPE_REAL) t = mmixi_compact(m, t);
+    else if (!mmixi_contiguous(t))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: a view of integers with gaps is not copied");
     v = m->error_kind ? NULL : mmixi_view(m, t, 0);
     if (!v) return NULL;
     v->ndim = ndim;
-    memcpy(v->shape, is.shape, sizeof is.shape);
-    memcpy(v->stride, is.stride, sizeof is.stride);
+    for (int i = first; i < ndim; i++) {
+        v->shape[i] = shape[i];
+        v->stride[i] = is.stride[i];
+    }
     return v;
 }
 
@@ -5104,20 +5309,10 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
    add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -dy y / b.
    The gradient of a stretched axis is the sum over it, taken in order. */
 
+/* Steps of the operands along the output's axes, 0 where one is stretched, and along a row. */
 typedef struct mmixi_binary_options {
-    int op;
-    mmix_real alpha, beta;
-    /* of the output's axes: 0 where an operand is stretched */
-    size_t step_a[MMIX_MAX_DIMS], step_b[MMIX_MAX_DIMS];
+    size_t a[MMIX_MAX_DIMS], b[MMIX_MAX_DIMS], row_a, row_b;
 } mmixi_binary_options;
-typedef struct mmixi_binary_job {
-    const mmix_ctx *m;
-    const mmixi_binary_options *o;
-    const mmix_tensor *out;
-    const mmix_real *a, *b, *dy, *yv;
-    mmix_real *y, *da, *db;
-    int add_a, add_b;
-} mmixi_binary_job;
 
 static size_t mmixi_stepped_offset(const mmix_tensor *out, const size_t *step, size_t row)
 {
@@ -5128,98 +5323,74 @@ static size_t mmixi_stepped_offset(const mmix_tensor *out, const size_t *step, s
     }
     return at;
 }
-static void mmixi_binary_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_binary_job *j = (const mmixi_binary_job *)arg;
-    const mmixi_binary_options *o = j->o;
-    size_t n = mmixi_cols(j->out), sa = o->step_a[MMIX_MAX_DIMS - 1], sb = o->step_b[MMIX_MAX_DIMS - 1];
+    const mmixi_binary_options *o = (const mmixi_binary_options *)c->options;
+    const mmixi_kernels *k = c->m->k;
+    const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
+    const size_t n = mmixi_cols(c->out[0]), sa = o->row_a, sb = o->row_b;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *a = j->a + mmixi_stepped_offset(j->out, o->step_a, r),
-            *b = j->b + mmixi_stepped_offset(j->out, o->step_b, r);
-        mmix_real *y = j->y + r * n;
-        if (sa && sb && o->op == MMIX_OP_ADD && o->alpha == 1 && o->beta == 1) j->m->k->add(n, a, b, y);
-        else if (sa && sb && o->op == MMIX_OP_ADD) {
-            j->m->k->scale(n, o->beta, b, y);
-            j->m->k->axpy(n, o->alpha, a, y);
+        const mmix_real *a = mmix_data(c->in[0]) + mmixi_stepped_offset(c->out[0], o->a, r),
+            *b = mmix_data(c->in[1]) + mmixi_stepped_offset(c->out[0], o->b, r);
+        mmix_real *y = mmix_data(c->out[0]) + r * n;
+        if (c->op == MMIX_OP_ADD && sa && sb) {
+            if (alpha == 1 && beta == 1) k->add(n, a, b, y);
+            else {
+                k->scale(n, beta, b, y);
+                k->axpy(n, alpha, a, y);
+            }
         }
-        else if (sa && sb && o->op == MMIX_OP_MUL) j->m->k->mul(n, a, b, y);
-        else if (o->op == MMIX_OP_ADD)
-            for (size_t i = 0; i < n; i++) y[i] = o->alpha * a[i * sa] + o->beta * b[i * sb];
-        else if (o->op == MMIX_OP_MUL) for (size_t i = 0; i < n; i++) y[i] = a[i * sa] * b[i * sb];
-        else for (size_t i = 0; i < n; i++) y[i] = a[i * sa] / b[i * sb];
+        else if (c->op == MMIX_OP_MUL && sa && sb) k->mul(n, a, b, y);
+        else for (size_t i = 0; i < n; i++, a += sa, b += sb)
+            y[i] = c->op == MMIX_OP_ADD ? alpha * *a + beta * *b : c->op == MMIX_OP_MUL ? *a * *b : *a / *b;
     }
 }
-static int mmixi_binary_forward(mmix_ctx *m, mmix_call *call)
+static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    mmixi_binary_job j;
-    memset(&j, 0, sizeof j);
-    j.m = m;
-    j.o = (const mmixi_binary_options *)call->options;
-    j.out = call->out[0];
-    j.a = mmix_data(call->in[0]);
-    j.b = mmix_data(call->in[1]);
-    j.y = mmix_data(call->out[0]);
-    mmixi_ranges(m, mmixi_rows(j.out), mmixi_row_grain(mmixi_cols(j.out)), mmixi_binary_rows, &j);
-    return 0;
-}
-static void mmixi_binary_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_binary_job *j = (const mmixi_binary_job *)arg;
-    const mmixi_binary_options *o = j->o;
-    size_t n = mmixi_cols(j->out), sa = o->step_a[MMIX_MAX_DIMS - 1], sb = o->step_b[MMIX_MAX_DIMS - 1];
+    const mmixi_binary_options *o = (const mmixi_binary_options *)c->options;
+    const mmixi_kernels *k = c->m->k;
+    const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
+    const size_t n = mmixi_cols(c->out[0]), sa = o->row_a, sb = o->row_b;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        size_t at = mmixi_stepped_offset(j->out, o->step_a, r),
-            bt = mmixi_stepped_offset(j->out, o->step_b, r);
-        const mmix_real *a = j->a + at, *b = j->b + bt, *dy = j->dy + r * n, *y = j->yv + r * n;
-        if (o->op == MMIX_OP_ADD && sa && sb) {
-            void (*give)(size_t, mmix_real, const mmix_real *, mmix_real *);
-            give = j->add_a ? j->m->k->axpy : j->m->k->scale;
-            if (j->da) give(n, o->alpha, dy, j->da + at);
-            give = j->add_b ? j->m->k->axpy : j->m->k->scale;
-            if (j->db) give(n, o->beta, dy, j->db + bt);
+        const size_t at = mmixi_stepped_offset(c->out[0], o->a, r), bt = mmixi_stepped_offset(c->out[0], o->b, r);
+        const mmix_real *a = mmix_data(c->in[0]) + at, *b = mmix_data(c->in[1]) + bt, *dy = c->dy[0] + r * n,
+            *y = mmix_data(c->out[0]) + r * n;
+        mmix_real *da = c->dx[0] ? c->dx[0] + at : NULL, *db = c->dx[1] ? c->dx[1] + bt : NULL;
+        if (c->op == MMIX_OP_ADD && sa && sb) {
+            if (da) (c->add[0] ? k->axpy : k->scale)(n, alpha, dy, da);
+            if (db) (c->add[1] ? k->axpy : k->scale)(n, beta, dy, db);
             continue;
         }
-        for (size_t i = 0; j->da && i < n; i++) {
-            mmix_real g = o->op == MMIX_OP_ADD ? o->alpha * dy[i] : o->op == MMIX_OP_MUL ? dy[i] * b[i * sb]
+        for (size_t i = 0; da && i < n; i++) {
+            const mmix_real g = c->op == MMIX_OP_ADD ? alpha * dy[i] : c->op == MMIX_OP_MUL ? dy[i] * b[i * sb]
                 : dy[i] / b[i * sb];
-            j->da[at + i * sa] = j->add_a ? j->da[at + i * sa] + g : g;
+            da[i * sa] = c->add[0] ? da[i * sa] + g : g;
         }
-        for (size_t i = 0; j->db && i < n; i++) {
-            mmix_real g = o->op == MMIX_OP_ADD ? o->beta * dy[i] : o->op == MMIX_OP_MUL ? dy[i] * a[i * sa]
+        for (size_t i = 0; db && i < n; i++) {
+            const mmix_real g = c->op == MMIX_OP_ADD ? beta * dy[i] : c->op == MMIX_OP_MUL ? dy[i] * a[i * sa]
                 : -dy[i] * y[i] / b[i * sb];
-            j->db[bt + i * sb] = j->add_b ? j->db[bt + i * sb] + g : g;
+            db[i * sb] = c->add[1] ? db[i * sb] + g : g;
         }
     }
 }
-static int mmixi_binary_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_binary_forward(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_binary_job j;
-    size_t n = mmix_count(call->out[0]);
-    int stretched = mmix_count(call->in[0]) < n || mmix_count(call->in[1]) < n
-        || mmixi_owner(call->in[0]) == mmixi_owner(call->in[1]);
-    memset(&j, 0, sizeof j);
-    j.m = m;
-    j.o = (const mmixi_binary_options *)call->options;
-    j.out = call->out[0];
-    j.a = mmix_data(call->in[0]);
-    j.b = mmix_data(call->in[1]);
-    j.yv = mmix_data(call->out[0]);
-    j.dy = mmixi_out_grad(call->out[0]);
-    j.da = mmix_grad_target(m, call->in[0], &j.add_a);
-    j.db = mmix_grad_target(m, call->in[1], &j.add_b);
-    if (j.da && !j.add_a && stretched) {
-        mmixi_zero(m, mmix_count(call->in[0]), j.da);
-        j.add_a = 1;
+    (void)m;
+    return mmixi_over_rows(c, c->out[0], mmixi_binary_rows);
+}
+static int mmixi_binary_backward(mmix_ctx *m, mmix_call *c)
+{
+    const size_t n = mmix_count(c->out[0]), rows = mmixi_rows(c->out[0]);
+    int apart = mmixi_owner(c->in[0]) != mmixi_owner(c->in[1]);      /* no two rows write one place */
+    for (int i = 0; i < 2; i++) {
+        if (mmix_count(c->in[i]) == n) continue;
+        apart = 0;
+        if (c->dx[i] && !c->add[i]) mmixi_zero(m, mmix_count(c->in[i]), c->dx[i]);
+        c->add[i] = 1;
     }
-    if (j.db && !j.add_b && stretched) {
-        mmixi_zero(m, mmix_count(call->in[1]), j.db);
-        j.add_b = 1;
-    }
-    mmixi_ranges(m, mmixi_rows(j.out), stretched ? mmixi_rows(j.out) : mmixi_row_grain(mmixi_cols(j.out)),
-                 mmixi_binary_rows_backward, &j);
-    return 0;
+    return mmixi_over(c, rows, apart ? mmixi_row_grain(mmixi_cols(c->out[0])) : rows, mmixi_binary_rows_backward);
 }
 static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a, mmix_tensor *b,
                                  double alpha, double beta)
@@ -5228,27 +5399,26 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
     mmixi_binary_options o;
     size_t shape[MMIX_MAX_DIMS];
     int ndim;
-    if (!mmixi_check_real(m, who, "a", a) || !mmixi_check_real(m, who, "b", b)) return NULL;
+    if (!mmixi_expect(m, who, NULL, "a ..., b ...", a, b)) return NULL;
     memset(&o, 0, sizeof o);
-    o.op = op;
-    o.alpha = (mmix_real)alpha;
-    o.beta = (mmix_real)beta;
+    call.number[0] = alpha;
+    call.number[1] = beta;
     ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    for (int i = 1; i <= ndim; i++) {            /* i-th axis from the right */
-        size_t na = i <= a->ndim ? a->shape[a->ndim - i] : 1, nb = i <= b->ndim ? b->shape[b->ndim - i] : 1;
+    for (int i = ndim; i-- > 0;) {
+        const int ia = i - ndim + a->ndim, ib = i - ndim + b->ndim;
+        const size_t na = ia < 0 ? 1 : a->shape[ia], nb = ib < 0 ? 1 : b->shape[ib];
         if (na != nb && na != 1 && nb != 1) {
-            char x[96], y[96];
+            char x[MMIXI_TEXT], y[MMIXI_TEXT];
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shapes %s and %s do not go together", who,
                       mmixi_shape_text(a, x), mmixi_shape_text(b, y));
             return NULL;
         }
-        shape[ndim - i] = na > nb ? na : nb;
-        o.step_a[ndim - i] = i > a->ndim || na < shape[ndim - i] ? 0 : a->stride[a->ndim - i];
-        o.step_b[ndim - i] = i > b->ndim || nb < shape[ndim - i] ? 0 : b->stride[b->ndim - i];
+        shape[i] = mmixi_max(na, nb);
+        o.a[i] = ia < 0 || na < shape[i] ? 0 : a->stride[ia];
+        o.b[i] = ib < 0 || nb < shape[i] ? 0 : b->stride[ib];
     }
-    /* the last entry holds the step along a row, wherever the row's axis is */
-    o.step_a[MMIX_MAX_DIMS - 1] = ndim ? o.step_a[ndim - 1] : 0;
-    o.step_b[MMIX_MAX_DIMS - 1] = ndim ? o.step_b[ndim - 1] : 0;
+    o.row_a = ndim ? o.a[ndim - 1] : 0;
+    o.row_b = ndim ? o.b[ndim - 1] : 0;
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape);
     return mmixi_run(m, op, &call, &o, sizeof o);
 }
@@ -5269,207 +5439,117 @@ MMIXDEF mmix_tensor *mmix_div(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
     return mmixi_binary(m, "mmix_div", MMIX_OP_DIV, a, b, 1, 1);
 }
 
-/* ---- one tensor in, one of its shape out: scale, exp, log, sqrt, silu, gelu, softplus -------
-   Backward gets x and dy; scale's is y = α x + β, dx = α dy. */
+/* ---- one tensor in, one of its shape out: α x + β, exp, log, sqrt, silu, gelu, softplus ------
+   dx = dy f'(x), from x again. */
 
-static void mmixi_exp_row(size_t n, const mmix_real *x, mmix_real *y)
+/* The rare ones in double: f(x), or f'(x). */
+static double mmixi_plain_unary(int op, double x, int slope)
 {
-    for (size_t i = 0; i < n; i++) y[i] = (mmix_real)mmixi_exp((double)x[i]);
+    if (op == MMIX_OP_EXP) return mmixi_exp(x);
+    if (op == MMIX_OP_LOG) return slope ? 1 / x : mmixi_log(x);
+    return slope ? 0.5 / sqrt(x) : sqrt(x);
 }
-static void mmixi_exp_row_backward(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add)
+static void mmixi_unary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    for (size_t i = 0; i < n; i++) dx[i] = (add ? dx[i] : 0) + dy[i] * (mmix_real)mmixi_exp((double)x[i]);
-}
-static void mmixi_log_row(size_t n, const mmix_real *x, mmix_real *y)
-{
-    for (size_t i = 0; i < n; i++) y[i] = (mmix_real)mmixi_log((double)x[i]);
-}
-static void mmixi_log_row_backward(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add)
-{
-    for (size_t i = 0; i < n; i++) dx[i] = (add ? dx[i] : 0) + dy[i] / x[i];
-}
-static void mmixi_sqrt_row(size_t n, const mmix_real *x, mmix_real *y)
-{
-    for (size_t i = 0; i < n; i++) y[i] = (mmix_real)sqrt((double)x[i]);
-}
-static void mmixi_sqrt_row_backward(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add)
-{
-    for (size_t i = 0; i < n; i++) dx[i] = (add ? dx[i] : 0) + dy[i] * (mmix_real)(0.5 / sqrt((double)x[i]));
-}
-static void mmixi_unary_pick(const mmix_ctx *m, int op, mmixi_rows_job *j)
-{
-    j->unary = op == MMIX_OP_EXP ? mmixi_exp_row : op == MMIX_OP_LOG ? mmixi_log_row : op == MMIX_OP_SQRT
-        ? mmixi_sqrt_row : op == MMIX_OP_SILU ? m->k->silu : op == MMIX_OP_GELU ? m->k->gelu : m->k->softplus;
-    j->unary_backward = op == MMIX_OP_EXP ? mmixi_exp_row_backward : op == MMIX_OP_LOG
-        ? mmixi_log_row_backward : op == MMIX_OP_SQRT ? mmixi_sqrt_row_backward : op == MMIX_OP_SILU
-        ? m->k->silu_backward : op == MMIX_OP_GELU ? m->k->gelu_backward : m->k->softplus_backward;
-}
-typedef struct mmixi_unary_options { int op; mmix_real alpha, beta; } mmixi_unary_options;
-
-static void mmixi_unary_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
+    const mmixi_kernels *k = c->m->k;
+    const mmixi_mat x = mmixi_values(c->in[0]), dx = mmixi_rows_of(c->in[0], c->dx[0]);
+    const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
+    const int add = c->add[0];
+    const size_t n = x.cols;
     (void)lane;
-    for (size_t r = begin; r < end; r++) j->unary(j->cols, j->x + r * j->step, j->y + r * j->cols);
-}
-static void mmixi_unary_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
-    (void)lane;
-    for (size_t r = begin; r < end; r++)
-        j->unary_backward(j->cols, j->x + r * j->step, j->g + r * j->cols, j->y + r * j->step, j->add);
-}
-static mmixi_rows_job mmixi_rows_of(mmix_ctx *m, const mmix_tensor *x)
-{
-    mmixi_rows_job j;
-    memset(&j, 0, sizeof j);
-    j.m = m;
-    j.cols = mmixi_cols(x);
-    j.step = mmixi_row_step(x);
-    j.x = mmix_data(x);
-    return j;
-}
-static int mmixi_unary_forward(mmix_ctx *m, mmix_call *call)
-{
-    const mmixi_unary_options *o = (const mmixi_unary_options *)call->options;
-    mmixi_rows_job j = mmixi_rows_of(m, call->in[0]);
-    j.y = mmix_data(call->out[0]);
-    if (o->op == MMIX_OP_SCALE) {
-        for (size_t r = 0; r < mmixi_rows(call->in[0]); r++)
-            for (size_t i = 0; i < j.cols; i++)
-                j.y[r * j.cols + i] = o->alpha * j.x[r * j.step + i] + o->beta;
-        return 0;
-    }
-    mmixi_unary_pick(m, o->op, &j);
-    mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.cols), mmixi_unary_rows, &j);
-    return 0;
-}
-static int mmixi_unary_backward(mmix_ctx *m, mmix_call *call)
-{
-    const mmixi_unary_options *o = (const mmixi_unary_options *)call->options;
-    mmixi_rows_job j = mmixi_rows_of(m, call->in[0]);
-    j.g = mmixi_out_grad(call->out[0]);
-    j.y = mmix_grad_target(m, call->in[0], &j.add);
-    if (!j.y) return 0;
-    if (o->op == MMIX_OP_SCALE) {
-        for (size_t r = 0; r < mmixi_rows(call->in[0]); r++)
-            for (size_t i = 0; i < j.cols; i++) {
-                mmix_real *dx = j.y + r * j.step + i;
-                *dx = (j.add ? *dx : 0) + o->alpha * j.g[r * j.cols + i];
+    for (size_t r = begin; r < end; r++) {
+        const mmix_real *from = mmixi_row(x, r), *dy = c->dy[0] ? c->dy[0] + r * n : NULL;
+        mmix_real *to = dy ? mmixi_row(dx, r) : mmix_data(c->out[0]) + r * n;
+        switch (c->op) {
+        case MMIX_OP_SILU: if (dy) k->silu_backward(n, from, dy, to, add); else k->silu(n, from, to); break;
+        case MMIX_OP_GELU: if (dy) k->gelu_backward(n, from, dy, to, add); else k->gelu(n, from, to); break;
+        case MMIX_OP_SOFTPLUS:
+            if (dy) k->softplus_backward(n, from, dy, to, add);
+            else k->softplus(n, from, to);
+            break;
+        case MMIX_OP_SCALE:
+            for (size_t i = 0; i < n; i++)
+                to[i] = dy ? (add ? to[i] : 0) + alpha * dy[i] : alpha * from[i] + beta;
+            break;
+        default:
+            for (size_t i = 0; i < n; i++) {
+                const double f = mmixi_plain_unary(c->op, (double)from[i], dy != NULL);
+                to[i] = dy ? (add ? to[i] : 0) + (mmix_real)((double)dy[i] * f) : (mmix_real)f;
             }
-        return 0;
+        }
     }
-    mmixi_unary_pick(m, o->op, &j);
-    mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.cols), mmixi_unary_rows_backward, &j);
-    return 0;
+}
+static int mmixi_unary_run(mmix_ctx *m, mmix_call *c)
+{
+    (void)m;
+    return mmixi_over_rows(c, c->in[0], mmixi_unary_rows);
 }
 static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha,
                                 double beta)
 {
-    mmix_call call;
-    mmixi_unary_options o;
-    if (!mmixi_check_real(m, who, "x", x)) return NULL;
-    x = mmixi_even(m, x, 0);
-    if (!x) return NULL;
-    call = mmixi_call(x, NULL, NULL);
-    o.op = op;
-    o.alpha = (mmix_real)alpha;
-    o.beta = (mmix_real)beta;
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, x->shape);
-    return mmixi_run(m, op, &call, &o, sizeof o);
+    mmix_call call = mmixi_call(x, NULL, NULL);
+    if (!mmixi_expect(m, who, NULL, "x ...", x)) return NULL;
+    call.in[0] = mmixi_strided(m, x);
+    call.out[0] = mmixi_like(m, who, call.in[0]);
+    call.number[0] = alpha;
+    call.number[1] = beta;
+    return mmixi_run(m, op, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
 {
     return mmixi_unary(m, "mmix_scale", MMIX_OP_SCALE, x, alpha, beta);
 }
-MMIXDEF mmix_tensor *mmix_exp(mmix_ctx *m, mmix_tensor *x)
-{
-    return mmixi_unary(m, "mmix_exp", MMIX_OP_EXP, x, 1, 0);
-}
-MMIXDEF mmix_tensor *mmix_log(mmix_ctx *m, mmix_tensor *x)
-{
-    return mmixi_unary(m, "mmix_log", MMIX_OP_LOG, x, 1, 0);
-}
-MMIXDEF mmix_tensor *mmix_sqrt(mmix_ctx *m, mmix_tensor *x)
-{
-    return mmixi_unary(m, "mmix_sqrt", MMIX_OP_SQRT, x, 1, 0);
-}
-MMIXDEF mmix_tensor *mmix_silu(mmix_ctx *m, mmix_tensor *x)
-{
-    return mmixi_unary(m, "mmix_silu", MMIX_OP_SILU, x, 1, 0);
-}
-MMIXDEF mmix_tensor *mmix_gelu(mmix_ctx *m, mmix_tensor *x)
-{
-    return mmixi_unary(m, "mmix_gelu", MMIX_OP_GELU, x, 1, 0);
-}
-MMIXDEF mmix_tensor *mmix_softplus(mmix_ctx *m, mmix_tensor *x)
-{
-    return mmixi_unary(m, "mmix_softplus", MMIX_OP_SOFTPLUS, x, 1, 0);
-}
-
-/* ---- sums: over one axis, over everything ------------------------------------------------- */
-
-/* x as (outer, n, inner) */
-typedef struct mmixi_axis_options { size_t outer, n, inner; } mmixi_axis_options;
-
-static int mmixi_sum_axis_forward(mmix_ctx *m, mmix_call *call)
-{
-    const mmixi_axis_options *o = (const mmixi_axis_options *)call->options;
-    const mmix_real *x = mmix_data(call->in[0]);
-    mmix_real *y = mmix_data(call->out[0]);
-    if (o->inner == 1) {
-        for (size_t i = 0; i < o->outer; i++) y[i] = m->k->sum(o->n, x + i * o->n);
-        return 0;
+#define MMIXI_UNARY(name, op) \
+    MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *x) \
+    { \
+        return mmixi_unary(m, "mmix_" #name, op, x, 1, 0); \
     }
-    for (size_t i = 0; i < o->outer; i++) {
-        memcpy(y + i * o->inner, x + i * o->n * o->inner, o->inner * sizeof *y);
-        for (size_t k = 1; k < o->n; k++)
-            m->k->add(o->inner, x + (i * o->n + k) * o->inner, y + i * o->inner, y + i * o->inner);
+MMIXI_UNARY(exp, MMIX_OP_EXP)
+MMIXI_UNARY(log, MMIX_OP_LOG)
+MMIXI_UNARY(sqrt, MMIX_OP_SQRT)
+MMIXI_UNARY(silu, MMIX_OP_SILU)
+MMIXI_UNARY(gelu, MMIX_OP_GELU)
+MMIXI_UNARY(softplus, MMIX_OP_SOFTPLUS)
+#undef MMIXI_UNARY
+
+/* ---- sums: over one axis, over everything: x as (outer, n, inner) = size[0 … 2] ------------- */
+
+static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
+{
+    const size_t n = c->size[1], inner = c->size[2];
+    for (size_t i = 0; i < c->size[0]; i++) {
+        const mmix_real *x = mmix_data(c->in[0]) + i * n * inner, *dy = c->dy[0] ? c->dy[0] + i * inner : NULL;
+        mmix_real *y = mmix_data(c->out[0]) + i * inner, *dx = dy ? c->dx[0] + i * n * inner : NULL;
+        if (dy)
+            for (size_t j = 0; j < n * inner; j++) dx[j] = (c->add[0] ? dx[j] : 0) + dy[inner == 1 ? 0 : j % inner];
+        else if (inner == 1) *y = m->k->sum(n, x);
+        else for (size_t j = 0; j < n; j++) mmixi_put(m->k, inner, x + j * inner, y, j > 0);
     }
     return 0;
 }
-static int mmixi_sum_axis_backward(mmix_ctx *m, mmix_call *call)
+/* Axis a of x counted from 0, or -1 after mmix_fail. */
+static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int axis)
 {
-    const mmixi_axis_options *o = (const mmixi_axis_options *)call->options;
-    const mmix_real *g = mmixi_out_grad(call->out[0]);
-    int add;
-    mmix_real *dx = mmix_grad_target(m, call->in[0], &add);
-    if (!dx) return 0;
-    for (size_t i = 0; i < o->outer; i++)
-        for (size_t k = 0; k < o->n; k++) {
-            mmix_real *row = dx + (i * o->n + k) * o->inner;
-            for (size_t j = 0; j < o->inner; j++) row[j] = (add ? row[j] : 0) + g[i * o->inner + j];
-        }
-    return 0;
+    char text[MMIXI_TEXT];
+    const int a = mmixi_axis(x, axis);
+    if (a >= 0 && a < x->ndim) return a;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s", who, axis, mmixi_shape_text(x, text));
 }
 static mmix_tensor *mmixi_sum_over(mmix_ctx *m, const char *who, int op, mmix_tensor *x, int axis)
 {
-    mmix_call call;
-    mmixi_axis_options o;
+    mmix_call call = mmixi_call(x, NULL, NULL);
     size_t shape[MMIX_MAX_DIMS];
-    int ndim = 0, a;
-    if (!mmixi_check_real(m, who, "x", x)) return NULL;
-    x = mmixi_even(m, x, 1);
-    if (!x) return NULL;
-    o.outer = o.inner = 1;
-    o.n = mmix_count(x);
-    if (op == MMIX_OP_SUM_AXIS) {
-        a = mmixi_axis(x, axis);
-        if (a < 0 || a >= x->ndim) {
-            char text[96];
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s", who, axis, mmixi_shape_text(x, text));
-            return NULL;
-        }
-        o.n = x->shape[a];
-        for (int i = 0; i < x->ndim; i++) {
-            if (i < a) o.outer *= x->shape[i];
-            if (i > a) o.inner *= x->shape[i];
-            if (i != a) shape[ndim++] = x->shape[i];
-        }
+    int ndim = 0, a = -1;
+    if (!mmixi_expect(m, who, NULL, "x ...", x)) return NULL;
+    if (op == MMIX_OP_SUM_AXIS && (a = mmixi_axis_of(m, who, x, axis)) < 0) return NULL;
+    call.size[0] = call.size[1] = call.size[2] = 1;
+    for (int i = 0; i < x->ndim; i++) {
+        call.size[a < 0 || i == a ? 1 : i < a ? 0 : 2] *= x->shape[i];
+        if (a >= 0 && i != a) shape[ndim++] = x->shape[i];
     }
-    call = mmixi_call(x, NULL, NULL);
+    call.in[0] = mmixi_compact(m, x);
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape);
-    return mmixi_run(m, op, &call, &o, sizeof o);
+    return mmixi_run(m, op, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis)
 {
@@ -5487,363 +5567,254 @@ MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 
 /* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
 
+/* to go: */
 static mmixi_gemm mmixi_gemm_of(size_t rows, size_t cols, size_t depth, const mmix_real *a, size_t ars,
                                 size_t acs, const mmix_real *b, size_t brs, size_t bcs, mmix_real *c,
                                 size_t ldc, int add)
 {
-    mmixi_gemm g;
-    memset(&g, 0, sizeof g);
-    g.rows = rows; g.cols = cols; g.depth = depth;
-    g.a = a; g.ars = (ptrdiff_t)ars; g.acs = (ptrdiff_t)acs;
-    g.b = b; g.brs = (ptrdiff_t)brs; g.bcs = (ptrdiff_t)bcs;
-    g.c = c; g.ldc = (ptrdiff_t)ldc;
-    g.add = add;
-    return g;
+    mmixi_mat va = mmixi_matrix(a, rows, depth, (ptrdiff_t)ars);
+    mmixi_mat vb = mmixi_matrix(b, depth, cols, (ptrdiff_t)brs);
+    va.cs = (ptrdiff_t)acs;
+    vb.cs = (ptrdiff_t)bcs;
+    return mmixi_product_of(mmixi_matrix(c, rows, cols, (ptrdiff_t)ldc), va, vb, add);
 }
-static int mmixi_matmul_forward(mmix_ctx *m, mmix_call *call)
+/* Matrix i of a contiguous tensor (…, J, K) with the values, or the gradient, p. */
+static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_t i)
 {
-    const mmix_tensor *a = call->in[0], *b = call->in[1];
-    size_t I = mmix_shape(a, -2), J = mmix_shape(a, -1), K = mmix_shape(b, -1);
-    for (size_t i = 0; i < mmix_count(a) / (I * J); i++) {
-        mmixi_gemm g = mmixi_gemm_of(I, K, J, mmix_data(a) + i * I * J, J, 1, mmix_data(b) + i * J * K, K, 1,
-                                     mmix_data(call->out[0]) + i * I * K, K, 0);
-        if (mmixi_gemm_run(m, &g)) return -1;
-    }
-    return 0;
+    const size_t J = mmix_shape(t, -2), K = mmix_shape(t, -1);
+    return mmixi_matrix(p + i * J * K, J, K, (ptrdiff_t)K);
 }
-static int mmixi_matmul_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_matmul_run(mmix_ctx *m, mmix_call *call)
 {
-    mmix_tensor *a = call->in[0], *b = call->in[1];
-    const mmix_real *dc = mmixi_out_grad(call->out[0]);
-    size_t I = mmix_shape(a, -2), J = mmix_shape(a, -1), K = mmix_shape(b, -1), n = mmix_count(a) / (I * J);
-    int add;
-    mmix_real *d = mmix_grad_target(m, a, &add);
-    for (size_t i = 0; d && i < n; i++) {
-        mmixi_gemm g = mmixi_gemm_of(I, J, K, dc + i * I * K, K, 1, mmix_data(b) + i * J * K, 1, K,
-                                     d + i * I * J, J, add);
-        if (mmixi_gemm_run(m, &g)) return -1;
+    const mmix_tensor *ta = call->in[0], *tb = call->in[1], *tc = call->out[0];
+    int failed = 0;
+    for (size_t i = 0; !failed && i < mmix_count(ta) / (mmix_shape(ta, -1) * mmix_shape(ta, -2)); i++) {
+        const mmixi_mat a = mmixi_matrix_at(ta, mmix_data(ta), i), b = mmixi_matrix_at(tb, mmix_data(tb), i),
+            c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmix_data(tc), i);
+        if (!call->dy[0]) failed = mmixi_product(m, c, a, b, 0);
+        if (call->dx[0])
+            failed |= mmixi_product(m, mmixi_matrix_at(ta, call->dx[0], i), c, mmixi_t(b), call->add[0]);
+        if (call->dx[1])
+            failed |= mmixi_product(m, mmixi_matrix_at(tb, call->dx[1], i), mmixi_t(a), c, call->add[1]);
     }
-    d = mmix_grad_target(m, b, &add);
-    for (size_t i = 0; d && i < n; i++) {
-        mmixi_gemm g = mmixi_gemm_of(J, K, I, mmix_data(a) + i * I * J, 1, J, dc + i * I * K, K, 1,
-                                     d + i * J * K, K, add);
-        if (mmixi_gemm_run(m, &g)) return -1;
-    }
-    return 0;
+    return failed ? -1 : 0;
 }
 MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 {
     mmix_call call;
     size_t shape[MMIX_MAX_DIMS];
-    char x[96], y[96];
-    if (!mmixi_check_real(m, "mmix_matmul", "a", a) || !mmixi_check_real(m, "mmix_matmul", "b", b))
-        return NULL;
+    if (!mmixi_expect(m, "mmix_matmul", NULL, "a ..., b ...", a, b)) return NULL;
     if (a->ndim < 2 || a->ndim != b->ndim || mmix_shape(a, -1) != mmix_shape(b, -2)
         || memcmp(a->shape, b->shape, (size_t)(a->ndim - 2) * sizeof(size_t))) {
+        char x[MMIXI_TEXT], y[MMIXI_TEXT];
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_matmul: shapes %s and %s, expected (…, I, J) and (…, J, K)",
                   mmixi_shape_text(a, x), mmixi_shape_text(b, y));
         return NULL;
     }
-    a = mmixi_even(m, a, 1);
-    b = mmixi_even(m, b, 1);
-    if (!a || !b) return NULL;
+    call = mmixi_call(mmixi_compact(m, a), mmixi_compact(m, b), NULL);
+    if (!call.in[0] || !call.in[1]) return NULL;
     memcpy(shape, a->shape, sizeof shape);
     shape[a->ndim - 1] = mmix_shape(b, -1);
-    call = mmixi_call(a, b, NULL);
     call.out[0] = mmixi_new(m, "mmix_matmul", MMIX_DTYPE_REAL, a->ndim, shape);
     return mmixi_run(m, MMIX_OP_MATMUL, &call, NULL, 0);
 }
 
-/* ---- concat, gather, insert_token: rows moved about ---------------------------------------- */
+/* ---- concat, gather, add_rows, insert_token: rows moved about ------------------------------ */
 
-/* One part at a time: out[outer, at … at + n, inner] = part, where out has `total` on that axis. */
-typedef struct mmixi_concat_options { size_t outer, inner, total, count; } mmixi_concat_options;
-
-static int mmixi_concat_move(mmix_ctx *m, mmix_call *call, int back)
+/* The parts as (size[0], run) one behind the other in rows of the output. */
+static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_concat_options *o = (const mmixi_concat_options *)call->options;
-    const mmix_real *g = back ? mmixi_out_grad(call->out[0]) : NULL;
-    size_t at = 0;
-    for (size_t p = 0; p < o->count; p++) {
-        size_t run = mmix_count(call->in[p]) / o->outer;
-        int add = 0;
-        mmix_real *part = back ? mmix_grad_target(m, call->in[p], &add) : mmix_data(call->in[p]);
-        for (size_t i = 0; part && i < o->outer; i++) {
-            if (back) mmixi_put(m->k, run, g + i * o->total * o->inner + at, part + i * run, add);
-            else memcpy(mmix_data(call->out[0]) + i * o->total * o->inner + at, part + i * run,
-                        run * sizeof *part);
-        }
+    const size_t outer = c->size[0], whole = mmix_count(c->out[0]) / outer;
+    for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; p++) {
+        const size_t run = mmix_count(c->in[p]) / outer;
+        for (size_t i = 0; i < outer; i++)
+            if (!c->dy[0])
+                memcpy(mmix_data(c->out[0]) + i * whole + at, mmix_data(c->in[p]) + i * run, run * sizeof(mmix_real));
+            else if (c->dx[p]) mmixi_put(m->k, run, c->dy[0] + i * whole + at, c->dx[p] + i * run, c->add[p]);
         at += run;
     }
     return 0;
 }
-static int mmixi_concat_forward(mmix_ctx *m, mmix_call *call) { return mmixi_concat_move(m, call, 0); }
-static int mmixi_concat_backward(mmix_ctx *m, mmix_call *call) { return mmixi_concat_move(m, call, 1); }
 MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, size_t n)
 {
+    const char *who = "mmix_concat";
     mmix_call call = mmixi_call(NULL, NULL, NULL);
-    mmixi_concat_options o;
-    size_t shape[MMIX_MAX_DIMS];
+    size_t shape[MMIX_MAX_DIMS], total = 0;
     int a = 0;
-    memset(&o, 0, sizeof o);
-    o.outer = o.inner = 1;
-    o.count = n;
-    if (!n || n > MMIX_MAX_INPUTS) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_concat: %d parts, expected 1 to %d", (int)n, MMIX_MAX_INPUTS);
+    if (!n || n > MMIX_MAX_INPUTS || !parts) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d parts%s, expected 1 to %d", who, (int)n,
+                  parts ? "" : " at NULL", MMIX_MAX_INPUTS);
         return NULL;
     }
     for (size_t p = 0; p < n; p++) {
         const mmix_tensor *t = parts[p];
         int same;
-        if (!mmixi_check_real(m, "mmix_concat", "a part", t)) return NULL;
+        if (!mmixi_expect(m, who, NULL, "part ...", t)) return NULL;
         if (!p) {
-            a = mmixi_axis(t, axis);
+            a = mmixi_axis_of(m, who, t, axis);
             memcpy(shape, t->shape, sizeof shape);
         }
-        same = a >= 0 && a < t->ndim && t->ndim == parts[0]->ndim;
+        same = a >= 0 && t->ndim == parts[0]->ndim;
         for (int i = 0; same && i < t->ndim; i++) same = i == a || t->shape[i] == shape[i];
         if (!same) {
-            char x[96], y[96];
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_concat: part %d has shape %s, the first %s; axis %d",
+            char x[MMIXI_TEXT], y[MMIXI_TEXT];
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: part %d has shape %s, the first %s; axis %d", who,
                       (int)p, mmixi_shape_text(t, x), mmixi_shape_text(parts[0], y), axis);
             return NULL;
         }
-        o.total += t->shape[a];
-        call.in[p] = mmixi_even(m, parts[p], 1);
+        total += t->shape[a];
+        call.in[p] = mmixi_compact(m, parts[p]);
         if (!call.in[p]) return NULL;
     }
-    for (int i = 0; i < parts[0]->ndim; i++) {
-        if (i < a) o.outer *= shape[i];
-        if (i > a) o.inner *= shape[i];
-    }
-    shape[a] = o.total;
-    call.out[0] = mmixi_new(m, "mmix_concat", MMIX_DTYPE_REAL, parts[0]->ndim, shape);
-    return mmixi_run(m, MMIX_OP_CONCAT, &call, &o, sizeof o);
+    call.size[0] = 1;
+    for (int i = 0; i < a; i++) call.size[0] *= shape[i];
+    shape[a] = total;
+    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, parts[0]->ndim, shape);
+    return mmixi_run(m, MMIX_OP_CONCAT, &call, NULL, 0);
 }
 
 /* Number i of an integer tensor in row-major order. */
 static int32_t mmixi_index(const mmix_tensor *t, size_t i)
 {
-    size_t n = mmixi_cols(t);
+    const size_t n = mmixi_cols(t);
     return mmix_data_i32(t)[mmixi_row_offset(t, i / n) + i % n];
 }
-/* Rows of a table, forward all of some rows, backward (into the table's gradient) some columns of all rows:
-   a row may be there twice. */
-typedef struct mmixi_gather_job { const mmix_ctx *m; const mmix_tensor *index; const mmix_real *from;
-                                 mmix_real *to; size_t D, step; } mmixi_gather_job;
-static void mmixi_gather_range(void *arg, size_t begin, size_t end, size_t lane)
+/* Whether all of them lie below n. */
+static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *index, size_t n)
 {
-    const mmixi_gather_job *j = (const mmixi_gather_job *)arg;
+    for (size_t i = 0; i < mmix_count(index); i++)
+        if (mmixi_index(index, i) < 0 || (size_t)mmixi_index(index, i) >= n)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: index[%.0f] is %d, the table has %.0f rows", who, (double)i,
+                             (int)mmixi_index(index, i), (double)n), 0;
+    return 1;
+}
+static void mmixi_gather_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_mat table = mmixi_values(c->in[0]);
     (void)lane;
     for (size_t i = begin; i < end; i++)
-        memcpy(j->to + i * j->D, j->from + (size_t)mmixi_index(j->index, i) * j->step, j->D * sizeof *j->to);
+        memcpy(mmix_data(c->out[0]) + i * table.cols, mmixi_row(table, (size_t)mmixi_index(c->in[1], i)),
+               table.cols * sizeof(mmix_real));
 }
-static void mmixi_gather_back(void *arg, size_t begin, size_t end, size_t lane)
+/* Some columns of all rows: a row of the table may be there twice. */
+static void mmixi_gather_columns_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_gather_job *j = (const mmixi_gather_job *)arg;
+    const mmixi_mat table = mmixi_rows_of(c->in[0], c->dx[0]);
     (void)lane;
-    for (size_t i = 0; i < mmix_count(j->index); i++) {
-        mmix_real *row = j->to + (size_t)mmixi_index(j->index, i) * j->step + begin;
-        j->m->k->add(end - begin, j->from + i * j->D + begin, row, row);
+    for (size_t i = 0; i < mmix_count(c->in[1]); i++) {
+        mmix_real *row = mmixi_row(table, (size_t)mmixi_index(c->in[1], i)) + begin;
+        c->m->k->add(end - begin, c->dy[0] + i * table.cols + begin, row, row);
     }
 }
-static int mmixi_gather_forward(mmix_ctx *m, mmix_call *call)
+static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_gather_job j;
-    j.m = m;
-    j.index = call->in[1];
-    j.from = mmix_data(call->in[0]);
-    j.to = mmix_data(call->out[0]);
-    j.D = call->in[0]->shape[1];
-    j.step = call->in[0]->stride[0];
-    mmixi_ranges(m, mmix_count(j.index), mmixi_row_grain(j.D), mmixi_gather_range, &j);
-    return 0;
-}
-static int mmixi_gather_backward(mmix_ctx *m, mmix_call *call)
-{
-    mmixi_gather_job j;
-    int add;
-    j.m = m;
-    j.index = call->in[1];
-    j.from = mmixi_out_grad(call->out[0]);
-    j.to = mmix_grad_target(m, call->in[0], &add);
-    j.D = call->in[0]->shape[1];
-    j.step = call->in[0]->stride[0];
-    if (!j.to) return 0;
-    if (!add) mmixi_zero(m, mmix_count(call->in[0]), j.to);
-    mmixi_ranges(m, j.D, 64, mmixi_gather_back, &j);
-    return 0;
+    const size_t D = c->in[0]->shape[1];
+    if (!c->dy[0]) return mmixi_over(c, mmix_count(c->in[1]), mmixi_row_grain(D), mmixi_gather_rows);
+    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    return mmixi_over(c, D, 64, mmixi_gather_columns_backward);
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
     mmix_call call = mmixi_call(table, index, NULL);
     size_t shape[MMIX_MAX_DIMS];
-    if (!mmixi_check(m, "mmix_gather", "table", table, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
-        || !mmixi_check(m, "mmix_gather", "index", index, MMIX_DTYPE_I32, -1, MMIXI_ANY, 0, 0,
-                        0)) return NULL;
-    for (size_t i = 0; i < mmix_count(index); i++)
-        if (mmixi_index(index, i) < 0 || (size_t)mmixi_index(index, i) >= table->shape[0]) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_gather: index[%.0f] is %d, the table has %.0f rows",
-                      (double)i, (int)mmixi_index(index, i), (double)table->shape[0]);
-            return NULL;
-        }
+    if (!mmixi_expect(m, "mmix_gather", NULL, "table **, index:i32 ...", table, index)
+        || !mmixi_index_ok(m, "mmix_gather", index, table->shape[0])) return NULL;
     memcpy(shape, index->shape, sizeof shape);
     if (index->ndim < MMIX_MAX_DIMS) shape[index->ndim] = table->shape[1];
     call.out[0] = mmixi_new(m, "mmix_gather", MMIX_DTYPE_REAL, index->ndim + 1, shape);
     return mmixi_run(m, MMIX_OP_GATHER, &call, NULL, 0);
 }
 
-/* x (B, L, D) with the tokens of part (B, n, D) added at index (n). */
-static int mmixi_add_rows_run(mmix_ctx *m, const mmix_tensor *index, const mmix_tensor *as_part,
-                              mmix_real *part, const mmix_tensor *as_all, mmix_real *all, int back, int add)
+/* y = x, then y[b, index[i]] += part[b, i]; dx = dy is handed on, dpart[b, i] = dy[b, index[i]] */
+static int mmixi_add_rows_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t D = as_all->shape[2];
-    for (size_t b = 0; b < as_all->shape[0]; b++)
-        for (size_t i = 0; i < as_part->shape[1]; i++) {
-            mmix_real *row = all + b * as_all->stride[0] + (size_t)mmixi_index(index, i) * as_all->stride[1],
-                *own = part + b * as_part->stride[0] + i * as_part->stride[1];
-            if (back) mmixi_put(m->k, D, row, own, add);
-            else mmixi_put(m->k, D, own, row, 1);
+    const mmix_tensor *part = c->in[1], *y = c->out[0];
+    if (!c->dy[0]) mmixi_put_all(m, c->in[0], mmix_data(c->in[0]), y, mmix_data(y), 0);
+    for (size_t b = 0; b < y->shape[0]; b++)
+        for (size_t i = 0; i < part->shape[1]; i++) {
+            const size_t at = b * y->stride[0] + (size_t)mmixi_index(c->in[2], i) * y->stride[1],
+                own = b * part->stride[0] + i * part->stride[1];
+            if (!c->dy[0]) mmixi_put(m->k, y->shape[2], mmix_data(part) + own, mmix_data(y) + at, 1);
+            else if (c->dx[1]) mmixi_put(m->k, y->shape[2], c->dy[0] + at, c->dx[1] + own, c->add[1]);
         }
-    return 0;
-}
-static int mmixi_add_rows_forward(mmix_ctx *m, mmix_call *call)
-{
-    const mmix_tensor *x = call->in[0], *part = call->in[1], *y = call->out[0];
-    mmixi_put_all(m, x, mmix_data(x), y, mmix_data(y), 0);
-    return mmixi_add_rows_run(m, call->in[2], part, mmix_data(part), y, mmix_data(y), 0, 0);
-}
-static int mmixi_add_rows_backward(mmix_ctx *m, mmix_call *call)
-{
-    mmix_tensor *y = call->out[0];
-    mmix_real *g = (mmix_real *)(uintptr_t)mmixi_out_grad(y), *d;
-    int add;
-    d = mmix_grad_target(m, call->in[1], &add);
-    if (d) mmixi_add_rows_run(m, call->in[2], call->in[1], d, y, g, 1, add);
-    if (!m->error_kind) mmixi_grad_pass(m, call->in[0], y);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index)
 {
-    const char *who = "mmix_add_rows";
     mmix_call call = mmixi_call(x, part, index);
-    const size_t n = mmix_shape(index, 0);
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
-        || !mmixi_check(m, who, "index", index, MMIX_DTYPE_I32, 1, MMIXI_ANY, 0, 0, 0)
-        || !mmixi_check(m, who, "part", part, MMIX_DTYPE_REAL, 3, x->shape[0], n, x->shape[2],
-                        0)) return NULL;
-    for (size_t i = 0; i < n; i++)
-        if (mmixi_index(index, i) < 0 || (size_t)mmixi_index(index, i) >= x->shape[1]) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: index[%.0f] is %d, x has %.0f tokens", who, (double)i,
-                      (int)mmixi_index(index, i), (double)x->shape[1]);
-            return NULL;
-        }
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 3, x->shape);
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_add_rows", &d, "x BLD, index:i32 N, part BND", x, index, part)
+        || !mmixi_index_ok(m, "mmix_add_rows", index, d.L)) return NULL;
+    call.passed = 1;
+    call.out[0] = mmixi_like(m, "mmix_add_rows", x);
     return mmixi_run(m, MMIX_OP_ADD_ROWS, &call, NULL, 0);
 }
 
-typedef struct mmixi_insert_options { size_t at; } mmixi_insert_options;
-static int mmixi_insert_forward(mmix_ctx *m, mmix_call *call)
+/* Token size[0] of y is `token`, the others are x's. */
+static int mmixi_insert_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *x = call->in[0];
-    size_t at = ((const mmixi_insert_options *)call->options)->at, L = x->shape[1], D = x->shape[2];
-    (void)m;
+    const mmix_tensor *x = c->in[0];
+    const size_t at = c->size[0], L = x->shape[1], D = x->shape[2];
     for (size_t b = 0; b < x->shape[0]; b++)
         for (size_t t = 0; t <= L; t++) {
-            const mmix_real *from = mmix_data(x) + b * x->stride[0] + (t - (t > at)) * x->stride[1];
-            if (t == at) from = mmix_data(call->in[1]);
-            memcpy(mmix_data(call->out[0]) + (b * (L + 1) + t) * D, from, D * sizeof *from);
-        }
-    return 0;
-}
-static int mmixi_insert_backward(mmix_ctx *m, mmix_call *call)
-{
-    mmix_tensor *x = call->in[0];
-    size_t at = ((const mmixi_insert_options *)call->options)->at, L = x->shape[1], D = x->shape[2];
-    const mmix_real *g = mmixi_out_grad(call->out[0]);
-    int add_x, add_t;
-    mmix_real *dx = mmixi_grad_once(m, call, 0, &add_x), *dt = mmixi_grad_once(m, call, 1, &add_t);
-    for (size_t b = 0; b < x->shape[0]; b++)
-        for (size_t t = 0; t <= L; t++) {
-            const mmix_real *row = g + (b * (L + 1) + t) * D;
-            if (t == at && dt) mmixi_put(m->k, D, row, dt, add_t || b);
-            if (t != at && dx)
-                mmixi_put(m->k, D, row, dx + b * x->stride[0] + (t - (t > at)) * x->stride[1], add_x);
+            const size_t row = (b * (L + 1) + t) * D, own = b * x->stride[0] + (t - (t > at)) * x->stride[1];
+            const int i = t == at;               /* which input it is of */
+            if (!c->dy[0])
+                memcpy(mmix_data(c->out[0]) + row, mmix_data(c->in[i]) + (i ? 0 : own), D * sizeof(mmix_real));
+            else if (c->dx[i])
+                mmixi_put(m->k, D, c->dy[0] + row, c->dx[i] + (i ? 0 : own), c->add[i] || (i && b));
         }
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at)
 {
-    mmix_call call;
-    mmixi_insert_options o;
-    if (!mmixi_check(m, "mmix_insert_token", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
-        || !mmixi_check_real(m, "mmix_insert_token", "token", token)) return NULL;
-    if (mmix_count(token) != x->shape[2] || mmixi_cols(token) != x->shape[2] || at > x->shape[1]) {
-        char a[96], b[96];
+    mmix_call call = mmixi_call(x, token, NULL);
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_insert_token", &d, "x BLD, token ...D", x, token)) return NULL;
+    if (mmix_count(token) != d.D || at > d.L) {
+        char a[MMIXI_TEXT], b[MMIXI_TEXT];
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: a token of shape %s at %.0f of x %s",
                   mmixi_shape_text(token, a), (double)at, mmixi_shape_text(x, b));
         return NULL;
     }
-    o.at = at;
-    call = mmixi_call(x, token, NULL);
-    call.out[0] = mmix_new3(m, x->shape[0], x->shape[1] + 1, x->shape[2]);
-    return mmixi_run(m, MMIX_OP_INSERT_TOKEN, &call, &o, sizeof o);
+    call.size[0] = at;
+    call.out[0] = mmix_new3(m, d.B, d.L + 1, d.D);
+    return mmixi_run(m, MMIX_OP_INSERT_TOKEN, &call, NULL, 0);
 }
 
 /* ---- softmax: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) ------------------------------------ */
 
-static void mmixi_softmax_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_softmax_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
-    (void)lane;
-    for (size_t r = begin; r < end; r++) j->m->k->softmax(j->cols, j->x + r * j->step, j->y + r * j->cols);
-}
-static int mmixi_softmax_forward(mmix_ctx *m, mmix_call *call)
-{
-    mmixi_rows_job j = mmixi_rows_of(m, call->in[0]);
-    j.y = mmix_data(call->out[0]);
-    mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.cols), mmixi_softmax_rows, &j);
-    return 0;
-}
-static void mmixi_softmax_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_rows_job *j = (const mmixi_rows_job *)arg;
+    const mmixi_kernels *k = c->m->k;
+    const mmixi_mat x = mmixi_values(c->in[0]), dx = mmixi_rows_of(c->in[0], c->dx[0]);
+    const size_t n = x.cols;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *y = j->w + r * j->cols, *g = j->g + r * j->cols;
-        mmix_real *dx = j->y + r * j->step, s = j->m->k->dot(j->cols, y, g);
-        j->m->k->softmax_backward(j->cols, y, g, s, dx, j->add);
+        mmix_real *y = mmix_data(c->out[0]) + r * n;
+        const mmix_real *dy = c->dy[0] ? c->dy[0] + r * n : NULL;
+        if (!dy) k->softmax(n, mmixi_row(x, r), y);
+        else k->softmax_backward(n, y, dy, k->dot(n, y, dy), mmixi_row(dx, r), c->add[0]);
     }
 }
-static int mmixi_softmax_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_softmax_run(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_rows_job j = mmixi_rows_of(m, call->in[0]);
-    j.w = mmix_data(call->out[0]);
-    j.g = mmixi_out_grad(call->out[0]);
-    j.y = mmix_grad_target(m, call->in[0], &j.add);
-    if (j.y)
-        mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.cols), mmixi_softmax_rows_backward, &j);
-    return 0;
+    (void)m;
+    return mmixi_over_rows(c, c->in[0], mmixi_softmax_rows);
 }
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 {
-    mmix_call call;
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
     int order[MMIX_MAX_DIMS], a;
-    if (!mmixi_check_real(m, "mmix_softmax", "x", x)) return NULL;
-    a = mmixi_axis(x, axis);
-    if (a < 0 || a >= x->ndim) {
-        char text[96];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_softmax: axis %d of %s", axis, mmixi_shape_text(x, text));
-        return NULL;
-    }
+    if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
+    a = mmixi_axis_of(m, "mmix_softmax", x, axis);
+    if (a < 0) return NULL;
     if (a != x->ndim - 1) {                      /* that axis and the last change places, and back */
         for (int i = 0; i < x->ndim; i++) order[i] = i == a ? x->ndim - 1 : i == x->ndim - 1 ? a : i;
         return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
     }
-    x = mmixi_even(m, x, 0);
-    if (!x) return NULL;
-    call = mmixi_call(x, NULL, NULL);
-    call.out[0] = mmixi_new(m, "mmix_softmax", MMIX_DTYPE_REAL, x->ndim, x->shape);
+    call.in[0] = mmixi_strided(m, x);
+    call.out[0] = mmixi_like(m, "mmix_softmax", call.in[0]);
     return mmixi_run(m, MMIX_OP_SOFTMAX, &call, NULL, 0);
 }
 
@@ -5856,6 +5827,7 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 
    y feels neither a shift of x nor a stretch, so dx loses its parts along 1 and x̂ (RMS: along x̂ only).
    Ba et al. 2016; Zhang & Sennrich 2019.
+   torch: F.layer_norm(x, (D,), w, b, eps);  x * rsqrt(x.pow(2).mean(-1, True) + eps) * w
    ==================================================================================== */
 
 /* Weight gradients are sums over rows: a partial sum for each of at most 16 runs of rows, added in order. */
@@ -5867,380 +5839,282 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
 }
 
-typedef struct mmixi_norm_options { int center; size_t groups; double eps; } mmixi_norm_options;
-typedef struct mmixi_norm_job {
-    mmix_ctx *m;
-    mmixi_norm_options o;
-    size_t D, step_x, step_z, grain;
-    const mmix_real *x, *z, *w, *b, *dy;         /* z: the gate, or NULL */
-    mmix_real *y, *mean, *rstd;                  /* mean (rows) with `center`; rstd (rows, groups) */
-    mmix_real *dx, *dz, *partial, *scratch;      /* partial: (tasks, 2D); scratch: 3D a lane */
-    int add_x, add_z;
-} mmixi_norm_job;
+/* size: groups, whether the mean is taken off. saved: μ (rows), 1/r (rows, groups). In the backward
+   saved[2] is partial sums (tasks, 2 D); scratch saved[3], 3 D a lane. in: x, w, b, z. */
+enum { MMIXI_NORM_MEAN, MMIXI_NORM_RSTD, MMIXI_NORM_PARTIAL, MMIXI_NORM_SCRATCH };
 
-static void mmixi_norm_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_norm_job *j = (const mmixi_norm_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    size_t D = j->D, d = D / j->o.groups;
+    const mmixi_kernels *k = c->m->k;
+    const size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
+    const mmixi_mat X = mmixi_values(c->in[0]);
+    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), *z = mmix_data(c->in[3]);
+    mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD];
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = j->x + r * j->step_x;
-        if (j->z) {
-            mmix_real *u = j->scratch + lane * 3 * D;
-            k->silu(D, j->z + r * j->step_z, u);
+        const mmix_real *x = mmixi_row(X, r);
+        mmix_real *y = mmix_data(c->out[0]) + r * D;
+        if (z) {
+            mmix_real *u = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D;
+            k->silu(D, mmixi_row(mmixi_values(c->in[3]), r), u);
             k->mul(D, x, u, u);
             x = u;
         }
-        for (size_t g = 0; g < j->o.groups; g++, x += d) {
-            mmix_real mean = j->o.center ? k->sum(d, x) / (mmix_real)d : 0, rstd;
-            rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x, mean) / (double)d + j->o.eps));
-            k->normalise(d, x, mean, rstd, j->w ? j->w + g * d : NULL, j->b, j->y + r * D + g * d);
-            if (j->mean) j->mean[r] = mean;
-            if (j->rstd) j->rstd[r * j->o.groups + g] = rstd;
+        for (size_t g = 0; g < groups; g++, x += d, y += d) {
+            const mmix_real mean = c->size[1] ? k->sum(d, x) / (mmix_real)d : 0,
+                rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x, mean) / (double)d + c->number[0]));
+            k->normalise(d, x, mean, rstd, w ? w + g * d : NULL, b, y);
+            if (means) means[r] = mean;
+            if (rstds) rstds[r * groups + g] = rstd;
         }
     }
 }
-
-static void mmixi_norm_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_norm_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_norm_job *j = (const mmixi_norm_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    size_t D = j->D, d = D / j->o.groups;
-    mmix_real *gate = j->scratch + lane * 3 * D, *u = gate + D, *du = u + D,
-        *dw = j->partial + begin / j->grain * 2 * D, *db = dw + D;
+    const mmixi_kernels *k = c->m->k;
+    const size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
+    const int center = c->size[1] != 0;
+    const mmixi_mat X = mmixi_values(c->in[0]), dX = mmixi_rows_of(c->in[0], c->dx[0]);
+    const mmix_real *weight = mmix_data(c->in[1]);
+    mmix_real *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *u = gate + D, *du = u + D,
+        *dw = c->saved[MMIXI_NORM_PARTIAL] + begin / mmixi_partial_grain(X.rows) * 2 * D, *db = dw + D;
     memset(dw, 0, 2 * D * sizeof *dw);
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = j->x + r * j->step_x, *in = x, *dy = j->dy + r * D;
-        if (j->z) {
-            k->silu(D, j->z + r * j->step_z, gate);
+        const mmix_real *x = mmixi_row(X, r), *in = x, *dy = c->dy[0] + r * D, *z = NULL;
+        mmix_real *dx = c->dx[0] ? mmixi_row(dX, r) : NULL;
+        if (c->in[3]) {
+            z = mmixi_row(mmixi_values(c->in[3]), r);
+            k->silu(D, z, gate);
             k->mul(D, x, gate, u);
             in = u;
         }
-        for (size_t g = 0; g < j->o.groups; g++) {
-            mmix_real mean = j->o.center ? j->mean[r] : 0, rstd = j->rstd[r * j->o.groups + g], sum, along;
-            const mmix_real *w = j->w ? j->w + g * d : NULL;
-            mmix_real *to = j->z ? du + g * d : j->dx ? j->dx + r * j->step_x : du;
+        for (size_t g = 0; g < groups; g++) {
+            const mmix_real mean = center ? c->saved[MMIXI_NORM_MEAN][r] : 0,
+                rstd = c->saved[MMIXI_NORM_RSTD][r * groups + g], *w = weight ? weight + g * d : NULL;
+            mmix_real sum, along, *to = z ? du + g * d : dx ? dx : du;
             k->normalise_sums(d, dy + g * d, in + g * d, mean, rstd, w, &sum, &along);
-            k->normalise_backward(d, dy + g * d, in + g * d, mean, rstd, w,
-                                  j->o.center ? sum / (mmix_real)d : 0, along / (mmix_real)d, to,
-                                  !j->z && j->dx && j->add_x, dw + g * d, db + g * d);
+            k->normalise_backward(d, dy + g * d, in + g * d, mean, rstd, w, center ? sum / (mmix_real)d : 0,
+                                  along / (mmix_real)d, to, to == dx && c->add[0], dw + g * d, db + g * d);
         }
-        if (j->z && j->dx) {                     /* u = x silu(z): dx = du silu(z), dz = du x silu'(z) */
-            if (j->add_x) k->mul_add(D, du, gate, j->dx + r * j->step_x);
-            else k->mul(D, du, gate, j->dx + r * j->step_x);
-        }
-        if (j->z && j->dz) {
+        if (z && dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, dx);     /* u = x silu(z): dx = du silu(z), */
+        if (z && c->dx[3]) {                                                 /* dz = du x silu'(z) */
             k->mul(D, du, x, du);
-            k->silu_backward(D, j->z + r * j->step_z, du, j->dz + r * j->step_z, j->add_z);
+            k->silu_backward(D, z, du, mmixi_row(mmixi_rows_of(c->in[3], c->dx[3]), r), c->add[3]);
         }
     }
 }
-
-static void mmixi_norm_fill(mmix_ctx *m, const mmix_call *call, mmixi_norm_job *j)
+static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
 {
-    memset(j, 0, sizeof *j);
-    j->m = m;
-    j->o = *(const mmixi_norm_options *)call->options;
-    j->D = mmixi_cols(call->in[0]);
-    j->step_x = mmixi_row_step(call->in[0]);
-    j->x = mmix_data(call->in[0]);
-    j->w = mmix_data(call->in[1]);
-    j->b = mmix_data(call->in[2]);
-    j->z = mmix_data(call->in[3]);
-    if (j->z) j->step_z = mmixi_row_step(call->in[3]);
-    j->mean = call->saved[0];
-    j->rstd = call->saved[1];
-}
-static int mmixi_norm_forward(mmix_ctx *m, mmix_call *call)
-{
-    mmixi_norm_job j;
-    size_t rows = mmixi_rows(call->in[0]);
+    const size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]);
     mmix_mark mark;
-    const mmixi_norm_options *o = (const mmixi_norm_options *)call->options;
-    if (call->recorded && ((o->center && !mmix_save(m, call, 0, rows))
-                           || !mmix_save(m, call, 1, rows * o->groups))) return -1;
-    mmixi_norm_fill(m, call, &j);
-    j.y = mmix_data(call->out[0]);
+    if (c->recorded && ((c->size[1] && !mmix_save(m, c, MMIXI_NORM_MEAN, rows))
+                        || !mmix_save(m, c, MMIXI_NORM_RSTD, rows * c->size[0]))) return -1;
     mark = mmix_mark_here(m);
-    if (j.z) j.scratch = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * 3 * j.D * sizeof *j.scratch);
-    if (j.z && !j.scratch) return -1;
-    mmixi_ranges(m, rows, mmixi_row_grain(j.D), mmixi_norm_rows, &j);
+    if (c->in[3] && !(c->saved[MMIXI_NORM_SCRATCH] = mmixi_reals(m, mmixi_lanes(m), 3 * D))) return -1;
+    mmixi_over_rows(c, c->in[0], mmixi_norm_rows);
+    c->saved[MMIXI_NORM_SCRATCH] = NULL;
     mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_norm_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_norm_backward(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_norm_job j;
-    size_t rows = mmixi_rows(call->in[0]), parts;
-    int add_w = 0, add_b = 0;
-    mmix_real *dw = mmixi_grad_once(m, call, 1, &add_w), *db = mmixi_grad_once(m, call, 2, &add_b);
-    mmixi_norm_fill(m, call, &j);
-    j.dy = mmixi_out_grad(call->out[0]);
-    j.dx = mmixi_grad_once(m, call, 0, &j.add_x);
-    j.dz = mmixi_grad_once(m, call, 3, &j.add_z);
-    j.grain = mmixi_partial_grain(rows);
-    parts = mmixi_ceil_div(rows, j.grain);
-    j.partial = (mmix_real *)mmixi_step(m, parts * 2 * j.D * sizeof *j.partial);
-    j.scratch = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * 3 * j.D * sizeof *j.scratch);
-    if (!j.partial || !j.scratch) return -1;
-    mmixi_ranges(m, rows, j.grain, mmixi_norm_rows_backward, &j);
-    mmixi_partial_sum(m, parts, j.D, 2 * j.D, j.partial, dw, add_w);
-    mmixi_partial_sum(m, parts, j.D, 2 * j.D, j.partial + j.D, db, add_b);
+    const size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), grain = mmixi_partial_grain(rows),
+        parts = mmixi_ceil_div(rows, grain);
+    mmix_real *partial = mmixi_reals(m, parts, 2 * D), *scratch = mmixi_reals(m, mmixi_lanes(m), 3 * D);
+    if (!partial || !scratch) return -1;
+    c->saved[MMIXI_NORM_PARTIAL] = partial;
+    c->saved[MMIXI_NORM_SCRATCH] = scratch;
+    mmixi_over(c, rows, grain, mmixi_norm_rows_backward);
+    mmixi_partial_sum(m, parts, D, 2 * D, partial, c->dx[1], c->add[1]);
+    mmixi_partial_sum(m, parts, D, 2 * D, partial + D, c->dx[2], c->add[2]);
+    c->saved[MMIXI_NORM_PARTIAL] = c->saved[MMIXI_NORM_SCRATCH] = NULL;
     return 0;
 }
 static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor *x, mmix_tensor *z,
-                               mmix_tensor *weight, mmix_tensor *bias, int center, double eps, size_t groups)
+                               mmix_tensor *weight, mmix_tensor *bias, double eps, size_t groups)
 {
-    mmix_call call;
-    mmixi_norm_options o;
-    size_t D = mmix_shape(x, -1);
-    if (!mmixi_check_real(m, who, "x", x)
-        || !mmixi_optional(m, who, "weight", weight, MMIX_DTYPE_REAL, 1, D, 0, 0, 0)
-        || !mmixi_optional(m, who, "bias", bias, MMIX_DTYPE_REAL, 1, D, 0, 0, 0)
-        || !mmixi_optional(m, who, "z", z, MMIX_DTYPE_REAL, -1, D, 0, 0, 0)) return NULL;
-    if (!x->ndim || !groups || D % groups || (z && mmixi_rows(z) != mmixi_rows(x)) || !(eps >= 0)) {
-        char a[96];
+    mmix_call call = mmixi_call(x, weight, bias);
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x ...D, weight? D, bias? D, z? ...D", x, weight, bias, z)) return NULL;
+    if (!groups || d.D % groups || (z && mmixi_rows(z) != mmixi_rows(x)) || !(eps >= 0)) {
+        char a[MMIXI_TEXT];
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x %s with %.0f groups, eps %g%s", who, mmixi_shape_text(x, a),
                   (double)groups, eps, z && mmixi_rows(z) != mmixi_rows(x)
                   ? ", and z of another number of rows" : "");
         return NULL;
     }
-    x = mmixi_even(m, x, 0);
-    z = mmixi_even(m, z, 0);
-    if (!x) return NULL;
-    memset(&o, 0, sizeof o);
-    o.center = center;
-    o.groups = groups;
-    o.eps = eps;
-    call = mmixi_call(x, weight, bias);
-    call.in[3] = z;
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, x->shape);
-    return mmixi_run(m, op, &call, &o, sizeof o);
+    call.in[0] = mmixi_strided(m, x);
+    call.in[3] = mmixi_strided(m, z);
+    call.size[0] = groups;
+    call.size[1] = op == MMIX_OP_LAYER_NORM;
+    call.number[0] = eps;
+    call.out[0] = mmixi_like(m, who, call.in[0]);
+    return mmixi_run(m, op, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      double eps)
 {
-    return mmixi_norm(m, "mmix_layer_norm", MMIX_OP_LAYER_NORM, x, NULL, weight, bias, 1, eps, 1);
+    return mmixi_norm(m, "mmix_layer_norm", MMIX_OP_LAYER_NORM, x, NULL, weight, bias, eps, 1);
 }
 MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, double eps)
 {
-    return mmixi_norm(m, "mmix_rms_norm", MMIX_OP_RMS_NORM, x, NULL, weight, NULL, 0, eps, 1);
+    return mmixi_norm(m, "mmix_rms_norm", MMIX_OP_RMS_NORM, x, NULL, weight, NULL, eps, 1);
 }
 MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight,
                                          double eps, size_t groups)
 {
-    if (!mmixi_check_real(m, "mmix_gated_rms_norm", "z", z)) return NULL;
-    return mmixi_norm(m, "mmix_gated_rms_norm", MMIX_OP_GATED_RMS_NORM, x, z, weight, NULL, 0, eps, groups);
+    if (!mmixi_expect(m, "mmix_gated_rms_norm", NULL, "z ...", z)) return NULL;
+    return mmixi_norm(m, "mmix_gated_rms_norm", MMIX_OP_GATED_RMS_NORM, x, z, weight, NULL, eps, groups);
 }
 
 /* ---- L2 normalisation and weight norm: y = g x / max(‖x‖, eps), one g a row or 1;
         dx = g/‖x‖ (dy - x̂ (x̂·dy)), dg = x̂·dy ------------------------------------------------ */
 
-typedef struct mmixi_unit_options { double eps; } mmixi_unit_options;
-typedef struct mmixi_unit_job {
-    mmix_ctx *m;
-    double eps;
-    size_t D, step;
-    const mmix_real *x, *g, *dy;
-    mmix_real *y, *dx, *dg;
-    int add, add_g;
-} mmixi_unit_job;
-static void mmixi_unit_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_unit_job *j = (const mmixi_unit_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
+    const mmixi_kernels *k = c->m->k;
+    const mmixi_mat X = mmixi_values(c->in[0]), dX = mmixi_rows_of(c->in[0], c->dx[0]);
+    const mmix_real *g = mmix_data(c->in[1]);
+    const size_t D = X.cols;
+    const double eps = c->number[0];
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = j->x + r * j->step;
-        double norm = sqrt((double)k->variance(j->D, x, 0)), length = norm > j->eps ? norm : j->eps;
-        k->scale(j->D, (mmix_real)((j->g ? (double)j->g[r] : 1) / length), x, j->y + r * j->D);
-    }
-}
-static void mmixi_unit_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_unit_job *j = (const mmixi_unit_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = j->x + r * j->step, *dy = j->dy + r * j->D;
-        double norm = sqrt((double)k->variance(j->D, x, 0)), length = norm > j->eps ? norm : j->eps;
-        double along = (double)k->dot(j->D, x, dy) / length, scale = (j->g ? (double)j->g[r] : 1) / length;
-        /* below eps the length is a constant */
-        double back = norm > j->eps ? scale * along / length : 0;
-        for (size_t i = 0; j->dx && i < j->D; i++) {
-            mmix_real *d = j->dx + r * j->step + i;
-            *d = (j->add ? *d : 0) + (mmix_real)(scale * (double)dy[i] - back * (double)x[i]);
+        const mmix_real *x = mmixi_row(X, r), *dy = c->dy[0] ? c->dy[0] + r * D : NULL;
+        const double norm = sqrt((double)k->variance(D, x, 0)), length = norm > eps ? norm : eps,
+            scale = (g ? (double)g[r] : 1) / length;
+        if (!dy) k->scale(D, (mmix_real)scale, x, mmix_data(c->out[0]) + r * D);
+        else {
+            /* below eps the length is a constant */
+            const double along = (double)k->dot(D, x, dy) / length, back = norm > eps ? scale * along / length : 0;
+            mmix_real *dx = c->dx[0] ? mmixi_row(dX, r) : NULL;
+            for (size_t i = 0; dx && i < D; i++)
+                dx[i] = (c->add[0] ? dx[i] : 0) + (mmix_real)(scale * (double)dy[i] - back * (double)x[i]);
+            if (c->dx[1]) c->dx[1][r] = (c->add[1] ? c->dx[1][r] : 0) + (mmix_real)along;
         }
-        if (j->dg) j->dg[r] = (j->add_g ? j->dg[r] : 0) + (mmix_real)along;
     }
 }
-static int mmixi_unit_run(mmix_ctx *m, mmix_call *call, int back)
+static int mmixi_unit_run(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_unit_job j;
-    memset(&j, 0, sizeof j);
-    j.m = m;
-    j.eps = ((const mmixi_unit_options *)call->options)->eps;
-    j.D = mmixi_cols(call->in[0]);
-    j.step = mmixi_row_step(call->in[0]);
-    j.x = mmix_data(call->in[0]);
-    j.g = mmix_data(call->in[1]);
-    j.y = mmix_data(call->out[0]);
-    if (back) {
-        j.dy = mmixi_out_grad(call->out[0]);
-        j.dx = mmix_grad_target(m, call->in[0], &j.add);
-        j.dg = mmix_grad_target(m, call->in[1], &j.add_g);
-    }
-    mmixi_ranges(m, mmixi_rows(call->in[0]), mmixi_row_grain(j.D),
-                 back ? mmixi_unit_rows_backward : mmixi_unit_rows, &j);
-    return 0;
+    (void)m;
+    return mmixi_over_rows(c, c->in[0], mmixi_unit_rows);
 }
-static int mmixi_unit_forward(mmix_ctx *m, mmix_call *call) { return mmixi_unit_run(m, call, 0); }
-static int mmixi_unit_backward(mmix_ctx *m, mmix_call *call) { return mmixi_unit_run(m, call, 1); }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
-    mmix_call call;
-    mmixi_unit_options o;
-    if (!mmixi_check_real(m, "mmix_l2_normalise", "x", x)) return NULL;
-    x = mmixi_even(m, x, 0);
-    if (!x) return NULL;
-    o.eps = eps;
-    call = mmixi_call(x, NULL, NULL);
-    call.out[0] = mmixi_new(m, "mmix_l2_normalise", MMIX_DTYPE_REAL, x->ndim, x->shape);
-    return mmixi_run(m, MMIX_OP_L2_NORMALISE, &call, &o, sizeof o);
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
+    if (!mmixi_expect(m, "mmix_l2_normalise", NULL, "x ...", x)) return NULL;
+    call.in[0] = mmixi_strided(m, x);
+    call.number[0] = eps;
+    call.out[0] = mmixi_like(m, "mmix_l2_normalise", call.in[0]);
+    return mmixi_run(m, MMIX_OP_L2_NORMALISE, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g)
 {
     mmix_call call;
-    mmixi_unit_options o;
-    o.eps = 0;
-    if (!mmixi_check(m, "mmix_weight_norm", "v", v, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
-        || !mmixi_check(m, "mmix_weight_norm", "g", g, MMIX_DTYPE_REAL, 2, v->shape[0], 1, 0, 0)) return NULL;
-    call = mmixi_call(mmixi_even(m, v, 0), mmixi_even(m, g, 1), NULL);
-    if (!call.in[0] || !call.in[1]) return NULL;
-    call.out[0] = mmixi_new(m, "mmix_weight_norm", MMIX_DTYPE_REAL, 2, v->shape);
-    return mmixi_run(m, MMIX_OP_WEIGHT_NORM, &call, &o, sizeof o);
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_weight_norm", &d, "v KD, g K1", v, g)) return NULL;
+    call = mmixi_call(mmixi_strided(m, v), mmixi_compact(m, g), NULL);
+    if (!call.in[1]) return NULL;
+    call.out[0] = mmixi_like(m, "mmix_weight_norm", call.in[0]);
+    return mmixi_run(m, MMIX_OP_WEIGHT_NORM, &call, NULL, 0);
 }
 
 /* ==== >>linear =======================================================================
    y = x Wᵀ + b, or residual + s (x Wᵀ + b);  dx = dy W, dW = dyᵀ x, db = Σ dy
 
-   x (rows, I), W (O, I), b (O), residual (rows, O), s one number for rows/|s| rows. All three products are
+   x (rows, D), W (O, D), b (O), residual (rows, O), s one number for rows/|s| rows. All three products are
    one GEMM each, on x where it lies; bias, residual, s and (where nothing is recorded) gelu are its epilogue.
+   torch: F.linear(x, W, b)
    ==================================================================================== */
 
-typedef struct mmixi_linear_op_options { int gelu; } mmixi_linear_op_options;
-
-typedef struct mmixi_column_job { const struct mmixi_kernels *k; const mmix_real *x; mmix_real *y;
-                                 size_t rows, step; int add; } mmixi_column_job;
-static void mmixi_column_sum(void *arg, size_t begin, size_t end, size_t lane)
+/* y (cols) = or += the sum of the rows of x */
+typedef struct mmixi_column_job { const mmixi_kernels *k; mmixi_mat x; mmix_real *y; int add; } mmixi_column_job;
+static void mmixi_column_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_column_job *j = (const mmixi_column_job *)arg;
+    mmix_real *y = j->y + begin;
     (void)lane;
-    if (!j->add) memset(j->y + begin, 0, (end - begin) * sizeof *j->y);
-    for (size_t r = 0; r < j->rows; r++)
-        j->k->add(end - begin, j->x + r * j->step + begin, j->y + begin, j->y + begin);
+    if (!j->add) memset(y, 0, (end - begin) * sizeof *y);
+    for (size_t r = 0; r < j->x.rows; r++) j->k->add(end - begin, mmixi_row(j->x, r) + begin, y, y);
 }
-/* y (cols) = or += the sum of the rows of x */
 static void mmixi_column_sums(mmix_ctx *m, size_t rows, size_t cols, const mmix_real *x, size_t step,
                               mmix_real *y, int add)
 {
     mmixi_column_job j;
     j.k = m->k;
-    j.x = x;
+    j.x = mmixi_matrix(x, rows, cols, (ptrdiff_t)step);
     j.y = y;
-    j.rows = rows;
-    j.step = step;
     j.add = add;
     mmixi_ranges(m, cols, rows * cols < 8192 ? cols : mmixi_max(16, mmixi_round_up(cols / 8, 16)),
-                 mmixi_column_sum, &j);
+                 mmixi_column_range, &j);
 }
 
-static int mmixi_linear_forward(mmix_ctx *m, mmix_call *call)
+/* in: x, W, b, residual, s; size[0]: gelu at the end */
+static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *x = call->in[0], *w = call->in[1];
-    size_t rows = mmixi_rows(x), I = mmixi_cols(x), O = w->shape[0];
-    mmixi_gemm g = mmixi_gemm_of(rows, O, I, mmix_data(x), mmixi_row_step(x), 1, mmix_data(w), 1,
-                                 w->stride[0], mmix_data(call->out[0]), O, 0);
-    g.bias = mmix_data(call->in[2]);
-    g.gelu = ((const mmixi_linear_op_options *)call->options)->gelu;
-    if (w->packed && w->packed_nr == m->k->nr && rows > 2) g.packed_b = w->packed;     /* 2: dot products */
-    if (call->in[3]) {
-        g.residual = mmix_data(call->in[3]);
-        g.ldr = (ptrdiff_t)mmixi_row_step(call->in[3]);
+    const mmix_tensor *w = c->in[1], *s = c->in[4];
+    const mmixi_mat x = mmixi_values(c->in[0]);
+    mmixi_gemm g = mmixi_product_of(mmixi_values(c->out[0]), x, mmixi_t(mmixi_values(w)), 0);
+    g.bias = mmix_data(c->in[2]);
+    g.gelu = c->size[0] != 0;
+    if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;     /* 2: dot products */
+    if (c->in[3]) {
+        g.residual = mmix_data(c->in[3]);
+        g.ldr = (ptrdiff_t)mmixi_row_step(c->in[3]);
     }
-    if (call->in[4]) {
-        g.row_scale = mmix_data(call->in[4]);
-        g.rows_per_scale = rows / mmix_count(call->in[4]);
+    if (s) {
+        g.row_scale = mmix_data(s);
+        g.rows_per_scale = x.rows / mmix_count(s);
     }
     return mmixi_gemm_run(m, &g);
 }
-static int mmixi_linear_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
 {
-    mmix_tensor *x = call->in[0], *w = call->in[1];
-    size_t rows = mmixi_rows(x), I = mmixi_cols(x), O = w->shape[0];
-    const mmix_real *dy = mmixi_out_grad(call->out[0]);
-    int add;
-    mmix_real *d;
-    mmixi_gemm g;
-    if (call->in[4]) {                           /* from here on dy is that of x Wᵀ + b */
-        const mmix_real *s = mmix_data(call->in[4]);
-        size_t per = rows / mmix_count(call->in[4]);
-        mmix_real *scaled = (mmix_real *)mmixi_step(m, rows * O * sizeof *scaled);
+    const mmix_tensor *s = c->in[4];
+    const mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]);
+    mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    if (s) {                                     /* from here on dy is that of x Wᵀ + b */
+        const size_t per = mmix_count(c->out[0]) / mmix_count(s);
+        mmix_real *scaled = mmixi_reals(m, dy.rows, dy.cols);
         if (!scaled) return -1;
-        for (size_t i = 0; i < mmix_count(call->in[4]); i++)
-            m->k->scale(per * O, s[i], dy + i * per * O, scaled + i * per * O);
-        dy = scaled;
+        for (size_t i = 0; i < mmix_count(s); i++)
+            m->k->scale(per, mmix_data(s)[i], dy.p + i * per, scaled + i * per);
+        dy.p = scaled;
     }
-    d = mmix_grad_target(m, x, &add);
-    if (d) {
-        g = mmixi_gemm_of(rows, I, O, dy, O, 1, mmix_data(w), w->stride[0], 1, d, mmixi_row_step(x), add);
-        if (mmixi_gemm_run(m, &g)) return -1;
-    }
-    d = mmix_grad_target(m, w, &add);
-    if (d) {
-        g = mmixi_gemm_of(O, I, rows, dy, 1, O, mmix_data(x), mmixi_row_step(x), 1, d, w->stride[0], add);
-        if (mmixi_gemm_run(m, &g)) return -1;
-    }
-    d = mmix_grad_target(m, call->in[2], &add);
-    if (d) mmixi_column_sums(m, rows, O, dy, O, d, add);
-    mmixi_grad_pass(m, call->in[3], call->out[0]);
+    if (c->dx[0] && mmixi_product(m, mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0])) return -1;
+    if (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1])) return -1;
+    if (c->dx[2]) mmixi_column_sums(m, dy.rows, dy.cols, dy.p, dy.cols, c->dx[2], c->add[2]);
     return 0;
 }
 static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  mmix_tensor *residual, mmix_tensor *s, int gelu)
 {
-    mmix_call call;
-    mmixi_linear_op_options o;
+    const char *who = residual || s ? "mmix_linear_add" : "mmix_linear";
+    mmix_call call = mmixi_call(x, weight, bias);
+    mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
-    if (!mmixi_check(m, "mmix_linear", "weight", weight, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
-        || !mmixi_check(m, "mmix_linear", "x", x, MMIX_DTYPE_REAL, -1, weight->shape[1], 0, 0, 0)
-        || !mmixi_optional(m, "mmix_linear", "bias", bias, MMIX_DTYPE_REAL, 1, weight->shape[0], 0, 0, 0)
-        || !mmixi_optional(m, "mmix_linear_add", "residual", residual, MMIX_DTYPE_REAL, -1, weight->shape[0],
-                           0, 0, 0)
-        || !mmixi_optional(m, "mmix_linear_add", "s", s, MMIX_DTYPE_REAL, 1, MMIXI_ANY, 0, 0, 0)) return NULL;
+    if (!mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ...O, s? B", weight, x, bias, residual,
+                      s)) return NULL;
     if (residual && (residual->ndim != x->ndim
                      || memcmp(residual->shape, x->shape, ((size_t)x->ndim - 1) * sizeof *x->shape))) {
-        char a[96], b[96];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_add: the residual %s does not go with x %s",
+        char a[MMIXI_TEXT], b[MMIXI_TEXT];
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the residual %s does not go with x %s", who,
                   mmixi_shape_text(residual, b), mmixi_shape_text(x, a));
         return NULL;
     }
-    if (s && (!residual || mmix_count(s) != x->shape[0])) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linear_add: s has %.0f numbers, expected %.0f%s",
-                  (double)mmix_count(s), (double)x->shape[0], residual ? "" : "; s without a residual");
+    if (s && (!residual || d.B != x->shape[0])) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: s has %.0f numbers, expected %.0f%s", who, (double)d.B,
+                  (double)x->shape[0], residual ? "" : "; s without a residual");
         return NULL;
     }
-    x = mmixi_even(m, x, 0);
-    residual = mmixi_even(m, residual, 0);
-    if (!x) return NULL;
-    call = mmixi_call(x, weight, bias);
-    call.in[3] = residual;
+    call.in[0] = mmixi_strided(m, x);
+    call.in[3] = mmixi_strided(m, residual);
     call.in[4] = s;
+    call.constant = 1u << 4;
+    call.passed = residual ? 4 : 0;
+    call.size[0] = (size_t)gelu;
     memcpy(shape, x->shape, sizeof shape);
-    shape[x->ndim - 1] = weight->shape[0];
-    call.out[0] = mmixi_new(m, "mmix_linear", MMIX_DTYPE_REAL, x->ndim, shape);
-    o.gelu = gelu;
-    return mmixi_run(m, MMIX_OP_LINEAR, &call, &o, sizeof o);
+    shape[x->ndim - 1] = d.O;
+    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, shape);
+    return mmixi_run(m, MMIX_OP_LINEAR, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s)
@@ -8787,7 +8661,7 @@ static int mmixi_softmax_save(mmix_ctx *m, mmix_call *call, const mmix_raw_softm
     return mmix_save(m, call, 0, rows) && mmix_save(m, call, 1, rows)
         && (!scores || mmix_save(m, call, 2, scores)) ? 0 : -1;
 }
-static int mmixi_softmax_run(mmix_ctx *m, mmix_call *call, int back)
+static int mmixi_attention_run(mmix_ctx *m, mmix_call *call, int back)
 {
     mmix_raw_softmax r = *(const mmix_raw_softmax *)call->options;
     mmix_mark mark;
@@ -8818,11 +8692,11 @@ static int mmixi_softmax_run(mmix_ctx *m, mmix_call *call, int back)
 }
 static int mmixi_softmax_attention_forward(mmix_ctx *m, mmix_call *call)
 {
-    return mmixi_softmax_run(m, call, 0);
+    return mmixi_attention_run(m, call, 0);
 }
 static int mmixi_softmax_attention_backward(mmix_ctx *m, mmix_call *call)
 {
-    return mmixi_softmax_run(m, call, 1);
+    return mmixi_attention_run(m, call, 1);
 }
 
 /* ==== >>mixing =======================================================================
@@ -9983,7 +9857,7 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
     logits = mmixi_even(m, logits, 0);
     if (!logits) return NULL;
     if (mmix_count(target) != mmixi_rows(logits) || !mmixi_contiguous(target)) {
-        char a[96], b[96];
+        char a[MMIXI_TEXT], b[MMIXI_TEXT];
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: targets %s%s for logits %s",
                   mmixi_shape_text(target, a), mmixi_contiguous(target) ? "" : ", a view with gaps,",
                   mmixi_shape_text(logits, b));
@@ -10015,12 +9889,13 @@ MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, m
         return NULL;
     o.left = mmixi_rows(logits);
     if (!logits->ndim || mmixi_rows(target) != o.left) {
-        char a[96], b[96];
+        char a[MMIXI_TEXT], b[MMIXI_TEXT];
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: targets %s for logits %s", who, mmixi_shape_text(target, a),
                   mmixi_shape_text(logits, b));
         return NULL;
     }
     call = mmixi_call(mmixi_even(m, logits, 0), mmixi_even(m, target, 1), NULL);
+    call.constant = 2;
     if (!call.in[0] || !call.in[1]) return NULL;
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
     return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, &o, sizeof o);
@@ -10178,6 +10053,7 @@ static mmix_tensor *mmixi_kd(mmix_ctx *m, const char *who, int op, mmix_tensor *
         return NULL;
     }
     call.in[2] = mask && !mmixi_contiguous(mask) ? mmixi_copied(m, mask) : mask;
+    call.constant = 2;
     call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
     return mmixi_run(m, op, &call, o, sizeof *o);
 }
@@ -10323,6 +10199,7 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
     }
     call.in[0] = mmixi_even(m, student, 1);
     call.in[1] = mmixi_even(m, teacher, 1);
+    call.constant = 2;
     if (!call.in[0] || !call.in[1]) return NULL;
     memset(&o, 0, sizeof o);
     o.crops = crops;
@@ -18238,29 +18115,31 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
 {
 #define MMIXI_OP(op, function) \
     table[op].forward = function##_forward; table[op].backward = function##_backward
-    MMIXI_OP(MMIX_OP_COPY, mmixi_copy);
+#define MMIXI_BOTH(op, function) table[op].forward = table[op].backward = function##_run
+    MMIXI_BOTH(MMIX_OP_COPY, mmixi_copy);
     MMIXI_OP(MMIX_OP_ADD, mmixi_binary); MMIXI_OP(MMIX_OP_MUL, mmixi_binary);
     MMIXI_OP(MMIX_OP_DIV, mmixi_binary);
-    for (int op = MMIX_OP_SCALE; op <= MMIX_OP_SOFTPLUS; op++) { MMIXI_OP(op, mmixi_unary); }
-    MMIXI_OP(MMIX_OP_SUM_AXIS, mmixi_sum_axis); MMIXI_OP(MMIX_OP_SUM, mmixi_sum_axis);
-    MMIXI_OP(MMIX_OP_MATMUL, mmixi_matmul);
-    MMIXI_OP(MMIX_OP_CONCAT, mmixi_concat); MMIXI_OP(MMIX_OP_GATHER, mmixi_gather);
-    MMIXI_OP(MMIX_OP_INSERT_TOKEN, mmixi_insert);
-    MMIXI_OP(MMIX_OP_SOFTMAX, mmixi_softmax); MMIXI_OP(MMIX_OP_LAYER_NORM, mmixi_norm);
+    for (int op = MMIX_OP_SCALE; op <= MMIX_OP_SOFTPLUS; op++) { MMIXI_BOTH(op, mmixi_unary); }
+    MMIXI_BOTH(MMIX_OP_SUM_AXIS, mmixi_sum); MMIXI_BOTH(MMIX_OP_SUM, mmixi_sum);
+    MMIXI_BOTH(MMIX_OP_MATMUL, mmixi_matmul);
+    MMIXI_BOTH(MMIX_OP_CONCAT, mmixi_concat); MMIXI_BOTH(MMIX_OP_GATHER, mmixi_gather);
+    MMIXI_BOTH(MMIX_OP_INSERT_TOKEN, mmixi_insert);
+    MMIXI_BOTH(MMIX_OP_SOFTMAX, mmixi_softmax); MMIXI_OP(MMIX_OP_LAYER_NORM, mmixi_norm);
     MMIXI_OP(MMIX_OP_RMS_NORM, mmixi_norm);
-    MMIXI_OP(MMIX_OP_GATED_RMS_NORM, mmixi_norm); MMIXI_OP(MMIX_OP_L2_NORMALISE, mmixi_unit);
+    MMIXI_OP(MMIX_OP_GATED_RMS_NORM, mmixi_norm); MMIXI_BOTH(MMIX_OP_L2_NORMALISE, mmixi_unit);
     MMIXI_OP(MMIX_OP_LINEAR, mmixi_linear);
     MMIXI_OP(MMIX_OP_CONV1D, mmixi_conv); MMIXI_OP(MMIX_OP_PATCH_EMBED, mmixi_patch);
     MMIXI_OP(MMIX_OP_RESIZE, mmixi_resize);
-    MMIXI_OP(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_OP(MMIX_OP_WEIGHT_NORM, mmixi_unit);
+    MMIXI_OP(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
     MMIXI_OP(MMIX_OP_ROPE, mmixi_rope);
     MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
     MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
     MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
     MMIXI_OP(MMIX_OP_DINO_LOSS, mmixi_dino);
-    MMIXI_OP(MMIX_OP_ADD_ROWS, mmixi_add_rows); MMIXI_OP(MMIX_OP_FUSE_DIRECTIONS, mmixi_fuse);
+    MMIXI_BOTH(MMIX_OP_ADD_ROWS, mmixi_add_rows); MMIXI_OP(MMIX_OP_FUSE_DIRECTIONS, mmixi_fuse);
     MMIXI_OP(MMIX_OP_KD_HIDDEN, mmixi_kd_hidden); MMIXI_OP(MMIX_OP_KD_TOKEN, mmixi_kd_token);
 #undef MMIXI_OP
+#undef MMIXI_BOTH
 }
 
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)

@@ -469,20 +469,17 @@ static void gemm(mmix_ctx **m, size_t rows, size_t cols, size_t depth, int form)
     const size_t ldc = cols + (size_t)(form & 1) * 3, ld = cols + 5;
     const int extra = form >> 2 & 7, add = extra == 1, pack = extra == 2 || extra == 6;
     int same = 1, ok = 1;
-    memset(&g, 0, sizeof g);
-    g.rows = rows; g.cols = cols; g.depth = depth;
-    g.a = ga;
-    g.ars = form & 1 ? 1 : (ptrdiff_t)depth; g.acs = form & 1 ? (ptrdiff_t)rows : 1;
-    g.b = gb;
-    g.brs = form & 2 ? 1 : (ptrdiff_t)cols; g.bcs = form & 2 ? (ptrdiff_t)depth : 1;
-    if (extra == 3) { g.a += (ptrdiff_t)(rows - 1) * g.ars; g.ars = -g.ars; }
+    mmixi_mat c = mmixi_matrix(NULL, rows, cols, (ptrdiff_t)ldc), a = mmixi_matrix(ga, rows, depth, (ptrdiff_t)depth);
+    mmixi_mat b = mmixi_matrix(gb, depth, cols, (ptrdiff_t)cols);
+    if (form & 1) a = mmixi_t(mmixi_matrix(ga, depth, rows, (ptrdiff_t)rows));
+    if (form & 2) b = mmixi_t(mmixi_matrix(gb, cols, depth, (ptrdiff_t)depth));
+    if (extra == 3) { a.p += (ptrdiff_t)(rows - 1) * a.rs; a.rs = -a.rs; }
     if (extra == 4 && depth) {
-        g.a += (ptrdiff_t)(depth - 1) * g.acs; g.acs = -g.acs;
-        g.b += (ptrdiff_t)(depth - 1) * g.brs; g.brs = -g.brs;
+        a.p += (ptrdiff_t)(depth - 1) * a.cs; a.cs = -a.cs;
+        b.p += (ptrdiff_t)(depth - 1) * b.rs; b.rs = -b.rs;
     }
-    if (extra == 5) { g.brs *= 2; g.bcs *= 2; }
-    g.add = add;
-    g.ldc = (ptrdiff_t)ldc;
+    if (extra == 5) { b.rs *= 2; b.cs *= 2; }
+    g = mmixi_product_of(c, a, b, add);
     if (extra >= 6 || (add && rows % 2)) g.bias = bias;
     if (extra == 7) { g.residual = residual; g.ldr = (ptrdiff_t)ld; g.row_scale = row_scale; g.rows_per_scale = 3; }
     if (pack) {
@@ -494,36 +491,36 @@ static void gemm(mmix_ctx **m, size_t rows, size_t cols, size_t depth, int form)
     for (int t = 0; t < 3; t++) {                /* 1, 2 and 3 threads */
         for (size_t i = 0; i < rows * ldc + 64; i++)
             gc[t][i] = add && i % ldc < cols && i < rows * ldc ? residual[i] : (real)NAN;
-        g.c = gc[t] + 32;
-        if (add) for (size_t i = 0; i < rows * ldc; i++) g.c[i] = i % ldc < cols ? residual[i] : (real)NAN;
+        g.c.p = gc[t] + 32;
+        if (add) for (size_t i = 0; i < rows * ldc; i++) g.c.p[i] = i % ldc < cols ? residual[i] : (real)NAN;
         for (size_t i = 0; add && i < 32; i++) gc[t][i] = gc[t][32 + rows * ldc + i] = (real)NAN;
-        check(mmixi_gemm_run(m[t], &g) == 0 && mmix_error(m[t]) == NULL, "gemm runs", rows, 0, 0);
+        check((extra < 2 && !g.bias ? mmixi_product(m[t], g.c, a, b, add) : mmixi_gemm_run(m[t], &g)) == 0 && mmix_error(m[t]) == NULL, "gemm runs", rows, 0, 0);
         if (t) same = same && !memcmp(gc[t], gc[0], (rows * ldc + 64) * sizeof(real));
     }
     check(same, "gemm: same bits for 1, 2, 3 threads", rows, 0, 0);
+    c = g.c;
     if (extra < 6)
-        product("gemm", rows, cols, depth, g.a, g.ars, g.acs, g.b, g.brs, g.bcs, g.c, g.ldc, add ? residual : NULL, g.bias);
+        product("gemm", rows, cols, depth, a.p, a.rs, a.cs, b.p, b.rs, b.cs, c.p, c.rs, add ? residual : NULL, g.bias);
     else {
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < cols; j++) {
                 wide s = (wide)bias[j];
                 for (size_t l = 0; l < depth; l++)
-                    s += (wide)g.a[(ptrdiff_t)i * g.ars + (ptrdiff_t)l * g.acs]
-                       * (wide)g.b[(ptrdiff_t)l * g.brs + (ptrdiff_t)j * g.bcs];
+                    s += (wide)a.p[(ptrdiff_t)i * a.rs + (ptrdiff_t)l * a.cs] * (wide)b.p[(ptrdiff_t)l * b.rs + (ptrdiff_t)j * b.cs];
                 if (extra == 7) s = (wide)residual[i * ld + j] + (wide)row_scale[i / 3] * s;
-                ok = ok && fabs((wide)g.c[i * ldc + j] - s) <= (wide)EPS * (8 + 2 * (wide)depth);
+                ok = ok && fabs((wide)c.p[i * ldc + j] - s) <= (wide)EPS * (8 + 2 * (wide)depth);
             }
         check(ok, "gemm with bias, residual, row scale", rows * 10000 + cols, 0, 0);
     }
     for (size_t i = 0; i < rows; i++)
-        for (size_t j = cols; j < ldc; j++) ok = ok && isnan((double)g.c[i * ldc + j]);
-    for (size_t i = 0; i < 32; i++) ok = ok && isnan((double)gc[2][i]) && isnan((double)g.c[rows * ldc + i]);
+        for (size_t j = cols; j < ldc; j++) ok = ok && isnan((double)c.p[i * ldc + j]);
+    for (size_t i = 0; i < 32; i++) ok = ok && isnan((double)gc[2][i]) && isnan((double)c.p[rows * ldc + i]);
     check(ok, "edges: gemm", rows * 10000 + cols, 0, 0);
 
     if ((form & 2) || pack || extra >= 5) return;
-    for (size_t i = 0; i < rows * ldc; i++) g.c[i] = add ? residual[i] : (real)NAN;
-    mmixi_gemm_small(k, rows, cols, depth, g.a, g.ars, g.acs, g.b, g.brs, g.c, g.ldc, add);
-    product("gemm_small", rows, cols, depth, g.a, g.ars, g.acs, g.b, g.brs, 1, g.c, g.ldc, add ? residual : NULL, NULL);
+    for (size_t i = 0; i < rows * ldc; i++) c.p[i] = add ? residual[i] : (real)NAN;
+    mmixi_multiply(k, c, a, b, add);
+    product("multiply", rows, cols, depth, a.p, a.rs, a.cs, b.p, b.rs, 1, c.p, c.rs, add ? residual : NULL, NULL);
 }
 
 static void gemms(int simd)
