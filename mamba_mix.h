@@ -41,14 +41,14 @@
    CONTENTS                  search for the tag, e.g. >>ssd
 
      The public part     The implementation
-       >>api-context       >>errors & memory     >>elementary ops      >>softmax attention   >>tokenizer
-       >>api-tensors       >>random              >>norms               >>mixing              >>dino
-       >>api-tape          >>threads             >>linear              >>layers              >>distillation
-       >>api-ops           >>micro-kernels       >>convolution         >>losses              >>metrics
-       >>api-mixers        >>gemm                >>patches             >>optimisers          >>images
-       >>api-files         >>tensors & tape      >>heads               >>backbones           >>files
-       >>api-images                              >>ssd                 >>m-mate              >>model files
-       >>api-layers                              >>linear attention    >>decoder             >>context
+       >>api-context       >>errors & memory     >>elementary ops      >>softmax attention   >>dino
+       >>api-tensors       >>random              >>norms               >>mixing              >>distillation
+       >>api-tape          >>threads             >>linear              >>layers              >>metrics
+       >>api-ops           >>micro-kernels       >>convolution         >>losses              >>images
+       >>api-mixers        >>gemm                >>patches             >>optimisers          >>files
+       >>api-files         >>tensors & tape      >>heads               >>backbones           >>model files
+       >>api-images                              >>ssd                 >>m-mate              >>context
+       >>api-layers                              >>linear attention    >>decoder
        >>api-vision
        >>api-decoder
        >>api-metrics
@@ -798,7 +798,7 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
 MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry);
 
 /* ==== >>api-images ===================================================================
-   8-bit RGB pictures, bit for bit as Pillow treats them; random crops; PPM files
+   8-bit RGB pictures, bit for bit as Pillow treats them; random crops
 
    Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so they run
    inside parallel tasks. They return 0, or -1 with nothing written if an argument is out of its range. Those
@@ -885,16 +885,6 @@ MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augm
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
                                mmix_tensor *local);
-
-/* Binary PPM (P6) or PGM (P5, grey becomes RGB) of 8 bits, from memory and from a file: pixels that last
-   until mmix_ppm_free, or NULL with width and height 0. What follows the picture is ignored. */
-MMIXDEF uint8_t *mmix_ppm_read(mmix_ctx *m, const void *bytes, size_t size, size_t *width, size_t *height);
-MMIXDEF uint8_t *mmix_ppm_load(mmix_ctx *m, const char *path, size_t *width, size_t *height);
-MMIXDEF void mmix_ppm_free(mmix_ctx *m, uint8_t *rgb, size_t width, size_t height);
-/* Writes a P6 file (mmix_pgm_save: P5, one byte a pixel) as `path`.tmp, which then takes the name. 0, or
-   -1. */
-MMIXDEF int mmix_ppm_save(mmix_ctx *m, const char *path, const uint8_t *rgb, size_t width, size_t height);
-MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, size_t width, size_t height);
 
 /* ==== >>api-layers ===================================================================
    parameters with checkpoint names, and the layers made of them
@@ -1156,14 +1146,15 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
 /* ==== >>api-decoder ==================================================================
    decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
 
-   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Greedy continuation of a text:
+   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Tokens are numbers; demos/text.h has
+   llama2.c's tokenizer. Greedy continuation of a text:
 
        mmix_decoder *d = mmix_decoder_open(m, "stories260K.bin");
-       mmix_tokenizer *t = mmix_tokenizer_load(m, "tok512.bin");
+       tokenizer *t = tokenizer_load(m, "tok512.bin");
        int32_t prompt[64], more[200];
-       size_t n = mmix_tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64);
+       size_t n = tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64);
        size_t made = mmix_decoder_generate(d, prompt, n, NULL, more, 200);
-       for (size_t i = 0; i < made; i++) fputs(mmix_tokenizer_piece(t, more[i], NULL), stdout);
+       for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
    ==================================================================================== */
 
 /* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), each frame followed by
@@ -1357,20 +1348,6 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
 MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d);
 /* Adds the adapters to their matrices and drops them; not while a mmix_distill trains them. 0, or -1. */
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
-
-typedef struct mmix_tokenizer mmix_tokenizer;
-/* llama2.c's tokenizer file, or its bytes: pieces with scores, joined pair by pair. NULL on error. */
-MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path);
-MMIXDEF mmix_tokenizer *mmix_tokenizer_from(mmix_ctx *m, const char *name, const void *bytes, size_t size);
-MMIXDEF void mmix_tokenizer_destroy(mmix_tokenizer *t);
-MMIXDEF size_t mmix_tokenizer_count(const mmix_tokenizer *t);
-/* Tokens of a UTF-8 text, with token 1 before and 2 after it if asked: how many there are, of which the first
-   `room` are written; 0 after an error. */
-MMIXDEF size_t mmix_tokenizer_encode(const mmix_tokenizer *t, const char *text, int begin, int end,
-                                     int32_t *tokens, size_t room);
-/* The bytes of a token, terminated by 0; *length (or NULL) for bytes that are 0 themselves. After token 1 a
-   text drops the first space: that is the caller's. "" for a number that is no token. */
-MMIXDEF const char *mmix_tokenizer_piece(const mmix_tokenizer *t, int32_t token, size_t *length);
 
 /* ==== >>api-metrics ==================================================================
    what features are worth: maps, Binary-AUC, k-NN, PCA
@@ -12342,61 +12319,6 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     return m->error_kind ? -1 : 0;
 }
 
-/* ==== >>tokenizer ====================================================================
-   llama2.c's tokenizer: the adjacent pair whose joined text is the piece of highest score is merged, again
-   and again (byte-pair encoding with scores; Kudo & Richardson 2018)
-
-   The definition looks at all pairs for each merge. Here pairs wait in a heap, the highest score first, of
-   equal ones the leftmost; a pair that a merge has changed is recognised when it comes up and dropped.
-   ==================================================================================== */
-
-struct mmix_tokenizer {
-    mmix_ctx *m;
-    size_t count, size;                          /* pieces; bytes of `text` */
-    char *text;                                  /* all pieces, each ended by 0 */
-    size_t *at;                                  /* (count + 1): where each begins */
-    mmix_real *score;
-    int32_t *sorted;                             /* by text, of equal ones by number */
-    size_t longest;                              /* bytes of the longest piece and 1 */
-    char byte[256][2];                           /* each byte as a text */
-};
-
-static size_t mmixi_piece_length(const mmix_tokenizer *t, size_t i) { return t->at[i + 1] - t->at[i] - 1; }
-/* The order of piece i and a text of n bytes. */
-static int mmixi_piece_compare(const mmix_tokenizer *t, size_t i, const char *text, size_t n)
-{
-    const size_t own = mmixi_piece_length(t, i);
-    const int c = memcmp(t->text + t->at[i], text, mmixi_min(own, n));
-    return c ? c : (own > n) - (own < n);
-}
-/* The first piece with this text, or -1. */
-static int32_t mmixi_piece_find(const mmix_tokenizer *t, const char *text, size_t n)
-{
-    size_t low = 0, high = t->count;
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-        if (mmixi_piece_compare(t, (size_t)t->sorted[mid], text, n) < 0) low = mid + 1;
-        else high = mid;
-    }
-    return low < t->count && !mmixi_piece_compare(t, (size_t)t->sorted[low], text, n) ? t->sorted[low] : -1;
-}
-/* Merge sort of t->sorted: qsort's comparison would have to know t. */
-static void mmixi_pieces_sort(const mmix_tokenizer *t, int32_t *list, int32_t *scratch, size_t n)
-{
-    const size_t half = n / 2;
-    size_t i = 0, j = half, k = 0;
-    if (n < 2) return;
-    mmixi_pieces_sort(t, list, scratch, half);
-    mmixi_pieces_sort(t, list + half, scratch, n - half);
-    while (i < half && j < n) {
-        const size_t b = (size_t)list[j];
-        scratch[k++] = mmixi_piece_compare(t, (size_t)list[i], t->text + t->at[b], mmixi_piece_length(t, b))
-            <= 0
-            ? list[i++] : list[j++];
-    }
-    while (i < half) scratch[k++] = list[i++];
-    memcpy(list, scratch, k * sizeof *list);     /* the rest of the right half is in place */
-}
 /* int32 and float32, little-endian, of a file. */
 static uint32_t mmixi_le32(const unsigned char *p)
 {
@@ -12408,214 +12330,6 @@ static float mmixi_le_float(const unsigned char *p)
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
-}
-/* The file: the longest piece's length, then (score, length, bytes) of each. Returns the number of pieces,
-   and their bytes with an ending 0 each in *text; 0 if it is none. */
-static size_t mmixi_tokenizer_scan(const unsigned char *p, size_t size, size_t *text)
-{
-    size_t n = 0, at = 4;
-    *text = 0;
-    while (size >= 12 && at < size) {
-        size_t length;
-        if (size - at < 8) return 0;
-        length = mmixi_le32(p + at + 4);
-        if (length > mmixi_le32(p) || length > size - at - 8) return 0;
-        at += 8 + length;
-        *text += length + 1;
-        n++;
-    }
-    return n <= INT32_MAX ? n : 0;
-}
-MMIXDEF mmix_tokenizer *mmix_tokenizer_from(mmix_ctx *m, const char *name, const void *bytes, size_t size)
-{
-    const unsigned char *p = (const unsigned char *)bytes;
-    size_t text, n, at = 4;
-    mmix_tokenizer *t;
-    int32_t *scratch;
-    if (m->error_kind) return NULL;
-    n = bytes ? mmixi_tokenizer_scan(p, size, &text) : 0;
-    if (n < 3 + 256) {
-        mmix_fail(m, MMIX_ERROR_FILE,
-                  "%s: expected a llama2.c tokenizer (a length, then score, length and bytes "
-                  "of each of at least 259 pieces), found %.0f bytes that are none", name, (double)size);
-        return NULL;
-    }
-    t = (mmix_tokenizer *)mmixi_alloc(m, sizeof *t);
-    if (!t) return NULL;
-    memset(t, 0, sizeof *t);
-    t->m = m;
-    t->count = n;
-    t->size = text;
-    t->text = (char *)mmixi_alloc(m, text);
-    t->at = (size_t *)mmixi_alloc(m, (n + 1) * sizeof *t->at);
-    t->score = (mmix_real *)mmixi_alloc(m, n * sizeof *t->score);
-    t->sorted = (int32_t *)mmixi_alloc(m, n * sizeof *t->sorted);
-    scratch = (int32_t *)mmixi_alloc(m, n * sizeof *scratch);
-    if (!m->error_kind) {
-        t->at[0] = 0;
-        for (size_t i = 0; i < n; i++) {
-            const size_t length = mmixi_le32(p + at + 4);
-            t->score[i] = (mmix_real)mmixi_le_float(p + at);
-            memcpy(t->text + t->at[i], p + at + 8, length);
-            t->text[t->at[i] + length] = 0;
-            t->at[i + 1] = t->at[i] + length + 1;
-            t->longest = mmixi_max(t->longest, length + 1);
-            t->sorted[i] = (int32_t)i;
-            at += 8 + length;
-        }
-        mmixi_pieces_sort(t, t->sorted, scratch, n);
-        for (int i = 0; i < 256; i++) t->byte[i][0] = (char)i;
-    }
-    mmixi_free(m, scratch, n * sizeof *scratch);
-    if (!m->error_kind) return t;
-    mmix_tokenizer_destroy(t);
-    return NULL;
-}
-MMIXDEF void mmix_tokenizer_destroy(mmix_tokenizer *t)
-{
-    if (!t) return;
-    mmixi_free(t->m, t->text, t->size);
-    mmixi_free(t->m, t->at, (t->count + 1) * sizeof *t->at);
-    mmixi_free(t->m, t->score, t->count * sizeof *t->score);
-    mmixi_free(t->m, t->sorted, t->count * sizeof *t->sorted);
-    mmixi_free(t->m, t, sizeof *t);
-}
-MMIXDEF size_t mmix_tokenizer_count(const mmix_tokenizer *t) { return t ? t->count : 0; }
-MMIXDEF const char *mmix_tokenizer_piece(const mmix_tokenizer *t, int32_t token, size_t *length)
-{
-    const int there = t && token >= 0 && (size_t)token < t->count;
-    const char *piece = there ? t->text + t->at[token] : "";
-    size_t n = there ? mmixi_piece_length(t, (size_t)token) : 0;
-    unsigned byte;
-    if (n == 6 && !memcmp(piece, "<0x", 3) && piece[5] == '>' && sscanf(piece + 3, "%2x", &byte) == 1) {
-        piece = t->byte[byte];                   /* a byte that stands for itself */
-        n = 1;
-    }
-    if (length) *length = n;
-    return piece;
-}
-
-/* ---- encoding ---- */
-
-typedef struct mmixi_bpe_node { int32_t token; size_t before, after; } mmixi_bpe_node;   /* SIZE_MAX: none */
-typedef struct mmixi_bpe_pair { mmix_real score; size_t at; int32_t left, right, joined; } mmixi_bpe_pair;
-typedef struct mmixi_bpe {
-    const mmix_tokenizer *t;
-    mmixi_bpe_node *node;
-    mmixi_bpe_pair *heap;
-    size_t pairs;
-    char *joined;                                /* room for two pieces */
-} mmixi_bpe;
-
-static int mmixi_bpe_sooner(const mmixi_bpe_pair *a, const mmixi_bpe_pair *b)
-{
-    return a->score > b->score || (!(a->score < b->score) && a->at < b->at);
-}
-static void mmixi_bpe_swap(mmixi_bpe_pair *a, mmixi_bpe_pair *b)
-{
-    const mmixi_bpe_pair was = *a;
-    *a = *b;
-    *b = was;
-}
-/* Puts the pair that begins at node `at` into the heap if it makes a piece. */
-static void mmixi_bpe_push(mmixi_bpe *e, size_t at)
-{
-    const mmix_tokenizer *t = e->t;
-    const size_t after = at == SIZE_MAX ? SIZE_MAX : e->node[at].after;
-    mmixi_bpe_pair p;
-    size_t n, m, i = e->pairs;
-    if (after == SIZE_MAX) return;
-    p.at = at;
-    p.left = e->node[at].token;
-    p.right = e->node[after].token;
-    n = mmixi_piece_length(t, (size_t)p.left);
-    m = mmixi_piece_length(t, (size_t)p.right);
-    memcpy(e->joined, t->text + t->at[p.left], n);
-    memcpy(e->joined + n, t->text + t->at[p.right], m);
-    p.joined = mmixi_piece_find(t, e->joined, n + m);
-    if (p.joined < 0) return;
-    p.score = t->score[p.joined];
-    e->heap[e->pairs++] = p;
-    for (; i && mmixi_bpe_sooner(&e->heap[i], &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        mmixi_bpe_swap(&e->heap[i], &e->heap[(i - 1) / 2]);
-}
-static mmixi_bpe_pair mmixi_bpe_pop(mmixi_bpe *e)
-{
-    const mmixi_bpe_pair top = e->heap[0];
-    e->heap[0] = e->heap[--e->pairs];
-    for (size_t i = 0, down; (down = 2 * i + 1) < e->pairs; i = down) {
-        if (down + 1 < e->pairs && mmixi_bpe_sooner(&e->heap[down + 1], &e->heap[down])) down++;
-        if (!mmixi_bpe_sooner(&e->heap[down], &e->heap[i])) break;
-        mmixi_bpe_swap(&e->heap[i], &e->heap[down]);
-    }
-    return top;
-}
-/* Nodes for " " and the code points of a text, or their bytes where a code point is no piece; how many. */
-static size_t mmixi_bpe_begin(const mmixi_bpe *e, const char *text)
-{
-    const size_t length = strlen(text);
-    size_t count = 0;
-    int32_t space = length ? mmixi_piece_find(e->t, " ", 1) : -1;
-    if (space >= 0) e->node[count++].token = space;
-    for (size_t i = 0, n; i < length; i += n) {
-        int32_t token;
-        for (n = 1; n < 4 && ((unsigned char)text[i + n] & 0xC0) == 0x80; n++) {}
-        token = mmixi_piece_find(e->t, text + i, n);
-        if (token >= 0) e->node[count++].token = token;
-        else for (size_t k = 0; k < n; k++) e->node[count++].token = (unsigned char)text[i + k] + 3;
-    }
-    for (size_t i = 0; i < count; i++) {
-        e->node[i].before = i ? i - 1 : SIZE_MAX;
-        e->node[i].after = i + 1 < count ? i + 1 : SIZE_MAX;
-    }
-    return count;
-}
-static void mmixi_bpe_merge(mmixi_bpe *e, size_t count)
-{
-    for (size_t i = 0; i < count; i++) mmixi_bpe_push(e, i);
-    while (e->pairs) {
-        const mmixi_bpe_pair p = mmixi_bpe_pop(e);
-        mmixi_bpe_node *left = &e->node[p.at];
-        if (left->token != p.left || left->after == SIZE_MAX || e->node[left->after].token
-            != p.right) continue;
-        e->node[left->after].token = -1;         /* gone */
-        left->token = p.joined;
-        left->after = e->node[left->after].after;
-        if (left->after != SIZE_MAX) e->node[left->after].before = p.at;
-        mmixi_bpe_push(e, left->before);
-        mmixi_bpe_push(e, p.at);
-    }
-}
-MMIXDEF size_t mmix_tokenizer_encode(const mmix_tokenizer *t, const char *text, int begin, int end,
-                                     int32_t *tokens, size_t room)
-{
-    size_t most, n = 0, count;
-    mmixi_bpe e;
-    if (!t || t->m->error_kind) return 0;
-    if (!text || (room && !tokens)) {
-        mmix_fail(t->m, MMIX_ERROR_ARGUMENT,
-                  "mmix_tokenizer_encode: expected a text and room for tokens, found "
-                  "NULL");
-        return 0;
-    }
-    most = strlen(text) + 1;
-    e.t = t;
-    e.pairs = 0;
-    e.node = (mmixi_bpe_node *)mmixi_alloc(t->m, most * sizeof *e.node);
-    e.heap = (mmixi_bpe_pair *)mmixi_alloc(t->m, 3 * most * sizeof *e.heap);     /* a merge adds at most 2 */
-    e.joined = (char *)mmixi_alloc(t->m, 2 * t->longest);
-    if (!t->m->error_kind) {
-        count = mmixi_bpe_begin(&e, text);
-        mmixi_bpe_merge(&e, count);
-        if (begin && n++ < room) tokens[0] = 1;
-        for (size_t i = 0; i < count; i++)
-            if (e.node[i].token >= 0 && n++ < room) tokens[n - 1] = e.node[i].token;
-        if (end && n++ < room) tokens[n - 1] = 2;
-    }
-    mmixi_free(t->m, e.node, most * sizeof *e.node);
-    mmixi_free(t->m, e.heap, 3 * most * sizeof *e.heap);
-    mmixi_free(t->m, e.joined, 2 * t->longest);
-    return n;
 }
 
 /* ==== >>dino =========================================================================
@@ -14667,7 +14381,7 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
 }
 
 /* ==== >>images =======================================================================
-   8-bit RGB exactly as Pillow computes it, DINO's crops from it, PPM files
+   8-bit RGB exactly as Pillow computes it, DINO's crops from it
 
    The systems whose weights and figures this library reproduces were trained on pictures that Pillow resized,
    jittered and blurred; a resize that is merely good differs from Pillow's by several levels and moves
@@ -15468,126 +15182,6 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
 #elif defined(__GNUC__)
 #pragma GCC pop_options
 #endif
-
-/* ---- PPM --------------------------------------------------------------------------
-   "P6" (RGB) or "P5" (grey), then width, height and the largest level as decimal numbers, each after white
-   space or comments (# to the end of the line), one byte of white space, then the rows.
-   http://netpbm.sourceforge.net/doc/ppm.html */
-
-/* The next number of the header, -1 if there is none or it is too large. */
-static long mmixi_ppm_number(const uint8_t **at, const uint8_t *end)
-{
-    const uint8_t *p = *at;
-    long value = 0;
-    while (p < end && (*p == ' ' || (*p >= '\t' && *p <= '\r') || *p == '#')) {
-        if (*p++ == '#') {
-            while (p < end && *p != '\n' && *p != '\r') p++;
-        }
-    }
-    if (p == *at || p == end || *p < '0' || *p > '9') return -1;
-    for (; p < end && *p >= '0' && *p <= '9'; p++) {
-        value = value * 10 + (*p - '0');
-        if (value > MMIXI_SIDE_MAX) return -1;
-    }
-    *at = p;
-    return value;
-}
-
-static uint8_t *mmixi_ppm_parse(mmix_ctx *m, const char *who, const uint8_t *bytes, size_t size,
-                                size_t *width, size_t *height)
-{
-    const uint8_t *at = bytes + 2, *end = bytes + size;
-    size_t channels, count, need;
-    long w, h, most;
-    uint8_t *rgb;
-    *width = *height = 0;
-    if (size < 2 || bytes[0] != 'P' || (bytes[1] != '5' && bytes[1] != '6')) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected P6 or P5 at the start: not a binary PPM or PGM", who);
-        return NULL;
-    }
-    channels = bytes[1] == '6' ? 3 : 1;
-    w = mmixi_ppm_number(&at, end);
-    h = w < 0 ? -1 : mmixi_ppm_number(&at, end);
-    most = h < 0 ? -1 : mmixi_ppm_number(&at, end);
-    if (w < 1 || h < 1) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected width and height of 1 to 2^24 in the header", who);
-        return NULL;
-    }
-    if (most < 1 || most > 255) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a largest level of 1 to 255 in the header", who);
-        return NULL;
-    }
-    if (at == end || !(*at == ' ' || (*at >= '\t' && *at <= '\r'))) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected white space after the header", who);
-        return NULL;
-    }
-    at++;
-    if (!mmixi_mul_ok((size_t)w, (size_t)h, &count) || !mmixi_mul_ok(count, 3, &need) ||
-        count * channels > (size_t)(end - at)) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %ld x %ld pixels after the header, found %zu bytes", who,
-                  w, h, (size_t)(end - at));
-        return NULL;
-    }
-    rgb = (uint8_t *)mmixi_alloc(m, need);
-    if (!rgb) return NULL;
-    for (size_t i = 0; i < need; i++) {
-        unsigned v = at[channels == 3 ? i : i / 3], top = (unsigned)most;
-        rgb[i] = (uint8_t)(v >= top ? 255 : (v * 255 + top / 2) / top);
-    }
-    *width = (size_t)w;
-    *height = (size_t)h;
-    return rgb;
-}
-
-MMIXDEF uint8_t *mmix_ppm_read(mmix_ctx *m, const void *bytes, size_t size, size_t *width, size_t *height)
-{
-    *width = *height = 0;
-    if (mmix_error(m)) return NULL;
-    return mmixi_ppm_parse(m, "mmix_ppm_read", (const uint8_t *)bytes, size, width, height);
-}
-
-MMIXDEF void mmix_ppm_free(mmix_ctx *m, uint8_t *rgb, size_t width, size_t height)
-{
-    mmixi_free(m, rgb, width * height * 3);
-}
-
-MMIXDEF uint8_t *mmix_ppm_load(mmix_ctx *m, const char *path, size_t *width, size_t *height)
-{
-    uint8_t *bytes, *rgb;
-    size_t size;
-    *width = *height = 0;
-    bytes = mmixi_file_read(m, "mmix_ppm_load", path, &size);
-    if (!bytes) return NULL;
-    rgb = mmixi_ppm_parse(m, path, bytes, size, width, height);
-    mmixi_free(m, bytes, size + 1);
-    return rgb;
-}
-
-static int mmixi_ppm_write(mmix_ctx *m, const char *who, const char *path, const uint8_t *pixels,
-                           size_t width, size_t height, size_t channels)
-{
-    mmixi_file f;
-    char head[64];
-    if (mmix_error(m)) return -1;
-    if (!pixels || !mmixi_sides_ok(width, height))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected sides of 1 to 2^24, found %zu x %zu%s", who,
-                         width, height, pixels ? "" : " at NULL");
-    snprintf(head, sizeof head, "P%c\n%zu %zu\n255\n", channels == 3 ? '6' : '5', width, height);
-    if (mmixi_file_begin(m, &f, who, path)) return -1;
-    mmixi_file_write(&f, head, strlen(head));
-    mmixi_file_write(&f, pixels, width * height * channels);
-    return mmixi_file_end(m, &f);
-}
-
-MMIXDEF int mmix_ppm_save(mmix_ctx *m, const char *path, const uint8_t *rgb, size_t width, size_t height)
-{
-    return mmixi_ppm_write(m, "mmix_ppm_save", path, rgb, width, height, 3);
-}
-
-MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, size_t width, size_t height)
-{
-    return mmixi_ppm_write(m, "mmix_pgm_save", path, grey, width, height, 1);
-}
 
 /* ==== >>files ========================================================================
    archives of named arrays: safetensors in and out
@@ -17855,14 +17449,6 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     p = (const unsigned char *)bytes + size - 4 * mmix_count(d->classifier);
     if (!c.tied) mmixi_llama2c_read(d->classifier, p);
     return d;
-}
-MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path)
-{
-    size_t size;
-    unsigned char *bytes = mmix_error(m) ? NULL : mmixi_file_read(m, "mmix_tokenizer_load", path, &size);
-    mmix_tokenizer *t = bytes ? mmix_tokenizer_from(m, path, bytes, size) : NULL;
-    if (bytes) mmixi_free(m, bytes, size + 1);
-    return t;
 }
 
 /* Hugging Face's config.json of a Llama or a Qwen2. */

@@ -28,6 +28,7 @@
 #include "report.h"
 #include "scenes.h"
 #include "linmu_figures.h"
+#include "text.h"
 #include <ctype.h>
 #include <inttypes.h>
 #ifdef _WIN32
@@ -397,7 +398,7 @@ typedef struct job {                                     /* one part with one se
     task t;
     mmix_decoder *teacher;
     mmix_vision *eye;                                    /* the encoder; NULL for text */
-    mmix_tokenizer *tokenizer;                           /* or NULL */
+    tokenizer *tokenizer;                           /* or NULL */
 } job;
 
 static const char *job_path(const job *j, const char *name, const char *ending, char *path, size_t room)
@@ -879,7 +880,7 @@ static int prepare_text(job *j)
     mmix_ctx *m = j->m;
     if (j->o->teacher) {
         j->teacher = mmix_decoder_open(m, j->o->teacher);
-        if (j->teacher && j->o->tokenizer) j->tokenizer = mmix_tokenizer_load(m, j->o->tokenizer);
+        if (j->teacher && j->o->tokenizer) j->tokenizer = tokenizer_load(m, j->o->tokenizer);
         return mmix_error(m) ? -1 : tell(j);
     }
     fprintf(stderr, "text: no pretrained teacher here (--teacher names one): a small one learns stories made of "
@@ -1316,7 +1317,7 @@ static void report_tokens(report *h, const job *j, const int32_t *token, size_t 
 {
     for (size_t i = 0; i < n; i++) {
         if (token[i] == END) continue;
-        const char *piece = j->tokenizer ? mmix_tokenizer_piece(j->tokenizer, token[i], NULL) : j->t.word[token[i]];
+        const char *piece = j->tokenizer ? tokenizer_piece(j->tokenizer, token[i], NULL) : j->t.word[token[i]];
         report_text(h, piece);
         if (!j->tokenizer) report_text(h, " ");
     }
@@ -1425,7 +1426,7 @@ static void report_part(report *h, const job *j, const result *r, const mmix_dec
 
 static void job_free(job *j)
 {
-    mmix_tokenizer_destroy(j->tokenizer);
+    tokenizer_free(j->tokenizer);
     mmix_decoder_destroy(j->teacher);
     mmix_vision_destroy(j->eye);
     task_free(&j->t);
