@@ -2842,7 +2842,7 @@ typedef struct mmixi_kernels {
     mmix_real (*dot)(size_t n, const mmix_real *x, const mmix_real *y);
     mmix_real (*sum)(size_t n, const mmix_real *x);
     /* -infinity if n is 0 */
-    mmix_real (*max)(size_t n, const mmix_real *x);
+    mmix_real (*largest)(size_t n, const mmix_real *x);
     /* sum of (x - mean)² */
     mmix_real (*variance)(size_t n, const mmix_real *x, mmix_real mean);
     void (*axpy)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);               /* y += a x */
@@ -3319,7 +3319,7 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(sum)(size_t n, const mmix_real *x)
     return MMIXI_NAME(lanes_sum)(MMIXI_ADD(MMIXI_ADD(s0, s1), MMIXI_ADD(s2, s3)));
 }
 
-static MMIXI_TARGET mmix_real MMIXI_NAME(max)(size_t n, const mmix_real *x)
+static MMIXI_TARGET mmix_real MMIXI_NAME(largest)(size_t n, const mmix_real *x)
 {
     const MMIXI_V least = MMIXI_SET((mmix_real)-HUGE_VAL);
     MMIXI_V m0 = least, m1 = least;
@@ -3437,7 +3437,7 @@ static MMIXI_TARGET void MMIXI_NAME(softmax)(size_t n, const mmix_real *x, mmix_
     const MMIXI_V least = MMIXI_SET((mmix_real)-HUGE_VAL), zero = MMIXI_SET((mmix_real)0);
     MMIXI_V v[SHORT], top = least, sum = zero;
     if (MMIXI_W == 1 || n > SHORT * MMIXI_W) {
-        mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(max)(n, x), y);
+        mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(largest)(n, x), y);
         MMIXI_NAME(scale)(n, 1 / s, y, y);
         return;
     }
@@ -3783,7 +3783,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #define MMIXI_ENTRY(name) k->name = MMIXI_NAME(name)
     strcpy(k->name, MMIXI_STRING(MMIXI_LEVEL_NAME));
     k->mr = MMIXI_MR; k->nr = MMIXI_NV * MMIXI_W; k->lanes = MMIXI_W;
-    MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(max); MMIXI_ENTRY(variance);
+    MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(largest); MMIXI_ENTRY(variance);
     MMIXI_ENTRY(axpy); MMIXI_ENTRY(scale); MMIXI_ENTRY(lerp); MMIXI_ENTRY(add); MMIXI_ENTRY(mul);
     MMIXI_ENTRY(mul_add); MMIXI_ENTRY(finish); MMIXI_ENTRY(exp_row); MMIXI_ENTRY(softmax);
     MMIXI_ENTRY(exp_each); MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
@@ -8337,7 +8337,7 @@ typedef struct mmixi_softmax_scratch {
     mmix_real *kt, *vt, *qs, *p, *dp, *dqs;
     /* rows of V (in the backward of K) and of dy, near each other: heads may lie pages apart, and their rows
        fall into a few sets of the nearest cache */
-    mmix_real *near, *dys;
+    mmix_real *kv, *dys;
     mmix_real *top, *sum;                        /* of each query of a task */
     /* the rows of a window, and t and 1/l of its queries */
     mmix_real *q, *k, *v, *y, *dy, *dq, *dk, *dv, *t, *over, *place;
@@ -8351,7 +8351,7 @@ static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *
     MMIXI_PART(sum, j->run);
     MMIXI_PART(vt, j->back ? P * T : 0); MMIXI_PART(dp, j->back ? R * T : 0);
     MMIXI_PART(dqs, j->back ? R * N : 0); MMIXI_PART(dys, j->back ? R * P : 0);
-    MMIXI_PART(near, j->back ? T * N : j->run > 1 ? T * P : 0);
+    MMIXI_PART(kv, j->back ? T * N : j->run > 1 ? T * P : 0);
     MMIXI_PART(q, n * share * N); MMIXI_PART(k, n * N); MMIXI_PART(v, n * P); MMIXI_PART(y, n * share * P);
     MMIXI_PART(t, n * share); MMIXI_PART(over, n * share); MMIXI_PART(place, j->r.bias ? n : 0);
     MMIXI_PART(dy, m * share * P); MMIXI_PART(dq, m * share * N); MMIXI_PART(dk, m * N);
@@ -8508,7 +8508,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
             if (!c.n) continue;
             if (!ready) {
                 k->transpose(n, x->N, mmixi_at(&x->k, b, tile, h), x->k.token, s.kt, (ptrdiff_t)j->ld);
-                mmixi_put_rows(k, n, P, mmixi_at(&x->v, b, tile, h), x->v.token, s.near, (ptrdiff_t)P, 0);
+                mmixi_put_rows(k, n, P, mmixi_at(&x->v, b, tile, h), x->v.token, s.kv, (ptrdiff_t)P, 0);
                 ready = 1;
             }
             if (x->scores) s.p = mmixi_softmax_kept(j, b, i, h) + c.from;
@@ -8520,7 +8520,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
                 size_t a, e;
                 int last, first = mmixi_softmax_row(j, &c, b, i + r, tile, &a, &e, &last);
                 if (a < e) {
-                    high = k->max(e - a, p + a);
+                    high = k->largest(e - a, p + a);
                     *top = !first && was > high ? was : high;
                     high = k->exp_row(e - a, 1, p + a, *top, p + a);
                     if (!first) {
@@ -8534,7 +8534,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
                 memset(p + e, 0, (c.n - e) * sizeof *p);
             }
             if (j->run > 1)
-                mmixi_gemm_small(k, c.rows, P, c.n, s.p, (ptrdiff_t)j->ld, 1, s.near + (c.from - tile) * P,
+                mmixi_gemm_small(k, c.rows, P, c.n, s.p, (ptrdiff_t)j->ld, 1, s.kv + (c.from - tile) * P,
                                  (ptrdiff_t)P, y, x->y.token, !c.first);
             else mmixi_gemm_small(k, 1, P, c.n, s.p, 0, 1, mmixi_at(&x->v, b, c.from, h), x->v.token, y, 0,
                                   !c.first);
@@ -8564,7 +8564,7 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
         mmixi_softmax_part c;
         if (!x->scores) k->transpose(n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.kt, ld);
         k->transpose(n, P, mmixi_at(&x->v, b, tile, h0), x->v.token, s.vt, ld);
-        mmixi_put_rows(k, n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.near, (ptrdiff_t)N, 0);
+        mmixi_put_rows(k, n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.kv, (ptrdiff_t)N, 0);
         if (x->dk.p && !x->add_k) mmixi_zero_rows(n, N, mmixi_at(&x->dk, b, tile, h0), x->dk.token);
         if (x->dv.p && !x->add_v) mmixi_zero_rows(n, P, mmixi_at(&x->dv, b, tile, h0), x->dv.token);
         for (size_t h = h0; h < h0 + share; h++)
@@ -8603,7 +8603,7 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                     mmixi_gemm_small(k, c.n, N, c.rows, s.dp, 1, ld, s.qs, (ptrdiff_t)N,
                                      mmixi_at(&x->dk, b, c.from, h), x->dk.token, 1);
                 if (x->dq.p) {
-                    mmixi_gemm_small(k, c.rows, N, c.n, s.dp, ld, 1, s.near + (c.from - tile) * N,
+                    mmixi_gemm_small(k, c.rows, N, c.n, s.dp, ld, 1, s.kv + (c.from - tile) * N,
                                      (ptrdiff_t)N, s.dqs, (ptrdiff_t)N, 0);
                     k->scale(c.rows * N, (mmix_real)x->scale, s.dqs, s.dqs);
                     mmixi_put_rows(k, c.rows, N, s.dqs, (ptrdiff_t)N, mmixi_at(&x->dq, b, i, h), x->dq.token,
@@ -9967,7 +9967,7 @@ static void mmixi_xent_rows(void *arg, size_t begin, size_t end, size_t lane)
         mmix_real sum;
         j->loss[r] = 0;
         if (j->target && j->target[r] == j->ignore) continue;
-        j->top[r] = k->max(j->K, x);
+        j->top[r] = k->largest(j->K, x);
         sum = k->exp_row(j->K, 1, x, j->top[r], e);
         j->over[r] = 1 / sum;
         j->loss[r] = mmixi_log((double)sum) + (double)j->top[r];
@@ -10163,8 +10163,8 @@ static void mmixi_kd_token_rows(void *arg, size_t begin, size_t end, size_t lane
         if (!ds) j->loss[r] = 0;
         if (out && ds && !j->add) memset(ds, 0, j->K * sizeof *ds);
         if (out) continue;
-        top_s = k->max(j->K, s) * over;
-        top_t = k->max(j->K, t) * over;
+        top_s = k->largest(j->K, s) * over;
+        top_t = k->largest(j->K, t) * over;
         sum_t = k->exp_row(j->K, over, t, top_t, p);
         sum_s = k->exp_row(j->K, over, s, top_s, q);
         if (ds) {                                /* q - p */
@@ -10286,7 +10286,7 @@ static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t 
         const mmix_real *t = j->t + r * j->K;
         double entropy = 0;
         for (size_t i = 0; i < j->K; i++) q[i] = (t[i] - j->center[i]) / (mmix_real)j->teacher_temp;
-        sum = k->exp_row(j->K, 1, q, k->max(j->K, q), q);
+        sum = k->exp_row(j->K, 1, q, k->largest(j->K, q), q);
         k->scale(j->K, 1 / sum, q, q);
         for (size_t i = 0; i < j->K; i++) entropy -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
         j->entropy[r] = entropy;
@@ -10300,7 +10300,7 @@ static void mmixi_dino_student_rows(void *arg, size_t begin, size_t end, size_t 
     mmix_real *e = j->dx ? NULL : j->top + lane * j->K;          /* forward: a lane's row */
     for (size_t r = begin; r < end; r++) {
         const mmix_real *x = j->x + r * j->K, *q[2];
-        mmix_real inv = (mmix_real)(1 / j->student_temp), top = k->max(j->K, x) * inv, sum;
+        mmix_real inv = (mmix_real)(1 / j->student_temp), top = k->largest(j->K, x) * inv, sum;
         size_t n = 0, v = r / j->B, b = r % j->B;
         for (size_t i = 0; i < 2; i++)
             if (i != v) q[n++] = j->q + (i * j->B + b) * j->K;
@@ -14737,18 +14737,18 @@ MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, siz
 {
     const size_t L = gh * gw;
     for (size_t h = 0; h < matrices; h++) {
-        double all = 0, near = 0, far = 0;
+        double all = 0, inside = 0, reach = 0;
         for (size_t i = 0; i < L; i++)
             for (size_t j = 0; j < L; j++) {
                 const double w = fabs((double)M[(h * L + i) * L + j]),
                     y = fabs((double)(i / gw) - (double)(j / gw)),
                     x = fabs((double)(i % gw) - (double)(j % gw));
                 all += w;
-                if (fmax(y, x) <= (double)radius) near += w;
-                far += w * sqrt(y * y + x * x);
+                if (fmax(y, x) <= (double)radius) inside += w;
+                reach += w * sqrt(y * y + x * x);
             }
-        if (share) share[h] = all > 0 ? near / all : 0;
-        if (distance) distance[h] = all > 0 ? far / all : 0;
+        if (share) share[h] = all > 0 ? inside / all : 0;
+        if (distance) distance[h] = all > 0 ? reach / all : 0;
     }
 }
 

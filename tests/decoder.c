@@ -1536,10 +1536,10 @@ static void accumulation(void)
         }
         /* Adam divides by √v: where a gradient is near 0, rounding becomes a step */
         const double worst = most(result[0], result[1], n);
-        size_t far = 0;
-        for (size_t i = 0; i < n; i++) far += fabs((double)result[0][i] - (double)result[1][i]) > (sizeof(mmix_real) == 8 ? 1e-9 : 1e-4);
-        CHECK_AT(far * 100 <= n && worst < 0.02, about);
-        if (far * 100 > n) printf("  %d of %d differ, by %g at most\n", (int)far, (int)n, worst);
+        size_t apart = 0;
+        for (size_t i = 0; i < n; i++) apart += fabs((double)result[0][i] - (double)result[1][i]) > (sizeof(mmix_real) == 8 ? 1e-9 : 1e-4);
+        CHECK_AT(apart * 100 <= n && worst < 0.02, about);
+        if (apart * 100 > n) printf("  %d of %d differ, by %g at most\n", (int)apart, (int)n, worst);
         free(result[0]), free(result[1]);
     }
 }
