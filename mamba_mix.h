@@ -2835,7 +2835,7 @@ typedef struct mmixi_kernels {
     mmix_real (*dot)(size_t n, const mmix_real *x, const mmix_real *y);
     mmix_real (*sum)(size_t n, const mmix_real *x);
     /* -infinity if n is 0 */
-    mmix_real (*max)(size_t n, const mmix_real *x);
+    mmix_real (*largest)(size_t n, const mmix_real *x);
     /* sum of (x - mean)² */
     mmix_real (*variance)(size_t n, const mmix_real *x, mmix_real mean);
     void (*axpy)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);               /* y += a x */
@@ -3312,7 +3312,7 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(sum)(size_t n, const mmix_real *x)
     return MMIXI_NAME(lanes_sum)(MMIXI_ADD(MMIXI_ADD(s0, s1), MMIXI_ADD(s2, s3)));
 }
 
-static MMIXI_TARGET mmix_real MMIXI_NAME(max)(size_t n, const mmix_real *x)
+static MMIXI_TARGET mmix_real MMIXI_NAME(largest)(size_t n, const mmix_real *x)
 {
     const MMIXI_V least = MMIXI_SET((mmix_real)-HUGE_VAL);
     MMIXI_V m0 = least, m1 = least;
@@ -3430,7 +3430,7 @@ static MMIXI_TARGET void MMIXI_NAME(softmax)(size_t n, const mmix_real *x, mmix_
     const MMIXI_V least = MMIXI_SET((mmix_real)-HUGE_VAL), zero = MMIXI_SET((mmix_real)0);
     MMIXI_V v[SHORT], top = least, sum = zero;
     if (MMIXI_W == 1 || n > SHORT * MMIXI_W) {
-        mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(max)(n, x), y);
+        mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(largest)(n, x), y);
         MMIXI_NAME(scale)(n, 1 / s, y, y);
         return;
     }
@@ -3776,7 +3776,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #define MMIXI_ENTRY(name) k->name = MMIXI_NAME(name)
     strcpy(k->name, MMIXI_STRING(MMIXI_LEVEL_NAME));
     k->mr = MMIXI_MR; k->nr = MMIXI_NV * MMIXI_W; k->lanes = MMIXI_W;
-    MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(max); MMIXI_ENTRY(variance);
+    MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(largest); MMIXI_ENTRY(variance);
     MMIXI_ENTRY(axpy); MMIXI_ENTRY(scale); MMIXI_ENTRY(lerp); MMIXI_ENTRY(add); MMIXI_ENTRY(mul);
     MMIXI_ENTRY(mul_add); MMIXI_ENTRY(finish); MMIXI_ENTRY(exp_row); MMIXI_ENTRY(softmax);
     MMIXI_ENTRY(exp_each); MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
@@ -8067,7 +8067,7 @@ typedef struct mmixi_softmax_scratch {
     mmix_real *kt, *vt, *qs, *p, *dp, *dqs;
     /* rows of V (in the backward of K) and of dy, near each other: heads may lie pages apart, and their rows
        fall into a few sets of the nearest cache */
-    mmix_real *near, *dys;
+    mmix_real *kv, *dys;
     mmix_real *top, *sum;                        /* of each query of a task */
     /* the rows of a window, and t and 1/l of its queries */
     mmix_real *q, *k, *v, *y, *dy, *dq, *dk, *dv, *t, *over, *place;
@@ -8081,7 +8081,7 @@ static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *
     MMIXI_PART(sum, j->run);
     MMIXI_PART(vt, j->back ? P * T : 0); MMIXI_PART(dp, j->back ? R * T : 0);
     MMIXI_PART(dqs, j->back ? R * N : 0); MMIXI_PART(dys, j->back ? R * P : 0);
-    MMIXI_PART(near, j->back ? T * N : j->run > 1 ? T * P : 0);
+    MMIXI_PART(kv, j->back ? T * N : j->run > 1 ? T * P : 0);
     MMIXI_PART(q, n * share * N); MMIXI_PART(k, n * N); MMIXI_PART(v, n * P); MMIXI_PART(y, n * share * P);
     MMIXI_PART(t, n * share); MMIXI_PART(over, n * share); MMIXI_PART(place, j->r.bias ? n : 0);
     MMIXI_PART(dy, m * share * P); MMIXI_PART(dq, m * share * N); MMIXI_PART(dk, m * N);
@@ -8238,7 +8238,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
             if (!c.n) continue;
             if (!ready) {
                 k->transpose(n, x->N, mmixi_at(&x->k, b, tile, h), x->k.token, s.kt, (ptrdiff_t)j->ld);
-                mmixi_put_rows(k, n, P, mmixi_at(&x->v, b, tile, h), x->v.token, s.near, (ptrdiff_t)P, 0);
+                mmixi_put_rows(k, n, P, mmixi_at(&x->v, b, tile, h), x->v.token, s.kv, (ptrdiff_t)P, 0);
                 ready = 1;
             }
             if (x->scores) s.p = mmixi_softmax_kept(j, b, i, h) + c.from;
@@ -8250,7 +8250,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
                 size_t a, e;
                 int last, first = mmixi_softmax_row(j, &c, b, i + r, tile, &a, &e, &last);
                 if (a < e) {
-                    high = k->max(e - a, p + a);
+                    high = k->largest(e - a, p + a);
                     *top = !first && was > high ? was : high;
                     high = k->exp_row(e - a, 1, p + a, *top, p + a);
                     if (!first) {
@@ -8264,7 +8264,7 @@ static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
                 memset(p + e, 0, (c.n - e) * sizeof *p);
             }
             if (j->run > 1)
-                mmixi_gemm_small(k, c.rows, P, c.n, s.p, (ptrdiff_t)j->ld, 1, s.near + (c.from - tile) * P,
+                mmixi_gemm_small(k, c.rows, P, c.n, s.p, (ptrdiff_t)j->ld, 1, s.kv + (c.from - tile) * P,
                                  (ptrdiff_t)P, y, x->y.token, !c.first);
             else mmixi_gemm_small(k, 1, P, c.n, s.p, 0, 1, mmixi_at(&x->v, b, c.from, h), x->v.token, y, 0,
                                   !c.first);
@@ -8294,7 +8294,7 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
         mmixi_softmax_part c;
         if (!x->scores) k->transpose(n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.kt, ld);
         k->transpose(n, P, mmixi_at(&x->v, b, tile, h0), x->v.token, s.vt, ld);
-        mmixi_put_rows(k, n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.near, (ptrdiff_t)N, 0);
+        mmixi_put_rows(k, n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.kv, (ptrdiff_t)N, 0);
         if (x->dk.p && !x->add_k) mmixi_zero_rows(n, N, mmixi_at(&x->dk, b, tile, h0), x->dk.token);
         if (x->dv.p && !x->add_v) mmixi_zero_rows(n, P, mmixi_at(&x->dv, b, tile, h0), x->dv.token);
         for (size_t h = h0; h < h0 + share; h++)
@@ -8333,7 +8333,7 @@ static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
                     mmixi_gemm_small(k, c.n, N, c.rows, s.dp, 1, ld, s.qs, (ptrdiff_t)N,
                                      mmixi_at(&x->dk, b, c.from, h), x->dk.token, 1);
                 if (x->dq.p) {
-                    mmixi_gemm_small(k, c.rows, N, c.n, s.dp, ld, 1, s.near + (c.from - tile) * N,
+                    mmixi_gemm_small(k, c.rows, N, c.n, s.dp, ld, 1, s.kv + (c.from - tile) * N,
                                      (ptrdiff_t)N, s.dqs, (ptrdiff_t)N, 0);
                     k->scale(c.rows * N, (mmix_real)x->scale, s.dqs, s.dqs);
                     mmixi_put_rows(k, c.rows, N, s.dqs, (ptrdiff_t)N, mmixi_at(&x->dq, b, i, h), x->dq.token,
@@ -9717,7 +9717,7 @@ static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, size_t lane, const
     if (!c->dy[0]) {
         double along = 0;
         mmix_real sum;
-        *top = k->max(K, x);
+        *top = k->largest(K, x);
         if (n) k->normalise(K, x, *top, 1, NULL, NULL, e);               /* x - max */
         else along = (double)x[label] - (double)*top;
         for (size_t i = 0; i < n; i++) along += (double)k->dot(K, q[i], e);
@@ -9857,8 +9857,8 @@ static void mmixi_kd_token_row(const mmixi_loss_job *j, size_t r, mmix_real *p)
     const mmix_real inverse_T = (mmix_real)(1 / j->T), *s = mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r),
         *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
     mmix_real *us = p + K, *ut = us + K, sum_s, sum_t;
-    k->normalise(K, s, k->max(K, s), 1, NULL, NULL, us);     /* s - max s, t - max t */
-    k->normalise(K, t, k->max(K, t), 1, NULL, NULL, ut);
+    k->normalise(K, s, k->largest(K, s), 1, NULL, NULL, us);     /* s - max s, t - max t */
+    k->normalise(K, t, k->largest(K, t), 1, NULL, NULL, ut);
     sum_t = k->exp_row(K, inverse_T, ut, 0, p);
     if (!c->dy[0]) {                             /* ln p - ln q = (ut - us)/T - ln Σ e^(ut/T) + ln Σ e^(us/T) */
         k->axpy(K, -1, us, ut);
@@ -9958,7 +9958,7 @@ static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t 
         const mmix_real *t = mmix_data(j->c->in[1]) + r * K;
         double entropy = 0;
         for (size_t i = 0; i < K; i++) q[i] = (t[i] - center[i]) / (mmix_real)j->c->number[1];
-        sum = k->exp_row(K, 1, q, k->max(K, q), q);
+        sum = k->exp_row(K, 1, q, k->largest(K, q), q);
         k->scale(K, 1 / sum, q, q);
         for (size_t i = 0; i < K; i++) entropy -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
         j->square[r] = entropy;
@@ -14092,18 +14092,18 @@ MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, siz
 {
     const size_t L = gh * gw;
     for (size_t h = 0; h < matrices; h++) {
-        double all = 0, near = 0, far = 0;
+        double all = 0, inside = 0, reach = 0;
         for (size_t i = 0; i < L; i++)
             for (size_t j = 0; j < L; j++) {
                 const double w = fabs((double)M[(h * L + i) * L + j]),
                     y = fabs((double)(i / gw) - (double)(j / gw)),
                     x = fabs((double)(i % gw) - (double)(j % gw));
                 all += w;
-                if (fmax(y, x) <= (double)radius) near += w;
-                far += w * sqrt(y * y + x * x);
+                if (fmax(y, x) <= (double)radius) inside += w;
+                reach += w * sqrt(y * y + x * x);
             }
-        if (share) share[h] = all > 0 ? near / all : 0;
-        if (distance) distance[h] = all > 0 ? far / all : 0;
+        if (share) share[h] = all > 0 ? inside / all : 0;
+        if (distance) distance[h] = all > 0 ? reach / all : 0;
     }
 }
 
