@@ -12883,6 +12883,7 @@ typedef struct mmixi_dino_net {                  /* backbone and head of the stu
     mmix_dino_head head;
 } mmixi_dino_net;
 
+/* The run lies in the memory of the student's head. */
 struct mmix_dino {
     mmix_ctx *m;
     mmix_dino_config config;
@@ -12890,7 +12891,6 @@ struct mmix_dino {
     mmix_adamw_state adamw[2];                   /* backbone, head */
     mmix_real *center;
     unsigned char *skip;                         /* of the head's parameters: 1 for last_layer */
-    size_t skip_count;
     size_t step, iters;
     size_t *order, count;                        /* the epoch's order of the pictures */
     size_t order_epoch;
@@ -12927,10 +12927,7 @@ MMIXDEF mmix_dino_config mmix_dino_default(void)
 MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 {
     mmix_dino_config c = mmix_dino_default();
-    c.vision = mmix_vit_tiny(8);
-    c.vision.dim = 128;
-    c.vision.depth = 4;
-    c.vision.heads = 4;
+    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8);
     c.vision.grid = 8;
     c.vision.drop_path = 0;
     c.head_hidden = 512;
@@ -12947,98 +12944,103 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
     return c;
 }
 
+/* All numbers of a config but the backbone's, in the order of files. The crops' are checked where they are
+   made. */
+#define MMIXI_DINO(kind, member, low, high) MMIXI_SETTING(mmix_dino_config, kind, member, 1, low, high)
+#define MMIXI_DINO_SIZE(member, low) MMIXI_DINO('s', member, low, INT32_MAX)
+#define MMIXI_DINO_REAL(member) MMIXI_DINO('d', member, 0, FLT_MAX)
+#define MMIXI_DINO_TEMP(member) MMIXI_DINO('d', member, 1e-9, 1e9)
+#define MMIXI_DINO_CROP(kind, member, count) \
+    MMIXI_SETTING(mmix_dino_config, kind, augment.member, count, -HUGE_VAL, HUGE_VAL)
+static const mmixi_setting mmixi_dino_settings[] = {
+    MMIXI_DINO_SIZE(head_hidden, 0), MMIXI_DINO_SIZE(head_bottleneck, 1), MMIXI_DINO_SIZE(prototypes, 2),
+    MMIXI_DINO('s', head_layers, 1, 8),
+    MMIXI_DINO_CROP('s', global_size, 1), MMIXI_DINO_CROP('s', local_size, 1), MMIXI_DINO_CROP('s', local_count, 1),
+    MMIXI_DINO_CROP('d', global_scale, 2), MMIXI_DINO_CROP('d', local_scale, 2), MMIXI_DINO_CROP('d', aspect, 2),
+    MMIXI_DINO_CROP('d', flip, 1), MMIXI_DINO_CROP('d', jitter, 1), MMIXI_DINO_CROP('d', grey, 1),
+    MMIXI_DINO_CROP('d', blur, 3), MMIXI_DINO_CROP('d', solarise, 3), MMIXI_DINO_CROP('d', brightness, 1),
+    MMIXI_DINO_CROP('d', contrast, 1), MMIXI_DINO_CROP('d', saturation, 1), MMIXI_DINO_CROP('d', hue, 1),
+    MMIXI_DINO_CROP('d', sigma, 2), MMIXI_DINO_CROP('d', mean, 3), MMIXI_DINO_CROP('d', deviation, 3),
+    MMIXI_DINO_SIZE(batch, 1), MMIXI_DINO_SIZE(epochs, 1), MMIXI_DINO_SIZE(iters, 0), MMIXI_DINO_REAL(lr),
+    MMIXI_DINO_REAL(min_lr), MMIXI_DINO_SIZE(warmup_epochs, 0), MMIXI_DINO_REAL(weight_decay),
+    MMIXI_DINO_REAL(weight_decay_end), MMIXI_DINO('d', clip, -FLT_MAX, FLT_MAX),
+    MMIXI_DINO_SIZE(freeze_last_layer, 0), MMIXI_DINO('d', momentum, 0, 1), MMIXI_DINO('d', center_momentum, 0, 1),
+    MMIXI_DINO_TEMP(student_temp), MMIXI_DINO_TEMP(teacher_temp), MMIXI_DINO_TEMP(teacher_temp_warm),
+    MMIXI_DINO_SIZE(teacher_temp_epochs, 0), MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL),
+    MMIXI_DINO('u', seed, 0, HUGE_VAL)
+};
+enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_settings[0] };
+
+/* ---- creation ---- */
+
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
     if (!d) return;
-    for (int i = 0; i < 2; i++) mmix_adamw_free(&d->adamw[i]);
-    for (int i = 0; i < 2; i++) {
-        mmix_vision_destroy(d->net[i].vision);
-        mmix_params_destroy(d->net[i].params);
-    }
-    mmixi_free(d->m, d->center, d->config.prototypes * sizeof *d->center);
-    mmixi_free(d->m, d->skip, d->skip_count);
     mmixi_free(d->m, d->order, d->count * sizeof *d->order);
     mmixi_free(d->m, d->note, d->note_size);
-    mmixi_free(d->m, d, sizeof *d);
+    for (int i = 2; i-- > 0;) {
+        mmix_adamw_free(&d->adamw[i]);
+        mmix_vision_destroy(d->net[i].vision);
+    }
+    mmix_params_destroy(d->net[1].params);
+    mmix_params_destroy(d->net[0].params);
 }
-
-static int mmixi_dino_config_check(mmix_ctx *m, const mmix_dino_config *c)
+/* What a run has beside its networks, when these have values. 0, or -1. */
+static int mmixi_dino_begin(mmix_dino *d)
 {
-    const double most = FLT_MAX;
-    const mmixi_limit limit[] = {
-        { "batch", (double)c->batch, 1, INT32_MAX }, { "epochs", (double)c->epochs, 1, INT32_MAX },
-        { "iters", (double)c->iters, 0, INT32_MAX },
-        { "head_hidden", (double)c->head_hidden, (double)(c->head_layers > 1), INT32_MAX },
-        { "head_bottleneck", (double)c->head_bottleneck, 1, INT32_MAX },
-        { "prototypes", (double)c->prototypes, 2, INT32_MAX },
-        { "head_layers", (double)c->head_layers, 1, 8 },
-        { "lr", c->lr, 0, most }, { "min_lr", c->min_lr, 0, most },
-        { "warmup_epochs", (double)c->warmup_epochs, 0, INT32_MAX },
-        { "weight_decay", c->weight_decay, 0, most }, { "weight_decay_end", c->weight_decay_end, 0, most },
-        { "clip", c->clip, -most, most }, { "freeze_last_layer", (double)c->freeze_last_layer, 0, INT32_MAX },
-        { "momentum", c->momentum, 0, 1 }, { "center_momentum", c->center_momentum, 0, 1 },
-        { "student_temp", c->student_temp, 1e-9, 1e9 }, { "teacher_temp", c->teacher_temp, 1e-9, 1e9 },
-        { "teacher_temp_warm", c->teacher_temp_warm, 1e-9, 1e9 },
-        { "teacher_temp_epochs", (double)c->teacher_temp_epochs, 0, INT32_MAX }
-    };
-    return mmixi_limits_check(m, "mmix_dino_create", limit, sizeof limit / sizeof *limit);
+    mmix_params *head = d->net[0].params;
+    if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head)) return -1;
+    d->center = (mmix_real *)mmixi_own(head, d->config.prototypes * sizeof *d->center);
+    d->skip = (unsigned char *)mmixi_own(head, head->count);
+    d->note = (char *)mmixi_alloc(d->m, 1);
+    if (!d->center || !d->skip || !d->note) return -1;
+    d->note_size = 1;
+    *d->note = 0;
+    for (size_t i = 0; i < head->count; i++) d->skip[i] = strstr(head->at[i].name, "last_layer") != NULL;
+    return 0;
 }
-/* start 0: without values, as mmixi_vision_declare. */
-static int mmixi_dino_declare(mmix_dino *d, int start)
+/* start 0: without values, as mmixi_vision_create. */
+static int mmixi_dino_start(mmix_dino *d, int start)
 {
     const mmix_dino_config *c = &d->config;
-    mmix_ctx *m = d->m;
     for (int i = 0; i < 2; i++) {
         mmixi_dino_net *net = &d->net[i];
-        net->vision = mmixi_vision_create(m, c->vision, start);
-        net->params = mmix_params_create(m);
+        net->vision = mmixi_vision_create(d->m, c->vision, start);
+        if (i) net->params = mmix_params_create(d->m);
         if (!net->vision || !net->params
             || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
                                    c->head_bottleneck, c->prototypes, c->head_layers)) return -1;
-        for (size_t k = 0; k < net->params->count; k++)
-            if (net->params->at[k].tensor == net->head.weight_g) net->params->at[k].frozen = 1;
+        net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
         if (start && mmix_params_allocate(net->params)) return -1;
     }
-    return 0;
-}
-/* What a run has beside its networks, when these have values. */
-static int mmixi_dino_begin(mmix_dino *d)
-{
-    const size_t K = d->config.prototypes;
-    mmix_ctx *m = d->m;
-    if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)
-        || mmix_adamw_init(&d->adamw[1], d->net[0].params)) return -1;
-    d->center = (mmix_real *)mmixi_alloc(m, K * sizeof *d->center);
-    d->skip_count = d->net[0].params->count;
-    d->skip = (unsigned char *)mmixi_alloc(m, d->skip_count);
-    d->note = (char *)mmixi_alloc(m, 1);
-    d->note_size = d->note ? 1 : 0;
-    if (!d->center || !d->skip || !d->note) return -1;
-    d->note[0] = 0;
-    memset(d->center, 0, K * sizeof *d->center);
-    for (size_t k = 0; k < d->net[0].params->count; k++)
-        d->skip[k] = strstr(d->net[0].params->at[k].name, "last_layer") != NULL;
-    return 0;
+    return start ? mmixi_dino_begin(d) : 0;
 }
 static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *config, int start)
 {
+    static const char who[] = "mmix_dino_create";
+    mmix_params *head;
     mmix_dino *d;
     uint64_t seed;
     if (mmix_error(m)) return NULL;
-    seed = m->seed;
-    if (mmixi_dino_config_check(m, config)) {
+    if (mmixi_settings_check(m, who, config, mmixi_dino_settings, MMIXI_DINO_SETTINGS)
+        || (config->head_layers > 1
+            && mmixi_within(m, who, "head_hidden", (double)config->head_hidden, 1, INT32_MAX))) {
         if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a run */
         return NULL;
     }
-    d = (mmix_dino *)mmixi_alloc(m, sizeof *d);
-    if (!d) return NULL;
-    memset(d, 0, sizeof *d);
+    head = mmix_params_create(m);
+    d = (mmix_dino *)mmixi_own(head, sizeof *d);
+    if (!d) {
+        mmix_params_destroy(head);
+        return NULL;
+    }
     d->m = m;
     d->config = *config;
     d->iters = config->iters;
-    /* a run's numbers are its own, whatever the context did before */
-    m->seed = config->seed;
-    if (mmixi_dino_declare(d, start) || (start && mmixi_dino_begin(d))) {
+    d->net[0].params = head;
+    seed = m->seed;
+    m->seed = config->seed;                      /* a run's numbers are its own, whatever the context did before */
+    if (mmixi_dino_start(d, start)) {
         mmix_dino_destroy(d);
         d = NULL;
     }
@@ -13060,97 +13062,100 @@ MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL;
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
 MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d ? d->note : NULL; }
 
+/* ---- a step ---- */
+
 /* Pictures b0 … b0 + n - 1 of crops that lie crop after crop, B pictures each. */
 static mmix_tensor *mmixi_dino_slice(mmix_ctx *m, mmix_tensor *crops, size_t B, size_t b0, size_t n)
 {
-    mmix_tensor *y;
-    size_t shape[4], one;
+    const size_t *s = crops ? crops->shape : NULL;
     if (!crops || n == B) return crops;
-    memcpy(shape, crops->shape, sizeof shape);
-    one = shape[1] * shape[2] * shape[3];
-    y = mmix_new4(m, shape[0] / B * n, shape[1], shape[2], shape[3]);
-    for (size_t v = 0; y && v < shape[0] / B; v++)
-        for (size_t i = 0; i < n; i++)
-            memcpy(mmix_data(y) + (v * n + i) * one, mmix_data(crops) + (v * B + b0 + i) * crops->stride[0],
-                   one * sizeof(mmix_real));
-    return y;
+    crops = mmixi_as(m, crops, 3, s[0] / B, B, s[1] * s[2] * s[3], 0);
+    return mmixi_as(m, mmix_slice(m, crops, 1, b0, n), 4, s[0] / B * n, s[1], s[2], s[3]);
 }
-
 /* Class tokens of the teacher's (1) or the student's (0) views, then the head; stream: of drop path. */
 static mmix_tensor *mmixi_dino_forward_net(mmix_dino *d, int which, mmix_tensor *global, mmix_tensor *local,
                                            uint64_t stream)
 {
     mmix_vision_options o;
-    mmix_tensor *part[2];
+    mmix_tensor *views[2];
     memset(&o, 0, sizeof o);
     o.train = !which || d->config.teacher_drop_path;
     o.step = d->step;
-    o.stream = stream += which ? 1u << 20 : 0;   /* of its own */
-    part[0] = mmix_vision_forward(d->m, d->net[which].vision, global, &o).token;
+    o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
+    views[0] = mmix_vision_forward(d->m, d->net[which].vision, global, &o).token;
     if (local) {
-        o.stream = stream + 1;
-        part[1] = mmix_vision_forward(d->m, d->net[which].vision, local, &o).token;
-        part[0] = mmix_concat(d->m, 0, part, 2);
+        o.stream++;
+        views[1] = mmix_vision_forward(d->m, d->net[which].vision, local, &o).token;
+        views[0] = mmix_concat(d->m, 0, views, 2);
     }
-    return mmix_dino_head_forward(d->m, &d->net[which].head, part[0]);
+    return mmix_dino_head_forward(d->m, &d->net[which].head, views[0]);
 }
 
 static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy)
 {
-    double uniform = mmixi_log((double)d->config.prototypes);
+    const double uniform = mmixi_log((double)d->config.prototypes);
     d->at_uniform = loss > 0.99 * uniform && entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
     d->at_zero = entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
-    if (d->at_uniform >= MMIXI_COLLAPSE_STEPS)
-        return "collapsed: the loss is stuck at ln K and the teacher's output is uniform";
-    if (d->at_zero >= MMIXI_COLLAPSE_STEPS)
-        return "collapsed: the teacher's entropy is 0, it gives every picture to one prototype";
-    return NULL;
+    return d->at_uniform >= MMIXI_COLLAPSE_STEPS
+        ? "collapsed: the loss is stuck at ln K and the teacher's output is uniform"
+        : d->at_zero >= MMIXI_COLLAPSE_STEPS
+        ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
 }
 
-/* (1) to (3) for the whole batch: gradients, loss, entropy, and in step memory the next centre, which is
-   returned. record: how the student is. NULL on error. */
-static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, int record,
-                                       mmix_dino_stats *s)
+/* Tokens of all patches of a picture's crops. */
+static size_t mmixi_dino_tokens(const mmix_tensor *crops, size_t B, size_t patch)
+{
+    return mmix_shape(crops, 0) / B * (mmix_shape(crops, 2) / patch) * (mmix_shape(crops, 3) / patch);
+}
+/* (1) and (3) for pictures b0 … b0 + n - 1 of B, their share of the loss added to s. `center`: the mean of
+   their teacher's outputs. record: how the student is. 0, or -1. */
+static int mmixi_dino_part(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, size_t b0, size_t n, size_t i,
+                           int record, mmix_real *center, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    const size_t views = global->shape[0], B = views / 2, crops = (views + mmix_shape(local, 0)) / B,
-        K = c->prototypes, p = c->vision.patch;
-    const size_t tokens = 2 * (mmix_shape(global, 2) / p) * (mmix_shape(global, 3) / p)
-        + (crops - 2) * (mmix_shape(local, 2) / p) * (mmix_shape(local, 3) / p);
-    const size_t slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    const double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp,
-                                                   c->teacher_temp_epochs, s->epoch);
-    mmix_real *center = (mmix_real *)mmixi_step(m, K * sizeof *center);
-    double *mean = (double *)mmixi_step(m, K * sizeof *mean), norm = 0;
-    if (!center || !mean) return NULL;
-    for (size_t k = 0; k < K; k++) mean[k] = 0;
+    const size_t B = global->shape[0] / 2, crops = 2 + mmix_shape(local, 0) / B;
+    const double share = (double)n / (double)B;
+    mmix_dino_loss_stats ls;
+    mmix_tensor *g = mmixi_dino_slice(m, global, B, b0, n), *l = mmixi_dino_slice(m, local, B, b0, n),
+        *up = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), *teacher, *loss;
+    if (m->error_kind) return -1;
+    mmix_fill(up, share);
+    teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0);
+    memcpy(center, d->center, c->prototypes * sizeof *center);   /* all slices are judged by the old one */
+    mmix_record(m, record);
+    loss = mmix_dino_loss(m, mmixi_dino_forward_net(d, 0, g, l, 2 * i), teacher, center, crops, c->student_temp,
+                          mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp,
+                                                     c->teacher_temp_epochs, s->epoch), 0, &ls);
+    mmix_record(m, 0);
+    if (!loss || mmix_backward_from(m, &loss, &up, 1)) return -1;
+    s->loss += share * mmix_item(loss);
+    s->teacher_entropy += share * ls.teacher_entropy;
+    s->teacher_kl_uniform += share * ls.teacher_kl_uniform;
+    return 0;
+}
+/* (1) to (3) for the whole batch: gradients, loss, entropy, and in step memory the next centre, which is
+   returned. NULL on error. */
+static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, int record,
+                                       mmix_dino_stats *s)
+{
+    const double momentum = d->config.center_momentum;
+    mmix_ctx *m = d->m;
+    const size_t B = global->shape[0] / 2, K = d->config.prototypes, p = d->config.vision.patch,
+        tokens = mmixi_dino_tokens(global, B, p) + mmixi_dino_tokens(local, B, p),
+        slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
+    mmix_real *center = mmixi_reals(m, K, 1);
+    double *mean = mmixi_doubles(m, K, 1), norm = 0;
+    for (size_t k = 0; mean && k < K; k++) mean[k] = 0;
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
         const size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
-        const double share = (double)n / (double)B;
         const mmix_mark mark = mmix_mark_here(m);
-        mmix_dino_loss_stats ls;
-        mmix_tensor *g = mmixi_dino_slice(m, global, B, b0, n), *l = mmixi_dino_slice(m, local, B, b0, n),
-            *up = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), *teacher, *loss;
-        if (m->error_kind) return NULL;
-        teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0);
-        memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
-        mmix_record(m, record);
-        loss = mmix_dino_loss(m, mmixi_dino_forward_net(d, 0, g, l, 2 * i), teacher, center, crops,
-                              c->student_temp, temp, 0, &ls);
-        mmix_record(m, 0);
-        if (!loss) return NULL;
-        mmix_fill(up, share);
-        mmix_backward_from(m, &loss, &up, 1);
-        s->loss += share * mmix_item(loss);
-        s->teacher_entropy += share * ls.teacher_entropy;
-        s->teacher_kl_uniform += share * ls.teacher_kl_uniform;
-        for (size_t k = 0; k < K; k++) mean[k] += share * (double)center[k];
+        if (mmixi_dino_part(d, global, local, b0, n, i, record, center, s)) return NULL;
+        for (size_t k = 0; k < K; k++) mean[k] += (double)n / (double)B * (double)center[k];
         mmix_rewind(m, mark);
     }
-    for (size_t k = 0; k < K; k++) {
-        center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum)
-                                * mean[k]);
+    for (size_t k = 0; k < K && !m->error_kind; k++) {
+        center[k] = (mmix_real)(momentum * (double)d->center[k] + (1 - momentum) * mean[k]);
         norm += (double)center[k] * (double)center[k];
     }
     s->center_norm = sqrt(norm);
@@ -13160,47 +13165,41 @@ static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_t
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats)
 {
+    static const char who[] = "mmix_dino_step_crops";
     const mmix_dino_config *c = mmix_dino_config_of(d);
     mmix_ctx *m;
     mmix_dino_stats s;
     mmix_adamw adamw = mmix_adamw_default();
-    size_t views = mmix_shape(global, 0), B = views / 2, all;
-    uint64_t seed;
     mmix_real *center;
+    mmixi_dims k;
+    uint64_t seed;
     int record;
     memset(&s, 0, sizeof s);
     if (!d || d->m->error_kind) return -1;       /* of what could not be created the context has the reason */
     m = d->m;
-    seed = m->seed;
-    if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: config.iters is 0");
+    if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: config.iters is 0", who);
     s.step = d->step;
     s.steps = c->epochs * d->iters;
     s.epoch = d->step / d->iters;
     if (stats) *stats = s;
     if (d->step >= s.steps) return 0;
-    if (!mmixi_check(m, "mmix_dino_step_crops", "global", global, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
-                     MMIXI_ANY)
-        || !mmixi_optional(m, "mmix_dino_step_crops", "local", local, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3,
-                           MMIXI_ANY, MMIXI_ANY)) return -1;
-    all = views + mmix_shape(local, 0);
-    if (!B || views % 2 || all % B)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local crops",
-                         (double)views, (double)(all - views));
+    if (!mmixi_expect(m, who, &k, "global G3HW, local? L3YX", global, local)) return -1;
+    if (k.G % 2 || k.L % (k.G / 2))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
+                         (double)k.L);
+    seed = m->seed;
     m->seed = c->seed;
     record = mmix_record(m, 0);
     center = mmixi_dino_gradients(d, global, local, record ? record : 1, &s);
     mmix_record(m, record);
     m->seed = seed;
     if (center && !(s.loss - s.loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_dino_step_crops: the loss of step %.0f is not a number; a lower lr may help",
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help", who,
                   (double)d->step);
-    s.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
-                                c->warmup_epochs, 0, d->step);
-    s.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs, d->iters, 0, 0,
-                                          d->step);
-    adamw.lr = s.lr;
-    adamw.weight_decay = s.weight_decay;
+    s.lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
+                                           c->warmup_epochs, 0, d->step);
+    s.weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
+                                                               d->iters, 0, 0, d->step);
     s.momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
     s.gradient_norm = m->error_kind ? -1
         : mmixi_adamw_lists(m, d->adamw, 2, &adamw, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
@@ -13217,10 +13216,10 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     return 1;
 }
 
-/* The pictures in the epoch's order: Fisher & Yates, numbers from (epoch, place). */
+/* The pictures in the epoch's order: Fisher & Yates, numbers from (epoch, place). 0, or -1. */
 static int mmixi_dino_shuffle(mmix_dino *d, size_t count, size_t epoch)
 {
-    if (d->order && d->count == count && d->order_epoch == epoch) return 0;
+    if (d->count == count && d->order_epoch == epoch) return 0;
     if (d->count != count) {
         mmixi_free(d->m, d->order, d->count * sizeof *d->order);
         d->count = 0;
@@ -13230,10 +13229,10 @@ static int mmixi_dino_shuffle(mmix_dino *d, size_t count, size_t epoch)
     }
     for (size_t i = 0; i < count; i++) d->order[i] = i;
     for (size_t i = count; i-- > 1;) {
-        size_t j = (size_t)(mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, epoch, i) * (double)(i + 1)),
+        const size_t other = (size_t)(mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, epoch, i) * (double)(i + 1)),
             swap = d->order[i];
-        d->order[i] = d->order[j];
-        d->order[j] = swap;
+        d->order[i] = d->order[other];
+        d->order[other] = swap;
     }
     d->order_epoch = epoch;
     return 0;
@@ -13257,10 +13256,10 @@ MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t co
     if (!d->iters) d->iters = mmixi_max(1, count / B);
     if (d->step >= d->config.epochs * d->iters)          /* over: it needs no crops to say so */
         return mmix_dino_step_crops(d, NULL, NULL, stats);
-    index = (size_t *)mmixi_step(m, B * sizeof *index);
+    index = (size_t *)mmixi_step_array(m, B, 1, sizeof *index);
     global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
     if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
-    if (!index || !global || (a->local_count && !local)) return -1;
+    if (m->error_kind) return -1;
     m->seed = d->config.seed;
     failed = mmixi_dino_shuffle(d, count, d->step / d->iters);
     for (size_t i = 0; !failed && i < B; i++) index[i] = d->order[(d->step % d->iters * B + i) % count];
