@@ -9374,14 +9374,11 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
     if (pack && !p->values)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_pack: mmix_params_allocate comes first");
     mmixi_params_changed(p);
+    mmixi_free(m, p->packed, p->packed_reals * sizeof(mmix_real));
     for (size_t i = 0; pack && i < p->count; i++) reals += mmixi_packed_count(m, p->at[i].tensor);
-    if (reals != p->packed_reals) {
-        mmixi_free(m, p->packed, p->packed_reals * sizeof(mmix_real));
-        p->packed_reals = 0;
-        p->packed = reals ? (mmix_real *)mmixi_alloc(m, reals * sizeof(mmix_real)) : NULL;
-        if (reals && !p->packed) return -1;
-        p->packed_reals = reals;
-    }
+    p->packed = reals ? (mmix_real *)mmixi_alloc(m, reals * sizeof(mmix_real)) : NULL;
+    p->packed_reals = p->packed ? reals : 0;
+    if (reals && !p->packed) return -1;
     for (size_t i = 0, at = 0; at < reals; at += mmixi_packed_count(m, p->at[i++].tensor))
         if (p->at[i].tensor->ndim == 2) mmixi_pack(m, p->at[i].tensor, p->packed + at);
     return 0;
@@ -9411,39 +9408,31 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
     /* by_fan: the values are divided by √fan, the numbers that go into one output: of all axes but the first,
        of a vector as of the parameter before it. `uniform` is what PyTorch's linear layers and convolutions
        begin with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
-    static const struct { char word[12]; int by_fan; mmix_start start; } starts[] = {
-        { "zeros", 0, { MMIX_START_CONSTANT, 0, 0 } }, { "ones", 0, { MMIX_START_CONSTANT, 1, 0 } },
-        { "normal", 0, { MMIX_START_NORMAL, 0.02, 0 } }, { "lecun", 1, { MMIX_START_NORMAL, 1, 0 } },
-        { "uniform", 1, { MMIX_START_UNIFORM, -1, 1 } }, { "A_log", 0, { MMIX_START_LOG_UNIFORM, 1, 16 } },
-        { "dt_bias", 0, { MMIX_START_STEP, 1e-3, 1e-1 } }, { "dt_spread", 0, { MMIX_START_SPREAD, 1e-3, 1e-1 } },
-        { "last_tap", 0, { MMIX_START_LAST_TAP, 0, 0 } }
+    static const struct { char word[12]; int by_fan, kind; double a, b; } starts[] = {
+        { "zeros", 0, MMIX_START_CONSTANT, 0, 0 }, { "ones", 0, MMIX_START_CONSTANT, 1, 0 },
+        { "normal", 0, MMIX_START_NORMAL, 0.02, 0 }, { "lecun", 1, MMIX_START_NORMAL, 1, 0 },
+        { "uniform", 1, MMIX_START_UNIFORM, -1, 1 }, { "A_log", 0, MMIX_START_LOG_UNIFORM, 1, 16 },
+        { "dt_bias", 0, MMIX_START_STEP, 1e-3, 1e-1 }, { "dt_spread", 0, MMIX_START_SPREAD, 1e-3, 1e-1 },
+        { "last_tap", 0, MMIX_START_LAST_TAP, 0, 0 }
     };
     va_list list;
     size_t fan = 1;
     va_start(list, spec);
     for (const char *at = spec; at; at = strchr(at, ',')) {
-        const char *shape, *word;
         mmix_tensor **to = va_arg(list, mmix_tensor **);
-        size_t size[MMIX_MAX_DIMS], length, i = 0;
-        char name[48];
+        char name[48], shape[8], word[16], star[2];
+        const int read = sscanf(at += *at == ',', "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, star);
+        double scale = read == 4 ? va_arg(list, double) : 1;
+        size_t size[MMIX_MAX_DIMS], i = 0;
         int ndim = 0;
-        double factor;
-        at += 2 * (*at == ',');
-        length = strcspn(at, " ");
-        snprintf(name, sizeof name, "%.*s", (int)length, at);
-        for (shape = at + length + 1; *shape != ' '; shape++)
-            size[ndim++] = *shape >= 'A' ? ((const size_t *)d)[*shape - 'A'] : (size_t)(*shape - '0');
-        word = shape + 1;
-        length = strcspn(word, "*,");
-        factor = word[length] == '*' ? va_arg(list, double) : 1;
-        if (ndim > 1) fan = 1;
-        for (int k = 1; k < ndim; k++) fan *= size[k];
-        while (strncmp(starts[i].word, word, length) || starts[i].word[length]) i++;
-        if (starts[i].by_fan) factor /= sqrt((double)fan);
+        for (; shape[ndim]; ndim++)
+            size[ndim] = shape[ndim] < 'A' ? (size_t)(shape[ndim] - '0') : ((const size_t *)d)[shape[ndim] - 'A'];
+        for (int k = 1; k < ndim; k++) fan = size[k] * (k > 1 ? fan : 1);
+        while (strcmp(starts[i].word, word)) i++;
+        if (starts[i].by_fan) scale /= sqrt((double)fan);
         if (to)
             *to = mmix_params_add(p, prefix, name, ndim, size,
-                                  mmix_start_from(starts[i].start.kind, starts[i].start.a * factor,
-                                                  starts[i].start.b * factor));
+                                  mmix_start_from(starts[i].kind, starts[i].a * scale, starts[i].b * scale));
     }
     va_end(list);
     return p->m->error_kind ? -1 : 0;
@@ -9564,9 +9553,11 @@ static mmix_tensor *mmixi_attention(mmix_ctx *m, const char *who, const mmix_att
 {
     mmix_mixer mixer = layer->options;
     const size_t H = layer->heads, first = state ? mmix_state_tokens(state, slot) : 0;
+    const int record = m->recording;
     mmix_tensor *qkv;
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
+    if (state) mmix_record(m, 0);
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
     mixer.q = mmixi_split_heads(m, qkv, 0, H, d.D / H);
     mixer.k = mmixi_split_heads(m, qkv, d.D, H, d.D / H);
@@ -9578,7 +9569,9 @@ static mmix_tensor *mmixi_attention(mmix_ctx *m, const char *who, const mmix_att
         mixer.k = mmix_rope(m, mixer.k, pos, &layer->rope);
     }
     x = m->error_kind ? NULL : state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer);
-    return mmix_linear_add(m, mmixi_join_heads(m, x), layer->proj_weight, layer->proj_bias, residual, s);
+    x = mmix_linear_add(m, mmixi_join_heads(m, x), layer->proj_weight, layer->proj_bias, residual, s);
+    mmix_record(m, record);
+    return x;
 }
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s)
@@ -9589,11 +9582,7 @@ MMIXDEF mmix_tensor *mmix_attention_step(mmix_ctx *m, const mmix_attention_layer
                                          mmix_state *state, size_t slot)
 {
     static const char who[] = "mmix_attention_step";
-    const int record = mmix_record(m, 0);
-    mmix_tensor *y = !mmixi_slot_check(m, who, state, slot) ? NULL
-        : mmixi_attention(m, who, layer, x, NULL, NULL, state, slot);
-    mmix_record(m, record);
-    return y;
+    return mmixi_slot_check(m, who, state, slot) ? mmixi_attention(m, who, layer, x, NULL, NULL, state, slot) : NULL;
 }
 
 /* ---- MLP: y = fc2(gelu(fc1 x)) ---- */
@@ -9780,6 +9769,7 @@ static mmix_tensor *mmixi_mamba2(mmix_ctx *m, const char *who, const mmix_mamba2
 {
     const mmix_mamba2_options *o = &layer->options;
     const mmix_mark mark = mmix_mark_here(m);
+    const int record = m->recording;
     mmix_mamba2_state own;
     mmix_tensor *u, *y, *past = NULL;            /* past: the convolution's last inputs in the slot */
     mmixi_dims d;
@@ -9787,6 +9777,7 @@ static mmix_tensor *mmixi_mamba2(mmix_ctx *m, const char *who, const mmix_mamba2
     if ((state || carried) && o->bidirectional
         && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who))
         return NULL;
+    if (carried) mmix_record(m, 0);
     if (carried && o->conv_width > 1) {
         past = mmixi_carried_fixed(m, &carried->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs", d.B,
                                    o->d_inner + 2 * o->groups * o->d_state, o->conv_width - 1, 1);
@@ -9803,6 +9794,7 @@ static mmix_tensor *mmixi_mamba2(mmix_ctx *m, const char *who, const mmix_mamba2
     if (!state) y = mmixi_keep_only(m, mark, y);
     y = mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
     if (y && past) mmixi_put_all(m, own.conv, mmix_data(own.conv), past, mmix_data(past), 0);
+    mmix_record(m, record);
     return y;
 }
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
@@ -9815,11 +9807,8 @@ MMIXDEF mmix_tensor *mmix_mamba2_step(mmix_ctx *m, const mmix_mamba2_layer *laye
                                       mmix_state *state, size_t slot)
 {
     static const char who[] = "mmix_mamba2_step";
-    const int record = mmix_record(m, 0);
-    mmix_tensor *y = !mmixi_slot_check(m, who, state, slot) ? NULL
-        : mmixi_mamba2(m, who, layer, x, NULL, NULL, NULL, NULL, state, slot);
-    mmix_record(m, record);
-    return y;
+    return mmixi_slot_check(m, who, state, slot)
+        ? mmixi_mamba2(m, who, layer, x, NULL, NULL, NULL, NULL, state, slot) : NULL;
 }
 
 MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream)
@@ -10823,13 +10812,13 @@ static mmix_tensor *mmixi_tokens_at(mmix_ctx *m, mmix_tensor *x, const size_t *i
     return mmix_gather(m, mmixi_as(m, x, 2, shape[0] * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
-/* One forward: what was asked for, and the plan of its tokens. Those that are no patches stand at other[0] <
-   other[1] < …; the last `count` of them, `at`, are read as the output. */
+/* One forward: what was asked for, and where its L tokens stand: place[0 … n - 1] the patches, then the others
+   in rising order, of which the last `count` are read as the output: at[0 … count - 1]. */
 typedef struct mmixi_vision_run {
     mmix_ctx *m;
     const mmix_vision *v;
     mmix_vision_options o;
-    size_t B, n, others, count, *other, *at;
+    size_t B, n, L, count, *place, *at;
     size_t together;                             /* images that go through a block at once */
     mmix_features f;
 } mmixi_vision_run;
@@ -10844,31 +10833,20 @@ static mmix_tensor *mmixi_vision_mean(const mmixi_vision_run *r, mmix_tensor *x)
 /* The patch tokens of x (B, L, D) in raster order, (B, n, D). */
 static mmix_tensor *mmixi_vision_patches(const mmixi_vision_run *r, mmix_tensor *x)
 {
-    size_t *patch;
-    if (!x || r->other[r->others - 1] == r->others - 1)          /* all others in front */
-        return mmix_slice(r->m, x, 1, r->others, r->n);
-    patch = (size_t *)mmixi_step_array(r->m, r->n, 1, sizeof *patch);
-    for (size_t i = 0, k = 0; patch && i < r->n + r->others; i++)
-        if (k < r->others && r->other[k] == i) k++;
-        else patch[i - k] = i;
-    return patch ? mmixi_tokens_at(r->m, x, patch, r->n) : NULL;
+    return *r->place == r->L - r->n ? mmix_slice(r->m, x, 1, *r->place, r->n)      /* all others in front */
+        : mmixi_tokens_at(r->m, x, r->place, r->n);
 }
 /* patches (B, n, D) with the registers between them. */
 static mmix_tensor *mmixi_vision_registers(const mmixi_vision_run *r, mmix_tensor *patches)
 {
     mmix_ctx *m = r->m;
-    const size_t n = r->n, L = n + r->count;
-    size_t *index = (size_t *)mmixi_step_array(m, L, 1, sizeof *index);
+    size_t *from = (size_t *)mmixi_step_array(m, r->L, 1, sizeof *from);
     mmix_tensor *parts[2], *zeros = mmix_new3(m, r->B, 1, 1);
-    if (!index || !zeros) return NULL;
+    if (!from || !zeros) return NULL;
     parts[0] = patches;
     parts[1] = mmix_add(m, mmix_add(m, r->v->cls, r->v->cls_positions), mmix_fill(zeros, 0));
-    for (size_t i = 0, k = 0; i < L; i++) {
-        const int here = k < r->count && r->at[k] == i;
-        index[i] = here ? n + k : i - k;
-        k += (size_t)here;
-    }
-    return mmixi_tokens_at(m, mmix_concat(m, 1, parts, 2), index, L);
+    for (size_t i = 0; i < r->L; i++) from[r->place[i]] = i;
+    return mmixi_tokens_at(m, mmix_concat(m, 1, parts, 2), from, r->L);
 }
 static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *image)
 {
@@ -10879,8 +10857,8 @@ static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *i
                                                      image->shape[2] == image->shape[3])), *cls;
     if (v->config.registers) return mmixi_vision_registers(r, x);
     cls = mmix_add(m, v->cls, mmix_slice(m, v->positions, 1, 0, 1));
-    x = mmix_insert_token(m, x, cls, *r->other);
-    return r->others == 1 ? x : mmix_insert_token(m, x, v->cls, *r->at);
+    if (r->L == r->n + 1) return mmix_insert_token(m, x, cls, *r->at);
+    return mmix_insert_token(m, mmix_insert_token(m, x, cls, 0), v->cls, *r->at);
 }
 
 /* ---- blocks ---- */
@@ -10890,48 +10868,37 @@ static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v, mmix_te
     return v->norm_bias ? mmix_layer_norm(m, x, v->norm_weight, v->norm_bias, v->config.eps)
         : mmix_rms_norm(m, x, v->norm_weight, v->config.eps);
 }
-typedef struct mmixi_vision_part { const mmix_vision *v; const mmixi_vision_block *b; } mmixi_vision_part;
-/* One block; in: x and two s of mmix_linear_add. *hidden, unless that is NULL, is what features are read from:
-   the block's output, of Mamba the mixer's, without the residual. */
-static mmix_tensor *mmixi_vit_block(mmix_ctx *m, const mmixi_vision_part *p, mmix_tensor **in,
-                                    mmix_tensor **hidden)
+/* One block: mmix_block_functions of x and two s of mmix_linear_add. *hidden, unless that is NULL, is what
+   features are read from: the block's output, of Mamba the mixer's, without the residual. */
+typedef struct mmixi_vision_part { double eps; const mmixi_vision_block *b; mmix_tensor **hidden; } mmixi_vision_part;
+static mmix_tensor *mmixi_vit_block(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
+    const mmixi_vision_part *p = (const mmixi_vision_part *)user;
     const mmixi_vision_block *b = p->b;
-    const double eps = p->v->config.eps;
     const mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *u = mmix_layer_norm(m, in[0], b->norm1_weight, b->norm1_bias, eps),
+    mmix_tensor *u = mmix_layer_norm(m, in[0], b->norm1_weight, b->norm1_bias, p->eps),
         *x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, in[0], in[1]));
-    u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, eps);
+    u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, p->eps);
     x = mmix_mlp(m, &b->mlp, u, x, in[2]);
-    if (hidden) *hidden = x;
+    if (p->hidden) *p->hidden = x;
     return x;
 }
-static mmix_tensor *mmixi_vim_block(mmix_ctx *m, const mmixi_vision_part *p, mmix_tensor **in,
-                                    mmix_tensor **hidden)
+static mmix_tensor *mmixi_vim_block(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
-    mmix_tensor *x = in[0], *s = in[1], *u = mmix_rms_norm(m, x, p->b->norm1_weight, p->v->config.eps);
-    if (!hidden) return mmix_mamba2(m, &p->b->mamba, u, x, s, NULL, NULL);
-    u = *hidden = mmix_mamba2(m, &p->b->mamba, u, NULL, NULL, NULL, NULL);
+    const mmixi_vision_part *p = (const mmixi_vision_part *)user;
+    mmix_tensor *x = in[0], *s = in[1], *u = mmix_rms_norm(m, x, p->b->norm1_weight, p->eps);
+    if (!p->hidden) return mmix_mamba2(m, &p->b->mamba, u, x, s, NULL, NULL);
+    u = *p->hidden = mmix_mamba2(m, &p->b->mamba, u, NULL, NULL, NULL, NULL);
     return mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, mmix_shape(x, 0), 1, 1, 0)) : u);
-}
-static mmix_tensor *mmixi_vision_block_of(mmix_ctx *m, const mmixi_vision_part *p, mmix_tensor **in,
-                                          mmix_tensor **hidden)
-{
-    return (p->v->config.mixer == MMIX_SSD ? mmixi_vim_block : mmixi_vit_block)(m, p, in, hidden);
-}
-static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
-{
-    return mmixi_vision_block_of(m, (const mmixi_vision_part *)user, in, NULL);
 }
 static void mmixi_vision_pack(mmix_ctx *m, mmixi_vision_block *b, mmix_tensor packed[4])
 {
-    mmix_tensor **w[4];
     const int vim = b->mamba.in_proj != NULL;
-    w[0] = vim ? &b->mamba.in_proj : &b->attention.qkv_weight;
-    w[1] = vim ? &b->mamba.out_proj : &b->attention.proj_weight;
-    w[2] = &b->mlp.fc1_weight;
-    w[3] = &b->mlp.fc2_weight;
-    for (int i = 0; i < (vim ? 2 : 4); i++) mmixi_packed(m, w[i], &packed[i]);
+    mmixi_packed(m, vim ? &b->mamba.in_proj : &b->attention.qkv_weight, &packed[0]);
+    mmixi_packed(m, vim ? &b->mamba.out_proj : &b->attention.proj_weight, &packed[1]);
+    if (vim) return;
+    mmixi_packed(m, &b->mlp.fc1_weight, &packed[2]);
+    mmixi_packed(m, &b->mlp.fc2_weight, &packed[3]);
 }
 
 /* The class tokens of hidden (images from `first` on, L, D) after the final norm become columns k D … of
@@ -10965,26 +10932,25 @@ static mmix_tensor *mmixi_vision_run_block(mmixi_vision_run *r, size_t i, mmix_t
 {
     mmix_ctx *m = r->m;
     const mmix_vision_config *c = &r->v->config;
-    const int wanted = i + r->o.n_last >= c->depth, all = r->together >= r->B;
+    const int vim = c->mixer == MMIX_SSD, wanted = i + r->o.n_last >= c->depth, all = r->together >= r->B;
     const double rate = r->o.train && c->depth > 1 ? c->drop_path * (double)i / (double)(c->depth - 1) : 0;
     const uint64_t stream = r->o.stream * 1024 + 2 * i;
+    mmix_block_function *f = vim ? mmixi_vim_block : mmixi_vit_block;
     mmixi_vision_block block = r->v->block[i];
     mmixi_vision_part part;
     mmix_tensor *in[3], packed[4], *y, *hidden;
-    part.v = r->v;
-    part.b = &r->v->block[i];
+    part.eps = c->eps;
+    part.b = all ? &r->v->block[i] : &block;
+    part.hidden = wanted ? &hidden : NULL;
     in[0] = x;
     in[1] = mmix_drop_path(m, r->B, rate, r->o.step, stream);
-    in[2] = c->mixer == MMIX_SSD ? NULL : mmix_drop_path(m, r->B, rate, r->o.step, stream + 1);
-    if (all && !wanted) return mmixi_layer(m, mmixi_vision_layer, &part, sizeof part, in, 3);
-    if (!all) {
-        mmixi_vision_pack(m, &block, packed);
-        part.b = &block;
-    }
+    in[2] = vim ? NULL : mmix_drop_path(m, r->B, rate, r->o.step, stream + 1);
+    if (all && !wanted) return mmixi_layer(m, f, &part, sizeof part, in, 3);
+    if (!all) mmixi_vision_pack(m, &block, packed);
     for (size_t first = 0; first < r->B && !m->error_kind; first += r->together) {
         const mmix_mark mark = mmix_mark_here(m);
         if (!all) in[0] = mmix_slice(m, x, 0, first, mmixi_min(r->together, r->B - first));
-        y = mmixi_vision_block_of(m, &part, in, wanted ? &hidden : NULL);
+        y = f(m, &part, in);
         if (y && wanted) mmixi_vision_feature(r, i + r->o.n_last - c->depth, first, hidden);
         if (all) return y;
         if (y) memcpy(mmix_data(in[0]), mmix_data(y), mmixi_bytes(y));
@@ -11005,16 +10971,12 @@ static int mmixi_vision_check(mmix_ctx *m, const mmix_vision_config *c, const mm
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                          "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f", who,
                          (double)d.H, (double)d.W, (double)c->patch);
-    if (o->n_last > c->depth)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the last %.0f blocks of %.0f", who, (double)o->n_last,
-                         (double)c->depth);
-    if (o->n_dense && !o->dense)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense is NULL, expected %.0f blocks", who,
-                         (double)o->n_dense);
+    if (mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)) return -1;
     for (size_t i = 0; i < o->n_dense; i++)
-        if (o->dense[i] >= c->depth || (i && o->dense[i] <= o->dense[i - 1]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense[%.0f] is %.0f, expected rising numbers below "
-                             "%.0f", who, (double)i, (double)o->dense[i], (double)c->depth);
+        if (!o->dense || o->dense[i] >= c->depth || (i && o->dense[i] <= o->dense[i - 1]))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense%s, expected %.0f rising numbers below %.0f", who,
+                             o->dense ? "[…] is out of order or of range" : " is NULL", (double)o->n_dense,
+                             (double)c->depth);
     return 0;
 }
 #ifdef MMIX_REGRESSION
@@ -11022,30 +10984,34 @@ enum { MMIXI_VISION_ROWS = 16 };
 #else
 enum { MMIXI_VISION_ROWS = 192 };                        /* of tokens, for each thread */
 #endif
-/* The plan, and room for what outlasts the blocks. 0, or -1. */
+/* The plan, and memory for what outlasts the blocks. 0, or -1. */
 static int mmixi_vision_plan(mmixi_vision_run *r, const mmix_tensor *image)
 {
     const mmix_vision_config *c = &r->v->config;
     mmix_ctx *m = r->m;
     mmix_features *f = &r->f;
-    const size_t maps = r->o.n_dense;
-    r->B = image->shape[0];
-    f->grid_h = image->shape[2] / c->patch;
-    f->grid_w = image->shape[3] / c->patch;
-    r->n = f->grid_h * f->grid_w;
-    r->count = mmix_vision_class_index(c, 0, NULL);
-    r->others = r->count + (c->class_token == MMIX_CLASS_RELEASED);  /* whose first stands before the one read */
-    r->other = (size_t *)mmixi_step_array(m, r->others, 1, sizeof *r->other);
+    const size_t maps = r->o.n_dense, B = image->shape[0], h = image->shape[2] / c->patch,
+        w = image->shape[3] / c->patch, n = h * w, count = mmix_vision_class_index(c, 0, NULL),
+        L = n + count + (c->class_token == MMIX_CLASS_RELEASED);         /* whose first one is not read */
+    f->grid_h = h;
+    f->grid_w = w;
+    r->B = B;
+    r->n = n;
+    r->L = L;
+    r->count = count;
+    r->place = (size_t *)mmixi_step_array(m, L, 1, sizeof *r->place);
     if (maps) f->dense = (mmix_tensor **)mmixi_step_array(m, maps, 1, sizeof *f->dense);
-    for (size_t i = 0; f->dense && i < maps; i++)
-        f->dense[i] = m->recording ? NULL : mmix_new4(m, r->B, c->dim, f->grid_h, f->grid_w);
-    if (r->o.n_last && !m->recording) f->intermediate = mmix_new2(m, r->B, r->o.n_last * c->dim);
+    for (size_t i = 0; f->dense && i < maps; i++) f->dense[i] = m->recording ? NULL : mmix_new4(m, B, c->dim, h, w);
+    if (r->o.n_last && !m->recording) f->intermediate = mmix_new2(m, B, r->o.n_last * c->dim);
     if (m->error_kind) return -1;
-    *r->other = 0;
-    r->at = r->other + (r->others - r->count);
-    mmix_vision_class_index(c, r->n, r->at);
+    r->at = r->place + (L - count);
+    r->place[n] = 0;
+    mmix_vision_class_index(c, n, r->at);
+    for (size_t i = 0, k = n; i < L; i++)
+        if (k < L && r->place[k] == i) k++;
+        else r->place[i - (k - n)] = i;
     /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
-    r->together = r->o.train || !mmixi_infers(m) ? r->B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), r->n);
+    r->together = r->o.train || !mmixi_infers(m) ? B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
     return 0;
 }
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
@@ -12892,8 +12858,6 @@ struct mmix_dino {
     mmix_real *center;
     unsigned char *skip;                         /* of the head's parameters: 1 for last_layer */
     size_t step, iters;
-    size_t *order, count;                        /* the epoch's order of the pictures */
-    size_t order_epoch;
     size_t at_uniform, at_zero;                  /* steps in a row with the loss at ln K, with no entropy */
     char *note;
     size_t note_size;
@@ -12976,7 +12940,6 @@ enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_sett
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
     if (!d) return;
-    mmixi_free(d->m, d->order, d->count * sizeof *d->order);
     mmixi_free(d->m, d->note, d->note_size);
     for (int i = 2; i-- > 0;) {
         mmix_adamw_free(&d->adamw[i]);
@@ -12989,15 +12952,11 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 static int mmixi_dino_begin(mmix_dino *d)
 {
     mmix_params *head = d->net[0].params;
-    if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head)) return -1;
     d->center = (mmix_real *)mmixi_own(head, d->config.prototypes * sizeof *d->center);
     d->skip = (unsigned char *)mmixi_own(head, head->count);
-    d->note = (char *)mmixi_alloc(d->m, 1);
-    if (!d->center || !d->skip || !d->note) return -1;
-    d->note_size = 1;
-    *d->note = 0;
-    for (size_t i = 0; i < head->count; i++) d->skip[i] = strstr(head->at[i].name, "last_layer") != NULL;
-    return 0;
+    for (size_t i = 0; d->skip && i < head->count; i++)
+        d->skip[i] = strstr(head->at[i].name, "last_layer") != NULL;
+    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head) ? -1 : 0;
 }
 /* start 0: without values, as mmixi_vision_create. */
 static int mmixi_dino_start(mmix_dino *d, int start)
@@ -13014,6 +12973,13 @@ static int mmixi_dino_start(mmix_dino *d, int start)
         if (start && mmix_params_allocate(net->params)) return -1;
     }
     return start ? mmixi_dino_begin(d) : 0;
+}
+/* The context's random numbers become those of a seed; the one before is returned. */
+static uint64_t mmixi_seed(mmix_ctx *m, uint64_t seed)
+{
+    const uint64_t before = m->seed;
+    m->seed = seed;
+    return before;
 }
 static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *config, int start)
 {
@@ -13038,13 +13004,12 @@ static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *config,
     d->config = *config;
     d->iters = config->iters;
     d->net[0].params = head;
-    seed = m->seed;
-    m->seed = config->seed;                      /* a run's numbers are its own, whatever the context did before */
+    seed = mmixi_seed(m, config->seed);          /* a run's numbers are its own, whatever the context did before */
     if (mmixi_dino_start(d, start)) {
         mmix_dino_destroy(d);
         d = NULL;
     }
-    m->seed = seed;
+    mmixi_seed(m, seed);
     return d;
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
@@ -13060,7 +13025,7 @@ MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
 }
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL; }
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
-MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d ? d->note : NULL; }
+MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d && !d->note ? "" : d ? d->note : NULL; }
 
 /* ---- a step ---- */
 
@@ -13102,64 +13067,67 @@ static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy
         ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
 }
 
-/* Tokens of all patches of a picture's crops. */
+/* Tokens of all patches of a picture's crops, which lie crop after crop, B pictures each. */
 static size_t mmixi_dino_tokens(const mmix_tensor *crops, size_t B, size_t patch)
 {
     return mmix_shape(crops, 0) / B * (mmix_shape(crops, 2) / patch) * (mmix_shape(crops, 3) / patch);
 }
-/* (1) and (3) for pictures b0 … b0 + n - 1 of B, their share of the loss added to s. `center`: the mean of
-   their teacher's outputs. record: how the student is. 0, or -1. */
-static int mmixi_dino_part(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, size_t b0, size_t n, size_t i,
-                           int record, mmix_real *center, mmix_dino_stats *s)
+/* (1) to (3) for the whole batch: gradients, loss, entropy, and in step memory the next centre, which is
+   returned. NULL on error. */
+static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    const size_t B = global->shape[0] / 2, crops = 2 + mmix_shape(local, 0) / B;
-    const double share = (double)n / (double)B;
-    mmix_dino_loss_stats ls;
-    mmix_tensor *g = mmixi_dino_slice(m, global, B, b0, n), *l = mmixi_dino_slice(m, local, B, b0, n),
-        *up = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), *teacher, *loss;
-    if (m->error_kind) return -1;
-    mmix_fill(up, share);
-    teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0);
-    memcpy(center, d->center, c->prototypes * sizeof *center);   /* all slices are judged by the old one */
-    mmix_record(m, record);
-    loss = mmix_dino_loss(m, mmixi_dino_forward_net(d, 0, g, l, 2 * i), teacher, center, crops, c->student_temp,
-                          mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp,
-                                                     c->teacher_temp_epochs, s->epoch), 0, &ls);
-    mmix_record(m, 0);
-    if (!loss || mmix_backward_from(m, &loss, &up, 1)) return -1;
-    s->loss += share * mmix_item(loss);
-    s->teacher_entropy += share * ls.teacher_entropy;
-    s->teacher_kl_uniform += share * ls.teacher_kl_uniform;
-    return 0;
-}
-/* (1) to (3) for the whole batch: gradients, loss, entropy, and in step memory the next centre, which is
-   returned. NULL on error. */
-static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, int record,
-                                       mmix_dino_stats *s)
-{
-    const double momentum = d->config.center_momentum;
-    mmix_ctx *m = d->m;
-    const size_t B = global->shape[0] / 2, K = d->config.prototypes, p = d->config.vision.patch,
-        tokens = mmixi_dino_tokens(global, B, p) + mmixi_dino_tokens(local, B, p),
+    const size_t B = global->shape[0] / 2, crops = 2 + mmix_shape(local, 0) / B, K = c->prototypes,
+        p = c->vision.patch, tokens = mmixi_dino_tokens(global, B, p) + mmixi_dino_tokens(local, B, p),
         slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
+    const double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs,
+                                                   s->epoch);
+    const int record = mmix_record(m, 0);
     mmix_real *center = mmixi_reals(m, K, 1);
     double *mean = mmixi_doubles(m, K, 1), norm = 0;
     for (size_t k = 0; mean && k < K; k++) mean[k] = 0;
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
         const size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
+        const double share = (double)n / (double)B;
         const mmix_mark mark = mmix_mark_here(m);
-        if (mmixi_dino_part(d, global, local, b0, n, i, record, center, s)) return NULL;
-        for (size_t k = 0; k < K; k++) mean[k] += (double)n / (double)B * (double)center[k];
+        mmix_dino_loss_stats of;
+        mmix_tensor *g = mmixi_dino_slice(m, global, B, b0, n), *l = mmixi_dino_slice(m, local, B, b0, n),
+            *teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0), *loss, *part;
+        memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
+        mmix_record(m, record ? record : 1);
+        loss = mmix_dino_loss(m, mmixi_dino_forward_net(d, 0, g, l, 2 * i), teacher, center, crops,
+                              c->student_temp, temp, 0, &of);
+        part = mmix_scale(m, loss, share, 0);
+        mmix_record(m, 0);
+        if (!part || mmix_backward(m, part)) break;
+        s->loss += share * mmix_item(loss);
+        s->teacher_entropy += share * of.teacher_entropy;
+        s->teacher_kl_uniform += share * of.teacher_kl_uniform;
+        for (size_t k = 0; k < K; k++) mean[k] += share * (double)center[k];
         mmix_rewind(m, mark);
     }
+    mmix_record(m, record);
     for (size_t k = 0; k < K && !m->error_kind; k++) {
-        center[k] = (mmix_real)(momentum * (double)d->center[k] + (1 - momentum) * mean[k]);
+        center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum) * mean[k]);
         norm += (double)center[k] * (double)center[k];
     }
     s->center_norm = sqrt(norm);
     return m->error_kind ? NULL : center;
+}
+/* (4) and (5), with the rates of this step. 0, or -1. */
+static int mmixi_dino_update(mmix_dino *d, mmix_dino_stats *s)
+{
+    const mmix_dino_config *c = &d->config;
+    mmix_adamw adamw = mmix_adamw_default();
+    s->lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
+                                            c->warmup_epochs, 0, d->step);
+    s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
+                                                                d->iters, 0, 0, d->step);
+    s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
+    s->gradient_norm = d->m->error_kind ? -1 : mmixi_adamw_lists(d->m, d->adamw, 2, &adamw, c->clip,
+                                                s->epoch < c->freeze_last_layer ? d->skip : NULL);
+    return s->gradient_norm < 0 ? -1 : 0;
 }
 
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
@@ -13169,11 +13137,9 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     const mmix_dino_config *c = mmix_dino_config_of(d);
     mmix_ctx *m;
     mmix_dino_stats s;
-    mmix_adamw adamw = mmix_adamw_default();
     mmix_real *center;
     mmixi_dims k;
     uint64_t seed;
-    int record;
     memset(&s, 0, sizeof s);
     if (!d || d->m->error_kind) return -1;       /* of what could not be created the context has the reason */
     m = d->m;
@@ -13187,23 +13153,13 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     if (k.G % 2 || k.L % (k.G / 2))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
                          (double)k.L);
-    seed = m->seed;
-    m->seed = c->seed;
-    record = mmix_record(m, 0);
-    center = mmixi_dino_gradients(d, global, local, record ? record : 1, &s);
-    mmix_record(m, record);
-    m->seed = seed;
+    seed = mmixi_seed(m, c->seed);
+    center = mmixi_dino_gradients(d, global, local, &s);
+    mmixi_seed(m, seed);
     if (center && !(s.loss - s.loss == 0))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help", who,
                   (double)d->step);
-    s.lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
-                                           c->warmup_epochs, 0, d->step);
-    s.weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
-                                                               d->iters, 0, 0, d->step);
-    s.momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
-    s.gradient_norm = m->error_kind ? -1
-        : mmixi_adamw_lists(m, d->adamw, 2, &adamw, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
-    if (s.gradient_norm < 0) {                   /* a step that fails leaves the run as it was */
+    if (mmixi_dino_update(d, &s)) {              /* a step that fails leaves the run as it was */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
         return -1;
     }
@@ -13216,55 +13172,48 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     return 1;
 }
 
-/* The pictures in the epoch's order: Fisher & Yates, numbers from (epoch, place). 0, or -1. */
-static int mmixi_dino_shuffle(mmix_dino *d, size_t count, size_t epoch)
+/* Which of the pictures make the step's batch, in an order drawn anew each epoch: Fisher & Yates, numbers from
+   (epoch, place). */
+static size_t *mmixi_dino_batch(const mmix_dino *d, size_t count)
 {
-    if (d->count == count && d->order_epoch == epoch) return 0;
-    if (d->count != count) {
-        mmixi_free(d->m, d->order, d->count * sizeof *d->order);
-        d->count = 0;
-        d->order = (size_t *)mmixi_alloc(d->m, count * sizeof *d->order);
-        if (!d->order) return -1;
-        d->count = count;
-    }
-    for (size_t i = 0; i < count; i++) d->order[i] = i;
+    const size_t epoch = d->step / d->iters, B = d->config.batch;
+    size_t *order = (size_t *)mmixi_step_array(d->m, count, 1, sizeof *order),
+        *batch = (size_t *)mmixi_step_array(d->m, B, 1, sizeof *batch);
+    if (!order || !batch) return NULL;
+    for (size_t i = 0; i < count; i++) order[i] = i;
     for (size_t i = count; i-- > 1;) {
         const size_t other = (size_t)(mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, epoch, i) * (double)(i + 1)),
-            swap = d->order[i];
-        d->order[i] = d->order[other];
-        d->order[other] = swap;
+            swap = order[i];
+        order[i] = order[other];
+        order[other] = swap;
     }
-    d->order_epoch = epoch;
-    return 0;
+    for (size_t i = 0; i < B; i++) batch[i] = order[(d->step % d->iters * B + i) % count];
+    return batch;
 }
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
-    const mmix_augment *a;
+    mmix_augment a;
     mmix_ctx *m;
-    size_t B, *index;
-    int failed;
+    size_t B, *batch;
     mmix_tensor *global, *local = NULL;
     uint64_t seed;
+    int failed;
     if (!d) return -1;
     m = d->m;
-    a = &d->config.augment;
+    a = d->config.augment;
     B = d->config.batch;
-    seed = m->seed;
     mmix_reset(m);
     if (m->error_kind) return -1;
     if (!pictures || !count) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: no pictures");
     if (!d->iters) d->iters = mmixi_max(1, count / B);
     if (d->step >= d->config.epochs * d->iters)          /* over: it needs no crops to say so */
         return mmix_dino_step_crops(d, NULL, NULL, stats);
-    index = (size_t *)mmixi_step_array(m, B, 1, sizeof *index);
-    global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
-    if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
-    if (m->error_kind) return -1;
-    m->seed = d->config.seed;
-    failed = mmixi_dino_shuffle(d, count, d->step / d->iters);
-    for (size_t i = 0; !failed && i < B; i++) index[i] = d->order[(d->step % d->iters * B + i) % count];
-    if (!failed) failed = mmix_augment_batch(m, a, pictures, index, B, d->step, global, local);
-    m->seed = seed;
+    seed = mmixi_seed(m, d->config.seed);
+    batch = mmixi_dino_batch(d, count);
+    global = mmix_new4(m, 2 * B, 3, a.global_size, a.global_size);
+    if (a.local_count) local = mmix_new4(m, a.local_count * B, 3, a.local_size, a.local_size);
+    failed = m->error_kind || mmix_augment_batch(m, &a, pictures, batch, B, d->step, global, local);
+    mmixi_seed(m, seed);
     return failed ? -1 : mmix_dino_step_crops(d, global, local, stats);
 }
 
