@@ -5591,17 +5591,6 @@ MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 
 /* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
 
-/* to go: */
-static mmixi_gemm mmixi_gemm_of(size_t rows, size_t cols, size_t depth, const mmix_real *a, size_t ars,
-                                size_t acs, const mmix_real *b, size_t brs, size_t bcs, mmix_real *c,
-                                size_t ldc, int add)
-{
-    mmixi_mat va = mmixi_matrix(a, rows, depth, (ptrdiff_t)ars);
-    mmixi_mat vb = mmixi_matrix(b, depth, cols, (ptrdiff_t)brs);
-    va.cs = (ptrdiff_t)acs;
-    vb.cs = (ptrdiff_t)bcs;
-    return mmixi_product_of(mmixi_matrix(c, rows, cols, (ptrdiff_t)ldc), va, vb, add);
-}
 /* Matrix i of a contiguous tensor (…, J, K) with the values, or the gradient, p. */
 static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_t i)
 {
@@ -9254,21 +9243,21 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train)
     if (!p || p->m->error_kind) return -1;
     if (train && !p->values)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: mmix_params_allocate comes first");
-    if (train && !p->gradients) {
-        p->gradients = (mmix_real *)mmixi_alloc(p->m, p->slab * sizeof(mmix_real));
-        if (!p->gradients) return -1;
-        memset(p->gradients, 0, p->slab * sizeof(mmix_real));
-    }
     if (!train) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof(mmix_real));
         p->gradients = NULL;
     }
+    else if (!p->gradients) {
+        p->gradients = (mmix_real *)mmixi_alloc(p->m, p->slab * sizeof(mmix_real));
+        if (!p->gradients) return -1;
+        memset(p->gradients, 0, p->slab * sizeof(mmix_real));
+    }
     for (size_t i = 0; i < p->count; i++) {
-        mmixi_slot *slot = (mmixi_slot *)(void *)p->at[i].tensor;
-        slot->gradient.data = train ? p->gradients + ((mmix_real *)slot->value.data - p->values) : NULL;
-        slot->value.grad = train ? &slot->gradient : NULL;
-        slot->value.wants = train && !p->at[i].frozen;
-        slot->value.written = 0;
+        mmix_tensor *t = p->at[i].tensor, *g = &((mmixi_slot *)(void *)t)->gradient;
+        g->data = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
+        t->grad = train ? g : NULL;
+        t->wants = train && !p->at[i].frozen;
+        t->written = 0;
     }
     return 0;
 }
@@ -9579,33 +9568,31 @@ enum { MMIXI_SWIGLU_ROWS = 3 };
 #else
 enum { MMIXI_SWIGLU_ROWS = 1024 };               /* of tokens; for any number of threads: equal bits */
 #endif
-/* For inference on many tokens: some at a time, so that the wide rows between stay in the caches. */
-static mmix_tensor *mmixi_swiglu_by_parts(mmix_ctx *m, mmix_swiglu_layer layer, mmix_tensor *x,
-                                          mmix_tensor *residual)
+/* For inference on many tokens some go at a time, so that the wide rows between stay in the caches. */
+MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s)
 {
-    const size_t rows = mmixi_rows(x), D = mmix_shape(layer.down, 0);
-    mmix_tensor *y = mmix_new3(m, x->shape[0], x->shape[1], D), packed[3];
-    mmixi_packed(m, &layer.gate, &packed[0]);
-    mmixi_packed(m, &layer.up, &packed[1]);
-    mmixi_packed(m, &layer.down, &packed[2]);
-    x = mmixi_as(m, x, 2, rows, mmixi_cols(x), 0, 0);
+    const size_t rows = mmix_shape(x, 0) * mmix_shape(x, 1), D = mmix_shape(layer->down, 0);
+    mmix_swiglu_layer packed = *layer;
+    mmix_tensor copy[3], *y;
+    if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || mmix_shape(x, 1) <= MMIXI_SWIGLU_ROWS)
+        return mmixi_swiglu(m, layer, x, residual, s);
+    y = mmix_new3(m, mmix_shape(x, 0), mmix_shape(x, 1), D);
+    mmixi_packed(m, &packed.gate, &copy[0]);
+    mmixi_packed(m, &packed.up, &copy[1]);
+    mmixi_packed(m, &packed.down, &copy[2]);
+    x = mmixi_as(m, x, 2, rows, mmix_shape(x, 2), 0, 0);
     residual = mmixi_as(m, residual, 2, rows, D, 0, 0);
     for (size_t i = 0, n; !m->error_kind && i < rows; i += n) {
         const mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *part;
         n = mmixi_min(MMIXI_SWIGLU_ROWS, rows - i);
-        part = mmixi_swiglu(m, &layer, mmix_slice(m, x, 0, i, n),
+        part = mmixi_swiglu(m, &packed, mmix_slice(m, x, 0, i, n),
                             residual ? mmix_slice(m, residual, 0, i, n) : NULL, NULL);
         if (part) memcpy(mmix_data(y) + i * D, mmix_data(part), mmixi_bytes(part));
         mmix_rewind(m, mark);
     }
     return y;
-}
-MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s)
-{
-    return mmixi_infers(m) && !s && mmix_ndim(x) == 3 && mmix_shape(x, 1) > MMIXI_SWIGLU_ROWS
-        ? mmixi_swiglu_by_parts(m, *layer, x, residual) : mmixi_swiglu(m, layer, x, residual, s);
 }
 
 /* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
@@ -9653,79 +9640,72 @@ static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
     return !t || m->recording || !mmix_rewind_keep(m, mark, &t, 1) ? t : NULL;
 }
-/* One direction, from the projection u to the gated norm. The convolution's state is state->conv; SSD's is
-   state->ssm, or what a slot of `carried` holds. */
-static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer *layer, int reverse,
-                                           mmix_tensor *u, mmix_tensor *seq_idx, mmix_mamba2_state *state,
-                                           mmix_state *carried, size_t slot)
-{
-    const mmix_mamba2_options *o = &layer->options;
-    const size_t N = o->d_state, G = o->groups, E = o->d_inner;
-    const mmix_mark mark = mmix_mark_here(m);
-    mmix_conv1d_options conv;
-    mmix_mixer ssd;
-    mmix_tensor *xbc, *y;
-    memset(&conv, 0, sizeof conv);
-    conv.silu = 1;
-    conv.reverse = reverse;
-    conv.seq_idx = seq_idx;
-    conv.initial_state = state ? state->conv : NULL;
-    conv.final_state = state ? &state->conv : NULL;
-    xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, E + 2 * G * N), layer->dir[reverse].conv_weight,
-                      layer->dir[reverse].conv_bias, &conv);
-    if (!xbc) return NULL;
-    ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, layer->heads, o->head_dim),
-                         mmix_slice(m, u, 2, 2 * E + 2 * G * N, layer->heads),
-                         mmix_scale(m, mmix_exp(m, layer->dir[reverse].A_log), -1, 0),
-                         mmixi_split_heads(m, xbc, E, G, N), mmixi_split_heads(m, xbc, E + G * N, G, N));
-    ssd.D = layer->dir[reverse].D;
-    ssd.dt_bias = layer->dir[reverse].dt_bias;
-    ssd.dt_softplus = 1;
-    ssd.dt_low = o->dt_low;
-    ssd.dt_high = o->dt_high;
-    ssd.direction = reverse ? MMIX_REVERSE : MMIX_FORWARD;
-    ssd.seq_idx = seq_idx;
-    if (state && !carried) {
-        ssd.initial_state = state->ssm;
-        ssd.final_state = &state->ssm;
-    }
-    y = mmixi_join_heads(m, carried ? mmix_mix_step(m, &ssd, carried, slot) : mmix_mix(m, &ssd));
-    y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, E), layer->dir[reverse].norm, o->eps, G);
-    return state ? y : mmixi_keep_only(m, mark, y);      /* the state after this came after the mark, too */
-}
+/* The states are those of `state`, or with `carried` of its slot. */
 static mmix_tensor *mmixi_mamba2(mmix_ctx *m, const char *who, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state, mmix_state *carried, size_t slot)
 {
     const mmix_mamba2_options *o = &layer->options;
+    const size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads;
     const mmix_mark mark = mmix_mark_here(m);
     const int record = m->recording;
     mmix_mamba2_state own;
-    mmix_tensor *u, *y, *past = NULL;            /* past: the convolution's last inputs in the slot */
+    mmix_tensor *u, *y[2], *past = NULL;         /* past: the convolution's last inputs in the slot */
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
     if ((state || carried) && o->bidirectional
         && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who))
         return NULL;
-    if (carried) mmix_record(m, 0);
-    if (carried && o->conv_width > 1) {
-        past = mmixi_carried_fixed(m, &carried->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs", d.B,
-                                   o->d_inner + 2 * o->groups * o->d_state, o->conv_width - 1, 1);
+    if (carried) {
+        mmix_record(m, 0);
+        if (o->conv_width > 1)
+            past = mmixi_carried_fixed(m, &carried->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
+                                       d.B, E + 2 * G * N, o->conv_width - 1, 1);
         if (past) past->ndim = 3;                /* (B, D, W-1) */
+        own.conv = past;
+        own.ssm = NULL;
+        state = &own;
     }
     u = mmix_linear(m, x, layer->in_proj, NULL);
-    own.conv = past;
-    own.ssm = NULL;
-    if (carried) state = &own;
-    y = mmixi_mamba2_direction(m, layer, 0, u, seq_idx, state, carried, slot);
-    if (o->bidirectional)
-        y = mmixi_binary(m, who, MMIX_OP_ADD, y,
-                         mmixi_mamba2_direction(m, layer, 1, u, seq_idx, NULL, NULL, 0), 0.5, 0.5);
-    if (!state) y = mmixi_keep_only(m, mark, y);
-    y = mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
-    if (y && past) mmixi_put_all(m, own.conv, mmix_data(own.conv), past, mmix_data(past), 0);
+    for (int r = 0; r <= (o->bidirectional != 0); r++) {         /* forward, reverse */
+        const mmix_mark inner = mmix_mark_here(m);
+        mmix_conv1d_options conv;
+        mmix_mixer ssd;
+        mmix_tensor *xbc;
+        memset(&conv, 0, sizeof conv);
+        conv.silu = 1;
+        conv.reverse = r;
+        conv.seq_idx = seq_idx;
+        conv.initial_state = state ? state->conv : NULL;
+        conv.final_state = state ? &state->conv : NULL;
+        xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, E + 2 * G * N), layer->dir[r].conv_weight,
+                          layer->dir[r].conv_bias, &conv);
+        ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
+                             mmix_slice(m, u, 2, 2 * E + 2 * G * N, H),
+                             mmix_scale(m, mmix_exp(m, layer->dir[r].A_log), -1, 0),
+                             mmixi_split_heads(m, xbc, E, G, N), mmixi_split_heads(m, xbc, E + G * N, G, N));
+        ssd.D = layer->dir[r].D;
+        ssd.dt_bias = layer->dir[r].dt_bias;
+        ssd.dt_softplus = 1;
+        ssd.dt_low = o->dt_low;
+        ssd.dt_high = o->dt_high;
+        ssd.direction = r ? MMIX_REVERSE : MMIX_FORWARD;
+        ssd.seq_idx = seq_idx;
+        if (state && !carried) {
+            ssd.initial_state = state->ssm;
+            ssd.final_state = &state->ssm;
+        }
+        y[r] = mmixi_join_heads(m, m->error_kind ? NULL : carried ? mmix_mix_step(m, &ssd, carried, slot)
+                                : mmix_mix(m, &ssd));
+        y[r] = mmix_gated_rms_norm(m, y[r], mmix_slice(m, u, 2, 0, E), layer->dir[r].norm, o->eps, G);
+        if (!state) y[r] = mmixi_keep_only(m, inner, y[r]);      /* a state after this came after the mark, too */
+    }
+    if (o->bidirectional) *y = mmixi_binary(m, who, MMIX_OP_ADD, y[0], y[1], 0.5, 0.5);
+    if (!state) *y = mmixi_keep_only(m, mark, *y);
+    *y = mmix_linear_add(m, *y, layer->out_proj, NULL, residual, s);
+    if (*y && past) mmixi_put_all(m, own.conv, mmix_data(own.conv), past, mmix_data(past), 0);
     mmix_record(m, record);
-    return y;
+    return *y;
 }
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
@@ -10476,7 +10456,7 @@ static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_VISION('i', mixer, MMIX_SOFTMAX, MMIX_SSD), MMIXI_VISION_SIZE(dim, 1),
     MMIXI_VISION('s', depth, 1, MMIXI_DEPTH_MAX), MMIXI_VISION_ANY('s', heads), MMIXI_VISION_ANY('d', mlp_ratio),
     MMIXI_VISION('s', patch, 1, 4096), MMIXI_VISION('s', grid, 1, 16384), MMIXI_VISION('d', eps, 0, 1),
-    MMIXI_VISION('d', drop_path, 0, 0.99), MMIXI_VISION_ANY('i', class_token),
+    MMIXI_VISION('d', drop_path, 0, 0.99), MMIXI_VISION('i', class_token, 0, MMIX_CLASS_REGISTERS),
     MMIXI_VISION('S', registers, 0, INT32_MAX), MMIXI_VISION_ANY('i', normalise),
     MMIXI_VISION_SIZE(mamba.d_inner, 0), MMIXI_VISION_SIZE(mamba.d_state, 0),
     MMIXI_VISION_SIZE(mamba.head_dim, 0), MMIXI_VISION_SIZE(mamba.groups, 0),
@@ -10493,8 +10473,7 @@ static int mmixi_vision_config_check(mmix_ctx *m, const mmix_vision_config *c)
     if (mmixi_settings_check(m, who, c, mmixi_vision_settings, MMIXI_VISION_SETTINGS)
         || (!vim && mmixi_within(m, who, "mlp_ratio · dim", c->mlp_ratio * (double)c->dim, 1, INT32_MAX)))
         return -1;
-    if (c->class_token >= 0 && c->class_token <= MMIX_CLASS_REGISTERS
-        && vim == (c->class_token != MMIX_CLASS_FIRST)) return 0;
+    if (vim == (c->class_token != MMIX_CLASS_FIRST)) return 0;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected MMIX_CLASS_FIRST "
                      "with attention, another with MMIX_SSD", who, c->class_token, c->mixer);
 }
@@ -10802,9 +10781,10 @@ static int mmixi_vision_check(mmix_ctx *m, const mmix_vision_config *c, const mm
     if (mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)) return -1;
     for (size_t i = 0; i < o->n_dense; i++)
         if (!o->dense || o->dense[i] >= c->depth || (i && o->dense[i] <= o->dense[i - 1]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense%s, expected %.0f rising numbers below %.0f", who,
-                             o->dense ? "[…] is out of order or of range" : " is NULL", (double)o->n_dense,
-                             (double)c->depth);
+            return o->dense ? mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense[%.0f] is %.0f, expected rising numbers "
+                                        "below %.0f", who, (double)i, (double)o->dense[i], (double)c->depth)
+                : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense is NULL, expected %.0f blocks", who,
+                            (double)o->n_dense);
     return 0;
 }
 #ifdef MMIX_REGRESSION
