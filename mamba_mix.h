@@ -919,6 +919,7 @@ typedef struct mmix_params {
     mmix_real *packed;                       /* NULL until mmix_params_pack */
     /* reals of the slabs, with the padding of each parameter to 64 bytes; of `packed` */
     size_t capacity, slab, packed_reals;
+    void *owned;                             /* what is freed with the list */
 } mmix_params;
 
 /* An empty list; NULL on error. */
@@ -5567,17 +5568,6 @@ MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 
 /* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
 
-/* to go: */
-static mmixi_gemm mmixi_gemm_of(size_t rows, size_t cols, size_t depth, const mmix_real *a, size_t ars,
-                                size_t acs, const mmix_real *b, size_t brs, size_t bcs, mmix_real *c,
-                                size_t ldc, int add)
-{
-    mmixi_mat va = mmixi_matrix(a, rows, depth, (ptrdiff_t)ars);
-    mmixi_mat vb = mmixi_matrix(b, depth, cols, (ptrdiff_t)brs);
-    va.cs = (ptrdiff_t)acs;
-    vb.cs = (ptrdiff_t)bcs;
-    return mmixi_product_of(mmixi_matrix(c, rows, cols, (ptrdiff_t)ldc), va, vb, add);
-}
 /* Matrix i of a contiguous tensor (…, J, K) with the values, or the gradient, p. */
 static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_t i)
 {
@@ -9021,7 +9011,11 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 #undef MMIXI_PART
 
 /* ==== >>layers =======================================================================
-   parameters in one slab; attention, Mamba-2, MLP
+   parameters in one slab; attention, MLP, SwiGLU, LoRA, Mamba-2
+
+   A layer's parameters are declared in one line: names of the checkpoints, shapes in the letters of the
+   comments, values at the start. Its forward is a few ops; where it can go on from a state, that is the same
+   code with the state in place of zeros.
    ==================================================================================== */
 
 MMIXDEF mmix_start mmix_start_from(int kind, double a, double b)
@@ -9042,18 +9036,28 @@ MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
     return p;
 }
 
-/* The parameter's tensor and its gradient's lie together. */
-typedef struct mmixi_slot { mmix_tensor value, gradient; } mmixi_slot;
-
+/* Zeroed memory that goes with the list: names, tensors, values, and the struct of the model whose parameters
+   they are. NULL on error. */
+typedef struct mmixi_owned { struct mmixi_owned *next; size_t bytes; } mmixi_owned;
+static void *mmixi_own(mmix_params *p, size_t bytes)
+{
+    mmixi_owned *o = !p || p->m->error_kind ? NULL : (mmixi_owned *)mmixi_alloc(p->m, bytes + MMIXI_ALIGN);
+    if (!o) return NULL;
+    memset(o, 0, bytes + MMIXI_ALIGN);
+    o->next = (mmixi_owned *)p->owned;
+    o->bytes = bytes + MMIXI_ALIGN;
+    p->owned = o;
+    return (char *)o + MMIXI_ALIGN;
+}
 MMIXDEF void mmix_params_destroy(mmix_params *p)
 {
+    mmixi_owned *o, *next;
     if (!p) return;
-    for (size_t i = 0; i < p->count; i++) {
-        mmixi_free(p->m, p->at[i].tensor, sizeof(mmixi_slot));
-        mmixi_free(p->m, (void *)(uintptr_t)p->at[i].name, strlen(p->at[i].name) + 1);
+    for (o = (mmixi_owned *)p->owned; o; o = next) {
+        next = o->next;
+        mmixi_free(p->m, o, o->bytes);
     }
     mmixi_free(p->m, p->at, p->capacity * sizeof *p->at);
-    mmixi_free(p->m, p->values, p->slab * sizeof(mmix_real));
     mmixi_free(p->m, p->gradients, p->slab * sizeof(mmix_real));
     mmixi_free(p->m, p->packed, p->packed_reals * sizeof(mmix_real));
     mmixi_free(p->m, p, sizeof *p);
@@ -9066,46 +9070,41 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
     return NULL;
 }
 
+/* A parameter's tensor, its gradient's, its name: in one piece. */
+typedef struct mmixi_slot { mmix_tensor value, gradient; } mmixi_slot;
+static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
+{
+    return mmixi_round_up(mmix_count(t), MMIXI_ALIGN / sizeof(mmix_real));
+}
 /* Bytes of a name with its 0; files may have a prefix before it. */
 enum { MMIXI_PARAM_NAME = 224 };
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, mmix_start start)
 {
-    size_t length, bytes = 0;
+    const size_t length = prefix && name ? strlen(prefix) + strlen(name) + 1 : 0;
     mmix_ctx *m = p->m;
     mmix_param *q;
     mmixi_slot *slot;
     char *full;
     void *at = p->at;
-    if (m->error_kind) return NULL;
-    length = prefix && name ? strlen(prefix) + strlen(name) + 1 : 0;
-    if (!length || length > MMIXI_PARAM_NAME) {
+    size_t bytes;
+    if (!length || length > MMIXI_PARAM_NAME)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most "
                   "%d bytes, found %s", MMIXI_PARAM_NAME - 1, length ? "more" : "NULL");
-        return NULL;
-    }
-    if (p->values) {
+    else if (p->values)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s%s comes after mmix_params_allocate", prefix,
                   name);
-        return NULL;
-    }
-    if (mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
+    slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + length);
+    if (!slot || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
     p->at = (mmix_param *)at;
-    full = (char *)mmixi_alloc(m, length);
-    slot = (mmixi_slot *)mmixi_alloc(m, sizeof *slot);
-    if (full) snprintf(full, length, "%s%s", prefix, name);
-    if (slot) memset(slot, 0, sizeof *slot);
-    if (full && mmix_params_find(p, full))
+    full = (char *)(slot + 1);
+    snprintf(full, length, "%s%s", prefix, name);
+    if (mmix_params_find(p, full))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s is there already", full);
-    if (full && slot && !m->error_kind)
-        bytes = mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim, shape);
+    bytes = mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim, shape);
     if (bytes > SIZE_MAX / 2 - p->slab * sizeof(mmix_real))
         mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
-    if (!bytes || m->error_kind) {
-        mmixi_free(m, full, length);
-        mmixi_free(m, slot, sizeof *slot);
-        return NULL;
-    }
+    if (m->error_kind) return NULL;
     slot->value.lasting = 1;
     slot->gradient = slot->value;
     q = &p->at[p->count++];
@@ -9115,9 +9114,11 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     q->decay = ndim > 1 && (length < 6 || strcmp(full + length - 6, ".bias"));
     q->start = start;
     p->elements += mmix_count(q->tensor);
-    p->slab += mmixi_round_up(mmix_count(q->tensor), MMIXI_ALIGN / sizeof(mmix_real));
+    p->slab += mmixi_slab_size(q->tensor);
     return q->tensor;
 }
+
+/* ---- values ---- */
 
 static uint64_t mmixi_name_hash(const char *name)                /* FNV-1a */
 {
@@ -9125,83 +9126,78 @@ static uint64_t mmixi_name_hash(const char *name)                /* FNV-1a */
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
     return h;
 }
-typedef struct mmixi_start_job { const mmix_ctx *m; const mmix_param *q; uint64_t stream; } mmixi_start_job;
-enum { MMIXI_START_BLOCK = 16384 };
-static void mmixi_start_task(void *arg, size_t index)
+/* Element i of a parameter at the start; `stream` tells the parameters' random numbers apart. */
+static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
-    const mmixi_start_job *j = (const mmixi_start_job *)arg;
-    const mmix_param *q = j->q;
     const double a = q->start.a, b = q->start.b;
-    mmix_real *x = mmix_data(q->tensor);
-    const size_t end = mmixi_min((index + 1) * MMIXI_START_BLOCK, mmix_count(q->tensor));
-    for (size_t i = index * MMIXI_START_BLOCK; i < end; i++) {
-        double u = q->start.kind == MMIX_START_CONSTANT ? 0 : q->start.kind == MMIX_START_NORMAL
-            ? mmix_random_normal(j->m, MMIXI_RANDOM_INIT, j->stream, i)
-            : mmix_random_uniform(j->m, MMIXI_RANDOM_INIT, j->stream, i);
-        if (q->start.kind == MMIX_START_CONSTANT) u = a;
-        else if (q->start.kind == MMIX_START_LAST_TAP) u = i % mmixi_cols(q->tensor) + 1
-            == mmixi_cols(q->tensor);
-        else if (q->start.kind == MMIX_START_NORMAL) u *= a;
-        else if (q->start.kind == MMIX_START_UNIFORM) u = a + (b - a) * u;
-        else if (q->start.kind == MMIX_START_LOG_UNIFORM) u = mmixi_log(a + (b - a) * u);
-        else {                                   /* softplus(y) = d for y = d + ln(1 - e^-d) */
-            double d;
-            if (q->start.kind == MMIX_START_SPREAD) u = ((double)i + 0.5) / (double)mmix_count(q->tensor);
-            d = mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u);
-            d = d < 1e-4 ? 1e-4 : d;
-            u = d + mmixi_log(-(mmixi_exp(-d) - 1));
-        }
-        x[i] = (mmix_real)u;
-    }
+    const int kind = q->start.kind;
+    const mmix_ctx *m = q->tensor->m;
+    double u, d;
+    if (kind == MMIX_START_CONSTANT) return a;
+    if (kind == MMIX_START_LAST_TAP) return (i + 1) % mmixi_cols(q->tensor) == 0;
+    if (kind == MMIX_START_NORMAL) return a * mmix_random_normal(m, MMIXI_RANDOM_INIT, stream, i);
+    u = kind == MMIX_START_SPREAD ? ((double)i + 0.5) / (double)mmix_count(q->tensor)
+        : mmix_random_uniform(m, MMIXI_RANDOM_INIT, stream, i);
+    if (kind == MMIX_START_UNIFORM) return a + (b - a) * u;
+    if (kind == MMIX_START_LOG_UNIFORM) return mmixi_log(a + (b - a) * u);
+    d = mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u);
+    d = d < 1e-4 ? 1e-4 : d;
+    return d + mmixi_log(-(mmixi_exp(-d) - 1));          /* softplus(y) = d for y = d + ln(1 - e^-d) */
 }
-static void mmixi_start_values(mmix_ctx *m, const mmix_param *q)
+enum { MMIXI_START_GRAIN = 16384 };
+static void mmixi_start_range(void *arg, size_t begin, size_t end, size_t lane)
 {
-    mmixi_start_job j;
-    j.m = m;
-    j.q = q;
-    j.stream = mmixi_name_hash(q->name);
-    mmix_parallel_for(m, (mmix_count(q->tensor) + MMIXI_START_BLOCK - 1) / MMIXI_START_BLOCK,
-                      mmixi_start_task, &j);
+    const mmix_param *q = (const mmix_param *)arg;
+    const uint64_t stream = mmixi_name_hash(q->name);
+    (void)lane;
+    for (size_t i = begin; i < end; i++) mmix_data(q->tensor)[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
-
 /* start 0: zeros; a file's values will follow. */
 static int mmixi_params_allocate(mmix_params *p, int start)
 {
-    size_t at = 0;
     if (!p || p->m->error_kind) return -1;
     if (p->values) return 0;
-    p->values = (mmix_real *)mmixi_alloc(p->m, p->slab * sizeof(mmix_real));
+    p->values = (mmix_real *)mmixi_own(p, p->slab * sizeof(mmix_real));
     if (!p->values) return -1;
-    memset(p->values, 0, p->slab * sizeof(mmix_real));
-    for (size_t i = 0; i < p->count; i++) {
-        p->at[i].tensor->data = p->values + at;
-        if (start) mmixi_start_values(p->m, &p->at[i]);
-        at += mmixi_round_up(mmix_count(p->at[i].tensor), MMIXI_ALIGN / sizeof(mmix_real));
+    for (size_t i = 0, at = 0; i < p->count; i++) {
+        mmix_tensor *t = p->at[i].tensor;
+        t->data = p->values + at;
+        at += mmixi_slab_size(t);
+        if (start) mmixi_ranges(p->m, mmix_count(t), MMIXI_START_GRAIN, mmixi_start_range, &p->at[i]);
     }
     return 0;
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
+
+/* The end of a model's creation: the values, unless start is 0. Whether all went well; else the list and all
+   that goes with it are gone. */
+static int mmixi_model_ready(mmix_params *p, int start)
+{
+    if (p && !p->m->error_kind && !(start && mmix_params_allocate(p))) return 1;
+    mmix_params_destroy(p);
+    return 0;
+}
 
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
     if (!p || p->m->error_kind) return -1;
     if (train && !p->values)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: mmix_params_allocate comes first");
-    if (train && !p->gradients) {
-        p->gradients = (mmix_real *)mmixi_alloc(p->m, p->slab * sizeof(mmix_real));
-        if (!p->gradients) return -1;
-        memset(p->gradients, 0, p->slab * sizeof(mmix_real));
-    }
     if (!train) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof(mmix_real));
         p->gradients = NULL;
     }
+    else if (!p->gradients) {
+        p->gradients = (mmix_real *)mmixi_alloc(p->m, p->slab * sizeof(mmix_real));
+        if (!p->gradients) return -1;
+        memset(p->gradients, 0, p->slab * sizeof(mmix_real));
+    }
     for (size_t i = 0; i < p->count; i++) {
-        mmixi_slot *slot = (mmixi_slot *)(void *)p->at[i].tensor;
-        slot->gradient.data = train ? p->gradients + ((mmix_real *)slot->value.data - p->values) : NULL;
-        slot->value.grad = train ? &slot->gradient : NULL;
-        slot->value.wants = train && !p->at[i].frozen;
-        slot->value.written = 0;
+        mmix_tensor *t = p->at[i].tensor, *g = &((mmixi_slot *)(void *)t)->gradient;
+        g->data = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
+        t->grad = train ? g : NULL;
+        t->wants = train && !p->at[i].frozen;
+        t->written = 0;
     }
     return 0;
 }
@@ -9215,15 +9211,16 @@ static void mmixi_params_changed(const mmix_params *p)
 {
     for (size_t i = 0; i < p->count; i++) p->at[i].tensor->packed = NULL;
 }
-/* A matrix (O, I) as a linear layer's product reads it: packed_count reals at `to`. */
+/* A matrix (O, I) as a linear layer's product reads it: so many reals (of anything else none), at `to`. */
 static size_t mmixi_packed_count(const mmix_ctx *m, const mmix_tensor *t)
 {
-    return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
+    return t->ndim == 2 ? mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]) : 0;
 }
 static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
 {
-    const mmixi_gemm g = mmixi_gemm_of(0, t->shape[0], t->shape[1], NULL, 0, 0, mmix_data(t), 1, t->stride[0],
-                                       NULL, 0, 0);
+    mmixi_gemm g;
+    memset(&g, 0, sizeof g);
+    g.b = mmixi_t(mmixi_values(t));
     mmixi_gemm_pack(m, &g, to);
     t->packed = to;
     t->packed_nr = m->k->nr;
@@ -9236,36 +9233,71 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
     if (pack && !p->values)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_pack: mmix_params_allocate comes first");
     mmixi_params_changed(p);
-    for (size_t i = 0; pack && i < p->count; i++)
-        if (p->at[i].tensor->ndim == 2) reals += mmixi_packed_count(m, p->at[i].tensor);
-    if (reals != p->packed_reals) {
-        mmixi_free(m, p->packed, p->packed_reals * sizeof(mmix_real));
-        p->packed_reals = 0;
-        p->packed = reals ? (mmix_real *)mmixi_alloc(m, reals * sizeof(mmix_real)) : NULL;
-        if (reals && !p->packed) return -1;
-        p->packed_reals = reals;
-    }
-    reals = 0;
-    for (size_t i = 0; pack && i < p->count; i++) {
-        if (p->at[i].tensor->ndim != 2) continue;
-        mmixi_pack(m, p->at[i].tensor, p->packed + reals);
-        reals += mmixi_packed_count(m, p->at[i].tensor);
-    }
+    mmixi_free(m, p->packed, p->packed_reals * sizeof(mmix_real));
+    for (size_t i = 0; pack && i < p->count; i++) reals += mmixi_packed_count(m, p->at[i].tensor);
+    p->packed = reals ? (mmix_real *)mmixi_alloc(m, reals * sizeof(mmix_real)) : NULL;
+    p->packed_reals = p->packed ? reals : 0;
+    if (reals && !p->packed) return -1;
+    for (size_t i = 0, at = 0; at < reals; at += mmixi_packed_count(m, p->at[i++].tensor))
+        if (p->at[i].tensor->ndim == 2) mmixi_pack(m, p->at[i].tensor, p->packed + at);
     return 0;
 }
-/* A matrix with its values packed: itself, or *copy, whose packed values lie in step memory. */
-static mmix_tensor *mmixi_packed(mmix_ctx *m, mmix_tensor *t, mmix_tensor *copy)
+/* *w becomes a matrix with packed values: itself, or *copy, whose packed values lie in step memory. */
+static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, mmix_tensor *copy)
 {
     mmix_real *to;
-    if (t->packed && t->packed_nr == m->k->nr) return t;
-    to = mmixi_reals(m, mmixi_packed_count(m, t), 1);
-    if (!to) return t;
-    *copy = *t;
+    if ((*w)->packed && (*w)->packed_nr == m->k->nr) return;
+    to = mmixi_reals(m, mmixi_packed_count(m, *w), 1);
+    if (!to) return;
+    *copy = **w;
     mmixi_pack(m, copy, to);
-    return copy;
+    *w = copy;
 }
 
-/* Shorthands of the layers below: a parameter of one to four axes. */
+/* ---- declaring parameters ---- */
+
+/* Many in one line: name, shape, how the values start.
+
+       mmixi_declare(p, "fc.", &d, "weight OD uniform, bias O zeros", &layer->weight, &layer->bias)
+
+   The letters of shapes are bound in d, a digit is that size. Where the pointer is NULL the parameter is left
+   out. With * behind it the values are multiplied by a number that follows the pointer. 0, or -1. */
+static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d, const char *spec, ...)
+{
+    /* by_fan: the values are divided by √fan, the numbers that go into one output: of all axes but the first,
+       of a vector as of the parameter before it. `uniform` is what PyTorch's linear layers and convolutions
+       begin with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
+    static const struct { char word[12]; int by_fan, kind; double a, b; } starts[] = {
+        { "zeros", 0, MMIX_START_CONSTANT, 0, 0 }, { "ones", 0, MMIX_START_CONSTANT, 1, 0 },
+        { "normal", 0, MMIX_START_NORMAL, 0.02, 0 }, { "lecun", 1, MMIX_START_NORMAL, 1, 0 },
+        { "uniform", 1, MMIX_START_UNIFORM, -1, 1 }, { "A_log", 0, MMIX_START_LOG_UNIFORM, 1, 16 },
+        { "dt_bias", 0, MMIX_START_STEP, 1e-3, 1e-1 }, { "dt_spread", 0, MMIX_START_SPREAD, 1e-3, 1e-1 },
+        { "last_tap", 0, MMIX_START_LAST_TAP, 0, 0 }
+    };
+    va_list list;
+    size_t fan = 1;
+    va_start(list, spec);
+    for (const char *at = spec; at; at = strchr(at, ',')) {
+        mmix_tensor **to = va_arg(list, mmix_tensor **);
+        char name[48], shape[8], word[16], star[2];
+        const int read = sscanf(at += *at == ',', "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, star);
+        double scale = read == 4 ? va_arg(list, double) : 1;
+        size_t size[MMIX_MAX_DIMS], i = 0;
+        int ndim = 0;
+        for (; shape[ndim]; ndim++)
+            size[ndim] = shape[ndim] < 'A' ? (size_t)(shape[ndim] - '0') : ((const size_t *)d)[shape[ndim] - 'A'];
+        for (int k = 1; k < ndim; k++) fan = size[k] * (k > 1 ? fan : 1);
+        while (strcmp(starts[i].word, word)) i++;
+        if (starts[i].by_fan) scale /= sqrt((double)fan);
+        if (to)
+            *to = mmix_params_add(p, prefix, name, ndim, size,
+                                  mmix_start_from(starts[i].kind, starts[i].a * scale, starts[i].b * scale));
+    }
+    va_end(list);
+    return p->m->error_kind ? -1 : 0;
+}
+
+/* to go when every layer is declared in a line: */
 static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *name, mmix_start start,
                                 int ndim, size_t a, size_t b, size_t c, size_t d)
 {
@@ -9276,13 +9308,53 @@ static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *
 static mmix_start mmixi_zeros(void) { return mmix_start_from(MMIX_START_CONSTANT, 0, 0); }
 static mmix_start mmixi_ones(void) { return mmix_start_from(MMIX_START_CONSTANT, 1, 0); }
 static mmix_start mmixi_normal(double deviation) { return mmix_start_from(MMIX_START_NORMAL, deviation, 0); }
-/* PyTorch's default for linear layers and convolutions: uniform in ± 1/√fan_in (Kaiming, a = √5) */
 static mmix_start mmixi_fan_in(size_t fan, double factor)
 {
     double bound = factor / sqrt((double)fan);
     return mmix_start_from(MMIX_START_UNIFORM, -bound, bound);
 }
 
+/* ---- numbers of configs ---- */
+
+/* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u uint64_t; a capital letter:
+   files of older versions lack it. Each has to lie in low … high. */
+typedef struct mmixi_setting { const char *name; size_t offset; int kind, count; double low, high; } mmixi_setting;
+#define MMIXI_SETTING(config, kind, member, count, low, high) \
+    { #member, offsetof(config, member), kind, count, low, high }
+static double mmixi_setting_get(const void *config, const mmixi_setting *s, size_t i)
+{
+    const void *p = (const char *)config + s->offset;
+    switch (s->kind | 32) {                      /* in small letters */
+    case 's': return (double)((const size_t *)p)[i];
+    case 'i': return ((const int *)p)[i];
+    case 'd': return ((const double *)p)[i];
+    default: return (double)((const uint64_t *)p)[i];
+    }
+}
+static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
+{
+    return value >= low && value <= high ? 0
+        : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected %.10g to %.10g", who, name, value, low,
+                    high);
+}
+static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const mmixi_setting *table,
+                                size_t n)
+{
+    for (const mmixi_setting *s = table; s < table + n; s++)
+        for (size_t i = 0; i < (size_t)s->count; i++)
+            if (mmixi_within(m, who, s->name, mmixi_setting_get(config, s, i), s->low, s->high)) return -1;
+    return 0;
+}
+
+/* ---- shapes ---- */
+
+/* mmix_reshape with the sizes as arguments; NULL for NULL. */
+static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c, size_t d)
+{
+    size_t shape[4];
+    shape[0] = a; shape[1] = b; shape[2] = c; shape[3] = d;
+    return x ? mmix_reshape(m, x, ndim, shape) : NULL;
+}
 /* A view of one token of each sequence: (B, D) of (B, L, D). */
 static mmix_tensor *mmixi_token(mmix_ctx *m, mmix_tensor *x, size_t at)
 {
@@ -9296,18 +9368,18 @@ static mmix_tensor *mmixi_token(mmix_ctx *m, mmix_tensor *x, size_t at)
 /* Features from … from + heads·width - 1 of (B, L, ·) as (B, L, heads, width): a view. */
 static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads, size_t width)
 {
-    mmix_tensor *part = mmix_slice(m, x, 2, from, heads * width);
-    size_t shape[4];
-    if (!part) return NULL;
-    shape[0] = x->shape[0]; shape[1] = x->shape[1]; shape[2] = heads; shape[3] = width;
-    return mmix_reshape(m, part, 4, shape);
+    return mmixi_as(m, mmix_slice(m, x, 2, from, heads * width), 4, mmix_shape(x, 0), mmix_shape(x, 1), heads,
+                    width);
 }
 static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 {
-    size_t shape[3];
-    if (!x) return NULL;
-    shape[0] = x->shape[0]; shape[1] = x->shape[1]; shape[2] = x->shape[2] * x->shape[3];
-    return mmix_reshape(m, x, 3, shape);
+    return mmixi_as(m, x, 3, mmix_shape(x, 0), mmix_shape(x, 1), mmix_shape(x, 2) * mmix_shape(x, 3), 0);
+}
+/* Nothing is recorded, and the linear layer is the library's own: then it may be run in other portions, and
+   with more in its product, than ops say. */
+static int mmixi_infers(const mmix_ctx *m)
+{
+    return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
 
 /* ---- attention: y = proj(mix(qkv x)) ---- */
@@ -9315,6 +9387,7 @@ static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias)
 {
+    mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     if (!heads || D % heads)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
@@ -9325,11 +9398,12 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
                          "mmix_attention_init: kind %d, expected MMIX_SOFTMAX or MMIX_LINEAR", kind);
     layer->heads = heads;
     layer->options.kind = kind;
-    layer->qkv_weight = mmixi_param(p, prefix, "qkv.weight", mmixi_normal(0.02), 2, 3 * D, D, 0, 0);
-    if (bias) layer->qkv_bias = mmixi_param(p, prefix, "qkv.bias", mmixi_zeros(), 1, 3 * D, 0, 0, 0);
-    layer->proj_weight = mmixi_param(p, prefix, "proj.weight", mmixi_normal(0.02), 2, D, D, 0, 0);
-    if (bias) layer->proj_bias = mmixi_param(p, prefix, "proj.bias", mmixi_zeros(), 1, D, 0, 0, 0);
-    return p->m->error_kind ? -1 : 0;
+    d.D = D;
+    d.T = 3 * D;
+    return mmixi_declare(p, prefix, &d, "qkv.weight TD normal, qkv.bias T zeros, "
+                         "proj.weight DD normal, proj.bias D zeros", &layer->qkv_weight,
+                         bias ? &layer->qkv_bias : NULL, &layer->proj_weight,
+                         bias ? &layer->proj_bias : NULL);
 }
 /* With `state` the tokens go on from what its slot carries. */
 static mmix_tensor *mmixi_attention(mmix_ctx *m, const char *who, const mmix_attention_layer *layer,
@@ -9337,23 +9411,26 @@ static mmix_tensor *mmixi_attention(mmix_ctx *m, const char *who, const mmix_att
                                     size_t slot)
 {
     mmix_mixer mixer = layer->options;
-    const size_t D = mmix_shape(x, -1), L = mmix_shape(x, 1), first = state ? mmix_state_tokens(state, slot)
-        : 0;
+    const size_t H = layer->heads, first = state ? mmix_state_tokens(state, slot) : 0;
+    const int record = m->recording;
     mmix_tensor *qkv;
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return NULL;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
+    if (state) mmix_record(m, 0);
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
-    if (!qkv) return NULL;
-    mixer.q = mmixi_split_heads(m, qkv, 0, layer->heads, D / layer->heads);
-    mixer.k = mmixi_split_heads(m, qkv, D, layer->heads, D / layer->heads);
-    mixer.v = mmixi_split_heads(m, qkv, 2 * D, layer->heads, D / layer->heads);
+    mixer.q = mmixi_split_heads(m, qkv, 0, H, d.D / H);
+    mixer.k = mmixi_split_heads(m, qkv, d.D, H, d.D / H);
+    mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, d.D / H);
     if (layer->rope.theta > 0) {
-        mmix_tensor *pos = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
-        for (size_t t = 0; pos && t < L; t++) mmix_data_i32(pos)[t] = (int32_t)(first + t);
+        mmix_tensor *pos = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
+        for (size_t t = 0; pos && t < d.L; t++) mmix_data_i32(pos)[t] = (int32_t)(first + t);
         mixer.q = mmix_rope(m, mixer.q, pos, &layer->rope);
         mixer.k = mmix_rope(m, mixer.k, pos, &layer->rope);
     }
-    x = state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer);
-    return mmix_linear_add(m, mmixi_join_heads(m, x), layer->proj_weight, layer->proj_bias, residual, s);
+    x = m->error_kind ? NULL : state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer);
+    x = mmix_linear_add(m, mmixi_join_heads(m, x), layer->proj_weight, layer->proj_bias, residual, s);
+    mmix_record(m, record);
+    return x;
 }
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s)
@@ -9363,50 +9440,34 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
 MMIXDEF mmix_tensor *mmix_attention_step(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                          mmix_state *state, size_t slot)
 {
-    mmix_tensor *y;
-    int record;
-    if (!state) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_attention_step: state is NULL");
-        return NULL;
-    }
-    record = mmix_record(m, 0);
-    y = mmixi_attention(m, "mmix_attention_step", layer, x, NULL, NULL, state, slot);
-    mmix_record(m, record);
-    return y;
+    static const char who[] = "mmix_attention_step";
+    return mmixi_slot_check(m, who, state, slot) ? mmixi_attention(m, who, layer, x, NULL, NULL, state, slot) : NULL;
 }
 
-/* ---- MLP ---- */
+/* ---- MLP: y = fc2(gelu(fc1 x)) ---- */
 
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O)
 {
-    layer->fc1_weight = mmixi_param(p, prefix, "fc1.weight", mmixi_normal(0.02), 2, F, D, 0, 0);
-    layer->fc1_bias = mmixi_param(p, prefix, "fc1.bias", mmixi_zeros(), 1, F, 0, 0, 0);
-    layer->fc2_weight = mmixi_param(p, prefix, "fc2.weight", mmixi_normal(0.02), 2, O, F, 0, 0);
-    layer->fc2_bias = mmixi_param(p, prefix, "fc2.bias", mmixi_zeros(), 1, O, 0, 0, 0);
-    return p->m->error_kind ? -1 : 0;
+    mmixi_dims d;
+    d.D = D;
+    d.F = F;
+    d.O = O;
+    return mmixi_declare(p, prefix, &d, "fc1.weight FD normal, fc1.bias F zeros, fc2.weight OF normal, "
+                         "fc2.bias O zeros", &layer->fc1_weight, &layer->fc1_bias, &layer->fc2_weight,
+                         &layer->fc2_bias);
 }
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s)
 {
-    /* the backward of gelu needs what went in; and who has another linear layer may not know of gelu */
-    if (!m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward)
-        x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1);
-    else x = mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias));
-    return mmix_linear_add(m, x, layer->fc2_weight, layer->fc2_bias, residual, s);
+    const int inside = mmixi_infers(m);          /* the backward of gelu needs what went in */
+    x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, inside);
+    return mmix_linear_add(m, inside ? x : mmix_gelu(m, x), layer->fc2_weight, layer->fc2_bias, residual, s);
 }
 
-/* ---- SwiGLU, LoRA ---- */
+/* ---- LoRA: y = x Wᵀ + bias + alpha/r (x Aᵀ) Bᵀ;  SwiGLU: y = down(silu(gate x) · up x) ---- */
 
-MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
-{
-    memset(layer, 0, sizeof *layer);
-    layer->gate = mmixi_param(p, prefix, "gate_proj.weight", mmixi_normal(0.02), 2, F, D, 0, 0);
-    layer->up = mmixi_param(p, prefix, "up_proj.weight", mmixi_normal(0.02), 2, F, D, 0, 0);
-    layer->down = mmixi_param(p, prefix, "down_proj.weight", mmixi_normal(0.02), 2, D, F, 0, 0);
-    return p->m->error_kind ? -1 : 0;
-}
-/* residual + s · (x weightᵀ + bias + alpha/r (x Aᵀ) Bᵀ), as in mmix_linear_add. */
+/* residual + s · that, as in mmix_linear_add. */
 static mmix_tensor *mmixi_adapted(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                   const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
 {
@@ -9415,6 +9476,25 @@ static mmix_tensor *mmixi_adapted(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weig
     if (!lora->A) return residual;
     low = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
     return mmix_linear_add(m, low, lora->B, NULL, residual, s);
+}
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                      mmix_tensor *A, mmix_tensor *B, double alpha)
+{
+    mmix_lora lora;
+    lora.A = A;
+    lora.B = B;
+    lora.alpha = alpha;
+    return mmixi_adapted(m, x, weight, bias, &lora, NULL, NULL);
+}
+
+MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
+{
+    mmixi_dims d;
+    memset(layer, 0, sizeof *layer);
+    d.D = D;
+    d.F = F;
+    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, up_proj.weight FD normal, "
+                         "down_proj.weight DF normal", &layer->gate, &layer->up, &layer->down);
 }
 static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
@@ -9428,93 +9508,71 @@ enum { MMIXI_SWIGLU_ROWS = 3 };
 #else
 enum { MMIXI_SWIGLU_ROWS = 1024 };               /* of tokens; for any number of threads: equal bits */
 #endif
-/* For inference on many tokens: some at a time, so that the wide rows between stay in the caches. */
-static mmix_tensor *mmixi_swiglu_by_parts(mmix_ctx *m, mmix_swiglu_layer layer, mmix_tensor *x,
-                                          mmix_tensor *residual)
+/* For inference on many tokens some go at a time, so that the wide rows between stay in the caches. */
+MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s)
 {
-    const size_t n = MMIXI_SWIGLU_ROWS, L = mmix_shape(x, 1), D = mmix_shape(layer.down, 0);
-    mmix_tensor *y = mmix_new3(m, mmix_shape(x, 0), L, D), packed[3];
-    layer.gate = mmixi_packed(m, layer.gate, &packed[0]);
-    layer.up = mmixi_packed(m, layer.up, &packed[1]);
-    layer.down = mmixi_packed(m, layer.down, &packed[2]);
-    for (size_t i = 0; y && i < y->shape[0] * L && !m->error_kind; i += mmixi_min(n, L - i % L)) {
+    const size_t rows = mmix_shape(x, 0) * mmix_shape(x, 1), D = mmix_shape(layer->down, 0);
+    mmix_swiglu_layer packed = *layer;
+    mmix_tensor copy[3], *y;
+    if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || mmix_shape(x, 1) <= MMIXI_SWIGLU_ROWS)
+        return mmixi_swiglu(m, layer, x, residual, s);
+    y = mmix_new3(m, mmix_shape(x, 0), mmix_shape(x, 1), D);
+    mmixi_packed(m, &packed.gate, &copy[0]);
+    mmixi_packed(m, &packed.up, &copy[1]);
+    mmixi_packed(m, &packed.down, &copy[2]);
+    x = mmixi_as(m, x, 2, rows, mmix_shape(x, 2), 0, 0);
+    residual = mmixi_as(m, residual, 2, rows, D, 0, 0);
+    for (size_t i = 0, n; !m->error_kind && i < rows; i += n) {
         const mmix_mark mark = mmix_mark_here(m);
-        const size_t b = i / L, from = i % L, rows = mmixi_min(n, L - from);
-        mmix_tensor *in[2], *part;
-        in[0] = mmix_slice(m, mmix_slice(m, x, 0, b, 1), 1, from, rows);
-        in[1] = residual ? mmix_slice(m, mmix_slice(m, residual, 0, b, 1), 1, from, rows) : NULL;
-        part = mmixi_swiglu(m, &layer, in[0], in[1], NULL);
+        mmix_tensor *part;
+        n = mmixi_min(MMIXI_SWIGLU_ROWS, rows - i);
+        part = mmixi_swiglu(m, &packed, mmix_slice(m, x, 0, i, n),
+                            residual ? mmix_slice(m, residual, 0, i, n) : NULL, NULL);
         if (part) memcpy(mmix_data(y) + i * D, mmix_data(part), mmixi_bytes(part));
         mmix_rewind(m, mark);
     }
     return y;
 }
-MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s)
-{
-    /* who trains, or has another linear layer, gets all tokens at once */
-    return !m->recording && !s && mmix_ndim(x) == 3 && mmix_shape(x, 1) > MMIXI_SWIGLU_ROWS
-        && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward
-        ? mmixi_swiglu_by_parts(m, *layer, x, residual) : mmixi_swiglu(m, layer, x, residual, s);
-}
-MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      mmix_tensor *A, mmix_tensor *B, double alpha)
-{
-    mmix_lora lora;
-    lora.A = A;
-    lora.B = B;
-    lora.alpha = alpha;
-    return mmixi_adapted(m, x, weight, bias, &lora, NULL, NULL);
-}
 
 /* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
    out_proj ---- */
 
+static void mmixi_default(size_t *x, size_t value) { if (!*x) *x = value; }
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options)
 {
-    static const char names[2][6][16] = {
-        { "conv1d.weight", "conv1d.bias", "dt_bias", "A_log", "D", "norm.weight" },
-        { "conv1d_b.weight", "conv1d_b.bias", "dt_b_bias", "A_log_b", "D_b", "norm_b.weight" }
-    };
-    mmix_mamba2_options o;
-    size_t mixed;
+    static const char *const names[2] = {
+        "conv1d.weight M1W uniform, conv1d.bias M uniform, dt_bias H dt_bias, A_log H A_log, D H ones, "
+        "norm.weight E ones",
+        "conv1d_b.weight M1W uniform, conv1d_b.bias M uniform, dt_b_bias H dt_bias, A_log_b H A_log, "
+        "D_b H ones, norm_b.weight E ones" };
+    mmix_mamba2_options *o = &layer->options;
+    mmixi_dims d;
     memset(layer, 0, sizeof *layer);
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    o.d_inner = o.d_inner ? o.d_inner : 2 * D;
-    o.d_state = o.d_state ? o.d_state : 64;
-    o.head_dim = o.head_dim ? o.head_dim : 64;
-    o.groups = o.groups ? o.groups : 1;
-    o.conv_width = o.conv_width ? o.conv_width : 4;
-    o.eps = o.eps > 0 ? o.eps : 1e-5;
-    o.out_scale = o.out_scale > 0 ? o.out_scale : 1;
-    if (o.d_inner % o.head_dim || o.d_inner / o.head_dim % o.groups)
+    if (options) *o = *options;
+    mmixi_default(&o->d_inner, 2 * D);
+    mmixi_default(&o->d_state, 64);
+    mmixi_default(&o->head_dim, 64);
+    mmixi_default(&o->groups, 1);
+    mmixi_default(&o->conv_width, 4);
+    o->eps = o->eps > 0 ? o->eps : 1e-5;
+    o->out_scale = o->out_scale > 0 ? o->out_scale : 1;
+    if (o->d_inner % o->head_dim || o->d_inner / o->head_dim % o->groups)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
                          "mmix_mamba2_init: inner width %.0f does not make heads of %.0f in %.0f groups",
-                         (double)o.d_inner, (double)o.head_dim, (double)o.groups);
-    layer->options = o;
-    layer->heads = o.d_inner / o.head_dim;
-    mixed = o.d_inner + 2 * o.groups * o.d_state;
-    layer->in_proj = mmixi_param(p, prefix, "in_proj.weight", mmixi_fan_in(D, 1), 2,
-                                 o.d_inner + mixed + layer->heads, D, 0, 0);
-    for (int d = 0; d < 1 + (o.bidirectional != 0); d++) {
-        layer->dir[d].conv_weight = mmixi_param(p, prefix, names[d][0], mmixi_fan_in(o.conv_width, 1), 3,
-                                                mixed, 1, o.conv_width, 0);
-        layer->dir[d].conv_bias = mmixi_param(p, prefix, names[d][1], mmixi_fan_in(o.conv_width, 1), 1, mixed,
-                                              0, 0, 0);
-        layer->dir[d].dt_bias = mmixi_param(p, prefix, names[d][2],
-                                            mmix_start_from(MMIX_START_STEP, 1e-3, 1e-1), 1, layer->heads, 0,
-                                            0, 0);
-        layer->dir[d].A_log = mmixi_param(p, prefix, names[d][3],
-                                          mmix_start_from(MMIX_START_LOG_UNIFORM, 1, 16), 1, layer->heads, 0,
-                                          0, 0);
-        layer->dir[d].D = mmixi_param(p, prefix, names[d][4], mmixi_ones(), 1, layer->heads, 0, 0, 0);
-        layer->dir[d].norm = mmixi_param(p, prefix, names[d][5], mmixi_ones(), 1, o.d_inner, 0, 0, 0);
-    }
-    layer->out_proj = mmixi_param(p, prefix, "out_proj.weight", mmixi_fan_in(o.d_inner, o.out_scale), 2, D,
-                                  o.d_inner, 0, 0);
-    return p->m->error_kind ? -1 : 0;
+                         (double)o->d_inner, (double)o->head_dim, (double)o->groups);
+    d.D = D;
+    d.E = o->d_inner;
+    d.H = layer->heads = d.E / o->head_dim;
+    d.M = d.E + 2 * o->groups * o->d_state;
+    d.P = d.E + d.M + d.H;
+    d.W = o->conv_width;
+    mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform", &layer->in_proj);
+    for (int i = 0; i < 1 + (o->bidirectional != 0); i++)
+        mmixi_declare(p, prefix, &d, names[i], &layer->dir[i].conv_weight, &layer->dir[i].conv_bias,
+                      &layer->dir[i].dt_bias, &layer->dir[i].A_log, &layer->dir[i].D, &layer->dir[i].norm);
+    return mmixi_declare(p, prefix, &d, "out_proj.weight DE uniform*", &layer->out_proj, o->out_scale);
 }
 
 /* Without recording drops what came after the mark but t; returns t. */
@@ -9522,98 +9580,85 @@ static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
     return !t || m->recording || !mmix_rewind_keep(m, mark, &t, 1) ? t : NULL;
 }
-/* One direction, from the projection u to the gated norm. With `carried` the state of its slot in place of
-   state->ssm. */
-static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer *layer, int d, mmix_tensor *u,
-                                           mmix_tensor *seq_idx, mmix_mamba2_state *state,
-                                           mmix_state *carried, size_t slot)
+/* The states are those of `state`, or with `carried` of its slot. */
+static mmix_tensor *mmixi_mamba2(mmix_ctx *m, const char *who, const mmix_mamba2_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
+                                 mmix_mamba2_state *state, mmix_state *carried, size_t slot)
 {
     const mmix_mamba2_options *o = &layer->options;
-    size_t GN = o->groups * o->d_state, inner = o->d_inner;
+    const size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads;
     const mmix_mark mark = mmix_mark_here(m);
-    mmix_conv1d_options conv;
-    mmix_mixer ssd;
-    mmix_tensor *xbc, *y;
-    memset(&conv, 0, sizeof conv);
-    conv.silu = 1;
-    conv.reverse = d;
-    conv.seq_idx = seq_idx;
-    conv.initial_state = state ? state->conv : NULL;
-    conv.final_state = state ? &state->conv : NULL;
-    xbc = mmix_conv1d(m, mmix_slice(m, u, 2, inner, inner + 2 * GN), layer->dir[d].conv_weight,
-                      layer->dir[d].conv_bias, &conv);
-    if (!xbc) return NULL;
-    ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, layer->heads, o->head_dim),
-                         mmix_slice(m, u, 2, 2 * inner + 2 * GN, layer->heads),
-                         mmix_scale(m, mmix_exp(m, layer->dir[d].A_log), -1, 0),
-                         mmixi_split_heads(m, xbc, inner, o->groups, o->d_state),
-                         mmixi_split_heads(m, xbc, inner + GN, o->groups, o->d_state));
-    ssd.D = layer->dir[d].D;
-    ssd.dt_bias = layer->dir[d].dt_bias;
-    ssd.dt_softplus = 1;
-    ssd.dt_low = o->dt_low;
-    ssd.dt_high = o->dt_high;
-    ssd.direction = d ? MMIX_REVERSE : MMIX_FORWARD;
-    ssd.seq_idx = seq_idx;
-    if (state && !carried) {
-        ssd.initial_state = state->ssm;
-        ssd.final_state = &state->ssm;
+    const int record = m->recording;
+    mmix_mamba2_state own;
+    mmix_tensor *u, *y[2], *past = NULL;         /* past: the convolution's last inputs in the slot */
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
+    if ((state || carried) && o->bidirectional
+        && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who))
+        return NULL;
+    if (carried) {
+        mmix_record(m, 0);
+        if (o->conv_width > 1)
+            past = mmixi_carried_fixed(m, &carried->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
+                                       d.B, E + 2 * G * N, o->conv_width - 1, 1);
+        if (past) past->ndim = 3;                /* (B, D, W-1) */
+        own.conv = past;
+        own.ssm = NULL;
+        state = &own;
     }
-    y = mmixi_join_heads(m, carried ? mmix_mix_step(m, &ssd, carried, slot) : mmix_mix(m, &ssd));
-    y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, inner), layer->dir[d].norm, o->eps, o->groups);
-    return state ? y : mmixi_keep_only(m, mark, y);      /* the new state came after the mark */
+    u = mmix_linear(m, x, layer->in_proj, NULL);
+    for (int r = 0; r <= (o->bidirectional != 0); r++) {         /* forward, reverse */
+        const mmix_mark inner = mmix_mark_here(m);
+        mmix_conv1d_options conv;
+        mmix_mixer ssd;
+        mmix_tensor *xbc;
+        memset(&conv, 0, sizeof conv);
+        conv.silu = 1;
+        conv.reverse = r;
+        conv.seq_idx = seq_idx;
+        conv.initial_state = state ? state->conv : NULL;
+        conv.final_state = state ? &state->conv : NULL;
+        xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, E + 2 * G * N), layer->dir[r].conv_weight,
+                          layer->dir[r].conv_bias, &conv);
+        ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
+                             mmix_slice(m, u, 2, 2 * E + 2 * G * N, H),
+                             mmix_scale(m, mmix_exp(m, layer->dir[r].A_log), -1, 0),
+                             mmixi_split_heads(m, xbc, E, G, N), mmixi_split_heads(m, xbc, E + G * N, G, N));
+        ssd.D = layer->dir[r].D;
+        ssd.dt_bias = layer->dir[r].dt_bias;
+        ssd.dt_softplus = 1;
+        ssd.dt_low = o->dt_low;
+        ssd.dt_high = o->dt_high;
+        ssd.direction = r ? MMIX_REVERSE : MMIX_FORWARD;
+        ssd.seq_idx = seq_idx;
+        if (state && !carried) {
+            ssd.initial_state = state->ssm;
+            ssd.final_state = &state->ssm;
+        }
+        y[r] = mmixi_join_heads(m, m->error_kind ? NULL : carried ? mmix_mix_step(m, &ssd, carried, slot)
+                                : mmix_mix(m, &ssd));
+        y[r] = mmix_gated_rms_norm(m, y[r], mmix_slice(m, u, 2, 0, E), layer->dir[r].norm, o->eps, G);
+        if (!state) y[r] = mmixi_keep_only(m, inner, y[r]);      /* a state after this came after the mark, too */
+    }
+    if (o->bidirectional) *y = mmixi_binary(m, who, MMIX_OP_ADD, y[0], y[1], 0.5, 0.5);
+    if (!state) *y = mmixi_keep_only(m, mark, *y);
+    *y = mmix_linear_add(m, *y, layer->out_proj, NULL, residual, s);
+    if (*y && past) mmixi_put_all(m, own.conv, mmix_data(own.conv), past, mmix_data(past), 0);
+    mmix_record(m, record);
+    return *y;
 }
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state)
 {
-    const mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *u, *y;
-    if (!mmixi_check(m, "mmix_mamba2", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0))
-        return NULL;
-    if (state && layer->options.bidirectional) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mamba2: a bidirectional layer has no state to carry over");
-        return NULL;
-    }
-    u = mmix_linear(m, x, layer->in_proj, NULL);
-    y = mmixi_mamba2_direction(m, layer, 0, u, seq_idx, state, NULL, 0);
-    if (layer->options.bidirectional)
-        y = mmixi_binary(m, "mmix_mamba2", MMIX_OP_ADD, y, mmixi_mamba2_direction(m, layer, 1, u, seq_idx,
-                NULL, NULL, 0), 0.5, 0.5);
-    if (!state) y = mmixi_keep_only(m, mark, y);
-    return mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
+    return mmixi_mamba2(m, "mmix_mamba2", layer, x, residual, s, seq_idx, state, NULL, 0);
 }
-
 MMIXDEF mmix_tensor *mmix_mamba2_step(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                       mmix_state *state, size_t slot)
 {
-    const char *who = "mmix_mamba2_step";
-    const mmix_mamba2_options *o = &layer->options;
-    const size_t taps = o->conv_width - 1;
-    mmix_mamba2_state now;
-    mmix_tensor *conv = NULL, *y;
-    int record;
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return NULL;
-    if (!mmixi_slot_check(m, who, state, slot)) return NULL;
-    if (o->bidirectional) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the layer has 2 directions, expected 1", who);
-        return NULL;
-    }
-    record = mmix_record(m, 0);
-    if (taps)
-        conv = mmixi_carried_fixed(m, &state->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
-                                   x->shape[0], o->d_inner + 2 * o->groups * o->d_state, taps, 1);
-    now.conv = NULL;
-    if (conv) {
-        conv->ndim = 3;                          /* (B, D, W-1) */
-        now.conv = conv;
-    }
-    now.ssm = NULL;
-    y = mmixi_mamba2_direction(m, layer, 0, mmix_linear(m, x, layer->in_proj, NULL), NULL, &now, state, slot);
-    y = mmix_linear_add(m, y, layer->out_proj, NULL, NULL, NULL);
-    if (y && conv) mmixi_put_all(m, now.conv, mmix_data(now.conv), conv, mmix_data(conv), 0);
-    mmix_record(m, record);
-    return y;
+    static const char who[] = "mmix_mamba2_step";
+    return mmixi_slot_check(m, who, state, slot)
+        ? mmixi_mamba2(m, who, layer, x, NULL, NULL, NULL, NULL, state, slot) : NULL;
 }
 
 MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream)
@@ -10275,8 +10320,8 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
    ViT, LinearViT, DinoVim, DinoMamba-Reg
 
    ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
-   Vim:  residual += hidden, hidden = mixer(norm residual), bidirectional Mamba-2;  tokens = norm_f(residual +
-   hidden)
+   Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), bidirectional Mamba-2;
+         tokens = norm_f(x)
 
    Names are those of the systems' checkpoints. Without recording each block's temporaries are dropped as it
    ends.
@@ -10291,11 +10336,13 @@ typedef struct mmixi_vision_block {
 
 struct mmix_vision {
     mmix_ctx *m;
+    mmix_params *params;                         /* the model lies in its parameters' memory */
     mmix_vision_config config;
-    mmix_params *params;
     mmix_tensor *cls, *cls_positions, *positions, *patch_weight, *patch_bias, *norm_weight, *norm_bias;
     mmixi_vision_block *block;
 };
+
+/* ---- configs ---- */
 
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
 {
@@ -10314,146 +10361,135 @@ static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth,
     c.mamba.bidirectional = 1;
     return c;
 }
-MMIXDEF mmix_vision_config mmix_vit_tiny(size_t patch)
+static mmix_vision_config mmixi_vit(size_t heads, size_t patch)
 {
-    return mmixi_vision_base(MMIX_SOFTMAX, 192, 12, 3, patch);
+    return mmixi_vision_base(MMIX_SOFTMAX, 64 * heads, 12, heads, patch);
 }
-MMIXDEF mmix_vision_config mmix_vit_small(size_t patch)
-{
-    return mmixi_vision_base(MMIX_SOFTMAX, 384, 12, 6, patch);
-}
-MMIXDEF mmix_vision_config mmix_vit_base(size_t patch)
-{
-    return mmixi_vision_base(MMIX_SOFTMAX, 768, 12, 12, patch);
-}
-MMIXDEF mmix_vision_config mmix_linearvit_base(void)
-{
-    return mmixi_vision_base(MMIX_LINEAR, 768, 12, 12, 16);
-}
-MMIXDEF mmix_vision_config mmix_dinovim_tiny(void) { return mmixi_vision_base(MMIX_SSD, 256, 24, 0, 16); }
-MMIXDEF mmix_vision_config mmix_dinovim_small(void) { return mmixi_vision_base(MMIX_SSD, 512, 24, 0, 16); }
-MMIXDEF mmix_vision_config mmix_dinovim_base(void) { return mmixi_vision_base(MMIX_SSD, 768, 24, 0, 16); }
+static mmix_vision_config mmixi_dinovim(size_t dim) { return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16); }
 static mmix_vision_config mmixi_mambareg(size_t dim)
 {
-    mmix_vision_config c = mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16);
+    mmix_vision_config c = mmixi_dinovim(dim);
     c.class_token = MMIX_CLASS_REGISTERS;
     c.registers = 12;
     c.grid = 7;
     return c;
 }
+MMIXDEF mmix_vision_config mmix_vit_tiny(size_t patch) { return mmixi_vit(3, patch); }
+MMIXDEF mmix_vision_config mmix_vit_small(size_t patch) { return mmixi_vit(6, patch); }
+MMIXDEF mmix_vision_config mmix_vit_base(size_t patch) { return mmixi_vit(12, patch); }
+MMIXDEF mmix_vision_config mmix_linearvit_base(void)
+{
+    return mmixi_vision_base(MMIX_LINEAR, 768, 12, 12, 16);
+}
+MMIXDEF mmix_vision_config mmix_dinovim_tiny(void) { return mmixi_dinovim(256); }
+MMIXDEF mmix_vision_config mmix_dinovim_small(void) { return mmixi_dinovim(512); }
+MMIXDEF mmix_vision_config mmix_dinovim_base(void) { return mmixi_dinovim(768); }
 MMIXDEF mmix_vision_config mmix_mambareg_tiny(void) { return mmixi_mambareg(256); }
 MMIXDEF mmix_vision_config mmix_mambareg_small(void) { return mmixi_mambareg(512); }
 MMIXDEF mmix_vision_config mmix_mambareg_base(void) { return mmixi_mambareg(768); }
 
-/* start 0: without values, which mmixi_params_read makes when it has seen that the file has them. */
-static int mmixi_vision_declare(mmix_vision *v, int start)
-{
-    const mmix_vision_config *c = &v->config;
-    mmix_params *p = v->params;
-    size_t D = c->dim, F = (size_t)((double)D * c->mlp_ratio), fan = 3 * c->patch * c->patch;
-    int vim = c->mixer == MMIX_SSD;
-    char prefix[48];
-    size_t k = c->registers;
-    v->cls = mmixi_param(p, "", "cls_token", mmixi_normal(0.02), 3, 1, mmixi_max(k, 1), D, 0);
-    if (k) v->cls_positions = mmixi_param(p, "", "pos_embed_cls", mmixi_normal(0.02), 3, 1, k, D, 0);
-    v->positions = mmixi_param(p, "", "pos_embed", mmixi_normal(0.02), 3, 1, (k ? 0 : 1) + c->grid * c->grid,
-                               D, 0);
-    v->patch_weight = mmixi_param(p, "", "patch_embed.proj.weight",
-                                  vim ? mmixi_normal(1 / sqrt((double)fan)) : mmixi_fan_in(fan, 1), 4, D, 3,
-                                  c->patch, c->patch);
-    v->patch_bias = mmixi_param(p, "", "patch_embed.proj.bias", vim ? mmixi_zeros() : mmixi_fan_in(fan, 1), 1,
-                                D, 0, 0, 0);
-    for (size_t i = 0; i < c->depth; i++) {
-        mmixi_vision_block *b = &v->block[i];
-        if (vim) {
-            mmix_mamba2_options o = c->mamba;
-            o.out_scale = 1 / sqrt((double)c->depth);
-            snprintf(prefix, sizeof prefix, "layers.%d.mixer.", (int)i);
-            if (mmix_mamba2_init(&b->mamba, p, prefix, D, &o)) return -1;
-            snprintf(prefix, sizeof prefix, "layers.%d.", (int)i);
-            b->norm1_weight = mmixi_param(p, prefix, "norm.weight", mmixi_ones(), 1, D, 0, 0, 0);
-            continue;
-        }
-        snprintf(prefix, sizeof prefix, "blocks.%d.", (int)i);
-        b->norm1_weight = mmixi_param(p, prefix, "norm1.weight", mmixi_ones(), 1, D, 0, 0, 0);
-        b->norm1_bias = mmixi_param(p, prefix, "norm1.bias", mmixi_zeros(), 1, D, 0, 0, 0);
-        snprintf(prefix, sizeof prefix, "blocks.%d.attn.", (int)i);
-        if (mmix_attention_init(&b->attention, p, prefix, D, c->heads, c->mixer, 1)) return -1;
-        b->attention.options.normalise = c->normalise;
-        snprintf(prefix, sizeof prefix, "blocks.%d.", (int)i);
-        b->norm2_weight = mmixi_param(p, prefix, "norm2.weight", mmixi_ones(), 1, D, 0, 0, 0);
-        b->norm2_bias = mmixi_param(p, prefix, "norm2.bias", mmixi_zeros(), 1, D, 0, 0, 0);
-        snprintf(prefix, sizeof prefix, "blocks.%d.mlp.", (int)i);
-        if (mmix_mlp_init(&b->mlp, p, prefix, D, F, D)) return -1;
-    }
-    v->norm_weight = mmixi_param(p, "", vim ? "norm_f.weight" : "norm.weight", mmixi_ones(), 1, D, 0, 0, 0);
-    if (!vim) v->norm_bias = mmixi_param(p, "", "norm.bias", mmixi_zeros(), 1, D, 0, 0, 0);
-    return start ? mmix_params_allocate(p) : p->m->error_kind ? -1 : 0;
-}
+/* All numbers of a config, in the order of files. */
+#define MMIXI_VISION(kind, member, low, high) MMIXI_SETTING(mmix_vision_config, kind, member, 1, low, high)
+#define MMIXI_VISION_SIZE(member, low) MMIXI_VISION('s', member, low, INT32_MAX)
+#define MMIXI_VISION_ANY(kind, member) MMIXI_VISION(kind, member, -HUGE_VAL, HUGE_VAL)
+static const mmixi_setting mmixi_vision_settings[] = {
+    MMIXI_VISION('i', mixer, MMIX_SOFTMAX, MMIX_SSD), MMIXI_VISION_SIZE(dim, 1),
+    MMIXI_VISION('s', depth, 1, MMIXI_DEPTH_MAX), MMIXI_VISION_ANY('s', heads), MMIXI_VISION_ANY('d', mlp_ratio),
+    MMIXI_VISION('s', patch, 1, 4096), MMIXI_VISION('s', grid, 1, 16384), MMIXI_VISION('d', eps, 0, 1),
+    MMIXI_VISION('d', drop_path, 0, 0.99), MMIXI_VISION('i', class_token, 0, MMIX_CLASS_REGISTERS),
+    MMIXI_VISION('S', registers, 0, INT32_MAX), MMIXI_VISION_ANY('i', normalise),
+    MMIXI_VISION_SIZE(mamba.d_inner, 0), MMIXI_VISION_SIZE(mamba.d_state, 0),
+    MMIXI_VISION_SIZE(mamba.head_dim, 0), MMIXI_VISION_SIZE(mamba.groups, 0),
+    MMIXI_VISION_SIZE(mamba.conv_width, 0), MMIXI_VISION_ANY('i', mamba.bidirectional),
+    MMIXI_VISION_ANY('d', mamba.eps), MMIXI_VISION_ANY('d', mamba.dt_low), MMIXI_VISION_ANY('d', mamba.dt_high),
+    MMIXI_VISION_ANY('d', mamba.out_scale)
+};
+enum { MMIXI_VISION_SETTINGS = sizeof mmixi_vision_settings / sizeof mmixi_vision_settings[0] };
 
 static int mmixi_vision_config_check(mmix_ctx *m, const mmix_vision_config *c)
 {
     static const char who[] = "mmix_vision_create";
     const int vim = c->mixer == MMIX_SSD;
-    const mmixi_limit limit[] = {
-        { "mixer", (double)c->mixer, MMIX_SOFTMAX, MMIX_SSD }, { "dim", (double)c->dim, 1, INT32_MAX },
-        { "depth", (double)c->depth, 1, MMIXI_DEPTH_MAX }, { "patch", (double)c->patch, 1, 4096 },
-        { "grid", (double)c->grid, 1, 16384 }, { "eps", c->eps, 0, 1 },
-        { "drop_path", c->drop_path, 0, 0.99 },
-        { "mlp_ratio · dim", vim ? 1 : c->mlp_ratio * (double)c->dim, 1, INT32_MAX },
-        { "registers", (double)c->registers, 0, INT32_MAX },
-        { "mamba.d_inner", (double)c->mamba.d_inner, 0, INT32_MAX },
-        { "mamba.d_state", (double)c->mamba.d_state, 0, INT32_MAX },
-        { "mamba.head_dim", (double)c->mamba.head_dim, 0, INT32_MAX },
-        { "mamba.groups", (double)c->mamba.groups, 0, INT32_MAX },
-        { "mamba.conv_width", (double)c->mamba.conv_width, 0, INT32_MAX }
-    };
-    if (mmixi_limits_check(m, who, limit, sizeof limit / sizeof *limit)) return -1;
-    if (c->class_token < 0 || c->class_token > MMIX_CLASS_REGISTERS
-        || vim == (c->class_token == MMIX_CLASS_FIRST))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected "
-                         "MMIX_CLASS_FIRST with attention, another with MMIX_SSD", who, c->class_token,
-                         c->mixer);
-    return 0;
+    if (mmixi_settings_check(m, who, c, mmixi_vision_settings, MMIXI_VISION_SETTINGS)
+        || (!vim && mmixi_within(m, who, "mlp_ratio · dim", c->mlp_ratio * (double)c->dim, 1, INT32_MAX)))
+        return -1;
+    if (vim == (c->class_token != MMIX_CLASS_FIRST)) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected MMIX_CLASS_FIRST "
+                     "with attention, another with MMIX_SSD", who, c->class_token, c->mixer);
 }
+
+/* ---- creation ---- */
+
+/* The parameters; an error stays in the context. */
+static void mmixi_vision_declare(mmix_vision *v)
+{
+    const mmix_vision_config *c = &v->config;
+    const int vim = c->mixer == MMIX_SSD;
+    const size_t k = c->registers;
+    mmix_params *p = v->params;
+    mmix_mamba2_options mamba = c->mamba;
+    mmixi_dims d;
+    d.D = c->dim;
+    d.K = mmixi_max(k, 1);
+    d.N = !k + c->grid * c->grid;
+    d.P = c->patch;
+    mamba.out_scale = 1 / sqrt((double)c->depth);
+    mmixi_declare(p, "", &d, "cls_token 1KD normal, pos_embed_cls 1KD normal, pos_embed 1ND normal", &v->cls,
+                  k ? &v->cls_positions : NULL, &v->positions);
+    mmixi_declare(p, "patch_embed.proj.", &d, vim ? "weight D3PP lecun, bias D zeros"
+                  : "weight D3PP uniform, bias D uniform", &v->patch_weight, &v->patch_bias);
+    for (size_t i = 0; i < c->depth; i++) {
+        mmixi_vision_block *b = &v->block[i];
+        char block[40], part[48];
+        snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
+        if (vim) {
+            snprintf(part, sizeof part, "%smixer.", block);
+            mmix_mamba2_init(&b->mamba, p, part, d.D, &mamba);
+            mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm1_weight);
+            continue;
+        }
+        mmixi_declare(p, block, &d, "norm1.weight D ones, norm1.bias D zeros", &b->norm1_weight, &b->norm1_bias);
+        snprintf(part, sizeof part, "%sattn.", block);
+        mmix_attention_init(&b->attention, p, part, d.D, c->heads, c->mixer, 1);
+        b->attention.options.normalise = c->normalise;
+        mmixi_declare(p, block, &d, "norm2.weight D ones, norm2.bias D zeros", &b->norm2_weight, &b->norm2_bias);
+        snprintf(part, sizeof part, "%smlp.", block);
+        mmix_mlp_init(&b->mlp, p, part, d.D, (size_t)((double)d.D * c->mlp_ratio), d.D);
+    }
+    mmixi_declare(p, "", &d, vim ? "norm_f.weight D ones" : "norm.weight D ones, norm.bias D zeros",
+                  &v->norm_weight, &v->norm_bias);
+}
+/* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. */
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config config, int start)
 {
+    mmix_params *p;
     mmix_vision *v;
     if (mmix_error(m)) return NULL;
     if (mmixi_vision_config_check(m, &config)) {
-        if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a backbone */
+        if (!start) m->error_kind = MMIX_ERROR_FILE;
         return NULL;
     }
-    v = (mmix_vision *)mmixi_alloc(m, sizeof *v);
-    if (!v) return NULL;
-    memset(v, 0, sizeof *v);
-    v->m = m;
-    v->config = config;
-    v->config.mamba.bidirectional = 1;
+    config.mamba.bidirectional = 1;
     /* a step that is not limited; a file's config can't say infinity */
-    if (config.mamba.dt_high > FLT_MAX) v->config.mamba.dt_high = FLT_MAX;
-    if (config.class_token != MMIX_CLASS_REGISTERS) v->config.registers = 0;
-    else if (!config.registers) v->config.registers = 12;
-    v->params = mmix_params_create(m);
-    v->block = (mmixi_vision_block *)mmixi_alloc(m, config.depth * sizeof *v->block);
-    if (v->block) memset(v->block, 0, config.depth * sizeof *v->block);
-    if (!v->params || !v->block || mmixi_vision_declare(v, start)) {
-        mmix_vision_destroy(v);
-        return NULL;
+    if (config.mamba.dt_high > FLT_MAX) config.mamba.dt_high = FLT_MAX;
+    mmixi_default(&config.registers, 12);
+    if (config.class_token != MMIX_CLASS_REGISTERS) config.registers = 0;
+    p = mmix_params_create(m);
+    v = (mmix_vision *)mmixi_own(p, sizeof *v);
+    if (v) {
+        v->m = m;
+        v->params = p;
+        v->config = config;
+        v->block = (mmixi_vision_block *)mmixi_own(p, config.depth * sizeof *v->block);
+        if (v->block) mmixi_vision_declare(v);
     }
-    return v;
+    return mmixi_model_ready(p, start) ? v : NULL;
 }
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
     return mmixi_vision_create(m, config, 1);
 }
-MMIXDEF void mmix_vision_destroy(mmix_vision *v)
-{
-    if (!v) return;
-    mmix_params_destroy(v->params);
-    mmixi_free(v->m, v->block, v->config.depth * sizeof *v->block);
-    mmixi_free(v->m, v, sizeof *v);
-}
+MMIXDEF void mmix_vision_destroy(mmix_vision *v) { if (v) mmix_params_destroy(v->params); }
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
 {
     return v ? &v->config : NULL;
@@ -10466,29 +10502,26 @@ MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v) { return v ? v->para
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     const mmix_vision_config *c = &v->config;
-    double D = (double)c->dim, n = (double)(h / c->patch * (w / c->patch)),
-        L = n + (c->class_token == MMIX_CLASS_RELEASED ? 2 : (double)mmixi_max(c->registers, 1)), block;
-    if (c->mixer == MMIX_SSD) {
-        const mmix_mamba2_options *o = &v->block[0].mamba.options;
-        double inner = (double)o->d_inner, GN = (double)(o->groups * o->d_state),
-            H = (double)v->block[0].mamba.heads;
-        block = L * (D * (2 * inner + 2 * GN + H) + inner * D
-                     + 2 * ((inner + 2 * GN) * (double)o->conv_width + 2 * inner * (double)o->d_state));
-    }
-    else {
-        block = L * D * (4 * D + 2 * c->mlp_ratio * D);
-        block += 2 * L * D * (c->mixer == MMIX_SOFTMAX ? L : D / (double)c->heads);
-    }
-    return 2 * (n * 3 * (double)(c->patch * c->patch) * D + (double)c->depth * block);
+    const mmix_mamba2_options *o = &v->block[0].mamba.options;
+    const double D = (double)c->dim, n = (double)(h / c->patch * (w / c->patch)), E = (double)o->d_inner,
+        N = (double)o->d_state, GN = (double)o->groups * N,
+        L = n + (c->class_token == MMIX_CLASS_RELEASED ? 2 : (double)mmixi_max(c->registers, 1));
+    double block = D * (4 * D + 2 * c->mlp_ratio * D);
+    if (c->mixer == MMIX_SSD)
+        block = D * (2 * E + 2 * GN + (double)v->block[0].mamba.heads) + E * D
+            + 2 * ((E + 2 * GN) * (double)o->conv_width + 2 * E * N);
+    else block += 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / (double)c->heads);
+    return 2 * (n * 3 * (double)(c->patch * c->patch) * D + (double)c->depth * L * block);
 }
+
+/* ---- tokens ---- */
 
 /* Patch tokens (B, gh gw, D) as planes, (B, D, gh, gw). */
 static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
 {
     static const int to_planes[4] = { 0, 3, 1, 2 };
-    size_t shape[4];
-    shape[0] = mmix_shape(patches, 0); shape[1] = gh; shape[2] = gw; shape[3] = mmix_shape(patches, 2);
-    return mmix_permute(m, mmix_reshape(m, patches, 4, shape), to_planes);
+    patches = mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2));
+    return mmix_permute(m, patches, to_planes);
 }
 /* Positions of the patches for a gh x gw grid, (1, n, D). Stored ones are resized as DINO does, with scale
    factors (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
@@ -10496,13 +10529,12 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, si
                                            int square)
 {
     static const int to_tokens[4] = { 0, 2, 3, 1 };
-    size_t g = v->config.grid, shape[3];
-    mmix_tensor *p = mmix_slice(m, v->positions, 1, v->config.registers ? 0 : 1, g * g);
+    const size_t g = v->config.grid;
+    mmix_tensor *p = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
     if (gh == g && gw == g && square) return p;
-    p = mmixi_vision_planes(m, p, g, g);
-    p = mmix_bicubic_resize(m, p, gh, gw, ((double)gh + 0.1) / (double)g, ((double)gw + 0.1) / (double)g);
-    shape[0] = 1; shape[1] = gh * gw; shape[2] = v->config.dim;
-    return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, shape);
+    p = mmix_bicubic_resize(m, mmixi_vision_planes(m, p, g, g), gh, gw, ((double)gh + 0.1) / (double)g,
+                            ((double)gw + 0.1) / (double)g);
+    return mmixi_as(m, mmix_permute(m, p, to_tokens), 3, 1, gh * gw, v->config.dim, 0);
 }
 
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
@@ -10520,147 +10552,179 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
 /* The tokens at `index` (count) of each sequence of x (B, L, D): (B, count, D). */
 static mmix_tensor *mmixi_tokens_at(mmix_ctx *m, mmix_tensor *x, const size_t *index, size_t count)
 {
-    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), shape[2];
-    mmix_tensor *rows;
-    shape[0] = B; shape[1] = count;
-    rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; rows && i < B * count; i++)
+    const size_t L = mmix_shape(x, 1), shape[2] = { mmix_shape(x, 0), count };
+    mmix_tensor *rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; rows && i < shape[0] * count; i++)
         mmix_data_i32(rows)[i] = (int32_t)(i / count * L + index[i % count]);
-    shape[0] = B * L; shape[1] = mmix_shape(x, 2);
-    return mmix_gather(m, mmix_reshape(m, x, 2, shape), rows);
-}
-/* The mean of the class tokens: (B, D) of (B, L, D). */
-static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x, const size_t *at, size_t count)
-{
-    if (count == 1) return mmixi_token(m, x, *at);
-    return mmix_scale(m, mmix_sum_axis(m, mmixi_tokens_at(m, x, at, count), 1), 1 / (double)count, 0);
+    return mmix_gather(m, mmixi_as(m, x, 2, shape[0] * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
+/* One forward: what was asked for, and where its L tokens stand: place[0 … n - 1] the patches, then the others
+   in rising order, of which the last `count` are read as the output: at[0 … count - 1]. */
+typedef struct mmixi_vision_run {
+    mmix_ctx *m;
+    const mmix_vision *v;
+    mmix_vision_options o;
+    size_t B, n, L, count, *place, *at;
+    size_t together;                             /* images that go through a block at once */
+    mmix_features f;
+} mmixi_vision_run;
+
+/* The mean of the class tokens: (B, D) of (B, L, D). */
+static mmix_tensor *mmixi_vision_mean(const mmixi_vision_run *r, mmix_tensor *x)
+{
+    if (r->count == 1) return mmixi_token(r->m, x, *r->at);
+    return mmix_scale(r->m, mmix_sum_axis(r->m, mmixi_tokens_at(r->m, x, r->at, r->count), 1),
+                      1 / (double)r->count, 0);
+}
+/* The patch tokens of x (B, L, D) in raster order, (B, n, D). */
+static mmix_tensor *mmixi_vision_patches(const mmixi_vision_run *r, mmix_tensor *x)
+{
+    return *r->place == r->L - r->n ? mmix_slice(r->m, x, 1, *r->place, r->n)      /* all others in front */
+        : mmixi_tokens_at(r->m, x, r->place, r->n);
+}
 /* patches (B, n, D) with the registers between them. */
-static mmix_tensor *mmixi_vision_registers(mmix_ctx *m, const mmix_vision *v, mmix_tensor *patches,
-                                           const size_t *at)
+static mmix_tensor *mmixi_vision_registers(const mmixi_vision_run *r, mmix_tensor *patches)
 {
-    const size_t k = v->config.registers, n = mmix_shape(patches, 1);
-    size_t *index = (size_t *)mmixi_step_array(m, n + k, 1, sizeof *index);
-    mmix_tensor *parts[2];
-    if (!index) return NULL;
+    mmix_ctx *m = r->m;
+    size_t *from = (size_t *)mmixi_step_array(m, r->L, 1, sizeof *from);
+    mmix_tensor *parts[2], *zeros = mmix_new3(m, r->B, 1, 1);
+    if (!from || !zeros) return NULL;
     parts[0] = patches;
-    parts[1] = mmix_add(m, mmix_add(m, v->cls, v->cls_positions),
-                        m->error_kind ? NULL : mmix_fill(mmix_new3(m, mmix_shape(patches, 0), 1, 1), 0));
-    for (size_t i = 0, r = 0; i < n + k; i++) {
-        const int here = r < k && at[r] == i;
-        index[i] = here ? n + r : i - r;
-        r += (size_t)here;
-    }
-    return mmixi_tokens_at(m, mmix_concat(m, 1, parts, 2), index, n + k);
+    parts[1] = mmix_add(m, mmix_add(m, r->v->cls, r->v->cls_positions), mmix_fill(zeros, 0));
+    for (size_t i = 0; i < r->L; i++) from[r->place[i]] = i;
+    return mmixi_tokens_at(m, mmix_concat(m, 1, parts, 2), from, r->L);
 }
-static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t gh,
-                                       size_t gw, const size_t *at)
+static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *image)
 {
-    const mmix_vision_config *c = &v->config;
+    const mmix_vision *v = r->v;
+    mmix_ctx *m = r->m;
     mmix_tensor *x = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias),
-                              mmixi_vision_positions(m, v, gh, gw, image->shape[2] == image->shape[3])),
-        *cls;
-    if (c->registers) return mmixi_vision_registers(m, v, x, at);
+                              mmixi_vision_positions(m, v, r->f.grid_h, r->f.grid_w,
+                                                     image->shape[2] == image->shape[3])), *cls;
+    if (v->config.registers) return mmixi_vision_registers(r, x);
     cls = mmix_add(m, v->cls, mmix_slice(m, v->positions, 1, 0, 1));
-    if (c->class_token != MMIX_CLASS_RELEASED) return mmix_insert_token(m, x, cls, *at);
-    return mmix_insert_token(m, mmix_insert_token(m, x, cls, 0), v->cls, *at);
+    if (r->L == r->n + 1) return mmix_insert_token(m, x, cls, *r->at);
+    return mmix_insert_token(m, mmix_insert_token(m, x, cls, 0), v->cls, *r->at);
 }
-/* The n patch tokens of x (B, L, D) in raster order, (B, n, D). `other` are the L - n others, rising. */
-static mmix_tensor *mmixi_vision_patches(mmix_ctx *m, mmix_tensor *x, const size_t *other, size_t others)
-{
-    const size_t n = mmix_shape(x, 1) - others;
-    size_t *patch;
-    if (!x || other[others - 1] == others - 1) return mmix_slice(m, x, 1, others, n);    /* all in front */
-    patch = (size_t *)mmixi_step_array(m, n, 1, sizeof *patch);
-    for (size_t i = 0, r = 0; patch && i < n + others; i++)
-        if (r < others && other[r] == i) r++;
-        else patch[i - r] = i;
-    return patch ? mmixi_tokens_at(m, x, patch, n) : NULL;
-}
+
+/* ---- blocks ---- */
+
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v, mmix_tensor *x)
 {
     return v->norm_bias ? mmix_layer_norm(m, x, v->norm_weight, v->norm_bias, v->config.eps)
         : mmix_rms_norm(m, x, v->norm_weight, v->config.eps);
 }
-/* The features of one block for `intermediate`, (B, D): of hidden (B, L, D) the class token after the final
-   norm, or the mean of the registers. */
-static mmix_tensor *mmixi_vision_feature(mmix_ctx *m, const mmix_vision *v, mmix_tensor *hidden,
-                                         const size_t *at, size_t count)
-{
-    return count == 1 ? mmixi_vision_norm(m, v, mmixi_token(m, hidden, *at))
-        : mmixi_vision_mean(m, mmixi_vision_norm(m, v, hidden), at, count);
-}
-/* One block; s and s2 as in mmix_linear_add. *hidden, unless that is NULL, is what intermediate features are
-   read from: the block's output, of Mamba the mixer's, without the residual. */
-static mmix_tensor *mmixi_vision_step(mmix_ctx *m, const mmix_vision *v, const mmixi_vision_block *b,
-                                      mmix_tensor *x, mmix_tensor *s, mmix_tensor *s2, mmix_tensor **hidden)
-{
-    const mmix_mark mark = mmix_mark_here(m);
-    const double eps = v->config.eps;
-    mmix_tensor *u;
-    if (v->config.mixer == MMIX_SSD) {
-        size_t shape[3];
-        u = mmix_rms_norm(m, x, b->norm1_weight, eps);
-        if (!hidden) return mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
-        *hidden = mmix_mamba2(m, &b->mamba, u, NULL, NULL, NULL, NULL);
-        shape[0] = mmix_shape(x, 0); shape[1] = shape[2] = 1;
-        return mmix_add(m, x, s ? mmix_mul(m, *hidden, mmix_reshape(m, s, 3, shape)) : *hidden);
-    }
-    u = mmix_layer_norm(m, x, b->norm1_weight, b->norm1_bias, eps);
-    x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, x, s));
-    u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, eps);
-    x = mmix_mlp(m, &b->mlp, u, x, s2);
-    if (hidden) *hidden = x;
-    return x;
-}
-typedef struct mmixi_vision_part { const mmix_vision *v; const mmixi_vision_block *b; } mmixi_vision_part;
-static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)        /* x, s, s2 */
+/* One block: mmix_block_functions of x and two s of mmix_linear_add. *hidden, unless that is NULL, is what
+   features are read from: the block's output, of Mamba the mixer's, without the residual. */
+typedef struct mmixi_vision_part { double eps; const mmixi_vision_block *b; mmix_tensor **hidden; } mmixi_vision_part;
+static mmix_tensor *mmixi_vit_block(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     const mmixi_vision_part *p = (const mmixi_vision_part *)user;
-    return mmixi_vision_step(m, p->v, p->b, in[0], in[1], in[2], NULL);
+    const mmixi_vision_block *b = p->b;
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *u = mmix_layer_norm(m, in[0], b->norm1_weight, b->norm1_bias, p->eps),
+        *x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, in[0], in[1]));
+    u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, p->eps);
+    x = mmix_mlp(m, &b->mlp, u, x, in[2]);
+    if (p->hidden) *p->hidden = x;
+    return x;
 }
-/* The same for inference on many images, n at a time and in place: what lies between is small then. feature
-   (B, D), or NULL. */
-static void mmixi_vision_step_by_parts(mmix_ctx *m, const mmix_vision *v, mmixi_vision_block b,
-                                       mmix_tensor *x, size_t n, mmix_tensor *feature, const size_t *at,
-                                       size_t count)
+static mmix_tensor *mmixi_vim_block(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
-    mmix_tensor packed[4], *hidden;
-    if (v->config.mixer == MMIX_SSD) {
-        b.mamba.in_proj = mmixi_packed(m, b.mamba.in_proj, &packed[0]);
-        b.mamba.out_proj = mmixi_packed(m, b.mamba.out_proj, &packed[1]);
-    }
-    else {
-        b.attention.qkv_weight = mmixi_packed(m, b.attention.qkv_weight, &packed[0]);
-        b.attention.proj_weight = mmixi_packed(m, b.attention.proj_weight, &packed[1]);
-        b.mlp.fc1_weight = mmixi_packed(m, b.mlp.fc1_weight, &packed[2]);
-        b.mlp.fc2_weight = mmixi_packed(m, b.mlp.fc2_weight, &packed[3]);
-    }
-    for (size_t i = 0; i < x->shape[0] && !m->error_kind; i += n) {
-        const mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *part = mmix_slice(m, x, 0, i, mmixi_min(n, x->shape[0] - i)),
-            *y = mmixi_vision_step(m, v, &b, part, NULL, NULL, feature ? &hidden : NULL);
-        if (y) memcpy(mmix_data(part), mmix_data(y), mmixi_bytes(y));
-        if (y && feature) {
-            const mmix_tensor *f = mmixi_vision_feature(m, v, hidden, at, count);
-            if (f) memcpy(mmix_data(feature) + i * f->shape[1], mmix_data(f), mmixi_bytes(f));
-        }
-        mmix_rewind(m, mark);
-    }
+    const mmixi_vision_part *p = (const mmixi_vision_part *)user;
+    mmix_tensor *x = in[0], *s = in[1], *u = mmix_rms_norm(m, x, p->b->norm1_weight, p->eps);
+    if (!p->hidden) return mmix_mamba2(m, &p->b->mamba, u, x, s, NULL, NULL);
+    u = *p->hidden = mmix_mamba2(m, &p->b->mamba, u, NULL, NULL, NULL, NULL);
+    return mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, mmix_shape(x, 0), 1, 1, 0)) : u);
+}
+static void mmixi_vision_pack(mmix_ctx *m, mmixi_vision_block *b, mmix_tensor packed[4])
+{
+    const int vim = b->mamba.in_proj != NULL;
+    mmixi_packed(m, vim ? &b->mamba.in_proj : &b->attention.qkv_weight, &packed[0]);
+    mmixi_packed(m, vim ? &b->mamba.out_proj : &b->attention.proj_weight, &packed[1]);
+    if (vim) return;
+    mmixi_packed(m, &b->mlp.fc1_weight, &packed[2]);
+    mmixi_packed(m, &b->mlp.fc2_weight, &packed[3]);
 }
 
-/* Without recording drops all after the mark but x and list. 0, or -1. */
-static int mmixi_vision_settle(mmix_ctx *m, mmix_mark mark, mmix_tensor **x, mmix_tensor **list)
+/* The class tokens of hidden (images from `first` on, L, D) after the final norm become columns k D … of
+   `intermediate`. */
+static void mmixi_vision_feature(mmixi_vision_run *r, size_t k, size_t first, mmix_tensor *hidden)
 {
-    mmix_tensor *keep[2];
-    if (!*x) return -1;
-    if (m->recording) return 0;
-    keep[0] = *list ? *list : *x;                /* the older one lies lower */
-    keep[1] = *x;
-    if (mmix_rewind_keep(m, mark, keep, *list ? 2 : 1)) return -1;
-    *x = keep[*list != NULL];
-    if (*list) *list = keep[0];
+    mmix_ctx *m = r->m;
+    const size_t D = r->v->config.dim;
+    mmix_tensor *f = r->count == 1 ? mmixi_vision_norm(m, r->v, mmixi_vision_mean(r, hidden))
+        : mmixi_vision_mean(r, mmixi_vision_norm(m, r->v, hidden)), *pair[2], *to;
+    if (m->recording) {
+        pair[0] = r->f.intermediate;
+        pair[1] = f;
+        r->f.intermediate = k ? mmix_concat(m, 1, pair, 2) : f;
+        return;
+    }
+    to = mmix_slice(m, mmix_slice(m, r->f.intermediate, 0, first, mmix_shape(f, 0)), 1, k * D, D);
+    if (to) mmixi_put_all(m, f, mmix_data(f), to, mmix_data(to), 0);
+}
+/* The output of a block as planes, after the final norm or as it is. */
+static void mmixi_vision_map(const mmixi_vision_run *r, mmix_tensor **map, mmix_tensor *x)
+{
+    if (r->o.dense_norm) x = mmixi_vision_norm(r->m, r->v, x);
+    x = mmixi_vision_planes(r->m, mmixi_vision_patches(r, x), r->f.grid_h, r->f.grid_w);
+    if (r->m->recording) *map = x;
+    else if (x) memcpy(mmix_data(*map), mmix_data(x), mmixi_bytes(x));       /* which outlasts the block */
+}
+/* Block i of all images. For inference on many some go at a time, and in place: what lies between is small
+   then. */
+static mmix_tensor *mmixi_vision_run_block(mmixi_vision_run *r, size_t i, mmix_tensor *x)
+{
+    mmix_ctx *m = r->m;
+    const mmix_vision_config *c = &r->v->config;
+    const int vim = c->mixer == MMIX_SSD, wanted = i + r->o.n_last >= c->depth, all = r->together >= r->B;
+    const double rate = r->o.train && c->depth > 1 ? c->drop_path * (double)i / (double)(c->depth - 1) : 0;
+    const uint64_t stream = r->o.stream * 1024 + 2 * i;
+    mmix_block_function *f = vim ? mmixi_vim_block : mmixi_vit_block;
+    mmixi_vision_block block = r->v->block[i];
+    mmixi_vision_part part;
+    mmix_tensor *in[3], packed[4], *y, *hidden;
+    part.eps = c->eps;
+    part.b = all ? &r->v->block[i] : &block;
+    part.hidden = wanted ? &hidden : NULL;
+    in[0] = x;
+    in[1] = mmix_drop_path(m, r->B, rate, r->o.step, stream);
+    in[2] = vim ? NULL : mmix_drop_path(m, r->B, rate, r->o.step, stream + 1);
+    if (all && !wanted) return mmixi_layer(m, f, &part, sizeof part, in, 3);
+    if (!all) mmixi_vision_pack(m, &block, packed);
+    for (size_t first = 0; first < r->B && !m->error_kind; first += r->together) {
+        const mmix_mark mark = mmix_mark_here(m);
+        if (!all) in[0] = mmix_slice(m, x, 0, first, mmixi_min(r->together, r->B - first));
+        y = f(m, &part, in);
+        if (y && wanted) mmixi_vision_feature(r, i + r->o.n_last - c->depth, first, hidden);
+        if (all) return y;
+        if (y) memcpy(mmix_data(in[0]), mmix_data(y), mmixi_bytes(y));
+        mmix_rewind(m, mark);
+    }
+    return x;
+}
+
+/* ---- forward ---- */
+
+static int mmixi_vision_check(mmix_ctx *m, const mmix_vision_config *c, const mmix_vision_options *o,
+                              const mmix_tensor *image)
+{
+    static const char who[] = "mmix_vision_forward";
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "image B3HW", image)) return -1;
+    if (d.H < c->patch || d.W < c->patch)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f", who,
+                         (double)d.H, (double)d.W, (double)c->patch);
+    if (mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)) return -1;
+    for (size_t i = 0; i < o->n_dense; i++)
+        if (!o->dense || o->dense[i] >= c->depth || (i && o->dense[i] <= o->dense[i - 1]))
+            return o->dense ? mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense[%.0f] is %.0f, expected rising numbers "
+                                        "below %.0f", who, (double)i, (double)o->dense[i], (double)c->depth)
+                : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense is NULL, expected %.0f blocks", who,
+                            (double)o->n_dense);
     return 0;
 }
 #ifdef MMIX_REGRESSION
@@ -10668,108 +10732,59 @@ enum { MMIXI_VISION_ROWS = 16 };
 #else
 enum { MMIXI_VISION_ROWS = 192 };                        /* of tokens, for each thread */
 #endif
+/* The plan, and memory for what outlasts the blocks. 0, or -1. */
+static int mmixi_vision_plan(mmixi_vision_run *r, const mmix_tensor *image)
+{
+    const mmix_vision_config *c = &r->v->config;
+    mmix_ctx *m = r->m;
+    mmix_features *f = &r->f;
+    const size_t maps = r->o.n_dense, B = image->shape[0], h = image->shape[2] / c->patch,
+        w = image->shape[3] / c->patch, n = h * w, count = mmix_vision_class_index(c, 0, NULL),
+        L = n + count + (c->class_token == MMIX_CLASS_RELEASED);         /* whose first one is not read */
+    f->grid_h = h;
+    f->grid_w = w;
+    r->B = B;
+    r->n = n;
+    r->L = L;
+    r->count = count;
+    r->place = (size_t *)mmixi_step_array(m, L, 1, sizeof *r->place);
+    if (maps) f->dense = (mmix_tensor **)mmixi_step_array(m, maps, 1, sizeof *f->dense);
+    for (size_t i = 0; f->dense && i < maps; i++) f->dense[i] = m->recording ? NULL : mmix_new4(m, B, c->dim, h, w);
+    if (r->o.n_last && !m->recording) f->intermediate = mmix_new2(m, B, r->o.n_last * c->dim);
+    if (m->error_kind) return -1;
+    r->at = r->place + (L - count);
+    r->place[n] = 0;
+    mmix_vision_class_index(c, n, r->at);
+    for (size_t i = 0, k = n; i < L; i++)
+        if (k < L && r->place[k] == i) k++;
+        else r->place[i - (k - n)] = i;
+    /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
+    r->together = r->o.train || !mmixi_infers(m) ? B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
+    return 0;
+}
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options)
 {
-    const mmix_vision_config *c = mmix_vision_config_of(v);
-    mmix_vision_options o;
-    mmix_features f;
-    mmix_tensor *x, *list = NULL;
-    mmix_mark mark;
-    size_t B, n, depth, count, others, together, *other, *at;
-    memset(&f, 0, sizeof f);
-    memset(&o, 0, sizeof o);
-    if (!v) return f;                            /* the context has the reason */
-    depth = c->depth;
-    count = mmix_vision_class_index(c, 0, NULL);         /* of `at`, the tokens read; among the others … */
-    others = count + (c->class_token == MMIX_CLASS_RELEASED);    /* … DinoVim's first stands before them */
-    if (options) o = *options;
-    if (!mmixi_check(m, "mmix_vision_forward", "image", image, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
-                     MMIXI_ANY)) return f;
-    if (o.n_last > depth) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: the last %.0f blocks of %.0f",
-                  (double)o.n_last, (double)depth);
-        return f;
-    }
-    if (o.n_dense && !o.dense) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: dense is NULL, expected %.0f blocks",
-                  (double)o.n_dense);
-        return f;
-    }
-    for (size_t i = 0; i < o.n_dense; i++)
-        if (o.dense[i] >= depth || (i && o.dense[i] <= o.dense[i - 1])) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: dense[%.0f] is %.0f, expected rising "
-                      "numbers below %.0f", (double)i, (double)o.dense[i], (double)depth);
-            return f;
+    mmixi_vision_run r;
+    memset(&r, 0, sizeof r);
+    r.m = m;
+    r.v = v;
+    if (options) r.o = *options;
+    if (v && !mmixi_vision_check(m, &v->config, &r.o, image) && !mmixi_vision_plan(&r, image)) {
+        const mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(&r, image));
+        for (size_t i = 0, map = 0; x && i < v->config.depth; i++) {
+            x = mmixi_vision_run_block(&r, i, x);
+            if (x && map < r.o.n_dense && r.o.dense[map] == i) mmixi_vision_map(&r, &r.f.dense[map++], x);
+            x = mmixi_keep_only(m, mark, x);
         }
-    B = image->shape[0];
-    f.grid_h = image->shape[2] / c->patch;
-    f.grid_w = image->shape[3] / c->patch;
-    n = f.grid_h * f.grid_w;
-    if (!n) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_vision_forward: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
-                  (double)image->shape[2], (double)image->shape[3], (double)c->patch);
-        memset(&f, 0, sizeof f);
-        return f;
+        r.f.tokens = x = mmixi_vision_norm(m, v, x);
+        r.f.token = mmixi_vision_mean(&r, x);
+        if (v->config.registers) r.f.registers = mmixi_tokens_at(m, x, r.at, r.count);
+        r.f.patches = mmixi_vision_patches(&r, x);
     }
-    other = (size_t *)mmixi_step_array(m, others, 1, sizeof *other);
-    if (o.n_dense) f.dense = (mmix_tensor **)mmixi_step_array(m, o.n_dense, 1, sizeof *f.dense);
-    for (size_t i = 0; f.dense && i < o.n_dense; i++)
-        f.dense[i] = m->recording ? NULL : mmix_new4(m, B, c->dim, f.grid_h, f.grid_w);
-    if (m->error_kind) {
-        memset(&f, 0, sizeof f);
-        return f;
-    }
-    *other = 0;
-    at = other + (others - count);
-    mmix_vision_class_index(c, n, at);
-    mark = mmix_mark_here(m);
-    x = mmixi_vision_embed(m, v, image, f.grid_h, f.grid_w, at);
-    /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
-    together = o.train || m->recording || m->table[MMIX_OP_LINEAR].forward != mmixi_linear_forward ? B
-        : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
-    for (size_t i = 0, dense = 0; !mmixi_vision_settle(m, mark, &x, &list) && i < depth; i++) {
-        const mmixi_vision_block *b = &v->block[i];
-        const int keep = i + o.n_last >= depth;
-        const double rate = o.train && depth > 1 ? c->drop_path * (double)i / (double)(depth - 1) : 0;
-        const uint64_t stream = o.stream * 1024 + 2 * i;
-        mmix_tensor *pair[2];
-        if (B > together) {
-            pair[1] = keep ? mmix_new2(m, B, c->dim) : NULL;
-            mmixi_vision_step_by_parts(m, v, *b, x, together, pair[1], at, count);
-        }
-        else {
-            mmixi_vision_part part;
-            mmix_tensor *hidden, *in[3];
-            part.v = v;
-            part.b = b;
-            in[0] = x;
-            in[1] = mmix_drop_path(m, B, rate, o.step, stream);
-            in[2] = c->mixer == MMIX_SSD ? NULL : mmix_drop_path(m, B, rate, o.step, stream + 1);
-            x = keep ? mmixi_vision_step(m, v, b, x, in[1], in[2], &hidden)
-                : mmixi_layer(m, mmixi_vision_layer, &part, sizeof part, in, 3);
-            pair[1] = keep && x ? mmixi_vision_feature(m, v, hidden, at, count) : NULL;
-        }
-        pair[0] = list;
-        if (keep) list = list ? mmix_concat(m, 1, pair, 2) : pair[1];
-        if (dense < o.n_dense && o.dense[dense] == i && x) {
-            mmix_tensor *seen = mmixi_vision_patches(m, o.dense_norm ? mmixi_vision_norm(m, v, x) : x, other,
-                                                     others), **map = &f.dense[dense++];
-            seen = mmixi_vision_planes(m, seen, f.grid_h, f.grid_w);
-            if (m->recording) *map = seen;
-            else if (seen) memcpy((*map)->data, seen->data, mmixi_bytes(seen)); /* which outlasts the block */
-        }
-    }
-    f.tokens = mmixi_vision_norm(m, v, x);
-    f.intermediate = list;
-    if (f.tokens) {
-        f.token = mmixi_vision_mean(m, f.tokens, at, count);
-        if (c->registers) f.registers = mmixi_tokens_at(m, f.tokens, at, count);
-        f.patches = mmixi_vision_patches(m, f.tokens, other, others);
-    }
-    if (m->error_kind) memset(&f, 0, sizeof f);
-    return f;
+    if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of what could not be created it has the reason */
+    return r.f;
 }
 MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image)
 {
@@ -12319,6 +12334,7 @@ typedef struct mmixi_dino_net {                  /* backbone and head of the stu
     mmix_dino_head head;
 } mmixi_dino_net;
 
+/* The run lies in the memory of the student's head. */
 struct mmix_dino {
     mmix_ctx *m;
     mmix_dino_config config;
@@ -12326,10 +12342,7 @@ struct mmix_dino {
     mmix_adamw_state adamw[2];                   /* backbone, head */
     mmix_real *center;
     unsigned char *skip;                         /* of the head's parameters: 1 for last_layer */
-    size_t skip_count;
     size_t step, iters;
-    size_t *order, count;                        /* the epoch's order of the pictures */
-    size_t order_epoch;
     size_t at_uniform, at_zero;                  /* steps in a row with the loss at ln K, with no entropy */
     char *note;
     size_t note_size;
@@ -12363,10 +12376,7 @@ MMIXDEF mmix_dino_config mmix_dino_default(void)
 MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 {
     mmix_dino_config c = mmix_dino_default();
-    c.vision = mmix_vit_tiny(8);
-    c.vision.dim = 128;
-    c.vision.depth = 4;
-    c.vision.heads = 4;
+    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8);
     c.vision.grid = 8;
     c.vision.drop_path = 0;
     c.head_hidden = 512;
@@ -12383,102 +12393,108 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
     return c;
 }
 
+/* All numbers of a config but the backbone's, in the order of files. The crops' are checked where they are
+   made. */
+#define MMIXI_DINO(kind, member, low, high) MMIXI_SETTING(mmix_dino_config, kind, member, 1, low, high)
+#define MMIXI_DINO_SIZE(member, low) MMIXI_DINO('s', member, low, INT32_MAX)
+#define MMIXI_DINO_REAL(member) MMIXI_DINO('d', member, 0, FLT_MAX)
+#define MMIXI_DINO_TEMP(member) MMIXI_DINO('d', member, 1e-9, 1e9)
+#define MMIXI_DINO_CROP(kind, member, count) \
+    MMIXI_SETTING(mmix_dino_config, kind, augment.member, count, -HUGE_VAL, HUGE_VAL)
+static const mmixi_setting mmixi_dino_settings[] = {
+    MMIXI_DINO_SIZE(head_hidden, 0), MMIXI_DINO_SIZE(head_bottleneck, 1), MMIXI_DINO_SIZE(prototypes, 2),
+    MMIXI_DINO('s', head_layers, 1, 8),
+    MMIXI_DINO_CROP('s', global_size, 1), MMIXI_DINO_CROP('s', local_size, 1), MMIXI_DINO_CROP('s', local_count, 1),
+    MMIXI_DINO_CROP('d', global_scale, 2), MMIXI_DINO_CROP('d', local_scale, 2), MMIXI_DINO_CROP('d', aspect, 2),
+    MMIXI_DINO_CROP('d', flip, 1), MMIXI_DINO_CROP('d', jitter, 1), MMIXI_DINO_CROP('d', grey, 1),
+    MMIXI_DINO_CROP('d', blur, 3), MMIXI_DINO_CROP('d', solarise, 3), MMIXI_DINO_CROP('d', brightness, 1),
+    MMIXI_DINO_CROP('d', contrast, 1), MMIXI_DINO_CROP('d', saturation, 1), MMIXI_DINO_CROP('d', hue, 1),
+    MMIXI_DINO_CROP('d', sigma, 2), MMIXI_DINO_CROP('d', mean, 3), MMIXI_DINO_CROP('d', deviation, 3),
+    MMIXI_DINO_SIZE(batch, 1), MMIXI_DINO_SIZE(epochs, 1), MMIXI_DINO_SIZE(iters, 0), MMIXI_DINO_REAL(lr),
+    MMIXI_DINO_REAL(min_lr), MMIXI_DINO_SIZE(warmup_epochs, 0), MMIXI_DINO_REAL(weight_decay),
+    MMIXI_DINO_REAL(weight_decay_end), MMIXI_DINO('d', clip, -FLT_MAX, FLT_MAX),
+    MMIXI_DINO_SIZE(freeze_last_layer, 0), MMIXI_DINO('d', momentum, 0, 1), MMIXI_DINO('d', center_momentum, 0, 1),
+    MMIXI_DINO_TEMP(student_temp), MMIXI_DINO_TEMP(teacher_temp), MMIXI_DINO_TEMP(teacher_temp_warm),
+    MMIXI_DINO_SIZE(teacher_temp_epochs, 0), MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL),
+    MMIXI_DINO('u', seed, 0, HUGE_VAL)
+};
+enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_settings[0] };
+
+/* ---- creation ---- */
+
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
     if (!d) return;
-    for (int i = 0; i < 2; i++) mmix_adamw_free(&d->adamw[i]);
-    for (int i = 0; i < 2; i++) {
-        mmix_vision_destroy(d->net[i].vision);
-        mmix_params_destroy(d->net[i].params);
-    }
-    mmixi_free(d->m, d->center, d->config.prototypes * sizeof *d->center);
-    mmixi_free(d->m, d->skip, d->skip_count);
-    mmixi_free(d->m, d->order, d->count * sizeof *d->order);
     mmixi_free(d->m, d->note, d->note_size);
-    mmixi_free(d->m, d, sizeof *d);
+    for (int i = 2; i-- > 0;) {
+        mmix_adamw_free(&d->adamw[i]);
+        mmix_vision_destroy(d->net[i].vision);
+    }
+    mmix_params_destroy(d->net[1].params);
+    mmix_params_destroy(d->net[0].params);
 }
-
-static int mmixi_dino_config_check(mmix_ctx *m, const mmix_dino_config *c)
+/* What a run has beside its networks, when these have values. 0, or -1. */
+static int mmixi_dino_begin(mmix_dino *d)
 {
-    const double most = FLT_MAX;
-    const mmixi_limit limit[] = {
-        { "batch", (double)c->batch, 1, INT32_MAX }, { "epochs", (double)c->epochs, 1, INT32_MAX },
-        { "iters", (double)c->iters, 0, INT32_MAX },
-        { "head_hidden", (double)c->head_hidden, (double)(c->head_layers > 1), INT32_MAX },
-        { "head_bottleneck", (double)c->head_bottleneck, 1, INT32_MAX },
-        { "prototypes", (double)c->prototypes, 2, INT32_MAX },
-        { "head_layers", (double)c->head_layers, 1, 8 },
-        { "lr", c->lr, 0, most }, { "min_lr", c->min_lr, 0, most },
-        { "warmup_epochs", (double)c->warmup_epochs, 0, INT32_MAX },
-        { "weight_decay", c->weight_decay, 0, most }, { "weight_decay_end", c->weight_decay_end, 0, most },
-        { "clip", c->clip, -most, most }, { "freeze_last_layer", (double)c->freeze_last_layer, 0, INT32_MAX },
-        { "momentum", c->momentum, 0, 1 }, { "center_momentum", c->center_momentum, 0, 1 },
-        { "student_temp", c->student_temp, 1e-9, 1e9 }, { "teacher_temp", c->teacher_temp, 1e-9, 1e9 },
-        { "teacher_temp_warm", c->teacher_temp_warm, 1e-9, 1e9 },
-        { "teacher_temp_epochs", (double)c->teacher_temp_epochs, 0, INT32_MAX }
-    };
-    return mmixi_limits_check(m, "mmix_dino_create", limit, sizeof limit / sizeof *limit);
+    mmix_params *head = d->net[0].params;
+    d->center = (mmix_real *)mmixi_own(head, d->config.prototypes * sizeof *d->center);
+    d->skip = (unsigned char *)mmixi_own(head, head->count);
+    for (size_t i = 0; d->skip && i < head->count; i++)
+        d->skip[i] = strstr(head->at[i].name, "last_layer") != NULL;
+    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head) ? -1 : 0;
 }
-/* start 0: without values, as mmixi_vision_declare. */
-static int mmixi_dino_declare(mmix_dino *d, int start)
+/* start 0: without values, as mmixi_vision_create. */
+static int mmixi_dino_start(mmix_dino *d, int start)
 {
     const mmix_dino_config *c = &d->config;
-    mmix_ctx *m = d->m;
     for (int i = 0; i < 2; i++) {
         mmixi_dino_net *net = &d->net[i];
-        net->vision = mmixi_vision_create(m, c->vision, start);
-        net->params = mmix_params_create(m);
+        net->vision = mmixi_vision_create(d->m, c->vision, start);
+        if (i) net->params = mmix_params_create(d->m);
         if (!net->vision || !net->params
             || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
                                    c->head_bottleneck, c->prototypes, c->head_layers)) return -1;
-        for (size_t k = 0; k < net->params->count; k++)
-            if (net->params->at[k].tensor == net->head.weight_g) net->params->at[k].frozen = 1;
+        net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
         if (start && mmix_params_allocate(net->params)) return -1;
     }
-    return 0;
+    return start ? mmixi_dino_begin(d) : 0;
 }
-/* What a run has beside its networks, when these have values. */
-static int mmixi_dino_begin(mmix_dino *d)
+/* The context's random numbers become those of a seed; the one before is returned. */
+static uint64_t mmixi_seed(mmix_ctx *m, uint64_t seed)
 {
-    const size_t K = d->config.prototypes;
-    mmix_ctx *m = d->m;
-    if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)
-        || mmix_adamw_init(&d->adamw[1], d->net[0].params)) return -1;
-    d->center = (mmix_real *)mmixi_alloc(m, K * sizeof *d->center);
-    d->skip_count = d->net[0].params->count;
-    d->skip = (unsigned char *)mmixi_alloc(m, d->skip_count);
-    d->note = (char *)mmixi_alloc(m, 1);
-    d->note_size = d->note ? 1 : 0;
-    if (!d->center || !d->skip || !d->note) return -1;
-    d->note[0] = 0;
-    memset(d->center, 0, K * sizeof *d->center);
-    for (size_t k = 0; k < d->net[0].params->count; k++)
-        d->skip[k] = strstr(d->net[0].params->at[k].name, "last_layer") != NULL;
-    return 0;
+    const uint64_t before = m->seed;
+    m->seed = seed;
+    return before;
 }
 static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *config, int start)
 {
+    static const char who[] = "mmix_dino_create";
+    mmix_params *head;
     mmix_dino *d;
     uint64_t seed;
     if (mmix_error(m)) return NULL;
-    seed = m->seed;
-    if (mmixi_dino_config_check(m, config)) {
+    if (mmixi_settings_check(m, who, config, mmixi_dino_settings, MMIXI_DINO_SETTINGS)
+        || (config->head_layers > 1
+            && mmixi_within(m, who, "head_hidden", (double)config->head_hidden, 1, INT32_MAX))) {
         if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a run */
         return NULL;
     }
-    d = (mmix_dino *)mmixi_alloc(m, sizeof *d);
-    if (!d) return NULL;
-    memset(d, 0, sizeof *d);
+    head = mmix_params_create(m);
+    d = (mmix_dino *)mmixi_own(head, sizeof *d);
+    if (!d) {
+        mmix_params_destroy(head);
+        return NULL;
+    }
     d->m = m;
     d->config = *config;
     d->iters = config->iters;
-    /* a run's numbers are its own, whatever the context did before */
-    m->seed = config->seed;
-    if (mmixi_dino_declare(d, start) || (start && mmixi_dino_begin(d))) {
+    d->net[0].params = head;
+    seed = mmixi_seed(m, config->seed);          /* a run's numbers are its own, whatever the context did before */
+    if (mmixi_dino_start(d, start)) {
         mmix_dino_destroy(d);
         d = NULL;
     }
-    m->seed = seed;
+    mmixi_seed(m, seed);
     return d;
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
@@ -12494,153 +12510,141 @@ MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
 }
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL; }
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
-MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d ? d->note : NULL; }
+MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d && !d->note ? "" : d ? d->note : NULL; }
+
+/* ---- a step ---- */
 
 /* Pictures b0 … b0 + n - 1 of crops that lie crop after crop, B pictures each. */
 static mmix_tensor *mmixi_dino_slice(mmix_ctx *m, mmix_tensor *crops, size_t B, size_t b0, size_t n)
 {
-    mmix_tensor *y;
-    size_t shape[4], one;
+    const size_t *s = crops ? crops->shape : NULL;
     if (!crops || n == B) return crops;
-    memcpy(shape, crops->shape, sizeof shape);
-    one = shape[1] * shape[2] * shape[3];
-    y = mmix_new4(m, shape[0] / B * n, shape[1], shape[2], shape[3]);
-    for (size_t v = 0; y && v < shape[0] / B; v++)
-        for (size_t i = 0; i < n; i++)
-            memcpy(mmix_data(y) + (v * n + i) * one, mmix_data(crops) + (v * B + b0 + i) * crops->stride[0],
-                   one * sizeof(mmix_real));
-    return y;
+    crops = mmixi_as(m, crops, 3, s[0] / B, B, s[1] * s[2] * s[3], 0);
+    return mmixi_as(m, mmix_slice(m, crops, 1, b0, n), 4, s[0] / B * n, s[1], s[2], s[3]);
 }
-
 /* Class tokens of the teacher's (1) or the student's (0) views, then the head; stream: of drop path. */
 static mmix_tensor *mmixi_dino_forward_net(mmix_dino *d, int which, mmix_tensor *global, mmix_tensor *local,
                                            uint64_t stream)
 {
     mmix_vision_options o;
-    mmix_tensor *part[2];
+    mmix_tensor *views[2];
     memset(&o, 0, sizeof o);
     o.train = !which || d->config.teacher_drop_path;
     o.step = d->step;
-    o.stream = stream += which ? 1u << 20 : 0;   /* of its own */
-    part[0] = mmix_vision_forward(d->m, d->net[which].vision, global, &o).token;
+    o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
+    views[0] = mmix_vision_forward(d->m, d->net[which].vision, global, &o).token;
     if (local) {
-        o.stream = stream + 1;
-        part[1] = mmix_vision_forward(d->m, d->net[which].vision, local, &o).token;
-        part[0] = mmix_concat(d->m, 0, part, 2);
+        o.stream++;
+        views[1] = mmix_vision_forward(d->m, d->net[which].vision, local, &o).token;
+        views[0] = mmix_concat(d->m, 0, views, 2);
     }
-    return mmix_dino_head_forward(d->m, &d->net[which].head, part[0]);
+    return mmix_dino_head_forward(d->m, &d->net[which].head, views[0]);
 }
 
 static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy)
 {
-    double uniform = mmixi_log((double)d->config.prototypes);
+    const double uniform = mmixi_log((double)d->config.prototypes);
     d->at_uniform = loss > 0.99 * uniform && entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
     d->at_zero = entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
-    if (d->at_uniform >= MMIXI_COLLAPSE_STEPS)
-        return "collapsed: the loss is stuck at ln K and the teacher's output is uniform";
-    if (d->at_zero >= MMIXI_COLLAPSE_STEPS)
-        return "collapsed: the teacher's entropy is 0, it gives every picture to one prototype";
-    return NULL;
+    return d->at_uniform >= MMIXI_COLLAPSE_STEPS
+        ? "collapsed: the loss is stuck at ln K and the teacher's output is uniform"
+        : d->at_zero >= MMIXI_COLLAPSE_STEPS
+        ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
 }
 
+/* Tokens of all patches of a picture's crops, which lie crop after crop, B pictures each. */
+static size_t mmixi_dino_tokens(const mmix_tensor *crops, size_t B, size_t patch)
+{
+    return mmix_shape(crops, 0) / B * (mmix_shape(crops, 2) / patch) * (mmix_shape(crops, 3) / patch);
+}
 /* (1) to (3) for the whole batch: gradients, loss, entropy, and in step memory the next centre, which is
-   returned. record: how the student is. NULL on error. */
-static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, int record,
-                                       mmix_dino_stats *s)
+   returned. NULL on error. */
+static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    const size_t views = global->shape[0], B = views / 2, crops = (views + mmix_shape(local, 0)) / B,
-        K = c->prototypes, p = c->vision.patch;
-    const size_t tokens = 2 * (mmix_shape(global, 2) / p) * (mmix_shape(global, 3) / p)
-        + (crops - 2) * (mmix_shape(local, 2) / p) * (mmix_shape(local, 3) / p);
-    const size_t slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    const double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp,
-                                                   c->teacher_temp_epochs, s->epoch);
-    mmix_real *center = (mmix_real *)mmixi_step(m, K * sizeof *center);
-    double *mean = (double *)mmixi_step(m, K * sizeof *mean), norm = 0;
-    if (!center || !mean) return NULL;
-    for (size_t k = 0; k < K; k++) mean[k] = 0;
+    const size_t B = global->shape[0] / 2, crops = 2 + mmix_shape(local, 0) / B, K = c->prototypes,
+        p = c->vision.patch, tokens = mmixi_dino_tokens(global, B, p) + mmixi_dino_tokens(local, B, p),
+        slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
+    const double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs,
+                                                   s->epoch);
+    const int record = mmix_record(m, 0);
+    mmix_real *center = mmixi_reals(m, K, 1);
+    double *mean = mmixi_doubles(m, K, 1), norm = 0;
+    for (size_t k = 0; mean && k < K; k++) mean[k] = 0;
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
         const size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
         const double share = (double)n / (double)B;
         const mmix_mark mark = mmix_mark_here(m);
-        mmix_dino_loss_stats ls;
+        mmix_dino_loss_stats of;
         mmix_tensor *g = mmixi_dino_slice(m, global, B, b0, n), *l = mmixi_dino_slice(m, local, B, b0, n),
-            *up = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), *teacher, *loss;
-        if (m->error_kind) return NULL;
-        teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0);
+            *teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0), *loss, *part;
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
-        mmix_record(m, record);
+        mmix_record(m, record ? record : 1);
         loss = mmix_dino_loss(m, mmixi_dino_forward_net(d, 0, g, l, 2 * i), teacher, center, crops,
-                              c->student_temp, temp, 0, &ls);
+                              c->student_temp, temp, 0, &of);
+        part = mmix_scale(m, loss, share, 0);
         mmix_record(m, 0);
-        if (!loss) return NULL;
-        mmix_fill(up, share);
-        mmix_backward_from(m, &loss, &up, 1);
+        if (!part || mmix_backward(m, part)) break;
         s->loss += share * mmix_item(loss);
-        s->teacher_entropy += share * ls.teacher_entropy;
-        s->teacher_kl_uniform += share * ls.teacher_kl_uniform;
+        s->teacher_entropy += share * of.teacher_entropy;
+        s->teacher_kl_uniform += share * of.teacher_kl_uniform;
         for (size_t k = 0; k < K; k++) mean[k] += share * (double)center[k];
         mmix_rewind(m, mark);
     }
-    for (size_t k = 0; k < K; k++) {
-        center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum)
-                                * mean[k]);
+    mmix_record(m, record);
+    for (size_t k = 0; k < K && !m->error_kind; k++) {
+        center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum) * mean[k]);
         norm += (double)center[k] * (double)center[k];
     }
     s->center_norm = sqrt(norm);
     return m->error_kind ? NULL : center;
 }
+/* (4) and (5), with the rates of this step. 0, or -1. */
+static int mmixi_dino_update(mmix_dino *d, mmix_dino_stats *s)
+{
+    const mmix_dino_config *c = &d->config;
+    mmix_adamw adamw = mmix_adamw_default();
+    s->lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
+                                            c->warmup_epochs, 0, d->step);
+    s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
+                                                                d->iters, 0, 0, d->step);
+    s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
+    s->gradient_norm = d->m->error_kind ? -1 : mmixi_adamw_lists(d->m, d->adamw, 2, &adamw, 1, c->clip,
+                                                s->epoch < c->freeze_last_layer ? d->skip : NULL);
+    return s->gradient_norm < 0 ? -1 : 0;
+}
 
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats)
 {
+    static const char who[] = "mmix_dino_step_crops";
     const mmix_dino_config *c = mmix_dino_config_of(d);
     mmix_ctx *m;
     mmix_dino_stats s;
-    mmix_adamw adamw = mmix_adamw_default();
-    size_t views = mmix_shape(global, 0), B = views / 2, all;
-    uint64_t seed;
     mmix_real *center;
-    int record;
+    mmixi_dims k;
+    uint64_t seed;
     memset(&s, 0, sizeof s);
     if (!d || d->m->error_kind) return -1;       /* of what could not be created the context has the reason */
     m = d->m;
-    seed = m->seed;
-    if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: config.iters is 0");
+    if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: config.iters is 0", who);
     s.step = d->step;
     s.steps = c->epochs * d->iters;
     s.epoch = d->step / d->iters;
     if (stats) *stats = s;
     if (d->step >= s.steps) return 0;
-    if (!mmixi_check(m, "mmix_dino_step_crops", "global", global, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
-                     MMIXI_ANY)
-        || !mmixi_optional(m, "mmix_dino_step_crops", "local", local, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3,
-                           MMIXI_ANY, MMIXI_ANY)) return -1;
-    all = views + mmix_shape(local, 0);
-    if (!B || views % 2 || all % B)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local crops",
-                         (double)views, (double)(all - views));
-    m->seed = c->seed;
-    record = mmix_record(m, 0);
-    center = mmixi_dino_gradients(d, global, local, record ? record : 1, &s);
-    mmix_record(m, record);
-    m->seed = seed;
+    if (!mmixi_expect(m, who, &k, "global G3HW, local? L3YX", global, local)) return -1;
+    if (k.G % 2 || k.L % (k.G / 2))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
+                         (double)k.L);
+    seed = mmixi_seed(m, c->seed);
+    center = mmixi_dino_gradients(d, global, local, &s);
+    mmixi_seed(m, seed);
     if (center && !(s.loss - s.loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_dino_step_crops: the loss of step %.0f is not a number; a lower lr may help",
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help", who,
                   (double)d->step);
-    s.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
-                                c->warmup_epochs, 0, d->step);
-    s.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs, d->iters, 0, 0,
-                                          d->step);
-    adamw.lr = s.lr;
-    adamw.weight_decay = s.weight_decay;
-    s.momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
-    s.gradient_norm = m->error_kind ? -1
-        : mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
-    if (s.gradient_norm < 0) {                   /* a step that fails leaves the run as it was */
+    if (mmixi_dino_update(d, &s)) {              /* a step that fails leaves the run as it was */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
         return -1;
     }
@@ -12653,55 +12657,48 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     return 1;
 }
 
-/* The pictures in the epoch's order: Fisher & Yates, numbers from (epoch, place). */
-static int mmixi_dino_shuffle(mmix_dino *d, size_t count, size_t epoch)
+/* Which of the pictures make the step's batch, in an order drawn anew each epoch: Fisher & Yates, numbers from
+   (epoch, place). */
+static size_t *mmixi_dino_batch(const mmix_dino *d, size_t count)
 {
-    if (d->order && d->count == count && d->order_epoch == epoch) return 0;
-    if (d->count != count) {
-        mmixi_free(d->m, d->order, d->count * sizeof *d->order);
-        d->count = 0;
-        d->order = (size_t *)mmixi_alloc(d->m, count * sizeof *d->order);
-        if (!d->order) return -1;
-        d->count = count;
-    }
-    for (size_t i = 0; i < count; i++) d->order[i] = i;
+    const size_t epoch = d->step / d->iters, B = d->config.batch;
+    size_t *order = (size_t *)mmixi_step_array(d->m, count, 1, sizeof *order),
+        *batch = (size_t *)mmixi_step_array(d->m, B, 1, sizeof *batch);
+    if (!order || !batch) return NULL;
+    for (size_t i = 0; i < count; i++) order[i] = i;
     for (size_t i = count; i-- > 1;) {
-        size_t j = (size_t)(mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, epoch, i) * (double)(i + 1)),
-            swap = d->order[i];
-        d->order[i] = d->order[j];
-        d->order[j] = swap;
+        const size_t other = (size_t)(mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, epoch, i) * (double)(i + 1)),
+            swap = order[i];
+        order[i] = order[other];
+        order[other] = swap;
     }
-    d->order_epoch = epoch;
-    return 0;
+    for (size_t i = 0; i < B; i++) batch[i] = order[(d->step % d->iters * B + i) % count];
+    return batch;
 }
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
-    const mmix_augment *a;
+    mmix_augment a;
     mmix_ctx *m;
-    size_t B, *index;
-    int failed;
+    size_t B, *batch;
     mmix_tensor *global, *local = NULL;
     uint64_t seed;
+    int failed;
     if (!d) return -1;
     m = d->m;
-    a = &d->config.augment;
+    a = d->config.augment;
     B = d->config.batch;
-    seed = m->seed;
     mmix_reset(m);
     if (m->error_kind) return -1;
     if (!pictures || !count) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: no pictures");
     if (!d->iters) d->iters = mmixi_max(1, count / B);
     if (d->step >= d->config.epochs * d->iters)          /* over: it needs no crops to say so */
         return mmix_dino_step_crops(d, NULL, NULL, stats);
-    index = (size_t *)mmixi_step(m, B * sizeof *index);
-    global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
-    if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
-    if (!index || !global || (a->local_count && !local)) return -1;
-    m->seed = d->config.seed;
-    failed = mmixi_dino_shuffle(d, count, d->step / d->iters);
-    for (size_t i = 0; !failed && i < B; i++) index[i] = d->order[(d->step % d->iters * B + i) % count];
-    if (!failed) failed = mmix_augment_batch(m, a, pictures, index, B, d->step, global, local);
-    m->seed = seed;
+    seed = mmixi_seed(m, d->config.seed);
+    batch = mmixi_dino_batch(d, count);
+    global = mmix_new4(m, 2 * B, 3, a.global_size, a.global_size);
+    if (a.local_count) local = mmix_new4(m, a.local_count * B, 3, a.local_size, a.local_size);
+    failed = m->error_kind || mmix_augment_batch(m, &a, pictures, batch, B, d->step, global, local);
+    mmixi_seed(m, seed);
     return failed ? -1 : mmix_dino_step_crops(d, global, local, stats);
 }
 

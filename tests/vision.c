@@ -71,7 +71,7 @@ static void backbones(void)
             CHECK(apart(b, mmix_vision_forward(m, v, image, &o).token) > 1e-4);
             FINE(m);
             o.n_last = 4;
-            BAD(mmix_vision_forward(m, v, image, &o).token, "last 4 blocks of 3", "mmix_vision_forward");
+            BAD(mmix_vision_forward(m, v, image, &o).token, "n_last is 4, expected 0 to 3", "mmix_vision_forward");
             BAD(mmix_vision_features(m, v, mmix_new4(m, 1, 3, 3, 40)).token, "smaller than a patch", "3 x 40");
             BAD(mmix_vision_features(m, v, mmix_new4(m, 1, 4, 16, 16)).token, "image has shape (1, 4, 16, 16)", "mmix_vision");
             BAD(mmix_vision_features(m, v, NULL).token, "image is NULL", "mmix_vision");
