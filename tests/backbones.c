@@ -183,14 +183,14 @@ static void state_dicts(void) { puts("no " STATE_DICTS " in this build"), skippe
 
 #else
 
-static size_t size_in(const mmixi_json *object, const char *key)
+static size_t size_in(const char *object, const char *key)
 {
     size_t n;
     return mmixi_json_size(mmixi_json_find(object, key), &n) ? n : 0;
 }
 
 /* What the file says of the configuration is what the library's function returns. */
-static void same_config(const standard *s, const mmixi_json *config)
+static void same_config(const standard *s, const char *config)
 {
     const mmix_vision_config *c = &s->config;
     const char *model = mmixi_json_text(mmixi_json_find(config, "model")),
@@ -218,19 +218,20 @@ static void same_config(const standard *s, const mmixi_json *config)
 
 /* Every name of the file is a parameter of the same shape, none stands there twice, and there are as many:
    so nothing else is there. */
-static void same_tensors(const standard *s, const mmix_params *p, const mmixi_json *list)
+static void same_tensors(const standard *s, const mmix_params *p, const char *list)
 {
     unsigned char seen[512];
     size_t elements = 0, missing = 0, twice = 0, apart = 0;
     char where[160] = "";
     memset(seen, 0, sizeof seen);
-    CHECK_AT(list && list->length == p->count && p->count <= sizeof seen, s->name);
-    for (const mmixi_json *t = mmixi_json_first(list); t; t = t->next) {
-        const mmixi_json *first = mmixi_json_first(t), *sizes = first ? first->next : NULL, *d;
+    size_t listed = 0;
+    const char *none;
+    for (const char *t = list; (t = mmixi_json_next(list, t, &none)) != NULL; listed++) {
+        const char *first = mmixi_json_next(t, t, &none), *sizes = first ? mmixi_json_next(t, first, &none) : NULL, *d = sizes;
         const char *name = mmixi_json_text(first);
         size_t i = 0, ndim = 0, n = 1, shape[MMIX_MAX_DIMS];
         while (name && i < p->count && strcmp(p->at[i].name, name)) i++;
-        for (d = mmixi_json_first(sizes); d && ndim < MMIX_MAX_DIMS; d = d->next, ndim++)
+        for (; (d = mmixi_json_next(sizes, d, &none)) != NULL && ndim < MMIX_MAX_DIMS; ndim++)
             if (mmixi_json_size(d, &shape[ndim])) n *= shape[ndim];
         elements += n;
         if (!name || i == p->count) missing++;
@@ -239,6 +240,7 @@ static void same_tensors(const standard *s, const mmix_params *p, const mmixi_js
         else continue;
         if (!*where) snprintf(where, sizeof where, "%s, first %s", s->name, name ? name : "without a name");
     }
+    CHECK_AT(listed == p->count && p->count <= sizeof seen, s->name);
     CHECK_AT(missing == 0, where);
     CHECK_AT(twice == 0, where);
     CHECK_AT(apart == 0, where);
@@ -253,21 +255,21 @@ static void state_dicts(void)
     size_t size, n, listed = 0;
     standard s[24];
     mmix_ctx *m;
-    mmixi_json_document d;
+    const char *key;
     if (!f) {
         puts("no " STATE_DICTS " here");
         skipped++;
         return;
     }
-    text = (char *)malloc(MOST);
+    text = (char *)malloc(MOST + 1);
     size = fread(text, 1, MOST, f);
+    text[size] = 0;
     fclose(f);
     m = context();
     n = standards(s);
-    CHECK_AT(mmixi_json_open(m, &d, "state_dicts.json", text, size) == 0, mmix_error(m));
-    free(text);
+    CHECK_AT(mmixi_json_open(m, "state_dicts.json", text, size, SIZE_MAX) == 0, mmix_error(m));
     for (size_t i = 0; i < n; i++) {
-        const mmixi_json *v = mmixi_json_find(d.nodes, s[i].name);
+        const char *v = mmixi_json_find(text, s[i].name);
         mmix_params *p = declared(m, &s[i]);
         listed += v != NULL;
         CHECK_AT(v && size_in(v, "parameters") == p->elements, s[i].name);
@@ -275,8 +277,9 @@ static void state_dicts(void)
         same_tensors(&s[i], p, mmixi_json_find(v, "tensors"));
         mmix_params_destroy(p);
     }
-    CHECK(d.nodes && d.nodes->length == listed); /* the file knows no size that the table above does not */
-    mmixi_json_close(m, &d);
+    for (const char *v = text; (v = mmixi_json_next(text, v, &key)) != NULL; ) listed--;
+    CHECK(!listed);                              /* the file knows no size that the table above does not */
+    free(text);
     mmix_destroy(m);
 }
 

@@ -24,8 +24,7 @@ struct Case {
     const Face *face;
     mmix_ctx *m;
     mmix_archive *file;
-    mmixi_json_document json;
-    const mmixi_json *args;
+    char *args;                                  /* JSON, its strings decoded where they stand */
     unsigned char arg_used[MAX_ARGS], entry_used[MAX_ENTRIES];
     int record;                                  /* this pass asks for gradients */
     double tol;                                  /* relative bound of what is not an integer */
@@ -57,13 +56,13 @@ static void skip(Case *c, const char *what, const char *name)
 /* ---- options of the case ---- */
 
 /* The value of an option, marked as read; NULL if it is absent or null. */
-static const mmixi_json *arg(Case *c, const char *key)
+static const char *arg(Case *c, const char *key)
 {
-    size_t i = 0;
-    for (const mmixi_json *v = mmixi_json_first(c->args); v && i < MAX_ARGS; v = v->next, i++)
-        if (!strcmp(v->key, key)) {
+    const char *v = c->args, *name;
+    for (size_t i = 0; (v = mmixi_json_next(c->args, v, &name)) != NULL && i < MAX_ARGS; i++)
+        if (!strcmp(name, key)) {
             c->arg_used[i] = 1;
-            return v->kind == 'n' ? NULL : v;
+            return *v == 'n' ? NULL : v;
         }
     return NULL;
 }
@@ -78,10 +77,10 @@ static const char *text(Case *c, const char *key, const char *otherwise)
 /* An option that is a list of numbers, or one number that stands for all; returns how many there were. */
 static size_t numbers(Case *c, const char *key, double *values, size_t n)
 {
-    const mmixi_json *v = arg(c, key), *item = mmixi_json_first(v);
+    const char *v = arg(c, key), *item = v, *none;
     size_t count = 0;
     for (size_t i = 0; i < n; i++) values[i] = mmixi_json_number(v, 0);
-    for (; item && count < n; item = item->next) values[count++] = mmixi_json_number(item, 0);
+    while ((item = mmixi_json_next(v, item, &none)) != NULL && count < n) values[count++] = mmixi_json_number(item, 0);
     return count;
 }
 static size_t indices(Case *c, const char *key, size_t *values, size_t n)
@@ -537,13 +536,14 @@ enum { MAX_SPANS = 16 };
 static size_t spans(Case *c, mmix_span list[MAX_SPANS])
 {
     size_t n = 0;
-    for (const mmixi_json *v = mmixi_json_first(arg(c, "spans")); v && n < MAX_SPANS; v = v->next, n++) {
+    const char *all = arg(c, "spans"), *none;
+    for (const char *v = all; (v = mmixi_json_next(all, v, &none)) != NULL && n < MAX_SPANS; n++) {
+        const char *grid = mmixi_json_find(v, "grid"), *g = grid;
         size_t a = 0;
         memset(&list[n], 0, sizeof *list);
         list[n].start = (size_t)mmixi_json_number(mmixi_json_find(v, "start"), 0);
         list[n].separators = (size_t)mmixi_json_number(mmixi_json_find(v, "separators"), 0);
-        for (const mmixi_json *g = mmixi_json_first(mmixi_json_find(v, "grid")); g && a < 3; g = g->next)
-            list[n].grid[a++] = (size_t)mmixi_json_number(g, 0);
+        while ((g = mmixi_json_next(grid, g, &none)) != NULL && a < 3) list[n].grid[a++] = (size_t)mmixi_json_number(g, 0);
     }
     return n;
 }
@@ -1153,7 +1153,8 @@ static void run_jitter(Case *c)
     int order[8];
     size_t n = numbers(c, "factors", factors, 8), k = 0;
     Image p;
-    for (const mmixi_json *v = mmixi_json_first(arg(c, "order")); v && k < 8; v = v->next, k++) {
+    const char *all = arg(c, "order"), *none;
+    for (const char *v = all; (v = mmixi_json_next(all, v, &none)) != NULL && k < 8; k++) {
         order[k] = -1;
         for (int i = 0; i < 4; i++)
             if (mmixi_json_text(v) && !strcmp(mmixi_json_text(v), names[i])) order[k] = i;
@@ -1264,9 +1265,9 @@ static void clean(Case *c)
 }
 static int is_optional(Case *c, const char *output)
 {
-    const mmixi_json *v = mmixi_json_first(mmixi_json_find(c->args, "optional"));
-    for (; v; v = v->next)
-        if (mmixi_json_text(v) && !strcmp(v->text, output)) return 1;
+    const char *all = mmixi_json_find(c->args, "optional"), *v = all, *none;
+    while ((v = mmixi_json_next(all, v, &none)) != NULL)
+        if (mmixi_json_text(v) && !strcmp(mmixi_json_text(v), output)) return 1;
     return 0;
 }
 /* What the face did not look at makes the case a skipped one. It is why the numbers differ, too; but after an error, or a
@@ -1274,8 +1275,9 @@ static int is_optional(Case *c, const char *output)
 static void unread(Case *c)
 {
     size_t i = 0;
-    for (const mmixi_json *v = mmixi_json_first(c->args); v && !mmix_error(c->m); v = v->next, i++)
-        if (i >= MAX_ARGS || (!c->arg_used[i] && strcmp(v->key, "tol") && strcmp(v->key, "optional"))) skip(c, "option", v->key);
+    const char *key;
+    for (const char *v = c->args; !mmix_error(c->m) && (v = mmixi_json_next(c->args, v, &key)) != NULL; i++)
+        if (i >= MAX_ARGS || (!c->arg_used[i] && strcmp(key, "tol") && strcmp(key, "optional"))) skip(c, "option", key);
     for (i = 0; !*c->failure && i < mmix_archive_count(c->file); i++) {
         const char *name = mmix_archive_entry(c->file, i)->name;
         const int output = !strncmp(name, "out.", 4), input = !strncmp(name, "in.", 3) || !strncmp(name, "p.", 2);
@@ -1314,10 +1316,10 @@ static void run_file(const char *path)
     else {
         id = mmix_archive_metadata(c.file, "case");
         text_of_args = mmix_archive_metadata(c.file, "args");
-        if (!id || !text_of_args || mmixi_json_open(c.m, &c.json, path, text_of_args, strlen(text_of_args)))
+        if (text_of_args && (c.args = (char *)malloc(strlen(text_of_args) + 1)) != NULL) strcpy(c.args, text_of_args);
+        if (!id || !c.args || mmixi_json_open(c.m, path, c.args, strlen(c.args), SIZE_MAX))
             fail(&c, "no case: %s", mmix_error(c.m) ? mmix_error(c.m) : "its metadata has no case or args");
         else {
-            c.args = c.json.nodes;
             for (size_t i = 0; i < sizeof faces / sizeof *faces; i++)
                 if (!strcmp(faces[i].id, id)) c.face = &faces[i];
             if (c.face) run(&c);
@@ -1338,7 +1340,7 @@ static void run_file(const char *path)
         passed++;
         if (verbose) printf("passed  %s: %.2g (%.2g of the bound) in %s\n", path, c.relative, c.worst, c.worst_name);
     }
-    mmixi_json_close(c.m, &c.json);
+    free(c.args);
     mmix_archive_close(c.file);
     detach(c.m);
     mmix_destroy(c.m);
