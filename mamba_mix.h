@@ -16347,7 +16347,7 @@ static double mmixi_element(int dtype, const unsigned char *p, int64_t *integer)
 
 /* ---- archives ---- */
 
-typedef struct mmixi_kept { struct mmixi_kept *next; size_t bytes; } mmixi_kept;
+typedef struct mmixi_chunk { struct mmixi_chunk *next; size_t bytes; } mmixi_chunk;
 
 struct mmix_archive {
     mmix_ctx *m;
@@ -16357,7 +16357,7 @@ struct mmix_archive {
     size_t count, capacity;
     const char *metadata;                    /* a JSON object, or NULL */
     char *path;                              /* for messages; behind this struct, in the same own_bytes */
-    mmixi_kept *kept;                        /* memory that goes with the archive */
+    mmixi_chunk *chunks;                      /* memory that goes with the archive */
     size_t own_bytes, held;                  /* held: of all these and what reading needs meanwhile */
 };
 
@@ -16390,17 +16390,17 @@ static int mmixi_archive_fits(const mmix_archive *a, size_t n, size_t element)
     return 0;
 }
 /* n elements that are freed with the archive. */
-static void *mmixi_archive_keep(mmix_archive *a, size_t n, size_t element)
+static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element)
 {
-    mmixi_kept *k;
+    mmixi_chunk *k;
     size_t bytes;
     if (!mmixi_archive_fits(a, n, element)) return NULL;
     bytes = n * element + sizeof *k;
     if (!mmixi_archive_fits(a, bytes + MMIXI_ALIGN, 1)) return NULL;
-    k = (mmixi_kept *)mmixi_alloc(a->m, bytes);
+    k = (mmixi_chunk *)mmixi_alloc(a->m, bytes);
     if (!k) return NULL;
-    k->next = a->kept, k->bytes = bytes;
-    a->kept = k, a->held += bytes + MMIXI_ALIGN;
+    k->next = a->chunks, k->bytes = bytes;
+    a->chunks = k, a->held += bytes + MMIXI_ALIGN;
     return k + 1;
 }
 /* mmixi_grow in the same bounds. */
@@ -16427,10 +16427,10 @@ static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 MMIXDEF void mmix_archive_close(mmix_archive *a)
 {
     if (!a) return;
-    while (a->kept) {
-        mmixi_kept *next = a->kept->next;
-        mmixi_free(a->m, a->kept, a->kept->bytes);
-        a->kept = next;
+    while (a->chunks) {
+        mmixi_chunk *next = a->chunks->next;
+        mmixi_free(a->m, a->chunks, a->chunks->bytes);
+        a->chunks = next;
     }
     mmixi_free(a->m, a->entries, a->capacity * sizeof *a->entries);
     mmixi_file_free(a->m, &a->file);
@@ -16496,7 +16496,7 @@ static int mmixi_archive_add(mmix_archive *a, const char *name, mmixi_array *x)
     memcpy(e->shape, x->shape, (size_t)x->ndim * sizeof *x->shape);
     if (x->swap) mmixi_swap_bytes(x->data, count, size);
     if (plain) return 0;
-    e->data = copy = mmixi_archive_keep(a, bytes, 1);
+    e->data = copy = mmixi_archive_alloc(a, bytes, 1);
     if (!copy) return -1;
     mmixi_array_copy(x, bytes / size, size, (unsigned char *)copy);
     return 0;
@@ -16530,7 +16530,7 @@ static int mmixi_archive_finish(mmix_archive *a, const unsigned char *data, size
         if (at != whole)
             return mmixi_refuse(a, NULL, "%.0f bytes of data, found %.0f", (double)at, (double)whole);
     }
-    a->by_name = (const mmix_entry **)mmixi_archive_keep(a, a->count, sizeof *a->by_name);
+    a->by_name = (const mmix_entry **)mmixi_archive_alloc(a, a->count, sizeof *a->by_name);
     if (!a->by_name) return -1;
     for (size_t i = 0; i < a->count; i++) {
         a->by_name[i] = &a->entries[i];
@@ -16598,7 +16598,7 @@ static int mmixi_safetensors(mmix_archive *a)
                             ".safetensors, .npy, .npz or .pth, found %.0f bytes that as .safetensors would "
                             "have a header of %.0f", (double)a->file.size, (double)n);
     size = a->file.size - 8 - (size_t)n;
-    text = (char *)mmixi_archive_keep(a, (size_t)n + 1, 1);
+    text = (char *)mmixi_archive_alloc(a, (size_t)n + 1, 1);
     if (!text) return -1;
     memcpy(text, a->file.bytes + 8, (size_t)n);
     text[n] = 0;
@@ -16758,7 +16758,7 @@ static int mmixi_npz(mmix_archive *a, const mmix_archive *zip)
 {
     for (size_t i = 0; i < zip->count; i++) {
         const mmix_entry *e = zip->by_name[i];
-        char *name = (char *)mmixi_archive_keep(a, strlen(e->name) + 1, 1);
+        char *name = (char *)mmixi_archive_alloc(a, strlen(e->name) + 1, 1);
         if (!name) return -1;
         if (!mmixi_ends(e->name, ".npy"))
             return mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
@@ -16786,13 +16786,13 @@ typedef struct mmixi_py {
     uint32_t length, next;                       /* of a text; the next of a list, whose head has no value */
     int kind;
 } mmixi_py;
-typedef struct mmixi_pile { mmixi_py *at; size_t n, capacity; } mmixi_pile;
+typedef struct mmixi_values { mmixi_py *at; size_t n, capacity; } mmixi_values;
 typedef struct mmixi_pickle {
     mmix_archive *a;
     const mmix_archive *zip;
     char prefix[256];                            /* "archive/", say: what stands before data.pkl */
     const unsigned char *begin, *p, *end;
-    mmixi_pile stack, memo, cells;               /* cells: of lists; the first is none */
+    mmixi_values stack, memo, cells;               /* cells: of lists; the first is none */
     size_t remembered, visits;                   /* a dictionary may stand in many others, or in itself */
 } mmixi_pickle;
 
@@ -16800,13 +16800,13 @@ static int mmixi_pickle_refuse(const mmixi_pickle *k, const char *what)
 {
     return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that %s", what);
 }
-static int mmixi_pile_room(mmixi_pickle *k, mmixi_pile *pile, size_t need)
+static int mmixi_values_room(mmixi_pickle *k, mmixi_values *values, size_t need)
 {
-    void *at = pile->at;
-    const size_t before = pile->capacity;
-    const int failed = mmixi_archive_grow(k->a, &at, &pile->capacity, need, sizeof *pile->at);
-    pile->at = (mmixi_py *)at;
-    if (pile->capacity > before) memset(pile->at + before, 0, (pile->capacity - before) * sizeof *pile->at);
+    void *at = values->at;
+    const size_t before = values->capacity;
+    const int failed = mmixi_archive_grow(k->a, &at, &values->capacity, need, sizeof *values->at);
+    values->at = (mmixi_py *)at;
+    if (values->capacity > before) memset(values->at + before, 0, (values->capacity - before) * sizeof *values->at);
     return failed;
 }
 static int mmixi_py_push(mmixi_pickle *k, int kind, int64_t number, size_t length)
@@ -16915,7 +16915,7 @@ static int mmixi_py_text_is(const mmixi_pickle *k, const mmixi_py *v, const char
     return v->kind == MMIXI_PY_TEXT && v->length == strlen(text) && !memcmp(k->begin + v->number, text, v->length);
 }
 
-/* Each instruction: its code, the bytes of a number that follows it, the depth of stack it needs, and what it
+/* Each instruction: its code, the bytes of a number that follows it, the values it needs on the stack, and what it
    does (with what): + a value; = bytes of a value; p put, g get; c a name in two lines, C of two texts; t a tuple;
    m all from a mark become one; a append, e append all from a mark; s a storage; r a call; - drop; v version;
    . the end. */
@@ -16930,19 +16930,19 @@ static int mmixi_pickle_step(mmixi_pickle *k)
 {
     const unsigned char op = *k->p++;
     const char *c = NULL;
-    mmixi_pile *s = &k->stack;
+    mmixi_values *s = &k->stack;
     mmixi_py *top, *v;
-    size_t n, mark, bytes, deep;
+    size_t n, mark, bytes, needed;
     for (size_t i = 0; i < sizeof mmixi_pickle_codes / sizeof *mmixi_pickle_codes; i++)
         if (mmixi_pickle_codes[i][0] == (char)op) c = mmixi_pickle_codes[i];
     if (!c)
         return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one with the instruction 0x%02x",
                             op);
-    bytes = (size_t)(c[1] - '0'), deep = (size_t)(c[2] - '0');
+    bytes = (size_t)(c[1] - '0'), needed = (size_t)(c[2] - '0');
     if ((size_t)(k->end - k->p) < bytes) return mmixi_pickle_refuse(k, "ends too early");
     n = (size_t)mmixi_number(k->p, (int)bytes);
     k->p += bytes;
-    if (s->n < deep) return mmixi_pickle_refuse(k, "takes from an empty stack");
+    if (s->n < needed) return mmixi_pickle_refuse(k, "takes from an empty stack");
     if (c[3] == 'm' || c[3] == 'e') {            /* takes the mark away; n is what stood behind it */
         for (mark = s->n; mark && s->at[mark - 1].kind != MMIXI_PY_MARK; ) mark--;
         if (!mark) return mmixi_pickle_refuse(k, "misses a mark");
@@ -16959,7 +16959,7 @@ static int mmixi_pickle_step(mmixi_pickle *k)
     case 'P': n = k->remembered; /* fall through */
     case 'p':
         k->remembered++;
-        if (mmixi_pile_room(k, &k->memo, n + 1)) return -1;
+        if (mmixi_values_room(k, &k->memo, n + 1)) return -1;
         k->memo.at[n] = *top;
         return 1;
     case 'g':
@@ -16974,9 +16974,9 @@ static int mmixi_pickle_step(mmixi_pickle *k)
             return mmixi_pickle_refuse(k, "names something without a name");
         return mmixi_py_global(k, (const char *)k->begin + top[-1].number, top[-1].length,
                                (const char *)k->begin + top->number, top->length);
-    case 't': return mmixi_py_list(k, MMIXI_PY_LIST, deep);
+    case 't': return mmixi_py_list(k, MMIXI_PY_LIST, needed);
     case 'm': return mmixi_py_list(k, c[4], n);
-    case 'a': n = deep - 1; /* fall through */
+    case 'a': n = needed - 1; /* fall through */
     case 'e':
         v = s->n > n ? s->at + s->n - 1 - n : NULL;
         if (!v) return mmixi_pickle_refuse(k, "takes from an empty stack");
@@ -17029,7 +17029,7 @@ static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, char name[1024], s
 {
     const mmixi_py *cell = k->cells.at, *key, *value;
     for (size_t c = cell[d->number].next, at; c && cell[c].next; c = value->next) {
-        char *own;
+        char *copy;
         key = &cell[c];
         value = &cell[key->next];
         if ((value->kind != MMIXI_PY_TENSOR && value->kind != MMIXI_PY_DICT) || key->kind != MMIXI_PY_TEXT)
@@ -17043,8 +17043,8 @@ static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, char name[1024], s
             if (mmixi_pth_walk(k, value, name, at, depth + 1)) return -1;
             continue;
         }
-        own = (char *)mmixi_archive_keep(k->a, at + 1, 1);
-        if (!own || mmixi_pth_tensor(k, (const char *)memcpy(own, name, at + 1), value)) return -1;
+        copy = (char *)mmixi_archive_alloc(k->a, at + 1, 1);
+        if (!copy || mmixi_pth_tensor(k, (const char *)memcpy(copy, name, at + 1), value)) return -1;
     }
     return 0;
 }
@@ -17052,7 +17052,7 @@ static int mmixi_pth(mmix_archive *a, const mmix_archive *zip, const mmix_entry 
 {
     const mmix_entry *order = NULL;
     char name[1024];
-    int more = 1;
+    int result = 1;
     mmixi_pickle k;
     memset(&k, 0, sizeof k);
     snprintf(k.prefix, sizeof k.prefix, "%.*s", (int)(strlen(pickle->name) - strlen("data.pkl")), pickle->name);
@@ -17062,21 +17062,21 @@ static int mmixi_pth(mmix_archive *a, const mmix_archive *zip, const mmix_entry 
     k.begin = k.p = (const unsigned char *)pickle->data;
     k.end = k.begin + pickle->bytes;
     k.cells.n = 1;
-    if (pickle->bytes > UINT32_MAX) more = mmixi_pickle_refuse(&k, "has more than 4 GiB");
-    while (more == 1)                            /* room for what one makes: a value, and one list of the stack */
-        if (mmixi_pile_room(&k, &k.stack, k.stack.n + 1) || mmixi_pile_room(&k, &k.cells,
+    if (pickle->bytes > UINT32_MAX) result = mmixi_pickle_refuse(&k, "has more than 4 GiB");
+    while (result == 1)                            /* room for what one makes: a value, and one list of the stack */
+        if (mmixi_values_room(&k, &k.stack, k.stack.n + 1) || mmixi_values_room(&k, &k.cells,
                                                                             k.cells.n + k.stack.n + 1))
-            more = -1;
-        else more = k.p == k.end ? mmixi_pickle_refuse(&k, "never stops") : mmixi_pickle_step(&k);
-    if (!more && (k.stack.n != 1 || k.stack.at->kind != MMIXI_PY_DICT))
-        more = mmixi_pickle_refuse(&k, "holds no dictionary of tensors");
-    if (!more && (mmixi_big_endian_here() || (order && (order->bytes < 6 || memcmp(order->data, "little", 6)))))
-        more = mmixi_pickle_refuse(&k, "is of, or on, a big-endian machine");
-    if (!more) more = mmixi_pth_walk(&k, k.stack.at, name, 0, 0);
+            result = -1;
+        else result = k.p == k.end ? mmixi_pickle_refuse(&k, "never stops") : mmixi_pickle_step(&k);
+    if (!result && (k.stack.n != 1 || k.stack.at->kind != MMIXI_PY_DICT))
+        result = mmixi_pickle_refuse(&k, "holds no dictionary of tensors");
+    if (!result && (mmixi_big_endian_here() || (order && (order->bytes < 6 || memcmp(order->data, "little", 6)))))
+        result = mmixi_pickle_refuse(&k, "is of, or on, a big-endian machine");
+    if (!result) result = mmixi_pth_walk(&k, k.stack.at, name, 0, 0);
     mmixi_free(a->m, k.memo.at, k.memo.capacity * sizeof *k.memo.at);
     mmixi_free(a->m, k.stack.at, k.stack.capacity * sizeof *k.stack.at);
     mmixi_free(a->m, k.cells.at, k.cells.capacity * sizeof *k.cells.at);
-    return more;
+    return result;
 }
 static int mmixi_zip(mmix_archive *a)
 {
@@ -17639,6 +17639,7 @@ typedef struct mmixi_field {
 } mmixi_field;
 #define MMIXI_FIELD(type, kind, member, n, optional) \
     {#member, optional, MMIXI_FIELD_##kind, offsetof(type, member), n},
+/* Fields of the config at hand: Z a size, I an int, D a double, N some doubles. */
 #define MMIXI_Z(member) MMIXI_FIELD(mmix_dino_config, SIZE, member, 1, 0)
 #define MMIXI_I(member) MMIXI_FIELD(mmix_dino_config, INT, member, 1, 0)
 #define MMIXI_D(member) MMIXI_FIELD(mmix_dino_config, DOUBLE, member, 1, 0)
@@ -17796,25 +17797,25 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
 }
 
 /* What names and shapes tell of a backbone: size `axis` of an array. */
-static const struct mmixi_told { char name[32]; int axis; } mmixi_vision_told[] = {
+static const struct mmixi_vision_shape { char name[32]; int axis; } mmixi_vision_shapes[] = {
     {"cls_token", 2}, {"patch_embed.proj.weight", 3}, {"pos_embed_cls", 1}, {"pos_embed", 1},
     {"blocks.0.mlp.fc1.weight", 0}, {"layers.0.mixer.out_proj.weight", 1}, {"layers.0.mixer.conv1d.weight", 0},
     {"layers.0.mixer.conv1d.weight", 2}, {"layers.0.mixer.A_log", 0}
 };
-enum { MMIXI_TOLD = sizeof mmixi_vision_told / sizeof *mmixi_vision_told };
+enum { MMIXI_VISION_SHAPES = sizeof mmixi_vision_shapes / sizeof *mmixi_vision_shapes };
 static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
 {
-    size_t told[MMIXI_TOLD] = {0}, cut = strlen(prefix);
+    size_t size[MMIXI_VISION_SHAPES] = {0}, cut = strlen(prefix);
     char name[320];
-    for (int i = 0; i < MMIXI_TOLD; i++) {
+    for (int i = 0; i < MMIXI_VISION_SHAPES; i++) {
         const mmix_entry *e;
-        snprintf(name, sizeof name, "%.255s%.31s", prefix, mmixi_vision_told[i].name);
+        snprintf(name, sizeof name, "%.255s%.31s", prefix, mmixi_vision_shapes[i].name);
         e = mmix_archive_find(a, name);
-        if (e && mmixi_vision_told[i].axis < e->ndim) told[i] = e->shape[mmixi_vision_told[i].axis];
+        if (e && mmixi_vision_shapes[i].axis < e->ndim) size[i] = e->shape[mmixi_vision_shapes[i].axis];
     }
-    const size_t D = told[0], patch = told[1], registers = told[2], positions = told[3], mlp = told[4],
-        inner = told[5],
-        conv = told[6], heads = told[8], cells = positions - mmixi_min(positions, !registers);
+    const size_t D = size[0], patch = size[1], registers = size[2], positions = size[3], mlp = size[4],
+        inner = size[5],
+        conv = size[6], heads = size[8], cells = positions - mmixi_min(positions, !registers);
     *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, D, 0, mmixi_max(D / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
     if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
@@ -17828,7 +17829,7 @@ static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *pr
         c->mamba.d_inner = inner;
         c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
         c->mamba.head_dim = heads ? inner / heads : 0;
-        c->mamba.conv_width = told[7];
+        c->mamba.conv_width = size[7];
     }
     if (D && patch && cells && c->grid * c->grid == cells && c->depth
         && c->depth <= mmixi_min(a->count, MMIXI_DEPTH_MAX)) return 0;
