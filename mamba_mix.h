@@ -789,9 +789,10 @@ typedef struct mmix_archive mmix_archive;
 /* Opens a file; NULL on error. What it is, its first bytes say: .safetensors; NumPy's .npy
    (one entry, "array") and .npz, not compressed; PyTorch's .pth (1.6 and later), whose dictionaries' keys are
    joined by dots ("teacher.backbone.cls_token"). The pickle in it is read, never run: names other than those
-   of a file of weights are refused. Where the system can (POSIX) the file is mapped: do not shorten it
-   meanwhile. Of a .safetensors only what is looked at is read; the others have checksums, or are small. At
-   most twice the file's size and 1 MiB are held; what would need more is refused. */
+   of a file of weights are refused, and so is what is no file (a fifo, say). Where the system can (POSIX) the
+   file is mapped: do not shorten it meanwhile. Of a .safetensors only what is looked at is read; the others
+   have checksums, or are small. At most twice the file's size and 1 MiB are held; what would need more is
+   refused. */
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path);
 /* The same for a file that is in memory (and copied); name is for messages. There with MMIX_NO_STDIO, too. */
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size);
@@ -822,8 +823,9 @@ MMIXDEF int mmix_archive_read_i32(mmix_ctx *m, const mmix_archive *a, const mmix
                                   size_t count);
 
 /* Writes a .safetensors file: n entries, and metadata = key, value, key, value, …, NULL (or NULL). Equal
-   arguments give equal bytes. The file appears whole or not at all: PATH.tmp is written first, then renamed.
-   0, or -1. */
+   arguments give equal bytes. The file appears whole or not at all: one beside it (PATH.PROCESS.0.tmp) is
+   written, brought to the disk and renamed. A symbolic link is followed, an old file's mode kept; a device or
+   a fifo is written into. 0, or -1. */
 MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                                   const char *const *metadata);
 /* Writes one array as NumPy's .npy (format 1.0), its name aside; BF16 has no form there. In the same way. */
@@ -2219,10 +2221,18 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
 }
 
 /* ---- whole files ----
-   What is written goes to PATH.tmp, which mmixi_file_end brings to its place: whoever reads PATH meanwhile
-   sees the old file or the whole new one. */
+   What is saved appears whole or not at all: it goes to a file of its own beside PATH, is brought to the disk
+   and then takes PATH's name, so that whoever reads PATH meanwhile sees the old file or the new one. A
+   symbolic link stays and its target is replaced; the old file's mode is kept. Devices and fifos are written
+   into: they cannot be replaced. */
 
-typedef struct mmixi_file { FILE *f; const char *who, *path; char *temporary; int bad; } mmixi_file;
+enum { MMIXI_PATH = 4096 };
+typedef struct mmixi_file {
+    FILE *f;
+    const char *who;
+    char path[MMIXI_PATH], temporary[MMIXI_PATH + 40];           /* temporary "": written into path itself */
+    int descriptor, bad;
+} mmixi_file;
 /* A file in memory: `size` + 1 bytes of lasting memory, or mapped. */
 typedef struct mmixi_file_bytes { unsigned char *bytes; size_t size; int mapped; } mmixi_file_bytes;
 
@@ -2255,20 +2265,58 @@ static int mmixi_file_end(mmix_ctx *m, mmixi_file *f) { (void)m, (void)f; return
 
 #else
 
+/* The few things that C has no words for: a new file that was not there before, bringing one to the disk,
+   taking another's name. */
+#if defined(_WIN32)
+#include <fcntl.h>
+#include <io.h>
+#include <process.h>
+#include <sys/stat.h>
+#define MMIXI_CREATE(path) _open(path, _O_WRONLY | _O_CREAT | _O_EXCL | _O_BINARY, _S_IREAD | _S_IWRITE)
+#define MMIXI_STREAM(descriptor) _fdopen(descriptor, "wb")
+#define MMIXI_SYNC(descriptor) _commit(descriptor)
+#define MMIXI_CLOSE(descriptor) _close(descriptor)
+#define MMIXI_PROCESS() (unsigned long)_getpid()
+#ifdef __cplusplus
+extern "C"
+#endif
+__declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to, unsigned long flags);
+#define MMIXI_RENAME(from, to) !MoveFileExA(from, to, 1 | 8)     /* replaces what is there; written through */
+#elif defined(MMIXI_MAPS)
+#if defined(__STRICT_ANSI__) && !defined(__cplusplus)            /* -std=c99 hides them */
+FILE *fdopen(int descriptor, const char *mode);
+int fsync(int descriptor);
+ssize_t readlink(const char *path, char *to, size_t room);
+#endif
+#define MMIXI_CREATE(path) open(path, O_WRONLY | O_CREAT | O_EXCL, 0666)
+#define MMIXI_STREAM(descriptor) fdopen(descriptor, "wb")
+#define MMIXI_SYNC(descriptor) fsync(descriptor)
+#define MMIXI_CLOSE(descriptor) close(descriptor)
+#define MMIXI_PROCESS() (unsigned long)getpid()
+#define MMIXI_RENAME(from, to) rename(from, to)
+#else
+#define MMIXI_RENAME(from, to) (remove(to), rename(from, to))
+#endif
+
 /* The whole file in lasting memory, one byte longer than *size; NULL after mmix_fail. */
 static unsigned char *mmixi_file_read(mmix_ctx *m, const char *who, const char *path, size_t *size)
 {
     unsigned char *bytes = NULL;
     uint64_t length = 0;
+    int ok = 1;
     FILE *f;
     *size = 0;
     if (!mmixi_path_ok(m, who, path)) return NULL;
-    f = fopen(path, "rb");
-    if (!f) {
+#ifdef MMIXI_MAPS
+    struct stat info;
+    ok = stat(path, &info) || S_ISREG(info.st_mode);             /* before opening: a fifo would wait there */
+#endif
+    f = ok ? fopen(path, "rb") : NULL;
+    if (ok && !f) {
         mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, strerror(errno));
         return NULL;
     }
-    int ok = getc(f) != EOF || !ferror(f);                        /* a folder opens, but does not read */
+    ok = ok && (getc(f) != EOF || !ferror(f));                   /* a folder opens, but does not read */
 #ifdef _WIN32
     ok = ok && !_fseeki64(f, 0, SEEK_END);
     length = ok ? (uint64_t)_ftelli64(f) : 0;
@@ -2277,37 +2325,85 @@ static unsigned char *mmixi_file_read(mmix_ctx *m, const char *who, const char *
     length = ok ? (uint64_t)ftell(f) : 0;
 #endif
     ok = ok && length < SIZE_MAX && length <= INT64_MAX && !fseek(f, 0, SEEK_SET);
-    if (!ok) mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file that can be read, found another thing", path);
+    if (!ok)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file that can be read, found a folder, a device, a fifo or "
+                  "another thing", path);
     else bytes = (unsigned char *)mmixi_alloc(m, (size_t)length + 1);
     if (bytes && fread(bytes, 1, (size_t)length, f) != (size_t)length) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %zu bytes, found an error before", path, (size_t)length);
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %.0f bytes, found an error before", path, (double)length);
         mmixi_free(m, bytes, (size_t)length + 1);
         bytes = NULL;
     }
-    fclose(f);
+    if (f) fclose(f);
     *size = (size_t)length;
     return bytes;
 }
 
-/* Begins a file. 0, or -1 after mmix_fail; path must last until the end. */
+/* Replaces f->path, as long as it is a symbolic link, by what it points to. 0, or -1 if that is too long or a
+   ring. */
+static int mmixi_file_follow(mmixi_file *f)
+{
+#if defined(MMIXI_MAPS)
+    for (int links = 0; links < 40; links++) {
+        char target[MMIXI_PATH];
+        const ssize_t n = readlink(f->path, target, sizeof target);
+        const char *slash = strrchr(f->path, '/');
+        const size_t folder = n < 0 || *target == '/' || !slash ? 0 : (size_t)(slash + 1 - f->path);
+        if (n < 0) return 0;                                      /* no link, or nothing there */
+        if (folder + (size_t)n >= sizeof f->path) return -1;
+        memcpy(f->path + folder, target, (size_t)n);
+        f->path[folder + (size_t)n] = 0;
+    }
+    return -1;
+#else
+    (void)f;
+    return 0;
+#endif
+}
+/* A file that was not there before, beside f->path; NULL with errno. */
+static FILE *mmixi_file_beside(mmixi_file *f)
+{
+#ifdef MMIXI_CREATE
+    FILE *stream;
+    int i = 0;
+    do {
+        snprintf(f->temporary, sizeof f->temporary, "%s.%lu.%d.tmp", f->path, MMIXI_PROCESS(), i);
+        f->descriptor = MMIXI_CREATE(f->temporary);
+    } while (f->descriptor < 0 && errno == EEXIST && ++i < 1000);
+    stream = f->descriptor < 0 ? NULL : MMIXI_STREAM(f->descriptor);
+    if (f->descriptor >= 0 && !stream) {
+        MMIXI_CLOSE(f->descriptor);
+        remove(f->temporary);
+    }
+    return stream;
+#else
+    snprintf(f->temporary, sizeof f->temporary, "%s.tmp", f->path);
+    return fopen(f->temporary, "wb");
+#endif
+}
+/* Begins a file. 0, or -1 after mmix_fail. */
 static int mmixi_file_begin(mmix_ctx *m, mmixi_file *f, const char *who, const char *path)
 {
-    size_t length;
+    const char *wrong = "its path, or that of the link's target, is too long";
     if (!mmixi_path_ok(m, who, path)) return -1;
-    length = strlen(path);
+    memset(f, 0, sizeof *f);
     f->who = who;
-    f->path = path;
-    f->bad = 0;
-    f->temporary = (char *)mmixi_alloc(m, length + 5);
-    if (!f->temporary) return -1;
-    memcpy(f->temporary, path, length);
-    memcpy(f->temporary + length, ".tmp", 5);
-    errno = 0;
-    f->f = fopen(f->temporary, "wb");
-    if (f->f) return 0;
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: cannot be written: %s", who, f->temporary, strerror(errno));
-    mmixi_free(m, f->temporary, length + 5);
-    return -1;
+    if (strlen(path) < sizeof f->path) {
+        memcpy(f->path, path, strlen(path));
+        errno = 0;
+        if (!mmixi_file_follow(f)) {
+#ifdef MMIXI_MAPS
+            struct stat old;
+            const int there = !stat(f->path, &old);
+            f->f = there && !S_ISREG(old.st_mode) ? fopen(f->path, "wb") : mmixi_file_beside(f);
+            if (f->f && *f->temporary && there) chmod(f->temporary, old.st_mode & 0777);
+#else
+            f->f = mmixi_file_beside(f);
+#endif
+            wrong = errno ? strerror(errno) : "no reason given";
+        }
+    }
+    return f->f ? 0 : mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: %s", who, path, wrong);
 }
 static void mmixi_file_write(mmixi_file *f, const void *bytes, size_t n)
 {
@@ -2317,18 +2413,16 @@ static void mmixi_file_write(mmixi_file *f, const void *bytes, size_t n)
 static int mmixi_file_end(mmix_ctx *m, mmixi_file *f)
 {
     int bad = f->bad || fflush(f->f);
-    bad = fclose(f->f) || bad;
-#ifdef _WIN32
-    if (!bad) remove(f->path);                   /* rename replaces nothing there */
+#ifdef MMIXI_SYNC
+    bad = bad || (*f->temporary && MMIXI_SYNC(f->descriptor));
 #endif
-    bad = bad || rename(f->temporary, f->path);
-    if (bad) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: cannot be written by way of %s: %s", f->who, f->path,
-                  f->temporary, errno ? strerror(errno) : "no reason given");
-        remove(f->temporary);
-    }
-    mmixi_free(m, f->temporary, strlen(f->path) + 5);
-    return bad ? -1 : 0;
+    bad = fclose(f->f) || bad;
+    bad = bad || (*f->temporary && MMIXI_RENAME(f->temporary, f->path));
+    if (!bad) return 0;
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: cannot be written: %s", f->who, f->path,
+              errno ? strerror(errno) : "no reason given");
+    if (*f->temporary) remove(f->temporary);
+    return -1;
 }
 
 #endif
@@ -15159,19 +15253,20 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
 #endif
 
 /* ==== >>files ========================================================================
-   archives of named arrays: safetensors in and out
+   archives of named arrays: .safetensors, .npy, .npz and .pth in; .safetensors and .npy out
 
-   8 bytes   n, the length of the header, little-endian
-   n bytes   JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, …,
-                    "__metadata__": {"key": "text", …}}
-   the rest  the arrays, little-endian, row-major; offsets count from here, without gaps and overlaps
-   github.com/huggingface/safetensors, "Format". Other formats are to end in the same mmix_archive.
-   ------------------------------------------------------------------------------------ */
+   Each reader walks its own format and hands what it finds to mmixi_archive_add: a name, a type, a shape and
+   the bytes. There the sizes are checked, and what is not row-major or of the other byte order becomes so.
+   mmixi_archive_finish sees to it that every name is there once.
+   ==================================================================================== */
 
-struct mmixi_file_dtype { char name[8], npy[4]; size_t size; };
+#include <locale.h>
+
+struct mmixi_file_dtype { char name[8], npy[4], torch[12]; size_t size; };
 static const struct mmixi_file_dtype mmixi_file_dtypes[] = {      /* by MMIX_FILE_F64 …; size in the file */
-    {"F64", "f8", 8}, {"F32", "f4", 4}, {"F16", "f2", 2}, {"BF16", "", 2}, {"I64", "i8", 8}, {"I32", "i4", 4},
-    {"I16", "i2", 2}, {"I8", "i1", 1}, {"U8", "u1", 1}, {"BOOL", "b1", 1}, {"BF16", "", 2}
+    {"F64", "f8", "Double", 8}, {"F32", "f4", "Float", 4}, {"F16", "f2", "Half", 2}, {"BF16", "", "BFloat16", 2},
+    {"I64", "i8", "Long", 8}, {"I32", "i4", "Int", 4}, {"I16", "i2", "Short", 2}, {"I8", "i1", "Char", 1},
+    {"U8", "u1", "Byte", 1}, {"BOOL", "b1", "Bool", 1}, {"BF16", "", "", 2}
 };
 
 MMIXDEF const char *mmix_file_dtype_name(int dtype)
@@ -15179,18 +15274,34 @@ MMIXDEF const char *mmix_file_dtype_name(int dtype)
     return dtype >= 0 && dtype <= MMIX_FILE_REAL_AS_BF16 ? mmixi_file_dtypes[dtype].name : NULL;
 }
 
-/* Length of the UTF-8 character at s (zero-terminated); 0 if it is none, an overlong form or a surrogate. */
-static size_t mmixi_utf8_length(const char *s)
+#if defined(__GNUC__) || defined(__clang__)
+#define MMIXI_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define MMIXI_PRINTF(text, first)
+#endif
+
+/* ---- names ---- */
+
+/* A character as UTF-8; how many bytes, 0 if it is none (a surrogate, say). */
+static size_t mmixi_utf8(long code, char out[4])
 {
-    const unsigned char *u = (const unsigned char *)s;
-    size_t n = u[0] < 0x80 ? 1 : u[0] < 0xC2 ? 0 : u[0] < 0xE0 ? 2 : u[0] < 0xF0 ? 3 : u[0] < 0xF5 ? 4 : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((u[i] & 0xC0) != 0x80) return 0;
-    if ((u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xED && u[1] > 0x9F)) return 0;
-    if ((u[0] == 0xF0 && u[1] < 0x90) || (u[0] == 0xF4 && u[1] > 0x8F)) return 0;
+    static const int lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return 0;
+    for (size_t i = n; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3F));
+    out[0] = (char)(lead[n] | code);
     return n;
 }
-
+/* Length of the UTF-8 character at s (zero-terminated); 0 if it is none, or longer than it has to be. */
+static size_t mmixi_utf8_length(const char *s)
+{
+    const unsigned char c = (unsigned char)*s;
+    const size_t n = c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    long code = n == 1 ? c : c & (0x7F >> n);
+    char out[4];
+    for (size_t i = 1; i < n && s[i]; i++) code = code << 6 | (s[i] & 0x3F);
+    return mmixi_utf8(code, out) == n && !memcmp(s, out, n) ? n : 0;
+}
 static int mmixi_utf8_ok(const char *s)
 {
     size_t n = 1;
@@ -15202,7 +15313,6 @@ static int mmixi_compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
-
 /* Sorts keys and returns one that is there twice, or NULL. */
 static const char *mmixi_key_twice(const char **keys, size_t n)
 {
@@ -15212,334 +15322,242 @@ static const char *mmixi_key_twice(const char **keys, size_t n)
     return NULL;
 }
 
-/* A name for a message: one line, of bounded length. */
-static const char *mmixi_shown(char out[64], const char *name)
+/* What a file says, for a message: one line, of bounded length. */
+static const char *mmixi_shown(char out[64], const char *text, size_t length)
 {
+    const size_t most = mmixi_min(length, 60);
     size_t at = 0, n;
-    while ((n = mmixi_utf8_length(name)) && *name && at + n < 60) {
-        memcpy(out + at, name, n);
-        if ((unsigned char)*name < 32 || *name == 127) out[at] = '?';
-        at += n, name += n;
+    memcpy(out, text, most);
+    out[most] = 0;
+    while (at < most && (n = mmixi_utf8_length(out + at)) != 0) {
+        if ((unsigned char)out[at] < 32 || out[at] == 127) out[at] = '?';
+        at += n;
     }
-    memcpy(out + at, *name ? "..." : "", *name ? 4 : 1);
+    memcpy(out + mmixi_min(at, 60), at < length ? "..." : "", at < length ? 4 : 1);
     return out;
 }
-/* The same of n bytes, the first 60 at most. */
-static const char *mmixi_shown_part(char out[64], const char *text, size_t n)
+
+/* ---- JSON ----
+   A text is checked once (strict: 64 levels, no key twice, no U+0000), and its strings are decoded where they
+   stand: zeros fill what that leaves, the closing quote included. From then on a value is a pointer to its
+   first character, and who wants something walks there. */
+
+typedef struct mmixi_json_scan {
+    char *at;                                /* the text ends with a zero, which is valid nowhere in JSON */
+    const char **keys;                       /* of the objects that are open */
+    size_t n_keys;
+    const char *expected, *found;            /* found NULL: what stands at `at` */
+} mmixi_json_scan;
+
+static int mmixi_json_expected(mmixi_json_scan *s, const char *expected, const char *found)
 {
-    char part[61];
-    n = mmixi_min(n, 60);
-    memcpy(part, text, n);
-    part[n] = 0;
-    return mmixi_shown(out, part);
-}
-
-/* ---- JSON: strict, 64 levels, no key twice, no U+0000; integers exact ---- */
-
-/* A value. The first item of an object or array is v + 1, the others follow through next. */
-typedef struct mmixi_json {
-    char kind;                               /* { [ " 0 t f n, as the value begins; 0 for every number */
-    const char *key;                         /* of a member of an object, else NULL */
-    const char *text;                        /* a string, decoded, zero-terminated; else where it began */
-    size_t length;                           /* of a string or number; how many items */
-    const struct mmixi_json *next;           /* the next item of the same object or array */
-} mmixi_json;
-
-typedef struct mmixi_json_document {         /* zeroed: not open */
-    mmixi_json *nodes;                       /* nodes[0] is the whole */
-    char *text;                              /* a copy, in which strings are decoded where they stand */
-    size_t node_bytes, text_bytes;
-} mmixi_json_document;
-
-/* The text ends with a zero, which is valid nowhere in JSON: no other check against its end is needed. */
-typedef struct mmixi_json_parser {
-    char *text;
-    size_t at, count;
-    mmixi_json *nodes;                       /* NULL in the first pass, which checks everything and counts */
-    const char **keys;
-    size_t most, members;                    /* values at a time; of the whole */
-    /* What to do in the second pass with each member of the whole, NULL or 0. Its values are dropped then. */
-    int (*each)(void *user, const mmixi_json *member, size_t values);
-    void *user;
-    const char *expected, *found;            /* found NULL: the character at `at` */
-} mmixi_json_parser;
-
-static int mmixi_json_expected(mmixi_json_parser *p, const char *expected, const char *found)
-{
-    p->expected = expected, p->found = found;
+    s->expected = expected, s->found = found;
     return 0;
 }
-
-static char mmixi_json_peek(mmixi_json_parser *p)
+static const char *mmixi_json_space(const char *v) { return v + strspn(v, " \t\n\r"); }
+static char mmixi_json_peek(mmixi_json_scan *s)
 {
-    while (p->text[p->at] && strchr(" \t\n\r", p->text[p->at])) p->at++;
-    return p->text[p->at];
+    s->at += mmixi_json_space(s->at) - s->at;
+    return *s->at;
 }
-
 /* Four hexadecimal digits, or -1. */
 static long mmixi_json_hex(const char *s)
 {
-    long code = 0;
-    for (int i = 0; i < 4; i++) {
-        char c = s[i];
-        if (c >= '0' && c <= '9') code = code * 16 + (c - '0');
-        else if (c >= 'a' && c <= 'f') code = code * 16 + (c - 'a' + 10);
-        else if (c >= 'A' && c <= 'F') code = code * 16 + (c - 'A' + 10);
-        else return -1;
-    }
-    return code;
+    char four[5] = "";
+    if (strspn(s, "0123456789abcdefABCDEF") < 4) return -1;
+    memcpy(four, s, 4);
+    return strtol(four, NULL, 16);
 }
-
 /* The escape at the backslash, as UTF-8 into out; returns its length there, 0 if it is wrong. */
-static size_t mmixi_json_escape(mmixi_json_parser *p, char out[4])
+static size_t mmixi_json_escape(mmixi_json_scan *p, char out[4])
 {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    static const int lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    const char *s = p->text + p->at + 1, *letter = *s ? strchr(letters, *s) : NULL;
-    size_t n, used = 6;
-    if (letter) {
-        out[0] = meant[letter - letters];
-        p->at += 2;
-        return 1;
+    const char *s = p->at + 1, *letter = *s ? strchr(letters, *s) : NULL;
+    long code = letter ? meant[letter - letters] : *s == 'u' ? mmixi_json_hex(s + 1) : 0, low;
+    p->at += letter ? 2 : 6;
+    if (code >= 0xD800 && code < 0xDC00 && p->at[0] == '\\' && p->at[1] == 'u') {        /* half of a pair */
+        low = mmixi_json_hex(p->at + 2);
+        p->at += 6;
+        code = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (code - 0xD800) * 1024 + (low - 0xDC00) : 0;
     }
-    long code = *s == 'u' ? mmixi_json_hex(s + 1) : -1, low;
-    if (code >= 0xD800 && code < 0xDC00 && s[5] == '\\' && s[6] == 'u') {       /* half of a pair */
-        low = mmixi_json_hex(s + 7);
-        used = 12;
-        code = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (code - 0xD800) * 1024 + (low - 0xDC00) : -1;
-    }
-    if (code <= 0 || (code >= 0xD800 && code < 0xE000)) return 0;
-    n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (size_t i = n; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3F));
-    out[0] = (char)(lead[n] | code);
-    p->at += used;
-    return n;
+    return code > 0 ? mmixi_utf8(code, out) : 0;
 }
-
-static int mmixi_json_string(mmixi_json_parser *p, const char **text, size_t *length)
+static int mmixi_json_string(mmixi_json_scan *s)
 {
-    char *begin = p->text + ++p->at, *to = begin;
-    while (p->text[p->at] != '"') {
-        char c[4];
-        const char *from = p->text + p->at;
-        size_t n;
-        if (*from == '\\') {
-            n = mmixi_json_escape(p, c), from = c;
-            if (!n) return mmixi_json_expected(p, "the escape of a character", NULL);
-        } else {
-            n = (unsigned char)*from < 32 ? 0 : mmixi_utf8_length(from), p->at += n;
-            if (!n) return mmixi_json_expected(p, "a string of UTF-8", NULL);
+    char *to = ++s->at;
+    while (*s->at != '"') {
+        char c[4], *from = s->at;
+        size_t n = 0;
+        if (*from == '\\') n = mmixi_json_escape(s, c);
+        else if ((unsigned char)*from >= 32) s->at += n = mmixi_utf8_length(from);
+        if (!n) {
+            s->at = from;
+            return mmixi_json_expected(s, "a string of UTF-8", NULL);
         }
-        if (p->nodes) memmove(to, from, n);                   /* never longer than what it was decoded from */
+        memmove(to, *from == '\\' ? c : from, n);        /* never longer than what it was decoded from */
         to += n;
     }
-    p->at++;
-    if (p->nodes) *to = 0;
-    *text = begin, *length = (size_t)(to - begin);
+    s->at++;
+    memset(to, 0, (size_t)(s->at - to));
     return 1;
 }
-
-static int mmixi_json_digits(mmixi_json_parser *p)
+static int mmixi_json_digits(mmixi_json_scan *s)
 {
-    size_t begin = p->at;
-    while (p->text[p->at] >= '0' && p->text[p->at] <= '9') p->at++;
-    return p->at > begin;
+    const size_t n = strspn(s->at, "0123456789");
+    s->at += n;
+    return n ? 1 : mmixi_json_expected(s, "a digit", NULL);
 }
-
-static int mmixi_json_scalar(mmixi_json_parser *p, mmixi_json *v)
+static int mmixi_json_scalar(mmixi_json_scan *s)
 {
     static const char words[3][8] = {"true", "false", "null"};
     for (int i = 0; i < 3; i++)
-        if (!strncmp(v->text, words[i], strlen(words[i]))) {
-            p->at += v->length = strlen(words[i]);
+        if (!strncmp(s->at, words[i], strlen(words[i]))) {
+            s->at += strlen(words[i]);
             return 1;
         }
-    v->kind = '0';
-    if (p->text[p->at] == '-') p->at++;
-    if (p->text[p->at] == '0') p->at++;                           /* and no digit after it */
-    else if (!mmixi_json_digits(p)) return mmixi_json_expected(p, "a value", NULL);
-    if (p->text[p->at] == '.') {
-        p->at++;
-        if (!mmixi_json_digits(p)) return mmixi_json_expected(p, "a digit", NULL);
-    }
-    if (p->text[p->at] == 'e' || p->text[p->at] == 'E') {
-        p->at++;
-        if (p->text[p->at] == '+' || p->text[p->at] == '-') p->at++;
-        if (!mmixi_json_digits(p)) return mmixi_json_expected(p, "a digit", NULL);
-    }
-    v->length = (size_t)(p->text + p->at - v->text);
-    return 1;
+    s->at += *s->at == '-';
+    if (*s->at == '0') s->at++;                  /* and no digit after it */
+    else if (!mmixi_json_digits(s)) return mmixi_json_expected(s, "a value", NULL);
+    if (*s->at == '.' && (s->at++, !mmixi_json_digits(s))) return 0;
+    if (*s->at != 'e' && *s->at != 'E') return 1;
+    s->at++;
+    s->at += *s->at == '+' || *s->at == '-';
+    return mmixi_json_digits(s);
 }
-
-static int mmixi_json_value(mmixi_json_parser *p, int depth, const char *key)
+static int mmixi_json_value(mmixi_json_scan *s, int depth)
 {
-    mmixi_json counted, *v = p->nodes ? p->nodes + p->count : &counted, *last = NULL;
-    p->most = mmixi_max(p->most, ++p->count);
-    v->kind = mmixi_json_peek(p), v->key = key, v->text = p->text + p->at, v->length = 0, v->next = NULL;
-    if (v->kind == '"') return mmixi_json_string(p, &v->text, &v->length);
-    if (v->kind != '{' && v->kind != '[') return mmixi_json_scalar(p, v);
-
-    const char close = v->kind == '{' ? '}' : ']';
-    if (depth == 64) return mmixi_json_expected(p, "at most 64 levels", "more");
-    p->at++;
-    while (v->length || mmixi_json_peek(p) != close) {
-        if (v->kind == '{') {
-            size_t length;
-            if (mmixi_json_peek(p) != '"') return mmixi_json_expected(p, "a key", NULL);
-            if (!mmixi_json_string(p, &key, &length)) return 0;
-            if (mmixi_json_peek(p) != ':') return mmixi_json_expected(p, "':'", NULL);
-            p->at++;
+    const char kind = mmixi_json_peek(s), close = kind == '{' ? '}' : ']', *twice;
+    const size_t outer = s->n_keys;
+    if (kind == '"') return mmixi_json_string(s);
+    if (kind != '{' && kind != '[') return mmixi_json_scalar(s);
+    if (depth == 64) return mmixi_json_expected(s, "at most 64 levels", "more");
+    for (int first = 1;; first = 0) {
+        s->at++;                                 /* the bracket, or a comma */
+        if (mmixi_json_peek(s) == close && first) break;
+        if (kind == '{') {
+            if (*s->at != '"') return mmixi_json_expected(s, "a key", NULL);
+            s->keys[s->n_keys++] = s->at + 1;
+            if (!mmixi_json_string(s)) return 0;
+            if (mmixi_json_peek(s) != ':') return mmixi_json_expected(s, "':'", NULL);
+            s->at++;
         }
-        const size_t before = p->count;
-        mmixi_json *item = p->nodes ? p->nodes + before : NULL;
-        if (!mmixi_json_value(p, depth + 1, v->kind == '{' ? key : NULL)) return 0;
-        if (last) last->next = item;
-        last = item, v->length++;
-        if (p->each && !depth) {
-            if (item && p->each(p->user, item, p->count - before)) return 0;
-            last = NULL, p->count = before, p->members = v->length;
-        }
-        if (mmixi_json_peek(p) == close) break;
-        if (p->text[p->at] != ',')
-            return mmixi_json_expected(p, v->kind == '{' ? "',' or '}'" : "',' or ']'", NULL);
-        p->at++;
+        if (!mmixi_json_value(s, depth + 1)) return 0;
+        if (mmixi_json_peek(s) == close) break;
+        if (*s->at != ',') return mmixi_json_expected(s, kind == '{' ? "',' or '}'" : "',' or ']'", NULL);
     }
-    p->at++;
-    if (v->kind == '[' || !p->nodes || (p->each && !depth)) return 1;
-    size_t n = 0;
-    for (const mmixi_json *i = v->length ? v + 1 : NULL; i; i = i->next) p->keys[n++] = i->key;
-    key = mmixi_key_twice(p->keys, n);
-    return key ? mmixi_json_expected(p, "every key once", key) : 1;
+    s->at++;
+    twice = mmixi_key_twice(s->keys + outer, s->n_keys - outer);
+    s->n_keys = outer;
+    return twice ? mmixi_json_expected(s, "every key once", twice) : 1;
 }
 
-static void mmixi_json_close(mmix_ctx *m, mmixi_json_document *d)
+/* Checks and decodes `length` bytes, which a zero follows; what is for messages ("file.safetensors"), and at
+   most `room` bytes are taken for the time being. 0, or -1 after mmix_fail. */
+static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t length, size_t room)
 {
-    mmixi_free(m, d->nodes, d->node_bytes);
-    mmixi_free(m, d->text, d->text_bytes);
-    memset(d, 0, sizeof *d);
-}
-
-/* One pass over `length` bytes. */
-static int mmixi_json_pass(mmixi_json_parser *p, size_t length)
-{
-    p->at = p->count = 0;
-    if (!mmixi_json_value(p, 0, NULL)) return 0;
-    mmixi_json_peek(p);
-    return p->at == length ? 1 : mmixi_json_expected(p, "the end", NULL);
-}
-/* Memory for n values, and for their keys, which are sorted meanwhile. */
-static size_t mmixi_json_bytes(size_t n) { return n * (sizeof(mmixi_json) + sizeof(char *)); }
-static void mmixi_json_take(mmixi_json_parser *p, void *memory)
-{
-    p->nodes = (mmixi_json *)memory;
-    p->keys = (const char **)(void *)(p->nodes + p->most);
-}
-/* A copy of the text, with its zero. 0, or -1. */
-static int mmixi_json_copy(mmix_ctx *m, mmixi_json_document *d, const char *text, size_t length)
-{
-    memset(d, 0, sizeof *d);
-    d->text_bytes = length + 1;
-    d->text = (char *)mmixi_alloc(m, d->text_bytes);
-    if (!d->text) return -1;
-    memcpy(d->text, text, length);
-    d->text[length] = 0;
-    return 0;
-}
-/* The message after a pass that failed; what is for messages ("file.safetensors: header"). Returns -1. */
-static int mmixi_json_refuse(mmix_ctx *m, const mmixi_json_parser *p, const char *what, size_t length)
-{
+    mmixi_json_scan s;
     char shown[64];
-    const unsigned c = (unsigned char)p->text[p->at];
-    if (p->found) mmixi_shown(shown, p->found);
-    else if (p->at == length) snprintf(shown, sizeof shown, "the end");
-    else snprintf(shown, sizeof shown, c > 32 && c < 127 ? "'%c'" : "byte 0x%02X", c);
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %zu: expected %s, found %s", what, p->at, p->expected,
-                     shown);
-}
-
-/* Parses length bytes. 0, or -1 with nothing to close. */
-static int mmixi_json_open(mmix_ctx *m, mmixi_json_document *d, const char *what, const char *text,
-                           size_t length)
-{
-    mmixi_json_parser p;
+    size_t most = 1;                             /* each key has a colon, but one that lacks it */
     int ok;
-    memset(&p, 0, sizeof p);
-    if (mmixi_json_copy(m, d, text, length)) return -1;
-    p.text = d->text;
-    ok = mmixi_json_pass(&p, length);
-    if (ok) {
-        d->node_bytes = mmixi_json_bytes(p.most);
-        d->nodes = (mmixi_json *)mmixi_alloc(m, d->node_bytes);
-        if (d->nodes) {
-            mmixi_json_take(&p, d->nodes);
-            ok = mmixi_json_pass(&p, length);
-        }
-    }
-    if (!ok) mmixi_json_refuse(m, &p, what, length);
-    if (ok && d->nodes) return 0;
-    mmixi_json_close(m, d);
-    return -1;
+    for (size_t i = 0; i < length; i++) most += text[i] == ':';
+    if (most > room / sizeof *s.keys)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected fewer keys than %.0f bytes hold", what, (double)room);
+    memset(&s, 0, sizeof s);
+    s.at = text;
+    s.keys = (const char **)mmixi_alloc(m, most * sizeof *s.keys);
+    if (!s.keys) return -1;
+    ok = mmixi_json_value(&s, 0);
+    if (ok && (mmixi_json_peek(&s), s.at != text + length)) ok = mmixi_json_expected(&s, "the end", NULL);
+    mmixi_free(m, (void *)s.keys, most * sizeof *s.keys);
+    if (ok) return 0;
+    if (!s.found) s.found = s.at == text + length ? "the end" : s.at;
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %s", what,
+                     (double)(s.at - text), s.expected, mmixi_shown(shown, s.found, mmixi_min(strlen(s.found),
+                                                                                              20)));
 }
 
-/* Looking at values; v may be NULL, for a chain of finds. First the member of that name, or NULL. */
-static const mmixi_json *mmixi_json_find(const mmixi_json *v, const char *key)
+/* Just beyond a value. */
+static const char *mmixi_json_end(const char *v)
 {
-    const mmixi_json *item = v && v->kind == '{' && v->length ? v + 1 : NULL;
-    while (item && strcmp(item->key, key)) item = item->next;
-    return item;
+    int depth = 0;
+    if (!strchr("{[\"", *v)) return v + strcspn(v, ",:]}) \t\n\r");
+    do {
+        if (*v == '"') for (v += strlen(v); !*v; ) v++;
+        else depth += (*v == '{' || *v == '[') - (*v == '}' || *v == ']'), v++;
+    } while (depth);
+    return v;
 }
-
-/* The first item of an object or array, or NULL. */
-static const mmixi_json *mmixi_json_first(const mmixi_json *v)
+/* The next item of an object or array after `at`, or the first one after the list itself; its *key, or NULL in
+   an array. NULL at the end, and of what is no list. */
+static const char *mmixi_json_next(const char *list, const char *at, const char **key)
 {
-    return v && (v->kind == '{' || v->kind == '[') && v->length ? v + 1 : NULL;
+    const char *after;
+    if (!list || (*list != '{' && *list != '[')) return NULL;
+    at = at == list ? list : mmixi_json_space(mmixi_json_end(at));           /* the bracket, or a comma */
+    at = mmixi_json_space(at + (at == list || *at == ','));
+    if (*at == '}' || *at == ']') return NULL;
+    *key = NULL;
+    if (*list == '[') return at;
+    after = mmixi_json_space(mmixi_json_end(at));
+    *key = at + 1;
+    return mmixi_json_space(after + 1);
 }
-
-static const char *mmixi_json_text(const mmixi_json *v)
+/* The member of that name, or NULL. */
+static const char *mmixi_json_find(const char *object, const char *wanted)
 {
-    return v && v->kind == '"' ? v->text : NULL;
+    const char *key, *v = object;
+    while ((v = mmixi_json_next(object, v, &key)) != NULL && !(key && !strcmp(key, wanted))) { }
+    return v;
 }
-
-/* A number written with digits alone that fits: 1. Anything else: 0. */
-static int mmixi_json_size(const mmixi_json *v, size_t *out)
-{
-    *out = 0;
-    if (!v || v->kind != '0') return 0;
-    for (size_t i = 0; i < v->length; i++) {
-        size_t digit = (size_t)(v->text[i] - '0');
-        if (v->text[i] < '0' || v->text[i] > '9' || *out > (SIZE_MAX - digit) / 10) return 0;
-        *out = *out * 10 + digit;
-    }
-    return 1;
-}
-
-/* A value for a message: a number, or the character that another one begins with. */
-static const char *mmixi_json_shown(char out[64], const mmixi_json *v)
-{
-    if (v->kind == '0') snprintf(out, 64, "%.*s", (int)(v->length < 40 ? v->length : 40), v->text);
-    else snprintf(out, 64, "%c", v->kind);
-    return out;
-}
-
-/* A number as double, `otherwise` if v is none. inline: not every build asks for it. */
-static inline double mmixi_json_number(const mmixi_json *v, double otherwise)
-{
-    char token[64], *end, *point;
-    if (!v || v->kind != '0' || v->length >= sizeof token) return otherwise;
-    memcpy(token, v->text, v->length);
-    token[v->length] = 0;
-    double value = strtod(token, &end);
-    if (*end == '.' && (point = strchr(token, '.')) != NULL) {    /* the user's locale writes 0,5 */
-        *point = ',';
-        value = strtod(token, &end);
-    }
-    return *end ? otherwise : value;
-}
-
+static const char *mmixi_json_text(const char *v) { return v && *v == '"' ? v + 1 : NULL; }
 /* true 1, false 0, anything else `otherwise`. */
-static inline int mmixi_json_flag(const mmixi_json *v, int otherwise)
+static int mmixi_json_flag(const char *v, int otherwise)
 {
-    return v && v->kind == 't' ? 1 : v && v->kind == 'f' ? 0 : otherwise;
+    return v && *v == 't' ? 1 : v && *v == 'f' ? 0 : otherwise;
+}
+/* A number written with digits alone that fits: 1. Anything else: 0. */
+static int mmixi_json_size(const char *v, size_t *out)
+{
+    const size_t n = v ? strspn(v, "0123456789") : 0;
+    unsigned long long value;
+    if (!n || v + n != mmixi_json_end(v)) return 0;
+    errno = 0;
+    value = strtoull(v, NULL, 10);
+    *out = (size_t)value;
+    return !errno && *out == value;
+}
+/* A list of sizes; how many, or -1 if it is none or has more than `most`. */
+static int mmixi_json_sizes(const char *list, size_t *out, int most)
+{
+    const char *key, *v = list;
+    int n = 0;
+    while ((v = mmixi_json_next(list, v, &key)) != NULL)
+        if (n == most || !mmixi_json_size(v, &out[n++])) return -1;
+    return list && *list == '[' ? n : -1;
+}
+static const char *mmixi_json_shown(char out[64], const char *v)
+{
+    return mmixi_shown(out, v, (size_t)(mmixi_json_end(v) - v));
+}
+
+/* Numbers in files have a point, those of strtod and printf what the user's locale writes ("," or "٫"). */
+static void mmixi_point(char out[64], const char *number, const char *from, const char *to)
+{
+    const char *at = strstr(number, from);
+    const int before = (int)(at ? at - number : (ptrdiff_t)strlen(number));
+    snprintf(out, 64, "%.*s%s%s", before, number, at ? to : "", at ? at + strlen(from) : "");
+}
+/* A number as double, `otherwise` if v is none. */
+static double mmixi_json_number(const char *v, double otherwise)
+{
+    char token[64], local[64], *end;
+    const size_t n = v ? (size_t)(mmixi_json_end(v) - v) : 0;
+    if (!n || n > 40 || (*v != '-' && (*v < '0' || *v > '9'))) return otherwise;
+    memcpy(token, v, n);
+    token[n] = 0;
+    mmixi_point(local, token, ".", localeconv()->decimal_point);
+    const double value = strtod(local, &end);
+    return *end ? otherwise : value;
 }
 
 /* ---- elements ---- */
@@ -15551,67 +15569,111 @@ static int mmixi_big_endian_here(void)
     memcpy(&first, &one, 1);
     return !first;
 }
-static void mmixi_swap_bytes(void *data, size_t n, size_t size)
+/* Turns n elements of the given size around. */
+static void mmixi_swap_bytes(unsigned char *p, size_t n, size_t size)
 {
-    unsigned char *p = (unsigned char *)data;
-    for (size_t i = 0; i < n; i++, p += size)
-        for (size_t j = 0; j < size / 2; j++) {
-            unsigned char c = p[j];
-            p[j] = p[size - 1 - j], p[size - 1 - j] = c;
+    for (; n--; p += size)
+        for (size_t i = 0; i < size / 2; i++) {
+            const unsigned char c = p[i];
+            p[i] = p[size - 1 - i], p[size - 1 - i] = c;
         }
 }
-/* Files are little-endian: on a big-endian machine turns n elements of the given size around, both ways. */
-static void mmixi_little_endian(void *data, size_t n, size_t size)
-{
-    if (mmixi_big_endian_here()) mmixi_swap_bytes(data, n, size);
-}
 
-static int64_t mmixi_element_i64(int dtype, const unsigned char *p)
+/* One element, which need not be aligned; of integers *integer is the whole value. */
+static double mmixi_element(int dtype, const unsigned char *p, int64_t *integer)
 {
-    int64_t i64;
-    int32_t i32;
-    int16_t i16;
-    int8_t i8;
+    union {
+        double f64; float f32; uint32_t bits; uint16_t half;
+        int64_t i64; int32_t i32; int16_t i16; int8_t i8;
+    } u;
+    memcpy(&u, p, mmixi_file_dtypes[dtype].size);
     switch (dtype) {
-    case MMIX_FILE_I64: memcpy(&i64, p, 8); return i64;
-    case MMIX_FILE_I32: memcpy(&i32, p, 4); return i32;
-    case MMIX_FILE_I16: memcpy(&i16, p, 2); return i16;
-    case MMIX_FILE_I8: memcpy(&i8, p, 1); return i8;
-    case MMIX_FILE_BOOL: return *p != 0;
-    default: return *p;
+    case MMIX_FILE_F64: return u.f64;
+    case MMIX_FILE_F32: return (double)u.f32;
+    case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16; return (double)u.f32;  /* the upper half of a float */
+    case MMIX_FILE_F16: {                        /* sign 1, exponent 5, fraction 10 bits */
+        const int exponent = u.half >> 10 & 31, fraction = u.half & 1023;
+        const double d = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
+            : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+        return u.half & 0x8000 ? -d : d; }
+    case MMIX_FILE_I64: *integer = u.i64; break;
+    case MMIX_FILE_I32: *integer = u.i32; break;
+    case MMIX_FILE_I16: *integer = u.i16; break;
+    case MMIX_FILE_I8: *integer = u.i8; break;
+    case MMIX_FILE_BOOL: *integer = *p != 0; break;
+    default: *integer = *p;
     }
-}
-
-static double mmixi_element_f64(int dtype, const unsigned char *p)
-{
-    uint64_t bits64;
-    uint32_t bits;
-    uint16_t half;
-    double d;
-    float f;
-    switch (dtype) {
-    case MMIX_FILE_F64: memcpy(&d, p, 8); return d;
-    case MMIX_FILE_F32: memcpy(&f, p, 4); return (double)f;
-    case MMIX_FILE_BF16:                                          /* the upper half of a float */
-        memcpy(&half, p, 2);
-        bits = (uint32_t)half << 16;
-        memcpy(&f, &bits, 4);
-        return (double)f;
-    case MMIX_FILE_F16: {                                         /* sign 1, exponent 5, fraction 10 bits */
-        memcpy(&half, p, 2);
-        uint32_t exponent = (half >> 10) & 31u, fraction = half & 1023u;
-        if (exponent == 0) d = (double)fraction / 16777216;       /* subnormal: fraction 2^-24 */
-        else {
-            exponent = exponent == 31 ? 2047 : exponent + (1023 - 15);
-            bits64 = (uint64_t)exponent << 52 | (uint64_t)fraction << 42;
-            memcpy(&d, &bits64, 8);
-        }
-        return half & 0x8000u ? -d : d; }
-    default: return (double)mmixi_element_i64(dtype, p);
-    }
+    return (double)*integer;
 }
 
 /* ---- archives ---- */
+
+typedef struct mmixi_chunk { struct mmixi_chunk *next; size_t bytes; } mmixi_chunk;
+
+struct mmix_archive {
+    mmix_ctx *m;
+    mmixi_file_bytes file;                   /* all of it; arrays are turned where they stand */
+    mmix_entry *entries;                     /* in the order that they were added, of .safetensors by data */
+    const mmix_entry **by_name;
+    size_t count, capacity;
+    const char *metadata;                    /* a JSON object, or NULL */
+    char *path;                              /* for messages; behind this struct, in the same own_bytes */
+    mmixi_chunk *chunks;                      /* memory that goes with the archive */
+    size_t own_bytes, held;                  /* held: of all these and what reading needs meanwhile */
+};
+
+/* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
+static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...) MMIXI_PRINTF(3, 4);
+static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
+{
+    char text[256], shown[64];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (!name) return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected %s", a->path, text);
+    return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: entry \"%s\": expected %s", a->path,
+                     mmixi_shown(shown, name, strlen(name)), text);
+}
+
+/* What is made of a file takes, with its bytes, at most twice its size and a megabyte, whatever it says. */
+static size_t mmixi_archive_left(const mmix_archive *a)
+{
+    const size_t size = mmixi_min(a->file.size, SIZE_MAX / 4),
+        most = (a->file.mapped ? 2 * size : size) + ((size_t)1 << 20);
+    return most - mmixi_min(a->held, most);
+}
+/* Whether n more elements fit. */
+static int mmixi_archive_fits(const mmix_archive *a, size_t n, size_t element)
+{
+    if (n <= mmixi_archive_left(a) / element) return 1;
+    mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more", (double)a->file.size);
+    return 0;
+}
+/* n elements that are freed with the archive. */
+static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element)
+{
+    mmixi_chunk *k;
+    size_t bytes;
+    if (!mmixi_archive_fits(a, n, element)) return NULL;
+    bytes = n * element + sizeof *k;
+    if (!mmixi_archive_fits(a, bytes + MMIXI_ALIGN, 1)) return NULL;
+    k = (mmixi_chunk *)mmixi_alloc(a->m, bytes);
+    if (!k) return NULL;
+    k->next = a->chunks, k->bytes = bytes;
+    a->chunks = k, a->held += bytes + MMIXI_ALIGN;
+    return k + 1;
+}
+/* mmixi_grow in the same bounds. */
+static int mmixi_archive_grow(mmix_archive *a, void **array, size_t *capacity, size_t need, size_t element)
+{
+    const size_t before = *capacity;
+    if (need <= before) return 0;
+    if (!mmixi_archive_fits(a, mmixi_max(need, 2 * before), element)
+        || mmixi_grow(a->m, array, capacity, need, element)) return -1;
+    a->held += (*capacity - before) * element;
+    return 0;
+}
 
 static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 {
@@ -15623,67 +15685,27 @@ static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 #endif
     mmixi_free(m, f->bytes, f->size + 1);
 }
-
-struct mmix_archive {
-    mmix_ctx *m;
-    mmixi_file_bytes file;                   /* all of it, turned to this machine's byte order */
-    mmix_entry *entries;                     /* by data */
-    const mmix_entry **by_name;
-    size_t count;
-    mmixi_json_document json;                /* the header's text, and of its values the metadata's */
-    struct mmixi_member *member;             /* of a zip file, by name */
-    size_t members;
-    char *path;                              /* for messages; behind this struct, in the same own_bytes */
-    char *names;                             /* not of safetensors: the entries' names, … */
-    unsigned char *copies;                   /* … and those that did not lie row-major in the file */
-    size_t entry_bytes, name_bytes, member_bytes, text_bytes, copy_bytes, own_bytes;
-    size_t held;                             /* of these and what reading needs meanwhile */
-};
-
-/* What is made of a file takes, with its bytes, at most twice its size and a megabyte, whatever it says. */
-static size_t mmixi_archive_left(const mmix_archive *a)
-{
-    const size_t size = mmixi_min(a->file.size, SIZE_MAX / 4),
-        most = (a->file.mapped ? 2 * size : size) + ((size_t)1 << 20);
-    return most - mmixi_min(a->held, most);
-}
-static int mmixi_archive_refuse(const mmix_archive *a)
-{
-    return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected names and shapes in proportion to %zu bytes, "
-                     "found more", a->path, a->file.size);
-}
-static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element, size_t *bytes)
-{
-    void *p = NULL;
-    if (!mmixi_mul_ok(n, element, bytes) || *bytes > mmixi_archive_left(a)) mmixi_archive_refuse(a);
-    else p = mmixi_alloc(a->m, *bytes);
-    if (p) a->held += *bytes;
-    else *bytes = 0;
-    return p;
-}
-/* mmixi_grow in the same bounds. */
-static int mmixi_archive_grow(mmix_archive *a, void **array, size_t *capacity, size_t need, size_t element)
-{
-    const size_t before = *capacity;
-    if (need <= before) return 0;
-    if (need > mmixi_archive_left(a) / element / 2) return mmixi_archive_refuse(a);
-    if (mmixi_grow(a->m, array, capacity, need, element)) return -1;
-    a->held += (*capacity - before) * element;
-    return 0;
-}
-
 MMIXDEF void mmix_archive_close(mmix_archive *a)
 {
     if (!a) return;
-    mmixi_json_close(a->m, &a->json);
-    mmixi_free(a->m, a->copies, a->copy_bytes);
-    mmixi_free(a->m, a->names, a->text_bytes);
-    mmixi_free(a->m, a->member, a->member_bytes);
-    mmixi_free(a->m, (void *)a->by_name, a->name_bytes);
-    mmixi_free(a->m, a->entries, a->entry_bytes);
+    while (a->chunks) {
+        mmixi_chunk *next = a->chunks->next;
+        mmixi_free(a->m, a->chunks, a->chunks->bytes);
+        a->chunks = next;
+    }
+    mmixi_free(a->m, a->entries, a->capacity * sizeof *a->entries);
     mmixi_file_free(a->m, &a->file);
     mmixi_free(a->m, a, a->own_bytes);
 }
+
+/* An array as a format has it. */
+typedef struct mmixi_array {
+    int dtype, ndim, swap;                   /* swap: of the other byte order */
+    char order;                              /* 'C' row-major; 'F' column-major; 'S' by stride, in elements */
+    size_t shape[MMIX_FILE_MAX_DIMS], stride[MMIX_FILE_MAX_DIMS];
+    unsigned char *data;
+    size_t bytes;                            /* from data on; as many as the shape has, but for 'S' */
+} mmixi_array;
 
 /* The shape's elements times size, or 0 and a refusal in *ok. */
 static size_t mmixi_shape_bytes(const size_t *shape, int ndim, size_t size, int *ok)
@@ -15691,52 +15713,53 @@ static size_t mmixi_shape_bytes(const size_t *shape, int ndim, size_t size, int 
     for (int i = 0; i < ndim; i++) *ok = *ok && mmixi_mul_ok(size, shape[i], &size);
     return *ok ? size : 0;
 }
-
-/* The refusal of an entry; format begins with what was expected. `shown` is a local char[64]. */
-#define MMIXI_REFUSE(m, a, name, format, ...) \
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: entry \"%s\": expected " format, \
-              (a)->path, mmixi_shown(shown, name), __VA_ARGS__)
-
-/* One member of the header, whose data lie in data[0 … size). */
-static int mmixi_safetensors_entry(mmix_archive *a, mmix_entry *e, const mmixi_json *v,
-                                   const unsigned char *data, size_t size)
+/* Copies n elements that lie by strides. */
+static void mmixi_array_copy(const mmixi_array *x, size_t n, size_t size, unsigned char *to)
 {
-    char shown[64], found[64];
-    const mmixi_json *shape = mmixi_json_find(v, "shape"), *offsets = mmixi_json_find(v, "data_offsets"), *i;
-    const char *dtype = mmixi_json_text(mmixi_json_find(v, "dtype")), *name = v->key;
-    size_t at[2], k;
-    int ok = 1;
-    if (!dtype || !shape || !offsets)
-        return MMIXI_REFUSE(a->m, a, name, "dtype, shape and data_offsets, found no %s",
-                            !dtype ? "dtype" : !shape ? "shape" : "data_offsets");
-    while (e->dtype <= MMIX_FILE_BOOL && strcmp(dtype, mmixi_file_dtypes[e->dtype].name)) e->dtype++;
-    if (e->dtype > MMIX_FILE_BOOL)
-        return MMIXI_REFUSE(a->m, a, name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, found %s",
-                            mmixi_shown(found, dtype));
+    size_t index[MMIX_FILE_MAX_DIMS] = {0}, at = 0;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(to + i * size, x->data + at * size, size);
+        for (int d = x->ndim; d-- > 0; ) {
+            at += x->stride[d];
+            if (++index[d] < x->shape[d]) break;
+            at -= x->stride[d] * index[d];
+            index[d] = 0;
+        }
+    }
+}
+/* One more entry. The name must last as long as the archive. 0, or -1. */
+static int mmixi_archive_add(mmix_archive *a, const char *name, mmixi_array *x)
+{
+    const size_t size = mmixi_file_dtypes[x->dtype].size, count = x->bytes / size;
+    size_t step = 1, last = 0, reach;
+    int ok = 1, plain = 1;
+    const size_t bytes = mmixi_shape_bytes(x->shape, x->ndim, size, &ok);
+    void *entries = a->entries, *copy;
+    mmix_entry *e;
+    if (!ok || (x->order != 'S' && bytes != x->bytes))
+        return mmixi_refuse(a, name, "%.0f bytes for its shape in %s, found %.0f",
+                            ok ? (double)bytes : (double)SIZE_MAX,
+                            mmixi_file_dtypes[x->dtype].name, (double)x->bytes);
+    for (int d = x->ndim; bytes && d-- > 0; step *= x->shape[d]) {
+        if (x->order == 'C') x->stride[d] = step;
+        if (x->order == 'F') x->stride[d] = count / (step * x->shape[d]);
+        plain = plain && (x->shape[d] == 1 || x->stride[d] == step);
+        ok = ok && mmixi_mul_ok(x->shape[d] - 1, x->stride[d], &reach) && reach < count && (last += reach) < count;
+    }
+    if (bytes && (!ok || last >= count))
+        return mmixi_refuse(a, name, "elements inside a storage of %.0f, found one beyond", (double)count);
 
-    if (shape->kind != '[' || shape->length > MMIX_FILE_MAX_DIMS)
-        return MMIXI_REFUSE(a->m, a, name, "a shape of at most %d sizes, found %s", MMIX_FILE_MAX_DIMS,
-                            shape->kind == '[' ? "more" : "no list");
-    for (i = mmixi_json_first(shape); i; i = i->next, e->ndim++)
-        if (!mmixi_json_size(i, &e->shape[e->ndim]))
-            return MMIXI_REFUSE(a->m, a, name, "sizes in the shape, found %s", mmixi_json_shown(found, i));
-    e->bytes = mmixi_shape_bytes(e->shape, e->ndim, mmixi_file_dtypes[e->dtype].size, &ok);
-    if (!ok)
-        return MMIXI_REFUSE(a->m, a, name, "at most %zu bytes, found a shape of more", (size_t)SIZE_MAX);
-
-    if (offsets->kind != '[' || offsets->length != 2)
-        return MMIXI_REFUSE(a->m, a, name, "two data_offsets, found %s",
-                            offsets->kind == '[' ? "more or less" : "no list");
-    for (i = offsets + 1, k = 0; i; i = i->next, k++)
-        if (!mmixi_json_size(i, &at[k]))
-            return MMIXI_REFUSE(a->m, a, name, "data_offsets in bytes, found %s", mmixi_json_shown(found, i));
-    if (at[0] > at[1] || at[1] > size)
-        return MMIXI_REFUSE(a->m, a, name, "data_offsets in order inside %zu bytes of data, found [%zu, %zu]",
-                            size, at[0], at[1]);
-    if (at[1] - at[0] != e->bytes)
-        return MMIXI_REFUSE(a->m, a, name, "%zu bytes for its shape in %s, found %zu", e->bytes, dtype,
-                            at[1] - at[0]);
-    e->name = name, e->data = data + at[0];
+    if (mmixi_archive_grow(a, &entries, &a->capacity, a->count + 1, sizeof *e)) return -1;
+    a->entries = (mmix_entry *)entries;
+    e = &a->entries[a->count++];
+    memset(e, 0, sizeof *e);
+    e->name = name, e->dtype = x->dtype, e->ndim = x->ndim, e->bytes = bytes, e->data = x->data;
+    memcpy(e->shape, x->shape, (size_t)x->ndim * sizeof *x->shape);
+    if (x->swap) mmixi_swap_bytes(x->data, count, size);
+    if (plain) return 0;
+    e->data = copy = mmixi_archive_alloc(a, bytes, 1);
+    if (!copy) return -1;
+    mmixi_array_copy(x, bytes / size, size, (unsigned char *)copy);
     return 0;
 }
 
@@ -15748,244 +15771,45 @@ static int mmixi_compare_entry_data(const void *x, const void *y)
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
     return strcmp(a->name, b->name);
 }
-
 static int mmixi_compare_entry_names(const void *a, const void *b)
 {
     return strcmp((*(const mmix_entry *const *)a)->name, (*(const mmix_entry *const *)b)->name);
 }
-/* Fills a->by_name. */
-static int mmixi_archive_sort(mmix_archive *a)
+/* When all are there: `whole` bytes from data on belong to one each (data NULL: not asked); names are UTF-8 and
+   there once. */
+static int mmixi_archive_finish(mmix_archive *a, const unsigned char *data, size_t whole)
 {
-    char shown[64];
+    size_t at = 0;
+    if (data) {
+        if (a->count) qsort(a->entries, a->count, sizeof *a->entries, mmixi_compare_entry_data);
+        for (size_t i = 0; i < a->count; at += a->entries[i++].bytes) {
+            const size_t begin = (size_t)((const unsigned char *)a->entries[i].data - data);
+            if (begin != at)
+                return mmixi_refuse(a, a->entries[i].name, "data from byte %.0f on, where those before end, found "
+                                    "%.0f", (double)at, (double)begin);
+        }
+        if (at != whole)
+            return mmixi_refuse(a, NULL, "%.0f bytes of data, found %.0f", (double)at, (double)whole);
+    }
+    a->by_name = (const mmix_entry **)mmixi_archive_alloc(a, a->count, sizeof *a->by_name);
+    if (!a->by_name) return -1;
     for (size_t i = 0; i < a->count; i++) {
         a->by_name[i] = &a->entries[i];
         if (!mmixi_utf8_ok(a->entries[i].name))
-            return MMIXI_REFUSE(a->m, a, a->entries[i].name, "a name of UTF-8, found %s", "another");
+            return mmixi_refuse(a, a->entries[i].name, "a name of UTF-8, found another");
     }
     if (a->count) qsort((void *)a->by_name, a->count, sizeof *a->by_name, mmixi_compare_entry_names);
     for (size_t i = 1; i < a->count; i++)
-        if (!strcmp(a->by_name[i - 1]->name, a->by_name[i]->name))
-            return MMIXI_REFUSE(a->m, a, a->by_name[i]->name, "each name once, found it %d times", 2);
+        if (!mmixi_compare_entry_names(&a->by_name[i - 1], &a->by_name[i]))
+            return mmixi_refuse(a, a->by_name[i]->name, "each name once, found it twice");
     return 0;
 }
 
-typedef struct mmixi_safetensors { mmix_archive *a; unsigned char *data; size_t size; } mmixi_safetensors;
-
-/* A member of the header: an entry more, or the metadata, whose values stay. */
-static int mmixi_safetensors_member(void *user, const mmixi_json *v, size_t values)
-{
-    const mmixi_safetensors *s = (const mmixi_safetensors *)user;
-    mmix_archive *a = s->a;
-    char shown[64];
-    if (strcmp(v->key, "__metadata__"))
-        return mmixi_safetensors_entry(a, &a->entries[a->count++], v, s->data, s->size);
-    if (v->kind != '{')
-        return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected __metadata__ {…}, found %s", a->path,
-                         mmixi_json_shown(shown, v));
-    for (const mmixi_json *i = mmixi_json_first(v); i; i = i->next)
-        if (i->kind != '"')
-            return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected strings in __metadata__, found %s", a->path,
-                             mmixi_json_shown(shown, i));
-    if (a->json.nodes)
-        return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected every key once, found __metadata__ twice",
-                         a->path);
-    a->json.nodes = (mmixi_json *)mmixi_archive_alloc(a, values, sizeof *v, &a->json.node_bytes);
-    if (!a->json.nodes) return -1;
-    memcpy(a->json.nodes, v, a->json.node_bytes);
-    for (size_t i = 0; i < values; i++)
-        if (v[i].next) a->json.nodes[i].next = a->json.nodes + (v[i].next - v);
-    return 0;
-}
-/* Fills a->json, a->entries and a->by_name from a->file. The header's members are taken one by one: the
-   values of all at once would be many times its size. */
-static int mmixi_safetensors_parse(mmix_archive *a)
-{
-    mmix_ctx *m = a->m;
-    mmixi_safetensors s;
-    mmixi_json_parser p;
-    uint64_t n = 0;
-    char shown[64];
-    size_t at = 0, bytes;
-    void *values;
-    int ok;
-    if (a->file.size < 8)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected 8 bytes or more, found %zu", a->path,
-                         a->file.size);
-    for (int i = 8; i-- > 0; ) n = n << 8 | a->file.bytes[i];
-    if (n > a->file.size - 8)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected .safetensors, .npy, .npz or .pth, found %zu bytes "
-                         "that as .safetensors would have a header of %llu", a->path, a->file.size,
-                         (unsigned long long)n);
-    if (mmixi_json_copy(m, &a->json, (const char *)a->file.bytes + 8, (size_t)n)) return -1;
-    a->held += a->json.text_bytes;
-    s.a = a;
-    s.data = a->file.bytes + 8 + n;
-    s.size = a->file.size - 8 - (size_t)n;
-    memset(&p, 0, sizeof p);
-    p.text = a->json.text;
-    p.each = mmixi_safetensors_member;
-    p.user = &s;
-    if (!mmixi_json_pass(&p, (size_t)n)) return mmixi_json_refuse(m, &p, a->path, (size_t)n);
-    p.at = 0;
-    if (mmixi_json_peek(&p) != '{')
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a header {…}, found %c", a->path, p.text[p.at]);
-
-    a->entries = (mmix_entry *)mmixi_archive_alloc(a, p.members, sizeof *a->entries, &a->entry_bytes);
-    if (!a->entries) return -1;
-    memset(a->entries, 0, a->entry_bytes);
-    a->by_name = (const mmix_entry **)mmixi_archive_alloc(a, p.members, sizeof *a->by_name, &a->name_bytes);
-    if (!a->by_name) return -1;
-    values = mmixi_archive_alloc(a, p.most, mmixi_json_bytes(1), &bytes);
-    if (!values) return -1;
-    mmixi_json_take(&p, values);
-    ok = mmixi_json_pass(&p, (size_t)n);
-    mmixi_free(m, values, bytes);
-    if (!ok) return m->error_kind ? -1 : mmixi_json_refuse(m, &p, a->path, (size_t)n);
-
-    if (a->count) qsort(a->entries, a->count, sizeof *a->entries, mmixi_compare_entry_data);
-    for (size_t k = 0; k < a->count; k++) {
-        mmix_entry *e = &a->entries[k];
-        const size_t element = mmixi_file_dtypes[e->dtype].size;
-        const size_t begin = (size_t)((const unsigned char *)e->data - s.data);
-        if (begin != at)
-            return MMIXI_REFUSE(m, a, e->name, "data from byte %zu on, where those before end, found %zu", at,
-                                begin);
-        mmixi_little_endian(s.data + at, e->bytes / element, element);
-        at += e->bytes;
-    }
-    if (at != s.size)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %zu bytes of data, found %zu", a->path, at,
-                         s.size);
-    return mmixi_archive_sort(a);
-}
-
-/* ---- entries of the other formats: made one by one, in two passes: measured, then made ---- */
-
-/* In the first pass a->entries is NULL and only counts grow. */
-typedef struct mmixi_maker { mmix_archive *a; size_t count, text, copied; } mmixi_maker;
-
-/* Elements laid out by `stride` (in elements) from `data` on become an entry named `name` (length bytes): in
-   place if they are row-major, else copied to a->copies. */
-static void mmixi_make_entry(mmixi_maker *k, const char *name, size_t length, int dtype, int ndim,
-                             const size_t *shape, const size_t *stride, unsigned char *data)
-{
-    const size_t size = mmixi_file_dtypes[dtype].size;
-    size_t n = 1, index[MMIX_FILE_MAX_DIMS] = { 0 }, at = 0;
-    int plain = 1;
-    for (int i = ndim; i-- > 0; n *= shape[i]) plain = plain && (shape[i] == 1 || stride[i] == n);
-    plain = plain || !n;
-    if (k->a->entries) {
-        mmix_entry *e = &k->a->entries[k->count];
-        char *text = k->a->names + k->text;
-        memcpy(text, name, length);
-        text[length] = 0;
-        e->name = text;
-        e->dtype = dtype;
-        e->ndim = ndim;
-        memcpy(e->shape, shape, (size_t)ndim * sizeof *shape);
-        e->bytes = n * size;
-        e->data = plain ? data : k->a->copies + k->copied;
-        for (size_t i = 0; !plain && i < n; i++) {
-            memcpy(k->a->copies + k->copied + i * size, data + at * size, size);
-            for (int d = ndim; d-- > 0;) {
-                at += stride[d];
-                if (++index[d] < shape[d]) break;
-                at -= stride[d] * index[d];
-                index[d] = 0;
-            }
-        }
-    }
-    k->count++;
-    k->text += length + 1;
-    if (!plain) k->copied += mmixi_min(n * size, SIZE_MAX / 2 - k->copied);     /* which nobody has */
-}
-/* Between the passes: memory for what was counted. */
-static int mmixi_maker_turn(mmixi_maker *k)
-{
-    mmix_archive *a = k->a;
-    a->count = k->count;
-    a->entries = (mmix_entry *)mmixi_archive_alloc(a, k->count, sizeof *a->entries, &a->entry_bytes);
-    if (!a->entries) return -1;
-    memset(a->entries, 0, a->entry_bytes);
-    a->by_name = (const mmix_entry **)mmixi_archive_alloc(a, k->count, sizeof *a->by_name, &a->name_bytes);
-    a->names = (char *)mmixi_archive_alloc(a, k->text, 1, &a->text_bytes);
-    a->copies = (unsigned char *)mmixi_archive_alloc(a, k->copied, 1, &a->copy_bytes);
-    if (!a->by_name || !a->names || !a->copies) return -1;
-    k->count = k->text = k->copied = 0;
-    return 0;
-}
-/* ---- .npy: "\x93NUMPY", version, length of the header, a Python dict of descr, fortran_order and shape ----
-   */
-
-static const char *mmixi_npy_value(const char *header, const char *key)
-{
-    const char *at = strstr(header, key);
-    if (at) at += strlen(key);
-    while (at && (*at == ':' || *at == ' ')) at++;
-    return at;
-}
-/* One array in bytes[0 … size), as the entry `name`. The header is overwritten by its own text. */
-static int mmixi_npy(mmixi_maker *k, const char *name, size_t length, unsigned char *bytes, size_t size)
-{
-    mmix_archive *a = k->a;
-    char shown[64], found[64], text[64], header[2048];
-    const char *descr, *order, *p, *from;
-    size_t shape[MMIX_FILE_MAX_DIMS], stride[MMIX_FILE_MAX_DIMS], begin, head = 0, need = 1, step = 1;
-    int ndim = 0, dtype, ok = 1, fortran;
-    memcpy(text, name, mmixi_min(length, 60));
-    text[mmixi_min(length, 60)] = 0;
-    if (size < 12 || memcmp(bytes, "\x93NUMPY", 6))
-        return MMIXI_REFUSE(a->m, a, text, "the bytes of a .npy file, found %zu others", size);
-    if (bytes[6] < 1 || bytes[6] > 3)
-        return MMIXI_REFUSE(a->m, a, text, "version 1, 2 or 3, found %d", bytes[6]);
-    begin = bytes[6] == 1 ? 10 : 12;
-    for (size_t i = begin; i-- > 8;) head = head << 8 | bytes[i];
-    if (head > size - begin || head >= sizeof header)
-        return MMIXI_REFUSE(a->m, a, text, "a header inside %zu bytes, found a length of %zu", size, head);
-    memcpy(header, bytes + begin, head);
-    header[head] = 0;
-    descr = mmixi_npy_value(header, "'descr'");
-    order = mmixi_npy_value(header, "'fortran_order'");
-    p = from = mmixi_npy_value(header, "'shape'");
-    if (!descr || !order || !p || *descr != '\'' || *p != '(' || strlen(descr) < 5)
-        return MMIXI_REFUSE(a->m, a, text, "descr, fortran_order and shape, found %s",
-                            mmixi_shown_part(found, header, head));
-    for (dtype = 0; dtype <= MMIX_FILE_BOOL; dtype++)
-        if (!memcmp(descr + 2, mmixi_file_dtypes[dtype].npy, 2) && descr[4] == '\'') break;
-    if (dtype > MMIX_FILE_BOOL || !strchr("<>|=", descr[1]))
-        return MMIXI_REFUSE(a->m, a, text, "numbers f8, f4, f2, i8 … i1, u1 or b1, found %s",
-                            mmixi_shown_part(found, descr, 5));
-    fortran = !strncmp(order, "True", 4);
-    for (p++; *p && *p != ')';) {
-        size_t n = 0, digits = 0;
-        for (; *p >= '0' && *p <= '9'; p++, digits++) ok = ok && mmixi_mul_ok(n, 10, &n)
-            && (n += (size_t)(*p - '0'), 1);
-        if (!digits || digits > 19 || ndim == MMIX_FILE_MAX_DIMS) { ok = 0; break; }
-        shape[ndim++] = n;
-        while (*p == ',' || *p == ' ') p++;
-    }
-    for (int i = 0; i < ndim; i++) ok = ok && mmixi_mul_ok(need, shape[i], &need);
-    ok = ok && *p == ')' && mmixi_mul_ok(need, mmixi_file_dtypes[dtype].size, &need);
-    if (!ok || need != size - begin - head)
-        return MMIXI_REFUSE(a->m, a, text, "a shape of %zu bytes of data, found %s", size - begin - head,
-                            mmixi_shown_part(found, from, strcspn(from, ")\n")));
-    for (int i = 0; i < ndim; i++) {
-        const int d = fortran ? i : ndim - 1 - i;
-        stride[d] = step;
-        step *= shape[d];
-    }
-    if (a->entries) {                            /* the second pass, once */
-        const size_t element = mmixi_file_dtypes[dtype].size;
-        if ((descr[1] == '>') != mmixi_big_endian_here())
-            mmixi_swap_bytes(bytes + begin + head, need / element, element);
-    }
-    mmixi_make_entry(k, name, length, dtype, ndim, shape, stride, bytes + begin + head);
-    return 0;
-}
-
-/* ---- zip, as np.savez and torch.save write it: members are stored, not compressed ---- */
-
-typedef struct mmixi_member { const char *name; size_t length, size; unsigned char *data; } mmixi_member;
+/* ---- .safetensors (github.com/huggingface/safetensors, "Format") ----
+   8 bytes   n, the length of the header, little-endian
+   n bytes   JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, …,
+                    "__metadata__": {"key": "text", …}}
+   the rest  the arrays, little-endian, row-major; offsets count from here, without gaps and overlaps */
 
 static uint64_t mmixi_number(const unsigned char *p, int bytes)
 {
@@ -15993,6 +15817,117 @@ static uint64_t mmixi_number(const unsigned char *p, int bytes)
     while (bytes-- > 0) n = n << 8 | p[bytes];
     return n;
 }
+/* One member of the header, whose data lie in data[0 … size). */
+static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char *v, unsigned char *data,
+                                   size_t size)
+{
+    const char *type = mmixi_json_find(v, "dtype"), *shape = mmixi_json_find(v, "shape"),
+        *offsets = mmixi_json_find(v, "data_offsets"), *dtype = mmixi_json_text(type);
+    char found[64];
+    mmixi_array x;
+    size_t at[2];
+    memset(&x, 0, sizeof x);
+    if (!type || !shape || !offsets)
+        return mmixi_refuse(a, name, "dtype, shape and data_offsets, found no %s",
+                            !type ? "dtype" : !shape ? "shape" : "data_offsets");
+    while (dtype && x.dtype <= MMIX_FILE_BOOL && strcmp(dtype, mmixi_file_dtypes[x.dtype].name)) x.dtype++;
+    if (!dtype || x.dtype > MMIX_FILE_BOOL)
+        return mmixi_refuse(a, name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, found %s",
+                            mmixi_json_shown(found, type));
+    x.ndim = mmixi_json_sizes(shape, x.shape, MMIX_FILE_MAX_DIMS);
+    if (x.ndim < 0)
+        return mmixi_refuse(a, name, "a shape of at most %d sizes, found %s", MMIX_FILE_MAX_DIMS,
+                            mmixi_json_shown(found, shape));
+    if (mmixi_json_sizes(offsets, at, 2) != 2 || at[0] > at[1] || at[1] > size)
+        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, found %s", (double)size,
+                            mmixi_json_shown(found, offsets));
+    x.order = 'C';
+    x.swap = mmixi_big_endian_here();
+    x.data = data + at[0];
+    x.bytes = at[1] - at[0];
+    return mmixi_archive_add(a, name, &x);
+}
+static int mmixi_safetensors(mmix_archive *a)
+{
+    const uint64_t n = a->file.size < 8 ? 0 : mmixi_number(a->file.bytes, 8);
+    const char *key, *i;
+    char shown[64], *text;
+    size_t members = 0, size;
+    void *entries = NULL;
+    if (a->file.size < 8 || n > a->file.size - 8)
+        return mmixi_refuse(a, NULL,
+                            ".safetensors, .npy, .npz or .pth, found %.0f bytes that as .safetensors would "
+                            "have a header of %.0f", (double)a->file.size, (double)n);
+    size = a->file.size - 8 - (size_t)n;
+    text = (char *)mmixi_archive_alloc(a, (size_t)n + 1, 1);
+    if (!text) return -1;
+    memcpy(text, a->file.bytes + 8, (size_t)n);
+    text[n] = 0;
+    if (mmixi_json_open(a->m, a->path, text, (size_t)n, mmixi_archive_left(a))) return -1;
+    text += strspn(text, " \t\n\r");
+    if (*text != '{') return mmixi_refuse(a, NULL, "a header {…}, found %.1s", text);
+    for (i = text; (i = mmixi_json_next(text, i, &key)) != NULL; ) members++;
+    if (mmixi_archive_grow(a, &entries, &a->capacity, members, sizeof *a->entries)) return -1;
+    a->entries = (mmix_entry *)entries;
+    for (i = text; (i = mmixi_json_next(text, i, &key)) != NULL; )
+        if (!strcmp(key, "__metadata__")) a->metadata = i;
+        else if (mmixi_safetensors_entry(a, key, i, a->file.bytes + 8 + n, size)) return -1;
+    for (i = a->metadata; i && (i == a->metadata ? *i == '{' : *i == '"'); ) i = mmixi_json_next(a->metadata, i,
+                                                                                                 &key);
+    if (i) return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %s", mmixi_json_shown(shown, i));
+    return mmixi_archive_finish(a, a->file.bytes + 8 + n, size);
+}
+
+/* ---- .npy: "\x93NUMPY", version, length of the header, a Python dict of descr, fortran_order and shape ---- */
+
+static const char *mmixi_npy_value(const char *header, const char *key)
+{
+    const char *at = strstr(header, key);
+    return at ? at + strlen(key) + strspn(at + strlen(key), ": ") : NULL;
+}
+/* One array in bytes[0 … size). */
+static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, size_t size)
+{
+    char found[64], header[2048];
+    const char *descr, *order, *shape, *p;
+    size_t begin, head;
+    mmixi_array x;
+    memset(&x, 0, sizeof x);
+    if (size < 12 || memcmp(bytes, "\x93NUMPY", 6))
+        return mmixi_refuse(a, name, "the bytes of a .npy file, found %.0f others", (double)size);
+    if (bytes[6] < 1 || bytes[6] > 3) return mmixi_refuse(a, name, "version 1, 2 or 3, found %d", bytes[6]);
+    begin = bytes[6] == 1 ? 10 : 12;
+    head = (size_t)mmixi_number(bytes + 8, (int)begin - 8);
+    if (head > size - begin || head >= sizeof header)
+        return mmixi_refuse(a, name, "a header inside %.0f bytes, found a length of %.0f", (double)size,
+                            (double)head);
+    memcpy(header, bytes + begin, head);
+    header[head] = 0;
+    descr = mmixi_npy_value(header, "'descr'");
+    order = mmixi_npy_value(header, "'fortran_order'");
+    shape = mmixi_npy_value(header, "'shape'");
+    if (!descr || !order || !shape || *descr != '\'' || *shape != '(' || strlen(descr) < 5)
+        return mmixi_refuse(a, name, "descr, fortran_order and shape, found %s", mmixi_shown(found, header, head));
+    while (x.dtype <= MMIX_FILE_BOOL && (memcmp(descr + 2, mmixi_file_dtypes[x.dtype].npy, 2) || descr[4] != '\''))
+        x.dtype++;
+    if (x.dtype > MMIX_FILE_BOOL || !strchr("<>|=", descr[1]))
+        return mmixi_refuse(a, name, "numbers f8, f4, f2, i8 … i1, u1 or b1, found %s", mmixi_shown(found, descr,
+                                                                                                    5));
+    for (p = shape + 1; *p != ')'; p += strspn(p, ", ")) {
+        if (x.ndim == MMIX_FILE_MAX_DIMS || !mmixi_json_size(p, &x.shape[x.ndim++]))
+            return mmixi_refuse(a, name, "at most %d sizes, found %s", MMIX_FILE_MAX_DIMS,
+                                mmixi_shown(found, shape, strcspn(shape, "\n")));
+        p = mmixi_json_end(p);
+    }
+    x.order = "CF"[!strncmp(order, "True", 4)];
+    x.swap = (descr[1] == '>') != mmixi_big_endian_here();
+    x.data = bytes + begin + head;
+    x.bytes = size - begin - head;
+    return mmixi_archive_add(a, name, &x);
+}
+
+/* ---- zip, as np.savez and torch.save write it: members are stored, not compressed, one after another ---- */
+
 static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
 {
     uint32_t table[256], crc = 0xffffffffu;
@@ -16003,133 +15938,94 @@ static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
     while (n--) crc = crc >> 8 ^ table[(crc ^ *p++) & 255];
     return ~crc;
 }
-static int mmixi_zip_refuse(const mmix_archive *a, const char *what, size_t at)
+/* The record of `size` bytes and more that begins with `magic` at byte `at`; NULL after a refusal. */
+static unsigned char *mmixi_zip_record(const mmix_archive *a, const char *what, uint64_t at, size_t size,
+                                       uint32_t magic)
 {
-    return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected %s at byte %zu of %zu", a->path, what, at,
-                     a->file.size);
+    unsigned char *b = a->file.bytes;
+    if (at <= a->file.size && size <= a->file.size - at && mmixi_number(b + at, 4) == magic) return b + at;
+    mmixi_refuse(a, NULL, "%s at byte %.0f of %.0f", what, (double)at, (double)a->file.size);
+    return NULL;
 }
 /* Finds the central directory: where it begins, how many members it lists. */
 static int mmixi_zip_directory(const mmix_archive *a, uint64_t *at, uint64_t *count)
 {
-    const unsigned char *b = a->file.bytes;
-    size_t end = a->file.size >= 22 ? a->file.size - 22 : 0, last = end > 65535 ? end - 65535 : 0;
+    const unsigned char *b = a->file.bytes, *d;
+    size_t end = a->file.size - mmixi_min(a->file.size, 22), last = end - mmixi_min(end, 65535);
     while (end > last && mmixi_number(b + end, 4) != 0x06054b50) end--;
-    if (a->file.size < 22 || mmixi_number(b + end, 4) != 0x06054b50)
-        return mmixi_zip_refuse(a, "the end of a zip file", end);
-    *count = mmixi_number(b + end + 10, 2);
-    *at = mmixi_number(b + end + 16, 4);
-    if (end >= 20 && mmixi_number(b + end - 20, 4) == 0x07064b50) {              /* the 64-bit form */
-        const uint64_t big = mmixi_number(b + end - 12, 8);
-        if (big > a->file.size - 56 || a->file.size < 56 || mmixi_number(b + big, 4) != 0x06064b50)
-            return mmixi_zip_refuse(a, "the end of a 64-bit zip file", end - 20);
-        *count = mmixi_number(b + big + 32, 8);
-        *at = mmixi_number(b + big + 48, 8);
+    d = mmixi_zip_record(a, "the end of a zip file", end, 22, 0x06054b50);
+    if (!d) return -1;
+    *count = mmixi_number(d + 10, 2);
+    *at = mmixi_number(d + 16, 4);
+    if (end >= 20 && mmixi_number(d - 20, 4) == 0x07064b50) {    /* the 64-bit form */
+        d = mmixi_zip_record(a, "the end of a 64-bit zip file", mmixi_number(d - 12, 8), 56, 0x06064b50);
+        if (!d) return -1;
+        *count = mmixi_number(d + 32, 8);
+        *at = mmixi_number(d + 48, 8);
     }
-    return *at <= a->file.size && *count <= a->file.size / 46 ? 0
-        : mmixi_zip_refuse(a, "a directory inside the file", end);
-}
-/* The next member of the directory; *at goes on. A wrong checksum is refused. */
-static int mmixi_zip_member(const mmix_archive *a, uint64_t *at, mmixi_member *out)
-{
-    const unsigned char *b = a->file.bytes, *d = b + *at, *x, *end;
-    uint64_t packed, size, local, name, extra, begin;
-    char shown[64];
-    if (*at > a->file.size || a->file.size - *at < 46 || mmixi_number(d, 4) != 0x02014b50)
-        return mmixi_zip_refuse(a, "a member of the directory", (size_t)*at);
-    packed = mmixi_number(d + 20, 4); size = mmixi_number(d + 24, 4); local = mmixi_number(d + 42, 4);
-    name = mmixi_number(d + 28, 2); extra = mmixi_number(d + 30, 2);
-    if (a->file.size - *at - 46 < name + extra) return mmixi_zip_refuse(a, "a member's name", (size_t)*at);
-    end = d + 46 + name + extra;
-    for (x = d + 46 + name; end - x >= 4 && (uint64_t)(end - x) >= 4 + mmixi_number(x + 2, 2); x += 4
-         + mmixi_number(x + 2, 2)) {
-        const unsigned char *v = x + 4, *stop = v + mmixi_number(x + 2, 2);
-        uint64_t *big[3];
-        if (mmixi_number(x, 2) != 1) continue;
-        big[0] = &size; big[1] = &packed; big[2] = &local;
-        for (int i = 0; i < 3; i++)
-            if (*big[i] == 0xffffffffu && stop - v >= 8) { *big[i] = mmixi_number(v, 8); v += 8; }
-    }
-    out->name = (const char *)d + 46;
-    out->length = (size_t)name;
-    if (mmixi_number(d + 10, 2) || packed != size)
-        return mmix_fail(a->m, MMIX_ERROR_FILE,
-                         "%s: expected stored members, found \"%s\" compressed (method %d)", a->path,
-            mmixi_shown_part(shown, out->name, out->length), (int)mmixi_number(d + 10, 2));
-    if (local > a->file.size || a->file.size - local < 30 || mmixi_number(b + local, 4) != 0x04034b50)
-        return mmixi_zip_refuse(a, "a member", (size_t)local);
-    begin = local + 30 + mmixi_number(b + local + 26, 2) + mmixi_number(b + local + 28, 2);
-    if (begin > a->file.size || size > a->file.size - begin)
-        return mmixi_zip_refuse(a, "a member's data", (size_t)begin);
-    out->data = a->file.bytes + begin;
-    out->size = (size_t)size;
-    *at += 46 + name + extra + mmixi_number(d + 32, 2);
-    if (mmixi_crc32(out->data, out->size) != mmixi_number(d + 16, 4))
-        return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: member \"%s\" is damaged: its checksum is wrong",
-                         a->path, mmixi_shown_part(shown, out->name, out->length));
     return 0;
 }
-static int mmixi_compare_members(const void *x, const void *y)
+/* The next member of the directory becomes an entry; *at goes on. Its data lie between `from` and `to`. A wrong
+   checksum is refused. */
+static int mmixi_zip_member(mmix_archive *a, uint64_t *at, uint64_t *from, uint64_t to)
 {
-    const mmixi_member *a = (const mmixi_member *)x, *b = (const mmixi_member *)y;
-    const int order = memcmp(a->name, b->name, mmixi_min(a->length, b->length));
-    return order ? order : (a->length > b->length) - (a->length < b->length);
-}
-static int mmixi_compare_member_data(const void *x, const void *y)
-{
-    const mmixi_member *a = (const mmixi_member *)x, *b = (const mmixi_member *)y;
-    return (a->data > b->data) - (a->data < b->data);
-}
-/* All members, by name. None lies in another: turning one's byte order would change the other, and a megabyte
-   named a thousand times would be summed up for long. */
-static int mmixi_zip_open(mmix_archive *a)
-{
-    uint64_t at = 0, count = 0, sum = 0, directory;
-    char shown[64];
-    if (mmixi_zip_directory(a, &at, &count)) return -1;
-    directory = at;
-    a->member = (mmixi_member *)mmixi_archive_alloc(a, (size_t)count, sizeof *a->member, &a->member_bytes);
-    if (!a->member) return -1;
-    for (; a->members < count && sum <= a->file.size; sum += a->member[a->members++].size)
-        if (mmixi_zip_member(a, &at, &a->member[a->members])) return -1;
-    qsort(a->member, a->members, sizeof *a->member, mmixi_compare_member_data);
-    for (size_t i = 0; i < a->members; i++) {
-        const size_t begin = (size_t)(a->member[i].data - a->file.bytes),
-            end = i + 1 < a->members ? (size_t)(a->member[i + 1].data - a->file.bytes) : (size_t)directory;
-        if (begin > end || a->member[i].size > end - begin)
-            return mmixi_zip_refuse(a, "members that do not overlap", begin);
+    unsigned char *d = mmixi_zip_record(a, "a member of the directory", *at, 46, 0x02014b50), *x, *end;
+    uint64_t field[3], length, extra, begin;     /* size, size in the file, place of the local header */
+    char *name;
+    mmixi_array bytes;
+    if (!d) return -1;
+    field[0] = mmixi_number(d + 24, 4), field[1] = mmixi_number(d + 20, 4), field[2] = mmixi_number(d + 42, 4);
+    length = mmixi_number(d + 28, 2), extra = mmixi_number(d + 30, 2);
+    if (a->file.size - *at - 46 < length + extra || memchr(d + 46, 0, (size_t)length))
+        return mmixi_refuse(a, NULL, "a member's name at byte %.0f", (double)*at + 46);
+    *at += 46 + length + extra + mmixi_number(d + 32, 2);
+    for (x = d + 46 + length, end = x + extra; end - x >= 4; ) {             /* what does not fit 32 bits */
+        unsigned char *v = x + 4;
+        const uint64_t kind = mmixi_number(x, 2), n = mmixi_number(x + 2, 2);
+        if ((uint64_t)(end - v) < n) break;
+        x = v + n;
+        for (int i = 0; kind == 1 && i < 3; i++)
+            if (field[i] == 0xffffffffu && x - v >= 8) field[i] = mmixi_number(v, 8), v += 8;
     }
-    qsort(a->member, a->members, sizeof *a->member, mmixi_compare_members);
-    for (size_t i = 1; i < a->members; i++)
-        if (!mmixi_compare_members(&a->member[i - 1], &a->member[i]))
-            return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected each member once, found \"%s\" twice",
-                             a->path, mmixi_shown_part(shown, a->member[i].name, a->member[i].length));
-    return 0;
+    name = (char *)memmove(d + 45, d + 46, (size_t)length);      /* where its end has room for a zero */
+    name[length] = 0;
+    if (mmixi_number(d + 10, 2) || field[0] != field[1])
+        return mmixi_refuse(a, name, "it stored, found it compressed (method %d)", (int)mmixi_number(d + 10, 2));
+    x = mmixi_zip_record(a, "a member", field[2], 30, 0x04034b50);
+    if (!x) return -1;
+    begin = field[2] + 30 + mmixi_number(x + 26, 2) + mmixi_number(x + 28, 2);
+    if (begin < *from || begin > to || field[0] > to - begin)
+        return mmixi_refuse(a, name, "its data between those before and the directory, found %.0f bytes at %.0f",
+                            (double)field[0], (double)begin);
+    *from = begin + field[0];
+    if (mmixi_crc32(a->file.bytes + begin, (size_t)field[0]) != mmixi_number(d + 16, 4))
+        return mmixi_refuse(a, name, "the data of its checksum, found others: the file is damaged");
+    memset(&bytes, 0, sizeof bytes);
+    bytes.dtype = MMIX_FILE_U8;
+    bytes.ndim = 1;
+    bytes.order = 'C';
+    bytes.data = a->file.bytes + begin;
+    bytes.bytes = bytes.shape[0] = (size_t)field[0];
+    return mmixi_archive_add(a, name, &bytes);
 }
-/* The member FOLDER NAME, or NULL. */
-static const mmixi_member *mmixi_zip_find(const mmix_archive *a, const mmixi_member *folder, const char *name)
+
+static int mmixi_ends(const char *name, const char *with)
 {
-    char whole[512];
-    mmixi_member wanted;
-    const size_t length = strlen(name);
-    if (folder->length + length > sizeof whole) return NULL;
-    memset(&wanted, 0, sizeof wanted);
-    memcpy(whole, folder->name, folder->length);
-    memcpy(whole + folder->length, name, length);
-    wanted.name = whole;
-    wanted.length = folder->length + length;
-    return (const mmixi_member *)bsearch(&wanted, a->member, a->members, sizeof wanted,
-                                         mmixi_compare_members);
+    const size_t n = strlen(name), cut = strlen(with);
+    return n >= cut && !strcmp(name + n - cut, with);
 }
-static int mmixi_npz(mmixi_maker *k)
+/* Members of a zip are entries of bytes at first. */
+static int mmixi_npz(mmix_archive *a, const mmix_archive *zip)
 {
-    for (size_t i = 0; i < k->a->members; i++) {
-        const mmixi_member *f = &k->a->member[i];
-        char shown[64];
-        if (f->length < 4 || memcmp(f->name + f->length - 4, ".npy", 4) || memchr(f->name, 0, f->length))
-            return mmix_fail(k->a->m, MMIX_ERROR_FILE, "%s: expected members NAME.npy, or data.pkl of "
-                             "torch.save, found \"%s\"", k->a->path,
-                             mmixi_shown_part(shown, f->name, f->length));
-        if (mmixi_npy(k, f->name, f->length - 4, f->data, f->size)) return -1;
+    for (size_t i = 0; i < zip->count; i++) {
+        const mmix_entry *e = zip->by_name[i];
+        char *name = (char *)mmixi_archive_alloc(a, strlen(e->name) + 1, 1);
+        if (!name) return -1;
+        if (!mmixi_ends(e->name, ".npy"))
+            return mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
+        memcpy(name, e->name, strlen(e->name) - 4);
+        name[strlen(e->name) - 4] = 0;
+        if (mmixi_npy(a, name, (unsigned char *)e->data, e->bytes)) return -1;
     }
     return 0;
 }
@@ -16141,403 +16037,344 @@ static int mmixi_npz(mmixi_maker *k)
    opaque thing of the few other names that training scripts leave beside their weights. Any other name is
    refused. */
 
-enum { MMIXI_PY_NONE, MMIXI_PY_MARK, MMIXI_PY_INT, MMIXI_PY_TEXT, MMIXI_PY_LIST, MMIXI_PY_DICT, MMIXI_PY_NAME,
-      MMIXI_PY_STORAGE, MMIXI_PY_TENSOR, MMIXI_PY_OPAQUE };
-/* Values are numbers of nodes. A list or dictionary (key, value, key, …) is a chain of cells. A tensor is the
-   list of its arguments, a storage that of its id. */
+/* Kinds of values. A dictionary is a list key, value, key, …; a tensor is that of its arguments, a storage that of
+   its id. */
+enum { MMIXI_PY_NONE = 'n', MMIXI_PY_MARK = '(', MMIXI_PY_INT = 'i', MMIXI_PY_TEXT = 't', MMIXI_PY_NAME = 'g',
+      MMIXI_PY_OPAQUE = 'o', MMIXI_PY_LIST = 'l', MMIXI_PY_DICT = 'd', MMIXI_PY_TENSOR = 'T',
+          MMIXI_PY_STORAGE = 's' };
 typedef struct mmixi_py {
+    int64_t number;                              /* of an integer; where a text begins; a name's; a list's head */
+    uint32_t length, next;                       /* of a text; the next of a list, whose head has no value */
     int kind;
-    uint32_t length, first, last;
-    int64_t number;
-    const char *text;
 } mmixi_py;
-typedef struct mmixi_py_cell { uint32_t node, next; } mmixi_py_cell;
+typedef struct mmixi_values { mmixi_py *at; size_t n, capacity; } mmixi_values;
 typedef struct mmixi_pickle {
     mmix_archive *a;
-    const mmixi_member *folder;                  /* "archive/", say: what stands before data.pkl */
-    const unsigned char *p, *end;
-    mmixi_py *node;
-    mmixi_py_cell *cell;                         /* cell 0 is none */
-    uint32_t *stack, *memo;
-    size_t nodes, cells, depth, remembered, node_capacity, cell_capacity, stack_capacity, memo_capacity;
-    size_t visits;                               /* a dictionary may stand in many others, or in itself */
+    const mmix_archive *zip;
+    char prefix[256];                            /* "archive/", say: what stands before data.pkl */
+    const unsigned char *begin, *p, *end;
+    mmixi_values stack, memo, cells;               /* cells: of lists; the first is none */
+    size_t remembered, visits;                   /* a dictionary may stand in many others, or in itself */
 } mmixi_pickle;
 
-static int mmixi_pickle_refuse(mmixi_pickle *k, const char *what)
+static int mmixi_pickle_refuse(const mmixi_pickle *k, const char *what)
 {
-    return mmix_fail(k->a->m, MMIX_ERROR_FILE, "%s: the pickle %s", k->a->path, what);
+    return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that %s", what);
 }
-static size_t mmixi_py_push(mmixi_pickle *k, int kind)
+static int mmixi_values_room(mmixi_pickle *k, mmixi_values *values, size_t need)
 {
-    memset(&k->node[k->nodes], 0, sizeof *k->node);
-    k->node[k->nodes].kind = kind;
-    k->stack[k->depth++] = (uint32_t)k->nodes;
-    return k->nodes++;
-}
-/* Room for what one instruction makes: a value, on the stack, and the stack's values in one list. */
-static int mmixi_pickle_room(mmixi_pickle *k)
-{
-    mmix_archive *a = k->a;
-    void *node = k->node, *cell = k->cell, *stack = k->stack;
-    const int failed = mmixi_archive_grow(a, &node, &k->node_capacity, k->nodes + 1, sizeof *k->node)
-        || mmixi_archive_grow(a, &cell, &k->cell_capacity, k->cells + k->depth + 1, sizeof *k->cell)
-        || mmixi_archive_grow(a, &stack, &k->stack_capacity, k->depth + 1, sizeof *k->stack);
-    k->node = (mmixi_py *)node;
-    k->cell = (mmixi_py_cell *)cell;
-    k->stack = (uint32_t *)stack;
+    void *at = values->at;
+    const size_t before = values->capacity;
+    const int failed = mmixi_archive_grow(k->a, &at, &values->capacity, need, sizeof *values->at);
+    values->at = (mmixi_py *)at;
+    if (values->capacity > before) memset(values->at + before, 0, (values->capacity - before) * sizeof *values->at);
     return failed;
 }
-static void mmixi_py_append(mmixi_pickle *k, size_t list, size_t node)
+static int mmixi_py_push(mmixi_pickle *k, int kind, int64_t number, size_t length)
 {
-    mmixi_py *l = &k->node[list];
-    const uint32_t cell = (uint32_t)k->cells++;
-    k->cell[cell].node = (uint32_t)node;
-    k->cell[cell].next = 0;
-    if (l->first) k->cell[l->last].next = cell;
-    else l->first = cell;
-    l->last = cell;
-    l->length++;
+    const mmixi_py v = { number, (uint32_t)length, 0, kind };
+    k->stack.at[k->stack.n++] = v;
+    return 1;
 }
-/* Item i of a list, node 0 (which is None) if it is shorter. */
+/* The top n of the stack go to the end of a list. */
+static void mmixi_py_append(mmixi_pickle *k, const mmixi_py *list, size_t n)
+{
+    mmixi_py *cell = k->cells.at, *head = &cell[list->number];   /* its number is the last cell's */
+    k->stack.n -= n;
+    for (size_t i = 0; i < n; i++) {
+        cell[k->cells.n] = k->stack.at[k->stack.n + i];
+        cell[k->cells.n].next = 0;
+        cell[head->number].next = (uint32_t)k->cells.n;
+        head->number = (int64_t)k->cells.n++;
+    }
+}
+/* A list of the top n in their place. */
+static int mmixi_py_list(mmixi_pickle *k, int kind, size_t n)
+{
+    const mmixi_py list = { (int64_t)k->cells.n, 0, 0, kind };
+    k->cells.at[k->cells.n++] = list;
+    mmixi_py_append(k, &list, n);
+    return mmixi_py_push(k, kind, list.number, 0);
+}
+static int mmixi_py_is_list(const mmixi_py *v) { return strchr("ldTs", v->kind) && v->kind; }
+/* Item i of a list; nothing if it is shorter, or no list. */
 static const mmixi_py *mmixi_py_item(const mmixi_pickle *k, const mmixi_py *list, size_t i)
 {
-    size_t c = list->first;
-    while (c && i--) c = k->cell[c].next;
-    return &k->node[c ? k->cell[c].node : 0];
+    size_t c = mmixi_py_is_list(list) ? k->cells.at[list->number].next : 0;
+    while (c && i--) c = k->cells.at[c].next;
+    return &k->cells.at[c];
 }
-/* The stack's place of the last mark, or its depth if there is none. */
-static size_t mmixi_py_mark(const mmixi_pickle *k)
+static int mmixi_py_size(const mmixi_py *v, size_t *out)
 {
-    for (size_t i = k->depth; i-- > 0;)
-        if (k->node[k->stack[i]].kind == MMIXI_PY_MARK) return i;
-    return k->depth;
+    *out = (size_t)v->number;
+    return v->kind == MMIXI_PY_INT && v->number >= 0 && (int64_t)*out == v->number;
 }
-static int mmixi_py_text_is(const mmixi_py *v, const char *text)
+/* The same of a list; how many, or -1. */
+static int mmixi_py_sizes(const mmixi_pickle *k, const mmixi_py *list, size_t *out)
 {
-    return v->text && v->length == strlen(text) && !memcmp(v->text, text, v->length);
+    int n = 0;
+    for (const mmixi_py *v; (v = mmixi_py_item(k, list, (size_t)n))->kind; n++)
+        if (n == MMIX_FILE_MAX_DIMS || !mmixi_py_size(v, &out[n])) return -1;
+    return n;
 }
-/* "module.name" of the GLOBAL instruction: its kind when called, or a refusal. */
+
+/* "module.name" becomes a value, whose number is what it makes when it is called, or its dtype; or is refused. */
 static int mmixi_py_global(mmixi_pickle *k, const char *module, size_t m, const char *name, size_t n)
 {
-    static const char known[][40] = { "collections.OrderedDict", "torch._utils._rebuild_tensor_v2",
-                                     "torch._utils._rebuild_parameter", "argparse.Namespace", "torch.Size",
-        "torch.device", "numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar", "numpy.dtype",
-        "_codecs.encode", "torch.float32", "torch.float64", "torch.float16", "torch.bfloat16",
-        "collections.defaultdict", "torch.DoubleStorage", "torch.FloatStorage", "torch.HalfStorage",
-        "torch.BFloat16Storage", "torch.LongStorage", "torch.IntStorage", "torch.ShortStorage",
-        "torch.CharStorage", "torch.ByteStorage", "torch.BoolStorage" };
-    char whole[128], shown[64];
-    size_t node;
+    static const char known[][40] = {            /* they make: a dictionary, a tensor, their first argument, … */
+        "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter",
+        "argparse.Namespace", "torch.Size", "torch.device", "numpy.core.multiarray.scalar",
+        "numpy._core.multiarray.scalar", "numpy.dtype", "_codecs.encode", "torch.float32", "torch.float64",
+        "torch.float16", "torch.bfloat16", "collections.defaultdict"
+    };
+    char whole[128], text[64];
     snprintf(whole, sizeof whole, "%.*s.%.*s", (int)mmixi_min(m, 80), module, (int)mmixi_min(n, 40), name);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (!strcmp(whole, known[i])) {
-            node = mmixi_py_push(k, MMIXI_PY_NAME);
-            k->node[node].number = (int64_t)i;
-            return 0;
-        }
-    return mmix_fail(k->a->m, MMIX_ERROR_FILE,
-                     "%s: the pickle asks for %s, which a file of weights does not need: "
-        "refused, nothing was run", k->a->path, mmixi_shown(shown, whole));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(whole, known[i])) return mmixi_py_push(k, MMIXI_PY_NAME, "dTp"[mmixi_min(i, 3)], 0);
+    for (int i = 0; i <= MMIX_FILE_BOOL; i++) {
+        snprintf(text, sizeof text, "torch.%sStorage", mmixi_file_dtypes[i].torch);
+        if (!strcmp(whole, text)) return mmixi_py_push(k, MMIXI_PY_NAME, -1 - i, 0);
+    }
+    return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that asks for %s: refused, nothing "
+                        "was run", mmixi_shown(text, whole, strlen(whole)));
 }
-enum { MMIXI_PY_ORDERED, MMIXI_PY_REBUILD, MMIXI_PY_PARAMETER, MMIXI_PY_FIRST_STORAGE = 15 };
+static int mmixi_pickle_lines(mmixi_pickle *k)
+{
+    const char *line[2];
+    size_t n[2];
+    for (int i = 0; i < 2; i++) {
+        const unsigned char *end = (const unsigned char *)memchr(k->p, '\n', (size_t)(k->end - k->p));
+        if (!end) return mmixi_pickle_refuse(k, "ends too early");
+        line[i] = (const char *)k->p, n[i] = (size_t)(end - k->p);
+        k->p = end + 1;
+    }
+    return mmixi_py_global(k, line[0], n[0], line[1], n[1]);
+}
+/* n bytes of a text, an integer, something opaque. */
+static int mmixi_pickle_bytes(mmixi_pickle *k, int kind, size_t n)
+{
+    const unsigned char *p = k->p;
+    const int shift = n && n < 8 ? 64 - 8 * (int)n : 0;
+    if ((size_t)(k->end - p) < n) return mmixi_pickle_refuse(k, "ends too early");
+    k->p += n;
+    if (kind == MMIXI_PY_INT && n <= 8)          /* the highest bit is the sign */
+        return mmixi_py_push(k, kind, (int64_t)(mmixi_number(p, (int)n) << shift) >> shift, 0);
+    return mmixi_py_push(k, kind == MMIXI_PY_INT ? MMIXI_PY_OPAQUE : kind, p - k->begin, n);
+}
+static int mmixi_pickle_call(mmixi_pickle *k, const mmixi_py *name, const mmixi_py *arguments)
+{
+    if (name->kind != MMIXI_PY_NAME || arguments->kind != MMIXI_PY_LIST)
+        return mmixi_pickle_refuse(k, "calls something that can't be called");
+    if (name->number == MMIXI_PY_DICT) return mmixi_py_list(k, MMIXI_PY_DICT, 0);
+    if (name->number == MMIXI_PY_TENSOR) return mmixi_py_push(k, MMIXI_PY_TENSOR, arguments->number, 0);
+    if (name->number != 'p') return mmixi_py_push(k, MMIXI_PY_OPAQUE, 0, 0);
+    k->stack.at[k->stack.n++] = *mmixi_py_item(k, arguments, 0);
+    return 1;
+}
+static int mmixi_py_text_is(const mmixi_pickle *k, const mmixi_py *v, const char *text)
+{
+    return v->kind == MMIXI_PY_TEXT && v->length == strlen(text) && !memcmp(k->begin + v->number, text, v->length);
+}
 
+/* Each instruction: its code, the bytes of a number that follows it, the values it needs on the stack, and what it
+   does (with what): + a value; = bytes of a value; p put, g get; c a name in two lines, C of two texts; t a tuple;
+   m all from a mark become one; a append, e append all from a mark; s a storage; r a call; - drop; v version;
+   . the end. */
+static const char mmixi_pickle_codes[][6] = {
+    "\x80" "10v", "\x95" "80 ", ".00.", "(00+(", "N00+n", "\x88" "00+i", "\x89" "00+i", "K10+i", "M20+i", "J00=j",
+    "\x8a" "10=i", "G80+o", "}00+d", "]00+l", ")00+l", "X40=t", "\x8c" "10=t", "T40=o", "B40=o", "U10=o", "C10=o",
+    "q11p", "r41p", "\x94" "01P", "h10g", "j40g", "c00c", "\x93" "02C", "\x85" "01t", "\x86" "02t", "\x87" "03t",
+    "t01ml", "l01ml", "d01md", "a02a", "s03a", "u02e", "e02e", "Q01s", "R02r", "\x81" "02r", "001-", "b02-"
+};
 /* One instruction; 1: go on, 0: the end, -1. */
 static int mmixi_pickle_step(mmixi_pickle *k)
 {
-    const unsigned char op = *k->p++, *p = k->p;
-    const size_t left = (size_t)(k->end - k->p);
-    size_t mark, node, n, base;
-    switch (op) {
-#define MMIXI_NEED(bytes) \
-    if (left < (size_t)(bytes)) return mmixi_pickle_refuse(k, "ends too early"); \
-    k->p += (bytes)
-#define MMIXI_HAVE(values) \
-    if (k->depth < (size_t)(values)) return mmixi_pickle_refuse(k, "takes from an empty stack")
-#define MMIXI_MARKED if ((mark = mmixi_py_mark(k)) == k->depth) return mmixi_pickle_refuse(k, "misses a mark")
-    case 0x80: MMIXI_NEED(1); return *p >= 2 && *p <= 5 ? 1 : mmixi_pickle_refuse(k,
-            "is not of protocol 2 to 5");
-    case 0x95: MMIXI_NEED(8); return 1;                          /* a frame's length */
+    const unsigned char op = *k->p++;
+    const char *c = NULL;
+    mmixi_values *s = &k->stack;
+    mmixi_py *top, *v;
+    size_t n, mark, bytes, needed;
+    for (size_t i = 0; i < sizeof mmixi_pickle_codes / sizeof *mmixi_pickle_codes; i++)
+        if (mmixi_pickle_codes[i][0] == (char)op) c = mmixi_pickle_codes[i];
+    if (!c)
+        return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one with the instruction 0x%02x",
+                            op);
+    bytes = (size_t)(c[1] - '0'), needed = (size_t)(c[2] - '0');
+    if ((size_t)(k->end - k->p) < bytes) return mmixi_pickle_refuse(k, "ends too early");
+    n = (size_t)mmixi_number(k->p, (int)bytes);
+    k->p += bytes;
+    if (s->n < needed) return mmixi_pickle_refuse(k, "takes from an empty stack");
+    if (c[3] == 'm' || c[3] == 'e') {            /* takes the mark away; n is what stood behind it */
+        for (mark = s->n; mark && s->at[mark - 1].kind != MMIXI_PY_MARK; ) mark--;
+        if (!mark) return mmixi_pickle_refuse(k, "misses a mark");
+        n = s->n-- - mark;
+        memmove(s->at + mark - 1, s->at + mark, n * sizeof *s->at);
+    }
+    top = s->at + s->n - (s->n > 0);
+    switch (c[3]) {
+    case 'v': return n >= 2 && n <= 5 ? 1 : mmixi_pickle_refuse(k, "is not of protocol 2 to 5");
     case '.': return 0;
-    case '(': mmixi_py_push(k, MMIXI_PY_MARK); return 1;
-    case 'N': mmixi_py_push(k, MMIXI_PY_NONE); return 1;
-    case 0x88: case 0x89: k->node[mmixi_py_push(k, MMIXI_PY_INT)].number = op == 0x88; return 1;
-    case 'K': MMIXI_NEED(1); k->node[mmixi_py_push(k, MMIXI_PY_INT)].number = *p; return 1;
-    case 'M': MMIXI_NEED(2); k->node[mmixi_py_push(k, MMIXI_PY_INT)].number = (int64_t)mmixi_number(p, 2);
+    case '+': return strchr("ld", c[4]) ? mmixi_py_list(k, c[4], 0)
+        : mmixi_py_push(k, c[4], op == 0x88 ? 1 : (int64_t)n, 0);
+    case '=': return c[4] == 'j' ? mmixi_pickle_bytes(k, MMIXI_PY_INT, 4) : mmixi_pickle_bytes(k, c[4], n);
+    case 'P': n = k->remembered; /* fall through */
+    case 'p':
+        k->remembered++;
+        if (mmixi_values_room(k, &k->memo, n + 1)) return -1;
+        k->memo.at[n] = *top;
         return 1;
-    case 'J': MMIXI_NEED(4); k->node[mmixi_py_push(k, MMIXI_PY_INT)].number
-        = (int32_t)(uint32_t)mmixi_number(p, 4); return 1;
-    case 0x8a:
-        MMIXI_NEED(1);
-        n = *p;
-        if (left - 1 < n) return mmixi_pickle_refuse(k, "ends too early");
-        k->p += n;
-        node = mmixi_py_push(k, n > 8 ? MMIXI_PY_OPAQUE : MMIXI_PY_INT);
-        if (n && n <= 8) {
-            uint64_t v = mmixi_number(p + 1, (int)n);
-            if (p[n] & 0x80 && n < 8) v |= ~(uint64_t)0 << (8 * n);
-            memcpy(&k->node[node].number, &v, 8);
-        }
-        return 1;
-    case 'G': MMIXI_NEED(8); mmixi_py_push(k, MMIXI_PY_OPAQUE); return 1;
-    case 'X': case 'T': case 'B': case 0x8c: case 'U': case 'C': {
-        const size_t wide = op == 'X' || op == 'T' || op == 'B' ? 4 : 1;
-        MMIXI_NEED(wide);
-        n = (size_t)mmixi_number(p, (int)wide);
-        if (left - wide < n) return mmixi_pickle_refuse(k, "ends too early");
-        k->p += n;
-        node = mmixi_py_push(k, op == 'X' || op == 0x8c ? MMIXI_PY_TEXT : MMIXI_PY_OPAQUE);
-        k->node[node].text = (const char *)p + wide;
-        k->node[node].length = (uint32_t)n;
-        return 1; }
-    case '}': mmixi_py_push(k, MMIXI_PY_DICT); return 1;
-    case ']': case ')': mmixi_py_push(k, MMIXI_PY_LIST); return 1;
-    case 'q': case 'r': case 0x94:
-        n = k->remembered++;
-        MMIXI_HAVE(1);
-        if (op == 'q') { MMIXI_NEED(1); n = *p; }
-        if (op == 'r') { MMIXI_NEED(4); n = (size_t)mmixi_number(p, 4); }
-        if (n >= k->memo_capacity) {
-            void *memo = k->memo;
-            const size_t before = k->memo_capacity;
-            const int failed = mmixi_archive_grow(k->a, &memo, &k->memo_capacity, n + 1, sizeof *k->memo);
-            k->memo = (uint32_t *)memo;
-            if (failed) return -1;
-            memset(k->memo + before, 0, (k->memo_capacity - before) * sizeof *k->memo);
-        }
-        k->memo[n] = k->stack[k->depth - 1] + 1;
-        return 1;
-    case 'h': case 'j':
-        MMIXI_NEED(op == 'h' ? 1 : 4);
-        n = (size_t)mmixi_number(p, op == 'h' ? 1 : 4);
-        if (n >= k->memo_capacity || !k->memo[n])
+    case 'g':
+        if (n >= k->memo.capacity || !k->memo.at[n].kind)
             return mmixi_pickle_refuse(k, "recalls what it never remembered");
-        k->stack[k->depth++] = k->memo[n] - 1;
+        s->at[s->n++] = k->memo.at[n];
         return 1;
-    case 'c': {
-        const unsigned char *line = (const unsigned char *)memchr(p, '\n', left), *next;
-        next = line ? (const unsigned char *)memchr(line + 1, '\n', (size_t)(k->end - line - 1)) : NULL;
-        if (!next) return mmixi_pickle_refuse(k, "ends too early");
-        k->p = next + 1;
-        return mmixi_py_global(k, (const char *)p, (size_t)(line - p), (const char *)line + 1,
-                               (size_t)(next - line - 1)) ? -1 : 1; }
-    case 0x93: {
-        const mmixi_py *name, *module;
-        MMIXI_HAVE(2);
-        name = &k->node[k->stack[--k->depth]];
-        module = &k->node[k->stack[--k->depth]];
-        if (name->kind != MMIXI_PY_TEXT || module->kind != MMIXI_PY_TEXT)
+    case 'c': return mmixi_pickle_lines(k);
+    case 'C':
+        s->n -= 2;
+        if (top[-1].kind != MMIXI_PY_TEXT || top->kind != MMIXI_PY_TEXT)
             return mmixi_pickle_refuse(k, "names something without a name");
-        return mmixi_py_global(k, module->text, module->length, name->text, name->length) ? -1 : 1; }
-    case 0x85: case 0x86: case 0x87:
-        n = (size_t)(op - 0x84);
-        MMIXI_HAVE(n);
-        base = k->depth - n;
-        mmixi_py_push(k, MMIXI_PY_LIST);
-        node = k->stack[k->depth - 1];
-        for (size_t i = 0; i < n; i++) mmixi_py_append(k, node, k->stack[base + i]);
-        k->depth = base;
-        k->stack[k->depth++] = (uint32_t)node;
+        return mmixi_py_global(k, (const char *)k->begin + top[-1].number, top[-1].length,
+                               (const char *)k->begin + top->number, top->length);
+    case 't': return mmixi_py_list(k, MMIXI_PY_LIST, needed);
+    case 'm': return mmixi_py_list(k, c[4], n);
+    case 'a': n = needed - 1; /* fall through */
+    case 'e':
+        v = s->n > n ? s->at + s->n - 1 - n : NULL;
+        if (!v) return mmixi_pickle_refuse(k, "takes from an empty stack");
+        if (mmixi_py_is_list(v)) mmixi_py_append(k, v, n);
+        else s->n -= n;
         return 1;
-    case 't': case 'l': case 'd':
-        MMIXI_MARKED;
-        node = mmixi_py_push(k, op == 'd' ? MMIXI_PY_DICT : MMIXI_PY_LIST);
-        for (size_t i = mark + 1; i + 1 < k->depth; i++) mmixi_py_append(k, node, k->stack[i]);
-        k->depth = mark;
-        k->stack[k->depth++] = (uint32_t)node;
+    case 's':
+        if (!mmixi_py_text_is(k, mmixi_py_item(k, top, 0), "storage"))
+            return mmixi_pickle_refuse(k, "refers to something other than a storage");
+        top->kind = MMIXI_PY_STORAGE;
         return 1;
-    case 's': case 'a':
-        n = op == 's' ? 3 : 2;
-        MMIXI_HAVE(n);
-        base = k->depth - n;
-        for (size_t i = 1; i < n; i++) mmixi_py_append(k, k->stack[base], k->stack[base + i]);
-        k->depth = base + 1;
-        return 1;
-    case 'u': case 'e':
-        MMIXI_MARKED;
-        if (!mark) return mmixi_pickle_refuse(k, "takes from an empty stack");
-        for (size_t i = mark + 1; i < k->depth; i++) mmixi_py_append(k, k->stack[mark - 1], k->stack[i]);
-        k->depth = mark;
-        return 1;
-    case 'Q':
-        MMIXI_HAVE(1);
-        node = k->stack[k->depth - 1];
-        if ((k->node[node].kind != MMIXI_PY_LIST && k->node[node].kind != MMIXI_PY_STORAGE)
-            || !mmixi_py_text_is(mmixi_py_item(k, &k->node[node], 0),
-                                 "storage")) return mmixi_pickle_refuse(k,
-                "refers to something other than a storage");
-        k->node[node].kind = MMIXI_PY_STORAGE;
-        return 1;
-    case 'R': case 0x81: {
-        const mmixi_py *what;
-        MMIXI_HAVE(2);
-        node = k->stack[--k->depth];
-        what = &k->node[k->stack[--k->depth]];
-        if (what->kind != MMIXI_PY_NAME || k->node[node].kind != MMIXI_PY_LIST)
-            return mmixi_pickle_refuse(k, "calls something that can't be called");
-        if (what->number == MMIXI_PY_REBUILD)
-            k->node[node].kind = MMIXI_PY_TENSOR, k->stack[k->depth++] = (uint32_t)node;
-        else if (what->number == MMIXI_PY_PARAMETER)
-            k->stack[k->depth++] = (uint32_t)(mmixi_py_item(k, &k->node[node], 0) - k->node);
-        else mmixi_py_push(k, what->number == MMIXI_PY_ORDERED ? MMIXI_PY_DICT : MMIXI_PY_OPAQUE);
-        return 1; }
-    case 'b': MMIXI_HAVE(2); k->depth--; return 1;               /* an object's attributes: not looked at */
-    case '0': MMIXI_HAVE(1); k->depth--; return 1;
-    default: return mmix_fail(k->a->m, MMIX_ERROR_FILE,
-                              "%s: the pickle has the instruction 0x%02x, which a file of "
-        "weights does not need", k->a->path, op);
-#undef MMIXI_NEED
-#undef MMIXI_HAVE
-#undef MMIXI_MARKED
+    case 'r': s->n -= 2; return mmixi_pickle_call(k, top - 1, top);
+    case '-': s->n--; return 1;
+    default: return 1;
     }
 }
 
 /* _rebuild_tensor_v2(storage, offset, size, stride, …), storage = ("storage", type, key, device, count). */
-static int mmixi_pth_tensor(mmixi_maker *m, const mmixi_pickle *k, const char *name, size_t length,
-                            const mmixi_py *tensor)
+static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
 {
-    static const int dtypes[10] = { MMIX_FILE_F64, MMIX_FILE_F32, MMIX_FILE_F16, MMIX_FILE_BF16,
-                                   MMIX_FILE_I64, MMIX_FILE_I32, MMIX_FILE_I16, MMIX_FILE_I8, MMIX_FILE_U8,
-        MMIX_FILE_BOOL };
-    mmix_archive *a = m->a;
-    const mmixi_py *storage = mmixi_py_item(k, tensor, 0), *offset = mmixi_py_item(k, tensor, 1),
-        *size = mmixi_py_item(k, tensor, 2), *step = mmixi_py_item(k, tensor, 3),
-        *type = mmixi_py_item(k, storage, 1), *key = mmixi_py_item(k, storage, 2),
-        *total = mmixi_py_item(k, storage, 4);
-    size_t shape[MMIX_FILE_MAX_DIMS], stride[MMIX_FILE_MAX_DIMS], last, count, element;
-    char shown[64], found[64], text[64], path[64];
-    int dtype, empty = 0, ok = 1;
-    const mmixi_member *f;
-    memcpy(text, name, mmixi_min(length, 60));
-    text[mmixi_min(length, 60)] = 0;
-    if (storage->kind != MMIXI_PY_STORAGE || type->kind != MMIXI_PY_NAME
-        || type->number < MMIXI_PY_FIRST_STORAGE || key->kind != MMIXI_PY_TEXT || total->kind != MMIXI_PY_INT
-        || offset->kind != MMIXI_PY_INT || size->kind != MMIXI_PY_LIST || step->kind != MMIXI_PY_LIST
-        || size->length != step->length || size->length > MMIX_FILE_MAX_DIMS || offset->number < 0
-        || total->number < 0 || key->length > 40) return MMIXI_REFUSE(a->m, a, text,
-            "a tensor of a storage, found %s", "something else");
-    dtype = dtypes[type->number - MMIXI_PY_FIRST_STORAGE];
-    element = mmixi_file_dtypes[dtype].size;
-    count = (size_t)total->number;
-    snprintf(path, sizeof path, "data/%.*s", (int)key->length, key->text);
-    f = mmixi_zip_find(a, k->folder, path);
-    if (!f)
-        return MMIXI_REFUSE(a->m, a, text, "a member …%s, found none",
-                            mmixi_shown_part(found, path, strlen(path)));
-    if (f->size / element != count || f->size % element)
-        return MMIXI_REFUSE(a->m, a, text, "a storage of %zu numbers, found %zu bytes", count, f->size);
-    last = (size_t)offset->number;
-    for (size_t i = 0; i < size->length; i++) {
-        const mmixi_py *n = mmixi_py_item(k, size, i), *s = mmixi_py_item(k, step, i);
-        size_t reach;
-        if (n->kind != MMIXI_PY_INT || s->kind != MMIXI_PY_INT || n->number < 0 || s->number < 0)
-            return MMIXI_REFUSE(a->m, a, text, "sizes and strides from 0 on, found %lld and %lld",
-                                (long long)n->number, (long long)s->number);
-        shape[i] = (size_t)n->number;
-        stride[i] = (size_t)s->number;
-        empty |= !shape[i];
-        if (!mmixi_mul_ok(shape[i] ? shape[i] - 1 : 0, stride[i], &reach) || reach > count
-            || (last += reach) > count) last = count;
-    }
-    mmixi_shape_bytes(shape, (int)size->length, element, &ok);   /* with strides of 0 any shape fits so far */
-    if ((!empty && last >= count) || !ok)
-        return MMIXI_REFUSE(a->m, a, text, "elements inside a storage of %zu, found one beyond", count);
-    mmixi_make_entry(m, name, length, dtype, (int)size->length, shape, stride,
-                     f->data + (empty ? 0 : (size_t)offset->number * element));
-    return 0;
+    const mmixi_py *storage = mmixi_py_item(k, tensor, 0), *type = mmixi_py_item(k, storage, 1),
+        *key = mmixi_py_item(k, storage, 2);
+    size_t offset, count, element;
+    char path[512], shown[64];
+    const mmix_entry *f;
+    mmixi_array x;
+    memset(&x, 0, sizeof x);
+    x.ndim = mmixi_py_sizes(k, mmixi_py_item(k, tensor, 2), x.shape);
+    x.dtype = type->kind == MMIXI_PY_NAME ? (int)(-1 - type->number) : -1;
+    if (storage->kind != MMIXI_PY_STORAGE || x.dtype < 0 || key->kind != MMIXI_PY_TEXT || key->length > 40
+        || !mmixi_py_size(mmixi_py_item(k, storage, 4), &count) || !mmixi_py_size(mmixi_py_item(k, tensor, 1),
+                                                                                  &offset)
+        || x.ndim < 0 || mmixi_py_sizes(k, mmixi_py_item(k, tensor, 3), x.stride) != x.ndim)
+        return mmixi_refuse(k->a, name,
+                            "a tensor of a storage, with sizes and strides from 0 on, found something else");
+    element = mmixi_file_dtypes[x.dtype].size;
+    snprintf(path, sizeof path, "%sdata/%.*s", k->prefix, (int)key->length, (const char *)k->begin + key->number);
+    f = mmix_archive_find(k->zip, path);
+    if (!f || f->bytes / element != count || f->bytes % element)
+        return mmixi_refuse(k->a, name, "a member %s of %.0f numbers, found %.0f bytes",
+                            mmixi_shown(shown, path, strlen(path)), (double)count, f ? (double)f->bytes : 0);
+    offset = mmixi_min(offset, count) * element;                 /* behind the end only what is empty can begin */
+    x.order = 'S';
+    x.data = (unsigned char *)f->data + offset;
+    x.bytes = f->bytes - offset;
+    return mmixi_archive_add(k->a, name, &x);
 }
 /* All tensors below a dictionary, named by their keys joined with dots. */
-static int mmixi_pth_walk(mmixi_maker *m, mmixi_pickle *k, size_t dict, char *name, size_t length, int depth)
+static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, char name[1024], size_t length, int depth)
 {
-    const mmixi_py *d = &k->node[dict];
-    for (size_t c = d->first; c && k->cell[c].next; c = k->cell[k->cell[c].next].next) {
-        const mmixi_py *key = &k->node[k->cell[c].node];
-        const size_t value = k->cell[k->cell[c].next].node;
-        size_t at = length;
-        if (k->node[value].kind != MMIXI_PY_TENSOR && k->node[value].kind != MMIXI_PY_DICT) continue;
-        if (key->kind != MMIXI_PY_TEXT) continue;                /* the optimiser's numbered states */
-        if (k->visits++ > 2 * k->cells || depth == 8 || at + key->length + 2 > 1024
-            || memchr(key->text, 0, key->length)) return mmixi_pickle_refuse(k,
-                "nests names deeper, longer or more often than a file of weights does");
-        if (at) name[at++] = '.';
-        memcpy(name + at, key->text, key->length);
-        at += key->length;
-        if (k->node[value].kind == MMIXI_PY_DICT ? mmixi_pth_walk(m, k, value, name, at, depth + 1)
-            : mmixi_pth_tensor(m, k, name, at, &k->node[value])) return -1;
+    const mmixi_py *cell = k->cells.at, *key, *value;
+    for (size_t c = cell[d->number].next, at; c && cell[c].next; c = value->next) {
+        char *copy;
+        key = &cell[c];
+        value = &cell[key->next];
+        if ((value->kind != MMIXI_PY_TENSOR && value->kind != MMIXI_PY_DICT) || key->kind != MMIXI_PY_TEXT)
+            continue;                            /* such as the optimiser's numbered states */
+        if (k->visits++ > 2 * k->cells.n || depth == 8 || length + key->length + 2 > 1024
+            || memchr(k->begin + key->number, 0, key->length))
+            return mmixi_pickle_refuse(k, "nests names deeper, longer or more often than that");
+        at = length + (size_t)snprintf(name + length, 1024 - length, "%s%.*s", length ? "." : "", (int)key->length,
+                                       (const char *)k->begin + key->number);
+        if (value->kind == MMIXI_PY_DICT) {
+            if (mmixi_pth_walk(k, value, name, at, depth + 1)) return -1;
+            continue;
+        }
+        copy = (char *)mmixi_archive_alloc(k->a, at + 1, 1);
+        if (!copy || mmixi_pth_tensor(k, (const char *)memcpy(copy, name, at + 1), value)) return -1;
     }
     return 0;
 }
-static int mmixi_pth(mmixi_maker *m, const mmixi_member *pickle)
+static int mmixi_pth(mmix_archive *a, const mmix_archive *zip, const mmix_entry *pickle)
 {
-    mmix_archive *a = m->a;
-    mmixi_pickle k;
-    mmixi_member folder = *pickle;
-    const mmixi_member *order;
+    const mmix_entry *order = NULL;
     char name[1024];
-    int more = 1;
+    int result = 1;
+    mmixi_pickle k;
     memset(&k, 0, sizeof k);
-    folder.length -= strlen("data.pkl");
-    k.a = a;
-    k.folder = &folder;
-    k.p = pickle->data;
-    k.end = pickle->data + pickle->size;
-    k.cells = 1;
-    if (pickle->size > UINT32_MAX) more = mmixi_pickle_refuse(&k, "has more than 4 GiB");
-    else if (mmixi_pickle_room(&k)) more = -1;
-    else mmixi_py_push(&k, MMIXI_PY_NONE);       /* node 0 */
-    k.depth = 0;
-    while (more == 1)
-        more = k.p == k.end ? mmixi_pickle_refuse(&k, "never stops")
-            : mmixi_pickle_room(&k) ? -1 : mmixi_pickle_step(&k);
-    if (!more && (k.depth != 1 || k.node[k.stack[0]].kind != MMIXI_PY_DICT))
-        more = mmixi_pickle_refuse(&k, "holds no dictionary of tensors");
-    order = mmixi_zip_find(a, &folder, "byteorder");
-    if (!more && (mmixi_big_endian_here()
-                  || (order && (order->size < 6 || memcmp(order->data, "little", 6)))))
-        more = mmixi_pickle_refuse(&k, "is of, or on, a big-endian machine");
-    for (int pass = 0; !more && pass < 2; pass++) {
-        k.visits = 0;
-        more = mmixi_pth_walk(m, &k, k.stack[0], name, 0, 0);
-        if (!more && !pass) more = mmixi_maker_turn(m);
+    snprintf(k.prefix, sizeof k.prefix, "%.*s", (int)(strlen(pickle->name) - strlen("data.pkl")), pickle->name);
+    snprintf(name, sizeof name, "%sbyteorder", k.prefix);
+    order = mmix_archive_find(zip, name);
+    k.a = a, k.zip = zip;
+    k.begin = k.p = (const unsigned char *)pickle->data;
+    k.end = k.begin + pickle->bytes;
+    k.cells.n = 1;
+    if (pickle->bytes > UINT32_MAX) result = mmixi_pickle_refuse(&k, "has more than 4 GiB");
+    while (result == 1)                            /* room for what one makes: a value, and one list of the stack */
+        if (mmixi_values_room(&k, &k.stack, k.stack.n + 1) || mmixi_values_room(&k, &k.cells,
+                                                                            k.cells.n + k.stack.n + 1))
+            result = -1;
+        else result = k.p == k.end ? mmixi_pickle_refuse(&k, "never stops") : mmixi_pickle_step(&k);
+    if (!result && (k.stack.n != 1 || k.stack.at->kind != MMIXI_PY_DICT))
+        result = mmixi_pickle_refuse(&k, "holds no dictionary of tensors");
+    if (!result && (mmixi_big_endian_here() || (order && (order->bytes < 6 || memcmp(order->data, "little", 6)))))
+        result = mmixi_pickle_refuse(&k, "is of, or on, a big-endian machine");
+    if (!result) result = mmixi_pth_walk(&k, k.stack.at, name, 0, 0);
+    mmixi_free(a->m, k.memo.at, k.memo.capacity * sizeof *k.memo.at);
+    mmixi_free(a->m, k.stack.at, k.stack.capacity * sizeof *k.stack.at);
+    mmixi_free(a->m, k.cells.at, k.cells.capacity * sizeof *k.cells.at);
+    return result;
+}
+static int mmixi_zip(mmix_archive *a)
+{
+    uint64_t at = 0, count = 0, from = 0, directory;
+    const mmix_entry *pickle = NULL;
+    mmix_archive zip;
+    int failed;
+    if (mmixi_zip_directory(a, &at, &count)) return -1;
+    for (directory = at; count--; )
+        if (mmixi_zip_member(a, &at, &from, directory)) return -1;
+    if (mmixi_archive_finish(a, NULL, 0)) return -1;
+    zip = *a;
+    a->entries = NULL;
+    a->count = a->capacity = 0;
+    for (size_t i = 0; i < zip.count; i++) {
+        const char *name = zip.entries[i].name;
+        if (!strcmp(name, "data.pkl") || mmixi_ends(name, "/data.pkl")) pickle = &zip.entries[i];
     }
-    mmixi_free(a->m, k.memo, k.memo_capacity * sizeof *k.memo);
-    mmixi_free(a->m, k.stack, k.stack_capacity * sizeof *k.stack);
-    mmixi_free(a->m, k.cell, k.cell_capacity * sizeof *k.cell);
-    mmixi_free(a->m, k.node, k.node_capacity * sizeof *k.node);
-    return more;
+    failed = pickle ? mmixi_pth(a, &zip, pickle) : mmixi_npz(a, &zip);
+    mmixi_free(a->m, zip.entries, zip.capacity * sizeof *zip.entries);
+    return failed || mmixi_archive_finish(a, NULL, 0) ? -1 : 0;
 }
 
-/* Fills a->entries and a->by_name from a->file.bytes, whatever format they are in. */
+/* ---- opening and reading ---- */
+
 static int mmixi_archive_parse(mmix_archive *a)
 {
-    static const char pickle[] = "data.pkl";
-    mmixi_maker k;
-    memset(&k, 0, sizeof k);
-    k.a = a;
-    if (a->file.size >= 6 && !memcmp(a->file.bytes, "\x93NUMPY", 6)) {
-        for (int pass = 0; pass < 2; pass++)
-            if (mmixi_npy(&k, "array", 5, a->file.bytes, a->file.size) || (!pass && mmixi_maker_turn(&k)))
-                return -1;
-        return mmixi_archive_sort(a);
-    }
-    if (a->file.size >= 4 && !memcmp(a->file.bytes, "PK\3\4", 4)) {
-        if (mmixi_zip_open(a)) return -1;
-        for (size_t i = 0; i < a->members; i++) {
-            const mmixi_member *f = &a->member[i];
-            const size_t at = f->length - mmixi_min(f->length, sizeof pickle - 1);
-            if (memcmp(f->name + at, pickle, f->length - at) || f->length - at < sizeof pickle - 1
-                || (at && f->name[at - 1] != '/')) continue;
-            if (mmixi_pth(&k, f)) return -1;
-            return mmixi_archive_sort(a);
-        }
-        if (mmixi_npz(&k) || mmixi_maker_turn(&k) || mmixi_npz(&k)) return -1;
-        return mmixi_archive_sort(a);
-    }
-    if (a->file.size >= 14
-        && !memcmp(a->file.bytes, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
-        return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: a bare pickle, as torch.save wrote before "
-                         "version 1.6: save it anew",
-                         a->path);
-    return mmixi_safetensors_parse(a);
+    unsigned char *b = a->file.bytes;
+    const size_t size = a->file.size;
+    if (size >= 6 && !memcmp(b, "\x93NUMPY", 6))
+        return mmixi_npy(a, "array", b, size) ? -1 : mmixi_archive_finish(a, NULL, 0);
+    if (size >= 4 && !memcmp(b, "PK\3\4", 4)) return mmixi_zip(a);
+    if (size >= 14 && !memcmp(b, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
+        return mmixi_refuse(a, NULL,
+                            "a zip file, found a bare pickle, as torch.save wrote before version 1.6: save "
+                            "it anew");
+    return mmixi_safetensors(a);
 }
 
 /* Takes the file, whatever comes of it. */
@@ -16557,120 +16394,6 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file
     return NULL;
 }
 
-MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size)
-{
-    mmixi_file_bytes copy = { NULL, size, 0 };
-    if (mmix_error(m)) return NULL;
-    if (!name || (!bytes && size) || size == SIZE_MAX) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_archive_open_memory: expected a name and bytes, found NULL");
-        return NULL;
-    }
-    copy.bytes = (unsigned char *)mmixi_alloc(m, size + 1);
-    if (!copy.bytes) return NULL;
-    if (size) memcpy(copy.bytes, bytes, size);
-    return mmixi_archive_new(m, name, copy);
-}
-
-MMIXDEF size_t mmix_archive_count(const mmix_archive *a)
-{
-    return a ? a->count : 0;
-}
-
-MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i)
-{
-    return a && i < a->count ? &a->entries[i] : NULL;
-}
-
-MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *name)
-{
-    size_t low = 0, high = a && name ? a->count : 0;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(name, a->by_name[middle]->name);
-        if (!order) return a->by_name[middle];
-        if (order < 0) high = middle;
-        else low = middle + 1;
-    }
-    return NULL;
-}
-
-MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key)
-{
-    if (!a || !key) return NULL;
-    return mmixi_json_text(mmixi_json_find(a->json.nodes, key));
-}
-
-MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
-{
-    size_t n = e ? 1 : 0;
-    for (int i = 0; e && i < e->ndim; i++) n *= e->shape[i];
-    return n;
-}
-
-/* What every reading function asks first; the size of an element, or 0 after mmix_fail. */
-static size_t mmixi_archive_check(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, const void *values,
-                                  size_t count, int integers)
-{
-    char shown[64];
-    if (mmix_error(m)) return 0;
-    if (!a || !e || (!values && count))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_archive_read: expected %s, found NULL",
-                  !a ? "an archive" : !e ? "an entry" : "room for values");
-    else if (count != mmix_entry_count(e))
-        MMIXI_REFUSE(m, a, e->name, "%zu elements, found %zu", count, mmix_entry_count(e));
-    else if (integers && e->dtype < MMIX_FILE_I64)
-        MMIXI_REFUSE(m, a, e->name, "integers, found %s", mmixi_file_dtypes[e->dtype].name);
-    else return mmixi_file_dtypes[e->dtype].size;
-    return 0;
-}
-
-MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, mmix_real *values,
-                              size_t count)
-{
-    const size_t size = mmixi_archive_check(m, a, e, values, count, 0);
-    if (!size) return -1;
-    if (e->dtype == MMIX_FILE_REAL && count) memcpy(values, e->data, e->bytes);
-    else
-        for (size_t i = 0; i < count; i++)
-            values[i] = (mmix_real)mmixi_element_f64(e->dtype, (const unsigned char *)e->data + i * size);
-    return 0;
-}
-
-MMIXDEF int mmix_archive_read_f64(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, double *values,
-                                  size_t count)
-{
-    const size_t size = mmixi_archive_check(m, a, e, values, count, 0);
-    for (size_t i = 0; size && i < count; i++)
-        values[i] = mmixi_element_f64(e->dtype, (const unsigned char *)e->data + i * size);
-    return size ? 0 : -1;
-}
-
-MMIXDEF int mmix_archive_read_i64(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int64_t *values,
-                                  size_t count)
-{
-    const size_t size = mmixi_archive_check(m, a, e, values, count, 1);
-    for (size_t i = 0; size && i < count; i++)
-        values[i] = mmixi_element_i64(e->dtype, (const unsigned char *)e->data + i * size);
-    return size ? 0 : -1;
-}
-
-MMIXDEF int mmix_archive_read_i32(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int32_t *values,
-                                  size_t count)
-{
-    const size_t size = mmixi_archive_check(m, a, e, values, count, 1);
-    char shown[64];
-    for (size_t i = 0; size && i < count; i++) {
-        int64_t value = mmixi_element_i64(e->dtype, (const unsigned char *)e->data + i * size);
-        if (value < INT32_MIN || value > INT32_MAX)
-            return MMIXI_REFUSE(m, a, e->name, "32-bit integers, found %lld", (long long)value);
-        values[i] = (int32_t)value;
-    }
-    return size ? 0 : -1;
-}
-#undef MMIXI_REFUSE
-
-/* ---- files ---- */
-
 /* Maps a file into memory, each page read when it is looked at and copied when it is changed. What cannot be
    mapped is read, and so is everything on Windows, where a mapped file could not be replaced. */
 static mmixi_file_bytes mmixi_file_map(mmix_ctx *m, const char *who, const char *path)
@@ -16679,7 +16402,7 @@ static mmixi_file_bytes mmixi_file_map(mmix_ctx *m, const char *who, const char 
     if (!mmixi_path_ok(m, who, path)) return f;
 #ifdef MMIXI_MAPS
     struct stat info;
-    const int file = open(path, O_RDONLY);
+    const int file = open(path, O_RDONLY | O_NONBLOCK);          /* a fifo would wait for somebody to write */
     if (file >= 0 && !fstat(file, &info) && S_ISREG(info.st_mode) && info.st_size > 0
         && (uintmax_t)info.st_size < SIZE_MAX) {
         void *p = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
@@ -16699,39 +16422,125 @@ MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path)
     mmixi_file_bytes file = mmixi_file_map(m, "mmix_archive_open", path);
     return file.bytes ? mmixi_archive_new(m, path, file) : NULL;
 }
-
-/* Text that is measured (out NULL) and then written by the same calls. */
-typedef struct mmixi_text { char *out; size_t at; } mmixi_text;
-
-static void mmixi_text_put(mmixi_text *t, const char *s)
+MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
-    size_t n = strlen(s);
-    if (t->out) memcpy(t->out + t->at, s, n);
-    t->at += n;
-}
-
-static void mmixi_text_size(mmixi_text *t, size_t value)
-{
-    char digits[24], *d = digits + sizeof digits;
-    *--d = 0;
-    do *--d = (char)('0' + value % 10);
-    while (value /= 10);
-    mmixi_text_put(t, d);
-}
-
-static void mmixi_text_quote(mmixi_text *t, const char *s)
-{
-    mmixi_text_put(t, "\"");
-    for (; *s; s++) {
-        unsigned c = (unsigned char)*s;
-        char one[8] = "\\u00", *end = one;
-        if (c < 32) end = one + 4, *end++ = "01"[c >> 4], *end++ = "0123456789abcdef"[c & 15];
-        else if (c == '"' || c == '\\') end = one + 1, *end++ = *s;
-        else *end++ = *s;
-        *end = 0;
-        mmixi_text_put(t, one);
+    mmixi_file_bytes copy = { NULL, size, 0 };
+    if (mmix_error(m)) return NULL;
+    if (!name || (!bytes && size) || size == SIZE_MAX) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_archive_open_memory: expected a name and bytes, found NULL");
+        return NULL;
     }
-    mmixi_text_put(t, "\"");
+    copy.bytes = (unsigned char *)mmixi_alloc(m, size + 1);
+    if (!copy.bytes) return NULL;
+    if (size) memcpy(copy.bytes, bytes, size);
+    return mmixi_archive_new(m, name, copy);
+}
+
+MMIXDEF size_t mmix_archive_count(const mmix_archive *a) { return a ? a->count : 0; }
+MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i)
+{
+    return a && i < a->count ? &a->entries[i] : NULL;
+}
+MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *name)
+{
+    mmix_entry wanted;
+    const mmix_entry *key = &wanted, *const *found;
+    if (!a || !name || !a->count) return NULL;
+    wanted.name = name;
+    found = (const mmix_entry *const *)bsearch((const void *)&key, (const void *)a->by_name, a->count,
+                                               sizeof *a->by_name, mmixi_compare_entry_names);
+    return found ? *found : NULL;
+}
+MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key)
+{
+    return a && key ? mmixi_json_text(mmixi_json_find(a->metadata, key)) : NULL;
+}
+MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
+{
+    size_t n = e ? 1 : 0;
+    for (int i = 0; e && i < e->ndim; i++) n *= e->shape[i];
+    return n;
+}
+
+/* The elements of an entry as `to`: MMIX_FILE_REAL or F64, I64 or I32. */
+static int mmixi_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, void *values, size_t count,
+                              int to)
+{
+    const unsigned char *p;
+    char name[64];
+    int64_t v = 0;
+    if (mmix_error(m)) return -1;
+    if (!a || !e || (!values && count))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_archive_read: expected %s, found NULL",
+                         !a ? "an archive" : !e ? "an entry" : "room for values");
+    mmixi_shown(name, e->name, strlen(e->name));
+    if (count != mmix_entry_count(e))
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: entry \"%s\": expected %.0f elements, found %.0f", a->path, name,
+                         (double)count, (double)mmix_entry_count(e));
+    if (to >= MMIX_FILE_I64 && e->dtype < MMIX_FILE_I64)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: entry \"%s\": expected integers, found %s", a->path, name,
+                         mmixi_file_dtypes[e->dtype].name);
+    if (e->dtype == to) {
+        if (count) memcpy(values, e->data, e->bytes);
+        return 0;
+    }
+    p = (const unsigned char *)e->data;
+    for (size_t i = 0; i < count; i++, p += mmixi_file_dtypes[e->dtype].size) {
+        const double d = mmixi_element(e->dtype, p, &v);
+        if (to == MMIX_FILE_F64) ((double *)values)[i] = d;
+        else if (to < MMIX_FILE_I64) ((mmix_real *)values)[i] = (mmix_real)d;
+        else if (to == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
+        else if (v >= INT32_MIN && v <= INT32_MAX) ((int32_t *)values)[i] = (int32_t)v;
+        else return mmix_fail(m, MMIX_ERROR_FILE, "%s: entry \"%s\": expected 32-bit integers, found %.0f", a->path,
+                              name, (double)v);
+    }
+    return 0;
+}
+MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, mmix_real *values,
+                              size_t count)
+{
+    return mmixi_archive_read(m, a, e, values, count, MMIX_FILE_REAL);
+}
+MMIXDEF int mmix_archive_read_f64(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, double *values,
+                                  size_t count)
+{
+    return mmixi_archive_read(m, a, e, values, count, MMIX_FILE_F64);
+}
+MMIXDEF int mmix_archive_read_i64(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int64_t *values,
+                                  size_t count)
+{
+    return mmixi_archive_read(m, a, e, values, count, MMIX_FILE_I64);
+}
+MMIXDEF int mmix_archive_read_i32(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int32_t *values,
+                                  size_t count)
+{
+    return mmixi_archive_read(m, a, e, values, count, MMIX_FILE_I32);
+}
+
+/* ---- saving ---- */
+
+/* Text that is measured (out NULL) and then written by the same calls; room for a zero more. */
+typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
+
+static void mmixi_print(mmixi_text *t, const char *format, ...) MMIXI_PRINTF(2, 3);
+static void mmixi_print(mmixi_text *t, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    t->at += (size_t)vsnprintf(t->out ? t->out + t->at : NULL, t->out ? t->room - t->at : 0, format, list);
+    va_end(list);
+}
+static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const char *between)
+{
+    for (int i = 0; i < n; i++) mmixi_print(t, "%s%.0f", i ? between : "", (double)sizes[i]);
+}
+static void mmixi_print_quoted(mmixi_text *t, const char *s)
+{
+    mmixi_print(t, "\"");
+    for (; *s; s++)
+        if ((unsigned char)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
+        else mmixi_print(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
+    mmixi_print(t, "\"");
 }
 
 /* Entries are written in falling size of element, so that each is aligned without gaps; `at` is where. */
@@ -16739,39 +16548,33 @@ static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, s
                                      const char *const *metadata)
 {
     const char *between = "{";
-    size_t at = 0;
+    size_t at[2] = {0, 0};
     if (metadata && *metadata) {
-        mmixi_text_put(t, "{\"__metadata__\":");
+        mmixi_print(t, "{\"__metadata__\":");
         for (; *metadata; metadata += 2, between = ",") {
-            mmixi_text_put(t, between);
-            mmixi_text_quote(t, metadata[0]);
-            mmixi_text_put(t, ":");
-            mmixi_text_quote(t, metadata[1]);
+            mmixi_print(t, "%s", between);
+            mmixi_print_quoted(t, metadata[0]);
+            mmixi_print(t, ":");
+            mmixi_print_quoted(t, metadata[1]);
         }
-        mmixi_text_put(t, "}");
+        mmixi_print(t, "}");
     }
     for (size_t size = 8; size; size /= 2)
-        for (size_t i = 0; i < n; i++) {
-            const mmix_entry *e = &entries[i];
+        for (const mmix_entry *e = entries; e < entries + n; e++) {
             if (mmixi_file_dtypes[e->dtype].size != size) continue;
-            mmixi_text_put(t, between);
-            mmixi_text_quote(t, e->name);
-            mmixi_text_put(t, ":{\"dtype\":\"");
-            mmixi_text_put(t, mmixi_file_dtypes[e->dtype].name);
-            mmixi_text_put(t, "\",\"shape\":[");
-            for (int d = 0; d < e->ndim; d++) {
-                if (d) mmixi_text_put(t, ",");
-                mmixi_text_size(t, e->shape[d]);
-            }
-            mmixi_text_put(t, "],\"data_offsets\":[");
-            mmixi_text_size(t, at);
-            mmixi_text_put(t, ",");
-            mmixi_text_size(t, at += mmix_entry_count(e) * size);
-            mmixi_text_put(t, "]}");
+            mmixi_print(t, "%s", between);
+            mmixi_print_quoted(t, e->name);
+            mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmixi_file_dtypes[e->dtype].name);
+            mmixi_print_sizes(t, e->ndim, e->shape, ",");
+            mmixi_print(t, "],\"data_offsets\":[");
+            at[1] = at[0] + mmix_entry_count(e) * size;
+            mmixi_print_sizes(t, 2, at, ",");
+            mmixi_print(t, "]}");
+            at[0] = at[1];
             between = ",";
         }
-    mmixi_text_put(t, *between == '{' ? "{}" : "}");
-    while (t->at % 8) mmixi_text_put(t, " ");
+    mmixi_print(t, *between == '{' ? "{}" : "}");
+    mmixi_print(t, "%*s", (int)(7 & (0 - t->at)), "");            /* to a multiple of 8 */
 }
 
 /* The nearest BF16, ties to even. */
@@ -16788,14 +16591,13 @@ static uint16_t mmixi_bf16(mmix_real x)
     }
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
-
 /* The entry's elements as the file has them, by way of a chunk that is rounded and turned as needed. */
 static void mmixi_file_put(mmixi_file *f, const mmix_entry *e)
 {
     unsigned char chunk[4096];
     const size_t size = mmixi_file_dtypes[e->dtype].size, count = mmix_entry_count(e);
     for (size_t i = 0, n; i < count; i += n) {
-        n = count - i < sizeof chunk / size ? count - i : sizeof chunk / size;
+        n = mmixi_min(count - i, sizeof chunk / size);
         if (e->dtype != MMIX_FILE_REAL_AS_BF16)
             memcpy(chunk, (const unsigned char *)e->data + i * size, n * size);
         else
@@ -16803,74 +16605,64 @@ static void mmixi_file_put(mmixi_file *f, const mmix_entry *e)
                 uint16_t half = mmixi_bf16(((const mmix_real *)e->data)[i + j]);
                 memcpy(chunk + 2 * j, &half, 2);
             }
-        mmixi_little_endian(chunk, n, size);
+        if (mmixi_big_endian_here()) mmixi_swap_bytes(chunk, n, size);
         mmixi_file_write(f, chunk, n * size);
     }
 }
 
-/* What is wrong with the arguments of a save, or NULL; *which entry. keys has room for all names. */
-static const char *mmixi_save_wrong(const mmix_entry *entries, size_t n, const char *const *metadata,
-                                    const char **keys, size_t *which)
+/* What is wrong with an entry that is to be saved, or NULL; *total grows by its bytes. */
+static const char *mmixi_save_wrong(const mmix_entry *e, size_t *total)
 {
-    size_t total = 0, k = 0;
-    for (size_t i = 0; i < n; i++) {
-        const mmix_entry *e = &entries[i];
-        int ok = 1;
-        *which = i;
-        if (!e->name || !mmixi_utf8_ok(e->name)) return "expected a name of UTF-8, found another";
-        if (!strcmp(e->name, "__metadata__")) return "expected a name that is free, found __metadata__";
-        if (!mmix_file_dtype_name(e->dtype)) return "expected a dtype MMIX_FILE_…, found another number";
-        if (e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS) return "expected 0 to 8 axes, found another number";
-        size_t bytes = mmixi_shape_bytes(e->shape, e->ndim, mmixi_file_dtypes[e->dtype].size, &ok);
-        if (!ok || bytes > SIZE_MAX / 2 - total) return "expected a shape that fits in memory, found more";
-        if (bytes && !e->data) return "expected data, found NULL";
-        total += bytes;
-        keys[k++] = e->name;
-    }
-    *which = n;
-    if (mmixi_key_twice(keys, k)) return "expected names that differ, found one twice";
-    for (k = 0; metadata && metadata[2 * k]; k++) {
-        if (!metadata[2 * k + 1]) return "expected key, value, …, NULL in metadata, found a key alone";
-        if (!mmixi_utf8_ok(metadata[2 * k]) || !mmixi_utf8_ok(metadata[2 * k + 1]))
-            return "expected metadata of UTF-8, found another";
-        keys[k] = metadata[2 * k];
-    }
-    return mmixi_key_twice(keys, k) ? "expected keys of metadata that differ, found one twice" : NULL;
+    size_t bytes;
+    int ok = 1;
+    if (!e->name || !strcmp(e->name,
+                            "__metadata__")) return "expected a name that is free, found none or __metadata__";
+    if (!mmix_file_dtype_name(e->dtype)) return "expected a dtype MMIX_FILE_…, found another number";
+    if (e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS) return "expected 0 to 8 axes, found another number";
+    bytes = mmixi_shape_bytes(e->shape, e->ndim, mmixi_file_dtypes[e->dtype].size, &ok);
+    if (!ok || bytes > SIZE_MAX / 2 - *total) return "expected a shape that fits in memory, found more";
+    *total += bytes;
+    return bytes && !e->data ? "expected data, found NULL" : NULL;
 }
 
 MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                                   const char *const *metadata)
 {
-    size_t room = 1, which = 0;
+    const char *who = "mmix_safetensors_save", *wrong;
+    mmixi_text text = {NULL, 8, 0};
+    size_t header, total = 0;
+    mmixi_file f;
+    int ok;
     if (mmix_error(m)) return -1;
     if (!path || (!entries && n))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_safetensors_save: expected path, entries, found NULL");
-    for (size_t i = 0; metadata && metadata[i]; i += metadata[i + 1] ? 2 : 1) room++;
-    room = (room > n ? room : n) * sizeof(char *);
-    const char **keys = (const char **)mmixi_alloc(m, room);
-    if (!keys) return -1;
-    const char *wrong = mmixi_save_wrong(entries, n, metadata, keys, &which);
-    mmixi_free(m, (void *)keys, room);
-    if (wrong)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_safetensors_save: %s: entry %zu: %s", path, which,
-                         wrong);
-
-    mmixi_text text = {NULL, 8};
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected path, entries, found NULL", who);
+    for (size_t i = 0; i < n; i++)
+        if ((wrong = mmixi_save_wrong(&entries[i], &total)) != NULL)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: %s", who, path, (double)i, wrong);
+    for (size_t i = 0; metadata && metadata[i]; i += 2)
+        if (!metadata[i + 1])
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                             "%s: %s: expected key, value, …, NULL in metadata, found a key "
+                             "alone", who, path);
     mmixi_safetensors_header(&text, entries, n, metadata);
-    const size_t header = text.at;
-    text.out = (char *)mmixi_alloc(m, header);
+    header = text.at;
+    text.room = header + 1;
+    text.out = (char *)mmixi_alloc(m, text.room);
     if (!text.out) return -1;
-    for (int i = 0; i < 8; i++) text.out[i] = (char)(unsigned char)((uint64_t)(header - 8) >> 8 * i & 255u);
-    text.at = 8;
-    mmixi_safetensors_header(&text, entries, n, metadata);
-
-    mmixi_file f;
-    int ok = !mmixi_file_begin(m, &f, "mmix_safetensors_save", path);
+    for (int pass = 0; pass < 2; pass++) {       /* read as a reader will: names are UTF-8 and there once */
+        for (text.at = 0; text.at < 8; text.at++)
+            text.out[text.at] = (char)((uint64_t)(header - 8) >> 8 * text.at & 255);
+        mmixi_safetensors_header(&text, entries, n, metadata);
+        if (!pass && mmixi_json_open(m, path, text.out + 8, header - 8, SIZE_MAX)
+            && m->error_kind == MMIX_ERROR_FILE)
+            m->error_kind = MMIX_ERROR_ARGUMENT;
+    }
+    ok = !mmixi_file_begin(m, &f, who, path);
     if (ok) mmixi_file_write(&f, text.out, header);
     for (size_t size = 8; ok && size; size /= 2)
         for (size_t i = 0; i < n; i++)
             if (mmixi_file_dtypes[entries[i].dtype].size == size) mmixi_file_put(&f, &entries[i]);
-    mmixi_free(m, text.out, header);
+    mmixi_free(m, text.out, header + 1);
     return ok ? mmixi_file_end(m, &f) : -1;
 }
 
@@ -16878,31 +16670,24 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
 MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry)
 {
     char header[512] = "\x93NUMPY\1";
-    mmixi_text text;
+    mmixi_text text = {header, 10, sizeof header};
     mmixi_file f;
     mmix_entry e;
-    const char *key, *wrong;
-    size_t which;
+    const char *wrong;
+    size_t total = 0;
     if (mmix_error(m)) return -1;
     if (!path || !entry)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_npy_save: expected path, entry, found NULL");
     e = *entry;
     e.name = "array";
-    wrong = mmixi_save_wrong(&e, 1, NULL, &key, &which);
-    if (!wrong && !*mmixi_file_dtypes[e.dtype].npy)
-        wrong = "expected another dtype, found BF16";
+    wrong = mmixi_save_wrong(&e, &total);
+    if (!wrong && !*mmixi_file_dtypes[e.dtype].npy) wrong = "expected another dtype, found BF16";
     if (wrong) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_npy_save: %s: %s", path, wrong);
-    text.out = header;
-    text.at = 10;
-    mmixi_text_put(&text, mmixi_file_dtypes[e.dtype].size == 1 ? "{'descr': '|" : "{'descr': '<");
-    mmixi_text_put(&text, mmixi_file_dtypes[e.dtype].npy);
-    mmixi_text_put(&text, "', 'fortran_order': False, 'shape': (");
-    for (int i = 0; i < e.ndim; i++) {
-        mmixi_text_size(&text, e.shape[i]);
-        mmixi_text_put(&text, i + 1 < e.ndim ? ", " : e.ndim == 1 ? "," : "");
-    }
-    mmixi_text_put(&text, "), }");
-    while (text.at % 64 != 63) mmixi_text_put(&text, " ");
+    mmixi_print(&text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                mmixi_file_dtypes[e.dtype].size == 1 ? '|' : '<', mmixi_file_dtypes[e.dtype].npy);
+    mmixi_print_sizes(&text, e.ndim, e.shape, ", ");
+    mmixi_print(&text, e.ndim == 1 ? ",), }" : "), }");
+    mmixi_print(&text, "%*s", (int)(63 - text.at % 64), "");
     header[text.at++] = '\n';
     header[8] = (char)(text.at - 10);
     header[9] = (char)((text.at - 10) >> 8);
@@ -16913,12 +16698,36 @@ MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry
 }
 
 /* ==== >>model files ==================================================================
-   parameters by name; backbones and training runs with their configuration as JSON in the metadata
+   parameters by name; backbones, decoders and training runs with their configuration as JSON in the metadata
 
-   A run: student.backbone.NAME, student.head.NAME, teacher.…; the moments as slabs; the centre; counters
+   What a file holds is a list of parts: parameters with a prefix, or arrays of numbers. Saving walks over the
+   parts, and reading walks over the same.
    ==================================================================================== */
 
-/* The parameters as entries of a file, `values` in place of their own (moments, say). */
+/* Parameters as PREFIX NAME each, with `data` for their values (merged ones, say), or one array of n. */
+typedef struct mmixi_part { const char *prefix,
+                           *name; mmix_params *params; void *data; int dtype; size_t n; } mmixi_part;
+typedef struct mmixi_parts { mmixi_part at[20]; size_t n; } mmixi_parts;
+enum { MMIXI_PART_NAME = 256 };
+
+static void mmixi_part_params(mmixi_parts *l, const char *prefix, mmix_params *p, mmix_real *values)
+{
+    const mmixi_part part = {prefix, "", p, values, MMIX_FILE_REAL, 0};
+    l->at[l->n++] = part;
+}
+static void mmixi_part_array(mmixi_parts *l, const char *prefix, const char *name, int dtype, size_t n, void *data)
+{
+    const mmixi_part part = {prefix, name, NULL, data, dtype, n};
+    l->at[l->n++] = part;
+}
+static void mmixi_part_adamw(mmixi_parts *l, const char *prefix, const mmix_adamw_state *a)
+{
+    mmixi_part_array(l, prefix, "m", MMIX_FILE_REAL, a->params->slab, a->m);
+    mmixi_part_array(l, prefix, "v", MMIX_FILE_REAL, a->params->slab, a->v);
+    mmixi_part_array(l, prefix, "steps", MMIX_FILE_I64, a->params->count, a->steps);
+}
+
+/* The parameters as entries of a file, `values` in place of their own. */
 static void mmixi_params_entries(const mmix_params *p, const mmix_real *values, mmix_entry *e)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -16931,41 +16740,56 @@ static void mmixi_params_entries(const mmix_params *p, const mmix_real *values, 
         e[i].data = values + ((const mmix_real *)t->data - p->values);
     }
 }
-static int mmixi_params_write(const mmix_params *p, const mmix_real *values, const char *path,
-                              const char *const *metadata)
+static int mmixi_parts_save(mmix_ctx *m, const mmixi_parts *l, const char *path, const char *const *metadata)
 {
+    size_t n = 0, at = 0, bytes;
+    char (*name)[MMIXI_PART_NAME];
     mmix_entry *e;
     int failed;
-    if (p->m->error_kind) return -1;
-    e = (mmix_entry *)mmixi_alloc(p->m, p->count * sizeof *e);
+    if (m->error_kind) return -1;
+    for (size_t i = 0; i < l->n; i++) n += l->at[i].params ? l->at[i].params->count : 1;
+    bytes = n * (sizeof *e + sizeof *name);
+    e = (mmix_entry *)mmixi_alloc(m, bytes);
     if (!e) return -1;
-    mmixi_params_entries(p, values, e);
-    failed = mmix_safetensors_save(p->m, path, e, p->count, metadata);
-    mmixi_free(p->m, e, p->count * sizeof *e);
+    memset(e, 0, bytes);
+    name = (char (*)[MMIXI_PART_NAME])(void *)(e + n);
+    for (const mmixi_part *part = l->at; part < l->at + l->n; part++) {
+        const size_t end = at + (part->params ? part->params->count : 1);
+        if (part->params) mmixi_params_entries(part->params, (const mmix_real *)part->data, e + at);
+        else {
+            e[at].name = part->name, e[at].dtype = part->dtype, e[at].data = part->data;
+            e[at].ndim = 1, e[at].shape[0] = part->n;
+        }
+        for (; at < end; at++) {
+            snprintf(name[at], MMIXI_PART_NAME, "%s%s", part->prefix, e[at].name);
+            e[at].name = name[at];
+        }
+    }
+    failed = mmix_safetensors_save(m, path, e, n, metadata);
+    mmixi_free(m, e, bytes);
     return failed;
+}
+static int mmixi_params_write(mmix_params *p, mmix_real *values, const char *path, const char *const *metadata)
+{
+    mmixi_parts l;
+    l.n = 0;
+    mmixi_part_params(&l, "", p, values);
+    return mmixi_parts_save(p->m, &l, path, metadata);
 }
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 {
-    return p ? mmixi_params_write(p, p->values, path, NULL) : -1;
+    return p ? mmixi_params_write((mmix_params *)p, p->values, path, NULL) : -1;
 }
 
-static const char *mmixi_archive_path(const mmix_archive *a) { return a ? a->path : "no file"; }
-
-/* The line of a parameter or entry that does not fit. */
-static void mmixi_match_line(mmixi_text *t, const char *what, const char *prefix, const char *name, int ndim,
-                             const size_t *shape, const mmix_tensor *expected)
+/* The line of a parameter or entry that does not fit, with the shape that is expected (NULL: without). */
+static void mmixi_print_shape(mmixi_text *t, const char *what, const char *name, int ndim, const size_t *shape,
+                              const mmix_tensor *expected)
 {
-    mmixi_text_put(t, what);
-    mmixi_text_put(t, prefix);
-    mmixi_text_put(t, name);
-    mmixi_text_put(t, " (");
-    for (int i = 0; i < ndim; i++) {
-        if (i) mmixi_text_put(t, ", ");
-        mmixi_text_size(t, shape[i]);
-    }
-    mmixi_text_put(t, ")");
-    if (expected) mmixi_match_line(t, ", expected", "", "", expected->ndim, expected->shape, NULL);
-    else mmixi_text_put(t, "\n");
+    mmixi_print(t, "%s%s (", what, name);
+    mmixi_print_sizes(t, ndim, shape, ", ");
+    mmixi_print(t, ")");
+    if (expected) mmixi_print_shape(t, ", expected", "", expected->ndim, expected->shape, NULL);
+    else mmixi_print(t, "\n");
 }
 /* How an archive fits the parameters: lines of text, and how many are missing, reshaped, unexpected. Names
    that begin with `beside` (NULL: none) may be there or not. */
@@ -16973,37 +16797,36 @@ static void mmixi_params_match(const mmix_params *p, const mmix_archive *a, cons
                                const char *beside, mmixi_text *t, size_t count[3])
 {
     const size_t cut = strlen(prefix);
-    char name[256];
+    char name[MMIXI_PART_NAME];
     memset(count, 0, 3 * sizeof *count);
     for (size_t i = 0; i < p->count; i++) {
         const mmix_tensor *own = p->at[i].tensor;
         const mmix_entry *e;
         snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
         e = mmix_archive_find(a, name);
-        if (!e) count[0]++, mmixi_match_line(t, "missing ", "", name, own->ndim, own->shape, NULL);
+        if (!e) count[0]++, mmixi_print_shape(t, "missing ", name, own->ndim, own->shape, NULL);
         else if (e->ndim != own->ndim || memcmp(e->shape, own->shape, (size_t)e->ndim * sizeof(size_t)))
-            count[1]++, mmixi_match_line(t, "reshaped ", "", name, e->ndim, e->shape, own);
+            count[1]++, mmixi_print_shape(t, "reshaped ", name, e->ndim, e->shape, own);
     }
     for (size_t i = 0; i < mmix_archive_count(a); i++) {
         const mmix_entry *e = mmix_archive_entry(a, i);
         if (!strncmp(e->name, prefix, cut) && !mmix_params_find(p, e->name + cut)
             && !(beside && !strncmp(e->name + cut, beside, strlen(beside))))
-            count[2]++, mmixi_match_line(t, "unexpected ", "", e->name, e->ndim, e->shape, NULL);
+            count[2]++, mmixi_print_shape(t, "unexpected ", e->name, e->ndim, e->shape, NULL);
     }
 }
 static const char *mmixi_params_compare(const mmix_params *p, const mmix_archive *a, const char *prefix,
                                         const char *beside, size_t count[3])
 {
-    mmixi_text text = { NULL, 0 };
+    mmixi_text text = {NULL, 0, 0};
     if (!p || p->m->error_kind) return NULL;
     mmixi_params_match(p, a, prefix, beside, &text, count);
-    text.out = (char *)mmixi_step_array(p->m, text.at + 1, 1, 1);
+    text.room = text.at + 1;
+    text.out = (char *)mmixi_step(p->m, text.room);
     if (!text.out) return NULL;
-    if (text.at) {
-        text.at = 0;
-        mmixi_params_match(p, a, prefix, beside, &text, count);
-    }
-    text.out[text.at] = 0;
+    text.at = 0;
+    *text.out = 0;
+    mmixi_params_match(p, a, prefix, beside, &text, count);
     return text.out;
 }
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
@@ -17011,28 +16834,27 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
     size_t count[3];
     return mmixi_params_compare(p, archive, prefix ? prefix : "", NULL, count);
 }
-
 static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *prefix, const char *beside)
 {
     mmix_ctx *m = p ? p->m : NULL;
     mmix_mark mark;
     const char *text;
-    char name[256];
+    char name[MMIXI_PART_NAME];
     size_t count[3];
     if (!m || m->error_kind) return -1;
     mark = mmix_mark_here(m);
     text = mmixi_params_compare(p, a, prefix, beside, count);
     if (text && *text)
         mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
-                  "shape, %.0f unexpected; first: %.*s", mmixi_archive_path(a), (double)p->count,
+                  "shape, %.0f unexpected; first: %.*s", a ? a->path : "no file", (double)p->count,
                   (double)count[0], (double)count[1], (double)count[2], (int)strcspn(text, "\n"), text);
     mmix_rewind(m, mark);
     if (m->error_kind || mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
     for (size_t i = 0; i < p->count; i++) {
+        mmix_tensor *t = p->at[i].tensor;
         snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
-        if (mmix_archive_read(m, a, mmix_archive_find(a, name), mmix_data(p->at[i].tensor),
-                              mmix_count(p->at[i].tensor))) return -1;
+        if (mmix_archive_read(m, a, mmix_archive_find(a, name), mmix_data(t), mmix_count(t))) return -1;
     }
     return 0;
 }
@@ -17047,123 +16869,176 @@ MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
     mmix_archive_close(a);
     return failed;
 }
+/* The parts from `from` on, out of a file. */
+static int mmixi_parts_read(mmix_ctx *m, const mmix_archive *a, const mmixi_parts *l, size_t from)
+{
+    char name[MMIXI_PART_NAME];
+    for (const mmixi_part *part = l->at + from; part < l->at + l->n; part++) {
+        const mmix_entry *e;
+        if (part->params) {
+            if (mmix_params_read(part->params, a, part->prefix)) return -1;
+            continue;
+        }
+        snprintf(name, sizeof name, "%s%s", part->prefix, part->name);
+        e = mmix_archive_find(a, name);
+        if (!e || mmix_entry_count(e) != part->n)
+            return mmix_fail(m, MMIX_ERROR_FILE, "%s: the run file has no %s of %.0f numbers", a->path, name,
+                             (double)part->n);
+        if (mmixi_archive_read(m, a, e, part->data, part->n, part->dtype)) return -1;
+    }
+    return 0;
+}
 
-/* ---- configurations ---- */
+/* ---- configurations ----
+   Every number of a config is a field: its name, kind and place. Text and parsing walk over the table. */
 
-
-/* One member of a config, `count` numbers; optional: 0 where a file is older than it. */
 enum { MMIXI_FIELD_SIZE, MMIXI_FIELD_INT, MMIXI_FIELD_DOUBLE, MMIXI_FIELD_U64 };
-typedef struct mmixi_field { char name[32]; int kind; size_t offset, count; int optional; } mmixi_field;
-#define MMIXI_FIELD_OF(type, kind, member, n, optional) \
-    { #member, MMIXI_FIELD_##kind, offsetof(type, member), n, optional }
-#define MMIXI_FIELDS(kind, member, n) MMIXI_FIELD_OF(mmix_dino_config, kind, member, n, 0)
-#define MMIXI_FIELD(kind, member) MMIXI_FIELDS(kind, member, 1)
-static const mmixi_field mmixi_dino_fields[] = {
-    MMIXI_FIELD(INT, vision.mixer), MMIXI_FIELD(SIZE, vision.dim), MMIXI_FIELD(SIZE, vision.depth),
-        MMIXI_FIELD(SIZE, vision.heads), MMIXI_FIELD(DOUBLE, vision.mlp_ratio),
-        MMIXI_FIELD(SIZE, vision.patch), MMIXI_FIELD(SIZE, vision.grid), MMIXI_FIELD(DOUBLE, vision.eps),
-        MMIXI_FIELD(DOUBLE, vision.drop_path), MMIXI_FIELD(INT, vision.class_token),
-        MMIXI_FIELD_OF(mmix_dino_config, SIZE, vision.registers, 1, 1), MMIXI_FIELD(INT, vision.normalise),
-        MMIXI_FIELD(SIZE, vision.mamba.d_inner), MMIXI_FIELD(SIZE, vision.mamba.d_state),
-        MMIXI_FIELD(SIZE, vision.mamba.head_dim), MMIXI_FIELD(SIZE, vision.mamba.groups),
-        MMIXI_FIELD(SIZE, vision.mamba.conv_width), MMIXI_FIELD(INT, vision.mamba.bidirectional),
-        MMIXI_FIELD(DOUBLE, vision.mamba.eps), MMIXI_FIELD(DOUBLE, vision.mamba.dt_low),
-        MMIXI_FIELD(DOUBLE, vision.mamba.dt_high), MMIXI_FIELD(DOUBLE, vision.mamba.out_scale),
-        MMIXI_FIELD(SIZE, head_hidden),
-        MMIXI_FIELD(SIZE, head_bottleneck), MMIXI_FIELD(SIZE, prototypes), MMIXI_FIELD(SIZE, head_layers),
-        MMIXI_FIELD(SIZE, augment.global_size), MMIXI_FIELD(SIZE, augment.local_size),
-        MMIXI_FIELD(SIZE, augment.local_count), MMIXI_FIELDS(DOUBLE, augment.global_scale, 2),
-        MMIXI_FIELDS(DOUBLE, augment.local_scale, 2), MMIXI_FIELDS(DOUBLE, augment.aspect, 2),
-            MMIXI_FIELD(DOUBLE, augment.flip), MMIXI_FIELD(DOUBLE, augment.jitter),
-            MMIXI_FIELD(DOUBLE, augment.grey), MMIXI_FIELDS(DOUBLE, augment.blur, 3),
-            MMIXI_FIELDS(DOUBLE, augment.solarise, 3), MMIXI_FIELD(DOUBLE, augment.brightness),
-            MMIXI_FIELD(DOUBLE, augment.contrast), MMIXI_FIELD(DOUBLE, augment.saturation),
-            MMIXI_FIELD(DOUBLE, augment.hue), MMIXI_FIELDS(DOUBLE, augment.sigma, 2),
-            MMIXI_FIELDS(DOUBLE, augment.mean, 3), MMIXI_FIELDS(DOUBLE, augment.deviation, 3),
-            MMIXI_FIELD(SIZE, batch), MMIXI_FIELD(SIZE, epochs), MMIXI_FIELD(SIZE, iters),
-            MMIXI_FIELD(DOUBLE, lr), MMIXI_FIELD(DOUBLE, min_lr), MMIXI_FIELD(SIZE, warmup_epochs),
-            MMIXI_FIELD(DOUBLE, weight_decay), MMIXI_FIELD(DOUBLE, weight_decay_end),
-            MMIXI_FIELD(DOUBLE, clip), MMIXI_FIELD(SIZE, freeze_last_layer), MMIXI_FIELD(DOUBLE, momentum),
-            MMIXI_FIELD(DOUBLE, center_momentum), MMIXI_FIELD(DOUBLE, student_temp),
-            MMIXI_FIELD(DOUBLE, teacher_temp), MMIXI_FIELD(DOUBLE, teacher_temp_warm),
-            MMIXI_FIELD(SIZE, teacher_temp_epochs),
-                MMIXI_FIELD_OF(mmix_dino_config, INT, teacher_drop_path, 1, 1), MMIXI_FIELD(U64, seed) };
-/* a backbone's are the first */
-enum { MMIXI_VISION_FIELDS = 22, MMIXI_DINO_FIELDS = sizeof mmixi_dino_fields / sizeof mmixi_dino_fields[0],
+typedef struct mmixi_field {
+    char name[31], optional;                     /* optional: 0 where a file is older than the field */
+    int kind;
+    size_t offset, count;
+} mmixi_field;
+#define MMIXI_FIELD(type, kind, member, n, optional) \
+    {#member, optional, MMIXI_FIELD_##kind, offsetof(type, member), n},
+/* Fields of the config at hand: Z a size, I an int, D a double, N some doubles. */
+#define MMIXI_Z(member) MMIXI_FIELD(mmix_dino_config, SIZE, member, 1, 0)
+#define MMIXI_I(member) MMIXI_FIELD(mmix_dino_config, INT, member, 1, 0)
+#define MMIXI_D(member) MMIXI_FIELD(mmix_dino_config, DOUBLE, member, 1, 0)
+#define MMIXI_N(member, n) MMIXI_FIELD(mmix_dino_config, DOUBLE, member, n, 0)
+static const mmixi_field mmixi_dino_fields[] = { /* a backbone's are the first */
+    MMIXI_I(vision.mixer) MMIXI_Z(vision.dim) MMIXI_Z(vision.depth) MMIXI_Z(vision.heads) MMIXI_D(vision.mlp_ratio)
+    MMIXI_Z(vision.patch) MMIXI_Z(vision.grid) MMIXI_D(vision.eps) MMIXI_D(vision.drop_path)
+    MMIXI_I(vision.class_token)
+    MMIXI_FIELD(mmix_dino_config, SIZE, vision.registers, 1,
+                1) MMIXI_I(vision.normalise) MMIXI_Z(vision.mamba.d_inner)
+    MMIXI_Z(vision.mamba.d_state) MMIXI_Z(vision.mamba.head_dim) MMIXI_Z(vision.mamba.groups)
+    MMIXI_Z(vision.mamba.conv_width) MMIXI_I(vision.mamba.bidirectional) MMIXI_D(vision.mamba.eps)
+    MMIXI_D(vision.mamba.dt_low) MMIXI_D(vision.mamba.dt_high) MMIXI_D(vision.mamba.out_scale)
+    MMIXI_Z(head_hidden) MMIXI_Z(head_bottleneck) MMIXI_Z(prototypes) MMIXI_Z(head_layers)
+    MMIXI_Z(augment.global_size)
+    MMIXI_Z(augment.local_size) MMIXI_Z(augment.local_count) MMIXI_N(augment.global_scale, 2)
+    MMIXI_N(augment.local_scale, 2) MMIXI_N(augment.aspect, 2) MMIXI_D(augment.flip) MMIXI_D(augment.jitter)
+    MMIXI_D(augment.grey) MMIXI_N(augment.blur, 3) MMIXI_N(augment.solarise, 3) MMIXI_D(augment.brightness)
+    MMIXI_D(augment.contrast) MMIXI_D(augment.saturation) MMIXI_D(augment.hue) MMIXI_N(augment.sigma, 2)
+    MMIXI_N(augment.mean, 3) MMIXI_N(augment.deviation, 3) MMIXI_Z(batch) MMIXI_Z(epochs) MMIXI_Z(iters) MMIXI_D(lr)
+    MMIXI_D(min_lr) MMIXI_Z(warmup_epochs) MMIXI_D(weight_decay) MMIXI_D(weight_decay_end) MMIXI_D(clip)
+    MMIXI_Z(freeze_last_layer) MMIXI_D(momentum) MMIXI_D(center_momentum) MMIXI_D(student_temp)
+    MMIXI_D(teacher_temp)
+    MMIXI_D(teacher_temp_warm) MMIXI_Z(teacher_temp_epochs) MMIXI_FIELD(mmix_dino_config, INT, teacher_drop_path, 1,
+                                                                        1)
+    MMIXI_FIELD(mmix_dino_config, U64, seed, 2, 0)
+};
+#undef MMIXI_Z
+#undef MMIXI_I
+#undef MMIXI_D
+#undef MMIXI_N
+#define MMIXI_Z(member) MMIXI_FIELD(mmix_decoder_config, SIZE, member, 1, 0)
+#define MMIXI_I(member) MMIXI_FIELD(mmix_decoder_config, INT, member, 1, 0)
+static const mmixi_field mmixi_decoder_fields[] = {
+    MMIXI_I(mixer) MMIXI_Z(vocabulary) MMIXI_Z(dim) MMIXI_Z(depth) MMIXI_Z(ffn) MMIXI_Z(heads) MMIXI_Z(kv_heads)
+    MMIXI_Z(head_dim) MMIXI_FIELD(mmix_decoder_config, DOUBLE, eps, 1, 0)
+    MMIXI_FIELD(mmix_decoder_config, DOUBLE, rope.theta, 1, 0) MMIXI_Z(rope.dim) MMIXI_I(rope.interleaved)
+    MMIXI_FIELD(mmix_decoder_config, SIZE, rope.sections, 3, 0) MMIXI_I(bias) MMIXI_I(tied) MMIXI_Z(media)
+    MMIXI_I(mmate.branches) MMIXI_I(mmate.branch_gate) MMIXI_I(mmate.directions) MMIXI_I(mmate.shared_directions)
+    MMIXI_I(mmate.skip) MMIXI_Z(mmate.conv_width) MMIXI_I(mmate.output_gate) MMIXI_I(mmate.norm)
+    MMIXI_FIELD(mmix_decoder_config, SIZE, mmate.window, 3,
+                0) MMIXI_Z(mmate.shift_period) MMIXI_I(mmate.causal_window)
+    MMIXI_Z(mmate.text_window)
+};
+#undef MMIXI_Z
+#undef MMIXI_I
+#define MMIXI_Z(member) MMIXI_FIELD(mmix_distill_config, SIZE, member, 1, 0)
+#define MMIXI_I(member) MMIXI_FIELD(mmix_distill_config, INT, member, 1, 0)
+#define MMIXI_D(member) MMIXI_FIELD(mmix_distill_config, DOUBLE, member, 1, 0)
+#define MMIXI_STAGE(i) \
+    MMIXI_I(stage[i].train) MMIXI_D(stage[i].hidden) MMIXI_D(stage[i].token) MMIXI_D(stage[i].sequence) \
+    MMIXI_D(stage[i].supervised) MMIXI_D(stage[i].temperature) MMIXI_Z(stage[i].steps) MMIXI_Z(stage[i].warmup) \
+    MMIXI_D(stage[i].lr) MMIXI_D(stage[i].min_lr) MMIXI_D(stage[i].weight_decay) MMIXI_D(stage[i].clip)
+static const mmixi_field mmixi_distill_fields[] = {
+    MMIXI_STAGE(0) MMIXI_STAGE(1) MMIXI_STAGE(2) MMIXI_STAGE(3) MMIXI_STAGE(4) MMIXI_STAGE(5) MMIXI_STAGE(6)
+    MMIXI_STAGE(7) MMIXI_Z(stages) MMIXI_Z(step_tokens) MMIXI_Z(lora_rank) MMIXI_D(lora_alpha) MMIXI_I(lora_targets)
+    MMIXI_I(calibrate) MMIXI_I(hidden_outputs) MMIXI_I(teacher_inputs)
+};
+#undef MMIXI_Z
+#undef MMIXI_I
+#undef MMIXI_D
+enum { MMIXI_VISION_FIELDS = 22, MMIXI_DINO_FIELDS = sizeof mmixi_dino_fields / sizeof *mmixi_dino_fields,
+      MMIXI_DECODER_FIELDS = sizeof mmixi_decoder_fields / sizeof *mmixi_decoder_fields,
+      MMIXI_DISTILL_FIELDS = sizeof mmixi_distill_fields / sizeof *mmixi_distill_fields,
       MMIXI_CONFIG_TEXT = 8192 };
 
-/* Every number of a config as text: exact for doubles with 17 digits, and 64-bit integers do not fit a
-   double. */
-static void mmixi_config_text(const void *config, const mmixi_field *fields, size_t n,
-                              char text[MMIXI_CONFIG_TEXT])
+/* Number k of a field, after it was set (or not): a double holds all sizes there are, and half of 64 bits. */
+static double mmixi_field_value(const mmixi_field *f, void *config, size_t k, int set, double x)
 {
-    size_t at = 0;
-    for (size_t i = 0; i < n; i++) {
-        const mmixi_field *f = &fields[i];
-        const char *p = (const char *)config + f->offset;
-        at += (size_t)snprintf(text + at, MMIXI_CONFIG_TEXT - at, "%s\"%s\":[", i ? "," : "{", f->name);
-        for (size_t k = 0; k < f->count; k++) {
-            double x = f->kind == MMIXI_FIELD_SIZE ? (double)((const size_t *)(const void *)p)[k]
-                : f->kind == MMIXI_FIELD_INT ? ((const int *)(const void *)p)[k]
-                : f->kind == MMIXI_FIELD_DOUBLE ? ((const double *)(const void *)p)[k] : 0;
-            if (f->kind == MMIXI_FIELD_U64) {
-                uint64_t u = *(const uint64_t *)(const void *)p;
-                at += (size_t)snprintf(text + at, MMIXI_CONFIG_TEXT - at, "%lu,%lu", (unsigned long)(u >> 32),
-                                       (unsigned long)(u & 0xffffffffu));
-            }
-            else {
-                size_t from = at + (k > 0);
-                at += (size_t)snprintf(text + at, MMIXI_CONFIG_TEXT - at, "%s%.17g", k ? "," : "", x);
-                for (; from < at; from++) if (text[from] == ',') text[from] = '.';      /* of a locale */
-            }
-        }
-        at += (size_t)snprintf(text + at, MMIXI_CONFIG_TEXT - at, "]");
+    void *p = (char *)config + f->offset;
+    size_t *size = (size_t *)p + k;
+    int *integer = (int *)p + k;
+    double *real = (double *)p + k;
+    uint64_t *bits = (uint64_t *)p;
+    switch (f->kind) {
+    case MMIXI_FIELD_SIZE: return (double)(set ? *size = (size_t)x : *size);
+    case MMIXI_FIELD_INT: return set ? *integer = (int)x : *integer;
+    case MMIXI_FIELD_DOUBLE: return set ? *real = x : *real;
+    default:                                     /* the upper half first */
+        if (set) *bits = *bits << 32 | (uint64_t)x;
+        return (double)((k ? *bits : *bits >> 32) & 0xffffffffu);
     }
-    snprintf(text + at, MMIXI_CONFIG_TEXT - at, "}");
 }
-static int mmixi_config_parse(mmix_ctx *m, const char *what, const char *text, const mmixi_field *fields,
-                              size_t n_fields, void *config)
+/* Every number of a config as text: exact for doubles with 17 digits. */
+static void mmixi_config_text(const void *config, const mmixi_field *fields, size_t n, char out[MMIXI_CONFIG_TEXT])
 {
-    mmixi_json_document json;
-    if (mmixi_json_open(m, &json, what, text, strlen(text))) return -1;
-    for (size_t i = 0; i < n_fields && !m->error_kind; i++) {
-        const mmixi_field *f = &fields[i];
-        char *p = (char *)config + f->offset;
-        const mmixi_json *list = mmixi_json_find(json.nodes, f->name), *item = mmixi_json_first(list);
-        double x[3];
-        size_t n = 0;
-        if (!list && f->optional) continue;
-        for (; item && n < 3; item = item->next) x[n++] = mmixi_json_number(item, -1);
-        if (item || n != (f->kind == MMIXI_FIELD_U64 ? 2 : f->count))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: the config has no valid %s", what, f->name);
-        for (size_t k = 0; !m->error_kind && k < f->count; k++) {
-            double low = f->kind == MMIXI_FIELD_INT ? -1e9 : 0;
-            double high = f->kind == MMIXI_FIELD_INT ? 1e9 : 4e15;
-            int bad = f->kind != MMIXI_FIELD_DOUBLE && !(x[k] >= low && x[k] <= high);
-            if (f->kind == MMIXI_FIELD_U64)      /* two halves */
-                bad = !(x[0] >= 0 && x[0] < 4294967296.0 && x[1] >= 0 && x[1] < 4294967296.0);
-            if (bad) mmix_fail(m, MMIX_ERROR_FILE, "%s: the config has no valid %s", what, f->name);
-            else if (f->kind == MMIXI_FIELD_SIZE) ((size_t *)(void *)p)[k] = (size_t)x[k];
-            else if (f->kind == MMIXI_FIELD_INT) ((int *)(void *)p)[k] = (int)x[k];
-            else if (f->kind == MMIXI_FIELD_DOUBLE) ((double *)(void *)p)[k] = x[k];
-            else *(uint64_t *)(void *)p = (uint64_t)x[0] << 32 | (uint64_t)x[1];
+    mmixi_text text = {out, 0, MMIXI_CONFIG_TEXT};
+    for (const mmixi_field *f = fields; f < fields + n; f++) {
+        mmixi_print(&text, "%s\"%s\":[", f == fields ? "{" : ",", f->name);
+        for (size_t k = 0; k < f->count; k++) {
+            char number[64], local[64];
+            snprintf(local, sizeof local, "%.17g", mmixi_field_value(f, (void *)config, k, 0, 0));
+            mmixi_point(number, local, localeconv()->decimal_point, ".");
+            mmixi_print(&text, "%s%s", k ? "," : "", number);
         }
+        mmixi_print(&text, "]");
     }
-    mmixi_json_close(m, &json);
+    mmixi_print(&text, "}");
+}
+/* A config out of the archive's metadata. 0, or -1. */
+static int mmixi_config_parse(mmix_ctx *m, const mmix_archive *a, const char *key, const mmixi_field *fields,
+                              size_t n,
+                              void *config)
+{
+    static const double low[] = {0, -1e9, -HUGE_VAL, 0}, high[] = {4e15, 1e9, HUGE_VAL, 4294967295.0};
+    const mmix_mark mark = mmix_mark_here(m);
+    const char *metadata = mmix_archive_metadata(a, key), *unused;
+    const size_t length = strlen(metadata);
+    char *text = (char *)mmixi_step(m, length + 1);
+    if (!text || mmixi_json_open(m, a->path, (char *)memcpy(text, metadata, length + 1), length,
+                                 SIZE_MAX)) return -1;
+    for (const mmixi_field *f = fields; f < fields + n && !m->error_kind; f++) {
+        const char *list = mmixi_json_find(text, f->name), *item = list;
+        size_t k = 0;
+        if (!list && f->optional) continue;
+        for (; (item = mmixi_json_next(list, item, &unused)) != NULL && k < f->count; k++) {
+            const double x = mmixi_json_number(item, -1e300);
+            if (!(x >= low[f->kind] && x <= high[f->kind]) || x < -1e299) break;
+            mmixi_field_value(f, config, k, 1, x);
+        }
+        if (item || k != f->count) mmix_fail(m, MMIX_ERROR_FILE, "%s: the config has no valid %s", a->path,
+                                             f->name);
+    }
+    mmix_rewind(m, mark);
     return m->error_kind ? -1 : 0;
 }
-
-/* A file can say anything: more blocks than it has arrays are not worth the time to make them. */
-static int mmixi_depth_fits(const mmix_archive *a, size_t depth)
+/* Whether an archive is of that format, with a config. */
+static int mmixi_format_is(const mmix_archive *a, const char *format)
 {
-    return depth <= mmixi_min(mmix_archive_count(a), MMIXI_DEPTH_MAX);
+    const char *found = mmix_archive_metadata(a, "format");
+    return found && !strcmp(found, format) && mmix_archive_metadata(a, "config");
 }
+/* A file can say anything: more blocks than it has arrays are not worth the time to make them. */
 static int mmixi_depth_check(mmix_ctx *m, const mmix_archive *a, size_t depth)
 {
-    return mmixi_depth_fits(a, depth) ? 0
-        : mmix_fail(m, MMIX_ERROR_FILE,
-                    "%s: expected blocks in proportion to %zu arrays, found a config of %zu",
-                    a->path, a->count, depth);
+    if (depth <= mmixi_min(mmix_archive_count(a), MMIXI_DEPTH_MAX)) return 0;
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected blocks in proportion to %.0f arrays, found a config of %.0f",
+                     a->path, (double)a->count, (double)depth);
 }
 
 /* ---- backbones ---- */
@@ -17172,123 +17047,105 @@ static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_run_format
 
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
-    const char *metadata[5];
     char text[MMIXI_CONFIG_TEXT];
+    const char *metadata[] = {"format", mmixi_vision_format, "config", text, NULL};
     mmix_dino_config c;
     if (!v || m->error_kind) return -1;
     memset(&c, 0, sizeof c);
     c.vision = v->config;
     mmixi_config_text(&c, mmixi_dino_fields, MMIXI_VISION_FIELDS, text);
-    metadata[0] = "format"; metadata[1] = mmixi_vision_format;
-    metadata[2] = "config"; metadata[3] = text;
-    metadata[4] = NULL;
     return mmixi_params_write(v->params, v->params->values, path, metadata);
 }
 
-/* The prefix of the backbone's names in a file: what stands before "cls_token". Of several (a training run
-   holds student and teacher) one with "teacher" in it, else the shortest. -1 if there is none. */
-static int mmixi_vision_prefix(const mmix_archive *a, char *prefix, size_t size)
-{
-    int best = 0;
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {
-        const char *name = mmix_archive_entry(a, i)->name;
-        const size_t length = strlen(name), before = length - mmixi_min(length, 9);
-        const int score = strstr(name, "teacher") ? 2 : 1;
-        if (length < 9 || strcmp(name + before, "cls_token") || (before && name[before - 1] != '.')
-            || before >= size || score < best || (score == best && before >= strlen(prefix))) continue;
-        best = score;
-        memcpy(prefix, name, before);
-        prefix[before] = 0;
-    }
-    return best ? 0 : -1;
-}
-/* Size `axis` of the entry PREFIX NAME, 0 if it is not there. */
-static size_t mmixi_vision_size(const mmix_archive *a, const char *prefix, const char *name, int axis)
-{
-    char full[320];
-    const mmix_entry *e;
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    e = mmix_archive_find(a, full);
-    return e && axis < e->ndim ? e->shape[axis] : 0;
-}
-/* The config that names and shapes tell. */
+/* What names and shapes tell of a backbone: size `axis` of an array. */
+static const struct mmixi_vision_shape { char name[32]; int axis; } mmixi_vision_shapes[] = {
+    {"cls_token", 2}, {"patch_embed.proj.weight", 3}, {"pos_embed_cls", 1}, {"pos_embed", 1},
+    {"blocks.0.mlp.fc1.weight", 0}, {"layers.0.mixer.out_proj.weight", 1}, {"layers.0.mixer.conv1d.weight", 0},
+    {"layers.0.mixer.conv1d.weight", 2}, {"layers.0.mixer.A_log", 0}
+};
+enum { MMIXI_VISION_SHAPES = sizeof mmixi_vision_shapes / sizeof *mmixi_vision_shapes };
 static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
 {
-    const size_t D = mmixi_vision_size(a, prefix, "cls_token", 2),
-        registers = mmixi_vision_size(a, prefix, "pos_embed_cls", 1),
-        positions = mmixi_vision_size(a, prefix, "pos_embed", 1),
-        patch = mmixi_vision_size(a, prefix, "patch_embed.proj.weight", 3);
-    const int vit = mmixi_vision_size(a, prefix, "blocks.0.attn.qkv.weight", 0) > 0;
-    const size_t cells = positions - mmixi_min(positions, !registers), cut = strlen(prefix);
-    *c = mmixi_vision_base(vit ? MMIX_SOFTMAX : MMIX_SSD, D, 0, mmixi_max(D / 64, 1), patch);
+    size_t size[MMIXI_VISION_SHAPES] = {0}, cut = strlen(prefix);
+    char name[320];
+    for (int i = 0; i < MMIXI_VISION_SHAPES; i++) {
+        const mmix_entry *e;
+        snprintf(name, sizeof name, "%.255s%.31s", prefix, mmixi_vision_shapes[i].name);
+        e = mmix_archive_find(a, name);
+        if (e && mmixi_vision_shapes[i].axis < e->ndim) size[i] = e->shape[mmixi_vision_shapes[i].axis];
+    }
+    const size_t D = size[0], patch = size[1], registers = size[2], positions = size[3], mlp = size[4],
+        inner = size[5],
+        conv = size[6], heads = size[8], cells = positions - mmixi_min(positions, !registers);
+    *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, D, 0, mmixi_max(D / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
-    if (registers) {
-        c->class_token = MMIX_CLASS_REGISTERS;
-        c->registers = registers;
-    }
+    if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
     for (size_t i = 0; i < mmix_archive_count(a); i++) {         /* the last block's number and one */
-        const char *name = mmix_archive_entry(a, i)->name;
-        if (strncmp(name, prefix, cut) || strncmp(name + cut, vit ? "blocks." : "layers.", 7)) continue;
-        c->depth = mmixi_max(c->depth, mmixi_min(strtoul(name + cut + 7, NULL, 10), SIZE_MAX - 1) + 1);
+        const char *block = mmix_archive_entry(a, i)->name;
+        if (strncmp(block, prefix, cut) || strncmp(block + cut, mlp ? "blocks." : "layers.", 7)) continue;
+        c->depth = mmixi_max(c->depth, mmixi_min(strtoul(block + cut + 7, NULL, 10), SIZE_MAX - 1) + 1);
     }
-    if (vit) c->mlp_ratio = (double)mmixi_vision_size(a, prefix, "blocks.0.mlp.fc1.weight", 0) / (double)D;
+    if (mlp) c->mlp_ratio = (double)mlp / (double)D;
     else {
-        const size_t inner = mmixi_vision_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),
-            conv = mmixi_vision_size(a, prefix, "layers.0.mixer.conv1d.weight", 0),
-            heads = mmixi_vision_size(a, prefix, "layers.0.mixer.A_log", 0);
         c->mamba.d_inner = inner;
-        c->mamba.d_state = conv > inner ? (conv - inner) / 2 : 0;
+        c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
         c->mamba.head_dim = heads ? inner / heads : 0;
-        c->mamba.conv_width = mmixi_vision_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
+        c->mamba.conv_width = size[7];
     }
     if (D && patch && cells && c->grid * c->grid == cells && c->depth
-        && mmixi_depth_fits(a, c->depth)) return 0;
+        && c->depth <= mmixi_min(a->count, MMIXI_DEPTH_MAX)) return 0;
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
-                     "width %zu, patch %zu, %zu positions, %zu blocks", a->path, D, patch, positions,
-                     c->depth);
+                     "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)D, (double)patch,
+                     (double)positions, (double)c->depth);
 }
-/* The prefix of an archive's backbone, after a look at whether it is one of ours. 0, or -1. */
-static int mmixi_vision_find(mmix_ctx *m, const mmix_archive *a, char prefix[256])
+/* The prefix of the backbone's names in an archive: what stands before "cls_token". Of several (a training run
+   holds student and teacher) one with "teacher" in it, else the shortest. 0, or -1 if it holds none of ours. */
+static int mmixi_vision_find(mmix_ctx *m, const mmix_archive *a, char prefix[MMIXI_PART_NAME])
 {
+    int best = 0;
     *prefix = 0;
     if (m->error_kind) return -1;
     for (size_t i = 0; i < mmix_archive_count(a); i++) {
         const char *name = mmix_archive_entry(a, i)->name, *neck = strstr(name, "neck.");
+        const size_t before = strlen(name) - mmixi_min(strlen(name), 9);
+        const int score = strstr(name, "teacher") ? 2 : 1;
         if (neck && (neck == name || neck[-1] == '.'))
             return mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers "
                              "are joined by a neck; this library has DinoMamba-Reg, whose output is their "
                              "mean", a->path, name);
+        if (strcmp(name + before, "cls_token") || (before && name[before - 1] != '.')
+            || before >= MMIXI_PART_NAME || score < best || (score == best && before >= strlen(prefix))) continue;
+        best = score;
+        memcpy(prefix, name, before);
+        prefix[before] = 0;
     }
-    return !mmixi_vision_prefix(a, prefix, 256) ? 0
-        : mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" "
-                    "among %.0f arrays", mmixi_archive_path(a), (double)mmix_archive_count(a));
+    return best ? 0 : mmix_fail(m, MMIX_ERROR_FILE,
+                                "%s: expected the weights of a backbone, found no \"…cls_token\" "
+                                "among %.0f arrays", a ? a->path : "no file", (double)mmix_archive_count(a));
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {
-    const char *format = mmix_archive_metadata(archive, "format"),
-        *text = mmix_archive_metadata(archive, "config");
-    char prefix[256];
+    char prefix[MMIXI_PART_NAME];
+    mmix_dino_config c;
     memset(config, 0, sizeof *config);
     if (mmixi_vision_find(m, archive, prefix)) return -1;
-    if (format && text && (!strcmp(format, mmixi_vision_format) || !strcmp(format, mmixi_run_format))) {
-        mmix_dino_config c;
-        memset(&c, 0, sizeof c);
-        if (mmixi_config_parse(m, archive->path, text, mmixi_dino_fields, MMIXI_VISION_FIELDS, &c)
-            || mmixi_depth_check(m, archive, c.vision.depth)) return -1;
-        *config = c.vision;
-        return 0;
-    }
-    return mmixi_vision_guess(m, archive, prefix, config);
+    if (!mmixi_format_is(archive, mmixi_vision_format) && !mmixi_format_is(archive, mmixi_run_format))
+        return mmixi_vision_guess(m, archive, prefix, config);
+    memset(&c, 0, sizeof c);
+    if (mmixi_config_parse(m, archive, "config", mmixi_dino_fields, MMIXI_VISION_FIELDS, &c)
+        || mmixi_depth_check(m, archive, c.vision.depth)) return -1;
+    *config = c.vision;
+    return 0;
 }
 MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive)
 {
-    char prefix[256];
+    char prefix[MMIXI_PART_NAME];
     return !v || mmixi_vision_find(v->m, archive, prefix) ? -1
         : mmixi_params_read(v->params, archive, prefix, "head.");
 }
 MMIXDEF const char *mmix_vision_compare(const mmix_vision *v, const mmix_archive *archive)
 {
-    char prefix[256];
+    char prefix[MMIXI_PART_NAME];
     size_t count[3];
     return !v || mmixi_vision_find(v->m, archive, prefix) ? NULL
         : mmixi_params_compare(v->params, archive, prefix, "head.", count);
@@ -17302,7 +17159,7 @@ MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path)
 }
 MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
 {
-    mmix_archive *a = mmix_error(m) ? NULL : mmix_archive_open(m, path);
+    mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(m, config, 0) : NULL;
     if (v && mmix_vision_read(v, a)) {
@@ -17316,166 +17173,110 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
 /* ---- decoders ---- */
 
 static const char mmixi_decoder_format[] = "mamba_mix decoder 1";
-#define MMIXI_DECODER_FIELD(kind, member, n) MMIXI_FIELD_OF(mmix_decoder_config, kind, member, n, 0)
-static const mmixi_field mmixi_decoder_fields[] = {
-    MMIXI_DECODER_FIELD(INT, mixer, 1), MMIXI_DECODER_FIELD(SIZE, vocabulary, 1),
-    MMIXI_DECODER_FIELD(SIZE, dim, 1), MMIXI_DECODER_FIELD(SIZE, depth, 1),
-    MMIXI_DECODER_FIELD(SIZE, ffn, 1), MMIXI_DECODER_FIELD(SIZE, heads, 1),
-    MMIXI_DECODER_FIELD(SIZE, kv_heads, 1), MMIXI_DECODER_FIELD(SIZE, head_dim, 1),
-    MMIXI_DECODER_FIELD(DOUBLE, eps, 1), MMIXI_DECODER_FIELD(DOUBLE, rope.theta, 1),
-    MMIXI_DECODER_FIELD(SIZE, rope.dim, 1), MMIXI_DECODER_FIELD(INT, rope.interleaved, 1),
-    MMIXI_DECODER_FIELD(SIZE, rope.sections, 3), MMIXI_DECODER_FIELD(INT, bias, 1),
-    MMIXI_DECODER_FIELD(INT, tied, 1), MMIXI_DECODER_FIELD(SIZE, media, 1),
-    MMIXI_DECODER_FIELD(INT, mmate.branches, 1), MMIXI_DECODER_FIELD(INT, mmate.branch_gate, 1),
-    MMIXI_DECODER_FIELD(INT, mmate.directions, 1), MMIXI_DECODER_FIELD(INT, mmate.shared_directions, 1),
-    MMIXI_DECODER_FIELD(INT, mmate.skip, 1), MMIXI_DECODER_FIELD(SIZE, mmate.conv_width, 1),
-    MMIXI_DECODER_FIELD(INT, mmate.output_gate, 1), MMIXI_DECODER_FIELD(INT, mmate.norm, 1),
-    MMIXI_DECODER_FIELD(SIZE, mmate.window, 3), MMIXI_DECODER_FIELD(SIZE, mmate.shift_period, 1),
-    MMIXI_DECODER_FIELD(INT, mmate.causal_window, 1), MMIXI_DECODER_FIELD(SIZE, mmate.text_window, 1)
-};
-enum { MMIXI_DECODER_FIELDS = sizeof mmixi_decoder_fields / sizeof mmixi_decoder_fields[0] };
 
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
-    const char *metadata[5];
     char text[MMIXI_CONFIG_TEXT];
-    mmix_real *merged;
+    const char *metadata[] = {"format", mmixi_decoder_format, "config", text, NULL};
+    mmix_real *values;
     int failed;
     if (!d || d->m->error_kind) return -1;
     mmixi_config_text(&d->config, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, text);
-    metadata[0] = "format"; metadata[1] = mmixi_decoder_format;
-    metadata[2] = "config"; metadata[3] = text;
-    metadata[4] = NULL;
-    if (!d->adapters) return mmixi_params_write(d->params, d->params->values, path, metadata);
-    merged = mmixi_decoder_values(d);
-    failed = merged ? mmixi_params_write(d->params, merged, path, metadata) : -1;
-    mmixi_free(d->m, merged, d->params->slab * sizeof *merged);
+    values = d->adapters ? mmixi_decoder_values(d) : d->params->values;
+    failed = values ? mmixi_params_write(d->params, values, path, metadata) : -1;
+    if (d->adapters) mmixi_free(d->m, values, d->params->slab * sizeof *values);
     return failed;
 }
 
-/* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
-   then float32: embedding; attention norms; q, k, v, o; ffn norms; w1, w2, w3, each of all layers; the last
-   norm; two tables of length x head/2 that are not used; the classifier. Returns how many bytes the first
-   seven numbers speak of, 0 if they can't be such a file's. */
-static double mmixi_llama2c_bytes(const unsigned char *p, size_t size, mmix_decoder_config *c)
-{
-    double n[7], D, kv, floats;
-    memset(c, 0, sizeof *c);
-    if (!p || size < 28) return 0;
-    for (int i = 0; i < 7; i++) n[i] = (double)(int32_t)mmixi_le32(p + 4 * i);
-    c->tied = n[5] > 0;
-    n[5] = n[5] < 0 ? -n[5] : n[5];
-    for (int i = 0; i < 7; i++) if (!(n[i] >= 1)) return 0;
-    D = n[0];
-    if (D - floor(D / n[3]) * n[3] > 0 || n[3] - floor(n[3] / n[4]) * n[4] > 0) return 0;
-    kv = D / n[3] * n[4];
-    floats = n[5] * D * (c->tied ? 1 : 2) + n[2] * (2 * D + 2 * D * D + 2 * D * kv + 3 * D * n[1]) + D
-        + n[6] * D / n[3];
-    c->dim = (size_t)n[0];
-    c->ffn = (size_t)n[1];
-    c->depth = (size_t)n[2];
-    c->heads = (size_t)n[3];
-    c->kv_heads = (size_t)n[4];
-    c->vocabulary = (size_t)n[5];
-    c->rope.interleaved = 1;
-    return floats * 4 + 28;
-}
 static const unsigned char *mmixi_llama2c_read(mmix_tensor *t, const unsigned char *p)
 {
     for (size_t i = 0; i < mmix_count(t); i++, p += 4) mmix_data(t)[i] = (mmix_real)mmixi_le_float(p);
     return p;
 }
+/* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
+   then float32: embedding; attention norms; q, k, v, o; ffn norms; w1, w2, w3, each of all layers; the last
+   norm; two tables of length x head/2 that are not used; the classifier. */
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     const unsigned char *p = (const unsigned char *)bytes;
+    double n[7] = {0}, expected = 28;
     mmix_decoder_config c;
     mmix_decoder *d;
-    double expected;
     if (mmix_error(m)) return NULL;
-    expected = mmixi_llama2c_bytes(p, size, &c);
-    if (!(expected > 0) || expected > (double)size || expected < (double)size) {
-        if (expected > 0)
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected %.0f bytes, of which the first "
-                      "28 speak, found %.0f", name, expected, (double)size);
+    for (int i = 0; p && size >= 28 && i < 7; i++) n[i] = (double)(int32_t)mmixi_le32(p + 4 * i);
+    memset(&c, 0, sizeof c);
+    c.dim = (size_t)fmax(n[0], 0), c.ffn = (size_t)fmax(n[1], 0), c.depth = (size_t)fmax(n[2], 0);
+    c.heads = (size_t)fmax(n[3], 0), c.kv_heads = (size_t)fmax(n[4], 0), c.vocabulary = (size_t)fabs(n[5]);
+    c.tied = n[5] > 0;
+    c.rope.interleaved = 1;
+    d = n[3] >= 1 && n[4] >= 1 && n[6] >= 1 && !(c.dim % c.heads) ? mmixi_decoder_create(m, c, 0) : NULL;
+    if (d) expected += 4 * ((double)d->params->elements + n[6] * (double)(c.dim / c.heads));
+    if (!d || expected > (double)size || expected < (double)size) {
+        if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
+        if (d)
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected %.0f bytes, of which the first 28 "
+                      "speak, found %.0f", name, expected, (double)size);
         else
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a llama2.c model (7 int32 and the float32 weights "
-                      "they speak of), found %.0f bytes that are none", name, (double)size);
-        return NULL;
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a llama2.c model (7 int32 and the float32 weights they "
+                      "speak of), found %.0f bytes that are none", name, (double)size);
     }
-    d = mmixi_decoder_create(m, c, 0);
-    if (!d || mmixi_params_allocate(d->params, 0)) {
+    if (m->error_kind || mmixi_params_allocate(d->params, 0)) {
         mmix_decoder_destroy(d);
         return NULL;
     }
     p = mmixi_llama2c_read(d->embedding, p + 28);
     for (int k = 0; k < 9; k++)
         for (size_t i = 0; i < c.depth; i++) {
-            mmixi_decoder_layer *l = &d->layer[i];
-            mmix_tensor *of[9];
-            of[0] = l->norm1;
-            for (int q = 0; q < 4; q++) of[1 + q] = l->attention.weight[q];
-            of[5] = l->norm2;
-            of[6] = l->ffn.gate;
-            of[7] = l->ffn.down;
-            of[8] = l->ffn.up;
+            const mmixi_decoder_layer *l = &d->layer[i];
+            mmix_tensor *const *w = l->attention.weight, *of[] = {l->norm1, w[0], w[1], w[2], w[3], l->norm2,
+                l->ffn.gate,
+                                                                  l->ffn.down, l->ffn.up};
             p = mmixi_llama2c_read(of[k], p);
         }
-    p = mmixi_llama2c_read(d->norm, p);
-    p = (const unsigned char *)bytes + size - 4 * mmix_count(d->classifier);
-    if (!c.tied) mmixi_llama2c_read(d->classifier, p);
+    mmixi_llama2c_read(d->norm, p);
+    if (!c.tied) mmixi_llama2c_read(d->classifier,
+                                    (const unsigned char *)bytes + size - 4 * mmix_count(d->classifier));
     return d;
 }
 
 /* Hugging Face's config.json of a Llama or a Qwen2. */
-static int mmixi_hf_number(mmix_ctx *m, const char *path, const mmixi_json *v, const char *key,
-                           double otherwise, double *out)
-{
-    *out = mmixi_json_number(mmixi_json_find(v, key), otherwise);
-    return *out >= 1 && *out <= 2147483647 ? 0
-        : mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a number from 1 on as \"%s\"", path, key);
-}
-static int mmixi_hf_config(mmix_ctx *m, const char *path, const mmixi_json *v, mmix_decoder_config *c)
+static int mmixi_hf_config(mmix_ctx *m, const char *path, const char *v, mmix_decoder_config *c)
 {
     const char *type = mmixi_json_text(mmixi_json_find(v, "model_type")),
-        *act = mmixi_json_text(mmixi_json_find(v, "hidden_act"));
-    const mmixi_json *rope = mmixi_json_find(v, "rope_parameters"),
-        *scaling = mmixi_json_find(v, "rope_scaling");
-    const char *kind = mmixi_json_text(mmixi_json_find(rope ? rope : scaling, rope || !scaling
-                                                       || mmixi_json_find(scaling, "rope_type") ? "rope_type"
-                                                       : "type"));
+        *act = mmixi_json_text(mmixi_json_find(v, "hidden_act")), *parameters = mmixi_json_find(v,
+                                                                                                "rope_parameters"),
+        *rope = parameters ? parameters : mmixi_json_find(v, "rope_scaling"), *kind = mmixi_json_find(rope,
+                                                                                                      "rope_type"),
+        *theta = mmixi_json_find(parameters, "rope_theta");
+    static const char sizes[7][24] = {"vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size",
+                                      "num_attention_heads", "num_key_value_heads", "head_dim"};
     const int qwen = type && !strcmp(type, "qwen2");
     double n[7];
+    if (!parameters && !kind) kind = mmixi_json_find(rope, "type");
+    kind = mmixi_json_text(kind);
     if (!type || (!qwen && strcmp(type, "llama")))
         return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path,
                          type ? type : "none");
     if ((act && strcmp(act, "silu")) || (kind && strcmp(kind, "default"))
         || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0)
         || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0))
-        return mmix_fail(m, MMIX_ERROR_FILE,
-                         "%s: expected SwiGLU without biases, plain rotary positions and no "
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
                          "sliding window, found hidden_act %s, rope %s", path, act ? act : "silu",
                          kind ? kind : "default");
-    if (mmixi_hf_number(m, path, v, "vocab_size", 0, &n[0])
-        || mmixi_hf_number(m, path, v, "hidden_size", 0, &n[1])
-        || mmixi_hf_number(m, path, v, "num_hidden_layers", 0, &n[2])
-        || mmixi_hf_number(m, path, v, "intermediate_size", 0, &n[3])
-        || mmixi_hf_number(m, path, v, "num_attention_heads", 0, &n[4])
-        || mmixi_hf_number(m, path, v, "num_key_value_heads", n[4], &n[5])
-        || mmixi_hf_number(m, path, v, "head_dim", floor(n[1] / n[4]), &n[6])) return -1;
-    if ((size_t)n[4] % (size_t)n[5])
+    for (int i = 0; i < 7; i++) {
+        const double otherwise = i == 5 ? n[4] : i == 6 ? floor(n[1] / n[4]) : 0;
+        n[i] = mmixi_json_number(mmixi_json_find(v, sizes[i]), otherwise);
+        if (!(n[i] >= 1 && n[i] <= INT32_MAX))
+            return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a number from 1 on as \"%s\"", path, sizes[i]);
+    }
+    c->vocabulary = (size_t)n[0], c->dim = (size_t)n[1], c->depth = (size_t)n[2], c->ffn = (size_t)n[3];
+    c->heads = (size_t)n[4], c->kv_heads = (size_t)n[5], c->head_dim = (size_t)n[6];
+    if (c->heads % c->kv_heads)
         return mmix_fail(m, MMIX_ERROR_FILE,
                          "%s: expected num_key_value_heads to divide the %.0f heads, found %.0f",
-                         path, n[4], n[5]);
-    c->vocabulary = (size_t)n[0];
-    c->dim = (size_t)n[1];
-    c->depth = (size_t)n[2];
-    c->ffn = (size_t)n[3];
-    c->heads = (size_t)n[4];
-    c->kv_heads = (size_t)n[5];
-    c->head_dim = (size_t)n[6];
+                         path, (double)c->heads, (double)c->kv_heads);
     c->eps = mmixi_json_number(mmixi_json_find(v, "rms_norm_eps"), 1e-6);
-    c->rope.theta = mmixi_json_number(mmixi_json_find(rope && mmixi_json_find(rope, "rope_theta") ? rope : v,
-                                                      "rope_theta"), 10000);
+    c->rope.theta = mmixi_json_number(theta ? theta : mmixi_json_find(v, "rope_theta"), 10000);
     c->bias = qwen ? 1 : mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0) ? 2 : 0;
     c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
     return 0;
@@ -17483,49 +17284,26 @@ static int mmixi_hf_config(mmix_ctx *m, const char *path, const mmixi_json *v, m
 static int mmixi_hf_read(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
     const char *slash = strrchr(a->path, '/');
-    const size_t folder = slash ? (size_t)(slash + 1 - a->path) : 0, room = folder + 12;
-    char *path = (char *)mmixi_step(m, room);
-    mmixi_json_document json;
+    char path[MMIXI_PATH];
     unsigned char *bytes;
     size_t size;
-    if (!path) return -1;
-    snprintf(path, room, "%.*sconfig.json", (int)folder, a->path);
+    snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - a->path) : 0, a->path);
     bytes = mmixi_file_read(m, "mmix_decoder_open", path, &size);
     if (!bytes) return -1;
-    if (!mmixi_json_open(m, &json, path, (const char *)bytes, size)) {
-        mmixi_hf_config(m, path, json.nodes, c);
-        mmixi_json_close(m, &json);
-    }
+    bytes[size] = 0;
+    if (!mmixi_json_open(m, path, (char *)bytes, size, SIZE_MAX)) mmixi_hf_config(m, path,
+                                                                                  mmixi_json_space((char *)bytes),
+                                                                                      c);
     mmixi_free(m, bytes, size + 1);
     return m->error_kind ? -1 : 0;
 }
-static mmix_decoder *mmixi_decoder_read(mmix_ctx *m, const mmix_archive *a)
+MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
-    const char *format = mmix_archive_metadata(a, "format"), *text = mmix_archive_metadata(a, "config");
-    const mmix_mark mark = mmix_mark_here(m);
+    mmixi_file_bytes file = mmixi_file_map(m, "mmix_decoder_open", path);
+    mmix_archive *a;
     mmix_decoder_config c;
     mmix_decoder *d = NULL;
     int failed;
-    memset(&c, 0, sizeof c);
-    failed = format && text && !strcmp(format, mmixi_decoder_format)
-        ? mmixi_config_parse(m, a->path, text, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, &c)
-        : mmixi_hf_read(m, a, &c);
-    mmix_rewind(m, mark);
-    if (!failed && !mmixi_depth_check(m, a, c.depth)) d = mmixi_decoder_create(m, c, 0);
-    /* a tied model's file may hold the classifier, too */
-    if (d && mmixi_params_read(d->params, a, "", c.tied ? "lm_head." : NULL)) {
-        mmix_decoder_destroy(d);
-        d = NULL;
-    }
-    return d;
-}
-MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
-{
-    mmix_archive *a;
-    mmix_decoder *d = NULL;
-    mmixi_file_bytes file;
-    if (mmix_error(m)) return NULL;
-    file = mmixi_file_map(m, "mmix_decoder_open", path);
     if (!file.bytes) return NULL;
     if (file.size < 9 || file.bytes[8] != '{') {         /* as .safetensors begins */
         d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
@@ -17533,108 +17311,33 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
         return d;
     }
     a = mmixi_archive_new(m, path, file);
-    if (a) d = mmixi_decoder_read(m, a);
+    if (!a) return NULL;
+    memset(&c, 0, sizeof c);
+    failed = mmixi_format_is(a, mmixi_decoder_format)
+        ? mmixi_config_parse(m, a, "config", mmixi_decoder_fields, MMIXI_DECODER_FIELDS, &c) : mmixi_hf_read(m, a,
+                                                                                                             &c);
+    if (!failed && !mmixi_depth_check(m, a, c.depth)) d = mmixi_decoder_create(m, c, 0);
+    /* a tied model's file may hold the classifier, too */
+    if (d && mmixi_params_read(d->params, a, "", c.tied ? "lm_head." : NULL)) {
+        mmix_decoder_destroy(d);
+        d = NULL;
+    }
     mmix_archive_close(a);
     return d;
 }
 
 /* ---- training runs ---- */
 
-/* The four parameter lists of a run, with the prefix of their names. */
-static mmix_params *mmixi_dino_list(const mmix_dino *d, size_t i, const char **prefix)
-{
-    static const char names[4][20] = { "student.backbone.", "student.head.", "teacher.backbone.",
-                                      "teacher.head." };
-    *prefix = names[i];
-    return i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
-}
-/* One array of n elements. */
-static mmix_entry mmixi_entry(const char *name, int dtype, size_t n, const void *data)
-{
-    mmix_entry e;
-    memset(&e, 0, sizeof e);
-    e.name = name;
-    e.dtype = dtype;
-    e.ndim = 1;
-    e.shape[0] = n;
-    e.data = data;
-    return e;
-}
-/* The arrays of a run on their way into a file. */
-enum { MMIXI_RUN_NAME = 128 };
-typedef struct mmixi_entries {
-    mmix_ctx *m;
-    mmix_entry *e;
-    char (*names)[MMIXI_RUN_NAME];
-    size_t n, at;                                /* room; how many there are */
-} mmixi_entries;
-static int mmixi_entries_begin(mmix_ctx *m, mmixi_entries *list, size_t n)
-{
-    list->m = m;
-    list->n = n;
-    list->at = 0;
-    list->e = (mmix_entry *)mmixi_alloc(m, n * sizeof *list->e);
-    list->names = (char (*)[MMIXI_RUN_NAME])mmixi_alloc(m, n * sizeof *list->names);
-    return m->error_kind ? -1 : 0;
-}
-static void mmixi_entries_name(mmixi_entries *list, const char *prefix, const char *name)
-{
-    snprintf(list->names[list->at], MMIXI_RUN_NAME, "%s%s", prefix, name);
-    list->e[list->at].name = list->names[list->at];
-    list->at++;
-}
-static void mmixi_entries_params(mmixi_entries *list, const char *prefix, const mmix_params *p)
-{
-    mmixi_params_entries(p, p->values, list->e + list->at);
-    for (size_t k = 0; k < p->count; k++) mmixi_entries_name(list, prefix, p->at[k].name);
-}
-static void mmixi_entries_array(mmixi_entries *list, const char *prefix, const char *name, int dtype,
-                                size_t n, const void *data)
-{
-    list->e[list->at] = mmixi_entry(name, dtype, n, data);
-    mmixi_entries_name(list, prefix, name);
-}
-enum { MMIXI_ADAMW_ENTRIES = 3 };
-static void mmixi_entries_adamw(mmixi_entries *list, const char *prefix, const mmix_adamw_state *a)
-{
-    mmixi_entries_array(list, prefix, "m", MMIX_FILE_REAL, a->params->slab, a->m);
-    mmixi_entries_array(list, prefix, "v", MMIX_FILE_REAL, a->params->slab, a->v);
-    mmixi_entries_array(list, prefix, "steps", MMIX_FILE_I64, a->params->count, a->steps);
-}
-/* Writes them and lets go of them; also after a beginning that failed. */
-static int mmixi_entries_save(mmixi_entries *list, const char *path, const char *const *metadata)
-{
-    mmix_ctx *m = list->m;
-    const int failed = m->error_kind ? -1 : mmix_safetensors_save(m, path, list->e, list->at, metadata);
-    mmixi_free(m, list->e, list->n * sizeof *list->e);
-    mmixi_free(m, list->names, list->n * sizeof *list->names);
-    return failed;
-}
-/* The array PREFIX NAME of n numbers out of a run's file, as reals or integers. */
-static int mmixi_run_array(mmix_ctx *m, const mmix_archive *a, const char *prefix, const char *name, size_t n,
-                           mmix_real *values, int64_t *integers)
-{
-    char full[MMIXI_RUN_NAME];
-    const mmix_entry *e;
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    e = mmix_archive_find(a, full);
-    if (!e || mmix_entry_count(e) != n)
-        return mmix_fail(m, MMIX_ERROR_FILE, "the run file has no %s of %.0f numbers", full, (double)n);
-    return values ? mmix_archive_read(m, a, e, values, n) : mmix_archive_read_i64(m, a, e, integers, n);
-}
-static int mmixi_run_adamw(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_adamw_state *s)
-{
-    return mmixi_run_array(m, a, prefix, "m", s->params->slab, s->m, NULL)
-        || mmixi_run_array(m, a, prefix, "v", s->params->slab, s->v, NULL)
-        || mmixi_run_array(m, a, prefix, "steps", s->params->count, NULL, (int64_t *)(void *)s->steps) ? -1
-        : 0;
-}
+/* A run's numbers, none negative. */
 static int mmixi_run_counters(mmix_ctx *m, const mmix_archive *a, int64_t *counters, size_t n)
 {
-    if (mmixi_run_array(m, a, "", "counters", n, NULL, counters)) return -1;
+    mmixi_parts l;
+    l.n = 0;
+    mmixi_part_array(&l, "", "counters", MMIX_FILE_I64, n, counters);
+    if (mmixi_parts_read(m, a, &l, 0)) return -1;
     for (size_t i = 0; i < n; i++)
         if (counters[i] < 0)
-            return mmix_fail(m, MMIX_ERROR_FILE, "the run file's counter %d is negative", (int)i);
+            return mmix_fail(m, MMIX_ERROR_FILE, "%s: the run file's counter %d is negative", a->path, (int)i);
     return 0;
 }
 /* The caller's note, in lasting memory. */
@@ -17644,81 +17347,65 @@ static int mmixi_run_note(mmix_ctx *m, const mmix_archive *a, char **note, size_
     mmixi_free(m, *note, *size);
     *size = text ? strlen(text) + 1 : 1;
     *note = (char *)mmixi_alloc(m, *size);
-    if (!*note) return -1;
-    memcpy(*note, text ? text : "", *size);
-    return 0;
+    return *note ? (memcpy(*note, text ? text : "", *size), 0) : -1;
 }
 
-static const char mmixi_dino_moments[2][16] = { "adamw.backbone.", "adamw.head." };
+/* student.backbone.NAME, student.head.NAME, teacher.…; once it has begun the moments, the centre, counters */
+static void mmixi_dino_parts(const mmix_dino *d, int64_t counters[4], mmixi_parts *l)
+{
+    static const char nets[2][2][20] = {{"student.backbone.", "student.head."}, {"teacher.backbone.",
+        "teacher.head."}};
+    l->n = 0;
+    for (int i = 0; i < 2; i++) {
+        mmix_params *backbone = d->net[i].vision->params, *head = d->net[i].params;
+        mmixi_part_params(l, nets[i][0], backbone, backbone->values);
+        mmixi_part_params(l, nets[i][1], head, head->values);
+    }
+    if (!d->center) return;
+    mmixi_part_adamw(l, "adamw.backbone.", &d->adamw[0]);
+    mmixi_part_adamw(l, "adamw.head.", &d->adamw[1]);
+    mmixi_part_array(l, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
+    mmixi_part_array(l, "", "counters", MMIX_FILE_I64, 4, counters);
+}
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
-    mmix_ctx *m = d ? d->m : NULL;
-    size_t n = 2 * MMIXI_ADAMW_ENTRIES + 2;
-    int64_t counters[4];
     char text[MMIXI_CONFIG_TEXT];
-    const char *metadata[7], *prefix;
-    mmixi_entries list;
-    if (!m || m->error_kind) return -1;
-    for (size_t i = 0; i < 4; i++) n += mmixi_dino_list(d, i, &prefix)->count;
-    if (!mmixi_entries_begin(m, &list, n)) {
-        for (size_t i = 0; i < 4; i++) {
-            const mmix_params *p = mmixi_dino_list(d, i, &prefix);
-            mmixi_entries_params(&list, prefix, p);
-        }
-        for (int i = 0; i < 2; i++) mmixi_entries_adamw(&list, mmixi_dino_moments[i], &d->adamw[i]);
-        counters[0] = (int64_t)d->step;
-        counters[1] = (int64_t)d->iters;
-        counters[2] = (int64_t)d->at_uniform;
-        counters[3] = (int64_t)d->at_zero;
-        mmixi_entries_array(&list, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
-        mmixi_entries_array(&list, "", "counters", MMIX_FILE_I64, 4, counters);
-    }
+    const char *metadata[] = {"format", mmixi_run_format, "config", text, "note", note ? note : "", NULL};
+    int64_t counters[4];
+    mmixi_parts l;
+    if (!d || d->m->error_kind) return -1;
+    counters[0] = (int64_t)d->step, counters[1] = (int64_t)d->iters;
+    counters[2] = (int64_t)d->at_uniform, counters[3] = (int64_t)d->at_zero;
+    mmixi_dino_parts(d, counters, &l);
     mmixi_config_text(&d->config, mmixi_dino_fields, MMIXI_DINO_FIELDS, text);
-    metadata[0] = "format"; metadata[1] = mmixi_run_format;
-    metadata[2] = "config"; metadata[3] = text;
-    metadata[4] = "note"; metadata[5] = note ? note : "";
-    metadata[6] = NULL;
-    return mmixi_entries_save(&list, path, metadata);
+    return mmixi_parts_save(d->m, &l, path, metadata);
 }
-
 static int mmixi_dino_read(mmix_dino *d, const mmix_archive *a)
 {
-    mmix_ctx *m = d->m;
     int64_t counters[4];
-    for (size_t i = 0; i < 4; i++) {
-        const char *prefix;
-        mmix_params *p = mmixi_dino_list(d, i, &prefix);
-        if (mmix_params_read(p, a, prefix)) return -1;
-    }
-    if (mmixi_dino_begin(d)) return -1;
-    for (int i = 0; i < 2; i++)
-        if (mmixi_run_adamw(m, a, mmixi_dino_moments[i], &d->adamw[i])) return -1;
-    if (mmixi_run_array(m, a, "", "center", d->config.prototypes, d->center, NULL)
-        || mmixi_run_counters(m, a, counters, 4)) return -1;
-    d->step = (size_t)counters[0];
-    d->iters = (size_t)counters[1];
-    d->at_uniform = (size_t)counters[2];
-    d->at_zero = (size_t)counters[3];
-    return mmixi_run_note(m, a, &d->note, &d->note_size);
+    mmixi_parts l;
+    mmixi_dino_parts(d, counters, &l);
+    if (mmixi_parts_read(d->m, a, &l, 0) || mmixi_dino_begin(d)) return -1;
+    mmixi_dino_parts(d, counters, &l);
+    if (mmixi_parts_read(d->m, a, &l, 4) || mmixi_run_counters(d->m, a, counters, 4)) return -1;
+    d->step = (size_t)counters[0], d->iters = (size_t)counters[1];
+    d->at_uniform = (size_t)counters[2], d->at_zero = (size_t)counters[3];
+    return mmixi_run_note(d->m, a, &d->note, &d->note_size);
 }
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_dino_config c;
     mmix_dino *d = NULL;
-    const char *format = a ? mmix_archive_metadata(a, "format") : NULL,
-        *text = a ? mmix_archive_metadata(a, "config") : NULL;
-    memset(&c, 0, sizeof c);
     if (!a) return NULL;
-    if (!format || strcmp(format, mmixi_run_format) || !text)
+    memset(&c, 0, sizeof c);
+    if (!mmixi_format_is(a, mmixi_run_format))
         mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_dino_save", path);
-    else if (!mmixi_config_parse(m, path, text, mmixi_dino_fields, MMIXI_DINO_FIELDS, &c)
-             && !mmixi_depth_check(m, a, c.vision.depth)) {
-        d = mmixi_dino_create(m, &c, 0);
-        if (d && mmixi_dino_read(d, a)) {
-            mmix_dino_destroy(d);
-            d = NULL;
-        }
+    else if (!mmixi_config_parse(m, a, "config", mmixi_dino_fields, MMIXI_DINO_FIELDS, &c)
+             && !mmixi_depth_check(m, a, c.vision.depth)) d = mmixi_dino_create(m, &c, 0);
+    if (d && mmixi_dino_read(d, a)) {
+        mmix_dino_destroy(d);
+        d = NULL;
     }
     mmix_archive_close(a);
     return d;
@@ -17726,128 +17413,109 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 
 /* ---- distillation ---- */
 
-static void mmixi_distill_lines(const mmix_params *p, mmixi_text *t)
-{
-    for (size_t i = 0; p && i < p->count; i++)
-        mmixi_match_line(t, p->at[i].frozen ? "frozen " : "trained ", "", p->at[i].name,
-                         p->at[i].tensor->ndim, p->at[i].tensor->shape, NULL);
-}
 MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
 {
-    mmixi_text text = { NULL, 0 };
+    mmixi_text text = {NULL, 0, 0};
     if (!run || run->m->error_kind) return NULL;
     for (int pass = 0; pass < 2; pass++) {       /* measured, then written */
+        for (int i = 0; i < 2; i++) {
+            const mmix_params *p = i ? run->student->adapters : run->student->params;
+            for (size_t k = 0; p && k < p->count; k++)
+                mmixi_print_shape(&text, p->at[k].frozen ? "frozen " : "trained ", p->at[k].name,
+                                  p->at[k].tensor->ndim, p->at[k].tensor->shape, NULL);
+        }
+        if (pass) break;
+        text.room = text.at + 1;
         text.at = 0;
-        mmixi_distill_lines(run->student->params, &text);
-        mmixi_distill_lines(run->student->adapters, &text);
-        if (!pass) text.out = (char *)mmixi_step_array(run->m, text.at + 1, 1, 1);
+        text.out = (char *)mmixi_step(run->m, text.room);
         if (!text.out) return NULL;
     }
-    text.out[text.at] = 0;
     return text.out;
 }
 
 static const char mmixi_distill_format[] = "mamba_mix distillation run 1";
-#define MMIXI_DISTILL_FIELD(kind, member) MMIXI_FIELD_OF(mmix_distill_config, kind, member, 1, 0)
-#define MMIXI_STAGE_FIELDS(i) \
-    MMIXI_DISTILL_FIELD(INT, stage[i].train), MMIXI_DISTILL_FIELD(DOUBLE, stage[i].hidden), \
-    MMIXI_DISTILL_FIELD(DOUBLE, stage[i].token), MMIXI_DISTILL_FIELD(DOUBLE, stage[i].sequence), \
-    MMIXI_DISTILL_FIELD(DOUBLE, stage[i].supervised), MMIXI_DISTILL_FIELD(DOUBLE, stage[i].temperature), \
-    MMIXI_DISTILL_FIELD(SIZE, stage[i].steps), MMIXI_DISTILL_FIELD(SIZE, stage[i].warmup), \
-    MMIXI_DISTILL_FIELD(DOUBLE, stage[i].lr), MMIXI_DISTILL_FIELD(DOUBLE, stage[i].min_lr), \
-    MMIXI_DISTILL_FIELD(DOUBLE, stage[i].weight_decay), MMIXI_DISTILL_FIELD(DOUBLE, stage[i].clip)
-static const mmixi_field mmixi_distill_fields[] = {
-    MMIXI_STAGE_FIELDS(0), MMIXI_STAGE_FIELDS(1), MMIXI_STAGE_FIELDS(2), MMIXI_STAGE_FIELDS(3),
-    MMIXI_STAGE_FIELDS(4), MMIXI_STAGE_FIELDS(5), MMIXI_STAGE_FIELDS(6), MMIXI_STAGE_FIELDS(7),
-    MMIXI_DISTILL_FIELD(SIZE, stages), MMIXI_DISTILL_FIELD(SIZE, step_tokens),
-    MMIXI_DISTILL_FIELD(SIZE, lora_rank), MMIXI_DISTILL_FIELD(DOUBLE, lora_alpha),
-    MMIXI_DISTILL_FIELD(INT, lora_targets), MMIXI_DISTILL_FIELD(INT, calibrate),
-    MMIXI_DISTILL_FIELD(INT, hidden_outputs), MMIXI_DISTILL_FIELD(INT, teacher_inputs)
-};
-enum { MMIXI_DISTILL_FIELDS = sizeof mmixi_distill_fields / sizeof mmixi_distill_fields[0],
-      MMIXI_DISTILL_COUNTERS = 5 };
-static const char mmixi_distill_moments[2][18] = { "adamw.decoder.", "adamw.adapters." };
+enum { MMIXI_DISTILL_COUNTERS = 5 };
 
-/* Which gradients wait for the optimiser: one number a parameter. */
-static void mmixi_written_put(const mmix_params *p, int64_t *flags)
+/* The student, its adapters, the moments, the gradients that wait for the optimiser, and which of them were
+   written: one number a parameter, `written` having room for all. */
+static void mmixi_distill_parts(const mmix_distill *run, int64_t *counters, int64_t *written, mmixi_parts *l)
 {
-    for (size_t i = 0; i < p->count; i++) flags[i] = p->at[i].tensor->written;
+    static const char moments[2][18] = {"adamw.decoder.", "adamw.adapters."};
+    const mmix_decoder *d = run->student;
+    l->n = 0;
+    mmixi_part_params(l, "student.", d->params, d->params->values);
+    if (d->adapters) mmixi_part_params(l, "adapters.", d->adapters, d->adapters->values);
+    for (int i = 0; i < 2; i++) {
+        const mmix_params *p = run->adamw[i].params;
+        if (p) mmixi_part_adamw(l, moments[i], &run->adamw[i]);
+        if (!p || !run->tokens) continue;
+        mmixi_part_array(l, moments[i], "gradients", MMIX_FILE_REAL, p->slab, p->gradients);
+        mmixi_part_array(l, moments[i], "written", MMIX_FILE_I64, p->count, written);
+        written += p->count;
+    }
+    mmixi_part_array(l, "", "counters", MMIX_FILE_I64, MMIXI_DISTILL_COUNTERS, counters);
+}
+/* Those flags, from the parameters (set 0) or to them. */
+static void mmixi_distill_written(const mmix_distill *run, int64_t *written, int set)
+{
+    for (int i = 0; run->tokens && i < 2; i++)
+        for (size_t k = 0; run->adamw[i].params && k < run->adamw[i].params->count; k++, written++) {
+            mmix_tensor *t = run->adamw[i].params->at[k].tensor;
+            if (set) t->written = *written != 0;
+            else *written = t->written;
+        }
+}
+/* Room for them, in step memory. */
+static int64_t *mmixi_distill_flags(const mmix_distill *run)
+{
+    const mmix_params *adapters = run->student->adapters;
+    return (int64_t *)mmixi_step(run->m, (run->student->params->count + (adapters ? adapters->count : 0)) * 8);
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
     mmix_ctx *m = run ? run->m : NULL;
     char text[MMIXI_CONFIG_TEXT], decoder[MMIXI_CONFIG_TEXT];
-    const char *metadata[9];
+    const char *metadata[] = {"format", mmixi_distill_format, "config", text, "decoder", decoder, "note",
+                              note ? note : "", NULL};
     int64_t counters[MMIXI_DISTILL_COUNTERS], *written;
-    const mmix_decoder *d;
-    mmixi_entries list;
+    mmixi_parts l;
     mmix_mark mark;
-    size_t count;
     int failed;
     if (!m || m->error_kind) return -1;
-    d = run->student;
     mark = mmix_mark_here(m);
-    count = d->params->count + (d->adapters ? d->adapters->count : 0);
-    written = (int64_t *)mmixi_step_array(m, count, 1, sizeof *written);
-    if (!mmixi_entries_begin(m, &list, count + 2 * (MMIXI_ADAMW_ENTRIES + 2) + 1)) {
-        mmixi_entries_params(&list, "student.", d->params);
-        if (d->adapters) mmixi_entries_params(&list, "adapters.", d->adapters);
-        for (int i = 0; i < 2; i++) {
-            const mmix_params *p = run->adamw[i].params;
-            if (!p) continue;
-            mmixi_entries_adamw(&list, mmixi_distill_moments[i], &run->adamw[i]);
-            if (!run->tokens) continue;
-            mmixi_written_put(p, written);
-            mmixi_entries_array(&list, mmixi_distill_moments[i], "gradients", MMIX_FILE_REAL, p->slab,
-                                p->gradients);
-            mmixi_entries_array(&list, mmixi_distill_moments[i], "written", MMIX_FILE_I64, p->count, written);
-            written += p->count;
-        }
-        counters[0] = (int64_t)run->stage;
-        counters[1] = (int64_t)run->step;
-        counters[2] = (int64_t)run->number;
-        counters[3] = (int64_t)run->tokens;
-        counters[4] = d->adapters != NULL;
-        mmixi_entries_array(&list, "", "counters", MMIX_FILE_I64, MMIXI_DISTILL_COUNTERS, counters);
-    }
+    written = mmixi_distill_flags(run);
+    if (!written) return -1;
+    mmixi_distill_written(run, written, 0);
+    counters[0] = (int64_t)run->stage, counters[1] = (int64_t)run->step, counters[2] = (int64_t)run->number;
+    counters[3] = (int64_t)run->tokens, counters[4] = run->student->adapters != NULL;
     mmixi_config_text(&run->config, mmixi_distill_fields, MMIXI_DISTILL_FIELDS, text);
-    mmixi_config_text(&d->config, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, decoder);
-    metadata[0] = "format"; metadata[1] = mmixi_distill_format;
-    metadata[2] = "config"; metadata[3] = text;
-    metadata[4] = "decoder"; metadata[5] = decoder;
-    metadata[6] = "note"; metadata[7] = note ? note : "";
-    metadata[8] = NULL;
-    failed = mmixi_entries_save(&list, path, metadata);
+    mmixi_config_text(&run->student->config, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, decoder);
+    mmixi_distill_parts(run, counters, written, &l);
+    failed = mmixi_parts_save(m, &l, path, metadata);
     mmix_rewind(m, mark);
     return failed;
 }
-static int mmixi_distill_read(mmix_distill *run, const mmix_archive *a, const int64_t *counters)
+static int mmixi_distill_read(mmix_distill *run, const mmix_archive *a, int64_t *counters)
 {
     mmix_ctx *m = run->m;
     mmix_decoder *d = run->student;
-    run->stage = (size_t)counters[0];
-    run->step = (size_t)counters[1];
-    run->number = (uint64_t)counters[2];
-    run->tokens = (size_t)counters[3];
+    const mmix_mark mark = mmix_mark_here(m);
+    int64_t *written;
+    mmixi_parts l;
+    run->stage = (size_t)counters[0], run->step = (size_t)counters[1];
+    run->number = (uint64_t)counters[2], run->tokens = (size_t)counters[3];
     if (run->stage > run->config.stages)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: stage %zu of %zu", a->path, run->stage, run->config.stages);
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: stage %.0f of %.0f", a->path, (double)run->stage,
+                         (double)run->config.stages);
     if (counters[4] && !d->adapters && mmix_decoder_lora(d, run->config.lora_rank, run->config.lora_alpha,
-                                         run->config.lora_targets)) return -1;
-    if (mmixi_distill_begin(run) || (d->adapters && mmix_params_read(d->adapters, a, "adapters."))) return -1;
-    for (int i = 0; i < 2; i++) {
-        mmix_params *p = run->adamw[i].params;
-        const mmix_mark mark = mmix_mark_here(m);
-        int64_t *written;
-        if (!p) continue;
-        if (mmixi_run_adamw(m, a, mmixi_distill_moments[i], &run->adamw[i])) return -1;
-        if (!run->tokens) continue;
-        written = (int64_t *)mmixi_step_array(m, p->count, 1, sizeof *written);
-        if (!written
-            || mmixi_run_array(m, a, mmixi_distill_moments[i], "gradients", p->slab, p->gradients, NULL)
-            || mmixi_run_array(m, a, mmixi_distill_moments[i], "written", p->count, NULL, written)) return -1;
-        for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
-        mmix_rewind(m, mark);
-    }
+                                                         run->config.lora_targets)) return -1;
+    if (mmixi_distill_begin(run)) return -1;
+    written = mmixi_distill_flags(run);
+    if (!written) return -1;
+    mmixi_distill_parts(run, counters, written, &l);
+    if (mmixi_parts_read(m, a, &l, 1)) return -1;
+    mmixi_distill_written(run, written, 1);
+    mmix_rewind(m, mark);
     return mmixi_run_note(m, a, &run->note, &run->note_size);
 }
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
@@ -17857,21 +17525,17 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     mmix_distill_config c;
     mmix_decoder_config config;
     mmix_distill *run = NULL;
-    const char *format, *text, *decoder;
     int64_t counters[MMIXI_DISTILL_COUNTERS];
     if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
     if (student) *student = NULL;
-    a = !m || m->error_kind ? NULL : mmix_archive_open(m, path);
+    a = m ? mmix_archive_open(m, path) : NULL;
     if (!a) return NULL;
     memset(&c, 0, sizeof c);
     memset(&config, 0, sizeof config);
-    format = mmix_archive_metadata(a, "format");
-    text = mmix_archive_metadata(a, "config");
-    decoder = mmix_archive_metadata(a, "decoder");
-    if (!format || strcmp(format, mmixi_distill_format) || !text || !decoder)
+    if (!mmixi_format_is(a, mmixi_distill_format) || !mmix_archive_metadata(a, "decoder"))
         mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_distill_save", path);
-    else if (!mmixi_config_parse(m, path, text, mmixi_distill_fields, MMIXI_DISTILL_FIELDS, &c)
-             && !mmixi_config_parse(m, path, decoder, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, &config)
+    else if (!mmixi_config_parse(m, a, "config", mmixi_distill_fields, MMIXI_DISTILL_FIELDS, &c)
+             && !mmixi_config_parse(m, a, "decoder", mmixi_decoder_fields, MMIXI_DECODER_FIELDS, &config)
              && !mmixi_depth_check(m, a, config.depth)
              && !mmixi_run_counters(m, a, counters, MMIXI_DISTILL_COUNTERS))
         *student = mmixi_decoder_create(m, config, 0);

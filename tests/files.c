@@ -774,16 +774,108 @@ static void saving_fails(void)
     CHECK(mmix_safetensors_save(m, "build", &good, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
     CHECK(!exists("build.tmp")), mmix_error_clear(m);
 #ifdef __linux__
-    if (!system("ln -sf /dev/full " PATH ".tmp")) {               /* a full disk */
-        CHECK(mmix_safetensors_save(m, PATH, &good, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
-        CHECK(!exists(PATH ".tmp")), mmix_error_clear(m);
-    }
+    CHECK(mmix_safetensors_save(m, "/dev/full", &good, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
+    CHECK(exists("/dev/full")), mmix_error_clear(m);              /* a full disk; devices are written into */
 #endif
     bytes2 = slurp(PATH, &size2);
     CHECK(size == size2 && !memcmp(bytes, bytes2, size));         /* the good file is as it was */
     free(bytes), free(bytes2);
     CHECK(mmix_memory(m).bytes == before);
     mmix_destroy(m);
+}
+
+/* What stands at the path already: a link, a mode, a device, a fifo, other people's temporary files. */
+#if defined(__unix__) || defined(__APPLE__)
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int made_of(const char *path, const char *test)        /* the shell's test, which needs no headers */
+{
+    char command[256];
+    snprintf(command, sizeof command, "test %s %s", test, path);
+    return system(command) == 0;
+}
+static void saving_over(void)
+{
+    static const int32_t value[2] = {1, 2};
+    const mmix_entry e = entry("a", MMIX_FILE_I32, 1, 2, 0, value);
+    mmix_ctx *m = small_ctx(0);
+    struct stat info;
+    char name[128];
+    CHECK(system("rm -rf build/over && mkdir -p build/over/deep && echo old >build/over/deep/file") == 0);
+    CHECK(system("cd build/over && ln -s deep/file link && ln -s link twice && ln -s new dangling && ln -s ring ring") == 0);
+    CHECK(!chmod("build/over/deep/file", 0640));
+    CHECK_AT(mmix_safetensors_save(m, "build/over/twice", &e, 1, NULL) == 0, mmix_error(m));       /* links stay */
+    CHECK(made_of("build/over/twice", "-L") && made_of("build/over/link", "-L") && !made_of("build/over/deep/file", "-L"));
+    CHECK(!stat("build/over/deep/file", &info) && (info.st_mode & 0777) == 0640 && info.st_size > 60);
+    mmix_archive_close(mmix_archive_open(m, "build/over/twice"));
+    CHECK(!mmix_error(m));
+    CHECK(mmix_safetensors_save(m, "build/over/dangling", &e, 1, NULL) == 0 && made_of("build/over/new", "-s"));
+    CHECK(made_of("build/over/dangling", "-L"));
+    CHECK(mmix_safetensors_save(m, "build/over/ring", &e, 1, NULL) == -1 && mmix_error_kind(m) == MMIX_ERROR_FILE);
+    mmix_error_clear(m);
+    CHECK(!chmod("build/over/new", 0444) && mmix_npy_save(m, "build/over/new", &e) == 0);
+    CHECK(!stat("build/over/new", &info) && (info.st_mode & 0777) == 0444);
+
+    /* names that we would have taken are somebody's: they stay as they are */
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "build/over/deep/file.%lu.%d.tmp", (unsigned long)getpid(), i);
+        CHECK(spill(name, "mine", 4));
+    }
+    CHECK(mmix_safetensors_save(m, "build/over/link", &e, 1, NULL) == 0 && !stat(name, &info) && info.st_size == 4);
+    snprintf(name, sizeof name, "ls build/over/deep | grep -c . | grep -qx 4");
+    CHECK(system(name) == 0);
+
+    CHECK(mmix_safetensors_save(m, "/dev/null", &e, 1, NULL) == 0 && made_of("/dev/null", "-c"));
+    CHECK(system("mkfifo build/over/fifo && cat build/over/fifo >build/over/through &") == 0);
+    for (int i = 0; i < 500 && !made_of("build/over/fifo", "-p"); i++) system("sleep 0.01");
+    alarm(20);                                   /* what would wait for ever ends the test */
+    CHECK(mmix_safetensors_save(m, "build/over/fifo", &e, 1, NULL) == 0 && made_of("build/over/fifo", "-p"));
+    for (int i = 0; i < 500 && !made_of("build/over/through", "-s"); i++) system("sleep 0.01");
+    CHECK(made_of("build/over/through", "-s"));
+    CHECK(!mmix_archive_open(m, "build/over/fifo") && strstr(mmix_error(m), "fifo")), mmix_error_clear(m);
+    CHECK(!mmix_decoder_open(m, "build/over/fifo") && strstr(mmix_error(m), "fifo")), mmix_error_clear(m);
+    CHECK(!mmix_archive_open(m, "/dev/null") && mmix_error_kind(m) == MMIX_ERROR_FILE), mmix_error_clear(m);
+    alarm(0);
+    memset(name, 'n', sizeof name);
+    char *deep = (char *)malloc(5000);
+    memset(deep, 'x', 5000), deep[4999] = 0;
+    CHECK(mmix_safetensors_save(m, deep, &e, 1, NULL) == -1 && strstr(mmix_error(m), "too long")), mmix_error_clear(m);
+    free(deep);
+    CHECK(system("rm -rf build/over") == 0);
+    mmix_destroy(m);
+}
+#endif
+
+/* Numbers of configs where the locale writes another decimal point. */
+#include <locale.h>
+static void locales(void)
+{
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "ps_AF.UTF-8", "ps_AF", "fa_IR.UTF-8"};
+    static const double values[] = {0.1, -1.25e-7, 1e300, 3, 0.30000000000000004};
+    char found[64] = "", text[64], back[64], plain[MMIXI_CONFIG_TEXT], local[MMIXI_CONFIG_TEXT];
+    mmix_dino_config c;
+    int some = 0;
+    mmixi_point(text, "0.5e-3", ".", "\xD9\xAB");                 /* of two bytes, both ways */
+    CHECK(!strcmp(text, "0\xD9\xAB""5e-3"));
+    mmixi_point(back, text, "\xD9\xAB", ".");
+    CHECK(!strcmp(back, "0.5e-3"));
+    c = mmix_dino_default();
+    mmixi_config_text(&c, mmixi_dino_fields, MMIXI_DINO_FIELDS, plain);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!setlocale(LC_NUMERIC, names[i])) continue;
+        some += strcmp(localeconv()->decimal_point, ".") != 0;
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            snprintf(back, sizeof back, "%.17g", values[k]);
+            mmixi_point(found, back, localeconv()->decimal_point, ".");
+            CHECK_AT(bits_of(mmixi_json_number(found, -1)) == bits_of(values[k]), names[i]);
+        }
+        mmixi_config_text(&c, mmixi_dino_fields, MMIXI_DINO_FIELDS, local);
+        CHECK_AT(!strcmp(plain, local), names[i]);
+        setlocale(LC_NUMERIC, "C");
+    }
+    if (!some) puts("no locale with another decimal point here: skipped"), skipped++;
 }
 
 /* The n-th allocation fails, for every n, while saving and while opening. */
@@ -914,6 +1006,10 @@ int main(void)
     halves();
     many();
     saving_fails();
+#if defined(__unix__) || defined(__APPLE__)
+    saving_over();
+#endif
+    locales();
     allocation_fails();
     truncated_files();
     reference();

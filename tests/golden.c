@@ -60,7 +60,7 @@ static const Json *arg(Case *c, const char *key)
     for (const Json *v = json_first(c->args); v && i < MAX_ARGS; v = v->next, i++)
         if (!strcmp(v->key, key)) {
             c->arg_used[i] = 1;
-            return v->kind == 'n' ? NULL : v;
+            return *v == 'n' ? NULL : v;
         }
     return NULL;
 }

@@ -409,15 +409,17 @@ static uint64_t bits_of(double d)
 
 static void json(void)
 {
-    static const char text[] = "{\"n\":-12.5e-1,\"tenth\":0.1,\"big\":18446744073709551615,"
+    static const char source[] = " {\"n\":-12.5e-1,\"tenth\":0.1,\"big\":18446744073709551615,"
         "\"s\":\"\\u20ac \\u0041\",\"t\":true,\"f\":false,\"z\":null,"
-        "\"list\":[1,[2,3],{\"k\":4}],\"none\":[],\"o\":{\"n\":7}}";
+        "\"list\":[1,[2,3] , {\"k\" : 4 }],\"none\":[],\"o\":{\"n\":7}}";
     mmix_ctx *m = context(1, 0);
-    mmixi_json_document d;
+    char text[sizeof source], wrong[] = "[1, 2";
     const size_t before = mmix_memory(m).bytes;
-    CHECK(mmixi_json_open(m, &d, "text", text, sizeof text - 1) == 0);
-    const mmixi_json *root = d.nodes, *list = mmixi_json_find(root, "list"), *i = mmixi_json_first(list);
-    size_t n;
+    const char *root = text + 1, *list, *i, *k = "?";
+    size_t n, sizes[3];
+    memcpy(text, source, sizeof text);
+    CHECK(mmixi_json_open(m, "text", text, sizeof text - 1, SIZE_MAX) == 0);
+    list = mmixi_json_find(root, "list");
     CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "n"), 0)) == bits_of(-1.25));
     CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "tenth"), 0)) == bits_of(0.1));
     if (sizeof(size_t) == 8) CHECK(mmixi_json_size(mmixi_json_find(root, "big"), &n) && n == SIZE_MAX);
@@ -429,14 +431,18 @@ static void json(void)
     CHECK(mmixi_json_flag(mmixi_json_find(root, "z"), 5) == 5 && mmixi_json_flag(NULL, 5) == 5);
     CHECK(mmixi_json_find(root, "k") == NULL && mmixi_json_find(list, "k") == NULL
         && mmixi_json_find(NULL, "k") == NULL);
-    CHECK(list->length == 3 && mmixi_json_number(i, 0) > 0.5 && i->next->length == 2
-        && mmixi_json_number(i->next->next, -1) < 0);
-    CHECK(mmixi_json_size(mmixi_json_find(i->next->next, "k"), &n) && n == 4 && i->next->next->next == NULL);
-    CHECK(mmixi_json_first(mmixi_json_find(root, "none")) == NULL);
+    i = mmixi_json_next(list, list, &k);
+    CHECK(i && !k && mmixi_json_number(i, 0) > 0.5 && mmixi_json_sizes(i, sizes, 3) == -1);
+    i = mmixi_json_next(list, i, &k);
+    CHECK(mmixi_json_sizes(i, sizes, 3) == 2 && sizes[1] == 3 && mmixi_json_sizes(i, sizes, 1) == -1);
+    i = mmixi_json_next(list, i, &k);
+    CHECK(mmixi_json_number(i, -1) < 0 && mmixi_json_size(mmixi_json_find(i, "k"), &n) && n == 4);
+    CHECK(mmixi_json_next(list, i, &k) == NULL);
+    i = mmixi_json_find(root, "none");
+    CHECK(i && mmixi_json_next(i, i, &k) == NULL && mmixi_json_sizes(i, sizes, 3) == 0);
     CHECK(mmixi_json_size(mmixi_json_find(mmixi_json_find(root, "o"), "n"), &n) && n == 7);
-    mmixi_json_close(m, &d);
     CHECK(mmix_memory(m).bytes == before && !mmix_error(m));
-    CHECK(mmixi_json_open(m, &d, "text", "[1, 2", 5) == -1);
+    CHECK(mmixi_json_open(m, "text", wrong, 5, SIZE_MAX) == -1);
     CHECK(!strcmp(mmix_error(m), "text: JSON byte 5: expected ',' or ']', found the end"));
     CHECK(mmix_memory(m).bytes == before);
     mmix_destroy(m);
