@@ -2948,44 +2948,62 @@ MMIXI_MATH double mmixi_erfc(double x)
 #pragma GCC pop_options
 #endif
 
+/* A view of a matrix: element (i, j) is p[i rs + j cs]. What a view is read for alone may be const: whoever
+   makes it knows. */
+typedef struct mmixi_mat { mmix_real *p; size_t rows, cols; ptrdiff_t rs, cs; } mmixi_mat;
+/* Row-major, `step` reals from row to row. */
+static mmixi_mat mmixi_matrix(const mmix_real *p, size_t rows, size_t cols, ptrdiff_t step)
+{
+    mmixi_mat a;
+    a.p = (mmix_real *)p;
+    a.rows = rows;
+    a.cols = cols;
+    a.rs = step;
+    a.cs = 1;
+    return a;
+}
+static mmixi_mat mmixi_t(mmixi_mat a)            /* transposed */
+{
+    mmixi_mat t = mmixi_matrix(a.p, a.cols, a.rows, a.cs);
+    t.cs = a.rs;
+    return t;
+}
+static mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols)       /* from (i, j) */
+{
+    a.p += (ptrdiff_t)i * a.rs + (ptrdiff_t)j * a.cs;
+    a.rows = rows;
+    a.cols = cols;
+    return a;
+}
+
 /* The inner loops. Vectors are contiguous, of any length, aligned or not; an output may be an input. A sum
    keeps several partial sums in an order that depends on n alone. What each computes is said in one line;
    tests/kernels.c has the plain loop of each. */
+typedef void mmixi_map(size_t n, const mmix_real *x, mmix_real *y);
+typedef void mmixi_map_pair(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);
+typedef void mmixi_map_scaled(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);
+typedef void mmixi_map_back(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add);
 typedef struct mmixi_kernels {
     char name[8];
     size_t mr, nr, lanes;                        /* the tile, at most; reals in a vector */
-    /* c (rows x cols) = or += a (rows x depth) b (depth x cols) + bias (cols, or NULL), rows <= mr, cols <=
-       nr; a[i ars + k acs], b[k ldb + j], c[i ldc + j]; strides may be negative, depth 0 */
-    void (*tile)(size_t rows, size_t cols, size_t depth, const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs,
-                 const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add,
-                 const mmix_real *bias);
+    /* c = or += a b + bias; c at most mr x nr; bias (cols) or NULL. The rows of b and c are contiguous;
+       strides may be negative, the depth 0. Of b only p and rs are read */
+    void (*tile)(const mmixi_mat *c, const mmixi_mat *a, const mmixi_mat *b, int add, const mmix_real *bias);
     mmix_real (*dot)(size_t n, const mmix_real *x, const mmix_real *y);
     mmix_real (*sum)(size_t n, const mmix_real *x);
-    /* -infinity if n is 0 */
-    mmix_real (*largest)(size_t n, const mmix_real *x);
-    /* sum of (x - mean)² */
-    mmix_real (*variance)(size_t n, const mmix_real *x, mmix_real mean);
-    void (*axpy)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);               /* y += a x */
-    void (*scale)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);              /* y = a x */
-    /* y = a y + (1 - a) x */
-    void (*lerp)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);
-    void (*add)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);         /* z = x + y */
-    void (*mul)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);         /* z = x y */
-    void (*mul_add)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);     /* z += x y */
+    mmix_real (*largest)(size_t n, const mmix_real *x);                  /* -infinity if n is 0 */
+    mmix_real (*variance)(size_t n, const mmix_real *x, mmix_real mean); /* sum of (x - mean)² */
+    mmixi_map_scaled *axpy, *scale, *lerp;       /* y += a x; y = a x; y = a y + (1 - a) x */
+    mmixi_map_pair *add, *mul, *mul_add;         /* z = x + y; z = x y; z += x y */
     /* z = scale z + residual, which may be NULL: what follows a matrix product */
     void (*finish)(size_t n, mmix_real scale, const mmix_real *residual, mmix_real *z);
     /* y = exp(scale x - shift), which must be at most 88: a softmax's numerators; returns their sum */
     mmix_real (*exp_row)(size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y);
-    void (*softmax)(size_t n, const mmix_real *x, mmix_real *y);         /* y = e^(x - max x) / its sum */
-    /* y = f(x), and of the last three dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x),
-       softplus = log(1 + e^x), x above 20 */
-    void (*exp_each)(size_t n, const mmix_real *x, mmix_real *y);
-    void (*silu)(size_t n, const mmix_real *x, mmix_real *y);
-    void (*gelu)(size_t n, const mmix_real *x, mmix_real *y);
-    void (*softplus)(size_t n, const mmix_real *x, mmix_real *y);
-    void (*silu_backward)(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add);
-    void (*gelu_backward)(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add);
-    void (*softplus_backward)(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add);
+    mmixi_map *softmax;                          /* y = e^(x - max x) / its sum */
+    /* y = f(x), dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x), softplus = log(1 + e^x), x
+       above 20 */
+    mmixi_map *exp_each, *silu, *gelu, *softplus;
+    mmixi_map_back *silu_backward, *gelu_backward, *softplus_backward;
     /* y = (x - mean) rstd w + b; w, b may be NULL */
     void (*normalise)(size_t n, const mmix_real *x, mmix_real mean, mmix_real rstd, const mmix_real *w,
                       const mmix_real *b, mmix_real *y);
@@ -3024,53 +3042,90 @@ typedef struct mmixi_kernels {
     void (*transpose)(size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y,
                       ptrdiff_t ldy);
 } mmixi_kernels;
+#define MMIXI_KERNELS(X)                                                                                     \
+    X(tile) X(dot) X(sum) X(largest) X(variance) X(axpy) X(scale) X(lerp) X(add) X(mul) X(mul_add) X(finish) \
+    X(exp_row) X(softmax) X(exp_each) X(silu) X(gelu) X(softplus) X(silu_backward) X(gelu_backward)          \
+    X(softplus_backward) X(normalise) X(normalise_sums) X(normalise_backward) X(ssd_row) X(ssd_row_backward) \
+    X(conv) X(conv_weight) X(softmax_backward) X(adamw) X(ssd_step) X(transpose)
 
 /* Which levels this compiler can build. The double build is for checking and has the portable one alone. */
-#if !defined(MMIX_NO_SIMD) && !MMIXI_DOUBLE && defined(__x86_64__) && !defined(__TINYC__) \
-    && !defined(_MSC_VER) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 7))
+#if !defined(MMIX_NO_SIMD) && !MMIXI_DOUBLE && !defined(__TINYC__)
+#if defined(__x86_64__) && !defined(_MSC_VER) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 7))
 #define MMIXI_X86
-#elif !defined(MMIX_NO_SIMD) && !MMIXI_DOUBLE && defined(__aarch64__) && !defined(__AARCH64EB__) \
-    && !defined(__TINYC__)
+#include <immintrin.h>
+#elif defined(__aarch64__) && !defined(__AARCH64EB__)
 #define MMIXI_ARM                                /* every such machine has NEON */
+#include <arm_neon.h>
+#endif
 #endif
 #if defined(__GNUC__) || defined(__clang__)
 #define MMIXI_FETCH(p) __builtin_prefetch(p)
+#define MMIXI_INLINE static inline MMIXI_TARGET __attribute__((always_inline))
+#define MMIXI_PRAGMA(x) _Pragma(#x)
+#if defined(__clang__)
+#define MMIXI_UNROLL MMIXI_PRAGMA(clang loop unroll(full))
+#else
+#define MMIXI_UNROLL MMIXI_PRAGMA(GCC unroll 16)
+#endif
 #else
 #define MMIXI_FETCH(p) ((void)(p))
-#endif
-
-/* The bodies stand once, in the block below, written over about thirty primitives such as MMIXI_FMA. The file
-   includes itself once a level to compile them: MMIXI_LEVEL is defined then, and that block is all that such
-   an inclusion sees. So the implementation's #if closes before the block and opens again behind it. */
-#ifdef MMIXI_X86
-#include <immintrin.h>
-#endif
-#ifdef MMIXI_ARM
-#include <arm_neon.h>
-#endif
-#endif /* the implementation, as far as the micro-kernels */
-
-#ifdef MMIXI_LEVEL
-
-#define MMIXI_PASTE2(name, level) mmixi_##name##_##level
-#define MMIXI_PASTE(name, level) MMIXI_PASTE2(name, level)
-#define MMIXI_NAME(name) MMIXI_PASTE(name, MMIXI_LEVEL_NAME)
-#if defined(__GNUC__) || defined(__clang__)
-#define MMIXI_INLINE static inline MMIXI_TARGET __attribute__((always_inline))
-#define MMIXI_UNROLL_(x) _Pragma(#x)
-#if defined(__clang__)
-#define MMIXI_UNROLL MMIXI_UNROLL_(clang loop unroll(full))
-#else
-#define MMIXI_UNROLL MMIXI_UNROLL_(GCC unroll 16)
-#endif
-#else
 #define MMIXI_INLINE static inline
 #define MMIXI_UNROLL
 #endif
 
-/* The primitives: what a new level has to define. V is a vector of W reals; T says which lanes are live.
-   Loads of dead lanes give 0, stores leave them alone. LOADT, STORET and PICKT find out by themselves that
-   all are live, which the compiler knows in the loops; LOADM does not. */
+/* The kernels stand once, in the block below. The file includes itself once a level to compile them:
+   MMIXI_LEVEL is defined then, and that block is all that such an inclusion sees. So the implementation's #if
+   closes before the block and opens again behind it.
+
+   V is a vector of W reals; + - * / are the compiler's, lane by lane, also with a scalar. A level defines the
+   rest. T says which lanes are live: loads of dead lanes give 0, stores leave them alone. EACH is the loop of
+   every row: its statements with t = ALL at each whole vector i, then at what is left of n. They stand twice
+   so that whole vectors need no masks; AT and TO load and store a vector there. */
+#define MMIXI_PASTE2(name, level) mmixi_##name##_##level
+#define MMIXI_PASTE(name, level) MMIXI_PASTE2(name, level)
+#define MMIXI_NAME(name) MMIXI_PASTE(name, MMIXI_LEVEL_NAME)
+#define MMIXI_STRING2(x) #x
+#define MMIXI_STRING(x) MMIXI_STRING2(x)
+#define MMIXI_KERNEL(type, name) static MMIXI_TARGET type MMIXI_NAME(name)
+#define MMIXI_VECTOR(name) MMIXI_INLINE MMIXI_V MMIXI_NAME(name)
+
+#define MMIXI_LOADT(t, p) ((t) == MMIXI_ALL ? MMIXI_LOAD(p) : MMIXI_LOADM(t, p))
+#define MMIXI_STORET(t, p, v) do { if ((t) == MMIXI_ALL) MMIXI_STORE(p, v); else MMIXI_STOREM(t, p, v); } while (0)
+#define MMIXI_PICKT(t, v, other) ((t) == MMIXI_ALL ? (v) : MMIXI_PICKM(t, v, other))
+#define MMIXI_AT(x) MMIXI_LOADT(t, (x) + i)
+#define MMIXI_TO(y, v) do { const MMIXI_V to_ = v; MMIXI_STORET(t, (y) + i, to_); } while (0)
+#define MMIXI_EACH(...)                                                                                      \
+    do {                                                                                                     \
+        size_t i = 0;                                                                                        \
+        for (; i + MMIXI_W <= n; i += MMIXI_W) { enum { t = MMIXI_ALL }; __VA_ARGS__ }                       \
+        if (MMIXI_W > 1 && i < n) { const MMIXI_T t = MMIXI_TAIL(n - i); __VA_ARGS__ }                       \
+    } while (0)
+/* Sums in `count` parts s[j], whole vectors in turn, what is left in the first: s[j] = the expression. */
+#define MMIXI_PARTS(count, first, ...)                                                                       \
+    MMIXI_V s[count];                                                                                        \
+    size_t from = 0;                                                                                         \
+    MMIXI_UNROLL                                                                                             \
+    for (size_t j = 0; j < count; j++) s[j] = MMIXI_SET(first);                                              \
+    for (; from + count * MMIXI_W <= n; from += count * MMIXI_W) {                                           \
+        enum { t = MMIXI_ALL };                                                                              \
+        MMIXI_UNROLL                                                                                         \
+        for (size_t j = 0; j < count; j++) {                                                                 \
+            const size_t i = from + j * MMIXI_W;                                                             \
+            s[j] = __VA_ARGS__;                                                                              \
+        }                                                                                                    \
+    }                                                                                                        \
+    for (size_t i = from; i < n; i += MMIXI_W) {                                                             \
+        const MMIXI_T t = MMIXI_TAIL(n - i);                                                                 \
+        enum { j = 0 };                                                                                      \
+        s[j] = __VA_ARGS__;                                                                                  \
+    }
+#define MMIXI_LONG (256 * MMIXI_W)               /* longer sums are halved: rounding grows with log n */
+#define MMIXI_HALF(n) ((n) / 2 / MMIXI_W * MMIXI_W)
+#define MMIXI_LINE(x, a, b) MMIXI_FMA(x, MMIXI_SET(a), MMIXI_SET(b))                             /* a x + b */
+#endif /* the implementation, as far as the micro-kernels */
+
+#ifdef MMIXI_LEVEL
+
 #if MMIXI_LEVEL == 512
 
 #define MMIXI_LEVEL_NAME avx512
@@ -3081,26 +3136,19 @@ typedef struct mmixi_kernels {
 #define MMIXI_V __m512
 #define MMIXI_T __mmask16
 #define MMIXI_MASKS_COST 0
-#define MMIXI_ALL ((__mmask16)0xffff)
+#define MMIXI_ALL 0xffff
 #define MMIXI_TAIL(left) ((__mmask16)((left) < 16 ? (1u << (left)) - 1 : 0xffffu))
 #define MMIXI_LOAD(p) _mm512_loadu_ps(p)
 #define MMIXI_STORE(p, v) _mm512_storeu_ps(p, v)
 #define MMIXI_LOADM(t, p) _mm512_maskz_loadu_ps(t, p)
-#define MMIXI_LOADT(t, p) ((t) == MMIXI_ALL ? _mm512_loadu_ps(p) : MMIXI_LOADM(t, p))
-#define MMIXI_STORET(t, p, v) ((t) == MMIXI_ALL ? _mm512_storeu_ps(p, v) : _mm512_mask_storeu_ps(p, t, v))
-#define MMIXI_PICKT(t, v, other) ((t) == MMIXI_ALL ? (v) : _mm512_mask_blend_ps(t, other, v))
-#define MMIXI_SET(x) _mm512_set1_ps(x)
-#define MMIXI_ADD(a, b) _mm512_add_ps(a, b)
-#define MMIXI_SUB(a, b) _mm512_sub_ps(a, b)
-#define MMIXI_MUL(a, b) _mm512_mul_ps(a, b)
-#define MMIXI_DIV(a, b) _mm512_div_ps(a, b)
+#define MMIXI_STOREM(t, p, v) _mm512_mask_storeu_ps(p, t, v)
+#define MMIXI_PICKM(t, v, other) _mm512_mask_blend_ps(t, other, v)
+#define MMIXI_SET(x) _mm512_set1_ps((float)(x))
 #define MMIXI_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define MMIXI_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c)
 #define MMIXI_MIN(a, b) _mm512_maskz_min_ps(0xffff, a, b)
 #define MMIXI_MAX(a, b) _mm512_maskz_max_ps(0xffff, a, b)
 #define MMIXI_SQRT(a) _mm512_maskz_sqrt_ps(0xffff, a)
-#define MMIXI_LESS(a, b) _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ)
-#define MMIXI_SELECT(m, a, b) _mm512_mask_blend_ps(m, b, a)
+#define MMIXI_IF_LESS(a, b, x, y) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x)
 #define MMIXI_TIMES_2N(p, n, t, x) \
     _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, MMIXI_SET(MMIXI_EXP_LEAST), _CMP_NLT_UQ), p, n)
 
@@ -3115,31 +3163,22 @@ typedef struct mmixi_kernels {
 #define MMIXI_T size_t
 #define MMIXI_MASKS_COST 1
 #define MMIXI_ALL 8
-#define MMIXI_TAIL(left) (left)
+#define MMIXI_TAIL(left) ((left) < 8 ? (left) : 8)
 #define MMIXI_MASK(t) \
     _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(t)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #define MMIXI_LOAD(p) _mm256_loadu_ps(p)
 #define MMIXI_STORE(p, v) _mm256_storeu_ps(p, v)
 #define MMIXI_LOADM(t, p) _mm256_maskload_ps(p, MMIXI_MASK(t))
-#define MMIXI_LOADT(t, p) ((t) >= 8 ? _mm256_loadu_ps(p) : MMIXI_LOADM(t, p))
-#define MMIXI_STORET(t, p, v) \
-    do { if ((t) >= 8) _mm256_storeu_ps(p, v); else _mm256_maskstore_ps(p, MMIXI_MASK(t), v); } while (0)
-#define MMIXI_PICKT(t, v, other) \
-    ((t) >= 8 ? (v) : _mm256_blendv_ps(other, v, _mm256_castsi256_ps(MMIXI_MASK(t))))
-#define MMIXI_SET(x) _mm256_set1_ps(x)
-#define MMIXI_ADD(a, b) _mm256_add_ps(a, b)
-#define MMIXI_SUB(a, b) _mm256_sub_ps(a, b)
-#define MMIXI_MUL(a, b) _mm256_mul_ps(a, b)
-#define MMIXI_DIV(a, b) _mm256_div_ps(a, b)
+#define MMIXI_STOREM(t, p, v) _mm256_maskstore_ps(p, MMIXI_MASK(t), v)
+#define MMIXI_PICKM(t, v, other) _mm256_blendv_ps(other, v, _mm256_castsi256_ps(MMIXI_MASK(t)))
+#define MMIXI_SET(x) _mm256_set1_ps((float)(x))
 #define MMIXI_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
-#define MMIXI_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c)
 #define MMIXI_MIN(a, b) _mm256_min_ps(a, b)
 #define MMIXI_MAX(a, b) _mm256_max_ps(a, b)
 #define MMIXI_SQRT(a) _mm256_sqrt_ps(a)
-#define MMIXI_LESS(a, b) _mm256_cmp_ps(a, b, _CMP_LT_OQ)
-#define MMIXI_SELECT(m, a, b) _mm256_blendv_ps(b, a, m)
+#define MMIXI_IF_LESS(a, b, x, y) _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
 #define MMIXI_TIMES_2N(p, n, t, x) \
-    _mm256_andnot_ps(MMIXI_LESS(x, MMIXI_SET(MMIXI_EXP_LEAST)), \
+    _mm256_andnot_ps(_mm256_cmp_ps(x, MMIXI_SET(MMIXI_EXP_LEAST), _CMP_LT_OQ), \
         _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), \
                                              _mm256_slli_epi32(_mm256_castps_si256(t), 23))))
 
@@ -3154,34 +3193,25 @@ typedef struct mmixi_kernels {
 #define MMIXI_T size_t
 #define MMIXI_MASKS_COST 1
 #define MMIXI_ALL 4
-#define MMIXI_TAIL(left) (left)
-#define MMIXI_MASK(t)                                                                      /* 0 1 2 3 < t */ \
-    vcltq_u32(vcombine_u32(vcreate_u32((uint64_t)1 << 32), vcreate_u32(((uint64_t)3 << 32) + 2)), \
-              vdupq_n_u32((uint32_t)(t)))
+#define MMIXI_TAIL(left) ((left) < 4 ? (left) : 4)
 #define MMIXI_LOAD(p) vld1q_f32(p)
 #define MMIXI_STORE(p, v) vst1q_f32(p, v)
 #define MMIXI_LOADM(t, p) mmixi_neon_load(t, p)
-#define MMIXI_LOADT(t, p) ((t) >= 4 ? vld1q_f32(p) : mmixi_neon_load(t, p))
-#define MMIXI_STORET(t, p, v) do { if ((t) >= 4) vst1q_f32(p, v); else mmixi_neon_store(t, p, v); } while (0)
-#define MMIXI_PICKT(t, v, other) ((t) >= 4 ? (v) : vbslq_f32(MMIXI_MASK(t), v, other))
-#define MMIXI_SET(x) vdupq_n_f32(x)
-#define MMIXI_ADD(a, b) vaddq_f32(a, b)
-#define MMIXI_SUB(a, b) vsubq_f32(a, b)
-#define MMIXI_MUL(a, b) vmulq_f32(a, b)
-#define MMIXI_DIV(a, b) vdivq_f32(a, b)
+#define MMIXI_STOREM(t, p, v) mmixi_neon_store(t, p, v)
+#define MMIXI_PICKM(t, v, other)                                                           /* 0 1 2 3 < t */ \
+    vbslq_f32(vcltq_u32(vcombine_u32(vcreate_u32((uint64_t)1 << 32), vcreate_u32(((uint64_t)3 << 32) + 2)), \
+                        vdupq_n_u32((uint32_t)(t))), v, other)
+#define MMIXI_SET(x) vdupq_n_f32((float)(x))
 #define MMIXI_FMA(a, b, c) vfmaq_f32(c, a, b)
-#define MMIXI_FNMA(a, b, c) vfmsq_f32(c, a, b)
 #define MMIXI_MIN(a, b) vbslq_f32(vcltq_f32(a, b), a, b)     /* b if one is NaN, as on x86 */
 #define MMIXI_MAX(a, b) vbslq_f32(vcgtq_f32(a, b), a, b)
 #define MMIXI_SQRT(a) vsqrtq_f32(a)
-#define MMIXI_LESS(a, b) vcltq_f32(a, b)
-#define MMIXI_SELECT(m, a, b) vbslq_f32(m, a, b)
+#define MMIXI_IF_LESS(a, b, x, y) vbslq_f32(vcltq_f32(a, b), x, y)
 #define MMIXI_TIMES_2N(p, n, t, x) \
-    MMIXI_SELECT(MMIXI_LESS(x, MMIXI_SET(MMIXI_EXP_LEAST)), MMIXI_SET(0.0f), \
+    MMIXI_IF_LESS(x, MMIXI_SET(MMIXI_EXP_LEAST), MMIXI_SET(0), \
         vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), \
                                         vshlq_n_s32(vreinterpretq_s32_f32(t), 23))))
 
-/* The first t < 4 lanes; the others are 0, or left alone. */
 static inline float32x4_t mmixi_neon_load(size_t t, const float *p)
 {
     float x[4] = {0, 0, 0, 0};
@@ -3206,27 +3236,19 @@ static inline void mmixi_neon_store(size_t t, float *p, float32x4_t v)
 #define MMIXI_T int
 #define MMIXI_MASKS_COST 0
 #define MMIXI_ALL 1
-#define MMIXI_TAIL(left) ((int)((left) > 0))
+#define MMIXI_TAIL(left) ((left) > 0)
 #define MMIXI_LOAD(p) (*(p))
 #define MMIXI_STORE(p, v) (void)(*(p) = (v))
 #define MMIXI_LOADM(t, p) ((void)(t), *(p))
-#define MMIXI_LOADT(t, p) ((void)(t), *(p))
-#define MMIXI_STORET(t, p, v) ((void)(t), (void)(*(p) = (v)))
-#define MMIXI_PICKT(t, v, other) ((void)(t), (void)(other), (v))
-#define MMIXI_SET(x) (x)
-#define MMIXI_ADD(a, b) ((a) + (b))
-#define MMIXI_SUB(a, b) ((a) - (b))
-#define MMIXI_MUL(a, b) ((a) * (b))
-#define MMIXI_DIV(a, b) ((a) / (b))
+#define MMIXI_STOREM(t, p, v) ((void)(t), (void)(*(p) = (v)))
+#define MMIXI_PICKM(t, v, other) (other)
+#define MMIXI_SET(x) ((mmix_real)(x))
 #define MMIXI_FMA(a, b, c) ((a) * (b) + (c))
-#define MMIXI_FNMA(a, b, c) ((c) - (a) * (b))
 #define MMIXI_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MMIXI_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define MMIXI_SQRT(a) ((mmix_real)sqrt((double)(a)))
-#define MMIXI_LESS(a, b) ((a) < (b))
-#define MMIXI_SELECT(m, a, b) ((m) ? (a) : (b))
-#define MMIXI_TIMES_2N(p, n, t, x) \
-    ((x) < MMIXI_EXP_LEAST ? 0.0f : mmixi_times_2n(p, t))
+#define MMIXI_IF_LESS(a, b, x, y) ((a) < (b) ? (x) : (y))
+#define MMIXI_TIMES_2N(p, n, t, x) ((x) < MMIXI_EXP_LEAST ? 0.0f : mmixi_times_2n(p, t))
 
 #if !MMIXI_DOUBLE
 static inline float mmixi_times_2n(float p, float t)
@@ -3251,36 +3273,33 @@ MMIXI_INLINE mmix_real MMIXI_NAME(lanes_sum)(MMIXI_V v) { return v; }
 MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v) { return v; }
 #else
 #if MMIXI_W == 16
-#define MMIXI_HALF_AND_HALF(v, op) \
+#define MMIXI_EIGHT(v, op) \
     op(_mm512_maskz_extractf32x8_ps(0xff, v, 0), _mm512_maskz_extractf32x8_ps(0xff, v, 1))
 #else
-#define MMIXI_HALF_AND_HALF(v, op) (v)
+#define MMIXI_EIGHT(v, op) (v)
 #endif
-#define MMIXI_HALVES(v, op, op4, op1)                                                                        \
-    __m256 h = MMIXI_HALF_AND_HALF(v, op);                                                                   \
-    __m128 q = op4(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));                                  \
-    q = op4(q, _mm_movehl_ps(q, q));                                                                         \
-    return _mm_cvtss_f32(op1(q, _mm_shuffle_ps(q, q, 1)));
-MMIXI_INLINE mmix_real MMIXI_NAME(lanes_sum)(MMIXI_V v)
-{
-    MMIXI_HALVES(v, _mm256_add_ps, _mm_add_ps, _mm_add_ss)
-}
-MMIXI_INLINE mmix_real MMIXI_NAME(lanes_max)(MMIXI_V v)
-{
-    MMIXI_HALVES(v, _mm256_max_ps, _mm_max_ps, _mm_max_ss)
-}
+#define MMIXI_HALVES(name, op8, op4)                                                                         \
+    MMIXI_INLINE mmix_real MMIXI_NAME(name)(MMIXI_V v)                                                       \
+    {                                                                                                        \
+        const __m256 h = MMIXI_EIGHT(v, op8);                                                                \
+        __m128 q = op4(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));                              \
+        q = op4(q, _mm_movehl_ps(q, q));                                                                     \
+        return _mm_cvtss_f32(op4(q, _mm_shuffle_ps(q, q, 1)));                                               \
+    }
+MMIXI_HALVES(lanes_sum, _mm256_add_ps, _mm_add_ps)
+MMIXI_HALVES(lanes_max, _mm256_max_ps, _mm_max_ps)
 #undef MMIXI_HALVES
-#undef MMIXI_HALF_AND_HALF
+#undef MMIXI_EIGHT
 #endif
 
 /* ---- functions of a vector ---- */
 
 #if MMIXI_DOUBLE                                 /* exactness before speed: this build is for checking */
 
-MMIXI_INLINE double MMIXI_NAME(exp_v)(double x) { return mmixi_exp(x); }
-MMIXI_INLINE double MMIXI_NAME(exp_down_v)(double x) { return mmixi_exp(x); }
-MMIXI_INLINE double MMIXI_NAME(softplus_v)(double x) { return x > 20 ? x : mmixi_log1p(mmixi_exp(x)); }
-MMIXI_INLINE double MMIXI_NAME(tail_v)(double a, double *bell)
+MMIXI_VECTOR(exp_v)(double x) { return mmixi_exp(x); }
+MMIXI_VECTOR(exp_down_v)(double x) { return mmixi_exp(x); }
+MMIXI_VECTOR(softplus_v)(double x) { return x > 20 ? x : mmixi_log1p(mmixi_exp(x)); }
+MMIXI_VECTOR(tail_v)(double a, double *bell)
 {
     *bell = mmixi_exp(-0.5 * a * a);
     return 0.5 * mmixi_erfc(0.70710678118654752 * a);
@@ -3294,467 +3313,356 @@ MMIXI_INLINE double MMIXI_NAME(tail_v)(double a, double *bell)
    NaN. exp_down_v is for x up to MOST: in a softmax a quarter less time. */
 #define MMIXI_EXP_LEAST -87.3f
 #define MMIXI_EXP_MOST 88.72283f
-MMIXI_INLINE MMIXI_V MMIXI_NAME(exp_down_v)(MMIXI_V x)
+MMIXI_VECTOR(exp_down_v)(MMIXI_V x)
 {
-    const MMIXI_V magic = MMIXI_SET(12582912.0f);
-    MMIXI_V t, n, r, rr, p;
-    t = MMIXI_FMA(x, MMIXI_SET(1.44269504f), magic);
-    n = MMIXI_SUB(t, magic);
-    r = MMIXI_FNMA(n, MMIXI_SET(0.693115234375f), x);        /* 12 bits of ln 2: the product is exact */
-    r = MMIXI_FNMA(n, MMIXI_SET(3.194618329871446e-5f), r);
-    rr = MMIXI_MUL(r, r);                        /* Estrin's order: a shorter chain than Horner's */
-    p = MMIXI_FMA(r, MMIXI_SET(0.008368735201656818f), MMIXI_SET(0.04166838899254799f));
+    const MMIXI_V t = MMIXI_LINE(x, 1.44269504f, 12582912.0f), n = t - MMIXI_SET(12582912.0f);
+    MMIXI_V r, rr, p;
+    r = MMIXI_FMA(n, MMIXI_SET(-0.693115234375f), x);        /* 12 bits of ln 2: the product is exact */
+    r = MMIXI_FMA(n, MMIXI_SET(-3.194618329871446e-5f), r);
+    rr = r * r;                                  /* Estrin's order: a shorter chain than Horner's */
+    p = MMIXI_LINE(r, 0.008368735201656818f, 0.04166838899254799f);
     p = MMIXI_FMA(rr, MMIXI_SET(0.001381455920636654f), p);
-    p = MMIXI_FMA(rr, p, MMIXI_FMA(r, MMIXI_SET(0.1666652113199234f), MMIXI_SET(0.4999999403953552f)));
-    p = MMIXI_FMA(rr, p, r);
-    return MMIXI_TIMES_2N(MMIXI_ADD(p, MMIXI_SET(1.0f)), n, t, x);
+    p = MMIXI_FMA(rr, p, MMIXI_LINE(r, 0.1666652113199234f, 0.4999999403953552f));
+    p = MMIXI_FMA(rr, p, r) + MMIXI_SET(1);
+    return MMIXI_TIMES_2N(p, n, t, x);
 }
-MMIXI_INLINE MMIXI_V MMIXI_NAME(exp_v)(MMIXI_V x)
+MMIXI_VECTOR(exp_v)(MMIXI_V x)
 {
     const MMIXI_V most = MMIXI_SET(MMIXI_EXP_MOST);
-    return MMIXI_SELECT(MMIXI_LESS(most, x), MMIXI_SET((float)HUGE_VAL),
-                        MMIXI_NAME(exp_down_v)(MMIXI_MIN(most, x)));
+    return MMIXI_IF_LESS(most, x, MMIXI_SET(HUGE_VAL), MMIXI_NAME(exp_down_v)(MMIXI_MIN(most, x)));
 }
 
 /* max(x, 0) + log(1 + u), u = e^-|x|; log(1 + u) = 2 atanh s, s = u / (2 + u) in [0, 1/3] (fitted by us,
    5e-9). */
-MMIXI_INLINE MMIXI_V MMIXI_NAME(softplus_v)(MMIXI_V x)
+MMIXI_VECTOR(softplus_v)(MMIXI_V x)
 {
-    const MMIXI_V zero = MMIXI_SET(0.0f);
-    MMIXI_V plus = MMIXI_MAX(zero, x), minus = MMIXI_MIN(zero, x);       /* in this order NaN stays NaN */
-    MMIXI_V u = MMIXI_NAME(exp_down_v)(MMIXI_SUB(minus, plus));
-    MMIXI_V s = MMIXI_DIV(u, MMIXI_ADD(u, MMIXI_SET(2.0f))), z = MMIXI_MUL(s, s), p;
-    p = MMIXI_FMA(z, MMIXI_SET(0.1400599330663681f), MMIXI_SET(0.14000903069972992f));
-    p = MMIXI_FMA(MMIXI_MUL(z, z), p, MMIXI_FMA(z, MMIXI_SET(0.2001076340675354f),
-                                                MMIXI_SET(0.3333320915699005f)));
-    s = MMIXI_ADD(s, s);
-    s = MMIXI_FMA(MMIXI_MUL(s, z), p, s);
-    return MMIXI_SELECT(MMIXI_LESS(MMIXI_SET(20.0f), x), x, MMIXI_ADD(plus, s));
+    const MMIXI_V zero = MMIXI_SET(0);
+    const MMIXI_V plus = MMIXI_MAX(zero, x), minus = MMIXI_MIN(zero, x);     /* in this order NaN stays NaN */
+    const MMIXI_V u = MMIXI_NAME(exp_down_v)(minus - plus), s = u / (u + MMIXI_SET(2)), z = s * s;
+    const MMIXI_V p = MMIXI_FMA(z * z, MMIXI_LINE(z, 0.1400599330663681f, 0.14000903069972992f),
+                                MMIXI_LINE(z, 0.2001076340675354f, 0.3333320915699005f));
+    return MMIXI_IF_LESS(MMIXI_SET(20), x, x, plus + MMIXI_FMA((s + s) * z, p, s + s));
 }
 
 /* Φ(-a), the tail of the normal distribution, a >= 0, and e^(-a²/2); both 0 from a = 13.3 on. Their quotient
    is a rational function, fitted by us: relative error 5e-8 where Φ is not small, below 1e-6 everywhere. */
-MMIXI_INLINE MMIXI_V MMIXI_NAME(tail_v)(MMIXI_V a, MMIXI_V *bell)
+MMIXI_VECTOR(tail_v)(MMIXI_V a, MMIXI_V *bell)
 {
     MMIXI_V up, down, aa;
-    a = MMIXI_MIN(a, MMIXI_SET(20.0f));
-    aa = MMIXI_MUL(a, a);
-    up = MMIXI_FMA(a, MMIXI_SET(0.015018963254988194f), MMIXI_SET(0.11114613711833954f));
-    up = MMIXI_FMA(aa, up, MMIXI_FMA(a, MMIXI_SET(0.3476709723472595f), MMIXI_SET(0.5f)));
-    down = MMIXI_FMA(a, MMIXI_SET(0.2782955467700958f), MMIXI_SET(0.9137501120567322f));
+    a = MMIXI_MIN(a, MMIXI_SET(20));
+    aa = a * a;
+    up = MMIXI_LINE(a, 0.015018963254988194f, 0.11114613711833954f);
+    up = MMIXI_FMA(aa, up, MMIXI_LINE(a, 0.3476709723472595f, 0.5f));
+    down = MMIXI_LINE(a, 0.2782955467700958f, 0.9137501120567322f);
     down = MMIXI_FMA(aa, MMIXI_SET(0.037655308842659f), down);
-    down = MMIXI_FMA(aa, down, MMIXI_FMA(a, MMIXI_SET(1.4932230710983276f), MMIXI_SET(1.0f)));
-    *bell = MMIXI_NAME(exp_down_v)(MMIXI_MUL(aa, MMIXI_SET(-0.5f)));
-    return MMIXI_MUL(*bell, MMIXI_DIV(up, down));
+    down = MMIXI_FMA(aa, down, MMIXI_LINE(a, 1.4932230710983276f, 1));
+    *bell = MMIXI_NAME(exp_down_v)(aa * MMIXI_SET(-0.5f));
+    return *bell * (up / down);
 }
 
 #endif
 
 /* 1 / (1 + e^-x) */
-MMIXI_INLINE MMIXI_V MMIXI_NAME(sigmoid_v)(MMIXI_V x)
+MMIXI_VECTOR(sigmoid_v)(MMIXI_V x)
 {
-    const MMIXI_V one = MMIXI_SET((mmix_real)1);
-    return MMIXI_DIV(one, MMIXI_ADD(one, MMIXI_NAME(exp_v)(MMIXI_SUB(MMIXI_SET((mmix_real)0), x))));
+    const MMIXI_V one = MMIXI_SET(1);
+    return one / (one + MMIXI_NAME(exp_v)(MMIXI_SET(0) - x));
 }
-MMIXI_INLINE MMIXI_V MMIXI_NAME(silu_v)(MMIXI_V x) { return MMIXI_MUL(x, MMIXI_NAME(sigmoid_v)(x)); }
 /* σ(x) (1 + x σ(-x)); with u = e^-|x| one of σ(x), σ(-x) is 1 / (1 + u), the other u / (1 + u) */
-MMIXI_INLINE MMIXI_V MMIXI_NAME(silu_slope_v)(MMIXI_V x)
+MMIXI_VECTOR(silu_slope_v)(MMIXI_V x)
 {
-    const MMIXI_V zero = MMIXI_SET((mmix_real)0), one = MMIXI_SET((mmix_real)1);
-    MMIXI_V u = MMIXI_NAME(exp_down_v)(MMIXI_MIN(x, MMIXI_SUB(zero, x))),
-        large = MMIXI_DIV(one, MMIXI_ADD(one, u));
-    MMIXI_V small = MMIXI_MUL(u, large), s = MMIXI_SELECT(MMIXI_LESS(x, zero), small, large);
-    return MMIXI_FMA(MMIXI_MUL(large, small), x, s);
+    const MMIXI_V zero = MMIXI_SET(0), one = MMIXI_SET(1), u = MMIXI_NAME(exp_down_v)(MMIXI_MIN(x, zero - x));
+    const MMIXI_V upper = one / (one + u), lower = u * upper;
+    return MMIXI_FMA(upper * lower, x, MMIXI_IF_LESS(x, zero, lower, upper));
 }
 /* x Φ(x) = max(x, 0) - |x| Φ(-|x|) */
-MMIXI_INLINE MMIXI_V MMIXI_NAME(gelu_v)(MMIXI_V x)
+MMIXI_VECTOR(gelu_v)(MMIXI_V x)
 {
-    const MMIXI_V zero = MMIXI_SET((mmix_real)0);
-    MMIXI_V bell, a = MMIXI_MAX(x, MMIXI_SUB(zero, x));
+    const MMIXI_V zero = MMIXI_SET(0);
+    MMIXI_V bell, a = MMIXI_MAX(x, zero - x);
     /* an infinity times the tail's 0 would be NaN; in this order NaN stays NaN */
-    a = MMIXI_MIN(MMIXI_SET((mmix_real)1e30), a);
-    return MMIXI_FNMA(a, MMIXI_NAME(tail_v)(a, &bell), MMIXI_MAX(x, zero));
+    a = MMIXI_MIN(MMIXI_SET(1e30), a);
+    return MMIXI_FMA(-a, MMIXI_NAME(tail_v)(a, &bell), MMIXI_MAX(x, zero));
 }
 /* Φ(x) + x φ(x) */
-MMIXI_INLINE MMIXI_V MMIXI_NAME(gelu_slope_v)(MMIXI_V x)
+MMIXI_VECTOR(gelu_slope_v)(MMIXI_V x)
 {
-    const MMIXI_V zero = MMIXI_SET((mmix_real)0), one = MMIXI_SET((mmix_real)1);
-    MMIXI_V bell, a = MMIXI_MAX(x, MMIXI_SUB(zero, x)), tail = MMIXI_NAME(tail_v)(a, &bell);
-    bell = MMIXI_MUL(bell, MMIXI_SET((mmix_real)0.39894228040143268));
-    x = MMIXI_MIN(MMIXI_SET((mmix_real)1e30), MMIXI_MAX(MMIXI_SET((mmix_real)-1e30), x));
-    return MMIXI_FMA(x, bell, MMIXI_SELECT(MMIXI_LESS(x, zero), tail, MMIXI_SUB(one, tail)));
+    const MMIXI_V zero = MMIXI_SET(0);
+    MMIXI_V bell, tail = MMIXI_NAME(tail_v)(MMIXI_MAX(x, zero - x), &bell);
+    tail = MMIXI_IF_LESS(x, zero, tail, MMIXI_SET(1) - tail);
+    x = MMIXI_MIN(MMIXI_SET(1e30), MMIXI_MAX(MMIXI_SET(-1e30), x));
+    return MMIXI_FMA(x, bell * MMIXI_SET(0.39894228040143268), tail);
 }
-MMIXI_INLINE MMIXI_V MMIXI_NAME(softplus_slope_v)(MMIXI_V x)
+MMIXI_VECTOR(softplus_slope_v)(MMIXI_V x)
 {
-    MMIXI_V one = MMIXI_SET((mmix_real)1), s = MMIXI_NAME(sigmoid_v)(x);
-    return MMIXI_SELECT(MMIXI_LESS(MMIXI_SET((mmix_real)20), x), one, s);
+    return MMIXI_IF_LESS(MMIXI_SET(20), x, MMIXI_SET(1), MMIXI_NAME(sigmoid_v)(x));
 }
 
 /* ---- rows ---- */
 
-/* The loop of every row: the statements with i at each whole vector and t = MMIXI_ALL, then at what is left
-   of n. They stand twice so that whole vectors need no masks. */
-#define MMIXI_EACH(i, t, ...)                                                                                \
-    do {                                                                                                     \
-        size_t i = 0;                                                                                        \
-        for (; i + MMIXI_W <= n; i += MMIXI_W) { const MMIXI_T t = MMIXI_ALL; (void)t; __VA_ARGS__ }         \
-        if (MMIXI_W > 1 && i < n) { const MMIXI_T t = MMIXI_TAIL(n - i); (void)t; __VA_ARGS__ }              \
-    } while (0)
-#define MMIXI_LONG (256 * MMIXI_W)               /* longer sums are halved: rounding grows with log n */
-#define MMIXI_HALF(n) ((n) / 2 / MMIXI_W * MMIXI_W)
-
-static MMIXI_TARGET mmix_real MMIXI_NAME(dot)(size_t n, const mmix_real *x, const mmix_real *y)
+MMIXI_KERNEL(mmix_real, dot)(size_t n, const mmix_real *x, const mmix_real *y)
 {
-    MMIXI_V s0 = MMIXI_SET((mmix_real)0), s1 = s0, s2 = s0, s3 = s0;
-    size_t i = 0, half = MMIXI_HALF(n);
+    const size_t half = MMIXI_HALF(n);
     if (n > MMIXI_LONG) return MMIXI_NAME(dot)(half, x, y) + MMIXI_NAME(dot)(n - half, x + half, y + half);
-    for (; i + 4 * MMIXI_W <= n; i += 4 * MMIXI_W) {
-        s0 = MMIXI_FMA(MMIXI_LOAD(x + i), MMIXI_LOAD(y + i), s0);
-        s1 = MMIXI_FMA(MMIXI_LOAD(x + i + MMIXI_W), MMIXI_LOAD(y + i + MMIXI_W), s1);
-        s2 = MMIXI_FMA(MMIXI_LOAD(x + i + 2 * MMIXI_W), MMIXI_LOAD(y + i + 2 * MMIXI_W), s2);
-        s3 = MMIXI_FMA(MMIXI_LOAD(x + i + 3 * MMIXI_W), MMIXI_LOAD(y + i + 3 * MMIXI_W), s3);
-    }
-    for (; i < n; i += MMIXI_W) {
-        MMIXI_T t = MMIXI_TAIL(n - i);
-        s0 = MMIXI_FMA(MMIXI_LOADT(t, x + i), MMIXI_LOADT(t, y + i), s0);
-    }
-    return MMIXI_NAME(lanes_sum)(MMIXI_ADD(MMIXI_ADD(s0, s1), MMIXI_ADD(s2, s3)));
+    MMIXI_PARTS(4, 0, MMIXI_FMA(MMIXI_AT(x), MMIXI_AT(y), s[j]))
+    return MMIXI_NAME(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
 }
-
-static MMIXI_TARGET mmix_real MMIXI_NAME(sum)(size_t n, const mmix_real *x)
+MMIXI_KERNEL(mmix_real, sum)(size_t n, const mmix_real *x)
 {
-    MMIXI_V s0 = MMIXI_SET((mmix_real)0), s1 = s0, s2 = s0, s3 = s0;
-    size_t i = 0, half = MMIXI_HALF(n);
+    const size_t half = MMIXI_HALF(n);
     if (n > MMIXI_LONG) return MMIXI_NAME(sum)(half, x) + MMIXI_NAME(sum)(n - half, x + half);
-    for (; i + 4 * MMIXI_W <= n; i += 4 * MMIXI_W) {
-        s0 = MMIXI_ADD(s0, MMIXI_LOAD(x + i));
-        s1 = MMIXI_ADD(s1, MMIXI_LOAD(x + i + MMIXI_W));
-        s2 = MMIXI_ADD(s2, MMIXI_LOAD(x + i + 2 * MMIXI_W));
-        s3 = MMIXI_ADD(s3, MMIXI_LOAD(x + i + 3 * MMIXI_W));
-    }
-    for (; i < n; i += MMIXI_W) {
-        MMIXI_T t = MMIXI_TAIL(n - i);
-        s0 = MMIXI_ADD(s0, MMIXI_LOADT(t, x + i));
-    }
-    return MMIXI_NAME(lanes_sum)(MMIXI_ADD(MMIXI_ADD(s0, s1), MMIXI_ADD(s2, s3)));
+    MMIXI_PARTS(4, 0, s[j] + MMIXI_AT(x))
+    return MMIXI_NAME(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
 }
-
-static MMIXI_TARGET mmix_real MMIXI_NAME(largest)(size_t n, const mmix_real *x)
+MMIXI_KERNEL(mmix_real, largest)(size_t n, const mmix_real *x)
 {
-    const MMIXI_V least = MMIXI_SET((mmix_real)-HUGE_VAL);
-    MMIXI_V m0 = least, m1 = least;
-    size_t i = 0;
-    for (; i + 2 * MMIXI_W <= n; i += 2 * MMIXI_W) {
-        m0 = MMIXI_MAX(m0, MMIXI_LOAD(x + i));
-        m1 = MMIXI_MAX(m1, MMIXI_LOAD(x + i + MMIXI_W));
-    }
-    for (; i < n; i += MMIXI_W) {
-        MMIXI_T t = MMIXI_TAIL(n - i);
-        m0 = MMIXI_MAX(m0, MMIXI_PICKT(t, MMIXI_LOADT(t, x + i), least));
-    }
-    return MMIXI_NAME(lanes_max)(MMIXI_MAX(m0, m1));
+    MMIXI_PARTS(2, -HUGE_VAL, MMIXI_MAX(s[j], MMIXI_PICKT(t, MMIXI_AT(x), MMIXI_SET(-HUGE_VAL))))
+    return MMIXI_NAME(lanes_max)(MMIXI_MAX(s[0], s[1]));
 }
-
-static MMIXI_TARGET mmix_real MMIXI_NAME(variance)(size_t n, const mmix_real *x, mmix_real mean)
+MMIXI_VECTOR(add_square)(MMIXI_V s, MMIXI_V d) { return MMIXI_FMA(d, d, s); }
+MMIXI_KERNEL(mmix_real, variance)(size_t n, const mmix_real *x, mmix_real mean)
 {
-    const MMIXI_V zero = MMIXI_SET((mmix_real)0), vmean = MMIXI_SET(mean);
-    MMIXI_V s0 = zero, s1 = zero;
-    size_t i = 0, half = MMIXI_HALF(n);
+    const MMIXI_V vmean = MMIXI_SET(mean);
+    const size_t half = MMIXI_HALF(n);
     if (n > MMIXI_LONG)
         return MMIXI_NAME(variance)(half, x, mean) + MMIXI_NAME(variance)(n - half, x + half, mean);
-    for (; i + 2 * MMIXI_W <= n; i += 2 * MMIXI_W) {
-        MMIXI_V d0 = MMIXI_SUB(MMIXI_LOAD(x + i), vmean), d1 = MMIXI_SUB(MMIXI_LOAD(x + i + MMIXI_W), vmean);
-        s0 = MMIXI_FMA(d0, d0, s0);
-        s1 = MMIXI_FMA(d1, d1, s1);
+    MMIXI_PARTS(2, 0, MMIXI_NAME(add_square)(s[j], MMIXI_PICKT(t, MMIXI_AT(x), vmean) - vmean))
+    return MMIXI_NAME(lanes_sum)(s[0] + s[1]);
+}
+
+#define MMIXI_MAP(name, f)                                     /* y = f, a function of x; x at y's place is v */ \
+    MMIXI_KERNEL(void, name)(size_t n, const mmix_real *x, mmix_real *y)                                     \
+    {                                                                                                        \
+        MMIXI_EACH(const MMIXI_V v = MMIXI_AT(x); MMIXI_TO(y, f););                                          \
     }
-    for (; i < n; i += MMIXI_W) {
-        MMIXI_T t = MMIXI_TAIL(n - i);
-        MMIXI_V d = MMIXI_PICKT(t, MMIXI_SUB(MMIXI_LOADT(t, x + i), vmean), zero);
-        s0 = MMIXI_FMA(d, d, s0);
+#define MMIXI_MAP_SCALED(name, f)                                                                            \
+    MMIXI_KERNEL(void, name)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y)                        \
+    {                                                                                                        \
+        MMIXI_EACH(const MMIXI_V v = MMIXI_AT(x); MMIXI_TO(y, f););                                          \
     }
-    return MMIXI_NAME(lanes_sum)(MMIXI_ADD(s0, s1));
-}
+#define MMIXI_MAP_PAIR(name, f)                                                                              \
+    MMIXI_KERNEL(void, name)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z)                 \
+    {                                                                                                        \
+        MMIXI_EACH(const MMIXI_V v = MMIXI_AT(x), w = MMIXI_AT(y); MMIXI_TO(z, f););                         \
+    }
+#define MMIXI_MAP_BACK(name, slope)                                                                          \
+    MMIXI_KERNEL(void, name)(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add)      \
+    {                                                                                                        \
+        MMIXI_EACH(                                                                                          \
+            MMIXI_V d = MMIXI_AT(dy) * MMIXI_NAME(slope)(MMIXI_AT(x));                                       \
+            if (add) d += MMIXI_AT(dx);                                                                      \
+            MMIXI_TO(dx, d);                                                                                 \
+        );                                                                                                   \
+    }
+MMIXI_MAP_SCALED(axpy, MMIXI_FMA(MMIXI_SET(a), v, MMIXI_AT(y)))
+MMIXI_MAP_SCALED(scale, MMIXI_SET(a) * v)
+MMIXI_MAP_SCALED(lerp, MMIXI_FMA(MMIXI_SET(a), MMIXI_AT(y), MMIXI_SET(1 - a) * v))
+MMIXI_MAP_PAIR(add, v + w)
+MMIXI_MAP_PAIR(mul, v * w)
+MMIXI_MAP_PAIR(mul_add, MMIXI_FMA(v, w, MMIXI_AT(z)))
+MMIXI_MAP(exp_each, MMIXI_NAME(exp_v)(v))
+MMIXI_MAP(silu, v * MMIXI_NAME(sigmoid_v)(v))
+MMIXI_MAP(gelu, MMIXI_NAME(gelu_v)(v))
+MMIXI_MAP(softplus, MMIXI_NAME(softplus_v)(v))
+MMIXI_MAP_BACK(silu_backward, silu_slope_v)
+MMIXI_MAP_BACK(gelu_backward, gelu_slope_v)
+MMIXI_MAP_BACK(softplus_backward, softplus_slope_v)
+#undef MMIXI_MAP
+#undef MMIXI_MAP_SCALED
+#undef MMIXI_MAP_PAIR
+#undef MMIXI_MAP_BACK
 
-static MMIXI_TARGET void MMIXI_NAME(axpy)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y)
+MMIXI_KERNEL(void, finish)(size_t n, mmix_real scale, const mmix_real *residual, mmix_real *z)
 {
-    const MMIXI_V va = MMIXI_SET(a);
-    MMIXI_EACH(i, t,
-        MMIXI_STORET(t, y + i, MMIXI_FMA(va, MMIXI_LOADT(t, x + i), MMIXI_LOADT(t, y + i)));
+    const MMIXI_V a = MMIXI_SET(scale);
+    MMIXI_EACH(
+        MMIXI_V v = MMIXI_AT(z);
+        if (residual) v = MMIXI_FMA(v, a, MMIXI_AT(residual));
+        else v = v * a;
+        MMIXI_TO(z, v);
     );
 }
 
-static MMIXI_TARGET void MMIXI_NAME(scale)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y)
+MMIXI_KERNEL(mmix_real, exp_row)(size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y)
 {
-    const MMIXI_V va = MMIXI_SET(a);
-    MMIXI_EACH(i, t,
-        MMIXI_STORET(t, y + i, MMIXI_MUL(va, MMIXI_LOADT(t, x + i)));
-    );
-}
-
-static MMIXI_TARGET void MMIXI_NAME(lerp)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y)
-{
-    const MMIXI_V va = MMIXI_SET(a), vb = MMIXI_SET(1 - a);
-    MMIXI_EACH(i, t,
-        MMIXI_STORET(t, y + i, MMIXI_FMA(va, MMIXI_LOADT(t, y + i), MMIXI_MUL(vb, MMIXI_LOADT(t, x + i))));
-    );
-}
-
-static MMIXI_TARGET void MMIXI_NAME(add)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z)
-{
-    MMIXI_EACH(i, t,
-        MMIXI_STORET(t, z + i, MMIXI_ADD(MMIXI_LOADT(t, x + i), MMIXI_LOADT(t, y + i)));
-    );
-}
-
-static MMIXI_TARGET void MMIXI_NAME(mul)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z)
-{
-    MMIXI_EACH(i, t,
-        MMIXI_STORET(t, z + i, MMIXI_MUL(MMIXI_LOADT(t, x + i), MMIXI_LOADT(t, y + i)));
-    );
-}
-
-static MMIXI_TARGET void MMIXI_NAME(mul_add)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z)
-{
-    MMIXI_EACH(i, t,
-        MMIXI_STORET(t, z + i, MMIXI_FMA(MMIXI_LOADT(t, x + i), MMIXI_LOADT(t, y + i),
-                                         MMIXI_LOADT(t, z + i)));
-    );
-}
-
-static MMIXI_TARGET void MMIXI_NAME(finish)(size_t n, mmix_real scale, const mmix_real *residual,
-                                            mmix_real *z)
-{
-    const MMIXI_V vscale = MMIXI_SET(scale);
-    MMIXI_EACH(i, t,
-        MMIXI_V v = MMIXI_LOADT(t, z + i);
-        v = residual ? MMIXI_FMA(v, vscale, MMIXI_LOADT(t, residual + i)) : MMIXI_MUL(v, vscale);
-        MMIXI_STORET(t, z + i, v);
-    );
-}
-
-static MMIXI_TARGET mmix_real MMIXI_NAME(exp_row)(size_t n, mmix_real scale, const mmix_real *x,
-                                                  mmix_real shift, mmix_real *y)
-{
-    const MMIXI_V zero = MMIXI_SET((mmix_real)0), vscale = MMIXI_SET(scale), vshift = MMIXI_SET(-shift);
-    MMIXI_V sum = zero;
-    size_t half = MMIXI_HALF(n);
+    const MMIXI_V a = MMIXI_SET(scale), b = MMIXI_SET(-shift);
+    const size_t half = MMIXI_HALF(n);
+    MMIXI_V sum = MMIXI_SET(0);
     if (n > MMIXI_LONG) {
-        mmix_real first = MMIXI_NAME(exp_row)(half, scale, x, shift, y);
+        const mmix_real first = MMIXI_NAME(exp_row)(half, scale, x, shift, y);
         return first + MMIXI_NAME(exp_row)(n - half, scale, x + half, shift, y + half);
     }
-    MMIXI_EACH(i, t,
-        MMIXI_V e = MMIXI_NAME(exp_down_v)(MMIXI_FMA(vscale, MMIXI_LOADT(t, x + i), vshift));
-        MMIXI_STORET(t, y + i, e);
-        sum = MMIXI_ADD(sum, MMIXI_PICKT(t, e, zero));
+    MMIXI_EACH(
+        const MMIXI_V e = MMIXI_NAME(exp_down_v)(MMIXI_FMA(a, MMIXI_AT(x), b));
+        MMIXI_TO(y, e);
+        sum += MMIXI_PICKT(t, e, MMIXI_SET(0));
     );
     return MMIXI_NAME(lanes_sum)(sum);
 }
 
 /* Short rows stay in registers from the first pass, for the maximum, to the last. */
-static MMIXI_TARGET void MMIXI_NAME(softmax)(size_t n, const mmix_real *x, mmix_real *y)
+MMIXI_KERNEL(void, softmax)(size_t n, const mmix_real *x, mmix_real *y)
 {
     enum { SHORT = 4 };
-    const MMIXI_V least = MMIXI_SET((mmix_real)-HUGE_VAL), zero = MMIXI_SET((mmix_real)0);
-    MMIXI_V v[SHORT], top = least, sum = zero;
+    const MMIXI_V least = MMIXI_SET(-HUGE_VAL);
+    MMIXI_V v[SHORT], top = least, sum = MMIXI_SET(0);
     if (MMIXI_W == 1 || n > SHORT * MMIXI_W) {
-        mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(largest)(n, x), y);
+        const mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(largest)(n, x), y);
         MMIXI_NAME(scale)(n, 1 / s, y, y);
         return;
     }
+#define MMIXI_SHORT_TAIL(j) MMIXI_TAIL(n > j * MMIXI_W ? n - j * MMIXI_W : 0)
     MMIXI_UNROLL
     for (size_t j = 0; j < SHORT; j++) {
-        const MMIXI_T t = MMIXI_TAIL(n > j * MMIXI_W ? n - j * MMIXI_W : 0);
+        const MMIXI_T t = MMIXI_SHORT_TAIL(j);
         v[j] = MMIXI_PICKT(t, MMIXI_LOADM(t, x + j * MMIXI_W), least);
         top = MMIXI_MAX(top, v[j]);
     }
     top = MMIXI_SET(MMIXI_NAME(lanes_max)(top));
     MMIXI_UNROLL
     for (size_t j = 0; j < SHORT; j++) {
-        v[j] = MMIXI_NAME(exp_down_v)(MMIXI_SUB(v[j], top));
-        sum = MMIXI_ADD(sum, v[j]);
+        v[j] = MMIXI_NAME(exp_down_v)(v[j] - top);
+        sum += v[j];
     }
     sum = MMIXI_SET(1 / MMIXI_NAME(lanes_sum)(sum));
     MMIXI_UNROLL
     for (size_t j = 0; j < SHORT; j++) {
-        const MMIXI_T t = MMIXI_TAIL(n > j * MMIXI_W ? n - j * MMIXI_W : 0);
-        MMIXI_STORET(t, y + j * MMIXI_W, MMIXI_MUL(v[j], sum));
+        const MMIXI_T t = MMIXI_SHORT_TAIL(j);
+        MMIXI_STORET(t, y + j * MMIXI_W, v[j] * sum);
     }
+#undef MMIXI_SHORT_TAIL
 }
-
-#define MMIXI_FUNCTION(name, f)                                                                              \
-    static MMIXI_TARGET void MMIXI_NAME(name)(size_t n, const mmix_real *x, mmix_real *y)                    \
-    {                                                                                                        \
-        MMIXI_EACH(i, t,                                                                                     \
-            MMIXI_STORET(t, y + i, MMIXI_NAME(f)(MMIXI_LOADT(t, x + i)));                                    \
-        );                                                                                                   \
-    }
-#define MMIXI_SLOPE(name)                                                                                    \
-    static MMIXI_TARGET void MMIXI_NAME(name##_backward)(size_t n, const mmix_real *x, const mmix_real *dy,  \
-                                                         mmix_real *dx, int add)                             \
-    {                                                                                                        \
-        MMIXI_EACH(i, t,                                                                                     \
-            MMIXI_V d = MMIXI_NAME(name##_slope_v)(MMIXI_LOADT(t, x + i));                                   \
-            d = MMIXI_MUL(MMIXI_LOADT(t, dy + i), d);                                                        \
-            if (add) d = MMIXI_ADD(d, MMIXI_LOADT(t, dx + i));                                               \
-            MMIXI_STORET(t, dx + i, d);                                                                      \
-        );                                                                                                   \
-    }
-MMIXI_FUNCTION(exp_each, exp_v)
-MMIXI_FUNCTION(silu, silu_v) MMIXI_SLOPE(silu)
-MMIXI_FUNCTION(gelu, gelu_v) MMIXI_SLOPE(gelu)
-MMIXI_FUNCTION(softplus, softplus_v) MMIXI_SLOPE(softplus)
-#undef MMIXI_FUNCTION
-#undef MMIXI_SLOPE
-
-static MMIXI_TARGET void MMIXI_NAME(normalise)(size_t n, const mmix_real *x, mmix_real mean, mmix_real rstd,
-                                               const mmix_real *w, const mmix_real *b, mmix_real *y)
+MMIXI_KERNEL(void, softmax_backward)(size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along,
+                                     mmix_real *dx, int add)
 {
-    const MMIXI_V vmean = MMIXI_SET(mean), vrstd = MMIXI_SET(rstd);
-    MMIXI_EACH(i, t,
-        MMIXI_V v = MMIXI_MUL(MMIXI_SUB(MMIXI_LOADT(t, x + i), vmean), vrstd);
-        if (w) v = MMIXI_MUL(v, MMIXI_LOADT(t, w + i));
-        if (b) v = MMIXI_ADD(v, MMIXI_LOADT(t, b + i));
-        MMIXI_STORET(t, y + i, v);
+    const MMIXI_V a = MMIXI_SET(along);
+    MMIXI_EACH(
+        MMIXI_V d = MMIXI_AT(y) * (MMIXI_AT(dy) - a);
+        if (add) d += MMIXI_AT(dx);
+        MMIXI_TO(dx, d);
     );
 }
 
-static MMIXI_TARGET void MMIXI_NAME(normalise_sums)(size_t n, const mmix_real *dy, const mmix_real *x,
-                                                    mmix_real mean, mmix_real rstd, const mmix_real *w,
-                                                    mmix_real *g, mmix_real *gx)
+MMIXI_KERNEL(void, normalise)(size_t n, const mmix_real *x, mmix_real mean, mmix_real rstd,
+                              const mmix_real *w, const mmix_real *b, mmix_real *y)
+{
+    const MMIXI_V vmean = MMIXI_SET(mean), vrstd = MMIXI_SET(rstd);
+    MMIXI_EACH(
+        MMIXI_V v = (MMIXI_AT(x) - vmean) * vrstd;
+        if (w) v *= MMIXI_AT(w);
+        if (b) v += MMIXI_AT(b);
+        MMIXI_TO(y, v);
+    );
+}
+MMIXI_KERNEL(void, normalise_sums)(size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean,
+                                   mmix_real rstd, const mmix_real *w, mmix_real *g, mmix_real *gx)
 {
     const MMIXI_V vmean = MMIXI_SET(mean);
-    MMIXI_V s = MMIXI_SET((mmix_real)0), sx = s;
-    MMIXI_EACH(i, t,
-        MMIXI_V v = MMIXI_LOADT(t, dy + i);
-        if (w) v = MMIXI_MUL(v, MMIXI_LOADT(t, w + i));
-        s = MMIXI_ADD(s, v);
-        sx = MMIXI_FMA(v, MMIXI_SUB(MMIXI_LOADT(t, x + i), vmean), sx);
+    MMIXI_V s = MMIXI_SET(0), sx = s;
+    MMIXI_EACH(
+        MMIXI_V d = MMIXI_AT(dy);
+        if (w) d *= MMIXI_AT(w);
+        s += d;
+        sx = MMIXI_FMA(d, MMIXI_AT(x) - vmean, sx);
     );
     *g = MMIXI_NAME(lanes_sum)(s);
     *gx = MMIXI_NAME(lanes_sum)(sx) * rstd;
 }
-
-static MMIXI_TARGET void MMIXI_NAME(normalise_backward)(size_t n, const mmix_real *dy, const mmix_real *x,
-                                                        mmix_real mean, mmix_real rstd, const mmix_real *w,
-                                                        mmix_real g_mean, mmix_real gx_mean, mmix_real *dx,
-                                                            int add, mmix_real *dw, mmix_real *db)
+MMIXI_KERNEL(void, normalise_backward)(size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean,
+                                       mmix_real rstd, const mmix_real *w, mmix_real g_mean,
+                                       mmix_real gx_mean, mmix_real *dx, int add, mmix_real *dw,
+                                       mmix_real *db)
 {
-    const MMIXI_V vmean = MMIXI_SET(mean), vrstd = MMIXI_SET(rstd), vg = MMIXI_SET(g_mean),
-        vgx = MMIXI_SET(gx_mean);
-    MMIXI_EACH(i, t,
-        MMIXI_V d = MMIXI_LOADT(t, dy + i), xhat = MMIXI_MUL(MMIXI_SUB(MMIXI_LOADT(t, x + i), vmean), vrstd);
-        if (dw) MMIXI_STORET(t, dw + i, MMIXI_FMA(d, xhat, MMIXI_LOADT(t, dw + i)));
-        if (db) MMIXI_STORET(t, db + i, MMIXI_ADD(d, MMIXI_LOADT(t, db + i)));
-        if (w) d = MMIXI_MUL(d, MMIXI_LOADT(t, w + i));
-        d = MMIXI_MUL(vrstd, MMIXI_FNMA(xhat, vgx, MMIXI_SUB(d, vg)));
-        if (add) d = MMIXI_ADD(d, MMIXI_LOADT(t, dx + i));
-        MMIXI_STORET(t, dx + i, d);
+    const MMIXI_V vmean = MMIXI_SET(mean), vrstd = MMIXI_SET(rstd);
+    const MMIXI_V vg = MMIXI_SET(g_mean), vgx = MMIXI_SET(-gx_mean);
+    MMIXI_EACH(
+        MMIXI_V d = MMIXI_AT(dy);
+        const MMIXI_V xhat = (MMIXI_AT(x) - vmean) * vrstd;
+        if (dw) MMIXI_TO(dw, MMIXI_FMA(d, xhat, MMIXI_AT(dw)));
+        if (db) MMIXI_TO(db, d + MMIXI_AT(db));
+        if (w) d *= MMIXI_AT(w);
+        d = vrstd * MMIXI_FMA(xhat, vgx, d - vg);
+        if (add) d += MMIXI_AT(dx);
+        MMIXI_TO(dx, d);
     );
 }
 
-static MMIXI_TARGET void MMIXI_NAME(ssd_row)(size_t n, mmix_real e, const mmix_real *before,
-                                             const mmix_real *score, const mmix_real *dt, mmix_real *decay,
-                                             mmix_real *weight)
+MMIXI_KERNEL(void, ssd_row)(size_t n, mmix_real e, const mmix_real *before, const mmix_real *score,
+                            const mmix_real *dt, mmix_real *decay, mmix_real *weight)
 {
-    const MMIXI_V ve = MMIXI_SET(e), zero = MMIXI_SET((mmix_real)0);
-    const MMIXI_V least = MMIXI_SET((mmix_real)1.8048513878454153e-35);                  /* e^-80 */
-    MMIXI_EACH(i, t,
-        MMIXI_V d = MMIXI_MUL(ve, MMIXI_LOADT(t, before + i));
-        d = MMIXI_SELECT(MMIXI_LESS(d, least), zero, d);
-        MMIXI_STORET(t, decay + i, d);
-        MMIXI_STORET(t, weight + i, MMIXI_MUL(MMIXI_MUL(d, MMIXI_LOADT(t, score + i)),
-                                              MMIXI_LOADT(t, dt + i)));
+    const MMIXI_V ve = MMIXI_SET(e), least = MMIXI_SET(1.8048513878454153e-35);                  /* e^-80 */
+    MMIXI_EACH(
+        MMIXI_V d = ve * MMIXI_AT(before);
+        d = MMIXI_IF_LESS(d, least, MMIXI_SET(0), d);
+        MMIXI_TO(decay, d);
+        MMIXI_TO(weight, d * MMIXI_AT(score) * MMIXI_AT(dt));
     );
 }
-
-static MMIXI_TARGET mmix_real MMIXI_NAME(ssd_row_backward)(size_t n, const mmix_real *dweight,
-        const mmix_real *decay, const mmix_real *score, const mmix_real *dt, mmix_real *dscore,
-        mmix_real *column)
+MMIXI_KERNEL(mmix_real, ssd_row_backward)(size_t n, const mmix_real *dweight, const mmix_real *decay,
+                                          const mmix_real *score, const mmix_real *dt, mmix_real *dscore,
+                                          mmix_real *column)
 {
-    MMIXI_V sum = MMIXI_SET((mmix_real)0);
-    MMIXI_EACH(i, t,
-        MMIXI_V u = MMIXI_MUL(MMIXI_LOADT(t, dweight + i), MMIXI_LOADT(t, decay + i)),
-            vdt = MMIXI_LOADT(t, dt + i);
-        MMIXI_V c = MMIXI_FMA(u, MMIXI_LOADT(t, score + i), MMIXI_LOADT(t, column + i));
-        MMIXI_STORET(t, dscore + i, MMIXI_FMA(u, vdt, MMIXI_LOADT(t, dscore + i)));
-        MMIXI_STORET(t, column + i, c);
+    MMIXI_V sum = MMIXI_SET(0);
+    MMIXI_EACH(
+        const MMIXI_V u = MMIXI_AT(dweight) * MMIXI_AT(decay), vdt = MMIXI_AT(dt);
+        const MMIXI_V c = MMIXI_FMA(u, MMIXI_AT(score), MMIXI_AT(column));
+        MMIXI_TO(dscore, MMIXI_FMA(u, vdt, MMIXI_AT(dscore)));
+        MMIXI_TO(column, c);
         sum = MMIXI_FMA(c, vdt, sum);
     );
     return MMIXI_NAME(lanes_sum)(sum);
 }
-
-static MMIXI_TARGET void MMIXI_NAME(ssd_step)(size_t P, size_t N, mmix_real e, const mmix_real *x,
-                                              const mmix_real *b, const mmix_real *c, mmix_real *h,
-    mmix_real *y)
+MMIXI_KERNEL(void, ssd_step)(size_t P, size_t N, mmix_real e, const mmix_real *x, const mmix_real *b,
+                             const mmix_real *c, mmix_real *h, mmix_real *y)
 {
     const MMIXI_V ve = MMIXI_SET(e);
     const size_t n = N;                          /* of MMIXI_EACH */
     for (size_t p = 0; p < P; p++, h += N) {
         const MMIXI_V vx = MMIXI_SET(x[p]);
-        MMIXI_V sum = MMIXI_SET((mmix_real)0);
-        MMIXI_EACH(i, t,
-            MMIXI_V v = MMIXI_FMA(vx, MMIXI_LOADT(t, b + i), MMIXI_MUL(ve, MMIXI_LOADT(t, h + i)));
-            MMIXI_STORET(t, h + i, v);
-            sum = MMIXI_FMA(v, MMIXI_LOADT(t, c + i), sum);
+        MMIXI_V sum = MMIXI_SET(0);
+        MMIXI_EACH(
+            const MMIXI_V v = MMIXI_FMA(vx, MMIXI_AT(b), ve * MMIXI_AT(h));
+            MMIXI_TO(h, v);
+            sum = MMIXI_FMA(v, MMIXI_AT(c), sum);
         );
         y[p] = MMIXI_NAME(lanes_sum)(sum);
     }
 }
 
-static MMIXI_TARGET void MMIXI_NAME(conv)(size_t n, size_t taps, const mmix_real *const *x,
-                                          const mmix_real *w, size_t ldw, const mmix_real *bias, mmix_real *u)
+MMIXI_KERNEL(void, conv)(size_t n, size_t taps, const mmix_real *const *x, const mmix_real *w, size_t ldw,
+                         const mmix_real *bias, mmix_real *u)
 {
-    MMIXI_EACH(i, t,
-        MMIXI_V v = bias ? MMIXI_LOADT(t, bias + i) : MMIXI_SET((mmix_real)0);
+    MMIXI_EACH(
+        MMIXI_V v = MMIXI_SET(0);
+        if (bias) v = MMIXI_AT(bias);
         for (size_t k = 0; k < taps; k++)
-            if (x[k]) v = MMIXI_FMA(MMIXI_LOADT(t, x[k] + i), MMIXI_LOADT(t, w + k * ldw + i), v);
-        MMIXI_STORET(t, u + i, v);
+            if (x[k]) v = MMIXI_FMA(MMIXI_AT(x[k]), MMIXI_AT(w + k * ldw), v);
+        MMIXI_TO(u, v);
     );
 }
-
-static MMIXI_TARGET void MMIXI_NAME(conv_weight)(size_t n, size_t taps, const mmix_real *du,
-                                                 const mmix_real *const *x, mmix_real *dw, size_t ldw,
-                                                 mmix_real *db)
+MMIXI_KERNEL(void, conv_weight)(size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x,
+                                mmix_real *dw, size_t ldw, mmix_real *db)
 {
-    MMIXI_EACH(i, t,
-        MMIXI_V d = MMIXI_LOADT(t, du + i);
-        MMIXI_STORET(t, db + i, MMIXI_ADD(d, MMIXI_LOADT(t, db + i)));
+    MMIXI_EACH(
+        const MMIXI_V d = MMIXI_AT(du);
+        MMIXI_TO(db, d + MMIXI_AT(db));
         for (size_t k = 0; k < taps; k++)
-            if (x[k]) {
-                mmix_real *to = dw + k * ldw + i;
-                MMIXI_STORET(t, to, MMIXI_FMA(d, MMIXI_LOADT(t, x[k] + i), MMIXI_LOADT(t, to)));
-            }
+            if (x[k]) MMIXI_TO(dw + k * ldw, MMIXI_FMA(d, MMIXI_AT(x[k]), MMIXI_AT(dw + k * ldw)));
     );
 }
 
-static MMIXI_TARGET void MMIXI_NAME(softmax_backward)(size_t n, const mmix_real *y, const mmix_real *dy,
-                                                      mmix_real along, mmix_real *dx, int add)
+MMIXI_KERNEL(void, adamw)(size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v,
+                          mmix_real clip, mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2,
+                          mmix_real root, mmix_real eps)
 {
-    const MMIXI_V valong = MMIXI_SET(along);
-    MMIXI_EACH(i, t,
-        MMIXI_V v = MMIXI_MUL(MMIXI_LOADT(t, y + i), MMIXI_SUB(MMIXI_LOADT(t, dy + i), valong));
-        if (add) v = MMIXI_ADD(v, MMIXI_LOADT(t, dx + i));
-        MMIXI_STORET(t, dx + i, v);
-    );
-}
-
-static MMIXI_TARGET void MMIXI_NAME(adamw)(size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo,
-                                           mmix_real *v, mmix_real clip, mmix_real keep, mmix_real rate,
-                                           mmix_real b1, mmix_real b2, mmix_real root, mmix_real eps)
-{
-    const MMIXI_V vclip = MMIXI_SET(clip), vkeep = MMIXI_SET(keep), vrate = MMIXI_SET(rate),
-        vb1 = MMIXI_SET(b1);
-    const MMIXI_V vb2 = MMIXI_SET(b2), va1 = MMIXI_SET(1 - b1), va2 = MMIXI_SET(1 - b2);
-    const MMIXI_V vroot = MMIXI_SET(root), veps = MMIXI_SET(eps);
-    MMIXI_EACH(i, t,
-        MMIXI_V d = MMIXI_MUL(MMIXI_LOADT(t, g + i), vclip);
-        MMIXI_V m1 = MMIXI_FMA(vb1, MMIXI_LOADT(t, mo + i), MMIXI_MUL(va1, d));
-        MMIXI_V m2 = MMIXI_FMA(vb2, MMIXI_LOADT(t, v + i), MMIXI_MUL(va2, MMIXI_MUL(d, d)));
-        MMIXI_V step = MMIXI_DIV(MMIXI_MUL(vrate, m1), MMIXI_FMA(MMIXI_SQRT(m2), vroot, veps));
-        MMIXI_STORET(t, mo + i, m1);
-        MMIXI_STORET(t, v + i, m2);
-        MMIXI_STORET(t, p + i, MMIXI_FMA(MMIXI_LOADT(t, p + i), vkeep,
-                                         MMIXI_SUB(MMIXI_SET((mmix_real)0), step)));
+    MMIXI_EACH(
+        const MMIXI_V d = MMIXI_AT(g) * MMIXI_SET(clip);
+        const MMIXI_V m1 = MMIXI_FMA(MMIXI_SET(b1), MMIXI_AT(mo), MMIXI_SET(1 - b1) * d);
+        const MMIXI_V m2 = MMIXI_FMA(MMIXI_SET(b2), MMIXI_AT(v), MMIXI_SET(1 - b2) * (d * d));
+        const MMIXI_V step = MMIXI_SET(rate) * m1 / MMIXI_FMA(MMIXI_SQRT(m2), MMIXI_SET(root), MMIXI_SET(eps));
+        MMIXI_TO(mo, m1);
+        MMIXI_TO(v, m2);
+        MMIXI_TO(p, MMIXI_FMA(MMIXI_AT(p), MMIXI_SET(keep), MMIXI_SET(0) - step));
     );
 }
 
@@ -3786,96 +3694,96 @@ MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *
     }
 }
 #elif MMIXI_LEVEL == 128
-/* 4 x 4 in registers: exchange single lanes between pairs of rows, then halves between pairs of pairs. */
-MMIXI_INLINE void MMIXI_NAME(transpose_4)(const float *x, ptrdiff_t ldx, float *y, ptrdiff_t ldy)
-{
-    float32x4x2_t s = vtrnq_f32(vld1q_f32(x), vld1q_f32(x + ldx)),
-        t = vtrnq_f32(vld1q_f32(x + 2 * ldx), vld1q_f32(x + 3 * ldx));
-    for (int i = 0; i < 2; i++) {
-        vst1q_f32(y + i * ldy, vcombine_f32(vget_low_f32(s.val[i]), vget_low_f32(t.val[i])));
-        vst1q_f32(y + (2 + i) * ldy, vcombine_f32(vget_high_f32(s.val[i]), vget_high_f32(t.val[i])));
-    }
-}
+/* Four times 4 x 4 in registers: exchange single lanes between pairs of rows, then halves between pairs of
+   pairs. */
 MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *y, ptrdiff_t ldy)
 {
-    for (ptrdiff_t i = 0; i < 8; i += 4)
-        for (ptrdiff_t j = 0; j < 8; j += 4)
-            MMIXI_NAME(transpose_4)(x + i * ldx + j, ldx, y + j * ldy + i, ldy);
+    for (int part = 0; part < 4; part++) {
+        const float *from = x + part / 2 * 4 * ldx + part % 2 * 4;
+        float *to = y + part % 2 * 4 * ldy + part / 2 * 4;
+        const float32x4x2_t s = vtrnq_f32(vld1q_f32(from), vld1q_f32(from + ldx));
+        const float32x4x2_t t = vtrnq_f32(vld1q_f32(from + 2 * ldx), vld1q_f32(from + 3 * ldx));
+        for (int i = 0; i < 2; i++) {
+            vst1q_f32(to + i * ldy, vcombine_f32(vget_low_f32(s.val[i]), vget_low_f32(t.val[i])));
+            vst1q_f32(to + (2 + i) * ldy, vcombine_f32(vget_high_f32(s.val[i]), vget_high_f32(t.val[i])));
+        }
+    }
 }
 #endif
-#define MMIXI_WHOLE(n) (MMIXI_W > 1 ? (n) & ~(size_t)7 : 0)          /* what transpose_8 does of n */
 
-static MMIXI_TARGET void MMIXI_NAME(transpose)(size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx,
-                                               mmix_real *y, ptrdiff_t ldy)
+MMIXI_KERNEL(void, transpose)(size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y,
+                              ptrdiff_t ldy)
 {
-    const size_t whole_rows = MMIXI_WHOLE(rows), whole_cols = MMIXI_WHOLE(cols);
+    const ptrdiff_t R = (ptrdiff_t)rows, C = (ptrdiff_t)cols;
+    ptrdiff_t R8 = 0, C8 = 0;                    /* what transpose_8 does of it */
 #if MMIXI_W > 1
-    for (size_t j16 = 0; j16 < whole_cols; j16 += 16)            /* 16: both halves of a cache line of x */
-        for (size_t i = 0; i < whole_rows; i += 8)
-            for (size_t j = j16; j < whole_cols && j < j16 + 16; j += 8)
-                MMIXI_NAME(transpose_8)(x + (ptrdiff_t)i * ldx + (ptrdiff_t)j, ldx,
-                                        y + (ptrdiff_t)j * ldy + (ptrdiff_t)i, ldy);
+    R8 = R - R % 8;
+    C8 = C - C % 8;
+    for (ptrdiff_t j16 = 0; j16 < C8; j16 += 16)                 /* 16: both halves of a cache line of x */
+        for (ptrdiff_t i = 0; i < R8; i += 8)
+            for (ptrdiff_t j = j16; j < C8 && j < j16 + 16; j += 8)
+                MMIXI_NAME(transpose_8)(x + i * ldx + j, ldx, y + j * ldy + i, ldy);
 #endif
-    /* what is left: the last rows, and all rows of the last columns */
-    for (size_t j = 0; j < cols; j++)
-        for (size_t i = j < whole_cols ? whole_rows : 0; i < rows; i++)
-            y[(ptrdiff_t)j * ldy + (ptrdiff_t)i] = x[(ptrdiff_t)i * ldx + (ptrdiff_t)j];
+    for (ptrdiff_t j = 0; j < C; j++)
+        for (ptrdiff_t i = j < C8 ? R8 : 0; i < R; i++) y[j * ldy + i] = x[i * ldx + j];
 }
 
 /* The tile. rows and vecs are constants wherever this is inlined, so that s stays in registers; ragged says
-   that the last vector of each row is not whole. */
-MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, const int ragged, size_t cols,
-                                      size_t depth, const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs,
-                                      const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add,
+   that the last vector of each row may not be whole. */
+MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, const int ragged,
+                                      const mmixi_mat *c, const mmixi_mat *a, const mmixi_mat *b, int add,
                                       const mmix_real *bias)
 {
-    MMIXI_V s[MMIXI_MR][MMIXI_NV];
-    MMIXI_T t = MMIXI_TAIL(cols - (vecs - 1) * MMIXI_W);
+    MMIXI_V s[MMIXI_MR][MMIXI_NV], vb[MMIXI_NV];
+    const MMIXI_T t = MMIXI_TAIL(c->cols - (vecs - 1) * MMIXI_W);
+    const mmix_real *from = a->p, *row = b->p;
+    const ptrdiff_t ars = a->rs, acs = a->cs, ldb = b->rs, ldc = c->rs;
+    mmix_real *to = c->p;
+#define MMIXI_VEC(p) (ragged && j + 1 == vecs ? MMIXI_LOADM(t, (p) + j * MMIXI_W) : MMIXI_LOAD((p) + j * MMIXI_W))
     MMIXI_UNROLL
     for (size_t j = 0; j < vecs; j++) {          /* the sums begin with the bias */
-        const MMIXI_V start = !bias ? MMIXI_SET((mmix_real)0)
-            : ragged && j + 1 == vecs ? MMIXI_LOADT(t, bias + j * MMIXI_W) : MMIXI_LOAD(bias + j * MMIXI_W);
+        MMIXI_V start = MMIXI_SET(0);
+        if (bias) start = MMIXI_VEC(bias);
         MMIXI_UNROLL
         for (size_t i = 0; i < rows; i++) s[i][j] = start;
     }
-    for (size_t k = 0; k < depth; k++, a += acs, b += ldb) {
-        MMIXI_V vb[MMIXI_NV];
+    for (size_t k = 0, depth = a->cols; k < depth; k++, from += acs, row += ldb) {
         /* a new panel is far away: on Sapphire Rapids 3 to 8 % of a large product */
-        for (size_t j = 0; j < vecs; j++) MMIXI_FETCH(b + 16 * ldb + j * MMIXI_W);
+        for (size_t j = 0; j < vecs; j++) MMIXI_FETCH(row + 16 * ldb + j * MMIXI_W);
         MMIXI_UNROLL
-        for (size_t j = 0; j < vecs; j++)
-            vb[j] = ragged && j + 1 == vecs ? MMIXI_LOADM(t, b + j * MMIXI_W) : MMIXI_LOAD(b + j * MMIXI_W);
+        for (size_t j = 0; j < vecs; j++) vb[j] = MMIXI_VEC(row);
         MMIXI_UNROLL
         for (size_t i = 0; i < rows; i++) {
-            MMIXI_V va = MMIXI_SET(a[(ptrdiff_t)i * ars]);
+            const MMIXI_V va = MMIXI_SET(from[(ptrdiff_t)i * ars]);
             MMIXI_UNROLL
             for (size_t j = 0; j < vecs; j++) s[i][j] = MMIXI_FMA(va, vb[j], s[i][j]);
         }
     }
-    MMIXI_UNROLL
-    for (size_t i = 0; i < rows; i++, c += ldc) {
+    if (add) {
+        const mmix_real *old = to;
         MMIXI_UNROLL
-        for (size_t j = 0; j < vecs; j++) {
-            mmix_real *to = c + j * MMIXI_W;
-            if (ragged && j + 1 == vecs)
-                MMIXI_STORET(t, to, add ? MMIXI_ADD(s[i][j], MMIXI_LOADT(t, to)) : s[i][j]);
-            else MMIXI_STORE(to, add ? MMIXI_ADD(s[i][j], MMIXI_LOAD(to)) : s[i][j]);
-        }
+        for (size_t i = 0; i < rows; i++, old += ldc)
+            MMIXI_UNROLL
+            for (size_t j = 0; j < vecs; j++) s[i][j] += MMIXI_VEC(old);
     }
+    MMIXI_UNROLL
+    for (size_t i = 0; i < rows; i++, to += ldc) {
+        MMIXI_UNROLL
+        for (size_t j = 0; j < vecs; j++)
+            if (ragged && j + 1 == vecs) MMIXI_STOREM(t, to + j * MMIXI_W, s[i][j]);
+            else MMIXI_STORE(to + j * MMIXI_W, s[i][j]);
+    }
+#undef MMIXI_VEC
 }
 
-static MMIXI_TARGET void MMIXI_NAME(tile)(size_t rows, size_t cols, size_t depth, const mmix_real *a,
-                                          ptrdiff_t ars, ptrdiff_t acs, const mmix_real *b, ptrdiff_t ldb,
-                                          mmix_real *c, ptrdiff_t ldc, int add, const mmix_real *bias)
+MMIXI_KERNEL(void, tile)(const mmixi_mat *c, const mmixi_mat *a, const mmixi_mat *b, int add,
+                         const mmix_real *bias)
 {
-    const size_t vecs = (cols + MMIXI_W - 1) / MMIXI_W;
-    switch (rows * 4 + vecs) {
+    switch (c->rows * 4 + (c->cols + MMIXI_W - 1) / MMIXI_W) {
 #define MMIXI_TILE(r, v)                                                                                     \
     case r * 4 + v:                                                                                          \
-        if (MMIXI_MASKS_COST && cols == v * MMIXI_W)                                                         \
-            MMIXI_NAME(tile_of)(r, v, 0, cols, depth, a, ars, acs, b, ldb, c, ldc, add, bias);               \
-        else                                                                                                 \
-            MMIXI_NAME(tile_of)(r, v, MMIXI_W > 1, cols, depth, a, ars, acs, b, ldb, c, ldc, add, bias);     \
+        if (MMIXI_MASKS_COST && c->cols == v * MMIXI_W) MMIXI_NAME(tile_of)(r, v, 0, c, a, b, add, bias);    \
+        else MMIXI_NAME(tile_of)(r, v, MMIXI_W > 1, c, a, b, add, bias);                                     \
         break;
 #if MMIXI_NV == 3
 #define MMIXI_TILES(r) MMIXI_TILE(r, 1) MMIXI_TILE(r, 2) MMIXI_TILE(r, 3)
@@ -3895,32 +3803,18 @@ static MMIXI_TARGET void MMIXI_NAME(tile)(size_t rows, size_t cols, size_t depth
 #undef MMIXI_TILES
 }
 
-#define MMIXI_STRING2(x) #x
-#define MMIXI_STRING(x) MMIXI_STRING2(x)
 /* A function, not a constant: a table of addresses would be data that the loader writes. */
 static void MMIXI_NAME(fill)(mmixi_kernels *k)
 {
-#define MMIXI_ENTRY(name) k->name = MMIXI_NAME(name)
+#define MMIXI_ENTRY(name) k->name = MMIXI_NAME(name);
     strcpy(k->name, MMIXI_STRING(MMIXI_LEVEL_NAME));
-    k->mr = MMIXI_MR; k->nr = MMIXI_NV * MMIXI_W; k->lanes = MMIXI_W;
-    MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(largest); MMIXI_ENTRY(variance);
-    MMIXI_ENTRY(axpy); MMIXI_ENTRY(scale); MMIXI_ENTRY(lerp); MMIXI_ENTRY(add); MMIXI_ENTRY(mul);
-    MMIXI_ENTRY(mul_add); MMIXI_ENTRY(finish); MMIXI_ENTRY(exp_row); MMIXI_ENTRY(softmax);
-    MMIXI_ENTRY(exp_each); MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
-    MMIXI_ENTRY(softplus); MMIXI_ENTRY(silu_backward); MMIXI_ENTRY(gelu_backward);
-    MMIXI_ENTRY(softplus_backward); MMIXI_ENTRY(normalise); MMIXI_ENTRY(normalise_sums);
-    MMIXI_ENTRY(normalise_backward); MMIXI_ENTRY(ssd_row); MMIXI_ENTRY(ssd_row_backward);
-    MMIXI_ENTRY(conv); MMIXI_ENTRY(conv_weight); MMIXI_ENTRY(softmax_backward); MMIXI_ENTRY(adamw);
-    MMIXI_ENTRY(ssd_step); MMIXI_ENTRY(transpose);
+    k->mr = MMIXI_MR;
+    k->nr = MMIXI_NV * MMIXI_W;
+    k->lanes = MMIXI_W;
+    MMIXI_KERNELS(MMIXI_ENTRY)
 #undef MMIXI_ENTRY
 }
 
-#undef MMIXI_PASTE2
-#undef MMIXI_PASTE
-#undef MMIXI_NAME
-#undef MMIXI_INLINE
-#undef MMIXI_UNROLL_
-#undef MMIXI_UNROLL
 #undef MMIXI_LEVEL_NAME
 #undef MMIXI_TARGET
 #undef MMIXI_W
@@ -3937,28 +3831,15 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #undef MMIXI_LOAD
 #undef MMIXI_STORE
 #undef MMIXI_LOADM
-#undef MMIXI_LOADT
-#undef MMIXI_STORET
-#undef MMIXI_PICKT
+#undef MMIXI_STOREM
+#undef MMIXI_PICKM
 #undef MMIXI_SET
-#undef MMIXI_ADD
-#undef MMIXI_SUB
-#undef MMIXI_MUL
-#undef MMIXI_DIV
 #undef MMIXI_FMA
-#undef MMIXI_FNMA
 #undef MMIXI_MIN
 #undef MMIXI_MAX
 #undef MMIXI_SQRT
-#undef MMIXI_LESS
-#undef MMIXI_SELECT
+#undef MMIXI_IF_LESS
 #undef MMIXI_TIMES_2N
-#undef MMIXI_EACH
-#undef MMIXI_LONG
-#undef MMIXI_HALF
-#undef MMIXI_WHOLE
-#undef MMIXI_STRING2
-#undef MMIXI_STRING
 #undef MMIXI_LEVEL
 #endif /* MMIXI_LEVEL */
 
@@ -4034,34 +3915,6 @@ static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
    Zen 4 core's peak on the shapes of a ViT, 64 x 64 x 64 in 5 microseconds.
    ==================================================================================== */
 
-/* A view of a matrix: element (i, j) is p[i rs + j cs]. What a view is read for alone may be const: whoever
-   makes it knows. */
-typedef struct mmixi_mat { mmix_real *p; size_t rows, cols; ptrdiff_t rs, cs; } mmixi_mat;
-/* Row-major, `step` reals from row to row. */
-static mmixi_mat mmixi_matrix(const mmix_real *p, size_t rows, size_t cols, ptrdiff_t step)
-{
-    mmixi_mat a;
-    a.p = (mmix_real *)p;
-    a.rows = rows;
-    a.cols = cols;
-    a.rs = step;
-    a.cs = 1;
-    return a;
-}
-static mmixi_mat mmixi_t(mmixi_mat a)            /* transposed */
-{
-    mmixi_mat t = mmixi_matrix(a.p, a.cols, a.rows, a.cs);
-    t.cs = a.rs;
-    return t;
-}
-static mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols)       /* from (i, j) */
-{
-    a.p += (ptrdiff_t)i * a.rs + (ptrdiff_t)j * a.cs;
-    a.rows = rows;
-    a.cols = cols;
-    return a;
-}
-
 /* c = or += a b + bias, then what a layer does to it. c's rows are contiguous; a and b have any strides. */
 typedef struct mmixi_gemm {
     mmixi_mat c, a, b;
@@ -4127,17 +3980,19 @@ static size_t mmixi_depths(size_t depth) { return depth ? mmixi_ceil_div(depth, 
 static void mmixi_gemm_block(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, size_t first,
                              size_t last, int add, const mmix_real *bias)
 {
-    const size_t tiles = mmixi_ceil_div(c.rows, k->mr);
-    for (size_t p = first, j = mmixi_panel(k, c.cols, first), end; p < last; p++, j = end) {
-        const mmix_real *panel = b.rs ? b.p + j : b.p + j * a.cols;
-        size_t width;
-        end = mmixi_panel(k, c.cols, p + 1);
-        width = mmixi_min(end, c.cols) - j;
+    const size_t rows = c.rows, cols = c.cols, tiles = mmixi_ceil_div(rows, k->mr);
+    const mmixi_mat whole_c = c, whole_a = a, whole_b = b;
+    for (size_t p = first, j = mmixi_panel(k, cols, first), end; p < last; p++, j = end) {
+        end = mmixi_panel(k, cols, p + 1);
+        b.p = whole_b.p + (whole_b.rs ? j : j * a.cols);
+        if (!whole_b.rs) b.rs = (ptrdiff_t)(end - j);
+        c.cols = mmixi_min(end, cols) - j;
         for (size_t t = 0, i = 0, next; t < tiles; t++, i = next) {
-            next = mmixi_cut(c.rows, t + 1, tiles);
-            k->tile(next - i, width, a.cols, a.p + (ptrdiff_t)i * a.rs, a.rs, a.cs, panel,
-                    b.rs ? b.rs : (ptrdiff_t)(end - j), c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j, c.rs, add,
-                    bias ? bias + j : NULL);
+            next = mmixi_cut(rows, t + 1, tiles);
+            c.rows = next - i;
+            c.p = whole_c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j;
+            a.p = whole_a.p + (ptrdiff_t)i * a.rs;
+            k->tile(&c, &a, &b, add, bias ? bias + j : NULL);
         }
     }
 }

@@ -448,7 +448,10 @@ static void tiles(void)
                         for (size_t j = cols; j < ldb; j++) b[i * ldb + j] = (real)NAN;      /* must not matter */
                     for (size_t i = 0; i < rows; i++)
                         for (size_t j = 0; j < ldc; j++) c[i * ldc + j] = add && j < cols ? before[i * ldc + j] : (real)NAN;
-                    k->tile(rows, cols, depth, a0, ars, acs, b0, lb, c0, lc, add, after);
+                    mmixi_mat va = mmixi_matrix(a0, rows, depth, ars), vb = mmixi_matrix(b0, depth, cols, lb);
+                    const mmixi_mat vc = mmixi_matrix(c0, rows, cols, lc);
+                    va.cs = acs;
+                    k->tile(&vc, &va, &vb, add, after);
                     product("tile", rows, cols, depth, a0, ars, acs, b0, lb, 1, c0, lc, add ? b4 : NULL, after);
                     gaps("edges: tile", rows, cols, c, ldc);
                 }
