@@ -14597,188 +14597,172 @@ static int mmixi_sides_ok(size_t width, size_t height)
        out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  max(⌊c - 2f + 1/2⌋, 0) ≤ j < min(⌊c + 2f + 1/2⌋, n),
 
    k the cubic of Keys 1981 with a = -1/2, Σ w = 1, w rounded to multiples of 2⁻²². Along the rows first, then
-   along the columns, 8 bits between. */
+   along the columns, 8 bits between. torchvision: Resize(interpolation=BICUBIC) of a PIL image */
 
-typedef struct mmixi_taps { uint32_t *first, *length; int32_t *weight; size_t most; } mmixi_taps;
+/* `count` outputs of an axis. Of output i: tap[i step], the first input it needs, counted from the first that
+   any needs; tap[i step + 1], how many; then their weights. */
+typedef struct mmixi_taps { int32_t *tap; size_t step, count, first, n; } mmixi_taps;     /* n: inputs needed */
 
-/* Taps of one output at most. */
-static size_t mmixi_taps_most(size_t n, size_t m)
+static size_t mmixi_tap_step(size_t n, size_t m)
 {
-    double f = n > m ? (double)n / (double)m : 1;
-    return (size_t)ceil(2 * f) * 2 + 1;
+    return (size_t)ceil(2 * (n > m ? (double)n / (double)m : 1)) * 2 + 3;
 }
-
-/* Outputs start … start+count-1 of m from n; the tables are cut from *memory, w holds `most` numbers. */
-static mmixi_taps mmixi_taps_make(char **memory, double *w, size_t n, size_t m, size_t start, size_t count)
+/* Outputs start … start+count-1 of m from n; w (step) is scratch. */
+static mmixi_taps mmixi_taps_make(int32_t *tap, double *w, size_t n, size_t m, size_t start, size_t count)
 {
-    double r = (double)n / (double)m, f = r > 1 ? r : 1, shrink = 1 / f;
-    mmixi_taps t;
-    t.most = mmixi_taps_most(n, m);
-    t.first = (uint32_t *)(void *)*memory;
-    t.length = t.first + count;
-    t.weight = (int32_t *)(void *)(t.length + count);
-    *memory = (char *)(void *)(t.weight + count * t.most);
-    for (size_t i = 0; i < count; i++) {
-        double c = ((double)(start + i) + 0.5) * r, low = c - 2 * f + 0.5, high = c + 2 * f + 0.5, sum = 0;
-        size_t begin = low > 0 ? (size_t)low : 0, end = high < (double)n ? (size_t)high : n;
-        for (size_t j = begin; j < end; j++) {
-            w[j - begin] = mmixi_cubic(-0.5, ((double)j - c + 0.5) * shrink);
-            sum += w[j - begin];
+    const double r = (double)n / (double)m, f = r > 1 ? r : 1, shrink = 1 / f;
+    mmixi_taps t = { tap, mmixi_tap_step(n, m), count, 0, 0 };
+    for (size_t i = 0; i < count; i++, tap += t.step) {
+        const double c = ((double)(start + i) + 0.5) * r, low = c - 2 * f + 0.5, high = c + 2 * f + 0.5;
+        const size_t first = low > 0 ? (size_t)low : 0, end = high < (double)n ? (size_t)high : n;
+        double sum = 0;
+        if (!i) t.first = first;
+        t.n = end - t.first;
+        tap[0] = (int32_t)(first - t.first);
+        tap[1] = (int32_t)(end - first);
+        for (size_t j = first; j < end; j++)
+            sum += w[j - first] = mmixi_cubic(-0.5, ((double)j - c + 0.5) * shrink);
+        for (size_t j = 0; j < end - first; j++) {
+            const double share = w[j] / sum * 4194304;
+            tap[2 + j] = (int32_t)(share < 0 ? share - 0.5 : share + 0.5);
         }
-        for (size_t j = 0; j < end - begin; j++) {
-            double share = w[j] / sum * 4194304;
-            t.weight[i * t.most + j] = (int32_t)(share < 0 ? share - 0.5 : share + 0.5);
-        }
-        t.first[i] = (uint32_t)begin;
-        t.length[i] = (uint32_t)(end - begin);
     }
     return t;
 }
 
-static uint8_t mmixi_level(int32_t sum)            /* a sum of 22-bit weights times levels, 2²¹ included */
+/* Two lines go as one, two levels in a word, so that one multiplication weighs both (twice as fast as one by
+   one): modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. Pixels are `step` bytes apart. */
+static uint64_t mmixi_two(uint8_t p, uint8_t q) { return p | (uint64_t)q << 32; }
+static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_t step, size_t n)
 {
-    return sum <= 0 ? 0 : sum >= 1 << 30 ? 255 : (uint8_t)(sum >> 22);
+    for (; n--; p += step, q += step, line += 3) {
+        line[0] = mmixi_two(p[0], q[0]);
+        line[1] = mmixi_two(p[1], q[1]);
+        line[2] = mmixi_two(p[2], q[2]);
+    }
+}
+static void mmixi_unpair(uint8_t *p, uint8_t *q, size_t step, const uint64_t *line, size_t n)
+{
+    for (; n--; p += step, q += step, line += 3) {
+        const uint64_t r = line[0], g = line[1], b = line[2];
+        p[0] = (uint8_t)r;
+        p[1] = (uint8_t)g;
+        p[2] = (uint8_t)b;
+        q[0] = (uint8_t)(r >> 32);
+        q[1] = (uint8_t)(g >> 32);
+        q[2] = (uint8_t)(b >> 32);
+    }
+}
+static uint64_t mmixi_level(int32_t sum)           /* a sum of 22-bit weights times levels, 2²¹ included */
+{
+    return sum <= 0 ? 0 : sum >= 1 << 30 ? 255 : (uint64_t)(sum >> 22);
+}
+static uint64_t mmixi_levels(uint64_t sum)         /* of a pair */
+{
+    const int32_t low = (int32_t)(uint32_t)sum;
+    return mmixi_level(low) | mmixi_level((int32_t)(uint32_t)((sum - (uint64_t)(int64_t)low) >> 32)) << 32;
 }
 
-/* Two levels in one word, so that one multiplication weighs both (twice as fast as one by one): modulo 2⁶⁴,
-   w (a + 2³² b) is w a + 2³² (w b), whatever the signs. */
-static uint64_t mmixi_pair(uint8_t a, uint8_t b) { return a | (uint64_t)b << 32; }
-
-static void mmixi_pair_levels(uint64_t sum, uint8_t *a, uint8_t *b)
-{
-    int32_t low = (int32_t)(uint32_t)sum;
-    *a = mmixi_level(low);
-    *b = mmixi_level((int32_t)(uint32_t)((sum - (uint64_t)(int64_t)low) >> 32));
-}
-
-/* levels[2k], levels[2k + 1] = Σ_j weight_j in_jk for k < words (a multiple of 3), n rows `stride` apart. */
-static void mmixi_weigh(uint8_t *levels, const uint64_t *in, size_t stride, const int32_t *weight, size_t n,
-                        size_t words)
+/* One axis: out (t->count, lines) from t->n pixels of each line, lines `next` bytes apart. The result is
+   transposed, so that twice the same gives a picture. */
+static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines, const mmixi_taps *t,
+                           uint64_t *line)
 {
     const uint64_t half = (1u << 21) + ((uint64_t)1 << 53);
-    for (size_t k = 0; k < words; k += 3, levels += 6) {
-        const uint64_t *p = in + k;
-        uint64_t x = half, y = half, z = half;
-        for (size_t j = 0; j < n; j++, p += stride) {
-            uint64_t w = (uint64_t)(int64_t)weight[j];
-            x += w * p[0];
-            y += w * p[1];
-            z += w * p[2];
+    for (size_t i = 0; i < lines; i += 2) {        /* the last line of an odd number goes with itself */
+        const size_t two = i + 1 < lines;
+        const int32_t *tap = t->tap;
+        uint64_t *to = line + 3 * t->n;
+        mmixi_pair(line, in + i * next, in + (i + two) * next, 3, t->n);
+        for (size_t k = 0; k < t->count; k++, tap += t->step) {
+            const uint64_t *p = line + 3 * tap[0];
+            uint64_t x = half, y = half, z = half;
+            for (int32_t j = 0; j < tap[1]; j++, p += 3) {
+                const uint64_t w = (uint64_t)(int64_t)tap[2 + j];
+                x += w * p[0];
+                y += w * p[1];
+                z += w * p[2];
+            }
+            *to++ = mmixi_levels(x);
+            *to++ = mmixi_levels(y);
+            *to++ = mmixi_levels(z);
         }
-        mmixi_pair_levels(x, levels, levels + 1);
-        mmixi_pair_levels(y, levels + 2, levels + 3);
-        mmixi_pair_levels(z, levels + 4, levels + 5);
+        mmixi_unpair(out + 3 * i, out + 3 * (i + two), 3 * lines, line + 3 * t->n, t->count);
     }
 }
 
-/* Bytes for a window of c_h x c_w pixels out of m_h x m_w from n_h x n_w; 0 if that is out of range. */
-static size_t mmixi_resize_scratch(size_t n_h, size_t n_w, size_t m_h, size_t m_w, size_t c_h, size_t c_w)
+/* The window `to` of a box of the input brought to h x w. */
+typedef struct mmixi_resizing { mmix_box from, to; size_t h, w; } mmixi_resizing;
+
+static mmixi_resizing mmixi_resizing_of(mmix_box from, size_t h, size_t w)
 {
-    uint64_t most_x, most_y, bytes, words = ((uint64_t)c_w + 1) / 2 * 3;
-    if (!mmixi_sides_ok(n_w, n_h) || !mmixi_sides_ok(m_w, m_h)) return 0;
-    most_x = mmixi_taps_most(n_w, m_w);
-    most_y = mmixi_taps_most(n_h, m_h);
-    bytes = 8 * (most_x > most_y ? most_x : most_y) + 8 * (words * n_h + 3 * (uint64_t)n_w) + 4 * words;
-    bytes += c_w * (8 + 4 * most_x) + c_h * (8 + 4 * most_y);
+    const mmixi_resizing r = { from, { 0, 0, h, w }, h, w };
+    return r;
+}
+/* Bytes of scratch, and for the window itself; 0 if sizes are out of range. */
+static size_t mmixi_resize_scratch(mmixi_resizing r)
+{
+    const uint64_t n_h = r.from.height, n_w = r.from.width, c_h = r.to.height, c_w = r.to.width;
+    uint64_t across, down, bytes;
+    if (!mmixi_sides_ok(r.from.width, r.from.height) || !mmixi_sides_ok(r.w, r.h)) return 0;
+    across = mmixi_tap_step(r.from.width, r.w);
+    down = mmixi_tap_step(r.from.height, r.h);
+    bytes = 8 * (across + down + 3 * (n_w + n_h + c_w + c_h) + 1) + 4 * (c_w * across + c_h * down)
+        + 3 * c_w * (n_h + c_h);
     return (uint64_t)(size_t)bytes == bytes ? (size_t)bytes : 0;
 }
-
-/* The window c of the box brought to m_h x m_w. */
-static void mmixi_resize(uint8_t *out, mmix_picture in, mmix_box box, size_t m_h, size_t m_w, mmix_box c,
-                         void *scratch)
+static size_t mmixi_window_bytes(mmix_box to) { return mmixi_round_up(3 * to.height * to.width, 8); }
+static void mmixi_resize(uint8_t *out, mmix_picture in, mmixi_resizing r, void *scratch)
 {
-    size_t most = mmixi_max(mmixi_taps_most(box.width, m_w), mmixi_taps_most(box.height, m_h));
-    size_t words = (c.width + 1) / 2 * 3;
+    const mmix_box from = r.from, to = r.to;
     double *w = (double *)scratch;
-    uint64_t *line = (uint64_t *)(void *)(w + most);            /* two rows of the box, paired */
-    uint64_t *middle = line + 3 * box.width;                    /* (rows, words): pairs of neighbours */
-    char *memory = (char *)(middle + words * box.height);
-    mmixi_taps tx = mmixi_taps_make(&memory, w, box.width, m_w, c.left, c.width);
-    mmixi_taps ty = mmixi_taps_make(&memory, w, box.height, m_h, c.top, c.height);
-    uint8_t *a = (uint8_t *)memory, *b = a + 2 * words;         /* two finished rows */
-    size_t row0 = ty.first[0];
-    size_t rows = ty.first[c.height - 1] + ty.length[c.height - 1] - row0;
-    memset(a, 0, 4 * words);                                    /* an odd width leaves a column unused */
-    for (size_t y = 0; y < rows; y += 2) {
-        const uint8_t *p = in.rgb + ((box.top + row0 + y) * in.width + box.left) * 3;
-        const uint8_t *q = y + 1 < rows ? p + in.width * 3 : p;
-        for (size_t x = 0; x < 3 * box.width; x++) line[x] = mmixi_pair(p[x], q[x]);
-        for (size_t x = 0; x < c.width; x++) {
-            uint8_t levels[6];
-            mmixi_weigh(levels, line + 3 * tx.first[x], 3, tx.weight + x * tx.most, tx.length[x], 3);
-            for (size_t k = 0; k < 3; k++) {
-                a[3 * x + k] = levels[2 * k];
-                b[3 * x + k] = levels[2 * k + 1];
-            }
-        }
-        for (size_t k = 0; k < (y + 1 < rows ? 2 * words : words); k++) {   /* b follows a, row y + 1 row y */
-            middle[y * words + k] = mmixi_pair(a[2 * k], a[2 * k + 1]);
-        }
-    }
-    for (size_t y = 0; y < c.height; y++) {
-        const uint64_t *first = middle + (ty.first[y] - row0) * words;
-        mmixi_weigh(a, first, words, ty.weight + y * ty.most, ty.length[y], words);
-        memcpy(out + y * c.width * 3, a, c.width * 3);
-    }
+    uint64_t *line = (uint64_t *)(void *)(w + mmixi_tap_step(from.width, r.w) + mmixi_tap_step(from.height, r.h));
+    int32_t *tap = (int32_t *)(void *)(line + 3 * (from.width + from.height + to.width + to.height));
+    const mmixi_taps x = mmixi_taps_make(tap, w, from.width, r.w, to.left, to.width),
+        y = mmixi_taps_make(tap + x.count * x.step, w, from.height, r.h, to.top, to.height);
+    uint8_t *middle = (uint8_t *)(y.tap + y.count * y.step);    /* (columns, rows) */
+    in.rgb += ((from.top + y.first) * in.width + from.left + x.first) * 3;
+    mmixi_resample(middle, in.rgb, in.width * 3, y.n, &x, line);
+    mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
 }
-
-static mmix_box mmixi_box(size_t top, size_t left, size_t height, size_t width)
-{
-    mmix_box box;
-    box.top = top; box.left = left; box.height = height; box.width = width;
-    return box;
-}
-
 MMIXDEF size_t mmix_picture_resize_scratch(mmix_box box, size_t width, size_t height)
 {
-    return mmixi_resize_scratch(box.height, box.width, height, width, height, width);
+    return mmixi_resize_scratch(mmixi_resizing_of(box, height, width));
 }
-
 MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_picture in, mmix_box box,
                                 void *scratch)
 {
-    if (!mmix_picture_resize_scratch(box, width, height)) return -1;
-    if (box.height > in.height || box.top > in.height - box.height) return -1;
-    if (box.width > in.width || box.left > in.width - box.width) return -1;
-    mmixi_resize(out, in, box, height, width, mmixi_box(0, 0, height, width), scratch);
+    const mmixi_resizing r = mmixi_resizing_of(box, height, width);
+    if (!mmixi_resize_scratch(r) || box.height > in.height || box.width > in.width
+        || box.top > in.height - box.height || box.left > in.width - box.width) return -1;
+    mmixi_resize(out, in, r, scratch);
     return 0;
 }
 
-/* The shorter side becomes `side`, the longer ⌊side·long/short⌋; the middle begins at round((h - crop)/2),
-   halves to even. torchvision: Resize(side, BICUBIC), CenterCrop(crop). */
-static int mmixi_evaluate_sizes(size_t h, size_t w, size_t side, size_t crop, size_t *m_h, size_t *m_w,
-                                mmix_box *c)
+/* The shorter side becomes `side`, the longer ⌊side·long/short⌋, and the middle, which begins at
+   round((h - crop)/2), halves to even, is the window; h is 0 if something is out of range. torchvision:
+   Resize(side, BICUBIC), CenterCrop(crop). */
+static mmixi_resizing mmixi_evaluation(size_t height, size_t width, size_t side, size_t crop)
 {
-    size_t low = h < w ? h : w, high = h < w ? w : h, d;
-    uint64_t longer;
-    if (!mmixi_sides_ok(w, h) || !mmixi_sides_ok(side, crop) || crop > side) return -1;
-    longer = (uint64_t)side * high / low;
-    if (longer > MMIXI_SIDE_MAX) return -1;
-    *m_h = h < w ? side : (size_t)longer;
-    *m_w = h < w ? (size_t)longer : side;
-    *c = mmixi_box(0, 0, crop, crop);
-    d = *m_h - crop;
-    c->top = d / 2 + (d % 4 == 3);
-    d = *m_w - crop;
-    c->left = d / 2 + (d % 4 == 3);
-    return 0;
+    const uint64_t low = mmixi_min(height, width);
+    mmixi_resizing r = { { 0, 0, height, width }, { 0, 0, crop, crop }, 0, 0 };
+    if (!mmixi_sides_ok(width, height) || !mmixi_sides_ok(side, crop) || crop > side
+        || side * (uint64_t)mmixi_max(height, width) / low > MMIXI_SIDE_MAX) return r;
+    r.h = (size_t)(side * (uint64_t)height / low);
+    r.w = (size_t)(side * (uint64_t)width / low);
+    r.to.top = (r.h - crop) / 2 + ((r.h - crop) % 4 == 3);
+    r.to.left = (r.w - crop) / 2 + ((r.w - crop) % 4 == 3);
+    return r;
 }
-
 MMIXDEF size_t mmix_picture_evaluate_scratch(size_t in_width, size_t in_height, size_t side, size_t crop)
 {
-    size_t m_h, m_w;
-    mmix_box c;
-    if (mmixi_evaluate_sizes(in_height, in_width, side, crop, &m_h, &m_w, &c)) return 0;
-    return mmixi_resize_scratch(in_height, in_width, m_h, m_w, crop, crop);
+    return mmixi_resize_scratch(mmixi_evaluation(in_height, in_width, side, crop));
 }
-
 MMIXDEF int mmix_picture_evaluate(uint8_t *out, size_t side, size_t crop, mmix_picture in, void *scratch)
 {
-    size_t m_h, m_w;
-    mmix_box c;
-    if (mmixi_evaluate_sizes(in.height, in.width, side, crop, &m_h, &m_w, &c)) return -1;
-    mmixi_resize(out, in, mmixi_box(0, 0, in.height, in.width), m_h, m_w, c, scratch);
-    return 0;
+    const mmixi_resizing r = mmixi_evaluation(in.height, in.width, side, crop);
+    if (r.h) mmixi_resize(out, in, r, scratch);
+    return r.h ? 0 : -1;
 }
 
 /* ---- pixel by pixel --------------------------------------------------------------- */
@@ -14787,131 +14771,103 @@ static unsigned mmixi_luma(const uint8_t *p)
 {
     return (19595u * p[0] + 38470u * p[1] + 7471u * p[2] + 32768u) >> 16;
 }
-
 MMIXDEF void mmix_picture_flip(uint8_t *rgb, size_t width, size_t height)
 {
-    for (size_t y = 0; y < height; y++, rgb += width * 3) {
-        uint8_t *p = rgb, *q = rgb + width * 3 - 3;
-        for (; p < q; p += 3, q -= 3) {
-            for (int c = 0; c < 3; c++) {
-                uint8_t swap = p[c];
-                p[c] = q[c];
-                q[c] = swap;
-            }
+    for (; height--; rgb += width * 3)
+        for (uint8_t *p = rgb, *q = rgb + width * 3 - 3; p < q; p += 3, q -= 3) {
+            uint8_t pixel[3];
+            memcpy(pixel, p, 3);
+            memcpy(p, q, 3);
+            memcpy(q, pixel, 3);
         }
-    }
 }
-
 MMIXDEF void mmix_picture_grey(uint8_t *rgb, size_t width, size_t height)
 {
-    for (uint8_t *p = rgb, *end = rgb + width * height * 3; p < end; p += 3) {
-        p[0] = p[1] = p[2] = (uint8_t)mmixi_luma(p);
-    }
+    for (size_t i = 0; i < width * height; i++, rgb += 3) rgb[0] = rgb[1] = rgb[2] = (uint8_t)mmixi_luma(rgb);
 }
-
 MMIXDEF void mmix_picture_solarise(uint8_t *rgb, size_t width, size_t height, int threshold)
 {
-    for (size_t i = 0; i < width * height * 3; i++) {
+    for (size_t i = 0; i < width * height * 3; i++)
         if (rgb[i] >= threshold) rgb[i] = (uint8_t)(255 - rgb[i]);
-    }
 }
 
 /* Brightness, contrast, saturation: out = z + factor (v - z), truncated to 0 … 255, with z = 0, the picture's
-   mean luma, the pixel's luma. v - z has 511 values, so the float32 products come from a table. */
-static void mmixi_blend_table(float *product, double factor)            /* product[255 + v - z] */
-{
-    for (int d = -255; d <= 255; d++) product[255 + d] = (float)factor * (float)d;
-}
-
+   mean luma, the pixel's luma (z = -1 here). v - z has 511 values, so the float32 products come from a table. */
 static uint8_t mmixi_blend(int z, float product)
 {
-    float v = (float)z + product;
+    const float v = (float)z + product;
     return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)(int)v;
 }
-
-static void mmixi_blend_constant(uint8_t *rgb, size_t count, const float *product, int z)
+static void mmixi_blend_all(uint8_t *rgb, size_t pixels, double factor, int z)
 {
+    float table[511], *product = table + 255;
     uint8_t level[256];
-    for (int v = 0; v < 256; v++) level[v] = mmixi_blend(z, product[255 + v - z]);
-    for (size_t i = 0; i < count; i++) rgb[i] = level[rgb[i]];
-}
-
-static void mmixi_saturation(uint8_t *rgb, size_t count, const float *product)
-{
-    for (uint8_t *p = rgb, *end = rgb + count; p < end; p += 3) {
-        int z = (int)mmixi_luma(p);
-        for (int c = 0; c < 3; c++) p[c] = mmixi_blend(z, product[255 + p[c] - z]);
+    for (int d = -255; d <= 255; d++) product[d] = (float)factor * (float)d;
+    for (int v = 0; z >= 0 && v < 256; v++) level[v] = mmixi_blend(z, product[v - z]);
+    for (size_t i = 0; z >= 0 && i < 3 * pixels; i++) rgb[i] = level[rgb[i]];
+    for (uint8_t *p = rgb; z < 0 && p < rgb + 3 * pixels; p += 3) {
+        const int luma = (int)mmixi_luma(p);
+        for (int c = 0; c < 3; c++) p[c] = mmixi_blend(luma, product[p[c] - luma]);
     }
 }
 
-/* Hue: to HSV with 8 bits each, H + turn modulo 256, and back. */
-static void mmixi_hue(uint8_t *rgb, size_t count, unsigned turn)
+/* Hue: to HSV with 8 bits each, H + turn modulo 256, and back. The whole part of 6H/255 tells which of
+   v, v (1 - s), v (1 - s (1 - f)), v (1 - s f) each channel becomes, f is the rest. */
+static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
 {
-    float part[256], share[256];                   /* of H: 6H/255 = sector + part; of S: S/255 */
-    uint8_t sector[256];
+    static const uint8_t sector[6][3] = { { 0, 2, 1 }, { 3, 0, 1 }, { 1, 0, 2 }, { 1, 3, 0 }, { 2, 1, 0 }, { 0, 1, 3 } };
+    const uint8_t *channel[256];
+    float rest[256], share[256];                   /* by H; by S: S/255 */
     for (int i = 0; i < 256; i++) {
-        double sixths = i * 6.0 / 255.0;
-        sector[i] = (uint8_t)((int)sixths % 6);
-        part[i] = (float)(sixths - (int)sixths);
+        const double sixths = i * 6.0 / 255.0;
+        channel[i] = sector[(int)sixths % 6];
+        rest[i] = (float)(sixths - (int)sixths);
         share[i] = (float)(i / 255.0);
     }
-    for (uint8_t *p = rgb, *end = rgb + count; p < end; p += 3) {
-        int r = p[0], g = p[1], b = p[2];
-        int high = r > g ? (r > b ? r : b) : (g > b ? g : b);
-        int low = r < g ? (r < b ? r : b) : (g < b ? g : b);
-        float range = (float)(high - low), h, f, s;
+    for (uint8_t *p = rgb; p < rgb + pixels * 3; p += 3) {
+        const int high = (int)mmixi_max(mmixi_max(p[0], p[1]), p[2]),
+            low = (int)mmixi_min(mmixi_min(p[0], p[1]), p[2]);
+        const float range = (float)(high - low);
         double to_r, to_g, to_b;
-        uint8_t v = (uint8_t)high, zero, down, up;
-        int H, S;
+        uint8_t level[4];
+        float h, f, s;
+        unsigned H;
         if (high == low) continue;                 /* grey has no hue */
-        to_r = (double)((float)(high - r) / range);
-        to_g = (double)((float)(high - g) / range);
-        to_b = (double)((float)(high - b) / range);
-        h = (float)(r == high ? to_b - to_g : g == high ? 2 + to_r - to_b : 4 + to_g - to_r);
+        to_r = (double)((float)(high - p[0]) / range);
+        to_g = (double)((float)(high - p[1]) / range);
+        to_b = (double)((float)(high - p[2]) / range);
+        h = (float)(p[0] == high ? to_b - to_g : p[1] == high ? 2 + to_r - to_b : 4 + to_g - to_r);
         h = (float)(h / 6.0 + 1.0 - (h >= 0 ? 1.0 : 0.0));
-        H = (int)(((unsigned)(int)(h * 255.0) + turn) & 255);
-        S = (int)(range / (float)high * 255.0);
-        f = part[H];
-        s = share[S];
-        zero = (uint8_t)(int)(v * (1.0 - (double)s) + 0.5);
-        down = (uint8_t)(int)(v * (1.0 - (double)(s * f)) + 0.5);
-        up = (uint8_t)(int)(v * (1.0 - (double)s * (1.0 - (double)f)) + 0.5);
-        switch (S ? sector[H] : 6) {
-        case 0: p[0] = v; p[1] = up; p[2] = zero; break;
-        case 1: p[0] = down; p[1] = v; p[2] = zero; break;
-        case 2: p[0] = zero; p[1] = v; p[2] = up; break;
-        case 3: p[0] = zero; p[1] = down; p[2] = v; break;
-        case 4: p[0] = up; p[1] = zero; p[2] = v; break;
-        case 5: p[0] = v; p[1] = zero; p[2] = down; break;
-        default: p[0] = p[1] = p[2] = v; break;
-        }
+        H = ((unsigned)(int)(h * 255.0) + turn) & 255;
+        f = rest[H];
+        s = share[(int)(range / (float)high * 255.0)];
+        level[0] = (uint8_t)high;
+        level[1] = (uint8_t)(int)(high * (1.0 - (double)s) + 0.5);
+        level[2] = (uint8_t)(int)(high * (1.0 - (double)s * (1.0 - (double)f)) + 0.5);
+        level[3] = (uint8_t)(int)(high * (1.0 - (double)(s * f)) + 0.5);
+        for (int c = 0; c < 3; c++) p[c] = level[channel[H][c]];
     }
 }
 
 MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const int *order,
                                 const double *factors, size_t n)
 {
-    size_t count = width * height * 3;
+    const size_t pixels = width * height;
     if (!mmixi_sides_ok(width, height)) return -1;
     for (size_t i = 0; i < n; i++) {
-        int hue = order[i] == MMIX_JITTER_HUE;
-        if (order[i] < MMIX_JITTER_BRIGHTNESS || order[i] > MMIX_JITTER_HUE) return -1;
-        if (!(factors[i] >= (hue ? -0.5 : 0) && factors[i] <= (hue ? 0.5 : 1000))) return -1;
+        const int hue = order[i] == MMIX_JITTER_HUE;
+        if (order[i] < MMIX_JITTER_BRIGHTNESS || order[i] > MMIX_JITTER_HUE
+            || !(factors[i] >= (hue ? -0.5 : 0) && factors[i] <= (hue ? 0.5 : 1000))) return -1;
     }
     for (size_t i = 0; i < n; i++) {
-        float product[511];
-        if (order[i] == MMIX_JITTER_HUE) {
-            mmixi_hue(rgb, count, (unsigned)(int)(255 * factors[i]) & 255);
-            continue;
-        }
-        mmixi_blend_table(product, factors[i]);
-        if (order[i] == MMIX_JITTER_BRIGHTNESS) mmixi_blend_constant(rgb, count, product, 0);
-        if (order[i] == MMIX_JITTER_SATURATION) mmixi_saturation(rgb, count, product);
+        uint64_t sum = 0;
+        int z = order[i] == MMIX_JITTER_SATURATION ? -1 : 0;
         if (order[i] == MMIX_JITTER_CONTRAST) {
-            uint64_t sum = 0;
-            for (size_t j = 0; j < count; j += 3) sum += mmixi_luma(rgb + j);
-            mmixi_blend_constant(rgb, count, product, (int)((double)sum / (double)(count / 3) + 0.5));
+            for (size_t j = 0; j < pixels; j++) sum += mmixi_luma(rgb + 3 * j);
+            z = (int)((double)sum / (double)pixels + 0.5);
         }
+        if (order[i] == MMIX_JITTER_HUE) mmixi_hue(rgb, pixels, (unsigned)(int)(255 * factors[i]) & 255);
+        else mmixi_blend_all(rgb, pixels, factors[i], z);
     }
     return 0;
 }
@@ -14925,50 +14881,27 @@ MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const
 static void mmixi_blur_box(uint64_t *out, const uint64_t *in, size_t n, size_t R, uint64_t w, uint64_t e)
 {
     const uint64_t half = ((uint64_t)1 << 23) + ((uint64_t)1 << 55), levels = 255 + ((uint64_t)255 << 32);
-    size_t last = n - 1, seen = mmixi_min(R, last);
-    uint64_t sum[3];
-    for (size_t c = 0; c < 3; c++) {               /* of the pixels -R-1 … R-1 */
-        sum[c] = in[c] * (R + 1) + in[3 * last + c] * (R - seen);
-        for (size_t k = 0; k < seen; k++) sum[c] += in[3 * k + c];
-    }
+    const size_t last = n - 1;
+    uint64_t sum[3] = { 0, 0, 0 };                 /* of the pixels x-R-1 … x+R-1 */
+    for (size_t k = 0; k < 6 * R + 3; k++)
+        sum[k % 3] += in[3 * mmixi_min(k / 3 > R ? k / 3 - R - 1 : 0, last) + k % 3];
     for (size_t x = 0; x < n; x++, out += 3) {
-        const uint64_t *before = in + 3 * (x > R ? x - R - 1 : 0), *enters = in + 3 * mmixi_min(x + R, last);
-        const uint64_t *after = in + 3 * mmixi_min(x + R + 1, last);
+        const uint64_t *before = in + 3 * (x > R ? x - R - 1 : 0), *enters = in + 3 * mmixi_min(x + R, last),
+            *after = in + 3 * mmixi_min(x + R + 1, last);
         for (size_t c = 0; c < 3; c++) {
             sum[c] += enters[c] - before[c];
             out[c] = (w * sum[c] + e * (before[c] + after[c]) + half) >> 24 & levels;
         }
     }
 }
-
-/* Two lines of n pixels, `step` bytes from one to the next. */
-static void mmixi_blur_lines(uint8_t *p, uint8_t *q, size_t step, size_t n, size_t R, uint32_t w, uint32_t e,
-                             uint64_t *a)
-{
-    uint64_t *b = a + 3 * n;
-    for (size_t x = 0; x < n; x++) {
-        for (size_t c = 0; c < 3; c++) a[3 * x + c] = mmixi_pair(p[x * step + c], q[x * step + c]);
-    }
-    mmixi_blur_box(b, a, n, R, w, e);
-    mmixi_blur_box(a, b, n, R, w, e);
-    mmixi_blur_box(b, a, n, R, w, e);
-    for (size_t x = 0; x < n; x++, p += step, q += step) {
-        for (size_t c = 0; c < 3; c++) {
-            p[c] = (uint8_t)b[3 * x + c];
-            q[c] = (uint8_t)(b[3 * x + c] >> 32);
-        }
-    }
-}
-
 MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 {
     return mmixi_sides_ok(width, height) ? 6 * sizeof(uint64_t) * mmixi_max(width, height) : 0;
 }
-
 MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double sigma, void *scratch)
 {
-    uint64_t *lines = (uint64_t *)scratch;
-    float variance = (float)sigma * (float)sigma / 3, l, r;
+    const float variance = (float)sigma * (float)sigma / 3;
+    float l, r;
     uint32_t w, e;
     size_t R;
     if (!mmixi_sides_ok(width, height) || !(sigma >= 0 && sigma <= 1000)) return -1;
@@ -14978,134 +14911,91 @@ MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double 
     R = (size_t)r;
     w = (uint32_t)(16777216.0f / (2 * r + 1));
     e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
-    for (size_t y = 0; y < height; y += 2) {       /* the last row of an odd number goes with itself */
-        uint8_t *row = rgb + y * width * 3;
-        mmixi_blur_lines(row, y + 1 < height ? row + width * 3 : row, 3, width, R, w, e, lines);
-    }
-    for (size_t x = 0; x < width; x += 2) {
-        uint8_t *column = rgb + x * 3;
-        mmixi_blur_lines(column, x + 1 < width ? column + 3 : column, width * 3, height, R, w, e, lines);
+    for (int columns = 0; columns < 2; columns++) {
+        const size_t n = columns ? height : width, lines = columns ? width : height,
+            step = 3 * (columns ? width : 1), next = 3 * (columns ? 1 : width);
+        uint64_t *a = (uint64_t *)scratch, *b = a + 3 * n;
+        for (size_t i = 0; i < lines; i += 2) {    /* the last line of an odd number goes with itself */
+            uint8_t *p = rgb + i * next, *q = i + 1 < lines ? p + next : p;
+            mmixi_pair(a, p, q, step, n);
+            mmixi_blur_box(b, a, n, R, w, e);
+            mmixi_blur_box(a, b, n, R, w, e);
+            mmixi_blur_box(b, a, n, R, w, e);
+            mmixi_unpair(p, q, step, b, n);
+        }
     }
     return 0;
 }
 
 /* ---- real planes ------------------------------------------------------------------ */
 
-/* table[c][v] = (v/255 - mean[c])/deviation[c]: 768 divisions instead of one a sample. */
-typedef struct mmixi_levels { mmix_real of[3][256]; } mmixi_levels;
-
-static void mmixi_levels_make(mmixi_levels *table, const double *mean, const double *deviation)
-{
-    for (int c = 0; c < 3; c++) {
-        for (int v = 0; v < 256; v++) table->of[c][v] = (mmix_real)((v / 255.0 - mean[c]) / deviation[c]);
-    }
-}
-
-static void mmixi_planes(mmix_real *out, const uint8_t *rgb, size_t count, const mmixi_levels *table)
-{
-    for (size_t i = 0; i < count; i++) {
-        out[i] = table->of[0][rgb[3 * i]];
-        out[count + i] = table->of[1][rgb[3 * i + 1]];
-        out[2 * count + i] = table->of[2][rgb[3 * i + 2]];
-    }
-}
-
+static int mmixi_deviation_ok(const double *d) { return fabs(d[0]) > 0 && fabs(d[1]) > 0 && fabs(d[2]) > 0; }
 MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation)
 {
-    mmix_augment imagenet = mmix_augment_dino();
-    mmixi_levels table;
+    const mmix_augment imagenet = mmix_augment_dino();
+    const size_t count = in.width * in.height;
+    mmix_real of[3][256];                          /* 768 divisions instead of one a sample */
     if (!mean) mean = imagenet.mean;
     if (!deviation) deviation = imagenet.deviation;
-    if (!mmixi_sides_ok(in.width, in.height)) return -1;
-    if (!(fabs(deviation[0]) > 0 && fabs(deviation[1]) > 0 && fabs(deviation[2]) > 0)) return -1;
-    mmixi_levels_make(&table, mean, deviation);
-    mmixi_planes(out, in.rgb, in.width * in.height, &table);
+    if (!mmixi_sides_ok(in.width, in.height) || !mmixi_deviation_ok(deviation)) return -1;
+    for (int c = 0; c < 3; c++)
+        for (int v = 0; v < 256; v++) of[c][v] = (mmix_real)((v / 255.0 - mean[c]) / deviation[c]);
+    for (size_t i = 0; i < count; i++, in.rgb += 3) {
+        out[i] = of[0][in.rgb[0]];
+        out[count + i] = of[1][in.rgb[1]];
+        out[2 * count + i] = of[2][in.rgb[2]];
+    }
     return 0;
 }
 
-/* side 0: the whole picture; else its shorter side becomes `side` and the middle is kept. */
-static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, mmix_picture in, size_t side, size_t width,
-                                size_t height)
+static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, const uint8_t *rgb, mmixi_resizing r)
 {
-    mmix_box box = { 0, 0, 0, 0 };
-    mmix_picture out;
+    const mmix_picture in = { rgb, r.from.width, r.from.height };
+    const size_t bytes = rgb ? mmixi_resize_scratch(r) : 0;
+    mmix_picture out = { NULL, r.to.width, r.to.height };
     mmix_tensor *image;
     mmix_mark mark;
     uint8_t *pixels;
-    void *scratch;
-    size_t bytes;
     if (mmix_error(m)) return NULL;
-    box.width = in.width;
-    box.height = in.height;
-    bytes = side ? mmix_picture_evaluate_scratch(in.width, in.height, side, width)
-        : mmix_picture_resize_scratch(box, width, height);
-    if (!in.rgb || !bytes) {
+    if (!bytes) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a picture and sizes of 1 to 2^24, also of what is "
-                  "resized before it is cut, found %zu x %zu%s to %zu x %zu", who, in.width, in.height,
-                  in.rgb ? "" : " at NULL", width, height);
+                  "resized before it is cut, found %.0f x %.0f%s to %.0f x %.0f", who, (double)in.width,
+                  (double)in.height, rgb ? "" : " at NULL", (double)out.width, (double)out.height);
         return NULL;
     }
-    image = mmix_new4(m, 1, 3, height, width);
-    if (!image) return NULL;
+    image = mmix_new4(m, 1, 3, out.height, out.width);
     mark = mmix_mark_here(m);
-    scratch = mmixi_step(m, bytes);
-    pixels = (uint8_t *)mmixi_step(m, width * height * 3);
-    out.rgb = pixels;
-    out.width = width;
-    out.height = height;
-    if (scratch && pixels) {
-        if (side) mmix_picture_evaluate(pixels, side, width, in, scratch);
-        else mmix_picture_resize(pixels, width, height, in, box, scratch);
-        mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
-    }
+    out.rgb = pixels = (uint8_t *)mmixi_step(m, bytes);
+    if (!image || !pixels) return NULL;
+    mmixi_resize(pixels, in, r, pixels + mmixi_window_bytes(r.to));
+    mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
     mmix_rewind(m, mark);
-    return scratch && pixels ? image : NULL;
+    return image;
 }
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
 {
-    const mmix_picture in = { rgb, width, height };
-    const size_t side = size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : SIZE_MAX;
-    return mmixi_image(m, "mmix_image", in, side, size, size);
+    const size_t side = size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
+    return mmixi_image(m, "mmix_image", rgb, mmixi_evaluation(height, width, side, size));
 }
 MMIXDEF mmix_tensor *mmix_image_whole(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
                                       size_t to_width, size_t to_height)
 {
-    const mmix_picture in = { rgb, width, height };
-    return mmixi_image(m, "mmix_image_whole", in, 0, to_width, to_height);
+    const mmix_box whole = { 0, 0, height, width };
+    return mmixi_image(m, "mmix_image_whole", rgb, mmixi_resizing_of(whole, to_height, to_width));
 }
 
 /* ---- DINO's crops ----------------------------------------------------------------- */
 
 MMIXDEF mmix_augment mmix_augment_dino(void)
 {
-    static const double mean[3] = { 0.485, 0.456, 0.406 }, deviation[3] = { 0.229, 0.224, 0.225 };
-    mmix_augment a;
-    memset(&a, 0, sizeof a);
-    a.global_size = 224;
-    a.local_size = 96;
-    a.local_count = 8;
-    a.global_scale[0] = 0.4;
-    a.global_scale[1] = 1;
-    a.local_scale[0] = 0.05;
-    a.local_scale[1] = 0.4;
-    a.aspect[0] = 3.0 / 4;
-    a.aspect[1] = 4.0 / 3;
-    a.flip = 0.5;
-    a.jitter = 0.8;
-    a.grey = 0.2;
-    a.blur[0] = 1;
-    a.blur[1] = 0.1;
-    a.blur[2] = 0.5;
-    a.solarise[1] = 0.2;
-    a.brightness = a.contrast = 0.4;
-    a.saturation = 0.2;
-    a.hue = 0.1;
-    a.sigma[0] = 0.1;
-    a.sigma[1] = 2;
-    memcpy(a.mean, mean, sizeof mean);
-    memcpy(a.deviation, deviation, sizeof deviation);
-    return a;
+    static const mmix_augment paper = {
+        224, 96, 8, { 0.4, 1 }, { 0.05, 0.4 }, { 3.0 / 4, 4.0 / 3 },         /* sizes, scales, aspect */
+        0.5, 0.8, 0.2, { 1, 0.1, 0.5 }, { 0, 0.2, 0 },                       /* chances */
+        0.4, 0.4, 0.2, 0.1, { 0.1, 2 },                                      /* strengths, sigma */
+        { 0.485, 0.456, 0.406 }, { 0.229, 0.224, 0.225 }                     /* ImageNet's mean, deviation */
+    };
+    return paper;
 }
 
 /* A crop's random numbers: which of them is the last 8 bits of the element, so each stands on its own. */
@@ -15116,178 +15006,124 @@ enum {
     MMIXI_DRAW_FACTOR = 48,                        /* + kind */
     MMIXI_DRAW_ORDER = 52                          /* + place */
 };
-
-typedef struct mmixi_draws { const mmix_ctx *m; uint64_t step, element; } mmixi_draws;
-
-static mmixi_draws mmixi_draws_of(const mmix_ctx *m, uint64_t step, size_t image, size_t crop)
-{
-    mmixi_draws d;
-    d.m = m;
-    d.step = step;
-    d.element = ((uint64_t)image << 24) | ((uint64_t)crop << 8);
-    return d;
-}
+typedef struct mmixi_draws { const mmix_ctx *m; uint64_t step; size_t image, crop; } mmixi_draws;
 
 static double mmixi_draw(const mmixi_draws *d, int which, double low, double high)
 {
-    double u = mmix_random_uniform(d->m, MMIXI_RANDOM_AUGMENT, d->step, d->element | (uint64_t)which);
-    return low + (high - low) * u;
+    const uint64_t element = (uint64_t)d->image << 24 | (uint64_t)d->crop << 8 | (uint64_t)which;
+    return low + (high - low) * mmix_random_uniform(d->m, MMIXI_RANDOM_AUGMENT, d->step, element);
 }
-
 static size_t mmixi_draw_below(const mmixi_draws *d, int which, size_t n)
 {
-    size_t k = (size_t)mmixi_draw(d, which, 0, (double)n);
-    return k < n ? k : n - 1;
+    return mmixi_min((size_t)mmixi_draw(d, which, 0, (double)n), n - 1);
+}
+static int mmixi_chance(const mmixi_draws *d, int which, double probability)
+{
+    return mmixi_draw(d, which, 0, 1) < probability;
 }
 
 MMIXDEF mmix_box mmix_augment_box(const mmix_ctx *m, const mmix_augment *config, size_t width, size_t height,
                                   uint64_t step, size_t image, size_t crop)
 {
-    mmixi_draws d = mmixi_draws_of(m, step, image, crop);
-    const double *scale = crop < 2 ? config->global_scale : config->local_scale;
-    double log_low = mmixi_log(config->aspect[0]), log_high = mmixi_log(config->aspect[1]);
-    double area = (double)width * (double)height, w = (double)width, h = (double)height;
+    const mmixi_draws d = { m, step, image, crop };
+    const double *scale = crop < 2 ? config->global_scale : config->local_scale, *aspect = config->aspect;
+    const double all_w = (double)width, all_h = (double)height;
+    double w = all_w, h = all_h;
+    mmix_box box = { 0, 0, 0, 0 };
     for (int i = MMIXI_DRAW_BOX; i < MMIXI_DRAW_BOX + 40; i += 4) {
-        double target = area * mmixi_draw(&d, i, scale[0], scale[1]);
-        double aspect = mmixi_exp(mmixi_draw(&d, i + 1, log_low, log_high));
-        double box_w = rint(sqrt(target * aspect)), box_h = rint(sqrt(target / aspect));
-        if (box_w >= 1 && box_w <= w && box_h >= 1 && box_h <= h) {
-            size_t top = mmixi_draw_below(&d, i + 2, height - (size_t)box_h + 1);
-            size_t left = mmixi_draw_below(&d, i + 3, width - (size_t)box_w + 1);
-            return mmixi_box(top, left, (size_t)box_h, (size_t)box_w);
-        }
+        const double area = all_w * all_h * mmixi_draw(&d, i, scale[0], scale[1]),
+            ratio = mmixi_exp(mmixi_draw(&d, i + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
+        w = rint(sqrt(area * ratio));
+        h = rint(sqrt(area / ratio));
+        if (!(w >= 1 && w <= all_w && h >= 1 && h <= all_h)) continue;
+        box.height = (size_t)h;
+        box.width = (size_t)w;
+        box.top = mmixi_draw_below(&d, i + 2, height - box.height + 1);
+        box.left = mmixi_draw_below(&d, i + 3, width - box.width + 1);
+        return box;
     }
-    if (w / h < config->aspect[0]) h = rint(w / config->aspect[0]);
-    else if (w / h > config->aspect[1]) w = rint(h * config->aspect[1]);
-    h = h < 1 ? 1 : h > (double)height ? (double)height : h;
-    w = w < 1 ? 1 : w > (double)width ? (double)width : w;
-    return mmixi_box((height - (size_t)h) / 2, (width - (size_t)w) / 2, (size_t)h, (size_t)w);
+    w = all_w;
+    h = all_h;
+    if (w / h < aspect[0]) h = rint(w / aspect[0]);
+    else if (w / h > aspect[1]) w = rint(h * aspect[1]);
+    box.height = (size_t)fmax(h, 1);
+    box.width = (size_t)fmax(w, 1);
+    box.top = (height - box.height) / 2;
+    box.left = (width - box.width) / 2;
+    return box;
 }
 
-/* Scratch of one crop of size s: for the resize (then for the blur), and behind it the crop's pixels. */
-static size_t mmixi_crop_scratch(size_t s, size_t width, size_t height, size_t *pixels)
+static void mmixi_augment_jitter(uint8_t *rgb, size_t s, const mmix_augment *config, const mmixi_draws *d)
 {
-    size_t resize, blur;
-    if (!mmixi_sides_ok(s, s)) return 0;
-    resize = mmixi_resize_scratch(height, width, s, s, s, s);
-    blur = mmix_picture_blur_scratch(s, s);
-    *pixels = resize > blur ? resize : blur;
-    return resize && mmixi_mul_ok(s, s * 3, &blur) && blur <= SIZE_MAX - *pixels ? *pixels + blur : 0;
+    const double strength[4] = { config->brightness, config->contrast, config->saturation, config->hue };
+    int order[4] = { 0, 1, 2, 3 };
+    double factors[4];
+    for (size_t i = 3; i > 0; i--) {               /* Fisher and Yates */
+        const size_t j = mmixi_draw_below(d, MMIXI_DRAW_ORDER + (int)i, i + 1);
+        const int swap = order[i];
+        order[i] = order[j];
+        order[j] = swap;
+    }
+    for (int i = 0; i < 4; i++) {
+        const int hue = order[i] == MMIX_JITTER_HUE;
+        const double x = strength[order[i]], low = hue ? -x : fmax(1 - x, 0);
+        factors[i] = mmixi_draw(d, MMIXI_DRAW_FACTOR + order[i], low, hue ? x : 1 + x);
+    }
+    mmix_picture_jitter(rgb, s, s, order, factors, 4);
 }
-
 MMIXDEF size_t mmix_augment_crop_scratch(const mmix_augment *config, size_t width, size_t height)
 {
-    size_t pixels, global = mmixi_crop_scratch(config->global_size, width, height, &pixels), local;
-    if (!config->local_count) return global;
-    local = mmixi_crop_scratch(config->local_size, width, height, &pixels);
-    return global && local ? (global > local ? global : local) : 0;
+    const size_t s = config->global_size, t = config->local_count ? config->local_size : s;
+    const mmix_box all = { 0, 0, height, width };
+    const size_t global = mmix_picture_resize_scratch(all, s, s), local = mmix_picture_resize_scratch(all, t, t);
+    return global && local ? mmixi_max(global, local) : 0;
 }
-
-static int mmixi_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augment *config,
-                              const mmixi_levels *table, mmix_picture picture, uint64_t step, size_t image,
-                              size_t crop, char *scratch)
-{
-    mmixi_draws d = mmixi_draws_of(m, step, image, crop);
-    size_t s = crop < 2 ? config->global_size : config->local_size, kind = crop < 2 ? crop : 2, pixels;
-    mmix_box box;
-    uint8_t *rgb;
-    if (!mmixi_crop_scratch(s, picture.width, picture.height, &pixels)) return -1;
-    rgb = (uint8_t *)scratch + pixels;
-    box = mmix_augment_box(m, config, picture.width, picture.height, step, image, crop);
-    if (mmix_picture_resize(rgb, s, s, picture, box, scratch)) return -1;
-    if (mmixi_draw(&d, MMIXI_DRAW_FLIP, 0, 1) < config->flip) mmix_picture_flip(rgb, s, s);
-    if (mmixi_draw(&d, MMIXI_DRAW_JITTER, 0, 1) < config->jitter) {
-        const double strength[4] = { config->brightness, config->contrast, config->saturation, config->hue };
-        int order[4] = { 0, 1, 2, 3 };
-        double factors[4];
-        for (size_t i = 3; i > 0; i--) {           /* Fisher and Yates */
-            size_t j = mmixi_draw_below(&d, MMIXI_DRAW_ORDER + (int)i, i + 1);
-            int swap = order[i];
-            order[i] = order[j];
-            order[j] = swap;
-        }
-        for (int i = 0; i < 4; i++) {
-            double x = strength[order[i]], middle = order[i] == MMIX_JITTER_HUE ? 0 : 1;
-            double low = middle == 1 && x > 1 ? 0 : middle - x;
-            factors[i] = mmixi_draw(&d, MMIXI_DRAW_FACTOR + order[i], low, middle + x);
-        }
-        mmix_picture_jitter(rgb, s, s, order, factors, 4);
-    }
-    if (mmixi_draw(&d, MMIXI_DRAW_GREY, 0, 1) < config->grey) mmix_picture_grey(rgb, s, s);
-    if (mmixi_draw(&d, MMIXI_DRAW_BLUR, 0, 1) < config->blur[kind]) {
-        double sigma = mmixi_draw(&d, MMIXI_DRAW_SIGMA, config->sigma[0], config->sigma[1]);
-        mmix_picture_blur(rgb, s, s, sigma, scratch);
-    }
-    if (mmixi_draw(&d, MMIXI_DRAW_SOLARISE, 0, 1) < config->solarise[kind]) {
-        mmix_picture_solarise(rgb, s, s, 128);
-    }
-    mmixi_planes(out, rgb, s * s, table);
-    return 0;
-}
-
 MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augment *config,
                               mmix_picture picture, uint64_t step, size_t image, size_t crop, void *scratch)
 {
-    mmixi_levels table;
-    if (!picture.rgb) return -1;
-    mmixi_levels_make(&table, config->mean, config->deviation);
-    return mmixi_augment_crop(m, out, config, &table, picture, step, image, crop, (char *)scratch);
+    const mmixi_draws d = { m, step, image, crop };
+    const size_t s = crop < 2 ? config->global_size : config->local_size, kind = mmixi_min(crop, 2);
+    uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8);   /* blur: 48 s, resize: 56 s */
+    const mmix_picture done = { rgb, s, s };
+    mmix_box box;
+    if (!picture.rgb || !mmixi_sides_ok(picture.width, picture.height) || !mmixi_sides_ok(s, s)) return -1;
+    box = mmix_augment_box(m, config, picture.width, picture.height, step, image, crop);
+    mmixi_resize(rgb, picture, mmixi_resizing_of(box, s, s), more);
+    if (mmixi_chance(&d, MMIXI_DRAW_FLIP, config->flip)) mmix_picture_flip(rgb, s, s);
+    if (mmixi_chance(&d, MMIXI_DRAW_JITTER, config->jitter)) mmixi_augment_jitter(rgb, s, config, &d);
+    if (mmixi_chance(&d, MMIXI_DRAW_GREY, config->grey)) mmix_picture_grey(rgb, s, s);
+    if (mmixi_chance(&d, MMIXI_DRAW_BLUR, config->blur[kind]))
+        mmix_picture_blur(rgb, s, s, mmixi_draw(&d, MMIXI_DRAW_SIGMA, config->sigma[0], config->sigma[1]), more);
+    if (mmixi_chance(&d, MMIXI_DRAW_SOLARISE, config->solarise[kind])) mmix_picture_solarise(rgb, s, s, 128);
+    return mmix_picture_normalise(out, done, config->mean, config->deviation);
 }
 
+/* The doubles of a config in their order, each from low to high; two are a range. */
 static int mmixi_augment_check(mmix_ctx *m, const mmix_augment *a)
 {
-    const double probability[] = { a->flip, a->jitter, a->grey, a->blur[0], a->blur[1], a->blur[2],
-                                   a->solarise[0], a->solarise[1], a->solarise[2] };
-    const double strength[] = { a->brightness, a->contrast, a->saturation };
-    const double *scale[2];
-    const char *bad = NULL;
-    scale[0] = a->global_scale;
-    scale[1] = a->local_scale;
-    if (!mmixi_sides_ok(a->global_size, 1)) bad = "global_size: expected 1 to 2^24";
-    if (a->local_count && !mmixi_sides_ok(a->local_size, 1)) bad = "local_size: expected 1 to 2^24";
-    if (a->local_count > 65533) bad = "local_count: expected at most 65533";
-    for (int i = 0; i < (a->local_count ? 2 : 1); i++) {
-        if (!(scale[i][0] > 0 && scale[i][0] <= scale[i][1] && scale[i][1] <= 1)) {
-            bad = "scale: expected 0 < low <= high <= 1";
+    static const struct { const char *name; size_t n; double low, high; } limits[] = {
+        { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 }, { "aspect", 2, 1e-6, 1e6 },
+        { "a probability (flip, jitter, grey, blur, solarise)", 9, 0, 1 },
+        { "brightness, contrast or saturation", 3, 0, 999 }, { "hue", 1, 0, 0.5 }, { "sigma", 2, 0, 1000 },
+        { "mean", 3, -FLT_MAX, FLT_MAX }, { "deviation", 3, -FLT_MAX, FLT_MAX }
+    };
+    const mmixi_limit sizes[] = {
+        { "global_size", (double)a->global_size, 1, MMIXI_SIDE_MAX },
+        { "local_size", a->local_count ? (double)a->local_size : 1, 1, MMIXI_SIDE_MAX },
+        { "local_count", (double)a->local_count, 0, 65533 }
+    };
+    double x[27], *at = x;
+    if (mmixi_limits_check(m, "mmix_augment_batch", sizes, 3)) return -1;
+    memcpy(x, (const char *)a + offsetof(mmix_augment, global_scale), sizeof x);
+    if (!a->local_count) memcpy(x + 2, x, 2 * sizeof *x);      /* the local scale counts for nothing */
+    for (size_t k = 0; k < sizeof limits / sizeof *limits; at += limits[k++].n)
+        for (size_t i = 0; i < limits[k].n; i++) {
+            const mmixi_limit l = { limits[k].name, at[i], i && limits[k].n == 2 ? *at : limits[k].low,
+                                    limits[k].high };
+            if (mmixi_limits_check(m, "mmix_augment_batch", &l, 1)) return -1;
         }
-    }
-    if (!(a->aspect[0] > 1e-6 && a->aspect[0] <= a->aspect[1] && a->aspect[1] < 1e6)) {
-        bad = "aspect: expected 1e-6 < low <= high < 1e6";
-    }
-    for (size_t i = 0; i < sizeof probability / sizeof *probability; i++) {
-        if (!(probability[i] >= 0 && probability[i] <= 1)) bad = "a probability lies outside 0 ... 1";
-    }
-    for (size_t i = 0; i < 3; i++) {
-        const double x = strength[i];
-        if (!(x >= 0 && x <= 999)) bad = "brightness, contrast, saturation: expected 0 to 999";
-    }
-    if (!(a->hue >= 0 && a->hue <= 0.5)) bad = "hue: expected 0 to 0.5";
-    if (!(a->sigma[0] >= 0 && a->sigma[0] <= a->sigma[1] && a->sigma[1] <= 1000)) {
-        bad = "sigma: expected 0 <= low <= high <= 1000";
-    }
-    for (int c = 0; c < 3; c++) {
-        if (!(fabs(a->deviation[c]) > 0 && fabs(a->deviation[c]) <= FLT_MAX && fabs(a->mean[c]) <= FLT_MAX)) {
-            bad = "mean and deviation: expected finite numbers, no deviation of 0";
-        }
-    }
-    return bad ? mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: config: %s", bad) : 0;
-}
-
-static int mmixi_augment_check_crops(mmix_ctx *m, const char *name, const mmix_tensor *t, size_t rows,
-                                     size_t s)
-{
-    const char *other = !t ? "NULL " : mmix_ndim(t) != 4 ? "other axes " : "";
-    size_t n[4] = { 0, 0, 0, 0 };
-    for (int i = 0; !*other && i < 4; i++) n[i] = mmix_shape(t, i);
-    if (n[0] != rows || n[1] != 3 || n[2] != s || n[3] != s) {
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: %s: expected (%zu, 3, %zu, %zu), found "
-                         "%s(%zu, %zu, %zu, %zu)", name, rows, s, s, other, n[0], n[1], n[2], n[3]);
-    }
-    if (!mmix_data(t) || mmix_stride(t, 2) != s || mmix_stride(t, 1) != s * s) {
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: %s: expected reals in host memory, "
-                         "each crop contiguous, found another layout", name);
-    }
-    return 0;
+    return mmixi_deviation_ok(a->deviation) ? 0
+        : mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: a deviation is 0, expected another number");
 }
 
 typedef struct mmixi_augment_job {
@@ -15295,69 +15131,61 @@ typedef struct mmixi_augment_job {
     const mmix_augment *config;
     const mmix_picture *pictures;
     const size_t *index;
-    size_t B, bytes, stride[2];                    /* stride: global, local */
+    size_t B, bytes;
     uint64_t step;
-    mmix_real *out[2];
+    mmix_tensor *out[2];                           /* global, local */
     char *scratch;                                 /* (lanes, bytes) */
-    mmixi_levels table;
 } mmixi_augment_job;
 
 static void mmixi_augment_task(void *arg, size_t i, size_t lane)
 {
-    const mmixi_augment_job *job = (const mmixi_augment_job *)arg;
-    size_t crop = i / job->B, b = i % job->B, local = crop >= 2, row = i - local * 2 * job->B;
-    mmix_picture picture = job->pictures[job->index ? job->index[b] : b];
-    mmixi_augment_crop(job->m, job->out[local] + row * job->stride[local], job->config, &job->table, picture,
-                       job->step, b, crop, job->scratch + lane * job->bytes);
+    const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
+    const size_t b = i % j->B, local = i >= 2 * j->B, row = i - local * 2 * j->B;
+    mmix_augment_crop(j->m, mmix_data(j->out[local]) + row * j->out[local]->stride[0], j->config,
+                      j->pictures[j->index ? j->index[b] : b], j->step, b, i / j->B, j->scratch + lane * j->bytes);
 }
 
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
                                mmix_tensor *local)
 {
-    mmixi_augment_job job;
-    size_t bytes, locals, width = 1, height = 1;
+    mmixi_augment_job job = { m, config, pictures, index, B, 0, step, { global, local }, NULL };
+    size_t width = 1, height = 1;
     mmix_mark mark;
     if (mmix_error(m)) return -1;
-    if (!config || !pictures || !B || (uint64_t)B >> 40) {
+    if (!config || !pictures || !B || (uint64_t)B >> 40)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: expected a config and 1 to 2^40 - 1 "
-                         "pictures, found %zu%s", B, config && pictures ? "" : " and NULL");
-    }
+                         "pictures, found %.0f%s", (double)B, config && pictures ? "" : " and NULL");
     if (mmixi_augment_check(m, config)) return -1;
     for (size_t b = 0; b < B; b++) {
-        const mmix_picture *p = &pictures[index ? index[b] : b];
-        if (!p->rgb || !mmixi_sides_ok(p->width, p->height)) {
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: picture %zu: expected sides of 1 "
-                             "to 2^24, found %zu x %zu%s", index ? index[b] : b, p->width, p->height,
+        const size_t i = index ? index[b] : b;
+        const mmix_picture *p = &pictures[i];
+        if (!p->rgb || !mmixi_sides_ok(p->width, p->height))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: picture %.0f: expected sides of 1 "
+                             "to 2^24, found %.0f x %.0f%s", (double)i, (double)p->width, (double)p->height,
                              p->rgb ? "" : " at NULL");
-        }
         width = mmixi_max(width, p->width);
         height = mmixi_max(height, p->height);
     }
-    locals = config->local_count;
-    if (mmixi_augment_check_crops(m, "global", global, 2 * B, config->global_size)) return -1;
-    if (locals && mmixi_augment_check_crops(m, "local", local, locals * B, config->local_size)) return -1;
-    job.m = m;
-    job.config = config;
-    job.pictures = pictures;
-    job.index = index;
-    job.B = B;
-    job.step = step;
-    job.out[0] = mmix_data(global);
-    job.stride[0] = mmix_stride(global, 0);
-    job.out[1] = locals ? mmix_data(local) : NULL;
-    job.stride[1] = locals ? mmix_stride(local, 0) : 0;
-    mmixi_levels_make(&job.table, config->mean, config->deviation);
-    job.bytes = mmix_augment_crop_scratch(config, width, height);
-    job.bytes += (64 - job.bytes % 64) % 64;       /* lanes on cache lines of their own, aligned for double */
-    if (!job.bytes || !mmixi_mul_ok(job.bytes, mmixi_lanes(m), &bytes)) {
-        return mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_augment_batch: pictures of %zu x %zu are too large for "
-                         "this machine", width, height);
+    for (int k = 0; k < (config->local_count ? 2 : 1); k++) {
+        const mmix_tensor *out = job.out[k];
+        mmixi_dims d;
+        d.B = k ? config->local_count * B : 2 * B;
+        d.S = k ? config->local_size : config->global_size;
+        if (!mmixi_expect(m, "mmix_augment_batch", &d, k ? "+local B3SS" : "+global B3SS", out)) return -1;
+        if (out->stride[2] != d.S || out->stride[1] != d.S * d.S)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: %s: expected each crop contiguous, "
+                             "found another layout", k ? "local" : "global");
     }
+    job.bytes = mmix_augment_crop_scratch(config, width, height);
+    if (!job.bytes)
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_augment_batch: pictures of %.0f x %.0f are too large for "
+                         "this machine", (double)width, (double)height);
+    job.bytes = mmixi_round_up(job.bytes, 64);     /* lanes on cache lines of their own, aligned for double */
     mark = mmix_mark_here(m);
-    job.scratch = (char *)mmixi_step(m, bytes);
+    job.scratch = (char *)mmixi_step_array(m, job.bytes, mmixi_lanes(m), 1);
     if (!job.scratch) return -1;
-    mmixi_parallel(m, (2 + locals) * B, mmixi_augment_task, &job);
+    mmixi_parallel(m, (2 + config->local_count) * B, mmixi_augment_task, &job);
     mmix_rewind(m, mark);
     return 0;
 }
