@@ -6134,339 +6134,286 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    its token's number is t's. Backward, with du = dy silu'(u), u computed once more:
 
        dx_s = Σ_k w_k ∘ du_{s+(W-1)-k},   dw_k = Σ_t du_t ∘ x_{t-(W-1)+k},   db = Σ_t du_t
+
+   In the code the past and x are one sequence: place s of it is entry s of the past, or token s - (W-1).
+   torch: silu(F.conv1d(F.pad(x.mT, (W - 1, 0)), w, b, groups=D)).mT
    ==================================================================================== */
 
-typedef struct mmixi_conv_options { int silu, reverse; } mmixi_conv_options;
-typedef struct mmixi_conv_job {
-    mmix_ctx *m;
-    mmixi_conv_options o;
-    /* ld, batch: from a token of x to the next, from a sequence to the next */
-    size_t B, L, D, W, ld, batch;
-    const mmix_real *x, *w, *b, *past;           /* w transposed: (W, D); past: (B, W-1, D) or NULL */
-    const int32_t *seq;
-    size_t seq_step;
-    mmix_real *y;                                /* (B, L, D) */
-    const mmix_real *dy;
-    /* silu's input of one token, for each lane; for each run of `grain` tokens dw, db and a place for the Σ
-       du of more than a few taps: (W + 2, D) */
-    mmix_real *u, *partial;
+/* in: x, w, b, initial_state, seq_idx; size: silu, reverse */
+typedef struct mmixi_conv {
+    const mmix_call *c;
+    size_t B, L, D, W;
+    const mmix_real *w;                          /* transposed: (W, D) */
+    mmix_real *past, *dpast;                     /* (B, W-1, D), or NULL */
+    /* du (B, L, D) is dy without silu; u: silu's input of one token, for each lane; for each run of `grain`
+       tokens dw, db and a place for the Σ du of more than a few taps: (W + 2, D) */
+    mmix_real *du, *u, *partial;
     size_t grain;
-    mmix_real *du, *dx;                          /* du is dy without silu */
-    int add_x;
-} mmixi_conv_job;
+} mmixi_conv;
 
 enum { MMIXI_CONV_TAPS = 4 };                    /* rows that one pass takes */
 
-/* The row of x that tap k of token t (in time) reads, or NULL. */
-static const mmix_real *mmixi_conv_tap(const mmixi_conv_job *j, size_t b, size_t t, size_t k)
+/* Token t of the formula is this row. */
+static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->c->size[1] ? j->L - 1 - t : t; }
+static size_t mmixi_conv_place(const mmixi_conv *j, size_t b, size_t t)
 {
-    size_t s = t + k;                            /* s - (W-1) is the token */
-    if (s < j->W - 1) return j->past ? j->past + (b * (j->W - 1) + s) * j->D : NULL;
-    s -= j->W - 1;
-    if (j->o.reverse) { s = j->L - 1 - s; t = j->L - 1 - t; }
-    if (j->seq && j->seq[b * j->seq_step + s] != j->seq[b * j->seq_step + t]) return NULL;
-    return j->x + b * j->batch + s * j->ld;
+    return (b * j->L + mmixi_conv_row(j, t)) * j->D;
+}
+/* Place s in (past, x), or of their gradients; NULL where there is none. */
+static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real *x, size_t b, size_t s)
+{
+    const size_t *stride = j->c->in[0]->stride;
+    if (s < j->W - 1) return past ? past + (b * (j->W - 1) + s) * j->D : NULL;
+    return x ? x + b * stride[0] + mmixi_conv_row(j, s - (j->W - 1)) * stride[1] : NULL;
+}
+/* Whether token t sees place s = t + k. */
+static int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
+{
+    const mmix_tensor *seq = j->c->in[4];
+    const int32_t *number = seq ? mmix_data_i32(seq) + b * seq->stride[0] : NULL;
+    if (s < j->W - 1) return j->past != NULL;
+    return !seq || number[mmixi_conv_row(j, s - (j->W - 1))] == number[mmixi_conv_row(j, t)];
+}
+/* What taps k … of token t read; returns how many. */
+static size_t mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t t, size_t k,
+                              const mmix_real *x[MMIXI_CONV_TAPS])
+{
+    const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+    for (size_t i = 0, s = t + k; i < taps; i++, s++)
+        x[i] = mmixi_conv_sees(j, b, t, s) ? mmixi_conv_at(j, j->past, mmix_data(j->c->in[0]), b, s) : NULL;
+    return taps;
 }
 /* u of token t */
-static void mmixi_conv_token(const mmixi_conv_job *j, size_t b, size_t t, mmix_real *u)
+static void mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t, mmix_real *u)
 {
     const mmix_real *x[MMIXI_CONV_TAPS];
     for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-        size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-        for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_tap(j, b, t, k + i);
-        j->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : j->b, u);
+        const size_t taps = mmixi_conv_taps(j, b, t, k, x);
+        j->c->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : mmix_data(j->c->in[2]), u);
     }
-}
-/* Where token t of the formula lies in (B, L, D). */
-static size_t mmixi_conv_place(const mmixi_conv_job *j, size_t b, size_t t)
-{
-    return (b * j->L + (j->o.reverse ? j->L - 1 - t : t)) * j->D;
 }
 static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
+    const mmixi_conv *j = (const mmixi_conv *)arg;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, t = r % j->L;
-        mmix_real *y = j->y + mmixi_conv_place(j, b, t);
-        mmixi_conv_token(j, b, t, y);
-        if (j->o.silu) j->m->k->silu(j->D, y, y);
+        mmix_real *y = mmix_data(j->c->out[0]) + mmixi_conv_place(j, r / j->L, r % j->L);
+        mmixi_conv_token(j, r / j->L, r % j->L, y);
+        if (j->c->size[0]) j->c->m->k->silu(j->D, y, y);
     }
 }
 /* du, and a run's part of dw and db */
 static void mmixi_conv_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
-    size_t D = j->D;
+    const mmixi_conv *j = (const mmixi_conv *)arg;
+    const mmixi_kernels *kernels = j->c->m->k;
+    const size_t D = j->D;
     mmix_real *u = j->u + lane * D, *dw = j->partial + begin / j->grain * (j->W + 2) * D;
     memset(dw, 0, (j->W + 2) * D * sizeof *dw);
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, t = r % j->L;
+        const size_t b = r / j->L, t = r % j->L;
         mmix_real *du = j->du + mmixi_conv_place(j, b, t);
         const mmix_real *x[MMIXI_CONV_TAPS];
-        if (j->o.silu) {
+        if (j->c->size[0]) {
             mmixi_conv_token(j, b, t, u);
-            j->m->k->silu_backward(D, u, j->dy + mmixi_conv_place(j, b, t), du, 0);
+            kernels->silu_backward(D, u, j->c->dy[0] + mmixi_conv_place(j, b, t), du, 0);
         }
         for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-            for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_tap(j, b, t, k + i);
-            j->m->k->conv_weight(D, taps, du, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
+            const size_t taps = mmixi_conv_taps(j, b, t, k, x);
+            kernels->conv_weight(D, taps, du, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
         }
     }
 }
-/* dx: token s is tap k of token s + (W-1) - k */
-static void mmixi_conv_rows_dx(void *arg, size_t begin, size_t end, size_t lane)
+/* The gradient of place s: it is tap k of token s - k. */
+static void mmixi_conv_places_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
+    const mmixi_conv *j = (const mmixi_conv *)arg;
+    const size_t places = j->L + j->W - 1;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, s = r % j->L;
-        mmix_real *dx = j->dx + b * j->batch + (j->o.reverse ? j->L - 1 - s : s) * j->ld;
+        const size_t b = r / places, s = r % places;
+        const int add = s >= j->W - 1 && j->c->add[0];
+        mmix_real *dx = mmixi_conv_at(j, j->dpast, j->c->dx[0], b, s);
         const mmix_real *du[MMIXI_CONV_TAPS];
-        for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-            for (size_t i = 0; i < taps; i++) {
-                size_t t = s + (j->W - 1) - (k + i);
-                int reached = t < j->L && mmixi_conv_tap(j, b, t, k + i);
-                du[i] = reached ? j->du + mmixi_conv_place(j, b, t) : NULL;
-            }
-            j->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || j->add_x ? dx : NULL, dx);
+        for (size_t k = 0; dx && k < j->W; k += MMIXI_CONV_TAPS) {
+            const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+            for (size_t i = 0, t = s - k; i < taps; i++, t--)        /* below 0 it is beyond L */
+                du[i] = t < j->L && mmixi_conv_sees(j, b, t, s) ? j->du + mmixi_conv_place(j, b, t) : NULL;
+            j->c->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || add ? dx : NULL, dx);
         }
     }
 }
-/* (n, rows, cols) → (n, cols, rows) */
-static void mmixi_transpose_each(const mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
-                                 mmix_real *y)
+/* (n, rows, cols) → (n, cols, rows), in step memory unless y is given */
+static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
+                                   mmix_real *y)
 {
-    for (size_t i = 0; i < n; i++)
-        m->k->transpose(rows, cols, x + i * rows * cols, (ptrdiff_t)cols, y + i * rows * cols,
-                        (ptrdiff_t)rows);
+    if (!y) y = mmixi_reals(m, n, rows * cols);
+    for (size_t i = 0; y && i < n; i++)
+        m->k->transpose(rows, cols, x + i * rows * cols, (ptrdiff_t)cols, y + i * rows * cols, (ptrdiff_t)rows);
+    return y;
 }
-static int mmixi_conv_fill(mmix_ctx *m, mmix_call *call, mmixi_conv_job *j)
+static int mmixi_conv_begin(mmix_ctx *m, const mmix_call *c, mmixi_conv *j)
 {
-    const mmix_tensor *x = call->in[0], *w = call->in[1], *past = call->in[3], *seq = call->in[4];
-    mmix_real *t;
     memset(j, 0, sizeof *j);
-    j->m = m;
-    j->o = *(const mmixi_conv_options *)call->options;
-    j->B = x->shape[0]; j->L = x->shape[1]; j->D = x->shape[2]; j->W = w->shape[2];
-    j->batch = x->stride[0]; j->ld = x->stride[1];
-    j->x = mmix_data(x);
-    j->b = mmix_data(call->in[2]);
-    j->w = t = (mmix_real *)mmixi_step(m, j->W * j->D * sizeof *t);
-    if (!t) return -1;
-    m->k->transpose(j->D, j->W, mmix_data(w), (ptrdiff_t)j->W, t, (ptrdiff_t)j->D);
-    if (past && j->W > 1) {
-        j->past = t = (mmix_real *)mmixi_step(m, j->B * (j->W - 1) * j->D * sizeof *t);
-        if (!t) return -1;
-        mmixi_transpose_each(m, j->B, j->D, j->W - 1, mmix_data(past), t);
-    }
-    if (seq) {
-        j->seq = mmix_data_i32(seq);
-        j->seq_step = seq->stride[0];
-    }
-    return 0;
+    j->c = c;
+    j->B = c->in[0]->shape[0]; j->L = c->in[0]->shape[1]; j->D = c->in[0]->shape[2]; j->W = c->in[1]->shape[2];
+    j->w = mmixi_transposed(m, 1, j->D, j->W, mmix_data(c->in[1]), NULL);
+    if (c->in[3] && j->W > 1) j->past = mmixi_transposed(m, j->B, j->D, j->W - 1, mmix_data(c->in[3]), NULL);
+    return m->error_kind ? -1 : 0;
 }
-static size_t mmixi_conv_grain(const mmixi_conv_job *j) { return mmixi_max(1, 4096 / j->D); }
-/* Token i of the last W-1 inputs, as a tap: tap i+1 of the last token. */
-static int mmixi_conv_forward(mmix_ctx *m, mmix_call *call)
+static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_conv_job j;
-    mmix_mark mark;
-    mark = mmix_mark_here(m);
-    if (mmixi_conv_fill(m, call, &j)) return -1;
-    j.y = mmix_data(call->out[0]);
-    mmixi_ranges(m, j.B * j.L, mmixi_conv_grain(&j), mmixi_conv_rows, &j);
-    if (call->out[1])
-        for (size_t b = 0; b < j.B; b++)
-            for (size_t i = 0; i + 1 < j.W; i++) {
-                const mmix_real *x = mmixi_conv_tap(&j, b, j.L - 1, i + 1);
-                for (size_t c = 0; c < j.D; c++)
-                    mmix_data(call->out[1])[(b * j.D + c) * (j.W - 1) + i] = x ? x[c] : 0;
-            }
+    const mmix_mark mark = mmix_mark_here(m);
+    mmixi_conv j;
+    if (mmixi_conv_begin(m, c, &j)) return -1;
+    mmixi_ranges(m, j.B * j.L, mmixi_max(1, 4096 / j.D), mmixi_conv_rows, &j);
+    for (size_t b = 0; c->out[1] && b < j.B; b++)            /* the last W-1 places, as the last token sees them */
+        for (size_t i = 0; i + 1 < j.W; i++) {
+            const int there = mmixi_conv_sees(&j, b, j.L - 1, j.L + i);
+            const mmix_real *x = there ? mmixi_conv_at(&j, j.past, mmix_data(c->in[0]), b, j.L + i) : NULL;
+            for (size_t d = 0; d < j.D; d++)
+                mmix_data(c->out[1])[(b * j.D + d) * (j.W - 1) + i] = x ? x[d] : 0;
+        }
     mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_conv_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_conv_job j;
-    size_t n = mmix_count(call->out[0]), past_count;
-    const mmix_real *dfinal = mmixi_out_grad(call->out[1]);
-    size_t parts, rows, D;
-    mmix_real *d, *dw, *dpast = NULL;
-    int add;
-    if (mmixi_conv_fill(m, call, &j)) return -1;
+    mmixi_conv j;
+    size_t parts, rows, D, W;
+    mmix_real *dw;
+    if (mmixi_conv_begin(m, c, &j)) return -1;
     rows = j.B * j.L;
     D = j.D;
-    j.dy = mmixi_out_grad(call->out[0]);
+    W = j.W;
     j.grain = mmixi_partial_grain(rows);
     parts = mmixi_ceil_div(rows, j.grain);
-    past_count = j.B * (j.W - 1) * D;
-    j.du = (mmix_real *)(uintptr_t)j.dy;
-    if (j.o.silu || !j.dy) j.du = (mmix_real *)mmixi_step(m, n * sizeof *j.du);
-    j.u = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * D * sizeof *j.u);
-    j.partial = (mmix_real *)mmixi_step(m, parts * (j.W + 2) * D * sizeof *j.partial);
-    dw = (mmix_real *)mmixi_step(m, (j.W + 1) * D * sizeof *dw);
-    if (mmixi_wants(call->in[3])) dpast = (mmix_real *)mmixi_step(m, past_count * sizeof *dpast);
-    if (!j.du || !j.u || !j.partial || !dw || (mmixi_wants(call->in[3]) && !dpast)) return -1;
-    if (!j.dy) {                                 /* only the final state was asked for */
-        mmixi_zero(m, n, j.du);
-        j.dy = j.du;
-    }
+    j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
+    j.u = mmixi_reals(m, mmixi_lanes(m), D);
+    j.partial = mmixi_reals(m, parts, (W + 2) * D);
+    dw = mmixi_reals(m, W + 1, D);
+    if (c->dx[3] && W > 1) j.dpast = mmixi_reals(m, j.B * (W - 1), D);
+    if (m->error_kind) return -1;
     mmixi_ranges(m, rows, j.grain, mmixi_conv_rows_backward, &j);
-    mmixi_partial_sum(m, parts, (j.W + 1) * D, (j.W + 2) * D, j.partial, dw, 0);
-    j.dx = mmix_grad_target(m, call->in[0], &j.add_x);
-    if (j.dx) mmixi_ranges(m, rows, mmixi_conv_grain(&j), mmixi_conv_rows_dx, &j);
-    if (dpast) memset(dpast, 0, past_count * sizeof *dpast);
-    for (size_t b = 0; dpast && b < j.B; b++)
-        for (size_t t = 0; t < mmixi_min(j.L, j.W - 1); t++)
-            for (size_t k = 0; t + k + 1 < j.W; k++)
-                m->k->mul_add(D, j.du + mmixi_conv_place(&j, b, t), j.w + k * D,
-                              dpast + (b * (j.W - 1) + t + k) * D);
-    for (size_t b = 0; dfinal && b < j.B; b++)   /* the final state is a copy of inputs */
-        for (size_t i = 0; i + 1 < j.W; i++) {
-            size_t s = j.L + i, t = s - (j.W - 1);          /* s ≥ W-1: token t, else entry s of the past */
-            mmix_real *to = s < j.W - 1 ? dpast ? dpast + (b * (j.W - 1) + s) * D : NULL
-                          : j.dx ? j.dx + b * j.batch + (j.o.reverse ? j.L - 1 - t : t) * j.ld : NULL;
-            if (to && mmixi_conv_tap(&j, b, j.L - 1, i + 1))
-                for (size_t c = 0; c < D; c++) to[c] += dfinal[(b * D + c) * (j.W - 1) + i];
+    mmixi_partial_sum(m, parts, (W + 1) * D, (W + 2) * D, j.partial, dw, 0);
+    if (c->dx[0] || j.dpast)
+        mmixi_ranges(m, j.B * (j.L + W - 1), mmixi_max(1, 4096 / D), mmixi_conv_places_backward, &j);
+    for (size_t b = 0; c->dy[1] && b < j.B; b++)             /* the final state is a copy of inputs */
+        for (size_t i = 0; i + 1 < W; i++) {
+            mmix_real *to = mmixi_conv_at(&j, j.dpast, c->dx[0], b, j.L + i);
+            for (size_t d = 0; to && mmixi_conv_sees(&j, b, j.L - 1, j.L + i) && d < D; d++)
+                to[d] += c->dy[1][(b * D + d) * (W - 1) + i];
         }
-    d = mmix_grad_target(m, call->in[2], &add);
-    if (d) mmixi_put(m->k, D, dw + j.W * D, d, add);
-    d = mmix_grad_target(m, call->in[1], &add);
-    for (size_t c = 0; d && c < D; c++)
-        for (size_t k = 0; k < j.W; k++) d[c * j.W + k] = (add ? d[c * j.W + k] : 0) + dw[k * D + c];
-    d = dpast ? mmix_grad_target(m, call->in[3], &add) : NULL;
-    for (size_t b = 0; d && b < j.B; b++)
-        for (size_t c = 0; c < D; c++)
-            for (size_t i = 0; i + 1 < j.W; i++) {
-                mmix_real *to = d + (b * D + c) * (j.W - 1) + i;
-                *to = (add ? *to : 0) + dpast[(b * (j.W - 1) + i) * D + c];
-            }
+    if (c->dx[2]) mmixi_put(m->k, D, dw + W * D, c->dx[2], c->add[2]);
+    for (size_t d = 0; c->dx[1] && d < D; d++)
+        for (size_t k = 0; k < W; k++)
+            c->dx[1][d * W + k] = (c->add[1] ? c->dx[1][d * W + k] : 0) + dw[k * D + d];
+    if (j.dpast) {
+        const mmix_real *back = mmixi_transposed(m, j.B, W - 1, D, j.dpast, NULL);
+        if (!back) return -1;
+        mmixi_put(m->k, j.B * (W - 1) * D, back, c->dx[3], c->add[3]);
+    }
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  const mmix_conv1d_options *options)
 {
+    const char *who = "mmix_conv1d";
     mmix_call call = mmixi_call(x, weight, bias);
-    mmixi_conv_options o;
-    mmix_tensor *past = options ? options->initial_state : NULL, *seq = options ? options->seq_idx : NULL;
-    if (!mmixi_check(m, "mmix_conv1d", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
-        || !mmixi_check(m, "mmix_conv1d", "weight", weight, MMIX_DTYPE_REAL, 3, x->shape[2], 1, MMIXI_ANY, 0)
-        || !mmixi_optional(m, "mmix_conv1d", "bias", bias, MMIX_DTYPE_REAL, 1, x->shape[2], 0, 0, 0)
-        || !mmixi_optional(m, "mmix_conv1d", "initial_state", past, MMIX_DTYPE_REAL, 3, x->shape[0],
-                           x->shape[2], weight->shape[2] - 1, 0)
-        || !mmixi_optional(m, "mmix_conv1d", "seq_idx", seq, MMIX_DTYPE_I32, 2, x->shape[0], x->shape[1], 0,
-                           0)) return NULL;
-    if (past && seq) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_conv1d: initial_state and seq_idx do not go together");
+    mmix_conv1d_options o;
+    mmixi_dims d;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, o.seq_idx))
+        return NULL;
+    d.V = d.W - 1;
+    if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
+    if (o.initial_state && o.seq_idx) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who);
         return NULL;
     }
-    call.in[1] = mmixi_even(m, weight, 1);
-    if (!call.in[1]) return NULL;
-    o.silu = options && options->silu;
-    o.reverse = options && options->reverse;
-    call.in[3] = past ? mmixi_even(m, past, 1) : NULL;
-    call.in[4] = seq;
-    call.out[0] = mmix_new3(m, x->shape[0], x->shape[1], x->shape[2]);
-    if (options && options->final_state) {
-        if (weight->shape[2] > 1) call.out[1] = mmix_new3(m, x->shape[0], x->shape[2], weight->shape[2] - 1);
-        *options->final_state = call.out[1];
-    }
-    return mmixi_run(m, MMIX_OP_CONV1D, &call, &o, sizeof o);
+    call.in[1] = mmixi_compact(m, weight);
+    call.in[3] = mmixi_compact(m, o.initial_state);
+    call.in[4] = o.seq_idx;
+    call.size[0] = o.silu != 0;
+    call.size[1] = o.reverse != 0;
+    call.out[0] = mmixi_like(m, who, x);
+    if (o.final_state) *o.final_state = call.out[1] = d.V ? mmix_new3(m, d.B, d.D, d.V) : NULL;
+    return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
 }
 
 /* ==== >>patches ======================================================================
    pictures to tokens: patch embedding, positions for another grid
    ==================================================================================== */
 
-/* The columns of the convolution: row (b, gy, gx) holds the patch as (C, p, p). back: added into x
-   instead. */
+/* Patch embedding is a product: row (b, gy, gx) of the columns holds the patch as (C, p, p). back: the columns
+   are added into x's gradient instead. */
 static void mmixi_patch_columns(const mmix_tensor *x, size_t p, mmix_real *columns, mmix_real *dx)
 {
-    const mmix_real *pixels = mmix_data(x);
-    size_t C = x->shape[1], gh = x->shape[2] / p, gw = x->shape[3] / p;
+    const size_t gh = x->shape[2] / p, gw = x->shape[3] / p;
     for (size_t b = 0; b < x->shape[0]; b++)
-        for (size_t gy = 0; gy < gh; gy++)
-            for (size_t gx = 0; gx < gw; gx++)
-                for (size_t c = 0; c < C; c++)
-                    for (size_t y = 0; y < p; y++, columns += p) {
-                        size_t at = b * x->stride[0] + c * x->stride[1] + (gy * p + y) * x->stride[2]
-                            + gx * p;
-                        if (!dx) memcpy(columns, pixels + at, p * sizeof *columns);
-                        else for (size_t i = 0; i < p; i++) dx[at + i] += columns[i];
-                    }
+        for (size_t i = 0; i < gh * gw; i++)
+            for (size_t c = 0; c < x->shape[1]; c++)
+                for (size_t y = 0; y < p; y++, columns += p) {
+                    const size_t at = b * x->stride[0] + c * x->stride[1] + (i / gw * p + y) * x->stride[2]
+                        + i % gw * p;
+                    if (!dx) memcpy(columns, mmix_data(x) + at, p * sizeof *columns);
+                    else for (size_t k = 0; k < p; k++) dx[at + k] += columns[k];
+                }
 }
-static int mmixi_patch_forward(mmix_ctx *m, mmix_call *call)
+static int mmixi_patch_forward(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *x = call->in[0], *w = call->in[1];
-    size_t p = w->shape[3], D = w->shape[0], depth = mmix_count(w) / D, rows = mmixi_rows(call->out[0]);
+    const mmix_mark mark = mmix_mark_here(m);
+    const mmix_tensor *w = c->in[1];
+    const size_t depth = mmix_count(w) / w->shape[0], rows = mmixi_rows(c->out[0]);
+    mmix_real *columns = c->recorded ? mmix_save(m, c, 0, rows * depth) : mmixi_reals(m, rows, depth);
     mmixi_gemm g;
-    mmix_mark mark;
-    mmix_real *columns;
-    if (call->recorded && !mmix_save(m, call, 0, rows * depth)) return -1;
-    mark = mmix_mark_here(m);
-    columns = call->recorded ? call->saved[0] : (mmix_real *)mmixi_step(m, rows * depth * sizeof *columns);
     if (!columns) return -1;
-    mmixi_patch_columns(x, p, columns, NULL);
-    g = mmixi_gemm_of(rows, D, depth, columns, depth, 1, mmix_data(w), 1, depth, mmix_data(call->out[0]), D,
-                      0);
-    g.bias = mmix_data(call->in[2]);
+    mmixi_patch_columns(c->in[0], w->shape[3], columns, NULL);
+    g = mmixi_product_of(mmixi_values(c->out[0]), mmixi_matrix(columns, rows, depth, (ptrdiff_t)depth),
+                         mmixi_t(mmixi_matrix(mmix_data(w), w->shape[0], depth, (ptrdiff_t)depth)), 0);
+    g.bias = mmix_data(c->in[2]);
     if (mmixi_gemm_run(m, &g)) return -1;
-    mmix_rewind(m, mark);
+    if (!c->recorded) mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_patch_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_patch_backward(mmix_ctx *m, mmix_call *c)
 {
-    mmix_tensor *x = call->in[0], *w = call->in[1];
-    size_t D = w->shape[0], depth = mmix_count(w) / D, rows = mmixi_rows(call->out[0]);
-    const mmix_real *dy = mmixi_out_grad(call->out[0]);
-    int add;
-    mmix_real *d = mmix_grad_target(m, w, &add);
-    mmixi_gemm g;
-    if (d) {
-        g = mmixi_gemm_of(D, depth, rows, dy, 1, D, call->saved[0], depth, 1, d, depth, add);
-        if (mmixi_gemm_run(m, &g)) return -1;
-    }
-    d = mmix_grad_target(m, call->in[2], &add);
-    if (d) mmixi_column_sums(m, rows, D, dy, D, d, add);
-    d = mmix_grad_target(m, x, &add);
-    if (d) {
-        mmix_real *columns = (mmix_real *)mmixi_step(m, rows * depth * sizeof *columns);
-        if (!columns) return -1;
-        g = mmixi_gemm_of(rows, depth, D, dy, D, 1, mmix_data(w), depth, 1, columns, depth, 0);
-        if (mmixi_gemm_run(m, &g)) return -1;
-        if (!add) mmixi_zero(m, mmix_count(x), d);
-        mmixi_patch_columns(x, w->shape[3], columns, d);
-    }
+    const mmix_tensor *w = c->in[1];
+    const size_t D = w->shape[0], depth = mmix_count(w) / D, rows = mmixi_rows(c->out[0]);
+    const mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmixi_mat columns = mmixi_matrix(c->saved[0], rows, depth, (ptrdiff_t)depth),
+        weight = mmixi_matrix(mmix_data(w), D, depth, (ptrdiff_t)depth), dw = weight;
+    dw.p = c->dx[1];
+    if (dw.p && mmixi_product(m, dw, mmixi_t(dy), columns, c->add[1])) return -1;
+    if (c->dx[2]) mmixi_column_sums(m, rows, D, c->dy[0], D, c->dx[2], c->add[2]);
+    if (!c->dx[0]) return 0;
+    columns.p = mmixi_reals(m, rows, depth);
+    if (!columns.p || mmixi_product(m, columns, dy, weight, 0)) return -1;
+    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    mmixi_patch_columns(c->in[0], w->shape[3], columns.p, c->dx[0]);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
     const char *who = "mmix_patch_embed";
     mmix_call call = mmixi_call(x, weight, bias);
-    size_t p = mmix_shape(weight, 3);
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "weight", weight, MMIX_DTYPE_REAL, 4, MMIXI_ANY, x->shape[1], p, MMIXI_ANY)
-        || !mmixi_optional(m, who, "bias", bias, MMIX_DTYPE_REAL, 1, weight->shape[0], 0, 0, 0)) return NULL;
-    if (x->shape[2] < p || x->shape[3] < p) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
-                  (double)x->shape[2], (double)x->shape[3], (double)p);
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
+    if (d.Y < d.P || d.X < d.P) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
+                  who, (double)d.Y, (double)d.X, (double)d.P);
         return NULL;
     }
-    call.in[1] = mmixi_even(m, weight, 1);
-    if (!call.in[1]) return NULL;
-    call.out[0] = mmix_new3(m, x->shape[0], x->shape[2] / p * (x->shape[3] / p), weight->shape[0]);
-    return mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0);
+    call.in[1] = mmixi_compact(m, weight);
+    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), d.D);
+    return call.in[1] ? mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0) : NULL;
 }
 
 /* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
 
+/* size[0]; number: input steps per output step, downwards and across */
 enum { MMIXI_BICUBIC, MMIXI_BILINEAR, MMIXI_ANTIALIAS };
-/* input steps per output step */
-typedef struct mmixi_resize_options { double ratio_h, ratio_w; int kind; } mmixi_resize_options;
 
 /* Keys 1981; a = -3/4 as PyTorch has it, -1/2 as Pillow. */
 static double mmixi_cubic(double a, double x)
@@ -6499,23 +6446,22 @@ static size_t mmixi_resize_taps(int kind, double ratio, size_t n, size_t out, si
     }
     return count;
 }
-static int mmixi_resize_run(mmix_ctx *m, const mmix_call *call, const mmix_real *dy, mmix_real *dx)
+static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_resize_options *o = (const mmixi_resize_options *)call->options;
-    const mmix_tensor *x = call->in[0], *y = call->out[0];
-    const mmix_real *in = mmix_data(x);
+    const mmix_mark mark = mmix_mark_here(m);
+    const mmix_tensor *x = c->in[0], *y = c->out[0];
+    const int kind = (int)c->size[0];
     const size_t oh = y->shape[2], ow = y->shape[3],
-        most = mmixi_max(mmixi_resize_taps(o->kind, o->ratio_h, 1, 0, NULL, NULL),
-                         mmixi_resize_taps(o->kind, o->ratio_w, 1, 0, NULL, NULL));
+        most = mmixi_max(mmixi_resize_taps(kind, c->number[0], 1, 0, NULL, NULL),
+                         mmixi_resize_taps(kind, c->number[1], 1, 0, NULL, NULL));
     size_t *tap = (size_t *)mmixi_step_array(m, most, 2, sizeof *tap);
     double *weight = mmixi_doubles(m, most, 2);
-    mmix_real *out = mmix_data(y);
     if (!tap || !weight) return -1;
+    if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
     for (size_t i = 0; i < oh; i++) {
-        const size_t rows = mmixi_resize_taps(o->kind, o->ratio_h, x->shape[2], i, tap, weight);
+        const size_t rows = mmixi_resize_taps(kind, c->number[0], x->shape[2], i, tap, weight);
         for (size_t j = 0; j < ow; j++) {
-            const size_t cols = mmixi_resize_taps(o->kind, o->ratio_w, x->shape[3], j, tap + most,
-                                                  weight + most);
+            const size_t cols = mmixi_resize_taps(kind, c->number[1], x->shape[3], j, tap + most, weight + most);
             for (size_t plane = 0; plane < x->shape[0] * x->shape[1]; plane++) {
                 const size_t to = (plane * oh + i) * ow + j,
                     from = plane / x->shape[1] * x->stride[0] + plane % x->shape[1] * x->stride[1];
@@ -6524,29 +6470,15 @@ static int mmixi_resize_run(mmix_ctx *m, const mmix_call *call, const mmix_real 
                     for (size_t q = 0; q < cols; q++) {
                         const size_t at = from + tap[p] * x->stride[2] + tap[most + q];
                         const double w = weight[p] * weight[most + q];
-                        if (dy) dx[at] += (mmix_real)(w * (double)dy[to]);
-                        else sum += w * (double)in[at];
+                        if (c->dy[0]) c->dx[0][at] += (mmix_real)(w * (double)c->dy[0][to]);
+                        else sum += w * (double)mmix_data(x)[at];
                     }
-                if (!dy) out[to] = (mmix_real)sum;
+                if (!c->dy[0]) mmix_data(y)[to] = (mmix_real)sum;
             }
         }
     }
-    return 0;
-}
-static int mmixi_resize_forward(mmix_ctx *m, mmix_call *call)
-{
-    mmix_mark mark = mmix_mark_here(m);
-    int failed = mmixi_resize_run(m, call, NULL, NULL);
     mmix_rewind(m, mark);
-    return failed;
-}
-static int mmixi_resize_backward(mmix_ctx *m, mmix_call *call)
-{
-    int add;
-    mmix_real *dx = mmix_grad_target(m, call->in[0], &add);
-    if (!dx) return 0;
-    if (!add) mmixi_zero(m, mmix_count(call->in[0]), dx);
-    return mmixi_resize_run(m, call, mmixi_out_grad(call->out[0]), dx);
+    return 0;
 }
 static int mmixi_scale_ok(double scale)          /* 0: from the sizes */
 {
@@ -6556,21 +6488,19 @@ static mmix_tensor *mmixi_resized(mmix_ctx *m, const char *who, int kind, mmix_t
                                  size_t out_w, double scale_h, double scale_w)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
-    mmixi_resize_options o;
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY))
-        return NULL;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BCYX", x)) return NULL;
     if (!out_h || !out_w || out_h > INT32_MAX || out_w > INT32_MAX || !mmixi_scale_ok(scale_h)
         || !mmixi_scale_ok(scale_w)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: to %.0f x %.0f with scales %g and %g, expected 1 to 2³¹ - 1, "
                   "and scales of 10⁻⁶ to 10⁶ or 0", who, (double)out_h, (double)out_w, scale_h, scale_w);
         return NULL;
     }
-    memset(&o, 0, sizeof o);
-    o.kind = kind;
-    o.ratio_h = scale_h > 0 ? 1 / scale_h : (double)x->shape[2] / (double)out_h;
-    o.ratio_w = scale_w > 0 ? 1 / scale_w : (double)x->shape[3] / (double)out_w;
-    call.out[0] = mmix_new4(m, x->shape[0], x->shape[1], out_h, out_w);
-    return mmixi_run(m, MMIX_OP_RESIZE, &call, &o, sizeof o);
+    call.size[0] = (size_t)kind;
+    call.number[0] = scale_h > 0 ? 1 / scale_h : (double)d.Y / (double)out_h;
+    call.number[1] = scale_w > 0 ? 1 / scale_w : (double)d.X / (double)out_w;
+    call.out[0] = mmix_new4(m, d.B, d.C, out_h, out_w);
+    return mmixi_run(m, MMIX_OP_RESIZE, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
                                          double scale_h, double scale_w)
@@ -9733,175 +9663,165 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 }
 
 /* ==== >>losses =======================================================================
-   cross-entropy, DINO's loss and head
+   means of -Σ q log softmax(x / T) over rows
 
-   Both losses are means of -Σ q log softmax(x): for cross-entropy q is one class or given, for DINO the
-   teacher's distribution. With p = softmax(x) and Σ q = n the gradient of a row is n p - q. Kept: the maximum
-   and 1/Σ e^(x - max) of each row.
+   For cross-entropy q is one class or given, for DINO the teacher's views, in distillation the teacher's
+   softmax. With p = softmax(x/T) and Σ q = n the gradient of a row is (n p - q) / T. The maximum is taken off
+   x first: logits of some thousands keep their digits.
+   torch: F.cross_entropy(x, target, ignore_index=…);  F.kl_div(s.log_softmax(-1), t.log_softmax(-1),
+   log_target=True)
    ==================================================================================== */
 
 typedef struct mmixi_loss_job {
-    mmix_ctx *m;
-    size_t rows, K, step;
-    const mmix_real *x;
-    mmix_real *top, *over, *dx;
-    double *loss;                                /* (rows) */
-    int add;
-    const int32_t *target;                       /* cross-entropy; NULL: t (rows, K) holds distributions */
-    int32_t ignore;
-    double scale;                                /* of the gradient */
-    const mmix_real *t, *center;                 /* DINO: the teacher's rows (2B, K) */
-    mmix_real *q;                                /* their distributions */
-    double *entropy;
-    size_t B;
-    double student_temp, teacher_temp;
+    const mmix_call *c;
+    mmixi_mat x;
+    double T, scale;                             /* temperature; of the gradient */
+    double *loss, *square;                       /* (rows), forward; square: kd_hidden's of the teacher */
+    mmix_real *row;                              /* `scratch` reals a lane */
+    size_t scratch;
+    size_t B, positions;                         /* DINO: pictures; distillation: of a layer */
 } mmixi_loss_job;
+/* The job of a call; 0, or -1. */
+static int mmixi_loss_begin(mmix_ctx *m, const mmix_call *c, double T, mmixi_loss_job *j)
+{
+    memset(j, 0, sizeof *j);
+    j->c = c;
+    j->x = mmixi_values(c->in[0]);
+    j->T = T;
+    j->scale = c->dy[0] ? (double)*c->dy[0] : 1;
+    j->scratch = (c->op == MMIX_OP_KD_TOKEN ? 3 : 1) * j->x.cols;
+    j->row = mmixi_reals(m, mmixi_lanes(m), j->scratch);
+    if (!c->dy[0]) {
+        j->loss = mmixi_doubles(m, j->x.rows, 1);
+        j->square = mmixi_doubles(m, j->x.rows, 1);
+    }
+    return m->error_kind ? -1 : 0;
+}
+static double mmixi_total(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i];
+    return sum;
+}
+
+/* One row: its n targets q, which sum up to `mass`, or with n 0 the class `label` (T is 1 then). Kept: saved[0] the largest
+   x, saved[1] 1 / Σ e^((x - max)/T). */
+static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, size_t lane, const mmix_real *const *q, size_t n,
+                           double mass, int32_t label)
+{
+    const mmix_call *c = j->c;
+    const mmixi_kernels *k = c->m->k;
+    const size_t K = j->x.cols;
+    const mmix_real inverse_T = (mmix_real)(1 / j->T), *x = mmixi_row(j->x, r);
+    mmix_real *top = c->saved[0] + r, *inverse_sum = c->saved[1] + r, *e = j->row + lane * j->scratch;
+    if (!c->dy[0]) {
+        double along = 0;
+        mmix_real sum;
+        *top = k->max(K, x);
+        if (n) k->normalise(K, x, *top, 1, NULL, NULL, e);               /* x - max */
+        else along = (double)x[label] - (double)*top;
+        for (size_t i = 0; i < n; i++) along += (double)k->dot(K, q[i], e);
+        sum = n ? k->exp_row(K, inverse_T, e, 0, e) : k->exp_row(K, 1, x, *top, e);
+        *inverse_sum = 1 / sum;
+        j->loss[r] = mass * mmixi_log((double)sum) - along / j->T;
+    }
+    else {
+        const mmix_real scale = (mmix_real)(j->scale / j->T);
+        mmix_real *dx = mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), *to = c->add[0] ? e : dx;
+        if (n) {
+            k->normalise(K, x, *top, 1, NULL, NULL, to);
+            k->exp_row(K, inverse_T, to, 0, to);
+        }
+        else {
+            k->exp_row(K, 1, x, *top, to);
+            to[label] -= 1 / *inverse_sum;
+        }
+        k->scale(K, (mmix_real)mass * scale * *inverse_sum, to, to);
+        for (size_t i = 0; i < n; i++) k->axpy(K, -scale, q[i], to);
+        if (c->add[0]) k->add(K, e, dx, dx);
+    }
+}
+/* A row that does not count. */
+static void mmixi_loss_none(const mmixi_loss_job *j, size_t r)
+{
+    const mmix_call *c = j->c;
+    if (!c->dy[0]) j->loss[r] = j->square[r] = 0;
+    else if (!c->add[0]) memset(mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), 0, j->x.cols * sizeof(mmix_real));
+}
+
+/* ---- cross-entropy. number[0]: the class that is ignored; size[0]: rows that count ---- */
 
 static void mmixi_xent_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *e = j->q + lane * j->K;
+    const mmix_tensor *target = j->c->in[1];
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = j->x + r * j->step;
-        mmix_real sum;
-        j->loss[r] = 0;
-        if (j->target && j->target[r] == j->ignore) continue;
-        j->top[r] = k->max(j->K, x);
-        sum = k->exp_row(j->K, 1, x, j->top[r], e);
-        j->over[r] = 1 / sum;
-        j->loss[r] = mmixi_log((double)sum) + (double)j->top[r];
-        if (j->target) j->loss[r] -= (double)x[j->target[r]];
-        else {
-            const mmix_real *t = j->t + r * j->K;
-            j->loss[r] = j->loss[r] * (double)k->sum(j->K, t) - (double)k->dot(j->K, t, x);
-        }
+        const mmix_real *q = mmix_data(target) ? mmix_data(target) + r * j->x.cols : NULL;
+        const int32_t label = q ? 0 : mmixi_index(target, r);
+        if (q) mmixi_loss_row(j, r, lane, &q, 1, (double)j->c->m->k->sum(j->x.cols, q), 0);
+        else if ((double)label == j->c->number[0]) mmixi_loss_none(j, r);
+        else mmixi_loss_row(j, r, lane, NULL, 0, 1, label);
     }
 }
-static void mmixi_xent_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
+static int mmixi_xent_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *e = j->q + lane * j->K;
-    for (size_t r = begin; r < end; r++) {
-        mmix_real *dx = j->dx + r * j->step, n = 1;
-        const mmix_real *t = j->target ? NULL : j->t + r * j->K;
-        if (j->target && j->target[r] == j->ignore) {
-            if (!j->add) memset(dx, 0, j->K * sizeof *dx);
-            continue;
-        }
-        k->exp_row(j->K, 1, j->x + r * j->step, j->top[r], e);
-        if (t) n = k->sum(j->K, t);
-        else e[j->target[r]] -= 1 / j->over[r];
-        if (j->add) k->axpy(j->K, n * (mmix_real)j->scale * j->over[r], e, dx);
-        else k->scale(j->K, n * (mmix_real)j->scale * j->over[r], e, dx);
-        if (t) k->axpy(j->K, -(mmix_real)j->scale, t, dx);
-    }
-}
-typedef struct mmixi_xent_options { int32_t ignore; size_t left; } mmixi_xent_options;
-static int mmixi_xent_fill(mmix_ctx *m, mmix_call *call, mmixi_loss_job *j)
-{
-    const mmixi_xent_options *o = (const mmixi_xent_options *)call->options;
-    memset(j, 0, sizeof *j);
-    j->m = m;
-    j->rows = mmixi_rows(call->in[0]);
-    j->K = mmixi_cols(call->in[0]);
-    j->step = mmixi_row_step(call->in[0]);
-    j->x = mmix_data(call->in[0]);
-    j->target = mmix_data_i32(call->in[1]);
-    j->t = mmix_data(call->in[1]);
-    j->ignore = o->ignore;
-    j->top = call->saved[0];
-    j->over = call->saved[1];
-    j->q = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j->K * sizeof *j->q);
-    return j->q ? 0 : -1;
-}
-static int mmixi_xent_forward(mmix_ctx *m, mmix_call *call)
-{
-    const mmixi_xent_options *o = (const mmixi_xent_options *)call->options;
+    const size_t rows = mmixi_rows(c->in[0]);
+    const double count = (double)c->size[0];
     mmixi_loss_job j;
-    double sum = 0;
-    size_t rows = mmixi_rows(call->in[0]);
     mmix_mark mark;
-    if (!mmix_save(m, call, 0, rows) || !mmix_save(m, call, 1, rows)) return -1;
+    if (!c->dy[0] && (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows))) return -1;
     mark = mmix_mark_here(m);
-    if (mmixi_xent_fill(m, call, &j)) return -1;
-    j.loss = (double *)mmixi_step(m, rows * sizeof *j.loss);
-    if (!j.loss) return -1;
-    mmixi_ranges(m, rows, mmixi_row_grain(j.K), mmixi_xent_rows, &j);
-    for (size_t r = 0; r < rows; r++) sum += j.loss[r];
-    *mmix_data(call->out[0]) = (mmix_real)(o->left ? sum / (double)o->left : 0);
+    if (mmixi_loss_begin(m, c, 1, &j)) return -1;
+    j.scale = count > 0 ? j.scale / count : 0;
+    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_xent_rows, &j);
+    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)(count > 0 ? mmixi_total(j.loss, rows) / count : 0);
     mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_xent_backward(mmix_ctx *m, mmix_call *call)
+/* target (…) of classes, or (…, K) of distributions */
+static mmix_tensor *mmixi_xent(mmix_ctx *m, const char *who, mmix_tensor *logits, mmix_tensor *target,
+                               double ignore)
 {
-    const mmixi_xent_options *o = (const mmixi_xent_options *)call->options;
-    mmixi_loss_job j;
-    if (mmixi_xent_fill(m, call, &j)) return -1;
-    j.dx = mmix_grad_target(m, call->in[0], &j.add);
-    if (!j.dx) return 0;
-    j.scale = o->left ? (double)*mmixi_out_grad(call->out[0]) / (double)o->left : 0;
-    mmixi_ranges(m, j.rows, mmixi_row_grain(j.K), mmixi_xent_rows_backward, &j);
-    return 0;
-}
-MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
-                                        int32_t ignore_index)
-{
-    mmix_call call;
-    mmixi_xent_options o;
-    memset(&o, 0, sizeof o);
-    if (!mmixi_check_real(m, "mmix_cross_entropy", "logits", logits)
-        || !mmixi_check(m, "mmix_cross_entropy", "target", target, MMIX_DTYPE_I32, -1, MMIXI_ANY, 0, 0,
-                        0)) return NULL;
-    logits = mmixi_even(m, logits, 0);
-    if (!logits) return NULL;
-    if (mmix_count(target) != mmixi_rows(logits) || !mmixi_contiguous(target)) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: targets %s%s for logits %s",
-                  mmixi_shape_text(target, a), mmixi_contiguous(target) ? "" : ", a view with gaps,",
-                  mmixi_shape_text(logits, b));
-        return NULL;
-    }
-    for (size_t r = 0; r < mmix_count(target); r++) {
-        int32_t t = mmix_data_i32(target)[r];
-        if (t == ignore_index) continue;
-        o.left++;
-        if (t < 0 || (size_t)t >= mmixi_cols(logits)) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class %d of %.0f",
-                      (double)r, (int)t, (double)mmixi_cols(logits));
-            return NULL;
-        }
-    }
-    o.ignore = ignore_index;
-    call = mmixi_call(logits, target, NULL);
-    call.out[0] = mmixi_new(m, "mmix_cross_entropy", MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, &o, sizeof o);
-}
-MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target)
-{
-    const char *who = "mmix_cross_entropy_soft";
-    mmix_call call;
-    mmixi_xent_options o;
-    memset(&o, 0, sizeof o);
-    if (!mmixi_check_real(m, who, "logits", logits)
-        || !mmixi_check(m, who, "target", target, MMIX_DTYPE_REAL, -1, mmix_shape(logits, -1), 0, 0, 0))
-        return NULL;
-    o.left = mmixi_rows(logits);
-    if (!logits->ndim || mmixi_rows(target) != o.left) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
+    mmix_call call = mmixi_call(logits, target, NULL);
+    const int labels = target->dtype == MMIX_DTYPE_I32;
+    const size_t rows = labels ? mmix_count(target) : mmixi_rows(target), K = mmixi_cols(logits);
+    char a[MMIXI_TEXT], b[MMIXI_TEXT];
+    if (rows != mmixi_rows(logits)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: targets %s for logits %s", who, mmixi_shape_text(target, a),
                   mmixi_shape_text(logits, b));
         return NULL;
     }
-    call = mmixi_call(mmixi_even(m, logits, 0), mmixi_even(m, target, 1), NULL);
-    call.constant = 2;
-    if (!call.in[0] || !call.in[1]) return NULL;
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, &o, sizeof o);
+    for (size_t r = 0; r < rows; r++) {
+        const int32_t t = labels ? mmixi_index(target, r) : 0;
+        if (labels && (double)t == ignore) continue;
+        call.size[0]++;
+        if (t < 0 || (size_t)t >= K) {
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who, (double)r, (int)t,
+                      (double)K);
+            return NULL;
+        }
+    }
+    call.in[0] = mmixi_strided(m, logits);
+    if (!labels) call.in[1] = mmixi_compact(m, target);
+    call.constant = 1u << 1;
+    call.number[0] = ignore;
+    call.out[0] = m->error_kind ? NULL : mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
+    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, NULL, 0);
 }
-
-/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b ---- */
+MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
+                                        int32_t ignore_index)
+{
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_cross_entropy", &d, "logits ...K, target:i32 ...", logits, target)) return NULL;
+    return mmixi_xent(m, "mmix_cross_entropy", logits, target, ignore_index);
+}
+MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target)
+{
+    const char *who = "mmix_cross_entropy_soft";
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "logits ...K, target ...K", logits, target)) return NULL;
+    return mmixi_xent(m, who, logits, target, NAN);
+}
 
 /* ---- distillation: a student s against its teacher t ----
 
@@ -9909,316 +9829,215 @@ MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, m
    kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
                gradient of a row is T (q - p) over their number
 
-   both over the positions whose mask is not 0. Kept of kd_hidden: the gradient's factor of each layer. */
+   both over the positions whose mask is not 0. in: s, t, mask; number[0]: T; size[0]: relative. saved[0] of
+   kd_hidden: the gradient's factor of each layer. */
 
-typedef struct mmixi_kd_options { double T; int relative; } mmixi_kd_options;
-typedef struct mmixi_kd_job {
-    mmix_ctx *m;
-    const mmix_tensor *s, *t;
-    const int32_t *mask;                         /* (positions) or NULL: all */
-    size_t K, positions;
-    double T, scale;                             /* of the gradient of kd_token */
-    const mmix_real *factor;                     /* of that of kd_hidden, (layers) */
-    double *loss, *square;                       /* (rows), forward */
-    mmix_real *ds, *row;                         /* backward; 2 K reals a thread */
-    int add;
-} mmixi_kd_job;
-
-/* s_r - t_r into d. */
-static void mmixi_kd_difference(const mmixi_kd_job *j, size_t r, mmix_real *d)
+static void mmixi_kd_hidden_row(const mmixi_loss_job *j, size_t r, mmix_real *d)
 {
-    memcpy(d, mmix_data(j->s) + mmixi_row_offset(j->s, r), j->K * sizeof *d);
-    j->m->k->axpy(j->K, -1, mmix_data(j->t) + mmixi_row_offset(j->t, r), d);
-}
-static void mmixi_kd_hidden_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kd_job *j = (const mmixi_kd_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *d = j->row + lane * 2 * j->K;
-    for (size_t r = begin; r < end; r++) {
-        const int out = j->mask && !j->mask[r % j->positions];
-        if (!j->ds) j->loss[r] = j->square[r] = 0;
-        if (out && j->ds && !j->add) memset(j->ds + mmixi_row_offset(j->s, r), 0, j->K * sizeof *d);
-        if (out) continue;
-        mmixi_kd_difference(j, r, d);
-        if (!j->ds) {
-            j->loss[r] = (double)k->variance(j->K, d, 0);
-            j->square[r] = (double)k->variance(j->K, mmix_data(j->t) + mmixi_row_offset(j->t, r), 0);
-            continue;
-        }
-        k->scale(j->K, j->factor[r / j->positions] * (mmix_real)j->scale, d, d);
-        mmixi_put(k, j->K, d, j->ds + mmixi_row_offset(j->s, r), j->add);
-    }
-}
-static void mmixi_kd_token_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kd_job *j = (const mmixi_kd_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    const mmix_real over = (mmix_real)(1 / j->T);
-    mmix_real *p = j->row + lane * 2 * j->K, *q = p + j->K;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *s = mmix_data(j->s) + mmixi_row_offset(j->s, r),
-            *t = mmix_data(j->t) + mmixi_row_offset(j->t, r);
-        const int out = j->mask && !j->mask[r];
-        mmix_real *ds = j->ds ? j->ds + mmixi_row_offset(j->s, r) : NULL, top_s, top_t, sum_s, sum_t;
-        if (!ds) j->loss[r] = 0;
-        if (out && ds && !j->add) memset(ds, 0, j->K * sizeof *ds);
-        if (out) continue;
-        top_s = k->max(j->K, s) * over;
-        top_t = k->max(j->K, t) * over;
-        sum_t = k->exp_row(j->K, over, t, top_t, p);
-        sum_s = k->exp_row(j->K, over, s, top_s, q);
-        if (ds) {                                /* q - p */
-            k->scale(j->K, (mmix_real)j->scale / sum_s, q, q);
-            k->axpy(j->K, -(mmix_real)j->scale / sum_t, p, q);
-            mmixi_put(k, j->K, q, ds, j->add);
-        }
-        else {                                   /* ln p - ln q = (t - s)/T - ln Σ e^(t/T) + ln Σ e^(s/T) */
-            mmixi_kd_difference(j, r, q);
-            j->loss[r] = (double)top_s - (double)top_t + mmixi_log((double)sum_s / (double)sum_t)
-                - (double)(k->dot(j->K, p, q) * over) / (double)sum_t;
-        }
-    }
-}
-/* Both ops, both ways: the rows' work, and what is made of their sums. */
-static int mmixi_kd_run(mmix_ctx *m, mmix_call *call, int back, int token)
-{
-    const mmixi_kd_options *o = (const mmixi_kd_options *)call->options;
-    const size_t rows = mmixi_rows(call->in[0]);
-    mmixi_kd_job j;
-    mmix_mark mark;
-    size_t layers, n = 0;
-    double loss = 0, up = back ? (double)*mmixi_out_grad(call->out[0]) : 0;
-    memset(&j, 0, sizeof j);
-    j.m = m;
-    j.s = call->in[0];
-    j.t = call->in[1];
-    j.mask = mmix_data_i32(call->in[2]);
-    j.K = mmixi_cols(j.s);
-    layers = !token && j.s->ndim == 4 ? j.s->shape[0] : 1;
-    j.positions = rows / layers;
-    j.T = o->T;
-    for (size_t i = 0; i < j.positions; i++) n += !j.mask || j.mask[i];
-    if (!back && !mmix_save(m, call, 0, layers)) return -1;
-    mark = mmix_mark_here(m);
-    j.factor = call->saved[0];
-    j.row = mmixi_reals(m, mmixi_lanes(m) * 2, j.K);
-    if (back) {
-        j.ds = mmix_grad_target(m, call->in[0], &j.add);
-        j.scale = token ? up * o->T / (double)mmixi_max(n, 1) : up;
+    const mmix_call *c = j->c;
+    const mmixi_kernels *k = c->m->k;
+    const size_t K = j->x.cols;
+    const mmix_real *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
+    memcpy(d, mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r), K * sizeof *d);
+    k->axpy(K, -1, t, d);                        /* s - t */
+    if (!c->dy[0]) {
+        j->loss[r] = (double)k->variance(K, d, 0);
+        j->square[r] = (double)k->variance(K, t, 0);
     }
     else {
-        j.loss = mmixi_doubles(m, rows, 1);
-        j.square = mmixi_doubles(m, rows, 1);
+        k->scale(K, c->saved[0][r / j->positions] * (mmix_real)j->scale, d, d);
+        mmixi_put(k, K, d, c->dx[0] + mmixi_row_offset(c->in[0], r), c->add[0]);
     }
-    if (m->error_kind) return -1;
-    if (!back || j.ds)
-        mmixi_ranges(m, rows, mmixi_row_grain(j.K), token ? mmixi_kd_token_rows : mmixi_kd_hidden_rows, &j);
-    if (back) return 0;
-    for (size_t i = 0; i < layers; i++) {
-        double sum = 0, square = 0, over;
-        for (size_t r = i * j.positions; r < (i + 1) * j.positions; r++) {
-            sum += j.loss[r];
-            square += token ? 0 : j.square[r];
-        }
-        over = token ? o->T * o->T / (double)mmixi_max(n, 1)
-            : 1 / (double)layers / (o->relative ? square > 0 ? square : 1 : (double)(mmixi_max(n, 1) * j.K));
-        call->saved[0][i] = (mmix_real)(2 * over);
-        loss += sum * over;
+}
+static void mmixi_kd_token_row(const mmixi_loss_job *j, size_t r, mmix_real *p)
+{
+    const mmix_call *c = j->c;
+    const mmixi_kernels *k = c->m->k;
+    const size_t K = j->x.cols;
+    const mmix_real inverse_T = (mmix_real)(1 / j->T), *s = mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r),
+        *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
+    mmix_real *us = p + K, *ut = us + K, sum_s, sum_t;
+    k->normalise(K, s, k->max(K, s), 1, NULL, NULL, us);     /* s - max s, t - max t */
+    k->normalise(K, t, k->max(K, t), 1, NULL, NULL, ut);
+    sum_t = k->exp_row(K, inverse_T, ut, 0, p);
+    if (!c->dy[0]) {                             /* ln p - ln q = (ut - us)/T - ln Σ e^(ut/T) + ln Σ e^(us/T) */
+        k->axpy(K, -1, us, ut);
+        sum_s = k->exp_row(K, inverse_T, us, 0, us);
+        j->loss[r] = mmixi_log((double)sum_s / (double)sum_t)
+            + (double)(k->dot(K, p, ut) * inverse_T) / (double)sum_t;
     }
-    *mmix_data(call->out[0]) = (mmix_real)loss;
+    else {                                       /* q - p */
+        sum_s = k->exp_row(K, inverse_T, us, 0, us);
+        k->scale(K, (mmix_real)j->scale / sum_s, us, us);
+        k->axpy(K, -(mmix_real)j->scale / sum_t, p, us);
+        mmixi_put(k, K, us, c->dx[0] + mmixi_row_offset(c->in[0], r), c->add[0]);
+    }
+}
+static int mmixi_kd_counts(const mmix_tensor *mask, size_t position) { return !mask || mmixi_index(mask, position); }
+static void mmixi_kd_rows(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
+    mmix_real *row = j->row + lane * j->scratch;
+    for (size_t r = begin; r < end; r++) {
+        if (!mmixi_kd_counts(j->c->in[2], r % j->positions)) mmixi_loss_none(j, r);
+        else if (j->c->op == MMIX_OP_KD_TOKEN) mmixi_kd_token_row(j, r, row);
+        else mmixi_kd_hidden_row(j, r, row);
+    }
+}
+static int mmixi_kd_run(mmix_ctx *m, mmix_call *c)
+{
+    const int token = c->op == MMIX_OP_KD_TOKEN;
+    const size_t layers = !token && c->in[0]->ndim == 4 ? c->in[0]->shape[0] : 1, rows = mmixi_rows(c->in[0]);
+    const double T = c->number[0];
+    mmixi_loss_job j;
+    mmix_mark mark;
+    double n = 0, loss = 0;
+    if (!c->dy[0] && !mmix_save(m, c, 0, layers)) return -1;
+    mark = mmix_mark_here(m);
+    if (mmixi_loss_begin(m, c, T, &j)) return -1;
+    j.positions = rows / layers;
+    for (size_t i = 0; i < j.positions; i++) n += mmixi_kd_counts(c->in[2], i);
+    n = n > 0 ? n : 1;
+    if (token) j.scale *= T / n;
+    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_kd_rows, &j);
+    for (size_t i = 0; !c->dy[0] && i < layers; i++) {
+        const double square = token ? 0 : mmixi_total(j.square + i * j.positions, j.positions),
+            factor = token ? T * T / n
+            : 1 / (double)layers / (c->size[0] ? square > 0 ? square : 1 : n * (double)j.x.cols);
+        c->saved[0][i] = (mmix_real)(2 * factor);
+        loss += mmixi_total(j.loss + i * j.positions, j.positions) * factor;
+    }
+    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)loss;
     mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_kd_hidden_forward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 0, 0); }
-static int mmixi_kd_hidden_backward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 1, 0); }
-static int mmixi_kd_token_forward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 0, 1); }
-static int mmixi_kd_token_backward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 1, 1); }
-
 static mmix_tensor *mmixi_kd(mmix_ctx *m, const char *who, int op, mmix_tensor *student, mmix_tensor *teacher,
-                             mmix_tensor *mask, const mmixi_kd_options *o)
+                             mmix_tensor *mask, double T, int relative)
 {
     mmix_call call = mmixi_call(student, teacher, mask);
-    const int ndim = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4 ? 4 : 3;
-    size_t shape[4];
-    for (int i = 0; i < 4; i++) shape[i] = mmix_shape(student, i);
-    if (!mmixi_check(m, who, "student", student, MMIX_DTYPE_REAL, ndim, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY,
-                     MMIXI_ANY)
-        || !mmixi_check(m, who, "teacher", teacher, MMIX_DTYPE_REAL, ndim, shape[0], shape[1], shape[2],
-                        shape[3])
-        || !mmixi_optional(m, who, "mask", mask, MMIX_DTYPE_I32, 2, shape[ndim - 3], shape[ndim - 2], 0, 0))
-        return NULL;
-    if (!(o->T > 0)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0", who, o->T);
+    const int layered = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, layered ? "student NBLD, teacher NBLD, mask?:i32 BL"
+                      : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
+    if (!(T > 0)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0", who, T);
         return NULL;
     }
-    call.in[2] = mask && !mmixi_contiguous(mask) ? mmixi_copied(m, mask) : mask;
-    call.constant = 2;
+    call.constant = 1u << 1;
+    call.number[0] = T;
+    call.size[0] = relative != 0;
     call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, op, &call, o, sizeof *o);
+    return mmixi_run(m, op, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative)
 {
-    mmixi_kd_options o;
-    o.T = 1;
-    o.relative = relative;
-    return mmixi_kd(m, "mmix_kd_hidden", MMIX_OP_KD_HIDDEN, student, teacher, mask, &o);
+    return mmixi_kd(m, "mmix_kd_hidden", MMIX_OP_KD_HIDDEN, student, teacher, mask, 1, relative);
 }
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature)
 {
-    mmixi_kd_options o;
-    o.T = temperature;
-    o.relative = 0;
-    return mmixi_kd(m, "mmix_kd_token", MMIX_OP_KD_TOKEN, student, teacher, mask, &o);
+    return mmixi_kd(m, "mmix_kd_token", MMIX_OP_KD_TOKEN, student, teacher, mask, temperature, 0);
 }
 
-typedef struct mmixi_dino_options { size_t crops; double student_temp,
-                                   teacher_temp; const mmix_real *center; double *entropy;
-                                   } mmixi_dino_options;
+/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b ----
+   number: the temperatures of student and teacher; size[0]: crops. saved[2]: the teacher's distributions
+   (2B, K), softmax((t - c)/T_t). Caron et al. 2021, eq. 2 and 3. */
+
+typedef struct mmixi_dino_options { const mmix_real *center; double *entropy; } mmixi_dino_options;
 
 static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
+    const mmixi_kernels *k = j->c->m->k;
+    const mmix_real *center = ((const mmixi_dino_options *)j->c->options)->center;
+    const size_t K = j->x.cols;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        mmix_real *q = j->q + r * j->K, sum;
-        const mmix_real *t = j->t + r * j->K;
+        mmix_real *q = j->c->saved[2] + r * K, sum;
+        const mmix_real *t = mmix_data(j->c->in[1]) + r * K;
         double entropy = 0;
-        for (size_t i = 0; i < j->K; i++) q[i] = (t[i] - j->center[i]) / (mmix_real)j->teacher_temp;
-        sum = k->exp_row(j->K, 1, q, k->max(j->K, q), q);
-        k->scale(j->K, 1 / sum, q, q);
-        for (size_t i = 0; i < j->K; i++) entropy -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
-        j->entropy[r] = entropy;
+        for (size_t i = 0; i < K; i++) q[i] = (t[i] - center[i]) / (mmix_real)j->c->number[1];
+        sum = k->exp_row(K, 1, q, k->max(K, q), q);
+        k->scale(K, 1 / sum, q, q);
+        for (size_t i = 0; i < K; i++) entropy -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
+        j->square[r] = entropy;
     }
 }
-/* The loss of one student row, or its gradient if dx is there. */
 static void mmixi_dino_student_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *e = j->dx ? NULL : j->top + lane * j->K;          /* forward: a lane's row */
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = j->x + r * j->K, *q[2];
-        mmix_real inv = (mmix_real)(1 / j->student_temp), top = k->max(j->K, x) * inv, sum;
-        size_t n = 0, v = r / j->B, b = r % j->B;
+        const mmix_real *q[2];
+        size_t n = 0;
         for (size_t i = 0; i < 2; i++)
-            if (i != v) q[n++] = j->q + (i * j->B + b) * j->K;
-        if (!j->dx) {
-            double loss = 0;
-            sum = k->exp_row(j->K, inv, x, top, e);
-            for (size_t i = 0; i < n; i++)
-                loss += mmixi_log((double)sum) + (double)top - (double)k->dot(j->K, q[i], x) * (double)inv;
-            j->loss[r] = loss;
-        }
-        else {
-            mmix_real *dx = j->dx + r * j->K;
-            mmix_real scale = (mmix_real)(j->scale / j->student_temp);
-            mmix_real *to = j->add ? j->top + lane * j->K : dx;
-            sum = k->exp_row(j->K, inv, x, top, to);
-            k->scale(j->K, (mmix_real)n * scale / sum, to, to);
-            for (size_t i = 0; i < n; i++) k->axpy(j->K, -scale, q[i], to);
-            if (j->add) k->add(j->K, to, dx, dx);
-        }
+            if (i != r / j->B) q[n++] = j->c->saved[2] + (i * j->B + r % j->B) * j->x.cols;
+        mmixi_loss_row(j, r, lane, q, n, (double)n, 0);
     }
 }
-static void mmixi_dino_fill(mmix_ctx *m, mmix_call *call, mmixi_loss_job *j)
+static int mmixi_dino_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_dino_options *o = (const mmixi_dino_options *)call->options;
-    memset(j, 0, sizeof *j);
-    j->m = m;
-    j->rows = call->in[0]->shape[0];
-    j->K = call->in[0]->shape[1];
-    j->x = mmix_data(call->in[0]);
-    j->t = mmix_data(call->in[1]);
-    j->B = j->rows / o->crops;
-    j->center = o->center;
-    j->student_temp = o->student_temp;
-    j->teacher_temp = o->teacher_temp;
-    j->scale = 1 / ((double)(2 * o->crops - 2) * (double)j->B);
-    j->q = call->saved[0];
-}
-static int mmixi_dino_forward(mmix_ctx *m, mmix_call *call)
-{
-    const mmixi_dino_options *o = (const mmixi_dino_options *)call->options;
+    const size_t rows = c->in[0]->shape[0], teachers = c->in[1]->shape[0], K = c->in[0]->shape[1];
     mmixi_loss_job j;
     mmix_mark mark;
-    double sum = 0;
-    if (!mmix_save(m, call, 0, mmix_count(call->in[1]))) return -1;
-    mmixi_dino_fill(m, call, &j);
+    if (!c->dy[0] && (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows)
+                      || !mmix_save(m, c, 2, mmix_count(c->in[1])))) return -1;
     mark = mmix_mark_here(m);
-    j.loss = (double *)mmixi_step(m, j.rows * sizeof *j.loss);
-    j.entropy = (double *)mmixi_step(m, 2 * j.B * sizeof *j.entropy);
-    j.top = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j.K * sizeof *j.top);
-    if (!j.loss || !j.entropy || !j.top) return -1;
-    mmixi_ranges(m, 2 * j.B, mmixi_row_grain(j.K), mmixi_dino_teacher_rows, &j);
-    mmixi_ranges(m, j.rows, mmixi_row_grain(j.K), mmixi_dino_student_rows, &j);
-    for (size_t r = 0; r < j.rows; r++) sum += j.loss[r];
-    *mmix_data(call->out[0]) = (mmix_real)(sum * j.scale);
-    *o->entropy = 0;
-    for (size_t r = 0; r < 2 * j.B; r++) *o->entropy += j.entropy[r] / (double)(2 * j.B);
+    if (mmixi_loss_begin(m, c, c->number[0], &j)) return -1;
+    j.B = teachers / 2;
+    j.scale /= (double)(2 * c->size[0] - 2) * (double)j.B;
+    if (!c->dy[0]) {
+        mmixi_ranges(m, teachers, mmixi_row_grain(K), mmixi_dino_teacher_rows, &j);
+        *((const mmixi_dino_options *)c->options)->entropy = mmixi_total(j.square, teachers) / (double)teachers;
+    }
+    mmixi_ranges(m, rows, mmixi_row_grain(K), mmixi_dino_student_rows, &j);
+    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)(mmixi_total(j.loss, rows) * j.scale);
     mmix_rewind(m, mark);
-    return 0;
-}
-static int mmixi_dino_backward(mmix_ctx *m, mmix_call *call)
-{
-    mmixi_loss_job j;
-    mmixi_dino_fill(m, call, &j);
-    j.scale *= (double)*mmixi_out_grad(call->out[0]);
-    j.dx = mmix_grad_target(m, call->in[0], &j.add);
-    if (!j.dx) return 0;
-    j.top = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j.K * sizeof *j.top);
-    if (!j.top) return -1;
-    mmixi_ranges(m, j.rows, mmixi_row_grain(j.K), mmixi_dino_student_rows, &j);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats)
 {
+    const char *who = "mmix_dino_loss";
     mmix_call call = mmixi_call(student, teacher, NULL);
     mmixi_dino_options o;
+    mmixi_dims d;
     double entropy = 0, norm = 0;
-    size_t K = mmix_shape(student, 1), B = crops ? mmix_shape(student, 0) / crops : 0;
     mmix_tensor *loss;
-    if (!mmixi_check(m, "mmix_dino_loss", "student", student, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0))
-        return NULL;
-    if (crops < 2 || B * crops != student->shape[0] || !(student_temp > 0) || !(teacher_temp > 0)) {
+    if (!mmixi_expect(m, who, &d, "student NK", student)) return NULL;
+    d.T = crops ? 2 * (d.N / crops) : 0;
+    if (crops < 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_dino_loss: %.0f student rows for %.0f crops (at least 2), temperatures %g and %g",
-                  (double)student->shape[0], (double)crops, student_temp, teacher_temp);
+                  "%s: %.0f student rows for %.0f crops (at least 2), temperatures %g and %g", who, (double)d.N,
+                  (double)crops, student_temp, teacher_temp);
         return NULL;
     }
-    if (!mmixi_check(m, "mmix_dino_loss", "teacher", teacher, MMIX_DTYPE_REAL, 2, 2 * B, K, 0, 0))
-        return NULL;
+    if (!mmixi_expect(m, who, &d, "+teacher TK", teacher)) return NULL;
     if (!center) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: center is NULL");
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: center is NULL", who);
         return NULL;
     }
-    call.in[0] = mmixi_even(m, student, 1);
-    call.in[1] = mmixi_even(m, teacher, 1);
-    call.constant = 2;
-    if (!call.in[0] || !call.in[1]) return NULL;
-    memset(&o, 0, sizeof o);
-    o.crops = crops;
-    o.student_temp = student_temp;
-    o.teacher_temp = teacher_temp;
+    call.in[0] = mmixi_compact(m, student);
+    call.in[1] = mmixi_compact(m, teacher);
+    call.constant = 1u << 1;
+    call.number[0] = student_temp;
+    call.number[1] = teacher_temp;
+    call.size[0] = crops;
     o.center = center;
     o.entropy = &entropy;
-    call.out[0] = mmixi_new(m, "mmix_dino_loss", MMIX_DTYPE_REAL, 0, NULL);
+    call.out[0] = m->error_kind ? NULL : mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
     loss = mmixi_run(m, MMIX_OP_DINO_LOSS, &call, &o, sizeof o);
     if (!loss) return NULL;
-    for (size_t k = 0; k < K; k++) {
+    for (size_t k = 0; k < d.K; k++) {           /* c ← momentum c + (1 - momentum) mean(t), eq. 4 */
         double mean = 0;
-        for (size_t r = 0; r < 2 * B; r++) mean += (double)mmix_data(call.in[1])[r * K + k];
-        center[k] = (mmix_real)(momentum * (double)center[k] + (1 - momentum) * mean / (double)(2 * B));
+        for (size_t r = 0; r < d.T; r++) mean += (double)mmix_data(call.in[1])[r * d.K + k];
+        center[k] = (mmix_real)(momentum * (double)center[k] + (1 - momentum) * mean / (double)d.T);
         norm += (double)center[k] * (double)center[k];
     }
     if (stats) {
         stats->teacher_entropy = entropy;
-        stats->teacher_kl_uniform = mmixi_log((double)K) - entropy;
+        stats->teacher_kl_uniform = mmixi_log((double)d.K) - entropy;
         stats->center_norm = sqrt(norm);
     }
     return loss;
@@ -10343,9 +10162,10 @@ static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
                        (mmix_real)o->eps);
     }
 }
-/* What a step does with each parameter, in step memory; nothing changes yet. ‖gradients‖², or -1. */
+/* What a step does with each parameter, in step memory; nothing changes yet. ‖gradients‖², or -1. Gradients
+   count `scale` times. */
 static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, const mmix_adamw *options,
-                                double clip, const unsigned char *skip)
+                                double scale, double clip, const unsigned char *skip)
 {
     mmix_params *p = state->params;
     mmix_ctx *m = p->m;
@@ -10354,14 +10174,13 @@ static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, con
     j->state = state;
     j->o = options;
     j->pieces = 0;
-    j->piece = (mmixi_piece *)mmixi_step(m, pieces * sizeof *j->piece);
-    j->square = (double *)mmixi_step(m, pieces * sizeof *j->square);
-    j->clip = (double *)mmixi_step(m, p->count * sizeof *j->clip);
+    j->piece = (mmixi_piece *)mmixi_step_array(m, pieces, 1, sizeof *j->piece);
+    j->square = mmixi_doubles(m, pieces, 1);
+    j->clip = mmixi_doubles(m, p->count, 1);
     if (!j->piece || !j->square || !j->clip) return -1;
     for (size_t i = 0; i < p->count; i++) {
-        size_t start = (size_t)(mmix_data(p->at[i].tensor) - p->values), count = mmix_count(p->at[i].tensor);
-        int out = p->at[i].frozen || (skip && skip[i]) || !p->at[i].tensor->written;
-        j->clip[i] = out ? -1 : 1;
+        const size_t start = (size_t)(mmix_data(p->at[i].tensor) - p->values), count = mmix_count(p->at[i].tensor);
+        j->clip[i] = p->at[i].frozen || (skip && skip[i]) || !p->at[i].tensor->written ? -1 : scale;
         for (size_t at = 0; at < count; at += MMIXI_PIECE) {
             mmixi_piece *piece = &j->piece[j->pieces++];
             piece->param = i;
@@ -10371,15 +10190,15 @@ static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, con
     }
     mmixi_ranges(m, j->pieces, 1, mmixi_adamw_square, j);
     for (size_t i = 0; i < j->pieces;) {
-        size_t param = j->piece[i].param;
+        const size_t param = j->piece[i].param;
         double square = 0, norm;
         for (; i < j->pieces && j->piece[i].param == param; i++) square += j->square[i];
-        all += square;
-        norm = sqrt(square);
+        all += square * scale * scale;
+        norm = sqrt(square) * scale;
         if (!(norm - norm == 0))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
                              "expected a finite one; nothing was changed", p->at[param].name, norm);
-        if (clip > 0 && j->clip[param] > 0 && clip / (norm + 1e-6) < 1) j->clip[param] = clip / (norm + 1e-6);
+        if (clip > 0 && j->clip[param] > 0 && clip / (norm + 1e-6) < 1) j->clip[param] *= clip / (norm + 1e-6);
     }
     return all;
 }
@@ -10394,24 +10213,33 @@ static void mmixi_adamw_end(mmixi_adamw_job *j)
 /* A step of n lists, 1 or 2, of all or of none; skip is of the last. What has no parameters is left out.
    ‖all gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const mmix_adamw *options,
-                                double clip, const unsigned char *skip)
+                                double scale, double clip, const unsigned char *skip)
 {
     const mmix_mark mark = mmix_mark_here(m);
     mmixi_adamw_job j[2];
     double square = 0;
     for (int i = 0; i < n && !m->error_kind; i++)
         if (state[i].params)
-            square += mmixi_adamw_begin(&j[i], &state[i], options, clip, i + 1 == n ? skip : NULL);
+            square += mmixi_adamw_begin(&j[i], &state[i], options, scale, clip, i + 1 == n ? skip : NULL);
     for (int i = 0; i < n && !m->error_kind; i++)
         if (state[i].params) mmixi_adamw_end(&j[i]);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(square);
 }
+static int mmixi_adamw_check(mmix_ctx *m, const mmix_adamw *o)
+{
+    const mmixi_limit limit[] = { { "lr", o->lr, 0, 1e30 }, { "weight_decay", o->weight_decay, 0, 1e30 },
+                                  { "beta1", o->beta1, 0, 1 }, { "beta2", o->beta2, 0, 1 },
+                                  { "eps", o->eps, 0, 1e30 } };
+    return mmixi_limits_check(m, "mmix_adamw_step", limit, sizeof limit / sizeof *limit);
+}
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip)
 {
     mmix_ctx *m = state->params ? state->params->m : NULL;
-    const double norm = m ? mmixi_adamw_lists(m, state, 1, options, clip, skip) : 0;
+    double norm;
+    if (!m || mmixi_adamw_check(m, options)) return 0;
+    norm = mmixi_adamw_lists(m, state, 1, options, 1, clip, skip);
     return norm < 0 ? 0 : norm;
 }
 
@@ -12848,7 +12676,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     adamw.weight_decay = s.weight_decay;
     s.momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
     s.gradient_norm = m->error_kind ? -1
-        : mmixi_adamw_lists(m, d->adamw, 2, &adamw, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
+        : mmixi_adamw_lists(m, d->adamw, 2, &adamw, 1, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
     if (s.gradient_norm < 0) {                   /* a step that fails leaves the run as it was */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
         return -1;
@@ -12964,12 +12792,12 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
     return c;
 }
 
+/* Whether the parameter of that name belongs to what trains. */
 static int mmixi_stage_trains(int train, const char *name)
 {
     const char *mmate = strstr(name, ".mmate.");
     const int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : !mmate ? MMIX_TRAIN_REST
-        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX : !strncmp(mmate + 7, "swin.", 5)
-        ? MMIX_TRAIN_SWIN
+        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN
         : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     return (train & needs) == needs;
 }
@@ -12999,25 +12827,32 @@ static int mmixi_distill_begin(mmix_distill *run)
     return mmixi_distill_list(d->params, train, &run->adamw[0])
         || mmixi_distill_list(d->adapters, train, &run->adamw[1]) ? -1 : 0;
 }
-/* What is wrong with a stage, or NULL. */
-static const char *mmixi_stage_wrong(const mmix_distill_config *c, const mmix_stage *s, const mmix_decoder *d)
+/* Whether stage i can be run with this student. */
+static int mmixi_stage_ok(mmix_ctx *m, const char *who, const mmix_distill_config *c, size_t i,
+                          const mmix_decoder *d)
 {
-    const double least[7] = { s->hidden, s->token, s->sequence, s->supervised, s->min_lr, s->weight_decay,
-                              s->clip };
-    int any = s->train & MMIX_TRAIN_LORA;
-    if (s->train < 1 || s->train > 15) return "train is a sum of MMIX_TRAIN_…";
-    if (any && !d->adapters
-        && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
-        return "LoRA wants a rank and targets";
-    if (!(s->temperature > 0 && s->temperature <= DBL_MAX)) return "the temperature is above 0";
-    if (!(s->lr > 0 && s->lr <= DBL_MAX)) return "the rate is above 0";
-    for (int i = 0; i < 7; i++)
-        if (!(least[i] >= 0 && least[i] <= DBL_MAX))
-            return "the weights of losses, min_lr, weight_decay and clip are not below 0";
-    if (!(s->hidden + s->token + s->sequence + s->supervised > 0)) return "a loss has a weight above 0";
-    for (size_t i = 0; !any && i < d->params->count; i++)
-        any = mmixi_stage_trains(s->train, d->params->at[i].name);
-    return any || !s->steps ? NULL : "it trains something that the student has";
+    const mmix_stage *s = &c->stage[i];
+    const int lora = s->train & MMIX_TRAIN_LORA;
+    const mmixi_limit limit[] = {
+        { "train (a sum of MMIX_TRAIN_…)", (double)s->train, 1, 15 }, { "hidden", s->hidden, 0, DBL_MAX },
+        { "token", s->token, 0, DBL_MAX }, { "sequence", s->sequence, 0, DBL_MAX },
+        { "supervised", s->supervised, 0, DBL_MAX },
+        { "the sum of the losses' weights", s->hidden + s->token + s->sequence + s->supervised, DBL_MIN, DBL_MAX },
+        { "temperature", s->temperature, DBL_MIN, DBL_MAX }, { "lr", s->lr, DBL_MIN, DBL_MAX },
+        { "min_lr", s->min_lr, 0, DBL_MAX }, { "weight_decay", s->weight_decay, 0, DBL_MAX },
+        { "clip", s->clip, 0, DBL_MAX } };
+    char name[64];
+    int any = lora || !s->steps;
+    snprintf(name, sizeof name, "%s: stage %d", who, (int)i);
+    if (mmixi_limits_check(m, name, limit, sizeof limit / sizeof *limit)) return 0;
+    if (lora && !d->adapters && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank and targets",
+                         name, (double)c->lora_rank, c->lora_targets), 0;
+    for (size_t k = 0; !any && k < d->params->count; k++) any = mmixi_stage_trains(s->train, d->params->at[k].name);
+    if (!any)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, found train "
+                  "%d", name, s->train);
+    return any;
 }
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
@@ -13048,18 +12883,8 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
                   MMIX_MAX_STAGES);
         return NULL;
     }
-    for (size_t i = 0; i < config.stages; i++) {
-        const mmix_stage *s = &config.stage[i];
-        const char *wrong = mmixi_stage_wrong(&config, s, student);
-        if (!wrong) continue;
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: stage %.0f, expected that %s; found train %d, LoRA of rank %.0f at targets %d, "
-                  "temperature %g, rate %g to %g, losses weighted %g, %g, %g, %g, decay %g, clip %g", who,
-                  (double)i, wrong, s->train, (double)config.lora_rank, config.lora_targets, s->temperature,
-                  s->lr, s->min_lr, s->hidden, s->token, s->sequence, s->supervised, s->weight_decay,
-                  s->clip);
-        return NULL;
-    }
+    for (size_t i = 0; i < config.stages; i++)
+        if (!mmixi_stage_ok(m, who, &config, i, student)) return NULL;
     run = (mmix_distill *)mmixi_alloc(m, sizeof *run);
     if (!run) return NULL;
     memset(run, 0, sizeof *run);
@@ -13135,17 +12960,13 @@ static int mmixi_targets_check(const mmix_distill *run, const char *who, const c
 static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b)
 {
     mmix_ctx *m = run->m;
-    const size_t B = b ? mmix_shape(b->input.tokens, 0) : 0, L = b ? mmix_shape(b->input.tokens, 1) : 0;
+    mmixi_dims d;
     if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who), 0;
-    return mmixi_check(m, who, "tokens", b->input.tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
-        && mmixi_check(m, who, "target", b->target, MMIX_DTYPE_I32, 2, B, L, 0, 0)
+    return mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target, b->mask)
         && mmixi_targets_check(run, who, "target", b->target)
-        && mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, L)
-        && mmixi_optional(m, who, "mask", b->mask, MMIX_DTYPE_I32, 2, B, L, 0, 0)
-        && (!b->decoded || (mmixi_check(m, who, "decoded", b->decoded->tokens, MMIX_DTYPE_I32, 2, B,
-                                        MMIXI_ANY, 0, 0)
-                            && mmixi_check(m, who, "decoded_target", b->decoded_target, MMIX_DTYPE_I32, 2, B,
-                                           b->decoded->tokens->shape[1], 0, 0)
+        && mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)
+        && (!b->decoded || (mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                                         b->decoded_target)
                             && mmixi_targets_check(run, who, "decoded_target", b->decoded_target)));
 }
 /* Rows of a tensor (B, …). */
@@ -13160,23 +12981,14 @@ static mmix_tensor *mmixi_sequences_of(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
     shape[0] = mmix_count(rows);
     return mmix_reshape(m, y, x->ndim, shape);
 }
-/* The teacher's own answers, greedily, in place of the true ones: rows whose answers begin at the same place
-   together. */
-static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                mmix_sequence *decoded, mmix_tensor **target)
+/* Copies tokens and targets of a batch whose answers the teacher is to decode; first, length (B): where each
+   row's answer begins, L if it has none, and how long it is. */
+static int mmixi_distill_answers(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                                 int32_t *tokens, int32_t *wanted, size_t *first, size_t *length)
 {
-    mmix_ctx *m = run->m;
     const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
     const mmix_span *last = b->input.n_spans ? &b->input.spans[b->input.n_spans - 1] : NULL;
     const size_t behind = last ? last->start + mmixi_span_tokens(last) : 0;      /* the first place there */
-    size_t *first = (size_t *)mmixi_step_array(m, B, 2, sizeof *first), *length = first + B;
-    int32_t *tokens, *wanted;
-    *decoded = b->input;
-    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
-    *target = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
-    if (!first || !decoded->tokens || !*target) return -1;
-    tokens = mmix_data_i32(decoded->tokens);
-    wanted = mmix_data_i32(*target);
     for (size_t r = 0; r < B; r++) {
         first[r] = L;
         length[r] = 0;
@@ -13186,40 +12998,57 @@ static int mmixi_distill_decode(const mmix_distill *run, const char *who, const 
             if (mmixi_index(b->target, r * L + t) < 0) continue;
             if (!length[r]++) first[r] = t;
             if (first[r] + length[r] != t + 1 || t + 1 < behind)
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; "
+                return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; "
                                  "where the teacher is to decode, an answer is one run behind all spans", who,
                                  (double)t, (double)r,
                                  t + 1 < behind ? "before a span's end" : "after a gap");
         }
     }
+    return 0;
+}
+/* The teacher's own answers, greedily, in place of the true ones: rows whose answers begin at the same place
+   together. */
+static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                                mmix_sequence *decoded, mmix_tensor **target)
+{
+    mmix_ctx *m = run->m;
+    const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
+    size_t *first = (size_t *)mmixi_step_array(m, B, 2, sizeof *first), *length = first + B;
+    int32_t *tokens, *wanted;
+    *decoded = b->input;
+    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
+    *target = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
+    if (!first || !decoded->tokens || !*target) return -1;
+    tokens = mmix_data_i32(decoded->tokens);
+    wanted = mmix_data_i32(*target);
+    if (mmixi_distill_answers(run, who, b, tokens, wanted, first, length)) return -1;
     for (size_t r = 0; r < B; r++) {
         const mmix_mark mark = mmix_mark_here(m);
         const size_t at = first[r];
         size_t n = 0, count = 0, shape[2];
         mmix_sequence q = b->input;
-        mmix_tensor *rows;
+        mmix_tensor *rows = at < L ? mmix_new(m, MMIX_DTYPE_I32, 1, &B) : NULL;
         int32_t *made;
         if (at == L) continue;
+        if (!rows) return -1;
         for (size_t i = r; i < B; i++)
             if (first[i] == at) {
-                n++;
+                mmix_data_i32(rows)[n++] = (int32_t)i;
                 count = mmixi_max(count, length[i]);
             }
-        rows = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+        rows = mmix_slice(m, rows, 0, 0, n);
         shape[0] = n;
         shape[1] = at + 1;
         q.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
         made = (int32_t *)mmixi_step_array(m, n, count, sizeof *made);
         if (!rows || !q.tokens || !made) return -1;
-        for (size_t i = r, k = 0; i < B; i++)
-            if (first[i] == at) {
-                mmix_data_i32(rows)[k] = (int32_t)i;
-                memcpy(mmix_data_i32(q.tokens) + k++ * shape[1], tokens + i * L, shape[1] * sizeof *tokens);
-            }
+        for (size_t k = 0; k < n; k++)
+            memcpy(mmix_data_i32(q.tokens) + k * shape[1], tokens + (size_t)mmixi_index(rows, k) * L,
+                   shape[1] * sizeof *tokens);
         if (q.media) q.media = mmixi_sequences_of(m, q.media, rows);
         if (!mmix_decoder_continue(m, run->teacher, &q, NULL, made, count)) return -1;
         for (size_t k = 0; k < n; k++) {
-            const size_t i = (size_t)mmix_data_i32(rows)[k];
+            const size_t i = (size_t)mmixi_index(rows, k);
             for (size_t t = 0; t < length[i] && at + t < L; t++) {
                 wanted[i * L + at + t] = made[k * count + t];
                 if (at + t + 1 < L) tokens[i * L + at + t + 1] = made[k * count + t];
@@ -13343,14 +13172,6 @@ MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *bat
 
 /* ---- steps ---- */
 
-typedef struct mmixi_scale_job { const mmix_params *p; mmix_real scale; } mmixi_scale_job;
-static void mmixi_scale_range(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_scale_job *j = (const mmixi_scale_job *)arg;
-    mmix_real *g = j->p->gradients + begin;
-    (void)lane;
-    j->p->m->k->scale(end - begin, j->scale, g, g);
-}
 /* The optimiser's step on what has been added up, and the next stage if it was the last. */
 static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
 {
@@ -13359,14 +13180,8 @@ static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
     o.lr = s->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
                                         stage->lr / (double)(stage->warmup + 1), run->step);
     o.weight_decay = stage->weight_decay;
-    for (int i = 0; i < 2; i++) {
-        mmixi_scale_job j;
-        j.p = run->adamw[i].params;
-        j.scale = (mmix_real)(1 / (double)run->tokens);
-        if (j.p) mmixi_ranges(run->m, j.p->slab, MMIXI_PIECE, mmixi_scale_range, &j);
-    }
+    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip, NULL);
     run->tokens = 0;
-    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, stage->clip, NULL);
     if (s->gradient_norm < 0) {                  /* what had been added up is of no use */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
         return -1;
@@ -17957,15 +17772,15 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_GATED_RMS_NORM, mmixi_norm); MMIXI_BOTH(MMIX_OP_L2_NORMALISE, mmixi_unit);
     MMIXI_OP(MMIX_OP_LINEAR, mmixi_linear);
     MMIXI_OP(MMIX_OP_CONV1D, mmixi_conv); MMIXI_OP(MMIX_OP_PATCH_EMBED, mmixi_patch);
-    MMIXI_OP(MMIX_OP_RESIZE, mmixi_resize);
-    MMIXI_OP(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
+    MMIXI_BOTH(MMIX_OP_RESIZE, mmixi_resize);
+    MMIXI_BOTH(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
     MMIXI_OP(MMIX_OP_ROPE, mmixi_rope);
     MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
     MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
     MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
-    MMIXI_OP(MMIX_OP_DINO_LOSS, mmixi_dino);
+    MMIXI_BOTH(MMIX_OP_DINO_LOSS, mmixi_dino);
     MMIXI_BOTH(MMIX_OP_ADD_ROWS, mmixi_add_rows); MMIXI_OP(MMIX_OP_FUSE_DIRECTIONS, mmixi_fuse);
-    MMIXI_OP(MMIX_OP_KD_HIDDEN, mmixi_kd_hidden); MMIXI_OP(MMIX_OP_KD_TOKEN, mmixi_kd_token);
+    MMIXI_BOTH(MMIX_OP_KD_HIDDEN, mmixi_kd); MMIXI_BOTH(MMIX_OP_KD_TOKEN, mmixi_kd);
 #undef MMIXI_OP
 #undef MMIXI_BOTH
 }

@@ -11,13 +11,16 @@
 
    Sections: what both need · figures · report: measuring · report: writing · main */
 
+#ifndef MMIX_LINKED                              /* make links an object that all demos share */
 #define MAMBA_MIX_IMPLEMENTATION
+#endif
 #define REPORT_PROGRAM "mixers"
 #include "../mamba_mix.h"
 #include "pictures.h"
 #include "report.h"
 #include "scenes.h"
 #include <ctype.h>
+#include <float.h>
 #include <inttypes.h>
 #include <time.h>
 

@@ -37,11 +37,7 @@
 #define FUZZ_PPM
 #endif
 #define _POSIX_C_SOURCE 200112L                  /* posix_memalign */
-#define MAMBA_MIX_IMPLEMENTATION
-#include "../mamba_mix.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* The library's copy of the file, and as much again for what it makes of it. */
 #define BUDGET(size) (2 * (size) + (1u << 20))
@@ -51,16 +47,16 @@ enum { READ_MOST = 1 << 22 };                    /* elements read of one file: e
 
 /* Blocks end where they were asked to end, so that a sanitizer sees the first byte beyond; without one the
    bytes behind a block are a guard. */
-#ifdef MMIXI_ASAN
+#if defined(__SANITIZE_ADDRESS__) || defined(FUZZ_SANITIZED)
 enum { GUARD = 0 };
 #else
 enum { GUARD = 64 };
 #endif
-typedef struct counter { size_t live, peak; int wrong; } counter;
+typedef struct counts { size_t live, peak; int wrong; } counts;
 
 static void *counted_alloc(void *user, size_t size)
 {
-    counter *c = (counter *)user;
+    counts *c = (counts *)user;
     void *raw;
     if (posix_memalign(&raw, 64, 64 + size + GUARD)) return NULL;
     unsigned char *p = (unsigned char *)raw + 64;
@@ -72,7 +68,7 @@ static void *counted_alloc(void *user, size_t size)
 }
 static void counted_free(void *user, void *ptr, size_t size)
 {
-    counter *c = (counter *)user;
+    counts *c = (counts *)user;
     unsigned char *p = (unsigned char *)ptr;
     size_t asked;
     memcpy(&asked, p - 64, sizeof asked);
@@ -82,9 +78,8 @@ static void counted_free(void *user, void *ptr, size_t size)
     free(p - 64);
 }
 
-static counter count;
-#define BYTES_MALLOC(size) counted_alloc(&count, size)
-#define BYTES_FREE(p) counted_release(p)
+static counts count;
+static void *counted_block(size_t size) { return counted_alloc(&count, size); }
 static void counted_release(void *p)             /* whose size is not told */
 {
     size_t asked;
@@ -92,9 +87,11 @@ static void counted_release(void *p)             /* whose size is not told */
     memcpy(&asked, (unsigned char *)p - 64, sizeof asked);
     counted_free(&count, p, asked);
 }
+#define BYTES_MALLOC(size) counted_block(size)
+#define BYTES_FREE(p) counted_release(p)
 #include "../demos/ppm.h"
 
-static mmix_ctx *context(void)
+static mmix_ctx *counting(void)
 {
     static mmix_ctx *m;                          /* one for all inputs: most files take less time than it */
     mmix_options o;
@@ -217,7 +214,7 @@ static const char *is_wrong(const char *path, const unsigned char *data, size_t 
 #else
     const int picture = 0;
 #endif
-    const char *wrong = (picture ? picture_is_wrong : archive_is_wrong)(context(), path, data, size);
+    const char *wrong = (picture ? picture_is_wrong : archive_is_wrong)(counting(), path, data, size);
     return count.wrong ? count.wrong = 0, "wrote behind a block, or freed it with another size" : wrong;
 }
 
@@ -875,7 +872,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; !files && i < seed_count; i++) run_seed(&seeds[i], runs);
     for (size_t i = 0; i < seed_count; i++) free(seeds[i].file.at);
     for (size_t i = 0; i < hostile_count; i++) free(hostile[i].file.at);
-    mmix_destroy(context());
+    mmix_destroy(counting());
     if (count.live) failed++, printf("%zu bytes are left at the end\n", count.live);
     printf("%d passed, %d failed, 0 skipped\n", passed, failed);
     return failed != 0;

@@ -1,21 +1,13 @@
 /* Pictures: each fast loop against its plain definition, identities, crops, threads, PPM files good and bad.
 
    cc -O2 tests/images.c -o images -lm -lpthread && ./images */
-
-#define MAMBA_MIX_IMPLEMENTATION
-#include "../mamba_mix.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static size_t blocks_left = SIZE_MAX;              /* of ppm.h: then there is no memory */
 static void *blocks_malloc(size_t size) { return blocks_left ? blocks_left--, malloc(size) : NULL; }
 #define BYTES_MALLOC(size) blocks_malloc(size)
 #define BYTES_FREE(p) free(p)
 #include "../demos/ppm.h"
-
-static size_t passed, failed, skipped;
 
 static int check(int ok, const char *what, size_t detail)
 {
@@ -584,14 +576,6 @@ static void test_batch(void)
     for (size_t i = 0; i < 4; i++) free((void *)(uintptr_t)pictures[i].rgb);
 }
 
-static void refused(mmix_ctx *m, int result, const char *word, size_t which)
-{
-    const char *message = mmix_error(m);
-    int ok = result == -1 && message && strstr(message, word);
-    if (!check(ok, "batch: refused with a message", which)) printf("  expected \"%s\", found \"%s\"\n", word, message ? message : "none");
-    mmix_error_clear(m);
-}
-
 static void test_batch_refuses(mmix_ctx *m)
 {
     uint8_t *rgb = draw(20, 20, 0);
@@ -600,33 +584,33 @@ static void test_batch_refuses(mmix_ctx *m)
     mmix_augment good = small_config(), a;
     p[0] = p[1] = picture_of(rgb, 20, 20);
     check(mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == 0, "batch: the good call", 0);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, small, l), "global", 1);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, NULL, l), "global", 2);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, NULL), "local", 3);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 1, 0, g, l), "global", 4);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 0, 0, g, l), "pictures", 5);
-    refused(m, mmix_augment_batch(m, NULL, p, NULL, 2, 0, g, l), "NULL", 6);
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, small, l) == -1, "global");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, NULL, l) == -1, "global");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, NULL) == -1, "local");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 1, 0, g, l) == -1, "global");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 0, 0, g, l) == -1, "pictures");
+    REFUSED(m, mmix_augment_batch(m, NULL, p, NULL, 2, 0, g, l) == -1, "NULL");
     p[1].width = 0;
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l), "picture 1", 7);
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == -1, "picture 1");
     p[1] = picture_of(NULL, 20, 20);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l), "picture 1", 8);
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == -1, "picture 1");
     p[1] = p[0];
-#define REFUSED(change, word, which) \
-    do { a = good; change; refused(m, mmix_augment_batch(m, &a, p, NULL, 2, 0, g, l), word, which); } while (0)
-    REFUSED(a.global_size = 0, "global_size", 10);
-    REFUSED(a.local_size = 0, "local_size", 11);
-    REFUSED(a.local_count = 70000, "local_count", 12);
-    REFUSED(a.global_scale[0] = 0, "scale", 13);
-    REFUSED(a.local_scale[1] = 1.5, "scale", 14);
-    REFUSED(a.aspect[0] = NAN, "aspect", 15);
-    REFUSED(a.aspect[1] = 0.1, "aspect", 16);
-    REFUSED(a.flip = 1.1, "probability", 17);
-    REFUSED(a.blur[2] = -1, "probability", 18);
-    REFUSED(a.contrast = -0.1, "contrast", 19);
-    REFUSED(a.hue = 0.6, "hue", 20);
-    REFUSED(a.sigma[1] = 0, "sigma", 21);
-    REFUSED(a.deviation[1] = 0, "deviation", 22);
-#undef REFUSED
+#define BENT(change, word) \
+    do { a = good; change; REFUSED(m, mmix_augment_batch(m, &a, p, NULL, 2, 0, g, l) == -1, word); } while (0)
+    BENT(a.global_size = 0, "global_size");
+    BENT(a.local_size = 0, "local_size");
+    BENT(a.local_count = 70000, "local_count");
+    BENT(a.global_scale[0] = 0, "scale");
+    BENT(a.local_scale[1] = 1.5, "scale");
+    BENT(a.aspect[0] = NAN, "aspect");
+    BENT(a.aspect[1] = 0.1, "aspect");
+    BENT(a.flip = 1.1, "probability");
+    BENT(a.blur[2] = -1, "probability");
+    BENT(a.contrast = -0.1, "contrast");
+    BENT(a.hue = 0.6, "hue");
+    BENT(a.sigma[1] = 0, "sigma");
+    BENT(a.deviation[1] = 0, "deviation");
+#undef BENT
     a = good;
     a.local_count = 0;
     check(mmix_augment_batch(m, &a, p, NULL, 2, 0, g, NULL) == 0, "batch: no local crops", 0);

@@ -5,11 +5,8 @@
      pytorch logits CHECKPOINT IN.npz OUT.safetensors            of every array (sequences, tokens) in IN
      pytorch image OUT.safetensors PICTURE.ppm…                  mmix_image of each at 224 x 224
      pytorch memory MODEL CHECKPOINT BATCH                       taken by one pass of BATCH images */
-#define MAMBA_MIX_IMPLEMENTATION
-#include "../mamba_mix.h"
+#include "test.h"
 #include "../demos/ppm.h"
-#include <stdio.h>
-#include <string.h>
 
 enum { MAX_ENTRIES = 64, LAST = 4 };             /* class tokens of the last 4 blocks */
 

@@ -1,10 +1,6 @@
 /* text.c - demos/text.h against the definition of its encoding: texts, bytes that are no UTF-8, damaged files, lack
    of memory. Run from the repository's root; with ../shared/data there, the tokenizer of its model is tried, too. */
-#define MAMBA_MIX_IMPLEMENTATION
-#include "../mamba_mix.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 static size_t blocks_left = SIZE_MAX, blocks_held;       /* of text.h: none left is no memory */
 static void *blocks_malloc(size_t size)
@@ -22,21 +18,6 @@ static void blocks_free(void *p)
 #define BYTES_MALLOC(size) blocks_malloc(size)
 #define BYTES_FREE(p) blocks_free(p)
 #include "../demos/text.h"
-
-static int passed, failed, skipped;
-#define CHECK(x) check((x) != 0, __LINE__, #x)
-static void check(int ok, int line, const char *what)
-{
-    if (ok) passed++;
-    else if (failed++ < 100) printf("tests/text.c:%d: %s\n", line, what);
-}
-static mmix_ctx *context(void)
-{
-    mmix_options o;
-    memset(&o, 0, sizeof o);
-    o.threads = 1;
-    return mmix_create(&o);
-}
 
 enum { PIECES = 420 };
 typedef struct Vocabulary { size_t n; char piece[PIECES][12]; float score[PIECES]; } Vocabulary;
@@ -240,7 +221,7 @@ static void test_no_memory(mmix_ctx *m, const Bytes *b)
 
 int main(void)
 {
-    mmix_ctx *m = context();
+    mmix_ctx *m = context(1, 0);
     Vocabulary *v = vocabulary(m);
     Bytes *b = file_of(v);
     test_texts(m, v, b);
