@@ -13253,9 +13253,35 @@ MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_di
 }
 /* ==== >>metrics ======================================================================
 
-   Feature maps, Binary-AUC, IoU, k-NN, PCA, class strategies. Sums are in double; every output is one task's,
-   so threads change nothing.
+   Feature maps, Binary-AUC, IoU, k-NN, ranks, PCA, class strategies. Sums are in double; every output is one
+   task's, so threads change nothing.
    ==================================================================================== */
+
+/* Plain arguments by their names: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after
+   mmix_fail. */
+static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
+{
+    int ok = !m->error_kind;
+    va_list list;
+    va_start(list, names);
+    while (ok && names) {
+        const int pointer = *names == '*', length = (int)strcspn(names, ",") - pointer;
+        ok = pointer ? va_arg(list, const void *) != NULL : va_arg(list, size_t) > 0;
+        if (!ok)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, pointer ? "%s: %.*s is NULL" : "%s: %.*s is 0, expected at least 1", who,
+                      length, names + pointer);
+        names = strchr(names, ',');
+        if (names) names += 2;
+    }
+    va_end(list);
+    return ok;
+}
+static double mmixi_dot(const double *x, const double *y, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i] * y[i];
+    return sum;
+}
 
 /* ------------------------------------------------------------------------------------
    Feature maps      s = cos(q, patch) or q · patch;  (s - min) / (max - min);  bilinear
@@ -13267,102 +13293,95 @@ MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_di
 typedef struct mmixi_map_source {
     const mmix_real *query, *patches;
     const size_t *at;                            /* which rows of query; NULL: the first `queries` */
-    size_t queries, query_step, patch_step, D;   /* steps from row to row */
-    int similarity;
+    size_t queries, D;
+    size_t query_row, patch_row, query_image, patch_image;       /* steps from one to the next */
+    const char *layer, *token;                   /* in words */
 } mmixi_map_source;
 
 /* Output i of `out` over an axis of n cells is (1 - w) cell[*a] + w cell[*b]. Returns w. */
 static double mmixi_map_tap(size_t i, size_t n, size_t out, size_t *a, size_t *b)
 {
-    double s = ((double)i + 0.5) * (double)n / (double)out - 0.5;
-    if (s < 0) s = 0;
+    const double s = fmax(((double)i + 0.5) * (double)n / (double)out - 0.5, 0);
     *a = mmixi_min((size_t)s, n - 1);
     *b = mmixi_min(*a + 1, n - 1);
     return s - (double)*a;
 }
-
-/* Image b of the result; q (D) is scratch. Returns 0 if a similarity is not finite. */
-static int mmixi_map_image(mmix_map *r, size_t b, const mmixi_map_source *from, double *q)
+static void mmixi_map_grow(mmix_real *map, const mmix_real *scaled, const mmix_map *r)
 {
-    size_t n = r->grid_h * r->grid_w, D = from->D;
-    mmix_real *similarity = r->similarity + b * n, *scaled = r->scaled + b * n;
-    mmix_real *map = r->map + b * r->h * r->w;
-    double low = 0, high = 0, length = 0;
-    for (size_t d = 0; d < D; d++) {
-        q[d] = 0;
-        for (size_t i = 0; i < from->queries; i++)
-            q[d] += (double)from->query[(from->at ? from->at[i] : i) * from->query_step + d];
-        q[d] /= (double)from->queries;
-        length += q[d] * q[d];
-    }
-    for (size_t i = 0; i < n; i++) {
-        const mmix_real *patch = from->patches + i * from->patch_step;
-        double dot = 0, square = 0, s;
-        for (size_t d = 0; d < D; d++) {
-            dot += q[d] * (double)patch[d];
-            square += (double)patch[d] * (double)patch[d];
-        }
-        if (from->similarity == MMIX_MAP_COSINE) {
-            if (length > 1e-24) dot /= sqrt(length);             /* a vector of length 0 is like nothing: 0 */
-            if (square > 1e-24) dot /= sqrt(square);
-        }
-        similarity[i] = (mmix_real)dot;
-        s = (double)similarity[i];
-        if (!(fabs(s) <= DBL_MAX)) return 0;
-        if (i == 0 || s < low) low = s;
-        if (i == 0 || s > high) high = s;
-    }
-    for (size_t i = 0; i < n; i++)
-        scaled[i] = (mmix_real)(high > low ? ((double)similarity[i] - low) / (high - low) : 0);
     for (size_t y = 0; y < r->h; y++) {
         size_t y0, y1, x0, x1;
-        double wy = mmixi_map_tap(y, r->grid_h, r->h, &y0, &y1);
+        const double wy = mmixi_map_tap(y, r->grid_h, r->h, &y0, &y1);
         const mmix_real *top = scaled + y0 * r->grid_w, *bottom = scaled + y1 * r->grid_w;
         for (size_t x = 0; x < r->w; x++) {
-            double wx = mmixi_map_tap(x, r->grid_w, r->w, &x0, &x1);
-            double above = (1 - wx) * (double)top[x0] + wx * (double)top[x1];
-            double below = (1 - wx) * (double)bottom[x0] + wx * (double)bottom[x1];
+            const double wx = mmixi_map_tap(x, r->grid_w, r->w, &x0, &x1),
+                above = (1 - wx) * (double)top[x0] + wx * (double)top[x1],
+                below = (1 - wx) * (double)bottom[x0] + wx * (double)bottom[x1];
             *map++ = (mmix_real)((1 - wy) * above + wy * below);
         }
     }
+}
+/* Image b of the result; q (2, D) is scratch. Returns 0 if a similarity is not finite. */
+static int mmixi_map_image(const mmix_map *r, size_t b, const mmixi_map_source *from, int cosine, double *q)
+{
+    const size_t n = r->grid_h * r->grid_w, D = from->D;
+    mmix_real *similarity = r->similarity + b * n, *scaled = r->scaled + b * n;
+    double low = HUGE_VAL, high = -HUGE_VAL, length, *patch = q + D;
+    for (size_t d = 0; d < D; d++) {
+        q[d] = 0;
+        for (size_t i = 0; i < from->queries; i++)
+            q[d] += (double)from->query[b * from->query_image + (from->at ? from->at[i] : i) * from->query_row + d];
+        q[d] /= (double)from->queries;
+    }
+    length = mmixi_dot(q, q, D);
+    for (size_t i = 0; i < n; i++) {
+        double dot, square;
+        for (size_t d = 0; d < D; d++)
+            patch[d] = (double)from->patches[b * from->patch_image + i * from->patch_row + d];
+        dot = mmixi_dot(q, patch, D);
+        square = mmixi_dot(patch, patch, D);
+        if (cosine && length > 1e-24) dot /= sqrt(length);       /* a vector of length 0 is like nothing: 0 */
+        if (cosine && square > 1e-24) dot /= sqrt(square);
+        similarity[i] = (mmix_real)dot;
+        dot = (double)similarity[i];
+        if (!(fabs(dot) <= DBL_MAX)) return 0;
+        low = fmin(low, dot);
+        high = fmax(high, dot);
+    }
+    for (size_t i = 0; i < n; i++)
+        scaled[i] = (mmix_real)(high > low ? ((double)similarity[i] - low) / (high - low) : 0);
+    mmixi_map_grow(r->map + b * r->h * r->w, scaled, r);
     return 1;
 }
 
-/* All r->B images, `next_query` and `next_patches` numbers apart, r's sizes being filled in. */
-static int mmixi_map_run(mmix_ctx *m, const char *who, mmix_map *r, mmixi_map_source from, size_t next_query,
-                         size_t next_patches, const char *layer, const char *token)
+/* All r.B images; r has its sizes. */
+static int mmixi_map_run(mmix_ctx *m, const char *who, const mmix_map_options *options,
+                         const mmixi_map_source *from, mmix_map r, mmix_map *result)
 {
-    const char *similarity = from.similarity == MMIX_MAP_DOT ? "dot product" : "cosine";
+    const int kind = options ? options->similarity : MMIX_MAP_COSINE;
     size_t cells, pixels, b = 0;
     double *q;
     mmix_mark mark;
-    if (from.similarity != MMIX_MAP_COSINE && from.similarity != MMIX_MAP_DOT)
+    if (kind != MMIX_MAP_COSINE && kind != MMIX_MAP_DOT)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "%s: similarity is %d, expected MMIX_MAP_COSINE or MMIX_MAP_DOT", who,
-                         from.similarity);
-    if (!r->B || !r->grid_h || !r->grid_w || !from.D || !r->h || !r->w || !from.queries)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "%s: no size may be 0: %zu images, %zu queries, grid %zu x %zu, width %zu, map"
-                         " %zu x %zu", who, r->B, from.queries, r->grid_h, r->grid_w, from.D, r->h, r->w);
-    if (!mmixi_mul_ok(r->grid_h, r->grid_w, &cells) || !mmixi_mul_ok(r->h, r->w, &pixels))
-        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: a grid of %zu x %zu or a map of %zu x %zu is too large",
-                         who, r->grid_h, r->grid_w, r->h, r->w);
-    r->similarity = mmixi_reals(m, r->B, cells);
-    r->scaled = mmixi_reals(m, r->B, cells);
-    r->map = mmixi_reals(m, r->B, pixels);
+                         "%s: similarity is %d, expected MMIX_MAP_COSINE or MMIX_MAP_DOT", who, kind);
+    if (!mmixi_given(m, who, "queries, gh, gw, D, h, w", from->queries, r.grid_h, r.grid_w, from->D, r.h, r.w))
+        return -1;
+    if (!mmixi_mul_ok(r.grid_h, r.grid_w, &cells) || !mmixi_mul_ok(r.h, r.w, &pixels))
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: the grid or the map is too large", who);
+    r.similarity = mmixi_reals(m, r.B, cells);
+    r.scaled = mmixi_reals(m, r.B, cells);
+    r.map = mmixi_reals(m, r.B, pixels);
     mark = mmix_mark_here(m);
-    q = mmixi_doubles(m, from.D, 1);
-    if (!r->similarity || !r->scaled || !r->map || !q) return -1;
-    for (; b < r->B && mmixi_map_image(r, b, &from, q); b++) {
-        from.query += next_query;
-        from.patches += next_patches;
-    }
+    q = mmixi_doubles(m, from->D, 2);
+    if (mmix_error(m)) return -1;
+    while (b < r.B && mmixi_map_image(&r, b, from, kind == MMIX_MAP_COSINE, q)) b++;
     mmix_rewind(m, mark);
-    if (b < r->B)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a similarity of image %zu is not finite", who, b);
-    snprintf(r->how, sizeof r->how,
-             "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; bilinear from %zu x %zu to "
-             "%zu x %zu", layer, token, similarity, r->grid_h, r->grid_w, r->h, r->w);
+    if (b < r.B)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a similarity of image %.0f is not finite", who, (double)b);
+    snprintf(r.how, sizeof r.how, "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; bilinear from "
+             "%.0f x %.0f to %.0f x %.0f", from->layer, from->token, kind == MMIX_MAP_DOT ? "dot product" : "cosine",
+             (double)r.grid_h, (double)r.grid_w, (double)r.h, (double)r.w);
+    *result = r;
     return 0;
 }
 
@@ -13370,80 +13389,43 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
                              size_t queries, const mmix_real *patches, size_t gh, size_t gw, size_t D,
                              size_t h, size_t w, mmix_map *result)
 {
-    const char *token = queries == 1 ? "query as given" : "mean of the given queries";
-    const char *layer = "patches as given";
-    mmixi_map_source from;
-    mmix_map r;
-    memset(&from, 0, sizeof from);
-    memset(&r, 0, sizeof r);
+    mmixi_map_source from = { query, patches, NULL, queries, D, D, D, 0, 0, "patches as given",
+                              queries == 1 ? "query as given" : "mean of the given queries" };
+    const mmix_map r = { NULL, NULL, NULL, 1, gh, gw, h, w, "" };
     memset(result, 0, sizeof *result);
-    if (mmix_error(m)) return -1;
-    if (!query || !patches)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_feature_map: %s is NULL", query ? "patches" : "query");
-    from.query = query;
-    from.patches = patches;
-    from.queries = queries;
-    from.query_step = from.patch_step = from.D = D;
-    from.similarity = options ? options->similarity : MMIX_MAP_COSINE;
-    if (options && options->token) token = options->token;
-    if (options && options->layer) layer = options->layer;
-    r.B = 1;
-    r.grid_h = gh;
-    r.grid_w = gw;
-    r.h = h;
-    r.w = w;
-    if (mmixi_map_run(m, "mmix_feature_map", &r, from, 0, 0, layer, token)) return -1;
-    *result = r;
-    return 0;
+    if (!mmixi_given(m, "mmix_feature_map", "*query, *patches", query, patches)) return -1;
+    if (options && options->token) from.token = options->token;
+    if (options && options->layer) from.layer = options->layer;
+    return mmixi_map_run(m, "mmix_feature_map", options, &from, r, result);
 }
-
 MMIXDEF int mmix_vision_map(mmix_ctx *m, const mmix_map_options *options, const mmix_features *features,
                             size_t h, size_t w, mmix_map *result)
 {
-    int by_position = options && options->positions;
-    const mmix_tensor *query = by_position ? features->tokens : features->token, *patches = features->patches;
-    size_t L = by_position ? mmix_shape(query, 1) : 1, n = mmix_shape(patches, 1);
+    const char *who = "mmix_vision_map";
+    const size_t *at = options ? options->positions : NULL, queries = at ? options->n_positions : 1;
+    const mmix_tensor *query = at ? features->tokens : features->token, *patches = features->patches;
+    const mmix_map r = { NULL, NULL, NULL, mmix_shape(patches, 0), features->grid_h, features->grid_w, h, w, "" };
+    mmixi_map_source from = { mmix_data(query), mmix_data(patches), at, queries, mmix_shape(patches, -1),
+                              mmix_stride(query, 1), mmix_stride(patches, 1), mmix_stride(query, 0),
+                              mmix_stride(patches, 0), "last block after the final norm", NULL };
     char token[64] = "class token";
-    mmixi_map_source from;
-    mmix_map r;
-    memset(&from, 0, sizeof from);
-    memset(&r, 0, sizeof r);
+    mmixi_dims d;
     memset(result, 0, sizeof *result);
-    if (mmix_error(m)) return -1;
-    from.query = mmix_data(query);
-    from.patches = mmix_data(patches);
-    if (!from.query || !from.patches)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_map: features.%s has no values here",
-                         from.query ? "patches" : by_position ? "tokens" : "token");
-    from.at = by_position ? options->positions : NULL;
-    from.queries = by_position ? options->n_positions : 1;
-    from.query_step = by_position ? mmix_stride(query, 1) : 0;
-    from.patch_step = mmix_stride(patches, 1);
-    from.D = mmix_shape(patches, -1);
-    from.similarity = options ? options->similarity : MMIX_MAP_COSINE;
-    r.B = mmix_shape(patches, 0);
-    r.grid_h = features->grid_h;
-    r.grid_w = features->grid_w;
-    r.h = h;
-    r.w = w;
-    if (mmix_shape(query, 0) != r.B || mmix_shape(query, -1) != from.D || r.grid_h * r.grid_w != n)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_vision_map: patches (%zu, %zu, %zu) do not go with queries of width %zu of %zu"
-                         " images on a grid of %zu x %zu", r.B, n, from.D, mmix_shape(query, -1),
-                         mmix_shape(query, 0), r.grid_h, r.grid_w);
-    for (size_t i = 0; from.at && i < from.queries; i++)
-        if (from.at[i] >= L)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_map: positions[%zu] is %zu of %zu tokens",
-                             i, from.at[i], L);
+    if (!mmixi_expect(m, who, &d, at ? "features.tokens BLD, features.patches BND"
+                      : "features.token BD, features.patches BND", query, patches)) return -1;
+    if (r.grid_h * r.grid_w != d.N)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f patches on a grid of %.0f x %.0f", who, (double)d.N,
+                         (double)r.grid_h, (double)r.grid_w);
+    for (size_t i = 0; at && i < queries; i++)
+        if (at[i] >= d.L)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: positions[%.0f] is %.0f of %.0f tokens", who, (double)i,
+                             (double)at[i], (double)d.L);
     if (features->registers) snprintf(token, sizeof token, "mean of the registers");
-    if (from.at && from.queries == 1) snprintf(token, sizeof token, "token %zu", from.at[0]);
-    if (from.at && from.queries > 1)
-        snprintf(token, sizeof token, "mean of %zu tokens, %zu to %zu", from.queries, from.at[0],
-                 from.at[from.queries - 1]);
-    if (mmixi_map_run(m, "mmix_vision_map", &r, from, mmix_stride(query, 0), mmix_stride(patches, 0),
-                      "last block after the final norm", token)) return -1;
-    *result = r;
-    return 0;
+    if (at && queries)
+        snprintf(token, sizeof token, queries == 1 ? "token %.0f" : "mean of %.0f tokens, %.0f to %.0f",
+                 (double)(queries == 1 ? at[0] : queries), (double)at[0], (double)at[queries - 1]);
+    from.token = token;
+    return mmixi_map_run(m, who, options, &from, r, result);
 }
 
 /* ------------------------------------------------------------------------------------
@@ -13456,78 +13438,58 @@ MMIXDEF int mmix_vision_map(mmix_ctx *m, const mmix_map_options *options, const 
 
 enum { MMIXI_ROC_POINTS = 102 };                 /* of a mean curve: (0, 0), then fpr 0, 0.01, …, 1 */
 
-typedef struct mmixi_auc_item { double value, fore, back; } mmixi_auc_item;
+typedef struct mmixi_auc_item { double value, fore; } mmixi_auc_item;    /* fore: the share of foreground */
 typedef struct mmixi_auc_size { size_t map_h, map_w, h, w; int32_t void_label; } mmixi_auc_size;
 
-/* Merge sort, largest value first (qsort differs between platforms). Returns where the result is. */
-static mmixi_auc_item *mmixi_auc_sort(mmixi_auc_item *a, mmixi_auc_item *b, size_t n)
+/* Largest value first; items that are equal in both are the same to the curve. */
+static int mmixi_auc_compare(const void *a, const void *b)
 {
-    for (size_t width = 1; width < n; width *= 2) {
-        mmixi_auc_item *sorted = b;
-        for (size_t start = 0; start < n; start += 2 * width) {
-            size_t middle = mmixi_min(start + width, n), end = mmixi_min(middle + width, n);
-            size_t i = start, j = middle;
-            for (size_t o = start; o < end; o++) {
-                int left = j >= end || (i < middle && a[i].value >= a[j].value);
-                b[o] = left ? a[i++] : a[j++];
-            }
-        }
-        b = a;
-        a = sorted;
-    }
-    return a;
+    const mmixi_auc_item *x = (const mmixi_auc_item *)a, *y = (const mmixi_auc_item *)b;
+    const int by_value = (x->value < y->value) - (x->value > y->value);
+    return by_value ? by_value : (x->fore < y->fore) - (x->fore > y->fore);
 }
-
-/* Length that pixel i and the cell from `start` to `end` have in common. */
-static double mmixi_auc_overlap(size_t i, double start, double end)
-{
-    double a = (double)i > start ? (double)i : start, b = (double)i + 1 < end ? (double)i + 1 : end;
-    return b - a;
-}
-
-/* One item for each cell of the map that is not all void: its value, and its shares of foreground and
-   background by area. Where the map has the mask's size the cells are the pixels. Returns how many. */
+/* One item for each cell of the map that is not all void, with foreground and background by area. Where the
+   map has the mask's size the cells are the pixels. Returns how many. */
 static size_t mmixi_auc_items(mmixi_auc_item *items, const mmix_real *map, const int32_t *mask,
                               mmixi_auc_size z)
 {
-    double dy = (double)z.map_h, dx = (double)z.map_w;
+    const double dy = (double)z.map_h, dx = (double)z.map_w;
     size_t n = 0;
     for (size_t r = 0; r < z.map_h; r++)
         for (size_t c = 0; c < z.map_w; c++, map++) {
-            double top = (double)r * (double)z.h / dy, bottom = (double)(r + 1) * (double)z.h / dy;
-            double left = (double)c * (double)z.w / dx, right = (double)(c + 1) * (double)z.w / dx;
+            const double top = (double)r * (double)z.h / dy, bottom = (double)(r + 1) * (double)z.h / dy,
+                left = (double)c * (double)z.w / dx, right = (double)(c + 1) * (double)z.w / dx;
             double fore = 0, back = 0;
             for (size_t y = (size_t)top; (double)y < bottom; y++)
                 for (size_t x = (size_t)left; (double)x < right; x++) {
-                    int32_t label = mask[y * z.w + x];
-                    double area = mmixi_auc_overlap(y, top, bottom) * mmixi_auc_overlap(x, left, right);
+                    const int32_t label = mask[y * z.w + x];
+                    const double area = (fmin((double)y + 1, bottom) - fmax((double)y, top))
+                        * (fmin((double)x + 1, right) - fmax((double)x, left));
                     if (z.void_label != 0 && label == z.void_label) continue;
                     if (label != 0) fore += area;
                     else back += area;
                 }
             if (fore + back <= 0) continue;
             items[n].value = (double)*map;
-            items[n].fore = fore / (fore + back);
-            items[n].back = 1 - items[n].fore;
-            n++;
+            items[n++].fore = fore / (fore + back);
         }
     return n;
 }
-
 /* The curve of n sorted items. Returns its area: over pixels an integer / (2 · fore · back), exact. */
 static double mmixi_auc_curve(mmix_auc *roc, const mmixi_auc_item *s, size_t n, size_t thresholds)
 {
-    double fore = 0, back = 0, area = 0, low = s[n - 1].value, range = s[0].value - low;
+    const double low = s[n - 1].value, range = s[0].value - low;
+    double fore = 0, back = 0, area = 0;
     size_t i = 0, p = 1;
     roc->fpr[0] = roc->tpr[0] = 0;
     for (; thresholds ? p <= thresholds : i < n; p++) {
-        double t = thresholds ? 1 - (double)(p - 1) / (double)(thresholds - 1) : s[i].value;
-        double fore_before = fore, back_before = back;
+        const double t = thresholds ? 1 - (double)(p - 1) / (double)(thresholds - 1) : s[i].value,
+            fore_before = fore, back_before = back;
         for (; i < n; i++) {
-            double value = !thresholds ? s[i].value : range > 0 ? (s[i].value - low) / range : 0;
+            const double value = !thresholds ? s[i].value : range > 0 ? (s[i].value - low) / range : 0;
             if (!(value >= t)) break;
             fore += s[i].fore;
-            back += s[i].back;
+            back += 1 - s[i].fore;
         }
         area += (back - back_before) * (fore + fore_before) / 2;
         roc->fpr[p] = back;
@@ -13540,127 +13502,116 @@ static double mmixi_auc_curve(mmix_auc *roc, const mmixi_auc_item *s, size_t n, 
     }
     return area / (fore * back);
 }
-
-/* The items of images first … first + count - 1, checked; how many, or 0 after an error. */
+/* The sorted items of images first … first + count - 1; how many, or 0 after an error. */
 static size_t mmixi_auc_gather(mmix_ctx *m, mmixi_auc_item *items, const mmix_real *map, const int32_t *mask,
                                mmixi_auc_size z, size_t first, size_t count)
 {
+    const char *who = "mmix_binary_auc";
     double fore = 0, back = 0;
-    size_t n = 0, cells = z.map_h * z.map_w, pixels = z.h * z.w;
+    size_t n = 0;
     for (size_t i = first; i < first + count; i++) {
-        size_t end = n + mmixi_auc_items(items + n, map + i * cells, mask + i * pixels, z);
+        const size_t end = n + mmixi_auc_items(items + n, map + i * z.map_h * z.map_w, mask + i * z.h * z.w, z);
         for (; n < end; n++) {
             fore += items[n].fore;
-            back += items[n].back;
-            if (fabs(items[n].value) <= DBL_MAX) continue;
-            mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                      "mmix_binary_auc: the map of image %zu holds a value that is not finite", i);
-            return 0;
+            back += 1 - items[n].fore;
+            if (!(fabs(items[n].value) <= DBL_MAX))
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the map of image %.0f holds a value that is not finite", who,
+                          (double)i);
         }
     }
-    if (fore > 0 && back > 0) return n;
-    if (count > 1)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: all %zu masks together have no %s", count,
+    if (!(fore > 0) || !(back > 0))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, count > 1 ? "%s: all %.0f masks together have no %s"
+                  : "%s: the mask of image %.0f has no %s", who, (double)(count > 1 ? count : first),
                   fore > 0 ? "background" : "foreground");
-    else
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the mask of image %zu has no %s", first,
-                  fore > 0 ? "background" : "foreground");
-    return 0;
+    if (mmix_error(m)) return 0;
+    qsort(items, n, sizeof *items, mmixi_auc_compare);
+    return n;
 }
 
 MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_real *map,
                             const int32_t *mask, size_t images, size_t h, size_t w, mmix_auc *result)
 {
+    const char *who = "mmix_binary_auc";
     mmix_auc_options o;
     mmix_auc all, one;                           /* one: of one image, scratch if there are several */
     mmixi_auc_size z;
     mmixi_auc_item *items;
     mmix_mark mark;
-    size_t each, curves, cells, count, pixels, capacity;
+    size_t each, cells, count, pixels, capacity;
     memset(&o, 0, sizeof o);
     memset(&all, 0, sizeof all);
-    memset(&one, 0, sizeof one);
-    memset(result, 0, sizeof *result);
+    *result = one = all;
     if (options) o = *options;
-    if (mmix_error(m)) return -1;
-    if (!map || !mask)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: %s is NULL", map ? "mask" : "map");
-    if (images == 0 || h == 0 || w == 0)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no size may be 0: %zu images of %zu x %zu",
-                         images, h, w);
+    if (!mmixi_given(m, who, "*map, *mask, images, h, w", map, mask, images, h, w)) return -1;
     if (o.thresholds == 1 || o.thresholds > SIZE_MAX / 64)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_binary_auc: thresholds is %zu, expected 0 (exact) or 2 and more",
-                         o.thresholds);
-    if ((o.map_h == 0) != (o.map_w == 0))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_binary_auc: map_h is %zu and map_w %zu, expected both or neither", o.map_h,
-                         o.map_w);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: thresholds is %.0f, expected 0 (exact) or 2 and more", who,
+                         (double)o.thresholds);
+    if (!o.map_h != !o.map_w)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: map_h is %.0f and map_w %.0f, expected both or neither", who,
+                         (double)o.map_h, (double)o.map_w);
     z.map_h = o.map_h ? o.map_h : h;
     z.map_w = o.map_w ? o.map_w : w;
     z.h = h;
     z.w = w;
     z.void_label = o.void_label;
     each = o.pooled ? images : 1;
-    curves = images / each;
     if (!mmixi_mul_ok(z.map_h, z.map_w, &cells) || !mmixi_mul_ok(cells, each, &count)
         || !mmixi_mul_ok(h, w, &pixels))
-        return mmix_fail(m, MMIX_ERROR_MEMORY,
-                         "mmix_binary_auc: maps of %zu x %zu or masks of %zu x %zu are too large", z.map_h,
-                         z.map_w, h, w);
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: maps or masks are too large", who);
     capacity = (o.thresholds ? o.thresholds : count) + 1;
 
-    all.count = curves;
-    all.points = curves > 1 ? (size_t)MMIXI_ROC_POINTS : capacity;
-    all.auc_raw = mmixi_doubles(m, curves, 1);
+    all.count = images / each;
+    all.points = all.count > 1 ? (size_t)MMIXI_ROC_POINTS : capacity;
+    all.auc_raw = mmixi_doubles(m, all.count, 1);
     all.fpr = mmixi_doubles(m, all.points, 1);
     all.tpr = mmixi_doubles(m, all.points, 1);
     mark = mmix_mark_here(m);
-    items = (mmixi_auc_item *)mmixi_step_array(m, 2, count, sizeof(mmixi_auc_item));
+    items = (mmixi_auc_item *)mmixi_step_array(m, 1, count, sizeof *items);
+    one.fpr = all.count > 1 ? mmixi_doubles(m, capacity, 1) : all.fpr;
+    one.tpr = all.count > 1 ? mmixi_doubles(m, capacity, 1) : all.tpr;
+    if (mmix_error(m)) return -1;
     one.count = 1;
-    one.fpr = curves > 1 ? mmixi_doubles(m, capacity, 1) : all.fpr;
-    one.tpr = curves > 1 ? mmixi_doubles(m, capacity, 1) : all.tpr;
-    if (!all.auc_raw || !all.fpr || !all.tpr || !items || !one.fpr || !one.tpr) return -1;
-    for (size_t p = 0; curves > 1 && p < all.points; p++) {
+    for (size_t p = 0; all.count > 1 && p < all.points; p++) {
         all.fpr[p] = p ? (double)(p - 1) / (MMIXI_ROC_POINTS - 2) : 0;
         all.tpr[p] = 0;
     }
-    for (size_t c = 0; c < curves; c++) {
-        size_t n = mmixi_auc_gather(m, items, map, mask, z, c * each, each);
+    for (size_t c = 0; c < all.count; c++) {
+        const size_t n = mmixi_auc_gather(m, items, map, mask, z, c * each, each);
         if (!n) return -1;
         one.auc_raw = all.auc_raw + c;
-        *one.auc_raw = mmixi_auc_curve(&one, mmixi_auc_sort(items, items + count, n), n, o.thresholds);
-        all.auc += (*one.auc_raw > 0.5 ? *one.auc_raw : 1 - *one.auc_raw) / (double)curves;
-        if (curves > 1) mmix_roc_add(all.tpr + 1, all.points - 1, &one);
+        *one.auc_raw = mmixi_auc_curve(&one, items, n, o.thresholds);
+        all.auc += fmax(*one.auc_raw, 1 - *one.auc_raw) / (double)all.count;
+        if (all.count > 1) mmix_roc_add(all.tpr + 1, all.points - 1, &one);
         else all.points = one.points;
     }
-    for (size_t p = 0; curves > 1 && p < all.points; p++) all.tpr[p] /= (double)curves;
+    for (size_t p = 0; all.count > 1 && p < all.points; p++) all.tpr[p] /= (double)all.count;
     mmix_rewind(m, mark);
     *result = all;
     return 0;
 }
 
-/* The j-th of n points, in rising order; turned: less by 1. */
-static double mmixi_roc_point(const double *rate, size_t j, size_t n, int turn)
+/* The j-th of n points, in rising order; of a curve that is turned, less by 1. */
+static double mmixi_roc_point(const double *rate, size_t j, size_t n, int turned)
 {
-    return turn ? -rate[n - 1 - j] : rate[j];
+    return turned ? -rate[n - 1 - j] : rate[j];
 }
-
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
 {
-    int turn = roc->count == 1 && roc->auc_raw[0] < 0.5;
-    size_t n = roc->points, j = 0;
+    const int turned = roc->count == 1 && roc->auc_raw[0] < 0.5;
+    const size_t n = roc->points;
+    size_t j = 0;
     for (size_t i = 0; i < points && n > 0; i++) {
         /* turned, x - 1, rounded as the rates are, so that what is equal is found equal */
-        const size_t step = turn ? points - 1 - i : i;
-        double x = points > 1 ? (turn ? -1 : 1) * (double)step / (double)(points - 1) : -turn, x0, y0, x1;
-        while (j + 1 < n && mmixi_roc_point(roc->fpr, j + 1, n, turn) <= x) j++;
-        x0 = mmixi_roc_point(roc->fpr, j, n, turn);
-        y0 = mmixi_roc_point(roc->tpr, j, n, turn);
-        tpr[i] += turn + y0;
-        if (j + 1 == n) continue;
-        x1 = mmixi_roc_point(roc->fpr, j + 1, n, turn);
-        tpr[i] += (mmixi_roc_point(roc->tpr, j + 1, n, turn) - y0) * (x - x0) / (x1 - x0);
+        const double x = points == 1 ? -turned : turned ? -(double)(points - 1 - i) / (double)(points - 1)
+            : (double)i / (double)(points - 1);
+        double x0, y0;
+        while (j + 1 < n && mmixi_roc_point(roc->fpr, j + 1, n, turned) <= x) j++;
+        x0 = mmixi_roc_point(roc->fpr, j, n, turned);
+        y0 = mmixi_roc_point(roc->tpr, j, n, turned);
+        tpr[i] += turned + y0;
+        if (j + 1 < n)
+            tpr[i] += (mmixi_roc_point(roc->tpr, j + 1, n, turned) - y0) * (x - x0)
+                / (mmixi_roc_point(roc->fpr, j + 1, n, turned) - x0);
     }
 }
 
@@ -13669,12 +13620,10 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_real *map, const int32_t *ma
 {
     size_t both = 0, either = 0;
     *iou = 0;
-    if (mmix_error(m)) return -1;
-    if (!map || !mask)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: %s is NULL", map ? "mask" : "map");
+    if (!mmixi_given(m, "mmix_binary_iou", "*map, *mask", map, mask)) return -1;
     if (threshold != threshold) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: threshold is NaN");
     for (size_t i = 0; i < count; i++) {
-        int predicted = (double)map[i] >= threshold, fore = mask[i] != 0;
+        const int predicted = (double)map[i] >= threshold, fore = mask[i] != 0;
         if (void_label != 0 && mask[i] == void_label) continue;
         both += predicted && fore;
         either += predicted || fore;
@@ -13694,7 +13643,7 @@ enum { MMIXI_KNN_TILE = 8 };
 
 typedef struct mmixi_knn_job {
     mmix_ctx *m;
-    const mmix_real *train, *test;               /* rows of length 1 */
+    mmix_real *train, *test;                     /* rows of length 1 */
     const int32_t *label;
     double *best;                                /* (lanes, tile, k): largest cosines, falling */
     size_t *who;                                 /* (lanes, tile, k): the train rows they belong to */
@@ -13704,32 +13653,36 @@ typedef struct mmixi_knn_job {
     double temperature;
 } mmixi_knn_job;
 
-/* Rows divided by max(norm, 1e-12). Returns the first row with a value that is not finite, or `rows`. */
-static size_t mmixi_knn_unit(mmix_real *y, const mmix_real *x, size_t rows, size_t D)
+/* Rows divided by max(norm, 1e-12), labels checked (NULL: none). 0, or -1. */
+static int mmixi_knn_rows(mmix_ctx *m, const char *name, mmix_real *y, const mmix_real *x, const int32_t *label,
+                          size_t rows, size_t D, size_t classes)
 {
     for (size_t r = 0; r < rows; r++, x += D, y += D) {
         double norm = 0;
+        if (label && (label[r] < 0 || (size_t)label[r] >= classes))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: %s_label[%.0f] is %d, expected 0 to %.0f", name,
+                             (double)r, (int)label[r], (double)(classes - 1));
         for (size_t d = 0; d < D; d++) norm += (double)x[d] * (double)x[d];
-        if (!(norm <= DBL_MAX)) return r;
+        if (!(norm <= DBL_MAX))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: row %.0f of %s holds a value that is not finite",
+                             (double)r, name);
         norm = norm > 1e-24 ? sqrt(norm) : 1e-12;
         for (size_t d = 0; d < D; d++) y[d] = (mmix_real)((double)x[d] / norm);
     }
-    return rows;
+    return 0;
 }
-
 static void mmixi_knn_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
-    size_t start = index * MMIXI_KNN_TILE, rows = mmixi_min(j->tests - start, MMIXI_KNN_TILE), k = j->k;
+    const size_t start = index * MMIXI_KNN_TILE, rows = mmixi_min(j->tests - start, MMIXI_KNN_TILE), k = j->k;
+    double *first_best = j->best + lane * MMIXI_KNN_TILE * k;
+    size_t *first_who = j->who + lane * MMIXI_KNN_TILE * k;
     for (size_t t = 0; t < j->trains; t++)
         for (size_t r = 0; r < rows; r++) {
-            double *best = j->best + (lane * MMIXI_KNN_TILE + r) * k;
-            size_t *who = j->who + (lane * MMIXI_KNN_TILE + r) * k, at = t;
-            double cosine = (double)j->m->k->dot(j->D, j->test + (start + r) * j->D, j->train + t * j->D);
-            if (t >= k) {
-                if (!(cosine > best[k - 1])) continue;
-                at = k - 1;
-            }
+            double *best = first_best + r * k,
+                cosine = (double)j->m->k->dot(j->D, j->test + (start + r) * j->D, j->train + t * j->D);
+            size_t *who = first_who + r * k, at = mmixi_min(t, k);
+            if (at == k && !(cosine > best[--at])) continue;
             for (; at > 0 && cosine > best[at - 1]; at--) {
                 best[at] = best[at - 1];
                 who[at] = who[at - 1];
@@ -13738,48 +13691,32 @@ static void mmixi_knn_task(void *arg, size_t index, size_t lane)
             who[at] = t;
         }
     for (size_t r = 0; r < rows; r++) {
-        const double *best = j->best + (lane * MMIXI_KNN_TILE + r) * k;
-        const size_t *who = j->who + (lane * MMIXI_KNN_TILE + r) * k;
         double *votes = j->votes + (start + r) * j->classes;
         size_t winner = 0;
         memset(votes, 0, j->classes * sizeof *votes);
-        for (size_t i = 0; i < k; i++) votes[j->label[who[i]]] += mmixi_exp(best[i] / j->temperature);
+        for (size_t i = r * k; i < r * k + k; i++)
+            votes[j->label[first_who[i]]] += mmixi_exp(first_best[i] / j->temperature);
         for (size_t c = 1; c < j->classes; c++) if (votes[c] > votes[winner]) winner = c;
         j->pred[start + r] = (int32_t)winner;
     }
 }
-
-static int mmixi_knn_labels(mmix_ctx *m, const char *name, const int32_t *label, size_t n, size_t classes)
-{
-    for (size_t i = 0; label && i < n; i++)
-        if (label[i] < 0 || (size_t)label[i] >= classes)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: %s[%zu] is %d, expected 0 to %zu", name, i,
-                             (int)label[i], classes - 1);
-    return 0;
-}
-
 MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_real *train,
                      const int32_t *train_label, size_t trains, const mmix_real *test,
                      const int32_t *test_label, size_t tests, size_t D, size_t classes,
                      mmix_knn_result *result)
 {
+    const size_t lists = mmixi_lanes(m) * MMIXI_KNN_TILE;
     mmixi_knn_job j;
     mmix_knn_result r;
     mmix_mark mark;
-    mmix_real *train_unit, *test_unit;
-    size_t bad_train, bad_test, lists = mmixi_lanes(m) * MMIXI_KNN_TILE, right = 0, present = 0;
+    size_t right = 0, present = 0;
     double *seen, *hit;                          /* (classes): test rows of each class, right ones */
     memset(&j, 0, sizeof j);
     memset(&r, 0, sizeof r);
-    memset(result, 0, sizeof *result);
-    if (mmix_error(m)) return -1;
-    if (!train || !train_label || !test)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: %s is NULL",
-                         !train ? "train" : !test ? "test" : "train_label");
-    if (!trains || !tests || !D || !classes || classes > INT32_MAX)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: expected sizes of at least 1 and fewer than 2^31 "
-                         "classes, found %zu train and %zu test rows, width %zu, %zu classes", trains, tests,
-                         D, classes);
+    *result = r;
+    if (!mmixi_given(m, "mmix_knn", "*train, *train_label, *test, trains, tests, D, classes", train, train_label, test,
+                     trains, tests, D, classes)) return -1;
+    if (classes > INT32_MAX) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: expected fewer than 2^31 classes");
     j.m = m;
     j.label = train_label;
     j.trains = trains;
@@ -13792,32 +13729,25 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_re
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                          "mmix_knn: temperature is %g, expected at least 0.002 for e^(1/temperature) < ∞",
                          j.temperature);
-    if (mmixi_knn_labels(m, "train_label", train_label, trains, classes)) return -1;
-    if (mmixi_knn_labels(m, "test_label", test_label, tests, classes)) return -1;
-
     j.votes = r.votes = mmixi_doubles(m, tests, classes);
     j.pred = r.pred = (int32_t *)mmixi_step_array(m, tests, 1, sizeof(int32_t));
     mark = mmix_mark_here(m);
-    j.train = train_unit = mmixi_reals(m, trains, D);
-    j.test = test_unit = mmixi_reals(m, tests, D);
+    j.train = mmixi_reals(m, trains, D);
+    j.test = mmixi_reals(m, tests, D);
     j.best = mmixi_doubles(m, lists, j.k);
     j.who = (size_t *)mmixi_step_array(m, lists, j.k, sizeof(size_t));
-    seen = mmixi_doubles(m, classes, 1);
-    hit = mmixi_doubles(m, classes, 1);
-    if (!r.votes || !r.pred || !train_unit || !test_unit || !j.best || !j.who || !seen || !hit) return -1;
-    bad_train = mmixi_knn_unit(train_unit, train, trains, D);
-    bad_test = mmixi_knn_unit(test_unit, test, tests, D);
-    if (bad_train < trains || bad_test < tests)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: row %zu of %s holds a value that is not finite",
-                         bad_train < trains ? bad_train : bad_test, bad_train < trains ? "train" : "test");
+    seen = mmixi_doubles(m, classes, 2);
+    if (mmix_error(m) || mmixi_knn_rows(m, "train", j.train, train, train_label, trains, D, classes)
+        || mmixi_knn_rows(m, "test", j.test, test, test_label, tests, D, classes)) return -1;
     mmixi_parallel(m, mmixi_ceil_div(tests, MMIXI_KNN_TILE), mmixi_knn_task, &j);
 
-    memset(seen, 0, classes * sizeof *seen);
-    memset(hit, 0, classes * sizeof *hit);
+    hit = seen + classes;
+    memset(seen, 0, 2 * classes * sizeof *seen);
     for (size_t i = 0; test_label && i < tests; i++) {
+        const int ok = r.pred[i] == test_label[i];
         seen[test_label[i]] += 1;
-        hit[test_label[i]] += r.pred[i] == test_label[i];
-        right += r.pred[i] == test_label[i];
+        hit[test_label[i]] += ok;
+        right += (size_t)ok;
     }
     for (size_t c = 0; c < classes; c++) {
         if (seen[c] <= 0) continue;
@@ -13838,79 +13768,72 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_re
    lengths are the singular values. Small ones come out as exact as large ones.
    ------------------------------------------------------------------------------------ */
 
-/* Jacobi 1846: the turn (c, s), of the smaller angle, that makes (app, apq; apq, aqq) diagonal; returns its
-   tangent. */
-static double mmixi_turn(double app, double apq, double aqq, double *c, double *s)
-{
-    const double cot = (aqq - app) / (2 * apq),          /* of twice the angle */
-        t = (cot < 0 ? -1 : 1) / (fabs(cot) + sqrt(cot * cot + 1));
-    *c = 1 / sqrt(t * t + 1);
-    *s = t * *c;
-    return t;
-}
-/* The n rows of a (n, len) are the columns in question; a is overwritten. sigma (n), falling. */
-static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
+/* The n rows of a (n, width) are the columns in question, with `len` numbers; what stands behind these is turned
+   with them: in the place of an identity, Vᵀ. sigma (n), falling, and the rows in that order. */
+static void mmixi_singular(double *a, size_t n, size_t len, size_t width, double *sigma)
 {
     int turned = 1;
     for (int sweep = 0; sweep < 60 && turned; sweep++) {
         turned = 0;
-        for (size_t i = 0; i < n; i++) {
-            sigma[i] = 0;
-            for (size_t t = 0; t < len; t++) sigma[i] += a[i * len + t] * a[i * len + t];
-        }
+        for (size_t i = 0; i < n; i++) sigma[i] = mmixi_dot(a + i * width, a + i * width, len);
         for (size_t p = 0; p + 1 < n; p++)
             for (size_t q = p + 1; q < n; q++) {
-                double *x = a + p * len, *y = a + q * len, along = 0, t, c, s;
-                for (size_t i = 0; i < len; i++) along += x[i] * y[i];
+                double *x = a + p * width, *y = a + q * width, cot, t, c, s;
+                const double along = mmixi_dot(x, y, len);
                 if (fabs(along) <= 1e-15 * sqrt(sigma[p]) * sqrt(sigma[q]) || fabs(along) < 1e-290) continue;
                 turned = 1;
-                t = mmixi_turn(sigma[p], along, sigma[q], &c, &s);
-                for (size_t i = 0; i < len; i++) {
+                cot = (sigma[q] - sigma[p]) / (2 * along);       /* of twice the angle; Jacobi 1846 */
+                t = (cot < 0 ? -1 : 1) / (fabs(cot) + sqrt(cot * cot + 1));
+                c = 1 / sqrt(t * t + 1);
+                s = t * c;
+                for (size_t i = 0; i < width; i++) {
                     const double u = x[i], v = y[i];
                     x[i] = c * u - s * v;
                     y[i] = s * u + c * v;
                 }
-                sigma[p] -= t * along;
+                sigma[p] = fmax(sigma[p] - t * along, 0);
                 sigma[q] += t * along;
-                if (sigma[p] < 0) sigma[p] = 0;
             }
     }
-    for (size_t i = 0; i < n; i++) {             /* lengths anew, then insertion by size */
-        double length = 0;
-        size_t at = i;
-        for (size_t t = 0; t < len; t++) length += a[i * len + t] * a[i * len + t];
-        length = sqrt(length);
-        for (; at && sigma[at - 1] < length; at--) sigma[at] = sigma[at - 1];
-        sigma[at] = length;
+    for (size_t i = 0; i < n; i++) sigma[i] = sqrt(mmixi_dot(a + i * width, a + i * width, len));
+    for (size_t i = 0; i < n; i++) {
+        size_t most = i;
+        double swap;
+        for (size_t k = i + 1; k < n; k++) if (sigma[k] > sigma[most]) most = k;
+        swap = sigma[i]; sigma[i] = sigma[most]; sigma[most] = swap;
+        for (size_t k = 0; most > i && k < width; k++) {
+            swap = a[i * width + k];
+            a[i * width + k] = a[most * width + k];
+            a[most * width + k] = swap;
+        }
     }
 }
 
 typedef struct mmixi_rank_job {
     const double *M;                             /* (matrices, rows, cols) */
     size_t rows, cols, block_h, block_w;
-    double eps;
-    mmix_rank *r;
-    double *scratch;
+    double eps, *scratch;
+    mmix_rank r;
 } mmixi_rank_job;
 static void mmixi_rank_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
-    const mmix_rank *r = j->r;
+    const mmix_rank *r = &j->r;
     const size_t i = index / r->cols % r->rows * j->block_h, k = index % r->cols * j->block_w,
-        h = mmixi_min(j->block_h, j->rows - i), w = mmixi_min(j->block_w, j->cols - k), n = mmixi_min(h, w);
+        h = mmixi_min(j->block_h, j->rows - i), w = mmixi_min(j->block_w, j->cols - k), n = mmixi_min(h, w),
+        len = mmixi_max(h, w);
     const double *M = j->M + (index / r->cols / r->rows * j->rows + i) * j->cols + k;
     double *a = j->scratch + lane * j->block_h * j->block_w, *sigma = r->singular + index * r->width, top = 0,
         sum = 0, squares = 0, entropy = 0;
-    for (size_t y = 0; y < h; y++)
-        for (size_t x = 0; x < w; x++) top = fmax(top, fabs(M[y * j->cols + x]));
-    for (size_t z = 0; z < r->width; z++) sigma[z] = 0;
+    for (size_t e = 0; e < h * w; e++) top = fmax(top, fabs(M[e / w * j->cols + e % w]));
+    memset(sigma, 0, r->width * sizeof *sigma);
     r->numerical[index] = r->effective[index] = r->stable[index] = 0;
     if (!(top > 0)) return;
     for (size_t y = 0; y < h; y++)               /* the shorter side is turned */
         for (size_t x = 0; x < w; x++) a[w <= h ? x * h + y : y * w + x] = M[y * j->cols + x] / top;
-    mmixi_singular(a, n, mmixi_max(h, w), sigma);
+    mmixi_singular(a, n, len, len, sigma);
     for (size_t z = 0; z < n; z++) {
-        r->numerical[index] += sigma[z] > (double)mmixi_max(h, w) * j->eps * sigma[0];
+        r->numerical[index] += sigma[z] > (double)len * j->eps * sigma[0];
         sum += sigma[z];
         squares += sigma[z] * sigma[z];
     }
@@ -13923,70 +13846,52 @@ static void mmixi_rank_task(void *arg, size_t index, size_t lane)
 static int mmixi_rank(mmix_ctx *m, const double *M, size_t matrices, size_t rows, size_t cols, size_t block,
                       double eps, mmix_rank *result)
 {
-    mmixi_rank_job j;
-    mmix_rank r;
-    size_t blocks;
-    memset(&j, 0, sizeof j);
-    memset(&r, 0, sizeof r);
-    j.M = M;
-    j.rows = rows; j.cols = cols;
-    j.block_h = mmixi_min(block ? block : rows, rows);
-    j.block_w = mmixi_min(block ? block : cols, cols);
-    j.eps = eps > 0 ? eps : sizeof(mmix_real) == 8 ? 2.220446049250313e-16 : 1.1920928955078125e-7;
-    r.matrices = matrices;
-    r.rows = mmixi_ceil_div(rows, j.block_h);
-    r.cols = mmixi_ceil_div(cols, j.block_w);
-    r.width = mmixi_min(j.block_h, j.block_w);
-    blocks = matrices * r.rows * r.cols;
-    r.numerical = mmixi_doubles(m, blocks, 1);
-    r.effective = mmixi_doubles(m, blocks, 1);
-    r.stable = mmixi_doubles(m, blocks, 1);
-    r.singular = mmixi_doubles(m, blocks, r.width);
-    j.scratch = mmixi_doubles(m, mmixi_lanes(m), j.block_h * j.block_w);
-    if (!r.numerical || !r.effective || !r.stable || !r.singular || !j.scratch) return -1;
-    j.r = &r;
+    const size_t h = mmixi_min(block ? block : rows, rows), w = mmixi_min(block ? block : cols, cols),
+        down = mmixi_ceil_div(rows, h), across = mmixi_ceil_div(cols, w), blocks = matrices * down * across;
+    mmixi_rank_job j = { M, rows, cols, h, w, eps, mmixi_doubles(m, mmixi_lanes(m), h * w),
+                         { matrices, down, across, mmixi_min(h, w), mmixi_doubles(m, blocks, 1),
+                           mmixi_doubles(m, blocks, 1), mmixi_doubles(m, blocks, 1),
+                           mmixi_doubles(m, blocks, mmixi_min(h, w)) } };
+    if (!(eps > 0)) j.eps = sizeof(mmix_real) == 8 ? 2.220446049250313e-16 : 1.1920928955078125e-7;
+    if (!M || mmix_error(m)) return -1;
     mmixi_parallel(m, blocks, mmixi_rank_task, &j);
-    *result = r;
+    *result = j.r;
     return 0;
 }
 static const double *mmixi_as_doubles(mmix_ctx *m, const mmix_real *values, size_t n)
 {
-    double *d = mmixi_doubles(m, n, 1);
+    double *d = values ? mmixi_doubles(m, n, 1) : NULL;
     for (size_t i = 0; d && i < n; i++) d[i] = (double)values[i];
     return d;
 }
 MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mmix_real *M, size_t matrices,
                          size_t rows, size_t cols, mmix_rank *result)
 {
-    const double *d;
     size_t count;
     memset(result, 0, sizeof *result);
-    if (m->error_kind) return -1;
-    if (!M || !matrices || !mmixi_mul_ok(rows, cols, &count) || !count
-        || !mmixi_mul_ok(matrices, count, &count) || count > SIZE_MAX / sizeof *d)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: %.0f matrices of %.0f x %.0f%s",
-                         (double)matrices, (double)rows, (double)cols, M ? "" : ", M is NULL");
+    if (!mmixi_given(m, "mmix_rank_of", "*M, matrices, rows, cols", M, matrices, rows, cols)) return -1;
+    if (!mmixi_mul_ok(rows, cols, &count) || !mmixi_mul_ok(matrices, count, &count)
+        || count > SIZE_MAX / sizeof(double))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: the matrices are too large");
     for (size_t i = 0; i < count; i++)
         if (!(fabs((double)M[i]) < 1e150))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: element %.0f of M is %g", (double)i,
                              (double)M[i]);
-    d = mmixi_as_doubles(m, M, count);
-    if (!d) return -1;
-    return mmixi_rank(m, d, matrices, rows, cols, options ? options->block : 0, options ? options->eps : 0,
-                      result);
+    return mmixi_rank(m, mmixi_as_doubles(m, M, count), matrices, rows, cols, options ? options->block : 0,
+                      options ? options->eps : 0, result);
 }
 
 /* Rows I of Σ over j in J of M_h[i, j] v_h[j], all heads side by side, then out_projᵀ: what block (I, J) adds
-   to the layer's output. */
-static double *mmixi_rank_joined(mmix_ctx *m, const double *M, const mmix_mixer *x, const mmix_tensor *proj,
-                                 size_t C, size_t b, size_t I, size_t J, size_t *width)
+   to the layer's output. Returns its numerical rank, or -1. */
+static double mmixi_rank_joined(mmix_ctx *m, const double *M, const mmix_mixer *x, const mmix_tensor *proj,
+                                size_t C, size_t b, size_t I, size_t J, double eps)
 {
     const size_t H = x->kind == MMIX_SSD ? x->dt->shape[2] : x->q->shape[2], L = x->v->shape[1],
         P = x->v->shape[3], D = proj ? proj->shape[0] : H * P, rows = mmixi_min(C, L - I * C);
     const mmix_heads v = mmixi_heads_of(x->v, mmix_data(x->v), H);
     double *sum = mmixi_doubles(m, rows, H * P), *out = proj ? mmixi_doubles(m, rows, D) : sum;
-    *width = D;
-    if (!sum || !out) return NULL;
+    mmix_rank r;
+    if (!sum || !out) return -1;
     memset(sum, 0, rows * H * P * sizeof *sum);
     for (size_t h = 0; h < H; h++)
         for (size_t i = 0; i < rows; i++)
@@ -13995,80 +13900,69 @@ static double *mmixi_rank_joined(mmix_ctx *m, const double *M, const mmix_mixer 
                 const double w = M[((b * H + h) * L + I * C + i) * L + j];
                 for (size_t p = 0; p < P; p++) sum[(i * H + h) * P + p] += w * (double)from[p];
             }
-    for (size_t i = 0; proj && i < rows; i++)
-        for (size_t d = 0; d < D; d++) {
-            const mmix_real *w = mmix_data(proj) + d * proj->stride[0];
-            out[i * D + d] = 0;
-            for (size_t p = 0; p < H * P; p++) out[i * D + d] += (double)w[p] * sum[i * H * P + p];
-        }
-    return out;
+    for (size_t i = 0; proj && i < rows * D; i++) {
+        const mmix_real *w = mmix_data(proj) + i % D * proj->stride[0];
+        out[i] = 0;
+        for (size_t p = 0; p < H * P; p++) out[i] += (double)w[p] * sum[i / D * H * P + p];
+    }
+    return mmixi_rank(m, out, 1, rows, D, 0, eps, &r) ? -1 : r.numerical[0];
 }
 /* The matrix of L alone: the same mixer with scores of 1. */
 static int mmixi_rank_of_decay(mmix_ctx *m, const mmix_mixer *x, size_t C, double eps, mmix_rank *r)
 {
+    const size_t B = x->dt->shape[0], L = x->dt->shape[1], n = B * x->dt->shape[2];
     mmix_mixer decay = *x;
-    const size_t n = x->dt->shape[0] * x->dt->shape[2], L = x->dt->shape[1];
-    mmix_tensor *one = mmix_new4(m, x->dt->shape[0], L, 1, 1), *M;
-    const double *d;
-    if (!one) return -1;
-    decay.q = decay.k = mmix_fill(one, 1);
+    decay.q = decay.k = mmix_fill(mmix_new4(m, B, L, 1, 1), 1);
     decay.D = NULL;
     decay.final_state = NULL;
-    M = mmix_mix_matrix(m, &decay);
-    d = M ? mmixi_as_doubles(m, mmix_data(M), n * L * L) : NULL;
-    return d ? mmixi_rank(m, d, n, L, L, C, eps, r) : -1;
+    return mmixi_rank(m, mmixi_as_doubles(m, mmix_data(mmix_mix_matrix(m, &decay)), n * L * L), n, L, L, C, eps, r);
 }
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *x,
                           const mmix_tensor *out_proj, mmix_mixer_rank *result)
 {
     const char *who = "mmix_mix_rank";
+    const double eps = options ? options->eps : 0, *d;
+    const mmix_tensor *M;
+    const int ssd = x->kind == MMIX_SSD, causal = ssd || x->mask == MMIX_MASK_CAUSAL;
     mmix_mixer_rank r;
-    mmix_rank decay, part;
-    mmix_tensor *M;
-    size_t L, N, B, H, C, n;
-    const double *d;
-    const double eps = options ? options->eps : 0;
+    mmix_rank decay;
+    mmixi_dims dims;
+    size_t L, C, n;
     memset(&r, 0, sizeof r);
     memset(&decay, 0, sizeof decay);
     *result = r;
     M = mmix_mix_matrix(m, x);
     if (!M) return -1;
-    B = M->shape[0]; H = M->shape[1]; L = M->shape[2]; N = x->k->shape[3];
+    L = M->shape[2];
     if (L != M->shape[3] || L < 2)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a matrix of %.0f x %.0f, expected a square one", who,
                          (double)L, (double)M->shape[3]);
-    if (!mmixi_optional(m, who, "out_proj", out_proj, MMIX_DTYPE_REAL, 2, MMIXI_ANY, H * x->v->shape[3], 0,
-                        0)) return -1;
+    dims.B = M->shape[0];
+    dims.H = M->shape[1];
+    dims.W = dims.H * x->v->shape[3];
+    if (!mmixi_expect(m, who, &dims, "+out_proj? *W", out_proj)) return -1;
     C = r.block = mmixi_min(options && options->block ? options->block : L / 2, L);
-    d = mmixi_as_doubles(m, mmix_data(M), B * H * L * L);
-    if (!d || mmixi_rank(m, d, B * H, L, L, C, eps, &r.M) || mmixi_rank(m, d, B * H, L, L, 0, eps, &r.whole)
-        || (x->kind == MMIX_SSD && mmixi_rank_of_decay(m, x, C, eps, &decay))) return -1;
+    d = mmixi_as_doubles(m, mmix_data(M), mmix_count(M));
+    if (mmixi_rank(m, d, dims.B * dims.H, L, L, C, eps, &r.M) || mmixi_rank(m, d, dims.B * dims.H, L, L, 0, eps, &r.whole)
+        || (ssd && mmixi_rank_of_decay(m, x, C, eps, &decay))) return -1;
     n = r.M.rows;
     r.decay = decay.numerical;
-    r.bound = mmixi_doubles(m, B * H, n * n);
-    r.diagonal = mmixi_doubles(m, B * H, 1);
-    r.joined = mmixi_doubles(m, B, n * n);
-    if (!r.bound || !r.diagonal || !r.joined) return -1;
-    for (size_t h = 0; h < B * H; h++) {
-        r.diagonal[h] = 0;
-        for (size_t i = 0; i < n * n; i++) {
-            const size_t I = i / n, J = i % n, rows = mmixi_min(C, L - I * C), cols = mmixi_min(C, L - J * C),
-                small = mmixi_min(rows, cols);
-            const double low = x->kind == MMIX_SSD ? decay.numerical[h * n * n + i] * (double)N : (double)N;
-            const int causal = x->kind == MMIX_SSD || x->mask == MMIX_MASK_CAUSAL;
-            double bound = x->kind == MMIX_SOFTMAX || (I == J && causal) ? (double)small
-                : fmin((double)small, low);
-            r.bound[h * n * n + i] = r.M.numerical[h * n * n + i] > 0 ? bound : 0;
-            if (I == J) r.diagonal[h] += r.M.numerical[h * n * n + i];
-        }
+    r.bound = mmixi_doubles(m, dims.B * dims.H, n * n);
+    r.diagonal = mmixi_doubles(m, dims.B * dims.H, 1);
+    r.joined = mmixi_doubles(m, dims.B, n * n);
+    if (mmix_error(m)) return -1;
+    for (size_t i = 0; i < dims.B * dims.H * n * n; i++) {
+        const size_t h = i / (n * n), I = i / n % n, J = i % n;
+        const double small = (double)mmixi_min(mmixi_min(C, L - I * C), L - J * C), N = (double)x->k->shape[3],
+            bound = x->kind == MMIX_SOFTMAX || (I == J && causal) ? small : fmin(small, ssd ? r.decay[i] * N : N);
+        r.bound[i] = r.M.numerical[i] > 0 ? bound : 0;
+        if (i % (n * n) == 0) r.diagonal[h] = 0;
+        if (I == J) r.diagonal[h] += r.M.numerical[i];
     }
-    for (size_t i = 0; i < B * n * n; i++) {
-        const size_t b = i / (n * n), I = i / n % n, J = i % n;
-        mmix_mark mark = mmix_mark_here(m);
-        size_t width;
-        const double *sum = mmixi_rank_joined(m, d, x, out_proj, C, b, I, J, &width);
-        if (!sum || mmixi_rank(m, sum, 1, mmixi_min(C, L - I * C), width, 0, eps, &part)) return -1;
-        r.joined[i] = part.numerical[0];
+    for (size_t i = 0; i < dims.B * n * n; i++) {
+        const mmix_mark mark = mmix_mark_here(m);
+        r.joined[i] = mmixi_rank_joined(m, d, x, out_proj, C, i / (n * n), i / n % n, i % n, eps);
+        if (r.joined[i] < 0) return -1;
         mmix_rewind(m, mark);
     }
     *result = r;
@@ -14092,18 +13986,17 @@ MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, siz
 {
     const size_t L = gh * gw;
     for (size_t h = 0; h < matrices; h++) {
-        double all = 0, near = 0, far = 0;
+        double all = 0, inside = 0, moment = 0;
         for (size_t i = 0; i < L; i++)
             for (size_t j = 0; j < L; j++) {
-                const double w = fabs((double)M[(h * L + i) * L + j]),
-                    y = fabs((double)(i / gw) - (double)(j / gw)),
+                const double w = fabs((double)*M++), y = fabs((double)(i / gw) - (double)(j / gw)),
                     x = fabs((double)(i % gw) - (double)(j % gw));
                 all += w;
-                if (fmax(y, x) <= (double)radius) near += w;
-                far += w * sqrt(y * y + x * x);
+                if (fmax(y, x) <= (double)radius) inside += w;
+                moment += w * sqrt(y * y + x * x);
             }
-        if (share) share[h] = all > 0 ? near / all : 0;
-        if (distance) distance[h] = all > 0 ? far / all : 0;
+        if (share) share[h] = all > 0 ? inside / all : 0;
+        if (distance) distance[h] = all > 0 ? moment / all : 0;
     }
 }
 
@@ -14111,44 +14004,9 @@ MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, siz
    PCA               C v = λ v for the k largest λ, C = Σ (x - mean)(x - mean)ᵀ;  variance = λ / (rows - 1)
 
    Subspace iteration (Bauer 1957): a block of orthonormal vectors V (block, D) is multiplied by C again and
-   again; in their span the problem is small, V C Vᵀ, and Jacobi's rotations solve it. Each round gains a
+   again; in their span the problem is small, V C Vᵀ, whose singular values are the λ. Each round gains a
    factor λ_k / λ_(block+1). A block of all D directions is done after one round.
    ------------------------------------------------------------------------------------ */
-
-/* Makes the symmetric a (n, n) diagonal by Jacobi's turns; the columns of v (n, n) are then its
-   eigenvectors. */
-static void mmixi_jacobi(double *a, double *v, size_t n)
-{
-    for (size_t i = 0; i < n * n; i++) v[i] = i % (n + 1) == 0;
-    for (int sweep = 0; sweep < 60; sweep++) {
-        double off = 0, all = 0;
-        for (size_t i = 0; i < n * n; i++) {
-            all += a[i] * a[i];
-            if (i % (n + 1) != 0) off += a[i] * a[i];
-        }
-        if (off <= 1e-34 * all) return;
-        for (size_t p = 0; p + 1 < n; p++)
-            for (size_t q = p + 1; q < n; q++) {
-                double c, s;
-                if (fabs(a[p * n + q]) <= 0) continue;
-                mmixi_turn(a[p * n + p], a[p * n + q], a[q * n + q], &c, &s);
-                for (size_t i = 0; i < n; i++) {
-                    double x = a[i * n + p], y = a[i * n + q];
-                    a[i * n + p] = c * x - s * y;
-                    a[i * n + q] = s * x + c * y;
-                    x = v[i * n + p];
-                    y = v[i * n + q];
-                    v[i * n + p] = c * x - s * y;
-                    v[i * n + q] = s * x + c * y;
-                }
-                for (size_t i = 0; i < n; i++) {
-                    double x = a[p * n + i], y = a[q * n + i];
-                    a[p * n + i] = c * x - s * y;
-                    a[q * n + i] = s * x + c * y;
-                }
-            }
-    }
-}
 
 /* Makes the n ≤ D rows of v (n, D) orthonormal by Gram and Schmidt, twice each, since once leaves rounding
    errors. A row of zeros or in the span of those before it is replaced by noise. */
@@ -14158,147 +14016,126 @@ static void mmixi_orthonormal(double *v, size_t n, size_t D)
     for (size_t i = 0; i < n; i++) {
         double *row = v + i * D;
         for (int pass = 0; pass < 2; pass++) {
-            double before = 0, after = 0;
-            for (size_t d = 0; d < D; d++) before += row[d] * row[d];
+            const double before = mmixi_dot(row, row, D);
+            double after;
             for (size_t p = 0; p < i; p++) {
-                double along = 0;
-                for (size_t d = 0; d < D; d++) along += row[d] * v[p * D + d];
+                const double along = mmixi_dot(row, v + p * D, D);
                 for (size_t d = 0; d < D; d++) row[d] -= along * v[p * D + d];
             }
-            for (size_t d = 0; d < D; d++) after += row[d] * row[d];
-            if (after > 1e-24 * before) {
-                after = sqrt(after);
-                for (size_t d = 0; d < D; d++) row[d] /= after;
-                continue;
-            }
+            after = mmixi_dot(row, row, D);
+            if (!(after > 1e-24 * before)) pass = -1;
             for (size_t d = 0; d < D; d++) {
-                noise = noise * 1664525u + 1013904223u;
-                row[d] = (double)(noise >> 8) / 16777216 - 0.5;
+                if (pass >= 0) row[d] /= sqrt(after);
+                else {
+                    noise = noise * 1664525u + 1013904223u;
+                    row[d] = (double)(noise >> 8) / 16777216 - 0.5;
+                }
             }
-            pass = -1;
         }
     }
 }
 
-typedef struct mmixi_pca_job { const double *x; double *c, *v, *y; size_t rows, D; } mmixi_pca_job;
-
-static void mmixi_pca_covariance(void *arg, size_t i, size_t lane)       /* row i of C from the diagonal on */
+/* y_i = Σ_r w_ir x_r, w_ir at w[i step + r next]; half: from element i on, the rest is symmetric. */
+typedef struct mmixi_pca_product { double *y; const double *w, *x; size_t step, next, rows, D; int half; }
+    mmixi_pca_product;
+static void mmixi_pca_task(void *arg, size_t i, size_t lane)
 {
-    const mmixi_pca_job *j = (const mmixi_pca_job *)arg;
-    double *c = j->c + i * j->D;
-    (void)lane;
-    memset(c, 0, j->D * sizeof *c);
-    for (size_t r = 0; r < j->rows; r++) {
-        const double *x = j->x + r * j->D;
-        for (size_t d = i; d < j->D; d++) c[d] += x[i] * x[d];
-    }
-}
-
-static void mmixi_pca_apply(void *arg, size_t q, size_t lane)            /* y_q = C v_q */
-{
-    const mmixi_pca_job *j = (const mmixi_pca_job *)arg;
-    const double *v = j->v + q * j->D;
-    double *y = j->y + q * j->D;
+    const mmixi_pca_product *j = (const mmixi_pca_product *)arg;
+    double *y = j->y + i * j->D;
     (void)lane;
     memset(y, 0, j->D * sizeof *y);
-    for (size_t i = 0; i < j->D; i++) {
-        const double *c = j->c + i * j->D;
-        for (size_t d = 0; d < j->D; d++) y[d] += v[i] * c[d];
+    for (size_t r = 0; r < j->rows; r++) {
+        const double w = j->w[i * j->step + r * j->next], *x = j->x + r * j->D;
+        for (size_t d = j->half ? i : 0; d < j->D; d++) y[d] += w * x[d];
     }
 }
-
+/* The k best vectors in the span of v, of which y are C's images; lambda (block), span (block, 2 block) is scratch.
+   Returns the largest |C vector - λ vector|. */
+static double mmixi_pca_solve(double *vectors, double *lambda, size_t k, const double *v, const double *y,
+                              double *span, size_t block, size_t D)
+{
+    double wrong = 0;
+    for (size_t p = 0; p < block; p++)
+        for (size_t q = 0; q < block; q++) {
+            span[p * 2 * block + q] = p < q ? mmixi_dot(v + q * D, y + p * D, D) : mmixi_dot(v + p * D, y + q * D, D);
+            span[p * 2 * block + block + q] = p == q;
+        }
+    mmixi_singular(span, block, block, 2 * block, lambda);
+    for (size_t i = 0; i < k; i++) {
+        double square = 0;
+        for (size_t d = 0; d < D; d++) {
+            double vector = 0, image = 0;
+            for (size_t p = 0; p < block; p++) {
+                const double turn = span[(2 * i + 1) * block + p];
+                vector += turn * v[p * D + d];
+                image += turn * y[p * D + d];
+            }
+            vectors[i * D + d] = vector;
+            square += (image - lambda[i] * vector) * (image - lambda[i] * vector);
+        }
+        wrong = fmax(wrong, sqrt(square));
+    }
+    return wrong;
+}
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k,
                      mmix_pca_result *result)
 {
+    const size_t block = k < D / 2 ? mmixi_min(2 * k + 8, D) : D;
     mmix_pca_result r;
-    mmixi_pca_job j;
     mmix_mark mark;
-    double *centred, *span, *turn, energy = 0;
-    size_t *order, block = k < D / 2 ? mmixi_min(2 * k + 8, D) : D;
-    memset(&r, 0, sizeof r);
-    memset(&j, 0, sizeof j);
+    double *centred, *c, *v, *y, *span, *lambda, energy = 0, wrong = HUGE_VAL;
     memset(result, 0, sizeof *result);
-    if (mmix_error(m)) return -1;
-    if (!x) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: x is NULL");
-    if (rows < 2 || D == 0)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: x is (%zu, %zu), expected 2 rows or more", rows,
-                         D);
-    if (k == 0 || k > D)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: k is %zu, expected 1 to the width %zu", k, D);
+    if (!mmixi_given(m, "mmix_pca", "*x, D, k", x, D, k)) return -1;
+    if (rows < 2)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: x is (%.0f, %.0f), expected 2 rows or more",
+                         (double)rows, (double)D);
+    if (k > D)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: k is %.0f, expected 1 to the width %.0f", (double)k,
+                         (double)D);
     r.mean = mmixi_doubles(m, D, 1);
     r.components = mmixi_doubles(m, k, D);
     r.variance = mmixi_doubles(m, k, 1);
     r.projection = mmixi_doubles(m, rows, k);
     mark = mmix_mark_here(m);
-    j.x = centred = mmixi_doubles(m, rows, D);
-    j.c = mmixi_doubles(m, D, D);
-    j.v = mmixi_doubles(m, block, D);
-    j.y = mmixi_doubles(m, block, D);
-    span = mmixi_doubles(m, block, block);
-    turn = mmixi_doubles(m, block, block);
-    order = (size_t *)mmixi_step_array(m, block, 1, sizeof(size_t));
+    centred = mmixi_doubles(m, rows, D);
+    c = mmixi_doubles(m, D, D);
+    v = mmixi_doubles(m, block, D);
+    y = mmixi_doubles(m, block, D);
+    span = mmixi_doubles(m, block, 2 * block);
+    lambda = mmixi_doubles(m, block, 1);
     if (mmix_error(m)) return -1;
-    j.rows = rows;
-    j.D = D;
     for (size_t d = 0; d < D; d++) {
         r.mean[d] = 0;
         for (size_t i = 0; i < rows; i++) r.mean[d] += (double)x[i * D + d];
         r.mean[d] /= (double)rows;
         for (size_t i = 0; i < rows; i++) {
-            double centre = (double)x[i * D + d] - r.mean[d];
+            const double centre = (double)x[i * D + d] - r.mean[d];
             centred[i * D + d] = centre;
-            energy += centre * centre;
+            energy += centre * centre;           /* Σ λ */
         }
     }
     if (!(energy <= DBL_MAX))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: x holds a value that is not finite");
-    mmixi_parallel(m, D, mmixi_pca_covariance, &j);
-    for (size_t a = 0; a < D; a++) for (size_t b = 0; b < a; b++) j.c[a * D + b] = j.c[b * D + a];
-
-    memset(j.v, 0, block * D * sizeof(double));          /* zeros, which the first round makes noise */
-    for (int round = 0; round < 300; round++) {          /* what isn't told apart by then varies equally */
-        double wrong = 0;
-        mmixi_orthonormal(j.v, block, D);
-        mmixi_parallel(m, block, mmixi_pca_apply, &j);
-        for (size_t p = 0; p < block; p++)
-            for (size_t q = 0; q <= p; q++) {
-                double sum = 0;
-                for (size_t d = 0; d < D; d++) sum += j.v[p * D + d] * j.y[q * D + d];
-                span[p * block + q] = span[q * block + p] = sum;
-            }
-        mmixi_jacobi(span, turn, block);
-        for (size_t p = 0; p < block; p++) {             /* insertion sort by falling eigenvalue */
-            size_t at = p;
-            for (; at > 0 && span[p * (block + 1)] > span[order[at - 1] * (block + 1)]; at--)
-                order[at] = order[at - 1];
-            order[at] = p;
+    {
+        mmixi_pca_product covariance = { c, centred, centred, 1, D, rows, D, 1 }, images = { y, v, c, D, 1, D, D, 0 };
+        mmixi_parallel(m, D, mmixi_pca_task, &covariance);
+        for (size_t a = 0; a < D; a++) for (size_t b = 0; b < a; b++) c[a * D + b] = c[b * D + a];
+        memset(y, 0, block * D * sizeof *y);     /* zeros, which the first round makes noise */
+        /* what 300 rounds do not tell apart varies equally */
+        for (int round = 0; round < 300 && wrong > 1e-13 * energy; round++) {
+            memcpy(v, y, block * D * sizeof *v);
+            mmixi_orthonormal(v, block, D);
+            mmixi_parallel(m, block, mmixi_pca_task, &images);
+            wrong = mmixi_pca_solve(r.components, lambda, k, v, y, span, block, D);
         }
-        for (size_t i = 0; i < k; i++) {
-            double lambda = span[order[i] * (block + 1)], square = 0;
-            for (size_t d = 0; d < D; d++) {
-                double vector = 0, image = 0;
-                for (size_t p = 0; p < block; p++) {
-                    vector += turn[p * block + order[i]] * j.v[p * D + d];
-                    image += turn[p * block + order[i]] * j.y[p * D + d];
-                }
-                r.components[i * D + d] = vector;
-                square += (image - lambda * vector) * (image - lambda * vector);
-            }
-            r.variance[i] = lambda > 0 ? lambda / (double)(rows - 1) : 0;
-            if (square > wrong) wrong = square;
-        }
-        if (sqrt(wrong) <= 1e-13 * energy) break;        /* energy = Σ λ */
-        memcpy(j.v, j.y, block * D * sizeof(double));
     }
     for (size_t i = 0; i < k; i++) {
         double *component = r.components + i * D, most = 0;
         for (size_t d = 0; d < D; d++) if (fabs(component[d]) > fabs(most)) most = component[d];
         for (size_t d = 0; most < 0 && d < D; d++) component[d] = -component[d];
-        for (size_t row = 0; row < rows; row++) {
-            double sum = 0;
-            for (size_t d = 0; d < D; d++) sum += centred[row * D + d] * component[d];
-            r.projection[row * k + i] = sum;
-        }
+        r.variance[i] = lambda[i] / (double)(rows - 1);
+        for (size_t row = 0; row < rows; row++)
+            r.projection[row * k + i] = mmixi_dot(centred + row * D, component, D);
     }
     mmix_rewind(m, mark);
     *result = r;
@@ -14309,72 +14146,58 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, siz
    Class strategies  [mean of tokens[class_index] | mean or max of the tokens that are not special]
    ------------------------------------------------------------------------------------ */
 
-static int mmixi_class_check(mmix_ctx *m, int strategy, const mmix_tensor *tokens, int cls,
-                             const size_t *class_index, size_t n_class)
+/* y (D): mean or maximum of the n rows of x that a list names. */
+static void mmixi_pool_tokens(mmix_real *y, const mmix_real *x, size_t step, size_t D, const size_t *list, size_t n,
+                              int max)
 {
-    size_t L = mmix_shape(tokens, 1);
-    if (!tokens) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_class_strategy: tokens is NULL");
-    if (strategy < MMIX_POOL_CLS || strategy > MMIX_POOL_CLS_MAX)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_class_strategy: strategy is %d, expected one of MMIX_POOL_…", strategy);
-    if (mmix_ndim(tokens) != 3 || !mmix_data(tokens))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_class_strategy: tokens has %d axes%s, expected (B, L, D)", mmix_ndim(tokens),
-                         mmix_data(tokens) ? "" : " and no values here");
-    if (cls && n_class == 0)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_class_strategy: n_class is 0, expected at least 1");
-    for (size_t i = 0; cls && i < n_class; i++)
-        if (class_index[i] >= L)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                             "mmix_class_strategy: class_index[%zu] is %zu of %zu tokens", i, class_index[i],
-                             L);
-    return 0;
+    for (size_t d = 0; d < D; d++) {
+        double sum = 0, most = -HUGE_VAL;
+        for (size_t i = 0; i < n; i++) {
+            const double value = (double)x[list[i] * step + d];
+            sum += value;
+            if (value > most) most = value;
+        }
+        y[d] = (mmix_real)(max ? most : sum / (double)n);
+    }
 }
-
 MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_tensor *tokens,
                                          const size_t *class_index, size_t n_class,
                                          const size_t *special, size_t n_special)
 {
-    int cls = strategy != MMIX_POOL_MEAN && strategy != MMIX_POOL_MAX, rest = strategy != MMIX_POOL_CLS;
-    int max = strategy == MMIX_POOL_MAX || strategy == MMIX_POOL_CLS_MAX;
-    size_t B = mmix_shape(tokens, 0), L = mmix_shape(tokens, 1), D = mmix_shape(tokens, 2), left = 0;
-    size_t next = mmix_stride(tokens, 0), step = mmix_stride(tokens, 1);
-    unsigned char *skip;
+    const char *who = "mmix_class_strategy";
+    const int cls = strategy != MMIX_POOL_MEAN && strategy != MMIX_POOL_MAX, pooled = strategy != MMIX_POOL_CLS,
+        max = strategy == MMIX_POOL_MAX || strategy == MMIX_POOL_CLS_MAX;
+    size_t *plain, n = 0;                        /* the tokens that are not special */
     mmix_tensor *out;
-    mmix_real *y;
     mmix_mark mark;
-    if (mmix_error(m)) return NULL;
-    if (mmixi_class_check(m, strategy, tokens, cls, class_index, n_class)) return NULL;
-    out = mmix_new2(m, B, cls && rest ? 2 * D : D);
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "tokens BLD", tokens)) return NULL;
+    if (strategy < MMIX_POOL_CLS || strategy > MMIX_POOL_CLS_MAX)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: strategy is %d, expected one of MMIX_POOL_…", who, strategy);
+    if (cls) mmixi_given(m, who, "n_class", n_class);
+    for (size_t i = 0; cls && i < n_class; i++)
+        if (class_index[i] >= d.L)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_index[%.0f] is %.0f of %.0f tokens", who, (double)i,
+                      (double)class_index[i], (double)d.L);
+    out = mmix_new2(m, d.B, cls && pooled ? 2 * d.D : d.D);
     mark = mmix_mark_here(m);
-    skip = (unsigned char *)mmixi_step(m, L);
-    if (!out || !skip) return NULL;
-    memset(skip, 0, L);
-    for (size_t i = 0; i < n_special; i++) if (special[i] < L) skip[special[i]] = 1;
-    for (size_t t = 0; t < L; t++) left += !skip[t];
-    if (rest && left == 0) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_class_strategy: all %zu tokens are special, there is no mean or maximum", L);
+    plain = (size_t *)mmixi_step_array(m, d.L, 1, sizeof *plain);
+    if (!out || !plain) return NULL;
+    for (size_t t = 0; t < d.L; t++) {
+        size_t i = 0;
+        while (i < n_special && special[i] != t) i++;
+        if (i == n_special) plain[n++] = t;
+    }
+    if (pooled && n == 0) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: all %.0f tokens are special, there is no mean or maximum", who,
+                  (double)d.L);
         return NULL;
     }
-    y = mmix_data(out);
-    for (size_t b = 0; b < B; b++) {
-        const mmix_real *x = mmix_data(tokens) + b * next;
-        for (size_t d = 0; cls && d < D; d++) {
-            double sum = 0;
-            for (size_t i = 0; i < n_class; i++) sum += (double)x[class_index[i] * step + d];
-            *y++ = (mmix_real)(sum / (double)n_class);
-        }
-        for (size_t d = 0; rest && d < D; d++) {
-            double sum = 0, most = -HUGE_VAL;
-            for (size_t t = 0; t < L; t++) {
-                double value = (double)x[t * step + d];
-                if (skip[t]) continue;
-                sum += value;
-                if (value > most) most = value;
-            }
-            *y++ = (mmix_real)(max ? most : sum / (double)left);
-        }
+    for (size_t b = 0; b < d.B; b++) {
+        const mmix_real *x = mmix_data(tokens) + b * tokens->stride[0];
+        mmix_real *y = mmix_data(out) + b * out->stride[0];
+        if (cls) mmixi_pool_tokens(y, x, tokens->stride[1], d.D, class_index, n_class, 0);
+        if (pooled) mmixi_pool_tokens(cls ? y + d.D : y, x, tokens->stride[1], d.D, plain, n, max);
     }
     mmix_rewind(m, mark);
     return out;
