@@ -29,6 +29,7 @@
 #include "scenes.h"
 #include "linmu_figures.h"
 #include "text.h"
+#include "heads.h"
 #include <ctype.h>
 #include <inttypes.h>
 #ifdef _WIN32
@@ -1185,13 +1186,13 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
     double distance[64], share[64];
     if (!value || !M) return;
     const mmix_real *a = mmix_data(M);
-    mmix_head_reach(a, H, 1, L, NEAR, share, distance);
+    head_reach(a, H, 1, L, NEAR, share, distance);
     for (size_t k = 0; k < H; k++) h[k].share += share[k], h[k].reach += distance[k];
     for (int s = 0; s < 2; s++) {
         mmix_tensor *S = mmix_decoder_matrix(m, student[s], sequence, layer);
         if (!S) return;
         mmix_real *b = mmix_data(S);
-        mmix_matrix_distance(a, b, H, n, NULL, distance);
+        matrix_distance(a, b, H, n, NULL, distance);
         for (size_t k = 0; k < H; k++) {
             double ab = 0, bb = 0;
             h[k].distance[s] += distance[k];
@@ -1201,7 +1202,7 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
             }
             for (size_t i = k * n; bb > 0 && i < (k + 1) * n; i++) b[i] = (mmix_real)((double)b[i] * ab / bb);
         }
-        mmix_matrix_distance(a, b, H, n, NULL, distance);            /* after the best scaling: the angle's sine */
+        matrix_distance(a, b, H, n, NULL, distance);            /* after the best scaling: the angle's sine */
         for (size_t k = 0; k < H; k++) h[k].sine[s] += distance[k];
     }
 }

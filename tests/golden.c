@@ -6,6 +6,7 @@
    line for each failing case with its worst tensor, then what was skipped, then the counts; exits 1 if anything failed. */
 #include "json.h"
 #include "../demos/text.h"
+#include "../demos/heads.h"
 #ifdef MMIX_GOLDEN_CUDA                          /* the mixers of all cases on the GPU */
 #include "../mamba_mix_cuda.cu"
 #endif
@@ -60,7 +61,7 @@ static const Json *arg(Case *c, const char *key)
     for (const Json *v = json_first(c->args); v && i < MAX_ARGS; v = v->next, i++)
         if (!strcmp(v->key, key)) {
             c->arg_used[i] = 1;
-            return *v == 'n' ? NULL : v;
+            return v->kind == 'n' ? NULL : v;
         }
     return NULL;
 }
@@ -1063,7 +1064,7 @@ static void run_matrix_distance(Case *c)
     const size_t H = mmix_shape(a, 0);
     double distance[64], relative[64];
     if (!a || !b || H > 64) return;
-    mmix_matrix_distance(mmix_data(a), mmix_data(b), H, mmix_shape(a, 1) * mmix_shape(a, 2), distance, relative);
+    matrix_distance(mmix_data(a), mmix_data(b), H, mmix_shape(a, 1) * mmix_shape(a, 2), distance, relative);
     out_f64(c, "distance", distance, H);
     out_f64(c, "relative", relative, H);
 }

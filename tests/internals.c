@@ -448,6 +448,36 @@ static void json(void)
     mmix_destroy(m);
 }
 
+/* Numbers of configs where the locale writes another decimal point. */
+#include <locale.h>
+static void locales(void)
+{
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "ps_AF.UTF-8", "ps_AF", "fa_IR.UTF-8"};
+    static const double values[] = {0.1, -1.25e-7, 1e300, 3, 0.30000000000000004};
+    char found[64] = "", text[64], back[64], plain[MMIXI_CONFIG_TEXT], local[MMIXI_CONFIG_TEXT];
+    mmix_dino_config c;
+    int some = 0;
+    mmixi_point(text, "0.5e-3", ".", "\xD9\xAB");                 /* of two bytes, both ways */
+    CHECK(!strcmp(text, "0\xD9\xAB""5e-3"));
+    mmixi_point(back, text, "\xD9\xAB", ".");
+    CHECK(!strcmp(back, "0.5e-3"));
+    c = mmix_dino_default();
+    mmixi_config_text(&c, mmixi_dino_fields, MMIXI_DINO_FIELDS, plain);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!setlocale(LC_NUMERIC, names[i])) continue;
+        some += strcmp(localeconv()->decimal_point, ".") != 0;
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            snprintf(back, sizeof back, "%.17g", values[k]);
+            mmixi_point(found, back, localeconv()->decimal_point, ".");
+            CHECK_AT(bits_of(mmixi_json_number(found, -1)) == bits_of(values[k]), names[i]);
+        }
+        mmixi_config_text(&c, mmixi_dino_fields, MMIXI_DINO_FIELDS, local);
+        CHECK_AT(!strcmp(plain, local), names[i]);
+        setlocale(LC_NUMERIC, "C");
+    }
+    if (!some) puts("no locale with another decimal point here: skipped"), skipped++;
+}
+
 static void checksum(void) { CHECK(mmixi_crc32((const unsigned char *)"123456789", 9) == 0xCBF43926u); }
 
 /* Rows of Hilbert's matrix are all but parallel. */
@@ -468,7 +498,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
 {
     static const section all[] = {
         { "random", generator }, { "counts", counts }, { "rows", rows }, { "state dicts", state_dicts }, { "packing", packing },
-        { "two lists", two_lists }, { "json", json }, { "checksum", checksum }, { "orthonormal", orthonormal }
+        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "checksum", checksum }, { "orthonormal", orthonormal }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

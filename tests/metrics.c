@@ -236,7 +236,7 @@ static void test_auc_errors(mmix_ctx *m)
     FAILS(m, mmix_binary_auc(m, &o, map, mask, 1, 2, 2, &r), "map_h is 2 and map_w 0");
     FAILS(m, mmix_binary_auc(m, NULL, NULL, mask, 1, 2, 2, &r), "map is NULL");
     FAILS(m, mmix_binary_auc(m, NULL, map, NULL, 1, 2, 2, &r), "mask is NULL");
-    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 0, 2, 2, &r), "no size may be 0");
+    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 0, 2, 2, &r), "images is 0");
     map[3] = (mmix_real)HUGE_VAL;
     FAILS(m, mmix_binary_auc(m, NULL, map, mask, 1, 2, 2, &r), "image 0 holds a value that is not finite");
     map[3] -= map[3];                                                    /* NaN */
@@ -304,8 +304,8 @@ static void test_map(mmix_ctx *m)
     CHECK(mmix_feature_map(m, NULL, query, 1, patches, 1, 1, 4, 3, 2, &r) == 0 && close_to((double)r.map[5], 0, 0));
 
     FAILS(m, mmix_feature_map(m, NULL, NULL, 1, patches, 2, 3, 4, 2, 3, &r), "query is NULL");
-    FAILS(m, mmix_feature_map(m, NULL, query, 0, patches, 2, 3, 4, 2, 3, &r), "0 queries");
-    FAILS(m, mmix_feature_map(m, NULL, query, 1, patches, 2, 3, 4, 0, 3, &r), "map 0 x 3");
+    FAILS(m, mmix_feature_map(m, NULL, query, 0, patches, 2, 3, 4, 2, 3, &r), "queries is 0");
+    FAILS(m, mmix_feature_map(m, NULL, query, 1, patches, 2, 3, 4, 0, 3, &r), "h is 0");
     CHECK(r.map == NULL);
     o.similarity = 5;
     FAILS(m, mmix_feature_map(m, &o, query, 1, patches, 2, 3, 4, 2, 3, &r), "similarity is 5");
@@ -454,8 +454,8 @@ static void test_knn(mmix_ctx *m)
     o.temperature = -1;
     FAILS(m, mmix_knn(m, &o, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "temperature is -1");
     FAILS(m, mmix_knn(m, NULL, train, NULL, TRAIN, test, test_label, TEST, D, K, &r), "train_label is NULL");
-    FAILS(m, mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, 0, K, &r), "width 0");
-    FAILS(m, mmix_knn(m, NULL, train, train_label, 0, test, test_label, TEST, D, K, &r), "0 train");
+    FAILS(m, mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, 0, K, &r), "D is 0");
+    FAILS(m, mmix_knn(m, NULL, train, train_label, 0, test, test_label, TEST, D, K, &r), "trains is 0");
     test[7 * D + 3] = (mmix_real)HUGE_VAL;
     FAILS(m, mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "row 7 of test");
     mmix_reset(m);
@@ -554,7 +554,7 @@ static void test_class_strategy(mmix_ctx *m)
     FAILS(m, !mmix_class_strategy(m, MMIX_POOL_MEAN, tokens, special, 2, all, 4), "all 4 tokens are special");
     FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, tokens, outside, 1, special, 2), "class_index[0] is 4 of 4 tokens");
     FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, tokens, NULL, 0, special, 2), "n_class is 0");
-    FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, mmix_new2(m, 2, 2), special, 2, special, 2), "2 axes");
+    FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, mmix_new2(m, 2, 2), special, 2, special, 2), "shape (2, 2)");
     FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, NULL, special, 2, special, 2), "tokens is NULL");
     mmix_reset(m);
 }

@@ -13,6 +13,7 @@
    softmax attention have a factor 1 + the largest score as well: an error of EPS s in a score s is one of EPS s in its
    exponential. */
 #include "test.h"
+#include "../demos/heads.h"
 
 /* Bounds are three times the largest error of the seeds 1 to 30 in float and 1 to 20 in double, which were 18, 43, 49,
    11, 14, 18, 18, 1.5, 0.5, 18, 43, 2.1e4, 2.5, 38 and 13 (the differences are those of the five-point rule). */
@@ -1839,21 +1840,21 @@ static void check_by_hand(void)
     double d[2], e[2];
     about[0] = 0;
     tell("by hand");
-    mmix_matrix_distance(a, b, 2, 9, d, e);
-    check(is(d[0], sqrt(5)) && is(d[1], 1), "mmix_matrix_distance", "distance", d[0], sqrt(5));
-    check(is(e[0], sqrt(5.0 / 16)) && is(e[1], sqrt(1.0 / 3)), "mmix_matrix_distance", "relative", e[0],
+    matrix_distance(a, b, 2, 9, d, e);
+    check(is(d[0], sqrt(5)) && is(d[1], 1), "matrix_distance", "distance", d[0], sqrt(5));
+    check(is(e[0], sqrt(5.0 / 16)) && is(e[1], sqrt(1.0 / 3)), "matrix_distance", "relative", e[0],
           sqrt(5.0 / 16));
-    mmix_matrix_distance(zeros, zeros, 1, 9, NULL, e);
-    check(is(e[0], 0), "mmix_matrix_distance", "of nothing", e[0], 0);
-    mmix_matrix_distance(a, a, 2, 9, d, NULL);
-    check(is(d[0], 0) && is(d[1], 0), "mmix_matrix_distance", "from itself", d[0], 0);
-    mmix_head_reach(a, 2, 1, 3, 1, d, e);        /* Σ|a| = 8: 2 at home, 3 one token away, 3 two */
-    check(is(d[0], 5.0 / 8) && is(d[1], 1), "mmix_head_reach", "share", d[0], 5.0 / 8);
-    check(is(e[0], 9.0 / 8) && is(e[1], 0), "mmix_head_reach", "distance", e[0], 9.0 / 8);
-    mmix_head_reach(square, 1, 2, 2, 0, d, e);
-    check(is(d[0], 5.0 / 8) && is(e[0], (2 * sqrt(2) + 1) / 8), "mmix_head_reach", "radius 0", d[0], 5.0 / 8);
-    mmix_head_reach(square, 1, 2, 2, 1, d, NULL);
-    check(is(d[0], 1), "mmix_head_reach", "radius 1", d[0], 1);
+    matrix_distance(zeros, zeros, 1, 9, NULL, e);
+    check(is(e[0], 0), "matrix_distance", "of nothing", e[0], 0);
+    matrix_distance(a, a, 2, 9, d, NULL);
+    check(is(d[0], 0) && is(d[1], 0), "matrix_distance", "from itself", d[0], 0);
+    head_reach(a, 2, 1, 3, 1, d, e);        /* Σ|a| = 8: 2 at home, 3 one token away, 3 two */
+    check(is(d[0], 5.0 / 8) && is(d[1], 1), "head_reach", "share", d[0], 5.0 / 8);
+    check(is(e[0], 9.0 / 8) && is(e[1], 0), "head_reach", "distance", e[0], 9.0 / 8);
+    head_reach(square, 1, 2, 2, 0, d, e);
+    check(is(d[0], 5.0 / 8) && is(e[0], (2 * sqrt(2) + 1) / 8), "head_reach", "radius 0", d[0], 5.0 / 8);
+    head_reach(square, 1, 2, 2, 1, d, NULL);
+    check(is(d[0], 1), "head_reach", "radius 1", d[0], 1);
 }
 
 /* ---- all of it ---- */
