@@ -15438,7 +15438,7 @@ static int mmixi_zip_directory(const mmix_archive *a, uint64_t *at, uint64_t *co
         *count = mmixi_number(d + 32, 8);
         *at = mmixi_number(d + 48, 8);
     }
-    return 0;
+    return *at <= a->file.size ? 0 : mmixi_refuse(a, NULL, "a zip directory in the file, found it behind its end");
 }
 /* The next member of the directory becomes an entry; *at goes on. Its data lie between `from` and `to`. A wrong
    checksum is refused. */
