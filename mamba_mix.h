@@ -8719,113 +8719,117 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
 MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, const size_t *window,
                                 int shifted)
 {
+    const int ok = axes > 0 && axes < 4 && grid && window;
     for (int a = 0; a < 3; a++) {
-        x->grid[a] = a < axes ? grid[a] : 1;
-        x->window[a] = a < axes ? window[a] : 1;
+        x->grid[a] = ok && a < axes ? grid[a] : 1;
+        x->window[a] = ok && a < axes ? window[a] : 1;
         x->shift[a] = shifted && x->grid[a] > x->window[a] ? x->window[a] / 2 : 0;
+    }
+    if (!ok) {                                   /* for mmixi_windows_check */
+        x->shift[0] = SIZE_MAX;
+        x->shift[1] = (size_t)axes;
     }
 }
 
-static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+/* ---- what a mixer may be ---- */
+
+static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *wrong)
 {
-    size_t tokens = 1, distances = 1;
+    const size_t *q = x->q->shape, *k = x->k->shape;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s with %.0f queries and %.0f keys, %.0f and %.0f heads, "
+                     "prefix of %.0f, feature %d, direction %d", who, wrong, x->mask, x->seq_idx ? " and seq_idx" : "",
+                     (double)q[1], (double)k[1], (double)q[2], (double)k[2], (double)x->prefix, x->feature,
+                     x->direction), 0;
+}
+/* d has L and S, and is given D, the numbers of a head's bias. */
+static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
+{
+    size_t tokens = d->D = 1, grid[3];
+    if (x->shift[0] == SIZE_MAX)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected 1 to 3, "
+                         "and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
     for (int a = 0; a < 3; a++) {
-        size_t grid = mmixi_max(x->grid[a], 1), window = mmixi_max(x->window[a], 1);
-        if (x->shift[a] >= window && x->shift[a])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                             "%s: shift %.0f of a window of %.0f on axis %d, expected less", who,
-                (double)x->shift[a], (double)window, a), 0;
-        if (!mmixi_mul_ok(tokens, grid, &tokens)) tokens = 0;
-        if (!mmixi_mul_ok(distances, 2 * window - 1, &distances)) distances = 0;
+        const size_t window = mmixi_max(x->window[a], 1);
+        grid[a] = mmixi_max(x->grid[a], 1);
+        if (x->shift[a] && x->shift[a] >= window)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected less",
+                             who, (double)x->shift[a], (double)window, a), 0;
+        if (!mmixi_mul_ok(tokens, grid[a], &tokens)) tokens = 0;
+        if (!mmixi_mul_ok(d->D, 2 * window - 1, &d->D)) d->D = SIZE_MAX;
     }
-    if (!mmixi_optional(m, who, "bias", x->bias, MMIX_DTYPE_REAL, 2, x->q->shape[2], distances, 0,
-                        0)) return 0;
-    if (tokens != x->q->shape[1] || tokens != x->k->shape[1])
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f "
-                         "keys", who, (double)mmixi_max(x->grid[0], 1), (double)mmixi_max(x->grid[1], 1),
-                         (double)mmixi_max(x->grid[2], 1), (double)x->q->shape[1], (double)x->k->shape[1]), 0;
-    if (x->kind != MMIX_SOFTMAX || x->mask > MMIX_MASK_CAUSAL || x->seq_idx)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: windows are for softmax attention with MMIX_MASK_NONE "
-                         "or _CAUSAL and without seq_idx", who), 0;
-    return 1;
+    return tokens == d->L && tokens == d->S ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys", who,
+                     (double)grid[0], (double)grid[1], (double)grid[2], (double)d->L, (double)d->S), 0);
 }
 static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    size_t B = mmix_shape(x->q, 0), L = mmix_shape(x->q, 1), N = mmix_shape(x->q, 3), S = mmix_shape(x->k, 1),
-        G = mmix_shape(x->k, 2), H = mmix_shape(x->q, 2);
-    if (!mmixi_check(m, who, "q", x->q, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "k", x->k, MMIX_DTYPE_REAL, 4, B, MMIXI_ANY, MMIXI_ANY, N)
-        || !mmixi_check(m, who, "v", x->v, MMIX_DTYPE_REAL, 4, B, S, G, MMIXI_ANY)
-        || !mmixi_optional(m, who, "seq_idx", x->seq_idx, MMIX_DTYPE_I32, 2, B, L, 0, 0)) return 0;
-    if (H % G)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: k and v have %.0f heads, which do not divide q's %.0f",
-                         who, (double)G, (double)H), 0;
-    if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask != MMIX_MASK_NONE && S < L)
-        || (x->seq_idx && S != L))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mask %d%s with %.0f queries and %.0f keys; a mask "
-                         "needs a key for each query, seq_idx equal numbers", who, x->mask,
-                         x->seq_idx ? " and seq_idx" : "", (double)L, (double)S), 0;
-    if (x->kind == MMIX_LINEAR
-        && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
-            || (x->mask == MMIX_MASK_CAUSAL && (x->feature == MMIX_FEATURE_EFFICIENT || S != L))
-            || (x->mask == MMIX_MASK_NONE && (x->seq_idx || x->initial_state || x->final_state))))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: linear attention has no form with feature %d, mask "
-                         "%d%s%s, %.0f queries and %.0f keys", who, x->feature, x->mask,
-                         x->seq_idx ? ", seq_idx" : "", x->initial_state || x->final_state ? ", a state" : "",
-                         (double)L, (double)S), 0;
-    if (x->kind == MMIX_LINEAR && !mmixi_optional(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL,
-                                                  4, B, G, x->v->shape[3] + (size_t)mmixi_normalises(x),
-        N)) return 0;
-    if (x->kind == MMIX_SOFTMAX && (x->initial_state || x->final_state))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: softmax attention has no initial or final state; see "
-                         "mmix_mix_step", who), 0;
-    if (x->bias && !x->window[0])
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bias without windows", who), 0;
-    if (!mmixi_optional(m, who, "lefts", x->lefts, MMIX_DTYPE_I32, 1, L, 0, 0, 0)) return 0;
-    for (size_t i = 0; x->lefts && i < L; i++)
-        if (x->mask != MMIX_MASK_BAND || mmixi_index(x->lefts, i) < 0
-            || (size_t)mmixi_index(x->lefts, i) > x->left)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d with mask %d, expected 0 to %.0f "
-                             "with MMIX_MASK_BAND", who, (double)i, (int)mmixi_index(x->lefts, i), x->mask,
-                             (double)x->left), 0;
-    return !x->window[0] || mmixi_windows_check(m, who, x);
+    const int causal = x->mask == MMIX_MASK_CAUSAL, windows = x->window[0] > 0, linear = x->kind == MMIX_LINEAR,
+        state = x->initial_state || x->final_state;
+    const char *wrong = NULL;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
+                      x->seq_idx, x->lefts)) return 0;
+    d.R = d.P + (size_t)mmixi_normalises(x);
+    if (windows && !mmixi_windows_check(m, who, x, &d)) return 0;
+    if (!mmixi_expect(m, who, &d, "+bias? HD, initial_state? BGRN", x->bias, linear ? x->initial_state : NULL))
+        return 0;
+    if (d.H % d.G) wrong = "heads of k and v do not divide q's";
+    else if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask && d.S < d.L)
+             || (x->seq_idx && d.S != d.L))
+        wrong = "a mask is none to band and needs a key for each query, seq_idx as many keys as queries";
+    else if (linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
+                        || (causal && (x->feature == MMIX_FEATURE_EFFICIENT || d.S != d.L))
+                        || (!causal && (x->seq_idx || state))))
+        wrong = "linear attention has no form with this feature, mask and number of keys, and a state with "
+            "MMIX_MASK_CAUSAL alone";
+    else if (!linear && state) wrong = "softmax attention has no initial or final state; see mmix_mix_step";
+    else if (x->bias && !windows) wrong = "a bias without windows";
+    else if (windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx))
+        wrong = "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx";
+    else if (x->lefts && x->mask != MMIX_MASK_BAND) wrong = "lefts are for MMIX_MASK_BAND";
+    for (size_t i = 0; !wrong && x->lefts && i < d.L; i++)
+        if (mmixi_index(x->lefts, i) < 0 || (size_t)mmixi_index(x->lefts, i) > x->left)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d, expected 0 to %.0f", who, (double)i,
+                             (int)mmixi_index(x->lefts, i), (double)x->left), 0;
+    return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
 }
+/* Whether x is a mixer, for all that is done with one. */
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     if (!x) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a mixer, found NULL", who), 0;
     if (x->kind == MMIX_SSD) return mmixi_ssd_check(m, who, x);
     if (x->kind == MMIX_SOFTMAX || x->kind == MMIX_LINEAR) return mmixi_attention_check(m, who, x);
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who,
-              x->kind);
-    return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who,
+                     x->kind), 0;
 }
+
+/* ---- mixing ---- */
 
 /* `state`: of SSD and of causal linear attention the state before, which the one after replaces; or NULL. */
 static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *state)
 {
-    mmix_call call;
+    const int softmax = x->kind == MMIX_SOFTMAX;
+    mmix_call call = mmixi_call(x->q, x->k, x->v);
+    mmix_raw_softmax r;
+    mmix_raw_linear linear;
     if (x->kind == MMIX_SSD) {
         if (x->direction != MMIX_BOTH) return mmixi_ssd(m, x, x->direction == MMIX_REVERSE, state);
         return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, mmixi_ssd(m, x, 0, NULL), mmixi_ssd(m, x, 1, NULL),
                             0.5, 0.5);
     }
-    call = mmixi_call(x->q, x->k, x->v);
-    if (x->kind == MMIX_SOFTMAX) {
-        mmix_raw_softmax r;
-        call = mmixi_softmax_call(m, x, &r);
-        call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
-        return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r);
-    }
+    if (softmax) call = mmixi_softmax_call(m, x, &r);
     else {
-        mmix_raw_linear r = mmixi_linear_options(x);
+        linear = mmixi_linear_options(x);
         call.in[3] = x->seq_idx;
-        call.in[4] = mmixi_even(m, state ? state : x->initial_state, 1);
-        call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
+        call.in[4] = mmixi_compact(m, state ? state : x->initial_state);
         call.out[1] = state;
         if (x->final_state)
-            call.out[1] = *x->final_state = mmix_new4(m, r.B, x->v->shape[2], r.P + (size_t)r.normalise, r.N);
-        return mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &r, sizeof r);
+            call.out[1] = *x->final_state = mmix_new4(m, linear.B, x->v->shape[2],
+                                                      linear.P + (size_t)linear.normalise, linear.N);
     }
+    call.out[0] = mmix_new4(m, x->q->shape[0], x->q->shape[1], x->q->shape[2], x->v->shape[3]);
+    return softmax ? mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r)
+        : mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &linear, sizeof linear);
 }
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
                             void *user)
@@ -8835,20 +8839,19 @@ MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, c
 }
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
-    void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer) = m->look;
+    void (*watch)(void *user, mmix_ctx *m, const mmix_mixer *mixer) = m->look;
     if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
-    if (look) {
+    if (watch) {
         mmix_mark mark = mmix_mark_here(m);
         const int record = mmix_record(m, 0);
         m->look = NULL;                          /* it may mix, too */
-        look(m->look_user, m, x);
-        m->look = look;
+        watch(m->look_user, m, x);
+        m->look = watch;
         mmix_record(m, record);
         mmix_rewind(m, mark);
     }
     return m->error_kind ? NULL : mmixi_mix(m, x, NULL);
 }
-
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
     mmix_tensor *M;
@@ -8856,12 +8859,11 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_mix_matrix: with an initial state, or a D for each channel, y is "
-                  "not M x");
+                  "mmix_mix_matrix: with an initial state, or a D for each channel, y is not M x");
         return NULL;
     }
-    M = x->kind == MMIX_SSD ? mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->dt->shape[1], x->dt->shape[1])
-                            : mmix_new4(m, x->q->shape[0], x->q->shape[2], x->q->shape[1], x->k->shape[1]);
+    M = mmix_new4(m, x->q->shape[0], (x->kind == MMIX_SSD ? x->dt : x->q)->shape[2], x->q->shape[1],
+                  x->k->shape[1]);
     if (!M) return NULL;
     record = mmix_record(m, 0);
     if (x->kind == MMIX_SOFTMAX) failed = mmixi_softmax_matrix(m, x, mmix_data(M));
@@ -8894,62 +8896,58 @@ static size_t mmixi_carried_bytes(const mmixi_carried *c)
 {
     return c->p ? c->shape[0] * c->room * c->shape[2] * c->shape[3] * sizeof *c->p : 0;
 }
+MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
+{
+    size_t bytes = sizeof *s + s->slots * sizeof *s->slot;
+    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(&s->slot[i / 3].part[i % 3]);
+    return bytes;
+}
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 {
     mmix_state *s;
     size_t bytes;
     if (m->error_kind) return NULL;
-    if (!slots || !mmixi_mul_ok(slots, sizeof *s->slot, &bytes)) {
+    if (!slots || !mmixi_mul_ok(slots + 1, sizeof *s->slot + sizeof *s, &bytes)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
                   "for", (double)slots);
         return NULL;
     }
-    s = (mmix_state *)mmixi_alloc(m, sizeof *s);
+    bytes = sizeof *s + slots * sizeof *s->slot;
+    s = (mmix_state *)mmixi_alloc(m, bytes);
     if (!s) return NULL;
+    memset(s, 0, bytes);
     s->m = m;
     s->slots = slots;
-    s->slot = (mmixi_state_slot *)mmixi_alloc(m, slots * sizeof *s->slot);
-    if (!s->slot) {
-        mmixi_free(m, s, sizeof *s);
-        return NULL;
-    }
-    memset(s->slot, 0, slots * sizeof *s->slot);
+    s->slot = (mmixi_state_slot *)(void *)(s + 1);
     return s;
 }
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
-    for (size_t i = 0; i < s->slots; i++) {
-        for (int k = 0; k < 3; k++)
-            mmixi_free(s->m, s->slot[i].part[k].p, mmixi_carried_bytes(&s->slot[i].part[k]));
-        memset(&s->slot[i], 0, sizeof s->slot[i]);
-    }
+    for (size_t i = 0; i < 3 * s->slots; i++)
+        mmixi_free(s->m, s->slot[i / 3].part[i % 3].p, mmixi_carried_bytes(&s->slot[i / 3].part[i % 3]));
+    memset(s->slot, 0, s->slots * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
 {
-    mmix_ctx *m = s ? s->m : NULL;
     if (!s) return;
     mmix_state_clear(s);
-    mmixi_free(m, s->slot, s->slots * sizeof *s->slot);
-    mmixi_free(m, s, sizeof *s);
+    mmixi_free(s->m, s, mmix_state_bytes(s));
 }
 MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
     mmix_state *copy = mmix_state_create(s->m, s->slots);
-    for (size_t i = 0; copy && i < s->slots; i++) {
-        copy->slot[i].tokens = s->slot[i].tokens;
-        for (int k = 0; k < 3; k++) {
-            const mmixi_carried *from = &s->slot[i].part[k];
-            mmixi_carried *to = &copy->slot[i].part[k];
-            size_t bytes = mmixi_carried_bytes(from);
-            if (!bytes) continue;
-            *to = *from;
-            to->p = (mmix_real *)mmixi_alloc(s->m, bytes);
-            if (!to->p) {
-                mmix_state_destroy(copy);
-                return NULL;
-            }
-            memcpy(to->p, from->p, bytes);
+    for (size_t i = 0; copy && i < 3 * s->slots; i++) {
+        const mmixi_carried *from = &s->slot[i / 3].part[i % 3];
+        const size_t bytes = mmixi_carried_bytes(from);
+        mmix_real *p = bytes ? (mmix_real *)mmixi_alloc(s->m, bytes) : NULL;
+        copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
+        if (!bytes) continue;
+        if (!p) {
+            mmix_state_destroy(copy);
+            return NULL;
         }
+        copy->slot[i / 3].part[i % 3] = *from;
+        copy->slot[i / 3].part[i % 3].p = (mmix_real *)memcpy(p, from->p, bytes);
     }
     return copy;
 }
@@ -8957,139 +8955,126 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return slot < s->slots ? s->slot[slot].tokens : 0;
 }
-MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
-{
-    size_t bytes = sizeof *s + s->slots * sizeof *s->slot;
-    for (size_t i = 0; i < s->slots; i++)
-        for (int k = 0; k < 3; k++) bytes += mmixi_carried_bytes(&s->slot[i].part[k]);
-    return bytes;
-}
 
-/* A tensor of what is carried: no copy. */
-static mmix_tensor *mmixi_carried_view(mmix_ctx *m, const mmixi_carried *c)
+/* Whether rows (B, n, a, b) go with what is carried; n 0: any. */
+static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, size_t B, size_t n,
+                               size_t a, size_t b)
 {
-    mmix_tensor *t = mmixi_tensor(m);
-    if (!t || !mmixi_describe(m, t, "mmix_mix_step", MMIX_DTYPE_REAL, 4, c->shape)) return NULL;
-    t->stride[0] = c->room * c->shape[2] * c->shape[3];
-    t->data = c->p;
-    return t;
+    return !c->p || (c->shape[0] == B && (!n || c->shape[1] == n) && c->shape[2] == a && c->shape[3] == b) ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s (%.0f, %.0f, %.0f, %.0f) for a slot that carries "
+                     "(%.0f, %.0f, %.0f, %.0f)", what, (double)B, (double)n, (double)a, (double)b,
+                     (double)c->shape[0], (double)c->shape[1], (double)c->shape[2], (double)c->shape[3]), 0);
 }
-static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, size_t B, size_t a,
-                               size_t b)
+/* A view (B, n, a, b) of what is carried and of the rows after it, zeros where nothing was; n counts the last
+   `keep` rows that are there, if room is short, and `more`. Room doubles. NULL on error: other sizes than before,
+   or memory. */
+static mmix_tensor *mmixi_carried_room(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
+                                       size_t a, size_t b, size_t keep)
 {
-    return !c->p || (c->shape[0] == B && c->shape[2] == a && c->shape[3] == b) ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                     "mmix_mix_step: %s (%.0f, *, %.0f, %.0f) for a slot that carries (%.0f, *, %.0f, %.0f)",
-                     what, (double)B, (double)a, (double)b, (double)c->shape[0], (double)c->shape[2],
-                     (double)c->shape[3]), 0);
+    const size_t row = a * b;
+    size_t shape[4];
+    mmix_tensor *all;
+    if (!mmixi_carried_check(m, c, what, B, 0, a, b)) return NULL;
+    if (c->shape[1] + more > c->room) {
+        const size_t have = c->shape[1], n = mmixi_min(have, keep), room = mmixi_max(2 * n, n + more),
+            bytes = B * room * row * sizeof *c->p;
+        mmix_real *p = (mmix_real *)mmixi_alloc(m, bytes);
+        if (!p) return NULL;
+        memset(p, 0, bytes);
+        for (size_t i = 0; i < B && n; i++)
+            memcpy(p + i * room * row, c->p + (i * c->room + have - n) * row, n * row * sizeof *p);
+        mmixi_free(m, c->p, mmixi_carried_bytes(c));
+        c->p = p;
+        c->room = room;
+        c->shape[0] = B; c->shape[1] = n; c->shape[2] = a; c->shape[3] = b;
+    }
+    memcpy(shape, c->shape, sizeof shape);
+    shape[1] += more;
+    all = mmixi_tensor(m);
+    if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)) return NULL;
+    all->stride[0] = c->room * row;
+    all->data = c->p;
+    return all;
 }
-/* Lets the carried array grow by `more` along axis 1 and returns a view of all of it; zeros where nothing
-   was. When room is short it doubles, and of what is there only the last `keep` stay. NULL on error: other
-   sizes than before, or memory. */
+/* The same, and the rows are carried from now on. */
 static mmix_tensor *mmixi_carried_more(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
                                        size_t a, size_t b, size_t keep)
 {
-    const size_t have = c->shape[1], row = a * b;
-    mmix_tensor *all;
-    if (!mmixi_carried_check(m, c, what, B, a, b)) return NULL;
-    if (have + more > c->room) {
-        mmixi_carried to;
-        const size_t kept = mmixi_min(have, keep);
-        memset(&to, 0, sizeof to);
-        to.shape[0] = B; to.shape[1] = kept; to.shape[2] = a; to.shape[3] = b;
-        to.room = mmixi_max(2 * kept, kept + more);
-        to.p = (mmix_real *)mmixi_alloc(m, B * to.room * row * sizeof *to.p);
-        if (!to.p) return NULL;
-        memset(to.p, 0, B * to.room * row * sizeof *to.p);
-        for (size_t i = 0; i < B && kept; i++)
-            memcpy(to.p + i * to.room * row, c->p + (i * c->room + have - kept) * row,
-                   kept * row * sizeof *to.p);
-        mmixi_free(m, c->p, mmixi_carried_bytes(c));
-        *c = to;
-    }
-    c->shape[1] += more;
-    all = mmixi_carried_view(m, c);
-    if (!all) c->shape[1] -= more;
+    mmix_tensor *all = mmixi_carried_room(m, c, what, B, more, a, b, keep);
+    if (all) c->shape[1] += more;
     return all;
 }
 /* The same for an array that does not grow: (B, n, a, b), zeros at first. */
 static mmix_tensor *mmixi_carried_fixed(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t n,
                                         size_t a, size_t b)
 {
-    if (c->p && c->shape[1] != n) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s of %.0f rows for a slot that carries %.0f", what,
-                  (double)n, (double)c->shape[1]);
-        return NULL;
-    }
-    return mmixi_carried_more(m, c, what, B, c->p ? 0 : n, a, b, 0);
+    return mmixi_carried_check(m, c, what, B, n, a, b)
+        ? mmixi_carried_more(m, c, what, B, c->p ? 0 : n, a, b, 0) : NULL;
 }
 
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
-    if (s && s->m == m && slot < s->slots) return 1;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
-                     "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0;
+    return s && s->m == m && slot < s->slots ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's", who,
+                     (double)slot, s ? (double)s->slots : 0.0), 0);
 }
 static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *s, size_t slot)
 {
-    const char *who = "mmix_mix_step";
+    const char *who = "mmix_mix_step", *wrong = NULL;
     if (!mmixi_mixer_check(m, who, x) || !mmixi_slot_check(m, who, s, slot)) return 0;
-    if (x->seq_idx || x->window[0] || (x->initial_state && s->slot[slot].tokens))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s", who, x->seq_idx || x->window[0]
-                         ? "seq_idx and windows have no steps"
-                         : "an initial state, but the slot carries one"), 0;
-    if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
-        : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the mixer lets tokens see later ones (mask %d, "
-                         "direction %d)", who, x->mask, x->direction), 0;
-    if (x->kind != MMIX_SSD && x->q->shape[1] != x->k->shape[1])
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f queries and %.0f keys; the keys before are in the "
-                         "state", who, (double)x->q->shape[1], (double)x->k->shape[1]), 0;
-    if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the first piece has %.0f tokens, less than the prefix "
-                         "of %.0f", who, (double)x->q->shape[1], (double)x->prefix), 0;
-    return 1;
+    if (x->seq_idx || x->window[0]) wrong = "seq_idx and windows have no steps";
+    else if (x->initial_state && s->slot[slot].tokens) wrong = "an initial state, but the slot carries one";
+    else if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
+             : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
+        wrong = "the mixer lets tokens see later ones";
+    else if (x->q->shape[1] != x->k->shape[1]) wrong = "as many keys as queries, those before are in the state";
+    else if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
+        wrong = "the first piece has less tokens than the prefix";
+    return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
+}
+/* x's keys and values go behind those that are carried, and x is given all of them. 0, or -1. */
+static int mmixi_step_keys(mmix_ctx *m, mmix_mixer *x, mmixi_carried *c)
+{
+    const size_t L = x->q->shape[1], keep = x->mask == MMIX_MASK_BAND ? x->left : SIZE_MAX;
+    mmix_tensor **t[2];
+    t[0] = &x->k;
+    t[1] = &x->v;
+    /* before anything changes, both fit */
+    if (!mmixi_carried_check(m, &c[1], "values", x->v->shape[0], 0, x->v->shape[2], x->v->shape[3])) return -1;
+    for (int i = 0; i < 2; i++) {
+        mmix_tensor *from = *t[i], *to = mmixi_carried_room(m, &c[i], i ? "values" : "keys", from->shape[0], L,
+                                                            from->shape[2], from->shape[3], keep);
+        *t[i] = to;
+        if (to) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
+        if (!to) return -1;
+        mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
+    }
+    return 0;
 }
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
     mmix_mixer x;
     mmixi_carried *c;
-    mmix_tensor *y = NULL;
-    int record;
+    mmix_tensor *y = NULL, *state = NULL;
+    int record, ready;
     if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
     x = *mixer;
     c = s->slot[slot].part;
     record = mmix_record(m, 0);
-    if (x.kind == MMIX_SOFTMAX) {
-        const size_t B = x.q->shape[0], L = x.q->shape[1], G = x.k->shape[2],
-            keep = x.mask == MMIX_MASK_BAND ? x.left : SIZE_MAX;
-        mmixi_carried_check(m, &c[1], "values", B, G, x.v->shape[3]);    /* before keys go, values fit, too */
-        for (int i = 0; i < 2 && !m->error_kind; i++) {
-            mmix_tensor *from = i ? mixer->v : mixer->k, *to,
-                *all = mmixi_carried_more(m, &c[i], i ? "values" : "keys", B, L, G, from->shape[3], keep);
-            if (i) x.v = all;
-            else x.k = all;
-            to = all ? mmix_slice(m, all, 1, all->shape[1] - L, L) : NULL;
-            if (to) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
-        }
-        if (!m->error_kind) y = mmixi_mix(m, &x, NULL);
-        for (int i = 0; !y && i < 2; i++)        /* what came in goes out again */
-            if (i ? x.v != mixer->v && x.v : x.k != mixer->k && x.k) c[i].shape[1] -= L;
-    }
+    if (x.kind == MMIX_SOFTMAX) ready = !mmixi_step_keys(m, &x, c);
     else {
-        const size_t sums = x.kind == MMIX_LINEAR && mmixi_normalises(&x);
-        mmix_tensor *state = mmixi_carried_fixed(m, &c[MMIXI_CARRIED_STATE], "state", x.v->shape[0],
-                                                 (x.kind == MMIX_SSD ? x.dt : x.k)->shape[2],
-                                                 x.v->shape[3] + sums, x.k->shape[3]);
+        state = mmixi_carried_fixed(m, c, "state", x.v->shape[0], (x.kind == MMIX_SSD ? x.dt : x.k)->shape[2],
+                                    x.v->shape[3] + (x.kind == MMIX_LINEAR && mmixi_normalises(&x)), x.k->shape[3]);
+        ready = state != NULL;
+        if (state && x.initial_state)
+            mmixi_put_all(m, x.initial_state, mmix_data(x.initial_state), state, mmix_data(state), 0);
         x.initial_state = state;
         x.final_state = NULL;
-        if (state && mixer->initial_state)
-            mmixi_put_all(m, mixer->initial_state, mmix_data(mixer->initial_state), state, mmix_data(state),
-                          0);
-        if (state) y = mmixi_mix(m, &x, state);
-        if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
     }
-    if (y) s->slot[slot].tokens += mmix_shape(y, 1);
+    if (ready) y = mmixi_mix(m, &x, state);
+    if (y) s->slot[slot].tokens += mixer->q->shape[1];
+    for (int i = 0; y && !state && i < 2; i++) c[i].shape[1] += mixer->q->shape[1];
+    if (y && state && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
     mmix_record(m, record);
     return y;
 }
