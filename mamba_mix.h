@@ -8290,23 +8290,21 @@ static size_t mmixi_softmax_block(mmixi_softmax_task *s, size_t i)
     }
     return s->n = end > s->from ? end - s->from : 0;
 }
-/* Row t of an array of tokens. */
+/* Token t of the task in the sequence; its row of an array. */
+static size_t mmixi_softmax_token(const mmixi_softmax_task *s, size_t t) { return s->token ? s->token[t] : t; }
 static mmix_real *mmixi_softmax_at(const mmixi_softmax_task *s, const mmix_heads *a, size_t t)
 {
-    return mmixi_at(a, s->b, s->token ? s->token[t] : t, s->h);
+    return mmixi_at(a, s->b, mmixi_softmax_token(s, t), s->h);
 }
 /* n rows from token t on: where they lie, or in `room`, side by side, if they are to, or lie apart. */
 static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *s, const mmix_heads *a, size_t t, size_t n,
                                        size_t width, mmix_real *room, int copy)
 {
     const mmix_real *base = mmixi_at(a, s->b, 0, s->h);
-    const mmixi_mat there = mmixi_matrix(base + (ptrdiff_t)t * a->token, n, width, a->token),
-        here = mmixi_matrix(room, n, width, (ptrdiff_t)width);
-    if (!s->token && !copy) return there;
+    if (!s->token && !copy) return mmixi_matrix(base + (ptrdiff_t)t * a->token, n, width, a->token);
     for (size_t i = 0; i < n; i++)
-        memcpy(mmixi_row(here, i), s->token ? base + (ptrdiff_t)s->token[t + i] * a->token : mmixi_row(there, i),
-               width * sizeof *room);
-    return here;
+        memcpy(room + i * width, base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, width * sizeof *room);
+    return mmixi_matrix(room, n, width, (ptrdiff_t)width);
 }
 /* The other way: such rows are put, or added, to where they belong. */
 static void mmixi_softmax_put(const mmixi_softmax_task *s, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
@@ -8314,12 +8312,12 @@ static void mmixi_softmax_put(const mmixi_softmax_task *s, mmixi_mat rows, const
     mmix_real *base = mmixi_at(a, s->b, 0, s->h);
     for (size_t i = 0; i < rows.rows; i++)
         mmixi_put(s->k, rows.cols, mmixi_row(rows, i),
-                  base + (ptrdiff_t)(s->token ? s->token[t + i] : t + i) * a->token, add);
+                  base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, add);
 }
 /* Where the numbers of query i lie in an array (B, H, L). */
 static size_t mmixi_softmax_query(const mmixi_softmax_task *s, size_t i)
 {
-    return (s->b * s->x->H + s->h) * s->x->L + (s->token ? s->token[i] : i);
+    return (s->b * s->x->H + s->h) * s->x->L + mmixi_softmax_token(s, i);
 }
 /* Kept e^(s - m) of row r of the block, from the tile's first key on. */
 static mmix_real *mmixi_softmax_kept(const mmixi_softmax_task *s, size_t r)
@@ -8335,7 +8333,8 @@ static size_t mmixi_softmax_center(const mmixi_softmax_task *s, size_t h, size_t
 /* Row r's numbers for keys that it does not see become 0. */
 static void mmixi_softmax_hide(const mmixi_softmax_task *s, size_t r, mmix_real *row)
 {
-    const size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all), end = mmixi_min(s->seen[r].end, all);
+    const size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all),
+        end = mmixi_min(s->seen[r].end, all);
     memset(row + s->from, 0, (begin - s->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
 }
@@ -8740,10 +8739,10 @@ MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, con
 static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *wrong)
 {
     const size_t *q = x->q->shape, *k = x->k->shape;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s with %.0f queries and %.0f keys, %.0f and %.0f heads, "
-                     "prefix of %.0f, feature %d, direction %d", who, wrong, x->mask, x->seq_idx ? " and seq_idx" : "",
-                     (double)q[1], (double)k[1], (double)q[2], (double)k[2], (double)x->prefix, x->feature,
-                     x->direction), 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s with %.0f queries and %.0f keys, %.0f and %.0f "
+                     "heads, prefix of %.0f, feature %d, direction %d", who, wrong, x->mask,
+                     x->seq_idx ? " and seq_idx" : "", (double)q[1], (double)k[1], (double)q[2], (double)k[2],
+                     (double)x->prefix, x->feature, x->direction), 0;
 }
 /* d has L and S, and is given D, the numbers of a head's bias. */
 static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
@@ -9019,8 +9018,8 @@ static mmix_tensor *mmixi_carried_fixed(mmix_ctx *m, mmixi_carried *c, const cha
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
     return s && s->m == m && slot < s->slots ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's", who,
-                     (double)slot, s ? (double)s->slots : 0.0), 0);
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's",
+                     who, (double)slot, s ? (double)s->slots : 0.0), 0);
 }
 static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *s, size_t slot)
 {
