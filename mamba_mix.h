@@ -6573,23 +6573,25 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
 static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const int back = c->dy[0] != NULL, add = back && c->add[0];
+    const int back = c->dy[0] != NULL;
     const size_t L = c->in[0]->shape[1], H = c->in[0]->shape[2], N = c->in[0]->shape[3], R = o->dim,
         step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2, rows = c->size[0];
-    const mmix_heads in = mmixi_heads_of(c->in[0], back ? c->dx[0] : mmix_data(c->in[0]), H),
-        out = mmixi_heads_of(c->out[0], back ? (mmix_real *)c->dy[0] : mmix_data(c->out[0]), H);
+    const mmix_heads from = back ? mmixi_heads_of(c->out[0], (mmix_real *)c->dy[0], H)
+        : mmixi_heads_of(c->in[0], mmix_data(c->in[0]), H),
+        to = back ? mmixi_heads_of(c->in[0], c->dx[0], H) : mmixi_heads_of(c->out[0], mmix_data(c->out[0]), H);
     (void)lane;
     for (size_t t = begin; t < end; t++)
         for (size_t h = 0; h < H; h++) {
-            const mmix_real *x = mmixi_at(back ? &out : &in, t / L, t % L, h), *turn = c->saved[0] + t % rows * R;
-            mmix_real *y = mmixi_at(back ? &in : &out, t / L, t % L, h);
+            const mmix_real *x = mmixi_at(&from, t / L, t % L, h), *turn = c->saved[0] + t % rows * R;
+            mmix_real *y = mmixi_at(&to, t / L, t % L, h);
+            if (!back || !c->add[0]) memset(y, 0, N * sizeof *y);
             for (size_t i = 0; i < R / 2; i++) {
                 const mmix_real cosine = turn[2 * i], sine = back ? -turn[2 * i + 1] : turn[2 * i + 1],
                     u = x[i * step], v = x[i * step + other];
-                y[i * step] = (add ? y[i * step] : 0) + (u * cosine - v * sine);
-                y[i * step + other] = (add ? y[i * step + other] : 0) + (u * sine + v * cosine);
+                y[i * step] += u * cosine - v * sine;
+                y[i * step + other] += u * sine + v * cosine;
             }
-            for (size_t i = R; i < N; i++) y[i] = (add ? y[i] : 0) + x[i];
+            for (size_t i = R; i < N; i++) y[i] += x[i];
         }
 }
 static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
@@ -7966,12 +7968,11 @@ typedef struct mmixi_softmax_job {
     /* key/value heads; windows of a sequence, and queries and keys of the largest (no windows: 1, L, S); keys
        of a tile; reals between two rows of scores; a forward task takes `run` queries, a head has `runs` */
     size_t G, windows, L, S, T, ld, run, runs, tasks;
-    int single;                                  /* one query: a transpose would cost more than its products */
     const size_t *sequence;                      /* (B, L, 2) with seq_idx: begin and end of token i's */
     size_t distances;                            /* numbers of bias that a head has */
-    mmix_real *dbias;                            /* what each task adds to them (tasks, H / G, distances) */
+    mmix_real *dbias;                            /* each task's part of their gradient (B, windows, H, distances) */
     mmix_real *scratch;
-    size_t lane_size;
+    size_t lanes, lane_size, sequences, partial; /* parts of scratch: of each lane, `sequence`, dbias */
 } mmixi_softmax_job;
 
 /* ---- who sees whom ---- */
@@ -8041,37 +8042,45 @@ static void mmixi_softmax_plain(const mmixi_softmax_job *j, mmix_real *p)
     }
 }
 
-/* ---- a task ---- */
+/* ---- a task ----
+   Queries first … last - 1 of a head of sequence b, or of a window of it, block by block: rows queries from i on
+   against the keys of a tile. In the backward all `share` heads from h0 on, that have k and v in common. */
 
-/* Queries first … last - 1 of head h of sequence b, or of a window of it; in the backward the heads that share k
-   and v with h. */
 typedef struct mmixi_softmax_task {
-    size_t b, h, window, S, first, last;
+    const mmixi_softmax_job *j;
+    const mmix_raw_softmax *x;
+    const mmixi_kernels *k;
+    size_t b, h0, h, window, S, first, last;
     size_t *token;                               /* the window's tokens in the sequence; no windows: NULL */
     int32_t *place;                              /* their differences tell the distance in bias; or NULL */
-    /* a tile's K and V transposed; scale q, y, dy and dq of a block; its scores, their gradient; rows of V, or
-       (backward) of K, side by side: heads may lie pages apart, and their rows fall into a few sets of the
-       nearest cache; dk and dv of a window's tile; of each query */
-    mmix_real *kt, *vt, *q, *y, *dy, *dq, *p, *dp, *rows, *dk, *dv, *row_max, *sum, *tokens, *places;
+    /* Of the tile's keys the block sees n from `from` on, row r those of seen[r], and whole[r]: no others;
+       again[r]: some of an earlier tile, add: any row does. Keys count from the tile's first. */
+    size_t tile, i, rows, from, n;
+    mmixi_keys seen[MMIXI_QUERY_BLOCK];
+    int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
+    mmixi_mat K, V, Kt, Vt, dK, dV;              /* of the tile */
+    /* Room for a tile's K and V transposed; scale q, y, dy and dq of a block; its scores, their gradient; rows of
+       V, or (backward) of K, side by side: heads may lie pages apart, and their rows fall into a few sets of the
+       nearest cache; dk and dv of a window's tile; m and l of each query; token and place. */
+    mmix_real *kt, *vt, *q, *y, *dy, *dq, *p, *ds, *side, *dk, *dv, *row_max, *sum, *tokens, *places, *dbias;
 } mmixi_softmax_task;
 static size_t mmixi_softmax_scratch(const mmixi_softmax_job *j, mmix_real *base, mmixi_softmax_task *s)
 {
-    const size_t R = MMIXI_QUERY_BLOCK, N = j->r.N, P = j->r.P, ld = j->ld, T = j->T,
-        back = j->back != 0, apart = j->r.window[0] != 0;
+    const size_t R = MMIXI_QUERY_BLOCK, N = j->r.N, P = j->r.P, T = j->T, back = j->back != 0,
+        windows = j->r.window[0] != 0;
     size_t at = 0;
-    MMIXI_PART(kt, N * ld); MMIXI_PART(vt, back * P * ld); MMIXI_PART(q, R * N);
-    MMIXI_PART(p, R * ld); MMIXI_PART(dp, back * R * ld);
-    MMIXI_PART(y, apart * R * P); MMIXI_PART(dy, back * R * P); MMIXI_PART(dq, back * R * N);
-    MMIXI_PART(rows, T * mmixi_max(back || apart ? N : 0, (!back && !j->single) || apart ? P : 0));
-    MMIXI_PART(dk, back * apart * T * N); MMIXI_PART(dv, back * apart * T * P);
-    MMIXI_PART(row_max, j->run); MMIXI_PART(sum, j->run);
-    MMIXI_PART(tokens, apart * j->S * sizeof(size_t) / sizeof(mmix_real));
-    MMIXI_PART(places, j->r.bias ? j->S : 0);
+    MMIXI_PART(kt, N * j->ld); MMIXI_PART(vt, back * P * j->ld); MMIXI_PART(q, R * N);
+    MMIXI_PART(p, R * j->ld); MMIXI_PART(ds, back * R * j->ld);
+    MMIXI_PART(y, windows * R * P); MMIXI_PART(dy, back * R * P); MMIXI_PART(dq, back * R * N);
+    MMIXI_PART(side, windows ? T * mmixi_max(N, P) : back ? T * N : j->run > 1 ? T * P : 0);
+    MMIXI_PART(dk, back * windows * T * N); MMIXI_PART(dv, back * windows * T * P);
+    MMIXI_PART(row_max, back ? 0 : j->run); MMIXI_PART(sum, back ? 0 : j->run);
+    MMIXI_PART(tokens, windows * j->S * sizeof(size_t) / sizeof(mmix_real)); MMIXI_PART(places, windows * j->S);
     return at;
 }
-static void mmixi_softmax_task_window(const mmixi_softmax_job *j, mmixi_softmax_task *s)
+static void mmixi_softmax_window(mmixi_softmax_task *s)
 {
-    const mmix_raw_softmax *r = &j->r;
+    const mmix_raw_softmax *r = s->x;
     size_t begin[3], end[3], n = 0, w = s->window;
     for (int a = 3; a-- > 0;) {
         const size_t count = mmixi_window_of(r, a, r->grid[a] - 1) + 1;
@@ -8080,7 +8089,7 @@ static void mmixi_softmax_task_window(const mmixi_softmax_job *j, mmixi_softmax_
         w /= count;
     }
     s->token = (size_t *)(void *)s->tokens;
-    if (r->bias) s->place = (int32_t *)(void *)s->places;
+    s->place = r->bias ? (int32_t *)(void *)s->places : NULL;
     for (size_t t = begin[0]; t < end[0]; t++)
         for (size_t y = begin[1]; y < end[1]; y++)
             for (size_t x = begin[2]; x < end[2]; x++, n++) {
@@ -8090,302 +8099,283 @@ static void mmixi_softmax_task_window(const mmixi_softmax_job *j, mmixi_softmax_
             }
     s->S = s->last = n;
 }
-static void mmixi_softmax_task_begin(const mmixi_softmax_job *j, size_t index, size_t lane, mmixi_softmax_task *s)
+static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_softmax_job *j, size_t index,
+                                     size_t lane)
 {
-    const size_t heads = j->back ? j->G : j->r.H;
-    memset(s, 0, sizeof *s);
+    const size_t heads = j->back ? j->G : j->r.H, group = index / j->runs % heads, w = index / j->runs / heads;
     mmixi_softmax_scratch(j, j->scratch + lane * j->lane_size, s);
+    s->j = j;
+    s->x = &j->r;
+    s->k = j->k;
     s->first = index % j->runs * j->run;
     s->last = mmixi_min(j->L, s->first + j->run);
-    s->window = index / j->runs % j->windows;
-    s->h = index / j->runs / j->windows % heads * (j->r.H / heads);
-    s->b = index / j->runs / j->windows / heads;
+    s->h = s->h0 = group * (j->r.H / heads);
+    s->window = w % j->windows;
+    s->b = w / j->windows;
     s->S = j->S;
-    if (j->r.window[0]) mmixi_softmax_task_window(j, s);
+    s->token = NULL;
+    s->place = NULL;
+    s->dbias = j->dbias ? j->dbias + (w * j->r.H + s->h0) * j->distances : NULL;
+    if (s->dbias) memset(s->dbias, 0, j->r.H / heads * j->distances * sizeof *s->dbias);
+    if (j->r.window[0]) mmixi_softmax_window(s);
 }
-/* Rows of n tokens of head h: where they lie, or side by side in `room` if they are to, or lie apart. */
-static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *s, const mmix_heads *all, size_t h, size_t from,
-                                       size_t n, size_t width, mmix_real *room, int copy)
+/* What the block from query i on sees of the tile: the number of its keys. */
+static size_t mmixi_softmax_block(mmixi_softmax_task *s, size_t i)
 {
-    const mmix_real *base = mmixi_at(all, s->b, 0, h);
-    if (!s->token && !copy) return mmixi_matrix(base + (ptrdiff_t)from * all->token, n, width, all->token);
+    const size_t n = mmixi_min(s->j->T, s->S - s->tile);
+    size_t end = 0;
+    s->i = i;
+    s->rows = mmixi_min(MMIXI_QUERY_BLOCK, s->last - i);
+    s->from = n;
+    s->add = 0;
+    for (size_t r = 0; r < s->rows; r++) {
+        const mmixi_keys all = mmixi_softmax_keys(s->j, s->b, i + r);
+        mmixi_keys *seen = &s->seen[r];
+        s->add |= s->again[r] = all.begin < s->tile;
+        s->whole[r] = !s->again[r] && mmixi_min(all.end, s->S) <= s->tile + n;
+        seen->begin = s->again[r] ? 0 : mmixi_min(all.begin - s->tile, n);
+        seen->end = all.end > s->tile ? mmixi_min(all.end - s->tile, n) : 0;
+        if (seen->begin >= seen->end) seen->begin = seen->end = n;
+        else end = mmixi_max(end, seen->end);
+        s->from = mmixi_min(s->from, seen->begin);
+    }
+    return s->n = end > s->from ? end - s->from : 0;
+}
+/* Token t of the task in the sequence; its row of an array. */
+static size_t mmixi_softmax_token(const mmixi_softmax_task *s, size_t t) { return s->token ? s->token[t] : t; }
+static mmix_real *mmixi_softmax_at(const mmixi_softmax_task *s, const mmix_heads *a, size_t t)
+{
+    return mmixi_at(a, s->b, mmixi_softmax_token(s, t), s->h);
+}
+/* n rows from token t on: where they lie, or in `room`, side by side, if they are to, or lie apart. */
+static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *s, const mmix_heads *a, size_t t, size_t n,
+                                       size_t width, mmix_real *room, int copy)
+{
+    const mmix_real *base = mmixi_at(a, s->b, 0, s->h);
+    if (!s->token && !copy) return mmixi_matrix(base + (ptrdiff_t)t * a->token, n, width, a->token);
     for (size_t i = 0; i < n; i++)
-        memcpy(room + i * width, base + (ptrdiff_t)(s->token ? s->token[from + i] : from + i) * all->token,
-               width * sizeof *room);
+        memcpy(room + i * width, base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, width * sizeof *room);
     return mmixi_matrix(room, n, width, (ptrdiff_t)width);
 }
-/* The other way: to = or += such rows, unless they lie there. */
-static void mmixi_softmax_put(const mmixi_softmax_job *j, const mmixi_softmax_task *s, mmixi_mat rows,
-                              const mmix_heads *to, size_t h, size_t from, int add)
+/* The other way: such rows are put, or added, to where they belong. */
+static void mmixi_softmax_put(const mmixi_softmax_task *s, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
 {
-    mmix_real *base = mmixi_at(to, s->b, 0, h);
+    mmix_real *base = mmixi_at(a, s->b, 0, s->h);
     for (size_t i = 0; i < rows.rows; i++)
-        mmixi_put(j->k, rows.cols, mmixi_row(rows, i),
-                  base + (ptrdiff_t)(s->token ? s->token[from + i] : from + i) * to->token, add);
+        mmixi_put(s->k, rows.cols, mmixi_row(rows, i),
+                  base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, add);
 }
-/* Where query i's numbers lie in an array (B, H, L). */
-static size_t mmixi_softmax_query(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t h, size_t i)
+/* Where the numbers of query i lie in an array (B, H, L). */
+static size_t mmixi_softmax_query(const mmixi_softmax_task *s, size_t i)
 {
-    return (s->b * j->r.H + h) * j->r.L + (s->token ? s->token[i] : i);
+    return (s->b * s->x->H + s->h) * s->x->L + mmixi_softmax_token(s, i);
 }
-/* Its kept e^(s - m), those of key 0, 1, … of its window. */
-static mmix_real *mmixi_softmax_kept(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t h, size_t i)
+/* Kept e^(s - m) of row r of the block, from the tile's first key on. */
+static mmix_real *mmixi_softmax_kept(const mmixi_softmax_task *s, size_t r)
 {
-    return j->r.scores + (((s->b * j->r.H + h) * j->windows + s->window) * j->L + i) * j->ld;
+    const mmixi_softmax_job *j = s->j;
+    return s->x->scores + (((s->b * j->windows + s->window) * s->x->H + s->h) * j->L + s->i + r) * j->ld;
 }
-
-/* What a block of queries sees of a tile: n keys from `from` on, row r those of seen[r], counted from there. */
-typedef struct mmixi_softmax_block {
-    size_t rows, from, n;
-    int add;                                     /* an earlier tile was seen by one of them, … */
-    int again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];      /* … by row r; here is all that r sees */
-    mmixi_keys seen[MMIXI_QUERY_BLOCK];
-} mmixi_softmax_block;
-static mmixi_softmax_block mmixi_softmax_block_of(const mmixi_softmax_job *j, const mmixi_softmax_task *s,
-                                                  size_t i, size_t tile)
+/* Where row r finds its numbers of head h's bias: that of the distance to token t at [-place[t]]. */
+static size_t mmixi_softmax_center(const mmixi_softmax_task *s, size_t h, size_t r)
 {
-    const size_t tile_end = mmixi_min(tile + j->T, s->S);
-    size_t end = tile;
-    mmixi_softmax_block c;
-    c.rows = mmixi_min(MMIXI_QUERY_BLOCK, s->last - i);
-    c.from = tile_end;
-    c.add = 0;
-    for (size_t r = 0; r < c.rows; r++) {
-        mmixi_keys *seen = &c.seen[r];
-        *seen = mmixi_softmax_keys(j, s->b, i + r);
-        c.add |= c.again[r] = seen->begin < tile;
-        seen->end = mmixi_min(seen->end, s->S);
-        c.whole[r] = !c.again[r] && seen->end <= tile_end;
-        seen->begin = mmixi_max(seen->begin, tile);
-        seen->end = mmixi_max(mmixi_min(seen->end, tile_end), seen->begin);
-        if (seen->begin == seen->end) seen->begin = seen->end = tile_end;
-        else end = mmixi_max(end, seen->end);
-        c.from = mmixi_min(c.from, seen->begin);
+    return h * s->j->distances + s->j->distances / 2 + (size_t)s->place[s->i + r];
+}
+/* Row r's numbers for keys that it does not see become 0. */
+static void mmixi_softmax_hide(const mmixi_softmax_task *s, size_t r, mmix_real *row)
+{
+    const size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all),
+        end = mmixi_min(s->seen[r].end, all);
+    memset(row + s->from, 0, (begin - s->from) * sizeof *row);
+    memset(row + end, 0, (all - end) * sizeof *row);
+}
+/* A tile of K or V, transposed: a column for each token. */
+static mmixi_mat mmixi_softmax_turned(const mmixi_softmax_task *s, mmixi_mat rows, mmix_real *to)
+{
+    s->k->transpose(rows.rows, rows.cols, rows.p, rows.rs, to, (ptrdiff_t)s->j->ld);
+    return mmixi_matrix(to, rows.cols, rows.rows, (ptrdiff_t)s->j->ld);
+}
+/* Where the gradient of the tile's keys or values is summed up. */
+static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_heads *d, mmixi_mat as,
+                                    mmix_real *room, int add)
+{
+    mmixi_mat sums = mmixi_matrix(room, as.rows, as.cols, (ptrdiff_t)as.cols);
+    if (!s->token) sums = mmixi_softmax_rows_of(s, d, s->tile, as.rows, as.cols, NULL, 0);
+    if (d->p && (s->token || !add)) mmixi_zero_rows(as.rows, as.cols, sums.p, sums.rs);
+    return sums;
+}
+/* One query's products go row by row: a transpose would cost more. */
+static int mmixi_softmax_single(const mmixi_softmax_job *j) { return j->run < 2 && !j->back; }
+static void mmixi_softmax_tile(mmixi_softmax_task *s)
+{
+    const mmix_raw_softmax *x = s->x;
+    const size_t n = mmixi_min(s->j->T, s->S - s->tile);
+    const int single = mmixi_softmax_single(s->j);
+    if (!s->j->back) {
+        s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 0);
+        if (!single) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
+        s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, !single);
+        return;
     }
-    c.n = end > c.from ? end - c.from : 0;
-    for (size_t r = 0; r < c.rows; r++) {
-        c.seen[r].begin = mmixi_min(c.seen[r].begin - c.from, c.n);
-        c.seen[r].end = mmixi_min(c.seen[r].end - c.from, c.n);
+    s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, 0);
+    s->Vt = mmixi_softmax_turned(s, s->V, s->vt);
+    s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 1);
+    if (!x->scores) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
+    s->dK = mmixi_softmax_sums(s, &x->dk, s->K, s->dk, x->add_k);
+    s->dV = mmixi_softmax_sums(s, &x->dv, s->V, s->dv, x->add_v);
+}
+/* Q = scale q of the block */
+static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_task *s)
+{
+    const size_t N = s->x->N;
+    const mmixi_mat q = mmixi_softmax_rows_of(s, &s->x->q, s->i, s->rows, N, s->q, 0),
+        Q = mmixi_matrix(s->q, s->rows, N, (ptrdiff_t)N);
+    for (size_t r = 0; r < s->rows; r++) s->k->scale(N, (mmix_real)s->x->scale, mmixi_row(q, r), mmixi_row(Q, r));
+    return Q;
+}
+/* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
+static void mmixi_softmax_scores(const mmixi_softmax_task *s, mmixi_mat S, mmixi_mat Q)
+{
+    const size_t first = s->tile + s->from;
+    if (!mmixi_softmax_single(s->j)) mmixi_multiply(s->k, S, Q, mmixi_part(s->Kt, 0, s->from, Q.cols, s->n), 0);
+    else for (size_t t = 0; t < s->n; t++)
+        S.p[t] = s->k->dot(Q.cols, Q.p, mmixi_softmax_at(s, &s->x->k, first + t));
+    for (size_t r = 0; s->place && r < s->rows; r++) {
+        const mmix_real *bias = s->x->bias + mmixi_softmax_center(s, s->h, r);
+        for (size_t t = 0; t < s->n; t++) mmixi_row(S, r)[t] += bias[-s->place[first + t]];
     }
-    return c;
-}
-/* A row's numbers outside of the keys it sees become 0. */
-static void mmixi_softmax_hide(mmix_real *row, mmixi_keys seen, size_t n)
-{
-    memset(row, 0, seen.begin * sizeof *row);
-    memset(row + seen.end, 0, (n - seen.end) * sizeof *row);
-}
-/* Where query i finds its numbers of bias: that of the distance to token t is at [-place[t]]. */
-static size_t mmixi_softmax_center(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t h, size_t i)
-{
-    return h * j->distances + j->distances / 2 + (size_t)s->place[i];
-}
-/* scale q of a block */
-static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t rows,
-                                       size_t h, size_t i)
-{
-    const mmixi_mat q = mmixi_softmax_rows_of(s, &j->r.q, h, i, rows, j->r.N, s->q, 0);
-    for (size_t r = 0; r < rows; r++) j->k->scale(j->r.N, (mmix_real)j->r.scale, mmixi_row(q, r), s->q + r * j->r.N);
-    return mmixi_matrix(s->q, rows, j->r.N, (ptrdiff_t)j->r.N);
-}
-/* scores = q Kᵀ + bias of a block and tile; q has its scale */
-static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_task *s, mmixi_mat scores,
-                                 mmixi_mat q, mmixi_mat kt, size_t h, size_t i, size_t from)
-{
-    if (!j->single) mmixi_multiply(j->k, scores, q, kt, 0);
-    else for (size_t t = 0; t < scores.cols; t++)
-        scores.p[t] = j->k->dot(q.cols, q.p, mmixi_at(&j->r.k, s->b, from + t, h));
-    for (size_t r = 0; s->place && r < scores.rows; r++) {
-        const mmix_real *bias = j->r.bias + mmixi_softmax_center(j, s, h, i + r);
-        for (size_t t = 0; t < scores.cols; t++) mmixi_row(scores, r)[t] += bias[-s->place[from + t]];
-    }
-}
-/* A tile of K or V, transposed; its row j of columns is token tile + j. */
-static mmixi_mat mmixi_softmax_turned(const mmixi_softmax_job *j, mmixi_mat rows, mmix_real *to)
-{
-    j->k->transpose(rows.rows, rows.cols, rows.p, rows.rs, to, (ptrdiff_t)j->ld);
-    return mmixi_matrix(to, rows.cols, rows.rows, (ptrdiff_t)j->ld);
 }
 
 /* ---- forward ---- */
 
-/* One row of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
-static void mmixi_softmax_online(const mmixi_softmax_job *j, mmix_real *p, mmixi_keys seen, int again,
-                                 mmix_real *row_max, mmix_real *sum, mmix_real *y)
+/* Row r of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
+static void mmixi_softmax_online(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *y)
 {
-    const size_t n = seen.end - seen.begin;
-    const mmix_real before = *row_max, here = j->k->largest(n, p + seen.begin);
-    mmix_real l;
-    if (!n) return;
-    *row_max = again && before > here ? before : here;
-    l = j->k->exp_row(n, 1, p + seen.begin, *row_max, p + seen.begin);
-    if (again) {
-        const mmix_real fade = mmixi_exp_real(before - *row_max);
-        l += *sum * fade;
-        j->k->scale(j->r.P, fade, y, y);
-    }
-    *sum = l;
-}
-static void mmixi_softmax_forward(void *arg, size_t index, size_t lane)
-{
-    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const mmix_raw_softmax *x = &j->r;
-    mmixi_softmax_task s;
-    mmixi_softmax_task_begin(j, index, lane, &s);
-    for (size_t tile = 0; tile < s.S; tile += j->T) {
-        const size_t n = mmixi_min(j->T, s.S - tile);
-        mmixi_mat Kt = mmixi_matrix(s.kt, x->N, n, 0), V = mmixi_matrix(NULL, n, x->P, 0);
-        mmixi_softmax_block c;
-        for (size_t i = s.first; i < s.last; i += c.rows) {
-            mmixi_mat p, y;
-            c = mmixi_softmax_block_of(j, &s, i, tile);
-            if (!c.n) continue;
-            if (!V.p) {
-                if (!j->single)
-                    Kt = mmixi_softmax_turned(j, mmixi_softmax_rows_of(&s, &x->k, s.h, tile, n, x->N, s.rows, 0), s.kt);
-                V = mmixi_softmax_rows_of(&s, &x->v, s.h, tile, n, x->P, s.rows, !j->single);
-            }
-            p = mmixi_matrix(x->scores ? mmixi_softmax_kept(j, &s, s.h, i) + c.from : s.p, c.rows, c.n,
-                             (ptrdiff_t)j->ld);
-            y = mmixi_softmax_rows_of(&s, &x->y, s.h, i, c.rows, x->P, s.y, 0);
-            mmixi_softmax_scores(j, &s, p, mmixi_softmax_queries(j, &s, c.rows, s.h, i),
-                                 mmixi_part(Kt, 0, c.from - tile, x->N, c.n), s.h, i, c.from);
-            for (size_t r = 0; r < c.rows; r++) {
-                mmixi_softmax_online(j, mmixi_row(p, r), c.seen[r], c.again[r], &s.row_max[i - s.first + r],
-                                     &s.sum[i - s.first + r], mmixi_row(y, r));
-                mmixi_softmax_hide(mmixi_row(p, r), c.seen[r], c.n);
-            }
-            mmixi_multiply(j->k, y, p, mmixi_part(V, c.from - tile, 0, c.n, x->P), c.add);
-            if (s.token) mmixi_softmax_put(j, &s, y, &x->y, s.h, i, 0);
+    const size_t a = s->seen[r].begin, n = s->seen[r].end - a;
+    mmix_real *row_max = &s->row_max[s->i - s->first + r], *sum = &s->sum[s->i - s->first + r],
+        before = *row_max, here = s->k->largest(n, p + a);
+    if (n) {
+        *row_max = s->again[r] && before > here ? before : here;
+        here = s->k->exp_row(n, 1, p + a, *row_max, p + a);
+        if (s->again[r]) {
+            const mmix_real fade = mmixi_exp_real(before - *row_max);
+            here += *sum * fade;
+            s->k->scale(s->x->P, fade, y, y);
         }
+        *sum = here;
     }
-    for (size_t i = s.first; i < s.last; i++) {
-        const mmix_real inverse = 1 / s.sum[i - s.first];
-        mmix_real *y = mmixi_at(&x->y, s.b, s.token ? s.token[i] : i, s.h);
-        j->k->scale(x->P, inverse, y, y);
-        if (!x->row_max) continue;
-        x->row_max[mmixi_softmax_query(j, &s, s.h, i)] = s.row_max[i - s.first];
-        x->inverse_sum[mmixi_softmax_query(j, &s, s.h, i)] = inverse;
+    mmixi_softmax_hide(s, r, p);
+}
+static void mmixi_softmax_forward(const mmixi_softmax_task *s)
+{
+    const mmix_raw_softmax *x = s->x;
+    const mmixi_mat row = mmixi_matrix(x->scores ? mmixi_softmax_kept(s, 0) : s->p, s->rows, s->j->T,
+                                       (ptrdiff_t)s->j->ld),
+        p = mmixi_part(row, 0, s->from, s->rows, s->n),
+        y = mmixi_softmax_rows_of(s, &x->y, s->i, s->rows, x->P, s->y, 0);
+    mmixi_softmax_scores(s, p, mmixi_softmax_queries(s));
+    for (size_t r = 0; r < s->rows; r++) mmixi_softmax_online(s, r, mmixi_row(row, r), mmixi_row(y, r));
+    mmixi_multiply(s->k, y, p, mmixi_part(s->V, s->from, 0, s->n, x->P), s->add);
+    if (s->token) mmixi_softmax_put(s, y, &x->y, s->i, 0);
+}
+/* When all tiles are in: y = y'/l. */
+static void mmixi_softmax_divide(const mmixi_softmax_task *s)
+{
+    for (size_t i = s->first; i < s->last; i++) {
+        const mmix_real inverse = 1 / s->sum[i - s->first];
+        mmix_real *y = mmixi_softmax_at(s, &s->x->y, i);
+        s->k->scale(s->x->P, inverse, y, y);
+        if (!s->x->row_max) continue;
+        s->x->row_max[mmixi_softmax_query(s, i)] = s->row_max[i - s->first];
+        s->x->inverse_sum[mmixi_softmax_query(s, i)] = inverse;
     }
 }
 
 /* ---- backward ----
    y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant that is added to
-   all of its scores: what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off,
+   all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off:
 
-       ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds
+       ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds */
 
-   A task is one key/value head of one sequence, or window: all query heads that share it add into its dk and dv. */
-
-/* One row of p and dp: p from the scores or what was kept of them, ds in the place of dp. */
-static void mmixi_softmax_row_backward(const mmixi_softmax_job *j, const mmixi_softmax_task *s,
-                                       const mmixi_softmax_block *c, size_t r, size_t h, size_t i, mmix_real *p,
-                                       mmix_real *dp, const mmix_real *dy)
+/* Row r: p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient. */
+static void mmixi_softmax_row_backward(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *ds,
+                                       const mmix_real *dy)
 {
-    const mmix_raw_softmax *x = &j->r;
-    const size_t a = c->seen[r].begin, n = c->seen[r].end - a, at = mmixi_softmax_query(j, s, h, i);
-    const mmix_real *e = x->scores ? mmixi_softmax_kept(j, s, h, i) + c->from : p;
+    const mmix_raw_softmax *x = s->x;
+    const size_t a = s->seen[r].begin, e = s->seen[r].end, n = e - a, at = mmixi_softmax_query(s, s->i + r);
     mmix_real delta;
-    if (!x->scores) j->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
-    j->k->scale(n, x->inverse_sum[at], e + a, p + a);
+    if (!x->scores) s->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
+    s->k->scale(n, x->inverse_sum[at], (x->scores ? mmixi_softmax_kept(s, r) : p) + a, p + a);
     /* where one tile has all of the row, the sum over j is as good, and exact with one key */
-    delta = c->whole[r] ? j->k->dot(n, p + a, dp + a)
-        : j->k->dot(x->P, dy, mmixi_at(&x->y, s->b, s->token ? s->token[i] : i, h));
-    j->k->softmax_backward(n, p + a, dp + a, delta, dp + a, 0);
-    mmixi_softmax_hide(p, c->seen[r], c->n);
-    mmixi_softmax_hide(dp, c->seen[r], c->n);
+    delta = s->whole[r] ? s->k->dot(n, p + a, ds + a) : s->k->dot(x->P, dy, mmixi_softmax_at(s, &x->y, s->i + r));
+    s->k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
+    for (size_t t = a; s->dbias && t < e; t++)
+        s->dbias[mmixi_softmax_center(s, s->h - s->h0, r) - (size_t)s->place[s->tile + t]] += ds[t];
+    mmixi_softmax_hide(s, r, p);
+    mmixi_softmax_hide(s, r, ds);
 }
-/* Where the gradient of a tile's keys or values is summed up: p NULL if none is wanted. */
-static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_heads *to, size_t tile, size_t n,
-                                    size_t width, mmix_real *room, int add)
+static void mmixi_softmax_backward(const mmixi_softmax_task *s)
 {
-    mmixi_mat sums = mmixi_matrix(NULL, n, width, 0);
-    if (!to->p) return sums;
-    if (s->token) sums = mmixi_matrix(room, n, width, (ptrdiff_t)width);
-    else sums = mmixi_softmax_rows_of(s, to, s->h, tile, n, width, NULL, 0);
-    if (s->token || !add) mmixi_zero_rows(n, width, sums.p, sums.rs);
-    return sums;
-}
-static void mmixi_softmax_backward(void *arg, size_t index, size_t lane)
-{
-    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const mmix_raw_softmax *x = &j->r;
-    const size_t share = x->H / j->G, N = x->N, P = x->P;
-    mmix_real *dbias = j->dbias ? j->dbias + index * share * j->distances : NULL;
-    mmixi_softmax_task s;
-    mmixi_softmax_task_begin(j, index, lane, &s);
-    if (dbias) memset(dbias, 0, share * j->distances * sizeof *dbias);
-    for (size_t tile = 0; tile < s.S; tile += j->T) {
-        const size_t n = mmixi_min(j->T, s.S - tile);
-        const mmixi_mat Vt = mmixi_softmax_turned(j, mmixi_softmax_rows_of(&s, &x->v, s.h, tile, n, P, s.rows, 0), s.vt),
-            K = mmixi_softmax_rows_of(&s, &x->k, s.h, tile, n, N, s.rows, 1),
-            Kt = x->scores ? mmixi_t(K) : mmixi_softmax_turned(j, K, s.kt),
-            dK = mmixi_softmax_sums(&s, &x->dk, tile, n, N, s.dk, x->add_k),
-            dV = mmixi_softmax_sums(&s, &x->dv, tile, n, P, s.dv, x->add_v);
-        mmixi_softmax_block c;
-        for (size_t h = s.h; h < s.h + share; h++)
-            for (size_t i = 0; i < s.last; i += c.rows) {
-                mmixi_mat q, dq, dy, p, ds;
-                size_t at;
-                c = mmixi_softmax_block_of(j, &s, i, tile);
-                if (!c.n) continue;
-                at = c.from - tile;
-                p = mmixi_matrix(s.p, c.rows, c.n, (ptrdiff_t)j->ld);
-                ds = mmixi_matrix(s.dp, c.rows, c.n, (ptrdiff_t)j->ld);
-                dq = mmixi_matrix(s.dq, c.rows, N, (ptrdiff_t)N);
-                dy = mmixi_softmax_rows_of(&s, &x->dy, h, i, c.rows, P, s.dy, 1);
-                q = mmixi_softmax_queries(j, &s, c.rows, h, i);
-                if (!x->scores) mmixi_softmax_scores(j, &s, p, q, mmixi_part(Kt, 0, at, N, c.n), h, i, c.from);
-                mmixi_multiply(j->k, ds, dy, mmixi_part(Vt, 0, at, P, c.n), 0);
-                for (size_t r = 0; r < c.rows; r++) {
-                    const mmix_real *row = mmixi_row(ds, r);
-                    mmixi_softmax_row_backward(j, &s, &c, r, h, i + r, mmixi_row(p, r), mmixi_row(ds, r), mmixi_row(dy, r));
-                    for (size_t t = 0; dbias && t < c.n; t++)
-                        dbias[mmixi_softmax_center(j, &s, h - s.h, i + r) - (size_t)s.place[c.from + t]] += row[t];
-                }
-                if (dV.p) mmixi_multiply(j->k, mmixi_part(dV, at, 0, c.n, P), mmixi_t(p), dy, 1);
-                if (dK.p) mmixi_multiply(j->k, mmixi_part(dK, at, 0, c.n, N), mmixi_t(ds), q, 1);
-                if (!x->dq.p) continue;
-                mmixi_multiply(j->k, dq, ds, mmixi_part(K, at, 0, c.n, N), 0);
-                j->k->scale(c.rows * N, (mmix_real)x->scale, dq.p, dq.p);
-                mmixi_softmax_put(j, &s, dq, &x->dq, h, i, x->add_q || c.add);
-            }
-        if (s.token && dK.p) mmixi_softmax_put(j, &s, dK, &x->dk, s.h, tile, x->add_k);
-        if (s.token && dV.p) mmixi_softmax_put(j, &s, dV, &x->dv, s.h, tile, x->add_v);
-    }
-}
-/* The sum of the tasks' gradients of bias, heads and distances begin … end - 1. */
-static void mmixi_softmax_bias_range(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const size_t own = j->r.H / j->G * j->distances;
-    (void)lane;
-    for (size_t i = begin; i < end; i++) {
-        mmix_real sum = 0;
-        for (size_t b = 0; b < j->r.B; b++)
-            for (size_t w = 0; w < j->windows; w++)
-                sum += j->dbias[((b * j->G + i / own) * j->windows + w) * own + i % own];
-        j->r.dbias[i] = (j->r.add_bias ? j->r.dbias[i] : 0) + sum;
-    }
+    const mmix_raw_softmax *x = s->x;
+    const mmixi_kernels *k = s->k;
+    const size_t rows = s->rows, from = s->from, n = s->n, N = x->N, P = x->P;
+    const mmixi_mat row = mmixi_matrix(s->p, rows, s->j->T, (ptrdiff_t)s->j->ld),
+        drow = mmixi_matrix(s->ds, rows, s->j->T, (ptrdiff_t)s->j->ld), p = mmixi_part(row, 0, from, rows, n),
+        ds = mmixi_part(drow, 0, from, rows, n), Q = mmixi_softmax_queries(s),
+        dy = mmixi_softmax_rows_of(s, &x->dy, s->i, rows, P, s->dy, 1),
+        dq = mmixi_matrix(s->dq, rows, N, (ptrdiff_t)N);
+    if (!x->scores) mmixi_softmax_scores(s, p, Q);
+    mmixi_multiply(k, ds, dy, mmixi_part(s->Vt, 0, from, P, n), 0);
+    for (size_t r = 0; r < rows; r++)
+        mmixi_softmax_row_backward(s, r, mmixi_row(row, r), mmixi_row(drow, r), mmixi_row(dy, r));
+    if (x->dv.p) mmixi_multiply(k, mmixi_part(s->dV, from, 0, n, P), mmixi_t(p), dy, 1);
+    if (x->dk.p) mmixi_multiply(k, mmixi_part(s->dK, from, 0, n, N), mmixi_t(ds), Q, 1);
+    if (!x->dq.p) return;
+    mmixi_multiply(k, dq, ds, mmixi_part(s->K, from, 0, n, N), 0);
+    k->scale(rows * N, (mmix_real)x->scale, dq.p, dq.p);
+    mmixi_softmax_put(s, dq, &x->dq, s->i, x->add_q || s->add);
 }
 
 /* ---- a pass over everything ---- */
 
+static void mmixi_softmax_task_run(void *arg, size_t index, size_t lane)
+{
+    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
+    const size_t share = j->back ? j->r.H / j->G : 1;
+    mmixi_softmax_task s;
+    mmixi_softmax_task_begin(&s, j, index, lane);
+    for (s.tile = 0; s.tile < s.S; s.tile += j->T) {
+        int ready = 0;
+        if (j->back) mmixi_softmax_tile(&s);
+        for (s.h = s.h0; s.h < s.h0 + share; s.h++)
+            for (size_t i = s.first; i < s.last; i += s.rows) {
+                if (!mmixi_softmax_block(&s, i)) continue;
+                if (j->back) mmixi_softmax_backward(&s);
+                else {
+                    if (!ready++) mmixi_softmax_tile(&s);
+                    mmixi_softmax_forward(&s);
+                }
+            }
+        s.h = s.h0;
+        if (j->back && s.token && j->r.dk.p) mmixi_softmax_put(&s, s.dK, &j->r.dk, s.tile, j->r.add_k);
+        if (j->back && s.token && j->r.dv.p) mmixi_softmax_put(&s, s.dV, &j->r.dv, s.tile, j->r.add_v);
+    }
+    if (!j->back) mmixi_softmax_divide(&s);
+}
 /* Where the packed sequences of each row begin and end, for each token. */
 static void mmixi_softmax_sequences(const mmix_raw_softmax *r, size_t *to)
 {
     for (size_t b = 0; b < r->B; b++, to += 2 * r->L) {
         const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
         for (size_t i = 0; i < r->L; i++) to[2 * i] = i && seq[i] == seq[i - 1] ? to[2 * i - 2] : i;
-        for (size_t i = r->L; i-- > 0;) to[2 * i + 1] = i + 1 < r->L && seq[i] == seq[i + 1] ? to[2 * i + 3] : i + 1;
+        for (size_t i = r->L; i-- > 0;)
+            to[2 * i + 1] = i + 1 < r->L && seq[i] == seq[i + 1] ? to[2 * i + 3] : i + 1;
     }
 }
-/* Makes a job of r; scratch for `lanes` threads, or NULL to learn how many reals it takes: returned. */
+/* Makes a job of r for so many threads; the reals of scratch that it takes. */
 static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *r, const mmixi_kernels *k, int back,
-                                  size_t lanes, mmix_real *scratch)
+                                  size_t lanes)
 {
-    const size_t numbers = r->seq_idx ? 2 * r->B * r->L * sizeof(size_t) / sizeof(mmix_real) : 0;
-    size_t size;
     mmixi_softmax_task s;
     memset(j, 0, sizeof *j);
     j->r = *r;
@@ -8407,40 +8397,56 @@ static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *
     j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(r->L * r->B * r->H, 16));
     if (back || r->window[0] || r->B * r->H >= 16) j->run = j->L;
     j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
-    j->single = j->run < 2 && !r->window[0] && !back;
     j->runs = mmixi_ceil_div(j->L, j->run);
     j->tasks = r->B * (back ? j->G : r->H) * j->windows * j->runs;
-    size = lanes * (j->lane_size = mmixi_softmax_scratch(j, NULL, &s));
-    if (scratch) {
-        j->scratch = scratch;
-        if (numbers) {
-            size_t *sequence = (size_t *)(void *)(scratch + size);
-            mmixi_softmax_sequences(r, sequence);
-            j->sequence = sequence;
-        }
-        if (back && r->dbias) j->dbias = scratch + size + numbers;
-    }
-    return size + numbers + (back && r->dbias ? j->tasks * (r->H / j->G) * j->distances : 0);
+    j->lanes = lanes;
+    j->lane_size = mmixi_softmax_scratch(j, NULL, &s);
+    j->sequences = r->seq_idx ? 2 * r->B * r->L * sizeof(size_t) / sizeof(mmix_real) : 0;
+    j->partial = back && r->dbias ? r->B * j->windows * r->H * j->distances : 0;
+    return lanes * j->lane_size + j->sequences + j->partial;
 }
+static void mmixi_softmax_give(mmixi_softmax_job *j, mmix_real *scratch)
+{
+    mmix_real *rest = scratch + j->lanes * j->lane_size;
+    j->scratch = scratch;
+    if (j->partial) j->dbias = rest + j->sequences;
+    if (j->sequences) {
+        mmixi_softmax_sequences(&j->r, (size_t *)(void *)rest);
+        j->sequence = (const size_t *)(const void *)rest;
+    }
+}
+/* The tasks' gradients of bias are added up, window after window. */
+static void mmixi_softmax_end(const mmixi_softmax_job *j)
+{
+    const size_t n = j->r.H * j->distances;
+    for (size_t i = 0; j->dbias && i < j->r.B * j->windows; i++)
+        mmixi_put(j->k, n, j->dbias + i * n, j->r.dbias, j->r.add_bias || i);
+}
+static size_t mmixi_softmax_kept_size(const mmixi_softmax_job *j)
+{
+    return j->S > j->T ? 0 : j->r.B * j->windows * j->r.H * j->L * j->ld;
+}
+
 MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward)
 {
     mmixi_softmax_job j;
-    return mmixi_softmax_begin(&j, x, NULL, backward, 1, NULL);
+    return mmixi_softmax_begin(&j, x, NULL, backward, 1);
 }
 MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x)
 {
     mmixi_softmax_job j;
-    mmixi_softmax_begin(&j, x, NULL, 0, 1, NULL);
-    return j.S > j.T ? 0 : x->B * x->H * j.windows * j.L * j.ld;
+    mmixi_softmax_begin(&j, x, NULL, 0, 1);
+    return mmixi_softmax_kept_size(&j);
 }
 static void mmixi_raw_softmax(const mmix_raw_softmax *x, int back, mmix_real *scratch)
 {
     mmixi_softmax_job j;
     mmixi_kernels k;
     mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_softmax_begin(&j, x, &k, back, 1, scratch);
-    for (size_t i = 0; i < j.tasks; i++) (back ? mmixi_softmax_backward : mmixi_softmax_forward)(&j, i, 0);
-    if (j.dbias) mmixi_softmax_bias_range(&j, 0, x->H * j.distances, 0);
+    mmixi_softmax_begin(&j, x, &k, back, 1);
+    mmixi_softmax_give(&j, scratch);
+    for (size_t i = 0; i < j.tasks; i++) mmixi_softmax_task_run(&j, i, 0);
+    mmixi_softmax_end(&j);
 }
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch)
 {
@@ -8495,47 +8501,44 @@ static mmix_raw_softmax mmixi_softmax_raw(const mmix_call *c)
     r.row_max = c->saved[0]; r.inverse_sum = c->saved[1]; r.scores = c->saved[2];
     return r;
 }
+static int mmixi_softmax_prepare(mmix_ctx *m, mmixi_softmax_job *j, const mmix_raw_softmax *r, int back)
+{
+    mmix_real *scratch = mmixi_reals(m, mmixi_softmax_begin(j, r, m->k, back, mmixi_lanes(m)), 1);
+    if (scratch) mmixi_softmax_give(j, scratch);
+    return scratch ? 0 : -1;
+}
 static int mmixi_softmax_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
 {
     mmix_raw_softmax r;
     mmix_call c = mmixi_softmax_call(m, x, &r);
     mmixi_softmax_job j;
-    mmix_real *scratch;
     if (m->error_kind) return -1;
     r = mmixi_softmax_raw(&c);
-    scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, 0, 1, NULL), 1);
-    if (!scratch) return -1;
-    mmixi_softmax_begin(&j, &r, m->k, 0, 1, scratch);
+    if (mmixi_softmax_prepare(m, &j, &r, 0)) return -1;
     mmixi_softmax_plain(&j, M);
     return 0;
 }
-static int mmixi_softmax_attention_run(mmix_ctx *m, mmix_call *c, int back)
+static int mmixi_softmax_attention_run(mmix_ctx *m, mmix_call *c)
 {
+    const int back = c->dy[0] != NULL;
     mmix_raw_softmax r = mmixi_softmax_raw(c);
     mmixi_softmax_job j;
-    const size_t size = mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), NULL), rows = r.B * r.H * r.L,
-        scores = j.S > 2 * (r.N + r.P) ? 0 : mmix_raw_softmax_scores(&r);
     mmix_mark mark;
-    mmix_real *scratch;
-    if (!back && c->recorded && !(mmix_save(m, c, 0, rows) && mmix_save(m, c, 1, rows)
-                                  && (!scores || mmix_save(m, c, 2, scores)))) return -1;
+    if (!back && c->recorded) {
+        const size_t rows = r.B * r.H * r.L;
+        size_t scores;
+        mmixi_softmax_begin(&j, &r, m->k, 0, 1);
+        scores = j.S > 2 * (r.N + r.P) ? 0 : mmixi_softmax_kept_size(&j);
+        if (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows) || (scores && !mmix_save(m, c, 2, scores)))
+            return -1;
+        r = mmixi_softmax_raw(c);
+    }
     mark = mmix_mark_here(m);
-    scratch = mmixi_reals(m, size, 1);
-    if (!scratch) return -1;
-    r = mmixi_softmax_raw(c);
-    mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), scratch);
-    mmixi_parallel(m, j.tasks, back ? mmixi_softmax_backward : mmixi_softmax_forward, &j);
-    if (j.dbias) mmixi_ranges(m, r.H * j.distances, 256, mmixi_softmax_bias_range, &j);
-    if (!back) mmix_rewind(m, mark);
+    if (mmixi_softmax_prepare(m, &j, &r, back)) return -1;
+    mmixi_parallel(m, j.tasks, mmixi_softmax_task_run, &j);
+    mmixi_softmax_end(&j);
+    mmix_rewind(m, mark);
     return 0;
-}
-static int mmixi_softmax_attention_forward(mmix_ctx *m, mmix_call *c)
-{
-    return mmixi_softmax_attention_run(m, c, 0);
-}
-static int mmixi_softmax_attention_backward(mmix_ctx *m, mmix_call *c)
-{
-    return mmixi_softmax_attention_run(m, c, 1);
 }
 
 /* ==== >>mixing =======================================================================
@@ -8570,113 +8573,117 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
 MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, const size_t *window,
                                 int shifted)
 {
+    const int ok = axes > 0 && axes < 4 && grid && window;
     for (int a = 0; a < 3; a++) {
-        x->grid[a] = a < axes ? grid[a] : 1;
-        x->window[a] = a < axes ? window[a] : 1;
+        x->grid[a] = ok && a < axes ? grid[a] : 1;
+        x->window[a] = ok && a < axes ? window[a] : 1;
         x->shift[a] = shifted && x->grid[a] > x->window[a] ? x->window[a] / 2 : 0;
+    }
+    if (!ok) {                                   /* for mmixi_windows_check */
+        x->shift[0] = SIZE_MAX;
+        x->shift[1] = (size_t)axes;
     }
 }
 
-static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+/* ---- what a mixer may be ---- */
+
+static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *wrong)
 {
-    size_t tokens = 1, distances = 1;
+    const size_t *q = x->q->shape, *k = x->k->shape;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s with %.0f queries and %.0f keys, %.0f and %.0f "
+                     "heads, prefix of %.0f, feature %d, direction %d", who, wrong, x->mask,
+                     x->seq_idx ? " and seq_idx" : "", (double)q[1], (double)k[1], (double)q[2], (double)k[2],
+                     (double)x->prefix, x->feature, x->direction), 0;
+}
+/* d has L and S, and is given D, the numbers of a head's bias. */
+static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
+{
+    size_t tokens = d->D = 1, grid[3];
+    if (x->shift[0] == SIZE_MAX)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected 1 to 3, "
+                         "and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
     for (int a = 0; a < 3; a++) {
-        size_t grid = mmixi_max(x->grid[a], 1), window = mmixi_max(x->window[a], 1);
-        if (x->shift[a] >= window && x->shift[a])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                             "%s: shift %.0f of a window of %.0f on axis %d, expected less", who,
-                (double)x->shift[a], (double)window, a), 0;
-        if (!mmixi_mul_ok(tokens, grid, &tokens)) tokens = 0;
-        if (!mmixi_mul_ok(distances, 2 * window - 1, &distances)) distances = 0;
+        const size_t window = mmixi_max(x->window[a], 1);
+        grid[a] = mmixi_max(x->grid[a], 1);
+        if (x->shift[a] && x->shift[a] >= window)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected less",
+                             who, (double)x->shift[a], (double)window, a), 0;
+        if (!mmixi_mul_ok(tokens, grid[a], &tokens)) tokens = 0;
+        if (!mmixi_mul_ok(d->D, 2 * window - 1, &d->D)) d->D = SIZE_MAX;
     }
-    if (!mmixi_optional(m, who, "bias", x->bias, MMIX_DTYPE_REAL, 2, x->q->shape[2], distances, 0,
-                        0)) return 0;
-    if (tokens != x->q->shape[1] || tokens != x->k->shape[1])
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f "
-                         "keys", who, (double)mmixi_max(x->grid[0], 1), (double)mmixi_max(x->grid[1], 1),
-                         (double)mmixi_max(x->grid[2], 1), (double)x->q->shape[1], (double)x->k->shape[1]), 0;
-    if (x->kind != MMIX_SOFTMAX || x->mask > MMIX_MASK_CAUSAL || x->seq_idx)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: windows are for softmax attention with MMIX_MASK_NONE "
-                         "or _CAUSAL and without seq_idx", who), 0;
-    return 1;
+    return tokens == d->L && tokens == d->S ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys", who,
+                     (double)grid[0], (double)grid[1], (double)grid[2], (double)d->L, (double)d->S), 0);
 }
 static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    size_t B = mmix_shape(x->q, 0), L = mmix_shape(x->q, 1), N = mmix_shape(x->q, 3), S = mmix_shape(x->k, 1),
-        G = mmix_shape(x->k, 2), H = mmix_shape(x->q, 2);
-    if (!mmixi_check(m, who, "q", x->q, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "k", x->k, MMIX_DTYPE_REAL, 4, B, MMIXI_ANY, MMIXI_ANY, N)
-        || !mmixi_check(m, who, "v", x->v, MMIX_DTYPE_REAL, 4, B, S, G, MMIXI_ANY)
-        || !mmixi_optional(m, who, "seq_idx", x->seq_idx, MMIX_DTYPE_I32, 2, B, L, 0, 0)) return 0;
-    if (H % G)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: k and v have %.0f heads, which do not divide q's %.0f",
-                         who, (double)G, (double)H), 0;
-    if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask != MMIX_MASK_NONE && S < L)
-        || (x->seq_idx && S != L))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mask %d%s with %.0f queries and %.0f keys; a mask "
-                         "needs a key for each query, seq_idx equal numbers", who, x->mask,
-                         x->seq_idx ? " and seq_idx" : "", (double)L, (double)S), 0;
-    if (x->kind == MMIX_LINEAR
-        && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
-            || (x->mask == MMIX_MASK_CAUSAL && (x->feature == MMIX_FEATURE_EFFICIENT || S != L))
-            || (x->mask == MMIX_MASK_NONE && (x->seq_idx || x->initial_state || x->final_state))))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: linear attention has no form with feature %d, mask "
-                         "%d%s%s, %.0f queries and %.0f keys", who, x->feature, x->mask,
-                         x->seq_idx ? ", seq_idx" : "", x->initial_state || x->final_state ? ", a state" : "",
-                         (double)L, (double)S), 0;
-    if (x->kind == MMIX_LINEAR && !mmixi_optional(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL,
-                                                  4, B, G, x->v->shape[3] + (size_t)mmixi_normalises(x),
-        N)) return 0;
-    if (x->kind == MMIX_SOFTMAX && (x->initial_state || x->final_state))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: softmax attention has no initial or final state; see "
-                         "mmix_mix_step", who), 0;
-    if (x->bias && !x->window[0])
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bias without windows", who), 0;
-    if (!mmixi_optional(m, who, "lefts", x->lefts, MMIX_DTYPE_I32, 1, L, 0, 0, 0)) return 0;
-    for (size_t i = 0; x->lefts && i < L; i++)
-        if (x->mask != MMIX_MASK_BAND || mmixi_index(x->lefts, i) < 0
-            || (size_t)mmixi_index(x->lefts, i) > x->left)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d with mask %d, expected 0 to %.0f "
-                             "with MMIX_MASK_BAND", who, (double)i, (int)mmixi_index(x->lefts, i), x->mask,
-                             (double)x->left), 0;
-    return !x->window[0] || mmixi_windows_check(m, who, x);
+    const int causal = x->mask == MMIX_MASK_CAUSAL, windows = x->window[0] > 0, linear = x->kind == MMIX_LINEAR,
+        state = x->initial_state || x->final_state;
+    const char *wrong = NULL;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
+                      x->seq_idx, x->lefts)) return 0;
+    d.R = d.P + (size_t)mmixi_normalises(x);
+    if (windows && !mmixi_windows_check(m, who, x, &d)) return 0;
+    if (!mmixi_expect(m, who, &d, "+bias? HD, initial_state? BGRN", x->bias, linear ? x->initial_state : NULL))
+        return 0;
+    if (d.H % d.G) wrong = "heads of k and v do not divide q's";
+    else if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask && d.S < d.L)
+             || (x->seq_idx && d.S != d.L))
+        wrong = "a mask is none to band and needs a key for each query, seq_idx as many keys as queries";
+    else if (linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
+                        || (causal && (x->feature == MMIX_FEATURE_EFFICIENT || d.S != d.L))
+                        || (!causal && (x->seq_idx || state))))
+        wrong = "linear attention has no form with this feature, mask and number of keys, and a state with "
+            "MMIX_MASK_CAUSAL alone";
+    else if (!linear && state) wrong = "softmax attention has no initial or final state; see mmix_mix_step";
+    else if (x->bias && !windows) wrong = "a bias without windows";
+    else if (windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx))
+        wrong = "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx";
+    else if (x->lefts && x->mask != MMIX_MASK_BAND) wrong = "lefts are for MMIX_MASK_BAND";
+    for (size_t i = 0; !wrong && x->lefts && i < d.L; i++)
+        if (mmixi_index(x->lefts, i) < 0 || (size_t)mmixi_index(x->lefts, i) > x->left)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d, expected 0 to %.0f", who, (double)i,
+                             (int)mmixi_index(x->lefts, i), (double)x->left), 0;
+    return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
 }
+/* Whether x is a mixer, for all that is done with one. */
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     if (!x) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a mixer, found NULL", who), 0;
     if (x->kind == MMIX_SSD) return mmixi_ssd_check(m, who, x);
     if (x->kind == MMIX_SOFTMAX || x->kind == MMIX_LINEAR) return mmixi_attention_check(m, who, x);
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who,
-              x->kind);
-    return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who,
+                     x->kind), 0;
 }
+
+/* ---- mixing ---- */
 
 /* `state`: of SSD and of causal linear attention the state before, which the one after replaces; or NULL. */
 static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *state)
 {
-    mmix_call call;
+    const int softmax = x->kind == MMIX_SOFTMAX;
+    mmix_call call = mmixi_call(x->q, x->k, x->v);
+    mmix_raw_softmax r;
+    mmix_raw_linear linear;
     if (x->kind == MMIX_SSD) {
         if (x->direction != MMIX_BOTH) return mmixi_ssd(m, x, x->direction == MMIX_REVERSE, state);
         return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, mmixi_ssd(m, x, 0, NULL), mmixi_ssd(m, x, 1, NULL),
                             0.5, 0.5);
     }
-    call = mmixi_call(x->q, x->k, x->v);
-    if (x->kind == MMIX_SOFTMAX) {
-        mmix_raw_softmax r;
-        call = mmixi_softmax_call(m, x, &r);
-        call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
-        return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r);
-    }
+    if (softmax) call = mmixi_softmax_call(m, x, &r);
     else {
-        mmix_raw_linear r = mmixi_linear_options(x);
+        linear = mmixi_linear_options(x);
         call.in[3] = x->seq_idx;
-        call.in[4] = mmixi_even(m, state ? state : x->initial_state, 1);
-        call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
+        call.in[4] = mmixi_compact(m, state ? state : x->initial_state);
         call.out[1] = state;
         if (x->final_state)
-            call.out[1] = *x->final_state = mmix_new4(m, r.B, x->v->shape[2], r.P + (size_t)r.normalise, r.N);
-        return mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &r, sizeof r);
+            call.out[1] = *x->final_state = mmix_new4(m, linear.B, x->v->shape[2],
+                                                      linear.P + (size_t)linear.normalise, linear.N);
     }
+    call.out[0] = mmix_new4(m, x->q->shape[0], x->q->shape[1], x->q->shape[2], x->v->shape[3]);
+    return softmax ? mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r)
+        : mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &linear, sizeof linear);
 }
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
                             void *user)
@@ -8686,20 +8693,19 @@ MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, c
 }
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
-    void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer) = m->look;
+    void (*watch)(void *user, mmix_ctx *m, const mmix_mixer *mixer) = m->look;
     if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
-    if (look) {
+    if (watch) {
         mmix_mark mark = mmix_mark_here(m);
         const int record = mmix_record(m, 0);
         m->look = NULL;                          /* it may mix, too */
-        look(m->look_user, m, x);
-        m->look = look;
+        watch(m->look_user, m, x);
+        m->look = watch;
         mmix_record(m, record);
         mmix_rewind(m, mark);
     }
     return m->error_kind ? NULL : mmixi_mix(m, x, NULL);
 }
-
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
     mmix_tensor *M;
@@ -8707,12 +8713,11 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_mix_matrix: with an initial state, or a D for each channel, y is "
-                  "not M x");
+                  "mmix_mix_matrix: with an initial state, or a D for each channel, y is not M x");
         return NULL;
     }
-    M = x->kind == MMIX_SSD ? mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->dt->shape[1], x->dt->shape[1])
-                            : mmix_new4(m, x->q->shape[0], x->q->shape[2], x->q->shape[1], x->k->shape[1]);
+    M = mmix_new4(m, x->q->shape[0], (x->kind == MMIX_SSD ? x->dt : x->q)->shape[2], x->q->shape[1],
+                  x->k->shape[1]);
     if (!M) return NULL;
     record = mmix_record(m, 0);
     if (x->kind == MMIX_SOFTMAX) failed = mmixi_softmax_matrix(m, x, mmix_data(M));
@@ -8745,62 +8750,58 @@ static size_t mmixi_carried_bytes(const mmixi_carried *c)
 {
     return c->p ? c->shape[0] * c->room * c->shape[2] * c->shape[3] * sizeof *c->p : 0;
 }
+MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
+{
+    size_t bytes = sizeof *s + s->slots * sizeof *s->slot;
+    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(&s->slot[i / 3].part[i % 3]);
+    return bytes;
+}
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 {
     mmix_state *s;
     size_t bytes;
     if (m->error_kind) return NULL;
-    if (!slots || !mmixi_mul_ok(slots, sizeof *s->slot, &bytes)) {
+    if (!slots || !mmixi_mul_ok(slots + 1, sizeof *s->slot + sizeof *s, &bytes)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
                   "for", (double)slots);
         return NULL;
     }
-    s = (mmix_state *)mmixi_alloc(m, sizeof *s);
+    bytes = sizeof *s + slots * sizeof *s->slot;
+    s = (mmix_state *)mmixi_alloc(m, bytes);
     if (!s) return NULL;
+    memset(s, 0, bytes);
     s->m = m;
     s->slots = slots;
-    s->slot = (mmixi_state_slot *)mmixi_alloc(m, slots * sizeof *s->slot);
-    if (!s->slot) {
-        mmixi_free(m, s, sizeof *s);
-        return NULL;
-    }
-    memset(s->slot, 0, slots * sizeof *s->slot);
+    s->slot = (mmixi_state_slot *)(void *)(s + 1);
     return s;
 }
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
-    for (size_t i = 0; i < s->slots; i++) {
-        for (int k = 0; k < 3; k++)
-            mmixi_free(s->m, s->slot[i].part[k].p, mmixi_carried_bytes(&s->slot[i].part[k]));
-        memset(&s->slot[i], 0, sizeof s->slot[i]);
-    }
+    for (size_t i = 0; i < 3 * s->slots; i++)
+        mmixi_free(s->m, s->slot[i / 3].part[i % 3].p, mmixi_carried_bytes(&s->slot[i / 3].part[i % 3]));
+    memset(s->slot, 0, s->slots * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
 {
-    mmix_ctx *m = s ? s->m : NULL;
     if (!s) return;
     mmix_state_clear(s);
-    mmixi_free(m, s->slot, s->slots * sizeof *s->slot);
-    mmixi_free(m, s, sizeof *s);
+    mmixi_free(s->m, s, mmix_state_bytes(s));
 }
 MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
     mmix_state *copy = mmix_state_create(s->m, s->slots);
-    for (size_t i = 0; copy && i < s->slots; i++) {
-        copy->slot[i].tokens = s->slot[i].tokens;
-        for (int k = 0; k < 3; k++) {
-            const mmixi_carried *from = &s->slot[i].part[k];
-            mmixi_carried *to = &copy->slot[i].part[k];
-            size_t bytes = mmixi_carried_bytes(from);
-            if (!bytes) continue;
-            *to = *from;
-            to->p = (mmix_real *)mmixi_alloc(s->m, bytes);
-            if (!to->p) {
-                mmix_state_destroy(copy);
-                return NULL;
-            }
-            memcpy(to->p, from->p, bytes);
+    for (size_t i = 0; copy && i < 3 * s->slots; i++) {
+        const mmixi_carried *from = &s->slot[i / 3].part[i % 3];
+        const size_t bytes = mmixi_carried_bytes(from);
+        mmix_real *p = bytes ? (mmix_real *)mmixi_alloc(s->m, bytes) : NULL;
+        copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
+        if (!bytes) continue;
+        if (!p) {
+            mmix_state_destroy(copy);
+            return NULL;
         }
+        copy->slot[i / 3].part[i % 3] = *from;
+        copy->slot[i / 3].part[i % 3].p = (mmix_real *)memcpy(p, from->p, bytes);
     }
     return copy;
 }
@@ -8808,139 +8809,126 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return slot < s->slots ? s->slot[slot].tokens : 0;
 }
-MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
-{
-    size_t bytes = sizeof *s + s->slots * sizeof *s->slot;
-    for (size_t i = 0; i < s->slots; i++)
-        for (int k = 0; k < 3; k++) bytes += mmixi_carried_bytes(&s->slot[i].part[k]);
-    return bytes;
-}
 
-/* A tensor of what is carried: no copy. */
-static mmix_tensor *mmixi_carried_view(mmix_ctx *m, const mmixi_carried *c)
+/* Whether rows (B, n, a, b) go with what is carried; n 0: any. */
+static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, size_t B, size_t n,
+                               size_t a, size_t b)
 {
-    mmix_tensor *t = mmixi_tensor(m);
-    if (!t || !mmixi_describe(m, t, "mmix_mix_step", MMIX_DTYPE_REAL, 4, c->shape)) return NULL;
-    t->stride[0] = c->room * c->shape[2] * c->shape[3];
-    t->data = c->p;
-    return t;
+    return !c->p || (c->shape[0] == B && (!n || c->shape[1] == n) && c->shape[2] == a && c->shape[3] == b) ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s (%.0f, %.0f, %.0f, %.0f) for a slot that carries "
+                     "(%.0f, %.0f, %.0f, %.0f)", what, (double)B, (double)n, (double)a, (double)b,
+                     (double)c->shape[0], (double)c->shape[1], (double)c->shape[2], (double)c->shape[3]), 0);
 }
-static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, size_t B, size_t a,
-                               size_t b)
+/* A view (B, n, a, b) of what is carried and of the rows after it, zeros where nothing was; n counts the last
+   `keep` rows that are there, if room is short, and `more`. Room doubles. NULL on error: other sizes than before,
+   or memory. */
+static mmix_tensor *mmixi_carried_room(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
+                                       size_t a, size_t b, size_t keep)
 {
-    return !c->p || (c->shape[0] == B && c->shape[2] == a && c->shape[3] == b) ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                     "mmix_mix_step: %s (%.0f, *, %.0f, %.0f) for a slot that carries (%.0f, *, %.0f, %.0f)",
-                     what, (double)B, (double)a, (double)b, (double)c->shape[0], (double)c->shape[2],
-                     (double)c->shape[3]), 0);
+    const size_t row = a * b;
+    size_t shape[4];
+    mmix_tensor *all;
+    if (!mmixi_carried_check(m, c, what, B, 0, a, b)) return NULL;
+    if (c->shape[1] + more > c->room) {
+        const size_t have = c->shape[1], n = mmixi_min(have, keep), room = mmixi_max(2 * n, n + more),
+            bytes = B * room * row * sizeof *c->p;
+        mmix_real *p = (mmix_real *)mmixi_alloc(m, bytes);
+        if (!p) return NULL;
+        memset(p, 0, bytes);
+        for (size_t i = 0; i < B && n; i++)
+            memcpy(p + i * room * row, c->p + (i * c->room + have - n) * row, n * row * sizeof *p);
+        mmixi_free(m, c->p, mmixi_carried_bytes(c));
+        c->p = p;
+        c->room = room;
+        c->shape[0] = B; c->shape[1] = n; c->shape[2] = a; c->shape[3] = b;
+    }
+    memcpy(shape, c->shape, sizeof shape);
+    shape[1] += more;
+    all = mmixi_tensor(m);
+    if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)) return NULL;
+    all->stride[0] = c->room * row;
+    all->data = c->p;
+    return all;
 }
-/* Lets the carried array grow by `more` along axis 1 and returns a view of all of it; zeros where nothing
-   was. When room is short it doubles, and of what is there only the last `keep` stay. NULL on error: other
-   sizes than before, or memory. */
+/* The same, and the rows are carried from now on. */
 static mmix_tensor *mmixi_carried_more(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
                                        size_t a, size_t b, size_t keep)
 {
-    const size_t have = c->shape[1], row = a * b;
-    mmix_tensor *all;
-    if (!mmixi_carried_check(m, c, what, B, a, b)) return NULL;
-    if (have + more > c->room) {
-        mmixi_carried to;
-        const size_t kept = mmixi_min(have, keep);
-        memset(&to, 0, sizeof to);
-        to.shape[0] = B; to.shape[1] = kept; to.shape[2] = a; to.shape[3] = b;
-        to.room = mmixi_max(2 * kept, kept + more);
-        to.p = (mmix_real *)mmixi_alloc(m, B * to.room * row * sizeof *to.p);
-        if (!to.p) return NULL;
-        memset(to.p, 0, B * to.room * row * sizeof *to.p);
-        for (size_t i = 0; i < B && kept; i++)
-            memcpy(to.p + i * to.room * row, c->p + (i * c->room + have - kept) * row,
-                   kept * row * sizeof *to.p);
-        mmixi_free(m, c->p, mmixi_carried_bytes(c));
-        *c = to;
-    }
-    c->shape[1] += more;
-    all = mmixi_carried_view(m, c);
-    if (!all) c->shape[1] -= more;
+    mmix_tensor *all = mmixi_carried_room(m, c, what, B, more, a, b, keep);
+    if (all) c->shape[1] += more;
     return all;
 }
 /* The same for an array that does not grow: (B, n, a, b), zeros at first. */
 static mmix_tensor *mmixi_carried_fixed(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t n,
                                         size_t a, size_t b)
 {
-    if (c->p && c->shape[1] != n) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s of %.0f rows for a slot that carries %.0f", what,
-                  (double)n, (double)c->shape[1]);
-        return NULL;
-    }
-    return mmixi_carried_more(m, c, what, B, c->p ? 0 : n, a, b, 0);
+    return mmixi_carried_check(m, c, what, B, n, a, b)
+        ? mmixi_carried_more(m, c, what, B, c->p ? 0 : n, a, b, 0) : NULL;
 }
 
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
-    if (s && s->m == m && slot < s->slots) return 1;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
-                     "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0;
+    return s && s->m == m && slot < s->slots ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's",
+                     who, (double)slot, s ? (double)s->slots : 0.0), 0);
 }
 static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *s, size_t slot)
 {
-    const char *who = "mmix_mix_step";
+    const char *who = "mmix_mix_step", *wrong = NULL;
     if (!mmixi_mixer_check(m, who, x) || !mmixi_slot_check(m, who, s, slot)) return 0;
-    if (x->seq_idx || x->window[0] || (x->initial_state && s->slot[slot].tokens))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s", who, x->seq_idx || x->window[0]
-                         ? "seq_idx and windows have no steps"
-                         : "an initial state, but the slot carries one"), 0;
-    if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
-        : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the mixer lets tokens see later ones (mask %d, "
-                         "direction %d)", who, x->mask, x->direction), 0;
-    if (x->kind != MMIX_SSD && x->q->shape[1] != x->k->shape[1])
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f queries and %.0f keys; the keys before are in the "
-                         "state", who, (double)x->q->shape[1], (double)x->k->shape[1]), 0;
-    if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the first piece has %.0f tokens, less than the prefix "
-                         "of %.0f", who, (double)x->q->shape[1], (double)x->prefix), 0;
-    return 1;
+    if (x->seq_idx || x->window[0]) wrong = "seq_idx and windows have no steps";
+    else if (x->initial_state && s->slot[slot].tokens) wrong = "an initial state, but the slot carries one";
+    else if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
+             : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
+        wrong = "the mixer lets tokens see later ones";
+    else if (x->q->shape[1] != x->k->shape[1]) wrong = "as many keys as queries, those before are in the state";
+    else if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
+        wrong = "the first piece has less tokens than the prefix";
+    return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
+}
+/* x's keys and values go behind those that are carried, and x is given all of them. 0, or -1. */
+static int mmixi_step_keys(mmix_ctx *m, mmix_mixer *x, mmixi_carried *c)
+{
+    const size_t L = x->q->shape[1], keep = x->mask == MMIX_MASK_BAND ? x->left : SIZE_MAX;
+    mmix_tensor **t[2];
+    t[0] = &x->k;
+    t[1] = &x->v;
+    /* before anything changes, both fit */
+    if (!mmixi_carried_check(m, &c[1], "values", x->v->shape[0], 0, x->v->shape[2], x->v->shape[3])) return -1;
+    for (int i = 0; i < 2; i++) {
+        mmix_tensor *from = *t[i], *to = mmixi_carried_room(m, &c[i], i ? "values" : "keys", from->shape[0], L,
+                                                            from->shape[2], from->shape[3], keep);
+        *t[i] = to;
+        if (to) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
+        if (!to) return -1;
+        mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
+    }
+    return 0;
 }
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
     mmix_mixer x;
     mmixi_carried *c;
-    mmix_tensor *y = NULL;
-    int record;
+    mmix_tensor *y = NULL, *state = NULL;
+    int record, ready;
     if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
     x = *mixer;
     c = s->slot[slot].part;
     record = mmix_record(m, 0);
-    if (x.kind == MMIX_SOFTMAX) {
-        const size_t B = x.q->shape[0], L = x.q->shape[1], G = x.k->shape[2],
-            keep = x.mask == MMIX_MASK_BAND ? x.left : SIZE_MAX;
-        mmixi_carried_check(m, &c[1], "values", B, G, x.v->shape[3]);    /* before keys go, values fit, too */
-        for (int i = 0; i < 2 && !m->error_kind; i++) {
-            mmix_tensor *from = i ? mixer->v : mixer->k, *to,
-                *all = mmixi_carried_more(m, &c[i], i ? "values" : "keys", B, L, G, from->shape[3], keep);
-            if (i) x.v = all;
-            else x.k = all;
-            to = all ? mmix_slice(m, all, 1, all->shape[1] - L, L) : NULL;
-            if (to) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
-        }
-        if (!m->error_kind) y = mmixi_mix(m, &x, NULL);
-        for (int i = 0; !y && i < 2; i++)        /* what came in goes out again */
-            if (i ? x.v != mixer->v && x.v : x.k != mixer->k && x.k) c[i].shape[1] -= L;
-    }
+    if (x.kind == MMIX_SOFTMAX) ready = !mmixi_step_keys(m, &x, c);
     else {
-        const size_t sums = x.kind == MMIX_LINEAR && mmixi_normalises(&x);
-        mmix_tensor *state = mmixi_carried_fixed(m, &c[MMIXI_CARRIED_STATE], "state", x.v->shape[0],
-                                                 (x.kind == MMIX_SSD ? x.dt : x.k)->shape[2],
-                                                 x.v->shape[3] + sums, x.k->shape[3]);
+        state = mmixi_carried_fixed(m, c, "state", x.v->shape[0], (x.kind == MMIX_SSD ? x.dt : x.k)->shape[2],
+                                    x.v->shape[3] + (x.kind == MMIX_LINEAR && mmixi_normalises(&x)), x.k->shape[3]);
+        ready = state != NULL;
+        if (state && x.initial_state)
+            mmixi_put_all(m, x.initial_state, mmix_data(x.initial_state), state, mmix_data(state), 0);
         x.initial_state = state;
         x.final_state = NULL;
-        if (state && mixer->initial_state)
-            mmixi_put_all(m, mixer->initial_state, mmix_data(mixer->initial_state), state, mmix_data(state),
-                          0);
-        if (state) y = mmixi_mix(m, &x, state);
-        if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
     }
-    if (y) s->slot[slot].tokens += mmix_shape(y, 1);
+    if (ready) y = mmixi_mix(m, &x, state);
+    if (y) s->slot[slot].tokens += mixer->q->shape[1];
+    for (int i = 0; y && !state && i < 2; i++) c[i].shape[1] += mixer->q->shape[1];
+    if (y && state && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
     mmix_record(m, record);
     return y;
 }
@@ -17060,7 +17048,7 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_BOTH(MMIX_OP_RESIZE, mmixi_resize);
     MMIXI_BOTH(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
     MMIXI_BOTH(MMIX_OP_ROPE, mmixi_rope);
-    MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
+    MMIXI_BOTH(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
     MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
     MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
     MMIXI_BOTH(MMIX_OP_DINO_LOSS, mmixi_dino);
