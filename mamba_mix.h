@@ -6796,8 +6796,8 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 /* ==== >>ssd ==========================================================================
    h_t = e^(a_t) h_{t-1} + δ_t B_tᵀ x_t,   y_t = C_t h_t + D x_t,   a_t = δ_t A
 
-   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L). Dao & Gu 2024. δ = clamp(softplus(dt +
-   bias)). The loop over time is the definition (mmixi_ssd_plain).
+   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)). Dao & Gu
+   2024. The loop over time is the definition (mmixi_ssd_plain).
 
    The fast form, the scan, takes chunks of Q tokens. Inside a chunk the mixer is a small matrix, between
    chunks it is the state:
@@ -6835,23 +6835,24 @@ enum { MMIXI_SCAN_CHUNK = 64, MMIXI_SCAN_ONE_CHUNK = 256 };
 /* What the tasks of a pass know. */
 typedef struct mmixi_scan {
     mmix_raw_ssd r;                              /* arrays begin at the scan's first token, whichever end */
-    const mmix_raw_linear *linear;               /* NULL: SSD; else x, b, c are v, k, q, and A is NULL */
+    const mmix_raw_linear *linear;               /* NULL: SSD; else b, c, x are k, q, v, and A is NULL */
     const mmixi_kernels *k;
+    mmixi_lane_task *forward, *backward;
+    size_t B, L, H, N, P, V;                     /* sizes; V: columns of x and the state, P or P + 1 */
     ptrdiff_t seq_token;                         /* 1 or -1 */
-    size_t V;                                    /* columns of x and the state: P, or P + 1 */
     size_t shared;                               /* heads that share a state */
     size_t chunk, one, Q;                        /* a sequence of up to `one` tokens is one chunk; Q: the longest */
+    int step;                                    /* one token, its state changed in place */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
     size_t kept;                                 /* states kept for the backward: of every chunk but the first */
-    /* so many tasks share a group of B and C; reals of one's partial sums, 0 if db, dc are the gradients */
-    size_t parts_b, parts_c, part_b, part_c;
-    int add_x, add_dt, add_b, add_c, add_first, add_head[3];     /* gradients that are added to what is there */
+    size_t parts[2], part[2];                    /* so many tasks add to a group of dB, dC; reals of one's sums */
+    int add_x, add_dt, add_first, add_head[3];   /* gradients that are added to what is there */
     mmix_real *dhead;                            /* (B, H, 2 + D_width): dA, dbias, dD of each sequence */
     mmix_real *scratch;
     size_t lane_size;
 } mmixi_scan;
 
-/* A task's place: head `head` of tokens start … end - 1, a chunk of sequence b; and its scratch. */
+/* Where a task is: head `head` of tokens start … end - 1, a chunk of sequence b; and its scratch. */
 typedef struct mmixi_chunk {
     size_t b, first, last, head;                 /* heads first … last - 1 are the task's */
     size_t start, end, q;                        /* q = end - start */
@@ -6860,114 +6861,44 @@ typedef struct mmixi_chunk {
     mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
     mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
     mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
-    mmixi_mat x, y, dy;                          /* (q, V); y and dy in one place */
+    mmixi_mat x, y, dy, near_x, near_y;          /* (q, V) */
     mmixi_mat S, L, W, T, dS;                    /* (q, q) */
     mmix_real *t;                                /* a transpose (max(N, V), q) */
-    mmix_real *u, *delta, *e, *p, *column, *da, *dd;             /* (q) */
+    mmix_real *u, *delta, *e, *p, *w, *column, *da, *dd, *f;     /* (q); w = r δ */
     mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
 } mmixi_chunk;
 /* Lays a chunk of q tokens out; returns the reals it takes. What does not depend on q comes first. */
 static size_t mmixi_chunk_room(const mmixi_scan *j, size_t q, mmix_real *base, mmixi_chunk *s)
 {
-    const size_t N = j->r.N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd,
+    const size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd,
         causal = j->linear && !j->linear->causal ? 0 : q;
     size_t at = 0;
-    MMIXI_PART(states, j->heads / j->shared * N * V);
+    MMIXI_PART(states, j->step ? 0 : j->heads / j->shared * N * V);
     MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
     MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
     MMIXI_MAT(S, causal, causal); MMIXI_MAT(T, causal, causal); MMIXI_PART(t, mmixi_max(N, V) * causal);
     MMIXI_MAT(L, ssd, ssd); MMIXI_MAT(W, ssd, ssd); MMIXI_MAT(dS, ssd, ssd);
     MMIXI_MAT(Cp, q, N); MMIXI_MAT(Br, q, N); MMIXI_MAT(E, q, N); MMIXI_MAT(dB, linear, N);
-    MMIXI_MAT(x, q, V); MMIXI_MAT(y, q, V);
-    MMIXI_PART(u, ssd); MMIXI_PART(delta, ssd); MMIXI_PART(e, ssd); MMIXI_PART(p, ssd);
-    MMIXI_PART(column, ssd); MMIXI_PART(da, ssd); MMIXI_PART(dd, ssd);
+    MMIXI_MAT(near_x, q, V); MMIXI_MAT(near_y, q, V);
+    MMIXI_PART(u, ssd); MMIXI_PART(delta, ssd); MMIXI_PART(e, ssd); MMIXI_PART(p, ssd); MMIXI_PART(w, ssd);
+    MMIXI_PART(column, ssd); MMIXI_PART(da, ssd); MMIXI_PART(dd, ssd); MMIXI_PART(f, ssd);
     s->q = q;
-    s->dy = s->y;
     if (linear) s->W = s->S, s->dS = s->T, s->C = s->Cp, s->B = s->Br, s->dC = s->E;
     return at;
 }
-/* The chunk's rows of head h. */
-static mmixi_mat mmixi_tokens(const mmix_heads *v, const mmixi_chunk *c, size_t h, size_t cols)
+/* The chunk's rows of this head. */
+static mmixi_mat mmixi_tokens(const mmix_heads *v, const mmixi_chunk *c, size_t cols)
 {
-    return mmixi_matrix(mmixi_at(v, c->b, c->start, h), c->q, cols, v->token);
-}
-
-/* ---- cutting: chunks begin anew where a packed sequence begins, and depend on that sequence alone, so that
-        packed equals separate ---- */
-
-static int mmixi_scan_begins(const mmixi_scan *j, size_t b, size_t t)
-{
-    const ptrdiff_t at = (ptrdiff_t)b * j->r.seq_batch + (ptrdiff_t)t * j->seq_token;
-    return t && j->r.seq_idx && j->r.seq_idx[at] != j->r.seq_idx[at - j->seq_token];
-}
-/* The chunk that token t lies in. */
-static void mmixi_chunk_find(const mmixi_scan *j, mmixi_chunk *c, size_t t)
-{
-    size_t first = j->r.seq_idx ? t : 0, last = j->r.seq_idx ? t + 1 : j->r.L, Q;
-    while (first && !mmixi_scan_begins(j, c->b, first)) first--;
-    while (last < j->r.L && !mmixi_scan_begins(j, c->b, last)) last++;
-    Q = last - first > j->one ? j->chunk : last - first;
-    c->start = first + (t - first) / Q * Q;
-    c->end = mmixi_min(last, c->start + Q);
-}
-static size_t mmixi_scan_chunks(const mmixi_scan *j, size_t b)
-{
-    mmixi_chunk c;
-    size_t n = 0;
-    c.b = b;
-    for (c.end = 0; c.end < j->r.L; n++) mmixi_chunk_find(j, &c, c.end);
-    return n;
-}
-
-/* About so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and the
-   fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks
-   may not depend on the number of threads. */
-static void mmixi_scan_begin(mmixi_scan *j, const mmix_raw_ssd *r, const mmix_raw_linear *linear,
-                             const mmixi_kernels *k, size_t tasks)
-{
-    const size_t share = r->x.share, share_b = r->b.share, share_c = r->c.share;
-    mmix_heads *const all[10] = { &j->r.x, &j->r.dt, &j->r.b, &j->r.c, &j->r.y, &j->r.dx, &j->r.ddt, &j->r.db,
-                                  &j->r.dc, &j->r.dy };
-    mmixi_chunk c;
-    memset(j, 0, sizeof *j);
-    j->r = *r;
-    j->k = k;
-    j->linear = linear;
-    j->V = r->P + (linear && linear->normalise);
-    j->shared = linear ? share : 1;
-    j->r.D_width = mmixi_max(r->D_width, 1);
-    j->seq_token = r->reverse ? -1 : 1;
-    for (int i = 0; r->reverse && i < 10; i++) mmixi_heads_reverse(all[i], r->L);
-    if (r->reverse && r->seq_idx) j->r.seq_idx += r->L - 1;
-    j->chunk = j->one = r->chunk;
-    if (!r->chunk) {
-        j->chunk = MMIXI_SCAN_CHUNK;
-        j->one = mmixi_min(MMIXI_SCAN_ONE_CHUNK, 4 * r->N * r->P / (r->P + r->N / mmixi_min(share_b, share_c)));
-    }
-    j->Q = mmixi_min(r->L, mmixi_max(r->seq_idx || r->L <= j->one ? j->one : 0, j->chunk));
-    for (size_t b = 0; b < r->B; b++) j->kept = mmixi_max(j->kept, mmixi_scan_chunks(j, b) - 1);
-    /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
-       or equal parts of one */
-    if (share_b == 1 && share_c == 1) tasks = mmixi_max(tasks, 16);
-    j->heads = mmixi_round_up(mmixi_ceil_div(r->H, mmixi_max(1, tasks / r->B)), share);
-    while ((j->heads % share_b && share_b % j->heads) || (j->heads % share_c && share_c % j->heads))
-        j->heads += share;
-    j->parts_b = mmixi_ceil_div(share_b, j->heads);
-    j->parts_c = mmixi_ceil_div(share_c, j->heads);
-    j->blocks = mmixi_ceil_div(r->H, j->heads);
-    if (linear && !linear->causal) {
-        j->Q = MMIXI_SCAN_CHUNK;                 /* tokens of a block; what is kept is the one state */
-        j->kept = 1;
-    }
-    j->lane_size = mmixi_chunk_room(j, j->Q, NULL, &c);
+    return mmixi_matrix(mmixi_at(v, c->b, c->start, c->head), c->q, cols, v->token);
 }
 
 /* u = dt + bias, δ, e^(δ A) */
 static void mmixi_ssd_steps(const mmixi_scan *j, const mmixi_chunk *c)
 {
-    const mmix_real *dt = mmixi_at(&j->r.dt, c->b, c->start, c->head), low = (mmix_real)j->r.dt_low,
-        high = (mmix_real)j->r.dt_high, bias = j->r.dt_bias ? j->r.dt_bias[c->head] : 0;
-    for (size_t i = 0; i < c->q; i++) c->u[i] = c->delta[i] = dt[(ptrdiff_t)i * j->r.dt.token] + bias;
+    const mmixi_mat dt = mmixi_tokens(&j->r.dt, c, 1);
+    const mmix_real low = (mmix_real)j->r.dt_low, high = (mmix_real)j->r.dt_high;
+    for (size_t i = 0; i < c->q; i++)
+        c->u[i] = c->delta[i] = *mmixi_row(dt, i) + (j->r.dt_bias ? j->r.dt_bias[c->head] : 0);
     if (j->r.dt_softplus) j->k->softplus(c->q, c->u, c->delta);
     for (size_t i = 0; high > 0 && i < c->q; i++) {
         if (c->delta[i] < low) c->delta[i] = low;
@@ -6977,90 +6908,142 @@ static void mmixi_ssd_steps(const mmixi_scan *j, const mmixi_chunk *c)
     j->k->exp_each(c->q, c->e, c->e);
 }
 /* y += D x; D is a number a head, or one a channel. */
-static void mmixi_ssd_skip(const mmixi_scan *j, size_t h, mmixi_mat x, mmixi_mat y)
+static void mmixi_ssd_skip(const mmixi_scan *j, const mmixi_chunk *c, mmixi_mat x, mmixi_mat y)
 {
+    const mmix_real *D = j->r.D + c->head * j->r.D_width;
     for (size_t i = 0; j->r.D && i < y.rows; i++)
-        if (j->r.D_width > 1) j->k->mul_add(j->r.P, j->r.D + h * j->r.P, mmixi_row(x, i), mmixi_row(y, i));
-        else j->k->axpy(j->r.P, j->r.D[h], mmixi_row(x, i), mmixi_row(y, i));
+        if (j->r.D_width > 1) j->k->mul_add(j->P, D, mmixi_row(x, i), mmixi_row(y, i));
+        else j->k->axpy(j->P, *D, mmixi_row(x, i), mmixi_row(y, i));
 }
 
 /* ---- the definition: a loop over time. h (B, H, P, N) as in the interface, begun by the caller ---- */
 
+static int mmixi_scan_begins(const mmixi_scan *j, size_t b, size_t t)       /* a packed sequence, at t > 0 */
+{
+    const ptrdiff_t at = (ptrdiff_t)b * j->r.seq_batch + (ptrdiff_t)t * j->seq_token;
+    return t && j->r.seq_idx && j->r.seq_idx[at] != j->r.seq_idx[at - j->seq_token];
+}
 static void mmixi_ssd_plain(const mmixi_scan *j, mmix_real *h)
 {
-    const size_t P = j->r.P, N = j->r.N;
     mmixi_chunk c;
     mmixi_chunk_room(j, 1, j->scratch, &c);
-    for (c.b = 0; c.b < j->r.B; c.b++)
-        for (c.head = 0; c.head < j->r.H; c.head++, h += P * N)
-            for (c.start = 0; c.start < j->r.L; c.start++) {
-                const mmixi_mat x = mmixi_tokens(&j->r.x, &c, c.head, P), y = mmixi_tokens(&j->r.y, &c, c.head, P);
-                const mmix_real *C = mmixi_at(&j->r.c, c.b, c.start, c.head),
-                    *B = mmixi_at(&j->r.b, c.b, c.start, c.head);
-                if (mmixi_scan_begins(j, c.b, c.start)) memset(h, 0, P * N * sizeof *h);
+    for (c.b = 0; c.b < j->B; c.b++)
+        for (c.head = 0; c.head < j->H; c.head++, h += j->P * j->N)
+            for (c.start = 0; c.start < j->L; c.start++) {
+                const mmixi_mat x = mmixi_tokens(&j->r.x, &c, j->P), y = mmixi_tokens(&j->r.y, &c, j->P);
+                const mmix_real *B = mmixi_tokens(&j->r.b, &c, j->N).p, *C = mmixi_tokens(&j->r.c, &c, j->N).p;
+                mmix_real *state = h;
+                if (mmixi_scan_begins(j, c.b, c.start)) memset(h, 0, j->P * j->N * sizeof *h);
                 mmixi_ssd_steps(j, &c);
-                for (size_t p = 0; p < P; p++) {
+                for (size_t p = 0; p < j->P; p++, state += j->N) {
                     double sum = 0;
-                    for (size_t n = 0; n < N; n++) {
-                        h[p * N + n] = c.e[0] * h[p * N + n] + c.delta[0] * x.p[p] * B[n];
-                        sum += (double)h[p * N + n] * (double)C[n];
+                    for (size_t n = 0; n < j->N; n++) {
+                        state[n] = c.e[0] * state[n] + c.delta[0] * x.p[p] * B[n];
+                        sum += (double)state[n] * (double)C[n];
                     }
                     y.p[p] = (mmix_real)sum;
                 }
-                mmixi_ssd_skip(j, c.head, x, y);
+                mmixi_ssd_skip(j, &c, x, y);
             }
 }
-/* M = L ∘ (C Bᵀ) diag(δ) + diag(D), (B, H, L, L); of the reverse scan the same in reversed indices. `weight`
-   times it is added. decay: L numbers. */
-static void mmixi_ssd_matrix(const mmixi_scan *j, double weight, double *decay, mmix_real *M)
+
+/* ---- chunks begin anew where a packed sequence begins, and depend on that sequence alone, so that packed
+        equals separate ---- */
+
+static void mmixi_chunk_find(const mmixi_scan *j, mmixi_chunk *c, size_t t)             /* the one that t lies in */
 {
-    const size_t L = j->r.L;
+    size_t first = j->r.seq_idx ? t : 0, last = j->r.seq_idx ? t + 1 : j->L, Q;
+    while (first && !mmixi_scan_begins(j, c->b, first)) first--;
+    while (last < j->L && !mmixi_scan_begins(j, c->b, last)) last++;
+    Q = last - first > j->one ? j->chunk : last - first;
+    c->start = first + (t - first) / Q * Q;
+    c->end = mmixi_min(last, c->start + Q);
+}
+static size_t mmixi_scan_chunks(const mmixi_scan *j, size_t b)
+{
     mmixi_chunk c;
-    mmixi_chunk_room(j, 1, j->scratch, &c);
-    for (c.b = 0; c.b < j->r.B; c.b++)
-        for (c.head = 0; c.head < j->r.H; c.head++, M += L * L)
-            for (size_t t = 0; t < L; t++) {
-                const mmix_real *C = mmixi_at(&j->r.c, c.b, t, c.head);
-                mmix_real *row = M + (j->r.reverse ? L - 1 - t : t) * L;
-                c.start = t;
-                mmixi_ssd_steps(j, &c);
-                for (size_t i = 0; i < t; i++) {
-                    decay[i] *= (double)c.e[0];
-                    if (decay[i] < 1.8e-35 || mmixi_scan_begins(j, c.b, t)) decay[i] = 0;
-                }
-                decay[t] = 1;
-                for (c.start = 0; c.start <= t; c.start++) {
-                    mmixi_ssd_steps(j, &c);
-                    row[j->r.reverse ? L - 1 - c.start : c.start] += (mmix_real)(weight * (decay[c.start]
-                        * (double)c.delta[0]
-                        * (double)j->k->dot(j->r.N, C, mmixi_at(&j->r.b, c.b, c.start, c.head))
-                        + (c.start == t && j->r.D ? (double)j->r.D[c.head] : 0)));
-                }
-            }
+    size_t n = 0;
+    c.b = b;
+    for (c.end = 0; c.end < j->L; n++) mmixi_chunk_find(j, &c, c.end);
+    return n;
 }
-/* One token with a state that is changed in place, at the speed at which that comes and goes. Heads begin …
-   end - 1 of all sequences. */
-static int mmixi_ssd_is_step(const mmix_raw_ssd *r)
+/* The chunk at token t; last: the final state or its gradient, if there is one. */
+static void mmixi_chunk_begin(const mmixi_scan *j, mmixi_chunk *c, size_t t, const mmix_real *last)
 {
-    return r->L == 1 && r->final_state && r->final_state == r->initial_state;
+    mmixi_chunk_find(j, c, t);
+    mmixi_chunk_room(j, c->end - c->start, c->states, c);
+    c->enters = c->start ? !mmixi_scan_begins(j, c->b, c->start) : j->r.initial_state || j->r.dinitial;
+    c->leaves = c->end < j->L ? !mmixi_scan_begins(j, c->b, c->end) : last != NULL;
+    c->read_b = c->read_c = c->read_x = NULL;
 }
-static void mmixi_ssd_step_range(void *arg, size_t begin, size_t end, size_t lane)
+
+/* ---- states: (B, H / shared, V, N) in the interface, here (N, V) ---- */
+
+static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from)             /* to = fromᵀ */
+{
+    k->transpose(from.rows, from.cols, from.p, from.rs, to.p, to.rs);
+}
+/* This head's in an array of the interface. */
+static mmixi_mat mmixi_state_of(const mmixi_scan *j, const mmixi_chunk *c, const mmix_real *p)
+{
+    return mmixi_matrix(p + (c->b * j->H + c->head) / j->shared * j->N * j->V, j->V, j->N, (ptrdiff_t)j->N);
+}
+/* The one before chunk `number` > 0, kept for the backward. */
+static mmix_real *mmixi_state_kept(const mmixi_scan *j, const mmixi_chunk *c, size_t number)
+{
+    return j->r.states + ((c->b * j->H + c->head) / j->shared * j->kept + number - 1) * j->N * j->V;
+}
+static void mmixi_state_read(const mmixi_scan *j, const mmixi_chunk *c, const mmix_real *from, mmixi_mat h)
+{
+    if (from) mmixi_transpose(j->k, h, mmixi_state_of(j, c, from));
+    else memset(h.p, 0, j->N * j->V * sizeof *h.p);
+}
+static void mmixi_chunk_head(const mmixi_scan *j, mmixi_chunk *c, size_t h)
+{
+    c->head = h;
+    c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->N * j->V, j->N, j->V, (ptrdiff_t)j->V);
+}
+/* A task's place, one token of it; its states are the caller's to begin. */
+static void mmixi_task_begin(const mmixi_scan *j, mmixi_chunk *c, size_t index, size_t lane)
+{
+    memset(c, 0, sizeof *c);
+    mmixi_chunk_room(j, 1, j->scratch + lane * j->lane_size, c);
+    c->b = index / j->blocks;
+    c->first = c->head = index % j->blocks * j->heads;
+    c->last = mmixi_min(j->H, c->first + j->heads);
+}
+static void mmixi_task_states(const mmixi_scan *j, mmixi_chunk *c, const mmix_real *from)
+{
+    for (size_t h = c->first; h < c->last; h += j->shared) {
+        mmixi_chunk_head(j, c, h);
+        mmixi_state_read(j, c, from, c->h);
+    }
+}
+/* to = or += the task's states */
+static void mmixi_task_end(const mmixi_scan *j, mmixi_chunk *c, mmix_real *to, int add)
+{
+    for (size_t h = c->first; to && h < c->last; h += j->shared) {
+        mmixi_mat own;
+        mmixi_chunk_head(j, c, h);
+        own = mmixi_state_of(j, c, to);
+        mmixi_transpose(j->k, add ? c->in_t : own, c->h);
+        if (add) j->k->add(j->N * j->V, c->in_t.p, own.p, own.p);
+    }
+}
+
+/* One token with a state that is changed in place, at the speed at which that comes and goes. */
+static void mmixi_ssd_step_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_scan *j = (const mmixi_scan *)arg;
     mmixi_chunk c;
-    mmixi_chunk_room(j, 1, j->scratch + lane * j->lane_size, &c);
-    c.start = 0;
-    for (size_t i = begin; i < end; i++) {
-        mmixi_mat x, y;
-        c.b = i / j->r.H;
-        c.head = i % j->r.H;
-        x = mmixi_tokens(&j->r.x, &c, c.head, j->r.P);
-        y = mmixi_tokens(&j->r.y, &c, c.head, j->r.P);
+    mmixi_task_begin(j, &c, index, lane);
+    for (; c.head < c.last; c.head++) {
+        const mmixi_mat x = mmixi_tokens(&j->r.x, &c, j->P), y = mmixi_tokens(&j->r.y, &c, j->P);
         mmixi_ssd_steps(j, &c);
-        j->k->scale(j->r.P, c.delta[0], x.p, c.x.p);
-        j->k->ssd_step(j->r.P, j->r.N, c.e[0], c.x.p, mmixi_at(&j->r.b, c.b, 0, c.head),
-                       mmixi_at(&j->r.c, c.b, 0, c.head), j->r.final_state + i * j->r.N * j->r.P, y.p);
-        mmixi_ssd_skip(j, c.head, x, y);
+        j->k->scale(j->P, c.delta[0], x.p, c.near_x.p);
+        j->k->ssd_step(j->P, j->N, c.e[0], c.near_x.p, mmixi_tokens(&j->r.b, &c, j->N).p,
+                       mmixi_tokens(&j->r.c, &c, j->N).p, mmixi_state_of(j, &c, j->r.final_state).p, y.p);
+        mmixi_ssd_skip(j, &c, x, y);
     }
 }
 
@@ -7071,29 +7054,22 @@ static void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t i)
 {
     for (size_t z = i + 1; z < mmixi_min(a.cols, mmixi_round_up(i + 1, k->mr)); z++) mmixi_row(a, i)[z] = 0;
 }
-/* c = or += a b */
+/* c = or += a b; a may be the transpose of a lower triangular matrix. */
 static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
+    const int upper = a.cs != 1;
     for (size_t i = 0, n; i < a.rows; i += n) {
+        const size_t from = upper ? i : 0, to = upper ? a.rows : mmixi_min(i + k->mr, a.rows);
         n = mmixi_min(k->mr, a.rows - i);
-        mmixi_multiply(k, mmixi_part(c, i, 0, n, c.cols), mmixi_part(a, i, 0, n, i + n),
-                       mmixi_part(b, 0, 0, i + n, b.cols), add);
-    }
-}
-/* c = or += aᵀ b */
-static void mmixi_lower_t(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
-{
-    for (size_t i = 0, n; i < a.rows; i += n) {
-        n = mmixi_min(k->mr, a.rows - i);
-        mmixi_multiply(k, mmixi_part(c, i, 0, n, c.cols), mmixi_t(mmixi_part(a, i, i, a.rows - i, n)),
-                       mmixi_part(b, i, 0, b.rows - i, b.cols), add);
+        mmixi_multiply(k, mmixi_part(c, i, 0, n, c.cols), mmixi_part(a, i, from, n, to - from),
+                       mmixi_part(b, from, 0, to - from, b.cols), add);
     }
 }
 /* c = the lower triangle of a bᵀ; t takes bᵀ */
 static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, mmix_real *t)
 {
     const mmixi_mat bt = mmixi_matrix(t, b.cols, b.rows, (ptrdiff_t)b.rows);
-    k->transpose(b.rows, b.cols, b.p, b.rs, t, bt.rs);
+    mmixi_transpose(k, bt, b);
     for (size_t i = 0, n; i < a.rows; i += n) {
         n = mmixi_min(k->mr, a.rows - i);
         mmixi_multiply(k, mmixi_part(c, i, 0, n, i + n), mmixi_part(a, i, 0, n, a.cols),
@@ -7104,145 +7080,126 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
 
 /* ---- the scan ---- */
 
-/* With >>linear attention: C = φ(q), B = ψ(k); y = num / den and its gradient; from dC and dB to dq and dk. */
-static void mmixi_linear_queries(const mmixi_scan *j, const mmixi_chunk *c);
-static void mmixi_linear_keys(const mmixi_scan *j, const mmixi_chunk *c);
-static void mmixi_linear_divide(const mmixi_scan *j, const mmixi_chunk *c);
-static void mmixi_linear_divide_backward(const mmixi_scan *j, const mmixi_chunk *c);
-static void mmixi_linear_queries_backward(const mmixi_scan *j, const mmixi_chunk *c);
-static void mmixi_linear_keys_backward(const mmixi_scan *j, const mmixi_chunk *c);
+/* With >>linear attention: C = φ(q), B = ψ(k), from dC and dB to dq and dk; y = num / den, or its gradient. */
+static void mmixi_linear_queries(const mmixi_scan *j, const mmixi_chunk *c, int back);
+static void mmixi_linear_keys(const mmixi_scan *j, const mmixi_chunk *c, int back);
+static void mmixi_linear_divide(const mmixi_scan *j, const mmixi_chunk *c, int back);
 
-/* States in the interface are (B, H / shared, V, N), here (N, V). */
-static size_t mmixi_state_index(const mmixi_scan *j, const mmixi_chunk *c)
+/* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
+   near each other its rows stay in the nearest cache. */
+static void mmixi_chunk_x(const mmixi_scan *j, mmixi_chunk *c)
 {
-    return (c->b * j->r.H + c->head) / j->shared;
+    const mmixi_mat x = mmixi_tokens(&j->r.x, c, j->P);
+    c->x = x;
+    if (j->linear && j->V == j->P) return;
+    c->x = c->near_x;
+    mmixi_put_rows(j->k, c->q, j->P, x.p, x.rs, c->x.p, c->x.rs, 0);
+    for (size_t i = 0; j->V > j->P && i < c->q; i++) mmixi_row(c->x, i)[j->P] = 1;
 }
-static void mmixi_state_read(const mmixi_scan *j, const mmixi_chunk *c, const mmix_real *from, mmixi_mat h)
+/* Where y goes, of linear attention that divides first num and den, side by side; */
+static void mmixi_chunk_y(const mmixi_scan *j, mmixi_chunk *c)
 {
-    const size_t NV = j->r.N * j->V;
-    if (!from) memset(h.p, 0, NV * sizeof *h.p);
-    else j->k->transpose(j->V, j->r.N, from + mmixi_state_index(j, c) * NV, (ptrdiff_t)j->r.N, h.p, h.rs);
+    c->y = j->V > j->P ? c->near_y : mmixi_tokens(&j->r.y, c, j->P);
 }
-/* The task's head h from here on. */
-static void mmixi_chunk_head(const mmixi_scan *j, mmixi_chunk *c, size_t h)
+/* and dy, or dnum and dden. */
+static void mmixi_chunk_dy(const mmixi_scan *j, mmixi_chunk *c)
 {
-    const size_t NV = j->r.N * j->V;
-    c->head = h;
-    c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * NV, j->r.N, j->V, (ptrdiff_t)j->V);
+    const mmixi_mat dy = mmixi_tokens(&j->r.dy, c, j->P);
+    c->y = c->dy = c->near_y;
+    if (!j->linear) mmixi_put_rows(j->k, c->q, j->P, dy.p, dy.rs, c->dy.p, c->dy.rs, 0);
+    else if (j->V > j->P) mmixi_linear_divide(j, c, 1);
+    else c->dy = dy;
 }
-static void mmixi_scan_task_begin(const mmixi_scan *j, mmixi_chunk *c, size_t index, size_t lane,
-                                  const mmix_real *from)
-{
-    memset(c, 0, sizeof *c);
-    mmixi_chunk_room(j, 1, j->scratch + lane * j->lane_size, c);
-    c->b = index / j->blocks;
-    c->first = index % j->blocks * j->heads;
-    c->last = mmixi_min(j->r.H, c->first + j->heads);
-    for (size_t h = c->last; h > c->first; h -= j->shared) {
-        mmixi_chunk_head(j, c, h - j->shared);
-        mmixi_state_read(j, c, from, c->h);
-    }
-}
-/* to (B, H / shared, V, N) = or += the task's states */
-static void mmixi_scan_task_end(const mmixi_scan *j, mmixi_chunk *c, mmix_real *to, int add)
-{
-    const size_t NV = j->r.N * j->V;
-    for (size_t h = c->first; to && h < c->last; h += j->shared) {
-        mmix_real *own;
-        mmixi_chunk_head(j, c, h);
-        own = to + mmixi_state_index(j, c) * NV;
-        j->k->transpose(j->r.N, j->V, c->h.p, c->h.rs, add ? c->in_t.p : own, (ptrdiff_t)j->r.N);
-        if (add) j->k->add(NV, c->in_t.p, own, own);
-    }
-}
-/* The chunk that holds token t; last: the final state or its gradient, if there is one. */
-static void mmixi_chunk_begin(const mmixi_scan *j, mmixi_chunk *c, size_t t, const mmix_real *last)
-{
-    mmixi_chunk_find(j, c, t);
-    mmixi_chunk_room(j, c->end - c->start, c->states, c);
-    c->enters = c->start ? !mmixi_scan_begins(j, c->b, c->start) : j->r.initial_state || j->r.dinitial;
-    c->leaves = c->end < j->r.L ? !mmixi_scan_begins(j, c->b, c->end) : last != NULL;
-    c->read_b = c->read_c = c->read_x = NULL;
-}
-
 /* W of one chunk and head from S, e and δ; p C and r δ B. p is one exponential of the sum, not a product of
    exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
    1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
 static void mmixi_ssd_weights(const mmixi_scan *j, const mmixi_chunk *c)
 {
     const mmixi_kernels *k = j->k;
-    const mmix_real *r = mmixi_row(c->L, c->q - 1);
     double a = 0;
     for (size_t i = 0; i < c->q; i++) c->p[i] = (mmix_real)(a += (double)c->delta[i] * (double)j->r.A[c->head]);
     k->exp_each(c->q, c->p, c->p);
     for (size_t i = 0; i < c->q; i++) {
         mmix_real *L = mmixi_row(c->L, i), *W = mmixi_row(c->W, i), *S = mmixi_row(c->S, i);
-        c->p[i] = c->p[i] < (mmix_real)1.8e-35 ? 0 : c->p[i];
+        if (c->p[i] < (mmix_real)1.8e-35) c->p[i] = 0;
         if (i) k->ssd_row(i, c->e[i], L - c->q, S, c->delta, L, W);
         L[i] = 1;
         W[i] = S[i] * c->delta[i];
         mmixi_lower_edge(k, c->W, i);
     }
+    k->mul(c->q, mmixi_row(c->L, c->q - 1), c->delta, c->w);
     for (size_t i = 0; i < c->q; i++) {
-        k->scale(j->r.N, c->p[i], mmixi_row(c->C, i), mmixi_row(c->Cp, i));
-        k->scale(j->r.N, r[i] * c->delta[i], mmixi_row(c->B, i), mmixi_row(c->Br, i));
+        k->scale(j->N, c->p[i], mmixi_row(c->C, i), mmixi_row(c->Cp, i));
+        k->scale(j->N, c->w[i], mmixi_row(c->B, i), mmixi_row(c->Br, i));
     }
 }
-/* x, and where linear attention divides a column of ones. Near each other its rows stay in the nearest cache:
-   heads lie pages apart. */
-static void mmixi_chunk_values(const mmixi_scan *j, const mmixi_chunk *c)
+static void mmixi_scores_backward(const mmixi_scan *j, const mmixi_chunk *c);
+/* B, C and x of head h, unless the head before had the same, and what the products need of them. On the way
+   back also dy, T = dY Xᵀ and room for dB, dC and dS; those of the head before are finished first. */
+static void mmixi_chunk_read(const mmixi_scan *j, mmixi_chunk *c, size_t h, int back)
 {
-    const mmixi_mat x = mmixi_tokens(&j->r.x, c, c->head, j->r.P);
-    mmixi_put_rows(j->k, c->q, j->r.P, x.p, x.rs, c->x.p, c->x.rs, 0);
-    for (size_t i = 0; j->V > j->r.P && i < c->q; i++) mmixi_row(c->x, i)[j->r.P] = 1;
-}
-/* B, C and x of head h, unless the head before had the same, and what the products need of them. */
-static void mmixi_chunk_read(const mmixi_scan *j, mmixi_chunk *c, size_t h)
-{
-    const mmixi_mat B = mmixi_tokens(&j->r.b, c, h, j->r.N), C = mmixi_tokens(&j->r.c, c, h, j->r.N);
-    const mmix_real *x = mmixi_at(&j->r.x, c->b, c->start, h);
-    const int scores = B.p != c->read_b || C.p != c->read_c;
+    const mmix_real *b = mmixi_at(&j->r.b, c->b, c->start, h), *q = mmixi_at(&j->r.c, c->b, c->start, h),
+        *x = mmixi_at(&j->r.x, c->b, c->start, h);
+    const int new_b = b != c->read_b, new_c = q != c->read_c, new_x = x != c->read_x;
+    if (back && c->read_b && (new_b || new_c)) mmixi_scores_backward(j, c);
     mmixi_chunk_head(j, c, h);
-    if (x != c->read_x) mmixi_chunk_values(j, c);
-    if (!j->linear) c->B = B, c->C = C;
-    else {
-        mmixi_linear_queries(j, c);
-        if (B.p != c->read_b) mmixi_linear_keys(j, c);
-    }
-    c->read_b = B.p;
-    c->read_c = C.p;
+    c->read_b = b;
+    c->read_c = q;
     c->read_x = x;
-    if (scores) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
-    if (j->linear) return;
-    mmixi_ssd_steps(j, c);
-    mmixi_ssd_weights(j, c);
+    if (new_x) mmixi_chunk_x(j, c);
+    if (j->linear) {
+        mmixi_linear_queries(j, c, 0);
+        if (new_b) mmixi_linear_keys(j, c, 0);
+    }
+    else {
+        c->B = mmixi_tokens(&j->r.b, c, j->N);
+        c->C = mmixi_tokens(&j->r.c, c, j->N);
+    }
+    if (new_b || new_c) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
+    if (!j->linear) {
+        mmixi_ssd_steps(j, c);
+        mmixi_ssd_weights(j, c);
+    }
+    if (!back) return;
+    if (!j->linear) {
+        const size_t block = c->first / j->heads;
+        c->dB = mmixi_tokens(&j->r.db, c, j->N);
+        c->dC = mmixi_tokens(&j->r.dc, c, j->N);
+        c->dB.p += block % j->parts[0] * j->part[0];
+        c->dC.p += block % j->parts[1] * j->part[1];
+        if (new_b || new_c) memset(c->dS.p, 0, c->q * c->q * sizeof *c->dS.p);
+    }
+    if (new_b) mmixi_zero_rows(c->q, j->N, c->dB.p, c->dB.rs);
+    if (new_c) mmixi_zero_rows(c->q, j->N, c->dC.p, c->dC.rs);
+    mmixi_chunk_dy(j, c);
+    mmixi_lower_scores(j->k, c->T, c->dy, c->x, c->t);
 }
 
 static void mmixi_scan_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_scan *j = (const mmixi_scan *)arg;
     const mmixi_kernels *k = j->k;
-    const size_t NV = j->r.N * j->V;
+    const size_t NV = j->N * j->V;
     mmixi_chunk c;
-    mmixi_scan_task_begin(j, &c, index, lane, j->r.initial_state);
-    for (size_t number = 0; c.end < j->r.L; number++) {
+    mmixi_task_begin(j, &c, index, lane);
+    mmixi_task_states(j, &c, j->r.initial_state);
+    for (size_t number = 0; c.end < j->L; number++) {
         mmixi_chunk_begin(j, &c, c.end, j->r.final_state);
         for (size_t h = c.first; h < c.last; h++) {
-            mmixi_mat y = j->V > j->r.P ? c.y : mmixi_tokens(&j->r.y, &c, h, j->r.P);
-            mmixi_chunk_read(j, &c, h);
+            mmixi_chunk_read(j, &c, h, 0);
+            mmixi_chunk_y(j, &c);
             if (j->r.states && number && h % j->shared == 0)
-                memcpy(j->r.states + (mmixi_state_index(j, &c) * j->kept + number - 1) * NV, c.h.p,
-                       NV * sizeof *c.h.p);
-            mmixi_lower(k, y, c.W, c.x, 0);                          /* y = W x + p C h */
-            if (c.enters) mmixi_multiply(k, y, c.Cp, c.h, 1);
-            if (j->linear) mmixi_linear_divide(j, &c);
-            else mmixi_ssd_skip(j, h, c.x, y);
+                memcpy(mmixi_state_kept(j, &c, number), c.h.p, NV * sizeof *c.h.p);
+            mmixi_lower(k, c.y, c.W, c.x, 0);                        /* y = W x + p C h */
+            if (c.enters) mmixi_multiply(k, c.y, c.Cp, c.h, 1);
+            if (j->linear) mmixi_linear_divide(j, &c, 0);
+            else mmixi_ssd_skip(j, &c, c.x, c.y);
             if (!c.leaves || (h + 1) % j->shared) continue;
             if (c.enters && !j->linear) k->scale(NV, c.p[c.q - 1], c.h.p, c.h.p);    /* h = p_Q h + (r δ B)ᵀ x */
             mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);
         }
     }
-    mmixi_scan_task_end(j, &c, j->r.final_state, 0);
+    mmixi_task_end(j, &c, j->r.final_state, 0);
 }
 
 /* ---- its backward, from the last chunk to the first ---- */
@@ -7259,29 +7216,32 @@ static void mmixi_ssd_weights_backward(const mmixi_scan *j, const mmixi_chunk *c
         c->column[i] += T[i] * S[i];
     }
 }
+/* Of a product of w_i a_i with a state: E = d stateᵀ,  f_i = E_i · a_i,  da_i += w_i E_i */
+static void mmixi_ssd_state_product(const mmixi_kernels *k, const mmixi_chunk *c, mmixi_mat d, mmixi_mat state_t,
+                                    const mmix_real *w, mmixi_mat a, mmixi_mat da)
+{
+    mmixi_multiply(k, c->E, d, state_t, 0);
+    for (size_t i = 0; i < c->q; i++) {
+        c->f[i] = k->dot(a.cols, mmixi_row(c->E, i), mmixi_row(a, i));
+        k->axpy(a.cols, w[i], mmixi_row(c->E, i), mmixi_row(da, i));
+    }
+}
 /* What h_in gave to y and what the chunk gave to h_out: dC, dB and their parts of da; dd = ∂/∂δ. Returns
    dA. */
 static mmix_real mmixi_ssd_state_backward(const mmixi_scan *j, const mmixi_chunk *c)
 {
-    const mmixi_kernels *k = j->k;
-    const size_t N = j->r.N, q = c->q;
-    const mmix_real *r = mmixi_row(c->L, q - 1), A = j->r.A[c->head];
+    const mmix_real *r = mmixi_row(c->L, c->q - 1), A = j->r.A[c->head];
     mmix_real after = 0, dA = 0;
-    if (c->enters) mmixi_multiply(k, c->E, c->dy, c->in_t, 0);
-    for (size_t i = q; c->enters && i-- > 0;) {
-        after += c->p[i] * k->dot(N, mmixi_row(c->E, i), mmixi_row(c->C, i));
-        c->da[i] += after;
-        k->axpy(N, c->p[i], mmixi_row(c->E, i), mmixi_row(c->dC, i));
-    }
-    if (c->leaves) mmixi_multiply(k, c->E, c->x, c->dh_t, 0);
-    after = c->leaves && c->enters ? c->p[q - 1] * k->dot(N * j->V, c->in.p, c->h.p) : 0;
-    for (size_t i = 0; i < q; i++) {
-        mmix_real f = c->leaves ? r[i] * k->dot(N, mmixi_row(c->E, i), mmixi_row(c->B, i)) : 0;
+    if (c->enters) mmixi_ssd_state_product(j->k, c, c->dy, c->in_t, c->p, c->C, c->dC);
+    for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
+    if (c->leaves) mmixi_ssd_state_product(j->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
+    after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->N * j->V, c->in.p, c->h.p) : 0;
+    for (size_t i = 0; i < c->q; i++) {
+        const mmix_real f = c->leaves ? r[i] * c->f[i] : 0;
         c->da[i] += after;
         after += c->delta[i] * f;
         c->dd[i] = c->column[i] + f + A * c->da[i];
         dA += c->da[i] * c->delta[i];
-        if (c->leaves) k->axpy(N, r[i] * c->delta[i], mmixi_row(c->E, i), mmixi_row(c->dB, i));
     }
     return dA;
 }
@@ -7293,119 +7253,154 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_scan *j, const mmixi_chunk
     for (size_t i = 0; high > 0 && i < c->q; i++) if (!(c->delta[i] > low && c->delta[i] < high)) c->dd[i] = 0;
     if (j->r.dt_softplus) j->k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
     for (size_t i = 0; i < c->q; i++) {
-        if (j->r.ddt.p) {
-            mmix_real *ddt = mmixi_at(&j->r.ddt, c->b, c->start + i, c->head);
-            *ddt = (j->add_dt ? *ddt : 0) + c->dd[i];
-        }
+        mmix_real *ddt = j->r.ddt.p ? mmixi_at(&j->r.ddt, c->b, c->start + i, c->head) : NULL;
+        if (ddt) *ddt = (j->add_dt ? *ddt : 0) + c->dd[i];
         dbias += c->dd[i];
     }
     return dbias;
 }
-/* The head's own three: dA, dbias, dD; and what they need: dS, dB, dC, ddt. */
+/* The head's own three, dA, dbias, dD, and on the way dS, dB, dC, ddt. */
 static void mmixi_ssd_head_backward(const mmixi_scan *j, const mmixi_chunk *c)
 {
-    mmix_real *dhead = j->dhead + (c->b * j->r.H + c->head) * (2 + j->r.D_width);
+    mmix_real *dhead = j->dhead + (c->b * j->H + c->head) * (2 + j->r.D_width);
     mmixi_ssd_weights_backward(j, c);
     dhead[0] += mmixi_ssd_state_backward(j, c);
     dhead[1] += mmixi_ssd_steps_backward(j, c);
     for (size_t i = 0; j->r.D && i < c->q; i++)
-        if (j->r.D_width > 1) j->k->mul_add(j->r.P, mmixi_row(c->dy, i), mmixi_row(c->x, i), dhead + 2);
-        else dhead[2] += j->k->dot(j->r.P, mmixi_row(c->dy, i), mmixi_row(c->x, i));
+        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i), dhead + 2);
+        else dhead[2] += j->k->dot(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i));
 }
 /* dx, then dh becomes ∂/∂h_in. */
-static void mmixi_scan_values_backward(const mmixi_scan *j, const mmixi_chunk *c)
+static void mmixi_chunk_values_backward(const mmixi_scan *j, const mmixi_chunk *c)
 {
     const mmixi_kernels *k = j->k;
-    const size_t N = j->r.N, P = j->r.P;
     if (j->r.dx.p) {
-        const mmixi_mat dx = mmixi_tokens(&j->r.dx, c, c->head, P);
-        mmixi_lower_t(k, dx, c->W, mmixi_part(c->dy, 0, 0, c->q, P), j->add_x || c->head % j->r.dx.share);
+        const mmixi_mat dx = mmixi_tokens(&j->r.dx, c, j->P);
+        mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->dy, 0, 0, c->q, j->P), j->add_x || c->head % j->r.dx.share);
         if (c->leaves && c->head % j->shared == 0)
-            mmixi_multiply(k, dx, c->Br, mmixi_part(c->h, 0, 0, N, P), 1);
-        mmixi_ssd_skip(j, c->head, c->dy, dx);
+            mmixi_multiply(k, dx, c->Br, mmixi_part(c->h, 0, 0, j->N, j->P), 1);
+        if (!j->linear) mmixi_ssd_skip(j, c, c->dy, dx);
     }
-    if (!c->enters) memset(c->h.p, 0, N * j->V * sizeof *c->h.p);
+    if (!c->enters) memset(c->h.p, 0, j->N * j->V * sizeof *c->h.p);
     else {
-        if (!j->linear) k->scale(N * P, c->p[c->q - 1], c->h.p, c->h.p);
+        if (!j->linear) k->scale(j->N * j->V, c->p[c->q - 1], c->h.p, c->h.p);
         mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->dy, 1);
     }
 }
 /* dC and dB of the scores, once for all heads that shared them. */
-static void mmixi_scan_scores_backward(const mmixi_scan *j, const mmixi_chunk *c)
+static void mmixi_scores_backward(const mmixi_scan *j, const mmixi_chunk *c)
 {
     mmixi_lower(j->k, c->dC, c->dS, c->B, 1);
-    mmixi_lower_t(j->k, c->dB, c->dS, c->C, 1);
-    if (j->linear) mmixi_linear_queries_backward(j, c);
-    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_keys_backward(j, c);
-}
-/* As mmixi_chunk_read, and dy, T = dY Xᵀ, h_in; dB, dC and dS of new B, C and scores begin. */
-static void mmixi_chunk_read_backward(const mmixi_scan *j, mmixi_chunk *c, size_t h, size_t block)
-{
-    const int new_b = mmixi_at(&j->r.b, c->b, c->start, h) != c->read_b,
-        new_c = mmixi_at(&j->r.c, c->b, c->start, h) != c->read_c;
-    if (c->read_b && (new_b || new_c)) mmixi_scan_scores_backward(j, c);
-    mmixi_chunk_read(j, c, h);
-    if (!j->linear) {
-        const mmixi_mat dy = mmixi_tokens(&j->r.dy, c, h, j->r.P);
-        c->dB = mmixi_tokens(&j->r.db, c, h, j->r.N);
-        c->dC = mmixi_tokens(&j->r.dc, c, h, j->r.N);
-        c->dB.p += block % j->parts_b * j->part_b;
-        c->dC.p += block % j->parts_c * j->part_c;
-        mmixi_put_rows(j->k, c->q, j->r.P, dy.p, dy.rs, c->dy.p, c->dy.rs, 0);
-        if (new_b || new_c) memset(c->dS.p, 0, c->q * c->q * sizeof *c->dS.p);
-    }
-    else mmixi_linear_divide_backward(j, c);
-    if (new_b && !j->add_b) mmixi_zero_rows(c->q, j->r.N, c->dB.p, c->dB.rs);
-    if (new_c && !j->add_c) mmixi_zero_rows(c->q, j->r.N, c->dC.p, c->dC.rs);
-    mmixi_lower_scores(j->k, c->T, c->dy, c->x, c->t);
+    mmixi_lower(j->k, c->dB, mmixi_t(c->dS), c->C, 1);
+    if (j->linear) mmixi_linear_queries(j, c, 1);
+    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_keys(j, c, 1);
 }
 static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
 {
     const mmixi_scan *j = (const mmixi_scan *)arg;
-    const mmixi_kernels *k = j->k;
-    const size_t N = j->r.N, V = j->V;
     mmixi_chunk c;
-    mmixi_scan_task_begin(j, &c, index, lane, j->r.dfinal);
-    c.start = j->r.L;
+    mmixi_task_begin(j, &c, index, lane);
+    mmixi_task_states(j, &c, j->r.dfinal);
+    c.start = j->L;
     for (size_t number = mmixi_scan_chunks(j, c.b); number-- > 0;) {
         mmixi_chunk_begin(j, &c, c.start - 1, j->r.dfinal);
         for (size_t h = c.first; h < c.last; h++) {
-            mmixi_chunk_read_backward(j, &c, h, index % j->blocks);
-            if (h % j->shared == 0) {
-                if (number) c.in.p = j->r.states + (mmixi_state_index(j, &c) * j->kept + number - 1) * N * V;
-                else if (c.enters) mmixi_state_read(j, &c, j->r.initial_state, c.in);
-                if (c.enters) k->transpose(N, V, c.in.p, c.in.rs, c.in_t.p, c.in_t.rs);
-                if (c.leaves) k->transpose(N, V, c.h.p, c.h.rs, c.dh_t.p, c.dh_t.rs);
-            }
+            const int first = h % j->shared == 0;                    /* of those that share a state */
+            mmixi_chunk_read(j, &c, h, 1);
+            if (first && number) c.in.p = mmixi_state_kept(j, &c, number);
+            else if (first && c.enters) mmixi_state_read(j, &c, j->r.initial_state, c.in);
+            if (first && c.enters) mmixi_transpose(j->k, c.in_t, c.in);
+            if (first && c.leaves) mmixi_transpose(j->k, c.dh_t, c.h);
             if (!j->linear) mmixi_ssd_head_backward(j, &c);
             else {
-                if (c.enters) mmixi_multiply(k, c.dC, c.dy, c.in_t, 1);
-                if (c.leaves && h % j->shared == 0) mmixi_multiply(k, c.dB, c.x, c.dh_t, 1);
+                if (c.enters) mmixi_multiply(j->k, c.dC, c.dy, c.in_t, 1);
+                if (c.leaves && first) mmixi_multiply(j->k, c.dB, c.x, c.dh_t, 1);
             }
-            mmixi_scan_values_backward(j, &c);
+            mmixi_chunk_values_backward(j, &c);
         }
-        mmixi_scan_scores_backward(j, &c);
+        mmixi_scores_backward(j, &c);
     }
-    mmixi_scan_task_end(j, &c, j->r.dinitial, j->add_first);
+    mmixi_task_end(j, &c, j->r.dinitial, j->add_first);
 }
-
 /* dA, dbias and dD, the sums over sequences. */
 static void mmixi_ssd_heads_backward(const mmixi_scan *j)
 {
     mmix_real *const d[3] = { j->r.dA, j->r.ddt_bias, j->r.dD };
     for (size_t i = 0; i < 3; i++)
-        for (size_t h = 0, width = i < 2 ? 1 : j->r.D_width; d[i] && h < j->r.H * width; h++)
-            for (size_t b = 0; b < j->r.B; b++)
+        for (size_t h = 0, width = i < 2 ? 1 : j->r.D_width; d[i] && h < j->H * width; h++)
+            for (size_t b = 0; b < j->B; b++)
                 d[i][h] = (j->add_head[i] || b ? d[i][h] : 0)
-                    + j->dhead[(b * j->r.H + h / width) * (2 + j->r.D_width) + i + h % width];
+                    + j->dhead[(b * j->H + h / width) * (2 + j->r.D_width) + i + h % width];
 }
 
-/* ---- raw: no context, scratch from the caller ---- */
+/* ---- a pass. About so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed
+        and the fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of
+        tasks may not depend on the number of threads ---- */
 
+static void mmixi_scan_begin(mmixi_scan *j, const mmix_raw_ssd *r, const mmix_raw_linear *linear,
+                             const mmixi_kernels *k, size_t tasks)
+{
+    const size_t share = r->x.share, share_b = r->b.share, share_c = r->c.share;
+    mmix_heads *const all[10] = { &j->r.x, &j->r.dt, &j->r.b, &j->r.c, &j->r.y, &j->r.dx, &j->r.ddt, &j->r.db,
+                                  &j->r.dc, &j->r.dy };
+    mmixi_chunk c;
+    memset(j, 0, sizeof *j);
+    j->r = *r;
+    j->k = k;
+    j->linear = linear;
+    j->B = r->B; j->L = r->L; j->H = r->H; j->N = r->N; j->P = r->P;
+    j->V = r->P + (linear && linear->normalise);
+    j->shared = linear ? share : 1;
+    j->step = !linear && r->L == 1 && r->final_state && r->final_state == r->initial_state;
+    j->forward = j->step ? mmixi_ssd_step_task : mmixi_scan_task;
+    j->backward = mmixi_scan_task_backward;
+    j->r.D_width = mmixi_max(r->D_width, 1);
+    j->seq_token = r->reverse ? -1 : 1;
+    for (int i = 0; r->reverse && i < 10; i++) mmixi_heads_reverse(all[i], r->L);
+    if (r->reverse && r->seq_idx) j->r.seq_idx += r->L - 1;
+    j->chunk = j->one = r->chunk;
+    if (!r->chunk) {
+        j->chunk = MMIXI_SCAN_CHUNK;
+        j->one = mmixi_min(MMIXI_SCAN_ONE_CHUNK, 4 * r->N * r->P / (r->P + r->N / mmixi_min(share_b, share_c)));
+    }
+    j->Q = mmixi_min(r->L, mmixi_max(r->seq_idx || r->L <= j->one ? j->one : 0, j->chunk));
+    for (size_t b = 0; b < r->B; b++) j->kept = mmixi_max(j->kept, mmixi_scan_chunks(j, b) - 1);
+    if (linear && !linear->causal) j->Q = MMIXI_SCAN_CHUNK, j->kept = 1;     /* tokens of a block; the state */
+    /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
+       or equal parts of one. A megabyte of state is not worth waking a thread. */
+    if (j->step) tasks = mmixi_ceil_div(r->B * r->H * r->N * r->P, 262144);
+    else if (share_b == 1 && share_c == 1) tasks = mmixi_max(tasks, 16);
+    j->heads = mmixi_round_up(mmixi_ceil_div(r->H, mmixi_max(1, tasks / r->B)), share);
+    while ((j->heads % share_b && share_b % j->heads) || (j->heads % share_c && share_c % j->heads))
+        j->heads += share;
+    j->parts[0] = mmixi_ceil_div(share_b, j->heads);
+    j->parts[1] = mmixi_ceil_div(share_c, j->heads);
+    j->blocks = mmixi_ceil_div(r->H, j->heads);
+    j->lane_size = mmixi_chunk_room(j, j->Q, NULL, &c);
+}
 static size_t mmixi_scan_states(const mmixi_scan *j)
 {
-    return j->r.B * (j->r.H / j->shared) * j->kept * j->r.N * j->V;
+    return j->B * (j->H / j->shared) * j->kept * j->N * j->V;
 }
+/* All of it, by the calling thread or by all threads. */
+static void mmixi_scan_raw(mmixi_scan *j, mmixi_lane_task *task, mmix_real *scratch)
+{
+    mmixi_kernels k;
+    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
+    j->k = &k;
+    j->scratch = scratch;
+    for (size_t i = 0; i < j->B * j->blocks; i++) task(j, i, 0);
+}
+static int mmixi_scan_run(mmix_ctx *m, mmixi_scan *j, mmixi_lane_task *task)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    j->scratch = mmixi_reals(m, mmixi_lanes(m), j->lane_size);
+    if (!j->scratch) return -1;
+    mmixi_parallel(m, j->B * j->blocks, task, j);
+    mmix_rewind(m, mark);
+    return 0;
+}
+
 MMIXDEF size_t mmix_raw_ssd_states(const mmix_raw_ssd *x)
 {
     mmixi_scan j;
@@ -7416,75 +7411,58 @@ MMIXDEF size_t mmix_raw_ssd_scratch(const mmix_raw_ssd *x, int backward)
 {
     mmixi_scan j;
     mmixi_scan_begin(&j, x, NULL, NULL, 1);
-    return j.lane_size + (backward ? j.r.B * j.r.H * (2 + j.r.D_width) : 0);
+    return j.lane_size + (backward ? j.B * j.H * (2 + j.r.D_width) : 0);
 }
 MMIXDEF void mmix_raw_ssd_forward(const mmix_raw_ssd *x, mmix_real *scratch)
 {
     mmixi_scan j;
-    mmixi_kernels k;
-    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_scan_begin(&j, x, NULL, &k, 1);
-    j.scratch = scratch;
-    if (mmixi_ssd_is_step(x)) mmixi_ssd_step_range(&j, 0, x->B * x->H, 0);
-    else for (size_t i = 0; i < x->B * j.blocks; i++) mmixi_scan_task(&j, i, 0);
+    mmixi_scan_begin(&j, x, NULL, NULL, 1);
+    mmixi_scan_raw(&j, j.forward, scratch);
 }
 MMIXDEF void mmix_raw_ssd_backward(const mmix_raw_ssd *x, mmix_real *scratch)
 {
     mmixi_scan j;
-    mmixi_kernels k;
-    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_scan_begin(&j, x, NULL, &k, 1);
-    j.scratch = scratch;
+    mmixi_scan_begin(&j, x, NULL, NULL, 1);
     j.dhead = scratch + j.lane_size;
-    memset(j.dhead, 0, x->B * x->H * (2 + j.r.D_width) * sizeof *j.dhead);
-    for (size_t i = 0; i < x->B * j.blocks; i++) mmixi_scan_task_backward(&j, i, 0);
+    memset(j.dhead, 0, j.B * j.H * (2 + j.r.D_width) * sizeof *j.dhead);
+    mmixi_scan_raw(&j, j.backward, scratch);
     mmixi_ssd_heads_backward(&j);
 }
 
 /* ---- the op. in: x, dt, A, B, C, D, bias, initial state, seq_idx; out: y, final state; saved: the states
-        before each chunk; in the backward partial sums of dB and dC, size[0] and size[1] of them ---- */
+        before each chunk; in the backward partial sums of dB and dC, (parts, B, L, G, N), size[0] and size[1]
+        of them ---- */
 
+/* Input i as heads, and its gradient. */
+static void mmixi_heads_in(const mmix_call *c, int i, size_t H, mmix_heads *x, mmix_heads *dx)
+{
+    *x = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
+    *dx = mmixi_heads_of(c->in[i], c->dx[i], H);
+}
 static mmix_raw_ssd mmixi_ssd_raw(const mmix_call *c)
 {
     mmix_raw_ssd r = *(const mmix_raw_ssd *)c->options;
     mmix_tensor *const *in = c->in;
-    r.x = mmixi_heads_of(in[0], mmix_data(in[0]), r.H);
-    r.dt = mmixi_heads_of(in[1], mmix_data(in[1]), r.H);
-    r.b = mmixi_heads_of(in[3], mmix_data(in[3]), r.H);
-    r.c = mmixi_heads_of(in[4], mmix_data(in[4]), r.H);
-    r.dx = mmixi_heads_of(in[0], c->dx[0], r.H);
-    r.ddt = mmixi_heads_of(in[1], c->dx[1], r.H);
-    r.db = mmixi_heads_of(in[3], c->dx[3], r.H);
-    r.dc = mmixi_heads_of(in[4], c->dx[4], r.H);
+    mmixi_heads_in(c, 0, r.H, &r.x, &r.dx);
+    mmixi_heads_in(c, 1, r.H, &r.dt, &r.ddt);
+    mmixi_heads_in(c, 3, r.H, &r.b, &r.db);
+    mmixi_heads_in(c, 4, r.H, &r.c, &r.dc);
+    r.y = r.dy = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
+    r.dy.p = (mmix_real *)c->dy[0];
     r.A = mmix_data(in[2]);
     r.D = mmix_data(in[5]);
     r.dt_bias = mmix_data(in[6]);
     r.initial_state = mmix_data(in[7]);
     r.seq_idx = mmix_data_i32(in[8]);
-    r.seq_batch = in[8] ? (ptrdiff_t)in[8]->stride[0] : 0;
-    r.y = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
-    r.dy = r.y;
-    r.dy.p = (mmix_real *)c->dy[0];
+    r.seq_batch = (ptrdiff_t)mmix_stride(in[8], 0);
     r.final_state = mmix_data(c->out[1]);
     r.states = c->saved[0];
-    r.dfinal = c->dy[1];
     r.dA = c->dx[2];
     r.dD = c->dx[5];
     r.ddt_bias = c->dx[6];
     r.dinitial = c->dx[7];
+    r.dfinal = c->dy[1];
     return r;
-}
-/* A pass over everything by all threads; task NULL: a step. */
-static int mmixi_scan_run(mmix_ctx *m, mmixi_scan *j, mmixi_lane_task *task)
-{
-    const mmix_mark mark = mmix_mark_here(m);
-    j->scratch = mmixi_reals(m, mmixi_lanes(m), j->lane_size);
-    if (!j->scratch) return -1;
-    if (task) mmixi_parallel(m, j->r.B * j->blocks, task, j);
-    else                                         /* a megabyte of state is not worth waking a thread */
-        mmixi_ranges(m, j->r.B * j->r.H, mmixi_max(1, 262144 / (j->r.N * j->r.P)), mmixi_ssd_step_range, j);
-    mmix_rewind(m, mark);
-    return 0;
 }
 static int mmixi_ssd_forward(mmix_ctx *m, mmix_call *c)
 {
@@ -7493,58 +7471,49 @@ static int mmixi_ssd_forward(mmix_ctx *m, mmix_call *c)
     mmixi_scan_begin(&j, &r, NULL, m->k, mmixi_max(4, 2 * mmixi_lanes(m)));
     if (c->recorded && j.kept && !mmix_save(m, c, 0, mmixi_scan_states(&j))) return -1;
     j.r.states = c->saved[0];
-    return mmixi_scan_run(m, &j, mmixi_ssd_is_step(&r) ? NULL : mmixi_scan_task);
+    return mmixi_scan_run(m, &j, j.forward);
 }
-/* Where the gradient of in[i], B or C, is collected: in its own place, or, where nobody wants it or several
-   tasks add to it, in partial sums (parts, B, L, G, N). */
-static int mmixi_ssd_collect(mmix_call *c, int i, mmixi_scan *j, size_t parts, mmix_heads *to, size_t *part)
-{
-    mmix_real *partial;
-    c->size[i - 3] = parts;
-    if (c->dx[i] && parts == 1) return c->add[i];
-    *part = mmix_count(c->in[i]);
-    c->saved[i - 2] = partial = mmixi_reals(c->m, parts, *part);
-    *to = mmix_heads_plain(partial, j->r.L, c->in[i]->shape[2], j->r.N, j->r.H);
-    if (j->r.reverse) mmixi_heads_reverse(to, j->r.L);
-    return 0;
-}
+/* Rows of dB or dC, as size[2] says: the sums of the partial sums. */
 static void mmixi_ssd_sum_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const size_t rows = mmixi_rows(c->in[3]), N = mmixi_cols(c->in[3]);
+    const mmix_tensor *t = c->in[3 + c->size[2]];
+    const mmixi_mat sums = mmixi_matrix(c->saved[1 + c->size[2]], mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)mmixi_cols(t));
     (void)lane;
-    for (size_t i = begin; i < end; i++) {
-        const int which = i < rows ? 3 : 4;
-        const mmix_tensor *t = c->in[which];
-        const size_t r = i < rows ? i : i - rows;
-        const mmix_real *partial = c->saved[which - 2];
-        for (size_t part = 0; partial && c->dx[which] && part < c->size[which - 3]; part++)
-            mmixi_put(c->m->k, N, partial + (part * mmixi_rows(t) + r) * N,
-                      c->dx[which] + mmixi_row_offset(t, r), c->add[which] || part);
-    }
+    for (size_t r = begin; r < end; r++)
+        for (size_t part = 0; part < c->size[c->size[2]]; part++)
+            mmixi_put(c->m->k, sums.cols, mmixi_row(sums, part * sums.rows + r),
+                      c->dx[3 + c->size[2]] + mmixi_row_offset(t, r), c->add[3 + c->size[2]] || part);
 }
 static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_raw_ssd r = mmixi_ssd_raw(c);
-    const size_t rows = mmixi_rows(c->in[3]) + mmixi_rows(c->in[4]);
+    mmix_heads *d[2];
     mmixi_scan j;
-    size_t heads;
+    size_t heads, *i = &c->size[2];
     mmixi_scan_begin(&j, &r, NULL, m->k, 8);
-    heads = r.B * r.H * (2 + j.r.D_width);
+    heads = j.B * j.H * (2 + j.r.D_width);
+    d[0] = &j.r.db;
+    d[1] = &j.r.dc;
+    for (*i = 0; *i < 2; ++*i) {
+        const mmix_tensor *t = c->in[3 + *i];
+        j.part[*i] = mmix_count(t);
+        c->size[*i] = j.parts[*i];
+        c->saved[1 + *i] = mmixi_reals(m, j.parts[*i], j.part[*i]);
+        *d[*i] = mmix_heads_plain(c->saved[1 + *i], j.L, t->shape[2], j.N, j.H);
+        if (r.reverse) mmixi_heads_reverse(d[*i], j.L);
+    }
     j.add_x = c->add[0];
     j.add_dt = c->add[1];
-    j.add_b = mmixi_ssd_collect(c, 3, &j, j.parts_b, &j.r.db, &j.part_b);
-    j.add_c = mmixi_ssd_collect(c, 4, &j, j.parts_c, &j.r.dc, &j.part_c);
     j.add_first = c->add[7];
     j.add_head[0] = c->add[2];
     j.add_head[1] = c->add[6];
     j.add_head[2] = c->add[5];
     j.dhead = mmixi_reals(m, heads, 1);
-    if (!m->error_kind) {
-        memset(j.dhead, 0, heads * sizeof *j.dhead);
-        if (!mmixi_scan_run(m, &j, mmixi_scan_task_backward)) {
-            mmixi_over(c, rows, mmixi_row_grain(r.N), mmixi_ssd_sum_rows);
-            mmixi_ssd_heads_backward(&j);
-        }
+    if (!m->error_kind) memset(j.dhead, 0, heads * sizeof *j.dhead);
+    if (!m->error_kind && !mmixi_scan_run(m, &j, j.backward)) {
+        for (*i = 0; *i < 2; ++*i)
+            if (c->dx[3 + *i]) mmixi_over_rows(c, c->in[3 + *i], mmixi_ssd_sum_rows);
+        mmixi_ssd_heads_backward(&j);
     }
     c->saved[1] = c->saved[2] = NULL;
     return m->error_kind ? -1 : 0;
@@ -7598,8 +7567,8 @@ static mmix_tensor *mmixi_ssd(mmix_ctx *m, const mmix_mixer *x, int reverse, mmi
     if (x->final_state) call.out[1] = *x->final_state = mmix_new4(m, r.B, r.H, r.P, r.N);
     return mmixi_run(m, MMIX_OP_SSD, &call, &r, sizeof r);
 }
-/* For the loops that are plain: a pass with scratch for one thread; y may be NULL. -1 on error. */
-static int mmixi_ssd_plain_begin(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_tensor *y, mmixi_scan *j)
+/* For loops outside of the op: a pass with scratch for one thread; y may be NULL. -1 on error. */
+static int mmixi_ssd_begin(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_tensor *y, mmixi_scan *j)
 {
     mmix_raw_ssd r;
     mmix_call call = mmixi_ssd_call(m, x, reverse, &r);
@@ -7610,12 +7579,29 @@ static int mmixi_ssd_plain_begin(mmix_ctx *m, const mmix_mixer *x, int reverse, 
     j->scratch = mmixi_reals(m, j->lane_size, 1);
     return j->scratch ? 0 : -1;
 }
+/* M (B, H, L, L) += weight (W + D), W of chunks that hold a whole sequence; of the reverse scan in reversed
+   indices. */
 static int mmixi_ssd_matrix_of(mmix_ctx *m, const mmix_mixer *x, int reverse, double weight, mmix_real *M)
 {
+    mmix_mixer whole = *x;
     mmixi_scan j;
-    double *decay = mmixi_doubles(m, x->dt->shape[1], 1);
-    if (!decay || mmixi_ssd_plain_begin(m, x, reverse, NULL, &j)) return -1;
-    mmixi_ssd_matrix(&j, weight, decay, M);
+    mmixi_chunk c;
+    whole.chunk = x->dt->shape[1];
+    if (mmixi_ssd_begin(m, &whole, reverse, NULL, &j)) return -1;
+    for (size_t index = 0; index < j.B * j.blocks; index++)
+        for (mmixi_task_begin(&j, &c, index, 0); c.end < j.L;) {
+            mmixi_chunk_begin(&j, &c, c.end, NULL);
+            for (size_t h = c.first; h < c.last; h++) {
+                mmixi_chunk_read(&j, &c, h, 0);
+                for (size_t i = 0; i < c.q; i++)
+                    for (size_t t = 0; t <= i; t++) {
+                        const size_t to = reverse ? j.L - 1 - c.start - i : c.start + i,
+                            from = reverse ? j.L - 1 - c.start - t : c.start + t;
+                        M[((c.b * j.H + h) * j.L + to) * j.L + from] += (mmix_real)(weight
+                            * (double)(mmixi_row(c.W, i)[t] + (i == t && j.r.D ? j.r.D[h] : 0)));
+                    }
+            }
+        }
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
@@ -7629,7 +7615,7 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     }
     y = mmix_new4(m, x->dt->shape[0], x->dt->shape[1], x->dt->shape[2], x->v->shape[3]);
     h = mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->v->shape[3], x->k->shape[3]);
-    if (!y || !h || mmixi_ssd_plain_begin(m, x, x->direction == MMIX_REVERSE, y, &j)) return NULL;
+    if (!y || !h || mmixi_ssd_begin(m, x, x->direction == MMIX_REVERSE, y, &j)) return NULL;
     if (j.r.initial_state) mmix_write(h, j.r.initial_state);
     else mmix_fill(h, 0);
     mmixi_ssd_plain(&j, mmix_data(h));
@@ -7730,23 +7716,21 @@ static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
     return 0;
 }
 
-/* ---- what the two forms read of a block of tokens ---- */
+/* ---- what both forms read of a block of tokens; back: the gradients of what they read ---- */
 
-static void mmixi_linear_queries(const mmixi_scan *j, const mmixi_chunk *c)
+static void mmixi_linear_queries(const mmixi_scan *j, const mmixi_chunk *c, int back)
 {
-    mmixi_feature_rows(j->k, j->linear->feature, c->C, mmixi_tokens(&j->r.c, c, c->head, j->r.N));
-}
-static void mmixi_linear_queries_backward(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    if (j->r.dc.p)
-        mmixi_feature_rows_backward(j->k, j->linear->feature, c->C, c->dC,
-                                    mmixi_tokens(&j->r.dc, c, c->head, j->r.N), j->linear->add_q);
+    const mmix_raw_linear *x = j->linear;
+    if (!back) mmixi_feature_rows(j->k, x->feature, c->C, mmixi_tokens(&x->q, c, j->N));
+    else if (x->dq.p)
+        mmixi_feature_rows_backward(j->k, x->feature, c->C, c->dC, mmixi_tokens(&x->dq, c, j->N), x->add_q);
 }
 /* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
 static void mmixi_token_softmax(const mmixi_scan *j, const mmixi_chunk *c)
 {
-    const mmixi_mat x = mmixi_matrix(mmixi_at(&j->r.b, c->b, 0, c->head), j->linear->S, j->r.N, j->r.b.token);
-    for (size_t n = 0; n < j->r.N; n++) {
+    const mmixi_mat x = mmixi_matrix(mmixi_at(&j->linear->k, c->b, 0, c->head), j->linear->S, j->N,
+                                     j->linear->k.token);
+    for (size_t n = 0; n < j->N; n++) {
         double sum = 0;
         c->top[n] = x.p[n];
         for (size_t t = 1; t < x.rows; t++)
@@ -7756,47 +7740,39 @@ static void mmixi_token_softmax(const mmixi_scan *j, const mmixi_chunk *c)
     }
 }
 /* … then ψ of a block of keys, whatever the feature map. */
-static void mmixi_linear_keys(const mmixi_scan *j, const mmixi_chunk *c)
+static void mmixi_linear_keys(const mmixi_scan *j, const mmixi_chunk *c, int back)
 {
-    const mmixi_mat x = mmixi_tokens(&j->r.b, c, c->head, j->r.N);
-    if (j->linear->feature != MMIX_FEATURE_EFFICIENT)
-        mmixi_feature_rows(j->k, j->linear->feature, c->B, x);
-    else for (size_t r = 0; r < c->q; r++)
-        for (size_t n = 0; n < j->r.N; n++)
-            mmixi_row(c->B, r)[n] = mmixi_exp_real(mmixi_row(x, r)[n] - c->top[n]) * c->sum[n];
-}
-static void mmixi_linear_keys_backward(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    const mmixi_mat dk = mmixi_tokens(&j->r.db, c, c->head, j->r.N);
-    if (!j->r.db.p) return;
-    if (j->linear->feature != MMIX_FEATURE_EFFICIENT)
-        mmixi_feature_rows_backward(j->k, j->linear->feature, c->B, c->dB, dk, j->linear->add_k);
-    else for (size_t r = 0; r < c->q; r++)
-        for (size_t n = 0; n < j->r.N; n++) {
-            mmix_real *to = mmixi_row(dk, r) + n;
-            *to = (j->linear->add_k ? *to : 0) + mmixi_row(c->B, r)[n] * (mmixi_row(c->dB, r)[n] - c->along[n]);
-        }
-}
-/* y = num / den, which lie side by side, if rows are divided; */
-static void mmixi_linear_divide(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    mmix_real *over = j->linear->over ? j->linear->over + (c->b * j->r.H + c->head) * j->r.L + c->start : NULL;
-    for (size_t i = 0; j->V > j->r.P && i < c->q; i++) {
-        const mmix_real *row = mmixi_row(c->y, i), one = 1 / (row[j->r.P] + (mmix_real)j->linear->eps);
-        j->k->scale(j->r.P, one, row, mmixi_at(&j->r.y, c->b, c->start + i, c->head));
-        if (over) over[i] = one;
+    const mmix_raw_linear *x = j->linear;
+    mmixi_mat k;
+    if (back && !x->dk.p) return;
+    k = mmixi_tokens(back ? &x->dk : &x->k, c, j->N);
+    if (x->feature != MMIX_FEATURE_EFFICIENT) {
+        if (back) mmixi_feature_rows_backward(j->k, x->feature, c->B, c->dB, k, x->add_k);
+        else mmixi_feature_rows(j->k, x->feature, c->B, k);
+    }
+    else for (size_t r = 0; r < c->q; r++) {
+        mmix_real *key = mmixi_row(k, r), *f = mmixi_row(c->B, r), *df = mmixi_row(c->dB, r);
+        for (size_t n = 0; n < j->N; n++)
+            if (back) key[n] = (x->add_k ? key[n] : 0) + f[n] * (df[n] - c->along[n]);
+            else f[n] = mmixi_exp_real(key[n] - c->top[n]) * c->sum[n];
     }
 }
-/* and dnum, dden; else dy itself. */
-static void mmixi_linear_divide_backward(const mmixi_scan *j, const mmixi_chunk *c)
+/* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
+static void mmixi_linear_divide(const mmixi_scan *j, const mmixi_chunk *c, int back)
 {
-    const mmixi_mat dy = mmixi_tokens(&j->r.dy, c, c->head, j->r.P), y = mmixi_tokens(&j->r.y, c, c->head, j->r.P);
-    if (j->V == j->r.P) mmixi_put_rows(j->k, c->q, j->r.P, dy.p, dy.rs, c->dy.p, c->dy.rs, 0);
-    else for (size_t i = 0; i < c->q; i++) {
-        const mmix_real over = j->linear->over[(c->b * j->r.H + c->head) * j->r.L + c->start + i];
-        mmix_real *d = mmixi_row(c->dy, i);
-        d[j->r.P] = -j->k->dot(j->r.P, mmixi_row(dy, i), mmixi_row(y, i)) * over;
-        j->k->scale(j->r.P, over, mmixi_row(dy, i), d);
+    mmix_real *over = j->linear->over;
+    if (over) over += (c->b * j->H + c->head) * j->L + c->start;
+    for (size_t i = 0; j->V > j->P && i < c->q; i++) {
+        mmix_real *row = mmixi_row(c->near_y, i), *y = mmixi_at(&j->r.y, c->b, c->start + i, c->head), *dy;
+        if (!back) {
+            const mmix_real one = 1 / (row[j->P] + (mmix_real)j->linear->eps);
+            j->k->scale(j->P, one, row, y);
+            if (over) over[i] = one;
+            continue;
+        }
+        dy = mmixi_at(&j->r.dy, c->b, c->start + i, c->head);
+        row[j->P] = -j->k->dot(j->P, dy, y) * over[i];
+        j->k->scale(j->P, over[i], dy, row);
     }
 }
 
@@ -7809,12 +7785,14 @@ static int mmixi_linear_block(const mmixi_scan *j, mmixi_chunk *c, size_t t, siz
     if (t < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - t), c->states, c);
     return t < total;
 }
+/* Returns the state ψ(K)ᵀ V, where it is or will be. */
 static mmixi_mat mmixi_linear_begin_task(const mmixi_scan *j, mmixi_chunk *c, size_t index, size_t lane)
 {
     mmixi_mat state;
-    mmixi_scan_task_begin(j, c, index, lane, NULL);
+    mmixi_task_begin(j, c, index, lane);
+    mmixi_task_states(j, c, NULL);
     state = c->h;
-    if (j->r.states) state.p = j->r.states + index * j->r.N * j->V;
+    if (j->r.states) state.p = mmixi_state_kept(j, c, 1);
     if (j->linear->feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, c);
     return state;
 }
@@ -7824,15 +7802,16 @@ static void mmixi_linear_task(void *arg, size_t index, size_t lane)
     mmixi_chunk c;
     const mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
     for (size_t t = 0; mmixi_linear_block(j, &c, t, j->linear->S); t += c.q) {
-        mmixi_linear_keys(j, &c);
-        mmixi_chunk_values(j, &c);
+        mmixi_linear_keys(j, &c, 0);
+        mmixi_chunk_x(j, &c);
         mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, t > 0);
     }
     for (; c.head < c.last; c.head++)
-        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->r.L); t += c.q) {
-            mmixi_linear_queries(j, &c);
-            mmixi_multiply(j->k, j->V > j->r.P ? c.y : mmixi_tokens(&j->r.y, &c, c.head, j->r.P), c.C, state, 0);
-            mmixi_linear_divide(j, &c);
+        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
+            mmixi_linear_queries(j, &c, 0);
+            mmixi_chunk_y(j, &c);
+            mmixi_multiply(j->k, c.y, c.C, state, 0);
+            mmixi_linear_divide(j, &c, 0);
         }
 }
 /* dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dψ = V dstateᵀ, dV = ψ(K) dstate */
@@ -7840,69 +7819,53 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
 {
     const mmixi_scan *j = (const mmixi_scan *)arg;
     const mmixi_kernels *k = j->k;
-    const size_t N = j->r.N, V = j->V;
     mmixi_chunk c;
     const mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
-    k->transpose(N, V, state.p, state.rs, c.in_t.p, c.in_t.rs);
+    mmixi_transpose(k, c.in_t, state);
     for (; c.head < c.last; c.head++)
-        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->r.L); t += c.q) {
-            mmixi_linear_queries(j, &c);
-            mmixi_linear_divide_backward(j, &c);
+        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
+            mmixi_linear_queries(j, &c, 0);
+            mmixi_chunk_dy(j, &c);
             mmixi_multiply(k, c.h, mmixi_t(c.C), c.dy, 1);
             mmixi_multiply(k, c.dC, c.dy, c.in_t, 0);
-            mmixi_linear_queries_backward(j, &c);
+            mmixi_linear_queries(j, &c, 1);
         }
     c.head = c.first;
-    k->transpose(N, V, c.h.p, c.h.rs, c.dh_t.p, c.dh_t.rs);
+    mmixi_transpose(k, c.dh_t, c.h);
     /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
-    for (size_t n = 0; n < N; n++) c.along[n] = k->dot(V, mmixi_row(state, n), mmixi_row(c.h, n));
+    for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
     for (size_t t = 0; mmixi_linear_block(j, &c, t, j->linear->S); t += c.q) {
-        mmixi_linear_keys(j, &c);
-        mmixi_chunk_values(j, &c);
+        mmixi_linear_keys(j, &c, 0);
+        mmixi_chunk_x(j, &c);
         if (j->r.dx.p)
-            mmixi_multiply(k, mmixi_tokens(&j->r.dx, &c, c.head, j->r.P), c.B, mmixi_part(c.h, 0, 0, N, j->r.P),
-                           j->add_x);
+            mmixi_multiply(k, mmixi_tokens(&j->r.dx, &c, j->P), c.B, mmixi_part(c.h, 0, 0, j->N, j->P), j->add_x);
         mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
-        mmixi_linear_keys_backward(j, &c);
+        mmixi_linear_keys(j, &c, 1);
     }
 }
 
-/* ---- a pass over everything: x as a scan of b = k, c = q, x = v ---- */
+/* ---- x as a scan of b = k, c = q, x = v ---- */
 
 static void mmixi_linear_begin(mmixi_scan *j, const mmix_raw_linear *x, const mmixi_kernels *k)
 {
     mmix_raw_ssd r;
     memset(&r, 0, sizeof r);
     r.B = x->B; r.L = x->L; r.H = x->H; r.N = x->N; r.P = x->P;
-    r.b = x->k; r.c = x->q; r.x = x->v; r.y = x->y;
-    r.db = x->dk; r.dc = x->dq; r.dx = x->dv; r.dy = x->dy;
+    r.b = x->k; r.c = x->q; r.x = x->v; r.y = x->y; r.dx = x->dv; r.dy = x->dy;
     r.chunk = x->chunk;
-    if (x->causal) {
-        r.initial_state = x->initial_state;
-        r.final_state = x->final_state;
-        r.dinitial = x->dinitial;
-        r.dfinal = x->dfinal;
-        r.seq_idx = x->seq_idx;
-        r.seq_batch = x->seq_batch;
-    }
+    r.initial_state = x->initial_state;
+    r.final_state = x->final_state;
+    r.dinitial = x->dinitial;
+    r.dfinal = x->dfinal;
+    r.seq_idx = x->seq_idx;
+    r.seq_batch = x->seq_batch;
     r.states = x->states;
     mmixi_scan_begin(j, &r, x, k, r.B * r.H);    /* a task for each group of heads */
     j->add_x = x->add_v;
     j->add_first = x->add_initial;
-}
-static mmixi_lane_task *mmixi_linear_task_of(const mmix_raw_linear *x, int back)
-{
-    if (x->causal) return back ? mmixi_scan_task_backward : mmixi_scan_task;
-    return back ? mmixi_linear_task_backward : mmixi_linear_task;
-}
-static void mmixi_linear_raw(const mmix_raw_linear *x, int back, mmix_real *scratch)
-{
-    mmixi_scan j;
-    mmixi_kernels k;
-    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_linear_begin(&j, x, &k);
-    j.scratch = scratch;
-    for (size_t i = 0; i < x->B * j.blocks; i++) mmixi_linear_task_of(x, back)(&j, i, 0);
+    if (x->causal) return;
+    j->forward = mmixi_linear_task;
+    j->backward = mmixi_linear_task_backward;
 }
 MMIXDEF size_t mmix_raw_linear_states(const mmix_raw_linear *x)
 {
@@ -7918,47 +7881,57 @@ MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x)
 }
 MMIXDEF void mmix_raw_linear_forward(const mmix_raw_linear *x, mmix_real *scratch)
 {
-    mmixi_linear_raw(x, 0, scratch);
+    mmixi_scan j;
+    mmixi_linear_begin(&j, x, NULL);
+    mmixi_scan_raw(&j, j.forward, scratch);
 }
 MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scratch)
 {
-    mmixi_linear_raw(x, 1, scratch);
+    mmixi_scan j;
+    mmixi_linear_begin(&j, x, NULL);
+    mmixi_scan_raw(&j, j.backward, scratch);
 }
 
 /* in: q, k, v, seq_idx, initial state; out: y, final state; saved: 1 / den of each row; the states kept */
-static int mmixi_linear_attention_run(mmix_ctx *m, mmix_call *c)
+static mmix_raw_linear mmixi_linear_raw(const mmix_call *c)
 {
     mmix_raw_linear r = *(const mmix_raw_linear *)c->options;
-    mmix_tensor *const *in = c->in;
-    const int back = c->dy[0] != NULL;
-    mmixi_scan j;
-    r.q = mmixi_heads_of(in[0], mmix_data(in[0]), r.H);
-    r.k = mmixi_heads_of(in[1], mmix_data(in[1]), r.H);
-    r.v = mmixi_heads_of(in[2], mmix_data(in[2]), r.H);
-    r.dq = mmixi_heads_of(in[0], c->dx[0], r.H);
-    r.dk = mmixi_heads_of(in[1], c->dx[1], r.H);
-    r.dv = mmixi_heads_of(in[2], c->dx[2], r.H);
+    mmixi_heads_in(c, 0, r.H, &r.q, &r.dq);
+    mmixi_heads_in(c, 1, r.H, &r.k, &r.dk);
+    mmixi_heads_in(c, 2, r.H, &r.v, &r.dv);
     r.add_q = c->add[0];
     r.add_k = c->add[1];
     r.add_v = c->add[2];
     r.add_initial = c->add[4];
-    r.y = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
-    r.dy = r.y;
+    r.y = r.dy = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
     r.dy.p = (mmix_real *)c->dy[0];
-    r.seq_idx = mmix_data_i32(in[3]);
-    r.seq_batch = in[3] ? (ptrdiff_t)in[3]->stride[0] : 0;
-    r.initial_state = mmix_data(in[4]);
+    r.seq_idx = mmix_data_i32(c->in[3]);
+    r.seq_batch = (ptrdiff_t)mmix_stride(c->in[3], 0);
+    r.initial_state = mmix_data(c->in[4]);
     r.final_state = mmix_data(c->out[1]);
     r.dinitial = c->dx[4];
     r.dfinal = c->dy[1];
+    r.over = c->saved[0];
+    r.states = c->saved[1];
+    return r;
+}
+static int mmixi_linear_attention_forward(mmix_ctx *m, mmix_call *c)
+{
+    mmix_raw_linear r = mmixi_linear_raw(c);
+    mmixi_scan j;
     mmixi_linear_begin(&j, &r, m->k);
-    if (c->recorded && !back) {
-        if (r.normalise && !mmix_save(m, c, 0, r.B * r.H * r.L)) return -1;
-        if (j.kept && !mmix_save(m, c, 1, mmixi_scan_states(&j))) return -1;
-    }
+    if (c->recorded && ((r.normalise && !mmix_save(m, c, 0, j.B * j.H * j.L))
+                        || (j.kept && !mmix_save(m, c, 1, mmixi_scan_states(&j))))) return -1;
     r.over = c->saved[0];
     j.r.states = c->saved[1];
-    return mmixi_scan_run(m, &j, mmixi_linear_task_of(&r, back));
+    return mmixi_scan_run(m, &j, j.forward);
+}
+static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_raw_linear r = mmixi_linear_raw(c);
+    mmixi_scan j;
+    mmixi_linear_begin(&j, &r, m->k);
+    return mmixi_scan_run(m, &j, j.backward);
 }
 
 /* ==== >>softmax attention ============================================================
@@ -18398,7 +18371,7 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
     MMIXI_OP(MMIX_OP_ROPE, mmixi_rope);
     MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
-    MMIXI_BOTH(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
+    MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
     MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
     MMIXI_OP(MMIX_OP_DINO_LOSS, mmixi_dino);
     MMIXI_BOTH(MMIX_OP_ADD_ROWS, mmixi_add_rows); MMIXI_OP(MMIX_OP_FUSE_DIRECTIONS, mmixi_fuse);
