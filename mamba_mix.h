@@ -6468,25 +6468,23 @@ MMIXDEF mmix_tensor *mmix_bicubic_resize_antialias(mmix_ctx *m, mmix_tensor *x, 
    flipped.
    ==================================================================================== */
 
-/* t (B, L, heads, width) or (B, L, heads); data is t's own or that of its gradient, which has its strides. */
-static mmix_heads mmixi_heads_of(const mmix_tensor *t, mmix_real *data, size_t H)
-{
-    mmix_heads v;
-    v.p = data;
-    v.batch = (ptrdiff_t)t->stride[0];
-    v.token = (ptrdiff_t)t->stride[1];
-    v.head = (ptrdiff_t)t->stride[2];
-    v.share = H / t->shape[2];
-    return v;
-}
 MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H)
 {
     mmix_heads v;
     v.p = p;
-    v.token = (ptrdiff_t)(heads * width);
-    v.batch = (ptrdiff_t)L * v.token;
     v.head = (ptrdiff_t)width;
+    v.token = (ptrdiff_t)heads * v.head;
+    v.batch = (ptrdiff_t)L * v.token;
     v.share = H / heads;
+    return v;
+}
+/* t (B, L, heads, width) or (B, L, heads); data is t's own or that of its gradient, which has its strides. */
+static mmix_heads mmixi_heads_of(const mmix_tensor *t, mmix_real *data, size_t H)
+{
+    mmix_heads v = mmix_heads_plain(data, 1, t->shape[2], 1, H);
+    v.batch = (ptrdiff_t)t->stride[0];
+    v.token = (ptrdiff_t)t->stride[1];
+    v.head = (ptrdiff_t)t->stride[2];
     return v;
 }
 static void mmixi_heads_reverse(mmix_heads *v, size_t L)
@@ -6509,38 +6507,11 @@ static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, con
     for (size_t i = 0; i < rows; i++)
         mmixi_put(k, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt, add);
 }
-/* How a sequence is cut into chunks: they begin anew where a packed sequence begins, and depend on that
-   sequence alone, so that packed equals separate. One of up to `one` tokens is a single chunk. */
-typedef struct mmixi_chunks { const int32_t *seq; ptrdiff_t step; size_t L, one, chunk; } mmixi_chunks;
-static mmixi_chunks mmixi_chunks_of(const int32_t *seq, ptrdiff_t step, size_t L, size_t one, size_t chunk)
-{
-    mmixi_chunks c;
-    c.seq = seq; c.step = step; c.L = L; c.one = one; c.chunk = chunk;
-    return c;
-}
-/* Does a packed sequence begin at token t? */
-static int mmixi_chunks_new(const mmixi_chunks *c, size_t t)
-{
-    return c->seq && t && c->seq[(ptrdiff_t)t * c->step] != c->seq[(ptrdiff_t)(t - 1) * c->step];
-}
-/* The chunk that token t lies in: start … end - 1. */
-static void mmixi_chunks_at(const mmixi_chunks *c, size_t t, size_t *start, size_t *end)
-{
-    size_t first = c->seq ? t : 0, last = c->seq ? t + 1 : c->L, Q;
-    while (first && !mmixi_chunks_new(c, first)) first--;
-    while (last < c->L && !mmixi_chunks_new(c, last)) last++;
-    Q = last - first > c->one ? c->chunk : last - first;
-    *start = first + (t - first) / Q * Q;
-    *end = mmixi_min(last, *start + Q);
-}
-static size_t mmixi_chunks_count(const mmixi_chunks *c)
-{
-    size_t n = 0;
-    for (size_t t = 0, start; t < c->L; n++) mmixi_chunks_at(c, t, &start, &t);
-    return n;
-}
 /* Scratch of one plain call: the library's own in step memory, or a raw function's from its caller. */
 #define MMIXI_PART(name, size) s->name = base ? base + at : NULL; at += mmixi_round_up(size, 16)
+#define MMIXI_MAT(name, rows, cols) \
+    s->name = mmixi_matrix(base ? base + at : NULL, rows, cols, (ptrdiff_t)(cols)); \
+    at += mmixi_round_up((rows) * (cols), 16)
 
 /* ==== >>rope =========================================================================
    rotary positions: pair i of a head's features turns by angle = pos · theta^(-2i/R)
@@ -6650,11 +6621,11 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 /* ==== >>ssd ==========================================================================
    h_t = e^(a_t) h_{t-1} + δ_t B_tᵀ x_t,   y_t = C_t h_t + D x_t,   a_t = δ_t A
 
-   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L). Dao & Gu 2024. δ = clamp(softplus(dt +
-   bias)).
+   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)). Dao & Gu
+   2024. The loop over time is the definition (mmixi_ssd_plain).
 
-   The loop over time is the definition (mmixi_ssd_plain). The fast form takes chunks of Q tokens. Inside a
-   chunk the mixer is a small matrix, between chunks it is the state:
+   The fast form, the scan, takes chunks of Q tokens. Inside a chunk the mixer is a small matrix, between
+   chunks it is the state:
 
        y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j
        W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i),
@@ -6667,6 +6638,9 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
    that a large |a| somewhere leaves small terms elsewhere exact; one multiplication takes the place of an
    exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads that share B and C.
 
+   Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing: a = 0, δ = 1,
+   so that W = S, p = r = 1. Its heads that share B and x share the state, too.
+
    Backward, with dh = ∂/∂h_out and T = dY Xᵀ (the gradient of W):
        dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
        dS_ij = T_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
@@ -6678,687 +6652,713 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
    ==================================================================================== */
 
 #ifdef MMIX_REGRESSION
-enum { MMIXI_SSD_CHUNK = 3, MMIXI_SSD_ONE_CHUNK = 0 };
+enum { MMIXI_SCAN_CHUNK = 3, MMIXI_SCAN_ONE_CHUNK = 0 };
 #else
-enum { MMIXI_SSD_CHUNK = 64, MMIXI_SSD_ONE_CHUNK = 256 };
+enum { MMIXI_SCAN_CHUNK = 64, MMIXI_SCAN_ONE_CHUNK = 256 };
 #endif
 
-/* What both passes know; pointers to gradients are NULL where none is wanted. */
-typedef struct mmixi_ssd_job {
+/* What the tasks of a pass know. */
+typedef struct mmixi_scan {
     mmix_raw_ssd r;                              /* arrays begin at the scan's first token, whichever end */
+    const mmix_raw_linear *linear;               /* NULL: SSD; else b, c, x are k, q, v, and A is NULL */
     const mmixi_kernels *k;
+    mmixi_lane_task *forward, *backward;
+    size_t B, L, H, N, P, V;                     /* sizes; V: columns of x and the state, P or P + 1 */
     ptrdiff_t seq_token;                         /* 1 or -1 */
-    size_t Q, chunk;                             /* Q: the longest chunk */
-    size_t one;                                  /* a sequence of up to so many tokens is one chunk */
+    size_t shared;                               /* heads that share a state */
+    size_t chunk, one, Q;                        /* a sequence of up to `one` tokens is one chunk; Q: the longest */
+    int step;                                    /* one token, its state changed in place */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
-    /* states kept for each sequence and head: of every chunk but the first */
-    size_t kept;
-    int add_x, add_dt, add_first;                /* whether those gradients are added to what is there */
-    /* so many tasks share a group of B and C; reals of one's partial sums, 0 if db, dc are the gradients */
-    size_t parts_b, parts_c, part_b, part_c;
+    size_t kept;                                 /* states kept for the backward: of every chunk but the first */
+    size_t parts[2], part[2];                    /* so many tasks add to a group of dB, dC; reals of one's sums */
+    int add_x, add_dt, add_first, add_head[3];   /* gradients that are added to what is there */
     mmix_real *dhead;                            /* (B, H, 2 + D_width): dA, dbias, dD of each sequence */
     mmix_real *scratch;
     size_t lane_size;
-} mmixi_ssd_job;
+} mmixi_scan;
 
-/* A lane's scratch. All matrices are row-major, with Q, N or P columns. */
-typedef struct mmixi_ssd_scratch {
-    /* h: (heads, N, P), state or its gradient; the others (Q, Q) */
-    mmix_real *h, *S, *L, *W, *T, *dS;
-    /* a transpose (max(N, P), Q); p C and r δ B (Q, N); (Q, N); (P, N); (N, P); copies (Q, P) */
-    mmix_real *t, *Cp, *Br, *E, *ht, *in, *x, *dy;
-    mmix_real *u, *delta, *e, *p, *column, *da, *dd;   /* (Q) each */
-} mmixi_ssd_scratch;
-static size_t mmixi_ssd_scratch_fill(const mmixi_ssd_job *j, mmix_real *base, mmixi_ssd_scratch *s)
+/* Where a task is: head `head` of tokens start … end - 1, a chunk of sequence b; and its scratch. */
+typedef struct mmixi_chunk {
+    size_t b, first, last, head;                 /* heads first … last - 1 are the task's */
+    size_t start, end, q;                        /* q = end - start */
+    int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
+    const mmix_real *read_b, *read_c, *read_x;   /* whose B, C and x are here; NULL: nobody's yet */
+    mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
+    mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
+    mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
+    mmixi_mat x, y, dy, near_x, near_y;          /* (q, V) */
+    mmixi_mat S, L, W, T, dS;                    /* (q, q) */
+    mmix_real *t;                                /* a transpose (max(N, V), q) */
+    mmix_real *u, *delta, *e, *p, *w, *column, *da, *dd, *f;     /* (q); w = r δ */
+    mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
+} mmixi_chunk;
+/* Lays a chunk of q tokens out; returns the reals it takes. What does not depend on q comes first. */
+static size_t mmixi_chunk_room(const mmixi_scan *j, size_t q, mmix_real *base, mmixi_chunk *s)
 {
-    size_t Q = j->Q, N = j->r.N, P = j->r.P, at = 0, QQ = mmixi_round_up(Q * Q, 16);
-    MMIXI_PART(h, j->heads * N * P);
-    MMIXI_PART(S, QQ); MMIXI_PART(L, QQ); MMIXI_PART(W, QQ); MMIXI_PART(T, QQ); MMIXI_PART(dS, QQ);
-    MMIXI_PART(t, mmixi_max(N, P) * Q); MMIXI_PART(Cp, Q * N); MMIXI_PART(Br, Q * N); MMIXI_PART(E, Q * N);
-    MMIXI_PART(ht, N * P); MMIXI_PART(in, N * P);
-    MMIXI_PART(x, Q * P); MMIXI_PART(dy, Q * P);
-    MMIXI_PART(u, Q); MMIXI_PART(delta, Q); MMIXI_PART(e, Q); MMIXI_PART(p, Q); MMIXI_PART(column, Q);
-    MMIXI_PART(da, Q);
-    MMIXI_PART(dd, Q);
+    const size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd,
+        causal = j->linear && !j->linear->causal ? 0 : q;
+    size_t at = 0;
+    MMIXI_PART(states, j->step ? 0 : j->heads / j->shared * N * V);
+    MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
+    MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
+    MMIXI_MAT(S, causal, causal); MMIXI_MAT(T, causal, causal); MMIXI_PART(t, mmixi_max(N, V) * causal);
+    MMIXI_MAT(L, ssd, ssd); MMIXI_MAT(W, ssd, ssd); MMIXI_MAT(dS, ssd, ssd);
+    MMIXI_MAT(Cp, q, N); MMIXI_MAT(Br, q, N); MMIXI_MAT(E, q, N); MMIXI_MAT(dB, linear, N);
+    MMIXI_MAT(near_x, q, V); MMIXI_MAT(near_y, q, V);
+    MMIXI_PART(u, ssd); MMIXI_PART(delta, ssd); MMIXI_PART(e, ssd); MMIXI_PART(p, ssd); MMIXI_PART(w, ssd);
+    MMIXI_PART(column, ssd); MMIXI_PART(da, ssd); MMIXI_PART(dd, ssd); MMIXI_PART(f, ssd);
+    s->q = q;
+    if (linear) s->W = s->S, s->dS = s->T, s->C = s->Cp, s->B = s->Br, s->dC = s->E;
     return at;
 }
-
-static mmixi_chunks mmixi_ssd_chunks(const mmixi_ssd_job *j, size_t b)
+/* The chunk's rows of this head. */
+static mmixi_mat mmixi_tokens(const mmix_heads *v, const mmixi_chunk *c, size_t cols)
 {
-    return mmixi_chunks_of(j->r.seq_idx ? j->r.seq_idx + (ptrdiff_t)b * j->r.seq_batch : NULL, j->seq_token,
-                           j->r.L, j->one, j->chunk);
+    return mmixi_matrix(mmixi_at(v, c->b, c->start, c->head), c->q, cols, v->token);
 }
 
-/* About so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and the
-   fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks
-   may not depend on the number of threads. */
-static void mmixi_ssd_begin(mmixi_ssd_job *j, const mmix_raw_ssd *r, const mmixi_kernels *k, size_t tasks)
+/* u = dt + bias, δ, e^(δ A) */
+static void mmixi_ssd_steps(const mmixi_scan *j, const mmixi_chunk *c)
 {
-    mmixi_ssd_scratch s;
-    const size_t share = r->x.share, share_b = r->b.share, share_c = r->c.share;
-    memset(j, 0, sizeof *j);
-    j->r = *r;
-    j->k = k;
-    j->r.D_width = mmixi_max(r->D_width, 1);
-    j->seq_token = r->reverse ? -1 : 1;
-    if (r->reverse) {
-        mmix_heads *v[10];
-        v[0] = &j->r.x; v[1] = &j->r.dt; v[2] = &j->r.b; v[3] = &j->r.c; v[4] = &j->r.y;
-        v[5] = &j->r.dx; v[6] = &j->r.ddt; v[7] = &j->r.db; v[8] = &j->r.dc; v[9] = &j->r.dy;
-        for (int i = 0; i < 10; i++) mmixi_heads_reverse(v[i], r->L);
-        if (r->seq_idx) j->r.seq_idx += r->L - 1;
+    const mmixi_mat dt = mmixi_tokens(&j->r.dt, c, 1);
+    const mmix_real low = (mmix_real)j->r.dt_low, high = (mmix_real)j->r.dt_high;
+    for (size_t i = 0; i < c->q; i++)
+        c->u[i] = c->delta[i] = *mmixi_row(dt, i) + (j->r.dt_bias ? j->r.dt_bias[c->head] : 0);
+    if (j->r.dt_softplus) j->k->softplus(c->q, c->u, c->delta);
+    for (size_t i = 0; high > 0 && i < c->q; i++) {
+        if (c->delta[i] < low) c->delta[i] = low;
+        if (c->delta[i] > high) c->delta[i] = high;
     }
-    j->chunk = j->one = r->chunk;
-    if (!r->chunk) {
-        j->chunk = MMIXI_SSD_CHUNK;
-        j->one = 4 * r->N * r->P / (r->P + r->N / mmixi_min(share_b, share_c));
-        j->one = mmixi_min(MMIXI_SSD_ONE_CHUNK, j->one);
-    }
-    j->Q = mmixi_min(r->L, mmixi_max(r->seq_idx || r->L <= j->one ? j->one : 0, j->chunk));
-    for (size_t b = 0; b < r->B; b++) {
-        const mmixi_chunks chunks = mmixi_ssd_chunks(j, b);
-        j->kept = mmixi_max(j->kept, mmixi_chunks_count(&chunks) - 1);
-    }
-    /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
-       or equal parts of one */
-    if (share_b == 1 && share_c == 1) tasks = mmixi_max(tasks, 16);
-    j->heads = mmixi_round_up(mmixi_ceil_div(r->H, mmixi_max(1, tasks / r->B)), share);
-    while ((j->heads % share_b && share_b % j->heads) || (j->heads % share_c && share_c % j->heads))
-        j->heads += share;
-    j->parts_b = mmixi_ceil_div(share_b, j->heads);
-    j->parts_c = mmixi_ceil_div(share_c, j->heads);
-    j->blocks = mmixi_ceil_div(r->H, j->heads);
-    j->lane_size = mmixi_ssd_scratch_fill(j, NULL, &s);
+    j->k->scale(c->q, j->r.A[c->head], c->delta, c->e);
+    j->k->exp_each(c->q, c->e, c->e);
+}
+/* y += D x; D is a number a head, or one a channel. */
+static void mmixi_ssd_skip(const mmixi_scan *j, const mmixi_chunk *c, mmixi_mat x, mmixi_mat y)
+{
+    const mmix_real *D = j->r.D + c->head * j->r.D_width;
+    for (size_t i = 0; j->r.D && i < y.rows; i++)
+        if (j->r.D_width > 1) j->k->mul_add(j->P, D, mmixi_row(x, i), mmixi_row(y, i));
+        else j->k->axpy(j->P, *D, mmixi_row(x, i), mmixi_row(y, i));
 }
 
-/* u = dt + bias, δ, e^(δ A) for q tokens of a head */
-static void mmixi_ssd_steps(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t b, size_t start,
-                            size_t q, size_t h)
+/* ---- the definition: a loop over time. h (B, H, P, N) as in the interface, begun by the caller ---- */
+
+static int mmixi_scan_begins(const mmixi_scan *j, size_t b, size_t t)       /* a packed sequence, at t > 0 */
 {
-    const mmix_real *dt = mmixi_at(&j->r.dt, b, start, h);
-    for (size_t i = 0; i < q; i++)
-        s->u[i] = s->delta[i] = dt[(ptrdiff_t)i * j->r.dt.token] + (j->r.dt_bias ? j->r.dt_bias[h] : 0);
-    if (j->r.dt_softplus) j->k->softplus(q, s->u, s->delta);
-    for (size_t i = 0; j->r.dt_high > 0 && i < q; i++) {
-        if (s->delta[i] < (mmix_real)j->r.dt_low) s->delta[i] = (mmix_real)j->r.dt_low;
-        if (s->delta[i] > (mmix_real)j->r.dt_high) s->delta[i] = (mmix_real)j->r.dt_high;
-    }
-    j->k->scale(q, j->r.A[h], s->delta, s->e);
-    j->k->exp_each(q, s->e, s->e);
+    const ptrdiff_t at = (ptrdiff_t)b * j->r.seq_batch + (ptrdiff_t)t * j->seq_token;
+    return t && j->r.seq_idx && j->r.seq_idx[at] != j->r.seq_idx[at - j->seq_token];
 }
-
-/* y += D x for one token; D is a number a head, or one a channel. */
-static void mmixi_ssd_skip(const mmixi_ssd_job *j, size_t h, const mmix_real *x, mmix_real *y)
+static void mmixi_ssd_plain(const mmixi_scan *j, mmix_real *h)
 {
-    if (j->r.D_width > 1) j->k->mul_add(j->r.P, j->r.D + h * j->r.D_width, x, y);
-    else j->k->axpy(j->r.P, j->r.D[h], x, y);
-}
-
-/* ---- the definition: a loop over time. h (P, N) as in the interface, begun by the caller ---- */
-
-static void mmixi_ssd_plain(const mmixi_ssd_job *j, mmix_real *h)
-{
-    const size_t P = j->r.P, N = j->r.N;
-    mmixi_ssd_scratch s;
-    mmixi_ssd_scratch_fill(j, j->scratch, &s);
-    for (size_t b = 0; b < j->r.B; b++) {
-        const mmixi_chunks chunks = mmixi_ssd_chunks(j, b);
-        for (size_t head = 0; head < j->r.H; head++, h += P * N)
-            for (size_t t = 0; t < j->r.L; t++) {
-                const mmix_real *C = mmixi_at(&j->r.c, b, t, head), *B = mmixi_at(&j->r.b, b, t, head),
-                    *x = mmixi_at(&j->r.x, b, t, head);
-                mmix_real *y = mmixi_at(&j->r.y, b, t, head);
-                if (mmixi_chunks_new(&chunks, t)) memset(h, 0, P * N * sizeof *h);
-                mmixi_ssd_steps(j, &s, b, t, 1, head);
-                for (size_t p = 0; p < P; p++) {
+    mmixi_chunk c;
+    mmixi_chunk_room(j, 1, j->scratch, &c);
+    for (c.b = 0; c.b < j->B; c.b++)
+        for (c.head = 0; c.head < j->H; c.head++, h += j->P * j->N)
+            for (c.start = 0; c.start < j->L; c.start++) {
+                const mmixi_mat x = mmixi_tokens(&j->r.x, &c, j->P), y = mmixi_tokens(&j->r.y, &c, j->P);
+                const mmix_real *B = mmixi_tokens(&j->r.b, &c, j->N).p, *C = mmixi_tokens(&j->r.c, &c, j->N).p;
+                mmix_real *state = h;
+                if (mmixi_scan_begins(j, c.b, c.start)) memset(h, 0, j->P * j->N * sizeof *h);
+                mmixi_ssd_steps(j, &c);
+                for (size_t p = 0; p < j->P; p++, state += j->N) {
                     double sum = 0;
-                    for (size_t n = 0; n < N; n++) {
-                        h[p * N + n] = s.e[0] * h[p * N + n] + s.delta[0] * x[p] * B[n];
-                        sum += (double)h[p * N + n] * (double)C[n];
+                    for (size_t n = 0; n < j->N; n++) {
+                        state[n] = c.e[0] * state[n] + c.delta[0] * x.p[p] * B[n];
+                        sum += (double)state[n] * (double)C[n];
                     }
-                    y[p] = (mmix_real)sum;
+                    y.p[p] = (mmix_real)sum;
                 }
-                if (j->r.D) mmixi_ssd_skip(j, head, x, y);
+                mmixi_ssd_skip(j, &c, x, y);
             }
+}
+
+/* ---- chunks begin anew where a packed sequence begins, and depend on that sequence alone, so that packed
+        equals separate ---- */
+
+static void mmixi_chunk_find(const mmixi_scan *j, mmixi_chunk *c, size_t t)             /* the one that t lies in */
+{
+    size_t first = j->r.seq_idx ? t : 0, last = j->r.seq_idx ? t + 1 : j->L, Q;
+    while (first && !mmixi_scan_begins(j, c->b, first)) first--;
+    while (last < j->L && !mmixi_scan_begins(j, c->b, last)) last++;
+    Q = last - first > j->one ? j->chunk : last - first;
+    c->start = first + (t - first) / Q * Q;
+    c->end = mmixi_min(last, c->start + Q);
+}
+static size_t mmixi_scan_chunks(const mmixi_scan *j, size_t b)
+{
+    mmixi_chunk c;
+    size_t n = 0;
+    c.b = b;
+    for (c.end = 0; c.end < j->L; n++) mmixi_chunk_find(j, &c, c.end);
+    return n;
+}
+/* The chunk at token t; last: the final state or its gradient, if there is one. */
+static void mmixi_chunk_begin(const mmixi_scan *j, mmixi_chunk *c, size_t t, const mmix_real *last)
+{
+    mmixi_chunk_find(j, c, t);
+    mmixi_chunk_room(j, c->end - c->start, c->states, c);
+    c->enters = c->start ? !mmixi_scan_begins(j, c->b, c->start) : j->r.initial_state || j->r.dinitial;
+    c->leaves = c->end < j->L ? !mmixi_scan_begins(j, c->b, c->end) : last != NULL;
+    c->read_b = c->read_c = c->read_x = NULL;
+}
+
+/* ---- states: (B, H / shared, V, N) in the interface, here (N, V) ---- */
+
+static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from)             /* to = fromᵀ */
+{
+    k->transpose(from.rows, from.cols, from.p, from.rs, to.p, to.rs);
+}
+/* This head's in an array of the interface. */
+static mmixi_mat mmixi_state_of(const mmixi_scan *j, const mmixi_chunk *c, const mmix_real *p)
+{
+    return mmixi_matrix(p + (c->b * j->H + c->head) / j->shared * j->N * j->V, j->V, j->N, (ptrdiff_t)j->N);
+}
+/* The one before chunk `number` > 0, kept for the backward. */
+static mmix_real *mmixi_state_kept(const mmixi_scan *j, const mmixi_chunk *c, size_t number)
+{
+    return j->r.states + ((c->b * j->H + c->head) / j->shared * j->kept + number - 1) * j->N * j->V;
+}
+static void mmixi_state_read(const mmixi_scan *j, const mmixi_chunk *c, const mmix_real *from, mmixi_mat h)
+{
+    if (from) mmixi_transpose(j->k, h, mmixi_state_of(j, c, from));
+    else memset(h.p, 0, j->N * j->V * sizeof *h.p);
+}
+static void mmixi_chunk_head(const mmixi_scan *j, mmixi_chunk *c, size_t h)
+{
+    c->head = h;
+    c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->N * j->V, j->N, j->V, (ptrdiff_t)j->V);
+}
+/* A task's place, one token of it; its states are the caller's to begin. */
+static void mmixi_task_begin(const mmixi_scan *j, mmixi_chunk *c, size_t index, size_t lane)
+{
+    memset(c, 0, sizeof *c);
+    mmixi_chunk_room(j, 1, j->scratch + lane * j->lane_size, c);
+    c->b = index / j->blocks;
+    c->first = c->head = index % j->blocks * j->heads;
+    c->last = mmixi_min(j->H, c->first + j->heads);
+}
+static void mmixi_task_states(const mmixi_scan *j, mmixi_chunk *c, const mmix_real *from)
+{
+    for (size_t h = c->first; h < c->last; h += j->shared) {
+        mmixi_chunk_head(j, c, h);
+        mmixi_state_read(j, c, from, c->h);
     }
 }
-/* M = L ∘ (C Bᵀ) diag(δ) + diag(D), (B, H, L, L); of the reverse scan the same in reversed indices. `weight`
-   times it is added. decay: L numbers. */
-static void mmixi_ssd_matrix(const mmixi_ssd_job *j, double weight, double *decay, mmix_real *M)
+/* to = or += the task's states */
+static void mmixi_task_end(const mmixi_scan *j, mmixi_chunk *c, mmix_real *to, int add)
 {
-    const size_t L = j->r.L;
-    mmixi_ssd_scratch s;
-    mmixi_ssd_scratch_fill(j, j->scratch, &s);
-    for (size_t b = 0; b < j->r.B; b++) {
-        const mmixi_chunks chunks = mmixi_ssd_chunks(j, b);
-        for (size_t h = 0; h < j->r.H; h++, M += L * L)
-            for (size_t t = 0; t < L; t++) {
-                mmix_real *row = M + (j->r.reverse ? L - 1 - t : t) * L;
-                mmixi_ssd_steps(j, &s, b, t, 1, h);
-                for (size_t i = 0; i < t; i++) {
-                    decay[i] *= (double)s.e[0];
-                    if (decay[i] < 1.8e-35 || mmixi_chunks_new(&chunks, t)) decay[i] = 0;
-                }
-                decay[t] = 1;
-                for (size_t i = 0; i <= t; i++) {
-                    mmixi_ssd_steps(j, &s, b, i, 1, h);
-                    row[j->r.reverse ? L - 1 - i : i] += (mmix_real)(weight * (decay[i] * (double)s.delta[0]
-                        * (double)j->k->dot(j->r.N, mmixi_at(&j->r.c, b, t, h), mmixi_at(&j->r.b, b, i, h))
-                        + (i == t && j->r.D ? (double)j->r.D[h] : 0)));
-                }
-            }
-    }
-}
-/* One token with a state that is changed in place, at the speed at which that comes and goes. Heads begin …
-   end - 1 of all sequences. */
-static int mmixi_ssd_is_step(const mmix_raw_ssd *r)
-{
-    return r->L == 1 && r->final_state && r->final_state == r->initial_state;
-}
-static void mmixi_ssd_step_range(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_ssd_job *j = (const mmixi_ssd_job *)arg;
-    const size_t NP = j->r.N * j->r.P;
-    mmixi_ssd_scratch s;
-    mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    for (size_t i = begin; i < end; i++) {
-        const size_t b = i / j->r.H, h = i % j->r.H;
-        const mmix_real *x = mmixi_at(&j->r.x, b, 0, h);
-        mmix_real *y = mmixi_at(&j->r.y, b, 0, h), *state = j->r.final_state + i * NP;
-        mmixi_ssd_steps(j, &s, b, 0, 1, h);
-        j->k->scale(j->r.P, s.delta[0], x, s.x);
-        j->k->ssd_step(j->r.P, j->r.N, s.e[0], s.x, mmixi_at(&j->r.b, b, 0, h), mmixi_at(&j->r.c, b, 0, h),
-                       state, y);
-        if (j->r.D) mmixi_ssd_skip(j, h, x, y);
+    for (size_t h = c->first; to && h < c->last; h += j->shared) {
+        mmixi_mat own;
+        mmixi_chunk_head(j, c, h);
+        own = mmixi_state_of(j, c, to);
+        mmixi_transpose(j->k, add ? c->in_t : own, c->h);
+        if (add) j->k->add(j->N * j->V, c->in_t.p, own.p, own.p);
     }
 }
 
-/* ---- chunks ---- */
-
-/* a (rows x depth) lower triangular times b, skipping the blocks above the diagonal; a's entries there, up to
-   the tile's edge, are 0. */
-static void mmixi_lower(const mmixi_kernels *k, size_t q, size_t cols, const mmix_real *a, size_t lda,
-                        const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
+/* One token with a state that is changed in place, at the speed at which that comes and goes. */
+static void mmixi_ssd_step_task(void *arg, size_t index, size_t lane)
 {
-    for (size_t i = 0; i < q; i += k->mr) {
-        size_t rows = mmixi_min(k->mr, q - i);
-        mmixi_gemm_small(k, rows, cols, i + rows, a + i * lda, (ptrdiff_t)lda, 1, b, ldb,
-                         c + (ptrdiff_t)i * ldc, ldc, add);
-    }
-}
-/* aᵀ b for the same a */
-static void mmixi_lower_transposed(const mmixi_kernels *k, size_t q, size_t cols, const mmix_real *a,
-                                   size_t lda, const mmix_real *b, ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc,
-                                   int add)
-{
-    for (size_t i = 0; i < q; i += k->mr)
-        mmixi_gemm_small(k, mmixi_min(k->mr, q - i), cols, q - i, a + i * lda + i, 1, (ptrdiff_t)lda,
-                         b + (ptrdiff_t)i * ldb, ldb, c + (ptrdiff_t)i * ldc, ldc, add);
-}
-/* c_ij = a_i · b_j for j up to the tile's edge right of the diagonal; t takes bᵀ. a and b have `width`
-   columns. */
-static void mmixi_lower_product(const mmixi_kernels *k, size_t q, size_t width, const mmix_real *a,
-                                ptrdiff_t lda, const mmix_real *b, ptrdiff_t ldb, mmix_real *t, mmix_real *c,
-                                size_t ldc)
-{
-    k->transpose(q, width, b, ldb, t, (ptrdiff_t)q);
-    for (size_t i = 0; i < q; i += k->mr) {
-        size_t rows = mmixi_min(k->mr, q - i);
-        mmixi_gemm_small(k, rows, i + rows, width, a + (ptrdiff_t)i * lda, lda, 1, t, (ptrdiff_t)q,
-                         c + i * ldc, (ptrdiff_t)ldc, 0);
+    const mmixi_scan *j = (const mmixi_scan *)arg;
+    mmixi_chunk c;
+    mmixi_task_begin(j, &c, index, lane);
+    for (; c.head < c.last; c.head++) {
+        const mmixi_mat x = mmixi_tokens(&j->r.x, &c, j->P), y = mmixi_tokens(&j->r.y, &c, j->P);
+        mmixi_ssd_steps(j, &c);
+        j->k->scale(j->P, c.delta[0], x.p, c.near_x.p);
+        j->k->ssd_step(j->P, j->N, c.e[0], c.near_x.p, mmixi_tokens(&j->r.b, &c, j->N).p,
+                       mmixi_tokens(&j->r.c, &c, j->N).p, mmixi_state_of(j, &c, j->r.final_state).p, y.p);
+        mmixi_ssd_skip(j, &c, x, y);
     }
 }
 
-/* L and W of one chunk and head from S, e and δ, and p. That is one exponential of the sum, not a product of
+/* ---- products with lower triangular matrices; entries right of the diagonal are 0 up to the tile's edge,
+        and what is beyond is skipped ---- */
+
+static void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t i)
+{
+    for (size_t z = i + 1; z < mmixi_min(a.cols, mmixi_round_up(i + 1, k->mr)); z++) mmixi_row(a, i)[z] = 0;
+}
+/* c = or += a b; a may be the transpose of a lower triangular matrix. */
+static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+{
+    const int upper = a.cs != 1;
+    for (size_t i = 0, n; i < a.rows; i += n) {
+        const size_t from = upper ? i : 0, to = upper ? a.rows : mmixi_min(i + k->mr, a.rows);
+        n = mmixi_min(k->mr, a.rows - i);
+        mmixi_multiply(k, mmixi_part(c, i, 0, n, c.cols), mmixi_part(a, i, from, n, to - from),
+                       mmixi_part(b, from, 0, to - from, b.cols), add);
+    }
+}
+/* c = the lower triangle of a bᵀ; t takes bᵀ */
+static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, mmix_real *t)
+{
+    const mmixi_mat bt = mmixi_matrix(t, b.cols, b.rows, (ptrdiff_t)b.rows);
+    mmixi_transpose(k, bt, b);
+    for (size_t i = 0, n; i < a.rows; i += n) {
+        n = mmixi_min(k->mr, a.rows - i);
+        mmixi_multiply(k, mmixi_part(c, i, 0, n, i + n), mmixi_part(a, i, 0, n, a.cols),
+                       mmixi_part(bt, 0, 0, bt.rows, i + n), 0);
+    }
+    for (size_t i = 0; i < a.rows; i++) mmixi_lower_edge(k, c, i);
+}
+
+/* ---- the scan ---- */
+
+/* With >>linear attention: C = φ(q), B = ψ(k), from dC and dB to dq and dk; y = num / den, or its gradient. */
+static void mmixi_linear_queries(const mmixi_scan *j, const mmixi_chunk *c, int back);
+static void mmixi_linear_keys(const mmixi_scan *j, const mmixi_chunk *c, int back);
+static void mmixi_linear_divide(const mmixi_scan *j, const mmixi_chunk *c, int back);
+
+/* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
+   near each other its rows stay in the nearest cache. */
+static void mmixi_chunk_x(const mmixi_scan *j, mmixi_chunk *c)
+{
+    const mmixi_mat x = mmixi_tokens(&j->r.x, c, j->P);
+    c->x = x;
+    if (j->linear && j->V == j->P) return;
+    c->x = c->near_x;
+    mmixi_put_rows(j->k, c->q, j->P, x.p, x.rs, c->x.p, c->x.rs, 0);
+    for (size_t i = 0; j->V > j->P && i < c->q; i++) mmixi_row(c->x, i)[j->P] = 1;
+}
+/* Where y goes, of linear attention that divides first num and den, side by side; */
+static void mmixi_chunk_y(const mmixi_scan *j, mmixi_chunk *c)
+{
+    c->y = j->V > j->P ? c->near_y : mmixi_tokens(&j->r.y, c, j->P);
+}
+/* and dy, or dnum and dden. */
+static void mmixi_chunk_dy(const mmixi_scan *j, mmixi_chunk *c)
+{
+    const mmixi_mat dy = mmixi_tokens(&j->r.dy, c, j->P);
+    c->y = c->dy = c->near_y;
+    if (!j->linear) mmixi_put_rows(j->k, c->q, j->P, dy.p, dy.rs, c->dy.p, c->dy.rs, 0);
+    else if (j->V > j->P) mmixi_linear_divide(j, c, 1);
+    else c->dy = dy;
+}
+/* W of one chunk and head from S, e and δ; p C and r δ B. p is one exponential of the sum, not a product of
    exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
    1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
-static void mmixi_ssd_weights(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t q, mmix_real A)
+static void mmixi_ssd_weights(const mmixi_scan *j, const mmixi_chunk *c)
 {
     const mmixi_kernels *k = j->k;
-    size_t Q = j->Q;
     double a = 0;
-    for (size_t i = 0; i < q; i++) s->p[i] = (mmix_real)(a += (double)s->delta[i] * (double)A);
-    k->exp_each(q, s->p, s->p);
-    for (size_t i = 0; i < q; i++) {
-        mmix_real *L = s->L + i * Q, *W = s->W + i * Q;
-        s->p[i] = s->p[i] < (mmix_real)1.8e-35 ? 0 : s->p[i];
-        if (i) k->ssd_row(i, s->e[i], L - Q, s->S + i * Q, s->delta, L, W);
+    for (size_t i = 0; i < c->q; i++) c->p[i] = (mmix_real)(a += (double)c->delta[i] * (double)j->r.A[c->head]);
+    k->exp_each(c->q, c->p, c->p);
+    for (size_t i = 0; i < c->q; i++) {
+        mmix_real *L = mmixi_row(c->L, i), *W = mmixi_row(c->W, i), *S = mmixi_row(c->S, i);
+        if (c->p[i] < (mmix_real)1.8e-35) c->p[i] = 0;
+        if (i) k->ssd_row(i, c->e[i], L - c->q, S, c->delta, L, W);
         L[i] = 1;
-        W[i] = s->S[i * Q + i] * s->delta[i];
-        for (size_t z = i + 1; z < mmixi_min(q, mmixi_round_up(i + 1, k->mr)); z++) W[z] = 0;
+        W[i] = S[i] * c->delta[i];
+        mmixi_lower_edge(k, c->W, i);
+    }
+    k->mul(c->q, mmixi_row(c->L, c->q - 1), c->delta, c->w);
+    for (size_t i = 0; i < c->q; i++) {
+        k->scale(j->N, c->p[i], mmixi_row(c->C, i), mmixi_row(c->Cp, i));
+        k->scale(j->N, c->w[i], mmixi_row(c->B, i), mmixi_row(c->Br, i));
     }
 }
-/* p_i C_i and r_j δ_j B_j; r is the last row of L */
-static void mmixi_ssd_scaled(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s, size_t q, const mmix_real *C,
-                             const mmix_real *B)
+static void mmixi_scores_backward(const mmixi_scan *j, const mmixi_chunk *c);
+/* B, C and x of head h, unless the head before had the same, and what the products need of them. On the way
+   back also dy, T = dY Xᵀ and room for dB, dC and dS; those of the head before are finished first. */
+static void mmixi_chunk_read(const mmixi_scan *j, mmixi_chunk *c, size_t h, int back)
 {
-    const mmix_real *r = s->L + (q - 1) * j->Q;
-    for (size_t i = 0; i < q; i++) {
-        j->k->scale(j->r.N, s->p[i], C + (ptrdiff_t)i * j->r.c.token, s->Cp + i * j->r.N);
-        j->k->scale(j->r.N, r[i] * s->delta[i], B + (ptrdiff_t)i * j->r.b.token, s->Br + i * j->r.N);
+    const mmix_real *b = mmixi_at(&j->r.b, c->b, c->start, h), *q = mmixi_at(&j->r.c, c->b, c->start, h),
+        *x = mmixi_at(&j->r.x, c->b, c->start, h);
+    const int new_b = b != c->read_b, new_c = q != c->read_c, new_x = x != c->read_x;
+    if (back && c->read_b && (new_b || new_c)) mmixi_scores_backward(j, c);
+    mmixi_chunk_head(j, c, h);
+    c->read_b = b;
+    c->read_c = q;
+    c->read_x = x;
+    if (new_x) mmixi_chunk_x(j, c);
+    if (j->linear) {
+        mmixi_linear_queries(j, c, 0);
+        if (new_b) mmixi_linear_keys(j, c, 0);
     }
+    else {
+        c->B = mmixi_tokens(&j->r.b, c, j->N);
+        c->C = mmixi_tokens(&j->r.c, c, j->N);
+    }
+    if (new_b || new_c) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
+    if (!j->linear) {
+        mmixi_ssd_steps(j, c);
+        mmixi_ssd_weights(j, c);
+    }
+    if (!back) return;
+    if (!j->linear) {
+        const size_t block = c->first / j->heads;
+        c->dB = mmixi_tokens(&j->r.db, c, j->N);
+        c->dC = mmixi_tokens(&j->r.dc, c, j->N);
+        c->dB.p += block % j->parts[0] * j->part[0];
+        c->dC.p += block % j->parts[1] * j->part[1];
+        if (new_b || new_c) memset(c->dS.p, 0, c->q * c->q * sizeof *c->dS.p);
+    }
+    if (new_b) mmixi_zero_rows(c->q, j->N, c->dB.p, c->dB.rs);
+    if (new_c) mmixi_zero_rows(c->q, j->N, c->dC.p, c->dC.rs);
+    mmixi_chunk_dy(j, c);
+    mmixi_lower_scores(j->k, c->T, c->dy, c->x, c->t);
 }
 
-static void mmixi_ssd_task(void *arg, size_t index, size_t lane)
+static void mmixi_scan_task(void *arg, size_t index, size_t lane)
 {
-    const mmixi_ssd_job *j = (const mmixi_ssd_job *)arg;
+    const mmixi_scan *j = (const mmixi_scan *)arg;
     const mmixi_kernels *k = j->k;
-    mmixi_ssd_scratch s;
-    size_t b = index / j->blocks, h0 = index % j->blocks * j->heads, h1 = mmixi_min(j->r.H, h0 + j->heads),
-        N = j->r.N, P = j->r.P, NP = N * P, chunk = 0;
-    const mmixi_chunks chunks = mmixi_ssd_chunks(j, b);
-    mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    for (size_t h = h0; h < h1; h++) {
-        if (j->r.initial_state)
-            k->transpose(P, N, j->r.initial_state + (b * j->r.H + h) * NP, (ptrdiff_t)N, s.h + (h - h0) * NP,
-                         (ptrdiff_t)P);
-        else memset(s.h + (h - h0) * NP, 0, NP * sizeof *s.h);
-    }
-    for (size_t start = 0, end; start < j->r.L; start = end, chunk++) {
-        const mmix_real *scored_c = NULL, *scored_b = NULL;
-        size_t q;
-        int fresh = start ? mmixi_chunks_new(&chunks, start) : !j->r.initial_state, wanted;
-        mmixi_chunks_at(&chunks, start, &start, &end);
-        q = end - start;
-        wanted = end < j->r.L ? !mmixi_chunks_new(&chunks, end) : j->r.final_state != NULL;
-        for (size_t h = h0; h < h1; h++) {
-            const mmix_real *C = mmixi_at(&j->r.c, b, start, h), *B = mmixi_at(&j->r.b, b, start, h);
-            mmix_real *y = mmixi_at(&j->r.y, b, start, h), *state = s.h + (h - h0) * NP;
-            if (fresh) memset(state, 0, NP * sizeof *state);
-            if (j->r.states && chunk)
-                memcpy(j->r.states + ((b * j->r.H + h) * j->kept + chunk - 1) * NP, state,
-                       NP * sizeof *state);
-            if (C != scored_c || B != scored_b)
-                mmixi_lower_product(k, q, N, C, j->r.c.token, B, j->r.b.token, s.t, s.S, j->Q);
-            scored_c = C;
-            scored_b = B;
-            mmixi_ssd_steps(j, &s, b, start, q, h);
-            mmixi_ssd_weights(j, &s, q, j->r.A[h]);
-            mmixi_ssd_scaled(j, &s, q, C, B);
-            /* near each other the rows of x stay in the nearest cache: heads lie pages apart */
-            mmixi_put_rows(k, q, P, mmixi_at(&j->r.x, b, start, h), j->r.x.token, s.x, (ptrdiff_t)P, 0);
-            mmixi_lower(k, q, P, s.W, j->Q, s.x, (ptrdiff_t)P, y, j->r.y.token, 0);
-            if (!fresh)
-                mmixi_gemm_small(k, q, P, N, s.Cp, (ptrdiff_t)N, 1, state, (ptrdiff_t)P, y, j->r.y.token, 1);
-            for (size_t i = 0; j->r.D && i < q; i++)
-                mmixi_ssd_skip(j, h, s.x + i * P, y + (ptrdiff_t)i * j->r.y.token);
-            if (!wanted) continue;
-            k->scale(NP, s.p[q - 1], state, state);
-            mmixi_gemm_small(k, N, P, q, s.Br, 1, (ptrdiff_t)N, s.x, (ptrdiff_t)P, state, (ptrdiff_t)P, 1);
+    const size_t NV = j->N * j->V;
+    mmixi_chunk c;
+    mmixi_task_begin(j, &c, index, lane);
+    mmixi_task_states(j, &c, j->r.initial_state);
+    for (size_t number = 0; c.end < j->L; number++) {
+        mmixi_chunk_begin(j, &c, c.end, j->r.final_state);
+        for (size_t h = c.first; h < c.last; h++) {
+            mmixi_chunk_read(j, &c, h, 0);
+            mmixi_chunk_y(j, &c);
+            if (j->r.states && number && h % j->shared == 0)
+                memcpy(mmixi_state_kept(j, &c, number), c.h.p, NV * sizeof *c.h.p);
+            mmixi_lower(k, c.y, c.W, c.x, 0);                        /* y = W x + p C h */
+            if (c.enters) mmixi_multiply(k, c.y, c.Cp, c.h, 1);
+            if (j->linear) mmixi_linear_divide(j, &c, 0);
+            else mmixi_ssd_skip(j, &c, c.x, c.y);
+            if (!c.leaves || (h + 1) % j->shared) continue;
+            if (c.enters && !j->linear) k->scale(NV, c.p[c.q - 1], c.h.p, c.h.p);    /* h = p_Q h + (r δ B)ᵀ x */
+            mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);
         }
     }
-    for (size_t h = h0; j->r.final_state && h < h1; h++)
-        k->transpose(N, P, s.h + (h - h0) * NP, (ptrdiff_t)P, j->r.final_state + (b * j->r.H + h) * NP,
-                     (ptrdiff_t)N);
+    mmixi_task_end(j, &c, j->r.final_state, 0);
 }
 
-/* One head's part of one chunk in the backward pass. */
-typedef struct mmixi_ssd_part {
-    size_t b, h, start, q;                       /* tokens start … start + q - 1 of sequence b, head h */
-    int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
-    const mmix_real *B, *C, *r, *in;             /* r: the last row of L; in: h_in, if it enters */
-    mmix_real *dB, *dC, *dh;                     /* dh: ∂/∂h_out, and at the end ∂/∂h_in */
-} mmixi_ssd_part;
+/* ---- its backward, from the last chunk to the first ---- */
 
 /* Inside the chunk, from the last row up: da = Σ T W, dS, and in `column` the gradient of δ in W. */
-static void mmixi_ssd_inside_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
-                                      const mmixi_ssd_part *c)
+static void mmixi_ssd_weights_backward(const mmixi_scan *j, const mmixi_chunk *c)
 {
-    size_t Q = j->Q;
-    mmixi_lower_product(j->k, c->q, j->r.P, s->dy, (ptrdiff_t)j->r.P, s->x, (ptrdiff_t)j->r.P, s->t, s->T, Q);
-    memset(s->column, 0, c->q * sizeof *s->column);
+    memset(c->column, 0, c->q * sizeof *c->column);
     for (size_t i = c->q; i-- > 0;) {
-        mmix_real u = s->T[i * Q + i];
-        s->da[i] = i ? j->k->ssd_row_backward(i, s->T + i * Q, s->L + i * Q, s->S + i * Q, s->delta,
-                                                 s->dS + i * Q, s->column) : 0;
-        s->dS[i * Q + i] += u * s->delta[i];
-        s->column[i] += u * s->S[i * Q + i];
+        const mmix_real *T = mmixi_row(c->T, i), *S = mmixi_row(c->S, i);
+        mmix_real *dS = mmixi_row(c->dS, i);
+        c->da[i] = i ? j->k->ssd_row_backward(i, T, mmixi_row(c->L, i), S, c->delta, dS, c->column) : 0;
+        dS[i] += T[i] * c->delta[i];
+        c->column[i] += T[i] * S[i];
     }
 }
-
+/* Of a product of w_i a_i with a state: E = d stateᵀ,  f_i = E_i · a_i,  da_i += w_i E_i */
+static void mmixi_ssd_state_product(const mmixi_kernels *k, const mmixi_chunk *c, mmixi_mat d, mmixi_mat state_t,
+                                    const mmix_real *w, mmixi_mat a, mmixi_mat da)
+{
+    mmixi_multiply(k, c->E, d, state_t, 0);
+    for (size_t i = 0; i < c->q; i++) {
+        c->f[i] = k->dot(a.cols, mmixi_row(c->E, i), mmixi_row(a, i));
+        k->axpy(a.cols, w[i], mmixi_row(c->E, i), mmixi_row(da, i));
+    }
+}
 /* What h_in gave to y and what the chunk gave to h_out: dC, dB and their parts of da; dd = ∂/∂δ. Returns
    dA. */
-static mmix_real mmixi_ssd_state_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
-                                          const mmixi_ssd_part *c)
+static mmix_real mmixi_ssd_state_backward(const mmixi_scan *j, const mmixi_chunk *c)
 {
-    const mmixi_kernels *k = j->k;
-    size_t N = j->r.N, P = j->r.P, q = c->q;
-    mmix_real after = 0, A = j->r.A[c->h], dA = 0;
-    if (c->enters) {
-        k->transpose(N, P, c->in, (ptrdiff_t)P, s->ht, (ptrdiff_t)N);
-        mmixi_gemm_small(k, q, N, P, s->dy, (ptrdiff_t)j->r.P, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
-    }
-    for (size_t i = q; c->enters && i-- > 0;) {
-        after += s->p[i] * k->dot(N, s->E + i * N, c->C + (ptrdiff_t)i * j->r.c.token);
-        s->da[i] += after;
-        k->axpy(N, s->p[i], s->E + i * N, c->dC + (ptrdiff_t)i * j->r.dc.token);
-    }
-    if (c->leaves) {
-        k->transpose(N, P, c->dh, (ptrdiff_t)P, s->ht, (ptrdiff_t)N);
-        mmixi_gemm_small(k, q, N, P, s->x, (ptrdiff_t)j->r.P, 1, s->ht, (ptrdiff_t)N, s->E, (ptrdiff_t)N, 0);
-    }
-    after = c->leaves && c->enters ? s->p[q - 1] * k->dot(N * P, c->in, c->dh) : 0;
-    for (size_t i = 0; i < q; i++) {
-        mmix_real f = c->leaves ? c->r[i] * k->dot(N, s->E + i * N, c->B + (ptrdiff_t)i * j->r.b.token) : 0;
-        s->da[i] += after;
-        after += s->delta[i] * f;
-        s->dd[i] = s->column[i] + f + A * s->da[i];
-        dA += s->da[i] * s->delta[i];
-        if (c->leaves) k->axpy(N, c->r[i] * s->delta[i], s->E + i * N, c->dB + (ptrdiff_t)i * j->r.db.token);
+    const mmix_real *r = mmixi_row(c->L, c->q - 1), A = j->r.A[c->head];
+    mmix_real after = 0, dA = 0;
+    if (c->enters) mmixi_ssd_state_product(j->k, c, c->dy, c->in_t, c->p, c->C, c->dC);
+    for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
+    if (c->leaves) mmixi_ssd_state_product(j->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
+    after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->N * j->V, c->in.p, c->h.p) : 0;
+    for (size_t i = 0; i < c->q; i++) {
+        const mmix_real f = c->leaves ? r[i] * c->f[i] : 0;
+        c->da[i] += after;
+        after += c->delta[i] * f;
+        c->dd[i] = c->column[i] + f + A * c->da[i];
+        dA += c->da[i] * c->delta[i];
     }
     return dA;
 }
-
-/* dx and dD, then dh becomes ∂/∂h_in. */
-static void mmixi_ssd_values_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
-                                      const mmixi_ssd_part *c, mmix_real *dD)
-{
-    const mmixi_kernels *k = j->k;
-    size_t N = j->r.N, P = j->r.P, q = c->q;
-    if (j->r.dx.p) {
-        mmix_real *dx = mmixi_at(&j->r.dx, c->b, c->start, c->h);
-        mmixi_lower_transposed(k, q, P, s->W, j->Q, s->dy, (ptrdiff_t)P, dx, j->r.dx.token,
-                               j->add_x || c->h % j->r.dx.share);
-        if (c->leaves)
-            mmixi_gemm_small(k, q, P, N, s->Br, (ptrdiff_t)N, 1, c->dh, (ptrdiff_t)P, dx, j->r.dx.token, 1);
-        for (size_t i = 0; j->r.D && i < q; i++)
-            mmixi_ssd_skip(j, c->h, s->dy + i * P, dx + (ptrdiff_t)i * j->r.dx.token);
-    }
-    for (size_t i = 0; j->r.D && i < q; i++)
-        if (j->r.D_width > 1) k->mul_add(P, s->dy + i * P, s->x + i * P, dD);
-        else *dD += k->dot(P, s->dy + i * P, s->x + i * P);
-    if (c->enters) {
-        k->scale(N * P, s->p[q - 1], c->dh, c->dh);
-        mmixi_gemm_small(k, N, P, q, s->Cp, 1, (ptrdiff_t)N, s->dy, (ptrdiff_t)j->r.P, c->dh, (ptrdiff_t)P,
-                         1);
-    }
-    else memset(c->dh, 0, N * P * sizeof *c->dh);
-}
-
 /* Through δ = clamp(softplus(u)), u = dt + bias. Returns dbias. */
-static mmix_real mmixi_ssd_steps_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
-                                          const mmixi_ssd_part *c)
+static mmix_real mmixi_ssd_steps_backward(const mmixi_scan *j, const mmixi_chunk *c)
 {
+    const mmix_real low = (mmix_real)j->r.dt_low, high = (mmix_real)j->r.dt_high;
     mmix_real dbias = 0;
-    for (size_t i = 0; j->r.dt_high > 0 && i < c->q; i++)
-        if (!(s->delta[i] > (mmix_real)j->r.dt_low && s->delta[i] < (mmix_real)j->r.dt_high)) s->dd[i] = 0;
-    if (j->r.dt_softplus) j->k->softplus_backward(c->q, s->u, s->dd, s->dd, 0);
+    for (size_t i = 0; high > 0 && i < c->q; i++) if (!(c->delta[i] > low && c->delta[i] < high)) c->dd[i] = 0;
+    if (j->r.dt_softplus) j->k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
     for (size_t i = 0; i < c->q; i++) {
-        if (j->r.ddt.p) {
-            mmix_real *ddt = mmixi_at(&j->r.ddt, c->b, c->start + i, c->h);
-            *ddt = (j->add_dt ? *ddt : 0) + s->dd[i];
-        }
-        dbias += s->dd[i];
+        mmix_real *ddt = j->r.ddt.p ? mmixi_at(&j->r.ddt, c->b, c->start + i, c->head) : NULL;
+        if (ddt) *ddt = (j->add_dt ? *ddt : 0) + c->dd[i];
+        dbias += c->dd[i];
     }
     return dbias;
 }
-
-/* dC and dB of the scores, once for all heads that shared them. */
-static void mmixi_ssd_scores_backward(const mmixi_ssd_job *j, const mmixi_ssd_scratch *s,
-                                      const mmixi_ssd_part *c)
+/* The head's own three, dA, dbias, dD, and on the way dS, dB, dC, ddt. */
+static void mmixi_ssd_head_backward(const mmixi_scan *j, const mmixi_chunk *c)
 {
-    mmixi_lower(j->k, c->q, j->r.N, s->dS, j->Q, c->B, j->r.b.token, c->dC, j->r.dc.token, 1);
-    mmixi_lower_transposed(j->k, c->q, j->r.N, s->dS, j->Q, c->C, j->r.c.token, c->dB, j->r.db.token, 1);
-    memset(s->dS, 0, j->Q * j->Q * sizeof *s->dS);
+    mmix_real *dhead = j->dhead + (c->b * j->H + c->head) * (2 + j->r.D_width);
+    mmixi_ssd_weights_backward(j, c);
+    dhead[0] += mmixi_ssd_state_backward(j, c);
+    dhead[1] += mmixi_ssd_steps_backward(j, c);
+    for (size_t i = 0; j->r.D && i < c->q; i++)
+        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i), dhead + 2);
+        else dhead[2] += j->k->dot(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i));
 }
-
-static void mmixi_ssd_task_backward(void *arg, size_t index, size_t lane)
+/* dx, then dh becomes ∂/∂h_in. */
+static void mmixi_chunk_values_backward(const mmixi_scan *j, const mmixi_chunk *c)
 {
-    const mmixi_ssd_job *j = (const mmixi_ssd_job *)arg;
     const mmixi_kernels *k = j->k;
-    mmixi_ssd_scratch s;
-    size_t b = index / j->blocks, block = index % j->blocks, h0 = block * j->heads,
-        h1 = mmixi_min(j->r.H, h0 + j->heads), N = j->r.N, P = j->r.P, NP = N * P, chunk;
-    const mmixi_chunks chunks = mmixi_ssd_chunks(j, b);
-    chunk = mmixi_chunks_count(&chunks);
-    mmixi_ssd_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    memset(s.dS, 0, j->Q * j->Q * sizeof *s.dS);
-    for (size_t h = h0; h < h1; h++) {
-        if (j->r.dfinal)
-            k->transpose(P, N, j->r.dfinal + (b * j->r.H + h) * NP, (ptrdiff_t)N, s.h + (h - h0) * NP,
-                         (ptrdiff_t)P);
-        else memset(s.h + (h - h0) * NP, 0, NP * sizeof *s.h);
+    if (j->r.dx.p) {
+        const mmixi_mat dx = mmixi_tokens(&j->r.dx, c, j->P);
+        mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->dy, 0, 0, c->q, j->P), j->add_x || c->head % j->r.dx.share);
+        if (c->leaves && c->head % j->shared == 0)
+            mmixi_multiply(k, dx, c->Br, mmixi_part(c->h, 0, 0, j->N, j->P), 1);
+        if (!j->linear) mmixi_ssd_skip(j, c, c->dy, dx);
     }
-    for (size_t end = j->r.L, start; end; end = start) {
-        mmixi_ssd_part c, scored;                /* scored: the head whose S and dS are in scratch */
-        scored.C = scored.B = NULL;
-        c.leaves = end < j->r.L ? !mmixi_chunks_new(&chunks, end) : j->r.dfinal != NULL;
-        mmixi_chunks_at(&chunks, end - 1, &start, &end);
-        c.enters = start ? !mmixi_chunks_new(&chunks, start) : j->r.initial_state != NULL;
-        c.b = b;
-        c.start = start;
-        c.q = end - start;
-        c.r = s.L + (c.q - 1) * j->Q;
-        chunk--;
-        for (size_t h = h0; h < h1; h++) {
-            mmix_real *dhead = j->dhead + (b * j->r.H + h) * (2 + j->r.D_width);
-            c.h = h;
-            c.C = mmixi_at(&j->r.c, b, start, h);
-            c.B = mmixi_at(&j->r.b, b, start, h);
-            /* each is read by four products: near each other their rows stay in the nearest cache */
-            mmixi_put_rows(j->k, c.q, P, mmixi_at(&j->r.x, b, start, h), j->r.x.token, s.x, (ptrdiff_t)P, 0);
-            mmixi_put_rows(j->k, c.q, P, mmixi_at(&j->r.dy, b, start, h), j->r.dy.token, s.dy, (ptrdiff_t)P,
-                           0);
-            c.dC = mmixi_at(&j->r.dc, b, start, h) + block % j->parts_c * j->part_c;
-            c.dB = mmixi_at(&j->r.db, b, start, h) + block % j->parts_b * j->part_b;
-            c.dh = s.h + (h - h0) * NP;
-            c.in = chunk ? j->r.states + ((b * j->r.H + h) * j->kept + chunk - 1) * NP : s.in;
-            if (!chunk && c.enters)
-                k->transpose(P, N, j->r.initial_state + (b * j->r.H + h) * NP, (ptrdiff_t)N, s.in,
-                             (ptrdiff_t)P);
-            if (c.C != scored.C) mmixi_zero_rows(c.q, N, c.dC, j->r.dc.token);
-            if (c.B != scored.B) mmixi_zero_rows(c.q, N, c.dB, j->r.db.token);
-            if (c.C != scored.C || c.B != scored.B) {
-                if (scored.C) mmixi_ssd_scores_backward(j, &s, &scored);
-                mmixi_lower_product(k, c.q, N, c.C, j->r.c.token, c.B, j->r.b.token, s.t, s.S, j->Q);
-                scored = c;
-            }
-            mmixi_ssd_steps(j, &s, b, start, c.q, h);
-            mmixi_ssd_weights(j, &s, c.q, j->r.A[h]);
-            mmixi_ssd_scaled(j, &s, c.q, c.C, c.B);
-            mmixi_ssd_inside_backward(j, &s, &c);
-            dhead[0] += mmixi_ssd_state_backward(j, &s, &c);
-            mmixi_ssd_values_backward(j, &s, &c, dhead + 2);
-            dhead[1] += mmixi_ssd_steps_backward(j, &s, &c);
-        }
-        mmixi_ssd_scores_backward(j, &s, &scored);
-    }
-    for (size_t h = h0; j->r.dinitial && h < h1; h++) {
-        k->transpose(N, P, s.h + (h - h0) * NP, (ptrdiff_t)P, s.ht, (ptrdiff_t)N);
-        mmixi_put(j->k, NP, s.ht, j->r.dinitial + (b * j->r.H + h) * NP, j->add_first);
+    if (!c->enters) memset(c->h.p, 0, j->N * j->V * sizeof *c->h.p);
+    else {
+        if (!j->linear) k->scale(j->N * j->V, c->p[c->q - 1], c->h.p, c->h.p);
+        mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->dy, 1);
     }
 }
-
-/* The sums over sequences: d[0], d[1], d[2] (H, or D's shape) are the gradients of A, bias and D, or NULL. */
-static void mmixi_ssd_heads_backward(const mmixi_ssd_job *j, mmix_real *const *d, const int *add)
+/* dC and dB of the scores, once for all heads that shared them. */
+static void mmixi_scores_backward(const mmixi_scan *j, const mmixi_chunk *c)
 {
+    mmixi_lower(j->k, c->dC, c->dS, c->B, 1);
+    mmixi_lower(j->k, c->dB, mmixi_t(c->dS), c->C, 1);
+    if (j->linear) mmixi_linear_queries(j, c, 1);
+    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_keys(j, c, 1);
+}
+static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
+{
+    const mmixi_scan *j = (const mmixi_scan *)arg;
+    mmixi_chunk c;
+    mmixi_task_begin(j, &c, index, lane);
+    mmixi_task_states(j, &c, j->r.dfinal);
+    c.start = j->L;
+    for (size_t number = mmixi_scan_chunks(j, c.b); number-- > 0;) {
+        mmixi_chunk_begin(j, &c, c.start - 1, j->r.dfinal);
+        for (size_t h = c.first; h < c.last; h++) {
+            const int first = h % j->shared == 0;                    /* of those that share a state */
+            mmixi_chunk_read(j, &c, h, 1);
+            if (first && number) c.in.p = mmixi_state_kept(j, &c, number);
+            else if (first && c.enters) mmixi_state_read(j, &c, j->r.initial_state, c.in);
+            if (first && c.enters) mmixi_transpose(j->k, c.in_t, c.in);
+            if (first && c.leaves) mmixi_transpose(j->k, c.dh_t, c.h);
+            if (!j->linear) mmixi_ssd_head_backward(j, &c);
+            else {
+                if (c.enters) mmixi_multiply(j->k, c.dC, c.dy, c.in_t, 1);
+                if (c.leaves && first) mmixi_multiply(j->k, c.dB, c.x, c.dh_t, 1);
+            }
+            mmixi_chunk_values_backward(j, &c);
+        }
+        mmixi_scores_backward(j, &c);
+    }
+    mmixi_task_end(j, &c, j->r.dinitial, j->add_first);
+}
+/* dA, dbias and dD, the sums over sequences. */
+static void mmixi_ssd_heads_backward(const mmixi_scan *j)
+{
+    mmix_real *const d[3] = { j->r.dA, j->r.ddt_bias, j->r.dD };
     for (size_t i = 0; i < 3; i++)
-        for (size_t h = 0, width = i < 2 ? 1 : j->r.D_width; d[i] && h < j->r.H * width; h++)
-            for (size_t b = 0; b < j->r.B; b++)
-                d[i][h] = (add[i] || b ? d[i][h] : 0)
-                    + j->dhead[(b * j->r.H + h / width) * (2 + j->r.D_width) + i + h % width];
+        for (size_t h = 0, width = i < 2 ? 1 : j->r.D_width; d[i] && h < j->H * width; h++)
+            for (size_t b = 0; b < j->B; b++)
+                d[i][h] = (j->add_head[i] || b ? d[i][h] : 0)
+                    + j->dhead[(b * j->H + h / width) * (2 + j->r.D_width) + i + h % width];
+}
+
+/* ---- a pass. About so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed
+        and the fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of
+        tasks may not depend on the number of threads ---- */
+
+static void mmixi_scan_begin(mmixi_scan *j, const mmix_raw_ssd *r, const mmix_raw_linear *linear,
+                             const mmixi_kernels *k, size_t tasks)
+{
+    const size_t share = r->x.share, share_b = r->b.share, share_c = r->c.share;
+    mmix_heads *const all[10] = { &j->r.x, &j->r.dt, &j->r.b, &j->r.c, &j->r.y, &j->r.dx, &j->r.ddt, &j->r.db,
+                                  &j->r.dc, &j->r.dy };
+    mmixi_chunk c;
+    memset(j, 0, sizeof *j);
+    j->r = *r;
+    j->k = k;
+    j->linear = linear;
+    j->B = r->B; j->L = r->L; j->H = r->H; j->N = r->N; j->P = r->P;
+    j->V = r->P + (linear && linear->normalise);
+    j->shared = linear ? share : 1;
+    j->step = !linear && r->L == 1 && r->final_state && r->final_state == r->initial_state;
+    j->forward = j->step ? mmixi_ssd_step_task : mmixi_scan_task;
+    j->backward = mmixi_scan_task_backward;
+    j->r.D_width = mmixi_max(r->D_width, 1);
+    j->seq_token = r->reverse ? -1 : 1;
+    for (int i = 0; r->reverse && i < 10; i++) mmixi_heads_reverse(all[i], r->L);
+    if (r->reverse && r->seq_idx) j->r.seq_idx += r->L - 1;
+    j->chunk = j->one = r->chunk;
+    if (!r->chunk) {
+        j->chunk = MMIXI_SCAN_CHUNK;
+        j->one = mmixi_min(MMIXI_SCAN_ONE_CHUNK, 4 * r->N * r->P / (r->P + r->N / mmixi_min(share_b, share_c)));
+    }
+    j->Q = mmixi_min(r->L, mmixi_max(r->seq_idx || r->L <= j->one ? j->one : 0, j->chunk));
+    for (size_t b = 0; b < r->B; b++) j->kept = mmixi_max(j->kept, mmixi_scan_chunks(j, b) - 1);
+    if (linear && !linear->causal) j->Q = MMIXI_SCAN_CHUNK, j->kept = 1;     /* tokens of a block; the state */
+    /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
+       or equal parts of one. A megabyte of state is not worth waking a thread. */
+    if (j->step) tasks = mmixi_ceil_div(r->B * r->H * r->N * r->P, 262144);
+    else if (share_b == 1 && share_c == 1) tasks = mmixi_max(tasks, 16);
+    j->heads = mmixi_round_up(mmixi_ceil_div(r->H, mmixi_max(1, tasks / r->B)), share);
+    while ((j->heads % share_b && share_b % j->heads) || (j->heads % share_c && share_c % j->heads))
+        j->heads += share;
+    j->parts[0] = mmixi_ceil_div(share_b, j->heads);
+    j->parts[1] = mmixi_ceil_div(share_c, j->heads);
+    j->blocks = mmixi_ceil_div(r->H, j->heads);
+    j->lane_size = mmixi_chunk_room(j, j->Q, NULL, &c);
+}
+static size_t mmixi_scan_states(const mmixi_scan *j)
+{
+    return j->B * (j->H / j->shared) * j->kept * j->N * j->V;
+}
+/* All of it, by the calling thread or by all threads. */
+static void mmixi_scan_raw(mmixi_scan *j, mmixi_lane_task *task, mmix_real *scratch)
+{
+    mmixi_kernels k;
+    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
+    j->k = &k;
+    j->scratch = scratch;
+    for (size_t i = 0; i < j->B * j->blocks; i++) task(j, i, 0);
+}
+static int mmixi_scan_run(mmix_ctx *m, mmixi_scan *j, mmixi_lane_task *task)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    j->scratch = mmixi_reals(m, mmixi_lanes(m), j->lane_size);
+    if (!j->scratch) return -1;
+    mmixi_parallel(m, j->B * j->blocks, task, j);
+    mmix_rewind(m, mark);
+    return 0;
 }
 
 MMIXDEF size_t mmix_raw_ssd_states(const mmix_raw_ssd *x)
 {
-    mmixi_ssd_job j;
-    mmixi_ssd_begin(&j, x, NULL, 1);
-    return j.r.B * j.r.H * j.kept * j.r.N * j.r.P;
+    mmixi_scan j;
+    mmixi_scan_begin(&j, x, NULL, NULL, 1);
+    return mmixi_scan_states(&j);
 }
 MMIXDEF size_t mmix_raw_ssd_scratch(const mmix_raw_ssd *x, int backward)
 {
-    mmixi_ssd_job j;
-    mmixi_ssd_begin(&j, x, NULL, 1);
-    return j.lane_size + (backward ? j.r.B * j.r.H * (2 + j.r.D_width) : 0);
+    mmixi_scan j;
+    mmixi_scan_begin(&j, x, NULL, NULL, 1);
+    return j.lane_size + (backward ? j.B * j.H * (2 + j.r.D_width) : 0);
 }
 MMIXDEF void mmix_raw_ssd_forward(const mmix_raw_ssd *x, mmix_real *scratch)
 {
-    mmixi_ssd_job j;
-    mmixi_kernels k;
-    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_ssd_begin(&j, x, &k, 1);
-    j.scratch = scratch;
-    if (mmixi_ssd_is_step(x)) mmixi_ssd_step_range(&j, 0, x->B * x->H, 0);
-    else for (size_t i = 0; i < x->B * j.blocks; i++) mmixi_ssd_task(&j, i, 0);
+    mmixi_scan j;
+    mmixi_scan_begin(&j, x, NULL, NULL, 1);
+    mmixi_scan_raw(&j, j.forward, scratch);
 }
 MMIXDEF void mmix_raw_ssd_backward(const mmix_raw_ssd *x, mmix_real *scratch)
 {
-    static const int add[3] = { 0, 0, 0 };
-    mmixi_ssd_job j;
-    mmixi_kernels k;
-    mmix_real *d[3];
-    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_ssd_begin(&j, x, &k, 1);
-    j.scratch = scratch;
+    mmixi_scan j;
+    mmixi_scan_begin(&j, x, NULL, NULL, 1);
     j.dhead = scratch + j.lane_size;
-    memset(j.dhead, 0, x->B * x->H * (2 + j.r.D_width) * sizeof *j.dhead);
-    for (size_t i = 0; i < x->B * j.blocks; i++) mmixi_ssd_task_backward(&j, i, 0);
-    d[0] = x->dA; d[1] = x->ddt_bias; d[2] = x->dD;
-    mmixi_ssd_heads_backward(&j, d, add);
+    memset(j.dhead, 0, j.B * j.H * (2 + j.r.D_width) * sizeof *j.dhead);
+    mmixi_scan_raw(&j, j.backward, scratch);
+    mmixi_ssd_heads_backward(&j);
 }
 
-/* in: x, dt, A, B, C, D, bias, initial state, seq_idx; out: y, final state; saved: the states before each
-   chunk. */
-static mmix_raw_ssd mmixi_ssd_raw(const mmix_call *call)
+/* ---- the op. in: x, dt, A, B, C, D, bias, initial state, seq_idx; out: y, final state; saved: the states
+        before each chunk; in the backward partial sums of dB and dC, (parts, B, L, G, N), size[0] and size[1]
+        of them ---- */
+
+/* Input i as heads, and its gradient. */
+static void mmixi_heads_in(const mmix_call *c, int i, size_t H, mmix_heads *x, mmix_heads *dx)
 {
-    mmix_raw_ssd r = *(const mmix_raw_ssd *)call->options;
-    mmix_tensor *const *in = call->in;
-    r.x = mmixi_heads_of(in[0], mmix_data(in[0]), r.H);
-    r.dt = mmixi_heads_of(in[1], mmix_data(in[1]), r.H);
-    r.b = mmixi_heads_of(in[3], mmix_data(in[3]), r.H);
-    r.c = mmixi_heads_of(in[4], mmix_data(in[4]), r.H);
+    *x = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
+    *dx = mmixi_heads_of(c->in[i], c->dx[i], H);
+}
+static mmix_raw_ssd mmixi_ssd_raw(const mmix_call *c)
+{
+    mmix_raw_ssd r = *(const mmix_raw_ssd *)c->options;
+    mmix_tensor *const *in = c->in;
+    mmixi_heads_in(c, 0, r.H, &r.x, &r.dx);
+    mmixi_heads_in(c, 1, r.H, &r.dt, &r.ddt);
+    mmixi_heads_in(c, 3, r.H, &r.b, &r.db);
+    mmixi_heads_in(c, 4, r.H, &r.c, &r.dc);
+    r.y = r.dy = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
+    r.dy.p = (mmix_real *)c->dy[0];
     r.A = mmix_data(in[2]);
     r.D = mmix_data(in[5]);
     r.dt_bias = mmix_data(in[6]);
     r.initial_state = mmix_data(in[7]);
     r.seq_idx = mmix_data_i32(in[8]);
-    r.seq_batch = in[8] ? (ptrdiff_t)in[8]->stride[0] : 0;
-    if (call->out[0]) r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
-    r.final_state = mmix_data(call->out[1]);
-    r.states = call->saved[0];
+    r.seq_batch = (ptrdiff_t)mmix_stride(in[8], 0);
+    r.final_state = mmix_data(c->out[1]);
+    r.states = c->saved[0];
+    r.dA = c->dx[2];
+    r.dD = c->dx[5];
+    r.ddt_bias = c->dx[6];
+    r.dinitial = c->dx[7];
+    r.dfinal = c->dy[1];
     return r;
 }
-static int mmixi_ssd_forward(mmix_ctx *m, mmix_call *call)
+static int mmixi_ssd_forward(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_ssd_job j;
-    mmix_mark mark;
-    mmix_raw_ssd r = mmixi_ssd_raw(call);
-    mmixi_ssd_begin(&j, &r, m->k, mmixi_max(4, 2 * mmixi_lanes(m)));
-    if (call->recorded && j.kept && !mmix_save(m, call, 0, r.B * r.H * j.kept * r.N * r.P)) return -1;
-    j.r.states = call->saved[0];
-    mark = mmix_mark_here(m);
-    j.scratch = mmixi_reals(m, mmixi_lanes(m), j.lane_size);
-    if (!j.scratch) return -1;
-    if (mmixi_ssd_is_step(&r))                   /* a megabyte of state is not worth waking a thread */
-        mmixi_ranges(m, r.B * r.H, mmixi_max(1, 262144 / (r.N * r.P)), mmixi_ssd_step_range, &j);
-    else mmixi_parallel(m, r.B * j.blocks, mmixi_ssd_task, &j);
-    mmix_rewind(m, mark);
-    return 0;
+    const mmix_raw_ssd r = mmixi_ssd_raw(c);
+    mmixi_scan j;
+    mmixi_scan_begin(&j, &r, NULL, m->k, mmixi_max(4, 2 * mmixi_lanes(m)));
+    if (c->recorded && j.kept && !mmix_save(m, c, 0, mmixi_scan_states(&j))) return -1;
+    j.r.states = c->saved[0];
+    return mmixi_scan_run(m, &j, j.forward);
 }
-/* Where the gradient of B or C is collected: in its own place, or in partial sums (parts, B, L, G, N). */
-typedef struct mmixi_ssd_sum {
-    const mmixi_kernels *k;
-    const mmix_tensor *t;
-    size_t parts, width, rows;
-    int add;
-    mmix_real *to, *partial;
-} mmixi_ssd_sum;
-static int mmixi_ssd_sum_begin(mmix_ctx *m, mmixi_ssd_sum *sum, mmix_tensor *t, size_t parts)
+/* Rows of dB or dC, as size[2] says: the sums of the partial sums. */
+static void mmixi_ssd_sum_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    memset(sum, 0, sizeof *sum);
-    sum->k = m->k;
-    sum->t = t;
-    sum->parts = parts;
-    sum->width = mmixi_cols(t);
-    sum->rows = mmixi_rows(t);
-    sum->to = mmix_grad_target(m, t, &sum->add);
-    if (sum->to && !sum->add && parts == 1) return 0;        /* nobody else writes there before it is done */
-    sum->partial = (mmix_real *)mmixi_step(m, parts * sum->rows * sum->width * sizeof *sum->partial);
-    return sum->partial ? 0 : -1;
-}
-static void mmixi_ssd_sum_range(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_ssd_sum *s = (const mmixi_ssd_sum *)arg;
+    const mmix_tensor *t = c->in[3 + c->size[2]];
+    const mmixi_mat sums = mmixi_matrix(c->saved[1 + c->size[2]], mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)mmixi_cols(t));
     (void)lane;
     for (size_t r = begin; r < end; r++)
-        for (size_t part = 0; part < s->parts; part++)
-            mmixi_put(s->k, s->width, s->partial + (part * s->rows + r) * s->width,
-                      s->to + mmixi_row_offset(s->t, r), s->add || part);
+        for (size_t part = 0; part < c->size[c->size[2]]; part++)
+            mmixi_put(c->m->k, sums.cols, mmixi_row(sums, part * sums.rows + r),
+                      c->dx[3 + c->size[2]] + mmixi_row_offset(t, r), c->add[3 + c->size[2]] || part);
 }
-static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_ssd_job j;
-    mmix_tensor *const *in = call->in;
-    mmix_raw_ssd r = mmixi_ssd_raw(call);
-    mmix_real *d[3];
-    mmixi_ssd_sum db, dc;
-    int add[3], add_x, add_dt, add_first = 0;
-    size_t heads;
-    r.dfinal = mmixi_out_grad(call->out[1]);
-    r.dx = mmixi_heads_of(in[0], mmixi_grad_once(m, call, 0, &add_x), r.H);
-    r.ddt = mmixi_heads_of(in[1], mmixi_grad_once(m, call, 1, &add_dt), r.H);
-    if (in[7]) r.dinitial = mmix_grad_target(m, in[7], &add_first);
-    d[0] = mmix_grad_target(m, in[2], &add[0]);
-    d[1] = mmix_grad_target(m, in[6], &add[1]);
-    d[2] = mmix_grad_target(m, in[5], &add[2]);
-    r.dy = r.y;
-    r.dy.p = mmixi_out_grad_or_zeros(m, call->out[0]);
-    if (!r.dy.p) return -1;
-    mmixi_ssd_begin(&j, &r, m->k, 8);
-    j.add_x = add_x;
-    j.add_dt = add_dt;
-    j.add_first = add_first;
-    heads = r.B * r.H * (2 + j.r.D_width);
-    if (mmixi_ssd_sum_begin(m, &db, in[3], j.parts_b)
-        || mmixi_ssd_sum_begin(m, &dc, in[4], j.parts_c)) return -1;
+    const mmix_raw_ssd r = mmixi_ssd_raw(c);
+    mmix_heads *d[2];
+    mmixi_scan j;
+    size_t heads, *i = &c->size[2];
+    mmixi_scan_begin(&j, &r, NULL, m->k, 8);
+    heads = j.B * j.H * (2 + j.r.D_width);
+    d[0] = &j.r.db;
+    d[1] = &j.r.dc;
+    for (*i = 0; *i < 2; ++*i) {
+        const mmix_tensor *t = c->in[3 + *i];
+        j.part[*i] = mmix_count(t);
+        c->size[*i] = j.parts[*i];
+        c->saved[1 + *i] = mmixi_reals(m, j.parts[*i], j.part[*i]);
+        *d[*i] = mmix_heads_plain(c->saved[1 + *i], j.L, t->shape[2], j.N, j.H);
+        if (r.reverse) mmixi_heads_reverse(d[*i], j.L);
+    }
+    j.add_x = c->add[0];
+    j.add_dt = c->add[1];
+    j.add_first = c->add[7];
+    j.add_head[0] = c->add[2];
+    j.add_head[1] = c->add[6];
+    j.add_head[2] = c->add[5];
     j.dhead = mmixi_reals(m, heads, 1);
-    j.scratch = mmixi_reals(m, mmixi_lanes(m), j.lane_size);
-    if (!j.dhead || !j.scratch) return -1;
-    memset(j.dhead, 0, heads * sizeof *j.dhead);
-    if (db.partial) j.part_b = mmix_count(in[3]);
-    if (dc.partial) j.part_c = mmix_count(in[4]);
-    j.r.db = mmix_heads_plain(db.partial ? db.partial : db.to, r.L, in[3]->shape[2], r.N, r.H);
-    j.r.dc = mmix_heads_plain(dc.partial ? dc.partial : dc.to, r.L, in[4]->shape[2], r.N, r.H);
-    if (r.reverse) mmixi_heads_reverse(&j.r.db, r.L);
-    if (r.reverse) mmixi_heads_reverse(&j.r.dc, r.L);
-    mmixi_parallel(m, r.B * j.blocks, mmixi_ssd_task_backward, &j);
-    if (db.to && db.partial) mmixi_ranges(m, db.rows, mmixi_row_grain(db.width), mmixi_ssd_sum_range, &db);
-    if (dc.to && dc.partial) mmixi_ranges(m, dc.rows, mmixi_row_grain(dc.width), mmixi_ssd_sum_range, &dc);
-    mmixi_ssd_heads_backward(&j, d, add);
-    return 0;
+    if (!m->error_kind) memset(j.dhead, 0, heads * sizeof *j.dhead);
+    if (!m->error_kind && !mmixi_scan_run(m, &j, j.backward)) {
+        for (*i = 0; *i < 2; ++*i)
+            if (c->dx[3 + *i]) mmixi_over_rows(c, c->in[3 + *i], mmixi_ssd_sum_rows);
+        mmixi_ssd_heads_backward(&j);
+    }
+    c->saved[1] = c->saved[2] = NULL;
+    return m->error_kind ? -1 : 0;
 }
 
 static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    const mmix_tensor *dt = x->dt;
-    size_t B, L, H, Gx = mmix_shape(x->v, 2), Gb = mmix_shape(x->k, 2), Gc = mmix_shape(x->q, 2),
-        N = mmix_shape(x->k, 3), P = mmix_shape(x->v, 3);
-    if (!mmixi_check(m, who, "dt", dt, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return 0;
-    B = dt->shape[0]; L = dt->shape[1]; H = dt->shape[2];
-    if (!mmixi_check(m, who, "x", x->v, MMIX_DTYPE_REAL, 4, B, L, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "B", x->k, MMIX_DTYPE_REAL, 4, B, L, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "C", x->q, MMIX_DTYPE_REAL, 4, B, L, MMIXI_ANY, N)
-        || !mmixi_check(m, who, "A", x->A, MMIX_DTYPE_REAL, 1, H, 0, 0, 0)
-        || !mmixi_optional(m, who, "D", x->D, MMIX_DTYPE_REAL, mmix_ndim(x->D) == 2 ? 2 : 1, H, P, 0, 0)
-        || !mmixi_optional(m, who, "dt_bias", x->dt_bias, MMIX_DTYPE_REAL, 1, H, 0, 0, 0)
-        || !mmixi_optional(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL, 4, B, H, P, N)
-        || !mmixi_optional(m, who, "seq_idx", x->seq_idx, MMIX_DTYPE_I32, 2, B, L, 0, 0)) return 0;
-    if (H % Gx || H % Gb || H % Gc) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: x has %.0f, B %.0f and C %.0f heads; each must divide dt's %.0f", who, (double)Gx,
-                  (double)Gb, (double)Gc, (double)H);
-        return 0;
-    }
-    if (x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH) {
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, initial_state? BHPN, "
+                      "seq_idx?:i32 BL", x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->initial_state, x->seq_idx)
+        || !mmixi_expect(m, who, &d, mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H", x->D)) return 0;
+    if (d.H % d.X || d.H % d.G || d.H % d.Z)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x has %.0f, B %.0f and C %.0f heads; each must divide dt's %.0f", who,
+                  (double)d.X, (double)d.G, (double)d.Z, (double)d.H);
+    else if (x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: direction %d, expected MMIX_FORWARD, _REVERSE or _BOTH", who,
                   x->direction);
-        return 0;
-    }
-    if (x->direction == MMIX_BOTH && (x->initial_state || x->final_state)) {
+    else if (x->direction == MMIX_BOTH && (x->initial_state || x->final_state))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: MMIX_BOTH takes and returns no state", who);
-        return 0;
-    }
-    return 1;
+    return !m->error_kind;
 }
 /* The op's call for a mixer that was checked; r takes its options. */
 static mmix_call mmixi_ssd_call(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_raw_ssd *r)
@@ -7375,9 +7375,9 @@ static mmix_call mmixi_ssd_call(mmix_ctx *m, const mmix_mixer *x, int reverse, m
     r->chunk = x->chunk;
     call.in[3] = x->k;
     call.in[4] = x->q;
-    call.in[5] = mmixi_even(m, x->D, 1);
+    call.in[5] = mmixi_compact(m, x->D);
     call.in[6] = x->dt_bias;
-    call.in[7] = mmixi_even(m, x->initial_state, 1);
+    call.in[7] = mmixi_compact(m, x->initial_state);
     call.in[8] = x->seq_idx;
     call.options = r;
     return call;
@@ -7392,30 +7392,46 @@ static mmix_tensor *mmixi_ssd(mmix_ctx *m, const mmix_mixer *x, int reverse, mmi
     if (x->final_state) call.out[1] = *x->final_state = mmix_new4(m, r.B, r.H, r.P, r.N);
     return mmixi_run(m, MMIX_OP_SSD, &call, &r, sizeof r);
 }
-/* A job for the loops that are plain, with scratch for one thread; -1 on error. */
-static int mmixi_ssd_plain_begin(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_tensor *y,
-                                 mmixi_ssd_job *j)
+/* For loops outside of the op: a pass with scratch for one thread; y may be NULL. -1 on error. */
+static int mmixi_ssd_begin(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_tensor *y, mmixi_scan *j)
 {
     mmix_raw_ssd r;
     mmix_call call = mmixi_ssd_call(m, x, reverse, &r);
     call.out[0] = y;
     if (m->error_kind) return -1;
     r = mmixi_ssd_raw(&call);
-    mmixi_ssd_begin(j, &r, m->k, 1);
+    mmixi_scan_begin(j, &r, NULL, m->k, 1);
     j->scratch = mmixi_reals(m, j->lane_size, 1);
     return j->scratch ? 0 : -1;
 }
+/* M (B, H, L, L) += weight (W + D), W of chunks that hold a whole sequence; of the reverse scan in reversed
+   indices. */
 static int mmixi_ssd_matrix_of(mmix_ctx *m, const mmix_mixer *x, int reverse, double weight, mmix_real *M)
 {
-    mmixi_ssd_job j;
-    double *decay = mmixi_doubles(m, x->dt->shape[1], 1);
-    if (!decay || mmixi_ssd_plain_begin(m, x, reverse, NULL, &j)) return -1;
-    mmixi_ssd_matrix(&j, weight, decay, M);
+    mmix_mixer whole = *x;
+    mmixi_scan j;
+    mmixi_chunk c;
+    whole.chunk = x->dt->shape[1];
+    if (mmixi_ssd_begin(m, &whole, reverse, NULL, &j)) return -1;
+    for (size_t index = 0; index < j.B * j.blocks; index++)
+        for (mmixi_task_begin(&j, &c, index, 0); c.end < j.L;) {
+            mmixi_chunk_begin(&j, &c, c.end, NULL);
+            for (size_t h = c.first; h < c.last; h++) {
+                mmixi_chunk_read(&j, &c, h, 0);
+                for (size_t i = 0; i < c.q; i++)
+                    for (size_t t = 0; t <= i; t++) {
+                        const size_t to = reverse ? j.L - 1 - c.start - i : c.start + i,
+                            from = reverse ? j.L - 1 - c.start - t : c.start + t;
+                        M[((c.b * j.H + h) * j.L + to) * j.L + from] += (mmix_real)(weight
+                            * (double)(mmixi_row(c.W, i)[t] + (i == t && j.r.D ? j.r.D[h] : 0)));
+                    }
+            }
+        }
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
 {
-    mmixi_ssd_job j;
+    mmixi_scan j;
     mmix_tensor *y, *h;
     if (!mmixi_ssd_check(m, "mmix_ssd_reference", x)) return NULL;
     if (x->direction == MMIX_BOTH) {
@@ -7424,7 +7440,7 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     }
     y = mmix_new4(m, x->dt->shape[0], x->dt->shape[1], x->dt->shape[2], x->v->shape[3]);
     h = mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->v->shape[3], x->k->shape[3]);
-    if (!y || !h || mmixi_ssd_plain_begin(m, x, x->direction == MMIX_REVERSE, y, &j)) return NULL;
+    if (!y || !h || mmixi_ssd_begin(m, x, x->direction == MMIX_REVERSE, y, &j)) return NULL;
     if (j.r.initial_state) mmix_write(h, j.r.initial_state);
     else mmix_fill(h, 0);
     mmixi_ssd_plain(&j, mmix_data(h));
@@ -7433,60 +7449,48 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
 }
 
 /* ==== >>linear attention =============================================================
-   M_ij = φ(q_i)·ψ(k_j),   y = φ(Q) (ψ(K)ᵀ V)
+   y_i = Σ_j M_ij v_j,   M_ij = φ(q_i)·ψ(k_j)
 
-   Multiplied in that order the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalise` row i
-   is divided by its sum + eps; a column of ones beside V makes that sum another column of the product, so
-   that forward and backward know only one matrix product: y = num / den, dnum = dy / den, dden = -(dy · y) /
-   den. Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv
-   2511.18380.
+   As φ(Q) (ψ(K)ᵀ V) the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalise` row i is
+   divided by its sum + eps; a column of ones beside V makes that sum another column of the product, so that
+   forward and backward know only one matrix product: y = num / den, dnum = dy / den, dden = -(dy · y) / den.
+   Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv 2511.18380.
 
-   The causal form goes through chunks, as an SSD that forgets nothing: inside a chunk M is a small matrix S,
-   lower triangular, and the state h brings what was before it:
-
-       y_i = Σ_{j≤i} S_ij v_j + φ_i h,   S_ij = φ_i·ψ_j,   h grows by Σ_j ψ_jᵀ v_j after the chunk
-
-   Backward, with T_ij = dy_i · v_j and dh, which grows from the last chunk to the first by Σ_i φ_iᵀ dy_i:
-       dφ_i = Σ_{j≤i} T_ij ψ_j + dy_i hᵀ,   dψ_j = Σ_{i≥j} T_ij φ_i + v_j dhᵀ,
-       dv_j = Σ_{i≥j} S_ij dy_i + ψ_j dh
-   All of it on the way back; h before each chunk is kept from the forward.
+   The matrix is the definition (mmixi_linear_matrix). The full form is ψ(K)ᵀ V once for all queries; the
+   causal form is the scan of >>ssd.
    ==================================================================================== */
 
-#ifdef MMIX_REGRESSION
-enum { MMIXI_LINEAR_BLOCK = 2 };
-#else
-enum { MMIXI_LINEAR_BLOCK = 64 };
-#endif
-
-/* f (rows, N) = φ of the rows of x. For MMIX_FEATURE_EFFICIENT's keys see mmixi_token_softmax. */
-static void mmixi_feature_rows(const mmixi_kernels *k, int feature, size_t rows, size_t N, const mmix_real *x,
-                               ptrdiff_t ldx, mmix_real *f)
+/* f = φ of the rows of x. For MMIX_FEATURE_EFFICIENT's keys see mmixi_token_softmax. */
+static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat x)
 {
-    for (size_t r = 0; r < rows; r++, x += ldx, f += N) {
+    const size_t N = x.cols;
+    for (size_t r = 0; r < x.rows; r++) {
+        const mmix_real *from = mmixi_row(x, r);
+        mmix_real *to = mmixi_row(f, r);
         /* a head's rows lie so far apart that the machine does not guess the next ones */
-        for (size_t i = 0; i < N; i += 64 / sizeof *x) MMIXI_FETCH(x + 8 * ldx + i);
-        if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
-            k->softmax(N, x, f);
+        for (size_t i = 0; i < N; i += 64 / sizeof *to) MMIXI_FETCH(from + 8 * x.rs + i);
+        if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT) k->softmax(N, from, to);
+        else if (feature == MMIX_FEATURE_NONE) memcpy(to, from, N * sizeof *to);
         else if (feature == MMIX_FEATURE_ELU1)
-            for (size_t i = 0; i < N; i++) f[i] = x[i] > 0 ? x[i] + 1 : mmixi_exp_real(x[i]);
-        else if (feature == MMIX_FEATURE_NONE) memcpy(f, x, N * sizeof *f);
-        else for (size_t i = 0; i < N; i++) f[i] = x[i] > 0 ? x[i] : 0;
+            for (size_t i = 0; i < N; i++) to[i] = from[i] > 0 ? from[i] + 1 : mmixi_exp_real(from[i]);
+        else for (size_t i = 0; i < N; i++) to[i] = from[i] > 0 ? from[i] : 0;
     }
 }
 /* dx = or += the gradient of x, from f = φ(x) and df */
-static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, size_t rows, size_t N,
-                                        const mmix_real *f, const mmix_real *df, mmix_real *dx, ptrdiff_t ldx,
-                                        int add)
+static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat df,
+                                        mmixi_mat dx, int add)
 {
-    for (size_t r = 0; r < rows; r++, dx += ldx, f += N, df += N) {
+    for (size_t r = 0; r < f.rows; r++) {
+        const mmix_real *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
+        mmix_real *to = mmixi_row(dx, r);
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
-            k->softmax_backward(N, f, df, k->dot(N, f, df), dx, add);
-        else for (size_t i = 0; i < N; i++) {
-            mmix_real slope = f[i] > 0 ? 1 : 0, g;                         /* relu */
-            if (feature == MMIX_FEATURE_ELU1) slope = f[i] > 1 ? 1 : f[i];
+            k->softmax_backward(f.cols, y, dy, k->dot(f.cols, y, dy), to, add);
+        else for (size_t i = 0; i < f.cols; i++) {
+            mmix_real slope = y[i] > 0 ? 1 : 0, g;                         /* relu */
+            if (feature == MMIX_FEATURE_ELU1) slope = y[i] > 1 ? 1 : y[i];
             if (feature == MMIX_FEATURE_NONE) slope = 1;
-            g = slope * df[i];
-            dx[i] = add ? dx[i] + g : g;
+            g = slope * dy[i];
+            to[i] = add ? to[i] + g : g;
         }
     }
 }
@@ -7515,424 +7519,244 @@ static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
 {
     const mmix_raw_linear r = mmixi_linear_options(x);
     mmix_tensor *keys = r.feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : x->k;
-    mmix_real *f = mmixi_reals(m, r.N, 1), *g = mmixi_reals(m, r.S, r.N);
+    const mmixi_mat f = mmixi_matrix(mmixi_reals(m, r.N, 1), 1, r.N, 0),
+        g = mmixi_matrix(mmixi_reals(m, r.S, r.N), r.S, r.N, (ptrdiff_t)r.N);
     mmix_heads q, k;
-    if (!keys || !f || !g) return -1;
+    if (m->error_kind) return -1;
     q = mmixi_heads_of(x->q, mmix_data(x->q), r.H);
     k = mmixi_heads_of(keys, mmix_data(keys), r.H);
     for (size_t b = 0; b < r.B; b++)
         for (size_t h = 0; h < r.H; h++) {
             const int32_t *seq = x->seq_idx ? mmix_data_i32(x->seq_idx) + b * x->seq_idx->stride[0] : NULL;
-            mmixi_feature_rows(m->k, keys == x->k ? r.feature : (int)MMIX_FEATURE_NONE, r.S, r.N,
-                               mmixi_at(&k, b, 0, h), k.token, g);
+            mmixi_feature_rows(m->k, keys == x->k ? r.feature : (int)MMIX_FEATURE_NONE, g,
+                               mmixi_matrix(mmixi_at(&k, b, 0, h), r.S, r.N, k.token));
             for (size_t i = 0, first = 0; i < r.L; i++, M += r.S) {
                 if (seq && i && seq[i] != seq[i - 1]) first = i;
-                mmixi_feature_rows(m->k, r.feature, 1, r.N, mmixi_at(&q, b, i, h), 0, f);
+                mmixi_feature_rows(m->k, r.feature, f, mmixi_matrix(mmixi_at(&q, b, i, h), 1, r.N, 0));
                 for (size_t t = 0; t < r.S; t++)
-                    M[t] = (r.causal && t > i) || t < first ? 0 : m->k->dot(r.N, f, g + t * r.N);
+                    M[t] = (r.causal && t > i) || t < first ? 0 : m->k->dot(r.N, f.p, mmixi_row(g, t));
                 if (r.normalise) m->k->scale(r.S, (mmix_real)(1 / ((double)m->k->sum(r.S, M) + r.eps)), M, M);
             }
         }
     return 0;
 }
 
-typedef struct mmixi_linear_job {
-    mmix_raw_linear r;
-    const mmixi_kernels *k;
-    /* key/value heads; columns of the state, P or P + 1; rows of a block, of a chunk's matrices (0: full) */
-    size_t G, V, R, C;
-    /* states kept for each sequence and key/value head: every chunk's but the first, or the full form's */
-    size_t kept;
-    mmix_real *scratch;
-    size_t lane_size;
-} mmixi_linear_job;
-typedef struct mmixi_linear_scratch {
-    mmix_real *state, *dstate, *turned;          /* (N, V), its gradient, a transpose (V, N) */
-    /* a block: φ and its gradient (rows, N), of keys too; V's rows with the one, dV; y */
-    mmix_real *f, *df, *g, *dg, *v, *dv, *y;
-    mmix_real *S, *T, *t;                        /* (rows, rows); a transpose (max(N, V), rows) */
-    mmix_real *top, *sum, *along;                /* of each feature of K under a softmax over tokens */
-} mmixi_linear_scratch;
-static size_t mmixi_linear_scratch_fill(const mmixi_linear_job *j, mmix_real *base, mmixi_linear_scratch *s)
-{
-    size_t N = j->r.N, V = j->V, R = j->R, C = j->C, at = 0;
-    MMIXI_PART(state, N * V); MMIXI_PART(dstate, N * V); MMIXI_PART(turned, N * V);
-    MMIXI_PART(f, R * N); MMIXI_PART(df, R * N); MMIXI_PART(g, R * N); MMIXI_PART(dg, R * N);
-    MMIXI_PART(v, R * V); MMIXI_PART(dv, R * V); MMIXI_PART(y, R * V);
-    MMIXI_PART(S, C * C); MMIXI_PART(T, C * C); MMIXI_PART(t, mmixi_max(N, V) * C);
-    MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
-    return at;
-}
+/* ---- what both forms read of a block of tokens; back: the gradients of what they read ---- */
 
-/* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
-static void mmixi_token_softmax(const mmixi_linear_job *j, const mmixi_linear_scratch *s, const mmix_real *x)
+static void mmixi_linear_queries(const mmixi_scan *j, const mmixi_chunk *c, int back)
 {
-    for (size_t n = 0; n < j->r.N; n++) {
+    const mmix_raw_linear *x = j->linear;
+    if (!back) mmixi_feature_rows(j->k, x->feature, c->C, mmixi_tokens(&x->q, c, j->N));
+    else if (x->dq.p)
+        mmixi_feature_rows_backward(j->k, x->feature, c->C, c->dC, mmixi_tokens(&x->dq, c, j->N), x->add_q);
+}
+/* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
+static void mmixi_token_softmax(const mmixi_scan *j, const mmixi_chunk *c)
+{
+    const mmixi_mat x = mmixi_matrix(mmixi_at(&j->linear->k, c->b, 0, c->head), j->linear->S, j->N,
+                                     j->linear->k.token);
+    for (size_t n = 0; n < j->N; n++) {
         double sum = 0;
-        s->top[n] = x[n];
-        for (size_t t = 1; t < j->r.S; t++)
-            s->top[n] = x[(ptrdiff_t)t * j->r.k.token + (ptrdiff_t)n] > s->top[n]
-            ? x[(ptrdiff_t)t * j->r.k.token + (ptrdiff_t)n] : s->top[n];
-        for (size_t t = 0; t < j->r.S; t++)
-            sum += (double)mmixi_exp_real(x[(ptrdiff_t)t * j->r.k.token + (ptrdiff_t)n] - s->top[n]);
-        s->sum[n] = (mmix_real)(1 / sum);
+        c->top[n] = x.p[n];
+        for (size_t t = 1; t < x.rows; t++)
+            if (mmixi_row(x, t)[n] > c->top[n]) c->top[n] = mmixi_row(x, t)[n];
+        for (size_t t = 0; t < x.rows; t++) sum += (double)mmixi_exp_real(mmixi_row(x, t)[n] - c->top[n]);
+        c->sum[n] = (mmix_real)(1 / sum);
     }
 }
 /* … then ψ of a block of keys, whatever the feature map. */
-static void mmixi_linear_keys(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t rows,
-                              const mmix_real *x)
+static void mmixi_linear_keys(const mmixi_scan *j, const mmixi_chunk *c, int back)
 {
-    if (j->r.feature != MMIX_FEATURE_EFFICIENT) {
-        mmixi_feature_rows(j->k, j->r.feature, rows, j->r.N, x, j->r.k.token, s->g);
-        return;
+    const mmix_raw_linear *x = j->linear;
+    mmixi_mat k;
+    if (back && !x->dk.p) return;
+    k = mmixi_tokens(back ? &x->dk : &x->k, c, j->N);
+    if (x->feature != MMIX_FEATURE_EFFICIENT) {
+        if (back) mmixi_feature_rows_backward(j->k, x->feature, c->B, c->dB, k, x->add_k);
+        else mmixi_feature_rows(j->k, x->feature, c->B, k);
     }
-    for (size_t r = 0; r < rows; r++)
-        for (size_t n = 0; n < j->r.N; n++)
-            s->g[r * j->r.N + n] = mmixi_exp_real(x[(ptrdiff_t)r * j->r.k.token + (ptrdiff_t)n]
-                                                  - s->top[n]) * s->sum[n];
-}
-static void mmixi_linear_queries(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t b, size_t t,
-                                 size_t h, size_t rows)
-{
-    mmixi_feature_rows(j->k, j->r.feature, rows, j->r.N, mmixi_at(&j->r.q, b, t, h), j->r.q.token, s->f);
-}
-/* The rows of V, or if row sums are wanted a copy with a one behind each; *ldv from row to row. */
-static const mmix_real *mmixi_linear_values(const mmixi_linear_job *j, const mmixi_linear_scratch *s,
-                                            size_t rows, const mmix_real *v, ptrdiff_t *ldv)
-{
-    *ldv = j->r.normalise ? (ptrdiff_t)j->V : j->r.v.token;
-    if (!j->r.normalise) return v;
-    mmixi_put_rows(j->k, rows, j->r.P, v, j->r.v.token, s->v, *ldv, 0);
-    for (size_t r = 0; r < rows; r++) s->v[r * j->V + j->r.P] = 1;
-    return s->v;
-}
-/* Where num and den of a block are to go; and y = num / den. */
-static mmix_real *mmixi_linear_out(const mmixi_linear_job *j, const mmixi_linear_scratch *s, mmix_real *y,
-                                   ptrdiff_t *ldo)
-{
-    *ldo = j->r.normalise ? (ptrdiff_t)j->V : j->r.y.token;
-    return j->r.normalise ? s->y : y;
-}
-static void mmixi_linear_divide(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t b, size_t t,
-                                size_t h, size_t rows)
-{
-    for (size_t r = 0; j->r.normalise && r < rows; r++) {
-        const mmix_real *row = s->y + r * j->V, over = 1 / (row[j->r.P] + (mmix_real)j->r.eps);
-        j->k->scale(j->r.P, over, row, mmixi_at(&j->r.y, b, t + r, h));
-        if (j->r.over) j->r.over[(b * j->r.H + h) * j->r.L + t + r] = over;
+    else for (size_t r = 0; r < c->q; r++) {
+        mmix_real *key = mmixi_row(k, r), *f = mmixi_row(c->B, r), *df = mmixi_row(c->dB, r);
+        for (size_t n = 0; n < j->N; n++)
+            if (back) key[n] = (x->add_k ? key[n] : 0) + f[n] * (df[n] - c->along[n]);
+            else f[n] = mmixi_exp_real(key[n] - c->top[n]) * c->sum[n];
     }
 }
-/* dnum and dden of a block; without row sums dy itself. */
-static const mmix_real *mmixi_linear_upstream(const mmixi_linear_job *j, const mmixi_linear_scratch *s,
-                                              size_t b, size_t t, size_t h, size_t rows, ptrdiff_t *ldd)
+/* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
+static void mmixi_linear_divide(const mmixi_scan *j, const mmixi_chunk *c, int back)
 {
-    *ldd = j->r.normalise ? (ptrdiff_t)j->V : j->r.dy.token;
-    if (!j->r.normalise) return mmixi_at(&j->r.dy, b, t, h);
-    for (size_t r = 0; r < rows; r++) {
-        const mmix_real over = j->r.over[(b * j->r.H + h) * j->r.L + t + r],
-            *dy = mmixi_at(&j->r.dy, b, t + r, h);
-        s->y[r * j->V + j->r.P] = -j->k->dot(j->r.P, dy, mmixi_at(&j->r.y, b, t + r, h)) * over;
-        j->k->scale(j->r.P, over, dy, s->y + r * j->V);
+    mmix_real *over = j->linear->over;
+    if (over) over += (c->b * j->H + c->head) * j->L + c->start;
+    for (size_t i = 0; j->V > j->P && i < c->q; i++) {
+        mmix_real *row = mmixi_row(c->near_y, i), *y = mmixi_at(&j->r.y, c->b, c->start + i, c->head), *dy;
+        if (!back) {
+            const mmix_real one = 1 / (row[j->P] + (mmix_real)j->linear->eps);
+            j->k->scale(j->P, one, row, y);
+            if (over) over[i] = one;
+            continue;
+        }
+        dy = mmixi_at(&j->r.dy, c->b, c->start + i, c->head);
+        row[j->P] = -j->k->dot(j->P, dy, y) * over[i];
+        j->k->scale(j->P, over[i], dy, row);
     }
-    return s->y;
 }
 
 /* ---- the full form: one key/value group of one sequence; its state serves all its query heads ---- */
 
-static void mmixi_linear_state(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t b, size_t h)
+/* The next block of `total` tokens, from t on; 0 after the last. */
+static int mmixi_linear_block(const mmixi_scan *j, mmixi_chunk *c, size_t t, size_t total)
 {
-    const mmix_real *v;
-    ptrdiff_t ldv;
-    if (j->r.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, s, mmixi_at(&j->r.k, b, 0, h));
-    for (size_t t = 0; t < j->r.S; t += j->R) {
-        size_t rows = mmixi_min(j->R, j->r.S - t);
-        mmixi_linear_keys(j, s, rows, mmixi_at(&j->r.k, b, t, h));
-        v = mmixi_linear_values(j, s, rows, mmixi_at(&j->r.v, b, t, h), &ldv);
-        mmixi_gemm_small(j->k, j->r.N, j->V, rows, s->g, 1, (ptrdiff_t)j->r.N, v, ldv, s->state,
-                         (ptrdiff_t)j->V, t > 0);
-    }
+    c->start = t;
+    if (t < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - t), c->states, c);
+    return t < total;
+}
+/* Returns the state ψ(K)ᵀ V, where it is or will be. */
+static mmixi_mat mmixi_linear_begin_task(const mmixi_scan *j, mmixi_chunk *c, size_t index, size_t lane)
+{
+    mmixi_mat state;
+    mmixi_task_begin(j, c, index, lane);
+    mmixi_task_states(j, c, NULL);
+    state = c->h;
+    if (j->r.states) state.p = mmixi_state_kept(j, c, 1);
+    if (j->linear->feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, c);
+    return state;
 }
 static void mmixi_linear_task(void *arg, size_t index, size_t lane)
 {
-    const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
-    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share;
-    mmixi_linear_scratch s;
-    mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    if (j->r.states) s.state = j->r.states + index * j->r.N * j->V;
-    mmixi_linear_state(j, &s, b, h0);
-    for (size_t h = h0; h < h0 + share; h++)
-        for (size_t t = 0; t < j->r.L; t += j->R) {
-            size_t rows = mmixi_min(j->R, j->r.L - t);
-            ptrdiff_t ldo;
-            mmix_real *out = mmixi_linear_out(j, &s, mmixi_at(&j->r.y, b, t, h), &ldo);
-            mmixi_linear_queries(j, &s, b, t, h, rows);
-            mmixi_gemm_small(j->k, rows, j->V, j->r.N, s.f, (ptrdiff_t)j->r.N, 1, s.state, (ptrdiff_t)j->V,
-                             out, ldo, 0);
-            mmixi_linear_divide(j, &s, b, t, h, rows);
+    const mmixi_scan *j = (const mmixi_scan *)arg;
+    mmixi_chunk c;
+    const mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
+    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->linear->S); t += c.q) {
+        mmixi_linear_keys(j, &c, 0);
+        mmixi_chunk_x(j, &c);
+        mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, t > 0);
+    }
+    for (; c.head < c.last; c.head++)
+        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
+            mmixi_linear_queries(j, &c, 0);
+            mmixi_chunk_y(j, &c);
+            mmixi_multiply(j->k, c.y, c.C, state, 0);
+            mmixi_linear_divide(j, &c, 0);
         }
 }
+/* dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dψ = V dstateᵀ, dV = ψ(K) dstate */
 static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
 {
-    const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
+    const mmixi_scan *j = (const mmixi_scan *)arg;
     const mmixi_kernels *k = j->k;
-    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share, N = j->r.N, P = j->r.P,
-        V = j->V;
-    const mmix_real *v, *d;
-    ptrdiff_t ldv, ldd;
-    mmixi_linear_scratch s;
-    mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    s.state = j->r.states + index * N * V;
-    if (j->r.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, &s, mmixi_at(&j->r.k, b, 0, h0));
-    memset(s.dstate, 0, N * V * sizeof *s.dstate);
-    k->transpose(N, V, s.state, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
-    for (size_t h = h0; h < h0 + share; h++)
-        for (size_t t = 0; t < j->r.L; t += j->R) {
-            size_t rows = mmixi_min(j->R, j->r.L - t);
-            mmixi_linear_queries(j, &s, b, t, h, rows);
-            d = mmixi_linear_upstream(j, &s, b, t, h, rows, &ldd);
-            mmixi_gemm_small(k, N, V, rows, s.f, 1, (ptrdiff_t)N, d, ldd, s.dstate, (ptrdiff_t)V, 1);
-            if (!j->r.dq.p) continue;
-            mmixi_gemm_small(k, rows, N, V, d, ldd, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
-            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df, mmixi_at(&j->r.dq, b, t, h),
-                                        j->r.dq.token, j->r.add_q);
+    mmixi_chunk c;
+    const mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
+    mmixi_transpose(k, c.in_t, state);
+    for (; c.head < c.last; c.head++)
+        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
+            mmixi_linear_queries(j, &c, 0);
+            mmixi_chunk_dy(j, &c);
+            mmixi_multiply(k, c.h, mmixi_t(c.C), c.dy, 1);
+            mmixi_multiply(k, c.dC, c.dy, c.in_t, 0);
+            mmixi_linear_queries(j, &c, 1);
         }
-    k->transpose(N, V, s.dstate, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
+    c.head = c.first;
+    mmixi_transpose(k, c.dh_t, c.h);
     /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
-    for (size_t n = 0; n < N; n++) s.along[n] = k->dot(V, s.state + n * V, s.dstate + n * V);
-    for (size_t t = 0; t < j->r.S; t += j->R) {
-        size_t rows = mmixi_min(j->R, j->r.S - t);
-        mmixi_linear_keys(j, &s, rows, mmixi_at(&j->r.k, b, t, h0));
-        if (j->r.dv.p)
-            mmixi_gemm_small(k, rows, P, N, s.g, (ptrdiff_t)N, 1, s.dstate, (ptrdiff_t)V,
-                             mmixi_at(&j->r.dv, b, t, h0), j->r.dv.token, j->r.add_v);
-        if (!j->r.dk.p) continue;
-        v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->r.v, b, t, h0), &ldv);
-        mmixi_gemm_small(k, rows, N, V, v, ldv, 1, s.turned, (ptrdiff_t)N, s.dg, (ptrdiff_t)N, 0);
-        if (j->r.feature != MMIX_FEATURE_EFFICIENT)
-            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.g, s.dg, mmixi_at(&j->r.dk, b, t, h0),
-                                        j->r.dk.token, j->r.add_k);
-        else for (size_t r = 0; r < rows; r++) {
-            mmix_real *dk = mmixi_at(&j->r.dk, b, t + r, h0);
-            for (size_t n = 0; n < N; n++)
-                dk[n] = (j->r.add_k ? dk[n] : 0) + s.g[r * N + n] * (s.dg[r * N + n] - s.along[n]);
-        }
+    for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
+    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->linear->S); t += c.q) {
+        mmixi_linear_keys(j, &c, 0);
+        mmixi_chunk_x(j, &c);
+        if (j->r.dx.p)
+            mmixi_multiply(k, mmixi_tokens(&j->r.dx, &c, j->P), c.B, mmixi_part(c.h, 0, 0, j->N, j->P), j->add_x);
+        mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
+        mmixi_linear_keys(j, &c, 1);
     }
 }
 
-/* ---- the causal form, chunk by chunk; states in the interface are (B, G, V, N) ---- */
+/* ---- x as a scan of b = k, c = q, x = v ---- */
 
-static mmixi_chunks mmixi_linear_chunks(const mmixi_linear_job *j, size_t b)
+static void mmixi_linear_begin(mmixi_scan *j, const mmix_raw_linear *x, const mmixi_kernels *k)
 {
-    return mmixi_chunks_of(j->r.seq_idx ? j->r.seq_idx + (ptrdiff_t)b * j->r.seq_batch : NULL, 1, j->r.L,
-                           j->R, j->R);
-}
-/* The state before the first chunk. */
-static void mmixi_linear_initial(const mmixi_linear_job *j, const mmix_real *from, size_t index,
-                                 mmix_real *state)
-{
-    if (from)
-        j->k->transpose(j->V, j->r.N, from + index * j->V * j->r.N, (ptrdiff_t)j->r.N, state,
-                        (ptrdiff_t)j->V);
-    else memset(state, 0, j->V * j->r.N * sizeof *state);
-}
-/* c_ij = a_i · b_j for j ≤ i, 0 beyond, as far as products read it */
-static void mmixi_linear_scores(const mmixi_linear_job *j, const mmixi_linear_scratch *s, size_t rows,
-                                size_t width, const mmix_real *a, ptrdiff_t lda, const mmix_real *b,
-                                ptrdiff_t ldb, mmix_real *c)
-{
-    mmixi_lower_product(j->k, rows, width, a, lda, b, ldb, s->t, c, j->C);
-    for (size_t i = 0; i < rows; i++)
-        for (size_t z = i + 1; z < mmixi_min(rows, mmixi_round_up(i + 1, j->k->mr)); z++) c[i * j->C + z] = 0;
-}
-static void mmixi_causal_task(void *arg, size_t index, size_t lane)
-{
-    const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
-    const mmixi_kernels *k = j->k;
-    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share, N = j->r.N, V = j->V;
-    const mmixi_chunks chunks = mmixi_linear_chunks(j, b);
-    mmixi_linear_scratch s;
-    mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    mmixi_linear_initial(j, j->r.initial_state, index, s.state);
-    for (size_t start = 0, end, chunk = 0; start < j->r.L; start = end, chunk++) {
-        const int fresh = start ? mmixi_chunks_new(&chunks, start) : !j->r.initial_state;
-        const mmix_real *v;
-        size_t rows;
-        ptrdiff_t ldv, ldo;
-        mmixi_chunks_at(&chunks, start, &start, &end);
-        rows = end - start;
-        if (j->r.states && chunk)
-            memcpy(j->r.states + (index * j->kept + chunk - 1) * N * V, s.state, N * V * sizeof *s.state);
-        mmixi_linear_keys(j, &s, rows, mmixi_at(&j->r.k, b, start, h0));
-        v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->r.v, b, start, h0), &ldv);
-        for (size_t h = h0; h < h0 + share; h++) {
-            mmix_real *out = mmixi_linear_out(j, &s, mmixi_at(&j->r.y, b, start, h), &ldo);
-            mmixi_linear_queries(j, &s, b, start, h, rows);
-            mmixi_linear_scores(j, &s, rows, N, s.f, (ptrdiff_t)N, s.g, (ptrdiff_t)N, s.S);
-            mmixi_lower(k, rows, V, s.S, j->C, v, ldv, out, ldo, 0);
-            if (!fresh)
-                mmixi_gemm_small(k, rows, V, N, s.f, (ptrdiff_t)N, 1, s.state, (ptrdiff_t)V, out, ldo, 1);
-            mmixi_linear_divide(j, &s, b, start, h, rows);
-        }
-        mmixi_gemm_small(k, N, V, rows, s.g, 1, (ptrdiff_t)N, v, ldv, s.state, (ptrdiff_t)V, !fresh);
-    }
-    if (j->r.final_state)
-        k->transpose(N, V, s.state, (ptrdiff_t)V, j->r.final_state + index * V * N, (ptrdiff_t)N);
-}
-static void mmixi_causal_task_backward(void *arg, size_t index, size_t lane)
-{
-    const mmixi_linear_job *j = (const mmixi_linear_job *)arg;
-    const mmixi_kernels *k = j->k;
-    size_t b = index / j->G, share = j->r.H / j->G, h0 = index % j->G * share, N = j->r.N, P = j->r.P,
-        V = j->V;
-    const mmixi_chunks chunks = mmixi_linear_chunks(j, b);
-    const mmix_real *v, *d;
-    ptrdiff_t ldv, ldd;
-    mmixi_linear_scratch s;
-    mmixi_linear_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    mmixi_linear_initial(j, j->r.initial_state, index, s.state);
-    mmixi_linear_initial(j, j->r.dfinal, index, s.dstate);
-    for (size_t end = j->r.L, start, chunk = mmixi_chunks_count(&chunks); end; end = start) {
-        const int leaves = end < j->r.L ? !mmixi_chunks_new(&chunks, end) : j->r.dfinal != NULL;
-        const mmix_real *in = --chunk ? j->r.states + (index * j->kept + chunk - 1) * N * V : s.state;
-        size_t rows;
-        int enters;
-        mmixi_chunks_at(&chunks, end - 1, &start, &end);
-        rows = end - start;
-        enters = start ? !mmixi_chunks_new(&chunks, start) : j->r.initial_state != NULL;
-        if (!leaves) memset(s.dstate, 0, N * V * sizeof *s.dstate);
-        k->transpose(N, V, s.dstate, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
-        mmixi_linear_keys(j, &s, rows, mmixi_at(&j->r.k, b, start, h0));
-        v = mmixi_linear_values(j, &s, rows, mmixi_at(&j->r.v, b, start, h0), &ldv);
-        mmixi_gemm_small(k, rows, N, V, v, ldv, 1, s.turned, (ptrdiff_t)N, s.dg, (ptrdiff_t)N, 0);
-        mmixi_gemm_small(k, rows, P, N, s.g, (ptrdiff_t)N, 1, s.dstate, (ptrdiff_t)V, s.dv, (ptrdiff_t)P, 0);
-        if (enters) k->transpose(N, V, in, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
-        for (size_t h = h0; h < h0 + share; h++) {
-            d = mmixi_linear_upstream(j, &s, b, start, h, rows, &ldd);
-            mmixi_linear_queries(j, &s, b, start, h, rows);
-            mmixi_linear_scores(j, &s, rows, N, s.f, (ptrdiff_t)N, s.g, (ptrdiff_t)N, s.S);
-            mmixi_lower_transposed(k, rows, P, s.S, j->C, d, ldd, s.dv, (ptrdiff_t)P, 1);
-            mmixi_linear_scores(j, &s, rows, V, d, ldd, v, ldv, s.T);
-            mmixi_lower_transposed(k, rows, N, s.T, j->C, s.f, (ptrdiff_t)N, s.dg, (ptrdiff_t)N, 1);
-            if (j->r.dq.p) {
-                mmixi_lower(k, rows, N, s.T, j->C, s.g, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 0);
-                if (enters)
-                    mmixi_gemm_small(k, rows, N, V, d, ldd, 1, s.turned, (ptrdiff_t)N, s.df, (ptrdiff_t)N, 1);
-                mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.f, s.df,
-                                            mmixi_at(&j->r.dq, b, start, h), j->r.dq.token, j->r.add_q);
-            }
-            mmixi_gemm_small(k, N, V, rows, s.f, 1, (ptrdiff_t)N, d, ldd, s.dstate, (ptrdiff_t)V, 1);
-        }
-        if (j->r.dv.p)
-            mmixi_put_rows(k, rows, P, s.dv, (ptrdiff_t)P, mmixi_at(&j->r.dv, b, start, h0), j->r.dv.token,
-                           j->r.add_v);
-        if (j->r.dk.p)
-            mmixi_feature_rows_backward(k, j->r.feature, rows, N, s.g, s.dg, mmixi_at(&j->r.dk, b, start, h0),
-                                        j->r.dk.token, j->r.add_k);
-    }
-    if (!j->r.dinitial) return;
-    k->transpose(N, V, s.dstate, (ptrdiff_t)V, s.turned, (ptrdiff_t)N);
-    mmixi_put(k, N * V, s.turned, j->r.dinitial + index * V * N, j->r.add_initial);
-}
-
-/* ---- a pass over everything ---- */
-
-/* Makes a job of r; returns the reals of scratch that a thread needs. */
-static size_t mmixi_linear_begin(mmixi_linear_job *j, const mmix_raw_linear *r, const mmixi_kernels *k)
-{
-    mmixi_linear_scratch s;
-    memset(j, 0, sizeof *j);
-    j->r = *r;
-    j->k = k;
-    j->G = r->H / r->k.share;
-    j->V = r->P + (r->normalise ? 1 : 0);
-    j->R = r->causal && r->chunk ? mmixi_min(r->chunk, r->L) : (size_t)MMIXI_LINEAR_BLOCK;
-    j->C = r->causal ? j->R : 0;
-    j->kept = !r->causal;
-    for (size_t b = 0; r->causal && b < r->B; b++) {
-        const mmixi_chunks chunks = mmixi_linear_chunks(j, b);
-        j->kept = mmixi_max(j->kept, mmixi_chunks_count(&chunks) - 1);
-    }
-    return j->lane_size = mmixi_linear_scratch_fill(j, NULL, &s);
-}
-static mmixi_lane_task *mmixi_linear_task_of(const mmixi_linear_job *j, int back)
-{
-    if (j->r.causal) return back ? mmixi_causal_task_backward : mmixi_causal_task;
-    return back ? mmixi_linear_task_backward : mmixi_linear_task;
-}
-static void mmixi_linear_raw(const mmix_raw_linear *x, int back, mmix_real *scratch)
-{
-    mmixi_linear_job j;
-    mmixi_kernels k;
-    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_linear_begin(&j, x, &k);
-    j.scratch = scratch;
-    for (size_t i = 0; i < x->B * j.G; i++) mmixi_linear_task_of(&j, back)(&j, i, 0);
+    mmix_raw_ssd r;
+    memset(&r, 0, sizeof r);
+    r.B = x->B; r.L = x->L; r.H = x->H; r.N = x->N; r.P = x->P;
+    r.b = x->k; r.c = x->q; r.x = x->v; r.y = x->y; r.dx = x->dv; r.dy = x->dy;
+    r.chunk = x->chunk;
+    r.initial_state = x->initial_state;
+    r.final_state = x->final_state;
+    r.dinitial = x->dinitial;
+    r.dfinal = x->dfinal;
+    r.seq_idx = x->seq_idx;
+    r.seq_batch = x->seq_batch;
+    r.states = x->states;
+    mmixi_scan_begin(j, &r, x, k, r.B * r.H);    /* a task for each group of heads */
+    j->add_x = x->add_v;
+    j->add_first = x->add_initial;
+    if (x->causal) return;
+    j->forward = mmixi_linear_task;
+    j->backward = mmixi_linear_task_backward;
 }
 MMIXDEF size_t mmix_raw_linear_states(const mmix_raw_linear *x)
 {
-    mmixi_linear_job j;
+    mmixi_scan j;
     mmixi_linear_begin(&j, x, NULL);
-    return x->B * j.G * j.kept * x->N * j.V;
+    return mmixi_scan_states(&j);
 }
 MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x)
 {
-    mmixi_linear_job j;
-    return mmixi_linear_begin(&j, x, NULL);
+    mmixi_scan j;
+    mmixi_linear_begin(&j, x, NULL);
+    return j.lane_size;
 }
 MMIXDEF void mmix_raw_linear_forward(const mmix_raw_linear *x, mmix_real *scratch)
 {
-    mmixi_linear_raw(x, 0, scratch);
+    mmixi_scan j;
+    mmixi_linear_begin(&j, x, NULL);
+    mmixi_scan_raw(&j, j.forward, scratch);
 }
 MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scratch)
 {
-    mmixi_linear_raw(x, 1, scratch);
+    mmixi_scan j;
+    mmixi_linear_begin(&j, x, NULL);
+    mmixi_scan_raw(&j, j.backward, scratch);
 }
 
 /* in: q, k, v, seq_idx, initial state; out: y, final state; saved: 1 / den of each row; the states kept */
-static int mmixi_linear_run(mmix_ctx *m, mmix_call *call, int back)
+static mmix_raw_linear mmixi_linear_raw(const mmix_call *c)
 {
-    mmix_raw_linear r = *(const mmix_raw_linear *)call->options;
-    mmixi_linear_job j;
-    mmix_mark mark;
-    r.q = mmixi_heads_of(call->in[0], mmix_data(call->in[0]), r.H);
-    r.k = mmixi_heads_of(call->in[1], mmix_data(call->in[1]), r.H);
-    r.v = mmixi_heads_of(call->in[2], mmix_data(call->in[2]), r.H);
-    r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
-    r.seq_idx = mmix_data_i32(call->in[3]);
-    r.seq_batch = call->in[3] ? (ptrdiff_t)call->in[3]->stride[0] : 0;
-    r.initial_state = mmix_data(call->in[4]);
-    r.final_state = mmix_data(call->out[1]);
-    if (back) {
-        r.dy = r.y;
-        r.dy.p = mmixi_out_grad_or_zeros(m, call->out[0]);
-        if (!r.dy.p) return -1;
-        r.dfinal = mmixi_out_grad(call->out[1]);
-        r.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &r.add_q), r.H);
-        r.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &r.add_k), r.H);
-        r.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &r.add_v), r.H);
-        if (call->in[4]) r.dinitial = mmix_grad_target(m, call->in[4], &r.add_initial);
-    }
+    mmix_raw_linear r = *(const mmix_raw_linear *)c->options;
+    mmixi_heads_in(c, 0, r.H, &r.q, &r.dq);
+    mmixi_heads_in(c, 1, r.H, &r.k, &r.dk);
+    mmixi_heads_in(c, 2, r.H, &r.v, &r.dv);
+    r.add_q = c->add[0];
+    r.add_k = c->add[1];
+    r.add_v = c->add[2];
+    r.add_initial = c->add[4];
+    r.y = r.dy = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
+    r.dy.p = (mmix_real *)c->dy[0];
+    r.seq_idx = mmix_data_i32(c->in[3]);
+    r.seq_batch = (ptrdiff_t)mmix_stride(c->in[3], 0);
+    r.initial_state = mmix_data(c->in[4]);
+    r.final_state = mmix_data(c->out[1]);
+    r.dinitial = c->dx[4];
+    r.dfinal = c->dy[1];
+    r.over = c->saved[0];
+    r.states = c->saved[1];
+    return r;
+}
+static int mmixi_linear_attention_forward(mmix_ctx *m, mmix_call *c)
+{
+    mmix_raw_linear r = mmixi_linear_raw(c);
+    mmixi_scan j;
     mmixi_linear_begin(&j, &r, m->k);
-    if (call->recorded && !back) {
-        if (r.normalise && !mmix_save(m, call, 0, r.B * r.H * r.L)) return -1;
-        if (j.kept && !mmix_save(m, call, 1, r.B * j.G * j.kept * r.N * j.V)) return -1;
-    }
-    j.r.over = call->saved[0];
-    j.r.states = call->saved[1];
-    mark = mmix_mark_here(m);
-    j.scratch = mmixi_reals(m, mmixi_lanes(m), j.lane_size);
-    if (!j.scratch) return -1;
-    mmixi_parallel(m, r.B * j.G, mmixi_linear_task_of(&j, back), &j);
-    if (!back) mmix_rewind(m, mark);
-    return 0;
+    if (c->recorded && ((r.normalise && !mmix_save(m, c, 0, j.B * j.H * j.L))
+                        || (j.kept && !mmix_save(m, c, 1, mmixi_scan_states(&j))))) return -1;
+    r.over = c->saved[0];
+    j.r.states = c->saved[1];
+    return mmixi_scan_run(m, &j, j.forward);
 }
-static int mmixi_linear_attention_forward(mmix_ctx *m, mmix_call *call)
+static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *c)
 {
-    return mmixi_linear_run(m, call, 0);
-}
-static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
-{
-    return mmixi_linear_run(m, call, 1);
+    const mmix_raw_linear r = mmixi_linear_raw(c);
+    mmixi_scan j;
+    mmixi_linear_begin(&j, &r, m->k);
+    return mmixi_scan_run(m, &j, j.backward);
 }
 
 /* ==== >>softmax attention ============================================================
