@@ -42,7 +42,8 @@ static void count_of(const char *name, mmix_vision_config c, double expected, do
     v.block = (mmixi_vision_block *)mmixi_alloc(m, c.depth * sizeof *v.block);
     memset(v.block, 0, c.depth * sizeof *v.block);
     m->allocator.byte_limit = mmix_memory(m).bytes + (4 << 20);
-    CHECK(mmixi_vision_declare(&v, 1) == -1);
+    mmixi_vision_declare(&v);
+    CHECK(mmix_params_allocate(v.params) == -1);
     IS(v.params->elements, expected);
     IS(mmix_vision_parameters(&v), expected);
     if (gmac > 0) COMPARE(fabs(mmix_vision_flops(&v, 224, 224) / 2e9 / gmac - 1) < 0.05, "multiply-adds", mmix_vision_flops(&v, 224, 224) / 2e9, gmac);
