@@ -41,14 +41,14 @@
    CONTENTS                  search for the tag, e.g. >>ssd
 
      The public part     The implementation
-       >>api-context       >>errors & memory     >>elementary ops      >>softmax attention   >>tokenizer
-       >>api-tensors       >>random              >>norms               >>mixing              >>dino
-       >>api-tape          >>threads             >>linear              >>layers              >>distillation
-       >>api-ops           >>micro-kernels       >>convolution         >>losses              >>metrics
-       >>api-mixers        >>gemm                >>patches             >>optimisers          >>images
-       >>api-files         >>tensors & tape      >>heads               >>backbones           >>files
-       >>api-images                              >>ssd                 >>m-mate              >>model files
-       >>api-layers                              >>linear attention    >>decoder             >>context
+       >>api-context       >>errors & memory     >>elementary ops      >>softmax attention   >>dino
+       >>api-tensors       >>random              >>norms               >>mixing              >>distillation
+       >>api-tape          >>threads             >>linear              >>layers              >>metrics
+       >>api-ops           >>micro-kernels       >>convolution         >>losses              >>images
+       >>api-mixers        >>gemm                >>patches             >>optimisers          >>files
+       >>api-files         >>tensors & tape      >>heads               >>backbones           >>model files
+       >>api-images                              >>ssd                 >>m-mate              >>context
+       >>api-layers                              >>linear attention    >>decoder
        >>api-vision
        >>api-decoder
        >>api-metrics
@@ -646,10 +646,10 @@ typedef struct mmix_raw_softmax {
     const mmix_real *bias;                       /* or NULL */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
     ptrdiff_t seq_batch;
-    /* (B, H, L): of each query the largest score t and 1 / Σ e^(s - t). Forward writes them unless NULL,
+    /* (B, H, L): of each query the largest score m and 1 / Σ e^(s - m). Forward writes them unless NULL,
        backward reads them */
-    mmix_real *top, *over;
-    /* mmix_raw_softmax_scores(x) reals for e^(s - t), or NULL: the backward forms them anew */
+    mmix_real *row_max, *inverse_sum;
+    /* mmix_raw_softmax_scores(x) reals for e^(s - m), or NULL: the backward forms them anew */
     mmix_real *scores;
     mmix_heads dy, dq, dk, dv;
     mmix_real *dbias;                            /* or NULL */
@@ -660,9 +660,9 @@ MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward)
 /* Reals of `scores`, B H L S with S rounded up to 32 k + 16: a fifth off the backward's time; 0 beyond 512
    keys, where scores must be NULL. */
 MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x);
-/* y, and top, over and scores. */
+/* y, and row_max, inverse_sum and scores. */
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch);
-/* Needs y, top and over of the forward, and scores if given. */
+/* Needs y, row_max and inverse_sum of the forward, and scores if given. */
 MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scratch);
 
 typedef struct mmix_raw_linear {
@@ -798,7 +798,7 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
 MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry);
 
 /* ==== >>api-images ===================================================================
-   8-bit RGB pictures, bit for bit as Pillow treats them; random crops; PPM files
+   8-bit RGB pictures, bit for bit as Pillow treats them; random crops
 
    Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so they run
    inside parallel tasks. They return 0, or -1 with nothing written if an argument is out of its range. Those
@@ -885,16 +885,6 @@ MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augm
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
                                mmix_tensor *local);
-
-/* Binary PPM (P6) or PGM (P5, grey becomes RGB) of 8 bits, from memory and from a file: pixels that last
-   until mmix_ppm_free, or NULL with width and height 0. What follows the picture is ignored. */
-MMIXDEF uint8_t *mmix_ppm_read(mmix_ctx *m, const void *bytes, size_t size, size_t *width, size_t *height);
-MMIXDEF uint8_t *mmix_ppm_load(mmix_ctx *m, const char *path, size_t *width, size_t *height);
-MMIXDEF void mmix_ppm_free(mmix_ctx *m, uint8_t *rgb, size_t width, size_t height);
-/* Writes a P6 file (mmix_pgm_save: P5, one byte a pixel) as `path`.tmp, which then takes the name. 0, or
-   -1. */
-MMIXDEF int mmix_ppm_save(mmix_ctx *m, const char *path, const uint8_t *rgb, size_t width, size_t height);
-MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, size_t width, size_t height);
 
 /* ==== >>api-layers ===================================================================
    parameters with checkpoint names, and the layers made of them
@@ -1157,14 +1147,15 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
 /* ==== >>api-decoder ==================================================================
    decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
 
-   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Greedy continuation of a text:
+   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Tokens are numbers; demos/text.h has
+   llama2.c's tokenizer. Greedy continuation of a text:
 
        mmix_decoder *d = mmix_decoder_open(m, "stories260K.bin");
-       mmix_tokenizer *t = mmix_tokenizer_load(m, "tok512.bin");
+       tokenizer *t = tokenizer_load(m, "tok512.bin");
        int32_t prompt[64], more[200];
-       size_t n = mmix_tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64);
+       size_t n = tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64);
        size_t made = mmix_decoder_generate(d, prompt, n, NULL, more, 200);
-       for (size_t i = 0; i < made; i++) fputs(mmix_tokenizer_piece(t, more[i], NULL), stdout);
+       for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
    ==================================================================================== */
 
 /* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), each frame followed by
@@ -1358,20 +1349,6 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
 MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d);
 /* Adds the adapters to their matrices and drops them; not while a mmix_distill trains them. 0, or -1. */
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
-
-typedef struct mmix_tokenizer mmix_tokenizer;
-/* llama2.c's tokenizer file, or its bytes: pieces with scores, joined pair by pair. NULL on error. */
-MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path);
-MMIXDEF mmix_tokenizer *mmix_tokenizer_from(mmix_ctx *m, const char *name, const void *bytes, size_t size);
-MMIXDEF void mmix_tokenizer_destroy(mmix_tokenizer *t);
-MMIXDEF size_t mmix_tokenizer_count(const mmix_tokenizer *t);
-/* Tokens of a UTF-8 text, with token 1 before and 2 after it if asked: how many there are, of which the first
-   `room` are written; 0 after an error. */
-MMIXDEF size_t mmix_tokenizer_encode(const mmix_tokenizer *t, const char *text, int begin, int end,
-                                     int32_t *tokens, size_t room);
-/* The bytes of a token, terminated by 0; *length (or NULL) for bytes that are 0 themselves. After token 1 a
-   text drops the first space: that is the caller's. "" for a number that is no token. */
-MMIXDEF const char *mmix_tokenizer_piece(const mmix_tokenizer *t, int32_t token, size_t *length);
 
 /* ==== >>api-metrics ==================================================================
    what features are worth: maps, Binary-AUC, k-NN, PCA
@@ -2859,7 +2836,7 @@ typedef struct mmixi_kernels {
     mmix_real (*dot)(size_t n, const mmix_real *x, const mmix_real *y);
     mmix_real (*sum)(size_t n, const mmix_real *x);
     /* -infinity if n is 0 */
-    mmix_real (*max)(size_t n, const mmix_real *x);
+    mmix_real (*largest)(size_t n, const mmix_real *x);
     /* sum of (x - mean)² */
     mmix_real (*variance)(size_t n, const mmix_real *x, mmix_real mean);
     void (*axpy)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);               /* y += a x */
@@ -3336,7 +3313,7 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(sum)(size_t n, const mmix_real *x)
     return MMIXI_NAME(lanes_sum)(MMIXI_ADD(MMIXI_ADD(s0, s1), MMIXI_ADD(s2, s3)));
 }
 
-static MMIXI_TARGET mmix_real MMIXI_NAME(max)(size_t n, const mmix_real *x)
+static MMIXI_TARGET mmix_real MMIXI_NAME(largest)(size_t n, const mmix_real *x)
 {
     const MMIXI_V least = MMIXI_SET((mmix_real)-HUGE_VAL);
     MMIXI_V m0 = least, m1 = least;
@@ -3454,7 +3431,7 @@ static MMIXI_TARGET void MMIXI_NAME(softmax)(size_t n, const mmix_real *x, mmix_
     const MMIXI_V least = MMIXI_SET((mmix_real)-HUGE_VAL), zero = MMIXI_SET((mmix_real)0);
     MMIXI_V v[SHORT], top = least, sum = zero;
     if (MMIXI_W == 1 || n > SHORT * MMIXI_W) {
-        mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(max)(n, x), y);
+        mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(largest)(n, x), y);
         MMIXI_NAME(scale)(n, 1 / s, y, y);
         return;
     }
@@ -3800,7 +3777,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #define MMIXI_ENTRY(name) k->name = MMIXI_NAME(name)
     strcpy(k->name, MMIXI_STRING(MMIXI_LEVEL_NAME));
     k->mr = MMIXI_MR; k->nr = MMIXI_NV * MMIXI_W; k->lanes = MMIXI_W;
-    MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(max); MMIXI_ENTRY(variance);
+    MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(largest); MMIXI_ENTRY(variance);
     MMIXI_ENTRY(axpy); MMIXI_ENTRY(scale); MMIXI_ENTRY(lerp); MMIXI_ENTRY(add); MMIXI_ENTRY(mul);
     MMIXI_ENTRY(mul_add); MMIXI_ENTRY(finish); MMIXI_ENTRY(exp_row); MMIXI_ENTRY(softmax);
     MMIXI_ENTRY(exp_each); MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
@@ -6619,89 +6596,67 @@ static size_t mmixi_chunks_count(const mmixi_chunks *c)
    q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
    ==================================================================================== */
 
-typedef struct mmixi_rope_options { double theta; size_t R, sections[3]; int interleaved;
-                                   } mmixi_rope_options;
-typedef struct mmixi_rope_job {
-    mmixi_rope_options o;
-    mmix_heads from, to;
-    size_t L, H, N;
-    const int32_t *pos;
-    /* steps of pos; rows of the table that a sequence has to itself */
-    size_t pos_axis, pos_batch, per_batch;
-    const double *frequency;                     /* (R/2) */
-    mmix_real *table;                            /* (L or B L, R/2, 2): cos, sin */
-    int back, add;
-} mmixi_rope_job;
-
-static void mmixi_rope_table(void *arg, size_t begin, size_t end, size_t lane)
+/* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (L or B L, R/2, 2),
+   a row for each position. */
+static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_rope_job *j = (const mmixi_rope_job *)arg;
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const mmix_tensor *pos = c->in[1];
+    const size_t L = c->in[0]->shape[1], *s = o->sections, batch = pos->ndim > 1 ? pos->stride[pos->ndim - 2] : 0;
     (void)lane;
-    for (size_t t = begin; t < end; t++)
-        for (size_t i = 0; i < j->o.R / 2; i++) {
-            const size_t *s = j->o.sections, axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
-            const double angle = j->frequency[i]
-                * j->pos[axis * j->pos_axis + t / j->L * j->pos_batch + t % j->L];
-            j->table[t * j->o.R + 2 * i] = (mmix_real)mmixi_cos(angle);
-            j->table[t * j->o.R + 2 * i + 1] = (mmix_real)mmixi_sin(angle);
+    for (size_t i = 0; i < o->dim / 2; i++) {
+        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * mmixi_log(o->theta));
+        const size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
+        const int32_t *at = mmix_data_i32(pos) + axis * pos->stride[0];
+        for (size_t t = begin; t < end; t++) {
+            const double angle = frequency * at[t / L * batch + t % L];
+            mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
+            turn[0] = (mmix_real)mmixi_cos(angle);
+            turn[1] = (mmix_real)mmixi_sin(angle);
         }
+    }
 }
-static void mmixi_rope_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_rope_job *j = (const mmixi_rope_job *)arg;
-    const size_t half = j->o.R / 2, step = j->o.interleaved ? 2 : 1, other = j->o.interleaved ? 1 : half;
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const int back = c->dy[0] != NULL, add = back && c->add[0];
+    const size_t L = c->in[0]->shape[1], H = c->in[0]->shape[2], N = c->in[0]->shape[3], R = o->dim,
+        step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2, rows = c->size[0];
+    const mmix_heads in = mmixi_heads_of(c->in[0], back ? c->dx[0] : mmix_data(c->in[0]), H),
+        out = mmixi_heads_of(c->out[0], back ? (mmix_real *)c->dy[0] : mmix_data(c->out[0]), H);
     (void)lane;
     for (size_t t = begin; t < end; t++)
-        for (size_t h = 0; h < j->H; h++) {
-            const mmix_real *x = mmixi_at(&j->from, t / j->L, t % j->L, h),
-                *turn = j->table + (t / j->L * j->per_batch + t % j->L) * j->o.R;
-            mmix_real *y = mmixi_at(&j->to, t / j->L, t % j->L, h);
-            for (size_t i = 0; i < half; i++) {
-                const mmix_real c = turn[2 * i], s = j->back ? -turn[2 * i + 1] : turn[2 * i + 1],
+        for (size_t h = 0; h < H; h++) {
+            const mmix_real *x = mmixi_at(back ? &out : &in, t / L, t % L, h), *turn = c->saved[0] + t % rows * R;
+            mmix_real *y = mmixi_at(back ? &in : &out, t / L, t % L, h);
+            for (size_t i = 0; i < R / 2; i++) {
+                const mmix_real cosine = turn[2 * i], sine = back ? -turn[2 * i + 1] : turn[2 * i + 1],
                     u = x[i * step], v = x[i * step + other];
-                y[i * step] = (j->add ? y[i * step] : 0) + (u * c - v * s);
-                y[i * step + other] = (j->add ? y[i * step + other] : 0) + (u * s + v * c);
+                y[i * step] = (add ? y[i * step] : 0) + (u * cosine - v * sine);
+                y[i * step + other] = (add ? y[i * step + other] : 0) + (u * sine + v * cosine);
             }
-            for (size_t i = 2 * half; i < j->N; i++) y[i] = (j->add ? y[i] : 0) + x[i];
+            for (size_t i = R; i < N; i++) y[i] = (add ? y[i] : 0) + x[i];
         }
 }
-static int mmixi_rope_run(mmix_ctx *m, mmix_call *call, int back)
+static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *x = call->in[0], *pos = call->in[1];
-    const size_t B = x->shape[0], L = x->shape[1], H = x->shape[2];
-    mmix_heads whole = mmix_heads_plain(mmix_data(call->out[0]), L, H, x->shape[3], H);
-    mmixi_rope_job j;
-    memset(&j, 0, sizeof j);
-    j.o = *(const mmixi_rope_options *)call->options;
-    j.L = L; j.H = H; j.N = x->shape[3];
-    j.back = back;
-    j.from = mmixi_heads_of(x, mmix_data(x), H);
-    j.to = whole;
-    j.table = call->saved[0];
-    j.per_batch = pos->ndim - (j.o.sections[0] > 0) == 2 ? L : 0;
-    if (back) {
-        j.from = whole;
-        j.from.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
-        j.to = mmixi_heads_of(x, mmix_grad_target(m, call->in[0], &j.add), H);
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const mmix_tensor *x = c->in[0];
+    const size_t tokens = x->shape[0] * x->shape[1];
+    const mmix_mark mark = mmix_mark_here(m);
+    if (!c->dy[0]) {
+        c->size[0] = c->in[1]->ndim - (o->sections[0] > 0) == 2 ? tokens : x->shape[1];
+        if (c->recorded && !mmix_save(m, c, 0, c->size[0] * o->dim)) return -1;
+        if (!c->recorded && !(c->saved[0] = mmixi_reals(m, c->size[0], o->dim))) return -1;
+        mmixi_over(c, c->size[0], mmixi_row_grain(o->dim * 16), mmixi_rope_angles);
     }
-    else {
-        const size_t half = j.o.R / 2, rows = j.per_batch ? B * L : L;
-        double *frequency = mmixi_doubles(m, half + 1, 1);
-        j.table = call->recorded ? mmix_save(m, call, 0, rows * j.o.R) : mmixi_reals(m, rows, j.o.R);
-        if (!frequency || !j.table) return -1;
-        for (size_t i = 0; i < half; i++)
-            frequency[i] = mmixi_exp(-2 * (double)i / (double)j.o.R * mmixi_log(j.o.theta));
-        j.frequency = frequency;
-        j.pos = mmix_data_i32(pos);
-        j.pos_axis = j.o.sections[0] ? pos->stride[0] : 0;
-        j.pos_batch = j.per_batch ? pos->stride[pos->ndim - 2] : 0;
-        mmixi_ranges(m, rows, mmixi_row_grain(j.o.R * 16), mmixi_rope_table, &j);
+    mmixi_over(c, tokens, mmixi_row_grain(x->shape[2] * x->shape[3]), mmixi_rope_tokens);
+    if (!c->recorded) {
+        c->saved[0] = NULL;
+        mmix_rewind(m, mark);
     }
-    if (j.to.p) mmixi_ranges(m, B * L, mmixi_row_grain(H * j.N), mmixi_rope_range, &j);
     return 0;
 }
-static int mmixi_rope_forward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 0); }
-static int mmixi_rope_backward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 1); }
 
 /* Whether heads of N can be turned so. */
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
@@ -6720,25 +6675,19 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 {
     const char *who = "mmix_rope";
     mmix_call call = mmixi_call(x, pos, NULL);
-    mmix_rope_options none;
-    mmixi_rope_options o;
-    size_t L = mmix_shape(x, 1), N = mmix_shape(x, 3), want[3];
-    int n = 0;
-    memset(&none, 0, sizeof none);
+    mmix_rope_options o;
+    mmixi_dims d;
+    int sections;
     memset(&o, 0, sizeof o);
-    options = options ? options : &none;
-    o.theta = options->theta > 0 ? options->theta : 10000;
-    o.R = options->dim ? options->dim : N;
-    o.interleaved = options->interleaved != 0;
-    for (int a = 0; a < 3; a++) o.sections[a] = options->sections[a];
-    if (o.sections[0] + o.sections[1] + o.sections[2]) want[n++] = 3;
-    if (mmix_ndim(pos) > n + 1) want[n++] = mmix_shape(x, 0);
-    want[n++] = L;
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "pos", pos, MMIX_DTYPE_I32, n, want[0], n > 1 ? want[1] : 0,
-                        n > 2 ? want[2] : 0, 0)) return NULL;
-    if (!mmixi_rope_check(m, who, options, N)) return NULL;
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 4, x->shape);
+    if (options) o = *options;
+    sections = o.sections[0] || o.sections[1] || o.sections[2];
+    if (!mmixi_expect(m, who, &d, "x BLHN", x)
+        || !mmixi_expect(m, who, &d, !sections ? mmix_ndim(pos) > 1 ? "+pos:i32 BL" : "+pos:i32 L"
+                         : mmix_ndim(pos) > 2 ? "+pos:i32 3BL" : "+pos:i32 3L", pos)
+        || !mmixi_rope_check(m, who, &o, d.N)) return NULL;
+    if (!(o.theta > 0)) o.theta = 10000;
+    if (!o.dim) o.dim = d.N;
+    call.out[0] = mmixi_like(m, who, x);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
 }
 
@@ -8031,24 +7980,22 @@ static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
 }
 
 /* ==== >>softmax attention ============================================================
-   y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j
+   y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
 
-   The plain loop is the matrix, mmixi_softmax_matrix. The fast form takes keys in tiles. For each block of
-   queries and each tile the scores are a small product; a running maximum t and sum l of each row let later
-   tiles be added (Milakov & Gimelshein 2018; Dao et al. 2022):
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop makes all of p
+   (mmixi_softmax_plain). The fast form never does: it takes keys in tiles. For each block of queries and each
+   tile the scores are a small product; a running maximum m and sum l of each row let later tiles be added
+   (Milakov & Gimelshein 2018; Dao et al. 2022):
 
-       t' = max(t, max_j s_ij),   l' = l e^(t - t') + Σ_j e^(s_ij - t'),
-       y' = y e^(t - t') + Σ_j e^(s_ij - t') v_j,   and at the end y = y'/l'
+       m' = max(m, max_j s_ij),   l' = l e^(m - m') + Σ_j e^(s_ij - m'),
+       y' = y e^(m - m') + Σ_j e^(s_ij - m') v_j,   and at the end y = y'/l'
 
-   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: t and 1/l
-   of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - t) is kept,
-   too: that is no more than q, k, v and y are. With δ_i = dy_i · y_i:
-       dv_j = Σ_i p_ij dy_i,   ds_ij = p_ij (dy_i · v_j - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale
-       Σ_i ds_ij q_i
+   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: m and 1/l
+   of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - m) is kept,
+   too: that is no more than q, k, v and y are.
 
-   Every mask but the window lets a query see one run of keys, low … high - 1; tiles outside are not visited.
-   A window of a grid is a sequence of its own: its rows are brought together in scratch, and what is said
-   above is done to them.
+   Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is a sequence
+   of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
    ==================================================================================== */
 
 #ifdef MMIX_REGRESSION
@@ -8057,469 +8004,470 @@ enum { MMIXI_QUERY_BLOCK = 2, MMIXI_KEY_TILE = 3 };
 enum { MMIXI_QUERY_BLOCK = 24, MMIXI_KEY_TILE = 512 };
 #endif
 
+/* What all tasks of a pass know. */
 typedef struct mmixi_softmax_job {
     mmix_raw_softmax r;
     const mmixi_kernels *k;
-    /* key/value heads; T: keys of a tile, ld: of them the rows of scratch; a forward task takes `run`
-       queries, a head has `runs`; tasks of the pass */
-    size_t G, T, ld, run, runs, tasks;
     int back;
-    /* (B, L, 2) with seq_idx: first token of i's sequence, end */
-    size_t *packed;
-    size_t windows[3], tokens;                   /* windows on each axis; tokens of one, 0: no windows */
-    /* distances that bias has numbers for; in a window, a number for each token whose difference tells the
-       distance; gradient of bias that each task makes (tasks, share, distances) */
-    size_t distances;
-    const int32_t *place;
-    mmix_real *dbias;
+    /* key/value heads; windows of a sequence, and queries and keys of the largest (no windows: 1, L, S); keys
+       of a tile; reals between two rows of scores; a forward task takes `run` queries, a head has `runs` */
+    size_t G, windows, L, S, T, ld, run, runs, tasks;
+    int single;                                  /* one query: a transpose would cost more than its products */
+    const size_t *sequence;                      /* (B, L, 2) with seq_idx: begin and end of token i's */
+    size_t distances;                            /* numbers of bias that a head has */
+    mmix_real *dbias;                            /* what each task adds to them (tasks, H / G, distances) */
     mmix_real *scratch;
     size_t lane_size;
 } mmixi_softmax_job;
-typedef struct mmixi_softmax_scratch {
-    /* K and V of a tile transposed; scale · q; scores, their gradient; dq of a block */
-    mmix_real *kt, *vt, *qs, *p, *dp, *dqs;
-    /* rows of V (in the backward of K) and of dy, near each other: heads may lie pages apart, and their rows
-       fall into a few sets of the nearest cache */
-    mmix_real *near, *dys;
-    mmix_real *top, *sum;                        /* of each query of a task */
-    /* the rows of a window, and t and 1/l of its queries */
-    mmix_real *q, *k, *v, *y, *dy, *dq, *dk, *dv, *t, *over, *place;
-} mmixi_softmax_scratch;
-static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *base,
-                                         mmixi_softmax_scratch *s)
+
+/* ---- who sees whom ---- */
+
+typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
+/* What query i sees, windows aside. With more keys than queries, and a mask, the queries are the last. */
+static mmixi_keys mmixi_softmax_keys(const mmixi_softmax_job *j, size_t b, size_t i)
 {
-    size_t R = MMIXI_QUERY_BLOCK, T = j->ld, at = 0, N = j->r.N, P = j->r.P, n = j->tokens,
-        m = j->back ? n : 0, share = j->r.H / j->G;
-    MMIXI_PART(kt, N * T); MMIXI_PART(qs, R * N); MMIXI_PART(p, R * T); MMIXI_PART(top, j->run);
-    MMIXI_PART(sum, j->run);
-    MMIXI_PART(vt, j->back ? P * T : 0); MMIXI_PART(dp, j->back ? R * T : 0);
-    MMIXI_PART(dqs, j->back ? R * N : 0); MMIXI_PART(dys, j->back ? R * P : 0);
-    MMIXI_PART(near, j->back ? T * N : j->run > 1 ? T * P : 0);
-    MMIXI_PART(q, n * share * N); MMIXI_PART(k, n * N); MMIXI_PART(v, n * P); MMIXI_PART(y, n * share * P);
-    MMIXI_PART(t, n * share); MMIXI_PART(over, n * share); MMIXI_PART(place, j->r.bias ? n : 0);
-    MMIXI_PART(dy, m * share * P); MMIXI_PART(dq, m * share * N); MMIXI_PART(dk, m * N);
-        MMIXI_PART(dv, m * P);
+    const mmix_raw_softmax *r = &j->r;
+    const size_t at = i + r->S - r->L;
+    mmixi_keys seen = { 0, r->S };
+    if (r->mask == MMIX_MASK_CAUSAL || r->mask == MMIX_MASK_PREFIX) seen.end = at + 1;
+    if (r->mask == MMIX_MASK_PREFIX && at < r->prefix) seen.end = mmixi_min(r->prefix, r->S);
+    if (r->mask == MMIX_MASK_BAND) {
+        seen.begin = at - mmixi_min(at, r->lefts ? (size_t)r->lefts[i] : r->left);
+        seen.end = at + 1 + mmixi_min(r->S - at - 1, r->right);
+    }
+    if (j->sequence) {
+        seen.begin = mmixi_max(seen.begin, j->sequence[2 * (b * r->L + i)]);
+        seen.end = mmixi_min(seen.end, j->sequence[2 * (b * r->L + i) + 1]);
+    }
+    return seen;
+}
+/* Windows begin at 0, at `shift` (0: at `window`), and from there every `window` tokens: the number of that
+   which a coordinate lies in, and where window w begins. */
+static size_t mmixi_window_of(const mmix_raw_softmax *r, int axis, size_t at)
+{
+    return (r->shift[axis] ? at + r->window[axis] - r->shift[axis] : at) / r->window[axis];
+}
+static size_t mmixi_window_begin(const mmix_raw_softmax *r, int axis, size_t w)
+{
+    const size_t before = r->shift[axis] ? r->window[axis] - r->shift[axis] : 0;
+    return w ? mmixi_min(w * r->window[axis] - before, r->grid[axis]) : 0;
+}
+/* Whether query i and key t share a window, and the number of their distance in bias. */
+static int mmixi_same_window(const mmix_raw_softmax *r, size_t i, size_t t, size_t *distance)
+{
+    int same = 1;
+    *distance = 0;
+    for (int a = 0; a < 3 && r->window[0]; a++) {
+        const size_t inner = (a < 2 ? r->grid[2] : 1) * (a < 1 ? r->grid[1] : 1),
+            from = i / inner % r->grid[a], to = t / inner % r->grid[a];
+        same &= mmixi_window_of(r, a, from) == mmixi_window_of(r, a, to);
+        *distance = *distance * (2 * r->window[a] - 1) + from + r->window[a] - 1 - to;
+    }
+    return same;
+}
+
+/* The definition: p (B, H, L, S), one row after another. */
+static void mmixi_softmax_plain(const mmixi_softmax_job *j, mmix_real *p)
+{
+    const mmix_raw_softmax *r = &j->r;
+    for (size_t row = 0, distance; row < r->B * r->H * r->L; row++, p += r->S) {
+        const size_t b = row / (r->H * r->L), h = row / r->L % r->H, i = row % r->L;
+        const mmixi_keys seen = mmixi_softmax_keys(j, b, i);
+        double row_max = -HUGE_VAL, sum = 0;
+        for (size_t t = 0; t < r->S; t++) {
+            double s = -HUGE_VAL;
+            if (t >= seen.begin && t < seen.end && mmixi_same_window(r, i, t, &distance))
+                s = r->scale * (double)j->k->dot(r->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h))
+                    + (r->bias ? (double)r->bias[h * j->distances + distance] : 0);
+            p[t] = (mmix_real)s;
+            row_max = s > row_max ? s : row_max;
+        }
+        for (size_t t = 0; t < r->S; t++) sum += p[t] = (mmix_real)mmixi_exp((double)p[t] - row_max);
+        for (size_t t = 0; t < r->S; t++) p[t] = (mmix_real)((double)p[t] / sum);
+    }
+}
+
+/* ---- a task ---- */
+
+/* Queries first … last - 1 of head h of sequence b, or of a window of it; in the backward the heads that share k
+   and v with h. */
+typedef struct mmixi_softmax_task {
+    size_t b, h, window, S, first, last;
+    size_t *token;                               /* the window's tokens in the sequence; no windows: NULL */
+    int32_t *place;                              /* their differences tell the distance in bias; or NULL */
+    /* a tile's K and V transposed; scale q, y, dy and dq of a block; its scores, their gradient; rows of V, or
+       (backward) of K, side by side: heads may lie pages apart, and their rows fall into a few sets of the
+       nearest cache; dk and dv of a window's tile; of each query */
+    mmix_real *kt, *vt, *q, *y, *dy, *dq, *p, *dp, *rows, *dk, *dv, *row_max, *sum, *tokens, *places;
+} mmixi_softmax_task;
+static size_t mmixi_softmax_scratch(const mmixi_softmax_job *j, mmix_real *base, mmixi_softmax_task *s)
+{
+    const size_t R = MMIXI_QUERY_BLOCK, N = j->r.N, P = j->r.P, ld = j->ld, T = j->T,
+        back = j->back != 0, apart = j->r.window[0] != 0;
+    size_t at = 0;
+    MMIXI_PART(kt, N * ld); MMIXI_PART(vt, back * P * ld); MMIXI_PART(q, R * N);
+    MMIXI_PART(p, R * ld); MMIXI_PART(dp, back * R * ld);
+    MMIXI_PART(y, apart * R * P); MMIXI_PART(dy, back * R * P); MMIXI_PART(dq, back * R * N);
+    MMIXI_PART(rows, T * mmixi_max(back || apart ? N : 0, (!back && !j->single) || apart ? P : 0));
+    MMIXI_PART(dk, back * apart * T * N); MMIXI_PART(dv, back * apart * T * P);
+    MMIXI_PART(row_max, j->run); MMIXI_PART(sum, j->run);
+    MMIXI_PART(tokens, apart * j->S * sizeof(size_t) / sizeof(mmix_real));
+    MMIXI_PART(places, j->r.bias ? j->S : 0);
     return at;
 }
-
-/* Query i sees the keys low … high - 1. With more keys than queries, and a mask, the queries are the last. */
-static void mmixi_softmax_span(const mmixi_softmax_job *j, size_t b, size_t i, size_t *low, size_t *high)
+static void mmixi_softmax_task_window(const mmixi_softmax_job *j, mmixi_softmax_task *s)
 {
     const mmix_raw_softmax *r = &j->r;
-    const size_t *packed = j->packed ? j->packed + 2 * (b * r->L + i) : NULL;
-    size_t at = i + r->S - r->L;
-    *low = 0;
-    *high = r->S;
-    if (r->mask == MMIX_MASK_CAUSAL || r->mask == MMIX_MASK_PREFIX) *high = at + 1;
-    if (r->mask == MMIX_MASK_PREFIX && at < r->prefix) *high = mmixi_min(r->prefix, r->S);
-    if (r->mask == MMIX_MASK_BAND) {
-        *low = at - mmixi_min(at, r->lefts ? (size_t)r->lefts[i] : r->left);
-        *high = at + 1 + mmixi_min(r->S - at - 1, r->right);
+    size_t begin[3], end[3], n = 0, w = s->window;
+    for (int a = 3; a-- > 0;) {
+        const size_t count = mmixi_window_of(r, a, r->grid[a] - 1) + 1;
+        begin[a] = mmixi_window_begin(r, a, w % count);
+        end[a] = mmixi_window_begin(r, a, w % count + 1);
+        w /= count;
     }
-    if (packed) {
-        *low = mmixi_max(*low, packed[0]);
-        *high = mmixi_min(*high, packed[1]);
-    }
-}
-/* The window that a coordinate lies in, on an axis whose second window begins at `shift` (0: at `window`);
-   and how many there are. */
-static size_t mmixi_window_of(size_t at, size_t window, size_t shift)
-{
-    return shift ? (at + window - shift) / window : at / window;
-}
-static size_t mmixi_window_count(const mmix_raw_softmax *r, int axis)
-{
-    return mmixi_window_of(r->grid[axis] - 1, r->window[axis], r->shift[axis]) + 1;
-}
-
-/* The definition: M (B, H, L, S). */
-static void mmixi_softmax_matrix(const mmixi_softmax_job *j, mmix_real *M)
-{
-    const mmix_raw_softmax *r = &j->r;
-    for (size_t b = 0; b < r->B; b++)
-        for (size_t h = 0; h < r->H; h++)
-            for (size_t i = 0; i < r->L; i++, M += r->S) {
-                size_t low, high;
-                mmix_real top = (mmix_real)-HUGE_VAL;
-                double sum = 0;
-                mmixi_softmax_span(j, b, i, &low, &high);
-                for (size_t t = 0; t < r->S; t++) {
-                    int seen = t >= low && t < high;
-                    /* tokens between two neighbours on this axis; distances between two on that of bias */
-                    size_t across = 1, apart = 1, distance = h * j->distances;
-                    for (int a = 3; j->tokens && a-- > 0; across *= r->grid[a],
-                         apart *= 2 * r->window[a] - 1) {
-                        const size_t at = i / across % r->grid[a], of = t / across % r->grid[a];
-                        seen &= mmixi_window_of(at, r->window[a], r->shift[a])
-                            == mmixi_window_of(of, r->window[a], r->shift[a]);
-                        distance += (at + r->window[a] - 1 - of) * apart;
-                    }
-                    M[t] = (mmix_real)-HUGE_VAL;
-                    if (seen)
-                        M[t] = (mmix_real)(r->scale * (double)j->k->dot(r->N, mmixi_at(&r->q, b, i, h),
-                                mmixi_at(&r->k, b, t, h)) + (r->bias ? (double)r->bias[distance] : 0));
-                    top = M[t] > top ? M[t] : top;
-                }
-                for (size_t t = 0; t < r->S; t++) {
-                    M[t] = M[t] < -(mmix_real)1e38 ? 0 : mmixi_exp_real(M[t] - top);
-                    sum += (double)M[t];
-                }
-                for (size_t t = 0; t < r->S; t++) M[t] = (mmix_real)((double)M[t] / sum);
+    s->token = (size_t *)(void *)s->tokens;
+    if (r->bias) s->place = (int32_t *)(void *)s->places;
+    for (size_t t = begin[0]; t < end[0]; t++)
+        for (size_t y = begin[1]; y < end[1]; y++)
+            for (size_t x = begin[2]; x < end[2]; x++, n++) {
+                s->token[n] = (t * r->grid[1] + y) * r->grid[2] + x;
+                if (s->place)
+                    s->place[n] = (int32_t)((t * (2 * r->window[1] - 1) + y) * (2 * r->window[2] - 1) + x);
             }
+    s->S = s->last = n;
+}
+static void mmixi_softmax_task_begin(const mmixi_softmax_job *j, size_t index, size_t lane, mmixi_softmax_task *s)
+{
+    const size_t heads = j->back ? j->G : j->r.H;
+    memset(s, 0, sizeof *s);
+    mmixi_softmax_scratch(j, j->scratch + lane * j->lane_size, s);
+    s->first = index % j->runs * j->run;
+    s->last = mmixi_min(j->L, s->first + j->run);
+    s->window = index / j->runs % j->windows;
+    s->h = index / j->runs / j->windows % heads * (j->r.H / heads);
+    s->b = index / j->runs / j->windows / heads;
+    s->S = j->S;
+    if (j->r.window[0]) mmixi_softmax_task_window(j, s);
+}
+/* Rows of n tokens of head h: where they lie, or side by side in `room` if they are to, or lie apart. */
+static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *s, const mmix_heads *all, size_t h, size_t from,
+                                       size_t n, size_t width, mmix_real *room, int copy)
+{
+    const mmix_real *base = mmixi_at(all, s->b, 0, h);
+    if (!s->token && !copy) return mmixi_matrix(base + (ptrdiff_t)from * all->token, n, width, all->token);
+    for (size_t i = 0; i < n; i++)
+        memcpy(room + i * width, base + (ptrdiff_t)(s->token ? s->token[from + i] : from + i) * all->token,
+               width * sizeof *room);
+    return mmixi_matrix(room, n, width, (ptrdiff_t)width);
+}
+/* The other way: to = or += such rows, unless they lie there. */
+static void mmixi_softmax_put(const mmixi_softmax_job *j, const mmixi_softmax_task *s, mmixi_mat rows,
+                              const mmix_heads *to, size_t h, size_t from, int add)
+{
+    mmix_real *base = mmixi_at(to, s->b, 0, h);
+    for (size_t i = 0; i < rows.rows; i++)
+        mmixi_put(j->k, rows.cols, mmixi_row(rows, i),
+                  base + (ptrdiff_t)(s->token ? s->token[from + i] : from + i) * to->token, add);
+}
+/* Where query i's numbers lie in an array (B, H, L). */
+static size_t mmixi_softmax_query(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t h, size_t i)
+{
+    return (s->b * j->r.H + h) * j->r.L + (s->token ? s->token[i] : i);
+}
+/* Its kept e^(s - m), those of key 0, 1, … of its window. */
+static mmix_real *mmixi_softmax_kept(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t h, size_t i)
+{
+    return j->r.scores + (((s->b * j->r.H + h) * j->windows + s->window) * j->L + i) * j->ld;
 }
 
-/* What a block of queries sees of a tile: n keys from `from` on; first: nothing of earlier tiles. */
-typedef struct mmixi_softmax_part { size_t rows, from, n; int first; } mmixi_softmax_part;
-static mmixi_softmax_part mmixi_softmax_part_of(const mmixi_softmax_job *j, size_t b, size_t i, size_t rows,
-                                                size_t tile)
+/* What a block of queries sees of a tile: n keys from `from` on, row r those of seen[r], counted from there. */
+typedef struct mmixi_softmax_block {
+    size_t rows, from, n;
+    int add;                                     /* an earlier tile was seen by one of them, … */
+    int again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];      /* … by row r; here is all that r sees */
+    mmixi_keys seen[MMIXI_QUERY_BLOCK];
+} mmixi_softmax_block;
+static mmixi_softmax_block mmixi_softmax_block_of(const mmixi_softmax_job *j, const mmixi_softmax_task *s,
+                                                  size_t i, size_t tile)
 {
-    mmixi_softmax_part c;
-    size_t low, high, end = mmixi_min(tile + j->T, j->r.S), least = j->r.S, most = 0;
-    for (size_t r = 0; r < rows; r++) {
-        mmixi_softmax_span(j, b, i + r, &low, &high);
-        least = mmixi_min(least, low);
-        most = mmixi_max(most, high);
+    const size_t tile_end = mmixi_min(tile + j->T, s->S);
+    size_t end = tile;
+    mmixi_softmax_block c;
+    c.rows = mmixi_min(MMIXI_QUERY_BLOCK, s->last - i);
+    c.from = tile_end;
+    c.add = 0;
+    for (size_t r = 0; r < c.rows; r++) {
+        mmixi_keys *seen = &c.seen[r];
+        *seen = mmixi_softmax_keys(j, s->b, i + r);
+        c.add |= c.again[r] = seen->begin < tile;
+        seen->end = mmixi_min(seen->end, s->S);
+        c.whole[r] = !c.again[r] && seen->end <= tile_end;
+        seen->begin = mmixi_max(seen->begin, tile);
+        seen->end = mmixi_max(mmixi_min(seen->end, tile_end), seen->begin);
+        if (seen->begin == seen->end) seen->begin = seen->end = tile_end;
+        else end = mmixi_max(end, seen->end);
+        c.from = mmixi_min(c.from, seen->begin);
     }
-    c.rows = rows;
-    c.from = mmixi_max(least, tile);
-    c.n = mmixi_min(most, end) > c.from ? mmixi_min(most, end) - c.from : 0;
-    c.first = least >= tile;
+    c.n = end > c.from ? end - c.from : 0;
+    for (size_t r = 0; r < c.rows; r++) {
+        c.seen[r].begin = mmixi_min(c.seen[r].begin - c.from, c.n);
+        c.seen[r].end = mmixi_min(c.seen[r].end - c.from, c.n);
+    }
     return c;
 }
-/* Of them row i's: keys a … e - 1 of the part. Returns whether no earlier tile had any; *last: nor will later
-   ones. */
-static int mmixi_softmax_row(const mmixi_softmax_job *j, const mmixi_softmax_part *c, size_t b, size_t i,
-                             size_t tile, size_t *a, size_t *e, int *last)
+/* A row's numbers outside of the keys it sees become 0. */
+static void mmixi_softmax_hide(mmix_real *row, mmixi_keys seen, size_t n)
 {
-    size_t low, high;
-    mmixi_softmax_span(j, b, i, &low, &high);
-    *last = high <= tile + j->T;
-    *a = mmixi_min(mmixi_max(low, c->from) - c->from, c->n);
-    *e = high > c->from ? mmixi_max(mmixi_min(high - c->from, c->n), *a) : *a;
-    return low >= tile;
+    memset(row, 0, seen.begin * sizeof *row);
+    memset(row + seen.end, 0, (n - seen.end) * sizeof *row);
 }
-/* Where token i of a window finds its numbers: that of the distance to token t is at [-place[t]]. */
-static size_t mmixi_softmax_bias_at(const mmixi_softmax_job *j, size_t h, size_t i)
+/* Where query i finds its numbers of bias: that of the distance to token t is at [-place[t]]. */
+static size_t mmixi_softmax_center(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t h, size_t i)
 {
-    return h * j->distances + j->distances / 2 + (size_t)j->place[i];
+    return h * j->distances + j->distances / 2 + (size_t)s->place[i];
 }
-/* Kept e^(s - t) of query i: those of key 0, 1, … */
-static mmix_real *mmixi_softmax_kept(const mmixi_softmax_job *j, size_t b, size_t i, size_t h)
+/* scale q of a block */
+static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t rows,
+                                       size_t h, size_t i)
 {
-    return j->r.scores + ((b * j->r.H + h) * j->r.L + i) * j->ld;
+    const mmixi_mat q = mmixi_softmax_rows_of(s, &j->r.q, h, i, rows, j->r.N, s->q, 0);
+    for (size_t r = 0; r < rows; r++) j->k->scale(j->r.N, (mmix_real)j->r.scale, mmixi_row(q, r), s->q + r * j->r.N);
+    return mmixi_matrix(s->q, rows, j->r.N, (ptrdiff_t)j->r.N);
 }
-/* scale · q of a block */
-static void mmixi_softmax_queries(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s, size_t rows,
-                                  size_t b, size_t i, size_t h)
+/* scores = q Kᵀ + bias of a block and tile; q has its scale */
+static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_task *s, mmixi_mat scores,
+                                 mmixi_mat q, mmixi_mat kt, size_t h, size_t i, size_t from)
 {
-    const mmix_real *q = mmixi_at(&j->r.q, b, i, h);
-    for (size_t r = 0; r < rows; r++)
-        j->k->scale(j->r.N, (mmix_real)j->r.scale, q + (ptrdiff_t)r * j->r.q.token, s->qs + r * j->r.N);
-}
-/* Scores of a part from qs and kt, the transposed tile. */
-static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s,
-                                 const mmixi_softmax_part *c, size_t b, size_t i, size_t h, size_t tile)
-{
-    size_t N = j->r.N;
-    if (j->run > 1)
-        mmixi_gemm_small(j->k, c->rows, c->n, N, s->qs, (ptrdiff_t)N, 1, s->kt + (c->from - tile),
-                         (ptrdiff_t)j->ld, s->p, (ptrdiff_t)j->ld, 0);
-    else for (size_t t = 0; t < c->n; t++)       /* for one query a transpose costs more than the products */
-        s->p[t] = j->k->dot(N, s->qs, mmixi_at(&j->r.k, b, c->from + t, h));
-    for (size_t r = 0; j->place && r < c->rows; r++) {
-        const mmix_real *bias = j->r.bias + mmixi_softmax_bias_at(j, h, i + r);
-        for (size_t t = 0; t < c->n; t++) s->p[r * j->ld + t] += bias[-j->place[c->from + t]];
+    if (!j->single) mmixi_multiply(j->k, scores, q, kt, 0);
+    else for (size_t t = 0; t < scores.cols; t++)
+        scores.p[t] = j->k->dot(q.cols, q.p, mmixi_at(&j->r.k, s->b, from + t, h));
+    for (size_t r = 0; s->place && r < scores.rows; r++) {
+        const mmix_real *bias = j->r.bias + mmixi_softmax_center(j, s, h, i + r);
+        for (size_t t = 0; t < scores.cols; t++) mmixi_row(scores, r)[t] += bias[-s->place[from + t]];
     }
 }
+/* A tile of K or V, transposed; its row j of columns is token tile + j. */
+static mmixi_mat mmixi_softmax_turned(const mmixi_softmax_job *j, mmixi_mat rows, mmix_real *to)
+{
+    j->k->transpose(rows.rows, rows.cols, rows.p, rows.rs, to, (ptrdiff_t)j->ld);
+    return mmixi_matrix(to, rows.cols, rows.rows, (ptrdiff_t)j->ld);
+}
 
-static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
+/* ---- forward ---- */
+
+/* One row of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
+static void mmixi_softmax_online(const mmixi_softmax_job *j, mmix_real *p, mmixi_keys seen, int again,
+                                 mmix_real *row_max, mmix_real *sum, mmix_real *y)
+{
+    const size_t n = seen.end - seen.begin;
+    const mmix_real before = *row_max, here = j->k->largest(n, p + seen.begin);
+    mmix_real l;
+    if (!n) return;
+    *row_max = again && before > here ? before : here;
+    l = j->k->exp_row(n, 1, p + seen.begin, *row_max, p + seen.begin);
+    if (again) {
+        const mmix_real fade = mmixi_exp_real(before - *row_max);
+        l += *sum * fade;
+        j->k->scale(j->r.P, fade, y, y);
+    }
+    *sum = l;
+}
+static void mmixi_softmax_forward(void *arg, size_t index, size_t lane)
 {
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
     const mmix_raw_softmax *x = &j->r;
-    const mmixi_kernels *k = j->k;
-    size_t b = index / (x->H * j->runs), h = index / j->runs % x->H, i0 = index % j->runs * j->run,
-        i1 = mmixi_min(x->L, i0 + j->run), P = x->P;
-    mmixi_softmax_scratch s;
-    mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    for (size_t tile = 0; tile < x->S; tile += j->T) {
-        const size_t n = mmixi_min(j->T, x->S - tile);
-        int ready = j->run < 2;                  /* the tile's K is transposed, its V copied */
-        mmixi_softmax_part c;
-        for (size_t i = i0; i < i1; i += c.rows) {
-            mmix_real *y = mmixi_at(&x->y, b, i, h);
-            c = mmixi_softmax_part_of(j, b, i, mmixi_min(MMIXI_QUERY_BLOCK, i1 - i), tile);
+    mmixi_softmax_task s;
+    mmixi_softmax_task_begin(j, index, lane, &s);
+    for (size_t tile = 0; tile < s.S; tile += j->T) {
+        const size_t n = mmixi_min(j->T, s.S - tile);
+        mmixi_mat Kt = mmixi_matrix(s.kt, x->N, n, 0), V = mmixi_matrix(NULL, n, x->P, 0);
+        mmixi_softmax_block c;
+        for (size_t i = s.first; i < s.last; i += c.rows) {
+            mmixi_mat p, y;
+            c = mmixi_softmax_block_of(j, &s, i, tile);
             if (!c.n) continue;
-            if (!ready) {
-                k->transpose(n, x->N, mmixi_at(&x->k, b, tile, h), x->k.token, s.kt, (ptrdiff_t)j->ld);
-                mmixi_put_rows(k, n, P, mmixi_at(&x->v, b, tile, h), x->v.token, s.near, (ptrdiff_t)P, 0);
-                ready = 1;
+            if (!V.p) {
+                if (!j->single)
+                    Kt = mmixi_softmax_turned(j, mmixi_softmax_rows_of(&s, &x->k, s.h, tile, n, x->N, s.rows, 0), s.kt);
+                V = mmixi_softmax_rows_of(&s, &x->v, s.h, tile, n, x->P, s.rows, !j->single);
             }
-            if (x->scores) s.p = mmixi_softmax_kept(j, b, i, h) + c.from;
-            mmixi_softmax_queries(j, &s, c.rows, b, i, h);
-            mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
+            p = mmixi_matrix(x->scores ? mmixi_softmax_kept(j, &s, s.h, i) + c.from : s.p, c.rows, c.n,
+                             (ptrdiff_t)j->ld);
+            y = mmixi_softmax_rows_of(&s, &x->y, s.h, i, c.rows, x->P, s.y, 0);
+            mmixi_softmax_scores(j, &s, p, mmixi_softmax_queries(j, &s, c.rows, s.h, i),
+                                 mmixi_part(Kt, 0, c.from - tile, x->N, c.n), s.h, i, c.from);
             for (size_t r = 0; r < c.rows; r++) {
-                mmix_real *p = s.p + r * j->ld, *top = &s.top[i - i0 + r], *sum = &s.sum[i - i0 + r], high,
-                    was = *top;
-                size_t a, e;
-                int last, first = mmixi_softmax_row(j, &c, b, i + r, tile, &a, &e, &last);
-                if (a < e) {
-                    high = k->max(e - a, p + a);
-                    *top = !first && was > high ? was : high;
-                    high = k->exp_row(e - a, 1, p + a, *top, p + a);
-                    if (!first) {
-                        mmix_real fade = mmixi_exp_real(was - *top);
-                        *sum = *sum * fade + high;
-                        k->scale(P, fade, y + (ptrdiff_t)r * x->y.token, y + (ptrdiff_t)r * x->y.token);
-                    }
-                    else *sum = high;
-                }
-                memset(p, 0, a * sizeof *p);
-                memset(p + e, 0, (c.n - e) * sizeof *p);
+                mmixi_softmax_online(j, mmixi_row(p, r), c.seen[r], c.again[r], &s.row_max[i - s.first + r],
+                                     &s.sum[i - s.first + r], mmixi_row(y, r));
+                mmixi_softmax_hide(mmixi_row(p, r), c.seen[r], c.n);
             }
-            if (j->run > 1)
-                mmixi_gemm_small(k, c.rows, P, c.n, s.p, (ptrdiff_t)j->ld, 1, s.near + (c.from - tile) * P,
-                                 (ptrdiff_t)P, y, x->y.token, !c.first);
-            else mmixi_gemm_small(k, 1, P, c.n, s.p, 0, 1, mmixi_at(&x->v, b, c.from, h), x->v.token, y, 0,
-                                  !c.first);
+            mmixi_multiply(j->k, y, p, mmixi_part(V, c.from - tile, 0, c.n, x->P), c.add);
+            if (s.token) mmixi_softmax_put(j, &s, y, &x->y, s.h, i, 0);
         }
     }
-    for (size_t i = i0; i < i1; i++) {
-        mmix_real *y = mmixi_at(&x->y, b, i, h), over = 1 / s.sum[i - i0];
-        k->scale(P, over, y, y);
-        if (!x->top) continue;
-        x->top[(b * x->H + h) * x->L + i] = s.top[i - i0];
-        x->over[(b * x->H + h) * x->L + i] = over;
+    for (size_t i = s.first; i < s.last; i++) {
+        const mmix_real inverse = 1 / s.sum[i - s.first];
+        mmix_real *y = mmixi_at(&x->y, s.b, s.token ? s.token[i] : i, s.h);
+        j->k->scale(x->P, inverse, y, y);
+        if (!x->row_max) continue;
+        x->row_max[mmixi_softmax_query(j, &s, s.h, i)] = s.row_max[i - s.first];
+        x->inverse_sum[mmixi_softmax_query(j, &s, s.h, i)] = inverse;
     }
 }
 
-/* One key/value group of one sequence: all its query heads add into the same dk and dv. */
-static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
+/* ---- backward ----
+   y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant that is added to
+   all of its scores: what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off,
+
+       ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds
+
+   A task is one key/value head of one sequence, or window: all query heads that share it add into its dk and dv. */
+
+/* One row of p and dp: p from the scores or what was kept of them, ds in the place of dp. */
+static void mmixi_softmax_row_backward(const mmixi_softmax_job *j, const mmixi_softmax_task *s,
+                                       const mmixi_softmax_block *c, size_t r, size_t h, size_t i, mmix_real *p,
+                                       mmix_real *dp, const mmix_real *dy)
+{
+    const mmix_raw_softmax *x = &j->r;
+    const size_t a = c->seen[r].begin, n = c->seen[r].end - a, at = mmixi_softmax_query(j, s, h, i);
+    const mmix_real *e = x->scores ? mmixi_softmax_kept(j, s, h, i) + c->from : p;
+    mmix_real delta;
+    if (!x->scores) j->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
+    j->k->scale(n, x->inverse_sum[at], e + a, p + a);
+    /* where one tile has all of the row, the sum over j is as good, and exact with one key */
+    delta = c->whole[r] ? j->k->dot(n, p + a, dp + a)
+        : j->k->dot(x->P, dy, mmixi_at(&x->y, s->b, s->token ? s->token[i] : i, h));
+    j->k->softmax_backward(n, p + a, dp + a, delta, dp + a, 0);
+    mmixi_softmax_hide(p, c->seen[r], c->n);
+    mmixi_softmax_hide(dp, c->seen[r], c->n);
+}
+/* Where the gradient of a tile's keys or values is summed up: p NULL if none is wanted. */
+static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_heads *to, size_t tile, size_t n,
+                                    size_t width, mmix_real *room, int add)
+{
+    mmixi_mat sums = mmixi_matrix(NULL, n, width, 0);
+    if (!to->p) return sums;
+    if (s->token) sums = mmixi_matrix(room, n, width, (ptrdiff_t)width);
+    else sums = mmixi_softmax_rows_of(s, to, s->h, tile, n, width, NULL, 0);
+    if (s->token || !add) mmixi_zero_rows(n, width, sums.p, sums.rs);
+    return sums;
+}
+static void mmixi_softmax_backward(void *arg, size_t index, size_t lane)
 {
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
     const mmix_raw_softmax *x = &j->r;
-    const mmixi_kernels *k = j->k;
-    size_t b = index / j->G, share = x->H / j->G, h0 = index % j->G * share, N = x->N, P = x->P;
-    const ptrdiff_t ld = (ptrdiff_t)j->ld;
-    mmixi_softmax_scratch s;
-    mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    for (size_t tile = 0; tile < x->S; tile += j->T) {
-        size_t n = mmixi_min(j->T, x->S - tile);
-        mmixi_softmax_part c;
-        if (!x->scores) k->transpose(n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.kt, ld);
-        k->transpose(n, P, mmixi_at(&x->v, b, tile, h0), x->v.token, s.vt, ld);
-        mmixi_put_rows(k, n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.near, (ptrdiff_t)N, 0);
-        if (x->dk.p && !x->add_k) mmixi_zero_rows(n, N, mmixi_at(&x->dk, b, tile, h0), x->dk.token);
-        if (x->dv.p && !x->add_v) mmixi_zero_rows(n, P, mmixi_at(&x->dv, b, tile, h0), x->dv.token);
-        for (size_t h = h0; h < h0 + share; h++)
-            for (size_t i = 0; i < x->L; i += c.rows) {
-                const mmix_real *y = mmixi_at(&x->y, b, i, h);
-                c = mmixi_softmax_part_of(j, b, i, mmixi_min(MMIXI_QUERY_BLOCK, x->L - i), tile);
+    const size_t share = x->H / j->G, N = x->N, P = x->P;
+    mmix_real *dbias = j->dbias ? j->dbias + index * share * j->distances : NULL;
+    mmixi_softmax_task s;
+    mmixi_softmax_task_begin(j, index, lane, &s);
+    if (dbias) memset(dbias, 0, share * j->distances * sizeof *dbias);
+    for (size_t tile = 0; tile < s.S; tile += j->T) {
+        const size_t n = mmixi_min(j->T, s.S - tile);
+        const mmixi_mat Vt = mmixi_softmax_turned(j, mmixi_softmax_rows_of(&s, &x->v, s.h, tile, n, P, s.rows, 0), s.vt),
+            K = mmixi_softmax_rows_of(&s, &x->k, s.h, tile, n, N, s.rows, 1),
+            Kt = x->scores ? mmixi_t(K) : mmixi_softmax_turned(j, K, s.kt),
+            dK = mmixi_softmax_sums(&s, &x->dk, tile, n, N, s.dk, x->add_k),
+            dV = mmixi_softmax_sums(&s, &x->dv, tile, n, P, s.dv, x->add_v);
+        mmixi_softmax_block c;
+        for (size_t h = s.h; h < s.h + share; h++)
+            for (size_t i = 0; i < s.last; i += c.rows) {
+                mmixi_mat q, dq, dy, p, ds;
+                size_t at;
+                c = mmixi_softmax_block_of(j, &s, i, tile);
                 if (!c.n) continue;
-                mmixi_put_rows(k, c.rows, P, mmixi_at(&x->dy, b, i, h), x->dy.token, s.dys, (ptrdiff_t)P, 0);
-                mmixi_softmax_queries(j, &s, c.rows, b, i, h);
-                if (!x->scores) mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
-                mmixi_gemm_small(k, c.rows, c.n, P, s.dys, (ptrdiff_t)P, 1, s.vt + (c.from - tile), ld, s.dp,
-                                 ld, 0);
+                at = c.from - tile;
+                p = mmixi_matrix(s.p, c.rows, c.n, (ptrdiff_t)j->ld);
+                ds = mmixi_matrix(s.dp, c.rows, c.n, (ptrdiff_t)j->ld);
+                dq = mmixi_matrix(s.dq, c.rows, N, (ptrdiff_t)N);
+                dy = mmixi_softmax_rows_of(&s, &x->dy, h, i, c.rows, P, s.dy, 1);
+                q = mmixi_softmax_queries(j, &s, c.rows, h, i);
+                if (!x->scores) mmixi_softmax_scores(j, &s, p, q, mmixi_part(Kt, 0, at, N, c.n), h, i, c.from);
+                mmixi_multiply(j->k, ds, dy, mmixi_part(Vt, 0, at, P, c.n), 0);
                 for (size_t r = 0; r < c.rows; r++) {
-                    mmix_real *p = s.p + r * j->ld, *dp = s.dp + r * j->ld, delta;
-                    size_t at = (b * x->H + h) * x->L + i + r, a, e;
-                    int last, first = mmixi_softmax_row(j, &c, b, i + r, tile, &a, &e, &last);
-                    if (!x->scores) k->exp_row(e - a, 1, p + a, x->top[at], p + a);
-                    k->scale(e - a, x->over[at],
-                             x->scores ? mmixi_softmax_kept(j, b, i + r, h) + c.from + a : p + a, p + a);
-                    /* δ = Σ p dp = dy · y: the former where one tile has all of it, for it is exact with one
-                       key */
-                    delta = first && last ? k->dot(e - a, p + a, dp + a)
-                        : k->dot(P, s.dys + r * P, y + (ptrdiff_t)r * x->y.token);
-                    k->softmax_backward(e - a, p + a, dp + a, delta, dp + a, 0);
-                    for (size_t t = a; j->dbias && t < e; t++)
-                        j->dbias[mmixi_softmax_bias_at(j, h, i + r) - (size_t)j->place[c.from + t]] += dp[t];
-                    memset(p, 0, a * sizeof *p);
-                    memset(dp, 0, a * sizeof *dp);
-                    memset(p + e, 0, (c.n - e) * sizeof *p);
-                    memset(dp + e, 0, (c.n - e) * sizeof *dp);
+                    const mmix_real *row = mmixi_row(ds, r);
+                    mmixi_softmax_row_backward(j, &s, &c, r, h, i + r, mmixi_row(p, r), mmixi_row(ds, r), mmixi_row(dy, r));
+                    for (size_t t = 0; dbias && t < c.n; t++)
+                        dbias[mmixi_softmax_center(j, &s, h - s.h, i + r) - (size_t)s.place[c.from + t]] += row[t];
                 }
-                if (x->dv.p)
-                    mmixi_gemm_small(k, c.n, P, c.rows, s.p, 1, ld, s.dys, (ptrdiff_t)P,
-                                     mmixi_at(&x->dv, b, c.from, h), x->dv.token, 1);
-                if (x->dk.p)
-                    mmixi_gemm_small(k, c.n, N, c.rows, s.dp, 1, ld, s.qs, (ptrdiff_t)N,
-                                     mmixi_at(&x->dk, b, c.from, h), x->dk.token, 1);
-                if (x->dq.p) {
-                    mmixi_gemm_small(k, c.rows, N, c.n, s.dp, ld, 1, s.near + (c.from - tile) * N,
-                                     (ptrdiff_t)N, s.dqs, (ptrdiff_t)N, 0);
-                    k->scale(c.rows * N, (mmix_real)x->scale, s.dqs, s.dqs);
-                    mmixi_put_rows(k, c.rows, N, s.dqs, (ptrdiff_t)N, mmixi_at(&x->dq, b, i, h), x->dq.token,
-                                   x->add_q || !c.first);
-                }
+                if (dV.p) mmixi_multiply(j->k, mmixi_part(dV, at, 0, c.n, P), mmixi_t(p), dy, 1);
+                if (dK.p) mmixi_multiply(j->k, mmixi_part(dK, at, 0, c.n, N), mmixi_t(ds), q, 1);
+                if (!x->dq.p) continue;
+                mmixi_multiply(j->k, dq, ds, mmixi_part(K, at, 0, c.n, N), 0);
+                j->k->scale(c.rows * N, (mmix_real)x->scale, dq.p, dq.p);
+                mmixi_softmax_put(j, &s, dq, &x->dq, h, i, x->add_q || c.add);
             }
+        if (s.token && dK.p) mmixi_softmax_put(j, &s, dK, &x->dk, s.h, tile, x->add_k);
+        if (s.token && dV.p) mmixi_softmax_put(j, &s, dV, &x->dv, s.h, tile, x->add_v);
     }
-}
-
-/* ---- windows ---- */
-
-/* The tokens of one window, begin … end - 1 on each axis. */
-typedef struct mmixi_window { size_t begin[3], end[3]; } mmixi_window;
-/* Rows of the window's tokens, in raster order: out of `all`'s sequence b and its `heads` heads from h0 on,
-   into `own`; or, with `put`, the other way. */
-static void mmixi_window_copy(const mmixi_softmax_job *j, const mmixi_window *w, const mmix_heads *all,
-                              size_t b, size_t h0, size_t heads, size_t width, const mmix_heads *own, int put,
-                              int add)
-{
-    const size_t *grid = j->r.grid, run = w->end[2] - w->begin[2];
-    for (size_t h = 0; all->p && h < heads; h++) {
-        size_t at = 0;
-        for (size_t t = w->begin[0]; t < w->end[0]; t++)
-            for (size_t y = w->begin[1]; y < w->end[1]; y++, at += run) {
-                mmix_real *there = mmixi_at(all, b, (t * grid[1] + y) * grid[2] + w->begin[2], h0 + h),
-                    *here = mmixi_at(own, 0, at, h);
-                if (put) mmixi_put_rows(j->k, run, width, here, own->token, there, all->token, add);
-                else mmixi_put_rows(j->k, run, width, there, all->token, here, own->token, 0);
-            }
-    }
-}
-static void mmixi_window_places(const mmixi_softmax_job *j, const mmixi_window *w, int32_t *place)
-{
-    const size_t *window = j->r.window;
-    for (size_t t = 0; t < w->end[0] - w->begin[0]; t++)
-        for (size_t y = 0; y < w->end[1] - w->begin[1]; y++)
-            for (size_t x = 0; x < w->end[2] - w->begin[2]; x++)
-                *place++ = (int32_t)((t * (2 * window[1] - 1) + y) * (2 * window[2] - 1) + x);
-}
-/* One key/value group in one window. */
-static void mmixi_window_task(void *arg, size_t index, size_t lane)
-{
-    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const mmix_raw_softmax *x = &j->r;
-    size_t g, b, share = x->H / j->G, n = 1, N = x->N, P = x->P, rest = index;
-    const size_t own = share * j->distances;     /* numbers of bias that the group's heads have */
-    mmixi_softmax_job in = *j;
-    mmixi_softmax_scratch s;
-    mmixi_window w;
-    mmix_heads t, over, own_t, own_over;         /* of x->top and x->over, and of this window's */
-    mmix_raw_softmax *y = &in.r;
-    in.scratch = j->scratch + lane * j->lane_size;
-    mmixi_softmax_scratch_fill(j, in.scratch, &s);
-    for (int a = 3; a-- > 0; rest /= j->windows[a]) {
-        size_t at = rest % j->windows[a], size = x->window[a], back = x->shift[a] ? size - x->shift[a] : 0;
-        w.begin[a] = at ? at * size - back : 0;
-        w.end[a] = mmixi_min(at * size + size - back, x->grid[a]);
-        n *= w.end[a] - w.begin[a];
-    }
-    g = rest % j->G;
-    b = rest / j->G;
-    if (x->bias) {
-        mmixi_window_places(j, &w, (int32_t *)(void *)s.place);
-        in.place = (const int32_t *)(const void *)s.place;
-        y->bias = x->bias + g * own;
-        if (j->dbias) in.dbias = (mmix_real *)memset(j->dbias + index * own, 0, own * sizeof *in.dbias);
-    }
-    if (x->scores) y->scores = x->scores + index * share * j->tokens * j->ld;
-    y->B = in.G = 1;
-    y->L = y->S = n;
-    y->H = share;
-    y->q = mmix_heads_plain(s.q, n, share, N, share);
-    y->k = mmix_heads_plain(s.k, n, 1, N, share);
-    y->v = mmix_heads_plain(s.v, n, 1, P, share);
-    y->y = mmix_heads_plain(s.y, n, share, P, share);
-    t = mmix_heads_plain(x->top, x->H, x->L, 1, x->L);           /* (B, H, L): token and head change places */
-    t.head = t.token;
-    t.token = 1;
-    own_t = own_over = over = t;
-    over.p = x->over;
-    y->top = own_t.p = x->top ? s.t : NULL;
-    y->over = own_over.p = s.over;
-    own_t.head = own_over.head = (ptrdiff_t)n;
-    mmixi_window_copy(j, &w, &x->q, b, g * share, share, N, &y->q, 0, 0);
-    mmixi_window_copy(j, &w, &x->k, b, g * share, 1, N, &y->k, 0, 0);
-    mmixi_window_copy(j, &w, &x->v, b, g * share, 1, P, &y->v, 0, 0);
-    if (!j->back) {
-        for (size_t h = 0; h < share; h++) mmixi_softmax_task(&in, h, 0);
-        mmixi_window_copy(j, &w, &x->y, b, g * share, share, P, &y->y, 1, 0);
-        mmixi_window_copy(j, &w, &t, b, g * share, share, 1, &own_t, 1, 0);
-        mmixi_window_copy(j, &w, &over, b, g * share, share, 1, &own_over, 1, 0);
-        return;
-    }
-    mmixi_window_copy(j, &w, &t, b, g * share, share, 1, &own_t, 0, 0);
-    mmixi_window_copy(j, &w, &over, b, g * share, share, 1, &own_over, 0, 0);
-    y->dy = mmix_heads_plain(s.dy, n, share, P, share);
-    y->dq = mmix_heads_plain(x->dq.p ? s.dq : NULL, n, share, N, share);
-    y->dk = mmix_heads_plain(x->dk.p ? s.dk : NULL, n, 1, N, share);
-    y->dv = mmix_heads_plain(x->dv.p ? s.dv : NULL, n, 1, P, share);
-    y->add_q = y->add_k = y->add_v = 0;
-    mmixi_window_copy(j, &w, &x->y, b, g * share, share, P, &y->y, 0, 0);
-    mmixi_window_copy(j, &w, &x->dy, b, g * share, share, P, &y->dy, 0, 0);
-    mmixi_softmax_task_backward(&in, 0, 0);
-    mmixi_window_copy(j, &w, &x->dq, b, g * share, share, N, &y->dq, 1, x->add_q);
-    mmixi_window_copy(j, &w, &x->dk, b, g * share, 1, N, &y->dk, 1, x->add_k);
-    mmixi_window_copy(j, &w, &x->dv, b, g * share, 1, P, &y->dv, 1, x->add_v);
-}
-
-/* ---- a pass over everything ---- */
-
-/* Makes a job of r; scratch for `lanes` threads, or NULL to learn how many reals it takes: returned. */
-static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *r, const mmixi_kernels *k,
-                                  int back, size_t lanes, mmix_real *scratch)
-{
-    mmixi_softmax_scratch s;
-    size_t S = r->S, L = r->L, partial, packed = r->seq_idx ? 2 * r->B * L * sizeof(size_t)
-        / sizeof(mmix_real) : 0;
-    memset(j, 0, sizeof *j);
-    j->r = *r;
-    j->k = k;
-    j->back = back;
-    j->G = r->H / r->k.share;
-    if (r->window[0]) {
-        j->tokens = 1;
-        for (int a = 0; a < 3; a++) {
-            j->windows[a] = mmixi_window_count(r, a);
-            j->tokens *= mmixi_min(r->window[a], r->grid[a]);
-        }
-        S = L = j->tokens;
-        if (r->bias) j->distances = (2 * r->window[0] - 1) * (2 * r->window[1] - 1) * (2 * r->window[2] - 1);
-    }
-    j->T = mmixi_min(S, MMIXI_KEY_TILE);
-    j->ld = mmixi_round_up(j->T, 16) | 16;       /* else the rows share a few sets of the cache */
-    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * r->B * r->H, 16));
-    j->run = j->tokens || r->B * r->H >= 16 ? L : mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), L);
-    j->runs = mmixi_ceil_div(L, j->run);
-    j->tasks = j->tokens ? r->B * j->G * j->windows[0] * j->windows[1] * j->windows[2]
-        : back ? r->B * j->G : r->B * r->H * j->runs;
-    j->lane_size = mmixi_softmax_scratch_fill(j, NULL, &s);
-    if (scratch && packed) {
-        j->packed = (size_t *)(void *)(scratch + lanes * j->lane_size);
-        for (size_t b = 0; b < r->B; b++) {
-            const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
-            size_t *p = j->packed + 2 * b * L;
-            for (size_t i = 0; i < L; i++) p[2 * i] = i && seq[i] == seq[i - 1] ? p[2 * i - 2] : i;
-            for (size_t i = L; i-- > 0;)
-                p[2 * i + 1] = i + 1 < L && seq[i] == seq[i + 1] ? p[2 * i + 3] : i + 1;
-        }
-    }
-    j->scratch = scratch;
-    partial = r->dbias ? j->tasks * (r->H / j->G) * j->distances : 0;
-    if (partial && scratch) j->dbias = scratch + lanes * j->lane_size + packed;
-    return lanes * j->lane_size + packed + partial;
 }
 /* The sum of the tasks' gradients of bias, heads and distances begin … end - 1. */
 static void mmixi_softmax_bias_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const size_t own = j->r.H / j->G * j->distances, windows = j->windows[0] * j->windows[1] * j->windows[2];
+    const size_t own = j->r.H / j->G * j->distances;
     (void)lane;
     for (size_t i = begin; i < end; i++) {
         mmix_real sum = 0;
         for (size_t b = 0; b < j->r.B; b++)
-            for (size_t w = 0; w < windows; w++)
-                sum += j->dbias[((b * j->G + i / own) * windows + w) * own + i % own];
+            for (size_t w = 0; w < j->windows; w++)
+                sum += j->dbias[((b * j->G + i / own) * j->windows + w) * own + i % own];
         j->r.dbias[i] = (j->r.add_bias ? j->r.dbias[i] : 0) + sum;
     }
 }
-static mmixi_lane_task *mmixi_softmax_task_of(const mmixi_softmax_job *j)
-{
-    return j->tokens ? mmixi_window_task : j->back ? mmixi_softmax_task_backward : mmixi_softmax_task;
-}
 
+/* ---- a pass over everything ---- */
+
+/* Where the packed sequences of each row begin and end, for each token. */
+static void mmixi_softmax_sequences(const mmix_raw_softmax *r, size_t *to)
+{
+    for (size_t b = 0; b < r->B; b++, to += 2 * r->L) {
+        const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
+        for (size_t i = 0; i < r->L; i++) to[2 * i] = i && seq[i] == seq[i - 1] ? to[2 * i - 2] : i;
+        for (size_t i = r->L; i-- > 0;) to[2 * i + 1] = i + 1 < r->L && seq[i] == seq[i + 1] ? to[2 * i + 3] : i + 1;
+    }
+}
+/* Makes a job of r; scratch for `lanes` threads, or NULL to learn how many reals it takes: returned. */
+static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *r, const mmixi_kernels *k, int back,
+                                  size_t lanes, mmix_real *scratch)
+{
+    const size_t numbers = r->seq_idx ? 2 * r->B * r->L * sizeof(size_t) / sizeof(mmix_real) : 0;
+    size_t size;
+    mmixi_softmax_task s;
+    memset(j, 0, sizeof *j);
+    j->r = *r;
+    j->k = k;
+    j->back = back;
+    j->G = r->H / r->k.share;
+    j->L = r->L;
+    j->S = r->S;
+    j->windows = 1;
+    j->distances = r->bias ? 1 : 0;
+    if (r->window[0]) j->L = j->S = 1;
+    for (int a = 0; r->window[0] && a < 3; a++) {
+        j->windows *= mmixi_window_of(r, a, r->grid[a] - 1) + 1;
+        j->L = j->S *= mmixi_min(r->window[a], r->grid[a]);
+        j->distances *= 2 * r->window[a] - 1;
+    }
+    j->T = mmixi_min(j->S, MMIXI_KEY_TILE);
+    j->ld = mmixi_round_up(j->T, 16) | 16;       /* else the rows share a few sets of the cache */
+    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(r->L * r->B * r->H, 16));
+    if (back || r->window[0] || r->B * r->H >= 16) j->run = j->L;
+    j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
+    j->single = j->run < 2 && !r->window[0] && !back;
+    j->runs = mmixi_ceil_div(j->L, j->run);
+    j->tasks = r->B * (back ? j->G : r->H) * j->windows * j->runs;
+    size = lanes * (j->lane_size = mmixi_softmax_scratch(j, NULL, &s));
+    if (scratch) {
+        j->scratch = scratch;
+        if (numbers) {
+            size_t *sequence = (size_t *)(void *)(scratch + size);
+            mmixi_softmax_sequences(r, sequence);
+            j->sequence = sequence;
+        }
+        if (back && r->dbias) j->dbias = scratch + size + numbers;
+    }
+    return size + numbers + (back && r->dbias ? j->tasks * (r->H / j->G) * j->distances : 0);
+}
 MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward)
 {
     mmixi_softmax_job j;
@@ -8529,8 +8477,7 @@ MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x)
 {
     mmixi_softmax_job j;
     mmixi_softmax_begin(&j, x, NULL, 0, 1, NULL);
-    if (!j.tokens) return x->S > j.T ? 0 : x->B * x->H * x->L * j.ld;
-    return j.tokens > j.T ? 0 : j.tasks * (x->H / j.G) * j.tokens * j.ld;
+    return j.S > j.T ? 0 : x->B * x->H * j.windows * j.L * j.ld;
 }
 static void mmixi_raw_softmax(const mmix_raw_softmax *x, int back, mmix_real *scratch)
 {
@@ -8538,7 +8485,7 @@ static void mmixi_raw_softmax(const mmix_raw_softmax *x, int back, mmix_real *sc
     mmixi_kernels k;
     mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
     mmixi_softmax_begin(&j, x, &k, back, 1, scratch);
-    for (size_t i = 0; i < j.tasks; i++) mmixi_softmax_task_of(&j)(&j, i, 0);
+    for (size_t i = 0; i < j.tasks; i++) (back ? mmixi_softmax_backward : mmixi_softmax_forward)(&j, i, 0);
     if (j.dbias) mmixi_softmax_bias_range(&j, 0, x->H * j.distances, 0);
 }
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch)
@@ -8550,96 +8497,91 @@ MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scr
     mmixi_raw_softmax(x, 1, scratch);
 }
 
-/* The op's options: sizes and options of a raw call, without the arrays, … */
-static mmix_raw_softmax mmixi_softmax_options(const mmix_mixer *x)
+/* The op's call for a mixer that was checked. in: q, k, v, seq_idx, bias, lefts; options: r, sizes and options of
+   a raw call, without the arrays, … */
+static mmix_call mmixi_softmax_call(mmix_ctx *m, const mmix_mixer *x, mmix_raw_softmax *r)
 {
-    mmix_raw_softmax r;
-    memset(&r, 0, sizeof r);
-    r.B = x->q->shape[0]; r.L = x->q->shape[1]; r.H = x->q->shape[2]; r.N = x->q->shape[3];
-    r.S = x->k->shape[1]; r.P = x->v->shape[3];
-    r.scale = x->scale != 0 ? x->scale : 1 / sqrt((double)r.N);
-    r.mask = x->mask;
-    r.prefix = x->prefix; r.left = x->left; r.right = x->right;
+    mmix_call c = mmixi_call(x->q, x->k, x->v);
+    memset(r, 0, sizeof *r);
+    r->B = x->q->shape[0]; r->L = x->q->shape[1]; r->H = x->q->shape[2]; r->N = x->q->shape[3];
+    r->S = x->k->shape[1]; r->P = x->v->shape[3];
+    r->scale = x->scale != 0 ? x->scale : 1 / sqrt((double)r->N);
+    r->mask = x->mask;
+    r->prefix = x->prefix; r->left = x->left; r->right = x->right;
     for (int a = 0; a < 3; a++) {
-        r.grid[a] = mmixi_max(x->grid[a], 1);
-        r.window[a] = x->window[0] ? mmixi_max(x->window[a], 1) : 0;
-        r.shift[a] = x->shift[a];
+        r->grid[a] = mmixi_max(x->grid[a], 1);
+        r->window[a] = x->window[0] ? mmixi_max(x->window[a], 1) : 0;
+        r->shift[a] = x->shift[a];
     }
+    c.in[3] = x->seq_idx;
+    c.in[4] = mmixi_compact(m, x->bias);
+    c.in[5] = x->lefts;
+    c.options = r;
+    return c;
+}
+/* … which are added here. saved: m and 1/l of each row; of few keys e^(s - m). */
+static mmix_raw_softmax mmixi_softmax_raw(const mmix_call *c)
+{
+    mmix_raw_softmax r = *(const mmix_raw_softmax *)c->options;
+    mmix_tensor *const *in = c->in;
+    r.q = mmixi_heads_of(in[0], mmix_data(in[0]), r.H);
+    r.k = mmixi_heads_of(in[1], mmix_data(in[1]), r.H);
+    r.v = mmixi_heads_of(in[2], mmix_data(in[2]), r.H);
+    r.y = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
+    r.dy = mmix_heads_plain((mmix_real *)c->dy[0], r.L, r.H, r.P, r.H);
+    r.dq = mmixi_heads_of(in[0], c->dx[0], r.H);
+    r.dk = mmixi_heads_of(in[1], c->dx[1], r.H);
+    r.dv = mmixi_heads_of(in[2], c->dx[2], r.H);
+    r.dbias = c->dx[4];
+    r.add_q = c->add[0]; r.add_k = c->add[1]; r.add_v = c->add[2]; r.add_bias = c->add[4];
+    r.seq_idx = mmix_data_i32(in[3]);
+    r.seq_batch = in[3] ? (ptrdiff_t)in[3]->stride[0] : 0;
+    r.bias = mmix_data(in[4]);
+    r.lefts = mmix_data_i32(in[5]);
+    r.row_max = c->saved[0]; r.inverse_sum = c->saved[1]; r.scores = c->saved[2];
     return r;
 }
-/* … to which those of q, k, v and seq_idx are added. */
-static void mmixi_softmax_arrays(mmix_raw_softmax *r, const mmix_tensor *q, const mmix_tensor *k,
-                                 const mmix_tensor *v, const mmix_tensor *seq_idx, const mmix_tensor *bias,
-                                 const mmix_tensor *lefts)
+static int mmixi_softmax_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
 {
-    r->bias = mmix_data(bias);
-    r->lefts = mmix_data_i32(lefts);
-    r->q = mmixi_heads_of(q, mmix_data(q), r->H);
-    r->k = mmixi_heads_of(k, mmix_data(k), r->H);
-    r->v = mmixi_heads_of(v, mmix_data(v), r->H);
-    r->seq_idx = mmix_data_i32(seq_idx);
-    r->seq_batch = seq_idx ? (ptrdiff_t)seq_idx->stride[0] : 0;
-}
-static int mmixi_softmax_matrix_of(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
-{
-    mmix_raw_softmax r = mmixi_softmax_options(x);
+    mmix_raw_softmax r;
+    mmix_call c = mmixi_softmax_call(m, x, &r);
     mmixi_softmax_job j;
     mmix_real *scratch;
-    mmixi_softmax_arrays(&r, x->q, x->k, x->v, x->seq_idx, mmixi_even(m, x->bias, 1), x->lefts);
     if (m->error_kind) return -1;
+    r = mmixi_softmax_raw(&c);
     scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, 0, 1, NULL), 1);
     if (!scratch) return -1;
     mmixi_softmax_begin(&j, &r, m->k, 0, 1, scratch);
-    mmixi_softmax_matrix(&j, M);
+    mmixi_softmax_plain(&j, M);
     return 0;
 }
-/* Memory for what the backward wants to have kept: t, 1/l and, of few keys, e^(s - t). */
-static int mmixi_softmax_save(mmix_ctx *m, mmix_call *call, const mmix_raw_softmax *r)
+static int mmixi_softmax_attention_run(mmix_ctx *m, mmix_call *c, int back)
 {
-    const size_t rows = r->B * r->H * r->L;
-    size_t keys = r->S, scores;
-    for (int a = 0; a < 3 && r->window[0]; a++)
-        keys = (a ? keys : 1) * mmixi_min(r->window[a], r->grid[a]);
-    scores = keys > 2 * (r->N + r->P) ? 0 : mmix_raw_softmax_scores(r);
-    return mmix_save(m, call, 0, rows) && mmix_save(m, call, 1, rows)
-        && (!scores || mmix_save(m, call, 2, scores)) ? 0 : -1;
-}
-static int mmixi_attention_run(mmix_ctx *m, mmix_call *call, int back)
-{
-    mmix_raw_softmax r = *(const mmix_raw_softmax *)call->options;
-    mmix_mark mark;
+    mmix_raw_softmax r = mmixi_softmax_raw(c);
     mmixi_softmax_job j;
+    const size_t size = mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), NULL), rows = r.B * r.H * r.L,
+        scores = j.S > 2 * (r.N + r.P) ? 0 : mmix_raw_softmax_scores(&r);
+    mmix_mark mark;
     mmix_real *scratch;
-    mmixi_softmax_arrays(&r, call->in[0], call->in[1], call->in[2], call->in[3], call->in[4], call->in[5]);
-    r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
-    if (!back && call->recorded && mmixi_softmax_save(m, call, &r)) return -1;
+    if (!back && c->recorded && !(mmix_save(m, c, 0, rows) && mmix_save(m, c, 1, rows)
+                                  && (!scores || mmix_save(m, c, 2, scores)))) return -1;
     mark = mmix_mark_here(m);
-    r.top = call->saved[0];
-    r.over = call->saved[1];
-    r.scores = call->saved[2];
-    if (back) {
-        r.dy = r.y;
-        r.dy.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
-        r.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &r.add_q), r.H);
-        r.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &r.add_k), r.H);
-        r.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &r.add_v), r.H);
-        if (call->in[4]) r.dbias = mmix_grad_target(m, call->in[4], &r.add_bias);
-    }
-    scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), NULL), 1);
+    scratch = mmixi_reals(m, size, 1);
     if (!scratch) return -1;
+    r = mmixi_softmax_raw(c);
     mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), scratch);
-    mmixi_parallel(m, j.tasks, mmixi_softmax_task_of(&j), &j);
+    mmixi_parallel(m, j.tasks, back ? mmixi_softmax_backward : mmixi_softmax_forward, &j);
     if (j.dbias) mmixi_ranges(m, r.H * j.distances, 256, mmixi_softmax_bias_range, &j);
     if (!back) mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_softmax_attention_forward(mmix_ctx *m, mmix_call *call)
+static int mmixi_softmax_attention_forward(mmix_ctx *m, mmix_call *c)
 {
-    return mmixi_attention_run(m, call, 0);
+    return mmixi_softmax_attention_run(m, c, 0);
 }
-static int mmixi_softmax_attention_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_softmax_attention_backward(mmix_ctx *m, mmix_call *c)
 {
-    return mmixi_attention_run(m, call, 1);
+    return mmixi_softmax_attention_run(m, c, 1);
 }
 
 /* ==== >>mixing =======================================================================
@@ -8766,10 +8708,8 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *sta
     }
     call = mmixi_call(x->q, x->k, x->v);
     if (x->kind == MMIX_SOFTMAX) {
-        mmix_raw_softmax r = mmixi_softmax_options(x);
-        call.in[3] = x->seq_idx;
-        call.in[4] = mmixi_even(m, x->bias, 1);
-        call.in[5] = x->lefts;
+        mmix_raw_softmax r;
+        call = mmixi_softmax_call(m, x, &r);
         call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
         return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r);
     }
@@ -8821,7 +8761,7 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
                             : mmix_new4(m, x->q->shape[0], x->q->shape[2], x->q->shape[1], x->k->shape[1]);
     if (!M) return NULL;
     record = mmix_record(m, 0);
-    if (x->kind == MMIX_SOFTMAX) failed = mmixi_softmax_matrix_of(m, x, mmix_data(M));
+    if (x->kind == MMIX_SOFTMAX) failed = mmixi_softmax_matrix(m, x, mmix_data(M));
     else if (x->kind == MMIX_LINEAR) failed = mmixi_linear_matrix(m, x, mmix_data(M));
     else {
         mmix_fill(M, 0);
@@ -9785,7 +9725,7 @@ static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, size_t lane, const
     if (!c->dy[0]) {
         double along = 0;
         mmix_real sum;
-        *top = k->max(K, x);
+        *top = k->largest(K, x);
         if (n) k->normalise(K, x, *top, 1, NULL, NULL, e);               /* x - max */
         else along = (double)x[label] - (double)*top;
         for (size_t i = 0; i < n; i++) along += (double)k->dot(K, q[i], e);
@@ -9925,8 +9865,8 @@ static void mmixi_kd_token_row(const mmixi_loss_job *j, size_t r, mmix_real *p)
     const mmix_real inverse_T = (mmix_real)(1 / j->T), *s = mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r),
         *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
     mmix_real *us = p + K, *ut = us + K, sum_s, sum_t;
-    k->normalise(K, s, k->max(K, s), 1, NULL, NULL, us);     /* s - max s, t - max t */
-    k->normalise(K, t, k->max(K, t), 1, NULL, NULL, ut);
+    k->normalise(K, s, k->largest(K, s), 1, NULL, NULL, us);     /* s - max s, t - max t */
+    k->normalise(K, t, k->largest(K, t), 1, NULL, NULL, ut);
     sum_t = k->exp_row(K, inverse_T, ut, 0, p);
     if (!c->dy[0]) {                             /* ln p - ln q = (ut - us)/T - ln Σ e^(ut/T) + ln Σ e^(us/T) */
         k->axpy(K, -1, us, ut);
@@ -10026,7 +9966,7 @@ static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t 
         const mmix_real *t = mmix_data(j->c->in[1]) + r * K;
         double entropy = 0;
         for (size_t i = 0; i < K; i++) q[i] = (t[i] - center[i]) / (mmix_real)j->c->number[1];
-        sum = k->exp_row(K, 1, q, k->max(K, q), q);
+        sum = k->exp_row(K, 1, q, k->largest(K, q), q);
         k->scale(K, 1 / sum, q, q);
         for (size_t i = 0; i < K; i++) entropy -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
         j->square[r] = entropy;
@@ -12357,61 +12297,6 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     return m->error_kind ? -1 : 0;
 }
 
-/* ==== >>tokenizer ====================================================================
-   llama2.c's tokenizer: the adjacent pair whose joined text is the piece of highest score is merged, again
-   and again (byte-pair encoding with scores; Kudo & Richardson 2018)
-
-   The definition looks at all pairs for each merge. Here pairs wait in a heap, the highest score first, of
-   equal ones the leftmost; a pair that a merge has changed is recognised when it comes up and dropped.
-   ==================================================================================== */
-
-struct mmix_tokenizer {
-    mmix_ctx *m;
-    size_t count, size;                          /* pieces; bytes of `text` */
-    char *text;                                  /* all pieces, each ended by 0 */
-    size_t *at;                                  /* (count + 1): where each begins */
-    mmix_real *score;
-    int32_t *sorted;                             /* by text, of equal ones by number */
-    size_t longest;                              /* bytes of the longest piece and 1 */
-    char byte[256][2];                           /* each byte as a text */
-};
-
-static size_t mmixi_piece_length(const mmix_tokenizer *t, size_t i) { return t->at[i + 1] - t->at[i] - 1; }
-/* The order of piece i and a text of n bytes. */
-static int mmixi_piece_compare(const mmix_tokenizer *t, size_t i, const char *text, size_t n)
-{
-    const size_t own = mmixi_piece_length(t, i);
-    const int c = memcmp(t->text + t->at[i], text, mmixi_min(own, n));
-    return c ? c : (own > n) - (own < n);
-}
-/* The first piece with this text, or -1. */
-static int32_t mmixi_piece_find(const mmix_tokenizer *t, const char *text, size_t n)
-{
-    size_t low = 0, high = t->count;
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-        if (mmixi_piece_compare(t, (size_t)t->sorted[mid], text, n) < 0) low = mid + 1;
-        else high = mid;
-    }
-    return low < t->count && !mmixi_piece_compare(t, (size_t)t->sorted[low], text, n) ? t->sorted[low] : -1;
-}
-/* Merge sort of t->sorted: qsort's comparison would have to know t. */
-static void mmixi_pieces_sort(const mmix_tokenizer *t, int32_t *list, int32_t *scratch, size_t n)
-{
-    const size_t half = n / 2;
-    size_t i = 0, j = half, k = 0;
-    if (n < 2) return;
-    mmixi_pieces_sort(t, list, scratch, half);
-    mmixi_pieces_sort(t, list + half, scratch, n - half);
-    while (i < half && j < n) {
-        const size_t b = (size_t)list[j];
-        scratch[k++] = mmixi_piece_compare(t, (size_t)list[i], t->text + t->at[b], mmixi_piece_length(t, b))
-            <= 0
-            ? list[i++] : list[j++];
-    }
-    while (i < half) scratch[k++] = list[i++];
-    memcpy(list, scratch, k * sizeof *list);     /* the rest of the right half is in place */
-}
 /* int32 and float32, little-endian, of a file. */
 static uint32_t mmixi_le32(const unsigned char *p)
 {
@@ -12423,214 +12308,6 @@ static float mmixi_le_float(const unsigned char *p)
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
-}
-/* The file: the longest piece's length, then (score, length, bytes) of each. Returns the number of pieces,
-   and their bytes with an ending 0 each in *text; 0 if it is none. */
-static size_t mmixi_tokenizer_scan(const unsigned char *p, size_t size, size_t *text)
-{
-    size_t n = 0, at = 4;
-    *text = 0;
-    while (size >= 12 && at < size) {
-        size_t length;
-        if (size - at < 8) return 0;
-        length = mmixi_le32(p + at + 4);
-        if (length > mmixi_le32(p) || length > size - at - 8) return 0;
-        at += 8 + length;
-        *text += length + 1;
-        n++;
-    }
-    return n <= INT32_MAX ? n : 0;
-}
-MMIXDEF mmix_tokenizer *mmix_tokenizer_from(mmix_ctx *m, const char *name, const void *bytes, size_t size)
-{
-    const unsigned char *p = (const unsigned char *)bytes;
-    size_t text, n, at = 4;
-    mmix_tokenizer *t;
-    int32_t *scratch;
-    if (m->error_kind) return NULL;
-    n = bytes ? mmixi_tokenizer_scan(p, size, &text) : 0;
-    if (n < 3 + 256) {
-        mmix_fail(m, MMIX_ERROR_FILE,
-                  "%s: expected a llama2.c tokenizer (a length, then score, length and bytes "
-                  "of each of at least 259 pieces), found %.0f bytes that are none", name, (double)size);
-        return NULL;
-    }
-    t = (mmix_tokenizer *)mmixi_alloc(m, sizeof *t);
-    if (!t) return NULL;
-    memset(t, 0, sizeof *t);
-    t->m = m;
-    t->count = n;
-    t->size = text;
-    t->text = (char *)mmixi_alloc(m, text);
-    t->at = (size_t *)mmixi_alloc(m, (n + 1) * sizeof *t->at);
-    t->score = (mmix_real *)mmixi_alloc(m, n * sizeof *t->score);
-    t->sorted = (int32_t *)mmixi_alloc(m, n * sizeof *t->sorted);
-    scratch = (int32_t *)mmixi_alloc(m, n * sizeof *scratch);
-    if (!m->error_kind) {
-        t->at[0] = 0;
-        for (size_t i = 0; i < n; i++) {
-            const size_t length = mmixi_le32(p + at + 4);
-            t->score[i] = (mmix_real)mmixi_le_float(p + at);
-            memcpy(t->text + t->at[i], p + at + 8, length);
-            t->text[t->at[i] + length] = 0;
-            t->at[i + 1] = t->at[i] + length + 1;
-            t->longest = mmixi_max(t->longest, length + 1);
-            t->sorted[i] = (int32_t)i;
-            at += 8 + length;
-        }
-        mmixi_pieces_sort(t, t->sorted, scratch, n);
-        for (int i = 0; i < 256; i++) t->byte[i][0] = (char)i;
-    }
-    mmixi_free(m, scratch, n * sizeof *scratch);
-    if (!m->error_kind) return t;
-    mmix_tokenizer_destroy(t);
-    return NULL;
-}
-MMIXDEF void mmix_tokenizer_destroy(mmix_tokenizer *t)
-{
-    if (!t) return;
-    mmixi_free(t->m, t->text, t->size);
-    mmixi_free(t->m, t->at, (t->count + 1) * sizeof *t->at);
-    mmixi_free(t->m, t->score, t->count * sizeof *t->score);
-    mmixi_free(t->m, t->sorted, t->count * sizeof *t->sorted);
-    mmixi_free(t->m, t, sizeof *t);
-}
-MMIXDEF size_t mmix_tokenizer_count(const mmix_tokenizer *t) { return t ? t->count : 0; }
-MMIXDEF const char *mmix_tokenizer_piece(const mmix_tokenizer *t, int32_t token, size_t *length)
-{
-    const int there = t && token >= 0 && (size_t)token < t->count;
-    const char *piece = there ? t->text + t->at[token] : "";
-    size_t n = there ? mmixi_piece_length(t, (size_t)token) : 0;
-    unsigned byte;
-    if (n == 6 && !memcmp(piece, "<0x", 3) && piece[5] == '>' && sscanf(piece + 3, "%2x", &byte) == 1) {
-        piece = t->byte[byte];                   /* a byte that stands for itself */
-        n = 1;
-    }
-    if (length) *length = n;
-    return piece;
-}
-
-/* ---- encoding ---- */
-
-typedef struct mmixi_bpe_node { int32_t token; size_t before, after; } mmixi_bpe_node;   /* SIZE_MAX: none */
-typedef struct mmixi_bpe_pair { mmix_real score; size_t at; int32_t left, right, joined; } mmixi_bpe_pair;
-typedef struct mmixi_bpe {
-    const mmix_tokenizer *t;
-    mmixi_bpe_node *node;
-    mmixi_bpe_pair *heap;
-    size_t pairs;
-    char *joined;                                /* room for two pieces */
-} mmixi_bpe;
-
-static int mmixi_bpe_sooner(const mmixi_bpe_pair *a, const mmixi_bpe_pair *b)
-{
-    return a->score > b->score || (!(a->score < b->score) && a->at < b->at);
-}
-static void mmixi_bpe_swap(mmixi_bpe_pair *a, mmixi_bpe_pair *b)
-{
-    const mmixi_bpe_pair was = *a;
-    *a = *b;
-    *b = was;
-}
-/* Puts the pair that begins at node `at` into the heap if it makes a piece. */
-static void mmixi_bpe_push(mmixi_bpe *e, size_t at)
-{
-    const mmix_tokenizer *t = e->t;
-    const size_t after = at == SIZE_MAX ? SIZE_MAX : e->node[at].after;
-    mmixi_bpe_pair p;
-    size_t n, m, i = e->pairs;
-    if (after == SIZE_MAX) return;
-    p.at = at;
-    p.left = e->node[at].token;
-    p.right = e->node[after].token;
-    n = mmixi_piece_length(t, (size_t)p.left);
-    m = mmixi_piece_length(t, (size_t)p.right);
-    memcpy(e->joined, t->text + t->at[p.left], n);
-    memcpy(e->joined + n, t->text + t->at[p.right], m);
-    p.joined = mmixi_piece_find(t, e->joined, n + m);
-    if (p.joined < 0) return;
-    p.score = t->score[p.joined];
-    e->heap[e->pairs++] = p;
-    for (; i && mmixi_bpe_sooner(&e->heap[i], &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        mmixi_bpe_swap(&e->heap[i], &e->heap[(i - 1) / 2]);
-}
-static mmixi_bpe_pair mmixi_bpe_pop(mmixi_bpe *e)
-{
-    const mmixi_bpe_pair top = e->heap[0];
-    e->heap[0] = e->heap[--e->pairs];
-    for (size_t i = 0, down; (down = 2 * i + 1) < e->pairs; i = down) {
-        if (down + 1 < e->pairs && mmixi_bpe_sooner(&e->heap[down + 1], &e->heap[down])) down++;
-        if (!mmixi_bpe_sooner(&e->heap[down], &e->heap[i])) break;
-        mmixi_bpe_swap(&e->heap[i], &e->heap[down]);
-    }
-    return top;
-}
-/* Nodes for " " and the code points of a text, or their bytes where a code point is no piece; how many. */
-static size_t mmixi_bpe_begin(const mmixi_bpe *e, const char *text)
-{
-    const size_t length = strlen(text);
-    size_t count = 0;
-    int32_t space = length ? mmixi_piece_find(e->t, " ", 1) : -1;
-    if (space >= 0) e->node[count++].token = space;
-    for (size_t i = 0, n; i < length; i += n) {
-        int32_t token;
-        for (n = 1; n < 4 && ((unsigned char)text[i + n] & 0xC0) == 0x80; n++) {}
-        token = mmixi_piece_find(e->t, text + i, n);
-        if (token >= 0) e->node[count++].token = token;
-        else for (size_t k = 0; k < n; k++) e->node[count++].token = (unsigned char)text[i + k] + 3;
-    }
-    for (size_t i = 0; i < count; i++) {
-        e->node[i].before = i ? i - 1 : SIZE_MAX;
-        e->node[i].after = i + 1 < count ? i + 1 : SIZE_MAX;
-    }
-    return count;
-}
-static void mmixi_bpe_merge(mmixi_bpe *e, size_t count)
-{
-    for (size_t i = 0; i < count; i++) mmixi_bpe_push(e, i);
-    while (e->pairs) {
-        const mmixi_bpe_pair p = mmixi_bpe_pop(e);
-        mmixi_bpe_node *left = &e->node[p.at];
-        if (left->token != p.left || left->after == SIZE_MAX || e->node[left->after].token
-            != p.right) continue;
-        e->node[left->after].token = -1;         /* gone */
-        left->token = p.joined;
-        left->after = e->node[left->after].after;
-        if (left->after != SIZE_MAX) e->node[left->after].before = p.at;
-        mmixi_bpe_push(e, left->before);
-        mmixi_bpe_push(e, p.at);
-    }
-}
-MMIXDEF size_t mmix_tokenizer_encode(const mmix_tokenizer *t, const char *text, int begin, int end,
-                                     int32_t *tokens, size_t room)
-{
-    size_t most, n = 0, count;
-    mmixi_bpe e;
-    if (!t || t->m->error_kind) return 0;
-    if (!text || (room && !tokens)) {
-        mmix_fail(t->m, MMIX_ERROR_ARGUMENT,
-                  "mmix_tokenizer_encode: expected a text and room for tokens, found "
-                  "NULL");
-        return 0;
-    }
-    most = strlen(text) + 1;
-    e.t = t;
-    e.pairs = 0;
-    e.node = (mmixi_bpe_node *)mmixi_alloc(t->m, most * sizeof *e.node);
-    e.heap = (mmixi_bpe_pair *)mmixi_alloc(t->m, 3 * most * sizeof *e.heap);     /* a merge adds at most 2 */
-    e.joined = (char *)mmixi_alloc(t->m, 2 * t->longest);
-    if (!t->m->error_kind) {
-        count = mmixi_bpe_begin(&e, text);
-        mmixi_bpe_merge(&e, count);
-        if (begin && n++ < room) tokens[0] = 1;
-        for (size_t i = 0; i < count; i++)
-            if (e.node[i].token >= 0 && n++ < room) tokens[n - 1] = e.node[i].token;
-        if (end && n++ < room) tokens[n - 1] = 2;
-    }
-    mmixi_free(t->m, e.node, most * sizeof *e.node);
-    mmixi_free(t->m, e.heap, 3 * most * sizeof *e.heap);
-    mmixi_free(t->m, e.joined, 2 * t->longest);
-    return n;
 }
 
 /* ==== >>dino =========================================================================
@@ -14375,18 +14052,18 @@ MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, siz
 {
     const size_t L = gh * gw;
     for (size_t h = 0; h < matrices; h++) {
-        double all = 0, near = 0, far = 0;
+        double all = 0, inside = 0, reach = 0;
         for (size_t i = 0; i < L; i++)
             for (size_t j = 0; j < L; j++) {
                 const double w = fabs((double)M[(h * L + i) * L + j]),
                     y = fabs((double)(i / gw) - (double)(j / gw)),
                     x = fabs((double)(i % gw) - (double)(j % gw));
                 all += w;
-                if (fmax(y, x) <= (double)radius) near += w;
-                far += w * sqrt(y * y + x * x);
+                if (fmax(y, x) <= (double)radius) inside += w;
+                reach += w * sqrt(y * y + x * x);
             }
-        if (share) share[h] = all > 0 ? near / all : 0;
-        if (distance) distance[h] = all > 0 ? far / all : 0;
+        if (share) share[h] = all > 0 ? inside / all : 0;
+        if (distance) distance[h] = all > 0 ? reach / all : 0;
     }
 }
 
@@ -14664,7 +14341,7 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
 }
 
 /* ==== >>images =======================================================================
-   8-bit RGB exactly as Pillow computes it, DINO's crops from it, PPM files
+   8-bit RGB exactly as Pillow computes it, DINO's crops from it
 
    The systems whose weights and figures this library reproduces were trained on pictures that Pillow resized,
    jittered and blurred; a resize that is merely good differs from Pillow's by several levels and moves
@@ -15465,126 +15142,6 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
 #elif defined(__GNUC__)
 #pragma GCC pop_options
 #endif
-
-/* ---- PPM --------------------------------------------------------------------------
-   "P6" (RGB) or "P5" (grey), then width, height and the largest level as decimal numbers, each after white
-   space or comments (# to the end of the line), one byte of white space, then the rows.
-   http://netpbm.sourceforge.net/doc/ppm.html */
-
-/* The next number of the header, -1 if there is none or it is too large. */
-static long mmixi_ppm_number(const uint8_t **at, const uint8_t *end)
-{
-    const uint8_t *p = *at;
-    long value = 0;
-    while (p < end && (*p == ' ' || (*p >= '\t' && *p <= '\r') || *p == '#')) {
-        if (*p++ == '#') {
-            while (p < end && *p != '\n' && *p != '\r') p++;
-        }
-    }
-    if (p == *at || p == end || *p < '0' || *p > '9') return -1;
-    for (; p < end && *p >= '0' && *p <= '9'; p++) {
-        value = value * 10 + (*p - '0');
-        if (value > MMIXI_SIDE_MAX) return -1;
-    }
-    *at = p;
-    return value;
-}
-
-static uint8_t *mmixi_ppm_parse(mmix_ctx *m, const char *who, const uint8_t *bytes, size_t size,
-                                size_t *width, size_t *height)
-{
-    const uint8_t *at = bytes + 2, *end = bytes + size;
-    size_t channels, count, need;
-    long w, h, most;
-    uint8_t *rgb;
-    *width = *height = 0;
-    if (size < 2 || bytes[0] != 'P' || (bytes[1] != '5' && bytes[1] != '6')) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected P6 or P5 at the start: not a binary PPM or PGM", who);
-        return NULL;
-    }
-    channels = bytes[1] == '6' ? 3 : 1;
-    w = mmixi_ppm_number(&at, end);
-    h = w < 0 ? -1 : mmixi_ppm_number(&at, end);
-    most = h < 0 ? -1 : mmixi_ppm_number(&at, end);
-    if (w < 1 || h < 1) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected width and height of 1 to 2^24 in the header", who);
-        return NULL;
-    }
-    if (most < 1 || most > 255) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a largest level of 1 to 255 in the header", who);
-        return NULL;
-    }
-    if (at == end || !(*at == ' ' || (*at >= '\t' && *at <= '\r'))) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected white space after the header", who);
-        return NULL;
-    }
-    at++;
-    if (!mmixi_mul_ok((size_t)w, (size_t)h, &count) || !mmixi_mul_ok(count, 3, &need) ||
-        count * channels > (size_t)(end - at)) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %ld x %ld pixels after the header, found %zu bytes", who,
-                  w, h, (size_t)(end - at));
-        return NULL;
-    }
-    rgb = (uint8_t *)mmixi_alloc(m, need);
-    if (!rgb) return NULL;
-    for (size_t i = 0; i < need; i++) {
-        unsigned v = at[channels == 3 ? i : i / 3], top = (unsigned)most;
-        rgb[i] = (uint8_t)(v >= top ? 255 : (v * 255 + top / 2) / top);
-    }
-    *width = (size_t)w;
-    *height = (size_t)h;
-    return rgb;
-}
-
-MMIXDEF uint8_t *mmix_ppm_read(mmix_ctx *m, const void *bytes, size_t size, size_t *width, size_t *height)
-{
-    *width = *height = 0;
-    if (mmix_error(m)) return NULL;
-    return mmixi_ppm_parse(m, "mmix_ppm_read", (const uint8_t *)bytes, size, width, height);
-}
-
-MMIXDEF void mmix_ppm_free(mmix_ctx *m, uint8_t *rgb, size_t width, size_t height)
-{
-    mmixi_free(m, rgb, width * height * 3);
-}
-
-MMIXDEF uint8_t *mmix_ppm_load(mmix_ctx *m, const char *path, size_t *width, size_t *height)
-{
-    uint8_t *bytes, *rgb;
-    size_t size;
-    *width = *height = 0;
-    bytes = mmixi_file_read(m, "mmix_ppm_load", path, &size);
-    if (!bytes) return NULL;
-    rgb = mmixi_ppm_parse(m, path, bytes, size, width, height);
-    mmixi_free(m, bytes, size + 1);
-    return rgb;
-}
-
-static int mmixi_ppm_write(mmix_ctx *m, const char *who, const char *path, const uint8_t *pixels,
-                           size_t width, size_t height, size_t channels)
-{
-    mmixi_file f;
-    char head[64];
-    if (mmix_error(m)) return -1;
-    if (!pixels || !mmixi_sides_ok(width, height))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected sides of 1 to 2^24, found %zu x %zu%s", who,
-                         width, height, pixels ? "" : " at NULL");
-    snprintf(head, sizeof head, "P%c\n%zu %zu\n255\n", channels == 3 ? '6' : '5', width, height);
-    if (mmixi_file_begin(m, &f, who, path)) return -1;
-    mmixi_file_write(&f, head, strlen(head));
-    mmixi_file_write(&f, pixels, width * height * channels);
-    return mmixi_file_end(m, &f);
-}
-
-MMIXDEF int mmix_ppm_save(mmix_ctx *m, const char *path, const uint8_t *rgb, size_t width, size_t height)
-{
-    return mmixi_ppm_write(m, "mmix_ppm_save", path, rgb, width, height, 3);
-}
-
-MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, size_t width, size_t height)
-{
-    return mmixi_ppm_write(m, "mmix_pgm_save", path, grey, width, height, 1);
-}
 
 /* ==== >>files ========================================================================
    archives of named arrays: safetensors in and out
@@ -17853,14 +17410,6 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     if (!c.tied) mmixi_llama2c_read(d->classifier, p);
     return d;
 }
-MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path)
-{
-    size_t size;
-    unsigned char *bytes = mmix_error(m) ? NULL : mmixi_file_read(m, "mmix_tokenizer_load", path, &size);
-    mmix_tokenizer *t = bytes ? mmix_tokenizer_from(m, path, bytes, size) : NULL;
-    if (bytes) mmixi_free(m, bytes, size + 1);
-    return t;
-}
 
 /* Hugging Face's config.json of a Llama or a Qwen2. */
 static int mmixi_hf_number(mmix_ctx *m, const char *path, const mmixi_json *v, const char *key,
@@ -18357,7 +17906,7 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_CONV1D, mmixi_conv); MMIXI_OP(MMIX_OP_PATCH_EMBED, mmixi_patch);
     MMIXI_BOTH(MMIX_OP_RESIZE, mmixi_resize);
     MMIXI_BOTH(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
-    MMIXI_OP(MMIX_OP_ROPE, mmixi_rope);
+    MMIXI_BOTH(MMIX_OP_ROPE, mmixi_rope);
     MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
     MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
     MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);

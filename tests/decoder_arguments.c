@@ -82,7 +82,7 @@ static void bad_arguments(void)
     CHECK(!mmix_decoder_forward(m, NULL, &s, NULL) && !mmix_decoder_logits(m, NULL, s.media) && !mmix_decoder_config_of(NULL)
           && !mmix_decoder_params(NULL) && !mmix_decoder_adapters(NULL) && !mmix_decoder_state_create(NULL));
     mmix_error_clear(m);
-    mmix_decoder_destroy(NULL), mmix_decoder_state_destroy(NULL), mmix_tokenizer_destroy(NULL), mmix_distill_destroy(NULL);
+    mmix_decoder_destroy(NULL), mmix_decoder_state_destroy(NULL), mmix_distill_destroy(NULL);
     REFUSED(m, !mmix_decoder_matrix(m, d, &s, 4), "layer 4 of 4");
     REFUSED(m, !mmix_decoder_step(m, d, &s, NULL), "NULL");
     state = mmix_decoder_state_create(teacher);
@@ -182,7 +182,7 @@ static void bad_arguments(void)
         s = sequence(m, 1, 1);
         s.spans = NULL;
         REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "spans, found NULL");
-        CHECK(!mmix_decoder_open(NULL, "any") && !mmix_tokenizer_load(NULL, "any") && !mmix_vision_open(NULL, "any"));
+        CHECK(!mmix_decoder_open(NULL, "any") && !mmix_vision_open(NULL, "any"));
     }
     /* adapters, conversion, distillation */
     REFUSED(m, mmix_decoder_lora(d, 0, 1, MMIX_LORA_FFN) == -1, "rank 0");
@@ -214,19 +214,19 @@ static void bad_arguments(void)
         bad = good, bad.lora_rank = 0;
         REFUSED(m, !mmix_distill_create(teacher, student, bad), "rank");
         bad = good, bad.stage[1].lr = INFINITY;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "the rate is above 0");
+        REFUSED(m, !mmix_distill_create(teacher, student, bad), "stage 1: lr is inf");
         bad = good, bad.stage[0].min_lr = NAN;
         REFUSED(m, !mmix_distill_create(teacher, student, bad), "min_lr");
         bad = good, bad.stage[0].weight_decay = NAN;
         REFUSED(m, !mmix_distill_create(teacher, student, bad), "weight_decay");
         bad = good, bad.stage[0].hidden = bad.stage[0].token = 0;
-        REFUSED(m, !mmix_distill_create(teacher, student, bad), "a loss has a weight");
+        REFUSED(m, !mmix_distill_create(teacher, student, bad), "losses' weights");
         REFUSED(m, !mmix_distill_create(teacher, teacher, good), "another decoder");
         {                                        /* Flex-MA trains in stage 1, and this student has none */
             mmix_mmate_options swin = t.mmate;
             swin.branches = MMIX_BRANCH_SWIN;
             mmix_decoder *other = mmix_linmu_from(teacher, &swin);
-            REFUSED(m, !mmix_distill_create(teacher, other, good), "stage 0, expected that it trains something");
+            REFUSED(m, !mmix_distill_create(teacher, other, good), "stage 0: expected that it trains something");
             bad = good, bad.stage[0].train = MMIX_TRAIN_SWIN;
             run = mmix_distill_create(teacher, other, bad);
             b = batch_of(m, 0, 1);               /* without spans and a text window no token takes part */

@@ -233,14 +233,14 @@ static size_t put_number(unsigned char *to, uint64_t value, int bytes)
     for (int i = 0; i < bytes; i++) to[i] = (unsigned char)(value >> 8 * i);
     return (size_t)bytes;
 }
-/* Of zip: bit by bit. */
-static uint32_t crc32_of(const void *data, size_t n)
+static uint32_t crc32_of(const void *data, size_t n)                 /* of zip */
 {
-    uint32_t crc = ~0u;
-    for (size_t i = 0; i < n; i++) {
-        crc ^= ((const unsigned char *)data)[i];
-        for (int b = 0; b < 8; b++) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+    uint32_t table[256], crc = ~0u;
+    for (uint32_t i = 0; i < 256; i++) {
+        table[i] = i;
+        for (int bit = 0; bit < 8; bit++) table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xEDB88320u : 0);
     }
+    for (size_t i = 0; i < n; i++) crc = crc >> 8 ^ table[(crc ^ ((const unsigned char *)data)[i]) & 255];
     return ~crc;
 }
 static void zip_add(zip *z, const char *name, const void *data, size_t size)
@@ -386,6 +386,7 @@ static void torch_and_numpy(void)
 static unsigned char *zip_of(const char *name, const void *data, size_t n, size_t times, size_t *size)
 {
     const size_t length = strlen(name), entry = 46 + length, at = 30 + length + n;
+    const uint32_t crc = crc32_of(data, n);
     unsigned char *z = (unsigned char *)calloc(at + times * entry + 22, 1), *d = z + at;
     put_number(z, 0x04034b50, 4);
     put_number(z + 26, length, 2);
@@ -393,7 +394,7 @@ static unsigned char *zip_of(const char *name, const void *data, size_t n, size_
     memcpy(z + 30 + length, data, n);
     for (size_t i = 0; i < times; i++, d += entry) {
         put_number(d, 0x02014b50, 4);
-        put_number(d + 16, crc32_of(data, n), 4);
+        put_number(d + 16, crc, 4);
         put_number(d + 20, n, 4); put_number(d + 24, n, 4); put_number(d + 28, length, 2);
         memcpy(d + 46, name, length);
         for (size_t k = 0, rest = i; rest; k++, rest /= 26) d[46 + length - 1 - k] = (unsigned char)('a' + rest % 26);

@@ -79,6 +79,18 @@ static void counted_free(void *user, void *ptr, size_t size)
 }
 
 static counts count;
+static void *counted_block(size_t size) { return counted_alloc(&count, size); }
+static void counted_release(void *p)             /* whose size is not told */
+{
+    size_t asked;
+    if (!p) return;
+    memcpy(&asked, (unsigned char *)p - 64, sizeof asked);
+    counted_free(&count, p, asked);
+}
+#define BYTES_MALLOC(size) counted_block(size)
+#define BYTES_FREE(p) counted_release(p)
+#include "../demos/ppm.h"
+
 static mmix_ctx *counting(void)
 {
     static mmix_ctx *m;                          /* one for all inputs: most files take less time than it */
@@ -172,14 +184,14 @@ static const char *picture_is_wrong(mmix_ctx *m, const char *path, const unsigne
     unsigned sum = 0;
     const char *wrong = NULL;
     count.peak = before;
-    uint8_t *rgb = path ? mmix_ppm_load(m, path, &width, &height)
-        : mmix_ppm_read(m, data, size, &width, &height);
+    uint8_t *rgb = path ? ppm_load(m, path, &width, &height)
+        : ppm_read(m, "file", data, size, &width, &height);
     accepted = rgb != NULL;
     if (count.peak - before > (path ? 4 : 3) * size + (1u << 10)) wrong = "holds more than a picture of grey";
     if (!wrong && !rgb) wrong = width || height ? "refused with a size" : refusal(m);
     for (size_t i = 0; rgb && i < width * height * 3; i++) sum += rgb[i];
     if (rgb && (!width || !height || sum > 255 * width * height * 3)) wrong = "a picture without pixels";
-    mmix_ppm_free(m, rgb, width, height);
+    ppm_free(rgb);
     mmix_error_clear(m);
     if (!wrong && count.live != before) wrong = "leaks";
     return wrong;

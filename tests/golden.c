@@ -5,6 +5,7 @@
    recording. An option or tensor that no function takes makes its case a skipped one, by name: nothing is ignored. Prints a
    line for each failing case with its worst tensor, then what was skipped, then the counts; exits 1 if anything failed. */
 #include "json.h"
+#include "../demos/text.h"
 #ifdef MMIX_GOLDEN_CUDA                          /* the mixers of all cases on the GPU */
 #include "../mamba_mix_cuda.cu"
 #endif
@@ -637,14 +638,14 @@ static void run_kd_token(Case *c)
 
 /* ---- the decoder of ../data/stories260k, from the case's folder ---- */
 
-static void out_text(Case *c, const mmix_tokenizer *t, const int32_t *tokens, size_t n)
+static void out_text(Case *c, const tokenizer *t, const int32_t *tokens, size_t n)
 {
     char bytes[4096];
     double values[sizeof bytes];
     size_t at = 0;
     for (size_t i = 1; i < n && tokens[i] != 1; i++) {
         size_t length;
-        const char *piece = mmix_tokenizer_piece(t, tokens[i], &length);
+        const char *piece = tokenizer_piece(t, tokens[i], &length);
         if (tokens[i - 1] == 1 && *piece == ' ') piece++, length--;
         if (at + length >= sizeof bytes) break;
         memcpy(bytes + at, piece, length);
@@ -665,18 +666,18 @@ static void run_llama(Case *c)
     size_t n = 0, rows[64];
     const char *slash = strrchr(c->path, '/');
     const int kind = one_of(c, "kind", kinds, ""), folder = slash ? (int)(slash - c->path + 1) : 0;
-    mmix_tokenizer *t = NULL;
+    tokenizer *t = NULL;
     mmix_decoder *d = NULL;
     if (*c->skipped) return;
     snprintf(path, sizeof path, "%.*s../data/stories260k/tok512.bin", folder, c->path);
     FILE *there = fopen(path, "rb");
     if (!there) { skip(c, "no file", path + folder); return; }
     fclose(there);
-    if (kind != 2) t = mmix_tokenizer_load(c->m, path);
+    if (kind != 2) t = tokenizer_load(c->m, path);
     snprintf(path, sizeof path, "%.*s../data/stories260k/stories260K.bin", folder, c->path);
     if (kind >= 2) d = mmix_decoder_open(c->m, path);
     if (kind == 0 || kind == 3) {
-        n = mmix_tokenizer_encode(t, text(c, "text", ""), kind || !arg(c, "bos") || flag(c, "bos"), flag(c, "eos"), tokens, ROOM);
+        n = tokenizer_encode(t, text(c, "text", ""), kind || !arg(c, "bos") || flag(c, "bos"), flag(c, "eos"), tokens, ROOM);
         if (kind == 0) out_i32(c, "tokens", tokens, n);
     }
     if (kind == 1) {
@@ -702,7 +703,7 @@ static void run_llama(Case *c)
         out_i32(c, "tokens", tokens, n + made);
         out_text(c, t, tokens, n + made);
     }
-    mmix_tokenizer_destroy(t);
+    tokenizer_free(t);
     mmix_decoder_destroy(d);
 }
 

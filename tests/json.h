@@ -27,16 +27,21 @@ SHARED char *json_string(const char **s)           /* *s stands behind the openi
     for (; **s && **s != '"'; ++*s) {
         static const char code[] = "bfnrt", is[] = "\b\f\n\r\t";
         const char *c;
-        unsigned u = 0;
+        unsigned long u = 0, low = 0;
         if (**s != '\\') { *to++ = **s; continue; }
-        if (*++*s == 'u' && sscanf(*s + 1, "%4x", &u) == 1) {        /* of the basic plane */
+        if (*++*s == 'u' && sscanf(*s + 1, "%4lx", &u) == 1) {
+            *s += 4;
+            if (u >= 0xD800 && u < 0xDC00 && sscanf(*s + 1, "\\u%4lx", &low) == 1) u = 0x10000 + ((u - 0xD800) << 10) + (low - 0xDC00), *s += 6;
             if (u < 0x80) *to++ = (char)u;
             else {
                 if (u < 0x800) *to++ = (char)(0xC0 | u >> 6);
-                else *to++ = (char)(0xE0 | u >> 12), *to++ = (char)(0x80 | (u >> 6 & 63));
+                else {
+                    if (u < 0x10000) *to++ = (char)(0xE0 | u >> 12);
+                    else *to++ = (char)(0xF0 | u >> 18), *to++ = (char)(0x80 | (u >> 12 & 63));
+                    *to++ = (char)(0x80 | (u >> 6 & 63));
+                }
                 *to++ = (char)(0x80 | (u & 63));
             }
-            *s += 4;
         }
         else c = strchr(code, **s), *to++ = c && *c ? is[c - code] : **s;
     }

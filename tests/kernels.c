@@ -197,9 +197,9 @@ static void row(size_t n)
     close_to("sum", n, (double)k->sum(n, x), s, se * size);
     s = -HUGE_VALL;
     EACH if ((wide)x[i] > s) s = (wide)x[i];
-    check((wide)k->max(n, x) == s, "max", n, (double)k->max(n, x), (double)s);
+    check((wide)k->largest(n, x) == s, "max", n, (double)k->largest(n, x), (double)s);
     EACH z[i] = x[i] - 5;                        /* all negative: a dead lane must not count as 0 */
-    check(k->max(n, z) == (n ? (real)s - 5 : (real)-HUGE_VAL), "max of negatives", n, (double)k->max(n, z), (double)s - 5);
+    check(k->largest(n, z) == (n ? (real)s - 5 : (real)-HUGE_VAL), "max of negatives", n, (double)k->largest(n, z), (double)s - 5);
     s = 0;
     EACH s += ((wide)x[i] - (wide)mean) * ((wide)x[i] - (wide)mean);
     close_to("variance", n, (double)k->variance(n, x, mean), s, se * s);

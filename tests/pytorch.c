@@ -6,6 +6,7 @@
      pytorch image OUT.safetensors PICTURE.ppm…                  mmix_image of each at 224 x 224
      pytorch memory MODEL CHECKPOINT BATCH                       taken by one pass of BATCH images */
 #include "test.h"
+#include "../demos/ppm.h"
 
 enum { MAX_ENTRIES = 64, LAST = 4 };             /* class tokens of the last 4 blocks */
 
@@ -86,11 +87,11 @@ static void images(mmix_ctx *m, int n, char **arg)
     static Output out;
     for (int i = 1; i < n; i++) {
         size_t width, height;
-        uint8_t *rgb = mmix_ppm_load(m, arg[i], &width, &height);
+        uint8_t *rgb = ppm_load(m, arg[i], &width, &height);
         char number[16];
         snprintf(number, sizeof number, "%d", i - 1);
         if (rgb) put(m, &out, number, "image", mmix_image(m, rgb, width, height, 224));
-        mmix_ppm_free(m, rgb, width, height);
+        ppm_free(rgb);
     }
     if (!mmix_error(m)) mmix_safetensors_save(m, arg[0], out.entry, out.count, NULL);
 }
