@@ -119,6 +119,42 @@ extern "C" {
 #endif
 
 typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
+
+/* Functions that take or give reals, or what points to them, carry the type in their symbols: units of
+   different reals do not link. */
+#define MMIXI_JOIN2(a, b) a##b
+#define MMIXI_JOIN(a, b) MMIXI_JOIN2(a, b)
+#define MMIXI_TYPED(name) MMIXI_JOIN(name##_, MMIX_REAL)
+#define mmix_create MMIXI_TYPED(mmix_create)
+#define mmix_from MMIXI_TYPED(mmix_from)
+#define mmix_data MMIXI_TYPED(mmix_data)
+#define mmix_read MMIXI_TYPED(mmix_read)
+#define mmix_write MMIXI_TYPED(mmix_write)
+#define mmix_save MMIXI_TYPED(mmix_save)
+#define mmix_heads_plain MMIXI_TYPED(mmix_heads_plain)
+#define mmix_raw_softmax_forward MMIXI_TYPED(mmix_raw_softmax_forward)
+#define mmix_raw_softmax_backward MMIXI_TYPED(mmix_raw_softmax_backward)
+#define mmix_raw_linear_forward MMIXI_TYPED(mmix_raw_linear_forward)
+#define mmix_raw_linear_backward MMIXI_TYPED(mmix_raw_linear_backward)
+#define mmix_raw_ssd_forward MMIXI_TYPED(mmix_raw_ssd_forward)
+#define mmix_raw_ssd_backward MMIXI_TYPED(mmix_raw_ssd_backward)
+#define mmix_archive_read MMIXI_TYPED(mmix_archive_read)
+#define mmix_picture_normalise MMIXI_TYPED(mmix_picture_normalise)
+#define mmix_augment_crop MMIXI_TYPED(mmix_augment_crop)
+#define mmix_params_create MMIXI_TYPED(mmix_params_create)
+#define mmix_sample MMIXI_TYPED(mmix_sample)
+#define mmix_feature_map MMIXI_TYPED(mmix_feature_map)
+#define mmix_binary_auc MMIXI_TYPED(mmix_binary_auc)
+#define mmix_binary_iou MMIXI_TYPED(mmix_binary_iou)
+#define mmix_knn MMIXI_TYPED(mmix_knn)
+#define mmix_pca MMIXI_TYPED(mmix_pca)
+#define mmix_rank_of MMIXI_TYPED(mmix_rank_of)
+#define mmix_matrix_distance MMIXI_TYPED(mmix_matrix_distance)
+#define mmix_head_reach MMIXI_TYPED(mmix_head_reach)
+#define mmix_dino_loss MMIXI_TYPED(mmix_dino_loss)
+#define mmix_dino_center MMIXI_TYPED(mmix_dino_center)
+#define mmix_adamw_init MMIXI_TYPED(mmix_adamw_init)
+
 typedef struct mmix_ctx mmix_ctx;            /* memory, threads, random numbers, the tape, the last error */
 typedef struct mmix_tensor mmix_tensor;      /* an array with a shape; see >>api-tensors */
 
@@ -159,11 +195,7 @@ typedef struct mmix_options {
     void *thread_user;
 } mmix_options;
 
-#define MMIXI_JOIN2(a, b) a##b
-#define MMIXI_JOIN(a, b) MMIXI_JOIN2(a, b)
-#define mmix_create MMIXI_JOIN(mmix_create_, MMIX_REAL)
-/* A new context, or NULL if memory ran out; options may be NULL and is not kept. The symbol's name carries
-   the real type (the macro above), so that a float unit and a double implementation do not link. */
+/* A new context, or NULL if memory ran out; options may be NULL and is not kept. */
 MMIXDEF mmix_ctx *mmix_create(const mmix_options *options);
 
 /* Frees the context. Destroy models first: their memory was counted here. NULL is allowed. */

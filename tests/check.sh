@@ -44,9 +44,17 @@ bad=$(nm $t/u.o | awk '$2 ~ /^[TDBRC]$/ && $3 !~ /^mmix_/ { print "exported: " $
 try "symbols" printf '%s' "$bad"
 printf '#include "mamba_mix.h"\nint main(void) { return mmix_create(0) == 0; }\n' >$t/main.c
 try "float unit, float implementation" gcc -std=c99 -I. $t/main.c $t/u.o -o $t/main -lm -lpthread
-if gcc -std=c99 -DMMIX_REAL=double -I. $t/main.c $t/u.o -o $t/main -lm -lpthread 2>/dev/null; then
-    failed=$((failed + 1)); echo "a double unit links with a float implementation"
-else passed=$((passed + 1)); fi
+# every function whose declaration has reals in it, or a struct that points to them, carries the type in its symbol
+awk '/^#endif .* MAMBA_MIX_H/ { exit } /^MMIXDEF/ { on = 1; d = "" } on { d = d " " $0 } on && /;/ { on = 0; if (d ~ /mmix_real|mmix_heads |mmix_raw_|mmix_adamw_state/) print d }' mamba_mix.h |
+    grep -v 'mmix_raw_[a-z]*_s[ct]' | sed 's/^[^(]*[ *]\(mmix_[a-z0-9_]*\)(.*/\1/' | grep -v '^mmix_adamw_\(free\|step\)$' >$t/reals.txt
+[ "$(wc -l <$t/reals.txt)" -ge 20 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "only $(wc -l <$t/reals.txt) functions with reals found"; }
+for f in mmix_create $(cat $t/reals.txt); do
+    printf '#include "mamba_mix.h"\nint main(void) { return (int)(intptr_t)%s; }\n' "$f" >$t/main.c
+    if gcc -std=c99 -DMMIX_REAL=double -I. $t/main.c $t/u.o -o $t/main -lm -lpthread 2>$t/link.txt; then
+        failed=$((failed + 1)); echo "a double unit that calls $f links with a float implementation"
+    elif grep -q 'undefined reference' $t/link.txt; then passed=$((passed + 1))
+    else failed=$((failed + 1)); echo "$f:"; head -n 3 $t/link.txt; fi
+done
 
 # the CUDA file: declarations for C and C++, its opening example on a device that is not there, no double, no MMIX_STATIC
 printf '#include "mamba_mix_cuda.cu"\n#include "mamba_mix_cuda.cu"\nint user(mmix_ctx *m);\nint user(mmix_ctx *m) { return mmix_cuda_attach(m, 0); }\n' >$t/cu.c
