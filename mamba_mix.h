@@ -9363,9 +9363,8 @@ static double mmixi_setting_get(const void *config, const mmixi_setting *s, size
 }
 static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
 {
-    return value >= low && value <= high ? 0
-        : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected %.10g to %.10g", who, name, value, low,
-                    high);
+    const mmixi_limit limit = { name, value, low, high };
+    return mmixi_limits_check(m, who, &limit, 1);
 }
 static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const mmixi_setting *table,
                                 size_t n)
@@ -12376,24 +12375,23 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 #define MMIXI_DINO_SIZE(member, low) MMIXI_DINO('s', member, low, INT32_MAX)
 #define MMIXI_DINO_REAL(member) MMIXI_DINO('d', member, 0, FLT_MAX)
 #define MMIXI_DINO_TEMP(member) MMIXI_DINO('d', member, 1e-9, 1e9)
-#define MMIXI_DINO_CROP(kind, member, count) \
+#define MMIXI_CROP(kind, member, count) \
     MMIXI_SETTING(mmix_dino_config, kind, augment.member, count, -HUGE_VAL, HUGE_VAL)
+#define MMIXI_CROP_REAL(member) MMIXI_CROP('d', member, 1)
 static const mmixi_setting mmixi_dino_settings[] = {
     MMIXI_DINO_SIZE(head_hidden, 0), MMIXI_DINO_SIZE(head_bottleneck, 1), MMIXI_DINO_SIZE(prototypes, 2),
-    MMIXI_DINO('s', head_layers, 1, 8),
-    MMIXI_DINO_CROP('s', global_size, 1), MMIXI_DINO_CROP('s', local_size, 1), MMIXI_DINO_CROP('s', local_count, 1),
-    MMIXI_DINO_CROP('d', global_scale, 2), MMIXI_DINO_CROP('d', local_scale, 2), MMIXI_DINO_CROP('d', aspect, 2),
-    MMIXI_DINO_CROP('d', flip, 1), MMIXI_DINO_CROP('d', jitter, 1), MMIXI_DINO_CROP('d', grey, 1),
-    MMIXI_DINO_CROP('d', blur, 3), MMIXI_DINO_CROP('d', solarise, 3), MMIXI_DINO_CROP('d', brightness, 1),
-    MMIXI_DINO_CROP('d', contrast, 1), MMIXI_DINO_CROP('d', saturation, 1), MMIXI_DINO_CROP('d', hue, 1),
-    MMIXI_DINO_CROP('d', sigma, 2), MMIXI_DINO_CROP('d', mean, 3), MMIXI_DINO_CROP('d', deviation, 3),
-    MMIXI_DINO_SIZE(batch, 1), MMIXI_DINO_SIZE(epochs, 1), MMIXI_DINO_SIZE(iters, 0), MMIXI_DINO_REAL(lr),
-    MMIXI_DINO_REAL(min_lr), MMIXI_DINO_SIZE(warmup_epochs, 0), MMIXI_DINO_REAL(weight_decay),
-    MMIXI_DINO_REAL(weight_decay_end), MMIXI_DINO('d', clip, -FLT_MAX, FLT_MAX),
-    MMIXI_DINO_SIZE(freeze_last_layer, 0), MMIXI_DINO('d', momentum, 0, 1), MMIXI_DINO('d', center_momentum, 0, 1),
-    MMIXI_DINO_TEMP(student_temp), MMIXI_DINO_TEMP(teacher_temp), MMIXI_DINO_TEMP(teacher_temp_warm),
-    MMIXI_DINO_SIZE(teacher_temp_epochs, 0), MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL),
-    MMIXI_DINO('u', seed, 0, HUGE_VAL)
+    MMIXI_DINO('s', head_layers, 1, 8), MMIXI_CROP('s', global_size, 1), MMIXI_CROP('s', local_size, 1),
+    MMIXI_CROP('s', local_count, 1), MMIXI_CROP('d', global_scale, 2), MMIXI_CROP('d', local_scale, 2),
+    MMIXI_CROP('d', aspect, 2), MMIXI_CROP_REAL(flip), MMIXI_CROP_REAL(jitter), MMIXI_CROP_REAL(grey),
+    MMIXI_CROP('d', blur, 3), MMIXI_CROP('d', solarise, 3), MMIXI_CROP_REAL(brightness),
+    MMIXI_CROP_REAL(contrast), MMIXI_CROP_REAL(saturation), MMIXI_CROP_REAL(hue), MMIXI_CROP('d', sigma, 2),
+    MMIXI_CROP('d', mean, 3), MMIXI_CROP('d', deviation, 3), MMIXI_DINO_SIZE(batch, 1),
+    MMIXI_DINO_SIZE(epochs, 1), MMIXI_DINO_SIZE(iters, 0), MMIXI_DINO_REAL(lr), MMIXI_DINO_REAL(min_lr),
+    MMIXI_DINO_SIZE(warmup_epochs, 0), MMIXI_DINO_REAL(weight_decay), MMIXI_DINO_REAL(weight_decay_end),
+    MMIXI_DINO('d', clip, -FLT_MAX, FLT_MAX), MMIXI_DINO_SIZE(freeze_last_layer, 0),
+    MMIXI_DINO('d', momentum, 0, 1), MMIXI_DINO('d', center_momentum, 0, 1), MMIXI_DINO_TEMP(student_temp),
+    MMIXI_DINO_TEMP(teacher_temp), MMIXI_DINO_TEMP(teacher_temp_warm), MMIXI_DINO_SIZE(teacher_temp_epochs, 0),
+    MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL), MMIXI_DINO('u', seed, 0, HUGE_VAL)
 };
 enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_settings[0] };
 
