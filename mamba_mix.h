@@ -368,7 +368,7 @@ MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t coun
 enum {
     MMIX_OP_COPY, MMIX_OP_ADD, MMIX_OP_MUL, MMIX_OP_DIV, MMIX_OP_SCALE, MMIX_OP_EXP,
     MMIX_OP_LOG, MMIX_OP_SQRT, MMIX_OP_SILU, MMIX_OP_GELU, MMIX_OP_SOFTPLUS, MMIX_OP_SUM_AXIS, MMIX_OP_SUM,
-    MMIX_OP_MATMUL, MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_INSERT_TOKEN, MMIX_OP_SOFTMAX,
+    MMIX_OP_MATMUL, MMIX_OP_CONCAT, MMIX_OP_GATHER, MMIX_OP_SOFTMAX,
     MMIX_OP_LAYER_NORM, MMIX_OP_RMS_NORM, MMIX_OP_GATED_RMS_NORM, MMIX_OP_L2_NORMALISE, MMIX_OP_LINEAR,
     MMIX_OP_CONV1D, MMIX_OP_PATCH_EMBED, MMIX_OP_RESIZE, MMIX_OP_CROSS_ENTROPY,
     MMIX_OP_WEIGHT_NORM, MMIX_OP_ROPE, MMIX_OP_SOFTMAX_ATTENTION, MMIX_OP_LINEAR_ATTENTION,
@@ -5643,17 +5643,16 @@ MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 
 /* ---- concat, gather, add_rows, insert_token: rows moved about ------------------------------ */
 
-/* The parts as (size[0], run) one behind the other in rows of the output. */
+/* Each part is a view of the output, along axis size[0]. */
 static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t outer = c->size[0], whole = mmix_count(c->out[0]) / outer;
-    for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; p++) {
-        const size_t run = mmix_count(c->in[p]) / outer;
-        for (size_t i = 0; i < outer; i++)
-            if (!c->dy[0])
-                memcpy(mmix_data(c->out[0]) + i * whole + at, mmix_data(c->in[p]) + i * run, run * sizeof(mmix_real));
-            else if (c->dx[p]) mmixi_put(m->k, run, c->dy[0] + i * whole + at, c->dx[p] + i * run, c->add[p]);
-        at += run;
+    const size_t a = c->size[0];
+    mmix_tensor place = *c->out[0];
+    for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; at += c->in[p++]->shape[a] * place.stride[a]) {
+        const mmix_tensor *part = c->in[p];
+        place.shape[a] = part->shape[a];
+        if (!c->dy[0]) mmixi_put_all(m, part, mmix_data(part), &place, mmix_data(c->out[0]) + at, 0);
+        else if (c->dx[p]) mmixi_put_all(m, &place, c->dy[0] + at, part, c->dx[p], c->add[p]);
     }
     return 0;
 }
@@ -5685,11 +5684,9 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
             return NULL;
         }
         total += t->shape[a];
-        call.in[p] = mmixi_compact(m, parts[p]);
-        if (!call.in[p]) return NULL;
+        call.in[p] = parts[p];
     }
-    call.size[0] = 1;
-    for (int i = 0; i < a; i++) call.size[0] *= shape[i];
+    call.size[0] = (size_t)a;
     shape[a] = total;
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, parts[0]->ndim, shape);
     return mmixi_run(m, MMIX_OP_CONCAT, &call, NULL, 0);
@@ -5772,26 +5769,11 @@ MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *par
     return mmixi_run(m, MMIX_OP_ADD_ROWS, &call, NULL, 0);
 }
 
-/* Token size[0] of y is `token`, the others are x's. */
-static int mmixi_insert_run(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_tensor *x = c->in[0];
-    const size_t at = c->size[0], L = x->shape[1], D = x->shape[2];
-    for (size_t b = 0; b < x->shape[0]; b++)
-        for (size_t t = 0; t <= L; t++) {
-            const size_t row = (b * (L + 1) + t) * D, own = b * x->stride[0] + (t - (t > at)) * x->stride[1];
-            const int i = t == at;               /* which input it is of */
-            if (!c->dy[0])
-                memcpy(mmix_data(c->out[0]) + row, mmix_data(c->in[i]) + (i ? 0 : own), D * sizeof(mmix_real));
-            else if (c->dx[i])
-                mmixi_put(m->k, D, c->dy[0] + row, c->dx[i] + (i ? 0 : own), c->add[i] || (i && b));
-        }
-    return 0;
-}
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at)
 {
-    mmix_call call = mmixi_call(x, token, NULL);
+    mmix_tensor *part[3];
     mmixi_dims d;
+    size_t n = 0;
     if (!mmixi_expect(m, "mmix_insert_token", &d, "x BLD, token ...D", x, token)) return NULL;
     if (mmix_count(token) != d.D || at > d.L) {
         char a[MMIXI_TEXT], b[MMIXI_TEXT];
@@ -5799,9 +5781,10 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
                   mmixi_shape_text(token, a), (double)at, mmixi_shape_text(x, b));
         return NULL;
     }
-    call.size[0] = at;
-    call.out[0] = mmix_new3(m, d.B, d.L + 1, d.D);
-    return mmixi_run(m, MMIX_OP_INSERT_TOKEN, &call, NULL, 0);
+    if (at) part[n++] = mmix_slice(m, x, 1, 0, at);
+    part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* the same for each sequence */
+    if (at < d.L) part[n++] = mmix_slice(m, x, 1, at, d.L - at);
+    return mmix_concat(m, 1, part, n);
 }
 
 /* ---- softmax: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) ------------------------------------ */
@@ -17852,7 +17835,7 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
 
 static const char mmixi_op_names[MMIX_OP_COUNT][20] = {
     "copy", "add", "mul", "div", "scale", "exp", "log", "sqrt", "silu", "gelu", "softplus", "sum_axis", "sum",
-        "matmul", "concat", "gather", "insert_token", "softmax", "layer_norm", "rms_norm", "gated_rms_norm",
+        "matmul", "concat", "gather", "softmax", "layer_norm", "rms_norm", "gated_rms_norm",
         "l2_normalise", "linear", "conv1d", "patch_embed", "resize", "cross_entropy", "weight_norm",
         "rope", "softmax_attention", "linear_attention", "ssd", "dino_loss", "add_rows",
         "fuse_directions", "kd_hidden", "kd_token" };
@@ -17870,7 +17853,6 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_BOTH(MMIX_OP_SUM_AXIS, mmixi_sum); MMIXI_BOTH(MMIX_OP_SUM, mmixi_sum);
     MMIXI_BOTH(MMIX_OP_MATMUL, mmixi_matmul);
     MMIXI_BOTH(MMIX_OP_CONCAT, mmixi_concat); MMIXI_BOTH(MMIX_OP_GATHER, mmixi_gather);
-    MMIXI_BOTH(MMIX_OP_INSERT_TOKEN, mmixi_insert);
     MMIXI_BOTH(MMIX_OP_SOFTMAX, mmixi_softmax); MMIXI_OP(MMIX_OP_LAYER_NORM, mmixi_norm);
     MMIXI_OP(MMIX_OP_RMS_NORM, mmixi_norm);
     MMIXI_OP(MMIX_OP_GATED_RMS_NORM, mmixi_norm); MMIXI_BOTH(MMIX_OP_L2_NORMALISE, mmixi_unit);
