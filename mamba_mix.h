@@ -8787,9 +8787,7 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 MMIXDEF mmix_start mmix_start_from(int kind, double a, double b)
 {
     mmix_start s;
-    s.kind = kind;
-    s.a = a;
-    s.b = b;
+    s.kind = kind; s.a = a; s.b = b;
     return s;
 }
 
@@ -9099,9 +9097,8 @@ static double mmixi_setting_get(const void *config, const mmixi_setting *s, size
 }
 static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
 {
-    return value >= low && value <= high ? 0
-        : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected %.10g to %.10g", who, name, value, low,
-                    high);
+    const mmixi_limit limit = { name, value, low, high };
+    return mmixi_limits_check(m, who, &limit, 1);
 }
 static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const mmixi_setting *table,
                                 size_t n)
@@ -9121,15 +9118,10 @@ static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, si
     shape[0] = a; shape[1] = b; shape[2] = c; shape[3] = d;
     return x ? mmix_reshape(m, x, ndim, shape) : NULL;
 }
-/* A view of one token of each sequence: (B, D) of (B, L, D). */
+/* One token of each sequence: (B, D) of (B, L, D). */
 static mmix_tensor *mmixi_token(mmix_ctx *m, mmix_tensor *x, size_t at)
 {
-    mmix_tensor *v = mmix_slice(m, x, 1, at, 1);
-    if (!v) return NULL;
-    v->ndim = 2;
-    v->shape[1] = x->shape[2];
-    v->stride[1] = 1;
-    return v;
+    return mmixi_as(m, mmix_slice(m, x, 1, at, 1), 2, mmix_shape(x, 0), mmix_shape(x, 2), 0, 0);
 }
 /* Features from … from + heads·width - 1 of (B, L, ·) as (B, L, heads, width): a view. */
 static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads, size_t width)
@@ -9164,8 +9156,7 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
                          "mmix_attention_init: kind %d, expected MMIX_SOFTMAX or MMIX_LINEAR", kind);
     layer->heads = heads;
     layer->options.kind = kind;
-    d.D = D;
-    d.T = 3 * D;
+    d.D = D; d.T = 3 * D;
     return mmixi_declare(p, prefix, &d, "qkv.weight TD normal, qkv.bias T zeros, "
                          "proj.weight DD normal, proj.bias D zeros", &layer->qkv_weight,
                          bias ? &layer->qkv_bias : NULL, &layer->proj_weight,
@@ -9207,7 +9198,8 @@ MMIXDEF mmix_tensor *mmix_attention_step(mmix_ctx *m, const mmix_attention_layer
                                          mmix_state *state, size_t slot)
 {
     static const char who[] = "mmix_attention_step";
-    return mmixi_slot_check(m, who, state, slot) ? mmixi_attention(m, who, layer, x, NULL, NULL, state, slot) : NULL;
+    return mmixi_slot_check(m, who, state, slot)
+        ? mmixi_attention(m, who, layer, x, NULL, NULL, state, slot) : NULL;
 }
 
 /* ---- MLP: y = fc2(gelu(fc1 x)) ---- */
@@ -9216,9 +9208,7 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
                           size_t O)
 {
     mmixi_dims d;
-    d.D = D;
-    d.F = F;
-    d.O = O;
+    d.D = D; d.F = F; d.O = O;
     return mmixi_declare(p, prefix, &d, "fc1.weight FD normal, fc1.bias F zeros, fc2.weight OF normal, "
                          "fc2.bias O zeros", &layer->fc1_weight, &layer->fc1_bias, &layer->fc2_weight,
                          &layer->fc2_bias);
@@ -9247,9 +9237,7 @@ MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
                                       mmix_tensor *A, mmix_tensor *B, double alpha)
 {
     mmix_lora lora;
-    lora.A = A;
-    lora.B = B;
-    lora.alpha = alpha;
+    lora.A = A; lora.B = B; lora.alpha = alpha;
     return mmixi_adapted(m, x, weight, bias, &lora, NULL, NULL);
 }
 
@@ -9257,8 +9245,7 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
 {
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
-    d.D = D;
-    d.F = F;
+    d.D = D; d.F = F;
     return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, up_proj.weight FD normal, "
                          "down_proj.weight DF normal", &layer->gate, &layer->up, &layer->down);
 }
@@ -9317,23 +9304,18 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     if (options) *o = *options;
-    mmixi_default(&o->d_inner, 2 * D);
-    mmixi_default(&o->d_state, 64);
-    mmixi_default(&o->head_dim, 64);
-    mmixi_default(&o->groups, 1);
-    mmixi_default(&o->conv_width, 4);
+    mmixi_default(&o->d_inner, 2 * D); mmixi_default(&o->d_state, 64); mmixi_default(&o->head_dim, 64);
+    mmixi_default(&o->groups, 1); mmixi_default(&o->conv_width, 4);
     o->eps = o->eps > 0 ? o->eps : 1e-5;
     o->out_scale = o->out_scale > 0 ? o->out_scale : 1;
     if (o->d_inner % o->head_dim || o->d_inner / o->head_dim % o->groups)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
                          "mmix_mamba2_init: inner width %.0f does not make heads of %.0f in %.0f groups",
                          (double)o->d_inner, (double)o->head_dim, (double)o->groups);
-    d.D = D;
-    d.E = o->d_inner;
+    d.D = D; d.E = o->d_inner; d.W = o->conv_width;
     d.H = layer->heads = d.E / o->head_dim;
     d.M = d.E + 2 * o->groups * o->d_state;
     d.P = d.E + d.M + d.H;
-    d.W = o->conv_width;
     mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform", &layer->in_proj);
     for (int i = 0; i < 1 + (o->bidirectional != 0); i++)
         mmixi_declare(p, prefix, &d, names[i], &layer->dir[i].conv_weight, &layer->dir[i].conv_bias,
@@ -9368,8 +9350,7 @@ static mmix_tensor *mmixi_mamba2(mmix_ctx *m, const char *who, const mmix_mamba2
             past = mmixi_carried_fixed(m, &carried->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
                                        d.B, E + 2 * G * N, o->conv_width - 1, 1);
         if (past) past->ndim = 3;                /* (B, D, W-1) */
-        own.conv = past;
-        own.ssm = NULL;
+        own.conv = past; own.ssm = NULL;
         state = &own;
     }
     u = mmix_linear(m, x, layer->in_proj, NULL);
@@ -9379,9 +9360,7 @@ static mmix_tensor *mmixi_mamba2(mmix_ctx *m, const char *who, const mmix_mamba2
         mmix_mixer ssd;
         mmix_tensor *xbc;
         memset(&conv, 0, sizeof conv);
-        conv.silu = 1;
-        conv.reverse = r;
-        conv.seq_idx = seq_idx;
+        conv.silu = 1; conv.reverse = r; conv.seq_idx = seq_idx;
         conv.initial_state = state ? state->conv : NULL;
         conv.final_state = state ? &state->conv : NULL;
         xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, E + 2 * G * N), layer->dir[r].conv_weight,
@@ -9390,11 +9369,8 @@ static mmix_tensor *mmixi_mamba2(mmix_ctx *m, const char *who, const mmix_mamba2
                              mmix_slice(m, u, 2, 2 * E + 2 * G * N, H),
                              mmix_scale(m, mmix_exp(m, layer->dir[r].A_log), -1, 0),
                              mmixi_split_heads(m, xbc, E, G, N), mmixi_split_heads(m, xbc, E + G * N, G, N));
-        ssd.D = layer->dir[r].D;
-        ssd.dt_bias = layer->dir[r].dt_bias;
-        ssd.dt_softplus = 1;
-        ssd.dt_low = o->dt_low;
-        ssd.dt_high = o->dt_high;
+        ssd.D = layer->dir[r].D; ssd.dt_bias = layer->dir[r].dt_bias;
+        ssd.dt_softplus = 1; ssd.dt_low = o->dt_low; ssd.dt_high = o->dt_high;
         ssd.direction = r ? MMIX_REVERSE : MMIX_FORWARD;
         ssd.seq_idx = seq_idx;
         if (state && !carried) {
@@ -10114,15 +10090,9 @@ static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth,
 {
     mmix_vision_config c;
     memset(&c, 0, sizeof c);
-    c.mixer = mixer;
-    c.dim = dim;
-    c.depth = depth;
-    c.heads = heads;
-    c.mlp_ratio = 4;
-    c.patch = patch;
-    c.grid = patch ? 224 / patch : 0;
+    c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.mlp_ratio = 4; c.drop_path = 0.1;
+    c.patch = patch; c.grid = patch ? 224 / patch : 0;
     c.eps = mixer == MMIX_SSD ? 1e-5 : 1e-6;
-    c.drop_path = 0.1;
     c.class_token = mixer == MMIX_SSD ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST;
     c.mamba.bidirectional = 1;
     return c;
@@ -10135,9 +10105,7 @@ static mmix_vision_config mmixi_dinovim(size_t dim) { return mmixi_vision_base(M
 static mmix_vision_config mmixi_mambareg(size_t dim)
 {
     mmix_vision_config c = mmixi_dinovim(dim);
-    c.class_token = MMIX_CLASS_REGISTERS;
-    c.registers = 12;
-    c.grid = 7;
+    c.class_token = MMIX_CLASS_REGISTERS; c.registers = 12; c.grid = 7;
     return c;
 }
 MMIXDEF mmix_vision_config mmix_vit_tiny(size_t patch) { return mmixi_vit(3, patch); }
@@ -10195,10 +10163,7 @@ static void mmixi_vision_declare(mmix_vision *v)
     mmix_params *p = v->params;
     mmix_mamba2_options mamba = c->mamba;
     mmixi_dims d;
-    d.D = c->dim;
-    d.K = mmixi_max(k, 1);
-    d.N = !k + c->grid * c->grid;
-    d.P = c->patch;
+    d.D = c->dim; d.P = c->patch; d.K = mmixi_max(k, 1); d.N = !k + c->grid * c->grid;
     mamba.out_scale = 1 / sqrt((double)c->depth);
     mmixi_declare(p, "", &d, "cls_token 1KD normal, pos_embed_cls 1KD normal, pos_embed 1ND normal", &v->cls,
                   k ? &v->cls_positions : NULL, &v->positions);
@@ -10243,9 +10208,7 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config config, 
     p = mmix_params_create(m);
     v = (mmix_vision *)mmixi_own(p, sizeof *v);
     if (v) {
-        v->m = m;
-        v->params = p;
-        v->config = config;
+        v->m = m; v->params = p; v->config = config;
         v->block = (mmixi_vision_block *)mmixi_own(p, config.depth * sizeof *v->block);
         if (v->block) mmixi_vision_declare(v);
     }
@@ -10383,7 +10346,11 @@ static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v, mmix_te
 }
 /* One block: mmix_block_functions of x and two s of mmix_linear_add. *hidden, unless that is NULL, is what
    features are read from: the block's output, of Mamba the mixer's, without the residual. */
-typedef struct mmixi_vision_part { double eps; const mmixi_vision_block *b; mmix_tensor **hidden; } mmixi_vision_part;
+typedef struct mmixi_vision_part {
+    double eps;
+    const mmixi_vision_block *b;
+    mmix_tensor **hidden;
+} mmixi_vision_part;
 static mmix_tensor *mmixi_vit_block(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     const mmixi_vision_part *p = (const mmixi_vision_part *)user;
@@ -10507,12 +10474,8 @@ static int mmixi_vision_plan(mmixi_vision_run *r, const mmix_tensor *image)
     const size_t maps = r->o.n_dense, B = image->shape[0], h = image->shape[2] / c->patch,
         w = image->shape[3] / c->patch, n = h * w, count = mmix_vision_class_index(c, 0, NULL),
         L = n + count + (c->class_token == MMIX_CLASS_RELEASED);         /* whose first one is not read */
-    f->grid_h = h;
-    f->grid_w = w;
-    r->B = B;
-    r->n = n;
-    r->L = L;
-    r->count = count;
+    f->grid_h = h; f->grid_w = w;
+    r->B = B; r->n = n; r->L = L; r->count = count;
     r->place = (size_t *)mmixi_step_array(m, L, 1, sizeof *r->place);
     if (maps) f->dense = (mmix_tensor **)mmixi_step_array(m, maps, 1, sizeof *f->dense);
     for (size_t i = 0; f->dense && i < maps; i++) f->dense[i] = m->recording ? NULL : mmix_new4(m, B, c->dim, h, w);
@@ -10533,8 +10496,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 {
     mmixi_vision_run r;
     memset(&r, 0, sizeof r);
-    r.m = m;
-    r.v = v;
+    r.m = m; r.v = v;
     if (options) r.o = *options;
     if (v && !mmixi_vision_check(m, &v->config, &r.o, image) && !mmixi_vision_plan(&r, image)) {
         const mmix_mark mark = mmix_mark_here(m);
@@ -12119,41 +12081,23 @@ MMIXDEF mmix_dino_config mmix_dino_default(void)
     mmix_dino_config c;
     memset(&c, 0, sizeof c);
     c.vision = mmix_vit_small(16);
-    c.head_hidden = 2048;
-    c.head_bottleneck = 256;
-    c.prototypes = 65536;
-    c.head_layers = 3;
+    c.head_hidden = 2048; c.head_bottleneck = 256; c.prototypes = 65536; c.head_layers = 3;
     c.augment = mmix_augment_dino();
-    c.batch = 256;
-    c.epochs = 100;
-    c.lr = 5e-4;
-    c.min_lr = 1e-6;
-    c.warmup_epochs = 10;
-    c.weight_decay = 0.04;
-    c.weight_decay_end = 0.4;
-    c.clip = 3;
-    c.freeze_last_layer = 1;
-    c.momentum = 0.996;
-    c.center_momentum = 0.9;
-    c.student_temp = 0.1;
-    c.teacher_temp = c.teacher_temp_warm = 0.04;
+    c.batch = 256; c.epochs = 100;
+    c.lr = 5e-4; c.min_lr = 1e-6; c.warmup_epochs = 10;
+    c.weight_decay = 0.04; c.weight_decay_end = 0.4; c.clip = 3; c.freeze_last_layer = 1;
+    c.momentum = 0.996; c.center_momentum = 0.9;
+    c.student_temp = 0.1; c.teacher_temp = c.teacher_temp_warm = 0.04;
     return c;
 }
 MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 {
     mmix_dino_config c = mmix_dino_default();
     c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8);
-    c.vision.grid = 8;
-    c.vision.drop_path = 0;
-    c.head_hidden = 512;
-    c.head_bottleneck = 128;
-    c.prototypes = 1024;
-    c.augment.global_size = 64;
-    c.augment.local_size = 32;
-    c.augment.local_count = 4;
-    c.batch = 48;
-    c.lr = 1e-3 * 256 / 48;
-    c.momentum = 0.99;
+    c.vision.grid = 8; c.vision.drop_path = 0;
+    c.head_hidden = 512; c.head_bottleneck = 128; c.prototypes = 1024;
+    c.augment.global_size = 64; c.augment.local_size = 32; c.augment.local_count = 4;
+    c.batch = 48; c.lr = 1e-3 * 256 / 48; c.momentum = 0.99;
     /* at 0.04 the centred teacher stays nearly uniform for hundreds of steps: too long for a short run */
     c.teacher_temp = c.teacher_temp_warm = 0.02;
     return c;
@@ -12165,24 +12109,23 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 #define MMIXI_DINO_SIZE(member, low) MMIXI_DINO('s', member, low, INT32_MAX)
 #define MMIXI_DINO_REAL(member) MMIXI_DINO('d', member, 0, FLT_MAX)
 #define MMIXI_DINO_TEMP(member) MMIXI_DINO('d', member, 1e-9, 1e9)
-#define MMIXI_DINO_CROP(kind, member, count) \
+#define MMIXI_CROP(kind, member, count) \
     MMIXI_SETTING(mmix_dino_config, kind, augment.member, count, -HUGE_VAL, HUGE_VAL)
+#define MMIXI_CROP_REAL(member) MMIXI_CROP('d', member, 1)
 static const mmixi_setting mmixi_dino_settings[] = {
     MMIXI_DINO_SIZE(head_hidden, 0), MMIXI_DINO_SIZE(head_bottleneck, 1), MMIXI_DINO_SIZE(prototypes, 2),
-    MMIXI_DINO('s', head_layers, 1, 8),
-    MMIXI_DINO_CROP('s', global_size, 1), MMIXI_DINO_CROP('s', local_size, 1), MMIXI_DINO_CROP('s', local_count, 1),
-    MMIXI_DINO_CROP('d', global_scale, 2), MMIXI_DINO_CROP('d', local_scale, 2), MMIXI_DINO_CROP('d', aspect, 2),
-    MMIXI_DINO_CROP('d', flip, 1), MMIXI_DINO_CROP('d', jitter, 1), MMIXI_DINO_CROP('d', grey, 1),
-    MMIXI_DINO_CROP('d', blur, 3), MMIXI_DINO_CROP('d', solarise, 3), MMIXI_DINO_CROP('d', brightness, 1),
-    MMIXI_DINO_CROP('d', contrast, 1), MMIXI_DINO_CROP('d', saturation, 1), MMIXI_DINO_CROP('d', hue, 1),
-    MMIXI_DINO_CROP('d', sigma, 2), MMIXI_DINO_CROP('d', mean, 3), MMIXI_DINO_CROP('d', deviation, 3),
-    MMIXI_DINO_SIZE(batch, 1), MMIXI_DINO_SIZE(epochs, 1), MMIXI_DINO_SIZE(iters, 0), MMIXI_DINO_REAL(lr),
-    MMIXI_DINO_REAL(min_lr), MMIXI_DINO_SIZE(warmup_epochs, 0), MMIXI_DINO_REAL(weight_decay),
-    MMIXI_DINO_REAL(weight_decay_end), MMIXI_DINO('d', clip, -FLT_MAX, FLT_MAX),
-    MMIXI_DINO_SIZE(freeze_last_layer, 0), MMIXI_DINO('d', momentum, 0, 1), MMIXI_DINO('d', center_momentum, 0, 1),
-    MMIXI_DINO_TEMP(student_temp), MMIXI_DINO_TEMP(teacher_temp), MMIXI_DINO_TEMP(teacher_temp_warm),
-    MMIXI_DINO_SIZE(teacher_temp_epochs, 0), MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL),
-    MMIXI_DINO('u', seed, 0, HUGE_VAL)
+    MMIXI_DINO('s', head_layers, 1, 8), MMIXI_CROP('s', global_size, 1), MMIXI_CROP('s', local_size, 1),
+    MMIXI_CROP('s', local_count, 1), MMIXI_CROP('d', global_scale, 2), MMIXI_CROP('d', local_scale, 2),
+    MMIXI_CROP('d', aspect, 2), MMIXI_CROP_REAL(flip), MMIXI_CROP_REAL(jitter), MMIXI_CROP_REAL(grey),
+    MMIXI_CROP('d', blur, 3), MMIXI_CROP('d', solarise, 3), MMIXI_CROP_REAL(brightness),
+    MMIXI_CROP_REAL(contrast), MMIXI_CROP_REAL(saturation), MMIXI_CROP_REAL(hue), MMIXI_CROP('d', sigma, 2),
+    MMIXI_CROP('d', mean, 3), MMIXI_CROP('d', deviation, 3), MMIXI_DINO_SIZE(batch, 1),
+    MMIXI_DINO_SIZE(epochs, 1), MMIXI_DINO_SIZE(iters, 0), MMIXI_DINO_REAL(lr), MMIXI_DINO_REAL(min_lr),
+    MMIXI_DINO_SIZE(warmup_epochs, 0), MMIXI_DINO_REAL(weight_decay), MMIXI_DINO_REAL(weight_decay_end),
+    MMIXI_DINO('d', clip, -FLT_MAX, FLT_MAX), MMIXI_DINO_SIZE(freeze_last_layer, 0),
+    MMIXI_DINO('d', momentum, 0, 1), MMIXI_DINO('d', center_momentum, 0, 1), MMIXI_DINO_TEMP(student_temp),
+    MMIXI_DINO_TEMP(teacher_temp), MMIXI_DINO_TEMP(teacher_temp_warm), MMIXI_DINO_SIZE(teacher_temp_epochs, 0),
+    MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL), MMIXI_DINO('u', seed, 0, HUGE_VAL)
 };
 enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_settings[0] };
 
@@ -12251,10 +12194,7 @@ static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *config,
         mmix_params_destroy(head);
         return NULL;
     }
-    d->m = m;
-    d->config = *config;
-    d->iters = config->iters;
-    d->net[0].params = head;
+    d->m = m; d->config = *config; d->iters = config->iters; d->net[0].params = head;
     seed = mmixi_seed(m, config->seed);          /* a run's numbers are its own, whatever the context did before */
     if (mmixi_dino_start(d, start)) {
         mmix_dino_destroy(d);
@@ -14895,7 +14835,7 @@ static double mmixi_element(int dtype, const unsigned char *p, int64_t *integer)
 
 /* ---- archives ---- */
 
-typedef struct mmixi_chunk { struct mmixi_chunk *next; size_t bytes; } mmixi_chunk;
+typedef struct mmixi_archive_chunk { struct mmixi_archive_chunk *next; size_t bytes; } mmixi_archive_chunk;
 
 struct mmix_archive {
     mmix_ctx *m;
@@ -14905,7 +14845,7 @@ struct mmix_archive {
     size_t count, capacity;
     const char *metadata;                    /* a JSON object, or NULL */
     char *path;                              /* for messages; behind this struct, in the same own_bytes */
-    mmixi_chunk *chunks;                      /* memory that goes with the archive */
+    mmixi_archive_chunk *chunks;                      /* memory that goes with the archive */
     size_t own_bytes, held;                  /* held: of all these and what reading needs meanwhile */
 };
 
@@ -14940,12 +14880,12 @@ static int mmixi_archive_fits(const mmix_archive *a, size_t n, size_t element)
 /* n elements that are freed with the archive. */
 static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element)
 {
-    mmixi_chunk *k;
+    mmixi_archive_chunk *k;
     size_t bytes;
     if (!mmixi_archive_fits(a, n, element)) return NULL;
     bytes = n * element + sizeof *k;
     if (!mmixi_archive_fits(a, bytes + MMIXI_ALIGN, 1)) return NULL;
-    k = (mmixi_chunk *)mmixi_alloc(a->m, bytes);
+    k = (mmixi_archive_chunk *)mmixi_alloc(a->m, bytes);
     if (!k) return NULL;
     k->next = a->chunks, k->bytes = bytes;
     a->chunks = k, a->held += bytes + MMIXI_ALIGN;
@@ -14976,7 +14916,7 @@ MMIXDEF void mmix_archive_close(mmix_archive *a)
 {
     if (!a) return;
     while (a->chunks) {
-        mmixi_chunk *next = a->chunks->next;
+        mmixi_archive_chunk *next = a->chunks->next;
         mmixi_free(a->m, a->chunks, a->chunks->bytes);
         a->chunks = next;
     }
