@@ -11077,8 +11077,7 @@ typedef struct mmixi_layout {
     size_t B, L, seen;                           /* seen: how many tokens the slot has read before */
     size_t first, n;                             /* n tokens from `first` on: first span to end of the last */
     mmix_tensor *list[MMIXI_KINDS];              /* the tokens of a kind; NULL: there are none */
-    /* by layer mod 4: the token that is visited r-th, and its inverse; NULL: as they stand */
-    mmix_tensor *order[4], *inverse[4];
+    mmix_tensor *order[4], *inverse[4];          /* by layer mod 4: the token visited r-th, and its inverse */
     mmix_tensor *runs;                           /* (B, n): 2i in span i, 2i + 1 behind it; NULL: one span */
 } mmixi_layout;
 
@@ -11162,28 +11161,21 @@ static int mmixi_layout_of(mmix_ctx *m, const char *who, mmixi_layout *a, const 
 /* Adds the scan order of a layer. 0, or -1. */
 static int mmixi_layout_order(mmix_ctx *m, mmixi_layout *a, size_t layer)
 {
-    mmix_tensor *order, *inverse;
-    int moved = 0;
-    if (!a->of.n_spans) return 0;
-    order = mmixi_numbers(m, a->L, 0);
-    inverse = mmixi_numbers(m, a->L, 0);
-    if (m->error_kind) return -1;
-    for (size_t i = 0; i < a->of.n_spans; i++) {
+    mmix_tensor *order = mmixi_numbers(m, a->L, 0), *inverse = mmixi_numbers(m, a->L, 0);
+    for (size_t i = 0; inverse && i < a->of.n_spans; i++) {
         const mmix_span *s = &a->of.spans[i];
         int32_t *to = mmix_data_i32(order) + s->start, *from = mmix_data_i32(inverse) + s->start;
         mmix_scan_order(layer, s->grid[0], s->grid[1], s->grid[2], s->separators, to, from);
         for (size_t r = 0; r < mmixi_span_tokens(s); r++) {
-            moved |= to[r] != (int32_t)r;
             to[r] += (int32_t)s->start;
             from[r] += (int32_t)s->start;
         }
     }
-    if (!moved) return 0;
     a->order[layer % 4] = order;
     a->inverse[layer % 4] = inverse;
-    return 0;
+    return inverse ? 0 : -1;
 }
-/* The tokens of x (B, L, D) in a list (NULL: all), (B, n, D); if they follow each other: a view. */
+/* The tokens of x (B, L, D) in a list (NULL: all), (B, n, D); where they follow each other a view, or x. */
 static mmix_tensor *mmixi_tokens(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
     const int32_t *at = mmix_data_i32(list);
@@ -11193,7 +11185,7 @@ static mmix_tensor *mmixi_tokens(mmix_ctx *m, mmix_tensor *x, const mmix_tensor 
     size_t run = 0;
     if (!list) return x;
     while (run < n && at[run] == at[0] + (int32_t)run) run++;
-    if (run == n) return mmix_slice(m, x, 1, (size_t)at[0], n);
+    if (run == n) return n == L ? x : mmix_slice(m, x, 1, (size_t)at[0], n);
     rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
     return mmix_gather(m, mmix_reshape(m, x, 2, table), rows);
@@ -11253,19 +11245,15 @@ static mmix_tensor *mmixi_heads_apart(mmix_ctx *m, const mmix_projections *p, in
     const size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads;
     return x ? mmixi_split_heads(m, x, 0, heads, x->shape[2] / heads) : NULL;
 }
-/* Softmax attention among a list of tokens (NULL: all), q and k turned by their rotary positions. */
+/* Causal softmax attention among a list of tokens (NULL: all), q and k turned by their rotary positions. */
 static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
                                const mmix_rope_options *rope, const mmixi_layout *a, const mmix_tensor *list)
 {
     mmix_tensor *part[3], *own = mmixi_tokens(m, x, list), *positions = mmixi_positions(m, a, list);
+    mmix_mixer mixer;
     for (int i = 0; i < 3; i++) part[i] = mmixi_heads_apart(m, p, i, mmixi_project(m, p, i, own, NULL));
     for (int i = 0; i < 2 && rope && rope->theta > 0; i++) part[i] = mmix_rope(m, part[i], positions, rope);
-    return mmix_mixer_softmax(part[0], part[1], part[2]);
-}
-static mmix_mixer mmixi_causal_mixer(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                     const mmix_rope_options *rope, const mmixi_layout *a)
-{
-    mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, NULL);
+    mixer = mmix_mixer_softmax(part[0], part[1], part[2]);
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
 }
@@ -11273,7 +11261,7 @@ static mmix_mixer mmixi_causal_mixer(mmix_ctx *m, const mmix_projections *layer,
 static mmix_tensor *mmixi_causal_heads(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
                                        const mmix_rope_options *rope, const mmixi_layout *a)
 {
-    const mmix_mixer mixer = mmixi_causal_mixer(m, layer, x, rope, a);
+    const mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, NULL);
     return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, a, 0));
 }
 static mmix_tensor *mmixi_causal(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
@@ -11455,7 +11443,7 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix
         mixer.q = mmixi_sequences(m, mmix_slice(m, all.q, 1, at, equal * n), a->B * equal, n);
         mixer.k = mmixi_sequences(m, mmix_slice(m, all.k, 1, at, equal * n), a->B * equal, n);
         mixer.v = mmixi_sequences(m, mmix_slice(m, all.v, 1, at, equal * n), a->B * equal, n);
-        mixer.mask = w->options.causal_window ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
+        if (!w->options.causal_window) mixer.mask = MMIX_MASK_NONE;
         mmixi_swin_windows(w, &s[i], &mixer);
         if (m->error_kind) return NULL;
         done[n_done++] = mmixi_sequences(m, mmix_mix(m, &mixer), a->B, equal * n);
@@ -11514,12 +11502,13 @@ static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tens
 
 /* ---- the definition, as matrices ---- */
 
-/* M_rj += g e^(A Σ δ) δ_j C_r·B_j in scan order, the sum over the tokens after j up to r; backward in the span
-   of r the same from there on, times 1 - g. M (B, H, L, L). */
+/* In scan order M_rj += g e^(A Σ δ) δ_j C_r·B_j with the sum over the tokens after j up to r; in spans also
+   (1 - g) times the same of tokens behind r. M (B, H, L, L). */
 static void mmixi_flex_matrix(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a,
                               mmix_tensor *M)
 {
     const mmix_tensor *order = a->order[f->index % 4];
+    const int32_t *place = mmix_data_i32(order);
     const size_t L = a->L, H = f->flex.heads;
     mmix_tensor *z, *delta[2], *decay[2];
     mmix_mixer scan[2];
@@ -11528,25 +11517,22 @@ static void mmixi_flex_matrix(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tenso
         delta[d] = mmix_softplus(m, mmix_add(m, scan[d].dt, scan[d].dt_bias));
         decay[d] = mmix_exp(m, mmix_mul(m, delta[d], scan[d].A));
     }
-    for (size_t i = 0; i < a->B * H * L && !m->error_kind; i++) {
-        const size_t b = i / L / H, h = i / L % H, r = i % L, t = order ? (size_t)mmix_data_i32(order)[r] : r;
-        const mmix_span *s = mmixi_span_at(a, t);
-        const mmix_real g = s ? mmixi_fuse_gate(f->options.directions, mmix_data(z), (b * L + r) * H + h) : 1;
-        mmix_real *row = mmix_data(M) + (i - r + t) * L;
-        for (int d = 0; d < (s ? 2 : 1); d++) {
-            const mmix_heads C = mmixi_heads_of(scan[d].q, mmix_data(scan[d].q), H),
-                B = mmixi_heads_of(scan[d].k, mmix_data(scan[d].k), H);
-            const size_t end = d ? s->start + mmixi_span_tokens(s) : L;
-            double left = !d ? (double)g : f->options.directions == MMIX_FUSE_SUM ? 1 : 1 - (double)g;
-            for (size_t j = r; j < end; j += d ? 1 : SIZE_MAX) {     /* down to 0, or up to the span's end */
-                const size_t at = (b * L + j) * H + h;
-                row[order ? mmix_data_i32(order)[j] : (int32_t)j] += (mmix_real)(
-                    left * (double)mmix_data(delta[d])[at]
-                    * (double)m->k->dot(scan[d].q->shape[3], mmixi_at(&C, b, r, h), mmixi_at(&B, b, j, h)));
-                left *= (double)mmix_data(decay[d])[at];
-            }
+    for (size_t i = 0; i < a->B * H * 2 * L && !m->error_kind; i++) {        /* sequence, head, direction, token */
+        const size_t b = i / L / 2 / H, h = i / L / 2 % H, back = i / L % 2, r = i % L;
+        const mmix_span *s = mmixi_span_at(a, r);
+        const mmix_heads C = mmixi_heads_of(scan[back].q, mmix_data(scan[back].q), H),
+            B = mmixi_heads_of(scan[back].k, mmix_data(scan[back].k), H);
+        mmix_real *row = mmix_data(M) + ((b * H + h) * L + (size_t)place[r]) * L,
+            g = s ? mmixi_fuse_gate(f->options.directions, mmix_data(z), (b * L + r) * H + h) : 1;
+        const size_t end = !back ? L : s ? s->start + mmixi_span_tokens(s) : 0;
+        if (back && f->options.directions != MMIX_FUSE_SUM) g = 1 - g;
+        for (size_t j = r; j < end; j += back ? 1 : SIZE_MAX) {      /* up to the span's end, or down to 0 */
+            const size_t at = (b * L + j) * H + h;
+            row[place[j]] += g * mmix_data(delta[back])[at]
+                * m->k->dot(scan->q->shape[3], mmixi_at(&C, b, r, h), mmixi_at(&B, b, j, h));
+            g *= mmix_data(decay[back])[at];
         }
-        if (f->D) row[t] += mmix_data(f->D)[h];
+        if (f->D && !back) row[place[r]] += mmix_data(f->D)[h];
     }
 }
 /* Whether Local-Swin lets token t see token j. */
@@ -11572,7 +11558,7 @@ static void mmixi_swin_matrix(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tenso
 {
     const mmix_mixer mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, NULL);
     const size_t L = a->L, H = w->swin.heads, N = mmix_shape(mixer.q, 3);
-    double *e = mmixi_doubles(m, L, 2), *bar = e + L;                /* bar: 0 or -infinity */
+    double *e = mmixi_doubles(m, L, 1), *hidden = mmixi_doubles(m, L, 1);    /* hidden: 0, or -infinity */
     mmix_heads q, k;
     if (m->error_kind) return;
     q = mmixi_heads_of(mixer.q, mmix_data(mixer.q), H);
@@ -11583,8 +11569,8 @@ static void mmixi_swin_matrix(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tenso
         const double u = z ? 1 / (1 + mmixi_exp(-(double)mmix_data(z)[b * L + t])) : 1;
         double high = -INFINITY, sum = 0;
         for (size_t j = 0; j < L; j++) {
-            if (!h) bar[j] = mmixi_swin_sees(w, a, t, j) ? 0 : -INFINITY;
-            e[j] = bar[j] + (double)m->k->dot(N, mmixi_at(&q, b, t, h), mmixi_at(&k, b, j, h)) / sqrt((double)N);
+            if (!h) hidden[j] = mmixi_swin_sees(w, a, t, j) ? 0 : -INFINITY;
+            e[j] = hidden[j] + (double)m->k->dot(N, mmixi_at(&q, b, t, h), mmixi_at(&k, b, j, h)) / sqrt((double)N);
             if (e[j] > high) high = e[j];
         }
         for (size_t j = 0; j < L; j++) sum += e[j] = mmixi_exp(e[j] - high);
@@ -12043,7 +12029,7 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
         const mmixi_decoder_layer *l = &d->layer[layer];
         u = mmix_rms_norm(m, s->x, l->norm1, d->config.eps);
         if (d->config.mixer == MMIX_DECODER_ATTENTION) {
-            const mmix_mixer mixer = mmixi_causal_mixer(m, &l->attention, u, &d->config.rope, &s->a);
+            const mmix_mixer mixer = mmixi_attend(m, &l->attention, u, &d->config.rope, &s->a, NULL);
             M = m->error_kind ? NULL : mmix_mix_matrix(m, &mixer);
         }
         else M = mmixi_mmate_matrix(m, who, &l->mmate, d->config.mmate.branches, u, &s->a.of);
