@@ -41,14 +41,14 @@
    CONTENTS                  search for the tag, e.g. >>ssd
 
      The public part     The implementation
-       >>api-context       >>errors & memory     >>elementary ops      >>softmax attention   >>tokenizer
-       >>api-tensors       >>random              >>norms               >>mixing              >>dino
-       >>api-tape          >>threads             >>linear              >>layers              >>distillation
-       >>api-ops           >>micro-kernels       >>convolution         >>losses              >>metrics
-       >>api-mixers        >>gemm                >>patches             >>optimisers          >>images
-       >>api-files         >>tensors & tape      >>heads               >>backbones           >>files
-       >>api-images                              >>ssd                 >>m-mate              >>model files
-       >>api-layers                              >>linear attention    >>decoder             >>context
+       >>api-context       >>errors & memory     >>elementary ops      >>softmax attention   >>dino
+       >>api-tensors       >>random              >>norms               >>mixing              >>distillation
+       >>api-tape          >>threads             >>linear              >>layers              >>metrics
+       >>api-ops           >>micro-kernels       >>convolution         >>losses              >>images
+       >>api-mixers        >>gemm                >>patches             >>optimisers          >>files
+       >>api-files         >>tensors & tape      >>heads               >>backbones           >>model files
+       >>api-images                              >>ssd                 >>m-mate              >>context
+       >>api-layers                              >>linear attention    >>decoder
        >>api-vision
        >>api-decoder
        >>api-metrics
@@ -646,10 +646,10 @@ typedef struct mmix_raw_softmax {
     const mmix_real *bias;                       /* or NULL */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
     ptrdiff_t seq_batch;
-    /* (B, H, L): of each query the largest score t and 1 / Σ e^(s - t). Forward writes them unless NULL,
+    /* (B, H, L): of each query the largest score m and 1 / Σ e^(s - m). Forward writes them unless NULL,
        backward reads them */
-    mmix_real *top, *over;
-    /* mmix_raw_softmax_scores(x) reals for e^(s - t), or NULL: the backward forms them anew */
+    mmix_real *row_max, *inverse_sum;
+    /* mmix_raw_softmax_scores(x) reals for e^(s - m), or NULL: the backward forms them anew */
     mmix_real *scores;
     mmix_heads dy, dq, dk, dv;
     mmix_real *dbias;                            /* or NULL */
@@ -660,9 +660,9 @@ MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward)
 /* Reals of `scores`, B H L S with S rounded up to 32 k + 16: a fifth off the backward's time; 0 beyond 512
    keys, where scores must be NULL. */
 MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x);
-/* y, and top, over and scores. */
+/* y, and row_max, inverse_sum and scores. */
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch);
-/* Needs y, top and over of the forward, and scores if given. */
+/* Needs y, row_max and inverse_sum of the forward, and scores if given. */
 MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scratch);
 
 typedef struct mmix_raw_linear {
@@ -798,7 +798,7 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
 MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry);
 
 /* ==== >>api-images ===================================================================
-   8-bit RGB pictures, bit for bit as Pillow treats them; random crops; PPM files
+   8-bit RGB pictures, bit for bit as Pillow treats them; random crops
 
    Functions on pictures touch the caller's buffers only, allocate nothing and know no context, so they run
    inside parallel tasks. They return 0, or -1 with nothing written if an argument is out of its range. Those
@@ -886,16 +886,6 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
                                const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
                                mmix_tensor *local);
 
-/* Binary PPM (P6) or PGM (P5, grey becomes RGB) of 8 bits, from memory and from a file: pixels that last
-   until mmix_ppm_free, or NULL with width and height 0. What follows the picture is ignored. */
-MMIXDEF uint8_t *mmix_ppm_read(mmix_ctx *m, const void *bytes, size_t size, size_t *width, size_t *height);
-MMIXDEF uint8_t *mmix_ppm_load(mmix_ctx *m, const char *path, size_t *width, size_t *height);
-MMIXDEF void mmix_ppm_free(mmix_ctx *m, uint8_t *rgb, size_t width, size_t height);
-/* Writes a P6 file (mmix_pgm_save: P5, one byte a pixel) as `path`.tmp, which then takes the name. 0, or
-   -1. */
-MMIXDEF int mmix_ppm_save(mmix_ctx *m, const char *path, const uint8_t *rgb, size_t width, size_t height);
-MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, size_t width, size_t height);
-
 /* ==== >>api-layers ===================================================================
    parameters with checkpoint names, and the layers made of them
    ==================================================================================== */
@@ -929,6 +919,7 @@ typedef struct mmix_params {
     mmix_real *packed;                       /* NULL until mmix_params_pack */
     /* reals of the slabs, with the padding of each parameter to 64 bytes; of `packed` */
     size_t capacity, slab, packed_reals;
+    void *owned;                             /* what is freed with the list */
 } mmix_params;
 
 /* An empty list; NULL on error. */
@@ -1156,14 +1147,15 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
 /* ==== >>api-decoder ==================================================================
    decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
 
-   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Greedy continuation of a text:
+   A layer is x += mixer(norm x), x += SwiGLU(norm x) with RMS norms. Tokens are numbers; demos/text.h has
+   llama2.c's tokenizer. Greedy continuation of a text:
 
        mmix_decoder *d = mmix_decoder_open(m, "stories260K.bin");
-       mmix_tokenizer *t = mmix_tokenizer_load(m, "tok512.bin");
+       tokenizer *t = tokenizer_load(m, "tok512.bin");
        int32_t prompt[64], more[200];
-       size_t n = mmix_tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64);
+       size_t n = tokenizer_encode(t, "Once upon a time", 1, 0, prompt, 64);
        size_t made = mmix_decoder_generate(d, prompt, n, NULL, more, 200);
-       for (size_t i = 0; i < made; i++) fputs(mmix_tokenizer_piece(t, more[i], NULL), stdout);
+       for (size_t i = 0; i < made; i++) fputs(tokenizer_piece(t, more[i], NULL), stdout);
    ==================================================================================== */
 
 /* A medium among the text: T frames of Y x X tokens from `start` on (an image: T = 1), each frame followed by
@@ -1357,20 +1349,6 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
 MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d);
 /* Adds the adapters to their matrices and drops them; not while a mmix_distill trains them. 0, or -1. */
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
-
-typedef struct mmix_tokenizer mmix_tokenizer;
-/* llama2.c's tokenizer file, or its bytes: pieces with scores, joined pair by pair. NULL on error. */
-MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path);
-MMIXDEF mmix_tokenizer *mmix_tokenizer_from(mmix_ctx *m, const char *name, const void *bytes, size_t size);
-MMIXDEF void mmix_tokenizer_destroy(mmix_tokenizer *t);
-MMIXDEF size_t mmix_tokenizer_count(const mmix_tokenizer *t);
-/* Tokens of a UTF-8 text, with token 1 before and 2 after it if asked: how many there are, of which the first
-   `room` are written; 0 after an error. */
-MMIXDEF size_t mmix_tokenizer_encode(const mmix_tokenizer *t, const char *text, int begin, int end,
-                                     int32_t *tokens, size_t room);
-/* The bytes of a token, terminated by 0; *length (or NULL) for bytes that are 0 themselves. After token 1 a
-   text drops the first space: that is the caller's. "" for a number that is no token. */
-MMIXDEF const char *mmix_tokenizer_piece(const mmix_tokenizer *t, int32_t token, size_t *length);
 
 /* ==== >>api-metrics ==================================================================
    what features are worth: maps, Binary-AUC, k-NN, PCA
@@ -2858,7 +2836,7 @@ typedef struct mmixi_kernels {
     mmix_real (*dot)(size_t n, const mmix_real *x, const mmix_real *y);
     mmix_real (*sum)(size_t n, const mmix_real *x);
     /* -infinity if n is 0 */
-    mmix_real (*max)(size_t n, const mmix_real *x);
+    mmix_real (*largest)(size_t n, const mmix_real *x);
     /* sum of (x - mean)² */
     mmix_real (*variance)(size_t n, const mmix_real *x, mmix_real mean);
     void (*axpy)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);               /* y += a x */
@@ -3335,7 +3313,7 @@ static MMIXI_TARGET mmix_real MMIXI_NAME(sum)(size_t n, const mmix_real *x)
     return MMIXI_NAME(lanes_sum)(MMIXI_ADD(MMIXI_ADD(s0, s1), MMIXI_ADD(s2, s3)));
 }
 
-static MMIXI_TARGET mmix_real MMIXI_NAME(max)(size_t n, const mmix_real *x)
+static MMIXI_TARGET mmix_real MMIXI_NAME(largest)(size_t n, const mmix_real *x)
 {
     const MMIXI_V least = MMIXI_SET((mmix_real)-HUGE_VAL);
     MMIXI_V m0 = least, m1 = least;
@@ -3453,7 +3431,7 @@ static MMIXI_TARGET void MMIXI_NAME(softmax)(size_t n, const mmix_real *x, mmix_
     const MMIXI_V least = MMIXI_SET((mmix_real)-HUGE_VAL), zero = MMIXI_SET((mmix_real)0);
     MMIXI_V v[SHORT], top = least, sum = zero;
     if (MMIXI_W == 1 || n > SHORT * MMIXI_W) {
-        mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(max)(n, x), y);
+        mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(largest)(n, x), y);
         MMIXI_NAME(scale)(n, 1 / s, y, y);
         return;
     }
@@ -3799,7 +3777,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #define MMIXI_ENTRY(name) k->name = MMIXI_NAME(name)
     strcpy(k->name, MMIXI_STRING(MMIXI_LEVEL_NAME));
     k->mr = MMIXI_MR; k->nr = MMIXI_NV * MMIXI_W; k->lanes = MMIXI_W;
-    MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(max); MMIXI_ENTRY(variance);
+    MMIXI_ENTRY(tile); MMIXI_ENTRY(dot); MMIXI_ENTRY(sum); MMIXI_ENTRY(largest); MMIXI_ENTRY(variance);
     MMIXI_ENTRY(axpy); MMIXI_ENTRY(scale); MMIXI_ENTRY(lerp); MMIXI_ENTRY(add); MMIXI_ENTRY(mul);
     MMIXI_ENTRY(mul_add); MMIXI_ENTRY(finish); MMIXI_ENTRY(exp_row); MMIXI_ENTRY(softmax);
     MMIXI_ENTRY(exp_each); MMIXI_ENTRY(silu); MMIXI_ENTRY(gelu);
@@ -5590,17 +5568,6 @@ MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 
 /* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
 
-/* to go: */
-static mmixi_gemm mmixi_gemm_of(size_t rows, size_t cols, size_t depth, const mmix_real *a, size_t ars,
-                                size_t acs, const mmix_real *b, size_t brs, size_t bcs, mmix_real *c,
-                                size_t ldc, int add)
-{
-    mmixi_mat va = mmixi_matrix(a, rows, depth, (ptrdiff_t)ars);
-    mmixi_mat vb = mmixi_matrix(b, depth, cols, (ptrdiff_t)brs);
-    va.cs = (ptrdiff_t)acs;
-    vb.cs = (ptrdiff_t)bcs;
-    return mmixi_product_of(mmixi_matrix(c, rows, cols, (ptrdiff_t)ldc), va, vb, add);
-}
 /* Matrix i of a contiguous tensor (…, J, K) with the values, or the gradient, p. */
 static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_t i)
 {
@@ -6157,339 +6124,286 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    its token's number is t's. Backward, with du = dy silu'(u), u computed once more:
 
        dx_s = Σ_k w_k ∘ du_{s+(W-1)-k},   dw_k = Σ_t du_t ∘ x_{t-(W-1)+k},   db = Σ_t du_t
+
+   In the code the past and x are one sequence: place s of it is entry s of the past, or token s - (W-1).
+   torch: silu(F.conv1d(F.pad(x.mT, (W - 1, 0)), w, b, groups=D)).mT
    ==================================================================================== */
 
-typedef struct mmixi_conv_options { int silu, reverse; } mmixi_conv_options;
-typedef struct mmixi_conv_job {
-    mmix_ctx *m;
-    mmixi_conv_options o;
-    /* ld, batch: from a token of x to the next, from a sequence to the next */
-    size_t B, L, D, W, ld, batch;
-    const mmix_real *x, *w, *b, *past;           /* w transposed: (W, D); past: (B, W-1, D) or NULL */
-    const int32_t *seq;
-    size_t seq_step;
-    mmix_real *y;                                /* (B, L, D) */
-    const mmix_real *dy;
-    /* silu's input of one token, for each lane; for each run of `grain` tokens dw, db and a place for the Σ
-       du of more than a few taps: (W + 2, D) */
-    mmix_real *u, *partial;
+/* in: x, w, b, initial_state, seq_idx; size: silu, reverse */
+typedef struct mmixi_conv {
+    const mmix_call *c;
+    size_t B, L, D, W;
+    const mmix_real *w;                          /* transposed: (W, D) */
+    mmix_real *past, *dpast;                     /* (B, W-1, D), or NULL */
+    /* du (B, L, D) is dy without silu; u: silu's input of one token, for each lane; for each run of `grain`
+       tokens dw, db and a place for the Σ du of more than a few taps: (W + 2, D) */
+    mmix_real *du, *u, *partial;
     size_t grain;
-    mmix_real *du, *dx;                          /* du is dy without silu */
-    int add_x;
-} mmixi_conv_job;
+} mmixi_conv;
 
 enum { MMIXI_CONV_TAPS = 4 };                    /* rows that one pass takes */
 
-/* The row of x that tap k of token t (in time) reads, or NULL. */
-static const mmix_real *mmixi_conv_tap(const mmixi_conv_job *j, size_t b, size_t t, size_t k)
+/* Token t of the formula is this row. */
+static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->c->size[1] ? j->L - 1 - t : t; }
+static size_t mmixi_conv_place(const mmixi_conv *j, size_t b, size_t t)
 {
-    size_t s = t + k;                            /* s - (W-1) is the token */
-    if (s < j->W - 1) return j->past ? j->past + (b * (j->W - 1) + s) * j->D : NULL;
-    s -= j->W - 1;
-    if (j->o.reverse) { s = j->L - 1 - s; t = j->L - 1 - t; }
-    if (j->seq && j->seq[b * j->seq_step + s] != j->seq[b * j->seq_step + t]) return NULL;
-    return j->x + b * j->batch + s * j->ld;
+    return (b * j->L + mmixi_conv_row(j, t)) * j->D;
+}
+/* Place s in (past, x), or of their gradients; NULL where there is none. */
+static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real *x, size_t b, size_t s)
+{
+    const size_t *stride = j->c->in[0]->stride;
+    if (s < j->W - 1) return past ? past + (b * (j->W - 1) + s) * j->D : NULL;
+    return x ? x + b * stride[0] + mmixi_conv_row(j, s - (j->W - 1)) * stride[1] : NULL;
+}
+/* Whether token t sees place s = t + k. */
+static int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
+{
+    const mmix_tensor *seq = j->c->in[4];
+    const int32_t *number = seq ? mmix_data_i32(seq) + b * seq->stride[0] : NULL;
+    if (s < j->W - 1) return j->past != NULL;
+    return !seq || number[mmixi_conv_row(j, s - (j->W - 1))] == number[mmixi_conv_row(j, t)];
+}
+/* What taps k … of token t read; returns how many. */
+static size_t mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t t, size_t k,
+                              const mmix_real *x[MMIXI_CONV_TAPS])
+{
+    const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+    for (size_t i = 0, s = t + k; i < taps; i++, s++)
+        x[i] = mmixi_conv_sees(j, b, t, s) ? mmixi_conv_at(j, j->past, mmix_data(j->c->in[0]), b, s) : NULL;
+    return taps;
 }
 /* u of token t */
-static void mmixi_conv_token(const mmixi_conv_job *j, size_t b, size_t t, mmix_real *u)
+static void mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t, mmix_real *u)
 {
     const mmix_real *x[MMIXI_CONV_TAPS];
     for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-        size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-        for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_tap(j, b, t, k + i);
-        j->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : j->b, u);
+        const size_t taps = mmixi_conv_taps(j, b, t, k, x);
+        j->c->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : mmix_data(j->c->in[2]), u);
     }
-}
-/* Where token t of the formula lies in (B, L, D). */
-static size_t mmixi_conv_place(const mmixi_conv_job *j, size_t b, size_t t)
-{
-    return (b * j->L + (j->o.reverse ? j->L - 1 - t : t)) * j->D;
 }
 static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
+    const mmixi_conv *j = (const mmixi_conv *)arg;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, t = r % j->L;
-        mmix_real *y = j->y + mmixi_conv_place(j, b, t);
-        mmixi_conv_token(j, b, t, y);
-        if (j->o.silu) j->m->k->silu(j->D, y, y);
+        mmix_real *y = mmix_data(j->c->out[0]) + mmixi_conv_place(j, r / j->L, r % j->L);
+        mmixi_conv_token(j, r / j->L, r % j->L, y);
+        if (j->c->size[0]) j->c->m->k->silu(j->D, y, y);
     }
 }
 /* du, and a run's part of dw and db */
 static void mmixi_conv_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
-    size_t D = j->D;
+    const mmixi_conv *j = (const mmixi_conv *)arg;
+    const mmixi_kernels *kernels = j->c->m->k;
+    const size_t D = j->D;
     mmix_real *u = j->u + lane * D, *dw = j->partial + begin / j->grain * (j->W + 2) * D;
     memset(dw, 0, (j->W + 2) * D * sizeof *dw);
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, t = r % j->L;
+        const size_t b = r / j->L, t = r % j->L;
         mmix_real *du = j->du + mmixi_conv_place(j, b, t);
         const mmix_real *x[MMIXI_CONV_TAPS];
-        if (j->o.silu) {
+        if (j->c->size[0]) {
             mmixi_conv_token(j, b, t, u);
-            j->m->k->silu_backward(D, u, j->dy + mmixi_conv_place(j, b, t), du, 0);
+            kernels->silu_backward(D, u, j->c->dy[0] + mmixi_conv_place(j, b, t), du, 0);
         }
         for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-            for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_tap(j, b, t, k + i);
-            j->m->k->conv_weight(D, taps, du, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
+            const size_t taps = mmixi_conv_taps(j, b, t, k, x);
+            kernels->conv_weight(D, taps, du, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
         }
     }
 }
-/* dx: token s is tap k of token s + (W-1) - k */
-static void mmixi_conv_rows_dx(void *arg, size_t begin, size_t end, size_t lane)
+/* The gradient of place s: it is tap k of token s - k. */
+static void mmixi_conv_places_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_conv_job *j = (const mmixi_conv_job *)arg;
+    const mmixi_conv *j = (const mmixi_conv *)arg;
+    const size_t places = j->L + j->W - 1;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, s = r % j->L;
-        mmix_real *dx = j->dx + b * j->batch + (j->o.reverse ? j->L - 1 - s : s) * j->ld;
+        const size_t b = r / places, s = r % places;
+        const int add = s >= j->W - 1 && j->c->add[0];
+        mmix_real *dx = mmixi_conv_at(j, j->dpast, j->c->dx[0], b, s);
         const mmix_real *du[MMIXI_CONV_TAPS];
-        for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-            for (size_t i = 0; i < taps; i++) {
-                size_t t = s + (j->W - 1) - (k + i);
-                int reached = t < j->L && mmixi_conv_tap(j, b, t, k + i);
-                du[i] = reached ? j->du + mmixi_conv_place(j, b, t) : NULL;
-            }
-            j->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || j->add_x ? dx : NULL, dx);
+        for (size_t k = 0; dx && k < j->W; k += MMIXI_CONV_TAPS) {
+            const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+            for (size_t i = 0, t = s - k; i < taps; i++, t--)        /* below 0 it is beyond L */
+                du[i] = t < j->L && mmixi_conv_sees(j, b, t, s) ? j->du + mmixi_conv_place(j, b, t) : NULL;
+            j->c->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || add ? dx : NULL, dx);
         }
     }
 }
-/* (n, rows, cols) → (n, cols, rows) */
-static void mmixi_transpose_each(const mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
-                                 mmix_real *y)
+/* (n, rows, cols) → (n, cols, rows), in step memory unless y is given */
+static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
+                                   mmix_real *y)
 {
-    for (size_t i = 0; i < n; i++)
-        m->k->transpose(rows, cols, x + i * rows * cols, (ptrdiff_t)cols, y + i * rows * cols,
-                        (ptrdiff_t)rows);
+    if (!y) y = mmixi_reals(m, n, rows * cols);
+    for (size_t i = 0; y && i < n; i++)
+        m->k->transpose(rows, cols, x + i * rows * cols, (ptrdiff_t)cols, y + i * rows * cols, (ptrdiff_t)rows);
+    return y;
 }
-static int mmixi_conv_fill(mmix_ctx *m, mmix_call *call, mmixi_conv_job *j)
+static int mmixi_conv_begin(mmix_ctx *m, const mmix_call *c, mmixi_conv *j)
 {
-    const mmix_tensor *x = call->in[0], *w = call->in[1], *past = call->in[3], *seq = call->in[4];
-    mmix_real *t;
     memset(j, 0, sizeof *j);
-    j->m = m;
-    j->o = *(const mmixi_conv_options *)call->options;
-    j->B = x->shape[0]; j->L = x->shape[1]; j->D = x->shape[2]; j->W = w->shape[2];
-    j->batch = x->stride[0]; j->ld = x->stride[1];
-    j->x = mmix_data(x);
-    j->b = mmix_data(call->in[2]);
-    j->w = t = (mmix_real *)mmixi_step(m, j->W * j->D * sizeof *t);
-    if (!t) return -1;
-    m->k->transpose(j->D, j->W, mmix_data(w), (ptrdiff_t)j->W, t, (ptrdiff_t)j->D);
-    if (past && j->W > 1) {
-        j->past = t = (mmix_real *)mmixi_step(m, j->B * (j->W - 1) * j->D * sizeof *t);
-        if (!t) return -1;
-        mmixi_transpose_each(m, j->B, j->D, j->W - 1, mmix_data(past), t);
-    }
-    if (seq) {
-        j->seq = mmix_data_i32(seq);
-        j->seq_step = seq->stride[0];
-    }
-    return 0;
+    j->c = c;
+    j->B = c->in[0]->shape[0]; j->L = c->in[0]->shape[1]; j->D = c->in[0]->shape[2]; j->W = c->in[1]->shape[2];
+    j->w = mmixi_transposed(m, 1, j->D, j->W, mmix_data(c->in[1]), NULL);
+    if (c->in[3] && j->W > 1) j->past = mmixi_transposed(m, j->B, j->D, j->W - 1, mmix_data(c->in[3]), NULL);
+    return m->error_kind ? -1 : 0;
 }
-static size_t mmixi_conv_grain(const mmixi_conv_job *j) { return mmixi_max(1, 4096 / j->D); }
-/* Token i of the last W-1 inputs, as a tap: tap i+1 of the last token. */
-static int mmixi_conv_forward(mmix_ctx *m, mmix_call *call)
+static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_conv_job j;
-    mmix_mark mark;
-    mark = mmix_mark_here(m);
-    if (mmixi_conv_fill(m, call, &j)) return -1;
-    j.y = mmix_data(call->out[0]);
-    mmixi_ranges(m, j.B * j.L, mmixi_conv_grain(&j), mmixi_conv_rows, &j);
-    if (call->out[1])
-        for (size_t b = 0; b < j.B; b++)
-            for (size_t i = 0; i + 1 < j.W; i++) {
-                const mmix_real *x = mmixi_conv_tap(&j, b, j.L - 1, i + 1);
-                for (size_t c = 0; c < j.D; c++)
-                    mmix_data(call->out[1])[(b * j.D + c) * (j.W - 1) + i] = x ? x[c] : 0;
-            }
+    const mmix_mark mark = mmix_mark_here(m);
+    mmixi_conv j;
+    if (mmixi_conv_begin(m, c, &j)) return -1;
+    mmixi_ranges(m, j.B * j.L, mmixi_max(1, 4096 / j.D), mmixi_conv_rows, &j);
+    for (size_t b = 0; c->out[1] && b < j.B; b++)            /* the last W-1 places, as the last token sees them */
+        for (size_t i = 0; i + 1 < j.W; i++) {
+            const int there = mmixi_conv_sees(&j, b, j.L - 1, j.L + i);
+            const mmix_real *x = there ? mmixi_conv_at(&j, j.past, mmix_data(c->in[0]), b, j.L + i) : NULL;
+            for (size_t d = 0; d < j.D; d++)
+                mmix_data(c->out[1])[(b * j.D + d) * (j.W - 1) + i] = x ? x[d] : 0;
+        }
     mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_conv_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
 {
-    mmixi_conv_job j;
-    size_t n = mmix_count(call->out[0]), past_count;
-    const mmix_real *dfinal = mmixi_out_grad(call->out[1]);
-    size_t parts, rows, D;
-    mmix_real *d, *dw, *dpast = NULL;
-    int add;
-    if (mmixi_conv_fill(m, call, &j)) return -1;
+    mmixi_conv j;
+    size_t parts, rows, D, W;
+    mmix_real *dw;
+    if (mmixi_conv_begin(m, c, &j)) return -1;
     rows = j.B * j.L;
     D = j.D;
-    j.dy = mmixi_out_grad(call->out[0]);
+    W = j.W;
     j.grain = mmixi_partial_grain(rows);
     parts = mmixi_ceil_div(rows, j.grain);
-    past_count = j.B * (j.W - 1) * D;
-    j.du = (mmix_real *)(uintptr_t)j.dy;
-    if (j.o.silu || !j.dy) j.du = (mmix_real *)mmixi_step(m, n * sizeof *j.du);
-    j.u = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * D * sizeof *j.u);
-    j.partial = (mmix_real *)mmixi_step(m, parts * (j.W + 2) * D * sizeof *j.partial);
-    dw = (mmix_real *)mmixi_step(m, (j.W + 1) * D * sizeof *dw);
-    if (mmixi_wants(call->in[3])) dpast = (mmix_real *)mmixi_step(m, past_count * sizeof *dpast);
-    if (!j.du || !j.u || !j.partial || !dw || (mmixi_wants(call->in[3]) && !dpast)) return -1;
-    if (!j.dy) {                                 /* only the final state was asked for */
-        mmixi_zero(m, n, j.du);
-        j.dy = j.du;
-    }
+    j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
+    j.u = mmixi_reals(m, mmixi_lanes(m), D);
+    j.partial = mmixi_reals(m, parts, (W + 2) * D);
+    dw = mmixi_reals(m, W + 1, D);
+    if (c->dx[3] && W > 1) j.dpast = mmixi_reals(m, j.B * (W - 1), D);
+    if (m->error_kind) return -1;
     mmixi_ranges(m, rows, j.grain, mmixi_conv_rows_backward, &j);
-    mmixi_partial_sum(m, parts, (j.W + 1) * D, (j.W + 2) * D, j.partial, dw, 0);
-    j.dx = mmix_grad_target(m, call->in[0], &j.add_x);
-    if (j.dx) mmixi_ranges(m, rows, mmixi_conv_grain(&j), mmixi_conv_rows_dx, &j);
-    if (dpast) memset(dpast, 0, past_count * sizeof *dpast);
-    for (size_t b = 0; dpast && b < j.B; b++)
-        for (size_t t = 0; t < mmixi_min(j.L, j.W - 1); t++)
-            for (size_t k = 0; t + k + 1 < j.W; k++)
-                m->k->mul_add(D, j.du + mmixi_conv_place(&j, b, t), j.w + k * D,
-                              dpast + (b * (j.W - 1) + t + k) * D);
-    for (size_t b = 0; dfinal && b < j.B; b++)   /* the final state is a copy of inputs */
-        for (size_t i = 0; i + 1 < j.W; i++) {
-            size_t s = j.L + i, t = s - (j.W - 1);          /* s ≥ W-1: token t, else entry s of the past */
-            mmix_real *to = s < j.W - 1 ? dpast ? dpast + (b * (j.W - 1) + s) * D : NULL
-                          : j.dx ? j.dx + b * j.batch + (j.o.reverse ? j.L - 1 - t : t) * j.ld : NULL;
-            if (to && mmixi_conv_tap(&j, b, j.L - 1, i + 1))
-                for (size_t c = 0; c < D; c++) to[c] += dfinal[(b * D + c) * (j.W - 1) + i];
+    mmixi_partial_sum(m, parts, (W + 1) * D, (W + 2) * D, j.partial, dw, 0);
+    if (c->dx[0] || j.dpast)
+        mmixi_ranges(m, j.B * (j.L + W - 1), mmixi_max(1, 4096 / D), mmixi_conv_places_backward, &j);
+    for (size_t b = 0; c->dy[1] && b < j.B; b++)             /* the final state is a copy of inputs */
+        for (size_t i = 0; i + 1 < W; i++) {
+            mmix_real *to = mmixi_conv_at(&j, j.dpast, c->dx[0], b, j.L + i);
+            for (size_t d = 0; to && mmixi_conv_sees(&j, b, j.L - 1, j.L + i) && d < D; d++)
+                to[d] += c->dy[1][(b * D + d) * (W - 1) + i];
         }
-    d = mmix_grad_target(m, call->in[2], &add);
-    if (d) mmixi_put(m->k, D, dw + j.W * D, d, add);
-    d = mmix_grad_target(m, call->in[1], &add);
-    for (size_t c = 0; d && c < D; c++)
-        for (size_t k = 0; k < j.W; k++) d[c * j.W + k] = (add ? d[c * j.W + k] : 0) + dw[k * D + c];
-    d = dpast ? mmix_grad_target(m, call->in[3], &add) : NULL;
-    for (size_t b = 0; d && b < j.B; b++)
-        for (size_t c = 0; c < D; c++)
-            for (size_t i = 0; i + 1 < j.W; i++) {
-                mmix_real *to = d + (b * D + c) * (j.W - 1) + i;
-                *to = (add ? *to : 0) + dpast[(b * (j.W - 1) + i) * D + c];
-            }
+    if (c->dx[2]) mmixi_put(m->k, D, dw + W * D, c->dx[2], c->add[2]);
+    for (size_t d = 0; c->dx[1] && d < D; d++)
+        for (size_t k = 0; k < W; k++)
+            c->dx[1][d * W + k] = (c->add[1] ? c->dx[1][d * W + k] : 0) + dw[k * D + d];
+    if (j.dpast) {
+        const mmix_real *back = mmixi_transposed(m, j.B, W - 1, D, j.dpast, NULL);
+        if (!back) return -1;
+        mmixi_put(m->k, j.B * (W - 1) * D, back, c->dx[3], c->add[3]);
+    }
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  const mmix_conv1d_options *options)
 {
+    const char *who = "mmix_conv1d";
     mmix_call call = mmixi_call(x, weight, bias);
-    mmixi_conv_options o;
-    mmix_tensor *past = options ? options->initial_state : NULL, *seq = options ? options->seq_idx : NULL;
-    if (!mmixi_check(m, "mmix_conv1d", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
-        || !mmixi_check(m, "mmix_conv1d", "weight", weight, MMIX_DTYPE_REAL, 3, x->shape[2], 1, MMIXI_ANY, 0)
-        || !mmixi_optional(m, "mmix_conv1d", "bias", bias, MMIX_DTYPE_REAL, 1, x->shape[2], 0, 0, 0)
-        || !mmixi_optional(m, "mmix_conv1d", "initial_state", past, MMIX_DTYPE_REAL, 3, x->shape[0],
-                           x->shape[2], weight->shape[2] - 1, 0)
-        || !mmixi_optional(m, "mmix_conv1d", "seq_idx", seq, MMIX_DTYPE_I32, 2, x->shape[0], x->shape[1], 0,
-                           0)) return NULL;
-    if (past && seq) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_conv1d: initial_state and seq_idx do not go together");
+    mmix_conv1d_options o;
+    mmixi_dims d;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, o.seq_idx))
+        return NULL;
+    d.V = d.W - 1;
+    if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
+    if (o.initial_state && o.seq_idx) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who);
         return NULL;
     }
-    call.in[1] = mmixi_even(m, weight, 1);
-    if (!call.in[1]) return NULL;
-    o.silu = options && options->silu;
-    o.reverse = options && options->reverse;
-    call.in[3] = past ? mmixi_even(m, past, 1) : NULL;
-    call.in[4] = seq;
-    call.out[0] = mmix_new3(m, x->shape[0], x->shape[1], x->shape[2]);
-    if (options && options->final_state) {
-        if (weight->shape[2] > 1) call.out[1] = mmix_new3(m, x->shape[0], x->shape[2], weight->shape[2] - 1);
-        *options->final_state = call.out[1];
-    }
-    return mmixi_run(m, MMIX_OP_CONV1D, &call, &o, sizeof o);
+    call.in[1] = mmixi_compact(m, weight);
+    call.in[3] = mmixi_compact(m, o.initial_state);
+    call.in[4] = o.seq_idx;
+    call.size[0] = o.silu != 0;
+    call.size[1] = o.reverse != 0;
+    call.out[0] = mmixi_like(m, who, x);
+    if (o.final_state) *o.final_state = call.out[1] = d.V ? mmix_new3(m, d.B, d.D, d.V) : NULL;
+    return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
 }
 
 /* ==== >>patches ======================================================================
    pictures to tokens: patch embedding, positions for another grid
    ==================================================================================== */
 
-/* The columns of the convolution: row (b, gy, gx) holds the patch as (C, p, p). back: added into x
-   instead. */
+/* Patch embedding is a product: row (b, gy, gx) of the columns holds the patch as (C, p, p). back: the columns
+   are added into x's gradient instead. */
 static void mmixi_patch_columns(const mmix_tensor *x, size_t p, mmix_real *columns, mmix_real *dx)
 {
-    const mmix_real *pixels = mmix_data(x);
-    size_t C = x->shape[1], gh = x->shape[2] / p, gw = x->shape[3] / p;
+    const size_t gh = x->shape[2] / p, gw = x->shape[3] / p;
     for (size_t b = 0; b < x->shape[0]; b++)
-        for (size_t gy = 0; gy < gh; gy++)
-            for (size_t gx = 0; gx < gw; gx++)
-                for (size_t c = 0; c < C; c++)
-                    for (size_t y = 0; y < p; y++, columns += p) {
-                        size_t at = b * x->stride[0] + c * x->stride[1] + (gy * p + y) * x->stride[2]
-                            + gx * p;
-                        if (!dx) memcpy(columns, pixels + at, p * sizeof *columns);
-                        else for (size_t i = 0; i < p; i++) dx[at + i] += columns[i];
-                    }
+        for (size_t i = 0; i < gh * gw; i++)
+            for (size_t c = 0; c < x->shape[1]; c++)
+                for (size_t y = 0; y < p; y++, columns += p) {
+                    const size_t at = b * x->stride[0] + c * x->stride[1] + (i / gw * p + y) * x->stride[2]
+                        + i % gw * p;
+                    if (!dx) memcpy(columns, mmix_data(x) + at, p * sizeof *columns);
+                    else for (size_t k = 0; k < p; k++) dx[at + k] += columns[k];
+                }
 }
-static int mmixi_patch_forward(mmix_ctx *m, mmix_call *call)
+static int mmixi_patch_forward(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *x = call->in[0], *w = call->in[1];
-    size_t p = w->shape[3], D = w->shape[0], depth = mmix_count(w) / D, rows = mmixi_rows(call->out[0]);
+    const mmix_mark mark = mmix_mark_here(m);
+    const mmix_tensor *w = c->in[1];
+    const size_t depth = mmix_count(w) / w->shape[0], rows = mmixi_rows(c->out[0]);
+    mmix_real *columns = c->recorded ? mmix_save(m, c, 0, rows * depth) : mmixi_reals(m, rows, depth);
     mmixi_gemm g;
-    mmix_mark mark;
-    mmix_real *columns;
-    if (call->recorded && !mmix_save(m, call, 0, rows * depth)) return -1;
-    mark = mmix_mark_here(m);
-    columns = call->recorded ? call->saved[0] : (mmix_real *)mmixi_step(m, rows * depth * sizeof *columns);
     if (!columns) return -1;
-    mmixi_patch_columns(x, p, columns, NULL);
-    g = mmixi_gemm_of(rows, D, depth, columns, depth, 1, mmix_data(w), 1, depth, mmix_data(call->out[0]), D,
-                      0);
-    g.bias = mmix_data(call->in[2]);
+    mmixi_patch_columns(c->in[0], w->shape[3], columns, NULL);
+    g = mmixi_product_of(mmixi_values(c->out[0]), mmixi_matrix(columns, rows, depth, (ptrdiff_t)depth),
+                         mmixi_t(mmixi_matrix(mmix_data(w), w->shape[0], depth, (ptrdiff_t)depth)), 0);
+    g.bias = mmix_data(c->in[2]);
     if (mmixi_gemm_run(m, &g)) return -1;
-    mmix_rewind(m, mark);
+    if (!c->recorded) mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_patch_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_patch_backward(mmix_ctx *m, mmix_call *c)
 {
-    mmix_tensor *x = call->in[0], *w = call->in[1];
-    size_t D = w->shape[0], depth = mmix_count(w) / D, rows = mmixi_rows(call->out[0]);
-    const mmix_real *dy = mmixi_out_grad(call->out[0]);
-    int add;
-    mmix_real *d = mmix_grad_target(m, w, &add);
-    mmixi_gemm g;
-    if (d) {
-        g = mmixi_gemm_of(D, depth, rows, dy, 1, D, call->saved[0], depth, 1, d, depth, add);
-        if (mmixi_gemm_run(m, &g)) return -1;
-    }
-    d = mmix_grad_target(m, call->in[2], &add);
-    if (d) mmixi_column_sums(m, rows, D, dy, D, d, add);
-    d = mmix_grad_target(m, x, &add);
-    if (d) {
-        mmix_real *columns = (mmix_real *)mmixi_step(m, rows * depth * sizeof *columns);
-        if (!columns) return -1;
-        g = mmixi_gemm_of(rows, depth, D, dy, D, 1, mmix_data(w), depth, 1, columns, depth, 0);
-        if (mmixi_gemm_run(m, &g)) return -1;
-        if (!add) mmixi_zero(m, mmix_count(x), d);
-        mmixi_patch_columns(x, w->shape[3], columns, d);
-    }
+    const mmix_tensor *w = c->in[1];
+    const size_t D = w->shape[0], depth = mmix_count(w) / D, rows = mmixi_rows(c->out[0]);
+    const mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmixi_mat columns = mmixi_matrix(c->saved[0], rows, depth, (ptrdiff_t)depth),
+        weight = mmixi_matrix(mmix_data(w), D, depth, (ptrdiff_t)depth), dw = weight;
+    dw.p = c->dx[1];
+    if (dw.p && mmixi_product(m, dw, mmixi_t(dy), columns, c->add[1])) return -1;
+    if (c->dx[2]) mmixi_column_sums(m, rows, D, c->dy[0], D, c->dx[2], c->add[2]);
+    if (!c->dx[0]) return 0;
+    columns.p = mmixi_reals(m, rows, depth);
+    if (!columns.p || mmixi_product(m, columns, dy, weight, 0)) return -1;
+    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    mmixi_patch_columns(c->in[0], w->shape[3], columns.p, c->dx[0]);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
     const char *who = "mmix_patch_embed";
     mmix_call call = mmixi_call(x, weight, bias);
-    size_t p = mmix_shape(weight, 3);
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "weight", weight, MMIX_DTYPE_REAL, 4, MMIXI_ANY, x->shape[1], p, MMIXI_ANY)
-        || !mmixi_optional(m, who, "bias", bias, MMIX_DTYPE_REAL, 1, weight->shape[0], 0, 0, 0)) return NULL;
-    if (x->shape[2] < p || x->shape[3] < p) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_patch_embed: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
-                  (double)x->shape[2], (double)x->shape[3], (double)p);
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
+    if (d.Y < d.P || d.X < d.P) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
+                  who, (double)d.Y, (double)d.X, (double)d.P);
         return NULL;
     }
-    call.in[1] = mmixi_even(m, weight, 1);
-    if (!call.in[1]) return NULL;
-    call.out[0] = mmix_new3(m, x->shape[0], x->shape[2] / p * (x->shape[3] / p), weight->shape[0]);
-    return mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0);
+    call.in[1] = mmixi_compact(m, weight);
+    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), d.D);
+    return call.in[1] ? mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0) : NULL;
 }
 
 /* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
 
+/* size[0]; number: input steps per output step, downwards and across */
 enum { MMIXI_BICUBIC, MMIXI_BILINEAR, MMIXI_ANTIALIAS };
-/* input steps per output step */
-typedef struct mmixi_resize_options { double ratio_h, ratio_w; int kind; } mmixi_resize_options;
 
 /* Keys 1981; a = -3/4 as PyTorch has it, -1/2 as Pillow. */
 static double mmixi_cubic(double a, double x)
@@ -6522,23 +6436,22 @@ static size_t mmixi_resize_taps(int kind, double ratio, size_t n, size_t out, si
     }
     return count;
 }
-static int mmixi_resize_run(mmix_ctx *m, const mmix_call *call, const mmix_real *dy, mmix_real *dx)
+static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_resize_options *o = (const mmixi_resize_options *)call->options;
-    const mmix_tensor *x = call->in[0], *y = call->out[0];
-    const mmix_real *in = mmix_data(x);
+    const mmix_mark mark = mmix_mark_here(m);
+    const mmix_tensor *x = c->in[0], *y = c->out[0];
+    const int kind = (int)c->size[0];
     const size_t oh = y->shape[2], ow = y->shape[3],
-        most = mmixi_max(mmixi_resize_taps(o->kind, o->ratio_h, 1, 0, NULL, NULL),
-                         mmixi_resize_taps(o->kind, o->ratio_w, 1, 0, NULL, NULL));
+        most = mmixi_max(mmixi_resize_taps(kind, c->number[0], 1, 0, NULL, NULL),
+                         mmixi_resize_taps(kind, c->number[1], 1, 0, NULL, NULL));
     size_t *tap = (size_t *)mmixi_step_array(m, most, 2, sizeof *tap);
     double *weight = mmixi_doubles(m, most, 2);
-    mmix_real *out = mmix_data(y);
     if (!tap || !weight) return -1;
+    if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
     for (size_t i = 0; i < oh; i++) {
-        const size_t rows = mmixi_resize_taps(o->kind, o->ratio_h, x->shape[2], i, tap, weight);
+        const size_t rows = mmixi_resize_taps(kind, c->number[0], x->shape[2], i, tap, weight);
         for (size_t j = 0; j < ow; j++) {
-            const size_t cols = mmixi_resize_taps(o->kind, o->ratio_w, x->shape[3], j, tap + most,
-                                                  weight + most);
+            const size_t cols = mmixi_resize_taps(kind, c->number[1], x->shape[3], j, tap + most, weight + most);
             for (size_t plane = 0; plane < x->shape[0] * x->shape[1]; plane++) {
                 const size_t to = (plane * oh + i) * ow + j,
                     from = plane / x->shape[1] * x->stride[0] + plane % x->shape[1] * x->stride[1];
@@ -6547,29 +6460,15 @@ static int mmixi_resize_run(mmix_ctx *m, const mmix_call *call, const mmix_real 
                     for (size_t q = 0; q < cols; q++) {
                         const size_t at = from + tap[p] * x->stride[2] + tap[most + q];
                         const double w = weight[p] * weight[most + q];
-                        if (dy) dx[at] += (mmix_real)(w * (double)dy[to]);
-                        else sum += w * (double)in[at];
+                        if (c->dy[0]) c->dx[0][at] += (mmix_real)(w * (double)c->dy[0][to]);
+                        else sum += w * (double)mmix_data(x)[at];
                     }
-                if (!dy) out[to] = (mmix_real)sum;
+                if (!c->dy[0]) mmix_data(y)[to] = (mmix_real)sum;
             }
         }
     }
-    return 0;
-}
-static int mmixi_resize_forward(mmix_ctx *m, mmix_call *call)
-{
-    mmix_mark mark = mmix_mark_here(m);
-    int failed = mmixi_resize_run(m, call, NULL, NULL);
     mmix_rewind(m, mark);
-    return failed;
-}
-static int mmixi_resize_backward(mmix_ctx *m, mmix_call *call)
-{
-    int add;
-    mmix_real *dx = mmix_grad_target(m, call->in[0], &add);
-    if (!dx) return 0;
-    if (!add) mmixi_zero(m, mmix_count(call->in[0]), dx);
-    return mmixi_resize_run(m, call, mmixi_out_grad(call->out[0]), dx);
+    return 0;
 }
 static int mmixi_scale_ok(double scale)          /* 0: from the sizes */
 {
@@ -6579,21 +6478,19 @@ static mmix_tensor *mmixi_resized(mmix_ctx *m, const char *who, int kind, mmix_t
                                  size_t out_w, double scale_h, double scale_w)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
-    mmixi_resize_options o;
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY))
-        return NULL;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BCYX", x)) return NULL;
     if (!out_h || !out_w || out_h > INT32_MAX || out_w > INT32_MAX || !mmixi_scale_ok(scale_h)
         || !mmixi_scale_ok(scale_w)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: to %.0f x %.0f with scales %g and %g, expected 1 to 2³¹ - 1, "
                   "and scales of 10⁻⁶ to 10⁶ or 0", who, (double)out_h, (double)out_w, scale_h, scale_w);
         return NULL;
     }
-    memset(&o, 0, sizeof o);
-    o.kind = kind;
-    o.ratio_h = scale_h > 0 ? 1 / scale_h : (double)x->shape[2] / (double)out_h;
-    o.ratio_w = scale_w > 0 ? 1 / scale_w : (double)x->shape[3] / (double)out_w;
-    call.out[0] = mmix_new4(m, x->shape[0], x->shape[1], out_h, out_w);
-    return mmixi_run(m, MMIX_OP_RESIZE, &call, &o, sizeof o);
+    call.size[0] = (size_t)kind;
+    call.number[0] = scale_h > 0 ? 1 / scale_h : (double)d.Y / (double)out_h;
+    call.number[1] = scale_w > 0 ? 1 / scale_w : (double)d.X / (double)out_w;
+    call.out[0] = mmix_new4(m, d.B, d.C, out_h, out_w);
+    return mmixi_run(m, MMIX_OP_RESIZE, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
                                          double scale_h, double scale_w)
@@ -6699,89 +6596,67 @@ static size_t mmixi_chunks_count(const mmixi_chunks *c)
    q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
    ==================================================================================== */
 
-typedef struct mmixi_rope_options { double theta; size_t R, sections[3]; int interleaved;
-                                   } mmixi_rope_options;
-typedef struct mmixi_rope_job {
-    mmixi_rope_options o;
-    mmix_heads from, to;
-    size_t L, H, N;
-    const int32_t *pos;
-    /* steps of pos; rows of the table that a sequence has to itself */
-    size_t pos_axis, pos_batch, per_batch;
-    const double *frequency;                     /* (R/2) */
-    mmix_real *table;                            /* (L or B L, R/2, 2): cos, sin */
-    int back, add;
-} mmixi_rope_job;
-
-static void mmixi_rope_table(void *arg, size_t begin, size_t end, size_t lane)
+/* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (L or B L, R/2, 2),
+   a row for each position. */
+static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_rope_job *j = (const mmixi_rope_job *)arg;
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const mmix_tensor *pos = c->in[1];
+    const size_t L = c->in[0]->shape[1], *s = o->sections, batch = pos->ndim > 1 ? pos->stride[pos->ndim - 2] : 0;
     (void)lane;
-    for (size_t t = begin; t < end; t++)
-        for (size_t i = 0; i < j->o.R / 2; i++) {
-            const size_t *s = j->o.sections, axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
-            const double angle = j->frequency[i]
-                * j->pos[axis * j->pos_axis + t / j->L * j->pos_batch + t % j->L];
-            j->table[t * j->o.R + 2 * i] = (mmix_real)mmixi_cos(angle);
-            j->table[t * j->o.R + 2 * i + 1] = (mmix_real)mmixi_sin(angle);
+    for (size_t i = 0; i < o->dim / 2; i++) {
+        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * mmixi_log(o->theta));
+        const size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
+        const int32_t *at = mmix_data_i32(pos) + axis * pos->stride[0];
+        for (size_t t = begin; t < end; t++) {
+            const double angle = frequency * at[t / L * batch + t % L];
+            mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
+            turn[0] = (mmix_real)mmixi_cos(angle);
+            turn[1] = (mmix_real)mmixi_sin(angle);
         }
+    }
 }
-static void mmixi_rope_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_rope_job *j = (const mmixi_rope_job *)arg;
-    const size_t half = j->o.R / 2, step = j->o.interleaved ? 2 : 1, other = j->o.interleaved ? 1 : half;
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const int back = c->dy[0] != NULL, add = back && c->add[0];
+    const size_t L = c->in[0]->shape[1], H = c->in[0]->shape[2], N = c->in[0]->shape[3], R = o->dim,
+        step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2, rows = c->size[0];
+    const mmix_heads in = mmixi_heads_of(c->in[0], back ? c->dx[0] : mmix_data(c->in[0]), H),
+        out = mmixi_heads_of(c->out[0], back ? (mmix_real *)c->dy[0] : mmix_data(c->out[0]), H);
     (void)lane;
     for (size_t t = begin; t < end; t++)
-        for (size_t h = 0; h < j->H; h++) {
-            const mmix_real *x = mmixi_at(&j->from, t / j->L, t % j->L, h),
-                *turn = j->table + (t / j->L * j->per_batch + t % j->L) * j->o.R;
-            mmix_real *y = mmixi_at(&j->to, t / j->L, t % j->L, h);
-            for (size_t i = 0; i < half; i++) {
-                const mmix_real c = turn[2 * i], s = j->back ? -turn[2 * i + 1] : turn[2 * i + 1],
+        for (size_t h = 0; h < H; h++) {
+            const mmix_real *x = mmixi_at(back ? &out : &in, t / L, t % L, h), *turn = c->saved[0] + t % rows * R;
+            mmix_real *y = mmixi_at(back ? &in : &out, t / L, t % L, h);
+            for (size_t i = 0; i < R / 2; i++) {
+                const mmix_real cosine = turn[2 * i], sine = back ? -turn[2 * i + 1] : turn[2 * i + 1],
                     u = x[i * step], v = x[i * step + other];
-                y[i * step] = (j->add ? y[i * step] : 0) + (u * c - v * s);
-                y[i * step + other] = (j->add ? y[i * step + other] : 0) + (u * s + v * c);
+                y[i * step] = (add ? y[i * step] : 0) + (u * cosine - v * sine);
+                y[i * step + other] = (add ? y[i * step + other] : 0) + (u * sine + v * cosine);
             }
-            for (size_t i = 2 * half; i < j->N; i++) y[i] = (j->add ? y[i] : 0) + x[i];
+            for (size_t i = R; i < N; i++) y[i] = (add ? y[i] : 0) + x[i];
         }
 }
-static int mmixi_rope_run(mmix_ctx *m, mmix_call *call, int back)
+static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *x = call->in[0], *pos = call->in[1];
-    const size_t B = x->shape[0], L = x->shape[1], H = x->shape[2];
-    mmix_heads whole = mmix_heads_plain(mmix_data(call->out[0]), L, H, x->shape[3], H);
-    mmixi_rope_job j;
-    memset(&j, 0, sizeof j);
-    j.o = *(const mmixi_rope_options *)call->options;
-    j.L = L; j.H = H; j.N = x->shape[3];
-    j.back = back;
-    j.from = mmixi_heads_of(x, mmix_data(x), H);
-    j.to = whole;
-    j.table = call->saved[0];
-    j.per_batch = pos->ndim - (j.o.sections[0] > 0) == 2 ? L : 0;
-    if (back) {
-        j.from = whole;
-        j.from.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
-        j.to = mmixi_heads_of(x, mmix_grad_target(m, call->in[0], &j.add), H);
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const mmix_tensor *x = c->in[0];
+    const size_t tokens = x->shape[0] * x->shape[1];
+    const mmix_mark mark = mmix_mark_here(m);
+    if (!c->dy[0]) {
+        c->size[0] = c->in[1]->ndim - (o->sections[0] > 0) == 2 ? tokens : x->shape[1];
+        if (c->recorded && !mmix_save(m, c, 0, c->size[0] * o->dim)) return -1;
+        if (!c->recorded && !(c->saved[0] = mmixi_reals(m, c->size[0], o->dim))) return -1;
+        mmixi_over(c, c->size[0], mmixi_row_grain(o->dim * 16), mmixi_rope_angles);
     }
-    else {
-        const size_t half = j.o.R / 2, rows = j.per_batch ? B * L : L;
-        double *frequency = mmixi_doubles(m, half + 1, 1);
-        j.table = call->recorded ? mmix_save(m, call, 0, rows * j.o.R) : mmixi_reals(m, rows, j.o.R);
-        if (!frequency || !j.table) return -1;
-        for (size_t i = 0; i < half; i++)
-            frequency[i] = mmixi_exp(-2 * (double)i / (double)j.o.R * mmixi_log(j.o.theta));
-        j.frequency = frequency;
-        j.pos = mmix_data_i32(pos);
-        j.pos_axis = j.o.sections[0] ? pos->stride[0] : 0;
-        j.pos_batch = j.per_batch ? pos->stride[pos->ndim - 2] : 0;
-        mmixi_ranges(m, rows, mmixi_row_grain(j.o.R * 16), mmixi_rope_table, &j);
+    mmixi_over(c, tokens, mmixi_row_grain(x->shape[2] * x->shape[3]), mmixi_rope_tokens);
+    if (!c->recorded) {
+        c->saved[0] = NULL;
+        mmix_rewind(m, mark);
     }
-    if (j.to.p) mmixi_ranges(m, B * L, mmixi_row_grain(H * j.N), mmixi_rope_range, &j);
     return 0;
 }
-static int mmixi_rope_forward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 0); }
-static int mmixi_rope_backward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 1); }
 
 /* Whether heads of N can be turned so. */
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
@@ -6800,25 +6675,19 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 {
     const char *who = "mmix_rope";
     mmix_call call = mmixi_call(x, pos, NULL);
-    mmix_rope_options none;
-    mmixi_rope_options o;
-    size_t L = mmix_shape(x, 1), N = mmix_shape(x, 3), want[3];
-    int n = 0;
-    memset(&none, 0, sizeof none);
+    mmix_rope_options o;
+    mmixi_dims d;
+    int sections;
     memset(&o, 0, sizeof o);
-    options = options ? options : &none;
-    o.theta = options->theta > 0 ? options->theta : 10000;
-    o.R = options->dim ? options->dim : N;
-    o.interleaved = options->interleaved != 0;
-    for (int a = 0; a < 3; a++) o.sections[a] = options->sections[a];
-    if (o.sections[0] + o.sections[1] + o.sections[2]) want[n++] = 3;
-    if (mmix_ndim(pos) > n + 1) want[n++] = mmix_shape(x, 0);
-    want[n++] = L;
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "pos", pos, MMIX_DTYPE_I32, n, want[0], n > 1 ? want[1] : 0,
-                        n > 2 ? want[2] : 0, 0)) return NULL;
-    if (!mmixi_rope_check(m, who, options, N)) return NULL;
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 4, x->shape);
+    if (options) o = *options;
+    sections = o.sections[0] || o.sections[1] || o.sections[2];
+    if (!mmixi_expect(m, who, &d, "x BLHN", x)
+        || !mmixi_expect(m, who, &d, !sections ? mmix_ndim(pos) > 1 ? "+pos:i32 BL" : "+pos:i32 L"
+                         : mmix_ndim(pos) > 2 ? "+pos:i32 3BL" : "+pos:i32 3L", pos)
+        || !mmixi_rope_check(m, who, &o, d.N)) return NULL;
+    if (!(o.theta > 0)) o.theta = 10000;
+    if (!o.dim) o.dim = d.N;
+    call.out[0] = mmixi_like(m, who, x);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
 }
 
@@ -8111,24 +7980,22 @@ static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
 }
 
 /* ==== >>softmax attention ============================================================
-   y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j
+   y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
 
-   The plain loop is the matrix, mmixi_softmax_matrix. The fast form takes keys in tiles. For each block of
-   queries and each tile the scores are a small product; a running maximum t and sum l of each row let later
-   tiles be added (Milakov & Gimelshein 2018; Dao et al. 2022):
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop makes all of p
+   (mmixi_softmax_plain). The fast form never does: it takes keys in tiles. For each block of queries and each
+   tile the scores are a small product; a running maximum m and sum l of each row let later tiles be added
+   (Milakov & Gimelshein 2018; Dao et al. 2022):
 
-       t' = max(t, max_j s_ij),   l' = l e^(t - t') + Σ_j e^(s_ij - t'),
-       y' = y e^(t - t') + Σ_j e^(s_ij - t') v_j,   and at the end y = y'/l'
+       m' = max(m, max_j s_ij),   l' = l e^(m - m') + Σ_j e^(s_ij - m'),
+       y' = y e^(m - m') + Σ_j e^(s_ij - m') v_j,   and at the end y = y'/l'
 
-   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: t and 1/l
-   of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - t) is kept,
-   too: that is no more than q, k, v and y are. With δ_i = dy_i · y_i:
-       dv_j = Σ_i p_ij dy_i,   ds_ij = p_ij (dy_i · v_j - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale
-       Σ_i ds_ij q_i
+   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: m and 1/l
+   of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - m) is kept,
+   too: that is no more than q, k, v and y are.
 
-   Every mask but the window lets a query see one run of keys, low … high - 1; tiles outside are not visited.
-   A window of a grid is a sequence of its own: its rows are brought together in scratch, and what is said
-   above is done to them.
+   Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is a sequence
+   of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
    ==================================================================================== */
 
 #ifdef MMIX_REGRESSION
@@ -8137,469 +8004,470 @@ enum { MMIXI_QUERY_BLOCK = 2, MMIXI_KEY_TILE = 3 };
 enum { MMIXI_QUERY_BLOCK = 24, MMIXI_KEY_TILE = 512 };
 #endif
 
+/* What all tasks of a pass know. */
 typedef struct mmixi_softmax_job {
     mmix_raw_softmax r;
     const mmixi_kernels *k;
-    /* key/value heads; T: keys of a tile, ld: of them the rows of scratch; a forward task takes `run`
-       queries, a head has `runs`; tasks of the pass */
-    size_t G, T, ld, run, runs, tasks;
     int back;
-    /* (B, L, 2) with seq_idx: first token of i's sequence, end */
-    size_t *packed;
-    size_t windows[3], tokens;                   /* windows on each axis; tokens of one, 0: no windows */
-    /* distances that bias has numbers for; in a window, a number for each token whose difference tells the
-       distance; gradient of bias that each task makes (tasks, share, distances) */
-    size_t distances;
-    const int32_t *place;
-    mmix_real *dbias;
+    /* key/value heads; windows of a sequence, and queries and keys of the largest (no windows: 1, L, S); keys
+       of a tile; reals between two rows of scores; a forward task takes `run` queries, a head has `runs` */
+    size_t G, windows, L, S, T, ld, run, runs, tasks;
+    int single;                                  /* one query: a transpose would cost more than its products */
+    const size_t *sequence;                      /* (B, L, 2) with seq_idx: begin and end of token i's */
+    size_t distances;                            /* numbers of bias that a head has */
+    mmix_real *dbias;                            /* what each task adds to them (tasks, H / G, distances) */
     mmix_real *scratch;
     size_t lane_size;
 } mmixi_softmax_job;
-typedef struct mmixi_softmax_scratch {
-    /* K and V of a tile transposed; scale · q; scores, their gradient; dq of a block */
-    mmix_real *kt, *vt, *qs, *p, *dp, *dqs;
-    /* rows of V (in the backward of K) and of dy, near each other: heads may lie pages apart, and their rows
-       fall into a few sets of the nearest cache */
-    mmix_real *near, *dys;
-    mmix_real *top, *sum;                        /* of each query of a task */
-    /* the rows of a window, and t and 1/l of its queries */
-    mmix_real *q, *k, *v, *y, *dy, *dq, *dk, *dv, *t, *over, *place;
-} mmixi_softmax_scratch;
-static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *base,
-                                         mmixi_softmax_scratch *s)
+
+/* ---- who sees whom ---- */
+
+typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
+/* What query i sees, windows aside. With more keys than queries, and a mask, the queries are the last. */
+static mmixi_keys mmixi_softmax_keys(const mmixi_softmax_job *j, size_t b, size_t i)
 {
-    size_t R = MMIXI_QUERY_BLOCK, T = j->ld, at = 0, N = j->r.N, P = j->r.P, n = j->tokens,
-        m = j->back ? n : 0, share = j->r.H / j->G;
-    MMIXI_PART(kt, N * T); MMIXI_PART(qs, R * N); MMIXI_PART(p, R * T); MMIXI_PART(top, j->run);
-    MMIXI_PART(sum, j->run);
-    MMIXI_PART(vt, j->back ? P * T : 0); MMIXI_PART(dp, j->back ? R * T : 0);
-    MMIXI_PART(dqs, j->back ? R * N : 0); MMIXI_PART(dys, j->back ? R * P : 0);
-    MMIXI_PART(near, j->back ? T * N : j->run > 1 ? T * P : 0);
-    MMIXI_PART(q, n * share * N); MMIXI_PART(k, n * N); MMIXI_PART(v, n * P); MMIXI_PART(y, n * share * P);
-    MMIXI_PART(t, n * share); MMIXI_PART(over, n * share); MMIXI_PART(place, j->r.bias ? n : 0);
-    MMIXI_PART(dy, m * share * P); MMIXI_PART(dq, m * share * N); MMIXI_PART(dk, m * N);
-        MMIXI_PART(dv, m * P);
+    const mmix_raw_softmax *r = &j->r;
+    const size_t at = i + r->S - r->L;
+    mmixi_keys seen = { 0, r->S };
+    if (r->mask == MMIX_MASK_CAUSAL || r->mask == MMIX_MASK_PREFIX) seen.end = at + 1;
+    if (r->mask == MMIX_MASK_PREFIX && at < r->prefix) seen.end = mmixi_min(r->prefix, r->S);
+    if (r->mask == MMIX_MASK_BAND) {
+        seen.begin = at - mmixi_min(at, r->lefts ? (size_t)r->lefts[i] : r->left);
+        seen.end = at + 1 + mmixi_min(r->S - at - 1, r->right);
+    }
+    if (j->sequence) {
+        seen.begin = mmixi_max(seen.begin, j->sequence[2 * (b * r->L + i)]);
+        seen.end = mmixi_min(seen.end, j->sequence[2 * (b * r->L + i) + 1]);
+    }
+    return seen;
+}
+/* Windows begin at 0, at `shift` (0: at `window`), and from there every `window` tokens: the number of that
+   which a coordinate lies in, and where window w begins. */
+static size_t mmixi_window_of(const mmix_raw_softmax *r, int axis, size_t at)
+{
+    return (r->shift[axis] ? at + r->window[axis] - r->shift[axis] : at) / r->window[axis];
+}
+static size_t mmixi_window_begin(const mmix_raw_softmax *r, int axis, size_t w)
+{
+    const size_t before = r->shift[axis] ? r->window[axis] - r->shift[axis] : 0;
+    return w ? mmixi_min(w * r->window[axis] - before, r->grid[axis]) : 0;
+}
+/* Whether query i and key t share a window, and the number of their distance in bias. */
+static int mmixi_same_window(const mmix_raw_softmax *r, size_t i, size_t t, size_t *distance)
+{
+    int same = 1;
+    *distance = 0;
+    for (int a = 0; a < 3 && r->window[0]; a++) {
+        const size_t inner = (a < 2 ? r->grid[2] : 1) * (a < 1 ? r->grid[1] : 1),
+            from = i / inner % r->grid[a], to = t / inner % r->grid[a];
+        same &= mmixi_window_of(r, a, from) == mmixi_window_of(r, a, to);
+        *distance = *distance * (2 * r->window[a] - 1) + from + r->window[a] - 1 - to;
+    }
+    return same;
+}
+
+/* The definition: p (B, H, L, S), one row after another. */
+static void mmixi_softmax_plain(const mmixi_softmax_job *j, mmix_real *p)
+{
+    const mmix_raw_softmax *r = &j->r;
+    for (size_t row = 0, distance; row < r->B * r->H * r->L; row++, p += r->S) {
+        const size_t b = row / (r->H * r->L), h = row / r->L % r->H, i = row % r->L;
+        const mmixi_keys seen = mmixi_softmax_keys(j, b, i);
+        double row_max = -HUGE_VAL, sum = 0;
+        for (size_t t = 0; t < r->S; t++) {
+            double s = -HUGE_VAL;
+            if (t >= seen.begin && t < seen.end && mmixi_same_window(r, i, t, &distance))
+                s = r->scale * (double)j->k->dot(r->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h))
+                    + (r->bias ? (double)r->bias[h * j->distances + distance] : 0);
+            p[t] = (mmix_real)s;
+            row_max = s > row_max ? s : row_max;
+        }
+        for (size_t t = 0; t < r->S; t++) sum += p[t] = (mmix_real)mmixi_exp((double)p[t] - row_max);
+        for (size_t t = 0; t < r->S; t++) p[t] = (mmix_real)((double)p[t] / sum);
+    }
+}
+
+/* ---- a task ---- */
+
+/* Queries first … last - 1 of head h of sequence b, or of a window of it; in the backward the heads that share k
+   and v with h. */
+typedef struct mmixi_softmax_task {
+    size_t b, h, window, S, first, last;
+    size_t *token;                               /* the window's tokens in the sequence; no windows: NULL */
+    int32_t *place;                              /* their differences tell the distance in bias; or NULL */
+    /* a tile's K and V transposed; scale q, y, dy and dq of a block; its scores, their gradient; rows of V, or
+       (backward) of K, side by side: heads may lie pages apart, and their rows fall into a few sets of the
+       nearest cache; dk and dv of a window's tile; of each query */
+    mmix_real *kt, *vt, *q, *y, *dy, *dq, *p, *dp, *rows, *dk, *dv, *row_max, *sum, *tokens, *places;
+} mmixi_softmax_task;
+static size_t mmixi_softmax_scratch(const mmixi_softmax_job *j, mmix_real *base, mmixi_softmax_task *s)
+{
+    const size_t R = MMIXI_QUERY_BLOCK, N = j->r.N, P = j->r.P, ld = j->ld, T = j->T,
+        back = j->back != 0, apart = j->r.window[0] != 0;
+    size_t at = 0;
+    MMIXI_PART(kt, N * ld); MMIXI_PART(vt, back * P * ld); MMIXI_PART(q, R * N);
+    MMIXI_PART(p, R * ld); MMIXI_PART(dp, back * R * ld);
+    MMIXI_PART(y, apart * R * P); MMIXI_PART(dy, back * R * P); MMIXI_PART(dq, back * R * N);
+    MMIXI_PART(rows, T * mmixi_max(back || apart ? N : 0, (!back && !j->single) || apart ? P : 0));
+    MMIXI_PART(dk, back * apart * T * N); MMIXI_PART(dv, back * apart * T * P);
+    MMIXI_PART(row_max, j->run); MMIXI_PART(sum, j->run);
+    MMIXI_PART(tokens, apart * j->S * sizeof(size_t) / sizeof(mmix_real));
+    MMIXI_PART(places, j->r.bias ? j->S : 0);
     return at;
 }
-
-/* Query i sees the keys low … high - 1. With more keys than queries, and a mask, the queries are the last. */
-static void mmixi_softmax_span(const mmixi_softmax_job *j, size_t b, size_t i, size_t *low, size_t *high)
+static void mmixi_softmax_task_window(const mmixi_softmax_job *j, mmixi_softmax_task *s)
 {
     const mmix_raw_softmax *r = &j->r;
-    const size_t *packed = j->packed ? j->packed + 2 * (b * r->L + i) : NULL;
-    size_t at = i + r->S - r->L;
-    *low = 0;
-    *high = r->S;
-    if (r->mask == MMIX_MASK_CAUSAL || r->mask == MMIX_MASK_PREFIX) *high = at + 1;
-    if (r->mask == MMIX_MASK_PREFIX && at < r->prefix) *high = mmixi_min(r->prefix, r->S);
-    if (r->mask == MMIX_MASK_BAND) {
-        *low = at - mmixi_min(at, r->lefts ? (size_t)r->lefts[i] : r->left);
-        *high = at + 1 + mmixi_min(r->S - at - 1, r->right);
+    size_t begin[3], end[3], n = 0, w = s->window;
+    for (int a = 3; a-- > 0;) {
+        const size_t count = mmixi_window_of(r, a, r->grid[a] - 1) + 1;
+        begin[a] = mmixi_window_begin(r, a, w % count);
+        end[a] = mmixi_window_begin(r, a, w % count + 1);
+        w /= count;
     }
-    if (packed) {
-        *low = mmixi_max(*low, packed[0]);
-        *high = mmixi_min(*high, packed[1]);
-    }
-}
-/* The window that a coordinate lies in, on an axis whose second window begins at `shift` (0: at `window`);
-   and how many there are. */
-static size_t mmixi_window_of(size_t at, size_t window, size_t shift)
-{
-    return shift ? (at + window - shift) / window : at / window;
-}
-static size_t mmixi_window_count(const mmix_raw_softmax *r, int axis)
-{
-    return mmixi_window_of(r->grid[axis] - 1, r->window[axis], r->shift[axis]) + 1;
-}
-
-/* The definition: M (B, H, L, S). */
-static void mmixi_softmax_matrix(const mmixi_softmax_job *j, mmix_real *M)
-{
-    const mmix_raw_softmax *r = &j->r;
-    for (size_t b = 0; b < r->B; b++)
-        for (size_t h = 0; h < r->H; h++)
-            for (size_t i = 0; i < r->L; i++, M += r->S) {
-                size_t low, high;
-                mmix_real top = (mmix_real)-HUGE_VAL;
-                double sum = 0;
-                mmixi_softmax_span(j, b, i, &low, &high);
-                for (size_t t = 0; t < r->S; t++) {
-                    int seen = t >= low && t < high;
-                    /* tokens between two neighbours on this axis; distances between two on that of bias */
-                    size_t across = 1, apart = 1, distance = h * j->distances;
-                    for (int a = 3; j->tokens && a-- > 0; across *= r->grid[a],
-                         apart *= 2 * r->window[a] - 1) {
-                        const size_t at = i / across % r->grid[a], of = t / across % r->grid[a];
-                        seen &= mmixi_window_of(at, r->window[a], r->shift[a])
-                            == mmixi_window_of(of, r->window[a], r->shift[a]);
-                        distance += (at + r->window[a] - 1 - of) * apart;
-                    }
-                    M[t] = (mmix_real)-HUGE_VAL;
-                    if (seen)
-                        M[t] = (mmix_real)(r->scale * (double)j->k->dot(r->N, mmixi_at(&r->q, b, i, h),
-                                mmixi_at(&r->k, b, t, h)) + (r->bias ? (double)r->bias[distance] : 0));
-                    top = M[t] > top ? M[t] : top;
-                }
-                for (size_t t = 0; t < r->S; t++) {
-                    M[t] = M[t] < -(mmix_real)1e38 ? 0 : mmixi_exp_real(M[t] - top);
-                    sum += (double)M[t];
-                }
-                for (size_t t = 0; t < r->S; t++) M[t] = (mmix_real)((double)M[t] / sum);
+    s->token = (size_t *)(void *)s->tokens;
+    if (r->bias) s->place = (int32_t *)(void *)s->places;
+    for (size_t t = begin[0]; t < end[0]; t++)
+        for (size_t y = begin[1]; y < end[1]; y++)
+            for (size_t x = begin[2]; x < end[2]; x++, n++) {
+                s->token[n] = (t * r->grid[1] + y) * r->grid[2] + x;
+                if (s->place)
+                    s->place[n] = (int32_t)((t * (2 * r->window[1] - 1) + y) * (2 * r->window[2] - 1) + x);
             }
+    s->S = s->last = n;
+}
+static void mmixi_softmax_task_begin(const mmixi_softmax_job *j, size_t index, size_t lane, mmixi_softmax_task *s)
+{
+    const size_t heads = j->back ? j->G : j->r.H;
+    memset(s, 0, sizeof *s);
+    mmixi_softmax_scratch(j, j->scratch + lane * j->lane_size, s);
+    s->first = index % j->runs * j->run;
+    s->last = mmixi_min(j->L, s->first + j->run);
+    s->window = index / j->runs % j->windows;
+    s->h = index / j->runs / j->windows % heads * (j->r.H / heads);
+    s->b = index / j->runs / j->windows / heads;
+    s->S = j->S;
+    if (j->r.window[0]) mmixi_softmax_task_window(j, s);
+}
+/* Rows of n tokens of head h: where they lie, or side by side in `room` if they are to, or lie apart. */
+static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *s, const mmix_heads *all, size_t h, size_t from,
+                                       size_t n, size_t width, mmix_real *room, int copy)
+{
+    const mmix_real *base = mmixi_at(all, s->b, 0, h);
+    if (!s->token && !copy) return mmixi_matrix(base + (ptrdiff_t)from * all->token, n, width, all->token);
+    for (size_t i = 0; i < n; i++)
+        memcpy(room + i * width, base + (ptrdiff_t)(s->token ? s->token[from + i] : from + i) * all->token,
+               width * sizeof *room);
+    return mmixi_matrix(room, n, width, (ptrdiff_t)width);
+}
+/* The other way: to = or += such rows, unless they lie there. */
+static void mmixi_softmax_put(const mmixi_softmax_job *j, const mmixi_softmax_task *s, mmixi_mat rows,
+                              const mmix_heads *to, size_t h, size_t from, int add)
+{
+    mmix_real *base = mmixi_at(to, s->b, 0, h);
+    for (size_t i = 0; i < rows.rows; i++)
+        mmixi_put(j->k, rows.cols, mmixi_row(rows, i),
+                  base + (ptrdiff_t)(s->token ? s->token[from + i] : from + i) * to->token, add);
+}
+/* Where query i's numbers lie in an array (B, H, L). */
+static size_t mmixi_softmax_query(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t h, size_t i)
+{
+    return (s->b * j->r.H + h) * j->r.L + (s->token ? s->token[i] : i);
+}
+/* Its kept e^(s - m), those of key 0, 1, … of its window. */
+static mmix_real *mmixi_softmax_kept(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t h, size_t i)
+{
+    return j->r.scores + (((s->b * j->r.H + h) * j->windows + s->window) * j->L + i) * j->ld;
 }
 
-/* What a block of queries sees of a tile: n keys from `from` on; first: nothing of earlier tiles. */
-typedef struct mmixi_softmax_part { size_t rows, from, n; int first; } mmixi_softmax_part;
-static mmixi_softmax_part mmixi_softmax_part_of(const mmixi_softmax_job *j, size_t b, size_t i, size_t rows,
-                                                size_t tile)
+/* What a block of queries sees of a tile: n keys from `from` on, row r those of seen[r], counted from there. */
+typedef struct mmixi_softmax_block {
+    size_t rows, from, n;
+    int add;                                     /* an earlier tile was seen by one of them, … */
+    int again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];      /* … by row r; here is all that r sees */
+    mmixi_keys seen[MMIXI_QUERY_BLOCK];
+} mmixi_softmax_block;
+static mmixi_softmax_block mmixi_softmax_block_of(const mmixi_softmax_job *j, const mmixi_softmax_task *s,
+                                                  size_t i, size_t tile)
 {
-    mmixi_softmax_part c;
-    size_t low, high, end = mmixi_min(tile + j->T, j->r.S), least = j->r.S, most = 0;
-    for (size_t r = 0; r < rows; r++) {
-        mmixi_softmax_span(j, b, i + r, &low, &high);
-        least = mmixi_min(least, low);
-        most = mmixi_max(most, high);
+    const size_t tile_end = mmixi_min(tile + j->T, s->S);
+    size_t end = tile;
+    mmixi_softmax_block c;
+    c.rows = mmixi_min(MMIXI_QUERY_BLOCK, s->last - i);
+    c.from = tile_end;
+    c.add = 0;
+    for (size_t r = 0; r < c.rows; r++) {
+        mmixi_keys *seen = &c.seen[r];
+        *seen = mmixi_softmax_keys(j, s->b, i + r);
+        c.add |= c.again[r] = seen->begin < tile;
+        seen->end = mmixi_min(seen->end, s->S);
+        c.whole[r] = !c.again[r] && seen->end <= tile_end;
+        seen->begin = mmixi_max(seen->begin, tile);
+        seen->end = mmixi_max(mmixi_min(seen->end, tile_end), seen->begin);
+        if (seen->begin == seen->end) seen->begin = seen->end = tile_end;
+        else end = mmixi_max(end, seen->end);
+        c.from = mmixi_min(c.from, seen->begin);
     }
-    c.rows = rows;
-    c.from = mmixi_max(least, tile);
-    c.n = mmixi_min(most, end) > c.from ? mmixi_min(most, end) - c.from : 0;
-    c.first = least >= tile;
+    c.n = end > c.from ? end - c.from : 0;
+    for (size_t r = 0; r < c.rows; r++) {
+        c.seen[r].begin = mmixi_min(c.seen[r].begin - c.from, c.n);
+        c.seen[r].end = mmixi_min(c.seen[r].end - c.from, c.n);
+    }
     return c;
 }
-/* Of them row i's: keys a … e - 1 of the part. Returns whether no earlier tile had any; *last: nor will later
-   ones. */
-static int mmixi_softmax_row(const mmixi_softmax_job *j, const mmixi_softmax_part *c, size_t b, size_t i,
-                             size_t tile, size_t *a, size_t *e, int *last)
+/* A row's numbers outside of the keys it sees become 0. */
+static void mmixi_softmax_hide(mmix_real *row, mmixi_keys seen, size_t n)
 {
-    size_t low, high;
-    mmixi_softmax_span(j, b, i, &low, &high);
-    *last = high <= tile + j->T;
-    *a = mmixi_min(mmixi_max(low, c->from) - c->from, c->n);
-    *e = high > c->from ? mmixi_max(mmixi_min(high - c->from, c->n), *a) : *a;
-    return low >= tile;
+    memset(row, 0, seen.begin * sizeof *row);
+    memset(row + seen.end, 0, (n - seen.end) * sizeof *row);
 }
-/* Where token i of a window finds its numbers: that of the distance to token t is at [-place[t]]. */
-static size_t mmixi_softmax_bias_at(const mmixi_softmax_job *j, size_t h, size_t i)
+/* Where query i finds its numbers of bias: that of the distance to token t is at [-place[t]]. */
+static size_t mmixi_softmax_center(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t h, size_t i)
 {
-    return h * j->distances + j->distances / 2 + (size_t)j->place[i];
+    return h * j->distances + j->distances / 2 + (size_t)s->place[i];
 }
-/* Kept e^(s - t) of query i: those of key 0, 1, … */
-static mmix_real *mmixi_softmax_kept(const mmixi_softmax_job *j, size_t b, size_t i, size_t h)
+/* scale q of a block */
+static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_job *j, const mmixi_softmax_task *s, size_t rows,
+                                       size_t h, size_t i)
 {
-    return j->r.scores + ((b * j->r.H + h) * j->r.L + i) * j->ld;
+    const mmixi_mat q = mmixi_softmax_rows_of(s, &j->r.q, h, i, rows, j->r.N, s->q, 0);
+    for (size_t r = 0; r < rows; r++) j->k->scale(j->r.N, (mmix_real)j->r.scale, mmixi_row(q, r), s->q + r * j->r.N);
+    return mmixi_matrix(s->q, rows, j->r.N, (ptrdiff_t)j->r.N);
 }
-/* scale · q of a block */
-static void mmixi_softmax_queries(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s, size_t rows,
-                                  size_t b, size_t i, size_t h)
+/* scores = q Kᵀ + bias of a block and tile; q has its scale */
+static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_task *s, mmixi_mat scores,
+                                 mmixi_mat q, mmixi_mat kt, size_t h, size_t i, size_t from)
 {
-    const mmix_real *q = mmixi_at(&j->r.q, b, i, h);
-    for (size_t r = 0; r < rows; r++)
-        j->k->scale(j->r.N, (mmix_real)j->r.scale, q + (ptrdiff_t)r * j->r.q.token, s->qs + r * j->r.N);
-}
-/* Scores of a part from qs and kt, the transposed tile. */
-static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s,
-                                 const mmixi_softmax_part *c, size_t b, size_t i, size_t h, size_t tile)
-{
-    size_t N = j->r.N;
-    if (j->run > 1)
-        mmixi_gemm_small(j->k, c->rows, c->n, N, s->qs, (ptrdiff_t)N, 1, s->kt + (c->from - tile),
-                         (ptrdiff_t)j->ld, s->p, (ptrdiff_t)j->ld, 0);
-    else for (size_t t = 0; t < c->n; t++)       /* for one query a transpose costs more than the products */
-        s->p[t] = j->k->dot(N, s->qs, mmixi_at(&j->r.k, b, c->from + t, h));
-    for (size_t r = 0; j->place && r < c->rows; r++) {
-        const mmix_real *bias = j->r.bias + mmixi_softmax_bias_at(j, h, i + r);
-        for (size_t t = 0; t < c->n; t++) s->p[r * j->ld + t] += bias[-j->place[c->from + t]];
+    if (!j->single) mmixi_multiply(j->k, scores, q, kt, 0);
+    else for (size_t t = 0; t < scores.cols; t++)
+        scores.p[t] = j->k->dot(q.cols, q.p, mmixi_at(&j->r.k, s->b, from + t, h));
+    for (size_t r = 0; s->place && r < scores.rows; r++) {
+        const mmix_real *bias = j->r.bias + mmixi_softmax_center(j, s, h, i + r);
+        for (size_t t = 0; t < scores.cols; t++) mmixi_row(scores, r)[t] += bias[-s->place[from + t]];
     }
 }
+/* A tile of K or V, transposed; its row j of columns is token tile + j. */
+static mmixi_mat mmixi_softmax_turned(const mmixi_softmax_job *j, mmixi_mat rows, mmix_real *to)
+{
+    j->k->transpose(rows.rows, rows.cols, rows.p, rows.rs, to, (ptrdiff_t)j->ld);
+    return mmixi_matrix(to, rows.cols, rows.rows, (ptrdiff_t)j->ld);
+}
 
-static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
+/* ---- forward ---- */
+
+/* One row of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
+static void mmixi_softmax_online(const mmixi_softmax_job *j, mmix_real *p, mmixi_keys seen, int again,
+                                 mmix_real *row_max, mmix_real *sum, mmix_real *y)
+{
+    const size_t n = seen.end - seen.begin;
+    const mmix_real before = *row_max, here = j->k->largest(n, p + seen.begin);
+    mmix_real l;
+    if (!n) return;
+    *row_max = again && before > here ? before : here;
+    l = j->k->exp_row(n, 1, p + seen.begin, *row_max, p + seen.begin);
+    if (again) {
+        const mmix_real fade = mmixi_exp_real(before - *row_max);
+        l += *sum * fade;
+        j->k->scale(j->r.P, fade, y, y);
+    }
+    *sum = l;
+}
+static void mmixi_softmax_forward(void *arg, size_t index, size_t lane)
 {
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
     const mmix_raw_softmax *x = &j->r;
-    const mmixi_kernels *k = j->k;
-    size_t b = index / (x->H * j->runs), h = index / j->runs % x->H, i0 = index % j->runs * j->run,
-        i1 = mmixi_min(x->L, i0 + j->run), P = x->P;
-    mmixi_softmax_scratch s;
-    mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    for (size_t tile = 0; tile < x->S; tile += j->T) {
-        const size_t n = mmixi_min(j->T, x->S - tile);
-        int ready = j->run < 2;                  /* the tile's K is transposed, its V copied */
-        mmixi_softmax_part c;
-        for (size_t i = i0; i < i1; i += c.rows) {
-            mmix_real *y = mmixi_at(&x->y, b, i, h);
-            c = mmixi_softmax_part_of(j, b, i, mmixi_min(MMIXI_QUERY_BLOCK, i1 - i), tile);
+    mmixi_softmax_task s;
+    mmixi_softmax_task_begin(j, index, lane, &s);
+    for (size_t tile = 0; tile < s.S; tile += j->T) {
+        const size_t n = mmixi_min(j->T, s.S - tile);
+        mmixi_mat Kt = mmixi_matrix(s.kt, x->N, n, 0), V = mmixi_matrix(NULL, n, x->P, 0);
+        mmixi_softmax_block c;
+        for (size_t i = s.first; i < s.last; i += c.rows) {
+            mmixi_mat p, y;
+            c = mmixi_softmax_block_of(j, &s, i, tile);
             if (!c.n) continue;
-            if (!ready) {
-                k->transpose(n, x->N, mmixi_at(&x->k, b, tile, h), x->k.token, s.kt, (ptrdiff_t)j->ld);
-                mmixi_put_rows(k, n, P, mmixi_at(&x->v, b, tile, h), x->v.token, s.near, (ptrdiff_t)P, 0);
-                ready = 1;
+            if (!V.p) {
+                if (!j->single)
+                    Kt = mmixi_softmax_turned(j, mmixi_softmax_rows_of(&s, &x->k, s.h, tile, n, x->N, s.rows, 0), s.kt);
+                V = mmixi_softmax_rows_of(&s, &x->v, s.h, tile, n, x->P, s.rows, !j->single);
             }
-            if (x->scores) s.p = mmixi_softmax_kept(j, b, i, h) + c.from;
-            mmixi_softmax_queries(j, &s, c.rows, b, i, h);
-            mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
+            p = mmixi_matrix(x->scores ? mmixi_softmax_kept(j, &s, s.h, i) + c.from : s.p, c.rows, c.n,
+                             (ptrdiff_t)j->ld);
+            y = mmixi_softmax_rows_of(&s, &x->y, s.h, i, c.rows, x->P, s.y, 0);
+            mmixi_softmax_scores(j, &s, p, mmixi_softmax_queries(j, &s, c.rows, s.h, i),
+                                 mmixi_part(Kt, 0, c.from - tile, x->N, c.n), s.h, i, c.from);
             for (size_t r = 0; r < c.rows; r++) {
-                mmix_real *p = s.p + r * j->ld, *top = &s.top[i - i0 + r], *sum = &s.sum[i - i0 + r], high,
-                    was = *top;
-                size_t a, e;
-                int last, first = mmixi_softmax_row(j, &c, b, i + r, tile, &a, &e, &last);
-                if (a < e) {
-                    high = k->max(e - a, p + a);
-                    *top = !first && was > high ? was : high;
-                    high = k->exp_row(e - a, 1, p + a, *top, p + a);
-                    if (!first) {
-                        mmix_real fade = mmixi_exp_real(was - *top);
-                        *sum = *sum * fade + high;
-                        k->scale(P, fade, y + (ptrdiff_t)r * x->y.token, y + (ptrdiff_t)r * x->y.token);
-                    }
-                    else *sum = high;
-                }
-                memset(p, 0, a * sizeof *p);
-                memset(p + e, 0, (c.n - e) * sizeof *p);
+                mmixi_softmax_online(j, mmixi_row(p, r), c.seen[r], c.again[r], &s.row_max[i - s.first + r],
+                                     &s.sum[i - s.first + r], mmixi_row(y, r));
+                mmixi_softmax_hide(mmixi_row(p, r), c.seen[r], c.n);
             }
-            if (j->run > 1)
-                mmixi_gemm_small(k, c.rows, P, c.n, s.p, (ptrdiff_t)j->ld, 1, s.near + (c.from - tile) * P,
-                                 (ptrdiff_t)P, y, x->y.token, !c.first);
-            else mmixi_gemm_small(k, 1, P, c.n, s.p, 0, 1, mmixi_at(&x->v, b, c.from, h), x->v.token, y, 0,
-                                  !c.first);
+            mmixi_multiply(j->k, y, p, mmixi_part(V, c.from - tile, 0, c.n, x->P), c.add);
+            if (s.token) mmixi_softmax_put(j, &s, y, &x->y, s.h, i, 0);
         }
     }
-    for (size_t i = i0; i < i1; i++) {
-        mmix_real *y = mmixi_at(&x->y, b, i, h), over = 1 / s.sum[i - i0];
-        k->scale(P, over, y, y);
-        if (!x->top) continue;
-        x->top[(b * x->H + h) * x->L + i] = s.top[i - i0];
-        x->over[(b * x->H + h) * x->L + i] = over;
+    for (size_t i = s.first; i < s.last; i++) {
+        const mmix_real inverse = 1 / s.sum[i - s.first];
+        mmix_real *y = mmixi_at(&x->y, s.b, s.token ? s.token[i] : i, s.h);
+        j->k->scale(x->P, inverse, y, y);
+        if (!x->row_max) continue;
+        x->row_max[mmixi_softmax_query(j, &s, s.h, i)] = s.row_max[i - s.first];
+        x->inverse_sum[mmixi_softmax_query(j, &s, s.h, i)] = inverse;
     }
 }
 
-/* One key/value group of one sequence: all its query heads add into the same dk and dv. */
-static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
+/* ---- backward ----
+   y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant that is added to
+   all of its scores: what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off,
+
+       ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds
+
+   A task is one key/value head of one sequence, or window: all query heads that share it add into its dk and dv. */
+
+/* One row of p and dp: p from the scores or what was kept of them, ds in the place of dp. */
+static void mmixi_softmax_row_backward(const mmixi_softmax_job *j, const mmixi_softmax_task *s,
+                                       const mmixi_softmax_block *c, size_t r, size_t h, size_t i, mmix_real *p,
+                                       mmix_real *dp, const mmix_real *dy)
+{
+    const mmix_raw_softmax *x = &j->r;
+    const size_t a = c->seen[r].begin, n = c->seen[r].end - a, at = mmixi_softmax_query(j, s, h, i);
+    const mmix_real *e = x->scores ? mmixi_softmax_kept(j, s, h, i) + c->from : p;
+    mmix_real delta;
+    if (!x->scores) j->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
+    j->k->scale(n, x->inverse_sum[at], e + a, p + a);
+    /* where one tile has all of the row, the sum over j is as good, and exact with one key */
+    delta = c->whole[r] ? j->k->dot(n, p + a, dp + a)
+        : j->k->dot(x->P, dy, mmixi_at(&x->y, s->b, s->token ? s->token[i] : i, h));
+    j->k->softmax_backward(n, p + a, dp + a, delta, dp + a, 0);
+    mmixi_softmax_hide(p, c->seen[r], c->n);
+    mmixi_softmax_hide(dp, c->seen[r], c->n);
+}
+/* Where the gradient of a tile's keys or values is summed up: p NULL if none is wanted. */
+static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_heads *to, size_t tile, size_t n,
+                                    size_t width, mmix_real *room, int add)
+{
+    mmixi_mat sums = mmixi_matrix(NULL, n, width, 0);
+    if (!to->p) return sums;
+    if (s->token) sums = mmixi_matrix(room, n, width, (ptrdiff_t)width);
+    else sums = mmixi_softmax_rows_of(s, to, s->h, tile, n, width, NULL, 0);
+    if (s->token || !add) mmixi_zero_rows(n, width, sums.p, sums.rs);
+    return sums;
+}
+static void mmixi_softmax_backward(void *arg, size_t index, size_t lane)
 {
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
     const mmix_raw_softmax *x = &j->r;
-    const mmixi_kernels *k = j->k;
-    size_t b = index / j->G, share = x->H / j->G, h0 = index % j->G * share, N = x->N, P = x->P;
-    const ptrdiff_t ld = (ptrdiff_t)j->ld;
-    mmixi_softmax_scratch s;
-    mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    for (size_t tile = 0; tile < x->S; tile += j->T) {
-        size_t n = mmixi_min(j->T, x->S - tile);
-        mmixi_softmax_part c;
-        if (!x->scores) k->transpose(n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.kt, ld);
-        k->transpose(n, P, mmixi_at(&x->v, b, tile, h0), x->v.token, s.vt, ld);
-        mmixi_put_rows(k, n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.near, (ptrdiff_t)N, 0);
-        if (x->dk.p && !x->add_k) mmixi_zero_rows(n, N, mmixi_at(&x->dk, b, tile, h0), x->dk.token);
-        if (x->dv.p && !x->add_v) mmixi_zero_rows(n, P, mmixi_at(&x->dv, b, tile, h0), x->dv.token);
-        for (size_t h = h0; h < h0 + share; h++)
-            for (size_t i = 0; i < x->L; i += c.rows) {
-                const mmix_real *y = mmixi_at(&x->y, b, i, h);
-                c = mmixi_softmax_part_of(j, b, i, mmixi_min(MMIXI_QUERY_BLOCK, x->L - i), tile);
+    const size_t share = x->H / j->G, N = x->N, P = x->P;
+    mmix_real *dbias = j->dbias ? j->dbias + index * share * j->distances : NULL;
+    mmixi_softmax_task s;
+    mmixi_softmax_task_begin(j, index, lane, &s);
+    if (dbias) memset(dbias, 0, share * j->distances * sizeof *dbias);
+    for (size_t tile = 0; tile < s.S; tile += j->T) {
+        const size_t n = mmixi_min(j->T, s.S - tile);
+        const mmixi_mat Vt = mmixi_softmax_turned(j, mmixi_softmax_rows_of(&s, &x->v, s.h, tile, n, P, s.rows, 0), s.vt),
+            K = mmixi_softmax_rows_of(&s, &x->k, s.h, tile, n, N, s.rows, 1),
+            Kt = x->scores ? mmixi_t(K) : mmixi_softmax_turned(j, K, s.kt),
+            dK = mmixi_softmax_sums(&s, &x->dk, tile, n, N, s.dk, x->add_k),
+            dV = mmixi_softmax_sums(&s, &x->dv, tile, n, P, s.dv, x->add_v);
+        mmixi_softmax_block c;
+        for (size_t h = s.h; h < s.h + share; h++)
+            for (size_t i = 0; i < s.last; i += c.rows) {
+                mmixi_mat q, dq, dy, p, ds;
+                size_t at;
+                c = mmixi_softmax_block_of(j, &s, i, tile);
                 if (!c.n) continue;
-                mmixi_put_rows(k, c.rows, P, mmixi_at(&x->dy, b, i, h), x->dy.token, s.dys, (ptrdiff_t)P, 0);
-                mmixi_softmax_queries(j, &s, c.rows, b, i, h);
-                if (!x->scores) mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
-                mmixi_gemm_small(k, c.rows, c.n, P, s.dys, (ptrdiff_t)P, 1, s.vt + (c.from - tile), ld, s.dp,
-                                 ld, 0);
+                at = c.from - tile;
+                p = mmixi_matrix(s.p, c.rows, c.n, (ptrdiff_t)j->ld);
+                ds = mmixi_matrix(s.dp, c.rows, c.n, (ptrdiff_t)j->ld);
+                dq = mmixi_matrix(s.dq, c.rows, N, (ptrdiff_t)N);
+                dy = mmixi_softmax_rows_of(&s, &x->dy, h, i, c.rows, P, s.dy, 1);
+                q = mmixi_softmax_queries(j, &s, c.rows, h, i);
+                if (!x->scores) mmixi_softmax_scores(j, &s, p, q, mmixi_part(Kt, 0, at, N, c.n), h, i, c.from);
+                mmixi_multiply(j->k, ds, dy, mmixi_part(Vt, 0, at, P, c.n), 0);
                 for (size_t r = 0; r < c.rows; r++) {
-                    mmix_real *p = s.p + r * j->ld, *dp = s.dp + r * j->ld, delta;
-                    size_t at = (b * x->H + h) * x->L + i + r, a, e;
-                    int last, first = mmixi_softmax_row(j, &c, b, i + r, tile, &a, &e, &last);
-                    if (!x->scores) k->exp_row(e - a, 1, p + a, x->top[at], p + a);
-                    k->scale(e - a, x->over[at],
-                             x->scores ? mmixi_softmax_kept(j, b, i + r, h) + c.from + a : p + a, p + a);
-                    /* δ = Σ p dp = dy · y: the former where one tile has all of it, for it is exact with one
-                       key */
-                    delta = first && last ? k->dot(e - a, p + a, dp + a)
-                        : k->dot(P, s.dys + r * P, y + (ptrdiff_t)r * x->y.token);
-                    k->softmax_backward(e - a, p + a, dp + a, delta, dp + a, 0);
-                    for (size_t t = a; j->dbias && t < e; t++)
-                        j->dbias[mmixi_softmax_bias_at(j, h, i + r) - (size_t)j->place[c.from + t]] += dp[t];
-                    memset(p, 0, a * sizeof *p);
-                    memset(dp, 0, a * sizeof *dp);
-                    memset(p + e, 0, (c.n - e) * sizeof *p);
-                    memset(dp + e, 0, (c.n - e) * sizeof *dp);
+                    const mmix_real *row = mmixi_row(ds, r);
+                    mmixi_softmax_row_backward(j, &s, &c, r, h, i + r, mmixi_row(p, r), mmixi_row(ds, r), mmixi_row(dy, r));
+                    for (size_t t = 0; dbias && t < c.n; t++)
+                        dbias[mmixi_softmax_center(j, &s, h - s.h, i + r) - (size_t)s.place[c.from + t]] += row[t];
                 }
-                if (x->dv.p)
-                    mmixi_gemm_small(k, c.n, P, c.rows, s.p, 1, ld, s.dys, (ptrdiff_t)P,
-                                     mmixi_at(&x->dv, b, c.from, h), x->dv.token, 1);
-                if (x->dk.p)
-                    mmixi_gemm_small(k, c.n, N, c.rows, s.dp, 1, ld, s.qs, (ptrdiff_t)N,
-                                     mmixi_at(&x->dk, b, c.from, h), x->dk.token, 1);
-                if (x->dq.p) {
-                    mmixi_gemm_small(k, c.rows, N, c.n, s.dp, ld, 1, s.near + (c.from - tile) * N,
-                                     (ptrdiff_t)N, s.dqs, (ptrdiff_t)N, 0);
-                    k->scale(c.rows * N, (mmix_real)x->scale, s.dqs, s.dqs);
-                    mmixi_put_rows(k, c.rows, N, s.dqs, (ptrdiff_t)N, mmixi_at(&x->dq, b, i, h), x->dq.token,
-                                   x->add_q || !c.first);
-                }
+                if (dV.p) mmixi_multiply(j->k, mmixi_part(dV, at, 0, c.n, P), mmixi_t(p), dy, 1);
+                if (dK.p) mmixi_multiply(j->k, mmixi_part(dK, at, 0, c.n, N), mmixi_t(ds), q, 1);
+                if (!x->dq.p) continue;
+                mmixi_multiply(j->k, dq, ds, mmixi_part(K, at, 0, c.n, N), 0);
+                j->k->scale(c.rows * N, (mmix_real)x->scale, dq.p, dq.p);
+                mmixi_softmax_put(j, &s, dq, &x->dq, h, i, x->add_q || c.add);
             }
+        if (s.token && dK.p) mmixi_softmax_put(j, &s, dK, &x->dk, s.h, tile, x->add_k);
+        if (s.token && dV.p) mmixi_softmax_put(j, &s, dV, &x->dv, s.h, tile, x->add_v);
     }
-}
-
-/* ---- windows ---- */
-
-/* The tokens of one window, begin … end - 1 on each axis. */
-typedef struct mmixi_window { size_t begin[3], end[3]; } mmixi_window;
-/* Rows of the window's tokens, in raster order: out of `all`'s sequence b and its `heads` heads from h0 on,
-   into `own`; or, with `put`, the other way. */
-static void mmixi_window_copy(const mmixi_softmax_job *j, const mmixi_window *w, const mmix_heads *all,
-                              size_t b, size_t h0, size_t heads, size_t width, const mmix_heads *own, int put,
-                              int add)
-{
-    const size_t *grid = j->r.grid, run = w->end[2] - w->begin[2];
-    for (size_t h = 0; all->p && h < heads; h++) {
-        size_t at = 0;
-        for (size_t t = w->begin[0]; t < w->end[0]; t++)
-            for (size_t y = w->begin[1]; y < w->end[1]; y++, at += run) {
-                mmix_real *there = mmixi_at(all, b, (t * grid[1] + y) * grid[2] + w->begin[2], h0 + h),
-                    *here = mmixi_at(own, 0, at, h);
-                if (put) mmixi_put_rows(j->k, run, width, here, own->token, there, all->token, add);
-                else mmixi_put_rows(j->k, run, width, there, all->token, here, own->token, 0);
-            }
-    }
-}
-static void mmixi_window_places(const mmixi_softmax_job *j, const mmixi_window *w, int32_t *place)
-{
-    const size_t *window = j->r.window;
-    for (size_t t = 0; t < w->end[0] - w->begin[0]; t++)
-        for (size_t y = 0; y < w->end[1] - w->begin[1]; y++)
-            for (size_t x = 0; x < w->end[2] - w->begin[2]; x++)
-                *place++ = (int32_t)((t * (2 * window[1] - 1) + y) * (2 * window[2] - 1) + x);
-}
-/* One key/value group in one window. */
-static void mmixi_window_task(void *arg, size_t index, size_t lane)
-{
-    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const mmix_raw_softmax *x = &j->r;
-    size_t g, b, share = x->H / j->G, n = 1, N = x->N, P = x->P, rest = index;
-    const size_t own = share * j->distances;     /* numbers of bias that the group's heads have */
-    mmixi_softmax_job in = *j;
-    mmixi_softmax_scratch s;
-    mmixi_window w;
-    mmix_heads t, over, own_t, own_over;         /* of x->top and x->over, and of this window's */
-    mmix_raw_softmax *y = &in.r;
-    in.scratch = j->scratch + lane * j->lane_size;
-    mmixi_softmax_scratch_fill(j, in.scratch, &s);
-    for (int a = 3; a-- > 0; rest /= j->windows[a]) {
-        size_t at = rest % j->windows[a], size = x->window[a], back = x->shift[a] ? size - x->shift[a] : 0;
-        w.begin[a] = at ? at * size - back : 0;
-        w.end[a] = mmixi_min(at * size + size - back, x->grid[a]);
-        n *= w.end[a] - w.begin[a];
-    }
-    g = rest % j->G;
-    b = rest / j->G;
-    if (x->bias) {
-        mmixi_window_places(j, &w, (int32_t *)(void *)s.place);
-        in.place = (const int32_t *)(const void *)s.place;
-        y->bias = x->bias + g * own;
-        if (j->dbias) in.dbias = (mmix_real *)memset(j->dbias + index * own, 0, own * sizeof *in.dbias);
-    }
-    if (x->scores) y->scores = x->scores + index * share * j->tokens * j->ld;
-    y->B = in.G = 1;
-    y->L = y->S = n;
-    y->H = share;
-    y->q = mmix_heads_plain(s.q, n, share, N, share);
-    y->k = mmix_heads_plain(s.k, n, 1, N, share);
-    y->v = mmix_heads_plain(s.v, n, 1, P, share);
-    y->y = mmix_heads_plain(s.y, n, share, P, share);
-    t = mmix_heads_plain(x->top, x->H, x->L, 1, x->L);           /* (B, H, L): token and head change places */
-    t.head = t.token;
-    t.token = 1;
-    own_t = own_over = over = t;
-    over.p = x->over;
-    y->top = own_t.p = x->top ? s.t : NULL;
-    y->over = own_over.p = s.over;
-    own_t.head = own_over.head = (ptrdiff_t)n;
-    mmixi_window_copy(j, &w, &x->q, b, g * share, share, N, &y->q, 0, 0);
-    mmixi_window_copy(j, &w, &x->k, b, g * share, 1, N, &y->k, 0, 0);
-    mmixi_window_copy(j, &w, &x->v, b, g * share, 1, P, &y->v, 0, 0);
-    if (!j->back) {
-        for (size_t h = 0; h < share; h++) mmixi_softmax_task(&in, h, 0);
-        mmixi_window_copy(j, &w, &x->y, b, g * share, share, P, &y->y, 1, 0);
-        mmixi_window_copy(j, &w, &t, b, g * share, share, 1, &own_t, 1, 0);
-        mmixi_window_copy(j, &w, &over, b, g * share, share, 1, &own_over, 1, 0);
-        return;
-    }
-    mmixi_window_copy(j, &w, &t, b, g * share, share, 1, &own_t, 0, 0);
-    mmixi_window_copy(j, &w, &over, b, g * share, share, 1, &own_over, 0, 0);
-    y->dy = mmix_heads_plain(s.dy, n, share, P, share);
-    y->dq = mmix_heads_plain(x->dq.p ? s.dq : NULL, n, share, N, share);
-    y->dk = mmix_heads_plain(x->dk.p ? s.dk : NULL, n, 1, N, share);
-    y->dv = mmix_heads_plain(x->dv.p ? s.dv : NULL, n, 1, P, share);
-    y->add_q = y->add_k = y->add_v = 0;
-    mmixi_window_copy(j, &w, &x->y, b, g * share, share, P, &y->y, 0, 0);
-    mmixi_window_copy(j, &w, &x->dy, b, g * share, share, P, &y->dy, 0, 0);
-    mmixi_softmax_task_backward(&in, 0, 0);
-    mmixi_window_copy(j, &w, &x->dq, b, g * share, share, N, &y->dq, 1, x->add_q);
-    mmixi_window_copy(j, &w, &x->dk, b, g * share, 1, N, &y->dk, 1, x->add_k);
-    mmixi_window_copy(j, &w, &x->dv, b, g * share, 1, P, &y->dv, 1, x->add_v);
-}
-
-/* ---- a pass over everything ---- */
-
-/* Makes a job of r; scratch for `lanes` threads, or NULL to learn how many reals it takes: returned. */
-static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *r, const mmixi_kernels *k,
-                                  int back, size_t lanes, mmix_real *scratch)
-{
-    mmixi_softmax_scratch s;
-    size_t S = r->S, L = r->L, partial, packed = r->seq_idx ? 2 * r->B * L * sizeof(size_t)
-        / sizeof(mmix_real) : 0;
-    memset(j, 0, sizeof *j);
-    j->r = *r;
-    j->k = k;
-    j->back = back;
-    j->G = r->H / r->k.share;
-    if (r->window[0]) {
-        j->tokens = 1;
-        for (int a = 0; a < 3; a++) {
-            j->windows[a] = mmixi_window_count(r, a);
-            j->tokens *= mmixi_min(r->window[a], r->grid[a]);
-        }
-        S = L = j->tokens;
-        if (r->bias) j->distances = (2 * r->window[0] - 1) * (2 * r->window[1] - 1) * (2 * r->window[2] - 1);
-    }
-    j->T = mmixi_min(S, MMIXI_KEY_TILE);
-    j->ld = mmixi_round_up(j->T, 16) | 16;       /* else the rows share a few sets of the cache */
-    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * r->B * r->H, 16));
-    j->run = j->tokens || r->B * r->H >= 16 ? L : mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), L);
-    j->runs = mmixi_ceil_div(L, j->run);
-    j->tasks = j->tokens ? r->B * j->G * j->windows[0] * j->windows[1] * j->windows[2]
-        : back ? r->B * j->G : r->B * r->H * j->runs;
-    j->lane_size = mmixi_softmax_scratch_fill(j, NULL, &s);
-    if (scratch && packed) {
-        j->packed = (size_t *)(void *)(scratch + lanes * j->lane_size);
-        for (size_t b = 0; b < r->B; b++) {
-            const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
-            size_t *p = j->packed + 2 * b * L;
-            for (size_t i = 0; i < L; i++) p[2 * i] = i && seq[i] == seq[i - 1] ? p[2 * i - 2] : i;
-            for (size_t i = L; i-- > 0;)
-                p[2 * i + 1] = i + 1 < L && seq[i] == seq[i + 1] ? p[2 * i + 3] : i + 1;
-        }
-    }
-    j->scratch = scratch;
-    partial = r->dbias ? j->tasks * (r->H / j->G) * j->distances : 0;
-    if (partial && scratch) j->dbias = scratch + lanes * j->lane_size + packed;
-    return lanes * j->lane_size + packed + partial;
 }
 /* The sum of the tasks' gradients of bias, heads and distances begin … end - 1. */
 static void mmixi_softmax_bias_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const size_t own = j->r.H / j->G * j->distances, windows = j->windows[0] * j->windows[1] * j->windows[2];
+    const size_t own = j->r.H / j->G * j->distances;
     (void)lane;
     for (size_t i = begin; i < end; i++) {
         mmix_real sum = 0;
         for (size_t b = 0; b < j->r.B; b++)
-            for (size_t w = 0; w < windows; w++)
-                sum += j->dbias[((b * j->G + i / own) * windows + w) * own + i % own];
+            for (size_t w = 0; w < j->windows; w++)
+                sum += j->dbias[((b * j->G + i / own) * j->windows + w) * own + i % own];
         j->r.dbias[i] = (j->r.add_bias ? j->r.dbias[i] : 0) + sum;
     }
 }
-static mmixi_lane_task *mmixi_softmax_task_of(const mmixi_softmax_job *j)
-{
-    return j->tokens ? mmixi_window_task : j->back ? mmixi_softmax_task_backward : mmixi_softmax_task;
-}
 
+/* ---- a pass over everything ---- */
+
+/* Where the packed sequences of each row begin and end, for each token. */
+static void mmixi_softmax_sequences(const mmix_raw_softmax *r, size_t *to)
+{
+    for (size_t b = 0; b < r->B; b++, to += 2 * r->L) {
+        const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
+        for (size_t i = 0; i < r->L; i++) to[2 * i] = i && seq[i] == seq[i - 1] ? to[2 * i - 2] : i;
+        for (size_t i = r->L; i-- > 0;) to[2 * i + 1] = i + 1 < r->L && seq[i] == seq[i + 1] ? to[2 * i + 3] : i + 1;
+    }
+}
+/* Makes a job of r; scratch for `lanes` threads, or NULL to learn how many reals it takes: returned. */
+static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *r, const mmixi_kernels *k, int back,
+                                  size_t lanes, mmix_real *scratch)
+{
+    const size_t numbers = r->seq_idx ? 2 * r->B * r->L * sizeof(size_t) / sizeof(mmix_real) : 0;
+    size_t size;
+    mmixi_softmax_task s;
+    memset(j, 0, sizeof *j);
+    j->r = *r;
+    j->k = k;
+    j->back = back;
+    j->G = r->H / r->k.share;
+    j->L = r->L;
+    j->S = r->S;
+    j->windows = 1;
+    j->distances = r->bias ? 1 : 0;
+    if (r->window[0]) j->L = j->S = 1;
+    for (int a = 0; r->window[0] && a < 3; a++) {
+        j->windows *= mmixi_window_of(r, a, r->grid[a] - 1) + 1;
+        j->L = j->S *= mmixi_min(r->window[a], r->grid[a]);
+        j->distances *= 2 * r->window[a] - 1;
+    }
+    j->T = mmixi_min(j->S, MMIXI_KEY_TILE);
+    j->ld = mmixi_round_up(j->T, 16) | 16;       /* else the rows share a few sets of the cache */
+    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(r->L * r->B * r->H, 16));
+    if (back || r->window[0] || r->B * r->H >= 16) j->run = j->L;
+    j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
+    j->single = j->run < 2 && !r->window[0] && !back;
+    j->runs = mmixi_ceil_div(j->L, j->run);
+    j->tasks = r->B * (back ? j->G : r->H) * j->windows * j->runs;
+    size = lanes * (j->lane_size = mmixi_softmax_scratch(j, NULL, &s));
+    if (scratch) {
+        j->scratch = scratch;
+        if (numbers) {
+            size_t *sequence = (size_t *)(void *)(scratch + size);
+            mmixi_softmax_sequences(r, sequence);
+            j->sequence = sequence;
+        }
+        if (back && r->dbias) j->dbias = scratch + size + numbers;
+    }
+    return size + numbers + (back && r->dbias ? j->tasks * (r->H / j->G) * j->distances : 0);
+}
 MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward)
 {
     mmixi_softmax_job j;
@@ -8609,8 +8477,7 @@ MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x)
 {
     mmixi_softmax_job j;
     mmixi_softmax_begin(&j, x, NULL, 0, 1, NULL);
-    if (!j.tokens) return x->S > j.T ? 0 : x->B * x->H * x->L * j.ld;
-    return j.tokens > j.T ? 0 : j.tasks * (x->H / j.G) * j.tokens * j.ld;
+    return j.S > j.T ? 0 : x->B * x->H * j.windows * j.L * j.ld;
 }
 static void mmixi_raw_softmax(const mmix_raw_softmax *x, int back, mmix_real *scratch)
 {
@@ -8618,7 +8485,7 @@ static void mmixi_raw_softmax(const mmix_raw_softmax *x, int back, mmix_real *sc
     mmixi_kernels k;
     mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
     mmixi_softmax_begin(&j, x, &k, back, 1, scratch);
-    for (size_t i = 0; i < j.tasks; i++) mmixi_softmax_task_of(&j)(&j, i, 0);
+    for (size_t i = 0; i < j.tasks; i++) (back ? mmixi_softmax_backward : mmixi_softmax_forward)(&j, i, 0);
     if (j.dbias) mmixi_softmax_bias_range(&j, 0, x->H * j.distances, 0);
 }
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch)
@@ -8630,96 +8497,91 @@ MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scr
     mmixi_raw_softmax(x, 1, scratch);
 }
 
-/* The op's options: sizes and options of a raw call, without the arrays, … */
-static mmix_raw_softmax mmixi_softmax_options(const mmix_mixer *x)
+/* The op's call for a mixer that was checked. in: q, k, v, seq_idx, bias, lefts; options: r, sizes and options of
+   a raw call, without the arrays, … */
+static mmix_call mmixi_softmax_call(mmix_ctx *m, const mmix_mixer *x, mmix_raw_softmax *r)
 {
-    mmix_raw_softmax r;
-    memset(&r, 0, sizeof r);
-    r.B = x->q->shape[0]; r.L = x->q->shape[1]; r.H = x->q->shape[2]; r.N = x->q->shape[3];
-    r.S = x->k->shape[1]; r.P = x->v->shape[3];
-    r.scale = x->scale != 0 ? x->scale : 1 / sqrt((double)r.N);
-    r.mask = x->mask;
-    r.prefix = x->prefix; r.left = x->left; r.right = x->right;
+    mmix_call c = mmixi_call(x->q, x->k, x->v);
+    memset(r, 0, sizeof *r);
+    r->B = x->q->shape[0]; r->L = x->q->shape[1]; r->H = x->q->shape[2]; r->N = x->q->shape[3];
+    r->S = x->k->shape[1]; r->P = x->v->shape[3];
+    r->scale = x->scale != 0 ? x->scale : 1 / sqrt((double)r->N);
+    r->mask = x->mask;
+    r->prefix = x->prefix; r->left = x->left; r->right = x->right;
     for (int a = 0; a < 3; a++) {
-        r.grid[a] = mmixi_max(x->grid[a], 1);
-        r.window[a] = x->window[0] ? mmixi_max(x->window[a], 1) : 0;
-        r.shift[a] = x->shift[a];
+        r->grid[a] = mmixi_max(x->grid[a], 1);
+        r->window[a] = x->window[0] ? mmixi_max(x->window[a], 1) : 0;
+        r->shift[a] = x->shift[a];
     }
+    c.in[3] = x->seq_idx;
+    c.in[4] = mmixi_compact(m, x->bias);
+    c.in[5] = x->lefts;
+    c.options = r;
+    return c;
+}
+/* … which are added here. saved: m and 1/l of each row; of few keys e^(s - m). */
+static mmix_raw_softmax mmixi_softmax_raw(const mmix_call *c)
+{
+    mmix_raw_softmax r = *(const mmix_raw_softmax *)c->options;
+    mmix_tensor *const *in = c->in;
+    r.q = mmixi_heads_of(in[0], mmix_data(in[0]), r.H);
+    r.k = mmixi_heads_of(in[1], mmix_data(in[1]), r.H);
+    r.v = mmixi_heads_of(in[2], mmix_data(in[2]), r.H);
+    r.y = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
+    r.dy = mmix_heads_plain((mmix_real *)c->dy[0], r.L, r.H, r.P, r.H);
+    r.dq = mmixi_heads_of(in[0], c->dx[0], r.H);
+    r.dk = mmixi_heads_of(in[1], c->dx[1], r.H);
+    r.dv = mmixi_heads_of(in[2], c->dx[2], r.H);
+    r.dbias = c->dx[4];
+    r.add_q = c->add[0]; r.add_k = c->add[1]; r.add_v = c->add[2]; r.add_bias = c->add[4];
+    r.seq_idx = mmix_data_i32(in[3]);
+    r.seq_batch = in[3] ? (ptrdiff_t)in[3]->stride[0] : 0;
+    r.bias = mmix_data(in[4]);
+    r.lefts = mmix_data_i32(in[5]);
+    r.row_max = c->saved[0]; r.inverse_sum = c->saved[1]; r.scores = c->saved[2];
     return r;
 }
-/* … to which those of q, k, v and seq_idx are added. */
-static void mmixi_softmax_arrays(mmix_raw_softmax *r, const mmix_tensor *q, const mmix_tensor *k,
-                                 const mmix_tensor *v, const mmix_tensor *seq_idx, const mmix_tensor *bias,
-                                 const mmix_tensor *lefts)
+static int mmixi_softmax_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
 {
-    r->bias = mmix_data(bias);
-    r->lefts = mmix_data_i32(lefts);
-    r->q = mmixi_heads_of(q, mmix_data(q), r->H);
-    r->k = mmixi_heads_of(k, mmix_data(k), r->H);
-    r->v = mmixi_heads_of(v, mmix_data(v), r->H);
-    r->seq_idx = mmix_data_i32(seq_idx);
-    r->seq_batch = seq_idx ? (ptrdiff_t)seq_idx->stride[0] : 0;
-}
-static int mmixi_softmax_matrix_of(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
-{
-    mmix_raw_softmax r = mmixi_softmax_options(x);
+    mmix_raw_softmax r;
+    mmix_call c = mmixi_softmax_call(m, x, &r);
     mmixi_softmax_job j;
     mmix_real *scratch;
-    mmixi_softmax_arrays(&r, x->q, x->k, x->v, x->seq_idx, mmixi_even(m, x->bias, 1), x->lefts);
     if (m->error_kind) return -1;
+    r = mmixi_softmax_raw(&c);
     scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, 0, 1, NULL), 1);
     if (!scratch) return -1;
     mmixi_softmax_begin(&j, &r, m->k, 0, 1, scratch);
-    mmixi_softmax_matrix(&j, M);
+    mmixi_softmax_plain(&j, M);
     return 0;
 }
-/* Memory for what the backward wants to have kept: t, 1/l and, of few keys, e^(s - t). */
-static int mmixi_softmax_save(mmix_ctx *m, mmix_call *call, const mmix_raw_softmax *r)
+static int mmixi_softmax_attention_run(mmix_ctx *m, mmix_call *c, int back)
 {
-    const size_t rows = r->B * r->H * r->L;
-    size_t keys = r->S, scores;
-    for (int a = 0; a < 3 && r->window[0]; a++)
-        keys = (a ? keys : 1) * mmixi_min(r->window[a], r->grid[a]);
-    scores = keys > 2 * (r->N + r->P) ? 0 : mmix_raw_softmax_scores(r);
-    return mmix_save(m, call, 0, rows) && mmix_save(m, call, 1, rows)
-        && (!scores || mmix_save(m, call, 2, scores)) ? 0 : -1;
-}
-static int mmixi_attention_run(mmix_ctx *m, mmix_call *call, int back)
-{
-    mmix_raw_softmax r = *(const mmix_raw_softmax *)call->options;
-    mmix_mark mark;
+    mmix_raw_softmax r = mmixi_softmax_raw(c);
     mmixi_softmax_job j;
+    const size_t size = mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), NULL), rows = r.B * r.H * r.L,
+        scores = j.S > 2 * (r.N + r.P) ? 0 : mmix_raw_softmax_scores(&r);
+    mmix_mark mark;
     mmix_real *scratch;
-    mmixi_softmax_arrays(&r, call->in[0], call->in[1], call->in[2], call->in[3], call->in[4], call->in[5]);
-    r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
-    if (!back && call->recorded && mmixi_softmax_save(m, call, &r)) return -1;
+    if (!back && c->recorded && !(mmix_save(m, c, 0, rows) && mmix_save(m, c, 1, rows)
+                                  && (!scores || mmix_save(m, c, 2, scores)))) return -1;
     mark = mmix_mark_here(m);
-    r.top = call->saved[0];
-    r.over = call->saved[1];
-    r.scores = call->saved[2];
-    if (back) {
-        r.dy = r.y;
-        r.dy.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
-        r.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &r.add_q), r.H);
-        r.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &r.add_k), r.H);
-        r.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &r.add_v), r.H);
-        if (call->in[4]) r.dbias = mmix_grad_target(m, call->in[4], &r.add_bias);
-    }
-    scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), NULL), 1);
+    scratch = mmixi_reals(m, size, 1);
     if (!scratch) return -1;
+    r = mmixi_softmax_raw(c);
     mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), scratch);
-    mmixi_parallel(m, j.tasks, mmixi_softmax_task_of(&j), &j);
+    mmixi_parallel(m, j.tasks, back ? mmixi_softmax_backward : mmixi_softmax_forward, &j);
     if (j.dbias) mmixi_ranges(m, r.H * j.distances, 256, mmixi_softmax_bias_range, &j);
     if (!back) mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_softmax_attention_forward(mmix_ctx *m, mmix_call *call)
+static int mmixi_softmax_attention_forward(mmix_ctx *m, mmix_call *c)
 {
-    return mmixi_attention_run(m, call, 0);
+    return mmixi_softmax_attention_run(m, c, 0);
 }
-static int mmixi_softmax_attention_backward(mmix_ctx *m, mmix_call *call)
+static int mmixi_softmax_attention_backward(mmix_ctx *m, mmix_call *c)
 {
-    return mmixi_attention_run(m, call, 1);
+    return mmixi_softmax_attention_run(m, c, 1);
 }
 
 /* ==== >>mixing =======================================================================
@@ -8846,10 +8708,8 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *sta
     }
     call = mmixi_call(x->q, x->k, x->v);
     if (x->kind == MMIX_SOFTMAX) {
-        mmix_raw_softmax r = mmixi_softmax_options(x);
-        call.in[3] = x->seq_idx;
-        call.in[4] = mmixi_even(m, x->bias, 1);
-        call.in[5] = x->lefts;
+        mmix_raw_softmax r;
+        call = mmixi_softmax_call(m, x, &r);
         call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
         return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r);
     }
@@ -8901,7 +8761,7 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
                             : mmix_new4(m, x->q->shape[0], x->q->shape[2], x->q->shape[1], x->k->shape[1]);
     if (!M) return NULL;
     record = mmix_record(m, 0);
-    if (x->kind == MMIX_SOFTMAX) failed = mmixi_softmax_matrix_of(m, x, mmix_data(M));
+    if (x->kind == MMIX_SOFTMAX) failed = mmixi_softmax_matrix(m, x, mmix_data(M));
     else if (x->kind == MMIX_LINEAR) failed = mmixi_linear_matrix(m, x, mmix_data(M));
     else {
         mmix_fill(M, 0);
@@ -9151,7 +9011,11 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 #undef MMIXI_PART
 
 /* ==== >>layers =======================================================================
-   parameters in one slab; attention, Mamba-2, MLP
+   parameters in one slab; attention, MLP, SwiGLU, LoRA, Mamba-2
+
+   A layer's parameters are declared in one line: names of the checkpoints, shapes in the letters of the
+   comments, values at the start. Its forward is a few ops; where it can go on from a state, that is the same
+   code with the state in place of zeros.
    ==================================================================================== */
 
 MMIXDEF mmix_start mmix_start_from(int kind, double a, double b)
@@ -9172,18 +9036,28 @@ MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
     return p;
 }
 
-/* The parameter's tensor and its gradient's lie together. */
-typedef struct mmixi_slot { mmix_tensor value, gradient; } mmixi_slot;
-
+/* Zeroed memory that goes with the list: names, tensors, values, and the struct of the model whose parameters
+   they are. NULL on error. */
+typedef struct mmixi_owned { struct mmixi_owned *next; size_t bytes; } mmixi_owned;
+static void *mmixi_own(mmix_params *p, size_t bytes)
+{
+    mmixi_owned *o = !p || p->m->error_kind ? NULL : (mmixi_owned *)mmixi_alloc(p->m, bytes + MMIXI_ALIGN);
+    if (!o) return NULL;
+    memset(o, 0, bytes + MMIXI_ALIGN);
+    o->next = (mmixi_owned *)p->owned;
+    o->bytes = bytes + MMIXI_ALIGN;
+    p->owned = o;
+    return (char *)o + MMIXI_ALIGN;
+}
 MMIXDEF void mmix_params_destroy(mmix_params *p)
 {
+    mmixi_owned *o, *next;
     if (!p) return;
-    for (size_t i = 0; i < p->count; i++) {
-        mmixi_free(p->m, p->at[i].tensor, sizeof(mmixi_slot));
-        mmixi_free(p->m, (void *)(uintptr_t)p->at[i].name, strlen(p->at[i].name) + 1);
+    for (o = (mmixi_owned *)p->owned; o; o = next) {
+        next = o->next;
+        mmixi_free(p->m, o, o->bytes);
     }
     mmixi_free(p->m, p->at, p->capacity * sizeof *p->at);
-    mmixi_free(p->m, p->values, p->slab * sizeof(mmix_real));
     mmixi_free(p->m, p->gradients, p->slab * sizeof(mmix_real));
     mmixi_free(p->m, p->packed, p->packed_reals * sizeof(mmix_real));
     mmixi_free(p->m, p, sizeof *p);
@@ -9196,46 +9070,41 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
     return NULL;
 }
 
+/* A parameter's tensor, its gradient's, its name: in one piece. */
+typedef struct mmixi_slot { mmix_tensor value, gradient; } mmixi_slot;
+static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
+{
+    return mmixi_round_up(mmix_count(t), MMIXI_ALIGN / sizeof(mmix_real));
+}
 /* Bytes of a name with its 0; files may have a prefix before it. */
 enum { MMIXI_PARAM_NAME = 224 };
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, mmix_start start)
 {
-    size_t length, bytes = 0;
+    const size_t length = prefix && name ? strlen(prefix) + strlen(name) + 1 : 0;
     mmix_ctx *m = p->m;
     mmix_param *q;
     mmixi_slot *slot;
     char *full;
     void *at = p->at;
-    if (m->error_kind) return NULL;
-    length = prefix && name ? strlen(prefix) + strlen(name) + 1 : 0;
-    if (!length || length > MMIXI_PARAM_NAME) {
+    size_t bytes;
+    if (!length || length > MMIXI_PARAM_NAME)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most "
                   "%d bytes, found %s", MMIXI_PARAM_NAME - 1, length ? "more" : "NULL");
-        return NULL;
-    }
-    if (p->values) {
+    else if (p->values)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s%s comes after mmix_params_allocate", prefix,
                   name);
-        return NULL;
-    }
-    if (mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
+    slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + length);
+    if (!slot || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
     p->at = (mmix_param *)at;
-    full = (char *)mmixi_alloc(m, length);
-    slot = (mmixi_slot *)mmixi_alloc(m, sizeof *slot);
-    if (full) snprintf(full, length, "%s%s", prefix, name);
-    if (slot) memset(slot, 0, sizeof *slot);
-    if (full && mmix_params_find(p, full))
+    full = (char *)(slot + 1);
+    snprintf(full, length, "%s%s", prefix, name);
+    if (mmix_params_find(p, full))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s is there already", full);
-    if (full && slot && !m->error_kind)
-        bytes = mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim, shape);
+    bytes = mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim, shape);
     if (bytes > SIZE_MAX / 2 - p->slab * sizeof(mmix_real))
         mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
-    if (!bytes || m->error_kind) {
-        mmixi_free(m, full, length);
-        mmixi_free(m, slot, sizeof *slot);
-        return NULL;
-    }
+    if (m->error_kind) return NULL;
     slot->value.lasting = 1;
     slot->gradient = slot->value;
     q = &p->at[p->count++];
@@ -9245,9 +9114,11 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     q->decay = ndim > 1 && (length < 6 || strcmp(full + length - 6, ".bias"));
     q->start = start;
     p->elements += mmix_count(q->tensor);
-    p->slab += mmixi_round_up(mmix_count(q->tensor), MMIXI_ALIGN / sizeof(mmix_real));
+    p->slab += mmixi_slab_size(q->tensor);
     return q->tensor;
 }
+
+/* ---- values ---- */
 
 static uint64_t mmixi_name_hash(const char *name)                /* FNV-1a */
 {
@@ -9255,83 +9126,78 @@ static uint64_t mmixi_name_hash(const char *name)                /* FNV-1a */
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
     return h;
 }
-typedef struct mmixi_start_job { const mmix_ctx *m; const mmix_param *q; uint64_t stream; } mmixi_start_job;
-enum { MMIXI_START_BLOCK = 16384 };
-static void mmixi_start_task(void *arg, size_t index)
+/* Element i of a parameter at the start; `stream` tells the parameters' random numbers apart. */
+static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
-    const mmixi_start_job *j = (const mmixi_start_job *)arg;
-    const mmix_param *q = j->q;
     const double a = q->start.a, b = q->start.b;
-    mmix_real *x = mmix_data(q->tensor);
-    const size_t end = mmixi_min((index + 1) * MMIXI_START_BLOCK, mmix_count(q->tensor));
-    for (size_t i = index * MMIXI_START_BLOCK; i < end; i++) {
-        double u = q->start.kind == MMIX_START_CONSTANT ? 0 : q->start.kind == MMIX_START_NORMAL
-            ? mmix_random_normal(j->m, MMIXI_RANDOM_INIT, j->stream, i)
-            : mmix_random_uniform(j->m, MMIXI_RANDOM_INIT, j->stream, i);
-        if (q->start.kind == MMIX_START_CONSTANT) u = a;
-        else if (q->start.kind == MMIX_START_LAST_TAP) u = i % mmixi_cols(q->tensor) + 1
-            == mmixi_cols(q->tensor);
-        else if (q->start.kind == MMIX_START_NORMAL) u *= a;
-        else if (q->start.kind == MMIX_START_UNIFORM) u = a + (b - a) * u;
-        else if (q->start.kind == MMIX_START_LOG_UNIFORM) u = mmixi_log(a + (b - a) * u);
-        else {                                   /* softplus(y) = d for y = d + ln(1 - e^-d) */
-            double d;
-            if (q->start.kind == MMIX_START_SPREAD) u = ((double)i + 0.5) / (double)mmix_count(q->tensor);
-            d = mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u);
-            d = d < 1e-4 ? 1e-4 : d;
-            u = d + mmixi_log(-(mmixi_exp(-d) - 1));
-        }
-        x[i] = (mmix_real)u;
-    }
+    const int kind = q->start.kind;
+    const mmix_ctx *m = q->tensor->m;
+    double u, d;
+    if (kind == MMIX_START_CONSTANT) return a;
+    if (kind == MMIX_START_LAST_TAP) return (i + 1) % mmixi_cols(q->tensor) == 0;
+    if (kind == MMIX_START_NORMAL) return a * mmix_random_normal(m, MMIXI_RANDOM_INIT, stream, i);
+    u = kind == MMIX_START_SPREAD ? ((double)i + 0.5) / (double)mmix_count(q->tensor)
+        : mmix_random_uniform(m, MMIXI_RANDOM_INIT, stream, i);
+    if (kind == MMIX_START_UNIFORM) return a + (b - a) * u;
+    if (kind == MMIX_START_LOG_UNIFORM) return mmixi_log(a + (b - a) * u);
+    d = mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u);
+    d = d < 1e-4 ? 1e-4 : d;
+    return d + mmixi_log(-(mmixi_exp(-d) - 1));          /* softplus(y) = d for y = d + ln(1 - e^-d) */
 }
-static void mmixi_start_values(mmix_ctx *m, const mmix_param *q)
+enum { MMIXI_START_GRAIN = 16384 };
+static void mmixi_start_range(void *arg, size_t begin, size_t end, size_t lane)
 {
-    mmixi_start_job j;
-    j.m = m;
-    j.q = q;
-    j.stream = mmixi_name_hash(q->name);
-    mmix_parallel_for(m, (mmix_count(q->tensor) + MMIXI_START_BLOCK - 1) / MMIXI_START_BLOCK,
-                      mmixi_start_task, &j);
+    const mmix_param *q = (const mmix_param *)arg;
+    const uint64_t stream = mmixi_name_hash(q->name);
+    (void)lane;
+    for (size_t i = begin; i < end; i++) mmix_data(q->tensor)[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
-
 /* start 0: zeros; a file's values will follow. */
 static int mmixi_params_allocate(mmix_params *p, int start)
 {
-    size_t at = 0;
     if (!p || p->m->error_kind) return -1;
     if (p->values) return 0;
-    p->values = (mmix_real *)mmixi_alloc(p->m, p->slab * sizeof(mmix_real));
+    p->values = (mmix_real *)mmixi_own(p, p->slab * sizeof(mmix_real));
     if (!p->values) return -1;
-    memset(p->values, 0, p->slab * sizeof(mmix_real));
-    for (size_t i = 0; i < p->count; i++) {
-        p->at[i].tensor->data = p->values + at;
-        if (start) mmixi_start_values(p->m, &p->at[i]);
-        at += mmixi_round_up(mmix_count(p->at[i].tensor), MMIXI_ALIGN / sizeof(mmix_real));
+    for (size_t i = 0, at = 0; i < p->count; i++) {
+        mmix_tensor *t = p->at[i].tensor;
+        t->data = p->values + at;
+        at += mmixi_slab_size(t);
+        if (start) mmixi_ranges(p->m, mmix_count(t), MMIXI_START_GRAIN, mmixi_start_range, &p->at[i]);
     }
     return 0;
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
+
+/* The end of a model's creation: the values, unless start is 0. Whether all went well; else the list and all
+   that goes with it are gone. */
+static int mmixi_model_ready(mmix_params *p, int start)
+{
+    if (p && !p->m->error_kind && !(start && mmix_params_allocate(p))) return 1;
+    mmix_params_destroy(p);
+    return 0;
+}
 
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
     if (!p || p->m->error_kind) return -1;
     if (train && !p->values)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: mmix_params_allocate comes first");
-    if (train && !p->gradients) {
-        p->gradients = (mmix_real *)mmixi_alloc(p->m, p->slab * sizeof(mmix_real));
-        if (!p->gradients) return -1;
-        memset(p->gradients, 0, p->slab * sizeof(mmix_real));
-    }
     if (!train) {
         mmixi_free(p->m, p->gradients, p->slab * sizeof(mmix_real));
         p->gradients = NULL;
     }
+    else if (!p->gradients) {
+        p->gradients = (mmix_real *)mmixi_alloc(p->m, p->slab * sizeof(mmix_real));
+        if (!p->gradients) return -1;
+        memset(p->gradients, 0, p->slab * sizeof(mmix_real));
+    }
     for (size_t i = 0; i < p->count; i++) {
-        mmixi_slot *slot = (mmixi_slot *)(void *)p->at[i].tensor;
-        slot->gradient.data = train ? p->gradients + ((mmix_real *)slot->value.data - p->values) : NULL;
-        slot->value.grad = train ? &slot->gradient : NULL;
-        slot->value.wants = train && !p->at[i].frozen;
-        slot->value.written = 0;
+        mmix_tensor *t = p->at[i].tensor, *g = &((mmixi_slot *)(void *)t)->gradient;
+        g->data = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
+        t->grad = train ? g : NULL;
+        t->wants = train && !p->at[i].frozen;
+        t->written = 0;
     }
     return 0;
 }
@@ -9345,15 +9211,16 @@ static void mmixi_params_changed(const mmix_params *p)
 {
     for (size_t i = 0; i < p->count; i++) p->at[i].tensor->packed = NULL;
 }
-/* A matrix (O, I) as a linear layer's product reads it: packed_count reals at `to`. */
+/* A matrix (O, I) as a linear layer's product reads it: so many reals (of anything else none), at `to`. */
 static size_t mmixi_packed_count(const mmix_ctx *m, const mmix_tensor *t)
 {
-    return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
+    return t->ndim == 2 ? mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]) : 0;
 }
 static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
 {
-    const mmixi_gemm g = mmixi_gemm_of(0, t->shape[0], t->shape[1], NULL, 0, 0, mmix_data(t), 1, t->stride[0],
-                                       NULL, 0, 0);
+    mmixi_gemm g;
+    memset(&g, 0, sizeof g);
+    g.b = mmixi_t(mmixi_values(t));
     mmixi_gemm_pack(m, &g, to);
     t->packed = to;
     t->packed_nr = m->k->nr;
@@ -9366,36 +9233,71 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
     if (pack && !p->values)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_pack: mmix_params_allocate comes first");
     mmixi_params_changed(p);
-    for (size_t i = 0; pack && i < p->count; i++)
-        if (p->at[i].tensor->ndim == 2) reals += mmixi_packed_count(m, p->at[i].tensor);
-    if (reals != p->packed_reals) {
-        mmixi_free(m, p->packed, p->packed_reals * sizeof(mmix_real));
-        p->packed_reals = 0;
-        p->packed = reals ? (mmix_real *)mmixi_alloc(m, reals * sizeof(mmix_real)) : NULL;
-        if (reals && !p->packed) return -1;
-        p->packed_reals = reals;
-    }
-    reals = 0;
-    for (size_t i = 0; pack && i < p->count; i++) {
-        if (p->at[i].tensor->ndim != 2) continue;
-        mmixi_pack(m, p->at[i].tensor, p->packed + reals);
-        reals += mmixi_packed_count(m, p->at[i].tensor);
-    }
+    mmixi_free(m, p->packed, p->packed_reals * sizeof(mmix_real));
+    for (size_t i = 0; pack && i < p->count; i++) reals += mmixi_packed_count(m, p->at[i].tensor);
+    p->packed = reals ? (mmix_real *)mmixi_alloc(m, reals * sizeof(mmix_real)) : NULL;
+    p->packed_reals = p->packed ? reals : 0;
+    if (reals && !p->packed) return -1;
+    for (size_t i = 0, at = 0; at < reals; at += mmixi_packed_count(m, p->at[i++].tensor))
+        if (p->at[i].tensor->ndim == 2) mmixi_pack(m, p->at[i].tensor, p->packed + at);
     return 0;
 }
-/* A matrix with its values packed: itself, or *copy, whose packed values lie in step memory. */
-static mmix_tensor *mmixi_packed(mmix_ctx *m, mmix_tensor *t, mmix_tensor *copy)
+/* *w becomes a matrix with packed values: itself, or *copy, whose packed values lie in step memory. */
+static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, mmix_tensor *copy)
 {
     mmix_real *to;
-    if (t->packed && t->packed_nr == m->k->nr) return t;
-    to = mmixi_reals(m, mmixi_packed_count(m, t), 1);
-    if (!to) return t;
-    *copy = *t;
+    if ((*w)->packed && (*w)->packed_nr == m->k->nr) return;
+    to = mmixi_reals(m, mmixi_packed_count(m, *w), 1);
+    if (!to) return;
+    *copy = **w;
     mmixi_pack(m, copy, to);
-    return copy;
+    *w = copy;
 }
 
-/* Shorthands of the layers below: a parameter of one to four axes. */
+/* ---- declaring parameters ---- */
+
+/* Many in one line: name, shape, how the values start.
+
+       mmixi_declare(p, "fc.", &d, "weight OD uniform, bias O zeros", &layer->weight, &layer->bias)
+
+   The letters of shapes are bound in d, a digit is that size. Where the pointer is NULL the parameter is left
+   out. With * behind it the values are multiplied by a number that follows the pointer. 0, or -1. */
+static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d, const char *spec, ...)
+{
+    /* by_fan: the values are divided by √fan, the numbers that go into one output: of all axes but the first,
+       of a vector as of the parameter before it. `uniform` is what PyTorch's linear layers and convolutions
+       begin with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
+    static const struct { char word[12]; int by_fan, kind; double a, b; } starts[] = {
+        { "zeros", 0, MMIX_START_CONSTANT, 0, 0 }, { "ones", 0, MMIX_START_CONSTANT, 1, 0 },
+        { "normal", 0, MMIX_START_NORMAL, 0.02, 0 }, { "lecun", 1, MMIX_START_NORMAL, 1, 0 },
+        { "uniform", 1, MMIX_START_UNIFORM, -1, 1 }, { "A_log", 0, MMIX_START_LOG_UNIFORM, 1, 16 },
+        { "dt_bias", 0, MMIX_START_STEP, 1e-3, 1e-1 }, { "dt_spread", 0, MMIX_START_SPREAD, 1e-3, 1e-1 },
+        { "last_tap", 0, MMIX_START_LAST_TAP, 0, 0 }
+    };
+    va_list list;
+    size_t fan = 1;
+    va_start(list, spec);
+    for (const char *at = spec; at; at = strchr(at, ',')) {
+        mmix_tensor **to = va_arg(list, mmix_tensor **);
+        char name[48], shape[8], word[16], star[2];
+        const int read = sscanf(at += *at == ',', "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, star);
+        double scale = read == 4 ? va_arg(list, double) : 1;
+        size_t size[MMIX_MAX_DIMS], i = 0;
+        int ndim = 0;
+        for (; shape[ndim]; ndim++)
+            size[ndim] = shape[ndim] < 'A' ? (size_t)(shape[ndim] - '0') : ((const size_t *)d)[shape[ndim] - 'A'];
+        for (int k = 1; k < ndim; k++) fan = size[k] * (k > 1 ? fan : 1);
+        while (strcmp(starts[i].word, word)) i++;
+        if (starts[i].by_fan) scale /= sqrt((double)fan);
+        if (to)
+            *to = mmix_params_add(p, prefix, name, ndim, size,
+                                  mmix_start_from(starts[i].kind, starts[i].a * scale, starts[i].b * scale));
+    }
+    va_end(list);
+    return p->m->error_kind ? -1 : 0;
+}
+
+/* to go when every layer is declared in a line: */
 static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *name, mmix_start start,
                                 int ndim, size_t a, size_t b, size_t c, size_t d)
 {
@@ -9406,13 +9308,53 @@ static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *
 static mmix_start mmixi_zeros(void) { return mmix_start_from(MMIX_START_CONSTANT, 0, 0); }
 static mmix_start mmixi_ones(void) { return mmix_start_from(MMIX_START_CONSTANT, 1, 0); }
 static mmix_start mmixi_normal(double deviation) { return mmix_start_from(MMIX_START_NORMAL, deviation, 0); }
-/* PyTorch's default for linear layers and convolutions: uniform in ± 1/√fan_in (Kaiming, a = √5) */
 static mmix_start mmixi_fan_in(size_t fan, double factor)
 {
     double bound = factor / sqrt((double)fan);
     return mmix_start_from(MMIX_START_UNIFORM, -bound, bound);
 }
 
+/* ---- numbers of configs ---- */
+
+/* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u uint64_t; a capital letter:
+   files of older versions lack it. Each has to lie in low … high. */
+typedef struct mmixi_setting { const char *name; size_t offset; int kind, count; double low, high; } mmixi_setting;
+#define MMIXI_SETTING(config, kind, member, count, low, high) \
+    { #member, offsetof(config, member), kind, count, low, high }
+static double mmixi_setting_get(const void *config, const mmixi_setting *s, size_t i)
+{
+    const void *p = (const char *)config + s->offset;
+    switch (s->kind | 32) {                      /* in small letters */
+    case 's': return (double)((const size_t *)p)[i];
+    case 'i': return ((const int *)p)[i];
+    case 'd': return ((const double *)p)[i];
+    default: return (double)((const uint64_t *)p)[i];
+    }
+}
+static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
+{
+    return value >= low && value <= high ? 0
+        : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected %.10g to %.10g", who, name, value, low,
+                    high);
+}
+static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const mmixi_setting *table,
+                                size_t n)
+{
+    for (const mmixi_setting *s = table; s < table + n; s++)
+        for (size_t i = 0; i < (size_t)s->count; i++)
+            if (mmixi_within(m, who, s->name, mmixi_setting_get(config, s, i), s->low, s->high)) return -1;
+    return 0;
+}
+
+/* ---- shapes ---- */
+
+/* mmix_reshape with the sizes as arguments; NULL for NULL. */
+static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c, size_t d)
+{
+    size_t shape[4];
+    shape[0] = a; shape[1] = b; shape[2] = c; shape[3] = d;
+    return x ? mmix_reshape(m, x, ndim, shape) : NULL;
+}
 /* A view of one token of each sequence: (B, D) of (B, L, D). */
 static mmix_tensor *mmixi_token(mmix_ctx *m, mmix_tensor *x, size_t at)
 {
@@ -9426,18 +9368,18 @@ static mmix_tensor *mmixi_token(mmix_ctx *m, mmix_tensor *x, size_t at)
 /* Features from … from + heads·width - 1 of (B, L, ·) as (B, L, heads, width): a view. */
 static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads, size_t width)
 {
-    mmix_tensor *part = mmix_slice(m, x, 2, from, heads * width);
-    size_t shape[4];
-    if (!part) return NULL;
-    shape[0] = x->shape[0]; shape[1] = x->shape[1]; shape[2] = heads; shape[3] = width;
-    return mmix_reshape(m, part, 4, shape);
+    return mmixi_as(m, mmix_slice(m, x, 2, from, heads * width), 4, mmix_shape(x, 0), mmix_shape(x, 1), heads,
+                    width);
 }
 static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 {
-    size_t shape[3];
-    if (!x) return NULL;
-    shape[0] = x->shape[0]; shape[1] = x->shape[1]; shape[2] = x->shape[2] * x->shape[3];
-    return mmix_reshape(m, x, 3, shape);
+    return mmixi_as(m, x, 3, mmix_shape(x, 0), mmix_shape(x, 1), mmix_shape(x, 2) * mmix_shape(x, 3), 0);
+}
+/* Nothing is recorded, and the linear layer is the library's own: then it may be run in other portions, and
+   with more in its product, than ops say. */
+static int mmixi_infers(const mmix_ctx *m)
+{
+    return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
 
 /* ---- attention: y = proj(mix(qkv x)) ---- */
@@ -9445,6 +9387,7 @@ static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias)
 {
+    mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     if (!heads || D % heads)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
@@ -9455,11 +9398,12 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
                          "mmix_attention_init: kind %d, expected MMIX_SOFTMAX or MMIX_LINEAR", kind);
     layer->heads = heads;
     layer->options.kind = kind;
-    layer->qkv_weight = mmixi_param(p, prefix, "qkv.weight", mmixi_normal(0.02), 2, 3 * D, D, 0, 0);
-    if (bias) layer->qkv_bias = mmixi_param(p, prefix, "qkv.bias", mmixi_zeros(), 1, 3 * D, 0, 0, 0);
-    layer->proj_weight = mmixi_param(p, prefix, "proj.weight", mmixi_normal(0.02), 2, D, D, 0, 0);
-    if (bias) layer->proj_bias = mmixi_param(p, prefix, "proj.bias", mmixi_zeros(), 1, D, 0, 0, 0);
-    return p->m->error_kind ? -1 : 0;
+    d.D = D;
+    d.T = 3 * D;
+    return mmixi_declare(p, prefix, &d, "qkv.weight TD normal, qkv.bias T zeros, "
+                         "proj.weight DD normal, proj.bias D zeros", &layer->qkv_weight,
+                         bias ? &layer->qkv_bias : NULL, &layer->proj_weight,
+                         bias ? &layer->proj_bias : NULL);
 }
 /* With `state` the tokens go on from what its slot carries. */
 static mmix_tensor *mmixi_attention(mmix_ctx *m, const char *who, const mmix_attention_layer *layer,
@@ -9467,23 +9411,26 @@ static mmix_tensor *mmixi_attention(mmix_ctx *m, const char *who, const mmix_att
                                     size_t slot)
 {
     mmix_mixer mixer = layer->options;
-    const size_t D = mmix_shape(x, -1), L = mmix_shape(x, 1), first = state ? mmix_state_tokens(state, slot)
-        : 0;
+    const size_t H = layer->heads, first = state ? mmix_state_tokens(state, slot) : 0;
+    const int record = m->recording;
     mmix_tensor *qkv;
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return NULL;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
+    if (state) mmix_record(m, 0);
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
-    if (!qkv) return NULL;
-    mixer.q = mmixi_split_heads(m, qkv, 0, layer->heads, D / layer->heads);
-    mixer.k = mmixi_split_heads(m, qkv, D, layer->heads, D / layer->heads);
-    mixer.v = mmixi_split_heads(m, qkv, 2 * D, layer->heads, D / layer->heads);
+    mixer.q = mmixi_split_heads(m, qkv, 0, H, d.D / H);
+    mixer.k = mmixi_split_heads(m, qkv, d.D, H, d.D / H);
+    mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, d.D / H);
     if (layer->rope.theta > 0) {
-        mmix_tensor *pos = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
-        for (size_t t = 0; pos && t < L; t++) mmix_data_i32(pos)[t] = (int32_t)(first + t);
+        mmix_tensor *pos = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
+        for (size_t t = 0; pos && t < d.L; t++) mmix_data_i32(pos)[t] = (int32_t)(first + t);
         mixer.q = mmix_rope(m, mixer.q, pos, &layer->rope);
         mixer.k = mmix_rope(m, mixer.k, pos, &layer->rope);
     }
-    x = state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer);
-    return mmix_linear_add(m, mmixi_join_heads(m, x), layer->proj_weight, layer->proj_bias, residual, s);
+    x = m->error_kind ? NULL : state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer);
+    x = mmix_linear_add(m, mmixi_join_heads(m, x), layer->proj_weight, layer->proj_bias, residual, s);
+    mmix_record(m, record);
+    return x;
 }
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s)
@@ -9493,50 +9440,34 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
 MMIXDEF mmix_tensor *mmix_attention_step(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                          mmix_state *state, size_t slot)
 {
-    mmix_tensor *y;
-    int record;
-    if (!state) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_attention_step: state is NULL");
-        return NULL;
-    }
-    record = mmix_record(m, 0);
-    y = mmixi_attention(m, "mmix_attention_step", layer, x, NULL, NULL, state, slot);
-    mmix_record(m, record);
-    return y;
+    static const char who[] = "mmix_attention_step";
+    return mmixi_slot_check(m, who, state, slot) ? mmixi_attention(m, who, layer, x, NULL, NULL, state, slot) : NULL;
 }
 
-/* ---- MLP ---- */
+/* ---- MLP: y = fc2(gelu(fc1 x)) ---- */
 
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O)
 {
-    layer->fc1_weight = mmixi_param(p, prefix, "fc1.weight", mmixi_normal(0.02), 2, F, D, 0, 0);
-    layer->fc1_bias = mmixi_param(p, prefix, "fc1.bias", mmixi_zeros(), 1, F, 0, 0, 0);
-    layer->fc2_weight = mmixi_param(p, prefix, "fc2.weight", mmixi_normal(0.02), 2, O, F, 0, 0);
-    layer->fc2_bias = mmixi_param(p, prefix, "fc2.bias", mmixi_zeros(), 1, O, 0, 0, 0);
-    return p->m->error_kind ? -1 : 0;
+    mmixi_dims d;
+    d.D = D;
+    d.F = F;
+    d.O = O;
+    return mmixi_declare(p, prefix, &d, "fc1.weight FD normal, fc1.bias F zeros, fc2.weight OF normal, "
+                         "fc2.bias O zeros", &layer->fc1_weight, &layer->fc1_bias, &layer->fc2_weight,
+                         &layer->fc2_bias);
 }
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s)
 {
-    /* the backward of gelu needs what went in; and who has another linear layer may not know of gelu */
-    if (!m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward)
-        x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, 1);
-    else x = mmix_gelu(m, mmix_linear(m, x, layer->fc1_weight, layer->fc1_bias));
-    return mmix_linear_add(m, x, layer->fc2_weight, layer->fc2_bias, residual, s);
+    const int inside = mmixi_infers(m);          /* the backward of gelu needs what went in */
+    x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, inside);
+    return mmix_linear_add(m, inside ? x : mmix_gelu(m, x), layer->fc2_weight, layer->fc2_bias, residual, s);
 }
 
-/* ---- SwiGLU, LoRA ---- */
+/* ---- LoRA: y = x Wᵀ + bias + alpha/r (x Aᵀ) Bᵀ;  SwiGLU: y = down(silu(gate x) · up x) ---- */
 
-MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
-{
-    memset(layer, 0, sizeof *layer);
-    layer->gate = mmixi_param(p, prefix, "gate_proj.weight", mmixi_normal(0.02), 2, F, D, 0, 0);
-    layer->up = mmixi_param(p, prefix, "up_proj.weight", mmixi_normal(0.02), 2, F, D, 0, 0);
-    layer->down = mmixi_param(p, prefix, "down_proj.weight", mmixi_normal(0.02), 2, D, F, 0, 0);
-    return p->m->error_kind ? -1 : 0;
-}
-/* residual + s · (x weightᵀ + bias + alpha/r (x Aᵀ) Bᵀ), as in mmix_linear_add. */
+/* residual + s · that, as in mmix_linear_add. */
 static mmix_tensor *mmixi_adapted(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                   const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
 {
@@ -9545,6 +9476,25 @@ static mmix_tensor *mmixi_adapted(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weig
     if (!lora->A) return residual;
     low = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
     return mmix_linear_add(m, low, lora->B, NULL, residual, s);
+}
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                      mmix_tensor *A, mmix_tensor *B, double alpha)
+{
+    mmix_lora lora;
+    lora.A = A;
+    lora.B = B;
+    lora.alpha = alpha;
+    return mmixi_adapted(m, x, weight, bias, &lora, NULL, NULL);
+}
+
+MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
+{
+    mmixi_dims d;
+    memset(layer, 0, sizeof *layer);
+    d.D = D;
+    d.F = F;
+    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, up_proj.weight FD normal, "
+                         "down_proj.weight DF normal", &layer->gate, &layer->up, &layer->down);
 }
 static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
@@ -9558,93 +9508,71 @@ enum { MMIXI_SWIGLU_ROWS = 3 };
 #else
 enum { MMIXI_SWIGLU_ROWS = 1024 };               /* of tokens; for any number of threads: equal bits */
 #endif
-/* For inference on many tokens: some at a time, so that the wide rows between stay in the caches. */
-static mmix_tensor *mmixi_swiglu_by_parts(mmix_ctx *m, mmix_swiglu_layer layer, mmix_tensor *x,
-                                          mmix_tensor *residual)
+/* For inference on many tokens some go at a time, so that the wide rows between stay in the caches. */
+MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s)
 {
-    const size_t n = MMIXI_SWIGLU_ROWS, L = mmix_shape(x, 1), D = mmix_shape(layer.down, 0);
-    mmix_tensor *y = mmix_new3(m, mmix_shape(x, 0), L, D), packed[3];
-    layer.gate = mmixi_packed(m, layer.gate, &packed[0]);
-    layer.up = mmixi_packed(m, layer.up, &packed[1]);
-    layer.down = mmixi_packed(m, layer.down, &packed[2]);
-    for (size_t i = 0; y && i < y->shape[0] * L && !m->error_kind; i += mmixi_min(n, L - i % L)) {
+    const size_t rows = mmix_shape(x, 0) * mmix_shape(x, 1), D = mmix_shape(layer->down, 0);
+    mmix_swiglu_layer packed = *layer;
+    mmix_tensor copy[3], *y;
+    if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || mmix_shape(x, 1) <= MMIXI_SWIGLU_ROWS)
+        return mmixi_swiglu(m, layer, x, residual, s);
+    y = mmix_new3(m, mmix_shape(x, 0), mmix_shape(x, 1), D);
+    mmixi_packed(m, &packed.gate, &copy[0]);
+    mmixi_packed(m, &packed.up, &copy[1]);
+    mmixi_packed(m, &packed.down, &copy[2]);
+    x = mmixi_as(m, x, 2, rows, mmix_shape(x, 2), 0, 0);
+    residual = mmixi_as(m, residual, 2, rows, D, 0, 0);
+    for (size_t i = 0, n; !m->error_kind && i < rows; i += n) {
         const mmix_mark mark = mmix_mark_here(m);
-        const size_t b = i / L, from = i % L, rows = mmixi_min(n, L - from);
-        mmix_tensor *in[2], *part;
-        in[0] = mmix_slice(m, mmix_slice(m, x, 0, b, 1), 1, from, rows);
-        in[1] = residual ? mmix_slice(m, mmix_slice(m, residual, 0, b, 1), 1, from, rows) : NULL;
-        part = mmixi_swiglu(m, &layer, in[0], in[1], NULL);
+        mmix_tensor *part;
+        n = mmixi_min(MMIXI_SWIGLU_ROWS, rows - i);
+        part = mmixi_swiglu(m, &packed, mmix_slice(m, x, 0, i, n),
+                            residual ? mmix_slice(m, residual, 0, i, n) : NULL, NULL);
         if (part) memcpy(mmix_data(y) + i * D, mmix_data(part), mmixi_bytes(part));
         mmix_rewind(m, mark);
     }
     return y;
 }
-MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s)
-{
-    /* who trains, or has another linear layer, gets all tokens at once */
-    return !m->recording && !s && mmix_ndim(x) == 3 && mmix_shape(x, 1) > MMIXI_SWIGLU_ROWS
-        && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward
-        ? mmixi_swiglu_by_parts(m, *layer, x, residual) : mmixi_swiglu(m, layer, x, residual, s);
-}
-MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      mmix_tensor *A, mmix_tensor *B, double alpha)
-{
-    mmix_lora lora;
-    lora.A = A;
-    lora.B = B;
-    lora.alpha = alpha;
-    return mmixi_adapted(m, x, weight, bias, &lora, NULL, NULL);
-}
 
 /* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
    out_proj ---- */
 
+static void mmixi_default(size_t *x, size_t value) { if (!*x) *x = value; }
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options)
 {
-    static const char names[2][6][16] = {
-        { "conv1d.weight", "conv1d.bias", "dt_bias", "A_log", "D", "norm.weight" },
-        { "conv1d_b.weight", "conv1d_b.bias", "dt_b_bias", "A_log_b", "D_b", "norm_b.weight" }
-    };
-    mmix_mamba2_options o;
-    size_t mixed;
+    static const char *const names[2] = {
+        "conv1d.weight M1W uniform, conv1d.bias M uniform, dt_bias H dt_bias, A_log H A_log, D H ones, "
+        "norm.weight E ones",
+        "conv1d_b.weight M1W uniform, conv1d_b.bias M uniform, dt_b_bias H dt_bias, A_log_b H A_log, "
+        "D_b H ones, norm_b.weight E ones" };
+    mmix_mamba2_options *o = &layer->options;
+    mmixi_dims d;
     memset(layer, 0, sizeof *layer);
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    o.d_inner = o.d_inner ? o.d_inner : 2 * D;
-    o.d_state = o.d_state ? o.d_state : 64;
-    o.head_dim = o.head_dim ? o.head_dim : 64;
-    o.groups = o.groups ? o.groups : 1;
-    o.conv_width = o.conv_width ? o.conv_width : 4;
-    o.eps = o.eps > 0 ? o.eps : 1e-5;
-    o.out_scale = o.out_scale > 0 ? o.out_scale : 1;
-    if (o.d_inner % o.head_dim || o.d_inner / o.head_dim % o.groups)
+    if (options) *o = *options;
+    mmixi_default(&o->d_inner, 2 * D);
+    mmixi_default(&o->d_state, 64);
+    mmixi_default(&o->head_dim, 64);
+    mmixi_default(&o->groups, 1);
+    mmixi_default(&o->conv_width, 4);
+    o->eps = o->eps > 0 ? o->eps : 1e-5;
+    o->out_scale = o->out_scale > 0 ? o->out_scale : 1;
+    if (o->d_inner % o->head_dim || o->d_inner / o->head_dim % o->groups)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
                          "mmix_mamba2_init: inner width %.0f does not make heads of %.0f in %.0f groups",
-                         (double)o.d_inner, (double)o.head_dim, (double)o.groups);
-    layer->options = o;
-    layer->heads = o.d_inner / o.head_dim;
-    mixed = o.d_inner + 2 * o.groups * o.d_state;
-    layer->in_proj = mmixi_param(p, prefix, "in_proj.weight", mmixi_fan_in(D, 1), 2,
-                                 o.d_inner + mixed + layer->heads, D, 0, 0);
-    for (int d = 0; d < 1 + (o.bidirectional != 0); d++) {
-        layer->dir[d].conv_weight = mmixi_param(p, prefix, names[d][0], mmixi_fan_in(o.conv_width, 1), 3,
-                                                mixed, 1, o.conv_width, 0);
-        layer->dir[d].conv_bias = mmixi_param(p, prefix, names[d][1], mmixi_fan_in(o.conv_width, 1), 1, mixed,
-                                              0, 0, 0);
-        layer->dir[d].dt_bias = mmixi_param(p, prefix, names[d][2],
-                                            mmix_start_from(MMIX_START_STEP, 1e-3, 1e-1), 1, layer->heads, 0,
-                                            0, 0);
-        layer->dir[d].A_log = mmixi_param(p, prefix, names[d][3],
-                                          mmix_start_from(MMIX_START_LOG_UNIFORM, 1, 16), 1, layer->heads, 0,
-                                          0, 0);
-        layer->dir[d].D = mmixi_param(p, prefix, names[d][4], mmixi_ones(), 1, layer->heads, 0, 0, 0);
-        layer->dir[d].norm = mmixi_param(p, prefix, names[d][5], mmixi_ones(), 1, o.d_inner, 0, 0, 0);
-    }
-    layer->out_proj = mmixi_param(p, prefix, "out_proj.weight", mmixi_fan_in(o.d_inner, o.out_scale), 2, D,
-                                  o.d_inner, 0, 0);
-    return p->m->error_kind ? -1 : 0;
+                         (double)o->d_inner, (double)o->head_dim, (double)o->groups);
+    d.D = D;
+    d.E = o->d_inner;
+    d.H = layer->heads = d.E / o->head_dim;
+    d.M = d.E + 2 * o->groups * o->d_state;
+    d.P = d.E + d.M + d.H;
+    d.W = o->conv_width;
+    mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform", &layer->in_proj);
+    for (int i = 0; i < 1 + (o->bidirectional != 0); i++)
+        mmixi_declare(p, prefix, &d, names[i], &layer->dir[i].conv_weight, &layer->dir[i].conv_bias,
+                      &layer->dir[i].dt_bias, &layer->dir[i].A_log, &layer->dir[i].D, &layer->dir[i].norm);
+    return mmixi_declare(p, prefix, &d, "out_proj.weight DE uniform*", &layer->out_proj, o->out_scale);
 }
 
 /* Without recording drops what came after the mark but t; returns t. */
@@ -9652,98 +9580,85 @@ static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
     return !t || m->recording || !mmix_rewind_keep(m, mark, &t, 1) ? t : NULL;
 }
-/* One direction, from the projection u to the gated norm. With `carried` the state of its slot in place of
-   state->ssm. */
-static mmix_tensor *mmixi_mamba2_direction(mmix_ctx *m, const mmix_mamba2_layer *layer, int d, mmix_tensor *u,
-                                           mmix_tensor *seq_idx, mmix_mamba2_state *state,
-                                           mmix_state *carried, size_t slot)
+/* The states are those of `state`, or with `carried` of its slot. */
+static mmix_tensor *mmixi_mamba2(mmix_ctx *m, const char *who, const mmix_mamba2_layer *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
+                                 mmix_mamba2_state *state, mmix_state *carried, size_t slot)
 {
     const mmix_mamba2_options *o = &layer->options;
-    size_t GN = o->groups * o->d_state, inner = o->d_inner;
+    const size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads;
     const mmix_mark mark = mmix_mark_here(m);
-    mmix_conv1d_options conv;
-    mmix_mixer ssd;
-    mmix_tensor *xbc, *y;
-    memset(&conv, 0, sizeof conv);
-    conv.silu = 1;
-    conv.reverse = d;
-    conv.seq_idx = seq_idx;
-    conv.initial_state = state ? state->conv : NULL;
-    conv.final_state = state ? &state->conv : NULL;
-    xbc = mmix_conv1d(m, mmix_slice(m, u, 2, inner, inner + 2 * GN), layer->dir[d].conv_weight,
-                      layer->dir[d].conv_bias, &conv);
-    if (!xbc) return NULL;
-    ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, layer->heads, o->head_dim),
-                         mmix_slice(m, u, 2, 2 * inner + 2 * GN, layer->heads),
-                         mmix_scale(m, mmix_exp(m, layer->dir[d].A_log), -1, 0),
-                         mmixi_split_heads(m, xbc, inner, o->groups, o->d_state),
-                         mmixi_split_heads(m, xbc, inner + GN, o->groups, o->d_state));
-    ssd.D = layer->dir[d].D;
-    ssd.dt_bias = layer->dir[d].dt_bias;
-    ssd.dt_softplus = 1;
-    ssd.dt_low = o->dt_low;
-    ssd.dt_high = o->dt_high;
-    ssd.direction = d ? MMIX_REVERSE : MMIX_FORWARD;
-    ssd.seq_idx = seq_idx;
-    if (state && !carried) {
-        ssd.initial_state = state->ssm;
-        ssd.final_state = &state->ssm;
+    const int record = m->recording;
+    mmix_mamba2_state own;
+    mmix_tensor *u, *y[2], *past = NULL;         /* past: the convolution's last inputs in the slot */
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
+    if ((state || carried) && o->bidirectional
+        && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who))
+        return NULL;
+    if (carried) {
+        mmix_record(m, 0);
+        if (o->conv_width > 1)
+            past = mmixi_carried_fixed(m, &carried->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
+                                       d.B, E + 2 * G * N, o->conv_width - 1, 1);
+        if (past) past->ndim = 3;                /* (B, D, W-1) */
+        own.conv = past;
+        own.ssm = NULL;
+        state = &own;
     }
-    y = mmixi_join_heads(m, carried ? mmix_mix_step(m, &ssd, carried, slot) : mmix_mix(m, &ssd));
-    y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, inner), layer->dir[d].norm, o->eps, o->groups);
-    return state ? y : mmixi_keep_only(m, mark, y);      /* the new state came after the mark */
+    u = mmix_linear(m, x, layer->in_proj, NULL);
+    for (int r = 0; r <= (o->bidirectional != 0); r++) {         /* forward, reverse */
+        const mmix_mark inner = mmix_mark_here(m);
+        mmix_conv1d_options conv;
+        mmix_mixer ssd;
+        mmix_tensor *xbc;
+        memset(&conv, 0, sizeof conv);
+        conv.silu = 1;
+        conv.reverse = r;
+        conv.seq_idx = seq_idx;
+        conv.initial_state = state ? state->conv : NULL;
+        conv.final_state = state ? &state->conv : NULL;
+        xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, E + 2 * G * N), layer->dir[r].conv_weight,
+                          layer->dir[r].conv_bias, &conv);
+        ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
+                             mmix_slice(m, u, 2, 2 * E + 2 * G * N, H),
+                             mmix_scale(m, mmix_exp(m, layer->dir[r].A_log), -1, 0),
+                             mmixi_split_heads(m, xbc, E, G, N), mmixi_split_heads(m, xbc, E + G * N, G, N));
+        ssd.D = layer->dir[r].D;
+        ssd.dt_bias = layer->dir[r].dt_bias;
+        ssd.dt_softplus = 1;
+        ssd.dt_low = o->dt_low;
+        ssd.dt_high = o->dt_high;
+        ssd.direction = r ? MMIX_REVERSE : MMIX_FORWARD;
+        ssd.seq_idx = seq_idx;
+        if (state && !carried) {
+            ssd.initial_state = state->ssm;
+            ssd.final_state = &state->ssm;
+        }
+        y[r] = mmixi_join_heads(m, m->error_kind ? NULL : carried ? mmix_mix_step(m, &ssd, carried, slot)
+                                : mmix_mix(m, &ssd));
+        y[r] = mmix_gated_rms_norm(m, y[r], mmix_slice(m, u, 2, 0, E), layer->dir[r].norm, o->eps, G);
+        if (!state) y[r] = mmixi_keep_only(m, inner, y[r]);      /* a state after this came after the mark, too */
+    }
+    if (o->bidirectional) *y = mmixi_binary(m, who, MMIX_OP_ADD, y[0], y[1], 0.5, 0.5);
+    if (!state) *y = mmixi_keep_only(m, mark, *y);
+    *y = mmix_linear_add(m, *y, layer->out_proj, NULL, residual, s);
+    if (*y && past) mmixi_put_all(m, own.conv, mmix_data(own.conv), past, mmix_data(past), 0);
+    mmix_record(m, record);
+    return *y;
 }
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state)
 {
-    const mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *u, *y;
-    if (!mmixi_check(m, "mmix_mamba2", "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0))
-        return NULL;
-    if (state && layer->options.bidirectional) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mamba2: a bidirectional layer has no state to carry over");
-        return NULL;
-    }
-    u = mmix_linear(m, x, layer->in_proj, NULL);
-    y = mmixi_mamba2_direction(m, layer, 0, u, seq_idx, state, NULL, 0);
-    if (layer->options.bidirectional)
-        y = mmixi_binary(m, "mmix_mamba2", MMIX_OP_ADD, y, mmixi_mamba2_direction(m, layer, 1, u, seq_idx,
-                NULL, NULL, 0), 0.5, 0.5);
-    if (!state) y = mmixi_keep_only(m, mark, y);
-    return mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
+    return mmixi_mamba2(m, "mmix_mamba2", layer, x, residual, s, seq_idx, state, NULL, 0);
 }
-
 MMIXDEF mmix_tensor *mmix_mamba2_step(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                       mmix_state *state, size_t slot)
 {
-    const char *who = "mmix_mamba2_step";
-    const mmix_mamba2_options *o = &layer->options;
-    const size_t taps = o->conv_width - 1;
-    mmix_mamba2_state now;
-    mmix_tensor *conv = NULL, *y;
-    int record;
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)) return NULL;
-    if (!mmixi_slot_check(m, who, state, slot)) return NULL;
-    if (o->bidirectional) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the layer has 2 directions, expected 1", who);
-        return NULL;
-    }
-    record = mmix_record(m, 0);
-    if (taps)
-        conv = mmixi_carried_fixed(m, &state->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
-                                   x->shape[0], o->d_inner + 2 * o->groups * o->d_state, taps, 1);
-    now.conv = NULL;
-    if (conv) {
-        conv->ndim = 3;                          /* (B, D, W-1) */
-        now.conv = conv;
-    }
-    now.ssm = NULL;
-    y = mmixi_mamba2_direction(m, layer, 0, mmix_linear(m, x, layer->in_proj, NULL), NULL, &now, state, slot);
-    y = mmix_linear_add(m, y, layer->out_proj, NULL, NULL, NULL);
-    if (y && conv) mmixi_put_all(m, now.conv, mmix_data(now.conv), conv, mmix_data(conv), 0);
-    mmix_record(m, record);
-    return y;
+    static const char who[] = "mmix_mamba2_step";
+    return mmixi_slot_check(m, who, state, slot)
+        ? mmixi_mamba2(m, who, layer, x, NULL, NULL, NULL, NULL, state, slot) : NULL;
 }
 
 MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream)
@@ -9756,175 +9671,165 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 }
 
 /* ==== >>losses =======================================================================
-   cross-entropy, DINO's loss and head
+   means of -Σ q log softmax(x / T) over rows
 
-   Both losses are means of -Σ q log softmax(x): for cross-entropy q is one class or given, for DINO the
-   teacher's distribution. With p = softmax(x) and Σ q = n the gradient of a row is n p - q. Kept: the maximum
-   and 1/Σ e^(x - max) of each row.
+   For cross-entropy q is one class or given, for DINO the teacher's views, in distillation the teacher's
+   softmax. With p = softmax(x/T) and Σ q = n the gradient of a row is (n p - q) / T. The maximum is taken off
+   x first: logits of some thousands keep their digits.
+   torch: F.cross_entropy(x, target, ignore_index=…);  F.kl_div(s.log_softmax(-1), t.log_softmax(-1),
+   log_target=True)
    ==================================================================================== */
 
 typedef struct mmixi_loss_job {
-    mmix_ctx *m;
-    size_t rows, K, step;
-    const mmix_real *x;
-    mmix_real *top, *over, *dx;
-    double *loss;                                /* (rows) */
-    int add;
-    const int32_t *target;                       /* cross-entropy; NULL: t (rows, K) holds distributions */
-    int32_t ignore;
-    double scale;                                /* of the gradient */
-    const mmix_real *t, *center;                 /* DINO: the teacher's rows (2B, K) */
-    mmix_real *q;                                /* their distributions */
-    double *entropy;
-    size_t B;
-    double student_temp, teacher_temp;
+    const mmix_call *c;
+    mmixi_mat x;
+    double T, scale;                             /* temperature; of the gradient */
+    double *loss, *square;                       /* (rows), forward; square: kd_hidden's of the teacher */
+    mmix_real *row;                              /* `scratch` reals a lane */
+    size_t scratch;
+    size_t B, positions;                         /* DINO: pictures; distillation: of a layer */
 } mmixi_loss_job;
+/* The job of a call; 0, or -1. */
+static int mmixi_loss_begin(mmix_ctx *m, const mmix_call *c, double T, mmixi_loss_job *j)
+{
+    memset(j, 0, sizeof *j);
+    j->c = c;
+    j->x = mmixi_values(c->in[0]);
+    j->T = T;
+    j->scale = c->dy[0] ? (double)*c->dy[0] : 1;
+    j->scratch = (c->op == MMIX_OP_KD_TOKEN ? 3 : 1) * j->x.cols;
+    j->row = mmixi_reals(m, mmixi_lanes(m), j->scratch);
+    if (!c->dy[0]) {
+        j->loss = mmixi_doubles(m, j->x.rows, 1);
+        j->square = mmixi_doubles(m, j->x.rows, 1);
+    }
+    return m->error_kind ? -1 : 0;
+}
+static double mmixi_total(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i];
+    return sum;
+}
+
+/* One row: its n targets q, which sum up to `mass`, or with n 0 the class `label` (T is 1 then). Kept: saved[0] the largest
+   x, saved[1] 1 / Σ e^((x - max)/T). */
+static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, size_t lane, const mmix_real *const *q, size_t n,
+                           double mass, int32_t label)
+{
+    const mmix_call *c = j->c;
+    const mmixi_kernels *k = c->m->k;
+    const size_t K = j->x.cols;
+    const mmix_real inverse_T = (mmix_real)(1 / j->T), *x = mmixi_row(j->x, r);
+    mmix_real *top = c->saved[0] + r, *inverse_sum = c->saved[1] + r, *e = j->row + lane * j->scratch;
+    if (!c->dy[0]) {
+        double along = 0;
+        mmix_real sum;
+        *top = k->largest(K, x);
+        if (n) k->normalise(K, x, *top, 1, NULL, NULL, e);               /* x - max */
+        else along = (double)x[label] - (double)*top;
+        for (size_t i = 0; i < n; i++) along += (double)k->dot(K, q[i], e);
+        sum = n ? k->exp_row(K, inverse_T, e, 0, e) : k->exp_row(K, 1, x, *top, e);
+        *inverse_sum = 1 / sum;
+        j->loss[r] = mass * mmixi_log((double)sum) - along / j->T;
+    }
+    else {
+        const mmix_real scale = (mmix_real)(j->scale / j->T);
+        mmix_real *dx = mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), *to = c->add[0] ? e : dx;
+        if (n) {
+            k->normalise(K, x, *top, 1, NULL, NULL, to);
+            k->exp_row(K, inverse_T, to, 0, to);
+        }
+        else {
+            k->exp_row(K, 1, x, *top, to);
+            to[label] -= 1 / *inverse_sum;
+        }
+        k->scale(K, (mmix_real)mass * scale * *inverse_sum, to, to);
+        for (size_t i = 0; i < n; i++) k->axpy(K, -scale, q[i], to);
+        if (c->add[0]) k->add(K, e, dx, dx);
+    }
+}
+/* A row that does not count. */
+static void mmixi_loss_none(const mmixi_loss_job *j, size_t r)
+{
+    const mmix_call *c = j->c;
+    if (!c->dy[0]) j->loss[r] = j->square[r] = 0;
+    else if (!c->add[0]) memset(mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), 0, j->x.cols * sizeof(mmix_real));
+}
+
+/* ---- cross-entropy. number[0]: the class that is ignored; size[0]: rows that count ---- */
 
 static void mmixi_xent_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *e = j->q + lane * j->K;
+    const mmix_tensor *target = j->c->in[1];
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = j->x + r * j->step;
-        mmix_real sum;
-        j->loss[r] = 0;
-        if (j->target && j->target[r] == j->ignore) continue;
-        j->top[r] = k->max(j->K, x);
-        sum = k->exp_row(j->K, 1, x, j->top[r], e);
-        j->over[r] = 1 / sum;
-        j->loss[r] = mmixi_log((double)sum) + (double)j->top[r];
-        if (j->target) j->loss[r] -= (double)x[j->target[r]];
-        else {
-            const mmix_real *t = j->t + r * j->K;
-            j->loss[r] = j->loss[r] * (double)k->sum(j->K, t) - (double)k->dot(j->K, t, x);
-        }
+        const mmix_real *q = mmix_data(target) ? mmix_data(target) + r * j->x.cols : NULL;
+        const int32_t label = q ? 0 : mmixi_index(target, r);
+        if (q) mmixi_loss_row(j, r, lane, &q, 1, (double)j->c->m->k->sum(j->x.cols, q), 0);
+        else if ((double)label == j->c->number[0]) mmixi_loss_none(j, r);
+        else mmixi_loss_row(j, r, lane, NULL, 0, 1, label);
     }
 }
-static void mmixi_xent_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
+static int mmixi_xent_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *e = j->q + lane * j->K;
-    for (size_t r = begin; r < end; r++) {
-        mmix_real *dx = j->dx + r * j->step, n = 1;
-        const mmix_real *t = j->target ? NULL : j->t + r * j->K;
-        if (j->target && j->target[r] == j->ignore) {
-            if (!j->add) memset(dx, 0, j->K * sizeof *dx);
-            continue;
-        }
-        k->exp_row(j->K, 1, j->x + r * j->step, j->top[r], e);
-        if (t) n = k->sum(j->K, t);
-        else e[j->target[r]] -= 1 / j->over[r];
-        if (j->add) k->axpy(j->K, n * (mmix_real)j->scale * j->over[r], e, dx);
-        else k->scale(j->K, n * (mmix_real)j->scale * j->over[r], e, dx);
-        if (t) k->axpy(j->K, -(mmix_real)j->scale, t, dx);
-    }
-}
-typedef struct mmixi_xent_options { int32_t ignore; size_t left; } mmixi_xent_options;
-static int mmixi_xent_fill(mmix_ctx *m, mmix_call *call, mmixi_loss_job *j)
-{
-    const mmixi_xent_options *o = (const mmixi_xent_options *)call->options;
-    memset(j, 0, sizeof *j);
-    j->m = m;
-    j->rows = mmixi_rows(call->in[0]);
-    j->K = mmixi_cols(call->in[0]);
-    j->step = mmixi_row_step(call->in[0]);
-    j->x = mmix_data(call->in[0]);
-    j->target = mmix_data_i32(call->in[1]);
-    j->t = mmix_data(call->in[1]);
-    j->ignore = o->ignore;
-    j->top = call->saved[0];
-    j->over = call->saved[1];
-    j->q = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j->K * sizeof *j->q);
-    return j->q ? 0 : -1;
-}
-static int mmixi_xent_forward(mmix_ctx *m, mmix_call *call)
-{
-    const mmixi_xent_options *o = (const mmixi_xent_options *)call->options;
+    const size_t rows = mmixi_rows(c->in[0]);
+    const double count = (double)c->size[0];
     mmixi_loss_job j;
-    double sum = 0;
-    size_t rows = mmixi_rows(call->in[0]);
     mmix_mark mark;
-    if (!mmix_save(m, call, 0, rows) || !mmix_save(m, call, 1, rows)) return -1;
+    if (!c->dy[0] && (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows))) return -1;
     mark = mmix_mark_here(m);
-    if (mmixi_xent_fill(m, call, &j)) return -1;
-    j.loss = (double *)mmixi_step(m, rows * sizeof *j.loss);
-    if (!j.loss) return -1;
-    mmixi_ranges(m, rows, mmixi_row_grain(j.K), mmixi_xent_rows, &j);
-    for (size_t r = 0; r < rows; r++) sum += j.loss[r];
-    *mmix_data(call->out[0]) = (mmix_real)(o->left ? sum / (double)o->left : 0);
+    if (mmixi_loss_begin(m, c, 1, &j)) return -1;
+    j.scale = count > 0 ? j.scale / count : 0;
+    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_xent_rows, &j);
+    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)(count > 0 ? mmixi_total(j.loss, rows) / count : 0);
     mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_xent_backward(mmix_ctx *m, mmix_call *call)
+/* target (…) of classes, or (…, K) of distributions */
+static mmix_tensor *mmixi_xent(mmix_ctx *m, const char *who, mmix_tensor *logits, mmix_tensor *target,
+                               double ignore)
 {
-    const mmixi_xent_options *o = (const mmixi_xent_options *)call->options;
-    mmixi_loss_job j;
-    if (mmixi_xent_fill(m, call, &j)) return -1;
-    j.dx = mmix_grad_target(m, call->in[0], &j.add);
-    if (!j.dx) return 0;
-    j.scale = o->left ? (double)*mmixi_out_grad(call->out[0]) / (double)o->left : 0;
-    mmixi_ranges(m, j.rows, mmixi_row_grain(j.K), mmixi_xent_rows_backward, &j);
-    return 0;
-}
-MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
-                                        int32_t ignore_index)
-{
-    mmix_call call;
-    mmixi_xent_options o;
-    memset(&o, 0, sizeof o);
-    if (!mmixi_check_real(m, "mmix_cross_entropy", "logits", logits)
-        || !mmixi_check(m, "mmix_cross_entropy", "target", target, MMIX_DTYPE_I32, -1, MMIXI_ANY, 0, 0,
-                        0)) return NULL;
-    logits = mmixi_even(m, logits, 0);
-    if (!logits) return NULL;
-    if (mmix_count(target) != mmixi_rows(logits) || !mmixi_contiguous(target)) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: targets %s%s for logits %s",
-                  mmixi_shape_text(target, a), mmixi_contiguous(target) ? "" : ", a view with gaps,",
-                  mmixi_shape_text(logits, b));
-        return NULL;
-    }
-    for (size_t r = 0; r < mmix_count(target); r++) {
-        int32_t t = mmix_data_i32(target)[r];
-        if (t == ignore_index) continue;
-        o.left++;
-        if (t < 0 || (size_t)t >= mmixi_cols(logits)) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class %d of %.0f",
-                      (double)r, (int)t, (double)mmixi_cols(logits));
-            return NULL;
-        }
-    }
-    o.ignore = ignore_index;
-    call = mmixi_call(logits, target, NULL);
-    call.out[0] = mmixi_new(m, "mmix_cross_entropy", MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, &o, sizeof o);
-}
-MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target)
-{
-    const char *who = "mmix_cross_entropy_soft";
-    mmix_call call;
-    mmixi_xent_options o;
-    memset(&o, 0, sizeof o);
-    if (!mmixi_check_real(m, who, "logits", logits)
-        || !mmixi_check(m, who, "target", target, MMIX_DTYPE_REAL, -1, mmix_shape(logits, -1), 0, 0, 0))
-        return NULL;
-    o.left = mmixi_rows(logits);
-    if (!logits->ndim || mmixi_rows(target) != o.left) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
+    mmix_call call = mmixi_call(logits, target, NULL);
+    const int labels = target->dtype == MMIX_DTYPE_I32;
+    const size_t rows = labels ? mmix_count(target) : mmixi_rows(target), K = mmixi_cols(logits);
+    char a[MMIXI_TEXT], b[MMIXI_TEXT];
+    if (rows != mmixi_rows(logits)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: targets %s for logits %s", who, mmixi_shape_text(target, a),
                   mmixi_shape_text(logits, b));
         return NULL;
     }
-    call = mmixi_call(mmixi_even(m, logits, 0), mmixi_even(m, target, 1), NULL);
-    call.constant = 2;
-    if (!call.in[0] || !call.in[1]) return NULL;
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, &o, sizeof o);
+    for (size_t r = 0; r < rows; r++) {
+        const int32_t t = labels ? mmixi_index(target, r) : 0;
+        if (labels && (double)t == ignore) continue;
+        call.size[0]++;
+        if (t < 0 || (size_t)t >= K) {
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who, (double)r, (int)t,
+                      (double)K);
+            return NULL;
+        }
+    }
+    call.in[0] = mmixi_strided(m, logits);
+    if (!labels) call.in[1] = mmixi_compact(m, target);
+    call.constant = 1u << 1;
+    call.number[0] = ignore;
+    call.out[0] = m->error_kind ? NULL : mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
+    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, NULL, 0);
 }
-
-/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b ---- */
+MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
+                                        int32_t ignore_index)
+{
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_cross_entropy", &d, "logits ...K, target:i32 ...", logits, target)) return NULL;
+    return mmixi_xent(m, "mmix_cross_entropy", logits, target, ignore_index);
+}
+MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target)
+{
+    const char *who = "mmix_cross_entropy_soft";
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "logits ...K, target ...K", logits, target)) return NULL;
+    return mmixi_xent(m, who, logits, target, NAN);
+}
 
 /* ---- distillation: a student s against its teacher t ----
 
@@ -9932,316 +9837,215 @@ MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, m
    kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
                gradient of a row is T (q - p) over their number
 
-   both over the positions whose mask is not 0. Kept of kd_hidden: the gradient's factor of each layer. */
+   both over the positions whose mask is not 0. in: s, t, mask; number[0]: T; size[0]: relative. saved[0] of
+   kd_hidden: the gradient's factor of each layer. */
 
-typedef struct mmixi_kd_options { double T; int relative; } mmixi_kd_options;
-typedef struct mmixi_kd_job {
-    mmix_ctx *m;
-    const mmix_tensor *s, *t;
-    const int32_t *mask;                         /* (positions) or NULL: all */
-    size_t K, positions;
-    double T, scale;                             /* of the gradient of kd_token */
-    const mmix_real *factor;                     /* of that of kd_hidden, (layers) */
-    double *loss, *square;                       /* (rows), forward */
-    mmix_real *ds, *row;                         /* backward; 2 K reals a thread */
-    int add;
-} mmixi_kd_job;
-
-/* s_r - t_r into d. */
-static void mmixi_kd_difference(const mmixi_kd_job *j, size_t r, mmix_real *d)
+static void mmixi_kd_hidden_row(const mmixi_loss_job *j, size_t r, mmix_real *d)
 {
-    memcpy(d, mmix_data(j->s) + mmixi_row_offset(j->s, r), j->K * sizeof *d);
-    j->m->k->axpy(j->K, -1, mmix_data(j->t) + mmixi_row_offset(j->t, r), d);
-}
-static void mmixi_kd_hidden_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kd_job *j = (const mmixi_kd_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *d = j->row + lane * 2 * j->K;
-    for (size_t r = begin; r < end; r++) {
-        const int out = j->mask && !j->mask[r % j->positions];
-        if (!j->ds) j->loss[r] = j->square[r] = 0;
-        if (out && j->ds && !j->add) memset(j->ds + mmixi_row_offset(j->s, r), 0, j->K * sizeof *d);
-        if (out) continue;
-        mmixi_kd_difference(j, r, d);
-        if (!j->ds) {
-            j->loss[r] = (double)k->variance(j->K, d, 0);
-            j->square[r] = (double)k->variance(j->K, mmix_data(j->t) + mmixi_row_offset(j->t, r), 0);
-            continue;
-        }
-        k->scale(j->K, j->factor[r / j->positions] * (mmix_real)j->scale, d, d);
-        mmixi_put(k, j->K, d, j->ds + mmixi_row_offset(j->s, r), j->add);
-    }
-}
-static void mmixi_kd_token_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kd_job *j = (const mmixi_kd_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    const mmix_real over = (mmix_real)(1 / j->T);
-    mmix_real *p = j->row + lane * 2 * j->K, *q = p + j->K;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *s = mmix_data(j->s) + mmixi_row_offset(j->s, r),
-            *t = mmix_data(j->t) + mmixi_row_offset(j->t, r);
-        const int out = j->mask && !j->mask[r];
-        mmix_real *ds = j->ds ? j->ds + mmixi_row_offset(j->s, r) : NULL, top_s, top_t, sum_s, sum_t;
-        if (!ds) j->loss[r] = 0;
-        if (out && ds && !j->add) memset(ds, 0, j->K * sizeof *ds);
-        if (out) continue;
-        top_s = k->max(j->K, s) * over;
-        top_t = k->max(j->K, t) * over;
-        sum_t = k->exp_row(j->K, over, t, top_t, p);
-        sum_s = k->exp_row(j->K, over, s, top_s, q);
-        if (ds) {                                /* q - p */
-            k->scale(j->K, (mmix_real)j->scale / sum_s, q, q);
-            k->axpy(j->K, -(mmix_real)j->scale / sum_t, p, q);
-            mmixi_put(k, j->K, q, ds, j->add);
-        }
-        else {                                   /* ln p - ln q = (t - s)/T - ln Σ e^(t/T) + ln Σ e^(s/T) */
-            mmixi_kd_difference(j, r, q);
-            j->loss[r] = (double)top_s - (double)top_t + mmixi_log((double)sum_s / (double)sum_t)
-                - (double)(k->dot(j->K, p, q) * over) / (double)sum_t;
-        }
-    }
-}
-/* Both ops, both ways: the rows' work, and what is made of their sums. */
-static int mmixi_kd_run(mmix_ctx *m, mmix_call *call, int back, int token)
-{
-    const mmixi_kd_options *o = (const mmixi_kd_options *)call->options;
-    const size_t rows = mmixi_rows(call->in[0]);
-    mmixi_kd_job j;
-    mmix_mark mark;
-    size_t layers, n = 0;
-    double loss = 0, up = back ? (double)*mmixi_out_grad(call->out[0]) : 0;
-    memset(&j, 0, sizeof j);
-    j.m = m;
-    j.s = call->in[0];
-    j.t = call->in[1];
-    j.mask = mmix_data_i32(call->in[2]);
-    j.K = mmixi_cols(j.s);
-    layers = !token && j.s->ndim == 4 ? j.s->shape[0] : 1;
-    j.positions = rows / layers;
-    j.T = o->T;
-    for (size_t i = 0; i < j.positions; i++) n += !j.mask || j.mask[i];
-    if (!back && !mmix_save(m, call, 0, layers)) return -1;
-    mark = mmix_mark_here(m);
-    j.factor = call->saved[0];
-    j.row = mmixi_reals(m, mmixi_lanes(m) * 2, j.K);
-    if (back) {
-        j.ds = mmix_grad_target(m, call->in[0], &j.add);
-        j.scale = token ? up * o->T / (double)mmixi_max(n, 1) : up;
+    const mmix_call *c = j->c;
+    const mmixi_kernels *k = c->m->k;
+    const size_t K = j->x.cols;
+    const mmix_real *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
+    memcpy(d, mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r), K * sizeof *d);
+    k->axpy(K, -1, t, d);                        /* s - t */
+    if (!c->dy[0]) {
+        j->loss[r] = (double)k->variance(K, d, 0);
+        j->square[r] = (double)k->variance(K, t, 0);
     }
     else {
-        j.loss = mmixi_doubles(m, rows, 1);
-        j.square = mmixi_doubles(m, rows, 1);
+        k->scale(K, c->saved[0][r / j->positions] * (mmix_real)j->scale, d, d);
+        mmixi_put(k, K, d, c->dx[0] + mmixi_row_offset(c->in[0], r), c->add[0]);
     }
-    if (m->error_kind) return -1;
-    if (!back || j.ds)
-        mmixi_ranges(m, rows, mmixi_row_grain(j.K), token ? mmixi_kd_token_rows : mmixi_kd_hidden_rows, &j);
-    if (back) return 0;
-    for (size_t i = 0; i < layers; i++) {
-        double sum = 0, square = 0, over;
-        for (size_t r = i * j.positions; r < (i + 1) * j.positions; r++) {
-            sum += j.loss[r];
-            square += token ? 0 : j.square[r];
-        }
-        over = token ? o->T * o->T / (double)mmixi_max(n, 1)
-            : 1 / (double)layers / (o->relative ? square > 0 ? square : 1 : (double)(mmixi_max(n, 1) * j.K));
-        call->saved[0][i] = (mmix_real)(2 * over);
-        loss += sum * over;
+}
+static void mmixi_kd_token_row(const mmixi_loss_job *j, size_t r, mmix_real *p)
+{
+    const mmix_call *c = j->c;
+    const mmixi_kernels *k = c->m->k;
+    const size_t K = j->x.cols;
+    const mmix_real inverse_T = (mmix_real)(1 / j->T), *s = mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r),
+        *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
+    mmix_real *us = p + K, *ut = us + K, sum_s, sum_t;
+    k->normalise(K, s, k->largest(K, s), 1, NULL, NULL, us);     /* s - max s, t - max t */
+    k->normalise(K, t, k->largest(K, t), 1, NULL, NULL, ut);
+    sum_t = k->exp_row(K, inverse_T, ut, 0, p);
+    if (!c->dy[0]) {                             /* ln p - ln q = (ut - us)/T - ln Σ e^(ut/T) + ln Σ e^(us/T) */
+        k->axpy(K, -1, us, ut);
+        sum_s = k->exp_row(K, inverse_T, us, 0, us);
+        j->loss[r] = mmixi_log((double)sum_s / (double)sum_t)
+            + (double)(k->dot(K, p, ut) * inverse_T) / (double)sum_t;
     }
-    *mmix_data(call->out[0]) = (mmix_real)loss;
+    else {                                       /* q - p */
+        sum_s = k->exp_row(K, inverse_T, us, 0, us);
+        k->scale(K, (mmix_real)j->scale / sum_s, us, us);
+        k->axpy(K, -(mmix_real)j->scale / sum_t, p, us);
+        mmixi_put(k, K, us, c->dx[0] + mmixi_row_offset(c->in[0], r), c->add[0]);
+    }
+}
+static int mmixi_kd_counts(const mmix_tensor *mask, size_t position) { return !mask || mmixi_index(mask, position); }
+static void mmixi_kd_rows(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
+    mmix_real *row = j->row + lane * j->scratch;
+    for (size_t r = begin; r < end; r++) {
+        if (!mmixi_kd_counts(j->c->in[2], r % j->positions)) mmixi_loss_none(j, r);
+        else if (j->c->op == MMIX_OP_KD_TOKEN) mmixi_kd_token_row(j, r, row);
+        else mmixi_kd_hidden_row(j, r, row);
+    }
+}
+static int mmixi_kd_run(mmix_ctx *m, mmix_call *c)
+{
+    const int token = c->op == MMIX_OP_KD_TOKEN;
+    const size_t layers = !token && c->in[0]->ndim == 4 ? c->in[0]->shape[0] : 1, rows = mmixi_rows(c->in[0]);
+    const double T = c->number[0];
+    mmixi_loss_job j;
+    mmix_mark mark;
+    double n = 0, loss = 0;
+    if (!c->dy[0] && !mmix_save(m, c, 0, layers)) return -1;
+    mark = mmix_mark_here(m);
+    if (mmixi_loss_begin(m, c, T, &j)) return -1;
+    j.positions = rows / layers;
+    for (size_t i = 0; i < j.positions; i++) n += mmixi_kd_counts(c->in[2], i);
+    n = n > 0 ? n : 1;
+    if (token) j.scale *= T / n;
+    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_kd_rows, &j);
+    for (size_t i = 0; !c->dy[0] && i < layers; i++) {
+        const double square = token ? 0 : mmixi_total(j.square + i * j.positions, j.positions),
+            factor = token ? T * T / n
+            : 1 / (double)layers / (c->size[0] ? square > 0 ? square : 1 : n * (double)j.x.cols);
+        c->saved[0][i] = (mmix_real)(2 * factor);
+        loss += mmixi_total(j.loss + i * j.positions, j.positions) * factor;
+    }
+    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)loss;
     mmix_rewind(m, mark);
     return 0;
 }
-static int mmixi_kd_hidden_forward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 0, 0); }
-static int mmixi_kd_hidden_backward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 1, 0); }
-static int mmixi_kd_token_forward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 0, 1); }
-static int mmixi_kd_token_backward(mmix_ctx *m, mmix_call *call) { return mmixi_kd_run(m, call, 1, 1); }
-
 static mmix_tensor *mmixi_kd(mmix_ctx *m, const char *who, int op, mmix_tensor *student, mmix_tensor *teacher,
-                             mmix_tensor *mask, const mmixi_kd_options *o)
+                             mmix_tensor *mask, double T, int relative)
 {
     mmix_call call = mmixi_call(student, teacher, mask);
-    const int ndim = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4 ? 4 : 3;
-    size_t shape[4];
-    for (int i = 0; i < 4; i++) shape[i] = mmix_shape(student, i);
-    if (!mmixi_check(m, who, "student", student, MMIX_DTYPE_REAL, ndim, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY,
-                     MMIXI_ANY)
-        || !mmixi_check(m, who, "teacher", teacher, MMIX_DTYPE_REAL, ndim, shape[0], shape[1], shape[2],
-                        shape[3])
-        || !mmixi_optional(m, who, "mask", mask, MMIX_DTYPE_I32, 2, shape[ndim - 3], shape[ndim - 2], 0, 0))
-        return NULL;
-    if (!(o->T > 0)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0", who, o->T);
+    const int layered = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, layered ? "student NBLD, teacher NBLD, mask?:i32 BL"
+                      : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
+    if (!(T > 0)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0", who, T);
         return NULL;
     }
-    call.in[2] = mask && !mmixi_contiguous(mask) ? mmixi_copied(m, mask) : mask;
-    call.constant = 2;
+    call.constant = 1u << 1;
+    call.number[0] = T;
+    call.size[0] = relative != 0;
     call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, op, &call, o, sizeof *o);
+    return mmixi_run(m, op, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative)
 {
-    mmixi_kd_options o;
-    o.T = 1;
-    o.relative = relative;
-    return mmixi_kd(m, "mmix_kd_hidden", MMIX_OP_KD_HIDDEN, student, teacher, mask, &o);
+    return mmixi_kd(m, "mmix_kd_hidden", MMIX_OP_KD_HIDDEN, student, teacher, mask, 1, relative);
 }
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature)
 {
-    mmixi_kd_options o;
-    o.T = temperature;
-    o.relative = 0;
-    return mmixi_kd(m, "mmix_kd_token", MMIX_OP_KD_TOKEN, student, teacher, mask, &o);
+    return mmixi_kd(m, "mmix_kd_token", MMIX_OP_KD_TOKEN, student, teacher, mask, temperature, 0);
 }
 
-typedef struct mmixi_dino_options { size_t crops; double student_temp,
-                                   teacher_temp; const mmix_real *center; double *entropy;
-                                   } mmixi_dino_options;
+/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b ----
+   number: the temperatures of student and teacher; size[0]: crops. saved[2]: the teacher's distributions
+   (2B, K), softmax((t - c)/T_t). Caron et al. 2021, eq. 2 and 3. */
+
+typedef struct mmixi_dino_options { const mmix_real *center; double *entropy; } mmixi_dino_options;
 
 static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
+    const mmixi_kernels *k = j->c->m->k;
+    const mmix_real *center = ((const mmixi_dino_options *)j->c->options)->center;
+    const size_t K = j->x.cols;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        mmix_real *q = j->q + r * j->K, sum;
-        const mmix_real *t = j->t + r * j->K;
+        mmix_real *q = j->c->saved[2] + r * K, sum;
+        const mmix_real *t = mmix_data(j->c->in[1]) + r * K;
         double entropy = 0;
-        for (size_t i = 0; i < j->K; i++) q[i] = (t[i] - j->center[i]) / (mmix_real)j->teacher_temp;
-        sum = k->exp_row(j->K, 1, q, k->max(j->K, q), q);
-        k->scale(j->K, 1 / sum, q, q);
-        for (size_t i = 0; i < j->K; i++) entropy -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
-        j->entropy[r] = entropy;
+        for (size_t i = 0; i < K; i++) q[i] = (t[i] - center[i]) / (mmix_real)j->c->number[1];
+        sum = k->exp_row(K, 1, q, k->largest(K, q), q);
+        k->scale(K, 1 / sum, q, q);
+        for (size_t i = 0; i < K; i++) entropy -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
+        j->square[r] = entropy;
     }
 }
-/* The loss of one student row, or its gradient if dx is there. */
 static void mmixi_dino_student_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const struct mmixi_kernels *k = j->m->k;
-    mmix_real *e = j->dx ? NULL : j->top + lane * j->K;          /* forward: a lane's row */
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = j->x + r * j->K, *q[2];
-        mmix_real inv = (mmix_real)(1 / j->student_temp), top = k->max(j->K, x) * inv, sum;
-        size_t n = 0, v = r / j->B, b = r % j->B;
+        const mmix_real *q[2];
+        size_t n = 0;
         for (size_t i = 0; i < 2; i++)
-            if (i != v) q[n++] = j->q + (i * j->B + b) * j->K;
-        if (!j->dx) {
-            double loss = 0;
-            sum = k->exp_row(j->K, inv, x, top, e);
-            for (size_t i = 0; i < n; i++)
-                loss += mmixi_log((double)sum) + (double)top - (double)k->dot(j->K, q[i], x) * (double)inv;
-            j->loss[r] = loss;
-        }
-        else {
-            mmix_real *dx = j->dx + r * j->K;
-            mmix_real scale = (mmix_real)(j->scale / j->student_temp);
-            mmix_real *to = j->add ? j->top + lane * j->K : dx;
-            sum = k->exp_row(j->K, inv, x, top, to);
-            k->scale(j->K, (mmix_real)n * scale / sum, to, to);
-            for (size_t i = 0; i < n; i++) k->axpy(j->K, -scale, q[i], to);
-            if (j->add) k->add(j->K, to, dx, dx);
-        }
+            if (i != r / j->B) q[n++] = j->c->saved[2] + (i * j->B + r % j->B) * j->x.cols;
+        mmixi_loss_row(j, r, lane, q, n, (double)n, 0);
     }
 }
-static void mmixi_dino_fill(mmix_ctx *m, mmix_call *call, mmixi_loss_job *j)
+static int mmixi_dino_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_dino_options *o = (const mmixi_dino_options *)call->options;
-    memset(j, 0, sizeof *j);
-    j->m = m;
-    j->rows = call->in[0]->shape[0];
-    j->K = call->in[0]->shape[1];
-    j->x = mmix_data(call->in[0]);
-    j->t = mmix_data(call->in[1]);
-    j->B = j->rows / o->crops;
-    j->center = o->center;
-    j->student_temp = o->student_temp;
-    j->teacher_temp = o->teacher_temp;
-    j->scale = 1 / ((double)(2 * o->crops - 2) * (double)j->B);
-    j->q = call->saved[0];
-}
-static int mmixi_dino_forward(mmix_ctx *m, mmix_call *call)
-{
-    const mmixi_dino_options *o = (const mmixi_dino_options *)call->options;
+    const size_t rows = c->in[0]->shape[0], teachers = c->in[1]->shape[0], K = c->in[0]->shape[1];
     mmixi_loss_job j;
     mmix_mark mark;
-    double sum = 0;
-    if (!mmix_save(m, call, 0, mmix_count(call->in[1]))) return -1;
-    mmixi_dino_fill(m, call, &j);
+    if (!c->dy[0] && (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows)
+                      || !mmix_save(m, c, 2, mmix_count(c->in[1])))) return -1;
     mark = mmix_mark_here(m);
-    j.loss = (double *)mmixi_step(m, j.rows * sizeof *j.loss);
-    j.entropy = (double *)mmixi_step(m, 2 * j.B * sizeof *j.entropy);
-    j.top = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j.K * sizeof *j.top);
-    if (!j.loss || !j.entropy || !j.top) return -1;
-    mmixi_ranges(m, 2 * j.B, mmixi_row_grain(j.K), mmixi_dino_teacher_rows, &j);
-    mmixi_ranges(m, j.rows, mmixi_row_grain(j.K), mmixi_dino_student_rows, &j);
-    for (size_t r = 0; r < j.rows; r++) sum += j.loss[r];
-    *mmix_data(call->out[0]) = (mmix_real)(sum * j.scale);
-    *o->entropy = 0;
-    for (size_t r = 0; r < 2 * j.B; r++) *o->entropy += j.entropy[r] / (double)(2 * j.B);
+    if (mmixi_loss_begin(m, c, c->number[0], &j)) return -1;
+    j.B = teachers / 2;
+    j.scale /= (double)(2 * c->size[0] - 2) * (double)j.B;
+    if (!c->dy[0]) {
+        mmixi_ranges(m, teachers, mmixi_row_grain(K), mmixi_dino_teacher_rows, &j);
+        *((const mmixi_dino_options *)c->options)->entropy = mmixi_total(j.square, teachers) / (double)teachers;
+    }
+    mmixi_ranges(m, rows, mmixi_row_grain(K), mmixi_dino_student_rows, &j);
+    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)(mmixi_total(j.loss, rows) * j.scale);
     mmix_rewind(m, mark);
-    return 0;
-}
-static int mmixi_dino_backward(mmix_ctx *m, mmix_call *call)
-{
-    mmixi_loss_job j;
-    mmixi_dino_fill(m, call, &j);
-    j.scale *= (double)*mmixi_out_grad(call->out[0]);
-    j.dx = mmix_grad_target(m, call->in[0], &j.add);
-    if (!j.dx) return 0;
-    j.top = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * j.K * sizeof *j.top);
-    if (!j.top) return -1;
-    mmixi_ranges(m, j.rows, mmixi_row_grain(j.K), mmixi_dino_student_rows, &j);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats)
 {
+    const char *who = "mmix_dino_loss";
     mmix_call call = mmixi_call(student, teacher, NULL);
     mmixi_dino_options o;
+    mmixi_dims d;
     double entropy = 0, norm = 0;
-    size_t K = mmix_shape(student, 1), B = crops ? mmix_shape(student, 0) / crops : 0;
     mmix_tensor *loss;
-    if (!mmixi_check(m, "mmix_dino_loss", "student", student, MMIX_DTYPE_REAL, 2, MMIXI_ANY, MMIXI_ANY, 0, 0))
-        return NULL;
-    if (crops < 2 || B * crops != student->shape[0] || !(student_temp > 0) || !(teacher_temp > 0)) {
+    if (!mmixi_expect(m, who, &d, "student NK", student)) return NULL;
+    d.T = crops ? 2 * (d.N / crops) : 0;
+    if (crops < 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_dino_loss: %.0f student rows for %.0f crops (at least 2), temperatures %g and %g",
-                  (double)student->shape[0], (double)crops, student_temp, teacher_temp);
+                  "%s: %.0f student rows for %.0f crops (at least 2), temperatures %g and %g", who, (double)d.N,
+                  (double)crops, student_temp, teacher_temp);
         return NULL;
     }
-    if (!mmixi_check(m, "mmix_dino_loss", "teacher", teacher, MMIX_DTYPE_REAL, 2, 2 * B, K, 0, 0))
-        return NULL;
+    if (!mmixi_expect(m, who, &d, "+teacher TK", teacher)) return NULL;
     if (!center) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: center is NULL");
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: center is NULL", who);
         return NULL;
     }
-    call.in[0] = mmixi_even(m, student, 1);
-    call.in[1] = mmixi_even(m, teacher, 1);
-    call.constant = 2;
-    if (!call.in[0] || !call.in[1]) return NULL;
-    memset(&o, 0, sizeof o);
-    o.crops = crops;
-    o.student_temp = student_temp;
-    o.teacher_temp = teacher_temp;
+    call.in[0] = mmixi_compact(m, student);
+    call.in[1] = mmixi_compact(m, teacher);
+    call.constant = 1u << 1;
+    call.number[0] = student_temp;
+    call.number[1] = teacher_temp;
+    call.size[0] = crops;
     o.center = center;
     o.entropy = &entropy;
-    call.out[0] = mmixi_new(m, "mmix_dino_loss", MMIX_DTYPE_REAL, 0, NULL);
+    call.out[0] = m->error_kind ? NULL : mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
     loss = mmixi_run(m, MMIX_OP_DINO_LOSS, &call, &o, sizeof o);
     if (!loss) return NULL;
-    for (size_t k = 0; k < K; k++) {
+    for (size_t k = 0; k < d.K; k++) {           /* c ← momentum c + (1 - momentum) mean(t), eq. 4 */
         double mean = 0;
-        for (size_t r = 0; r < 2 * B; r++) mean += (double)mmix_data(call.in[1])[r * K + k];
-        center[k] = (mmix_real)(momentum * (double)center[k] + (1 - momentum) * mean / (double)(2 * B));
+        for (size_t r = 0; r < d.T; r++) mean += (double)mmix_data(call.in[1])[r * d.K + k];
+        center[k] = (mmix_real)(momentum * (double)center[k] + (1 - momentum) * mean / (double)d.T);
         norm += (double)center[k] * (double)center[k];
     }
     if (stats) {
         stats->teacher_entropy = entropy;
-        stats->teacher_kl_uniform = mmixi_log((double)K) - entropy;
+        stats->teacher_kl_uniform = mmixi_log((double)d.K) - entropy;
         stats->center_norm = sqrt(norm);
     }
     return loss;
@@ -10366,9 +10170,10 @@ static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
                        (mmix_real)o->eps);
     }
 }
-/* What a step does with each parameter, in step memory; nothing changes yet. ‖gradients‖², or -1. */
+/* What a step does with each parameter, in step memory; nothing changes yet. ‖gradients‖², or -1. Gradients
+   count `scale` times. */
 static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, const mmix_adamw *options,
-                                double clip, const unsigned char *skip)
+                                double scale, double clip, const unsigned char *skip)
 {
     mmix_params *p = state->params;
     mmix_ctx *m = p->m;
@@ -10377,14 +10182,13 @@ static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, con
     j->state = state;
     j->o = options;
     j->pieces = 0;
-    j->piece = (mmixi_piece *)mmixi_step(m, pieces * sizeof *j->piece);
-    j->square = (double *)mmixi_step(m, pieces * sizeof *j->square);
-    j->clip = (double *)mmixi_step(m, p->count * sizeof *j->clip);
+    j->piece = (mmixi_piece *)mmixi_step_array(m, pieces, 1, sizeof *j->piece);
+    j->square = mmixi_doubles(m, pieces, 1);
+    j->clip = mmixi_doubles(m, p->count, 1);
     if (!j->piece || !j->square || !j->clip) return -1;
     for (size_t i = 0; i < p->count; i++) {
-        size_t start = (size_t)(mmix_data(p->at[i].tensor) - p->values), count = mmix_count(p->at[i].tensor);
-        int out = p->at[i].frozen || (skip && skip[i]) || !p->at[i].tensor->written;
-        j->clip[i] = out ? -1 : 1;
+        const size_t start = (size_t)(mmix_data(p->at[i].tensor) - p->values), count = mmix_count(p->at[i].tensor);
+        j->clip[i] = p->at[i].frozen || (skip && skip[i]) || !p->at[i].tensor->written ? -1 : scale;
         for (size_t at = 0; at < count; at += MMIXI_PIECE) {
             mmixi_piece *piece = &j->piece[j->pieces++];
             piece->param = i;
@@ -10394,15 +10198,15 @@ static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, con
     }
     mmixi_ranges(m, j->pieces, 1, mmixi_adamw_square, j);
     for (size_t i = 0; i < j->pieces;) {
-        size_t param = j->piece[i].param;
+        const size_t param = j->piece[i].param;
         double square = 0, norm;
         for (; i < j->pieces && j->piece[i].param == param; i++) square += j->square[i];
-        all += square;
-        norm = sqrt(square);
+        all += square * scale * scale;
+        norm = sqrt(square) * scale;
         if (!(norm - norm == 0))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
                              "expected a finite one; nothing was changed", p->at[param].name, norm);
-        if (clip > 0 && j->clip[param] > 0 && clip / (norm + 1e-6) < 1) j->clip[param] = clip / (norm + 1e-6);
+        if (clip > 0 && j->clip[param] > 0 && clip / (norm + 1e-6) < 1) j->clip[param] *= clip / (norm + 1e-6);
     }
     return all;
 }
@@ -10417,24 +10221,33 @@ static void mmixi_adamw_end(mmixi_adamw_job *j)
 /* A step of n lists, 1 or 2, of all or of none; skip is of the last. What has no parameters is left out.
    ‖all gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const mmix_adamw *options,
-                                double clip, const unsigned char *skip)
+                                double scale, double clip, const unsigned char *skip)
 {
     const mmix_mark mark = mmix_mark_here(m);
     mmixi_adamw_job j[2];
     double square = 0;
     for (int i = 0; i < n && !m->error_kind; i++)
         if (state[i].params)
-            square += mmixi_adamw_begin(&j[i], &state[i], options, clip, i + 1 == n ? skip : NULL);
+            square += mmixi_adamw_begin(&j[i], &state[i], options, scale, clip, i + 1 == n ? skip : NULL);
     for (int i = 0; i < n && !m->error_kind; i++)
         if (state[i].params) mmixi_adamw_end(&j[i]);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(square);
 }
+static int mmixi_adamw_check(mmix_ctx *m, const mmix_adamw *o)
+{
+    const mmixi_limit limit[] = { { "lr", o->lr, 0, 1e30 }, { "weight_decay", o->weight_decay, 0, 1e30 },
+                                  { "beta1", o->beta1, 0, 1 }, { "beta2", o->beta2, 0, 1 },
+                                  { "eps", o->eps, 0, 1e30 } };
+    return mmixi_limits_check(m, "mmix_adamw_step", limit, sizeof limit / sizeof *limit);
+}
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
                                const unsigned char *skip)
 {
     mmix_ctx *m = state->params ? state->params->m : NULL;
-    const double norm = m ? mmixi_adamw_lists(m, state, 1, options, clip, skip) : 0;
+    double norm;
+    if (!m || mmixi_adamw_check(m, options)) return 0;
+    norm = mmixi_adamw_lists(m, state, 1, options, 1, clip, skip);
     return norm < 0 ? 0 : norm;
 }
 
@@ -10507,8 +10320,8 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
    ViT, LinearViT, DinoVim, DinoMamba-Reg
 
    ViT:  x = [cls; patches] + positions;  x += attn(norm1 x), x += mlp(norm2 x);  tokens = norm(x)
-   Vim:  residual += hidden, hidden = mixer(norm residual), bidirectional Mamba-2;  tokens = norm_f(residual +
-   hidden)
+   Vim:  x = patches + positions, class tokens between them;  x += mixer(norm x), bidirectional Mamba-2;
+         tokens = norm_f(x)
 
    Names are those of the systems' checkpoints. Without recording each block's temporaries are dropped as it
    ends.
@@ -10523,11 +10336,13 @@ typedef struct mmixi_vision_block {
 
 struct mmix_vision {
     mmix_ctx *m;
+    mmix_params *params;                         /* the model lies in its parameters' memory */
     mmix_vision_config config;
-    mmix_params *params;
     mmix_tensor *cls, *cls_positions, *positions, *patch_weight, *patch_bias, *norm_weight, *norm_bias;
     mmixi_vision_block *block;
 };
+
+/* ---- configs ---- */
 
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
 {
@@ -10546,146 +10361,135 @@ static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth,
     c.mamba.bidirectional = 1;
     return c;
 }
-MMIXDEF mmix_vision_config mmix_vit_tiny(size_t patch)
+static mmix_vision_config mmixi_vit(size_t heads, size_t patch)
 {
-    return mmixi_vision_base(MMIX_SOFTMAX, 192, 12, 3, patch);
+    return mmixi_vision_base(MMIX_SOFTMAX, 64 * heads, 12, heads, patch);
 }
-MMIXDEF mmix_vision_config mmix_vit_small(size_t patch)
-{
-    return mmixi_vision_base(MMIX_SOFTMAX, 384, 12, 6, patch);
-}
-MMIXDEF mmix_vision_config mmix_vit_base(size_t patch)
-{
-    return mmixi_vision_base(MMIX_SOFTMAX, 768, 12, 12, patch);
-}
-MMIXDEF mmix_vision_config mmix_linearvit_base(void)
-{
-    return mmixi_vision_base(MMIX_LINEAR, 768, 12, 12, 16);
-}
-MMIXDEF mmix_vision_config mmix_dinovim_tiny(void) { return mmixi_vision_base(MMIX_SSD, 256, 24, 0, 16); }
-MMIXDEF mmix_vision_config mmix_dinovim_small(void) { return mmixi_vision_base(MMIX_SSD, 512, 24, 0, 16); }
-MMIXDEF mmix_vision_config mmix_dinovim_base(void) { return mmixi_vision_base(MMIX_SSD, 768, 24, 0, 16); }
+static mmix_vision_config mmixi_dinovim(size_t dim) { return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16); }
 static mmix_vision_config mmixi_mambareg(size_t dim)
 {
-    mmix_vision_config c = mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16);
+    mmix_vision_config c = mmixi_dinovim(dim);
     c.class_token = MMIX_CLASS_REGISTERS;
     c.registers = 12;
     c.grid = 7;
     return c;
 }
+MMIXDEF mmix_vision_config mmix_vit_tiny(size_t patch) { return mmixi_vit(3, patch); }
+MMIXDEF mmix_vision_config mmix_vit_small(size_t patch) { return mmixi_vit(6, patch); }
+MMIXDEF mmix_vision_config mmix_vit_base(size_t patch) { return mmixi_vit(12, patch); }
+MMIXDEF mmix_vision_config mmix_linearvit_base(void)
+{
+    return mmixi_vision_base(MMIX_LINEAR, 768, 12, 12, 16);
+}
+MMIXDEF mmix_vision_config mmix_dinovim_tiny(void) { return mmixi_dinovim(256); }
+MMIXDEF mmix_vision_config mmix_dinovim_small(void) { return mmixi_dinovim(512); }
+MMIXDEF mmix_vision_config mmix_dinovim_base(void) { return mmixi_dinovim(768); }
 MMIXDEF mmix_vision_config mmix_mambareg_tiny(void) { return mmixi_mambareg(256); }
 MMIXDEF mmix_vision_config mmix_mambareg_small(void) { return mmixi_mambareg(512); }
 MMIXDEF mmix_vision_config mmix_mambareg_base(void) { return mmixi_mambareg(768); }
 
-/* start 0: without values, which mmixi_params_read makes when it has seen that the file has them. */
-static int mmixi_vision_declare(mmix_vision *v, int start)
-{
-    const mmix_vision_config *c = &v->config;
-    mmix_params *p = v->params;
-    size_t D = c->dim, F = (size_t)((double)D * c->mlp_ratio), fan = 3 * c->patch * c->patch;
-    int vim = c->mixer == MMIX_SSD;
-    char prefix[48];
-    size_t k = c->registers;
-    v->cls = mmixi_param(p, "", "cls_token", mmixi_normal(0.02), 3, 1, mmixi_max(k, 1), D, 0);
-    if (k) v->cls_positions = mmixi_param(p, "", "pos_embed_cls", mmixi_normal(0.02), 3, 1, k, D, 0);
-    v->positions = mmixi_param(p, "", "pos_embed", mmixi_normal(0.02), 3, 1, (k ? 0 : 1) + c->grid * c->grid,
-                               D, 0);
-    v->patch_weight = mmixi_param(p, "", "patch_embed.proj.weight",
-                                  vim ? mmixi_normal(1 / sqrt((double)fan)) : mmixi_fan_in(fan, 1), 4, D, 3,
-                                  c->patch, c->patch);
-    v->patch_bias = mmixi_param(p, "", "patch_embed.proj.bias", vim ? mmixi_zeros() : mmixi_fan_in(fan, 1), 1,
-                                D, 0, 0, 0);
-    for (size_t i = 0; i < c->depth; i++) {
-        mmixi_vision_block *b = &v->block[i];
-        if (vim) {
-            mmix_mamba2_options o = c->mamba;
-            o.out_scale = 1 / sqrt((double)c->depth);
-            snprintf(prefix, sizeof prefix, "layers.%d.mixer.", (int)i);
-            if (mmix_mamba2_init(&b->mamba, p, prefix, D, &o)) return -1;
-            snprintf(prefix, sizeof prefix, "layers.%d.", (int)i);
-            b->norm1_weight = mmixi_param(p, prefix, "norm.weight", mmixi_ones(), 1, D, 0, 0, 0);
-            continue;
-        }
-        snprintf(prefix, sizeof prefix, "blocks.%d.", (int)i);
-        b->norm1_weight = mmixi_param(p, prefix, "norm1.weight", mmixi_ones(), 1, D, 0, 0, 0);
-        b->norm1_bias = mmixi_param(p, prefix, "norm1.bias", mmixi_zeros(), 1, D, 0, 0, 0);
-        snprintf(prefix, sizeof prefix, "blocks.%d.attn.", (int)i);
-        if (mmix_attention_init(&b->attention, p, prefix, D, c->heads, c->mixer, 1)) return -1;
-        b->attention.options.normalise = c->normalise;
-        snprintf(prefix, sizeof prefix, "blocks.%d.", (int)i);
-        b->norm2_weight = mmixi_param(p, prefix, "norm2.weight", mmixi_ones(), 1, D, 0, 0, 0);
-        b->norm2_bias = mmixi_param(p, prefix, "norm2.bias", mmixi_zeros(), 1, D, 0, 0, 0);
-        snprintf(prefix, sizeof prefix, "blocks.%d.mlp.", (int)i);
-        if (mmix_mlp_init(&b->mlp, p, prefix, D, F, D)) return -1;
-    }
-    v->norm_weight = mmixi_param(p, "", vim ? "norm_f.weight" : "norm.weight", mmixi_ones(), 1, D, 0, 0, 0);
-    if (!vim) v->norm_bias = mmixi_param(p, "", "norm.bias", mmixi_zeros(), 1, D, 0, 0, 0);
-    return start ? mmix_params_allocate(p) : p->m->error_kind ? -1 : 0;
-}
+/* All numbers of a config, in the order of files. */
+#define MMIXI_VISION(kind, member, low, high) MMIXI_SETTING(mmix_vision_config, kind, member, 1, low, high)
+#define MMIXI_VISION_SIZE(member, low) MMIXI_VISION('s', member, low, INT32_MAX)
+#define MMIXI_VISION_ANY(kind, member) MMIXI_VISION(kind, member, -HUGE_VAL, HUGE_VAL)
+static const mmixi_setting mmixi_vision_settings[] = {
+    MMIXI_VISION('i', mixer, MMIX_SOFTMAX, MMIX_SSD), MMIXI_VISION_SIZE(dim, 1),
+    MMIXI_VISION('s', depth, 1, MMIXI_DEPTH_MAX), MMIXI_VISION_ANY('s', heads), MMIXI_VISION_ANY('d', mlp_ratio),
+    MMIXI_VISION('s', patch, 1, 4096), MMIXI_VISION('s', grid, 1, 16384), MMIXI_VISION('d', eps, 0, 1),
+    MMIXI_VISION('d', drop_path, 0, 0.99), MMIXI_VISION('i', class_token, 0, MMIX_CLASS_REGISTERS),
+    MMIXI_VISION('S', registers, 0, INT32_MAX), MMIXI_VISION_ANY('i', normalise),
+    MMIXI_VISION_SIZE(mamba.d_inner, 0), MMIXI_VISION_SIZE(mamba.d_state, 0),
+    MMIXI_VISION_SIZE(mamba.head_dim, 0), MMIXI_VISION_SIZE(mamba.groups, 0),
+    MMIXI_VISION_SIZE(mamba.conv_width, 0), MMIXI_VISION_ANY('i', mamba.bidirectional),
+    MMIXI_VISION_ANY('d', mamba.eps), MMIXI_VISION_ANY('d', mamba.dt_low), MMIXI_VISION_ANY('d', mamba.dt_high),
+    MMIXI_VISION_ANY('d', mamba.out_scale)
+};
+enum { MMIXI_VISION_SETTINGS = sizeof mmixi_vision_settings / sizeof mmixi_vision_settings[0] };
 
 static int mmixi_vision_config_check(mmix_ctx *m, const mmix_vision_config *c)
 {
     static const char who[] = "mmix_vision_create";
     const int vim = c->mixer == MMIX_SSD;
-    const mmixi_limit limit[] = {
-        { "mixer", (double)c->mixer, MMIX_SOFTMAX, MMIX_SSD }, { "dim", (double)c->dim, 1, INT32_MAX },
-        { "depth", (double)c->depth, 1, MMIXI_DEPTH_MAX }, { "patch", (double)c->patch, 1, 4096 },
-        { "grid", (double)c->grid, 1, 16384 }, { "eps", c->eps, 0, 1 },
-        { "drop_path", c->drop_path, 0, 0.99 },
-        { "mlp_ratio · dim", vim ? 1 : c->mlp_ratio * (double)c->dim, 1, INT32_MAX },
-        { "registers", (double)c->registers, 0, INT32_MAX },
-        { "mamba.d_inner", (double)c->mamba.d_inner, 0, INT32_MAX },
-        { "mamba.d_state", (double)c->mamba.d_state, 0, INT32_MAX },
-        { "mamba.head_dim", (double)c->mamba.head_dim, 0, INT32_MAX },
-        { "mamba.groups", (double)c->mamba.groups, 0, INT32_MAX },
-        { "mamba.conv_width", (double)c->mamba.conv_width, 0, INT32_MAX }
-    };
-    if (mmixi_limits_check(m, who, limit, sizeof limit / sizeof *limit)) return -1;
-    if (c->class_token < 0 || c->class_token > MMIX_CLASS_REGISTERS
-        || vim == (c->class_token == MMIX_CLASS_FIRST))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected "
-                         "MMIX_CLASS_FIRST with attention, another with MMIX_SSD", who, c->class_token,
-                         c->mixer);
-    return 0;
+    if (mmixi_settings_check(m, who, c, mmixi_vision_settings, MMIXI_VISION_SETTINGS)
+        || (!vim && mmixi_within(m, who, "mlp_ratio · dim", c->mlp_ratio * (double)c->dim, 1, INT32_MAX)))
+        return -1;
+    if (vim == (c->class_token != MMIX_CLASS_FIRST)) return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected MMIX_CLASS_FIRST "
+                     "with attention, another with MMIX_SSD", who, c->class_token, c->mixer);
 }
+
+/* ---- creation ---- */
+
+/* The parameters; an error stays in the context. */
+static void mmixi_vision_declare(mmix_vision *v)
+{
+    const mmix_vision_config *c = &v->config;
+    const int vim = c->mixer == MMIX_SSD;
+    const size_t k = c->registers;
+    mmix_params *p = v->params;
+    mmix_mamba2_options mamba = c->mamba;
+    mmixi_dims d;
+    d.D = c->dim;
+    d.K = mmixi_max(k, 1);
+    d.N = !k + c->grid * c->grid;
+    d.P = c->patch;
+    mamba.out_scale = 1 / sqrt((double)c->depth);
+    mmixi_declare(p, "", &d, "cls_token 1KD normal, pos_embed_cls 1KD normal, pos_embed 1ND normal", &v->cls,
+                  k ? &v->cls_positions : NULL, &v->positions);
+    mmixi_declare(p, "patch_embed.proj.", &d, vim ? "weight D3PP lecun, bias D zeros"
+                  : "weight D3PP uniform, bias D uniform", &v->patch_weight, &v->patch_bias);
+    for (size_t i = 0; i < c->depth; i++) {
+        mmixi_vision_block *b = &v->block[i];
+        char block[40], part[48];
+        snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
+        if (vim) {
+            snprintf(part, sizeof part, "%smixer.", block);
+            mmix_mamba2_init(&b->mamba, p, part, d.D, &mamba);
+            mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm1_weight);
+            continue;
+        }
+        mmixi_declare(p, block, &d, "norm1.weight D ones, norm1.bias D zeros", &b->norm1_weight, &b->norm1_bias);
+        snprintf(part, sizeof part, "%sattn.", block);
+        mmix_attention_init(&b->attention, p, part, d.D, c->heads, c->mixer, 1);
+        b->attention.options.normalise = c->normalise;
+        mmixi_declare(p, block, &d, "norm2.weight D ones, norm2.bias D zeros", &b->norm2_weight, &b->norm2_bias);
+        snprintf(part, sizeof part, "%smlp.", block);
+        mmix_mlp_init(&b->mlp, p, part, d.D, (size_t)((double)d.D * c->mlp_ratio), d.D);
+    }
+    mmixi_declare(p, "", &d, vim ? "norm_f.weight D ones" : "norm.weight D ones, norm.bias D zeros",
+                  &v->norm_weight, &v->norm_bias);
+}
+/* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. */
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config config, int start)
 {
+    mmix_params *p;
     mmix_vision *v;
     if (mmix_error(m)) return NULL;
     if (mmixi_vision_config_check(m, &config)) {
-        if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a backbone */
+        if (!start) m->error_kind = MMIX_ERROR_FILE;
         return NULL;
     }
-    v = (mmix_vision *)mmixi_alloc(m, sizeof *v);
-    if (!v) return NULL;
-    memset(v, 0, sizeof *v);
-    v->m = m;
-    v->config = config;
-    v->config.mamba.bidirectional = 1;
+    config.mamba.bidirectional = 1;
     /* a step that is not limited; a file's config can't say infinity */
-    if (config.mamba.dt_high > FLT_MAX) v->config.mamba.dt_high = FLT_MAX;
-    if (config.class_token != MMIX_CLASS_REGISTERS) v->config.registers = 0;
-    else if (!config.registers) v->config.registers = 12;
-    v->params = mmix_params_create(m);
-    v->block = (mmixi_vision_block *)mmixi_alloc(m, config.depth * sizeof *v->block);
-    if (v->block) memset(v->block, 0, config.depth * sizeof *v->block);
-    if (!v->params || !v->block || mmixi_vision_declare(v, start)) {
-        mmix_vision_destroy(v);
-        return NULL;
+    if (config.mamba.dt_high > FLT_MAX) config.mamba.dt_high = FLT_MAX;
+    mmixi_default(&config.registers, 12);
+    if (config.class_token != MMIX_CLASS_REGISTERS) config.registers = 0;
+    p = mmix_params_create(m);
+    v = (mmix_vision *)mmixi_own(p, sizeof *v);
+    if (v) {
+        v->m = m;
+        v->params = p;
+        v->config = config;
+        v->block = (mmixi_vision_block *)mmixi_own(p, config.depth * sizeof *v->block);
+        if (v->block) mmixi_vision_declare(v);
     }
-    return v;
+    return mmixi_model_ready(p, start) ? v : NULL;
 }
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
     return mmixi_vision_create(m, config, 1);
 }
-MMIXDEF void mmix_vision_destroy(mmix_vision *v)
-{
-    if (!v) return;
-    mmix_params_destroy(v->params);
-    mmixi_free(v->m, v->block, v->config.depth * sizeof *v->block);
-    mmixi_free(v->m, v, sizeof *v);
-}
+MMIXDEF void mmix_vision_destroy(mmix_vision *v) { if (v) mmix_params_destroy(v->params); }
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
 {
     return v ? &v->config : NULL;
@@ -10698,29 +10502,26 @@ MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v) { return v ? v->para
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     const mmix_vision_config *c = &v->config;
-    double D = (double)c->dim, n = (double)(h / c->patch * (w / c->patch)),
-        L = n + (c->class_token == MMIX_CLASS_RELEASED ? 2 : (double)mmixi_max(c->registers, 1)), block;
-    if (c->mixer == MMIX_SSD) {
-        const mmix_mamba2_options *o = &v->block[0].mamba.options;
-        double inner = (double)o->d_inner, GN = (double)(o->groups * o->d_state),
-            H = (double)v->block[0].mamba.heads;
-        block = L * (D * (2 * inner + 2 * GN + H) + inner * D
-                     + 2 * ((inner + 2 * GN) * (double)o->conv_width + 2 * inner * (double)o->d_state));
-    }
-    else {
-        block = L * D * (4 * D + 2 * c->mlp_ratio * D);
-        block += 2 * L * D * (c->mixer == MMIX_SOFTMAX ? L : D / (double)c->heads);
-    }
-    return 2 * (n * 3 * (double)(c->patch * c->patch) * D + (double)c->depth * block);
+    const mmix_mamba2_options *o = &v->block[0].mamba.options;
+    const double D = (double)c->dim, n = (double)(h / c->patch * (w / c->patch)), E = (double)o->d_inner,
+        N = (double)o->d_state, GN = (double)o->groups * N,
+        L = n + (c->class_token == MMIX_CLASS_RELEASED ? 2 : (double)mmixi_max(c->registers, 1));
+    double block = D * (4 * D + 2 * c->mlp_ratio * D);
+    if (c->mixer == MMIX_SSD)
+        block = D * (2 * E + 2 * GN + (double)v->block[0].mamba.heads) + E * D
+            + 2 * ((E + 2 * GN) * (double)o->conv_width + 2 * E * N);
+    else block += 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / (double)c->heads);
+    return 2 * (n * 3 * (double)(c->patch * c->patch) * D + (double)c->depth * L * block);
 }
+
+/* ---- tokens ---- */
 
 /* Patch tokens (B, gh gw, D) as planes, (B, D, gh, gw). */
 static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
 {
     static const int to_planes[4] = { 0, 3, 1, 2 };
-    size_t shape[4];
-    shape[0] = mmix_shape(patches, 0); shape[1] = gh; shape[2] = gw; shape[3] = mmix_shape(patches, 2);
-    return mmix_permute(m, mmix_reshape(m, patches, 4, shape), to_planes);
+    patches = mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2));
+    return mmix_permute(m, patches, to_planes);
 }
 /* Positions of the patches for a gh x gw grid, (1, n, D). Stored ones are resized as DINO does, with scale
    factors (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
@@ -10728,13 +10529,12 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, si
                                            int square)
 {
     static const int to_tokens[4] = { 0, 2, 3, 1 };
-    size_t g = v->config.grid, shape[3];
-    mmix_tensor *p = mmix_slice(m, v->positions, 1, v->config.registers ? 0 : 1, g * g);
+    const size_t g = v->config.grid;
+    mmix_tensor *p = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
     if (gh == g && gw == g && square) return p;
-    p = mmixi_vision_planes(m, p, g, g);
-    p = mmix_bicubic_resize(m, p, gh, gw, ((double)gh + 0.1) / (double)g, ((double)gw + 0.1) / (double)g);
-    shape[0] = 1; shape[1] = gh * gw; shape[2] = v->config.dim;
-    return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, shape);
+    p = mmix_bicubic_resize(m, mmixi_vision_planes(m, p, g, g), gh, gw, ((double)gh + 0.1) / (double)g,
+                            ((double)gw + 0.1) / (double)g);
+    return mmixi_as(m, mmix_permute(m, p, to_tokens), 3, 1, gh * gw, v->config.dim, 0);
 }
 
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
@@ -10752,147 +10552,179 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
 /* The tokens at `index` (count) of each sequence of x (B, L, D): (B, count, D). */
 static mmix_tensor *mmixi_tokens_at(mmix_ctx *m, mmix_tensor *x, const size_t *index, size_t count)
 {
-    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), shape[2];
-    mmix_tensor *rows;
-    shape[0] = B; shape[1] = count;
-    rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; rows && i < B * count; i++)
+    const size_t L = mmix_shape(x, 1), shape[2] = { mmix_shape(x, 0), count };
+    mmix_tensor *rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; rows && i < shape[0] * count; i++)
         mmix_data_i32(rows)[i] = (int32_t)(i / count * L + index[i % count]);
-    shape[0] = B * L; shape[1] = mmix_shape(x, 2);
-    return mmix_gather(m, mmix_reshape(m, x, 2, shape), rows);
-}
-/* The mean of the class tokens: (B, D) of (B, L, D). */
-static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x, const size_t *at, size_t count)
-{
-    if (count == 1) return mmixi_token(m, x, *at);
-    return mmix_scale(m, mmix_sum_axis(m, mmixi_tokens_at(m, x, at, count), 1), 1 / (double)count, 0);
+    return mmix_gather(m, mmixi_as(m, x, 2, shape[0] * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
+/* One forward: what was asked for, and where its L tokens stand: place[0 … n - 1] the patches, then the others
+   in rising order, of which the last `count` are read as the output: at[0 … count - 1]. */
+typedef struct mmixi_vision_run {
+    mmix_ctx *m;
+    const mmix_vision *v;
+    mmix_vision_options o;
+    size_t B, n, L, count, *place, *at;
+    size_t together;                             /* images that go through a block at once */
+    mmix_features f;
+} mmixi_vision_run;
+
+/* The mean of the class tokens: (B, D) of (B, L, D). */
+static mmix_tensor *mmixi_vision_mean(const mmixi_vision_run *r, mmix_tensor *x)
+{
+    if (r->count == 1) return mmixi_token(r->m, x, *r->at);
+    return mmix_scale(r->m, mmix_sum_axis(r->m, mmixi_tokens_at(r->m, x, r->at, r->count), 1),
+                      1 / (double)r->count, 0);
+}
+/* The patch tokens of x (B, L, D) in raster order, (B, n, D). */
+static mmix_tensor *mmixi_vision_patches(const mmixi_vision_run *r, mmix_tensor *x)
+{
+    return *r->place == r->L - r->n ? mmix_slice(r->m, x, 1, *r->place, r->n)      /* all others in front */
+        : mmixi_tokens_at(r->m, x, r->place, r->n);
+}
 /* patches (B, n, D) with the registers between them. */
-static mmix_tensor *mmixi_vision_registers(mmix_ctx *m, const mmix_vision *v, mmix_tensor *patches,
-                                           const size_t *at)
+static mmix_tensor *mmixi_vision_registers(const mmixi_vision_run *r, mmix_tensor *patches)
 {
-    const size_t k = v->config.registers, n = mmix_shape(patches, 1);
-    size_t *index = (size_t *)mmixi_step_array(m, n + k, 1, sizeof *index);
-    mmix_tensor *parts[2];
-    if (!index) return NULL;
+    mmix_ctx *m = r->m;
+    size_t *from = (size_t *)mmixi_step_array(m, r->L, 1, sizeof *from);
+    mmix_tensor *parts[2], *zeros = mmix_new3(m, r->B, 1, 1);
+    if (!from || !zeros) return NULL;
     parts[0] = patches;
-    parts[1] = mmix_add(m, mmix_add(m, v->cls, v->cls_positions),
-                        m->error_kind ? NULL : mmix_fill(mmix_new3(m, mmix_shape(patches, 0), 1, 1), 0));
-    for (size_t i = 0, r = 0; i < n + k; i++) {
-        const int here = r < k && at[r] == i;
-        index[i] = here ? n + r : i - r;
-        r += (size_t)here;
-    }
-    return mmixi_tokens_at(m, mmix_concat(m, 1, parts, 2), index, n + k);
+    parts[1] = mmix_add(m, mmix_add(m, r->v->cls, r->v->cls_positions), mmix_fill(zeros, 0));
+    for (size_t i = 0; i < r->L; i++) from[r->place[i]] = i;
+    return mmixi_tokens_at(m, mmix_concat(m, 1, parts, 2), from, r->L);
 }
-static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image, size_t gh,
-                                       size_t gw, const size_t *at)
+static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *image)
 {
-    const mmix_vision_config *c = &v->config;
+    const mmix_vision *v = r->v;
+    mmix_ctx *m = r->m;
     mmix_tensor *x = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias),
-                              mmixi_vision_positions(m, v, gh, gw, image->shape[2] == image->shape[3])),
-        *cls;
-    if (c->registers) return mmixi_vision_registers(m, v, x, at);
+                              mmixi_vision_positions(m, v, r->f.grid_h, r->f.grid_w,
+                                                     image->shape[2] == image->shape[3])), *cls;
+    if (v->config.registers) return mmixi_vision_registers(r, x);
     cls = mmix_add(m, v->cls, mmix_slice(m, v->positions, 1, 0, 1));
-    if (c->class_token != MMIX_CLASS_RELEASED) return mmix_insert_token(m, x, cls, *at);
-    return mmix_insert_token(m, mmix_insert_token(m, x, cls, 0), v->cls, *at);
+    if (r->L == r->n + 1) return mmix_insert_token(m, x, cls, *r->at);
+    return mmix_insert_token(m, mmix_insert_token(m, x, cls, 0), v->cls, *r->at);
 }
-/* The n patch tokens of x (B, L, D) in raster order, (B, n, D). `other` are the L - n others, rising. */
-static mmix_tensor *mmixi_vision_patches(mmix_ctx *m, mmix_tensor *x, const size_t *other, size_t others)
-{
-    const size_t n = mmix_shape(x, 1) - others;
-    size_t *patch;
-    if (!x || other[others - 1] == others - 1) return mmix_slice(m, x, 1, others, n);    /* all in front */
-    patch = (size_t *)mmixi_step_array(m, n, 1, sizeof *patch);
-    for (size_t i = 0, r = 0; patch && i < n + others; i++)
-        if (r < others && other[r] == i) r++;
-        else patch[i - r] = i;
-    return patch ? mmixi_tokens_at(m, x, patch, n) : NULL;
-}
+
+/* ---- blocks ---- */
+
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v, mmix_tensor *x)
 {
     return v->norm_bias ? mmix_layer_norm(m, x, v->norm_weight, v->norm_bias, v->config.eps)
         : mmix_rms_norm(m, x, v->norm_weight, v->config.eps);
 }
-/* The features of one block for `intermediate`, (B, D): of hidden (B, L, D) the class token after the final
-   norm, or the mean of the registers. */
-static mmix_tensor *mmixi_vision_feature(mmix_ctx *m, const mmix_vision *v, mmix_tensor *hidden,
-                                         const size_t *at, size_t count)
-{
-    return count == 1 ? mmixi_vision_norm(m, v, mmixi_token(m, hidden, *at))
-        : mmixi_vision_mean(m, mmixi_vision_norm(m, v, hidden), at, count);
-}
-/* One block; s and s2 as in mmix_linear_add. *hidden, unless that is NULL, is what intermediate features are
-   read from: the block's output, of Mamba the mixer's, without the residual. */
-static mmix_tensor *mmixi_vision_step(mmix_ctx *m, const mmix_vision *v, const mmixi_vision_block *b,
-                                      mmix_tensor *x, mmix_tensor *s, mmix_tensor *s2, mmix_tensor **hidden)
-{
-    const mmix_mark mark = mmix_mark_here(m);
-    const double eps = v->config.eps;
-    mmix_tensor *u;
-    if (v->config.mixer == MMIX_SSD) {
-        size_t shape[3];
-        u = mmix_rms_norm(m, x, b->norm1_weight, eps);
-        if (!hidden) return mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
-        *hidden = mmix_mamba2(m, &b->mamba, u, NULL, NULL, NULL, NULL);
-        shape[0] = mmix_shape(x, 0); shape[1] = shape[2] = 1;
-        return mmix_add(m, x, s ? mmix_mul(m, *hidden, mmix_reshape(m, s, 3, shape)) : *hidden);
-    }
-    u = mmix_layer_norm(m, x, b->norm1_weight, b->norm1_bias, eps);
-    x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, x, s));
-    u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, eps);
-    x = mmix_mlp(m, &b->mlp, u, x, s2);
-    if (hidden) *hidden = x;
-    return x;
-}
-typedef struct mmixi_vision_part { const mmix_vision *v; const mmixi_vision_block *b; } mmixi_vision_part;
-static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)        /* x, s, s2 */
+/* One block: mmix_block_functions of x and two s of mmix_linear_add. *hidden, unless that is NULL, is what
+   features are read from: the block's output, of Mamba the mixer's, without the residual. */
+typedef struct mmixi_vision_part { double eps; const mmixi_vision_block *b; mmix_tensor **hidden; } mmixi_vision_part;
+static mmix_tensor *mmixi_vit_block(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     const mmixi_vision_part *p = (const mmixi_vision_part *)user;
-    return mmixi_vision_step(m, p->v, p->b, in[0], in[1], in[2], NULL);
+    const mmixi_vision_block *b = p->b;
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *u = mmix_layer_norm(m, in[0], b->norm1_weight, b->norm1_bias, p->eps),
+        *x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, in[0], in[1]));
+    u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, p->eps);
+    x = mmix_mlp(m, &b->mlp, u, x, in[2]);
+    if (p->hidden) *p->hidden = x;
+    return x;
 }
-/* The same for inference on many images, n at a time and in place: what lies between is small then. feature
-   (B, D), or NULL. */
-static void mmixi_vision_step_by_parts(mmix_ctx *m, const mmix_vision *v, mmixi_vision_block b,
-                                       mmix_tensor *x, size_t n, mmix_tensor *feature, const size_t *at,
-                                       size_t count)
+static mmix_tensor *mmixi_vim_block(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
-    mmix_tensor packed[4], *hidden;
-    if (v->config.mixer == MMIX_SSD) {
-        b.mamba.in_proj = mmixi_packed(m, b.mamba.in_proj, &packed[0]);
-        b.mamba.out_proj = mmixi_packed(m, b.mamba.out_proj, &packed[1]);
-    }
-    else {
-        b.attention.qkv_weight = mmixi_packed(m, b.attention.qkv_weight, &packed[0]);
-        b.attention.proj_weight = mmixi_packed(m, b.attention.proj_weight, &packed[1]);
-        b.mlp.fc1_weight = mmixi_packed(m, b.mlp.fc1_weight, &packed[2]);
-        b.mlp.fc2_weight = mmixi_packed(m, b.mlp.fc2_weight, &packed[3]);
-    }
-    for (size_t i = 0; i < x->shape[0] && !m->error_kind; i += n) {
-        const mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *part = mmix_slice(m, x, 0, i, mmixi_min(n, x->shape[0] - i)),
-            *y = mmixi_vision_step(m, v, &b, part, NULL, NULL, feature ? &hidden : NULL);
-        if (y) memcpy(mmix_data(part), mmix_data(y), mmixi_bytes(y));
-        if (y && feature) {
-            const mmix_tensor *f = mmixi_vision_feature(m, v, hidden, at, count);
-            if (f) memcpy(mmix_data(feature) + i * f->shape[1], mmix_data(f), mmixi_bytes(f));
-        }
-        mmix_rewind(m, mark);
-    }
+    const mmixi_vision_part *p = (const mmixi_vision_part *)user;
+    mmix_tensor *x = in[0], *s = in[1], *u = mmix_rms_norm(m, x, p->b->norm1_weight, p->eps);
+    if (!p->hidden) return mmix_mamba2(m, &p->b->mamba, u, x, s, NULL, NULL);
+    u = *p->hidden = mmix_mamba2(m, &p->b->mamba, u, NULL, NULL, NULL, NULL);
+    return mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, mmix_shape(x, 0), 1, 1, 0)) : u);
+}
+static void mmixi_vision_pack(mmix_ctx *m, mmixi_vision_block *b, mmix_tensor packed[4])
+{
+    const int vim = b->mamba.in_proj != NULL;
+    mmixi_packed(m, vim ? &b->mamba.in_proj : &b->attention.qkv_weight, &packed[0]);
+    mmixi_packed(m, vim ? &b->mamba.out_proj : &b->attention.proj_weight, &packed[1]);
+    if (vim) return;
+    mmixi_packed(m, &b->mlp.fc1_weight, &packed[2]);
+    mmixi_packed(m, &b->mlp.fc2_weight, &packed[3]);
 }
 
-/* Without recording drops all after the mark but x and list. 0, or -1. */
-static int mmixi_vision_settle(mmix_ctx *m, mmix_mark mark, mmix_tensor **x, mmix_tensor **list)
+/* The class tokens of hidden (images from `first` on, L, D) after the final norm become columns k D … of
+   `intermediate`. */
+static void mmixi_vision_feature(mmixi_vision_run *r, size_t k, size_t first, mmix_tensor *hidden)
 {
-    mmix_tensor *keep[2];
-    if (!*x) return -1;
-    if (m->recording) return 0;
-    keep[0] = *list ? *list : *x;                /* the older one lies lower */
-    keep[1] = *x;
-    if (mmix_rewind_keep(m, mark, keep, *list ? 2 : 1)) return -1;
-    *x = keep[*list != NULL];
-    if (*list) *list = keep[0];
+    mmix_ctx *m = r->m;
+    const size_t D = r->v->config.dim;
+    mmix_tensor *f = r->count == 1 ? mmixi_vision_norm(m, r->v, mmixi_vision_mean(r, hidden))
+        : mmixi_vision_mean(r, mmixi_vision_norm(m, r->v, hidden)), *pair[2], *to;
+    if (m->recording) {
+        pair[0] = r->f.intermediate;
+        pair[1] = f;
+        r->f.intermediate = k ? mmix_concat(m, 1, pair, 2) : f;
+        return;
+    }
+    to = mmix_slice(m, mmix_slice(m, r->f.intermediate, 0, first, mmix_shape(f, 0)), 1, k * D, D);
+    if (to) mmixi_put_all(m, f, mmix_data(f), to, mmix_data(to), 0);
+}
+/* The output of a block as planes, after the final norm or as it is. */
+static void mmixi_vision_map(const mmixi_vision_run *r, mmix_tensor **map, mmix_tensor *x)
+{
+    if (r->o.dense_norm) x = mmixi_vision_norm(r->m, r->v, x);
+    x = mmixi_vision_planes(r->m, mmixi_vision_patches(r, x), r->f.grid_h, r->f.grid_w);
+    if (r->m->recording) *map = x;
+    else if (x) memcpy(mmix_data(*map), mmix_data(x), mmixi_bytes(x));       /* which outlasts the block */
+}
+/* Block i of all images. For inference on many some go at a time, and in place: what lies between is small
+   then. */
+static mmix_tensor *mmixi_vision_run_block(mmixi_vision_run *r, size_t i, mmix_tensor *x)
+{
+    mmix_ctx *m = r->m;
+    const mmix_vision_config *c = &r->v->config;
+    const int vim = c->mixer == MMIX_SSD, wanted = i + r->o.n_last >= c->depth, all = r->together >= r->B;
+    const double rate = r->o.train && c->depth > 1 ? c->drop_path * (double)i / (double)(c->depth - 1) : 0;
+    const uint64_t stream = r->o.stream * 1024 + 2 * i;
+    mmix_block_function *f = vim ? mmixi_vim_block : mmixi_vit_block;
+    mmixi_vision_block block = r->v->block[i];
+    mmixi_vision_part part;
+    mmix_tensor *in[3], packed[4], *y, *hidden;
+    part.eps = c->eps;
+    part.b = all ? &r->v->block[i] : &block;
+    part.hidden = wanted ? &hidden : NULL;
+    in[0] = x;
+    in[1] = mmix_drop_path(m, r->B, rate, r->o.step, stream);
+    in[2] = vim ? NULL : mmix_drop_path(m, r->B, rate, r->o.step, stream + 1);
+    if (all && !wanted) return mmixi_layer(m, f, &part, sizeof part, in, 3);
+    if (!all) mmixi_vision_pack(m, &block, packed);
+    for (size_t first = 0; first < r->B && !m->error_kind; first += r->together) {
+        const mmix_mark mark = mmix_mark_here(m);
+        if (!all) in[0] = mmix_slice(m, x, 0, first, mmixi_min(r->together, r->B - first));
+        y = f(m, &part, in);
+        if (y && wanted) mmixi_vision_feature(r, i + r->o.n_last - c->depth, first, hidden);
+        if (all) return y;
+        if (y) memcpy(mmix_data(in[0]), mmix_data(y), mmixi_bytes(y));
+        mmix_rewind(m, mark);
+    }
+    return x;
+}
+
+/* ---- forward ---- */
+
+static int mmixi_vision_check(mmix_ctx *m, const mmix_vision_config *c, const mmix_vision_options *o,
+                              const mmix_tensor *image)
+{
+    static const char who[] = "mmix_vision_forward";
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "image B3HW", image)) return -1;
+    if (d.H < c->patch || d.W < c->patch)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
+                         "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f", who,
+                         (double)d.H, (double)d.W, (double)c->patch);
+    if (mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)) return -1;
+    for (size_t i = 0; i < o->n_dense; i++)
+        if (!o->dense || o->dense[i] >= c->depth || (i && o->dense[i] <= o->dense[i - 1]))
+            return o->dense ? mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense[%.0f] is %.0f, expected rising numbers "
+                                        "below %.0f", who, (double)i, (double)o->dense[i], (double)c->depth)
+                : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense is NULL, expected %.0f blocks", who,
+                            (double)o->n_dense);
     return 0;
 }
 #ifdef MMIX_REGRESSION
@@ -10900,108 +10732,59 @@ enum { MMIXI_VISION_ROWS = 16 };
 #else
 enum { MMIXI_VISION_ROWS = 192 };                        /* of tokens, for each thread */
 #endif
+/* The plan, and memory for what outlasts the blocks. 0, or -1. */
+static int mmixi_vision_plan(mmixi_vision_run *r, const mmix_tensor *image)
+{
+    const mmix_vision_config *c = &r->v->config;
+    mmix_ctx *m = r->m;
+    mmix_features *f = &r->f;
+    const size_t maps = r->o.n_dense, B = image->shape[0], h = image->shape[2] / c->patch,
+        w = image->shape[3] / c->patch, n = h * w, count = mmix_vision_class_index(c, 0, NULL),
+        L = n + count + (c->class_token == MMIX_CLASS_RELEASED);         /* whose first one is not read */
+    f->grid_h = h;
+    f->grid_w = w;
+    r->B = B;
+    r->n = n;
+    r->L = L;
+    r->count = count;
+    r->place = (size_t *)mmixi_step_array(m, L, 1, sizeof *r->place);
+    if (maps) f->dense = (mmix_tensor **)mmixi_step_array(m, maps, 1, sizeof *f->dense);
+    for (size_t i = 0; f->dense && i < maps; i++) f->dense[i] = m->recording ? NULL : mmix_new4(m, B, c->dim, h, w);
+    if (r->o.n_last && !m->recording) f->intermediate = mmix_new2(m, B, r->o.n_last * c->dim);
+    if (m->error_kind) return -1;
+    r->at = r->place + (L - count);
+    r->place[n] = 0;
+    mmix_vision_class_index(c, n, r->at);
+    for (size_t i = 0, k = n; i < L; i++)
+        if (k < L && r->place[k] == i) k++;
+        else r->place[i - (k - n)] = i;
+    /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
+    r->together = r->o.train || !mmixi_infers(m) ? B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
+    return 0;
+}
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options)
 {
-    const mmix_vision_config *c = mmix_vision_config_of(v);
-    mmix_vision_options o;
-    mmix_features f;
-    mmix_tensor *x, *list = NULL;
-    mmix_mark mark;
-    size_t B, n, depth, count, others, together, *other, *at;
-    memset(&f, 0, sizeof f);
-    memset(&o, 0, sizeof o);
-    if (!v) return f;                            /* the context has the reason */
-    depth = c->depth;
-    count = mmix_vision_class_index(c, 0, NULL);         /* of `at`, the tokens read; among the others … */
-    others = count + (c->class_token == MMIX_CLASS_RELEASED);    /* … DinoVim's first stands before them */
-    if (options) o = *options;
-    if (!mmixi_check(m, "mmix_vision_forward", "image", image, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
-                     MMIXI_ANY)) return f;
-    if (o.n_last > depth) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: the last %.0f blocks of %.0f",
-                  (double)o.n_last, (double)depth);
-        return f;
-    }
-    if (o.n_dense && !o.dense) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: dense is NULL, expected %.0f blocks",
-                  (double)o.n_dense);
-        return f;
-    }
-    for (size_t i = 0; i < o.n_dense; i++)
-        if (o.dense[i] >= depth || (i && o.dense[i] <= o.dense[i - 1])) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: dense[%.0f] is %.0f, expected rising "
-                      "numbers below %.0f", (double)i, (double)o.dense[i], (double)depth);
-            return f;
+    mmixi_vision_run r;
+    memset(&r, 0, sizeof r);
+    r.m = m;
+    r.v = v;
+    if (options) r.o = *options;
+    if (v && !mmixi_vision_check(m, &v->config, &r.o, image) && !mmixi_vision_plan(&r, image)) {
+        const mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(&r, image));
+        for (size_t i = 0, map = 0; x && i < v->config.depth; i++) {
+            x = mmixi_vision_run_block(&r, i, x);
+            if (x && map < r.o.n_dense && r.o.dense[map] == i) mmixi_vision_map(&r, &r.f.dense[map++], x);
+            x = mmixi_keep_only(m, mark, x);
         }
-    B = image->shape[0];
-    f.grid_h = image->shape[2] / c->patch;
-    f.grid_w = image->shape[3] / c->patch;
-    n = f.grid_h * f.grid_w;
-    if (!n) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_vision_forward: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
-                  (double)image->shape[2], (double)image->shape[3], (double)c->patch);
-        memset(&f, 0, sizeof f);
-        return f;
+        r.f.tokens = x = mmixi_vision_norm(m, v, x);
+        r.f.token = mmixi_vision_mean(&r, x);
+        if (v->config.registers) r.f.registers = mmixi_tokens_at(m, x, r.at, r.count);
+        r.f.patches = mmixi_vision_patches(&r, x);
     }
-    other = (size_t *)mmixi_step_array(m, others, 1, sizeof *other);
-    if (o.n_dense) f.dense = (mmix_tensor **)mmixi_step_array(m, o.n_dense, 1, sizeof *f.dense);
-    for (size_t i = 0; f.dense && i < o.n_dense; i++)
-        f.dense[i] = m->recording ? NULL : mmix_new4(m, B, c->dim, f.grid_h, f.grid_w);
-    if (m->error_kind) {
-        memset(&f, 0, sizeof f);
-        return f;
-    }
-    *other = 0;
-    at = other + (others - count);
-    mmix_vision_class_index(c, n, at);
-    mark = mmix_mark_here(m);
-    x = mmixi_vision_embed(m, v, image, f.grid_h, f.grid_w, at);
-    /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
-    together = o.train || m->recording || m->table[MMIX_OP_LINEAR].forward != mmixi_linear_forward ? B
-        : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
-    for (size_t i = 0, dense = 0; !mmixi_vision_settle(m, mark, &x, &list) && i < depth; i++) {
-        const mmixi_vision_block *b = &v->block[i];
-        const int keep = i + o.n_last >= depth;
-        const double rate = o.train && depth > 1 ? c->drop_path * (double)i / (double)(depth - 1) : 0;
-        const uint64_t stream = o.stream * 1024 + 2 * i;
-        mmix_tensor *pair[2];
-        if (B > together) {
-            pair[1] = keep ? mmix_new2(m, B, c->dim) : NULL;
-            mmixi_vision_step_by_parts(m, v, *b, x, together, pair[1], at, count);
-        }
-        else {
-            mmixi_vision_part part;
-            mmix_tensor *hidden, *in[3];
-            part.v = v;
-            part.b = b;
-            in[0] = x;
-            in[1] = mmix_drop_path(m, B, rate, o.step, stream);
-            in[2] = c->mixer == MMIX_SSD ? NULL : mmix_drop_path(m, B, rate, o.step, stream + 1);
-            x = keep ? mmixi_vision_step(m, v, b, x, in[1], in[2], &hidden)
-                : mmixi_layer(m, mmixi_vision_layer, &part, sizeof part, in, 3);
-            pair[1] = keep && x ? mmixi_vision_feature(m, v, hidden, at, count) : NULL;
-        }
-        pair[0] = list;
-        if (keep) list = list ? mmix_concat(m, 1, pair, 2) : pair[1];
-        if (dense < o.n_dense && o.dense[dense] == i && x) {
-            mmix_tensor *seen = mmixi_vision_patches(m, o.dense_norm ? mmixi_vision_norm(m, v, x) : x, other,
-                                                     others), **map = &f.dense[dense++];
-            seen = mmixi_vision_planes(m, seen, f.grid_h, f.grid_w);
-            if (m->recording) *map = seen;
-            else if (seen) memcpy((*map)->data, seen->data, mmixi_bytes(seen)); /* which outlasts the block */
-        }
-    }
-    f.tokens = mmixi_vision_norm(m, v, x);
-    f.intermediate = list;
-    if (f.tokens) {
-        f.token = mmixi_vision_mean(m, f.tokens, at, count);
-        if (c->registers) f.registers = mmixi_tokens_at(m, f.tokens, at, count);
-        f.patches = mmixi_vision_patches(m, f.tokens, other, others);
-    }
-    if (m->error_kind) memset(&f, 0, sizeof f);
-    return f;
+    if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of what could not be created it has the reason */
+    return r.f;
 }
 MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image)
 {
@@ -11215,6 +10998,10 @@ enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
 MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
                                   size_t heads, size_t kv_heads, size_t width, int bias)
 {
+    static const char *const lines[4] = {
+        "q_proj.weight QD normal, q_proj.bias Q zeros", "k_proj.weight KD normal, k_proj.bias K zeros",
+        "v_proj.weight KD normal, v_proj.bias K zeros", "o_proj.weight DQ normal, o_proj.bias D zeros" };
+    mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     if (!heads || !kv_heads || heads % kv_heads || !width)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
@@ -11222,15 +11009,11 @@ MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const
                          (double)kv_heads);
     layer->heads = heads;
     layer->kv_heads = kv_heads;
-    for (int i = 0; i < 4; i++) {
-        const size_t wide = (i == MMIXI_K || i == MMIXI_V ? kv_heads : heads) * width,
-            out = i == MMIXI_O ? D : wide, in = i == MMIXI_O ? wide : D;
-        char name[16];
-        snprintf(name, sizeof name, "%c_proj.weight", "qkvo"[i]);
-        layer->weight[i] = mmixi_param(p, prefix, name, mmixi_normal(0.02), 2, out, in, 0, 0);
-        snprintf(name, sizeof name, "%c_proj.bias", "qkvo"[i]);
-        if (bias > (i == MMIXI_O)) layer->bias[i] = mmixi_param(p, prefix, name, mmixi_zeros(), 1, out, 0, 0, 0);
-    }
+    d.D = D;
+    d.Q = heads * width;
+    d.K = kv_heads * width;
+    for (int i = 0; i < 4; i++)
+        mmixi_declare(p, prefix, &d, lines[i], &layer->weight[i], bias > (i == MMIXI_O) ? &layer->bias[i] : NULL);
     return p->m->error_kind ? -1 : 0;
 }
 /* Projection i of x, plus residual unless that is NULL. */
@@ -11547,8 +11330,10 @@ static int mmixi_swin_sees(const mmix_mmate_layer *w, const mmixi_layout *a, siz
     mmixi_swin_windows(w, s, &x);
     sees = mmixi_span_cell(s, t - s->start, at) && mmixi_span_cell(s, j - s->start, of)
         && (j <= t || !w->options.causal_window);
-    for (int k = 0; sees && k < 3; k++)
-        sees = mmixi_window_of(at[k], x.window[k], x.shift[k]) == mmixi_window_of(of[k], x.window[k], x.shift[k]);
+    for (int k = 0; sees && k < 3; k++) {
+        const size_t w_k = x.window[k], before = x.shift[k] ? w_k - x.shift[k] : 0;
+        sees = (at[k] + before) / w_k == (of[k] + before) / w_k;
+    }
     return sees;
 }
 /* M_tj += e^(q_t·k_j/√N) / Σ_j e^(q_t·k_j/√N) over the j that t sees; with a gate z (B, L, 1) times 1 - σ(z),
@@ -11660,23 +11445,12 @@ MMIXDEF mmix_tensor *mmix_local_swin_matrix(mmix_ctx *m, const mmix_mmate_layer 
 
 /* ---- parameters ---- */
 
-/* Where they go, their names, whether they are wanted, values at the start, shapes (0: no further axis). */
-typedef struct mmixi_mmate_param {
-    mmix_tensor **at;
-    const char *name;
-    int wanted;
-    mmix_start start;
-    size_t shape[3];
-} mmixi_mmate_param;
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options)
 {
-    const size_t H = heads, wide = heads * width;
-    const mmix_start zero = mmixi_zeros(), steps = mmix_start_from(MMIX_START_SPREAD, 1e-3, 1e-1),
-        identity = mmix_start_from(MMIX_START_LAST_TAP, 0, 0),
-        open = mmix_start_from(MMIX_START_CONSTANT, 1.2784645427610738, 0);      /* silu(1.278…) = 1 */
     mmix_mmate_options o;
+    mmixi_dims d;
     char flex[160], swin[160];
     memset(layer, 0, sizeof *layer);
     memset(&o, 0, sizeof o);
@@ -11688,39 +11462,33 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                          o.branches, o.directions, (double)o.shift_period, (double)o.text_window);
     layer->options = o;
     layer->index = index;
+    d.D = D;
+    d.H = heads;
+    d.E = heads * width;
+    d.C = d.E + 2 * kv_heads * width;
+    d.W = o.conv_width;
     snprintf(flex, sizeof flex, "%sflex.", prefix);
     snprintf(swin, sizeof swin, "%sswin.", prefix);
     if (o.branches != MMIX_BRANCH_SWIN) {
-        const int two = !o.shared_directions, gate = o.directions == MMIX_FUSE_GATE;
-        const mmixi_mmate_param rows[] = {
-            { &layer->dir[0].dt_proj, "dt_proj.weight", 1, zero, { H, D } },
-            { &layer->dir[0].dt_bias, "dt_bias", 1, steps, { H } },
-            { &layer->dir[0].A_log, "A_log", 1, zero, { H } },
-            { &layer->dir[1].dt_proj, "dt_proj_b.weight", two, zero, { H, D } },
-            { &layer->dir[1].dt_bias, "dt_b_bias", two, steps, { H } },
-            { &layer->dir[1].A_log, "A_log_b", two, zero, { H } },
-            { &layer->gate_weight, "gate.weight", gate, zero, { H, D } },
-            { &layer->gate_bias, "gate.bias", gate, zero, { H } },
-            { &layer->D, "D", o.skip, zero, { H } },
-            { &layer->conv_weight, "conv1d.weight", o.conv_width > 1, identity,
-              { wide + 2 * kv_heads * width, 1, o.conv_width } },
-            { &layer->z_weight, "z_proj.weight", o.output_gate, zero, { wide, D } },
-            { &layer->z_bias, "z_proj.bias", o.output_gate, open, { wide } },
-            { &layer->norm, "norm.weight", o.norm, mmixi_ones(), { wide } }
-        };
+        const int two = !o.shared_directions, fuse = o.directions == MMIX_FUSE_GATE, z = o.output_gate;
         if (mmix_projections_init(&layer->flex, p, flex, D, heads, kv_heads, width, bias)) return -1;
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-            const int ndim = 1 + (rows[i].shape[1] > 0) + (rows[i].shape[2] > 0);
-            if (rows[i].wanted)
-                *rows[i].at = mmix_params_add(p, flex, rows[i].name, ndim, rows[i].shape, rows[i].start);
-        }
+        mmixi_declare(p, flex, &d, "dt_proj.weight HD zeros, dt_bias H dt_spread, A_log H zeros, "
+                      "dt_proj_b.weight HD zeros, dt_b_bias H dt_spread, A_log_b H zeros, "
+                      "gate.weight HD zeros, gate.bias H zeros, D H zeros, conv1d.weight C1W last_tap, "
+                      "z_proj.weight ED zeros, z_proj.bias E ones*, norm.weight E ones",
+                      &layer->dir[0].dt_proj, &layer->dir[0].dt_bias, &layer->dir[0].A_log,
+                      two ? &layer->dir[1].dt_proj : NULL, two ? &layer->dir[1].dt_bias : NULL,
+                      two ? &layer->dir[1].A_log : NULL, fuse ? &layer->gate_weight : NULL,
+                      fuse ? &layer->gate_bias : NULL, o.skip ? &layer->D : NULL,
+                      o.conv_width > 1 ? &layer->conv_weight : NULL, z ? &layer->z_weight : NULL,
+                      z ? &layer->z_bias : NULL, 1.2784645427610738, o.norm ? &layer->norm : NULL);
+                                                 /* silu(1.278…) = 1 */
     }
     if (o.branches != MMIX_BRANCH_FLEX
         && mmix_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias)) return -1;
-    if (o.branches == MMIX_BRANCH_BOTH && o.branch_gate) {
-        layer->branch_gate_weight = mmixi_param(p, prefix, "branch_gate.weight", zero, 2, 1, D, 0, 0);
-        layer->branch_gate_bias = mmixi_param(p, prefix, "branch_gate.bias", zero, 1, 1, 0, 0, 0);
-    }
+    if (o.branches == MMIX_BRANCH_BOTH && o.branch_gate)
+        mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, branch_gate.bias 1 zeros",
+                      &layer->branch_gate_weight, &layer->branch_gate_bias);
     return p->m->error_kind ? -1 : 0;
 }
 
@@ -11754,19 +11522,22 @@ struct mmix_decoder {
 static int mmixi_decoder_declare(mmix_decoder *d, int start)
 {
     const mmix_decoder_config *c = &d->config;
-    const size_t D = c->dim, K = c->vocabulary;
+    const size_t D = c->dim;
     const int mmate = c->mixer == MMIX_DECODER_MMATE;
     mmix_params *p = d->params;
+    mmixi_dims size;
     char prefix[64];
-    d->embedding = mmixi_param(p, "", "model.embed_tokens.weight", mmixi_normal(0.02), 2, K, D, 0, 0);
+    size.D = D;
+    size.K = c->vocabulary;
+    mmixi_declare(p, "", &size, "model.embed_tokens.weight KD normal", &d->embedding);
     if (c->media && mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, D, D)) return -1;
     for (size_t i = 0; i < c->depth; i++) {
         mmixi_decoder_layer *l = &d->layer[i];
         const int n = snprintf(prefix, sizeof prefix, "model.layers.%d.", (int)i);
         char *end = prefix + n;
         const size_t room = sizeof prefix - (size_t)n;
-        l->norm1 = mmixi_param(p, prefix, "input_layernorm.weight", mmixi_ones(), 1, D, 0, 0, 0);
-        l->norm2 = mmixi_param(p, prefix, "post_attention_layernorm.weight", mmixi_ones(), 1, D, 0, 0, 0);
+        mmixi_declare(p, prefix, &size, "input_layernorm.weight D ones, post_attention_layernorm.weight D ones",
+                      &l->norm1, &l->norm2);
         snprintf(end, room, mmate ? "mmate." : "self_attn.");
         if (mmate ? mmix_mmate_init(&l->mmate, p, prefix, D, c->heads, c->kv_heads, c->head_dim, i, c->bias,
                                     &c->mmate)
@@ -11776,33 +11547,43 @@ static int mmixi_decoder_declare(mmix_decoder *d, int start)
         snprintf(end, room, "mlp.");
         if (mmix_swiglu_init(&l->ffn, p, prefix, D, c->ffn)) return -1;
     }
-    d->norm = mmixi_param(p, "", "model.norm.weight", mmixi_ones(), 1, D, 0, 0, 0);
-    d->classifier = c->tied ? d->embedding
-        : mmixi_param(p, "", "lm_head.weight", mmixi_normal(0.02), 2, K, D, 0, 0);
+    mmixi_declare(p, "", &size, "model.norm.weight D ones, lm_head.weight KD normal", &d->norm,
+                  c->tied ? NULL : &d->classifier);
+    if (c->tied) d->classifier = d->embedding;
     return start ? mmix_params_allocate(p) : p->m->error_kind ? -1 : 0;
 }
+/* All numbers of a config, in the order of files. */
+#define MMIXI_DECODER(kind, member, low, high) MMIXI_SETTING(mmix_decoder_config, kind, member, 1, low, high)
+#define MMIXI_DECODER_SIZE(member, low) MMIXI_DECODER('s', member, low, INT32_MAX)
+#define MMIXI_DECODER_ANY(kind, member) MMIXI_DECODER(kind, member, -HUGE_VAL, HUGE_VAL)
+#define MMIXI_DECODER_THREE(member) MMIXI_SETTING(mmix_decoder_config, 's', member, 3, 0, HUGE_VAL)
+static const mmixi_setting mmixi_decoder_settings[] = {
+    MMIXI_DECODER('i', mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE), MMIXI_DECODER_SIZE(vocabulary, 1),
+    MMIXI_DECODER_SIZE(dim, 1), MMIXI_DECODER('s', depth, 1, MMIXI_DEPTH_MAX), MMIXI_DECODER_SIZE(ffn, 1),
+    MMIXI_DECODER_SIZE(heads, 1), MMIXI_DECODER_SIZE(kv_heads, 1), MMIXI_DECODER_SIZE(head_dim, 1),
+    MMIXI_DECODER_ANY('d', eps), MMIXI_DECODER_ANY('d', rope.theta), MMIXI_DECODER_ANY('s', rope.dim),
+    MMIXI_DECODER_ANY('i', rope.interleaved), MMIXI_DECODER_THREE(rope.sections), MMIXI_DECODER('i', bias, 0, 2),
+    MMIXI_DECODER_ANY('i', tied), MMIXI_DECODER_SIZE(media, 0), MMIXI_DECODER_ANY('i', mmate.branches),
+    MMIXI_DECODER_ANY('i', mmate.branch_gate), MMIXI_DECODER_ANY('i', mmate.directions),
+    MMIXI_DECODER_ANY('i', mmate.shared_directions), MMIXI_DECODER_ANY('i', mmate.skip),
+    MMIXI_DECODER_SIZE(mmate.conv_width, 0), MMIXI_DECODER_ANY('i', mmate.output_gate),
+    MMIXI_DECODER_ANY('i', mmate.norm), MMIXI_DECODER_THREE(mmate.window),
+    MMIXI_DECODER_ANY('s', mmate.shift_period), MMIXI_DECODER_ANY('i', mmate.causal_window),
+    MMIXI_DECODER_ANY('s', mmate.text_window)
+};
+enum { MMIXI_DECODER_SETTINGS = sizeof mmixi_decoder_settings / sizeof *mmixi_decoder_settings };
 /* Fills in what is 0, and checks. 0, or -1. */
 static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
 {
     static const char who[] = "mmix_decoder_create";
-    if (!c->kv_heads) c->kv_heads = c->heads;
+    mmixi_default(&c->kv_heads, c->heads);
     if (!c->head_dim && c->heads && c->dim % c->heads)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
                          "head_dim is 0", who, (double)c->dim, (double)c->heads);
-    if (!c->head_dim && c->heads) c->head_dim = c->dim / c->heads;
+    if (c->heads) mmixi_default(&c->head_dim, c->dim / c->heads);
     if (!(c->eps > 0)) c->eps = 1e-5;
     if (c->rope.theta <= 0) c->rope.theta = 10000;
-    {
-        const mmixi_limit limit[] = {
-            { "vocabulary", (double)c->vocabulary, 1, INT32_MAX }, { "dim", (double)c->dim, 1, INT32_MAX },
-            { "depth", (double)c->depth, 1, MMIXI_DEPTH_MAX }, { "ffn", (double)c->ffn, 1, INT32_MAX },
-            { "heads", (double)c->heads, 1, INT32_MAX }, { "kv_heads", (double)c->kv_heads, 1, INT32_MAX },
-            { "head_dim", (double)c->head_dim, 1, INT32_MAX }, { "media", (double)c->media, 0, INT32_MAX },
-            { "mixer", c->mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE }, { "bias", c->bias, 0, 2 },
-            { "mmate.conv_width", (double)c->mmate.conv_width, 0, INT32_MAX }
-        };
-        if (mmixi_limits_check(m, who, limit, sizeof limit / sizeof *limit)) return -1;
-    }
+    if (mmixi_settings_check(m, who, c, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS)) return -1;
     if (c->heads % c->kv_heads)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kv_heads is %.0f, expected a divisor of the %.0f heads",
                          who, (double)c->kv_heads, (double)c->heads);
@@ -12252,21 +12033,22 @@ static void mmixi_decoder_adapters_drop(mmix_decoder *d)
 }
 MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets)
 {
+    mmixi_dims size;
     if (!d || d->m->error_kind) return -1;
     if (!rank || d->adapters || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
         return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_lora: rank %.0f, targets %d%s",
                          (double)rank, targets, d->adapters ? "; the decoder has adapters already" : "");
-    d->lora.rank = rank;
+    d->lora.rank = size.R = rank;
     d->lora.alpha = alpha;
     d->lora.targets = targets;
     d->adapters = mmix_params_create(d->m);
     for (size_t n = 0; d->adapters && n < d->config.depth * MMIXI_ADAPTERS; n++) {
         const mmixi_adapter a = mmixi_adapter_of(d, n, targets);
-        const size_t *shape = a.weight ? a.weight->shape : NULL;
         if (!a.lora) continue;
-        a.lora->A = mmixi_param(d->adapters, a.name, "lora_A.weight", mmixi_fan_in(shape[1], 1), 2, rank, shape[1],
-                                0, 0);
-        a.lora->B = mmixi_param(d->adapters, a.name, "lora_B.weight", mmixi_zeros(), 2, shape[0], rank, 0, 0);
+        size.O = a.weight->shape[0];
+        size.P = a.weight->shape[1];
+        mmixi_declare(d->adapters, a.name, &size, "lora_A.weight RP uniform, lora_B.weight OR zeros", &a.lora->A,
+                      &a.lora->B);
         a.lora->alpha = alpha;
     }
     if (d->adapters && !mmix_params_allocate(d->adapters)) return 0;
@@ -12406,61 +12188,6 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     return m->error_kind ? -1 : 0;
 }
 
-/* ==== >>tokenizer ====================================================================
-   llama2.c's tokenizer: the adjacent pair whose joined text is the piece of highest score is merged, again
-   and again (byte-pair encoding with scores; Kudo & Richardson 2018)
-
-   The definition looks at all pairs for each merge. Here pairs wait in a heap, the highest score first, of
-   equal ones the leftmost; a pair that a merge has changed is recognised when it comes up and dropped.
-   ==================================================================================== */
-
-struct mmix_tokenizer {
-    mmix_ctx *m;
-    size_t count, size;                          /* pieces; bytes of `text` */
-    char *text;                                  /* all pieces, each ended by 0 */
-    size_t *at;                                  /* (count + 1): where each begins */
-    mmix_real *score;
-    int32_t *sorted;                             /* by text, of equal ones by number */
-    size_t longest;                              /* bytes of the longest piece and 1 */
-    char byte[256][2];                           /* each byte as a text */
-};
-
-static size_t mmixi_piece_length(const mmix_tokenizer *t, size_t i) { return t->at[i + 1] - t->at[i] - 1; }
-/* The order of piece i and a text of n bytes. */
-static int mmixi_piece_compare(const mmix_tokenizer *t, size_t i, const char *text, size_t n)
-{
-    const size_t own = mmixi_piece_length(t, i);
-    const int c = memcmp(t->text + t->at[i], text, mmixi_min(own, n));
-    return c ? c : (own > n) - (own < n);
-}
-/* The first piece with this text, or -1. */
-static int32_t mmixi_piece_find(const mmix_tokenizer *t, const char *text, size_t n)
-{
-    size_t low = 0, high = t->count;
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-        if (mmixi_piece_compare(t, (size_t)t->sorted[mid], text, n) < 0) low = mid + 1;
-        else high = mid;
-    }
-    return low < t->count && !mmixi_piece_compare(t, (size_t)t->sorted[low], text, n) ? t->sorted[low] : -1;
-}
-/* Merge sort of t->sorted: qsort's comparison would have to know t. */
-static void mmixi_pieces_sort(const mmix_tokenizer *t, int32_t *list, int32_t *scratch, size_t n)
-{
-    const size_t half = n / 2;
-    size_t i = 0, j = half, k = 0;
-    if (n < 2) return;
-    mmixi_pieces_sort(t, list, scratch, half);
-    mmixi_pieces_sort(t, list + half, scratch, n - half);
-    while (i < half && j < n) {
-        const size_t b = (size_t)list[j];
-        scratch[k++] = mmixi_piece_compare(t, (size_t)list[i], t->text + t->at[b], mmixi_piece_length(t, b))
-            <= 0
-            ? list[i++] : list[j++];
-    }
-    while (i < half) scratch[k++] = list[i++];
-    memcpy(list, scratch, k * sizeof *list);     /* the rest of the right half is in place */
-}
 /* int32 and float32, little-endian, of a file. */
 static uint32_t mmixi_le32(const unsigned char *p)
 {
@@ -12472,214 +12199,6 @@ static float mmixi_le_float(const unsigned char *p)
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
-}
-/* The file: the longest piece's length, then (score, length, bytes) of each. Returns the number of pieces,
-   and their bytes with an ending 0 each in *text; 0 if it is none. */
-static size_t mmixi_tokenizer_scan(const unsigned char *p, size_t size, size_t *text)
-{
-    size_t n = 0, at = 4;
-    *text = 0;
-    while (size >= 12 && at < size) {
-        size_t length;
-        if (size - at < 8) return 0;
-        length = mmixi_le32(p + at + 4);
-        if (length > mmixi_le32(p) || length > size - at - 8) return 0;
-        at += 8 + length;
-        *text += length + 1;
-        n++;
-    }
-    return n <= INT32_MAX ? n : 0;
-}
-MMIXDEF mmix_tokenizer *mmix_tokenizer_from(mmix_ctx *m, const char *name, const void *bytes, size_t size)
-{
-    const unsigned char *p = (const unsigned char *)bytes;
-    size_t text, n, at = 4;
-    mmix_tokenizer *t;
-    int32_t *scratch;
-    if (m->error_kind) return NULL;
-    n = bytes ? mmixi_tokenizer_scan(p, size, &text) : 0;
-    if (n < 3 + 256) {
-        mmix_fail(m, MMIX_ERROR_FILE,
-                  "%s: expected a llama2.c tokenizer (a length, then score, length and bytes "
-                  "of each of at least 259 pieces), found %.0f bytes that are none", name, (double)size);
-        return NULL;
-    }
-    t = (mmix_tokenizer *)mmixi_alloc(m, sizeof *t);
-    if (!t) return NULL;
-    memset(t, 0, sizeof *t);
-    t->m = m;
-    t->count = n;
-    t->size = text;
-    t->text = (char *)mmixi_alloc(m, text);
-    t->at = (size_t *)mmixi_alloc(m, (n + 1) * sizeof *t->at);
-    t->score = (mmix_real *)mmixi_alloc(m, n * sizeof *t->score);
-    t->sorted = (int32_t *)mmixi_alloc(m, n * sizeof *t->sorted);
-    scratch = (int32_t *)mmixi_alloc(m, n * sizeof *scratch);
-    if (!m->error_kind) {
-        t->at[0] = 0;
-        for (size_t i = 0; i < n; i++) {
-            const size_t length = mmixi_le32(p + at + 4);
-            t->score[i] = (mmix_real)mmixi_le_float(p + at);
-            memcpy(t->text + t->at[i], p + at + 8, length);
-            t->text[t->at[i] + length] = 0;
-            t->at[i + 1] = t->at[i] + length + 1;
-            t->longest = mmixi_max(t->longest, length + 1);
-            t->sorted[i] = (int32_t)i;
-            at += 8 + length;
-        }
-        mmixi_pieces_sort(t, t->sorted, scratch, n);
-        for (int i = 0; i < 256; i++) t->byte[i][0] = (char)i;
-    }
-    mmixi_free(m, scratch, n * sizeof *scratch);
-    if (!m->error_kind) return t;
-    mmix_tokenizer_destroy(t);
-    return NULL;
-}
-MMIXDEF void mmix_tokenizer_destroy(mmix_tokenizer *t)
-{
-    if (!t) return;
-    mmixi_free(t->m, t->text, t->size);
-    mmixi_free(t->m, t->at, (t->count + 1) * sizeof *t->at);
-    mmixi_free(t->m, t->score, t->count * sizeof *t->score);
-    mmixi_free(t->m, t->sorted, t->count * sizeof *t->sorted);
-    mmixi_free(t->m, t, sizeof *t);
-}
-MMIXDEF size_t mmix_tokenizer_count(const mmix_tokenizer *t) { return t ? t->count : 0; }
-MMIXDEF const char *mmix_tokenizer_piece(const mmix_tokenizer *t, int32_t token, size_t *length)
-{
-    const int there = t && token >= 0 && (size_t)token < t->count;
-    const char *piece = there ? t->text + t->at[token] : "";
-    size_t n = there ? mmixi_piece_length(t, (size_t)token) : 0;
-    unsigned byte;
-    if (n == 6 && !memcmp(piece, "<0x", 3) && piece[5] == '>' && sscanf(piece + 3, "%2x", &byte) == 1) {
-        piece = t->byte[byte];                   /* a byte that stands for itself */
-        n = 1;
-    }
-    if (length) *length = n;
-    return piece;
-}
-
-/* ---- encoding ---- */
-
-typedef struct mmixi_bpe_node { int32_t token; size_t before, after; } mmixi_bpe_node;   /* SIZE_MAX: none */
-typedef struct mmixi_bpe_pair { mmix_real score; size_t at; int32_t left, right, joined; } mmixi_bpe_pair;
-typedef struct mmixi_bpe {
-    const mmix_tokenizer *t;
-    mmixi_bpe_node *node;
-    mmixi_bpe_pair *heap;
-    size_t pairs;
-    char *joined;                                /* room for two pieces */
-} mmixi_bpe;
-
-static int mmixi_bpe_sooner(const mmixi_bpe_pair *a, const mmixi_bpe_pair *b)
-{
-    return a->score > b->score || (!(a->score < b->score) && a->at < b->at);
-}
-static void mmixi_bpe_swap(mmixi_bpe_pair *a, mmixi_bpe_pair *b)
-{
-    const mmixi_bpe_pair was = *a;
-    *a = *b;
-    *b = was;
-}
-/* Puts the pair that begins at node `at` into the heap if it makes a piece. */
-static void mmixi_bpe_push(mmixi_bpe *e, size_t at)
-{
-    const mmix_tokenizer *t = e->t;
-    const size_t after = at == SIZE_MAX ? SIZE_MAX : e->node[at].after;
-    mmixi_bpe_pair p;
-    size_t n, m, i = e->pairs;
-    if (after == SIZE_MAX) return;
-    p.at = at;
-    p.left = e->node[at].token;
-    p.right = e->node[after].token;
-    n = mmixi_piece_length(t, (size_t)p.left);
-    m = mmixi_piece_length(t, (size_t)p.right);
-    memcpy(e->joined, t->text + t->at[p.left], n);
-    memcpy(e->joined + n, t->text + t->at[p.right], m);
-    p.joined = mmixi_piece_find(t, e->joined, n + m);
-    if (p.joined < 0) return;
-    p.score = t->score[p.joined];
-    e->heap[e->pairs++] = p;
-    for (; i && mmixi_bpe_sooner(&e->heap[i], &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        mmixi_bpe_swap(&e->heap[i], &e->heap[(i - 1) / 2]);
-}
-static mmixi_bpe_pair mmixi_bpe_pop(mmixi_bpe *e)
-{
-    const mmixi_bpe_pair top = e->heap[0];
-    e->heap[0] = e->heap[--e->pairs];
-    for (size_t i = 0, down; (down = 2 * i + 1) < e->pairs; i = down) {
-        if (down + 1 < e->pairs && mmixi_bpe_sooner(&e->heap[down + 1], &e->heap[down])) down++;
-        if (!mmixi_bpe_sooner(&e->heap[down], &e->heap[i])) break;
-        mmixi_bpe_swap(&e->heap[i], &e->heap[down]);
-    }
-    return top;
-}
-/* Nodes for " " and the code points of a text, or their bytes where a code point is no piece; how many. */
-static size_t mmixi_bpe_begin(const mmixi_bpe *e, const char *text)
-{
-    const size_t length = strlen(text);
-    size_t count = 0;
-    int32_t space = length ? mmixi_piece_find(e->t, " ", 1) : -1;
-    if (space >= 0) e->node[count++].token = space;
-    for (size_t i = 0, n; i < length; i += n) {
-        int32_t token;
-        for (n = 1; n < 4 && ((unsigned char)text[i + n] & 0xC0) == 0x80; n++) {}
-        token = mmixi_piece_find(e->t, text + i, n);
-        if (token >= 0) e->node[count++].token = token;
-        else for (size_t k = 0; k < n; k++) e->node[count++].token = (unsigned char)text[i + k] + 3;
-    }
-    for (size_t i = 0; i < count; i++) {
-        e->node[i].before = i ? i - 1 : SIZE_MAX;
-        e->node[i].after = i + 1 < count ? i + 1 : SIZE_MAX;
-    }
-    return count;
-}
-static void mmixi_bpe_merge(mmixi_bpe *e, size_t count)
-{
-    for (size_t i = 0; i < count; i++) mmixi_bpe_push(e, i);
-    while (e->pairs) {
-        const mmixi_bpe_pair p = mmixi_bpe_pop(e);
-        mmixi_bpe_node *left = &e->node[p.at];
-        if (left->token != p.left || left->after == SIZE_MAX || e->node[left->after].token
-            != p.right) continue;
-        e->node[left->after].token = -1;         /* gone */
-        left->token = p.joined;
-        left->after = e->node[left->after].after;
-        if (left->after != SIZE_MAX) e->node[left->after].before = p.at;
-        mmixi_bpe_push(e, left->before);
-        mmixi_bpe_push(e, p.at);
-    }
-}
-MMIXDEF size_t mmix_tokenizer_encode(const mmix_tokenizer *t, const char *text, int begin, int end,
-                                     int32_t *tokens, size_t room)
-{
-    size_t most, n = 0, count;
-    mmixi_bpe e;
-    if (!t || t->m->error_kind) return 0;
-    if (!text || (room && !tokens)) {
-        mmix_fail(t->m, MMIX_ERROR_ARGUMENT,
-                  "mmix_tokenizer_encode: expected a text and room for tokens, found "
-                  "NULL");
-        return 0;
-    }
-    most = strlen(text) + 1;
-    e.t = t;
-    e.pairs = 0;
-    e.node = (mmixi_bpe_node *)mmixi_alloc(t->m, most * sizeof *e.node);
-    e.heap = (mmixi_bpe_pair *)mmixi_alloc(t->m, 3 * most * sizeof *e.heap);     /* a merge adds at most 2 */
-    e.joined = (char *)mmixi_alloc(t->m, 2 * t->longest);
-    if (!t->m->error_kind) {
-        count = mmixi_bpe_begin(&e, text);
-        mmixi_bpe_merge(&e, count);
-        if (begin && n++ < room) tokens[0] = 1;
-        for (size_t i = 0; i < count; i++)
-            if (e.node[i].token >= 0 && n++ < room) tokens[n - 1] = e.node[i].token;
-        if (end && n++ < room) tokens[n - 1] = 2;
-    }
-    mmixi_free(t->m, e.node, most * sizeof *e.node);
-    mmixi_free(t->m, e.heap, 3 * most * sizeof *e.heap);
-    mmixi_free(t->m, e.joined, 2 * t->longest);
-    return n;
 }
 
 /* ==== >>dino =========================================================================
@@ -12706,6 +12225,7 @@ typedef struct mmixi_dino_net {                  /* backbone and head of the stu
     mmix_dino_head head;
 } mmixi_dino_net;
 
+/* The run lies in the memory of the student's head. */
 struct mmix_dino {
     mmix_ctx *m;
     mmix_dino_config config;
@@ -12713,10 +12233,7 @@ struct mmix_dino {
     mmix_adamw_state adamw[2];                   /* backbone, head */
     mmix_real *center;
     unsigned char *skip;                         /* of the head's parameters: 1 for last_layer */
-    size_t skip_count;
     size_t step, iters;
-    size_t *order, count;                        /* the epoch's order of the pictures */
-    size_t order_epoch;
     size_t at_uniform, at_zero;                  /* steps in a row with the loss at ln K, with no entropy */
     char *note;
     size_t note_size;
@@ -12750,10 +12267,7 @@ MMIXDEF mmix_dino_config mmix_dino_default(void)
 MMIXDEF mmix_dino_config mmix_dino_small_data(void)
 {
     mmix_dino_config c = mmix_dino_default();
-    c.vision = mmix_vit_tiny(8);
-    c.vision.dim = 128;
-    c.vision.depth = 4;
-    c.vision.heads = 4;
+    c.vision = mmixi_vision_base(MMIX_SOFTMAX, 128, 4, 4, 8);
     c.vision.grid = 8;
     c.vision.drop_path = 0;
     c.head_hidden = 512;
@@ -12770,102 +12284,108 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
     return c;
 }
 
+/* All numbers of a config but the backbone's, in the order of files. The crops' are checked where they are
+   made. */
+#define MMIXI_DINO(kind, member, low, high) MMIXI_SETTING(mmix_dino_config, kind, member, 1, low, high)
+#define MMIXI_DINO_SIZE(member, low) MMIXI_DINO('s', member, low, INT32_MAX)
+#define MMIXI_DINO_REAL(member) MMIXI_DINO('d', member, 0, FLT_MAX)
+#define MMIXI_DINO_TEMP(member) MMIXI_DINO('d', member, 1e-9, 1e9)
+#define MMIXI_DINO_CROP(kind, member, count) \
+    MMIXI_SETTING(mmix_dino_config, kind, augment.member, count, -HUGE_VAL, HUGE_VAL)
+static const mmixi_setting mmixi_dino_settings[] = {
+    MMIXI_DINO_SIZE(head_hidden, 0), MMIXI_DINO_SIZE(head_bottleneck, 1), MMIXI_DINO_SIZE(prototypes, 2),
+    MMIXI_DINO('s', head_layers, 1, 8),
+    MMIXI_DINO_CROP('s', global_size, 1), MMIXI_DINO_CROP('s', local_size, 1), MMIXI_DINO_CROP('s', local_count, 1),
+    MMIXI_DINO_CROP('d', global_scale, 2), MMIXI_DINO_CROP('d', local_scale, 2), MMIXI_DINO_CROP('d', aspect, 2),
+    MMIXI_DINO_CROP('d', flip, 1), MMIXI_DINO_CROP('d', jitter, 1), MMIXI_DINO_CROP('d', grey, 1),
+    MMIXI_DINO_CROP('d', blur, 3), MMIXI_DINO_CROP('d', solarise, 3), MMIXI_DINO_CROP('d', brightness, 1),
+    MMIXI_DINO_CROP('d', contrast, 1), MMIXI_DINO_CROP('d', saturation, 1), MMIXI_DINO_CROP('d', hue, 1),
+    MMIXI_DINO_CROP('d', sigma, 2), MMIXI_DINO_CROP('d', mean, 3), MMIXI_DINO_CROP('d', deviation, 3),
+    MMIXI_DINO_SIZE(batch, 1), MMIXI_DINO_SIZE(epochs, 1), MMIXI_DINO_SIZE(iters, 0), MMIXI_DINO_REAL(lr),
+    MMIXI_DINO_REAL(min_lr), MMIXI_DINO_SIZE(warmup_epochs, 0), MMIXI_DINO_REAL(weight_decay),
+    MMIXI_DINO_REAL(weight_decay_end), MMIXI_DINO('d', clip, -FLT_MAX, FLT_MAX),
+    MMIXI_DINO_SIZE(freeze_last_layer, 0), MMIXI_DINO('d', momentum, 0, 1), MMIXI_DINO('d', center_momentum, 0, 1),
+    MMIXI_DINO_TEMP(student_temp), MMIXI_DINO_TEMP(teacher_temp), MMIXI_DINO_TEMP(teacher_temp_warm),
+    MMIXI_DINO_SIZE(teacher_temp_epochs, 0), MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL),
+    MMIXI_DINO('u', seed, 0, HUGE_VAL)
+};
+enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_settings[0] };
+
+/* ---- creation ---- */
+
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
     if (!d) return;
-    for (int i = 0; i < 2; i++) mmix_adamw_free(&d->adamw[i]);
-    for (int i = 0; i < 2; i++) {
-        mmix_vision_destroy(d->net[i].vision);
-        mmix_params_destroy(d->net[i].params);
-    }
-    mmixi_free(d->m, d->center, d->config.prototypes * sizeof *d->center);
-    mmixi_free(d->m, d->skip, d->skip_count);
-    mmixi_free(d->m, d->order, d->count * sizeof *d->order);
     mmixi_free(d->m, d->note, d->note_size);
-    mmixi_free(d->m, d, sizeof *d);
+    for (int i = 2; i-- > 0;) {
+        mmix_adamw_free(&d->adamw[i]);
+        mmix_vision_destroy(d->net[i].vision);
+    }
+    mmix_params_destroy(d->net[1].params);
+    mmix_params_destroy(d->net[0].params);
 }
-
-static int mmixi_dino_config_check(mmix_ctx *m, const mmix_dino_config *c)
+/* What a run has beside its networks, when these have values. 0, or -1. */
+static int mmixi_dino_begin(mmix_dino *d)
 {
-    const double most = FLT_MAX;
-    const mmixi_limit limit[] = {
-        { "batch", (double)c->batch, 1, INT32_MAX }, { "epochs", (double)c->epochs, 1, INT32_MAX },
-        { "iters", (double)c->iters, 0, INT32_MAX },
-        { "head_hidden", (double)c->head_hidden, (double)(c->head_layers > 1), INT32_MAX },
-        { "head_bottleneck", (double)c->head_bottleneck, 1, INT32_MAX },
-        { "prototypes", (double)c->prototypes, 2, INT32_MAX },
-        { "head_layers", (double)c->head_layers, 1, 8 },
-        { "lr", c->lr, 0, most }, { "min_lr", c->min_lr, 0, most },
-        { "warmup_epochs", (double)c->warmup_epochs, 0, INT32_MAX },
-        { "weight_decay", c->weight_decay, 0, most }, { "weight_decay_end", c->weight_decay_end, 0, most },
-        { "clip", c->clip, -most, most }, { "freeze_last_layer", (double)c->freeze_last_layer, 0, INT32_MAX },
-        { "momentum", c->momentum, 0, 1 }, { "center_momentum", c->center_momentum, 0, 1 },
-        { "student_temp", c->student_temp, 1e-9, 1e9 }, { "teacher_temp", c->teacher_temp, 1e-9, 1e9 },
-        { "teacher_temp_warm", c->teacher_temp_warm, 1e-9, 1e9 },
-        { "teacher_temp_epochs", (double)c->teacher_temp_epochs, 0, INT32_MAX }
-    };
-    return mmixi_limits_check(m, "mmix_dino_create", limit, sizeof limit / sizeof *limit);
+    mmix_params *head = d->net[0].params;
+    d->center = (mmix_real *)mmixi_own(head, d->config.prototypes * sizeof *d->center);
+    d->skip = (unsigned char *)mmixi_own(head, head->count);
+    for (size_t i = 0; d->skip && i < head->count; i++)
+        d->skip[i] = strstr(head->at[i].name, "last_layer") != NULL;
+    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head) ? -1 : 0;
 }
-/* start 0: without values, as mmixi_vision_declare. */
-static int mmixi_dino_declare(mmix_dino *d, int start)
+/* start 0: without values, as mmixi_vision_create. */
+static int mmixi_dino_start(mmix_dino *d, int start)
 {
     const mmix_dino_config *c = &d->config;
-    mmix_ctx *m = d->m;
     for (int i = 0; i < 2; i++) {
         mmixi_dino_net *net = &d->net[i];
-        net->vision = mmixi_vision_create(m, c->vision, start);
-        net->params = mmix_params_create(m);
+        net->vision = mmixi_vision_create(d->m, c->vision, start);
+        if (i) net->params = mmix_params_create(d->m);
         if (!net->vision || !net->params
             || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
                                    c->head_bottleneck, c->prototypes, c->head_layers)) return -1;
-        for (size_t k = 0; k < net->params->count; k++)
-            if (net->params->at[k].tensor == net->head.weight_g) net->params->at[k].frozen = 1;
+        net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
         if (start && mmix_params_allocate(net->params)) return -1;
     }
-    return 0;
+    return start ? mmixi_dino_begin(d) : 0;
 }
-/* What a run has beside its networks, when these have values. */
-static int mmixi_dino_begin(mmix_dino *d)
+/* The context's random numbers become those of a seed; the one before is returned. */
+static uint64_t mmixi_seed(mmix_ctx *m, uint64_t seed)
 {
-    const size_t K = d->config.prototypes;
-    mmix_ctx *m = d->m;
-    if (mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)
-        || mmix_adamw_init(&d->adamw[1], d->net[0].params)) return -1;
-    d->center = (mmix_real *)mmixi_alloc(m, K * sizeof *d->center);
-    d->skip_count = d->net[0].params->count;
-    d->skip = (unsigned char *)mmixi_alloc(m, d->skip_count);
-    d->note = (char *)mmixi_alloc(m, 1);
-    d->note_size = d->note ? 1 : 0;
-    if (!d->center || !d->skip || !d->note) return -1;
-    d->note[0] = 0;
-    memset(d->center, 0, K * sizeof *d->center);
-    for (size_t k = 0; k < d->net[0].params->count; k++)
-        d->skip[k] = strstr(d->net[0].params->at[k].name, "last_layer") != NULL;
-    return 0;
+    const uint64_t before = m->seed;
+    m->seed = seed;
+    return before;
 }
 static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *config, int start)
 {
+    static const char who[] = "mmix_dino_create";
+    mmix_params *head;
     mmix_dino *d;
     uint64_t seed;
     if (mmix_error(m)) return NULL;
-    seed = m->seed;
-    if (mmixi_dino_config_check(m, config)) {
+    if (mmixi_settings_check(m, who, config, mmixi_dino_settings, MMIXI_DINO_SETTINGS)
+        || (config->head_layers > 1
+            && mmixi_within(m, who, "head_hidden", (double)config->head_hidden, 1, INT32_MAX))) {
         if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a run */
         return NULL;
     }
-    d = (mmix_dino *)mmixi_alloc(m, sizeof *d);
-    if (!d) return NULL;
-    memset(d, 0, sizeof *d);
+    head = mmix_params_create(m);
+    d = (mmix_dino *)mmixi_own(head, sizeof *d);
+    if (!d) {
+        mmix_params_destroy(head);
+        return NULL;
+    }
     d->m = m;
     d->config = *config;
     d->iters = config->iters;
-    /* a run's numbers are its own, whatever the context did before */
-    m->seed = config->seed;
-    if (mmixi_dino_declare(d, start) || (start && mmixi_dino_begin(d))) {
+    d->net[0].params = head;
+    seed = mmixi_seed(m, config->seed);          /* a run's numbers are its own, whatever the context did before */
+    if (mmixi_dino_start(d, start)) {
         mmix_dino_destroy(d);
         d = NULL;
     }
-    m->seed = seed;
+    mmixi_seed(m, seed);
     return d;
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
@@ -12881,153 +12401,141 @@ MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
 }
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d) { return d ? d->center : NULL; }
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d) { return d ? &d->config : NULL; }
-MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d ? d->note : NULL; }
+MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d && !d->note ? "" : d ? d->note : NULL; }
+
+/* ---- a step ---- */
 
 /* Pictures b0 … b0 + n - 1 of crops that lie crop after crop, B pictures each. */
 static mmix_tensor *mmixi_dino_slice(mmix_ctx *m, mmix_tensor *crops, size_t B, size_t b0, size_t n)
 {
-    mmix_tensor *y;
-    size_t shape[4], one;
+    const size_t *s = crops ? crops->shape : NULL;
     if (!crops || n == B) return crops;
-    memcpy(shape, crops->shape, sizeof shape);
-    one = shape[1] * shape[2] * shape[3];
-    y = mmix_new4(m, shape[0] / B * n, shape[1], shape[2], shape[3]);
-    for (size_t v = 0; y && v < shape[0] / B; v++)
-        for (size_t i = 0; i < n; i++)
-            memcpy(mmix_data(y) + (v * n + i) * one, mmix_data(crops) + (v * B + b0 + i) * crops->stride[0],
-                   one * sizeof(mmix_real));
-    return y;
+    crops = mmixi_as(m, crops, 3, s[0] / B, B, s[1] * s[2] * s[3], 0);
+    return mmixi_as(m, mmix_slice(m, crops, 1, b0, n), 4, s[0] / B * n, s[1], s[2], s[3]);
 }
-
 /* Class tokens of the teacher's (1) or the student's (0) views, then the head; stream: of drop path. */
 static mmix_tensor *mmixi_dino_forward_net(mmix_dino *d, int which, mmix_tensor *global, mmix_tensor *local,
                                            uint64_t stream)
 {
     mmix_vision_options o;
-    mmix_tensor *part[2];
+    mmix_tensor *views[2];
     memset(&o, 0, sizeof o);
     o.train = !which || d->config.teacher_drop_path;
     o.step = d->step;
-    o.stream = stream += which ? 1u << 20 : 0;   /* of its own */
-    part[0] = mmix_vision_forward(d->m, d->net[which].vision, global, &o).token;
+    o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
+    views[0] = mmix_vision_forward(d->m, d->net[which].vision, global, &o).token;
     if (local) {
-        o.stream = stream + 1;
-        part[1] = mmix_vision_forward(d->m, d->net[which].vision, local, &o).token;
-        part[0] = mmix_concat(d->m, 0, part, 2);
+        o.stream++;
+        views[1] = mmix_vision_forward(d->m, d->net[which].vision, local, &o).token;
+        views[0] = mmix_concat(d->m, 0, views, 2);
     }
-    return mmix_dino_head_forward(d->m, &d->net[which].head, part[0]);
+    return mmix_dino_head_forward(d->m, &d->net[which].head, views[0]);
 }
 
 static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy)
 {
-    double uniform = mmixi_log((double)d->config.prototypes);
+    const double uniform = mmixi_log((double)d->config.prototypes);
     d->at_uniform = loss > 0.99 * uniform && entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
     d->at_zero = entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
-    if (d->at_uniform >= MMIXI_COLLAPSE_STEPS)
-        return "collapsed: the loss is stuck at ln K and the teacher's output is uniform";
-    if (d->at_zero >= MMIXI_COLLAPSE_STEPS)
-        return "collapsed: the teacher's entropy is 0, it gives every picture to one prototype";
-    return NULL;
+    return d->at_uniform >= MMIXI_COLLAPSE_STEPS
+        ? "collapsed: the loss is stuck at ln K and the teacher's output is uniform"
+        : d->at_zero >= MMIXI_COLLAPSE_STEPS
+        ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
 }
 
+/* Tokens of all patches of a picture's crops, which lie crop after crop, B pictures each. */
+static size_t mmixi_dino_tokens(const mmix_tensor *crops, size_t B, size_t patch)
+{
+    return mmix_shape(crops, 0) / B * (mmix_shape(crops, 2) / patch) * (mmix_shape(crops, 3) / patch);
+}
 /* (1) to (3) for the whole batch: gradients, loss, entropy, and in step memory the next centre, which is
-   returned. record: how the student is. NULL on error. */
-static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, int record,
-                                       mmix_dino_stats *s)
+   returned. NULL on error. */
+static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    const size_t views = global->shape[0], B = views / 2, crops = (views + mmix_shape(local, 0)) / B,
-        K = c->prototypes, p = c->vision.patch;
-    const size_t tokens = 2 * (mmix_shape(global, 2) / p) * (mmix_shape(global, 3) / p)
-        + (crops - 2) * (mmix_shape(local, 2) / p) * (mmix_shape(local, 3) / p);
-    const size_t slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    const double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp,
-                                                   c->teacher_temp_epochs, s->epoch);
-    mmix_real *center = (mmix_real *)mmixi_step(m, K * sizeof *center);
-    double *mean = (double *)mmixi_step(m, K * sizeof *mean), norm = 0;
-    if (!center || !mean) return NULL;
-    for (size_t k = 0; k < K; k++) mean[k] = 0;
+    const size_t B = global->shape[0] / 2, crops = 2 + mmix_shape(local, 0) / B, K = c->prototypes,
+        p = c->vision.patch, tokens = mmixi_dino_tokens(global, B, p) + mmixi_dino_tokens(local, B, p),
+        slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
+    const double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs,
+                                                   s->epoch);
+    const int record = mmix_record(m, 0);
+    mmix_real *center = mmixi_reals(m, K, 1);
+    double *mean = mmixi_doubles(m, K, 1), norm = 0;
+    for (size_t k = 0; mean && k < K; k++) mean[k] = 0;
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
         const size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
         const double share = (double)n / (double)B;
         const mmix_mark mark = mmix_mark_here(m);
-        mmix_dino_loss_stats ls;
+        mmix_dino_loss_stats of;
         mmix_tensor *g = mmixi_dino_slice(m, global, B, b0, n), *l = mmixi_dino_slice(m, local, B, b0, n),
-            *up = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), *teacher, *loss;
-        if (m->error_kind) return NULL;
-        teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0);
+            *teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0), *loss, *part;
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
-        mmix_record(m, record);
+        mmix_record(m, record ? record : 1);
         loss = mmix_dino_loss(m, mmixi_dino_forward_net(d, 0, g, l, 2 * i), teacher, center, crops,
-                              c->student_temp, temp, 0, &ls);
+                              c->student_temp, temp, 0, &of);
+        part = mmix_scale(m, loss, share, 0);
         mmix_record(m, 0);
-        if (!loss) return NULL;
-        mmix_fill(up, share);
-        mmix_backward_from(m, &loss, &up, 1);
+        if (!part || mmix_backward(m, part)) break;
         s->loss += share * mmix_item(loss);
-        s->teacher_entropy += share * ls.teacher_entropy;
-        s->teacher_kl_uniform += share * ls.teacher_kl_uniform;
+        s->teacher_entropy += share * of.teacher_entropy;
+        s->teacher_kl_uniform += share * of.teacher_kl_uniform;
         for (size_t k = 0; k < K; k++) mean[k] += share * (double)center[k];
         mmix_rewind(m, mark);
     }
-    for (size_t k = 0; k < K; k++) {
-        center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum)
-                                * mean[k]);
+    mmix_record(m, record);
+    for (size_t k = 0; k < K && !m->error_kind; k++) {
+        center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum) * mean[k]);
         norm += (double)center[k] * (double)center[k];
     }
     s->center_norm = sqrt(norm);
     return m->error_kind ? NULL : center;
 }
+/* (4) and (5), with the rates of this step. 0, or -1. */
+static int mmixi_dino_update(mmix_dino *d, mmix_dino_stats *s)
+{
+    const mmix_dino_config *c = &d->config;
+    mmix_adamw adamw = mmix_adamw_default();
+    s->lr = adamw.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
+                                            c->warmup_epochs, 0, d->step);
+    s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
+                                                                d->iters, 0, 0, d->step);
+    s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
+    s->gradient_norm = d->m->error_kind ? -1 : mmixi_adamw_lists(d->m, d->adamw, 2, &adamw, 1, c->clip,
+                                                s->epoch < c->freeze_last_layer ? d->skip : NULL);
+    return s->gradient_norm < 0 ? -1 : 0;
+}
 
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
                                  mmix_dino_stats *stats)
 {
+    static const char who[] = "mmix_dino_step_crops";
     const mmix_dino_config *c = mmix_dino_config_of(d);
     mmix_ctx *m;
     mmix_dino_stats s;
-    mmix_adamw adamw = mmix_adamw_default();
-    size_t views = mmix_shape(global, 0), B = views / 2, all;
-    uint64_t seed;
     mmix_real *center;
-    int record;
+    mmixi_dims k;
+    uint64_t seed;
     memset(&s, 0, sizeof s);
     if (!d || d->m->error_kind) return -1;       /* of what could not be created the context has the reason */
     m = d->m;
-    seed = m->seed;
-    if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: config.iters is 0");
+    if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: config.iters is 0", who);
     s.step = d->step;
     s.steps = c->epochs * d->iters;
     s.epoch = d->step / d->iters;
     if (stats) *stats = s;
     if (d->step >= s.steps) return 0;
-    if (!mmixi_check(m, "mmix_dino_step_crops", "global", global, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3, MMIXI_ANY,
-                     MMIXI_ANY)
-        || !mmixi_optional(m, "mmix_dino_step_crops", "local", local, MMIX_DTYPE_REAL, 4, MMIXI_ANY, 3,
-                           MMIXI_ANY, MMIXI_ANY)) return -1;
-    all = views + mmix_shape(local, 0);
-    if (!B || views % 2 || all % B)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step_crops: %.0f global and %.0f local crops",
-                         (double)views, (double)(all - views));
-    m->seed = c->seed;
-    record = mmix_record(m, 0);
-    center = mmixi_dino_gradients(d, global, local, record ? record : 1, &s);
-    mmix_record(m, record);
-    m->seed = seed;
+    if (!mmixi_expect(m, who, &k, "global G3HW, local? L3YX", global, local)) return -1;
+    if (k.G % 2 || k.L % (k.G / 2))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
+                         (double)k.L);
+    seed = mmixi_seed(m, c->seed);
+    center = mmixi_dino_gradients(d, global, local, &s);
+    mmixi_seed(m, seed);
     if (center && !(s.loss - s.loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_dino_step_crops: the loss of step %.0f is not a number; a lower lr may help",
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help", who,
                   (double)d->step);
-    s.lr = mmix_schedule_cosine(c->lr * (double)c->batch / 256, c->min_lr, c->epochs, d->iters,
-                                c->warmup_epochs, 0, d->step);
-    s.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs, d->iters, 0, 0,
-                                          d->step);
-    adamw.lr = s.lr;
-    adamw.weight_decay = s.weight_decay;
-    s.momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
-    s.gradient_norm = m->error_kind ? -1
-        : mmixi_adamw_lists(m, d->adamw, 2, &adamw, c->clip, s.epoch < c->freeze_last_layer ? d->skip : NULL);
-    if (s.gradient_norm < 0) {                   /* a step that fails leaves the run as it was */
+    if (mmixi_dino_update(d, &s)) {              /* a step that fails leaves the run as it was */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
         return -1;
     }
@@ -13040,55 +12548,48 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     return 1;
 }
 
-/* The pictures in the epoch's order: Fisher & Yates, numbers from (epoch, place). */
-static int mmixi_dino_shuffle(mmix_dino *d, size_t count, size_t epoch)
+/* Which of the pictures make the step's batch, in an order drawn anew each epoch: Fisher & Yates, numbers from
+   (epoch, place). */
+static size_t *mmixi_dino_batch(const mmix_dino *d, size_t count)
 {
-    if (d->order && d->count == count && d->order_epoch == epoch) return 0;
-    if (d->count != count) {
-        mmixi_free(d->m, d->order, d->count * sizeof *d->order);
-        d->count = 0;
-        d->order = (size_t *)mmixi_alloc(d->m, count * sizeof *d->order);
-        if (!d->order) return -1;
-        d->count = count;
-    }
-    for (size_t i = 0; i < count; i++) d->order[i] = i;
+    const size_t epoch = d->step / d->iters, B = d->config.batch;
+    size_t *order = (size_t *)mmixi_step_array(d->m, count, 1, sizeof *order),
+        *batch = (size_t *)mmixi_step_array(d->m, B, 1, sizeof *batch);
+    if (!order || !batch) return NULL;
+    for (size_t i = 0; i < count; i++) order[i] = i;
     for (size_t i = count; i-- > 1;) {
-        size_t j = (size_t)(mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, epoch, i) * (double)(i + 1)),
-            swap = d->order[i];
-        d->order[i] = d->order[j];
-        d->order[j] = swap;
+        const size_t other = (size_t)(mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, epoch, i) * (double)(i + 1)),
+            swap = order[i];
+        order[i] = order[other];
+        order[other] = swap;
     }
-    d->order_epoch = epoch;
-    return 0;
+    for (size_t i = 0; i < B; i++) batch[i] = order[(d->step % d->iters * B + i) % count];
+    return batch;
 }
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
-    const mmix_augment *a;
+    mmix_augment a;
     mmix_ctx *m;
-    size_t B, *index;
-    int failed;
+    size_t B, *batch;
     mmix_tensor *global, *local = NULL;
     uint64_t seed;
+    int failed;
     if (!d) return -1;
     m = d->m;
-    a = &d->config.augment;
+    a = d->config.augment;
     B = d->config.batch;
-    seed = m->seed;
     mmix_reset(m);
     if (m->error_kind) return -1;
     if (!pictures || !count) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: no pictures");
     if (!d->iters) d->iters = mmixi_max(1, count / B);
     if (d->step >= d->config.epochs * d->iters)          /* over: it needs no crops to say so */
         return mmix_dino_step_crops(d, NULL, NULL, stats);
-    index = (size_t *)mmixi_step(m, B * sizeof *index);
-    global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
-    if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
-    if (!index || !global || (a->local_count && !local)) return -1;
-    m->seed = d->config.seed;
-    failed = mmixi_dino_shuffle(d, count, d->step / d->iters);
-    for (size_t i = 0; !failed && i < B; i++) index[i] = d->order[(d->step % d->iters * B + i) % count];
-    if (!failed) failed = mmix_augment_batch(m, a, pictures, index, B, d->step, global, local);
-    m->seed = seed;
+    seed = mmixi_seed(m, d->config.seed);
+    batch = mmixi_dino_batch(d, count);
+    global = mmix_new4(m, 2 * B, 3, a.global_size, a.global_size);
+    if (a.local_count) local = mmix_new4(m, a.local_count * B, 3, a.local_size, a.local_size);
+    failed = m->error_kind || mmix_augment_batch(m, &a, pictures, batch, B, d->step, global, local);
+    mmixi_seed(m, seed);
     return failed ? -1 : mmix_dino_step_crops(d, global, local, stats);
 }
 
@@ -13142,12 +12643,12 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
     return c;
 }
 
+/* Whether the parameter of that name belongs to what trains. */
 static int mmixi_stage_trains(int train, const char *name)
 {
     const char *mmate = strstr(name, ".mmate.");
     const int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : !mmate ? MMIX_TRAIN_REST
-        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX : !strncmp(mmate + 7, "swin.", 5)
-        ? MMIX_TRAIN_SWIN
+        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN
         : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     return (train & needs) == needs;
 }
@@ -13177,25 +12678,32 @@ static int mmixi_distill_begin(mmix_distill *run)
     return mmixi_distill_list(d->params, train, &run->adamw[0])
         || mmixi_distill_list(d->adapters, train, &run->adamw[1]) ? -1 : 0;
 }
-/* What is wrong with a stage, or NULL. */
-static const char *mmixi_stage_wrong(const mmix_distill_config *c, const mmix_stage *s, const mmix_decoder *d)
+/* Whether stage i can be run with this student. */
+static int mmixi_stage_ok(mmix_ctx *m, const char *who, const mmix_distill_config *c, size_t i,
+                          const mmix_decoder *d)
 {
-    const double least[7] = { s->hidden, s->token, s->sequence, s->supervised, s->min_lr, s->weight_decay,
-                              s->clip };
-    int any = s->train & MMIX_TRAIN_LORA;
-    if (s->train < 1 || s->train > 15) return "train is a sum of MMIX_TRAIN_…";
-    if (any && !d->adapters
-        && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
-        return "LoRA wants a rank and targets";
-    if (!(s->temperature > 0 && s->temperature <= DBL_MAX)) return "the temperature is above 0";
-    if (!(s->lr > 0 && s->lr <= DBL_MAX)) return "the rate is above 0";
-    for (int i = 0; i < 7; i++)
-        if (!(least[i] >= 0 && least[i] <= DBL_MAX))
-            return "the weights of losses, min_lr, weight_decay and clip are not below 0";
-    if (!(s->hidden + s->token + s->sequence + s->supervised > 0)) return "a loss has a weight above 0";
-    for (size_t i = 0; !any && i < d->params->count; i++)
-        any = mmixi_stage_trains(s->train, d->params->at[i].name);
-    return any || !s->steps ? NULL : "it trains something that the student has";
+    const mmix_stage *s = &c->stage[i];
+    const int lora = s->train & MMIX_TRAIN_LORA;
+    const mmixi_limit limit[] = {
+        { "train (a sum of MMIX_TRAIN_…)", (double)s->train, 1, 15 }, { "hidden", s->hidden, 0, DBL_MAX },
+        { "token", s->token, 0, DBL_MAX }, { "sequence", s->sequence, 0, DBL_MAX },
+        { "supervised", s->supervised, 0, DBL_MAX },
+        { "the sum of the losses' weights", s->hidden + s->token + s->sequence + s->supervised, DBL_MIN, DBL_MAX },
+        { "temperature", s->temperature, DBL_MIN, DBL_MAX }, { "lr", s->lr, DBL_MIN, DBL_MAX },
+        { "min_lr", s->min_lr, 0, DBL_MAX }, { "weight_decay", s->weight_decay, 0, DBL_MAX },
+        { "clip", s->clip, 0, DBL_MAX } };
+    char name[64];
+    int any = lora || !s->steps;
+    snprintf(name, sizeof name, "%s: stage %d", who, (int)i);
+    if (mmixi_limits_check(m, name, limit, sizeof limit / sizeof *limit)) return 0;
+    if (lora && !d->adapters && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank and targets",
+                         name, (double)c->lora_rank, c->lora_targets), 0;
+    for (size_t k = 0; !any && k < d->params->count; k++) any = mmixi_stage_trains(s->train, d->params->at[k].name);
+    if (!any)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, found train "
+                  "%d", name, s->train);
+    return any;
 }
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
@@ -13226,18 +12734,8 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
                   MMIX_MAX_STAGES);
         return NULL;
     }
-    for (size_t i = 0; i < config.stages; i++) {
-        const mmix_stage *s = &config.stage[i];
-        const char *wrong = mmixi_stage_wrong(&config, s, student);
-        if (!wrong) continue;
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: stage %.0f, expected that %s; found train %d, LoRA of rank %.0f at targets %d, "
-                  "temperature %g, rate %g to %g, losses weighted %g, %g, %g, %g, decay %g, clip %g", who,
-                  (double)i, wrong, s->train, (double)config.lora_rank, config.lora_targets, s->temperature,
-                  s->lr, s->min_lr, s->hidden, s->token, s->sequence, s->supervised, s->weight_decay,
-                  s->clip);
-        return NULL;
-    }
+    for (size_t i = 0; i < config.stages; i++)
+        if (!mmixi_stage_ok(m, who, &config, i, student)) return NULL;
     run = (mmix_distill *)mmixi_alloc(m, sizeof *run);
     if (!run) return NULL;
     memset(run, 0, sizeof *run);
@@ -13313,17 +12811,13 @@ static int mmixi_targets_check(const mmix_distill *run, const char *who, const c
 static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b)
 {
     mmix_ctx *m = run->m;
-    const size_t B = b ? mmix_shape(b->input.tokens, 0) : 0, L = b ? mmix_shape(b->input.tokens, 1) : 0;
+    mmixi_dims d;
     if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who), 0;
-    return mmixi_check(m, who, "tokens", b->input.tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)
-        && mmixi_check(m, who, "target", b->target, MMIX_DTYPE_I32, 2, B, L, 0, 0)
+    return mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target, b->mask)
         && mmixi_targets_check(run, who, "target", b->target)
-        && mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, L)
-        && mmixi_optional(m, who, "mask", b->mask, MMIX_DTYPE_I32, 2, B, L, 0, 0)
-        && (!b->decoded || (mmixi_check(m, who, "decoded", b->decoded->tokens, MMIX_DTYPE_I32, 2, B,
-                                        MMIXI_ANY, 0, 0)
-                            && mmixi_check(m, who, "decoded_target", b->decoded_target, MMIX_DTYPE_I32, 2, B,
-                                           b->decoded->tokens->shape[1], 0, 0)
+        && mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)
+        && (!b->decoded || (mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                                         b->decoded_target)
                             && mmixi_targets_check(run, who, "decoded_target", b->decoded_target)));
 }
 /* Rows of a tensor (B, …). */
@@ -13338,23 +12832,14 @@ static mmix_tensor *mmixi_sequences_of(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
     shape[0] = mmix_count(rows);
     return mmix_reshape(m, y, x->ndim, shape);
 }
-/* The teacher's own answers, greedily, in place of the true ones: rows whose answers begin at the same place
-   together. */
-static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                mmix_sequence *decoded, mmix_tensor **target)
+/* Copies tokens and targets of a batch whose answers the teacher is to decode; first, length (B): where each
+   row's answer begins, L if it has none, and how long it is. */
+static int mmixi_distill_answers(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                                 int32_t *tokens, int32_t *wanted, size_t *first, size_t *length)
 {
-    mmix_ctx *m = run->m;
     const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
     const mmix_span *last = b->input.n_spans ? &b->input.spans[b->input.n_spans - 1] : NULL;
     const size_t behind = last ? last->start + mmixi_span_tokens(last) : 0;      /* the first place there */
-    size_t *first = (size_t *)mmixi_step_array(m, B, 2, sizeof *first), *length = first + B;
-    int32_t *tokens, *wanted;
-    *decoded = b->input;
-    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
-    *target = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
-    if (!first || !decoded->tokens || !*target) return -1;
-    tokens = mmix_data_i32(decoded->tokens);
-    wanted = mmix_data_i32(*target);
     for (size_t r = 0; r < B; r++) {
         first[r] = L;
         length[r] = 0;
@@ -13364,40 +12849,57 @@ static int mmixi_distill_decode(const mmix_distill *run, const char *who, const 
             if (mmixi_index(b->target, r * L + t) < 0) continue;
             if (!length[r]++) first[r] = t;
             if (first[r] + length[r] != t + 1 || t + 1 < behind)
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; "
+                return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; "
                                  "where the teacher is to decode, an answer is one run behind all spans", who,
                                  (double)t, (double)r,
                                  t + 1 < behind ? "before a span's end" : "after a gap");
         }
     }
+    return 0;
+}
+/* The teacher's own answers, greedily, in place of the true ones: rows whose answers begin at the same place
+   together. */
+static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                                mmix_sequence *decoded, mmix_tensor **target)
+{
+    mmix_ctx *m = run->m;
+    const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
+    size_t *first = (size_t *)mmixi_step_array(m, B, 2, sizeof *first), *length = first + B;
+    int32_t *tokens, *wanted;
+    *decoded = b->input;
+    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
+    *target = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
+    if (!first || !decoded->tokens || !*target) return -1;
+    tokens = mmix_data_i32(decoded->tokens);
+    wanted = mmix_data_i32(*target);
+    if (mmixi_distill_answers(run, who, b, tokens, wanted, first, length)) return -1;
     for (size_t r = 0; r < B; r++) {
         const mmix_mark mark = mmix_mark_here(m);
         const size_t at = first[r];
         size_t n = 0, count = 0, shape[2];
         mmix_sequence q = b->input;
-        mmix_tensor *rows;
+        mmix_tensor *rows = at < L ? mmix_new(m, MMIX_DTYPE_I32, 1, &B) : NULL;
         int32_t *made;
         if (at == L) continue;
+        if (!rows) return -1;
         for (size_t i = r; i < B; i++)
             if (first[i] == at) {
-                n++;
+                mmix_data_i32(rows)[n++] = (int32_t)i;
                 count = mmixi_max(count, length[i]);
             }
-        rows = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+        rows = mmix_slice(m, rows, 0, 0, n);
         shape[0] = n;
         shape[1] = at + 1;
         q.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
         made = (int32_t *)mmixi_step_array(m, n, count, sizeof *made);
         if (!rows || !q.tokens || !made) return -1;
-        for (size_t i = r, k = 0; i < B; i++)
-            if (first[i] == at) {
-                mmix_data_i32(rows)[k] = (int32_t)i;
-                memcpy(mmix_data_i32(q.tokens) + k++ * shape[1], tokens + i * L, shape[1] * sizeof *tokens);
-            }
+        for (size_t k = 0; k < n; k++)
+            memcpy(mmix_data_i32(q.tokens) + k * shape[1], tokens + (size_t)mmixi_index(rows, k) * L,
+                   shape[1] * sizeof *tokens);
         if (q.media) q.media = mmixi_sequences_of(m, q.media, rows);
         if (!mmix_decoder_continue(m, run->teacher, &q, NULL, made, count)) return -1;
         for (size_t k = 0; k < n; k++) {
-            const size_t i = (size_t)mmix_data_i32(rows)[k];
+            const size_t i = (size_t)mmixi_index(rows, k);
             for (size_t t = 0; t < length[i] && at + t < L; t++) {
                 wanted[i * L + at + t] = made[k * count + t];
                 if (at + t + 1 < L) tokens[i * L + at + t + 1] = made[k * count + t];
@@ -13521,14 +13023,6 @@ MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *bat
 
 /* ---- steps ---- */
 
-typedef struct mmixi_scale_job { const mmix_params *p; mmix_real scale; } mmixi_scale_job;
-static void mmixi_scale_range(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_scale_job *j = (const mmixi_scale_job *)arg;
-    mmix_real *g = j->p->gradients + begin;
-    (void)lane;
-    j->p->m->k->scale(end - begin, j->scale, g, g);
-}
 /* The optimiser's step on what has been added up, and the next stage if it was the last. */
 static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
 {
@@ -13537,14 +13031,8 @@ static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
     o.lr = s->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
                                         stage->lr / (double)(stage->warmup + 1), run->step);
     o.weight_decay = stage->weight_decay;
-    for (int i = 0; i < 2; i++) {
-        mmixi_scale_job j;
-        j.p = run->adamw[i].params;
-        j.scale = (mmix_real)(1 / (double)run->tokens);
-        if (j.p) mmixi_ranges(run->m, j.p->slab, MMIXI_PIECE, mmixi_scale_range, &j);
-    }
+    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip, NULL);
     run->tokens = 0;
-    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, stage->clip, NULL);
     if (s->gradient_norm < 0) {                  /* what had been added up is of no use */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
         return -1;
@@ -14455,18 +13943,18 @@ MMIXDEF void mmix_head_reach(const mmix_real *M, size_t matrices, size_t gh, siz
 {
     const size_t L = gh * gw;
     for (size_t h = 0; h < matrices; h++) {
-        double all = 0, near = 0, far = 0;
+        double all = 0, inside = 0, reach = 0;
         for (size_t i = 0; i < L; i++)
             for (size_t j = 0; j < L; j++) {
                 const double w = fabs((double)M[(h * L + i) * L + j]),
                     y = fabs((double)(i / gw) - (double)(j / gw)),
                     x = fabs((double)(i % gw) - (double)(j % gw));
                 all += w;
-                if (fmax(y, x) <= (double)radius) near += w;
-                far += w * sqrt(y * y + x * x);
+                if (fmax(y, x) <= (double)radius) inside += w;
+                reach += w * sqrt(y * y + x * x);
             }
-        if (share) share[h] = all > 0 ? near / all : 0;
-        if (distance) distance[h] = all > 0 ? far / all : 0;
+        if (share) share[h] = all > 0 ? inside / all : 0;
+        if (distance) distance[h] = all > 0 ? reach / all : 0;
     }
 }
 
@@ -14744,7 +14232,7 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
 }
 
 /* ==== >>images =======================================================================
-   8-bit RGB exactly as Pillow computes it, DINO's crops from it, PPM files
+   8-bit RGB exactly as Pillow computes it, DINO's crops from it
 
    The systems whose weights and figures this library reproduces were trained on pictures that Pillow resized,
    jittered and blurred; a resize that is merely good differs from Pillow's by several levels and moves
@@ -15545,126 +15033,6 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
 #elif defined(__GNUC__)
 #pragma GCC pop_options
 #endif
-
-/* ---- PPM --------------------------------------------------------------------------
-   "P6" (RGB) or "P5" (grey), then width, height and the largest level as decimal numbers, each after white
-   space or comments (# to the end of the line), one byte of white space, then the rows.
-   http://netpbm.sourceforge.net/doc/ppm.html */
-
-/* The next number of the header, -1 if there is none or it is too large. */
-static long mmixi_ppm_number(const uint8_t **at, const uint8_t *end)
-{
-    const uint8_t *p = *at;
-    long value = 0;
-    while (p < end && (*p == ' ' || (*p >= '\t' && *p <= '\r') || *p == '#')) {
-        if (*p++ == '#') {
-            while (p < end && *p != '\n' && *p != '\r') p++;
-        }
-    }
-    if (p == *at || p == end || *p < '0' || *p > '9') return -1;
-    for (; p < end && *p >= '0' && *p <= '9'; p++) {
-        value = value * 10 + (*p - '0');
-        if (value > MMIXI_SIDE_MAX) return -1;
-    }
-    *at = p;
-    return value;
-}
-
-static uint8_t *mmixi_ppm_parse(mmix_ctx *m, const char *who, const uint8_t *bytes, size_t size,
-                                size_t *width, size_t *height)
-{
-    const uint8_t *at = bytes + 2, *end = bytes + size;
-    size_t channels, count, need;
-    long w, h, most;
-    uint8_t *rgb;
-    *width = *height = 0;
-    if (size < 2 || bytes[0] != 'P' || (bytes[1] != '5' && bytes[1] != '6')) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected P6 or P5 at the start: not a binary PPM or PGM", who);
-        return NULL;
-    }
-    channels = bytes[1] == '6' ? 3 : 1;
-    w = mmixi_ppm_number(&at, end);
-    h = w < 0 ? -1 : mmixi_ppm_number(&at, end);
-    most = h < 0 ? -1 : mmixi_ppm_number(&at, end);
-    if (w < 1 || h < 1) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected width and height of 1 to 2^24 in the header", who);
-        return NULL;
-    }
-    if (most < 1 || most > 255) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a largest level of 1 to 255 in the header", who);
-        return NULL;
-    }
-    if (at == end || !(*at == ' ' || (*at >= '\t' && *at <= '\r'))) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected white space after the header", who);
-        return NULL;
-    }
-    at++;
-    if (!mmixi_mul_ok((size_t)w, (size_t)h, &count) || !mmixi_mul_ok(count, 3, &need) ||
-        count * channels > (size_t)(end - at)) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %ld x %ld pixels after the header, found %zu bytes", who,
-                  w, h, (size_t)(end - at));
-        return NULL;
-    }
-    rgb = (uint8_t *)mmixi_alloc(m, need);
-    if (!rgb) return NULL;
-    for (size_t i = 0; i < need; i++) {
-        unsigned v = at[channels == 3 ? i : i / 3], top = (unsigned)most;
-        rgb[i] = (uint8_t)(v >= top ? 255 : (v * 255 + top / 2) / top);
-    }
-    *width = (size_t)w;
-    *height = (size_t)h;
-    return rgb;
-}
-
-MMIXDEF uint8_t *mmix_ppm_read(mmix_ctx *m, const void *bytes, size_t size, size_t *width, size_t *height)
-{
-    *width = *height = 0;
-    if (mmix_error(m)) return NULL;
-    return mmixi_ppm_parse(m, "mmix_ppm_read", (const uint8_t *)bytes, size, width, height);
-}
-
-MMIXDEF void mmix_ppm_free(mmix_ctx *m, uint8_t *rgb, size_t width, size_t height)
-{
-    mmixi_free(m, rgb, width * height * 3);
-}
-
-MMIXDEF uint8_t *mmix_ppm_load(mmix_ctx *m, const char *path, size_t *width, size_t *height)
-{
-    uint8_t *bytes, *rgb;
-    size_t size;
-    *width = *height = 0;
-    bytes = mmixi_file_read(m, "mmix_ppm_load", path, &size);
-    if (!bytes) return NULL;
-    rgb = mmixi_ppm_parse(m, path, bytes, size, width, height);
-    mmixi_free(m, bytes, size + 1);
-    return rgb;
-}
-
-static int mmixi_ppm_write(mmix_ctx *m, const char *who, const char *path, const uint8_t *pixels,
-                           size_t width, size_t height, size_t channels)
-{
-    mmixi_file f;
-    char head[64];
-    if (mmix_error(m)) return -1;
-    if (!pixels || !mmixi_sides_ok(width, height))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected sides of 1 to 2^24, found %zu x %zu%s", who,
-                         width, height, pixels ? "" : " at NULL");
-    snprintf(head, sizeof head, "P%c\n%zu %zu\n255\n", channels == 3 ? '6' : '5', width, height);
-    if (mmixi_file_begin(m, &f, who, path)) return -1;
-    mmixi_file_write(&f, head, strlen(head));
-    mmixi_file_write(&f, pixels, width * height * channels);
-    return mmixi_file_end(m, &f);
-}
-
-MMIXDEF int mmix_ppm_save(mmix_ctx *m, const char *path, const uint8_t *rgb, size_t width, size_t height)
-{
-    return mmixi_ppm_write(m, "mmix_ppm_save", path, rgb, width, height, 3);
-}
-
-MMIXDEF int mmix_pgm_save(mmix_ctx *m, const char *path, const uint8_t *grey, size_t width, size_t height)
-{
-    return mmixi_ppm_write(m, "mmix_pgm_save", path, grey, width, height, 1);
-}
 
 /* ==== >>files ========================================================================
    archives of named arrays: safetensors in and out
@@ -17933,14 +17301,6 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     if (!c.tied) mmixi_llama2c_read(d->classifier, p);
     return d;
 }
-MMIXDEF mmix_tokenizer *mmix_tokenizer_load(mmix_ctx *m, const char *path)
-{
-    size_t size;
-    unsigned char *bytes = mmix_error(m) ? NULL : mmixi_file_read(m, "mmix_tokenizer_load", path, &size);
-    mmix_tokenizer *t = bytes ? mmix_tokenizer_from(m, path, bytes, size) : NULL;
-    if (bytes) mmixi_free(m, bytes, size + 1);
-    return t;
-}
 
 /* Hugging Face's config.json of a Llama or a Qwen2. */
 static int mmixi_hf_number(mmix_ctx *m, const char *path, const mmixi_json *v, const char *key,
@@ -18435,15 +17795,15 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_GATED_RMS_NORM, mmixi_norm); MMIXI_BOTH(MMIX_OP_L2_NORMALISE, mmixi_unit);
     MMIXI_OP(MMIX_OP_LINEAR, mmixi_linear);
     MMIXI_OP(MMIX_OP_CONV1D, mmixi_conv); MMIXI_OP(MMIX_OP_PATCH_EMBED, mmixi_patch);
-    MMIXI_OP(MMIX_OP_RESIZE, mmixi_resize);
-    MMIXI_OP(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
-    MMIXI_OP(MMIX_OP_ROPE, mmixi_rope);
+    MMIXI_BOTH(MMIX_OP_RESIZE, mmixi_resize);
+    MMIXI_BOTH(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
+    MMIXI_BOTH(MMIX_OP_ROPE, mmixi_rope);
     MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
     MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
     MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
-    MMIXI_OP(MMIX_OP_DINO_LOSS, mmixi_dino);
+    MMIXI_BOTH(MMIX_OP_DINO_LOSS, mmixi_dino);
     MMIXI_BOTH(MMIX_OP_ADD_ROWS, mmixi_add_rows); MMIXI_BOTH(MMIX_OP_FUSE_DIRECTIONS, mmixi_fuse);
-    MMIXI_OP(MMIX_OP_KD_HIDDEN, mmixi_kd_hidden); MMIXI_OP(MMIX_OP_KD_TOKEN, mmixi_kd_token);
+    MMIXI_BOTH(MMIX_OP_KD_HIDDEN, mmixi_kd); MMIXI_BOTH(MMIX_OP_KD_TOKEN, mmixi_kd);
 #undef MMIXI_OP
 #undef MMIXI_BOTH
 }

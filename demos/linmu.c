@@ -18,7 +18,9 @@
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
 #endif
+#ifndef MMIX_LINKED                              /* make links an object that all demos share */
 #define MAMBA_MIX_IMPLEMENTATION
+#endif
 #define REPORT_PROGRAM "linmu"
 #include "../mamba_mix.h"
 #include "pictures.h"
@@ -26,6 +28,7 @@
 #include "report.h"
 #include "scenes.h"
 #include "linmu_figures.h"
+#include "text.h"
 #include <ctype.h>
 #include <inttypes.h>
 #ifdef _WIN32
@@ -395,7 +398,7 @@ typedef struct job {                                     /* one part with one se
     task t;
     mmix_decoder *teacher;
     mmix_vision *eye;                                    /* the encoder; NULL for text */
-    mmix_tokenizer *tokenizer;                           /* or NULL */
+    tokenizer *tokenizer;                           /* or NULL */
 } job;
 
 static const char *job_path(const job *j, const char *name, const char *ending, char *path, size_t room)
@@ -877,7 +880,7 @@ static int prepare_text(job *j)
     mmix_ctx *m = j->m;
     if (j->o->teacher) {
         j->teacher = mmix_decoder_open(m, j->o->teacher);
-        if (j->teacher && j->o->tokenizer) j->tokenizer = mmix_tokenizer_load(m, j->o->tokenizer);
+        if (j->teacher && j->o->tokenizer) j->tokenizer = tokenizer_load(m, j->o->tokenizer);
         return mmix_error(m) ? -1 : tell(j);
     }
     fprintf(stderr, "text: no pretrained teacher here (--teacher names one): a small one learns stories made of "
@@ -1263,23 +1266,23 @@ static void report_heads(report *h, const job *j, const mmix_decoder *start, con
     report_table(h, "layer, head of the teacher|within 4 tokens|mean distance|it is|distance of M at the start|"
                     "at the end|best scaled, at the start|at the end");
     for (size_t k = 0; k < count; k++) {
-        int far = all[k].share < 0.5;
-        local[far]++;
+        int distant = all[k].share < 0.5;
+        local[distant]++;
         for (int i = 0; i < 2; i++) {
-            sum[far].distance[i] += all[k].distance[i];
-            sum[far].sine[i] += all[k].sine[i];
+            sum[distant].distance[i] += all[k].distance[i];
+            sum[distant].sine[i] += all[k].sine[i];
         }
         if (all[k].share > all[most[0]].share) most[0] = k;
         if (all[k].share < all[most[1]].share) most[1] = k;
         report_row(h, "%zu, %zu|%.2f|%.1f|%s|%.3f|%.3f|%.3f|%.3f", k / c->heads, k % c->heads, all[k].share,
-                   all[k].reach, kind[far], all[k].distance[0], all[k].distance[1], all[k].sine[0], all[k].sine[1]);
+                   all[k].reach, kind[distant], all[k].distance[0], all[k].distance[1], all[k].sine[0], all[k].sine[1]);
     }
-    for (int far = 0; far < 2; far++) {
-        if (!(local[far] > 0)) continue;
-        double n = local[far], *d = sum[far].distance, *e = sum[far].sine;
-        report_row(h, "mean of %g %s||||%.3f|%.3f|%.3f|%.3f", n, kind[far], d[0] / n, d[1] / n, e[0] / n, e[1] / n);
+    for (int distant = 0; distant < 2; distant++) {
+        if (!(local[distant] > 0)) continue;
+        double n = local[distant], *d = sum[distant].distance, *e = sum[distant].sine;
+        report_row(h, "mean of %g %s||||%.3f|%.3f|%.3f|%.3f", n, kind[distant], d[0] / n, d[1] / n, e[0] / n, e[1] / n);
         if (!j->o->json)
-            printf("text: %g %s heads: distance of M %.3f -> %.3f, best scaled %.3f -> %.3f\n", n, kind[far], d[0] / n,
+            printf("text: %g %s heads: distance of M %.3f -> %.3f, best scaled %.3f -> %.3f\n", n, kind[distant], d[0] / n,
                    d[1] / n, e[0] / n, e[1] / n);
     }
     report_table(h, NULL);
@@ -1314,7 +1317,7 @@ static void report_tokens(report *h, const job *j, const int32_t *token, size_t 
 {
     for (size_t i = 0; i < n; i++) {
         if (token[i] == END) continue;
-        const char *piece = j->tokenizer ? mmix_tokenizer_piece(j->tokenizer, token[i], NULL) : j->t.word[token[i]];
+        const char *piece = j->tokenizer ? tokenizer_piece(j->tokenizer, token[i], NULL) : j->t.word[token[i]];
         report_text(h, piece);
         if (!j->tokenizer) report_text(h, " ");
     }
@@ -1423,7 +1426,7 @@ static void report_part(report *h, const job *j, const result *r, const mmix_dec
 
 static void job_free(job *j)
 {
-    mmix_tokenizer_destroy(j->tokenizer);
+    tokenizer_free(j->tokenizer);
     mmix_decoder_destroy(j->teacher);
     mmix_vision_destroy(j->eye);
     task_free(&j->t);

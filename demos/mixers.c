@@ -11,13 +11,16 @@
 
    Sections: what both need · figures · report: measuring · report: writing · main */
 
+#ifndef MMIX_LINKED                              /* make links an object that all demos share */
 #define MAMBA_MIX_IMPLEMENTATION
+#endif
 #define REPORT_PROGRAM "mixers"
 #include "../mamba_mix.h"
 #include "pictures.h"
 #include "report.h"
 #include "scenes.h"
 #include <ctype.h>
+#include <float.h>
 #include <inttypes.h>
 #include <time.h>
 
@@ -43,7 +46,7 @@ static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb
     p.rgb = pixels;
     int bad = !scratch || mmix_picture_resize(rgb, side, side, p, box, scratch);
     free(scratch);
-    picture_pixels_free(m, file, pixels, p.width, p.height);
+    picture_pixels_free(file, pixels);
     return bad ? fail("%s: %zu x %zu pixels cannot be brought to %zu x %zu", file, p.width, p.height, side, side) : 0;
 }
 

@@ -169,9 +169,9 @@ static inline scene_point scene_shape(int kind, int u, int v)
         break;
     }
     case SCENE_RING: {
-        int far = 1024 - scene_disc(u, v, 1024), out = far - 700;
+        int radius = 1024 - scene_disc(u, v, 1024), out = radius - 700;
         p.depth = 290 - scene_abs(out);
-        if (far) p.nx = u * out / far * 3, p.ny = v * out / far * 3;
+        if (radius) p.nx = u * out / radius * 3, p.ny = v * out / radius * 3;
         break;
     }
     case SCENE_STAR: {                                   /* inside at least four of a pentagon's five sides */
