@@ -1247,8 +1247,8 @@ MMIXDEF mmix_tensor *mmix_flex_ma(mmix_ctx *m, const mmix_mmate_layer *layer, mm
 /* The other one; tokens that take no part get 0, without o_proj's bias. */
 MMIXDEF mmix_tensor *mmix_local_swin(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                      mmix_tensor *residual, const mmix_layout *layout);
-/* M (B, H, L, L) of a branch, y = M v for each head before o_proj (and without output_gate and norm), for
-   looking: not recorded. */
+/* M (B, H, L, L) of a branch, y = M v for each head before o_proj (and without output_gate and norm), by its
+   definition: a loop over pairs of tokens, what mmix_flex_ma must equal. For looking: not recorded. */
 MMIXDEF mmix_tensor *mmix_flex_ma_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                          const mmix_layout *layout);
 /* The same of Local-Swin: rows of tokens that take no part are 0. */
@@ -1329,7 +1329,7 @@ typedef struct mmix_sampling {
     int32_t stop;                            /* the last token to make, none if 0 */
 } mmix_sampling;
 /* One token from logits (K); place: its number in the sequence. 0 on error, as after a chain of calls that
-   ended in logits of NULL. */
+   ended in logits of NULL, or where one is not a number or all are -infinity. */
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place);
 /* Continues `prompt` (n tokens of text) by at most `count` tokens, the stop token included; returns how many,
@@ -11061,63 +11061,7 @@ MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *
         : mmixi_causal(m, layer, x, residual, rope, &a);
 }
 
-/* ---- two directions into one ----
-
-   In spans y = g f + (1 - g) b, ½ (f + b) or f + b, elsewhere f; g = σ(z), dz = g (1 - g) Σ_p dy (f - b). f (B,
-   L, H, P); b (B, n, H, P) and z (B, n, H) of the tokens from `first` on; of runs (B, n) the even ones are spans.
-   in: f, b, z, runs. size: first, directions. */
-
-/* The share of f. */
-static mmix_real mmixi_fuse_gate(int directions, const mmix_real *z, size_t at)
-{
-    return directions == MMIX_FUSE_SUM ? 1 : directions == MMIX_FUSE_MEAN ? (mmix_real)0.5
-        : 1 / (1 + mmixi_exp_real(-z[at]));
-}
-static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kernels *k = c->m->k;
-    const mmix_tensor *f = c->in[0], *b = c->in[1];
-    const size_t L = f->shape[1], n = b->shape[1], H = f->shape[2], P = f->shape[3];
-    const int32_t *runs = mmix_data_i32(c->in[3]);
-    const int directions = (int)c->size[1];
-    (void)lane;
-    for (size_t i = begin * H; i < end * H; i++) {
-        const size_t r = i / H % L - c->size[0], row = i / H / L * n + r, j = row * H + i % H;   /* of b and z */
-        const int inside = r < n && (!runs || runs[row] % 2 == 0);           /* r wraps round before `first` */
-        const mmix_real g = inside ? mmixi_fuse_gate(directions, mmix_data(c->in[2]), j) : 1,
-            share[2] = { g, directions == MMIX_FUSE_SUM ? 1 : 1 - g }, *dy = c->dy[0] ? c->dy[0] + i * P : NULL;
-        for (int d = 0; d < 1 + inside; d++) {
-            const size_t at = (d ? j : i) * P;
-            if (!dy) (d ? k->axpy : k->scale)(P, share[d], mmix_data(c->in[d]) + at, mmix_data(c->out[0]) + i * P);
-            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + at);
-        }
-        if (inside && c->dx[2])
-            c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0)
-                + g * (1 - g) * (k->dot(P, dy, mmix_data(f) + i * P) - k->dot(P, dy, mmix_data(b) + j * P));
-    }
-}
-static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_tensor *f = c->in[0];
-    for (int i = 1; i < 3 && c->in[3]; i++)      /* text between the spans gets none */
-        if (c->dx[i] && !c->add[i]) {
-            mmixi_zero(m, mmix_count(c->in[i]), c->dx[i]);
-            c->add[i] = 1;
-        }
-    return mmixi_over(c, f->shape[0] * f->shape[1], mmixi_row_grain(f->shape[2] * f->shape[3]), mmixi_fuse_tokens);
-}
-static mmix_tensor *mmixi_fuse(mmix_ctx *m, mmix_tensor *f, mmix_tensor *b, mmix_tensor *z, const mmixi_layout *a,
-                               int directions)
-{
-    mmix_call call = mmixi_call(f, b, z);
-    call.in[3] = a->runs;
-    call.size[0] = a->first;
-    call.size[1] = (size_t)directions;
-    call.out[0] = mmixi_like(m, "mmix_flex_ma", f);
-    return mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &call, NULL, 0);
-}
-
-/* ---- Flex-MA ---- */
+/* ---- what the branches read: scans, windows ---- */
 
 /* A causal convolution over C, B and X side by side; the state carries its last inputs. */
 static void mmixi_flex_conv(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *part[3], const mmixi_layout *a)
@@ -11166,36 +11110,12 @@ static int mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor 
         : mmix_linear(m, mmix_slice(m, x, 1, first, n), f->gate_weight, f->gate_bias);
     return m->error_kind ? -1 : 0;
 }
-/* What the heads bring, (B, L, H·P). */
-static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a)
+/* The forward scan's share where two directions meet. */
+static mmix_real mmixi_fuse_gate(int directions, const mmix_real *z, size_t at)
 {
-    const size_t o = f->index % 4;
-    mmix_tensor *y, *z;
-    mmix_mixer scan[2];
-    if (mmixi_flex_scans(m, f, mmixi_tokens(m, x, a->order[o]), a, a->first, a->n, scan, &z)) return NULL;
-    scan[0].initial_state = a->of.initial_state;
-    scan[0].final_state = a->of.final_state;
-    y = mmixi_mix_on(m, scan, a, 0);
-    if (a->n && y) {
-        scan[1].seq_idx = a->runs;
-        y = mmixi_fuse(m, y, mmix_mix(m, &scan[1]), z, a, f->options.directions);
-    }
-    return y ? mmixi_tokens(m, mmixi_join_heads(m, y), a->inverse[o]) : NULL;
+    return directions == MMIX_FUSE_SUM ? 1 : directions == MMIX_FUSE_MEAN ? (mmix_real)0.5
+        : 1 / (1 + mmixi_exp_real(-z[at]));
 }
-/* What o_proj reads: (B, L, H·P). */
-static mmix_tensor *mmixi_flex_mixed(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a)
-{
-    const mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *y = mmixi_flex_heads(m, f, x, a), *z = NULL;
-    if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
-    if (f->z_weight) z = mmix_linear(m, x, f->z_weight, f->z_bias);
-    if (z && f->norm) return mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
-    if (z) return mmix_mul(m, y, mmix_silu(m, z));
-    return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
-}
-
-/* ---- Local-Swin ---- */
-
 /* The windows of a span, shifted in some layers. */
 static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *mixer)
 {
@@ -11206,84 +11126,8 @@ static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mm
         window[k] = w->options.window[k] ? w->options.window[k] : s->grid[0] == 1 ? image[k] : video[k];
     mmix_mixer_windows(mixer, 3, s->grid, window, w->index % period >= period / 2);
 }
-/* (B, n, ·, ·) of as many values. */
-static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t B, size_t n)
-{
-    const size_t shape[4] = { B, n, mmix_shape(x, 2), mmix_shape(x, 3) };
-    return mmix_reshape(m, x, 4, shape);
-}
-/* Of the grid tokens, (B, their number, H, P): each span a sequence, neighbours with equal grids at once. */
-static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer all, const mmixi_layout *a)
-{
-    const mmix_span *s = a->of.spans;
-    mmix_tensor *done[MMIX_MAX_INPUTS];
-    size_t n_done = 0;
-    for (size_t i = 0, at = 0, equal, n; i < a->of.n_spans; i += equal, at += equal * n) {
-        mmix_mixer mixer = all;
-        n = s[i].grid[0] * s[i].grid[1] * s[i].grid[2];
-        for (equal = 1; i + equal < a->of.n_spans; equal++)
-            if (memcmp(s[i].grid, s[i + equal].grid, sizeof s->grid)) break;
-        mixer.q = mmixi_sequences(m, mmix_slice(m, all.q, 1, at, equal * n), a->B * equal, n);
-        mixer.k = mmixi_sequences(m, mmix_slice(m, all.k, 1, at, equal * n), a->B * equal, n);
-        mixer.v = mmixi_sequences(m, mmix_slice(m, all.v, 1, at, equal * n), a->B * equal, n);
-        if (!w->options.causal_window) mixer.mask = MMIX_MASK_NONE;
-        mmixi_swin_windows(w, &s[i], &mixer);
-        if (m->error_kind) return NULL;
-        done[n_done++] = mmixi_sequences(m, mmix_mix(m, &mixer), a->B, equal * n);
-        if (n_done == MMIX_MAX_INPUTS) {         /* so many go into one */
-            done[0] = mmix_concat(m, 1, done, n_done);
-            n_done = 1;
-        }
-    }
-    return n_done > 1 ? mmix_concat(m, 1, done, n_done) : done[0];
-}
-/* Of the text tokens, (B, their number, H, P). Keys and values of a sequence's earlier pieces are in slot + 1,
-   and those tokens' places. */
-static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer mixer, const mmixi_layout *a)
-{
-    const size_t window = w->options.text_window, n = mmix_count(a->list[MMIXI_KIND_TEXT]);
-    mmix_tensor *carried = !a->of.state ? NULL
-        : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1, 1,
-                             window);
-    const size_t before = carried ? carried->shape[1] - n : 0;
-    double *place = mmixi_doubles(m, before + n, 1);
-    mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
-    if (m->error_kind) return NULL;
-    for (size_t i = 0, low = 0; i < before + n; i++) {               /* low: the first that i sees */
-        place[i] = i < before ? (double)mmix_data(carried)[i]
-            : (double)(a->seen + (size_t)mmix_data_i32(a->list[MMIXI_KIND_TEXT])[i - before]);
-        while (place[i] - place[low] >= (double)window) low++;
-        if (i >= before) mmix_data_i32(mixer.lefts)[i - before] = (int32_t)(i - low);
-        if (carried) mmix_data(carried)[i] = (mmix_real)place[i];
-    }
-    mixer.mask = MMIX_MASK_BAND;
-    mixer.left = window - 1;
-    return mmixi_mix_on(m, &mixer, a, 1);
-}
-/* base, and in the rows of tokens that take part + swin; or, with a gate u between the branches, + (1 - u)
-   (swin - flex). */
-static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *base,
-                               mmix_tensor *flex, const mmixi_layout *a)
-{
-    for (int kind = MMIXI_KIND_GRID; kind <= MMIXI_KIND_TEXT; kind++) {
-        mmix_tensor *list = a->list[kind], *y, *z;
-        mmix_mixer mixer;
-        if (!list || (kind == MMIXI_KIND_TEXT && !w->options.text_window)) continue;
-        mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, list);
-        if (m->error_kind) return NULL;
-        y = (kind == MMIXI_KIND_GRID ? mmixi_swin_grid : mmixi_swin_text)(m, w, mixer, a);
-        y = mmixi_project(m, &w->swin, MMIXI_O, mmixi_join_heads(m, y), NULL);
-        if (flex) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
-            z = mmix_linear(m, mmixi_tokens(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
-            z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
-            y = mmix_mul(m, z, mmix_sub(m, y, mmixi_tokens(m, flex, list)));
-        }
-        base = mmix_add_rows(m, base, y, list);
-    }
-    return base;
-}
 
-/* ---- the definition, as matrices ---- */
+/* ---- the definition: loops over tokens that fill M ---- */
 
 /* In scan order M_rj += g e^(A Σ δ) δ_j C_r·B_j with the sum over the tokens after j up to r; in spans also
    (1 - g) times the same of tokens behind r. M (B, H, L, L). */
@@ -11362,6 +11206,165 @@ static void mmixi_swin_matrix(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tenso
         for (size_t j = 0; j < L && high > -INFINITY; j++)
             row[j] = (mmix_real)(u * (double)row[j] + (z ? 1 - u : 1) * e[j] / sum);
     }
+}
+
+/* ---- two directions into one ----
+
+   In spans y = g f + (1 - g) b, ½ (f + b) or f + b, elsewhere f; g = σ(z), dz = g (1 - g) Σ_p dy (f - b). f (B,
+   L, H, P); b (B, n, H, P) and z (B, n, H) of the tokens from `first` on; of runs (B, n) the even ones are spans.
+   in: f, b, z, runs. size: first, directions. */
+
+static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_kernels *k = c->m->k;
+    const mmix_tensor *f = c->in[0], *b = c->in[1];
+    const size_t L = f->shape[1], n = b->shape[1], H = f->shape[2], P = f->shape[3];
+    const int32_t *runs = mmix_data_i32(c->in[3]);
+    const int directions = (int)c->size[1];
+    (void)lane;
+    for (size_t i = begin * H; i < end * H; i++) {
+        const size_t r = i / H % L - c->size[0], row = i / H / L * n + r, j = row * H + i % H;   /* of b and z */
+        const int inside = r < n && (!runs || runs[row] % 2 == 0);           /* r wraps round before `first` */
+        const mmix_real g = inside ? mmixi_fuse_gate(directions, mmix_data(c->in[2]), j) : 1,
+            share[2] = { g, directions == MMIX_FUSE_SUM ? 1 : 1 - g }, *dy = c->dy[0] ? c->dy[0] + i * P : NULL;
+        for (int d = 0; d < 1 + inside; d++) {
+            const size_t at = (d ? j : i) * P;
+            if (!dy) (d ? k->axpy : k->scale)(P, share[d], mmix_data(c->in[d]) + at, mmix_data(c->out[0]) + i * P);
+            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + at);
+        }
+        if (inside && c->dx[2])
+            c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0)
+                + g * (1 - g) * (k->dot(P, dy, mmix_data(f) + i * P) - k->dot(P, dy, mmix_data(b) + j * P));
+    }
+}
+static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_tensor *f = c->in[0];
+    for (int i = 1; i < 3 && c->in[3]; i++)      /* text between the spans gets none */
+        if (c->dx[i] && !c->add[i]) {
+            mmixi_zero(m, mmix_count(c->in[i]), c->dx[i]);
+            c->add[i] = 1;
+        }
+    return mmixi_over(c, f->shape[0] * f->shape[1], mmixi_row_grain(f->shape[2] * f->shape[3]), mmixi_fuse_tokens);
+}
+static mmix_tensor *mmixi_fuse(mmix_ctx *m, mmix_tensor *f, mmix_tensor *b, mmix_tensor *z, const mmixi_layout *a,
+                               int directions)
+{
+    mmix_call call = mmixi_call(f, b, z);
+    call.in[3] = a->runs;
+    call.size[0] = a->first;
+    call.size[1] = (size_t)directions;
+    call.out[0] = mmixi_like(m, "mmix_flex_ma", f);
+    return mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &call, NULL, 0);
+}
+
+/* ---- Flex-MA ---- */
+
+/* What the heads bring, (B, L, H·P). */
+static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a)
+{
+    const size_t o = f->index % 4;
+    mmix_tensor *y, *z;
+    mmix_mixer scan[2];
+    if (mmixi_flex_scans(m, f, mmixi_tokens(m, x, a->order[o]), a, a->first, a->n, scan, &z)) return NULL;
+    scan[0].initial_state = a->of.initial_state;
+    scan[0].final_state = a->of.final_state;
+    y = mmixi_mix_on(m, scan, a, 0);
+    if (a->n && y) {
+        scan[1].seq_idx = a->runs;
+        y = mmixi_fuse(m, y, mmix_mix(m, &scan[1]), z, a, f->options.directions);
+    }
+    return y ? mmixi_tokens(m, mmixi_join_heads(m, y), a->inverse[o]) : NULL;
+}
+/* What o_proj reads: (B, L, H·P). */
+static mmix_tensor *mmixi_flex_mixed(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *y = mmixi_flex_heads(m, f, x, a), *z = NULL;
+    if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
+    if (f->z_weight) z = mmix_linear(m, x, f->z_weight, f->z_bias);
+    if (z && f->norm) return mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
+    if (z) return mmix_mul(m, y, mmix_silu(m, z));
+    return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
+}
+
+/* ---- Local-Swin ---- */
+
+/* (B, n, ·, ·) of as many values. */
+static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t B, size_t n)
+{
+    const size_t shape[4] = { B, n, mmix_shape(x, 2), mmix_shape(x, 3) };
+    return mmix_reshape(m, x, 4, shape);
+}
+/* Of the grid tokens, (B, their number, H, P): each span a sequence, neighbours with equal grids at once. */
+static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer all, const mmixi_layout *a)
+{
+    const mmix_span *s = a->of.spans;
+    mmix_tensor *part[MMIX_MAX_INPUTS];
+    size_t parts = 0;
+    for (size_t i = 0, at = 0, equal, n; i < a->of.n_spans; i += equal, at += equal * n) {
+        mmix_mixer mixer = all;
+        n = s[i].grid[0] * s[i].grid[1] * s[i].grid[2];
+        for (equal = 1; i + equal < a->of.n_spans; equal++)
+            if (memcmp(s[i].grid, s[i + equal].grid, sizeof s->grid)) break;
+        mixer.q = mmixi_sequences(m, mmix_slice(m, all.q, 1, at, equal * n), a->B * equal, n);
+        mixer.k = mmixi_sequences(m, mmix_slice(m, all.k, 1, at, equal * n), a->B * equal, n);
+        mixer.v = mmixi_sequences(m, mmix_slice(m, all.v, 1, at, equal * n), a->B * equal, n);
+        if (!w->options.causal_window) mixer.mask = MMIX_MASK_NONE;
+        mmixi_swin_windows(w, &s[i], &mixer);
+        if (m->error_kind) return NULL;
+        part[parts++] = mmixi_sequences(m, mmix_mix(m, &mixer), a->B, equal * n);
+        if (parts == MMIX_MAX_INPUTS) {         /* so many go into one */
+            part[0] = mmix_concat(m, 1, part, parts);
+            parts = 1;
+        }
+    }
+    return parts > 1 ? mmix_concat(m, 1, part, parts) : part[0];
+}
+/* Of the text tokens, (B, their number, H, P). Keys and values of a sequence's earlier pieces are in slot + 1,
+   and those tokens' places. */
+static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer mixer, const mmixi_layout *a)
+{
+    const size_t window = w->options.text_window, n = mmix_count(a->list[MMIXI_KIND_TEXT]);
+    mmix_tensor *carried = !a->of.state ? NULL
+        : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1, 1,
+                             window);
+    const size_t before = carried ? carried->shape[1] - n : 0;
+    double *place = mmixi_doubles(m, before + n, 1);
+    mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    if (m->error_kind) return NULL;
+    for (size_t i = 0, low = 0; i < before + n; i++) {               /* low: the first that i sees */
+        place[i] = i < before ? (double)mmix_data(carried)[i]
+            : (double)(a->seen + (size_t)mmix_data_i32(a->list[MMIXI_KIND_TEXT])[i - before]);
+        while (place[i] - place[low] >= (double)window) low++;
+        if (i >= before) mmix_data_i32(mixer.lefts)[i - before] = (int32_t)(i - low);
+        if (carried) mmix_data(carried)[i] = (mmix_real)place[i];
+    }
+    mixer.mask = MMIX_MASK_BAND;
+    mixer.left = window - 1;
+    return mmixi_mix_on(m, &mixer, a, 1);
+}
+/* base, and in the rows of tokens that take part + swin; or, with a gate u between the branches, + (1 - u)
+   (swin - flex). */
+static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *base,
+                               mmix_tensor *flex, const mmixi_layout *a)
+{
+    for (int kind = MMIXI_KIND_GRID; kind <= MMIXI_KIND_TEXT; kind++) {
+        mmix_tensor *list = a->list[kind], *y, *z;
+        mmix_mixer mixer;
+        if (!list || (kind == MMIXI_KIND_TEXT && !w->options.text_window)) continue;
+        mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, list);
+        if (m->error_kind) return NULL;
+        y = (kind == MMIXI_KIND_GRID ? mmixi_swin_grid : mmixi_swin_text)(m, w, mixer, a);
+        y = mmixi_project(m, &w->swin, MMIXI_O, mmixi_join_heads(m, y), NULL);
+        if (flex) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
+            z = mmix_linear(m, mmixi_tokens(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
+            z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
+            y = mmix_mul(m, z, mmix_sub(m, y, mmixi_tokens(m, flex, list)));
+        }
+        base = mmix_add_rows(m, base, y, list);
+    }
+    return base;
 }
 
 /* ---- both branches ---- */
@@ -11449,28 +11452,26 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options)
 {
-    mmix_mmate_options o;
+    const mmix_mmate_options *o = &layer->options;
     mmixi_dims d;
     char flex[160], swin[160];
     memset(layer, 0, sizeof *layer);
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    if (o.branches < MMIX_BRANCH_BOTH || o.branches > MMIX_BRANCH_SWIN || o.directions < MMIX_FUSE_GATE
-        || o.directions > MMIX_FUSE_SUM || o.shift_period % 2 || o.text_window > INT32_MAX)
+    if (options) layer->options = *options;
+    if (o->branches < MMIX_BRANCH_BOTH || o->branches > MMIX_BRANCH_SWIN || o->directions < MMIX_FUSE_GATE
+        || o->directions > MMIX_FUSE_SUM || o->shift_period % 2 || o->text_window > INT32_MAX)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: branches %d, directions %d, shift period "
                          "%.0f, text window %.0f; expected MMIX_BRANCH_…, MMIX_FUSE_…, an even period",
-                         o.branches, o.directions, (double)o.shift_period, (double)o.text_window);
-    layer->options = o;
+                         o->branches, o->directions, (double)o->shift_period, (double)o->text_window);
     layer->index = index;
     d.D = D;
     d.H = heads;
     d.E = heads * width;
     d.C = d.E + 2 * kv_heads * width;
-    d.W = o.conv_width;
+    d.W = o->conv_width;
     snprintf(flex, sizeof flex, "%sflex.", prefix);
     snprintf(swin, sizeof swin, "%sswin.", prefix);
-    if (o.branches != MMIX_BRANCH_SWIN) {
-        const int two = !o.shared_directions, fuse = o.directions == MMIX_FUSE_GATE, z = o.output_gate;
+    if (o->branches != MMIX_BRANCH_SWIN) {
+        const int two = !o->shared_directions, fuse = o->directions == MMIX_FUSE_GATE, z = o->output_gate;
         if (mmix_projections_init(&layer->flex, p, flex, D, heads, kv_heads, width, bias)) return -1;
         mmixi_declare(p, flex, &d, "dt_proj.weight HD zeros, dt_bias H dt_spread, A_log H zeros, "
                       "dt_proj_b.weight HD zeros, dt_b_bias H dt_spread, A_log_b H zeros, "
@@ -11479,14 +11480,14 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                       &layer->dir[0].dt_proj, &layer->dir[0].dt_bias, &layer->dir[0].A_log,
                       two ? &layer->dir[1].dt_proj : NULL, two ? &layer->dir[1].dt_bias : NULL,
                       two ? &layer->dir[1].A_log : NULL, fuse ? &layer->gate_weight : NULL,
-                      fuse ? &layer->gate_bias : NULL, o.skip ? &layer->D : NULL,
-                      o.conv_width > 1 ? &layer->conv_weight : NULL, z ? &layer->z_weight : NULL,
-                      z ? &layer->z_bias : NULL, 1.2784645427610738, o.norm ? &layer->norm : NULL);
+                      fuse ? &layer->gate_bias : NULL, o->skip ? &layer->D : NULL,
+                      o->conv_width > 1 ? &layer->conv_weight : NULL, z ? &layer->z_weight : NULL,
+                      z ? &layer->z_bias : NULL, 1.2784645427610738, o->norm ? &layer->norm : NULL);
                                                  /* silu(1.278…) = 1 */
     }
-    if (o.branches != MMIX_BRANCH_FLEX
+    if (o->branches != MMIX_BRANCH_FLEX
         && mmix_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias)) return -1;
-    if (o.branches == MMIX_BRANCH_BOTH && o.branch_gate)
+    if (o->branches == MMIX_BRANCH_BOTH && o->branch_gate)
         mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, branch_gate.bias 1 zeros",
                       &layer->branch_gate_weight, &layer->branch_gate_bias);
     return p->m->error_kind ? -1 : 0;
@@ -11887,10 +11888,10 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
 
 /* ---- drawing the next token ---- */
 
-typedef struct mmixi_likely { double p; size_t token; } mmixi_likely;
-static int mmixi_likelier(const void *a, const void *b)          /* of equal ones the lower number first */
+typedef struct mmixi_candidate { double p; size_t token; } mmixi_candidate;
+static int mmixi_by_probability(const void *a, const void *b)          /* of equal ones the lower number first */
 {
-    const mmixi_likely *x = (const mmixi_likely *)a, *y = (const mmixi_likely *)b;
+    const mmixi_candidate *x = (const mmixi_candidate *)a, *y = (const mmixi_candidate *)b;
     return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : (x->token > y->token) - (x->token < y->token);
 }
 /* The largest logit's number; K after mmix_fail. -infinity excludes a token, but not all of them. */
@@ -11911,7 +11912,7 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
                             uint64_t place)
 {
     const mmix_mark mark = mmix_mark_here(m);
-    mmixi_likely *all;
+    mmixi_candidate *all;
     size_t best, n = K;
     double sum = 0, u;
     if (!logits || !K)
@@ -11920,7 +11921,7 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
     best = mmixi_largest_logit(m, logits, K, place);
     if (best == K) return 0;
     if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX) return (int32_t)best;
-    all = (mmixi_likely *)mmixi_step_array(m, K, 1, sizeof *all);
+    all = (mmixi_candidate *)mmixi_step_array(m, K, 1, sizeof *all);
     if (!all) return (int32_t)best;
     for (size_t k = 0; k < K; k++) {
         all[k].token = k;
@@ -11929,7 +11930,7 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
     }
     if (sampling->top_p > 0 && sampling->top_p < 1) {
         const double enough = sampling->top_p * sum;
-        qsort(all, K, sizeof *all, mmixi_likelier);
+        qsort(all, K, sizeof *all, mmixi_by_probability);
         for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].p;
     }
     u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;
@@ -11950,17 +11951,17 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
     mmix_decoder_state *s;
     mmix_sequence next;
     mmixi_dims size;
-    size_t made = 0, going;
+    size_t made = 0, unfinished;
     if (!d || m->error_kind) return 0;
     if (!sequence || (!tokens && count))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence and room for tokens, found NULL",
                          who), (size_t)0;
     if (!mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
-    going = size.B;
+    unfinished = size.B;
     next = *sequence;
     mark = mmix_mark_here(m);
     s = mmix_decoder_state_create(d);
-    for (; s && going && made < count; made++, mmix_rewind(m, mark)) {
+    for (; s && unfinished && made < count; made++, mmix_rewind(m, mark)) {
         const size_t shape[2] = { size.B, 1 };
         const mmix_tensor *logits;
         if (made) {
@@ -11971,13 +11972,13 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
             mmix_data_i32(next.tokens)[b] = tokens[b * count + made - 1];
         logits = mmix_decoder_step(m, d, &next, s);
         if (!logits) break;
-        going = 0;
+        unfinished = 0;
         for (size_t b = 0, K = mmixi_cols(logits); b < size.B; b++) {
             int32_t *row = tokens + b * count;
             const int stopped = stop && made && row[made - 1] == stop;
             row[made] = stopped ? stop : mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
                                                      (uint64_t)b << 32 | mmix_decoder_state_tokens(s));
-            going += !stop || row[made] != stop;
+            unfinished += !stop || row[made] != stop;
         }
     }
     for (size_t b = 0; b < size.B; b++)          /* all rows stopped before the end */
@@ -12136,11 +12137,11 @@ static void mmixi_head_squares(mmix_ctx *m, mmix_tensor *y, mmix_tensor *o_proj,
     const size_t P = mmix_shape(y, 2) / H;
     for (size_t h = 0; h < H; h++) {
         const mmix_mark mark = mmix_mark_here(m);
-        const mmix_tensor *own = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P),
+        const mmix_tensor *out = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P),
                                              NULL);
         square[h] = 0;
-        for (size_t r = 0; own && r < mmixi_rows(own); r++)
-            square[h] += (double)m->k->variance(own->shape[2], mmix_data(own) + r * own->shape[2], 0);
+        for (size_t r = 0; out && r < mmixi_rows(out); r++)
+            square[h] += (double)m->k->variance(out->shape[2], mmix_data(out) + r * out->shape[2], 0);
         mmix_rewind(m, mark);
     }
 }
@@ -12171,10 +12172,10 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
         const mmixi_decoder_layer *from = &teacher->layer[i];
         const mmix_mmate_layer *to = &student->layer[i].mmate;
         mmix_tensor *weight = to->flex.weight[MMIXI_O], *u = mmix_rms_norm(m, s->x, from->norm1, t->eps),
-            *own = mmixi_flex_mixed(m, to, u, &s->a),
-            *its = mmixi_causal_heads(m, &from->attention, u, &t->rope, &s->a);
-        mmixi_head_squares(m, own, weight, c->heads, square);
-        mmixi_head_squares(m, its, from->attention.weight[MMIXI_O], c->heads, square + c->heads);
+            *flex = mmixi_flex_mixed(m, to, u, &s->a),
+            *attention = mmixi_causal_heads(m, &from->attention, u, &t->rope, &s->a);
+        mmixi_head_squares(m, flex, weight, c->heads, square);
+        mmixi_head_squares(m, attention, from->attention.weight[MMIXI_O], c->heads, square + c->heads);
         for (size_t k = 0; k < mmix_count(weight) && !m->error_kind; k++) {
             const double *of = square + k / c->head_dim % c->heads;
             if (of[0] > 0 && of[c->heads] > 0) mmix_data(weight)[k] *= (mmix_real)sqrt(of[c->heads] / of[0]);
