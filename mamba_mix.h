@@ -1281,8 +1281,8 @@ MMIXDEF mmix_tensor *mmix_flex_ma(mmix_ctx *m, const mmix_mmate_layer *layer, mm
 /* The other one; tokens that take no part get 0, without o_proj's bias. */
 MMIXDEF mmix_tensor *mmix_local_swin(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                      mmix_tensor *residual, const mmix_layout *layout);
-/* M (B, H, L, L) of a branch, y = M v for each head before o_proj (and without output_gate and norm), for
-   looking: not recorded. */
+/* M (B, H, L, L) of a branch, y = M v for each head before o_proj (and without output_gate and norm), by its
+   definition: a loop over pairs of tokens, what mmix_flex_ma must equal. For looking: not recorded. */
 MMIXDEF mmix_tensor *mmix_flex_ma_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                          const mmix_layout *layout);
 /* The same of Local-Swin: rows of tokens that take no part are 0. */
@@ -1363,7 +1363,7 @@ typedef struct mmix_sampling {
     int32_t stop;                            /* the last token to make, none if 0 */
 } mmix_sampling;
 /* One token from logits (K); place: its number in the sequence. 0 on error, as after a chain of calls that
-   ended in logits of NULL. */
+   ended in logits of NULL, or where one is not a number or all are -infinity. */
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place);
 /* Continues `prompt` (n tokens of text) by at most `count` tokens, the stop token included; returns how many,
@@ -10522,36 +10522,43 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
 /* ==== >>m-mate =======================================================================
    decoder mixers: causal attention with projections of its own, and M-MATE = Flex-MA + Local-Swin
 
-       Flex-MA       f_t = h_t C_t,  h_t = e^(δ_t A) h_{t-1} + δ_t X_t B_tᵀ over all tokens, those of a span
-                     in its layer's order;  b the same backwards in each span;  y = g f + (1 - g) b there
-       Local-Swin    softmax attention in windows of a span's grid
+   C, B, X are what q, k and v are in attention. A head of Flex-MA visits the tokens in its layer's order, those
+   of a span in place of the span:
 
-   C, B, X are what q, k and v are in attention. x is brought into scan order once, and all that follows reads
-   runs of it; a span's reverse scan is a slice, or with several spans one pass whose state begins anew where
-   a span does. Local-Swin works on the grid tokens alone; what it brings is added to their rows.
+       f_r = h_r C_r + D X_r,   h_r = e^(δ_r A) h_{r-1} + δ_r X_r B_rᵀ        over all tokens
+       b_r                      the same from the last token of a span to its first, δ and A its own
+       y_r = f_r in text, in spans g f_r + (1 - g) b_r with g = σ(z_r), ½ (f_r + b_r), or f_r + b_r
 
-   Both are linear in the values: with the identity as values the same code returns M.
+   A head of Local-Swin is softmax attention of grid tokens in windows of their span's grid, and of text tokens
+   to those less than `text_window` tokens back:
+
+       y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
+
+   Both are y = M v. The loops over tokens t and j that fill M are the definition (mmixi_flex_matrix and
+   mmixi_swin_matrix), which the tests hold against the fast form. That brings x into scan order once; a span's
+   tokens stay together in it, so the reverse scans are one SSD over the tokens from the first span to the last
+   one's end, as packed sequences. Local-Swin gathers the tokens that take part and adds what it brings to their
+   rows.
    ==================================================================================== */
 
-/* ---- where the tokens are ---- */
-
-typedef struct mmixi_layout {
-    const mmix_layout *of;
-    mmix_layout none;                            /* for who has none */
-    /* seen: tokens that the slot has; first … end - 1: from the first span to the last one's end */
-    size_t B, L, seen, first, end;
-    /* token visited r-th by layers of a scan order, and its inverse; NULL: as they stand */
-    size_t *order[4], *inverse[4];
-    /* grid tokens; all others; those outside of spans */
-    size_t *grid, *rest, *text, n_grid, n_rest, n_text;
-    mmix_tensor *inside, *sequence;              /* (end - first): 1 in spans; (B, end - first): which run */
-    mmix_tensor *positions;
-} mmixi_layout;
+/* ---- spans: where the tokens are ---- */
 
 static size_t mmixi_span_tokens(const mmix_span *s)
 {
     return s->grid[0] * (s->grid[1] * s->grid[2] + s->separators);
 }
+/* Frame, row and column of a span's token number `at`, and 1; of a separator those of the last token before it
+   that is none, and 0. */
+static int mmixi_span_cell(const mmix_span *s, size_t at, size_t cell[3])
+{
+    const size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators,
+        in = mmixi_min(at % frame, plane - 1);
+    cell[0] = at / frame;
+    cell[1] = in / s->grid[2];
+    cell[2] = in % s->grid[2];
+    return at % frame < plane;
+}
+/* Spans lie in order, apart and inside L tokens: 1, or 0 after mmix_fail. */
 static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n, size_t L)
 {
     size_t end = 0;
@@ -10559,9 +10566,9 @@ static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *span
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected %.0f spans, found NULL", who, (double)n), 0;
     for (size_t i = 0; i < n; i++) {
         const mmix_span *s = &spans[i];
-        size_t frame, all;
-        if (!s->grid[0] || !mmixi_mul_ok(s->grid[1], s->grid[2], &frame) || !frame
-            || frame + s->separators < frame || !mmixi_mul_ok(s->grid[0], frame + s->separators, &all)
+        size_t plane, all;
+        if (!s->grid[0] || !mmixi_mul_ok(s->grid[1], s->grid[2], &plane) || !plane
+            || plane + s->separators < plane || !mmixi_mul_ok(s->grid[0], plane + s->separators, &all)
             || s->start < end || s->start > L || all > L - s->start)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f x %.0f x %.0f tokens and %.0f "
                              "separators a frame from %.0f on, expected it whole between %.0f and the %.0f "
@@ -10572,155 +10579,169 @@ static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *span
     }
     return 1;
 }
-/* Token `at` of a span in the order of its tokens: whether it is one of the grid. */
-static int mmixi_span_grid(const mmix_span *s, size_t at)
+
+/* Text: outside of spans. Other: text and separators, all that is not grid. */
+enum { MMIXI_KIND_GRID, MMIXI_KIND_TEXT, MMIXI_KIND_OTHER, MMIXI_KINDS };
+/* The tokens of a call, in step memory. Lists are int32. */
+typedef struct mmixi_layout {
+    mmix_layout of;                              /* as the caller says, with positions in any case */
+    size_t B, L, seen;                           /* seen: how many tokens the slot has read before */
+    size_t first, n;                             /* n tokens from `first` on: first span to end of the last */
+    mmix_tensor *list[MMIXI_KINDS];              /* the tokens of a kind; NULL: there are none */
+    mmix_tensor *order[4], *inverse[4];          /* by layer mod 4: the token visited r-th, and its inverse */
+    mmix_tensor *runs;                           /* (B, n): 2i in span i, 2i + 1 behind it; NULL: one span */
+} mmixi_layout;
+
+/* How many spans end at token t or before it. */
+static size_t mmixi_spans_before(const mmixi_layout *a, size_t t)
 {
-    return at % (s->grid[1] * s->grid[2] + s->separators) < s->grid[1] * s->grid[2];
-}
-static int mmixi_layout_orders(mmix_ctx *m, mmixi_layout *a, size_t order)
-{
-    int same = 1;
-    size_t *perm = (size_t *)mmixi_step_array(m, a->L, 1, sizeof *perm),
-        *inverse = (size_t *)mmixi_step_array(m, a->L, 1, sizeof *inverse);
-    int32_t *rank = (int32_t *)mmixi_step_array(m, a->L, 1, sizeof *rank);
-    if (!perm || !inverse || !rank) return -1;
-    for (size_t t = 0; t < a->L; t++) perm[t] = t;
-    for (size_t i = 0; i < a->of->n_spans; i++) {
-        const mmix_span *s = &a->of->spans[i];
-        mmix_scan_order(order, s->grid[0], s->grid[1], s->grid[2], s->separators, rank, NULL);
-        for (size_t r = 0; r < mmixi_span_tokens(s); r++) {
-            perm[s->start + r] = s->start + (size_t)rank[r];
-            same &= rank[r] == (int32_t)r;
-        }
+    size_t low = 0, high = a->of.n_spans;
+    while (low < high) {
+        const size_t i = (low + high) / 2;
+        if (t < a->of.spans[i].start + mmixi_span_tokens(&a->of.spans[i])) high = i;
+        else low = i + 1;
     }
-    for (size_t r = 0; r < a->L; r++) inverse[perm[r]] = r;
-    a->order[order] = same ? NULL : perm;
-    a->inverse[order] = same ? NULL : inverse;
+    return low;
+}
+/* The span that a token lies in; NULL: text. */
+static const mmix_span *mmixi_span_at(const mmixi_layout *a, size_t t)
+{
+    const size_t i = mmixi_spans_before(a, t);
+    return i < a->of.n_spans && t >= a->of.spans[i].start ? &a->of.spans[i] : NULL;
+}
+/* from, from + 1, …: (n) int32 */
+static mmix_tensor *mmixi_numbers(mmix_ctx *m, size_t n, size_t from)
+{
+    mmix_tensor *t = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    for (size_t i = 0; t && i < n; i++) mmix_data_i32(t)[i] = (int32_t)(from + i);
+    return t;
+}
+static int mmixi_layout_lists(mmix_ctx *m, mmixi_layout *a)
+{
+    const size_t shape[2] = { a->B, a->n };
+    size_t count[MMIXI_KINDS] = { 0 }, cell[3];
+    for (int k = 0; k < MMIXI_KINDS; k++) a->list[k] = mmixi_numbers(m, a->L, 0);
+    if (a->of.n_spans > 1) a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    if (m->error_kind) return -1;
+    for (size_t t = 0; t < a->L; t++) {
+        const mmix_span *s = mmixi_span_at(a, t);
+        const int grid = s && mmixi_span_cell(s, t - s->start, cell), is[MMIXI_KINDS] = { grid, !s, !grid };
+        for (int k = 0; k < MMIXI_KINDS; k++)
+            if (is[k]) mmix_data_i32(a->list[k])[count[k]++] = (int32_t)t;
+        for (size_t b = 0; a->runs && t - a->first < a->n && b < a->B; b++)
+            mmix_data_i32(a->runs)[b * a->n + t - a->first] = (int32_t)(2 * mmixi_spans_before(a, t)) - !s;
+    }
+    for (int k = 0; k < MMIXI_KINDS; k++) {
+        a->list[k]->shape[0] = count[k];
+        if (!count[k]) a->list[k] = NULL;
+    }
     return 0;
 }
-/* Finds everything for layers `from` … `to` - 1 of the kind; in step memory. 0, or -1. */
-static int mmixi_layout_fill(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                             size_t B, size_t L, size_t from, size_t to)
+/* For B sequences of L tokens. 0, or -1. */
+static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
+                              size_t B, size_t L)
 {
+    mmixi_dims d;
     memset(a, 0, sizeof *a);
-    a->of = layout = layout ? layout : &a->none;
+    memset(&d, 0, sizeof d);
+    if (layout) a->of = *layout;
     a->B = B;
-    a->L = L;
-    if (layout->state) a->seen = mmix_state_tokens(layout->state, layout->slot);
-    if (!mmixi_spans_check(m, who, layout->spans, layout->n_spans, a->L)) return -1;
-    if (a->L > INT32_MAX)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f tokens, at most 2³¹ - 1", who, (double)a->L);
-    a->grid = (size_t *)mmixi_step_array(m, a->L, 1, sizeof *a->grid);
-    a->rest = (size_t *)mmixi_step_array(m, a->L, 1, sizeof *a->rest);
-    a->text = (size_t *)mmixi_step_array(m, a->L, 1, sizeof *a->text);
-    if (m->error_kind) return -1;
-    for (size_t t = 0, i = 0; t < a->L; t++) {
-        const mmix_span *s;
-        while (i < layout->n_spans && t >= layout->spans[i].start + mmixi_span_tokens(&layout->spans[i])) i++;
-        s = i < layout->n_spans && t >= layout->spans[i].start ? &layout->spans[i] : NULL;
-        if (s && mmixi_span_grid(s, t - s->start)) a->grid[a->n_grid++] = t;
-        else a->rest[a->n_rest++] = t;
-        if (!s) a->text[a->n_text++] = t;
+    a->L = d.L = L;
+    if (a->of.state) a->seen = mmix_state_tokens(a->of.state, a->of.slot);
+    if (L > INT32_MAX)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f tokens, at most 2³¹ - 1", who, (double)L);
+    if (!mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, L)
+        || !mmixi_expect(m, who, &d, mmix_ndim(a->of.positions) == 2 ? "+positions:i32 3L" : "+positions?:i32 L",
+                         a->of.positions)) return -1;
+    if (a->of.n_spans) {
+        const mmix_span *last = &a->of.spans[a->of.n_spans - 1];
+        a->first = a->of.spans[0].start;
+        a->n = last->start + mmixi_span_tokens(last) - a->first;
     }
-    for (size_t i = from; layout->n_spans && i < to && i < from + 4; i++)
-        if (mmixi_layout_orders(m, a, i % 4)) return -1;
-    if (layout->n_spans) {
-        const mmix_span *last = &layout->spans[layout->n_spans - 1];
-        a->first = layout->spans[0].start;
-        a->end = last->start + mmixi_span_tokens(last);
-    }
-    if (layout->n_spans > 1) {
-        size_t shape[2];
-        int32_t *inside, *sequence;
-        shape[0] = a->B;
-        shape[1] = a->end - a->first;
-        a->inside = mmix_new(m, MMIX_DTYPE_I32, 1, shape + 1);
-        a->sequence = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-        if (!a->sequence) return -1;
-        inside = mmix_data_i32(a->inside);
-        sequence = mmix_data_i32(a->sequence);
-        memset(inside, 0, shape[1] * sizeof *inside);
-        for (size_t i = 0, at = 0; i < layout->n_spans; i++) {   /* run 2i: span i, 2i + 1: text behind it */
-            const size_t start = layout->spans[i].start - a->first,
-                end = start + mmixi_span_tokens(&layout->spans[i]);
-            for (; at < start; at++) sequence[at] = (int32_t)(2 * i) - 1;
-            for (; at < end; at++) {
-                sequence[at] = (int32_t)(2 * i);
-                inside[at] = 1;
-            }
-        }
-        for (size_t b = 1; b < a->B; b++)
-            memcpy(sequence + b * shape[1], sequence, shape[1] * sizeof *sequence);
-    }
-    a->positions = layout->positions;
-    if (mmix_ndim(a->positions) == 2
-        ? !mmixi_check(m, who, "positions", a->positions, MMIX_DTYPE_I32, 2, 3, L, 0, 0)
-        : !mmixi_optional(m, who, "positions", a->positions, MMIX_DTYPE_I32, 1, L, 0, 0, 0)) return -1;
-    if (!a->positions) {
-        a->positions = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
-        for (size_t t = 0; a->positions && t < a->L; t++)
-            mmix_data_i32(a->positions)[t] = (int32_t)(a->seen + t);
-    }
-    return m->error_kind ? -1 : 0;
+    if (!a->of.positions) a->of.positions = mmixi_numbers(m, L, a->seen);
+    return mmixi_layout_lists(m, a);
 }
-/* The same for x (B, L, D) of a caller, which is checked first. */
+/* The same for x (B, L, D) and a residual of a caller, which are checked first. */
 static int mmixi_layout_of(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                           const mmix_tensor *x, size_t from, size_t to)
+                           const mmix_tensor *x, const mmix_tensor *residual)
 {
-    return mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 3, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, 0)
-        ? mmixi_layout_fill(m, who, a, layout, x->shape[0], x->shape[1], from, to) : -1;
+    mmixi_dims d;
+    return mmixi_expect(m, who, &d, "x BLD, residual? BLD", x, residual)
+        ? mmixi_layout_begin(m, who, a, layout, d.B, d.L) : -1;
 }
-/* Tokens `index` of x, in all sequences; one run of them is a view. */
-static mmix_tensor *mmixi_tokens_of(mmix_ctx *m, mmix_tensor *x, const size_t *index, size_t n)
+/* Adds the scan order of a layer. 0, or -1. */
+static int mmixi_layout_order(mmix_ctx *m, mmixi_layout *a, size_t layer)
 {
-    if (n && index[n - 1] - index[0] == n - 1 && index[0] <= index[n - 1]) {
-        int run = 1;
-        for (size_t i = 1; run && i < n; i++) run = index[i] == index[0] + i;
-        if (run) return mmix_slice(m, x, 1, index[0], n);
+    mmix_tensor *order = mmixi_numbers(m, a->L, 0), *inverse = mmixi_numbers(m, a->L, 0);
+    for (size_t i = 0; inverse && i < a->of.n_spans; i++) {
+        const mmix_span *s = &a->of.spans[i];
+        int32_t *to = mmix_data_i32(order) + s->start, *from = mmix_data_i32(inverse) + s->start;
+        mmix_scan_order(layer, s->grid[0], s->grid[1], s->grid[2], s->separators, to, from);
+        for (size_t r = 0; r < mmixi_span_tokens(s); r++) {
+            to[r] += (int32_t)s->start;
+            from[r] += (int32_t)s->start;
+        }
     }
-    return mmixi_tokens_at(m, x, index, n);
+    a->order[layer % 4] = order;
+    a->inverse[layer % 4] = inverse;
+    return inverse ? 0 : -1;
 }
-/* Positions of those tokens. */
-static mmix_tensor *mmixi_positions_of(mmix_ctx *m, const mmixi_layout *a, const size_t *index, size_t n)
+/* The tokens of x (B, L, D) in a list (NULL: all), (B, n, D); where they follow each other a view, or x. */
+static mmix_tensor *mmixi_tokens(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
-    const mmix_tensor *all = a->positions;
-    const size_t axes = all && all->ndim == 2 ? 3 : 1;
-    size_t shape[2];
-    mmix_tensor *pos;
-    shape[0] = axes;
-    shape[1] = n;
-    pos = axes == 3 ? mmix_new(m, MMIX_DTYPE_I32, 2, shape) : mmix_new(m, MMIX_DTYPE_I32, 1, &n);
-    for (size_t i = 0; pos && i < axes * n; i++)
-        mmix_data_i32(pos)[i] = mmixi_index(all, i / n * a->L + index[i % n]);
-    return pos;
+    const int32_t *at = mmix_data_i32(list);
+    const size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n },
+        table[2] = { B * L, mmix_shape(x, 2) };
+    mmix_tensor *rows;
+    size_t run = 0;
+    if (!list) return x;
+    while (run < n && at[run] == at[0] + (int32_t)run) run++;
+    if (run == n) return n == L ? x : mmix_slice(m, x, 1, (size_t)at[0], n);
+    rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
+    return mmix_gather(m, mmix_reshape(m, x, 2, table), rows);
+}
+/* The positions of a list of tokens: (n), or (3, n). */
+static mmix_tensor *mmixi_positions(mmix_ctx *m, const mmixi_layout *a, const mmix_tensor *list)
+{
+    mmix_tensor *all = a->of.positions, *some;
+    const size_t n = mmix_count(list), axes = mmix_count(all) / a->L, shape[2] = { axes, n };
+    if (!list) return all;
+    some = mmix_new(m, MMIX_DTYPE_I32, all->ndim, shape + 2 - all->ndim);
+    for (size_t i = 0; some && i < axes * n; i++)
+        mmix_data_i32(some)[i] = mmixi_index(all, i / n * a->L + (size_t)mmix_data_i32(list)[i % n]);
+    return some;
+}
+/* What a mixer's heads bring to all tokens of a sequence; with a state to the next ones after those that its
+   slot + more has read. */
+static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *mixer, const mmixi_layout *a, size_t more)
+{
+    if (m->error_kind) return NULL;
+    return a->of.state ? mmix_mix_step(m, mixer, a->of.state, a->of.slot + more) : mmix_mix(m, mixer);
 }
 
-/* ---- projections ---- */
+/* ---- projections, causal attention ---- */
 
 enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
 MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
                                   size_t heads, size_t kv_heads, size_t width, int bias)
 {
-    static const char names[4][2][16] = {
-        { "q_proj.weight", "q_proj.bias" }, { "k_proj.weight", "k_proj.bias" },
-        { "v_proj.weight", "v_proj.bias" }, { "o_proj.weight", "o_proj.bias" }
-    };
+    static const char *const lines[4] = {
+        "q_proj.weight QD normal, q_proj.bias Q zeros", "k_proj.weight KD normal, k_proj.bias K zeros",
+        "v_proj.weight KD normal, v_proj.bias K zeros", "o_proj.weight DQ normal, o_proj.bias D zeros" };
+    mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     if (!heads || !kv_heads || heads % kv_heads || !width)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
-                         "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
                          "keys and values, which must divide them", (double)heads, (double)width,
                          (double)kv_heads);
     layer->heads = heads;
     layer->kv_heads = kv_heads;
-    for (int i = 0; i < 4; i++) {
-        const size_t wide = (i == MMIXI_K || i == MMIXI_V ? kv_heads : heads) * width,
-            out = i == MMIXI_O ? D : wide;
-        layer->weight[i] = mmixi_param(p, prefix, names[i][0], mmixi_normal(0.02), 2, out,
-                                       i == MMIXI_O ? wide : D, 0, 0);
-        if (bias > (i == MMIXI_O))
-            layer->bias[i] = mmixi_param(p, prefix, names[i][1], mmixi_zeros(), 1, out, 0, 0, 0);
-    }
+    d.D = D;
+    d.Q = heads * width;
+    d.K = kv_heads * width;
+    for (int i = 0; i < 4; i++)
+        mmixi_declare(p, prefix, &d, lines[i], &layer->weight[i], bias > (i == MMIXI_O) ? &layer->bias[i] : NULL);
     return p->m->error_kind ? -1 : 0;
 }
 /* Projection i of x, plus residual unless that is NULL. */
@@ -10729,457 +10750,368 @@ static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int i,
 {
     return mmixi_adapted(m, x, p->weight[i], p->bias[i], &p->lora[i], residual, NULL);
 }
-/* The same as heads: (B, L, H or G, N). */
-static mmix_tensor *mmixi_project_heads(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x)
+/* What projection i made, as heads: (B, L, H or G, N). */
+static mmix_tensor *mmixi_heads_apart(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x)
 {
     const size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads;
-    x = mmixi_project(m, p, i, x, NULL);
-    return mmixi_split_heads(m, x, 0, heads, mmix_shape(x, -1) / mmixi_max(heads, 1));
+    return x ? mmixi_split_heads(m, x, 0, heads, x->shape[2] / heads) : NULL;
 }
-/* Softmax attention's mixer of x: q and k turned by `positions` unless rope is NULL. values NULL: x's own. */
-static mmix_mixer mmixi_project_softmax(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
-                                        mmix_tensor *values, const mmix_rope_options *rope,
-                                        mmix_tensor *positions)
+/* Causal softmax attention among a list of tokens (NULL: all), q and k turned by their rotary positions. */
+static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
+                               const mmix_rope_options *rope, const mmixi_layout *a, const mmix_tensor *list)
 {
-    mmix_mixer mixer = mmix_mixer_softmax(mmixi_project_heads(m, p, MMIXI_Q, x),
-                                          mmixi_project_heads(m, p, MMIXI_K, x),
-                                          values ? values : mmixi_project_heads(m, p, MMIXI_V, x));
-    if (rope && rope->theta > 0 && mixer.k) {
-        mixer.q = mmix_rope(m, mixer.q, positions, rope);
-        mixer.k = mmix_rope(m, mixer.k, positions, rope);
-    }
-    return mixer;
-}
-static mmix_mixer mmixi_causal_mixer(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                     const mmix_rope_options *rope, const mmixi_layout *a)
-{
-    mmix_mixer mixer = mmixi_project_softmax(m, layer, x, NULL, rope, a->positions);
+    mmix_tensor *part[3], *own = mmixi_tokens(m, x, list), *positions = mmixi_positions(m, a, list);
+    mmix_mixer mixer;
+    for (int i = 0; i < 3; i++) part[i] = mmixi_heads_apart(m, p, i, mmixi_project(m, p, i, own, NULL));
+    for (int i = 0; i < 2 && rope && rope->theta > 0; i++) part[i] = mmix_rope(m, part[i], positions, rope);
+    mixer = mmix_mixer_softmax(part[0], part[1], part[2]);
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
 }
-/* What causal attention's heads bring, (B, L, H, N). */
+/* What o_proj reads: (B, L, H·N). */
 static mmix_tensor *mmixi_causal_heads(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
                                        const mmix_rope_options *rope, const mmixi_layout *a)
 {
-    const mmix_mixer mixer = mmixi_causal_mixer(m, layer, x, rope, a);
-    return !mixer.v ? NULL : a->of->state ? mmix_mix_step(m, &mixer, a->of->state, a->of->slot)
-        : mmix_mix(m, &mixer);
+    const mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, NULL);
+    return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, a, 0));
 }
 static mmix_tensor *mmixi_causal(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
                                  mmix_tensor *residual, const mmix_rope_options *rope, const mmixi_layout *a)
 {
-    mmix_tensor *y = mmixi_join_heads(m, mmixi_causal_heads(m, layer, x, rope, a));
-    return y ? mmixi_project(m, layer, MMIXI_O, y, residual) : NULL;
+    return mmixi_project(m, layer, MMIXI_O, mmixi_causal_heads(m, layer, x, rope, a), residual);
 }
 MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
                                            mmix_tensor *residual, const mmix_rope_options *rope,
                                            const mmix_layout *layout)
 {
     mmixi_layout a;
-    return mmixi_layout_of(m, "mmix_causal_attention", &a, layout, x, 0, 0) ? NULL
+    return mmixi_layout_of(m, "mmix_causal_attention", &a, layout, x, residual) ? NULL
         : mmixi_causal(m, layer, x, residual, rope, &a);
+}
+
+/* ---- what the branches read: scans, windows ---- */
+
+/* A causal convolution over C, B and X side by side; the state carries its last inputs. */
+static void mmixi_flex_conv(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *part[3], const mmixi_layout *a)
+{
+    mmix_tensor *carried = NULL, *last, *u;
+    mmix_conv1d_options conv;
+    memset(&conv, 0, sizeof conv);
+    if (a->of.state) {
+        carried = mmixi_carried_fixed(m, &a->of.state->slot[a->of.slot].part[MMIXI_CARRIED_CONV],
+                                      "convolution inputs", a->B, f->conv_weight->shape[0],
+                                      f->conv_weight->shape[2] - 1, 1);
+        if (!carried) return;
+        carried->ndim = 3;                       /* (B, D, W-1) */
+        conv.initial_state = carried;
+        conv.final_state = &last;
+    }
+    u = mmix_conv1d(m, mmix_concat(m, 2, part, 3), f->conv_weight, NULL, &conv);
+    if (u && carried) mmixi_put_all(m, last, mmix_data(last), carried, mmix_data(carried), 0);
+    for (size_t i = 0, from = 0, wide; i < 3; i++, from += wide) {
+        wide = mmix_shape(part[i], 2);
+        part[i] = mmix_slice(m, u, 2, from, wide);
+    }
+}
+/* The forward scan over x (B, L, D) in scan order, the reverse one over n of its tokens from `first` on (n 0:
+   none), and for these the gate's z, or NULL. 0, or -1. */
+static int mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a,
+                            size_t first, size_t n, mmix_mixer scan[2], mmix_tensor **z)
+{
+    mmix_tensor *part[3];
+    for (int i = 0; i < 3; i++) part[i] = mmixi_project(m, &f->flex, i, x, NULL);
+    if (f->conv_weight) mmixi_flex_conv(m, f, part, a);
+    for (int i = 0; i < 3; i++) part[i] = mmixi_heads_apart(m, &f->flex, i, part[i]);
+    for (int d = 0; d < 1 + (n > 0); d++) {
+        const int own = f->dir[d].A_log ? d : 0;
+        const size_t from = d ? first : 0, count = d ? n : a->L;
+        scan[d] = mmix_mixer_ssd(mmix_slice(m, part[2], 1, from, count),
+                                 mmix_linear(m, mmix_slice(m, x, 1, from, count), f->dir[own].dt_proj, NULL),
+                                 mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0),
+                                 mmix_slice(m, part[1], 1, from, count), mmix_slice(m, part[0], 1, from, count));
+        scan[d].dt_bias = f->dir[own].dt_bias;
+        scan[d].dt_softplus = 1;
+        scan[d].D = d && f->options.directions == MMIX_FUSE_SUM ? NULL : f->D;
+        scan[d].direction = d ? MMIX_REVERSE : MMIX_FORWARD;
+    }
+    *z = !n || f->options.directions != MMIX_FUSE_GATE ? NULL
+        : mmix_linear(m, mmix_slice(m, x, 1, first, n), f->gate_weight, f->gate_bias);
+    return m->error_kind ? -1 : 0;
+}
+/* The forward scan's share where two directions meet. */
+static mmix_real mmixi_fuse_gate(int directions, const mmix_real *z, size_t at)
+{
+    return directions == MMIX_FUSE_SUM ? 1 : directions == MMIX_FUSE_MEAN ? (mmix_real)0.5
+        : 1 / (1 + mmixi_exp_real(-z[at]));
+}
+/* The windows of a span, shifted in some layers. */
+static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *mixer)
+{
+    static const size_t image[3] = { 1, 16, 16 }, video[3] = { 16, 4, 4 };
+    const size_t period = w->options.shift_period ? w->options.shift_period : 2;
+    size_t window[3];
+    for (int k = 0; k < 3; k++)
+        window[k] = w->options.window[k] ? w->options.window[k] : s->grid[0] == 1 ? image[k] : video[k];
+    mmix_mixer_windows(mixer, 3, s->grid, window, w->index % period >= period / 2);
+}
+
+/* ---- the definition: loops over tokens that fill M ---- */
+
+/* In scan order M_rj += g e^(A Σ δ) δ_j C_r·B_j with the sum over the tokens after j up to r; in spans also
+   (1 - g) times the same of tokens behind r. M (B, H, L, L). */
+static void mmixi_flex_matrix(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a,
+                              mmix_tensor *M)
+{
+    const mmix_tensor *order = a->order[f->index % 4];
+    const int32_t *place = mmix_data_i32(order);
+    const size_t L = a->L, H = f->flex.heads;
+    mmix_tensor *z, *delta[2], *decay[2];
+    mmix_mixer scan[2];
+    if (mmixi_flex_scans(m, f, mmixi_tokens(m, x, order), a, 0, L, scan, &z)) return;
+    for (int d = 0; d < 2; d++) {
+        delta[d] = mmix_softplus(m, mmix_add(m, scan[d].dt, scan[d].dt_bias));
+        decay[d] = mmix_exp(m, mmix_mul(m, delta[d], scan[d].A));
+    }
+    for (size_t i = 0; i < a->B * H * 2 * L && !m->error_kind; i++) {        /* sequence, head, direction, token */
+        const size_t b = i / L / 2 / H, h = i / L / 2 % H, back = i / L % 2, r = i % L;
+        const mmix_span *s = mmixi_span_at(a, r);
+        const mmix_heads C = mmixi_heads_of(scan[back].q, mmix_data(scan[back].q), H),
+            B = mmixi_heads_of(scan[back].k, mmix_data(scan[back].k), H);
+        mmix_real *row = mmix_data(M) + ((b * H + h) * L + (size_t)place[r]) * L,
+            g = s ? mmixi_fuse_gate(f->options.directions, mmix_data(z), (b * L + r) * H + h) : 1;
+        const size_t end = !back ? L : s ? s->start + mmixi_span_tokens(s) : 0;
+        if (back && f->options.directions != MMIX_FUSE_SUM) g = 1 - g;
+        for (size_t j = r; j < end; j += back ? 1 : SIZE_MAX) {      /* up to the span's end, or down to 0 */
+            const size_t at = (b * L + j) * H + h;
+            row[place[j]] += g * mmix_data(delta[back])[at]
+                * m->k->dot(scan->q->shape[3], mmixi_at(&C, b, r, h), mmixi_at(&B, b, j, h));
+            g *= mmix_data(decay[back])[at];
+        }
+        if (f->D && !back) row[place[r]] += mmix_data(f->D)[h];
+    }
+}
+/* Whether Local-Swin lets token t see token j. */
+static int mmixi_swin_sees(const mmix_mmate_layer *w, const mmixi_layout *a, size_t t, size_t j)
+{
+    const mmix_span *s = mmixi_span_at(a, t);
+    size_t at[3], of[3];
+    mmix_mixer x;
+    int sees;
+    if (s != mmixi_span_at(a, j)) return 0;
+    if (!s) return j <= t && t - j < w->options.text_window;
+    mmixi_swin_windows(w, s, &x);
+    sees = mmixi_span_cell(s, t - s->start, at) && mmixi_span_cell(s, j - s->start, of)
+        && (j <= t || !w->options.causal_window);
+    for (int k = 0; sees && k < 3; k++) {
+        const size_t w_k = x.window[k], before = x.shift[k] ? w_k - x.shift[k] : 0;
+        sees = (at[k] + before) / w_k == (of[k] + before) / w_k;
+    }
+    return sees;
+}
+/* M_tj += e^(q_t·k_j/√N) / Σ_j e^(q_t·k_j/√N) over the j that t sees; with a gate z (B, L, 1) times 1 - σ(z),
+   and what is there in rows that see something times σ(z). */
+static void mmixi_swin_matrix(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, const mmix_tensor *z,
+                              const mmixi_layout *a, mmix_tensor *M)
+{
+    const mmix_mixer mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, NULL);
+    const size_t L = a->L, H = w->swin.heads, N = mmix_shape(mixer.q, 3);
+    double *e = mmixi_doubles(m, L, 1), *hidden = mmixi_doubles(m, L, 1);    /* hidden: 0, or -infinity */
+    mmix_heads q, k;
+    if (m->error_kind) return;
+    q = mmixi_heads_of(mixer.q, mmix_data(mixer.q), H);
+    k = mmixi_heads_of(mixer.k, mmix_data(mixer.k), H);
+    for (size_t i = 0; i < a->B * L * H; i++) {
+        const size_t b = i / H / L, t = i / H % L, h = i % H;
+        mmix_real *row = mmix_data(M) + ((b * H + h) * L + t) * L;
+        const double u = z ? 1 / (1 + mmixi_exp(-(double)mmix_data(z)[b * L + t])) : 1;
+        double high = -INFINITY, sum = 0;
+        for (size_t j = 0; j < L; j++) {
+            if (!h) hidden[j] = mmixi_swin_sees(w, a, t, j) ? 0 : -INFINITY;
+            e[j] = hidden[j] + (double)m->k->dot(N, mmixi_at(&q, b, t, h), mmixi_at(&k, b, j, h)) / sqrt((double)N);
+            if (e[j] > high) high = e[j];
+        }
+        for (size_t j = 0; j < L; j++) sum += e[j] = mmixi_exp(e[j] - high);
+        for (size_t j = 0; j < L && high > -INFINITY; j++)
+            row[j] = (mmix_real)(u * (double)row[j] + (z ? 1 - u : 1) * e[j] / sum);
+    }
 }
 
 /* ---- two directions into one ----
 
-   At the tokens of spans y = g f + (1 - g) b with g = σ(z), ½ (f + b), or f + b; elsewhere f. f (B, L, H, P);
-   b (B, R, H, P) and z (B, R, H) from token `first` on; inside (R) tells the span tokens, NULL: all. The
-   gradient of z is g (1 - g) Σ_p dy (f - b). */
+   In spans y = g f + (1 - g) b, ½ (f + b) or f + b, elsewhere f; g = σ(z), dz = g (1 - g) Σ_p dy (f - b). f (B,
+   L, H, P); b (B, n, H, P) and z (B, n, H) of the tokens from `first` on; of runs (B, n) the even ones are spans.
+   in: f, b, z, runs. size: first, directions. */
 
-typedef struct mmixi_fuse_options { size_t first; int directions; } mmixi_fuse_options;
-typedef struct mmixi_fuse_job {
-    const mmix_ctx *m;
-    const mmix_call *call;
-    const mmix_real *dy;
-    mmix_real *df, *db, *dz;
-    int add_f, add_b, add_z;
-} mmixi_fuse_job;
-static void mmixi_fuse_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_fuse_job *j = (const mmixi_fuse_job *)arg;
-    const mmixi_fuse_options *o = (const mmixi_fuse_options *)j->call->options;
-    const mmix_tensor *f = j->call->in[0], *b = j->call->in[1], *z = j->call->in[2], *inside = j->call->in[3],
-        *y = j->call->out[0];
-    const struct mmixi_kernels *k = j->m->k;
-    const size_t L = f->shape[1], R = b->shape[1], H = f->shape[2], P = f->shape[3];
+    const mmixi_kernels *k = c->m->k;
+    const mmix_tensor *f = c->in[0], *b = c->in[1];
+    const size_t L = f->shape[1], n = b->shape[1], H = f->shape[2], P = f->shape[3];
+    const int32_t *runs = mmix_data_i32(c->in[3]);
+    const int directions = (int)c->size[1];
     (void)lane;
-    for (size_t i = begin; i < end; i++) {
-        const size_t s = i / L, t = i % L, r = t - o->first;
-        const int here = t >= o->first && r < R && (!inside || mmix_data_i32(inside)[r]);
-        for (size_t h = 0; h < H; h++) {
-            const size_t at_f = s * f->stride[0] + t * f->stride[1] + h * f->stride[2],
-                at_y = (i * H + h) * P, at_b = here ? s * b->stride[0] + r * b->stride[1] + h * b->stride[2]
-                : 0,
-                at_z = here && z ? s * z->stride[0] + r * z->stride[1] + h : 0;
-            mmix_real g = 1, rest = 0;           /* shares of f and b */
-            if (here) g = rest = o->directions == MMIX_FUSE_SUM ? 1 : (mmix_real)0.5;
-            if (here && z) {
-                g = 1 / (1 + mmixi_exp_real(-mmix_data(z)[at_z]));
-                rest = 1 - g;
-            }
-            if (!j->dy) {
-                k->scale(P, g, mmix_data(f) + at_f, mmix_data(y) + at_y);
-                if (here) k->axpy(P, rest, mmix_data(b) + at_b, mmix_data(y) + at_y);
-                continue;
-            }
-            if (j->df && j->add_f) k->axpy(P, g, j->dy + at_y, j->df + at_f);
-            else if (j->df) k->scale(P, g, j->dy + at_y, j->df + at_f);
-            if (here && j->db && j->add_b) k->axpy(P, rest, j->dy + at_y, j->db + at_b);
-            else if (here && j->db) k->scale(P, rest, j->dy + at_y, j->db + at_b);
-            if (here && j->dz) {
-                const mmix_real d = g * (1 - g) * (k->dot(P, j->dy + at_y, mmix_data(f) + at_f)
-                                                   - k->dot(P, j->dy + at_y, mmix_data(b) + at_b));
-                j->dz[at_z] = (j->add_z ? j->dz[at_z] : 0) + d;
-            }
+    for (size_t i = begin * H; i < end * H; i++) {
+        const size_t r = i / H % L - c->size[0], row = i / H / L * n + r, j = row * H + i % H;   /* of b and z */
+        const int inside = r < n && (!runs || runs[row] % 2 == 0);           /* r wraps round before `first` */
+        const mmix_real g = inside ? mmixi_fuse_gate(directions, mmix_data(c->in[2]), j) : 1,
+            share[2] = { g, directions == MMIX_FUSE_SUM ? 1 : 1 - g }, *dy = c->dy[0] ? c->dy[0] + i * P : NULL;
+        for (int d = 0; d < 1 + inside; d++) {
+            const size_t at = (d ? j : i) * P;
+            if (!dy) (d ? k->axpy : k->scale)(P, share[d], mmix_data(c->in[d]) + at, mmix_data(c->out[0]) + i * P);
+            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + at);
         }
+        if (inside && c->dx[2])
+            c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0)
+                + g * (1 - g) * (k->dot(P, dy, mmix_data(f) + i * P) - k->dot(P, dy, mmix_data(b) + j * P));
     }
 }
-static int mmixi_fuse_run(mmix_ctx *m, mmix_call *call, mmixi_fuse_job *j)
+static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *f = call->in[0];
-    j->m = m;
-    j->call = call;
-    mmixi_ranges(m, f->shape[0] * f->shape[1], mmixi_row_grain(f->shape[2] * f->shape[3]), mmixi_fuse_range,
-                 j);
-    return 0;
+    const mmix_tensor *f = c->in[0];
+    for (int i = 1; i < 3 && c->in[3]; i++)      /* text between the spans gets none */
+        if (c->dx[i] && !c->add[i]) {
+            mmixi_zero(m, mmix_count(c->in[i]), c->dx[i]);
+            c->add[i] = 1;
+        }
+    return mmixi_over(c, f->shape[0] * f->shape[1], mmixi_row_grain(f->shape[2] * f->shape[3]), mmixi_fuse_tokens);
 }
-static int mmixi_fuse_forward(mmix_ctx *m, mmix_call *call)
-{
-    mmixi_fuse_job j;
-    memset(&j, 0, sizeof j);
-    return mmixi_fuse_run(m, call, &j);
-}
-static int mmixi_fuse_backward(mmix_ctx *m, mmix_call *call)
-{
-    mmixi_fuse_job j;
-    memset(&j, 0, sizeof j);
-    j.dy = mmixi_out_grad(call->out[0]);
-    j.df = mmix_grad_target(m, call->in[0], &j.add_f);
-    j.db = mmix_grad_target(m, call->in[1], &j.add_b);
-    if (call->in[2]) j.dz = mmix_grad_target(m, call->in[2], &j.add_z);
-    if (m->error_kind) return -1;
-    if (call->in[3] && j.db && !j.add_b) {       /* text between the spans gets none */
-        mmixi_zero(m, mmix_count(call->in[1]), j.db);
-        j.add_b = 1;
-    }
-    if (call->in[3] && j.dz && !j.add_z) {
-        mmixi_zero(m, mmix_count(call->in[2]), j.dz);
-        j.add_z = 1;
-    }
-    return mmixi_fuse_run(m, call, &j);
-}
-static mmix_tensor *mmixi_fuse(mmix_ctx *m, mmix_tensor *f, mmix_tensor *b, mmix_tensor *z,
-                               const mmixi_layout *a, int directions)
+static mmix_tensor *mmixi_fuse(mmix_ctx *m, mmix_tensor *f, mmix_tensor *b, mmix_tensor *z, const mmixi_layout *a,
+                               int directions)
 {
     mmix_call call = mmixi_call(f, b, z);
-    mmixi_fuse_options o;
-    if (!f || !b || (directions == MMIX_FUSE_GATE && !z)) return NULL;
-    o.first = a->first;
-    o.directions = directions;
-    call.in[3] = a->inside;
-    call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 4, f->shape);
-    return mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &call, &o, sizeof o);
+    call.in[3] = a->runs;
+    call.size[0] = a->first;
+    call.size[1] = (size_t)directions;
+    call.out[0] = mmixi_like(m, "mmix_flex_ma", f);
+    return mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &call, NULL, 0);
 }
 
-/* ---- M-MATE ---- */
+/* ---- Flex-MA ---- */
 
-MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
-                            size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
-                            const mmix_mmate_options *options)
+/* What the heads bring, (B, L, H·P). */
+static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a)
 {
-    static const char names[2][3][20] = { { "dt_proj.weight", "dt_bias", "A_log" },
-                                         { "dt_proj_b.weight", "dt_b_bias", "A_log_b" } };
-    const size_t wide = heads * width;
-    mmix_mmate_options o;
-    char flex[160], swin[160];
-    memset(layer, 0, sizeof *layer);
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    if (o.branches < MMIX_BRANCH_BOTH || o.branches > MMIX_BRANCH_SWIN || o.directions < MMIX_FUSE_GATE
-        || o.directions > MMIX_FUSE_SUM || o.shift_period % 2 || o.text_window > INT32_MAX)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
-                         "mmix_mmate_init: branches %d, directions %d, shift period "
-                         "%.0f, text window %.0f; expected MMIX_BRANCH_…, MMIX_FUSE_…, an even period",
-                         o.branches, o.directions, (double)o.shift_period, (double)o.text_window);
-    layer->options = o;
-    layer->index = index;
-    snprintf(flex, sizeof flex, "%sflex.", prefix);
-    snprintf(swin, sizeof swin, "%sswin.", prefix);
-    if (o.branches != MMIX_BRANCH_SWIN) {
-        if (mmix_projections_init(&layer->flex, p, flex, D, heads, kv_heads, width, bias)) return -1;
-        for (int d = 0; d < 2 - (o.shared_directions != 0); d++) {
-            layer->dir[d].dt_proj = mmixi_param(p, flex, names[d][0], mmixi_zeros(), 2, heads, D, 0, 0);
-            layer->dir[d].dt_bias = mmixi_param(p, flex, names[d][1],
-                                                mmix_start_from(MMIX_START_SPREAD, 1e-3, 1e-1), 1, heads, 0,
-                                                0, 0);
-            layer->dir[d].A_log = mmixi_param(p, flex, names[d][2], mmixi_zeros(), 1, heads, 0, 0, 0);
-        }
-        if (o.directions == MMIX_FUSE_GATE) {
-            layer->gate_weight = mmixi_param(p, flex, "gate.weight", mmixi_zeros(), 2, heads, D, 0, 0);
-            layer->gate_bias = mmixi_param(p, flex, "gate.bias", mmixi_zeros(), 1, heads, 0, 0, 0);
-        }
-        if (o.skip) layer->D = mmixi_param(p, flex, "D", mmixi_zeros(), 1, heads, 0, 0, 0);
-        if (o.conv_width > 1)                    /* at first the identity */
-            layer->conv_weight = mmixi_param(p, flex, "conv1d.weight",
-                                             mmix_start_from(MMIX_START_LAST_TAP, 0, 0), 3,
-                                             wide + 2 * kv_heads * width, 1, o.conv_width, 0);
-        if (o.output_gate) {                     /* silu(1.278…) = 1 */
-            layer->z_weight = mmixi_param(p, flex, "z_proj.weight", mmixi_zeros(), 2, wide, D, 0, 0);
-            layer->z_bias = mmixi_param(p, flex, "z_proj.bias",
-                                        mmix_start_from(MMIX_START_CONSTANT, 1.2784645427610738, 0), 1, wide,
-                                        0, 0, 0);
-        }
-        if (o.norm) layer->norm = mmixi_param(p, flex, "norm.weight", mmixi_ones(), 1, wide, 0, 0, 0);
+    const size_t o = f->index % 4;
+    mmix_tensor *y, *z;
+    mmix_mixer scan[2];
+    if (mmixi_flex_scans(m, f, mmixi_tokens(m, x, a->order[o]), a, a->first, a->n, scan, &z)) return NULL;
+    scan[0].initial_state = a->of.initial_state;
+    scan[0].final_state = a->of.final_state;
+    y = mmixi_mix_on(m, scan, a, 0);
+    if (a->n && y) {
+        scan[1].seq_idx = a->runs;
+        y = mmixi_fuse(m, y, mmix_mix(m, &scan[1]), z, a, f->options.directions);
     }
-    if (o.branches != MMIX_BRANCH_FLEX
-        && mmix_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias)) return -1;
-    if (o.branches == MMIX_BRANCH_BOTH && o.branch_gate) {
-        layer->branch_gate_weight = mmixi_param(p, prefix, "branch_gate.weight", mmixi_zeros(), 2, 1, D, 0,
-                                                0);
-        layer->branch_gate_bias = mmixi_param(p, prefix, "branch_gate.bias", mmixi_zeros(), 1, 1, 0, 0, 0);
-    }
-    return p->m->error_kind ? -1 : 0;
-}
-
-/* C, B, X of the tokens xs in scan order, after the convolution if there is one: part[0 … 2] as heads. */
-static int mmixi_flex_project(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *xs, const mmixi_layout *a,
-                              mmix_tensor *part[3])
-{
-    const mmix_projections *p = &f->flex;
-    mmix_conv1d_options conv;
-    mmix_tensor *carried = NULL, *last, *u;
-    for (int i = 0; i < 3; i++) part[i] = mmixi_project(m, p, i, xs, NULL);
-    if (m->error_kind) return -1;
-    if (f->conv_weight) {
-        const size_t wide[3] = { part[0]->shape[2], part[1]->shape[2], part[2]->shape[2] };
-        memset(&conv, 0, sizeof conv);
-        if (a->of->state) {
-            carried = mmixi_carried_fixed(m, &a->of->state->slot[a->of->slot].part[MMIXI_CARRIED_CONV],
-                                          "convolution inputs", a->B, f->conv_weight->shape[0],
-                                          f->options.conv_width - 1, 1);
-            if (!carried) return -1;
-            carried->ndim = 3;                   /* (B, D, W-1) */
-            conv.initial_state = carried;
-            conv.final_state = &last;
-        }
-        u = mmix_conv1d(m, mmix_concat(m, 2, part, 3), f->conv_weight, NULL, &conv);
-        if (u && carried) mmixi_put_all(m, last, mmix_data(last), carried, mmix_data(carried), 0);
-        for (size_t i = 0, from = 0; i < 3; from += wide[i++]) part[i] = mmix_slice(m, u, 2, from, wide[i]);
-    }
-    for (int i = 0; i < 3; i++) {
-        const size_t heads = mmixi_max(i ? p->kv_heads : p->heads, 1);
-        part[i] = mmixi_split_heads(m, part[i], 0, heads, mmix_shape(part[i], 2) / heads);
-    }
-    return m->error_kind ? -1 : 0;
-}
-/* The scan of direction d over tokens from … from + n - 1 of part, dt from the same tokens of xs. */
-static mmix_mixer mmixi_flex_scan(mmix_ctx *m, const mmix_mmate_layer *f, int d, mmix_tensor *xs,
-                                  mmix_tensor *part[3], size_t from, size_t n)
-{
-    const int own = f->dir[d].A_log ? d : 0;
-    mmix_mixer ssd;
-    ssd = mmix_mixer_ssd(mmix_slice(m, part[2], 1, from, n),
-                         mmix_linear(m, mmix_slice(m, xs, 1, from, n), f->dir[own].dt_proj, NULL),
-                         mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0),
-                         mmix_slice(m, part[1], 1, from, n), mmix_slice(m, part[0], 1, from, n));
-    ssd.dt_bias = f->dir[own].dt_bias;
-    ssd.dt_softplus = 1;
-    ssd.D = d && f->options.directions == MMIX_FUSE_SUM ? NULL : f->D;
-    ssd.direction = d ? MMIX_REVERSE : MMIX_FORWARD;
-    return ssd;
-}
-/* What Flex-MA's heads bring, (B, L, H, P). values (B, L, 1, P) NULL: v_proj x. */
-static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
-                                     mmix_tensor *values, const mmixi_layout *a)
-{
-    const size_t *order = a->order[f->index % 4], n = a->end - a->first;
-    mmix_tensor *xs = order ? mmixi_tokens_at(m, x, order, a->L) : x, *part[3], *y;
-    mmix_mixer scan;
-    if (mmixi_flex_project(m, f, xs, a, part)) return NULL;
-    if (values) {
-        const size_t shape[4] = { a->B, a->L, 1, mmix_shape(values, 2) };
-        part[2] = mmix_reshape(m, order ? mmixi_tokens_at(m, values, order, a->L) : values, 4, shape);
-    }
-    scan = mmixi_flex_scan(m, f, 0, xs, part, 0, a->L);
-    scan.initial_state = a->of->initial_state;
-    scan.final_state = a->of->final_state;
-    y = m->error_kind ? NULL : a->of->state ? mmix_mix_step(m, &scan, a->of->state, a->of->slot)
-        : mmix_mix(m, &scan);
-    if (n && y) {
-        mmix_tensor *z = f->options.directions != MMIX_FUSE_GATE ? NULL
-            : mmix_linear(m, mmix_slice(m, xs, 1, a->first, n), f->gate_weight, f->gate_bias);
-        scan = mmixi_flex_scan(m, f, 1, xs, part, a->first, n);
-        scan.seq_idx = a->sequence;
-        y = m->error_kind ? NULL : mmixi_fuse(m, y, mmix_mix(m, &scan), z, a, f->options.directions);
-    }
-    if (order && y) {                            /* back to where the tokens stand */
-        const size_t shape[4] = { a->B, a->L, y->shape[2], y->shape[3] };
-        y = mmix_reshape(m, mmixi_tokens_at(m, mmixi_join_heads(m, y), a->inverse[f->index % 4], a->L), 4,
-                         shape);
-    }
-    return y;
+    return y ? mmixi_tokens(m, mmixi_join_heads(m, y), a->inverse[o]) : NULL;
 }
 /* What o_proj reads: (B, L, H·P). */
-static mmix_tensor *mmixi_flex_mixed(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
-                                     const mmixi_layout *a)
+static mmix_tensor *mmixi_flex_mixed(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a)
 {
     const mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *y = mmixi_join_heads(m, mmixi_flex_heads(m, f, x, NULL, a)), *z = NULL;
-    if (!y) return NULL;
-    if (!a->of->final_state) y = mmixi_keep_only(m, mark, y);
+    mmix_tensor *y = mmixi_flex_heads(m, f, x, a), *z = NULL;
+    if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
     if (f->z_weight) z = mmix_linear(m, x, f->z_weight, f->z_bias);
-    if (z && f->norm) y = mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
-    else if (z) y = mmix_mul(m, y, mmix_silu(m, z));
-    else if (f->norm) y = mmix_rms_norm(m, y, f->norm, 1e-5);
-    return y;
-}
-static mmix_tensor *mmixi_flex(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, mmix_tensor *residual,
-                               const mmixi_layout *a)
-{
-    mmix_tensor *y = mmixi_flex_mixed(m, f, x, a);
-    return y ? mmixi_project(m, &f->flex, MMIXI_O, y, residual) : NULL;
+    if (z && f->norm) return mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
+    if (z) return mmix_mul(m, y, mmix_silu(m, z));
+    return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
 }
 
-/* Of the grid tokens' mixer: each span a sequence, spans with equal grids at once. (B, n_grid, H, P). */
-static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer all,
-                                    const mmixi_layout *a)
+/* ---- Local-Swin ---- */
+
+/* (B, n, ·, ·) of as many values. */
+static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t B, size_t n)
 {
-    static const size_t image[3] = { 1, 16, 16 }, video[3] = { 16, 4, 4 };
-    const mmix_mmate_options *o = &w->options;
-    const size_t period = o->shift_period ? o->shift_period : 2;
-    const int shifted = w->index % period >= period / 2;
-    mmix_tensor *done[MMIX_MAX_INPUTS];
-    size_t n_done = 0, at = 0;
-    for (size_t i = 0, more; i < a->of->n_spans && !m->error_kind; i += more) {
-        const mmix_span *s = &a->of->spans[i];
-        const size_t n = s->grid[0] * s->grid[1] * s->grid[2];
-        mmix_tensor *of[3] = { all.q, all.k, all.v }, *y;
+    const size_t shape[4] = { B, n, mmix_shape(x, 2), mmix_shape(x, 3) };
+    return mmix_reshape(m, x, 4, shape);
+}
+/* Of the grid tokens, (B, their number, H, P): each span a sequence, neighbours with equal grids at once. */
+static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer all, const mmixi_layout *a)
+{
+    const mmix_span *s = a->of.spans;
+    mmix_tensor *part[MMIX_MAX_INPUTS];
+    size_t parts = 0;
+    for (size_t i = 0, at = 0, equal, n; i < a->of.n_spans; i += equal, at += equal * n) {
         mmix_mixer mixer = all;
-        size_t shape[4], window[3];
-        for (more = 1; i + more < a->of->n_spans; more++)
-            if (memcmp(s->grid, a->of->spans[i + more].grid, sizeof s->grid)) break;
-        for (int k = 0; k < 3; k++) {
-            shape[0] = a->B * more;
-            shape[1] = n;
-            shape[2] = mmix_shape(of[k], 2);
-            shape[3] = mmix_shape(of[k], 3);
-            of[k] = mmix_reshape(m, mmix_slice(m, of[k], 1, at, more * n), 4, shape);
-        }
-        mixer.q = of[0];
-        mixer.k = of[1];
-        mixer.v = of[2];
-        mixer.mask = o->causal_window ? MMIX_MASK_CAUSAL : MMIX_MASK_NONE;
-        for (int k = 0; k < 3; k++)
-            window[k] = o->window[k] ? o->window[k] : s->grid[0] == 1 ? image[k] : video[k];
-        mmix_mixer_windows(&mixer, 3, s->grid, window, shifted);
-        y = m->error_kind ? NULL : mmix_mix(m, &mixer);
-        if (!y) return NULL;
-        shape[0] = a->B;
-        shape[1] = more * n;
-        shape[2] = y->shape[2];
-        shape[3] = y->shape[3];
-        done[n_done++] = mmix_reshape(m, y, 4, shape);
-        at += more * n;
-        if (n_done == MMIX_MAX_INPUTS) {         /* so many go into one */
-            done[0] = mmix_concat(m, 1, done, n_done);
-            n_done = 1;
+        n = s[i].grid[0] * s[i].grid[1] * s[i].grid[2];
+        for (equal = 1; i + equal < a->of.n_spans; equal++)
+            if (memcmp(s[i].grid, s[i + equal].grid, sizeof s->grid)) break;
+        mixer.q = mmixi_sequences(m, mmix_slice(m, all.q, 1, at, equal * n), a->B * equal, n);
+        mixer.k = mmixi_sequences(m, mmix_slice(m, all.k, 1, at, equal * n), a->B * equal, n);
+        mixer.v = mmixi_sequences(m, mmix_slice(m, all.v, 1, at, equal * n), a->B * equal, n);
+        if (!w->options.causal_window) mixer.mask = MMIX_MASK_NONE;
+        mmixi_swin_windows(w, &s[i], &mixer);
+        if (m->error_kind) return NULL;
+        part[parts++] = mmixi_sequences(m, mmix_mix(m, &mixer), a->B, equal * n);
+        if (parts == MMIX_MAX_INPUTS) {         /* so many go into one */
+            part[0] = mmix_concat(m, 1, part, parts);
+            parts = 1;
         }
     }
-    return n_done > 1 ? mmix_concat(m, 1, done, n_done) : n_done ? done[0] : NULL;
+    return parts > 1 ? mmix_concat(m, 1, part, parts) : part[0];
 }
-/* Of the text tokens: each sees those less than text_window tokens back. What came before this piece is in
-   slot + 1: keys, values, and the tokens' places. (B, n_text, H, P). */
-static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer mixer,
-                                    const mmixi_layout *a)
+/* Of the text tokens, (B, their number, H, P). Keys and values of a sequence's earlier pieces are in slot + 1,
+   and those tokens' places. */
+static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer mixer, const mmixi_layout *a)
 {
-    const size_t n = a->n_text, window = w->options.text_window;
-    mmix_state *state = a->of->state;
-    mmixi_carried *carried = state ? &state->slot[a->of->slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
-    mmix_tensor *places = carried ? mmixi_carried_more(m, carried, "places", 1, n, 1, 1, window) : NULL;
-    const size_t before = places ? places->shape[1] - n : 0;
-    mmix_real *place = mmix_data(places);
+    const size_t window = w->options.text_window, n = mmix_count(a->list[MMIXI_KIND_TEXT]);
+    mmix_tensor *carried = !a->of.state ? NULL
+        : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1, 1,
+                             window);
+    const size_t before = carried ? carried->shape[1] - n : 0;
+    double *place = mmixi_doubles(m, before + n, 1);
     mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
-    for (size_t i = 0, low = 0, old = 0; i < n; i++) {         /* low, old: first in sight, here and before */
-        while (a->text[i] - a->text[low] >= window) low++;
-        while (old < before && (double)(a->seen + a->text[i]) - (double)place[old] >= (double)window) old++;
-        mmix_data_i32(mixer.lefts)[i] = (int32_t)(i - low + (before - old));
+    for (size_t i = 0, low = 0; i < before + n; i++) {               /* low: the first that i sees */
+        place[i] = i < before ? (double)mmix_data(carried)[i]
+            : (double)(a->seen + (size_t)mmix_data_i32(a->list[MMIXI_KIND_TEXT])[i - before]);
+        while (place[i] - place[low] >= (double)window) low++;
+        if (i >= before) mmix_data_i32(mixer.lefts)[i - before] = (int32_t)(i - low);
+        if (carried) mmix_data(carried)[i] = (mmix_real)place[i];
     }
-    for (size_t i = 0; i < n && place; i++) place[before + i] = (mmix_real)(a->seen + a->text[i]);
     mixer.mask = MMIX_MASK_BAND;
     mixer.left = window - 1;
-    return state ? mmix_mix_step(m, &mixer, state, a->of->slot + 1) : mmix_mix(m, &mixer);
+    return mmixi_mix_on(m, &mixer, a, 1);
 }
-/* What Local-Swin's heads bring to the tokens that take part, grid before text, (B, n, H, P), and their
-   index; NULL without an error if there are none. values (B, L, P) NULL: v_proj x. */
-static mmix_tensor *mmixi_swin_heads(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x,
-                                     mmix_tensor *values, const mmixi_layout *a, mmix_tensor **index)
-{
-    const size_t n[2] = { a->n_grid, w->options.text_window ? a->n_text : 0 };
-    const size_t *tokens[2] = { a->grid, a->text };
-    size_t count = n[0] + n[1], parts = 0;
-    mmix_tensor *part[2];
-    if (!count) return NULL;
-    *index = mmix_new(m, MMIX_DTYPE_I32, 1, &count);
-    for (size_t i = 0; *index && i < count; i++)
-        mmix_data_i32(*index)[i] = (int32_t)(i < n[0] ? tokens[0][i] : tokens[1][i - n[0]]);
-    for (int i = 0; i < 2; i++) {
-        mmix_tensor *own, *pos, *v = NULL;
-        mmix_mixer mixer;
-        if (!n[i] || m->error_kind) continue;
-        own = mmixi_tokens_of(m, x, tokens[i], n[i]);
-        pos = mmixi_positions_of(m, a, tokens[i], n[i]);
-        if (values) {
-            const size_t shape[4] = { a->B, n[i], 1, mmix_shape(values, 2) };
-            v = mmix_reshape(m, mmixi_tokens_of(m, values, tokens[i], n[i]), 4, shape);
-        }
-        mixer = mmixi_project_softmax(m, &w->swin, own, v, &w->rope, pos);
-        if (values && mixer.k && w->swin.kv_heads > 1) {         /* the same values for each group */
-            mmix_tensor *same[2] = { mixer.v, mixer.v };
-            for (size_t g = 1; g < w->swin.kv_heads; g++) same[0] = mmix_concat(m, 2, same, 2);
-            mixer.v = same[0];
-        }
-        if (!m->error_kind) part[parts++] = (i ? mmixi_swin_text : mmixi_swin_grid)(m, w, mixer, a);
-    }
-    return m->error_kind ? NULL : parts == 2 ? mmix_concat(m, 1, part, 2) : part[0];
-}
-/* base with Local-Swin's rows: plus swin; or, with a gate, base + (1 - u) (swin - flex), flex being the other
-   branch alone. */
+/* base, and in the rows of tokens that take part + swin; or, with a gate u between the branches, + (1 - u)
+   (swin - flex). */
 static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *base,
                                mmix_tensor *flex, const mmixi_layout *a)
 {
-    mmix_tensor *index, *y = mmixi_swin_heads(m, w, x, NULL, a, &index);
-    if (!y) return m->error_kind ? NULL : base;
-    y = mmixi_project(m, &w->swin, MMIXI_O, mmixi_join_heads(m, y), NULL);
-    if (flex && y) {                             /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
-        const size_t n = mmix_count(index);
-        size_t *tokens = (size_t *)mmixi_step_array(m, n, 1, sizeof *tokens);
-        mmix_tensor *z;
-        for (size_t i = 0; tokens && i < n; i++) tokens[i] = (size_t)mmix_data_i32(index)[i];
-        if (!tokens) return NULL;
-        z = mmix_linear(m, mmixi_tokens_of(m, x, tokens, n), w->branch_gate_weight, w->branch_gate_bias);
-        z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
-        y = mmix_mul(m, z, mmix_sub(m, y, mmixi_tokens_of(m, flex, tokens, n)));
+    for (int kind = MMIXI_KIND_GRID; kind <= MMIXI_KIND_TEXT; kind++) {
+        mmix_tensor *list = a->list[kind], *y, *z;
+        mmix_mixer mixer;
+        if (!list || (kind == MMIXI_KIND_TEXT && !w->options.text_window)) continue;
+        mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, list);
+        if (m->error_kind) return NULL;
+        y = (kind == MMIXI_KIND_GRID ? mmixi_swin_grid : mmixi_swin_text)(m, w, mixer, a);
+        y = mmixi_project(m, &w->swin, MMIXI_O, mmixi_join_heads(m, y), NULL);
+        if (flex) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
+            z = mmix_linear(m, mmixi_tokens(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
+            z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
+            y = mmix_mul(m, z, mmix_sub(m, y, mmixi_tokens(m, flex, list)));
+        }
+        base = mmix_add_rows(m, base, y, list);
     }
-    return mmix_add_rows(m, base, y, index);
+    return base;
 }
-static mmix_tensor *mmixi_zeros_like(mmix_ctx *m, const mmix_tensor *x)
-{
-    return mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, x->ndim, x->shape), 0);
-}
+
+/* ---- both branches ---- */
+
 static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, int branches, mmix_tensor *x,
                                 mmix_tensor *residual, const mmixi_layout *a)
 {
     const mmix_mark mark = mmix_mark_here(m);
-    const int gate = branches == MMIX_BRANCH_BOTH && layer->branch_gate_weight;
+    const int both = branches == MMIX_BRANCH_BOTH, gate = both && layer->branch_gate_weight;
     mmix_tensor *y = residual, *flex = NULL;
-    if (branches != MMIX_BRANCH_SWIN) y = flex = mmixi_flex(m, layer, x, gate ? NULL : residual, a);
-    if (gate && residual && y) y = mmix_add(m, residual, y);
-    if (branches == MMIX_BRANCH_BOTH && !gate && !a->of->final_state) y = mmixi_keep_only(m, mark, y);
-    if (!y && !m->error_kind) y = mmixi_zeros_like(m, x);
-    if (branches != MMIX_BRANCH_FLEX && y) y = mmixi_swin(m, layer, x, y, gate ? flex : NULL, a);
-    /* who has no scan counts its tokens here */
-    if (branches == MMIX_BRANCH_SWIN && y && a->of->state) a->of->state->slot[a->of->slot].tokens += a->L;
+    if (branches != MMIX_BRANCH_SWIN)
+        y = flex = mmixi_project(m, &layer->flex, MMIXI_O, mmixi_flex_mixed(m, layer, x, a),
+                                 gate ? NULL : residual);
+    if (gate && residual) y = mmix_add(m, residual, y);
+    if (both && !gate && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
+    if (!y) y = mmix_fill(mmixi_like(m, "mmix_local_swin", x), 0);
+    if (branches != MMIX_BRANCH_FLEX) y = mmixi_swin(m, layer, x, y, gate ? flex : NULL, a);
+    /* without a scan the tokens are counted here */
+    if (branches == MMIX_BRANCH_SWIN && y && a->of.state) a->of.state->slot[a->of.slot].tokens += a->L;
     return y;
 }
 static mmix_tensor *mmixi_mmate_of(mmix_ctx *m, const char *who, const mmix_mmate_layer *layer, int branches,
@@ -11188,12 +11120,10 @@ static mmix_tensor *mmixi_mmate_of(mmix_ctx *m, const char *who, const mmix_mmat
     mmixi_layout a;
     mmix_tensor *y;
     int record;
-    if (mmixi_layout_of(m, who, &a, layout, x, layer->index, layer->index + 1)
-        || !mmixi_optional(m, who, "residual", residual, MMIX_DTYPE_REAL, 3, a.B, a.L, x->shape[2], 0))
-        return NULL;
-    if (a.of->state && (!mmixi_slot_check(m, who, a.of->state, a.of->slot)
-                        || !mmixi_slot_check(m, who, a.of->state, a.of->slot + 1))) return NULL;
-    record = a.of->state ? mmix_record(m, 0) : m->recording;
+    if (mmixi_layout_of(m, who, &a, layout, x, residual) || mmixi_layout_order(m, &a, layer->index)) return NULL;
+    if (a.of.state && (!mmixi_slot_check(m, who, a.of.state, a.of.slot)
+                       || !mmixi_slot_check(m, who, a.of.state, a.of.slot + 1))) return NULL;
+    record = a.of.state ? mmix_record(m, 0) : m->recording;
     y = mmixi_mmate(m, layer, branches, x, residual, &a);
     mmix_record(m, record);
     return y;
@@ -11213,49 +11143,25 @@ MMIXDEF mmix_tensor *mmix_local_swin(mmix_ctx *m, const mmix_mmate_layer *layer,
 {
     return mmixi_mmate_of(m, "mmix_local_swin", layer, MMIX_BRANCH_SWIN, x, residual, layout);
 }
-
-/* ---- the matrix face: what comes out when the values are the identity ---- */
-
-/* y (B, n, H, L), rows of M at `index` (NULL: all of them in order), as M (B, H, L, L); the others are 0. */
-static mmix_tensor *mmixi_matrix_rows(mmix_ctx *m, const mmix_tensor *y, const mmix_tensor *index, size_t B,
-                                      size_t H, size_t L)
+/* M (B, H, L, L), also of both branches. */
+static mmix_tensor *mmixi_mmate_matrix(mmix_ctx *m, const char *who, const mmix_mmate_layer *layer, int branches,
+                                       mmix_tensor *x, const mmix_layout *layout)
 {
-    mmix_tensor *M = mmix_fill(mmix_new4(m, B, H, L, L), 0);
-    for (size_t b = 0; M && y && b < B; b++)
-        for (size_t i = 0; i < y->shape[1]; i++)
-            for (size_t h = 0; h < H; h++)
-                memcpy(mmix_data(M) + ((b * H + h) * L + (index ? (size_t)mmixi_index(index, i) : i)) * L,
-                       mmix_data(y) + b * y->stride[0] + i * y->stride[1] + h * y->stride[2],
-                       L * sizeof(mmix_real));
-    return M;
-}
-static mmix_tensor *mmixi_identity(mmix_ctx *m, size_t B, size_t L)
-{
-    mmix_tensor *t = mmix_fill(mmix_new3(m, B, L, L), 0);
-    for (size_t i = 0; t && i < B * L; i++) mmix_data(t)[i * L + i % L] = 1;
-    return t;
-}
-static mmix_tensor *mmixi_mmate_matrix(mmix_ctx *m, const char *who, const mmix_mmate_layer *layer,
-                                       int branch, mmix_tensor *x, const mmix_layout *layout)
-{
+    const size_t H = (branches == MMIX_BRANCH_SWIN ? &layer->swin : &layer->flex)->heads;
+    const int record = mmix_record(m, 0);
+    mmix_tensor *M = NULL, *z = NULL;
     mmixi_layout a;
-    mmix_tensor *index = NULL, *y, *values;
-    int record;
     if ((layout && (layout->state || layout->initial_state))
-        || (branch == MMIX_BRANCH_FLEX && layer->conv_weight)) {
+        || (branches != MMIX_BRANCH_SWIN && layer->conv_weight))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with a state or a convolution y is not M v", who);
-        return NULL;
-    }
-    if (mmixi_layout_of(m, who, &a, layout, x, layer->index, layer->index + 1)) return NULL;
-    record = mmix_record(m, 0);
-    values = mmixi_identity(m, a.B, a.L);
-    if (!values) y = NULL;
-    else if (branch == MMIX_BRANCH_FLEX) y = mmixi_flex_heads(m, layer, x, values, &a);
-    else y = mmixi_swin_heads(m, layer, x, values, &a, &index);
+    if (!mmixi_layout_of(m, who, &a, layout, x, NULL) && !mmixi_layout_order(m, &a, layer->index))
+        M = mmix_fill(mmix_new4(m, a.B, H, a.L, a.L), 0);
+    if (M && branches == MMIX_BRANCH_BOTH && layer->branch_gate_weight)
+        z = mmix_linear(m, x, layer->branch_gate_weight, layer->branch_gate_bias);
+    if (M && branches != MMIX_BRANCH_SWIN) mmixi_flex_matrix(m, layer, x, &a, M);
+    if (M && branches != MMIX_BRANCH_FLEX) mmixi_swin_matrix(m, layer, x, z, &a, M);
     mmix_record(m, record);
-    return m->error_kind ? NULL
-        : mmixi_matrix_rows(m, y, index, a.B,
-                            (branch == MMIX_BRANCH_FLEX ? &layer->flex : &layer->swin)->heads, a.L);
+    return m->error_kind ? NULL : M;
 }
 MMIXDEF mmix_tensor *mmix_flex_ma_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                          const mmix_layout *layout)
@@ -11268,11 +11174,60 @@ MMIXDEF mmix_tensor *mmix_local_swin_matrix(mmix_ctx *m, const mmix_mmate_layer 
     return mmixi_mmate_matrix(m, "mmix_local_swin_matrix", layer, MMIX_BRANCH_SWIN, x, layout);
 }
 
-/* ==== >>decoder ======================================================================
-   embedding and media → layers x += mixer(norm1 x), x += SwiGLU(norm2 x) → norm → classifier
+/* ---- parameters ---- */
 
-   Text tokens are rows of the embedding; grid tokens of spans are features of a vision backbone that a small
-   MLP brings to the decoder's width. Without recording each layer's temporaries are dropped as it ends.
+MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
+                            size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
+                            const mmix_mmate_options *options)
+{
+    const mmix_mmate_options *o = &layer->options;
+    mmixi_dims d;
+    char flex[160], swin[160];
+    memset(layer, 0, sizeof *layer);
+    if (options) layer->options = *options;
+    if (o->branches < MMIX_BRANCH_BOTH || o->branches > MMIX_BRANCH_SWIN || o->directions < MMIX_FUSE_GATE
+        || o->directions > MMIX_FUSE_SUM || o->shift_period % 2 || o->text_window > INT32_MAX)
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mmate_init: branches %d, directions %d, shift period "
+                         "%.0f, text window %.0f; expected MMIX_BRANCH_…, MMIX_FUSE_…, an even period",
+                         o->branches, o->directions, (double)o->shift_period, (double)o->text_window);
+    layer->index = index;
+    d.D = D;
+    d.H = heads;
+    d.E = heads * width;
+    d.C = d.E + 2 * kv_heads * width;
+    d.W = o->conv_width;
+    snprintf(flex, sizeof flex, "%sflex.", prefix);
+    snprintf(swin, sizeof swin, "%sswin.", prefix);
+    if (o->branches != MMIX_BRANCH_SWIN) {
+        const int two = !o->shared_directions, fuse = o->directions == MMIX_FUSE_GATE, z = o->output_gate;
+        if (mmix_projections_init(&layer->flex, p, flex, D, heads, kv_heads, width, bias)) return -1;
+        mmixi_declare(p, flex, &d, "dt_proj.weight HD zeros, dt_bias H dt_spread, A_log H zeros, "
+                      "dt_proj_b.weight HD zeros, dt_b_bias H dt_spread, A_log_b H zeros, "
+                      "gate.weight HD zeros, gate.bias H zeros, D H zeros, conv1d.weight C1W last_tap, "
+                      "z_proj.weight ED zeros, z_proj.bias E ones*, norm.weight E ones",
+                      &layer->dir[0].dt_proj, &layer->dir[0].dt_bias, &layer->dir[0].A_log,
+                      two ? &layer->dir[1].dt_proj : NULL, two ? &layer->dir[1].dt_bias : NULL,
+                      two ? &layer->dir[1].A_log : NULL, fuse ? &layer->gate_weight : NULL,
+                      fuse ? &layer->gate_bias : NULL, o->skip ? &layer->D : NULL,
+                      o->conv_width > 1 ? &layer->conv_weight : NULL, z ? &layer->z_weight : NULL,
+                      z ? &layer->z_bias : NULL, 1.2784645427610738, o->norm ? &layer->norm : NULL);
+                                                 /* silu(1.278…) = 1 */
+    }
+    if (o->branches != MMIX_BRANCH_FLEX
+        && mmix_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias)) return -1;
+    if (o->branches == MMIX_BRANCH_BOTH && o->branch_gate)
+        mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, branch_gate.bias 1 zeros",
+                      &layer->branch_gate_weight, &layer->branch_gate_bias);
+    return p->m->error_kind ? -1 : 0;
+}
+
+/* ==== >>decoder ======================================================================
+   x = embedding[tokens], of media an MLP of their features;
+   for each layer x += mixer(norm1 x), x += SwiGLU(norm2 x);   logits = classifier · norm x
+
+   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same path: with a
+   state, slots 2i and 2i + 1 of it tell layer i what came before. Without recording each layer's temporaries are
+   dropped as it ends.
    ==================================================================================== */
 
 typedef struct mmixi_decoder_layer {
@@ -11296,59 +11251,71 @@ struct mmix_decoder {
 static int mmixi_decoder_declare(mmix_decoder *d, int start)
 {
     const mmix_decoder_config *c = &d->config;
-    mmix_params *p = d->params;
     const size_t D = c->dim;
+    const int mmate = c->mixer == MMIX_DECODER_MMATE;
+    mmix_params *p = d->params;
+    mmixi_dims size;
     char prefix[64];
-    d->embedding = mmixi_param(p, "", "model.embed_tokens.weight", mmixi_normal(0.02), 2, c->vocabulary, D, 0,
-                               0);
+    size.D = D;
+    size.K = c->vocabulary;
+    mmixi_declare(p, "", &size, "model.embed_tokens.weight KD normal", &d->embedding);
     if (c->media && mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, D, D)) return -1;
     for (size_t i = 0; i < c->depth; i++) {
         mmixi_decoder_layer *l = &d->layer[i];
-        snprintf(prefix, sizeof prefix, "model.layers.%d.", (int)i);
-        l->norm1 = mmixi_param(p, prefix, "input_layernorm.weight", mmixi_ones(), 1, D, 0, 0, 0);
-        l->norm2 = mmixi_param(p, prefix, "post_attention_layernorm.weight", mmixi_ones(), 1, D, 0, 0, 0);
-        snprintf(prefix, sizeof prefix, "model.layers.%d.%s", (int)i, c->mixer ? "mmate." : "self_attn.");
-        if (c->mixer == MMIX_DECODER_MMATE
-            ? mmix_mmate_init(&l->mmate, p, prefix, D, c->heads, c->kv_heads, c->head_dim, i, c->bias,
-                              &c->mmate)
+        const int n = snprintf(prefix, sizeof prefix, "model.layers.%d.", (int)i);
+        char *end = prefix + n;
+        const size_t room = sizeof prefix - (size_t)n;
+        mmixi_declare(p, prefix, &size, "input_layernorm.weight D ones, post_attention_layernorm.weight D ones",
+                      &l->norm1, &l->norm2);
+        snprintf(end, room, mmate ? "mmate." : "self_attn.");
+        if (mmate ? mmix_mmate_init(&l->mmate, p, prefix, D, c->heads, c->kv_heads, c->head_dim, i, c->bias,
+                                    &c->mmate)
             : mmix_projections_init(&l->attention, p, prefix, D, c->heads, c->kv_heads, c->head_dim, c->bias))
             return -1;
         l->mmate.rope = c->rope;
-        snprintf(prefix, sizeof prefix, "model.layers.%d.mlp.", (int)i);
+        snprintf(end, room, "mlp.");
         if (mmix_swiglu_init(&l->ffn, p, prefix, D, c->ffn)) return -1;
     }
-    d->norm = mmixi_param(p, "", "model.norm.weight", mmixi_ones(), 1, D, 0, 0, 0);
-    d->classifier = c->tied ? d->embedding
-        : mmixi_param(p, "", "lm_head.weight", mmixi_normal(0.02), 2, c->vocabulary, D, 0, 0);
+    mmixi_declare(p, "", &size, "model.norm.weight D ones, lm_head.weight KD normal", &d->norm,
+                  c->tied ? NULL : &d->classifier);
+    if (c->tied) d->classifier = d->embedding;
     return start ? mmix_params_allocate(p) : p->m->error_kind ? -1 : 0;
 }
+/* All numbers of a config, in the order of files. */
+#define MMIXI_DECODER(kind, member, low, high) MMIXI_SETTING(mmix_decoder_config, kind, member, 1, low, high)
+#define MMIXI_DECODER_SIZE(member, low) MMIXI_DECODER('s', member, low, INT32_MAX)
+#define MMIXI_DECODER_ANY(kind, member) MMIXI_DECODER(kind, member, -HUGE_VAL, HUGE_VAL)
+#define MMIXI_DECODER_THREE(member) MMIXI_SETTING(mmix_decoder_config, 's', member, 3, 0, HUGE_VAL)
+static const mmixi_setting mmixi_decoder_settings[] = {
+    MMIXI_DECODER('i', mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE), MMIXI_DECODER_SIZE(vocabulary, 1),
+    MMIXI_DECODER_SIZE(dim, 1), MMIXI_DECODER('s', depth, 1, MMIXI_DEPTH_MAX), MMIXI_DECODER_SIZE(ffn, 1),
+    MMIXI_DECODER_SIZE(heads, 1), MMIXI_DECODER_SIZE(kv_heads, 1), MMIXI_DECODER_SIZE(head_dim, 1),
+    MMIXI_DECODER_ANY('d', eps), MMIXI_DECODER_ANY('d', rope.theta), MMIXI_DECODER_ANY('s', rope.dim),
+    MMIXI_DECODER_ANY('i', rope.interleaved), MMIXI_DECODER_THREE(rope.sections), MMIXI_DECODER('i', bias, 0, 2),
+    MMIXI_DECODER_ANY('i', tied), MMIXI_DECODER_SIZE(media, 0), MMIXI_DECODER_ANY('i', mmate.branches),
+    MMIXI_DECODER_ANY('i', mmate.branch_gate), MMIXI_DECODER_ANY('i', mmate.directions),
+    MMIXI_DECODER_ANY('i', mmate.shared_directions), MMIXI_DECODER_ANY('i', mmate.skip),
+    MMIXI_DECODER_SIZE(mmate.conv_width, 0), MMIXI_DECODER_ANY('i', mmate.output_gate),
+    MMIXI_DECODER_ANY('i', mmate.norm), MMIXI_DECODER_THREE(mmate.window),
+    MMIXI_DECODER_ANY('s', mmate.shift_period), MMIXI_DECODER_ANY('i', mmate.causal_window),
+    MMIXI_DECODER_ANY('s', mmate.text_window)
+};
+enum { MMIXI_DECODER_SETTINGS = sizeof mmixi_decoder_settings / sizeof *mmixi_decoder_settings };
 /* Fills in what is 0, and checks. 0, or -1. */
 static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
 {
     static const char who[] = "mmix_decoder_create";
-    c->kv_heads = c->kv_heads ? c->kv_heads : c->heads;
+    mmixi_default(&c->kv_heads, c->heads);
     if (!c->head_dim && c->heads && c->dim % c->heads)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
                          "head_dim is 0", who, (double)c->dim, (double)c->heads);
-    if (!c->head_dim && c->heads) c->head_dim = c->dim / c->heads;
+    if (c->heads) mmixi_default(&c->head_dim, c->dim / c->heads);
     if (!(c->eps > 0)) c->eps = 1e-5;
     if (c->rope.theta <= 0) c->rope.theta = 10000;
-    {
-        const mmixi_limit limit[] = {
-            { "vocabulary", (double)c->vocabulary, 1, INT32_MAX }, { "dim", (double)c->dim, 1, INT32_MAX },
-            { "depth", (double)c->depth, 1, MMIXI_DEPTH_MAX }, { "ffn", (double)c->ffn, 1, INT32_MAX },
-            { "heads", (double)c->heads, 1, INT32_MAX }, { "kv_heads", (double)c->kv_heads, 1, INT32_MAX },
-            { "head_dim", (double)c->head_dim, 1, INT32_MAX }, { "media", (double)c->media, 0, INT32_MAX },
-            { "mmate.conv_width", (double)c->mmate.conv_width, 0, INT32_MAX }
-        };
-        if (mmixi_limits_check(m, who, limit, sizeof limit / sizeof *limit)) return -1;
-    }
+    if (mmixi_settings_check(m, who, c, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS)) return -1;
     if (c->heads % c->kv_heads)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kv_heads is %.0f, expected a divisor of the %.0f heads",
                          who, (double)c->kv_heads, (double)c->heads);
-    if (c->mixer < MMIX_DECODER_ATTENTION || c->mixer > MMIX_DECODER_MMATE || c->bias < 0 || c->bias > 2)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mixer is %d and bias %d, expected "
-                         "MMIX_DECODER_ATTENTION or _MMATE and 0 to 2", who, c->mixer, c->bias);
     return mmixi_rope_check(m, who, &c->rope, c->head_dim) ? 0 : -1;
 }
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
@@ -11367,11 +11334,9 @@ static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, in
     d->params = mmix_params_create(m);
     d->layer = (mmixi_decoder_layer *)mmixi_alloc(m, c.depth * sizeof *d->layer);
     if (d->layer) memset(d->layer, 0, c.depth * sizeof *d->layer);
-    if (!d->params || !d->layer || mmixi_decoder_declare(d, start)) {
-        mmix_decoder_destroy(d);
-        return NULL;
-    }
-    return d;
+    if (d->params && d->layer && !mmixi_decoder_declare(d, start)) return d;
+    mmix_decoder_destroy(d);
+    return NULL;
 }
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config)
 {
@@ -11391,98 +11356,112 @@ MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d)
 }
 MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d) { return d ? d->params : NULL; }
 
-/* ---- forward ---- */
+/* ---- forward: a sequence on its way through the layers ---- */
+
+typedef struct mmixi_decoder_pass {
+    const mmix_decoder *d;
+    mmixi_layout a;
+    mmix_decoder_options o;
+    mmix_mark mark;                              /* what comes after it goes when a layer ends */
+    mmix_tensor *x;
+} mmixi_decoder_pass;
 
 /* Rotary positions of L tokens, *next the first one's and then the one after the last. With three axes a
    span's tokens stand at (t, y, x) from the span's start on, a separator where its frame's last token does,
    and text goes on behind the longest axis (Qwen2-VL). */
-static mmix_tensor *mmixi_decoder_positions(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *q,
-                                            size_t L, size_t *next)
+static mmix_tensor *mmixi_decoder_positions(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *q, size_t L,
+                                            size_t *next)
 {
     const int axes = d->config.rope.sections[0] ? 3 : 1;
     const size_t shape[2] = { 3, L };
-    mmix_tensor *pos = axes == 3 ? mmix_new(m, MMIX_DTYPE_I32, 2, shape) : mmix_new(m, MMIX_DTYPE_I32, 1, &L);
-    int32_t *to = mmix_data_i32(pos);
-    size_t p = *next;
-    for (size_t t = 0, i = 0; to && t < L; t++) {
-        const mmix_span *s = i < q->n_spans ? &q->spans[i] : NULL;
-        size_t at[3];
-        at[0] = at[1] = at[2] = p;
-        if (!s || axes == 1 || t < s->start) p++;
-        else {
-            const size_t Y = s->grid[1], X = s->grid[2], frame = Y * X + s->separators, in = t - s->start,
-                cell = mmixi_min(in % frame, Y * X - 1);
-            at[0] += in / frame;
-            at[1] += cell / X;
-            at[2] += cell % X;
-            if (in + 1 == mmixi_span_tokens(s)) {
-                p += mmixi_max(s->grid[0], mmixi_max(Y, X));
-                i++;
-            }
+    mmix_tensor *positions = mmix_new(m, MMIX_DTYPE_I32, axes == 3 ? 2 : 1, axes == 3 ? shape : shape + 1);
+    for (size_t t = 0, i = 0; positions && t < L; t++) {
+        const mmix_span *s = axes == 3 && i < q->n_spans && t >= q->spans[i].start ? &q->spans[i] : NULL;
+        size_t cell[3] = { 0, 0, 0 };
+        if (s) mmixi_span_cell(s, t - s->start, cell);
+        for (int k = 0; k < axes; k++) mmix_data_i32(positions)[(size_t)k * L + t] = (int32_t)(*next + cell[k]);
+        if (!s) ++*next;
+        else if (t + 1 == s->start + mmixi_span_tokens(s)) {
+            *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
+            i++;
         }
-        for (int k = 0; k < axes; k++) to[(size_t)k * L + t] = (int32_t)at[k];
     }
-    *next = p;
-    return pos;
+    return positions;
 }
-/* The layout of a sequence whose tokens were checked, for all layers; *next as above. */
-static int mmixi_decoder_layout(mmix_ctx *m, const char *who, const mmix_decoder *d, const mmix_sequence *q,
-                                mmix_state *state, size_t *next, mmix_layout *layout, mmixi_layout *a)
+/* The tokens that the embedding is asked for, (B, n) of a list (NULL: all), checked. NULL on error. */
+static mmix_tensor *mmixi_decoder_tokens(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
+                                         const mmix_sequence *q, const mmix_tensor *list)
 {
-    const size_t B = q->tokens->shape[0], L = q->tokens->shape[1];
-    memset(layout, 0, sizeof *layout);
-    layout->spans = q->spans;
-    layout->n_spans = q->n_spans;
-    layout->state = state;
-    if (!mmixi_spans_check(m, who, q->spans, q->n_spans, L)) return -1;
-    layout->positions = mmixi_decoder_positions(m, d, q, L, next);
-    return mmixi_layout_fill(m, who, a, layout, B, L, 0, d->config.mixer == MMIX_DECODER_MMATE
-                             ? d->config.depth : 0);
-}
-static int mmixi_sequence_check(mmix_ctx *m, const char *who, const mmix_decoder *d, const mmix_sequence *q,
-                                const mmixi_layout *a)
-{
-    if (q->media && (!d->config.media || !q->n_spans))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "%s: media for a decoder with features of width %.0f and %.0f "
-                         "spans", who, (double)d->config.media, (double)q->n_spans), 0;
-    if (!mmixi_optional(m, who, "media", q->media, MMIX_DTYPE_REAL, 3, a->B, a->n_grid, d->config.media, 0))
-        return 0;
-    for (size_t b = 0; b < a->B; b++)
-        for (size_t i = 0; i < (q->media ? a->n_rest : a->L); i++) {
-            const size_t t = q->media ? a->rest[i] : i;
-            const int32_t token = mmixi_index(q->tokens, b * a->L + t);
-            if (token < 0 || (size_t)token >= d->config.vocabulary)
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                                 "%s: token %.0f of sequence %.0f is %d, expected 0 to "
-                                 "%.0f", who, (double)t, (double)b, (int)token,
-                                 (double)d->config.vocabulary - 1), 0;
+    const size_t n = list ? mmix_count(list) : s->a.L, shape[2] = { s->a.B, n };
+    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; tokens && i < s->a.B * n; i++) {
+        const size_t b = i / n, t = list ? (size_t)mmix_data_i32(list)[i % n] : i % n;
+        const int32_t token = mmixi_index(q->tokens, b * s->a.L + t);
+        if (token < 0 || (size_t)token >= s->d->config.vocabulary) {
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f", who,
+                      (double)t, (double)b, (int)token, (double)s->d->config.vocabulary - 1);
+            return NULL;
         }
-    return 1;
-}
-static mmix_tensor *mmixi_i32_of(mmix_ctx *m, const size_t *values, size_t n)
-{
-    mmix_tensor *t = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
-    for (size_t i = 0; t && i < n; i++) mmix_data_i32(t)[i] = (int32_t)values[i];
-    return t;
-}
-static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *q,
-                                        const mmixi_layout *a)
-{
-    mmix_tensor *x, *tokens;
-    size_t shape[2];
-    if (!q->media) return mmix_gather(m, d->embedding, q->tokens);
-    shape[0] = a->B;
-    shape[1] = a->n_rest;
-    x = mmix_fill(mmix_new3(m, a->B, a->L, d->config.dim), 0);
-    if (a->n_rest) {
-        tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-        for (size_t i = 0; tokens && i < a->B * a->n_rest; i++)
-            mmix_data_i32(tokens)[i] = mmixi_index(q->tokens, i / a->n_rest * a->L + a->rest[i % a->n_rest]);
-        x = mmix_add_rows(m, x, mmix_gather(m, d->embedding, tokens), mmixi_i32_of(m, a->rest, a->n_rest));
+        mmix_data_i32(tokens)[i] = token;
     }
-    return mmix_add_rows(m, x, mmix_mlp(m, &d->projector, q->media, NULL, NULL),
-                         mmixi_i32_of(m, a->grid, a->n_grid));
+    return tokens;
+}
+/* The tokens' features (B, L, D). */
+static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
+                                        const mmix_sequence *q)
+{
+    const mmix_decoder *d = s->d;
+    mmix_tensor *x, *other = s->a.list[MMIXI_KIND_OTHER];
+    mmixi_dims size;
+    if (!q->media) return mmix_gather(m, d->embedding, mmixi_decoder_tokens(m, who, s, q, NULL));
+    if (!d->config.media || !q->n_spans) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: media for a decoder with features of width %.0f and %.0f spans", who,
+                  (double)d->config.media, (double)q->n_spans);
+        return NULL;
+    }
+    size.B = s->a.B;
+    size.N = mmix_count(s->a.list[MMIXI_KIND_GRID]);
+    size.F = d->config.media;
+    if (!mmixi_expect(m, who, &size, "+media BNF", q->media)) return NULL;
+    x = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
+    if (other)
+        x = mmix_add_rows(m, x, mmix_gather(m, d->embedding, mmixi_decoder_tokens(m, who, s, q, other)), other);
+    return mmix_add_rows(m, x, mmix_mlp(m, &d->projector, q->media, NULL, NULL), s->a.list[MMIXI_KIND_GRID]);
+}
+/* Checks a sequence and brings it before the first layer; what is recorded may read the pass until mmix_backward.
+   With `state` the sequence goes on from there, and from position *next. NULL on error. */
+static mmixi_decoder_pass *mmixi_decoder_begin(mmix_ctx *m, const char *who, const mmix_decoder *d,
+                                               const mmix_sequence *q, const mmix_decoder_options *options,
+                                               mmix_state *state, size_t *next)
+{
+    mmixi_decoder_pass *s;
+    mmix_tensor **taps[3];
+    mmix_layout layout;
+    mmixi_dims size;
+    size_t zero = 0;
+    if (!d || m->error_kind) return NULL;
+    if (!q) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who);
+    if (!q || !mmixi_expect(m, who, &size, "tokens:i32 BL", q->tokens)) return NULL;
+    s = (mmixi_decoder_pass *)mmixi_header(m, sizeof *s);
+    if (!s) return NULL;
+    s->d = d;
+    if (options) s->o = *options;
+    memset(&layout, 0, sizeof layout);
+    layout.spans = q->spans;
+    layout.n_spans = q->n_spans;
+    layout.state = state;
+    if (mmixi_layout_begin(m, who, &s->a, &layout, size.B, size.L)) return NULL;
+    s->a.of.positions = mmixi_decoder_positions(m, d, q, size.L, next ? next : &zero);
+    for (size_t i = 0; i < 4 && d->config.mixer == MMIX_DECODER_MMATE; i++)
+        if (i < d->config.depth && mmixi_layout_order(m, &s->a, i)) return NULL;
+    taps[0] = s->o.mixed;
+    taps[1] = s->o.outputs;
+    taps[2] = s->o.normed;
+    for (size_t i = 0; i < 3 * d->config.depth; i++)
+        if (taps[i % 3]) taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, size.B, size.L, d->config.dim);
+    s->mark = mmix_mark_here(m);
+    s->x = mmixi_decoder_embed(m, who, s, q);
+    return s->x ? s : NULL;
 }
 /* A layer's value for whoever asked: into the tensor made for it, or itself while recording. */
 static void mmixi_decoder_tap(mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_tensor *x)
@@ -11491,167 +11470,102 @@ static void mmixi_decoder_tap(mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_te
     if (m->recording) taps[i] = x;
     else if (taps[i]) mmixi_put_all(m, x, mmix_data(x), taps[i], mmix_data(taps[i]), 0);
 }
-/* The two halves of a layer. apart: the mixer's output is wanted without the residual. */
-typedef struct mmixi_decoder_half {
-    const mmix_decoder *d;
-    const mmixi_layout *a;
-    mmix_tensor **normed;
-    size_t i;
-    int apart;
-} mmixi_decoder_half;
+/* The two halves of a layer. */
+typedef struct mmixi_decoder_half { mmixi_decoder_pass *s; size_t i; } mmixi_decoder_half;
 static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
     const mmixi_decoder_half *h = (const mmixi_decoder_half *)user;
-    const mmix_decoder_config *c = &h->d->config;
-    const mmixi_decoder_layer *l = &h->d->layer[h->i];
-    mmix_tensor *u = mmix_rms_norm(m, *x, l->norm1, c->eps), *residual = h->apart ? NULL : *x;
-    mmixi_decoder_tap(m, h->normed, h->i, u);
-    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &l->mmate, c->mmate.branches, u, residual, h->a)
-        : mmixi_causal(m, &l->attention, u, residual, &c->rope, h->a);
+    const mmix_decoder_config *c = &h->s->d->config;
+    const mmixi_decoder_layer *l = &h->s->d->layer[h->i];
+    mmix_tensor *u = mmix_rms_norm(m, *x, l->norm1, c->eps), *residual = h->s->o.mixed ? NULL : *x;
+    mmixi_decoder_tap(m, h->s->o.normed, h->i, u);
+    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &l->mmate, c->mmate.branches, u, residual, &h->s->a)
+        : mmixi_causal(m, &l->attention, u, residual, &c->rope, &h->s->a);
 }
 static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
     const mmixi_decoder_half *h = (const mmixi_decoder_half *)user;
-    const mmixi_decoder_layer *l = &h->d->layer[h->i];
-    return mmix_swiglu(m, &l->ffn, mmix_rms_norm(m, *x, l->norm2, h->d->config.eps), *x, NULL);
+    const mmixi_decoder_layer *l = &h->s->d->layer[h->i];
+    return mmix_swiglu(m, &l->ffn, mmix_rms_norm(m, *x, l->norm2, h->s->d->config.eps), *x, NULL);
 }
-static mmix_tensor *mmixi_decoder_layer_of(mmix_ctx *m, const mmix_decoder *d, size_t i, mmix_tensor *x,
-                                           const mmixi_layout *a, const mmix_decoder_options *o)
+/* x through layers from … to - 1. NULL on error. */
+static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t from,
+                                         size_t to)
 {
-    const mmix_mark mark = mmix_mark_here(m);
+    const mmix_decoder_options *o = &s->o;
     mmixi_decoder_half h;
-    mmix_tensor *y;
-    h.d = d;
-    h.a = a;
-    h.normed = o->normed;
-    h.i = i;
-    h.apart = o->mixed != NULL;
-    y = o->normed ? mmixi_decoder_mix(m, &h, &x) : mmixi_layer(m, mmixi_decoder_mix, &h, sizeof h, &x, 1);
-    mmixi_decoder_tap(m, o->mixed, i, y);
-    if (h.apart) y = mmix_add(m, x, y);
-    y = mmixi_keep_only(m, mark, y);
-    return mmixi_layer(m, mmixi_decoder_ffn, &h, sizeof h, &y, 1);
-}
-/* With `state` the sequence goes on from there; *next as in mmixi_decoder_positions. */
-static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_decoder *d,
-                                      const mmix_sequence *q, const mmix_decoder_options *options,
-                                      mmix_state *state, size_t *next)
-{
-    mmix_decoder_options o;
-    mmix_tensor **taps[3], *x;
-    mmix_layout *layout;                         /* these two last as long as what is recorded */
-    mmixi_layout *a;
-    mmix_mark mark;
-    memset(&o, 0, sizeof o);
-    if (!d || m->error_kind) return NULL;
-    if (options) o = *options;
-    if (!q) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who),
-        (mmix_tensor *)NULL;
-    if (!mmixi_check(m, who, "tokens", q->tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0)) return NULL;
-    layout = (mmix_layout *)mmixi_header(m, sizeof *layout);
-    a = (mmixi_layout *)mmixi_header(m, sizeof *a);
-    if (!layout || !a || mmixi_decoder_layout(m, who, d, q, state, next, layout, a)
-        || !mmixi_sequence_check(m, who, d, q, a)) return NULL;
-    taps[0] = o.mixed;
-    taps[1] = o.outputs;
-    taps[2] = o.normed;
-    for (int k = 0; k < 3; k++)
-        for (size_t i = 0; taps[k] && i < d->config.depth; i++)
-            taps[k][i] = m->recording ? NULL : mmix_new3(m, a->B, a->L, d->config.dim);
-    mark = mmix_mark_here(m);
-    x = mmixi_decoder_embed(m, d, q, a);
-    for (size_t i = 0; i < d->config.depth && x; i++) {
-        mmix_tensor *in = o.inputs && o.inputs[i] ? o.inputs[i] : x;
-        if (!mmixi_check(m, who, "inputs", in, MMIX_DTYPE_REAL, 3, a->B, a->L, d->config.dim, 0)) return NULL;
-        layout->slot = 2 * i;
-        x = mmixi_keep_only(m, mark, mmixi_decoder_layer_of(m, d, i, in, a, &o));
-        mmixi_decoder_tap(m, o.outputs, i, x);
+    mmixi_dims size;
+    h.s = s;
+    size.B = s->a.B;
+    size.L = s->a.L;
+    size.D = s->d->config.dim;
+    for (h.i = from; h.i < to && s->x; h.i++) {
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *x = o->inputs && o->inputs[h.i] ? o->inputs[h.i] : s->x, *y;
+        if (!mmixi_expect(m, who, &size, "+inputs BLD", x)) return NULL;
+        s->a.of.slot = 2 * h.i;
+        y = o->normed ? mmixi_decoder_mix(m, &h, &x) : mmixi_layer(m, mmixi_decoder_mix, &h, sizeof h, &x, 1);
+        mmixi_decoder_tap(m, o->mixed, h.i, y);
+        if (o->mixed) y = mmix_add(m, x, y);
+        y = mmixi_keep_only(m, mark, y);
+        y = mmixi_layer(m, mmixi_decoder_ffn, &h, sizeof h, &y, 1);
+        s->x = mmixi_keep_only(m, s->mark, y);
+        mmixi_decoder_tap(m, o->outputs, h.i, s->x);
     }
-    return x;
+    return s->x;
 }
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                           const mmix_decoder_options *options)
 {
-    size_t next = 0;
-    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_forward", d, sequence, options, NULL, &next);
-    return x ? mmix_rms_norm(m, x, d->norm, d->config.eps) : NULL;
+    const char *who = "mmix_decoder_forward";
+    mmixi_decoder_pass *s = mmixi_decoder_begin(m, who, d, sequence, options, NULL, NULL);
+    return s ? mmix_rms_norm(m, mmixi_decoder_layers(m, who, s, 0, d->config.depth), d->norm, d->config.eps) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
 {
     return d ? mmix_linear(m, hidden, d->classifier, NULL) : NULL;
 }
-/* The branch gate u of tokens that take part in Local-Swin: their rows of flex by u, of swin by 1 - u. */
-static void mmixi_gate_rows(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, const mmixi_layout *a,
-                            mmix_tensor *flex, mmix_tensor *swin)
-{
-    const mmix_tensor *z = mmix_linear(m, x, w->branch_gate_weight, w->branch_gate_bias);
-    const size_t n = a->n_grid + (w->options.text_window ? a->n_text : 0), H = mmix_shape(flex, 1), L = a->L;
-    for (size_t b = 0; z && flex && swin && b < a->B; b++)
-        for (size_t i = 0; i < n; i++) {
-            const size_t t = i < a->n_grid ? a->grid[i] : a->text[i - a->n_grid];
-            const mmix_real u = 1 / (1 + mmixi_exp_real(-mmix_data(z)[b * L + t]));
-            for (size_t h = 0; h < H; h++) {
-                mmix_real *f = mmix_data(flex) + ((b * H + h) * L + t) * L,
-                    *s = mmix_data(swin) + ((b * H + h) * L + t) * L;
-                m->k->scale(L, u, f, f);
-                m->k->scale(L, 1 - u, s, s);
-            }
-        }
-}
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                          size_t layer)
 {
     const char *who = "mmix_decoder_matrix";
-    mmix_decoder_options o;
-    mmix_layout layout;
-    mmixi_layout a;
-    mmix_tensor *M = NULL, *x, **normed;
-    size_t next = 0, again = 0;
-    int record;
-    if (!d || m->error_kind) return NULL;
-    if (layer >= d->config.depth) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f of %.0f", who, (double)layer,
-                  (double)d->config.depth);
-        return NULL;
-    }
-    memset(&o, 0, sizeof o);
-    normed = o.normed = (mmix_tensor **)mmixi_step_array(m, d->config.depth, 1, sizeof *o.normed);
-    record = mmix_record(m, 0);
-    x = normed ? mmixi_decoder_run(m, who, d, sequence, &o, NULL, &next) : NULL;
-    if (x && !mmixi_decoder_layout(m, who, d, sequence, NULL, &again, &layout, &a)) {
+    const int record = mmix_record(m, 0);
+    mmix_tensor *M = NULL, *u;
+    mmixi_decoder_pass *s;
+    if (d && layer >= d->config.depth)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f of %.0f", who, (double)layer, (double)d->config.depth);
+    s = mmixi_decoder_begin(m, who, d, sequence, NULL, NULL, NULL);
+    if (s && mmixi_decoder_layers(m, who, s, 0, layer)) {
         const mmixi_decoder_layer *l = &d->layer[layer];
-        const int branches = d->config.mmate.branches;
+        u = mmix_rms_norm(m, s->x, l->norm1, d->config.eps);
         if (d->config.mixer == MMIX_DECODER_ATTENTION) {
-            mmix_mixer mixer = mmixi_causal_mixer(m, &l->attention, normed[layer], &d->config.rope, &a);
+            const mmix_mixer mixer = mmixi_attend(m, &l->attention, u, &d->config.rope, &s->a, NULL);
             M = m->error_kind ? NULL : mmix_mix_matrix(m, &mixer);
         }
-        else {
-            if (branches != MMIX_BRANCH_SWIN) M = mmix_flex_ma_matrix(m, &l->mmate, normed[layer], &layout);
-            if (branches != MMIX_BRANCH_FLEX) {
-                mmix_tensor *swin = mmix_local_swin_matrix(m, &l->mmate, normed[layer], &layout);
-                if (l->mmate.branch_gate_weight) mmixi_gate_rows(m, &l->mmate, normed[layer], &a, M, swin);
-                M = M ? mmix_add(m, M, swin) : swin;
-            }
-        }
+        else M = mmixi_mmate_matrix(m, who, &l->mmate, d->config.mmate.branches, u, &s->a.of);
     }
     mmix_record(m, record);
     return M;
 }
 
-/* ---- one token after another ---- */
+/* ---- one piece after another ---- */
 
 struct mmix_decoder_state { const mmix_decoder *of; mmix_state *state; size_t next; };
+/* Around a state, which it owns from then on; NULL on error. */
+static mmix_decoder_state *mmixi_decoder_state(const mmix_decoder *d, mmix_state *state, size_t next)
+{
+    mmix_decoder_state *s = state ? (mmix_decoder_state *)mmixi_alloc(d->m, sizeof *s) : NULL;
+    if (s) {
+        s->of = d;
+        s->state = state;
+        s->next = next;
+    }
+    else mmix_state_destroy(state);
+    return s;
+}
 MMIXDEF mmix_decoder_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
-    mmix_decoder_state *s = !d || d->m->error_kind ? NULL
-        : (mmix_decoder_state *)mmixi_alloc(d->m, sizeof *s);
-    if (!s) return NULL;
-    s->of = d;
-    s->next = 0;
-    s->state = mmix_state_create(d->m, 2 * d->config.depth);
-    if (s->state) return s;
-    mmixi_free(d->m, s, sizeof *s);
-    return NULL;
+    return d ? mmixi_decoder_state(d, mmix_state_create(d->m, 2 * d->config.depth), 0) : NULL;
 }
 MMIXDEF void mmix_decoder_state_destroy(mmix_decoder_state *s)
 {
@@ -11667,14 +11581,7 @@ MMIXDEF void mmix_decoder_state_clear(mmix_decoder_state *s)
 }
 MMIXDEF mmix_decoder_state *mmix_decoder_state_copy(const mmix_decoder_state *s)
 {
-    mmix_decoder_state *copy = s ? mmix_decoder_state_create(s->of) : NULL;
-    if (!copy) return NULL;
-    mmix_state_destroy(copy->state);
-    copy->next = s->next;
-    copy->state = mmix_state_copy(s->state);
-    if (copy->state) return copy;
-    mmixi_free(s->of->m, copy, sizeof *copy);
-    return NULL;
+    return s ? mmixi_decoder_state(s->of, mmix_state_copy(s->state), s->next) : NULL;
 }
 MMIXDEF size_t mmix_decoder_state_tokens(const mmix_decoder_state *s)
 {
@@ -11685,21 +11592,23 @@ MMIXDEF size_t mmix_decoder_state_bytes(const mmix_decoder_state *s)
     return s ? sizeof *s + mmix_state_bytes(s->state) : 0;
 }
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
-                                       mmix_decoder_state *s)
+                                       mmix_decoder_state *state)
 {
     const char *who = "mmix_decoder_step";
     const mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x;
+    mmixi_decoder_pass *s;
+    mmix_tensor *x = NULL;
     int record;
     if (!d || m->error_kind) return NULL;
-    if (!s || s->of != d || m != d->m) {
+    if (!state || state->of != d || m != d->m) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found %s",
-                  who, s ? "another" : "NULL");
+                  who, state ? "another" : "NULL");
         return NULL;
     }
     record = mmix_record(m, 0);
-    x = mmixi_decoder_run(m, who, d, piece, NULL, s->state, &s->next);
-    if (x) x = mmix_rms_norm(m, mmixi_token(m, x, x->shape[1] - 1), d->norm, d->config.eps);
+    s = mmixi_decoder_begin(m, who, d, piece, NULL, state->state, &state->next);
+    if (s && mmixi_decoder_layers(m, who, s, 0, d->config.depth))
+        x = mmix_rms_norm(m, mmixi_token(m, s->x, s->a.L - 1), d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
     return x;
@@ -11707,25 +11616,40 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
 
 /* ---- drawing the next token ---- */
 
-typedef struct mmixi_likely { double p; size_t token; } mmixi_likely;
-static int mmixi_likelier(const void *a, const void *b)          /* of equal ones the lower number first */
+typedef struct mmixi_candidate { double p; size_t token; } mmixi_candidate;
+static int mmixi_by_probability(const void *a, const void *b)          /* of equal ones the lower number first */
 {
-    const mmixi_likely *x = (const mmixi_likely *)a, *y = (const mmixi_likely *)b;
+    const mmixi_candidate *x = (const mmixi_candidate *)a, *y = (const mmixi_candidate *)b;
     return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : (x->token > y->token) - (x->token < y->token);
+}
+/* The largest logit's number; K after mmix_fail. -infinity excludes a token, but not all of them. */
+static size_t mmixi_largest_logit(mmix_ctx *m, const mmix_real *logits, size_t K, uint64_t place)
+{
+    size_t best = 0, wrong = K;
+    for (size_t k = K; k-- > 0;) {
+        if (logits[k] >= logits[best]) best = k;
+        if (logits[k] != logits[k]) wrong = k;
+    }
+    if (wrong == K && logits[best] > -(mmix_real)INFINITY) return best;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f of %.0f is %s "
+              "(sequence %.0f, place %.0f)", (double)(wrong % K), (double)K, wrong < K ? "not a number"
+              : "-infinity, as all are", (double)(place >> 32), (double)(place & UINT32_MAX));
+    return K;
 }
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place)
 {
     const mmix_mark mark = mmix_mark_here(m);
-    mmixi_likely *all;
-    size_t best = 0, n = K;
+    mmixi_candidate *all;
+    size_t best, n = K;
     double sum = 0, u;
     if (!logits || !K)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: expected logits of at least one token, found "
                          "%s", logits ? "none" : "NULL"), 0;
-    for (size_t k = 1; k < K; k++) if (logits[k] > logits[best]) best = k;
+    best = mmixi_largest_logit(m, logits, K, place);
+    if (best == K) return 0;
     if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX) return (int32_t)best;
-    all = (mmixi_likely *)mmixi_step_array(m, K, 1, sizeof *all);
+    all = (mmixi_candidate *)mmixi_step_array(m, K, 1, sizeof *all);
     if (!all) return (int32_t)best;
     for (size_t k = 0; k < K; k++) {
         all[k].token = k;
@@ -11734,16 +11658,14 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
     }
     if (sampling->top_p > 0 && sampling->top_p < 1) {
         const double enough = sampling->top_p * sum;
-        qsort(all, K, sizeof *all, mmixi_likelier);
+        qsort(all, K, sizeof *all, mmixi_by_probability);
         for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].p;
     }
     u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;
-    best = all[n - 1].token;                     /* where rounding leaves nothing */
-    for (size_t k = 0; k < n; k++) {
-        u -= all[k].p;
-        if (u >= 0) continue;
+    for (size_t k = 0; k < n; k++) {             /* the last one where rounding leaves nothing */
         best = all[k].token;
-        break;
+        u -= all[k].p;
+        if (u < 0) break;
     }
     mmix_rewind(m, mark);
     return (int32_t)best;
@@ -11753,42 +11675,41 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
 {
     const char *who = "mmix_decoder_continue";
     const int32_t stop = sampling ? sampling->stop : 0;
-    const size_t K = d ? d->config.vocabulary : 0, B = sequence ? mmix_shape(sequence->tokens, 0) : 0;
     mmix_mark mark;
     mmix_decoder_state *s;
-    size_t made = 0, going = B;
+    mmix_sequence next;
+    mmixi_dims size;
+    size_t made = 0, unfinished;
     if (!d || m->error_kind) return 0;
     if (!sequence || (!tokens && count))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence and room for tokens, found NULL",
                          who), (size_t)0;
-    if (!mmixi_check(m, who, "tokens", sequence->tokens, MMIX_DTYPE_I32, 2, MMIXI_ANY, MMIXI_ANY, 0, 0))
-        return 0;
+    if (!mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
+    unfinished = size.B;
+    next = *sequence;
     mark = mmix_mark_here(m);
     s = mmix_decoder_state_create(d);
-    while (s && going && made < count) {
-        mmix_sequence next;
-        mmix_tensor *logits;
-        size_t shape[2];
-        memset(&next, 0, sizeof next);
-        shape[0] = B;
-        shape[1] = 1;
-        if (made) next.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-        for (size_t b = 0; next.tokens && b < B; b++)
-            mmix_data_i32(next.tokens)[b] = tokens[b * count + made - 1];
-        logits = mmix_decoder_step(m, d, made ? &next : sequence, s);
-        if (!logits) break;
-        going = 0;
-        for (size_t b = 0; b < B; b++) {
-            int32_t *row = tokens + b * count;
-            const int over = stop && made && row[made - 1] == stop;
-            row[made] = over ? stop : mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
-                                                  (uint64_t)b << 32 | mmix_decoder_state_tokens(s));
-            going += !stop || row[made] != stop;
+    for (; s && unfinished && made < count; made++, mmix_rewind(m, mark)) {
+        const size_t shape[2] = { size.B, 1 };
+        const mmix_tensor *logits;
+        if (made) {
+            memset(&next, 0, sizeof next);
+            next.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
         }
-        made++;
-        mmix_rewind(m, mark);
+        for (size_t b = 0; made && next.tokens && b < size.B; b++)
+            mmix_data_i32(next.tokens)[b] = tokens[b * count + made - 1];
+        logits = mmix_decoder_step(m, d, &next, s);
+        if (!logits) break;
+        unfinished = 0;
+        for (size_t b = 0, K = mmixi_cols(logits); b < size.B; b++) {
+            int32_t *row = tokens + b * count;
+            const int stopped = stop && made && row[made - 1] == stop;
+            row[made] = stopped ? stop : mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
+                                                     (uint64_t)b << 32 | mmix_decoder_state_tokens(s));
+            unfinished += !stop || row[made] != stop;
+        }
     }
-    for (size_t b = 0; b < B; b++)               /* all rows stopped before the end */
+    for (size_t b = 0; b < size.B; b++)          /* all rows stopped before the end */
         for (size_t i = made; i < count && made; i++) tokens[b * count + i] = stop;
     mmix_decoder_state_destroy(s);
     return m->error_kind ? 0 : made;
@@ -11796,101 +11717,88 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
 MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *prompt, size_t n,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count)
 {
+    const size_t shape[2] = { 1, n };
     mmix_sequence q;
-    size_t shape[2];
     if (!d || d->m->error_kind) return 0;
     if (!prompt || !n)
         return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_generate: expected a prompt of at least "
                          "one token, found %s", prompt ? "none" : "NULL"), (size_t)0;
     mmix_reset(d->m);
     memset(&q, 0, sizeof q);
-    shape[0] = 1;
-    shape[1] = n;
     q.tokens = mmix_from_i32(d->m, 2, shape, prompt);
     return q.tokens ? mmix_decoder_continue(d->m, d, &q, sampling, tokens, count) : 0;
 }
 
 /* ---- adapters ---- */
 
-enum { MMIXI_LORA_SLOTS = 11 };
-/* Adapter k of a layer, the weight beside which it lies, and the weight's name; NULL where the layer has no
-   such matrix or it is not among the targets. */
-static mmix_lora *mmixi_lora_slot(const mmix_decoder *d, size_t i, size_t k, int targets,
-                                  mmix_tensor **weight, char name[96])
+/* A matrix of a layer and the adapter beside it, NULL where there is no such matrix or it is no target. */
+typedef struct mmixi_adapter { mmix_lora *lora; mmix_tensor *weight; char name[96]; } mmixi_adapter;
+enum { MMIXI_ADAPTERS = 11 };                    /* of a layer at most */
+/* Number n of all layers'. */
+static mmixi_adapter mmixi_adapter_of(const mmix_decoder *d, size_t n, int targets)
 {
-    static const char names[MMIXI_LORA_SLOTS][20] = { "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
-                                                     "q_proj", "k_proj", "v_proj", "o_proj", "swin.q_proj",
-                                                     "swin.k_proj", "swin.v_proj", "swin.o_proj" };
-    mmixi_decoder_layer *l = &d->layer[i];
-    const int mmate = d->config.mixer == MMIX_DECODER_MMATE;
-    mmix_projections *p = k >= 7 ? &l->mmate.swin : mmate ? &l->mmate.flex : &l->attention;
-    mmix_tensor *ffn[3];
-    ffn[0] = l->ffn.gate;
-    ffn[1] = l->ffn.up;
-    ffn[2] = l->ffn.down;
-    if (!(targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER))) return NULL;
-    *weight = k < 3 ? ffn[k] : p->weight[(k - 3) % 4];
-    snprintf(name, 96, "model.layers.%d.%s%s.", (int)i, k < 3 ? "" : !mmate ? "self_attn."
-             : k < 7 ? "mmate.flex." : "mmate.", names[k]);
-    return !*weight ? NULL : k < 3 ? &l->ffn.lora[k] : &p->lora[(k - 3) % 4];
+    static const char names[MMIXI_ADAPTERS][8] = { "gate", "up", "down", "q", "k", "v", "o", "q", "k", "v", "o" };
+    const size_t layer = n / MMIXI_ADAPTERS, k = n % MMIXI_ADAPTERS;
+    const int ffn = k < 3, swin = k >= 7, mmate = d->config.mixer == MMIX_DECODER_MMATE;
+    mmixi_decoder_layer *l = &d->layer[layer];
+    mmix_projections *p = swin ? &l->mmate.swin : mmate ? &l->mmate.flex : &l->attention;
+    mmixi_adapter a;
+    a.lora = ffn ? &l->ffn.lora[k] : &p->lora[(k - 3) % 4];
+    a.weight = !ffn ? p->weight[(k - 3) % 4] : k == 0 ? l->ffn.gate : k == 1 ? l->ffn.up : l->ffn.down;
+    if (!a.weight || !(targets & (ffn ? MMIX_LORA_FFN : MMIX_LORA_MIXER))) a.lora = NULL;
+    snprintf(a.name, sizeof a.name, "model.layers.%d.%s%s_proj.", (int)layer, ffn ? "mlp." : swin ? "mmate.swin."
+             : mmate ? "mmate.flex." : "self_attn.", names[k]);
+    return a;
 }
 MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d) { return d ? d->adapters : NULL; }
 static void mmixi_decoder_adapters_drop(mmix_decoder *d)
 {
-    mmix_tensor *weight;
-    char name[96];
-    for (size_t i = 0; i < d->config.depth; i++)
-        for (size_t k = 0; k < MMIXI_LORA_SLOTS; k++) {
-            mmix_lora *lora = mmixi_lora_slot(d, i, k, ~0, &weight, name);
-            if (lora) memset(lora, 0, sizeof *lora);
-        }
+    for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
+        mmix_lora *lora = mmixi_adapter_of(d, n, ~0).lora;
+        if (lora) memset(lora, 0, sizeof *lora);
+    }
     mmix_params_destroy(d->adapters);
     d->adapters = NULL;
 }
 MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets)
 {
-    mmix_tensor *weight;
-    char name[96];
+    mmixi_dims size;
     if (!d || d->m->error_kind) return -1;
     if (!rank || d->adapters || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
         return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_lora: rank %.0f, targets %d%s",
                          (double)rank, targets, d->adapters ? "; the decoder has adapters already" : "");
-    d->lora.rank = rank;
+    d->lora.rank = size.R = rank;
     d->lora.alpha = alpha;
     d->lora.targets = targets;
     d->adapters = mmix_params_create(d->m);
-    for (size_t i = 0; d->adapters && i < d->config.depth; i++)
-        for (size_t k = 0; k < MMIXI_LORA_SLOTS; k++) {
-            mmix_lora *lora = mmixi_lora_slot(d, i, k, targets, &weight, name);
-            if (!lora) continue;
-            lora->A = mmixi_param(d->adapters, name, "lora_A.weight", mmixi_fan_in(weight->shape[1], 1), 2,
-                                  rank, weight->shape[1], 0, 0);
-            lora->B = mmixi_param(d->adapters, name, "lora_B.weight", mmixi_zeros(), 2, weight->shape[0],
-                                  rank, 0, 0);
-            lora->alpha = alpha;
-        }
+    for (size_t n = 0; d->adapters && n < d->config.depth * MMIXI_ADAPTERS; n++) {
+        const mmixi_adapter a = mmixi_adapter_of(d, n, targets);
+        if (!a.lora) continue;
+        size.O = a.weight->shape[0];
+        size.P = a.weight->shape[1];
+        mmixi_declare(d->adapters, a.name, &size, "lora_A.weight RP uniform, lora_B.weight OR zeros", &a.lora->A,
+                      &a.lora->B);
+        a.lora->alpha = alpha;
+    }
     if (d->adapters && !mmix_params_allocate(d->adapters)) return 0;
     if (d->adapters) mmixi_decoder_adapters_drop(d);
     return -1;
 }
-/* The weights with their adapters added, in `values`, which lies like the slab of the parameters. */
+/* W + alpha/r B A of all that have an adapter, in `values`, which lies like the slab of the parameters. */
 static int mmixi_decoder_merged(const mmix_decoder *d, mmix_real *values)
 {
     mmix_ctx *m = d->m;
-    for (size_t i = 0; i < d->config.depth; i++)
-        for (size_t k = 0; k < MMIXI_LORA_SLOTS; k++) {
-            const mmix_mark mark = mmix_mark_here(m);
-            const int record = mmix_record(m, 0);
-            mmix_tensor *weight, *low;
-            char name[96];
-            const mmix_lora *lora = mmixi_lora_slot(d, i, k, ~0, &weight, name);
-            low = lora && lora->A ? mmix_matmul(m, lora->B, lora->A) : NULL;
-            if (low)
-                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]),
-                           mmix_data(low), values + (mmix_data(weight) - d->params->values));
-            mmix_record(m, record);
-            mmix_rewind(m, mark);
-        }
+    const mmix_mark mark = mmix_mark_here(m);
+    const int record = mmix_record(m, 0);
+    for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
+        const mmixi_adapter a = mmixi_adapter_of(d, n, ~0);
+        const mmix_tensor *low = a.lora && a.lora->A ? mmix_matmul(m, a.lora->B, a.lora->A) : NULL;
+        if (low)
+            m->k->axpy(mmix_count(low), (mmix_real)(a.lora->alpha / (double)a.lora->A->shape[0]), mmix_data(low),
+                       values + (mmix_data(a.weight) - d->params->values));
+        mmix_rewind(m, mark);
+    }
+    mmix_record(m, record);
     return m->error_kind ? -1 : 0;
 }
 /* A copy of the parameters' slab with the adapters added; the caller's. NULL on error. */
@@ -11918,8 +11826,7 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
 
 /* ---- attention in, M-MATE out ---- */
 
-/* The teacher's parameter of which a student's is the copy: the same name, of both branches the attention's.
-   */
+/* The teacher's parameter that a student's begins as: the one of its name, for both branches the attention's. */
 static const mmix_tensor *mmixi_linmu_source(const mmix_decoder *teacher, const char *name)
 {
     const char *at = strstr(name, ".mmate."), *tail = at ? strchr(at + 7, '.') : NULL;
@@ -11932,94 +11839,79 @@ static const mmix_tensor *mmixi_linmu_source(const mmix_decoder *teacher, const 
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
 {
     mmix_decoder_config c;
-    mmix_decoder *d;
+    mmix_decoder *d = NULL;
     mmix_real *values;
     if (!teacher || teacher->m->error_kind) return NULL;
     c = teacher->config;
-    if (c.mixer != MMIX_DECODER_ATTENTION) {
-        mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT,
-                  "mmix_linmu_from: expected a decoder with attention, found "
+    if (c.mixer != MMIX_DECODER_ATTENTION)
+        mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found "
                   "M-MATE");
-        return NULL;
-    }
     c.mixer = MMIX_DECODER_MMATE;
     if (options) c.mmate = *options;
-    values = teacher->adapters ? mmixi_decoder_values(teacher) : teacher->params->values;
-    d = values ? mmix_decoder_create(teacher->m, c) : NULL;
+    values = teacher->m->error_kind ? NULL : mmixi_decoder_values(teacher);
+    if (values) d = mmix_decoder_create(teacher->m, c);
     for (size_t i = 0; d && i < d->params->count; i++) {
         const mmix_tensor *from = mmixi_linmu_source(teacher, d->params->at[i].name);
         if (from)
             memcpy(d->params->at[i].tensor->data, values + (mmix_data(from) - teacher->params->values),
                    mmixi_bytes(from));
     }
-    if (teacher->adapters) mmixi_free(teacher->m, values, teacher->params->slab * sizeof *values);
+    mmixi_free(teacher->m, values, teacher->params->slab * sizeof *values);
     return d;
 }
-/* Σ of the squares of what each of H heads brings through o_proj (D, H·P), y (B, L, H·P). */
+/* The square of what each of H heads brings through o_proj (D, H·P), y (B, L, H·P), summed over all of it. */
 static void mmixi_head_squares(mmix_ctx *m, mmix_tensor *y, mmix_tensor *o_proj, size_t H, double *square)
 {
     const size_t P = mmix_shape(y, 2) / H;
     for (size_t h = 0; h < H; h++) {
         const mmix_mark mark = mmix_mark_here(m);
-        const mmix_tensor *own = mmix_linear(m, mmix_slice(m, y, 2, h * P, P),
-                                             mmix_slice(m, o_proj, 1, h * P, P), NULL);
+        const mmix_tensor *out = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P),
+                                             NULL);
         square[h] = 0;
-        for (size_t r = 0; own && r < mmixi_rows(own); r++)
-            square[h] += (double)m->k->variance(own->shape[2], mmix_data(own) + r * own->shape[2], 0);
+        for (size_t r = 0; out && r < mmixi_rows(out); r++)
+            square[h] += (double)m->k->variance(out->shape[2], mmix_data(out) + r * out->shape[2], 0);
         mmix_rewind(m, mark);
     }
 }
+/* Each head of Flex-MA's o_proj is scaled so that on the teacher's inputs it brings as much as the teacher's. */
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
 {
     const char *who = "mmix_linmu_calibrate";
     mmix_ctx *m = student ? student->m : NULL;
-    mmix_mark mark;
-    mmix_decoder_options o;
-    mmix_layout layout;
-    mmixi_layout a;
-    size_t next = 0, again = 0, H, N;
+    const mmix_decoder_config *c = student ? &student->config : NULL, *t = teacher ? &teacher->config : NULL;
+    mmixi_decoder_pass *s;
     double *square;
+    mmix_mark mark;
     int record;
     if (!m || !teacher || m->error_kind) return -1;
-    H = student->config.heads;
-    N = student->config.head_dim;
-    if (teacher->m != m || teacher->config.mixer != MMIX_DECODER_ATTENTION
-        || student->config.mixer != MMIX_DECODER_MMATE || teacher->config.depth != student->config.depth
-        || teacher->config.heads != H || teacher->config.head_dim != N)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes",
-                         who);
-    if (student->config.mmate.branches == MMIX_BRANCH_SWIN) return 0;
+    if (teacher->m != m || t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE
+        || t->depth != c->depth || t->heads != c->heads || t->head_dim != c->head_dim)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes", who);
+    if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mark = mmix_mark_here(m);
     record = mmix_record(m, 0);
-    memset(&o, 0, sizeof o);
-    square = mmixi_doubles(m, 2, H);
-    o.normed = (mmix_tensor **)mmixi_step_array(m, teacher->config.depth, 1, sizeof *o.normed);
-    if (o.normed && square && mmixi_decoder_run(m, who, teacher, sequence, &o, NULL, &next)) {
-        /* scan orders are the student's, positions the teacher's */
-        const int failed = mmixi_decoder_layout(m, who, student, sequence, NULL, &next, &layout, &a);
-        a.positions = mmixi_decoder_positions(m, teacher, sequence, a.L, &again);
-        if (!failed && a.positions)
-            for (size_t i = 0; i < student->config.depth && !m->error_kind; i++) {
-                const mmix_mark here = mmix_mark_here(m);
-                mmix_tensor *weight = student->layer[i].mmate.flex.weight[MMIXI_O],
-                    *own = mmixi_flex_mixed(m, &student->layer[i].mmate, o.normed[i], &a),
-                    *its = mmixi_join_heads(m,
-                                            mmixi_causal_heads(m, &teacher->layer[i].attention, o.normed[i],
-                                                               &teacher->config.rope, &a));
-                if (!own || !its) break;
-                mmixi_head_squares(m, own, weight, H, square);
-                mmixi_head_squares(m, its, teacher->layer[i].attention.weight[MMIXI_O], H, square + H);
-                if (m->error_kind) break;
-                for (size_t k = 0; k < mmix_count(weight); k++) {
-                    const size_t h = k % (H * N) / N;
-                    if (square[h] > 0 && square[H + h] > 0)
-                        mmix_data(weight)[k] *= (mmix_real)sqrt(square[H + h] / square[h]);
-                }
-                mmix_rewind(m, here);
-            }
-        mmixi_params_changed(student->params);
+    square = mmixi_doubles(m, 2, c->heads);
+    s = mmixi_decoder_begin(m, who, teacher, sequence, NULL, NULL, NULL);
+    for (size_t i = 0; s && i < 4; i++) mmixi_layout_order(m, &s->a, i);
+    if (s) s->mark = mmix_mark_here(m);
+    for (size_t i = 0; s && square && i < c->depth && !m->error_kind; i++) {
+        const mmix_mark here = mmix_mark_here(m);
+        const mmixi_decoder_layer *from = &teacher->layer[i];
+        const mmix_mmate_layer *to = &student->layer[i].mmate;
+        mmix_tensor *weight = to->flex.weight[MMIXI_O], *u = mmix_rms_norm(m, s->x, from->norm1, t->eps),
+            *flex = mmixi_flex_mixed(m, to, u, &s->a),
+            *attention = mmixi_causal_heads(m, &from->attention, u, &t->rope, &s->a);
+        mmixi_head_squares(m, flex, weight, c->heads, square);
+        mmixi_head_squares(m, attention, from->attention.weight[MMIXI_O], c->heads, square + c->heads);
+        for (size_t k = 0; k < mmix_count(weight) && !m->error_kind; k++) {
+            const double *of = square + k / c->head_dim % c->heads;
+            if (of[0] > 0 && of[c->heads] > 0) mmix_data(weight)[k] *= (mmix_real)sqrt(of[c->heads] / of[0]);
+        }
+        mmix_rewind(m, here);
+        mmixi_decoder_layers(m, who, s, i, i + 1);
     }
+    mmixi_params_changed(student->params);
     mmix_record(m, record);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : 0;
@@ -16816,7 +16708,7 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
     MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
     MMIXI_BOTH(MMIX_OP_DINO_LOSS, mmixi_dino);
-    MMIXI_BOTH(MMIX_OP_ADD_ROWS, mmixi_add_rows); MMIXI_OP(MMIX_OP_FUSE_DIRECTIONS, mmixi_fuse);
+    MMIXI_BOTH(MMIX_OP_ADD_ROWS, mmixi_add_rows); MMIXI_BOTH(MMIX_OP_FUSE_DIRECTIONS, mmixi_fuse);
     MMIXI_BOTH(MMIX_OP_KD_HIDDEN, mmixi_kd); MMIXI_BOTH(MMIX_OP_KD_TOKEN, mmixi_kd);
 #undef MMIXI_OP
 #undef MMIXI_BOTH

@@ -265,11 +265,51 @@ static void sampling(void)
     }
 }
 
+/* Logits that are not finite are refused, whatever the way a token is drawn, and a continuation says so, too; -infinity
+   excludes a token. */
+static void not_finite(void)
+{
+    enum { K = 5 };
+    mmix_ctx *m = context(1, 0);
+    mmix_real logits[K];
+    char where[64];
+    for (int way = 0; way < 5; way++) {
+        static const double temperature[5] = {0, 1, 1, 1, 0.3}, top_p[5] = {0, 0, 0.5, 1, 0.01};
+        mmix_sampling s;
+        memset(&s, 0, sizeof s);
+        s.temperature = temperature[way], s.top_p = top_p[way];
+        for (int bad = -1; bad < K; bad++) {
+            for (int k = 0; k < K; k++) logits[k] = bad < 0 ? -(mmix_real)INFINITY : (mmix_real)k;
+            if (bad >= 0) logits[bad] = (mmix_real)NAN;
+            snprintf(where, sizeof where, "that of token %d of %d is %s", bad < 0 ? 0 : bad, K, bad < 0 ? "-infinity, as all are" : "not a number");
+            REFUSED_AS(MMIX_ERROR_ARGUMENT, m, mmix_sample(m, logits, K, way ? &s : NULL, (uint64_t)3 << 32 | 9) == 0, "mmix_sample: the logits are not finite",
+                       where);
+            if (bad < 0) continue;
+            for (int k = 0; k < K; k++) logits[k] = k == bad ? -1 : -(mmix_real)INFINITY;
+            CHECK(mmix_sample(m, logits, K, way ? &s : NULL, 4) == bad);
+        }
+    }
+    logits[0] = (mmix_real)NAN;
+    REFUSED(m, mmix_sample(m, logits, K, NULL, (uint64_t)3 << 32 | 9) == 0, "(sequence 3, place 9)");
+    FINE(m);
+    mmix_destroy(m);
+    for (int o = 0; o < 2; o++) {
+        mmix_ctx *n = context(1, 0);
+        mmix_decoder *d = variant(n, o ? OPTIONS : 0);
+        const int32_t prompt[3] = {1, 2, 3};
+        int32_t made[4] = {0, 0, 0, 0};
+        mmix_fill(mmix_params_find(mmix_decoder_params(d), "model.norm.weight"), NAN);
+        REFUSED(n, mmix_decoder_generate(d, prompt, 3, NULL, made, 4) == 0, "mmix_sample: the logits are not finite: that of token 0 of 23 is not a number (sequence 0, place 3)");
+        mmix_decoder_destroy(d);
+        mmix_destroy(n);
+    }
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
         { "perturbation", perturbation }, { "steps", steps }, { "memory", constant_memory },
-        { "sampling", sampling }
+        { "sampling", sampling }, { "not finite", not_finite }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

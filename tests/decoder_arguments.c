@@ -29,8 +29,8 @@ static void bad_arguments(void)
     WRONG(wrong.media = SIZE_MAX / 8, "media is");
     WRONG(wrong.mmate.conv_width = SIZE_MAX / 8, "conv_width is");
     WRONG((wrong.heads = (size_t)1 << 33, wrong.kv_heads = 0), "heads is");
-    WRONG(wrong.bias = 3, "bias 3");
-    WRONG(wrong.bias = -1, "bias -1");
+    WRONG(wrong.bias = 3, "bias is 3");
+    WRONG(wrong.bias = -1, "bias is -1");
     WRONG(wrong.rope.theta = NAN, "rope.theta");
     WRONG(wrong.head_dim = 5, "rope.dim 5");
     WRONG(wrong.rope.dim = 8, "rope.dim 8");

@@ -43,6 +43,28 @@ static void matrices(void)
             }
 }
 /* Convolution, output gate and skip change nothing before they have learned. */
+/* The matrix of a layer is made of those before it, and none behind: of attention one mixer each. */
+static void count_mixers(void *user, mmix_ctx *m, const mmix_mixer *mixer) { (void)m, (void)mixer, ++*(int *)user; }
+static void matrix_of_a_layer(void)
+{
+    for (int o = 0; o < 2; o++) {
+        mmix_ctx *m = context(1, 0);
+        mmix_decoder *d = variant(m, o ? OPTIONS : 0);
+        int mixers = 0, all;
+        mmix_mix_watch(m, count_mixers, &mixers);
+        mmix_sequence s = sequence(m, 1, 2);
+        mmix_decoder_forward(m, d, &s, NULL);
+        all = mixers;
+        for (size_t l = 0; l < 4; l++) {
+            mixers = 0;
+            CHECK_AT(mmix_count(mmix_decoder_matrix(m, d, &s, l)) == BATCH * 4 * TOKENS * TOKENS, about);
+            CHECK_AT(mixers == all / 4 * (int)l && all >= 4, about);
+        }
+        FINE(m);
+        mmix_decoder_destroy(d);
+        mmix_destroy(m);
+    }
+}
 static void neutral(void)
 {
     static const int neutral_options[] = {7, 8, 9, 18};
@@ -296,7 +318,7 @@ static void inside(void)
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "matrices", matrices }, { "neutral", neutral }, { "faces", layer_faces },
+        { "matrices", matrices }, { "matrix of a layer", matrix_of_a_layer }, { "neutral", neutral }, { "faces", layer_faces },
         { "conversion", conversion }, { "inside", inside }, { "adapted", conversion_of_adapters }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
