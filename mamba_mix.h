@@ -1844,7 +1844,6 @@ struct mmix_ctx {
     size_t nodes, node_capacity;
     mmix_tensor *graded;                         /* leaves with a gradient in step memory, the latest first */
     int recording, in_backward;
-    mmix_call *running;                          /* the call whose backward runs */
     int rerunning;                               /* inside of a checkpoint's backward, which began at … */
     mmix_mark rerun_from;
     int lanes;                                   /* threads that work, the caller's included */
@@ -3999,15 +3998,6 @@ static void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmi
                          mmixi_panels(k, c.cols), add || d, NULL);
     }
 }
-static void mmixi_gemm_small(const mmixi_kernels *k, size_t rows, size_t cols, size_t depth,
-                             const mmix_real *a, ptrdiff_t ars, ptrdiff_t acs, const mmix_real *b,
-                             ptrdiff_t ldb, mmix_real *c, ptrdiff_t ldc, int add)
-{
-    mmixi_mat va = mmixi_matrix(a, rows, depth, ars);
-    va.cs = acs;
-    mmixi_multiply(k, mmixi_matrix(c, rows, cols, ldc), va, mmixi_matrix(b, depth, cols, ldb), add);
-}
-
 typedef struct mmixi_gemm_plan {
     const mmixi_kernels *k;
     const mmixi_gemm *g;
@@ -4558,37 +4548,6 @@ static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const ch
     return ok;
 }
 
-/* to go when every room is written with mmixi_expect: */
-#define MMIXI_ANY ((size_t)-1)
-static int mmixi_check(mmix_ctx *m, const char *op, const char *name, const mmix_tensor *t, int dtype,
-                       int ndim, size_t a, size_t b, size_t c, size_t d)
-{
-    size_t want[4];
-    char found[MMIXI_TEXT], expected[MMIXI_TEXT];
-    int ok, n = ndim < 0 ? 1 : ndim;
-    size_t at;
-    want[0] = a; want[1] = b; want[2] = c; want[3] = d;
-    if (!m || m->error_kind || !mmixi_usable(m, op, (int)strlen(name), name, t, dtype)) return 0;
-    ok = ndim < 0 ? a == MMIXI_ANY || (t->ndim && t->shape[t->ndim - 1] == a) : t->ndim == ndim;
-    for (int i = 0; ok && i < ndim; i++) ok = want[i] == MMIXI_ANY || t->shape[i] == want[i];
-    if (ok) return 1;
-    at = (size_t)snprintf(expected, sizeof expected, ndim < 0 ? "(…, " : "(");
-    for (int i = 0; i < n; i++)
-        at = mmixi_size_text(expected, at, i ? ", " : "", want[i] == MMIXI_ANY ? 0 : want[i]);
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s has shape %s, expected %s)", op, name,
-              mmixi_shape_text(t, found), expected);
-    return 0;
-}
-static int mmixi_optional(mmix_ctx *m, const char *op, const char *name, const mmix_tensor *t, int dtype,
-                          int ndim, size_t a, size_t b, size_t c, size_t d)
-{
-    return !t || mmixi_check(m, op, name, t, dtype, ndim, a, b, c, d);
-}
-static int mmixi_check_real(mmix_ctx *m, const char *op, const char *name, const mmix_tensor *t)
-{
-    return mmixi_check(m, op, name, t, MMIX_DTYPE_REAL, -1, MMIXI_ANY, 0, 0, 0);
-}
-
 /* ---- views ---- */
 
 static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
@@ -4839,28 +4798,6 @@ static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
     return 0;
 }
 
-/* to go when every room looks at its call: */
-MMIXDEF mmix_real *mmix_grad_target(mmix_ctx *m, mmix_tensor *t, int *add)
-{
-    for (int i = 0; t && m->running && i < MMIX_MAX_INPUTS; i++)
-        if (m->running->in[i] == t) {
-            *add = m->running->add[i];
-            return m->running->dx[i];
-        }
-    return NULL;
-}
-static mmix_real *mmixi_grad_once(mmix_ctx *m, const mmix_call *call, int i, int *add)
-{
-    (void)m;
-    *add = call->add[i];
-    return call->dx[i];
-}
-static mmix_real *mmixi_out_grad_or_zeros(mmix_ctx *m, const mmix_tensor *out)
-{
-    (void)out;
-    return (mmix_real *)(uintptr_t)m->running->dy[0];
-}
-
 /* Frees what a node held, the last taken first. */
 static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
 {
@@ -4882,7 +4819,7 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
 static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
 {
     const mmix_mark mark = mmix_mark_here(m);
-    mmix_call *call = &node->call, *outer = m->running;
+    mmix_call *call = &node->call;
     int failed;
     if (!node->run.backward)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
@@ -4893,9 +4830,7 @@ static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: input %d of %s was overwritten after it was "
                              "recorded", i, mmix_op_name(call->op));
 #endif
-    m->running = call;
     failed = mmixi_resolve(m, call) || node->run.backward(m, call) || m->error_kind;
-    m->running = outer;
     if (!failed && call->passed) mmixi_grad_hand_on(m, call->in[call->passed - 1], call->out[0]);
     mmix_rewind(m, mark);
     return failed || m->error_kind ? -1 : 0;
@@ -4947,8 +4882,7 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
     if (m->error_kind) return -1;
     for (size_t k = 0; k < n; k++) {
         mmix_tensor *t = outputs[k], *g = gradients[k];
-        if (!mmixi_check_real(m, "mmix_backward", "output", t)
-            || !mmixi_check_real(m, "mmix_backward", "gradient", g)) return -1;
+        if (!mmixi_expect(m, "mmix_backward", NULL, "output ..., gradient ...", t, g)) return -1;
         if (t->ndim != g->ndim || memcmp(t->shape, g->shape, (size_t)t->ndim * sizeof(size_t))) {
             char a[MMIXI_TEXT], b[MMIXI_TEXT];
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: gradient %d has shape %s, its output %s",
@@ -4968,7 +4902,7 @@ MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss)
 {
     mmix_real one = 1;
     mmix_tensor *seed;
-    if (!mmixi_check_real(m, "mmix_backward", "loss", loss)) return -1;
+    if (!mmixi_expect(m, "mmix_backward", NULL, "loss ...", loss)) return -1;
     if (mmix_count(loss) != 1) {
         char text[MMIXI_TEXT];
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: loss has shape %s, expected one element",
@@ -5243,11 +5177,6 @@ static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x)
 {
     return !x || mmixi_contiguous(x) ? x : mmixi_copied(m, x);
 }
-static mmix_tensor *mmixi_even(mmix_ctx *m, mmix_tensor *x, int packed)       /* to go */
-{
-    return packed ? mmixi_compact(m, x) : mmixi_strided(m, x);
-}
-
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape)
 {
     mmix_tensor *v, is;
@@ -9061,23 +8990,6 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
     return p->m->error_kind ? -1 : 0;
 }
 
-/* to go when every layer is declared in a line: */
-static mmix_tensor *mmixi_param(mmix_params *p, const char *prefix, const char *name, mmix_start start,
-                                int ndim, size_t a, size_t b, size_t c, size_t d)
-{
-    size_t shape[4];
-    shape[0] = a; shape[1] = b; shape[2] = c; shape[3] = d;
-    return mmix_params_add(p, prefix, name, ndim, shape, start);
-}
-static mmix_start mmixi_zeros(void) { return mmix_start_from(MMIX_START_CONSTANT, 0, 0); }
-static mmix_start mmixi_ones(void) { return mmix_start_from(MMIX_START_CONSTANT, 1, 0); }
-static mmix_start mmixi_normal(double deviation) { return mmix_start_from(MMIX_START_NORMAL, deviation, 0); }
-static mmix_start mmixi_fan_in(size_t fan, double factor)
-{
-    double bound = factor / sqrt((double)fan);
-    return mmix_start_from(MMIX_START_UNIFORM, -bound, bound);
-}
-
 /* ---- numbers of configs ---- */
 
 /* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u uint64_t; a capital letter:
@@ -9798,24 +9710,25 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
-    char name[24];
+    mmixi_dims d;
+    memset(&d, 0, sizeof d);
     memset(head, 0, sizeof *head);
     if (layers < 1 || layers > 8)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_dino_head_init: %.0f layers, expected 1 to 8",
                          (double)layers);
     head->layers = layers;
     for (size_t i = 0; i < layers; i++) {
-        size_t in = i ? hidden : D, out = i + 1 < layers ? hidden : bottleneck;
-        if (layers == 1) snprintf(name, sizeof name, "mlp.weight");
-        else snprintf(name, sizeof name, "mlp.%d.weight", 2 * (int)i);
-        head->weight[i] = mmixi_param(p, prefix, name, mmixi_normal(0.02), 2, out, in, 0, 0);
-        strcpy(strrchr(name, '.'), ".bias");
-        head->bias[i] = mmixi_param(p, prefix, name, mmixi_zeros(), 1, out, 0, 0, 0);
+        char spec[64], number[8] = "";
+        if (layers > 1) snprintf(number, sizeof number, ".%d", 2 * (int)i);
+        snprintf(spec, sizeof spec, "mlp%s.weight OD normal, mlp%s.bias O zeros", number, number);
+        d.D = i ? hidden : D;
+        d.O = i + 1 < layers ? hidden : bottleneck;
+        if (mmixi_declare(p, prefix, &d, spec, &head->weight[i], &head->bias[i])) return -1;
     }
-    head->weight_g = mmixi_param(p, prefix, "last_layer.weight_g", mmixi_ones(), 2, K, 1, 0, 0);
-    head->weight_v = mmixi_param(p, prefix, "last_layer.weight_v", mmixi_fan_in(bottleneck, 1), 2, K,
-                                 bottleneck, 0, 0);
-    return p->m->error_kind ? -1 : 0;
+    d.D = bottleneck;
+    d.K = K;
+    return mmixi_declare(p, prefix, &d, "last_layer.weight_g K1 ones, last_layer.weight_v KD uniform",
+                         &head->weight_g, &head->weight_v);
 }
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x)
 {
@@ -10687,7 +10600,7 @@ static int mmixi_layout_order(mmix_ctx *m, mmixi_layout *a, size_t layer)
     return inverse ? 0 : -1;
 }
 /* The tokens of x (B, L, D) in a list (NULL: all), (B, n, D); where they follow each other a view, or x. */
-static mmix_tensor *mmixi_tokens(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
+static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
     const int32_t *at = mmix_data_i32(list);
     const size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n },
@@ -10760,7 +10673,7 @@ static mmix_tensor *mmixi_heads_apart(mmix_ctx *m, const mmix_projections *p, in
 static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
                                const mmix_rope_options *rope, const mmixi_layout *a, const mmix_tensor *list)
 {
-    mmix_tensor *part[3], *own = mmixi_tokens(m, x, list), *positions = mmixi_positions(m, a, list);
+    mmix_tensor *part[3], *own = mmixi_tokens_listed(m, x, list), *positions = mmixi_positions(m, a, list);
     mmix_mixer mixer;
     for (int i = 0; i < 3; i++) part[i] = mmixi_heads_apart(m, p, i, mmixi_project(m, p, i, own, NULL));
     for (int i = 0; i < 2 && rope && rope->theta > 0; i++) part[i] = mmix_rope(m, part[i], positions, rope);
@@ -10867,7 +10780,7 @@ static void mmixi_flex_matrix(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tenso
     const size_t L = a->L, H = f->flex.heads;
     mmix_tensor *z, *delta[2], *decay[2];
     mmix_mixer scan[2];
-    if (mmixi_flex_scans(m, f, mmixi_tokens(m, x, order), a, 0, L, scan, &z)) return;
+    if (mmixi_flex_scans(m, f, mmixi_tokens_listed(m, x, order), a, 0, L, scan, &z)) return;
     for (int d = 0; d < 2; d++) {
         delta[d] = mmix_softplus(m, mmix_add(m, scan[d].dt, scan[d].dt_bias));
         decay[d] = mmix_exp(m, mmix_mul(m, delta[d], scan[d].A));
@@ -10994,7 +10907,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     const size_t o = f->index % 4;
     mmix_tensor *y, *z;
     mmix_mixer scan[2];
-    if (mmixi_flex_scans(m, f, mmixi_tokens(m, x, a->order[o]), a, a->first, a->n, scan, &z)) return NULL;
+    if (mmixi_flex_scans(m, f, mmixi_tokens_listed(m, x, a->order[o]), a, a->first, a->n, scan, &z)) return NULL;
     scan[0].initial_state = a->of.initial_state;
     scan[0].final_state = a->of.final_state;
     y = mmixi_mix_on(m, scan, a, 0);
@@ -11002,7 +10915,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
         scan[1].seq_idx = a->runs;
         y = mmixi_fuse(m, y, mmix_mix(m, &scan[1]), z, a, f->options.directions);
     }
-    return y ? mmixi_tokens(m, mmixi_join_heads(m, y), a->inverse[o]) : NULL;
+    return y ? mmixi_tokens_listed(m, mmixi_join_heads(m, y), a->inverse[o]) : NULL;
 }
 /* What o_proj reads: (B, L, H·P). */
 static mmix_tensor *mmixi_flex_mixed(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a)
@@ -11086,9 +10999,9 @@ static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tens
         y = (kind == MMIXI_KIND_GRID ? mmixi_swin_grid : mmixi_swin_text)(m, w, mixer, a);
         y = mmixi_project(m, &w->swin, MMIXI_O, mmixi_join_heads(m, y), NULL);
         if (flex) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
-            z = mmix_linear(m, mmixi_tokens(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
+            z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
             z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
-            y = mmix_mul(m, z, mmix_sub(m, y, mmixi_tokens(m, flex, list)));
+            y = mmix_mul(m, z, mmix_sub(m, y, mmixi_tokens_listed(m, flex, list)));
         }
         base = mmix_add_rows(m, base, y, list);
     }
