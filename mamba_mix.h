@@ -4493,31 +4493,31 @@ static int mmixi_usable(mmix_ctx *m, const char *who, int length, const char *na
                          ? "mmix_params_allocate comes first" : "mmix_backward consumed it"), 0;
     return 1;
 }
-/* One argument: 1, or 0 after mmix_fail. */
-static int mmixi_expect_one(mmix_ctx *m, const char *who, size_t *bound, const char *spec, const mmix_tensor *t)
+/* One argument; *spec moves on to the next, or to the end. 1, or 0 after mmix_fail. Every op of a single token
+   passes here: the text is read once. */
+static int mmixi_expect_one(mmix_ctx *m, const char *who, size_t *bound, const char **spec, const mmix_tensor *t)
 {
-    const int length = (int)strcspn(spec, "?: ");
-    const char *at = spec + length, *shape, *end;
+    const char *name = *spec, *at = name, *shape;
     char found[MMIXI_TEXT], expected[MMIXI_TEXT];
-    int dtype = MMIX_DTYPE_REAL, leading, axes, ok;
-    if (*at == '?' && !t) return 1;
-    at += *at == '?';
+    int length, dtype = MMIX_DTYPE_REAL, optional, leading, axes = 0, ok;
+    while (*at != '?' && *at != ':' && *at != ' ') at++;
+    length = (int)(at - name);
+    optional = *at == '?';
+    at += optional;
     if (*at == ':') dtype = at[1] == 'i' ? MMIX_DTYPE_I32 : -1;
-    shape = at + strcspn(at, " ") + 1;
-    leading = *shape == '.';
-    shape += 3 * leading;
-    end = shape + strcspn(shape, ",");
-    axes = (int)(end - shape);
-    if (!mmixi_usable(m, who, length, spec, t, dtype)) return 0;
+    while (*at++ != ' ') { }
+    leading = *at == '.';
+    shape = at + 3 * leading;
+    while (shape[axes] && shape[axes] != ',') axes++;
+    *spec = shape[axes] ? shape + axes + 2 : shape + axes;
+    if (!t && optional) return 1;
+    if (!mmixi_usable(m, who, length, name, t, dtype)) return 0;
     ok = leading ? t->ndim >= axes : t->ndim == axes;
     for (int i = 0; ok && i < axes; i++) {
         const size_t size = t->shape[t->ndim - axes + i];
         size_t *want = shape[i] >= 'A' ? &bound[shape[i] - 'A'] : NULL;
-        if (want) {
-            if (!*want) *want = size;
-            ok = *want == size;
-        }
-        else ok = shape[i] == '*' || size == (size_t)(shape[i] - '0');
+        if (want && !*want) *want = size;
+        ok = want ? *want == size : shape[i] == '*' || size == (size_t)(shape[i] - '0');
     }
     if (ok) return 1;
     {
@@ -4526,7 +4526,7 @@ static int mmixi_expect_one(mmix_ctx *m, const char *who, size_t *bound, const c
             n = mmixi_size_text(expected, n, i ? ", " : "", shape[i] >= 'A' ? bound[shape[i] - 'A']
                                 : shape[i] == '*' ? 0 : (size_t)(shape[i] - '0'));
     }
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s has shape %s, expected %s): %s%.*s", who, length, spec,
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s has shape %s, expected %s): %s%.*s", who, length, name,
               mmixi_shape_text(t, found), expected, leading ? "…" : "", axes, shape);
     return 0;
 }
@@ -4536,14 +4536,10 @@ static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const ch
 {
     int ok = m && !m->error_kind;
     va_list list;
+    va_start(list, spec);
     if (*spec == '+') spec++;
     else if (dims) memset(dims, 0, sizeof *dims);
-    va_start(list, spec);
-    while (ok && spec) {
-        ok = mmixi_expect_one(m, who, (size_t *)dims, spec, va_arg(list, mmix_tensor *));
-        spec = strchr(spec, ',');
-        if (spec) spec += 2;
-    }
+    while (ok && *spec) ok = mmixi_expect_one(m, who, (size_t *)dims, &spec, va_arg(list, mmix_tensor *));
     va_end(list);
     return ok;
 }
