@@ -13887,8 +13887,8 @@ static void mmixi_blend_all(uint8_t *rgb, size_t pixels, double factor, int z)
     uint8_t level[256];
     for (int d = -255; d <= 255; d++) product[d] = (float)factor * (float)d;
     for (int v = 0; z >= 0 && v < 256; v++) level[v] = mmixi_blend(z, product[v - z]);
-    for (size_t i = 0; z >= 0 && i < 3 * pixels; i++) rgb[i] = level[rgb[i]];
-    for (uint8_t *p = rgb; z < 0 && p < rgb + 3 * pixels; p += 3) {
+    for (uint8_t *p = rgb, *end = z < 0 ? rgb : rgb + 3 * pixels; p < end; p++) *p = level[*p];
+    for (uint8_t *p = rgb, *end = z < 0 ? rgb + 3 * pixels : rgb; p < end; p += 3) {
         const int luma = (int)mmixi_luma(p);
         for (int c = 0; c < 3; c++) p[c] = mmixi_blend(luma, product[p[c] - luma]);
     }
@@ -13929,7 +13929,9 @@ static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
         level[1] = (uint8_t)(int)(high * (1.0 - (double)s) + 0.5);
         level[2] = (uint8_t)(int)(high * (1.0 - (double)s * (1.0 - (double)f)) + 0.5);
         level[3] = (uint8_t)(int)(high * (1.0 - (double)(s * f)) + 0.5);
-        for (int c = 0; c < 3; c++) p[c] = level[channel[H][c]];
+        p[0] = level[channel[H][0]];
+        p[1] = level[channel[H][1]];
+        p[2] = level[channel[H][2]];
     }
 }
 
