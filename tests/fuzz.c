@@ -47,7 +47,14 @@ enum { READ_MOST = 1 << 22 };                    /* elements read of one file: e
 
 /* Blocks end where they were asked to end, so that a sanitizer sees the first byte beyond; without one the
    bytes behind a block are a guard. */
-#if defined(__SANITIZE_ADDRESS__) || defined(FUZZ_SANITIZED)
+#if defined(__has_feature)                       /* clang's way */
+#if __has_feature(address_sanitizer)
+#define FUZZ_SANITIZED
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define FUZZ_SANITIZED
+#endif
+#ifdef FUZZ_SANITIZED
 enum { GUARD = 0 };
 #else
 enum { GUARD = 64 };
