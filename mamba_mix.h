@@ -9339,6 +9339,12 @@ typedef struct mmixi_loss_job {
     size_t scratch;
     size_t B, positions;                         /* DINO: pictures; distillation: of a layer */
 } mmixi_loss_job;
+/* Rows go by in blocks that stay in the nearest cache. */
+#ifdef MMIX_REGRESSION
+enum { MMIXI_LOSS_BLOCK = 8 };
+#else
+enum { MMIXI_LOSS_BLOCK = 2048 };
+#endif
 /* The job of a call; 0, or -1. */
 static int mmixi_loss_begin(mmix_ctx *m, const mmix_call *c, double T, mmixi_loss_job *j)
 {
@@ -9347,7 +9353,7 @@ static int mmixi_loss_begin(mmix_ctx *m, const mmix_call *c, double T, mmixi_los
     j->x = mmixi_values(c->in[0]);
     j->T = T;
     j->scale = c->dy[0] ? (double)*c->dy[0] : 1;
-    j->scratch = (c->op == MMIX_OP_KD_TOKEN ? 3 : 1) * j->x.cols;
+    j->scratch = c->op == MMIX_OP_KD_TOKEN ? 3 * j->x.cols : c->op == MMIX_OP_KD_HIDDEN ? j->x.cols : MMIXI_LOSS_BLOCK;
     j->row = mmixi_reals(m, mmixi_lanes(m), j->scratch);
     if (!c->dy[0]) {
         j->loss = mmixi_doubles(m, j->x.rows, 1);
@@ -9362,42 +9368,35 @@ static double mmixi_total(const double *x, size_t n)
     return sum;
 }
 
-/* One row: its n targets q, which sum up to `mass`, or with n 0 the class `label` (T is 1 then). Kept: saved[0] the largest
-   x, saved[1] 1 / Σ e^((x - max)/T). */
+/* One row: its n targets q, which sum up to `mass`, or with n 0 the class `label`. Kept: saved[0] the largest x,
+   saved[1] 1 / Σ e^((x - max)/T). */
 static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, size_t lane, const mmix_real *const *q, size_t n,
                            double mass, int32_t label)
 {
     const mmix_call *c = j->c;
     const mmixi_kernels *k = c->m->k;
     const size_t K = j->x.cols;
-    const mmix_real inverse_T = (mmix_real)(1 / j->T), *x = mmixi_row(j->x, r);
-    mmix_real *top = c->saved[0] + r, *inverse_sum = c->saved[1] + r, *e = j->row + lane * j->scratch;
-    if (!c->dy[0]) {
-        double along = 0;
-        mmix_real sum;
-        *top = k->largest(K, x);
-        if (n) k->normalise(K, x, *top, 1, NULL, NULL, e);               /* x - max */
-        else along = (double)x[label] - (double)*top;
-        for (size_t i = 0; i < n; i++) along += (double)k->dot(K, q[i], e);
-        sum = n ? k->exp_row(K, inverse_T, e, 0, e) : k->exp_row(K, 1, x, *top, e);
-        *inverse_sum = 1 / sum;
-        j->loss[r] = mass * mmixi_log((double)sum) - along / j->T;
+    const mmix_real inverse_T = (mmix_real)(1 / j->T), *x = mmixi_row(j->x, r), scale = (mmix_real)(j->scale / j->T);
+    mmix_real *top = c->saved[0] + r, *inverse_sum = c->saved[1] + r, *e = j->row + lane * j->scratch,
+        *dx = c->dy[0] ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
+    double along = 0, sum = 0;
+    if (!dx) *top = k->largest(K, x);
+    for (size_t i = 0, w; i < K; i += w) {
+        mmix_real *u = dx && !c->add[0] ? dx + i : e;        /* x - max, then e^(u/T) */
+        w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        k->normalise(w, x + i, *top, 1, NULL, NULL, u);
+        for (size_t t = 0; !dx && t < n; t++) along += (double)k->dot(w, q[t] + i, u);
+        sum += (double)k->exp_row(w, inverse_T, u, 0, u);
+        if (!dx) continue;
+        k->scale(w, (mmix_real)mass * scale * *inverse_sum, u, u);
+        for (size_t t = 0; t < n; t++) k->axpy(w, -scale, q[t] + i, u);
+        if (c->add[0]) k->add(w, e, dx + i, dx + i);
     }
-    else {
-        const mmix_real scale = (mmix_real)(j->scale / j->T);
-        mmix_real *dx = mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), *to = c->add[0] ? e : dx;
-        if (n) {
-            k->normalise(K, x, *top, 1, NULL, NULL, to);
-            k->exp_row(K, inverse_T, to, 0, to);
-        }
-        else {
-            k->exp_row(K, 1, x, *top, to);
-            to[label] -= 1 / *inverse_sum;
-        }
-        k->scale(K, (mmix_real)mass * scale * *inverse_sum, to, to);
-        for (size_t i = 0; i < n; i++) k->axpy(K, -scale, q[i], to);
-        if (c->add[0]) k->add(K, e, dx, dx);
-    }
+    if (dx && !n) dx[label] -= scale;
+    if (dx) return;
+    if (!n) along = (double)x[label] - (double)*top;
+    *inverse_sum = (mmix_real)(1 / sum);
+    j->loss[r] = mass * mmixi_log(sum) - along / j->T;
 }
 /* A row that does not count. */
 static void mmixi_loss_none(const mmixi_loss_job *j, size_t r)
