@@ -9379,24 +9379,26 @@ static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, size_t lane, const
     const mmix_real inverse_T = (mmix_real)(1 / j->T), *x = mmixi_row(j->x, r), scale = (mmix_real)(j->scale / j->T);
     mmix_real *top = c->saved[0] + r, *inverse_sum = c->saved[1] + r, *e = j->row + lane * j->scratch,
         *dx = c->dy[0] ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
+    mmix_real shift;                             /* max / T: the sum has its rounding, and the loss takes it off */
     double along = 0, sum = 0;
     if (!dx) *top = k->largest(K, x);
+    shift = *top * inverse_T;
     for (size_t i = 0, w; i < K; i += w) {
-        mmix_real *u = dx && !c->add[0] ? dx + i : e;        /* x - max, then e^(u/T) */
+        mmix_real *p = dx && !c->add[0] ? dx + i : e;
         w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
-        k->normalise(w, x + i, *top, 1, NULL, NULL, u);
-        for (size_t t = 0; !dx && t < n; t++) along += (double)k->dot(w, q[t] + i, u);
-        sum += (double)k->exp_row(w, inverse_T, u, 0, u);
+        if (!dx && n) k->normalise(w, x + i, *top, 1, NULL, NULL, e);    /* x - max */
+        for (size_t t = 0; !dx && t < n; t++) along += (double)k->dot(w, q[t] + i, e);
+        sum += (double)k->exp_row(w, inverse_T, x + i, shift, p);
         if (!dx) continue;
-        k->scale(w, (mmix_real)mass * scale * *inverse_sum, u, u);
-        for (size_t t = 0; t < n; t++) k->axpy(w, -scale, q[t] + i, u);
+        k->scale(w, (mmix_real)mass * scale * *inverse_sum, p, p);
+        for (size_t t = 0; t < n; t++) k->axpy(w, -scale, q[t] + i, p);
         if (c->add[0]) k->add(w, e, dx + i, dx + i);
     }
     if (dx && !n) dx[label] -= scale;
     if (dx) return;
     if (!n) along = (double)x[label] - (double)*top;
     *inverse_sum = (mmix_real)(1 / sum);
-    j->loss[r] = mass * mmixi_log(sum) - along / j->T;
+    j->loss[r] = mass * (mmixi_log(sum) + (double)shift - (double)*top * (double)inverse_T) - along / j->T;
 }
 /* A row that does not count. */
 static void mmixi_loss_none(const mmixi_loss_job *j, size_t r)
