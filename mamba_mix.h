@@ -7108,13 +7108,14 @@ static void mmixi_chunk_dy(const mmixi_scan *j, mmixi_chunk *c)
     else if (j->V > j->P) mmixi_linear_divide(j, c, 1);
     else c->dy = dy;
 }
-/* W of one chunk and head from S, e and δ; p C and r δ B. p is one exponential of the sum, not a product of
+/* W of one chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
    exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
    1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
 static void mmixi_ssd_weights(const mmixi_scan *j, const mmixi_chunk *c)
 {
     const mmixi_kernels *k = j->k;
     double a = 0;
+    mmixi_ssd_steps(j, c);
     for (size_t i = 0; i < c->q; i++) c->p[i] = (mmix_real)(a += (double)c->delta[i] * (double)j->r.A[c->head]);
     k->exp_each(c->q, c->p, c->p);
     for (size_t i = 0; i < c->q; i++) {
@@ -7152,10 +7153,7 @@ static void mmixi_chunk_read(const mmixi_scan *j, mmixi_chunk *c, size_t h, int 
         c->C = mmixi_tokens(&j->r.c, c, j->N);
     }
     if (new_b || new_c) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
-    if (!j->linear) {
-        mmixi_ssd_steps(j, c);
-        mmixi_ssd_weights(j, c);
-    }
+    if (!j->linear) mmixi_ssd_weights(j, c);
     if (!back) return;
     if (!j->linear) {
         const size_t block = c->first / j->heads;
@@ -7519,8 +7517,8 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
                       "seq_idx?:i32 BL", x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->initial_state, x->seq_idx)
         || !mmixi_expect(m, who, &d, mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H", x->D)) return 0;
     if (d.H % d.X || d.H % d.G || d.H % d.Z)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x has %.0f, B %.0f and C %.0f heads; each must divide dt's %.0f", who,
-                  (double)d.X, (double)d.G, (double)d.Z, (double)d.H);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x has %.0f, B %.0f and C %.0f heads; each must divide dt's %.0f",
+                  who, (double)d.X, (double)d.G, (double)d.Z, (double)d.H);
     else if (x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: direction %d, expected MMIX_FORWARD, _REVERSE or _BOTH", who,
                   x->direction);
@@ -7653,10 +7651,8 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmi
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
             k->softmax_backward(f.cols, y, dy, k->dot(f.cols, y, dy), to, add);
         else for (size_t i = 0; i < f.cols; i++) {
-            mmix_real slope = y[i] > 0 ? 1 : 0, g;                         /* relu */
-            if (feature == MMIX_FEATURE_ELU1) slope = y[i] > 1 ? 1 : y[i];
-            if (feature == MMIX_FEATURE_NONE) slope = 1;
-            g = slope * dy[i];
+            const mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[i] > elu,
+                g = (one > 0 ? 1 : elu * y[i]) * dy[i];                    /* slope 1; elu + 1: e^x; relu: 0 */
             to[i] = add ? to[i] + g : g;
         }
     }
