@@ -7488,6 +7488,7 @@ static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *c)
     for (*i = 3; *i <= 4; ++*i) {
         mmix_heads *d = *i == 3 ? &j.r.db : &j.r.dc;
         mmix_real **sums = &c->saved[*i - 2];
+        if (c->dx[*i] && !c->add[*i] && j.parts[*i - 3] == 1) continue;       /* straight to its place */
         c->size[*i - 3] = j.parts[*i - 3];
         j.part[*i - 3] = mmix_count(c->in[*i]);
         *sums = mmixi_reals(m, j.parts[*i - 3], j.part[*i - 3]);
@@ -7503,7 +7504,8 @@ static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *c)
     j.dhead = mmixi_reals(m, heads, 1);
     if (!m->error_kind) memset(j.dhead, 0, heads * sizeof *j.dhead);
     if (!m->error_kind && !mmixi_scan_run(m, &j, j.backward)) {
-        for (*i = 3; *i <= 4; ++*i) if (c->dx[*i]) mmixi_over_rows(c, c->in[*i], mmixi_ssd_sum_rows);
+        for (*i = 3; *i <= 4; ++*i)
+            if (c->dx[*i] && c->saved[*i - 2]) mmixi_over_rows(c, c->in[*i], mmixi_ssd_sum_rows);
         mmixi_ssd_heads_backward(&j);
     }
     c->saved[1] = c->saved[2] = NULL;
