@@ -6607,7 +6607,6 @@ typedef struct mmixi_chunk {
     size_t b, first, last, head;                 /* heads first … last - 1 are the task's */
     size_t start, end, q;                        /* q = end - start */
     int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
-    const mmix_real *read_b, *read_c, *read_x;   /* whose B, C and x are here; NULL: nobody's yet */
     mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
     mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
     mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
@@ -6724,7 +6723,6 @@ static void mmixi_chunk_begin(const mmixi_scan *j, mmixi_chunk *c, size_t t, con
     mmixi_chunk_room(j, c->end - c->start, c->states, c);
     c->enters = c->start ? !mmixi_scan_begins(j, c->b, c->start) : j->r.initial_state || j->r.dinitial;
     c->leaves = c->end < j->L ? !mmixi_scan_begins(j, c->b, c->end) : last != NULL;
-    c->read_b = c->read_c = c->read_x = NULL;
 }
 
 /* ---- states: (B, H / shared, V, N) in the interface, here (N, V) ---- */
@@ -6860,13 +6858,14 @@ static void mmixi_chunk_dy(const mmixi_scan *j, mmixi_chunk *c)
     else if (j->V > j->P) mmixi_linear_divide(j, c, 1);
     else c->dy = dy;
 }
-/* W of one chunk and head from S, e and δ; p C and r δ B. p is one exponential of the sum, not a product of
+/* W of one chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
    exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
    1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
 static void mmixi_ssd_weights(const mmixi_scan *j, const mmixi_chunk *c)
 {
     const mmixi_kernels *k = j->k;
     double a = 0;
+    mmixi_ssd_steps(j, c);
     for (size_t i = 0; i < c->q; i++) c->p[i] = (mmix_real)(a += (double)c->delta[i] * (double)j->r.A[c->head]);
     k->exp_each(c->q, c->p, c->p);
     for (size_t i = 0; i < c->q; i++) {
@@ -6883,20 +6882,18 @@ static void mmixi_ssd_weights(const mmixi_scan *j, const mmixi_chunk *c)
         k->scale(j->N, c->w[i], mmixi_row(c->B, i), mmixi_row(c->Br, i));
     }
 }
-static void mmixi_scores_backward(const mmixi_scan *j, const mmixi_chunk *c);
-/* B, C and x of head h, unless the head before had the same, and what the products need of them. On the way
-   back also dy, T = dY Xᵀ and room for dB, dC and dS; those of the head before are finished first. */
+/* Whether head h of the task does not have its B (or C, or x) of the head before. */
+static int mmixi_chunk_new(const mmixi_chunk *c, const mmix_heads *v, size_t h)
+{
+    return h == c->first || h % v->share == 0;
+}
+/* B, C and x of head h, and what the products need of them; on the way back also dy, T = dY Xᵀ and room for
+   dB, dC and dS. What heads share is read once. */
 static void mmixi_chunk_read(const mmixi_scan *j, mmixi_chunk *c, size_t h, int back)
 {
-    const mmix_real *b = mmixi_at(&j->r.b, c->b, c->start, h), *q = mmixi_at(&j->r.c, c->b, c->start, h),
-        *x = mmixi_at(&j->r.x, c->b, c->start, h);
-    const int new_b = b != c->read_b, new_c = q != c->read_c, new_x = x != c->read_x;
-    if (back && c->read_b && (new_b || new_c)) mmixi_scores_backward(j, c);
+    const int new_b = mmixi_chunk_new(c, &j->r.b, h), new_c = mmixi_chunk_new(c, &j->r.c, h);
     mmixi_chunk_head(j, c, h);
-    c->read_b = b;
-    c->read_c = q;
-    c->read_x = x;
-    if (new_x) mmixi_chunk_x(j, c);
+    if (mmixi_chunk_new(c, &j->r.x, h)) mmixi_chunk_x(j, c);
     if (j->linear) {
         mmixi_linear_queries(j, c, 0);
         if (new_b) mmixi_linear_keys(j, c, 0);
@@ -6906,10 +6903,7 @@ static void mmixi_chunk_read(const mmixi_scan *j, mmixi_chunk *c, size_t h, int 
         c->C = mmixi_tokens(&j->r.c, c, j->N);
     }
     if (new_b || new_c) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
-    if (!j->linear) {
-        mmixi_ssd_steps(j, c);
-        mmixi_ssd_weights(j, c);
-    }
+    if (!j->linear) mmixi_ssd_weights(j, c);
     if (!back) return;
     if (!j->linear) {
         const size_t block = c->first / j->heads;
@@ -7067,8 +7061,9 @@ static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
                 if (c.leaves && first) mmixi_multiply(j->k, c.dB, c.x, c.dh_t, 1);
             }
             mmixi_chunk_values_backward(j, &c);
+            if (h + 1 == c.last || mmixi_chunk_new(&c, &j->r.b, h + 1) || mmixi_chunk_new(&c, &j->r.c, h + 1))
+                mmixi_scores_backward(j, &c);
         }
-        mmixi_scores_backward(j, &c);
     }
     mmixi_task_end(j, &c, j->r.dinitial, j->add_first);
 }
@@ -7223,34 +7218,32 @@ static int mmixi_ssd_forward(mmix_ctx *m, mmix_call *c)
     j.r.states = c->saved[0];
     return mmixi_scan_run(m, &j, j.forward);
 }
-/* Rows of dB or dC, as size[2] says: the sums of the partial sums. */
+/* Rows of the gradient of in[size[2]], B or C: the sums of the partial sums. */
 static void mmixi_ssd_sum_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmix_tensor *t = c->in[3 + c->size[2]];
-    const mmixi_mat sums = mmixi_matrix(c->saved[1 + c->size[2]], mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)mmixi_cols(t));
+    const size_t i = c->size[2], N = mmixi_cols(c->in[i]), all = mmix_count(c->in[i]);
     (void)lane;
     for (size_t r = begin; r < end; r++)
-        for (size_t part = 0; part < c->size[c->size[2]]; part++)
-            mmixi_put(c->m->k, sums.cols, mmixi_row(sums, part * sums.rows + r),
-                      c->dx[3 + c->size[2]] + mmixi_row_offset(t, r), c->add[3 + c->size[2]] || part);
+        for (size_t part = 0; part < c->size[i - 3]; part++)
+            mmixi_put(c->m->k, N, c->saved[i - 2] + part * all + r * N, c->dx[i] + mmixi_row_offset(c->in[i], r),
+                      c->add[i] || part);
 }
 static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_raw_ssd r = mmixi_ssd_raw(c);
-    mmix_heads *d[2];
     mmixi_scan j;
     size_t heads, *i = &c->size[2];
     mmixi_scan_begin(&j, &r, NULL, m->k, 8);
     heads = j.B * j.H * (2 + j.r.D_width);
-    d[0] = &j.r.db;
-    d[1] = &j.r.dc;
-    for (*i = 0; *i < 2; ++*i) {
-        const mmix_tensor *t = c->in[3 + *i];
-        j.part[*i] = mmix_count(t);
-        c->size[*i] = j.parts[*i];
-        c->saved[1 + *i] = mmixi_reals(m, j.parts[*i], j.part[*i]);
-        *d[*i] = mmix_heads_plain(c->saved[1 + *i], j.L, t->shape[2], j.N, j.H);
-        if (r.reverse) mmixi_heads_reverse(d[*i], j.L);
+    for (*i = 3; *i <= 4; ++*i) {
+        mmix_heads *d = *i == 3 ? &j.r.db : &j.r.dc;
+        mmix_real **sums = &c->saved[*i - 2];
+        if (c->dx[*i] && !c->add[*i] && j.parts[*i - 3] == 1) continue;       /* straight to its place */
+        c->size[*i - 3] = j.parts[*i - 3];
+        j.part[*i - 3] = mmix_count(c->in[*i]);
+        *sums = mmixi_reals(m, j.parts[*i - 3], j.part[*i - 3]);
+        *d = mmix_heads_plain(*sums, j.L, j.H / d->share, j.N, j.H);
+        if (r.reverse) mmixi_heads_reverse(d, j.L);
     }
     j.add_x = c->add[0];
     j.add_dt = c->add[1];
@@ -7261,8 +7254,8 @@ static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *c)
     j.dhead = mmixi_reals(m, heads, 1);
     if (!m->error_kind) memset(j.dhead, 0, heads * sizeof *j.dhead);
     if (!m->error_kind && !mmixi_scan_run(m, &j, j.backward)) {
-        for (*i = 0; *i < 2; ++*i)
-            if (c->dx[3 + *i]) mmixi_over_rows(c, c->in[3 + *i], mmixi_ssd_sum_rows);
+        for (*i = 3; *i <= 4; ++*i)
+            if (c->dx[*i] && c->saved[*i - 2]) mmixi_over_rows(c, c->in[*i], mmixi_ssd_sum_rows);
         mmixi_ssd_heads_backward(&j);
     }
     c->saved[1] = c->saved[2] = NULL;
@@ -7276,8 +7269,8 @@ static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
                       "seq_idx?:i32 BL", x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->initial_state, x->seq_idx)
         || !mmixi_expect(m, who, &d, mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H", x->D)) return 0;
     if (d.H % d.X || d.H % d.G || d.H % d.Z)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x has %.0f, B %.0f and C %.0f heads; each must divide dt's %.0f", who,
-                  (double)d.X, (double)d.G, (double)d.Z, (double)d.H);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x has %.0f, B %.0f and C %.0f heads; each must divide dt's %.0f",
+                  who, (double)d.X, (double)d.G, (double)d.Z, (double)d.H);
     else if (x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: direction %d, expected MMIX_FORWARD, _REVERSE or _BOTH", who,
                   x->direction);
@@ -7317,17 +7310,17 @@ static mmix_tensor *mmixi_ssd(mmix_ctx *m, const mmix_mixer *x, int reverse, mmi
     if (x->final_state) call.out[1] = *x->final_state = mmix_new4(m, r.B, r.H, r.P, r.N);
     return mmixi_run(m, MMIX_OP_SSD, &call, &r, sizeof r);
 }
-/* For loops outside of the op: a pass with scratch for one thread; y may be NULL. -1 on error. */
-static int mmixi_ssd_begin(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_tensor *y, mmixi_scan *j)
+/* For loops outside of the op: a pass with scratch for one thread. Returns y, NULL on error. */
+static mmix_tensor *mmixi_ssd_begin(mmix_ctx *m, const mmix_mixer *x, int reverse, mmixi_scan *j)
 {
     mmix_raw_ssd r;
     mmix_call call = mmixi_ssd_call(m, x, reverse, &r);
-    call.out[0] = y;
-    if (m->error_kind) return -1;
+    call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
+    if (m->error_kind) return NULL;
     r = mmixi_ssd_raw(&call);
     mmixi_scan_begin(j, &r, NULL, m->k, 1);
     j->scratch = mmixi_reals(m, j->lane_size, 1);
-    return j->scratch ? 0 : -1;
+    return j->scratch ? call.out[0] : NULL;
 }
 /* M (B, H, L, L) += weight (W + D), W of chunks that hold a whole sequence; of the reverse scan in reversed
    indices. */
@@ -7337,7 +7330,7 @@ static int mmixi_ssd_matrix_of(mmix_ctx *m, const mmix_mixer *x, int reverse, do
     mmixi_scan j;
     mmixi_chunk c;
     whole.chunk = x->dt->shape[1];
-    if (mmixi_ssd_begin(m, &whole, reverse, NULL, &j)) return -1;
+    if (!mmixi_ssd_begin(m, &whole, reverse, &j)) return -1;
     for (size_t index = 0; index < j.B * j.blocks; index++)
         for (mmixi_task_begin(&j, &c, index, 0); c.end < j.L;) {
             mmixi_chunk_begin(&j, &c, c.end, NULL);
@@ -7345,9 +7338,8 @@ static int mmixi_ssd_matrix_of(mmix_ctx *m, const mmix_mixer *x, int reverse, do
                 mmixi_chunk_read(&j, &c, h, 0);
                 for (size_t i = 0; i < c.q; i++)
                     for (size_t t = 0; t <= i; t++) {
-                        const size_t to = reverse ? j.L - 1 - c.start - i : c.start + i,
-                            from = reverse ? j.L - 1 - c.start - t : c.start + t;
-                        M[((c.b * j.H + h) * j.L + to) * j.L + from] += (mmix_real)(weight
+                        const size_t LL = j.L * j.L, at = (c.start + i) * j.L + c.start + t;
+                        M[(c.b * j.H + h) * LL + (reverse ? LL - 1 - at : at)] += (mmix_real)(weight
                             * (double)(mmixi_row(c.W, i)[t] + (i == t && j.r.D ? j.r.D[h] : 0)));
                     }
             }
@@ -7363,9 +7355,9 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_ssd_reference: one direction at a time, not MMIX_BOTH");
         return NULL;
     }
-    y = mmix_new4(m, x->dt->shape[0], x->dt->shape[1], x->dt->shape[2], x->v->shape[3]);
-    h = mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->v->shape[3], x->k->shape[3]);
-    if (!y || !h || mmixi_ssd_begin(m, x, x->direction == MMIX_REVERSE, y, &j)) return NULL;
+    y = mmixi_ssd_begin(m, x, x->direction == MMIX_REVERSE, &j);
+    h = y ? mmix_new4(m, j.B, j.H, j.P, j.N) : NULL;
+    if (!h) return NULL;
     if (j.r.initial_state) mmix_write(h, j.r.initial_state);
     else mmix_fill(h, 0);
     mmixi_ssd_plain(&j, mmix_data(h));
@@ -7411,10 +7403,8 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmi
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
             k->softmax_backward(f.cols, y, dy, k->dot(f.cols, y, dy), to, add);
         else for (size_t i = 0; i < f.cols; i++) {
-            mmix_real slope = y[i] > 0 ? 1 : 0, g;                         /* relu */
-            if (feature == MMIX_FEATURE_ELU1) slope = y[i] > 1 ? 1 : y[i];
-            if (feature == MMIX_FEATURE_NONE) slope = 1;
-            g = slope * dy[i];
+            const mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[i] > elu,
+                g = (one > 0 ? 1 : elu * y[i]) * dy[i];                    /* slope 1; elu + 1: e^x; relu: 0 */
             to[i] = add ? to[i] + g : g;
         }
     }
