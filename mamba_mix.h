@@ -646,10 +646,10 @@ typedef struct mmix_raw_softmax {
     const mmix_real *bias;                       /* or NULL */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
     ptrdiff_t seq_batch;
-    /* (B, H, L): of each query the largest score t and 1 / Σ e^(s - t). Forward writes them unless NULL,
+    /* (B, H, L): of each query the largest score m and 1 / Σ e^(s - m). Forward writes them unless NULL,
        backward reads them */
-    mmix_real *top, *over;
-    /* mmix_raw_softmax_scores(x) reals for e^(s - t), or NULL: the backward forms them anew */
+    mmix_real *row_max, *inverse_sum;
+    /* mmix_raw_softmax_scores(x) reals for e^(s - m), or NULL: the backward forms them anew */
     mmix_real *scores;
     mmix_heads dy, dq, dk, dv;
     mmix_real *dbias;                            /* or NULL */
@@ -660,9 +660,9 @@ MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward)
 /* Reals of `scores`, B H L S with S rounded up to 32 k + 16: a fifth off the backward's time; 0 beyond 512
    keys, where scores must be NULL. */
 MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x);
-/* y, and top, over and scores. */
+/* y, and row_max, inverse_sum and scores. */
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch);
-/* Needs y, top and over of the forward, and scores if given. */
+/* Needs y, row_max and inverse_sum of the forward, and scores if given. */
 MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scratch);
 
 typedef struct mmix_raw_linear {
@@ -6699,89 +6699,70 @@ static size_t mmixi_chunks_count(const mmixi_chunks *c)
    q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
    ==================================================================================== */
 
-typedef struct mmixi_rope_options { double theta; size_t R, sections[3]; int interleaved;
-                                   } mmixi_rope_options;
-typedef struct mmixi_rope_job {
-    mmixi_rope_options o;
-    mmix_heads from, to;
-    size_t L, H, N;
-    const int32_t *pos;
-    /* steps of pos; rows of the table that a sequence has to itself */
-    size_t pos_axis, pos_batch, per_batch;
-    const double *frequency;                     /* (R/2) */
-    mmix_real *table;                            /* (L or B L, R/2, 2): cos, sin */
-    int back, add;
-} mmixi_rope_job;
-
-static void mmixi_rope_table(void *arg, size_t begin, size_t end, size_t lane)
+/* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (L or B L, R/2, 2),
+   a row for each position. */
+static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_rope_job *j = (const mmixi_rope_job *)arg;
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const mmix_tensor *pos = c->in[1];
+    const size_t L = c->in[0]->shape[1], *s = o->sections, batch = pos->ndim > 1 ? pos->stride[pos->ndim - 2] : 0;
+    const double log_theta = mmixi_log(o->theta);
     (void)lane;
-    for (size_t t = begin; t < end; t++)
-        for (size_t i = 0; i < j->o.R / 2; i++) {
-            const size_t *s = j->o.sections, axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
-            const double angle = j->frequency[i]
-                * j->pos[axis * j->pos_axis + t / j->L * j->pos_batch + t % j->L];
-            j->table[t * j->o.R + 2 * i] = (mmix_real)mmixi_cos(angle);
-            j->table[t * j->o.R + 2 * i + 1] = (mmix_real)mmixi_sin(angle);
+    for (size_t i = 0; i < o->dim / 2; i++) {
+        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
+        const size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
+        const int32_t *at = mmix_data_i32(pos) + axis * pos->stride[0];
+        for (size_t t = begin; t < end; t++) {
+            const double angle = frequency * at[t / L * batch + t % L];
+            mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
+            turn[0] = (mmix_real)mmixi_cos(angle);
+            turn[1] = (mmix_real)mmixi_sin(angle);
         }
+    }
 }
-static void mmixi_rope_range(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_rope_job *j = (const mmixi_rope_job *)arg;
-    const size_t half = j->o.R / 2, step = j->o.interleaved ? 2 : 1, other = j->o.interleaved ? 1 : half;
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const int back = c->dy[0] != NULL;
+    const size_t L = c->in[0]->shape[1], H = c->in[0]->shape[2], N = c->in[0]->shape[3], R = o->dim,
+        step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2, rows = c->size[0];
+    const mmix_heads from = back ? mmixi_heads_of(c->out[0], (mmix_real *)c->dy[0], H)
+        : mmixi_heads_of(c->in[0], mmix_data(c->in[0]), H),
+        to = back ? mmixi_heads_of(c->in[0], c->dx[0], H) : mmixi_heads_of(c->out[0], mmix_data(c->out[0]), H);
     (void)lane;
     for (size_t t = begin; t < end; t++)
-        for (size_t h = 0; h < j->H; h++) {
-            const mmix_real *x = mmixi_at(&j->from, t / j->L, t % j->L, h),
-                *turn = j->table + (t / j->L * j->per_batch + t % j->L) * j->o.R;
-            mmix_real *y = mmixi_at(&j->to, t / j->L, t % j->L, h);
-            for (size_t i = 0; i < half; i++) {
-                const mmix_real c = turn[2 * i], s = j->back ? -turn[2 * i + 1] : turn[2 * i + 1],
+        for (size_t h = 0; h < H; h++) {
+            const mmix_real *x = mmixi_at(&from, t / L, t % L, h), *turn = c->saved[0] + t % rows * R;
+            mmix_real *y = mmixi_at(&to, t / L, t % L, h);
+            if (!back || !c->add[0]) memset(y, 0, N * sizeof *y);
+            for (size_t i = 0; i < R / 2; i++) {
+                const mmix_real cosine = turn[2 * i], sine = back ? -turn[2 * i + 1] : turn[2 * i + 1],
                     u = x[i * step], v = x[i * step + other];
-                y[i * step] = (j->add ? y[i * step] : 0) + (u * c - v * s);
-                y[i * step + other] = (j->add ? y[i * step + other] : 0) + (u * s + v * c);
+                y[i * step] += u * cosine - v * sine;
+                y[i * step + other] += u * sine + v * cosine;
             }
-            for (size_t i = 2 * half; i < j->N; i++) y[i] = (j->add ? y[i] : 0) + x[i];
+            for (size_t i = R; i < N; i++) y[i] += x[i];
         }
 }
-static int mmixi_rope_run(mmix_ctx *m, mmix_call *call, int back)
+static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *x = call->in[0], *pos = call->in[1];
-    const size_t B = x->shape[0], L = x->shape[1], H = x->shape[2];
-    mmix_heads whole = mmix_heads_plain(mmix_data(call->out[0]), L, H, x->shape[3], H);
-    mmixi_rope_job j;
-    memset(&j, 0, sizeof j);
-    j.o = *(const mmixi_rope_options *)call->options;
-    j.L = L; j.H = H; j.N = x->shape[3];
-    j.back = back;
-    j.from = mmixi_heads_of(x, mmix_data(x), H);
-    j.to = whole;
-    j.table = call->saved[0];
-    j.per_batch = pos->ndim - (j.o.sections[0] > 0) == 2 ? L : 0;
-    if (back) {
-        j.from = whole;
-        j.from.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
-        j.to = mmixi_heads_of(x, mmix_grad_target(m, call->in[0], &j.add), H);
+    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const mmix_tensor *x = c->in[0];
+    const size_t tokens = x->shape[0] * x->shape[1];
+    const mmix_mark mark = mmix_mark_here(m);
+    if (!c->dy[0]) {
+        c->size[0] = c->in[1]->ndim - (o->sections[0] > 0) == 2 ? tokens : x->shape[1];
+        if (c->recorded && !mmix_save(m, c, 0, c->size[0] * o->dim)) return -1;
+        if (!c->recorded && !(c->saved[0] = mmixi_reals(m, c->size[0], o->dim))) return -1;
+        mmixi_over(c, c->size[0], mmixi_row_grain(o->dim * 2), mmixi_rope_angles);
     }
-    else {
-        const size_t half = j.o.R / 2, rows = j.per_batch ? B * L : L;
-        double *frequency = mmixi_doubles(m, half + 1, 1);
-        j.table = call->recorded ? mmix_save(m, call, 0, rows * j.o.R) : mmixi_reals(m, rows, j.o.R);
-        if (!frequency || !j.table) return -1;
-        for (size_t i = 0; i < half; i++)
-            frequency[i] = mmixi_exp(-2 * (double)i / (double)j.o.R * mmixi_log(j.o.theta));
-        j.frequency = frequency;
-        j.pos = mmix_data_i32(pos);
-        j.pos_axis = j.o.sections[0] ? pos->stride[0] : 0;
-        j.pos_batch = j.per_batch ? pos->stride[pos->ndim - 2] : 0;
-        mmixi_ranges(m, rows, mmixi_row_grain(j.o.R * 16), mmixi_rope_table, &j);
+    mmixi_over(c, tokens, mmixi_row_grain(x->shape[2] * x->shape[3]), mmixi_rope_tokens);
+    if (!c->recorded) {
+        c->saved[0] = NULL;
+        mmix_rewind(m, mark);
     }
-    if (j.to.p) mmixi_ranges(m, B * L, mmixi_row_grain(H * j.N), mmixi_rope_range, &j);
     return 0;
 }
-static int mmixi_rope_forward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 0); }
-static int mmixi_rope_backward(mmix_ctx *m, mmix_call *call) { return mmixi_rope_run(m, call, 1); }
 
 /* Whether heads of N can be turned so. */
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
@@ -6800,25 +6781,19 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 {
     const char *who = "mmix_rope";
     mmix_call call = mmixi_call(x, pos, NULL);
-    mmix_rope_options none;
-    mmixi_rope_options o;
-    size_t L = mmix_shape(x, 1), N = mmix_shape(x, 3), want[3];
-    int n = 0;
-    memset(&none, 0, sizeof none);
+    mmix_rope_options o;
+    mmixi_dims d;
+    int sections;
     memset(&o, 0, sizeof o);
-    options = options ? options : &none;
-    o.theta = options->theta > 0 ? options->theta : 10000;
-    o.R = options->dim ? options->dim : N;
-    o.interleaved = options->interleaved != 0;
-    for (int a = 0; a < 3; a++) o.sections[a] = options->sections[a];
-    if (o.sections[0] + o.sections[1] + o.sections[2]) want[n++] = 3;
-    if (mmix_ndim(pos) > n + 1) want[n++] = mmix_shape(x, 0);
-    want[n++] = L;
-    if (!mmixi_check(m, who, "x", x, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "pos", pos, MMIX_DTYPE_I32, n, want[0], n > 1 ? want[1] : 0,
-                        n > 2 ? want[2] : 0, 0)) return NULL;
-    if (!mmixi_rope_check(m, who, options, N)) return NULL;
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 4, x->shape);
+    if (options) o = *options;
+    sections = o.sections[0] || o.sections[1] || o.sections[2];
+    if (!mmixi_expect(m, who, &d, "x BLHN", x)
+        || !mmixi_expect(m, who, &d, !sections ? mmix_ndim(pos) > 1 ? "+pos:i32 BL" : "+pos:i32 L"
+                         : mmix_ndim(pos) > 2 ? "+pos:i32 3BL" : "+pos:i32 3L", pos)
+        || !mmixi_rope_check(m, who, &o, d.N)) return NULL;
+    if (!(o.theta > 0)) o.theta = 10000;
+    if (!o.dim) o.dim = d.N;
+    call.out[0] = mmixi_like(m, who, x);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
 }
 
@@ -8111,24 +8086,22 @@ static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *call)
 }
 
 /* ==== >>softmax attention ============================================================
-   y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j
+   y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
 
-   The plain loop is the matrix, mmixi_softmax_matrix. The fast form takes keys in tiles. For each block of
-   queries and each tile the scores are a small product; a running maximum t and sum l of each row let later
-   tiles be added (Milakov & Gimelshein 2018; Dao et al. 2022):
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop makes all of p
+   (mmixi_softmax_plain). The fast form never does: it takes keys in tiles. For each block of queries and each
+   tile the scores are a small product; a running maximum m and sum l of each row let later tiles be added
+   (Milakov & Gimelshein 2018; Dao et al. 2022):
 
-       t' = max(t, max_j s_ij),   l' = l e^(t - t') + Σ_j e^(s_ij - t'),
-       y' = y e^(t - t') + Σ_j e^(s_ij - t') v_j,   and at the end y = y'/l'
+       m' = max(m, max_j s_ij),   l' = l e^(m - m') + Σ_j e^(s_ij - m'),
+       y' = y e^(m - m') + Σ_j e^(s_ij - m') v_j,   and at the end y = y'/l'
 
-   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: t and 1/l
-   of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - t) is kept,
-   too: that is no more than q, k, v and y are. With δ_i = dy_i · y_i:
-       dv_j = Σ_i p_ij dy_i,   ds_ij = p_ij (dy_i · v_j - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale
-       Σ_i ds_ij q_i
+   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: m and 1/l
+   of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - m) is kept,
+   too: that is no more than q, k, v and y are.
 
-   Every mask but the window lets a query see one run of keys, low … high - 1; tiles outside are not visited.
-   A window of a grid is a sequence of its own: its rows are brought together in scratch, and what is said
-   above is done to them.
+   Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is a sequence
+   of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
    ==================================================================================== */
 
 #ifdef MMIX_REGRESSION
@@ -8137,489 +8110,493 @@ enum { MMIXI_QUERY_BLOCK = 2, MMIXI_KEY_TILE = 3 };
 enum { MMIXI_QUERY_BLOCK = 24, MMIXI_KEY_TILE = 512 };
 #endif
 
+/* What all tasks of a pass know. */
 typedef struct mmixi_softmax_job {
     mmix_raw_softmax r;
     const mmixi_kernels *k;
-    /* key/value heads; T: keys of a tile, ld: of them the rows of scratch; a forward task takes `run`
-       queries, a head has `runs`; tasks of the pass */
-    size_t G, T, ld, run, runs, tasks;
     int back;
-    /* (B, L, 2) with seq_idx: first token of i's sequence, end */
-    size_t *packed;
-    size_t windows[3], tokens;                   /* windows on each axis; tokens of one, 0: no windows */
-    /* distances that bias has numbers for; in a window, a number for each token whose difference tells the
-       distance; gradient of bias that each task makes (tasks, share, distances) */
-    size_t distances;
-    const int32_t *place;
-    mmix_real *dbias;
+    /* key/value heads; windows of a sequence, and queries and keys of the largest (no windows: 1, L, S); keys
+       of a tile; reals between two rows of scores; a forward task takes `run` queries, a head has `runs` */
+    size_t G, windows, L, S, T, ld, run, runs, tasks;
+    const size_t *sequence;                      /* (B, L, 2) with seq_idx: begin and end of token i's */
+    size_t distances;                            /* numbers of bias that a head has */
+    mmix_real *dbias;                            /* each task's part of their gradient (B, windows, H, distances) */
     mmix_real *scratch;
-    size_t lane_size;
+    size_t lanes, lane_size, sequences, partial; /* parts of scratch: of each lane, `sequence`, dbias */
 } mmixi_softmax_job;
-typedef struct mmixi_softmax_scratch {
-    /* K and V of a tile transposed; scale · q; scores, their gradient; dq of a block */
-    mmix_real *kt, *vt, *qs, *p, *dp, *dqs;
-    /* rows of V (in the backward of K) and of dy, near each other: heads may lie pages apart, and their rows
-       fall into a few sets of the nearest cache */
-    mmix_real *near, *dys;
-    mmix_real *top, *sum;                        /* of each query of a task */
-    /* the rows of a window, and t and 1/l of its queries */
-    mmix_real *q, *k, *v, *y, *dy, *dq, *dk, *dv, *t, *over, *place;
-} mmixi_softmax_scratch;
-static size_t mmixi_softmax_scratch_fill(const mmixi_softmax_job *j, mmix_real *base,
-                                         mmixi_softmax_scratch *s)
+
+/* ---- who sees whom ---- */
+
+typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
+/* What query i sees, windows aside. With more keys than queries, and a mask, the queries are the last. */
+static mmixi_keys mmixi_softmax_keys(const mmixi_softmax_job *j, size_t b, size_t i)
 {
-    size_t R = MMIXI_QUERY_BLOCK, T = j->ld, at = 0, N = j->r.N, P = j->r.P, n = j->tokens,
-        m = j->back ? n : 0, share = j->r.H / j->G;
-    MMIXI_PART(kt, N * T); MMIXI_PART(qs, R * N); MMIXI_PART(p, R * T); MMIXI_PART(top, j->run);
-    MMIXI_PART(sum, j->run);
-    MMIXI_PART(vt, j->back ? P * T : 0); MMIXI_PART(dp, j->back ? R * T : 0);
-    MMIXI_PART(dqs, j->back ? R * N : 0); MMIXI_PART(dys, j->back ? R * P : 0);
-    MMIXI_PART(near, j->back ? T * N : j->run > 1 ? T * P : 0);
-    MMIXI_PART(q, n * share * N); MMIXI_PART(k, n * N); MMIXI_PART(v, n * P); MMIXI_PART(y, n * share * P);
-    MMIXI_PART(t, n * share); MMIXI_PART(over, n * share); MMIXI_PART(place, j->r.bias ? n : 0);
-    MMIXI_PART(dy, m * share * P); MMIXI_PART(dq, m * share * N); MMIXI_PART(dk, m * N);
-        MMIXI_PART(dv, m * P);
+    const mmix_raw_softmax *r = &j->r;
+    const size_t at = i + r->S - r->L;
+    mmixi_keys seen = { 0, r->S };
+    if (r->mask == MMIX_MASK_CAUSAL || r->mask == MMIX_MASK_PREFIX) seen.end = at + 1;
+    if (r->mask == MMIX_MASK_PREFIX && at < r->prefix) seen.end = mmixi_min(r->prefix, r->S);
+    if (r->mask == MMIX_MASK_BAND) {
+        seen.begin = at - mmixi_min(at, r->lefts ? (size_t)r->lefts[i] : r->left);
+        seen.end = at + 1 + mmixi_min(r->S - at - 1, r->right);
+    }
+    if (j->sequence) {
+        seen.begin = mmixi_max(seen.begin, j->sequence[2 * (b * r->L + i)]);
+        seen.end = mmixi_min(seen.end, j->sequence[2 * (b * r->L + i) + 1]);
+    }
+    return seen;
+}
+/* Windows begin at 0, at `shift` (0: at `window`), and from there every `window` tokens: the number of that
+   which a coordinate lies in, and where window w begins. */
+static size_t mmixi_window_of(const mmix_raw_softmax *r, int axis, size_t at)
+{
+    return (r->shift[axis] ? at + r->window[axis] - r->shift[axis] : at) / r->window[axis];
+}
+static size_t mmixi_window_begin(const mmix_raw_softmax *r, int axis, size_t w)
+{
+    const size_t before = r->shift[axis] ? r->window[axis] - r->shift[axis] : 0;
+    return w ? mmixi_min(w * r->window[axis] - before, r->grid[axis]) : 0;
+}
+/* Whether query i and key t share a window, and the number of their distance in bias. */
+static int mmixi_same_window(const mmix_raw_softmax *r, size_t i, size_t t, size_t *distance)
+{
+    int same = 1;
+    *distance = 0;
+    for (int a = 0; a < 3 && r->window[0]; a++) {
+        const size_t inner = (a < 2 ? r->grid[2] : 1) * (a < 1 ? r->grid[1] : 1),
+            from = i / inner % r->grid[a], to = t / inner % r->grid[a];
+        same &= mmixi_window_of(r, a, from) == mmixi_window_of(r, a, to);
+        *distance = *distance * (2 * r->window[a] - 1) + from + r->window[a] - 1 - to;
+    }
+    return same;
+}
+
+/* The definition: p (B, H, L, S), one row after another. */
+static void mmixi_softmax_plain(const mmixi_softmax_job *j, mmix_real *p)
+{
+    const mmix_raw_softmax *r = &j->r;
+    for (size_t row = 0, distance; row < r->B * r->H * r->L; row++, p += r->S) {
+        const size_t b = row / (r->H * r->L), h = row / r->L % r->H, i = row % r->L;
+        const mmixi_keys seen = mmixi_softmax_keys(j, b, i);
+        double row_max = -HUGE_VAL, sum = 0;
+        for (size_t t = 0; t < r->S; t++) {
+            double s = -HUGE_VAL;
+            if (t >= seen.begin && t < seen.end && mmixi_same_window(r, i, t, &distance))
+                s = r->scale * (double)j->k->dot(r->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h))
+                    + (r->bias ? (double)r->bias[h * j->distances + distance] : 0);
+            p[t] = (mmix_real)s;
+            row_max = s > row_max ? s : row_max;
+        }
+        for (size_t t = 0; t < r->S; t++) sum += p[t] = (mmix_real)mmixi_exp((double)p[t] - row_max);
+        for (size_t t = 0; t < r->S; t++) p[t] = (mmix_real)((double)p[t] / sum);
+    }
+}
+
+/* ---- a task ----
+   Queries first … last - 1 of a head of sequence b, or of a window of it, block by block: rows queries from i on
+   against the keys of a tile. In the backward all `share` heads from h0 on, that have k and v in common. */
+
+typedef struct mmixi_softmax_task {
+    const mmixi_softmax_job *j;
+    const mmix_raw_softmax *x;
+    const mmixi_kernels *k;
+    size_t b, h0, h, window, S, first, last;
+    size_t *token;                               /* the window's tokens in the sequence; no windows: NULL */
+    int32_t *place;                              /* their differences tell the distance in bias; or NULL */
+    /* Of the tile's keys the block sees n from `from` on, row r those of seen[r], and whole[r]: no others;
+       again[r]: some of an earlier tile, add: any row does. Keys count from the tile's first. */
+    size_t tile, i, rows, from, n;
+    mmixi_keys seen[MMIXI_QUERY_BLOCK];
+    int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
+    mmixi_mat K, V, Kt, Vt, dK, dV;              /* of the tile */
+    /* Room for a tile's K and V transposed; scale q, y, dy and dq of a block; its scores, their gradient; rows of
+       V, or (backward) of K, side by side: heads may lie pages apart, and their rows fall into a few sets of the
+       nearest cache; dk and dv of a window's tile; m and l of each query; token and place. */
+    mmix_real *kt, *vt, *q, *y, *dy, *dq, *p, *ds, *side, *dk, *dv, *row_max, *sum, *tokens, *places, *dbias;
+} mmixi_softmax_task;
+static size_t mmixi_softmax_scratch(const mmixi_softmax_job *j, mmix_real *base, mmixi_softmax_task *s)
+{
+    const size_t R = MMIXI_QUERY_BLOCK, N = j->r.N, P = j->r.P, T = j->T, back = j->back != 0,
+        windows = j->r.window[0] != 0;
+    size_t at = 0;
+    MMIXI_PART(kt, N * j->ld); MMIXI_PART(vt, back * P * j->ld); MMIXI_PART(q, R * N);
+    MMIXI_PART(p, R * j->ld); MMIXI_PART(ds, back * R * j->ld);
+    MMIXI_PART(y, windows * R * P); MMIXI_PART(dy, back * R * P); MMIXI_PART(dq, back * R * N);
+    MMIXI_PART(side, windows ? T * mmixi_max(N, P) : back ? T * N : j->run > 1 ? T * P : 0);
+    MMIXI_PART(dk, back * windows * T * N); MMIXI_PART(dv, back * windows * T * P);
+    MMIXI_PART(row_max, back ? 0 : j->run); MMIXI_PART(sum, back ? 0 : j->run);
+    MMIXI_PART(tokens, windows * j->S * sizeof(size_t) / sizeof(mmix_real)); MMIXI_PART(places, windows * j->S);
     return at;
 }
-
-/* Query i sees the keys low … high - 1. With more keys than queries, and a mask, the queries are the last. */
-static void mmixi_softmax_span(const mmixi_softmax_job *j, size_t b, size_t i, size_t *low, size_t *high)
+static void mmixi_softmax_window(mmixi_softmax_task *s)
 {
-    const mmix_raw_softmax *r = &j->r;
-    const size_t *packed = j->packed ? j->packed + 2 * (b * r->L + i) : NULL;
-    size_t at = i + r->S - r->L;
-    *low = 0;
-    *high = r->S;
-    if (r->mask == MMIX_MASK_CAUSAL || r->mask == MMIX_MASK_PREFIX) *high = at + 1;
-    if (r->mask == MMIX_MASK_PREFIX && at < r->prefix) *high = mmixi_min(r->prefix, r->S);
-    if (r->mask == MMIX_MASK_BAND) {
-        *low = at - mmixi_min(at, r->lefts ? (size_t)r->lefts[i] : r->left);
-        *high = at + 1 + mmixi_min(r->S - at - 1, r->right);
+    const mmix_raw_softmax *r = s->x;
+    size_t begin[3], end[3], n = 0, w = s->window;
+    for (int a = 3; a-- > 0;) {
+        const size_t count = mmixi_window_of(r, a, r->grid[a] - 1) + 1;
+        begin[a] = mmixi_window_begin(r, a, w % count);
+        end[a] = mmixi_window_begin(r, a, w % count + 1);
+        w /= count;
     }
-    if (packed) {
-        *low = mmixi_max(*low, packed[0]);
-        *high = mmixi_min(*high, packed[1]);
-    }
-}
-/* The window that a coordinate lies in, on an axis whose second window begins at `shift` (0: at `window`);
-   and how many there are. */
-static size_t mmixi_window_of(size_t at, size_t window, size_t shift)
-{
-    return shift ? (at + window - shift) / window : at / window;
-}
-static size_t mmixi_window_count(const mmix_raw_softmax *r, int axis)
-{
-    return mmixi_window_of(r->grid[axis] - 1, r->window[axis], r->shift[axis]) + 1;
-}
-
-/* The definition: M (B, H, L, S). */
-static void mmixi_softmax_matrix(const mmixi_softmax_job *j, mmix_real *M)
-{
-    const mmix_raw_softmax *r = &j->r;
-    for (size_t b = 0; b < r->B; b++)
-        for (size_t h = 0; h < r->H; h++)
-            for (size_t i = 0; i < r->L; i++, M += r->S) {
-                size_t low, high;
-                mmix_real top = (mmix_real)-HUGE_VAL;
-                double sum = 0;
-                mmixi_softmax_span(j, b, i, &low, &high);
-                for (size_t t = 0; t < r->S; t++) {
-                    int seen = t >= low && t < high;
-                    /* tokens between two neighbours on this axis; distances between two on that of bias */
-                    size_t across = 1, apart = 1, distance = h * j->distances;
-                    for (int a = 3; j->tokens && a-- > 0; across *= r->grid[a],
-                         apart *= 2 * r->window[a] - 1) {
-                        const size_t at = i / across % r->grid[a], of = t / across % r->grid[a];
-                        seen &= mmixi_window_of(at, r->window[a], r->shift[a])
-                            == mmixi_window_of(of, r->window[a], r->shift[a]);
-                        distance += (at + r->window[a] - 1 - of) * apart;
-                    }
-                    M[t] = (mmix_real)-HUGE_VAL;
-                    if (seen)
-                        M[t] = (mmix_real)(r->scale * (double)j->k->dot(r->N, mmixi_at(&r->q, b, i, h),
-                                mmixi_at(&r->k, b, t, h)) + (r->bias ? (double)r->bias[distance] : 0));
-                    top = M[t] > top ? M[t] : top;
-                }
-                for (size_t t = 0; t < r->S; t++) {
-                    M[t] = M[t] < -(mmix_real)1e38 ? 0 : mmixi_exp_real(M[t] - top);
-                    sum += (double)M[t];
-                }
-                for (size_t t = 0; t < r->S; t++) M[t] = (mmix_real)((double)M[t] / sum);
+    s->token = (size_t *)(void *)s->tokens;
+    s->place = r->bias ? (int32_t *)(void *)s->places : NULL;
+    for (size_t t = begin[0]; t < end[0]; t++)
+        for (size_t y = begin[1]; y < end[1]; y++)
+            for (size_t x = begin[2]; x < end[2]; x++, n++) {
+                s->token[n] = (t * r->grid[1] + y) * r->grid[2] + x;
+                if (s->place)
+                    s->place[n] = (int32_t)((t * (2 * r->window[1] - 1) + y) * (2 * r->window[2] - 1) + x);
             }
+    s->S = s->last = n;
 }
-
-/* What a block of queries sees of a tile: n keys from `from` on; first: nothing of earlier tiles. */
-typedef struct mmixi_softmax_part { size_t rows, from, n; int first; } mmixi_softmax_part;
-static mmixi_softmax_part mmixi_softmax_part_of(const mmixi_softmax_job *j, size_t b, size_t i, size_t rows,
-                                                size_t tile)
+static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_softmax_job *j, size_t index,
+                                     size_t lane)
 {
-    mmixi_softmax_part c;
-    size_t low, high, end = mmixi_min(tile + j->T, j->r.S), least = j->r.S, most = 0;
-    for (size_t r = 0; r < rows; r++) {
-        mmixi_softmax_span(j, b, i + r, &low, &high);
-        least = mmixi_min(least, low);
-        most = mmixi_max(most, high);
+    const size_t heads = j->back ? j->G : j->r.H, group = index / j->runs % heads, w = index / j->runs / heads;
+    mmixi_softmax_scratch(j, j->scratch + lane * j->lane_size, s);
+    s->j = j;
+    s->x = &j->r;
+    s->k = j->k;
+    s->first = index % j->runs * j->run;
+    s->last = mmixi_min(j->L, s->first + j->run);
+    s->h = s->h0 = group * (j->r.H / heads);
+    s->window = w % j->windows;
+    s->b = w / j->windows;
+    s->S = j->S;
+    s->token = NULL;
+    s->place = NULL;
+    s->dbias = j->dbias ? j->dbias + (w * j->r.H + s->h0) * j->distances : NULL;
+    if (s->dbias) memset(s->dbias, 0, j->r.H / heads * j->distances * sizeof *s->dbias);
+    if (j->r.window[0]) mmixi_softmax_window(s);
+}
+/* What the block from query i on sees of the tile: the number of its keys. */
+static size_t mmixi_softmax_block(mmixi_softmax_task *s, size_t i)
+{
+    const size_t n = mmixi_min(s->j->T, s->S - s->tile);
+    size_t end = 0;
+    s->i = i;
+    s->rows = mmixi_min(MMIXI_QUERY_BLOCK, s->last - i);
+    s->from = n;
+    s->add = 0;
+    for (size_t r = 0; r < s->rows; r++) {
+        const mmixi_keys all = mmixi_softmax_keys(s->j, s->b, i + r);
+        mmixi_keys *seen = &s->seen[r];
+        s->add |= s->again[r] = all.begin < s->tile;
+        s->whole[r] = !s->again[r] && mmixi_min(all.end, s->S) <= s->tile + n;
+        seen->begin = s->again[r] ? 0 : mmixi_min(all.begin - s->tile, n);
+        seen->end = all.end > s->tile ? mmixi_min(all.end - s->tile, n) : 0;
+        if (seen->begin >= seen->end) seen->begin = seen->end = n;
+        else end = mmixi_max(end, seen->end);
+        s->from = mmixi_min(s->from, seen->begin);
     }
-    c.rows = rows;
-    c.from = mmixi_max(least, tile);
-    c.n = mmixi_min(most, end) > c.from ? mmixi_min(most, end) - c.from : 0;
-    c.first = least >= tile;
-    return c;
+    return s->n = end > s->from ? end - s->from : 0;
 }
-/* Of them row i's: keys a … e - 1 of the part. Returns whether no earlier tile had any; *last: nor will later
-   ones. */
-static int mmixi_softmax_row(const mmixi_softmax_job *j, const mmixi_softmax_part *c, size_t b, size_t i,
-                             size_t tile, size_t *a, size_t *e, int *last)
+/* Token t of the task in the sequence; its row of an array. */
+static size_t mmixi_softmax_token(const mmixi_softmax_task *s, size_t t) { return s->token ? s->token[t] : t; }
+static mmix_real *mmixi_softmax_at(const mmixi_softmax_task *s, const mmix_heads *a, size_t t)
 {
-    size_t low, high;
-    mmixi_softmax_span(j, b, i, &low, &high);
-    *last = high <= tile + j->T;
-    *a = mmixi_min(mmixi_max(low, c->from) - c->from, c->n);
-    *e = high > c->from ? mmixi_max(mmixi_min(high - c->from, c->n), *a) : *a;
-    return low >= tile;
+    return mmixi_at(a, s->b, mmixi_softmax_token(s, t), s->h);
 }
-/* Where token i of a window finds its numbers: that of the distance to token t is at [-place[t]]. */
-static size_t mmixi_softmax_bias_at(const mmixi_softmax_job *j, size_t h, size_t i)
+/* n rows from token t on: where they lie, or in `room`, side by side, if they are to, or lie apart. */
+static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *s, const mmix_heads *a, size_t t, size_t n,
+                                       size_t width, mmix_real *room, int copy)
 {
-    return h * j->distances + j->distances / 2 + (size_t)j->place[i];
+    const mmix_real *base = mmixi_at(a, s->b, 0, s->h);
+    if (!s->token && !copy) return mmixi_matrix(base + (ptrdiff_t)t * a->token, n, width, a->token);
+    for (size_t i = 0; i < n; i++)
+        memcpy(room + i * width, base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, width * sizeof *room);
+    return mmixi_matrix(room, n, width, (ptrdiff_t)width);
 }
-/* Kept e^(s - t) of query i: those of key 0, 1, … */
-static mmix_real *mmixi_softmax_kept(const mmixi_softmax_job *j, size_t b, size_t i, size_t h)
+/* The other way: such rows are put, or added, to where they belong. */
+static void mmixi_softmax_put(const mmixi_softmax_task *s, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
 {
-    return j->r.scores + ((b * j->r.H + h) * j->r.L + i) * j->ld;
+    mmix_real *base = mmixi_at(a, s->b, 0, s->h);
+    for (size_t i = 0; i < rows.rows; i++)
+        mmixi_put(s->k, rows.cols, mmixi_row(rows, i),
+                  base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, add);
 }
-/* scale · q of a block */
-static void mmixi_softmax_queries(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s, size_t rows,
-                                  size_t b, size_t i, size_t h)
+/* Where the numbers of query i lie in an array (B, H, L). */
+static size_t mmixi_softmax_query(const mmixi_softmax_task *s, size_t i)
 {
-    const mmix_real *q = mmixi_at(&j->r.q, b, i, h);
-    for (size_t r = 0; r < rows; r++)
-        j->k->scale(j->r.N, (mmix_real)j->r.scale, q + (ptrdiff_t)r * j->r.q.token, s->qs + r * j->r.N);
+    return (s->b * s->x->H + s->h) * s->x->L + mmixi_softmax_token(s, i);
 }
-/* Scores of a part from qs and kt, the transposed tile. */
-static void mmixi_softmax_scores(const mmixi_softmax_job *j, const mmixi_softmax_scratch *s,
-                                 const mmixi_softmax_part *c, size_t b, size_t i, size_t h, size_t tile)
+/* Kept e^(s - m) of row r of the block, from the tile's first key on. */
+static mmix_real *mmixi_softmax_kept(const mmixi_softmax_task *s, size_t r)
 {
-    size_t N = j->r.N;
-    if (j->run > 1)
-        mmixi_gemm_small(j->k, c->rows, c->n, N, s->qs, (ptrdiff_t)N, 1, s->kt + (c->from - tile),
-                         (ptrdiff_t)j->ld, s->p, (ptrdiff_t)j->ld, 0);
-    else for (size_t t = 0; t < c->n; t++)       /* for one query a transpose costs more than the products */
-        s->p[t] = j->k->dot(N, s->qs, mmixi_at(&j->r.k, b, c->from + t, h));
-    for (size_t r = 0; j->place && r < c->rows; r++) {
-        const mmix_real *bias = j->r.bias + mmixi_softmax_bias_at(j, h, i + r);
-        for (size_t t = 0; t < c->n; t++) s->p[r * j->ld + t] += bias[-j->place[c->from + t]];
-    }
+    const mmixi_softmax_job *j = s->j;
+    return s->x->scores + (((s->b * j->windows + s->window) * s->x->H + s->h) * j->L + s->i + r) * j->ld;
 }
-
-static void mmixi_softmax_task(void *arg, size_t index, size_t lane)
+/* Where row r finds its numbers of head h's bias: that of the distance to token t at [-place[t]]. */
+static size_t mmixi_softmax_center(const mmixi_softmax_task *s, size_t h, size_t r)
 {
-    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const mmix_raw_softmax *x = &j->r;
-    const mmixi_kernels *k = j->k;
-    size_t b = index / (x->H * j->runs), h = index / j->runs % x->H, i0 = index % j->runs * j->run,
-        i1 = mmixi_min(x->L, i0 + j->run), P = x->P;
-    mmixi_softmax_scratch s;
-    mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    for (size_t tile = 0; tile < x->S; tile += j->T) {
-        const size_t n = mmixi_min(j->T, x->S - tile);
-        int ready = j->run < 2;                  /* the tile's K is transposed, its V copied */
-        mmixi_softmax_part c;
-        for (size_t i = i0; i < i1; i += c.rows) {
-            mmix_real *y = mmixi_at(&x->y, b, i, h);
-            c = mmixi_softmax_part_of(j, b, i, mmixi_min(MMIXI_QUERY_BLOCK, i1 - i), tile);
-            if (!c.n) continue;
-            if (!ready) {
-                k->transpose(n, x->N, mmixi_at(&x->k, b, tile, h), x->k.token, s.kt, (ptrdiff_t)j->ld);
-                mmixi_put_rows(k, n, P, mmixi_at(&x->v, b, tile, h), x->v.token, s.near, (ptrdiff_t)P, 0);
-                ready = 1;
-            }
-            if (x->scores) s.p = mmixi_softmax_kept(j, b, i, h) + c.from;
-            mmixi_softmax_queries(j, &s, c.rows, b, i, h);
-            mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
-            for (size_t r = 0; r < c.rows; r++) {
-                mmix_real *p = s.p + r * j->ld, *top = &s.top[i - i0 + r], *sum = &s.sum[i - i0 + r], high,
-                    was = *top;
-                size_t a, e;
-                int last, first = mmixi_softmax_row(j, &c, b, i + r, tile, &a, &e, &last);
-                if (a < e) {
-                    high = k->max(e - a, p + a);
-                    *top = !first && was > high ? was : high;
-                    high = k->exp_row(e - a, 1, p + a, *top, p + a);
-                    if (!first) {
-                        mmix_real fade = mmixi_exp_real(was - *top);
-                        *sum = *sum * fade + high;
-                        k->scale(P, fade, y + (ptrdiff_t)r * x->y.token, y + (ptrdiff_t)r * x->y.token);
-                    }
-                    else *sum = high;
-                }
-                memset(p, 0, a * sizeof *p);
-                memset(p + e, 0, (c.n - e) * sizeof *p);
-            }
-            if (j->run > 1)
-                mmixi_gemm_small(k, c.rows, P, c.n, s.p, (ptrdiff_t)j->ld, 1, s.near + (c.from - tile) * P,
-                                 (ptrdiff_t)P, y, x->y.token, !c.first);
-            else mmixi_gemm_small(k, 1, P, c.n, s.p, 0, 1, mmixi_at(&x->v, b, c.from, h), x->v.token, y, 0,
-                                  !c.first);
-        }
-    }
-    for (size_t i = i0; i < i1; i++) {
-        mmix_real *y = mmixi_at(&x->y, b, i, h), over = 1 / s.sum[i - i0];
-        k->scale(P, over, y, y);
-        if (!x->top) continue;
-        x->top[(b * x->H + h) * x->L + i] = s.top[i - i0];
-        x->over[(b * x->H + h) * x->L + i] = over;
-    }
+    return h * s->j->distances + s->j->distances / 2 + (size_t)s->place[s->i + r];
 }
-
-/* One key/value group of one sequence: all its query heads add into the same dk and dv. */
-static void mmixi_softmax_task_backward(void *arg, size_t index, size_t lane)
+/* Row r's numbers for keys that it does not see become 0. */
+static void mmixi_softmax_hide(const mmixi_softmax_task *s, size_t r, mmix_real *row)
 {
-    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const mmix_raw_softmax *x = &j->r;
-    const mmixi_kernels *k = j->k;
-    size_t b = index / j->G, share = x->H / j->G, h0 = index % j->G * share, N = x->N, P = x->P;
-    const ptrdiff_t ld = (ptrdiff_t)j->ld;
-    mmixi_softmax_scratch s;
-    mmixi_softmax_scratch_fill(j, j->scratch + lane * j->lane_size, &s);
-    for (size_t tile = 0; tile < x->S; tile += j->T) {
-        size_t n = mmixi_min(j->T, x->S - tile);
-        mmixi_softmax_part c;
-        if (!x->scores) k->transpose(n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.kt, ld);
-        k->transpose(n, P, mmixi_at(&x->v, b, tile, h0), x->v.token, s.vt, ld);
-        mmixi_put_rows(k, n, N, mmixi_at(&x->k, b, tile, h0), x->k.token, s.near, (ptrdiff_t)N, 0);
-        if (x->dk.p && !x->add_k) mmixi_zero_rows(n, N, mmixi_at(&x->dk, b, tile, h0), x->dk.token);
-        if (x->dv.p && !x->add_v) mmixi_zero_rows(n, P, mmixi_at(&x->dv, b, tile, h0), x->dv.token);
-        for (size_t h = h0; h < h0 + share; h++)
-            for (size_t i = 0; i < x->L; i += c.rows) {
-                const mmix_real *y = mmixi_at(&x->y, b, i, h);
-                c = mmixi_softmax_part_of(j, b, i, mmixi_min(MMIXI_QUERY_BLOCK, x->L - i), tile);
-                if (!c.n) continue;
-                mmixi_put_rows(k, c.rows, P, mmixi_at(&x->dy, b, i, h), x->dy.token, s.dys, (ptrdiff_t)P, 0);
-                mmixi_softmax_queries(j, &s, c.rows, b, i, h);
-                if (!x->scores) mmixi_softmax_scores(j, &s, &c, b, i, h, tile);
-                mmixi_gemm_small(k, c.rows, c.n, P, s.dys, (ptrdiff_t)P, 1, s.vt + (c.from - tile), ld, s.dp,
-                                 ld, 0);
-                for (size_t r = 0; r < c.rows; r++) {
-                    mmix_real *p = s.p + r * j->ld, *dp = s.dp + r * j->ld, delta;
-                    size_t at = (b * x->H + h) * x->L + i + r, a, e;
-                    int last, first = mmixi_softmax_row(j, &c, b, i + r, tile, &a, &e, &last);
-                    if (!x->scores) k->exp_row(e - a, 1, p + a, x->top[at], p + a);
-                    k->scale(e - a, x->over[at],
-                             x->scores ? mmixi_softmax_kept(j, b, i + r, h) + c.from + a : p + a, p + a);
-                    /* δ = Σ p dp = dy · y: the former where one tile has all of it, for it is exact with one
-                       key */
-                    delta = first && last ? k->dot(e - a, p + a, dp + a)
-                        : k->dot(P, s.dys + r * P, y + (ptrdiff_t)r * x->y.token);
-                    k->softmax_backward(e - a, p + a, dp + a, delta, dp + a, 0);
-                    for (size_t t = a; j->dbias && t < e; t++)
-                        j->dbias[mmixi_softmax_bias_at(j, h, i + r) - (size_t)j->place[c.from + t]] += dp[t];
-                    memset(p, 0, a * sizeof *p);
-                    memset(dp, 0, a * sizeof *dp);
-                    memset(p + e, 0, (c.n - e) * sizeof *p);
-                    memset(dp + e, 0, (c.n - e) * sizeof *dp);
-                }
-                if (x->dv.p)
-                    mmixi_gemm_small(k, c.n, P, c.rows, s.p, 1, ld, s.dys, (ptrdiff_t)P,
-                                     mmixi_at(&x->dv, b, c.from, h), x->dv.token, 1);
-                if (x->dk.p)
-                    mmixi_gemm_small(k, c.n, N, c.rows, s.dp, 1, ld, s.qs, (ptrdiff_t)N,
-                                     mmixi_at(&x->dk, b, c.from, h), x->dk.token, 1);
-                if (x->dq.p) {
-                    mmixi_gemm_small(k, c.rows, N, c.n, s.dp, ld, 1, s.near + (c.from - tile) * N,
-                                     (ptrdiff_t)N, s.dqs, (ptrdiff_t)N, 0);
-                    k->scale(c.rows * N, (mmix_real)x->scale, s.dqs, s.dqs);
-                    mmixi_put_rows(k, c.rows, N, s.dqs, (ptrdiff_t)N, mmixi_at(&x->dq, b, i, h), x->dq.token,
-                                   x->add_q || !c.first);
-                }
-            }
-    }
+    const size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all),
+        end = mmixi_min(s->seen[r].end, all);
+    memset(row + s->from, 0, (begin - s->from) * sizeof *row);
+    memset(row + end, 0, (all - end) * sizeof *row);
 }
-
-/* ---- windows ---- */
-
-/* The tokens of one window, begin … end - 1 on each axis. */
-typedef struct mmixi_window { size_t begin[3], end[3]; } mmixi_window;
-/* Rows of the window's tokens, in raster order: out of `all`'s sequence b and its `heads` heads from h0 on,
-   into `own`; or, with `put`, the other way. */
-static void mmixi_window_copy(const mmixi_softmax_job *j, const mmixi_window *w, const mmix_heads *all,
-                              size_t b, size_t h0, size_t heads, size_t width, const mmix_heads *own, int put,
-                              int add)
+/* A tile of K or V, transposed: a column for each token. */
+static mmixi_mat mmixi_softmax_turned(const mmixi_softmax_task *s, mmixi_mat rows, mmix_real *to)
 {
-    const size_t *grid = j->r.grid, run = w->end[2] - w->begin[2];
-    for (size_t h = 0; all->p && h < heads; h++) {
-        size_t at = 0;
-        for (size_t t = w->begin[0]; t < w->end[0]; t++)
-            for (size_t y = w->begin[1]; y < w->end[1]; y++, at += run) {
-                mmix_real *there = mmixi_at(all, b, (t * grid[1] + y) * grid[2] + w->begin[2], h0 + h),
-                    *here = mmixi_at(own, 0, at, h);
-                if (put) mmixi_put_rows(j->k, run, width, here, own->token, there, all->token, add);
-                else mmixi_put_rows(j->k, run, width, there, all->token, here, own->token, 0);
-            }
-    }
+    s->k->transpose(rows.rows, rows.cols, rows.p, rows.rs, to, (ptrdiff_t)s->j->ld);
+    return mmixi_matrix(to, rows.cols, rows.rows, (ptrdiff_t)s->j->ld);
 }
-static void mmixi_window_places(const mmixi_softmax_job *j, const mmixi_window *w, int32_t *place)
+/* Where the gradient of the tile's keys or values is summed up. */
+static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_heads *d, mmixi_mat as,
+                                    mmix_real *room, int add)
 {
-    const size_t *window = j->r.window;
-    for (size_t t = 0; t < w->end[0] - w->begin[0]; t++)
-        for (size_t y = 0; y < w->end[1] - w->begin[1]; y++)
-            for (size_t x = 0; x < w->end[2] - w->begin[2]; x++)
-                *place++ = (int32_t)((t * (2 * window[1] - 1) + y) * (2 * window[2] - 1) + x);
+    mmixi_mat sums = mmixi_matrix(room, as.rows, as.cols, (ptrdiff_t)as.cols);
+    if (!s->token) sums = mmixi_softmax_rows_of(s, d, s->tile, as.rows, as.cols, NULL, 0);
+    if (d->p && (s->token || !add)) mmixi_zero_rows(as.rows, as.cols, sums.p, sums.rs);
+    return sums;
 }
-/* One key/value group in one window. */
-static void mmixi_window_task(void *arg, size_t index, size_t lane)
+/* One query's products go row by row: a transpose would cost more. */
+static int mmixi_softmax_single(const mmixi_softmax_job *j) { return j->run < 2 && !j->back; }
+static void mmixi_softmax_tile(mmixi_softmax_task *s)
 {
-    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const mmix_raw_softmax *x = &j->r;
-    size_t g, b, share = x->H / j->G, n = 1, N = x->N, P = x->P, rest = index;
-    const size_t own = share * j->distances;     /* numbers of bias that the group's heads have */
-    mmixi_softmax_job in = *j;
-    mmixi_softmax_scratch s;
-    mmixi_window w;
-    mmix_heads t, over, own_t, own_over;         /* of x->top and x->over, and of this window's */
-    mmix_raw_softmax *y = &in.r;
-    in.scratch = j->scratch + lane * j->lane_size;
-    mmixi_softmax_scratch_fill(j, in.scratch, &s);
-    for (int a = 3; a-- > 0; rest /= j->windows[a]) {
-        size_t at = rest % j->windows[a], size = x->window[a], back = x->shift[a] ? size - x->shift[a] : 0;
-        w.begin[a] = at ? at * size - back : 0;
-        w.end[a] = mmixi_min(at * size + size - back, x->grid[a]);
-        n *= w.end[a] - w.begin[a];
-    }
-    g = rest % j->G;
-    b = rest / j->G;
-    if (x->bias) {
-        mmixi_window_places(j, &w, (int32_t *)(void *)s.place);
-        in.place = (const int32_t *)(const void *)s.place;
-        y->bias = x->bias + g * own;
-        if (j->dbias) in.dbias = (mmix_real *)memset(j->dbias + index * own, 0, own * sizeof *in.dbias);
-    }
-    if (x->scores) y->scores = x->scores + index * share * j->tokens * j->ld;
-    y->B = in.G = 1;
-    y->L = y->S = n;
-    y->H = share;
-    y->q = mmix_heads_plain(s.q, n, share, N, share);
-    y->k = mmix_heads_plain(s.k, n, 1, N, share);
-    y->v = mmix_heads_plain(s.v, n, 1, P, share);
-    y->y = mmix_heads_plain(s.y, n, share, P, share);
-    t = mmix_heads_plain(x->top, x->H, x->L, 1, x->L);           /* (B, H, L): token and head change places */
-    t.head = t.token;
-    t.token = 1;
-    own_t = own_over = over = t;
-    over.p = x->over;
-    y->top = own_t.p = x->top ? s.t : NULL;
-    y->over = own_over.p = s.over;
-    own_t.head = own_over.head = (ptrdiff_t)n;
-    mmixi_window_copy(j, &w, &x->q, b, g * share, share, N, &y->q, 0, 0);
-    mmixi_window_copy(j, &w, &x->k, b, g * share, 1, N, &y->k, 0, 0);
-    mmixi_window_copy(j, &w, &x->v, b, g * share, 1, P, &y->v, 0, 0);
-    if (!j->back) {
-        for (size_t h = 0; h < share; h++) mmixi_softmax_task(&in, h, 0);
-        mmixi_window_copy(j, &w, &x->y, b, g * share, share, P, &y->y, 1, 0);
-        mmixi_window_copy(j, &w, &t, b, g * share, share, 1, &own_t, 1, 0);
-        mmixi_window_copy(j, &w, &over, b, g * share, share, 1, &own_over, 1, 0);
+    const mmix_raw_softmax *x = s->x;
+    const size_t n = mmixi_min(s->j->T, s->S - s->tile);
+    const int single = mmixi_softmax_single(s->j);
+    if (!s->j->back) {
+        s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 0);
+        if (!single) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
+        s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, !single);
         return;
     }
-    mmixi_window_copy(j, &w, &t, b, g * share, share, 1, &own_t, 0, 0);
-    mmixi_window_copy(j, &w, &over, b, g * share, share, 1, &own_over, 0, 0);
-    y->dy = mmix_heads_plain(s.dy, n, share, P, share);
-    y->dq = mmix_heads_plain(x->dq.p ? s.dq : NULL, n, share, N, share);
-    y->dk = mmix_heads_plain(x->dk.p ? s.dk : NULL, n, 1, N, share);
-    y->dv = mmix_heads_plain(x->dv.p ? s.dv : NULL, n, 1, P, share);
-    y->add_q = y->add_k = y->add_v = 0;
-    mmixi_window_copy(j, &w, &x->y, b, g * share, share, P, &y->y, 0, 0);
-    mmixi_window_copy(j, &w, &x->dy, b, g * share, share, P, &y->dy, 0, 0);
-    mmixi_softmax_task_backward(&in, 0, 0);
-    mmixi_window_copy(j, &w, &x->dq, b, g * share, share, N, &y->dq, 1, x->add_q);
-    mmixi_window_copy(j, &w, &x->dk, b, g * share, 1, N, &y->dk, 1, x->add_k);
-    mmixi_window_copy(j, &w, &x->dv, b, g * share, 1, P, &y->dv, 1, x->add_v);
+    s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, 0);
+    s->Vt = mmixi_softmax_turned(s, s->V, s->vt);
+    s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 1);
+    if (!x->scores) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
+    s->dK = mmixi_softmax_sums(s, &x->dk, s->K, s->dk, x->add_k);
+    s->dV = mmixi_softmax_sums(s, &x->dv, s->V, s->dv, x->add_v);
+}
+/* Q = scale q of the block */
+static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_task *s)
+{
+    const size_t N = s->x->N;
+    const mmixi_mat q = mmixi_softmax_rows_of(s, &s->x->q, s->i, s->rows, N, s->q, 0),
+        Q = mmixi_matrix(s->q, s->rows, N, (ptrdiff_t)N);
+    for (size_t r = 0; r < s->rows; r++) s->k->scale(N, (mmix_real)s->x->scale, mmixi_row(q, r), mmixi_row(Q, r));
+    return Q;
+}
+/* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
+static void mmixi_softmax_scores(const mmixi_softmax_task *s, mmixi_mat S, mmixi_mat Q)
+{
+    const size_t first = s->tile + s->from;
+    if (!mmixi_softmax_single(s->j)) mmixi_multiply(s->k, S, Q, mmixi_part(s->Kt, 0, s->from, Q.cols, s->n), 0);
+    else for (size_t t = 0; t < s->n; t++)
+        S.p[t] = s->k->dot(Q.cols, Q.p, mmixi_softmax_at(s, &s->x->k, first + t));
+    for (size_t r = 0; s->place && r < s->rows; r++) {
+        const mmix_real *bias = s->x->bias + mmixi_softmax_center(s, s->h, r);
+        for (size_t t = 0; t < s->n; t++) mmixi_row(S, r)[t] += bias[-s->place[first + t]];
+    }
+}
+
+/* ---- forward ---- */
+
+/* Row r of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
+static void mmixi_softmax_online(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *y)
+{
+    const size_t a = s->seen[r].begin, n = s->seen[r].end - a;
+    mmix_real *row_max = &s->row_max[s->i - s->first + r], *sum = &s->sum[s->i - s->first + r],
+        before = *row_max, here = s->k->max(n, p + a);
+    if (n) {
+        *row_max = s->again[r] && before > here ? before : here;
+        here = s->k->exp_row(n, 1, p + a, *row_max, p + a);
+        if (s->again[r]) {
+            const mmix_real fade = mmixi_exp_real(before - *row_max);
+            here += *sum * fade;
+            s->k->scale(s->x->P, fade, y, y);
+        }
+        *sum = here;
+    }
+    mmixi_softmax_hide(s, r, p);
+}
+static void mmixi_softmax_forward(const mmixi_softmax_task *s)
+{
+    const mmix_raw_softmax *x = s->x;
+    const mmixi_mat row = mmixi_matrix(x->scores ? mmixi_softmax_kept(s, 0) : s->p, s->rows, s->j->T,
+                                       (ptrdiff_t)s->j->ld),
+        p = mmixi_part(row, 0, s->from, s->rows, s->n),
+        y = mmixi_softmax_rows_of(s, &x->y, s->i, s->rows, x->P, s->y, 0);
+    mmixi_softmax_scores(s, p, mmixi_softmax_queries(s));
+    for (size_t r = 0; r < s->rows; r++) mmixi_softmax_online(s, r, mmixi_row(row, r), mmixi_row(y, r));
+    mmixi_multiply(s->k, y, p, mmixi_part(s->V, s->from, 0, s->n, x->P), s->add);
+    if (s->token) mmixi_softmax_put(s, y, &x->y, s->i, 0);
+}
+/* When all tiles are in: y = y'/l. */
+static void mmixi_softmax_divide(const mmixi_softmax_task *s)
+{
+    for (size_t i = s->first; i < s->last; i++) {
+        const mmix_real inverse = 1 / s->sum[i - s->first];
+        mmix_real *y = mmixi_softmax_at(s, &s->x->y, i);
+        s->k->scale(s->x->P, inverse, y, y);
+        if (!s->x->row_max) continue;
+        s->x->row_max[mmixi_softmax_query(s, i)] = s->row_max[i - s->first];
+        s->x->inverse_sum[mmixi_softmax_query(s, i)] = inverse;
+    }
+}
+
+/* ---- backward ----
+   y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant that is added to
+   all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off:
+
+       ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds */
+
+/* Row r: p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient. */
+static void mmixi_softmax_row_backward(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *ds,
+                                       const mmix_real *dy)
+{
+    const mmix_raw_softmax *x = s->x;
+    const size_t a = s->seen[r].begin, e = s->seen[r].end, n = e - a, at = mmixi_softmax_query(s, s->i + r);
+    mmix_real delta;
+    if (!x->scores) s->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
+    s->k->scale(n, x->inverse_sum[at], (x->scores ? mmixi_softmax_kept(s, r) : p) + a, p + a);
+    /* where one tile has all of the row, the sum over j is as good, and exact with one key */
+    delta = s->whole[r] ? s->k->dot(n, p + a, ds + a) : s->k->dot(x->P, dy, mmixi_softmax_at(s, &x->y, s->i + r));
+    s->k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
+    for (size_t t = a; s->dbias && t < e; t++)
+        s->dbias[mmixi_softmax_center(s, s->h - s->h0, r) - (size_t)s->place[s->tile + t]] += ds[t];
+    mmixi_softmax_hide(s, r, p);
+    mmixi_softmax_hide(s, r, ds);
+}
+static void mmixi_softmax_backward(const mmixi_softmax_task *s)
+{
+    const mmix_raw_softmax *x = s->x;
+    const mmixi_kernels *k = s->k;
+    const size_t rows = s->rows, from = s->from, n = s->n, N = x->N, P = x->P;
+    const mmixi_mat row = mmixi_matrix(s->p, rows, s->j->T, (ptrdiff_t)s->j->ld),
+        drow = mmixi_matrix(s->ds, rows, s->j->T, (ptrdiff_t)s->j->ld), p = mmixi_part(row, 0, from, rows, n),
+        ds = mmixi_part(drow, 0, from, rows, n), Q = mmixi_softmax_queries(s),
+        dy = mmixi_softmax_rows_of(s, &x->dy, s->i, rows, P, s->dy, 1),
+        dq = mmixi_matrix(s->dq, rows, N, (ptrdiff_t)N);
+    if (!x->scores) mmixi_softmax_scores(s, p, Q);
+    mmixi_multiply(k, ds, dy, mmixi_part(s->Vt, 0, from, P, n), 0);
+    for (size_t r = 0; r < rows; r++)
+        mmixi_softmax_row_backward(s, r, mmixi_row(row, r), mmixi_row(drow, r), mmixi_row(dy, r));
+    if (x->dv.p) mmixi_multiply(k, mmixi_part(s->dV, from, 0, n, P), mmixi_t(p), dy, 1);
+    if (x->dk.p) mmixi_multiply(k, mmixi_part(s->dK, from, 0, n, N), mmixi_t(ds), Q, 1);
+    if (!x->dq.p) return;
+    mmixi_multiply(k, dq, ds, mmixi_part(s->K, from, 0, n, N), 0);
+    k->scale(rows * N, (mmix_real)x->scale, dq.p, dq.p);
+    mmixi_softmax_put(s, dq, &x->dq, s->i, x->add_q || s->add);
 }
 
 /* ---- a pass over everything ---- */
 
-/* Makes a job of r; scratch for `lanes` threads, or NULL to learn how many reals it takes: returned. */
-static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *r, const mmixi_kernels *k,
-                                  int back, size_t lanes, mmix_real *scratch)
+static void mmixi_softmax_task_run(void *arg, size_t index, size_t lane)
 {
-    mmixi_softmax_scratch s;
-    size_t S = r->S, L = r->L, partial, packed = r->seq_idx ? 2 * r->B * L * sizeof(size_t)
-        / sizeof(mmix_real) : 0;
+    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
+    const size_t share = j->back ? j->r.H / j->G : 1;
+    mmixi_softmax_task s;
+    mmixi_softmax_task_begin(&s, j, index, lane);
+    for (s.tile = 0; s.tile < s.S; s.tile += j->T) {
+        int ready = 0;
+        if (j->back) mmixi_softmax_tile(&s);
+        for (s.h = s.h0; s.h < s.h0 + share; s.h++)
+            for (size_t i = s.first; i < s.last; i += s.rows) {
+                if (!mmixi_softmax_block(&s, i)) continue;
+                if (j->back) mmixi_softmax_backward(&s);
+                else {
+                    if (!ready++) mmixi_softmax_tile(&s);
+                    mmixi_softmax_forward(&s);
+                }
+            }
+        s.h = s.h0;
+        if (j->back && s.token && j->r.dk.p) mmixi_softmax_put(&s, s.dK, &j->r.dk, s.tile, j->r.add_k);
+        if (j->back && s.token && j->r.dv.p) mmixi_softmax_put(&s, s.dV, &j->r.dv, s.tile, j->r.add_v);
+    }
+    if (!j->back) mmixi_softmax_divide(&s);
+}
+/* Where the packed sequences of each row begin and end, for each token. */
+static void mmixi_softmax_sequences(const mmix_raw_softmax *r, size_t *to)
+{
+    for (size_t b = 0; b < r->B; b++, to += 2 * r->L) {
+        const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
+        for (size_t i = 0; i < r->L; i++) to[2 * i] = i && seq[i] == seq[i - 1] ? to[2 * i - 2] : i;
+        for (size_t i = r->L; i-- > 0;)
+            to[2 * i + 1] = i + 1 < r->L && seq[i] == seq[i + 1] ? to[2 * i + 3] : i + 1;
+    }
+}
+/* Makes a job of r for so many threads; the reals of scratch that it takes. */
+static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *r, const mmixi_kernels *k, int back,
+                                  size_t lanes)
+{
+    mmixi_softmax_task s;
     memset(j, 0, sizeof *j);
     j->r = *r;
     j->k = k;
     j->back = back;
     j->G = r->H / r->k.share;
-    if (r->window[0]) {
-        j->tokens = 1;
-        for (int a = 0; a < 3; a++) {
-            j->windows[a] = mmixi_window_count(r, a);
-            j->tokens *= mmixi_min(r->window[a], r->grid[a]);
-        }
-        S = L = j->tokens;
-        if (r->bias) j->distances = (2 * r->window[0] - 1) * (2 * r->window[1] - 1) * (2 * r->window[2] - 1);
+    j->L = r->L;
+    j->S = r->S;
+    j->windows = 1;
+    j->distances = r->bias ? 1 : 0;
+    if (r->window[0]) j->L = j->S = 1;
+    for (int a = 0; r->window[0] && a < 3; a++) {
+        j->windows *= mmixi_window_of(r, a, r->grid[a] - 1) + 1;
+        j->L = j->S *= mmixi_min(r->window[a], r->grid[a]);
+        j->distances *= 2 * r->window[a] - 1;
     }
-    j->T = mmixi_min(S, MMIXI_KEY_TILE);
+    j->T = mmixi_min(j->S, MMIXI_KEY_TILE);
     j->ld = mmixi_round_up(j->T, 16) | 16;       /* else the rows share a few sets of the cache */
-    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * r->B * r->H, 16));
-    j->run = j->tokens || r->B * r->H >= 16 ? L : mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), L);
-    j->runs = mmixi_ceil_div(L, j->run);
-    j->tasks = j->tokens ? r->B * j->G * j->windows[0] * j->windows[1] * j->windows[2]
-        : back ? r->B * j->G : r->B * r->H * j->runs;
-    j->lane_size = mmixi_softmax_scratch_fill(j, NULL, &s);
-    if (scratch && packed) {
-        j->packed = (size_t *)(void *)(scratch + lanes * j->lane_size);
-        for (size_t b = 0; b < r->B; b++) {
-            const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
-            size_t *p = j->packed + 2 * b * L;
-            for (size_t i = 0; i < L; i++) p[2 * i] = i && seq[i] == seq[i - 1] ? p[2 * i - 2] : i;
-            for (size_t i = L; i-- > 0;)
-                p[2 * i + 1] = i + 1 < L && seq[i] == seq[i + 1] ? p[2 * i + 3] : i + 1;
-        }
-    }
+    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(r->L * r->B * r->H, 16));
+    if (back || r->window[0] || r->B * r->H >= 16) j->run = j->L;
+    j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
+    j->runs = mmixi_ceil_div(j->L, j->run);
+    j->tasks = r->B * (back ? j->G : r->H) * j->windows * j->runs;
+    j->lanes = lanes;
+    j->lane_size = mmixi_softmax_scratch(j, NULL, &s);
+    j->sequences = r->seq_idx ? 2 * r->B * r->L * sizeof(size_t) / sizeof(mmix_real) : 0;
+    j->partial = back && r->dbias ? r->B * j->windows * r->H * j->distances : 0;
+    return lanes * j->lane_size + j->sequences + j->partial;
+}
+static void mmixi_softmax_give(mmixi_softmax_job *j, mmix_real *scratch)
+{
+    mmix_real *rest = scratch + j->lanes * j->lane_size;
     j->scratch = scratch;
-    partial = r->dbias ? j->tasks * (r->H / j->G) * j->distances : 0;
-    if (partial && scratch) j->dbias = scratch + lanes * j->lane_size + packed;
-    return lanes * j->lane_size + packed + partial;
-}
-/* The sum of the tasks' gradients of bias, heads and distances begin … end - 1. */
-static void mmixi_softmax_bias_range(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const size_t own = j->r.H / j->G * j->distances, windows = j->windows[0] * j->windows[1] * j->windows[2];
-    (void)lane;
-    for (size_t i = begin; i < end; i++) {
-        mmix_real sum = 0;
-        for (size_t b = 0; b < j->r.B; b++)
-            for (size_t w = 0; w < windows; w++)
-                sum += j->dbias[((b * j->G + i / own) * windows + w) * own + i % own];
-        j->r.dbias[i] = (j->r.add_bias ? j->r.dbias[i] : 0) + sum;
+    if (j->partial) j->dbias = rest + j->sequences;
+    if (j->sequences) {
+        mmixi_softmax_sequences(&j->r, (size_t *)(void *)rest);
+        j->sequence = (const size_t *)(const void *)rest;
     }
 }
-static mmixi_lane_task *mmixi_softmax_task_of(const mmixi_softmax_job *j)
+/* The tasks' gradients of bias are added up, window after window. */
+static void mmixi_softmax_end(const mmixi_softmax_job *j)
 {
-    return j->tokens ? mmixi_window_task : j->back ? mmixi_softmax_task_backward : mmixi_softmax_task;
+    const size_t n = j->r.H * j->distances;
+    for (size_t i = 0; j->dbias && i < j->r.B * j->windows; i++)
+        mmixi_put(j->k, n, j->dbias + i * n, j->r.dbias, j->r.add_bias || i);
+}
+static size_t mmixi_softmax_kept_size(const mmixi_softmax_job *j)
+{
+    return j->S > j->T ? 0 : j->r.B * j->windows * j->r.H * j->L * j->ld;
 }
 
 MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward)
 {
     mmixi_softmax_job j;
-    return mmixi_softmax_begin(&j, x, NULL, backward, 1, NULL);
+    return mmixi_softmax_begin(&j, x, NULL, backward, 1);
 }
 MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x)
 {
     mmixi_softmax_job j;
-    mmixi_softmax_begin(&j, x, NULL, 0, 1, NULL);
-    if (!j.tokens) return x->S > j.T ? 0 : x->B * x->H * x->L * j.ld;
-    return j.tokens > j.T ? 0 : j.tasks * (x->H / j.G) * j.tokens * j.ld;
+    mmixi_softmax_begin(&j, x, NULL, 0, 1);
+    return mmixi_softmax_kept_size(&j);
 }
 static void mmixi_raw_softmax(const mmix_raw_softmax *x, int back, mmix_real *scratch)
 {
     mmixi_softmax_job j;
     mmixi_kernels k;
     mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_softmax_begin(&j, x, &k, back, 1, scratch);
-    for (size_t i = 0; i < j.tasks; i++) mmixi_softmax_task_of(&j)(&j, i, 0);
-    if (j.dbias) mmixi_softmax_bias_range(&j, 0, x->H * j.distances, 0);
+    mmixi_softmax_begin(&j, x, &k, back, 1);
+    mmixi_softmax_give(&j, scratch);
+    for (size_t i = 0; i < j.tasks; i++) mmixi_softmax_task_run(&j, i, 0);
+    mmixi_softmax_end(&j);
 }
 MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch)
 {
@@ -8630,96 +8607,88 @@ MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scr
     mmixi_raw_softmax(x, 1, scratch);
 }
 
-/* The op's options: sizes and options of a raw call, without the arrays, … */
-static mmix_raw_softmax mmixi_softmax_options(const mmix_mixer *x)
+/* The op's call for a mixer that was checked. in: q, k, v, seq_idx, bias, lefts; options: r, sizes and options of
+   a raw call, without the arrays, … */
+static mmix_call mmixi_softmax_call(mmix_ctx *m, const mmix_mixer *x, mmix_raw_softmax *r)
 {
-    mmix_raw_softmax r;
-    memset(&r, 0, sizeof r);
-    r.B = x->q->shape[0]; r.L = x->q->shape[1]; r.H = x->q->shape[2]; r.N = x->q->shape[3];
-    r.S = x->k->shape[1]; r.P = x->v->shape[3];
-    r.scale = x->scale != 0 ? x->scale : 1 / sqrt((double)r.N);
-    r.mask = x->mask;
-    r.prefix = x->prefix; r.left = x->left; r.right = x->right;
+    mmix_call c = mmixi_call(x->q, x->k, x->v);
+    memset(r, 0, sizeof *r);
+    r->B = x->q->shape[0]; r->L = x->q->shape[1]; r->H = x->q->shape[2]; r->N = x->q->shape[3];
+    r->S = x->k->shape[1]; r->P = x->v->shape[3];
+    r->scale = x->scale != 0 ? x->scale : 1 / sqrt((double)r->N);
+    r->mask = x->mask;
+    r->prefix = x->prefix; r->left = x->left; r->right = x->right;
     for (int a = 0; a < 3; a++) {
-        r.grid[a] = mmixi_max(x->grid[a], 1);
-        r.window[a] = x->window[0] ? mmixi_max(x->window[a], 1) : 0;
-        r.shift[a] = x->shift[a];
+        r->grid[a] = mmixi_max(x->grid[a], 1);
+        r->window[a] = x->window[0] ? mmixi_max(x->window[a], 1) : 0;
+        r->shift[a] = x->shift[a];
     }
+    c.in[3] = x->seq_idx;
+    c.in[4] = mmixi_compact(m, x->bias);
+    c.in[5] = x->lefts;
+    c.options = r;
+    return c;
+}
+/* … which are added here. saved: m and 1/l of each row; of few keys e^(s - m). */
+static mmix_raw_softmax mmixi_softmax_raw(const mmix_call *c)
+{
+    mmix_raw_softmax r = *(const mmix_raw_softmax *)c->options;
+    mmix_tensor *const *in = c->in;
+    r.q = mmixi_heads_of(in[0], mmix_data(in[0]), r.H);
+    r.k = mmixi_heads_of(in[1], mmix_data(in[1]), r.H);
+    r.v = mmixi_heads_of(in[2], mmix_data(in[2]), r.H);
+    r.y = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
+    r.dy = mmix_heads_plain((mmix_real *)c->dy[0], r.L, r.H, r.P, r.H);
+    r.dq = mmixi_heads_of(in[0], c->dx[0], r.H);
+    r.dk = mmixi_heads_of(in[1], c->dx[1], r.H);
+    r.dv = mmixi_heads_of(in[2], c->dx[2], r.H);
+    r.dbias = c->dx[4];
+    r.add_q = c->add[0]; r.add_k = c->add[1]; r.add_v = c->add[2]; r.add_bias = c->add[4];
+    r.seq_idx = mmix_data_i32(in[3]);
+    r.seq_batch = in[3] ? (ptrdiff_t)in[3]->stride[0] : 0;
+    r.bias = mmix_data(in[4]);
+    r.lefts = mmix_data_i32(in[5]);
+    r.row_max = c->saved[0]; r.inverse_sum = c->saved[1]; r.scores = c->saved[2];
     return r;
 }
-/* … to which those of q, k, v and seq_idx are added. */
-static void mmixi_softmax_arrays(mmix_raw_softmax *r, const mmix_tensor *q, const mmix_tensor *k,
-                                 const mmix_tensor *v, const mmix_tensor *seq_idx, const mmix_tensor *bias,
-                                 const mmix_tensor *lefts)
+static int mmixi_softmax_prepare(mmix_ctx *m, mmixi_softmax_job *j, const mmix_raw_softmax *r, int back)
 {
-    r->bias = mmix_data(bias);
-    r->lefts = mmix_data_i32(lefts);
-    r->q = mmixi_heads_of(q, mmix_data(q), r->H);
-    r->k = mmixi_heads_of(k, mmix_data(k), r->H);
-    r->v = mmixi_heads_of(v, mmix_data(v), r->H);
-    r->seq_idx = mmix_data_i32(seq_idx);
-    r->seq_batch = seq_idx ? (ptrdiff_t)seq_idx->stride[0] : 0;
+    mmix_real *scratch = mmixi_reals(m, mmixi_softmax_begin(j, r, m->k, back, mmixi_lanes(m)), 1);
+    if (scratch) mmixi_softmax_give(j, scratch);
+    return scratch ? 0 : -1;
 }
-static int mmixi_softmax_matrix_of(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
+static int mmixi_softmax_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
 {
-    mmix_raw_softmax r = mmixi_softmax_options(x);
+    mmix_raw_softmax r;
+    mmix_call c = mmixi_softmax_call(m, x, &r);
     mmixi_softmax_job j;
-    mmix_real *scratch;
-    mmixi_softmax_arrays(&r, x->q, x->k, x->v, x->seq_idx, mmixi_even(m, x->bias, 1), x->lefts);
     if (m->error_kind) return -1;
-    scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, 0, 1, NULL), 1);
-    if (!scratch) return -1;
-    mmixi_softmax_begin(&j, &r, m->k, 0, 1, scratch);
-    mmixi_softmax_matrix(&j, M);
+    r = mmixi_softmax_raw(&c);
+    if (mmixi_softmax_prepare(m, &j, &r, 0)) return -1;
+    mmixi_softmax_plain(&j, M);
     return 0;
 }
-/* Memory for what the backward wants to have kept: t, 1/l and, of few keys, e^(s - t). */
-static int mmixi_softmax_save(mmix_ctx *m, mmix_call *call, const mmix_raw_softmax *r)
+static int mmixi_softmax_attention_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t rows = r->B * r->H * r->L;
-    size_t keys = r->S, scores;
-    for (int a = 0; a < 3 && r->window[0]; a++)
-        keys = (a ? keys : 1) * mmixi_min(r->window[a], r->grid[a]);
-    scores = keys > 2 * (r->N + r->P) ? 0 : mmix_raw_softmax_scores(r);
-    return mmix_save(m, call, 0, rows) && mmix_save(m, call, 1, rows)
-        && (!scores || mmix_save(m, call, 2, scores)) ? 0 : -1;
-}
-static int mmixi_attention_run(mmix_ctx *m, mmix_call *call, int back)
-{
-    mmix_raw_softmax r = *(const mmix_raw_softmax *)call->options;
-    mmix_mark mark;
+    const int back = c->dy[0] != NULL;
+    mmix_raw_softmax r = mmixi_softmax_raw(c);
     mmixi_softmax_job j;
-    mmix_real *scratch;
-    mmixi_softmax_arrays(&r, call->in[0], call->in[1], call->in[2], call->in[3], call->in[4], call->in[5]);
-    r.y = mmix_heads_plain(mmix_data(call->out[0]), r.L, r.H, r.P, r.H);
-    if (!back && call->recorded && mmixi_softmax_save(m, call, &r)) return -1;
-    mark = mmix_mark_here(m);
-    r.top = call->saved[0];
-    r.over = call->saved[1];
-    r.scores = call->saved[2];
-    if (back) {
-        r.dy = r.y;
-        r.dy.p = (mmix_real *)(uintptr_t)mmixi_out_grad(call->out[0]);
-        r.dq = mmixi_heads_of(call->in[0], mmixi_grad_once(m, call, 0, &r.add_q), r.H);
-        r.dk = mmixi_heads_of(call->in[1], mmixi_grad_once(m, call, 1, &r.add_k), r.H);
-        r.dv = mmixi_heads_of(call->in[2], mmixi_grad_once(m, call, 2, &r.add_v), r.H);
-        if (call->in[4]) r.dbias = mmix_grad_target(m, call->in[4], &r.add_bias);
+    mmix_mark mark;
+    if (!back && c->recorded) {
+        const size_t rows = r.B * r.H * r.L;
+        size_t scores;
+        mmixi_softmax_begin(&j, &r, m->k, 0, 1);
+        scores = j.S > 2 * (r.N + r.P) ? 0 : mmixi_softmax_kept_size(&j);
+        if (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows) || (scores && !mmix_save(m, c, 2, scores)))
+            return -1;
+        r = mmixi_softmax_raw(c);
     }
-    scratch = mmixi_reals(m, mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), NULL), 1);
-    if (!scratch) return -1;
-    mmixi_softmax_begin(&j, &r, m->k, back, mmixi_lanes(m), scratch);
-    mmixi_parallel(m, j.tasks, mmixi_softmax_task_of(&j), &j);
-    if (j.dbias) mmixi_ranges(m, r.H * j.distances, 256, mmixi_softmax_bias_range, &j);
-    if (!back) mmix_rewind(m, mark);
+    mark = mmix_mark_here(m);
+    if (mmixi_softmax_prepare(m, &j, &r, back)) return -1;
+    mmixi_parallel(m, j.tasks, mmixi_softmax_task_run, &j);
+    mmixi_softmax_end(&j);
+    mmix_rewind(m, mark);
     return 0;
-}
-static int mmixi_softmax_attention_forward(mmix_ctx *m, mmix_call *call)
-{
-    return mmixi_attention_run(m, call, 0);
-}
-static int mmixi_softmax_attention_backward(mmix_ctx *m, mmix_call *call)
-{
-    return mmixi_attention_run(m, call, 1);
 }
 
 /* ==== >>mixing =======================================================================
@@ -8754,115 +8723,117 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
 MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, const size_t *window,
                                 int shifted)
 {
+    const int ok = axes > 0 && axes < 4 && grid && window;
     for (int a = 0; a < 3; a++) {
-        x->grid[a] = a < axes ? grid[a] : 1;
-        x->window[a] = a < axes ? window[a] : 1;
+        x->grid[a] = ok && a < axes ? grid[a] : 1;
+        x->window[a] = ok && a < axes ? window[a] : 1;
         x->shift[a] = shifted && x->grid[a] > x->window[a] ? x->window[a] / 2 : 0;
+    }
+    if (!ok) {                                   /* for mmixi_windows_check */
+        x->shift[0] = SIZE_MAX;
+        x->shift[1] = (size_t)axes;
     }
 }
 
-static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+/* ---- what a mixer may be ---- */
+
+static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *wrong)
 {
-    size_t tokens = 1, distances = 1;
+    const size_t *q = x->q->shape, *k = x->k->shape;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s with %.0f queries and %.0f keys, %.0f and %.0f "
+                     "heads, prefix of %.0f, feature %d, direction %d", who, wrong, x->mask,
+                     x->seq_idx ? " and seq_idx" : "", (double)q[1], (double)k[1], (double)q[2], (double)k[2],
+                     (double)x->prefix, x->feature, x->direction), 0;
+}
+/* d has L and S, and is given D, the numbers of a head's bias. */
+static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
+{
+    size_t tokens = d->D = 1, grid[3];
+    if (x->shift[0] == SIZE_MAX)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected 1 to 3, "
+                         "and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
     for (int a = 0; a < 3; a++) {
-        size_t grid = mmixi_max(x->grid[a], 1), window = mmixi_max(x->window[a], 1);
-        if (x->shift[a] >= window && x->shift[a])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                             "%s: shift %.0f of a window of %.0f on axis %d, expected less", who,
-                (double)x->shift[a], (double)window, a), 0;
-        if (!mmixi_mul_ok(tokens, grid, &tokens)) tokens = 0;
-        if (!mmixi_mul_ok(distances, 2 * window - 1, &distances)) distances = 0;
+        const size_t window = mmixi_max(x->window[a], 1);
+        grid[a] = mmixi_max(x->grid[a], 1);
+        if (x->shift[a] && x->shift[a] >= window)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected less",
+                             who, (double)x->shift[a], (double)window, a), 0;
+        if (!mmixi_mul_ok(tokens, grid[a], &tokens)) tokens = 0;
+        if (!mmixi_mul_ok(d->D, 2 * window - 1, &d->D)) d->D = SIZE_MAX;
     }
-    if (!mmixi_optional(m, who, "bias", x->bias, MMIX_DTYPE_REAL, 2, x->q->shape[2], distances, 0,
-                        0)) return 0;
-    if (tokens != x->q->shape[1] || tokens != x->k->shape[1])
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f "
-                         "keys", who, (double)mmixi_max(x->grid[0], 1), (double)mmixi_max(x->grid[1], 1),
-                         (double)mmixi_max(x->grid[2], 1), (double)x->q->shape[1], (double)x->k->shape[1]), 0;
-    if (x->kind != MMIX_SOFTMAX || x->mask > MMIX_MASK_CAUSAL || x->seq_idx)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: windows are for softmax attention with MMIX_MASK_NONE "
-                         "or _CAUSAL and without seq_idx", who), 0;
-    return 1;
+    return tokens == d->L && tokens == d->S ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys", who,
+                     (double)grid[0], (double)grid[1], (double)grid[2], (double)d->L, (double)d->S), 0);
 }
 static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    size_t B = mmix_shape(x->q, 0), L = mmix_shape(x->q, 1), N = mmix_shape(x->q, 3), S = mmix_shape(x->k, 1),
-        G = mmix_shape(x->k, 2), H = mmix_shape(x->q, 2);
-    if (!mmixi_check(m, who, "q", x->q, MMIX_DTYPE_REAL, 4, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY, MMIXI_ANY)
-        || !mmixi_check(m, who, "k", x->k, MMIX_DTYPE_REAL, 4, B, MMIXI_ANY, MMIXI_ANY, N)
-        || !mmixi_check(m, who, "v", x->v, MMIX_DTYPE_REAL, 4, B, S, G, MMIXI_ANY)
-        || !mmixi_optional(m, who, "seq_idx", x->seq_idx, MMIX_DTYPE_I32, 2, B, L, 0, 0)) return 0;
-    if (H % G)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: k and v have %.0f heads, which do not divide q's %.0f",
-                         who, (double)G, (double)H), 0;
-    if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask != MMIX_MASK_NONE && S < L)
-        || (x->seq_idx && S != L))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mask %d%s with %.0f queries and %.0f keys; a mask "
-                         "needs a key for each query, seq_idx equal numbers", who, x->mask,
-                         x->seq_idx ? " and seq_idx" : "", (double)L, (double)S), 0;
-    if (x->kind == MMIX_LINEAR
-        && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
-            || (x->mask == MMIX_MASK_CAUSAL && (x->feature == MMIX_FEATURE_EFFICIENT || S != L))
-            || (x->mask == MMIX_MASK_NONE && (x->seq_idx || x->initial_state || x->final_state))))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: linear attention has no form with feature %d, mask "
-                         "%d%s%s, %.0f queries and %.0f keys", who, x->feature, x->mask,
-                         x->seq_idx ? ", seq_idx" : "", x->initial_state || x->final_state ? ", a state" : "",
-                         (double)L, (double)S), 0;
-    if (x->kind == MMIX_LINEAR && !mmixi_optional(m, who, "initial_state", x->initial_state, MMIX_DTYPE_REAL,
-                                                  4, B, G, x->v->shape[3] + (size_t)mmixi_normalises(x),
-        N)) return 0;
-    if (x->kind == MMIX_SOFTMAX && (x->initial_state || x->final_state))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: softmax attention has no initial or final state; see "
-                         "mmix_mix_step", who), 0;
-    if (x->bias && !x->window[0])
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bias without windows", who), 0;
-    if (!mmixi_optional(m, who, "lefts", x->lefts, MMIX_DTYPE_I32, 1, L, 0, 0, 0)) return 0;
-    for (size_t i = 0; x->lefts && i < L; i++)
-        if (x->mask != MMIX_MASK_BAND || mmixi_index(x->lefts, i) < 0
-            || (size_t)mmixi_index(x->lefts, i) > x->left)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d with mask %d, expected 0 to %.0f "
-                             "with MMIX_MASK_BAND", who, (double)i, (int)mmixi_index(x->lefts, i), x->mask,
-                             (double)x->left), 0;
-    return !x->window[0] || mmixi_windows_check(m, who, x);
+    const int causal = x->mask == MMIX_MASK_CAUSAL, windows = x->window[0] > 0, linear = x->kind == MMIX_LINEAR,
+        state = x->initial_state || x->final_state;
+    const char *wrong = NULL;
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
+                      x->seq_idx, x->lefts)) return 0;
+    d.R = d.P + (size_t)mmixi_normalises(x);
+    if (windows && !mmixi_windows_check(m, who, x, &d)) return 0;
+    if (!mmixi_expect(m, who, &d, "+bias? HD, initial_state? BGRN", x->bias, linear ? x->initial_state : NULL))
+        return 0;
+    if (d.H % d.G) wrong = "heads of k and v do not divide q's";
+    else if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask && d.S < d.L)
+             || (x->seq_idx && d.S != d.L))
+        wrong = "a mask is none to band and needs a key for each query, seq_idx as many keys as queries";
+    else if (linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
+                        || (causal && (x->feature == MMIX_FEATURE_EFFICIENT || d.S != d.L))
+                        || (!causal && (x->seq_idx || state))))
+        wrong = "linear attention has no form with this feature, mask and number of keys, and a state with "
+            "MMIX_MASK_CAUSAL alone";
+    else if (!linear && state) wrong = "softmax attention has no initial or final state; see mmix_mix_step";
+    else if (x->bias && !windows) wrong = "a bias without windows";
+    else if (windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx))
+        wrong = "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx";
+    else if (x->lefts && x->mask != MMIX_MASK_BAND) wrong = "lefts are for MMIX_MASK_BAND";
+    for (size_t i = 0; !wrong && x->lefts && i < d.L; i++)
+        if (mmixi_index(x->lefts, i) < 0 || (size_t)mmixi_index(x->lefts, i) > x->left)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d, expected 0 to %.0f", who, (double)i,
+                             (int)mmixi_index(x->lefts, i), (double)x->left), 0;
+    return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
 }
+/* Whether x is a mixer, for all that is done with one. */
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
     if (!x) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a mixer, found NULL", who), 0;
     if (x->kind == MMIX_SSD) return mmixi_ssd_check(m, who, x);
     if (x->kind == MMIX_SOFTMAX || x->kind == MMIX_LINEAR) return mmixi_attention_check(m, who, x);
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who,
-              x->kind);
-    return 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who,
+                     x->kind), 0;
 }
+
+/* ---- mixing ---- */
 
 /* `state`: of SSD and of causal linear attention the state before, which the one after replaces; or NULL. */
 static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *state)
 {
-    mmix_call call;
+    const int softmax = x->kind == MMIX_SOFTMAX;
+    mmix_call call = mmixi_call(x->q, x->k, x->v);
+    mmix_raw_softmax r;
+    mmix_raw_linear linear;
     if (x->kind == MMIX_SSD) {
         if (x->direction != MMIX_BOTH) return mmixi_ssd(m, x, x->direction == MMIX_REVERSE, state);
         return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, mmixi_ssd(m, x, 0, NULL), mmixi_ssd(m, x, 1, NULL),
                             0.5, 0.5);
     }
-    call = mmixi_call(x->q, x->k, x->v);
-    if (x->kind == MMIX_SOFTMAX) {
-        mmix_raw_softmax r = mmixi_softmax_options(x);
-        call.in[3] = x->seq_idx;
-        call.in[4] = mmixi_even(m, x->bias, 1);
-        call.in[5] = x->lefts;
-        call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
-        return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r);
-    }
+    if (softmax) call = mmixi_softmax_call(m, x, &r);
     else {
-        mmix_raw_linear r = mmixi_linear_options(x);
+        linear = mmixi_linear_options(x);
         call.in[3] = x->seq_idx;
-        call.in[4] = mmixi_even(m, state ? state : x->initial_state, 1);
-        call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
+        call.in[4] = mmixi_compact(m, state ? state : x->initial_state);
         call.out[1] = state;
         if (x->final_state)
-            call.out[1] = *x->final_state = mmix_new4(m, r.B, x->v->shape[2], r.P + (size_t)r.normalise, r.N);
-        return mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &r, sizeof r);
+            call.out[1] = *x->final_state = mmix_new4(m, linear.B, x->v->shape[2],
+                                                      linear.P + (size_t)linear.normalise, linear.N);
     }
+    call.out[0] = mmix_new4(m, x->q->shape[0], x->q->shape[1], x->q->shape[2], x->v->shape[3]);
+    return softmax ? mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r)
+        : mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &linear, sizeof linear);
 }
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
                             void *user)
@@ -8872,20 +8843,19 @@ MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, c
 }
 MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 {
-    void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer) = m->look;
+    void (*watch)(void *user, mmix_ctx *m, const mmix_mixer *mixer) = m->look;
     if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
-    if (look) {
+    if (watch) {
         mmix_mark mark = mmix_mark_here(m);
         const int record = mmix_record(m, 0);
         m->look = NULL;                          /* it may mix, too */
-        look(m->look_user, m, x);
-        m->look = look;
+        watch(m->look_user, m, x);
+        m->look = watch;
         mmix_record(m, record);
         mmix_rewind(m, mark);
     }
     return m->error_kind ? NULL : mmixi_mix(m, x, NULL);
 }
-
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
     mmix_tensor *M;
@@ -8893,15 +8863,14 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_mix_matrix: with an initial state, or a D for each channel, y is "
-                  "not M x");
+                  "mmix_mix_matrix: with an initial state, or a D for each channel, y is not M x");
         return NULL;
     }
-    M = x->kind == MMIX_SSD ? mmix_new4(m, x->dt->shape[0], x->dt->shape[2], x->dt->shape[1], x->dt->shape[1])
-                            : mmix_new4(m, x->q->shape[0], x->q->shape[2], x->q->shape[1], x->k->shape[1]);
+    M = mmix_new4(m, x->q->shape[0], (x->kind == MMIX_SSD ? x->dt : x->q)->shape[2], x->q->shape[1],
+                  x->k->shape[1]);
     if (!M) return NULL;
     record = mmix_record(m, 0);
-    if (x->kind == MMIX_SOFTMAX) failed = mmixi_softmax_matrix_of(m, x, mmix_data(M));
+    if (x->kind == MMIX_SOFTMAX) failed = mmixi_softmax_matrix(m, x, mmix_data(M));
     else if (x->kind == MMIX_LINEAR) failed = mmixi_linear_matrix(m, x, mmix_data(M));
     else {
         mmix_fill(M, 0);
@@ -8931,62 +8900,58 @@ static size_t mmixi_carried_bytes(const mmixi_carried *c)
 {
     return c->p ? c->shape[0] * c->room * c->shape[2] * c->shape[3] * sizeof *c->p : 0;
 }
+MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
+{
+    size_t bytes = sizeof *s + s->slots * sizeof *s->slot;
+    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(&s->slot[i / 3].part[i % 3]);
+    return bytes;
+}
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 {
     mmix_state *s;
     size_t bytes;
     if (m->error_kind) return NULL;
-    if (!slots || !mmixi_mul_ok(slots, sizeof *s->slot, &bytes)) {
+    if (!slots || !mmixi_mul_ok(slots + 1, sizeof *s->slot + sizeof *s, &bytes)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
                   "for", (double)slots);
         return NULL;
     }
-    s = (mmix_state *)mmixi_alloc(m, sizeof *s);
+    bytes = sizeof *s + slots * sizeof *s->slot;
+    s = (mmix_state *)mmixi_alloc(m, bytes);
     if (!s) return NULL;
+    memset(s, 0, bytes);
     s->m = m;
     s->slots = slots;
-    s->slot = (mmixi_state_slot *)mmixi_alloc(m, slots * sizeof *s->slot);
-    if (!s->slot) {
-        mmixi_free(m, s, sizeof *s);
-        return NULL;
-    }
-    memset(s->slot, 0, slots * sizeof *s->slot);
+    s->slot = (mmixi_state_slot *)(void *)(s + 1);
     return s;
 }
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
-    for (size_t i = 0; i < s->slots; i++) {
-        for (int k = 0; k < 3; k++)
-            mmixi_free(s->m, s->slot[i].part[k].p, mmixi_carried_bytes(&s->slot[i].part[k]));
-        memset(&s->slot[i], 0, sizeof s->slot[i]);
-    }
+    for (size_t i = 0; i < 3 * s->slots; i++)
+        mmixi_free(s->m, s->slot[i / 3].part[i % 3].p, mmixi_carried_bytes(&s->slot[i / 3].part[i % 3]));
+    memset(s->slot, 0, s->slots * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
 {
-    mmix_ctx *m = s ? s->m : NULL;
     if (!s) return;
     mmix_state_clear(s);
-    mmixi_free(m, s->slot, s->slots * sizeof *s->slot);
-    mmixi_free(m, s, sizeof *s);
+    mmixi_free(s->m, s, mmix_state_bytes(s));
 }
 MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
     mmix_state *copy = mmix_state_create(s->m, s->slots);
-    for (size_t i = 0; copy && i < s->slots; i++) {
-        copy->slot[i].tokens = s->slot[i].tokens;
-        for (int k = 0; k < 3; k++) {
-            const mmixi_carried *from = &s->slot[i].part[k];
-            mmixi_carried *to = &copy->slot[i].part[k];
-            size_t bytes = mmixi_carried_bytes(from);
-            if (!bytes) continue;
-            *to = *from;
-            to->p = (mmix_real *)mmixi_alloc(s->m, bytes);
-            if (!to->p) {
-                mmix_state_destroy(copy);
-                return NULL;
-            }
-            memcpy(to->p, from->p, bytes);
+    for (size_t i = 0; copy && i < 3 * s->slots; i++) {
+        const mmixi_carried *from = &s->slot[i / 3].part[i % 3];
+        const size_t bytes = mmixi_carried_bytes(from);
+        mmix_real *p = bytes ? (mmix_real *)mmixi_alloc(s->m, bytes) : NULL;
+        copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
+        if (!bytes) continue;
+        if (!p) {
+            mmix_state_destroy(copy);
+            return NULL;
         }
+        copy->slot[i / 3].part[i % 3] = *from;
+        copy->slot[i / 3].part[i % 3].p = (mmix_real *)memcpy(p, from->p, bytes);
     }
     return copy;
 }
@@ -8994,139 +8959,126 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return slot < s->slots ? s->slot[slot].tokens : 0;
 }
-MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
-{
-    size_t bytes = sizeof *s + s->slots * sizeof *s->slot;
-    for (size_t i = 0; i < s->slots; i++)
-        for (int k = 0; k < 3; k++) bytes += mmixi_carried_bytes(&s->slot[i].part[k]);
-    return bytes;
-}
 
-/* A tensor of what is carried: no copy. */
-static mmix_tensor *mmixi_carried_view(mmix_ctx *m, const mmixi_carried *c)
+/* Whether rows (B, n, a, b) go with what is carried; n 0: any. */
+static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, size_t B, size_t n,
+                               size_t a, size_t b)
 {
-    mmix_tensor *t = mmixi_tensor(m);
-    if (!t || !mmixi_describe(m, t, "mmix_mix_step", MMIX_DTYPE_REAL, 4, c->shape)) return NULL;
-    t->stride[0] = c->room * c->shape[2] * c->shape[3];
-    t->data = c->p;
-    return t;
+    return !c->p || (c->shape[0] == B && (!n || c->shape[1] == n) && c->shape[2] == a && c->shape[3] == b) ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s (%.0f, %.0f, %.0f, %.0f) for a slot that carries "
+                     "(%.0f, %.0f, %.0f, %.0f)", what, (double)B, (double)n, (double)a, (double)b,
+                     (double)c->shape[0], (double)c->shape[1], (double)c->shape[2], (double)c->shape[3]), 0);
 }
-static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, size_t B, size_t a,
-                               size_t b)
+/* A view (B, n, a, b) of what is carried and of the rows after it, zeros where nothing was; n counts the last
+   `keep` rows that are there, if room is short, and `more`. Room doubles. NULL on error: other sizes than before,
+   or memory. */
+static mmix_tensor *mmixi_carried_room(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
+                                       size_t a, size_t b, size_t keep)
 {
-    return !c->p || (c->shape[0] == B && c->shape[2] == a && c->shape[3] == b) ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                     "mmix_mix_step: %s (%.0f, *, %.0f, %.0f) for a slot that carries (%.0f, *, %.0f, %.0f)",
-                     what, (double)B, (double)a, (double)b, (double)c->shape[0], (double)c->shape[2],
-                     (double)c->shape[3]), 0);
+    const size_t row = a * b;
+    size_t shape[4];
+    mmix_tensor *all;
+    if (!mmixi_carried_check(m, c, what, B, 0, a, b)) return NULL;
+    if (c->shape[1] + more > c->room) {
+        const size_t have = c->shape[1], n = mmixi_min(have, keep), room = mmixi_max(2 * n, n + more),
+            bytes = B * room * row * sizeof *c->p;
+        mmix_real *p = (mmix_real *)mmixi_alloc(m, bytes);
+        if (!p) return NULL;
+        memset(p, 0, bytes);
+        for (size_t i = 0; i < B && n; i++)
+            memcpy(p + i * room * row, c->p + (i * c->room + have - n) * row, n * row * sizeof *p);
+        mmixi_free(m, c->p, mmixi_carried_bytes(c));
+        c->p = p;
+        c->room = room;
+        c->shape[0] = B; c->shape[1] = n; c->shape[2] = a; c->shape[3] = b;
+    }
+    memcpy(shape, c->shape, sizeof shape);
+    shape[1] += more;
+    all = mmixi_tensor(m);
+    if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)) return NULL;
+    all->stride[0] = c->room * row;
+    all->data = c->p;
+    return all;
 }
-/* Lets the carried array grow by `more` along axis 1 and returns a view of all of it; zeros where nothing
-   was. When room is short it doubles, and of what is there only the last `keep` stay. NULL on error: other
-   sizes than before, or memory. */
+/* The same, and the rows are carried from now on. */
 static mmix_tensor *mmixi_carried_more(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
                                        size_t a, size_t b, size_t keep)
 {
-    const size_t have = c->shape[1], row = a * b;
-    mmix_tensor *all;
-    if (!mmixi_carried_check(m, c, what, B, a, b)) return NULL;
-    if (have + more > c->room) {
-        mmixi_carried to;
-        const size_t kept = mmixi_min(have, keep);
-        memset(&to, 0, sizeof to);
-        to.shape[0] = B; to.shape[1] = kept; to.shape[2] = a; to.shape[3] = b;
-        to.room = mmixi_max(2 * kept, kept + more);
-        to.p = (mmix_real *)mmixi_alloc(m, B * to.room * row * sizeof *to.p);
-        if (!to.p) return NULL;
-        memset(to.p, 0, B * to.room * row * sizeof *to.p);
-        for (size_t i = 0; i < B && kept; i++)
-            memcpy(to.p + i * to.room * row, c->p + (i * c->room + have - kept) * row,
-                   kept * row * sizeof *to.p);
-        mmixi_free(m, c->p, mmixi_carried_bytes(c));
-        *c = to;
-    }
-    c->shape[1] += more;
-    all = mmixi_carried_view(m, c);
-    if (!all) c->shape[1] -= more;
+    mmix_tensor *all = mmixi_carried_room(m, c, what, B, more, a, b, keep);
+    if (all) c->shape[1] += more;
     return all;
 }
 /* The same for an array that does not grow: (B, n, a, b), zeros at first. */
 static mmix_tensor *mmixi_carried_fixed(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t n,
                                         size_t a, size_t b)
 {
-    if (c->p && c->shape[1] != n) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s of %.0f rows for a slot that carries %.0f", what,
-                  (double)n, (double)c->shape[1]);
-        return NULL;
-    }
-    return mmixi_carried_more(m, c, what, B, c->p ? 0 : n, a, b, 0);
+    return mmixi_carried_check(m, c, what, B, n, a, b)
+        ? mmixi_carried_more(m, c, what, B, c->p ? 0 : n, a, b, 0) : NULL;
 }
 
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
-    if (s && s->m == m && slot < s->slots) return 1;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this "
-                     "context's", who, (double)slot, s ? (double)s->slots : 0.0), 0;
+    return s && s->m == m && slot < s->slots ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: slot %.0f of a state with %.0f, which must be this context's",
+                     who, (double)slot, s ? (double)s->slots : 0.0), 0);
 }
 static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *s, size_t slot)
 {
-    const char *who = "mmix_mix_step";
+    const char *who = "mmix_mix_step", *wrong = NULL;
     if (!mmixi_mixer_check(m, who, x) || !mmixi_slot_check(m, who, s, slot)) return 0;
-    if (x->seq_idx || x->window[0] || (x->initial_state && s->slot[slot].tokens))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s", who, x->seq_idx || x->window[0]
-                         ? "seq_idx and windows have no steps"
-                         : "an initial state, but the slot carries one"), 0;
-    if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
-        : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the mixer lets tokens see later ones (mask %d, "
-                         "direction %d)", who, x->mask, x->direction), 0;
-    if (x->kind != MMIX_SSD && x->q->shape[1] != x->k->shape[1])
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f queries and %.0f keys; the keys before are in the "
-                         "state", who, (double)x->q->shape[1], (double)x->k->shape[1]), 0;
-    if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the first piece has %.0f tokens, less than the prefix "
-                         "of %.0f", who, (double)x->q->shape[1], (double)x->prefix), 0;
-    return 1;
+    if (x->seq_idx || x->window[0]) wrong = "seq_idx and windows have no steps";
+    else if (x->initial_state && s->slot[slot].tokens) wrong = "an initial state, but the slot carries one";
+    else if (x->kind == MMIX_SSD ? x->direction != MMIX_FORWARD
+             : x->mask == MMIX_MASK_NONE || (x->mask == MMIX_MASK_BAND && x->right))
+        wrong = "the mixer lets tokens see later ones";
+    else if (x->q->shape[1] != x->k->shape[1]) wrong = "as many keys as queries, those before are in the state";
+    else if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
+        wrong = "the first piece has less tokens than the prefix";
+    return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
+}
+/* x's keys and values go behind those that are carried, and x is given all of them. 0, or -1. */
+static int mmixi_step_keys(mmix_ctx *m, mmix_mixer *x, mmixi_carried *c)
+{
+    const size_t L = x->q->shape[1], keep = x->mask == MMIX_MASK_BAND ? x->left : SIZE_MAX;
+    mmix_tensor **t[2];
+    t[0] = &x->k;
+    t[1] = &x->v;
+    /* before anything changes, both fit */
+    if (!mmixi_carried_check(m, &c[1], "values", x->v->shape[0], 0, x->v->shape[2], x->v->shape[3])) return -1;
+    for (int i = 0; i < 2; i++) {
+        mmix_tensor *from = *t[i], *to = mmixi_carried_room(m, &c[i], i ? "values" : "keys", from->shape[0], L,
+                                                            from->shape[2], from->shape[3], keep);
+        *t[i] = to;
+        if (to) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
+        if (!to) return -1;
+        mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
+    }
+    return 0;
 }
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
     mmix_mixer x;
     mmixi_carried *c;
-    mmix_tensor *y = NULL;
-    int record;
+    mmix_tensor *y = NULL, *state = NULL;
+    int record, ready;
     if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
     x = *mixer;
     c = s->slot[slot].part;
     record = mmix_record(m, 0);
-    if (x.kind == MMIX_SOFTMAX) {
-        const size_t B = x.q->shape[0], L = x.q->shape[1], G = x.k->shape[2],
-            keep = x.mask == MMIX_MASK_BAND ? x.left : SIZE_MAX;
-        mmixi_carried_check(m, &c[1], "values", B, G, x.v->shape[3]);    /* before keys go, values fit, too */
-        for (int i = 0; i < 2 && !m->error_kind; i++) {
-            mmix_tensor *from = i ? mixer->v : mixer->k, *to,
-                *all = mmixi_carried_more(m, &c[i], i ? "values" : "keys", B, L, G, from->shape[3], keep);
-            if (i) x.v = all;
-            else x.k = all;
-            to = all ? mmix_slice(m, all, 1, all->shape[1] - L, L) : NULL;
-            if (to) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
-        }
-        if (!m->error_kind) y = mmixi_mix(m, &x, NULL);
-        for (int i = 0; !y && i < 2; i++)        /* what came in goes out again */
-            if (i ? x.v != mixer->v && x.v : x.k != mixer->k && x.k) c[i].shape[1] -= L;
-    }
+    if (x.kind == MMIX_SOFTMAX) ready = !mmixi_step_keys(m, &x, c);
     else {
-        const size_t sums = x.kind == MMIX_LINEAR && mmixi_normalises(&x);
-        mmix_tensor *state = mmixi_carried_fixed(m, &c[MMIXI_CARRIED_STATE], "state", x.v->shape[0],
-                                                 (x.kind == MMIX_SSD ? x.dt : x.k)->shape[2],
-                                                 x.v->shape[3] + sums, x.k->shape[3]);
+        state = mmixi_carried_fixed(m, c, "state", x.v->shape[0], (x.kind == MMIX_SSD ? x.dt : x.k)->shape[2],
+                                    x.v->shape[3] + (x.kind == MMIX_LINEAR && mmixi_normalises(&x)), x.k->shape[3]);
+        ready = state != NULL;
+        if (state && x.initial_state)
+            mmixi_put_all(m, x.initial_state, mmix_data(x.initial_state), state, mmix_data(state), 0);
         x.initial_state = state;
         x.final_state = NULL;
-        if (state && mixer->initial_state)
-            mmixi_put_all(m, mixer->initial_state, mmix_data(mixer->initial_state), state, mmix_data(state),
-                          0);
-        if (state) y = mmixi_mix(m, &x, state);
-        if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
     }
-    if (y) s->slot[slot].tokens += mmix_shape(y, 1);
+    if (ready) y = mmixi_mix(m, &x, state);
+    if (y) s->slot[slot].tokens += mixer->q->shape[1];
+    for (int i = 0; y && !state && i < 2; i++) c[i].shape[1] += mixer->q->shape[1];
+    if (y && state && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
     mmix_record(m, record);
     return y;
 }
@@ -18545,8 +18497,8 @@ static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
     MMIXI_OP(MMIX_OP_CONV1D, mmixi_conv); MMIXI_OP(MMIX_OP_PATCH_EMBED, mmixi_patch);
     MMIXI_OP(MMIX_OP_RESIZE, mmixi_resize);
     MMIXI_OP(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
-    MMIXI_OP(MMIX_OP_ROPE, mmixi_rope);
-    MMIXI_OP(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
+    MMIXI_BOTH(MMIX_OP_ROPE, mmixi_rope);
+    MMIXI_BOTH(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
     MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
     MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
     MMIXI_OP(MMIX_OP_DINO_LOSS, mmixi_dino);
