@@ -3065,7 +3065,9 @@ static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, int op, mmix_c
     if (a) a->done.on_host[op]++;
     if (!back) return run.forward(m, call);
     /* on a copy: the node frees its own */
+    again.dy[0] = NULL;                          /* a function that runs both ways goes forward */
     if (call->saved[MMIXI_CUDA_MARK] && run.forward(m, &again)) return -1;
+    again.dy[0] = call->dy[0];
     return run.backward(m, &again);
 }
 static int mmixi_cuda_mixer(mmix_ctx *m, int op, mmix_call *call, int back, mmixi_cuda_layer *layer)
