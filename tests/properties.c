@@ -1246,16 +1246,16 @@ static void check_raw_softmax(void)
         mmix_raw_softmax_forward(&r, scratch);
         room_check(RAW, "y alone", &rooms.y, exact.y, size.y);
     }
-    r.top = guarded(B * H * L);
-    r.over = guarded(B * H * L);
+    r.row_max = guarded(B * H * L);
+    r.inverse_sum = guarded(B * H * L);
     kept = one_in(2) ? mmix_raw_softmax_scores(&r) : 0;
     if (kept) r.scores = guarded(kept);
     mmix_raw_softmax_forward(&r, scratch);
     unharmed("scratch of mmix_raw_softmax_forward", scratch, n);
     if (kept) unharmed("scores", r.scores, kept);
-    unharmed("top", r.top, B * H * L);
-    unharmed("over", r.over, B * H * L);
-    for (size_t i = 0; i < B * H * L; i++) sum[i] = (double)r.top[i] - log((double)r.over[i]);
+    unharmed("row_max", r.row_max, B * H * L);
+    unharmed("inverse_sum", r.inverse_sum, B * H * L);
+    for (size_t i = 0; i < B * H * L; i++) sum[i] = (double)r.row_max[i] - log((double)r.inverse_sum[i]);
     compare(RAW, "ln of the sum of e^score", sum, lse, plus(NULL, 1, B * H * L), grow, B * H * L);
     r.dbias = maybe(x.bias);
     r.add_bias = r.dbias && one_in(3);

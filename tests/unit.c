@@ -340,7 +340,7 @@ static void bad_arguments(void)
     x = mmix_mixer_softmax(x4, x4, x3);
     BAD(mmix_mix(m, &x), "mmix_mix", "v has shape (2, 5, 6), expected (2, 3, 5, *)");
     x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 3, 3, 6), mmix_new4(m, 2, 3, 3, 6));
-    BAD(mmix_mix(m, &x), "mmix_mix", "3 heads, which do not divide q's 4");
+    BAD(mmix_mix(m, &x), "mmix_mix", "do not divide q's");
     x = mmix_mixer_softmax(mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 3, 4, 6));
     x.mask = MMIX_MASK_CAUSAL;
     BAD(mmix_mix(m, &x), "mmix_mix", "5 queries and 3 keys");
@@ -353,6 +353,13 @@ static void bad_arguments(void)
     x.seq_idx = NULL;
     x.grid[0] = 5; x.window[0] = 2;
     BAD(mmix_mix(m, &x), "mmix_mix", "a grid of 5 x 1 x 1 for 3 queries and 5 keys");
+    for (int i = 0; i < 4; i++) {                /* more axes than there are, or no arrays */
+        const size_t grid[3] = {5, 1, 1};
+        mmix_mixer none = mmix_mixer_softmax(x.k, x.k, x.k);
+        mmix_mixer_windows(&none, i == 0 ? 9 : i == 1 ? 0 : 2, i == 2 ? NULL : grid, i == 3 ? NULL : grid, i % 2);
+        BAD(mmix_mix(m, &none), "mmix_mix", i == 0 ? "mmix_mixer_windows was called with 9 axes" : "and the grid and the window on each, not NULL");
+        BAD(mmix_mix_matrix(m, &none), "mmix_mix_matrix", "mmix_mixer_windows was called");
+    }
     x.q = x.k;
     x.shift[0] = 2;
     BAD(mmix_mix(m, &x), "mmix_mix", "shift 2 of a window of 2 on axis 0");
@@ -378,7 +385,7 @@ static void bad_arguments(void)
     BAD(mmix_mix_step(m, &x, steps, 0), "mmix_mix_step", "for a slot that carries");
     x.mask = MMIX_MASK_PREFIX;
     x.prefix = 9;
-    BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "less than the prefix of 9");
+    BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "prefix of 9");
     x.mask = MMIX_MASK_BAND;
     x.right = 1;
     BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "lets tokens see later ones");
