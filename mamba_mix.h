@@ -6453,9 +6453,10 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
     const mmix_tensor *pos = c->in[1];
     const size_t L = c->in[0]->shape[1], *s = o->sections, batch = pos->ndim > 1 ? pos->stride[pos->ndim - 2] : 0;
+    const double log_theta = mmixi_log(o->theta);
     (void)lane;
     for (size_t i = 0; i < o->dim / 2; i++) {
-        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * mmixi_log(o->theta));
+        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
         const size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
         const int32_t *at = mmix_data_i32(pos) + axis * pos->stride[0];
         for (size_t t = begin; t < end; t++) {
@@ -6500,7 +6501,7 @@ static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
         c->size[0] = c->in[1]->ndim - (o->sections[0] > 0) == 2 ? tokens : x->shape[1];
         if (c->recorded && !mmix_save(m, c, 0, c->size[0] * o->dim)) return -1;
         if (!c->recorded && !(c->saved[0] = mmixi_reals(m, c->size[0], o->dim))) return -1;
-        mmixi_over(c, c->size[0], mmixi_row_grain(o->dim * 16), mmixi_rope_angles);
+        mmixi_over(c, c->size[0], mmixi_row_grain(o->dim * 2), mmixi_rope_angles);
     }
     mmixi_over(c, tokens, mmixi_row_grain(x->shape[2] * x->shape[3]), mmixi_rope_tokens);
     if (!c->recorded) {
