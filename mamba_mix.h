@@ -2387,34 +2387,47 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
    full of them (an SSD backward ran six times slower with gradients of 1e-8 and decays of e^-1 a token).
    ==================================================================================== */
 
-#if !defined(__TINYC__) && (defined(__x86_64__) || defined(_M_X64))
-#include <xmmintrin.h>
-/* Subnormals count as 0 from here on (or no longer do); returns what mmixi_flush_end takes. */
-static uint64_t mmixi_flush(int on)
-{
-    const unsigned old = _mm_getcsr(), bits = 0x8040;            /* flush to zero, denormals are zeros */
-    _mm_setcsr(on ? old | bits : old & ~bits);
-    return old;
-}
-static void mmixi_flush_end(uint64_t old) { _mm_setcsr((unsigned)old); }
-#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
-static void mmixi_flush_end(uint64_t old) { __asm__ volatile("msr fpcr, %0" : : "r"(old)); }
-static uint64_t mmixi_flush(int on)
-{
-    const uint64_t bit = (uint64_t)1 << 24;
-    uint64_t old;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(old));
-    mmixi_flush_end(on ? old | bit : old & ~bit);
-    return old;
-}
-#else
-static uint64_t mmixi_flush(int on) { return (uint64_t)on; }
-static void mmixi_flush_end(uint64_t old) { (void)old; }
+#if defined(__TINYC__)                            /* knows neither atomics nor these registers */
+#ifndef MMIX_NO_THREADS
+#define MMIX_NO_THREADS
 #endif
+#elif defined(__x86_64__) || defined(_M_X64)
+#include <xmmintrin.h>
+#define MMIXI_FLUSH 0x8040u                      /* flush to zero, denormals are zeros */
+#define MMIXI_FLOATS_GET(mode) mode = _mm_getcsr()
+#define MMIXI_FLOATS_SET(mode) _mm_setcsr((unsigned)(mode))
+#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
+#define MMIXI_FLUSH 0x1000000u
+#define MMIXI_FLOATS_GET(mode) __asm__ volatile("mrs %0, fpcr" : "=r"(mode))
+#define MMIXI_FLOATS_SET(mode) __asm__ volatile("msr fpcr, %0" : : "r"(mode))
+#endif
+#ifndef MMIXI_FLUSH
+#define MMIXI_FLUSH 0u
+#define MMIXI_FLOATS_GET(mode) mode = 0
+#define MMIXI_FLOATS_SET(mode) ((void)(mode))
+#endif
+/* Subnormals count as 0 from here on (or no longer do); returns what mmixi_flush_end takes. */
+static void mmixi_flush_end(uint64_t old) { MMIXI_FLOATS_SET(old); }
+static uint64_t mmixi_flush(int on)
+{
+    const uint64_t bits = MMIXI_FLUSH;
+    uint64_t old;
+    MMIXI_FLOATS_GET(old);
+    mmixi_flush_end(on ? old | bits : old & ~bits);
+    return old;
+}
 
 typedef void mmixi_lane_task(void *arg, size_t index, size_t lane);
 
 static size_t mmixi_lanes(const mmix_ctx *m) { return (size_t)m->lanes; }
+
+/* Tasks first, first + step, … in this thread. */
+static void mmixi_run_tasks(size_t first, size_t count, size_t step, size_t lane, mmixi_lane_task *task, void *arg)
+{
+    const uint64_t old = mmixi_flush(1);
+    for (size_t i = first; i < count; i += step) task(arg, i, lane);
+    mmixi_flush_end(old);
+}
 
 #if !defined(MMIX_NO_THREADS)
 
@@ -2424,61 +2437,66 @@ static size_t mmixi_lanes(const mmix_ctx *m) { return (size_t)m->lanes; }
 #endif
 #include <windows.h>
 typedef HANDLE mmixi_thread;
-typedef CRITICAL_SECTION mmixi_mutex;
+typedef SRWLOCK mmixi_mutex;                     /* this and the next begin as zeros and need no end */
 typedef CONDITION_VARIABLE mmixi_cond;
-#define MMIXI_LOCK(x) EnterCriticalSection(x)
-#define MMIXI_UNLOCK(x) LeaveCriticalSection(x)
-#define MMIXI_WAIT(c, x) SleepConditionVariableCS(c, x, INFINITE)
-#define MMIXI_WAKE(c) WakeAllConditionVariable(c)
+#define MMIXI_THREAD_MAIN static DWORD WINAPI
+#define MMIXI_THREAD_START(t, main, arg) ((*(t) = CreateThread(NULL, 0, main, arg, 0, NULL)) != NULL)
+#define MMIXI_THREAD_END(t) (WaitForSingleObject(t, INFINITE), CloseHandle(t))
+#define MMIXI_LOCK AcquireSRWLockExclusive
+#define MMIXI_UNLOCK ReleaseSRWLockExclusive
+#define MMIXI_WAIT(c, x) SleepConditionVariableSRW(c, x, INFINITE, 0)
+#define MMIXI_WAKE WakeAllConditionVariable
+static long mmixi_process(void) { return 0; }    /* there is no fork */
+static int mmixi_cores(void)
+{
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return (int)info.dwNumberOfProcessors;
+}
 #else
 #include <pthread.h>
 #include <unistd.h>
 typedef pthread_t mmixi_thread;
 typedef pthread_mutex_t mmixi_mutex;
 typedef pthread_cond_t mmixi_cond;
-#define MMIXI_LOCK(x) pthread_mutex_lock(x)
-#define MMIXI_UNLOCK(x) pthread_mutex_unlock(x)
-#define MMIXI_WAIT(c, x) pthread_cond_wait(c, x)
-#define MMIXI_WAKE(c) pthread_cond_broadcast(c)
+#define MMIXI_THREAD_MAIN static void *
+#define MMIXI_THREAD_START(t, main, arg) !pthread_create(t, NULL, main, arg)
+#define MMIXI_THREAD_END(t) pthread_join(t, NULL)
+#define MMIXI_LOCK pthread_mutex_lock
+#define MMIXI_UNLOCK pthread_mutex_unlock
+#define MMIXI_WAIT pthread_cond_wait
+#define MMIXI_WAKE pthread_cond_broadcast
+static long mmixi_process(void) { return (long)getpid(); }
+static int mmixi_cores(void) { return (int)sysconf(_SC_NPROCESSORS_ONLN); }
 #endif
 
 /* 64-bit atomics, sequentially consistent. */
 #if defined(_MSC_VER)
 #include <intrin.h>
 typedef volatile long long mmixi_atomic;
-static long long mmixi_load(mmixi_atomic *a) { return _InterlockedOr64(a, 0); }
-static void mmixi_store(mmixi_atomic *a, long long v) { _InterlockedExchange64(a, v); }
-static long long mmixi_fetch_add(mmixi_atomic *a, long long v) { return _InterlockedExchangeAdd64(a, v); }
-static int mmixi_swap_if(mmixi_atomic *a, long long is, long long v)
-{
-    return _InterlockedCompareExchange64(a, v, is) == is;
-}
-static void mmixi_pause(void) { YieldProcessor(); }
+#define MMIXI_GET(a) _InterlockedOr64(a, 0)
+#define MMIXI_PUT(a, v) _InterlockedExchange64(a, v)
+#define MMIXI_SWAP(a, is, v) (_InterlockedCompareExchange64(a, v, is) == (is))
+#define MMIXI_NEXT(a) _InterlockedIncrement64(a)
+#define MMIXI_PAUSE() YieldProcessor()
 #else
 typedef long long mmixi_atomic;
-static long long mmixi_load(mmixi_atomic *a) { return __atomic_load_n(a, __ATOMIC_SEQ_CST); }
-static void mmixi_store(mmixi_atomic *a, long long v) { __atomic_store_n(a, v, __ATOMIC_SEQ_CST); }
-static long long mmixi_fetch_add(mmixi_atomic *a, long long v)
-{
-    return __atomic_fetch_add(a, v, __ATOMIC_SEQ_CST);
-}
-static int mmixi_swap_if(mmixi_atomic *a, long long is, long long v)
-{
-    return __atomic_compare_exchange_n(a, &is, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-static void mmixi_pause(void)
-{
+#define MMIXI_GET(a) __atomic_load_n(a, __ATOMIC_SEQ_CST)
+#define MMIXI_PUT(a, v) __atomic_store_n(a, v, __ATOMIC_SEQ_CST)
+#define MMIXI_SWAP(a, is, v) __sync_bool_compare_and_swap(a, is, v)
+#define MMIXI_NEXT(a) __sync_add_and_fetch(a, 1)
 #if defined(__x86_64__) || defined(__i386__)
-    __asm__ __volatile__("pause");
+#define MMIXI_PAUSE() __asm__ __volatile__("pause")
 #elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
+#define MMIXI_PAUSE() __asm__ __volatile__("yield")
+#else
+#define MMIXI_PAUSE() ((void)0)
 #endif
-}
 #endif
 
 enum { MMIXI_SPINS = 1000 };
 
-typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; } mmixi_worker;
+typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; mmixi_thread thread; } mmixi_worker;
 
 /* One job at a time. The ticket holds (job number << 32 | next task): a worker claims a task by raising it,
    which fails if the job has changed meanwhile, so that a late worker can never run an old task with a new
@@ -2486,91 +2504,76 @@ typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; } mmixi_worker;
    and a task below no count. */
 struct mmixi_pool {
     /* task and arg as integers: a late worker may read them while they change */
-    mmixi_atomic ticket, done, count, task, arg;
-    mmixi_atomic sleepers, waiting, quit;
+    mmixi_atomic ticket, done, count, task, arg, quit;
     mmixi_mutex mutex;
     mmixi_cond work, finished;
-    void (*start)(void *user, int lane);
-    void *user;
+    mmix_options options;
+    long process;                                /* of the threads; a forked child has none of them */
     int workers;
-    mmixi_thread thread[MMIXI_MAX_THREADS];
     mmixi_worker worker[MMIXI_MAX_THREADS];
 };
+
+static void mmixi_pool_wake(mmixi_pool *p, mmixi_cond *cond)
+{
+    MMIXI_LOCK(&p->mutex);
+    MMIXI_WAKE(cond);
+    MMIXI_UNLOCK(&p->mutex);
+}
 
 static void mmixi_pool_work(mmixi_pool *p, long long job, size_t lane)
 {
     for (;;) {
-        long long ticket = mmixi_load(&p->ticket), count = mmixi_load(&p->count);
-        long long task = mmixi_load(&p->task), arg = mmixi_load(&p->arg), i = ticket & 0xffffffff;
+        const long long ticket = MMIXI_GET(&p->ticket), count = MMIXI_GET(&p->count);
+        const long long task = MMIXI_GET(&p->task), arg = MMIXI_GET(&p->arg), i = ticket & 0xffffffff;
         if (ticket >> 32 != job || i >= count) return;
-        if (!mmixi_swap_if(&p->ticket, ticket, ticket + 1)) continue;
+        if (!MMIXI_SWAP(&p->ticket, ticket, ticket + 1)) continue;
         ((mmixi_lane_task *)(intptr_t)task)((void *)(intptr_t)arg, (size_t)i, lane);
-        if (mmixi_fetch_add(&p->done, 1) + 1 == count && mmixi_load(&p->waiting)) {
-            MMIXI_LOCK(&p->mutex);
-            MMIXI_WAKE(&p->finished);
-            MMIXI_UNLOCK(&p->mutex);
-        }
+        if (MMIXI_NEXT(&p->done) == count) mmixi_pool_wake(p, &p->finished);
     }
 }
 
-static void mmixi_pool_loop(mmixi_pool *p, size_t lane)
+static int mmixi_pool_idle(mmixi_pool *p, long long job)
 {
-    long long job = 0;
-    for (;;) {
-        for (int spin = 0; spin < MMIXI_SPINS && mmixi_load(&p->ticket) >> 32 == job
-             && !mmixi_load(&p->quit); spin++) mmixi_pause();
-        if (mmixi_load(&p->ticket) >> 32 == job) {
-            MMIXI_LOCK(&p->mutex);
-            mmixi_fetch_add(&p->sleepers, 1);
-            while (mmixi_load(&p->ticket) >> 32 == job && !mmixi_load(&p->quit))
-                MMIXI_WAIT(&p->work, &p->mutex);
-            mmixi_fetch_add(&p->sleepers, -1);
-            MMIXI_UNLOCK(&p->mutex);
-        }
-        if (mmixi_load(&p->quit)) return;
-        job = mmixi_load(&p->ticket) >> 32;
-        mmixi_pool_work(p, job, lane);
-    }
+    return MMIXI_GET(&p->ticket) >> 32 == job && !MMIXI_GET(&p->quit);
 }
-
-#if defined(_WIN32)
-static DWORD WINAPI mmixi_pool_main(LPVOID arg)
-#else
-static void *mmixi_pool_main(void *arg)
-#endif
+MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
 {
-    mmixi_worker *w = (mmixi_worker *)arg;
-    if (w->pool->start) w->pool->start(w->pool->user, (int)w->lane);
+    const mmixi_worker *w = (const mmixi_worker *)arg;
+    mmixi_pool *p = w->pool;
+    if (p->options.thread_start) p->options.thread_start(p->options.thread_user, (int)w->lane);
     mmixi_flush(1);
-    mmixi_pool_loop(w->pool, w->lane);
-    return 0;
+    for (long long job = 0;;) {
+        for (int spin = 0; spin < MMIXI_SPINS && mmixi_pool_idle(p, job); spin++) MMIXI_PAUSE();
+        if (mmixi_pool_idle(p, job)) {
+            MMIXI_LOCK(&p->mutex);
+            while (mmixi_pool_idle(p, job)) MMIXI_WAIT(&p->work, &p->mutex);
+            MMIXI_UNLOCK(&p->mutex);
+        }
+        if (MMIXI_GET(&p->quit)) return 0;
+        job = MMIXI_GET(&p->ticket) >> 32;
+        mmixi_pool_work(p, job, w->lane);
+    }
 }
 
-static void mmixi_pool_run(mmixi_pool *p, size_t count, mmixi_lane_task *task, void *arg)
+static void mmixi_pool_run(mmixi_pool *p, size_t tasks, mmixi_lane_task *task, void *arg)
 {
-    long long job = ((mmixi_load(&p->ticket) >> 32) + 2) & 0x7fffffff;
-    mmixi_store(&p->ticket, (job ^ 1) << 32 | 0xffffffff);
-    mmixi_store(&p->done, 0);
-    mmixi_store(&p->count, (long long)count);
-    mmixi_store(&p->task, (long long)(intptr_t)task);
-    mmixi_store(&p->arg, (long long)(intptr_t)arg);
-    mmixi_store(&p->ticket, job << 32);
-    if (mmixi_load(&p->sleepers)) {
-        MMIXI_LOCK(&p->mutex);
-        MMIXI_WAKE(&p->work);
-        MMIXI_UNLOCK(&p->mutex);
-    }
+    const long long job = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff, count = (long long)tasks;
+    MMIXI_PUT(&p->ticket, (job ^ 1) << 32 | 0xffffffff);
+    MMIXI_PUT(&p->done, 0);
+    MMIXI_PUT(&p->count, count);
+    MMIXI_PUT(&p->task, (long long)(intptr_t)task);
+    MMIXI_PUT(&p->arg, (long long)(intptr_t)arg);
+    MMIXI_PUT(&p->ticket, job << 32);
+    mmixi_pool_wake(p, &p->work);
     mmixi_pool_work(p, job, 0);
-    for (int spin = 0; spin < 4 * MMIXI_SPINS && mmixi_load(&p->done) < (long long)count; spin++)
-        mmixi_pause();
-    if (mmixi_load(&p->done) < (long long)count) {
-        MMIXI_LOCK(&p->mutex);
-        mmixi_store(&p->waiting, 1);
-        while (mmixi_load(&p->done) < (long long)count) MMIXI_WAIT(&p->finished, &p->mutex);
-        mmixi_store(&p->waiting, 0);
-        MMIXI_UNLOCK(&p->mutex);
-    }
+    for (int spin = 0; spin < 4 * MMIXI_SPINS && MMIXI_GET(&p->done) < count; spin++) MMIXI_PAUSE();
+    if (MMIXI_GET(&p->done) == count) return;
+    MMIXI_LOCK(&p->mutex);
+    while (MMIXI_GET(&p->done) < count) MMIXI_WAIT(&p->finished, &p->mutex);
+    MMIXI_UNLOCK(&p->mutex);
 }
+/* Whether the threads are there: fork copies the memory of a process, not its threads. */
+static int mmixi_pool_here(const mmixi_pool *p) { return p->process == mmixi_process(); }
 
 /* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL and an error
    without memory. */
@@ -2579,30 +2582,18 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
     mmixi_pool *p = (mmixi_pool *)mmixi_alloc(m, sizeof *p);
     if (!p) return NULL;
     memset(p, 0, sizeof *p);
-    if (options) {
-        p->start = options->thread_start;
-        p->user = options->thread_user;
-    }
-#if defined(_WIN32)
-    InitializeCriticalSection(&p->mutex);
-    InitializeConditionVariable(&p->work);
-    InitializeConditionVariable(&p->finished);
-#else
+    if (options) p->options = *options;
+    p->process = mmixi_process();
+#ifndef _WIN32
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->finished, NULL);
 #endif
-    while (p->workers < m->lanes - 1) {
+    for (; p->workers < m->lanes - 1; p->workers++) {
         mmixi_worker *w = &p->worker[p->workers];
         w->pool = p;
         w->lane = (size_t)p->workers + 1;
-#if defined(_WIN32)
-        p->thread[p->workers] = CreateThread(NULL, 0, mmixi_pool_main, w, 0, NULL);
-        if (!p->thread[p->workers]) break;
-#else
-        if (pthread_create(&p->thread[p->workers], NULL, mmixi_pool_main, w)) break;
-#endif
-        p->workers++;
+        if (!MMIXI_THREAD_START(&w->thread, mmixi_pool_main, w)) break;
     }
     m->lanes = p->workers + 1;
     return p;
@@ -2610,54 +2601,33 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
 
 static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
 {
-    if (!p) return;
-    MMIXI_LOCK(&p->mutex);
-    mmixi_store(&p->quit, 1);
-    MMIXI_WAKE(&p->work);
-    MMIXI_UNLOCK(&p->mutex);
-    for (int i = 0; i < p->workers; i++) {
-#if defined(_WIN32)
-        WaitForSingleObject(p->thread[i], INFINITE);
-        CloseHandle(p->thread[i]);
-#else
-        pthread_join(p->thread[i], NULL);
+    if (p && mmixi_pool_here(p)) {
+        MMIXI_PUT(&p->quit, 1);
+        mmixi_pool_wake(p, &p->work);
+        for (int i = 0; i < p->workers; i++) MMIXI_THREAD_END(p->worker[i].thread);
+#ifndef _WIN32
+        pthread_cond_destroy(&p->finished);
+        pthread_cond_destroy(&p->work);
+        pthread_mutex_destroy(&p->mutex);
 #endif
     }
-#if defined(_WIN32)
-    DeleteCriticalSection(&p->mutex);
-#else
-    pthread_cond_destroy(&p->finished);
-    pthread_cond_destroy(&p->work);
-    pthread_mutex_destroy(&p->mutex);
-#endif
     mmixi_free(m, p, sizeof *p);
 }
 
-static int mmixi_cores(void)
-{
-#if defined(_WIN32)
-    SYSTEM_INFO info;
-    GetSystemInfo(&info);
-    return (int)info.dwNumberOfProcessors;
 #else
-    return (int)sysconf(_SC_NPROCESSORS_ONLN);
-#endif
-}
-
-#else
+static int mmixi_cores(void) { return 1; }
+static int mmixi_pool_here(const mmixi_pool *p) { return p != NULL; }
+static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p) { (void)m, (void)p; }
 static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
 {
     (void)options;
     m->lanes = 1;
     return NULL;
 }
-static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p) { (void)m; (void)p; }
-static void mmixi_pool_run(mmixi_pool *p, size_t count, mmixi_lane_task *task, void *arg)
+static void mmixi_pool_run(mmixi_pool *p, size_t tasks, mmixi_lane_task *task, void *arg)
 {
-    (void)p;
-    for (size_t i = 0; i < count; i++) task(arg, i, 0);
+    (void)p, (void)tasks, (void)task, (void)arg;                 /* there is none */
 }
-static int mmixi_cores(void) { return 1; }
 #endif
 
 /* With the user's parallel_for lane l of n takes tasks l, l + n, l + 2n, … */
@@ -2665,30 +2635,31 @@ typedef struct mmixi_lane_job { mmixi_lane_task *task; void *arg; size_t count, 
 static void mmixi_lane_run(void *arg, size_t lane)
 {
     const mmixi_lane_job *job = (const mmixi_lane_job *)arg;
-    const uint64_t old = mmixi_flush(1);
-    for (size_t i = lane; i < job->count; i += job->lanes) job->task(job->arg, i, lane);
-    mmixi_flush_end(old);
+    mmixi_run_tasks(lane, job->count, job->lanes, lane, job->task, job->arg);
 }
 
 static void mmixi_parallel(mmix_ctx *m, size_t count, mmixi_lane_task *task, void *arg)
 {
-    const uint64_t old = mmixi_flush(1);
-    if (m->lanes < 2 || count < 2 || count > 0x7fffffff || m->in_parallel)
-        for (size_t i = 0; i < count; i++) task(arg, i, 0);
-    else {
-        m->in_parallel = 1;
-        if (m->parallel_for) {
-            mmixi_lane_job job;
-            job.task = task;
-            job.arg = arg;
-            job.count = count;
-            job.lanes = mmixi_min((size_t)m->lanes, count);
-            m->parallel_for(m->parallel_user, job.lanes, mmixi_lane_run, &job);
-        }
-        else mmixi_pool_run(m->pool, count, task, arg);
-        m->in_parallel = 0;
+    const int alone = m->lanes < 2 || count < 2 || count > 0x7fffffff || m->in_parallel;
+    if (alone || (!m->parallel_for && !mmixi_pool_here(m->pool))) {
+        mmixi_run_tasks(0, count, 1, 0, task, arg);
+        return;
     }
-    mmixi_flush_end(old);
+    m->in_parallel = 1;
+    if (m->parallel_for) {
+        mmixi_lane_job job;
+        job.task = task;
+        job.arg = arg;
+        job.count = count;
+        job.lanes = mmixi_min((size_t)m->lanes, count);
+        m->parallel_for(m->parallel_user, job.lanes, mmixi_lane_run, &job);
+    }
+    else {
+        const uint64_t old = mmixi_flush(1);
+        mmixi_pool_run(m->pool, count, task, arg);
+        mmixi_flush_end(old);
+    }
+    m->in_parallel = 0;
 }
 
 /* Loops over 0 … n-1 in tasks of `grain`, a number that comes from shapes. */

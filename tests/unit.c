@@ -7,6 +7,10 @@
 #ifndef MMIX_NO_THREADS
 #include <pthread.h>
 #endif
+#ifndef _WIN32
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 
 typedef mmix_real real;
 static const double EPS = sizeof(real) == 4 ? 1.2e-7 : 2.3e-16;
@@ -2072,6 +2076,36 @@ static void pool(void)
         mmix_destroy(m);
     }
 }
+/* A forked child has the memory of a context but not its threads: it works alone, with the same result, and frees it. */
+static void forked(void)
+{
+#ifdef _WIN32
+    skipped++;
+    printf("skipped: a context in a forked child (no fork)\n");
+#else
+    mmix_ctx *m = context(4, 0);
+    const uint64_t alone = train(m, small_dino(2), 2);
+    int status = -1;
+    pid_t child;
+    doing = "a context in a forked child";
+    mmix_reset(m);
+    fflush(stdout);
+    child = fork();
+    if (!child) {
+        int same;
+        alarm(60);                               /* a hang is a failure */
+        same = train(m, small_dino(2), 2) == alone;
+        mmix_destroy(m);
+        _exit(same ? 0 : 1);
+    }
+    OK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    mmix_reset(m);
+    OK(train(m, small_dino(2), 2) == alone);     /* the parent's pool is whole */
+    FINE(m);
+    mmix_destroy(m);
+#endif
+}
+
 static void same_bits(void)
 {
     static const int counts[4] = { 1, 2, 3, 5 };
@@ -2140,6 +2174,7 @@ static void same_bits(void)
     skipped++;
     printf("skipped: contexts in their own threads (MMIX_NO_THREADS)\n");
 #endif
+    forked();
 }
 
 static void dino(void)
