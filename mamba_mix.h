@@ -2496,34 +2496,47 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
    full of them (an SSD backward ran six times slower with gradients of 1e-8 and decays of e^-1 a token).
    ==================================================================================== */
 
-#if !defined(__TINYC__) && (defined(__x86_64__) || defined(_M_X64))
-#include <xmmintrin.h>
-/* Subnormals count as 0 from here on (or no longer do); returns what mmixi_flush_end takes. */
-static uint64_t mmixi_flush(int on)
-{
-    const unsigned old = _mm_getcsr(), bits = 0x8040;            /* flush to zero, denormals are zeros */
-    _mm_setcsr(on ? old | bits : old & ~bits);
-    return old;
-}
-static void mmixi_flush_end(uint64_t old) { _mm_setcsr((unsigned)old); }
-#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__)
-static void mmixi_flush_end(uint64_t old) { __asm__ volatile("msr fpcr, %0" : : "r"(old)); }
-static uint64_t mmixi_flush(int on)
-{
-    const uint64_t bit = (uint64_t)1 << 24;
-    uint64_t old;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(old));
-    mmixi_flush_end(on ? old | bit : old & ~bit);
-    return old;
-}
-#else
-static uint64_t mmixi_flush(int on) { return (uint64_t)on; }
-static void mmixi_flush_end(uint64_t old) { (void)old; }
+#if defined(__TINYC__)                            /* knows neither atomics nor these registers */
+#ifndef MMIX_NO_THREADS
+#define MMIX_NO_THREADS
 #endif
+#elif defined(__x86_64__) || defined(_M_X64)
+#include <xmmintrin.h>
+#define MMIXI_FLUSH 0x8040u                      /* flush to zero, denormals are zeros */
+#define MMIXI_FLOATS_GET(mode) mode = _mm_getcsr()
+#define MMIXI_FLOATS_SET(mode) _mm_setcsr((unsigned)(mode))
+#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
+#define MMIXI_FLUSH 0x1000000u
+#define MMIXI_FLOATS_GET(mode) __asm__ volatile("mrs %0, fpcr" : "=r"(mode))
+#define MMIXI_FLOATS_SET(mode) __asm__ volatile("msr fpcr, %0" : : "r"(mode))
+#endif
+#ifndef MMIXI_FLUSH
+#define MMIXI_FLUSH 0u
+#define MMIXI_FLOATS_GET(mode) mode = 0
+#define MMIXI_FLOATS_SET(mode) ((void)(mode))
+#endif
+/* Subnormals count as 0 from here on (or no longer do); returns what mmixi_flush_end takes. */
+static void mmixi_flush_end(uint64_t old) { MMIXI_FLOATS_SET(old); }
+static uint64_t mmixi_flush(int on)
+{
+    const uint64_t bits = MMIXI_FLUSH;
+    uint64_t old;
+    MMIXI_FLOATS_GET(old);
+    mmixi_flush_end(on ? old | bits : old & ~bits);
+    return old;
+}
 
 typedef void mmixi_lane_task(void *arg, size_t index, size_t lane);
 
 static size_t mmixi_lanes(const mmix_ctx *m) { return (size_t)m->lanes; }
+
+/* Tasks first, first + step, … in this thread. */
+static void mmixi_run_tasks(size_t first, size_t count, size_t step, size_t lane, mmixi_lane_task *task, void *arg)
+{
+    const uint64_t old = mmixi_flush(1);
+    for (size_t i = first; i < count; i += step) task(arg, i, lane);
+    mmixi_flush_end(old);
+}
 
 #if !defined(MMIX_NO_THREADS)
 
@@ -2533,61 +2546,66 @@ static size_t mmixi_lanes(const mmix_ctx *m) { return (size_t)m->lanes; }
 #endif
 #include <windows.h>
 typedef HANDLE mmixi_thread;
-typedef CRITICAL_SECTION mmixi_mutex;
+typedef SRWLOCK mmixi_mutex;                     /* this and the next begin as zeros and need no end */
 typedef CONDITION_VARIABLE mmixi_cond;
-#define MMIXI_LOCK(x) EnterCriticalSection(x)
-#define MMIXI_UNLOCK(x) LeaveCriticalSection(x)
-#define MMIXI_WAIT(c, x) SleepConditionVariableCS(c, x, INFINITE)
-#define MMIXI_WAKE(c) WakeAllConditionVariable(c)
+#define MMIXI_THREAD_MAIN static DWORD WINAPI
+#define MMIXI_THREAD_START(t, main, arg) ((*(t) = CreateThread(NULL, 0, main, arg, 0, NULL)) != NULL)
+#define MMIXI_THREAD_END(t) (WaitForSingleObject(t, INFINITE), CloseHandle(t))
+#define MMIXI_LOCK AcquireSRWLockExclusive
+#define MMIXI_UNLOCK ReleaseSRWLockExclusive
+#define MMIXI_WAIT(c, x) SleepConditionVariableSRW(c, x, INFINITE, 0)
+#define MMIXI_WAKE WakeAllConditionVariable
+static long mmixi_process(void) { return 0; }    /* there is no fork */
+static int mmixi_cores(void)
+{
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return (int)info.dwNumberOfProcessors;
+}
 #else
 #include <pthread.h>
 #include <unistd.h>
 typedef pthread_t mmixi_thread;
 typedef pthread_mutex_t mmixi_mutex;
 typedef pthread_cond_t mmixi_cond;
-#define MMIXI_LOCK(x) pthread_mutex_lock(x)
-#define MMIXI_UNLOCK(x) pthread_mutex_unlock(x)
-#define MMIXI_WAIT(c, x) pthread_cond_wait(c, x)
-#define MMIXI_WAKE(c) pthread_cond_broadcast(c)
+#define MMIXI_THREAD_MAIN static void *
+#define MMIXI_THREAD_START(t, main, arg) !pthread_create(t, NULL, main, arg)
+#define MMIXI_THREAD_END(t) pthread_join(t, NULL)
+#define MMIXI_LOCK pthread_mutex_lock
+#define MMIXI_UNLOCK pthread_mutex_unlock
+#define MMIXI_WAIT pthread_cond_wait
+#define MMIXI_WAKE pthread_cond_broadcast
+static long mmixi_process(void) { return (long)getpid(); }
+static int mmixi_cores(void) { return (int)sysconf(_SC_NPROCESSORS_ONLN); }
 #endif
 
 /* 64-bit atomics, sequentially consistent. */
 #if defined(_MSC_VER)
 #include <intrin.h>
 typedef volatile long long mmixi_atomic;
-static long long mmixi_load(mmixi_atomic *a) { return _InterlockedOr64(a, 0); }
-static void mmixi_store(mmixi_atomic *a, long long v) { _InterlockedExchange64(a, v); }
-static long long mmixi_fetch_add(mmixi_atomic *a, long long v) { return _InterlockedExchangeAdd64(a, v); }
-static int mmixi_swap_if(mmixi_atomic *a, long long is, long long v)
-{
-    return _InterlockedCompareExchange64(a, v, is) == is;
-}
-static void mmixi_pause(void) { YieldProcessor(); }
+#define MMIXI_GET(a) _InterlockedOr64(a, 0)
+#define MMIXI_PUT(a, v) _InterlockedExchange64(a, v)
+#define MMIXI_SWAP(a, is, v) (_InterlockedCompareExchange64(a, v, is) == (is))
+#define MMIXI_NEXT(a) _InterlockedIncrement64(a)
+#define MMIXI_PAUSE() YieldProcessor()
 #else
 typedef long long mmixi_atomic;
-static long long mmixi_load(mmixi_atomic *a) { return __atomic_load_n(a, __ATOMIC_SEQ_CST); }
-static void mmixi_store(mmixi_atomic *a, long long v) { __atomic_store_n(a, v, __ATOMIC_SEQ_CST); }
-static long long mmixi_fetch_add(mmixi_atomic *a, long long v)
-{
-    return __atomic_fetch_add(a, v, __ATOMIC_SEQ_CST);
-}
-static int mmixi_swap_if(mmixi_atomic *a, long long is, long long v)
-{
-    return __atomic_compare_exchange_n(a, &is, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-static void mmixi_pause(void)
-{
+#define MMIXI_GET(a) __atomic_load_n(a, __ATOMIC_SEQ_CST)
+#define MMIXI_PUT(a, v) __atomic_store_n(a, v, __ATOMIC_SEQ_CST)
+#define MMIXI_SWAP(a, is, v) __sync_bool_compare_and_swap(a, is, v)
+#define MMIXI_NEXT(a) __sync_add_and_fetch(a, 1)
 #if defined(__x86_64__) || defined(__i386__)
-    __asm__ __volatile__("pause");
+#define MMIXI_PAUSE() __asm__ __volatile__("pause")
 #elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
+#define MMIXI_PAUSE() __asm__ __volatile__("yield")
+#else
+#define MMIXI_PAUSE() ((void)0)
 #endif
-}
 #endif
 
 enum { MMIXI_SPINS = 1000 };
 
-typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; } mmixi_worker;
+typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; mmixi_thread thread; } mmixi_worker;
 
 /* One job at a time. The ticket holds (job number << 32 | next task): a worker claims a task by raising it,
    which fails if the job has changed meanwhile, so that a late worker can never run an old task with a new
@@ -2595,91 +2613,76 @@ typedef struct mmixi_worker { mmixi_pool *pool; size_t lane; } mmixi_worker;
    and a task below no count. */
 struct mmixi_pool {
     /* task and arg as integers: a late worker may read them while they change */
-    mmixi_atomic ticket, done, count, task, arg;
-    mmixi_atomic sleepers, waiting, quit;
+    mmixi_atomic ticket, done, count, task, arg, quit;
     mmixi_mutex mutex;
     mmixi_cond work, finished;
-    void (*start)(void *user, int lane);
-    void *user;
+    mmix_options options;
+    long process;                                /* of the threads; a forked child has none of them */
     int workers;
-    mmixi_thread thread[MMIXI_MAX_THREADS];
     mmixi_worker worker[MMIXI_MAX_THREADS];
 };
+
+static void mmixi_pool_wake(mmixi_pool *p, mmixi_cond *cond)
+{
+    MMIXI_LOCK(&p->mutex);
+    MMIXI_WAKE(cond);
+    MMIXI_UNLOCK(&p->mutex);
+}
 
 static void mmixi_pool_work(mmixi_pool *p, long long job, size_t lane)
 {
     for (;;) {
-        long long ticket = mmixi_load(&p->ticket), count = mmixi_load(&p->count);
-        long long task = mmixi_load(&p->task), arg = mmixi_load(&p->arg), i = ticket & 0xffffffff;
+        const long long ticket = MMIXI_GET(&p->ticket), count = MMIXI_GET(&p->count);
+        const long long task = MMIXI_GET(&p->task), arg = MMIXI_GET(&p->arg), i = ticket & 0xffffffff;
         if (ticket >> 32 != job || i >= count) return;
-        if (!mmixi_swap_if(&p->ticket, ticket, ticket + 1)) continue;
+        if (!MMIXI_SWAP(&p->ticket, ticket, ticket + 1)) continue;
         ((mmixi_lane_task *)(intptr_t)task)((void *)(intptr_t)arg, (size_t)i, lane);
-        if (mmixi_fetch_add(&p->done, 1) + 1 == count && mmixi_load(&p->waiting)) {
-            MMIXI_LOCK(&p->mutex);
-            MMIXI_WAKE(&p->finished);
-            MMIXI_UNLOCK(&p->mutex);
-        }
+        if (MMIXI_NEXT(&p->done) == count) mmixi_pool_wake(p, &p->finished);
     }
 }
 
-static void mmixi_pool_loop(mmixi_pool *p, size_t lane)
+static int mmixi_pool_idle(mmixi_pool *p, long long job)
 {
-    long long job = 0;
-    for (;;) {
-        for (int spin = 0; spin < MMIXI_SPINS && mmixi_load(&p->ticket) >> 32 == job
-             && !mmixi_load(&p->quit); spin++) mmixi_pause();
-        if (mmixi_load(&p->ticket) >> 32 == job) {
-            MMIXI_LOCK(&p->mutex);
-            mmixi_fetch_add(&p->sleepers, 1);
-            while (mmixi_load(&p->ticket) >> 32 == job && !mmixi_load(&p->quit))
-                MMIXI_WAIT(&p->work, &p->mutex);
-            mmixi_fetch_add(&p->sleepers, -1);
-            MMIXI_UNLOCK(&p->mutex);
-        }
-        if (mmixi_load(&p->quit)) return;
-        job = mmixi_load(&p->ticket) >> 32;
-        mmixi_pool_work(p, job, lane);
-    }
+    return MMIXI_GET(&p->ticket) >> 32 == job && !MMIXI_GET(&p->quit);
 }
-
-#if defined(_WIN32)
-static DWORD WINAPI mmixi_pool_main(LPVOID arg)
-#else
-static void *mmixi_pool_main(void *arg)
-#endif
+MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
 {
-    mmixi_worker *w = (mmixi_worker *)arg;
-    if (w->pool->start) w->pool->start(w->pool->user, (int)w->lane);
+    const mmixi_worker *w = (const mmixi_worker *)arg;
+    mmixi_pool *p = w->pool;
+    if (p->options.thread_start) p->options.thread_start(p->options.thread_user, (int)w->lane);
     mmixi_flush(1);
-    mmixi_pool_loop(w->pool, w->lane);
-    return 0;
+    for (long long job = 0;;) {
+        for (int spin = 0; spin < MMIXI_SPINS && mmixi_pool_idle(p, job); spin++) MMIXI_PAUSE();
+        if (mmixi_pool_idle(p, job)) {
+            MMIXI_LOCK(&p->mutex);
+            while (mmixi_pool_idle(p, job)) MMIXI_WAIT(&p->work, &p->mutex);
+            MMIXI_UNLOCK(&p->mutex);
+        }
+        if (MMIXI_GET(&p->quit)) return 0;
+        job = MMIXI_GET(&p->ticket) >> 32;
+        mmixi_pool_work(p, job, w->lane);
+    }
 }
 
-static void mmixi_pool_run(mmixi_pool *p, size_t count, mmixi_lane_task *task, void *arg)
+static void mmixi_pool_run(mmixi_pool *p, size_t tasks, mmixi_lane_task *task, void *arg)
 {
-    long long job = ((mmixi_load(&p->ticket) >> 32) + 2) & 0x7fffffff;
-    mmixi_store(&p->ticket, (job ^ 1) << 32 | 0xffffffff);
-    mmixi_store(&p->done, 0);
-    mmixi_store(&p->count, (long long)count);
-    mmixi_store(&p->task, (long long)(intptr_t)task);
-    mmixi_store(&p->arg, (long long)(intptr_t)arg);
-    mmixi_store(&p->ticket, job << 32);
-    if (mmixi_load(&p->sleepers)) {
-        MMIXI_LOCK(&p->mutex);
-        MMIXI_WAKE(&p->work);
-        MMIXI_UNLOCK(&p->mutex);
-    }
+    const long long job = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff, count = (long long)tasks;
+    MMIXI_PUT(&p->ticket, (job ^ 1) << 32 | 0xffffffff);
+    MMIXI_PUT(&p->done, 0);
+    MMIXI_PUT(&p->count, count);
+    MMIXI_PUT(&p->task, (long long)(intptr_t)task);
+    MMIXI_PUT(&p->arg, (long long)(intptr_t)arg);
+    MMIXI_PUT(&p->ticket, job << 32);
+    mmixi_pool_wake(p, &p->work);
     mmixi_pool_work(p, job, 0);
-    for (int spin = 0; spin < 4 * MMIXI_SPINS && mmixi_load(&p->done) < (long long)count; spin++)
-        mmixi_pause();
-    if (mmixi_load(&p->done) < (long long)count) {
-        MMIXI_LOCK(&p->mutex);
-        mmixi_store(&p->waiting, 1);
-        while (mmixi_load(&p->done) < (long long)count) MMIXI_WAIT(&p->finished, &p->mutex);
-        mmixi_store(&p->waiting, 0);
-        MMIXI_UNLOCK(&p->mutex);
-    }
+    for (int spin = 0; spin < 4 * MMIXI_SPINS && MMIXI_GET(&p->done) < count; spin++) MMIXI_PAUSE();
+    if (MMIXI_GET(&p->done) == count) return;
+    MMIXI_LOCK(&p->mutex);
+    while (MMIXI_GET(&p->done) < count) MMIXI_WAIT(&p->finished, &p->mutex);
+    MMIXI_UNLOCK(&p->mutex);
 }
+/* Whether the threads are there: fork copies the memory of a process, not its threads. */
+static int mmixi_pool_here(const mmixi_pool *p) { return p->process == mmixi_process(); }
 
 /* A pool of m->lanes - 1 workers; where the system gives fewer, there are fewer lanes. NULL and an error
    without memory. */
@@ -2688,30 +2691,18 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
     mmixi_pool *p = (mmixi_pool *)mmixi_alloc(m, sizeof *p);
     if (!p) return NULL;
     memset(p, 0, sizeof *p);
-    if (options) {
-        p->start = options->thread_start;
-        p->user = options->thread_user;
-    }
-#if defined(_WIN32)
-    InitializeCriticalSection(&p->mutex);
-    InitializeConditionVariable(&p->work);
-    InitializeConditionVariable(&p->finished);
-#else
+    if (options) p->options = *options;
+    p->process = mmixi_process();
+#ifndef _WIN32
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->finished, NULL);
 #endif
-    while (p->workers < m->lanes - 1) {
+    for (; p->workers < m->lanes - 1; p->workers++) {
         mmixi_worker *w = &p->worker[p->workers];
         w->pool = p;
         w->lane = (size_t)p->workers + 1;
-#if defined(_WIN32)
-        p->thread[p->workers] = CreateThread(NULL, 0, mmixi_pool_main, w, 0, NULL);
-        if (!p->thread[p->workers]) break;
-#else
-        if (pthread_create(&p->thread[p->workers], NULL, mmixi_pool_main, w)) break;
-#endif
-        p->workers++;
+        if (!MMIXI_THREAD_START(&w->thread, mmixi_pool_main, w)) break;
     }
     m->lanes = p->workers + 1;
     return p;
@@ -2719,54 +2710,33 @@ static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
 
 static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p)
 {
-    if (!p) return;
-    MMIXI_LOCK(&p->mutex);
-    mmixi_store(&p->quit, 1);
-    MMIXI_WAKE(&p->work);
-    MMIXI_UNLOCK(&p->mutex);
-    for (int i = 0; i < p->workers; i++) {
-#if defined(_WIN32)
-        WaitForSingleObject(p->thread[i], INFINITE);
-        CloseHandle(p->thread[i]);
-#else
-        pthread_join(p->thread[i], NULL);
+    if (p && mmixi_pool_here(p)) {
+        MMIXI_PUT(&p->quit, 1);
+        mmixi_pool_wake(p, &p->work);
+        for (int i = 0; i < p->workers; i++) MMIXI_THREAD_END(p->worker[i].thread);
+#ifndef _WIN32
+        pthread_cond_destroy(&p->finished);
+        pthread_cond_destroy(&p->work);
+        pthread_mutex_destroy(&p->mutex);
 #endif
     }
-#if defined(_WIN32)
-    DeleteCriticalSection(&p->mutex);
-#else
-    pthread_cond_destroy(&p->finished);
-    pthread_cond_destroy(&p->work);
-    pthread_mutex_destroy(&p->mutex);
-#endif
     mmixi_free(m, p, sizeof *p);
 }
 
-static int mmixi_cores(void)
-{
-#if defined(_WIN32)
-    SYSTEM_INFO info;
-    GetSystemInfo(&info);
-    return (int)info.dwNumberOfProcessors;
 #else
-    return (int)sysconf(_SC_NPROCESSORS_ONLN);
-#endif
-}
-
-#else
+static int mmixi_cores(void) { return 1; }
+static int mmixi_pool_here(const mmixi_pool *p) { return p != NULL; }
+static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p) { (void)m, (void)p; }
 static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
 {
     (void)options;
     m->lanes = 1;
     return NULL;
 }
-static void mmixi_pool_destroy(mmix_ctx *m, mmixi_pool *p) { (void)m; (void)p; }
-static void mmixi_pool_run(mmixi_pool *p, size_t count, mmixi_lane_task *task, void *arg)
+static void mmixi_pool_run(mmixi_pool *p, size_t tasks, mmixi_lane_task *task, void *arg)
 {
-    (void)p;
-    for (size_t i = 0; i < count; i++) task(arg, i, 0);
+    (void)p, (void)tasks, (void)task, (void)arg;                 /* there is none */
 }
-static int mmixi_cores(void) { return 1; }
 #endif
 
 /* With the user's parallel_for lane l of n takes tasks l, l + n, l + 2n, … */
@@ -2774,30 +2744,31 @@ typedef struct mmixi_lane_job { mmixi_lane_task *task; void *arg; size_t count, 
 static void mmixi_lane_run(void *arg, size_t lane)
 {
     const mmixi_lane_job *job = (const mmixi_lane_job *)arg;
-    const uint64_t old = mmixi_flush(1);
-    for (size_t i = lane; i < job->count; i += job->lanes) job->task(job->arg, i, lane);
-    mmixi_flush_end(old);
+    mmixi_run_tasks(lane, job->count, job->lanes, lane, job->task, job->arg);
 }
 
 static void mmixi_parallel(mmix_ctx *m, size_t count, mmixi_lane_task *task, void *arg)
 {
-    const uint64_t old = mmixi_flush(1);
-    if (m->lanes < 2 || count < 2 || count > 0x7fffffff || m->in_parallel)
-        for (size_t i = 0; i < count; i++) task(arg, i, 0);
-    else {
-        m->in_parallel = 1;
-        if (m->parallel_for) {
-            mmixi_lane_job job;
-            job.task = task;
-            job.arg = arg;
-            job.count = count;
-            job.lanes = mmixi_min((size_t)m->lanes, count);
-            m->parallel_for(m->parallel_user, job.lanes, mmixi_lane_run, &job);
-        }
-        else mmixi_pool_run(m->pool, count, task, arg);
-        m->in_parallel = 0;
+    const int alone = m->lanes < 2 || count < 2 || count > 0x7fffffff || m->in_parallel;
+    if (alone || (!m->parallel_for && !mmixi_pool_here(m->pool))) {
+        mmixi_run_tasks(0, count, 1, 0, task, arg);
+        return;
     }
-    mmixi_flush_end(old);
+    m->in_parallel = 1;
+    if (m->parallel_for) {
+        mmixi_lane_job job;
+        job.task = task;
+        job.arg = arg;
+        job.count = count;
+        job.lanes = mmixi_min((size_t)m->lanes, count);
+        m->parallel_for(m->parallel_user, job.lanes, mmixi_lane_run, &job);
+    }
+    else {
+        const uint64_t old = mmixi_flush(1);
+        mmixi_pool_run(m->pool, count, task, arg);
+        mmixi_flush_end(old);
+    }
+    m->in_parallel = 0;
 }
 
 /* Loops over 0 … n-1 in tasks of `grain`, a number that comes from shapes. */
@@ -2965,77 +2936,98 @@ static mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t
     return a;
 }
 
-/* The inner loops. Vectors are contiguous, of any length, aligned or not; an output may be an input. A sum
-   keeps several partial sums in an order that depends on n alone. What each computes is said in one line;
-   tests/kernels.c has the plain loop of each. */
-typedef void mmixi_map(size_t n, const mmix_real *x, mmix_real *y);
-typedef void mmixi_map_pair(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z);
-typedef void mmixi_map_scaled(size_t n, mmix_real a, const mmix_real *x, mmix_real *y);
-typedef void mmixi_map_back(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add);
+/* The inner loops, each with its arguments. Vectors are contiguous, of any length, aligned or not; an output
+   may be an input. A sum keeps several partial sums in an order that depends on n alone. tests/kernels.c has
+   the plain loop of each. */
+
+/* c = or += a b + bias; c at most mr x nr; bias (cols) or NULL. The rows of b and c are contiguous; strides
+   may be negative, the depth 0; of b only p and rs are read */
+#define MMIXI_ARGS_tile \
+    (const mmixi_mat *c, const mmixi_mat *a, const mmixi_mat *b, int add, const mmix_real *bias)
+/* x · y; Σ x; the largest x, -infinity if n is 0; Σ (x - mean)² */
+#define MMIXI_ARGS_dot (size_t n, const mmix_real *x, const mmix_real *y)
+#define MMIXI_ARGS_sum (size_t n, const mmix_real *x)
+#define MMIXI_ARGS_largest MMIXI_ARGS_sum
+#define MMIXI_ARGS_variance (size_t n, const mmix_real *x, mmix_real mean)
+/* y += a x; y = a x; y = a y + (1 - a) x */
+#define MMIXI_ARGS_axpy (size_t n, mmix_real a, const mmix_real *x, mmix_real *y)
+#define MMIXI_ARGS_scale MMIXI_ARGS_axpy
+#define MMIXI_ARGS_lerp MMIXI_ARGS_axpy
+/* z = x + y; z = x y; z += x y */
+#define MMIXI_ARGS_add (size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z)
+#define MMIXI_ARGS_mul MMIXI_ARGS_add
+#define MMIXI_ARGS_mul_add MMIXI_ARGS_add
+/* z = scale z + residual, which may be NULL: what follows a matrix product */
+#define MMIXI_ARGS_finish (size_t n, mmix_real scale, const mmix_real *residual, mmix_real *z)
+/* y = f(x), dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x), softplus = log(1 + e^x), x above
+   20 */
+#define MMIXI_ARGS_exp_each (size_t n, const mmix_real *x, mmix_real *y)
+#define MMIXI_ARGS_silu MMIXI_ARGS_exp_each
+#define MMIXI_ARGS_gelu MMIXI_ARGS_exp_each
+#define MMIXI_ARGS_softplus MMIXI_ARGS_exp_each
+#define MMIXI_ARGS_silu_backward (size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add)
+#define MMIXI_ARGS_gelu_backward MMIXI_ARGS_silu_backward
+#define MMIXI_ARGS_softplus_backward MMIXI_ARGS_silu_backward
+/* y = exp(scale x - shift), which must be at most 88: a softmax's numerators; returns their sum */
+#define MMIXI_ARGS_exp_row (size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y)
+/* y = e^(x - max x) / its sum; dx = or += y (dy - along) */
+#define MMIXI_ARGS_softmax MMIXI_ARGS_exp_each
+#define MMIXI_ARGS_softmax_backward \
+    (size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along, mmix_real *dx, int add)
+/* y = (x - mean) rstd w + b; w, b may be NULL */
+#define MMIXI_ARGS_normalise \
+    (size_t n, const mmix_real *x, mmix_real mean, mmix_real rstd, const mmix_real *w, const mmix_real *b, \
+     mmix_real *y)
+/* its backward in two passes: with x̂ = (x - mean) rstd and g = w dy, the sums of g and of g x̂; then
+   dx = or += rstd (g - g_mean - x̂ gx_mean), dw += dy x̂, db += dy; w, dw, db may be NULL */
+#define MMIXI_ARGS_normalise_sums \
+    (size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean, mmix_real rstd, const mmix_real *w, \
+     mmix_real *g, mmix_real *gx)
+#define MMIXI_ARGS_normalise_backward \
+    (size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean, mmix_real rstd, const mmix_real *w, \
+     mmix_real g_mean, mmix_real gx_mean, mmix_real *dx, int add, mmix_real *dw, mmix_real *db)
+/* one row of an SSD chunk: decay = before e, or 0 where that is below e^-80; weight = decay score dt */
+#define MMIXI_ARGS_ssd_row \
+    (size_t n, mmix_real e, const mmix_real *before, const mmix_real *score, const mmix_real *dt, \
+     mmix_real *decay, mmix_real *weight)
+/* its backward: u = dweight decay; dscore += u dt; column += u score; returns the sum of column dt after that */
+#define MMIXI_ARGS_ssd_row_backward \
+    (size_t n, const mmix_real *dweight, const mmix_real *decay, const mmix_real *score, \
+     const mmix_real *dt, mmix_real *dscore, mmix_real *column)
+/* one token of an SSD head, state h (P, N): h = e h + x bᵀ, y = h c */
+#define MMIXI_ARGS_ssd_step \
+    (size_t P, size_t N, mmix_real e, const mmix_real *x, const mmix_real *b, const mmix_real *c, \
+     mmix_real *h, mmix_real *y)
+/* one token of a depthwise convolution: u = bias + Σ_k w_k x_k over `taps` rows (NULL: left out); w (taps,
+   ldw); bias may be NULL, or u. Its weights' gradient: dw_k += du x_k, db += du */
+#define MMIXI_ARGS_conv \
+    (size_t n, size_t taps, const mmix_real *const *x, const mmix_real *w, size_t ldw, \
+     const mmix_real *bias, mmix_real *u)
+#define MMIXI_ARGS_conv_weight \
+    (size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x, mmix_real *dw, size_t ldw, \
+     mmix_real *db)
+/* g' = g clip; mo = b1 mo + (1 - b1) g'; v = b2 v + (1 - b2) g'²; p = p keep - rate mo / (sqrt(v) root + eps) */
+#define MMIXI_ARGS_adamw \
+    (size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v, mmix_real clip, \
+     mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2, mmix_real root, mmix_real eps)
+/* y[j ldy + i] = x[i ldx + j], i < rows, j < cols */
+#define MMIXI_ARGS_transpose \
+    (size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y, ptrdiff_t ldy)
+
+/* All of them: V gives nothing back, R a number. */
+#define MMIXI_KERNELS(V, R)                                                                                  \
+    V(tile) R(dot) R(sum) R(largest) R(variance) V(axpy) V(scale) V(lerp) V(add) V(mul) V(mul_add) V(finish) \
+    V(exp_each) V(silu) V(gelu) V(softplus) V(silu_backward) V(gelu_backward) V(softplus_backward)           \
+    R(exp_row) V(softmax) V(softmax_backward) V(normalise) V(normalise_sums) V(normalise_backward)           \
+    V(ssd_row) R(ssd_row_backward) V(ssd_step) V(conv) V(conv_weight) V(adamw) V(transpose)
+#define MMIXI_FIELD_V(name) void (*name) MMIXI_ARGS_##name;
+#define MMIXI_FIELD_R(name) mmix_real (*name) MMIXI_ARGS_##name;
+/* One table for each SIMD level. */
 typedef struct mmixi_kernels {
     char name[8];
     size_t mr, nr, lanes;                        /* the tile, at most; reals in a vector */
-    /* c = or += a b + bias; c at most mr x nr; bias (cols) or NULL. The rows of b and c are contiguous;
-       strides may be negative, the depth 0. Of b only p and rs are read */
-    void (*tile)(const mmixi_mat *c, const mmixi_mat *a, const mmixi_mat *b, int add, const mmix_real *bias);
-    mmix_real (*dot)(size_t n, const mmix_real *x, const mmix_real *y);
-    mmix_real (*sum)(size_t n, const mmix_real *x);
-    mmix_real (*largest)(size_t n, const mmix_real *x);                  /* -infinity if n is 0 */
-    mmix_real (*variance)(size_t n, const mmix_real *x, mmix_real mean); /* sum of (x - mean)² */
-    mmixi_map_scaled *axpy, *scale, *lerp;       /* y += a x; y = a x; y = a y + (1 - a) x */
-    mmixi_map_pair *add, *mul, *mul_add;         /* z = x + y; z = x y; z += x y */
-    /* z = scale z + residual, which may be NULL: what follows a matrix product */
-    void (*finish)(size_t n, mmix_real scale, const mmix_real *residual, mmix_real *z);
-    /* y = exp(scale x - shift), which must be at most 88: a softmax's numerators; returns their sum */
-    mmix_real (*exp_row)(size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y);
-    mmixi_map *softmax;                          /* y = e^(x - max x) / its sum */
-    /* y = f(x), dx = or += dy f'(x): e^x, silu = x / (1 + e^-x), gelu = x Φ(x), softplus = log(1 + e^x), x
-       above 20 */
-    mmixi_map *exp_each, *silu, *gelu, *softplus;
-    mmixi_map_back *silu_backward, *gelu_backward, *softplus_backward;
-    /* y = (x - mean) rstd w + b; w, b may be NULL */
-    void (*normalise)(size_t n, const mmix_real *x, mmix_real mean, mmix_real rstd, const mmix_real *w,
-                      const mmix_real *b, mmix_real *y);
-    /* its backward in two passes: with x̂ = (x - mean) rstd and g = w dy, the sums of g and of g x̂; then
-       dx = or += rstd (g - g_mean - x̂ gx_mean), dw += dy x̂, db += dy; w, dw, db may be NULL */
-    void (*normalise_sums)(size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean, mmix_real rstd,
-                           const mmix_real *w, mmix_real *g, mmix_real *gx);
-    void (*normalise_backward)(size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean,
-                               mmix_real rstd, const mmix_real *w, mmix_real g_mean, mmix_real gx_mean,
-                               mmix_real *dx, int add, mmix_real *dw, mmix_real *db);
-    /* one row of an SSD chunk: decay = before e, or 0 where that is below e^-80; weight = decay score dt */
-    void (*ssd_row)(size_t n, mmix_real e, const mmix_real *before, const mmix_real *score,
-                    const mmix_real *dt, mmix_real *decay, mmix_real *weight);
-    /* its backward: u = dweight decay; dscore += u dt; column += u score; returns the sum of column dt after
-       that */
-    mmix_real (*ssd_row_backward)(size_t n, const mmix_real *dweight, const mmix_real *decay,
-                                  const mmix_real *score, const mmix_real *dt, mmix_real *dscore,
-                                  mmix_real *column);
-    /* one token of a depthwise convolution: u = bias + Σ_k w_k x_k over `taps` rows (NULL: left out); w
-       (taps, ldw); bias may be NULL, or u. Its weights' gradient: dw_k += du x_k, db += du */
-    void (*conv)(size_t n, size_t taps, const mmix_real *const *x, const mmix_real *w, size_t ldw,
-                 const mmix_real *bias, mmix_real *u);
-    void (*conv_weight)(size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x, mmix_real *dw,
-                        size_t ldw, mmix_real *db);
-    /* dx = or += y (dy - along) */
-    void (*softmax_backward)(size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along,
-                             mmix_real *dx, int add);
-    /* g' = g clip; mo = b1 mo + (1 - b1) g'; v = b2 v + (1 - b2) g'²; p = p keep - rate mo / (sqrt(v) root +
-       eps) */
-    void (*adamw)(size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v, mmix_real clip,
-                  mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2, mmix_real root, mmix_real eps);
-    /* one token of an SSD head, state h (P, N): h = e h + x bᵀ, y = h c */
-    void (*ssd_step)(size_t P, size_t N, mmix_real e, const mmix_real *x, const mmix_real *b,
-                     const mmix_real *c, mmix_real *h, mmix_real *y);
-    /* y[j ldy + i] = x[i ldx + j], i < rows, j < cols */
-    void (*transpose)(size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y,
-                      ptrdiff_t ldy);
+    MMIXI_KERNELS(MMIXI_FIELD_V, MMIXI_FIELD_R)
 } mmixi_kernels;
-#define MMIXI_KERNELS(X)                                                                                     \
-    X(tile) X(dot) X(sum) X(largest) X(variance) X(axpy) X(scale) X(lerp) X(add) X(mul) X(mul_add) X(finish) \
-    X(exp_row) X(softmax) X(exp_each) X(silu) X(gelu) X(softplus) X(silu_backward) X(gelu_backward)          \
-    X(softplus_backward) X(normalise) X(normalise_sums) X(normalise_backward) X(ssd_row) X(ssd_row_backward) \
-    X(conv) X(conv_weight) X(softmax_backward) X(adamw) X(ssd_step) X(transpose)
 
 /* Which levels this compiler can build. The double build is for checking and has the portable one alone. */
 #if !defined(MMIX_NO_SIMD) && !MMIXI_DOUBLE && !defined(__TINYC__)
@@ -3075,7 +3067,7 @@ typedef struct mmixi_kernels {
 #define MMIXI_NAME(name) MMIXI_PASTE(name, MMIXI_LEVEL_NAME)
 #define MMIXI_STRING2(x) #x
 #define MMIXI_STRING(x) MMIXI_STRING2(x)
-#define MMIXI_KERNEL(type, name) static MMIXI_TARGET type MMIXI_NAME(name)
+#define MMIXI_KERNEL(type, name) static MMIXI_TARGET type MMIXI_NAME(name) MMIXI_ARGS_##name
 #define MMIXI_VECTOR(name) MMIXI_INLINE MMIXI_V MMIXI_NAME(name)
 
 #define MMIXI_LOADT(t, p) ((t) == MMIXI_ALL ? MMIXI_LOAD(p) : MMIXI_LOADM(t, p))
@@ -3124,7 +3116,6 @@ typedef struct mmixi_kernels {
 #define MMIXI_NV 3
 #define MMIXI_V __m512
 #define MMIXI_T __mmask16
-#define MMIXI_MASKS_COST 0
 #define MMIXI_ALL 0xffff
 #define MMIXI_TAIL(left) ((__mmask16)((left) < 16 ? (1u << (left)) - 1 : 0xffffu))
 #define MMIXI_LOAD(p) _mm512_loadu_ps(p)
@@ -3149,10 +3140,6 @@ typedef struct mmixi_kernels {
 #define MMIXI_MR 6                               /* 12 sums, 2 of b and 1 of a: 15 of 16 registers */
 #define MMIXI_NV 2
 #define MMIXI_V __m256
-#define MMIXI_T size_t
-#define MMIXI_MASKS_COST 1
-#define MMIXI_ALL 8
-#define MMIXI_TAIL(left) ((left) < 8 ? (left) : 8)
 #define MMIXI_MASK(t) \
     _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(t)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #define MMIXI_LOAD(p) _mm256_loadu_ps(p)
@@ -3179,10 +3166,6 @@ typedef struct mmixi_kernels {
 #define MMIXI_MR 8                               /* 24 sums, 3 of b and 1 of a: 28 of 32 registers */
 #define MMIXI_NV 3
 #define MMIXI_V float32x4_t
-#define MMIXI_T size_t
-#define MMIXI_MASKS_COST 1
-#define MMIXI_ALL 4
-#define MMIXI_TAIL(left) ((left) < 4 ? (left) : 4)
 #define MMIXI_LOAD(p) vld1q_f32(p)
 #define MMIXI_STORE(p, v) vst1q_f32(p, v)
 #define MMIXI_LOADM(t, p) mmixi_neon_load(t, p)
@@ -3222,10 +3205,6 @@ static inline void mmixi_neon_store(size_t t, float *p, float32x4_t v)
 #define MMIXI_MR 3
 #define MMIXI_NV 3
 #define MMIXI_V mmix_real
-#define MMIXI_T int
-#define MMIXI_MASKS_COST 0
-#define MMIXI_ALL 1
-#define MMIXI_TAIL(left) ((left) > 0)
 #define MMIXI_LOAD(p) (*(p))
 #define MMIXI_STORE(p, v) (void)(*(p) = (v))
 #define MMIXI_LOADM(t, p) ((void)(t), *(p))
@@ -3251,6 +3230,12 @@ static inline float mmixi_times_2n(float p, float t)
 }
 #endif
 
+#endif
+
+#ifndef MMIXI_T                                  /* without masks: how many lanes are live */
+#define MMIXI_T size_t
+#define MMIXI_ALL MMIXI_W
+#define MMIXI_TAIL(left) ((left) < MMIXI_W ? (left) : MMIXI_W)
 #endif
 
 /* The sum and the largest of the lanes, halves against halves. */
@@ -3357,6 +3342,7 @@ MMIXI_VECTOR(sigmoid_v)(MMIXI_V x)
     const MMIXI_V one = MMIXI_SET(1);
     return one / (one + MMIXI_NAME(exp_v)(MMIXI_SET(0) - x));
 }
+MMIXI_VECTOR(silu_v)(MMIXI_V x) { return x * MMIXI_NAME(sigmoid_v)(x); }
 /* σ(x) (1 + x σ(-x)); with u = e^-|x| one of σ(x), σ(-x) is 1 / (1 + u), the other u / (1 + u) */
 MMIXI_VECTOR(silu_slope_v)(MMIXI_V x)
 {
@@ -3389,27 +3375,27 @@ MMIXI_VECTOR(softplus_slope_v)(MMIXI_V x)
 
 /* ---- rows ---- */
 
-MMIXI_KERNEL(mmix_real, dot)(size_t n, const mmix_real *x, const mmix_real *y)
+MMIXI_KERNEL(mmix_real, dot)
 {
     const size_t half = MMIXI_HALF(n);
     if (n > MMIXI_LONG) return MMIXI_NAME(dot)(half, x, y) + MMIXI_NAME(dot)(n - half, x + half, y + half);
     MMIXI_PARTS(4, 0, MMIXI_FMA(MMIXI_AT(x), MMIXI_AT(y), s[j]))
     return MMIXI_NAME(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
 }
-MMIXI_KERNEL(mmix_real, sum)(size_t n, const mmix_real *x)
+MMIXI_KERNEL(mmix_real, sum)
 {
     const size_t half = MMIXI_HALF(n);
     if (n > MMIXI_LONG) return MMIXI_NAME(sum)(half, x) + MMIXI_NAME(sum)(n - half, x + half);
     MMIXI_PARTS(4, 0, s[j] + MMIXI_AT(x))
     return MMIXI_NAME(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
 }
-MMIXI_KERNEL(mmix_real, largest)(size_t n, const mmix_real *x)
+MMIXI_KERNEL(mmix_real, largest)
 {
     MMIXI_PARTS(2, -HUGE_VAL, MMIXI_MAX(s[j], MMIXI_PICKT(t, MMIXI_AT(x), MMIXI_SET(-HUGE_VAL))))
     return MMIXI_NAME(lanes_max)(MMIXI_MAX(s[0], s[1]));
 }
 MMIXI_VECTOR(add_square)(MMIXI_V s, MMIXI_V d) { return MMIXI_FMA(d, d, s); }
-MMIXI_KERNEL(mmix_real, variance)(size_t n, const mmix_real *x, mmix_real mean)
+MMIXI_KERNEL(mmix_real, variance)
 {
     const MMIXI_V vmean = MMIXI_SET(mean);
     const size_t half = MMIXI_HALF(n);
@@ -3419,49 +3405,34 @@ MMIXI_KERNEL(mmix_real, variance)(size_t n, const mmix_real *x, mmix_real mean)
     return MMIXI_NAME(lanes_sum)(s[0] + s[1]);
 }
 
-#define MMIXI_MAP(name, f)                                     /* y = f, a function of x; x at y's place is v */ \
-    MMIXI_KERNEL(void, name)(size_t n, const mmix_real *x, mmix_real *y)                                     \
-    {                                                                                                        \
-        MMIXI_EACH(const MMIXI_V v = MMIXI_AT(x); MMIXI_TO(y, f););                                          \
-    }
-#define MMIXI_MAP_SCALED(name, f)                                                                            \
-    MMIXI_KERNEL(void, name)(size_t n, mmix_real a, const mmix_real *x, mmix_real *y)                        \
-    {                                                                                                        \
-        MMIXI_EACH(const MMIXI_V v = MMIXI_AT(x); MMIXI_TO(y, f););                                          \
-    }
-#define MMIXI_MAP_PAIR(name, f)                                                                              \
-    MMIXI_KERNEL(void, name)(size_t n, const mmix_real *x, const mmix_real *y, mmix_real *z)                 \
-    {                                                                                                        \
-        MMIXI_EACH(const MMIXI_V v = MMIXI_AT(x), w = MMIXI_AT(y); MMIXI_TO(z, f););                         \
-    }
-#define MMIXI_MAP_BACK(name, slope)                                                                          \
-    MMIXI_KERNEL(void, name)(size_t n, const mmix_real *x, const mmix_real *dy, mmix_real *dx, int add)      \
+#define MMIXI_MAP(name, y, f) MMIXI_KERNEL(void, name) { MMIXI_EACH(MMIXI_TO(y, f);); }
+MMIXI_MAP(axpy, y, MMIXI_FMA(MMIXI_SET(a), MMIXI_AT(x), MMIXI_AT(y)))
+MMIXI_MAP(scale, y, MMIXI_SET(a) * MMIXI_AT(x))
+MMIXI_MAP(lerp, y, MMIXI_FMA(MMIXI_SET(a), MMIXI_AT(y), MMIXI_SET(1 - a) * MMIXI_AT(x)))
+MMIXI_MAP(add, z, MMIXI_AT(x) + MMIXI_AT(y))
+MMIXI_MAP(mul, z, MMIXI_AT(x) * MMIXI_AT(y))
+MMIXI_MAP(mul_add, z, MMIXI_FMA(MMIXI_AT(x), MMIXI_AT(y), MMIXI_AT(z)))
+MMIXI_MAP(exp_each, y, MMIXI_NAME(exp_v)(MMIXI_AT(x)))
+MMIXI_MAP(silu, y, MMIXI_NAME(silu_v)(MMIXI_AT(x)))
+MMIXI_MAP(gelu, y, MMIXI_NAME(gelu_v)(MMIXI_AT(x)))
+MMIXI_MAP(softplus, y, MMIXI_NAME(softplus_v)(MMIXI_AT(x)))
+#define MMIXI_MAP_BACK(name, d)                                                                              \
+    MMIXI_KERNEL(void, name)                                                                                 \
     {                                                                                                        \
         MMIXI_EACH(                                                                                          \
-            MMIXI_V d = MMIXI_AT(dy) * MMIXI_NAME(slope)(MMIXI_AT(x));                                       \
-            if (add) d += MMIXI_AT(dx);                                                                      \
-            MMIXI_TO(dx, d);                                                                                 \
+            MMIXI_V dv = d;                                                                                  \
+            if (add) dv += MMIXI_AT(dx);                                                                     \
+            MMIXI_TO(dx, dv);                                                                                \
         );                                                                                                   \
     }
-MMIXI_MAP_SCALED(axpy, MMIXI_FMA(MMIXI_SET(a), v, MMIXI_AT(y)))
-MMIXI_MAP_SCALED(scale, MMIXI_SET(a) * v)
-MMIXI_MAP_SCALED(lerp, MMIXI_FMA(MMIXI_SET(a), MMIXI_AT(y), MMIXI_SET(1 - a) * v))
-MMIXI_MAP_PAIR(add, v + w)
-MMIXI_MAP_PAIR(mul, v * w)
-MMIXI_MAP_PAIR(mul_add, MMIXI_FMA(v, w, MMIXI_AT(z)))
-MMIXI_MAP(exp_each, MMIXI_NAME(exp_v)(v))
-MMIXI_MAP(silu, v * MMIXI_NAME(sigmoid_v)(v))
-MMIXI_MAP(gelu, MMIXI_NAME(gelu_v)(v))
-MMIXI_MAP(softplus, MMIXI_NAME(softplus_v)(v))
-MMIXI_MAP_BACK(silu_backward, silu_slope_v)
-MMIXI_MAP_BACK(gelu_backward, gelu_slope_v)
-MMIXI_MAP_BACK(softplus_backward, softplus_slope_v)
+MMIXI_MAP_BACK(silu_backward, MMIXI_AT(dy) * MMIXI_NAME(silu_slope_v)(MMIXI_AT(x)))
+MMIXI_MAP_BACK(gelu_backward, MMIXI_AT(dy) * MMIXI_NAME(gelu_slope_v)(MMIXI_AT(x)))
+MMIXI_MAP_BACK(softplus_backward, MMIXI_AT(dy) * MMIXI_NAME(softplus_slope_v)(MMIXI_AT(x)))
+MMIXI_MAP_BACK(softmax_backward, MMIXI_AT(y) * (MMIXI_AT(dy) - MMIXI_SET(along)))
 #undef MMIXI_MAP
-#undef MMIXI_MAP_SCALED
-#undef MMIXI_MAP_PAIR
 #undef MMIXI_MAP_BACK
 
-MMIXI_KERNEL(void, finish)(size_t n, mmix_real scale, const mmix_real *residual, mmix_real *z)
+MMIXI_KERNEL(void, finish)
 {
     const MMIXI_V a = MMIXI_SET(scale);
     MMIXI_EACH(
@@ -3472,7 +3443,7 @@ MMIXI_KERNEL(void, finish)(size_t n, mmix_real scale, const mmix_real *residual,
     );
 }
 
-MMIXI_KERNEL(mmix_real, exp_row)(size_t n, mmix_real scale, const mmix_real *x, mmix_real shift, mmix_real *y)
+MMIXI_KERNEL(mmix_real, exp_row)
 {
     const MMIXI_V a = MMIXI_SET(scale), b = MMIXI_SET(-shift);
     const size_t half = MMIXI_HALF(n);
@@ -3490,7 +3461,7 @@ MMIXI_KERNEL(mmix_real, exp_row)(size_t n, mmix_real scale, const mmix_real *x, 
 }
 
 /* Short rows stay in registers from the first pass, for the maximum, to the last. */
-MMIXI_KERNEL(void, softmax)(size_t n, const mmix_real *x, mmix_real *y)
+MMIXI_KERNEL(void, softmax)
 {
     enum { SHORT = 4 };
     const MMIXI_V least = MMIXI_SET(-HUGE_VAL);
@@ -3521,19 +3492,8 @@ MMIXI_KERNEL(void, softmax)(size_t n, const mmix_real *x, mmix_real *y)
     }
 #undef MMIXI_SHORT_TAIL
 }
-MMIXI_KERNEL(void, softmax_backward)(size_t n, const mmix_real *y, const mmix_real *dy, mmix_real along,
-                                     mmix_real *dx, int add)
-{
-    const MMIXI_V a = MMIXI_SET(along);
-    MMIXI_EACH(
-        MMIXI_V d = MMIXI_AT(y) * (MMIXI_AT(dy) - a);
-        if (add) d += MMIXI_AT(dx);
-        MMIXI_TO(dx, d);
-    );
-}
 
-MMIXI_KERNEL(void, normalise)(size_t n, const mmix_real *x, mmix_real mean, mmix_real rstd,
-                              const mmix_real *w, const mmix_real *b, mmix_real *y)
+MMIXI_KERNEL(void, normalise)
 {
     const MMIXI_V vmean = MMIXI_SET(mean), vrstd = MMIXI_SET(rstd);
     MMIXI_EACH(
@@ -3543,8 +3503,7 @@ MMIXI_KERNEL(void, normalise)(size_t n, const mmix_real *x, mmix_real mean, mmix
         MMIXI_TO(y, v);
     );
 }
-MMIXI_KERNEL(void, normalise_sums)(size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean,
-                                   mmix_real rstd, const mmix_real *w, mmix_real *g, mmix_real *gx)
+MMIXI_KERNEL(void, normalise_sums)
 {
     const MMIXI_V vmean = MMIXI_SET(mean);
     MMIXI_V s = MMIXI_SET(0), sx = s;
@@ -3557,10 +3516,7 @@ MMIXI_KERNEL(void, normalise_sums)(size_t n, const mmix_real *dy, const mmix_rea
     *g = MMIXI_NAME(lanes_sum)(s);
     *gx = MMIXI_NAME(lanes_sum)(sx) * rstd;
 }
-MMIXI_KERNEL(void, normalise_backward)(size_t n, const mmix_real *dy, const mmix_real *x, mmix_real mean,
-                                       mmix_real rstd, const mmix_real *w, mmix_real g_mean,
-                                       mmix_real gx_mean, mmix_real *dx, int add, mmix_real *dw,
-                                       mmix_real *db)
+MMIXI_KERNEL(void, normalise_backward)
 {
     const MMIXI_V vmean = MMIXI_SET(mean), vrstd = MMIXI_SET(rstd);
     const MMIXI_V vg = MMIXI_SET(g_mean), vgx = MMIXI_SET(-gx_mean);
@@ -3576,8 +3532,7 @@ MMIXI_KERNEL(void, normalise_backward)(size_t n, const mmix_real *dy, const mmix
     );
 }
 
-MMIXI_KERNEL(void, ssd_row)(size_t n, mmix_real e, const mmix_real *before, const mmix_real *score,
-                            const mmix_real *dt, mmix_real *decay, mmix_real *weight)
+MMIXI_KERNEL(void, ssd_row)
 {
     const MMIXI_V ve = MMIXI_SET(e), least = MMIXI_SET(1.8048513878454153e-35);                  /* e^-80 */
     MMIXI_EACH(
@@ -3587,9 +3542,7 @@ MMIXI_KERNEL(void, ssd_row)(size_t n, mmix_real e, const mmix_real *before, cons
         MMIXI_TO(weight, d * MMIXI_AT(score) * MMIXI_AT(dt));
     );
 }
-MMIXI_KERNEL(mmix_real, ssd_row_backward)(size_t n, const mmix_real *dweight, const mmix_real *decay,
-                                          const mmix_real *score, const mmix_real *dt, mmix_real *dscore,
-                                          mmix_real *column)
+MMIXI_KERNEL(mmix_real, ssd_row_backward)
 {
     MMIXI_V sum = MMIXI_SET(0);
     MMIXI_EACH(
@@ -3601,8 +3554,7 @@ MMIXI_KERNEL(mmix_real, ssd_row_backward)(size_t n, const mmix_real *dweight, co
     );
     return MMIXI_NAME(lanes_sum)(sum);
 }
-MMIXI_KERNEL(void, ssd_step)(size_t P, size_t N, mmix_real e, const mmix_real *x, const mmix_real *b,
-                             const mmix_real *c, mmix_real *h, mmix_real *y)
+MMIXI_KERNEL(void, ssd_step)
 {
     const MMIXI_V ve = MMIXI_SET(e);
     const size_t n = N;                          /* of MMIXI_EACH */
@@ -3618,8 +3570,7 @@ MMIXI_KERNEL(void, ssd_step)(size_t P, size_t N, mmix_real e, const mmix_real *x
     }
 }
 
-MMIXI_KERNEL(void, conv)(size_t n, size_t taps, const mmix_real *const *x, const mmix_real *w, size_t ldw,
-                         const mmix_real *bias, mmix_real *u)
+MMIXI_KERNEL(void, conv)
 {
     MMIXI_EACH(
         MMIXI_V v = MMIXI_SET(0);
@@ -3629,8 +3580,7 @@ MMIXI_KERNEL(void, conv)(size_t n, size_t taps, const mmix_real *const *x, const
         MMIXI_TO(u, v);
     );
 }
-MMIXI_KERNEL(void, conv_weight)(size_t n, size_t taps, const mmix_real *du, const mmix_real *const *x,
-                                mmix_real *dw, size_t ldw, mmix_real *db)
+MMIXI_KERNEL(void, conv_weight)
 {
     MMIXI_EACH(
         const MMIXI_V d = MMIXI_AT(du);
@@ -3640,9 +3590,7 @@ MMIXI_KERNEL(void, conv_weight)(size_t n, size_t taps, const mmix_real *du, cons
     );
 }
 
-MMIXI_KERNEL(void, adamw)(size_t n, mmix_real *p, const mmix_real *g, mmix_real *mo, mmix_real *v,
-                          mmix_real clip, mmix_real keep, mmix_real rate, mmix_real b1, mmix_real b2,
-                          mmix_real root, mmix_real eps)
+MMIXI_KERNEL(void, adamw)
 {
     MMIXI_EACH(
         const MMIXI_V d = MMIXI_AT(g) * MMIXI_SET(clip);
@@ -3700,8 +3648,7 @@ MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *
 }
 #endif
 
-MMIXI_KERNEL(void, transpose)(size_t rows, size_t cols, const mmix_real *x, ptrdiff_t ldx, mmix_real *y,
-                              ptrdiff_t ldy)
+MMIXI_KERNEL(void, transpose)
 {
     const ptrdiff_t R = (ptrdiff_t)rows, C = (ptrdiff_t)cols;
     ptrdiff_t R8 = 0, C8 = 0;                    /* what transpose_8 does of it */
@@ -3765,31 +3712,24 @@ MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, cons
 #undef MMIXI_VEC
 }
 
-MMIXI_KERNEL(void, tile)(const mmixi_mat *c, const mmixi_mat *a, const mmixi_mat *b, int add,
-                         const mmix_real *bias)
+MMIXI_KERNEL(void, tile)
 {
     switch (c->rows * 4 + (c->cols + MMIXI_W - 1) / MMIXI_W) {
+    /* where masks cost nothing, or there are none, one form does for whole and ragged tiles */
 #define MMIXI_TILE(r, v)                                                                                     \
     case r * 4 + v:                                                                                          \
-        if (MMIXI_MASKS_COST && c->cols == v * MMIXI_W) MMIXI_NAME(tile_of)(r, v, 0, c, a, b, add, bias);    \
+        if (r > MMIXI_MR || v > MMIXI_NV) break;                                                             \
+        if (MMIXI_W != 1 && MMIXI_W != 16 && c->cols == v * MMIXI_W)                                         \
+            MMIXI_NAME(tile_of)(r, v, 0, c, a, b, add, bias);                                                \
         else MMIXI_NAME(tile_of)(r, v, MMIXI_W > 1, c, a, b, add, bias);                                     \
         break;
-#if MMIXI_NV == 3
 #define MMIXI_TILES(r) MMIXI_TILE(r, 1) MMIXI_TILE(r, 2) MMIXI_TILE(r, 3)
-#else
-#define MMIXI_TILES(r) MMIXI_TILE(r, 1) MMIXI_TILE(r, 2)
-#endif
-        MMIXI_TILES(1) MMIXI_TILES(2) MMIXI_TILES(3)
-#if MMIXI_MR > 3
-        MMIXI_TILES(4) MMIXI_TILES(5) MMIXI_TILES(6)
-#endif
-#if MMIXI_MR > 6
-        MMIXI_TILES(7) MMIXI_TILES(8)
-#endif
-    default: break;
-    }
+    MMIXI_TILES(1) MMIXI_TILES(2) MMIXI_TILES(3) MMIXI_TILES(4)
+    MMIXI_TILES(5) MMIXI_TILES(6) MMIXI_TILES(7) MMIXI_TILES(8)
 #undef MMIXI_TILE
 #undef MMIXI_TILES
+    default: break;
+    }
 }
 
 /* A function, not a constant: a table of addresses would be data that the loader writes. */
@@ -3800,7 +3740,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
     k->mr = MMIXI_MR;
     k->nr = MMIXI_NV * MMIXI_W;
     k->lanes = MMIXI_W;
-    MMIXI_KERNELS(MMIXI_ENTRY)
+    MMIXI_KERNELS(MMIXI_ENTRY, MMIXI_ENTRY)
 #undef MMIXI_ENTRY
 }
 
@@ -3811,7 +3751,6 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #undef MMIXI_NV
 #undef MMIXI_V
 #undef MMIXI_T
-#undef MMIXI_MASKS_COST
 #undef MMIXI_ALL
 #undef MMIXI_TAIL
 #undef MMIXI_EXP_LEAST
@@ -3955,6 +3894,12 @@ static size_t mmixi_cut(size_t total, size_t i, size_t n)
 {
     return i == 0 ? 0 : i == n ? total : total / n * i + total % n * i / n;
 }
+/* Part i of n: its size; *at is where it begins. */
+static size_t mmixi_span(size_t total, size_t i, size_t n, size_t *at)
+{
+    *at = mmixi_cut(total, i, n);
+    return mmixi_cut(total, i + 1, n) - *at;
+}
 
 /* Panels of b: whole vectors, as equal as possible (64 = 32 + 32, not 48 + 16). */
 static size_t mmixi_panels(const mmixi_kernels *k, size_t cols) { return mmixi_ceil_div(cols, k->nr); }
@@ -3963,25 +3908,41 @@ static size_t mmixi_panel(const mmixi_kernels *k, size_t cols, size_t p)
     return mmixi_cut(mmixi_ceil_div(cols, k->lanes), p, mmixi_panels(k, cols)) * k->lanes;
 }
 static size_t mmixi_depths(size_t depth) { return depth ? mmixi_ceil_div(depth, MMIXI_KC) : 1; }
-
-/* One block of depth: panels first … last - 1 of c = or += a b + bias; bias (cols) or NULL. b's rows are
-   contiguous; b.rs 0: it is this block of depth of a packed matrix. */
-static void mmixi_gemm_block(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, size_t first,
-                             size_t last, int add, const mmix_real *bias)
+/* Packed b: for each block of depth, for each panel, depth rows of the panel's width (whole vectors). */
+static size_t mmixi_gemm_packed(const mmixi_kernels *k, size_t depth, size_t cols)
 {
-    const size_t rows = c.rows, cols = c.cols, tiles = mmixi_ceil_div(rows, k->mr);
-    const mmixi_mat whole_c = c, whole_a = a, whole_b = b;
-    for (size_t p = first, j = mmixi_panel(k, cols, first), end; p < last; p++, j = end) {
-        end = mmixi_panel(k, cols, p + 1);
-        b.p = whole_b.p + (whole_b.rs ? j : j * a.cols);
-        if (!whole_b.rs) b.rs = (ptrdiff_t)(end - j);
-        c.cols = mmixi_min(end, cols) - j;
-        for (size_t t = 0, i = 0, next; t < tiles; t++, i = next) {
-            next = mmixi_cut(rows, t + 1, tiles);
-            c.rows = next - i;
-            c.p = whole_c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j;
-            a.p = whole_a.p + (ptrdiff_t)i * a.rs;
-            k->tile(&c, &a, &b, add, bias ? bias + j : NULL);
+    return depth * mmixi_round_up(cols, k->lanes);
+}
+
+/* Panels first … last - 1 of c = or += a b + bias (cols, or NULL). packed: NULL, or what b is read from; copy:
+   NULL, or room for one block of a, whose columns are contiguous. */
+static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add,
+                              const mmix_real *bias, size_t first, size_t last, const mmix_real *packed,
+                              mmix_real *copy)
+{
+    const size_t rows = c.rows, cols = c.cols, depths = mmixi_depths(a.cols), tiles = mmixi_ceil_div(rows, k->mr);
+    for (size_t d = 0, k0; d < depths; d++, add = 1, bias = NULL) {
+        const size_t depth = mmixi_span(a.cols, d, depths, &k0);
+        mmixi_mat block = mmixi_part(a, 0, k0, rows, depth);
+        if (copy) {
+            for (size_t l = 0; l < depth; l++)
+                memcpy(copy + l * rows, block.p + (ptrdiff_t)l * a.cs, rows * sizeof *copy);
+            block = mmixi_t(mmixi_matrix(copy, depth, rows, (ptrdiff_t)rows));
+        }
+        for (size_t p = first, j = mmixi_panel(k, cols, first), end; p < last; p++, j = end) {
+            mmixi_mat panel = mmixi_part(b, k0, j, depth, 0), to = c, from = block;
+            end = mmixi_panel(k, cols, p + 1);
+            to.cols = mmixi_min(end, cols) - j;
+            if (packed) {
+                panel.p = mmixi_matrix(packed, 0, 0, 0).p + mmixi_gemm_packed(k, k0, cols) + j * depth;
+                panel.rs = (ptrdiff_t)(end - j);
+            }
+            for (size_t i = 0, t = 0; t < tiles; t++) {
+                to.rows = mmixi_span(rows, t, tiles, &i);
+                to.p = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j;
+                from.p = block.p + (ptrdiff_t)i * block.rs;
+                k->tile(&to, &from, &panel, add, bias ? bias + j : NULL);
+            }
         }
     }
 }
@@ -3989,54 +3950,36 @@ static void mmixi_gemm_block(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, m
 /* For use inside tasks: c = or += a b without threads or packing; the rows of b and c are contiguous. */
 static void mmixi_multiply(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    const size_t depth = a.cols, depths = mmixi_depths(depth);
     mmixi_fit(c, a, b);
-    if (!c.rows || !c.cols) return;
-    for (size_t d = 0; d < depths; d++) {
-        const size_t k0 = mmixi_cut(depth, d, depths), n = mmixi_cut(depth, d + 1, depths) - k0;
-        mmixi_gemm_block(k, c, mmixi_part(a, 0, k0, a.rows, n), mmixi_part(b, k0, 0, n, b.cols), 0,
-                         mmixi_panels(k, c.cols), add || d, NULL);
-    }
+    if (c.rows && c.cols) mmixi_gemm_panels(k, c, a, b, add, NULL, 0, mmixi_panels(k, c.cols), NULL, NULL);
 }
 typedef struct mmixi_gemm_plan {
     const mmixi_kernels *k;
-    const mmixi_gemm *g;
-    mmix_real *to;                               /* packing: where to */
-    const mmix_real *packed;                     /* NULL: b as it is */
-    mmix_real *copy;                             /* NULL, or room in each lane for a block of a */
-    /* a row or two times columns of b: each element is a dot product */
-    int dots;
+    mmixi_gemm g;
+    mmix_real *packed, *copy;                    /* of b, in each lane of a block of a; or NULL */
+    int dots;                                    /* a row or two times columns of b: dot products */
     size_t row_parts, panel_parts;
 } mmixi_gemm_plan;
-
-/* Packed b: for each block of depth, for each panel, depth rows of the panel's width (whole vectors). */
-static size_t mmixi_gemm_packed(const mmixi_kernels *k, size_t depth, size_t cols)
-{
-    return depth * mmixi_round_up(cols, k->lanes);
-}
 
 static void mmixi_gemm_pack_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
-    const mmixi_mat b = plan->g->b;
-    const size_t depths = mmixi_depths(b.rows), d = index % depths, part = index / depths;
-    const size_t k0 = mmixi_cut(b.rows, d, depths), depth = mmixi_cut(b.rows, d + 1, depths) - k0;
-    const size_t panels = mmixi_panels(plan->k, b.cols);
-    const size_t last = mmixi_cut(panels, part + 1, plan->panel_parts);
+    const mmixi_mat b = plan->g.b;
+    const size_t depths = mmixi_depths(b.rows), panels = mmixi_panels(plan->k, b.cols);
+    size_t k0, p, depth = mmixi_span(b.rows, index % depths, depths, &k0);
+    size_t left = mmixi_span(panels, index / depths, plan->panel_parts, &p);
     (void)lane;
-    for (size_t p = mmixi_cut(panels, part, plan->panel_parts); p < last; p++) {
-        const size_t j = mmixi_panel(plan->k, b.cols, p), end = mmixi_panel(plan->k, b.cols, p + 1);
-        const size_t width = mmixi_min(end, b.cols) - j, ld = end - j;
+    for (; left > 0; left--, p++) {
+        const size_t j = mmixi_panel(plan->k, b.cols, p), ld = mmixi_panel(plan->k, b.cols, p + 1) - j;
+        const size_t width = mmixi_min(ld, b.cols - j);
         const mmix_real *from = mmixi_part(b, k0, j, depth, width).p;
-        mmix_real *to = plan->to + mmixi_gemm_packed(plan->k, k0, b.cols) + j * depth;
-        if (b.cs == 1)
-            for (size_t i = 0; i < depth; i++)
-                memcpy(to + i * ld, from + (ptrdiff_t)i * b.rs, width * sizeof *to);
-        else if (b.rs == 1) plan->k->transpose(width, depth, from, b.cs, to, (ptrdiff_t)ld);
+        mmix_real *to = plan->packed + mmixi_gemm_packed(plan->k, k0, b.cols) + j * depth;
+        if (b.rs == 1 && b.cs != 1) plan->k->transpose(width, depth, from, b.cs, to, (ptrdiff_t)ld);
         else
-            for (size_t i = 0; i < depth; i++)
-                for (size_t w = 0; w < width; w++)
-                    to[i * ld + w] = from[(ptrdiff_t)i * b.rs + (ptrdiff_t)w * b.cs];
+            for (size_t i = 0; i < depth; i++, from += b.rs, to += ld) {
+                if (b.cs == 1) memcpy(to, from, width * sizeof *to);
+                else for (size_t w = 0; w < width; w++) to[w] = from[(ptrdiff_t)w * b.cs];
+            }
     }
 }
 
@@ -4044,11 +3987,10 @@ static void mmixi_gemm_pack_task(void *arg, size_t index, size_t lane)
 static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
 {
     mmixi_gemm_plan plan;
-    memset(&plan, 0, sizeof plan);
     if (!g->b.cols || !g->b.rows) return;
     plan.k = m->k;
-    plan.g = g;
-    plan.to = to;
+    plan.g = *g;
+    plan.packed = to;
     plan.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
     mmixi_parallel(m, mmixi_depths(g->b.rows) * plan.panel_parts, mmixi_gemm_pack_task, &plan);
 }
@@ -4057,40 +3999,28 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
     const mmixi_kernels *k = plan->k;
-    const mmixi_gemm *g = plan->g;
-    const size_t row_part = index % plan->row_parts, panel_part = index / plan->row_parts;
-    const size_t r0 = mmixi_cut(g->c.rows, row_part, plan->row_parts);
-    const size_t rows = mmixi_cut(g->c.rows, row_part + 1, plan->row_parts) - r0;
-    const size_t cols = g->c.cols, depth = g->a.cols, panels = mmixi_panels(k, cols);
-    const size_t first = mmixi_cut(panels, panel_part, plan->panel_parts);
-    const size_t last = mmixi_cut(panels, panel_part + 1, plan->panel_parts);
+    const mmixi_gemm *g = &plan->g;
+    const size_t cols = g->c.cols, panels = mmixi_panels(k, cols);
+    size_t at, first;
+    const size_t rows = mmixi_span(g->c.rows, index % plan->row_parts, plan->row_parts, &at);
+    const size_t last = mmixi_span(panels, index / plan->row_parts, plan->panel_parts, &first) + first;
     const size_t j0 = mmixi_panel(k, cols, first), j1 = mmixi_min(mmixi_panel(k, cols, last), cols);
-    const mmixi_mat c = mmixi_part(g->c, r0, 0, rows, cols);
-    for (size_t j = j0; plan->dots && j < j1; j++)
-        for (size_t i = 0; i < rows; i++) {
-            mmix_real *to = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j;
-            mmix_real dot = k->dot(depth, g->a.p + (ptrdiff_t)i * g->a.rs, g->b.p + (ptrdiff_t)j * g->b.cs);
-            if (g->bias) dot += g->bias[j];
-            *to = g->add ? *to + dot : dot;
-        }
-    for (size_t d = 0, depths = mmixi_depths(depth); !plan->dots && d < depths; d++) {
-        const size_t k0 = mmixi_cut(depth, d, depths), n = mmixi_cut(depth, d + 1, depths) - k0;
-        mmixi_mat a = mmixi_part(g->a, r0, k0, rows, n);
-        mmixi_mat b = mmixi_part(g->b, k0, 0, n, cols);
-        if (plan->packed) b = mmixi_matrix(plan->packed + mmixi_gemm_packed(k, k0, cols), n, cols, 0);
-        if (plan->copy) {                        /* this block's columns of a, one after another */
-            mmix_real *copy = plan->copy + lane * MMIXI_MC * MMIXI_KC;
-            for (size_t l = 0; l < n; l++)
-                memcpy(copy + l * rows, a.p + (ptrdiff_t)l * a.cs, rows * sizeof *copy);
-            a = mmixi_t(mmixi_matrix(copy, n, rows, (ptrdiff_t)rows));
-        }
-        mmixi_gemm_block(k, c, a, b, first, last, g->add || d, d ? NULL : g->bias);
-    }
-    if (!g->residual && !g->row_scale && !g->gelu) return;
-    for (size_t i = r0; i < r0 + rows; i++) {
-        const mmix_real scale = g->row_scale ? g->row_scale[i / g->rows_per_scale] : (mmix_real)1;
-        mmix_real *row = g->c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j0;
-        const mmix_real *residual = g->residual ? g->residual + (ptrdiff_t)i * g->ldr + (ptrdiff_t)j0 : NULL;
+    const mmixi_mat c = mmixi_part(g->c, at, 0, rows, cols), a = mmixi_part(g->a, at, 0, rows, g->a.cols);
+    if (!plan->dots)
+        mmixi_gemm_panels(k, c, a, g->b, g->add, g->bias, first, last, plan->packed,
+                          plan->copy ? plan->copy + lane * MMIXI_MC * MMIXI_KC : NULL);
+    else
+        for (size_t j = j0; j < j1; j++)
+            for (size_t i = 0; i < rows; i++) {
+                mmix_real *to = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j;
+                mmix_real dot = k->dot(a.cols, a.p + (ptrdiff_t)i * a.rs, g->b.p + (ptrdiff_t)j * g->b.cs);
+                if (g->bias) dot += g->bias[j];
+                *to = g->add ? *to + dot : dot;
+            }
+    for (size_t i = 0; i < rows && (g->residual || g->row_scale || g->gelu); i++) {
+        const mmix_real scale = g->row_scale ? g->row_scale[(at + i) / g->rows_per_scale] : (mmix_real)1;
+        mmix_real *row = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j0;
+        const mmix_real *residual = g->residual ? g->residual + (ptrdiff_t)(at + i) * g->ldr + (ptrdiff_t)j0 : NULL;
         if (residual || g->row_scale) k->finish(j1 - j0, scale, residual, row);
         if (g->gelu) k->gelu(j1 - j0, row, row);
     }
@@ -4103,65 +4033,58 @@ enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = 1 << 8 };
 #else
 enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = 1 << 17 };
 #endif
-static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g);
-static int mmixi_gemm_by_columns(mmix_ctx *m, const mmixi_gemm *g, size_t cols)
+/* Tasks: parts of MC rows and NC panels, and more of them where there is work for more threads. */
+static void mmixi_gemm_parts(mmixi_gemm_plan *plan)
 {
-    for (size_t at = 0; at < g->c.cols; at += cols) {
-        const size_t n = mmixi_min(cols, g->c.cols - at);
-        mmixi_gemm part = *g;
-        part.b = mmixi_part(g->b, 0, at, g->b.rows, n);
-        part.c = mmixi_part(g->c, 0, at, g->c.rows, n);
-        if (g->bias) part.bias += at;
-        if (g->residual) part.residual += at;
-        if (mmixi_gemm_run(m, &part)) return -1;
-    }
-    return 0;
+    const size_t rows = plan->g.c.rows, cols = plan->g.c.cols, panels = mmixi_panels(plan->k, cols);
+    const double work = (double)rows * (double)cols * (double)(plan->g.a.cols + 1) / (int)MMIXI_TASK_WORK;
+    const size_t want = (size_t)(work < 64 ? work : 64);
+    const size_t least = (plan->copy ? 8 : 4) * plan->k->mr;     /* a task of few rows would copy a in crumbs */
+    plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC);
+    plan->panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
+    while (plan->row_parts * plan->panel_parts < want && plan->row_parts * least <= rows) plan->row_parts *= 2;
+    while (plan->row_parts * plan->panel_parts < want && plan->panel_parts * 2 <= panels)
+        plan->panel_parts *= 2;
 }
 /* 0, or -1 if there is no memory for packing. */
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
-    const size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols, panels = mmixi_panels(m->k, cols);
+    const size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols;
     const mmixi_mat a = g->a, b = g->b;
     const mmix_mark mark = mmix_mark_here(m);
+    const int dots = !g->packed_b && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
+    const int pack = !g->packed_b && !dots && depth && (b.cs != 1 || b.rs == 0
+        || (rows >= 64 && (rows * cols >= MMIXI_WIDE || b.rs % MMIXI_APART == 0)));
+    /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
+    const int copy = a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2;
+    size_t piece = cols;
     mmixi_gemm_plan plan;
-    memset(&plan, 0, sizeof plan);
     if (!rows || !cols) return 0;
     plan.k = m->k;
-    plan.g = g;
-    plan.packed = g->packed_b;
-    plan.dots = !plan.packed && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
-    if (!plan.packed && !plan.dots && depth
-        && (b.cs != 1 || b.rs == 0
-            || (rows >= 64 && (rows * cols >= MMIXI_WIDE || b.rs % MMIXI_APART == 0)))) {
+    plan.dots = dots;
+    plan.packed = (mmix_real *)g->packed_b;
+    plan.copy = NULL;
+    if (pack) {
         const size_t some = mmixi_round_up(MMIXI_PACK_MOST * mmixi_lanes(m) / depth + 1, m->k->nr);
-        mmix_real *to;
-        if (rows <= MMIXI_PACK_ROWS && cols > some) return mmixi_gemm_by_columns(m, g, some);
-        to = (mmix_real *)mmixi_step(m, mmixi_gemm_packed(m->k, depth, cols) * sizeof *to);
-        if (!to) return -1;
-        mmixi_gemm_pack(m, g, to);
-        plan.packed = to;
+        if (rows <= MMIXI_PACK_ROWS) piece = mmixi_min(cols, some);
+        plan.packed = (mmix_real *)mmixi_step(m, mmixi_gemm_packed(m->k, depth, piece) * sizeof *plan.packed);
     }
-    if (a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2) {
-        /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
-        plan.copy = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * MMIXI_MC * MMIXI_KC * sizeof *plan.copy);
-        if (!plan.copy) {
-            mmix_rewind(m, mark);
-            return -1;
-        }
+    if (copy) plan.copy = (mmix_real *)mmixi_step(m, mmixi_lanes(m) * MMIXI_MC * MMIXI_KC * sizeof *plan.copy);
+    if ((pack && !plan.packed) || (copy && !plan.copy)) {
+        mmix_rewind(m, mark);
+        return -1;
     }
-    plan.row_parts = mmixi_ceil_div(rows, MMIXI_MC);
-    plan.panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
-    {
-        const double work = (double)rows * (double)cols * (double)(depth + 1);
-        const size_t want = (size_t)(work < 64.0 * (int)MMIXI_TASK_WORK ? work / (int)MMIXI_TASK_WORK : 64);
-        /* a task of few rows would copy a in crumbs */
-        const size_t least = (plan.copy ? 8 : 4) * m->k->mr;
-        while (plan.row_parts * plan.panel_parts < want && plan.row_parts * least <= rows)
-            plan.row_parts *= 2;
-        while (plan.row_parts * plan.panel_parts < want && plan.panel_parts * 2 <= panels)
-            plan.panel_parts *= 2;
+    for (size_t at = 0; at < cols; at += piece) {
+        const size_t n = mmixi_min(piece, cols - at);
+        plan.g = *g;
+        plan.g.b = mmixi_part(b, 0, at, depth, n);
+        plan.g.c = mmixi_part(g->c, 0, at, rows, n);
+        if (g->bias) plan.g.bias += at;
+        if (g->residual) plan.g.residual += at;
+        if (pack) mmixi_gemm_pack(m, &plan.g, plan.packed);
+        mmixi_gemm_parts(&plan);
+        mmixi_parallel(m, plan.row_parts * plan.panel_parts, mmixi_gemm_task, &plan);
     }
-    mmixi_parallel(m, plan.row_parts * plan.panel_parts, mmixi_gemm_task, &plan);
     mmix_rewind(m, mark);
     return 0;
 }

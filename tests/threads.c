@@ -4,6 +4,10 @@
 #ifndef MMIX_NO_THREADS
 #include <pthread.h>
 #endif
+#ifndef _WIN32
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 
 static void backwards_for(void *user, size_t count, mmix_task *task, void *arg)
 {
@@ -155,10 +159,40 @@ static void same_bits(void)
 #endif
 }
 
+/* A forked child has the memory of a context but not its threads: it works alone, with the same result, and frees it. */
+static void forked(void)
+{
+#ifdef _WIN32
+    skipped++;
+    printf("skipped: a context in a forked child (no fork)\n");
+#else
+    mmix_ctx *m = context(4, 0);
+    const uint64_t alone = train(m, small_dino(2), 2);
+    int status = -1;
+    pid_t child;
+    doing("a context in a forked child");
+    mmix_reset(m);
+    fflush(stdout);
+    child = fork();
+    if (!child) {
+        int same;
+        alarm(60);                               /* a hang is a failure */
+        same = train(m, small_dino(2), 2) == alone;
+        mmix_destroy(m);
+        _exit(same ? 0 : 1);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    mmix_reset(m);
+    CHECK(train(m, small_dino(2), 2) == alone);     /* the parent's pool is whole */
+    FINE(m);
+    mmix_destroy(m);
+#endif
+}
+
 int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
 {
     static const section all[] = {
-        { "pool", pool }, { "bits", same_bits }
+        { "pool", pool }, { "bits", same_bits }, { "forked", forked }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }
