@@ -9282,37 +9282,39 @@ static double mmixi_total(const double *x, size_t n)
     return sum;
 }
 
-/* One row: its n targets q, which sum up to `mass`, or with n 0 the class `label`. Kept: saved[0] the largest x,
-   saved[1] 1 / Σ e^((x - max)/T). */
+/* One row: its targets q, or with n 0 the class `label`. Kept: saved[0] the largest x, saved[1] Σ q / Σ e^((x - max)/T). */
 static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, size_t lane, const mmix_real *const *q, size_t n,
-                           double mass, int32_t label)
+                           int32_t label)
 {
     const mmix_call *c = j->c;
     const mmixi_kernels *k = c->m->k;
     const size_t K = j->x.cols;
     const mmix_real inverse_T = (mmix_real)(1 / j->T), *x = mmixi_row(j->x, r), scale = (mmix_real)(j->scale / j->T);
-    mmix_real *top = c->saved[0] + r, *inverse_sum = c->saved[1] + r, *e = j->row + lane * j->scratch,
+    mmix_real *top = c->saved[0] + r, *share = c->saved[1] + r, *e = j->row + lane * j->scratch,
         *dx = c->dy[0] ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
-    mmix_real shift;                             /* max / T: the sum has its rounding, and the loss takes it off */
-    double along = 0, sum = 0;
+    mmix_real shift, mass, along;                /* max / T: the sum has its rounding, and the loss takes it off */
+    double sum = 0, sum_q = n ? 0 : 1, sum_qx = 0;           /* Σ q (x - max) */
     if (!dx) *top = k->largest(K, x);
+    if (!dx && !n) sum_qx = (double)x[label] - (double)*top;
     shift = *top * inverse_T;
     for (size_t i = 0, w; i < K; i += w) {
         mmix_real *p = dx && !c->add[0] ? dx + i : e;
         w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
-        if (!dx && n) k->normalise(w, x + i, *top, 1, NULL, NULL, e);    /* x - max */
-        for (size_t t = 0; !dx && t < n; t++) along += (double)k->dot(w, q[t] + i, e);
         sum += (double)k->exp_row(w, inverse_T, x + i, shift, p);
+        for (size_t t = 0; !dx && t < n; t++) {
+            k->normalise_sums(w, q[t] + i, x + i, *top, 1, NULL, &mass, &along);
+            sum_q += (double)mass;
+            sum_qx += (double)along;
+        }
         if (!dx) continue;
-        k->scale(w, (mmix_real)mass * scale * *inverse_sum, p, p);
+        k->scale(w, scale * *share, p, p);
         for (size_t t = 0; t < n; t++) k->axpy(w, -scale, q[t] + i, p);
         if (c->add[0]) k->add(w, e, dx + i, dx + i);
     }
     if (dx && !n) dx[label] -= scale;
     if (dx) return;
-    if (!n) along = (double)x[label] - (double)*top;
-    *inverse_sum = (mmix_real)(1 / sum);
-    j->loss[r] = mass * (mmixi_log(sum) + (double)shift - (double)*top * (double)inverse_T) - along / j->T;
+    *share = (mmix_real)(sum_q / sum);
+    j->loss[r] = sum_q * (mmixi_log(sum) + (double)shift - (double)*top * (double)inverse_T) - sum_qx / j->T;
 }
 /* A row that does not count. */
 static void mmixi_loss_none(const mmixi_loss_job *j, size_t r)
@@ -9331,9 +9333,9 @@ static void mmixi_xent_rows(void *arg, size_t begin, size_t end, size_t lane)
     for (size_t r = begin; r < end; r++) {
         const mmix_real *q = mmix_data(target) ? mmix_data(target) + r * j->x.cols : NULL;
         const int32_t label = q ? 0 : mmixi_index(target, r);
-        if (q) mmixi_loss_row(j, r, lane, &q, 1, (double)j->c->m->k->sum(j->x.cols, q), 0);
+        if (q) mmixi_loss_row(j, r, lane, &q, 1, 0);
         else if ((double)label == j->c->number[0]) mmixi_loss_none(j, r);
-        else mmixi_loss_row(j, r, lane, NULL, 0, 1, label);
+        else mmixi_loss_row(j, r, lane, NULL, 0, label);
     }
 }
 static int mmixi_xent_run(mmix_ctx *m, mmix_call *c)
@@ -9545,7 +9547,7 @@ static void mmixi_dino_student_rows(void *arg, size_t begin, size_t end, size_t 
         size_t n = 0;
         for (size_t i = 0; i < 2; i++)
             if (i != r / j->B) q[n++] = j->c->saved[2] + (i * j->B + r % j->B) * j->x.cols;
-        mmixi_loss_row(j, r, lane, q, n, (double)n, 0);
+        mmixi_loss_row(j, r, lane, q, n, 0);
     }
 }
 static int mmixi_dino_run(mmix_ctx *m, mmix_call *c)
