@@ -4196,7 +4196,8 @@ static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
     size_t n, bytes;
     if (mmixi_mul_ok(a, b, &n) && mmixi_mul_ok(n, size, &bytes)) return mmixi_step(m, bytes);
-    mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of %zu x %zu numbers", a, b);
+    mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of %.0f x %.0f numbers", (double)a,
+              (double)b);
     return NULL;
 }
 static double *mmixi_doubles(mmix_ctx *m, size_t a, size_t b)
@@ -5490,8 +5491,8 @@ static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *index
 {
     for (size_t i = 0; i < mmix_count(index); i++)
         if (mmixi_index(index, i) < 0 || (size_t)mmixi_index(index, i) >= n)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: index[%.0f] is %d, the table has %.0f rows", who, (double)i,
-                             (int)mmixi_index(index, i), (double)n), 0;
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: index[%.0f] is %d, the table has %.0f rows", who,
+                             (double)i, (int)mmixi_index(index, i), (double)n), 0;
     return 1;
 }
 static void mmixi_gather_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
@@ -9267,7 +9268,8 @@ static int mmixi_loss_begin(mmix_ctx *m, const mmix_call *c, double T, mmixi_los
     j->x = mmixi_values(c->in[0]);
     j->T = T;
     j->scale = c->dy[0] ? (double)*c->dy[0] : 1;
-    j->scratch = c->op == MMIX_OP_KD_TOKEN ? 3 * j->x.cols : c->op == MMIX_OP_KD_HIDDEN ? j->x.cols : MMIXI_LOSS_BLOCK;
+    j->scratch = c->op == MMIX_OP_KD_TOKEN ? 3 * j->x.cols : c->op == MMIX_OP_KD_HIDDEN ? j->x.cols
+        : MMIXI_LOSS_BLOCK;
     j->row = mmixi_reals(m, mmixi_lanes(m), j->scratch);
     if (!c->dy[0]) {
         j->loss = mmixi_doubles(m, j->x.rows, 1);
@@ -9282,14 +9284,16 @@ static double mmixi_total(const double *x, size_t n)
     return sum;
 }
 
-/* One row: its targets q, or with n 0 the class `label`. Kept: saved[0] the largest x, saved[1] Σ q / Σ e^((x - max)/T). */
+/* One row: its targets q, or with n 0 the class `label`. Kept: saved[0] the largest x, saved[1] Σ q over
+   Σ e^((x - max)/T). */
 static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, size_t lane, const mmix_real *const *q, size_t n,
                            int32_t label)
 {
     const mmix_call *c = j->c;
     const mmixi_kernels *k = c->m->k;
     const size_t K = j->x.cols;
-    const mmix_real inverse_T = (mmix_real)(1 / j->T), *x = mmixi_row(j->x, r), scale = (mmix_real)(j->scale / j->T);
+    const mmix_real *x = mmixi_row(j->x, r), inverse_T = (mmix_real)(1 / j->T),
+        scale = (mmix_real)(j->scale / j->T);
     mmix_real *top = c->saved[0] + r, *share = c->saved[1] + r, *e = j->row + lane * j->scratch,
         *dx = c->dy[0] ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
     mmix_real shift, mass, along;                /* max / T: the sum has its rounding, and the loss takes it off */
@@ -9448,7 +9452,10 @@ static void mmixi_kd_token_row(const mmixi_loss_job *j, size_t r, mmix_real *p)
         mmixi_put(k, K, us, c->dx[0] + mmixi_row_offset(c->in[0], r), c->add[0]);
     }
 }
-static int mmixi_kd_counts(const mmix_tensor *mask, size_t position) { return !mask || mmixi_index(mask, position); }
+static int mmixi_kd_counts(const mmix_tensor *mask, size_t position)
+{
+    return !mask || mmixi_index(mask, position);
+}
 static void mmixi_kd_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
@@ -12346,7 +12353,8 @@ static int mmixi_distill_check(const mmix_distill *run, const char *who, const m
     mmix_ctx *m = run->m;
     mmixi_dims d;
     if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who), 0;
-    return mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target, b->mask)
+    return mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
+                        b->mask)
         && mmixi_targets_check(run, who, "target", b->target)
         && mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)
         && (!b->decoded || (mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
