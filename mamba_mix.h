@@ -9269,7 +9269,7 @@ static int mmixi_loss_begin(mmix_ctx *m, const mmix_call *c, double T, mmixi_los
     j->T = T;
     j->scale = c->dy[0] ? (double)*c->dy[0] : 1;
     j->scratch = c->op == MMIX_OP_KD_TOKEN ? 3 * j->x.cols : c->op == MMIX_OP_KD_HIDDEN ? j->x.cols
-        : MMIXI_LOSS_BLOCK;
+        : (size_t)MMIXI_LOSS_BLOCK;
     j->row = mmixi_reals(m, mmixi_lanes(m), j->scratch);
     if (!c->dy[0]) {
         j->loss = mmixi_doubles(m, j->x.rows, 1);
