@@ -12218,24 +12218,36 @@ static int mmixi_distill_begin(mmix_distill *run)
     return mmixi_distill_list(d->params, train, &run->adamw[0])
         || mmixi_distill_list(d->adapters, train, &run->adamw[1]) ? -1 : 0;
 }
+/* All numbers of a stage, and of the rest of a run's config, in the order of files. */
+#define MMIXI_STAGE(kind, member, low, high) MMIXI_SETTING(mmix_stage, kind, member, 1, low, high)
+#define MMIXI_RUN(kind, member) MMIXI_SETTING(mmix_distill_config, kind, member, 1, -HUGE_VAL, HUGE_VAL)
+static const mmixi_setting mmixi_stage_settings[] = {
+    MMIXI_STAGE('i', train, 1, 15), MMIXI_STAGE('d', hidden, 0, DBL_MAX), MMIXI_STAGE('d', token, 0, DBL_MAX),
+    MMIXI_STAGE('d', sequence, 0, DBL_MAX), MMIXI_STAGE('d', supervised, 0, DBL_MAX),
+    MMIXI_STAGE('d', temperature, DBL_MIN, DBL_MAX), MMIXI_STAGE('s', steps, 0, HUGE_VAL),
+    MMIXI_STAGE('s', warmup, 0, HUGE_VAL), MMIXI_STAGE('d', lr, DBL_MIN, DBL_MAX),
+    MMIXI_STAGE('d', min_lr, 0, DBL_MAX), MMIXI_STAGE('d', weight_decay, 0, DBL_MAX),
+    MMIXI_STAGE('d', clip, 0, DBL_MAX)
+}, mmixi_distill_settings[] = {
+    MMIXI_RUN('s', stages), MMIXI_RUN('s', step_tokens), MMIXI_RUN('s', lora_rank), MMIXI_RUN('d', lora_alpha),
+    MMIXI_RUN('i', lora_targets), MMIXI_RUN('i', calibrate), MMIXI_RUN('i', hidden_outputs),
+    MMIXI_RUN('i', teacher_inputs)
+};
+enum { MMIXI_STAGE_SETTINGS = sizeof mmixi_stage_settings / sizeof mmixi_stage_settings[0],
+      MMIXI_DISTILL_SETTINGS = sizeof mmixi_distill_settings / sizeof mmixi_distill_settings[0] };
+
 /* Whether stage i can be run with this student. */
 static int mmixi_stage_ok(mmix_ctx *m, const char *who, const mmix_distill_config *c, size_t i,
                           const mmix_decoder *d)
 {
     const mmix_stage *s = &c->stage[i];
     const int lora = s->train & MMIX_TRAIN_LORA;
-    const mmixi_limit limit[] = {
-        { "train (a sum of MMIX_TRAIN_…)", (double)s->train, 1, 15 }, { "hidden", s->hidden, 0, DBL_MAX },
-        { "token", s->token, 0, DBL_MAX }, { "sequence", s->sequence, 0, DBL_MAX },
-        { "supervised", s->supervised, 0, DBL_MAX },
-        { "the sum of the losses' weights", s->hidden + s->token + s->sequence + s->supervised, DBL_MIN, DBL_MAX },
-        { "temperature", s->temperature, DBL_MIN, DBL_MAX }, { "lr", s->lr, DBL_MIN, DBL_MAX },
-        { "min_lr", s->min_lr, 0, DBL_MAX }, { "weight_decay", s->weight_decay, 0, DBL_MAX },
-        { "clip", s->clip, 0, DBL_MAX } };
     char name[64];
     int any = lora || !s->steps;
     snprintf(name, sizeof name, "%s: stage %d", who, (int)i);
-    if (mmixi_limits_check(m, name, limit, sizeof limit / sizeof *limit)) return 0;
+    if (mmixi_settings_check(m, name, s, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
+        || mmixi_within(m, name, "the sum of the losses' weights", s->hidden + s->token + s->sequence + s->supervised,
+                        DBL_MIN, DBL_MAX)) return 0;
     if (lora && !d->adapters && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank and targets",
                          name, (double)c->lora_rank, c->lora_targets), 0;
@@ -15844,141 +15856,120 @@ static int mmixi_parts_read(mmix_ctx *m, const mmix_archive *a, const mmixi_part
     return 0;
 }
 
-/* ---- configurations ----
-   Every number of a config is a field: its name, kind and place. Text and parsing walk over the table. */
+/* ---- configurations: text and parsing walk over the tables that the checks read ---- */
 
-enum { MMIXI_FIELD_SIZE, MMIXI_FIELD_INT, MMIXI_FIELD_DOUBLE, MMIXI_FIELD_U64 };
-typedef struct mmixi_field {
-    char name[31], optional;                     /* optional: 0 where a file is older than the field */
-    int kind;
-    size_t offset, count;
-} mmixi_field;
-#define MMIXI_FIELD(type, kind, member, n, optional) \
-    {#member, optional, MMIXI_FIELD_##kind, offsetof(type, member), n},
-/* Fields of the config at hand: Z a size, I an int, D a double, N some doubles. */
-#define MMIXI_Z(member) MMIXI_FIELD(mmix_dino_config, SIZE, member, 1, 0)
-#define MMIXI_I(member) MMIXI_FIELD(mmix_dino_config, INT, member, 1, 0)
-#define MMIXI_D(member) MMIXI_FIELD(mmix_dino_config, DOUBLE, member, 1, 0)
-#define MMIXI_N(member, n) MMIXI_FIELD(mmix_dino_config, DOUBLE, member, n, 0)
-static const mmixi_field mmixi_dino_fields[] = { /* a backbone's are the first */
-    MMIXI_I(vision.mixer) MMIXI_Z(vision.dim) MMIXI_Z(vision.depth) MMIXI_Z(vision.heads) MMIXI_D(vision.mlp_ratio)
-    MMIXI_Z(vision.patch) MMIXI_Z(vision.grid) MMIXI_D(vision.eps) MMIXI_D(vision.drop_path)
-    MMIXI_I(vision.class_token)
-    MMIXI_FIELD(mmix_dino_config, SIZE, vision.registers, 1,
-                1) MMIXI_I(vision.normalise) MMIXI_Z(vision.mamba.d_inner)
-    MMIXI_Z(vision.mamba.d_state) MMIXI_Z(vision.mamba.head_dim) MMIXI_Z(vision.mamba.groups)
-    MMIXI_Z(vision.mamba.conv_width) MMIXI_I(vision.mamba.bidirectional) MMIXI_D(vision.mamba.eps)
-    MMIXI_D(vision.mamba.dt_low) MMIXI_D(vision.mamba.dt_high) MMIXI_D(vision.mamba.out_scale)
-    MMIXI_Z(head_hidden) MMIXI_Z(head_bottleneck) MMIXI_Z(prototypes) MMIXI_Z(head_layers)
-    MMIXI_Z(augment.global_size)
-    MMIXI_Z(augment.local_size) MMIXI_Z(augment.local_count) MMIXI_N(augment.global_scale, 2)
-    MMIXI_N(augment.local_scale, 2) MMIXI_N(augment.aspect, 2) MMIXI_D(augment.flip) MMIXI_D(augment.jitter)
-    MMIXI_D(augment.grey) MMIXI_N(augment.blur, 3) MMIXI_N(augment.solarise, 3) MMIXI_D(augment.brightness)
-    MMIXI_D(augment.contrast) MMIXI_D(augment.saturation) MMIXI_D(augment.hue) MMIXI_N(augment.sigma, 2)
-    MMIXI_N(augment.mean, 3) MMIXI_N(augment.deviation, 3) MMIXI_Z(batch) MMIXI_Z(epochs) MMIXI_Z(iters) MMIXI_D(lr)
-    MMIXI_D(min_lr) MMIXI_Z(warmup_epochs) MMIXI_D(weight_decay) MMIXI_D(weight_decay_end) MMIXI_D(clip)
-    MMIXI_Z(freeze_last_layer) MMIXI_D(momentum) MMIXI_D(center_momentum) MMIXI_D(student_temp)
-    MMIXI_D(teacher_temp)
-    MMIXI_D(teacher_temp_warm) MMIXI_Z(teacher_temp_epochs) MMIXI_FIELD(mmix_dino_config, INT, teacher_drop_path, 1,
-                                                                        1)
-    MMIXI_FIELD(mmix_dino_config, U64, seed, 2, 0)
-};
-#undef MMIXI_Z
-#undef MMIXI_I
-#undef MMIXI_D
-#undef MMIXI_N
-#define MMIXI_Z(member) MMIXI_FIELD(mmix_decoder_config, SIZE, member, 1, 0)
-#define MMIXI_I(member) MMIXI_FIELD(mmix_decoder_config, INT, member, 1, 0)
-static const mmixi_field mmixi_decoder_fields[] = {
-    MMIXI_I(mixer) MMIXI_Z(vocabulary) MMIXI_Z(dim) MMIXI_Z(depth) MMIXI_Z(ffn) MMIXI_Z(heads) MMIXI_Z(kv_heads)
-    MMIXI_Z(head_dim) MMIXI_FIELD(mmix_decoder_config, DOUBLE, eps, 1, 0)
-    MMIXI_FIELD(mmix_decoder_config, DOUBLE, rope.theta, 1, 0) MMIXI_Z(rope.dim) MMIXI_I(rope.interleaved)
-    MMIXI_FIELD(mmix_decoder_config, SIZE, rope.sections, 3, 0) MMIXI_I(bias) MMIXI_I(tied) MMIXI_Z(media)
-    MMIXI_I(mmate.branches) MMIXI_I(mmate.branch_gate) MMIXI_I(mmate.directions) MMIXI_I(mmate.shared_directions)
-    MMIXI_I(mmate.skip) MMIXI_Z(mmate.conv_width) MMIXI_I(mmate.output_gate) MMIXI_I(mmate.norm)
-    MMIXI_FIELD(mmix_decoder_config, SIZE, mmate.window, 3,
-                0) MMIXI_Z(mmate.shift_period) MMIXI_I(mmate.causal_window)
-    MMIXI_Z(mmate.text_window)
-};
-#undef MMIXI_Z
-#undef MMIXI_I
-#define MMIXI_Z(member) MMIXI_FIELD(mmix_distill_config, SIZE, member, 1, 0)
-#define MMIXI_I(member) MMIXI_FIELD(mmix_distill_config, INT, member, 1, 0)
-#define MMIXI_D(member) MMIXI_FIELD(mmix_distill_config, DOUBLE, member, 1, 0)
-#define MMIXI_STAGE(i) \
-    MMIXI_I(stage[i].train) MMIXI_D(stage[i].hidden) MMIXI_D(stage[i].token) MMIXI_D(stage[i].sequence) \
-    MMIXI_D(stage[i].supervised) MMIXI_D(stage[i].temperature) MMIXI_Z(stage[i].steps) MMIXI_Z(stage[i].warmup) \
-    MMIXI_D(stage[i].lr) MMIXI_D(stage[i].min_lr) MMIXI_D(stage[i].weight_decay) MMIXI_D(stage[i].clip)
-static const mmixi_field mmixi_distill_fields[] = {
-    MMIXI_STAGE(0) MMIXI_STAGE(1) MMIXI_STAGE(2) MMIXI_STAGE(3) MMIXI_STAGE(4) MMIXI_STAGE(5) MMIXI_STAGE(6)
-    MMIXI_STAGE(7) MMIXI_Z(stages) MMIXI_Z(step_tokens) MMIXI_Z(lora_rank) MMIXI_D(lora_alpha) MMIXI_I(lora_targets)
-    MMIXI_I(calibrate) MMIXI_I(hidden_outputs) MMIXI_I(teacher_inputs)
-};
-#undef MMIXI_Z
-#undef MMIXI_I
-#undef MMIXI_D
-enum { MMIXI_VISION_FIELDS = 22, MMIXI_DINO_FIELDS = sizeof mmixi_dino_fields / sizeof *mmixi_dino_fields,
-      MMIXI_DECODER_FIELDS = sizeof mmixi_decoder_fields / sizeof *mmixi_decoder_fields,
-      MMIXI_DISTILL_FIELDS = sizeof mmixi_distill_fields / sizeof *mmixi_distill_fields,
-      MMIXI_CONFIG_TEXT = 8192 };
-
-/* Number k of a field, after it was set (or not): a double holds all sizes there are, and half of 64 bits. */
-static double mmixi_field_value(const mmixi_field *f, void *config, size_t k, int set, double x)
+enum { MMIXI_CONFIG_TEXT = 8192, MMIXI_CONFIG_PARTS = MMIX_MAX_STAGES + 1 };
+/* A config in parts, each with its table and what stands before its names in a file. */
+typedef struct mmixi_config { struct { char prefix[12]; void *of; const mmixi_setting *table; size_t n; }
+                             part[MMIXI_CONFIG_PARTS]; size_t parts; } mmixi_config;
+static void mmixi_config_add(mmixi_config *c, const char *prefix, const void *of, const mmixi_setting *table, size_t n)
 {
-    void *p = (char *)config + f->offset;
-    size_t *size = (size_t *)p + k;
-    int *integer = (int *)p + k;
-    double *real = (double *)p + k;
+    snprintf(c->part[c->parts].prefix, sizeof c->part->prefix, "%s", prefix);
+    c->part[c->parts].of = (void *)(uintptr_t)of;
+    c->part[c->parts].table = table;
+    c->part[c->parts++].n = n;
+}
+static mmixi_config mmixi_config_of(const char *prefix, const void *of, const mmixi_setting *table, size_t n)
+{
+    mmixi_config c;
+    memset(&c, 0, sizeof c);
+    mmixi_config_add(&c, prefix, of, table, n);
+    return c;
+}
+static mmixi_config mmixi_vision_config_of(const mmix_vision_config *of)
+{
+    return mmixi_config_of("vision.", of, mmixi_vision_settings, MMIXI_VISION_SETTINGS);
+}
+static mmixi_config mmixi_decoder_config_of(const mmix_decoder_config *of)
+{
+    return mmixi_config_of("", of, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS);
+}
+static mmixi_config mmixi_dino_config_of(const mmix_dino_config *of)
+{
+    mmixi_config c = mmixi_vision_config_of(&of->vision);
+    mmixi_config_add(&c, "", of, mmixi_dino_settings, MMIXI_DINO_SETTINGS);
+    return c;
+}
+static mmixi_config mmixi_distill_config_of(const mmix_distill_config *of)
+{
+    mmixi_config c;
+    memset(&c, 0, sizeof c);
+    for (int i = 0; i < MMIX_MAX_STAGES; i++) {
+        char prefix[12];
+        snprintf(prefix, sizeof prefix, "stage[%d].", i % 10);
+        mmixi_config_add(&c, prefix, &of->stage[i], mmixi_stage_settings, MMIXI_STAGE_SETTINGS);
+    }
+    mmixi_config_add(&c, "", of, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS);
+    return c;
+}
+
+/* Number k of a member as files have it, after it was set (or not): a double holds all sizes there are, and
+   half of a uint64_t, which is two numbers, the upper half first. */
+static double mmixi_setting_value(void *config, const mmixi_setting *s, size_t k, int set, double x)
+{
+    void *p = (char *)config + s->offset;
     uint64_t *bits = (uint64_t *)p;
-    switch (f->kind) {
-    case MMIXI_FIELD_SIZE: return (double)(set ? *size = (size_t)x : *size);
-    case MMIXI_FIELD_INT: return set ? *integer = (int)x : *integer;
-    case MMIXI_FIELD_DOUBLE: return set ? *real = x : *real;
-    default:                                     /* the upper half first */
+    switch (s->kind | 32) {
+    case 's': if (set) ((size_t *)p)[k] = (size_t)x; break;
+    case 'i': if (set) ((int *)p)[k] = (int)x; break;
+    case 'd': if (set) ((double *)p)[k] = x; break;
+    default:
         if (set) *bits = *bits << 32 | (uint64_t)x;
         return (double)((k ? *bits : *bits >> 32) & 0xffffffffu);
     }
+    return mmixi_setting_get(config, s, k);
 }
+static size_t mmixi_setting_count(const mmixi_setting *s) { return s->kind == 'u' ? 2 : (size_t)s->count; }
 /* Every number of a config as text: exact for doubles with 17 digits. */
-static void mmixi_config_text(const void *config, const mmixi_field *fields, size_t n, char out[MMIXI_CONFIG_TEXT])
+static void mmixi_config_text(mmixi_config c, char out[MMIXI_CONFIG_TEXT])
 {
     mmixi_text text = {out, 0, MMIXI_CONFIG_TEXT};
-    for (const mmixi_field *f = fields; f < fields + n; f++) {
-        mmixi_print(&text, "%s\"%s\":[", f == fields ? "{" : ",", f->name);
-        for (size_t k = 0; k < f->count; k++) {
-            char number[64], local[64];
-            snprintf(local, sizeof local, "%.17g", mmixi_field_value(f, (void *)config, k, 0, 0));
-            mmixi_point(number, local, localeconv()->decimal_point, ".");
-            mmixi_print(&text, "%s%s", k ? "," : "", number);
+    const char *before = "{";
+    for (size_t i = 0; i < c.parts; i++)
+        for (const mmixi_setting *s = c.part[i].table; s < c.part[i].table + c.part[i].n; s++, before = ",") {
+            mmixi_print(&text, "%s\"%s%s\":[", before, c.part[i].prefix, s->name);
+            for (size_t k = 0; k < mmixi_setting_count(s); k++) {
+                char number[64], local[64];
+                snprintf(local, sizeof local, "%.17g", mmixi_setting_value(c.part[i].of, s, k, 0, 0));
+                mmixi_point(number, local, localeconv()->decimal_point, ".");
+                mmixi_print(&text, "%s%s", k ? "," : "", number);
+            }
+            mmixi_print(&text, "]");
         }
-        mmixi_print(&text, "]");
-    }
     mmixi_print(&text, "}");
 }
-/* A config out of the archive's metadata. 0, or -1. */
-static int mmixi_config_parse(mmix_ctx *m, const mmix_archive *a, const char *key, const mmixi_field *fields,
-                              size_t n,
-                              void *config)
+/* One member out of a config's text. 0, or -1. */
+static int mmixi_setting_parse(mmix_ctx *m, const mmix_archive *a, const char *text, const char *prefix,
+                               const mmixi_setting *s, void *config)
 {
-    static const double low[] = {0, -1e9, -HUGE_VAL, 0}, high[] = {4e15, 1e9, HUGE_VAL, 4294967295.0};
+    const int kind = s->kind | 32;
+    const double high = kind == 's' ? 4e15 : kind == 'i' ? 1e9 : kind == 'd' ? HUGE_VAL : 4294967295.0,
+        low = kind == 'i' ? -1e9 : kind == 'd' ? -HUGE_VAL : 0;
+    char name[64];
+    const char *list, *item, *unused;
+    size_t k = 0;
+    snprintf(name, sizeof name, "%s%s", prefix, s->name);
+    list = item = mmixi_json_find(text, name);
+    if (!list && s->kind < 'a') return 0;        /* the file is older than it */
+    for (; (item = mmixi_json_next(list, item, &unused)) != NULL && k < mmixi_setting_count(s); k++) {
+        const double x = mmixi_json_number(item, -1e300);
+        if (!(x >= low && x <= high) || x < -1e299) break;
+        mmixi_setting_value(config, s, k, 1, x);
+    }
+    if (!item && k == mmixi_setting_count(s)) return 0;
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: the config has no valid %s", a->path, name);
+}
+/* A config out of the archive's metadata. 0, or -1. */
+static int mmixi_config_parse(mmix_ctx *m, const mmix_archive *a, const char *key, mmixi_config c)
+{
     const mmix_mark mark = mmix_mark_here(m);
-    const char *metadata = mmix_archive_metadata(a, key), *unused;
+    const char *metadata = mmix_archive_metadata(a, key);
     const size_t length = strlen(metadata);
     char *text = (char *)mmixi_step(m, length + 1);
-    if (!text || mmixi_json_open(m, a->path, (char *)memcpy(text, metadata, length + 1), length,
-                                 SIZE_MAX)) return -1;
-    for (const mmixi_field *f = fields; f < fields + n && !m->error_kind; f++) {
-        const char *list = mmixi_json_find(text, f->name), *item = list;
-        size_t k = 0;
-        if (!list && f->optional) continue;
-        for (; (item = mmixi_json_next(list, item, &unused)) != NULL && k < f->count; k++) {
-            const double x = mmixi_json_number(item, -1e300);
-            if (!(x >= low[f->kind] && x <= high[f->kind]) || x < -1e299) break;
-            mmixi_field_value(f, config, k, 1, x);
-        }
-        if (item || k != f->count) mmix_fail(m, MMIX_ERROR_FILE, "%s: the config has no valid %s", a->path,
-                                             f->name);
-    }
+    if (!text || mmixi_json_open(m, a->path, (char *)memcpy(text, metadata, length + 1), length, SIZE_MAX)) return -1;
+    for (size_t i = 0; i < c.parts; i++)
+        for (size_t k = 0; k < c.part[i].n && !m->error_kind; k++)
+            mmixi_setting_parse(m, a, text, c.part[i].prefix, &c.part[i].table[k], c.part[i].of);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : 0;
 }
@@ -16004,11 +15995,8 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
 {
     char text[MMIXI_CONFIG_TEXT];
     const char *metadata[] = {"format", mmixi_vision_format, "config", text, NULL};
-    mmix_dino_config c;
     if (!v || m->error_kind) return -1;
-    memset(&c, 0, sizeof c);
-    c.vision = v->config;
-    mmixi_config_text(&c, mmixi_dino_fields, MMIXI_VISION_FIELDS, text);
+    mmixi_config_text(mmixi_vision_config_of(&v->config), text);
     return mmixi_params_write(v->params, v->params->values, path, metadata);
 }
 
@@ -16081,15 +16069,15 @@ static int mmixi_vision_find(mmix_ctx *m, const mmix_archive *a, char prefix[MMI
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {
     char prefix[MMIXI_PART_NAME];
-    mmix_dino_config c;
+    mmix_vision_config c;
     memset(config, 0, sizeof *config);
+    memset(&c, 0, sizeof c);
     if (mmixi_vision_find(m, archive, prefix)) return -1;
     if (!mmixi_format_is(archive, mmixi_vision_format) && !mmixi_format_is(archive, mmixi_run_format))
         return mmixi_vision_guess(m, archive, prefix, config);
-    memset(&c, 0, sizeof c);
-    if (mmixi_config_parse(m, archive, "config", mmixi_dino_fields, MMIXI_VISION_FIELDS, &c)
-        || mmixi_depth_check(m, archive, c.vision.depth)) return -1;
-    *config = c.vision;
+    if (mmixi_config_parse(m, archive, "config", mmixi_vision_config_of(&c))
+        || mmixi_depth_check(m, archive, c.depth)) return -1;
+    *config = c;
     return 0;
 }
 MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive)
@@ -16136,7 +16124,7 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
     mmix_real *values;
     int failed;
     if (!d || d->m->error_kind) return -1;
-    mmixi_config_text(&d->config, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, text);
+    mmixi_config_text(mmixi_decoder_config_of(&d->config), text);
     values = d->adapters ? mmixi_decoder_values(d) : d->params->values;
     failed = values ? mmixi_params_write(d->params, values, path, metadata) : -1;
     if (d->adapters) mmixi_free(d->m, values, d->params->slab * sizeof *values);
@@ -16269,8 +16257,7 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
     if (!a) return NULL;
     memset(&c, 0, sizeof c);
     failed = mmixi_format_is(a, mmixi_decoder_format)
-        ? mmixi_config_parse(m, a, "config", mmixi_decoder_fields, MMIXI_DECODER_FIELDS, &c) : mmixi_hf_read(m, a,
-                                                                                                             &c);
+        ? mmixi_config_parse(m, a, "config", mmixi_decoder_config_of(&c)) : mmixi_hf_read(m, a, &c);
     if (!failed && !mmixi_depth_check(m, a, c.depth)) d = mmixi_decoder_create(m, c, 0);
     /* a tied model's file may hold the classifier, too */
     if (d && mmixi_params_read(d->params, a, "", c.tied ? "lm_head." : NULL)) {
@@ -16332,7 +16319,7 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
     counters[0] = (int64_t)d->step, counters[1] = (int64_t)d->iters;
     counters[2] = (int64_t)d->at_uniform, counters[3] = (int64_t)d->at_zero;
     mmixi_dino_parts(d, counters, &l);
-    mmixi_config_text(&d->config, mmixi_dino_fields, MMIXI_DINO_FIELDS, text);
+    mmixi_config_text(mmixi_dino_config_of(&d->config), text);
     return mmixi_parts_save(d->m, &l, path, metadata);
 }
 static int mmixi_dino_read(mmix_dino *d, const mmix_archive *a)
@@ -16356,7 +16343,7 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
     memset(&c, 0, sizeof c);
     if (!mmixi_format_is(a, mmixi_run_format))
         mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_dino_save", path);
-    else if (!mmixi_config_parse(m, a, "config", mmixi_dino_fields, MMIXI_DINO_FIELDS, &c)
+    else if (!mmixi_config_parse(m, a, "config", mmixi_dino_config_of(&c))
              && !mmixi_depth_check(m, a, c.vision.depth)) d = mmixi_dino_create(m, &c, 0);
     if (d && mmixi_dino_read(d, a)) {
         mmix_dino_destroy(d);
@@ -16443,8 +16430,8 @@ MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const c
     mmixi_distill_written(run, written, 0);
     counters[0] = (int64_t)run->stage, counters[1] = (int64_t)run->step, counters[2] = (int64_t)run->number;
     counters[3] = (int64_t)run->tokens, counters[4] = run->student->adapters != NULL;
-    mmixi_config_text(&run->config, mmixi_distill_fields, MMIXI_DISTILL_FIELDS, text);
-    mmixi_config_text(&run->student->config, mmixi_decoder_fields, MMIXI_DECODER_FIELDS, decoder);
+    mmixi_config_text(mmixi_distill_config_of(&run->config), text);
+    mmixi_config_text(mmixi_decoder_config_of(&run->student->config), decoder);
     mmixi_distill_parts(run, counters, written, &l);
     failed = mmixi_parts_save(m, &l, path, metadata);
     mmix_rewind(m, mark);
@@ -16489,8 +16476,8 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     memset(&config, 0, sizeof config);
     if (!mmixi_format_is(a, mmixi_distill_format) || !mmix_archive_metadata(a, "decoder"))
         mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_distill_save", path);
-    else if (!mmixi_config_parse(m, a, "config", mmixi_distill_fields, MMIXI_DISTILL_FIELDS, &c)
-             && !mmixi_config_parse(m, a, "decoder", mmixi_decoder_fields, MMIXI_DECODER_FIELDS, &config)
+    else if (!mmixi_config_parse(m, a, "config", mmixi_distill_config_of(&c))
+             && !mmixi_config_parse(m, a, "decoder", mmixi_decoder_config_of(&config))
              && !mmixi_depth_check(m, a, config.depth)
              && !mmixi_run_counters(m, a, counters, MMIXI_DISTILL_COUNTERS))
         *student = mmixi_decoder_create(m, config, 0);

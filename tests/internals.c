@@ -464,7 +464,7 @@ static void locales(void)
     mmixi_point(back, text, "\xD9\xAB", ".");
     CHECK(!strcmp(back, "0.5e-3"));
     c = mmix_dino_default();
-    mmixi_config_text(&c, mmixi_dino_fields, MMIXI_DINO_FIELDS, plain);
+    mmixi_config_text(mmixi_dino_config_of(&c), plain);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!setlocale(LC_NUMERIC, names[i])) continue;
         some += strcmp(localeconv()->decimal_point, ".") != 0;
@@ -473,7 +473,7 @@ static void locales(void)
             mmixi_point(found, back, localeconv()->decimal_point, ".");
             CHECK_AT(bits_of(mmixi_json_number(found, -1)) == bits_of(values[k]), names[i]);
         }
-        mmixi_config_text(&c, mmixi_dino_fields, MMIXI_DINO_FIELDS, local);
+        mmixi_config_text(mmixi_dino_config_of(&c), local);
         CHECK_AT(!strcmp(plain, local), names[i]);
         setlocale(LC_NUMERIC, "C");
     }
