@@ -3669,6 +3669,11 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #define MMIX_SELF "mamba_mix.h"                  /* this file's name, if you gave it another */
 #endif
 
+/* Short loops that cross a cache line are up to a fifth slower: one line each. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("align-loops=64")
+#endif
 #define MMIXI_LEVEL 0
 #include MMIX_SELF
 #ifdef MMIXI_X86
@@ -3680,6 +3685,9 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #ifdef MMIXI_ARM
 #define MMIXI_LEVEL 128
 #include MMIX_SELF
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
 #endif
 
 MMIXI_MATH mmix_real mmixi_exp_real(mmix_real x) { return mmixi_exp_v_none(x); }
