@@ -1780,6 +1780,15 @@ int madvise(void *address, size_t bytes, int advice);
 #include <sanitizer/asan_interface.h>
 #endif
 
+/* Around rooms where no time is spent (files, metrics, …): fewer passes, a tenth off the time to compile. */
+#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && defined(__GNUC__) && !defined(__clang__)
+#define MMIXI_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
+#define MMIXI_COLD_END _Pragma("GCC pop_options")
+#else
+#define MMIXI_COLD_BEGIN
+#define MMIXI_COLD_END
+#endif
+
 /* ==== >>errors & memory ==============================================================
 
    Lasting memory comes straight from the allocator. Step memory is one arena that ops fill from its two ends:
