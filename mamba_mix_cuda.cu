@@ -815,16 +815,16 @@ MMIXI_CUDA_INLINE void mmixi_cuda_fill_rest(const uint32_t *r, uint32_t *rest, i
     rest[at] = mmixi_cuda_tf32(x - __uint_as_float(r[at]));
     rest[at + step] = mmixi_cuda_tf32(y - __uint_as_float(r[at + step]));
 }
-MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_TF32> &a, int e, float x, float y)
+MMIXI_CUDA_INLINE void mmixi_cuda_set_pair(mmixi_cuda_a<MMIX_CUDA_TF32> &a, int e, float x, float y)
 {
     mmixi_cuda_fill(a.r, e / 2 * 4 + e % 2, 2, x, y);
 }
-MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_F32> &a, int e, float x, float y)
+MMIXI_CUDA_INLINE void mmixi_cuda_set_pair(mmixi_cuda_a<MMIX_CUDA_F32> &a, int e, float x, float y)
 {
     mmixi_cuda_fill(a.r, e / 2 * 4 + e % 2, 2, x, y);
     mmixi_cuda_fill_rest(a.r, a.rest, e / 2 * 4 + e % 2, 2, x, y);
 }
-MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_BF16> &a, int e, float x, float y)
+MMIXI_CUDA_INLINE void mmixi_cuda_set_pair(mmixi_cuda_a<MMIX_CUDA_BF16> &a, int e, float x, float y)
 {
     a.r[e] = mmixi_cuda_pack(x, y);
 }
@@ -876,7 +876,7 @@ template <int K, class F> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_of(F f)
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 4; e++) {
         const int row = g + e % 2 * 8, column = t + e / 2 * 8;
-        mmixi_cuda_put_a(a, e, f(row, column), f(row, column + 1));
+        mmixi_cuda_set_pair(a, e, f(row, column), f(row, column + 1));
     }
     return a;
 }
@@ -891,15 +891,15 @@ template <int K, class F> MMIXI_CUDA_INLINE mmixi_cuda_b<K> mmixi_cuda_b_of(F f)
 /* Two neighbours in one load. */
 MMIXI_CUDA_INLINE float2 mmixi_cuda_pair(const float *p) { return *(const float2 *)p; }
 MMIXI_CUDA_INLINE uint32_t mmixi_cuda_pair(const mmixi_cuda_bf16 *p) { return *(const uint32_t *)p; }
-template <class A> MMIXI_CUDA_INLINE void mmixi_cuda_put_a(A &a, int e, float2 x)
+template <class A> MMIXI_CUDA_INLINE void mmixi_cuda_set_pair(A &a, int e, float2 x)
 {
-    mmixi_cuda_put_a(a, e, x.x, x.y);
+    mmixi_cuda_set_pair(a, e, x.x, x.y);
 }
 template <class B> MMIXI_CUDA_INLINE void mmixi_cuda_put_b(B &b, int e, float2 x)
 {
     mmixi_cuda_put_b(b, e, x.x, x.y);
 }
-MMIXI_CUDA_INLINE void mmixi_cuda_put_a(mmixi_cuda_a<MMIX_CUDA_BF16> &a, int e, uint32_t x) { a.r[e] = x; }
+MMIXI_CUDA_INLINE void mmixi_cuda_set_pair(mmixi_cuda_a<MMIX_CUDA_BF16> &a, int e, uint32_t x) { a.r[e] = x; }
 MMIXI_CUDA_INLINE void mmixi_cuda_put_b(mmixi_cuda_b<MMIX_CUDA_BF16> &b, int e, uint32_t x) { b.r[e] = x; }
 /* a = 16 rows of a tile; b = the transpose of 8 rows */
 template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(const T *tile, int ld)
@@ -907,7 +907,7 @@ template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_rows(co
     const T *p = tile + mmixi_cuda_lane_row() * ld + mmixi_cuda_lane_pair();
     mmixi_cuda_a<K> a;
     MMIXI_CUDA_UNROLL
-    for (int e = 0; e < 4; e++) mmixi_cuda_put_a(a, e, mmixi_cuda_pair(p + e % 2 * 8 * ld + e / 2 * 8));
+    for (int e = 0; e < 4; e++) mmixi_cuda_set_pair(a, e, mmixi_cuda_pair(p + e % 2 * 8 * ld + e / 2 * 8));
     return a;
 }
 template <int K, class T> MMIXI_CUDA_INLINE mmixi_cuda_b<K> mmixi_cuda_b_rows(const T *tile, int ld)
@@ -929,7 +929,7 @@ template <int K> MMIXI_CUDA_INLINE mmixi_cuda_a<K> mmixi_cuda_a_strip(const floa
     mmixi_cuda_a<K> a;
     MMIXI_CUDA_UNROLL
     for (int e = 0; e < 4; e++)
-        mmixi_cuda_put_a(a, e, c[2 * i + e / 2][e % 2 * 2], c[2 * i + e / 2][e % 2 * 2 + 1]);
+        mmixi_cuda_set_pair(a, e, c[2 * i + e / 2][e % 2 * 2], c[2 * i + e / 2][e % 2 * 2 + 1]);
     return a;
 }
 
@@ -2692,13 +2692,13 @@ struct mmixi_cuda_attachment {
 
 /* The layout of a call under way: an array's place on the device and in pinned memory. While only bytes are
    counted pinned is NULL and the device's addresses are never looked at. */
-struct mmixi_cuda_trip {
+struct mmixi_cuda_layout {
     mmixi_cuda_attachment *a;
     char *device, *pinned;
     size_t at, up, down;                         /* now; end of the inputs; end of the results */
     int bf16;
 };
-static char *mmixi_cuda_reserve(mmixi_cuda_trip *t, size_t bytes, char **pinned)
+static char *mmixi_cuda_reserve(mmixi_cuda_layout *t, size_t bytes, char **pinned)
 {
     char *p = t->device + t->at;
     if (pinned) *pinned = t->pinned ? t->pinned + t->at : NULL;
@@ -2735,7 +2735,7 @@ static void mmixi_cuda_unpack_row(void *user, float *row, size_t n, size_t at)
     }
 }
 /* An input, or NULL: packed; `data` has the tensor's strides. */
-static void *mmixi_cuda_send(mmixi_cuda_trip *t, const mmix_tensor *x, const float *data, int bf16)
+static void *mmixi_cuda_send(mmixi_cuda_layout *t, const mmix_tensor *x, const float *data, int bf16)
 {
     mmixi_cuda_packing p;
     char *on_device;
@@ -2752,15 +2752,15 @@ static mmix_cuda_heads mmixi_cuda_packed(void *p, const mmix_tensor *x, size_t H
     return mmix_cuda_heads_plain(p, mmix_shape(x, 1), mmix_shape(x, 2),
                                  mmix_ndim(x) > 3 ? mmix_shape(x, 3) : 1, H);
 }
-static mmix_cuda_heads mmixi_cuda_send_heads(mmixi_cuda_trip *t, const mmix_tensor *x, size_t H)
+static mmix_cuda_heads mmixi_cuda_send_heads(mmixi_cuda_layout *t, const mmix_tensor *x, size_t H)
 {
     return mmixi_cuda_packed(mmixi_cuda_send(t, x, mmix_data(x), t->bf16), x, H);
 }
-static const float *mmixi_cuda_send_reals(mmixi_cuda_trip *t, const mmix_tensor *x)
+static const float *mmixi_cuda_send_reals(mmixi_cuda_layout *t, const mmix_tensor *x)
 {
     return (const float *)mmixi_cuda_send(t, x, x ? mmix_data(x) : NULL, 0);
 }
-static const int32_t *mmixi_cuda_send_ints(mmixi_cuda_trip *t, const mmix_tensor *x)
+static const int32_t *mmixi_cuda_send_ints(mmixi_cuda_layout *t, const mmix_tensor *x)
 {
     char *pinned, *p;
     size_t row;
@@ -2772,65 +2772,85 @@ static const int32_t *mmixi_cuda_send_ints(mmixi_cuda_trip *t, const mmix_tensor
                row * 4);
     return (const int32_t *)p;
 }
-static const float *mmixi_cuda_send_saved(mmixi_cuda_trip *t, const mmix_real *saved, size_t count)
+static const float *mmixi_cuda_send_saved(mmixi_cuda_layout *t, const mmix_real *saved, size_t count)
 {
     char *pinned, *p = mmixi_cuda_reserve(t, count * 4, &pinned);
     if (pinned) memcpy(pinned, saved, count * 4);
     return (const float *)p;
 }
 
-/* A result, and what becomes of it: the tensor's value (also the upstream's shape), its gradient, or saved
+/* A result, and what becomes of it: the values of `t`, or what is added to or written over its gradient, or saved
    reals. */
 struct mmixi_cuda_result {
     mmix_tensor *t;
-    mmix_real *saved;
+    mmix_real *to;                               /* NULL: nobody asked for it */
     char *pinned;
     size_t count;
-    int gradient, bf16;
+    int add, bf16;
 };
 struct mmixi_cuda_results { mmixi_cuda_result r[MMIX_MAX_INPUTS]; int count; };
-static void *mmixi_cuda_expect(mmixi_cuda_trip *t, mmixi_cuda_results *results, mmix_tensor *x,
-                               mmix_real *saved, size_t count, int gradient, int bf16)
+/* Room for count numbers: t's or, with t NULL, an array. */
+static void *mmixi_cuda_expect(mmixi_cuda_layout *layout, mmixi_cuda_results *results, mmix_tensor *t,
+                               mmix_real *to, size_t count, int add, int bf16)
 {
     mmixi_cuda_result *r = &results->r[results->count];
-    if (!x && !saved) return NULL;
+    if (!t && !to) return NULL;
     results->count++;
-    r->t = x;
-    r->saved = saved;
-    r->count = x ? mmix_count(x) : count;
-    r->gradient = gradient;
+    r->t = t;
+    r->to = to;
+    r->count = t ? mmix_count(t) : count;
+    r->add = add;
     r->bf16 = bf16;
-    return mmixi_cuda_reserve(t, r->count * (bf16 ? 2 : 4), &r->pinned);
+    return mmixi_cuda_reserve(layout, r->count * (bf16 ? 2 : 4), &r->pinned);
 }
-static int mmixi_cuda_deliver(mmix_ctx *m, mmixi_cuda_results *results)
+static void mmixi_cuda_deliver(mmixi_cuda_results *results)
 {
     for (int i = 0; i < results->count; i++) {
         mmixi_cuda_result *r = &results->r[i];
         mmixi_cuda_packing p;
-        mmix_real *to = r->t && !r->gradient ? mmix_data(r->t) : r->saved;
         p.to = r->pinned;
         p.bf16 = r->bf16;
-        p.add = 0;
-        if (r->gradient) to = mmix_grad_target(m, r->t, &p.add);
-        if (mmix_error(m)) return -1;
-        if (!to) continue;                       /* nobody asked for it */
-        if (r->t) mmixi_cuda_rows(r->t, to, mmixi_cuda_unpack_row, &p);
-        else memcpy(to, r->pinned, r->count * sizeof *to);
+        p.add = r->add;
+        if (r->to && r->t) mmixi_cuda_rows(r->t, r->to, mmixi_cuda_unpack_row, &p);
+        else if (r->to) memcpy(r->to, r->pinned, r->count * sizeof *r->to);
     }
-    return 0;
 }
 
 /* The three mixers as calls: each lays out arrays in t and runs, or only counts while t->pinned is NULL. */
 struct mmixi_cuda_plan { mmix_call *call; int back; mmixi_cuda_results results; };
-typedef int mmixi_cuda_layer(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run);
+typedef int mmixi_cuda_layer(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run);
+/* Where an output's values come from; where the gradient of input i does, packed as (B, L, heads, width) or in a
+   piece; the upstream gradient of the first output. */
+static void *mmixi_cuda_output(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
+{
+    mmix_tensor *out = plan->call->out[i];
+    return mmixi_cuda_expect(t, &plan->results, out, out ? mmix_data(out) : NULL, 0, 0, bf16);
+}
+static float *mmixi_cuda_gradient(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, int bf16)
+{
+    mmix_call *call = plan->call;
+    return (float *)mmixi_cuda_expect(t, &plan->results, call->in[i], call->dx[i], 0, call->add[i], bf16);
+}
+static mmix_cuda_heads mmixi_cuda_gradient_heads(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int i, size_t H)
+{
+    return mmixi_cuda_packed(mmixi_cuda_gradient(t, plan, i, t->bf16), plan->call->in[i], H);
+}
+static mmix_cuda_heads mmixi_cuda_upstream(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, size_t H)
+{
+    const mmix_tensor *y = plan->call->out[0];
+    return mmixi_cuda_packed(mmixi_cuda_send(t, y, plan->call->dy[0], t->bf16), y, H);
+}
+static const float *mmixi_cuda_upstream_state(mmixi_cuda_layout *t, mmixi_cuda_plan *plan)
+{
+    return plan->call->dy[1] ? (const float *)mmixi_cuda_send(t, plan->call->out[1], plan->call->dy[1], 0) : NULL;
+}
 
-static int mmixi_cuda_plan_ssd(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run)
+static int mmixi_cuda_plan_ssd(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
 {
     mmix_call *call = plan->call;
     mmix_tensor *const *in = call->in;
     const mmix_raw_ssd *o = (const mmix_raw_ssd *)call->options;
-    mmixi_cuda_results *to = &plan->results;
-    const int half = t->bf16, back = plan->back;
+    const int back = plan->back;
     mmix_cuda_ssd x;
     memset(&x, 0, sizeof x);
     x.precision = t->a->options.precision;
@@ -2852,37 +2872,33 @@ static int mmixi_cuda_plan_ssd(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int ru
     x.seq_idx = mmixi_cuda_send_ints(t, in[8]);
     x.seq_batch = (ptrdiff_t)x.L;
     if (back) {
-        const mmix_tensor *dy = mmix_grad(call->out[0]),
-            *dlast = call->out[1] ? mmix_grad(call->out[1]) : NULL;
-        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half),
-                                 call->out[0], x.H);
-        x.dfinal = mmixi_cuda_send_reals(t, dlast);
+        x.dy = mmixi_cuda_upstream(t, plan, x.H);
+        x.dfinal = mmixi_cuda_upstream_state(t, plan);
     }
     t->up = t->at;
     if (!back) {
-        x.y = mmixi_cuda_packed(mmixi_cuda_expect(t, to, call->out[0], NULL, 0, 0, half), call->out[0], x.H);
-        x.final_state = (float *)mmixi_cuda_expect(t, to, call->out[1], NULL, 0, 0, 0);
+        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
+        x.final_state = (float *)mmixi_cuda_output(t, plan, 1, 0);
     } else {
-        x.dx = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[0], NULL, 0, 1, half), in[0], x.H);
-        x.ddt = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[1], NULL, 0, 1, half), in[1], x.H);
-        x.dA = (float *)mmixi_cuda_expect(t, to, in[2], NULL, 0, 1, 0);
-        x.db = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[3], NULL, 0, 1, half), in[3], x.H);
-        x.dc = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[4], NULL, 0, 1, half), in[4], x.H);
-        x.dD = (float *)mmixi_cuda_expect(t, to, in[5], NULL, 0, 1, 0);
-        x.ddt_bias = (float *)mmixi_cuda_expect(t, to, in[6], NULL, 0, 1, 0);
-        x.dinitial = (float *)mmixi_cuda_expect(t, to, in[7], NULL, 0, 1, 0);
+        x.dx = mmixi_cuda_gradient_heads(t, plan, 0, x.H);
+        x.ddt = mmixi_cuda_gradient_heads(t, plan, 1, x.H);
+        x.dA = mmixi_cuda_gradient(t, plan, 2, 0);
+        x.db = mmixi_cuda_gradient_heads(t, plan, 3, x.H);
+        x.dc = mmixi_cuda_gradient_heads(t, plan, 4, x.H);
+        x.dD = mmixi_cuda_gradient(t, plan, 5, 0);
+        x.ddt_bias = mmixi_cuda_gradient(t, plan, 6, 0);
+        x.dinitial = mmixi_cuda_gradient(t, plan, 7, 0);
     }
     t->down = t->at;
     x.workspace = mmixi_cuda_reserve(t, mmix_cuda_ssd_workspace(&x, back), NULL);
     return !run ? 0 : back ? mmix_cuda_ssd_backward(&x) : mmix_cuda_ssd_forward(&x);
 }
-static int mmixi_cuda_plan_attention(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run)
+static int mmixi_cuda_plan_attention(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
 {
     mmix_call *call = plan->call;
     mmix_tensor *const *in = call->in;
     const mmix_raw_softmax *o = (const mmix_raw_softmax *)call->options;
-    mmixi_cuda_results *to = &plan->results;
-    const int half = t->bf16, back = plan->back;
+    const int back = plan->back;
     const size_t rows = o->B * o->H * o->L;
     mmix_cuda_attention x;
     memset(&x, 0, sizeof x);
@@ -2902,35 +2918,32 @@ static int mmixi_cuda_plan_attention(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, 
     x.bias = mmixi_cuda_send_reals(t, in[4]);
     x.lefts = mmixi_cuda_send_ints(t, in[5]);
     if (back) {
-        const mmix_tensor *dy = mmix_grad(call->out[0]);
         x.y = mmixi_cuda_send_heads(t, call->out[0], x.H);
-        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half),
-                                 call->out[0], x.H);
+        x.dy = mmixi_cuda_upstream(t, plan, x.H);
         x.top = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[0], rows);
         x.over = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[1], rows);
     }
     t->up = t->at;
     if (!back) {
-        x.y = mmixi_cuda_packed(mmixi_cuda_expect(t, to, call->out[0], NULL, 0, 0, half), call->out[0], x.H);
-        x.top = (float *)mmixi_cuda_expect(t, to, NULL, call->saved[0], rows, 0, 0);
-        x.over = (float *)mmixi_cuda_expect(t, to, NULL, call->saved[1], rows, 0, 0);
+        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
+        x.top = (float *)mmixi_cuda_expect(t, &plan->results, NULL, call->saved[0], rows, 0, 0);
+        x.over = (float *)mmixi_cuda_expect(t, &plan->results, NULL, call->saved[1], rows, 0, 0);
     } else {
-        x.dq = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[0], NULL, 0, 1, half), in[0], x.H);
-        x.dk = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[1], NULL, 0, 1, half), in[1], x.H);
-        x.dv = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[2], NULL, 0, 1, half), in[2], x.H);
-        x.dbias = (float *)mmixi_cuda_expect(t, to, in[4], NULL, 0, 1, 0);
+        x.dq = mmixi_cuda_gradient_heads(t, plan, 0, x.H);
+        x.dk = mmixi_cuda_gradient_heads(t, plan, 1, x.H);
+        x.dv = mmixi_cuda_gradient_heads(t, plan, 2, x.H);
+        x.dbias = mmixi_cuda_gradient(t, plan, 4, 0);
     }
     t->down = t->at;
     x.workspace = mmixi_cuda_reserve(t, mmix_cuda_attention_workspace(&x, back), NULL);
     return !run ? 0 : back ? mmix_cuda_attention_backward(&x) : mmix_cuda_attention_forward(&x);
 }
-static int mmixi_cuda_plan_linear(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int run)
+static int mmixi_cuda_plan_linear(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int run)
 {
     mmix_call *call = plan->call;
     mmix_tensor *const *in = call->in;
     const mmix_raw_linear *o = (const mmix_raw_linear *)call->options;
-    mmixi_cuda_results *to = &plan->results;
-    const int half = t->bf16, back = plan->back;
+    const int back = plan->back;
     mmix_cuda_linear_attention x;
     memset(&x, 0, sizeof x);
     x.precision = t->a->options.precision;
@@ -2946,21 +2959,18 @@ static int mmixi_cuda_plan_linear(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int
     x.seq_batch = (ptrdiff_t)x.L;
     x.initial_state = mmixi_cuda_send_reals(t, in[4]);
     if (back) {
-        const mmix_tensor *dy = mmix_grad(call->out[0]),
-            *dlast = call->out[1] ? mmix_grad(call->out[1]) : NULL;
-        x.dy = mmixi_cuda_packed(mmixi_cuda_send(t, call->out[0], dy ? mmix_data(dy) : NULL, half),
-                                 call->out[0], x.H);
-        x.dfinal = mmixi_cuda_send_reals(t, dlast);
+        x.dy = mmixi_cuda_upstream(t, plan, x.H);
+        x.dfinal = mmixi_cuda_upstream_state(t, plan);
     }
     t->up = t->at;
     if (!back) {
-        x.y = mmixi_cuda_packed(mmixi_cuda_expect(t, to, call->out[0], NULL, 0, 0, half), call->out[0], x.H);
-        x.final_state = (float *)mmixi_cuda_expect(t, to, call->out[1], NULL, 0, 0, 0);
+        x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
+        x.final_state = (float *)mmixi_cuda_output(t, plan, 1, 0);
     } else {
-        x.dq = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[0], NULL, 0, 1, half), in[0], x.H);
-        x.dk = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[1], NULL, 0, 1, half), in[1], x.H);
-        x.dv = mmixi_cuda_packed(mmixi_cuda_expect(t, to, in[2], NULL, 0, 1, half), in[2], x.H);
-        x.dinitial = (float *)mmixi_cuda_expect(t, to, in[4], NULL, 0, 1, 0);
+        x.dq = mmixi_cuda_gradient_heads(t, plan, 0, x.H);
+        x.dk = mmixi_cuda_gradient_heads(t, plan, 1, x.H);
+        x.dv = mmixi_cuda_gradient_heads(t, plan, 2, x.H);
+        x.dinitial = mmixi_cuda_gradient(t, plan, 4, 0);
     }
     t->down = t->at;
     x.workspace = mmixi_cuda_reserve(t, mmix_cuda_linear_attention_workspace(&x, back), NULL);
@@ -2968,7 +2978,7 @@ static int mmixi_cuda_plan_linear(mmixi_cuda_trip *t, mmixi_cuda_plan *plan, int
 }
 
 /* Memory for a call: grown to what is asked, never shrunk. */
-static int mmixi_cuda_room(mmixi_cuda_attachment *a, size_t device, size_t pinned)
+static int mmixi_cuda_grow(mmixi_cuda_attachment *a, size_t device, size_t pinned)
 {
     cudaError_t e = cudaSuccess;
     if (device > a->device_size) {
@@ -2992,10 +3002,9 @@ static int mmixi_cuda_room(mmixi_cuda_attachment *a, size_t device, size_t pinne
     a->done.pinned_bytes = a->pinned_size;
     return (int)e;
 }
-static int mmixi_cuda_travel(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *call, int back,
-                             mmixi_cuda_layer *layer)
+static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int back, mmixi_cuda_layer *layer)
 {
-    mmixi_cuda_trip t;
+    mmixi_cuda_layout t;
     mmixi_cuda_plan plan;
     mmixi_cuda_results results;
     int error, end;
@@ -3007,7 +3016,7 @@ static int mmixi_cuda_travel(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *c
     plan.back = back;
     layer(&t, &plan, 0);
     error = (int)cudaSetDevice(a->options.device);
-    if (!error) error = mmixi_cuda_room(a, t.at, t.down);
+    if (!error) error = mmixi_cuda_grow(a, t.at, t.down);
     if (!error) {
         t.at = 0;
         plan.results.count = 0;
@@ -3035,7 +3044,8 @@ static int mmixi_cuda_travel(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *c
     a->done.copies += 2;
     a->done.bytes_up += t.up;
     a->done.bytes_down += t.down - t.up;
-    return mmixi_cuda_deliver(m, &results) ? -2 : 0;
+    mmixi_cuda_deliver(&results);
+    return 0;
 }
 
 /* Multiply-adds of a forward call. */
@@ -3058,27 +3068,32 @@ static double mmixi_cuda_work(int op, const mmix_call *call)
 enum { MMIXI_CUDA_MARK = MMIX_MAX_SAVED - 1 };
 static double mmixi_cuda_least(const mmix_cuda_options *o) { return o->least > 0 ? o->least : 5e7; }
 
-static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, int op, mmix_call *call, int back)
+static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *call, int back)
 {
-    const mmix_op_functions run = a ? a->before[op] : mmix_kernel(m, op);
+    const mmix_op_functions run = a ? a->before[call->op] : mmix_kernel(m, call->op);
     mmix_call again = *call;
-    if (a) a->done.on_host[op]++;
+    if (a) a->done.on_host[call->op]++;
     if (!back) return run.forward(m, call);
-    /* on a copy: the node frees its own */
-    if (call->saved[MMIXI_CUDA_MARK] && run.forward(m, &again)) return -1;
+    /* on a copy: the node frees its own; a forward sees no gradients */
+    if (call->saved[MMIXI_CUDA_MARK]) {
+        again.dy[0] = again.dy[1] = NULL;
+        if (run.forward(m, &again)) return -1;
+        again.dy[0] = call->dy[0];
+        again.dy[1] = call->dy[1];
+    }
     return run.backward(m, &again);
 }
-static int mmixi_cuda_mixer(mmix_ctx *m, int op, mmix_call *call, int back, mmixi_cuda_layer *layer)
+static int mmixi_cuda_mixer(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *call, int back,
+                            mmixi_cuda_layer *layer)
 {
-    mmixi_cuda_attachment *a = (mmixi_cuda_attachment *)mmix_kernel_user(m);
-    int error, device;
-    if (!a) return mmixi_cuda_host(m, a, op, call, back);
-    device = back ? call->saved[MMIXI_CUDA_MARK] != NULL
+    const int op = call->op;
+    int error;
+    const int device = back ? call->saved[MMIXI_CUDA_MARK] != NULL
         : mmixi_cuda_work(op, call) >= mmixi_cuda_least(&a->options);
     if (!device) {
         a->done.host_small += !back;
         a->done.host_calls++;
-        return mmixi_cuda_host(m, a, op, call, back);
+        return mmixi_cuda_host(m, a, call, back);
     }
     if (!back && call->recorded) {
         const mmix_tensor *y = call->out[0];
@@ -3087,8 +3102,7 @@ static int mmixi_cuda_mixer(mmix_ctx *m, int op, mmix_call *call, int back, mmix
             if (!mmix_save(m, call, i, rows)) return -1;
         if (!mmix_save(m, call, MMIXI_CUDA_MARK, 1)) return -1;
     }
-    error = mmixi_cuda_travel(m, a, call, back, layer);
-    if (error == -2) return -1;                  /* the host's memory; the context says so */
+    error = mmixi_cuda_offload(a, call, back, layer);
     if (!error) {
         a->done.on_device[op]++;
         a->done.device_calls++;
@@ -3109,56 +3123,29 @@ static int mmixi_cuda_mixer(mmix_ctx *m, int op, mmix_call *call, int back, mmix
             call->saved_count[i] = 0;
         }
     }
-    return mmixi_cuda_host(m, a, op, call, back);
+    return mmixi_cuda_host(m, a, call, back);
 }
-static int mmixi_cuda_op_ssd(mmix_ctx *m, mmix_call *c)
+static int mmixi_cuda_forward(mmix_ctx *m, mmix_call *call);
+/* The context's attachment; NULL if the pointer it keeps is another override's. */
+static mmixi_cuda_attachment *mmixi_cuda_attached(const mmix_ctx *m)
 {
-    return mmixi_cuda_mixer(m, MMIX_OP_SSD, c, 0, mmixi_cuda_plan_ssd);
+    return m && mmix_kernel(m, MMIX_OP_SSD).forward == mmixi_cuda_forward
+        ? (mmixi_cuda_attachment *)mmix_kernel_user(m) : NULL;
 }
-static int mmixi_cuda_op_ssd_back(mmix_ctx *m, mmix_call *c)
+/* Every op of an attached context comes through here: mixers go to the device, others are counted and handed on. */
+static int mmixi_cuda_run(mmix_ctx *m, mmix_call *call, int back)
 {
-    return mmixi_cuda_mixer(m, MMIX_OP_SSD, c, 1, mmixi_cuda_plan_ssd);
+    mmixi_cuda_attachment *a = mmixi_cuda_attached(m);       /* NULL: detached since the op was recorded */
+    mmixi_cuda_layer *layer = call->op == MMIX_OP_SSD ? mmixi_cuda_plan_ssd
+        : call->op == MMIX_OP_SOFTMAX_ATTENTION ? mmixi_cuda_plan_attention
+        : call->op == MMIX_OP_LINEAR_ATTENTION ? mmixi_cuda_plan_linear : NULL;
+    return a && layer ? mmixi_cuda_mixer(m, a, call, back, layer) : mmixi_cuda_host(m, a, call, back);
 }
-static int mmixi_cuda_op_softmax(mmix_ctx *m, mmix_call *c)
-{
-    return mmixi_cuda_mixer(m, MMIX_OP_SOFTMAX_ATTENTION, c, 0, mmixi_cuda_plan_attention);
-}
-static int mmixi_cuda_op_softmax_back(mmix_ctx *m, mmix_call *c)
-{
-    return mmixi_cuda_mixer(m, MMIX_OP_SOFTMAX_ATTENTION, c, 1, mmixi_cuda_plan_attention);
-}
-static int mmixi_cuda_op_linear(mmix_ctx *m, mmix_call *c)
-{
-    return mmixi_cuda_mixer(m, MMIX_OP_LINEAR_ATTENTION, c, 0, mmixi_cuda_plan_linear);
-}
-static int mmixi_cuda_op_linear_back(mmix_ctx *m, mmix_call *c)
-{
-    return mmixi_cuda_mixer(m, MMIX_OP_LINEAR_ATTENTION, c, 1, mmixi_cuda_plan_linear);
-}
-/* Any other op: counted and handed on. A function does not hear which op it is for, so each has its own. */
-template <int OP> struct mmixi_cuda_other {
-    static int forward(mmix_ctx *m, mmix_call *call)
-    {
-        return mmixi_cuda_host(m, (mmixi_cuda_attachment *)mmix_kernel_user(m), OP, call, 0);
-    }
-    static int backward(mmix_ctx *m, mmix_call *call)
-    {
-        return mmixi_cuda_host(m, (mmixi_cuda_attachment *)mmix_kernel_user(m), OP, call, 1);
-    }
-    static void set(mmix_ctx *m)
-    {
-        mmix_op_functions f;
-        mmixi_cuda_other<OP - 1>::set(m);
-        f.forward = forward;
-        f.backward = mmix_kernel(m, OP).backward ? backward : NULL;
-        mmix_kernel_set(m, OP, &f);
-    }
-};
-template <> struct mmixi_cuda_other<-1> { static void set(mmix_ctx *) {} };
-
+static int mmixi_cuda_forward(mmix_ctx *m, mmix_call *call) { return mmixi_cuda_run(m, call, 0); }
+static int mmixi_cuda_backward(mmix_ctx *m, mmix_call *call) { return mmixi_cuda_run(m, call, 1); }
 MMIXDEF void mmix_cuda_detach(mmix_ctx *m)
 {
-    mmixi_cuda_attachment *a = m ? (mmixi_cuda_attachment *)mmix_kernel_user(m) : NULL;
+    mmixi_cuda_attachment *a = mmixi_cuda_attached(m);
     if (!a) return;
     for (int op = 0; op < MMIX_OP_COUNT; op++) mmix_kernel_set(m, op, &a->before[op]);
     mmix_kernel_user_set(m, NULL);
@@ -3175,6 +3162,9 @@ MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
     int devices = 0, major = 0;
     if (!m || mmix_error(m)) return -1;
     mmix_cuda_detach(m);
+    if (mmix_kernel_user(m))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cuda_attach: mmix_kernel_user belongs to another override, "
+                         "expected NULL");
     a = (mmixi_cuda_attachment *)calloc(1, sizeof *a);
     if (!a) return mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_cuda_attach: out of memory");
     if (options) a->options = *options;
@@ -3199,23 +3189,18 @@ MMIXDEF int mmix_cuda_attach(mmix_ctx *m, const mmix_cuda_options *options)
                          e != cudaSuccess ? cudaGetErrorString(e)
                          : "the GPU's compute capability is below 8.0");
     }
-    for (int op = 0; op < MMIX_OP_COUNT; op++) a->before[op] = mmix_kernel(m, op);
-    mmixi_cuda_other<MMIX_OP_COUNT - 1>::set(m);
-    f.forward = mmixi_cuda_op_ssd;
-    f.backward = mmixi_cuda_op_ssd_back;
-    mmix_kernel_set(m, MMIX_OP_SSD, &f);
-    f.forward = mmixi_cuda_op_softmax;
-    f.backward = mmixi_cuda_op_softmax_back;
-    mmix_kernel_set(m, MMIX_OP_SOFTMAX_ATTENTION, &f);
-    f.forward = mmixi_cuda_op_linear;
-    f.backward = mmixi_cuda_op_linear_back;
-    mmix_kernel_set(m, MMIX_OP_LINEAR_ATTENTION, &f);
+    for (int op = 0; op < MMIX_OP_COUNT; op++) {
+        a->before[op] = mmix_kernel(m, op);
+        f.forward = mmixi_cuda_forward;
+        f.backward = a->before[op].backward ? mmixi_cuda_backward : NULL;
+        mmix_kernel_set(m, op, &f);
+    }
     mmix_kernel_user_set(m, a);
     return 0;
 }
 MMIXDEF void mmix_cuda_stats(const mmix_ctx *m, mmix_cuda_statistics *statistics)
 {
-    const mmixi_cuda_attachment *a = m ? (const mmixi_cuda_attachment *)mmix_kernel_user(m) : NULL;
+    const mmixi_cuda_attachment *a = mmixi_cuda_attached(m);
     if (a) *statistics = a->done;
     else memset(statistics, 0, sizeof *statistics);
 }

@@ -26,8 +26,15 @@
 #elif !defined(_WIN32)
 #define _POSIX_C_SOURCE 200809L
 #endif
+#ifndef MMIX_LINKED                              /* make links an object that all demos share */
 #define MAMBA_MIX_IMPLEMENTATION
+#endif
 #include "../mamba_mix.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #if defined(_WIN32)
 #include <windows.h>

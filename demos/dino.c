@@ -16,7 +16,9 @@
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
 #endif
+#ifndef MMIX_LINKED                              /* make links an object that all demos share */
 #define MAMBA_MIX_IMPLEMENTATION
+#endif
 #define REPORT_PROGRAM "dino"
 #include "../mamba_mix.h"
 #include "pictures.h"

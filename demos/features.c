@@ -15,7 +15,9 @@
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
 #endif
+#ifndef MMIX_LINKED                              /* make links an object that all demos share */
 #define MAMBA_MIX_IMPLEMENTATION
+#endif
 #define REPORT_PROGRAM "features"
 #include "../mamba_mix.h"
 #include "pictures.h"
@@ -327,7 +329,7 @@ static void view_mask(mmix_ctx *m, const settings *o, const photo *p, size_t w, 
     for (size_t i = 0; rgb && !*v->why && i < v->w * v->h; i++)
         v->mask[i] = shade[3 * i + 1] >= 128 ? 255 : shade[3 * i] >= 128;
     free(shade);
-    if (rgb) picture_pixels_free(m, p->mask, rgb, in.width, in.height);
+    if (rgb) picture_pixels_free(p->mask, rgb);
 }
 
 /* Reads picture i; v->why says what went wrong. m may be NULL if no file of it is PPM. */
@@ -359,7 +361,7 @@ static void view_read(mmix_ctx *m, const settings *o, const album *a, size_t i, 
         snprintf(v->why, sizeof v->why, "%s: %zu x %zu pixels cannot be brought to size", name, in.width,
                  in.height);
     if (p->mask && !*v->why) view_mask(m, o, p, in.width, in.height, v);
-    if (rgb) picture_pixels_free(m, p->path, rgb, in.width, in.height);
+    if (rgb) picture_pixels_free(p->path, rgb);
 }
 
 typedef struct reading { mmix_ctx *m; const settings *o; const album *a; view *v; size_t first; } reading;

@@ -18,7 +18,9 @@
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200112L
 #endif
+#ifndef MMIX_LINKED                              /* make links an object that all demos share */
 #define MAMBA_MIX_IMPLEMENTATION
+#endif
 #define REPORT_PROGRAM "linmu"
 #include "../mamba_mix.h"
 #include "pictures.h"
@@ -26,6 +28,8 @@
 #include "report.h"
 #include "scenes.h"
 #include "linmu_figures.h"
+#include "text.h"
+#include "heads.h"
 #include <ctype.h>
 #include <inttypes.h>
 #ifdef _WIN32
@@ -395,7 +399,7 @@ typedef struct job {                                     /* one part with one se
     task t;
     mmix_decoder *teacher;
     mmix_vision *eye;                                    /* the encoder; NULL for text */
-    mmix_tokenizer *tokenizer;                           /* or NULL */
+    tokenizer *tokenizer;                           /* or NULL */
 } job;
 
 static const char *job_path(const job *j, const char *name, const char *ending, char *path, size_t room)
@@ -877,7 +881,7 @@ static int prepare_text(job *j)
     mmix_ctx *m = j->m;
     if (j->o->teacher) {
         j->teacher = mmix_decoder_open(m, j->o->teacher);
-        if (j->teacher && j->o->tokenizer) j->tokenizer = mmix_tokenizer_load(m, j->o->tokenizer);
+        if (j->teacher && j->o->tokenizer) j->tokenizer = tokenizer_load(m, j->o->tokenizer);
         return mmix_error(m) ? -1 : tell(j);
     }
     fprintf(stderr, "text: no pretrained teacher here (--teacher names one): a small one learns stories made of "
@@ -1182,13 +1186,13 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
     double distance[64], share[64];
     if (!value || !M) return;
     const mmix_real *a = mmix_data(M);
-    mmix_head_reach(a, H, 1, L, NEAR, share, distance);
+    head_reach(a, H, 1, L, NEAR, share, distance);
     for (size_t k = 0; k < H; k++) h[k].share += share[k], h[k].reach += distance[k];
     for (int s = 0; s < 2; s++) {
         mmix_tensor *S = mmix_decoder_matrix(m, student[s], sequence, layer);
         if (!S) return;
         mmix_real *b = mmix_data(S);
-        mmix_matrix_distance(a, b, H, n, NULL, distance);
+        matrix_distance(a, b, H, n, NULL, distance);
         for (size_t k = 0; k < H; k++) {
             double ab = 0, bb = 0;
             h[k].distance[s] += distance[k];
@@ -1198,7 +1202,7 @@ static void add_heads(mmix_ctx *m, const mmix_decoder *teacher, const mmix_decod
             }
             for (size_t i = k * n; bb > 0 && i < (k + 1) * n; i++) b[i] = (mmix_real)((double)b[i] * ab / bb);
         }
-        mmix_matrix_distance(a, b, H, n, NULL, distance);            /* after the best scaling: the angle's sine */
+        matrix_distance(a, b, H, n, NULL, distance);            /* after the best scaling: the angle's sine */
         for (size_t k = 0; k < H; k++) h[k].sine[s] += distance[k];
     }
 }
@@ -1314,7 +1318,7 @@ static void report_tokens(report *h, const job *j, const int32_t *token, size_t 
 {
     for (size_t i = 0; i < n; i++) {
         if (token[i] == END) continue;
-        const char *piece = j->tokenizer ? mmix_tokenizer_piece(j->tokenizer, token[i], NULL) : j->t.word[token[i]];
+        const char *piece = j->tokenizer ? tokenizer_piece(j->tokenizer, token[i], NULL) : j->t.word[token[i]];
         report_text(h, piece);
         if (!j->tokenizer) report_text(h, " ");
     }
@@ -1423,7 +1427,7 @@ static void report_part(report *h, const job *j, const result *r, const mmix_dec
 
 static void job_free(job *j)
 {
-    mmix_tokenizer_destroy(j->tokenizer);
+    tokenizer_free(j->tokenizer);
     mmix_decoder_destroy(j->teacher);
     mmix_vision_destroy(j->eye);
     task_free(&j->t);

@@ -11,13 +11,17 @@
 
    Sections: what both need · figures · report: measuring · report: writing · main */
 
+#ifndef MMIX_LINKED                              /* make links an object that all demos share */
 #define MAMBA_MIX_IMPLEMENTATION
+#endif
 #define REPORT_PROGRAM "mixers"
 #include "../mamba_mix.h"
+#include "heads.h"
 #include "pictures.h"
 #include "report.h"
 #include "scenes.h"
 #include <ctype.h>
+#include <float.h>
 #include <inttypes.h>
 #include <time.h>
 
@@ -43,7 +47,7 @@ static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb
     p.rgb = pixels;
     int bad = !scratch || mmix_picture_resize(rgb, side, side, p, box, scratch);
     free(scratch);
-    picture_pixels_free(m, file, pixels, p.width, p.height);
+    picture_pixels_free(file, pixels);
     return bad ? fail("%s: %zu x %zu pixels cannot be brought to %zu x %zu", file, p.width, p.height, side, side) : 0;
 }
 
@@ -572,8 +576,8 @@ static void measure_reach(const model *o, const mmix_real *M, mmix_real *scratch
     for (size_t i = 0; i < o->tokens; i++)
         for (size_t j = 0; j < o->tokens; j++)
             if (!is_class(o, i) && !is_class(o, j)) scratch[to++] = M[i * o->tokens + j];
-    mmix_head_reach(scratch, 1, side, side, 0, &value[SELF], NULL);
-    mmix_head_reach(scratch, 1, side, side, RADIUS, &value[NEAR], &value[FAR]);
+    head_reach(scratch, 1, side, side, 0, &value[SELF], NULL);
+    head_reach(scratch, 1, side, side, RADIUS, &value[NEAR], &value[FAR]);
 }
 
 /* One head's blocks. Beside the diagonal lie all full blocks I ≠ J, of one direction those on its side. */
@@ -945,8 +949,8 @@ static int report_numbers(report *r, const model *o)
     if (!ones) return -1;
     for (size_t i = 0; i < n * n; i++) ones[i] = 1;
     for (int c = 0; c < COLUMNS; c++) even[c] = NAN;
-    mmix_head_reach(ones, 1, side, side, 0, &even[SELF], NULL);
-    mmix_head_reach(ones, 1, side, side, RADIUS, &even[NEAR], &even[FAR]);
+    head_reach(ones, 1, side, side, 0, &even[SELF], NULL);
+    head_reach(ones, 1, side, side, RADIUS, &even[NEAR], &even[FAR]);
     free(ones);
     report_columns_html(r, column, COLUMNS, "layer||head", NULL);
     for (const view *w = o->view; w < o->view + o->views; w++)

@@ -9,7 +9,7 @@
    that every machine sees the same order.
 
    JPEG, PNG, BMP and TGA come through Sean Barrett's stb_image.h where the compiler finds it (Debian:
-   libstb-dev), PPM and PGM through the library. Pictures are cut to the square in their middle and brought to
+   libstb-dev), PPM and PGM through ppm.h. Pictures are cut to the square in their middle and brought to
    size x size: bicubic, masks by the nearest pixel. Include mamba_mix.h with its implementation before this.
 
        pictures p;
@@ -23,6 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "ppm.h"
 
 #ifdef _WIN32
 #include <windows.h>
@@ -187,12 +189,12 @@ static inline picture_names picture_list(const char *folder, int folders)
 
 /* ---- pixels -------------------------------------------------------------------------------------------- */
 
-/* A file's RGB pixels by the library (m not NULL: PPM) or stb_image (may run in a task); NULL and why. */
+/* A file's RGB pixels by ppm.h (m not NULL) or stb_image (may run in a task); NULL and why. */
 static inline uint8_t *picture_pixels(mmix_ctx *m, const char *path, size_t *width, size_t *height, char *why,
                                       size_t room)
 {
     if (picture_is_ppm(path)) {
-        uint8_t *rgb = mmix_ppm_load(m, path, width, height);
+        uint8_t *rgb = ppm_load(m, path, width, height);
         if (!rgb) snprintf(why, room, "%s; mend it or take it out of the folder", mmix_error(m));
         return rgb;
     }
@@ -213,10 +215,9 @@ static inline uint8_t *picture_pixels(mmix_ctx *m, const char *path, size_t *wid
 #endif
 }
 
-static inline void picture_pixels_free(mmix_ctx *m, const char *path, uint8_t *rgb, size_t width,
-                                       size_t height)
+static inline void picture_pixels_free(const char *path, uint8_t *rgb)
 {
-    if (picture_is_ppm(path)) mmix_ppm_free(m, rgb, width, height);
+    if (picture_is_ppm(path)) ppm_free(rgb);
 #ifdef PICTURES_STB
     else stbi_image_free(rgb);
 #endif
@@ -253,7 +254,7 @@ static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t s
     if (!bad) bad = mmix_picture_resize(set->rgb + i * size * size * 3, size, size, in, box, scratch);
     if (bad) snprintf(why, room, "%s: %zu x %zu pixels cannot be brought to size", set->name[i], w, h);
     free(scratch);
-    picture_pixels_free(m, set->name[i], rgb, w, h);
+    picture_pixels_free(set->name[i], rgb);
     if (bad || !mask_path) return bad ? -1 : 0;
 
     mask = picture_pixels(m, mask_path, &mw, &mh, why, room);
@@ -268,7 +269,7 @@ static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t s
                                            (2 * x + 1) * box.width / (2 * size));
             set->mask[(i * size + y) * size + x] = picture_mask_label(p);
         }
-    picture_pixels_free(m, mask_path, mask, mw, mh);
+    picture_pixels_free(mask_path, mask);
     return bad ? -1 : 0;
 }
 

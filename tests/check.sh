@@ -6,6 +6,8 @@ set -u
 W="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow"
 t=build/check-$1; rm -rf $t; mkdir -p $t
 passed=0 failed=0 skipped=0
+# what the tests have built already; all of it with warnings counted
+make -s build/mamba_mix.o build/mamba_mix_f64.o build/cuda_host.o || exit 1
 try()                                            # try LABEL COMMAND...: passes with status 0 and no word
 {
     label=$1; shift
@@ -18,46 +20,61 @@ printf '#define MMIX_STATIC\n#define MAMBA_MIX_IMPLEMENTATION\n#include "mamba_m
 for unit in u d s; do cp $t/$unit.c $t/$unit.cc; done
 
 if [ "$1" = compilers ]; then
-one()                                            # one COMPILER STANDARD EXTENSION EXTRA...
+# one COMPILER STANDARD EXTENSION UNITS EXTRA...: the named units become objects, the others are read. Nearly all that a
+# compiler warns of it knows when it has read a unit; what it says of functions that it can not inline, or that end without a
+# value, it knows when it makes code: gcc does that in the builds of the tests, every other compiler here once.
+one()
 {
-    cc=$1 std=$2 ext=$3; shift 3
+    cc=$1 std=$2 ext=$3 objects=$4; shift 4
     if ! command -v "$cc" >/dev/null 2>&1; then skipped=$((skipped + 1)); echo "skipped: no $cc here"; return; fi
-    for unit in u d s; do try "$cc -std=$std $* $unit" "$cc" -std="$std" $W "$@" -I. -c $t/$unit.$ext -o $t/$unit.o; done
+    for unit in u d s; do
+        case $objects in *$unit*) what="-c -o $t/$unit.o" ;; *) what=-fsyntax-only ;; esac
+        try "$cc -std=$std $* $unit" "$cc" -std="$std" $W -O0 "$@" -I. $what $t/$unit.$ext
+    done
 }
-one gcc c99 c -O1; one gcc c11 c -O0; one gcc c17 c -O0; one g++ c++11 cc -O0; one g++ c++17 cc -O0
-one clang c99 c -O0; one clang c11 c -O0; one clang++ c++11 cc -O0; one clang++ c++17 cc -O0
-one gcc c99 c -O0 -DMMIX_REAL=double; one clang++ c++17 cc -O0 -DMMIX_REAL=double
+one gcc c99 c s; one gcc c11 c ""; one gcc c17 c ""; one g++ c++11 cc ""; one g++ c++17 cc ud
+one clang c99 c ""; one clang c11 c ud; one clang++ c++11 cc ""; one clang++ c++17 cc ud
+one gcc c99 c "" -DMMIX_REAL=double; one clang++ c++17 cc "" -DMMIX_REAL=double
 for a in "" -DMMIX_NO_STDIO; do for b in "" -DMMIX_NO_THREADS; do for c in "" -DMMIX_NO_SIMD; do for d in "" -DMMIX_REGRESSION; do
-    try "gcc $a $b $c $d" gcc -std=c99 -O0 -Wall -Wextra -Wpedantic $a $b $c $d -I. -c $t/u.c -o $t/x.o
+    case "$a$b$c$d" in -DMMIX_NO_STDIO-DMMIX_NO_THREADS-DMMIX_NO_SIMD*|-DMMIX_REGRESSION) what="-c -o $t/x.o" ;; *) what=-fsyntax-only ;; esac
+    try "gcc $a $b $c $d" gcc -std=c99 -O0 -Wall -Wextra -Wpedantic $a $b $c $d -I. $what $t/u.c
 done; done; done; done
 
 # names: everything that leaves the object begins with mmix_, no data can be written, float and double do not link
-gcc -std=c99 -O1 -I. -c $t/u.c -o $t/u.o
-bad=$(nm $t/u.o | awk '$2 ~ /^[TDBRC]$/ && $3 !~ /^mmix_/ { print "exported: " $3 } $2 ~ /^[dDbBC]$/ { print "mutable: " $3 }')
+bad=$(nm build/mamba_mix.o | awk '$2 ~ /^[TDBRC]$/ && $3 !~ /^mmix_/ { print "exported: " $3 } $2 ~ /^[dDbBC]$/ { print "mutable: " $3 }')
 try "symbols" printf '%s' "$bad"
 printf '#include "mamba_mix.h"\nint main(void) { return mmix_create(0) == 0; }\n' >$t/main.c
-try "float unit, float implementation" gcc -std=c99 -I. $t/main.c $t/u.o -o $t/main -lm -lpthread
-if gcc -std=c99 -DMMIX_REAL=double -I. $t/main.c $t/u.o -o $t/main -lm -lpthread 2>/dev/null; then
-    failed=$((failed + 1)); echo "a double unit links with a float implementation"
-else passed=$((passed + 1)); fi
+try "float unit, float implementation" gcc -std=c99 -I. $t/main.c build/mamba_mix.o -o $t/main -lm -lpthread
+# every function whose declaration has reals in it, or a struct that points to them, carries the type in its symbol
+awk '/^#endif .* MAMBA_MIX_H/ { exit } /^MMIXDEF/ { on = 1; d = "" } on { d = d " " $0 } on && /;/ { on = 0; if (d ~ /mmix_real|mmix_heads |mmix_raw_|mmix_adamw_state/) print d }' mamba_mix.h |
+    grep -v 'mmix_raw_[a-z]*_s[ct]' | sed 's/^[^(]*[ *]\(mmix_[a-z0-9_]*\)(.*/\1/' | grep -v '^mmix_adamw_\(free\|step\)$' >$t/reals.txt
+[ "$(wc -l <$t/reals.txt)" -ge 20 ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "only $(wc -l <$t/reals.txt) functions with reals found"; }
+for f in mmix_create $(cat $t/reals.txt); do
+    printf '#include "mamba_mix.h"\nint main(void) { return (int)(intptr_t)%s; }\n' "$f" >$t/main.c
+    if gcc -std=c99 -DMMIX_REAL=double -I. $t/main.c build/mamba_mix.o -o $t/main -lm -lpthread 2>$t/link.txt; then
+        failed=$((failed + 1)); echo "a double unit that calls $f links with a float implementation"
+    elif grep -q 'undefined reference' $t/link.txt; then passed=$((passed + 1))
+    else failed=$((failed + 1)); echo "$f:"; head -n 3 $t/link.txt; fi
+done
 
 # the CUDA file: declarations for C and C++, its opening example on a device that is not there, no double, no MMIX_STATIC
 printf '#include "mamba_mix_cuda.cu"\n#include "mamba_mix_cuda.cu"\nint user(mmix_ctx *m);\nint user(mmix_ctx *m) { return mmix_cuda_attach(m, 0); }\n' >$t/cu.c
 cp $t/cu.c $t/cu.cc
 try "CUDA declarations, gcc c99" gcc -std=c99 $W -I. -c $t/cu.c -o $t/cu.o
 try "CUDA declarations, g++ c++11" g++ -std=c++11 $W -I. -c $t/cu.cc -o $t/cu.o
-try "CUDA file, g++" g++ -std=c++17 -O0 -Wall -Wextra -DMMIX_CUDA_HOST -include tests/cuda_host.h -I. -x c++ -c mamba_mix_cuda.cu -o $t/cuda.o
-bad=$(nm $t/cuda.o | awk '$2 ~ /^[TDBRC]$/ && $3 !~ /^(mmix_|cuda_host_switch)/ { print "exported: " $3 }')
+try "CUDA file, g++" g++ -std=c++17 -Wall -Wextra -DMMIX_CUDA_HOST -include tests/cuda_host.h -I. -x c++ -fsyntax-only mamba_mix_cuda.cu
+bad=$(nm build/cuda_host.o | awk '$2 ~ /^[TDBRC]$/ && $3 !~ /^(mmix_|cuda_host_switch)/ { print "exported: " $3 }')
 try "CUDA symbols" printf '%s' "$bad"
 awk '/one call that lets a program/ { on = 1; next } /nvcc -O3 -arch=native program.c/ { on = 0 } on { sub(/^       /, ""); print }' mamba_mix_cuda.cu >$t/cuda_opening.c
 try "CUDA example" gcc -std=c99 -O0 -Wall -Wextra -I. -c $t/cuda_opening.c -o $t/cuda_opening.o
-try "CUDA example, linked" g++ $t/cuda_opening.o $t/cuda.o -o $t/cuda_opening -lm -lpthread
-if grep -q 'int main' $t/cuda_opening.c && sed 's/B = 64, L = 198, H = 16/B = 1, L = 30, H = 1/; s/options.quiet = 1;/options.least = 1;/' $t/cuda_opening.c >$t/cuda_small.c \
-    && gcc -std=c99 -O0 -I. -c $t/cuda_small.c -o $t/cuda_small.o && g++ $t/cuda_small.o $t/cuda.o -o $t/cuda_small -lm -lpthread \
+try "CUDA example, linked" g++ $t/cuda_opening.o build/cuda_host.o -o $t/cuda_opening -lm -lpthread
+if grep -q 'int main' $t/cuda_opening.c && sed '/^#define MAMBA_MIX_IMPLEMENTATION$/d; s/B = 64, L = 198, H = 16/B = 1, L = 30, H = 1/; s/options.quiet = 1;/options.least = 1;/' $t/cuda_opening.c >$t/cuda_small.c \
+    && gcc -std=c99 -O0 -I. -c $t/cuda_small.c -o $t/cuda_small.o && g++ $t/cuda_small.o build/cuda_host.o build/mamba_mix.o -o $t/cuda_small -lm -lpthread \
     && $t/cuda_small | grep -q '^1 calls on the GPU$'; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "the CUDA file's example did not run"; fi
-for bad in "-DMMIX_REAL=double $t/cuda_opening.c" "-DMMIX_STATIC -c -x c++ -DMMIX_CUDA_HOST -include tests/cuda_host.h mamba_mix_cuda.cu" \
+sed '/^#define MAMBA_MIX_IMPLEMENTATION$/d' $t/cuda_opening.c >$t/cuda_double.c
+for bad in "-DMMIX_REAL=double $t/cuda_double.c" "-DMMIX_STATIC -c -x c++ -DMMIX_CUDA_HOST -include tests/cuda_host.h mamba_mix_cuda.cu" \
     "-DMMIX_REAL=double -c -x c++ -DMMIX_CUDA_HOST -include tests/cuda_host.h mamba_mix_cuda.cu"; do
-    case $bad in *opening*) more="$t/cuda.o -lstdc++ -lm -lpthread" ;; *) more= ;; esac
+    case $bad in *cuda_double*) more="build/cuda_host.o build/mamba_mix_f64.o -lstdc++ -lm -lpthread" ;; *) more= ;; esac
     if gcc -I. $bad $more -o $t/bad >$t/bad.txt 2>&1; then failed=$((failed + 1)); echo "built: gcc $bad"
     elif grep -Eq 'mmix_cuda_attach_double|is for MMIX_REAL=float|which MMIX_STATIC hides' $t/bad.txt; then passed=$((passed + 1))
     else failed=$((failed + 1)); echo "another reason than wanted: gcc $bad"; head -n 3 $t/bad.txt; fi
@@ -65,9 +82,9 @@ done
 
 else
 # the header's own example and every C block with a main in the documents compiles and runs; the implementation, which
-# is in all of them, is compiled once but for programs in double, and what it includes is there as if it were not
+# is in all of them, is linked but for the header's example, and what it includes is there as if it were not
 extracted=0 once="-include errno.h -include float.h -include math.h -include stdio.h -include stdlib.h -include string.h"
-try "implementation for the documents" gcc -std=c99 -O2 -I. -c $t/u.c -o $t/implementation.o
+try "implementation for the documents" gcc -std=c99 -Wall -Wextra -I. -fsyntax-only $t/u.c
 awk '/A complete program/ { on = 1; next } /cc -O2 program.c/ { on = 0 } on { sub(/^       /, ""); print }' mamba_mix.h >$t/opening.c
 for md in README.md docs/*.md; do
     [ -f "$md" ] || continue
@@ -76,10 +93,11 @@ done
 for f in $t/opening.c $t/README_*.c $t/[0-9]*_*.c; do
     [ -f "$f" ] && grep -q 'int main' "$f" || continue
     extracted=$((extracted + 1))
-    if [ "$f" = $t/opening.c ] || grep -q MMIX_REAL "$f"; then try "$f" gcc -std=c99 -O1 -Wall -Wextra -I. "$f" -o "$f.out" -lm -lpthread
+    object=build/mamba_mix.o; if grep -q '^#define MMIX_REAL double$' "$f"; then object=build/mamba_mix_f64.o; fi
+    if [ "$f" = $t/opening.c ]; then try "$f" gcc -std=c99 -O0 -Wall -Wextra -I. "$f" -o "$f.out" -lm -lpthread
     else
-        sed -i '/^#define MAMBA_MIX_IMPLEMENTATION$/d' "$f"
-        try "$f" gcc -std=c99 -O1 -Wall -Wextra $once -I. "$f" $t/implementation.o -o "$f.out" -lm -lpthread
+        sed -i '/^#define MAMBA_MIX_IMPLEMENTATION$/d' "$f"      # linked
+        try "$f" gcc -std=c99 -O1 -Wall -Wextra $once -I. "$f" $object -o "$f.out" -lm -lpthread
     fi
     if (cd $t && "./$(basename "$f").out" >"$(basename "$f").txt" 2>&1 </dev/null); then passed=$((passed + 1)); else failed=$((failed + 1)); echo "$f fails"; tail -n 3 "$f.txt"; fi
 done

@@ -516,6 +516,17 @@ static void attachment(void)
     mmix_cuda_detach(m);
     CHECK(mmix_kernel(m, MMIX_OP_SSD).forward == before.forward && mmix_kernel(m, MMIX_OP_SSD).backward == before.backward);
     CHECK(mmix_kernel(m, MMIX_OP_RMS_NORM).forward == norm.forward && mmix_kernel_user(m) == NULL);
+    {                                            /* the pointer is another override's */
+        int own = 7;
+        mmix_cuda_statistics none;
+        mmix_kernel_user_set(m, &own);
+        CHECK(mmix_cuda_attach(m, NULL) == -1 && mmix_error(m) && strstr(mmix_error(m), "another override"));
+        mmix_error_clear(m);
+        mmix_cuda_stats(m, &none);
+        mmix_cuda_detach(m);
+        CHECK(none.device_calls == 0 && mmix_kernel_user(m) == &own);
+        mmix_kernel_user_set(m, NULL);
+    }
     mmix_cuda_detach(m);
     mmix_cuda_detach(NULL);
 

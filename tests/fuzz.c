@@ -37,11 +37,7 @@
 #define FUZZ_PPM
 #endif
 #define _POSIX_C_SOURCE 200112L                  /* posix_memalign */
-#define MAMBA_MIX_IMPLEMENTATION
-#include "../mamba_mix.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* The library's copy of the file, and as much again for what it makes of it. */
 #define BUDGET(size) (2 * (size) + (1u << 20))
@@ -51,16 +47,23 @@ enum { READ_MOST = 1 << 22 };                    /* elements read of one file: e
 
 /* Blocks end where they were asked to end, so that a sanitizer sees the first byte beyond; without one the
    bytes behind a block are a guard. */
-#ifdef MMIXI_ASAN
+#if defined(__has_feature)                       /* clang's way */
+#if __has_feature(address_sanitizer)
+#define FUZZ_SANITIZED
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define FUZZ_SANITIZED
+#endif
+#ifdef FUZZ_SANITIZED
 enum { GUARD = 0 };
 #else
 enum { GUARD = 64 };
 #endif
-typedef struct counter { size_t live, peak; int wrong; } counter;
+typedef struct counts { size_t live, peak; int wrong; } counts;
 
 static void *counted_alloc(void *user, size_t size)
 {
-    counter *c = (counter *)user;
+    counts *c = (counts *)user;
     void *raw;
     if (posix_memalign(&raw, 64, 64 + size + GUARD)) return NULL;
     unsigned char *p = (unsigned char *)raw + 64;
@@ -72,7 +75,7 @@ static void *counted_alloc(void *user, size_t size)
 }
 static void counted_free(void *user, void *ptr, size_t size)
 {
-    counter *c = (counter *)user;
+    counts *c = (counts *)user;
     unsigned char *p = (unsigned char *)ptr;
     size_t asked;
     memcpy(&asked, p - 64, sizeof asked);
@@ -82,8 +85,20 @@ static void counted_free(void *user, void *ptr, size_t size)
     free(p - 64);
 }
 
-static counter count;
-static mmix_ctx *context(void)
+static counts count;
+static void *counted_block(size_t size) { return counted_alloc(&count, size); }
+static void counted_release(void *p)             /* whose size is not told */
+{
+    size_t asked;
+    if (!p) return;
+    memcpy(&asked, (unsigned char *)p - 64, sizeof asked);
+    counted_free(&count, p, asked);
+}
+#define BYTES_MALLOC(size) counted_block(size)
+#define BYTES_FREE(p) counted_release(p)
+#include "../demos/ppm.h"
+
+static mmix_ctx *counting(void)
 {
     static mmix_ctx *m;                          /* one for all inputs: most files take less time than it */
     mmix_options o;
@@ -176,14 +191,14 @@ static const char *picture_is_wrong(mmix_ctx *m, const char *path, const unsigne
     unsigned sum = 0;
     const char *wrong = NULL;
     count.peak = before;
-    uint8_t *rgb = path ? mmix_ppm_load(m, path, &width, &height)
-        : mmix_ppm_read(m, data, size, &width, &height);
+    uint8_t *rgb = path ? ppm_load(m, path, &width, &height)
+        : ppm_read(m, "file", data, size, &width, &height);
     accepted = rgb != NULL;
     if (count.peak - before > (path ? 4 : 3) * size + (1u << 10)) wrong = "holds more than a picture of grey";
     if (!wrong && !rgb) wrong = width || height ? "refused with a size" : refusal(m);
     for (size_t i = 0; rgb && i < width * height * 3; i++) sum += rgb[i];
     if (rgb && (!width || !height || sum > 255 * width * height * 3)) wrong = "a picture without pixels";
-    mmix_ppm_free(m, rgb, width, height);
+    ppm_free(rgb);
     mmix_error_clear(m);
     if (!wrong && count.live != before) wrong = "leaks";
     return wrong;
@@ -206,7 +221,7 @@ static const char *is_wrong(const char *path, const unsigned char *data, size_t 
 #else
     const int picture = 0;
 #endif
-    const char *wrong = (picture ? picture_is_wrong : archive_is_wrong)(context(), path, data, size);
+    const char *wrong = (picture ? picture_is_wrong : archive_is_wrong)(counting(), path, data, size);
     return count.wrong ? count.wrong = 0, "wrote behind a block, or freed it with another size" : wrong;
 }
 
@@ -864,7 +879,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; !files && i < seed_count; i++) run_seed(&seeds[i], runs);
     for (size_t i = 0; i < seed_count; i++) free(seeds[i].file.at);
     for (size_t i = 0; i < hostile_count; i++) free(hostile[i].file.at);
-    mmix_destroy(context());
+    mmix_destroy(counting());
     if (count.live) failed++, printf("%zu bytes are left at the end\n", count.live);
     printf("%d passed, %d failed, 0 skipped\n", passed, failed);
     return failed != 0;

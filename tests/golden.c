@@ -4,14 +4,13 @@
    compares every output and every gradient. A case goes through twice, first without and then, if it has gradients, with
    recording. An option or tensor that no function takes makes its case a skipped one, by name: nothing is ignored. Prints a
    line for each failing case with its worst tensor, then what was skipped, then the counts; exits 1 if anything failed. */
-#define MAMBA_MIX_IMPLEMENTATION
-#include "../mamba_mix.h"
+#include "json.h"
+#include "../demos/text.h"
+#include "../demos/heads.h"
 #ifdef MMIX_GOLDEN_CUDA                          /* the mixers of all cases on the GPU */
 #include "../mamba_mix_cuda.cu"
 #endif
 #include <dirent.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 enum { MAX_LEAVES = 512, MAX_OUTPUTS = 8, MAX_ENTRIES = 2048, MAX_ARGS = 64, MAX_SKIPPED = 256 };
 enum { OP, LAYER };                              /* which bound holds in float: 2e-5 or 2e-4 */
@@ -24,8 +23,7 @@ struct Case {
     const Face *face;
     mmix_ctx *m;
     mmix_archive *file;
-    mmixi_json_document json;
-    const mmixi_json *args;
+    Json *args;
     unsigned char arg_used[MAX_ARGS], entry_used[MAX_ENTRIES];
     int record;                                  /* this pass asks for gradients */
     double tol;                                  /* relative bound of what is not an integer */
@@ -57,31 +55,31 @@ static void skip(Case *c, const char *what, const char *name)
 /* ---- options of the case ---- */
 
 /* The value of an option, marked as read; NULL if it is absent or null. */
-static const mmixi_json *arg(Case *c, const char *key)
+static const Json *arg(Case *c, const char *key)
 {
     size_t i = 0;
-    for (const mmixi_json *v = mmixi_json_first(c->args); v && i < MAX_ARGS; v = v->next, i++)
+    for (const Json *v = json_first(c->args); v && i < MAX_ARGS; v = v->next, i++)
         if (!strcmp(v->key, key)) {
             c->arg_used[i] = 1;
             return v->kind == 'n' ? NULL : v;
         }
     return NULL;
 }
-static double number(Case *c, const char *key, double otherwise) { return mmixi_json_number(arg(c, key), otherwise); }
+static double number(Case *c, const char *key, double otherwise) { return json_number(arg(c, key), otherwise); }
 static size_t whole(Case *c, const char *key, size_t otherwise) { return (size_t)number(c, key, (double)otherwise); }
-static int flag(Case *c, const char *key) { return mmixi_json_flag(arg(c, key), 0); }
+static int flag(Case *c, const char *key) { return json_flag(arg(c, key), 0); }
 static const char *text(Case *c, const char *key, const char *otherwise)
 {
-    const char *s = mmixi_json_text(arg(c, key));
+    const char *s = json_text(arg(c, key));
     return s ? s : otherwise;
 }
 /* An option that is a list of numbers, or one number that stands for all; returns how many there were. */
 static size_t numbers(Case *c, const char *key, double *values, size_t n)
 {
-    const mmixi_json *v = arg(c, key), *item = mmixi_json_first(v);
+    const Json *v = arg(c, key), *item = json_first(v);
     size_t count = 0;
-    for (size_t i = 0; i < n; i++) values[i] = mmixi_json_number(v, 0);
-    for (; item && count < n; item = item->next) values[count++] = mmixi_json_number(item, 0);
+    for (size_t i = 0; i < n; i++) values[i] = json_number(v, 0);
+    for (; item && count < n; item = item->next) values[count++] = json_number(item, 0);
     return count;
 }
 static size_t indices(Case *c, const char *key, size_t *values, size_t n)
@@ -537,13 +535,13 @@ enum { MAX_SPANS = 16 };
 static size_t spans(Case *c, mmix_span list[MAX_SPANS])
 {
     size_t n = 0;
-    for (const mmixi_json *v = mmixi_json_first(arg(c, "spans")); v && n < MAX_SPANS; v = v->next, n++) {
+    for (const Json *v = json_first(arg(c, "spans")); v && n < MAX_SPANS; v = v->next, n++) {
         size_t a = 0;
         memset(&list[n], 0, sizeof *list);
-        list[n].start = (size_t)mmixi_json_number(mmixi_json_find(v, "start"), 0);
-        list[n].separators = (size_t)mmixi_json_number(mmixi_json_find(v, "separators"), 0);
-        for (const mmixi_json *g = mmixi_json_first(mmixi_json_find(v, "grid")); g && a < 3; g = g->next)
-            list[n].grid[a++] = (size_t)mmixi_json_number(g, 0);
+        list[n].start = (size_t)json_number(json_find(v, "start"), 0);
+        list[n].separators = (size_t)json_number(json_find(v, "separators"), 0);
+        for (const Json *g = json_first(json_find(v, "grid")); g && a < 3; g = g->next)
+            list[n].grid[a++] = (size_t)json_number(g, 0);
     }
     return n;
 }
@@ -641,14 +639,14 @@ static void run_kd_token(Case *c)
 
 /* ---- the decoder of ../data/stories260k, from the case's folder ---- */
 
-static void out_text(Case *c, const mmix_tokenizer *t, const int32_t *tokens, size_t n)
+static void out_text(Case *c, const tokenizer *t, const int32_t *tokens, size_t n)
 {
     char bytes[4096];
     double values[sizeof bytes];
     size_t at = 0;
     for (size_t i = 1; i < n && tokens[i] != 1; i++) {
         size_t length;
-        const char *piece = mmix_tokenizer_piece(t, tokens[i], &length);
+        const char *piece = tokenizer_piece(t, tokens[i], &length);
         if (tokens[i - 1] == 1 && *piece == ' ') piece++, length--;
         if (at + length >= sizeof bytes) break;
         memcpy(bytes + at, piece, length);
@@ -669,18 +667,18 @@ static void run_llama(Case *c)
     size_t n = 0, rows[64];
     const char *slash = strrchr(c->path, '/');
     const int kind = one_of(c, "kind", kinds, ""), folder = slash ? (int)(slash - c->path + 1) : 0;
-    mmix_tokenizer *t = NULL;
+    tokenizer *t = NULL;
     mmix_decoder *d = NULL;
     if (*c->skipped) return;
     snprintf(path, sizeof path, "%.*s../data/stories260k/tok512.bin", folder, c->path);
     FILE *there = fopen(path, "rb");
     if (!there) { skip(c, "no file", path + folder); return; }
     fclose(there);
-    if (kind != 2) t = mmix_tokenizer_load(c->m, path);
+    if (kind != 2) t = tokenizer_load(c->m, path);
     snprintf(path, sizeof path, "%.*s../data/stories260k/stories260K.bin", folder, c->path);
     if (kind >= 2) d = mmix_decoder_open(c->m, path);
     if (kind == 0 || kind == 3) {
-        n = mmix_tokenizer_encode(t, text(c, "text", ""), kind || !arg(c, "bos") || flag(c, "bos"), flag(c, "eos"), tokens, ROOM);
+        n = tokenizer_encode(t, text(c, "text", ""), kind || !arg(c, "bos") || flag(c, "bos"), flag(c, "eos"), tokens, ROOM);
         if (kind == 0) out_i32(c, "tokens", tokens, n);
     }
     if (kind == 1) {
@@ -706,7 +704,7 @@ static void run_llama(Case *c)
         out_i32(c, "tokens", tokens, n + made);
         out_text(c, t, tokens, n + made);
     }
-    mmix_tokenizer_destroy(t);
+    tokenizer_free(t);
     mmix_decoder_destroy(d);
 }
 
@@ -1066,7 +1064,7 @@ static void run_matrix_distance(Case *c)
     const size_t H = mmix_shape(a, 0);
     double distance[64], relative[64];
     if (!a || !b || H > 64) return;
-    mmix_matrix_distance(mmix_data(a), mmix_data(b), H, mmix_shape(a, 1) * mmix_shape(a, 2), distance, relative);
+    matrix_distance(mmix_data(a), mmix_data(b), H, mmix_shape(a, 1) * mmix_shape(a, 2), distance, relative);
     out_f64(c, "distance", distance, H);
     out_f64(c, "relative", relative, H);
 }
@@ -1100,12 +1098,16 @@ static void run_feature_map(Case *c)
 
 /* ---- images: (height, width, 3) integers ---- */
 
+static void *bytes_of(Case *c, size_t n)         /* step memory of at least n bytes */
+{
+    return mmix_data(mmix_new1(c->m, n / sizeof(real) + 1));
+}
 typedef struct Image { uint8_t *rgb; size_t height, width; } Image;
 static int image(Case *c, Image *p)
 {
     mmix_tensor *t = in(c, "image");
     p->height = mmix_shape(t, 0), p->width = mmix_shape(t, 1);
-    p->rgb = t ? (uint8_t *)mmixi_step(c->m, mmix_count(t)) : NULL;
+    p->rgb = t ? (uint8_t *)bytes_of(c, mmix_count(t)) : NULL;
     for (size_t i = 0; p->rgb && i < mmix_count(t); i++) p->rgb[i] = (uint8_t)mmix_data_i32(t)[i];
     return p->rgb != NULL;
 }
@@ -1133,8 +1135,8 @@ static void run_crop(Case *c)
     indices(c, "size", size, 2);
     box.top = b[0], box.left = b[1], box.height = b[2], box.width = b[3];
     if (!image(c, &p)) return;
-    uint8_t *y = (uint8_t *)mmixi_step(c->m, size[0] * size[1] * 3);
-    void *scratch = mmixi_step(c->m, mmix_picture_resize_scratch(box, size[1], size[0]));
+    uint8_t *y = (uint8_t *)bytes_of(c, size[0] * size[1] * 3);
+    void *scratch = bytes_of(c, mmix_picture_resize_scratch(box, size[1], size[0]));
     if (y && scratch) out_bytes(c, y, size[0] * size[1] * 3, mmix_picture_resize(y, size[1], size[0], picture(&p), box, scratch));
 }
 static void run_evaluate(Case *c)
@@ -1142,8 +1144,8 @@ static void run_evaluate(Case *c)
     const size_t side = whole(c, "resize", 0), crop = whole(c, "crop", 0);
     Image p;
     if (!image(c, &p)) return;
-    uint8_t *y = (uint8_t *)mmixi_step(c->m, crop * crop * 3);
-    void *scratch = mmixi_step(c->m, mmix_picture_evaluate_scratch(p.width, p.height, side, crop));
+    uint8_t *y = (uint8_t *)bytes_of(c, crop * crop * 3);
+    void *scratch = bytes_of(c, mmix_picture_evaluate_scratch(p.width, p.height, side, crop));
     if (y && scratch) out_bytes(c, y, crop * crop * 3, mmix_picture_evaluate(y, side, crop, picture(&p), scratch));
 }
 static void run_jitter(Case *c)
@@ -1153,11 +1155,11 @@ static void run_jitter(Case *c)
     int order[8];
     size_t n = numbers(c, "factors", factors, 8), k = 0;
     Image p;
-    for (const mmixi_json *v = mmixi_json_first(arg(c, "order")); v && k < 8; v = v->next, k++) {
+    for (const Json *v = json_first(arg(c, "order")); v && k < 8; v = v->next, k++) {
         order[k] = -1;
         for (int i = 0; i < 4; i++)
-            if (mmixi_json_text(v) && !strcmp(mmixi_json_text(v), names[i])) order[k] = i;
-        if (order[k] < 0) skip(c, "order", mmixi_json_text(v) ? mmixi_json_text(v) : "?");
+            if (json_text(v) && !strcmp(json_text(v), names[i])) order[k] = i;
+        if (order[k] < 0) skip(c, "order", json_text(v) ? json_text(v) : "?");
     }
     if (k != n) fail(c, "%zu changes, %zu factors", k, n);
     else if (!*c->skipped && image(c, &p)) out_image(c, &p, mmix_picture_jitter(p.rgb, p.width, p.height, order, factors, n));
@@ -1166,7 +1168,7 @@ static void run_blur(Case *c)
 {
     Image p;
     if (!image(c, &p)) return;
-    void *scratch = mmixi_step(c->m, mmix_picture_blur_scratch(p.width, p.height));
+    void *scratch = bytes_of(c, mmix_picture_blur_scratch(p.width, p.height));
     if (scratch) out_image(c, &p, mmix_picture_blur(p.rgb, p.width, p.height, number(c, "sigma", 0), scratch));
 }
 static void run_solarise(Case *c)
@@ -1264,9 +1266,9 @@ static void clean(Case *c)
 }
 static int is_optional(Case *c, const char *output)
 {
-    const mmixi_json *v = mmixi_json_first(mmixi_json_find(c->args, "optional"));
+    const Json *v = json_first(json_find(c->args, "optional"));
     for (; v; v = v->next)
-        if (mmixi_json_text(v) && !strcmp(v->text, output)) return 1;
+        if (json_text(v) && !strcmp(v->text, output)) return 1;
     return 0;
 }
 /* What the face did not look at makes the case a skipped one. It is why the numbers differ, too; but after an error, or a
@@ -1274,7 +1276,7 @@ static int is_optional(Case *c, const char *output)
 static void unread(Case *c)
 {
     size_t i = 0;
-    for (const mmixi_json *v = mmixi_json_first(c->args); v && !mmix_error(c->m); v = v->next, i++)
+    for (const Json *v = json_first(c->args); v && !mmix_error(c->m); v = v->next, i++)
         if (i >= MAX_ARGS || (!c->arg_used[i] && strcmp(v->key, "tol") && strcmp(v->key, "optional"))) skip(c, "option", v->key);
     for (i = 0; !*c->failure && i < mmix_archive_count(c->file); i++) {
         const char *name = mmix_archive_entry(c->file, i)->name;
@@ -1286,7 +1288,7 @@ static void run(Case *c)
 {
     int differentiable = 0;
     c->tol = c->face->bound == LAYER ? 2e-4 : 2e-5;
-    c->tol = sizeof(mmix_real) == 8 ? 1e-9 : mmixi_json_number(mmixi_json_find(c->args, "tol"), c->tol);
+    c->tol = sizeof(mmix_real) == 8 ? 1e-9 : json_number(json_find(c->args, "tol"), c->tol);
     for (size_t i = 0; i < mmix_archive_count(c->file); i++)
         if (!strncmp(mmix_archive_entry(c->file, i)->name, "cot.", 4)) differentiable = 1;
     for (c->record = 0; c->record <= differentiable && !*c->failure && !*c->skipped; c->record++) {
@@ -1314,10 +1316,10 @@ static void run_file(const char *path)
     else {
         id = mmix_archive_metadata(c.file, "case");
         text_of_args = mmix_archive_metadata(c.file, "args");
-        if (!id || !text_of_args || mmixi_json_open(c.m, &c.json, path, text_of_args, strlen(text_of_args)))
+        c.args = text_of_args ? json_read(text_of_args) : NULL;
+        if (!id || !c.args)
             fail(&c, "no case: %s", mmix_error(c.m) ? mmix_error(c.m) : "its metadata has no case or args");
         else {
-            c.args = c.json.nodes;
             for (size_t i = 0; i < sizeof faces / sizeof *faces; i++)
                 if (!strcmp(faces[i].id, id)) c.face = &faces[i];
             if (c.face) run(&c);
@@ -1338,7 +1340,7 @@ static void run_file(const char *path)
         passed++;
         if (verbose) printf("passed  %s: %.2g (%.2g of the bound) in %s\n", path, c.relative, c.worst, c.worst_name);
     }
-    mmixi_json_close(c.m, &c.json);
+    json_free(c.args);
     mmix_archive_close(c.file);
     detach(c.m);
     mmix_destroy(c.m);

@@ -9,28 +9,15 @@
      consumers     every leaf is used once before and once after as well
      twice         two backward passes add up
      again         inside of a mmix_checkpoint: the same bits; models with MMIX_RECORD_LAYERS, too */
-#define MAMBA_MIX_IMPLEMENTATION
-#include "../mamba_mix.h"
-#include <stdio.h>
-#include <stdlib.h>
+#include "test.h"
 
 enum { LEAVES = 16, ELEMENTS = 28 };
 static mmix_ctx *m;
-static int passed, failed, skipped;
-static const char *doing = "";
-
 static void check(int ok, const char *name, const char *what, int i, double got, double expected)
 {
     if (ok) { passed++; return; }
     failed++;
     if (failed < 300) printf("FAILED %s, %s, leaf %d: %.12g, expected %.12g\n", name, what, i, got, expected);
-}
-
-static uint64_t state = 1;
-static double uniform(void)                      /* [-1, 1) */
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (double)(state >> 11) / 4503599627370496.0 - 1;
 }
 
 /* ---- leaves ---- */
@@ -74,7 +61,7 @@ static mmix_tensor *leaf(int i, double low, double high, int ndim, size_t a, siz
         l->value = (double *)malloc(l->n * sizeof(double));
         l->gradient = (double *)malloc(l->n * sizeof(double));
         for (size_t k = 0; k < l->n; k++) {      /* away from the kinks at 0 */
-            double x = low + (high - low) * (uniform() + 1) / 2;
+            double x = low + (high - low) * ((2 * uniform() - 1) + 1) / 2;
             l->value[k] = fabs(x) < 0.02 ? x + (x < 0 ? -0.02 : 0.02) : x;
         }
     }
@@ -91,10 +78,16 @@ static void fresh(void)
 
 /* Σ w∘y with fixed w */
 static uint64_t weight_stream;
+static mmix_tensor *like(const mmix_tensor *y)  /* a new tensor of that shape */
+{
+    size_t shape[MMIX_MAX_DIMS];
+    for (int i = 0; i < mmix_ndim(y); i++) shape[i] = mmix_shape(y, i);
+    return mmix_new(m, MMIX_DTYPE_REAL, mmix_ndim(y), shape);
+}
 static mmix_tensor *weigh(mmix_tensor *y)
 {
     if (!y) return NULL;
-    return mmix_sum(m, mmix_mul(m, y, mmix_randn(m, mmix_new(m, MMIX_DTYPE_REAL, mmix_ndim(y), (const size_t *)y->shape), 1, weight_stream++)));
+    return mmix_sum(m, mmix_mul(m, y, mmix_randn(m, like(y), 1, weight_stream++)));
 }
 
 typedef mmix_tensor *build(int o);
@@ -217,7 +210,7 @@ static void run_case(const char *name, build *f, int o)
     }
     state = 12345 + (uint64_t)o;
     for (const char *c = name; *c; c++) state = state * 31 + (uint64_t)*c;
-    doing = name;
+    doing(name);
     mode = PLAIN;
     if (gradients(name, f, o, 1, 0)) return;
     for (int i = 0; i < LEAVES; i++)
@@ -237,7 +230,7 @@ static void run_case(const char *name, build *f, int o)
             double top = 0, worst = 0, got = 0, want = 0;
             for (size_t k = 0; k < l->n; k++) if (fabs(l->gradient[k]) > top) top = fabs(l->gradient[k]);
             for (size_t e = 0, some = l->n < 1000 ? ELEMENTS : 5; e < (l->n < some ? l->n : some); e++) {
-                size_t k = l->n <= ELEMENTS ? e : (size_t)((uniform() + 1) / 2 * (double)l->n);
+                size_t k = l->n <= ELEMENTS ? e : (size_t)(((2 * uniform() - 1) + 1) / 2 * (double)l->n);
                 double d = difference(pair_value, &p, &l->value[k]);
                 if (!(fabs(d - l->gradient[k]) <= worst)) { worst = fabs(d - l->gradient[k]); got = l->gradient[k]; want = d; }
             }
@@ -1010,7 +1003,7 @@ static void check_model(const char *name, model *x, int o, int per)
     for (int i = 0; i < x->lists; i++) {
         mmix_params *p = x->list[i];
         for (size_t k = 0; k < p->count; k++)
-            for (size_t e = 0; e < mmix_count(p->at[k].tensor); e++) mmix_data(p->at[k].tensor)[e] += 0.2 * uniform();
+            for (size_t e = 0; e < mmix_count(p->at[k].tensor); e++) mmix_data(p->at[k].tensor)[e] += 0.2 * (2 * uniform() - 1);
     }
     run_case(name, t_model, o);
     name = text;
@@ -1047,7 +1040,7 @@ static void check_model(const char *name, model *x, int o, int per)
             }
             check(twice <= 1e-11 * (top + 1e-3), name, p->at[k].name, -3, twice, 0);
             for (int j = 0; j < per; j++) {
-                size_t e = (size_t)((uniform() + 1) / 2 * (double)n);
+                size_t e = (size_t)(((2 * uniform() - 1) + 1) / 2 * (double)n);
                 double d = difference(model_value, &o, &mmix_data(t)[e]);
                 if (!(fabs(d - first[i][at + e]) <= worst)) { worst = fabs(d - first[i][at + e]); got = first[i][at + e]; want = d; }
             }

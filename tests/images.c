@@ -1,15 +1,13 @@
 /* Pictures: each fast loop against its plain definition, identities, crops, threads, PPM files good and bad.
 
    cc -O2 tests/images.c -o images -lm -lpthread && ./images */
+#include "test.h"
 
-#define MAMBA_MIX_IMPLEMENTATION
-#include "../mamba_mix.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static size_t passed, failed, skipped;
+static size_t blocks_left = SIZE_MAX;              /* of ppm.h: then there is no memory */
+static void *blocks_malloc(size_t size) { return blocks_left ? blocks_left--, malloc(size) : NULL; }
+#define BYTES_MALLOC(size) blocks_malloc(size)
+#define BYTES_FREE(p) free(p)
+#include "../demos/ppm.h"
 
 static int check(int ok, const char *what, size_t detail)
 {
@@ -578,14 +576,6 @@ static void test_batch(void)
     for (size_t i = 0; i < 4; i++) free((void *)(uintptr_t)pictures[i].rgb);
 }
 
-static void refused(mmix_ctx *m, int result, const char *word, size_t which)
-{
-    const char *message = mmix_error(m);
-    int ok = result == -1 && message && strstr(message, word);
-    if (!check(ok, "batch: refused with a message", which)) printf("  expected \"%s\", found \"%s\"\n", word, message ? message : "none");
-    mmix_error_clear(m);
-}
-
 static void test_batch_refuses(mmix_ctx *m)
 {
     uint8_t *rgb = draw(20, 20, 0);
@@ -594,33 +584,33 @@ static void test_batch_refuses(mmix_ctx *m)
     mmix_augment good = small_config(), a;
     p[0] = p[1] = picture_of(rgb, 20, 20);
     check(mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == 0, "batch: the good call", 0);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, small, l), "global", 1);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, NULL, l), "global", 2);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, NULL), "local", 3);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 1, 0, g, l), "global", 4);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 0, 0, g, l), "pictures", 5);
-    refused(m, mmix_augment_batch(m, NULL, p, NULL, 2, 0, g, l), "NULL", 6);
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, small, l) == -1, "global");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, NULL, l) == -1, "global");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, NULL) == -1, "local");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 1, 0, g, l) == -1, "global");
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 0, 0, g, l) == -1, "pictures");
+    REFUSED(m, mmix_augment_batch(m, NULL, p, NULL, 2, 0, g, l) == -1, "NULL");
     p[1].width = 0;
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l), "picture 1", 7);
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == -1, "picture 1");
     p[1] = picture_of(NULL, 20, 20);
-    refused(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l), "picture 1", 8);
+    REFUSED(m, mmix_augment_batch(m, &good, p, NULL, 2, 0, g, l) == -1, "picture 1");
     p[1] = p[0];
-#define REFUSED(change, word, which) \
-    do { a = good; change; refused(m, mmix_augment_batch(m, &a, p, NULL, 2, 0, g, l), word, which); } while (0)
-    REFUSED(a.global_size = 0, "global_size", 10);
-    REFUSED(a.local_size = 0, "local_size", 11);
-    REFUSED(a.local_count = 70000, "local_count", 12);
-    REFUSED(a.global_scale[0] = 0, "scale", 13);
-    REFUSED(a.local_scale[1] = 1.5, "scale", 14);
-    REFUSED(a.aspect[0] = NAN, "aspect", 15);
-    REFUSED(a.aspect[1] = 0.1, "aspect", 16);
-    REFUSED(a.flip = 1.1, "probability", 17);
-    REFUSED(a.blur[2] = -1, "probability", 18);
-    REFUSED(a.contrast = -0.1, "contrast", 19);
-    REFUSED(a.hue = 0.6, "hue", 20);
-    REFUSED(a.sigma[1] = 0, "sigma", 21);
-    REFUSED(a.deviation[1] = 0, "deviation", 22);
-#undef REFUSED
+#define BENT(change, word) \
+    do { a = good; change; REFUSED(m, mmix_augment_batch(m, &a, p, NULL, 2, 0, g, l) == -1, word); } while (0)
+    BENT(a.global_size = 0, "global_size");
+    BENT(a.local_size = 0, "local_size");
+    BENT(a.local_count = 70000, "local_count");
+    BENT(a.global_scale[0] = 0, "scale");
+    BENT(a.local_scale[1] = 1.5, "scale");
+    BENT(a.aspect[0] = NAN, "aspect");
+    BENT(a.aspect[1] = 0.1, "aspect");
+    BENT(a.flip = 1.1, "probability");
+    BENT(a.blur[2] = -1, "probability");
+    BENT(a.contrast = -0.1, "contrast");
+    BENT(a.hue = 0.6, "hue");
+    BENT(a.sigma[1] = 0, "sigma");
+    BENT(a.deviation[1] = 0, "deviation");
+#undef BENT
     a = good;
     a.local_count = 0;
     check(mmix_augment_batch(m, &a, p, NULL, 2, 0, g, NULL) == 0, "batch: no local crops", 0);
@@ -648,50 +638,50 @@ static void test_ppm_memory(mmix_ctx *m)
     };
     size_t w, h;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        uint8_t *p = mmix_ppm_read(m, good[i], strlen(good[i]), &w, &h);
+        uint8_t *p = ppm_read(m, "bytes", good[i], strlen(good[i]), &w, &h);
         check(p && w == 2 && h == 1 && !memcmp(p, "abcdef", 6), "ppm: a good header", i);
         if (mmix_error(m)) printf("  %s\n", mmix_error(m));
         mmix_error_clear(m);
-        mmix_ppm_free(m, p, w, h);
+        ppm_free(p);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint8_t *copy = copy_of((const uint8_t *)bad[i], strlen(bad[i])), *p;       /* exact size: a sanitizer sees each step beyond */
-        p = mmix_ppm_read(m, copy, strlen(bad[i]), &w, &h);
+        p = ppm_read(m, "bytes", copy, strlen(bad[i]), &w, &h);
         check(!p && !w && !h && mmix_error(m) && strlen(mmix_error(m)) > 20 && mmix_error_kind(m) == MMIX_ERROR_FILE,
               "ppm: a bad header is refused with a message", i);
         mmix_error_clear(m);
-        mmix_ppm_free(m, p, w, h);
+        ppm_free(p);
         free(copy);
     }
     {
-        uint8_t *p = mmix_ppm_read(m, "P5 3 1 255 abc", 14, &w, &h);
+        uint8_t *p = ppm_read(m, "bytes", "P5 3 1 255 abc", 14, &w, &h);
         check(p && w == 3 && h == 1 && !memcmp(p, "aaabbbccc", 9), "ppm: grey becomes RGB", 0);
-        mmix_ppm_free(m, p, w, h);
-        p = mmix_ppm_read(m, "P5 4 1 3\n\0\1\2\3", 13, &w, &h);
+        ppm_free(p);
+        p = ppm_read(m, "bytes", "P5 4 1 3\n\0\1\2\3", 13, &w, &h);
         check(p && p[0] == 0 && p[3] == 85 && p[6] == 170 && p[9] == 255, "ppm: a smaller largest level is spread to 255", 0);
-        mmix_ppm_free(m, p, w, h);
-        p = mmix_ppm_read(m, "P5 1 1 3\n\377", 10, &w, &h);
+        ppm_free(p);
+        p = ppm_read(m, "bytes", "P5 1 1 3\n\377", 10, &w, &h);
         check(p && p[0] == 255, "ppm: levels beyond the largest", 0);
-        mmix_ppm_free(m, p, w, h);
+        ppm_free(p);
     }
     {   /* every truncation is refused, every flipped bit survived */
         static const char file[] = "P6\n# c\n3 2\n255\nabcdefghijklmnopqr";
         size_t n = sizeof file - 1, refusals = 0;
         for (size_t i = 0; i < n; i++) {
-            uint8_t *copy = copy_of((const uint8_t *)file, i), *p = mmix_ppm_read(m, copy, i, &w, &h);
+            uint8_t *copy = copy_of((const uint8_t *)file, i), *p = ppm_read(m, "bytes", copy, i, &w, &h);
             refusals += !p && mmix_error(m);
             mmix_error_clear(m);
-            mmix_ppm_free(m, p, w, h);
+            ppm_free(p);
             free(copy);
         }
         check(refusals == n, "ppm: every truncation is refused", n - refusals);
         for (size_t i = 0; i < 8 * n; i++) {
             uint8_t *copy = copy_of((const uint8_t *)file, n), *p;
             copy[i / 8] = (uint8_t)(copy[i / 8] ^ (1 << i % 8));
-            p = mmix_ppm_read(m, copy, n, &w, &h);
+            p = ppm_read(m, "bytes", copy, n, &w, &h);
             check((p != NULL) == !mmix_error(m) && (!p || w * h <= 18), "ppm: a flipped bit", i);
             mmix_error_clear(m);
-            mmix_ppm_free(m, p, w, h);
+            ppm_free(p);
             free(copy);
         }
     }
@@ -699,14 +689,6 @@ static void test_ppm_memory(mmix_ctx *m)
 
 static void test_ppm_files(mmix_ctx *m)
 {
-#ifdef MMIX_NO_STDIO
-    size_t w, h;
-    uint8_t rgb[3] = { 1, 2, 3 };
-    check(!mmix_ppm_load(m, "a.ppm", &w, &h) && mmix_error(m) && strstr(mmix_error(m), "MMIX_NO_STDIO"), "ppm: no stdio", 0);
-    mmix_error_clear(m);
-    check(mmix_ppm_save(m, "a.ppm", rgb, 1, 1) == -1 && mmix_error(m) && strstr(mmix_error(m), "MMIX_NO_STDIO"), "ppm: no stdio", 1);
-    mmix_error_clear(m);
-#else
     const char *path = "tests-images.ppm";
     uint8_t *rgb = draw(31, 17, 0), *p;
     size_t w, h;
@@ -719,37 +701,48 @@ static void test_ppm_files(mmix_ctx *m)
     }
     fputs("P6 9 9 255\nshort", f);
     fclose(f);
-    p = mmix_ppm_load(m, path, &w, &h);
+    p = ppm_load(m, path, &w, &h);
     check(!p && mmix_error(m) && strstr(mmix_error(m), path), "ppm: a truncated file, and its name in the message", 0);
     mmix_error_clear(m);
-    check(mmix_ppm_save(m, path, rgb, 31, 17) == 0, "ppm: saved over an old file", 0);
-    p = mmix_ppm_load(m, path, &w, &h);
+    check(ppm_save(m, path, rgb, 31, 17, 3) == 0, "ppm: saved over an old file", 0);
+    p = ppm_load(m, path, &w, &h);
     check(p && w == 31 && h == 17 && !memcmp(p, rgb, 31 * 17 * 3), "ppm: comes back as it was", 0);
-    mmix_ppm_free(m, p, w, h);
+    ppm_free(p);
     f = fopen("tests-images.ppm.tmp", "rb");
     check(!f, "ppm: no temporary is left", 0);
     if (f) fclose(f);
-    check(mmix_pgm_save(m, path, rgb, 31, 51) == 0, "pgm: saved", 0);
-    p = mmix_ppm_load(m, path, &w, &h);
+    check(ppm_save(m, path, rgb, 31, 51, 1) == 0, "pgm: saved", 0);
+    p = ppm_load(m, path, &w, &h);
     check(p && w == 31 && h == 51 && p[3] == rgb[1] && p[4] == rgb[1] && p[5] == rgb[1], "pgm: comes back as RGB", 0);
-    mmix_ppm_free(m, p, w, h);
+    ppm_free(p);
     f = fopen(path, "wb");
     if (f) fclose(f);
-    check(!mmix_ppm_load(m, path, &w, &h) && mmix_error(m), "ppm: an empty file", 0);
+    check(!ppm_load(m, path, &w, &h) && mmix_error(m), "ppm: an empty file", 0);
+    mmix_error_clear(m);
+    check(ppm_save(m, path, rgb, 31, 17, 3) == 0, "ppm: saved again", 0);
+    for (size_t n = 0; n < 3; n++) {               /* of two blocks each */
+        blocks_left = n < 2 ? n : SIZE_MAX;
+        p = ppm_load(m, path, &w, &h);
+        check(p ? n == 2 && w == 31 : n < 2 && !w && mmix_error_kind(m) == MMIX_ERROR_MEMORY, "ppm: out of memory, said", n);
+        ppm_free(p);
+        mmix_error_clear(m);
+    }
+    blocks_left = 0;
+    check(ppm_save(m, path, rgb, 31, 17, 3) == -1 && mmix_error_kind(m) == MMIX_ERROR_MEMORY, "ppm: no memory to save", 0);
+    blocks_left = SIZE_MAX;
     mmix_error_clear(m);
     remove(path);
-    check(!mmix_ppm_load(m, path, &w, &h) && mmix_error(m) && strstr(mmix_error(m), path), "ppm: no such file", 0);
+    check(!ppm_load(m, path, &w, &h) && mmix_error(m) && strstr(mmix_error(m), path), "ppm: no such file", 0);
     mmix_error_clear(m);
-    check(!mmix_ppm_load(m, ".", &w, &h) && mmix_error(m), "ppm: a folder", 0);
+    check(!ppm_load(m, ".", &w, &h) && mmix_error(m), "ppm: a folder", 0);
     mmix_error_clear(m);
-    check(mmix_ppm_save(m, "no/such/folder/a.ppm", rgb, 31, 17) == -1 && mmix_error(m), "ppm: a folder that is not there", 0);
+    check(ppm_save(m, "no/such/folder/a.ppm", rgb, 31, 17, 3) == -1 && mmix_error(m), "ppm: a folder that is not there", 0);
     mmix_error_clear(m);
-    check(mmix_ppm_save(m, path, rgb, 0, 17) == -1 && mmix_error(m), "ppm: an empty picture", 0);
+    check(ppm_save(m, path, rgb, 0, 17, 3) == -1 && mmix_error(m), "ppm: an empty picture", 0);
     mmix_error_clear(m);
-    check(mmix_ppm_save(m, path, NULL, 3, 17) == -1 && mmix_error(m), "ppm: no pixels", 0);
+    check(ppm_save(m, path, NULL, 3, 17, 3) == -1 && mmix_error(m), "ppm: no pixels", 0);
     mmix_error_clear(m);
     free(rgb);
-#endif
 }
 
 /* ---- the n-th allocation fails ---- */
@@ -795,10 +788,10 @@ static void test_allocations(void)
         l = mmix_new4(m, LOCALS, 3, T, T);
         done = g && l ? mmix_augment_batch(m, &a, &p, NULL, 1, 0, g, l) : -1;
         image = mmix_image(m, rgb, 200, 150, 100);
-        read = mmix_ppm_read(m, "P5 1 1 255 x", 12, &w, &h);
+        read = ppm_read(m, "bytes", "P5 1 1 255 x", 12, &w, &h);
         finished = done == 0 && image && read;
         check(finished ? !mmix_error(m) : mmix_error_kind(m) == MMIX_ERROR_MEMORY, "out of memory: said, and only then", limit);
-        mmix_ppm_free(m, read, w, h);
+        ppm_free(read);
         mmix_destroy(m);
         check(held == 0, "out of memory: nothing leaks", limit);
     }

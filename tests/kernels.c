@@ -1,9 +1,7 @@
 /* The inner loops of every SIMD level this machine has, our exp, log, sin, cos and erfc, and the matrix product, against
    plain loops in long double. Arguments: the levels to test; none: all. Prints a line for each failing check, then a summary;
    exits 1 if anything failed. */
-#define MAMBA_MIX_IMPLEMENTATION
-#include "../mamba_mix.h"
-#include <stdio.h>
+#include "test.h"
 #include <tgmath.h>
 
 #ifdef __aarch64__
@@ -11,11 +9,9 @@ typedef double wide;                             /* long double is software ther
 #else
 typedef long double wide;
 #endif
-typedef mmix_real real;
 
-static int passed, failed, skipped;
 static const mmixi_kernels *k;                   /* the level under test */
-static const double EPS = sizeof(real) == 4 ? 5.97e-8 : 1.12e-16;
+static const double ROUNDING = sizeof(real) == 4 ? 5.97e-8 : 1.12e-16;
 
 static void check(int ok, const char *what, size_t n, double got, double expected)
 {
@@ -29,11 +25,11 @@ static void close_to(const char *what, size_t n, double got, wide expected, wide
     check(fabs((wide)got - expected) <= tolerance, what, n, got, (double)expected);
 }
 
-static uint32_t state = 1;
-static double uniform(void)                      /* [-1, 1) */
+static uint32_t noise_state = 1;
+static double noise(void)                      /* [-1, 1) */
 {
-    state = state * 1664525u + 1013904223u;
-    return (double)(state >> 8) / 8388608.0 - 1;
+    noise_state = noise_state * 1664525u + 1013904223u;
+    return (double)(noise_state >> 8) / 8388608.0 - 1;
 }
 
 enum { ROOM = 20000, GUARD = 64 };
@@ -44,7 +40,7 @@ static real *array(int slot, size_t n, double scale)
     real *a = buffer[slot];
     for (size_t i = 0; i < n + 2 * GUARD; i++) a[i] = (real)NAN;
     a += GUARD - slot % 3;
-    for (size_t i = 0; i < n; i++) a[i] = (real)(uniform() * scale);
+    for (size_t i = 0; i < n; i++) a[i] = (real)(noise() * scale);
     return a;
 }
 static void intact(const char *what, size_t n, const real *a)
@@ -60,7 +56,7 @@ static void mathematics(void)
 {
     k = NULL;
     for (int i = 0; i < 20000; i++) {
-        double x = uniform() * 700, y = fabs(x) + 1e-300, z = uniform() * (i & 1 ? 1e5 : 10), t = uniform() * 1e-3;
+        double x = noise() * 700, y = fabs(x) + 1e-300, z = noise() * (i & 1 ? 1e5 : 10), t = noise() * 1e-3;
         wide e = exp((wide)x), l = log((wide)y);
         close_to("exp", 0, mmixi_exp(x), e, e * (wide)3e-16L);
         close_to("exp small", 0, mmixi_exp(t), exp((wide)t), (wide)3e-16L);
@@ -70,7 +66,7 @@ static void mathematics(void)
         close_to("log1p", 0, mmixi_log1p(y), log1p((wide)y), log1p((wide)y) * (wide)6e-16L);
         close_to("sin", 0, mmixi_sin(z), sin((wide)z), fabs(sin((wide)z)) * (wide)4e-16L + (wide)1e-19L);
         close_to("cos", 0, mmixi_cos(z), cos((wide)z), fabs(cos((wide)z)) * (wide)4e-16L + (wide)1e-19L);
-        z = uniform() * 13 + 13;
+        z = noise() * 13 + 13;
         close_to("erfc", 0, mmixi_erfc(z), erfc((wide)z), erfc((wide)z) * (wide)1e-14L);
         close_to("erfc negative", 0, mmixi_erfc(-z / 4), erfc((wide)(-z / 4)), (wide)1e-15L);
     }
@@ -120,7 +116,7 @@ static wide softplus_slope(wide x) { return x > 20 ? 1 : 1 / (1 + exp(-x)); }
 
 static void functions(void)
 {
-    const wide e = (wide)EPS, tiny = sizeof(real) == 4 ? (wide)1.2e-38L : (wide)1e-300L;
+    const wide e = (wide)ROUNDING, tiny = sizeof(real) == 4 ? (wide)1.2e-38L : (wide)1e-300L;
     real x[8], y[8], dy[8];
     function("exp", k->exp_each, exp_wide, -87, 88.7, (wide)2.6L * e, 0);
     function("exp", k->exp_each, exp_wide, -1, 1, (wide)2.2L * e, 0);
@@ -186,8 +182,8 @@ static void functions(void)
 
 static void row(size_t n)
 {
-    const wide e = 40 * (wide)EPS;               /* of numbers of about 1 */
-    const wide se = (wide)EPS * (20 + (wide)0.5L * sqrt((wide)n));        /* of sums, relative to the sum of the terms' sizes */
+    const wide e = 40 * (wide)ROUNDING;               /* of numbers of about 1 */
+    const wide se = (wide)ROUNDING * (20 + (wide)0.5L * sqrt((wide)n));        /* of sums, relative to the sum of the terms' sizes */
     real *x = array(0, n, 2), *y = array(1, n, 2), *z = array(2, n, 2), *w = array(3, n, 2);
     real *u = array(4, n, 2), *v = array(5, n, 2), *old = array(6, n, 2), *more = array(7, n, 2);
     const real a = (real)0.7, mean = (real)0.3, rstd = (real)1.7;
@@ -292,7 +288,7 @@ static void row(size_t n)
     EACH {
         wide d = (wide)0.5L * (wide)y[i];
         if (d < (wide)1.80485138e-35L) d = 0;
-        close_to("ssd_row decay", n, (double)z[i], d, d * (wide)EPS * 2);
+        close_to("ssd_row decay", n, (double)z[i], d, d * (wide)ROUNDING * 2);
         close_to("ssd_row weight", n, (double)u[i], d * (wide)x[i] * (wide)w[i], d * e);
     }
     intact("edges: ssd_row", n, u);
@@ -361,10 +357,10 @@ static void row(size_t n)
 
 /* ---- blocks ---- */
 
-/* A state of three rows against the loop. */
+/* A noise_state of three rows against the loop. */
 static void ssd_step(size_t n)
 {
-    const wide se = (wide)EPS * (20 + (wide)0.5L * sqrt((wide)n));
+    const wide se = (wide)ROUNDING * (20 + (wide)0.5L * sqrt((wide)n));
     real *b = array(0, n, 2), *c = array(1, n, 2), *h = array(2, 3 * n, 2), *old = array(3, 3 * n, 2), *x = array(4, 3, 1), *y = array(5, 3, 1);
     memcpy(old, h, 3 * n * sizeof *h);
     k->ssd_step(3, n, (real)0.9, x, b, c, h, y);
@@ -372,13 +368,13 @@ static void ssd_step(size_t n)
         wide sum = 0, size = 0;
         EACH {
             wide expected = (wide)(real)0.9 * (wide)old[p * n + i] + (wide)x[p] * (wide)b[i], read = (wide)h[p * n + i] * (wide)c[i];
-            close_to("ssd_step state", n, (double)h[p * n + i], expected, (wide)EPS * 8);
+            close_to("ssd_step noise_state", n, (double)h[p * n + i], expected, (wide)ROUNDING * 8);
             sum += read;
             size += fabs(read);
         }
         close_to("ssd_step output", n, (double)y[p], sum, se * size);
     }
-    intact("edges: ssd_step state", 3 * n, h);
+    intact("edges: ssd_step noise_state", 3 * n, h);
     intact("edges: ssd_step output", 3, y);
 }
 
@@ -415,7 +411,7 @@ static void product(const char *what, size_t rows, size_t cols, size_t depth, co
             if (after) s += (wide)after[j];
             got = (wide)c[at];
             expected = s;
-            ok = fabs(got - s) <= (wide)EPS * (4 + 2 * (wide)depth);
+            ok = fabs(got - s) <= (wide)ROUNDING * (4 + 2 * (wide)depth);
         }
     check(ok, what, rows * 10000 + cols * 10 + depth % 10, (double)got, (double)expected);
 }
@@ -511,7 +507,7 @@ static void gemm(mmix_ctx **m, size_t rows, size_t cols, size_t depth, int form)
                 for (size_t l = 0; l < depth; l++)
                     s += (wide)a.p[(ptrdiff_t)i * a.rs + (ptrdiff_t)l * a.cs] * (wide)b.p[(ptrdiff_t)l * b.rs + (ptrdiff_t)j * b.cs];
                 if (extra == 7) s = (wide)residual[i * ld + j] + (wide)row_scale[i / 3] * s;
-                ok = ok && fabs((wide)c.p[i * ldc + j] - s) <= (wide)EPS * (8 + 2 * (wide)depth);
+                ok = ok && fabs((wide)c.p[i * ldc + j] - s) <= (wide)ROUNDING * (8 + 2 * (wide)depth);
             }
         check(ok, "gemm with bias, residual, row scale", rows * 10000 + cols, 0, 0);
     }
@@ -545,13 +541,13 @@ static void gemms(int simd)
         if (!m[t]) return;
     }
     for (size_t i = 0; i < BIG; i++) {
-        ga[i] = (real)uniform();
-        gb[i] = (real)uniform();
-        residual[i] = (real)uniform();
+        ga[i] = (real)noise();
+        gb[i] = (real)noise();
+        residual[i] = (real)noise();
     }
     for (size_t i = 0; i < 4096; i++) {
-        bias[i] = (real)uniform();
-        row_scale[i] = (real)uniform();
+        bias[i] = (real)noise();
+        row_scale[i] = (real)noise();
     }
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int form = 0; form < 32; form++) gemm(m, shapes[s][0], shapes[s][1], shapes[s][2], form);

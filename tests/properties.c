@@ -12,14 +12,8 @@
    small number beside large ones is looked at as closely as those, and one bound serves float and double. Sizes of
    softmax attention have a factor 1 + the largest score as well: an error of EPS s in a score s is one of EPS s in its
    exponential. */
-#define MAMBA_MIX_IMPLEMENTATION
-#include "../mamba_mix.h"
-#include <stdio.h>
-#include <stdlib.h>
-
-typedef mmix_real real;
-static const double EPS = sizeof(real) == 4 ? 1.2e-7 : 2.3e-16;
-static int passed, failed, skipped;
+#include "test.h"
+#include "../demos/heads.h"
 
 /* Bounds are three times the largest error of the seeds 1 to 30 in float and 1 to 20 in double, which were 18, 43, 49,
    11, 14, 18, 18, 1.5, 0.5, 18, 43, 2.1e4, 2.5, 38 and 13 (the differences are those of the five-point rule). */
@@ -34,20 +28,20 @@ static struct { const char *name; double bound, worst; } face[FACES] = {
 
 /* ---- random numbers: a hash of (seed, draw, how many before) ---- */
 
-static uint64_t seed = 1, draw, counter;
+static uint64_t seed = 1, draw, drawn;
 static uint64_t random_bits(void)                /* splitmix64's mixing function */
 {
-    uint64_t z = (seed * 0x9E3779B97F4A7C15u ^ draw) * 0xD1342543DE82EF95u + ++counter * 0x9E3779B97F4A7C15u;
+    uint64_t z = (seed * 0x9E3779B97F4A7C15u ^ draw) * 0xD1342543DE82EF95u + ++drawn * 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
     z = (z ^ z >> 27) * 0x94D049BB133111EBu;
     return z ^ z >> 31;
 }
-static double uniform(double low, double high)
+static double between(double low, double high)
 {
     return low + (high - low) * ((double)(random_bits() >> 11) / 9007199254740992.0);
 }
-static size_t any(size_t low, size_t high) { return low + (size_t)(random_bits() % (high - low + 1)); }
-static int one_in(size_t n) { return any(1, n) == 1; }
+static size_t integer(size_t low, size_t high) { return low + (size_t)(random_bits() % (high - low + 1)); }
+static int one_in(size_t n) { return integer(1, n) == 1; }
 static size_t pick(size_t a, size_t b) { return one_in(2) ? a : b; }
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 static size_t most(size_t a, size_t b) { return a > b ? a : b; }
@@ -55,7 +49,6 @@ static size_t most(size_t a, size_t b) { return a > b ? a : b; }
 /* ---- checks ---- */
 
 static mmix_ctx *m;                              /* the draw's context */
-static char about[700];                          /* the draw in words */
 
 static void check(int ok, const char *what, const char *detail, double got, double want)
 {
@@ -73,7 +66,7 @@ static void fine(const char *what)               /* no error is kept; if one is 
     check(!mmix_error(m), what, mmix_error(m) ? mmix_error(m) : "", 0, 0);
     mmix_error_clear(m);
 }
-static void refused(int bad, const char *what)   /* an argument was, and the message is there */
+static void rejected(int bad, const char *what)   /* an argument was, and the message is there */
 {
     check(bad && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT, what, "is refused", bad, 1);
     mmix_error_clear(m);
@@ -497,18 +490,18 @@ static void expect(void)
 static int little;                               /* a draw for ranks */
 static size_t any_length(void)
 {
-    const size_t r = little ? 1 : any(1, 20);
-    return r <= 11 ? any(1, 20) : r <= 17 ? any(21, 80) : any(81, 300);
+    const size_t r = little ? 1 : integer(1, 20);
+    return r <= 11 ? integer(1, 20) : r <= 17 ? integer(21, 80) : integer(81, 300);
 }
 static size_t any_width(void)
 {
-    const size_t r = any(1, 10);
-    if (little) return any(1, 5);
-    return r <= 6 ? any(1, 16) : r <= 9 ? any(17, 40) : any(41, 72);
+    const size_t r = integer(1, 10);
+    if (little) return integer(1, 5);
+    return r <= 6 ? integer(1, 16) : r <= 9 ? integer(17, 40) : integer(41, 72);
 }
 static size_t any_divisor(size_t n)
 {
-    size_t d = any(1, n);
+    size_t d = integer(1, n);
     while (n % d) d--;
     return d;
 }
@@ -516,8 +509,8 @@ static size_t any_divisor(size_t n)
    projection that several share, or with NULL a part of something wider by one of its axes. NaN lies around it. */
 static mmix_tensor *view(mmix_tensor *row, size_t *used, size_t n, size_t tokens, size_t heads, size_t width)
 {
-    const int ndim = width ? 4 : 3, axis = (int)any(0, (size_t)ndim);
-    const size_t from = any(0, 2), start = used ? *used : 0;
+    const int ndim = width ? 4 : 3, axis = (int)integer(0, (size_t)ndim);
+    const size_t from = integer(0, 2), start = used ? *used : 0;
     size_t shape[4];
     mmix_tensor *t;
     shape[0] = n; shape[1] = tokens; shape[2] = heads; shape[3] = width;
@@ -536,7 +529,7 @@ static mmix_tensor *fill(mmix_tensor *t, double low, double high, double gap)
     const size_t was = n_held, n = mmix_count(t);
     real *r = reals(n);
     for (size_t i = 0; i < n; i++) {
-        const double z = uniform(low, high);
+        const double z = between(low, high);
         r[i] = (real)(fabs(z) < gap ? z < 0 ? z - gap : z + gap : z);
     }
     mmix_write(t, r);
@@ -553,14 +546,14 @@ static void put(int i, mmix_tensor *t, size_t tokens, size_t heads, size_t width
 }
 static void put_heads(int i, double low, double high)                /* a number a head, somewhere in a longer array */
 {
-    put(i, mmix_slice(m, mmix_fill(mmix_new1(m, H + 3), (double)NAN), 0, any(0, 3), H), 1, H, 1);
+    put(i, mmix_slice(m, mmix_fill(mmix_new1(m, H + 3), (double)NAN), 0, integer(0, 3), H), 1, H, 1);
     fill(in[i].t, low, high, 0);
 }
 /* Runs of 1 to some tokens, three numbers that come again and again; a view (B, L) of something wider. */
 static void any_packing(void)
 {
     static const int32_t number[3] = { 7, -3, 0 };
-    const size_t longest = pick(any(1, 4), any(1, L)), from = any(0, 2);
+    const size_t longest = pick(integer(1, 4), integer(1, L)), from = integer(0, 2);
     size_t s[2], now = 0;
     mmix_tensor *all;
     s[0] = B; s[1] = L + 2;
@@ -568,12 +561,12 @@ static void any_packing(void)
     x.seq_idx = mmix_slice(m, all, 1, from, L);
     run = (size_t *)hold(B * L * sizeof *run);
     for (size_t b = 0; b < B; b++)
-        for (size_t t = 0, left = any(1, longest); t < L; t++, left--) {
+        for (size_t t = 0, left = integer(1, longest); t < L; t++, left--) {
             run[b * L + t] = t ? run[b * L + t - 1] : 0;
             if (!left) {
                 run[b * L + t]++;
-                now += any(1, 2);
-                left = any(1, longest);
+                now += integer(1, 2);
+                left = integer(1, longest);
             }
             mmix_data_i32(all)[b * s[1] + from + t] = number[now % 3];
         }
@@ -581,22 +574,22 @@ static void any_packing(void)
 /* A grid of L = S tokens on 1 to 3 axes; windows of any size and shift, now and then Swin's. */
 static void any_windows(void)
 {
-    const size_t axes = any(1, 3), longest = axes == 1 ? 60 : axes == 2 ? 14 : 7;
+    const size_t axes = integer(1, 3), longest = axes == 1 ? 60 : axes == 2 ? 14 : 7;
     L = 1;
     for (size_t a = 0; a < 3; a++) {
-        x.grid[a] = a < axes ? any(1, longest) : any(0, 1);
-        x.window[a] = a < axes ? any(1, least(x.grid[a], 9) + 1) : any(0, 1);
-        x.shift[a] = a < axes ? any(0, x.window[a] - 1) : 0;
+        x.grid[a] = a < axes ? integer(1, longest) : integer(0, 1);
+        x.window[a] = a < axes ? integer(1, least(x.grid[a], 9) + 1) : integer(0, 1);
+        x.shift[a] = a < axes ? integer(0, x.window[a] - 1) : 0;
         L *= most(x.grid[a], 1);
     }
     if (one_in(4)) {
         size_t grid[3], window[3];
         memcpy(grid, x.grid, sizeof grid);
         memcpy(window, x.window, sizeof window);
-        mmix_mixer_windows(&x, (int)axes, grid, window, (int)any(0, 1));
+        mmix_mixer_windows(&x, (int)axes, grid, window, (int)integer(0, 1));
     }
     S = L;
-    x.mask = (int)any(MMIX_MASK_NONE, MMIX_MASK_CAUSAL);
+    x.mask = (int)integer(MMIX_MASK_NONE, MMIX_MASK_CAUSAL);
 }
 static void any_attention(int kind)
 {
@@ -606,34 +599,34 @@ static void any_attention(int kind)
     do {
         memset(&x, 0, sizeof x);
         x.kind = kind;
-        B = any(1, 3);
-        G = any(1, 3);
-        H = G * any(1, 3);
+        B = integer(1, 3);
+        G = integer(1, 3);
+        H = G * integer(1, 3);
         N = any_width();
         P = any_width();
         L = S = any_length();
         if (soft && one_in(3)) any_windows();
         else {
-            x.mask = (int)any(MMIX_MASK_NONE, soft ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL);
+            x.mask = (int)integer(MMIX_MASK_NONE, soft ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL);
             if (x.mask == MMIX_MASK_NONE && one_in(2)) S = any_length();
-            if (x.mask != MMIX_MASK_NONE && soft && one_in(4)) S = L + any(0, 60);
+            if (x.mask != MMIX_MASK_NONE && soft && one_in(4)) S = L + integer(0, 60);
             if (soft && !little && one_in(12)) {  /* more than one tile of keys */
                 B = G = H = 1;
-                N = any(1, 6);
-                P = any(1, 6);
-                S = any(513, 630);
-                L = x.mask == MMIX_MASK_NONE && one_in(2) ? any(1, 40) : S - any(0, 3);
+                N = integer(1, 6);
+                P = integer(1, 6);
+                S = integer(513, 630);
+                L = x.mask == MMIX_MASK_NONE && one_in(2) ? integer(1, 40) : S - integer(0, 3);
             }
         }
     } while (B * H * L * S > 400000 || B * H * L * S * (N + P) > 5000000);
-    x.feature = (int)any(MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_NONE);
+    x.feature = (int)integer(MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_NONE);
     if (x.mask && x.feature == MMIX_FEATURE_EFFICIENT) x.feature = MMIX_FEATURE_ELU1;
-    x.normalise = (int)any(0, 2) - 1;
+    x.normalise = (int)integer(0, 2) - 1;
     x.eps = one_in(2) ? 0.01 : 0;
-    x.prefix = any(0, S + 2);
-    x.left = one_in(8) ? SIZE_MAX : any(0, pick(5, S));
-    x.right = one_in(2) ? 0 : one_in(8) ? SIZE_MAX : any(0, pick(5, S));
-    x.scale = one_in(3) ? 0 : one_in(5) ? -0.3 : uniform(0.1, 1);
+    x.prefix = integer(0, S + 2);
+    x.left = one_in(8) ? SIZE_MAX : integer(0, pick(5, S));
+    x.right = one_in(2) ? 0 : one_in(8) ? SIZE_MAX : integer(0, pick(5, S));
+    x.scale = one_in(3) ? 0 : one_in(5) ? -0.3 : between(0.1, 1);
     scale = x.scale != 0 ? x.scale : 1 / sqrt((double)N);
     eps = x.eps > 0 ? x.eps : 1e-6;
     if (S == L && !x.window[0] && (soft || x.mask) && one_in(3)) any_packing();
@@ -660,7 +653,7 @@ static void any_attention(int kind)
     with_last = has_state() && one_in(2);
     if (x.window[0] && one_in(2)) {
         const size_t n = (2 * x.window[0] - 1) * (2 * most(x.window[1], 1) - 1) * (2 * most(x.window[2], 1) - 1);
-        put(TABLE, mmix_slice(m, mmix_fill(mmix_new2(m, H, n + 2), (double)NAN), 1, any(0, 2), n), 1, H, n);
+        put(TABLE, mmix_slice(m, mmix_fill(mmix_new2(m, H, n + 2), (double)NAN), 1, integer(0, 2), n), 1, H, n);
         fill(in[TABLE].t, -1, 1, 0);
     }
     for (int i = 0; i < INPUTS; i++) in[i].wants = in[i].t && ((row && i <= V) || i == V || !one_in(8));
@@ -671,16 +664,16 @@ static void any_ssd(void)
     mmix_tensor *row = NULL;
     size_t G[3], used = 1;                       /* of C, B, x */
     do {
-        B = any(1, 3);
-        H = heads[any(0, 5)];
+        B = integer(1, 3);
+        H = heads[integer(0, 5)];
         N = any_width();
         P = any_width();
         L = S = any_length();
     } while (B * H * L * N * P > 2000000 || B * H * L * L * N > 8000000);
     memset(&x, 0, sizeof x);
     x.kind = MMIX_SSD;
-    x.direction = (int)any(MMIX_FORWARD, MMIX_BOTH);
-    x.dt_softplus = (int)any(0, 1);
+    x.direction = (int)integer(MMIX_FORWARD, MMIX_BOTH);
+    x.dt_softplus = (int)integer(0, 1);
     if (one_in(3)) { x.dt_low = 0.125; x.dt_high = 0.5; }
     if (one_in(3)) any_packing();
     for (int i = 0; i < 3; i++) G[i] = any_divisor(H);
@@ -693,12 +686,12 @@ static void any_ssd(void)
     if (x.dt_softplus) fill(in[DT].t, hard ? -30 : -3, hard ? 100 : 1, 0);
     else fill(in[DT].t, 0, hard ? 100 : 0.6, 0);
     put_heads(A, -2, -0.05);
-    for (size_t h = 0; hard && h < H; h++) mmix_data(in[A].t)[h] = (real)-exp(uniform(log(1e-3), log(1000)));
+    for (size_t h = 0; hard && h < H; h++) mmix_data(in[A].t)[h] = (real)-exp(between(log(1e-3), log(1000)));
     if (one_in(16)) mmix_data(in[A].t)[0] = 0;
     if (one_in(2)) put_heads(BIAS, 0, 0.3);
     if (one_in(3)) put_heads(D, -1, 1);
     else if (one_in(2)) {                        /* a number a channel */
-        put(D, mmix_slice(m, mmix_fill(mmix_new2(m, H, P + 2), (double)NAN), 1, any(0, 2), P), 1, H, P);
+        put(D, mmix_slice(m, mmix_fill(mmix_new2(m, H, P + 2), (double)NAN), 1, integer(0, 2), P), 1, H, P);
         fill(in[D].t, -1, 1, 0);
     }
     SH = H;
@@ -790,7 +783,7 @@ static void check_faces(void)
     mmix_mixer z = x;
     mmix_tensor *y, *M, *end = NULL;
     check_mix(&x, MIX);
-    z.chunk = chunks[any(1, 6)];
+    z.chunk = chunks[integer(1, 6)];
     if (ssd || (x.kind == MMIX_LINEAR && x.mask)) check_mix(&z, CHUNK);
     z = x;
     if (has_state()) z.final_state = &end;
@@ -801,9 +794,9 @@ static void check_faces(void)
         compare_tensor(LOOP, "y", mmix_ssd_reference(m, &z), exact.y, size.y, grow);
         compare_tensor(LOOP, "final state", end, exact.last, size.last, grow);
     }
-    else if (ssd) refused(!mmix_ssd_reference(m, &z), "mmix_ssd_reference of both directions");
+    else if (ssd) rejected(!mmix_ssd_reference(m, &z), "mmix_ssd_reference of both directions");
     M = mmix_mix_matrix(m, &x);
-    if (!has_matrix()) refused(!M, "mmix_mix_matrix where y is not M x");
+    if (!has_matrix()) rejected(!M, "mmix_mix_matrix where y is not M x");
     else {
         const double *w = read_doubles(M);
         double *sum = doubles(B * L * H * P);
@@ -870,21 +863,21 @@ static void bad_step(mmix_state *s, size_t from, size_t n)
         z.q = mmix_fill(mmix_new4(m, B, n, in[Q].heads, N + 1), 0.5);
         z.k = mmix_fill(mmix_new4(m, B, n, in[K].heads, N + 1), 0.5);
     }
-    refused(!mmix_mix_step(m, &z, s, 0), "a step of another width");
+    rejected(!mmix_mix_step(m, &z, s, 0), "a step of another width");
     equal("mmix_state_tokens", "after an error", mmix_state_tokens(s, 0), from);
 }
 /* Pieces of any length in slot 0, one token after another in slot 1, nothing in slot 2; a copy of the state goes on by
    itself and has the same bits. */
 static void check_steps(void)
 {
-    const size_t first = x.mask == MMIX_MASK_PREFIX ? most(x.prefix, 1) : 1, fork = any(0, L - 1), all = B * L * H * P;
+    const size_t first = x.mask == MMIX_MASK_PREFIX ? most(x.prefix, 1) : 1, fork = integer(0, L - 1), all = B * L * H * P;
     size_t *lengths = (size_t *)hold(L * sizeof *lengths), pieces = 0, copied = 0, longest = 0, empty;
     double *got = doubles(all), *singly = doubles(all), *again = doubles(all);
     mmix_state *s = mmix_state_create(m, 3), *copy = NULL;
     mmix_tensor *end = NULL;
     mmix_mixer z;
     if (!has_steps()) {
-        refused(!mmix_mix_step(m, &x, s, 0), "a mixer without steps");
+        rejected(!mmix_mix_step(m, &x, s, 0), "a mixer without steps");
         equal("mmix_state_tokens", "after an error", mmix_state_tokens(s, 0), 0);
         mmix_state_destroy(s);
         return;
@@ -892,7 +885,7 @@ static void check_steps(void)
     empty = mmix_state_bytes(s);
     for (size_t from = 0, n; from < L; from += n) {
         const mmix_mark mark = mmix_mark_here(m);
-        n = least(L - from, most(from ? 1 : first, one_in(2) ? any(1, 3) : pick(any(1, 20), any(1, L))));
+        n = least(L - from, most(from ? 1 : first, one_in(2) ? integer(1, 3) : pick(integer(1, 20), integer(1, L))));
         longest = most(longest, n);
         if (!copy && (from >= fork || from + n == L)) {
             copy = mmix_state_copy(s);
@@ -946,10 +939,10 @@ static void check_long_run(void)
     size_t empty = mmix_state_bytes(s), reached = 0;
     memset(&x, 0, sizeof x);
     memset(in, 0, sizeof in);
-    B = any(1, 2); H = any(1, 3); N = any(1, 9); P = any(1, 9);
+    B = integer(1, 2); H = integer(1, 3); N = integer(1, 9); P = integer(1, 9);
     x.kind = MMIX_SOFTMAX;
     x.mask = MMIX_MASK_BAND;
-    x.left = any(0, 20);
+    x.left = integer(0, 20);
     x.q = fill(mmix_new4(m, B, tokens, H, N), -1, 1, 0);
     put(K, x.k = fill(mmix_new4(m, B, tokens, 1, N), -1, 1, 0), tokens, 1, N);
     put(V, x.v = fill(mmix_new4(m, B, tokens, 1, P), -1, 1, 0), tokens, 1, P);
@@ -1132,9 +1125,9 @@ typedef struct room { mmix_heads v; real *p; size_t tokens, heads, width, n; } r
 static room any_room(size_t tokens, size_t heads, size_t width)
 {
     room r;
-    r.v.head = (ptrdiff_t)(width + any(0, 3));
-    r.v.token = r.v.head * (ptrdiff_t)heads + (ptrdiff_t)any(0, 5);
-    r.v.batch = r.v.token * (ptrdiff_t)tokens + (ptrdiff_t)any(0, 9);
+    r.v.head = (ptrdiff_t)(width + integer(0, 3));
+    r.v.token = r.v.head * (ptrdiff_t)heads + (ptrdiff_t)integer(0, 5);
+    r.v.batch = r.v.token * (ptrdiff_t)tokens + (ptrdiff_t)integer(0, 9);
     r.v.share = H / heads;
     r.n = B * (size_t)r.v.batch + 3;
     r.p = reals(r.n);
@@ -1246,16 +1239,16 @@ static void check_raw_softmax(void)
         mmix_raw_softmax_forward(&r, scratch);
         room_check(RAW, "y alone", &rooms.y, exact.y, size.y);
     }
-    r.top = guarded(B * H * L);
-    r.over = guarded(B * H * L);
+    r.row_max = guarded(B * H * L);
+    r.inverse_sum = guarded(B * H * L);
     kept = one_in(2) ? mmix_raw_softmax_scores(&r) : 0;
     if (kept) r.scores = guarded(kept);
     mmix_raw_softmax_forward(&r, scratch);
     unharmed("scratch of mmix_raw_softmax_forward", scratch, n);
     if (kept) unharmed("scores", r.scores, kept);
-    unharmed("top", r.top, B * H * L);
-    unharmed("over", r.over, B * H * L);
-    for (size_t i = 0; i < B * H * L; i++) sum[i] = (double)r.top[i] - log((double)r.over[i]);
+    unharmed("row_max", r.row_max, B * H * L);
+    unharmed("inverse_sum", r.inverse_sum, B * H * L);
+    for (size_t i = 0; i < B * H * L; i++) sum[i] = (double)r.row_max[i] - log((double)r.inverse_sum[i]);
     compare(RAW, "ln of the sum of e^score", sum, lse, plus(NULL, 1, B * H * L), grow, B * H * L);
     r.dbias = maybe(x.bias);
     r.add_bias = r.dbias && one_in(3);
@@ -1279,7 +1272,7 @@ static void check_raw_linear(void)
     r.normalise = divides();
     r.eps = eps;
     r.causal = x.mask == MMIX_MASK_CAUSAL;
-    r.chunk = chunks[any(0, 6)];
+    r.chunk = chunks[integer(0, 6)];
     r.seq_idx = mmix_data_i32(x.seq_idx);
     r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
     r.over = guarded(B * H * L);
@@ -1340,12 +1333,12 @@ static void check_raw_ssd(void)
     r.x = heads_of(V); r.dt = heads_of(DT); r.b = heads_of(K); r.c = heads_of(Q); r.y = y.v;
     r.A = mmix_data(x.A);
     if (x.D) r.D = read_reals(x.D);
-    r.D_width = mmix_ndim(x.D) == 2 ? P : any(0, 1);
+    r.D_width = mmix_ndim(x.D) == 2 ? P : integer(0, 1);
     r.dt_bias = mmix_data(x.dt_bias);
     r.dt_softplus = x.dt_softplus;
     r.dt_low = x.dt_low; r.dt_high = x.dt_high;
     r.reverse = x.direction == MMIX_REVERSE;
-    r.chunk = chunks[any(0, 6)];
+    r.chunk = chunks[integer(0, 6)];
     if (x.initial_state) r.initial_state = read_reals(x.initial_state);
     if (with_last || one_in(2)) r.final_state = guarded(PN);
     r.seq_idx = mmix_data_i32(x.seq_idx);
@@ -1454,7 +1447,7 @@ static void check_differences(void)
         if (!in[i].t) continue;
         dir[i] = doubles(in[i].n);
         for (size_t k = 0; k < in[i].n; k++) {
-            dir[i][k] = uniform(-1, 1);
+            dir[i][k] = between(-1, 1);
             want += dir[i][k] * exact.g[i][k];
             size_of += fabs(dir[i][k]) * size.g[i][k];
         }
@@ -1482,8 +1475,8 @@ static size_t paired(size_t f, size_t half, int interleaved)
 static void check_rope(void)
 {
     const int three = one_in(2), each = one_in(2);
-    const size_t half = any(1, 20), n = 2 * half + (one_in(2) ? any(1, 5) : 0), tokens = any(1, 40), heads = any(1, 3);
-    const size_t limit = pick(300, 100000), moved = any(1, limit), four = 4;
+    const size_t half = integer(1, 20), n = 2 * half + (one_in(2) ? integer(1, 5) : 0), tokens = integer(1, 40), heads = integer(1, 3);
+    const size_t limit = pick(300, 100000), moved = integer(1, limit), four = 4;
     /* angles are double: what a large one's rounding is in EPS */
     const double turns = 1 + (double)limit * 2.3e-16 / EPS;
     mmix_rope_options o, other;
@@ -1493,13 +1486,13 @@ static void check_rope(void)
     int ndim = 0;
     int32_t *p;
     memset(&o, 0, sizeof o);
-    B = any(1, 3);
+    B = integer(1, 3);
     o.dim = n == 2 * half && one_in(2) ? 0 : 2 * half;
     o.theta = one_in(3) ? 0 : (double)pick(100, 1000000);
-    o.interleaved = (int)any(0, 1);
+    o.interleaved = (int)integer(0, 1);
     if (three) {
-        o.sections[0] = any(1, half);
-        o.sections[1] = any(0, half - o.sections[0]);
+        o.sections[0] = integer(1, half);
+        o.sections[1] = integer(0, half - o.sections[0]);
         o.sections[2] = half - o.sections[0] - o.sections[1];
         s[ndim++] = 3;
     }
@@ -1511,7 +1504,7 @@ static void check_rope(void)
     q = mmix_require_grad(fill(view(NULL, NULL, B, tokens, heads, n), -2, 2, 0));
     pos = mmix_new(m, MMIX_DTYPE_I32, ndim, s);
     p = mmix_data_i32(pos);
-    for (size_t i = 0; i < mmix_count(pos); i++) p[i] = (int32_t)any(0, 2 * limit) - (int32_t)limit;
+    for (size_t i = 0; i < mmix_count(pos); i++) p[i] = (int32_t)integer(0, 2 * limit) - (int32_t)limit;
     count = mmix_count(q);
     a = read_doubles(q);
     want = plus(a, 0, count);
@@ -1557,7 +1550,7 @@ static void check_rope(void)
     pos = mmix_new(m, MMIX_DTYPE_I32, three ? 2 : 1, three ? s : &four);
     p = mmix_data_i32(pos);
     for (size_t i = 0; i < mmix_count(pos); i++)
-        p[i] = i % 4 < 2 ? (int32_t)any(0, limit) : p[i - 2] + (int32_t)(moved >> i / 4);
+        p[i] = i % 4 < 2 ? (int32_t)integer(0, limit) : p[i - 2] + (int32_t)(moved >> i / 4);
     b = read_doubles(mmix_rope(m, y, pos, &o));
     judge(ROPE, "scores of moved tokens", fabs(dot(b, b + n, n) - dot(b + 2 * n, b + 3 * n, n)),
           turns * sqrt(dot(b, b, n) * dot(b + n, b + n, n)), dot(b + 2 * n, b + 3 * n, n), dot(b, b + n, n));
@@ -1578,8 +1571,8 @@ static void check_rope(void)
 /* Attention and Mamba-2 one behind the other, whole and in pieces. Sizes are the largest number of the result. */
 static void check_layers(void)
 {
-    const size_t heads = any(1, 3), wide = heads * 2 * any(1, 6);
-    const int kind = (int)any(MMIX_SOFTMAX, MMIX_LINEAR);
+    const size_t heads = integer(1, 3), wide = heads * 2 * integer(1, 6);
+    const int kind = (int)integer(MMIX_SOFTMAX, MMIX_LINEAR);
     static const char *const name[3] = { "mmix_attention_step", "mmix_mamba2_step", "mmix_mamba2 with a state" };
     mmix_params *p = mmix_params_create(m);
     mmix_state *s = mmix_state_create(m, 2);
@@ -1592,22 +1585,22 @@ static void check_layers(void)
     size_t n;
     memset(&o, 0, sizeof o);
     memset(&carried, 0, sizeof carried);
-    B = any(1, 3);
-    L = any(1, 60);
-    o.head_dim = any(1, 8);
-    o.d_inner = o.head_dim * any(1, 4);
+    B = integer(1, 3);
+    L = integer(1, 60);
+    o.head_dim = integer(1, 8);
+    o.d_inner = o.head_dim * integer(1, 4);
     o.groups = any_divisor(o.d_inner / o.head_dim);
-    o.d_state = any(1, 12);
-    o.conv_width = any(1, 5);
+    o.d_state = integer(1, 12);
+    o.conv_width = integer(1, 5);
     o.eps = 0.1;                                 /* of the norm: else it enlarges the errors of rows near 0 */
     if (one_in(3)) { o.dt_low = 0.01; o.dt_high = 0.05; }
-    mmix_attention_init(&attention, p, "a.", wide, heads, kind, (int)any(0, 1));
+    mmix_attention_init(&attention, p, "a.", wide, heads, kind, (int)integer(0, 1));
     attention.options.mask = kind == MMIX_SOFTMAX && one_in(2) ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL;
-    attention.options.left = any(0, 20);
+    attention.options.left = integer(0, 20);
     attention.options.feature = (int)pick(MMIX_FEATURE_SOFTMAX_BOTH, MMIX_FEATURE_ELU1);
     attention.rope.theta = one_in(2) ? 1000 : 0;
     attention.rope.dim = pick(0, 2);
-    attention.rope.interleaved = (int)any(0, 1);
+    attention.rope.interleaved = (int)integer(0, 1);
     mmix_mamba2_init(&mamba, p, "m.", wide, &o);
     mmix_params_allocate(p);
     for (size_t i = 0; i < p->count; i++)        /* sums of size 1; A_log, dt_bias and norms as they begin */
@@ -1625,11 +1618,11 @@ static void check_layers(void)
     whole[1] = whole[2] = read_doubles(mmix_mamba2(m, &mamba, a, NULL, NULL, NULL, NULL));
     for (int k = 0; k < 3; k++) got[k] = doubles(B * L * wide);
     for (size_t from = 0; from < L; from += n) {
-        n = least(L - from, pick(any(1, 3), any(1, 30)));
+        n = least(L - from, pick(integer(1, 3), integer(1, 30)));
         if (from && one_in(4)) {
             y = mmix_fill(mmix_new3(m, B + 1, n, wide), 0.1);
-            refused(!mmix_attention_step(m, &attention, y, s, 0), "another B");
-            refused(!mmix_mamba2_step(m, &mamba, y, s, 1), "another B");
+            rejected(!mmix_attention_step(m, &attention, y, s, 0), "another B");
+            rejected(!mmix_mamba2_step(m, &mamba, y, s, 1), "another B");
         }
         a = mmix_attention_step(m, &attention, mmix_slice(m, t, 1, from, n), s, 0);
         place(got[0], a, from, wide);
@@ -1645,7 +1638,7 @@ static void check_layers(void)
         compare(LAYER, name[k], got[k], whole[k], plus(NULL, top, B * L * wide), 1, B * L * wide);
     }
     mamba.options.bidirectional = 1;
-    refused(!mmix_mamba2_step(m, &mamba, t, s, 1), "a bidirectional layer");
+    rejected(!mmix_mamba2_step(m, &mamba, t, s, 1), "a bidirectional layer");
     mmix_state_destroy(s);
     mmix_params_destroy(p);
 }
@@ -1654,8 +1647,8 @@ static void check_layers(void)
 
 static void check_scan(void)
 {
-    const size_t layer = any(0, 11), way = layer % 4, T = any(1, 6), Y = any(1, 6), X = any(1, 6);
-    const size_t separators = any(0, 3), frame = Y * X + separators, n = T * frame, bytes = n * sizeof(int32_t);
+    const size_t layer = integer(0, 11), way = layer % 4, T = integer(1, 6), Y = integer(1, 6), X = integer(1, 6);
+    const size_t separators = integer(0, 3), frame = Y * X + separators, n = T * frame, bytes = n * sizeof(int32_t);
     int32_t *perm = (int32_t *)hold(bytes), *inverse = (int32_t *)hold(bytes), *alone = (int32_t *)hold(bytes);
     int32_t *want = (int32_t *)hold(bytes), *back = (int32_t *)hold(bytes), *to = want;
     about[0] = 0;
@@ -1688,7 +1681,7 @@ static double *orthonormal(size_t n, size_t len)
     double *u = doubles(n * len);
     for (size_t i = 0; i < n; i++) {
         double *row = u + i * len;
-        for (size_t k = 0; k < len; k++) row[k] = uniform(-1, 1) + uniform(-1, 1);
+        for (size_t k = 0; k < len; k++) row[k] = between(-1, 1) + between(-1, 1);
         for (int twice = 0; twice < 2; twice++) {
             for (size_t j = 0; j < i; j++) {
                 const double along = dot(row, u + j * len, len);
@@ -1703,7 +1696,7 @@ static double *orthonormal(size_t n, size_t len)
 /* Blocks made of singular values that are known. */
 static void check_rank_of(void)
 {
-    const size_t matrices = any(1, 2), rows = any(1, 24), cols = any(1, 24), C = one_in(3) ? 0 : any(1, 26);
+    const size_t matrices = integer(1, 2), rows = integer(1, 24), cols = integer(1, 24), C = one_in(3) ? 0 : integer(1, 26);
     const size_t h = C ? least(C, rows) : rows, w = C ? least(C, cols) : cols, width = least(h, w);
     const size_t down = (rows + h - 1) / h, across = (cols + w - 1) / w, blocks = matrices * down * across;
     real *M = reals(matrices * rows * cols);
@@ -1717,11 +1710,11 @@ static void check_rank_of(void)
     tell("ranks of %zu x %zu x %zu in blocks of %zu", matrices, rows, cols, C);
     for (size_t i = 0; i < blocks; i++) {
         const size_t y0 = i / across % down * h, x0 = i % across * w, hh = least(h, rows - y0);
-        const size_t ww = least(w, cols - x0), rank = any(0, least(hh, ww));
-        const double *u = orthonormal(rank, hh), *v = orthonormal(rank, ww), unit = exp(uniform(-20, 20));
+        const size_t ww = least(w, cols - x0), rank = integer(0, least(hh, ww));
+        const double *u = orthonormal(rank, hh), *v = orthonormal(rank, ww), unit = exp(between(-20, 20));
         double *s = sigma + i * width;
         for (size_t k = 0; k < rank; k++)
-            s[k] = k ? fmax(s[k - 1] * (one_in(3) ? 1 : uniform(0.5, 1)), unit / 100) : unit;
+            s[k] = k ? fmax(s[k - 1] * (one_in(3) ? 1 : between(0.5, 1)), unit / 100) : unit;
         for (size_t z = 0; z < hh * ww; z++) {
             double sum = 0;
             for (size_t k = 0; k < rank; k++) sum += s[k] * u[k * hh + z / ww] * v[k * ww + z % ww];
@@ -1756,14 +1749,14 @@ static void check_rank_of(void)
 static void check_rank_exact(void)
 {
     const double noise = sizeof(real) == 4 ? 1.1920928955078125e-7 : 2.220446049250313e-16;
-    const size_t n = any(1, 11);
+    const size_t n = integer(1, 11);
     real *M = reals(n * n);
     size_t row[11], above = 0;
     mmix_rank r;
     about[0] = 0;
     tell("exact ranks of %zu x %zu", n, n);
     for (size_t k = 0; k < n; k++) {             /* a permutation */
-        const size_t other = any(0, k);
+        const size_t other = integer(0, k);
         row[k] = k;
         row[k] = row[other];
         row[other] = k;
@@ -1797,8 +1790,8 @@ static void check_mixer_rank(int kind)
     if (calm) tell(", calm");
     expect();
     memset(&o, 0, sizeof o);
-    o.block = one_in(4) ? 0 : any(1, L + 1);
-    if (one_in(2)) proj = fill(mmix_new2(m, any(1, 20), H * P), -1, 1, 0);
+    o.block = one_in(4) ? 0 : integer(1, L + 1);
+    if (one_in(2)) proj = fill(mmix_new2(m, integer(1, 20), H * P), -1, 1, 0);
     check(!mmix_mix_rank(m, &o, &x, proj, &r), "mmix_mix_rank", "succeeds", 0, 0);
     fine("mmix_mix_rank");
     C = least(o.block ? o.block : L / 2, L);
@@ -1847,21 +1840,21 @@ static void check_by_hand(void)
     double d[2], e[2];
     about[0] = 0;
     tell("by hand");
-    mmix_matrix_distance(a, b, 2, 9, d, e);
-    check(is(d[0], sqrt(5)) && is(d[1], 1), "mmix_matrix_distance", "distance", d[0], sqrt(5));
-    check(is(e[0], sqrt(5.0 / 16)) && is(e[1], sqrt(1.0 / 3)), "mmix_matrix_distance", "relative", e[0],
+    matrix_distance(a, b, 2, 9, d, e);
+    check(is(d[0], sqrt(5)) && is(d[1], 1), "matrix_distance", "distance", d[0], sqrt(5));
+    check(is(e[0], sqrt(5.0 / 16)) && is(e[1], sqrt(1.0 / 3)), "matrix_distance", "relative", e[0],
           sqrt(5.0 / 16));
-    mmix_matrix_distance(zeros, zeros, 1, 9, NULL, e);
-    check(is(e[0], 0), "mmix_matrix_distance", "of nothing", e[0], 0);
-    mmix_matrix_distance(a, a, 2, 9, d, NULL);
-    check(is(d[0], 0) && is(d[1], 0), "mmix_matrix_distance", "from itself", d[0], 0);
-    mmix_head_reach(a, 2, 1, 3, 1, d, e);        /* Σ|a| = 8: 2 at home, 3 one token away, 3 two */
-    check(is(d[0], 5.0 / 8) && is(d[1], 1), "mmix_head_reach", "share", d[0], 5.0 / 8);
-    check(is(e[0], 9.0 / 8) && is(e[1], 0), "mmix_head_reach", "distance", e[0], 9.0 / 8);
-    mmix_head_reach(square, 1, 2, 2, 0, d, e);
-    check(is(d[0], 5.0 / 8) && is(e[0], (2 * sqrt(2) + 1) / 8), "mmix_head_reach", "radius 0", d[0], 5.0 / 8);
-    mmix_head_reach(square, 1, 2, 2, 1, d, NULL);
-    check(is(d[0], 1), "mmix_head_reach", "radius 1", d[0], 1);
+    matrix_distance(zeros, zeros, 1, 9, NULL, e);
+    check(is(e[0], 0), "matrix_distance", "of nothing", e[0], 0);
+    matrix_distance(a, a, 2, 9, d, NULL);
+    check(is(d[0], 0) && is(d[1], 0), "matrix_distance", "from itself", d[0], 0);
+    head_reach(a, 2, 1, 3, 1, d, e);        /* Σ|a| = 8: 2 at home, 3 one token away, 3 two */
+    check(is(d[0], 5.0 / 8) && is(d[1], 1), "head_reach", "share", d[0], 5.0 / 8);
+    check(is(e[0], 9.0 / 8) && is(e[1], 0), "head_reach", "distance", e[0], 9.0 / 8);
+    head_reach(square, 1, 2, 2, 0, d, e);
+    check(is(d[0], 5.0 / 8) && is(e[0], (2 * sqrt(2) + 1) / 8), "head_reach", "radius 0", d[0], 5.0 / 8);
+    head_reach(square, 1, 2, 2, 1, d, NULL);
+    check(is(d[0], 1), "head_reach", "radius 1", d[0], 1);
 }
 
 /* ---- all of it ---- */
@@ -1903,8 +1896,8 @@ int main(int argc, char **argv)
         contexts[i] = mmix_create(&o);
     }
     for (draw = first; draw < first + count; draw++) {
-        counter = 0;
-        m = contexts[any(0, 3)];
+        drawn = 0;
+        m = contexts[integer(0, 3)];
         one_draw();
         let_go(0);
         mmix_reset(m);

@@ -5,10 +5,8 @@
      pytorch logits CHECKPOINT IN.npz OUT.safetensors            of every array (sequences, tokens) in IN
      pytorch image OUT.safetensors PICTURE.ppm…                  mmix_image of each at 224 x 224
      pytorch memory MODEL CHECKPOINT BATCH                       taken by one pass of BATCH images */
-#define MAMBA_MIX_IMPLEMENTATION
-#include "../mamba_mix.h"
-#include <stdio.h>
-#include <string.h>
+#include "test.h"
+#include "../demos/ppm.h"
 
 enum { MAX_ENTRIES = 64, LAST = 4 };             /* class tokens of the last 4 blocks */
 
@@ -89,11 +87,11 @@ static void images(mmix_ctx *m, int n, char **arg)
     static Output out;
     for (int i = 1; i < n; i++) {
         size_t width, height;
-        uint8_t *rgb = mmix_ppm_load(m, arg[i], &width, &height);
+        uint8_t *rgb = ppm_load(m, arg[i], &width, &height);
         char number[16];
         snprintf(number, sizeof number, "%d", i - 1);
         if (rgb) put(m, &out, number, "image", mmix_image(m, rgb, width, height, 224));
-        mmix_ppm_free(m, rgb, width, height);
+        ppm_free(rgb);
     }
     if (!mmix_error(m)) mmix_safetensors_save(m, arg[0], out.entry, out.count, NULL);
 }

@@ -49,9 +49,12 @@ build()                                          # build TARGET...: all that can
 }
 
 if [ "$mode" = fast ]; then
-    build build/unit build/golden
-    chain unit
-    run unit build/unit
+    units="context arguments tape mixing training vision threads allocations"
+    list="build/golden build/size"
+    for n in $units; do list="$list build/$n"; done
+    build $list
+    chain units
+    for n in $units; do run $n build/$n; done
     chain golden
     run "golden (small cases)" build/golden tests/golden
     go
@@ -64,13 +67,22 @@ else
         make cuda-report NVCC="$nvcc" >build/log/cuda_report.txt 2>&1 &
         report=$!
     fi
-    names="kernels unit properties files images metrics backbones decoder golden"
-    list="build/grad_f64"
-    for n in $names; do list="$list build/$n build/${n}_f64"; done
+    # in float, double and regression; in float and double alone
+    programs="properties mixing files distillation decoder backbones vision threads training tape context arguments allocations
+        mmate decoder_files llama2c text decoder_arguments internals"
+    plain="kernels images metrics"
+    list="build/grad_f64 build/threads_tsan build/fuzz build/fuzz_san build/pytorch build/dino build/mixers build/features build/linmu
+        build/cuda build/golden_cuda build/size"
+    for n in $programs golden; do list="$list build/${n}_reg build/$n build/${n}_f64"; done
+    for n in $plain; do list="$list build/$n build/${n}_f64"; done
     if command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then arm=1; list="$list build/kernels_neon build/golden_neon"
     else arm=; fi
-    build $list build/unit_reg build/golden_reg build/files_reg build/properties_reg build/unit_tsan build/backbones_reg build/decoder_reg build/fuzz build/fuzz_san \
-        build/pytorch build/dino build/mixers build/features build/linmu build/cuda build/golden_cuda
+    windows="context tape training"
+    if command -v "${MINGW:=x86_64-w64-mingw32-gcc}" >/dev/null; then
+        for n in $windows; do list="$list build/${n}_win.exe"; done
+        wine=$(command -v wine64 || command -v wine || ls /usr/lib/wine/wine64 2>/dev/null)
+    fi
+    build $list
     # the long ones first
     chain golden_reg
     run "golden tiny tiles, sanitizers" build/golden_reg "$@"
@@ -85,11 +97,16 @@ else
     chain fuzz
     run "hostile files" build/fuzz --runs 5000
     run "hostile files, sanitizers" build/fuzz_san
-    for n in properties backbones decoder files unit kernels images metrics; do
+    for n in $programs; do
+        chain $n
+        run "$n tiny tiles, sanitizers" build/${n}_reg
+        run $n build/$n
+        run "$n double" build/${n}_f64
+    done
+    for n in $plain; do
         chain $n
         run $n build/$n
         run "$n double" build/${n}_f64
-        case $n in properties|backbones|decoder|files|unit) run "$n tiny tiles, sanitizers" build/${n}_reg ;; esac
     done
     chain golden
     run "golden float" build/golden "$@"
@@ -106,8 +123,12 @@ else
     chain cuda
     run "CUDA kernels on the host" build/cuda 20
     run "golden, mixers by CUDA kernels on the host" build/golden_cuda tests/golden
-    chain threads
-    run "unit thread sanitizer" build/unit_tsan threads
+    chain tsan
+    run "threads, thread sanitizer" build/threads_tsan
+    chain windows
+    if ! command -v "$MINGW" >/dev/null; then echo "skipped: Windows (no $MINGW)"; skipped=$((skipped + 1))
+    elif [ -z "$wine" ]; then echo "skipped: running on Windows (no wine); it compiles"; skipped=$((skipped + 1))
+    else for n in $windows; do run "$n on Windows" env WINEPREFIX="$PWD/build/wine" WINEDEBUG=-all "$wine" build/${n}_win.exe; done; fi
     chain demos
     run "demo arguments" sh tests/dino.sh build/dino
     run "report of the mixers" sh tests/mixers.sh build/mixers build/dino
@@ -128,5 +149,6 @@ else
     if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then echo "there is a GPU here: make test-cuda runs the kernels on it"
     else echo "skipped: kernels on a GPU (there is none here; make test-cuda)"; skipped=$((skipped + 1)); fi
 fi
+build/size mamba_mix.h 130000 12500
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

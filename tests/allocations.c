@@ -1,0 +1,160 @@
+/* allocations.c - every allocation fails once: a clean error, nothing left, and the context still works */
+#include "models.h"
+
+#define FILE_A "build/allocations_a.safetensors"
+
+static int whole_run(mmix_options *o, mmix_dino_config c)            /* 0: went through, else the kind of error */
+{
+    mmix_ctx *m = mmix_create(o);
+    mmix_dino *d, *e = NULL;
+    int kind, through;
+    if (!m) return MMIX_ERROR_MEMORY;
+    d = mmix_dino_create(m, c);
+    mmix_record(m, c.vision.mixer == MMIX_SSD ? MMIX_RECORD_LAYERS : 0);
+    through = d && mmix_dino_step(d, pictures, PICTURES, NULL) == 1 && !mmix_dino_save(d, FILE_A, "x");
+    if (through) {
+        mmix_reset(m);
+        e = mmix_dino_load(m, FILE_A);
+        through = e != NULL;
+    }
+    kind = through ? 0 : mmix_error_kind(m) ? mmix_error_kind(m) : -1;
+    if (through && mmix_error(m)) kind = -2;
+    if (!through) {                              /* the context still works */
+        size_t fail_at = ((counter *)o->allocator.user)->fail_at;
+        mmix_error_clear(m);
+        mmix_reset(m);
+        if (fail_at && !mmix_sum(m, mmix_fill(mmix_new2(m, 20, 20), 1))) kind = -3;
+    }
+    mmix_dino_destroy(e);
+    mmix_dino_destroy(d);
+    mmix_destroy(m);
+    return kind;
+}
+/* The mixers' masks, steps and ranks. */
+static int mixers_run(mmix_options *o)
+{
+    const size_t grid[2] = { 4, 6 }, window[2] = { 3, 2 }, two[2] = { 2, 24 };
+    mmix_ctx *m = mmix_create(o);
+    mmix_state *s, *copy = NULL;
+    mmix_mixer x;
+    mmix_mixer_rank rank;
+    mmix_tensor *q, *k, *y[4], *pos, *dt;
+    int kind;
+    if (!m) return MMIX_ERROR_MEMORY;
+    s = mmix_state_create(m, 3);
+    mmix_record(m, 1);
+    q = mmix_new4(m, 2, 24, 4, 6);
+    k = mmix_new4(m, 2, 24, 2, 6);
+    pos = mmix_new(m, MMIX_DTYPE_I32, 2, two);
+    dt = mmix_new3(m, 2, 24, 4);
+    if (q && k && pos && dt) {
+        mmix_require_grad(mmix_randn(m, q, 1, 0));
+        mmix_require_grad(mmix_randn(m, k, 1, 1));
+        mmix_fill(dt, 0.1);
+        for (size_t i = 0; i < 48; i++) mmix_data_i32(pos)[i] = (int32_t)(i / 5);
+        x = mmix_mixer_softmax(mmix_rope(m, q, pos, NULL), mmix_rope(m, k, pos, NULL), k);
+        mmix_mixer_windows(&x, 2, grid, window, 1);
+        y[0] = mmix_mix(m, &x);
+        x.window[0] = 0;
+        x.mask = MMIX_MASK_BAND;
+        x.left = 3;
+        x.seq_idx = pos;
+        y[1] = mmix_mix(m, &x);
+        x.seq_idx = NULL;
+        for (int i = 0; i < 3; i++) mmix_mix_step(m, &x, s, 0);
+        x.kind = MMIX_LINEAR;
+        x.mask = MMIX_MASK_CAUSAL;
+        x.feature = MMIX_FEATURE_ELU1;
+        y[2] = mmix_mix(m, &x);
+        mmix_mix_step(m, &x, s, 1);
+        x = mmix_mixer_ssd(k, dt, mmix_error(m) ? NULL : mmix_fill(mmix_new1(m, 4), -1), k, q);
+        x.direction = MMIX_BOTH;
+        y[3] = mmix_mix(m, &x);
+        x.direction = MMIX_FORWARD;
+        mmix_mix_step(m, &x, s, 2);
+        copy = s ? mmix_state_copy(s) : NULL;
+        if (copy) mmix_mix_step(m, &x, copy, 2);
+        mmix_mix_rank(m, NULL, &x, NULL, &rank);
+        if (!mmix_error(m)) mmix_backward(m, mmix_add(m, mmix_mean(m, mmix_add(m, y[0], y[1])), mmix_mean(m, mmix_add(m, y[2], y[3]))));
+    }
+    kind = mmix_error_kind(m);
+    mmix_state_destroy(copy);
+    mmix_state_destroy(s);
+    mmix_destroy(m);
+    return kind;
+}
+static void mixer_allocations(void)
+{
+    counter c;
+    mmix_options o;
+    size_t total;
+    doing("allocations (mixers)");
+    memset(&c, 0, sizeof c);
+    o = counted(&c);
+    IS(mixers_run(&o), 0);
+    IS(c.live, 0);
+    total = c.calls;
+    COMPARE(total > 15, "allocations counted", (double)total, 15);
+    for (size_t n = 1; n <= total; n++) {
+        memset(&c, 0, sizeof c);
+        o = counted(&c);
+        c.fail_at = n;
+        IS(mixers_run(&o), MMIX_ERROR_MEMORY);
+        if (c.live || c.wrong) COMPARE(0, "nothing left when allocation n fails", (double)n, (double)c.live);
+    }
+}
+
+static void allocations(void)
+{
+    counter c;
+    mmix_options o;
+    size_t total, survived = 0;
+    mmix_dino_config config = small_dino(MMIX_SOFTMAX);
+    draw();
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+        doing(mixer == MMIX_SOFTMAX ? "allocations (softmax)" : mixer == MMIX_LINEAR ? "allocations (linear)" : "allocations (ssd)");
+        config = small_dino(mixer);
+        config.vision.depth = 1;
+        config.batch = 1;
+        config.iters = 2;
+        config.augment.local_count = 1;
+        memset(&c, 0, sizeof c);
+        o = counted(&c);
+        IS(whole_run(&o, config), 0);
+        total = c.calls;
+        IS(c.live, 0);
+        IS(c.wrong, 0);
+        COMPARE(total >= (ARENA_BLOCK == 256 ? 200 : 60), "allocations counted", (double)total, 200);
+        survived = 0;
+        for (size_t n = 1; n <= total; n++) {
+            int kind;
+            memset(&c, 0, sizeof c);
+            o = counted(&c);
+            c.fail_at = n;
+            kind = whole_run(&o, config);
+            survived += kind == 0;
+            if (kind && kind != MMIX_ERROR_MEMORY) COMPARE(0, "a clean error when allocation n fails", (double)n, kind);
+            if (c.live || c.wrong) COMPARE(0, "nothing left when allocation n fails", (double)n, (double)c.live);
+        }
+        COMPARE(survived <= 6, "few failures are survived", (double)survived, 6);
+        for (size_t n = 1; n <= total; n += mixer == MMIX_SOFTMAX ? 3 : 17) {        /* all after the n-th */
+            int kind;
+            memset(&c, 0, sizeof c);
+            o = counted(&c);
+            o.allocator.count_limit = n;
+            kind = whole_run(&o, config);
+            if (n < total && kind != MMIX_ERROR_MEMORY) COMPARE(0, "a clean error when memory ends after allocation n", (double)n, kind);
+            if (c.live || c.wrong || c.calls > n) COMPARE(0, "nothing left when memory ends", (double)n, (double)c.live);
+        }
+        passed++;
+    }
+    remove(FILE_A);
+}
+
+int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
+{
+    static const section all[] = {
+        { "mixers", mixer_allocations }, { "training", allocations }
+    };
+    return sections(all, sizeof all / sizeof all[0], argc, argv);
+}

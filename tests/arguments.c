@@ -1,0 +1,378 @@
+/* arguments.c - what is refused, and in what words; what comes of calls that are rare */
+#include "models.h"
+
+#define FILE_A "build/arguments_a.safetensors"
+
+static void bad_arguments(void)
+{
+    mmix_ctx *m = context(1, 0), *other = context(1, 0);
+    size_t s7[7] = { 1, 1, 1, 1, 1, 1, 1 }, huge[2] = { (size_t)1 << 40, (size_t)1 << 40 }, two3[2] = { 2, 3 };
+    size_t s10[2] = { 10, 6 }, s2x15[2] = { 2, 15 }, s35[2] = { 3, 5 }, s33[2] = { 3, 3 };
+    int32_t ints[6] = { 0, 1, 2, 3, 4, 9 };
+    int twice[2] = { 0, 0 };
+    mmix_tensor *a = mmix_fill(mmix_new2(m, 2, 3), 1), *b = mmix_fill(mmix_new2(m, 4, 5), 1), *v = mmix_fill(mmix_new1(m, 4), 1), *i = mmix_from_i32(m, 2, two3, ints);
+    mmix_tensor *x3 = mmix_fill(mmix_new3(m, 2, 5, 6), 1), *x4 = mmix_fill(mmix_new4(m, 2, 3, 5, 6), 1), *parts[13];
+    mmix_mixer x;
+    mmix_conv1d_options conv;
+    mmix_rope_options rope;
+    mmix_rank rank;
+    mmix_mixer_rank ranks;
+    mmix_state *steps;
+    memset(&rope, 0, sizeof rope);
+    doing("arguments");
+    BAD(mmix_new(m, MMIX_DTYPE_REAL, 7, s7), "mmix_new", "7");
+    BAD(mmix_new(m, 9, 2, two3), "mmix_new", "dtype 9");
+    BAD(mmix_new2(m, 3, 0), "mmix_new", "axis 1");
+    BAD(mmix_new(m, MMIX_DTYPE_REAL, 2, NULL), "mmix_new", "NULL");
+    BAD(mmix_concat(m, 0, NULL, 2), "mmix_concat", "NULL");
+    BAD(mmix_permute(m, a, NULL), "mmix_permute", "order");
+    BAD(mmix_custom(m, NULL, 1, 0, NULL, mmix_kernel(m, MMIX_OP_ADD), NULL), "mmix_custom", "NULL");
+    BAD(mmix_new(m, MMIX_DTYPE_REAL, 2, huge), "mmix_new", "axis");
+    BAD(mmix_add(m, a, b), "mmix_add", "(2, 3) and (4, 5)");
+    BAD(mmix_div(m, a, NULL), "mmix_div", "b is NULL");
+    BAD(mmix_class_strategy(m, MMIX_POOL_CLS, NULL, NULL, 0, NULL, 0), "mmix_class_strategy", "tokens is NULL");
+    {                                            /* integers in views */
+        mmix_tensor *column = mmix_slice(m, i, 1, 1, 1), *y = mmix_gather(m, mmix_reshape(m, x3, 2, s10), column);
+        CHECK(y && mmix_shape(y, 1) == 1 && mmix_shape(y, 2) == 6);
+        mmix_fill(x3, 1);
+        for (size_t k = 0; k < 60; k++) mmix_data(x3)[k] = (real)(k / 6);
+        y = mmix_gather(m, mmix_reshape(m, x3, 2, s10), column);
+        IS(mmix_data(y)[0], 1);
+        IS(mmix_data(y)[6], 4);
+        BAD(mmix_reshape(m, column, 1, two3), "mmix_reshape", "gaps");
+        {                                        /* labels too may lie in a view */
+            const int32_t labels[2] = { mmix_data_i32(column)[0], mmix_data_i32(column)[mmix_stride(column, 0)] };
+            const size_t two = 2;
+            mmix_tensor *logits = mmix_reshape(m, mmix_slice(m, x3, 0, 0, 1), 2, s2x15);
+            IS(mmix_item(mmix_cross_entropy(m, logits, column, -1)),
+               mmix_item(mmix_cross_entropy(m, logits, mmix_from_i32(m, 1, &two, labels), -1)));
+            FINE(m);
+        }
+        mmix_fill(column, 7);
+        CHECK(mmix_data_i32(i)[1] == 7 && mmix_data_i32(i)[4] == 7 && mmix_data_i32(i)[0] == 0 && mmix_data_i32(i)[2] == 2);
+        mmix_data_i32(i)[1] = 1, mmix_data_i32(i)[4] = 4;
+    }
+    {                                            /* what failed to be made is passed on without harm */
+        mmix_adamw_state none;
+        mmix_adamw o = mmix_adamw_default();
+        memset(&none, 0, sizeof none);
+        IS(mmix_adamw_step(&none, &o, 0, NULL), 0);
+        CHECK(!mmix_new1(NULL, 3) && !mmix_silu(NULL, NULL) && !mmix_params_create(NULL) && !mmix_record(NULL, 1));
+        CHECK(!mmix_vision_create(NULL, mmix_vit_tiny(16)) && !mmix_dino_create(NULL, mmix_dino_small_data()));
+        mmix_reset(NULL);
+        IS(mmix_schedule_multistep(1, 0.1, two3, 2, 0, 0, 1, 5), 1);
+        BAD(mmix_vision_create(m, mmix_vit_tiny(0)), "mmix_vision_create", "patch is 0");
+        CHECK(!mmix_vision_create(m, mmix_vit_tiny(0)) && mmix_vision_load(m, NULL, "x") && mmix_params_pack(mmix_vision_params(NULL), 1)
+           && mmix_params_train(NULL, 1) && !mmix_vision_features(m, NULL, NULL).token && mmix_vision_save(m, NULL, "x")
+           && !mmix_vision_config_of(NULL) && mmix_dino_step(NULL, NULL, 0, NULL) && mmix_dino_step_crops(NULL, NULL, NULL, NULL)
+           && mmix_dino_save(NULL, "x", NULL) && !mmix_dino_teacher(NULL) && strstr(mmix_error(m), "patch is 0"));     /* a chain after what could not be created */
+        mmix_error_clear(m);
+    }
+    BAD(mmix_mul(m, i, a), "mmix_mul", "a is int32, expected real");
+    BAD(mmix_exp(m, NULL), "mmix_exp", "x is NULL");
+    BAD(mmix_matmul(m, a, b), "mmix_matmul", "(4, 5)");
+    BAD(mmix_matmul(m, v, v), "mmix_matmul", "(4)");
+    BAD(mmix_permute(m, a, twice), "mmix_permute", "order[1]");
+    BAD(mmix_sum_axis(m, a, 2), "mmix_sum_axis", "axis 2 of (2, 3)");
+    BAD(mmix_sum_axis(m, a, -3), "mmix_sum_axis", "axis -3");
+    BAD(mmix_softmax(m, a, 2), "mmix_softmax", "axis 2");
+    for (int k = 0; k < 13; k++) parts[k] = a;
+    BAD(mmix_concat(m, 0, parts, 13), "mmix_concat", "13");
+    BAD(mmix_concat(m, 0, parts, 0), "mmix_concat", "0");
+    BAD(mmix_concat(m, 2, parts, 2), "mmix_concat", "axis 2");
+    parts[1] = b;
+    BAD(mmix_concat(m, 0, parts, 2), "mmix_concat", "part 1 has shape (4, 5)");
+    parts[1] = NULL;
+    BAD(mmix_concat(m, 0, parts, 2), "mmix_concat", "NULL");
+    BAD(mmix_gather(m, b, i), "mmix_gather", "the table has 4 rows");
+    BAD(mmix_gather(m, b, a), "mmix_gather", "index is real, expected int32");
+    BAD(mmix_insert_token(m, x3, mmix_new1(m, 6), 6), "mmix_insert_token", "at 6");
+    BAD(mmix_insert_token(m, x3, v, 0), "mmix_insert_token", "(4)");
+    BAD(mmix_layer_norm(m, a, v, NULL, 1e-5), "mmix_layer_norm", "weight has shape (4), expected (3)");
+    BAD(mmix_layer_norm(m, a, NULL, v, 1e-5), "mmix_layer_norm", "bias has shape (4), expected (3)");
+    BAD(mmix_rms_norm(m, a, v, 1e-5), "mmix_rms_norm", "weight");
+    BAD(mmix_gated_rms_norm(m, x3, x3, NULL, 1e-5, 4), "mmix_gated_rms_norm", "4 groups");
+    BAD(mmix_gated_rms_norm(m, x3, NULL, NULL, 1e-5, 1), "mmix_gated_rms_norm", "z is NULL");
+    BAD(mmix_gated_rms_norm(m, x3, mmix_new2(m, 3, 6), NULL, 1e-5, 1), "mmix_gated_rms_norm", "rows");
+    BAD(mmix_linear(m, a, b, NULL), "mmix_linear", "x has shape (2, 3), expected (…, 5)");
+    BAD(mmix_linear(m, a, NULL, NULL), "mmix_linear", "weight is NULL");
+    BAD(mmix_linear(m, mmix_new2(m, 2, 5), b, a), "mmix_linear", "bias has shape (2, 3), expected (4)");
+    BAD(mmix_linear_add(m, mmix_new2(m, 2, 5), b, v, mmix_new2(m, 3, 4), NULL), "mmix_linear_add", "residual");
+    BAD(mmix_linear_add(m, mmix_new2(m, 2, 5), b, v, NULL, mmix_new1(m, 2)), "mmix_linear_add", "s without a residual");
+    BAD(mmix_conv1d(m, x3, mmix_new3(m, 5, 1, 4), NULL, NULL), "mmix_conv1d", "weight has shape (5, 1, 4), expected (6, 1, *)");
+    memset(&conv, 0, sizeof conv);
+    conv.initial_state = mmix_new3(m, 2, 6, 2);
+    BAD(mmix_conv1d(m, x3, mmix_new3(m, 6, 1, 4), NULL, &conv), "mmix_conv1d", "initial_state has shape (2, 6, 2), expected (2, 6, 3)");
+    BAD(mmix_patch_embed(m, x4, mmix_new4(m, 7, 3, 8, 8), NULL), "mmix_patch_embed", "smaller than a patch of 8");
+    BAD(mmix_patch_embed(m, x4, mmix_new4(m, 7, 2, 2, 2), NULL), "mmix_patch_embed", "weight");
+    BAD(mmix_bicubic_resize(m, x3, 2, 2, 0, 0), "mmix_bicubic_resize", "(2, 5, 6)");
+    BAD(mmix_cross_entropy(m, a, i, -1), "mmix_cross_entropy", "(2, 3)");
+    BAD(mmix_cross_entropy_soft(m, a, mmix_new2(m, 2, 4)), "mmix_cross_entropy_soft", "target");
+    BAD(mmix_cross_entropy_soft(m, a, mmix_new2(m, 3, 3)), "mmix_cross_entropy_soft", "(3, 3)");
+    BAD(mmix_cross_entropy_soft(m, a, NULL), "mmix_cross_entropy_soft", "target is NULL");
+    BAD(mmix_cross_entropy(m, mmix_new3(m, 2, 3, 4), i, -1), "mmix_cross_entropy", "class 4 of 4");
+    BAD(mmix_weight_norm(m, b, v), "mmix_weight_norm", "g has shape (4), expected (4, 1)");
+    BAD(mmix_reshape(m, a, 1, s7), "mmix_reshape", "(2, 3)");
+    BAD(mmix_slice(m, a, 1, 2, 2), "mmix_slice", "axis 1 of (2, 3)");
+    BAD(mmix_slice(m, a, 1, (size_t)-1, 2), "mmix_slice", "axis 1");
+    BAD(mmix_slice(m, a, 2, 0, 1), "mmix_slice", "axis 2");
+    BAD(mmix_slice(m, a, 0, 0, 0), "mmix_slice", "0 elements");
+    BAD(mmix_add(m, a, mmix_new2(other, 2, 3)), "mmix_add", "another context");
+    x = mmix_mixer_softmax(x4, x4, x3);
+    BAD(mmix_mix(m, &x), "mmix_mix", "v has shape (2, 5, 6), expected (2, 3, 5, *)");
+    x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 3, 3, 6), mmix_new4(m, 2, 3, 3, 6));
+    BAD(mmix_mix(m, &x), "mmix_mix", "do not divide q's");
+    x = mmix_mixer_softmax(mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 3, 4, 6));
+    x.mask = MMIX_MASK_CAUSAL;
+    BAD(mmix_mix(m, &x), "mmix_mix", "5 queries and 3 keys");
+    x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 5, 4, 6));
+    x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, s35);
+    BAD(mmix_mix(m, &x), "mmix_mix", "seq_idx has shape (3, 5), expected (2, 3)");
+    s35[0] = 2; s35[1] = 3;
+    x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, s35);
+    BAD(mmix_mix(m, &x), "mmix_mix", "and seq_idx with 3 queries and 5 keys");
+    x.seq_idx = NULL;
+    x.grid[0] = 5; x.window[0] = 2;
+    BAD(mmix_mix(m, &x), "mmix_mix", "a grid of 5 x 1 x 1 for 3 queries and 5 keys");
+    for (int k = 0; k < 4; k++) {                /* more axes than there are, or no arrays */
+        const size_t grid[3] = {5, 1, 1};
+        mmix_mixer none = mmix_mixer_softmax(x.k, x.k, x.k);
+        mmix_mixer_windows(&none, k == 0 ? 9 : k == 1 ? 0 : 2, k == 2 ? NULL : grid, k == 3 ? NULL : grid, k % 2);
+        BAD(mmix_mix(m, &none), "mmix_mix", k == 0 ? "mmix_mixer_windows was called with 9 axes" : "and the grid and the window on each, not NULL");
+        BAD(mmix_mix_matrix(m, &none), "mmix_mix_matrix", "mmix_mixer_windows was called");
+    }
+    x.q = x.k;
+    x.shift[0] = 2;
+    BAD(mmix_mix(m, &x), "mmix_mix", "shift 2 of a window of 2 on axis 0");
+    x.shift[0] = 0;
+    x.mask = MMIX_MASK_PREFIX;
+    BAD(mmix_mix(m, &x), "mmix_mix", "windows are for softmax attention");
+    x.kind = MMIX_LINEAR;
+    x.mask = MMIX_MASK_NONE;
+    BAD(mmix_mix(m, &x), "mmix_mix", "windows are for softmax attention");
+    x.window[0] = 0;
+    x.mask = MMIX_MASK_BAND;
+    BAD(mmix_mix(m, &x), "mmix_mix", "linear attention has no form");
+    steps = mmix_state_create(m, 2);
+    x.mask = MMIX_MASK_NONE;
+    BAD(mmix_mix_step(m, &x, steps, 0), "mmix_mix_step", "lets tokens see later ones");
+    x.mask = MMIX_MASK_CAUSAL;
+    BAD(mmix_mix_step(m, &x, steps, 2), "mmix_mix_step", "slot 2 of a state with 2");
+    BAD(mmix_mix_step(m, &x, NULL, 0), "mmix_mix_step", "slot 0 of a state with 0");
+    BAD(mmix_mix_step(m, NULL, steps, 0), "mmix_mix_step", "expected a mixer, found NULL");
+    BAD(mmix_mix(m, NULL), "mmix_mix", "expected a mixer, found NULL");
+    CHECK(mmix_mix_step(m, &x, steps, 0) && mmix_state_tokens(steps, 0) == 5 && mmix_state_tokens(steps, 1) == 0);
+    x.kind = MMIX_SOFTMAX;
+    BAD(mmix_mix_step(m, &x, steps, 0), "mmix_mix_step", "for a slot that carries");
+    x.mask = MMIX_MASK_PREFIX;
+    x.prefix = 9;
+    BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "prefix of 9");
+    x.mask = MMIX_MASK_BAND;
+    x.right = 1;
+    BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "lets tokens see later ones");
+    x.right = 0;
+    x.k = x.v = mmix_new4(m, 2, 6, 4, 6);
+    BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "5 queries and 6 keys");
+    CHECK(mmix_state_tokens(steps, 1) == 0);
+    mmix_state_destroy(steps);
+    rope.dim = 5;
+    BAD(mmix_rope(m, x4, i, &rope), "mmix_rope", "dim 5 of heads of 6");
+    rope.dim = 6;
+    rope.sections[1] = 3;
+    BAD(mmix_rope(m, x4, mmix_new(m, MMIX_DTYPE_I32, 2, s33), &rope), "mmix_rope", "sections 0 + 3 + 0");
+    BAD(mmix_rope(m, x4, i, &rope), "mmix_rope", "pos has shape (2, 3), expected (3, 3)");
+    BAD(mmix_rope(m, x4, NULL, NULL), "mmix_rope", "pos is NULL");
+    BAD_INT(mmix_rank_of(m, NULL, NULL, 1, 2, 2, &rank), "mmix_rank_of", "M is NULL");
+    x = mmix_mixer_softmax(x4, x4, x4);
+    BAD_INT(mmix_mix_rank(m, NULL, &x, a, &ranks), "mmix_mix_rank", "out_proj has shape (2, 3), expected (*, 30)");
+    x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 5, 4, 6));
+    x.mask = 7;
+    BAD(mmix_mix_matrix(m, &x), "mmix_mix_matrix", "mask 7");
+    x = mmix_mixer_linear(x4, x4, x4);
+    x.feature = 5;
+    BAD(mmix_mix(m, &x), "mmix_mix", "feature 5");
+    x.feature = MMIX_FEATURE_EFFICIENT;
+    x.mask = MMIX_MASK_CAUSAL;
+    BAD(mmix_mix(m, &x), "mmix_mix", "no form");
+    x.kind = 9;
+    x.mask = x.feature = 0;
+    BAD(mmix_mix(m, &x), "mmix_mix", "kind 9");
+    BAD(mmix_mix_matrix(m, &x), "mmix_mix_matrix", "9");
+    x = mmix_mixer_ssd(x4, x3, v, x4, x4);
+    BAD(mmix_mix(m, &x), "mmix_mix", "has shape");
+    x = mmix_mixer_ssd(mmix_new4(m, 2, 3, 3, 6), mmix_new3(m, 2, 3, 4), v, mmix_new4(m, 2, 3, 1, 6), mmix_new4(m, 2, 3, 1, 6));
+    BAD(mmix_mix(m, &x), "mmix_mix", "x has 3");
+    x.v = mmix_new4(m, 2, 3, 4, 6);
+    x.A = mmix_new1(m, 3);
+    BAD(mmix_mix(m, &x), "mmix_mix", "A has shape (3), expected (4)");
+    x.A = NULL;
+    BAD(mmix_mix(m, &x), "mmix_mix", "A is NULL");
+    x.A = v;
+    x.initial_state = mmix_fill(mmix_new4(m, 2, 4, 6, 6), 0);
+    BAD(mmix_mix_matrix(m, &x), "mmix_mix_matrix", "initial state");
+    x.direction = MMIX_BOTH;
+    BAD(mmix_mix(m, &x), "mmix_mix", "MMIX_BOTH");
+    BAD_INT(mmix_backward(m, a), "mmix_backward", "(2, 3), expected one element");
+    BAD_INT(mmix_backward(m, mmix_sum(m, a)), "mmix_backward", "not recorded");
+    BAD_INT(mmix_kernel_set(m, MMIX_OP_COUNT, NULL), "mmix_kernel_set", "expected 0 to");
+    BAD_INT(mmix_kernel_set(m, -1, NULL), "mmix_kernel_set", "op -1");
+    for (int op = 0; op < MMIX_OP_COUNT; op++) CHECK(mmix_op_name(op) && strcmp(mmix_op_name(op), "?"));
+    CHECK(!strcmp(mmix_op_name(MMIX_OP_LINEAR), "linear") && !strcmp(mmix_op_name(MMIX_OP_SSD), "ssd"));
+    BAD(mmix_dino_loss(m, a, a, NULL, 1, 1, 1, 0.9, NULL), "mmix_dino_loss", "1 crops");
+    BAD(mmix_dino_loss(m, mmix_new2(m, 4, 3), a, mmix_data(b), 4, 0, 1, 0.9, NULL), "mmix_dino_loss", "temperatures 0");
+    mmix_reset(m);
+    mmix_destroy(m);
+    mmix_destroy(other);
+}
+
+static void corners(void)
+{
+    doing("corners");
+    mmix_ctx *m = mmix_create(NULL);
+    {                                            /* bad input that is easily given */
+        mmix_vision *v = mmix_vision_create(m, small_vision(MMIX_SSD)), *w;
+        mmix_vision_config c = small_vision(MMIX_SSD);
+        mmix_vision_options options;
+        mmix_augment augment = mmix_augment_dino();
+        mmix_tensor *x = mmix_fill(mmix_new2(m, 4, 3), 1);
+        mmix_rank rank;
+        real one = 1;
+        int32_t zero = 0;
+        double iou;
+        memset(&options, 0, sizeof options);
+        options.n_dense = 1;
+        BAD(mmix_vision_forward(m, v, mmix_fill(mmix_new4(m, 1, 3, 16, 16), 0), &options).token, "mmix_vision_forward", "dense is NULL");
+        BAD(mmix_dino_loss(m, x, x, NULL, 2, 1, 1, 0.9, NULL), "mmix_dino_loss", "center is NULL");
+        IS(mmix_augment_crop(m, &one, &augment, (mmix_picture){ NULL, 8, 8 }, 0, 0, 0, &one), -1);
+        BAD_INT(mmix_rank_of(m, NULL, &one, (size_t)1 << 40, (size_t)1 << 20, (size_t)1 << 20, &rank), "mmix_rank_of", "matrices");
+        BAD_INT(mmix_binary_iou(m, &one, &zero, 1, NAN, 0, &iou), "mmix_binary_iou", "NaN");
+        c.mamba.dt_high = HUGE_VAL;              /* a limit that is none is kept in the file */
+        w = mmix_vision_create(m, c);
+        IS(mmix_vision_save(m, w, FILE_A), 0);
+        mmix_vision_destroy(v);
+        v = mmix_vision_open(m, FILE_A);
+        CHECK(v && mmix_vision_config_of(v)->mamba.dt_high > 1e38);
+        {                                        /* no prefix may be NULL */
+            mmix_archive *archive = mmix_archive_open(m, FILE_A);
+            const char *text = mmix_params_compare(mmix_vision_params(v), archive, NULL);
+            CHECK(text && !*text && mmix_params_read(mmix_vision_params(v), archive, NULL) == 0);
+            mmix_archive_close(archive);
+        }
+        mmix_vision_destroy(v);
+        mmix_vision_destroy(w);
+        remove(FILE_A);
+        FINE(m);
+        mmix_reset(m);
+    }
+    {                                            /* a leaf is what no recorded op returned, an unrecorded one's result, too */
+        mmix_tensor *x = mmix_require_grad(mmix_scale(m, mmix_fill(mmix_new1(m, 4), 1), 2, 0)), *kept = x;
+        mmix_record(m, 1);
+        mmix_mark mark = mmix_mark_here(m);
+        for (int i = 0; i < 3; i++) {
+            mmix_backward(m, mmix_sum(m, mmix_mul(m, x, x)));
+            IS(mmix_data(mmix_grad(x))[0], 4);
+            mmix_rewind(m, mark);
+            CHECK(!mmix_grad(x));
+        }
+        mmix_rewind_keep(m, mark, &kept, 1);     /* and it stays one when it is moved */
+        mmix_backward(m, mmix_sum(m, mmix_mul(m, kept, kept)));
+        CHECK(mmix_grad(kept) && mmix_data(mmix_grad(kept))[3] == 4);
+        FINE(m);
+        mmix_reset(m);
+    }
+    {                                            /* the same tensor as two inputs */
+        const size_t D = 2;
+        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new3(m, 2, 4, 2), 1)), *a, *b, *c, *w;
+        mmix_tensor *token = mmix_reshape(m, mmix_slice(m, mmix_slice(m, x, 0, 0, 1), 1, 2, 1), 1, &D);
+        mmix_backward(m, mmix_sum(m, mmix_insert_token(m, x, token, 0)));
+        IS(mmix_data(mmix_grad(x))[4], 3);
+        IS(mmix_data(mmix_grad(x))[0], 1);
+        for (int way = 0; way < 2; way++) {
+            a = mmix_require_grad(mmix_randn(m, mmix_new1(m, 8), 1, 5)), w = mmix_randn(m, mmix_new1(m, 8), 1, 6);
+            b = mmix_require_grad(mmix_randn(m, mmix_new1(m, 8), 1, 5)), c = mmix_require_grad(mmix_randn(m, mmix_new1(m, 8), 1, 5));
+            mmix_backward(m, mmix_sum(m, mmix_mul(m, w, way ? mmix_rms_norm(m, a, a, 1e-5) : mmix_layer_norm(m, a, a, a, 1e-5))));
+            mmix_backward(m, mmix_sum(m, mmix_mul(m, w, way ? mmix_rms_norm(m, b, c, 1e-5) : mmix_layer_norm(m, b, c, c, 1e-5))));
+            for (int i = 0; i < 8; i++) NEAR(mmix_data(mmix_grad(a))[i], mmix_data(mmix_grad(b))[i] + mmix_data(mmix_grad(c))[i], 1e-4);
+        }
+        FINE(m);
+        mmix_reset(m);
+    }
+    {                                            /* a refused backward leaves nothing behind */
+        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new1(m, 3), 1)), *o[2], *g[2];
+        o[0] = mmix_scale(m, x, 2, 0), o[1] = mmix_scale(m, x, 3, 0);
+        g[0] = mmix_fill(mmix_new1(m, 3), 1), g[1] = mmix_fill(mmix_new1(m, 2), 1);
+        BAD_INT(mmix_backward_from(m, o, g, 2), "gradient 1", "(2)");
+        g[1] = g[0];
+        mmix_backward_from(m, o, g, 2);
+        IS(mmix_data(mmix_grad(x))[0], 5);
+        BAD_INT(mmix_backward_from(m, o, g, 2), "mmix_backward", "consumed");
+        mmix_reset(m);
+    }
+    mmix_record(m, 0);
+    for (int band = 0; band < 2; band++) {       /* nor does a refused step */
+        mmix_tensor *q = mmix_randn(m, mmix_new4(m, 1, 14, 2, 3), 1, 1), *k = mmix_randn(m, mmix_new4(m, 1, 14, 2, 3), 1, 2),
+            *v = mmix_randn(m, mmix_new4(m, 1, 14, 2, 4), 1, 3), *wide = mmix_new4(m, 1, 3, 2, 5);
+        mmix_mixer x = mmix_mixer_softmax(q, k, v), z;
+        x.mask = band ? MMIX_MASK_BAND : MMIX_MASK_CAUSAL, x.left = 2;
+        mmix_tensor *whole = mmix_mix(m, &x);
+        mmix_state *s = mmix_state_create(m, 1);
+        for (size_t t = 0; t < 14; t++) {
+            z = x;
+            z.q = mmix_slice(m, q, 1, t > 11 ? 11 : t, 3), z.k = mmix_slice(m, k, 1, t > 11 ? 11 : t, 3), z.v = wide;
+            if (t) BAD(mmix_mix_step(m, &z, s, 0), "values", "carries");
+            z.q = mmix_slice(m, q, 1, t, 1), z.k = mmix_slice(m, k, 1, t, 1), z.v = mmix_slice(m, v, 1, t, 1);
+            mmix_tensor *y = mmix_mix_step(m, &z, s, 0), *same = mmix_slice(m, whole, 1, t, 1);
+            for (size_t i = 0; y && i < 8; i++) NEAR(mmix_data(y)[i], mmix_data(same)[i], 1e-5);
+        }
+        FINE(m);
+        mmix_state_destroy(s);
+        mmix_reset(m);
+    }
+    {
+        mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 1, 4, 4), 1), *ends = mmix_new1(m, 3), *x3 = mmix_fill(mmix_new3(m, 2, 6, 1), 1), *one = mmix_fill(mmix_new2(m, 1, 1), 1);
+        const double scales[] = {1e-17, -1, NAN, INFINITY};
+        for (int i = 0; i < 4; i++) {
+            BAD(mmix_bilinear_resize(m, x, 2, 2, scales[i], 1), "mmix_bilinear_resize", "scales");
+            BAD(mmix_bicubic_resize(m, x, 2, 2, 1, scales[i]), "mmix_bicubic_resize", "scales");
+        }
+        BAD(mmix_state_create(m, (size_t)1 << 61), "mmix_state_create", "slots");
+        mmix_data(ends)[0] = (real)INFINITY, mmix_data(ends)[1] = (real)-INFINITY, mmix_data(ends)[2] = (real)NAN;
+        mmix_require_grad(ends);
+        mmix_record(m, 1);
+        mmix_tensor *y = mmix_gelu(m, ends);
+        CHECK(mmix_data(y)[0] > 1e30 && mmix_data(y)[1] == 0 && mmix_data(y)[2] != mmix_data(y)[2]);
+        mmix_backward(m, mmix_sum(m, mmix_slice(m, y, 0, 0, 2)));
+        IS(mmix_data(mmix_grad(ends))[0], 1);
+        IS(mmix_data(mmix_grad(ends))[1], 0);
+        mmix_record(m, 0);
+        BAD(mmix_linear_add(m, x3, one, NULL, x3, mmix_fill(mmix_new1(m, 3), 1)), "mmix_linear_add", "s has 3 numbers, expected 2");
+        BAD(mmix_linear_add(m, x3, one, NULL, mmix_fill(mmix_new3(m, 6, 2, 1), 1), NULL), "mmix_linear_add", "residual (6, 2, 1)");
+        FINE(m);
+    }
+    {
+        char name[400];
+        const size_t huge[1] = {(size_t)1 << 60}, two[1] = {2};
+        mmix_params *p = mmix_params_create(m), *q = mmix_params_create(m);
+        memset(name, 'n', sizeof name), name[399] = 0;
+        BAD(mmix_params_add(p, "", name, 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0)), "mmix_params_add", "more");
+        BAD(mmix_params_add(p, "", NULL, 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0)), "mmix_params_add", "NULL");
+        for (int i = 0; i < 8 && !mmix_error(m); i++) {
+            name[8] = 0, name[0] = (char)('a' + i);
+            mmix_params_add(p, "", name, 1, huge, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+        }
+        CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && strstr(mmix_error(m), "too large"));
+        mmix_error_clear(m);
+        mmix_params_add(q, "", "w", 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+        BAD_INT(mmix_ema(q, q, 0.5), "mmix_ema", "mmix_params_allocate");
+        mmix_params_destroy(p), mmix_params_destroy(q);
+    }
+    mmix_destroy(m);
+}
+
+int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
+{
+    static const section all[] = {
+        { "arguments", bad_arguments }, { "corners", corners }
+    };
+    return sections(all, sizeof all / sizeof all[0], argc, argv);
+}

@@ -1,0 +1,144 @@
+/* context.c - contexts, errors, limits of memory, random numbers */
+#include "test.h"
+
+static void contexts(void)
+{
+    counter c;
+    mmix_options o;
+    mmix_ctx *m;
+    mmix_memory_use use;
+    doing("context");
+    m = mmix_create(NULL);
+    CHECK(m != NULL);
+    CHECK(mmix_threads(m) >= 1 && mmix_threads(m) <= 64);
+    CHECK(mmix_simd_name(m) != NULL);
+    CHECK(mmix_error(m) == NULL && mmix_error_kind(m) == MMIX_OK);
+    CHECK(mmix_error(NULL) != NULL && mmix_error_kind(NULL) == MMIX_ERROR_MEMORY);
+    mmix_destroy(m);
+    mmix_destroy(NULL);
+    memset(&c, 0, sizeof c);
+    o = counted(&c);
+    o.threads = 3;
+    o.seed = 99;
+    m = mmix_create(&o);
+    IS(mmix_seed(m), 99);
+    mmix_seed_set(m, 7);
+    IS(mmix_seed(m), 7);
+    for (int k = 0; k < 3; k++) {
+        mmix_tensor *x = mmix_require_grad(mmix_fill(mmix_new2(m, 300, 40), 1));
+        mmix_record(m, 1);
+        for (int i = 0; i < 5; i++) x = mmix_silu(m, x);
+        mmix_backward(m, mmix_mean(m, x));
+        use = mmix_memory(m);
+        IS(use.bytes, c.bytes);
+        IS(use.allocations, c.calls);
+        CHECK(use.peak >= use.bytes);
+        mmix_reset(m);
+    }
+    mmix_memory_peak_clear(m);
+    IS(mmix_memory(m).peak, c.bytes);
+    FINE(m);
+    mmix_destroy(m);
+    IS(c.live, 0);
+    IS(c.bytes, 0);
+    IS(c.wrong, 0);
+    /* limits */
+    memset(&c, 0, sizeof c);
+    o = counted(&c);
+    o.allocator.byte_limit = 4 << 20;
+    m = mmix_create(&o);
+    CHECK(mmix_new2(m, 1000, 10) != NULL);
+    CHECK(mmix_new2(m, 4000, 4000) == NULL);
+    IS(mmix_error_kind(m), MMIX_ERROR_MEMORY);
+    CHECK(c.bytes <= 4 << 20);
+    mmix_error_clear(m);
+    CHECK(mmix_new2(m, 10, 10) != NULL);
+    mmix_destroy(m);
+    IS(c.live, 0);
+    for (size_t n = 1; n < 8; n++) {
+        memset(&c, 0, sizeof c);
+        o = counted(&c);
+        o.allocator.count_limit = n;
+        m = mmix_create(&o);
+        for (int i = 0; m && i < 30 && !mmix_error(m); i++) mmix_new2(m, 1000, 700);
+        if (m) IS(mmix_error_kind(m), MMIX_ERROR_MEMORY);
+        CHECK(c.calls <= n);
+        if (m) { mmix_error_clear(m); CHECK(!mmix_new2(m, 3000, 3000) && mmix_error_kind(m) == MMIX_ERROR_MEMORY); }
+        mmix_destroy(m);
+        IS(c.live, 0);
+        IS(c.wrong, 0);
+    }
+    /* the first message is kept; ops return NULL meanwhile */
+    m = context(1, 0);
+    IS(mmix_fail(m, MMIX_ERROR_INTERRUPTED, "my op: %d of %s", 3, "four"), -1);
+    mmix_fail(m, MMIX_ERROR_FILE, "second");
+    CHECK(!strcmp(mmix_error(m), "my op: 3 of four"));
+    IS(mmix_error_kind(m), MMIX_ERROR_INTERRUPTED);
+    CHECK(mmix_new1(m, 3) == NULL);
+    CHECK(mmix_params_create(m) == NULL);
+    CHECK(mmix_vision_create(m, mmix_vit_tiny(16)) == NULL);
+    CHECK(mmix_dino_create(m, mmix_dino_small_data()) == NULL);
+    CHECK(mmix_backward(m, NULL) == -1);
+    CHECK(!strcmp(mmix_error(m), "my op: 3 of four"));
+    mmix_error_clear(m);
+    {
+        mmix_tensor *x = mmix_fill(mmix_new2(m, 2, 3), 1);
+        char longer[1000];
+        CHECK(x != NULL);
+        mmix_fail(m, MMIX_ERROR_DEVICE, "x");
+        CHECK(!mmix_add(m, x, x) && !mmix_linear(m, x, x, NULL) && !mmix_slice(m, x, 0, 0, 1) && !mmix_sum(m, x) && !mmix_mean(m, x));
+        mmix_error_clear(m);
+        memset(longer, 'a', sizeof longer);
+        longer[999] = 0;
+        mmix_fail(m, MMIX_ERROR_FILE, "%s", longer);
+        CHECK(strlen(mmix_error(m)) > 100 && strlen(mmix_error(m)) < 1000);
+        mmix_error_clear(m);
+    }
+    mmix_destroy(m);
+}
+
+/* ---- random numbers ---- */
+
+static void randomness(void)
+{
+    mmix_ctx *m = context(1, 5), *n = context(2, 5);
+    double sum[5] = { 0, 0, 0, 0, 0 }, mean = 0, low = 1, high = 0;
+    int bins[10] = { 0 }, count = 100000;
+    doing("random");
+    IS(mmix_random_u32(m, 1, 2, 3), mmix_random_u32(n, 1, 2, 3));
+    CHECK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 2, 4) && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 3, 3)
+       && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 2, 2, 3));
+    CHECK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, 2, ((uint64_t)1 << 32) | 3) && mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(m, 1, ((uint64_t)1 << 32) | 2, 3));
+    mmix_seed_set(n, (uint64_t)5 << 32);
+    CHECK(mmix_random_u32(m, 1, 2, 3) != mmix_random_u32(n, 1, 2, 3));
+    for (int i = 0; i < count; i++) {
+        double u = mmix_random_uniform(m, 1, 0, (uint64_t)i), z = mmix_random_normal(m, 2, 0, (uint64_t)i);
+        if (u < low) low = u;
+        if (u > high) high = u;
+        mean += u / count;
+        bins[(int)(u * 10)]++;
+        for (int k = 1; k < 5; k++) sum[k] += pow(z, k) / count;
+    }
+    CHECK(low >= 0 && low < 1e-3 && high < 1 && high > 0.999);
+    NEAR(mean, 0.5, 0.005);
+    for (int k = 0; k < 10; k++) NEAR(bins[k], count / 10, 500);
+    NEAR(sum[1], 0, 0.015);
+    NEAR(sum[2], 1, 0.025);
+    NEAR(sum[3], 0, 0.05);
+    NEAR(sum[4], 3, 0.15);
+    {
+        mmix_tensor *a = mmix_randn(m, mmix_new2(m, 5, 8), 2, 1), *b = mmix_randn(m, mmix_slice(m, mmix_new2(m, 5, 11), 1, 2, 8), 2, 1), *c = mmix_randn(m, mmix_new2(m, 5, 8), 2, 2);
+        SAME(a, b);                              /* strides do not matter */
+        CHECK(apart(a, c) > 0.1);
+    }
+    mmix_destroy(m);
+    mmix_destroy(n);
+}
+
+int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
+{
+    static const section all[] = {
+        { "contexts", contexts }, { "random", randomness }
+    };
+    return sections(all, sizeof all / sizeof all[0], argc, argv);
+}

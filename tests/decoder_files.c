@@ -1,0 +1,154 @@
+/* decoder_files.c - adapters; decoders in files of the library's own and of Hugging Face */
+#include "decoders.h"
+
+#define FOLDER "build/decoder_files_test"
+#define PATH FOLDER "/model.safetensors"
+#define PATH2 FOLDER "/other.safetensors"
+
+static void adapters(void)
+{
+    for (int o = 0; o < OPTIONS + 6; o += o < OPTIONS ? 5 : 2)
+        for (int targets = 1; targets < 4; targets++) {
+            mmix_ctx *m = context(1, 0);
+            mmix_decoder *d = variant(m, o), *back;
+            mmix_params *p;
+            mmix_real *plain = logits_of(m, d), *y, *z;
+            CHECK_AT(!mmix_decoder_adapters(d) && !mmix_decoder_lora(d, 3, 6, targets), about);
+            p = mmix_decoder_adapters(d);
+            CHECK_AT(p && p->count && p->count % 2 == 0, about);
+            y = logits_of(m, d);
+            CHECK_AT(most(plain, y, LOGITS) <= 0, about);            /* B = 0 */
+            free(y);
+            shake(m, p, 0.3);
+            y = logits_of(m, d);
+            CHECK_AT(most(plain, y, LOGITS) > 0.01, about);
+            {                                    /* the steps use them, too */
+                mmix_sequence s = sequence(m, 1, 9);
+                mmix_decoder_state *state = mmix_decoder_state_create(d);
+                mmix_real *last = copied(mmix_decoder_step(m, d, &s, state));
+                for (size_t b = 0; b < BATCH; b++)
+                    CHECK_AT(most(last + b * WORDS, y + ((b + 1) * TOKENS - 1) * WORDS, WORDS) < TOL * 10, about);
+                free(last);
+                mmix_decoder_state_destroy(state);
+                mmix_reset(m);
+            }
+            mmix_real *apart_from = values(mmix_decoder_params(d));
+            CHECK_AT(!mmix_decoder_save(d, PATH), about);
+            CHECK_AT(same_values(mmix_decoder_params(d), apart_from) && mmix_decoder_adapters(d) == p, about);
+            back = mmix_decoder_open(m, PATH);
+            z = logits_of(m, back);
+            CHECK_AT(back && !mmix_decoder_adapters(back) && most(y, z, LOGITS) < TOL * 30, about);
+            free(z);
+            CHECK_AT(!mmix_decoder_merge(d) && !mmix_decoder_adapters(d), about);
+            z = logits_of(m, d);
+            CHECK_AT(most(y, z, LOGITS) < TOL * 30, about);
+            CHECK_AT(same_lists(mmix_decoder_params(d), mmix_decoder_params(back)), about);
+            FINE(m);
+            free(apart_from), free(plain), free(y), free(z);
+            mmix_decoder_destroy(back);
+            mmix_decoder_destroy(d);
+            mmix_destroy(m);
+        }
+}
+static void round_trip(void)
+{
+    for (int o = 0; o < OPTIONS + 6; o++) {
+        mmix_ctx *m = context(1, 0);
+        mmix_decoder *d = variant(m, o), *back;
+        CHECK_AT(!mmix_decoder_save(d, PATH), about);
+        back = mmix_decoder_open(m, PATH);
+        FINE(m);
+        if (back) {
+            const mmix_decoder_config *a = mmix_decoder_config_of(d), *b = mmix_decoder_config_of(back);
+            mmix_real *y = logits_of(m, d), *z = logits_of(m, back);
+            CHECK_AT(same_lists(mmix_decoder_params(d), mmix_decoder_params(back)) && most(y, z, LOGITS) <= 0, about);
+            CHECK_AT(a->mixer == b->mixer && a->tied == b->tied && a->bias == b->bias && a->media == b->media && a->depth == b->depth
+                     && a->mmate.text_window == b->mmate.text_window && a->mmate.shift_period == b->mmate.shift_period
+                     && a->rope.sections[2] == b->rope.sections[2], about);
+            free(y), free(z);
+        }
+        mmix_decoder_destroy(back);
+        mmix_decoder_destroy(d);
+        mmix_destroy(m);
+    }
+}
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "wb");
+    if (f) fputs(text, f), fclose(f);
+}
+/* Parameters alone, as Hugging Face has them, and config.json beside. */
+static void hugging_face(void)
+{
+    enum { MANY = 128 };
+    static const struct { const char *edit_from, *edit_to, *message; } wrong[] = {
+        {"\"hidden_size\": 12", "\"hidden_size\": 13", ""}, {"\"hidden_size\": 12,", "", "hidden_size"},
+        {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", ""}, {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": -2", ""},
+        {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1e18", ""},
+        {"\"vocab_size\": 23", "\"vocab_size\": 24", ""}, {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", ""},
+        {"\"num_attention_heads\": 4", "\"num_attention_heads\": 0", ""}, {"\"intermediate_size\": 10", "\"intermediate_size\": \"ten\"", ""},
+        {"{", "", ""}, {"\"model_type\": \"llama\"", "\"model_type\": \"gpt2\"", "gpt2"}};
+    for (int kind = 0; kind < 3; kind++) {       /* Llama; Qwen2; Llama tied and with keys for each head */
+        mmix_ctx *m = context(1, 0);
+        mmix_decoder_config c = small(MMIX_DECODER_ATTENTION);
+        mmix_entry e[MANY];
+        mmix_params *p;
+        mmix_decoder *d, *back;
+        char config[1024], text[1024];
+        size_t n = 0;
+        snprintf(about, sizeof about, "config.json, kind %d", kind);
+        c.media = 0, c.depth = 2, c.head_dim = 3, c.bias = kind == 1, c.tied = kind == 2;
+        c.rope.dim = 2;
+        if (kind == 2) c.kv_heads = 4;
+        c.rope.dim = 0, c.rope.theta = 500, c.eps = 1e-3, c.head_dim = 4, c.heads = 4;
+        d = shaken(m, c);
+        p = mmix_decoder_params(d);
+        memset(e, 0, sizeof e);
+        for (; n < p->count && n < MANY; n++) {
+            e[n].name = p->at[n].name, e[n].dtype = MMIX_FILE_REAL, e[n].ndim = mmix_ndim(p->at[n].tensor), e[n].data = mmix_data(p->at[n].tensor);
+            for (int i = 0; i < e[n].ndim; i++) e[n].shape[i] = mmix_shape(p->at[n].tensor, i);
+        }
+        mmix_safetensors_save(m, PATH, e, n, NULL);
+        snprintf(config, sizeof config, "{\"architectures\": [\"X\"], \"model_type\": \"%s\", \"hidden_size\": 12, \"intermediate_size\": 10,"
+                 " \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": %d, \"head_dim\": 4, \"rms_norm_eps\": 1e-3,"
+                 " \"rope_theta\": 500.0, \"vocab_size\": 23, \"tie_word_embeddings\": %s, \"hidden_act\": \"silu\"}\n",
+                 kind == 1 ? "qwen2" : "llama", (int)c.kv_heads, kind == 2 ? "true" : "false");
+        write_text(FOLDER "/config.json", config);
+        back = mmix_decoder_open(m, PATH);
+        FINE(m);
+        if (back) {
+            mmix_sequence s = sequence(m, 0, 9);
+            s.n_spans = 0;
+            CHECK_AT(gap(mmix_decoder_forward(m, d, &s, NULL), mmix_decoder_forward(m, back, &s, NULL)) <= 0, about);
+            CHECK_AT(same_lists(p, mmix_decoder_params(back)) && mmix_decoder_config_of(back)->tied == c.tied, about);
+        }
+        mmix_decoder_destroy(back);
+        for (size_t i = 0; kind == 0 && i < sizeof wrong / sizeof *wrong; i++) {
+            const char *at = strstr(config, wrong[i].edit_from);
+            snprintf(text, sizeof text, "%.*s%s%s", at ? (int)(at - config) : 0, config, wrong[i].edit_to, at ? at + strlen(wrong[i].edit_from) : "");
+            write_text(FOLDER "/config.json", text);
+            back = mmix_decoder_open(m, PATH);
+            report(at && !back && says(m, MMIX_ERROR_FILE, wrong[i].message), __FILE__, __LINE__, "a wrong config.json", wrong[i].edit_to);
+            mmix_decoder_destroy(back);
+            mmix_reset(m);
+        }
+        remove(FOLDER "/config.json");
+        CHECK_AT(!mmix_decoder_open(m, PATH) && says(m, MMIX_ERROR_FILE, "config.json"), about);
+        CHECK(!mmix_decoder_open(m, FOLDER "/not there") && says(m, MMIX_ERROR_FILE, "cannot be opened"));
+        mmix_decoder_destroy(d);
+        mmix_destroy(m);
+    }
+}
+
+int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
+{
+    static const section all[] = {
+        { "adapters", adapters }, { "round trip", round_trip }, { "hugging face", hugging_face }
+    };
+    mkdir("build", 0777);
+    mkdir(FOLDER, 0777);
+    const int bad = sections(all, sizeof all / sizeof all[0], argc, argv);
+    remove(PATH), remove(PATH2);
+    remove(FOLDER);
+    return bad;
+}

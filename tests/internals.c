@@ -1,0 +1,506 @@
+/* internals.c - what has no name in the interface: the generator's rounds, parameters of every standard size declared without
+   values, packed copies of matrices, AdamW on two lists, JSON, checksums, orthonormal rows. The one program beside
+   tests/kernels.c that holds an implementation of its own.
+
+   Run from the repository's root. With ../shared/reference there, every name and shape of state_dicts.json is compared;
+   without it a few rows of each family. No standard size has values here: declaring the parameters of the largest takes a
+   millisecond, drawing its 89 million values half a minute. */
+#include "json.h"
+
+/* ---- random numbers: the known answers of Philox 4x32 ---- */
+
+static void philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    uint32_t x[4];
+    x[0] = c0; x[1] = c1; x[2] = c2; x[3] = c3;
+    mmixi_philox(x, k0, k1);
+    IS(x[0], a);
+    IS(x[1], b);
+    IS(x[2], c);
+    IS(x[3], d);
+}
+static void generator(void)
+{
+    doing("random");
+    philox(0, 0, 0, 0, 0, 0, 0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u);
+    philox(~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu);
+    philox(0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u, 0xa4093822u, 0x299f31d0u, 0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u);
+}
+
+/* ---- how many parameters ---- */
+
+/* Number of parameters and multiply-adds of a backbone without its values: the slab does not fit the limit. */
+static void count_of(const char *name, mmix_vision_config c, double expected, double gmac)
+{
+    mmix_ctx *m = context(1, 0);
+    mmix_vision v;
+    doing(name);
+    memset(&v, 0, sizeof v);
+    v.m = m;
+    v.config = c;
+    v.params = mmix_params_create(m);
+    v.block = (mmixi_vision_block *)mmixi_alloc(m, c.depth * sizeof *v.block);
+    memset(v.block, 0, c.depth * sizeof *v.block);
+    m->allocator.byte_limit = mmix_memory(m).bytes + (4 << 20);
+    mmixi_vision_declare(&v);
+    CHECK(mmix_params_allocate(v.params) == -1);
+    IS(v.params->elements, expected);
+    IS(mmix_vision_parameters(&v), expected);
+    if (gmac > 0) COMPARE(fabs(mmix_vision_flops(&v, 224, 224) / 2e9 / gmac - 1) < 0.05, "multiply-adds", mmix_vision_flops(&v, 224, 224) / 2e9, gmac);
+    for (size_t i = 0; i < v.params->count; i++) {
+        const mmix_param *p = &v.params->at[i];
+        size_t n = strlen(p->name);
+        int bias = n > 5 && !strcmp(p->name + n - 5, ".bias");
+        COMPARE(p->decay == (mmix_ndim(p->tensor) > 1 && !bias), p->name, p->decay, !p->decay);
+    }
+    mmix_params_destroy(v.params);
+    mmixi_free(m, v.block, c.depth * sizeof *v.block);
+    mmix_destroy(m);
+}
+static void counts(void)
+{
+    count_of("ViT-Ti/16", mmix_vit_tiny(16), 5524416, 0);
+    count_of("ViT-S/16", mmix_vit_small(16), 21665664, 4.60);
+    count_of("ViT-S/8", mmix_vit_small(8), 21670272, 0);
+    count_of("ViT-B/16", mmix_vit_base(16), 85798656, 17.6);
+    count_of("ViT-B/8", mmix_vit_base(8), 85807872, 0);
+    count_of("LinearViT-B", mmix_linearvit_base(), 85798656, 0);
+    count_of("DinoVim-T", mmix_dinovim_tiny(), 10706048, 2.64);
+    count_of("DinoVim-S", mmix_dinovim_small(), 40354048, 8.97);
+    count_of("DinoVim-B", mmix_dinovim_base(), 88974720, 19.1);
+    count_of("DinoMamba-Reg-T", mmix_mambareg_tiny(), 10674048, 0);
+    count_of("DinoMamba-Reg-S", mmix_mambareg_small(), 40290048, 0);
+    count_of("DinoMamba-Reg-B", mmix_mambareg_base(), 88878720, 0);
+}
+
+/* ---- the sizes ---- */
+
+/* A backbone, or with `head` DINO's head on features of that width. Counts are those of the systems' own
+   classes. */
+typedef struct standard {
+    const char *name;                            /* in state_dicts.json */
+    mmix_vision_config config;
+    size_t head, parameters, tensors;
+} standard;
+
+static size_t standards(standard out[24])
+{
+    static const size_t head[][2] = {{192, 21958912}, {256, 22089984}, {384, 22352128}, {512, 22614272},
+                                     {768, 23138560}};
+    static const char *const head_name[] = {"dino_head_192", "dino_head_256", "dino_head_384",
+                                            "dino_head_512", "dino_head_768"};
+    size_t n = 0;
+    memset(out, 0, 24 * sizeof *out);
+#define BACKBONE(called, is, count, arrays) \
+    out[n].name = called, out[n].config = is, out[n].parameters = count, out[n++].tensors = arrays
+    BACKBONE("vit_tiny_16", mmix_vit_tiny(16), 5524416, 150);
+    BACKBONE("vit_tiny_8", mmix_vit_tiny(8), 5526720, 150);
+    BACKBONE("vit_small_16", mmix_vit_small(16), 21665664, 150);
+    BACKBONE("vit_small_8", mmix_vit_small(8), 21670272, 150);
+    BACKBONE("vit_base_16", mmix_vit_base(16), 85798656, 150);
+    BACKBONE("vit_base_8", mmix_vit_base(8), 85807872, 150);
+    BACKBONE("linvit_base_16", mmix_linearvit_base(), 85798656, 150);
+    BACKBONE("dinovim_tiny_16", mmix_dinovim_tiny(), 10706048, 365);
+    BACKBONE("dinovim_small_16", mmix_dinovim_small(), 40354048, 365);
+    BACKBONE("dinovim_base_16", mmix_dinovim_base(), 88974720, 365);
+    BACKBONE("mambareg_tiny_16", mmix_mambareg_tiny(), 10674048, 366);
+    BACKBONE("mambareg_small_16", mmix_mambareg_small(), 40290048, 366);
+    BACKBONE("mambareg_base_16", mmix_mambareg_base(), 88878720, 366);
+#undef BACKBONE
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++) {
+        out[n].name = head_name[i], out[n].head = head[i][0];
+        out[n].parameters = head[i][1], out[n++].tensors = 8;
+    }
+    return n;
+}
+
+/* The parameters of a standard size, without values, declared as mmix_vision_open does. The caller destroys
+   the list. */
+static mmix_params *declared(mmix_ctx *m, const standard *s)
+{
+    mmix_params *p = mmix_params_create(m);
+    mmix_dino_head head;
+    mmix_vision v;
+    size_t bytes = s->config.depth * sizeof *v.block;
+    if (s->head) {
+        CHECK_AT(mmix_dino_head_init(&head, p, "", s->head, 2048, 256, 65536, 3) == 0, s->name);
+        return p;
+    }
+    memset(&v, 0, sizeof v);
+    v.m = m, v.config = s->config, v.params = p;
+    v.block = (mmixi_vision_block *)calloc(1, bytes);
+    mmixi_vision_declare(&v);
+    CHECK_AT(!mmix_error(m), s->name);
+    free(v.block);
+    return p;
+}
+
+/* ---- a few rows of each family, and the counts ---- */
+
+static void rows(void)
+{
+    static const struct { const char *model, *name; size_t ndim, shape[4]; } row[] = {
+        {"vit_tiny_8", "pos_embed", 3, {1, 785, 192}},
+        {"vit_tiny_8", "patch_embed.proj.weight", 4, {192, 3, 8, 8}},
+        {"vit_small_16", "pos_embed", 3, {1, 197, 384}},
+        {"vit_small_16", "blocks.11.attn.qkv.weight", 2, {1152, 384}},
+        {"vit_base_8", "blocks.0.attn.qkv.bias", 1, {2304}},
+        {"vit_base_8", "blocks.11.mlp.fc2.weight", 2, {768, 3072}},
+        {"vit_base_16", "norm.weight", 1, {768}},
+        {"linvit_base_16", "cls_token", 3, {1, 1, 768}},
+        {"linvit_base_16", "blocks.5.attn.proj.weight", 2, {768, 768}},
+        {"linvit_base_16", "blocks.5.mlp.fc1.bias", 1, {3072}},
+        {"dinovim_tiny_16", "pos_embed", 3, {1, 197, 256}},
+        {"dinovim_tiny_16", "layers.23.mixer.in_proj.weight", 2, {1160, 256}},
+        {"dinovim_tiny_16", "layers.23.mixer.dt_b_bias", 1, {8}},
+        {"dinovim_small_16", "layers.0.mixer.conv1d_b.weight", 3, {1152, 1, 4}},
+        {"dinovim_small_16", "layers.0.mixer.conv1d_b.bias", 1, {1152}},
+        {"dinovim_small_16", "layers.0.mixer.norm_b.weight", 1, {1024}},
+        {"dinovim_base_16", "layers.7.mixer.out_proj.weight", 2, {768, 1536}},
+        {"dinovim_base_16", "layers.7.mixer.A_log_b", 1, {24}},
+        {"dinovim_base_16", "layers.7.mixer.D_b", 1, {24}},
+        {"mambareg_tiny_16", "cls_token", 3, {1, 12, 256}},
+        {"mambareg_tiny_16", "pos_embed_cls", 3, {1, 12, 256}},
+        {"mambareg_small_16", "pos_embed", 3, {1, 49, 512}},
+        {"mambareg_small_16", "layers.23.norm.weight", 1, {512}},
+        {"mambareg_base_16", "layers.0.mixer.conv1d.weight", 3, {1664, 1, 4}},
+        {"mambareg_base_16", "norm_f.weight", 1, {768}},
+        {"dino_head_256", "mlp.0.weight", 2, {2048, 256}},
+        {"dino_head_256", "mlp.2.weight", 2, {2048, 2048}},
+        {"dino_head_768", "mlp.4.weight", 2, {256, 2048}},
+        {"dino_head_768", "mlp.4.bias", 1, {256}},
+        {"dino_head_768", "last_layer.weight_g", 2, {65536, 1}},
+        {"dino_head_768", "last_layer.weight_v", 2, {65536, 256}}
+    };
+    standard s[24];
+    mmix_ctx *m = context(1, 0);
+    const size_t n = standards(s), before = mmix_memory(m).bytes;
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) {
+        mmix_params *p = declared(m, &s[i]);
+        CHECK_AT(p && p->elements == s[i].parameters, s[i].name);
+        CHECK_AT(p && p->count == s[i].tensors, s[i].name);
+        for (size_t r = 0; r < sizeof row / sizeof *row; r++)
+            if (!strcmp(row[r].model, s[i].name)) {
+                CHECK_AT(has_shape(mmix_params_find(p, row[r].name), (int)row[r].ndim, row[r].shape), row[r].name);
+                found++;
+            }
+        mmix_params_destroy(p);
+    }
+    CHECK(n == 18 && found == sizeof row / sizeof *row);
+    CHECK(mmix_memory(m).bytes == before);
+    mmix_destroy(m);
+}
+
+/* ---- ../shared/reference/state_dicts.json: {"vit_tiny_16": {"config": {…}, "parameters": n,
+        "tensors": [["cls_token", [1, 1, 192]], …]}, …} ---- */
+
+#define STATE_DICTS "../shared/reference/state_dicts.json"
+
+#ifdef MMIX_NO_STDIO
+
+static void state_dicts(void) { puts("no " STATE_DICTS " in this build"), skipped++; }
+
+#else
+
+static size_t size_in(const Json *object, const char *key)
+{
+    return json_size(json_find(object, key));
+}
+
+/* What the file says of the configuration is what the library's function returns. */
+static void same_config(const standard *s, const Json *config)
+{
+    const mmix_vision_config *c = &s->config;
+    const char *model = json_text(json_find(config, "model")),
+        *mixer = json_text(json_find(config, "mixer"));
+    if (s->head) {
+        CHECK_AT(size_in(config, "in_dim") == s->head && size_in(config, "out_dim") == 65536, s->name);
+        CHECK_AT(size_in(config, "hidden") == 2048 && size_in(config, "bottleneck") == 256
+                 && size_in(config, "nlayers") == 3, s->name);
+        return;
+    }
+    CHECK_AT(size_in(config, "dim") == c->dim && size_in(config, "depth") == c->depth, s->name);
+    CHECK_AT(size_in(config, "patch") == c->patch && size_in(config, "grid") == c->grid, s->name);
+    CHECK_AT(size_in(config, "registers") == c->registers, s->name);
+    if (c->mixer == MMIX_SSD) {
+        CHECK_AT(model && !strcmp(model, "vim") && !mixer, s->name);
+        CHECK_AT(c->class_token == (c->registers ? MMIX_CLASS_REGISTERS : MMIX_CLASS_RELEASED), s->name);
+    } else {
+        CHECK_AT(model && !strcmp(model, "vit") && mixer
+                 && !strcmp(mixer, c->mixer == MMIX_LINEAR ? "linear" : "softmax"), s->name);
+        CHECK_AT(size_in(config, "heads") == c->heads, s->name);
+        CHECK_AT(json_number(json_find(config, "mlp_ratio"), -1) - c->mlp_ratio == 0, s->name);
+        CHECK_AT(c->class_token == MMIX_CLASS_FIRST, s->name);
+    }
+}
+
+/* Every name of the file is a parameter of the same shape, none stands there twice, and there are as many:
+   so nothing else is there. */
+static void same_tensors(const standard *s, const mmix_params *p, const Json *list)
+{
+    unsigned char seen[512];
+    size_t elements = 0, missing = 0, twice = 0, apart = 0;
+    char where[160] = "";
+    memset(seen, 0, sizeof seen);
+    CHECK_AT(list && list->length == p->count && p->count <= sizeof seen, s->name);
+    for (const Json *t = json_first(list); t; t = t->next) {
+        const Json *first = json_first(t), *sizes = first ? first->next : NULL, *d;
+        const char *name = json_text(first);
+        size_t i = 0, ndim = 0, n = 1, shape[MMIX_MAX_DIMS];
+        while (name && i < p->count && strcmp(p->at[i].name, name)) i++;
+        for (d = json_first(sizes); d && ndim < MMIX_MAX_DIMS; d = d->next, ndim++)
+            n *= shape[ndim] = json_size(d);
+        elements += n;
+        if (!name || i == p->count) missing++;
+        else if (i < sizeof seen && seen[i]++) twice++;
+        else if (!has_shape(p->at[i].tensor, (int)ndim, shape)) apart++;
+        else continue;
+        if (!*where) snprintf(where, sizeof where, "%s, first %s", s->name, name ? name : "without a name");
+    }
+    CHECK_AT(missing == 0, where);
+    CHECK_AT(twice == 0, where);
+    CHECK_AT(apart == 0, where);
+    CHECK_AT(elements == p->elements, s->name);
+}
+
+static void state_dicts(void)
+{
+    enum { MOST = 1 << 20 };
+    FILE *f = fopen(STATE_DICTS, "rb");
+    char *text;
+    size_t size, n, listed = 0;
+    standard s[24];
+    mmix_ctx *m;
+    Json *file;
+    if (!f) {
+        puts("no " STATE_DICTS " here");
+        skipped++;
+        return;
+    }
+    text = (char *)calloc(MOST + 1, 1);
+    size = fread(text, 1, MOST, f);
+    fclose(f);
+    m = context(1, 0);
+    n = standards(s);
+    file = json_read(text);
+    CHECK(size < MOST && file);
+    free(text);
+    for (size_t i = 0; i < n; i++) {
+        const Json *v = json_find(file, s[i].name);
+        mmix_params *p = declared(m, &s[i]);
+        listed += v != NULL;
+        CHECK_AT(v && size_in(v, "parameters") == p->elements, s[i].name);
+        same_config(&s[i], json_find(v, "config"));
+        same_tensors(&s[i], p, json_find(v, "tensors"));
+        mmix_params_destroy(p);
+    }
+    CHECK(file && file->length == listed); /* the file knows no size that the table above does not */
+    json_free(file);
+    mmix_destroy(m);
+}
+
+#endif
+
+/* ---- parameters in use ---- */
+
+static void packing(void)
+{
+    mmix_ctx *m = mmix_create(NULL);
+    size_t shape[2] = {77, 51}, one[1] = {5};
+    mmix_params *p = mmix_params_create(m), *q = mmix_params_create(m);
+    mmix_tensor *w, *x, *y;
+    real *plain, *values;
+    doing("packed parameters");
+    mmix_params_add(p, "", "w", 2, shape, mmix_start_from(MMIX_START_NORMAL, 1, 0));
+    mmix_params_add(p, "", "b", 1, one, mmix_start_from(MMIX_START_NORMAL, 1, 0));
+    mmix_params_add(q, "", "w", 2, shape, mmix_start_from(MMIX_START_CONSTANT, 2, 0));
+    mmix_params_add(q, "", "b", 1, one, mmix_start_from(MMIX_START_CONSTANT, 2, 0));
+    BAD_INT(mmix_params_pack(p, 1), "mmix_params_pack", "allocate");
+    mmix_params_allocate(p);
+    mmix_params_allocate(q);
+    w = mmix_params_find(p, "w");
+    plain = (real *)malloc(65 * 77 * sizeof(real));
+    values = (real *)malloc(77 * 51 * sizeof(real));
+    for (size_t rows = 1; rows <= 65; rows += rows < 4 ? 1 : 61)
+        for (int change = 0; change < 7; change++) {
+            mmix_adamw o = mmix_adamw_default();
+            mmix_adamw_state state;
+            x = mmix_randn(m, mmix_new2(m, rows, 51), 1, rows);
+            IS(mmix_params_pack(p, 1), 0);
+            CHECK(w->packed != NULL);
+            IS(mmix_params_find(p, "b")->packed != NULL, 0);
+            if (change == 0) mmix_params_pack(p, 1);
+            if (change == 1) mmix_fill(mmix_slice(m, w, 0, 3, 2), 7);
+            if (change == 2) mmix_randn(m, w, 1, 99);
+            if (change == 3) { mmix_read(w, values); values[100] += 1; mmix_write(w, values); }
+            if (change == 4) mmix_ema(p, q, 0.5);
+            if (change == 5) { mmix_params_save(q, "build/internals_test.safetensors"); mmix_params_load(p, "build/internals_test.safetensors"); remove("build/internals_test.safetensors"); }
+            if (change == 6) {
+                mmix_adamw_init(&state, p);
+                mmix_record(m, 1);
+                mmix_backward(m, mmix_mean(m, mmix_linear(m, x, w, NULL)));
+                mmix_record(m, 0);
+                mmix_adamw_step(&state, &o, 0, NULL);
+                mmix_adamw_free(&state);
+                mmix_params_train(p, 0);
+            }
+            y = mmix_linear(m, x, w, NULL);
+            mmix_read(y, plain);
+            IS(w->packed != NULL, change == 0);
+            w->packed = NULL;
+            CHECK(!memcmp(mmix_data(mmix_linear(m, x, w, NULL)), plain, rows * 77 * sizeof(real)));
+            IS(mmix_params_pack(p, 1), 0);
+            CHECK(!memcmp(mmix_data(mmix_linear(m, x, w, NULL)), plain, rows * 77 * sizeof(real)));
+            FINE(m);
+            mmix_reset(m);
+        }
+    IS(mmix_params_pack(p, 0), 0);
+    CHECK(w->packed == NULL && p->packed == NULL);
+    IS(mmix_params_pack(p, 1), 0);
+    free(plain);
+    free(values);
+    mmix_params_destroy(p);
+    mmix_params_destroy(q);
+    mmix_destroy(m);
+}
+
+static void two_lists(void)                      /* a gradient that is not finite: no list of a step is touched */
+{
+    mmix_ctx *m = mmix_create(NULL);
+    doing("two lists");
+    const size_t n = 3;
+    mmix_adamw_state pair[2];
+    const mmix_adamw o = mmix_adamw_default();
+    mmix_params *p[2];
+    for (int i = 0; i < 2; i++) {
+        p[i] = mmix_params_create(m);
+        mmix_params_add(p[i], "", i ? "second" : "first", 1, &n, mmix_start_from(MMIX_START_CONSTANT, 1, 0));
+        IS(mmix_params_allocate(p[i]) || mmix_adamw_init(&pair[i], p[i]), 0);
+    }
+    for (int bad = 1; bad >= 0; bad--) {
+        mmix_record(m, 1);
+        mmix_tensor *w = mmix_fill(mmix_new1(m, 3), 2);
+        mmix_tensor *loss = mmix_add(m, mmix_sum(m, mmix_mul(m, p[0]->at[0].tensor, w)), mmix_sum(m, mmix_mul(m, p[1]->at[0].tensor, w)));
+        mmix_backward(m, loss);
+        if (bad) mmix_data(mmix_grad(p[1]->at[0].tensor))[1] = (real)HUGE_VAL;
+        if (bad) BAD_INT(mmix_adamw_step(&pair[1], &o, 0, NULL) == 0, "mmix_adamw_step", "the gradient of second");
+        if (bad) BAD_INT(mmixi_adamw_lists(m, pair, 2, &o, 1, 0, NULL) == -1, "mmix_adamw_step", "the gradient of second");
+        else NEAR(mmixi_adamw_lists(m, pair, 2, &o, 1, 0, NULL), sqrt(24.0), 1e-5);
+        for (int i = 0; i < 2; i++) {
+            IS(pair[i].steps[0], !bad);
+            IS(mmix_data(p[i]->at[0].tensor)[0] == 1, bad);
+            IS(pair[i].m[0] == 0, bad);
+            mmix_params_zero_grad(p[i]);
+        }
+        mmix_reset(m);
+    }
+    for (int i = 0; i < 2; i++) mmix_adamw_free(&pair[i]), mmix_params_destroy(p[i]);
+    FINE(m);
+    mmix_destroy(m);
+}
+
+/* ---- JSON values ---- */
+
+static uint64_t bits_of(double d)
+{
+    uint64_t bits;
+    memcpy(&bits, &d, 8);
+    return bits;
+}
+
+static void json(void)
+{
+    static const char source[] = " {\"n\":-12.5e-1,\"tenth\":0.1,\"big\":18446744073709551615,"
+        "\"s\":\"\\u20ac \\u0041\",\"t\":true,\"f\":false,\"z\":null,"
+        "\"list\":[1,[2,3] , {\"k\" : 4 }],\"none\":[],\"o\":{\"n\":7}}";
+    mmix_ctx *m = context(1, 0);
+    char text[sizeof source], wrong[] = "[1, 2";
+    const size_t before = mmix_memory(m).bytes;
+    const char *root = text + 1, *list, *i, *k = "?";
+    size_t n, sizes[3];
+    memcpy(text, source, sizeof text);
+    CHECK(mmixi_json_open(m, "text", text, sizeof text - 1, SIZE_MAX) == 0);
+    list = mmixi_json_find(root, "list");
+    CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "n"), 0)) == bits_of(-1.25));
+    CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "tenth"), 0)) == bits_of(0.1));
+    if (sizeof(size_t) == 8) CHECK(mmixi_json_size(mmixi_json_find(root, "big"), &n) && n == SIZE_MAX);
+    CHECK(!mmixi_json_size(mmixi_json_find(root, "n"), &n)
+        && !mmixi_json_size(mmixi_json_find(root, "s"), &n));
+    CHECK(!strcmp(mmixi_json_text(mmixi_json_find(root, "s")), "\xE2\x82\xAC A"));
+    CHECK(mmixi_json_flag(mmixi_json_find(root, "t"), 5) == 1
+        && mmixi_json_flag(mmixi_json_find(root, "f"), 5) == 0);
+    CHECK(mmixi_json_flag(mmixi_json_find(root, "z"), 5) == 5 && mmixi_json_flag(NULL, 5) == 5);
+    CHECK(mmixi_json_find(root, "k") == NULL && mmixi_json_find(list, "k") == NULL
+        && mmixi_json_find(NULL, "k") == NULL);
+    i = mmixi_json_next(list, list, &k);
+    CHECK(i && !k && mmixi_json_number(i, 0) > 0.5 && mmixi_json_sizes(i, sizes, 3) == -1);
+    i = mmixi_json_next(list, i, &k);
+    CHECK(mmixi_json_sizes(i, sizes, 3) == 2 && sizes[1] == 3 && mmixi_json_sizes(i, sizes, 1) == -1);
+    i = mmixi_json_next(list, i, &k);
+    CHECK(mmixi_json_number(i, -1) < 0 && mmixi_json_size(mmixi_json_find(i, "k"), &n) && n == 4);
+    CHECK(mmixi_json_next(list, i, &k) == NULL);
+    i = mmixi_json_find(root, "none");
+    CHECK(i && mmixi_json_next(i, i, &k) == NULL && mmixi_json_sizes(i, sizes, 3) == 0);
+    CHECK(mmixi_json_size(mmixi_json_find(mmixi_json_find(root, "o"), "n"), &n) && n == 7);
+    CHECK(mmix_memory(m).bytes == before && !mmix_error(m));
+    CHECK(mmixi_json_open(m, "text", wrong, 5, SIZE_MAX) == -1);
+    CHECK(!strcmp(mmix_error(m), "text: JSON byte 5: expected ',' or ']', found the end"));
+    CHECK(mmix_memory(m).bytes == before);
+    mmix_destroy(m);
+}
+
+/* Numbers of configs where the locale writes another decimal point. */
+#include <locale.h>
+static void locales(void)
+{
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "ps_AF.UTF-8", "ps_AF", "fa_IR.UTF-8"};
+    static const double values[] = {0.1, -1.25e-7, 1e300, 3, 0.30000000000000004};
+    char found[64] = "", text[64], back[64], plain[MMIXI_CONFIG_TEXT], local[MMIXI_CONFIG_TEXT];
+    mmix_dino_config c;
+    int some = 0;
+    mmixi_point(text, "0.5e-3", ".", "\xD9\xAB");                 /* of two bytes, both ways */
+    CHECK(!strcmp(text, "0\xD9\xAB""5e-3"));
+    mmixi_point(back, text, "\xD9\xAB", ".");
+    CHECK(!strcmp(back, "0.5e-3"));
+    c = mmix_dino_default();
+    mmixi_config_text(&c, mmixi_dino_fields, MMIXI_DINO_FIELDS, plain);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!setlocale(LC_NUMERIC, names[i])) continue;
+        some += strcmp(localeconv()->decimal_point, ".") != 0;
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            snprintf(back, sizeof back, "%.17g", values[k]);
+            mmixi_point(found, back, localeconv()->decimal_point, ".");
+            CHECK_AT(bits_of(mmixi_json_number(found, -1)) == bits_of(values[k]), names[i]);
+        }
+        mmixi_config_text(&c, mmixi_dino_fields, MMIXI_DINO_FIELDS, local);
+        CHECK_AT(!strcmp(plain, local), names[i]);
+        setlocale(LC_NUMERIC, "C");
+    }
+    if (!some) puts("no locale with another decimal point here: skipped"), skipped++;
+}
+
+static void checksum(void) { CHECK(mmixi_crc32((const unsigned char *)"123456789", 9) == 0xCBF43926u); }
+
+/* Rows of Hilbert's matrix are all but parallel. */
+static void orthonormal(void)
+{
+    double v[8 * 9];
+    for (size_t i = 0; i < 8; i++) for (size_t d = 0; d < 9; d++) v[i * 9 + d] = 1 / (double)(i + d + 1);
+    mmixi_orthonormal(v, 8, 9);
+    for (size_t a = 0; a < 8; a++)
+        for (size_t b = 0; b <= a; b++) {
+            double dot = 0;
+            for (size_t d = 0; d < 9; d++) dot += v[a * 9 + d] * v[b * 9 + d];
+            CHECK(fabs(dot - (a == b)) <= 1e-14);
+        }
+}
+
+int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
+{
+    static const section all[] = {
+        { "random", generator }, { "counts", counts }, { "rows", rows }, { "state dicts", state_dicts }, { "packing", packing },
+        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "checksum", checksum }, { "orthonormal", orthonormal }
+    };
+    return sections(all, sizeof all / sizeof all[0], argc, argv);
+}

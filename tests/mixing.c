@@ -1,0 +1,425 @@
+/* mixing.c - the token mixers against their matrices, their definitions and each other; mmix_mix_watch; long sequences */
+#include "test.h"
+
+/* M v, head by head, in double. */
+static mmix_tensor *times(mmix_ctx *m, mmix_tensor *M, mmix_tensor *v)
+{
+    size_t B = mmix_shape(M, 0), H = mmix_shape(M, 1), L = mmix_shape(M, 2), S = mmix_shape(M, 3), P = mmix_shape(v, 3), G = mmix_shape(v, 2);
+    mmix_tensor *y = mmix_new4(m, B, L, H, P);
+    for (size_t b = 0; y && b < B; b++)
+        for (size_t h = 0; h < H; h++)
+            for (size_t i = 0; i < L; i++)
+                for (size_t p = 0; p < P; p++) {
+                    double sum = 0;
+                    for (size_t j = 0; j < S; j++)
+                        sum += (double)mmix_data(M)[((b * H + h) * L + i) * S + j]
+                             * (double)mmix_data(v)[b * mmix_stride(v, 0) + j * mmix_stride(v, 1) + h / (H / G) * mmix_stride(v, 2) + p];
+                    mmix_data(y)[((b * L + i) * H + h) * P + p] = (real)sum;
+                }
+    return y;
+}
+static mmix_tensor *flipped(mmix_ctx *m, mmix_tensor *t)             /* along axis 1 */
+{
+    size_t shape[MMIX_MAX_DIMS];
+    for (int i = 0; i < mmix_ndim(t); i++) shape[i] = mmix_shape(t, i);
+    mmix_tensor *y = mmix_new(m, mmix_dtype(t), mmix_ndim(t), shape);
+    for (size_t b = 0; b < mmix_shape(t, 0); b++)
+        for (size_t i = 0; i < mmix_shape(t, 1); i++) {
+            mmix_tensor *from = mmix_slice(m, mmix_slice(m, t, 0, b, 1), 1, i, 1), *to = mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, mmix_shape(t, 1) - 1 - i, 1);
+            if (mmix_dtype(t) == MMIX_DTYPE_I32) *mmix_data_i32(to) = *mmix_data_i32(from);
+            else {
+                real v[4096];
+                mmix_read(from, v);
+                mmix_write(to, v);
+            }
+        }
+    return y;
+}
+static const double MIX = 60;                    /* bounds in units of EPS */
+static size_t lengths[] = { 1, 2, 3, 5, 9, 31, 32, 33, 63, 64, 65, 130, 255, 256, 257, 330 };
+
+static void attention_invariants(void)
+{
+    mmix_ctx *m = context(2, 3);
+    state = 17;
+    for (int it = 0; it < 120; it++) {
+        int kind = it % 2;
+        size_t B = any(1, 2), L = it < 30 ? lengths[it / 2 % 16] : any(1, 90), G = any(1, 3), H = G * any(1, 3), N = any(1, 20), P = any(1, 20), S;
+        mmix_mixer x;
+        mmix_tensor *M, *y, *v;
+        real *q;
+        doing(kind ? "linear attention" : "softmax attention");
+        mmix_reset(m);
+        x = mmix_mixer_softmax(NULL, NULL, NULL);
+        x.kind = kind ? MMIX_LINEAR : MMIX_SOFTMAX;
+        x.mask = kind ? (int)any(0, 1) : (int)any(0, 2);
+        x.prefix = any(0, L + 2);
+        x.feature = (int)any(0, 3);
+        if (kind && x.mask && x.feature == MMIX_FEATURE_EFFICIENT) x.feature = MMIX_FEATURE_ELU1;
+        x.normalise = (int)any(0, 2) - 1;
+        x.eps = any(0, 1) ? 0.01 : 0;
+        x.scale = any(0, 1) ? 0.7 : 0;
+        S = x.mask ? L : any(1, 90);
+        x.q = random4(m, B, L, H, N, kind && x.feature >= MMIX_FEATURE_ELU1 ? 0.01 : -2, 2);
+        x.k = random4(m, B, S, G, N, kind && x.feature >= MMIX_FEATURE_ELU1 ? 0.01 : -2, 2);
+        v = random4(m, B, S, G, P + 3, -1, 1);
+        x.v = it % 3 ? mmix_slice(m, v, 3, 2, P) : v;
+        y = mmix_mix(m, &x);
+        M = mmix_mix_matrix(m, &x);
+        ALIKE(y, times(m, M, x.v), MIX * EPS * (kind ? 4 : 1));
+        FINE(m);
+        if (!M) continue;
+        q = mmix_data(M);
+        for (size_t r = 0; r < B * H * L; r++) {
+            double sum = 0;
+            size_t i = r % L;
+            for (size_t j = 0; j < S; j++) {
+                int allowed = x.mask == MMIX_MASK_NONE || j <= i || (x.mask == MMIX_MASK_PREFIX && i < x.prefix && j < x.prefix);
+                sum += (double)q[r * S + j];
+                if (!allowed && q[r * S + j] != 0) COMPARE(0, "masked entries are 0", (double)q[r * S + j], 0);
+                if (allowed && !kind && !(q[r * S + j] > 0)) COMPARE(0, "allowed entries are positive", (double)q[r * S + j], 1);
+            }
+            if (!kind) NEAR(sum, 1, 100 * EPS);
+            else if (x.normalise ? x.normalise > 0 : x.feature == MMIX_FEATURE_ELU1 || x.feature == MMIX_FEATURE_RELU)
+                CHECK(sum <= 1 + 100 * EPS && sum > 0);
+        }
+    }
+    for (int it = 0; it < 40; it++) {            /* windows with a bias by distance, against matrix and rule */
+        const size_t grid[3] = { any(1, 5), any(1, 6), any(1, 6) }, window[3] = { any(1, 6), any(1, 4), any(1, 4) };
+        const size_t L = grid[0] * grid[1] * grid[2], n = (2 * window[0] - 1) * (2 * window[1] - 1) * (2 * window[2] - 1);
+        mmix_mixer x = mmix_mixer_softmax(random4(m, 2, L, 4, 5, -1, 1), random4(m, 2, L, 2, 5, -1, 1), random4(m, 2, L, 2, 7, -1, 1));
+        mmix_tensor *M;
+        doing("windows with a bias");
+        mmix_mixer_windows(&x, 3, grid, window, it % 2);
+        x.bias = mmix_randn(m, mmix_new2(m, 4, n), 1, 5);
+        M = mmix_mix_matrix(m, &x);
+        ALIKE(mmix_mix(m, &x), times(m, M, x.v), MIX * EPS);
+        for (size_t i = 0; i < window[2] && i < grid[2] && it % 2 == 0; i++) {           /* log M_0i - log M_00 = score + bias */
+            const real *q = mmix_data(x.q), *k = mmix_data(x.k), *b = mmix_data(x.bias);
+            double score[2] = { 0, 0 };
+            for (size_t c = 0; c < 5; c++) { score[0] += (double)q[c] * (double)k[c] / sqrt(5); score[1] += (double)q[c] * (double)k[i * 10 + c] / sqrt(5); }
+            NEAR(log((double)mmix_data(M)[i] / (double)mmix_data(M)[0]), score[1] - score[0] + (double)b[n / 2 - i] - (double)b[n / 2], 200 * EPS);
+        }
+        FINE(m);
+        mmix_reset(m);
+    }
+    {                                            /* LinearViT: equal keys make rows sum to L/N, to 1 with a normaliser */
+        mmix_mixer x = mmix_mixer_linear(random4(m, 1, 7, 2, 4, -1, 1), mmix_fill(mmix_new4(m, 1, 12, 2, 4), 0.3), mmix_fill(mmix_new4(m, 1, 12, 2, 3), 1));
+        mmix_tensor *y = mmix_mix(m, &x);
+        doing("row sums");
+        for (size_t i = 0; i < mmix_count(y); i++) NEAR(mmix_data(y)[i], 12.0 / 4, 20 * EPS);
+        x.normalise = 1;
+        y = mmix_mix(m, &x);
+        for (size_t i = 0; i < mmix_count(y); i++) NEAR(mmix_data(y)[i], 1, 1e-6);
+    }
+    for (int kind = MMIX_SOFTMAX; kind <= MMIX_LINEAR; kind++) {     /* head h reads group h / (H/G) */
+        mmix_mixer x, one;
+        mmix_tensor *y;
+        doing("groups");
+        x = mmix_mixer_softmax(random4(m, 1, 9, 6, 5, -1, 1), random4(m, 1, 9, 2, 5, -1, 1), random4(m, 1, 9, 2, 4, -1, 1));
+        x.kind = kind;
+        y = mmix_mix(m, &x);
+        for (size_t h = 0; h < 6; h++) {
+            one = x;
+            one.q = mmix_slice(m, x.q, 2, h, 1);
+            one.k = mmix_slice(m, x.k, 2, h / 3, 1);
+            one.v = mmix_slice(m, x.v, 2, h / 3, 1);
+            ALIKE(mmix_mix(m, &one), mmix_slice(m, y, 2, h, 1), 10 * EPS);
+        }
+    }
+    {                                            /* large scores: no overflow; a later tile or block far above an earlier one */
+        mmix_mixer x = mmix_mixer_softmax(random4(m, 1, 40, 1, 8, -300, 300), random4(m, 1, 1100, 1, 8, -300, 300), random4(m, 1, 1100, 1, 3, -1, 1));
+        doing("large scores");
+        ALIKE(mmix_mix(m, &x), times(m, mmix_mix_matrix(m, &x), x.v), 1e4 * EPS);
+        x.q = mmix_fill(mmix_new4(m, 1, 2, 1, 8), 1e4);
+        CHECK(apart(mmix_mix(m, &x), mmix_mix(m, &x)) == 0);
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
+
+static mmix_tensor *numbers(mmix_ctx *m, size_t B, size_t L)         /* packed sequences */
+{
+    size_t s[2];
+    int32_t v[2048], now = 3;
+    s[0] = B; s[1] = L;
+    for (size_t i = 0; i < B * L; i++) v[i] = i % L && uniform() > 0.06 ? now : (now = now * 7 % 11);
+    return mmix_from_i32(m, 2, s, v);
+}
+static mmix_mixer any_ssd(mmix_ctx *m, size_t B, size_t L, size_t H, size_t G, size_t Gx, size_t Gc, size_t P, size_t N)
+{
+    int softplus = (int)any(0, 1);
+    mmix_mixer x = mmix_mixer_ssd(random4(m, B, L, Gx, P, -1, 1), softplus ? random3(m, B, L, H, -3, 1) : random3(m, B, L, H, 0, 0.5), random1(m, H, -2, -0.05),
+                                  random4(m, B, L, G, N, -1, 1), random4(m, B, L, Gc, N, -1, 1));
+    x.dt_softplus = softplus;
+    if (any(0, 1)) x.D = random1(m, H, -1, 1);
+    if (any(0, 1)) x.dt_bias = random1(m, H, 0, 0.3);
+    if (any(0, 2) == 0) { x.dt_low = 0.1; x.dt_high = 0.4; }
+    return x;
+}
+static mmix_mixer part_of(mmix_ctx *m, const mmix_mixer *x, size_t b, size_t from, size_t n)
+{
+    mmix_mixer y = *x;
+    y.v = mmix_slice(m, mmix_slice(m, x->v, 0, b, 1), 1, from, n);
+    y.k = mmix_slice(m, mmix_slice(m, x->k, 0, b, 1), 1, from, n);
+    y.q = mmix_slice(m, mmix_slice(m, x->q, 0, b, 1), 1, from, n);
+    y.dt = mmix_slice(m, mmix_slice(m, x->dt, 0, b, 1), 1, from, n);
+    y.seq_idx = NULL;
+    y.initial_state = NULL;
+    y.final_state = NULL;
+    return y;
+}
+static void ssd_invariants(void)
+{
+    mmix_ctx *m = context(2, 3);
+    state = 23;
+    for (int it = 0; it < 130; it++) {
+        size_t B = any(1, 2), L = it < 32 ? lengths[it % 16] : any(1, 80), H = any(1, 2) * 2, N = any(1, 19), P = any(1, 19);
+        size_t G = any(0, 1) ? 1 : 2, Gx = any(0, 1) ? H : any(1, 2), Gc = any(0, 1) ? G : H;
+        mmix_mixer x, f;
+        mmix_tensor *y, *M, *r, *last = NULL, *last_r = NULL, *fw, *bw;
+        mmix_reset(m);
+        doing("ssd");
+        x = any_ssd(m, B, L, H, G, Gx, Gc, P, N);
+        if (it % 3 == 1) x.direction = MMIX_REVERSE;
+        if (it % 4 == 2 || it % 4 == 3) x.seq_idx = numbers(m, B, L);
+        y = mmix_mix(m, &x);
+        M = mmix_mix_matrix(m, &x);
+        ALIKE(y, times(m, M, x.v), MIX * EPS);
+        FINE(m);
+        if (!M) continue;
+        for (size_t i = 0; i < L; i++)
+            for (size_t j = i + 1; j < L; j++) {
+                size_t at = x.direction == MMIX_REVERSE ? j * L + i : i * L + j;
+                if (mmix_data(M)[at] != 0) COMPARE(0, "causal", (double)mmix_data(M)[at], 0);
+            }
+        if (any(0, 1)) x.initial_state = random4(m, B, H, P, N, -1, 1);
+        x.final_state = &last;
+        y = mmix_mix(m, &x);
+        x.final_state = &last_r;
+        r = mmix_ssd_reference(m, &x);
+        ALIKE(y, r, MIX * EPS);
+        ALIKE(last, last_r, MIX * EPS);
+        x.final_state = NULL;
+        FINE(m);
+        if (x.seq_idx && !x.initial_state)       /* packed equals separate, bit for bit */
+            for (size_t b = 0; b < B; b++)
+                for (size_t from = 0, n; from < L; from += n) {
+                    const int32_t *s = mmix_data_i32(x.seq_idx) + b * L;
+                    mmix_mixer one;
+                    n = 1;
+                    while (from + n < L && s[from + n] == s[from]) n++;
+                    one = part_of(m, &x, b, from, n);
+                    doing("ssd, packed");
+                    SAME(mmix_slice(m, mmix_slice(m, y, 0, b, 1), 1, from, n), mmix_mix(m, &one));
+                }
+        x.initial_state = x.seq_idx = NULL;
+        x.direction = MMIX_FORWARD;
+        if (L > 1) {                             /* the final state goes on */
+            size_t cut = any(1, L - 1);
+            mmix_mixer a, c;
+            mmix_tensor *s = NULL, *e = NULL, *whole = NULL, *all;
+            doing("ssd, continued");
+            x.final_state = &whole;
+            all = mmix_slice(m, mmix_mix(m, &x), 0, 0, 1);
+            x.final_state = NULL;
+            a = part_of(m, &x, 0, 0, cut);
+            c = part_of(m, &x, 0, cut, L - cut);
+            a.final_state = &s;
+            ALIKE(mmix_mix(m, &a), mmix_slice(m, all, 1, 0, cut), MIX * EPS * 4);
+            c.initial_state = s;
+            c.final_state = &e;
+            y = mmix_mix(m, &c);
+            NEAR(apart(y, mmix_slice(m, all, 1, cut, L - cut)) * largest(y) / (largest(mmix_scale(m, all, 1, 0)) + 1e-30), 0, MIX * EPS * 4);
+            ALIKE(e, mmix_slice(m, whole, 0, 0, 1), MIX * EPS * 4);
+        }
+        doing("ssd, both ways");
+        fw = mmix_mix(m, &x);
+        x.direction = MMIX_REVERSE;
+        bw = mmix_mix(m, &x);
+        f = x;
+        f.direction = MMIX_FORWARD;
+        f.v = flipped(m, x.v);
+        f.k = flipped(m, x.k);
+        f.q = flipped(m, x.q);
+        f.dt = flipped(m, x.dt);
+        SAME(bw, flipped(m, mmix_mix(m, &f)));
+        x.direction = MMIX_BOTH;
+        ALIKE(mmix_mix(m, &x), mmix_add(m, mmix_scale(m, fw, 0.5, 0), mmix_scale(m, bw, 0.5, 0)), 4 * EPS);
+        ALIKE(mmix_mix(m, &x), times(m, mmix_mix_matrix(m, &x), x.v), MIX * EPS);
+        FINE(m);
+    }
+    for (int it = 0; it < 24; it++) {            /* decays that underflow, steps that are huge */
+        size_t L = lengths[it % 16], H = 2;
+        mmix_mixer x;
+        mmix_tensor *y, *r;
+        mmix_reset(m);
+        doing("ssd, extreme");
+        x = mmix_mixer_ssd(random4(m, 1, L, H, 6, -1, 1), random3(m, 1, L, H, 0, it % 3 ? 100 : 1e-4), random1(m, H, it % 2 ? -1000 : -1, it % 4 < 2 ? 0 : -0.5),
+                           random4(m, 1, L, 1, 7, -1, 1), random4(m, 1, L, 1, 7, -1, 1));
+        if (it % 5 == 0) for (size_t i = 0; i < L * H; i += 3) mmix_data(x.dt)[i] = 0;
+        if (it % 5 == 1) x.dt_softplus = 1;
+        x.direction = it % 2;
+        y = mmix_mix(m, &x);
+        r = mmix_ssd_reference(m, &x);
+        for (size_t i = 0; i < mmix_count(y); i++) if (!(fabs((double)mmix_data(y)[i]) < 1e30)) COMPARE(0, "finite", (double)mmix_data(y)[i], 0);
+        ALIKE(y, r, 200 * EPS);
+        for (size_t k = 0; k < 2; k++) mmix_require_grad(k ? x.dt : x.A);
+        mmix_record(m, 1);
+        mmix_backward(m, mmix_sum(m, mmix_mix(m, &x)));
+        mmix_record(m, 0);
+        CHECK(largest(mmix_grad(x.dt)) < 1e30 && largest(mmix_grad(x.A)) < 1e30);
+        FINE(m);
+    }
+    for (int it = 0; it < 8; it++) {             /* without decay: causal linear attention; one number: a prefix sum; groups */
+        size_t L = lengths[2 * (size_t)it % 16];
+        mmix_mixer x, l, g;
+        mmix_tensor *y;
+        doing("ssd, special cases");
+        x = mmix_mixer_ssd(random4(m, 2, L, 4, 5, -1, 1), shaped(m, mmix_fill(mmix_new4(m, 1, 2, L, 4), 1), 3, 2, L, 4), mmix_fill(mmix_new1(m, 4), -1e-30),
+                           random4(m, 2, L, 2, 3, 0.01, 1), random4(m, 2, L, 4, 3, 0.01, 1));
+        l = mmix_mixer_linear(x.q, x.k, random4(m, 2, L, 2, 5, -1, 1));
+        l.mask = MMIX_MASK_CAUSAL;
+        l.feature = MMIX_FEATURE_RELU;
+        l.normalise = -1;
+        x.v = l.v;                               /* two heads of x for four of dt */
+        ALIKE(mmix_mix(m, &x), mmix_mix(m, &l), MIX * EPS);
+        g = x;                                   /* the group rule with unequal content */
+        y = mmix_mix(m, &x);
+        for (size_t h = 0; h < 4; h++) {
+            g.dt = mmix_slice(m, x.dt, 2, h, 1);
+            g.A = mmix_slice(m, x.A, 0, h, 1);
+            g.q = mmix_slice(m, x.q, 2, h, 1);
+            g.k = mmix_slice(m, x.k, 2, h / 2, 1);
+            g.v = mmix_slice(m, x.v, 2, h / 2, 1);
+            ALIKE(mmix_mix(m, &g), mmix_slice(m, y, 2, h, 1), MIX * EPS);
+        }
+        x = mmix_mixer_ssd(mmix_fill(mmix_new4(m, 1, L, 1, 2), 1), shaped(m, mmix_fill(mmix_new4(m, 1, 1, L, 1), 1), 3, 1, L, 1), mmix_fill(mmix_new1(m, 1), 0),
+                           mmix_fill(mmix_new4(m, 1, L, 1, 1), 1), mmix_fill(mmix_new4(m, 1, L, 1, 1), 1));
+        y = mmix_mix(m, &x);
+        for (size_t i = 0; i < L; i++) IS(mmix_data(y)[2 * i], i + 1);
+    }
+    doing("packed convolution");
+    for (int it = 0; it < 20; it++) {
+        size_t L = any(1, 40), D = any(1, 30), W = any(1, 5);
+        mmix_tensor *x = random3(m, 1, L, D, -1, 1), *w = random3(m, D, 1, W, -1, 1), *b = random1(m, D, -1, 1), *y;
+        mmix_conv1d_options o;
+        memset(&o, 0, sizeof o);
+        o.silu = it % 2;
+        o.reverse = it % 3 == 0;
+        o.seq_idx = numbers(m, 1, L);
+        y = mmix_conv1d(m, x, w, b, &o);
+        for (size_t from = 0, n; from < L; from += n) {
+            const int32_t *s = mmix_data_i32(o.seq_idx);
+            mmix_conv1d_options one = o;
+            n = 1;
+            while (from + n < L && s[from + n] == s[from]) n++;
+            one.seq_idx = NULL;
+            SAME(mmix_slice(m, y, 1, from, n), mmix_conv1d(m, mmix_slice(m, x, 1, from, n), w, b, &one));
+        }
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
+
+/* mmix_mix_watch: every mixer of a model, in order, with its values; what look does leaves no trace. */
+typedef struct watched { int count, kinds[8], directions[8], recording; double sum; size_t tokens; } watched;
+static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
+{
+    watched *w = (watched *)user;
+    mmix_tensor *y = mmix_mix(m, x), *M = mmix_mix_matrix(m, x);             /* not watched again, not recorded */
+    if (w->count < 8) { w->kinds[w->count] = x->kind; w->directions[w->count] = x->direction; }
+    w->count++;
+    w->recording |= mmix_record(m, 0);
+    w->tokens = mmix_shape(M, 2);
+    if (y) w->sum += (double)mmix_data(y)[0];
+}
+static void watching(void)
+{
+    mmix_ctx *m = context(2, 3);
+    doing("mmix_mix_watch");
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+        mmix_vision_config c = mixer == MMIX_SSD ? mmix_dinovim_tiny() : mmix_vit_tiny(8);
+        mmix_vision *v;
+        mmix_features f, g;
+        mmix_tensor *image, *loss;
+        watched w;
+        memset(&w, 0, sizeof w);
+        c.mixer = mixer; c.dim = 32; c.depth = 2; c.heads = 2; c.patch = 8; c.grid = 3; c.mamba.head_dim = 16;
+        v = mmix_vision_create(m, c);
+        mmix_params_train(mmix_vision_params(v), 1);
+        image = mmix_randn(m, mmix_new4(m, 1, 3, 24, 24), 1, 1);
+        f = mmix_vision_features(m, v, image);
+        mmix_record(m, 1);
+        mmix_mix_watch(m, look, &w);
+        g = mmix_vision_features(m, v, image);
+        mmix_mix_watch(m, NULL, NULL);
+        loss = mmix_mean(m, g.token);
+        mmix_record(m, 0);
+        ALIKE(f.token, g.token, 20 * EPS);
+        IS(w.count, mixer == MMIX_SSD ? 4 : 2);
+        IS(w.tokens, mixer == MMIX_SSD ? 11 : 10);
+        CHECK(!w.recording && w.kinds[0] == mixer && w.kinds[1] == mixer);
+        if (mixer == MMIX_SSD) CHECK(w.directions[0] == MMIX_FORWARD && w.directions[1] == MMIX_REVERSE);
+        CHECK(!mmix_backward(m, loss));
+        FINE(m);
+        mmix_vision_destroy(v);
+        mmix_reset(m);
+    }
+    {                                            /* (B, L, heads, width): where token 2 of sequence 1 stands for head 5 of 6 */
+        mmix_real room[2 * 4 * 3 * 5];
+        const mmix_heads h = mmix_heads_plain(room, 4, 3, 5, 6);
+        CHECK(h.p + h.batch + 2 * h.token + (ptrdiff_t)(5 / h.share) * h.head == room + ((1 * 4 + 2) * 3 + 2) * 5);
+    }
+    mmix_destroy(m);
+}
+
+/* Long sequences with decays from nothing to all against the recurrence in double: measured 1.4e-6 of the maximum in float at
+   most, at every SIMD level. No NaN, no infinity. */
+static void exactness(void)
+{
+    enum { L = 4096, H = 4, P = 5, N = 24 };
+    mmix_ctx *m = context(2, 0);
+    static double h[P * N];
+    doing("exactness");
+    for (int trial = 0; trial < 6; trial++) {
+        mmix_tensor *x = mmix_randn(m, mmix_new4(m, 1, L, H, P), 1, 1), *B = mmix_randn(m, mmix_new4(m, 1, L, 1, N), 0.2, 2);
+        mmix_tensor *C = mmix_randn(m, mmix_new4(m, 1, L, 1, N), 1, 3), *dt = mmix_new3(m, 1, L, H), *A = mmix_new1(m, H), *y;
+        mmix_mixer s = mmix_mixer_ssd(x, dt, A, B, C);
+        double top = 0, error = 0;
+        for (size_t i = 0; i < H; i++)           /* A from -1e-3 … -1 to -1 … -1000, dt from 1e-3 to 0.1 or to 100 */
+            mmix_data(A)[i] = (real)(-pow(1000, mmix_random_uniform(m, 1, (uint64_t)trial, i)) * (trial % 3 == 1 ? 1e-3 : 1));
+        for (size_t i = 0; i < L * H; i++) mmix_data(dt)[i] = (real)(1e-3 * pow(trial % 2 ? 1e5 : 1e2, mmix_random_uniform(m, 2, (uint64_t)trial, i)));
+        s.chunk = trial == 4 ? 16 : trial == 5 ? L : 0;
+        y = mmix_mix(m, &s);
+        CHECK(y);
+        for (size_t q = 0; y && q < H; q++) {
+            memset(h, 0, sizeof h);
+            for (size_t t = 0; t < L; t++) {
+                const double d = (double)mmix_data(dt)[t * H + q], e = exp(d * (double)mmix_data(A)[q]);
+                for (size_t p = 0; p < P; p++) {
+                    double sum = 0, found = (double)mmix_data(y)[(t * H + q) * P + p];
+                    for (size_t n = 0; n < N; n++) {
+                        double *to = &h[p * N + n];
+                        *to = e * *to + d * (double)mmix_data(x)[(t * H + q) * P + p] * (double)mmix_data(B)[t * N + n];
+                        sum += *to * (double)mmix_data(C)[t * N + n];
+                    }
+                    top = fmax(top, fabs(sum));
+                    error = found - found == 0 ? fmax(error, fabs(sum - found)) : HUGE_VAL;
+                }
+            }
+        }
+        COMPARE(error <= top * (sizeof(real) == 4 ? 4e-6 : 1e-13), "SSD against the recurrence", error, top);
+        mmix_reset(m);
+    }
+    mmix_destroy(m);
+}
+
+int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
+{
+    static const section all[] = {
+        { "attention", attention_invariants }, { "ssd", ssd_invariants }, { "watching", watching },
+        { "exactness", exactness }
+    };
+    return sections(all, sizeof all / sizeof all[0], argc, argv);
+}

@@ -1,0 +1,382 @@
+/* tape.c - lifetimes, tensors and views, the tape, ops of one's own, checkpoints */
+#include "models.h"
+
+static void lifetimes(void)
+{
+    mmix_ctx *m = context(1, 0);
+    mmix_mark mark, first;
+    mmix_tensor *a, *b, *keep[3];
+    size_t bytes = 0;
+    doing("lifetimes");
+    first = mmix_mark_here(m);                   /* before anything was taken */
+    for (int i = 0; i < 6; i++) {
+        mmix_silu(m, mmix_fill(mmix_new2(m, 50, 40), 1));
+        mmix_rewind(m, first);
+        if (i == 2) bytes = mmix_memory(m).bytes;
+    }
+    IS(mmix_memory(m).bytes, bytes);
+    a = mmix_fill(mmix_new2(m, 3, 4), 7);
+    mark = mmix_mark_here(m);
+    bytes = 0;
+    for (int i = 0; i < 20; i++) {
+        b = mmix_fill(mmix_new2(m, 300, 70), 1);
+        for (int k = 0; k < 5; k++) b = mmix_gelu(m, b);
+        mmix_rewind(m, mark);
+        if (i == 2) bytes = mmix_memory(m).bytes;
+    }
+    IS(mmix_memory(m).bytes, bytes);
+    IS(mmix_data(a)[11], 7);
+    keep[0] = mmix_fill(mmix_new2(m, 3, 4), 2);
+    keep[2] = mmix_from_i32(m, 0, NULL, (const int32_t *)"abcd");
+    mmix_fill(mmix_new2(m, 100, 100), 5);
+    keep[1] = mmix_fill(mmix_new1(m, 5), 3);
+    IS(mmix_rewind_keep(m, mark, keep, 3), 0);
+    b = mmix_fill(mmix_new2(m, 100, 100), 9);
+    CHECK(mmix_ndim(keep[0]) == 2 && mmix_shape(keep[0], 1) == 4 && mmix_data(keep[0])[11] == 2 && mmix_data(keep[1])[4] == 3 && !memcmp(mmix_data_i32(keep[2]), "abcd", 4));
+    IS(mmix_data(a)[0], 7);
+    bytes = 0;
+    mark = mmix_mark_here(m);
+    keep[0] = mmix_fill(mmix_new2(m, 200, 100), 2);
+    for (int i = 0; i < 80; i++) {               /* a chain of any length in the memory of a few */
+        keep[0] = mmix_silu(m, mmix_silu(m, keep[0]));
+        IS(mmix_rewind_keep(m, mark, keep, 1), 0);
+        if (i == 3) bytes = mmix_memory(m).bytes;
+    }
+    IS(mmix_memory(m).bytes, bytes);
+    keep[0] = mmix_slice(m, mmix_fill(mmix_new2(m, 4, 6), 1), 1, 1, 3);
+    BAD_INT(mmix_rewind_keep(m, mark, keep, 1), "mmix_rewind_keep", "tensor 0");
+    a = mmix_require_grad(mmix_fill(mmix_new1(m, 3), 1));
+    mmix_record(m, 1);
+    mark = mmix_mark_here(m);
+    keep[0] = mmix_silu(m, a);
+    BAD_INT(mmix_rewind_keep(m, mark, keep, 1), "mmix_rewind_keep", "recorded");
+    mmix_rewind(m, mark);                        /* drops the record too */
+    b = mmix_sum(m, a);
+    mmix_backward(m, b);
+    IS(mmix_data(mmix_grad(a))[0], 1);
+    FINE(m);
+    mmix_reset(m);
+    /* a rewind takes the gradients made since the mark, of leaves from before it too */
+    a = mmix_require_grad(mmix_fill(mmix_new1(m, 30), 1));
+    b = mmix_require_grad(mmix_fill(mmix_new1(m, 30), 2));
+    mmix_backward(m, mmix_sum(m, b));
+    mark = mmix_mark_here(m);
+    for (int i = 0; i < 3; i++) {
+        mmix_backward(m, mmix_sum(m, mmix_mul(m, a, b)));
+        IS(mmix_data(mmix_grad(a))[29], 2);
+        IS(mmix_data(mmix_grad(b))[29], i + 2);
+        if (i < 2) mmix_rewind(m, mark);
+        else {
+            keep[0] = mmix_fill(mmix_new1(m, 3), 5);
+            IS(mmix_rewind_keep(m, mark, keep, 1), 0);
+        }
+        CHECK(!mmix_grad(a) && mmix_grad(b));
+        mmix_fill(mmix_new1(m, 1000), 7);
+    }
+    mmix_reset(m);
+    {                                            /* views of a loss that was consumed */
+        size_t one[1] = { 1 };
+        a = mmix_require_grad(mmix_fill(mmix_new1(m, 3), 2));
+        b = mmix_reshape(m, mmix_sum(m, a), 1, one);
+        mmix_backward(m, mmix_sum(m, b));
+        IS(mmix_item(b), 6);
+    }
+    FINE(m);
+    mmix_reset(m);
+    /* what backward frees */
+    for (int i = 0; i < 6; i++) {
+        mmix_tensor *loss, *x = mmix_require_grad(mmix_fill(mmix_new2(m, 40, 30), 0.5)), *y = x, *middle = NULL, *view;
+        for (int k = 0; k < 10; k++) {
+            y = mmix_silu(m, y);
+            if (k == 4) middle = y;
+        }
+        view = mmix_slice(m, middle, 0, 1, 2);
+        loss = mmix_sum(m, y);
+        CHECK(mmix_data(middle) != NULL);
+        mmix_backward(m, loss);
+        CHECK(!mmix_data(middle) && !mmix_data(view) && mmix_grad(middle) == NULL);
+        NEAR(mmix_item(loss), mmix_item(loss), 0);
+        CHECK(mmix_item(loss) != 0);
+        CHECK(mmix_data(x) && mmix_grad(x));
+        CHECK(!mmix_error(m));
+        BAD(mmix_silu(m, middle), "mmix_silu", "no values");
+        BAD_INT(mmix_rewind_keep(m, mmix_mark_here(m), &view, 1), "mmix_rewind_keep", "tensor 0");
+        { real values[1200]; BAD_INT(mmix_read(middle, values), "mmix_read", "no real values"); }
+        mmix_reset(m);
+        if (i == 2) bytes = mmix_memory(m).bytes;
+    }
+    IS(mmix_memory(m).bytes, bytes);
+    mmix_destroy(m);
+    /* depth, with tensors larger than a block of the arena */
+    {
+        size_t peak[2];
+        for (int deep = 0; deep < 2; deep++) {
+            m = context(1, 0);
+            mmix_new1(m, 10);
+            mark = mmix_mark_here(m);
+            keep[0] = mmix_fill(mmix_new2(m, 500, 1000), 1);
+            for (int i = 0; i < (deep ? 24 : 6); i++) {
+                keep[0] = mmix_silu(m, mmix_silu(m, keep[0]));
+                IS(mmix_rewind_keep(m, mark, keep, 1), 0);
+            }
+            peak[deep] = mmix_memory(m).peak;
+            FINE(m);
+            mmix_destroy(m);
+        }
+        COMPARE(peak[1] <= peak[0], "peak of 24 and 6 large blocks", (double)peak[1], (double)peak[0]);
+    }
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++)
+        for (int warm = 0; warm < 2; warm++) {
+            size_t peak[2];
+            for (int deep = 0; deep < 2; deep++) {
+                mmix_vision_config c = small_vision(mixer);
+                mmix_vision *v;
+                size_t before;
+                m = context(1, 0);
+                c.dim = 32;
+                c.depth = deep ? 8 : 2;
+                v = mmix_vision_create(m, c);
+                before = mmix_memory(m).bytes;
+                for (int k = 0; k <= 2 * warm; k++) {
+                    mmix_reset(m);
+                    mmix_memory_peak_clear(m);
+                    CHECK(mmix_vision_features(m, v, mmix_fill(mmix_new4(m, 20, 3, 16, 16), 0.1)).token != NULL);
+                }
+                peak[deep] = mmix_memory(m).peak - before;
+                mmix_vision_destroy(v);
+                FINE(m);
+                mmix_destroy(m);
+            }
+            doing(mixer == MMIX_SOFTMAX ? "memory of a deep ViT" : mixer == MMIX_LINEAR ? "memory of a deep LinearViT" : "memory of a deep DinoVim");
+            COMPARE(peak[1] <= peak[0] + 20000, warm ? "peak for 8 and 2 blocks, later steps" : "peak for 8 and 2 blocks, first step", (double)peak[1],
+                  (double)peak[0]);
+        }
+}
+
+static int cube_forward(mmix_ctx *m, mmix_call *call)
+{
+    const real *x = mmix_data(call->in[0]);
+    real *y = mmix_data(call->out[0]), *keep = call->recorded ? mmix_save(m, call, 0, mmix_count(call->in[0])) : NULL;
+    real a = *(const real *)call->options;
+    if (call->recorded && !keep) return -1;
+    for (size_t i = 0; i < mmix_count(call->in[0]); i++) {
+        y[i] = a * x[i] * x[i] * x[i];
+        if (keep) keep[i] = 3 * a * x[i] * x[i];
+    }
+    return 0;
+}
+static int cube_backward(mmix_ctx *m, mmix_call *call)
+{
+    real *dx = call->dx[0];
+    (void)m;
+    for (size_t i = 0; dx && i < mmix_count(call->in[0]); i++)
+        dx[i] = (call->add[0] ? dx[i] : 0) + call->dy[0][i] * call->saved[0][i];
+    return 0;
+}
+static int fails(mmix_ctx *m, mmix_call *call) { (void)call; return mmix_fail(m, MMIX_ERROR_DEVICE, "not today"); }
+/* Blocks of a checkpoint: x -> silu(0.9 x + 0.1), 5 times (or as often as user says); the same in a checkpoint of
+   its own; one that can't. */
+static mmix_tensor *chain(mmix_ctx *m, const void *user, mmix_tensor **in)
+{
+    mmix_tensor *x = in[0];
+    for (int i = 0; i < (user ? *(const int *)user : 5); i++) x = mmix_silu(m, mmix_scale(m, x, 0.9, 0.1));
+    return x;
+}
+static mmix_tensor *nest(mmix_ctx *m, const void *user, mmix_tensor **in)
+{
+    mmix_tensor *x = chain(m, user, in);
+    return mmix_checkpoint(m, chain, user, 0, &x, 1);
+}
+static mmix_tensor *no_block(mmix_ctx *m, const void *user, mmix_tensor **in)
+{
+    (void)user; (void)in;
+    mmix_fail(m, MMIX_ERROR_ARGUMENT, "no_block: never");
+    return NULL;
+}
+
+static void tensors(void)
+{
+    mmix_ctx *m = context(1, 0);
+    size_t s[4] = { 2, 3, 4, 5 }, six[6] = { 1, 2, 1, 2, 1, 2 };
+    int order[4] = { 3, 1, 0, 2 };
+    real v[120], w[120];
+    mmix_tensor *t, *x, *y;
+    static const real one = 1, two = 2;
+    doing("tensors");
+    for (int i = 0; i < 120; i++) v[i] = (real)i;
+    t = mmix_from(m, 4, s, v);
+    CHECK(mmix_ndim(t) == 4 && mmix_dtype(t) == MMIX_DTYPE_REAL && mmix_count(t) == 120 && mmix_shape(t, -1) == 5 && mmix_shape(t, 0) == 2 && mmix_shape(t, 4) == 0 && mmix_shape(t, -5) == 0);
+    CHECK(mmix_stride(t, 0) == 60 && mmix_stride(t, -1) == 1 && mmix_stride(t, 2) == 5);
+    CHECK(mmix_data_i32(t) == NULL && mmix_count(NULL) == 0 && mmix_shape(NULL, 0) == 0 && mmix_data(NULL) == NULL && mmix_grad(NULL) == NULL);
+    CHECK(mmix_item(t) != mmix_item(t));
+    CHECK((uintptr_t)mmix_data(t) % 64 == 0);
+    x = mmix_slice(m, t, 2, 1, 2);
+    CHECK(mmix_shape(x, 2) == 2 && mmix_stride(x, 0) == 60 && mmix_data(x) == mmix_data(t) + 5);
+    mmix_read(x, w);
+    for (int a = 0; a < 2; a++)
+        for (int b = 0; b < 3; b++)
+            for (int c = 0; c < 2; c++)
+                for (int d = 0; d < 5; d++) IS(w[((a * 3 + b) * 2 + c) * 5 + d], a * 60 + b * 20 + (c + 1) * 5 + d);
+    x = mmix_permute(m, t, order);
+    CHECK(mmix_shape(x, 0) == 5 && mmix_shape(x, 1) == 3 && mmix_shape(x, 2) == 2 && mmix_shape(x, 3) == 4);
+    IS(mmix_data(x)[((4 * 3 + 2) * 2 + 1) * 4 + 3], 119);
+    IS(mmix_data(x)[((1 * 3 + 2) * 2 + 0) * 4 + 3], 2 * 20 + 3 * 5 + 1);
+    x = shaped(m, t, 2, 6, 20, 0);
+    CHECK(mmix_data(x) == mmix_data(t) && mmix_stride(x, 0) == 20);
+    x = shaped(m, mmix_slice(m, t, 3, 0, 4), 2, 24, 4, 0);           /* must copy, or keep the stride */
+    mmix_read(x, w);
+    IS(w[95], 118);
+    x = mmix_fill(mmix_slice(m, t, 3, 4, 1), -1);
+    IS(mmix_data(t)[119], -1);
+    IS(mmix_data(t)[118], 118);
+    for (int i = 0; i < 24; i++) w[i] = (real)(1000 + i);
+    IS(mmix_write(x, w), 0);
+    IS(mmix_data(t)[119], 1023);
+    x = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 6, six), 3);
+    IS(mmix_item(mmix_sum(m, x)), 24);
+    x = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), 4);
+    IS(mmix_item(x), 4);
+    IS(mmix_item(mmix_sqrt(m, x)), 2);
+    /* int32 views */
+    x = mmix_from_i32(m, 2, s, (const int32_t *)v);
+    CHECK(mmix_dtype(x) == MMIX_DTYPE_I32 && mmix_data(x) == NULL && mmix_data_i32(mmix_slice(m, x, 1, 1, 2)) == mmix_data_i32(x) + 1);
+    CHECK(!mmix_require_grad(x) || !mmix_grad(x));
+    /* the tape */
+    doing("tape");
+    IS(mmix_record(m, 1), 0);
+    IS(mmix_record(m, 1), 1);
+    t = mmix_fill(mmix_new2(m, 4, 6), 2);
+    mmix_require_grad(mmix_slice(m, t, 1, 2, 3));                    /* on a view: of what is viewed */
+    y = mmix_slice(m, t, 1, 2, 3);
+    mmix_backward(m, mmix_sum(m, mmix_mul(m, y, y)));
+    IS(mmix_data(mmix_grad(y))[0], 4);
+    IS(mmix_data(mmix_grad(t))[2], 4);
+    IS(mmix_data(mmix_grad(t))[1], 0);
+    IS(mmix_data(mmix_grad(t))[5], 0);
+    x = mmix_fill(mmix_new1(m, 3), 1);
+    CHECK(mmix_grad(x) == NULL);
+    y = mmix_silu(m, x);
+    BAD_INT(mmix_backward(m, mmix_sum(m, y)), "mmix_backward", "not recorded");
+    mmix_require_grad(x);
+    {                                            /* several outputs, upstream gradients, one of them a view */
+        mmix_tensor *out[3], *up[3];
+        out[0] = mmix_scale(m, x, 2, 0);
+        y = mmix_scale(m, x, 3, 0);
+        out[1] = mmix_slice(m, y, 0, 1, 2);
+        out[2] = mmix_slice(m, y, 0, 0, 2);
+        up[0] = mmix_fill(mmix_new1(m, 3), 1);
+        up[1] = mmix_fill(mmix_new1(m, 2), 10);
+        up[2] = mmix_fill(mmix_new1(m, 2), 100);
+        BAD_INT(mmix_backward_from(m, out, up + 1, 1), "gradient 0 has shape (2), its output (3)", "mmix_backward");
+        IS(mmix_backward_from(m, out, up, 3), 0);
+        IS(mmix_data(mmix_grad(x))[0], 2 + 300);
+        IS(mmix_data(mmix_grad(x))[1], 2 + 330);
+        IS(mmix_data(mmix_grad(x))[2], 2 + 30);
+    }
+    FINE(m);
+    /* ops of one's own */
+    doing("custom ops");
+    for (int k = 0; k < 3; k++) {
+        mmix_op_functions cube = { cube_forward, cube_backward };
+        mmix_tensor *in[1], *p, *q;
+        size_t three = 3;
+        x = mmix_require_grad(mmix_fill(mmix_new1(m, 3), 2));
+        in[0] = x;
+        p = mmix_custom(m, in, 1, 1, &three, cube, &one);
+        IS(mmix_data(p)[2], 8);
+        in[0] = k ? p : x;
+        q = mmix_custom(m, in, 1, 1, &three, cube, &two);
+        mmix_backward(m, mmix_sum(m, k == 2 ? mmix_add(m, p, q) : q));
+        IS(mmix_data(mmix_grad(x))[1], k == 0 ? 24 : 12 * 6 * 64 + (k == 2 ? 12 : 0));
+        cube.backward = NULL;
+        in[0] = x;
+        p = mmix_custom(m, in, 1, 1, &three, cube, &one);
+        BAD_INT(mmix_backward(m, mmix_sum(m, p)), "mmix_backward", "without a backward");
+        cube.forward = fails;
+        CHECK(!mmix_custom(m, in, 1, 1, &three, cube, &one) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
+        mmix_error_clear(m);
+        BAD(mmix_custom(m, in, 13, 1, &three, cube, &one), "mmix_custom", "13 inputs");
+        mmix_reset(m);
+    }
+    doing("checkpoints");
+    {
+        mmix_tensor *in[13], *p, *q, *w = mmix_require_grad(mmix_fill(mmix_new1(m, 1000), 0.5));
+        enum { WIDE = 10000 };                   /* far wider than a block of the arena when 400 of them are kept */
+        static real once[WIDE];
+        size_t most[2];
+        const int twice = 2;
+        for (int k = 0; k < 13; k++) in[k] = w;
+        BAD(mmix_checkpoint(m, chain, NULL, 0, in, 13), "mmix_checkpoint", "13 inputs");
+        BAD(mmix_checkpoint(m, no_block, NULL, 0, in, 1), "no_block", "never");
+        mmix_record(m, 0);
+        p = mmix_checkpoint(m, chain, &twice, sizeof twice, in, 1);
+        q = chain(m, &twice, in);
+        ALIKE(p, q, 0);
+        for (int k = 0; k < 2; k++) {            /* plain; checkpoints in checkpoints: fewer bytes, the same bits */
+            mmix_ctx *own = context(1, 0);
+            w = mmix_require_grad(mmix_fill(mmix_new1(own, WIDE), 0.5));
+            mmix_record(own, 1);
+            p = w;
+            for (int i = 0; i < 20; i++) p = k ? mmix_checkpoint(own, nest, NULL, 0, &p, 1) : nest(own, NULL, &p);
+            mmix_backward(own, mmix_sum(own, p));
+            most[k] = mmix_memory(own).peak;
+            if (k) for (int i = 0; i < WIDE; i++) IS(mmix_data(mmix_grad(w))[i], once[i]);
+            mmix_read(mmix_grad(w), once);
+            FINE(own);
+            mmix_destroy(own);
+        }
+        COMPARE(most[1] < most[0] / 3, "checkpoints take less memory", (double)most[1], (double)most[0]);
+        mmix_reset(m);
+    }
+    {
+        mmix_op_functions cube = { cube_forward, cube_backward };
+        real silu;
+        x = mmix_fill(mmix_new1(m, 4), 2);
+        silu = mmix_data(mmix_silu(m, x))[0];
+        mmix_record(m, 0);
+        cube.forward = fails;
+        IS(mmix_kernel_set(m, MMIX_OP_SILU, &cube), 0);
+        CHECK(mmix_kernel(m, MMIX_OP_SILU).forward == fails && mmix_kernel(m, MMIX_OP_SILU).backward == cube_backward);
+        CHECK(!mmix_kernel(m, -1).forward && !mmix_kernel(m, MMIX_OP_COUNT).forward && !mmix_kernel_user(m));
+        mmix_kernel_user_set(m, &silu);
+        CHECK(mmix_kernel_user(m) == &silu);
+        CHECK(!mmix_silu(m, x) && mmix_error_kind(m) == MMIX_ERROR_DEVICE);
+        mmix_error_clear(m);
+        CHECK(mmix_gelu(m, x) != NULL);
+        IS(mmix_kernel_set(m, MMIX_OP_SILU, NULL), 0);
+        IS(mmix_data(mmix_silu(m, x))[0], silu);
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
+
+#ifdef MMIX_REGRESSION
+/* What a backward reads again must be what the op saw. */
+static void overwritten(void)
+{
+    mmix_ctx *m = context(1, 3);
+    doing("an input overwritten after it was recorded");
+    for (int how = 0; how < 2; how++) {
+        mmix_tensor *x = mmix_require_grad(mmix_randn(m, mmix_new2(m, 3, 4), 1, 1)), *y;
+        mmix_record(m, 1);
+        y = mmix_mean(m, mmix_silu(m, x));
+        if (how) mmix_data(x)[5] += 1;
+        IS(mmix_backward(m, y), how ? -1 : 0);
+        CHECK(!how == !mmix_error(m) && (!how || (strstr(mmix_error(m), "overwritten") && strstr(mmix_error(m), "silu"))));
+        mmix_error_clear(m);
+        mmix_reset(m);
+    }
+    mmix_destroy(m);
+}
+#endif
+
+int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
+{
+    static const section all[] = {
+        { "lifetimes", lifetimes }, { "tensors", tensors }
+#ifdef MMIX_REGRESSION
+        , { "overwritten", overwritten }
+#endif
+    };
+    return sections(all, sizeof all / sizeof all[0], argc, argv);
+}

@@ -1,0 +1,398 @@
+/* vision.c - backbones and their tokens; DINO runs: stopped and resumed, cut files, learning, collapse */
+#include "models.h"
+
+#define FILE_A "build/vision_a.safetensors"
+#define FILE_B "build/vision_b.safetensors"
+
+static void backbones(void)
+{
+    static const char *const names[4] = { "ViT", "LinearViT", "DinoVim", "DinoVim, middle token" };
+    size_t sides[8][2] = { { 16, 16 }, { 16, 24 }, { 12, 8 }, { 4, 4 }, { 33, 19 }, { 28, 28 }, { 4, 40 }, { 23, 7 } };
+    mmix_ctx *m = context(2, 4);
+    for (int k = 0; k < 4; k++) {
+        mmix_vision_config c = small_vision(k < 2 ? k : MMIX_SSD);
+        mmix_vision *v;
+        doing(names[k]);
+        c.depth = 3;
+        c.drop_path = 0.5;
+        if (k == 3) c.class_token = MMIX_CLASS_MIDDLE;
+        v = mmix_vision_create(m, c);
+        CHECK(mmix_vision_config_of(v)->depth == 3);
+        for (int i = 0; i < 8; i++) {
+            size_t gh = sides[i][0] / 4, gw = sides[i][1] / 4, n = gh * gw, extra = k == 2 ? 2 : 1, at = k < 2 ? 0 : k == 2 ? (n + 1) / 2 : n / 2;
+            mmix_tensor *image = mmix_randn(m, mmix_new4(m, 2, 3, sides[i][0], sides[i][1]), 1, 5);
+            mmix_vision_options o;
+            mmix_features f, g;
+            memset(&o, 0, sizeof o);
+            o.n_last = 2;
+            f = mmix_vision_features(m, v, image);
+            FINE(m);
+            if (!f.tokens) continue;
+            IS(f.grid_h, gh);
+            IS(f.grid_w, gw);
+            IS(mmix_shape(f.tokens, 1), n + extra);
+            IS(mmix_shape(f.patches, 1), n);
+            CHECK(f.intermediate == NULL && mmix_ndim(f.token) == 2 && mmix_shape(f.token, 0) == 2 && mmix_shape(f.token, 1) == 16);
+            SAME(f.token, mmix_slice(m, f.tokens, 1, at, 1));
+            for (size_t t = 0, p = 0; t < n + extra; t++)
+                if (t != at && !(k == 2 && t == 0)) {
+                    SAME(mmix_slice(m, f.patches, 1, p, 1), mmix_slice(m, f.tokens, 1, t, 1));
+                    p++;
+                }
+            g = mmix_vision_forward(m, v, image, &o);
+            SAME(g.tokens, f.tokens);
+            CHECK(g.intermediate && mmix_shape(g.intermediate, 0) == 2 && mmix_shape(g.intermediate, 1) == 32);
+            if (k < 2) SAME(mmix_slice(m, g.intermediate, 1, 16, 16), f.token);
+            g = mmix_vision_features(m, v, mmix_slice(m, image, 0, 1, 1));       /* one picture of the batch alone */
+            ALIKE(g.tokens, mmix_slice(m, f.tokens, 0, 1, 1), 100 * EPS);
+            mmix_record(m, 1);
+            mmix_params_train(mmix_vision_params(v), 1);
+            g = mmix_vision_features(m, v, image);                               /* the same when recorded */
+            SAME(g.tokens, f.tokens);
+            mmix_record(m, 0);
+            mmix_params_train(mmix_vision_params(v), 0);
+            mmix_reset(m);
+        }
+        {
+            mmix_vision_options o;
+            mmix_tensor *image = mmix_randn(m, mmix_new4(m, 8, 3, 16, 16), 1, 5), *a, *b;
+            memset(&o, 0, sizeof o);
+            o.train = 1;
+            o.step = 4;
+            a = mmix_vision_forward(m, v, image, &o).token;
+            b = mmix_vision_forward(m, v, image, &o).token;
+            SAME(a, b);
+            CHECK(apart(a, mmix_vision_features(m, v, image).token) > 1e-4);
+            o.step = 5;
+            CHECK(apart(a, mmix_vision_forward(m, v, image, &o).token) > 1e-4);
+            o.stream = 1;
+            b = mmix_vision_forward(m, v, image, &o).token;
+            o.stream = 0;
+            CHECK(apart(b, mmix_vision_forward(m, v, image, &o).token) > 1e-4);
+            FINE(m);
+            o.n_last = 4;
+            BAD(mmix_vision_forward(m, v, image, &o).token, "n_last is 4, expected 0 to 3", "mmix_vision_forward");
+            BAD(mmix_vision_features(m, v, mmix_new4(m, 1, 3, 3, 40)).token, "smaller than a patch", "3 x 40");
+            BAD(mmix_vision_features(m, v, mmix_new4(m, 1, 4, 16, 16)).token, "image has shape (1, 4, 16, 16)", "mmix_vision");
+            BAD(mmix_vision_features(m, v, NULL).token, "image is NULL", "mmix_vision");
+            mmix_error_clear(m);
+        }
+        mmix_vision_destroy(v);
+        mmix_reset(m);
+    }
+    doing("token positions");
+    {
+        size_t grids[4] = { 14, 6, 7, 24 }, total[4] = { 198, 38, 51, 578 }, read[4] = { 98, 18, 25, 288 };
+        mmix_vision_config c = small_vision(MMIX_SSD);
+        mmix_vision *v;
+        c.depth = 1;
+        c.patch = 1;
+        v = mmix_vision_create(m, c);
+        for (int i = 0; i < 4; i++) {
+            mmix_features f = mmix_vision_features(m, v, mmix_randn(m, mmix_new4(m, 1, 3, grids[i], grids[i]), 1, 1));
+            IS(mmix_shape(f.tokens, 1), total[i]);
+            SAME(f.token, mmix_slice(m, f.tokens, 1, read[i], 1));
+            mmix_reset(m);
+        }
+        mmix_vision_destroy(v);
+    }
+    doing("wrong configurations");
+    {
+        mmix_vision_config c = small_vision(MMIX_SOFTMAX);
+        size_t bytes = mmix_memory(m).bytes;
+        c.heads = 3;
+        BAD(mmix_vision_create(m, c), "16 is not divided by 3 heads", "");
+        c.heads = 0;
+        BAD(mmix_vision_create(m, c), "0 heads", "");
+        c.heads = 2;
+        c.class_token = MMIX_CLASS_MIDDLE;
+        BAD(mmix_vision_create(m, c), "mmix_vision_create", "class_token");
+        c = small_vision(MMIX_SSD);
+        c.mamba.head_dim = 7;
+        BAD(mmix_vision_create(m, c), "mamba2", "7");
+#define WRONG(kind, change, text)                                                                   \
+    do {                                                                                            \
+        c = small_vision(kind);                                                                     \
+        change;                                                                                     \
+        BAD(mmix_vision_create(m, c), "mmix_vision_create", text);                                  \
+    } while (0)
+        WRONG(MMIX_SOFTMAX, c.depth = 0, "depth is 0, expected 1 to 1000");
+        WRONG(MMIX_SOFTMAX, c.depth = 1001, "depth is 1001, expected");
+        WRONG(MMIX_SOFTMAX, c.depth = (size_t)-1 / 8, "depth is");
+        WRONG(MMIX_SOFTMAX, c.dim = (size_t)1 << 40, "dim is");
+        WRONG(MMIX_SOFTMAX, c.patch = 5000, "patch is 5000");
+        WRONG(MMIX_SOFTMAX, c.grid = (size_t)1 << 33, "grid is");
+        WRONG(MMIX_SOFTMAX, c.eps = -1, "eps is -1");
+        WRONG(MMIX_SOFTMAX, c.drop_path = 1, "drop_path is 1");
+        WRONG(MMIX_SOFTMAX, c.drop_path = NAN, "drop_path is");
+        WRONG(MMIX_SOFTMAX, c.mlp_ratio = -1, "mlp_ratio");
+        WRONG(MMIX_SSD, c.mamba.d_state = (size_t)1 << 60, "mamba.d_state is");
+        WRONG(MMIX_SSD, c.mamba.groups = (size_t)1 << 60, "mamba.groups is");
+        WRONG(MMIX_SSD, c.class_token = 7, "class_token is 7");
+        WRONG(MMIX_SOFTMAX, c.mixer = 5, "mixer is 5");
+#undef WRONG
+        IS(mmix_memory(m).bytes, bytes);
+        mmix_vision_destroy(NULL);
+    }
+    {                                            /* drop path: a share of zeros, else 1/(1 - rate) */
+        mmix_tensor *s = mmix_drop_path(m, 4000, 0.3, 1, 2);
+        int zeros = 0;
+        for (int i = 0; i < 4000; i++) {
+            zeros += mmix_data(s)[i] == 0;
+            if (mmix_data(s)[i] != 0) NEAR(mmix_data(s)[i], 1 / 0.7, 4 * EPS);
+        }
+        NEAR(zeros, 1200, 120);
+        CHECK(mmix_drop_path(m, 5, 0, 1, 2) == NULL && !mmix_error(m));
+    }
+    FINE(m);
+    mmix_destroy(m);
+}
+
+/* ---- DINO ---- */
+
+static size_t file_size(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n;
+    if (!f) return 0;
+    fseek(f, 0, SEEK_END);
+    n = (size_t)ftell(f);
+    fclose(f);
+    return n;
+}
+static unsigned char *file_bytes(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char *b;
+    *n = file_size(path);
+    b = (unsigned char *)malloc(*n + 1);
+    if (f) { *n = fread(b, 1, *n, f); fclose(f); }
+    return b;
+}
+static void file_put(const char *path, const unsigned char *b, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f) return;
+    fwrite(b, 1, n, f);
+    fclose(f);
+}
+
+/* Many short jobs one after another: every task runs once, with its own job's argument. */
+static void dino(void)
+{
+    mmix_ctx *m = context(2, 9);
+    mmix_dino *d, *e;
+    mmix_dino_stats s, u;
+    mmix_dino_config c;
+    draw();
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {     /* interrupted and not */
+        size_t bytes = 0;
+        uint64_t frozen = 0, other = 0, teacher = 0;
+        int result = 1;
+        mmix_tensor *last, *free_one;
+        doing("dino run");
+        c = small_dino(mixer);
+        c.teacher_drop_path = 1;                 /* off by default; on, the teacher sees other depths */
+        CHECK(!small_dino(mixer).teacher_drop_path && train(m, c, 1) != train(m, small_dino(mixer), 1));
+        c.teacher_drop_path = mixer == MMIX_LINEAR;
+        d = mmix_dino_create(m, c);
+        FINE(m);
+        if (!d) continue;
+        last = mmix_params_find(mmix_dino_head_params(d, 0), "last_layer.weight_v");
+        free_one = mmix_params_find(mmix_dino_head_params(d, 0), "mlp.0.weight");
+        IS(hash_params(mmix_vision_params(mmix_dino_student(d)), 1) == hash_params(mmix_vision_params(mmix_dino_teacher(d)), 1), 1);
+        frozen = hash_of(mmix_data(last), mmix_count(last), 1);
+        other = hash_of(mmix_data(free_one), mmix_count(free_one), 1);
+        teacher = hash_params(mmix_dino_head_params(d, 1), 1);
+        for (int i = 0; result == 1; i++) {
+            if (i == 3) {                        /* after the first epoch the prototypes have not moved; the rest has */
+                IS(hash_of(mmix_data(last), mmix_count(last), 1) == frozen, 1);
+                IS(hash_of(mmix_data(free_one), mmix_count(free_one), 1) == other, 0);
+                IS(hash_params(mmix_dino_head_params(d, 1), 1) == teacher, 0);
+            }
+            if (i == 4) {
+                IS(hash_of(mmix_data(last), mmix_count(last), 1) == frozen, 0);
+                IS(mmix_dino_save(d, FILE_A, "a note, \"quoted\"\n"), 0);
+                FINE(m);
+                bytes = mmix_memory(m).bytes;
+            }
+            result = mmix_dino_step(d, pictures, PICTURES, &s);
+            FINE(m);
+            if (result == 1) {
+                IS(s.step, i);
+                IS(s.epoch, i / 3);
+                IS(s.steps, 12);
+                NEAR(s.lr, mmix_schedule_cosine(c.lr * 4 / 256, c.min_lr, 4, 3, 1, 0, (size_t)i), 1e-15);
+                NEAR(s.momentum, mmix_schedule_cosine(c.momentum, 1, 4, 3, 0, 0, (size_t)i), 1e-15);
+                NEAR(s.weight_decay, mmix_schedule_cosine(c.weight_decay, c.weight_decay_end, 4, 3, 0, 0, (size_t)i), 1e-15);
+                CHECK(s.loss > 0 && s.gradient_norm > 0 && s.center_norm > 0 && s.teacher_entropy > 0 && !s.collapse);
+                CHECK(s.teacher_entropy <= log(24.0) + 1e-5);
+            }
+            else IS(i, 12);
+            if (i > 6) IS(mmix_memory(m).bytes, bytes);
+        }
+        IS(result, 0);
+        mmix_reset(m);
+        mmix_seed_set(m, 123);                   /* the run's own seed counts */
+        e = mmix_dino_load(m, FILE_A);
+        FINE(m);
+        if (e) {
+            CHECK(!strcmp(mmix_dino_note(e), "a note, \"quoted\"\n") && !strcmp(mmix_dino_note(d), ""));
+            IS(memcmp(mmix_dino_config_of(e), mmix_dino_config_of(d), sizeof c), 0);
+            while (mmix_dino_step(e, pictures, PICTURES, &u) == 1);
+            IS(hash_dino(e, 1) == hash_dino(d, 1), 1);
+            FINE(m);
+        }
+        mmix_dino_destroy(e);
+        mmix_dino_destroy(d);
+        mmix_reset(m);
+    }
+    doing("cut run files");
+    {
+        size_t n, bytes = 0;
+        unsigned char *b = file_bytes(FILE_A, &n), was;
+        mmix_options o;
+        mmix_ctx *small;
+        memset(&o, 0, sizeof o);
+        o.threads = 1;
+        o.allocator.byte_limit = 64 << 20;
+        small = mmix_create(&o);
+        for (size_t i = 0; i < 160; i++) {
+            size_t cut = i < 60 ? i * 40 : (size_t)((double)n * (double)(i - 60) / 100);
+            if (cut >= n) continue;
+            if (i == 159) cut = n - 1;
+            file_put(FILE_B, b, cut);
+            e = mmix_dino_load(small, FILE_B);
+            COMPARE(!e && mmix_error_kind(small) == MMIX_ERROR_FILE, "a cut file is refused", (double)cut, (double)n);
+            mmix_dino_destroy(e);
+            mmix_error_clear(small);
+            mmix_reset(small);
+            if (i == 2) bytes = mmix_memory(small).bytes;
+            if (i > 2) IS(mmix_memory(small).bytes, bytes);
+        }
+        state = 3;
+        for (int i = 0; i < 400; i++) {          /* a changed byte of the header: refused, or it makes no harm */
+            size_t at = any(0, 7 + (size_t)b[0] + 256 * (size_t)b[1] + 65536 * (size_t)b[2]);
+            was = b[at];
+            b[at] = (unsigned char)any(0, 1) ? (unsigned char)(b[at] ^ (1 << any(0, 7))) : (unsigned char)"0123456789-.e"[any(0, 12)];
+            file_put(FILE_B, b, n);
+            e = mmix_dino_load(small, FILE_B);
+            CHECK((e != NULL) == (mmix_error(small) == NULL));
+            if (e && any(0, 3) == 0) mmix_dino_step(e, pictures, PICTURES, NULL);
+            mmix_dino_destroy(e);
+            mmix_error_clear(small);
+            b[at] = was;
+            mmix_reset(small);
+        }
+        bytes = mmix_memory(small).bytes;
+        e = mmix_dino_load(small, "no_such_file");
+        CHECK(!e && mmix_error_kind(small) == MMIX_ERROR_FILE);
+        mmix_error_clear(small);
+        mmix_destroy(small);
+        free(b);
+    }
+    doing("dino, wrong use");
+    mmix_dino_destroy(NULL);
+#define WRONG(change, text)                                              \
+    do {                                                                 \
+        c = small_dino(MMIX_SOFTMAX);                                    \
+        change;                                                          \
+        BAD(mmix_dino_create(m, c), "mmix_dino_create", text);           \
+    } while (0)
+    WRONG(c.batch = 0, "batch is 0, expected 1 to 2147483647");
+    WRONG(c.teacher_temp = 0, "teacher_temp is 0");
+    WRONG(c.head_layers = 9, "head_layers is 9, expected 1 to 8");
+    WRONG(c.prototypes = 1, "prototypes is 1");
+    WRONG(c.student_temp = NAN, "student_temp is");
+    WRONG(c.epochs = (size_t)1 << 40, "epochs is");
+    WRONG(c.iters = (size_t)1 << 40, "iters is");
+    WRONG(c.clip = HUGE_VAL, "clip is inf");
+    WRONG(c.lr = NAN, "lr is");
+    WRONG(c.momentum = 1.5, "momentum is 1.5, expected 0 to 1");
+    WRONG(c.center_momentum = -0.1, "center_momentum is");
+    WRONG(c.weight_decay_end = HUGE_VAL, "weight_decay_end is inf");
+#undef WRONG
+    c = small_dino(MMIX_SOFTMAX);
+    c.vision.heads = 3;
+    BAD(mmix_dino_create(m, c), "3 heads", "");
+    c = small_dino(MMIX_SOFTMAX);
+    c.iters = 0;
+    d = mmix_dino_create(m, c);
+    BAD_INT(mmix_dino_step(d, NULL, 0, &s) == -1, "mmix_dino_step", "no pictures");
+    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 4, 3, 16, 16), 0), NULL, &s) == -1, "mmix_dino_step_crops", "iters");
+    IS(mmix_dino_step(d, pictures, PICTURES, &s), 1);
+    IS(s.steps, 4 * (PICTURES / 4));
+    mmix_reset(m);
+    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 3, 3, 16, 16), 0), NULL, &s) == -1, "3 global", "mmix_dino_step");
+    BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 4, 3, 16, 16), 0), mmix_fill(mmix_new4(m, 3, 3, 8, 8), 0), &s) == -1, "3 local", "mmix_dino_step");
+    BAD_INT(mmix_dino_step_crops(d, NULL, NULL, &s) == -1, "global is NULL", "mmix_dino_step");
+    IS(mmix_dino_step_crops(d, mmix_randn(m, mmix_new4(m, 4, 3, 16, 16), 1, 1), NULL, &s), 1);       /* global crops alone */
+    IS(s.step, 1);
+    mmix_reset(m);
+    IS(mmix_dino_save(d, "no_such_folder/x", NULL), -1);
+    IS(mmix_error_kind(m), MMIX_ERROR_FILE);
+    mmix_error_clear(m);
+    {                                            /* a step that fails leaves the run as it was, gradients too */
+        const uint64_t before = hash_dino(d, 1);
+        real *x = &mmix_data(mmix_vision_params(mmix_dino_student(d))->at[2].tensor)[0], was = *x;
+        mmix_params *head = mmix_dino_head_params(d, 0);
+        *x = (real)NAN;
+        BAD_INT(mmix_dino_step(d, pictures, PICTURES, &s) == -1, "not a number", "mmix_dino_step");
+        *x = was;
+        IS(hash_dino(d, 1) == before, 1);
+        for (size_t i = 0; i < head->count; i++) CHECK(!mmix_grad(head->at[i].tensor));
+        IS(mmix_dino_step(d, pictures, PICTURES, &s), 1);
+        CHECK(s.loss > 0 && s.gradient_norm > 0);
+    }
+    mmix_dino_destroy(d);
+    mmix_reset(m);
+    doing("learning");
+    for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
+        double first = 0, end = 0;
+        c = small_dino(mixer);
+        c.epochs = 20;
+        c.batch = 8;
+        c.lr = 0.15;
+        c.vision.drop_path = 0;
+        c.freeze_last_layer = 0;
+        c.momentum = 1;                          /* teacher and centre stay: else the target moves, and the loss with it */
+        c.center_momentum = 1;
+        d = mmix_dino_create(m, c);
+        for (int i = 0; i < 60 && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++) {
+            if (i < 10) first += s.loss / 10;
+            if (i >= 50) end += s.loss / 10;
+        }
+        FINE(m);
+        COMPARE(end < 0.8 * first && end > 0, "the loss falls", end, first);
+        mmix_dino_destroy(d);
+    }
+    for (int k = 0; k < 2; k++) {                /* forced: an infinitely sure teacher; a teacher and student that know nothing */
+        int reported = -1;
+        doing(k ? "collapse to uniform" : "collapse to one");
+        c = small_dino(MMIX_SOFTMAX);
+        c.epochs = 20;
+        c.lr = 0;
+        c.min_lr = 0;
+        c.teacher_temp = c.teacher_temp_warm = k ? 1e4 : 1e-7;
+        if (k) c.student_temp = 1e4;
+        d = mmix_dino_create(m, c);
+        for (int i = 0; i < 60 && mmix_dino_step(d, pictures, PICTURES, &s) == 1; i++) if (s.collapse && reported < 0) reported = i;
+        FINE(m);
+        COMPARE(reported > 5 && reported < 60, "reported at step", reported, 49);
+        if (s.collapse) CHECK(strstr(s.collapse, k ? "ln K" : "entropy") != NULL);
+        if (k) NEAR(s.loss, log(24.0), 1e-3);
+        mmix_dino_destroy(d);
+    }
+    FINE(m);
+    mmix_destroy(m);
+    remove(FILE_A);
+    remove(FILE_B);
+}
+
+int main(int argc, char **argv)                  /* arguments: the sections to run; none: all */
+{
+    static const section all[] = {
+        { "backbones", backbones }, { "dino", dino }
+    };
+    return sections(all, sizeof all / sizeof all[0], argc, argv);
+}
