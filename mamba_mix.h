@@ -1791,6 +1791,15 @@ int madvise(void *address, size_t bytes, int advice);
 #include <sanitizer/asan_interface.h>
 #endif
 
+/* Around rooms where no time is spent (files, metrics, …): fewer passes, a tenth off the time to compile. */
+#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && defined(__GNUC__) && !defined(__clang__)
+#define MMIXI_COLD_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
+#define MMIXI_COLD_END _Pragma("GCC pop_options")
+#else
+#define MMIXI_COLD_BEGIN
+#define MMIXI_COLD_END
+#endif
+
 /* ==== >>errors & memory ==============================================================
 
    Lasting memory comes straight from the allocator. Step memory is one arena that ops fill from its two ends:
@@ -3778,6 +3787,11 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #define MMIX_SELF "mamba_mix.h"                  /* this file's name, if you gave it another */
 #endif
 
+/* Short loops that cross a cache line are up to a fifth slower: one line each. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("align-loops=64")
+#endif
 #define MMIXI_LEVEL 0
 #include MMIX_SELF
 #ifdef MMIXI_X86
@@ -3789,6 +3803,9 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #ifdef MMIXI_ARM
 #define MMIXI_LEVEL 128
 #include MMIX_SELF
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
 #endif
 
 MMIXI_MATH mmix_real mmixi_exp_real(mmix_real x) { return mmixi_exp_v_none(x); }
