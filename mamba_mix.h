@@ -8922,7 +8922,7 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
 
 /* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u uint64_t; a capital letter:
    files of older versions lack it. Each has to lie in low … high. */
-typedef struct mmixi_setting { const char *name; size_t offset; int kind, count; double low, high; } mmixi_setting;
+typedef struct mmixi_setting { char name[28]; size_t offset; int kind, count; double low, high; } mmixi_setting;
 #define MMIXI_SETTING(config, kind, member, count, low, high) \
     { #member, offsetof(config, member), kind, count, low, high }
 static double mmixi_setting_get(const void *config, const mmixi_setting *s, size_t i)
@@ -9135,7 +9135,7 @@ static void mmixi_default(size_t *x, size_t value) { if (!*x) *x = value; }
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options)
 {
-    static const char *const names[2] = {
+    static const char names[2][160] = {
         "conv1d.weight M1W uniform, conv1d.bias M uniform, dt_bias H dt_bias, A_log H A_log, D H ones, "
         "norm.weight E ones",
         "conv1d_b.weight M1W uniform, conv1d_b.bias M uniform, dt_b_bias H dt_bias, A_log_b H A_log, "
@@ -10576,7 +10576,7 @@ enum { MMIXI_Q, MMIXI_K, MMIXI_V, MMIXI_O };
 MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const char *prefix, size_t D,
                                   size_t heads, size_t kv_heads, size_t width, int bias)
 {
-    static const char *const lines[4] = {
+    static const char lines[4][64] = {
         "q_proj.weight QD normal, q_proj.bias Q zeros", "k_proj.weight KD normal, k_proj.bias K zeros",
         "v_proj.weight KD normal, v_proj.bias K zeros", "o_proj.weight DQ normal, o_proj.bias D zeros" };
     mmixi_dims d;
@@ -14141,7 +14141,7 @@ MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augm
 /* The doubles of a config in their order, each from low to high; two are a range. */
 static int mmixi_augment_check(mmix_ctx *m, const mmix_augment *a)
 {
-    static const struct { const char *name; size_t n; double low, high; } limits[] = {
+    static const struct { char name[56]; size_t n; double low, high; } limits[] = {
         { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 }, { "aspect", 2, 1e-6, 1e6 },
         { "a probability (flip, jitter, grey, blur, solarise)", 9, 0, 1 },
         { "brightness, contrast or saturation", 3, 0, 999 }, { "hue", 1, 0, 0.5 }, { "sigma", 2, 0, 1000 },
@@ -14236,6 +14236,7 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
 #pragma GCC pop_options
 #endif
 
+MMIXI_COLD_BEGIN
 /* ==== >>files ========================================================================
    archives of named arrays: .safetensors, .npy, .npz and .pth in; .safetensors and .npy out
 
@@ -16511,6 +16512,7 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     mmix_archive_close(a);
     return run;
 }
+MMIXI_COLD_END
 
 /* ==== >>context ======================================================================
    the table of ops, and creation
