@@ -16518,43 +16518,24 @@ MMIXI_COLD_END
    the table of ops, and creation
    ==================================================================================== */
 
-static const char mmixi_op_names[MMIX_OP_COUNT][20] = {
-    "copy", "add", "mul", "div", "scale", "exp", "log", "sqrt", "silu", "gelu", "softplus", "sum_axis", "sum",
-        "matmul", "concat", "gather", "softmax", "layer_norm", "rms_norm", "gated_rms_norm",
-        "l2_normalise", "linear", "conv1d", "patch_embed", "resize", "cross_entropy", "weight_norm",
-        "rope", "softmax_attention", "linear_attention", "ssd", "dino_loss", "add_rows",
-        "fuse_directions", "kd_hidden", "kd_token" };
+/* The ops in their numbers' order, each with its functions: one that runs both ways, or two. */
+#define MMIXI_OPS(ONE, TWO)                                                                                  \
+    ONE(copy, copy) TWO(add, binary) TWO(mul, binary) TWO(div, binary) ONE(scale, unary) ONE(exp, unary)     \
+    ONE(log, unary) ONE(sqrt, unary) ONE(silu, unary) ONE(gelu, unary) ONE(softplus, unary)                  \
+    ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)             \
+    ONE(softmax, softmax) TWO(layer_norm, norm) TWO(rms_norm, norm) TWO(gated_rms_norm, norm)                \
+    ONE(l2_normalise, unit) TWO(linear, linear) TWO(conv1d, conv) TWO(patch_embed, patch)                    \
+    ONE(resize, resize) ONE(cross_entropy, xent) ONE(weight_norm, unit) ONE(rope, rope)                      \
+    ONE(softmax_attention, softmax_attention) TWO(linear_attention, linear_attention) TWO(ssd, ssd)          \
+    ONE(dino_loss, dino) ONE(add_rows, add_rows) ONE(fuse_directions, fuse) ONE(kd_hidden, kd)               \
+    ONE(kd_token, kd)
+#define MMIXI_OP_NAME(name, function) #name,
+#define MMIXI_OP_ONE(name, function) table->forward = table->backward = mmixi_##function##_run, table++;
+#define MMIXI_OP_TWO(name, function) \
+    table->forward = mmixi_##function##_forward, table->backward = mmixi_##function##_backward, table++;
+static const char mmixi_op_names[MMIX_OP_COUNT][20] = { MMIXI_OPS(MMIXI_OP_NAME, MMIXI_OP_NAME) };
 MMIXDEF const char *mmix_op_name(int op) { return op >= 0 && op < MMIX_OP_COUNT ? mmixi_op_names[op] : "?"; }
-
-static void mmixi_ops_fill(mmix_op_functions table[MMIX_OP_COUNT])
-{
-#define MMIXI_OP(op, function) \
-    table[op].forward = function##_forward; table[op].backward = function##_backward
-#define MMIXI_BOTH(op, function) table[op].forward = table[op].backward = function##_run
-    MMIXI_BOTH(MMIX_OP_COPY, mmixi_copy);
-    MMIXI_OP(MMIX_OP_ADD, mmixi_binary); MMIXI_OP(MMIX_OP_MUL, mmixi_binary);
-    MMIXI_OP(MMIX_OP_DIV, mmixi_binary);
-    for (int op = MMIX_OP_SCALE; op <= MMIX_OP_SOFTPLUS; op++) { MMIXI_BOTH(op, mmixi_unary); }
-    MMIXI_BOTH(MMIX_OP_SUM_AXIS, mmixi_sum); MMIXI_BOTH(MMIX_OP_SUM, mmixi_sum);
-    MMIXI_BOTH(MMIX_OP_MATMUL, mmixi_matmul);
-    MMIXI_BOTH(MMIX_OP_CONCAT, mmixi_concat); MMIXI_BOTH(MMIX_OP_GATHER, mmixi_gather);
-    MMIXI_BOTH(MMIX_OP_SOFTMAX, mmixi_softmax); MMIXI_OP(MMIX_OP_LAYER_NORM, mmixi_norm);
-    MMIXI_OP(MMIX_OP_RMS_NORM, mmixi_norm);
-    MMIXI_OP(MMIX_OP_GATED_RMS_NORM, mmixi_norm); MMIXI_BOTH(MMIX_OP_L2_NORMALISE, mmixi_unit);
-    MMIXI_OP(MMIX_OP_LINEAR, mmixi_linear);
-    MMIXI_OP(MMIX_OP_CONV1D, mmixi_conv); MMIXI_OP(MMIX_OP_PATCH_EMBED, mmixi_patch);
-    MMIXI_BOTH(MMIX_OP_RESIZE, mmixi_resize);
-    MMIXI_BOTH(MMIX_OP_CROSS_ENTROPY, mmixi_xent); MMIXI_BOTH(MMIX_OP_WEIGHT_NORM, mmixi_unit);
-    MMIXI_BOTH(MMIX_OP_ROPE, mmixi_rope);
-    MMIXI_BOTH(MMIX_OP_SOFTMAX_ATTENTION, mmixi_softmax_attention);
-    MMIXI_OP(MMIX_OP_LINEAR_ATTENTION, mmixi_linear_attention);
-    MMIXI_OP(MMIX_OP_SSD, mmixi_ssd);
-    MMIXI_BOTH(MMIX_OP_DINO_LOSS, mmixi_dino);
-    MMIXI_BOTH(MMIX_OP_ADD_ROWS, mmixi_add_rows); MMIXI_BOTH(MMIX_OP_FUSE_DIRECTIONS, mmixi_fuse);
-    MMIXI_BOTH(MMIX_OP_KD_HIDDEN, mmixi_kd); MMIXI_BOTH(MMIX_OP_KD_TOKEN, mmixi_kd);
-#undef MMIXI_OP
-#undef MMIXI_BOTH
-}
+static void mmixi_ops_fill(mmix_op_functions *table) { MMIXI_OPS(MMIXI_OP_ONE, MMIXI_OP_TWO) }
 
 MMIXDEF int mmix_kernel_set(mmix_ctx *m, int op, const mmix_op_functions *functions)
 {
