@@ -13,7 +13,7 @@ reference=../shared/reference
 # add NAME LOG STATUS: takes the counts from the log's last line; a program that did not print one has failed
 add()
 {
-    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$2" | tail -n 1)
+    line=$(tr -d '\r' <"$2" | grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' | tail -n 1)    # Windows ends lines so
     if [ -z "$line" ]; then
         echo "FAILED $1: no result (exit status $3)"; tail -n 5 "$2"
         failed=$((failed + 1)); return
