@@ -1,4 +1,4 @@
-# make            the demos                       make test        everything (about 7 minutes)
+# make            the demos                       make test        everything
 # make demo       the three mixers learn, report  make test-fast   what to run after each edit (30 s)
 # make demo-linmu attention out, M-MATE in, report
 # make bench      times of the parts              make compare     the same beside PyTorch
