@@ -5659,10 +5659,10 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
     const size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
     const mmixi_mat X = mmixi_values(c->in[0]);
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), *z = mmix_data(c->in[3]);
-    mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD];
+    mmix_real *out = mmix_data(c->out[0]), *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD];
     for (size_t r = begin; r < end; r++) {
         const mmix_real *x = mmixi_row(X, r);
-        mmix_real *y = mmix_data(c->out[0]) + r * D;
+        mmix_real *y = out + r * D;
         if (z) {
             mmix_real *u = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D;
             k->silu(D, mmixi_row(mmixi_values(c->in[3]), r), u);
