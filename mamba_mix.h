@@ -4277,15 +4277,17 @@ MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, c
    A tensor as rows of contiguous numbers: the last axis is a row, the leading axes are counted together. */
 static size_t mmixi_cols(const mmix_tensor *t) { return t->ndim ? t->shape[t->ndim - 1] : 1; }
 static size_t mmixi_rows(const mmix_tensor *t) { return mmix_count(t) / mmixi_cols(t); }
-static size_t mmixi_row_offset(const mmix_tensor *t, size_t row)
+/* Where a row of t lies in what has the steps `stride`: t itself, or an operand that is stretched to t. */
+static size_t mmixi_stepped_offset(const mmix_tensor *t, const size_t *stride, size_t row)
 {
     size_t at = 0;
     for (int i = t->ndim - 1; i-- > 0;) {
-        at += row % t->shape[i] * t->stride[i];
+        at += row % t->shape[i] * stride[i];
         row /= t->shape[i];
     }
     return at;
 }
+static size_t mmixi_row_offset(const mmix_tensor *t, size_t row) { return mmixi_stepped_offset(t, t->stride, row); }
 /* Whether one step leads from each row to the next, and which. */
 static int mmixi_even_rows(const mmix_tensor *t, size_t *step)
 {
@@ -5152,15 +5154,6 @@ typedef struct mmixi_binary_options {
     size_t a[MMIX_MAX_DIMS], b[MMIX_MAX_DIMS], row_a, row_b;
 } mmixi_binary_options;
 
-static size_t mmixi_stepped_offset(const mmix_tensor *out, const size_t *step, size_t row)
-{
-    size_t at = 0;
-    for (int i = out->ndim - 1; i-- > 0;) {
-        at += row % out->shape[i] * step[i];
-        row /= out->shape[i];
-    }
-    return at;
-}
 static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_binary_options *o = (const mmixi_binary_options *)c->options;
@@ -6353,6 +6346,12 @@ static mmix_heads mmixi_heads_of(const mmix_tensor *t, mmix_real *data, size_t H
     v.head = (ptrdiff_t)t->stride[2];
     return v;
 }
+/* Input i as heads, and its gradient. */
+static void mmixi_heads_in(const mmix_call *c, int i, size_t H, mmix_heads *x, mmix_heads *dx)
+{
+    *x = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
+    *dx = mmixi_heads_of(c->in[i], c->dx[i], H);
+}
 static void mmixi_heads_reverse(mmix_heads *v, size_t L)
 {
     if (v->p) v->p += (ptrdiff_t)(L - 1) * v->token;
@@ -7120,12 +7119,6 @@ MMIXDEF void mmix_raw_ssd_backward(const mmix_raw_ssd *x, mmix_real *scratch)
         before each chunk; in the backward partial sums of dB and dC, (parts, B, L, G, N), size[0] and size[1]
         of them ---- */
 
-/* Input i as heads, and its gradient. */
-static void mmixi_heads_in(const mmix_call *c, int i, size_t H, mmix_heads *x, mmix_heads *dx)
-{
-    *x = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
-    *dx = mmixi_heads_of(c->in[i], c->dx[i], H);
-}
 static mmix_raw_ssd mmixi_ssd_raw(const mmix_call *c)
 {
     mmix_raw_ssd r = *(const mmix_raw_ssd *)c->options;
@@ -8165,14 +8158,11 @@ static mmix_raw_softmax mmixi_softmax_raw(const mmix_call *c)
 {
     mmix_raw_softmax r = *(const mmix_raw_softmax *)c->options;
     mmix_tensor *const *in = c->in;
-    r.q = mmixi_heads_of(in[0], mmix_data(in[0]), r.H);
-    r.k = mmixi_heads_of(in[1], mmix_data(in[1]), r.H);
-    r.v = mmixi_heads_of(in[2], mmix_data(in[2]), r.H);
+    mmixi_heads_in(c, 0, r.H, &r.q, &r.dq);
+    mmixi_heads_in(c, 1, r.H, &r.k, &r.dk);
+    mmixi_heads_in(c, 2, r.H, &r.v, &r.dv);
     r.y = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
     r.dy = mmix_heads_plain((mmix_real *)c->dy[0], r.L, r.H, r.P, r.H);
-    r.dq = mmixi_heads_of(in[0], c->dx[0], r.H);
-    r.dk = mmixi_heads_of(in[1], c->dx[1], r.H);
-    r.dv = mmixi_heads_of(in[2], c->dx[2], r.H);
     r.dbias = c->dx[4];
     r.add_q = c->add[0]; r.add_k = c->add[1]; r.add_v = c->add[2]; r.add_bias = c->add[4];
     r.seq_idx = mmix_data_i32(in[3]);
