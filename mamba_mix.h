@@ -1810,7 +1810,7 @@ int madvise(void *address, size_t bytes, int advice);
    was needed: a steady step neither allocates nor touches a fresh page.
    ==================================================================================== */
 
-enum { MMIXI_ALIGN = 64, MMIXI_MAX_THREADS = 64 };
+enum { MMIXI_ALIGN = 64, MMIXI_MAX_THREADS = 64, MMIXI_HOLES = 512 };
 #ifdef MMIX_REGRESSION
 enum { MMIXI_BLOCK = 256, MMIXI_HEADER_BLOCK = 256 };
 #else
@@ -1844,11 +1844,11 @@ struct mmix_ctx {
     int error_kind;
     uint64_t seed;
     struct mmixi_kernels *k;                     /* the micro-kernels of this machine, see >>micro-kernels */
-    mmix_op_functions table[MMIX_OP_COUNT];      /* the ops, see >>tensors & tape */
+    mmix_op_functions table[MMIX_OP_COUNT];      /* the ops, see >>tape */
     void *table_user;                            /* mmix_kernel_user */
     mmixi_arena step, header;                    /* values and gradients; tensor structs and copied options */
-    mmixi_hole *hole;
-    size_t holes, hole_capacity;
+    mmixi_hole hole[MMIXI_HOLES + 1];            /* the last is for mmixi_step_free's own use */
+    size_t holes;
     mmixi_node *node;                            /* the tape */
     size_t nodes, node_capacity;
     mmix_tensor *graded;                         /* leaves with a gradient in step memory, the latest first */
@@ -1866,21 +1866,19 @@ struct mmix_ctx {
 
 MMIXDEF const char *mmix_error(const mmix_ctx *m)
 {
-    if (!m) return "mmix_create: out of memory";
-    return m->error_kind ? m->error : NULL;
+    return !m ? "mmix_create: out of memory" : m->error_kind ? m->error : NULL;
 }
 MMIXDEF int mmix_error_kind(const mmix_ctx *m) { return m ? m->error_kind : MMIX_ERROR_MEMORY; }
 MMIXDEF void mmix_error_clear(mmix_ctx *m) { m->error_kind = MMIX_OK; }
 
 MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 {
-    if (m->error_kind == MMIX_OK) {
-        va_list list;
-        va_start(list, format);
-        vsnprintf(m->error, sizeof m->error, format, list);
-        va_end(list);
-        m->error_kind = kind;
-    }
+    va_list list;
+    if (m->error_kind) return -1;
+    va_start(list, format);
+    vsnprintf(m->error, sizeof m->error, format, list);
+    va_end(list);
+    m->error_kind = kind;
     return -1;
 }
 
@@ -1998,49 +1996,45 @@ static size_t mmixi_arena_cut(mmix_ctx *m, mmixi_arena *a, size_t first)
 {
     size_t bytes = 0;
     for (; a->count > first; bytes += a->block[a->count].size) {
-        const mmixi_block *b = &a->block[--a->count];
+        mmixi_block *b = &a->block[--a->count];
         mmixi_unpoison(b->base, b->size);
         mmixi_free(m, b->base, b->size);
     }
-    a->current = mmixi_min(a->current, a->count ? a->count - 1 : 0);
+    a->current = mmixi_min(a->current, first ? first - 1 : 0);
     return bytes;
 }
-static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a) { mmixi_arena_cut(m, a, 0); }
-
 static int mmixi_arena_add(mmix_ctx *m, mmixi_arena *a, size_t bytes)
 {
-    mmixi_block b;
+    mmixi_block b = { NULL, bytes, 0, bytes };
     void *array = a->block;
-    if (mmixi_grow(m, &array, &a->capacity, a->count + 1, sizeof *a->block)) return -1;
+    if (mmixi_grow(m, &array, &a->capacity, a->count + 1, sizeof b)) return -1;
     a->block = (mmixi_block *)array;
     b.base = (char *)mmixi_alloc(m, bytes);
     if (!b.base) return -1;
-    b.size = b.high = bytes;
-    b.low = 0;
     mmixi_poison(b.base, bytes);
     a->block[a->count++] = b;
     return 0;
 }
+static void mmixi_arena_free(mmix_ctx *m, mmixi_arena *a)
+{
+    mmixi_arena_cut(m, a, 0);
+    mmixi_free(m, a->block, a->capacity * sizeof *a->block);
+}
 
 static size_t mmixi_block_left(const mmixi_block *b) { return b->high - b->low; }
 
-/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end; NULL on error. Empty blocks that are too
-   small give way to one that holds them all: else a first pass would touch much more than it needs. */
-static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int high)
+/* Makes the current block one with room for `bytes`. Empty blocks at the end that are too small give way to
+   one that holds them all: else a first pass would touch much more than it needs. 0, or -1. */
+static int mmixi_arena_room(mmix_ctx *m, mmixi_arena *a, size_t bytes)
 {
-    mmixi_block *b;
-    char *p;
     while (a->current >= a->count || mmixi_block_left(&a->block[a->current]) < bytes) {
-        size_t last = a->count, grown = 0;
-        while (last > a->current + 1 && mmixi_block_left(&a->block[last - 1]) == a->block[last - 1].size)
-            last--;
-        if (a->current + 1 < a->count) {
-            if (last > a->current + 1 || mmixi_block_left(&a->block[last]) >= bytes) {
-                a->current++;
-                continue;
-            }
-            grown = mmixi_arena_cut(m, a, last);
+        size_t next = a->current + 1, empty = a->count, grown = 0;
+        while (empty > next && mmixi_block_left(&a->block[empty - 1]) == a->block[empty - 1].size) empty--;
+        if (next < a->count && (empty > next || mmixi_block_left(&a->block[next]) >= bytes)) {
+            a->current = next;
+            continue;
         }
+        if (next < a->count) grown = mmixi_arena_cut(m, a, next);
 #ifdef MMIX_REGRESSION
         grown = bytes < a->least ? a->least - bytes : 0;
 #else
@@ -2048,17 +2042,22 @@ static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int hig
         grown = mmixi_max(mmixi_max(grown, a->least),
                           mmixi_round_up(mmixi_min(a->peak, a->peak / 2 + (4u << 20)), MMIXI_ALIGN));
 #endif
-        if (mmixi_arena_add(m, a, bytes + grown)) return NULL;
+        if (mmixi_arena_add(m, a, bytes + grown)) return -1;
         a->current = a->count - 1;
     }
+    return 0;
+}
+/* `bytes` (a multiple of MMIXI_ALIGN) from the low or the high end; NULL on error. */
+static void *mmixi_arena_take(mmix_ctx *m, mmixi_arena *a, size_t bytes, int high)
+{
+    mmixi_block *b;
+    char *p;
+    if (mmixi_arena_room(m, a, bytes)) return NULL;
     b = &a->block[a->current];
     if (high) p = b->base + (b->high -= bytes);
-    else {
-        p = b->base + b->low;
-        b->low += bytes;
-    }
+    else p = b->base + (b->low += bytes) - bytes;
     a->used += bytes;
-    if (a->used > a->peak) a->peak = a->used;
+    a->peak = mmixi_max(a->peak, a->used);
     mmixi_unpoison(p, bytes);
     return p;
 }
@@ -2067,11 +2066,9 @@ static size_t mmixi_step_size(size_t bytes) { return mmixi_round_up(mmixi_max(by
 
 static void *mmixi_step(mmix_ctx *m, size_t bytes)
 {
-    if (bytes > SIZE_MAX / 2) {
-        mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: a tensor of more than half the address space");
-        return NULL;
-    }
-    return mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 0);
+    if (bytes <= SIZE_MAX / 2) return mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 0);
+    mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: a tensor of more than half the address space");
+    return NULL;
 }
 
 /* Gradient memory: a hole of the right size, or the high end. */
@@ -2088,65 +2085,54 @@ static void *mmixi_step_high(mmix_ctx *m, size_t bytes)
     return mmixi_arena_take(m, &m->step, size, 1);
 }
 
-/* Nobody may look between the two ends. */
-static void mmixi_poison_free(mmixi_block *b) { mmixi_poison(b->base + b->low, b->high - b->low); }
-
-/* Whether p lies in what a checkpoint's backward has taken from the low end, all of which is dropped after
-   it: no gradient may move in there. */
-static int mmixi_dropped_by_rerun(const mmix_ctx *m, const mmixi_block *b, const char *p)
+/* The block of step memory in which p lies, and how far from its beginning. */
+static size_t mmixi_block_of(const mmix_ctx *m, const void *p, size_t *at)
 {
-    const size_t i = (size_t)(b - m->step.block);
-    return m->rerunning && p < b->base + b->low
-        && (i > m->rerun_from.block || (i == m->rerun_from.block && p >= b->base + m->rerun_from.used));
+    size_t i = 0;
+    while ((*at = (size_t)((uintptr_t)p - (uintptr_t)m->step.block[i].base)) >= m->step.block[i].size) i++;
+    return i;
 }
 
-/* Gives back step memory before the reset. Only a hint: what can't be noted is free after the reset. */
+/* Gives back step memory before the reset. Only a hint: what can't be noted is free after the reset. What a
+   checkpoint's backward took from the low end is all dropped after it: no gradient may move in there. */
 static void mmixi_step_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
-    char *p = (char *)ptr;
-    size_t size = mmixi_step_size(bytes);
-    mmixi_block *b = m->step.block;
-    if (!p) return;
-    while (p < b->base || p >= b->base + b->size) b++;              /* the block that it lies in */
-    mmixi_poison(p, size);
-    for (;;) {
-        size_t i;
-        if (p + size == b->base + b->low) b->low -= size;
-        else if (p == b->base + b->high) b->high += size;
-        else break;
-        m->step.used -= size;
-        if (m->rerunning) return;
-        for (i = 0; i < m->holes; i++)                              /* a hole may lie at the new end */
-            if (m->hole[i].ptr + m->hole[i].size == b->base + b->low || m->hole[i].ptr == b->base + b->high)
-                break;
-        if (i == m->holes) return;
-        p = m->hole[i].ptr;
-        size = m->hole[i].size;
-        m->hole[i] = m->hole[--m->holes];
+    mmix_mark from = m->rerun_from;
+    size_t at, index, i = m->holes;
+    mmixi_hole *h = &m->hole[i];
+    mmixi_block *b;
+    if (!ptr) return;
+    index = mmixi_block_of(m, ptr, &at);
+    b = &m->step.block[index];
+    h->ptr = (char *)ptr;
+    h->size = mmixi_step_size(bytes);
+    mmixi_poison(h->ptr, h->size);
+    if (at + h->size != b->low && at != b->high) {
+        m->holes += i < MMIXI_HOLES && !(m->rerunning && at < b->low
+                    && (index > from.block || (index == from.block && at >= from.used)));
+        return;
     }
-    if (m->holes < m->hole_capacity && !mmixi_dropped_by_rerun(m, b, p)) {
-        m->hole[m->holes].ptr = p;
-        m->hole[m->holes++].size = size;
+    for (m->holes++; i < m->holes; ) {           /* an end moves back; a hole may lie at the new one */
+        h = &m->hole[i++];
+        if (h->ptr + h->size == b->base + b->low) b->low -= h->size;
+        else if (h->ptr == b->base + b->high) b->high += h->size;
+        else continue;
+        m->step.used -= h->size;
+        *h = m->hole[--m->holes];
+        i = m->rerunning ? m->holes : 0;
     }
 }
 
 static void *mmixi_header(mmix_ctx *m, size_t bytes)
 {
     void *p = mmixi_arena_take(m, &m->header, mmixi_step_size(bytes), 0);
-    if (p) memset(p, 0, bytes);
-    return p;
+    return p ? memset(p, 0, bytes) : NULL;
 }
 
 MMIXDEF mmix_mark mmix_mark_here(mmix_ctx *m)
 {
-    mmix_mark mark;
-    memset(&mark, 0, sizeof mark);
-    mark.block = m->step.current;
-    mark.header_block = m->header.current;
-    mark.nodes = m->nodes;
-    mark.graded = m->graded;
-    mark.high = (size_t)-1;                      /* before there is a block: all of the first one */
-    if (m->step.count) {
+    mmix_mark mark = { m->step.current, 0, (size_t)-1, m->header.current, 0, m->nodes, m->graded };
+    if (m->step.count) {                         /* before there is a block: all of the first one */
         mark.used = m->step.block[mark.block].low;
         mark.high = m->step.block[mark.block].high;
     }
@@ -2161,8 +2147,8 @@ static void mmixi_arena_back(mmixi_arena *a, size_t block, size_t used, size_t h
     if (!a->count) return;
     for (size_t i = a->count; i-- > block;) {
         mmixi_block *b = &a->block[i];
-        size_t low = i == block ? used : 0, top = b->high;
-        if (drop_high) top = i == block ? mmixi_min(high, b->size) : b->size;
+        size_t low = i == block ? used : 0, top = !drop_high ? b->high : i == block ? mmixi_min(high, b->size)
+            : b->size;
         if (low < b->low) mmixi_poison(b->base + low, b->low - low);
         if (top > b->high) mmixi_poison(b->base + b->high, top - b->high);
         a->used -= (b->low - low) + (top - b->high);
@@ -2174,45 +2160,38 @@ static void mmixi_arena_back(mmixi_arena *a, size_t block, size_t used, size_t h
 
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until);         /* with the tape */
 
-/* The low end goes back, and the high end too if it is to be dropped. During a backward pass gradients, their
-   headers and the holes stay. */
+/* The low end goes back, and the high end too if it is to be dropped, with the holes in what goes. During a
+   backward pass gradients, their headers and the holes stay. */
 static void mmixi_rewind(mmix_ctx *m, mmix_mark mark, int drop_high)
 {
-    int outside = !m->in_backward;
-    size_t kept = 0;
-    if (outside) mmixi_drop_gradients(m, mark.graded);
-    /* a hole that lies in what is dropped goes too */
-    for (size_t i = 0; outside && i < m->holes; i++)
-        for (size_t j = 0; j <= mark.block && j < m->step.count; j++) {
-            const mmixi_block *b = &m->step.block[j];
-            size_t at = (size_t)((uintptr_t)m->hole[i].ptr - (uintptr_t)b->base);     /* huge if before */
-            size_t low = j == mark.block ? mark.used : b->low,
-                high = j == mark.block && drop_high ? mark.high : b->high;
-            if (at < b->size && (at < low || at >= high)) m->hole[kept++] = m->hole[i];
-        }
-    if (outside) m->holes = kept;
     m->nodes = mmixi_min(m->nodes, mark.nodes);
+    if (!m->in_backward) {
+        size_t kept = 0;
+        mmixi_drop_gradients(m, mark.graded);
+        for (size_t i = 0, at; i < m->holes; i++) {
+            size_t j = mmixi_block_of(m, m->hole[i].ptr, &at);
+            if (j < mark.block || (j == mark.block && (at < mark.used
+                || at >= (drop_high ? mark.high : m->step.block[j].high)))) m->hole[kept++] = m->hole[i];
+        }
+        m->holes = kept;
+        mmixi_arena_back(&m->header, mark.header_block, mark.header_used, 0, 0);
+    }
     mmixi_arena_back(&m->step, mark.block, mark.used, mark.high, drop_high);
-    if (outside) mmixi_arena_back(&m->header, mark.header_block, mark.header_used, (size_t)-1, 0);
 }
 MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark) { mmixi_rewind(m, mark, !m->in_backward); }
 
 MMIXDEF void mmix_reset(mmix_ctx *m)
 {
-    mmix_mark start;
+    const mmix_mark start = { 0, 0, (size_t)-1, 0, 0, 0, NULL };
     if (!m) return;
-    memset(&start, 0, sizeof start);
-    start.high = (size_t)-1;
     m->holes = 0;
     mmix_rewind(m, start);
     m->step.used = 0;
 #ifndef MMIX_REGRESSION
-    if (m->step.count > 1) {                     /* one block of what this step needed */
-        size_t need = mmixi_round_up(m->step.peak, MMIXI_BLOCK);
+    if (m->step.count > 1) {                     /* one block of what this step needed; else the next op tries again */
         int kind = m->error_kind;
-        mmixi_arena_free(m, &m->step);
-        /* the next op tries again */
-        if (mmixi_arena_add(m, &m->step, need) && !kind) mmix_error_clear(m);
+        mmixi_arena_cut(m, &m->step, 0);
+        if (mmixi_arena_add(m, &m->step, mmixi_round_up(m->step.peak, MMIXI_BLOCK)) && !kind) mmix_error_clear(m);
     }
 #endif
     m->step.peak = 0;
@@ -4123,15 +4102,14 @@ MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b,
 struct mmix_tensor {
     int dtype, ndim;
     size_t shape[MMIX_MAX_DIMS], stride[MMIX_MAX_DIMS];
-    void *data;                                  /* NULL when backward freed it, and in a view: mmixi_data */
+    void *data;                                  /* of an owner; NULL when backward freed it */
     mmix_ctx *m;
     mmix_tensor *base;                           /* of a view: the tensor that owns the memory */
     size_t offset;                               /* of a view: elements from the base's first */
     mmix_tensor *grad;
     mmix_tensor *next_graded;                    /* in the context's list of leaves with a gradient */
-    /* wants a gradient; is no op's output; the gradient holds something; in memory that is the
-       caller's, to be read only */
-    int wants, leaf, written, borrowed;
+    /* wants a gradient; is no op's output; the gradient holds something */
+    int wants, leaf, written;
     /* the value of a one-element tensor, which outlives its node */
     mmix_real scalar;
     int lasting;                                 /* a parameter: any context may use it */
@@ -4145,18 +4123,24 @@ static size_t mmixi_dtype_size(int dtype)
     return dtype == MMIX_DTYPE_REAL ? sizeof(mmix_real) : dtype == MMIX_DTYPE_I32 ? sizeof(int32_t) : 1;
 }
 
+static mmix_tensor *mmixi_owner(const mmix_tensor *t) { return t->base ? t->base : (mmix_tensor *)t; }
+/* An axis counted from the front, -1 if t has none such. */
+static int mmixi_axis(const mmix_tensor *t, int axis)
+{
+    int a = t && axis < 0 ? axis + t->ndim : axis;
+    return t && a >= 0 && a < t->ndim ? a : -1;
+}
 MMIXDEF int mmix_dtype(const mmix_tensor *t) { return t ? t->dtype : MMIX_DTYPE_REAL; }
 MMIXDEF int mmix_ndim(const mmix_tensor *t) { return t ? t->ndim : 0; }
-static int mmixi_axis(const mmix_tensor *t, int axis) { return axis < 0 ? axis + t->ndim : axis; }
 MMIXDEF size_t mmix_shape(const mmix_tensor *t, int axis)
 {
-    int a = t ? mmixi_axis(t, axis) : -1;
-    return a >= 0 && a < t->ndim ? t->shape[a] : 0;
+    int a = mmixi_axis(t, axis);
+    return a < 0 ? 0 : t->shape[a];
 }
 MMIXDEF size_t mmix_stride(const mmix_tensor *t, int axis)
 {
-    int a = t ? mmixi_axis(t, axis) : -1;
-    return a >= 0 && a < t->ndim ? t->stride[a] : 0;
+    int a = mmixi_axis(t, axis);
+    return a < 0 ? 0 : t->stride[a];
 }
 MMIXDEF size_t mmix_count(const mmix_tensor *t)
 {
@@ -4164,12 +4148,15 @@ MMIXDEF size_t mmix_count(const mmix_tensor *t)
     for (int i = 0; t && i < t->ndim; i++) n *= t->shape[i];
     return n;
 }
+static int mmixi_same_shape(const mmix_tensor *a, const mmix_tensor *b)
+{
+    return a->ndim == b->ndim && !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape);
+}
 static size_t mmixi_bytes(const mmix_tensor *t) { return mmix_count(t) * mmixi_dtype_size(t->dtype); }
 static void *mmixi_data(const mmix_tensor *t, int dtype)
 {
-    const mmix_tensor *owner = t && t->base ? t->base : t;
-    if (!t || t->dtype != dtype || !owner->data) return NULL;
-    return t->base ? (char *)owner->data + t->offset * mmixi_dtype_size(dtype) : t->data;
+    char *data = t && t->dtype == dtype ? (char *)mmixi_owner(t)->data : NULL;
+    return data ? data + t->offset * mmixi_dtype_size(dtype) : NULL;
 }
 MMIXDEF mmix_real *mmix_data(const mmix_tensor *t) { return (mmix_real *)mmixi_data(t, MMIX_DTYPE_REAL); }
 MMIXDEF int32_t *mmix_data_i32(const mmix_tensor *t) { return (int32_t *)mmixi_data(t, MMIX_DTYPE_I32); }
@@ -4226,51 +4213,48 @@ static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
     return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
 }
 
-/* A tensor in step memory on behalf of `who`; NULL on error or while one is kept. */
-static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape)
+/* A tensor in step memory on behalf of `who`, filled with `values` if they are given; NULL on error or while one
+   is kept. */
+static mmix_tensor *mmixi_new_from(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape,
+                                   const void *values)
 {
     mmix_tensor *t = !m || m->error_kind ? NULL : mmixi_tensor(m);
     size_t bytes = t ? mmixi_describe(m, t, who, dtype, ndim, shape) : 0;
-    if (!bytes) return NULL;
-    t->data = mmixi_step(m, bytes);
-    return t->data ? t : NULL;
+    if (bytes) t->data = mmixi_step(m, bytes);
+    if (!bytes || !t->data) return NULL;
+    if (values) memcpy(t->data, values, bytes);
+    return t;
 }
-
+static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape)
+{
+    return mmixi_new_from(m, who, dtype, ndim, shape, NULL);
+}
+static mmix_tensor *mmixi_new_axes(mmix_ctx *m, int ndim, size_t a, size_t b, size_t c, size_t d)
+{
+    const size_t shape[4] = { a, b, c, d };
+    return mmixi_new(m, "mmix_new", MMIX_DTYPE_REAL, ndim, shape);
+}
 MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape)
 {
     return mmixi_new(m, "mmix_new", dtype, ndim, shape);
 }
-MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a) { return mmix_new(m, MMIX_DTYPE_REAL, 1, &a); }
-MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b)
-{
-    size_t shape[2];
-    shape[0] = a; shape[1] = b;
-    return mmix_new(m, MMIX_DTYPE_REAL, 2, shape);
-}
+MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a) { return mmixi_new_axes(m, 1, a, 0, 0, 0); }
+MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b) { return mmixi_new_axes(m, 2, a, b, 0, 0); }
 MMIXDEF mmix_tensor *mmix_new3(mmix_ctx *m, size_t a, size_t b, size_t c)
 {
-    size_t shape[3];
-    shape[0] = a; shape[1] = b; shape[2] = c;
-    return mmix_new(m, MMIX_DTYPE_REAL, 3, shape);
+    return mmixi_new_axes(m, 3, a, b, c, 0);
 }
 MMIXDEF mmix_tensor *mmix_new4(mmix_ctx *m, size_t a, size_t b, size_t c, size_t d)
 {
-    size_t shape[4];
-    shape[0] = a; shape[1] = b; shape[2] = c; shape[3] = d;
-    return mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
+    return mmixi_new_axes(m, 4, a, b, c, d);
 }
-
 MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const mmix_real *values)
 {
-    mmix_tensor *t = mmixi_new(m, "mmix_from", MMIX_DTYPE_REAL, ndim, shape);
-    if (t) memcpy(t->data, values, mmix_count(t) * sizeof(mmix_real));
-    return t;
+    return mmixi_new_from(m, "mmix_from", MMIX_DTYPE_REAL, ndim, shape, values);
 }
 MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values)
 {
-    mmix_tensor *t = mmixi_new(m, "mmix_from_i32", MMIX_DTYPE_I32, ndim, shape);
-    if (t) memcpy(t->data, values, mmix_count(t) * sizeof(int32_t));
-    return t;
+    return mmixi_new_from(m, "mmix_from_i32", MMIX_DTYPE_I32, ndim, shape, values);
 }
 
 /* ---- walking ----
@@ -4315,8 +4299,14 @@ static void mmixi_put(const mmixi_kernels *k, size_t n, const mmix_real *x, mmix
 }
 static size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_max(cols, 1)); }
 /* All rows, on all threads: x and y lie as the tensors say. */
-typedef struct mmixi_put_job { const mmix_ctx *m; const mmix_tensor *as_x, *as_y; const mmix_real *x;
-                              mmix_real *y; int add; } mmixi_put_job;
+typedef struct mmixi_put_job {
+    const mmix_ctx *m;
+    const mmix_tensor *as_x;
+    const mmix_real *x;
+    const mmix_tensor *as_y;
+    mmix_real *y;
+    int add;
+} mmixi_put_job;
 static void mmixi_put_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_put_job *j = (const mmixi_put_job *)arg;
@@ -4328,13 +4318,7 @@ static void mmixi_put_range(void *arg, size_t begin, size_t end, size_t lane)
 static void mmixi_put_all(mmix_ctx *m, const mmix_tensor *as_x, const mmix_real *x, const mmix_tensor *as_y,
                           mmix_real *y, int add)
 {
-    mmixi_put_job j;
-    j.m = m;
-    j.as_x = as_x;
-    j.as_y = as_y;
-    j.x = x;
-    j.y = y;
-    j.add = add;
+    mmixi_put_job j = { m, as_x, x, as_y, y, add };
     mmixi_ranges(m, mmixi_rows(as_x), mmixi_row_grain(mmixi_cols(as_x)), mmixi_put_range, &j);
 }
 static void mmixi_zero_range(void *arg, size_t begin, size_t end, size_t lane)
@@ -4350,7 +4334,7 @@ static void mmixi_zero(mmix_ctx *m, size_t n, mmix_real *x)
 /* mmix_data for writing: what was packed of the values is out of date. */
 static mmix_real *mmixi_overwrite(mmix_tensor *t)
 {
-    if (t) (t->base ? t->base : t)->packed = NULL;
+    if (t) mmixi_owner(t)->packed = NULL;
     return mmix_data(t);
 }
 MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
@@ -4367,28 +4351,29 @@ MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream)
 {
     mmix_real *x = mmixi_overwrite(t);
-    if (!x) return t;
-    for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++)
+    for (size_t r = 0, n = x ? mmixi_cols(t) : 0; x && r < mmixi_rows(t); r++)
         for (size_t i = 0; i < n; i++)
             x[mmixi_row_offset(t, r) + i] = (mmix_real)(deviation * mmix_random_normal(m, MMIXI_RANDOM_RANDN,
                     stream, r * n + i));
     return t;
 }
-MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values)
+/* Between a tensor and an array of its rows, in or out. */
+static int mmixi_transfer(const mmix_tensor *t, const char *who, mmix_real *to, const mmix_real *from)
 {
-    const mmix_real *x = mmix_data(t);
-    if (!x) return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "mmix_read: there are no real values") : -1;
-    for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++)
-        memcpy(values + r * n, x + mmixi_row_offset(t, r), n * sizeof *x);
+    mmix_real *x = mmix_data(t);
+    if (!x) return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: there are no real values", who) : -1;
+    for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++) {
+        mmix_real *row = x + mmixi_row_offset(t, r);
+        if (from) memcpy(row, from + r * n, n * sizeof *row);
+        else memcpy(to + r * n, row, n * sizeof *row);
+    }
     return 0;
 }
+MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values) { return mmixi_transfer(t, "mmix_read", values, NULL); }
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values)
 {
-    mmix_real *x = mmixi_overwrite(t);
-    if (!x) return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "mmix_write: there are no real values") : -1;
-    for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++)
-        memcpy(x + mmixi_row_offset(t, r), values + r * n, n * sizeof *x);
-    return 0;
+    mmixi_overwrite(t);
+    return mmixi_transfer(t, "mmix_write", NULL, values);
 }
 MMIXDEF double mmix_item(const mmix_tensor *t)
 {
@@ -4425,16 +4410,20 @@ static int mmixi_usable(mmix_ctx *m, const char *who, int length, const char *na
                         int dtype)
 {
     static const char types[][8] = { "real", "int32", "u8" };
-    if (!t) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is NULL", who, length, name), 0;
-    if (t->m != m && !t->lasting)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s belongs to another context", who, length, name), 0;
-    if (dtype >= 0 && t->dtype != dtype)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is %s, expected %s", who, length, name,
-                         types[t->dtype], types[dtype]), 0;
-    if (!mmixi_data(t, t->dtype))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s has no values (%s)", who, length, name, t->lasting
-                         ? "mmix_params_allocate comes first" : "mmix_backward consumed it"), 0;
-    return 1;
+    const char *wrong = !t ? "is NULL" : t->m != m && !t->lasting ? "belongs to another context"
+        : mmixi_data(t, t->dtype) ? NULL : t->lasting ? "has no values (mmix_params_allocate comes first)"
+        : "has no values (mmix_backward consumed it)";
+    if (wrong) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s %s", who, length, name, wrong);
+    else if (dtype >= 0 && t->dtype != dtype)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is %s, expected %s", who, length, name, types[t->dtype],
+                  types[dtype]);
+    else return 1;
+    return 0;
+}
+/* The size that a character of a spec stands for; 0: any, or not bound. */
+static size_t mmixi_bound(const size_t *bound, char c)
+{
+    return c >= 'A' ? bound[c - 'A'] : c == '*' ? 0 : (size_t)(c - '0');
 }
 /* One argument; *spec moves on to the next, or to the end. 1, or 0 after mmix_fail. Every op of a single token
    passes here: the text is read once. */
@@ -4443,6 +4432,7 @@ static int mmixi_expect_one(mmix_ctx *m, const char *who, size_t *bound, const c
     const char *name = *spec, *at = name, *shape;
     char found[MMIXI_TEXT], expected[MMIXI_TEXT];
     int length, dtype = MMIX_DTYPE_REAL, optional, leading, axes = 0, ok;
+    size_t n;
     while (*at != '?' && *at != ':' && *at != ' ') at++;
     length = (int)(at - name);
     optional = *at == '?';
@@ -4452,23 +4442,19 @@ static int mmixi_expect_one(mmix_ctx *m, const char *who, size_t *bound, const c
     leading = *at == '.';
     shape = at + 3 * leading;
     while (shape[axes] && shape[axes] != ',') axes++;
-    *spec = shape[axes] ? shape + axes + 2 : shape + axes;
+    *spec = shape + axes + (shape[axes] ? 2 : 0);
     if (!t && optional) return 1;
     if (!mmixi_usable(m, who, length, name, t, dtype)) return 0;
     ok = leading ? t->ndim >= axes : t->ndim == axes;
     for (int i = 0; ok && i < axes; i++) {
-        const size_t size = t->shape[t->ndim - axes + i];
-        size_t *want = shape[i] >= 'A' ? &bound[shape[i] - 'A'] : NULL;
-        if (want && !*want) *want = size;
-        ok = want ? *want == size : shape[i] == '*' || size == (size_t)(shape[i] - '0');
+        size_t size = t->shape[t->ndim - axes + i], want = mmixi_bound(bound, shape[i]);
+        if (!want && shape[i] != '*') bound[shape[i] - 'A'] = want = size;
+        ok = !want || want == size;
     }
     if (ok) return 1;
-    {
-        size_t n = (size_t)snprintf(expected, sizeof expected, leading ? "(…, " : "(");
-        for (int i = 0; i < axes; i++)
-            n = mmixi_size_text(expected, n, i ? ", " : "", shape[i] >= 'A' ? bound[shape[i] - 'A']
-                                : shape[i] == '*' ? 0 : (size_t)(shape[i] - '0'));
-    }
+    n = (size_t)snprintf(expected, sizeof expected, leading ? "(…, " : "(");
+    for (int i = 0; i < axes; i++)
+        n = mmixi_size_text(expected, n, i ? ", " : "", mmixi_bound(bound, shape[i]));
     mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s has shape %s, expected %s): %s%.*s", who, length, name,
               mmixi_shape_text(t, found), expected, leading ? "…" : "", axes, shape);
     return 0;
@@ -4494,17 +4480,23 @@ static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
     mmix_tensor *v = mmixi_tensor(m);
     if (!v) return NULL;
     *v = *t;
-    v->base = t->base ? t->base : t;
-    v->offset = t->offset + offset;
+    v->base = mmixi_owner(t);
+    v->offset += offset;
     v->grad = NULL;
     v->data = NULL;
     v->packed = NULL;
     return v;
 }
-static mmix_tensor *mmixi_owner(mmix_tensor *t) { return t->base ? t->base : t; }
+/* v lies as t does. */
+static void mmixi_lie_as(mmix_tensor *v, const mmix_tensor *t)
+{
+    v->ndim = t->ndim;
+    memcpy(v->shape, t->shape, sizeof v->shape);
+    memcpy(v->stride, t->stride, sizeof v->stride);
+}
 static int mmixi_wants(const mmix_tensor *t)
 {
-    return t && t->dtype == MMIX_DTYPE_REAL && (t->base ? t->base->wants : t->wants);
+    return t && t->dtype == MMIX_DTYPE_REAL && mmixi_owner(t)->wants;
 }
 
 MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t start, size_t count)
@@ -4513,7 +4505,7 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
     int a;
     if (!mmixi_expect(m, "mmix_slice", NULL, "t:any ...", t)) return NULL;
     a = mmixi_axis(t, axis);
-    if (a < 0 || a >= t->ndim || !count || start > t->shape[a] || count > t->shape[a] - start) {
+    if (a < 0 || !count || start > t->shape[a] || count > t->shape[a] - start) {
         char text[MMIXI_TEXT];
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_slice: %.0f elements from %.0f on axis %d of %s",
                   (double)count, (double)start, axis, mmixi_shape_text(t, text));
@@ -4528,30 +4520,27 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
 
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
 {
-    mmix_tensor *owner = t ? mmixi_owner(t) : NULL;
-    if (!t || t->dtype != MMIX_DTYPE_REAL) return t;
-    if (owner->lasting && !owner->grad)
+    mmix_tensor *owner = t && t->dtype == MMIX_DTYPE_REAL ? mmixi_owner(t) : NULL;
+    if (owner && owner->lasting && !owner->grad)
         mmix_fail(owner->m, MMIX_ERROR_ARGUMENT, "mmix_require_grad: for parameters call mmix_params_train");
-    else owner->wants = 1;
+    else if (owner) owner->wants = 1;
     return t;
 }
 
-/* Gives an owner its gradient tensor; NULL on error. */
-static mmix_tensor *mmixi_make_grad(mmix_ctx *m, mmix_tensor *t)
+/* Gives an owner its gradient tensor. 0, or -1. */
+static int mmixi_make_grad(mmix_ctx *m, mmix_tensor *t)
 {
-    if (!t->grad) {
-        mmix_tensor *g = mmixi_tensor(m);
-        size_t bytes = g ? mmixi_describe(m, g, "gradient", MMIX_DTYPE_REAL, t->ndim, t->shape) : 0;
-        if (!bytes) return NULL;
-        g->data = mmixi_step_high(m, bytes);
-        if (!g->data) return NULL;
-        t->grad = g;
-        if (t->leaf) {
-            t->next_graded = m->graded;
-            m->graded = t;
-        }
+    mmix_tensor *g = t->grad ? NULL : mmixi_tensor(m);
+    size_t bytes = g ? mmixi_describe(m, g, "gradient", MMIX_DTYPE_REAL, t->ndim, t->shape) : 0;
+    if (t->grad) return 0;
+    if (bytes) g->data = mmixi_step_high(m, bytes);
+    if (!bytes || !g->data) return -1;
+    t->grad = g;
+    if (t->leaf) {
+        t->next_graded = m->graded;
+        m->graded = t;
     }
-    return t->grad;
+    return 0;
 }
 /* Leaves that came to a gradient after `until` did have none again. */
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
@@ -4566,41 +4555,23 @@ static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
    something is there already. */
 static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int *add)
 {
-    mmix_tensor *owner;
-    if (!mmixi_wants(t)) return NULL;
-    owner = mmixi_owner(t);
-    if (!mmixi_make_grad(m, owner)) return NULL;
-    if (owner->borrowed) {
-        mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
-        if (!own) return NULL;
-        mmixi_put_all(m, owner, (const mmix_real *)owner->grad->data, owner, own, 0);
-        owner->grad->data = own;
-        owner->grad->base = NULL;
-        owner->borrowed = 0;
-    }
+    mmix_tensor *owner = t ? mmixi_owner(t) : NULL;
+    if (!mmixi_wants(t) || mmixi_make_grad(m, owner)) return NULL;
     /* a view's share of the gradient: the rest of it begins at zero */
-    if (t->base && !owner->written) {
-        mmixi_zero(m, mmix_count(owner), (mmix_real *)owner->grad->data);
-        owner->written = 1;
-    }
-    *add = owner->written;
+    if (t->base && !owner->written) mmixi_zero(m, mmix_count(owner), (mmix_real *)owner->grad->data);
+    *add = t->base || owner->written;
     owner->written = 1;
-    return (mmix_real *)owner->grad->data + (t->base ? t->offset : 0);
+    return (mmix_real *)owner->grad->data + t->offset;
 }
 
-/* The gradient of an output is that of the input t too: handed on if t has none yet, else added. The output
-   has none after it. */
+/* The gradient of an output is that of t, too: handed on if t has none yet, else added. */
 static void mmixi_grad_hand_on(mmix_ctx *m, mmix_tensor *t, mmix_tensor *out)
 {
     int add;
     mmix_real *d;
-    if (!mmixi_wants(t)) return;
-    if (!t->base && !t->leaf && !t->grad) {
+    if (mmixi_wants(t) && !t->base && !t->leaf && !t->grad) {
         t->grad = out->grad;
-        t->borrowed = out->borrowed;
-        memcpy(t->grad->shape, t->shape, sizeof t->shape);
-        memcpy(t->grad->stride, t->stride, sizeof t->stride);
-        t->grad->ndim = t->ndim;
+        mmixi_lie_as(t->grad, t);
         t->written = 1;
         out->grad = NULL;
         out->written = 0;
@@ -4612,17 +4583,10 @@ static void mmixi_grad_hand_on(mmix_ctx *m, mmix_tensor *t, mmix_tensor *out)
 
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
 {
-    mmix_tensor *owner, *v;
-    if (!t || !mmixi_wants(t)) return NULL;
-    owner = t->base ? t->base : NULL;
-    if (!owner) return t->written ? t->grad : NULL;
-    if (!owner->written) return NULL;
-    v = mmixi_view(t->m, owner->grad, t->offset);
-    if (!v) return NULL;
-    v->ndim = t->ndim;
-    memcpy(v->shape, t->shape, sizeof v->shape);
-    memcpy(v->stride, t->stride, sizeof v->stride);
-    return v;
+    mmix_tensor *g = mmixi_wants(t) && mmixi_owner(t)->written ? mmixi_owner(t)->grad : NULL;
+    if (g && t->base) g = mmixi_view(t->m, g, t->offset);
+    if (g && t->base) mmixi_lie_as(g, t);
+    return g;
 }
 
 /* ---- the tape ---- */
@@ -4655,6 +4619,12 @@ static uint64_t mmixi_digest(const mmix_tensor *t)
 }
 #endif
 
+/* p for as long as the step: a copy of its `size` bytes, or itself if size is 0. */
+static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
+{
+    void *copy = size ? mmixi_header(m, size) : NULL;
+    return copy ? memcpy(copy, p, size) : size ? NULL : p;
+}
 /* Runs an op whose call holds inputs and outputs; records it if an input wants a gradient, or call->recorded
    is 1 before. 0, or -1. `options` is copied, unless size is 0. */
 static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
@@ -4670,13 +4640,9 @@ static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_c
         void *node = m->node;
         if (mmixi_grow(m, &node, &m->node_capacity, m->nodes + 1, sizeof *m->node)) return -1;
         m->node = (mmixi_node *)node;
-        if (size) {
-            void *copy = mmixi_header(m, size);
-            if (!copy) return -1;
-            call->options = memcpy(copy, options, size);
-        }
+        call->options = mmixi_kept(m, options, size);
     }
-    if (run->forward(m, call) || m->error_kind) return -1;
+    if (m->error_kind || run->forward(m, call) || m->error_kind) return -1;
     for (int i = 0; i < 2; i++) {
         mmix_tensor *out = call->out[i];
         if (!out) continue;
@@ -4744,12 +4710,11 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
         mmixi_step_free(m, node->call.saved[i], node->call.saved_count[i] * sizeof(mmix_real));
     for (int i = 2; i-- > 0;) {
         mmix_tensor *out = node->call.out[i];
-        size_t bytes = out ? mmix_count(out) * mmixi_dtype_size(out->dtype) : 0;
         if (!out) continue;
-        if (out->grad && !out->borrowed) mmixi_step_free(m, out->grad->data, bytes);
-        mmixi_step_free(m, out->data, bytes);
+        if (out->grad) mmixi_step_free(m, out->grad->data, mmixi_bytes(out));
+        mmixi_step_free(m, out->data, mmixi_bytes(out));
         out->grad = NULL;
-        out->wants = out->written = out->borrowed = 0;
+        out->wants = out->written = 0;
         out->data = mmix_count(out) == 1 && out->dtype == MMIX_DTYPE_REAL ? &out->scalar : NULL;
     }
 }
@@ -4780,11 +4745,8 @@ static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
 static int mmixi_backward(mmix_ctx *m, size_t bottom)
 {
     int was_recording = m->recording, was_inside = m->in_backward, failed = 0;
-    void *hole = m->hole;
     m->recording = 0;
     m->in_backward = 1;
-    if (mmixi_grow(m, &hole, &m->hole_capacity, 512, sizeof *m->hole)) failed = 1;
-    m->hole = (mmixi_hole *)hole;
     while (m->nodes > bottom) {
         mmixi_node node = m->node[--m->nodes];
         if (!failed && (mmixi_out_grad(node.call.out[0]) || mmixi_out_grad(node.call.out[1])))
@@ -4799,30 +4761,13 @@ static int mmixi_backward(mmix_ctx *m, size_t bottom)
     return failed ? -1 : 0;
 }
 
-/* g becomes, or is added to, the gradient of t. 0, or -1. */
-static int mmixi_seed_grad(mmix_ctx *m, mmix_tensor *t, mmix_tensor *g)
-{
-    mmix_real *to;
-    int add;
-    if (!t->base && !t->leaf && !t->grad && mmixi_owner(g)->leaf && mmixi_contiguous(g)) {
-        t->grad = mmixi_view(m, g, 0);           /* nothing is copied, unless more is added to it */
-        if (!t->grad) return -1;
-        t->grad->data = mmix_data(g);
-        t->borrowed = t->written = 1;
-        return 0;
-    }
-    to = mmixi_grad_target(m, t, &add);
-    if (!to) return -1;
-    mmixi_put_all(m, g, mmix_data(g), t, to, add);
-    return 0;
-}
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n)
 {
     if (m->error_kind) return -1;
     for (size_t k = 0; k < n; k++) {
         mmix_tensor *t = outputs[k], *g = gradients[k];
         if (!mmixi_expect(m, "mmix_backward", NULL, "output ..., gradient ...", t, g)) return -1;
-        if (t->ndim != g->ndim || memcmp(t->shape, g->shape, (size_t)t->ndim * sizeof(size_t))) {
+        if (!mmixi_same_shape(t, g)) {
             char a[MMIXI_TEXT], b[MMIXI_TEXT];
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: gradient %d has shape %s, its output %s",
                              (int)k, mmixi_shape_text(g, a), mmixi_shape_text(t, b));
@@ -4832,8 +4777,12 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
                              "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
                              "it depends on asked for a gradient, or a backward consumed it)", (int)k);
     }
-    for (size_t k = 0; k < n; k++)
-        if (mmixi_seed_grad(m, outputs[k], gradients[k])) return -1;
+    for (size_t k = 0; k < n; k++) {
+        int add;
+        mmix_real *to = mmixi_grad_target(m, outputs[k], &add);
+        if (!to) return -1;
+        mmixi_put_all(m, gradients[k], mmix_data(gradients[k]), outputs[k], to, add);
+    }
     return mmixi_backward(m, 0);
 }
 
@@ -4851,21 +4800,23 @@ MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss)
     return seed ? mmix_backward_from(m, &loss, &seed, 1) : -1;
 }
 
+/* Begins the call of an op that is not in the table. 0, or -1. */
+static int mmixi_inputs(mmix_ctx *m, const char *who, mmix_call *call, mmix_tensor **inputs, size_t n)
+{
+    memset(call, 0, sizeof *call);
+    call->op = MMIX_OP_COUNT;
+    if (n > MMIX_MAX_INPUTS || (n && !inputs))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d inputs, expected at most %d%s", who, (int)n,
+                         MMIX_MAX_INPUTS, inputs ? "" : ", found NULL");
+    for (size_t i = 0; i < n; i++)
+        if (!mmixi_expect(m, who, NULL, "input?:any ...", call->in[i] = inputs[i])) return -1;
+    return m->error_kind ? -1 : 0;
+}
 MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, int ndim, const size_t *shape,
                                  mmix_op_functions functions, const void *user)
 {
     mmix_call call;
-    memset(&call, 0, sizeof call);
-    call.op = MMIX_OP_COUNT;
-    if (n > MMIX_MAX_INPUTS || (n && !inputs)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_custom: %d inputs, expected at most %d%s", (int)n,
-                  MMIX_MAX_INPUTS, inputs ? "" : ", found NULL");
-        return NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!mmixi_expect(m, "mmix_custom", NULL, "input?:any ...", inputs[i])) return NULL;
-        call.in[i] = inputs[i];
-    }
+    if (mmixi_inputs(m, "mmix_custom", &call, inputs, n)) return NULL;
     call.out[0] = mmixi_new(m, "mmix_custom", MMIX_DTYPE_REAL, ndim, shape);
     return mmixi_run_functions(m, &functions, &call, user, 0) ? NULL : call.out[0];
 }
@@ -4891,8 +4842,8 @@ static int mmixi_keep_falls(const mmixi_block *b, size_t used, const mmix_tensor
 /* Else the kept tensors wait at the high end while the low end goes back. */
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n)
 {
-    void *copy[MMIXI_KEEP];
     mmix_tensor was[MMIXI_KEEP];
+    int falls;
     if (m->error_kind) return -1;
     if (n > MMIXI_KEEP || m->nodes > mark.nodes)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP ? "mmix_rewind_keep: at most 8 tensors"
@@ -4904,32 +4855,25 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
         was[i] = *keep[i];
         was[i].data = mmixi_data(keep[i], was[i].dtype);         /* of a view it is the base's */
     }
-    if (m->step.count && mmixi_keep_falls(&m->step.block[mark.block], mark.used, was, n)) {
-        mmixi_rewind(m, mark, 0);
-        for (size_t i = 0; i < n; i++) {
-            keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape);
-            if (!keep[i]) return -1;
-            keep[i]->wants = was[i].leaf && was[i].wants;
-            mmixi_unpoison(was[i].data, mmixi_bytes(&was[i]));
-            memmove(keep[i]->data, was[i].data, mmixi_bytes(&was[i]));
-        }
-        mmixi_poison_free(&m->step.block[mark.block]);
-        return 0;
-    }
-    for (size_t i = 0; i < n; i++) {
-        copy[i] = mmixi_arena_take(m, &m->step, mmixi_step_size(mmixi_bytes(&was[i])), 1);    /* in no hole */
-        if (!copy[i]) return -1;
-        memcpy(copy[i], was[i].data, mmixi_bytes(&was[i]));
+    falls = m->step.count && mmixi_keep_falls(&m->step.block[mark.block], mark.used, was, n);
+    for (size_t i = 0; !falls && i < n; i++) {
+        void *copy = mmixi_arena_take(m, &m->step, mmixi_step_size(mmixi_bytes(&was[i])), 1);     /* in no hole */
+        if (!copy) return -1;
+        was[i].data = memcpy(copy, was[i].data, mmixi_bytes(&was[i]));
     }
     mmixi_rewind(m, mark, 0);
     for (size_t i = 0; i < n; i++) {
         keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape);
         if (!keep[i]) return -1;
         keep[i]->wants = was[i].leaf && was[i].wants;
-        memcpy(keep[i]->data, copy[i], mmixi_bytes(&was[i]));
+        mmixi_unpoison(was[i].data, mmixi_bytes(&was[i]));
+        memmove(keep[i]->data, was[i].data, mmixi_bytes(&was[i]));
     }
-    for (size_t i = n; i-- > 0;)
-        mmixi_step_free(m, copy[i], mmixi_bytes(&was[i]));
+    for (size_t i = n; !falls && i-- > 0;) mmixi_step_free(m, was[i].data, mmixi_bytes(&was[i]));
+    if (falls) {
+        mmixi_block *b = &m->step.block[mark.block];
+        mmixi_poison(b->base + b->low, mmixi_block_left(b));
+    }
     return 0;
 }
 
@@ -4943,16 +4887,14 @@ static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
     const int was = m->rerunning;
     const mmix_mark from = m->rerun_from;
     mmix_tensor *y;
-    int failed = 0;
+    int failed;
     m->rerun_from = mmix_mark_here(m);
     m->rerunning = 1;
     mmix_record(m, 1);
     y = o->f(m, o->user, call->in);
     mmix_record(m, 0);
-    if (y && mmixi_wants(y)) {
-        failed = mmixi_seed_grad(m, y, call->out[0]->grad);
-        failed |= mmixi_backward(m, bottom);
-    }
+    if (y) mmixi_grad_hand_on(m, y, call->out[0]);
+    failed = mmixi_backward(m, bottom);
     m->rerunning = was;
     m->rerun_from = from;
     return !y || failed ? -1 : 0;
@@ -4965,21 +4907,11 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
     mmix_call call;
     mmixi_rerun o;
     mmix_mark mark;
-    memset(&call, 0, sizeof call);
-    if (m->error_kind) return NULL;
-    if (n > MMIX_MAX_INPUTS) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_checkpoint: %d inputs, at most %d", (int)n, MMIX_MAX_INPUTS);
-        return NULL;
-    }
-    for (size_t i = 0; i < n; i++) call.in[i] = inputs[i];
+    if (mmixi_inputs(m, "mmix_checkpoint", &call, inputs, n)) return NULL;
     if (!recording) return f(m, user, call.in);
     o.f = f;
-    o.user = user;
-    if (size) {
-        void *copy = mmixi_header(m, size);
-        if (!copy) return NULL;
-        o.user = memcpy(copy, user, size);
-    }
+    o.user = mmixi_kept(m, user, size);
+    if (m->error_kind) return NULL;
     mark = mmix_mark_here(m);
     mmix_record(m, 0);
     call.out[0] = f(m, o.user, call.in);
@@ -4987,7 +4919,6 @@ MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const 
     mmix_record(m, recording);
     if (!call.out[0] || mmix_rewind_keep(m, mark, call.out, 1)) return NULL;
     call.recorded = 1;
-    call.op = MMIX_OP_COUNT;
     call.constant = ~0u;                         /* the ops inside see to the gradients */
     return mmixi_run_functions(m, &functions, &call, &o, sizeof o) ? NULL : call.out[0];
 }
@@ -16592,9 +16523,6 @@ MMIXDEF void mmix_destroy(mmix_ctx *m)
     mmixi_pool_destroy(m, m->pool);
     mmixi_arena_free(m, &m->step);
     mmixi_arena_free(m, &m->header);
-    mmixi_free(m, m->step.block, m->step.capacity * sizeof *m->step.block);
-    mmixi_free(m, m->header.block, m->header.capacity * sizeof *m->header.block);
-    mmixi_free(m, m->hole, m->hole_capacity * sizeof *m->hole);
     mmixi_free(m, m->node, m->node_capacity * sizeof *m->node);
     mmixi_free(m, m->k, sizeof *m->k);
     end = *m;
