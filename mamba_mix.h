@@ -4632,7 +4632,7 @@ static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_c
 {
     int wants = call->recorded;
     if (m->error_kind || !call->out[0]) return -1;
-    for (int i = 0; i < MMIX_MAX_INPUTS; i++) wants |= mmixi_wants(call->in[i]);
+    for (int i = 0; m->recording && i < MMIX_MAX_INPUTS; i++) wants |= mmixi_wants(call->in[i]);
     call->m = m;
     call->recorded = wants && m->recording;
     call->options = options;
