@@ -14,6 +14,7 @@ CFLAGS ?= -std=c99 -O2 -Wall -Wextra
 LIBS    = -lm -lpthread
 ARM    ?= aarch64-linux-gnu-gcc
 MINGW  ?= x86_64-w64-mingw32-gcc
+I686   ?= i686-linux-gnu-gcc
 SAN     = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 DEMOS = dino mixers features linmu bench
@@ -53,7 +54,7 @@ build/%: demos/%.c build/mamba_mix.o demos/scenes.h demos/report.h demos/picture
 	$(CC) $(CFLAGS) -DMMIX_LINKED -o $@ $< build/mamba_mix.o $(LIBS)
 
 # tests: NAME is float, NAME_f64 double, NAME_reg float with tiny blocks, chunks and tiles, NAME_san with sanitizers,
-# NAME_tsan with that of threads, NAME_neon for 64-bit ARM, NAME_win.exe for Windows (whose macros the header meets). kernels and internals call what has no name outside of the
+# NAME_tsan with that of threads, NAME_neon for 64-bit ARM, NAME_i686 for 32 bits, NAME_win.exe for Windows (whose macros the header meets). kernels and internals call what has no name outside of the
 # implementation and hold it themselves; internals is quick without optimisation, too.
 define configuration
 build/mamba_mix$(1).o: mamba_mix.h | build
@@ -72,6 +73,7 @@ $(eval $(call configuration,_san,$(CC),-DMMIX_NO_SIMD $(SAN)))
 $(eval $(call configuration,_tsan,$(CC),-O1 -g -fsanitize=thread))
 $(eval $(call configuration,_neon,$(ARM),-static))
 $(eval $(call configuration,_win,$(MINGW),-static,.exe))
+$(eval $(call configuration,_i686,$(I686),-static -msse2 -mfpmath=sse))
 build/mamba_mix_win.o: CFLAGS += -include windows.h
 
 build/size: tests/size.c | build

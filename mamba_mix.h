@@ -4433,7 +4433,7 @@ static int mmixi_expect_one(mmix_ctx *m, const char *who, size_t *bound, const c
     char found[MMIXI_TEXT], expected[MMIXI_TEXT];
     int length, dtype = MMIX_DTYPE_REAL, optional, leading, axes = 0, ok;
     size_t n;
-    while (*at != '?' && *at != ':' && *at != ' ') at++;
+    while (*at > '?' || (*at > ' ' && *at < ':')) at++;             /* to '?', ':' or ' ' */
     length = (int)(at - name);
     optional = *at == '?';
     at += optional;
@@ -8644,7 +8644,7 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     if (mmix_params_find(p, full))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s is there already", full);
     bytes = mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim, shape);
-    if (bytes > SIZE_MAX / 2 - p->slab * sizeof(mmix_real))
+    if (bytes > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
         mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
     if (m->error_kind) return NULL;
     slot->value.lasting = 1;

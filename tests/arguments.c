@@ -6,7 +6,7 @@
 static void bad_arguments(void)
 {
     mmix_ctx *m = context(1, 0), *other = context(1, 0);
-    size_t s7[7] = { 1, 1, 1, 1, 1, 1, 1 }, huge[2] = { (size_t)1 << 40, (size_t)1 << 40 }, two3[2] = { 2, 3 };
+    size_t s7[7] = { 1, 1, 1, 1, 1, 1, 1 }, huge[2] = { SIZE_MAX / 4, SIZE_MAX / 4 }, two3[2] = { 2, 3 };
     size_t s10[2] = { 10, 6 }, s2x15[2] = { 2, 15 }, s35[2] = { 3, 5 }, s33[2] = { 3, 3 };
     int32_t ints[6] = { 0, 1, 2, 3, 4, 9 };
     int twice[2] = { 0, 0 };
@@ -244,7 +244,7 @@ static void corners(void)
         BAD(mmix_vision_forward(m, v, mmix_fill(mmix_new4(m, 1, 3, 16, 16), 0), &options).token, "mmix_vision_forward", "dense is NULL");
         BAD(mmix_dino_loss(m, x, x, NULL, 2, 1, 1, 0.9, NULL), "mmix_dino_loss", "center is NULL");
         IS(mmix_augment_crop(m, &one, &augment, (mmix_picture){ NULL, 8, 8 }, 0, 0, 0, &one), -1);
-        BAD_INT(mmix_rank_of(m, NULL, &one, (size_t)1 << 40, (size_t)1 << 20, (size_t)1 << 20, &rank), "mmix_rank_of", "matrices");
+        BAD_INT(mmix_rank_of(m, NULL, &one, SIZE_MAX / 4, (size_t)1 << 20, (size_t)1 << 20, &rank), "mmix_rank_of", "matrices");
         BAD_INT(mmix_binary_iou(m, &one, &zero, 1, NAN, 0, &iou), "mmix_binary_iou", "NaN");
         c.mamba.dt_high = HUGE_VAL;              /* a limit that is none is kept in the file */
         w = mmix_vision_create(m, c);
@@ -335,7 +335,7 @@ static void corners(void)
             BAD(mmix_bilinear_resize(m, x, 2, 2, scales[i], 1), "mmix_bilinear_resize", "scales");
             BAD(mmix_bicubic_resize(m, x, 2, 2, 1, scales[i]), "mmix_bicubic_resize", "scales");
         }
-        BAD(mmix_state_create(m, (size_t)1 << 61), "mmix_state_create", "slots");
+        BAD(mmix_state_create(m, SIZE_MAX / 8), "mmix_state_create", "slots");
         mmix_data(ends)[0] = (real)INFINITY, mmix_data(ends)[1] = (real)-INFINITY, mmix_data(ends)[2] = (real)NAN;
         mmix_require_grad(ends);
         mmix_record(m, 1);
@@ -351,7 +351,7 @@ static void corners(void)
     }
     {
         char name[400];
-        const size_t huge[1] = {(size_t)1 << 60}, two[1] = {2};
+        const size_t huge[1] = {SIZE_MAX / 16}, two[1] = {2};
         mmix_params *p = mmix_params_create(m), *q = mmix_params_create(m);
         memset(name, 'n', sizeof name), name[399] = 0;
         BAD(mmix_params_add(p, "", name, 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0)), "mmix_params_add", "more");

@@ -82,6 +82,8 @@ else
         for n in $windows; do list="$list build/${n}_win.exe"; done
         wine=$(command -v wine64 || command -v wine || ls /usr/lib/wine/wine64 2>/dev/null)
     fi
+    small="arguments context tape vision images llama2c decoder_arguments"
+    if command -v "${I686:=i686-linux-gnu-gcc}" >/dev/null; then for n in $small; do list="$list build/${n}_i686"; done; fi
     build $list
     # the long ones first
     chain golden_reg
@@ -125,6 +127,9 @@ else
     run "golden, mixers by CUDA kernels on the host" build/golden_cuda tests/golden
     chain tsan
     run "threads, thread sanitizer" build/threads_tsan
+    chain bits
+    if command -v "$I686" >/dev/null; then for n in $small; do run "$n, 32 bits" build/${n}_i686; done
+    else echo "skipped: 32 bits (no $I686)"; skipped=$((skipped + 1)); fi
     chain windows
     if ! command -v "$MINGW" >/dev/null; then echo "skipped: Windows (no $MINGW)"; skipped=$((skipped + 1))
     elif [ -z "$wine" ]; then echo "skipped: running on Windows (no wine); it compiles"; skipped=$((skipped + 1))

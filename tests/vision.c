@@ -119,15 +119,15 @@ static void backbones(void)
         WRONG(MMIX_SOFTMAX, c.depth = 0, "depth is 0, expected 1 to 1000");
         WRONG(MMIX_SOFTMAX, c.depth = 1001, "depth is 1001, expected");
         WRONG(MMIX_SOFTMAX, c.depth = (size_t)-1 / 8, "depth is");
-        WRONG(MMIX_SOFTMAX, c.dim = (size_t)1 << 40, "dim is");
+        WRONG(MMIX_SOFTMAX, c.dim = SIZE_MAX, "dim is");
         WRONG(MMIX_SOFTMAX, c.patch = 5000, "patch is 5000");
-        WRONG(MMIX_SOFTMAX, c.grid = (size_t)1 << 33, "grid is");
+        WRONG(MMIX_SOFTMAX, c.grid = SIZE_MAX, "grid is");
         WRONG(MMIX_SOFTMAX, c.eps = -1, "eps is -1");
         WRONG(MMIX_SOFTMAX, c.drop_path = 1, "drop_path is 1");
         WRONG(MMIX_SOFTMAX, c.drop_path = NAN, "drop_path is");
         WRONG(MMIX_SOFTMAX, c.mlp_ratio = -1, "mlp_ratio");
-        WRONG(MMIX_SSD, c.mamba.d_state = (size_t)1 << 60, "mamba.d_state is");
-        WRONG(MMIX_SSD, c.mamba.groups = (size_t)1 << 60, "mamba.groups is");
+        WRONG(MMIX_SSD, c.mamba.d_state = SIZE_MAX, "mamba.d_state is");
+        WRONG(MMIX_SSD, c.mamba.groups = SIZE_MAX, "mamba.groups is");
         WRONG(MMIX_SSD, c.class_token = 7, "class_token is 7");
         WRONG(MMIX_SOFTMAX, c.mixer = 5, "mixer is 5");
 #undef WRONG
@@ -304,8 +304,8 @@ static void dino(void)
     WRONG(c.head_layers = 9, "head_layers is 9, expected 1 to 8");
     WRONG(c.prototypes = 1, "prototypes is 1");
     WRONG(c.student_temp = NAN, "student_temp is");
-    WRONG(c.epochs = (size_t)1 << 40, "epochs is");
-    WRONG(c.iters = (size_t)1 << 40, "iters is");
+    WRONG(c.epochs = SIZE_MAX, "epochs is");
+    WRONG(c.iters = SIZE_MAX, "iters is");
     WRONG(c.clip = HUGE_VAL, "clip is inf");
     WRONG(c.lr = NAN, "lr is");
     WRONG(c.momentum = 1.5, "momentum is 1.5, expected 0 to 1");
