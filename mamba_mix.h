@@ -41,14 +41,15 @@
    CONTENTS                  search for the tag, e.g. >>ssd
 
      The public part     The implementation
-       >>api-context       >>errors & memory     >>elementary ops      >>softmax attention   >>dino
-       >>api-tensors       >>random              >>norms               >>mixing              >>distillation
-       >>api-tape          >>threads             >>linear              >>layers              >>metrics
-       >>api-ops           >>micro-kernels       >>convolution         >>losses              >>images
-       >>api-mixers        >>gemm                >>patches             >>optimisers          >>files
-       >>api-files         >>tensors & tape      >>heads               >>backbones           >>model files
-       >>api-images                              >>ssd                 >>m-mate              >>context
-       >>api-layers                              >>linear attention    >>decoder
+       >>api-context       >>errors & memory     >>tape                >>linear attention    >>dino
+       >>api-tensors       >>random              >>elementary ops      >>softmax attention   >>distillation
+       >>api-tape          >>threads             >>norms               >>mixing              >>metrics
+       >>api-ops           >>micro-kernels       >>linear              >>layers              >>images
+       >>api-mixers        >>gemm                >>convolution         >>losses              >>files
+       >>api-kernels       >>tensors             >>patches             >>optimisers          >>model files
+       >>api-files                               >>heads               >>backbones           >>context
+       >>api-images                              >>rope                >>m-mate
+       >>api-layers                              >>ssd                 >>decoder
        >>api-vision
        >>api-decoder
        >>api-metrics
@@ -4091,12 +4092,11 @@ MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b,
     return mmixi_gemm_run(m, &g);
 }
 
-/* ==== >>tensors & tape ===============================================================
+/* ==== >>tensors ======================================================================
+   arrays with shapes, and the check of an op's arguments
 
    A tensor that an op returns owns a contiguous piece of step memory; a view has the strides of what it views
-   and no gradient of its own. The engine is short: mmixi_run calls an op's forward and appends a node;
-   mmix_backward walks the nodes from the last to the first, calls each backward whose output's gradient was
-   written, and frees what the node held.
+   and no gradient of its own.
    ==================================================================================== */
 
 struct mmix_tensor {
@@ -4516,7 +4516,13 @@ MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t st
     return v;
 }
 
-/* ---- gradients ---- */
+/* ==== >>tape =========================================================================
+   backpropagation: y = f(x) was recorded, dL/dy is there, dL/dx = (∂y/∂x)ᵀ dL/dy is added to what x has
+
+   The engine is short: mmixi_run calls an op's forward and appends a node; mmix_backward walks the nodes from
+   the last to the first, calls each backward whose output's gradient was written, and frees what the node
+   held.
+   ==================================================================================== */
 
 MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
 {
@@ -4589,7 +4595,7 @@ MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
     return g;
 }
 
-/* ---- the tape ---- */
+/* ---- nodes ---- */
 
 MMIXDEF int mmix_record(mmix_ctx *m, int on)
 {
