@@ -14231,8 +14231,8 @@ MMIXI_COLD_BEGIN
    archives of named arrays: .safetensors, .npy, .npz and .pth in; .safetensors and .npy out
 
    Each reader walks its own format and hands what it finds to mmixi_archive_add: a name, a type, a shape, the
-   bytes and how they lie. There the sizes are checked, and what is not row-major becomes so. All memory is taken
-   by mmixi_archive_alloc, in proportion to the file. mmixi_archive_finish sees that every name is there once.
+   bytes and how they lie. There the sizes are checked, and what is not row-major becomes so. All memory comes
+   from mmixi_archive_alloc, in proportion to the file. mmixi_archive_finish sees that a name is there once.
    ==================================================================================== */
 
 #include <locale.h>
@@ -14268,21 +14268,20 @@ static int mmixi_dtype_of(int format, const char *name)
 
 /* ---- names ---- */
 
-/* A character as UTF-8; how many bytes, 0 if it is none (a surrogate, say). */
+/* A character as UTF-8; how many bytes, 0 if it is none (half of a pair, say: 0xD800 to 0xDFFF). */
 static size_t mmixi_utf8(long code, char out[4])
 {
-    static const int lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return 0;
+    size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    if (code < 0 || code > 0x10FFFF || code >> 11 == 0xD800 >> 11) return 0;
     for (size_t i = n; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3F));
-    out[0] = (char)(lead[n] | code);
+    out[0] = (char)(n == 1 ? code : (0xF00 >> n & 0xFF) | code);
     return n;
 }
 /* Length of the UTF-8 character at s (zero-terminated); 0 if it is none, or longer than it has to be. */
 static size_t mmixi_utf8_length(const char *s)
 {
-    const unsigned char c = (unsigned char)*s;
-    const size_t n = c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    unsigned char c = (unsigned char)*s;
+    size_t n = c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
     long code = n == 1 ? c : c & (0x7F >> n);
     char out[4];
     for (size_t i = 1; i < n && s[i]; i++) code = code << 6 | (s[i] & 0x3F);
@@ -14334,11 +14333,6 @@ typedef struct mmixi_json_scan {
     const char *expected, *found;            /* found NULL: what stands at `at` */
 } mmixi_json_scan;
 
-static int mmixi_json_expected(mmixi_json_scan *s, const char *expected)
-{
-    s->expected = expected;
-    return 0;
-}
 static const char *mmixi_json_space(const char *v) { return v + strspn(v, " \t\n\r"); }
 static char mmixi_json_peek(mmixi_json_scan *s)
 {
@@ -14347,9 +14341,8 @@ static char mmixi_json_peek(mmixi_json_scan *s)
 }
 static int mmixi_json_take(mmixi_json_scan *s, char c, const char *expected)
 {
-    if (mmixi_json_peek(s) != c) return mmixi_json_expected(s, expected);
-    s->at++;
-    return 1;
+    s->expected = expected;
+    return mmixi_json_peek(s) == c && s->at++;
 }
 /* \u and four hexadecimal digits, or -1. */
 static long mmixi_json_hex(const char *s)
@@ -14384,8 +14377,8 @@ static int mmixi_json_string(mmixi_json_scan *s)
         if (*from == '\\') n = mmixi_json_escape(s, c);
         else if ((unsigned char)*from >= 32) s->at += n = mmixi_utf8_length(from);
         if (!n) {
-            s->at = from;
-            return mmixi_json_expected(s, "a string of UTF-8");
+            s->at = from, s->expected = "a string of UTF-8";
+            return 0;
         }
         memmove(to, *from == '\\' ? c : from, n);        /* never longer than what it was decoded from */
         to += n;
@@ -14409,31 +14402,32 @@ static int mmixi_json_scalar(mmixi_json_scan *s)
         p = end + (end[1] == '+' || end[1] == '-' ? 2 : 1);
         end = p + strspn(p, digits);
     }
-    s->at = end;
-    return end > p ? 1 : mmixi_json_expected(s, "a value");
+    s->at = end, s->expected = "a value";
+    return end > p;
 }
 static int mmixi_json_value(mmixi_json_scan *s, int depth)
 {
-    const char kind = mmixi_json_peek(s), close = kind == '{' ? '}' : ']';
-    const size_t outer = s->n_keys;
+    char kind = mmixi_json_peek(s), close = kind == '{' ? '}' : ']';
+    size_t outer = s->n_keys;
     if (kind == '"') return mmixi_json_string(s);
     if (kind != '{' && kind != '[') return mmixi_json_scalar(s);
-    if (depth == 64) return mmixi_json_expected(s, "at most 64 levels");
+    s->expected = "at most 64 levels";
+    if (depth == 64) return 0;
     s->at++;
     if (mmixi_json_peek(s) != close)
-        for (;; s->at++) {                       /* beyond the comma */
+        do {
             if (kind == '{') {
                 mmixi_json_peek(s);
                 s->keys[s->n_keys++] = s->at + 1;
                 if (!mmixi_json_string(s) || !mmixi_json_take(s, ':', "':'")) return 0;
             }
             if (!mmixi_json_value(s, depth + 1)) return 0;
-            if (mmixi_json_peek(s) != ',') break;
-        }
+        } while (mmixi_json_take(s, ',', NULL));
     if (!mmixi_json_take(s, close, kind == '{' ? "',' or '}'" : "',' or ']'")) return 0;
     s->found = mmixi_key_twice((void *)(s->keys + outer), s->n_keys - outer, sizeof *s->keys);
+    s->expected = "every key once";
     s->n_keys = outer;
-    return s->found ? mmixi_json_expected(s, "every key once") : 1;
+    return !s->found;
 }
 
 /* Checks and decodes `length` bytes, which a zero follows; what is for messages ("file.safetensors"), and at
@@ -14443,19 +14437,21 @@ static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t len
     mmixi_json_scan s;
     char shown[64];
     size_t most = 1;                             /* each key has a colon, but one that lacks it */
+    int ok;
     for (size_t i = 0; i < length; i++) most += text[i] == ':';
     if (most > room / sizeof *s.keys)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected fewer keys than %.0f bytes hold", what, (double)room);
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected fewer keys than %.0f bytes hold", what,
+                         (double)room);
     memset(&s, 0, sizeof s);
     s.at = text;
     s.keys = (const char **)mmixi_alloc(m, most * sizeof *s.keys);
     if (!s.keys) return -1;
-    if (mmixi_json_value(&s, 0) && (mmixi_json_peek(&s), s.at != text + length)) s.expected = "the end";
+    ok = mmixi_json_value(&s, 0) && mmixi_json_take(&s, 0, "the end") && s.at > text + length;
     mmixi_free(m, (void *)s.keys, most * sizeof *s.keys);
-    if (!s.expected) return 0;
+    if (ok) return 0;
     if (!s.found) s.found = s.at == text + length ? "the end" : s.at;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %s", what, (double)(s.at - text),
-                     s.expected, mmixi_shown(shown, s.found, 20));
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %s", what,
+                     (double)(s.at - text), s.expected, mmixi_shown(shown, s.found, 20));
 }
 
 /* Just beyond a value. */
@@ -14469,8 +14465,8 @@ static const char *mmixi_json_end(const char *v)
     } while (depth);
     return v;
 }
-/* The next item of an object or array after `at`, or the first one after the list itself; its *key, or NULL in
-   an array. NULL at the end, and of what is no list. */
+/* The next item of an object or array after `at`, or the first one after the list itself; its *key, NULL in an
+   array. NULL at the end, and of what is no list. */
 static const char *mmixi_json_next(const char *list, const char *at, const char **key)
 {
     if (!list || (*list != '{' && *list != '[')) return NULL;
@@ -14524,7 +14520,7 @@ static const char *mmixi_json_shown(char out[64], const char *v)
 static void mmixi_point(char out[64], const char *number, const char *from, const char *to)
 {
     const char *at = strstr(number, from);
-    const int before = (int)(at ? at - number : (ptrdiff_t)strlen(number));
+    int before = (int)(at ? at - number : (ptrdiff_t)strlen(number));
     snprintf(out, 64, "%.*s%s%s", before, number, at ? to : "", at ? at + strlen(from) : "");
 }
 /* A number as double, `otherwise` if v is none. */
@@ -14550,15 +14546,16 @@ static uint64_t mmixi_number(const unsigned char *p, int bytes)
 }
 static int mmixi_big_endian_here(void)
 {
-    const uint16_t one = 1;
+    uint16_t one = 1;
     return !*(const unsigned char *)&one;
 }
-/* n elements of `size` bytes each from the byte order of a file, big or little, to that of this machine, or back. */
-static void mmixi_byte_order(unsigned char *p, size_t n, size_t size, int big)
+/* Elements of `size` bytes from a file's byte order, big or little, to that of this machine, or back. */
+static void mmixi_byte_order(unsigned char *p, size_t bytes, size_t size, int big)
 {
-    for (n = big == mmixi_big_endian_here() ? 0 : n; n--; p += size)
+    if (big == mmixi_big_endian_here()) return;
+    for (; bytes >= size; bytes -= size, p += size)
         for (size_t i = 0; i < size / 2; i++) {
-            const unsigned char c = p[i];
+            unsigned char c = p[i];
             p[i] = p[size - 1 - i], p[size - 1 - i] = c;
         }
 }
@@ -14574,15 +14571,15 @@ static double mmixi_element(int dtype, const unsigned char *p, int64_t *integer)
     switch (dtype) {
     case MMIX_FILE_F64: return u.f64;
     case MMIX_FILE_F32: return (double)u.f32;
-    case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16; return (double)u.f32;  /* the upper half of a float */
+    case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16; return (double)u.f32;      /* half of a float */
     case MMIX_FILE_F16: {                        /* sign 1, exponent 5, fraction 10 bits */
-        const int exponent = u.half >> 10 & 31, fraction = u.half & 1023;
-        const double d = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
+        int exponent = u.half >> 10 & 31, fraction = u.half & 1023;
+        double d = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
             : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
         return u.half & 0x8000 ? -d : d; }
     default:
-        *integer = dtype == MMIX_FILE_I64 ? u.i64 : dtype == MMIX_FILE_I32 ? u.i32 : dtype == MMIX_FILE_I16 ? u.i16
-            : dtype == MMIX_FILE_I8 ? u.i8 : dtype == MMIX_FILE_BOOL ? *p != 0 : *p;
+        *integer = dtype == MMIX_FILE_I64 ? u.i64 : dtype == MMIX_FILE_I32 ? u.i32
+            : dtype == MMIX_FILE_I16 ? u.i16 : dtype == MMIX_FILE_I8 ? u.i8 : dtype == MMIX_FILE_BOOL ? *p != 0 : *p;
     }
     return (double)*integer;
 }
@@ -14617,14 +14614,15 @@ static int mmixi_refuse(const mmix_archive *a, const char *name, const char *for
                      mmixi_shown(shown, name, SIZE_MAX), text);
 }
 
-/* n elements that are freed with the archive. Whatever a file says, what is made of it takes, with its bytes, at
-   most twice its size and a megabyte. */
+/* n elements that are freed with the archive. Whatever a file says, what is made of it takes, with its bytes,
+   at most twice its size and a megabyte. */
 static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element)
 {
-    const size_t own = sizeof(mmixi_held) + MMIXI_ALIGN, bytes = sizeof(mmixi_held) + n * element;
+    size_t own = sizeof(mmixi_held) + MMIXI_ALIGN, bytes = sizeof(mmixi_held) + n * element;
     mmixi_held *k;
     if (a->left < own || n > (a->left - own) / element) {
-        mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more", (double)a->file.size);
+        mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more",
+                     (double)a->file.size);
         return NULL;
     }
     k = (mmixi_held *)mmixi_alloc(a->m, bytes);
@@ -14636,7 +14634,7 @@ static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element)
 /* An array that has room for `need` elements, those that are added zero: itself, or a copy; NULL on error. */
 static void *mmixi_archive_grow(mmix_archive *a, void *array, size_t *capacity, size_t need, size_t element)
 {
-    const size_t before = *capacity * element;
+    size_t before = *capacity * element;
     char *bigger;
     if (need <= *capacity) return array;
     *capacity = mmixi_max(need, 2 * *capacity);
@@ -14686,21 +14684,22 @@ static unsigned char *mmixi_entry_copy(unsigned char *to, const unsigned char *f
         to = mmixi_entry_copy(to, from, size, ndim - 1, shape + 1, stride + 1);
     return to;
 }
-/* One more entry, whose name lasts as long as the archive. From e.data on are e.bytes: its own, all of them, or, if
-   it is a view, of a storage that it shares. With strides, which count elements, it need not be row-major. */
+/* One more entry, whose name lasts as long as the archive. The e.bytes from e.data on are all its own, or, if
+   it is a view, a storage that it shares. With strides, which count elements, it need not be row-major. */
 static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride, int view)
 {
-    const size_t size = mmixi_file_size[e.dtype], stored = e.bytes / size;
+    size_t size = mmixi_file_size[e.dtype], stored = e.bytes / size;
     size_t step = 1, last = 0, reach;
     int ok = mmixi_entry_bytes(&e, &reach), plain = 1;
     unsigned char *copy;
     if (!ok || (!view && reach != e.bytes))
-        return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f",
-                            ok ? (double)reach : (double)SIZE_MAX, mmix_file_dtype_name(e.dtype), (double)e.bytes);
+        return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f", ok ? (double)reach
+                            : (double)SIZE_MAX, mmix_file_dtype_name(e.dtype), (double)e.bytes);
     e.bytes = reach;
     for (int d = stride && e.bytes ? e.ndim : 0; d-- > 0; step *= e.shape[d]) {
         plain = plain && (e.shape[d] == 1 || stride[d] == step);
-        ok = ok && mmixi_mul_ok(e.shape[d] - 1, stride[d], &reach) && reach < stored && (last += reach) < stored;
+        ok = ok && mmixi_mul_ok(e.shape[d] - 1, stride[d], &reach) && reach < stored
+            && (last += reach) < stored;
     }
     if (e.bytes && (!ok || last >= stored))
         return mmixi_refuse(a, e.name, "elements inside a storage of %.0f, found one beyond", (double)stored);
@@ -14756,29 +14755,30 @@ static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char
         return mmixi_refuse(a, name, "a shape of at most %d sizes, found %s", MMIX_FILE_MAX_DIMS,
                             mmixi_json_shown(found, shape));
     if (mmixi_json_sizes(offsets, at, 2) != 2 || at[0] > at[1] || at[1] > size)
-        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, found %s", (double)size,
-                            mmixi_json_shown(found, offsets));
+        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, found %s",
+                            (double)size, mmixi_json_shown(found, offsets));
     e.data = data + at[0];
     e.bytes = at[1] - at[0];
-    mmixi_byte_order(data + at[0], e.bytes / mmixi_file_size[e.dtype], mmixi_file_size[e.dtype], 0);
+    mmixi_byte_order(data + at[0], e.bytes, mmixi_file_size[e.dtype], 0);
     return mmixi_archive_add(a, e, NULL, 0);
 }
 static int mmixi_compare_data(const void *x, const void *y)
 {
     const mmix_entry *a = (const mmix_entry *)x, *b = (const mmix_entry *)y;
     const char *p = (const char *)a->data, *q = (const char *)b->data;
-    return p < q ? -1 : p > q ? 1 : a->bytes < b->bytes ? -1 : a->bytes > b->bytes ? 1 : strcmp(a->name, b->name);
+    return p < q ? -1 : p > q ? 1 : a->bytes < b->bytes ? -1 : a->bytes > b->bytes ? 1
+        : strcmp(a->name, b->name);
 }
 static int mmixi_safetensors(mmix_archive *a)
 {
     unsigned char *data = a->file.bytes;
-    const uint64_t n = a->file.size < 8 ? 0 : mmixi_number(data, 8);
+    uint64_t n = a->file.size < 8 ? 0 : mmixi_number(data, 8);
     const char *key, *i;
     char shown[64], *text = (char *)data + 7;
     size_t size = a->file.size - 8, at = 0, members = 0;
     if (a->file.size < 8 || n > size)
-        return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as .safetensors "
-                            "would have a header of %.0f", (double)a->file.size, (double)n);
+        return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as "
+                            ".safetensors would have a header of %.0f", (double)a->file.size, (double)n);
     data += 8 + n, size -= (size_t)n;
     memmove(text, text + 1, (size_t)n);          /* where its end has room for a zero */
     text[n] = 0;
@@ -14793,64 +14793,60 @@ static int mmixi_safetensors(mmix_archive *a)
         else if (mmixi_safetensors_entry(a, key, i, data, size)) return -1;
     for (i = a->metadata; i && *i == (i == a->metadata ? '{' : '"'); )
         i = mmixi_json_next(a->metadata, i, &key);
-    if (i) return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %s", mmixi_json_shown(shown, i));
-
+    if (i)
+        return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %s", mmixi_json_shown(shown, i));
     if (a->count) qsort(a->entries, a->count, sizeof *a->entries, mmixi_compare_data);
     for (const mmix_entry *e = a->entries; e < a->entries + a->count; at += e++->bytes)
         if (e->data != data + at)
-            return mmixi_refuse(a, e->name, "data from byte %.0f on, where those before end, found %.0f", (double)at,
-                                (double)((const unsigned char *)e->data - data));
+            return mmixi_refuse(a, e->name, "data from byte %.0f on, where those before end, found %.0f",
+                                (double)at, (double)((const unsigned char *)e->data - data));
     return at == size ? 0 : mmixi_refuse(a, NULL, "%.0f bytes of data, found %.0f", (double)at, (double)size);
 }
 
-/* ---- .npy: "\x93NUMPY", version, length of the header, a Python dict of descr, fortran_order and shape ---- */
+/* ---- .npy: "\x93NUMPY", version, length of the header: a Python dict of descr, fortran_order, shape ---- */
 
-static const char *mmixi_npy_value(const char *header, const char *key)
+static char *mmixi_npy_value(char *header, const char *key)
 {
-    const char *at = strstr(header, key);
-    return at ? at + strlen(key) + strspn(at + strlen(key), ": ") : "";
+    char *at = strstr(header, key);
+    return at ? at + strlen(key) + strspn(at + strlen(key), ": ") : NULL;
 }
 /* One array in bytes[0 … size). */
 static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, size_t size)
 {
-    char found[64], header[2048], ends[2], type[4];
-    const char *descr, *order, *shape, *p;
-    size_t begin, head, stride[MMIX_FILE_MAX_DIMS], step = 1;
+    size_t begin = size > 6 && bytes[6] > 1 ? 12 : 10, stride[MMIX_FILE_MAX_DIMS], step = 1,
+        length = size < 12 ? 0 : (size_t)mmixi_number(bytes + 8, (int)begin - 8);
+    char found[64], ends[2], type[4], *header = (char *)bytes + begin, *descr, *order, *shape, *end;
     mmix_entry e;
     memset(&e, 0, sizeof e);
     e.name = name;
-    if (size < 12 || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] < 1 || bytes[6] > 3)
-        return mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes of another", (double)size);
-    begin = bytes[6] == 1 ? 10 : 12;
-    head = (size_t)mmixi_number(bytes + 8, (int)begin - 8);
-    if (head > size - begin || head >= sizeof header)
-        return mmixi_refuse(a, name, "a header inside %.0f bytes, found a length of %.0f", (double)size,
-                            (double)head);
-    memcpy(header, bytes + begin, head);
-    header[head] = 0;
+    if (!length || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] < 1 || bytes[6] > 3 || length > size - begin)
+        return mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes, header of %.0f",
+                            (double)size, (double)length);
+    header[length - 1] = 0;                      /* a line end */
     descr = mmixi_npy_value(header, "'descr'");
-    shape = mmixi_npy_value(header, "'shape'");
     order = mmixi_npy_value(header, "'fortran_order'");
-    if (*descr != '\'' || *shape != '(' || !*order)
-        return mmixi_refuse(a, name, "descr, fortran_order and shape, found %s", mmixi_shown(found, header, SIZE_MAX));
+    shape = mmixi_npy_value(header, "'shape'");
+    if (!descr || !order || !shape)
+        return mmixi_refuse(a, name, "descr, fortran_order and shape, found %s",
+                            mmixi_shown(found, header, SIZE_MAX));
     e.dtype = sscanf(descr, "'%1[<>|=]%3[^']", ends, type) == 2 ? mmixi_dtype_of(MMIXI_NPY, type) : -1;
     if (e.dtype < 0)
         return mmixi_refuse(a, name, "numbers f8, f4, f2, i8 … i1, u1 or b1, found %s",
                             mmixi_shown(found, descr, 5));
-    for (p = shape + 1; *p != ')'; p += strspn(p, ", ")) {
-        if (e.ndim == MMIX_FILE_MAX_DIMS || !mmixi_json_size(p, &e.shape[e.ndim++]))
-            return mmixi_refuse(a, name, "at most %d sizes, found %s", MMIX_FILE_MAX_DIMS,
-                                mmixi_shown(found, shape, strcspn(shape, "\n")));
-        p = mmixi_json_end(p);
-    }
+    end = shape + strcspn(shape, ")");
+    if (*shape == '(' && *end) *shape = '[', *end = ']';         /* as JSON has a list */
+    e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
+    if (e.ndim < 0)
+        return mmixi_refuse(a, name, "at most %d sizes, found %s", MMIX_FILE_MAX_DIMS,
+                            mmixi_shown(found, shape, SIZE_MAX));
     for (int d = 0; d < e.ndim; step *= e.shape[d++]) stride[d] = step;
-    e.data = bytes += begin + head;
-    e.bytes = size - begin - head;
-    mmixi_byte_order(bytes, e.bytes / mmixi_file_size[e.dtype], mmixi_file_size[e.dtype], *ends == '>');
+    e.data = header + length;
+    e.bytes = size - begin - length;
+    mmixi_byte_order(bytes + begin + length, e.bytes, mmixi_file_size[e.dtype], *ends == '>');
     return mmixi_archive_add(a, e, !strncmp(order, "True", 4) ? stride : NULL, 0);
 }
 
-/* ---- zip, as np.savez and torch.save write it: members are stored, not compressed, one after another ---- */
+/* ---- zip, as np.savez and torch.save write it: members stored, not compressed, one after another ---- */
 
 static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
 {
@@ -14865,77 +14861,68 @@ static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
 /* An integer at a byte of the file; 0 behind its end. */
 static uint64_t mmixi_zip_number(const mmix_archive *zip, uint64_t at, int bytes)
 {
-    return at > zip->file.size || zip->file.size - at < (size_t)bytes ? 0 : mmixi_number(zip->file.bytes + at, bytes);
+    return at > zip->file.size || zip->file.size - at < (size_t)bytes ? 0
+        : mmixi_number(zip->file.bytes + at, bytes);
 }
-/* The member of the directory at *at becomes an entry of bytes; *at goes on to the next. Its data lie between *from,
-   which goes on, too, and `to`. */
-static int mmixi_zip_member(mmix_archive *zip, uint64_t *at, uint64_t *from, uint64_t to)
-{
-    const size_t length = (size_t)mmixi_zip_number(zip, *at + 28, 2);
-    uint64_t field[3], begin, extra = mmixi_zip_number(zip, *at + 30, 2), i = 0;
-    unsigned char *d = zip->file.bytes, *x;
-    char *name;
-    mmix_entry e;
-    if (mmixi_zip_number(zip, *at, 4) != 0x02014b50 || zip->file.size - *at < 46 + length + extra)
-        return mmixi_refuse(zip, NULL, "a member of the directory at byte %.0f", (double)*at);
-    d += *at;
-    *at += 46 + length + extra + mmixi_number(d + 32, 2);
-    field[0] = mmixi_number(d + 24, 4), field[1] = mmixi_number(d + 20, 4), field[2] = mmixi_number(d + 42, 4);
-    x = d + 46 + length;                         /* what has no room there is in the extra field of kind 1 */
-    while (i + 4 <= extra && mmixi_number(x + i, 2) != 1) i += 4 + mmixi_number(x + i + 2, 2);
-    for (int k = 0; k < 3; k++)
-        if (field[k] == 0xffffffffu && i + 12 <= extra) field[k] = mmixi_number(x + i + 4, 8), i += 8;
-    name = (char *)memmove(d + 45, d + 46, length);              /* where its end has room for a zero */
-    name[length] = 0;
-    if (mmixi_number(d + 10, 2) || field[0] != field[1] || strlen(name) != length)
-        return mmixi_refuse(zip, name, "it stored, not compressed, and no zero in its name, found method %d",
-                            (int)mmixi_number(d + 10, 2));
-    begin = field[2] + 30 + mmixi_zip_number(zip, field[2] + 26, 2) + mmixi_zip_number(zip, field[2] + 28, 2);
-    if (mmixi_zip_number(zip, field[2], 4) != 0x04034b50 || begin < *from || begin > to || field[0] > to - begin)
-        return mmixi_refuse(zip, name, "its data between those before and the directory, found %.0f bytes at %.0f",
-                            (double)field[0], (double)begin);
-    *from = begin + field[0];
-    memset(&e, 0, sizeof e);
-    e.name = name, e.dtype = MMIX_FILE_U8, e.ndim = 1;
-    e.data = zip->file.bytes + begin;
-    e.bytes = e.shape[0] = (size_t)field[0];
-    if (mmixi_crc32(zip->file.bytes + begin, e.bytes) != mmixi_number(d + 16, 4))
-        return mmixi_refuse(zip, name, "the data of its checksum, found others: the file is damaged");
-    return mmixi_archive_add(zip, e, NULL, 0);
-}
-/* All members, by way of the directory, which the end of the file points to. */
+/* All members become entries of bytes, by way of the directory, which the end of the file points to. Their data
+   lie before it, one behind the other. */
 static int mmixi_zip_members(mmix_archive *zip)
 {
-    uint64_t end = zip->file.size - mmixi_min(zip->file.size, 22), last = end - mmixi_min((size_t)end, 65535), at, from = 0, to, count, big;
+    size_t size = zip->file.size;
+    uint64_t end = size - mmixi_min(size, 22), last = size - mmixi_min(size, 22 + 65535), at, from = 0, directory,
+        count, begin;
     while (end > last && mmixi_zip_number(zip, end, 4) != 0x06054b50) end--;
     count = mmixi_zip_number(zip, end + 10, 2), at = mmixi_zip_number(zip, end + 16, 4);
     if (mmixi_zip_number(zip, end - 20, 4) == 0x07064b50) {      /* the 64-bit form */
-        big = mmixi_zip_number(zip, end - 12, 8);
-        count = mmixi_zip_number(zip, big + 32, 8), at = mmixi_zip_number(zip, big + 48, 8);
-        if (mmixi_zip_number(zip, big, 4) != 0x06064b50) count = 0;
+        end = mmixi_zip_number(zip, end - 12, 8);
+        count = mmixi_zip_number(zip, end + 32, 8), at = mmixi_zip_number(zip, end + 48, 8);
+        if (mmixi_zip_number(zip, end, 4) != 0x06064b50) count = 0;
     }
-    if (!count || at > zip->file.size)
-        return mmixi_refuse(zip, NULL, "the end of a zip file, which tells of its directory, found none in %.0f bytes",
-                            (double)zip->file.size);
-    for (to = at; count--; )
-        if (mmixi_zip_member(zip, &at, &from, to)) return -1;
+    if (!count || at > size)
+        return mmixi_refuse(zip, NULL, "the end of a zip file, which tells of its directory, found none in %.0f "
+                            "bytes", (double)size);
+    for (directory = at; count--; from = begin) {
+        size_t length = (size_t)mmixi_zip_number(zip, at + 28, 2), i = 0,
+            extra = (size_t)mmixi_zip_number(zip, at + 30, 2);
+        unsigned char *d = zip->file.bytes, *x;
+        uint64_t field[3];                       /* size, size in the file, place of the local header */
+        mmix_entry e;
+        if (mmixi_zip_number(zip, at, 4) != 0x02014b50 || size - at < 46 + length + extra)
+            return mmixi_refuse(zip, NULL, "a member of the directory at byte %.0f", (double)at);
+        d += at;
+        at += 46 + length + extra + mmixi_number(d + 32, 2);
+        field[0] = mmixi_number(d + 24, 4), field[1] = mmixi_number(d + 20, 4);
+        field[2] = mmixi_number(d + 42, 4);
+        x = d + 46 + length;                     /* what has no room there is in the extra field of kind 1 */
+        while (i + 4 <= extra && mmixi_number(x + i, 2) != 1) i += 4 + (size_t)mmixi_number(x + i + 2, 2);
+        for (int k = 0; k < 3; k++)
+            if (field[k] == 0xffffffffu && i + 12 <= extra) field[k] = mmixi_number(x + i + 4, 8), i += 8;
+        memset(&e, 0, sizeof e);
+        e.dtype = MMIX_FILE_U8, e.ndim = 1;
+        e.name = (char *)memmove(d + 45, d + 46, length);        /* where its end has room for a zero */
+        d[45 + length] = 0;
+        if (mmixi_number(d + 10, 2) || field[0] != field[1] || strlen(e.name) != length)
+            return mmixi_refuse(zip, e.name, "it stored, not compressed, and no zero in its name, found method "
+                                "%d", (int)mmixi_number(d + 10, 2));
+        begin = field[2] + 30 + mmixi_zip_number(zip, field[2] + 26, 2)
+            + mmixi_zip_number(zip, field[2] + 28, 2);
+        if (mmixi_zip_number(zip, field[2], 4) != 0x04034b50 || begin < from || begin > directory
+            || field[0] > directory - begin)
+            return mmixi_refuse(zip, e.name, "its data between those before and the directory, found %.0f bytes "
+                                "at %.0f", (double)field[0], (double)begin);
+        e.data = x = zip->file.bytes + begin;
+        e.bytes = e.shape[0] = (size_t)field[0];
+        begin += field[0];
+        if (mmixi_crc32(x, e.bytes) != mmixi_number(d + 16, 4))
+            return mmixi_refuse(zip, e.name, "the data of its checksum, found others: the file is damaged");
+        if (mmixi_archive_add(zip, e, NULL, 0)) return -1;
+    }
     return mmixi_archive_finish(zip);
 }
 static int mmixi_ends(const char *name, const char *with)
 {
-    const size_t n = strlen(name), cut = strlen(with);
+    size_t n = strlen(name), cut = strlen(with);
     return n >= cut && !strcmp(name + n - cut, with);
-}
-static int mmixi_npz(mmix_archive *a, const mmix_archive *zip)
-{
-    for (size_t i = 0; i < zip->count; i++) {
-        const mmix_entry *e = &zip->entries[i];
-        if (!mmixi_ends(e->name, ".npy"))
-            return mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
-        ((char *)e->name)[strlen(e->name) - 4] = 0;
-        if (mmixi_npy(a, e->name, (unsigned char *)e->data, e->bytes)) return -1;
-    }
-    return 0;
 }
 
 /* ---- .pth: the pickle of a dictionary of tensors, read and never run ----
@@ -14946,15 +14933,15 @@ static int mmixi_npz(mmix_archive *a, const mmix_archive *zip)
    refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
    list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
 
-/* Kinds of values. A dictionary is a list key, value, key, …; a tensor is that of its arguments, a storage that of
-   its id. A name's number is the kind of what it makes when it is called, or the dtype of a storage. */
+/* Kinds of values. A dictionary is a list key, value, key, …; a tensor is that of its arguments, a storage that
+   of its id. A name's number is the kind of what it makes when it is called, or the dtype of a storage. */
 enum { MMIXI_PY_MARK = '(', MMIXI_PY_INT = 'i', MMIXI_PY_TEXT = 't', MMIXI_PY_NAME = 'g', MMIXI_PY_OPAQUE = 'o',
        MMIXI_PY_LIST = 'l', MMIXI_PY_DICT = 'd', MMIXI_PY_TENSOR = 'T', MMIXI_PY_STORAGE = 's' };
 typedef struct mmixi_py {
     int64_t number;
     const char *text;
-    uint32_t length, first, last, next;          /* of the text; of a list; the next cell of a chain, 0 at its end */
-    uint32_t memo;                               /* no part of the value: what is remembered under this cell's number */
+    uint32_t length, first, last, next;          /* of the text; of a list; in a chain, 0 at its end */
+    uint32_t memo;                               /* no part of the value: what is remembered as this number */
     int kind;
 } mmixi_py;
 typedef struct mmixi_pickle {
@@ -14981,7 +14968,7 @@ static void mmixi_pickle_push(mmixi_pickle *k, mmixi_py v)
 /* "MODULE.NAME": a name's number, or -1 if it is refused. */
 static int mmixi_pickle_name(mmixi_pickle *k, const mmixi_py *module, const mmixi_py *name)
 {
-    static const char known[][40] = {            /* they make: a dictionary, a tensor, their first argument, … */
+    static const char known[][40] = {            /* they make: a dictionary, a tensor, what is given first, … */
         "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter",
         "argparse.Namespace", "torch.Size", "torch.device", "numpy.core.multiarray.scalar",
         "numpy._core.multiarray.scalar", "numpy.dtype", "_codecs.encode", "torch.float32", "torch.float64",
@@ -14989,54 +14976,57 @@ static int mmixi_pickle_name(mmixi_pickle *k, const mmixi_py *module, const mmix
     };
     char whole[128], shown[64];
     size_t i = 0;
-    snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length, name->text);
+    snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length,
+             name->text);
     while (*known[i] && strcmp(whole, known[i])) i++;
     if (*known[i]) return "dTpo"[mmixi_min(i, 3)];
-    snprintf(k->wrong, sizeof k->wrong, "asks for %s: refused, nothing was run", mmixi_shown(shown, whole, 60));
+    mmixi_shown(shown, whole, 60);
+    snprintf(k->wrong, sizeof k->wrong, "asks for %s: refused, nothing was run", shown);
     return mmixi_dtype_of(MMIXI_TORCH, whole);
 }
 
-/* Each instruction: its code, the bytes of a number that follows it, how many values it takes from the stack ('(':
-   all from a mark on), what it does and the kind of value that it makes: + the number; = as many bytes as it says;
-   p put, g get; c a name; l a list of those taken; a append them to the list on top; s a storage; r a call; - none;
-   v version; . the end. */
+/* Each instruction: its code, the bytes of a number that follows it, how many values it takes from the stack
+   ('(': all from a mark on), what it does and the kind of value that it makes: + the number; = as many bytes as
+   it says; p put, g get; c a name; l a list of those taken; a append them to the list on top; s a storage; r a
+   call; - none; v version; . the end. */
 static const char mmixi_pickle_codes[][6] = {
-    "\x80" "10v", "\x95" "80-", ".00.", "(00+(", "N00+o", "\x88" "00+o", "\x89" "00+o", "K10+i", "M20+i", "J00=i",
-    "\x8a" "10=i", "G80+o", "}00ld", "]00ll", ")00ll", "X40=t", "\x8c" "10=t", "T40=o", "B40=o", "U10=o", "C10=o",
-    "q10p", "r40p", "\x94" "00p", "h10g", "j40g", "c02cg", "\x93" "02cg", "\x85" "01ll", "\x86" "02ll",
-    "\x87" "03ll", "t0(ll", "l0(ll", "d0(ld", "a01a", "s02a", "u0(a", "e0(a", "Q01ss", "R02r", "\x81" "02r", "001-",
-    "b01-", ""
+    "\x80" "10v", "\x95" "80-", ".00.", "(00+(", "N00+o", "\x88" "00+o", "\x89" "00+o", "K10+i", "M20+i",
+    "J00=i", "\x8a" "10=i", "G80+o", "}00ld", "]00ll", ")00ll", "X40=t", "\x8c" "10=t", "T40=o", "B40=o",
+    "U10=o", "C10=o", "q10p", "r40p", "\x94" "00p", "h10g", "j40g", "c02cg", "\x93" "02cg", "\x85" "01ll",
+    "\x86" "02ll", "\x87" "03ll", "t0(ll", "l0(ll", "d0(ld", "a01a", "s02a", "u0(a", "e0(a", "Q01ss", "R02r",
+    "\x81" "02r", "001-", "b01-", ""
 };
-/* The top `count` of the stack, or all from the last mark on (-1), become a chain from *first to *last. */
-static const char *mmixi_pickle_take(mmixi_pickle *k, int count, uint32_t *first, uint32_t *last)
+/* The top `count` of the stack, or (below 0) all from the last mark on, become a chain from *first to *last. 0,
+   or -1: there are fewer. */
+static int mmixi_pickle_take(mmixi_pickle *k, int count, uint32_t *first, uint32_t *last)
 {
     mmixi_py *cell = k->cell;
-    const int marked = count < 0;
+    int marked = count < 0;
     while (marked ? cell[k->top].kind != MMIXI_PY_MARK : count-- > 0) {
-        const uint32_t at = k->top;
-        if (!at) return "takes from an empty stack";
+        uint32_t at = k->top;
+        if (!at) return -1;
         k->top = cell[at].next;
         cell[at].next = *first, *first = at;
         if (!*last) *last = at;
     }
     if (marked) k->top = cell[k->top].next;
-    return NULL;
+    return 0;
 }
-/* The next n bytes become a text, or an integer, whose highest bit is the sign. */
-static const char *mmixi_pickle_bytes(mmixi_pickle *k, size_t n, mmixi_py *made)
+/* The next n bytes become a text, or an integer, whose highest bit is the sign. 0, or -1: there are fewer. */
+static int mmixi_pickle_bytes(mmixi_pickle *k, int64_t n, mmixi_py *made)
 {
-    const int shift = (64 - 8 * (int)n) & 63;
-    if ((int64_t)n > k->end - k->p) return "ends too early";
+    int shift = (int)(64 - 8 * n) & 63;
+    if (n > k->end - k->p) return -1;
     made->text = (const char *)k->p, made->length = (uint32_t)n;
+    made->number = (int64_t)(mmixi_number(k->p, n < 8 ? (int)n : 8) << shift) >> shift;
     if (made->kind == MMIXI_PY_INT && n > 8) made->kind = MMIXI_PY_OPAQUE;
-    if (made->kind == MMIXI_PY_INT) made->number = (int64_t)(mmixi_number(k->p, (int)n) << shift) >> shift;
     k->p += n;
-    return NULL;
+    return 0;
 }
 /* One instruction: NULL, or what is wrong; "" at the end and after a refusal. */
 static const char *mmixi_pickle_step(mmixi_pickle *k)
 {
-    const char op = (char)*k->p++, *code = mmixi_pickle_codes[0], *wrong = NULL;
+    const char op = (char)*k->p++, *code = mmixi_pickle_codes[0];
     mmixi_py *cell = k->cell, made;
     uint32_t first = 0, last = 0;
     size_t n;
@@ -15046,21 +15036,24 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         return k->wrong;
     }
     memset(&made, 0, sizeof made);
-    n = (size_t)mmixi_number(k->p, code[1] - '0');               /* behind the pickle is still the zip's directory */
+    n = (size_t)mmixi_number(k->p, code[1] - '0');               /* behind the pickle is the zip's directory */
     k->p += code[1] - '0';
-    made.kind = code[4], made.number = (int64_t)n;
+    made.kind = code[4], made.number = (int64_t)n, made.text = "";
     for (int i = 0; op == 'c' && i < 2; i++) {   /* its texts are two lines, those of \x93 on the stack */
         const unsigned char *end = (const unsigned char *)memchr(k->p, '\n', (size_t)(k->end - k->p));
         if (!end) return "ends too early";
-        mmixi_pickle_bytes(k, (size_t)(end - k->p), &made);
+        mmixi_pickle_bytes(k, end - k->p, &made);
         mmixi_pickle_push(k, made);
         k->p++;
     }
-    wrong = mmixi_pickle_take(k, code[2] == '(' ? -1 : code[2] - '0', &first, &last);
-    if (!wrong) switch (code[3]) {
+    if (mmixi_pickle_take(k, code[2] - '0', &first, &last)) return "takes from an empty stack";
+    switch (code[3]) {
     case 'v': return n >= 2 && n <= 5 ? NULL : "is not of protocol 2 to 5";
-    case '.': return "";
-    case '=': wrong = mmixi_pickle_bytes(k, op == 'J' ? 4 : n, &made); break;
+    case '.':
+        return cell[k->top].kind == MMIXI_PY_DICT && !cell[k->top].next ? "" : "holds no dictionary of tensors";
+    case '=':
+        if (mmixi_pickle_bytes(k, op == 'J' ? 4 : made.number, &made)) return "ends too early";
+        break;
     case 'p':
         if (code[1] == '0') n = k->remembered;
         k->remembered++;
@@ -15094,73 +15087,70 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         if (made.kind == MMIXI_PY_TENSOR) made.first = cell[last].first;
         if (made.kind == 'p') made = cell[cell[last].first];
     }
-    if (made.kind && !wrong) mmixi_pickle_push(k, made);
-    return wrong;
+    if (made.kind) mmixi_pickle_push(k, made);
+    return NULL;
 }
 
-static int mmixi_py_size(const mmixi_py *v, size_t *out)
-{
-    *out = (size_t)v->number;
-    return v->kind == MMIXI_PY_INT && v->number >= 0 && (int64_t)*out == v->number;
-}
-/* The sizes of a list; how many, or -1. */
-static int mmixi_py_sizes(const mmixi_py *cell, const mmixi_py *list, size_t *out)
+/* Sizes in a chain, as far as there are integers: how many, or -1 if one is negative or they are too many. */
+static int mmixi_py_sizes(const mmixi_py *cell, uint32_t at, size_t *out)
 {
     int n = 0;
-    for (uint32_t at = list->first; at; at = cell[at].next)
-        if (n == MMIX_FILE_MAX_DIMS || !mmixi_py_size(&cell[at], &out[n++])) return -1;
+    for (; cell[at].kind == MMIXI_PY_INT; at = cell[at].next) {
+        if (n == MMIX_FILE_MAX_DIMS || cell[at].number < 0 || (uint64_t)cell[at].number > SIZE_MAX) return -1;
+        out[n++] = (size_t)cell[at].number;
+    }
     return n;
 }
 /* _rebuild_tensor_v2(storage, offset, size, stride, …), storage = ("storage", type, key, device, count). */
 static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
 {
-    const mmixi_py *cell = k->cell, *storage = &cell[tensor->first], *begin = &cell[storage->next],
-        *shape = &cell[begin->next], *type = &cell[cell[storage->first].next], *key = &cell[type->next];
-    size_t stride[MMIX_FILE_MAX_DIMS], offset, count, size;
+    const mmixi_py *cell = k->cell, *storage = &cell[tensor->first], *shape = &cell[cell[storage->next].next],
+        *type = &cell[cell[storage->first].next], *key = &cell[type->next];
+    size_t stride[MMIX_FILE_MAX_DIMS], begin[MMIX_FILE_MAX_DIMS], count[MMIX_FILE_MAX_DIMS], size;
     char path[512], shown[64];
     const mmix_entry *file;
     mmix_entry e;
     memset(&e, 0, sizeof e);
     e.name = name;
-    e.ndim = mmixi_py_sizes(cell, shape, e.shape);
+    e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
     if (storage->kind != MMIXI_PY_STORAGE || type->kind != MMIXI_PY_NAME || type->number > MMIX_FILE_BOOL
-        || key->kind != MMIXI_PY_TEXT || !mmixi_py_size(&cell[cell[key->next].next], &count)
-        || !mmixi_py_size(begin, &offset) || e.ndim < 0
-        || mmixi_py_sizes(cell, &cell[shape->next], stride) != e.ndim)
+        || key->kind != MMIXI_PY_TEXT || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
+        || mmixi_py_sizes(cell, storage->next, begin) != 1 || e.ndim < 0
+        || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
         return mmixi_refuse(k->a, name,
                             "a tensor of a storage, with sizes and strides from 0 on, found something else");
     e.dtype = (int)type->number;
     size = mmixi_file_size[e.dtype];
-    snprintf(path, sizeof path, "%.*sdata/%.*s", (int)(strlen(k->file->name) - strlen("data.pkl")), k->file->name,
-             (int)key->length, key->text);
+    snprintf(path, sizeof path, "%.*sdata/%.*s", (int)(strlen(k->file->name) - strlen("data.pkl")),
+             k->file->name, (int)key->length, key->text);
     file = mmix_archive_find(k->zip, path);
-    if (!file || file->bytes / size != count || file->bytes % size)
-        return mmixi_refuse(k->a, name, "a member %s of %.0f numbers, found %.0f bytes",
-                            mmixi_shown(shown, path, SIZE_MAX), (double)count, file ? (double)file->bytes : 0);
-    offset = mmixi_min(offset, count) * size;    /* behind the end only what is empty can begin */
-    e.data = (const unsigned char *)file->data + offset;
-    e.bytes = file->bytes - offset;
+    if (!file || file->bytes / size != *count || file->bytes % size)
+        return mmixi_refuse(k->a, name, "a member %s of %.0f numbers, found %.0f bytes", mmixi_shown(shown,
+                            path, SIZE_MAX), (double)*count, file ? (double)file->bytes : 0);
+    *begin = mmixi_min(*begin, *count) * size;   /* behind the end only what is empty can begin */
+    e.data = (const unsigned char *)file->data + *begin;
+    e.bytes = file->bytes - *begin;
     return mmixi_archive_add(k->a, e, stride, 1);
 }
 /* All tensors below a dictionary, named by their keys joined with dots. */
 static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix, int depth)
 {
     const mmixi_py *cell = k->cell, *key, *value;
-    for (uint32_t at = d->first; at; at = value->next) {
+    for (uint32_t at = d->first; at; at = value->next, k->visits++) {
         size_t room;
         char *name;
         key = &cell[at], value = &cell[key->next];
         if ((value->kind != MMIXI_PY_TENSOR && value->kind != MMIXI_PY_DICT) || key->kind != MMIXI_PY_TEXT)
             continue;                            /* such as the optimiser's numbered states */
-        if (k->visits++ > 2 * k->n || depth == 8 || memchr(key->text, 0, key->length))
-            return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names deeper or "
-                                "more often than that");
+        if (k->visits > 2 * k->n || depth == 8 || memchr(key->text, 0, key->length))
+            return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names deeper "
+                                "or more often than that");
         room = strlen(prefix) + key->length + 2;
         name = (char *)mmixi_archive_alloc(k->a, room, 1);
         if (!name) return -1;
         snprintf(name, room, "%s%s%.*s", prefix, *prefix ? "." : "", (int)key->length, key->text);
-        if (value->kind == MMIXI_PY_DICT ? mmixi_pth_walk(k, value, name, depth + 1) : mmixi_pth_tensor(k, name, value))
-            return -1;
+        if (value->kind == MMIXI_PY_DICT ? mmixi_pth_walk(k, value, name, depth + 1)
+            : mmixi_pth_tensor(k, name, value)) return -1;
     }
     return 0;
 }
@@ -15176,8 +15166,6 @@ static int mmixi_pth(mmix_archive *a, mmix_archive *zip, const mmix_entry *file)
     while (!wrong)                               /* room for what one makes: two texts and what they name */
         wrong = mmixi_pickle_room(&k, k.n + 3) ? "" : k.p >= k.end ? "never stops" : mmixi_pickle_step(&k);
     if (a->m->error_kind) return -1;
-    if (!*wrong && (k.cell[k.top].kind != MMIXI_PY_DICT || k.cell[k.top].next))
-        wrong = "holds no dictionary of tensors";
     if (*wrong) return mmixi_refuse(a, NULL, "the pickle of a file of weights, found one that %s", wrong);
     a->left = zip->left;
     return mmixi_pth_walk(&k, &k.cell[k.top], "", 0);
@@ -15193,29 +15181,28 @@ static int mmixi_zip(mmix_archive *a)
     }
     a->left = zip.left;
     if (pickle && big) mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
-    failed = failed || a->m->error_kind || (pickle ? mmixi_pth(a, &zip, pickle) : mmixi_npz(a, &zip));
+    failed = failed || a->m->error_kind || (pickle && mmixi_pth(a, &zip, pickle));
+    for (size_t i = 0; !pickle && !failed && i < zip.count; i++) {
+        const mmix_entry *e = &zip.entries[i];
+        if (!mmixi_ends(e->name, ".npy"))
+            failed = mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
+        else {
+            ((char *)e->name)[strlen(e->name) - 4] = 0;
+            failed = mmixi_npy(a, e->name, (unsigned char *)e->data, e->bytes);
+        }
+    }
     mmixi_chunks_free(&zip);
     return failed;
 }
 
 /* ---- opening and reading ---- */
 
-static int mmixi_archive_parse(mmix_archive *a)
-{
-    unsigned char *b = a->file.bytes;
-    const size_t size = a->file.size;
-    if (size >= 6 && !memcmp(b, "\x93NUMPY", 6)) return mmixi_npy(a, "array", b, size);
-    if (size >= 4 && !memcmp(b, "PK\3\4", 4)) return mmixi_zip(a);
-    if (size >= 14 && !memcmp(b, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
-        return mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version 1.6: save "
-                            "it anew");
-    return mmixi_safetensors(a);
-}
 /* Takes the file, whatever comes of it. */
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file)
 {
-    const size_t own = sizeof(mmix_archive) + strlen(path) + 1, size = mmixi_min(file.size, SIZE_MAX / 4);
+    size_t own = sizeof(mmix_archive) + strlen(path) + 1, size = mmixi_min(file.size, SIZE_MAX / 4);
     mmix_archive *a = (mmix_archive *)mmixi_alloc(m, own);
+    int failed;
     if (!a) {
         mmixi_file_free(m, &file);
         return NULL;
@@ -15223,7 +15210,13 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file
     memset(a, 0, own);
     a->m = m, a->file = file, a->path = strcpy((char *)(a + 1), path);
     a->left = (file.mapped ? 2 * size : size) + ((size_t)1 << 20);
-    if (!mmixi_archive_parse(a) && !mmixi_archive_finish(a)) return a;
+    if (size >= 14 && !memcmp(file.bytes, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
+        failed = mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version 1.6: "
+                              "save it anew");
+    else if (size >= 6 && !memcmp(file.bytes, "\x93NUMPY", 6))
+        failed = mmixi_npy(a, "array", file.bytes, size);
+    else failed = size >= 4 && !memcmp(file.bytes, "PK\3\4", 4) ? mmixi_zip(a) : mmixi_safetensors(a);
+    if (!failed && !mmixi_archive_finish(a)) return a;
     mmix_archive_close(a);
     return NULL;
 }
@@ -15236,7 +15229,7 @@ static mmixi_file_bytes mmixi_file_map(mmix_ctx *m, const char *who, const char 
     if (!mmixi_path_ok(m, who, path)) return f;
 #ifdef MMIXI_MAPS
     struct stat info;
-    const int file = open(path, O_RDONLY | O_NONBLOCK);          /* a fifo would wait for somebody to write */
+    int file = open(path, O_RDONLY | O_NONBLOCK);          /* a fifo would wait for somebody to write */
     if (file >= 0 && !fstat(file, &info) && S_ISREG(info.st_mode) && info.st_size > 0
         && (uintmax_t)info.st_size < SIZE_MAX) {
         f.size = (size_t)info.st_size;
@@ -15286,17 +15279,19 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 }
 
 /* The elements of an entry as `to`: MMIX_FILE_REAL or F64, I64 or I32. */
-static int mmixi_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, void *values, size_t count,
-                              int to)
+static int mmixi_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, void *values,
+                              size_t count, int to)
 {
     const unsigned char *p;
     mmix_archive in;                             /* messages go to m */
     int64_t v = 0;
-    if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e)) return -1;
+    if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e))
+        return -1;
     in = *a;
     in.m = m;
     if (count != mmix_entry_count(e))
-        return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count, (double)mmix_entry_count(e));
+        return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count,
+                            (double)mmix_entry_count(e));
     if (to >= MMIX_FILE_I64 && e->dtype < MMIX_FILE_I64)
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(e->dtype));
     if (e->dtype == to) {
@@ -15305,7 +15300,7 @@ static int mmixi_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     }
     p = (const unsigned char *)e->data;
     for (size_t i = 0; i < count; i++, p += mmixi_file_size[e->dtype]) {
-        const double d = mmixi_element(e->dtype, p, &v);
+        double d = mmixi_element(e->dtype, p, &v);
         if (to == MMIX_FILE_F64) ((double *)values)[i] = d;
         else if (to < MMIX_FILE_I64) ((mmix_real *)values)[i] = (mmix_real)d;
         else if (to == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
@@ -15365,7 +15360,7 @@ static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, s
                                      const char *const *metadata)
 {
     const char *before = "{";
-    size_t at[2] = {0, 0};
+    double at = 0, end;
     if (metadata && *metadata) {
         mmixi_print(t, "{\"__metadata__\":");
         for (; *metadata; metadata += 2, before = ",") {
@@ -15380,12 +15375,9 @@ static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, s
             mmixi_print_quoted(t, before, e->name);
             mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmix_file_dtype_name(e->dtype));
             mmixi_print_sizes(t, e->ndim, e->shape, ",");
-            mmixi_print(t, "],\"data_offsets\":[");
-            at[1] = at[0] + mmix_entry_count(e) * size;
-            mmixi_print_sizes(t, 2, at, ",");
-            mmixi_print(t, "]}");
-            at[0] = at[1];
-            before = ",";
+            end = at + (double)(mmix_entry_count(e) * size);
+            mmixi_print(t, "],\"data_offsets\":[%.0f,%.0f]}", at, end);
+            at = end, before = ",";
         }
     mmixi_print(t, *before == '{' ? "{}" : "}");
     mmixi_print(t, "%*s", (int)(7 & (0 - t->at)), "");            /* to a multiple of 8 */
@@ -15394,24 +15386,25 @@ static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, s
 /* The nearest BF16, ties to even. */
 static uint16_t mmixi_bf16(mmix_real x)
 {
-    const float f = (float)x;
-    const double beyond = fabs((double)x) - fabs((double)f);
+    float f = (float)x;
+    double beyond = fabs((double)x) - fabs((double)f);
     uint32_t bits;
     memcpy(&bits, &f, 4);
     if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
-    if ((bits & 0xFFFFu) == 0x8000u) bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);    /* a tie in float alone */
+    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
+        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 /* The entry's elements as the file has them, by way of a chunk that is rounded and turned as needed. */
 static void mmixi_file_put(mmixi_file *f, const mmix_entry *e)
 {
     uint16_t chunk[2048];
-    const size_t size = mmixi_file_size[e->dtype], count = mmix_entry_count(e);
+    size_t size = mmixi_file_size[e->dtype], count = mmix_entry_count(e);
     for (size_t i = 0, n; i < count; i += n) {
         n = mmixi_min(count - i, sizeof chunk / size);
-        if (e->dtype != MMIX_FILE_REAL_AS_BF16) memcpy(chunk, (const unsigned char *)e->data + i * size, n * size);
+        if (e->dtype != MMIX_FILE_REAL_AS_BF16) memcpy(chunk, (const char *)e->data + i * size, n * size);
         else for (size_t j = 0; j < n; j++) chunk[j] = mmixi_bf16(((const mmix_real *)e->data)[i + j]);
-        mmixi_byte_order((unsigned char *)chunk, n, size, 0);
+        mmixi_byte_order((unsigned char *)chunk, n * size, size, 0);
         mmixi_file_write(f, chunk, n * size);
     }
 }
@@ -15422,19 +15415,22 @@ static int mmixi_save_check(mmix_ctx *m, const char *who, const char *path, cons
     size_t bytes, total = 0;
     if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)e : path)) return -1;
     for (size_t i = 0; i < n; i++, e++, total += bytes) {
-        const char *wrong = !e->name || !strcmp(e->name, "__metadata__") ? "a name that is free, found none or __metadata__"
+        const char *wrong = !e->name || !strcmp(e->name, "__metadata__")
+            ? "a name that is free, found none or __metadata__"
             : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
             : e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS ? "0 to 8 axes, found another number"
-            : !mmixi_entry_bytes(e, &bytes) || bytes > SIZE_MAX / 2 - total ? "a shape that fits in memory, found more"
+            : !mmixi_entry_bytes(e, &bytes) || bytes > SIZE_MAX / 2 - total
+            ? "a shape that fits in memory, found more"
             : bytes && !e->data ? "data, found NULL" : NULL;
         if (wrong)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path, (double)i, wrong);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path, (double)i,
+                             wrong);
     }
     return 0;
 }
 /* The file: its header, then the entries in falling size of element, so that each is aligned without gaps. */
-static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmixi_text *header, const mmix_entry *e,
-                      size_t n)
+static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmixi_text *header,
+                      const mmix_entry *e, size_t n)
 {
     mmixi_file f;
     if (mmixi_file_begin(m, &f, who, path)) return -1;
@@ -15454,8 +15450,8 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
     if (mmixi_save_check(m, who, path, entries, n)) return -1;
     for (size_t i = 0; metadata && metadata[i]; i += 2)
         if (!metadata[i + 1])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, found a key "
-                             "alone", who, path);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, found a "
+                             "key alone", who, path);
     mmixi_safetensors_header(&text, entries, n, metadata);
     text.room = text.at + 1;
     text.out = (char *)mmixi_alloc(m, text.room);
@@ -15485,7 +15481,8 @@ MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry
     e.name = "array";
     if (mmixi_save_check(m, who, path, &e, 1)) return -1;
     type = mmixi_file_names[MMIXI_NPY][e.dtype];
-    if (*type == '-') return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected another dtype, found BF16", who, path);
+    if (*type == '-')
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected another dtype, found BF16", who, path);
     mmixi_print(&text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", "<|"[type[1] == '1'], type);
     mmixi_print_sizes(&text, e.ndim, e.shape, ", ");
     mmixi_print(&text, e.ndim == 1 ? ",), }" : "), }");
