@@ -14294,17 +14294,14 @@ static size_t mmixi_utf8_span(const char *s)
     while (s[at] && n) at += n = mmixi_utf8_length(s + at);
     return at;
 }
-/* What a file says, for a message: one line, of bounded length. */
-static const char *mmixi_shown(char out[64], const char *text, size_t length)
+/* A message stays one line of UTF-8, whatever a file says. */
+static int mmixi_clean(mmix_ctx *m)
 {
-    size_t at;
-    length = mmixi_min(length, strlen(text));
-    snprintf(out, 61, "%.*s", (int)mmixi_min(length, 60), text);
-    at = mmixi_utf8_span(out);
-    for (size_t i = 0; i < at; i++)
-        if ((unsigned char)out[i] < 32 || out[i] == 127) out[i] = '?';
-    strcpy(out + at, at < length ? "..." : "");
-    return out;
+    for (size_t at = 0, n; m->error[at]; at += n) {
+        n = mmixi_utf8_length(m->error + at);
+        if (!n || (unsigned char)m->error[at] < 32 || m->error[at] == 127) m->error[at] = '?', n = 1;
+    }
+    return -1;
 }
 
 static int mmixi_compare_keys(const void *a, const void *b)
@@ -14435,7 +14432,6 @@ static int mmixi_json_value(mmixi_json_scan *s, int depth)
 static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t length, size_t room)
 {
     mmixi_json_scan s;
-    char shown[64];
     size_t most = 1;                             /* each key has a colon, but one that lacks it */
     int ok;
     for (size_t i = 0; i < length; i++) most += text[i] == ':';
@@ -14450,8 +14446,9 @@ static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t len
     mmixi_free(m, (void *)s.keys, most * sizeof *s.keys);
     if (ok) return 0;
     if (!s.found) s.found = s.at == text + length ? "the end" : s.at;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %s", what,
-                     (double)(s.at - text), s.expected, mmixi_shown(shown, s.found, 20));
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what, (double)(s.at - text),
+              s.expected, s.found);
+    return mmixi_clean(m);
 }
 
 /* Just beyond a value. */
@@ -14465,8 +14462,8 @@ static const char *mmixi_json_end(const char *v)
     } while (depth);
     return v;
 }
-/* The next item of an object or array after `at`, or the first one after the list itself; its *key, NULL in an
-   array. NULL at the end, and of what is no list. */
+/* The item of an object or array after `at`, or the first one after the list itself; its *key, NULL in an array.
+   NULL at the end, and of what is no list. */
 static const char *mmixi_json_next(const char *list, const char *at, const char **key)
 {
     if (!list || (*list != '{' && *list != '[')) return NULL;
@@ -14510,10 +14507,6 @@ static int mmixi_json_sizes(const char *list, size_t *out, int most)
     while ((v = mmixi_json_next(list, v, &key)) != NULL)
         if (n == most || !mmixi_json_size(v, &out[n++])) return -1;
     return list && *list == '[' ? n : -1;
-}
-static const char *mmixi_json_shown(char out[64], const char *v)
-{
-    return v ? mmixi_shown(out, v, (size_t)(mmixi_json_end(v) - v)) : "none";
 }
 
 /* Numbers in files have a point, those of strtod and printf what the user's locale writes ("," or "٫"). */
@@ -14579,7 +14572,8 @@ static double mmixi_element(int dtype, const unsigned char *p, int64_t *integer)
         return u.half & 0x8000 ? -d : d; }
     default:
         *integer = dtype == MMIX_FILE_I64 ? u.i64 : dtype == MMIX_FILE_I32 ? u.i32
-            : dtype == MMIX_FILE_I16 ? u.i16 : dtype == MMIX_FILE_I8 ? u.i8 : dtype == MMIX_FILE_BOOL ? *p != 0 : *p;
+            : dtype == MMIX_FILE_I16 ? u.i16
+            : dtype == MMIX_FILE_I8 ? u.i8 : dtype == MMIX_FILE_BOOL ? *p != 0 : *p;
     }
     return (double)*integer;
 }
@@ -14604,14 +14598,14 @@ struct mmix_archive {
 static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...) MMIXI_PRINTF(3, 4);
 static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
 {
-    char text[256], shown[64];
+    char text[256];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    if (!name) return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected %s", a->path, text);
-    return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: entry \"%s\": expected %s", a->path,
-                     mmixi_shown(shown, name, SIZE_MAX), text);
+    mmix_fail(a->m, MMIX_ERROR_FILE, name ? "%s: entry \"%.60s\": expected %s" : "%s: %sexpected %s", a->path,
+              name ? name : "", text);
+    return mmixi_clean(a->m);
 }
 
 /* n elements that are freed with the archive. Whatever a file says, what is made of it takes, with its bytes,
@@ -14741,22 +14735,21 @@ static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char
 {
     const char *dtype = mmixi_json_find(v, "dtype"), *shape = mmixi_json_find(v, "shape"),
         *offsets = mmixi_json_find(v, "data_offsets");
-    char found[64];
     mmix_entry e;
     size_t at[2];
     memset(&e, 0, sizeof e);
     e.name = name;
     e.dtype = mmixi_json_text(dtype) ? mmixi_dtype_of(MMIXI_SAFETENSORS, dtype + 1) : -1;
     if (e.dtype < 0)
-        return mmixi_refuse(a, name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, found %s",
-                            mmixi_json_shown(found, dtype));
+        return mmixi_refuse(a, name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, found %.20s",
+                            dtype ? dtype : "none");
     e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
     if (e.ndim < 0)
-        return mmixi_refuse(a, name, "a shape of at most %d sizes, found %s", MMIX_FILE_MAX_DIMS,
-                            mmixi_json_shown(found, shape));
+        return mmixi_refuse(a, name, "a shape of at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS,
+                            shape ? shape : "none");
     if (mmixi_json_sizes(offsets, at, 2) != 2 || at[0] > at[1] || at[1] > size)
-        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, found %s",
-                            (double)size, mmixi_json_shown(found, offsets));
+        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, found %.40s",
+                            (double)size, offsets ? offsets : "none");
     e.data = data + at[0];
     e.bytes = at[1] - at[0];
     mmixi_byte_order(data + at[0], e.bytes, mmixi_file_size[e.dtype], 0);
@@ -14774,7 +14767,7 @@ static int mmixi_safetensors(mmix_archive *a)
     unsigned char *data = a->file.bytes;
     uint64_t n = a->file.size < 8 ? 0 : mmixi_number(data, 8);
     const char *key, *i;
-    char shown[64], *text = (char *)data + 7;
+    char *text = (char *)data + 7;
     size_t size = a->file.size - 8, at = 0, members = 0;
     if (a->file.size < 8 || n > size)
         return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as "
@@ -14784,7 +14777,7 @@ static int mmixi_safetensors(mmix_archive *a)
     text[n] = 0;
     if (mmixi_json_open(a->m, a->path, text, (size_t)n, a->left)) return -1;
     text += strspn(text, " \t\n\r");
-    if (*text != '{') return mmixi_refuse(a, NULL, "a header {…}, found %.1s", text);
+    if (*text != '{') return mmixi_refuse(a, NULL, "a header {…}, found %.20s", text);
     for (i = text; (i = mmixi_json_next(text, i, &key)) != NULL; ) members++;
     a->entries = (mmix_entry *)mmixi_archive_grow(a, NULL, &a->capacity, members + 1, sizeof *a->entries);
     if (!a->entries) return -1;
@@ -14793,8 +14786,7 @@ static int mmixi_safetensors(mmix_archive *a)
         else if (mmixi_safetensors_entry(a, key, i, data, size)) return -1;
     for (i = a->metadata; i && *i == (i == a->metadata ? '{' : '"'); )
         i = mmixi_json_next(a->metadata, i, &key);
-    if (i)
-        return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %s", mmixi_json_shown(shown, i));
+    if (i) return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %.20s", i);
     if (a->count) qsort(a->entries, a->count, sizeof *a->entries, mmixi_compare_data);
     for (const mmix_entry *e = a->entries; e < a->entries + a->count; at += e++->bytes)
         if (e->data != data + at)
@@ -14815,7 +14807,7 @@ static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, si
 {
     size_t begin = size > 6 && bytes[6] > 1 ? 12 : 10, stride[MMIX_FILE_MAX_DIMS], step = 1,
         length = size < 12 ? 0 : (size_t)mmixi_number(bytes + 8, (int)begin - 8);
-    char found[64], ends[2], type[4], *header = (char *)bytes + begin, *descr, *order, *shape, *end;
+    char ends[2], type[4], *header = (char *)bytes + begin, *descr, *order, *shape, *end;
     mmix_entry e;
     memset(&e, 0, sizeof e);
     e.name = name;
@@ -14827,18 +14819,15 @@ static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, si
     order = mmixi_npy_value(header, "'fortran_order'");
     shape = mmixi_npy_value(header, "'shape'");
     if (!descr || !order || !shape)
-        return mmixi_refuse(a, name, "descr, fortran_order and shape, found %s",
-                            mmixi_shown(found, header, SIZE_MAX));
+        return mmixi_refuse(a, name, "descr, fortran_order and shape, found %.60s", header);
     e.dtype = sscanf(descr, "'%1[<>|=]%3[^']", ends, type) == 2 ? mmixi_dtype_of(MMIXI_NPY, type) : -1;
     if (e.dtype < 0)
-        return mmixi_refuse(a, name, "numbers f8, f4, f2, i8 … i1, u1 or b1, found %s",
-                            mmixi_shown(found, descr, 5));
+        return mmixi_refuse(a, name, "numbers f8, f4, f2, i8 … i1, u1 or b1, found %.5s", descr);
     end = shape + strcspn(shape, ")");
     if (*shape == '(' && *end) *shape = '[', *end = ']';         /* as JSON has a list */
     e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
     if (e.ndim < 0)
-        return mmixi_refuse(a, name, "at most %d sizes, found %s", MMIX_FILE_MAX_DIMS,
-                            mmixi_shown(found, shape, SIZE_MAX));
+        return mmixi_refuse(a, name, "at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS, shape);
     for (int d = 0; d < e.ndim; step *= e.shape[d++]) stride[d] = step;
     e.data = header + length;
     e.bytes = size - begin - length;
@@ -14864,13 +14853,13 @@ static uint64_t mmixi_zip_number(const mmix_archive *zip, uint64_t at, int bytes
     return at > zip->file.size || zip->file.size - at < (size_t)bytes ? 0
         : mmixi_number(zip->file.bytes + at, bytes);
 }
-/* All members become entries of bytes, by way of the directory, which the end of the file points to. Their data
-   lie before it, one behind the other. */
+/* All members become entries of bytes, by way of the directory, which the end of the file points to. Their
+   data lie before it, one behind the other. */
 static int mmixi_zip_members(mmix_archive *zip)
 {
     size_t size = zip->file.size;
-    uint64_t end = size - mmixi_min(size, 22), last = size - mmixi_min(size, 22 + 65535), at, from = 0, directory,
-        count, begin;
+    uint64_t end = size - mmixi_min(size, 22), last = size - mmixi_min(size, 22 + 65535), at, from = 0,
+        directory, count, begin;
     while (end > last && mmixi_zip_number(zip, end, 4) != 0x06054b50) end--;
     count = mmixi_zip_number(zip, end + 10, 2), at = mmixi_zip_number(zip, end + 16, 4);
     if (mmixi_zip_number(zip, end - 20, 4) == 0x07064b50) {      /* the 64-bit form */
@@ -14879,7 +14868,7 @@ static int mmixi_zip_members(mmix_archive *zip)
         if (mmixi_zip_number(zip, end, 4) != 0x06064b50) count = 0;
     }
     if (!count || at > size)
-        return mmixi_refuse(zip, NULL, "the end of a zip file, which tells of its directory, found none in %.0f "
+        return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in %.0f "
                             "bytes", (double)size);
     for (directory = at; count--; from = begin) {
         size_t length = (size_t)mmixi_zip_number(zip, at + 28, 2), i = 0,
@@ -14902,14 +14891,14 @@ static int mmixi_zip_members(mmix_archive *zip)
         e.name = (char *)memmove(d + 45, d + 46, length);        /* where its end has room for a zero */
         d[45 + length] = 0;
         if (mmixi_number(d + 10, 2) || field[0] != field[1] || strlen(e.name) != length)
-            return mmixi_refuse(zip, e.name, "it stored, not compressed, and no zero in its name, found method "
-                                "%d", (int)mmixi_number(d + 10, 2));
+            return mmixi_refuse(zip, e.name, "it stored, not compressed, without a zero in its name, found "
+                                "method %d", (int)mmixi_number(d + 10, 2));
         begin = field[2] + 30 + mmixi_zip_number(zip, field[2] + 26, 2)
             + mmixi_zip_number(zip, field[2] + 28, 2);
         if (mmixi_zip_number(zip, field[2], 4) != 0x04034b50 || begin < from || begin > directory
             || field[0] > directory - begin)
-            return mmixi_refuse(zip, e.name, "its data between those before and the directory, found %.0f bytes "
-                                "at %.0f", (double)field[0], (double)begin);
+            return mmixi_refuse(zip, e.name, "its data between those before and the directory, found %.0f "
+                                "bytes at %.0f", (double)field[0], (double)begin);
         e.data = x = zip->file.bytes + begin;
         e.bytes = e.shape[0] = (size_t)field[0];
         begin += field[0];
@@ -14933,10 +14922,11 @@ static int mmixi_ends(const char *name, const char *with)
    refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
    list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
 
-/* Kinds of values. A dictionary is a list key, value, key, …; a tensor is that of its arguments, a storage that
-   of its id. A name's number is the kind of what it makes when it is called, or the dtype of a storage. */
-enum { MMIXI_PY_MARK = '(', MMIXI_PY_INT = 'i', MMIXI_PY_TEXT = 't', MMIXI_PY_NAME = 'g', MMIXI_PY_OPAQUE = 'o',
-       MMIXI_PY_LIST = 'l', MMIXI_PY_DICT = 'd', MMIXI_PY_TENSOR = 'T', MMIXI_PY_STORAGE = 's' };
+/* Kinds of values. A dictionary is a list key, value, key, …; a tensor is that of its arguments, a storage
+   that of its id. A name's number is the kind of what it makes when it is called, or the dtype of a storage. */
+enum { MMIXI_PY_MARK = '(', MMIXI_PY_INT = 'i', MMIXI_PY_TEXT = 't', MMIXI_PY_NAME = 'g',
+       MMIXI_PY_OPAQUE = 'o', MMIXI_PY_LIST = 'l', MMIXI_PY_DICT = 'd', MMIXI_PY_TENSOR = 'T',
+       MMIXI_PY_STORAGE = 's' };
 typedef struct mmixi_py {
     int64_t number;
     const char *text;
@@ -14968,27 +14958,26 @@ static void mmixi_pickle_push(mmixi_pickle *k, mmixi_py v)
 /* "MODULE.NAME": a name's number, or -1 if it is refused. */
 static int mmixi_pickle_name(mmixi_pickle *k, const mmixi_py *module, const mmixi_py *name)
 {
-    static const char known[][40] = {            /* they make: a dictionary, a tensor, what is given first, … */
+    static const char known[][40] = {            /* they make: a dictionary, a tensor, their argument, … */
         "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter",
         "argparse.Namespace", "torch.Size", "torch.device", "numpy.core.multiarray.scalar",
         "numpy._core.multiarray.scalar", "numpy.dtype", "_codecs.encode", "torch.float32", "torch.float64",
         "torch.float16", "torch.bfloat16", "collections.defaultdict", ""
     };
-    char whole[128], shown[64];
+    char whole[128];
     size_t i = 0;
     snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length,
              name->text);
     while (*known[i] && strcmp(whole, known[i])) i++;
     if (*known[i]) return "dTpo"[mmixi_min(i, 3)];
-    mmixi_shown(shown, whole, 60);
-    snprintf(k->wrong, sizeof k->wrong, "asks for %s: refused, nothing was run", shown);
+    snprintf(k->wrong, sizeof k->wrong, "asks for %.50s: refused, nothing was run", whole);
     return mmixi_dtype_of(MMIXI_TORCH, whole);
 }
 
 /* Each instruction: its code, the bytes of a number that follows it, how many values it takes from the stack
-   ('(': all from a mark on), what it does and the kind of value that it makes: + the number; = as many bytes as
-   it says; p put, g get; c a name; l a list of those taken; a append them to the list on top; s a storage; r a
-   call; - none; v version; . the end. */
+   ('(': all from a mark on), what it does and the kind of value that it makes: + the number; = as many bytes
+   as it says; p put, g get; c a name; l a list of those taken; a append them to the list on top; s a storage;
+   r a call; - none; v version; . the end. */
 static const char mmixi_pickle_codes[][6] = {
     "\x80" "10v", "\x95" "80-", ".00.", "(00+(", "N00+o", "\x88" "00+o", "\x89" "00+o", "K10+i", "M20+i",
     "J00=i", "\x8a" "10=i", "G80+o", "}00ld", "]00ll", ")00ll", "X40=t", "\x8c" "10=t", "T40=o", "B40=o",
@@ -14996,8 +14985,8 @@ static const char mmixi_pickle_codes[][6] = {
     "\x86" "02ll", "\x87" "03ll", "t0(ll", "l0(ll", "d0(ld", "a01a", "s02a", "u0(a", "e0(a", "Q01ss", "R02r",
     "\x81" "02r", "001-", "b01-", ""
 };
-/* The top `count` of the stack, or (below 0) all from the last mark on, become a chain from *first to *last. 0,
-   or -1: there are fewer. */
+/* The top `count` of the stack, or (below 0) all from the last mark on, become a chain from *first to *last.
+   0, or -1: there are fewer. */
 static int mmixi_pickle_take(mmixi_pickle *k, int count, uint32_t *first, uint32_t *last)
 {
     mmixi_py *cell = k->cell;
@@ -15036,7 +15025,7 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         return k->wrong;
     }
     memset(&made, 0, sizeof made);
-    n = (size_t)mmixi_number(k->p, code[1] - '0');               /* behind the pickle is the zip's directory */
+    n = (size_t)mmixi_number(k->p, code[1] - '0');         /* behind the pickle is the zip's directory */
     k->p += code[1] - '0';
     made.kind = code[4], made.number = (int64_t)n, made.text = "";
     for (int i = 0; op == 'c' && i < 2; i++) {   /* its texts are two lines, those of \x93 on the stack */
@@ -15050,7 +15039,8 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
     switch (code[3]) {
     case 'v': return n >= 2 && n <= 5 ? NULL : "is not of protocol 2 to 5";
     case '.':
-        return cell[k->top].kind == MMIXI_PY_DICT && !cell[k->top].next ? "" : "holds no dictionary of tensors";
+        return cell[k->top].kind == MMIXI_PY_DICT && !cell[k->top].next ? ""
+            : "holds no dictionary of tensors";
     case '=':
         if (mmixi_pickle_bytes(k, op == 'J' ? 4 : made.number, &made)) return "ends too early";
         break;
@@ -15107,7 +15097,7 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
     const mmixi_py *cell = k->cell, *storage = &cell[tensor->first], *shape = &cell[cell[storage->next].next],
         *type = &cell[cell[storage->first].next], *key = &cell[type->next];
     size_t stride[MMIX_FILE_MAX_DIMS], begin[MMIX_FILE_MAX_DIMS], count[MMIX_FILE_MAX_DIMS], size;
-    char path[512], shown[64];
+    char path[512];
     const mmix_entry *file;
     mmix_entry e;
     memset(&e, 0, sizeof e);
@@ -15125,8 +15115,8 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
              k->file->name, (int)key->length, key->text);
     file = mmix_archive_find(k->zip, path);
     if (!file || file->bytes / size != *count || file->bytes % size)
-        return mmixi_refuse(k->a, name, "a member %s of %.0f numbers, found %.0f bytes", mmixi_shown(shown,
-                            path, SIZE_MAX), (double)*count, file ? (double)file->bytes : 0);
+        return mmixi_refuse(k->a, name, "a member %.60s of %.0f numbers, found %.0f bytes", path,
+                            (double)*count, file ? (double)file->bytes : 0);
     *begin = mmixi_min(*begin, *count) * size;   /* behind the end only what is empty can begin */
     e.data = (const unsigned char *)file->data + *begin;
     e.bytes = file->bytes - *begin;
@@ -15143,8 +15133,8 @@ static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix
         if ((value->kind != MMIXI_PY_TENSOR && value->kind != MMIXI_PY_DICT) || key->kind != MMIXI_PY_TEXT)
             continue;                            /* such as the optimiser's numbered states */
         if (k->visits > 2 * k->n || depth == 8 || memchr(key->text, 0, key->length))
-            return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names deeper "
-                                "or more often than that");
+            return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names "
+                                "deeper or more often than that");
         room = strlen(prefix) + key->length + 2;
         name = (char *)mmixi_archive_alloc(k->a, room, 1);
         if (!name) return -1;
@@ -15211,8 +15201,8 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file
     a->m = m, a->file = file, a->path = strcpy((char *)(a + 1), path);
     a->left = (file.mapped ? 2 * size : size) + ((size_t)1 << 20);
     if (size >= 14 && !memcmp(file.bytes, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
-        failed = mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version 1.6: "
-                              "save it anew");
+        failed = mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version "
+                              "1.6: save it anew");
     else if (size >= 6 && !memcmp(file.bytes, "\x93NUMPY", 6))
         failed = mmixi_npy(a, "array", file.bytes, size);
     else failed = size >= 4 && !memcmp(file.bytes, "PK\3\4", 4) ? mmixi_zip(a) : mmixi_safetensors(a);
@@ -15450,8 +15440,8 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
     if (mmixi_save_check(m, who, path, entries, n)) return -1;
     for (size_t i = 0; metadata && metadata[i]; i += 2)
         if (!metadata[i + 1])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, found a "
-                             "key alone", who, path);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, found "
+                             "a key alone", who, path);
     mmixi_safetensors_header(&text, entries, n, metadata);
     text.room = text.at + 1;
     text.out = (char *)mmixi_alloc(m, text.room);
