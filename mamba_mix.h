@@ -14369,15 +14369,17 @@ static int mmixi_json_string(mmixi_json_scan *s)
     if (!mmixi_json_take(s, '"', "a key")) return 0;
     to = s->at;
     while (*s->at != '"') {
-        char c[4], *from = s->at;
+        char *from = s->at;
         size_t n = 0;
-        if (*from == '\\') n = mmixi_json_escape(s, c);
-        else if ((unsigned char)*from >= 32) s->at += n = mmixi_utf8_length(from);
+        if (*from == '\\') n = mmixi_json_escape(s, to);        /* never longer than what it was decoded from */
+        else if ((unsigned char)*from >= 32) {
+            s->at += n = mmixi_utf8_length(from);
+            memmove(to, from, n);
+        }
         if (!n) {
             s->at = from, s->expected = "a string of UTF-8";
             return 0;
         }
-        memmove(to, *from == '\\' ? c : from, n);        /* never longer than what it was decoded from */
         to += n;
     }
     memset(to, 0, (size_t)(++s->at - to));
@@ -14729,6 +14731,12 @@ static int mmixi_archive_finish(mmix_archive *a)
                     "__metadata__": {"key": "text", …}}
    the rest  the arrays, little-endian, row-major; offsets count from here, without gaps and overlaps */
 
+/* An integer at a byte of the file; 0 behind its end. */
+static uint64_t mmixi_file_number(const mmix_archive *a, uint64_t at, int bytes)
+{
+    return at > a->file.size || a->file.size - at < (size_t)bytes ? 0
+        : mmixi_number(a->file.bytes + at, bytes);
+}
 /* One member of the header, whose data lie in data[0 … size). */
 static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char *v, unsigned char *data,
                                    size_t size)
@@ -14765,7 +14773,7 @@ static int mmixi_compare_data(const void *x, const void *y)
 static int mmixi_safetensors(mmix_archive *a)
 {
     unsigned char *data = a->file.bytes;
-    uint64_t n = a->file.size < 8 ? 0 : mmixi_number(data, 8);
+    uint64_t n = mmixi_file_number(a, 0, 8);
     const char *key, *i;
     char *text = (char *)data + 7;
     size_t size = a->file.size - 8, at = 0, members = 0;
@@ -14847,12 +14855,6 @@ static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
     while (n--) crc = crc >> 8 ^ table[(crc ^ *p++) & 255];
     return ~crc;
 }
-/* An integer at a byte of the file; 0 behind its end. */
-static uint64_t mmixi_zip_number(const mmix_archive *zip, uint64_t at, int bytes)
-{
-    return at > zip->file.size || zip->file.size - at < (size_t)bytes ? 0
-        : mmixi_number(zip->file.bytes + at, bytes);
-}
 /* All members become entries of bytes, by way of the directory, which the end of the file points to. Their
    data lie before it, one behind the other. */
 static int mmixi_zip_members(mmix_archive *zip)
@@ -14860,23 +14862,23 @@ static int mmixi_zip_members(mmix_archive *zip)
     size_t size = zip->file.size;
     uint64_t end = size - mmixi_min(size, 22), last = size - mmixi_min(size, 22 + 65535), at, from = 0,
         directory, count, begin;
-    while (end > last && mmixi_zip_number(zip, end, 4) != 0x06054b50) end--;
-    count = mmixi_zip_number(zip, end + 10, 2), at = mmixi_zip_number(zip, end + 16, 4);
-    if (mmixi_zip_number(zip, end - 20, 4) == 0x07064b50) {      /* the 64-bit form */
-        end = mmixi_zip_number(zip, end - 12, 8);
-        count = mmixi_zip_number(zip, end + 32, 8), at = mmixi_zip_number(zip, end + 48, 8);
-        if (mmixi_zip_number(zip, end, 4) != 0x06064b50) count = 0;
+    while (end > last && mmixi_file_number(zip, end, 4) != 0x06054b50) end--;
+    count = mmixi_file_number(zip, end + 10, 2), at = mmixi_file_number(zip, end + 16, 4);
+    if (mmixi_file_number(zip, end - 20, 4) == 0x07064b50) {      /* the 64-bit form */
+        end = mmixi_file_number(zip, end - 12, 8);
+        count = mmixi_file_number(zip, end + 32, 8), at = mmixi_file_number(zip, end + 48, 8);
+        if (mmixi_file_number(zip, end, 4) != 0x06064b50) count = 0;
     }
     if (!count || at > size)
         return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in %.0f "
                             "bytes", (double)size);
     for (directory = at; count--; from = begin) {
-        size_t length = (size_t)mmixi_zip_number(zip, at + 28, 2), i = 0,
-            extra = (size_t)mmixi_zip_number(zip, at + 30, 2);
+        size_t length = (size_t)mmixi_file_number(zip, at + 28, 2), i = 0,
+            extra = (size_t)mmixi_file_number(zip, at + 30, 2);
         unsigned char *d = zip->file.bytes, *x;
         uint64_t field[3];                       /* size, size in the file, place of the local header */
         mmix_entry e;
-        if (mmixi_zip_number(zip, at, 4) != 0x02014b50 || size - at < 46 + length + extra)
+        if (mmixi_file_number(zip, at, 4) != 0x02014b50 || size - at < 46 + length + extra)
             return mmixi_refuse(zip, NULL, "a member of the directory at byte %.0f", (double)at);
         d += at;
         at += 46 + length + extra + mmixi_number(d + 32, 2);
@@ -14893,9 +14895,9 @@ static int mmixi_zip_members(mmix_archive *zip)
         if (mmixi_number(d + 10, 2) || field[0] != field[1] || strlen(e.name) != length)
             return mmixi_refuse(zip, e.name, "it stored, not compressed, without a zero in its name, found "
                                 "method %d", (int)mmixi_number(d + 10, 2));
-        begin = field[2] + 30 + mmixi_zip_number(zip, field[2] + 26, 2)
-            + mmixi_zip_number(zip, field[2] + 28, 2);
-        if (mmixi_zip_number(zip, field[2], 4) != 0x04034b50 || begin < from || begin > directory
+        begin = field[2] + 30 + mmixi_file_number(zip, field[2] + 26, 2)
+            + mmixi_file_number(zip, field[2] + 28, 2);
+        if (mmixi_file_number(zip, field[2], 4) != 0x04034b50 || begin < from || begin > directory
             || field[0] > directory - begin)
             return mmixi_refuse(zip, e.name, "its data between those before and the directory, found %.0f "
                                 "bytes at %.0f", (double)field[0], (double)begin);
@@ -14922,11 +14924,9 @@ static int mmixi_ends(const char *name, const char *with)
    refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
    list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
 
-/* Kinds of values. A dictionary is a list key, value, key, …; a tensor is that of its arguments, a storage
-   that of its id. A name's number is the kind of what it makes when it is called, or the dtype of a storage. */
-enum { MMIXI_PY_MARK = '(', MMIXI_PY_INT = 'i', MMIXI_PY_TEXT = 't', MMIXI_PY_NAME = 'g',
-       MMIXI_PY_OPAQUE = 'o', MMIXI_PY_LIST = 'l', MMIXI_PY_DICT = 'd', MMIXI_PY_TENSOR = 'T',
-       MMIXI_PY_STORAGE = 's' };
+/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary, which is a
+   list of key, value, key, …; T a tensor, which is the list of its arguments, s a storage, that of its id. The
+   number of a name is the kind of what it makes when it is called, or the dtype of a storage. */
 typedef struct mmixi_py {
     int64_t number;
     const char *text;
@@ -14991,7 +14991,7 @@ static int mmixi_pickle_take(mmixi_pickle *k, int count, uint32_t *first, uint32
 {
     mmixi_py *cell = k->cell;
     int marked = count < 0;
-    while (marked ? cell[k->top].kind != MMIXI_PY_MARK : count-- > 0) {
+    while (marked ? cell[k->top].kind != '(' : count-- > 0) {
         uint32_t at = k->top;
         if (!at) return -1;
         k->top = cell[at].next;
@@ -15008,7 +15008,7 @@ static int mmixi_pickle_bytes(mmixi_pickle *k, int64_t n, mmixi_py *made)
     if (n > k->end - k->p) return -1;
     made->text = (const char *)k->p, made->length = (uint32_t)n;
     made->number = (int64_t)(mmixi_number(k->p, n < 8 ? (int)n : 8) << shift) >> shift;
-    if (made->kind == MMIXI_PY_INT && n > 8) made->kind = MMIXI_PY_OPAQUE;
+    if (made->kind == 'i' && n > 8) made->kind = 'o';
     k->p += n;
     return 0;
 }
@@ -15016,8 +15016,8 @@ static int mmixi_pickle_bytes(mmixi_pickle *k, int64_t n, mmixi_py *made)
 static const char *mmixi_pickle_step(mmixi_pickle *k)
 {
     const char op = (char)*k->p++, *code = mmixi_pickle_codes[0];
-    mmixi_py *cell = k->cell, made;
     uint32_t first = 0, last = 0;
+    mmixi_py made, *cell = k->cell, *top;
     size_t n;
     while (*code && *code != op) code += sizeof *mmixi_pickle_codes;
     if (!*code) {
@@ -15036,11 +15036,10 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         k->p++;
     }
     if (mmixi_pickle_take(k, code[2] - '0', &first, &last)) return "takes from an empty stack";
+    top = &cell[k->top];
     switch (code[3]) {
     case 'v': return n >= 2 && n <= 5 ? NULL : "is not of protocol 2 to 5";
-    case '.':
-        return cell[k->top].kind == MMIXI_PY_DICT && !cell[k->top].next ? ""
-            : "holds no dictionary of tensors";
+    case '.': return top->kind == 'd' && !top->next ? "" : "holds no dictionary of tensors";
     case '=':
         if (mmixi_pickle_bytes(k, op == 'J' ? 4 : made.number, &made)) return "ends too early";
         break;
@@ -15061,20 +15060,17 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
     case 'l': made.first = first, made.last = last; break;
     case 'a':
         if (!k->top) return "appends to an empty stack";
-        if (cell[k->top].first) cell[cell[k->top].last].next = first;
-        else cell[k->top].first = first;
-        if (last) cell[k->top].last = last;
+        *(top->first ? &cell[top->last].next : &top->first) = first;
+        if (last) top->last = last;
         break;
     case 's':
         made.first = cell[first].first;
-        if (cell[made.first].length != 7 || memcmp(cell[made.first].text, "storage", 7))
-            return "refers to something other than a storage";
-        break;
+        if (cell[made.first].length == 7 && !memcmp(cell[made.first].text, "storage", 7)) break;
+        return "refers to something other than a storage";
     case 'r':
-        if (cell[first].kind != MMIXI_PY_NAME || cell[last].kind != MMIXI_PY_LIST)
-            return "calls something that can't be called";
+        if (cell[first].kind != 'g' || cell[last].kind != 'l') return "calls something that can't be called";
         made.kind = (int)cell[first].number;
-        if (made.kind == MMIXI_PY_TENSOR) made.first = cell[last].first;
+        if (made.kind == 'T') made.first = cell[last].first;
         if (made.kind == 'p') made = cell[cell[last].first];
     }
     if (made.kind) mmixi_pickle_push(k, made);
@@ -15085,7 +15081,7 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
 static int mmixi_py_sizes(const mmixi_py *cell, uint32_t at, size_t *out)
 {
     int n = 0;
-    for (; cell[at].kind == MMIXI_PY_INT; at = cell[at].next) {
+    for (; cell[at].kind == 'i'; at = cell[at].next) {
         if (n == MMIX_FILE_MAX_DIMS || cell[at].number < 0 || (uint64_t)cell[at].number > SIZE_MAX) return -1;
         out[n++] = (size_t)cell[at].number;
     }
@@ -15103,8 +15099,8 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
     memset(&e, 0, sizeof e);
     e.name = name;
     e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
-    if (storage->kind != MMIXI_PY_STORAGE || type->kind != MMIXI_PY_NAME || type->number > MMIX_FILE_BOOL
-        || key->kind != MMIXI_PY_TEXT || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
+    if (storage->kind != 's' || type->kind != 'g' || type->number > MMIX_FILE_BOOL
+        || key->kind != 't' || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
         || mmixi_py_sizes(cell, storage->next, begin) != 1 || e.ndim < 0
         || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
         return mmixi_refuse(k->a, name,
@@ -15130,7 +15126,7 @@ static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix
         size_t room;
         char *name;
         key = &cell[at], value = &cell[key->next];
-        if ((value->kind != MMIXI_PY_TENSOR && value->kind != MMIXI_PY_DICT) || key->kind != MMIXI_PY_TEXT)
+        if ((value->kind != 'T' && value->kind != 'd') || key->kind != 't')
             continue;                            /* such as the optimiser's numbered states */
         if (k->visits > 2 * k->n || depth == 8 || memchr(key->text, 0, key->length))
             return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names "
@@ -15139,7 +15135,7 @@ static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix
         name = (char *)mmixi_archive_alloc(k->a, room, 1);
         if (!name) return -1;
         snprintf(name, room, "%s%s%.*s", prefix, *prefix ? "." : "", (int)key->length, key->text);
-        if (value->kind == MMIXI_PY_DICT ? mmixi_pth_walk(k, value, name, depth + 1)
+        if (value->kind == 'd' ? mmixi_pth_walk(k, value, name, depth + 1)
             : mmixi_pth_tensor(k, name, value)) return -1;
     }
     return 0;
@@ -15477,8 +15473,7 @@ MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry
     mmixi_print_sizes(&text, e.ndim, e.shape, ", ");
     mmixi_print(&text, e.ndim == 1 ? ",), }" : "), }");
     mmixi_print(&text, "%*s\n", (int)(63 - text.at % 64), "");
-    header[8] = (char)(text.at - 10);
-    header[9] = (char)((text.at - 10) >> 8);
+    header[8] = (char)(text.at - 10);            /* not above 246; the other byte is 0 */
     return mmixi_save(m, who, path, &text, &e, 1);
 }
 
