@@ -14663,13 +14663,12 @@ MMIXDEF void mmix_archive_close(mmix_archive *a)
     mmixi_free(a->m, a, sizeof *a + strlen(a->path) + 1);
 }
 
-/* The bytes that an entry's shape takes; 0 if they are too many to count. */
-static int mmixi_entry_bytes(const mmix_entry *e, size_t *bytes)
+/* The bytes that an entry's shape takes: in double, exact as far as there is memory, and beyond at least large. */
+static double mmixi_entry_bytes(const mmix_entry *e)
 {
-    *bytes = mmixi_file_size[e->dtype];
-    for (int i = 0; i < e->ndim; i++)
-        if (!mmixi_mul_ok(*bytes, e->shape[i], bytes)) return 0;
-    return 1;
+    double bytes = (double)mmixi_file_size[e->dtype];
+    for (int i = 0; i < e->ndim; i++) bytes *= (double)e->shape[i];
+    return bytes;
 }
 /* Copies elements that lie by strides into a row-major array; returns where it ends. */
 static unsigned char *mmixi_entry_copy(unsigned char *to, const unsigned char *from, size_t size, int ndim,
@@ -14684,20 +14683,19 @@ static unsigned char *mmixi_entry_copy(unsigned char *to, const unsigned char *f
    it is a view, a storage that it shares. With strides, which count elements, it need not be row-major. */
 static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride, int view)
 {
-    size_t size = mmixi_file_size[e.dtype], stored = e.bytes / size;
-    size_t step = 1, last = 0, reach;
-    int ok = mmixi_entry_bytes(&e, &reach), plain = 1;
+    size_t size = mmixi_file_size[e.dtype], stored = e.bytes / size, step = 1;
+    double bytes = mmixi_entry_bytes(&e), last = 0;
     unsigned char *copy;
-    if (!ok || (!view && reach != e.bytes))
-        return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f", ok ? (double)reach
-                            : (double)SIZE_MAX, mmix_file_dtype_name(e.dtype), (double)e.bytes);
-    e.bytes = reach;
+    int plain = 1;
+    if (bytes > (double)(SIZE_MAX / 2) || (!view && bytes != (double)e.bytes))
+        return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f", bytes,
+                            mmix_file_dtype_name(e.dtype), (double)e.bytes);
+    e.bytes = (size_t)bytes;
     for (int d = stride && e.bytes ? e.ndim : 0; d-- > 0; step *= e.shape[d]) {
         plain = plain && (e.shape[d] == 1 || stride[d] == step);
-        ok = ok && mmixi_mul_ok(e.shape[d] - 1, stride[d], &reach) && reach < stored
-            && (last += reach) < stored;
+        last += (double)(e.shape[d] - 1) * (double)stride[d];
     }
-    if (e.bytes && (!ok || last >= stored))
+    if (e.bytes && last >= (double)stored)
         return mmixi_refuse(a, e.name, "elements inside a storage of %.0f, found one beyond", (double)stored);
     if (!plain) {
         copy = (unsigned char *)mmixi_archive_alloc(a, e.bytes, 1);
@@ -15398,16 +15396,15 @@ static void mmixi_file_put(mmixi_file *f, const mmix_entry *e)
 /* Whether a path and entries can be saved: 0, or -1 after mmix_fail. */
 static int mmixi_save_check(mmix_ctx *m, const char *who, const char *path, const mmix_entry *e, size_t n)
 {
-    size_t bytes, total = 0;
+    double bytes, total = 0;
     if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)e : path)) return -1;
-    for (size_t i = 0; i < n; i++, e++, total += bytes) {
+    for (size_t i = 0; i < n; i++, e++) {
         const char *wrong = !e->name || !strcmp(e->name, "__metadata__")
             ? "a name that is free, found none or __metadata__"
             : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
             : e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS ? "0 to 8 axes, found another number"
-            : !mmixi_entry_bytes(e, &bytes) || bytes > SIZE_MAX / 2 - total
-            ? "a shape that fits in memory, found more"
-            : bytes && !e->data ? "data, found NULL" : NULL;
+            : (total += bytes = mmixi_entry_bytes(e)) > (double)(SIZE_MAX / 2)
+            ? "a shape that fits in memory, found more" : bytes > 0 && !e->data ? "data, found NULL" : NULL;
         if (wrong)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path, (double)i,
                              wrong);
