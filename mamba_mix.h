@@ -14167,23 +14167,34 @@ MMIXI_COLD_BEGIN
 /* ==== >>files ========================================================================
    archives of named arrays: .safetensors, .npy, .npz and .pth in; .safetensors and .npy out
 
-   Each reader walks its own format and hands what it finds to mmixi_archive_add: a name, a type, a shape and
-   the bytes. There the sizes are checked, and what is not row-major or of the other byte order becomes so.
-   mmixi_archive_finish sees to it that every name is there once.
+   Each reader walks its own format and hands what it finds to mmixi_archive_add: a name, a type, a shape, the
+   bytes and how they lie. There the sizes are checked, and what is not row-major becomes so. All memory comes
+   from mmixi_archive_alloc, in proportion to the file. mmixi_archive_finish sees that a name is there once.
    ==================================================================================== */
 
 #include <locale.h>
 
-struct mmixi_file_dtype { char name[8], npy[4], torch[12]; size_t size; };
-static const struct mmixi_file_dtype mmixi_file_dtypes[] = {      /* by MMIX_FILE_F64 …; size in the file */
-    {"F64", "f8", "Double", 8}, {"F32", "f4", "Float", 4}, {"F16", "f2", "Half", 2}, {"BF16", "", "BFloat16", 2},
-    {"I64", "i8", "Long", 8}, {"I32", "i4", "Int", 4}, {"I16", "i2", "Short", 2}, {"I8", "i1", "Char", 1},
-    {"U8", "u1", "Byte", 1}, {"BOOL", "b1", "Bool", 1}, {"BF16", "", "", 2}
+/* By MMIX_FILE_F64 …: as .safetensors, .npy and torch call it; its size in a file. */
+enum { MMIXI_SAFETENSORS, MMIXI_NPY, MMIXI_TORCH };
+static const char mmixi_file_names[3][MMIX_FILE_REAL_AS_BF16 + 1][24] = {
+    {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL", "BF16"},
+    {"f8", "f4", "f2", "-", "i8", "i4", "i2", "i1", "u1", "b1", "-"},
+    {"torch.DoubleStorage", "torch.FloatStorage", "torch.HalfStorage", "torch.BFloat16Storage",
+     "torch.LongStorage", "torch.IntStorage", "torch.ShortStorage", "torch.CharStorage",
+     "torch.ByteStorage", "torch.BoolStorage", ""}
 };
+static const size_t mmixi_file_size[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1, 2};
 
 MMIXDEF const char *mmix_file_dtype_name(int dtype)
 {
-    return dtype >= 0 && dtype <= MMIX_FILE_REAL_AS_BF16 ? mmixi_file_dtypes[dtype].name : NULL;
+    return dtype >= 0 && dtype <= MMIX_FILE_REAL_AS_BF16 ? mmixi_file_names[MMIXI_SAFETENSORS][dtype] : NULL;
+}
+/* The dtype that a format calls so, or -1. */
+static int mmixi_dtype_of(int format, const char *name)
+{
+    int dtype = MMIX_FILE_BOOL;
+    while (dtype >= 0 && strcmp(mmixi_file_names[format][dtype], name)) dtype--;
+    return dtype;
 }
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -14194,59 +14205,54 @@ MMIXDEF const char *mmix_file_dtype_name(int dtype)
 
 /* ---- names ---- */
 
-/* A character as UTF-8; how many bytes, 0 if it is none (a surrogate, say). */
+/* A character as UTF-8; how many bytes, 0 if it is none (half of a pair, say: 0xD800 to 0xDFFF). */
 static size_t mmixi_utf8(long code, char out[4])
 {
-    static const int lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return 0;
+    size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    if (code < 0 || code > 0x10FFFF || code >> 11 == 0xD800 >> 11) return 0;
     for (size_t i = n; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3F));
-    out[0] = (char)(lead[n] | code);
+    out[0] = (char)(n == 1 ? code : (0xF00 >> n & 0xFF) | code);
     return n;
 }
 /* Length of the UTF-8 character at s (zero-terminated); 0 if it is none, or longer than it has to be. */
 static size_t mmixi_utf8_length(const char *s)
 {
-    const unsigned char c = (unsigned char)*s;
-    const size_t n = c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    unsigned char c = (unsigned char)*s;
+    size_t n = c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
     long code = n == 1 ? c : c & (0x7F >> n);
     char out[4];
     for (size_t i = 1; i < n && s[i]; i++) code = code << 6 | (s[i] & 0x3F);
     return mmixi_utf8(code, out) == n && !memcmp(s, out, n) ? n : 0;
 }
-static int mmixi_utf8_ok(const char *s)
+/* How many bytes of a text are UTF-8, from its beginning. */
+static size_t mmixi_utf8_span(const char *s)
 {
-    size_t n = 1;
-    while (*s && (n = mmixi_utf8_length(s)) != 0) s += n;
-    return n != 0;
+    size_t at = 0, n = 1;
+    while (s[at] && n) at += n = mmixi_utf8_length(s + at);
+    return at;
+}
+/* A message stays one line of UTF-8, whatever a file says. */
+static int mmixi_clean(mmix_ctx *m)
+{
+    for (size_t at = 0, n; m->error[at]; at += n) {
+        n = mmixi_utf8_length(m->error + at);
+        if (!n || (unsigned char)m->error[at] < 32 || m->error[at] == 127) m->error[at] = '?', n = 1;
+    }
+    return -1;
 }
 
 static int mmixi_compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
-/* Sorts keys and returns one that is there twice, or NULL. */
-static const char *mmixi_key_twice(const char **keys, size_t n)
+/* Sorts n names, or structs that begin with one, and returns a name that is there twice, or NULL. */
+static const char *mmixi_key_twice(void *keys, size_t n, size_t size)
 {
-    if (n) qsort((void *)keys, n, sizeof *keys, mmixi_compare_keys);
-    for (size_t i = 1; i < n; i++)
-        if (!strcmp(keys[i - 1], keys[i])) return keys[i];
+    const char *at = (const char *)keys;
+    if (n) qsort(keys, n, size, mmixi_compare_keys);
+    for (size_t i = 1; i < n; i++, at += size)
+        if (!mmixi_compare_keys(at, at + size)) return *(const char *const *)(const void *)at;
     return NULL;
-}
-
-/* What a file says, for a message: one line, of bounded length. */
-static const char *mmixi_shown(char out[64], const char *text, size_t length)
-{
-    const size_t most = mmixi_min(length, 60);
-    size_t at = 0, n;
-    memcpy(out, text, most);
-    out[most] = 0;
-    while (at < most && (n = mmixi_utf8_length(out + at)) != 0) {
-        if ((unsigned char)out[at] < 32 || out[at] == 127) out[at] = '?';
-        at += n;
-    }
-    memcpy(out + mmixi_min(at, 60), at < length ? "..." : "", at < length ? 4 : 1);
-    return out;
 }
 
 /* ---- JSON ----
@@ -14261,106 +14267,103 @@ typedef struct mmixi_json_scan {
     const char *expected, *found;            /* found NULL: what stands at `at` */
 } mmixi_json_scan;
 
-static int mmixi_json_expected(mmixi_json_scan *s, const char *expected, const char *found)
-{
-    s->expected = expected, s->found = found;
-    return 0;
-}
 static const char *mmixi_json_space(const char *v) { return v + strspn(v, " \t\n\r"); }
 static char mmixi_json_peek(mmixi_json_scan *s)
 {
-    s->at += mmixi_json_space(s->at) - s->at;
+    s->at += strspn(s->at, " \t\n\r");
     return *s->at;
 }
-/* Four hexadecimal digits, or -1. */
+static int mmixi_json_take(mmixi_json_scan *s, char c, const char *expected)
+{
+    s->expected = expected;
+    return mmixi_json_peek(s) == c && s->at++;
+}
+/* \u and four hexadecimal digits, or -1. */
 static long mmixi_json_hex(const char *s)
 {
     char four[5] = "";
-    if (strspn(s, "0123456789abcdefABCDEF") < 4) return -1;
-    memcpy(four, s, 4);
+    if (strncmp(s, "\\u", 2) || strspn(s + 2, "0123456789abcdefABCDEF") < 4) return -1;
+    memcpy(four, s + 2, 4);
     return strtol(four, NULL, 16);
 }
 /* The escape at the backslash, as UTF-8 into out; returns its length there, 0 if it is wrong. */
-static size_t mmixi_json_escape(mmixi_json_scan *p, char out[4])
+static size_t mmixi_json_escape(mmixi_json_scan *s, char out[4])
 {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    const char *s = p->at + 1, *letter = *s ? strchr(letters, *s) : NULL;
-    long code = letter ? meant[letter - letters] : *s == 'u' ? mmixi_json_hex(s + 1) : 0, low;
-    p->at += letter ? 2 : 6;
-    if (code >= 0xD800 && code < 0xDC00 && p->at[0] == '\\' && p->at[1] == 'u') {        /* half of a pair */
-        low = mmixi_json_hex(p->at + 2);
-        p->at += 6;
+    const char *letter = s->at[1] ? strchr(letters, s->at[1]) : NULL;
+    long code = letter ? meant[letter - letters] : mmixi_json_hex(s->at), low;
+    s->at += letter ? 2 : 6;
+    if (code >= 0xD800 && code < 0xDC00) {       /* half of a pair */
+        low = mmixi_json_hex(s->at);
+        s->at += 6;
         code = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (code - 0xD800) * 1024 + (low - 0xDC00) : 0;
     }
     return code > 0 ? mmixi_utf8(code, out) : 0;
 }
 static int mmixi_json_string(mmixi_json_scan *s)
 {
-    char *to = ++s->at;
+    char *to;
+    if (!mmixi_json_take(s, '"', "a key")) return 0;
+    to = s->at;
     while (*s->at != '"') {
-        char c[4], *from = s->at;
+        char *from = s->at;
         size_t n = 0;
-        if (*from == '\\') n = mmixi_json_escape(s, c);
-        else if ((unsigned char)*from >= 32) s->at += n = mmixi_utf8_length(from);
-        if (!n) {
-            s->at = from;
-            return mmixi_json_expected(s, "a string of UTF-8", NULL);
+        if (*from == '\\') n = mmixi_json_escape(s, to);        /* never longer than what it was decoded from */
+        else if ((unsigned char)*from >= 32) {
+            s->at += n = mmixi_utf8_length(from);
+            memmove(to, from, n);
         }
-        memmove(to, *from == '\\' ? c : from, n);        /* never longer than what it was decoded from */
+        if (!n) {
+            s->at = from, s->expected = "a string of UTF-8";
+            return 0;
+        }
         to += n;
     }
-    s->at++;
-    memset(to, 0, (size_t)(s->at - to));
+    memset(to, 0, (size_t)(++s->at - to));
     return 1;
-}
-static int mmixi_json_digits(mmixi_json_scan *s)
-{
-    const size_t n = strspn(s->at, "0123456789");
-    s->at += n;
-    return n ? 1 : mmixi_json_expected(s, "a digit", NULL);
 }
 static int mmixi_json_scalar(mmixi_json_scan *s)
 {
-    static const char words[3][8] = {"true", "false", "null"};
-    for (int i = 0; i < 3; i++)
-        if (!strncmp(s->at, words[i], strlen(words[i]))) {
-            s->at += strlen(words[i]);
-            return 1;
-        }
-    s->at += *s->at == '-';
-    if (*s->at == '0') s->at++;                  /* and no digit after it */
-    else if (!mmixi_json_digits(s)) return mmixi_json_expected(s, "a value", NULL);
-    if (*s->at == '.' && (s->at++, !mmixi_json_digits(s))) return 0;
-    if (*s->at != 'e' && *s->at != 'E') return 1;
-    s->at++;
-    s->at += *s->at == '+' || *s->at == '-';
-    return mmixi_json_digits(s);
+    static const char digits[] = "0123456789";
+    const char *word = *s->at == 't' ? "true" : *s->at == 'f' ? "false" : "null";
+    char *p = s->at, *end;
+    if (!strncmp(p, word, strlen(word))) {
+        s->at += strlen(word);
+        return 1;
+    }
+    p += *p == '-';
+    end = p + (*p == '0' ? 1 : strspn(p, digits));               /* no digit after a leading 0 */
+    if (end > p && *end == '.') p = end + 1, end = p + strspn(p, digits);
+    if (end > p && (*end == 'e' || *end == 'E')) {
+        p = end + (end[1] == '+' || end[1] == '-' ? 2 : 1);
+        end = p + strspn(p, digits);
+    }
+    s->at = end, s->expected = "a value";
+    return end > p;
 }
 static int mmixi_json_value(mmixi_json_scan *s, int depth)
 {
-    const char kind = mmixi_json_peek(s), close = kind == '{' ? '}' : ']', *twice;
-    const size_t outer = s->n_keys;
+    char kind = mmixi_json_peek(s), close = kind == '{' ? '}' : ']';
+    size_t outer = s->n_keys;
     if (kind == '"') return mmixi_json_string(s);
     if (kind != '{' && kind != '[') return mmixi_json_scalar(s);
-    if (depth == 64) return mmixi_json_expected(s, "at most 64 levels", "more");
-    for (int first = 1;; first = 0) {
-        s->at++;                                 /* the bracket, or a comma */
-        if (mmixi_json_peek(s) == close && first) break;
-        if (kind == '{') {
-            if (*s->at != '"') return mmixi_json_expected(s, "a key", NULL);
-            s->keys[s->n_keys++] = s->at + 1;
-            if (!mmixi_json_string(s)) return 0;
-            if (mmixi_json_peek(s) != ':') return mmixi_json_expected(s, "':'", NULL);
-            s->at++;
-        }
-        if (!mmixi_json_value(s, depth + 1)) return 0;
-        if (mmixi_json_peek(s) == close) break;
-        if (*s->at != ',') return mmixi_json_expected(s, kind == '{' ? "',' or '}'" : "',' or ']'", NULL);
-    }
+    s->expected = "at most 64 levels";
+    if (depth == 64) return 0;
     s->at++;
-    twice = mmixi_key_twice(s->keys + outer, s->n_keys - outer);
+    if (mmixi_json_peek(s) != close)
+        do {
+            if (kind == '{') {
+                mmixi_json_peek(s);
+                s->keys[s->n_keys++] = s->at + 1;
+                if (!mmixi_json_string(s) || !mmixi_json_take(s, ':', "':'")) return 0;
+            }
+            if (!mmixi_json_value(s, depth + 1)) return 0;
+        } while (mmixi_json_take(s, ',', NULL));
+    if (!mmixi_json_take(s, close, kind == '{' ? "',' or '}'" : "',' or ']'")) return 0;
+    s->found = mmixi_key_twice((void *)(s->keys + outer), s->n_keys - outer, sizeof *s->keys);
+    s->expected = "every key once";
     s->n_keys = outer;
-    return twice ? mmixi_json_expected(s, "every key once", twice) : 1;
+    return !s->found;
 }
 
 /* Checks and decodes `length` bytes, which a zero follows; what is for messages ("file.safetensors"), and at
@@ -14368,24 +14371,23 @@ static int mmixi_json_value(mmixi_json_scan *s, int depth)
 static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t length, size_t room)
 {
     mmixi_json_scan s;
-    char shown[64];
     size_t most = 1;                             /* each key has a colon, but one that lacks it */
     int ok;
     for (size_t i = 0; i < length; i++) most += text[i] == ':';
     if (most > room / sizeof *s.keys)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected fewer keys than %.0f bytes hold", what, (double)room);
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected fewer keys than %.0f bytes hold", what,
+                         (double)room);
     memset(&s, 0, sizeof s);
     s.at = text;
     s.keys = (const char **)mmixi_alloc(m, most * sizeof *s.keys);
     if (!s.keys) return -1;
-    ok = mmixi_json_value(&s, 0);
-    if (ok && (mmixi_json_peek(&s), s.at != text + length)) ok = mmixi_json_expected(&s, "the end", NULL);
+    ok = mmixi_json_value(&s, 0) && mmixi_json_take(&s, 0, "the end") && s.at > text + length;
     mmixi_free(m, (void *)s.keys, most * sizeof *s.keys);
     if (ok) return 0;
     if (!s.found) s.found = s.at == text + length ? "the end" : s.at;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %s", what,
-                     (double)(s.at - text), s.expected, mmixi_shown(shown, s.found, mmixi_min(strlen(s.found),
-                                                                                              20)));
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what, (double)(s.at - text),
+              s.expected, s.found);
+    return mmixi_clean(m);
 }
 
 /* Just beyond a value. */
@@ -14399,20 +14401,18 @@ static const char *mmixi_json_end(const char *v)
     } while (depth);
     return v;
 }
-/* The next item of an object or array after `at`, or the first one after the list itself; its *key, or NULL in
-   an array. NULL at the end, and of what is no list. */
+/* The item of an object or array after `at`, or the first one after the list itself; its *key, NULL in an array.
+   NULL at the end, and of what is no list. */
 static const char *mmixi_json_next(const char *list, const char *at, const char **key)
 {
-    const char *after;
     if (!list || (*list != '{' && *list != '[')) return NULL;
-    at = at == list ? list : mmixi_json_space(mmixi_json_end(at));           /* the bracket, or a comma */
-    at = mmixi_json_space(at + (at == list || *at == ','));
+    at = mmixi_json_space(at == list ? at + 1 : mmixi_json_end(at));
+    if (*at == ',') at = mmixi_json_space(at + 1);
     if (*at == '}' || *at == ']') return NULL;
     *key = NULL;
     if (*list == '[') return at;
-    after = mmixi_json_space(mmixi_json_end(at));
     *key = at + 1;
-    return mmixi_json_space(after + 1);
+    return mmixi_json_space(mmixi_json_space(mmixi_json_end(at)) + 1);       /* behind the colon */
 }
 /* The member of that name, or NULL. */
 static const char *mmixi_json_find(const char *object, const char *wanted)
@@ -14430,13 +14430,13 @@ static int mmixi_json_flag(const char *v, int otherwise)
 /* A number written with digits alone that fits: 1. Anything else: 0. */
 static int mmixi_json_size(const char *v, size_t *out)
 {
-    const size_t n = v ? strspn(v, "0123456789") : 0;
     unsigned long long value;
-    if (!n || v + n != mmixi_json_end(v)) return 0;
+    char *end;
+    if (!v || *v < '0' || *v > '9') return 0;
     errno = 0;
-    value = strtoull(v, NULL, 10);
+    value = strtoull(v, &end, 10);
     *out = (size_t)value;
-    return !errno && *out == value;
+    return !errno && *out == value && end == mmixi_json_end(v);
 }
 /* A list of sizes; how many, or -1 if it is none or has more than `most`. */
 static int mmixi_json_sizes(const char *list, size_t *out, int most)
@@ -14447,46 +14447,47 @@ static int mmixi_json_sizes(const char *list, size_t *out, int most)
         if (n == most || !mmixi_json_size(v, &out[n++])) return -1;
     return list && *list == '[' ? n : -1;
 }
-static const char *mmixi_json_shown(char out[64], const char *v)
-{
-    return mmixi_shown(out, v, (size_t)(mmixi_json_end(v) - v));
-}
 
 /* Numbers in files have a point, those of strtod and printf what the user's locale writes ("," or "٫"). */
 static void mmixi_point(char out[64], const char *number, const char *from, const char *to)
 {
     const char *at = strstr(number, from);
-    const int before = (int)(at ? at - number : (ptrdiff_t)strlen(number));
+    int before = (int)(at ? at - number : (ptrdiff_t)strlen(number));
     snprintf(out, 64, "%.*s%s%s", before, number, at ? to : "", at ? at + strlen(from) : "");
 }
 /* A number as double, `otherwise` if v is none. */
 static double mmixi_json_number(const char *v, double otherwise)
 {
     char token[64], local[64], *end;
-    const size_t n = v ? (size_t)(mmixi_json_end(v) - v) : 0;
-    if (!n || n > 40 || (*v != '-' && (*v < '0' || *v > '9'))) return otherwise;
-    memcpy(token, v, n);
-    token[n] = 0;
+    double value;
+    if (!v || (*v != '-' && (*v < '0' || *v > '9')) || mmixi_json_end(v) - v > 40) return otherwise;
+    snprintf(token, sizeof token, "%.*s", (int)(mmixi_json_end(v) - v), v);
     mmixi_point(local, token, ".", localeconv()->decimal_point);
-    const double value = strtod(local, &end);
+    value = strtod(local, &end);
     return *end ? otherwise : value;
 }
 
-/* ---- elements ---- */
+/* ---- bytes ---- */
 
+/* An integer of `bytes` bytes, the lowest first. */
+static uint64_t mmixi_number(const unsigned char *p, int bytes)
+{
+    uint64_t n = 0;
+    while (bytes-- > 0) n = n << 8 | p[bytes];
+    return n;
+}
 static int mmixi_big_endian_here(void)
 {
-    const uint16_t one = 1;
-    unsigned char first;
-    memcpy(&first, &one, 1);
-    return !first;
+    uint16_t one = 1;
+    return !*(const unsigned char *)&one;
 }
-/* Turns n elements of the given size around. */
-static void mmixi_swap_bytes(unsigned char *p, size_t n, size_t size)
+/* Elements of `size` bytes from a file's byte order, big or little, to that of this machine, or back. */
+static void mmixi_byte_order(unsigned char *p, size_t bytes, size_t size, int big)
 {
-    for (; n--; p += size)
+    if (big == mmixi_big_endian_here()) return;
+    for (; bytes >= size; bytes -= size, p += size)
         for (size_t i = 0; i < size / 2; i++) {
-            const unsigned char c = p[i];
+            unsigned char c = p[i];
             p[i] = p[size - 1 - i], p[size - 1 - i] = c;
         }
 }
@@ -14498,223 +14499,165 @@ static double mmixi_element(int dtype, const unsigned char *p, int64_t *integer)
         double f64; float f32; uint32_t bits; uint16_t half;
         int64_t i64; int32_t i32; int16_t i16; int8_t i8;
     } u;
-    memcpy(&u, p, mmixi_file_dtypes[dtype].size);
+    memcpy(&u, p, mmixi_file_size[dtype]);
     switch (dtype) {
     case MMIX_FILE_F64: return u.f64;
     case MMIX_FILE_F32: return (double)u.f32;
-    case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16; return (double)u.f32;  /* the upper half of a float */
+    case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16; return (double)u.f32;      /* half of a float */
     case MMIX_FILE_F16: {                        /* sign 1, exponent 5, fraction 10 bits */
-        const int exponent = u.half >> 10 & 31, fraction = u.half & 1023;
-        const double d = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
+        int exponent = u.half >> 10 & 31, fraction = u.half & 1023;
+        double d = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
             : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
         return u.half & 0x8000 ? -d : d; }
-    case MMIX_FILE_I64: *integer = u.i64; break;
-    case MMIX_FILE_I32: *integer = u.i32; break;
-    case MMIX_FILE_I16: *integer = u.i16; break;
-    case MMIX_FILE_I8: *integer = u.i8; break;
-    case MMIX_FILE_BOOL: *integer = *p != 0; break;
-    default: *integer = *p;
+    default:
+        *integer = dtype == MMIX_FILE_I64 ? u.i64 : dtype == MMIX_FILE_I32 ? u.i32
+            : dtype == MMIX_FILE_I16 ? u.i16
+            : dtype == MMIX_FILE_I8 ? u.i8 : dtype == MMIX_FILE_BOOL ? *p != 0 : *p;
     }
     return (double)*integer;
 }
 
 /* ---- archives ---- */
 
-typedef struct mmixi_archive_chunk { struct mmixi_archive_chunk *next; size_t bytes; } mmixi_archive_chunk;
-
+typedef struct mmixi_held { struct mmixi_held *next; size_t bytes; } mmixi_held;
+typedef struct mmixi_named { const char *name; const mmix_entry *entry; } mmixi_named;
 struct mmix_archive {
     mmix_ctx *m;
     mmixi_file_bytes file;                   /* all of it; arrays are turned where they stand */
     mmix_entry *entries;                     /* in the order that they were added, of .safetensors by data */
-    const mmix_entry **by_name;
+    mmixi_named *by_name;
     size_t count, capacity;
     const char *metadata;                    /* a JSON object, or NULL */
-    char *path;                              /* for messages; behind this struct, in the same own_bytes */
-    mmixi_archive_chunk *chunks;                      /* memory that goes with the archive */
-    size_t own_bytes, held;                  /* held: of all these and what reading needs meanwhile */
+    char *path;                              /* for messages; behind this struct, in the same memory */
+    mmixi_held *chunks;                     /* memory that goes with the archive */
+    size_t left;                             /* bytes that may still be taken */
 };
 
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
 static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...) MMIXI_PRINTF(3, 4);
 static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
 {
-    char text[256], shown[64];
+    char text[256];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    if (!name) return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: expected %s", a->path, text);
-    return mmix_fail(a->m, MMIX_ERROR_FILE, "%s: entry \"%s\": expected %s", a->path,
-                     mmixi_shown(shown, name, strlen(name)), text);
+    mmix_fail(a->m, MMIX_ERROR_FILE, name ? "%s: entry \"%.60s\": expected %s" : "%s: %sexpected %s", a->path,
+              name ? name : "", text);
+    return mmixi_clean(a->m);
 }
 
-/* What is made of a file takes, with its bytes, at most twice its size and a megabyte, whatever it says. */
-static size_t mmixi_archive_left(const mmix_archive *a)
-{
-    const size_t size = mmixi_min(a->file.size, SIZE_MAX / 4),
-        most = (a->file.mapped ? 2 * size : size) + ((size_t)1 << 20);
-    return most - mmixi_min(a->held, most);
-}
-/* Whether n more elements fit. */
-static int mmixi_archive_fits(const mmix_archive *a, size_t n, size_t element)
-{
-    if (n <= mmixi_archive_left(a) / element) return 1;
-    mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more", (double)a->file.size);
-    return 0;
-}
-/* n elements that are freed with the archive. */
+/* n elements that are freed with the archive. Whatever a file says, what is made of it takes, with its bytes,
+   at most twice its size and a megabyte. */
 static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element)
 {
-    mmixi_archive_chunk *k;
-    size_t bytes;
-    if (!mmixi_archive_fits(a, n, element)) return NULL;
-    bytes = n * element + sizeof *k;
-    if (!mmixi_archive_fits(a, bytes + MMIXI_ALIGN, 1)) return NULL;
-    k = (mmixi_archive_chunk *)mmixi_alloc(a->m, bytes);
+    size_t own = sizeof(mmixi_held) + MMIXI_ALIGN, bytes = sizeof(mmixi_held) + n * element;
+    mmixi_held *k;
+    if (a->left < own || n > (a->left - own) / element) {
+        mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more",
+                     (double)a->file.size);
+        return NULL;
+    }
+    k = (mmixi_held *)mmixi_alloc(a->m, bytes);
     if (!k) return NULL;
     k->next = a->chunks, k->bytes = bytes;
-    a->chunks = k, a->held += bytes + MMIXI_ALIGN;
+    a->chunks = k, a->left -= bytes + MMIXI_ALIGN;
     return k + 1;
 }
-/* mmixi_grow in the same bounds. */
-static int mmixi_archive_grow(mmix_archive *a, void **array, size_t *capacity, size_t need, size_t element)
+/* An array that has room for `need` elements, those that are added zero: itself, or a copy; NULL on error. */
+static void *mmixi_archive_grow(mmix_archive *a, void *array, size_t *capacity, size_t need, size_t element)
 {
-    const size_t before = *capacity;
-    if (need <= before) return 0;
-    if (!mmixi_archive_fits(a, mmixi_max(need, 2 * before), element)
-        || mmixi_grow(a->m, array, capacity, need, element)) return -1;
-    a->held += (*capacity - before) * element;
-    return 0;
+    size_t before = *capacity * element;
+    char *bigger;
+    if (need <= *capacity) return array;
+    *capacity = mmixi_max(need, 2 * *capacity);
+    bigger = (char *)mmixi_archive_alloc(a, *capacity, element);
+    if (!bigger) return NULL;
+    if (before) memcpy(bigger, array, before);
+    memset(bigger + before, 0, *capacity * element - before);
+    return bigger;
 }
 
 static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 {
 #ifdef MMIXI_MAPS
-    if (f->mapped) {
-        munmap(f->bytes, f->size);
-        return;
-    }
+    if (f->mapped) munmap(f->bytes, f->size);
 #endif
-    mmixi_free(m, f->bytes, f->size + 1);
+    if (!f->mapped) mmixi_free(m, f->bytes, f->size + 1);
+}
+static void mmixi_chunks_free(mmix_archive *a)
+{
+    for (mmixi_held *k = a->chunks, *next; k; k = next) {
+        next = k->next;
+        mmixi_free(a->m, k, k->bytes);
+    }
 }
 MMIXDEF void mmix_archive_close(mmix_archive *a)
 {
     if (!a) return;
-    while (a->chunks) {
-        mmixi_archive_chunk *next = a->chunks->next;
-        mmixi_free(a->m, a->chunks, a->chunks->bytes);
-        a->chunks = next;
-    }
-    mmixi_free(a->m, a->entries, a->capacity * sizeof *a->entries);
+    mmixi_chunks_free(a);
     mmixi_file_free(a->m, &a->file);
-    mmixi_free(a->m, a, a->own_bytes);
+    mmixi_free(a->m, a, sizeof *a + strlen(a->path) + 1);
 }
 
-/* An array as a format has it. */
-typedef struct mmixi_array {
-    int dtype, ndim, swap;                   /* swap: of the other byte order */
-    char order;                              /* 'C' row-major; 'F' column-major; 'S' by stride, in elements */
-    size_t shape[MMIX_FILE_MAX_DIMS], stride[MMIX_FILE_MAX_DIMS];
-    unsigned char *data;
-    size_t bytes;                            /* from data on; as many as the shape has, but for 'S' */
-} mmixi_array;
-
-/* The shape's elements times size, or 0 and a refusal in *ok. */
-static size_t mmixi_shape_bytes(const size_t *shape, int ndim, size_t size, int *ok)
+/* The bytes that an entry's shape takes: in double, exact as far as there is memory, and beyond at least large. */
+static double mmixi_entry_bytes(const mmix_entry *e)
 {
-    for (int i = 0; i < ndim; i++) *ok = *ok && mmixi_mul_ok(size, shape[i], &size);
-    return *ok ? size : 0;
+    double bytes = (double)mmixi_file_size[e->dtype];
+    for (int i = 0; i < e->ndim; i++) bytes *= (double)e->shape[i];
+    return bytes;
 }
-/* Copies n elements that lie by strides. */
-static void mmixi_array_copy(const mmixi_array *x, size_t n, size_t size, unsigned char *to)
+/* Copies elements that lie by strides into a row-major array; returns where it ends. */
+static unsigned char *mmixi_entry_copy(unsigned char *to, const unsigned char *from, size_t size, int ndim,
+                                       const size_t *shape, const size_t *stride)
 {
-    size_t index[MMIX_FILE_MAX_DIMS] = {0}, at = 0;
-    for (size_t i = 0; i < n; i++) {
-        memcpy(to + i * size, x->data + at * size, size);
-        for (int d = x->ndim; d-- > 0; ) {
-            at += x->stride[d];
-            if (++index[d] < x->shape[d]) break;
-            at -= x->stride[d] * index[d];
-            index[d] = 0;
-        }
+    if (!ndim) return (unsigned char *)memcpy(to, from, size) + size;
+    for (size_t i = 0; i < *shape; i++, from += *stride * size)
+        to = mmixi_entry_copy(to, from, size, ndim - 1, shape + 1, stride + 1);
+    return to;
+}
+/* One more entry, whose name lasts as long as the archive. The e.bytes from e.data on are all its own, or, if
+   it is a view, a storage that it shares. With strides, which count elements, it need not be row-major. */
+static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride, int view)
+{
+    size_t size = mmixi_file_size[e.dtype], stored = e.bytes / size, step = 1;
+    double bytes = mmixi_entry_bytes(&e), last = 0;
+    unsigned char *copy;
+    int plain = 1;
+    if (bytes > (double)(SIZE_MAX / 2) || (!view && bytes != (double)e.bytes))
+        return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f", bytes,
+                            mmix_file_dtype_name(e.dtype), (double)e.bytes);
+    e.bytes = (size_t)bytes;
+    for (int d = stride && e.bytes ? e.ndim : 0; d-- > 0; step *= e.shape[d]) {
+        plain = plain && (e.shape[d] == 1 || stride[d] == step);
+        last += (double)(e.shape[d] - 1) * (double)stride[d];
     }
-}
-/* One more entry. The name must last as long as the archive. 0, or -1. */
-static int mmixi_archive_add(mmix_archive *a, const char *name, mmixi_array *x)
-{
-    const size_t size = mmixi_file_dtypes[x->dtype].size, count = x->bytes / size;
-    size_t step = 1, last = 0, reach;
-    int ok = 1, plain = 1;
-    const size_t bytes = mmixi_shape_bytes(x->shape, x->ndim, size, &ok);
-    void *entries = a->entries, *copy;
-    mmix_entry *e;
-    if (!ok || (x->order != 'S' && bytes != x->bytes))
-        return mmixi_refuse(a, name, "%.0f bytes for its shape in %s, found %.0f",
-                            ok ? (double)bytes : (double)SIZE_MAX,
-                            mmixi_file_dtypes[x->dtype].name, (double)x->bytes);
-    for (int d = x->ndim; bytes && d-- > 0; step *= x->shape[d]) {
-        if (x->order == 'C') x->stride[d] = step;
-        if (x->order == 'F') x->stride[d] = count / (step * x->shape[d]);
-        plain = plain && (x->shape[d] == 1 || x->stride[d] == step);
-        ok = ok && mmixi_mul_ok(x->shape[d] - 1, x->stride[d], &reach) && reach < count && (last += reach) < count;
+    if (e.bytes && last >= (double)stored)
+        return mmixi_refuse(a, e.name, "elements inside a storage of %.0f, found one beyond", (double)stored);
+    if (!plain) {
+        copy = (unsigned char *)mmixi_archive_alloc(a, e.bytes, 1);
+        if (!copy) return -1;
+        mmixi_entry_copy(copy, (const unsigned char *)e.data, size, e.ndim, e.shape, stride);
+        e.data = copy;
     }
-    if (bytes && (!ok || last >= count))
-        return mmixi_refuse(a, name, "elements inside a storage of %.0f, found one beyond", (double)count);
-
-    if (mmixi_archive_grow(a, &entries, &a->capacity, a->count + 1, sizeof *e)) return -1;
-    a->entries = (mmix_entry *)entries;
-    e = &a->entries[a->count++];
-    memset(e, 0, sizeof *e);
-    e->name = name, e->dtype = x->dtype, e->ndim = x->ndim, e->bytes = bytes, e->data = x->data;
-    memcpy(e->shape, x->shape, (size_t)x->ndim * sizeof *x->shape);
-    if (x->swap) mmixi_swap_bytes(x->data, count, size);
-    if (plain) return 0;
-    e->data = copy = mmixi_archive_alloc(a, bytes, 1);
-    if (!copy) return -1;
-    mmixi_array_copy(x, bytes / size, size, (unsigned char *)copy);
+    a->entries = (mmix_entry *)mmixi_archive_grow(a, a->entries, &a->capacity, a->count + 1, sizeof e);
+    if (!a->entries) return -1;
+    a->entries[a->count++] = e;
     return 0;
 }
-
-static int mmixi_compare_entry_data(const void *x, const void *y)
+/* When all are there: names are UTF-8 and there once. */
+static int mmixi_archive_finish(mmix_archive *a)
 {
-    const mmix_entry *a = (const mmix_entry *)x, *b = (const mmix_entry *)y;
-    const unsigned char *p = (const unsigned char *)a->data, *q = (const unsigned char *)b->data;
-    if (p != q) return p < q ? -1 : 1;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
-    return strcmp(a->name, b->name);
-}
-static int mmixi_compare_entry_names(const void *a, const void *b)
-{
-    return strcmp((*(const mmix_entry *const *)a)->name, (*(const mmix_entry *const *)b)->name);
-}
-/* When all are there: `whole` bytes from data on belong to one each (data NULL: not asked); names are UTF-8 and
-   there once. */
-static int mmixi_archive_finish(mmix_archive *a, const unsigned char *data, size_t whole)
-{
-    size_t at = 0;
-    if (data) {
-        if (a->count) qsort(a->entries, a->count, sizeof *a->entries, mmixi_compare_entry_data);
-        for (size_t i = 0; i < a->count; at += a->entries[i++].bytes) {
-            const size_t begin = (size_t)((const unsigned char *)a->entries[i].data - data);
-            if (begin != at)
-                return mmixi_refuse(a, a->entries[i].name, "data from byte %.0f on, where those before end, found "
-                                    "%.0f", (double)at, (double)begin);
-        }
-        if (at != whole)
-            return mmixi_refuse(a, NULL, "%.0f bytes of data, found %.0f", (double)at, (double)whole);
-    }
-    a->by_name = (const mmix_entry **)mmixi_archive_alloc(a, a->count, sizeof *a->by_name);
+    const char *twice;
+    a->by_name = (mmixi_named *)mmixi_archive_alloc(a, a->count, sizeof *a->by_name);
     if (!a->by_name) return -1;
     for (size_t i = 0; i < a->count; i++) {
-        a->by_name[i] = &a->entries[i];
-        if (!mmixi_utf8_ok(a->entries[i].name))
-            return mmixi_refuse(a, a->entries[i].name, "a name of UTF-8, found another");
+        const char *name = a->by_name[i].name = a->entries[i].name;
+        a->by_name[i].entry = &a->entries[i];
+        if (name[mmixi_utf8_span(name)]) return mmixi_refuse(a, name, "a name of UTF-8, found another");
     }
-    if (a->count) qsort((void *)a->by_name, a->count, sizeof *a->by_name, mmixi_compare_entry_names);
-    for (size_t i = 1; i < a->count; i++)
-        if (!mmixi_compare_entry_names(&a->by_name[i - 1], &a->by_name[i]))
-            return mmixi_refuse(a, a->by_name[i]->name, "each name once, found it twice");
-    return 0;
+    twice = mmixi_key_twice(a->by_name, a->count, sizeof *a->by_name);
+    return twice ? mmixi_refuse(a, twice, "each name once, found it twice") : 0;
 }
 
 /* ---- .safetensors (github.com/huggingface/safetensors, "Format") ----
@@ -14723,122 +14666,119 @@ static int mmixi_archive_finish(mmix_archive *a, const unsigned char *data, size
                     "__metadata__": {"key": "text", …}}
    the rest  the arrays, little-endian, row-major; offsets count from here, without gaps and overlaps */
 
-static uint64_t mmixi_number(const unsigned char *p, int bytes)
+/* An integer at a byte of the file; 0 behind its end. */
+static uint64_t mmixi_file_number(const mmix_archive *a, uint64_t at, int bytes)
 {
-    uint64_t n = 0;
-    while (bytes-- > 0) n = n << 8 | p[bytes];
-    return n;
+    return at > a->file.size || a->file.size - at < (size_t)bytes ? 0
+        : mmixi_number(a->file.bytes + at, bytes);
 }
 /* One member of the header, whose data lie in data[0 … size). */
 static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char *v, unsigned char *data,
                                    size_t size)
 {
-    const char *type = mmixi_json_find(v, "dtype"), *shape = mmixi_json_find(v, "shape"),
-        *offsets = mmixi_json_find(v, "data_offsets"), *dtype = mmixi_json_text(type);
-    char found[64];
-    mmixi_array x;
+    const char *dtype = mmixi_json_find(v, "dtype"), *shape = mmixi_json_find(v, "shape"),
+        *offsets = mmixi_json_find(v, "data_offsets");
+    mmix_entry e;
     size_t at[2];
-    memset(&x, 0, sizeof x);
-    if (!type || !shape || !offsets)
-        return mmixi_refuse(a, name, "dtype, shape and data_offsets, found no %s",
-                            !type ? "dtype" : !shape ? "shape" : "data_offsets");
-    while (dtype && x.dtype <= MMIX_FILE_BOOL && strcmp(dtype, mmixi_file_dtypes[x.dtype].name)) x.dtype++;
-    if (!dtype || x.dtype > MMIX_FILE_BOOL)
-        return mmixi_refuse(a, name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, found %s",
-                            mmixi_json_shown(found, type));
-    x.ndim = mmixi_json_sizes(shape, x.shape, MMIX_FILE_MAX_DIMS);
-    if (x.ndim < 0)
-        return mmixi_refuse(a, name, "a shape of at most %d sizes, found %s", MMIX_FILE_MAX_DIMS,
-                            mmixi_json_shown(found, shape));
+    memset(&e, 0, sizeof e);
+    e.name = name;
+    e.dtype = mmixi_json_text(dtype) ? mmixi_dtype_of(MMIXI_SAFETENSORS, dtype + 1) : -1;
+    if (e.dtype < 0)
+        return mmixi_refuse(a, name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, found %.20s",
+                            dtype ? dtype : "none");
+    e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
+    if (e.ndim < 0)
+        return mmixi_refuse(a, name, "a shape of at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS,
+                            shape ? shape : "none");
     if (mmixi_json_sizes(offsets, at, 2) != 2 || at[0] > at[1] || at[1] > size)
-        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, found %s", (double)size,
-                            mmixi_json_shown(found, offsets));
-    x.order = 'C';
-    x.swap = mmixi_big_endian_here();
-    x.data = data + at[0];
-    x.bytes = at[1] - at[0];
-    return mmixi_archive_add(a, name, &x);
+        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, found %.40s",
+                            (double)size, offsets ? offsets : "none");
+    e.data = data + at[0];
+    e.bytes = at[1] - at[0];
+    mmixi_byte_order(data + at[0], e.bytes, mmixi_file_size[e.dtype], 0);
+    return mmixi_archive_add(a, e, NULL, 0);
+}
+static int mmixi_compare_data(const void *x, const void *y)
+{
+    const mmix_entry *a = (const mmix_entry *)x, *b = (const mmix_entry *)y;
+    const char *p = (const char *)a->data, *q = (const char *)b->data;
+    return p < q ? -1 : p > q ? 1 : a->bytes < b->bytes ? -1 : a->bytes > b->bytes ? 1
+        : strcmp(a->name, b->name);
 }
 static int mmixi_safetensors(mmix_archive *a)
 {
-    const uint64_t n = a->file.size < 8 ? 0 : mmixi_number(a->file.bytes, 8);
+    unsigned char *data = a->file.bytes;
+    uint64_t n = mmixi_file_number(a, 0, 8);
     const char *key, *i;
-    char shown[64], *text;
-    size_t members = 0, size;
-    void *entries = NULL;
-    if (a->file.size < 8 || n > a->file.size - 8)
-        return mmixi_refuse(a, NULL,
-                            ".safetensors, .npy, .npz or .pth, found %.0f bytes that as .safetensors would "
-                            "have a header of %.0f", (double)a->file.size, (double)n);
-    size = a->file.size - 8 - (size_t)n;
-    text = (char *)mmixi_archive_alloc(a, (size_t)n + 1, 1);
-    if (!text) return -1;
-    memcpy(text, a->file.bytes + 8, (size_t)n);
+    char *text = (char *)data + 7;
+    size_t size = a->file.size - 8, at = 0, members = 0;
+    if (a->file.size < 8 || n > size)
+        return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as "
+                            ".safetensors would have a header of %.0f", (double)a->file.size, (double)n);
+    data += 8 + n, size -= (size_t)n;
+    memmove(text, text + 1, (size_t)n);          /* where its end has room for a zero */
     text[n] = 0;
-    if (mmixi_json_open(a->m, a->path, text, (size_t)n, mmixi_archive_left(a))) return -1;
+    if (mmixi_json_open(a->m, a->path, text, (size_t)n, a->left)) return -1;
     text += strspn(text, " \t\n\r");
-    if (*text != '{') return mmixi_refuse(a, NULL, "a header {…}, found %.1s", text);
+    if (*text != '{') return mmixi_refuse(a, NULL, "a header {…}, found %.20s", text);
     for (i = text; (i = mmixi_json_next(text, i, &key)) != NULL; ) members++;
-    if (mmixi_archive_grow(a, &entries, &a->capacity, members, sizeof *a->entries)) return -1;
-    a->entries = (mmix_entry *)entries;
+    a->entries = (mmix_entry *)mmixi_archive_grow(a, NULL, &a->capacity, members + 1, sizeof *a->entries);
+    if (!a->entries) return -1;
     for (i = text; (i = mmixi_json_next(text, i, &key)) != NULL; )
         if (!strcmp(key, "__metadata__")) a->metadata = i;
-        else if (mmixi_safetensors_entry(a, key, i, a->file.bytes + 8 + n, size)) return -1;
-    for (i = a->metadata; i && (i == a->metadata ? *i == '{' : *i == '"'); ) i = mmixi_json_next(a->metadata, i,
-                                                                                                 &key);
-    if (i) return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %s", mmixi_json_shown(shown, i));
-    return mmixi_archive_finish(a, a->file.bytes + 8 + n, size);
+        else if (mmixi_safetensors_entry(a, key, i, data, size)) return -1;
+    for (i = a->metadata; i && *i == (i == a->metadata ? '{' : '"'); )
+        i = mmixi_json_next(a->metadata, i, &key);
+    if (i) return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %.20s", i);
+    if (a->count) qsort(a->entries, a->count, sizeof *a->entries, mmixi_compare_data);
+    for (const mmix_entry *e = a->entries; e < a->entries + a->count; at += e++->bytes)
+        if (e->data != data + at)
+            return mmixi_refuse(a, e->name, "data from byte %.0f on, where those before end, found %.0f",
+                                (double)at, (double)((const unsigned char *)e->data - data));
+    return at == size ? 0 : mmixi_refuse(a, NULL, "%.0f bytes of data, found %.0f", (double)at, (double)size);
 }
 
-/* ---- .npy: "\x93NUMPY", version, length of the header, a Python dict of descr, fortran_order and shape ---- */
+/* ---- .npy: "\x93NUMPY", version, length of the header: a Python dict of descr, fortran_order, shape ---- */
 
-static const char *mmixi_npy_value(const char *header, const char *key)
+static char *mmixi_npy_value(char *header, const char *key)
 {
-    const char *at = strstr(header, key);
+    char *at = strstr(header, key);
     return at ? at + strlen(key) + strspn(at + strlen(key), ": ") : NULL;
 }
 /* One array in bytes[0 … size). */
 static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, size_t size)
 {
-    char found[64], header[2048];
-    const char *descr, *order, *shape, *p;
-    size_t begin, head;
-    mmixi_array x;
-    memset(&x, 0, sizeof x);
-    if (size < 12 || memcmp(bytes, "\x93NUMPY", 6))
-        return mmixi_refuse(a, name, "the bytes of a .npy file, found %.0f others", (double)size);
-    if (bytes[6] < 1 || bytes[6] > 3) return mmixi_refuse(a, name, "version 1, 2 or 3, found %d", bytes[6]);
-    begin = bytes[6] == 1 ? 10 : 12;
-    head = (size_t)mmixi_number(bytes + 8, (int)begin - 8);
-    if (head > size - begin || head >= sizeof header)
-        return mmixi_refuse(a, name, "a header inside %.0f bytes, found a length of %.0f", (double)size,
-                            (double)head);
-    memcpy(header, bytes + begin, head);
-    header[head] = 0;
+    size_t begin = size > 6 && bytes[6] > 1 ? 12 : 10, stride[MMIX_FILE_MAX_DIMS], step = 1,
+        length = size < 12 ? 0 : (size_t)mmixi_number(bytes + 8, (int)begin - 8);
+    char ends[2], type[4], *header = (char *)bytes + begin, *descr, *order, *shape, *end;
+    mmix_entry e;
+    memset(&e, 0, sizeof e);
+    e.name = name;
+    if (!length || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] < 1 || bytes[6] > 3 || length > size - begin)
+        return mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes, header of %.0f",
+                            (double)size, (double)length);
+    header[length - 1] = 0;                      /* a line end */
     descr = mmixi_npy_value(header, "'descr'");
     order = mmixi_npy_value(header, "'fortran_order'");
     shape = mmixi_npy_value(header, "'shape'");
-    if (!descr || !order || !shape || *descr != '\'' || *shape != '(' || strlen(descr) < 5)
-        return mmixi_refuse(a, name, "descr, fortran_order and shape, found %s", mmixi_shown(found, header, head));
-    while (x.dtype <= MMIX_FILE_BOOL && (memcmp(descr + 2, mmixi_file_dtypes[x.dtype].npy, 2) || descr[4] != '\''))
-        x.dtype++;
-    if (x.dtype > MMIX_FILE_BOOL || !strchr("<>|=", descr[1]))
-        return mmixi_refuse(a, name, "numbers f8, f4, f2, i8 … i1, u1 or b1, found %s", mmixi_shown(found, descr,
-                                                                                                    5));
-    for (p = shape + 1; *p != ')'; p += strspn(p, ", ")) {
-        if (x.ndim == MMIX_FILE_MAX_DIMS || !mmixi_json_size(p, &x.shape[x.ndim++]))
-            return mmixi_refuse(a, name, "at most %d sizes, found %s", MMIX_FILE_MAX_DIMS,
-                                mmixi_shown(found, shape, strcspn(shape, "\n")));
-        p = mmixi_json_end(p);
-    }
-    x.order = "CF"[!strncmp(order, "True", 4)];
-    x.swap = (descr[1] == '>') != mmixi_big_endian_here();
-    x.data = bytes + begin + head;
-    x.bytes = size - begin - head;
-    return mmixi_archive_add(a, name, &x);
+    if (!descr || !order || !shape)
+        return mmixi_refuse(a, name, "descr, fortran_order and shape, found %.60s", header);
+    e.dtype = sscanf(descr, "'%1[<>|=]%3[^']", ends, type) == 2 ? mmixi_dtype_of(MMIXI_NPY, type) : -1;
+    if (e.dtype < 0)
+        return mmixi_refuse(a, name, "numbers f8, f4, f2, i8 … i1, u1 or b1, found %.5s", descr);
+    end = shape + strcspn(shape, ")");
+    if (*shape == '(' && *end) *shape = '[', *end = ']';         /* as JSON has a list */
+    e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
+    if (e.ndim < 0)
+        return mmixi_refuse(a, name, "at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS, shape);
+    for (int d = 0; d < e.ndim; step *= e.shape[d++]) stride[d] = step;
+    e.data = header + length;
+    e.bytes = size - begin - length;
+    mmixi_byte_order(bytes + begin + length, e.bytes, mmixi_file_size[e.dtype], *ends == '>');
+    return mmixi_archive_add(a, e, !strncmp(order, "True", 4) ? stride : NULL, 0);
 }
 
-/* ---- zip, as np.savez and torch.save write it: members are stored, not compressed, one after another ---- */
+/* ---- zip, as np.savez and torch.save write it: members stored, not compressed, one after another ---- */
 
 static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
 {
@@ -14850,96 +14790,65 @@ static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
     while (n--) crc = crc >> 8 ^ table[(crc ^ *p++) & 255];
     return ~crc;
 }
-/* The record of `size` bytes and more that begins with `magic` at byte `at`; NULL after a refusal. */
-static unsigned char *mmixi_zip_record(const mmix_archive *a, const char *what, uint64_t at, size_t size,
-                                       uint32_t magic)
+/* All members become entries of bytes, by way of the directory, which the end of the file points to. Their
+   data lie before it, one behind the other. */
+static int mmixi_zip_members(mmix_archive *zip)
 {
-    unsigned char *b = a->file.bytes;
-    if (at <= a->file.size && size <= a->file.size - at && mmixi_number(b + at, 4) == magic) return b + at;
-    mmixi_refuse(a, NULL, "%s at byte %.0f of %.0f", what, (double)at, (double)a->file.size);
-    return NULL;
-}
-/* Finds the central directory: where it begins, how many members it lists. */
-static int mmixi_zip_directory(const mmix_archive *a, uint64_t *at, uint64_t *count)
-{
-    const unsigned char *b = a->file.bytes, *d;
-    size_t end = a->file.size - mmixi_min(a->file.size, 22), last = end - mmixi_min(end, 65535);
-    while (end > last && mmixi_number(b + end, 4) != 0x06054b50) end--;
-    d = mmixi_zip_record(a, "the end of a zip file", end, 22, 0x06054b50);
-    if (!d) return -1;
-    *count = mmixi_number(d + 10, 2);
-    *at = mmixi_number(d + 16, 4);
-    if (end >= 20 && mmixi_number(d - 20, 4) == 0x07064b50) {    /* the 64-bit form */
-        d = mmixi_zip_record(a, "the end of a 64-bit zip file", mmixi_number(d - 12, 8), 56, 0x06064b50);
-        if (!d) return -1;
-        *count = mmixi_number(d + 32, 8);
-        *at = mmixi_number(d + 48, 8);
+    size_t size = zip->file.size;
+    uint64_t end = size - mmixi_min(size, 22), last = size - mmixi_min(size, 22 + 65535), at, from = 0,
+        directory, count, begin;
+    while (end > last && mmixi_file_number(zip, end, 4) != 0x06054b50) end--;
+    count = mmixi_file_number(zip, end + 10, 2), at = mmixi_file_number(zip, end + 16, 4);
+    if (mmixi_file_number(zip, end - 20, 4) == 0x07064b50) {      /* the 64-bit form */
+        end = mmixi_file_number(zip, end - 12, 8);
+        count = mmixi_file_number(zip, end + 32, 8), at = mmixi_file_number(zip, end + 48, 8);
+        if (mmixi_file_number(zip, end, 4) != 0x06064b50) count = 0;
     }
-    return *at <= a->file.size ? 0 : mmixi_refuse(a, NULL, "a zip directory in the file, found it behind its end");
-}
-/* The next member of the directory becomes an entry; *at goes on. Its data lie between `from` and `to`. A wrong
-   checksum is refused. */
-static int mmixi_zip_member(mmix_archive *a, uint64_t *at, uint64_t *from, uint64_t to)
-{
-    unsigned char *d = mmixi_zip_record(a, "a member of the directory", *at, 46, 0x02014b50), *x, *end;
-    uint64_t field[3], length, extra, begin;     /* size, size in the file, place of the local header */
-    char *name;
-    mmixi_array bytes;
-    if (!d) return -1;
-    field[0] = mmixi_number(d + 24, 4), field[1] = mmixi_number(d + 20, 4), field[2] = mmixi_number(d + 42, 4);
-    length = mmixi_number(d + 28, 2), extra = mmixi_number(d + 30, 2);
-    if (a->file.size - *at - 46 < length + extra || memchr(d + 46, 0, (size_t)length))
-        return mmixi_refuse(a, NULL, "a member's name at byte %.0f", (double)*at + 46);
-    *at += 46 + length + extra + mmixi_number(d + 32, 2);
-    for (x = d + 46 + length, end = x + extra; end - x >= 4; ) {             /* what does not fit 32 bits */
-        unsigned char *v = x + 4;
-        const uint64_t kind = mmixi_number(x, 2), n = mmixi_number(x + 2, 2);
-        if ((uint64_t)(end - v) < n) break;
-        x = v + n;
-        for (int i = 0; kind == 1 && i < 3; i++)
-            if (field[i] == 0xffffffffu && x - v >= 8) field[i] = mmixi_number(v, 8), v += 8;
+    if (!count || at > size)
+        return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in %.0f "
+                            "bytes", (double)size);
+    for (directory = at; count--; from = begin) {
+        size_t length = (size_t)mmixi_file_number(zip, at + 28, 2), i = 0,
+            extra = (size_t)mmixi_file_number(zip, at + 30, 2);
+        unsigned char *d = zip->file.bytes, *x;
+        uint64_t field[3];                       /* size, size in the file, place of the local header */
+        mmix_entry e;
+        if (mmixi_file_number(zip, at, 4) != 0x02014b50 || size - at < 46 + length + extra)
+            return mmixi_refuse(zip, NULL, "a member of the directory at byte %.0f", (double)at);
+        d += at;
+        at += 46 + length + extra + mmixi_number(d + 32, 2);
+        field[0] = mmixi_number(d + 24, 4), field[1] = mmixi_number(d + 20, 4);
+        field[2] = mmixi_number(d + 42, 4);
+        x = d + 46 + length;                     /* what has no room there is in the extra field of kind 1 */
+        while (i + 4 <= extra && mmixi_number(x + i, 2) != 1) i += 4 + (size_t)mmixi_number(x + i + 2, 2);
+        for (int k = 0; k < 3; k++)
+            if (field[k] == 0xffffffffu && i + 12 <= extra) field[k] = mmixi_number(x + i + 4, 8), i += 8;
+        memset(&e, 0, sizeof e);
+        e.dtype = MMIX_FILE_U8, e.ndim = 1;
+        e.name = (char *)memmove(d + 45, d + 46, length);        /* where its end has room for a zero */
+        d[45 + length] = 0;
+        if (mmixi_number(d + 10, 2) || field[0] != field[1] || strlen(e.name) != length)
+            return mmixi_refuse(zip, e.name, "it stored, not compressed, without a zero in its name, found "
+                                "method %d", (int)mmixi_number(d + 10, 2));
+        begin = field[2] + 30 + mmixi_file_number(zip, field[2] + 26, 2)
+            + mmixi_file_number(zip, field[2] + 28, 2);
+        if (mmixi_file_number(zip, field[2], 4) != 0x04034b50 || begin < from || begin > directory
+            || field[0] > directory - begin)
+            return mmixi_refuse(zip, e.name, "its data between those before and the directory, found %.0f "
+                                "bytes at %.0f", (double)field[0], (double)begin);
+        e.data = x = zip->file.bytes + begin;
+        e.bytes = e.shape[0] = (size_t)field[0];
+        begin += field[0];
+        if (mmixi_crc32(x, e.bytes) != mmixi_number(d + 16, 4))
+            return mmixi_refuse(zip, e.name, "the data of its checksum, found others: the file is damaged");
+        if (mmixi_archive_add(zip, e, NULL, 0)) return -1;
     }
-    name = (char *)memmove(d + 45, d + 46, (size_t)length);      /* where its end has room for a zero */
-    name[length] = 0;
-    if (mmixi_number(d + 10, 2) || field[0] != field[1])
-        return mmixi_refuse(a, name, "it stored, found it compressed (method %d)", (int)mmixi_number(d + 10, 2));
-    x = mmixi_zip_record(a, "a member", field[2], 30, 0x04034b50);
-    if (!x) return -1;
-    begin = field[2] + 30 + mmixi_number(x + 26, 2) + mmixi_number(x + 28, 2);
-    if (begin < *from || begin > to || field[0] > to - begin)
-        return mmixi_refuse(a, name, "its data between those before and the directory, found %.0f bytes at %.0f",
-                            (double)field[0], (double)begin);
-    *from = begin + field[0];
-    if (mmixi_crc32(a->file.bytes + begin, (size_t)field[0]) != mmixi_number(d + 16, 4))
-        return mmixi_refuse(a, name, "the data of its checksum, found others: the file is damaged");
-    memset(&bytes, 0, sizeof bytes);
-    bytes.dtype = MMIX_FILE_U8;
-    bytes.ndim = 1;
-    bytes.order = 'C';
-    bytes.data = a->file.bytes + begin;
-    bytes.bytes = bytes.shape[0] = (size_t)field[0];
-    return mmixi_archive_add(a, name, &bytes);
+    return mmixi_archive_finish(zip);
 }
-
 static int mmixi_ends(const char *name, const char *with)
 {
-    const size_t n = strlen(name), cut = strlen(with);
+    size_t n = strlen(name), cut = strlen(with);
     return n >= cut && !strcmp(name + n - cut, with);
-}
-/* Members of a zip are entries of bytes at first. */
-static int mmixi_npz(mmix_archive *a, const mmix_archive *zip)
-{
-    for (size_t i = 0; i < zip->count; i++) {
-        const mmix_entry *e = zip->by_name[i];
-        char *name = (char *)mmixi_archive_alloc(a, strlen(e->name) + 1, 1);
-        if (!name) return -1;
-        if (!mmixi_ends(e->name, ".npy"))
-            return mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
-        memcpy(name, e->name, strlen(e->name) - 4);
-        name[strlen(e->name) - 4] = 0;
-        if (mmixi_npy(a, name, (unsigned char *)e->data, e->bytes)) return -1;
-    }
-    return 0;
 }
 
 /* ---- .pth: the pickle of a dictionary of tensors, read and never run ----
@@ -14947,361 +14856,288 @@ static int mmixi_npz(mmix_archive *a, const mmix_archive *zip)
    A pickle is a program for a stack machine. This one knows the instructions that torch.save writes; its
    values are only looked at: calls make a tensor of _rebuild_tensor_v2, a dictionary of OrderedDict, and an
    opaque thing of the few other names that training scripts leave beside their weights. Any other name is
-   refused. */
+   refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
+   list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
 
-/* Kinds of values. A dictionary is a list key, value, key, …; a tensor is that of its arguments, a storage that of
-   its id. */
-enum { MMIXI_PY_NONE = 'n', MMIXI_PY_MARK = '(', MMIXI_PY_INT = 'i', MMIXI_PY_TEXT = 't', MMIXI_PY_NAME = 'g',
-      MMIXI_PY_OPAQUE = 'o', MMIXI_PY_LIST = 'l', MMIXI_PY_DICT = 'd', MMIXI_PY_TENSOR = 'T',
-          MMIXI_PY_STORAGE = 's' };
+/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary, which is a
+   list of key, value, key, …; T a tensor, which is the list of its arguments, s a storage, that of its id. The
+   number of a name is the kind of what it makes when it is called, or the dtype of a storage. */
 typedef struct mmixi_py {
-    int64_t number;                              /* of an integer; where a text begins; a name's; a list's head */
-    uint32_t length, next;                       /* of a text; the next of a list, whose head has no value */
+    int64_t number;
+    const char *text;
+    uint32_t length, first, last, next;          /* of the text; of a list; in a chain, 0 at its end */
+    uint32_t memo;                               /* no part of the value: what is remembered as this number */
     int kind;
 } mmixi_py;
-typedef struct mmixi_py_values { mmixi_py *at; size_t n, capacity; } mmixi_py_values;
 typedef struct mmixi_pickle {
-    mmix_archive *a;
-    const mmix_archive *zip;
-    char prefix[256];                            /* "archive/", say: what stands before data.pkl */
-    const unsigned char *begin, *p, *end;
-    mmixi_py_values stack, memo, cells;               /* cells: of lists; the first is none */
-    size_t remembered, visits;                   /* a dictionary may stand in many others, or in itself */
+    mmix_archive *a, *zip;
+    const mmix_entry *file;
+    const unsigned char *p, *end;
+    mmixi_py *cell;                              /* the first is none */
+    size_t n, capacity, remembered, visits;      /* visits: a dictionary may stand in many others */
+    uint32_t top;
+    char wrong[96];
 } mmixi_pickle;
 
-static int mmixi_pickle_refuse(const mmixi_pickle *k, const char *what)
+static int mmixi_pickle_room(mmixi_pickle *k, size_t need)
 {
-    return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that %s", what);
+    k->cell = (mmixi_py *)mmixi_archive_grow(k->zip, k->cell, &k->capacity, need, sizeof *k->cell);
+    return !k->cell;
 }
-static int mmixi_values_room(mmixi_pickle *k, mmixi_py_values *values, size_t need)
+static void mmixi_pickle_push(mmixi_pickle *k, mmixi_py v)
 {
-    void *at = values->at;
-    const size_t before = values->capacity;
-    const int failed = mmixi_archive_grow(k->a, &at, &values->capacity, need, sizeof *values->at);
-    values->at = (mmixi_py *)at;
-    if (values->capacity > before) memset(values->at + before, 0, (values->capacity - before) * sizeof *values->at);
-    return failed;
+    v.memo = k->cell[k->n].memo, v.next = k->top;
+    k->cell[k->n] = v;
+    k->top = (uint32_t)k->n++;
 }
-static int mmixi_py_push(mmixi_pickle *k, int kind, int64_t number, size_t length)
+/* "MODULE.NAME": a name's number, or -1 if it is refused. */
+static int mmixi_pickle_name(mmixi_pickle *k, const mmixi_py *module, const mmixi_py *name)
 {
-    const mmixi_py v = { number, (uint32_t)length, 0, kind };
-    k->stack.at[k->stack.n++] = v;
-    return 1;
-}
-/* The top n of the stack go to the end of a list. */
-static void mmixi_py_append(mmixi_pickle *k, const mmixi_py *list, size_t n)
-{
-    mmixi_py *cell = k->cells.at, *head = &cell[list->number];   /* its number is the last cell's */
-    k->stack.n -= n;
-    for (size_t i = 0; i < n; i++) {
-        cell[k->cells.n] = k->stack.at[k->stack.n + i];
-        cell[k->cells.n].next = 0;
-        cell[head->number].next = (uint32_t)k->cells.n;
-        head->number = (int64_t)k->cells.n++;
-    }
-}
-/* A list of the top n in their place. */
-static int mmixi_py_list(mmixi_pickle *k, int kind, size_t n)
-{
-    const mmixi_py list = { (int64_t)k->cells.n, 0, 0, kind };
-    k->cells.at[k->cells.n++] = list;
-    mmixi_py_append(k, &list, n);
-    return mmixi_py_push(k, kind, list.number, 0);
-}
-static int mmixi_py_is_list(const mmixi_py *v) { return strchr("ldTs", v->kind) && v->kind; }
-/* Item i of a list; nothing if it is shorter, or no list. */
-static const mmixi_py *mmixi_py_item(const mmixi_pickle *k, const mmixi_py *list, size_t i)
-{
-    size_t c = mmixi_py_is_list(list) ? k->cells.at[list->number].next : 0;
-    while (c && i--) c = k->cells.at[c].next;
-    return &k->cells.at[c];
-}
-static int mmixi_py_size(const mmixi_py *v, size_t *out)
-{
-    *out = (size_t)v->number;
-    return v->kind == MMIXI_PY_INT && v->number >= 0 && (int64_t)*out == v->number;
-}
-/* The same of a list; how many, or -1. */
-static int mmixi_py_sizes(const mmixi_pickle *k, const mmixi_py *list, size_t *out)
-{
-    int n = 0;
-    for (const mmixi_py *v; (v = mmixi_py_item(k, list, (size_t)n))->kind; n++)
-        if (n == MMIX_FILE_MAX_DIMS || !mmixi_py_size(v, &out[n])) return -1;
-    return n;
-}
-
-/* "module.name" becomes a value, whose number is what it makes when it is called, or its dtype; or is refused. */
-static int mmixi_py_global(mmixi_pickle *k, const char *module, size_t m, const char *name, size_t n)
-{
-    static const char known[][40] = {            /* they make: a dictionary, a tensor, their first argument, … */
+    static const char known[][40] = {            /* they make: a dictionary, a tensor, their argument, … */
         "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter",
         "argparse.Namespace", "torch.Size", "torch.device", "numpy.core.multiarray.scalar",
         "numpy._core.multiarray.scalar", "numpy.dtype", "_codecs.encode", "torch.float32", "torch.float64",
-        "torch.float16", "torch.bfloat16", "collections.defaultdict"
+        "torch.float16", "torch.bfloat16", "collections.defaultdict", ""
     };
-    char whole[128], text[64];
-    snprintf(whole, sizeof whole, "%.*s.%.*s", (int)mmixi_min(m, 80), module, (int)mmixi_min(n, 40), name);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(whole, known[i])) return mmixi_py_push(k, MMIXI_PY_NAME, "dTp"[mmixi_min(i, 3)], 0);
-    for (int i = 0; i <= MMIX_FILE_BOOL; i++) {
-        snprintf(text, sizeof text, "torch.%sStorage", mmixi_file_dtypes[i].torch);
-        if (!strcmp(whole, text)) return mmixi_py_push(k, MMIXI_PY_NAME, -1 - i, 0);
-    }
-    return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that asks for %s: refused, nothing "
-                        "was run", mmixi_shown(text, whole, strlen(whole)));
-}
-static int mmixi_pickle_lines(mmixi_pickle *k)
-{
-    const char *line[2];
-    size_t n[2];
-    for (int i = 0; i < 2; i++) {
-        const unsigned char *end = (const unsigned char *)memchr(k->p, '\n', (size_t)(k->end - k->p));
-        if (!end) return mmixi_pickle_refuse(k, "ends too early");
-        line[i] = (const char *)k->p, n[i] = (size_t)(end - k->p);
-        k->p = end + 1;
-    }
-    return mmixi_py_global(k, line[0], n[0], line[1], n[1]);
-}
-/* n bytes of a text, an integer, something opaque. */
-static int mmixi_pickle_bytes(mmixi_pickle *k, int kind, size_t n)
-{
-    const unsigned char *p = k->p;
-    const int shift = n && n < 8 ? 64 - 8 * (int)n : 0;
-    if ((size_t)(k->end - p) < n) return mmixi_pickle_refuse(k, "ends too early");
-    k->p += n;
-    if (kind == MMIXI_PY_INT && n <= 8)          /* the highest bit is the sign */
-        return mmixi_py_push(k, kind, (int64_t)(mmixi_number(p, (int)n) << shift) >> shift, 0);
-    return mmixi_py_push(k, kind == MMIXI_PY_INT ? MMIXI_PY_OPAQUE : kind, p - k->begin, n);
-}
-static int mmixi_pickle_call(mmixi_pickle *k, const mmixi_py *name, const mmixi_py *arguments)
-{
-    if (name->kind != MMIXI_PY_NAME || arguments->kind != MMIXI_PY_LIST)
-        return mmixi_pickle_refuse(k, "calls something that can't be called");
-    if (name->number == MMIXI_PY_DICT) return mmixi_py_list(k, MMIXI_PY_DICT, 0);
-    if (name->number == MMIXI_PY_TENSOR) return mmixi_py_push(k, MMIXI_PY_TENSOR, arguments->number, 0);
-    if (name->number != 'p') return mmixi_py_push(k, MMIXI_PY_OPAQUE, 0, 0);
-    k->stack.at[k->stack.n++] = *mmixi_py_item(k, arguments, 0);
-    return 1;
-}
-static int mmixi_py_text_is(const mmixi_pickle *k, const mmixi_py *v, const char *text)
-{
-    return v->kind == MMIXI_PY_TEXT && v->length == strlen(text) && !memcmp(k->begin + v->number, text, v->length);
+    char whole[128];
+    size_t i = 0;
+    snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length,
+             name->text);
+    while (*known[i] && strcmp(whole, known[i])) i++;
+    if (*known[i]) return "dTpo"[mmixi_min(i, 3)];
+    snprintf(k->wrong, sizeof k->wrong, "asks for %.50s: refused, nothing was run", whole);
+    return mmixi_dtype_of(MMIXI_TORCH, whole);
 }
 
-/* Each instruction: its code, the bytes of a number that follows it, the values it needs on the stack, and what it
-   does (with what): + a value; = bytes of a value; p put, g get; c a name in two lines, C of two texts; t a tuple;
-   m all from a mark become one; a append, e append all from a mark; s a storage; r a call; - drop; v version;
-   . the end. */
+/* Each instruction: its code, the bytes of a number that follows it, how many values it takes from the stack
+   ('(': all from a mark on), what it does and the kind of value that it makes: + the number; = as many bytes
+   as it says; p put, g get; c a name; l a list of those taken; a append them to the list on top; s a storage;
+   r a call; - none; v version; . the end. */
 static const char mmixi_pickle_codes[][6] = {
-    "\x80" "10v", "\x95" "80 ", ".00.", "(00+(", "N00+n", "\x88" "00+i", "\x89" "00+i", "K10+i", "M20+i", "J00=j",
-    "\x8a" "10=i", "G80+o", "}00+d", "]00+l", ")00+l", "X40=t", "\x8c" "10=t", "T40=o", "B40=o", "U10=o", "C10=o",
-    "q11p", "r41p", "\x94" "01P", "h10g", "j40g", "c00c", "\x93" "02C", "\x85" "01t", "\x86" "02t", "\x87" "03t",
-    "t01ml", "l01ml", "d01md", "a02a", "s03a", "u02e", "e02e", "Q01s", "R02r", "\x81" "02r", "001-", "b02-"
+    "\x80" "10v", "\x95" "80-", ".00.", "(00+(", "N00+o", "\x88" "00+o", "\x89" "00+o", "K10+i", "M20+i",
+    "J00=i", "\x8a" "10=i", "G80+o", "}00ld", "]00ll", ")00ll", "X40=t", "\x8c" "10=t", "T40=o", "B40=o",
+    "U10=o", "C10=o", "q10p", "r40p", "\x94" "00p", "h10g", "j40g", "c02cg", "\x93" "02cg", "\x85" "01ll",
+    "\x86" "02ll", "\x87" "03ll", "t0(ll", "l0(ll", "d0(ld", "a01a", "s02a", "u0(a", "e0(a", "Q01ss", "R02r",
+    "\x81" "02r", "001-", "b01-", ""
 };
-/* One instruction; 1: go on, 0: the end, -1. */
-static int mmixi_pickle_step(mmixi_pickle *k)
+/* The top `count` of the stack, or (below 0) all from the last mark on, become a chain from *first to *last.
+   0, or -1: there are fewer. */
+static int mmixi_pickle_take(mmixi_pickle *k, int count, uint32_t *first, uint32_t *last)
 {
-    const unsigned char op = *k->p++;
-    const char *c = NULL;
-    mmixi_py_values *s = &k->stack;
-    mmixi_py *top, *v;
-    size_t n, mark, bytes, needed;
-    for (size_t i = 0; i < sizeof mmixi_pickle_codes / sizeof *mmixi_pickle_codes; i++)
-        if (mmixi_pickle_codes[i][0] == (char)op) c = mmixi_pickle_codes[i];
-    if (!c)
-        return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one with the instruction 0x%02x",
-                            op);
-    bytes = (size_t)(c[1] - '0'), needed = (size_t)(c[2] - '0');
-    if ((size_t)(k->end - k->p) < bytes) return mmixi_pickle_refuse(k, "ends too early");
-    n = (size_t)mmixi_number(k->p, (int)bytes);
-    k->p += bytes;
-    if (s->n < needed) return mmixi_pickle_refuse(k, "takes from an empty stack");
-    if (c[3] == 'm' || c[3] == 'e') {            /* takes the mark away; n is what stood behind it */
-        for (mark = s->n; mark && s->at[mark - 1].kind != MMIXI_PY_MARK; ) mark--;
-        if (!mark) return mmixi_pickle_refuse(k, "misses a mark");
-        n = s->n-- - mark;
-        memmove(s->at + mark - 1, s->at + mark, n * sizeof *s->at);
+    mmixi_py *cell = k->cell;
+    int marked = count < 0;
+    while (marked ? cell[k->top].kind != '(' : count-- > 0) {
+        uint32_t at = k->top;
+        if (!at) return -1;
+        k->top = cell[at].next;
+        cell[at].next = *first, *first = at;
+        if (!*last) *last = at;
     }
-    top = s->at + s->n - (s->n > 0);
-    switch (c[3]) {
-    case 'v': return n >= 2 && n <= 5 ? 1 : mmixi_pickle_refuse(k, "is not of protocol 2 to 5");
-    case '.': return 0;
-    case '+': return strchr("ld", c[4]) ? mmixi_py_list(k, c[4], 0)
-        : mmixi_py_push(k, c[4], op == 0x88 ? 1 : (int64_t)n, 0);
-    case '=': return c[4] == 'j' ? mmixi_pickle_bytes(k, MMIXI_PY_INT, 4) : mmixi_pickle_bytes(k, c[4], n);
-    case 'P': n = k->remembered; /* fall through */
+    if (marked) k->top = cell[k->top].next;
+    return 0;
+}
+/* The next n bytes become a text, or an integer, whose highest bit is the sign. 0, or -1: there are fewer. */
+static int mmixi_pickle_bytes(mmixi_pickle *k, int64_t n, mmixi_py *made)
+{
+    int shift = (int)(64 - 8 * n) & 63;
+    if (n > k->end - k->p) return -1;
+    made->text = (const char *)k->p, made->length = (uint32_t)n;
+    made->number = (int64_t)(mmixi_number(k->p, n < 8 ? (int)n : 8) << shift) >> shift;
+    if (made->kind == 'i' && n > 8) made->kind = 'o';
+    k->p += n;
+    return 0;
+}
+/* One instruction: NULL, or what is wrong; "" at the end and after a refusal. */
+static const char *mmixi_pickle_step(mmixi_pickle *k)
+{
+    const char op = (char)*k->p++, *code = mmixi_pickle_codes[0];
+    uint32_t first = 0, last = 0;
+    mmixi_py made, *cell = k->cell, *top;
+    size_t n;
+    while (*code && *code != op) code += sizeof *mmixi_pickle_codes;
+    if (!*code) {
+        snprintf(k->wrong, sizeof k->wrong, "has the instruction 0x%02x", (unsigned char)op);
+        return k->wrong;
+    }
+    memset(&made, 0, sizeof made);
+    n = (size_t)mmixi_number(k->p, code[1] - '0');         /* behind the pickle is the zip's directory */
+    k->p += code[1] - '0';
+    made.kind = code[4], made.number = (int64_t)n, made.text = "";
+    for (int i = 0; op == 'c' && i < 2; i++) {   /* its texts are two lines, those of \x93 on the stack */
+        const unsigned char *end = (const unsigned char *)memchr(k->p, '\n', (size_t)(k->end - k->p));
+        if (!end) return "ends too early";
+        mmixi_pickle_bytes(k, end - k->p, &made);
+        mmixi_pickle_push(k, made);
+        k->p++;
+    }
+    if (mmixi_pickle_take(k, code[2] - '0', &first, &last)) return "takes from an empty stack";
+    top = &cell[k->top];
+    switch (code[3]) {
+    case 'v': return n >= 2 && n <= 5 ? NULL : "is not of protocol 2 to 5";
+    case '.': return top->kind == 'd' && !top->next ? "" : "holds no dictionary of tensors";
+    case '=':
+        if (mmixi_pickle_bytes(k, op == 'J' ? 4 : made.number, &made)) return "ends too early";
+        break;
     case 'p':
+        if (code[1] == '0') n = k->remembered;
         k->remembered++;
-        if (mmixi_values_room(k, &k->memo, n + 1)) return -1;
-        k->memo.at[n] = *top;
-        return 1;
+        if (mmixi_pickle_room(k, n + 1)) return "";
+        k->cell[n].memo = k->top;
+        break;
     case 'g':
-        if (n >= k->memo.capacity || !k->memo.at[n].kind)
-            return mmixi_pickle_refuse(k, "recalls what it never remembered");
-        s->at[s->n++] = k->memo.at[n];
-        return 1;
-    case 'c': return mmixi_pickle_lines(k);
-    case 'C':
-        s->n -= 2;
-        if (top[-1].kind != MMIXI_PY_TEXT || top->kind != MMIXI_PY_TEXT)
-            return mmixi_pickle_refuse(k, "names something without a name");
-        return mmixi_py_global(k, (const char *)k->begin + top[-1].number, top[-1].length,
-                               (const char *)k->begin + top->number, top->length);
-    case 't': return mmixi_py_list(k, MMIXI_PY_LIST, needed);
-    case 'm': return mmixi_py_list(k, c[4], n);
-    case 'a': n = needed - 1; /* fall through */
-    case 'e':
-        v = s->n > n ? s->at + s->n - 1 - n : NULL;
-        if (!v) return mmixi_pickle_refuse(k, "takes from an empty stack");
-        if (mmixi_py_is_list(v)) mmixi_py_append(k, v, n);
-        else s->n -= n;
-        return 1;
+        if (n >= k->capacity || !cell[n].memo) return "recalls what it never remembered";
+        made = cell[cell[n].memo];
+        break;
+    case 'c':
+        made.number = mmixi_pickle_name(k, &cell[first], &cell[last]);
+        if (made.number < 0) return k->wrong;
+        break;
+    case 'l': made.first = first, made.last = last; break;
+    case 'a':
+        if (!k->top) return "appends to an empty stack";
+        *(top->first ? &cell[top->last].next : &top->first) = first;
+        if (last) top->last = last;
+        break;
     case 's':
-        if (!mmixi_py_text_is(k, mmixi_py_item(k, top, 0), "storage"))
-            return mmixi_pickle_refuse(k, "refers to something other than a storage");
-        top->kind = MMIXI_PY_STORAGE;
-        return 1;
-    case 'r': s->n -= 2; return mmixi_pickle_call(k, top - 1, top);
-    case '-': s->n--; return 1;
-    default: return 1;
+        made.first = cell[first].first;
+        if (cell[made.first].length == 7 && !memcmp(cell[made.first].text, "storage", 7)) break;
+        return "refers to something other than a storage";
+    case 'r':
+        if (cell[first].kind != 'g' || cell[last].kind != 'l') return "calls something that can't be called";
+        made.kind = (int)cell[first].number;
+        if (made.kind == 'T') made.first = cell[last].first;
+        if (made.kind == 'p') made = cell[cell[last].first];
     }
+    if (made.kind) mmixi_pickle_push(k, made);
+    return NULL;
 }
 
+/* Sizes in a chain, as far as there are integers: how many, or -1 if one is negative or they are too many. */
+static int mmixi_py_sizes(const mmixi_py *cell, uint32_t at, size_t *out)
+{
+    int n = 0;
+    for (; cell[at].kind == 'i'; at = cell[at].next) {
+        if (n == MMIX_FILE_MAX_DIMS || cell[at].number < 0 || (uint64_t)cell[at].number > SIZE_MAX) return -1;
+        out[n++] = (size_t)cell[at].number;
+    }
+    return n;
+}
 /* _rebuild_tensor_v2(storage, offset, size, stride, …), storage = ("storage", type, key, device, count). */
 static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
 {
-    const mmixi_py *storage = mmixi_py_item(k, tensor, 0), *type = mmixi_py_item(k, storage, 1),
-        *key = mmixi_py_item(k, storage, 2);
-    size_t offset, count, element;
-    char path[512], shown[64];
-    const mmix_entry *f;
-    mmixi_array x;
-    memset(&x, 0, sizeof x);
-    x.ndim = mmixi_py_sizes(k, mmixi_py_item(k, tensor, 2), x.shape);
-    x.dtype = type->kind == MMIXI_PY_NAME ? (int)(-1 - type->number) : -1;
-    if (storage->kind != MMIXI_PY_STORAGE || x.dtype < 0 || key->kind != MMIXI_PY_TEXT || key->length > 40
-        || !mmixi_py_size(mmixi_py_item(k, storage, 4), &count) || !mmixi_py_size(mmixi_py_item(k, tensor, 1),
-                                                                                  &offset)
-        || x.ndim < 0 || mmixi_py_sizes(k, mmixi_py_item(k, tensor, 3), x.stride) != x.ndim)
+    const mmixi_py *cell = k->cell, *storage = &cell[tensor->first], *shape = &cell[cell[storage->next].next],
+        *type = &cell[cell[storage->first].next], *key = &cell[type->next];
+    size_t stride[MMIX_FILE_MAX_DIMS], begin[MMIX_FILE_MAX_DIMS], count[MMIX_FILE_MAX_DIMS], size;
+    char path[512];
+    const mmix_entry *file;
+    mmix_entry e;
+    memset(&e, 0, sizeof e);
+    e.name = name;
+    e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
+    if (storage->kind != 's' || type->kind != 'g' || type->number > MMIX_FILE_BOOL
+        || key->kind != 't' || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
+        || mmixi_py_sizes(cell, storage->next, begin) != 1 || e.ndim < 0
+        || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
         return mmixi_refuse(k->a, name,
                             "a tensor of a storage, with sizes and strides from 0 on, found something else");
-    element = mmixi_file_dtypes[x.dtype].size;
-    snprintf(path, sizeof path, "%sdata/%.*s", k->prefix, (int)key->length, (const char *)k->begin + key->number);
-    f = mmix_archive_find(k->zip, path);
-    if (!f || f->bytes / element != count || f->bytes % element)
-        return mmixi_refuse(k->a, name, "a member %s of %.0f numbers, found %.0f bytes",
-                            mmixi_shown(shown, path, strlen(path)), (double)count, f ? (double)f->bytes : 0);
-    offset = mmixi_min(offset, count) * element;                 /* behind the end only what is empty can begin */
-    x.order = 'S';
-    x.data = (unsigned char *)f->data + offset;
-    x.bytes = f->bytes - offset;
-    return mmixi_archive_add(k->a, name, &x);
+    e.dtype = (int)type->number;
+    size = mmixi_file_size[e.dtype];
+    snprintf(path, sizeof path, "%.*sdata/%.*s", (int)(strlen(k->file->name) - strlen("data.pkl")),
+             k->file->name, (int)key->length, key->text);
+    file = mmix_archive_find(k->zip, path);
+    if (!file || file->bytes / size != *count || file->bytes % size)
+        return mmixi_refuse(k->a, name, "a member %.60s of %.0f numbers, found %.0f bytes", path,
+                            (double)*count, file ? (double)file->bytes : 0);
+    *begin = mmixi_min(*begin, *count) * size;   /* behind the end only what is empty can begin */
+    e.data = (const unsigned char *)file->data + *begin;
+    e.bytes = file->bytes - *begin;
+    return mmixi_archive_add(k->a, e, stride, 1);
 }
 /* All tensors below a dictionary, named by their keys joined with dots. */
-static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, char name[1024], size_t length, int depth)
+static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix, int depth)
 {
-    const mmixi_py *cell = k->cells.at, *key, *value;
-    for (size_t c = cell[d->number].next, at; c && cell[c].next; c = value->next) {
-        char *copy;
-        key = &cell[c];
-        value = &cell[key->next];
-        if ((value->kind != MMIXI_PY_TENSOR && value->kind != MMIXI_PY_DICT) || key->kind != MMIXI_PY_TEXT)
+    const mmixi_py *cell = k->cell, *key, *value;
+    for (uint32_t at = d->first; at; at = value->next, k->visits++) {
+        size_t room;
+        char *name;
+        key = &cell[at], value = &cell[key->next];
+        if ((value->kind != 'T' && value->kind != 'd') || key->kind != 't')
             continue;                            /* such as the optimiser's numbered states */
-        if (k->visits++ > 2 * k->cells.n || depth == 8 || length + key->length + 2 > 1024
-            || memchr(k->begin + key->number, 0, key->length))
-            return mmixi_pickle_refuse(k, "nests names deeper, longer or more often than that");
-        at = length + (size_t)snprintf(name + length, 1024 - length, "%s%.*s", length ? "." : "", (int)key->length,
-                                       (const char *)k->begin + key->number);
-        if (value->kind == MMIXI_PY_DICT) {
-            if (mmixi_pth_walk(k, value, name, at, depth + 1)) return -1;
-            continue;
-        }
-        copy = (char *)mmixi_archive_alloc(k->a, at + 1, 1);
-        if (!copy || mmixi_pth_tensor(k, (const char *)memcpy(copy, name, at + 1), value)) return -1;
+        if (k->visits > 2 * k->n || depth == 8 || memchr(key->text, 0, key->length))
+            return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names "
+                                "deeper or more often than that");
+        room = strlen(prefix) + key->length + 2;
+        name = (char *)mmixi_archive_alloc(k->a, room, 1);
+        if (!name) return -1;
+        snprintf(name, room, "%s%s%.*s", prefix, *prefix ? "." : "", (int)key->length, key->text);
+        if (value->kind == 'd' ? mmixi_pth_walk(k, value, name, depth + 1)
+            : mmixi_pth_tensor(k, name, value)) return -1;
     }
     return 0;
 }
-static int mmixi_pth(mmix_archive *a, const mmix_archive *zip, const mmix_entry *pickle)
+static int mmixi_pth(mmix_archive *a, mmix_archive *zip, const mmix_entry *file)
 {
-    const mmix_entry *order = NULL;
-    char name[1024];
-    int result = 1;
+    const char *wrong = file->bytes > INT32_MAX ? "has more than 2 GiB" : NULL;
     mmixi_pickle k;
     memset(&k, 0, sizeof k);
-    snprintf(k.prefix, sizeof k.prefix, "%.*s", (int)(strlen(pickle->name) - strlen("data.pkl")), pickle->name);
-    snprintf(name, sizeof name, "%sbyteorder", k.prefix);
-    order = mmix_archive_find(zip, name);
-    k.a = a, k.zip = zip;
-    k.begin = k.p = (const unsigned char *)pickle->data;
-    k.end = k.begin + pickle->bytes;
-    k.cells.n = 1;
-    if (pickle->bytes > UINT32_MAX) result = mmixi_pickle_refuse(&k, "has more than 4 GiB");
-    while (result == 1)                            /* room for what one makes: a value, and one list of the stack */
-        if (mmixi_values_room(&k, &k.stack, k.stack.n + 1) || mmixi_values_room(&k, &k.cells,
-                                                                            k.cells.n + k.stack.n + 1))
-            result = -1;
-        else result = k.p == k.end ? mmixi_pickle_refuse(&k, "never stops") : mmixi_pickle_step(&k);
-    if (!result && (k.stack.n != 1 || k.stack.at->kind != MMIXI_PY_DICT))
-        result = mmixi_pickle_refuse(&k, "holds no dictionary of tensors");
-    if (!result && (mmixi_big_endian_here() || (order && (order->bytes < 6 || memcmp(order->data, "little", 6)))))
-        result = mmixi_pickle_refuse(&k, "is of, or on, a big-endian machine");
-    if (!result) result = mmixi_pth_walk(&k, k.stack.at, name, 0, 0);
-    mmixi_free(a->m, k.memo.at, k.memo.capacity * sizeof *k.memo.at);
-    mmixi_free(a->m, k.stack.at, k.stack.capacity * sizeof *k.stack.at);
-    mmixi_free(a->m, k.cells.at, k.cells.capacity * sizeof *k.cells.at);
-    return result;
+    k.a = a, k.zip = zip, k.file = file;
+    k.p = (const unsigned char *)file->data;
+    k.end = k.p + file->bytes;
+    k.n = 1;
+    while (!wrong)                               /* room for what one makes: two texts and what they name */
+        wrong = mmixi_pickle_room(&k, k.n + 3) ? "" : k.p >= k.end ? "never stops" : mmixi_pickle_step(&k);
+    if (a->m->error_kind) return -1;
+    if (*wrong) return mmixi_refuse(a, NULL, "the pickle of a file of weights, found one that %s", wrong);
+    a->left = zip->left;
+    return mmixi_pth_walk(&k, &k.cell[k.top], "", 0);
 }
 static int mmixi_zip(mmix_archive *a)
 {
-    uint64_t at = 0, count = 0, from = 0, directory;
+    mmix_archive zip = *a;                       /* of its members; what it takes is freed in the end */
     const mmix_entry *pickle = NULL;
-    mmix_archive zip;
-    int failed;
-    if (mmixi_zip_directory(a, &at, &count)) return -1;
-    for (directory = at; count--; )
-        if (mmixi_zip_member(a, &at, &from, directory)) return -1;
-    if (mmixi_archive_finish(a, NULL, 0)) return -1;
-    zip = *a;
-    a->entries = NULL;
-    a->count = a->capacity = 0;
-    for (size_t i = 0; i < zip.count; i++) {
-        const char *name = zip.entries[i].name;
-        if (!strcmp(name, "data.pkl") || mmixi_ends(name, "/data.pkl")) pickle = &zip.entries[i];
+    int failed = mmixi_zip_members(&zip), big = mmixi_big_endian_here();
+    for (const mmix_entry *e = zip.entries; e < zip.entries + zip.count; e++) {
+        if (mmixi_ends(e->name, "data.pkl")) pickle = e;
+        big = big || (mmixi_ends(e->name, "byteorder") && (e->bytes < 6 || memcmp(e->data, "little", 6)));
     }
-    failed = pickle ? mmixi_pth(a, &zip, pickle) : mmixi_npz(a, &zip);
-    mmixi_free(a->m, zip.entries, zip.capacity * sizeof *zip.entries);
-    return failed || mmixi_archive_finish(a, NULL, 0) ? -1 : 0;
+    a->left = zip.left;
+    if (pickle && big) mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
+    failed = failed || a->m->error_kind || (pickle && mmixi_pth(a, &zip, pickle));
+    for (size_t i = 0; !pickle && !failed && i < zip.count; i++) {
+        const mmix_entry *e = &zip.entries[i];
+        if (!mmixi_ends(e->name, ".npy"))
+            failed = mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
+        else {
+            ((char *)e->name)[strlen(e->name) - 4] = 0;
+            failed = mmixi_npy(a, e->name, (unsigned char *)e->data, e->bytes);
+        }
+    }
+    mmixi_chunks_free(&zip);
+    return failed;
 }
 
 /* ---- opening and reading ---- */
 
-static int mmixi_archive_parse(mmix_archive *a)
-{
-    unsigned char *b = a->file.bytes;
-    const size_t size = a->file.size;
-    if (size >= 6 && !memcmp(b, "\x93NUMPY", 6))
-        return mmixi_npy(a, "array", b, size) ? -1 : mmixi_archive_finish(a, NULL, 0);
-    if (size >= 4 && !memcmp(b, "PK\3\4", 4)) return mmixi_zip(a);
-    if (size >= 14 && !memcmp(b, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
-        return mmixi_refuse(a, NULL,
-                            "a zip file, found a bare pickle, as torch.save wrote before version 1.6: save "
-                            "it anew");
-    return mmixi_safetensors(a);
-}
-
 /* Takes the file, whatever comes of it. */
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file)
 {
-    const size_t length = strlen(path), own = sizeof(mmix_archive) + length + 1;
+    size_t own = sizeof(mmix_archive) + strlen(path) + 1, size = mmixi_min(file.size, SIZE_MAX / 4);
     mmix_archive *a = (mmix_archive *)mmixi_alloc(m, own);
+    int failed;
     if (!a) {
         mmixi_file_free(m, &file);
         return NULL;
     }
     memset(a, 0, own);
-    a->m = m, a->own_bytes = own, a->file = file, a->path = (char *)(a + 1);
-    memcpy(a->path, path, length);
-    if (!mmixi_archive_parse(a)) return a;
+    a->m = m, a->file = file, a->path = strcpy((char *)(a + 1), path);
+    a->left = (file.mapped ? 2 * size : size) + ((size_t)1 << 20);
+    if (size >= 14 && !memcmp(file.bytes, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
+        failed = mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version "
+                              "1.6: save it anew");
+    else if (size >= 6 && !memcmp(file.bytes, "\x93NUMPY", 6))
+        failed = mmixi_npy(a, "array", file.bytes, size);
+    else failed = size >= 4 && !memcmp(file.bytes, "PK\3\4", 4) ? mmixi_zip(a) : mmixi_safetensors(a);
+    if (!failed && !mmixi_archive_finish(a)) return a;
     mmix_archive_close(a);
     return NULL;
 }
@@ -15314,15 +15150,12 @@ static mmixi_file_bytes mmixi_file_map(mmix_ctx *m, const char *who, const char 
     if (!mmixi_path_ok(m, who, path)) return f;
 #ifdef MMIXI_MAPS
     struct stat info;
-    const int file = open(path, O_RDONLY | O_NONBLOCK);          /* a fifo would wait for somebody to write */
+    int file = open(path, O_RDONLY | O_NONBLOCK);          /* a fifo would wait for somebody to write */
     if (file >= 0 && !fstat(file, &info) && S_ISREG(info.st_mode) && info.st_size > 0
         && (uintmax_t)info.st_size < SIZE_MAX) {
-        void *p = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-        if (p != MAP_FAILED) {
-            f.bytes = (unsigned char *)p;
-            f.size = (size_t)info.st_size;
-            f.mapped = 1;
-        }
+        f.size = (size_t)info.st_size;
+        f.bytes = (unsigned char *)mmap(NULL, f.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+        f.mapped = f.bytes != (unsigned char *)MAP_FAILED;
     }
     if (file >= 0) close(file);
 #endif
@@ -15337,12 +15170,8 @@ MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path)
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     mmixi_file_bytes copy = { NULL, size, 0 };
-    if (mmix_error(m)) return NULL;
-    if (!name || (!bytes && size) || size == SIZE_MAX) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_archive_open_memory: expected a name and bytes, found NULL");
-        return NULL;
-    }
-    copy.bytes = (unsigned char *)mmixi_alloc(m, size + 1);
+    if (!mmixi_given(m, "mmix_archive_open_memory", "*name, *bytes", name, size ? bytes : name)) return NULL;
+    copy.bytes = (unsigned char *)mmixi_alloc(m, mmixi_max(size, size + 1));
     if (!copy.bytes) return NULL;
     if (size) memcpy(copy.bytes, bytes, size);
     return mmixi_archive_new(m, name, copy);
@@ -15355,13 +15184,9 @@ MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i)
 }
 MMIXDEF const mmix_entry *mmix_archive_find(const mmix_archive *a, const char *name)
 {
-    mmix_entry wanted;
-    const mmix_entry *key = &wanted, *const *found;
-    if (!a || !name || !a->count) return NULL;
-    wanted.name = name;
-    found = (const mmix_entry *const *)bsearch((const void *)&key, (const void *)a->by_name, a->count,
-                                               sizeof *a->by_name, mmixi_compare_entry_names);
-    return found ? *found : NULL;
+    const mmixi_named *found = !a || !name || !a->count ? NULL
+        : (const mmixi_named *)bsearch(&name, a->by_name, a->count, sizeof *a->by_name, mmixi_compare_keys);
+    return found ? found->entry : NULL;
 }
 MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key)
 {
@@ -15375,36 +15200,33 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
 }
 
 /* The elements of an entry as `to`: MMIX_FILE_REAL or F64, I64 or I32. */
-static int mmixi_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, void *values, size_t count,
-                              int to)
+static int mmixi_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, void *values,
+                              size_t count, int to)
 {
     const unsigned char *p;
-    char name[64];
+    mmix_archive in;                             /* messages go to m */
     int64_t v = 0;
-    if (mmix_error(m)) return -1;
-    if (!a || !e || (!values && count))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_archive_read: expected %s, found NULL",
-                         !a ? "an archive" : !e ? "an entry" : "room for values");
-    mmixi_shown(name, e->name, strlen(e->name));
+    if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e))
+        return -1;
+    in = *a;
+    in.m = m;
     if (count != mmix_entry_count(e))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: entry \"%s\": expected %.0f elements, found %.0f", a->path, name,
-                         (double)count, (double)mmix_entry_count(e));
+        return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count,
+                            (double)mmix_entry_count(e));
     if (to >= MMIX_FILE_I64 && e->dtype < MMIX_FILE_I64)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: entry \"%s\": expected integers, found %s", a->path, name,
-                         mmixi_file_dtypes[e->dtype].name);
+        return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(e->dtype));
     if (e->dtype == to) {
         if (count) memcpy(values, e->data, e->bytes);
         return 0;
     }
     p = (const unsigned char *)e->data;
-    for (size_t i = 0; i < count; i++, p += mmixi_file_dtypes[e->dtype].size) {
-        const double d = mmixi_element(e->dtype, p, &v);
+    for (size_t i = 0; i < count; i++, p += mmixi_file_size[e->dtype]) {
+        double d = mmixi_element(e->dtype, p, &v);
         if (to == MMIX_FILE_F64) ((double *)values)[i] = d;
         else if (to < MMIX_FILE_I64) ((mmix_real *)values)[i] = (mmix_real)d;
         else if (to == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
         else if (v >= INT32_MIN && v <= INT32_MAX) ((int32_t *)values)[i] = (int32_t)v;
-        else return mmix_fail(m, MMIX_ERROR_FILE, "%s: entry \"%s\": expected 32-bit integers, found %.0f", a->path,
-                              name, (double)v);
+        else return mmixi_refuse(&in, e->name, "32-bit integers, found %.0f", (double)v);
     }
     return 0;
 }
@@ -15446,46 +15268,39 @@ static void mmixi_print_sizes(mmixi_text *t, int n, const size_t *sizes, const c
 {
     for (int i = 0; i < n; i++) mmixi_print(t, "%s%.0f", i ? between : "", (double)sizes[i]);
 }
-static void mmixi_print_quoted(mmixi_text *t, const char *s)
+static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s)
 {
-    mmixi_print(t, "\"");
-    for (; *s; s++)
+    for (mmixi_print(t, "%s\"", before); *s; s++)
         if ((unsigned char)*s < 32) mmixi_print(t, "\\u%04x", (unsigned)*s);
         else mmixi_print(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
     mmixi_print(t, "\"");
 }
 
-/* Entries are written in falling size of element, so that each is aligned without gaps; `at` is where. */
+/* In the order in which the entries are saved; `at` is where. */
 static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, size_t n,
                                      const char *const *metadata)
 {
-    const char *between = "{";
-    size_t at[2] = {0, 0};
+    const char *before = "{";
+    double at = 0, end;
     if (metadata && *metadata) {
         mmixi_print(t, "{\"__metadata__\":");
-        for (; *metadata; metadata += 2, between = ",") {
-            mmixi_print(t, "%s", between);
-            mmixi_print_quoted(t, metadata[0]);
-            mmixi_print(t, ":");
-            mmixi_print_quoted(t, metadata[1]);
+        for (; *metadata; metadata += 2, before = ",") {
+            mmixi_print_quoted(t, before, metadata[0]);
+            mmixi_print_quoted(t, ":", metadata[1]);
         }
         mmixi_print(t, "}");
     }
     for (size_t size = 8; size; size /= 2)
         for (const mmix_entry *e = entries; e < entries + n; e++) {
-            if (mmixi_file_dtypes[e->dtype].size != size) continue;
-            mmixi_print(t, "%s", between);
-            mmixi_print_quoted(t, e->name);
-            mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmixi_file_dtypes[e->dtype].name);
+            if (mmixi_file_size[e->dtype] != size) continue;
+            mmixi_print_quoted(t, before, e->name);
+            mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmix_file_dtype_name(e->dtype));
             mmixi_print_sizes(t, e->ndim, e->shape, ",");
-            mmixi_print(t, "],\"data_offsets\":[");
-            at[1] = at[0] + mmix_entry_count(e) * size;
-            mmixi_print_sizes(t, 2, at, ",");
-            mmixi_print(t, "]}");
-            at[0] = at[1];
-            between = ",";
+            end = at + (double)(mmix_entry_count(e) * size);
+            mmixi_print(t, "],\"data_offsets\":[%.0f,%.0f]}", at, end);
+            at = end, before = ",";
         }
-    mmixi_print(t, *between == '{' ? "{}" : "}");
+    mmixi_print(t, *before == '{' ? "{}" : "}");
     mmixi_print(t, "%*s", (int)(7 & (0 - t->at)), "");            /* to a multiple of 8 */
 }
 
@@ -15493,120 +15308,107 @@ static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, s
 static uint16_t mmixi_bf16(mmix_real x)
 {
     float f = (float)x;
+    double beyond = fabs((double)x) - fabs((double)f);
     uint32_t bits;
     memcpy(&bits, &f, 4);
     if (f != f) return (uint16_t)(bits >> 16 | 0x40u);            /* NaN stays NaN */
-    if ((bits & 0xFFFFu) == 0x8000u) {                            /* a tie, but perhaps not in double */
-        double away = x < 0 ? (double)f - (double)x : (double)x - (double)f;
-        if (away > 0) bits++;
-        if (away < 0) bits--;
-    }
+    if ((bits & 0xFFFFu) == 0x8000u)             /* a tie, but perhaps not in double */
+        bits += (uint32_t)(beyond > 0) - (uint32_t)(beyond < 0);
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 /* The entry's elements as the file has them, by way of a chunk that is rounded and turned as needed. */
 static void mmixi_file_put(mmixi_file *f, const mmix_entry *e)
 {
-    unsigned char chunk[4096];
-    const size_t size = mmixi_file_dtypes[e->dtype].size, count = mmix_entry_count(e);
+    uint16_t chunk[2048];
+    size_t size = mmixi_file_size[e->dtype], count = mmix_entry_count(e);
     for (size_t i = 0, n; i < count; i += n) {
         n = mmixi_min(count - i, sizeof chunk / size);
-        if (e->dtype != MMIX_FILE_REAL_AS_BF16)
-            memcpy(chunk, (const unsigned char *)e->data + i * size, n * size);
-        else
-            for (size_t j = 0; j < n; j++) {
-                uint16_t half = mmixi_bf16(((const mmix_real *)e->data)[i + j]);
-                memcpy(chunk + 2 * j, &half, 2);
-            }
-        if (mmixi_big_endian_here()) mmixi_swap_bytes(chunk, n, size);
+        if (e->dtype != MMIX_FILE_REAL_AS_BF16) memcpy(chunk, (const char *)e->data + i * size, n * size);
+        else for (size_t j = 0; j < n; j++) chunk[j] = mmixi_bf16(((const mmix_real *)e->data)[i + j]);
+        mmixi_byte_order((unsigned char *)chunk, n * size, size, 0);
         mmixi_file_write(f, chunk, n * size);
     }
 }
 
-/* What is wrong with an entry that is to be saved, or NULL; *total grows by its bytes. */
-static const char *mmixi_save_wrong(const mmix_entry *e, size_t *total)
+/* Whether a path and entries can be saved: 0, or -1 after mmix_fail. */
+static int mmixi_save_check(mmix_ctx *m, const char *who, const char *path, const mmix_entry *e, size_t n)
 {
-    size_t bytes;
-    int ok = 1;
-    if (!e->name || !strcmp(e->name,
-                            "__metadata__")) return "expected a name that is free, found none or __metadata__";
-    if (!mmix_file_dtype_name(e->dtype)) return "expected a dtype MMIX_FILE_…, found another number";
-    if (e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS) return "expected 0 to 8 axes, found another number";
-    bytes = mmixi_shape_bytes(e->shape, e->ndim, mmixi_file_dtypes[e->dtype].size, &ok);
-    if (!ok || bytes > SIZE_MAX / 2 - *total) return "expected a shape that fits in memory, found more";
-    *total += bytes;
-    return bytes && !e->data ? "expected data, found NULL" : NULL;
+    double bytes, total = 0;
+    if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)e : path)) return -1;
+    for (size_t i = 0; i < n; i++, e++) {
+        const char *wrong = !e->name || !strcmp(e->name, "__metadata__")
+            ? "a name that is free, found none or __metadata__"
+            : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
+            : e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS ? "0 to 8 axes, found another number"
+            : (total += bytes = mmixi_entry_bytes(e)) > (double)(SIZE_MAX / 2)
+            ? "a shape that fits in memory, found more" : bytes > 0 && !e->data ? "data, found NULL" : NULL;
+        if (wrong)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path, (double)i,
+                             wrong);
+    }
+    return 0;
+}
+/* The file: its header, then the entries in falling size of element, so that each is aligned without gaps. */
+static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmixi_text *header,
+                      const mmix_entry *e, size_t n)
+{
+    mmixi_file f;
+    if (mmixi_file_begin(m, &f, who, path)) return -1;
+    mmixi_file_write(&f, header->out, header->at);
+    for (size_t size = 8; size; size /= 2)
+        for (size_t i = 0; i < n; i++)
+            if (mmixi_file_size[e[i].dtype] == size) mmixi_file_put(&f, &e[i]);
+    return mmixi_file_end(m, &f);
 }
 
 MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                                   const char *const *metadata)
 {
-    const char *who = "mmix_safetensors_save", *wrong;
+    const char *who = "mmix_safetensors_save";
     mmixi_text text = {NULL, 8, 0};
-    size_t header, total = 0;
-    mmixi_file f;
-    int ok;
-    if (mmix_error(m)) return -1;
-    if (!path || (!entries && n))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected path, entries, found NULL", who);
-    for (size_t i = 0; i < n; i++)
-        if ((wrong = mmixi_save_wrong(&entries[i], &total)) != NULL)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: %s", who, path, (double)i, wrong);
+    int failed;
+    if (mmixi_save_check(m, who, path, entries, n)) return -1;
     for (size_t i = 0; metadata && metadata[i]; i += 2)
         if (!metadata[i + 1])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                             "%s: %s: expected key, value, …, NULL in metadata, found a key "
-                             "alone", who, path);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, found "
+                             "a key alone", who, path);
     mmixi_safetensors_header(&text, entries, n, metadata);
-    header = text.at;
-    text.room = header + 1;
+    text.room = text.at + 1;
     text.out = (char *)mmixi_alloc(m, text.room);
     if (!text.out) return -1;
+    for (size_t i = 0; i < 8; i++) text.out[i] = (char)((uint64_t)(text.at - 8) >> 8 * i & 255);
     for (int pass = 0; pass < 2; pass++) {       /* read as a reader will: names are UTF-8 and there once */
-        for (text.at = 0; text.at < 8; text.at++)
-            text.out[text.at] = (char)((uint64_t)(header - 8) >> 8 * text.at & 255);
+        text.at = 8;
         mmixi_safetensors_header(&text, entries, n, metadata);
-        if (!pass && mmixi_json_open(m, path, text.out + 8, header - 8, SIZE_MAX)
+        if (!pass && mmixi_json_open(m, path, text.out + 8, text.at - 8, SIZE_MAX)
             && m->error_kind == MMIX_ERROR_FILE)
             m->error_kind = MMIX_ERROR_ARGUMENT;
     }
-    ok = !mmixi_file_begin(m, &f, who, path);
-    if (ok) mmixi_file_write(&f, text.out, header);
-    for (size_t size = 8; ok && size; size /= 2)
-        for (size_t i = 0; i < n; i++)
-            if (mmixi_file_dtypes[entries[i].dtype].size == size) mmixi_file_put(&f, &entries[i]);
-    mmixi_free(m, text.out, header + 1);
-    return ok ? mmixi_file_end(m, &f) : -1;
+    failed = mmixi_save(m, who, path, &text, entries, n);
+    mmixi_free(m, text.out, text.room);
+    return failed;
 }
 
 /* The magic bytes, version 1.0, and a header of a Python dict that ends in a line end at a multiple of 64. */
 MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry)
 {
+    const char *who = "mmix_npy_save", *type;
     char header[512] = "\x93NUMPY\1";
     mmixi_text text = {header, 10, sizeof header};
-    mmixi_file f;
     mmix_entry e;
-    const char *wrong;
-    size_t total = 0;
-    if (mmix_error(m)) return -1;
-    if (!path || !entry)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_npy_save: expected path, entry, found NULL");
+    if (!mmixi_given(m, who, "*entry", entry)) return -1;
     e = *entry;
     e.name = "array";
-    wrong = mmixi_save_wrong(&e, &total);
-    if (!wrong && !*mmixi_file_dtypes[e.dtype].npy) wrong = "expected another dtype, found BF16";
-    if (wrong) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_npy_save: %s: %s", path, wrong);
-    mmixi_print(&text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
-                mmixi_file_dtypes[e.dtype].size == 1 ? '|' : '<', mmixi_file_dtypes[e.dtype].npy);
+    if (mmixi_save_check(m, who, path, &e, 1)) return -1;
+    type = mmixi_file_names[MMIXI_NPY][e.dtype];
+    if (*type == '-')
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected another dtype, found BF16", who, path);
+    mmixi_print(&text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (", "<|"[type[1] == '1'], type);
     mmixi_print_sizes(&text, e.ndim, e.shape, ", ");
     mmixi_print(&text, e.ndim == 1 ? ",), }" : "), }");
-    mmixi_print(&text, "%*s", (int)(63 - text.at % 64), "");
-    header[text.at++] = '\n';
-    header[8] = (char)(text.at - 10);
-    header[9] = (char)((text.at - 10) >> 8);
-    if (mmixi_file_begin(m, &f, "mmix_npy_save", path)) return -1;
-    mmixi_file_write(&f, header, text.at);
-    mmixi_file_put(&f, &e);
-    return mmixi_file_end(m, &f);
+    mmixi_print(&text, "%*s\n", (int)(63 - text.at % 64), "");
+    header[8] = (char)(text.at - 10);            /* not above 246; the other byte is 0 */
+    return mmixi_save(m, who, path, &text, &e, 1);
 }
 
 /* ==== >>model files ==================================================================

@@ -405,7 +405,7 @@ static void arrays(void)
     e.dtype = MMIX_FILE_F32;
     e.data = NULL;
     CHECK(mmix_npy_save(m, NPY, &e) && says(m, MMIX_ERROR_ARGUMENT, "expected data, found NULL"));
-    CHECK(mmix_npy_save(m, NPY, NULL) && says(m, MMIX_ERROR_ARGUMENT, "expected path, entry, found NULL"));
+    CHECK(mmix_npy_save(m, NPY, NULL) && says(m, MMIX_ERROR_ARGUMENT, "entry is NULL"));
     CHECK(mmix_npy_save(m, "build/no/such/folder.npy", (e.data = values, e.ndim = 1, &e)) && says(m, MMIX_ERROR_FILE, "cannot be written"));
     mmix_destroy(m);
     remove(NPY);

@@ -871,7 +871,7 @@ static void allocation_fails(void)
             CHECK(mmix_memory(m).bytes == before && !exists(PATH ".tmp"));
             mmix_destroy(m);
         }
-        CHECK(done && refused >= (opening ? 5 : 1));
+        CHECK(done && refused >= (opening ? 4 : 1));
     }
 }
 
