@@ -11805,7 +11805,6 @@ struct mmix_dino {
     size_t step, iters;
     size_t at_uniform, at_zero;                  /* steps in a row with the loss at ln K, with no entropy */
     char *note;
-    size_t note_size;
 };
 
 MMIXDEF mmix_dino_config mmix_dino_default(void)
@@ -11866,7 +11865,6 @@ enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_sett
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
     if (!d) return;
-    mmixi_free(d->m, d->note, d->note_size);
     for (int i = 2; i-- > 0;) {
         mmix_adamw_free(&d->adamw[i]);
         mmix_vision_destroy(d->net[i].vision);
@@ -12159,8 +12157,7 @@ struct mmix_distill {
     uint64_t number;                             /* calls made */
     size_t tokens;                               /* answer tokens whose gradients wait */
     mmix_adamw_state adamw[2];                   /* of decoder and adapters; zeroed where nothing trains */
-    char *note;
-    size_t note_size;
+    char *note;                                  /* in the memory of the student's parameters */
 };
 
 MMIXDEF mmix_distill_config mmix_linmu_stages(void)
@@ -12313,7 +12310,6 @@ MMIXDEF void mmix_distill_destroy(mmix_distill *run)
     run->student->in_run = 0;
     mmixi_distill_list(run->student->params, 0, &run->adamw[0]);
     mmixi_distill_list(run->student->adapters, 0, &run->adamw[1]);
-    mmixi_free(run->m, run->note, run->note_size);
     mmixi_free(run->m, run, sizeof *run);
 }
 MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run) { return run ? run->number : 0; }
@@ -15675,161 +15671,93 @@ MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry
 /* ==== >>model files ==================================================================
    parameters by name; backbones, decoders and training runs with their configuration as JSON in the metadata
 
-   What a file holds is a list of parts: parameters with a prefix, or arrays of numbers. Saving walks over the
-   parts, and reading walks over the same.
+   What a file holds is one walk for both directions: configs, number by number of their tables, parameters under
+   a prefix, arrays. Without an archive the walk collects them to be saved, with one it reads each of them at
+   once; after an error the rest of it does nothing.
    ==================================================================================== */
 
-/* Parameters as PREFIX NAME each, with `data` for their values (merged ones, say), or one array of n. */
-typedef struct mmixi_file_part { const char *prefix,
-                           *name; mmix_params *params; void *data; int dtype; size_t n; } mmixi_file_part;
-typedef struct mmixi_parts { mmixi_file_part at[20]; size_t n; } mmixi_parts;
 enum { MMIXI_PART_NAME = 256 };
-
-static void mmixi_part_params(mmixi_parts *l, const char *prefix, mmix_params *p, mmix_real *values)
+/* The entry PREFIX NAME, or NULL. */
+static const mmix_entry *mmixi_entry(const mmix_archive *a, const char *prefix, const char *name)
 {
-    const mmixi_file_part part = {prefix, "", p, values, MMIX_FILE_REAL, 0};
-    l->at[l->n++] = part;
-}
-static void mmixi_part_array(mmixi_parts *l, const char *prefix, const char *name, int dtype, size_t n, void *data)
-{
-    const mmixi_file_part part = {prefix, name, NULL, data, dtype, n};
-    l->at[l->n++] = part;
-}
-static void mmixi_part_adamw(mmixi_parts *l, const char *prefix, const mmix_adamw_state *a)
-{
-    mmixi_part_array(l, prefix, "m", MMIX_FILE_REAL, a->params->slab, a->m);
-    mmixi_part_array(l, prefix, "v", MMIX_FILE_REAL, a->params->slab, a->v);
-    mmixi_part_array(l, prefix, "steps", MMIX_FILE_I64, a->params->count, a->steps);
+    char full[2 * MMIXI_PART_NAME];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return mmix_archive_find(a, full);
 }
 
-/* The parameters as entries of a file, `values` in place of their own. */
-static void mmixi_params_entries(const mmix_params *p, const mmix_real *values, mmix_entry *e)
-{
-    for (size_t i = 0; i < p->count; i++) {
-        const mmix_tensor *t = p->at[i].tensor;
-        memset(&e[i], 0, sizeof e[i]);
-        e[i].name = p->at[i].name;
-        e[i].dtype = MMIX_FILE_REAL;
-        e[i].ndim = t->ndim;
-        memcpy(e[i].shape, t->shape, sizeof t->shape);
-        e[i].data = values + ((const mmix_real *)t->data - p->values);
-    }
-}
-static int mmixi_parts_save(mmix_ctx *m, const mmixi_parts *l, const char *path, const char *const *metadata)
-{
-    size_t n = 0, at = 0, bytes;
-    char (*name)[MMIXI_PART_NAME];
-    mmix_entry *e;
-    int failed;
-    if (m->error_kind) return -1;
-    for (size_t i = 0; i < l->n; i++) n += l->at[i].params ? l->at[i].params->count : 1;
-    bytes = n * (sizeof *e + sizeof *name);
-    e = (mmix_entry *)mmixi_alloc(m, bytes);
-    if (!e) return -1;
-    memset(e, 0, bytes);
-    name = (char (*)[MMIXI_PART_NAME])(void *)(e + n);
-    for (const mmixi_file_part *part = l->at; part < l->at + l->n; part++) {
-        const size_t end = at + (part->params ? part->params->count : 1);
-        if (part->params) mmixi_params_entries(part->params, (const mmix_real *)part->data, e + at);
-        else {
-            e[at].name = part->name, e[at].dtype = part->dtype, e[at].data = part->data;
-            e[at].ndim = 1, e[at].shape[0] = part->n;
-        }
-        for (; at < end; at++) {
-            snprintf(name[at], MMIXI_PART_NAME, "%s%s", part->prefix, e[at].name);
-            e[at].name = name[at];
-        }
-    }
-    failed = mmix_safetensors_save(m, path, e, n, metadata);
-    mmixi_free(m, e, bytes);
-    return failed;
-}
-static int mmixi_params_write(mmix_params *p, mmix_real *values, const char *path, const char *const *metadata)
-{
-    mmixi_parts l;
-    l.n = 0;
-    mmixi_part_params(&l, "", p, values);
-    return mmixi_parts_save(p->m, &l, path, metadata);
-}
-MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
-{
-    return p ? mmixi_params_write((mmix_params *)p, p->values, path, NULL) : -1;
-}
+/* ---- parameters ---- */
 
-/* The line of a parameter or entry that does not fit, with the shape that is expected (NULL: without). */
-static void mmixi_print_shape(mmixi_text *t, const char *what, const char *name, int ndim, const size_t *shape,
-                              const mmix_tensor *expected)
+/* Text is printed twice: measured, then into step memory. Whether there is a next time. */
+static int mmixi_text_again(mmix_ctx *m, mmixi_text *t)
 {
-    mmixi_print(t, "%s%s (", what, name);
+    const int measured = t->room > 0;
+    if (t->out || m->error_kind) return 0;
+    t->room = t->at + 1;
+    t->at = 0;
+    if (measured) t->out = (char *)mmixi_step(m, t->room);
+    if (t->out) *t->out = 0;
+    return !measured || t->out;
+}
+/* The line of a parameter or entry, with the shape that is expected (NULL: without). */
+static void mmixi_print_shape(mmixi_text *t, const char *what, const char *prefix, const char *name, int ndim,
+                              const size_t *shape, const mmix_tensor *expected)
+{
+    mmixi_print(t, "%s %s%s (", what, prefix, name);
     mmixi_print_sizes(t, ndim, shape, ", ");
-    mmixi_print(t, ")");
-    if (expected) mmixi_print_shape(t, ", expected", "", expected->ndim, expected->shape, NULL);
-    else mmixi_print(t, "\n");
+    if (expected) {
+        mmixi_print(t, "), expected (");
+        mmixi_print_sizes(t, expected->ndim, expected->shape, ", ");
+    }
+    mmixi_print(t, ")\n");
 }
-/* How an archive fits the parameters: lines of text, and how many are missing, reshaped, unexpected. Names
-   that begin with `beside` (NULL: none) may be there or not. */
-static void mmixi_params_match(const mmix_params *p, const mmix_archive *a, const char *prefix,
-                               const char *beside, mmixi_text *t, size_t count[3])
+/* Entries whose names begin with `beside` (NULL: none) may be there or not. */
+static const char *mmixi_params_compare(const mmix_params *p, const mmix_archive *a, const char *prefix,
+                                        const char *beside)
 {
     const size_t cut = strlen(prefix);
-    char name[MMIXI_PART_NAME];
-    memset(count, 0, 3 * sizeof *count);
-    for (size_t i = 0; i < p->count; i++) {
-        const mmix_tensor *own = p->at[i].tensor;
-        const mmix_entry *e;
-        snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
-        e = mmix_archive_find(a, name);
-        if (!e) count[0]++, mmixi_print_shape(t, "missing ", name, own->ndim, own->shape, NULL);
-        else if (e->ndim != own->ndim || memcmp(e->shape, own->shape, (size_t)e->ndim * sizeof(size_t)))
-            count[1]++, mmixi_print_shape(t, "reshaped ", name, e->ndim, e->shape, own);
+    mmixi_text t = {NULL, 0, 0};
+    while (p && mmixi_text_again(p->m, &t)) {
+        for (size_t i = 0; i < p->count; i++) {
+            const mmix_tensor *own = p->at[i].tensor;
+            const mmix_entry *e = mmixi_entry(a, prefix, p->at[i].name);
+            if (!e) mmixi_print_shape(&t, "missing", prefix, p->at[i].name, own->ndim, own->shape, NULL);
+            else if (e->ndim != own->ndim || memcmp(e->shape, own->shape, (size_t)e->ndim * sizeof(size_t)))
+                mmixi_print_shape(&t, "reshaped", "", e->name, e->ndim, e->shape, own);
+        }
+        for (size_t i = 0; i < mmix_archive_count(a); i++) {
+            const mmix_entry *e = mmix_archive_entry(a, i);
+            if (!strncmp(e->name, prefix, cut) && !mmix_params_find(p, e->name + cut)
+                && !(beside && !strncmp(e->name + cut, beside, strlen(beside))))
+                mmixi_print_shape(&t, "unexpected", "", e->name, e->ndim, e->shape, NULL);
+        }
     }
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {
-        const mmix_entry *e = mmix_archive_entry(a, i);
-        if (!strncmp(e->name, prefix, cut) && !mmix_params_find(p, e->name + cut)
-            && !(beside && !strncmp(e->name + cut, beside, strlen(beside))))
-            count[2]++, mmixi_print_shape(t, "unexpected ", e->name, e->ndim, e->shape, NULL);
-    }
-}
-static const char *mmixi_params_compare(const mmix_params *p, const mmix_archive *a, const char *prefix,
-                                        const char *beside, size_t count[3])
-{
-    mmixi_text text = {NULL, 0, 0};
-    if (!p || p->m->error_kind) return NULL;
-    mmixi_params_match(p, a, prefix, beside, &text, count);
-    text.room = text.at + 1;
-    text.out = (char *)mmixi_step(p->m, text.room);
-    if (!text.out) return NULL;
-    text.at = 0;
-    *text.out = 0;
-    mmixi_params_match(p, a, prefix, beside, &text, count);
-    return text.out;
+    return t.out;
 }
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    size_t count[3];
-    return mmixi_params_compare(p, archive, prefix ? prefix : "", NULL, count);
+    return mmixi_params_compare(p, archive, prefix ? prefix : "", NULL);
 }
 static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *prefix, const char *beside)
 {
     mmix_ctx *m = p ? p->m : NULL;
+    size_t missing = 0, reshaped = 0, unexpected = 0;
     mmix_mark mark;
     const char *text;
-    char name[MMIXI_PART_NAME];
-    size_t count[3];
     if (!m || m->error_kind) return -1;
     mark = mmix_mark_here(m);
-    text = mmixi_params_compare(p, a, prefix, beside, count);
+    text = mmixi_params_compare(p, a, prefix, beside);
+    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1)
+        ++*(*line == 'm' ? &missing : *line == 'r' ? &reshaped : &unexpected);
     if (text && *text)
         mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
                   "shape, %.0f unexpected; first: %.*s", a ? a->path : "no file", (double)p->count,
-                  (double)count[0], (double)count[1], (double)count[2], (int)strcspn(text, "\n"), text);
+                  (double)missing, (double)reshaped, (double)unexpected, (int)strcspn(text, "\n"), text);
     mmix_rewind(m, mark);
     if (m->error_kind || mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
     for (size_t i = 0; i < p->count; i++) {
-        mmix_tensor *t = p->at[i].tensor;
-        snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
-        if (mmix_archive_read(m, a, mmix_archive_find(a, name), mmix_data(t), mmix_count(t))) return -1;
+        const mmix_tensor *t = p->at[i].tensor;
+        if (mmix_archive_read(m, a, mmixi_entry(a, prefix, p->at[i].name), mmix_data(t), mmix_count(t))) return -1;
     }
     return 0;
 }
@@ -15839,254 +15767,291 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 {
-    mmix_archive *a = !p || p->m->error_kind ? NULL : mmix_archive_open(p->m, path);
-    int failed = a ? mmix_params_read(p, a, "") : -1;
+    mmix_archive *a = p ? mmix_archive_open(p->m, path) : NULL;
+    const int failed = mmix_params_read(p, a, "");
     mmix_archive_close(a);
     return failed;
 }
-/* The parts from `from` on, out of a file. */
-static int mmixi_parts_read(mmix_ctx *m, const mmix_archive *a, const mmixi_parts *l, size_t from)
+
+/* ---- the walk ---- */
+
+typedef struct mmixi_model_file {
+    mmix_ctx *m;
+    mmix_archive *a;                             /* NULL: to be saved */
+    mmix_mark mark;                              /* what the walk needs comes after it */
+    void *entries;                               /* mmix_entry, to be saved */
+    size_t n, room, n_metadata;
+    const char *metadata[9];
+    mmixi_text config;                           /* the one at hand: written, or checked JSON */
+} mmixi_model_file;
+
+static void mmixi_model_metadata(mmixi_model_file *f, const char *key, const char *value)
 {
-    char name[MMIXI_PART_NAME];
-    for (const mmixi_file_part *part = l->at + from; part < l->at + l->n; part++) {
-        const mmix_entry *e;
-        if (part->params) {
-            if (mmix_params_read(part->params, a, part->prefix)) return -1;
-            continue;
-        }
-        snprintf(name, sizeof name, "%s%s", part->prefix, part->name);
-        e = mmix_archive_find(a, name);
-        if (!e || mmix_entry_count(e) != part->n)
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: the run file has no %s of %.0f numbers", a->path, name,
-                             (double)part->n);
-        if (mmixi_archive_read(m, a, e, part->data, part->n, part->dtype)) return -1;
+    f->metadata[f->n_metadata++] = key;
+    f->metadata[f->n_metadata++] = value;
+}
+/* With an archive, which it closes at the end, to read; else to save, format NULL: parameters alone. */
+static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const char *format)
+{
+    mmixi_model_file f;
+    memset(&f, 0, sizeof f);
+    f.m = m;
+    f.a = a;
+    f.mark = mmix_mark_here(m);
+    if (format) mmixi_model_metadata(&f, "format", format);
+    return f;
+}
+/* Saves what has been collected, or closes the archive. 0, or -1. */
+static int mmixi_model_end(mmixi_model_file *f, const char *path)
+{
+    if (!f->a) mmix_safetensors_save(f->m, path, (const mmix_entry *)f->entries, f->n, f->metadata);
+    mmixi_free(f->m, f->entries, f->room * sizeof(mmix_entry));
+    mmix_archive_close(f->a);
+    mmix_rewind(f->m, f->mark);
+    return f->m->error_kind ? -1 : 0;
+}
+static void mmixi_model_entry(mmixi_model_file *f, const char *prefix, const char *name, int dtype, int ndim,
+                              const size_t *shape, const void *data)
+{
+    char *full = (char *)mmixi_step(f->m, MMIXI_PART_NAME);
+    mmix_entry *e;
+    if (!full || mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof *e)) return;
+    snprintf(full, MMIXI_PART_NAME, "%s%s", prefix, name);
+    e = (mmix_entry *)f->entries + f->n++;
+    memset(e, 0, sizeof *e);
+    e->name = full, e->dtype = dtype, e->ndim = ndim, e->data = data;
+    memcpy(e->shape, shape, (size_t)ndim * sizeof *shape);
+}
+/* `values` in place of the parameters' own, to be saved. */
+static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p, const mmix_real *values)
+{
+    if (f->a) mmix_params_read(p, f->a, prefix);
+    for (size_t i = 0; !f->a && i < p->count; i++) {
+        const mmix_tensor *t = p->at[i].tensor;
+        mmixi_model_entry(f, prefix, p->at[i].name, MMIX_FILE_REAL, t->ndim, t->shape,
+                          values + ((const mmix_real *)t->data - p->values));
     }
-    return 0;
+}
+/* n numbers; integers count something and are never negative. */
+static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype, size_t n,
+                              void *data)
+{
+    const mmix_entry *e = mmixi_entry(f->a, prefix, name);
+    if (!f->a) {
+        mmixi_model_entry(f, prefix, name, dtype, 1, &n, data);
+        return;
+    }
+    if (!e || mmix_entry_count(e) != n)
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the run file has no %s%s of %.0f numbers", f->a->path, prefix, name,
+                  (double)n);
+    if (mmixi_archive_read(f->m, f->a, e, data, n, dtype) || dtype != MMIX_FILE_I64) return;
+    for (size_t i = 0; i < n; i++)
+        if (((const int64_t *)data)[i] < 0)
+            mmix_fail(f->m, MMIX_ERROR_FILE, "%s: number %.0f of the run file's %s%s is negative", f->a->path,
+                      (double)i, prefix, name);
+}
+static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
+{
+    mmixi_model_array(f, prefix, "m", MMIX_FILE_REAL, a->params->slab, a->m);
+    mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, a->params->slab, a->v);
+    mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, a->params->count, a->steps);
+}
+MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
+{
+    mmixi_model_file f;
+    if (!p || p->m->error_kind) return -1;
+    f = mmixi_model_begin(p->m, NULL, NULL);
+    mmixi_model_params(&f, "", (mmix_params *)p, p->values);
+    return mmixi_model_end(&f, path);
 }
 
-/* ---- configurations: text and parsing walk over the tables that the checks read ---- */
+/* ---- configs: {"name":[numbers], …}, by the tables that the checks read ---- */
 
-enum { MMIXI_CONFIG_TEXT = 8192, MMIXI_CONFIG_PARTS = MMIX_MAX_STAGES + 1 };
-/* A config in parts, each with its table and what stands before its names in a file. */
-typedef struct mmixi_config { struct { char prefix[12]; void *of; const mmixi_setting *table; size_t n; }
-                             part[MMIXI_CONFIG_PARTS]; size_t parts; } mmixi_config;
-static void mmixi_config_add(mmixi_config *c, const char *prefix, const void *of, const mmixi_setting *table, size_t n)
-{
-    snprintf(c->part[c->parts].prefix, sizeof c->part->prefix, "%s", prefix);
-    c->part[c->parts].of = (void *)(uintptr_t)of;
-    c->part[c->parts].table = table;
-    c->part[c->parts++].n = n;
-}
-static mmixi_config mmixi_config_of(const char *prefix, const void *of, const mmixi_setting *table, size_t n)
-{
-    mmixi_config c;
-    memset(&c, 0, sizeof c);
-    mmixi_config_add(&c, prefix, of, table, n);
-    return c;
-}
-static mmixi_config mmixi_vision_config_of(const mmix_vision_config *of)
-{
-    return mmixi_config_of("vision.", of, mmixi_vision_settings, MMIXI_VISION_SETTINGS);
-}
-static mmixi_config mmixi_decoder_config_of(const mmix_decoder_config *of)
-{
-    return mmixi_config_of("", of, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS);
-}
-static mmixi_config mmixi_dino_config_of(const mmix_dino_config *of)
-{
-    mmixi_config c = mmixi_vision_config_of(&of->vision);
-    mmixi_config_add(&c, "", of, mmixi_dino_settings, MMIXI_DINO_SETTINGS);
-    return c;
-}
-static mmixi_config mmixi_distill_config_of(const mmix_distill_config *of)
-{
-    mmixi_config c;
-    memset(&c, 0, sizeof c);
-    for (int i = 0; i < MMIX_MAX_STAGES; i++) {
-        char prefix[12];
-        snprintf(prefix, sizeof prefix, "stage[%d].", i % 10);
-        mmixi_config_add(&c, prefix, &of->stage[i], mmixi_stage_settings, MMIXI_STAGE_SETTINGS);
-    }
-    mmixi_config_add(&c, "", of, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS);
-    return c;
-}
-
-/* Number k of a member as files have it, after it was set (or not): a double holds all sizes there are, and
-   half of a uint64_t, which is two numbers, the upper half first. */
-static double mmixi_setting_value(void *config, const mmixi_setting *s, size_t k, int set, double x)
-{
-    void *p = (char *)config + s->offset;
-    uint64_t *bits = (uint64_t *)p;
-    switch (s->kind | 32) {
-    case 's': if (set) ((size_t *)p)[k] = (size_t)x; break;
-    case 'i': if (set) ((int *)p)[k] = (int)x; break;
-    case 'd': if (set) ((double *)p)[k] = x; break;
-    default:
-        if (set) *bits = *bits << 32 | (uint64_t)x;
-        return (double)((k ? *bits : *bits >> 32) & 0xffffffffu);
-    }
-    return mmixi_setting_get(config, s, k);
-}
+enum { MMIXI_CONFIG_TEXT = 8192 };
+/* A uint64_t is two numbers, the upper half first: a double holds 53 bits. */
 static size_t mmixi_setting_count(const mmixi_setting *s) { return s->kind == 'u' ? 2 : (size_t)s->count; }
-/* Every number of a config as text: exact for doubles with 17 digits. */
-static void mmixi_config_text(mmixi_config c, char out[MMIXI_CONFIG_TEXT])
+static double mmixi_setting_number(const void *config, const mmixi_setting *s, size_t k)
 {
-    mmixi_text text = {out, 0, MMIXI_CONFIG_TEXT};
-    const char *before = "{";
-    for (size_t i = 0; i < c.parts; i++)
-        for (const mmixi_setting *s = c.part[i].table; s < c.part[i].table + c.part[i].n; s++, before = ",") {
-            mmixi_print(&text, "%s\"%s%s\":[", before, c.part[i].prefix, s->name);
-            for (size_t k = 0; k < mmixi_setting_count(s); k++) {
-                char number[64], local[64];
-                snprintf(local, sizeof local, "%.17g", mmixi_setting_value(c.part[i].of, s, k, 0, 0));
-                mmixi_point(number, local, localeconv()->decimal_point, ".");
-                mmixi_print(&text, "%s%s", k ? "," : "", number);
-            }
-            mmixi_print(&text, "]");
-        }
-    mmixi_print(&text, "}");
+    const void *p = (const char *)config + s->offset;
+    return s->kind == 'u' ? (double)(*(const uint64_t *)p >> (k ? 0 : 32) & UINT32_MAX)
+        : mmixi_setting_get(config, s, k);
 }
-/* One member out of a config's text. 0, or -1. */
-static int mmixi_setting_parse(mmix_ctx *m, const mmix_archive *a, const char *text, const char *prefix,
-                               const mmixi_setting *s, void *config)
+static void mmixi_setting_print(mmixi_text *t, const char *name, const void *config, const mmixi_setting *s)
+{
+    mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
+    for (size_t k = 0; k < mmixi_setting_count(s); k++) {
+        char number[64], local[64];
+        snprintf(local, sizeof local, "%.17g", mmixi_setting_number(config, s, k));          /* exact */
+        mmixi_point(number, local, localeconv()->decimal_point, ".");
+        mmixi_print(t, "%s%s", k ? "," : "[", number);
+    }
+    mmixi_print(t, "]");
+}
+static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, void *config, const mmixi_setting *s)
 {
     const int kind = s->kind | 32;
-    const double high = kind == 's' ? 4e15 : kind == 'i' ? 1e9 : kind == 'd' ? HUGE_VAL : 4294967295.0,
-        low = kind == 'i' ? -1e9 : kind == 'd' ? -HUGE_VAL : 0;
-    char name[64];
-    const char *list, *item, *unused;
+    const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
+    void *p = (char *)config + s->offset;
+    double high = kind == 's' ? 4e15 : kind == 'i' ? 1e9 : kind == 'u' ? UINT32_MAX : HUGE_VAL,
+        low = kind == 'i' || kind == 'd' ? -high : 0;
     size_t k = 0;
-    snprintf(name, sizeof name, "%s%s", prefix, s->name);
-    list = item = mmixi_json_find(text, name);
-    if (!list && s->kind < 'a') return 0;        /* the file is older than it */
+    /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
+    if (!strcmp(s->name, "depth")) high = (double)mmixi_min(f->a->count, MMIXI_DEPTH_MAX);
     for (; (item = mmixi_json_next(list, item, &unused)) != NULL && k < mmixi_setting_count(s); k++) {
-        const double x = mmixi_json_number(item, -1e300);
-        if (!(x >= low && x <= high) || x < -1e299) break;
-        mmixi_setting_value(config, s, k, 1, x);
+        const double x = mmixi_json_number(item, (double)NAN);
+        if (!(x >= low && x <= high)) break;
+        switch (kind) {
+        case 's': ((size_t *)p)[k] = (size_t)x; break;
+        case 'i': ((int *)p)[k] = (int)x; break;
+        case 'd': ((double *)p)[k] = x; break;
+        default: *(uint64_t *)p = *(uint64_t *)p << 32 | (uint64_t)x;
+        }
     }
-    if (!item && k == mmixi_setting_count(s)) return 0;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: the config has no valid %s", a->path, name);
+    if ((list || s->kind >= 'a') && (item || k < mmixi_setting_count(s)))    /* a capital letter: or none at all */
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %.0f of %g to %g", f->a->path,
+                  name, (double)mmixi_setting_count(s), low, high);
 }
-/* A config out of the archive's metadata. 0, or -1. */
-static int mmixi_config_parse(mmix_ctx *m, const mmix_archive *a, const char *key, mmixi_config c)
+/* Part of a config: the numbers of one table, `prefix` before their names. */
+static void mmixi_config_part(mmixi_model_file *f, const char *prefix, const void *config,
+                              const mmixi_setting *table, size_t n)
 {
-    const mmix_mark mark = mmix_mark_here(m);
-    const char *metadata = mmix_archive_metadata(a, key);
-    const size_t length = strlen(metadata);
-    char *text = (char *)mmixi_step(m, length + 1);
-    if (!text || mmixi_json_open(m, a->path, (char *)memcpy(text, metadata, length + 1), length, SIZE_MAX)) return -1;
-    for (size_t i = 0; i < c.parts; i++)
-        for (size_t k = 0; k < c.part[i].n && !m->error_kind; k++)
-            mmixi_setting_parse(m, a, text, c.part[i].prefix, &c.part[i].table[k], c.part[i].of);
-    mmix_rewind(m, mark);
-    return m->error_kind ? -1 : 0;
+    for (const mmixi_setting *s = table; s < table + n && !f->m->error_kind; s++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", prefix, s->name);
+        if (f->a) mmixi_setting_parse(f, name, (void *)(uintptr_t)config, s);
+        else mmixi_setting_print(&f->config, name, config, s);
+    }
 }
-/* Whether an archive is of that format, with a config. */
+typedef void mmixi_config_parts(mmixi_model_file *f, const void *config);
+static void mmixi_vision_parts(mmixi_model_file *f, const void *config)
+{
+    mmixi_config_part(f, "vision.", config, mmixi_vision_settings, MMIXI_VISION_SETTINGS);
+}
+static void mmixi_decoder_parts(mmixi_model_file *f, const void *config)
+{
+    mmixi_config_part(f, "", config, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS);
+}
+static void mmixi_dino_parts(mmixi_model_file *f, const void *config)
+{
+    mmixi_vision_parts(f, &((const mmix_dino_config *)config)->vision);
+    mmixi_config_part(f, "", config, mmixi_dino_settings, MMIXI_DINO_SETTINGS);
+}
+static void mmixi_distill_parts(mmixi_model_file *f, const void *config)
+{
+    char prefix[] = "stage[0].";
+    for (int i = 0; i < MMIX_MAX_STAGES; i++, prefix[6]++)
+        mmixi_config_part(f, prefix, &((const mmix_distill_config *)config)->stage[i], mmixi_stage_settings,
+                          MMIXI_STAGE_SETTINGS);
+    mmixi_config_part(f, "", config, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS);
+}
+/* A config in the metadata, under that key. 0, or -1. */
+static int mmixi_model_config(mmixi_model_file *f, const char *key, mmixi_config_parts *parts, const void *config)
+{
+    const char *found = mmix_archive_metadata(f->a, key);
+    mmixi_text *t = &f->config;
+    t->at = 0;
+    t->room = found ? strlen(found) + 1 : MMIXI_CONFIG_TEXT;
+    t->out = (char *)mmixi_step(f->m, t->room);
+    if (!t->out) return -1;
+    memcpy(t->out, found ? found : "", found ? t->room : 1);
+    if (f->a && mmixi_json_open(f->m, f->a->path, t->out, strlen(t->out), SIZE_MAX)) return -1;
+    parts(f, config);
+    if (!f->a) {
+        mmixi_print(t, "}");
+        mmixi_model_metadata(f, key, t->out);
+    }
+    return f->m->error_kind ? -1 : 0;
+}
 static int mmixi_format_is(const mmix_archive *a, const char *format)
 {
     const char *found = mmix_archive_metadata(a, "format");
-    return found && !strcmp(found, format) && mmix_archive_metadata(a, "config");
-}
-/* A file can say anything: more blocks than it has arrays are not worth the time to make them. */
-static int mmixi_depth_check(mmix_ctx *m, const mmix_archive *a, size_t depth)
-{
-    if (depth <= mmixi_min(mmix_archive_count(a), MMIXI_DEPTH_MAX)) return 0;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected blocks in proportion to %.0f arrays, found a config of %.0f",
-                     a->path, (double)a->count, (double)depth);
+    return found && !strcmp(found, format);
 }
 
 /* ---- backbones ---- */
 
-static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_run_format[] = "mamba_mix dino run 1";
+static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1";
 
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
-    char text[MMIXI_CONFIG_TEXT];
-    const char *metadata[] = {"format", mmixi_vision_format, "config", text, NULL};
+    mmixi_model_file f;
     if (!v || m->error_kind) return -1;
-    mmixi_config_text(mmixi_vision_config_of(&v->config), text);
-    return mmixi_params_write(v->params, v->params->values, path, metadata);
+    f = mmixi_model_begin(m, NULL, mmixi_vision_format);
+    mmixi_model_config(&f, "config", mmixi_vision_parts, &v->config);
+    mmixi_model_params(&f, "", v->params, v->params->values);
+    return mmixi_model_end(&f, path);
 }
 
 /* What names and shapes tell of a backbone: size `axis` of an array. */
-static const struct mmixi_vision_shape { char name[32]; int axis; } mmixi_vision_shapes[] = {
+typedef struct mmixi_vision_sizes { size_t dim, patch, registers, positions, mlp, inner, conv, width, heads;
+                                  } mmixi_vision_sizes;
+static const struct { char name[32]; int axis; } mmixi_vision_shapes[] = {
     {"cls_token", 2}, {"patch_embed.proj.weight", 3}, {"pos_embed_cls", 1}, {"pos_embed", 1},
     {"blocks.0.mlp.fc1.weight", 0}, {"layers.0.mixer.out_proj.weight", 1}, {"layers.0.mixer.conv1d.weight", 0},
     {"layers.0.mixer.conv1d.weight", 2}, {"layers.0.mixer.A_log", 0}
 };
-enum { MMIXI_VISION_SHAPES = sizeof mmixi_vision_shapes / sizeof *mmixi_vision_shapes };
 static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
 {
-    size_t size[MMIXI_VISION_SHAPES] = {0}, cut = strlen(prefix);
-    char name[320];
-    for (int i = 0; i < MMIXI_VISION_SHAPES; i++) {
-        const mmix_entry *e;
-        snprintf(name, sizeof name, "%.255s%.31s", prefix, mmixi_vision_shapes[i].name);
-        e = mmix_archive_find(a, name);
-        if (e && mmixi_vision_shapes[i].axis < e->ndim) size[i] = e->shape[mmixi_vision_shapes[i].axis];
+    mmixi_vision_sizes s;
+    size_t cut = strlen(prefix), cells;
+    memset(&s, 0, sizeof s);
+    for (size_t i = 0; i < sizeof s / sizeof(size_t); i++) {
+        const mmix_entry *e = mmixi_entry(a, prefix, mmixi_vision_shapes[i].name);
+        if (e && mmixi_vision_shapes[i].axis < e->ndim) ((size_t *)&s)[i] = e->shape[mmixi_vision_shapes[i].axis];
     }
-    const size_t D = size[0], patch = size[1], registers = size[2], positions = size[3], mlp = size[4],
-        inner = size[5],
-        conv = size[6], heads = size[8], cells = positions - mmixi_min(positions, !registers);
-    *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, D, 0, mmixi_max(D / 64, 1), patch);
+    *c = mmixi_vision_base(s.mlp ? MMIX_SOFTMAX : MMIX_SSD, s.dim, 0, mmixi_max(s.dim / 64, 1), s.patch);
+    cells = s.positions - mmixi_min(s.positions, !s.registers);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
-    if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {         /* the last block's number and one */
-        const char *block = mmix_archive_entry(a, i)->name;
-        if (strncmp(block, prefix, cut) || strncmp(block + cut, mlp ? "blocks." : "layers.", 7)) continue;
-        c->depth = mmixi_max(c->depth, mmixi_min(strtoul(block + cut + 7, NULL, 10), SIZE_MAX - 1) + 1);
+    if (s.registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = s.registers;
+    if (s.mlp) c->mlp_ratio = (double)s.mlp / (double)s.dim;
+    c->mamba.d_inner = s.inner;
+    c->mamba.d_state = (mmixi_max(s.conv, s.inner) - s.inner) / 2;
+    c->mamba.head_dim = s.heads ? s.inner / s.heads : 0;
+    c->mamba.conv_width = s.width;
+    for (size_t i = 0; i < a->count; i++) {      /* the last block's number and one */
+        const char *name = a->entries[i].name;
+        if (!strncmp(name, prefix, cut) && !strncmp(name + cut, s.mlp ? "blocks." : "layers.", 7))
+            c->depth = mmixi_max(c->depth, mmixi_min(strtoul(name + cut + 7, NULL, 10), SIZE_MAX - 1) + 1);
     }
-    if (mlp) c->mlp_ratio = (double)mlp / (double)D;
-    else {
-        c->mamba.d_inner = inner;
-        c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
-        c->mamba.head_dim = heads ? inner / heads : 0;
-        c->mamba.conv_width = size[7];
-    }
-    if (D && patch && cells && c->grid * c->grid == cells && c->depth
+    if (s.dim && s.patch && cells && c->grid * c->grid == cells && c->depth
         && c->depth <= mmixi_min(a->count, MMIXI_DEPTH_MAX)) return 0;
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
-                     "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)D, (double)patch,
-                     (double)positions, (double)c->depth);
+                     "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)s.dim,
+                     (double)s.patch, (double)s.positions, (double)c->depth);
 }
 /* The prefix of the backbone's names in an archive: what stands before "cls_token". Of several (a training run
    holds student and teacher) one with "teacher" in it, else the shortest. 0, or -1 if it holds none of ours. */
 static int mmixi_vision_find(mmix_ctx *m, const mmix_archive *a, char prefix[MMIXI_PART_NAME])
 {
-    int best = 0;
-    *prefix = 0;
-    if (m->error_kind) return -1;
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {
-        const char *name = mmix_archive_entry(a, i)->name, *neck = strstr(name, "neck.");
-        const size_t before = strlen(name) - mmixi_min(strlen(name), 9);
-        const int score = strstr(name, "teacher") ? 2 : 1;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < mmix_archive_count(a) && !m->error_kind; i++) {
+        const char *name = a->entries[i].name, *neck = strstr(name, "neck.");
+        const size_t before = strlen(name) - mmixi_min(strlen(name), 9),
+            rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
         if (neck && (neck == name || neck[-1] == '.'))
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers "
-                             "are joined by a neck; this library has DinoMamba-Reg, whose output is their "
-                             "mean", a->path, name);
-        if (strcmp(name + before, "cls_token") || (before && name[before - 1] != '.')
-            || before >= MMIXI_PART_NAME || score < best || (score == best && before >= strlen(prefix))) continue;
-        best = score;
-        memcpy(prefix, name, before);
-        prefix[before] = 0;
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are joined "
+                      "by a neck; this library has DinoMamba-Reg, whose output is their mean", a->path, name);
+        if (strcmp(name + before, "cls_token") || (before && name[before - 1] != '.') || rank >= best
+            || before >= MMIXI_PART_NAME) continue;
+        best = rank;
+        snprintf(prefix, before + 1, "%s", name);
     }
-    return best ? 0 : mmix_fail(m, MMIX_ERROR_FILE,
-                                "%s: expected the weights of a backbone, found no \"…cls_token\" "
-                                "among %.0f arrays", a ? a->path : "no file", (double)mmix_archive_count(a));
+    if (best == SIZE_MAX)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among %.0f "
+                  "arrays", a ? a->path : "no file", (double)mmix_archive_count(a));
+    return m->error_kind ? -1 : 0;
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {
+    mmixi_model_file f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
     char prefix[MMIXI_PART_NAME];
-    mmix_vision_config c;
     memset(config, 0, sizeof *config);
-    memset(&c, 0, sizeof c);
     if (mmixi_vision_find(m, archive, prefix)) return -1;
-    if (!mmixi_format_is(archive, mmixi_vision_format) && !mmixi_format_is(archive, mmixi_run_format))
-        return mmixi_vision_guess(m, archive, prefix, config);
-    if (mmixi_config_parse(m, archive, "config", mmixi_vision_config_of(&c))
-        || mmixi_depth_check(m, archive, c.depth)) return -1;
-    *config = c;
-    return 0;
+    if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
+        mmixi_model_config(&f, "config", mmixi_vision_parts, config);
+    else mmixi_vision_guess(m, archive, prefix, config);
+    mmix_rewind(m, f.mark);
+    return m->error_kind ? -1 : 0;
 }
 MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive)
 {
@@ -16097,14 +16062,13 @@ MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive)
 MMIXDEF const char *mmix_vision_compare(const mmix_vision *v, const mmix_archive *archive)
 {
     char prefix[MMIXI_PART_NAME];
-    size_t count[3];
     return !v || mmixi_vision_find(v->m, archive, prefix) ? NULL
-        : mmixi_params_compare(v->params, archive, prefix, "head.", count);
+        : mmixi_params_compare(v->params, archive, prefix, "head.");
 }
 MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path)
 {
-    mmix_archive *a = !v || m->error_kind ? NULL : mmix_archive_open(m, path);
-    int failed = a ? mmix_vision_read(v, a) : -1;
+    mmix_archive *a = v ? mmix_archive_open(m, path) : NULL;
+    const int failed = mmix_vision_read(v, a);
     mmix_archive_close(a);
     return failed;
 }
@@ -16127,134 +16091,129 @@ static const char mmixi_decoder_format[] = "mamba_mix decoder 1";
 
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
-    char text[MMIXI_CONFIG_TEXT];
-    const char *metadata[] = {"format", mmixi_decoder_format, "config", text, NULL};
-    mmix_real *values;
-    int failed;
-    if (!d || d->m->error_kind) return -1;
-    mmixi_config_text(mmixi_decoder_config_of(&d->config), text);
-    values = d->adapters ? mmixi_decoder_values(d) : d->params->values;
-    failed = values ? mmixi_params_write(d->params, values, path, metadata) : -1;
-    if (d->adapters) mmixi_free(d->m, values, d->params->slab * sizeof *values);
-    return failed;
+    mmix_real *merged = NULL;
+    mmixi_model_file f;
+    if (!d || d->m->error_kind || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
+    f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
+    mmixi_model_config(&f, "config", mmixi_decoder_parts, &d->config);
+    mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
+    mmixi_model_end(&f, path);
+    mmixi_free(d->m, merged, d->params->slab * sizeof *merged);
+    return d->m->error_kind ? -1 : 0;
 }
 
-static const unsigned char *mmixi_llama2c_read(mmix_tensor *t, const unsigned char *p)
-{
-    for (size_t i = 0; i < mmix_count(t); i++, p += 4) mmix_data(t)[i] = (mmix_real)mmixi_le_float(p);
-    return p;
-}
 /* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
-   then float32: embedding; attention norms; q, k, v, o; ffn norms; w1, w2, w3, each of all layers; the last
-   norm; two tables of length x head/2 that are not used; the classifier. */
+   then float32: the parameters with these in their names, each of all layers; before the classifier two tables
+   of length x head/2 that are not used. */
+static const char mmixi_llama2c_order[12][28] = { "embed_tokens", "input_layernorm", "q_proj", "k_proj", "v_proj",
+    "o_proj", "post_attention_layernorm", "gate_proj", "down_proj", "up_proj", "model.norm", "lm_head" };
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     const unsigned char *p = (const unsigned char *)bytes;
-    double n[7] = {0}, expected = 28;
+    double n[7], expected = 28;
     mmix_decoder_config c;
-    mmix_decoder *d;
+    mmix_decoder *d = NULL;
+    int ok = p && size >= 28;
     if (mmix_error(m)) return NULL;
-    for (int i = 0; p && size >= 28 && i < 7; i++) n[i] = (double)(int32_t)mmixi_le32(p + 4 * i);
+    for (int i = 0; ok && i < 7; i++, p += 4) {
+        n[i] = (double)(int32_t)mmixi_le32(p);
+        ok = i == 5 || n[i] >= 1;
+    }
     memset(&c, 0, sizeof c);
-    c.dim = (size_t)fmax(n[0], 0), c.ffn = (size_t)fmax(n[1], 0), c.depth = (size_t)fmax(n[2], 0);
-    c.heads = (size_t)fmax(n[3], 0), c.kv_heads = (size_t)fmax(n[4], 0), c.vocabulary = (size_t)fabs(n[5]);
-    c.tied = n[5] > 0;
-    c.rope.interleaved = 1;
-    d = n[3] >= 1 && n[4] >= 1 && n[6] >= 1 && !(c.dim % c.heads) ? mmixi_decoder_create(m, c, 0) : NULL;
-    if (d) expected += 4 * ((double)d->params->elements + n[6] * (double)(c.dim / c.heads));
-    if (!d || expected > (double)size || expected < (double)size) {
+    if (ok) {
+        c.dim = (size_t)n[0], c.ffn = (size_t)n[1], c.depth = (size_t)n[2], c.heads = (size_t)n[3];
+        c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs(n[5]), c.tied = n[5] > 0;
+        c.rope.interleaved = 1;
+        d = mmixi_decoder_create(m, c, 0);
+    }
+    if (d) expected += 4 * ((double)d->params->elements + n[6] * (double)d->config.head_dim);
+    if (!d || expected != (double)size) {
         if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
-        if (d)
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected %.0f bytes, of which the first 28 "
-                      "speak, found %.0f", name, expected, (double)size);
-        else
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a llama2.c model (7 int32 and the float32 weights they "
-                      "speak of), found %.0f bytes that are none", name, (double)size);
+        mmix_fail(m, MMIX_ERROR_FILE, d ? "%s: as a llama2.c model expected %.0f bytes, of which the first 28 "
+                  "speak, found %.0f" : "%s: expected a llama2.c model (7 int32 in %.0f bytes and the float32 "
+                  "weights they speak of), found %.0f bytes that are none", name, expected, (double)size);
     }
     if (m->error_kind || mmixi_params_allocate(d->params, 0)) {
         mmix_decoder_destroy(d);
         return NULL;
     }
-    p = mmixi_llama2c_read(d->embedding, p + 28);
-    for (int k = 0; k < 9; k++)
-        for (size_t i = 0; i < c.depth; i++) {
-            const mmixi_decoder_layer *l = &d->layer[i];
-            mmix_tensor *const *w = l->attention.weight, *of[] = {l->norm1, w[0], w[1], w[2], w[3], l->norm2,
-                l->ffn.gate,
-                                                                  l->ffn.down, l->ffn.up};
-            p = mmixi_llama2c_read(of[k], p);
+    for (int k = 0; k < 12; k++) {
+        if (k == 11) p += 4 * (size_t)n[6] * d->config.head_dim;
+        for (size_t i = 0; i < d->params->count; i++) {
+            mmix_tensor *t = d->params->at[i].tensor;
+            if (strstr(d->params->at[i].name, mmixi_llama2c_order[k]))
+                for (size_t e = 0; e < mmix_count(t); e++, p += 4) mmix_data(t)[e] = (mmix_real)mmixi_le_float(p);
         }
-    mmixi_llama2c_read(d->norm, p);
-    if (!c.tied) mmixi_llama2c_read(d->classifier,
-                                    (const unsigned char *)bytes + size - 4 * mmix_count(d->classifier));
+    }
     return d;
 }
 
-/* Hugging Face's config.json of a Llama or a Qwen2. */
-static int mmixi_hf_config(mmix_ctx *m, const char *path, const char *v, mmix_decoder_config *c)
+/* Hugging Face's names of sizes; what may be 0 may be left out. */
+#define MMIXI_HF(name, member, low) { name, offsetof(mmix_decoder_config, member), 's', 1, low, INT32_MAX }
+static const mmixi_setting mmixi_hf_sizes[7] = {
+    MMIXI_HF("vocab_size", vocabulary, 1), MMIXI_HF("hidden_size", dim, 1), MMIXI_HF("num_hidden_layers", depth, 1),
+    MMIXI_HF("intermediate_size", ffn, 1), MMIXI_HF("num_attention_heads", heads, 1),
+    MMIXI_HF("num_key_value_heads", kv_heads, 0), MMIXI_HF("head_dim", head_dim, 0)
+};
+static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
 {
-    const char *type = mmixi_json_text(mmixi_json_find(v, "model_type")),
-        *act = mmixi_json_text(mmixi_json_find(v, "hidden_act")), *parameters = mmixi_json_find(v,
-                                                                                                "rope_parameters"),
-        *rope = parameters ? parameters : mmixi_json_find(v, "rope_scaling"), *kind = mmixi_json_find(rope,
-                                                                                                      "rope_type"),
-        *theta = mmixi_json_find(parameters, "rope_theta");
-    static const char sizes[7][24] = {"vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size",
-                                      "num_attention_heads", "num_key_value_heads", "head_dim"};
-    const int qwen = type && !strcmp(type, "qwen2");
-    double n[7];
-    if (!parameters && !kind) kind = mmixi_json_find(rope, "type");
-    kind = mmixi_json_text(kind);
-    if (!type || (!qwen && strcmp(type, "llama")))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path,
-                         type ? type : "none");
-    if ((act && strcmp(act, "silu")) || (kind && strcmp(kind, "default"))
-        || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0)
-        || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0))
+    const char *text = mmixi_json_text(mmixi_json_find(object, key));
+    return text ? text : otherwise;
+}
+static int mmixi_json_true(const char *object, const char *key)
+{
+    return mmixi_json_flag(mmixi_json_find(object, key), 0);
+}
+/* Hugging Face's config.json of a Llama or a Qwen2 beside an archive. */
+static int mmixi_hf_config(mmix_ctx *m, const mmix_archive *a, const char *path, const char *v,
+                           mmix_decoder_config *c)
+{
+    const char *type = mmixi_json_word(v, "model_type", "none"), *act = mmixi_json_word(v, "hidden_act", "silu"),
+        *rope = mmixi_json_find(v, "rope_parameters"), *theta = mmixi_json_find(rope, "rope_theta"),
+        *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
+        *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
+    const int qwen = !strcmp(type, "qwen2");
+    if (!qwen && strcmp(type, "llama"))
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
+    if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_true(v, "use_sliding_window")
+        || mmixi_json_true(v, "mlp_bias"))
         return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
-                         "sliding window, found hidden_act %s, rope %s", path, act ? act : "silu",
-                         kind ? kind : "default");
-    for (int i = 0; i < 7; i++) {
-        const double otherwise = i == 5 ? n[4] : i == 6 ? floor(n[1] / n[4]) : 0;
-        n[i] = mmixi_json_number(mmixi_json_find(v, sizes[i]), otherwise);
-        if (!(n[i] >= 1 && n[i] <= INT32_MAX))
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a number from 1 on as \"%s\"", path, sizes[i]);
+                         "sliding window, found hidden_act %s, rope %s", path, act, kind);
+    for (const mmixi_setting *s = mmixi_hf_sizes; s < mmixi_hf_sizes + 7; s++) {
+        const double n = mmixi_json_number(mmixi_json_find(v, s->name), 0);
+        if (!(n >= s->low && n <= s->high))
+            return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a number from 1 on as \"%s\"", path, s->name);
+        *(size_t *)(void *)((char *)c + s->offset) = (size_t)n;
     }
-    c->vocabulary = (size_t)n[0], c->dim = (size_t)n[1], c->depth = (size_t)n[2], c->ffn = (size_t)n[3];
-    c->heads = (size_t)n[4], c->kv_heads = (size_t)n[5], c->head_dim = (size_t)n[6];
-    if (c->heads % c->kv_heads)
-        return mmix_fail(m, MMIX_ERROR_FILE,
-                         "%s: expected num_key_value_heads to divide the %.0f heads, found %.0f",
-                         path, (double)c->heads, (double)c->kv_heads);
+    if (c->depth > a->count)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected layers in proportion to %.0f arrays, found %.0f", path,
+                         (double)a->count, (double)c->depth);
     c->eps = mmixi_json_number(mmixi_json_find(v, "rms_norm_eps"), 1e-6);
     c->rope.theta = mmixi_json_number(theta ? theta : mmixi_json_find(v, "rope_theta"), 10000);
-    c->bias = qwen ? 1 : mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0) ? 2 : 0;
-    c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
+    c->bias = qwen ? 1 : 2 * mmixi_json_true(v, "attention_bias");
+    c->tied = mmixi_json_true(v, "tie_word_embeddings");
     return 0;
 }
 static int mmixi_hf_read(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
 {
     const char *slash = strrchr(a->path, '/');
-    char path[MMIXI_PATH];
-    unsigned char *bytes;
+    char path[MMIXI_PATH], *text;
     size_t size;
     snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - a->path) : 0, a->path);
-    bytes = mmixi_file_read(m, "mmix_decoder_open", path, &size);
-    if (!bytes) return -1;
-    bytes[size] = 0;
-    if (!mmixi_json_open(m, path, (char *)bytes, size, SIZE_MAX)) mmixi_hf_config(m, path,
-                                                                                  mmixi_json_space((char *)bytes),
-                                                                                      c);
-    mmixi_free(m, bytes, size + 1);
+    text = (char *)mmixi_file_read(m, "mmix_decoder_open", path, &size);
+    if (!text) return -1;
+    text[size] = 0;
+    if (!mmixi_json_open(m, path, text, size, SIZE_MAX)) mmixi_hf_config(m, a, path, mmixi_json_space(text), c);
+    mmixi_free(m, text, size + 1);
     return m->error_kind ? -1 : 0;
 }
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
     mmixi_file_bytes file = mmixi_file_map(m, "mmix_decoder_open", path);
-    mmix_archive *a;
-    mmix_decoder_config c;
     mmix_decoder *d = NULL;
-    int failed;
+    mmix_decoder_config c;
+    mmixi_model_file f;
+    mmix_archive *a;
     if (!file.bytes) return NULL;
     if (file.size < 9 || file.bytes[8] != '{') {         /* as .safetensors begins */
         d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
@@ -16263,244 +16222,175 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
     }
     a = mmixi_archive_new(m, path, file);
     if (!a) return NULL;
+    f = mmixi_model_begin(m, a, NULL);
     memset(&c, 0, sizeof c);
-    failed = mmixi_format_is(a, mmixi_decoder_format)
-        ? mmixi_config_parse(m, a, "config", mmixi_decoder_config_of(&c)) : mmixi_hf_read(m, a, &c);
-    if (!failed && !mmixi_depth_check(m, a, c.depth)) d = mmixi_decoder_create(m, c, 0);
+    if (mmixi_format_is(a, mmixi_decoder_format)) mmixi_model_config(&f, "config", mmixi_decoder_parts, &c);
+    else mmixi_hf_read(m, a, &c);
+    d = mmixi_decoder_create(m, c, 0);
     /* a tied model's file may hold the classifier, too */
-    if (d && mmixi_params_read(d->params, a, "", c.tied ? "lm_head." : NULL)) {
-        mmix_decoder_destroy(d);
-        d = NULL;
-    }
-    mmix_archive_close(a);
-    return d;
+    if (d) mmixi_params_read(d->params, a, "", c.tied ? "lm_head." : NULL);
+    if (!mmixi_model_end(&f, NULL)) return d;
+    mmix_decoder_destroy(d);
+    return NULL;
 }
 
 /* ---- training runs ---- */
 
-/* A run's numbers, none negative. */
-static int mmixi_run_counters(mmix_ctx *m, const mmix_archive *a, int64_t *counters, size_t n)
+/* Opens the file that `saver` wrote. The walk's archive is NULL on error. */
+static mmixi_model_file mmixi_run_open(mmix_ctx *m, const char *path, const char *format, const char *saver)
 {
-    mmixi_parts l;
-    l.n = 0;
-    mmixi_part_array(&l, "", "counters", MMIX_FILE_I64, n, counters);
-    if (mmixi_parts_read(m, a, &l, 0)) return -1;
-    for (size_t i = 0; i < n; i++)
-        if (counters[i] < 0)
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: the run file's counter %d is negative", a->path, (int)i);
-    return 0;
+    mmixi_model_file f;
+    memset(&f, 0, sizeof f);
+    f.a = mmix_archive_open(m, path);
+    if (f.a) f = mmixi_model_begin(m, f.a, NULL);
+    if (f.a && !mmixi_format_is(f.a, format))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of %s", path, saver);
+    return f;
 }
-/* The caller's note, in lasting memory. */
-static int mmixi_run_note(mmix_ctx *m, const mmix_archive *a, char **note, size_t *size)
+/* The caller's note, in memory that goes with the parameters. */
+static char *mmixi_run_note(const mmixi_model_file *f, mmix_params *p)
 {
-    const char *text = mmix_archive_metadata(a, "note");
-    mmixi_free(m, *note, *size);
-    *size = text ? strlen(text) + 1 : 1;
-    *note = (char *)mmixi_alloc(m, *size);
-    return *note ? (memcpy(*note, text ? text : "", *size), 0) : -1;
+    const char *text = mmix_archive_metadata(f->a, "note");
+    const size_t length = text ? strlen(text) : 0;
+    char *note = (char *)mmixi_own(p, length + 1);
+    if (note && length) memcpy(note, text, length);
+    return note;
 }
 
-/* student.backbone.NAME, student.head.NAME, teacher.…; once it has begun the moments, the centre, counters */
-static void mmixi_dino_parts(const mmix_dino *d, int64_t counters[4], mmixi_parts *l)
+/* student.backbone.NAME, student.head.NAME, teacher.…; the moments, the centre, counters */
+static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
 {
-    static const char nets[2][2][20] = {{"student.backbone.", "student.head."}, {"teacher.backbone.",
-        "teacher.head."}};
-    l->n = 0;
-    for (int i = 0; i < 2; i++) {
-        mmix_params *backbone = d->net[i].vision->params, *head = d->net[i].params;
-        mmixi_part_params(l, nets[i][0], backbone, backbone->values);
-        mmixi_part_params(l, nets[i][1], head, head->values);
+    static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.", "teacher.head."};
+    int64_t *counter = (int64_t *)mmixi_step(f->m, 4 * sizeof *counter);
+    for (int i = 0; i < 4; i++) {
+        mmix_params *p = i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
+        mmixi_model_params(f, nets[i], p, p->values);
     }
-    if (!d->center) return;
-    mmixi_part_adamw(l, "adamw.backbone.", &d->adamw[0]);
-    mmixi_part_adamw(l, "adamw.head.", &d->adamw[1]);
-    mmixi_part_array(l, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
-    mmixi_part_array(l, "", "counters", MMIX_FILE_I64, 4, counters);
+    if (!counter || (f->a && mmixi_dino_begin(d))) return;
+    mmixi_model_adamw(f, "adamw.backbone.", &d->adamw[0]);
+    mmixi_model_adamw(f, "adamw.head.", &d->adamw[1]);
+    mmixi_model_array(f, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
+    counter[0] = (int64_t)d->step, counter[1] = (int64_t)d->iters;
+    counter[2] = (int64_t)d->at_uniform, counter[3] = (int64_t)d->at_zero;
+    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 4, counter);
+    if (!f->a) return;
+    d->step = (size_t)counter[0], d->iters = (size_t)counter[1];
+    d->at_uniform = (size_t)counter[2], d->at_zero = (size_t)counter[3];
+    d->note = mmixi_run_note(f, d->net[0].params);
 }
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
-    char text[MMIXI_CONFIG_TEXT];
-    const char *metadata[] = {"format", mmixi_run_format, "config", text, "note", note ? note : "", NULL};
-    int64_t counters[4];
-    mmixi_parts l;
+    mmixi_model_file f;
     if (!d || d->m->error_kind) return -1;
-    counters[0] = (int64_t)d->step, counters[1] = (int64_t)d->iters;
-    counters[2] = (int64_t)d->at_uniform, counters[3] = (int64_t)d->at_zero;
-    mmixi_dino_parts(d, counters, &l);
-    mmixi_config_text(mmixi_dino_config_of(&d->config), text);
-    return mmixi_parts_save(d->m, &l, path, metadata);
-}
-static int mmixi_dino_read(mmix_dino *d, const mmix_archive *a)
-{
-    int64_t counters[4];
-    mmixi_parts l;
-    mmixi_dino_parts(d, counters, &l);
-    if (mmixi_parts_read(d->m, a, &l, 0) || mmixi_dino_begin(d)) return -1;
-    mmixi_dino_parts(d, counters, &l);
-    if (mmixi_parts_read(d->m, a, &l, 4) || mmixi_run_counters(d->m, a, counters, 4)) return -1;
-    d->step = (size_t)counters[0], d->iters = (size_t)counters[1];
-    d->at_uniform = (size_t)counters[2], d->at_zero = (size_t)counters[3];
-    return mmixi_run_note(d->m, a, &d->note, &d->note_size);
+    f = mmixi_model_begin(d->m, NULL, mmixi_dino_format);
+    mmixi_model_config(&f, "config", mmixi_dino_parts, &d->config);
+    mmixi_model_metadata(&f, "note", note ? note : "");
+    mmixi_dino_walk(&f, (mmix_dino *)d);
+    return mmixi_model_end(&f, path);
 }
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
-    mmix_archive *a = mmix_archive_open(m, path);
+    mmixi_model_file f = mmixi_run_open(m, path, mmixi_dino_format, "mmix_dino_save");
     mmix_dino_config c;
     mmix_dino *d = NULL;
-    if (!a) return NULL;
+    if (!f.a) return NULL;
     memset(&c, 0, sizeof c);
-    if (!mmixi_format_is(a, mmixi_run_format))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_dino_save", path);
-    else if (!mmixi_config_parse(m, a, "config", mmixi_dino_config_of(&c))
-             && !mmixi_depth_check(m, a, c.vision.depth)) d = mmixi_dino_create(m, &c, 0);
-    if (d && mmixi_dino_read(d, a)) {
-        mmix_dino_destroy(d);
-        d = NULL;
-    }
-    mmix_archive_close(a);
-    return d;
+    if (!mmixi_model_config(&f, "config", mmixi_dino_parts, &c)) d = mmixi_dino_create(m, &c, 0);
+    if (d) mmixi_dino_walk(&f, d);
+    if (!mmixi_model_end(&f, NULL)) return d;
+    mmix_dino_destroy(d);
+    return NULL;
 }
 
 /* ---- distillation ---- */
 
 MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
 {
-    mmixi_text text = {NULL, 0, 0};
-    if (!run || run->m->error_kind) return NULL;
-    for (int pass = 0; pass < 2; pass++) {       /* measured, then written */
+    mmixi_text t = {NULL, 0, 0};
+    while (run && mmixi_text_again(run->m, &t))
         for (int i = 0; i < 2; i++) {
             const mmix_params *p = i ? run->student->adapters : run->student->params;
             for (size_t k = 0; p && k < p->count; k++)
-                mmixi_print_shape(&text, p->at[k].frozen ? "frozen " : "trained ", p->at[k].name,
+                mmixi_print_shape(&t, p->at[k].frozen ? "frozen" : "trained", "", p->at[k].name,
                                   p->at[k].tensor->ndim, p->at[k].tensor->shape, NULL);
         }
-        if (pass) break;
-        text.room = text.at + 1;
-        text.at = 0;
-        text.out = (char *)mmixi_step(run->m, text.room);
-        if (!text.out) return NULL;
-    }
-    return text.out;
+    return t.out;
 }
 
 static const char mmixi_distill_format[] = "mamba_mix distillation run 1";
-enum { MMIXI_DISTILL_COUNTERS = 5 };
 
-/* The student, its adapters, the moments, the gradients that wait for the optimiser, and which of them were
-   written: one number a parameter, `written` having room for all. */
-static void mmixi_distill_parts(const mmix_distill *run, int64_t *counters, int64_t *written, mmixi_parts *l)
+/* The student's parameters, counters, the adapters, the moments, the gradients that wait for the optimiser, and
+   which of them were written. */
+static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
 {
     static const char moments[2][18] = {"adamw.decoder.", "adamw.adapters."};
-    const mmix_decoder *d = run->student;
-    l->n = 0;
-    mmixi_part_params(l, "student.", d->params, d->params->values);
-    if (d->adapters) mmixi_part_params(l, "adapters.", d->adapters, d->adapters->values);
+    mmix_decoder *d = run->student;
+    int64_t *counter = (int64_t *)mmixi_step(f->m, 5 * sizeof *counter), *written;
+    if (!counter) return;
+    counter[0] = (int64_t)run->stage, counter[1] = (int64_t)run->step, counter[2] = (int64_t)run->number;
+    counter[3] = (int64_t)run->tokens, counter[4] = d->adapters != NULL;
+    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 5, counter);
+    if (!f->a) mmixi_model_params(f, "student.", d->params, d->params->values);          /* else they are read */
+    else if (!f->m->error_kind) {
+        run->stage = (size_t)counter[0], run->step = (size_t)counter[1];
+        run->number = (uint64_t)counter[2], run->tokens = (size_t)counter[3];
+        if (run->stage > run->config.stages)
+            mmix_fail(f->m, MMIX_ERROR_FILE, "%s: stage %.0f of %.0f", f->a->path, (double)run->stage,
+                      (double)run->config.stages);
+        if (counter[4] && !d->adapters)
+            mmix_decoder_lora(d, run->config.lora_rank, run->config.lora_alpha, run->config.lora_targets);
+        mmixi_distill_begin(run);
+    }
+    if (f->m->error_kind) return;
+    if (d->adapters) mmixi_model_params(f, "adapters.", d->adapters, d->adapters->values);
     for (int i = 0; i < 2; i++) {
         const mmix_params *p = run->adamw[i].params;
-        if (p) mmixi_part_adamw(l, moments[i], &run->adamw[i]);
-        if (!p || !run->tokens) continue;
-        mmixi_part_array(l, moments[i], "gradients", MMIX_FILE_REAL, p->slab, p->gradients);
-        mmixi_part_array(l, moments[i], "written", MMIX_FILE_I64, p->count, written);
-        written += p->count;
+        if (p) mmixi_model_adamw(f, moments[i], &run->adamw[i]);
+        written = p && run->tokens ? (int64_t *)mmixi_step(f->m, p->count * sizeof *written) : NULL;
+        if (!written) continue;
+        for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
+        mmixi_model_array(f, moments[i], "gradients", MMIX_FILE_REAL, p->slab, p->gradients);
+        mmixi_model_array(f, moments[i], "written", MMIX_FILE_I64, p->count, written);
+        for (size_t k = 0; f->a && k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
     }
-    mmixi_part_array(l, "", "counters", MMIX_FILE_I64, MMIXI_DISTILL_COUNTERS, counters);
-}
-/* Those flags, from the parameters (set 0) or to them. */
-static void mmixi_distill_written(const mmix_distill *run, int64_t *written, int set)
-{
-    for (int i = 0; run->tokens && i < 2; i++)
-        for (size_t k = 0; run->adamw[i].params && k < run->adamw[i].params->count; k++, written++) {
-            mmix_tensor *t = run->adamw[i].params->at[k].tensor;
-            if (set) t->written = *written != 0;
-            else *written = t->written;
-        }
-}
-/* Room for them, in step memory. */
-static int64_t *mmixi_distill_flags(const mmix_distill *run)
-{
-    const mmix_params *adapters = run->student->adapters;
-    return (int64_t *)mmixi_step(run->m, (run->student->params->count + (adapters ? adapters->count : 0)) * 8);
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
-    mmix_ctx *m = run ? run->m : NULL;
-    char text[MMIXI_CONFIG_TEXT], decoder[MMIXI_CONFIG_TEXT];
-    const char *metadata[] = {"format", mmixi_distill_format, "config", text, "decoder", decoder, "note",
-                              note ? note : "", NULL};
-    int64_t counters[MMIXI_DISTILL_COUNTERS], *written;
-    mmixi_parts l;
-    mmix_mark mark;
-    int failed;
-    if (!m || m->error_kind) return -1;
-    mark = mmix_mark_here(m);
-    written = mmixi_distill_flags(run);
-    if (!written) return -1;
-    mmixi_distill_written(run, written, 0);
-    counters[0] = (int64_t)run->stage, counters[1] = (int64_t)run->step, counters[2] = (int64_t)run->number;
-    counters[3] = (int64_t)run->tokens, counters[4] = run->student->adapters != NULL;
-    mmixi_config_text(mmixi_distill_config_of(&run->config), text);
-    mmixi_config_text(mmixi_decoder_config_of(&run->student->config), decoder);
-    mmixi_distill_parts(run, counters, written, &l);
-    failed = mmixi_parts_save(m, &l, path, metadata);
-    mmix_rewind(m, mark);
-    return failed;
-}
-static int mmixi_distill_read(mmix_distill *run, const mmix_archive *a, int64_t *counters)
-{
-    mmix_ctx *m = run->m;
-    mmix_decoder *d = run->student;
-    const mmix_mark mark = mmix_mark_here(m);
-    int64_t *written;
-    mmixi_parts l;
-    run->stage = (size_t)counters[0], run->step = (size_t)counters[1];
-    run->number = (uint64_t)counters[2], run->tokens = (size_t)counters[3];
-    if (run->stage > run->config.stages)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: stage %.0f of %.0f", a->path, (double)run->stage,
-                         (double)run->config.stages);
-    if (counters[4] && !d->adapters && mmix_decoder_lora(d, run->config.lora_rank, run->config.lora_alpha,
-                                                         run->config.lora_targets)) return -1;
-    if (mmixi_distill_begin(run)) return -1;
-    written = mmixi_distill_flags(run);
-    if (!written) return -1;
-    mmixi_distill_parts(run, counters, written, &l);
-    if (mmixi_parts_read(m, a, &l, 1)) return -1;
-    mmixi_distill_written(run, written, 1);
-    mmix_rewind(m, mark);
-    return mmixi_run_note(m, a, &run->note, &run->note_size);
+    mmixi_model_file f;
+    if (!run || run->m->error_kind) return -1;
+    f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
+    mmixi_model_config(&f, "config", mmixi_distill_parts, &run->config);
+    mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &run->student->config);
+    mmixi_model_metadata(&f, "note", note ? note : "");
+    mmixi_distill_walk(&f, (mmix_distill *)run);
+    return mmixi_model_end(&f, path);
 }
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
-    mmix_archive *a;
     mmix_distill_config c;
-    mmix_decoder_config config;
+    mmix_decoder_config size;
     mmix_distill *run = NULL;
-    int64_t counters[MMIXI_DISTILL_COUNTERS];
+    mmix_decoder *d = NULL;
+    mmixi_model_file f;
     if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
     if (student) *student = NULL;
-    a = m ? mmix_archive_open(m, path) : NULL;
-    if (!a) return NULL;
+    f = mmixi_run_open(m, path, mmixi_distill_format, "mmix_distill_save");
+    if (!f.a) return NULL;
     memset(&c, 0, sizeof c);
-    memset(&config, 0, sizeof config);
-    if (!mmixi_format_is(a, mmixi_distill_format) || !mmix_archive_metadata(a, "decoder"))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_distill_save", path);
-    else if (!mmixi_config_parse(m, a, "config", mmixi_distill_config_of(&c))
-             && !mmixi_config_parse(m, a, "decoder", mmixi_decoder_config_of(&config))
-             && !mmixi_depth_check(m, a, config.depth)
-             && !mmixi_run_counters(m, a, counters, MMIXI_DISTILL_COUNTERS))
-        *student = mmixi_decoder_create(m, config, 0);
-    if (*student && !mmix_params_read((*student)->params, a, "student."))
-        run = mmix_distill_create(teacher, *student, c);
-    if (run && mmixi_distill_read(run, a, counters)) {
-        mmix_distill_destroy(run);
-        run = NULL;
+    memset(&size, 0, sizeof size);
+    if (!mmixi_model_config(&f, "config", mmixi_distill_parts, &c)
+        && !mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &size)) d = mmixi_decoder_create(m, size, 0);
+    if (d && !mmix_params_read(d->params, f.a, "student.")) run = mmix_distill_create(teacher, d, c);
+    if (run) mmixi_distill_walk(&f, run);
+    if (run) run->note = mmixi_run_note(&f, d->params);
+    if (!mmixi_model_end(&f, NULL)) {
+        *student = d;
+        return run;
     }
-    if (!run) {
-        mmix_decoder_destroy(*student);
-        *student = NULL;
-    }
-    mmix_archive_close(a);
-    return run;
+    mmix_distill_destroy(run);
+    mmix_decoder_destroy(d);
+    return NULL;
 }
 MMIXI_COLD_END
 
