@@ -12162,30 +12162,23 @@ struct mmix_distill {
 
 MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 {
+    enum { BOTH = MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN };
+    /* train; λ of hidden, token, sequence, supervised; temperature, steps, warmup, lr, min_lr, decay, clip */
+    static const mmix_stage stages[3] = { { MMIX_TRAIN_FLEX, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
+                                          { BOTH, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
+                                          { BOTH | MMIX_TRAIN_LORA, 0, 1, 1, 1, 1, 300, 10, 5e-4, 1e-5, 0.01, 1 } };
     mmix_distill_config c;
     memset(&c, 0, sizeof c);
+    memcpy(c.stage, stages, sizeof stages);
     c.stages = 3;
-    for (int i = 0; i < 3; i++) {
-        mmix_stage *s = &c.stage[i];
-        s->train = i == 0 ? MMIX_TRAIN_FLEX : i == 1 ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN
-            : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA;
-        s->hidden = i < 2;
-        s->token = 1;
-        s->sequence = s->supervised = i == 2;
-        s->temperature = 1;
-        s->steps = 300;
-        s->warmup = 10;
-        s->lr = i < 2 ? 1e-3 : 5e-4;
-        s->min_lr = 1e-5;
-        s->weight_decay = 0.01;
-        s->clip = 1;
-    }
     c.lora_rank = 8;
     c.lora_alpha = 16;
     c.lora_targets = MMIX_LORA_FFN;
     c.calibrate = 1;
     return c;
 }
+
+/* ---- what trains ---- */
 
 /* Whether the parameter of that name belongs to what trains. */
 static int mmixi_stage_trains(int train, const char *name)
@@ -12196,17 +12189,23 @@ static int mmixi_stage_trains(int train, const char *name)
         : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     return (train & needs) == needs;
 }
-/* Freezes and thaws a list for a stage, and gives it moments of 0 if any of it trains. */
-static int mmixi_distill_list(mmix_params *p, int train, mmix_adamw_state *adamw)
+/* Freezes and thaws the student's parameters, and gives a list moments of 0 if any of it trains. 0, or -1. */
+static int mmixi_distill_train(mmix_distill *run, int train)
 {
-    int any = 0;
-    mmix_adamw_free(adamw);
-    for (size_t i = 0; p && i < p->count; i++) {
-        p->at[i].frozen = !mmixi_stage_trains(train, p->at[i].name);
-        any |= !p->at[i].frozen;
+    int failed = 0;
+    for (int i = 0; i < 2; i++) {
+        mmix_params *p = i ? run->student->adapters : run->student->params;
+        int any = 0;
+        mmix_adamw_free(&run->adamw[i]);
+        for (size_t k = 0; p && k < p->count; k++) {
+            p->at[k].frozen = !mmixi_stage_trains(train, p->at[k].name);
+            any |= !p->at[k].frozen;
+        }
+        failed |= any ? mmix_adamw_init(&run->adamw[i], p) : p ? mmix_params_train(p, 0) : 0;
     }
-    return any ? mmix_adamw_init(adamw, p) : p ? mmix_params_train(p, 0) : 0;
+    return failed;
 }
+/* The stage's beginning, or the end of the last one. */
 static int mmixi_distill_begin(mmix_distill *run)
 {
     mmix_distill_config *c = &run->config;
@@ -12219,79 +12218,71 @@ static int mmixi_distill_begin(mmix_distill *run)
         c->lora_alpha = d->lora.alpha;
         c->lora_targets = d->lora.targets;
     }
-    return mmixi_distill_list(d->params, train, &run->adamw[0])
-        || mmixi_distill_list(d->adapters, train, &run->adamw[1]) ? -1 : 0;
+    return mmixi_distill_train(run, train);
 }
+
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
 #define MMIXI_STAGE(kind, member, low, high) MMIXI_SETTING(mmix_stage, kind, member, 1, low, high)
+#define MMIXI_STAGE_REAL(member, low) MMIXI_STAGE('d', member, low, DBL_MAX)
 #define MMIXI_RUN(kind, member) MMIXI_SETTING(mmix_distill_config, kind, member, 1, -HUGE_VAL, HUGE_VAL)
 static const mmixi_setting mmixi_stage_settings[] = {
-    MMIXI_STAGE('i', train, 1, 15), MMIXI_STAGE('d', hidden, 0, DBL_MAX), MMIXI_STAGE('d', token, 0, DBL_MAX),
-    MMIXI_STAGE('d', sequence, 0, DBL_MAX), MMIXI_STAGE('d', supervised, 0, DBL_MAX),
-    MMIXI_STAGE('d', temperature, DBL_MIN, DBL_MAX), MMIXI_STAGE('s', steps, 0, HUGE_VAL),
-    MMIXI_STAGE('s', warmup, 0, HUGE_VAL), MMIXI_STAGE('d', lr, DBL_MIN, DBL_MAX),
-    MMIXI_STAGE('d', min_lr, 0, DBL_MAX), MMIXI_STAGE('d', weight_decay, 0, DBL_MAX),
-    MMIXI_STAGE('d', clip, 0, DBL_MAX)
+    MMIXI_STAGE('i', train, 1, 15), MMIXI_STAGE_REAL(hidden, 0), MMIXI_STAGE_REAL(token, 0),
+    MMIXI_STAGE_REAL(sequence, 0), MMIXI_STAGE_REAL(supervised, 0), MMIXI_STAGE_REAL(temperature, DBL_MIN),
+    MMIXI_STAGE('s', steps, 0, HUGE_VAL), MMIXI_STAGE('s', warmup, 0, HUGE_VAL), MMIXI_STAGE_REAL(lr, DBL_MIN),
+    MMIXI_STAGE_REAL(min_lr, 0), MMIXI_STAGE_REAL(weight_decay, 0), MMIXI_STAGE_REAL(clip, 0)
 }, mmixi_distill_settings[] = {
-    MMIXI_RUN('s', stages), MMIXI_RUN('s', step_tokens), MMIXI_RUN('s', lora_rank), MMIXI_RUN('d', lora_alpha),
-    MMIXI_RUN('i', lora_targets), MMIXI_RUN('i', calibrate), MMIXI_RUN('i', hidden_outputs),
-    MMIXI_RUN('i', teacher_inputs)
+    MMIXI_SETTING(mmix_distill_config, 's', stages, 1, 1, MMIX_MAX_STAGES), MMIXI_RUN('s', step_tokens),
+    MMIXI_RUN('s', lora_rank), MMIXI_RUN('d', lora_alpha), MMIXI_RUN('i', lora_targets), MMIXI_RUN('i', calibrate),
+    MMIXI_RUN('i', hidden_outputs), MMIXI_RUN('i', teacher_inputs)
 };
-enum { MMIXI_STAGE_SETTINGS = sizeof mmixi_stage_settings / sizeof mmixi_stage_settings[0],
-      MMIXI_DISTILL_SETTINGS = sizeof mmixi_distill_settings / sizeof mmixi_distill_settings[0] };
+enum { MMIXI_STAGE_SETTINGS = sizeof mmixi_stage_settings / sizeof *mmixi_stage_settings,
+      MMIXI_DISTILL_SETTINGS = sizeof mmixi_distill_settings / sizeof *mmixi_distill_settings };
 
-/* Whether stage i can be run with this student. */
-static int mmixi_stage_ok(mmix_ctx *m, const char *who, const mmix_distill_config *c, size_t i,
-                          const mmix_decoder *d)
+/* Whether stage i can be run with this student. 0, or -1. */
+static int mmixi_stage_check(mmix_ctx *m, const char *who, const mmix_distill_config *c, size_t i,
+                             const mmix_decoder *d)
 {
     const mmix_stage *s = &c->stage[i];
     const int lora = s->train & MMIX_TRAIN_LORA;
-    char name[64];
     int any = lora || !s->steps;
+    char name[64];
     snprintf(name, sizeof name, "%s: stage %d", who, (int)i);
     if (mmixi_settings_check(m, name, s, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
         || mmixi_within(m, name, "the sum of the losses' weights", s->hidden + s->token + s->sequence + s->supervised,
-                        DBL_MIN, DBL_MAX)) return 0;
+                        DBL_MIN, DBL_MAX)) return -1;
     if (lora && !d->adapters && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank and targets",
-                         name, (double)c->lora_rank, c->lora_targets), 0;
+                         name, (double)c->lora_rank, c->lora_targets);
     for (size_t k = 0; !any && k < d->params->count; k++) any = mmixi_stage_trains(s->train, d->params->at[k].name);
-    if (!any)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, found train "
-                  "%d", name, s->train);
-    return any;
+    return any ? 0 : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student "
+                               "has, found train %d", name, s->train);
+}
+static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder *student,
+                                 const mmix_distill_config *c)
+{
+    static const char who[] = "mmix_distill_create";
+    const mmix_decoder_config *t = &teacher->config, *s = &student->config;
+    mmix_ctx *m = student->m;
+    int failed = 0;
+    if (teacher == student || student->in_run)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
+                         student->in_run ? "in no other run" : "another decoder than its teacher");
+    if (teacher->m != m || t->vocabulary != s->vocabulary || t->depth != s->depth || t->dim != s->dim
+        || t->media != s->media)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, vocabulary, depth, "
+                         "dim and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
+                         (double)s->vocabulary, (double)s->depth, (double)s->dim, (double)s->media,
+                         (double)t->vocabulary, (double)t->depth, (double)t->dim, (double)t->media);
+    if (mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return -1;
+    for (size_t i = 0; i < c->stages && !failed; i++) failed = mmixi_stage_check(m, who, c, i, student);
+    return failed;
 }
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
 {
-    const char *who = "mmix_distill_create";
     mmix_ctx *m = student ? student->m : NULL;
     mmix_distill *run;
-    if (!m || !teacher || m->error_kind) return NULL;
-    if (teacher == student || student->in_run) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
-                  student->in_run ? "in no other run" : "another decoder than its teacher");
-        return NULL;
-    }
-    if (teacher->m != m || teacher->config.vocabulary != student->config.vocabulary
-        || teacher->config.depth != student->config.depth || teacher->config.dim != student->config.dim
-        || teacher->config.media != student->config.media) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: expected a student of its teacher's context, vocabulary, depth, dim and media, "
-                  "found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
-                  (double)student->config.vocabulary, (double)student->config.depth,
-                  (double)student->config.dim,
-                  (double)student->config.media, (double)teacher->config.vocabulary,
-                  (double)teacher->config.depth, (double)teacher->config.dim, (double)teacher->config.media);
-        return NULL;
-    }
-    if (!config.stages || config.stages > MMIX_MAX_STAGES) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f stages, expected 1 to %d", who, (double)config.stages,
-                  MMIX_MAX_STAGES);
-        return NULL;
-    }
-    for (size_t i = 0; i < config.stages; i++)
-        if (!mmixi_stage_ok(m, who, &config, i, student)) return NULL;
+    if (!m || !teacher || m->error_kind || mmixi_distill_refused(teacher, student, &config)) return NULL;
     run = (mmix_distill *)mmixi_alloc(m, sizeof *run);
     if (!run) return NULL;
     memset(run, 0, sizeof *run);
@@ -12308,8 +12299,7 @@ MMIXDEF void mmix_distill_destroy(mmix_distill *run)
 {
     if (!run) return;
     run->student->in_run = 0;
-    mmixi_distill_list(run->student->params, 0, &run->adamw[0]);
-    mmixi_distill_list(run->student->adapters, 0, &run->adamw[1]);
+    mmixi_distill_train(run, 0);
     mmixi_free(run->m, run, sizeof *run);
 }
 MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run) { return run ? run->number : 0; }
@@ -12317,166 +12307,130 @@ MMIXDEF const char *mmix_distill_note(const mmix_distill *run) { return run ? ru
 
 /* ---- answers ---- */
 
-/* The answers of a batch: n of them; of each the row among B·L, and the token wanted. */
-typedef struct mmixi_answers { mmix_tensor *rows, *wanted; size_t n; } mmixi_answers;
-static int mmixi_answers_find(mmix_ctx *m, const mmix_tensor *target, mmixi_answers *a)
+/* Of each answer in a batch the row among B·L and the token wanted, (1, n) int32. */
+typedef struct mmixi_answers { mmix_tensor *rows, *wanted; } mmixi_answers;
+/* Of target (B, L), which has tokens of the decoder or less than 0, not all of them. 0, or -1. */
+static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name, const mmix_tensor *target,
+                              mmixi_answers *a)
 {
-    size_t shape[2];
-    memset(a, 0, sizeof *a);
-    for (size_t i = 0; i < mmix_count(target); i++) a->n += mmixi_index(target, i) >= 0;
-    shape[0] = 1;
-    shape[1] = a->n;
-    a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    const size_t all = mmix_count(target), L = target->shape[1];
+    size_t shape[2] = { 1, 0 };
+    for (size_t i = 0; i < all; i++) shape[1] += mmixi_index(target, i) >= 0;
+    if (!shape[1]) return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
+    a->rows = mmix_new(d->m, MMIX_DTYPE_I32, 2, shape);
+    a->wanted = mmix_new(d->m, MMIX_DTYPE_I32, 2, shape);
     if (!a->rows || !a->wanted) return -1;
-    for (size_t i = 0, k = 0; i < mmix_count(target); i++) {
-        if (mmixi_index(target, i) < 0) continue;
+    for (size_t i = 0, k = 0; i < all; i++) {
+        const int32_t token = mmixi_index(target, i);
+        if (token < 0) continue;
+        if ((size_t)token >= d->config.vocabulary)
+            return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
+                             "most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
+                             (double)d->config.vocabulary - 1);
         mmix_data_i32(a->rows)[k] = (int32_t)i;
-        mmix_data_i32(a->wanted)[k++] = mmixi_index(target, i);
+        mmix_data_i32(a->wanted)[k++] = token;
     }
     return 0;
 }
-/* Logits (1, n, K) at the answers. */
-static mmix_tensor *mmixi_answer_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden,
-                                        const mmixi_answers *a)
-{
-    size_t shape[2];
-    if (!hidden) return NULL;
-    shape[0] = hidden->shape[0] * hidden->shape[1];
-    shape[1] = hidden->shape[2];
-    return mmix_decoder_logits(m, d, mmix_gather(m, mmix_reshape(m, hidden, 2, shape), a->rows));
-}
-/* Targets that are tokens of the decoder, at least one of them. */
-static int mmixi_targets_check(const mmix_distill *run, const char *who, const char *name,
-                               const mmix_tensor *target)
-{
-    const size_t K = run->student->config.vocabulary, L = target->shape[1];
-    size_t n = 0;
-    for (size_t i = 0; i < mmix_count(target); i++) {
-        const int32_t token = mmixi_index(target, i);
-        n += token >= 0;
-        if (token >= 0 && (size_t)token >= K)
-            return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, "
-                             "expected at most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
-                             (double)K - 1), 0;
-    }
-    return n ? 1 : (mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name),
-                    0);
-}
-static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b)
+/* Checks a batch and finds its answers, and those of what is decoded already. 0, or -1. */
+static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                               mmixi_answers a[2])
 {
     mmix_ctx *m = run->m;
     mmixi_dims d;
-    if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who), 0;
-    return mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
-                        b->mask)
-        && mmixi_targets_check(run, who, "target", b->target)
-        && mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)
-        && (!b->decoded || (mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
-                                         b->decoded_target)
-                            && mmixi_targets_check(run, who, "decoded_target", b->decoded_target)));
+    if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who);
+    if (!mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target, b->mask)
+        || mmixi_answers_find(run->student, who, "target", b->target, &a[0])
+        || !mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)) return -1;
+    return !b->decoded || (mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                                        b->decoded_target)
+                           && !mmixi_answers_find(run->student, who, "decoded_target", b->decoded_target, &a[1]))
+        ? 0 : -1;
 }
-/* Rows of a tensor (B, …). */
-static mmix_tensor *mmixi_sequences_of(mmix_ctx *m, mmix_tensor *x, mmix_tensor *rows)
+/* Logits (1, n, K) at the answers, x (B, L, D). */
+static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, const mmixi_answers *a)
 {
-    size_t shape[MMIX_MAX_DIMS];
-    mmix_tensor *y;
-    memcpy(shape, x->shape, sizeof shape);
-    shape[1] = mmix_count(x) / x->shape[0];
-    y = mmix_gather(m, mmix_reshape(m, x, 2, shape), rows);
-    memcpy(shape, x->shape, sizeof shape);
-    shape[0] = mmix_count(rows);
-    return mmix_reshape(m, y, x->ndim, shape);
+    x = mmixi_as(d->m, x, 2, mmix_shape(x, 0) * mmix_shape(x, 1), mmix_shape(x, 2), 0, 0);
+    return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
 }
-/* Copies tokens and targets of a batch whose answers the teacher is to decode; first, length (B): where each
-   row's answer begins, L if it has none, and how long it is. */
-static int mmixi_distill_answers(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                 int32_t *tokens, int32_t *wanted, size_t *first, size_t *length)
+/* Copies the tokens of a batch whose answers the teacher is to decode; first, length (B): where each row's
+   answer begins, L if it has none, and how long it is. */
+static int mmixi_distill_questions(mmix_ctx *m, const char *who, const mmix_distill_batch *b, int32_t *tokens,
+                                   size_t *first, size_t *length)
 {
-    const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
+    const size_t L = b->input.tokens->shape[1];
     const mmix_span *last = b->input.n_spans ? &b->input.spans[b->input.n_spans - 1] : NULL;
     const size_t behind = last ? last->start + mmixi_span_tokens(last) : 0;      /* the first place there */
-    for (size_t r = 0; r < B; r++) {
-        first[r] = L;
-        length[r] = 0;
-        for (size_t t = 0; t < L; t++) {
-            tokens[r * L + t] = mmixi_index(b->input.tokens, r * L + t);
-            wanted[r * L + t] = -1;
-            if (mmixi_index(b->target, r * L + t) < 0) continue;
-            if (!length[r]++) first[r] = t;
-            if (first[r] + length[r] != t + 1 || t + 1 < behind)
-                return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; "
-                                 "where the teacher is to decode, an answer is one run behind all spans", who,
-                                 (double)t, (double)r,
-                                 t + 1 < behind ? "before a span's end" : "after a gap");
-        }
+    for (size_t i = 0; i < mmix_count(b->target); i++) {
+        const size_t r = i / L, t = i % L;
+        if (!t) first[r] = L, length[r] = 0;
+        tokens[i] = mmixi_index(b->input.tokens, i);
+        if (mmixi_index(b->target, i) < 0) continue;
+        if (!length[r]++) first[r] = t;
+        if (first[r] + length[r] != t + 1 || t + 1 < behind)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where the "
+                             "teacher is to decode, an answer is one run behind all spans", who, (double)t,
+                             (double)r, t + 1 < behind ? "before a span's end" : "after a gap");
     }
     return 0;
 }
 /* The teacher's own answers, greedily, in place of the true ones: rows whose answers begin at the same place
    together. */
 static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                mmix_sequence *decoded, mmix_tensor **target)
+                                mmix_sequence *decoded, mmixi_answers *a)
 {
     mmix_ctx *m = run->m;
-    const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
+    const size_t *all = b->input.tokens->shape, B = all[0], L = all[1];
     size_t *first = (size_t *)mmixi_step_array(m, B, 2, sizeof *first), *length = first + B;
-    int32_t *tokens, *wanted;
+    mmix_tensor *target = mmix_new(m, MMIX_DTYPE_I32, 2, all);
+    int32_t *tokens, *wanted, *made;
     *decoded = b->input;
-    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
-    *target = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
-    if (!first || !decoded->tokens || !*target) return -1;
+    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, all);
+    if (!first || !target || !decoded->tokens) return -1;
     tokens = mmix_data_i32(decoded->tokens);
-    wanted = mmix_data_i32(*target);
-    if (mmixi_distill_answers(run, who, b, tokens, wanted, first, length)) return -1;
+    wanted = mmix_data_i32(mmix_fill(target, -1));
+    if (mmixi_distill_questions(m, who, b, tokens, first, length)) return -1;
     for (size_t r = 0; r < B; r++) {
         const mmix_mark mark = mmix_mark_here(m);
-        const size_t at = first[r];
-        size_t n = 0, count = 0, shape[2];
+        const size_t at = first[r], shape[2] = { B, at + 1 };
+        size_t n = 0, count = 0;
         mmix_sequence q = b->input;
-        mmix_tensor *rows = at < L ? mmix_new(m, MMIX_DTYPE_I32, 1, &B) : NULL;
-        int32_t *made;
-        if (at == L) continue;
-        if (!rows) return -1;
-        for (size_t i = r; i < B; i++)
-            if (first[i] == at) {
-                mmix_data_i32(rows)[n++] = (int32_t)i;
-                count = mmixi_max(count, length[i]);
-            }
-        rows = mmix_slice(m, rows, 0, 0, n);
-        shape[0] = n;
-        shape[1] = at + 1;
+        mmix_tensor *rows;
+        if (at == L) continue;                   /* no answer, or done */
+        rows = mmix_new(m, MMIX_DTYPE_I32, 1, shape);
         q.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+        for (size_t i = r; i < B && !m->error_kind; i++) {
+            if (first[i] != at) continue;
+            memcpy(mmix_data_i32(q.tokens) + n * shape[1], tokens + i * L, shape[1] * sizeof *tokens);
+            mmix_data_i32(rows)[n++] = (int32_t)i;
+            count = mmixi_max(count, length[i]);
+        }
+        rows = mmix_slice(m, rows, 0, 0, n);
+        q.tokens = mmix_slice(m, q.tokens, 0, 0, n);
+        if (q.media)
+            q.media = mmixi_as(m, mmix_gather(m, mmixi_as(m, q.media, 2, B, mmix_count(q.media) / B, 0, 0), rows), 3, n,
+                               mmix_shape(q.media, 1), mmix_shape(q.media, 2), 0);
         made = (int32_t *)mmixi_step_array(m, n, count, sizeof *made);
-        if (!rows || !q.tokens || !made) return -1;
-        for (size_t k = 0; k < n; k++)
-            memcpy(mmix_data_i32(q.tokens) + k * shape[1], tokens + (size_t)mmixi_index(rows, k) * L,
-                   shape[1] * sizeof *tokens);
-        if (q.media) q.media = mmixi_sequences_of(m, q.media, rows);
-        if (!mmix_decoder_continue(m, run->teacher, &q, NULL, made, count)) return -1;
+        if (!made || !mmix_decoder_continue(m, run->teacher, &q, NULL, made, count)) return -1;
         for (size_t k = 0; k < n; k++) {
-            const size_t i = (size_t)mmixi_index(rows, k);
-            for (size_t t = 0; t < length[i] && at + t < L; t++) {
-                wanted[i * L + at + t] = made[k * count + t];
-                if (at + t + 1 < L) tokens[i * L + at + t + 1] = made[k * count + t];
-            }
-            first[i] = L;                        /* done */
+            const size_t i = (size_t)mmixi_index(rows, k), to = i * L + at, fit = L - 1 - at;
+            memcpy(wanted + to, made + k * count, length[i] * sizeof *made);
+            memcpy(tokens + to + 1, made + k * count, mmixi_min(length[i], fit) * sizeof *made);
+            first[i] = L;
         }
         mmix_rewind(m, mark);
     }
-    return 0;
+    return mmixi_answers_find(run->student, who, "target", target, a);
 }
-/* Whether two sequences are the same as far as the answers of `target` depend on them. */
-static int mmixi_same_until(const mmix_sequence *a, const mmix_sequence *b, const mmix_tensor *target)
+/* Whether two sequences are the same as far as the answers depend on them. */
+static int mmixi_same_until(const mmix_sequence *x, const mmix_sequence *y, const mmixi_answers *a)
 {
-    const size_t B = b->tokens->shape[0], L = b->tokens->shape[1];
-    if (a->media != b->media || a->tokens->shape[1] != L || a->spans != b->spans || a->n_spans != b->n_spans)
-        return 0;
-    for (size_t r = 0; r < B; r++) {
-        size_t end = L;
-        while (end && mmixi_index(target, r * L + end - 1) < 0) end--;
-        for (size_t t = 0; t < end; t++)
-            if (mmixi_index(a->tokens, r * L + t) != mmixi_index(b->tokens, r * L + t)) return 0;
+    const size_t L = y->tokens->shape[1];
+    if (x->media != y->media || x->tokens->shape[1] != L || x->spans != y->spans || x->n_spans != y->n_spans) return 0;
+    for (size_t k = 0, i = 0; k < mmix_count(a->rows); k++) {
+        const size_t at = (size_t)mmixi_index(a->rows, k);
+        for (i = mmixi_max(i, at - at % L); i <= at; i++)
+            if (mmixi_index(x->tokens, i) != mmixi_index(y->tokens, i)) return 0;
     }
     return 1;
 }
@@ -12494,84 +12448,87 @@ static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight,
 /* All losses of a checked batch whose λ is above 0 (with `all` the others, too, but L_seq): their sum,
    recorded if recording is on; the parts in stats. NULL on error. */
 static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                       int all, mmix_distill_stats *stats)
+                                       mmixi_answers a[2], int all, mmix_distill_stats *stats)
 {
     mmix_ctx *m = run->m;
+    const mmix_decoder *d = run->student;
     const mmix_distill_config *c = &run->config;
     const mmix_stage *s = &c->stage[mmixi_min(run->stage, c->stages - 1)];
-    const size_t depth = run->student->config.depth;
-    const int record = mmix_record(m, 0), hid = all || s->hidden > 0;
+    const size_t depth = d->config.depth;
+    const int record = mmix_record(m, 0), hidden = all || s->hidden > 0, outputs = hidden && c->hidden_outputs;
     mmix_decoder_options teach, learn;
-    mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth, 1, sizeof *taps), *teacher, *student,
-        *x, *sum = NULL, *target = b->decoded_target;
+    mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth + 1, 1, sizeof *taps), **of = taps + depth,
+        **inputs = of + depth, **its = outputs ? inputs + 1 : taps, *teacher, *student, *x, *sum = NULL, *mean;
     mmix_sequence decoded;
-    mmixi_answers a, own;
-    if (!taps || mmixi_answers_find(m, b->target, &a)) return NULL;
-    stats->tokens = a.n;
+    if (!taps) return NULL;
     memset(&teach, 0, sizeof teach);
     memset(&learn, 0, sizeof learn);
-    if (hid && !c->hidden_outputs) {
-        teach.mixed = taps;
-        learn.mixed = taps + depth;
-    }
-    if ((hid && c->hidden_outputs) || c->teacher_inputs) teach.outputs = taps + (teach.mixed ? 2 * depth : 0);
-    if (hid && c->hidden_outputs) learn.outputs = taps + depth;
+    if (hidden) *(outputs ? &learn.outputs : &learn.mixed) = of;
+    if (hidden && !outputs) teach.mixed = its;
+    if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;        /* a layer's output is the next one's input */
+    if (c->teacher_inputs) learn.inputs = inputs;
+    inputs[0] = NULL;                            /* the first layer reads the embedding */
     if (s->sequence > 0 && b->decoded) decoded = *b->decoded;
-    else if (s->sequence > 0 && mmixi_distill_decode(run, who, b, &decoded, &target)) return NULL;
-    teacher = mmixi_answer_logits(m, run->teacher, mmix_decoder_forward(m, run->teacher, &b->input, &teach),
-                                  &a);
-    if (c->teacher_inputs && teacher) {          /* the first layer reads the embedding, as the teacher's */
-        learn.inputs = (mmix_tensor **)mmixi_step_array(m, depth, 1, sizeof *learn.inputs);
-        for (size_t i = 0; learn.inputs && i < depth; i++) learn.inputs[i] = i ? teach.outputs[i - 1] : NULL;
-    }
+    else if (s->sequence > 0 && mmixi_distill_decode(run, who, b, &decoded, &a[1])) return NULL;
+    x = mmix_decoder_forward(m, run->teacher, &b->input, &teach);
+    teacher = mmixi_answer_logits(run->teacher, x, &a[0]);
     mmix_record(m, record);
-    x = m->error_kind ? NULL : mmix_decoder_forward(m, run->student, &b->input, &learn);
-    student = mmixi_answer_logits(m, run->student, x, &a);
-    if (hid && student) {
-        mmix_tensor *mean = NULL, **its = teach.mixed ? teach.mixed : teach.outputs,
-            **of = learn.mixed ? learn.mixed : learn.outputs;
-        for (size_t i = 0; i < depth; i++) {
-            mmix_tensor *one = mmix_kd_hidden(m, of[i], its[i], b->mask, 1);
-            mean = mean ? mmix_add(m, mean, one) : one;
-        }
+    x = mmix_decoder_forward(m, d, &b->input, &learn);
+    student = mmixi_answer_logits(d, x, &a[0]);
+    if (!student) return NULL;
+    if (hidden) {
+        mean = mmix_kd_hidden(m, of[0], its[0], b->mask, 1);
+        for (size_t i = 1; i < depth; i++) mean = mmix_add(m, mean, mmix_kd_hidden(m, of[i], its[i], b->mask, 1));
         sum = mmixi_weighted(m, sum, s->hidden, mmix_scale(m, mean, 1 / (double)depth, 0), &stats->hidden);
     }
-    if ((all || s->token > 0) && student)
+    if (all || s->token > 0)
         sum = mmixi_weighted(m, sum, s->token, mmix_kd_token(m, student, teacher, NULL, s->temperature),
                              &stats->token);
-    if ((all || s->supervised > 0) && student)
-        sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a.wanted, -1),
+    if (all || s->supervised > 0)
+        sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a[0].wanted, -1),
                              &stats->supervised);
-    if (s->sequence > 0 && student && !mmixi_answers_find(m, target, &own)) {
-        if (!mmixi_same_until(&decoded, &b->input, target) || c->teacher_inputs)
-            x = mmix_decoder_forward(m, run->student, &decoded, NULL);
-        sum = mmixi_weighted(m, sum, s->sequence,
-                             mmix_cross_entropy(m, mmixi_answer_logits(m, run->student, x, &own), own.wanted,
-                                                -1),
-                             &stats->sequence);
+    if (s->sequence > 0) {
+        if (c->teacher_inputs || !mmixi_same_until(&decoded, &b->input, &a[1]))
+            x = mmix_decoder_forward(m, d, &decoded, NULL);
+        sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, mmixi_answer_logits(d, x, &a[1]), a[1].wanted,
+                                                                     -1), &stats->sequence);
     }
     return m->error_kind ? NULL : sum;
 }
-static void mmixi_distill_stats(const mmix_distill *run, mmix_distill_stats *s)
+/* The loss of a batch, recorded if the student is to learn from it. NULL on error. */
+static mmix_tensor *mmixi_distill_call(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                                       int learn, mmix_distill_stats *stats)
 {
-    memset(s, 0, sizeof *s);
-    s->stage = run->stage;
-    s->step = run->step;
-    s->steps = run->stage < run->config.stages ? run->config.stage[run->stage].steps : 0;
+    mmix_ctx *m = run->m;
+    const int record = m->recording;
+    mmixi_answers a[2];
+    mmix_tensor *loss;
+    if (mmixi_distill_check(run, who, b, a) || (learn && !run->number && run->config.calibrate
+        && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return NULL;
+    mmix_record(m, learn && !record ? 1 : learn * record);
+    loss = mmixi_distill_loss(run, who, b, a, !learn, stats);
+    mmix_record(m, record);
+    stats->tokens = mmix_count(a[0].rows);
+    stats->loss = mmix_item(loss);
+    return loss;
+}
+static mmix_distill_stats mmixi_distill_stats(const mmix_distill *run)
+{
+    mmix_distill_stats s;
+    memset(&s, 0, sizeof s);
+    s.stage = run->stage;
+    s.step = run->step;
+    if (run->stage < run->config.stages) s.steps = run->config.stage[run->stage].steps;
+    return s;
 }
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
     mmix_distill_stats s;
     mmix_mark mark;
-    mmix_tensor *loss;
-    int record;
-    if (!run || run->m->error_kind || !mmixi_distill_check(run, "mmix_distill_losses", batch)) return -1;
-    mmixi_distill_stats(run, &s);
+    if (!run || run->m->error_kind) return -1;
     mark = mmix_mark_here(run->m);
-    record = mmix_record(run->m, 0);
-    loss = mmixi_distill_loss(run, "mmix_distill_losses", batch, 1, &s);
-    if (loss) s.loss = mmix_item(loss);
-    mmix_record(run->m, record);
+    s = mmixi_distill_stats(run);
+    mmixi_distill_call(run, "mmix_distill_losses", batch, 0, &s);
     mmix_rewind(run->m, mark);
     if (stats) *stats = s;
     return run->m->error_kind ? -1 : 0;
@@ -12601,38 +12558,30 @@ static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
 }
 MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
+    static const char who[] = "mmix_distill_step";
     mmix_ctx *m = run ? run->m : NULL;
     mmix_distill_stats s;
     mmix_tensor *loss, *up;
     mmix_mark mark;
-    int record, failed = 0;
+    int failed = 0;
     if (!run || m->error_kind) return -1;
     while (run->stage < run->config.stages && !run->config.stage[run->stage].steps) {
         run->stage++;                            /* a stage of no steps */
         if (mmixi_distill_begin(run)) return -1;
     }
-    mmixi_distill_stats(run, &s);
+    s = mmixi_distill_stats(run);
     if (stats) *stats = s;
     if (run->stage >= run->config.stages) return 0;
-    if (!mmixi_distill_check(run, "mmix_distill_step", batch)) return -1;
-    if (!run->number && run->config.calibrate
-        && mmix_linmu_calibrate(run->student, run->teacher, &batch->input)) return -1;
     mark = mmix_mark_here(m);
-    record = mmix_record(m, m->recording ? m->recording : 1);
-    loss = mmixi_distill_loss(run, "mmix_distill_step", batch, 0, &s);
-    mmix_record(m, record);
+    loss = mmixi_distill_call(run, who, batch, 1, &s);
     if (!loss) return -1;
-    s.loss = mmix_item(loss);
     if (!mmixi_wants(loss))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_step: nothing that stage %.0f trains takes "
-                         "part in this batch (Local-Swin needs spans or a text window)", (double)run->stage);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
+                         "(Local-Swin needs spans or a text window)", who, (double)run->stage);
     if (!(s.loss - s.loss == 0))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_distill_step: the loss of call %.0f is not a number; a lower "
-                         "rate may help", (double)run->number);
-    up = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
-    if (!up) return -1;
-    mmix_fill(up, (double)s.tokens);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate may help",
+                         who, (double)run->number);
+    up = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), (double)s.tokens);
     if (mmix_backward_from(m, &loss, &up, 1)) return -1;
     mmix_rewind(m, mark);
     run->number++;
@@ -12643,20 +12592,20 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
 }
 MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user)
 {
+    int more = 1;
     if (!run) return -1;
     if (!next) return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "mmix_distill_run: next is NULL");
-    for (;;) {
+    while (more == 1) {
         mmix_distill_batch batch;
         mmix_distill_stats stats;
-        int more;
         mmix_reset(run->m);
         if (run->stage >= run->config.stages) return run->m->error_kind ? -1 : 0;
         memset(&batch, 0, sizeof batch);
         if (next(user, run->m, run->number, &batch)) return run->m->error_kind ? -1 : 1;
         more = mmix_distill_step(run, &batch, &stats);
-        if (more <= 0) return more;
-        if (show && show(user, &stats)) return 1;
+        if (more == 1 && show && show(user, &stats)) return 1;
     }
+    return more;
 }
 /* ==== >>metrics ======================================================================
 
