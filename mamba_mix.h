@@ -8910,7 +8910,7 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
 
 /* ---- numbers of configs ---- */
 
-/* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u uint64_t; a capital letter:
+/* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u a uint64_t in two, the upper half first; a capital letter:
    files of older versions lack it. Each has to lie in low … high. */
 typedef struct mmixi_setting { char name[28]; size_t offset; int kind, count; double low, high; } mmixi_setting;
 #define MMIXI_SETTING(config, kind, member, count, low, high) \
@@ -8922,7 +8922,7 @@ static double mmixi_setting_get(const void *config, const mmixi_setting *s, size
     case 's': return (double)((const size_t *)p)[i];
     case 'i': return ((const int *)p)[i];
     case 'd': return ((const double *)p)[i];
-    default: return (double)((const uint64_t *)p)[i];
+    default: return (double)(*(const uint64_t *)p >> (i ? 0 : 32) & UINT32_MAX);
     }
 }
 static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
@@ -11856,7 +11856,8 @@ static const mmixi_setting mmixi_dino_settings[] = {
     MMIXI_DINO('d', clip, -FLT_MAX, FLT_MAX), MMIXI_DINO_SIZE(freeze_last_layer, 0),
     MMIXI_DINO('d', momentum, 0, 1), MMIXI_DINO('d', center_momentum, 0, 1), MMIXI_DINO_TEMP(student_temp),
     MMIXI_DINO_TEMP(teacher_temp), MMIXI_DINO_TEMP(teacher_temp_warm), MMIXI_DINO_SIZE(teacher_temp_epochs, 0),
-    MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL), MMIXI_DINO('u', seed, 0, HUGE_VAL)
+    MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL),
+    MMIXI_SETTING(mmix_dino_config, 'u', seed, 2, 0, UINT32_MAX)
 };
 enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_settings[0] };
 
@@ -12154,7 +12155,7 @@ struct mmix_distill {
     mmix_decoder *student;
     mmix_distill_config config;
     size_t stage, step;                          /* optimiser steps made in the stage */
-    uint64_t number;                             /* calls made */
+    size_t number;                               /* calls made */
     size_t tokens;                               /* answer tokens whose gradients wait */
     mmix_adamw_state adamw[2];                   /* of decoder and adapters; zeroed where nothing trains */
     char *note;                                  /* in the memory of the student's parameters */
@@ -15639,13 +15640,12 @@ static const mmix_entry *mmixi_entry(const mmix_archive *a, const char *prefix, 
 /* Text is printed twice: measured, then into step memory. Whether there is a next time. */
 static int mmixi_text_again(mmix_ctx *m, mmixi_text *t)
 {
-    const int measured = t->room > 0;
+    const int first = !t->room;
     if (t->out || m->error_kind) return 0;
     t->room = t->at + 1;
     t->at = 0;
-    if (measured) t->out = (char *)mmixi_step(m, t->room);
-    if (t->out) *t->out = 0;
-    return !measured || t->out;
+    if (!first && (t->out = (char *)mmixi_step(m, t->room)) != NULL) *t->out = 0;
+    return first || t->out;
 }
 /* The line of a parameter or entry, with the shape that is expected (NULL: without). */
 static void mmixi_print_shape(mmixi_text *t, const char *what, const char *prefix, const char *name, int ndim,
@@ -15739,7 +15739,12 @@ static void mmixi_model_metadata(mmixi_model_file *f, const char *key, const cha
     f->metadata[f->n_metadata++] = key;
     f->metadata[f->n_metadata++] = value;
 }
-/* With an archive, which it closes at the end, to read; else to save, format NULL: parameters alone. */
+static int mmixi_format_is(const mmix_archive *a, const char *format)
+{
+    const char *found = mmix_archive_metadata(a, "format");
+    return found && !strcmp(found, format);
+}
+/* To read an archive, which is closed at the end, or without one to save; format NULL: any. */
 static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const char *format)
 {
     mmixi_model_file f;
@@ -15747,7 +15752,9 @@ static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const ch
     f.m = m;
     f.a = a;
     f.mark = mmix_mark_here(m);
-    if (format) mmixi_model_metadata(&f, "format", format);
+    if (format && !a) mmixi_model_metadata(&f, "format", format);
+    if (format && a && !mmixi_format_is(a, format))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file of the format \"%s\"", a->path, format);
     return f;
 }
 /* Saves what has been collected, or closes the archive. 0, or -1. */
@@ -15781,23 +15788,22 @@ static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_par
                           values + ((const mmix_real *)t->data - p->values));
     }
 }
-/* n numbers; integers count something and are never negative. */
 static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype, size_t n,
                               void *data)
 {
     const mmix_entry *e = mmixi_entry(f->a, prefix, name);
-    if (!f->a) {
-        mmixi_model_entry(f, prefix, name, dtype, 1, &n, data);
-        return;
-    }
-    if (!e || mmix_entry_count(e) != n)
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the run file has no %s%s of %.0f numbers", f->a->path, prefix, name,
-                  (double)n);
-    if (mmixi_archive_read(f->m, f->a, e, data, n, dtype) || dtype != MMIX_FILE_I64) return;
-    for (size_t i = 0; i < n; i++)
-        if (((const int64_t *)data)[i] < 0)
-            mmix_fail(f->m, MMIX_ERROR_FILE, "%s: number %.0f of the run file's %s%s is negative", f->a->path,
-                      (double)i, prefix, name);
+    if (!f->a) mmixi_model_entry(f, prefix, name, dtype, 1, &n, data);
+    else if (e) mmixi_archive_read(f->m, f->a, e, data, n, dtype);
+    else mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the run file has no %s%s", f->a->path, prefix, name);
+}
+static void mmixi_model_counters(mmixi_model_file *f, size_t *const *counter, size_t n)
+{
+    int64_t *value = (int64_t *)mmixi_step(f->m, n * sizeof *value);
+    for (size_t i = 0; value && i < n; i++) value[i] = (int64_t)*counter[i];
+    if (value) mmixi_model_array(f, "", "counters", MMIX_FILE_I64, n, value);
+    for (size_t i = 0; f->a && !f->m->error_kind && i < n; i++)
+        if (value[i] >= 0) *counter[i] = (size_t)value[i];
+        else mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the run file's counter %.0f is negative", f->a->path, (double)i);
 }
 static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
 {
@@ -15808,7 +15814,7 @@ static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmi
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 {
     mmixi_model_file f;
-    if (!p || p->m->error_kind) return -1;
+    if (!p) return -1;
     f = mmixi_model_begin(p->m, NULL, NULL);
     mmixi_model_params(&f, "", (mmix_params *)p, p->values);
     return mmixi_model_end(&f, path);
@@ -15817,25 +15823,18 @@ MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 /* ---- configs: {"name":[numbers], …}, by the tables that the checks read ---- */
 
 enum { MMIXI_CONFIG_TEXT = 8192 };
-/* A uint64_t is two numbers, the upper half first: a double holds 53 bits. */
-static size_t mmixi_setting_count(const mmixi_setting *s) { return s->kind == 'u' ? 2 : (size_t)s->count; }
-static double mmixi_setting_number(const void *config, const mmixi_setting *s, size_t k)
-{
-    const void *p = (const char *)config + s->offset;
-    return s->kind == 'u' ? (double)(*(const uint64_t *)p >> (k ? 0 : 32) & UINT32_MAX)
-        : mmixi_setting_get(config, s, k);
-}
 static void mmixi_setting_print(mmixi_text *t, const char *name, const void *config, const mmixi_setting *s)
 {
     mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
-    for (size_t k = 0; k < mmixi_setting_count(s); k++) {
+    for (int k = 0; k < s->count; k++) {
         char number[64], local[64];
-        snprintf(local, sizeof local, "%.17g", mmixi_setting_number(config, s, k));          /* exact */
+        snprintf(local, sizeof local, "%.17g", mmixi_setting_get(config, s, (size_t)k));             /* exact */
         mmixi_point(number, local, localeconv()->decimal_point, ".");
         mmixi_print(t, "%s%s", k ? "," : "[", number);
     }
     mmixi_print(t, "]");
 }
+/* Of one number Hugging Face's files have no list. */
 static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, void *config, const mmixi_setting *s)
 {
     const int kind = s->kind | 32;
@@ -15843,12 +15842,15 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, voi
     void *p = (char *)config + s->offset;
     double high = kind == 's' ? 4e15 : kind == 'i' ? 1e9 : kind == 'u' ? UINT32_MAX : HUGE_VAL,
         low = kind == 'i' || kind == 'd' ? -high : 0;
-    size_t k = 0;
+    int ok = 1;
     /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
     if (!strcmp(s->name, "depth")) high = (double)mmixi_min(f->a->count, MMIXI_DEPTH_MAX);
-    for (; (item = mmixi_json_next(list, item, &unused)) != NULL && k < mmixi_setting_count(s); k++) {
+    if (s->kind < 'a' && (!list || *list == 'n')) return;        /* left out, or null */
+    for (int k = 0; ok && k < s->count; k++) {
+        item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
         const double x = mmixi_json_number(item, (double)NAN);
-        if (!(x >= low && x <= high)) break;
+        ok = x >= low && x <= high;
+        if (!ok) break;
         switch (kind) {
         case 's': ((size_t *)p)[k] = (size_t)x; break;
         case 'i': ((int *)p)[k] = (int)x; break;
@@ -15856,9 +15858,9 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, voi
         default: *(uint64_t *)p = *(uint64_t *)p << 32 | (uint64_t)x;
         }
     }
-    if ((list || s->kind >= 'a') && (item || k < mmixi_setting_count(s)))    /* a capital letter: or none at all */
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %.0f of %g to %g", f->a->path,
-                  name, (double)mmixi_setting_count(s), low, high);
+    if (!ok || mmixi_json_next(list, item, &unused))
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %g to %g", f->a->path, name,
+                  s->count, low, high);
 }
 /* Part of a config: the numbers of one table, `prefix` before their names. */
 static void mmixi_config_part(mmixi_model_file *f, const char *prefix, const void *config,
@@ -15911,11 +15913,6 @@ static int mmixi_model_config(mmixi_model_file *f, const char *key, mmixi_config
     }
     return f->m->error_kind ? -1 : 0;
 }
-static int mmixi_format_is(const mmix_archive *a, const char *format)
-{
-    const char *found = mmix_archive_metadata(a, "format");
-    return found && !strcmp(found, format);
-}
 
 /* ---- backbones ---- */
 
@@ -15924,49 +15921,45 @@ static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_forma
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
     mmixi_model_file f;
-    if (!v || m->error_kind) return -1;
+    if (!v) return -1;
     f = mmixi_model_begin(m, NULL, mmixi_vision_format);
     mmixi_model_config(&f, "config", mmixi_vision_parts, &v->config);
     mmixi_model_params(&f, "", v->params, v->params->values);
     return mmixi_model_end(&f, path);
 }
 
-/* What names and shapes tell of a backbone: size `axis` of an array. */
-typedef struct mmixi_vision_sizes { size_t dim, patch, registers, positions, mlp, inner, conv, width, heads;
-                                  } mmixi_vision_sizes;
-static const struct { char name[32]; int axis; } mmixi_vision_shapes[] = {
-    {"cls_token", 2}, {"patch_embed.proj.weight", 3}, {"pos_embed_cls", 1}, {"pos_embed", 1},
-    {"blocks.0.mlp.fc1.weight", 0}, {"layers.0.mixer.out_proj.weight", 1}, {"layers.0.mixer.conv1d.weight", 0},
-    {"layers.0.mixer.conv1d.weight", 2}, {"layers.0.mixer.A_log", 0}
-};
+/* Size `axis` of an array, 0 if there is none. */
+static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const char *name, int axis)
+{
+    const mmix_entry *e = mmixi_entry(a, prefix, name);
+    return e && axis < e->ndim ? e->shape[axis] : 0;
+}
+/* What names and shapes tell of a backbone. */
 static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
 {
-    mmixi_vision_sizes s;
-    size_t cut = strlen(prefix), cells;
-    memset(&s, 0, sizeof s);
-    for (size_t i = 0; i < sizeof s / sizeof(size_t); i++) {
-        const mmix_entry *e = mmixi_entry(a, prefix, mmixi_vision_shapes[i].name);
-        if (e && mmixi_vision_shapes[i].axis < e->ndim) ((size_t *)&s)[i] = e->shape[mmixi_vision_shapes[i].axis];
-    }
-    *c = mmixi_vision_base(s.mlp ? MMIX_SOFTMAX : MMIX_SSD, s.dim, 0, mmixi_max(s.dim / 64, 1), s.patch);
-    cells = s.positions - mmixi_min(s.positions, !s.registers);
+    const size_t D = mmixi_entry_size(a, prefix, "cls_token", 2),
+        patch = mmixi_entry_size(a, prefix, "patch_embed.proj.weight", 3),
+        registers = mmixi_entry_size(a, prefix, "pos_embed_cls", 1),
+        positions = mmixi_entry_size(a, prefix, "pos_embed", 1),
+        mlp = mmixi_entry_size(a, prefix, "blocks.0.mlp.fc1.weight", 0),
+        inner = mmixi_entry_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),
+        conv = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 0),
+        heads = mmixi_entry_size(a, prefix, "layers.0.mixer.A_log", 0), cells = positions - (positions && !registers);
+    char block[40];
+    *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, D, 0, mmixi_max(D / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
-    if (s.registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = s.registers;
-    if (s.mlp) c->mlp_ratio = (double)s.mlp / (double)s.dim;
-    c->mamba.d_inner = s.inner;
-    c->mamba.d_state = (mmixi_max(s.conv, s.inner) - s.inner) / 2;
-    c->mamba.head_dim = s.heads ? s.inner / s.heads : 0;
-    c->mamba.conv_width = s.width;
-    for (size_t i = 0; i < a->count; i++) {      /* the last block's number and one */
-        const char *name = a->entries[i].name;
-        if (!strncmp(name, prefix, cut) && !strncmp(name + cut, s.mlp ? "blocks." : "layers.", 7))
-            c->depth = mmixi_max(c->depth, mmixi_min(strtoul(name + cut + 7, NULL, 10), SIZE_MAX - 1) + 1);
-    }
-    if (s.dim && s.patch && cells && c->grid * c->grid == cells && c->depth
-        && c->depth <= mmixi_min(a->count, MMIXI_DEPTH_MAX)) return 0;
+    if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
+    if (mlp) c->mlp_ratio = (double)mlp / (double)D;
+    c->mamba.d_inner = inner;
+    c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
+    c->mamba.head_dim = heads ? inner / heads : 0;
+    c->mamba.conv_width = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
+    do snprintf(block, sizeof block, mlp ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
+    while (mmixi_entry(a, prefix, block) && ++c->depth <= MMIXI_DEPTH_MAX);
+    if (D && patch && cells && c->grid * c->grid == cells && c->depth) return 0;
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
-                     "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)s.dim,
-                     (double)s.patch, (double)s.positions, (double)c->depth);
+                     "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)D, (double)patch,
+                     (double)positions, (double)c->depth);
 }
 /* The prefix of the backbone's names in an archive: what stands before "cls_token". Of several (a training run
    holds student and teacher) one with "teacher" in it, else the shortest. 0, or -1 if it holds none of ours. */
@@ -16042,7 +16035,7 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
     mmix_real *merged = NULL;
     mmixi_model_file f;
-    if (!d || d->m->error_kind || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
+    if (!d || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
     f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
     mmixi_model_config(&f, "config", mmixi_decoder_parts, &d->config);
     mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
@@ -16097,12 +16090,13 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     return d;
 }
 
-/* Hugging Face's names of sizes; what may be 0 may be left out. */
-#define MMIXI_HF(name, member, low) { name, offsetof(mmix_decoder_config, member), 's', 1, low, INT32_MAX }
-static const mmixi_setting mmixi_hf_sizes[7] = {
-    MMIXI_HF("vocab_size", vocabulary, 1), MMIXI_HF("hidden_size", dim, 1), MMIXI_HF("num_hidden_layers", depth, 1),
-    MMIXI_HF("intermediate_size", ffn, 1), MMIXI_HF("num_attention_heads", heads, 1),
-    MMIXI_HF("num_key_value_heads", kv_heads, 0), MMIXI_HF("head_dim", head_dim, 0)
+/* Hugging Face's names. */
+#define MMIXI_HF(name, kind, member) { name, offsetof(mmix_decoder_config, member), kind, 1, 0, 0 }
+static const mmixi_setting mmixi_hf_settings[9] = {
+    MMIXI_HF("vocab_size", 's', vocabulary), MMIXI_HF("hidden_size", 's', dim),
+    MMIXI_HF("num_hidden_layers", 's', depth), MMIXI_HF("intermediate_size", 's', ffn),
+    MMIXI_HF("num_attention_heads", 's', heads), MMIXI_HF("num_key_value_heads", 'S', kv_heads),
+    MMIXI_HF("head_dim", 'S', head_dim), MMIXI_HF("rms_norm_eps", 'D', eps), MMIXI_HF("rope_theta", 'D', rope.theta)
 };
 static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
 {
@@ -16113,48 +16107,41 @@ static int mmixi_json_true(const char *object, const char *key)
 {
     return mmixi_json_flag(mmixi_json_find(object, key), 0);
 }
-/* Hugging Face's config.json of a Llama or a Qwen2 beside an archive. */
-static int mmixi_hf_config(mmix_ctx *m, const mmix_archive *a, const char *path, const char *v,
-                           mmix_decoder_config *c)
+/* Hugging Face's config.json of a Llama or a Qwen2, read and checked. */
+static void mmixi_hf_config(mmixi_model_file *f, const char *path, mmix_decoder_config *c)
 {
-    const char *type = mmixi_json_word(v, "model_type", "none"), *act = mmixi_json_word(v, "hidden_act", "silu"),
-        *rope = mmixi_json_find(v, "rope_parameters"), *theta = mmixi_json_find(rope, "rope_theta"),
+    const char *v = f->config.out, *type = mmixi_json_word(v, "model_type", "none"),
+        *act = mmixi_json_word(v, "hidden_act", "silu"), *rope = mmixi_json_find(v, "rope_parameters"),
         *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
         *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
     const int qwen = !strcmp(type, "qwen2");
     if (!qwen && strcmp(type, "llama"))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
     if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_true(v, "use_sliding_window")
         || mmixi_json_true(v, "mlp_bias"))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
-                         "sliding window, found hidden_act %s, rope %s", path, act, kind);
-    for (const mmixi_setting *s = mmixi_hf_sizes; s < mmixi_hf_sizes + 7; s++) {
-        const double n = mmixi_json_number(mmixi_json_find(v, s->name), 0);
-        if (!(n >= s->low && n <= s->high))
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a number from 1 on as \"%s\"", path, s->name);
-        *(size_t *)(void *)((char *)c + s->offset) = (size_t)n;
-    }
-    if (c->depth > a->count)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected layers in proportion to %.0f arrays, found %.0f", path,
-                         (double)a->count, (double)c->depth);
-    c->eps = mmixi_json_number(mmixi_json_find(v, "rms_norm_eps"), 1e-6);
-    c->rope.theta = mmixi_json_number(theta ? theta : mmixi_json_find(v, "rope_theta"), 10000);
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no sliding "
+                  "window, found hidden_act %s, rope %s", path, act, kind);
+    c->eps = 1e-6;
+    c->rope.theta = 10000;
+    mmixi_config_part(f, "", c, mmixi_hf_settings, 9);
+    c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
+    c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
     c->bias = qwen ? 1 : 2 * mmixi_json_true(v, "attention_bias");
     c->tied = mmixi_json_true(v, "tie_word_embeddings");
-    return 0;
 }
-static int mmixi_hf_read(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+/* The one beside the archive. */
+static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
 {
-    const char *slash = strrchr(a->path, '/');
+    const char *slash = strrchr(f->a->path, '/');
     char path[MMIXI_PATH], *text;
     size_t size;
-    snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - a->path) : 0, a->path);
-    text = (char *)mmixi_file_read(m, "mmix_decoder_open", path, &size);
-    if (!text) return -1;
+    snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - f->a->path) : 0, f->a->path);
+    text = (char *)mmixi_file_read(f->m, "mmix_decoder_open", path, &size);
+    if (!text) return;
     text[size] = 0;
-    if (!mmixi_json_open(m, path, text, size, SIZE_MAX)) mmixi_hf_config(m, a, path, mmixi_json_space(text), c);
-    mmixi_free(m, text, size + 1);
-    return m->error_kind ? -1 : 0;
+    f->config.out = text + (mmixi_json_space(text) - text);
+    if (!mmixi_json_open(f->m, path, text, size, SIZE_MAX)) mmixi_hf_config(f, path, c);
+    mmixi_free(f->m, text, size + 1);
 }
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
@@ -16174,7 +16161,7 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
     f = mmixi_model_begin(m, a, NULL);
     memset(&c, 0, sizeof c);
     if (mmixi_format_is(a, mmixi_decoder_format)) mmixi_model_config(&f, "config", mmixi_decoder_parts, &c);
-    else mmixi_hf_read(m, a, &c);
+    else mmixi_hf_read(&f, &c);
     d = mmixi_decoder_create(m, c, 0);
     /* a tied model's file may hold the classifier, too */
     if (d) mmixi_params_read(d->params, a, "", c.tied ? "lm_head." : NULL);
@@ -16185,52 +16172,34 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 
 /* ---- training runs ---- */
 
-/* Opens the file that `saver` wrote. The walk's archive is NULL on error. */
-static mmixi_model_file mmixi_run_open(mmix_ctx *m, const char *path, const char *format, const char *saver)
-{
-    mmixi_model_file f;
-    memset(&f, 0, sizeof f);
-    f.a = mmix_archive_open(m, path);
-    if (f.a) f = mmixi_model_begin(m, f.a, NULL);
-    if (f.a && !mmixi_format_is(f.a, format))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of %s", path, saver);
-    return f;
-}
 /* The caller's note, in memory that goes with the parameters. */
 static char *mmixi_run_note(const mmixi_model_file *f, mmix_params *p)
 {
-    const char *text = mmix_archive_metadata(f->a, "note");
-    const size_t length = text ? strlen(text) : 0;
-    char *note = (char *)mmixi_own(p, length + 1);
-    if (note && length) memcpy(note, text, length);
-    return note;
+    const char *text = mmix_archive_metadata(f->a, "note"), *note = text ? text : "";
+    char *own = (char *)mmixi_own(p, strlen(note) + 1);
+    return own ? (char *)memcpy(own, note, strlen(note)) : NULL;
 }
 
 /* student.backbone.NAME, student.head.NAME, teacher.…; the moments, the centre, counters */
 static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
 {
     static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.", "teacher.head."};
-    int64_t *counter = (int64_t *)mmixi_step(f->m, 4 * sizeof *counter);
+    size_t *const counter[4] = {&d->step, &d->iters, &d->at_uniform, &d->at_zero};
     for (int i = 0; i < 4; i++) {
         mmix_params *p = i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
         mmixi_model_params(f, nets[i], p, p->values);
     }
-    if (!counter || (f->a && mmixi_dino_begin(d))) return;
+    if (f->a && mmixi_dino_begin(d)) return;
     mmixi_model_adamw(f, "adamw.backbone.", &d->adamw[0]);
     mmixi_model_adamw(f, "adamw.head.", &d->adamw[1]);
     mmixi_model_array(f, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
-    counter[0] = (int64_t)d->step, counter[1] = (int64_t)d->iters;
-    counter[2] = (int64_t)d->at_uniform, counter[3] = (int64_t)d->at_zero;
-    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 4, counter);
-    if (!f->a) return;
-    d->step = (size_t)counter[0], d->iters = (size_t)counter[1];
-    d->at_uniform = (size_t)counter[2], d->at_zero = (size_t)counter[3];
-    d->note = mmixi_run_note(f, d->net[0].params);
+    mmixi_model_counters(f, counter, 4);
+    if (f->a) d->note = mmixi_run_note(f, d->net[0].params);
 }
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
     mmixi_model_file f;
-    if (!d || d->m->error_kind) return -1;
+    if (!d) return -1;
     f = mmixi_model_begin(d->m, NULL, mmixi_dino_format);
     mmixi_model_config(&f, "config", mmixi_dino_parts, &d->config);
     mmixi_model_metadata(&f, "note", note ? note : "");
@@ -16239,10 +16208,12 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
 }
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
-    mmixi_model_file f = mmixi_run_open(m, path, mmixi_dino_format, "mmix_dino_save");
+    mmix_archive *a = mmix_archive_open(m, path);
     mmix_dino_config c;
     mmix_dino *d = NULL;
-    if (!f.a) return NULL;
+    mmixi_model_file f;
+    if (!a) return NULL;
+    f = mmixi_model_begin(m, a, mmixi_dino_format);
     memset(&c, 0, sizeof c);
     if (!mmixi_model_config(&f, "config", mmixi_dino_parts, &c)) d = mmixi_dino_create(m, &c, 0);
     if (d) mmixi_dino_walk(&f, d);
@@ -16274,39 +16245,35 @@ static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
 {
     static const char moments[2][18] = {"adamw.decoder.", "adamw.adapters."};
     mmix_decoder *d = run->student;
-    int64_t *counter = (int64_t *)mmixi_step(f->m, 5 * sizeof *counter), *written;
-    if (!counter) return;
-    counter[0] = (int64_t)run->stage, counter[1] = (int64_t)run->step, counter[2] = (int64_t)run->number;
-    counter[3] = (int64_t)run->tokens, counter[4] = d->adapters != NULL;
-    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 5, counter);
+    mmix_distill_config *c = &run->config;
+    size_t adapters = d->adapters != NULL, *const counter[5] = {&run->stage, &run->step, &run->number, &run->tokens,
+                                                                &adapters};
+    mmixi_model_counters(f, counter, 5);
     if (!f->a) mmixi_model_params(f, "student.", d->params, d->params->values);          /* else they are read */
-    else if (!f->m->error_kind) {
-        run->stage = (size_t)counter[0], run->step = (size_t)counter[1];
-        run->number = (uint64_t)counter[2], run->tokens = (size_t)counter[3];
-        if (run->stage > run->config.stages)
+    else {
+        if (run->stage > c->stages)
             mmix_fail(f->m, MMIX_ERROR_FILE, "%s: stage %.0f of %.0f", f->a->path, (double)run->stage,
-                      (double)run->config.stages);
-        if (counter[4] && !d->adapters)
-            mmix_decoder_lora(d, run->config.lora_rank, run->config.lora_alpha, run->config.lora_targets);
-        mmixi_distill_begin(run);
+                      (double)c->stages);
+        if (adapters && !d->adapters) mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets);
+        if (mmixi_distill_begin(run)) return;
     }
-    if (f->m->error_kind) return;
     if (d->adapters) mmixi_model_params(f, "adapters.", d->adapters, d->adapters->values);
     for (int i = 0; i < 2; i++) {
         const mmix_params *p = run->adamw[i].params;
+        int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(f->m, p->count * sizeof *written) : NULL;
         if (p) mmixi_model_adamw(f, moments[i], &run->adamw[i]);
-        written = p && run->tokens ? (int64_t *)mmixi_step(f->m, p->count * sizeof *written) : NULL;
         if (!written) continue;
         for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
         mmixi_model_array(f, moments[i], "gradients", MMIX_FILE_REAL, p->slab, p->gradients);
         mmixi_model_array(f, moments[i], "written", MMIX_FILE_I64, p->count, written);
         for (size_t k = 0; f->a && k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
     }
+    if (f->a) run->note = mmixi_run_note(f, d->params);
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
     mmixi_model_file f;
-    if (!run || run->m->error_kind) return -1;
+    if (!run) return -1;
     f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
     mmixi_model_config(&f, "config", mmixi_distill_parts, &run->config);
     mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &run->student->config);
@@ -16317,6 +16284,7 @@ MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const c
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
+    mmix_archive *a;
     mmix_distill_config c;
     mmix_decoder_config size;
     mmix_distill *run = NULL;
@@ -16324,15 +16292,15 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     mmixi_model_file f;
     if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
     if (student) *student = NULL;
-    f = mmixi_run_open(m, path, mmixi_distill_format, "mmix_distill_save");
-    if (!f.a) return NULL;
+    a = mmix_archive_open(m, path);
+    if (!a) return NULL;
+    f = mmixi_model_begin(m, a, mmixi_distill_format);
     memset(&c, 0, sizeof c);
     memset(&size, 0, sizeof size);
-    if (!mmixi_model_config(&f, "config", mmixi_distill_parts, &c)
-        && !mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &size)) d = mmixi_decoder_create(m, size, 0);
-    if (d && !mmix_params_read(d->params, f.a, "student.")) run = mmix_distill_create(teacher, d, c);
+    mmixi_model_config(&f, "config", mmixi_distill_parts, &c);
+    if (!mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &size)) d = mmixi_decoder_create(m, size, 0);
+    if (d && !mmix_params_read(d->params, a, "student.")) run = mmix_distill_create(teacher, d, c);
     if (run) mmixi_distill_walk(&f, run);
-    if (run) run->note = mmixi_run_note(&f, d->params);
     if (!mmixi_model_end(&f, NULL)) {
         *student = d;
         return run;
