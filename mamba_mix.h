@@ -12163,15 +12163,17 @@ struct mmix_distill {
 
 MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 {
-    enum { BOTH = MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN };
     /* train; λ of hidden, token, sequence, supervised; temperature, steps, warmup, lr, min_lr, decay, clip */
-    static const mmix_stage stages[3] = { { MMIX_TRAIN_FLEX, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
-                                          { BOTH, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
-                                          { BOTH | MMIX_TRAIN_LORA, 0, 1, 1, 1, 1, 300, 10, 5e-4, 1e-5, 0.01, 1 } };
+    static const mmix_stage first = { MMIX_TRAIN_FLEX, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 };
     mmix_distill_config c;
     memset(&c, 0, sizeof c);
-    memcpy(c.stage, stages, sizeof stages);
     c.stages = 3;
+    c.stage[0] = c.stage[1] = c.stage[2] = first;
+    c.stage[1].train |= MMIX_TRAIN_SWIN;
+    c.stage[2].train |= MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA;
+    c.stage[2].hidden = 0;
+    c.stage[2].sequence = c.stage[2].supervised = 1;
+    c.stage[2].lr = 5e-4;
     c.lora_rank = 8;
     c.lora_alpha = 16;
     c.lora_targets = MMIX_LORA_FFN;
@@ -12206,12 +12208,14 @@ static int mmixi_distill_train(mmix_distill *run, int train)
     }
     return failed;
 }
-/* The stage's beginning, or the end of the last one. */
+/* The beginning of the stage, or of the next that has steps, or the end of them all. 0, or -1. */
 static int mmixi_distill_begin(mmix_distill *run)
 {
     mmix_distill_config *c = &run->config;
     mmix_decoder *d = run->student;
-    const int train = run->stage < c->stages ? c->stage[run->stage].train : 0;
+    int train = 0;
+    while (run->stage < c->stages && !c->stage[run->stage].steps) run->stage++;
+    if (run->stage < c->stages) train = c->stage[run->stage].train;
     if (train & MMIX_TRAIN_LORA && !d->adapters
         && mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
     if (d->adapters) {                           /* perhaps the caller's: a saved run says what they are */
@@ -12314,24 +12318,23 @@ typedef struct mmixi_answers { mmix_tensor *rows, *wanted; } mmixi_answers;
 static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name, const mmix_tensor *target,
                               mmixi_answers *a)
 {
+    mmix_ctx *m = d->m;
     const size_t all = mmix_count(target), L = target->shape[1];
     size_t shape[2] = { 1, 0 };
     for (size_t i = 0; i < all; i++) shape[1] += mmixi_index(target, i) >= 0;
-    if (!shape[1]) return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
-    a->rows = mmix_new(d->m, MMIX_DTYPE_I32, 2, shape);
-    a->wanted = mmix_new(d->m, MMIX_DTYPE_I32, 2, shape);
-    if (!a->rows || !a->wanted) return -1;
-    for (size_t i = 0, k = 0; i < all; i++) {
+    if (!shape[1]) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
+    a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0, k = 0; !m->error_kind && i < all; i++) {
         const int32_t token = mmixi_index(target, i);
         if (token < 0) continue;
         if ((size_t)token >= d->config.vocabulary)
-            return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
-                             "most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
-                             (double)d->config.vocabulary - 1);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at most %.0f",
+                      who, name, (double)(i % L), (double)(i / L), (int)token, (double)d->config.vocabulary - 1);
         mmix_data_i32(a->rows)[k] = (int32_t)i;
         mmix_data_i32(a->wanted)[k++] = token;
     }
-    return 0;
+    return m->error_kind ? -1 : 0;
 }
 /* Checks a batch and finds its answers, and those of what is decoded already. 0, or -1. */
 static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
@@ -12343,10 +12346,9 @@ static int mmixi_distill_check(const mmix_distill *run, const char *who, const m
     if (!mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target, b->mask)
         || mmixi_answers_find(run->student, who, "target", b->target, &a[0])
         || !mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)) return -1;
-    return !b->decoded || (mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
-                                        b->decoded_target)
-                           && !mmixi_answers_find(run->student, who, "decoded_target", b->decoded_target, &a[1]))
-        ? 0 : -1;
+    if (!b->decoded) return 0;
+    return !mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens, b->decoded_target)
+        ? -1 : mmixi_answers_find(run->student, who, "decoded_target", b->decoded_target, &a[1]);
 }
 /* Logits (1, n, K) at the answers, x (B, L, D). */
 static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, const mmixi_answers *a)
@@ -12354,74 +12356,52 @@ static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, c
     x = mmixi_as(d->m, x, 2, mmix_shape(x, 0) * mmix_shape(x, 1), mmix_shape(x, 2), 0, 0);
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
 }
-/* Copies the tokens of a batch whose answers the teacher is to decode; first, length (B): where each row's
-   answer begins, L if it has none, and how long it is. */
-static int mmixi_distill_questions(mmix_ctx *m, const char *who, const mmix_distill_batch *b, int32_t *tokens,
-                                   size_t *first, size_t *length)
-{
-    const size_t L = b->input.tokens->shape[1];
-    const mmix_span *last = b->input.n_spans ? &b->input.spans[b->input.n_spans - 1] : NULL;
-    const size_t behind = last ? last->start + mmixi_span_tokens(last) : 0;      /* the first place there */
-    for (size_t i = 0; i < mmix_count(b->target); i++) {
-        const size_t r = i / L, t = i % L;
-        if (!t) first[r] = L, length[r] = 0;
-        tokens[i] = mmixi_index(b->input.tokens, i);
-        if (mmixi_index(b->target, i) < 0) continue;
-        if (!length[r]++) first[r] = t;
-        if (first[r] + length[r] != t + 1 || t + 1 < behind)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where the "
-                             "teacher is to decode, an answer is one run behind all spans", who, (double)t,
-                             (double)r, t + 1 < behind ? "before a span's end" : "after a gap");
-    }
-    return 0;
-}
-/* The teacher's own answers, greedily, in place of the true ones: rows whose answers begin at the same place
-   together. */
-static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                mmix_sequence *decoded, mmixi_answers *a)
+/* The teacher's own answers, greedily, in place of the true ones: neighbours whose answers begin at the same place
+   together. 0, or -1. */
+static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_sequence *input,
+                                const mmixi_answers *a, mmix_sequence *decoded, mmixi_answers *made)
 {
     mmix_ctx *m = run->m;
-    const size_t *all = b->input.tokens->shape, B = all[0], L = all[1];
-    size_t *first = (size_t *)mmixi_step_array(m, B, 2, sizeof *first), *length = first + B;
-    mmix_tensor *target = mmix_new(m, MMIX_DTYPE_I32, 2, all);
-    int32_t *tokens, *wanted, *made;
-    *decoded = b->input;
-    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, all);
-    if (!first || !target || !decoded->tokens) return -1;
+    const mmix_span *last = input->n_spans ? &input->spans[input->n_spans - 1] : NULL;
+    const size_t behind = last ? last->start + mmixi_span_tokens(last) : 0,      /* the first place there */
+        L = input->tokens->shape[1], n = mmix_count(a->rows);
+    size_t *row = (size_t *)mmixi_step_array(m, n, 1, sizeof *row);
+    int32_t *tokens, *wanted, *next;
+    for (size_t k = 0; row && k < n; k++) {
+        const size_t t = (row[k] = (size_t)mmixi_index(a->rows, k)) % L;
+        if (t + 1 < behind || (k && row[k - 1] / L == row[k] / L && row[k - 1] + 1 != row[k]))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where the "
+                             "teacher is to decode, an answer is one run behind all spans", who, (double)t,
+                             (double)(row[k] / L), t + 1 < behind ? "before a span's end" : "after a gap");
+    }
+    *decoded = *input;
+    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, input->tokens->shape);
+    made->rows = a->rows;
+    made->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, a->rows->shape);
+    if (m->error_kind) return -1;
     tokens = mmix_data_i32(decoded->tokens);
-    wanted = mmix_data_i32(mmix_fill(target, -1));
-    if (mmixi_distill_questions(m, who, b, tokens, first, length)) return -1;
-    for (size_t r = 0; r < B; r++) {
+    wanted = mmix_data_i32(made->wanted);
+    for (size_t i = 0; i < mmix_count(input->tokens); i++) tokens[i] = mmixi_index(input->tokens, i);
+    for (size_t k = 0, end; k < n;) {
         const mmix_mark mark = mmix_mark_here(m);
-        const size_t at = first[r], shape[2] = { B, at + 1 };
-        size_t n = 0, count = 0;
-        mmix_sequence q = b->input;
-        mmix_tensor *rows;
-        if (at == L) continue;                   /* no answer, or done */
-        rows = mmix_new(m, MMIX_DTYPE_I32, 1, shape);
-        q.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-        for (size_t i = r; i < B && !m->error_kind; i++) {
-            if (first[i] != at) continue;
-            memcpy(mmix_data_i32(q.tokens) + n * shape[1], tokens + i * L, shape[1] * sizeof *tokens);
-            mmix_data_i32(rows)[n++] = (int32_t)i;
-            count = mmixi_max(count, length[i]);
+        const size_t first = row[k] / L, at = row[k] % L;
+        size_t rows = 1, count = 0;
+        mmix_sequence q = *input;
+        for (end = k; end < n && (row[end] < (first + rows) * L || row[end] == (first + rows) * L + at); end++) {
+            rows = row[end] / L - first + 1;
+            count = mmixi_max(count, row[end] % L - at + 1);
         }
-        rows = mmix_slice(m, rows, 0, 0, n);
-        q.tokens = mmix_slice(m, q.tokens, 0, 0, n);
-        if (q.media)
-            q.media = mmixi_as(m, mmix_gather(m, mmixi_as(m, q.media, 2, B, mmix_count(q.media) / B, 0, 0), rows), 3, n,
-                               mmix_shape(q.media, 1), mmix_shape(q.media, 2), 0);
-        made = (int32_t *)mmixi_step_array(m, n, count, sizeof *made);
-        if (!made || !mmix_decoder_continue(m, run->teacher, &q, NULL, made, count)) return -1;
-        for (size_t k = 0; k < n; k++) {
-            const size_t i = (size_t)mmixi_index(rows, k), to = i * L + at, fit = L - 1 - at;
-            memcpy(wanted + to, made + k * count, length[i] * sizeof *made);
-            memcpy(tokens + to + 1, made + k * count, mmixi_min(length[i], fit) * sizeof *made);
-            first[i] = L;
+        q.tokens = mmix_slice(m, mmix_slice(m, decoded->tokens, 0, first, rows), 1, 0, at + 1);
+        if (q.media) q.media = mmix_slice(m, q.media, 0, first, rows);
+        next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
+        if (!next || !mmix_decoder_continue(m, run->teacher, &q, NULL, next, count)) return -1;
+        for (; k < end; k++) {
+            wanted[k] = next[(row[k] / L - first) * count + row[k] % L - at];
+            if ((row[k] + 1) % L) tokens[row[k] + 1] = wanted[k];
         }
         mmix_rewind(m, mark);
     }
-    return mmixi_answers_find(run->student, who, "target", target, a);
+    return 0;
 }
 /* Whether two sequences are the same as far as the answers depend on them. */
 static int mmixi_same_until(const mmix_sequence *x, const mmix_sequence *y, const mmixi_answers *a)
@@ -12470,7 +12450,7 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who,
     if (c->teacher_inputs) learn.inputs = inputs;
     inputs[0] = NULL;                            /* the first layer reads the embedding */
     if (s->sequence > 0 && b->decoded) decoded = *b->decoded;
-    else if (s->sequence > 0 && mmixi_distill_decode(run, who, b, &decoded, &a[1])) return NULL;
+    else if (s->sequence > 0 && mmixi_distill_decode(run, who, &b->input, &a[0], &decoded, &a[1])) return NULL;
     x = mmix_decoder_forward(m, run->teacher, &b->input, &teach);
     teacher = mmixi_answer_logits(run->teacher, x, &a[0]);
     mmix_record(m, record);
@@ -12496,16 +12476,23 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who,
     }
     return m->error_kind ? NULL : sum;
 }
-/* The loss of a batch, recorded if the student is to learn from it. NULL on error. */
+/* The loss of a batch, recorded if the student is to learn from it. NULL on error, or when the stages are over and
+   it can't. */
 static mmix_tensor *mmixi_distill_call(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
                                        int learn, mmix_distill_stats *stats)
 {
+    const mmix_distill_config *c = &run->config;
     mmix_ctx *m = run->m;
     const int record = m->recording;
     mmixi_answers a[2];
     mmix_tensor *loss;
-    if (mmixi_distill_check(run, who, b, a) || (learn && !run->number && run->config.calibrate
-        && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return NULL;
+    memset(stats, 0, sizeof *stats);
+    stats->stage = run->stage;
+    stats->step = run->step;
+    if (run->stage < c->stages) stats->steps = c->stage[run->stage].steps;
+    if ((learn && run->stage == c->stages) || mmixi_distill_check(run, who, b, a)
+        || (learn && !run->number && c->calibrate && mmix_linmu_calibrate(run->student, run->teacher, &b->input)))
+        return NULL;
     mmix_record(m, learn && !record ? 1 : learn * record);
     loss = mmixi_distill_loss(run, who, b, a, !learn, stats);
     mmix_record(m, record);
@@ -12513,22 +12500,12 @@ static mmix_tensor *mmixi_distill_call(const mmix_distill *run, const char *who,
     stats->loss = mmix_item(loss);
     return loss;
 }
-static mmix_distill_stats mmixi_distill_stats(const mmix_distill *run)
-{
-    mmix_distill_stats s;
-    memset(&s, 0, sizeof s);
-    s.stage = run->stage;
-    s.step = run->step;
-    if (run->stage < run->config.stages) s.steps = run->config.stage[run->stage].steps;
-    return s;
-}
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
     mmix_distill_stats s;
     mmix_mark mark;
     if (!run || run->m->error_kind) return -1;
     mark = mmix_mark_here(run->m);
-    s = mmixi_distill_stats(run);
     mmixi_distill_call(run, "mmix_distill_losses", batch, 0, &s);
     mmix_rewind(run->m, mark);
     if (stats) *stats = s;
@@ -12566,16 +12543,10 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
     mmix_mark mark;
     int failed = 0;
     if (!run || m->error_kind) return -1;
-    while (run->stage < run->config.stages && !run->config.stage[run->stage].steps) {
-        run->stage++;                            /* a stage of no steps */
-        if (mmixi_distill_begin(run)) return -1;
-    }
-    s = mmixi_distill_stats(run);
-    if (stats) *stats = s;
-    if (run->stage >= run->config.stages) return 0;
     mark = mmix_mark_here(m);
     loss = mmixi_distill_call(run, who, batch, 1, &s);
-    if (!loss) return -1;
+    if (stats) *stats = s;
+    if (!loss) return m->error_kind ? -1 : 0;
     if (!mmixi_wants(loss))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
                          "(Local-Swin needs spans or a text window)", who, (double)run->stage);
