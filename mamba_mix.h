@@ -12476,42 +12476,6 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who,
     }
     return m->error_kind ? NULL : sum;
 }
-/* The loss of a batch, recorded if the student is to learn from it. NULL on error, or when the stages are over and
-   it can't. */
-static mmix_tensor *mmixi_distill_call(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                       int learn, mmix_distill_stats *stats)
-{
-    const mmix_distill_config *c = &run->config;
-    mmix_ctx *m = run->m;
-    const int record = m->recording;
-    mmixi_answers a[2];
-    mmix_tensor *loss;
-    memset(stats, 0, sizeof *stats);
-    stats->stage = run->stage;
-    stats->step = run->step;
-    if (run->stage < c->stages) stats->steps = c->stage[run->stage].steps;
-    if ((learn && run->stage == c->stages) || mmixi_distill_check(run, who, b, a)
-        || (learn && !run->number && c->calibrate && mmix_linmu_calibrate(run->student, run->teacher, &b->input)))
-        return NULL;
-    mmix_record(m, learn && !record ? 1 : learn * record);
-    loss = mmixi_distill_loss(run, who, b, a, !learn, stats);
-    mmix_record(m, record);
-    stats->tokens = mmix_count(a[0].rows);
-    stats->loss = mmix_item(loss);
-    return loss;
-}
-MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
-{
-    mmix_distill_stats s;
-    mmix_mark mark;
-    if (!run || run->m->error_kind) return -1;
-    mark = mmix_mark_here(run->m);
-    mmixi_distill_call(run, "mmix_distill_losses", batch, 0, &s);
-    mmix_rewind(run->m, mark);
-    if (stats) *stats = s;
-    return run->m->error_kind ? -1 : 0;
-}
-
 /* ---- steps ---- */
 
 /* The optimiser's step on what has been added up, and the next stage if it was the last. */
@@ -12534,50 +12498,73 @@ static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
     run->stage++;
     return mmixi_distill_begin(run);
 }
-MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+/* A batch's losses, and with `learn` the step on them: 1: go on, 0: done, -1: error. */
+static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_distill_batch *b, int learn,
+                              mmix_distill_stats *stats)
 {
-    static const char who[] = "mmix_distill_step";
     mmix_ctx *m = run ? run->m : NULL;
     mmix_distill_stats s;
-    mmix_tensor *loss, *up;
+    mmixi_answers a[2];
+    mmix_tensor *loss = NULL, *up;
     mmix_mark mark;
-    int failed = 0;
+    int record, failed = 0;
     if (!run || m->error_kind) return -1;
     mark = mmix_mark_here(m);
-    loss = mmixi_distill_call(run, who, batch, 1, &s);
+    record = m->recording;
+    memset(&s, 0, sizeof s);
+    s.stage = run->stage;
+    s.step = run->step;
+    if (run->stage < run->config.stages) s.steps = run->config.stage[run->stage].steps;
     if (stats) *stats = s;
-    if (!loss) return m->error_kind ? -1 : 0;
-    if (!mmixi_wants(loss))
+    if (learn && run->stage == run->config.stages) return 0;
+    if (mmixi_distill_check(run, who, b, a) || (learn && !run->number && run->config.calibrate
+        && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return -1;
+    s.tokens = mmix_count(a[0].rows);
+    mmix_record(m, !learn ? 0 : record ? record : 1);
+    loss = mmixi_distill_loss(run, who, b, a, !learn, &s);
+    mmix_record(m, record);
+    if (!loss) return -1;
+    s.loss = mmix_item(loss);
+    if (learn && !mmixi_wants(loss))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
                          "(Local-Swin needs spans or a text window)", who, (double)run->stage);
-    if (!(s.loss - s.loss == 0))
+    if (learn && !(s.loss - s.loss == 0))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate may help",
                          who, (double)run->number);
     up = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), (double)s.tokens);
-    if (mmix_backward_from(m, &loss, &up, 1)) return -1;
+    if (learn && mmix_backward_from(m, &loss, &up, 1)) return -1;
     mmix_rewind(m, mark);
-    run->number++;
-    run->tokens += s.tokens;
-    if (run->tokens >= run->config.step_tokens) failed = mmixi_distill_update(run, &s);
+    if (learn) {
+        run->number++;
+        run->tokens += s.tokens;
+        if (run->tokens >= run->config.step_tokens) failed = mmixi_distill_update(run, &s);
+    }
     if (stats) *stats = s;
-    return failed ? -1 : 1;
+    return m->error_kind || failed ? -1 : learn;
+}
+MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+{
+    return mmixi_distill_call(run, "mmix_distill_losses", batch, 0, stats);
+}
+MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+{
+    return mmixi_distill_call(run, "mmix_distill_step", batch, 1, stats);
 }
 MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user)
 {
-    int more = 1;
     if (!run) return -1;
     if (!next) return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "mmix_distill_run: next is NULL");
-    while (more == 1) {
+    for (;;) {
         mmix_distill_batch batch;
         mmix_distill_stats stats;
+        int more;
         mmix_reset(run->m);
         if (run->stage >= run->config.stages) return run->m->error_kind ? -1 : 0;
         memset(&batch, 0, sizeof batch);
         if (next(user, run->m, run->number, &batch)) return run->m->error_kind ? -1 : 1;
         more = mmix_distill_step(run, &batch, &stats);
-        if (more == 1 && show && show(user, &stats)) return 1;
+        if (more <= 0 || (show && show(user, &stats))) return more;
     }
-    return more;
 }
 /* ==== >>metrics ======================================================================
 
