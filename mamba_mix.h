@@ -973,15 +973,18 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train);
    What the library itself does to a parameter drops its copy; after writing through a pointer call this
    again. 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
-/* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("" or
-   NULL: nothing), the parameters' own do not. An error, with nothing read: a parameter that is missing or has
-   another shape, or a name with the prefix that is no parameter. 0, or -1. */
+/* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("":
+   nothing), the parameters' own do not. NULL: it is found, as what stands before the first parameter's name
+   (module., backbone., teacher. of a training run); of several one with "teacher" in it is taken, else the
+   shortest; a classifier ("head.…", "lm_head.…") that is no parameter is left alone. An error, with nothing
+   read: a parameter that is missing or has another shape, or a name with the prefix that is no parameter. 0,
+   or -1. */
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
 /* What would be wrong with that, a line each: "missing NAME (3, 4)", "reshaped NAME (4, 3), expected (3, 4)",
    "unexpected NAME (5)". "" if all fit; in step memory; NULL on error. */
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive,
                                         const char *prefix);
-/* The same from and to a .safetensors file. 0, or -1. */
+/* The same from a file, prefix NULL, and to a .safetensors file. 0, or -1. */
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path);
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path);
 /* By name; NULL if there is none (no error). */
@@ -1130,19 +1133,12 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
    token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
 /* A backbone from a file of any format that mmix_archive_open knows: mmix_vision_config_read, creation and
-   mmix_vision_read in one. NULL on error. */
+   mmix_params_read (prefix NULL) in one. NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path);
 /* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. Of others
    names and shapes tell it, and what these leave open is assumed: softmax attention (a LinearViT has the same
    names) in heads of 64, B and C in one group, the class token as RELEASED, the norms' eps. 0, or -1. */
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config);
-/* Reads all parameters by name. What stands before the names (module., backbone., teacher. of a training run)
-   is found by itself: before "cls_token"; of several one with "teacher" in it is taken, else the shortest. A
-   classifier ("head.…") beside the backbone is left alone. Else as mmix_params_read. 0, or -1. */
-MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive);
-MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path);
-/* mmix_params_compare for that. */
-MMIXDEF const char *mmix_vision_compare(const mmix_vision *v, const mmix_archive *archive);
 /* Writes the parameters and the config as .safetensors. 0, or -1. */
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
 
@@ -15593,6 +15589,24 @@ static const mmix_entry *mmixi_entry(const mmix_archive *a, const char *prefix, 
     return mmix_archive_find(a, full);
 }
 
+/* What stands before the names of an archive: before that of the first parameter. Of several (a training run holds
+   student and teacher) one with "teacher" in it, else the shortest. Whether there is any. */
+static int mmixi_prefix_find(const mmix_archive *a, const char *first, char prefix[MMIXI_PART_NAME])
+{
+    size_t best = SIZE_MAX;
+    *prefix = 0;
+    for (size_t i = 0; i < mmix_archive_count(a); i++) {
+        const char *name = a->entries[i].name;
+        const size_t before = strlen(name) - mmixi_min(strlen(name), strlen(first)),
+            rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
+        if (strcmp(name + before, first) || (before && name[before - 1] != '.') || rank >= best
+            || before >= MMIXI_PART_NAME) continue;
+        best = rank;
+        snprintf(prefix, before + 1, "%s", name);
+    }
+    return best < SIZE_MAX;
+}
+
 /* ---- parameters ---- */
 
 /* Text is printed twice: measured, then into step memory. Whether there is a next time. */
@@ -15617,65 +15631,69 @@ static void mmixi_print_shape(mmixi_text *t, const char *what, const char *prefi
     }
     mmixi_print(t, ")\n");
 }
-/* Entries whose names begin with `beside` (NULL: none) may be there or not. */
-static const char *mmixi_params_compare(const mmix_params *p, const mmix_archive *a, const char *prefix,
-                                        const char *beside)
+/* `prefix`, or for NULL the one that is found. */
+static const char *mmixi_params_prefix(const mmix_params *p, const mmix_archive *a, const char *prefix,
+                                       char found[MMIXI_PART_NAME])
 {
-    const size_t cut = strlen(prefix);
+    if (!prefix) mmixi_prefix_find(a, p->count ? p->at[0].name : "", found);
+    return prefix ? prefix : found;
+}
+MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
+{
+    const int strict = prefix != NULL;
+    char found[MMIXI_PART_NAME];
     mmixi_text t = {NULL, 0, 0};
-    while (p && mmixi_text_again(p->m, &t)) {
+    if (!p) return NULL;
+    prefix = mmixi_params_prefix(p, archive, prefix, found);
+    while (mmixi_text_again(p->m, &t)) {
         for (size_t i = 0; i < p->count; i++) {
             const mmix_tensor *own = p->at[i].tensor;
-            const mmix_entry *e = mmixi_entry(a, prefix, p->at[i].name);
+            const mmix_entry *e = mmixi_entry(archive, prefix, p->at[i].name);
             if (!e) mmixi_print_shape(&t, "missing", prefix, p->at[i].name, own->ndim, own->shape, NULL);
             else if (e->ndim != own->ndim || memcmp(e->shape, own->shape, (size_t)e->ndim * sizeof(size_t)))
                 mmixi_print_shape(&t, "reshaped", "", e->name, e->ndim, e->shape, own);
         }
-        for (size_t i = 0; i < mmix_archive_count(a); i++) {
-            const mmix_entry *e = mmix_archive_entry(a, i);
-            if (!strncmp(e->name, prefix, cut) && !mmix_params_find(p, e->name + cut)
-                && !(beside && !strncmp(e->name + cut, beside, strlen(beside))))
+        for (size_t i = 0; i < mmix_archive_count(archive); i++) {
+            const mmix_entry *e = &archive->entries[i];
+            const char *name = e->name + strlen(prefix);
+            if (!strncmp(e->name, prefix, strlen(prefix)) && !mmix_params_find(p, name)
+                && (strict || (strncmp(name, "head.", 5) && strncmp(name, "lm_head.", 8))))
                 mmixi_print_shape(&t, "unexpected", "", e->name, e->ndim, e->shape, NULL);
         }
     }
     return t.out;
 }
-MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
-{
-    return mmixi_params_compare(p, archive, prefix ? prefix : "", NULL);
-}
-static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *prefix, const char *beside)
+MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
     mmix_ctx *m = p ? p->m : NULL;
     size_t missing = 0, reshaped = 0, unexpected = 0;
+    char found[MMIXI_PART_NAME];
     mmix_mark mark;
     const char *text;
     if (!m || m->error_kind) return -1;
     mark = mmix_mark_here(m);
-    text = mmixi_params_compare(p, a, prefix, beside);
+    text = mmix_params_compare(p, archive, prefix);
     for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1)
         ++*(*line == 'm' ? &missing : *line == 'r' ? &reshaped : &unexpected);
     if (text && *text)
         mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
-                  "shape, %.0f unexpected; first: %.*s", a ? a->path : "no file", (double)p->count,
+                  "shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file", (double)p->count,
                   (double)missing, (double)reshaped, (double)unexpected, (int)strcspn(text, "\n"), text);
     mmix_rewind(m, mark);
     if (m->error_kind || mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
+    prefix = mmixi_params_prefix(p, archive, prefix, found);
     for (size_t i = 0; i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        if (mmix_archive_read(m, a, mmixi_entry(a, prefix, p->at[i].name), mmix_data(t), mmix_count(t))) return -1;
+        const mmix_entry *e = mmixi_entry(archive, prefix, p->at[i].name);
+        if (mmix_archive_read(m, archive, e, mmix_data(t), mmix_count(t))) return -1;
     }
     return 0;
-}
-MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
-{
-    return mmixi_params_read(p, archive, prefix ? prefix : "", NULL);
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 {
     mmix_archive *a = p ? mmix_archive_open(p->m, path) : NULL;
-    const int failed = mmix_params_read(p, a, "");
+    const int failed = mmix_params_read(p, a, NULL);
     mmix_archive_close(a);
     return failed;
 }
@@ -15728,13 +15746,11 @@ static void mmixi_model_entry(mmixi_model_file *f, const char *prefix, const cha
                               const size_t *shape, const void *data)
 {
     char *full = (char *)mmixi_step(f->m, MMIXI_PART_NAME);
-    mmix_entry *e;
-    if (!full || mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof *e)) return;
+    mmix_entry e = {full, dtype, ndim, {0}, 0, data};
+    if (!full || mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof e)) return;
     snprintf(full, MMIXI_PART_NAME, "%s%s", prefix, name);
-    e = (mmix_entry *)f->entries + f->n++;
-    memset(e, 0, sizeof *e);
-    e->name = full, e->dtype = dtype, e->ndim = ndim, e->data = data;
-    memcpy(e->shape, shape, (size_t)ndim * sizeof *shape);
+    memcpy(e.shape, shape, (size_t)ndim * sizeof *shape);
+    ((mmix_entry *)f->entries)[f->n++] = e;
 }
 /* `values` in place of the parameters' own, to be saved. */
 static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p, const mmix_real *values)
@@ -15781,17 +15797,6 @@ MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 /* ---- configs: {"name":[numbers], …}, by the tables that the checks read ---- */
 
 enum { MMIXI_CONFIG_TEXT = 8192 };
-static void mmixi_setting_print(mmixi_text *t, const char *name, const void *config, const mmixi_setting *s)
-{
-    mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
-    for (int k = 0; k < s->count; k++) {
-        char number[64], local[64];
-        snprintf(local, sizeof local, "%.17g", mmixi_setting_get(config, s, (size_t)k));             /* exact */
-        mmixi_point(number, local, localeconv()->decimal_point, ".");
-        mmixi_print(t, "%s%s", k ? "," : "[", number);
-    }
-    mmixi_print(t, "]");
-}
 /* Of one number Hugging Face's files have no list. */
 static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, void *config, const mmixi_setting *s)
 {
@@ -15804,7 +15809,7 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, voi
     /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
     if (!strcmp(s->name, "depth")) high = (double)mmixi_min(f->a->count, MMIXI_DEPTH_MAX);
     if (s->kind < 'a' && (!list || *list == 'n')) return;        /* left out, or null */
-    for (int k = 0; ok && k < s->count; k++) {
+    for (int k = 0; k < s->count; k++) {
         item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
         const double x = mmixi_json_number(item, (double)NAN);
         ok = x >= low && x <= high;
@@ -15824,11 +15829,17 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, voi
 static void mmixi_config_part(mmixi_model_file *f, const char *prefix, const void *config,
                               const mmixi_setting *table, size_t n)
 {
+    mmixi_text *t = &f->config;
     for (const mmixi_setting *s = table; s < table + n && !f->m->error_kind; s++) {
-        char name[64];
+        char name[64], number[64], local[64];
         snprintf(name, sizeof name, "%s%s", prefix, s->name);
         if (f->a) mmixi_setting_parse(f, name, (void *)(uintptr_t)config, s);
-        else mmixi_setting_print(&f->config, name, config, s);
+        else mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
+        for (int k = 0; !f->a && k < s->count; k++) {
+            snprintf(local, sizeof local, "%.17g", mmixi_setting_get(config, s, (size_t)k));         /* exact */
+            mmixi_point(number, local, localeconv()->decimal_point, ".");
+            mmixi_print(t, "%s%s%s", k ? "," : "[", number, k + 1 < s->count ? "" : "]");
+        }
     }
 }
 typedef void mmixi_config_parts(mmixi_model_file *f, const void *config);
@@ -15856,18 +15867,17 @@ static void mmixi_distill_parts(mmixi_model_file *f, const void *config)
 /* A config in the metadata, under that key. 0, or -1. */
 static int mmixi_model_config(mmixi_model_file *f, const char *key, mmixi_config_parts *parts, const void *config)
 {
-    const char *found = mmix_archive_metadata(f->a, key);
-    mmixi_text *t = &f->config;
-    t->at = 0;
-    t->room = found ? strlen(found) + 1 : MMIXI_CONFIG_TEXT;
-    t->out = (char *)mmixi_step(f->m, t->room);
-    if (!t->out) return -1;
-    memcpy(t->out, found ? found : "", found ? t->room : 1);
-    if (f->a && mmixi_json_open(f->m, f->a->path, t->out, strlen(t->out), SIZE_MAX)) return -1;
+    const char *found = mmix_archive_metadata(f->a, key), *text = found ? found : "";
+    mmixi_text t = {NULL, 0, MMIXI_CONFIG_TEXT + strlen(text)};
+    t.out = (char *)mmixi_step(f->m, t.room);
+    if (!t.out) return -1;
+    memcpy(t.out, text, strlen(text) + 1);
+    if (f->a) mmixi_json_open(f->m, f->a->path, t.out, strlen(text), SIZE_MAX);
+    f->config = t;
     parts(f, config);
     if (!f->a) {
-        mmixi_print(t, "}");
-        mmixi_model_metadata(f, key, t->out);
+        mmixi_print(&f->config, "}");
+        mmixi_model_metadata(f, key, t.out);
     }
     return f->m->error_kind ? -1 : 0;
 }
@@ -15919,65 +15929,32 @@ static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *pr
                      "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)D, (double)patch,
                      (double)positions, (double)c->depth);
 }
-/* The prefix of the backbone's names in an archive: what stands before "cls_token". Of several (a training run
-   holds student and teacher) one with "teacher" in it, else the shortest. 0, or -1 if it holds none of ours. */
-static int mmixi_vision_find(mmix_ctx *m, const mmix_archive *a, char prefix[MMIXI_PART_NAME])
-{
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < mmix_archive_count(a) && !m->error_kind; i++) {
-        const char *name = a->entries[i].name, *neck = strstr(name, "neck.");
-        const size_t before = strlen(name) - mmixi_min(strlen(name), 9),
-            rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
-        if (neck && (neck == name || neck[-1] == '.'))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are joined "
-                      "by a neck; this library has DinoMamba-Reg, whose output is their mean", a->path, name);
-        if (strcmp(name + before, "cls_token") || (before && name[before - 1] != '.') || rank >= best
-            || before >= MMIXI_PART_NAME) continue;
-        best = rank;
-        snprintf(prefix, before + 1, "%s", name);
-    }
-    if (best == SIZE_MAX)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among %.0f "
-                  "arrays", a ? a->path : "no file", (double)mmix_archive_count(a));
-    return m->error_kind ? -1 : 0;
-}
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {
     mmixi_model_file f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
     char prefix[MMIXI_PART_NAME];
     memset(config, 0, sizeof *config);
-    if (mmixi_vision_find(m, archive, prefix)) return -1;
+    for (size_t i = 0; i < mmix_archive_count(archive); i++)
+        if (!strncmp(archive->entries[i].name, "neck.", 5) || strstr(archive->entries[i].name, ".neck."))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are joined by a "
+                      "neck; this library has DinoMamba-Reg, whose output is their mean", archive->path,
+                      archive->entries[i].name);
+    if (!mmixi_prefix_find(archive, "cls_token", prefix))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among %.0f "
+                  "arrays", archive ? archive->path : "no file", (double)mmix_archive_count(archive));
+    if (m->error_kind) return -1;
     if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
         mmixi_model_config(&f, "config", mmixi_vision_parts, config);
     else mmixi_vision_guess(m, archive, prefix, config);
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
 }
-MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive)
-{
-    char prefix[MMIXI_PART_NAME];
-    return !v || mmixi_vision_find(v->m, archive, prefix) ? -1
-        : mmixi_params_read(v->params, archive, prefix, "head.");
-}
-MMIXDEF const char *mmix_vision_compare(const mmix_vision *v, const mmix_archive *archive)
-{
-    char prefix[MMIXI_PART_NAME];
-    return !v || mmixi_vision_find(v->m, archive, prefix) ? NULL
-        : mmixi_params_compare(v->params, archive, prefix, "head.");
-}
-MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path)
-{
-    mmix_archive *a = v ? mmix_archive_open(m, path) : NULL;
-    const int failed = mmix_vision_read(v, a);
-    mmix_archive_close(a);
-    return failed;
-}
 MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
 {
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(m, config, 0) : NULL;
-    if (v && mmix_vision_read(v, a)) {
+    if (v && mmix_params_read(v->params, a, NULL)) {
         mmix_vision_destroy(v);
         v = NULL;
     }
@@ -16061,10 +16038,6 @@ static const char *mmixi_json_word(const char *object, const char *key, const ch
     const char *text = mmixi_json_text(mmixi_json_find(object, key));
     return text ? text : otherwise;
 }
-static int mmixi_json_true(const char *object, const char *key)
-{
-    return mmixi_json_flag(mmixi_json_find(object, key), 0);
-}
 /* Hugging Face's config.json of a Llama or a Qwen2, read and checked. */
 static void mmixi_hf_config(mmixi_model_file *f, const char *path, mmix_decoder_config *c)
 {
@@ -16075,8 +16048,8 @@ static void mmixi_hf_config(mmixi_model_file *f, const char *path, mmix_decoder_
     const int qwen = !strcmp(type, "qwen2");
     if (!qwen && strcmp(type, "llama"))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
-    if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_true(v, "use_sliding_window")
-        || mmixi_json_true(v, "mlp_bias"))
+    if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0)
+        || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no sliding "
                   "window, found hidden_act %s, rope %s", path, act, kind);
     c->eps = 1e-6;
@@ -16084,8 +16057,8 @@ static void mmixi_hf_config(mmixi_model_file *f, const char *path, mmix_decoder_
     mmixi_config_part(f, "", c, mmixi_hf_settings, 9);
     c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
     c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
-    c->bias = qwen ? 1 : 2 * mmixi_json_true(v, "attention_bias");
-    c->tied = mmixi_json_true(v, "tie_word_embeddings");
+    c->bias = qwen ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
+    c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
 }
 /* The one beside the archive. */
 static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
@@ -16121,8 +16094,7 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
     if (mmixi_format_is(a, mmixi_decoder_format)) mmixi_model_config(&f, "config", mmixi_decoder_parts, &c);
     else mmixi_hf_read(&f, &c);
     d = mmixi_decoder_create(m, c, 0);
-    /* a tied model's file may hold the classifier, too */
-    if (d) mmixi_params_read(d->params, a, "", c.tied ? "lm_head." : NULL);
+    if (d) mmix_params_read(d->params, a, NULL);
     if (!mmixi_model_end(&f, NULL)) return d;
     mmix_decoder_destroy(d);
     return NULL;
