@@ -12160,20 +12160,11 @@ struct mmix_distill {
 MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 {
     /* train; λ of hidden, token, sequence, supervised; temperature, steps, warmup, lr, min_lr, decay, clip */
-    static const mmix_stage first = { MMIX_TRAIN_FLEX, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 };
-    mmix_distill_config c;
-    memset(&c, 0, sizeof c);
-    c.stages = 3;
-    c.stage[0] = c.stage[1] = c.stage[2] = first;
-    c.stage[1].train |= MMIX_TRAIN_SWIN;
-    c.stage[2].train |= MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA;
-    c.stage[2].hidden = 0;
-    c.stage[2].sequence = c.stage[2].supervised = 1;
-    c.stage[2].lr = 5e-4;
-    c.lora_rank = 8;
-    c.lora_alpha = 16;
-    c.lora_targets = MMIX_LORA_FFN;
-    c.calibrate = 1;
+    static const mmix_distill_config c = { {
+        { MMIX_TRAIN_FLEX, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
+        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
+        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA, 0, 1, 1, 1, 1, 300, 10, 5e-4, 1e-5, 0.01, 1 }
+    }, 3, 0, 8, 16, MMIX_LORA_FFN, 1, 0, 0 };    /* stages; step_tokens; LoRA's rank, alpha, targets; calibrate */
     return c;
 }
 
@@ -12188,28 +12179,13 @@ static int mmixi_stage_trains(int train, const char *name)
         : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     return (train & needs) == needs;
 }
-/* Freezes and thaws the student's parameters, and gives a list moments of 0 if any of it trains. 0, or -1. */
-static int mmixi_distill_train(mmix_distill *run, int train)
-{
-    int failed = 0;
-    for (int i = 0; i < 2; i++) {
-        mmix_params *p = i ? run->student->adapters : run->student->params;
-        int any = 0;
-        mmix_adamw_free(&run->adamw[i]);
-        for (size_t k = 0; p && k < p->count; k++) {
-            p->at[k].frozen = !mmixi_stage_trains(train, p->at[k].name);
-            any |= !p->at[k].frozen;
-        }
-        failed |= any ? mmix_adamw_init(&run->adamw[i], p) : p ? mmix_params_train(p, 0) : 0;
-    }
-    return failed;
-}
-/* The beginning of the stage, or of the next that has steps, or the end of them all. 0, or -1. */
+/* The beginning of the stage, or of the next that has steps, or the end of them all: the student's parameters are
+   frozen or not, and a list of which any train gets moments of 0. 0, or -1. */
 static int mmixi_distill_begin(mmix_distill *run)
 {
     mmix_distill_config *c = &run->config;
     mmix_decoder *d = run->student;
-    int train = 0;
+    int train = 0, failed = 0;
     while (run->stage < c->stages && !c->stage[run->stage].steps) run->stage++;
     if (run->stage < c->stages) train = c->stage[run->stage].train;
     if (train & MMIX_TRAIN_LORA && !d->adapters
@@ -12219,7 +12195,17 @@ static int mmixi_distill_begin(mmix_distill *run)
         c->lora_alpha = d->lora.alpha;
         c->lora_targets = d->lora.targets;
     }
-    return mmixi_distill_train(run, train);
+    for (int i = 0; i < 2; i++) {
+        mmix_params *p = i ? d->adapters : d->params;
+        int any = 0;
+        mmix_adamw_free(&run->adamw[i]);
+        for (size_t k = 0; p && k < p->count; k++) {
+            p->at[k].frozen = !mmixi_stage_trains(train, p->at[k].name);
+            any |= !p->at[k].frozen;
+        }
+        failed |= any ? mmix_adamw_init(&run->adamw[i], p) : p ? mmix_params_train(p, 0) : 0;
+    }
+    return failed;
 }
 
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
@@ -12239,32 +12225,12 @@ static const mmixi_setting mmixi_stage_settings[] = {
 enum { MMIXI_STAGE_SETTINGS = sizeof mmixi_stage_settings / sizeof *mmixi_stage_settings,
       MMIXI_DISTILL_SETTINGS = sizeof mmixi_distill_settings / sizeof *mmixi_distill_settings };
 
-/* Whether stage i can be run with this student. 0, or -1. */
-static int mmixi_stage_check(mmix_ctx *m, const char *who, const mmix_distill_config *c, size_t i,
-                             const mmix_decoder *d)
-{
-    const mmix_stage *s = &c->stage[i];
-    const int lora = s->train & MMIX_TRAIN_LORA;
-    int any = lora || !s->steps;
-    char name[64];
-    snprintf(name, sizeof name, "%s: stage %d", who, (int)i);
-    if (mmixi_settings_check(m, name, s, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
-        || mmixi_within(m, name, "the sum of the losses' weights", s->hidden + s->token + s->sequence + s->supervised,
-                        DBL_MIN, DBL_MAX)) return -1;
-    if (lora && !d->adapters && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank and targets",
-                         name, (double)c->lora_rank, c->lora_targets);
-    for (size_t k = 0; !any && k < d->params->count; k++) any = mmixi_stage_trains(s->train, d->params->at[k].name);
-    return any ? 0 : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student "
-                               "has, found train %d", name, s->train);
-}
 static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder *student,
                                  const mmix_distill_config *c)
 {
     static const char who[] = "mmix_distill_create";
     const mmix_decoder_config *t = &teacher->config, *s = &student->config;
     mmix_ctx *m = student->m;
-    int failed = 0;
     if (teacher == student || student->in_run)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
                          student->in_run ? "in no other run" : "another decoder than its teacher");
@@ -12275,8 +12241,24 @@ static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder
                          (double)s->vocabulary, (double)s->depth, (double)s->dim, (double)s->media,
                          (double)t->vocabulary, (double)t->depth, (double)t->dim, (double)t->media);
     if (mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return -1;
-    for (size_t i = 0; i < c->stages && !failed; i++) failed = mmixi_stage_check(m, who, c, i, student);
-    return failed;
+    for (const mmix_stage *x = c->stage; x < c->stage + c->stages; x++) {
+        const int lora = x->train & MMIX_TRAIN_LORA;
+        int any = lora || !x->steps;
+        char name[64];
+        snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - c->stage));
+        if (mmixi_settings_check(m, name, x, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
+            || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
+                            + x->supervised, DBL_MIN, DBL_MAX)) return -1;
+        if (lora && !student->adapters && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank and "
+                             "targets", name, (double)c->lora_rank, c->lora_targets);
+        for (size_t k = 0; !any && k < student->params->count; k++)
+            any = mmixi_stage_trains(x->train, student->params->at[k].name);
+        if (!any)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, "
+                             "found train %d", name, x->train);
+    }
+    return 0;
 }
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
@@ -12300,7 +12282,8 @@ MMIXDEF void mmix_distill_destroy(mmix_distill *run)
 {
     if (!run) return;
     run->student->in_run = 0;
-    mmixi_distill_train(run, 0);
+    run->stage = run->config.stages;             /* nothing trains */
+    mmixi_distill_begin(run);
     mmixi_free(run->m, run, sizeof *run);
 }
 MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run) { return run ? run->number : 0; }
@@ -12365,10 +12348,11 @@ static int mmixi_distill_decode(const mmix_distill *run, const char *who, const 
     int32_t *tokens, *wanted, *next;
     for (size_t k = 0; row && k < n; k++) {
         const size_t t = (row[k] = (size_t)mmixi_index(a->rows, k)) % L;
-        if (t + 1 < behind || (k && row[k - 1] / L == row[k] / L && row[k - 1] + 1 != row[k]))
+        const int early = t + 1 < behind;
+        if (early || (k && row[k - 1] / L == row[k] / L && row[k - 1] + 1 != row[k]))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where the "
                              "teacher is to decode, an answer is one run behind all spans", who, (double)t,
-                             (double)(row[k] / L), t + 1 < behind ? "before a span's end" : "after a gap");
+                             (double)(row[k] / L), early ? "before a span's end" : "after a gap");
     }
     *decoded = *input;
     decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, input->tokens->shape);
@@ -12436,17 +12420,18 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who,
     mmix_decoder_options teach, learn;
     mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth + 1, 1, sizeof *taps), **of = taps + depth,
         **inputs = of + depth, **its = outputs ? inputs + 1 : taps, *teacher, *student, *x, *sum = NULL, *mean;
+    const mmix_sequence *q = b->decoded;
     mmix_sequence decoded;
     if (!taps) return NULL;
     memset(&teach, 0, sizeof teach);
-    memset(&learn, 0, sizeof learn);
+    learn = teach;
     if (hidden) *(outputs ? &learn.outputs : &learn.mixed) = of;
     if (hidden && !outputs) teach.mixed = its;
     if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;        /* a layer's output is the next one's input */
     if (c->teacher_inputs) learn.inputs = inputs;
     inputs[0] = NULL;                            /* the first layer reads the embedding */
-    if (s->sequence > 0 && b->decoded) decoded = *b->decoded;
-    else if (s->sequence > 0 && mmixi_distill_decode(run, who, &b->input, &a[0], &decoded, &a[1])) return NULL;
+    if (s->sequence > 0 && !q && mmixi_distill_decode(run, who, &b->input, &a[0], &decoded, &a[1])) return NULL;
+    if (!q) q = &decoded;
     x = mmix_decoder_forward(m, run->teacher, &b->input, &teach);
     teacher = mmixi_answer_logits(run->teacher, x, &a[0]);
     mmix_record(m, record);
@@ -12465,8 +12450,7 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who,
         sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a[0].wanted, -1),
                              &stats->supervised);
     if (s->sequence > 0) {
-        if (c->teacher_inputs || !mmixi_same_until(&decoded, &b->input, &a[1]))
-            x = mmix_decoder_forward(m, d, &decoded, NULL);
+        if (c->teacher_inputs || !mmixi_same_until(q, &b->input, &a[1])) x = mmix_decoder_forward(m, d, q, NULL);
         sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, mmixi_answer_logits(d, x, &a[1]), a[1].wanted,
                                                                      -1), &stats->sequence);
     }
@@ -15643,8 +15627,10 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
     const int strict = prefix != NULL;
     char found[MMIXI_PART_NAME];
     mmixi_text t = {NULL, 0, 0};
+    size_t cut;
     if (!p) return NULL;
     prefix = mmixi_params_prefix(p, archive, prefix, found);
+    cut = strlen(prefix);
     while (mmixi_text_again(p->m, &t)) {
         for (size_t i = 0; i < p->count; i++) {
             const mmix_tensor *own = p->at[i].tensor;
@@ -15655,8 +15641,8 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
         }
         for (size_t i = 0; i < mmix_archive_count(archive); i++) {
             const mmix_entry *e = &archive->entries[i];
-            const char *name = e->name + strlen(prefix);
-            if (!strncmp(e->name, prefix, strlen(prefix)) && !mmix_params_find(p, name)
+            const char *name = strncmp(e->name, prefix, cut) ? NULL : e->name + cut;
+            if (name && !mmix_params_find(p, name)
                 && (strict || (strncmp(name, "head.", 5) && strncmp(name, "lm_head.", 8))))
                 mmixi_print_shape(&t, "unexpected", "", e->name, e->ndim, e->shape, NULL);
         }
@@ -15730,7 +15716,7 @@ static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const ch
     f.mark = mmix_mark_here(m);
     if (format && !a) mmixi_model_metadata(&f, "format", format);
     if (format && a && !mmixi_format_is(a, format))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file of the format \"%s\"", a->path, format);
+        mmixi_refuse(a, NULL, "a file of the format \"%s\"", format);
     return f;
 }
 /* Saves what has been collected, or closes the archive. 0, or -1. */
@@ -15768,7 +15754,7 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
     const mmix_entry *e = mmixi_entry(f->a, prefix, name);
     if (!f->a) mmixi_model_entry(f, prefix, name, dtype, 1, &n, data);
     else if (e) mmixi_archive_read(f->m, f->a, e, data, n, dtype);
-    else mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the run file has no %s%s", f->a->path, prefix, name);
+    else mmixi_refuse(f->a, NULL, "an array %s%s", prefix, name);
 }
 static void mmixi_model_counters(mmixi_model_file *f, size_t *const *counter, size_t n)
 {
@@ -15777,7 +15763,7 @@ static void mmixi_model_counters(mmixi_model_file *f, size_t *const *counter, si
     if (value) mmixi_model_array(f, "", "counters", MMIX_FILE_I64, n, value);
     for (size_t i = 0; f->a && !f->m->error_kind && i < n; i++)
         if (value[i] >= 0) *counter[i] = (size_t)value[i];
-        else mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the run file's counter %.0f is negative", f->a->path, (double)i);
+        else mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)value[i]);
 }
 static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
 {
@@ -15987,23 +15973,18 @@ static const char mmixi_llama2c_order[12][28] = { "embed_tokens", "input_layerno
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     const unsigned char *p = (const unsigned char *)bytes;
-    double n[7], expected = 28;
+    double expected = 28;
     mmix_decoder_config c;
     mmix_decoder *d = NULL;
-    int ok = p && size >= 28;
+    int32_t n[7] = {0};
     if (mmix_error(m)) return NULL;
-    for (int i = 0; ok && i < 7; i++, p += 4) {
-        n[i] = (double)(int32_t)mmixi_le32(p);
-        ok = i == 5 || n[i] >= 1;
-    }
+    for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (int32_t)mmixi_le32(p);
     memset(&c, 0, sizeof c);
-    if (ok) {
-        c.dim = (size_t)n[0], c.ffn = (size_t)n[1], c.depth = (size_t)n[2], c.heads = (size_t)n[3];
-        c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs(n[5]), c.tied = n[5] > 0;
-        c.rope.interleaved = 1;
-        d = mmixi_decoder_create(m, c, 0);
-    }
-    if (d) expected += 4 * ((double)d->params->elements + n[6] * (double)d->config.head_dim);
+    c.dim = (size_t)n[0], c.ffn = (size_t)n[1], c.depth = (size_t)n[2], c.heads = (size_t)n[3];
+    c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs((double)n[5]), c.tied = n[5] > 0;
+    c.rope.interleaved = 1;
+    if (n[4] > 0 && n[6] > 0) d = mmixi_decoder_create(m, c, 0);         /* which refuses other sizes below 1 */
+    if (d) expected += 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (!d || expected != (double)size) {
         if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
         mmix_fail(m, MMIX_ERROR_FILE, d ? "%s: as a llama2.c model expected %.0f bytes, of which the first 28 "
@@ -16182,8 +16163,7 @@ static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
     if (!f->a) mmixi_model_params(f, "student.", d->params, d->params->values);          /* else they are read */
     else {
         if (run->stage > c->stages)
-            mmix_fail(f->m, MMIX_ERROR_FILE, "%s: stage %.0f of %.0f", f->a->path, (double)run->stage,
-                      (double)c->stages);
+            mmixi_refuse(f->a, NULL, "at most %.0f stages, found %.0f", (double)c->stages, (double)run->stage);
         if (adapters && !d->adapters) mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets);
         if (mmixi_distill_begin(run)) return;
     }
