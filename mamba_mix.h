@@ -15603,17 +15603,11 @@ static int mmixi_text_again(mmix_ctx *m, mmixi_text *t)
     if (!first && (t->out = (char *)mmixi_step(m, t->room)) != NULL) *t->out = 0;
     return first || t->out;
 }
-/* The line of a parameter or entry, with the shape that is expected (NULL: without). */
-static void mmixi_print_shape(mmixi_text *t, const char *what, const char *prefix, const char *name, int ndim,
-                              const size_t *shape, const mmix_tensor *expected)
+static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e)
 {
-    mmixi_print(t, "%s %s%s (", what, prefix, name);
-    mmixi_print_sizes(t, ndim, shape, ", ");
-    if (expected) {
-        mmixi_print(t, "), expected (");
-        mmixi_print_sizes(t, expected->ndim, expected->shape, ", ");
-    }
-    mmixi_print(t, ")\n");
+    mmixi_print(t, "%s %s (", what, e->name);
+    mmixi_print_sizes(t, e->ndim, e->shape, ", ");
+    mmixi_print(t, ")");
 }
 /* `prefix`, or for NULL the one that is found. */
 static const char *mmixi_params_prefix(const mmix_params *p, const mmix_archive *a, const char *prefix,
@@ -15625,7 +15619,7 @@ static const char *mmixi_params_prefix(const mmix_params *p, const mmix_archive 
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
     const int strict = prefix != NULL;
-    char found[MMIXI_PART_NAME];
+    char found[MMIXI_PART_NAME], shape[MMIXI_TEXT];
     mmixi_text t = {NULL, 0, 0};
     size_t cut;
     if (!p) return NULL;
@@ -15635,16 +15629,20 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
         for (size_t i = 0; i < p->count; i++) {
             const mmix_tensor *own = p->at[i].tensor;
             const mmix_entry *e = mmixi_entry(archive, prefix, p->at[i].name);
-            if (!e) mmixi_print_shape(&t, "missing", prefix, p->at[i].name, own->ndim, own->shape, NULL);
-            else if (e->ndim != own->ndim || memcmp(e->shape, own->shape, (size_t)e->ndim * sizeof(size_t)))
-                mmixi_print_shape(&t, "reshaped", "", e->name, e->ndim, e->shape, own);
+            mmixi_shape_text(own, shape);
+            if (!e) mmixi_print(&t, "missing %s%s %s\n", prefix, p->at[i].name, shape);
+            else if (e->ndim != own->ndim || memcmp(e->shape, own->shape, (size_t)e->ndim * sizeof(size_t))) {
+                mmixi_print_entry(&t, "reshaped", e);
+                mmixi_print(&t, ", expected %s\n", shape);
+            }
         }
         for (size_t i = 0; i < mmix_archive_count(archive); i++) {
             const mmix_entry *e = &archive->entries[i];
             const char *name = strncmp(e->name, prefix, cut) ? NULL : e->name + cut;
-            if (name && !mmix_params_find(p, name)
-                && (strict || (strncmp(name, "head.", 5) && strncmp(name, "lm_head.", 8))))
-                mmixi_print_shape(&t, "unexpected", "", e->name, e->ndim, e->shape, NULL);
+            if (!name || mmix_params_find(p, name)
+                || (!strict && (!strncmp(name, "head.", 5) || !strncmp(name, "lm_head.", 8)))) continue;
+            mmixi_print_entry(&t, "unexpected", e);
+            mmixi_print(&t, "\n");
         }
     }
     return t.out;
@@ -15920,11 +15918,12 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mm
     mmixi_model_file f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
     char prefix[MMIXI_PART_NAME];
     memset(config, 0, sizeof *config);
-    for (size_t i = 0; i < mmix_archive_count(archive); i++)
-        if (!strncmp(archive->entries[i].name, "neck.", 5) || strstr(archive->entries[i].name, ".neck."))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are joined by a "
-                      "neck; this library has DinoMamba-Reg, whose output is their mean", archive->path,
-                      archive->entries[i].name);
+    for (size_t i = 0; i < mmix_archive_count(archive); i++) {
+        const char *name = archive->entries[i].name;
+        if (!strncmp(name, "neck.", 5) || strstr(name, ".neck."))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are joined by "
+                      "a neck; this library has DinoMamba-Reg, whose output is their mean", archive->path, name);
+    }
     if (!mmixi_prefix_find(archive, "cls_token", prefix))
         mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among %.0f "
                   "arrays", archive ? archive->path : "no file", (double)mmix_archive_count(archive));
@@ -16061,15 +16060,14 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
     mmix_decoder *d = NULL;
     mmix_decoder_config c;
     mmixi_model_file f;
-    mmix_archive *a;
+    mmix_archive *a = NULL;
     if (!file.bytes) return NULL;
-    if (file.size < 9 || file.bytes[8] != '{') {         /* as .safetensors begins */
+    if (file.size > 8 && file.bytes[8] == '{') a = mmixi_archive_new(m, path, file);     /* .safetensors begins so */
+    else {
         d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
-        return d;
     }
-    a = mmixi_archive_new(m, path, file);
-    if (!a) return NULL;
+    if (!a) return d;
     f = mmixi_model_begin(m, a, NULL);
     memset(&c, 0, sizeof c);
     if (mmixi_format_is(a, mmixi_decoder_format)) mmixi_model_config(&f, "config", mmixi_decoder_parts, &c);
@@ -16137,13 +16135,14 @@ MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 
 MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
 {
+    char shape[MMIXI_TEXT];
     mmixi_text t = {NULL, 0, 0};
     while (run && mmixi_text_again(run->m, &t))
         for (int i = 0; i < 2; i++) {
             const mmix_params *p = i ? run->student->adapters : run->student->params;
             for (size_t k = 0; p && k < p->count; k++)
-                mmixi_print_shape(&t, p->at[k].frozen ? "frozen" : "trained", "", p->at[k].name,
-                                  p->at[k].tensor->ndim, p->at[k].tensor->shape, NULL);
+                mmixi_print(&t, "%s %s %s\n", p->at[k].frozen ? "frozen" : "trained", p->at[k].name,
+                            mmixi_shape_text(p->at[k].tensor, shape));
         }
     return t.out;
 }
