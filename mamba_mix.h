@@ -8906,8 +8906,8 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
 
 /* ---- numbers of configs ---- */
 
-/* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u a uint64_t in two, the upper half first; a capital letter:
-   files of older versions lack it. Each has to lie in low … high. */
+/* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u halves of a uint64_t, the
+   upper first; a capital letter: files of older versions lack it. Each has to lie in low … high. */
 typedef struct mmixi_setting { char name[28]; size_t offset; int kind, count; double low, high; } mmixi_setting;
 #define MMIXI_SETTING(config, kind, member, count, low, high) \
     { #member, offsetof(config, member), kind, count, low, high }
@@ -12164,7 +12164,7 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
         { MMIX_TRAIN_FLEX, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
         { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
         { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA, 0, 1, 1, 1, 1, 300, 10, 5e-4, 1e-5, 0.01, 1 }
-    }, 3, 0, 8, 16, MMIX_LORA_FFN, 1, 0, 0 };    /* stages; step_tokens; LoRA's rank, alpha, targets; calibrate */
+    }, 3, 0, 8, 16, MMIX_LORA_FFN, 1, 0, 0 };    /* stages, step_tokens, lora_…, calibrate */
     return c;
 }
 
@@ -12175,12 +12175,12 @@ static int mmixi_stage_trains(int train, const char *name)
 {
     const char *mmate = strstr(name, ".mmate.");
     const int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : !mmate ? MMIX_TRAIN_REST
-        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN
-        : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
+        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX
+        : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     return (train & needs) == needs;
 }
-/* The beginning of the stage, or of the next that has steps, or the end of them all: the student's parameters are
-   frozen or not, and a list of which any train gets moments of 0. 0, or -1. */
+/* The beginning of the stage, or of the next that has steps, or the end of them all: the student's parameters
+   are frozen or not, and a list of which any train gets moments of 0. 0, or -1. */
 static int mmixi_distill_begin(mmix_distill *run)
 {
     mmix_distill_config *c = &run->config;
@@ -12191,9 +12191,7 @@ static int mmixi_distill_begin(mmix_distill *run)
     if (train & MMIX_TRAIN_LORA && !d->adapters
         && mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
     if (d->adapters) {                           /* perhaps the caller's: a saved run says what they are */
-        c->lora_rank = d->lora.rank;
-        c->lora_alpha = d->lora.alpha;
-        c->lora_targets = d->lora.targets;
+        c->lora_rank = d->lora.rank; c->lora_alpha = d->lora.alpha; c->lora_targets = d->lora.targets;
     }
     for (int i = 0; i < 2; i++) {
         mmix_params *p = i ? d->adapters : d->params;
@@ -12215,12 +12213,13 @@ static int mmixi_distill_begin(mmix_distill *run)
 static const mmixi_setting mmixi_stage_settings[] = {
     MMIXI_STAGE('i', train, 1, 15), MMIXI_STAGE_REAL(hidden, 0), MMIXI_STAGE_REAL(token, 0),
     MMIXI_STAGE_REAL(sequence, 0), MMIXI_STAGE_REAL(supervised, 0), MMIXI_STAGE_REAL(temperature, DBL_MIN),
-    MMIXI_STAGE('s', steps, 0, HUGE_VAL), MMIXI_STAGE('s', warmup, 0, HUGE_VAL), MMIXI_STAGE_REAL(lr, DBL_MIN),
-    MMIXI_STAGE_REAL(min_lr, 0), MMIXI_STAGE_REAL(weight_decay, 0), MMIXI_STAGE_REAL(clip, 0)
+    MMIXI_STAGE('s', steps, 0, HUGE_VAL), MMIXI_STAGE('s', warmup, 0, HUGE_VAL),
+    MMIXI_STAGE_REAL(lr, DBL_MIN), MMIXI_STAGE_REAL(min_lr, 0), MMIXI_STAGE_REAL(weight_decay, 0),
+    MMIXI_STAGE_REAL(clip, 0)
 }, mmixi_distill_settings[] = {
     MMIXI_SETTING(mmix_distill_config, 's', stages, 1, 1, MMIX_MAX_STAGES), MMIXI_RUN('s', step_tokens),
-    MMIXI_RUN('s', lora_rank), MMIXI_RUN('d', lora_alpha), MMIXI_RUN('i', lora_targets), MMIXI_RUN('i', calibrate),
-    MMIXI_RUN('i', hidden_outputs), MMIXI_RUN('i', teacher_inputs)
+    MMIXI_RUN('s', lora_rank), MMIXI_RUN('d', lora_alpha), MMIXI_RUN('i', lora_targets),
+    MMIXI_RUN('i', calibrate), MMIXI_RUN('i', hidden_outputs), MMIXI_RUN('i', teacher_inputs)
 };
 enum { MMIXI_STAGE_SETTINGS = sizeof mmixi_stage_settings / sizeof *mmixi_stage_settings,
       MMIXI_DISTILL_SETTINGS = sizeof mmixi_distill_settings / sizeof *mmixi_distill_settings };
@@ -12236,10 +12235,11 @@ static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder
                          student->in_run ? "in no other run" : "another decoder than its teacher");
     if (teacher->m != m || t->vocabulary != s->vocabulary || t->depth != s->depth || t->dim != s->dim
         || t->media != s->media)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, vocabulary, depth, "
-                         "dim and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
-                         (double)s->vocabulary, (double)s->depth, (double)s->dim, (double)s->media,
-                         (double)t->vocabulary, (double)t->depth, (double)t->dim, (double)t->media);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, "
+                         "vocabulary, depth, dim and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, "
+                         "%.0f and %.0f", who, (double)s->vocabulary, (double)s->depth, (double)s->dim,
+                         (double)s->media, (double)t->vocabulary, (double)t->depth, (double)t->dim,
+                         (double)t->media);
     if (mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return -1;
     for (const mmix_stage *x = c->stage; x < c->stage + c->stages; x++) {
         const int lora = x->train & MMIX_TRAIN_LORA;
@@ -12249,14 +12249,15 @@ static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder
         if (mmixi_settings_check(m, name, x, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
             || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
                             + x->supervised, DBL_MIN, DBL_MAX)) return -1;
-        if (lora && !student->adapters && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank and "
-                             "targets", name, (double)c->lora_rank, c->lora_targets);
+        if (lora && !student->adapters
+            && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank "
+                             "and targets", name, (double)c->lora_rank, c->lora_targets);
         for (size_t k = 0; !any && k < student->params->count; k++)
             any = mmixi_stage_trains(x->train, student->params->at[k].name);
         if (!any)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, "
-                             "found train %d", name, x->train);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student "
+                             "has, found train %d", name, x->train);
     }
     return 0;
 }
@@ -12269,10 +12270,7 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     run = (mmix_distill *)mmixi_alloc(m, sizeof *run);
     if (!run) return NULL;
     memset(run, 0, sizeof *run);
-    run->m = m;
-    run->teacher = teacher;
-    run->student = student;
-    run->config = config;
+    run->m = m; run->teacher = teacher; run->student = student; run->config = config;
     student->in_run = 1;
     if (!mmixi_distill_begin(run)) return run;
     mmix_distill_destroy(run);
@@ -12294,8 +12292,8 @@ MMIXDEF const char *mmix_distill_note(const mmix_distill *run) { return run ? ru
 /* Of each answer in a batch the row among B·L and the token wanted, (1, n) int32. */
 typedef struct mmixi_answers { mmix_tensor *rows, *wanted; } mmixi_answers;
 /* Of target (B, L), which has tokens of the decoder or less than 0, not all of them. 0, or -1. */
-static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name, const mmix_tensor *target,
-                              mmixi_answers *a)
+static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name,
+                              const mmix_tensor *target, mmixi_answers *a)
 {
     mmix_ctx *m = d->m;
     const size_t all = mmix_count(target), L = target->shape[1];
@@ -12308,8 +12306,9 @@ static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char
         const int32_t token = mmixi_index(target, i);
         if (token < 0) continue;
         if ((size_t)token >= d->config.vocabulary)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at most %.0f",
-                      who, name, (double)(i % L), (double)(i / L), (int)token, (double)d->config.vocabulary - 1);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
+                      "most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
+                      (double)d->config.vocabulary - 1);
         mmix_data_i32(a->rows)[k] = (int32_t)i;
         mmix_data_i32(a->wanted)[k++] = token;
     }
@@ -12322,11 +12321,12 @@ static int mmixi_distill_check(const mmix_distill *run, const char *who, const m
     mmix_ctx *m = run->m;
     mmixi_dims d;
     if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who);
-    if (!mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target, b->mask)
-        || mmixi_answers_find(run->student, who, "target", b->target, &a[0])
+    if (!mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
+                      b->mask) || mmixi_answers_find(run->student, who, "target", b->target, &a[0])
         || !mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)) return -1;
     if (!b->decoded) return 0;
-    return !mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens, b->decoded_target)
+    return !mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                         b->decoded_target)
         ? -1 : mmixi_answers_find(run->student, who, "decoded_target", b->decoded_target, &a[1]);
 }
 /* Logits (1, n, K) at the answers, x (B, L, D). */
@@ -12335,8 +12335,8 @@ static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, c
     x = mmixi_as(d->m, x, 2, mmix_shape(x, 0) * mmix_shape(x, 1), mmix_shape(x, 2), 0, 0);
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
 }
-/* The teacher's own answers, greedily, in place of the true ones: neighbours whose answers begin at the same place
-   together. 0, or -1. */
+/* The teacher's own answers, greedily, in place of the true ones; neighbours whose answers begin at the same
+   place together. 0, or -1. */
 static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_sequence *input,
                                 const mmixi_answers *a, mmix_sequence *decoded, mmixi_answers *made)
 {
@@ -12350,9 +12350,9 @@ static int mmixi_distill_decode(const mmix_distill *run, const char *who, const 
         const size_t t = (row[k] = (size_t)mmixi_index(a->rows, k)) % L;
         const int early = t + 1 < behind;
         if (early || (k && row[k - 1] / L == row[k] / L && row[k - 1] + 1 != row[k]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where the "
-                             "teacher is to decode, an answer is one run behind all spans", who, (double)t,
-                             (double)(row[k] / L), early ? "before a span's end" : "after a gap");
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where "
+                             "the teacher is to decode, an answer is one run behind all spans", who,
+                             (double)t, (double)(row[k] / L), early ? "before a span's end" : "after a gap");
     }
     *decoded = *input;
     decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, input->tokens->shape);
@@ -12367,7 +12367,8 @@ static int mmixi_distill_decode(const mmix_distill *run, const char *who, const 
         const size_t first = row[k] / L, at = row[k] % L;
         size_t rows = 1, count = 0;
         mmix_sequence q = *input;
-        for (end = k; end < n && (row[end] < (first + rows) * L || row[end] == (first + rows) * L + at); end++) {
+        for (end = k; end < n; end++) {
+            if (row[end] / L >= first + rows && row[end] != (first + rows) * L + at) break;
             rows = row[end] / L - first + 1;
             count = mmixi_max(count, row[end] % L - at + 1);
         }
@@ -12387,7 +12388,8 @@ static int mmixi_distill_decode(const mmix_distill *run, const char *who, const 
 static int mmixi_same_until(const mmix_sequence *x, const mmix_sequence *y, const mmixi_answers *a)
 {
     const size_t L = y->tokens->shape[1];
-    if (x->media != y->media || x->tokens->shape[1] != L || x->spans != y->spans || x->n_spans != y->n_spans) return 0;
+    if (x->media != y->media || x->tokens->shape[1] != L || x->spans != y->spans || x->n_spans != y->n_spans)
+        return 0;
     for (size_t k = 0, i = 0; k < mmix_count(a->rows); k++) {
         const size_t at = (size_t)mmixi_index(a->rows, k);
         for (i = mmixi_max(i, at - at % L); i <= at; i++)
@@ -12416,10 +12418,12 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who,
     const mmix_distill_config *c = &run->config;
     const mmix_stage *s = &c->stage[mmixi_min(run->stage, c->stages - 1)];
     const size_t depth = d->config.depth;
-    const int record = mmix_record(m, 0), hidden = all || s->hidden > 0, outputs = hidden && c->hidden_outputs;
+    const int record = mmix_record(m, 0), hidden = all || s->hidden > 0,
+        outputs = hidden && c->hidden_outputs;
     mmix_decoder_options teach, learn;
-    mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth + 1, 1, sizeof *taps), **of = taps + depth,
-        **inputs = of + depth, **its = outputs ? inputs + 1 : taps, *teacher, *student, *x, *sum = NULL, *mean;
+    mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth + 1, 1, sizeof *taps),
+        **of = taps + depth, **inputs = of + depth, **its = outputs ? inputs + 1 : taps,
+        *teacher, *student, *x, *sum = NULL, *mean;
     const mmix_sequence *q = b->decoded;
     mmix_sequence decoded;
     if (!taps) return NULL;
@@ -12427,11 +12431,12 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who,
     learn = teach;
     if (hidden) *(outputs ? &learn.outputs : &learn.mixed) = of;
     if (hidden && !outputs) teach.mixed = its;
-    if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;        /* a layer's output is the next one's input */
+    if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;      /* what the next one reads */
     if (c->teacher_inputs) learn.inputs = inputs;
     inputs[0] = NULL;                            /* the first layer reads the embedding */
-    if (s->sequence > 0 && !q && mmixi_distill_decode(run, who, &b->input, &a[0], &decoded, &a[1])) return NULL;
     if (!q) q = &decoded;
+    if (s->sequence > 0 && !b->decoded && mmixi_distill_decode(run, who, &b->input, &a[0], &decoded, &a[1]))
+        return NULL;
     x = mmix_decoder_forward(m, run->teacher, &b->input, &teach);
     teacher = mmixi_answer_logits(run->teacher, x, &a[0]);
     mmix_record(m, record);
@@ -12440,7 +12445,8 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who,
     if (!student) return NULL;
     if (hidden) {
         mean = mmix_kd_hidden(m, of[0], its[0], b->mask, 1);
-        for (size_t i = 1; i < depth; i++) mean = mmix_add(m, mean, mmix_kd_hidden(m, of[i], its[i], b->mask, 1));
+        for (size_t i = 1; i < depth; i++)
+            mean = mmix_add(m, mean, mmix_kd_hidden(m, of[i], its[i], b->mask, 1));
         sum = mmixi_weighted(m, sum, s->hidden, mmix_scale(m, mean, 1 / (double)depth, 0), &stats->hidden);
     }
     if (all || s->token > 0)
@@ -12450,9 +12456,11 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who,
         sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a[0].wanted, -1),
                              &stats->supervised);
     if (s->sequence > 0) {
-        if (c->teacher_inputs || !mmixi_same_until(q, &b->input, &a[1])) x = mmix_decoder_forward(m, d, q, NULL);
-        sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, mmixi_answer_logits(d, x, &a[1]), a[1].wanted,
-                                                                     -1), &stats->sequence);
+        if (c->teacher_inputs || !mmixi_same_until(q, &b->input, &a[1]))
+            x = mmix_decoder_forward(m, d, q, NULL);
+        student = mmixi_answer_logits(d, x, &a[1]);
+        sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, student, a[1].wanted, -1),
+                             &stats->sequence);
     }
     return m->error_kind ? NULL : sum;
 }
@@ -12466,7 +12474,8 @@ static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
     o.lr = s->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
                                         stage->lr / (double)(stage->warmup + 1), run->step);
     o.weight_decay = stage->weight_decay;
-    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip, NULL);
+    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
+                                         NULL);
     run->tokens = 0;
     if (s->gradient_norm < 0) {                  /* what had been added up is of no use */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
@@ -12474,8 +12483,7 @@ static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
     }
     s->updated = 1;
     if (++run->step < stage->steps) return 0;
-    run->step = 0;
-    run->stage++;
+    run->step = 0; run->stage++;
     return mmixi_distill_begin(run);
 }
 /* A batch's losses, and with `learn` the step on them: 1: go on, 0: done, -1: error. */
@@ -12492,8 +12500,7 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     mark = mmix_mark_here(m);
     record = m->recording;
     memset(&s, 0, sizeof s);
-    s.stage = run->stage;
-    s.step = run->step;
+    s.stage = run->stage; s.step = run->step;
     if (run->stage < run->config.stages) s.steps = run->config.stage[run->stage].steps;
     if (stats) *stats = s;
     if (learn && run->stage == run->config.stages) return 0;
@@ -12506,17 +12513,16 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     if (!loss) return -1;
     s.loss = mmix_item(loss);
     if (learn && !mmixi_wants(loss))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
-                         "(Local-Swin needs spans or a text window)", who, (double)run->stage);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this "
+                         "batch (Local-Swin needs spans or a text window)", who, (double)run->stage);
     if (learn && !(s.loss - s.loss == 0))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate may help",
-                         who, (double)run->number);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate "
+                         "may help", who, (double)run->number);
     up = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), (double)s.tokens);
     if (learn && mmix_backward_from(m, &loss, &up, 1)) return -1;
     mmix_rewind(m, mark);
     if (learn) {
-        run->number++;
-        run->tokens += s.tokens;
+        run->number++; run->tokens += s.tokens;
         if (run->tokens >= run->config.step_tokens) failed = mmixi_distill_update(run, &s);
     }
     if (stats) *stats = s;
@@ -15559,9 +15565,9 @@ MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry
 /* ==== >>model files ==================================================================
    parameters by name; backbones, decoders and training runs with their configuration as JSON in the metadata
 
-   What a file holds is one walk for both directions: configs, number by number of their tables, parameters under
-   a prefix, arrays. Without an archive the walk collects them to be saved, with one it reads each of them at
-   once; after an error the rest of it does nothing.
+   What a file holds is one walk for both directions: configs, number by number of their tables; parameters
+   under a prefix; arrays. Without an archive the walk collects them to be saved, with one it reads each of
+   them at once; after an error the rest of it does nothing.
    ==================================================================================== */
 
 enum { MMIXI_PART_NAME = 256 };
@@ -15573,8 +15579,8 @@ static const mmix_entry *mmixi_entry(const mmix_archive *a, const char *prefix, 
     return mmix_archive_find(a, full);
 }
 
-/* What stands before the names of an archive: before that of the first parameter. Of several (a training run holds
-   student and teacher) one with "teacher" in it, else the shortest. Whether there is any. */
+/* What stands before the first parameter's name in an archive. Of several (a training run holds student and
+   teacher) one with "teacher" in it, else the shortest. Whether there is any. */
 static int mmixi_prefix_find(const mmix_archive *a, const char *first, char prefix[MMIXI_PART_NAME])
 {
     size_t best = SIZE_MAX;
@@ -15598,8 +15604,7 @@ static int mmixi_text_again(mmix_ctx *m, mmixi_text *t)
 {
     const int first = !t->room;
     if (t->out || m->error_kind) return 0;
-    t->room = t->at + 1;
-    t->at = 0;
+    t->room = t->at + 1; t->at = 0;
     if (!first && (t->out = (char *)mmixi_step(m, t->room)) != NULL) *t->out = 0;
     return first || t->out;
 }
@@ -15661,8 +15666,9 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
         ++*(*line == 'm' ? &missing : *line == 'r' ? &reshaped : &unexpected);
     if (text && *text)
         mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
-                  "shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file", (double)p->count,
-                  (double)missing, (double)reshaped, (double)unexpected, (int)strcspn(text, "\n"), text);
+                  "shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
+                  (double)p->count, (double)missing, (double)reshaped, (double)unexpected,
+                  (int)strcspn(text, "\n"), text);
     mmix_rewind(m, mark);
     if (m->error_kind || mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
@@ -15709,9 +15715,7 @@ static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const ch
 {
     mmixi_model_file f;
     memset(&f, 0, sizeof f);
-    f.m = m;
-    f.a = a;
-    f.mark = mmix_mark_here(m);
+    f.m = m; f.a = a; f.mark = mmix_mark_here(m);
     if (format && !a) mmixi_model_metadata(&f, "format", format);
     if (format && a && !mmixi_format_is(a, format))
         mmixi_refuse(a, NULL, "a file of the format \"%s\"", format);
@@ -15737,7 +15741,8 @@ static void mmixi_model_entry(mmixi_model_file *f, const char *prefix, const cha
     ((mmix_entry *)f->entries)[f->n++] = e;
 }
 /* `values` in place of the parameters' own, to be saved. */
-static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p, const mmix_real *values)
+static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p,
+                               const mmix_real *values)
 {
     if (f->a) mmix_params_read(p, f->a, prefix);
     for (size_t i = 0; !f->a && i < p->count; i++) {
@@ -15781,8 +15786,9 @@ MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 /* ---- configs: {"name":[numbers], …}, by the tables that the checks read ---- */
 
 enum { MMIXI_CONFIG_TEXT = 8192 };
-/* Of one number Hugging Face's files have no list. */
-static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, void *config, const mmixi_setting *s)
+/* A number alone may stand without a list, as in Hugging Face's files. */
+static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, void *config,
+                                const mmixi_setting *s)
 {
     const int kind = s->kind | 32;
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
@@ -15806,8 +15812,8 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, voi
         }
     }
     if (!ok || mmixi_json_next(list, item, &unused))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %g to %g", f->a->path, name,
-                  s->count, low, high);
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %g to %g",
+                  f->a->path, name, s->count, low, high);
 }
 /* Part of a config: the numbers of one table, `prefix` before their names. */
 static void mmixi_config_part(mmixi_model_file *f, const char *prefix, const void *config,
@@ -15820,7 +15826,7 @@ static void mmixi_config_part(mmixi_model_file *f, const char *prefix, const voi
         if (f->a) mmixi_setting_parse(f, name, (void *)(uintptr_t)config, s);
         else mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
         for (int k = 0; !f->a && k < s->count; k++) {
-            snprintf(local, sizeof local, "%.17g", mmixi_setting_get(config, s, (size_t)k));         /* exact */
+            snprintf(local, sizeof local, "%.17g", mmixi_setting_get(config, s, (size_t)k));
             mmixi_point(number, local, localeconv()->decimal_point, ".");
             mmixi_print(t, "%s%s%s", k ? "," : "[", number, k + 1 < s->count ? "" : "]");
         }
@@ -15849,7 +15855,8 @@ static void mmixi_distill_parts(mmixi_model_file *f, const void *config)
     mmixi_config_part(f, "", config, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS);
 }
 /* A config in the metadata, under that key. 0, or -1. */
-static int mmixi_model_config(mmixi_model_file *f, const char *key, mmixi_config_parts *parts, const void *config)
+static int mmixi_model_config(mmixi_model_file *f, const char *key, mmixi_config_parts *parts,
+                              const void *config)
 {
     const char *found = mmix_archive_metadata(f->a, key), *text = found ? found : "";
     mmixi_text t = {NULL, 0, MMIXI_CONFIG_TEXT + strlen(text)};
@@ -15896,14 +15903,14 @@ static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *pr
         mlp = mmixi_entry_size(a, prefix, "blocks.0.mlp.fc1.weight", 0),
         inner = mmixi_entry_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),
         conv = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 0),
-        heads = mmixi_entry_size(a, prefix, "layers.0.mixer.A_log", 0), cells = positions - (positions && !registers);
+        heads = mmixi_entry_size(a, prefix, "layers.0.mixer.A_log", 0),
+        cells = positions - (positions && !registers);
     char block[40];
     *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, D, 0, mmixi_max(D / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
     if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
     if (mlp) c->mlp_ratio = (double)mlp / (double)D;
-    c->mamba.d_inner = inner;
-    c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
+    c->mamba.d_inner = inner; c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
     c->mamba.head_dim = heads ? inner / heads : 0;
     c->mamba.conv_width = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
     do snprintf(block, sizeof block, mlp ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
@@ -15921,12 +15928,13 @@ MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mm
     for (size_t i = 0; i < mmix_archive_count(archive); i++) {
         const char *name = archive->entries[i].name;
         if (!strncmp(name, "neck.", 5) || strstr(name, ".neck."))
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are joined by "
-                      "a neck; this library has DinoMamba-Reg, whose output is their mean", archive->path, name);
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
+                      "joined by a neck; this library has DinoMamba-Reg, whose output is their mean",
+                      archive->path, name);
     }
     if (!mmixi_prefix_find(archive, "cls_token", prefix))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among %.0f "
-                  "arrays", archive ? archive->path : "no file", (double)mmix_archive_count(archive));
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among "
+                  "%.0f arrays", archive ? archive->path : "no file", (double)mmix_archive_count(archive));
     if (m->error_kind) return -1;
     if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
         mmixi_model_config(&f, "config", mmixi_vision_parts, config);
@@ -15965,10 +15973,11 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 }
 
 /* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
-   then float32: the parameters with these in their names, each of all layers; before the classifier two tables
-   of length x head/2 that are not used. */
-static const char mmixi_llama2c_order[12][28] = { "embed_tokens", "input_layernorm", "q_proj", "k_proj", "v_proj",
-    "o_proj", "post_attention_layernorm", "gate_proj", "down_proj", "up_proj", "model.norm", "lm_head" };
+   then float32: the parameters with these in their names, each of all layers; before the classifier two
+   tables of length x head/2 that are not used. */
+static const char mmixi_llama2c_order[12][28] = { "embed_tokens", "input_layernorm", "q_proj", "k_proj",
+    "v_proj", "o_proj", "post_attention_layernorm", "gate_proj", "down_proj", "up_proj", "model.norm",
+    "lm_head" };
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     const unsigned char *p = (const unsigned char *)bytes;
@@ -15980,15 +15989,15 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (int32_t)mmixi_le32(p);
     memset(&c, 0, sizeof c);
     c.dim = (size_t)n[0], c.ffn = (size_t)n[1], c.depth = (size_t)n[2], c.heads = (size_t)n[3];
-    c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs((double)n[5]), c.tied = n[5] > 0;
-    c.rope.interleaved = 1;
-    if (n[4] > 0 && n[6] > 0) d = mmixi_decoder_create(m, c, 0);         /* which refuses other sizes below 1 */
+    c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs((double)n[5]), c.tied = n[5] > 0, c.rope.interleaved = 1;
+    if (n[4] > 0 && n[6] > 0) d = mmixi_decoder_create(m, c, 0);         /* refuses other sizes below 1 */
     if (d) expected += 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (!d || expected != (double)size) {
         if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
-        mmix_fail(m, MMIX_ERROR_FILE, d ? "%s: as a llama2.c model expected %.0f bytes, of which the first 28 "
-                  "speak, found %.0f" : "%s: expected a llama2.c model (7 int32 in %.0f bytes and the float32 "
-                  "weights they speak of), found %.0f bytes that are none", name, expected, (double)size);
+        mmix_fail(m, MMIX_ERROR_FILE, d ? "%s: as a llama2.c model expected %.0f bytes, of which the first "
+                  "28 speak, found %.0f" : "%s: expected a llama2.c model (7 int32 in %.0f bytes and the "
+                  "float32 weights they speak of), found %.0f bytes that are none", name, expected,
+                  (double)size);
     }
     if (m->error_kind || mmixi_params_allocate(d->params, 0)) {
         mmix_decoder_destroy(d);
@@ -15999,7 +16008,8 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
         for (size_t i = 0; i < d->params->count; i++) {
             mmix_tensor *t = d->params->at[i].tensor;
             if (strstr(d->params->at[i].name, mmixi_llama2c_order[k]))
-                for (size_t e = 0; e < mmix_count(t); e++, p += 4) mmix_data(t)[e] = (mmix_real)mmixi_le_float(p);
+                for (size_t e = 0; e < mmix_count(t); e++, p += 4)
+                    mmix_data(t)[e] = (mmix_real)mmixi_le_float(p);
         }
     }
     return d;
@@ -16011,7 +16021,8 @@ static const mmixi_setting mmixi_hf_settings[9] = {
     MMIXI_HF("vocab_size", 's', vocabulary), MMIXI_HF("hidden_size", 's', dim),
     MMIXI_HF("num_hidden_layers", 's', depth), MMIXI_HF("intermediate_size", 's', ffn),
     MMIXI_HF("num_attention_heads", 's', heads), MMIXI_HF("num_key_value_heads", 'S', kv_heads),
-    MMIXI_HF("head_dim", 'S', head_dim), MMIXI_HF("rms_norm_eps", 'D', eps), MMIXI_HF("rope_theta", 'D', rope.theta)
+    MMIXI_HF("head_dim", 'S', head_dim), MMIXI_HF("rms_norm_eps", 'D', eps),
+    MMIXI_HF("rope_theta", 'D', rope.theta)
 };
 static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
 {
@@ -16028,12 +16039,11 @@ static void mmixi_hf_config(mmixi_model_file *f, const char *path, mmix_decoder_
     const int qwen = !strcmp(type, "qwen2");
     if (!qwen && strcmp(type, "llama"))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
-    if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0)
-        || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no sliding "
-                  "window, found hidden_act %s, rope %s", path, act, kind);
-    c->eps = 1e-6;
-    c->rope.theta = 10000;
+    if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
+        || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0))
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
+                  "sliding window, found hidden_act %s, rope %s", path, act, kind);
+    c->eps = 1e-6; c->rope.theta = 10000;
     mmixi_config_part(f, "", c, mmixi_hf_settings, 9);
     c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
     c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
@@ -16062,7 +16072,7 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
     mmixi_model_file f;
     mmix_archive *a = NULL;
     if (!file.bytes) return NULL;
-    if (file.size > 8 && file.bytes[8] == '{') a = mmixi_archive_new(m, path, file);     /* .safetensors begins so */
+    if (file.size > 8 && file.bytes[8] == '{') a = mmixi_archive_new(m, path, file);     /* .safetensors */
     else {
         d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
@@ -16092,7 +16102,8 @@ static char *mmixi_run_note(const mmixi_model_file *f, mmix_params *p)
 /* student.backbone.NAME, student.head.NAME, teacher.…; the moments, the centre, counters */
 static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
 {
-    static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.", "teacher.head."};
+    static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.",
+                                     "teacher.head."};
     size_t *const counter[4] = {&d->step, &d->iters, &d->at_uniform, &d->at_zero};
     for (int i = 0; i < 4; i++) {
         mmix_params *p = i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
@@ -16149,20 +16160,20 @@ MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
 
 static const char mmixi_distill_format[] = "mamba_mix distillation run 1";
 
-/* The student's parameters, counters, the adapters, the moments, the gradients that wait for the optimiser, and
-   which of them were written. */
+/* Counters, the student's parameters, the adapters, the moments, the gradients that wait for the optimiser,
+   and which of them were written. */
 static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
 {
     static const char moments[2][18] = {"adamw.decoder.", "adamw.adapters."};
     mmix_decoder *d = run->student;
     mmix_distill_config *c = &run->config;
-    size_t adapters = d->adapters != NULL, *const counter[5] = {&run->stage, &run->step, &run->number, &run->tokens,
-                                                                &adapters};
+    size_t adapters = d->adapters != NULL;
+    size_t *const counter[5] = {&run->stage, &run->step, &run->number, &run->tokens, &adapters};
     mmixi_model_counters(f, counter, 5);
-    if (!f->a) mmixi_model_params(f, "student.", d->params, d->params->values);          /* else they are read */
+    if (!f->a) mmixi_model_params(f, "student.", d->params, d->params->values);         /* else it has them */
     else {
         if (run->stage > c->stages)
-            mmixi_refuse(f->a, NULL, "at most %.0f stages, found %.0f", (double)c->stages, (double)run->stage);
+            mmixi_refuse(f->a, NULL, "stage 0 to %.0f, found %.0f", (double)c->stages, (double)run->stage);
         if (adapters && !d->adapters) mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets);
         if (mmixi_distill_begin(run)) return;
     }
@@ -16204,8 +16215,7 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     a = mmix_archive_open(m, path);
     if (!a) return NULL;
     f = mmixi_model_begin(m, a, mmixi_distill_format);
-    memset(&c, 0, sizeof c);
-    memset(&size, 0, sizeof size);
+    memset(&c, 0, sizeof c); memset(&size, 0, sizeof size);
     mmixi_model_config(&f, "config", mmixi_distill_parts, &c);
     if (!mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &size)) d = mmixi_decoder_create(m, size, 0);
     if (d && !mmix_params_read(d->params, a, "student.")) run = mmix_distill_create(teacher, d, c);
