@@ -15989,7 +15989,8 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (int32_t)mmixi_le32(p);
     memset(&c, 0, sizeof c);
     c.dim = (size_t)n[0], c.ffn = (size_t)n[1], c.depth = (size_t)n[2], c.heads = (size_t)n[3];
-    c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs((double)n[5]), c.tied = n[5] > 0, c.rope.interleaved = 1;
+    c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs((double)n[5]), c.tied = n[5] > 0;
+    c.rope.interleaved = 1;
     if (n[4] > 0 && n[6] > 0) d = mmixi_decoder_create(m, c, 0);         /* refuses other sizes below 1 */
     if (d) expected += 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (!d || expected != (double)size) {
