@@ -974,15 +974,18 @@ MMIXDEF int mmix_params_train(mmix_params *p, int train);
    What the library itself does to a parameter drops its copy; after writing through a pointer call this
    again. 0, or -1. */
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack);
-/* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("" or
-   NULL: nothing), the parameters' own do not. An error, with nothing read: a parameter that is missing or has
-   another shape, or a name with the prefix that is no parameter. 0, or -1. */
+/* Reads every parameter by name, whatever its dtype in the file. Names in the file begin with `prefix` ("":
+   nothing), the parameters' own do not. NULL: it is found, as what stands before the first parameter's name
+   (module., backbone., teacher. of a training run); of several one with "teacher" in it is taken, else the
+   shortest; a classifier ("head.…", "lm_head.…") that is no parameter is left alone. An error, with nothing
+   read: a parameter that is missing or has another shape, or a name with the prefix that is no parameter. 0,
+   or -1. */
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix);
 /* What would be wrong with that, a line each: "missing NAME (3, 4)", "reshaped NAME (4, 3), expected (3, 4)",
    "unexpected NAME (5)". "" if all fit; in step memory; NULL on error. */
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive,
                                         const char *prefix);
-/* The same from and to a .safetensors file. 0, or -1. */
+/* The same from a file, prefix NULL, and to a .safetensors file. 0, or -1. */
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path);
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path);
 /* By name; NULL if there is none (no error). */
@@ -1131,19 +1134,12 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
    token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *config, size_t n, size_t *at);
 /* A backbone from a file of any format that mmix_archive_open knows: mmix_vision_config_read, creation and
-   mmix_vision_read in one. NULL on error. */
+   mmix_params_read (prefix NULL) in one. NULL on error. */
 MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path);
 /* The config of the backbone in an archive. Files of mmix_vision_save and mmix_dino_save hold it. Of others
    names and shapes tell it, and what these leave open is assumed: softmax attention (a LinearViT has the same
    names) in heads of 64, B and C in one group, the class token as RELEASED, the norms' eps. 0, or -1. */
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config);
-/* Reads all parameters by name. What stands before the names (module., backbone., teacher. of a training run)
-   is found by itself: before "cls_token"; of several one with "teacher" in it is taken, else the shortest. A
-   classifier ("head.…") beside the backbone is left alone. Else as mmix_params_read. 0, or -1. */
-MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive);
-MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path);
-/* mmix_params_compare for that. */
-MMIXDEF const char *mmix_vision_compare(const mmix_vision *v, const mmix_archive *archive);
 /* Writes the parameters and the config as .safetensors. 0, or -1. */
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path);
 
@@ -8847,8 +8843,8 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
 
 /* ---- numbers of configs ---- */
 
-/* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u uint64_t; a capital letter:
-   files of older versions lack it. Each has to lie in low … high. */
+/* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u halves of a uint64_t, the
+   upper first; a capital letter: files of older versions lack it. Each has to lie in low … high. */
 typedef struct mmixi_setting { char name[28]; size_t offset; int kind, count; double low, high; } mmixi_setting;
 #define MMIXI_SETTING(config, kind, member, count, low, high) \
     { #member, offsetof(config, member), kind, count, low, high }
@@ -8859,7 +8855,7 @@ static double mmixi_setting_get(const void *config, const mmixi_setting *s, size
     case 's': return (double)((const size_t *)p)[i];
     case 'i': return ((const int *)p)[i];
     case 'd': return ((const double *)p)[i];
-    default: return (double)((const uint64_t *)p)[i];
+    default: return (double)(*(const uint64_t *)p >> (i ? 0 : 32) & UINT32_MAX);
     }
 }
 static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
@@ -11742,7 +11738,6 @@ struct mmix_dino {
     size_t step, iters;
     size_t at_uniform, at_zero;                  /* steps in a row with the loss at ln K, with no entropy */
     char *note;
-    size_t note_size;
 };
 
 MMIXDEF mmix_dino_config mmix_dino_default(void)
@@ -11794,7 +11789,8 @@ static const mmixi_setting mmixi_dino_settings[] = {
     MMIXI_DINO('d', clip, -FLT_MAX, FLT_MAX), MMIXI_DINO_SIZE(freeze_last_layer, 0),
     MMIXI_DINO('d', momentum, 0, 1), MMIXI_DINO('d', center_momentum, 0, 1), MMIXI_DINO_TEMP(student_temp),
     MMIXI_DINO_TEMP(teacher_temp), MMIXI_DINO_TEMP(teacher_temp_warm), MMIXI_DINO_SIZE(teacher_temp_epochs, 0),
-    MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL), MMIXI_DINO('u', seed, 0, HUGE_VAL)
+    MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL),
+    MMIXI_SETTING(mmix_dino_config, 'u', seed, 2, 0, UINT32_MAX)
 };
 enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_settings[0] };
 
@@ -11803,7 +11799,6 @@ enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_sett
 MMIXDEF void mmix_dino_destroy(mmix_dino *d)
 {
     if (!d) return;
-    mmixi_free(d->m, d->note, d->note_size);
     for (int i = 2; i-- > 0;) {
         mmix_adamw_free(&d->adamw[i]);
         mmix_vision_destroy(d->net[i].vision);
@@ -12093,152 +12088,126 @@ struct mmix_distill {
     mmix_decoder *student;
     mmix_distill_config config;
     size_t stage, step;                          /* optimiser steps made in the stage */
-    uint64_t number;                             /* calls made */
+    size_t number;                               /* calls made */
     size_t tokens;                               /* answer tokens whose gradients wait */
     mmix_adamw_state adamw[2];                   /* of decoder and adapters; zeroed where nothing trains */
-    char *note;
-    size_t note_size;
+    char *note;                                  /* in the memory of the student's parameters */
 };
 
 MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 {
-    mmix_distill_config c;
-    memset(&c, 0, sizeof c);
-    c.stages = 3;
-    for (int i = 0; i < 3; i++) {
-        mmix_stage *s = &c.stage[i];
-        s->train = i == 0 ? MMIX_TRAIN_FLEX : i == 1 ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN
-            : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA;
-        s->hidden = i < 2;
-        s->token = 1;
-        s->sequence = s->supervised = i == 2;
-        s->temperature = 1;
-        s->steps = 300;
-        s->warmup = 10;
-        s->lr = i < 2 ? 1e-3 : 5e-4;
-        s->min_lr = 1e-5;
-        s->weight_decay = 0.01;
-        s->clip = 1;
-    }
-    c.lora_rank = 8;
-    c.lora_alpha = 16;
-    c.lora_targets = MMIX_LORA_FFN;
-    c.calibrate = 1;
+    /* train; λ of hidden, token, sequence, supervised; temperature, steps, warmup, lr, min_lr, decay, clip */
+    static const mmix_distill_config c = { {
+        { MMIX_TRAIN_FLEX, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
+        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN, 1, 1, 0, 0, 1, 300, 10, 1e-3, 1e-5, 0.01, 1 },
+        { MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN | MMIX_TRAIN_LORA, 0, 1, 1, 1, 1, 300, 10, 5e-4, 1e-5, 0.01, 1 }
+    }, 3, 0, 8, 16, MMIX_LORA_FFN, 1, 0, 0 };    /* stages, step_tokens, lora_…, calibrate */
     return c;
 }
+
+/* ---- what trains ---- */
 
 /* Whether the parameter of that name belongs to what trains. */
 static int mmixi_stage_trains(int train, const char *name)
 {
     const char *mmate = strstr(name, ".mmate.");
     const int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : !mmate ? MMIX_TRAIN_REST
-        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN
-        : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
+        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX
+        : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     return (train & needs) == needs;
 }
-/* Freezes and thaws a list for a stage, and gives it moments of 0 if any of it trains. */
-static int mmixi_distill_list(mmix_params *p, int train, mmix_adamw_state *adamw)
-{
-    int any = 0;
-    mmix_adamw_free(adamw);
-    for (size_t i = 0; p && i < p->count; i++) {
-        p->at[i].frozen = !mmixi_stage_trains(train, p->at[i].name);
-        any |= !p->at[i].frozen;
-    }
-    return any ? mmix_adamw_init(adamw, p) : p ? mmix_params_train(p, 0) : 0;
-}
+/* The beginning of the stage, or of the next that has steps, or the end of them all: the student's parameters
+   are frozen or not, and a list of which any train gets moments of 0. 0, or -1. */
 static int mmixi_distill_begin(mmix_distill *run)
 {
     mmix_distill_config *c = &run->config;
     mmix_decoder *d = run->student;
-    const int train = run->stage < c->stages ? c->stage[run->stage].train : 0;
+    int train = 0, failed = 0;
+    while (run->stage < c->stages && !c->stage[run->stage].steps) run->stage++;
+    if (run->stage < c->stages) train = c->stage[run->stage].train;
     if (train & MMIX_TRAIN_LORA && !d->adapters
         && mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
     if (d->adapters) {                           /* perhaps the caller's: a saved run says what they are */
-        c->lora_rank = d->lora.rank;
-        c->lora_alpha = d->lora.alpha;
-        c->lora_targets = d->lora.targets;
+        c->lora_rank = d->lora.rank; c->lora_alpha = d->lora.alpha; c->lora_targets = d->lora.targets;
     }
-    return mmixi_distill_list(d->params, train, &run->adamw[0])
-        || mmixi_distill_list(d->adapters, train, &run->adamw[1]) ? -1 : 0;
+    for (int i = 0; i < 2; i++) {
+        mmix_params *p = i ? d->adapters : d->params;
+        int any = 0;
+        mmix_adamw_free(&run->adamw[i]);
+        for (size_t k = 0; p && k < p->count; k++) {
+            p->at[k].frozen = !mmixi_stage_trains(train, p->at[k].name);
+            any |= !p->at[k].frozen;
+        }
+        failed |= any ? mmix_adamw_init(&run->adamw[i], p) : p ? mmix_params_train(p, 0) : 0;
+    }
+    return failed;
 }
+
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
 #define MMIXI_STAGE(kind, member, low, high) MMIXI_SETTING(mmix_stage, kind, member, 1, low, high)
+#define MMIXI_STAGE_REAL(member, low) MMIXI_STAGE('d', member, low, DBL_MAX)
 #define MMIXI_RUN(kind, member) MMIXI_SETTING(mmix_distill_config, kind, member, 1, -HUGE_VAL, HUGE_VAL)
 static const mmixi_setting mmixi_stage_settings[] = {
-    MMIXI_STAGE('i', train, 1, 15), MMIXI_STAGE('d', hidden, 0, DBL_MAX), MMIXI_STAGE('d', token, 0, DBL_MAX),
-    MMIXI_STAGE('d', sequence, 0, DBL_MAX), MMIXI_STAGE('d', supervised, 0, DBL_MAX),
-    MMIXI_STAGE('d', temperature, DBL_MIN, DBL_MAX), MMIXI_STAGE('s', steps, 0, HUGE_VAL),
-    MMIXI_STAGE('s', warmup, 0, HUGE_VAL), MMIXI_STAGE('d', lr, DBL_MIN, DBL_MAX),
-    MMIXI_STAGE('d', min_lr, 0, DBL_MAX), MMIXI_STAGE('d', weight_decay, 0, DBL_MAX),
-    MMIXI_STAGE('d', clip, 0, DBL_MAX)
+    MMIXI_STAGE('i', train, 1, 15), MMIXI_STAGE_REAL(hidden, 0), MMIXI_STAGE_REAL(token, 0),
+    MMIXI_STAGE_REAL(sequence, 0), MMIXI_STAGE_REAL(supervised, 0), MMIXI_STAGE_REAL(temperature, DBL_MIN),
+    MMIXI_STAGE('s', steps, 0, HUGE_VAL), MMIXI_STAGE('s', warmup, 0, HUGE_VAL),
+    MMIXI_STAGE_REAL(lr, DBL_MIN), MMIXI_STAGE_REAL(min_lr, 0), MMIXI_STAGE_REAL(weight_decay, 0),
+    MMIXI_STAGE_REAL(clip, 0)
 }, mmixi_distill_settings[] = {
-    MMIXI_RUN('s', stages), MMIXI_RUN('s', step_tokens), MMIXI_RUN('s', lora_rank), MMIXI_RUN('d', lora_alpha),
-    MMIXI_RUN('i', lora_targets), MMIXI_RUN('i', calibrate), MMIXI_RUN('i', hidden_outputs),
-    MMIXI_RUN('i', teacher_inputs)
+    MMIXI_SETTING(mmix_distill_config, 's', stages, 1, 1, MMIX_MAX_STAGES), MMIXI_RUN('s', step_tokens),
+    MMIXI_RUN('s', lora_rank), MMIXI_RUN('d', lora_alpha), MMIXI_RUN('i', lora_targets),
+    MMIXI_RUN('i', calibrate), MMIXI_RUN('i', hidden_outputs), MMIXI_RUN('i', teacher_inputs)
 };
-enum { MMIXI_STAGE_SETTINGS = sizeof mmixi_stage_settings / sizeof mmixi_stage_settings[0],
-      MMIXI_DISTILL_SETTINGS = sizeof mmixi_distill_settings / sizeof mmixi_distill_settings[0] };
+enum { MMIXI_STAGE_SETTINGS = sizeof mmixi_stage_settings / sizeof *mmixi_stage_settings,
+      MMIXI_DISTILL_SETTINGS = sizeof mmixi_distill_settings / sizeof *mmixi_distill_settings };
 
-/* Whether stage i can be run with this student. */
-static int mmixi_stage_ok(mmix_ctx *m, const char *who, const mmix_distill_config *c, size_t i,
-                          const mmix_decoder *d)
+static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder *student,
+                                 const mmix_distill_config *c)
 {
-    const mmix_stage *s = &c->stage[i];
-    const int lora = s->train & MMIX_TRAIN_LORA;
-    char name[64];
-    int any = lora || !s->steps;
-    snprintf(name, sizeof name, "%s: stage %d", who, (int)i);
-    if (mmixi_settings_check(m, name, s, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
-        || mmixi_within(m, name, "the sum of the losses' weights", s->hidden + s->token + s->sequence + s->supervised,
-                        DBL_MIN, DBL_MAX)) return 0;
-    if (lora && !d->adapters && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank and targets",
-                         name, (double)c->lora_rank, c->lora_targets), 0;
-    for (size_t k = 0; !any && k < d->params->count; k++) any = mmixi_stage_trains(s->train, d->params->at[k].name);
-    if (!any)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, found train "
-                  "%d", name, s->train);
-    return any;
+    static const char who[] = "mmix_distill_create";
+    const mmix_decoder_config *t = &teacher->config, *s = &student->config;
+    mmix_ctx *m = student->m;
+    if (teacher == student || student->in_run)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
+                         student->in_run ? "in no other run" : "another decoder than its teacher");
+    if (teacher->m != m || t->vocabulary != s->vocabulary || t->depth != s->depth || t->dim != s->dim
+        || t->media != s->media)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, "
+                         "vocabulary, depth, dim and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, "
+                         "%.0f and %.0f", who, (double)s->vocabulary, (double)s->depth, (double)s->dim,
+                         (double)s->media, (double)t->vocabulary, (double)t->depth, (double)t->dim,
+                         (double)t->media);
+    if (mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return -1;
+    for (const mmix_stage *x = c->stage; x < c->stage + c->stages; x++) {
+        const int lora = x->train & MMIX_TRAIN_LORA;
+        int any = lora || !x->steps;
+        char name[64];
+        snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - c->stage));
+        if (mmixi_settings_check(m, name, x, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
+            || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
+                            + x->supervised, DBL_MIN, DBL_MAX)) return -1;
+        if (lora && !student->adapters
+            && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank "
+                             "and targets", name, (double)c->lora_rank, c->lora_targets);
+        for (size_t k = 0; !any && k < student->params->count; k++)
+            any = mmixi_stage_trains(x->train, student->params->at[k].name);
+        if (!any)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student "
+                             "has, found train %d", name, x->train);
+    }
+    return 0;
 }
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
 {
-    const char *who = "mmix_distill_create";
     mmix_ctx *m = student ? student->m : NULL;
     mmix_distill *run;
-    if (!m || !teacher || m->error_kind) return NULL;
-    if (teacher == student || student->in_run) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
-                  student->in_run ? "in no other run" : "another decoder than its teacher");
-        return NULL;
-    }
-    if (teacher->m != m || teacher->config.vocabulary != student->config.vocabulary
-        || teacher->config.depth != student->config.depth || teacher->config.dim != student->config.dim
-        || teacher->config.media != student->config.media) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: expected a student of its teacher's context, vocabulary, depth, dim and media, "
-                  "found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
-                  (double)student->config.vocabulary, (double)student->config.depth,
-                  (double)student->config.dim,
-                  (double)student->config.media, (double)teacher->config.vocabulary,
-                  (double)teacher->config.depth, (double)teacher->config.dim, (double)teacher->config.media);
-        return NULL;
-    }
-    if (!config.stages || config.stages > MMIX_MAX_STAGES) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f stages, expected 1 to %d", who, (double)config.stages,
-                  MMIX_MAX_STAGES);
-        return NULL;
-    }
-    for (size_t i = 0; i < config.stages; i++)
-        if (!mmixi_stage_ok(m, who, &config, i, student)) return NULL;
+    if (!m || !teacher || m->error_kind || mmixi_distill_refused(teacher, student, &config)) return NULL;
     run = (mmix_distill *)mmixi_alloc(m, sizeof *run);
     if (!run) return NULL;
     memset(run, 0, sizeof *run);
-    run->m = m;
-    run->teacher = teacher;
-    run->student = student;
-    run->config = config;
+    run->m = m; run->teacher = teacher; run->student = student; run->config = config;
     student->in_run = 1;
     if (!mmixi_distill_begin(run)) return run;
     mmix_distill_destroy(run);
@@ -12248,9 +12217,8 @@ MMIXDEF void mmix_distill_destroy(mmix_distill *run)
 {
     if (!run) return;
     run->student->in_run = 0;
-    mmixi_distill_list(run->student->params, 0, &run->adamw[0]);
-    mmixi_distill_list(run->student->adapters, 0, &run->adamw[1]);
-    mmixi_free(run->m, run->note, run->note_size);
+    run->stage = run->config.stages;             /* nothing trains */
+    mmixi_distill_begin(run);
     mmixi_free(run->m, run, sizeof *run);
 }
 MMIXDEF uint64_t mmix_distill_number(const mmix_distill *run) { return run ? run->number : 0; }
@@ -12258,166 +12226,111 @@ MMIXDEF const char *mmix_distill_note(const mmix_distill *run) { return run ? ru
 
 /* ---- answers ---- */
 
-/* The answers of a batch: n of them; of each the row among B·L, and the token wanted. */
-typedef struct mmixi_answers { mmix_tensor *rows, *wanted; size_t n; } mmixi_answers;
-static int mmixi_answers_find(mmix_ctx *m, const mmix_tensor *target, mmixi_answers *a)
+/* Of each answer in a batch the row among B·L and the token wanted, (1, n) int32. */
+typedef struct mmixi_answers { mmix_tensor *rows, *wanted; } mmixi_answers;
+/* Of target (B, L), which has tokens of the decoder or less than 0, not all of them. 0, or -1. */
+static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name,
+                              const mmix_tensor *target, mmixi_answers *a)
 {
-    size_t shape[2];
-    memset(a, 0, sizeof *a);
-    for (size_t i = 0; i < mmix_count(target); i++) a->n += mmixi_index(target, i) >= 0;
-    shape[0] = 1;
-    shape[1] = a->n;
+    mmix_ctx *m = d->m;
+    const size_t all = mmix_count(target), L = target->shape[1];
+    size_t shape[2] = { 1, 0 };
+    for (size_t i = 0; i < all; i++) shape[1] += mmixi_index(target, i) >= 0;
+    if (!shape[1]) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
     a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    if (!a->rows || !a->wanted) return -1;
-    for (size_t i = 0, k = 0; i < mmix_count(target); i++) {
-        if (mmixi_index(target, i) < 0) continue;
-        mmix_data_i32(a->rows)[k] = (int32_t)i;
-        mmix_data_i32(a->wanted)[k++] = mmixi_index(target, i);
-    }
-    return 0;
-}
-/* Logits (1, n, K) at the answers. */
-static mmix_tensor *mmixi_answer_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden,
-                                        const mmixi_answers *a)
-{
-    size_t shape[2];
-    if (!hidden) return NULL;
-    shape[0] = hidden->shape[0] * hidden->shape[1];
-    shape[1] = hidden->shape[2];
-    return mmix_decoder_logits(m, d, mmix_gather(m, mmix_reshape(m, hidden, 2, shape), a->rows));
-}
-/* Targets that are tokens of the decoder, at least one of them. */
-static int mmixi_targets_check(const mmix_distill *run, const char *who, const char *name,
-                               const mmix_tensor *target)
-{
-    const size_t K = run->student->config.vocabulary, L = target->shape[1];
-    size_t n = 0;
-    for (size_t i = 0; i < mmix_count(target); i++) {
+    for (size_t i = 0, k = 0; !m->error_kind && i < all; i++) {
         const int32_t token = mmixi_index(target, i);
-        n += token >= 0;
-        if (token >= 0 && (size_t)token >= K)
-            return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, "
-                             "expected at most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
-                             (double)K - 1), 0;
+        if (token < 0) continue;
+        if ((size_t)token >= d->config.vocabulary)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
+                      "most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
+                      (double)d->config.vocabulary - 1);
+        mmix_data_i32(a->rows)[k] = (int32_t)i;
+        mmix_data_i32(a->wanted)[k++] = token;
     }
-    return n ? 1 : (mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name),
-                    0);
+    return m->error_kind ? -1 : 0;
 }
-static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b)
+/* Checks a batch and finds its answers, and those of what is decoded already. 0, or -1. */
+static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                               mmixi_answers a[2])
 {
     mmix_ctx *m = run->m;
     mmixi_dims d;
-    if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who), 0;
-    return mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
-                        b->mask)
-        && mmixi_targets_check(run, who, "target", b->target)
-        && mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)
-        && (!b->decoded || (mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
-                                         b->decoded_target)
-                            && mmixi_targets_check(run, who, "decoded_target", b->decoded_target)));
+    if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who);
+    if (!mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
+                      b->mask) || mmixi_answers_find(run->student, who, "target", b->target, &a[0])
+        || !mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)) return -1;
+    if (!b->decoded) return 0;
+    return !mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                         b->decoded_target)
+        ? -1 : mmixi_answers_find(run->student, who, "decoded_target", b->decoded_target, &a[1]);
 }
-/* Rows of a tensor (B, …). */
-static mmix_tensor *mmixi_sequences_of(mmix_ctx *m, mmix_tensor *x, mmix_tensor *rows)
+/* Logits (1, n, K) at the answers, x (B, L, D). */
+static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, const mmixi_answers *a)
 {
-    size_t shape[MMIX_MAX_DIMS];
-    mmix_tensor *y;
-    memcpy(shape, x->shape, sizeof shape);
-    shape[1] = mmix_count(x) / x->shape[0];
-    y = mmix_gather(m, mmix_reshape(m, x, 2, shape), rows);
-    memcpy(shape, x->shape, sizeof shape);
-    shape[0] = mmix_count(rows);
-    return mmix_reshape(m, y, x->ndim, shape);
+    x = mmixi_as(d->m, x, 2, mmix_shape(x, 0) * mmix_shape(x, 1), mmix_shape(x, 2), 0, 0);
+    return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
 }
-/* Copies tokens and targets of a batch whose answers the teacher is to decode; first, length (B): where each
-   row's answer begins, L if it has none, and how long it is. */
-static int mmixi_distill_answers(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                 int32_t *tokens, int32_t *wanted, size_t *first, size_t *length)
-{
-    const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
-    const mmix_span *last = b->input.n_spans ? &b->input.spans[b->input.n_spans - 1] : NULL;
-    const size_t behind = last ? last->start + mmixi_span_tokens(last) : 0;      /* the first place there */
-    for (size_t r = 0; r < B; r++) {
-        first[r] = L;
-        length[r] = 0;
-        for (size_t t = 0; t < L; t++) {
-            tokens[r * L + t] = mmixi_index(b->input.tokens, r * L + t);
-            wanted[r * L + t] = -1;
-            if (mmixi_index(b->target, r * L + t) < 0) continue;
-            if (!length[r]++) first[r] = t;
-            if (first[r] + length[r] != t + 1 || t + 1 < behind)
-                return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; "
-                                 "where the teacher is to decode, an answer is one run behind all spans", who,
-                                 (double)t, (double)r,
-                                 t + 1 < behind ? "before a span's end" : "after a gap");
-        }
-    }
-    return 0;
-}
-/* The teacher's own answers, greedily, in place of the true ones: rows whose answers begin at the same place
-   together. */
-static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                mmix_sequence *decoded, mmix_tensor **target)
+/* The teacher's own answers, greedily, in place of the true ones; neighbours whose answers begin at the same
+   place together. 0, or -1. */
+static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_sequence *input,
+                                const mmixi_answers *a, mmix_sequence *decoded, mmixi_answers *made)
 {
     mmix_ctx *m = run->m;
-    const size_t B = b->input.tokens->shape[0], L = b->input.tokens->shape[1];
-    size_t *first = (size_t *)mmixi_step_array(m, B, 2, sizeof *first), *length = first + B;
-    int32_t *tokens, *wanted;
-    *decoded = b->input;
-    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
-    *target = mmix_new(m, MMIX_DTYPE_I32, 2, b->input.tokens->shape);
-    if (!first || !decoded->tokens || !*target) return -1;
+    const mmix_span *last = input->n_spans ? &input->spans[input->n_spans - 1] : NULL;
+    const size_t behind = last ? last->start + mmixi_span_tokens(last) : 0,      /* the first place there */
+        L = input->tokens->shape[1], n = mmix_count(a->rows);
+    size_t *row = (size_t *)mmixi_step_array(m, n, 1, sizeof *row);
+    int32_t *tokens, *wanted, *next;
+    for (size_t k = 0; row && k < n; k++) {
+        const size_t t = (row[k] = (size_t)mmixi_index(a->rows, k)) % L;
+        const int early = t + 1 < behind;
+        if (early || (k && row[k - 1] / L == row[k] / L && row[k - 1] + 1 != row[k]))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where "
+                             "the teacher is to decode, an answer is one run behind all spans", who,
+                             (double)t, (double)(row[k] / L), early ? "before a span's end" : "after a gap");
+    }
+    *decoded = *input;
+    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, input->tokens->shape);
+    made->rows = a->rows;
+    made->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, a->rows->shape);
+    if (m->error_kind) return -1;
     tokens = mmix_data_i32(decoded->tokens);
-    wanted = mmix_data_i32(*target);
-    if (mmixi_distill_answers(run, who, b, tokens, wanted, first, length)) return -1;
-    for (size_t r = 0; r < B; r++) {
+    wanted = mmix_data_i32(made->wanted);
+    for (size_t i = 0; i < mmix_count(input->tokens); i++) tokens[i] = mmixi_index(input->tokens, i);
+    for (size_t k = 0, end; k < n;) {
         const mmix_mark mark = mmix_mark_here(m);
-        const size_t at = first[r];
-        size_t n = 0, count = 0, shape[2];
-        mmix_sequence q = b->input;
-        mmix_tensor *rows = at < L ? mmix_new(m, MMIX_DTYPE_I32, 1, &B) : NULL;
-        int32_t *made;
-        if (at == L) continue;
-        if (!rows) return -1;
-        for (size_t i = r; i < B; i++)
-            if (first[i] == at) {
-                mmix_data_i32(rows)[n++] = (int32_t)i;
-                count = mmixi_max(count, length[i]);
-            }
-        rows = mmix_slice(m, rows, 0, 0, n);
-        shape[0] = n;
-        shape[1] = at + 1;
-        q.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-        made = (int32_t *)mmixi_step_array(m, n, count, sizeof *made);
-        if (!rows || !q.tokens || !made) return -1;
-        for (size_t k = 0; k < n; k++)
-            memcpy(mmix_data_i32(q.tokens) + k * shape[1], tokens + (size_t)mmixi_index(rows, k) * L,
-                   shape[1] * sizeof *tokens);
-        if (q.media) q.media = mmixi_sequences_of(m, q.media, rows);
-        if (!mmix_decoder_continue(m, run->teacher, &q, NULL, made, count)) return -1;
-        for (size_t k = 0; k < n; k++) {
-            const size_t i = (size_t)mmixi_index(rows, k);
-            for (size_t t = 0; t < length[i] && at + t < L; t++) {
-                wanted[i * L + at + t] = made[k * count + t];
-                if (at + t + 1 < L) tokens[i * L + at + t + 1] = made[k * count + t];
-            }
-            first[i] = L;                        /* done */
+        const size_t first = row[k] / L, at = row[k] % L;
+        size_t rows = 1, count = 0;
+        mmix_sequence q = *input;
+        for (end = k; end < n; end++) {
+            if (row[end] / L >= first + rows && row[end] != (first + rows) * L + at) break;
+            rows = row[end] / L - first + 1;
+            count = mmixi_max(count, row[end] % L - at + 1);
+        }
+        q.tokens = mmix_slice(m, mmix_slice(m, decoded->tokens, 0, first, rows), 1, 0, at + 1);
+        if (q.media) q.media = mmix_slice(m, q.media, 0, first, rows);
+        next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
+        if (!next || !mmix_decoder_continue(m, run->teacher, &q, NULL, next, count)) return -1;
+        for (; k < end; k++) {
+            wanted[k] = next[(row[k] / L - first) * count + row[k] % L - at];
+            if ((row[k] + 1) % L) tokens[row[k] + 1] = wanted[k];
         }
         mmix_rewind(m, mark);
     }
     return 0;
 }
-/* Whether two sequences are the same as far as the answers of `target` depend on them. */
-static int mmixi_same_until(const mmix_sequence *a, const mmix_sequence *b, const mmix_tensor *target)
+/* Whether two sequences are the same as far as the answers depend on them. */
+static int mmixi_same_until(const mmix_sequence *x, const mmix_sequence *y, const mmixi_answers *a)
 {
-    const size_t B = b->tokens->shape[0], L = b->tokens->shape[1];
-    if (a->media != b->media || a->tokens->shape[1] != L || a->spans != b->spans || a->n_spans != b->n_spans)
+    const size_t L = y->tokens->shape[1];
+    if (x->media != y->media || x->tokens->shape[1] != L || x->spans != y->spans || x->n_spans != y->n_spans)
         return 0;
-    for (size_t r = 0; r < B; r++) {
-        size_t end = L;
-        while (end && mmixi_index(target, r * L + end - 1) < 0) end--;
-        for (size_t t = 0; t < end; t++)
-            if (mmixi_index(a->tokens, r * L + t) != mmixi_index(b->tokens, r * L + t)) return 0;
+    for (size_t k = 0, i = 0; k < mmix_count(a->rows); k++) {
+        const size_t at = (size_t)mmixi_index(a->rows, k);
+        for (i = mmixi_max(i, at - at % L); i <= at; i++)
+            if (mmixi_index(x->tokens, i) != mmixi_index(y->tokens, i)) return 0;
     }
     return 1;
 }
@@ -12435,89 +12348,59 @@ static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight,
 /* All losses of a checked batch whose λ is above 0 (with `all` the others, too, but L_seq): their sum,
    recorded if recording is on; the parts in stats. NULL on error. */
 static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                       int all, mmix_distill_stats *stats)
+                                       mmixi_answers a[2], int all, mmix_distill_stats *stats)
 {
     mmix_ctx *m = run->m;
+    const mmix_decoder *d = run->student;
     const mmix_distill_config *c = &run->config;
     const mmix_stage *s = &c->stage[mmixi_min(run->stage, c->stages - 1)];
-    const size_t depth = run->student->config.depth;
-    const int record = mmix_record(m, 0), hid = all || s->hidden > 0;
+    const size_t depth = d->config.depth;
+    const int record = mmix_record(m, 0), hidden = all || s->hidden > 0,
+        outputs = hidden && c->hidden_outputs;
     mmix_decoder_options teach, learn;
-    mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth, 1, sizeof *taps), *teacher, *student,
-        *x, *sum = NULL, *target = b->decoded_target;
+    mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth + 1, 1, sizeof *taps),
+        **of = taps + depth, **inputs = of + depth, **its = outputs ? inputs + 1 : taps,
+        *teacher, *student, *x, *sum = NULL, *mean;
+    const mmix_sequence *q = b->decoded;
     mmix_sequence decoded;
-    mmixi_answers a, own;
-    if (!taps || mmixi_answers_find(m, b->target, &a)) return NULL;
-    stats->tokens = a.n;
+    if (!taps) return NULL;
     memset(&teach, 0, sizeof teach);
-    memset(&learn, 0, sizeof learn);
-    if (hid && !c->hidden_outputs) {
-        teach.mixed = taps;
-        learn.mixed = taps + depth;
-    }
-    if ((hid && c->hidden_outputs) || c->teacher_inputs) teach.outputs = taps + (teach.mixed ? 2 * depth : 0);
-    if (hid && c->hidden_outputs) learn.outputs = taps + depth;
-    if (s->sequence > 0 && b->decoded) decoded = *b->decoded;
-    else if (s->sequence > 0 && mmixi_distill_decode(run, who, b, &decoded, &target)) return NULL;
-    teacher = mmixi_answer_logits(m, run->teacher, mmix_decoder_forward(m, run->teacher, &b->input, &teach),
-                                  &a);
-    if (c->teacher_inputs && teacher) {          /* the first layer reads the embedding, as the teacher's */
-        learn.inputs = (mmix_tensor **)mmixi_step_array(m, depth, 1, sizeof *learn.inputs);
-        for (size_t i = 0; learn.inputs && i < depth; i++) learn.inputs[i] = i ? teach.outputs[i - 1] : NULL;
-    }
+    learn = teach;
+    if (hidden) *(outputs ? &learn.outputs : &learn.mixed) = of;
+    if (hidden && !outputs) teach.mixed = its;
+    if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;      /* what the next one reads */
+    if (c->teacher_inputs) learn.inputs = inputs;
+    inputs[0] = NULL;                            /* the first layer reads the embedding */
+    if (!q) q = &decoded;
+    if (s->sequence > 0 && !b->decoded && mmixi_distill_decode(run, who, &b->input, &a[0], &decoded, &a[1]))
+        return NULL;
+    x = mmix_decoder_forward(m, run->teacher, &b->input, &teach);
+    teacher = mmixi_answer_logits(run->teacher, x, &a[0]);
     mmix_record(m, record);
-    x = m->error_kind ? NULL : mmix_decoder_forward(m, run->student, &b->input, &learn);
-    student = mmixi_answer_logits(m, run->student, x, &a);
-    if (hid && student) {
-        mmix_tensor *mean = NULL, **its = teach.mixed ? teach.mixed : teach.outputs,
-            **of = learn.mixed ? learn.mixed : learn.outputs;
-        for (size_t i = 0; i < depth; i++) {
-            mmix_tensor *one = mmix_kd_hidden(m, of[i], its[i], b->mask, 1);
-            mean = mean ? mmix_add(m, mean, one) : one;
-        }
+    x = mmix_decoder_forward(m, d, &b->input, &learn);
+    student = mmixi_answer_logits(d, x, &a[0]);
+    if (!student) return NULL;
+    if (hidden) {
+        mean = mmix_kd_hidden(m, of[0], its[0], b->mask, 1);
+        for (size_t i = 1; i < depth; i++)
+            mean = mmix_add(m, mean, mmix_kd_hidden(m, of[i], its[i], b->mask, 1));
         sum = mmixi_weighted(m, sum, s->hidden, mmix_scale(m, mean, 1 / (double)depth, 0), &stats->hidden);
     }
-    if ((all || s->token > 0) && student)
+    if (all || s->token > 0)
         sum = mmixi_weighted(m, sum, s->token, mmix_kd_token(m, student, teacher, NULL, s->temperature),
                              &stats->token);
-    if ((all || s->supervised > 0) && student)
-        sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a.wanted, -1),
+    if (all || s->supervised > 0)
+        sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a[0].wanted, -1),
                              &stats->supervised);
-    if (s->sequence > 0 && student && !mmixi_answers_find(m, target, &own)) {
-        if (!mmixi_same_until(&decoded, &b->input, target) || c->teacher_inputs)
-            x = mmix_decoder_forward(m, run->student, &decoded, NULL);
-        sum = mmixi_weighted(m, sum, s->sequence,
-                             mmix_cross_entropy(m, mmixi_answer_logits(m, run->student, x, &own), own.wanted,
-                                                -1),
+    if (s->sequence > 0) {
+        if (c->teacher_inputs || !mmixi_same_until(q, &b->input, &a[1]))
+            x = mmix_decoder_forward(m, d, q, NULL);
+        student = mmixi_answer_logits(d, x, &a[1]);
+        sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, student, a[1].wanted, -1),
                              &stats->sequence);
     }
     return m->error_kind ? NULL : sum;
 }
-static void mmixi_distill_stats(const mmix_distill *run, mmix_distill_stats *s)
-{
-    memset(s, 0, sizeof *s);
-    s->stage = run->stage;
-    s->step = run->step;
-    s->steps = run->stage < run->config.stages ? run->config.stage[run->stage].steps : 0;
-}
-MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
-{
-    mmix_distill_stats s;
-    mmix_mark mark;
-    mmix_tensor *loss;
-    int record;
-    if (!run || run->m->error_kind || !mmixi_distill_check(run, "mmix_distill_losses", batch)) return -1;
-    mmixi_distill_stats(run, &s);
-    mark = mmix_mark_here(run->m);
-    record = mmix_record(run->m, 0);
-    loss = mmixi_distill_loss(run, "mmix_distill_losses", batch, 1, &s);
-    if (loss) s.loss = mmix_item(loss);
-    mmix_record(run->m, record);
-    mmix_rewind(run->m, mark);
-    if (stats) *stats = s;
-    return run->m->error_kind ? -1 : 0;
-}
-
 /* ---- steps ---- */
 
 /* The optimiser's step on what has been added up, and the next stage if it was the last. */
@@ -12528,7 +12411,8 @@ static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
     o.lr = s->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
                                         stage->lr / (double)(stage->warmup + 1), run->step);
     o.weight_decay = stage->weight_decay;
-    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip, NULL);
+    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
+                                         NULL);
     run->tokens = 0;
     if (s->gradient_norm < 0) {                  /* what had been added up is of no use */
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
@@ -12536,51 +12420,58 @@ static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
     }
     s->updated = 1;
     if (++run->step < stage->steps) return 0;
-    run->step = 0;
-    run->stage++;
+    run->step = 0; run->stage++;
     return mmixi_distill_begin(run);
 }
-MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+/* A batch's losses, and with `learn` the step on them: 1: go on, 0: done, -1: error. */
+static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_distill_batch *b, int learn,
+                              mmix_distill_stats *stats)
 {
     mmix_ctx *m = run ? run->m : NULL;
     mmix_distill_stats s;
-    mmix_tensor *loss, *up;
+    mmixi_answers a[2];
+    mmix_tensor *loss = NULL, *up;
     mmix_mark mark;
     int record, failed = 0;
     if (!run || m->error_kind) return -1;
-    while (run->stage < run->config.stages && !run->config.stage[run->stage].steps) {
-        run->stage++;                            /* a stage of no steps */
-        if (mmixi_distill_begin(run)) return -1;
-    }
-    mmixi_distill_stats(run, &s);
-    if (stats) *stats = s;
-    if (run->stage >= run->config.stages) return 0;
-    if (!mmixi_distill_check(run, "mmix_distill_step", batch)) return -1;
-    if (!run->number && run->config.calibrate
-        && mmix_linmu_calibrate(run->student, run->teacher, &batch->input)) return -1;
     mark = mmix_mark_here(m);
-    record = mmix_record(m, m->recording ? m->recording : 1);
-    loss = mmixi_distill_loss(run, "mmix_distill_step", batch, 0, &s);
+    record = m->recording;
+    memset(&s, 0, sizeof s);
+    s.stage = run->stage; s.step = run->step;
+    if (run->stage < run->config.stages) s.steps = run->config.stage[run->stage].steps;
+    if (stats) *stats = s;
+    if (learn && run->stage == run->config.stages) return 0;
+    if (mmixi_distill_check(run, who, b, a) || (learn && !run->number && run->config.calibrate
+        && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return -1;
+    s.tokens = mmix_count(a[0].rows);
+    mmix_record(m, !learn ? 0 : record ? record : 1);
+    loss = mmixi_distill_loss(run, who, b, a, !learn, &s);
     mmix_record(m, record);
     if (!loss) return -1;
     s.loss = mmix_item(loss);
-    if (!mmixi_wants(loss))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_step: nothing that stage %.0f trains takes "
-                         "part in this batch (Local-Swin needs spans or a text window)", (double)run->stage);
-    if (!(s.loss - s.loss == 0))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_distill_step: the loss of call %.0f is not a number; a lower "
-                         "rate may help", (double)run->number);
-    up = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
-    if (!up) return -1;
-    mmix_fill(up, (double)s.tokens);
-    if (mmix_backward_from(m, &loss, &up, 1)) return -1;
+    if (learn && !mmixi_wants(loss))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this "
+                         "batch (Local-Swin needs spans or a text window)", who, (double)run->stage);
+    if (learn && !(s.loss - s.loss == 0))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate "
+                         "may help", who, (double)run->number);
+    up = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), (double)s.tokens);
+    if (learn && mmix_backward_from(m, &loss, &up, 1)) return -1;
     mmix_rewind(m, mark);
-    run->number++;
-    run->tokens += s.tokens;
-    if (run->tokens >= run->config.step_tokens) failed = mmixi_distill_update(run, &s);
+    if (learn) {
+        run->number++; run->tokens += s.tokens;
+        if (run->tokens >= run->config.step_tokens) failed = mmixi_distill_update(run, &s);
+    }
     if (stats) *stats = s;
-    return failed ? -1 : 1;
+    return m->error_kind || failed ? -1 : learn;
+}
+MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+{
+    return mmixi_distill_call(run, "mmix_distill_losses", batch, 0, stats);
+}
+MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
+{
+    return mmixi_distill_call(run, "mmix_distill_step", batch, 1, stats);
 }
 MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user)
 {
@@ -12595,8 +12486,7 @@ MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_di
         memset(&batch, 0, sizeof batch);
         if (next(user, run->m, run->number, &batch)) return run->m->error_kind ? -1 : 1;
         more = mmix_distill_step(run, &batch, &stats);
-        if (more <= 0) return more;
-        if (show && show(user, &stats)) return 1;
+        if (more <= 0 || (show && show(user, &stats))) return more;
     }
 }
 /* ==== >>metrics ======================================================================
@@ -15414,445 +15304,389 @@ MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry
 /* ==== >>model files ==================================================================
    parameters by name; backbones, decoders and training runs with their configuration as JSON in the metadata
 
-   What a file holds is a list of parts: parameters with a prefix, or arrays of numbers. Saving walks over the
-   parts, and reading walks over the same.
+   What a file holds is one walk for both directions: configs, number by number of their tables; parameters
+   under a prefix; arrays. Without an archive the walk collects them to be saved, with one it reads each of
+   them at once; after an error the rest of it does nothing.
    ==================================================================================== */
 
-/* Parameters as PREFIX NAME each, with `data` for their values (merged ones, say), or one array of n. */
-typedef struct mmixi_file_part { const char *prefix,
-                           *name; mmix_params *params; void *data; int dtype; size_t n; } mmixi_file_part;
-typedef struct mmixi_parts { mmixi_file_part at[20]; size_t n; } mmixi_parts;
 enum { MMIXI_PART_NAME = 256 };
-
-static void mmixi_part_params(mmixi_parts *l, const char *prefix, mmix_params *p, mmix_real *values)
+/* The entry PREFIX NAME, or NULL. */
+static const mmix_entry *mmixi_entry(const mmix_archive *a, const char *prefix, const char *name)
 {
-    const mmixi_file_part part = {prefix, "", p, values, MMIX_FILE_REAL, 0};
-    l->at[l->n++] = part;
-}
-static void mmixi_part_array(mmixi_parts *l, const char *prefix, const char *name, int dtype, size_t n, void *data)
-{
-    const mmixi_file_part part = {prefix, name, NULL, data, dtype, n};
-    l->at[l->n++] = part;
-}
-static void mmixi_part_adamw(mmixi_parts *l, const char *prefix, const mmix_adamw_state *a)
-{
-    mmixi_part_array(l, prefix, "m", MMIX_FILE_REAL, a->params->slab, a->m);
-    mmixi_part_array(l, prefix, "v", MMIX_FILE_REAL, a->params->slab, a->v);
-    mmixi_part_array(l, prefix, "steps", MMIX_FILE_I64, a->params->count, a->steps);
+    char full[2 * MMIXI_PART_NAME];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return mmix_archive_find(a, full);
 }
 
-/* The parameters as entries of a file, `values` in place of their own. */
-static void mmixi_params_entries(const mmix_params *p, const mmix_real *values, mmix_entry *e)
+/* What stands before the first parameter's name in an archive. Of several (a training run holds student and
+   teacher) one with "teacher" in it, else the shortest. Whether there is any. */
+static int mmixi_prefix_find(const mmix_archive *a, const char *first, char prefix[MMIXI_PART_NAME])
 {
-    for (size_t i = 0; i < p->count; i++) {
-        const mmix_tensor *t = p->at[i].tensor;
-        memset(&e[i], 0, sizeof e[i]);
-        e[i].name = p->at[i].name;
-        e[i].dtype = MMIX_FILE_REAL;
-        e[i].ndim = t->ndim;
-        memcpy(e[i].shape, t->shape, sizeof t->shape);
-        e[i].data = values + ((const mmix_real *)t->data - p->values);
-    }
-}
-static int mmixi_parts_save(mmix_ctx *m, const mmixi_parts *l, const char *path, const char *const *metadata)
-{
-    size_t n = 0, at = 0, bytes;
-    char (*name)[MMIXI_PART_NAME];
-    mmix_entry *e;
-    int failed;
-    if (m->error_kind) return -1;
-    for (size_t i = 0; i < l->n; i++) n += l->at[i].params ? l->at[i].params->count : 1;
-    bytes = n * (sizeof *e + sizeof *name);
-    e = (mmix_entry *)mmixi_alloc(m, bytes);
-    if (!e) return -1;
-    memset(e, 0, bytes);
-    name = (char (*)[MMIXI_PART_NAME])(void *)(e + n);
-    for (const mmixi_file_part *part = l->at; part < l->at + l->n; part++) {
-        const size_t end = at + (part->params ? part->params->count : 1);
-        if (part->params) mmixi_params_entries(part->params, (const mmix_real *)part->data, e + at);
-        else {
-            e[at].name = part->name, e[at].dtype = part->dtype, e[at].data = part->data;
-            e[at].ndim = 1, e[at].shape[0] = part->n;
-        }
-        for (; at < end; at++) {
-            snprintf(name[at], MMIXI_PART_NAME, "%s%s", part->prefix, e[at].name);
-            e[at].name = name[at];
-        }
-    }
-    failed = mmix_safetensors_save(m, path, e, n, metadata);
-    mmixi_free(m, e, bytes);
-    return failed;
-}
-static int mmixi_params_write(mmix_params *p, mmix_real *values, const char *path, const char *const *metadata)
-{
-    mmixi_parts l;
-    l.n = 0;
-    mmixi_part_params(&l, "", p, values);
-    return mmixi_parts_save(p->m, &l, path, metadata);
-}
-MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
-{
-    return p ? mmixi_params_write((mmix_params *)p, p->values, path, NULL) : -1;
-}
-
-/* The line of a parameter or entry that does not fit, with the shape that is expected (NULL: without). */
-static void mmixi_print_shape(mmixi_text *t, const char *what, const char *name, int ndim, const size_t *shape,
-                              const mmix_tensor *expected)
-{
-    mmixi_print(t, "%s%s (", what, name);
-    mmixi_print_sizes(t, ndim, shape, ", ");
-    mmixi_print(t, ")");
-    if (expected) mmixi_print_shape(t, ", expected", "", expected->ndim, expected->shape, NULL);
-    else mmixi_print(t, "\n");
-}
-/* How an archive fits the parameters: lines of text, and how many are missing, reshaped, unexpected. Names
-   that begin with `beside` (NULL: none) may be there or not. */
-static void mmixi_params_match(const mmix_params *p, const mmix_archive *a, const char *prefix,
-                               const char *beside, mmixi_text *t, size_t count[3])
-{
-    const size_t cut = strlen(prefix);
-    char name[MMIXI_PART_NAME];
-    memset(count, 0, 3 * sizeof *count);
-    for (size_t i = 0; i < p->count; i++) {
-        const mmix_tensor *own = p->at[i].tensor;
-        const mmix_entry *e;
-        snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
-        e = mmix_archive_find(a, name);
-        if (!e) count[0]++, mmixi_print_shape(t, "missing ", name, own->ndim, own->shape, NULL);
-        else if (e->ndim != own->ndim || memcmp(e->shape, own->shape, (size_t)e->ndim * sizeof(size_t)))
-            count[1]++, mmixi_print_shape(t, "reshaped ", name, e->ndim, e->shape, own);
-    }
+    size_t best = SIZE_MAX;
+    *prefix = 0;
     for (size_t i = 0; i < mmix_archive_count(a); i++) {
-        const mmix_entry *e = mmix_archive_entry(a, i);
-        if (!strncmp(e->name, prefix, cut) && !mmix_params_find(p, e->name + cut)
-            && !(beside && !strncmp(e->name + cut, beside, strlen(beside))))
-            count[2]++, mmixi_print_shape(t, "unexpected ", e->name, e->ndim, e->shape, NULL);
+        const char *name = a->entries[i].name;
+        const size_t before = strlen(name) - mmixi_min(strlen(name), strlen(first)),
+            rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
+        if (strcmp(name + before, first) || (before && name[before - 1] != '.') || rank >= best
+            || before >= MMIXI_PART_NAME) continue;
+        best = rank;
+        snprintf(prefix, before + 1, "%s", name);
     }
+    return best < SIZE_MAX;
 }
-static const char *mmixi_params_compare(const mmix_params *p, const mmix_archive *a, const char *prefix,
-                                        const char *beside, size_t count[3])
+
+/* ---- parameters ---- */
+
+/* Text is printed twice: measured, then into step memory. Whether there is a next time. */
+static int mmixi_text_again(mmix_ctx *m, mmixi_text *t)
 {
-    mmixi_text text = {NULL, 0, 0};
-    if (!p || p->m->error_kind) return NULL;
-    mmixi_params_match(p, a, prefix, beside, &text, count);
-    text.room = text.at + 1;
-    text.out = (char *)mmixi_step(p->m, text.room);
-    if (!text.out) return NULL;
-    text.at = 0;
-    *text.out = 0;
-    mmixi_params_match(p, a, prefix, beside, &text, count);
-    return text.out;
+    const int first = !t->room;
+    if (t->out || m->error_kind) return 0;
+    t->room = t->at + 1; t->at = 0;
+    if (!first && (t->out = (char *)mmixi_step(m, t->room)) != NULL) *t->out = 0;
+    return first || t->out;
+}
+static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e)
+{
+    mmixi_print(t, "%s %s (", what, e->name);
+    mmixi_print_sizes(t, e->ndim, e->shape, ", ");
+    mmixi_print(t, ")");
+}
+/* `prefix`, or for NULL the one that is found. */
+static const char *mmixi_params_prefix(const mmix_params *p, const mmix_archive *a, const char *prefix,
+                                       char found[MMIXI_PART_NAME])
+{
+    if (!prefix) mmixi_prefix_find(a, p->count ? p->at[0].name : "", found);
+    return prefix ? prefix : found;
 }
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    size_t count[3];
-    return mmixi_params_compare(p, archive, prefix ? prefix : "", NULL, count);
-}
-static int mmixi_params_read(mmix_params *p, const mmix_archive *a, const char *prefix, const char *beside)
-{
-    mmix_ctx *m = p ? p->m : NULL;
-    mmix_mark mark;
-    const char *text;
-    char name[MMIXI_PART_NAME];
-    size_t count[3];
-    if (!m || m->error_kind) return -1;
-    mark = mmix_mark_here(m);
-    text = mmixi_params_compare(p, a, prefix, beside, count);
-    if (text && *text)
-        mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
-                  "shape, %.0f unexpected; first: %.*s", a ? a->path : "no file", (double)p->count,
-                  (double)count[0], (double)count[1], (double)count[2], (int)strcspn(text, "\n"), text);
-    mmix_rewind(m, mark);
-    if (m->error_kind || mmixi_params_allocate(p, 0)) return -1;
-    mmixi_params_changed(p);
-    for (size_t i = 0; i < p->count; i++) {
-        mmix_tensor *t = p->at[i].tensor;
-        snprintf(name, sizeof name, "%s%s", prefix, p->at[i].name);
-        if (mmix_archive_read(m, a, mmix_archive_find(a, name), mmix_data(t), mmix_count(t))) return -1;
+    const int strict = prefix != NULL;
+    char found[MMIXI_PART_NAME], shape[MMIXI_TEXT];
+    mmixi_text t = {NULL, 0, 0};
+    size_t cut;
+    if (!p) return NULL;
+    prefix = mmixi_params_prefix(p, archive, prefix, found);
+    cut = strlen(prefix);
+    while (mmixi_text_again(p->m, &t)) {
+        for (size_t i = 0; i < p->count; i++) {
+            const mmix_tensor *own = p->at[i].tensor;
+            const mmix_entry *e = mmixi_entry(archive, prefix, p->at[i].name);
+            mmixi_shape_text(own, shape);
+            if (!e) mmixi_print(&t, "missing %s%s %s\n", prefix, p->at[i].name, shape);
+            else if (e->ndim != own->ndim || memcmp(e->shape, own->shape, (size_t)e->ndim * sizeof(size_t))) {
+                mmixi_print_entry(&t, "reshaped", e);
+                mmixi_print(&t, ", expected %s\n", shape);
+            }
+        }
+        for (size_t i = 0; i < mmix_archive_count(archive); i++) {
+            const mmix_entry *e = &archive->entries[i];
+            const char *name = strncmp(e->name, prefix, cut) ? NULL : e->name + cut;
+            if (!name || mmix_params_find(p, name)
+                || (!strict && (!strncmp(name, "head.", 5) || !strncmp(name, "lm_head.", 8)))) continue;
+            mmixi_print_entry(&t, "unexpected", e);
+            mmixi_print(&t, "\n");
+        }
     }
-    return 0;
+    return t.out;
 }
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    return mmixi_params_read(p, archive, prefix ? prefix : "", NULL);
-}
-MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
-{
-    mmix_archive *a = !p || p->m->error_kind ? NULL : mmix_archive_open(p->m, path);
-    int failed = a ? mmix_params_read(p, a, "") : -1;
-    mmix_archive_close(a);
-    return failed;
-}
-/* The parts from `from` on, out of a file. */
-static int mmixi_parts_read(mmix_ctx *m, const mmix_archive *a, const mmixi_parts *l, size_t from)
-{
-    char name[MMIXI_PART_NAME];
-    for (const mmixi_file_part *part = l->at + from; part < l->at + l->n; part++) {
-        const mmix_entry *e;
-        if (part->params) {
-            if (mmix_params_read(part->params, a, part->prefix)) return -1;
-            continue;
-        }
-        snprintf(name, sizeof name, "%s%s", part->prefix, part->name);
-        e = mmix_archive_find(a, name);
-        if (!e || mmix_entry_count(e) != part->n)
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: the run file has no %s of %.0f numbers", a->path, name,
-                             (double)part->n);
-        if (mmixi_archive_read(m, a, e, part->data, part->n, part->dtype)) return -1;
+    mmix_ctx *m = p ? p->m : NULL;
+    size_t missing = 0, reshaped = 0, unexpected = 0;
+    char found[MMIXI_PART_NAME];
+    mmix_mark mark;
+    const char *text;
+    if (!m || m->error_kind) return -1;
+    mark = mmix_mark_here(m);
+    text = mmix_params_compare(p, archive, prefix);
+    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1)
+        ++*(*line == 'm' ? &missing : *line == 'r' ? &reshaped : &unexpected);
+    if (text && *text)
+        mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
+                  "shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
+                  (double)p->count, (double)missing, (double)reshaped, (double)unexpected,
+                  (int)strcspn(text, "\n"), text);
+    mmix_rewind(m, mark);
+    if (m->error_kind || mmixi_params_allocate(p, 0)) return -1;
+    mmixi_params_changed(p);
+    prefix = mmixi_params_prefix(p, archive, prefix, found);
+    for (size_t i = 0; i < p->count; i++) {
+        const mmix_tensor *t = p->at[i].tensor;
+        const mmix_entry *e = mmixi_entry(archive, prefix, p->at[i].name);
+        if (mmix_archive_read(m, archive, e, mmix_data(t), mmix_count(t))) return -1;
     }
     return 0;
 }
-
-/* ---- configurations: text and parsing walk over the tables that the checks read ---- */
-
-enum { MMIXI_CONFIG_TEXT = 8192, MMIXI_CONFIG_PARTS = MMIX_MAX_STAGES + 1 };
-/* A config in parts, each with its table and what stands before its names in a file. */
-typedef struct mmixi_config { struct { char prefix[12]; void *of; const mmixi_setting *table; size_t n; }
-                             part[MMIXI_CONFIG_PARTS]; size_t parts; } mmixi_config;
-static void mmixi_config_add(mmixi_config *c, const char *prefix, const void *of, const mmixi_setting *table, size_t n)
+MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 {
-    snprintf(c->part[c->parts].prefix, sizeof c->part->prefix, "%s", prefix);
-    c->part[c->parts].of = (void *)(uintptr_t)of;
-    c->part[c->parts].table = table;
-    c->part[c->parts++].n = n;
-}
-static mmixi_config mmixi_config_of(const char *prefix, const void *of, const mmixi_setting *table, size_t n)
-{
-    mmixi_config c;
-    memset(&c, 0, sizeof c);
-    mmixi_config_add(&c, prefix, of, table, n);
-    return c;
-}
-static mmixi_config mmixi_vision_config_of(const mmix_vision_config *of)
-{
-    return mmixi_config_of("vision.", of, mmixi_vision_settings, MMIXI_VISION_SETTINGS);
-}
-static mmixi_config mmixi_decoder_config_of(const mmix_decoder_config *of)
-{
-    return mmixi_config_of("", of, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS);
-}
-static mmixi_config mmixi_dino_config_of(const mmix_dino_config *of)
-{
-    mmixi_config c = mmixi_vision_config_of(&of->vision);
-    mmixi_config_add(&c, "", of, mmixi_dino_settings, MMIXI_DINO_SETTINGS);
-    return c;
-}
-static mmixi_config mmixi_distill_config_of(const mmix_distill_config *of)
-{
-    mmixi_config c;
-    memset(&c, 0, sizeof c);
-    for (int i = 0; i < MMIX_MAX_STAGES; i++) {
-        char prefix[12];
-        snprintf(prefix, sizeof prefix, "stage[%d].", i % 10);
-        mmixi_config_add(&c, prefix, &of->stage[i], mmixi_stage_settings, MMIXI_STAGE_SETTINGS);
-    }
-    mmixi_config_add(&c, "", of, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS);
-    return c;
+    mmix_archive *a = p ? mmix_archive_open(p->m, path) : NULL;
+    const int failed = mmix_params_read(p, a, NULL);
+    mmix_archive_close(a);
+    return failed;
 }
 
-/* Number k of a member as files have it, after it was set (or not): a double holds all sizes there are, and
-   half of a uint64_t, which is two numbers, the upper half first. */
-static double mmixi_setting_value(void *config, const mmixi_setting *s, size_t k, int set, double x)
+/* ---- the walk ---- */
+
+typedef struct mmixi_model_file {
+    mmix_ctx *m;
+    mmix_archive *a;                             /* NULL: to be saved */
+    mmix_mark mark;                              /* what the walk needs comes after it */
+    void *entries;                               /* mmix_entry, to be saved */
+    size_t n, room, n_metadata;
+    const char *metadata[9];
+    mmixi_text config;                           /* the one at hand: written, or checked JSON */
+} mmixi_model_file;
+
+static void mmixi_model_metadata(mmixi_model_file *f, const char *key, const char *value)
 {
-    void *p = (char *)config + s->offset;
-    uint64_t *bits = (uint64_t *)p;
-    switch (s->kind | 32) {
-    case 's': if (set) ((size_t *)p)[k] = (size_t)x; break;
-    case 'i': if (set) ((int *)p)[k] = (int)x; break;
-    case 'd': if (set) ((double *)p)[k] = x; break;
-    default:
-        if (set) *bits = *bits << 32 | (uint64_t)x;
-        return (double)((k ? *bits : *bits >> 32) & 0xffffffffu);
-    }
-    return mmixi_setting_get(config, s, k);
+    f->metadata[f->n_metadata++] = key;
+    f->metadata[f->n_metadata++] = value;
 }
-static size_t mmixi_setting_count(const mmixi_setting *s) { return s->kind == 'u' ? 2 : (size_t)s->count; }
-/* Every number of a config as text: exact for doubles with 17 digits. */
-static void mmixi_config_text(mmixi_config c, char out[MMIXI_CONFIG_TEXT])
-{
-    mmixi_text text = {out, 0, MMIXI_CONFIG_TEXT};
-    const char *before = "{";
-    for (size_t i = 0; i < c.parts; i++)
-        for (const mmixi_setting *s = c.part[i].table; s < c.part[i].table + c.part[i].n; s++, before = ",") {
-            mmixi_print(&text, "%s\"%s%s\":[", before, c.part[i].prefix, s->name);
-            for (size_t k = 0; k < mmixi_setting_count(s); k++) {
-                char number[64], local[64];
-                snprintf(local, sizeof local, "%.17g", mmixi_setting_value(c.part[i].of, s, k, 0, 0));
-                mmixi_point(number, local, localeconv()->decimal_point, ".");
-                mmixi_print(&text, "%s%s", k ? "," : "", number);
-            }
-            mmixi_print(&text, "]");
-        }
-    mmixi_print(&text, "}");
-}
-/* One member out of a config's text. 0, or -1. */
-static int mmixi_setting_parse(mmix_ctx *m, const mmix_archive *a, const char *text, const char *prefix,
-                               const mmixi_setting *s, void *config)
-{
-    const int kind = s->kind | 32;
-    const double high = kind == 's' ? 4e15 : kind == 'i' ? 1e9 : kind == 'd' ? HUGE_VAL : 4294967295.0,
-        low = kind == 'i' ? -1e9 : kind == 'd' ? -HUGE_VAL : 0;
-    char name[64];
-    const char *list, *item, *unused;
-    size_t k = 0;
-    snprintf(name, sizeof name, "%s%s", prefix, s->name);
-    list = item = mmixi_json_find(text, name);
-    if (!list && s->kind < 'a') return 0;        /* the file is older than it */
-    for (; (item = mmixi_json_next(list, item, &unused)) != NULL && k < mmixi_setting_count(s); k++) {
-        const double x = mmixi_json_number(item, -1e300);
-        if (!(x >= low && x <= high) || x < -1e299) break;
-        mmixi_setting_value(config, s, k, 1, x);
-    }
-    if (!item && k == mmixi_setting_count(s)) return 0;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: the config has no valid %s", a->path, name);
-}
-/* A config out of the archive's metadata. 0, or -1. */
-static int mmixi_config_parse(mmix_ctx *m, const mmix_archive *a, const char *key, mmixi_config c)
-{
-    const mmix_mark mark = mmix_mark_here(m);
-    const char *metadata = mmix_archive_metadata(a, key);
-    const size_t length = strlen(metadata);
-    char *text = (char *)mmixi_step(m, length + 1);
-    if (!text || mmixi_json_open(m, a->path, (char *)memcpy(text, metadata, length + 1), length, SIZE_MAX)) return -1;
-    for (size_t i = 0; i < c.parts; i++)
-        for (size_t k = 0; k < c.part[i].n && !m->error_kind; k++)
-            mmixi_setting_parse(m, a, text, c.part[i].prefix, &c.part[i].table[k], c.part[i].of);
-    mmix_rewind(m, mark);
-    return m->error_kind ? -1 : 0;
-}
-/* Whether an archive is of that format, with a config. */
 static int mmixi_format_is(const mmix_archive *a, const char *format)
 {
     const char *found = mmix_archive_metadata(a, "format");
-    return found && !strcmp(found, format) && mmix_archive_metadata(a, "config");
+    return found && !strcmp(found, format);
 }
-/* A file can say anything: more blocks than it has arrays are not worth the time to make them. */
-static int mmixi_depth_check(mmix_ctx *m, const mmix_archive *a, size_t depth)
+/* To read an archive, which is closed at the end, or without one to save; format NULL: any. */
+static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const char *format)
 {
-    if (depth <= mmixi_min(mmix_archive_count(a), MMIXI_DEPTH_MAX)) return 0;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected blocks in proportion to %.0f arrays, found a config of %.0f",
-                     a->path, (double)a->count, (double)depth);
+    mmixi_model_file f;
+    memset(&f, 0, sizeof f);
+    f.m = m; f.a = a; f.mark = mmix_mark_here(m);
+    if (format && !a) mmixi_model_metadata(&f, "format", format);
+    if (format && a && !mmixi_format_is(a, format))
+        mmixi_refuse(a, NULL, "a file of the format \"%s\"", format);
+    return f;
+}
+/* Saves what has been collected, or closes the archive. 0, or -1. */
+static int mmixi_model_end(mmixi_model_file *f, const char *path)
+{
+    if (!f->a) mmix_safetensors_save(f->m, path, (const mmix_entry *)f->entries, f->n, f->metadata);
+    mmixi_free(f->m, f->entries, f->room * sizeof(mmix_entry));
+    mmix_archive_close(f->a);
+    mmix_rewind(f->m, f->mark);
+    return f->m->error_kind ? -1 : 0;
+}
+static void mmixi_model_entry(mmixi_model_file *f, const char *prefix, const char *name, int dtype, int ndim,
+                              const size_t *shape, const void *data)
+{
+    char *full = (char *)mmixi_step(f->m, MMIXI_PART_NAME);
+    mmix_entry e = {full, dtype, ndim, {0}, 0, data};
+    if (!full || mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof e)) return;
+    snprintf(full, MMIXI_PART_NAME, "%s%s", prefix, name);
+    memcpy(e.shape, shape, (size_t)ndim * sizeof *shape);
+    ((mmix_entry *)f->entries)[f->n++] = e;
+}
+/* `values` in place of the parameters' own, to be saved. */
+static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p,
+                               const mmix_real *values)
+{
+    if (f->a) mmix_params_read(p, f->a, prefix);
+    for (size_t i = 0; !f->a && i < p->count; i++) {
+        const mmix_tensor *t = p->at[i].tensor;
+        mmixi_model_entry(f, prefix, p->at[i].name, MMIX_FILE_REAL, t->ndim, t->shape,
+                          values + ((const mmix_real *)t->data - p->values));
+    }
+}
+static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype, size_t n,
+                              void *data)
+{
+    const mmix_entry *e = mmixi_entry(f->a, prefix, name);
+    if (!f->a) mmixi_model_entry(f, prefix, name, dtype, 1, &n, data);
+    else if (e) mmixi_archive_read(f->m, f->a, e, data, n, dtype);
+    else mmixi_refuse(f->a, NULL, "an array %s%s", prefix, name);
+}
+static void mmixi_model_counters(mmixi_model_file *f, size_t *const *counter, size_t n)
+{
+    int64_t *value = (int64_t *)mmixi_step(f->m, n * sizeof *value);
+    for (size_t i = 0; value && i < n; i++) value[i] = (int64_t)*counter[i];
+    if (value) mmixi_model_array(f, "", "counters", MMIX_FILE_I64, n, value);
+    for (size_t i = 0; f->a && !f->m->error_kind && i < n; i++)
+        if (value[i] >= 0) *counter[i] = (size_t)value[i];
+        else mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)value[i]);
+}
+static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
+{
+    mmixi_model_array(f, prefix, "m", MMIX_FILE_REAL, a->params->slab, a->m);
+    mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, a->params->slab, a->v);
+    mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, a->params->count, a->steps);
+}
+MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
+{
+    mmixi_model_file f;
+    if (!p) return -1;
+    f = mmixi_model_begin(p->m, NULL, NULL);
+    mmixi_model_params(&f, "", (mmix_params *)p, p->values);
+    return mmixi_model_end(&f, path);
+}
+
+/* ---- configs: {"name":[numbers], …}, by the tables that the checks read ---- */
+
+enum { MMIXI_CONFIG_TEXT = 8192 };
+/* A number alone may stand without a list, as in Hugging Face's files. */
+static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, void *config,
+                                const mmixi_setting *s)
+{
+    const int kind = s->kind | 32;
+    const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
+    void *p = (char *)config + s->offset;
+    double high = kind == 's' ? 4e15 : kind == 'i' ? 1e9 : kind == 'u' ? UINT32_MAX : HUGE_VAL,
+        low = kind == 'i' || kind == 'd' ? -high : 0;
+    int ok = 1;
+    /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
+    if (!strcmp(s->name, "depth")) high = (double)mmixi_min(f->a->count, MMIXI_DEPTH_MAX);
+    if (s->kind < 'a' && (!list || *list == 'n')) return;        /* left out, or null */
+    for (int k = 0; k < s->count; k++) {
+        item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
+        const double x = mmixi_json_number(item, (double)NAN);
+        ok = x >= low && x <= high;
+        if (!ok) break;
+        switch (kind) {
+        case 's': ((size_t *)p)[k] = (size_t)x; break;
+        case 'i': ((int *)p)[k] = (int)x; break;
+        case 'd': ((double *)p)[k] = x; break;
+        default: *(uint64_t *)p = *(uint64_t *)p << 32 | (uint64_t)x;
+        }
+    }
+    if (!ok || mmixi_json_next(list, item, &unused))
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %g to %g",
+                  f->a->path, name, s->count, low, high);
+}
+/* Part of a config: the numbers of one table, `prefix` before their names. */
+static void mmixi_config_part(mmixi_model_file *f, const char *prefix, const void *config,
+                              const mmixi_setting *table, size_t n)
+{
+    mmixi_text *t = &f->config;
+    for (const mmixi_setting *s = table; s < table + n && !f->m->error_kind; s++) {
+        char name[64], number[64], local[64];
+        snprintf(name, sizeof name, "%s%s", prefix, s->name);
+        if (f->a) mmixi_setting_parse(f, name, (void *)(uintptr_t)config, s);
+        else mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
+        for (int k = 0; !f->a && k < s->count; k++) {
+            snprintf(local, sizeof local, "%.17g", mmixi_setting_get(config, s, (size_t)k));
+            mmixi_point(number, local, localeconv()->decimal_point, ".");
+            mmixi_print(t, "%s%s%s", k ? "," : "[", number, k + 1 < s->count ? "" : "]");
+        }
+    }
+}
+typedef void mmixi_config_parts(mmixi_model_file *f, const void *config);
+static void mmixi_vision_parts(mmixi_model_file *f, const void *config)
+{
+    mmixi_config_part(f, "vision.", config, mmixi_vision_settings, MMIXI_VISION_SETTINGS);
+}
+static void mmixi_decoder_parts(mmixi_model_file *f, const void *config)
+{
+    mmixi_config_part(f, "", config, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS);
+}
+static void mmixi_dino_parts(mmixi_model_file *f, const void *config)
+{
+    mmixi_vision_parts(f, &((const mmix_dino_config *)config)->vision);
+    mmixi_config_part(f, "", config, mmixi_dino_settings, MMIXI_DINO_SETTINGS);
+}
+static void mmixi_distill_parts(mmixi_model_file *f, const void *config)
+{
+    char prefix[] = "stage[0].";
+    for (int i = 0; i < MMIX_MAX_STAGES; i++, prefix[6]++)
+        mmixi_config_part(f, prefix, &((const mmix_distill_config *)config)->stage[i], mmixi_stage_settings,
+                          MMIXI_STAGE_SETTINGS);
+    mmixi_config_part(f, "", config, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS);
+}
+/* A config in the metadata, under that key. 0, or -1. */
+static int mmixi_model_config(mmixi_model_file *f, const char *key, mmixi_config_parts *parts,
+                              const void *config)
+{
+    const char *found = mmix_archive_metadata(f->a, key), *text = found ? found : "";
+    mmixi_text t = {NULL, 0, MMIXI_CONFIG_TEXT + strlen(text)};
+    t.out = (char *)mmixi_step(f->m, t.room);
+    if (!t.out) return -1;
+    memcpy(t.out, text, strlen(text) + 1);
+    if (f->a) mmixi_json_open(f->m, f->a->path, t.out, strlen(text), SIZE_MAX);
+    f->config = t;
+    parts(f, config);
+    if (!f->a) {
+        mmixi_print(&f->config, "}");
+        mmixi_model_metadata(f, key, t.out);
+    }
+    return f->m->error_kind ? -1 : 0;
 }
 
 /* ---- backbones ---- */
 
-static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_run_format[] = "mamba_mix dino run 1";
+static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1";
 
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
-    char text[MMIXI_CONFIG_TEXT];
-    const char *metadata[] = {"format", mmixi_vision_format, "config", text, NULL};
-    if (!v || m->error_kind) return -1;
-    mmixi_config_text(mmixi_vision_config_of(&v->config), text);
-    return mmixi_params_write(v->params, v->params->values, path, metadata);
+    mmixi_model_file f;
+    if (!v) return -1;
+    f = mmixi_model_begin(m, NULL, mmixi_vision_format);
+    mmixi_model_config(&f, "config", mmixi_vision_parts, &v->config);
+    mmixi_model_params(&f, "", v->params, v->params->values);
+    return mmixi_model_end(&f, path);
 }
 
-/* What names and shapes tell of a backbone: size `axis` of an array. */
-static const struct mmixi_vision_shape { char name[32]; int axis; } mmixi_vision_shapes[] = {
-    {"cls_token", 2}, {"patch_embed.proj.weight", 3}, {"pos_embed_cls", 1}, {"pos_embed", 1},
-    {"blocks.0.mlp.fc1.weight", 0}, {"layers.0.mixer.out_proj.weight", 1}, {"layers.0.mixer.conv1d.weight", 0},
-    {"layers.0.mixer.conv1d.weight", 2}, {"layers.0.mixer.A_log", 0}
-};
-enum { MMIXI_VISION_SHAPES = sizeof mmixi_vision_shapes / sizeof *mmixi_vision_shapes };
+/* Size `axis` of an array, 0 if there is none. */
+static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const char *name, int axis)
+{
+    const mmix_entry *e = mmixi_entry(a, prefix, name);
+    return e && axis < e->ndim ? e->shape[axis] : 0;
+}
+/* What names and shapes tell of a backbone. */
 static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
 {
-    size_t size[MMIXI_VISION_SHAPES] = {0}, cut = strlen(prefix);
-    char name[320];
-    for (int i = 0; i < MMIXI_VISION_SHAPES; i++) {
-        const mmix_entry *e;
-        snprintf(name, sizeof name, "%.255s%.31s", prefix, mmixi_vision_shapes[i].name);
-        e = mmix_archive_find(a, name);
-        if (e && mmixi_vision_shapes[i].axis < e->ndim) size[i] = e->shape[mmixi_vision_shapes[i].axis];
-    }
-    const size_t D = size[0], patch = size[1], registers = size[2], positions = size[3], mlp = size[4],
-        inner = size[5],
-        conv = size[6], heads = size[8], cells = positions - mmixi_min(positions, !registers);
+    const size_t D = mmixi_entry_size(a, prefix, "cls_token", 2),
+        patch = mmixi_entry_size(a, prefix, "patch_embed.proj.weight", 3),
+        registers = mmixi_entry_size(a, prefix, "pos_embed_cls", 1),
+        positions = mmixi_entry_size(a, prefix, "pos_embed", 1),
+        mlp = mmixi_entry_size(a, prefix, "blocks.0.mlp.fc1.weight", 0),
+        inner = mmixi_entry_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),
+        conv = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 0),
+        heads = mmixi_entry_size(a, prefix, "layers.0.mixer.A_log", 0),
+        cells = positions - (positions && !registers);
+    char block[40];
     *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, D, 0, mmixi_max(D / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
     if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {         /* the last block's number and one */
-        const char *block = mmix_archive_entry(a, i)->name;
-        if (strncmp(block, prefix, cut) || strncmp(block + cut, mlp ? "blocks." : "layers.", 7)) continue;
-        c->depth = mmixi_max(c->depth, mmixi_min(strtoul(block + cut + 7, NULL, 10), SIZE_MAX - 1) + 1);
-    }
     if (mlp) c->mlp_ratio = (double)mlp / (double)D;
-    else {
-        c->mamba.d_inner = inner;
-        c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
-        c->mamba.head_dim = heads ? inner / heads : 0;
-        c->mamba.conv_width = size[7];
-    }
-    if (D && patch && cells && c->grid * c->grid == cells && c->depth
-        && c->depth <= mmixi_min(a->count, MMIXI_DEPTH_MAX)) return 0;
+    c->mamba.d_inner = inner; c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
+    c->mamba.head_dim = heads ? inner / heads : 0;
+    c->mamba.conv_width = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
+    do snprintf(block, sizeof block, mlp ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
+    while (mmixi_entry(a, prefix, block) && ++c->depth <= MMIXI_DEPTH_MAX);
+    if (D && patch && cells && c->grid * c->grid == cells && c->depth) return 0;
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
                      "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)D, (double)patch,
                      (double)positions, (double)c->depth);
 }
-/* The prefix of the backbone's names in an archive: what stands before "cls_token". Of several (a training run
-   holds student and teacher) one with "teacher" in it, else the shortest. 0, or -1 if it holds none of ours. */
-static int mmixi_vision_find(mmix_ctx *m, const mmix_archive *a, char prefix[MMIXI_PART_NAME])
-{
-    int best = 0;
-    *prefix = 0;
-    if (m->error_kind) return -1;
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {
-        const char *name = mmix_archive_entry(a, i)->name, *neck = strstr(name, "neck.");
-        const size_t before = strlen(name) - mmixi_min(strlen(name), 9);
-        const int score = strstr(name, "teacher") ? 2 : 1;
-        if (neck && (neck == name || neck[-1] == '.'))
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers "
-                             "are joined by a neck; this library has DinoMamba-Reg, whose output is their "
-                             "mean", a->path, name);
-        if (strcmp(name + before, "cls_token") || (before && name[before - 1] != '.')
-            || before >= MMIXI_PART_NAME || score < best || (score == best && before >= strlen(prefix))) continue;
-        best = score;
-        memcpy(prefix, name, before);
-        prefix[before] = 0;
-    }
-    return best ? 0 : mmix_fail(m, MMIX_ERROR_FILE,
-                                "%s: expected the weights of a backbone, found no \"…cls_token\" "
-                                "among %.0f arrays", a ? a->path : "no file", (double)mmix_archive_count(a));
-}
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {
+    mmixi_model_file f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
     char prefix[MMIXI_PART_NAME];
-    mmix_vision_config c;
     memset(config, 0, sizeof *config);
-    memset(&c, 0, sizeof c);
-    if (mmixi_vision_find(m, archive, prefix)) return -1;
-    if (!mmixi_format_is(archive, mmixi_vision_format) && !mmixi_format_is(archive, mmixi_run_format))
-        return mmixi_vision_guess(m, archive, prefix, config);
-    if (mmixi_config_parse(m, archive, "config", mmixi_vision_config_of(&c))
-        || mmixi_depth_check(m, archive, c.depth)) return -1;
-    *config = c;
-    return 0;
-}
-MMIXDEF int mmix_vision_read(mmix_vision *v, const mmix_archive *archive)
-{
-    char prefix[MMIXI_PART_NAME];
-    return !v || mmixi_vision_find(v->m, archive, prefix) ? -1
-        : mmixi_params_read(v->params, archive, prefix, "head.");
-}
-MMIXDEF const char *mmix_vision_compare(const mmix_vision *v, const mmix_archive *archive)
-{
-    char prefix[MMIXI_PART_NAME];
-    size_t count[3];
-    return !v || mmixi_vision_find(v->m, archive, prefix) ? NULL
-        : mmixi_params_compare(v->params, archive, prefix, "head.", count);
-}
-MMIXDEF int mmix_vision_load(mmix_ctx *m, mmix_vision *v, const char *path)
-{
-    mmix_archive *a = !v || m->error_kind ? NULL : mmix_archive_open(m, path);
-    int failed = a ? mmix_vision_read(v, a) : -1;
-    mmix_archive_close(a);
-    return failed;
+    for (size_t i = 0; i < mmix_archive_count(archive); i++) {
+        const char *name = archive->entries[i].name;
+        if (!strncmp(name, "neck.", 5) || strstr(name, ".neck."))
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
+                      "joined by a neck; this library has DinoMamba-Reg, whose output is their mean",
+                      archive->path, name);
+    }
+    if (!mmixi_prefix_find(archive, "cls_token", prefix))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among "
+                  "%.0f arrays", archive ? archive->path : "no file", (double)mmix_archive_count(archive));
+    if (m->error_kind) return -1;
+    if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
+        mmixi_model_config(&f, "config", mmixi_vision_parts, config);
+    else mmixi_vision_guess(m, archive, prefix, config);
+    mmix_rewind(m, f.mark);
+    return m->error_kind ? -1 : 0;
 }
 MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
 {
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_vision_config config;
     mmix_vision *v = a && !mmix_vision_config_read(m, a, &config) ? mmixi_vision_create(m, config, 0) : NULL;
-    if (v && mmix_vision_read(v, a)) {
+    if (v && mmix_params_read(v->params, a, NULL)) {
         mmix_vision_destroy(v);
         v = NULL;
     }
@@ -15866,380 +15700,273 @@ static const char mmixi_decoder_format[] = "mamba_mix decoder 1";
 
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
-    char text[MMIXI_CONFIG_TEXT];
-    const char *metadata[] = {"format", mmixi_decoder_format, "config", text, NULL};
-    mmix_real *values;
-    int failed;
-    if (!d || d->m->error_kind) return -1;
-    mmixi_config_text(mmixi_decoder_config_of(&d->config), text);
-    values = d->adapters ? mmixi_decoder_values(d) : d->params->values;
-    failed = values ? mmixi_params_write(d->params, values, path, metadata) : -1;
-    if (d->adapters) mmixi_free(d->m, values, d->params->slab * sizeof *values);
-    return failed;
+    mmix_real *merged = NULL;
+    mmixi_model_file f;
+    if (!d || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
+    f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
+    mmixi_model_config(&f, "config", mmixi_decoder_parts, &d->config);
+    mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
+    mmixi_model_end(&f, path);
+    mmixi_free(d->m, merged, d->params->slab * sizeof *merged);
+    return d->m->error_kind ? -1 : 0;
 }
 
-static const unsigned char *mmixi_llama2c_read(mmix_tensor *t, const unsigned char *p)
-{
-    for (size_t i = 0; i < mmix_count(t); i++, p += 4) mmix_data(t)[i] = (mmix_real)mmixi_le_float(p);
-    return p;
-}
 /* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
-   then float32: embedding; attention norms; q, k, v, o; ffn norms; w1, w2, w3, each of all layers; the last
-   norm; two tables of length x head/2 that are not used; the classifier. */
+   then float32: the parameters with these in their names, each of all layers; before the classifier two
+   tables of length x head/2 that are not used. */
+static const char mmixi_llama2c_order[12][28] = { "embed_tokens", "input_layernorm", "q_proj", "k_proj",
+    "v_proj", "o_proj", "post_attention_layernorm", "gate_proj", "down_proj", "up_proj", "model.norm",
+    "lm_head" };
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     const unsigned char *p = (const unsigned char *)bytes;
-    double n[7] = {0}, expected = 28;
+    double expected = 28;
     mmix_decoder_config c;
-    mmix_decoder *d;
+    mmix_decoder *d = NULL;
+    int32_t n[7] = {0};
     if (mmix_error(m)) return NULL;
-    for (int i = 0; p && size >= 28 && i < 7; i++) n[i] = (double)(int32_t)mmixi_le32(p + 4 * i);
+    for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (int32_t)mmixi_le32(p);
     memset(&c, 0, sizeof c);
-    c.dim = (size_t)fmax(n[0], 0), c.ffn = (size_t)fmax(n[1], 0), c.depth = (size_t)fmax(n[2], 0);
-    c.heads = (size_t)fmax(n[3], 0), c.kv_heads = (size_t)fmax(n[4], 0), c.vocabulary = (size_t)fabs(n[5]);
-    c.tied = n[5] > 0;
+    c.dim = (size_t)n[0], c.ffn = (size_t)n[1], c.depth = (size_t)n[2], c.heads = (size_t)n[3];
+    c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs((double)n[5]), c.tied = n[5] > 0;
     c.rope.interleaved = 1;
-    d = n[3] >= 1 && n[4] >= 1 && n[6] >= 1 && !(c.dim % c.heads) ? mmixi_decoder_create(m, c, 0) : NULL;
-    if (d) expected += 4 * ((double)d->params->elements + n[6] * (double)(c.dim / c.heads));
-    if (!d || expected > (double)size || expected < (double)size) {
+    if (n[4] > 0 && n[6] > 0) d = mmixi_decoder_create(m, c, 0);         /* refuses other sizes below 1 */
+    if (d) expected += 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
+    if (!d || expected != (double)size) {
         if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
-        if (d)
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected %.0f bytes, of which the first 28 "
-                      "speak, found %.0f", name, expected, (double)size);
-        else
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a llama2.c model (7 int32 and the float32 weights they "
-                      "speak of), found %.0f bytes that are none", name, (double)size);
+        mmix_fail(m, MMIX_ERROR_FILE, d ? "%s: as a llama2.c model expected %.0f bytes, of which the first "
+                  "28 speak, found %.0f" : "%s: expected a llama2.c model (7 int32 in %.0f bytes and the "
+                  "float32 weights they speak of), found %.0f bytes that are none", name, expected,
+                  (double)size);
     }
     if (m->error_kind || mmixi_params_allocate(d->params, 0)) {
         mmix_decoder_destroy(d);
         return NULL;
     }
-    p = mmixi_llama2c_read(d->embedding, p + 28);
-    for (int k = 0; k < 9; k++)
-        for (size_t i = 0; i < c.depth; i++) {
-            const mmixi_decoder_layer *l = &d->layer[i];
-            mmix_tensor *const *w = l->attention.weight, *of[] = {l->norm1, w[0], w[1], w[2], w[3], l->norm2,
-                l->ffn.gate,
-                                                                  l->ffn.down, l->ffn.up};
-            p = mmixi_llama2c_read(of[k], p);
+    for (int k = 0; k < 12; k++) {
+        if (k == 11) p += 4 * (size_t)n[6] * d->config.head_dim;
+        for (size_t i = 0; i < d->params->count; i++) {
+            mmix_tensor *t = d->params->at[i].tensor;
+            if (strstr(d->params->at[i].name, mmixi_llama2c_order[k]))
+                for (size_t e = 0; e < mmix_count(t); e++, p += 4)
+                    mmix_data(t)[e] = (mmix_real)mmixi_le_float(p);
         }
-    mmixi_llama2c_read(d->norm, p);
-    if (!c.tied) mmixi_llama2c_read(d->classifier,
-                                    (const unsigned char *)bytes + size - 4 * mmix_count(d->classifier));
+    }
     return d;
 }
 
-/* Hugging Face's config.json of a Llama or a Qwen2. */
-static int mmixi_hf_config(mmix_ctx *m, const char *path, const char *v, mmix_decoder_config *c)
+/* Hugging Face's names. */
+#define MMIXI_HF(name, kind, member) { name, offsetof(mmix_decoder_config, member), kind, 1, 0, 0 }
+static const mmixi_setting mmixi_hf_settings[9] = {
+    MMIXI_HF("vocab_size", 's', vocabulary), MMIXI_HF("hidden_size", 's', dim),
+    MMIXI_HF("num_hidden_layers", 's', depth), MMIXI_HF("intermediate_size", 's', ffn),
+    MMIXI_HF("num_attention_heads", 's', heads), MMIXI_HF("num_key_value_heads", 'S', kv_heads),
+    MMIXI_HF("head_dim", 'S', head_dim), MMIXI_HF("rms_norm_eps", 'D', eps),
+    MMIXI_HF("rope_theta", 'D', rope.theta)
+};
+static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
 {
-    const char *type = mmixi_json_text(mmixi_json_find(v, "model_type")),
-        *act = mmixi_json_text(mmixi_json_find(v, "hidden_act")), *parameters = mmixi_json_find(v,
-                                                                                                "rope_parameters"),
-        *rope = parameters ? parameters : mmixi_json_find(v, "rope_scaling"), *kind = mmixi_json_find(rope,
-                                                                                                      "rope_type"),
-        *theta = mmixi_json_find(parameters, "rope_theta");
-    static const char sizes[7][24] = {"vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size",
-                                      "num_attention_heads", "num_key_value_heads", "head_dim"};
-    const int qwen = type && !strcmp(type, "qwen2");
-    double n[7];
-    if (!parameters && !kind) kind = mmixi_json_find(rope, "type");
-    kind = mmixi_json_text(kind);
-    if (!type || (!qwen && strcmp(type, "llama")))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path,
-                         type ? type : "none");
-    if ((act && strcmp(act, "silu")) || (kind && strcmp(kind, "default"))
-        || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0)
-        || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
-                         "sliding window, found hidden_act %s, rope %s", path, act ? act : "silu",
-                         kind ? kind : "default");
-    for (int i = 0; i < 7; i++) {
-        const double otherwise = i == 5 ? n[4] : i == 6 ? floor(n[1] / n[4]) : 0;
-        n[i] = mmixi_json_number(mmixi_json_find(v, sizes[i]), otherwise);
-        if (!(n[i] >= 1 && n[i] <= INT32_MAX))
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a number from 1 on as \"%s\"", path, sizes[i]);
-    }
-    c->vocabulary = (size_t)n[0], c->dim = (size_t)n[1], c->depth = (size_t)n[2], c->ffn = (size_t)n[3];
-    c->heads = (size_t)n[4], c->kv_heads = (size_t)n[5], c->head_dim = (size_t)n[6];
-    if (c->heads % c->kv_heads)
-        return mmix_fail(m, MMIX_ERROR_FILE,
-                         "%s: expected num_key_value_heads to divide the %.0f heads, found %.0f",
-                         path, (double)c->heads, (double)c->kv_heads);
-    c->eps = mmixi_json_number(mmixi_json_find(v, "rms_norm_eps"), 1e-6);
-    c->rope.theta = mmixi_json_number(theta ? theta : mmixi_json_find(v, "rope_theta"), 10000);
-    c->bias = qwen ? 1 : mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0) ? 2 : 0;
-    c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
-    return 0;
+    const char *text = mmixi_json_text(mmixi_json_find(object, key));
+    return text ? text : otherwise;
 }
-static int mmixi_hf_read(mmix_ctx *m, const mmix_archive *a, mmix_decoder_config *c)
+/* Hugging Face's config.json of a Llama or a Qwen2, read and checked. */
+static void mmixi_hf_config(mmixi_model_file *f, const char *path, mmix_decoder_config *c)
 {
-    const char *slash = strrchr(a->path, '/');
-    char path[MMIXI_PATH];
-    unsigned char *bytes;
+    const char *v = f->config.out, *type = mmixi_json_word(v, "model_type", "none"),
+        *act = mmixi_json_word(v, "hidden_act", "silu"), *rope = mmixi_json_find(v, "rope_parameters"),
+        *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
+        *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
+    const int qwen = !strcmp(type, "qwen2");
+    if (!qwen && strcmp(type, "llama"))
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
+    if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
+        || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0))
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
+                  "sliding window, found hidden_act %s, rope %s", path, act, kind);
+    c->eps = 1e-6; c->rope.theta = 10000;
+    mmixi_config_part(f, "", c, mmixi_hf_settings, 9);
+    c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
+    c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
+    c->bias = qwen ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
+    c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
+}
+/* The one beside the archive. */
+static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
+{
+    const char *slash = strrchr(f->a->path, '/');
+    char path[MMIXI_PATH], *text;
     size_t size;
-    snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - a->path) : 0, a->path);
-    bytes = mmixi_file_read(m, "mmix_decoder_open", path, &size);
-    if (!bytes) return -1;
-    bytes[size] = 0;
-    if (!mmixi_json_open(m, path, (char *)bytes, size, SIZE_MAX)) mmixi_hf_config(m, path,
-                                                                                  mmixi_json_space((char *)bytes),
-                                                                                      c);
-    mmixi_free(m, bytes, size + 1);
-    return m->error_kind ? -1 : 0;
+    snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - f->a->path) : 0, f->a->path);
+    text = (char *)mmixi_file_read(f->m, "mmix_decoder_open", path, &size);
+    if (!text) return;
+    text[size] = 0;
+    f->config.out = text + (mmixi_json_space(text) - text);
+    if (!mmixi_json_open(f->m, path, text, size, SIZE_MAX)) mmixi_hf_config(f, path, c);
+    mmixi_free(f->m, text, size + 1);
 }
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
     mmixi_file_bytes file = mmixi_file_map(m, "mmix_decoder_open", path);
-    mmix_archive *a;
-    mmix_decoder_config c;
     mmix_decoder *d = NULL;
-    int failed;
+    mmix_decoder_config c;
+    mmixi_model_file f;
+    mmix_archive *a = NULL;
     if (!file.bytes) return NULL;
-    if (file.size < 9 || file.bytes[8] != '{') {         /* as .safetensors begins */
+    if (file.size > 8 && file.bytes[8] == '{') a = mmixi_archive_new(m, path, file);     /* .safetensors */
+    else {
         d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
-        return d;
     }
-    a = mmixi_archive_new(m, path, file);
-    if (!a) return NULL;
+    if (!a) return d;
+    f = mmixi_model_begin(m, a, NULL);
     memset(&c, 0, sizeof c);
-    failed = mmixi_format_is(a, mmixi_decoder_format)
-        ? mmixi_config_parse(m, a, "config", mmixi_decoder_config_of(&c)) : mmixi_hf_read(m, a, &c);
-    if (!failed && !mmixi_depth_check(m, a, c.depth)) d = mmixi_decoder_create(m, c, 0);
-    /* a tied model's file may hold the classifier, too */
-    if (d && mmixi_params_read(d->params, a, "", c.tied ? "lm_head." : NULL)) {
-        mmix_decoder_destroy(d);
-        d = NULL;
-    }
-    mmix_archive_close(a);
-    return d;
+    if (mmixi_format_is(a, mmixi_decoder_format)) mmixi_model_config(&f, "config", mmixi_decoder_parts, &c);
+    else mmixi_hf_read(&f, &c);
+    d = mmixi_decoder_create(m, c, 0);
+    if (d) mmix_params_read(d->params, a, NULL);
+    if (!mmixi_model_end(&f, NULL)) return d;
+    mmix_decoder_destroy(d);
+    return NULL;
 }
 
 /* ---- training runs ---- */
 
-/* A run's numbers, none negative. */
-static int mmixi_run_counters(mmix_ctx *m, const mmix_archive *a, int64_t *counters, size_t n)
+/* The caller's note, in memory that goes with the parameters. */
+static char *mmixi_run_note(const mmixi_model_file *f, mmix_params *p)
 {
-    mmixi_parts l;
-    l.n = 0;
-    mmixi_part_array(&l, "", "counters", MMIX_FILE_I64, n, counters);
-    if (mmixi_parts_read(m, a, &l, 0)) return -1;
-    for (size_t i = 0; i < n; i++)
-        if (counters[i] < 0)
-            return mmix_fail(m, MMIX_ERROR_FILE, "%s: the run file's counter %d is negative", a->path, (int)i);
-    return 0;
-}
-/* The caller's note, in lasting memory. */
-static int mmixi_run_note(mmix_ctx *m, const mmix_archive *a, char **note, size_t *size)
-{
-    const char *text = mmix_archive_metadata(a, "note");
-    mmixi_free(m, *note, *size);
-    *size = text ? strlen(text) + 1 : 1;
-    *note = (char *)mmixi_alloc(m, *size);
-    return *note ? (memcpy(*note, text ? text : "", *size), 0) : -1;
+    const char *text = mmix_archive_metadata(f->a, "note"), *note = text ? text : "";
+    char *own = (char *)mmixi_own(p, strlen(note) + 1);
+    return own ? (char *)memcpy(own, note, strlen(note)) : NULL;
 }
 
-/* student.backbone.NAME, student.head.NAME, teacher.…; once it has begun the moments, the centre, counters */
-static void mmixi_dino_parts(const mmix_dino *d, int64_t counters[4], mmixi_parts *l)
+/* student.backbone.NAME, student.head.NAME, teacher.…; the moments, the centre, counters */
+static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
 {
-    static const char nets[2][2][20] = {{"student.backbone.", "student.head."}, {"teacher.backbone.",
-        "teacher.head."}};
-    l->n = 0;
-    for (int i = 0; i < 2; i++) {
-        mmix_params *backbone = d->net[i].vision->params, *head = d->net[i].params;
-        mmixi_part_params(l, nets[i][0], backbone, backbone->values);
-        mmixi_part_params(l, nets[i][1], head, head->values);
+    static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.",
+                                     "teacher.head."};
+    size_t *const counter[4] = {&d->step, &d->iters, &d->at_uniform, &d->at_zero};
+    for (int i = 0; i < 4; i++) {
+        mmix_params *p = i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
+        mmixi_model_params(f, nets[i], p, p->values);
     }
-    if (!d->center) return;
-    mmixi_part_adamw(l, "adamw.backbone.", &d->adamw[0]);
-    mmixi_part_adamw(l, "adamw.head.", &d->adamw[1]);
-    mmixi_part_array(l, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
-    mmixi_part_array(l, "", "counters", MMIX_FILE_I64, 4, counters);
+    if (f->a && mmixi_dino_begin(d)) return;
+    mmixi_model_adamw(f, "adamw.backbone.", &d->adamw[0]);
+    mmixi_model_adamw(f, "adamw.head.", &d->adamw[1]);
+    mmixi_model_array(f, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
+    mmixi_model_counters(f, counter, 4);
+    if (f->a) d->note = mmixi_run_note(f, d->net[0].params);
 }
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
-    char text[MMIXI_CONFIG_TEXT];
-    const char *metadata[] = {"format", mmixi_run_format, "config", text, "note", note ? note : "", NULL};
-    int64_t counters[4];
-    mmixi_parts l;
-    if (!d || d->m->error_kind) return -1;
-    counters[0] = (int64_t)d->step, counters[1] = (int64_t)d->iters;
-    counters[2] = (int64_t)d->at_uniform, counters[3] = (int64_t)d->at_zero;
-    mmixi_dino_parts(d, counters, &l);
-    mmixi_config_text(mmixi_dino_config_of(&d->config), text);
-    return mmixi_parts_save(d->m, &l, path, metadata);
-}
-static int mmixi_dino_read(mmix_dino *d, const mmix_archive *a)
-{
-    int64_t counters[4];
-    mmixi_parts l;
-    mmixi_dino_parts(d, counters, &l);
-    if (mmixi_parts_read(d->m, a, &l, 0) || mmixi_dino_begin(d)) return -1;
-    mmixi_dino_parts(d, counters, &l);
-    if (mmixi_parts_read(d->m, a, &l, 4) || mmixi_run_counters(d->m, a, counters, 4)) return -1;
-    d->step = (size_t)counters[0], d->iters = (size_t)counters[1];
-    d->at_uniform = (size_t)counters[2], d->at_zero = (size_t)counters[3];
-    return mmixi_run_note(d->m, a, &d->note, &d->note_size);
+    mmixi_model_file f;
+    if (!d) return -1;
+    f = mmixi_model_begin(d->m, NULL, mmixi_dino_format);
+    mmixi_model_config(&f, "config", mmixi_dino_parts, &d->config);
+    mmixi_model_metadata(&f, "note", note ? note : "");
+    mmixi_dino_walk(&f, (mmix_dino *)d);
+    return mmixi_model_end(&f, path);
 }
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
     mmix_archive *a = mmix_archive_open(m, path);
     mmix_dino_config c;
     mmix_dino *d = NULL;
+    mmixi_model_file f;
     if (!a) return NULL;
+    f = mmixi_model_begin(m, a, mmixi_dino_format);
     memset(&c, 0, sizeof c);
-    if (!mmixi_format_is(a, mmixi_run_format))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_dino_save", path);
-    else if (!mmixi_config_parse(m, a, "config", mmixi_dino_config_of(&c))
-             && !mmixi_depth_check(m, a, c.vision.depth)) d = mmixi_dino_create(m, &c, 0);
-    if (d && mmixi_dino_read(d, a)) {
-        mmix_dino_destroy(d);
-        d = NULL;
-    }
-    mmix_archive_close(a);
-    return d;
+    if (!mmixi_model_config(&f, "config", mmixi_dino_parts, &c)) d = mmixi_dino_create(m, &c, 0);
+    if (d) mmixi_dino_walk(&f, d);
+    if (!mmixi_model_end(&f, NULL)) return d;
+    mmix_dino_destroy(d);
+    return NULL;
 }
 
 /* ---- distillation ---- */
 
 MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
 {
-    mmixi_text text = {NULL, 0, 0};
-    if (!run || run->m->error_kind) return NULL;
-    for (int pass = 0; pass < 2; pass++) {       /* measured, then written */
+    char shape[MMIXI_TEXT];
+    mmixi_text t = {NULL, 0, 0};
+    while (run && mmixi_text_again(run->m, &t))
         for (int i = 0; i < 2; i++) {
             const mmix_params *p = i ? run->student->adapters : run->student->params;
             for (size_t k = 0; p && k < p->count; k++)
-                mmixi_print_shape(&text, p->at[k].frozen ? "frozen " : "trained ", p->at[k].name,
-                                  p->at[k].tensor->ndim, p->at[k].tensor->shape, NULL);
+                mmixi_print(&t, "%s %s %s\n", p->at[k].frozen ? "frozen" : "trained", p->at[k].name,
+                            mmixi_shape_text(p->at[k].tensor, shape));
         }
-        if (pass) break;
-        text.room = text.at + 1;
-        text.at = 0;
-        text.out = (char *)mmixi_step(run->m, text.room);
-        if (!text.out) return NULL;
-    }
-    return text.out;
+    return t.out;
 }
 
 static const char mmixi_distill_format[] = "mamba_mix distillation run 1";
-enum { MMIXI_DISTILL_COUNTERS = 5 };
 
-/* The student, its adapters, the moments, the gradients that wait for the optimiser, and which of them were
-   written: one number a parameter, `written` having room for all. */
-static void mmixi_distill_parts(const mmix_distill *run, int64_t *counters, int64_t *written, mmixi_parts *l)
+/* Counters, the student's parameters, the adapters, the moments, the gradients that wait for the optimiser,
+   and which of them were written. */
+static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
 {
     static const char moments[2][18] = {"adamw.decoder.", "adamw.adapters."};
-    const mmix_decoder *d = run->student;
-    l->n = 0;
-    mmixi_part_params(l, "student.", d->params, d->params->values);
-    if (d->adapters) mmixi_part_params(l, "adapters.", d->adapters, d->adapters->values);
+    mmix_decoder *d = run->student;
+    mmix_distill_config *c = &run->config;
+    size_t adapters = d->adapters != NULL;
+    size_t *const counter[5] = {&run->stage, &run->step, &run->number, &run->tokens, &adapters};
+    mmixi_model_counters(f, counter, 5);
+    if (!f->a) mmixi_model_params(f, "student.", d->params, d->params->values);         /* else it has them */
+    else {
+        if (run->stage > c->stages)
+            mmixi_refuse(f->a, NULL, "stage 0 to %.0f, found %.0f", (double)c->stages, (double)run->stage);
+        if (adapters && !d->adapters) mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets);
+        if (mmixi_distill_begin(run)) return;
+    }
+    if (d->adapters) mmixi_model_params(f, "adapters.", d->adapters, d->adapters->values);
     for (int i = 0; i < 2; i++) {
         const mmix_params *p = run->adamw[i].params;
-        if (p) mmixi_part_adamw(l, moments[i], &run->adamw[i]);
-        if (!p || !run->tokens) continue;
-        mmixi_part_array(l, moments[i], "gradients", MMIX_FILE_REAL, p->slab, p->gradients);
-        mmixi_part_array(l, moments[i], "written", MMIX_FILE_I64, p->count, written);
-        written += p->count;
+        int64_t *written = p && run->tokens ? (int64_t *)mmixi_step(f->m, p->count * sizeof *written) : NULL;
+        if (p) mmixi_model_adamw(f, moments[i], &run->adamw[i]);
+        if (!written) continue;
+        for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
+        mmixi_model_array(f, moments[i], "gradients", MMIX_FILE_REAL, p->slab, p->gradients);
+        mmixi_model_array(f, moments[i], "written", MMIX_FILE_I64, p->count, written);
+        for (size_t k = 0; f->a && k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
     }
-    mmixi_part_array(l, "", "counters", MMIX_FILE_I64, MMIXI_DISTILL_COUNTERS, counters);
-}
-/* Those flags, from the parameters (set 0) or to them. */
-static void mmixi_distill_written(const mmix_distill *run, int64_t *written, int set)
-{
-    for (int i = 0; run->tokens && i < 2; i++)
-        for (size_t k = 0; run->adamw[i].params && k < run->adamw[i].params->count; k++, written++) {
-            mmix_tensor *t = run->adamw[i].params->at[k].tensor;
-            if (set) t->written = *written != 0;
-            else *written = t->written;
-        }
-}
-/* Room for them, in step memory. */
-static int64_t *mmixi_distill_flags(const mmix_distill *run)
-{
-    const mmix_params *adapters = run->student->adapters;
-    return (int64_t *)mmixi_step(run->m, (run->student->params->count + (adapters ? adapters->count : 0)) * 8);
+    if (f->a) run->note = mmixi_run_note(f, d->params);
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
-    mmix_ctx *m = run ? run->m : NULL;
-    char text[MMIXI_CONFIG_TEXT], decoder[MMIXI_CONFIG_TEXT];
-    const char *metadata[] = {"format", mmixi_distill_format, "config", text, "decoder", decoder, "note",
-                              note ? note : "", NULL};
-    int64_t counters[MMIXI_DISTILL_COUNTERS], *written;
-    mmixi_parts l;
-    mmix_mark mark;
-    int failed;
-    if (!m || m->error_kind) return -1;
-    mark = mmix_mark_here(m);
-    written = mmixi_distill_flags(run);
-    if (!written) return -1;
-    mmixi_distill_written(run, written, 0);
-    counters[0] = (int64_t)run->stage, counters[1] = (int64_t)run->step, counters[2] = (int64_t)run->number;
-    counters[3] = (int64_t)run->tokens, counters[4] = run->student->adapters != NULL;
-    mmixi_config_text(mmixi_distill_config_of(&run->config), text);
-    mmixi_config_text(mmixi_decoder_config_of(&run->student->config), decoder);
-    mmixi_distill_parts(run, counters, written, &l);
-    failed = mmixi_parts_save(m, &l, path, metadata);
-    mmix_rewind(m, mark);
-    return failed;
-}
-static int mmixi_distill_read(mmix_distill *run, const mmix_archive *a, int64_t *counters)
-{
-    mmix_ctx *m = run->m;
-    mmix_decoder *d = run->student;
-    const mmix_mark mark = mmix_mark_here(m);
-    int64_t *written;
-    mmixi_parts l;
-    run->stage = (size_t)counters[0], run->step = (size_t)counters[1];
-    run->number = (uint64_t)counters[2], run->tokens = (size_t)counters[3];
-    if (run->stage > run->config.stages)
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: stage %.0f of %.0f", a->path, (double)run->stage,
-                         (double)run->config.stages);
-    if (counters[4] && !d->adapters && mmix_decoder_lora(d, run->config.lora_rank, run->config.lora_alpha,
-                                                         run->config.lora_targets)) return -1;
-    if (mmixi_distill_begin(run)) return -1;
-    written = mmixi_distill_flags(run);
-    if (!written) return -1;
-    mmixi_distill_parts(run, counters, written, &l);
-    if (mmixi_parts_read(m, a, &l, 1)) return -1;
-    mmixi_distill_written(run, written, 1);
-    mmix_rewind(m, mark);
-    return mmixi_run_note(m, a, &run->note, &run->note_size);
+    mmixi_model_file f;
+    if (!run) return -1;
+    f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
+    mmixi_model_config(&f, "config", mmixi_distill_parts, &run->config);
+    mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &run->student->config);
+    mmixi_model_metadata(&f, "note", note ? note : "");
+    mmixi_distill_walk(&f, (mmix_distill *)run);
+    return mmixi_model_end(&f, path);
 }
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
     mmix_archive *a;
     mmix_distill_config c;
-    mmix_decoder_config config;
+    mmix_decoder_config size;
     mmix_distill *run = NULL;
-    int64_t counters[MMIXI_DISTILL_COUNTERS];
+    mmix_decoder *d = NULL;
+    mmixi_model_file f;
     if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
     if (student) *student = NULL;
-    a = m ? mmix_archive_open(m, path) : NULL;
+    a = mmix_archive_open(m, path);
     if (!a) return NULL;
-    memset(&c, 0, sizeof c);
-    memset(&config, 0, sizeof config);
-    if (!mmixi_format_is(a, mmixi_distill_format) || !mmix_archive_metadata(a, "decoder"))
-        mmix_fail(m, MMIX_ERROR_FILE, "%s is no run file of mmix_distill_save", path);
-    else if (!mmixi_config_parse(m, a, "config", mmixi_distill_config_of(&c))
-             && !mmixi_config_parse(m, a, "decoder", mmixi_decoder_config_of(&config))
-             && !mmixi_depth_check(m, a, config.depth)
-             && !mmixi_run_counters(m, a, counters, MMIXI_DISTILL_COUNTERS))
-        *student = mmixi_decoder_create(m, config, 0);
-    if (*student && !mmix_params_read((*student)->params, a, "student."))
-        run = mmix_distill_create(teacher, *student, c);
-    if (run && mmixi_distill_read(run, a, counters)) {
-        mmix_distill_destroy(run);
-        run = NULL;
+    f = mmixi_model_begin(m, a, mmixi_distill_format);
+    memset(&c, 0, sizeof c); memset(&size, 0, sizeof size);
+    mmixi_model_config(&f, "config", mmixi_distill_parts, &c);
+    if (!mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &size)) d = mmixi_decoder_create(m, size, 0);
+    if (d && !mmix_params_read(d->params, a, "student.")) run = mmix_distill_create(teacher, d, c);
+    if (run) mmixi_distill_walk(&f, run);
+    if (!mmixi_model_end(&f, NULL)) {
+        *student = d;
+        return run;
     }
-    if (!run) {
-        mmix_decoder_destroy(*student);
-        *student = NULL;
-    }
-    mmix_archive_close(a);
-    return run;
+    mmix_distill_destroy(run);
+    mmix_decoder_destroy(d);
+    return NULL;
 }
 MMIXI_COLD_END
 

@@ -423,7 +423,7 @@ static void list_model(mmix_ctx *m, mmix_vision *v, const mmix_archive *archive,
             printf("%s%zu", d ? ", " : "", mmix_shape(p->at[i].tensor, d));
         printf(")");
     }
-    const char *wrong = archive ? mmix_vision_compare(v, archive) : "";
+    const char *wrong = archive ? mmix_params_compare(mmix_vision_params(v), archive, NULL) : "";
     printf("\n%s", archive && wrong && !*wrong ? "  all names and shapes fit\n" : "");
     for (size_t n; wrong && *wrong; wrong += n + (wrong[n] == '\n')) {
         n = strcspn(wrong, "\n");
@@ -448,7 +448,7 @@ static mmix_vision *open_model(mmix_ctx *m, const model *x, int list)
         if (x->mixer >= 0) c.mixer = x->mixer;
         if (x->heads) c.heads = x->heads;
         v = mmix_vision_create(m, c);
-        if (v && !list && mmix_vision_read(v, archive)) {
+        if (v && !list && mmix_params_read(mmix_vision_params(v), archive, NULL)) {
             mmix_vision_destroy(v);
             v = NULL;
         }

@@ -674,7 +674,7 @@ static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const 
         if (s->heads) c.heads = s->heads;
     }
     if (!mmix_error(m)) o->v = mmix_vision_create(m, c);
-    if (file && o->v) mmix_vision_read(o->v, a);
+    if (file && o->v) mmix_params_read(mmix_vision_params(o->v), a, NULL);
     mmix_archive_close(a);
     if (mmix_error(m)) return fail("%s", mmix_error(m));
     o->kind = c.mixer;

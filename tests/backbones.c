@@ -96,10 +96,10 @@ static void opening(void)
                  "unexpected; first: unexpected extra.weight (4)"), where);
         w = mmix_vision_create(m, (c = mmix_vision_config_of(v), small(kind == 0 ? 1 : 0)));
         a = mmix_archive_open(m, PATH);
-        CHECK_AT(mmix_vision_read(w, a) && says(m, MMIX_ERROR_FILE, "reshaped "), where);
-        line = strstr(mmix_vision_compare(w, a), "reshaped pos_embed");
+        CHECK_AT(mmix_params_read(mmix_vision_params(w), a, NULL) && says(m, MMIX_ERROR_FILE, "reshaped "), where);
+        line = strstr(mmix_params_compare(mmix_vision_params(w), a, NULL), "reshaped pos_embed");
         CHECK_AT(line && strstr(line, ", expected ("), where);
-        CHECK_AT(!strcmp(mmix_vision_compare(v, a), "unexpected extra.weight (4)\n"), where);
+        CHECK_AT(!strcmp(mmix_params_compare(mmix_vision_params(v), a, NULL), "unexpected extra.weight (4)\n"), where);
         mmix_archive_close(a);
         mmix_vision_destroy(w);
 

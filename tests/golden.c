@@ -770,7 +770,7 @@ static void run_checkpoint(Case *c)
     if (arg(c, "model")) {
         mmix_vision_config config = vision_config(c);
         c->vision = *c->skipped ? NULL : mmix_vision_create(c->m, config);
-        if (c->vision && !mmix_vision_load(c->m, c->vision, path)) features(c);
+        if (c->vision && !mmix_params_load(mmix_vision_params(c->vision), path)) features(c);
         return;
     }
     mmix_archive *a = mmix_archive_open(c->m, path);

@@ -40,7 +40,7 @@ static mmix_vision *load(mmix_ctx *m, const char *model, const char *checkpoint)
     else if (!strcmp(model, "mambareg")) c = mmix_mambareg_small();
     else return mmix_fail(m, MMIX_ERROR_ARGUMENT, "no model \"%s\" here", model), NULL;
     mmix_vision *v = mmix_vision_create(m, c);
-    if (v) mmix_vision_load(m, v, checkpoint);
+    if (v) mmix_params_load(mmix_vision_params(v), checkpoint);
     return v;
 }
 

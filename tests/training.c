@@ -158,7 +158,7 @@ static void parameters(void)
     /* files */
     doing("parameter files");
     IS(mmix_vision_save(m, v, FILE_A), 0);
-    IS(mmix_vision_load(n, w, FILE_A), 0);
+    IS(mmix_params_load(mmix_vision_params(w), FILE_A), 0);
     IS(hash_params(p, 1) == hash_params(mmix_vision_params(w), 1), 1);
     FINE(n);
     mmix_vision_destroy(w);
@@ -170,14 +170,14 @@ static void parameters(void)
             if (how == 4 && mmix_shape(p->at[i].tensor, 0) == 1) continue;
             IS(write_entries(m, p, i, how, FILE_B), 0);
             FINE(m);
-            IS(mmix_vision_load(n, w, FILE_B), -1);
+            IS(mmix_params_load(mmix_vision_params(w), FILE_B), -1);
             IS(mmix_error_kind(n), MMIX_ERROR_FILE);
             if (mmix_error(n)) COMPARE(strstr(mmix_error(n), how == 2 ? "blocks.77.more" : p->at[i].name) != NULL, mmix_error(n), how, 0);
             mmix_error_clear(n);
             IS(hash_params(mmix_vision_params(w), 1) == before, 1);
             IS(mmix_memory(n).bytes, bytes);
         }
-    IS(mmix_vision_load(n, w, "no_such_file.safetensors"), -1);
+    IS(mmix_params_load(mmix_vision_params(w), "no_such_file.safetensors"), -1);
     IS(mmix_error_kind(n), MMIX_ERROR_FILE);
     mmix_error_clear(n);
     mmix_vision_destroy(w);
