@@ -12676,7 +12676,7 @@ static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
     va_list list;
     va_start(list, names);
     while (ok && names) {
-        const int pointer = *names == '*', length = (int)strcspn(names, ",") - pointer;
+        int pointer = *names == '*', length = (int)strcspn(names, ",") - pointer;
         ok = pointer ? va_arg(list, const void *) != NULL : va_arg(list, size_t) > 0;
         if (!ok)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, pointer ? "%s: %.*s is NULL"
@@ -12686,15 +12686,6 @@ static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
     }
     va_end(list);
     return ok;
-}
-/* Whether the n places of a list are among L tokens; 0 after mmix_fail. */
-static int mmixi_places_ok(mmix_ctx *m, const char *who, const char *name, const size_t *list, size_t n, size_t L)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i] >= L)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s[%.0f] is %.0f of %.0f tokens", who, name, (double)i,
-                      (double)list[i], (double)L);
-    return !m->error_kind;
 }
 static double mmixi_dot(const double *x, const double *y, size_t n)
 {
@@ -12725,8 +12716,8 @@ static double mmixi_map_tap(size_t i, size_t n, size_t out, size_t *a, size_t *b
 /* Image b of the result, of a query q (D) and its patches. Returns 0 if a similarity is not finite. */
 static int mmixi_map_image(const mmix_map *r, size_t b, const double *q, const mmix_real *patch, size_t D, int cosine)
 {
-    const size_t n = r->grid_h * r->grid_w;
-    const double length = mmixi_length(mmixi_dot(q, q, D));
+    size_t n = r->grid_h * r->grid_w;
+    double length = mmixi_length(mmixi_dot(q, q, D));
     mmix_real *similarity = r->similarity + b * n, *scaled = r->scaled + b * n, *map = r->map + b * r->h * r->w;
     double low = HUGE_VAL, high = -HUGE_VAL;
     for (size_t i = 0; i < n; i++, patch += D) {
@@ -12743,10 +12734,10 @@ static int mmixi_map_image(const mmix_map *r, size_t b, const double *q, const m
     for (size_t i = 0; i < n; i++) scaled[i] = (mmix_real)(high > low ? (similarity[i] - low) / (high - low) : 0);
     for (size_t y = 0; y < r->h; y++) {
         size_t y0, y1, x0, x1;
-        const double wy = mmixi_map_tap(y, r->grid_h, r->h, &y0, &y1);
+        double wy = mmixi_map_tap(y, r->grid_h, r->h, &y0, &y1);
         const mmix_real *top = scaled + y0 * r->grid_w, *bottom = scaled + y1 * r->grid_w;
         for (size_t x = 0; x < r->w; x++) {
-            const double wx = mmixi_map_tap(x, r->grid_w, r->w, &x0, &x1);
+            double wx = mmixi_map_tap(x, r->grid_w, r->w, &x0, &x1);
             *map++ = (mmix_real)((1 - wy) * ((1 - wx) * top[x0] + wx * top[x1])
                                  + wy * ((1 - wx) * bottom[x0] + wx * bottom[x1]));
         }
@@ -12759,8 +12750,8 @@ static int mmixi_map_run(mmix_ctx *m, const char *who, const mmix_map_options *o
                          size_t queries, const mmix_real *patches, size_t D, const char *layer, const char *token,
                          mmix_map r, mmix_map *result)
 {
-    const int dot = options && options->similarity == MMIX_MAP_DOT;
-    const size_t cells = r.grid_h * r.grid_w;
+    int dot = options && options->similarity == MMIX_MAP_DOT;
+    size_t cells = r.grid_h * r.grid_w;
     mmix_mark mark;
     double *q;
     if (!mmixi_given(m, who, "*query, *patches, queries, gh, gw, D, h, w", query, patches, queries, r.grid_h, r.grid_w,
@@ -12790,7 +12781,7 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
                              size_t queries, const mmix_real *patches, size_t gh, size_t gw, size_t D,
                              size_t h, size_t w, mmix_map *result)
 {
-    const mmix_map r = { NULL, NULL, NULL, 1, gh, gw, h, w, "" };
+    mmix_map r = { NULL, NULL, NULL, 1, gh, gw, h, w, "" };
     memset(result, 0, sizeof *result);
     return mmixi_map_run(m, "mmix_feature_map", options, query, queries, patches, D,
                          options && options->layer ? options->layer : "patches as given",
@@ -12800,7 +12791,7 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
 /* Rows at[0 … n-1] (NULL: the first n) of each image of t (B, L, D), one after the other. */
 static const mmix_real *mmixi_map_rows(mmix_ctx *m, const mmix_tensor *t, const size_t *at, size_t n)
 {
-    const size_t D = mmixi_cols(t);
+    size_t D = mmixi_cols(t);
     mmix_real *rows = mmixi_reals(m, t->shape[0] * n, D);
     for (size_t i = 0; rows && i < t->shape[0] * n; i++)
         memcpy(rows + i * D, mmix_data(t) + i / n * t->stride[0] + (at ? at[i % n] : i % n) * t->stride[1],
@@ -12813,13 +12804,16 @@ MMIXDEF int mmix_vision_map(mmix_ctx *m, const mmix_map_options *options, const 
     const char *who = "mmix_vision_map";
     const size_t *at = options ? options->positions : NULL, queries = at ? options->n_positions : 1;
     const mmix_tensor *query = at ? features->tokens : features->token, *patches = features->patches;
-    const mmix_map r = { NULL, NULL, NULL, mmix_shape(patches, 0), features->grid_h, features->grid_w, h, w, "" };
+    mmix_map r = { NULL, NULL, NULL, mmix_shape(patches, 0), features->grid_h, features->grid_w, h, w, "" };
     char token[64];
     mmixi_dims d;
     memset(result, 0, sizeof *result);
     if (!mmixi_expect(m, who, &d, at ? "features.tokens BLD, features.patches BND"
-                      : "features.token BD, features.patches BND", query, patches)
-        || (at && !mmixi_places_ok(m, who, "positions", at, queries, d.L))) return -1;
+                      : "features.token BD, features.patches BND", query, patches)) return -1;
+    for (size_t i = 0; at && i < queries; i++)
+        if (at[i] >= d.L)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: positions[%.0f] is %.0f of %.0f tokens", who, (double)i,
+                             (double)at[i], (double)d.L);
     if (r.grid_h * r.grid_w != d.N)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f patches on a grid of %.0f x %.0f", who, (double)d.N,
                          (double)r.grid_h, (double)r.grid_w);
@@ -12850,7 +12844,7 @@ static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t 
     for (size_t width = 1; width < n; width *= 2) {
         mmixi_scored *swap = a;
         for (size_t i = 0, j, o = 0; o < n; i = j) {
-            const size_t middle = mmixi_min(i + width, n), end = mmixi_min(middle + width, n);
+            size_t middle = mmixi_min(i + width, n), end = mmixi_min(middle + width, n);
             for (j = middle; o < end; o++)
                 b[o] = j >= end || (i < middle && a[i].score >= a[j].score) ? a[i++] : a[j++];
         }
@@ -12862,7 +12856,7 @@ static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t 
 /* Length that pixel i and the cell from `start` to `end` have in common. */
 static double mmixi_auc_overlap(size_t i, double start, double end)
 {
-    const double a = (double)i, b = a + 1;
+    double a = (double)i, b = a + 1;
     return (b < end ? b : end) - (a > start ? a : start);
 }
 /* The cells of `count` images from `first` on that are not all void, foreground by area. Where the map has the
@@ -12871,19 +12865,19 @@ static size_t mmixi_auc_cells(mmix_ctx *m, mmixi_scored *s, const mmix_auc_optio
                               const int32_t *mask, size_t h, size_t w, size_t first, size_t count)
 {
     const char *who = "mmix_binary_auc";
-    const double tall = (double)h, down = (double)o->map_h, wide = (double)w, across = (double)o->map_w;
+    double tall = (double)h, down = (double)o->map_h, wide = (double)w, across = (double)o->map_w;
     double fores = 0;
     size_t n = 0;
     for (size_t row = first * o->map_h; row < (first + count) * o->map_h; row++) {
-        const size_t image = row / o->map_h, r = row % o->map_h;
-        const double top = (double)r * tall / down, bottom = (double)(r + 1) * tall / down;
+        size_t image = row / o->map_h, r = row % o->map_h;
+        double top = (double)r * tall / down, bottom = (double)(r + 1) * tall / down;
         for (size_t c = 0; c < o->map_w; c++) {
-            const double left = (double)c * wide / across, right = (double)(c + 1) * wide / across;
+            double left = (double)c * wide / across, right = (double)(c + 1) * wide / across;
             double fore = 0, all = 0;
             for (size_t y = (size_t)top; (double)y < bottom; y++)
                 for (size_t x = (size_t)left; (double)x < right; x++) {
-                    const int32_t label = mask[(image * h + y) * w + x];
-                    const double area = mmixi_auc_overlap(y, top, bottom) * mmixi_auc_overlap(x, left, right);
+                    int32_t label = mask[(image * h + y) * w + x];
+                    double area = mmixi_auc_overlap(y, top, bottom) * mmixi_auc_overlap(x, left, right);
                     if (label != 0 && label == o->void_label) continue;
                     if (label != 0) fore += area;
                     all += area;
@@ -12906,13 +12900,13 @@ static size_t mmixi_auc_cells(mmix_ctx *m, mmixi_scored *s, const mmix_auc_optio
 /* The curve of n sorted cells. Returns its area: over pixels an integer / (2 · fore · back), exact. */
 static double mmixi_auc_curve(mmix_auc *roc, mmixi_scored *s, size_t n, size_t thresholds)
 {
-    const double low = s[n - 1].score, range = s[0].score - low;
+    double low = s[n - 1].score, range = s[0].score - low;
     double fore = 0, back = 0, area = 0;
     size_t i, p = 1;
     for (i = 0; i < n && thresholds; i++) s[i].score = range > 0 ? (s[i].score - low) / range : 0;
     roc->fpr[0] = roc->tpr[0] = 0;
     for (i = 0; thresholds ? p <= thresholds : i < n; p++) {
-        const double t = thresholds ? 1 - (double)(p - 1) / (double)(thresholds - 1) : s[i].score;
+        double t = thresholds ? 1 - (double)(p - 1) / (double)(thresholds - 1) : s[i].score;
         while (i < n && s[i].score >= t) fore += s[i++].label;
         back = (double)i - fore;
         area += (back - roc->fpr[p - 1]) * (fore + roc->tpr[p - 1]) / 2;
@@ -12969,7 +12963,7 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
     one.count = 1;
     memset(r.tpr, 0, r.points * sizeof *r.tpr);
     for (size_t c = 0; c < r.count; c++) {
-        const size_t n = mmixi_auc_cells(m, cells, &o, map, mask, h, w, c * each, each);
+        size_t n = mmixi_auc_cells(m, cells, &o, map, mask, h, w, c * each, each);
         if (!n) return -1;
         one.auc_raw = r.auc_raw + c;
         *one.auc_raw = mmixi_auc_curve(&one, mmixi_scored_sort(cells, cells + count, n), n, o.thresholds);
@@ -12988,9 +12982,9 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
 {
     /* a curve that is turned is read from its end, at 1 - fpr */
-    const int turned = roc->count == 1 && roc->auc_raw[0] < 0.5;
-    const ptrdiff_t step = turned ? -1 : 1, end = turned ? 0 : (ptrdiff_t)roc->points - 1;
-    const size_t last = mmixi_max(points, 2) - 1;
+    int turned = roc->count == 1 && roc->auc_raw[0] < 0.5;
+    ptrdiff_t step = turned ? -1 : 1, end = turned ? 0 : (ptrdiff_t)roc->points - 1;
+    size_t last = mmixi_max(points, 2) - 1;
     ptrdiff_t at = turned ? (ptrdiff_t)roc->points - 1 : 0;
     for (size_t i = 0; i < points && roc->points > 0; i++) {
         const double x = (double)(turned ? last - i : i) / (double)last, *fpr = roc->fpr, *y = roc->tpr;
@@ -13009,7 +13003,7 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_real *map, const int32_t *ma
     if (!mmixi_given(m, "mmix_binary_iou", "*map, *mask", map, mask)) return -1;
     if (threshold != threshold) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: threshold is NaN");
     for (size_t i = 0; i < count; i++) {
-        const int predicted = map[i] >= threshold, fore = mask[i] != 0;
+        int predicted = map[i] >= threshold, fore = mask[i] != 0;
         if (void_label != 0 && mask[i] == void_label) continue;
         both += predicted && fore;
         either += predicted || fore;
@@ -13059,11 +13053,11 @@ static mmix_real *mmixi_knn_rows(mmix_ctx *m, const char *name, const mmix_real 
 static void mmixi_knn_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
-    const size_t start = index * MMIXI_KNN_TILE, rows = mmixi_min(j->tests - start, MMIXI_KNN_TILE), k = j->k;
+    size_t start = index * MMIXI_KNN_TILE, rows = mmixi_min(j->tests - start, MMIXI_KNN_TILE), k = j->k;
     mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * k;
     for (size_t t = 0; t < j->trains; t++)
         for (size_t r = 0; r < rows; r++) {
-            const double cosine = j->m->k->dot(j->D, j->test + (start + r) * j->D, j->train + t * j->D);
+            double cosine = j->m->k->dot(j->D, j->test + (start + r) * j->D, j->train + t * j->D);
             mmixi_scored *first = best + r * k, *at = first + mmixi_min(t, k);
             if (t >= k && !(cosine > (--at)->score)) continue;
             for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
@@ -13138,11 +13132,11 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
         for (size_t p = 0; p + 1 < n; p++)
             for (size_t q = p + 1; q < n; q++) {
                 double *x = a + p * len, *y = a + q * len, t = 0, c, s;
-                const double more = fmax(sigma[p], sigma[q]), less = fmin(sigma[p], sigma[q]),
+                double more = fmax(sigma[p], sigma[q]), less = fmin(sigma[p], sigma[q]),
                     along = mmixi_dot(x, y, len), size = fabs(along);
-                const int swap = sigma[p] < more;        /* the longer comes first and becomes longer */
+                int swap = sigma[p] < more;        /* the longer comes first and becomes longer */
                 if (size > 1e-15 * sqrt(more) * sqrt(less) && size >= 1e-290) {
-                    const double cot = (more - less) / (2 * size);       /* of twice the angle; Jacobi 1846 */
+                    double cot = (more - less) / (2 * size);       /* of twice the angle; Jacobi 1846 */
                     t = 1 / (cot + sqrt(cot * cot + 1));
                 }
                 else if (!swap) continue;
@@ -13152,7 +13146,7 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
                 sigma[p] = more + t * size;
                 sigma[q] = fmax(less - t * size, 0);
                 for (size_t i = 0; i < len; i++) {
-                    const double u = swap ? y[i] : x[i], v = swap ? x[i] : y[i];
+                    double u = swap ? y[i] : x[i], v = swap ? x[i] : y[i];
                     x[i] = c * u + s * v;
                     y[i] = c * v - s * u;
                 }
@@ -13171,39 +13165,38 @@ static void mmixi_rank_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
     const mmix_rank *r = &j->r;
-    const size_t i = index / r->cols % r->rows * j->block_h, k = index % r->cols * j->block_w,
+    size_t i = index / r->cols % r->rows * j->block_h, k = index % r->cols * j->block_w,
         h = mmixi_min(j->block_h, j->rows - i), w = mmixi_min(j->block_w, j->cols - k), n = mmixi_min(h, w),
         len = mmixi_max(h, w);
     const mmix_real *M = j->M + (index / r->cols / r->rows * j->rows + i) * j->cols + k;
     double *a = j->scratch + lane * j->block_h * j->block_w, *sigma = r->singular + index * r->width, top = 0,
-        sum = 0, squares = 0, entropy = 0;
+        sum = 0, squares = 0, logs = 0, first;
     memset(sigma, 0, r->width * sizeof *sigma);
     r->numerical[index] = r->effective[index] = r->stable[index] = 0;
     for (size_t y = 0; y < h; y++)               /* the shorter side is turned */
         for (size_t x = 0; x < w; x++) {
-            const double value = M[y * j->cols + x];
+            double value = M[y * j->cols + x];
             a[w <= h ? x * h + y : y * w + x] = value;
             top = fmax(top, fabs(value));
         }
     if (!(top > 0)) return;
     for (size_t e = 0; e < h * w; e++) a[e] /= top;
     mmixi_singular(a, n, len, sigma);
-    for (size_t z = 0; z < n; z++) {
-        r->numerical[index] += sigma[z] > (double)len * j->eps * sigma[0];
+    first = sigma[0];
+    for (size_t z = 0; z < n && sigma[z] > 0; z++) {
+        r->numerical[index] += sigma[z] > (double)len * j->eps * first;
         sum += sigma[z];
         squares += sigma[z] * sigma[z];
-    }
-    r->stable[index] = squares / (sigma[0] * sigma[0]);
-    for (size_t z = 0; z < n; z++) {
-        if (sigma[z] > 0) entropy -= sigma[z] / sum * mmixi_log(sigma[z] / sum);
+        logs += sigma[z] * mmixi_log(sigma[z]);
         sigma[z] *= top;
     }
-    r->effective[index] = mmixi_exp(entropy);
+    r->effective[index] = sum * mmixi_exp(-logs / sum);      /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
+    r->stable[index] = squares / (first * first);
 }
 static int mmixi_rank(mmix_ctx *m, const mmix_real *M, size_t matrices, size_t rows, size_t cols, size_t block,
                       double eps, mmix_rank *result)
 {
-    const size_t h = mmixi_min(block ? block : rows, rows), w = mmixi_min(block ? block : cols, cols),
+    size_t h = mmixi_min(block ? block : rows, rows), w = mmixi_min(block ? block : cols, cols),
         down = mmixi_ceil_div(rows, h), across = mmixi_ceil_div(cols, w), blocks = matrices * down * across;
     mmixi_rank_job j = { M, rows, cols, h, w, eps, mmixi_doubles(m, mmixi_lanes(m), h * w),
                          { matrices, down, across, mmixi_min(h, w), mmixi_doubles(m, blocks, 3), NULL, NULL,
@@ -13231,78 +13224,78 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mm
     return mmixi_rank(m, M, matrices, rows, cols, options ? options->block : 0, options ? options->eps : 0, result);
 }
 
-/* Rows I of Σ over j in J of M_h[i, j] v_h[j], all heads side by side, then out_projᵀ: what block (I, J) adds
-   to the layer's output. Returns its numerical rank, or -1. */
-static double mmixi_rank_joined(mmix_ctx *m, const mmix_tensor *M, const mmix_tensor *v, const mmix_tensor *proj,
-                                size_t C, size_t b, size_t I, size_t J, double eps)
+/* Numerical rank of what block (I, J) adds to the layer's output: rows I of Σ over j in J of M_h[i, j] v_h[j], all
+   heads side by side, then out_projᵀ. 0, or -1. */
+static int mmixi_rank_joined(mmix_ctx *m, const mmix_tensor *M, const mmix_tensor *v, const mmix_tensor *proj,
+                             double eps, mmix_mixer_rank *r)
 {
-    const size_t H = M->shape[1], L = M->shape[2], P = v->shape[3], rows = mmixi_min(C, L - I * C),
-        cols = mmixi_min(C, L - J * C), D = proj ? proj->shape[0] : H * P;
-    const mmix_heads from = mmixi_heads_of(v, mmix_data(v), H);
-    mmixi_mat sum = mmixi_matrix(mmixi_reals(m, rows, H * P), rows, H * P, (ptrdiff_t)(H * P)),
-        out = proj ? mmixi_matrix(mmixi_reals(m, rows, D), rows, D, (ptrdiff_t)D) : sum;
-    mmix_rank r;
-    if (mmix_error(m)) return -1;
-    for (size_t h = 0; h < H; h++)
-        mmixi_multiply(m->k, mmixi_part(sum, 0, h * P, rows, P),
-                       mmixi_matrix(mmix_data(M) + ((b * H + h) * L + I * C) * L + J * C, rows, cols, (ptrdiff_t)L),
-                       mmixi_matrix(mmixi_at(&from, b, J * C, h), cols, P, from.token), 0);
-    if (proj && mmixi_product(m, out, sum, mmixi_t(mmixi_values(proj)), 0)) return -1;
-    return mmixi_rank(m, out.p, 1, rows, D, 0, eps, &r) ? -1 : r.numerical[0];
+    size_t H = M->shape[1], L = M->shape[2], P = v->shape[3], C = r->block, n = r->M.rows, D = proj ? proj->shape[0] : H * P;
+    mmix_heads from = mmixi_heads_of(v, mmix_data(v), H);
+    for (size_t e = 0; e < M->shape[0] * n * n; e++) {
+        size_t b = e / (n * n), i = e / n % n * C, j = e % n * C, rows = mmixi_min(C, L - i), cols = mmixi_min(C, L - j);
+        mmix_mark mark = mmix_mark_here(m);
+        mmixi_mat sum = mmixi_matrix(mmixi_reals(m, rows, H * P), rows, H * P, (ptrdiff_t)(H * P)),
+            out = proj ? mmixi_matrix(mmixi_reals(m, rows, D), rows, D, (ptrdiff_t)D) : sum;
+        mmix_rank of;
+        if (mmix_error(m)) return -1;
+        for (size_t h = 0; h < H; h++)
+            mmixi_multiply(m->k, mmixi_part(sum, 0, h * P, rows, P),
+                           mmixi_matrix(mmix_data(M) + ((b * H + h) * L + i) * L + j, rows, cols, (ptrdiff_t)L),
+                           mmixi_matrix(mmixi_at(&from, b, j, h), cols, P, from.token), 0);
+        if ((proj && mmixi_product(m, out, sum, mmixi_t(mmixi_values(proj)), 0))
+            || mmixi_rank(m, out.p, 1, rows, D, 0, eps, &of)) return -1;
+        r->joined[e] = of.numerical[0];
+        mmix_rewind(m, mark);
+    }
+    return 0;
 }
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *x,
                           const mmix_tensor *out_proj, mmix_mixer_rank *result)
 {
     const char *who = "mmix_mix_rank";
-    const double eps = options ? options->eps : 0;
-    const int ssd = x->kind == MMIX_SSD, causal = ssd || x->mask == MMIX_MASK_CAUSAL;
+    double eps = options ? options->eps : 0;
+    int ssd = x->kind == MMIX_SSD, causal = ssd || x->mask == MMIX_MASK_CAUSAL;
     const mmix_tensor *M = mmix_mix_matrix(m, x);
     mmix_mixer ones = *x;                        /* with scores of 1 its matrix is L alone */
     mmix_mixer_rank r;
     mmix_rank decay;
     mmixi_dims d;
-    size_t C, n;
+    size_t L, C, n, heads;
     memset(&r, 0, sizeof r);
     memset(&decay, 0, sizeof decay);
     *result = r;
     if (!M) return -1;
-    d.B = M->shape[0];
-    d.H = M->shape[1];
-    d.L = M->shape[2];
-    d.W = d.H * x->v->shape[3];
-    if (d.L != M->shape[3] || d.L < 2)
+    L = M->shape[2];
+    heads = M->shape[0] * M->shape[1];
+    d.W = M->shape[1] * x->v->shape[3];
+    if (L != M->shape[3] || L < 2)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a matrix of %.0f x %.0f, expected a square one", who,
-                         (double)d.L, (double)M->shape[3]);
+                         (double)L, (double)M->shape[3]);
     if (!mmixi_expect(m, who, &d, "+out_proj? *W", out_proj)) return -1;
-    C = r.block = mmixi_min(options && options->block ? options->block : d.L / 2, d.L);
+    C = r.block = mmixi_min(options && options->block ? options->block : L / 2, L);
     if (ssd) {
-        ones.q = ones.k = mmix_fill(mmix_new4(m, d.B, d.L, 1, 1), 1);
+        ones.q = ones.k = mmix_fill(mmix_new4(m, M->shape[0], L, 1, 1), 1);
         ones.D = NULL;
         ones.final_state = NULL;
-        if (mmixi_rank(m, mmix_data(mmix_mix_matrix(m, &ones)), d.B * d.H, d.L, d.L, C, eps, &decay)) return -1;
+        if (mmixi_rank(m, mmix_data(mmix_mix_matrix(m, &ones)), heads, L, L, C, eps, &decay)) return -1;
     }
-    if (mmixi_rank(m, mmix_data(M), d.B * d.H, d.L, d.L, C, eps, &r.M)
-        || mmixi_rank(m, mmix_data(M), d.B * d.H, d.L, d.L, 0, eps, &r.whole)) return -1;
+    if (mmixi_rank(m, mmix_data(M), heads, L, L, C, eps, &r.M) || mmixi_rank(m, mmix_data(M), heads, L, L, 0, eps, &r.whole))
+        return -1;
     n = r.M.rows;
     r.decay = decay.numerical;
-    r.bound = mmixi_doubles(m, d.B * d.H, n * n);
-    r.diagonal = mmixi_doubles(m, d.B * d.H, 1);
-    r.joined = mmixi_doubles(m, d.B, n * n);
+    r.bound = mmixi_doubles(m, heads, n * n);
+    r.diagonal = mmixi_doubles(m, heads, 1);
+    r.joined = mmixi_doubles(m, M->shape[0], n * n);
     if (mmix_error(m)) return -1;
-    memset(r.diagonal, 0, d.B * d.H * sizeof *r.diagonal);
-    for (size_t i = 0; i < d.B * d.H * n * n; i++) {
-        const size_t I = i / n % n, J = i % n;
-        const double small = (double)mmixi_min(mmixi_min(C, d.L - I * C), d.L - J * C), N = (double)x->k->shape[3];
-        r.bound[i] = x->kind == MMIX_SOFTMAX || (I == J && causal) ? small : fmin(small, ssd ? r.decay[i] * N : N);
-        if (!(r.M.numerical[i] > 0)) r.bound[i] = 0;
+    memset(r.diagonal, 0, heads * sizeof *r.diagonal);
+    for (size_t i = 0; i < heads * n * n; i++) {
+        size_t I = i / n % n, J = i % n;
+        double least = (double)mmixi_min(C, L - mmixi_max(I, J) * C), N = (double)x->k->shape[3];
         if (I == J) r.diagonal[i / (n * n)] += r.M.numerical[i];
+        r.bound[i] = !(r.M.numerical[i] > 0) ? 0 : x->kind == MMIX_SOFTMAX || (I == J && causal) ? least
+            : fmin(least, ssd ? r.decay[i] * N : N);
     }
-    for (size_t i = 0; i < d.B * n * n; i++) {
-        const mmix_mark mark = mmix_mark_here(m);
-        r.joined[i] = mmixi_rank_joined(m, M, x->v, out_proj, C, i / (n * n), i / n % n, i % n, eps);
-        if (r.joined[i] < 0) return -1;
-        mmix_rewind(m, mark);
-    }
+    if (mmixi_rank_joined(m, M, x->v, out_proj, eps, &r)) return -1;
     *result = r;
     return 0;
 }
@@ -13346,7 +13339,7 @@ static void mmixi_pca_solve(mmix_ctx *m, const double *c, double *v, double *lam
         mmixi_singular(y, block, D, lambda);
         wrong = 0;                               /* |C v - λ v| for all k together */
         for (size_t i = 0; i < block * D; i++) {
-            const double error = y[i] - lambda[i / D] * v[i];
+            double error = y[i] - lambda[i / D] * v[i];
             if (i < k * D) wrong += error * error;
             v[i] = y[i] / lambda[i / D];
         }
@@ -13356,7 +13349,7 @@ static void mmixi_pca_solve(mmix_ctx *m, const double *c, double *v, double *lam
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k,
                      mmix_pca_result *result)
 {
-    const size_t block = k < D / 2 ? mmixi_min(2 * k + 8, D) : D;
+    size_t block = k < D / 2 ? mmixi_min(2 * k + 8, D) : D;
     mmixi_pca_product covariance = { NULL, NULL, NULL, 1, D, rows, D, 1 };
     mmix_pca_result r;
     mmix_mark mark;
@@ -13377,14 +13370,11 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, siz
     covariance.y = c = centred + rows * D;
     v = c + D * D;
     lambda = v + 2 * block * D;
-    for (size_t d = 0; d < D; d++) {
-        r.mean[d] = 0;
-        for (size_t i = 0; i < rows; i++) r.mean[d] += x[i * D + d];
-        r.mean[d] /= (double)rows;
-        for (size_t i = 0; i < rows; i++) {
-            const double centre = centred[i * D + d] = x[i * D + d] - r.mean[d];
-            energy += centre * centre;
-        }
+    memset(r.mean, 0, D * sizeof *r.mean);
+    for (size_t i = 0; i < rows * D; i++) r.mean[i % D] += x[i] / (double)rows;
+    for (size_t i = 0; i < rows * D; i++) {
+        centred[i] = x[i] - r.mean[i % D];
+        energy += centred[i] * centred[i];
     }
     if (!mmixi_finite(energy))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: x holds a value that is not finite");
@@ -13418,7 +13408,7 @@ static void mmixi_pool_tokens(mmix_real *y, const mmix_real *x, size_t step, siz
     for (size_t d = 0; d < D; d++) {
         double sum = 0, most = -HUGE_VAL;
         for (size_t i = 0; i < n; i++) {
-            const double value = x[list[i] * step + d];
+            double value = x[list[i] * step + d];
             sum += value;
             if (value > most) most = value;
         }
@@ -13430,7 +13420,7 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
                                          const size_t *special, size_t n_special)
 {
     const char *who = "mmix_class_strategy";
-    const int cls = strategy != MMIX_POOL_MEAN && strategy != MMIX_POOL_MAX, pooled = strategy != MMIX_POOL_CLS,
+    int cls = strategy != MMIX_POOL_MEAN && strategy != MMIX_POOL_MAX, pooled = strategy != MMIX_POOL_CLS,
         max = strategy == MMIX_POOL_MAX || strategy == MMIX_POOL_CLS_MAX;
     size_t *plain, n = 0;                        /* the tokens that are not special */
     mmix_tensor *out;
@@ -13438,20 +13428,23 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "tokens BLD", tokens)
         || mmixi_within(m, who, "strategy", strategy, MMIX_POOL_CLS, MMIX_POOL_CLS_MAX)
-        || (cls && (!mmixi_given(m, who, "n_class", n_class)
-                    || !mmixi_places_ok(m, who, "class_index", class_index, n_class, d.L)))) return NULL;
+        || (cls && !mmixi_given(m, who, "n_class", n_class))) return NULL;
+    for (size_t i = 0; cls && i < n_class; i++)
+        if (class_index[i] >= d.L)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_index[%.0f] is %.0f of %.0f tokens", who, (double)i,
+                      (double)class_index[i], (double)d.L);
     out = mmix_new2(m, d.B, cls && pooled ? 2 * d.D : d.D);
     mark = mmix_mark_here(m);
     plain = (size_t *)mmixi_step_array(m, d.L, 1, sizeof *plain);
-    if (!out || !plain) return NULL;
-    for (size_t t = 0; t < d.L; t++) {
+    for (size_t t = 0; plain && t < d.L; t++) {
         size_t i = 0;
         while (i < n_special && special[i] != t) i++;
         if (i == n_special) plain[n++] = t;
     }
     if (pooled && n == 0)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: all %.0f tokens are special, there is no mean or maximum", who,
-                         (double)d.L), (mmix_tensor *)NULL;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: all %.0f tokens are special, there is no mean or maximum", who,
+                  (double)d.L);
+    if (m->error_kind) return NULL;
     for (size_t b = 0; b < d.B; b++) {
         const mmix_real *x = mmix_data(tokens) + b * tokens->stride[0];
         mmix_real *y = mmix_data(out) + b * out->stride[0];
@@ -13507,11 +13500,11 @@ static size_t mmixi_tap_step(size_t n, size_t m)
 /* Outputs start … start+count-1 of m from n; w (step) is scratch. */
 static mmixi_taps mmixi_taps_make(int32_t *tap, double *w, size_t n, size_t m, size_t start, size_t count)
 {
-    const double r = (double)n / (double)m, f = r > 1 ? r : 1, shrink = 1 / f;
+    double r = (double)n / (double)m, f = r > 1 ? r : 1, shrink = 1 / f;
     mmixi_taps t = { tap, mmixi_tap_step(n, m), count, 0, 0 };
     for (size_t i = 0; i < count; i++, tap += t.step) {
-        const double c = ((double)(start + i) + 0.5) * r, low = c - 2 * f + 0.5, high = c + 2 * f + 0.5;
-        const size_t first = low > 0 ? (size_t)low : 0, end = high < (double)n ? (size_t)high : n;
+        double c = ((double)(start + i) + 0.5) * r, low = c - 2 * f + 0.5, high = c + 2 * f + 0.5;
+        size_t first = low > 0 ? (size_t)low : 0, end = high < (double)n ? (size_t)high : n;
         double sum = 0;
         if (!i) t.first = first;
         t.n = end - t.first;
@@ -13535,32 +13528,36 @@ static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_
 /* A sum of 22-bit weights times levels, begun at 2²⁹ + 2²¹: it stays positive, and is rounded. */
 static uint8_t mmixi_level(uint64_t sum)
 {
-    return (uint8_t)(mmixi_min(mmixi_max(sum >> 22 & 1023, 128), 383) - 128);
+    int level = (int)(sum >> 22 & 1023) - 128;
+    return (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
 }
 /* One axis: out (t->count, lines) from t->n pixels of each line, lines `next` bytes apart. The result is
    transposed, so that twice the same gives a picture. */
 static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines, const mmixi_taps *t,
                            uint64_t *line)
 {
-    const uint64_t begin = 0x2020000020200000u;
-    for (size_t i = 0; i < lines; i += 2) {        /* the last line of an odd number goes with itself */
-        const size_t other = i + 1 < lines;
+    uint64_t begin = 0x2020000020200000u;
+    for (size_t i = 0; i < lines; i += 2) {        /* the last line of an odd number goes alone */
+        int alone = i + 1 == lines;
         const int32_t *tap = t->tap;
         uint8_t *to = out + 3 * i;
-        mmixi_pair(line, in + i * next, in + (i + other) * next, 3, t->n);
+        mmixi_pair(line, in + i * next, in + (alone ? i : i + 1) * next, 3, t->n);
         for (size_t k = 0; k < t->count; k++, tap += t->step, to += 3 * lines) {
             const uint64_t *p = line + 3 * tap[0];
-            uint64_t sum[3] = { begin, begin, begin };
+            uint64_t r = begin, g = begin, b = begin;
             for (int32_t j = 0; j < tap[1]; j++, p += 3) {
-                const uint64_t w = (uint64_t)(int64_t)tap[2 + j];
-                sum[0] += w * p[0];
-                sum[1] += w * p[1];
-                sum[2] += w * p[2];
+                uint64_t w = (uint64_t)(int64_t)tap[2 + j];
+                r += w * p[0];
+                g += w * p[1];
+                b += w * p[2];
             }
-            for (size_t c = 0; c < 3; c++) {
-                to[3 * other + c] = mmixi_level(sum[c] >> 32);
-                to[c] = mmixi_level(sum[c]);
-            }
+            to[0] = mmixi_level(r);
+            to[1] = mmixi_level(g);
+            to[2] = mmixi_level(b);
+            if (alone) continue;
+            to[3] = mmixi_level(r >> 32);
+            to[4] = mmixi_level(g >> 32);
+            to[5] = mmixi_level(b >> 32);
         }
     }
 }
@@ -13570,23 +13567,23 @@ typedef struct mmixi_resizing { mmix_box from, to; size_t h, w; } mmixi_resizing
 
 static mmixi_resizing mmixi_resizing_of(mmix_box from, size_t h, size_t w)
 {
-    const mmixi_resizing r = { from, { 0, 0, h, w }, h, w };
+    mmixi_resizing r = { from, { 0, 0, h, w }, h, w };
     return r;
 }
 static size_t mmixi_window_bytes(mmix_box to) { return mmixi_round_up(3 * to.height * to.width, 8); }
 /* Bytes of scratch, and for the window itself; 0 if sizes are out of range. out NULL: these only. */
 static size_t mmixi_resize(uint8_t *out, mmix_picture in, mmixi_resizing r, void *scratch)
 {
-    const mmix_box from = r.from, to = r.to;
-    const int ok = mmixi_sides_ok(from.width, from.height) && mmixi_sides_ok(r.w, r.h);
-    const size_t across = ok ? mmixi_tap_step(from.width, r.w) : 0, down = ok ? mmixi_tap_step(from.height, r.h) : 0;
-    const uint64_t columns = to.width, words = across + down + 3 * (uint64_t)(from.width + from.height),
+    mmix_box from = r.from, to = r.to;
+    int ok = mmixi_sides_ok(from.width, from.height) && mmixi_sides_ok(r.w, r.h);
+    size_t across = ok ? mmixi_tap_step(from.width, r.w) : 0, down = ok ? mmixi_tap_step(from.height, r.h) : 0;
+    uint64_t columns = to.width, words = across + down + 3 * (uint64_t)(from.width + from.height),
         bytes = 8 * (words + 1) + 4 * (columns * across + (uint64_t)to.height * down)
             + 3 * columns * (from.height + to.height);
     if (out) {
         double *w = (double *)scratch;
         uint64_t *line = (uint64_t *)(void *)(w + across + down);
-        const mmixi_taps x = mmixi_taps_make((int32_t *)(void *)(w + words), w, from.width, r.w, to.left, to.width),
+        mmixi_taps x = mmixi_taps_make((int32_t *)(void *)(w + words), w, from.width, r.w, to.left, to.width),
             y = mmixi_taps_make(x.tap + x.count * x.step, w, from.height, r.h, to.top, to.height);
         uint8_t *middle = (uint8_t *)(y.tap + y.count * y.step);        /* (columns, rows) */
         in.rgb += ((from.top + y.first) * in.width + from.left + x.first) * 3;
@@ -13597,7 +13594,7 @@ static size_t mmixi_resize(uint8_t *out, mmix_picture in, mmixi_resizing r, void
 }
 MMIXDEF size_t mmix_picture_resize_scratch(mmix_box box, size_t width, size_t height)
 {
-    const mmix_picture none = { NULL, 0, 0 };
+    mmix_picture none = { NULL, 0, 0 };
     return mmixi_resize(NULL, none, mmixi_resizing_of(box, height, width), NULL);
 }
 MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_picture in, mmix_box box,
@@ -13614,7 +13611,7 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_
    Resize(side, BICUBIC), CenterCrop(crop). */
 static mmixi_resizing mmixi_evaluation(size_t height, size_t width, size_t side, size_t crop)
 {
-    const uint64_t low = mmixi_min(height, width);
+    uint64_t low = mmixi_min(height, width);
     mmixi_resizing r = { { 0, 0, height, width }, { 0, 0, crop, crop }, 0, 0 };
     if (!mmixi_sides_ok(width, height) || !mmixi_sides_ok(side, crop) || crop > side
         || side * (uint64_t)mmixi_max(height, width) / low > MMIXI_SIDE_MAX) return r;
@@ -13626,12 +13623,12 @@ static mmixi_resizing mmixi_evaluation(size_t height, size_t width, size_t side,
 }
 MMIXDEF size_t mmix_picture_evaluate_scratch(size_t in_width, size_t in_height, size_t side, size_t crop)
 {
-    const mmix_picture none = { NULL, 0, 0 };
+    mmix_picture none = { NULL, 0, 0 };
     return mmixi_resize(NULL, none, mmixi_evaluation(in_height, in_width, side, crop), NULL);
 }
 MMIXDEF int mmix_picture_evaluate(uint8_t *out, size_t side, size_t crop, mmix_picture in, void *scratch)
 {
-    const mmixi_resizing r = mmixi_evaluation(in.height, in.width, side, crop);
+    mmixi_resizing r = mmixi_evaluation(in.height, in.width, side, crop);
     return r.h && mmixi_resize(out, in, r, scratch) ? 0 : -1;
 }
 
@@ -13656,14 +13653,14 @@ MMIXDEF void mmix_picture_grey(uint8_t *rgb, size_t width, size_t height)
 MMIXDEF void mmix_picture_solarise(uint8_t *rgb, size_t width, size_t height, int threshold)
 {
     for (uint8_t *end = rgb + 3 * width * height; rgb < end; rgb++)
-        if (*rgb >= threshold) *rgb = (uint8_t)(255 - *rgb);
+        *rgb = (uint8_t)(*rgb >= threshold ? 255 - *rgb : *rgb);
 }
 
 /* Brightness, contrast, saturation: out = z + factor (v - z), truncated to 0 … 255, with z = 0, the picture's
    mean luma, the pixel's luma. v - z has 511 values, so the float32 products come from a table. */
 static uint8_t mmixi_blended(int z, float product)
 {
-    const float v = (float)z + product;
+    float v = (float)z + product;
     return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)(int)v;
 }
 static void mmixi_blend(uint8_t *rgb, size_t pixels, int kind, double factor)
@@ -13690,13 +13687,13 @@ static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
 {
     uint8_t share[256][3];                         /* g; by H */
     for (int i = 0; i < 768; i++) {
-        const int k = (6 * (i / 3) + 255 * (5 - 2 * (i % 3))) % 1530, least = k < 510 ? k : 1020 - k;
+        int k = (6 * (i / 3) + 255 * (5 - 2 * (i % 3))) % 1530, least = k < 510 ? k : 1020 - k;
         share[i / 3][i % 3] = (uint8_t)(least < 0 ? 0 : least < 255 ? least : 255);
     }
     for (uint8_t *end = rgb + 3 * pixels; rgb < end; rgb += 3) {
-        const int high = (int)mmixi_max(mmixi_max(rgb[0], rgb[1]), rgb[2]),
+        int high = (int)mmixi_max(mmixi_max(rgb[0], rgb[1]), rgb[2]),
             low = (int)mmixi_min(mmixi_min(rgb[0], rgb[1]), rgb[2]), top = rgb[0] == high ? 0 : rgb[1] == high ? 1 : 2;
-        const float range = (float)(high - low);
+        float range = (float)(high - low);
         const uint8_t *g;
         float h;
         int S;
@@ -13715,7 +13712,7 @@ MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const
 {
     if (!mmixi_sides_ok(width, height)) return -1;
     for (size_t i = 0; i < n; i++) {
-        const int hue = order[i] == MMIX_JITTER_HUE;
+        int hue = order[i] == MMIX_JITTER_HUE;
         if (order[i] < MMIX_JITTER_BRIGHTNESS || order[i] > MMIX_JITTER_HUE
             || !(factors[i] >= (hue ? -0.5 : 0) && factors[i] <= (hue ? 0.5 : 1000))) return -1;
     }
@@ -13733,8 +13730,8 @@ MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const
 /* One box over n pixels of paired lines; beyond the ends stands the last pixel. */
 static void mmixi_blur_box(uint64_t *out, const uint64_t *in, size_t n, size_t R, uint64_t w, uint64_t e)
 {
-    const uint64_t half = ((uint64_t)1 << 23) + ((uint64_t)1 << 55), levels = 255 + ((uint64_t)255 << 32);
-    const size_t last = n - 1;
+    uint64_t half = ((uint64_t)1 << 23) + ((uint64_t)1 << 55), levels = 255 + ((uint64_t)255 << 32);
+    size_t last = n - 1;
     uint64_t sum[3] = { 0, 0, 0 };                 /* of the pixels x-R-1 … x+R-1 */
     for (size_t k = 0; k < 6 * R + 3; k++)
         sum[k % 3] += in[3 * mmixi_min(k / 3 > R ? k / 3 - R - 1 : 0, last) + k % 3];
@@ -13753,7 +13750,7 @@ MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 }
 MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double sigma, void *scratch)
 {
-    const float variance = (float)sigma * (float)sigma / 3, l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
+    float variance = (float)sigma * (float)sigma / 3, l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
         r = l + (2 * l + 1) * (l * (l + 1) - 3 * variance) / (6 * (variance - (l + 1) * (l + 1)));
     uint32_t w;
     size_t R;
@@ -13761,9 +13758,9 @@ MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double 
     R = (size_t)r;
     w = (uint32_t)(16777216.0f / (2 * r + 1));
     for (int columns = 0; columns < 2; columns++) {
-        const size_t n = columns ? height : width, lines = columns ? width : height,
+        size_t n = columns ? height : width, lines = columns ? width : height,
             step = 3 * (columns ? width : 1), next = 3 * (columns ? 1 : width);
-        const uint32_t e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
+        uint32_t e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
         uint64_t *a = (uint64_t *)scratch, *b = a + 3 * n;
         for (size_t i = 0; i < lines; i += 2) {    /* the last line of an odd number goes with itself */
             uint8_t *p = rgb + i * next, *q = i + 1 < lines ? p + next : p;
@@ -13773,7 +13770,7 @@ MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double 
             mmixi_blur_box(b, a, n, R, w, e);
             for (const uint64_t *end = b + 3 * n; b < end; b += 3, p += step, q += step)
                 for (int c = 0; c < 3; c++) {
-                    const uint64_t both = b[c];
+                    uint64_t both = b[c];
                     p[c] = (uint8_t)both;
                     q[c] = (uint8_t)(both >> 32);
                 }
@@ -13789,8 +13786,8 @@ static int mmixi_deviation_ok(const double *d) { return fabs(d[0]) > 0 && fabs(d
 MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation)
 {
-    const mmix_augment imagenet = mmix_augment_dino();
-    const size_t count = in.width * in.height;
+    mmix_augment imagenet = mmix_augment_dino();
+    size_t count = in.width * in.height;
     if (!mean) mean = imagenet.mean;
     if (!deviation) deviation = imagenet.deviation;
     if (!mmixi_sides_ok(in.width, in.height) || !mmixi_deviation_ok(deviation)) return -1;
@@ -13804,8 +13801,8 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
 
 static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, const uint8_t *rgb, mmixi_resizing r)
 {
-    const mmix_picture in = { rgb, r.from.width, r.from.height };
-    const size_t bytes = rgb ? mmixi_resize(NULL, in, r, NULL) : 0;
+    mmix_picture in = { rgb, r.from.width, r.from.height };
+    size_t bytes = rgb ? mmixi_resize(NULL, in, r, NULL) : 0;
     mmix_picture out = { NULL, r.to.width, r.to.height };
     mmix_tensor *image;
     mmix_mark mark;
@@ -13828,13 +13825,13 @@ static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, const uint8_t *rgb
 }
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
 {
-    const size_t side = size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
+    size_t side = size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
     return mmixi_image(m, "mmix_image", rgb, mmixi_evaluation(height, width, side, size));
 }
 MMIXDEF mmix_tensor *mmix_image_whole(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
                                       size_t to_width, size_t to_height)
 {
-    const mmix_box whole = { 0, 0, height, width };
+    mmix_box whole = { 0, 0, height, width };
     return mmixi_image(m, "mmix_image_whole", rgb, mmixi_resizing_of(whole, to_height, to_width));
 }
 
@@ -13863,7 +13860,7 @@ typedef struct mmixi_draws { const mmix_ctx *m; uint64_t step; size_t image, cro
 
 static double mmixi_draw(const mmixi_draws *d, int which, double low, double high)
 {
-    const uint64_t element = (uint64_t)d->image << 24 | (uint64_t)d->crop << 8 | (uint64_t)which;
+    uint64_t element = (uint64_t)d->image << 24 | (uint64_t)d->crop << 8 | (uint64_t)which;
     return low + (high - low) * mmix_random_uniform(d->m, MMIXI_RANDOM_AUGMENT, d->step, element);
 }
 static size_t mmixi_draw_below(const mmixi_draws *d, int which, size_t n)
@@ -13879,14 +13876,14 @@ static int mmixi_chance(const mmixi_draws *d, int which, double probability)
 MMIXDEF mmix_box mmix_augment_box(const mmix_ctx *m, const mmix_augment *config, size_t width, size_t height,
                                   uint64_t step, size_t image, size_t crop)
 {
-    const mmixi_draws d = { m, step, image, crop };
+    mmixi_draws d = { m, step, image, crop };
     const double *scale = crop < 2 ? config->global_scale : config->local_scale, *aspect = config->aspect;
-    const double all_w = (double)width, all_h = (double)height;
+    double all_w = (double)width, all_h = (double)height;
     double w = 0, h = 0;
     mmix_box box;
     int at = MMIXI_DRAW_BOX;
     for (; at < MMIXI_DRAW_FLIP; at += 4) {
-        const double area = all_w * all_h * mmixi_draw(&d, at, scale[0], scale[1]),
+        double area = all_w * all_h * mmixi_draw(&d, at, scale[0], scale[1]),
             ratio = mmixi_exp(mmixi_draw(&d, at + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
         w = rint(sqrt(area * ratio));
         h = rint(sqrt(area / ratio));
@@ -13905,13 +13902,13 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_ctx *m, const mmix_augment *config,
 
 static void mmixi_augment_jitter(uint8_t *rgb, size_t s, const mmix_augment *config, const mmixi_draws *d)
 {
-    const double strength[4] = { config->brightness, config->contrast, config->saturation, config->hue };
+    double strength[4] = { config->brightness, config->contrast, config->saturation, config->hue };
     int order[4] = { 0, 1, 2, 3 };
     double factors[4];
     for (size_t i = 4; i-- > 0;) {                 /* Fisher and Yates, from the last on */
-        const size_t j = mmixi_draw_below(d, MMIXI_DRAW_ORDER + (int)i, i + 1);
-        const int kind = order[j], hue = kind == MMIX_JITTER_HUE;
-        const double x = strength[kind];
+        size_t j = mmixi_draw_below(d, MMIXI_DRAW_ORDER + (int)i, i + 1);
+        int kind = order[j], hue = kind == MMIX_JITTER_HUE;
+        double x = strength[kind];
         order[j] = order[i];
         order[i] = kind;
         factors[i] = mmixi_draw(d, MMIXI_DRAW_FACTOR + kind, hue ? -x : fmax(1 - x, 0), hue ? x : 1 + x);
@@ -13920,18 +13917,18 @@ static void mmixi_augment_jitter(uint8_t *rgb, size_t s, const mmix_augment *con
 }
 MMIXDEF size_t mmix_augment_crop_scratch(const mmix_augment *config, size_t width, size_t height)
 {
-    const size_t s = config->global_size, t = config->local_count ? config->local_size : s;
-    const mmix_box all = { 0, 0, height, width };
-    const size_t global = mmix_picture_resize_scratch(all, s, s), local = mmix_picture_resize_scratch(all, t, t);
+    size_t s = config->global_size, t = config->local_count ? config->local_size : s;
+    mmix_box all = { 0, 0, height, width };
+    size_t global = mmix_picture_resize_scratch(all, s, s), local = mmix_picture_resize_scratch(all, t, t);
     return global && local ? mmixi_max(global, local) : 0;
 }
 MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augment *config,
                               mmix_picture picture, uint64_t step, size_t image, size_t crop, void *scratch)
 {
-    const mmixi_draws d = { m, step, image, crop };
-    const size_t s = crop < 2 ? config->global_size : config->local_size, kind = mmixi_min(crop, 2);
+    mmixi_draws d = { m, step, image, crop };
+    size_t s = crop < 2 ? config->global_size : config->local_size, kind = mmixi_min(crop, 2);
     uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8);   /* blur: 48 s, resize: 56 s */
-    const mmix_picture done = { rgb, s, s };
+    mmix_picture done = { rgb, s, s };
     if (!picture.rgb || !mmixi_sides_ok(picture.width, picture.height) || !mmixi_sides_ok(s, s)) return -1;
     mmixi_resize(rgb, picture, mmixi_resizing_of(mmix_augment_box(m, config, picture.width, picture.height, step, image,
                                                                   crop), s, s), more);
@@ -13981,7 +13978,7 @@ typedef struct mmixi_augment_job {
 static void mmixi_augment_task(void *arg, size_t i, size_t lane)
 {
     const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
-    const size_t b = i % j->B, local = i >= 2 * j->B, row = i - local * 2 * j->B;
+    size_t b = i % j->B, local = i >= 2 * j->B, row = i - local * 2 * j->B;
     mmix_augment_crop(j->m, mmix_data(j->out[local]) + row * j->out[local]->stride[0], j->config,
                       j->pictures[j->index ? j->index[b] : b], j->step, b, i / j->B, j->scratch + lane * j->bytes);
 }
@@ -13997,7 +13994,7 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
         || mmixi_within(m, who, "the number of pictures", (double)B, 1, 1099511627775.0)
         || mmixi_augment_check(m, who, config)) return -1;
     for (size_t b = 0; b < B; b++) {
-        const size_t i = index ? index[b] : b;
+        size_t i = index ? index[b] : b;
         const mmix_picture *p = &pictures[i];
         if (!p->rgb || !mmixi_sides_ok(p->width, p->height))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24, found %.0f x %.0f%s",
