@@ -13572,12 +13572,12 @@ static mmixi_resizing mmixi_resizing_of(mmix_box from, size_t h, size_t w)
 }
 static size_t mmixi_window_bytes(mmix_box to) { return mmixi_round_up(3 * to.height * to.width, 8); }
 /* Bytes of scratch, and for the window itself; 0 if sizes are out of range. out NULL: these only. */
-static size_t mmixi_resize(uint8_t *out, mmix_picture in, mmixi_resizing r, void *scratch)
+static size_t mmixi_resize(uint8_t *out, const uint8_t *rgb, size_t in_width, mmixi_resizing r, void *scratch)
 {
     mmix_box from = r.from, to = r.to;
     int ok = mmixi_sides_ok(from.width, from.height) && mmixi_sides_ok(r.w, r.h);
     size_t across = ok ? mmixi_tap_step(from.width, r.w) : 0, down = ok ? mmixi_tap_step(from.height, r.h) : 0;
-    uint64_t columns = to.width, words = across + down + 3 * (uint64_t)(from.width + from.height),
+    uint64_t words = across + down + 3 * (uint64_t)(from.width + from.height), columns = to.width,
         bytes = 8 * (words + 1) + 4 * (columns * across + (uint64_t)to.height * down)
             + 3 * columns * (from.height + to.height);
     if (out) {
@@ -13586,23 +13586,22 @@ static size_t mmixi_resize(uint8_t *out, mmix_picture in, mmixi_resizing r, void
         mmixi_taps x = mmixi_taps_make((int32_t *)(void *)(w + words), w, from.width, r.w, to.left, to.width),
             y = mmixi_taps_make(x.tap + x.count * x.step, w, from.height, r.h, to.top, to.height);
         uint8_t *middle = (uint8_t *)(y.tap + y.count * y.step);        /* (columns, rows) */
-        in.rgb += ((from.top + y.first) * in.width + from.left + x.first) * 3;
-        mmixi_resample(middle, in.rgb, in.width * 3, y.n, &x, line);
+        mmixi_resample(middle, rgb + ((from.top + y.first) * in_width + from.left + x.first) * 3, in_width * 3, y.n, &x,
+                       line);
         mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
     }
     return ok && (uint64_t)(size_t)bytes == bytes ? (size_t)bytes : 0;
 }
 MMIXDEF size_t mmix_picture_resize_scratch(mmix_box box, size_t width, size_t height)
 {
-    mmix_picture none = { NULL, 0, 0 };
-    return mmixi_resize(NULL, none, mmixi_resizing_of(box, height, width), NULL);
+    return mmixi_resize(NULL, NULL, 0, mmixi_resizing_of(box, height, width), NULL);
 }
 MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_picture in, mmix_box box,
                                 void *scratch)
 {
     if (!mmix_picture_resize_scratch(box, width, height) || box.height > in.height || box.width > in.width
         || box.top > in.height - box.height || box.left > in.width - box.width) return -1;
-    mmixi_resize(out, in, mmixi_resizing_of(box, height, width), scratch);
+    mmixi_resize(out, in.rgb, in.width, mmixi_resizing_of(box, height, width), scratch);
     return 0;
 }
 
@@ -13623,13 +13622,12 @@ static mmixi_resizing mmixi_evaluation(size_t height, size_t width, size_t side,
 }
 MMIXDEF size_t mmix_picture_evaluate_scratch(size_t in_width, size_t in_height, size_t side, size_t crop)
 {
-    mmix_picture none = { NULL, 0, 0 };
-    return mmixi_resize(NULL, none, mmixi_evaluation(in_height, in_width, side, crop), NULL);
+    return mmixi_resize(NULL, NULL, 0, mmixi_evaluation(in_height, in_width, side, crop), NULL);
 }
 MMIXDEF int mmix_picture_evaluate(uint8_t *out, size_t side, size_t crop, mmix_picture in, void *scratch)
 {
     mmixi_resizing r = mmixi_evaluation(in.height, in.width, side, crop);
-    return r.h && mmixi_resize(out, in, r, scratch) ? 0 : -1;
+    return r.h && mmixi_resize(out, in.rgb, in.width, r, scratch) ? 0 : -1;
 }
 
 /* ---- pixel by pixel --------------------------------------------------------------- */
@@ -13752,15 +13750,15 @@ MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double 
 {
     float variance = (float)sigma * (float)sigma / 3, l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
         r = l + (2 * l + 1) * (l * (l + 1) - 3 * variance) / (6 * (variance - (l + 1) * (l + 1)));
-    uint32_t w;
+    uint32_t w, e;
     size_t R;
     if (!mmixi_sides_ok(width, height) || !(sigma >= 0 && sigma <= 1000)) return -1;
     R = (size_t)r;
     w = (uint32_t)(16777216.0f / (2 * r + 1));
+    e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
     for (int columns = 0; columns < 2; columns++) {
-        size_t n = columns ? height : width, lines = columns ? width : height,
-            step = 3 * (columns ? width : 1), next = 3 * (columns ? 1 : width);
-        uint32_t e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
+        size_t n = columns ? height : width, lines = columns ? width : height, step = columns ? 3 * width : 3,
+            next = columns ? 3 : 3 * width;
         uint64_t *a = (uint64_t *)scratch, *b = a + 3 * n;
         for (size_t i = 0; i < lines; i += 2) {    /* the last line of an odd number goes with itself */
             uint8_t *p = rgb + i * next, *q = i + 1 < lines ? p + next : p;
@@ -13768,13 +13766,12 @@ MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double 
             mmixi_blur_box(b, a, n, R, w, e);
             mmixi_blur_box(a, b, n, R, w, e);
             mmixi_blur_box(b, a, n, R, w, e);
-            for (const uint64_t *end = b + 3 * n; b < end; b += 3, p += step, q += step)
-                for (int c = 0; c < 3; c++) {
-                    uint64_t both = b[c];
+            for (size_t x = 0; x < 3 * n; x += 3, p += step, q += step)
+                for (size_t c = 0; c < 3; c++) {
+                    uint64_t both = b[x + c];
                     p[c] = (uint8_t)both;
                     q[c] = (uint8_t)(both >> 32);
                 }
-            b -= 3 * n;
         }
     }
     return 0;
@@ -13802,7 +13799,7 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
 static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, const uint8_t *rgb, mmixi_resizing r)
 {
     mmix_picture in = { rgb, r.from.width, r.from.height };
-    size_t bytes = rgb ? mmixi_resize(NULL, in, r, NULL) : 0;
+    size_t bytes = rgb ? mmixi_resize(NULL, NULL, 0, r, NULL) : 0;
     mmix_picture out = { NULL, r.to.width, r.to.height };
     mmix_tensor *image;
     mmix_mark mark;
@@ -13818,7 +13815,7 @@ static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, const uint8_t *rgb
     mark = mmix_mark_here(m);
     out.rgb = pixels = (uint8_t *)mmixi_step(m, bytes);
     if (!image || !pixels) return NULL;
-    mmixi_resize(pixels, in, r, pixels + mmixi_window_bytes(r.to));
+    mmixi_resize(pixels, rgb, in.width, r, pixels + mmixi_window_bytes(r.to));
     mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
@@ -13930,7 +13927,7 @@ MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augm
     uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8);   /* blur: 48 s, resize: 56 s */
     mmix_picture done = { rgb, s, s };
     if (!picture.rgb || !mmixi_sides_ok(picture.width, picture.height) || !mmixi_sides_ok(s, s)) return -1;
-    mmixi_resize(rgb, picture, mmixi_resizing_of(mmix_augment_box(m, config, picture.width, picture.height, step, image,
+    mmixi_resize(rgb, picture.rgb, picture.width, mmixi_resizing_of(mmix_augment_box(m, config, picture.width, picture.height, step, image,
                                                                   crop), s, s), more);
     if (mmixi_chance(&d, MMIXI_DRAW_FLIP, config->flip)) mmix_picture_flip(rgb, s, s);
     if (mmixi_chance(&d, MMIXI_DRAW_JITTER, config->jitter)) mmixi_augment_jitter(rgb, s, config, &d);
@@ -13941,21 +13938,22 @@ MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augm
     return mmix_picture_normalise(out, done, config->mean, config->deviation);
 }
 
-/* The doubles of a config in their order, each from low to high; two are a range. */
+/* The sizes of a config, then its doubles in their order, each from low to high; two are a range. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
     static const struct { char name[56]; size_t n; double low, high; } limits[] = {
+        { "global_size", 1, 1, MMIXI_SIDE_MAX }, { "local_size", 1, 1, MMIXI_SIDE_MAX }, { "local_count", 1, 0, 65533 },
         { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 }, { "aspect", 2, 1e-6, 1e6 },
         { "a probability (flip, jitter, grey, blur, solarise)", 9, 0, 1 },
         { "brightness, contrast or saturation", 3, 0, 999 }, { "hue", 1, 0, 0.5 }, { "sigma", 2, 0, 1000 },
         { "mean", 3, -FLT_MAX, FLT_MAX }, { "deviation", 3, -FLT_MAX, FLT_MAX }
     };
-    double x[27], *at = x;
-    memcpy(x, (const char *)a + offsetof(mmix_augment, global_scale), sizeof x);
-    if (!a->local_count) memcpy(x + 2, x, 2 * sizeof *x);      /* the local scale counts for nothing */
-    if (mmixi_within(m, who, "global_size", (double)a->global_size, 1, MMIXI_SIDE_MAX)
-        || mmixi_within(m, who, "local_size", a->local_count ? (double)a->local_size : 1, 1, MMIXI_SIDE_MAX)
-        || mmixi_within(m, who, "local_count", (double)a->local_count, 0, 65533)) return -1;
+    double x[30] = { (double)a->global_size, (double)a->local_size, (double)a->local_count }, *at = x;
+    memcpy(x + 3, (const char *)a + offsetof(mmix_augment, global_scale), 27 * sizeof *x);
+    if (!a->local_count) {                         /* then size and scale count for nothing */
+        x[1] = 1;
+        memcpy(x + 5, x + 3, 2 * sizeof *x);
+    }
     for (size_t k = 0; k < sizeof limits / sizeof *limits; at += limits[k++].n)
         for (size_t i = 0; i < limits[k].n; i++)
             if (mmixi_within(m, who, limits[k].name, at[i], i && limits[k].n == 2 ? *at : limits[k].low, limits[k].high))
@@ -13995,12 +13993,12 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
         || mmixi_augment_check(m, who, config)) return -1;
     for (size_t b = 0; b < B; b++) {
         size_t i = index ? index[b] : b;
-        const mmix_picture *p = &pictures[i];
-        if (!p->rgb || !mmixi_sides_ok(p->width, p->height))
+        mmix_picture p = pictures[i];
+        if (!p.rgb || !mmixi_sides_ok(p.width, p.height))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24, found %.0f x %.0f%s",
-                             who, (double)i, (double)p->width, (double)p->height, p->rgb ? "" : " at NULL");
-        width = mmixi_max(width, p->width);
-        height = mmixi_max(height, p->height);
+                             who, (double)i, (double)p.width, (double)p.height, p.rgb ? "" : " at NULL");
+        width = mmixi_max(width, p.width);
+        height = mmixi_max(height, p.height);
     }
     for (int k = 0; k < (config->local_count ? 2 : 1); k++) {
         const mmix_tensor *out = job.out[k];
