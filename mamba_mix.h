@@ -12503,7 +12503,7 @@ static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
     va_list list;
     va_start(list, names);
     while (ok && names) {
-        const int pointer = *names == '*', length = (int)strcspn(names, ",") - pointer;
+        int pointer = *names == '*', length = (int)strcspn(names, ",") - pointer;
         ok = pointer ? va_arg(list, const void *) != NULL : va_arg(list, size_t) > 0;
         if (!ok)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, pointer ? "%s: %.*s is NULL"
@@ -12520,6 +12520,9 @@ static double mmixi_dot(const double *x, const double *y, size_t n)
     for (size_t i = 0; i < n; i++) sum += x[i] * y[i];
     return sum;
 }
+static int mmixi_finite(double x) { return fabs(x) <= DBL_MAX; }
+/* From the sum of its squares; a vector of zeros has a length to divide by. */
+static double mmixi_length(double squares) { return squares > 1e-24 ? sqrt(squares) : 1e-12; }
 
 /* ------------------------------------------------------------------------------------
    Feature maps      s = cos(q, patch) or q · patch;  (s - min) / (max - min);  bilinear
@@ -12527,14 +12530,6 @@ static double mmixi_dot(const double *x, const double *y, size_t n)
    q (D): the query, patches (gh, gw, D), s (gh, gw), map (h, w).
    torch: F.interpolate(scaled, (h, w), mode="bilinear", align_corners=False)
    ------------------------------------------------------------------------------------ */
-
-typedef struct mmixi_map_source {
-    const mmix_real *query, *patches;
-    const size_t *at;                            /* which rows of query; NULL: the first `queries` */
-    size_t queries, D;
-    size_t query_row, patch_row, query_image, patch_image;       /* steps from one to the next */
-    const char *layer, *token;                   /* in words */
-} mmixi_map_source;
 
 /* Output i of `out` over an axis of n cells is (1 - w) cell[*a] + w cell[*b]. Returns w. */
 static double mmixi_map_tap(size_t i, size_t n, size_t out, size_t *a, size_t *b)
@@ -12545,99 +12540,90 @@ static double mmixi_map_tap(size_t i, size_t n, size_t out, size_t *a, size_t *b
     *b = mmixi_min(*a + 1, n - 1);
     return s - (double)*a;
 }
-static void mmixi_map_grow(mmix_real *map, const mmix_real *scaled, const mmix_map *r)
+/* Image b of the result, of a query q (D) and its patches. Returns 0 if a similarity is not finite. */
+static int mmixi_map_image(const mmix_map *r, size_t b, const double *q, const mmix_real *patch, size_t D, int cosine)
 {
-    for (size_t y = 0; y < r->h; y++) {
-        size_t y0, y1, x0, x1;
-        const double wy = mmixi_map_tap(y, r->grid_h, r->h, &y0, &y1);
-        const mmix_real *top = scaled + y0 * r->grid_w, *bottom = scaled + y1 * r->grid_w;
-        for (size_t x = 0; x < r->w; x++) {
-            const double wx = mmixi_map_tap(x, r->grid_w, r->w, &x0, &x1),
-                above = (1 - wx) * (double)top[x0] + wx * (double)top[x1],
-                below = (1 - wx) * (double)bottom[x0] + wx * (double)bottom[x1];
-            *map++ = (mmix_real)((1 - wy) * above + wy * below);
-        }
-    }
-}
-/* Image b of the result; q (D) is scratch. Returns 0 if a similarity is not finite. */
-static int mmixi_map_image(const mmix_map *r, size_t b, const mmixi_map_source *from, int cosine, double *q)
-{
-    const size_t n = r->grid_h * r->grid_w, D = from->D;
-    mmix_real *similarity = r->similarity + b * n, *scaled = r->scaled + b * n;
-    double low = HUGE_VAL, high = -HUGE_VAL, length;
-    for (size_t d = 0; d < D; d++) {
-        q[d] = 0;
-        for (size_t i = 0; i < from->queries; i++)
-            q[d] += (double)from->query[b * from->query_image
-                                        + (from->at ? from->at[i] : i) * from->query_row + d];
-        q[d] /= (double)from->queries;
-    }
-    length = mmixi_dot(q, q, D);
-    for (size_t i = 0; i < n; i++) {
-        const mmix_real *patch = from->patches + b * from->patch_image + i * from->patch_row;
+    size_t n = r->grid_h * r->grid_w;
+    double length = mmixi_length(mmixi_dot(q, q, D));
+    mmix_real *similarity = r->similarity + b * n, *scaled = r->scaled + b * n, *map = r->map + b * r->h * r->w;
+    double low = HUGE_VAL, high = -HUGE_VAL;
+    for (size_t i = 0; i < n; i++, patch += D) {
         double dot = 0, square = 0;
         for (size_t d = 0; d < D; d++) {
-            dot += q[d] * (double)patch[d];
-            square += (double)patch[d] * (double)patch[d];
+            dot += q[d] * patch[d];
+            square += (double)patch[d] * patch[d];
         }
-        if (cosine && length > 1e-24) dot /= sqrt(length);       /* a vector of length 0 is like nothing: 0 */
-        if (cosine && square > 1e-24) dot /= sqrt(square);
-        similarity[i] = (mmix_real)dot;
-        dot = (double)similarity[i];
-        if (!(fabs(dot) <= DBL_MAX)) return 0;
-        low = fmin(low, dot);
-        high = fmax(high, dot);
+        similarity[i] = (mmix_real)(cosine ? dot / (length * mmixi_length(square)) : dot);
+        if (!mmixi_finite(similarity[i])) return 0;
+        low = fmin(low, similarity[i]);
+        high = fmax(high, similarity[i]);
     }
-    for (size_t i = 0; i < n; i++)
-        scaled[i] = (mmix_real)(high > low ? ((double)similarity[i] - low) / (high - low) : 0);
-    mmixi_map_grow(r->map + b * r->h * r->w, scaled, r);
+    for (size_t i = 0; i < n; i++) scaled[i] = (mmix_real)(high > low ? (similarity[i] - low) / (high - low) : 0);
+    for (size_t y = 0; y < r->h; y++) {
+        size_t y0, y1, x0, x1;
+        double wy = mmixi_map_tap(y, r->grid_h, r->h, &y0, &y1);
+        const mmix_real *top = scaled + y0 * r->grid_w, *bottom = scaled + y1 * r->grid_w;
+        for (size_t x = 0; x < r->w; x++) {
+            double wx = mmixi_map_tap(x, r->grid_w, r->w, &x0, &x1);
+            *map++ = (mmix_real)((1 - wy) * ((1 - wx) * top[x0] + wx * top[x1])
+                                 + wy * ((1 - wx) * bottom[x0] + wx * bottom[x1]));
+        }
+    }
     return 1;
 }
-
-/* All r.B images; r has its sizes. */
-static int mmixi_map_run(mmix_ctx *m, const char *who, const mmix_map_options *options,
-                         const mmixi_map_source *from, mmix_map r, mmix_map *result)
+/* Images r.B, sizes in r: of each the mean of its queries (B, queries, D), and patches (B, gh, gw, D); layer and
+   token in words. */
+static int mmixi_map_run(mmix_ctx *m, const char *who, const mmix_map_options *options, const mmix_real *query,
+                         size_t queries, const mmix_real *patches, size_t D, const char *layer, const char *token,
+                         mmix_map r, mmix_map *result)
 {
-    const int kind = options ? options->similarity : MMIX_MAP_COSINE;
-    size_t cells, pixels, b = 0;
-    double *q;
+    int dot = options && options->similarity == MMIX_MAP_DOT;
+    size_t cells = r.grid_h * r.grid_w;
     mmix_mark mark;
-    if (kind != MMIX_MAP_COSINE && kind != MMIX_MAP_DOT)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "%s: similarity is %d, expected MMIX_MAP_COSINE or MMIX_MAP_DOT", who, kind);
-    if (!mmixi_given(m, who, "queries, gh, gw, D, h, w", from->queries, r.grid_h, r.grid_w, from->D, r.h, r.w))
+    double *q;
+    if (!mmixi_given(m, who, "*query, *patches, queries, gh, gw, D, h, w", query, patches, queries, r.grid_h, r.grid_w,
+                     D, r.h, r.w)
+        || (options && mmixi_within(m, who, "similarity", options->similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT)))
         return -1;
-    if (!mmixi_mul_ok(r.grid_h, r.grid_w, &cells) || !mmixi_mul_ok(r.h, r.w, &pixels))
-        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: the grid or the map is too large", who);
-    r.similarity = mmixi_reals(m, r.B, cells);
-    r.scaled = mmixi_reals(m, r.B, cells);
-    r.map = mmixi_reals(m, r.B, pixels);
+    r.similarity = (mmix_real *)mmixi_step_array(m, r.grid_h, r.grid_w, r.B * sizeof(mmix_real));
+    r.scaled = (mmix_real *)mmixi_step_array(m, r.grid_h, r.grid_w, r.B * sizeof(mmix_real));
+    r.map = (mmix_real *)mmixi_step_array(m, r.h, r.w, r.B * sizeof(mmix_real));
     mark = mmix_mark_here(m);
-    q = mmixi_doubles(m, from->D, 1);
+    q = mmixi_doubles(m, D, 1);
     if (mmix_error(m)) return -1;
-    while (b < r.B && mmixi_map_image(&r, b, from, kind == MMIX_MAP_COSINE, q)) b++;
+    for (size_t b = 0; b < r.B; b++) {
+        memset(q, 0, D * sizeof *q);
+        for (size_t i = 0; i < queries * D; i++) q[i % D] += *query++ / (double)queries;
+        if (!mmixi_map_image(&r, b, q, patches + b * cells * D, D, !dot))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a similarity of image %.0f is not finite", who, (double)b);
+    }
     mmix_rewind(m, mark);
-    if (b < r.B)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a similarity of image %.0f is not finite", who, (double)b);
     snprintf(r.how, sizeof r.how, "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; bilinear "
-             "from %.0f x %.0f to %.0f x %.0f", from->layer, from->token, kind == MMIX_MAP_DOT ? "dot product"
-             : "cosine", (double)r.grid_h, (double)r.grid_w, (double)r.h, (double)r.w);
+             "from %.0f x %.0f to %.0f x %.0f", layer, token, dot ? "dot product" : "cosine", (double)r.grid_h,
+             (double)r.grid_w, (double)r.h, (double)r.w);
     *result = r;
     return 0;
 }
-
 MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_real *query,
                              size_t queries, const mmix_real *patches, size_t gh, size_t gw, size_t D,
                              size_t h, size_t w, mmix_map *result)
 {
-    mmixi_map_source from = { query, patches, NULL, queries, D, D, D, 0, 0, "patches as given",
-                              queries == 1 ? "query as given" : "mean of the given queries" };
-    const mmix_map r = { NULL, NULL, NULL, 1, gh, gw, h, w, "" };
+    mmix_map r = { NULL, NULL, NULL, 1, gh, gw, h, w, "" };
     memset(result, 0, sizeof *result);
-    if (!mmixi_given(m, "mmix_feature_map", "*query, *patches", query, patches)) return -1;
-    if (options && options->token) from.token = options->token;
-    if (options && options->layer) from.layer = options->layer;
-    return mmixi_map_run(m, "mmix_feature_map", options, &from, r, result);
+    return mmixi_map_run(m, "mmix_feature_map", options, query, queries, patches, D,
+                         options && options->layer ? options->layer : "patches as given",
+                         options && options->token ? options->token
+                         : queries == 1 ? "query as given" : "mean of the given queries", r, result);
+}
+/* Rows at[0 … n-1] (NULL: the first n) of each image of t (B, L, D), one after the other. */
+static const mmix_real *mmixi_map_rows(mmix_ctx *m, const mmix_tensor *t, const size_t *at, size_t n)
+{
+    size_t D = mmixi_cols(t);
+    mmix_real *rows = mmixi_reals(m, t->shape[0] * n, D);
+    for (size_t i = 0; rows && i < t->shape[0] * n; i++)
+        memcpy(rows + i * D, mmix_data(t) + i / n * t->stride[0] + (at ? at[i % n] : i % n) * t->stride[1],
+               D * sizeof *rows);
+    return rows;
 }
 MMIXDEF int mmix_vision_map(mmix_ctx *m, const mmix_map_options *options, const mmix_features *features,
                             size_t h, size_t w, mmix_map *result)
@@ -12645,28 +12631,25 @@ MMIXDEF int mmix_vision_map(mmix_ctx *m, const mmix_map_options *options, const 
     const char *who = "mmix_vision_map";
     const size_t *at = options ? options->positions : NULL, queries = at ? options->n_positions : 1;
     const mmix_tensor *query = at ? features->tokens : features->token, *patches = features->patches;
-    const mmix_map r = { NULL, NULL, NULL, mmix_shape(patches, 0), features->grid_h, features->grid_w, h, w, "" };
-    mmixi_map_source from = { mmix_data(query), mmix_data(patches), at, queries, mmix_shape(patches, -1),
-                              mmix_stride(query, 1), mmix_stride(patches, 1), mmix_stride(query, 0),
-                              mmix_stride(patches, 0), "last block after the final norm", NULL };
-    char token[64] = "class token";
+    mmix_map r = { NULL, NULL, NULL, mmix_shape(patches, 0), features->grid_h, features->grid_w, h, w, "" };
+    char token[64];
     mmixi_dims d;
     memset(result, 0, sizeof *result);
     if (!mmixi_expect(m, who, &d, at ? "features.tokens BLD, features.patches BND"
                       : "features.token BD, features.patches BND", query, patches)) return -1;
-    if (r.grid_h * r.grid_w != d.N)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f patches on a grid of %.0f x %.0f", who, (double)d.N,
-                         (double)r.grid_h, (double)r.grid_w);
     for (size_t i = 0; at && i < queries; i++)
         if (at[i] >= d.L)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: positions[%.0f] is %.0f of %.0f tokens", who, (double)i,
                              (double)at[i], (double)d.L);
-    if (features->registers) snprintf(token, sizeof token, "mean of the registers");
+    if (r.grid_h * r.grid_w != d.N)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f patches on a grid of %.0f x %.0f", who, (double)d.N,
+                         (double)r.grid_h, (double)r.grid_w);
     if (at && queries)
         snprintf(token, sizeof token, queries == 1 ? "token %.0f" : "mean of %.0f tokens, %.0f to %.0f",
                  (double)(queries == 1 ? at[0] : queries), (double)at[0], (double)at[queries - 1]);
-    from.token = token;
-    return mmixi_map_run(m, who, options, &from, r, result);
+    else snprintf(token, sizeof token, features->registers ? "mean of the registers" : "class token");
+    return mmixi_map_run(m, who, options, mmixi_map_rows(m, query, at, queries), queries,
+                         mmixi_map_rows(m, patches, NULL, d.N), d.D, "last block after the final norm", token, r, result);
 }
 
 /* ------------------------------------------------------------------------------------
@@ -12679,18 +12662,18 @@ MMIXDEF int mmix_vision_map(mmix_ctx *m, const mmix_map_options *options, const 
 
 enum { MMIXI_ROC_POINTS = 102 };                 /* of a mean curve: (0, 0), then fpr 0, 0.01, …, 1 */
 
-typedef struct mmixi_auc_item { double value, fore; } mmixi_auc_item;    /* fore: the share of foreground */
-typedef struct mmixi_auc_size { size_t map_h, map_w, h, w; int32_t void_label; } mmixi_auc_size;
+/* What a map says of a cell and the share of foreground in it; of k-NN a cosine and the train row's label. */
+typedef struct mmixi_scored { double score, label; } mmixi_scored;
 
-/* Merge sort, largest value first: stable, and faster than qsort by half. Returns where the result is, a or b. */
-static mmixi_auc_item *mmixi_auc_sort(mmixi_auc_item *a, mmixi_auc_item *b, size_t n)
+/* Merge sort, largest score first: stable, and faster than qsort by half. Returns where the result is, a or b. */
+static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n)
 {
     for (size_t width = 1; width < n; width *= 2) {
-        mmixi_auc_item *swap = a;
+        mmixi_scored *swap = a;
         for (size_t i = 0, j, o = 0; o < n; i = j) {
-            const size_t middle = mmixi_min(i + width, n), end = mmixi_min(middle + width, n);
+            size_t middle = mmixi_min(i + width, n), end = mmixi_min(middle + width, n);
             for (j = middle; o < end; o++)
-                b[o] = j >= end || (i < middle && a[i].value >= a[j].value) ? a[i++] : a[j++];
+                b[o] = j >= end || (i < middle && a[i].score >= a[j].score) ? a[i++] : a[j++];
         }
         a = b;
         b = swap;
@@ -12700,52 +12683,60 @@ static mmixi_auc_item *mmixi_auc_sort(mmixi_auc_item *a, mmixi_auc_item *b, size
 /* Length that pixel i and the cell from `start` to `end` have in common. */
 static double mmixi_auc_overlap(size_t i, double start, double end)
 {
-    const double a = (double)i, b = a + 1;
+    double a = (double)i, b = a + 1;
     return (b < end ? b : end) - (a > start ? a : start);
 }
-/* One item for each cell of the map that is not all void, with foreground and background by area. Where the
-   map has the mask's size the cells are the pixels. Returns how many. */
-static size_t mmixi_auc_items(mmixi_auc_item *items, const mmix_real *map, const int32_t *mask,
-                              mmixi_auc_size z)
+/* The cells of `count` images from `first` on that are not all void, foreground by area. Where the map has the
+   mask's size the cells are the pixels. Returns how many, or 0 after an error. */
+static size_t mmixi_auc_cells(mmix_ctx *m, mmixi_scored *s, const mmix_auc_options *o, const mmix_real *map,
+                              const int32_t *mask, size_t h, size_t w, size_t first, size_t count)
 {
-    const double dy = (double)z.map_h, dx = (double)z.map_w;
+    const char *who = "mmix_binary_auc";
+    double tall = (double)h, down = (double)o->map_h, wide = (double)w, across = (double)o->map_w;
+    double fores = 0;
     size_t n = 0;
-    for (size_t r = 0; r < z.map_h; r++)
-        for (size_t c = 0; c < z.map_w; c++, map++) {
-            const double top = (double)r * (double)z.h / dy, bottom = (double)(r + 1) * (double)z.h / dy,
-                left = (double)c * (double)z.w / dx, right = (double)(c + 1) * (double)z.w / dx;
-            double fore = 0, back = 0;
+    for (size_t row = first * o->map_h; row < (first + count) * o->map_h; row++) {
+        size_t image = row / o->map_h, r = row % o->map_h;
+        double top = (double)r * tall / down, bottom = (double)(r + 1) * tall / down;
+        for (size_t c = 0; c < o->map_w; c++) {
+            double left = (double)c * wide / across, right = (double)(c + 1) * wide / across;
+            double fore = 0, all = 0;
             for (size_t y = (size_t)top; (double)y < bottom; y++)
                 for (size_t x = (size_t)left; (double)x < right; x++) {
-                    const int32_t label = mask[y * z.w + x];
-                    const double area = mmixi_auc_overlap(y, top, bottom) * mmixi_auc_overlap(x, left, right);
-                    if (z.void_label != 0 && label == z.void_label) continue;
+                    int32_t label = mask[(image * h + y) * w + x];
+                    double area = mmixi_auc_overlap(y, top, bottom) * mmixi_auc_overlap(x, left, right);
+                    if (label != 0 && label == o->void_label) continue;
                     if (label != 0) fore += area;
-                    else back += area;
+                    all += area;
                 }
-            if (fore + back <= 0) continue;
-            items[n].value = (double)*map;
-            items[n++].fore = fore / (fore + back);
+            if (all <= 0) continue;
+            s[n].score = map[row * o->map_w + c];
+            s[n].label = fore / all;
+            fores += s[n].label;
+            if (!mmixi_finite(s[n++].score))
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the map of image %.0f holds a value that is not finite", who,
+                          (double)image);
         }
-    return n;
+    }
+    if (!(fores > 0) || !(fores < (double)n))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, count > 1 ? "%s: all %.0f masks together have no %s"
+                  : "%s: the mask of image %.0f has no %s", who, (double)(count > 1 ? count : first),
+                  fores > 0 ? "background" : "foreground");
+    return mmix_error(m) ? 0 : n;
 }
-/* The curve of n sorted items. Returns its area: over pixels an integer / (2 · fore · back), exact. */
-static double mmixi_auc_curve(mmix_auc *roc, const mmixi_auc_item *s, size_t n, size_t thresholds)
+/* The curve of n sorted cells. Returns its area: over pixels an integer / (2 · fore · back), exact. */
+static double mmixi_auc_curve(mmix_auc *roc, mmixi_scored *s, size_t n, size_t thresholds)
 {
-    const double low = s[n - 1].value, range = s[0].value - low;
+    double low = s[n - 1].score, range = s[0].score - low;
     double fore = 0, back = 0, area = 0;
-    size_t i = 0, p = 1;
+    size_t i, p = 1;
+    for (i = 0; i < n && thresholds; i++) s[i].score = range > 0 ? (s[i].score - low) / range : 0;
     roc->fpr[0] = roc->tpr[0] = 0;
-    for (; thresholds ? p <= thresholds : i < n; p++) {
-        const double t = thresholds ? 1 - (double)(p - 1) / (double)(thresholds - 1) : s[i].value,
-            fore_before = fore, back_before = back;
-        for (; i < n; i++) {
-            const double value = !thresholds ? s[i].value : range > 0 ? (s[i].value - low) / range : 0;
-            if (!(value >= t)) break;
-            fore += s[i].fore;
-            back += 1 - s[i].fore;
-        }
-        area += (back - back_before) * (fore + fore_before) / 2;
+    for (i = 0; thresholds ? p <= thresholds : i < n; p++) {
+        double t = thresholds ? 1 - (double)(p - 1) / (double)(thresholds - 1) : s[i].score;
+        while (i < n && s[i].score >= t) fore += s[i++].label;
+        back = (double)i - fore;
+        area += (back - roc->fpr[p - 1]) * (fore + roc->tpr[p - 1]) / 2;
         roc->fpr[p] = back;
         roc->tpr[p] = fore;
     }
@@ -12756,43 +12747,19 @@ static double mmixi_auc_curve(mmix_auc *roc, const mmixi_auc_item *s, size_t n, 
     }
     return area / (fore * back);
 }
-/* The items of images first … first + count - 1; how many, or 0 after an error. */
-static size_t mmixi_auc_gather(mmix_ctx *m, mmixi_auc_item *items, const mmix_real *map, const int32_t *mask,
-                               mmixi_auc_size z, size_t first, size_t count)
-{
-    const char *who = "mmix_binary_auc";
-    double fore = 0, back = 0;
-    size_t n = 0;
-    for (size_t i = first; i < first + count; i++) {
-        const size_t end = n + mmixi_auc_items(items + n, map + i * z.map_h * z.map_w, mask + i * z.h * z.w, z);
-        for (; n < end; n++) {
-            fore += items[n].fore;
-            back += 1 - items[n].fore;
-            if (!(fabs(items[n].value) <= DBL_MAX))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the map of image %.0f holds a value that is not finite", who,
-                          (double)i);
-        }
-    }
-    if (!(fore > 0) || !(back > 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, count > 1 ? "%s: all %.0f masks together have no %s"
-                  : "%s: the mask of image %.0f has no %s", who, (double)(count > 1 ? count : first),
-                  fore > 0 ? "background" : "foreground");
-    return mmix_error(m) ? 0 : n;
-}
-
 MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_real *map,
                             const int32_t *mask, size_t images, size_t h, size_t w, mmix_auc *result)
 {
     const char *who = "mmix_binary_auc";
     mmix_auc_options o;
-    mmix_auc all, one;                           /* one: of one image, scratch if there are several */
-    mmixi_auc_size z;
-    mmixi_auc_item *items;
+    mmix_auc r, one;                             /* one: of one image, in scratch if there are several */
+    mmixi_scored *cells;
     mmix_mark mark;
-    size_t each, cells, count, pixels, capacity;
+    size_t each, count;
+    int several;
     memset(&o, 0, sizeof o);
-    memset(&all, 0, sizeof all);
-    *result = one = all;
+    memset(&r, 0, sizeof r);
+    *result = r;
     if (options) o = *options;
     if (!mmixi_given(m, who, "*map, *mask, images, h, w", map, mask, images, h, w)) return -1;
     if (o.thresholds == 1 || o.thresholds > SIZE_MAX / 64)
@@ -12801,72 +12768,60 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
     if (!o.map_h != !o.map_w)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: map_h is %.0f and map_w %.0f, expected both or neither", who,
                          (double)o.map_h, (double)o.map_w);
-    z.map_h = o.map_h ? o.map_h : h;
-    z.map_w = o.map_w ? o.map_w : w;
-    z.h = h;
-    z.w = w;
-    z.void_label = o.void_label;
+    if (!o.map_h) {
+        o.map_h = h;
+        o.map_w = w;
+    }
     each = o.pooled ? images : 1;
-    if (!mmixi_mul_ok(z.map_h, z.map_w, &cells) || !mmixi_mul_ok(cells, each, &count)
-        || !mmixi_mul_ok(h, w, &pixels))
-        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: maps or masks are too large", who);
-    capacity = (o.thresholds ? o.thresholds : count) + 1;
-
-    all.count = images / each;
-    all.points = all.count > 1 ? (size_t)MMIXI_ROC_POINTS : capacity;
-    all.auc_raw = mmixi_doubles(m, all.count, 1);
-    all.fpr = mmixi_doubles(m, all.points, 1);
-    all.tpr = mmixi_doubles(m, all.points, 1);
+    if (!mmixi_mul_ok(o.map_h, o.map_w, &count) || !mmixi_mul_ok(count, each, &count))
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: the maps are too large", who);
+    r.count = images / each;
+    several = r.count > 1;
+    one.points = (o.thresholds ? o.thresholds : count) + 1;
+    r.points = several ? (size_t)MMIXI_ROC_POINTS : one.points;
+    r.auc_raw = mmixi_doubles(m, r.count, 1);
+    r.fpr = mmixi_doubles(m, r.points, 1);
+    r.tpr = mmixi_doubles(m, r.points, 1);
     mark = mmix_mark_here(m);
-    items = (mmixi_auc_item *)mmixi_step_array(m, 2, count, sizeof *items);
-    one.fpr = all.count > 1 ? mmixi_doubles(m, capacity, 1) : all.fpr;
-    one.tpr = all.count > 1 ? mmixi_doubles(m, capacity, 1) : all.tpr;
+    cells = (mmixi_scored *)mmixi_step_array(m, 2, count, sizeof *cells);
+    one.fpr = several ? mmixi_doubles(m, one.points, 1) : r.fpr;
+    one.tpr = several ? mmixi_doubles(m, one.points, 1) : r.tpr;
     if (mmix_error(m)) return -1;
     one.count = 1;
-    for (size_t p = 0; all.count > 1 && p < all.points; p++) {
-        all.fpr[p] = p ? (double)(p - 1) / (MMIXI_ROC_POINTS - 2) : 0;
-        all.tpr[p] = 0;
-    }
-    for (size_t c = 0; c < all.count; c++) {
-        const size_t n = mmixi_auc_gather(m, items, map, mask, z, c * each, each);
+    memset(r.tpr, 0, r.points * sizeof *r.tpr);
+    for (size_t c = 0; c < r.count; c++) {
+        size_t n = mmixi_auc_cells(m, cells, &o, map, mask, h, w, c * each, each);
         if (!n) return -1;
-        one.auc_raw = all.auc_raw + c;
-        *one.auc_raw = mmixi_auc_curve(&one, mmixi_auc_sort(items, items + count, n), n, o.thresholds);
-        all.auc += fmax(*one.auc_raw, 1 - *one.auc_raw) / (double)all.count;
-        if (all.count > 1) mmix_roc_add(all.tpr + 1, all.points - 1, &one);
-        else all.points = one.points;
+        one.auc_raw = r.auc_raw + c;
+        *one.auc_raw = mmixi_auc_curve(&one, mmixi_scored_sort(cells, cells + count, n), n, o.thresholds);
+        r.auc += fmax(*one.auc_raw, 1 - *one.auc_raw) / (double)r.count;
+        if (several) mmix_roc_add(r.tpr + 1, r.points - 1, &one);
+        else r.points = one.points;
     }
-    for (size_t p = 0; all.count > 1 && p < all.points; p++) all.tpr[p] /= (double)all.count;
+    for (size_t p = 0; several && p < r.points; p++) {
+        r.fpr[p] = p ? (double)(p - 1) / (MMIXI_ROC_POINTS - 2) : 0;
+        r.tpr[p] /= (double)r.count;
+    }
     mmix_rewind(m, mark);
-    *result = all;
+    *result = r;
     return 0;
-}
-
-/* The j-th of n points, in rising order; of a curve that is turned, less by 1. */
-static double mmixi_roc_point(const double *rate, size_t j, size_t n, int turned)
-{
-    return turned ? -rate[n - 1 - j] : rate[j];
 }
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
 {
-    const int turned = roc->count == 1 && roc->auc_raw[0] < 0.5;
-    const size_t n = roc->points;
-    size_t j = 0;
-    for (size_t i = 0; i < points && n > 0; i++) {
-        /* turned, x - 1, rounded as the rates are, so that what is equal is found equal */
-        const double x = points == 1 ? -turned : turned ? -(double)(points - 1 - i) / (double)(points - 1)
-            : (double)i / (double)(points - 1);
-        double x0, y0;
-        while (j + 1 < n && mmixi_roc_point(roc->fpr, j + 1, n, turned) <= x) j++;
-        x0 = mmixi_roc_point(roc->fpr, j, n, turned);
-        y0 = mmixi_roc_point(roc->tpr, j, n, turned);
-        tpr[i] += turned + y0;
-        if (j + 1 < n)
-            tpr[i] += (mmixi_roc_point(roc->tpr, j + 1, n, turned) - y0) * (x - x0)
-                / (mmixi_roc_point(roc->fpr, j + 1, n, turned) - x0);
+    /* a curve that is turned is read from its end, at 1 - fpr */
+    int turned = roc->count == 1 && roc->auc_raw[0] < 0.5;
+    ptrdiff_t step = turned ? -1 : 1, end = turned ? 0 : (ptrdiff_t)roc->points - 1;
+    size_t last = mmixi_max(points, 2) - 1;
+    ptrdiff_t at = turned ? (ptrdiff_t)roc->points - 1 : 0;
+    for (size_t i = 0; i < points && roc->points > 0; i++) {
+        const double x = (double)(turned ? last - i : i) / (double)last, *fpr = roc->fpr, *y = roc->tpr;
+        double rate;
+        while (at != end && (double)step * (fpr[at + step] - x) <= 0) at += step;
+        rate = y[at];
+        if (at != end) rate += (y[at + step] - rate) * (x - fpr[at]) / (fpr[at + step] - fpr[at]);
+        tpr[i] += turned ? 1 - rate : rate;
     }
 }
-
 MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_real *map, const int32_t *mask, size_t count,
                             double threshold, int32_t void_label, double *iou)
 {
@@ -12875,7 +12830,7 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_real *map, const int32_t *ma
     if (!mmixi_given(m, "mmix_binary_iou", "*map, *mask", map, mask)) return -1;
     if (threshold != threshold) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: threshold is NaN");
     for (size_t i = 0; i < count; i++) {
-        const int predicted = (double)map[i] >= threshold, fore = mask[i] != 0;
+        int predicted = map[i] >= threshold, fore = mask[i] != 0;
         if (void_label != 0 && mask[i] == void_label) continue;
         both += predicted && fore;
         either += predicted || fore;
@@ -12897,59 +12852,52 @@ typedef struct mmixi_knn_job {
     mmix_ctx *m;
     mmix_real *train, *test;                     /* rows of length 1 */
     const int32_t *label;
-    double *best;                                /* (lanes, tile, k): largest cosines, falling */
-    size_t *who;                                 /* (lanes, tile, k): the train rows they belong to */
-    double *votes;
-    int32_t *pred;
+    mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling, and their labels */
     size_t trains, tests, D, k, classes;
     double temperature;
+    mmix_knn_result r;
 } mmixi_knn_job;
 
-/* Rows divided by max(norm, 1e-12), labels checked (NULL: none). 0, or -1. */
-static int mmixi_knn_rows(mmix_ctx *m, const char *name, mmix_real *y, const mmix_real *x, const int32_t *label,
-                          size_t rows, size_t D, size_t classes)
+/* Rows divided by their length, labels (NULL: none) checked; NULL on error. */
+static mmix_real *mmixi_knn_rows(mmix_ctx *m, const char *name, const mmix_real *x, const int32_t *label,
+                                 size_t rows, size_t D, size_t classes)
 {
-    for (size_t r = 0; r < rows; r++, x += D, y += D) {
-        double norm = 0;
+    mmix_real *y = mmixi_reals(m, rows, D);
+    for (size_t r = 0; y && r < rows; r++) {
+        double square = 0, length;
+        for (size_t d = r * D; d < r * D + D; d++) square += (double)x[d] * x[d];
+        length = mmixi_length(square);
+        for (size_t d = r * D; d < r * D + D; d++) y[d] = (mmix_real)(x[d] / length);
+        if (!mmixi_finite(square))
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: row %.0f of %s holds a value that is not finite",
+                      (double)r, name);
         if (label && (label[r] < 0 || (size_t)label[r] >= classes))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: %s_label[%.0f] is %d, expected 0 to %.0f", name,
-                             (double)r, (int)label[r], (double)(classes - 1));
-        for (size_t d = 0; d < D; d++) norm += (double)x[d] * (double)x[d];
-        if (!(norm <= DBL_MAX))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: row %.0f of %s holds a value that is not finite",
-                             (double)r, name);
-        norm = norm > 1e-24 ? sqrt(norm) : 1e-12;
-        for (size_t d = 0; d < D; d++) y[d] = (mmix_real)((double)x[d] / norm);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: %s_label[%.0f] is %d, expected 0 to %.0f", name,
+                      (double)r, (int)label[r], (double)(classes - 1));
     }
-    return 0;
+    return m->error_kind ? NULL : y;
 }
 static void mmixi_knn_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
-    const size_t start = index * MMIXI_KNN_TILE, rows = mmixi_min(j->tests - start, MMIXI_KNN_TILE), k = j->k;
-    double *first_best = j->best + lane * MMIXI_KNN_TILE * k;
-    size_t *first_who = j->who + lane * MMIXI_KNN_TILE * k;
+    size_t start = index * MMIXI_KNN_TILE, rows = mmixi_min(j->tests - start, MMIXI_KNN_TILE), k = j->k;
+    mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * k;
     for (size_t t = 0; t < j->trains; t++)
         for (size_t r = 0; r < rows; r++) {
-            double *best = first_best + r * k,
-                cosine = (double)j->m->k->dot(j->D, j->test + (start + r) * j->D, j->train + t * j->D);
-            size_t *who = first_who + r * k, at = mmixi_min(t, k);
-            if (at == k && !(cosine > best[--at])) continue;
-            for (; at > 0 && cosine > best[at - 1]; at--) {
-                best[at] = best[at - 1];
-                who[at] = who[at - 1];
-            }
-            best[at] = cosine;
-            who[at] = t;
+            double cosine = j->m->k->dot(j->D, j->test + (start + r) * j->D, j->train + t * j->D);
+            mmixi_scored *first = best + r * k, *at = first + mmixi_min(t, k);
+            if (t >= k && !(cosine > (--at)->score)) continue;
+            for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
+            at->score = cosine;
+            at->label = j->label[t];
         }
-    for (size_t r = 0; r < rows; r++) {
-        double *votes = j->votes + (start + r) * j->classes;
+    for (size_t r = start; r < start + rows; r++, best += k) {
+        double *votes = j->r.votes + r * j->classes;
         size_t winner = 0;
         memset(votes, 0, j->classes * sizeof *votes);
-        for (size_t i = r * k; i < r * k + k; i++)
-            votes[j->label[first_who[i]]] += mmixi_exp(first_best[i] / j->temperature);
+        for (size_t i = 0; i < k; i++) votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->temperature);
         for (size_t c = 1; c < j->classes; c++) if (votes[c] > votes[winner]) winner = c;
-        j->pred[start + r] = (int32_t)winner;
+        j->r.pred[r] = (int32_t)winner;
     }
 }
 MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_real *train,
@@ -12957,52 +12905,40 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_re
                      const int32_t *test_label, size_t tests, size_t D, size_t classes,
                      mmix_knn_result *result)
 {
-    const size_t lists = mmixi_lanes(m) * MMIXI_KNN_TILE;
-    mmixi_knn_job j = { m, NULL, NULL, train_label, NULL, NULL, NULL, NULL, trains, tests, D,
+    const char *who = "mmix_knn";
+    mmixi_knn_job j = { m, NULL, NULL, train_label, NULL, trains, tests, D,
                         mmixi_min(options && options->k ? options->k : 20, trains), classes,
-                        options && options->temperature != 0 ? options->temperature : 0.07 };
-    mmix_knn_result r;
+                        options && options->temperature != 0 ? options->temperature : 0.07, { NULL, NULL, 0, 0 } };
     mmix_mark mark;
-    size_t right = 0, present = 0;
-    double *seen, *hit;                          /* (classes): test rows of each class, right ones */
-    memset(&r, 0, sizeof r);
-    *result = r;
-    if (!mmixi_given(m, "mmix_knn", "*train, *train_label, *test, trains, tests, D, classes", train, train_label,
-                     test, trains, tests, D, classes)) return -1;
-    if (classes > INT32_MAX) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: expected fewer than 2^31 classes");
-    if (!(j.temperature >= 0.002))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "mmix_knn: temperature is %g, expected at least 0.002 for e^(1/temperature) < ∞",
-                         j.temperature);
-    j.votes = r.votes = mmixi_doubles(m, tests, classes);
-    j.pred = r.pred = (int32_t *)mmixi_step_array(m, tests, 1, sizeof(int32_t));
+    double present = 0;
+    *result = j.r;
+    if (!mmixi_given(m, who, "*train, *train_label, *test, trains, tests, D, classes", train, train_label, test,
+                     trains, tests, D, classes)
+        || mmixi_within(m, who, "classes", (double)classes, 1, INT32_MAX)
+        || mmixi_within(m, who, "temperature", j.temperature, 0.002, HUGE_VAL)) return -1;
+    j.r.votes = mmixi_doubles(m, tests, classes);
+    j.r.pred = (int32_t *)mmixi_step_array(m, tests, 1, sizeof(int32_t));
     mark = mmix_mark_here(m);
-    j.train = mmixi_reals(m, trains, D);
-    j.test = mmixi_reals(m, tests, D);
-    j.best = mmixi_doubles(m, lists, j.k);
-    j.who = (size_t *)mmixi_step_array(m, lists, j.k, sizeof(size_t));
-    seen = mmixi_doubles(m, classes, 2);
-    if (mmix_error(m) || mmixi_knn_rows(m, "train", j.train, train, train_label, trains, D, classes)
-        || mmixi_knn_rows(m, "test", j.test, test, test_label, tests, D, classes)) return -1;
+    j.train = mmixi_knn_rows(m, "train", train, train_label, trains, D, classes);
+    j.test = mmixi_knn_rows(m, "test", test, test_label, tests, D, classes);
+    j.best = (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, j.k, sizeof *j.best);
+    if (mmix_error(m)) return -1;
     mmixi_parallel(m, mmixi_ceil_div(tests, MMIXI_KNN_TILE), mmixi_knn_task, &j);
-
-    hit = seen + classes;
-    memset(seen, 0, 2 * classes * sizeof *seen);
-    for (size_t i = 0; test_label && i < tests; i++) {
-        const int ok = r.pred[i] == test_label[i];
-        seen[test_label[i]] += 1;
-        hit[test_label[i]] += ok;
-        right += (size_t)ok;
+    for (size_t c = 0; test_label && c < classes; c++) {
+        double seen = 0, right = 0;              /* rows of this class, and those found */
+        for (size_t i = 0; i < tests; i++) {
+            if (test_label[i] != (int32_t)c) continue;
+            seen++;
+            right += j.r.pred[i] == (int32_t)c;
+        }
+        if (seen > 0) j.r.balanced += right / seen;
+        present += seen > 0;
+        j.r.top1 += right;
     }
-    for (size_t c = 0; c < classes; c++) {
-        if (seen[c] <= 0) continue;
-        r.balanced += hit[c] / seen[c];
-        present++;
-    }
-    r.top1 = (double)right / (double)tests;
-    if (present) r.balanced /= (double)present;
+    j.r.top1 /= (double)tests;
+    if (present > 0) j.r.balanced /= present;
     mmix_rewind(m, mark);
-    *result = r;
+    *result = j.r;
     return 0;
 }
 
@@ -13013,49 +12949,41 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_re
    lengths are the singular values. Small ones come out as exact as large ones.
    ------------------------------------------------------------------------------------ */
 
-/* The n rows of a (n, width) are the columns in question, with `len` numbers; what stands behind these is
-   turned with them: an identity becomes Vᵀ. sigma (n), falling, and the rows in that order. */
-static void mmixi_singular(double *a, size_t n, size_t len, size_t width, double *sigma)
+/* The n rows of a (n, len) are the columns in question. They become orthogonal and fall in length: sigma (n). */
+static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
 {
     int turned = 1;
     for (int sweep = 0; sweep < 60 && turned; sweep++) {
         turned = 0;
-        for (size_t i = 0; i < n; i++) sigma[i] = mmixi_dot(a + i * width, a + i * width, len);
+        for (size_t i = 0; i < n; i++) sigma[i] = mmixi_dot(a + i * len, a + i * len, len);
         for (size_t p = 0; p + 1 < n; p++)
             for (size_t q = p + 1; q < n; q++) {
-                double *x = a + p * width, *y = a + q * width, cot, t, c, s;
-                const double along = mmixi_dot(x, y, len);
-                if (fabs(along) <= 1e-15 * sqrt(sigma[p]) * sqrt(sigma[q]) || fabs(along) < 1e-290) continue;
-                turned = 1;
-                cot = (sigma[q] - sigma[p]) / (2 * along);       /* of twice the angle; Jacobi 1846 */
-                t = (cot < 0 ? -1 : 1) / (fabs(cot) + sqrt(cot * cot + 1));
-                c = 1 / sqrt(t * t + 1);
-                s = t * c;
-                for (size_t i = 0; i < width; i++) {
-                    const double u = x[i], v = y[i];
-                    x[i] = c * u - s * v;
-                    y[i] = s * u + c * v;
+                double *x = a + p * len, *y = a + q * len, t = 0, c, s;
+                double more = fmax(sigma[p], sigma[q]), less = fmin(sigma[p], sigma[q]),
+                    along = mmixi_dot(x, y, len), size = fabs(along);
+                int swap = sigma[p] < more;        /* the longer comes first and becomes longer */
+                if (size > 1e-15 * sqrt(more) * sqrt(less) && size >= 1e-290) {
+                    double cot = (more - less) / (2 * size);       /* of twice the angle; Jacobi 1846 */
+                    t = 1 / (cot + sqrt(cot * cot + 1));
                 }
-                sigma[p] = fmax(sigma[p] - t * along, 0);
-                sigma[q] += t * along;
+                else if (!swap) continue;
+                turned = 1;
+                c = 1 / sqrt(t * t + 1);
+                s = along < 0 ? -t * c : t * c;
+                sigma[p] = more + t * size;
+                sigma[q] = fmax(less - t * size, 0);
+                for (size_t i = 0; i < len; i++) {
+                    double u = swap ? y[i] : x[i], v = swap ? x[i] : y[i];
+                    x[i] = c * u + s * v;
+                    y[i] = c * v - s * u;
+                }
             }
     }
-    for (size_t i = 0; i < n; i++) sigma[i] = sqrt(mmixi_dot(a + i * width, a + i * width, len));
-    for (size_t i = 0; i < n; i++) {
-        size_t most = i;
-        double swap;
-        for (size_t k = i + 1; k < n; k++) if (sigma[k] > sigma[most]) most = k;
-        swap = sigma[i]; sigma[i] = sigma[most]; sigma[most] = swap;
-        for (size_t k = 0; most > i && k < width; k++) {
-            swap = a[i * width + k];
-            a[i * width + k] = a[most * width + k];
-            a[most * width + k] = swap;
-        }
-    }
+    for (size_t i = 0; i < n; i++) sigma[i] = sqrt(sigma[i]);
 }
 
 typedef struct mmixi_rank_job {
-    const double *M;                             /* (matrices, rows, cols) */
+    const mmix_real *M;                          /* (matrices, rows, cols) */
     size_t rows, cols, block_h, block_w;
     double eps, *scratch;
     mmix_rank r;
@@ -13064,50 +12992,49 @@ static void mmixi_rank_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
     const mmix_rank *r = &j->r;
-    const size_t i = index / r->cols % r->rows * j->block_h, k = index % r->cols * j->block_w,
+    size_t i = index / r->cols % r->rows * j->block_h, k = index % r->cols * j->block_w,
         h = mmixi_min(j->block_h, j->rows - i), w = mmixi_min(j->block_w, j->cols - k), n = mmixi_min(h, w),
         len = mmixi_max(h, w);
-    const double *M = j->M + (index / r->cols / r->rows * j->rows + i) * j->cols + k;
+    const mmix_real *M = j->M + (index / r->cols / r->rows * j->rows + i) * j->cols + k;
     double *a = j->scratch + lane * j->block_h * j->block_w, *sigma = r->singular + index * r->width, top = 0,
-        sum = 0, squares = 0, entropy = 0;
-    for (size_t e = 0; e < h * w; e++) top = fmax(top, fabs(M[e / w * j->cols + e % w]));
+        sum = 0, squares = 0, logs = 0, first;
     memset(sigma, 0, r->width * sizeof *sigma);
     r->numerical[index] = r->effective[index] = r->stable[index] = 0;
-    if (!(top > 0)) return;
     for (size_t y = 0; y < h; y++)               /* the shorter side is turned */
-        for (size_t x = 0; x < w; x++) a[w <= h ? x * h + y : y * w + x] = M[y * j->cols + x] / top;
-    mmixi_singular(a, n, len, len, sigma);
-    for (size_t z = 0; z < n; z++) {
-        r->numerical[index] += sigma[z] > (double)len * j->eps * sigma[0];
+        for (size_t x = 0; x < w; x++) {
+            double value = M[y * j->cols + x];
+            a[w <= h ? x * h + y : y * w + x] = value;
+            top = fmax(top, fabs(value));
+        }
+    if (!(top > 0)) return;
+    for (size_t e = 0; e < h * w; e++) a[e] /= top;
+    mmixi_singular(a, n, len, sigma);
+    first = sigma[0];
+    for (size_t z = 0; z < n && sigma[z] > 0; z++) {
+        r->numerical[index] += sigma[z] > (double)len * j->eps * first;
         sum += sigma[z];
         squares += sigma[z] * sigma[z];
+        logs += sigma[z] * mmixi_log(sigma[z]);
+        sigma[z] *= top;
     }
-    for (size_t z = 0; z < n; z++)
-        if (sigma[z] > 0) entropy -= sigma[z] / sum * mmixi_log(sigma[z] / sum);
-    r->effective[index] = mmixi_exp(entropy);
-    r->stable[index] = squares / (sigma[0] * sigma[0]);
-    for (size_t z = 0; z < n; z++) sigma[z] *= top;
+    r->effective[index] = sum * mmixi_exp(-logs / sum);      /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
+    r->stable[index] = squares / (first * first);
 }
-static int mmixi_rank(mmix_ctx *m, const double *M, size_t matrices, size_t rows, size_t cols, size_t block,
+static int mmixi_rank(mmix_ctx *m, const mmix_real *M, size_t matrices, size_t rows, size_t cols, size_t block,
                       double eps, mmix_rank *result)
 {
-    const size_t h = mmixi_min(block ? block : rows, rows), w = mmixi_min(block ? block : cols, cols),
+    size_t h = mmixi_min(block ? block : rows, rows), w = mmixi_min(block ? block : cols, cols),
         down = mmixi_ceil_div(rows, h), across = mmixi_ceil_div(cols, w), blocks = matrices * down * across;
     mmixi_rank_job j = { M, rows, cols, h, w, eps, mmixi_doubles(m, mmixi_lanes(m), h * w),
-                         { matrices, down, across, mmixi_min(h, w), mmixi_doubles(m, blocks, 1),
-                           mmixi_doubles(m, blocks, 1), mmixi_doubles(m, blocks, 1),
+                         { matrices, down, across, mmixi_min(h, w), mmixi_doubles(m, blocks, 3), NULL, NULL,
                            mmixi_doubles(m, blocks, mmixi_min(h, w)) } };
-    if (!(eps > 0)) j.eps = sizeof(mmix_real) == 8 ? 2.220446049250313e-16 : 1.1920928955078125e-7;
     if (!M || mmix_error(m)) return -1;
+    if (!(eps > 0)) j.eps = sizeof(mmix_real) == 8 ? 2.220446049250313e-16 : 1.1920928955078125e-7;
+    j.r.effective = j.r.numerical + blocks;
+    j.r.stable = j.r.effective + blocks;
     mmixi_parallel(m, blocks, mmixi_rank_task, &j);
     *result = j.r;
     return 0;
-}
-static const double *mmixi_as_doubles(mmix_ctx *m, const mmix_real *values, size_t n)
-{
-    double *d = values ? mmixi_doubles(m, n, 1) : NULL;
-    for (size_t i = 0; d && i < n; i++) d[i] = (double)values[i];
-    return d;
 }
 MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mmix_real *M, size_t matrices,
                          size_t rows, size_t cols, mmix_rank *result)
@@ -13115,102 +13042,87 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mm
     size_t count;
     memset(result, 0, sizeof *result);
     if (!mmixi_given(m, "mmix_rank_of", "*M, matrices, rows, cols", M, matrices, rows, cols)) return -1;
-    if (!mmixi_mul_ok(rows, cols, &count) || !mmixi_mul_ok(matrices, count, &count)
-        || count > SIZE_MAX / sizeof(double))
+    if (!mmixi_mul_ok(rows, cols, &count) || !mmixi_mul_ok(matrices, count, &count))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: the matrices are too large");
     for (size_t i = 0; i < count; i++)
-        if (!(fabs((double)M[i]) < 1e150))
+        if (!(fabs(M[i]) < 1e150))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: element %.0f of M is %g", (double)i,
                              (double)M[i]);
-    return mmixi_rank(m, mmixi_as_doubles(m, M, count), matrices, rows, cols, options ? options->block : 0,
-                      options ? options->eps : 0, result);
+    return mmixi_rank(m, M, matrices, rows, cols, options ? options->block : 0, options ? options->eps : 0, result);
 }
 
-/* Rows I of Σ over j in J of M_h[i, j] v_h[j], all heads side by side, then out_projᵀ: what block (I, J) adds
-   to the layer's output. Returns its numerical rank, or -1. */
-static double mmixi_rank_joined(mmix_ctx *m, const double *M, const mmix_mixer *x, const mmix_tensor *proj,
-                                size_t C, size_t b, size_t I, size_t J, double eps)
+/* Numerical rank of what block (I, J) adds to the layer's output: rows I of Σ over j in J of M_h[i, j] v_h[j], all
+   heads side by side, then out_projᵀ. 0, or -1. */
+static int mmixi_rank_joined(mmix_ctx *m, const mmix_tensor *M, const mmix_tensor *v, const mmix_tensor *proj,
+                             double eps, mmix_mixer_rank *r)
 {
-    const size_t H = x->kind == MMIX_SSD ? x->dt->shape[2] : x->q->shape[2], L = x->v->shape[1],
-        P = x->v->shape[3], D = proj ? proj->shape[0] : H * P, rows = mmixi_min(C, L - I * C);
-    const mmix_heads v = mmixi_heads_of(x->v, mmix_data(x->v), H);
-    double *sum = mmixi_doubles(m, rows, H * P), *out = proj ? mmixi_doubles(m, rows, D) : sum;
-    mmix_rank r;
-    if (!sum || !out) return -1;
-    memset(sum, 0, rows * H * P * sizeof *sum);
-    for (size_t h = 0; h < H; h++)
-        for (size_t i = 0; i < rows; i++)
-            for (size_t j = J * C; j < mmixi_min(L, J * C + C); j++) {
-                const mmix_real *from = mmixi_at(&v, b, j, h);
-                const double w = M[((b * H + h) * L + I * C + i) * L + j];
-                for (size_t p = 0; p < P; p++) sum[(i * H + h) * P + p] += w * (double)from[p];
-            }
-    for (size_t i = 0; proj && i < rows * D; i++) {
-        const mmix_real *w = mmix_data(proj) + i % D * proj->stride[0];
-        out[i] = 0;
-        for (size_t p = 0; p < H * P; p++) out[i] += (double)w[p] * sum[i / D * H * P + p];
+    size_t H = M->shape[1], L = M->shape[2], P = v->shape[3], C = r->block, n = r->M.rows, D = proj ? proj->shape[0] : H * P;
+    mmix_heads from = mmixi_heads_of(v, mmix_data(v), H);
+    for (size_t e = 0; e < M->shape[0] * n * n; e++) {
+        size_t b = e / (n * n), i = e / n % n * C, j = e % n * C, rows = mmixi_min(C, L - i), cols = mmixi_min(C, L - j);
+        mmix_mark mark = mmix_mark_here(m);
+        mmixi_mat sum = mmixi_matrix(mmixi_reals(m, rows, H * P), rows, H * P, (ptrdiff_t)(H * P)),
+            out = proj ? mmixi_matrix(mmixi_reals(m, rows, D), rows, D, (ptrdiff_t)D) : sum;
+        mmix_rank of;
+        if (mmix_error(m)) return -1;
+        for (size_t h = 0; h < H; h++)
+            mmixi_multiply(m->k, mmixi_part(sum, 0, h * P, rows, P),
+                           mmixi_matrix(mmix_data(M) + ((b * H + h) * L + i) * L + j, rows, cols, (ptrdiff_t)L),
+                           mmixi_matrix(mmixi_at(&from, b, j, h), cols, P, from.token), 0);
+        if ((proj && mmixi_product(m, out, sum, mmixi_t(mmixi_values(proj)), 0))
+            || mmixi_rank(m, out.p, 1, rows, D, 0, eps, &of)) return -1;
+        r->joined[e] = of.numerical[0];
+        mmix_rewind(m, mark);
     }
-    return mmixi_rank(m, out, 1, rows, D, 0, eps, &r) ? -1 : r.numerical[0];
-}
-/* The matrix of L alone: the same mixer with scores of 1. */
-static int mmixi_rank_of_decay(mmix_ctx *m, const mmix_mixer *x, size_t C, double eps, mmix_rank *r)
-{
-    const size_t B = x->dt->shape[0], L = x->dt->shape[1], n = B * x->dt->shape[2];
-    mmix_mixer decay = *x;
-    decay.q = decay.k = mmix_fill(mmix_new4(m, B, L, 1, 1), 1);
-    decay.D = NULL;
-    decay.final_state = NULL;
-    return mmixi_rank(m, mmixi_as_doubles(m, mmix_data(mmix_mix_matrix(m, &decay)), n * L * L), n, L, L, C, eps, r);
+    return 0;
 }
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *x,
                           const mmix_tensor *out_proj, mmix_mixer_rank *result)
 {
     const char *who = "mmix_mix_rank";
-    const double eps = options ? options->eps : 0, *d;
-    const mmix_tensor *M;
-    const int ssd = x->kind == MMIX_SSD, causal = ssd || x->mask == MMIX_MASK_CAUSAL;
+    double eps = options ? options->eps : 0;
+    int ssd = x->kind == MMIX_SSD, causal = ssd || x->mask == MMIX_MASK_CAUSAL;
+    const mmix_tensor *M = mmix_mix_matrix(m, x);
+    mmix_mixer ones = *x;                        /* with scores of 1 its matrix is L alone */
     mmix_mixer_rank r;
     mmix_rank decay;
-    mmixi_dims dims;
-    size_t L, C, n;
+    mmixi_dims d;
+    size_t L, C, n, heads;
     memset(&r, 0, sizeof r);
     memset(&decay, 0, sizeof decay);
     *result = r;
-    M = mmix_mix_matrix(m, x);
     if (!M) return -1;
     L = M->shape[2];
+    heads = M->shape[0] * M->shape[1];
+    d.W = M->shape[1] * x->v->shape[3];
     if (L != M->shape[3] || L < 2)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a matrix of %.0f x %.0f, expected a square one", who,
                          (double)L, (double)M->shape[3]);
-    dims.B = M->shape[0];
-    dims.H = M->shape[1];
-    dims.W = dims.H * x->v->shape[3];
-    if (!mmixi_expect(m, who, &dims, "+out_proj? *W", out_proj)) return -1;
+    if (!mmixi_expect(m, who, &d, "+out_proj? *W", out_proj)) return -1;
     C = r.block = mmixi_min(options && options->block ? options->block : L / 2, L);
-    d = mmixi_as_doubles(m, mmix_data(M), mmix_count(M));
-    if (mmixi_rank(m, d, dims.B * dims.H, L, L, C, eps, &r.M)
-        || mmixi_rank(m, d, dims.B * dims.H, L, L, 0, eps, &r.whole)
-        || (ssd && mmixi_rank_of_decay(m, x, C, eps, &decay))) return -1;
+    if (ssd) {
+        ones.q = ones.k = mmix_fill(mmix_new4(m, M->shape[0], L, 1, 1), 1);
+        ones.D = NULL;
+        ones.final_state = NULL;
+        if (mmixi_rank(m, mmix_data(mmix_mix_matrix(m, &ones)), heads, L, L, C, eps, &decay)) return -1;
+    }
+    if (mmixi_rank(m, mmix_data(M), heads, L, L, C, eps, &r.M) || mmixi_rank(m, mmix_data(M), heads, L, L, 0, eps, &r.whole))
+        return -1;
     n = r.M.rows;
     r.decay = decay.numerical;
-    r.bound = mmixi_doubles(m, dims.B * dims.H, n * n);
-    r.diagonal = mmixi_doubles(m, dims.B * dims.H, 1);
-    r.joined = mmixi_doubles(m, dims.B, n * n);
+    r.bound = mmixi_doubles(m, heads, n * n);
+    r.diagonal = mmixi_doubles(m, heads, 1);
+    r.joined = mmixi_doubles(m, M->shape[0], n * n);
     if (mmix_error(m)) return -1;
-    for (size_t i = 0; i < dims.B * dims.H * n * n; i++) {
-        const size_t h = i / (n * n), I = i / n % n, J = i % n;
-        const double small = (double)mmixi_min(mmixi_min(C, L - I * C), L - J * C), N = (double)x->k->shape[3],
-            bound = x->kind == MMIX_SOFTMAX || (I == J && causal) ? small : fmin(small, ssd ? r.decay[i] * N : N);
-        r.bound[i] = r.M.numerical[i] > 0 ? bound : 0;
-        if (i % (n * n) == 0) r.diagonal[h] = 0;
-        if (I == J) r.diagonal[h] += r.M.numerical[i];
+    memset(r.diagonal, 0, heads * sizeof *r.diagonal);
+    for (size_t i = 0; i < heads * n * n; i++) {
+        size_t I = i / n % n, J = i % n;
+        double least = (double)mmixi_min(C, L - mmixi_max(I, J) * C), N = (double)x->k->shape[3];
+        if (I == J) r.diagonal[i / (n * n)] += r.M.numerical[i];
+        r.bound[i] = !(r.M.numerical[i] > 0) ? 0 : x->kind == MMIX_SOFTMAX || (I == J && causal) ? least
+            : fmin(least, ssd ? r.decay[i] * N : N);
     }
-    for (size_t i = 0; i < dims.B * n * n; i++) {
-        const mmix_mark mark = mmix_mark_here(m);
-        r.joined[i] = mmixi_rank_joined(m, d, x, out_proj, C, i / (n * n), i / n % n, i % n, eps);
-        if (r.joined[i] < 0) return -1;
-        mmix_rewind(m, mark);
-    }
+    if (mmixi_rank_joined(m, M, x->v, out_proj, eps, &r)) return -1;
     *result = r;
     return 0;
 }
@@ -13218,37 +13130,10 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const m
 /* ------------------------------------------------------------------------------------
    PCA               C v = λ v for the k largest λ, C = Σ (x - mean)(x - mean)ᵀ;  variance = λ / (rows - 1)
 
-   Subspace iteration (Bauer 1957): a block of orthonormal vectors V (block, D) is multiplied by C again and
-   again; in their span the problem is small, V C Vᵀ, whose singular values are the λ. Each round gains a
-   factor λ_k / λ_(block+1). A block of all D directions is done after one round.
+   Subspace iteration (Bauer 1957): a block of vectors V (block, D) is multiplied by C again and again; between,
+   Jacobi's turns make the images V C orthogonal, and their lengths are the λ. Each round gains a factor
+   λ_k / λ_(block+1); a block of all D directions is done after two.
    ------------------------------------------------------------------------------------ */
-
-/* Makes the n ≤ D rows of v (n, D) orthonormal by Gram and Schmidt, twice each, since once leaves rounding
-   errors. A row of zeros or in the span of those before it is replaced by noise. */
-static void mmixi_orthonormal(double *v, size_t n, size_t D)
-{
-    uint32_t noise = 1;
-    for (size_t i = 0; i < n; i++) {
-        double *row = v + i * D;
-        for (int pass = 0; pass < 2; pass++) {
-            const double before = mmixi_dot(row, row, D);
-            double after;
-            for (size_t p = 0; p < i; p++) {
-                const double along = mmixi_dot(row, v + p * D, D);
-                for (size_t d = 0; d < D; d++) row[d] -= along * v[p * D + d];
-            }
-            after = mmixi_dot(row, row, D);
-            if (!(after > 1e-24 * before)) pass = -1;
-            for (size_t d = 0; d < D; d++) {
-                if (pass >= 0) row[d] /= sqrt(after);
-                else {
-                    noise = noise * 1664525u + 1013904223u;
-                    row[d] = (double)(noise >> 8) / 16777216 - 0.5;
-                }
-            }
-        }
-    }
-}
 
 /* y_i = Σ_r w_ir x_r, w_ir at w[i step + r next]; half: from element i on, the rest is symmetric. */
 typedef struct mmixi_pca_product { double *y; const double *w, *x; size_t step, next, rows, D; int half; }
@@ -13264,92 +13149,73 @@ static void mmixi_pca_task(void *arg, size_t i, size_t lane)
         for (size_t d = j->half ? i : 0; d < j->D; d++) y[d] += w * x[d];
     }
 }
-/* The k best vectors in the span of v, of which y are C's images; lambda (block), span (block, 2 block) is
-   scratch. Returns the largest |C vector - λ vector|. */
-static double mmixi_pca_solve(double *vectors, double *lambda, size_t k, const double *v, const double *y,
-                              double *span, size_t block, size_t D)
+/* The first k rows of v (block, D) become C's eigenvectors, lambda their λ; behind v is room for as much. */
+static void mmixi_pca_solve(mmix_ctx *m, const double *c, double *v, double *lambda, size_t block, size_t D, size_t k,
+                            double energy)
 {
-    double wrong = 0;
-    for (size_t p = 0; p < block; p++)
-        for (size_t q = 0; q < block; q++) {
-            span[p * 2 * block + q] = mmixi_dot(v + mmixi_max(p, q) * D, y + mmixi_min(p, q) * D, D);
-            span[p * 2 * block + block + q] = p == q;
-        }
-    mmixi_singular(span, block, block, 2 * block, lambda);
-    for (size_t i = 0; i < k; i++) {
-        double square = 0;
-        for (size_t d = 0; d < D; d++) {
-            double vector = 0, image = 0;
-            for (size_t p = 0; p < block; p++) {
-                const double turn = span[(2 * i + 1) * block + p];
-                vector += turn * v[p * D + d];
-                image += turn * y[p * D + d];
-            }
-            vectors[i * D + d] = vector;
-            square += (image - lambda[i] * vector) * (image - lambda[i] * vector);
-        }
-        wrong = fmax(wrong, sqrt(square));
+    double *y = v + block * D, wrong = HUGE_VAL;
+    mmixi_pca_product images = { y, v, c, D, 1, D, D, 0 };
+    uint32_t noise = 1;
+    for (size_t i = 0; i < block * D; i++) {
+        noise = noise * 1664525u + 1013904223u;
+        v[i] = block < D ? noise / 4294967296.0 - 0.5 : i % (D + 1) == 0;
     }
-    return wrong;
+    /* what 300 rounds do not tell apart varies equally */
+    for (int round = 0; round < 300 && wrong > 1e-13 * energy; round++) {
+        mmixi_parallel(m, block, mmixi_pca_task, &images);
+        mmixi_singular(y, block, D, lambda);
+        wrong = 0;                               /* |C v - λ v| for all k together */
+        for (size_t i = 0; i < block * D; i++) {
+            double error = y[i] - lambda[i / D] * v[i];
+            if (i < k * D) wrong += error * error;
+            v[i] = y[i] / lambda[i / D];
+        }
+        wrong = sqrt(wrong);
+    }
 }
 MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k,
                      mmix_pca_result *result)
 {
-    const size_t block = k < D / 2 ? mmixi_min(2 * k + 8, D) : D;
+    size_t block = k < D / 2 ? mmixi_min(2 * k + 8, D) : D;
+    mmixi_pca_product covariance = { NULL, NULL, NULL, 1, D, rows, D, 1 };
     mmix_pca_result r;
     mmix_mark mark;
-    double *centred, *c, *v, *y, *span, *lambda, energy = 0, wrong = HUGE_VAL;
+    double *centred, *c, *v, *lambda, energy = 1e-124;           /* Σ λ; not 0 where nothing varies */
     memset(result, 0, sizeof *result);
-    if (!mmixi_given(m, "mmix_pca", "*x, D, k", x, D, k)) return -1;
+    if (!mmixi_given(m, "mmix_pca", "*x, D", x, D) || mmixi_within(m, "mmix_pca", "k", (double)k, 1, (double)D))
+        return -1;
     if (rows < 2)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: x is (%.0f, %.0f), expected 2 rows or more",
                          (double)rows, (double)D);
-    if (k > D)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: k is %.0f, expected 1 to the width %.0f", (double)k,
-                         (double)D);
     r.mean = mmixi_doubles(m, D, 1);
     r.components = mmixi_doubles(m, k, D);
     r.variance = mmixi_doubles(m, k, 1);
     r.projection = mmixi_doubles(m, rows, k);
     mark = mmix_mark_here(m);
-    centred = mmixi_doubles(m, rows, D);
-    c = mmixi_doubles(m, D, D);
-    v = mmixi_doubles(m, block, D);
-    y = mmixi_doubles(m, block, D);
-    span = mmixi_doubles(m, block, 2 * block);
-    lambda = mmixi_doubles(m, block, 1);
+    covariance.w = covariance.x = centred = mmixi_doubles(m, rows + D + 2 * block + 1, D);
     if (mmix_error(m)) return -1;
-    for (size_t d = 0; d < D; d++) {
-        r.mean[d] = 0;
-        for (size_t i = 0; i < rows; i++) r.mean[d] += (double)x[i * D + d];
-        r.mean[d] /= (double)rows;
-        for (size_t i = 0; i < rows; i++) {
-            const double centre = (double)x[i * D + d] - r.mean[d];
-            centred[i * D + d] = centre;
-            energy += centre * centre;           /* Σ λ */
-        }
+    covariance.y = c = centred + rows * D;
+    v = c + D * D;
+    lambda = v + 2 * block * D;
+    memset(r.mean, 0, D * sizeof *r.mean);
+    for (size_t i = 0; i < rows * D; i++) r.mean[i % D] += x[i] / (double)rows;
+    for (size_t i = 0; i < rows * D; i++) {
+        centred[i] = x[i] - r.mean[i % D];
+        energy += centred[i] * centred[i];
     }
-    if (!(energy <= DBL_MAX))
+    if (!mmixi_finite(energy))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: x holds a value that is not finite");
-    {
-        mmixi_pca_product covariance = { c, centred, centred, 1, D, rows, D, 1 },
-            images = { y, v, c, D, 1, D, D, 0 };
-        mmixi_parallel(m, D, mmixi_pca_task, &covariance);
-        for (size_t a = 0; a < D; a++) for (size_t b = 0; b < a; b++) c[a * D + b] = c[b * D + a];
-        memset(y, 0, block * D * sizeof *y);     /* zeros, which the first round makes noise */
-        /* what 300 rounds do not tell apart varies equally */
-        for (int round = 0; round < 300 && wrong > 1e-13 * energy; round++) {
-            memcpy(v, y, block * D * sizeof *v);
-            mmixi_orthonormal(v, block, D);
-            mmixi_parallel(m, block, mmixi_pca_task, &images);
-            wrong = mmixi_pca_solve(r.components, lambda, k, v, y, span, block, D);
-        }
+    mmixi_parallel(m, D, mmixi_pca_task, &covariance);
+    for (size_t a = 0; a < D; a++) {             /* the other half; a trace of I keeps images from vanishing */
+        for (size_t b = 0; b < a; b++) c[a * D + b] = c[b * D + a];
+        c[a * D + a] += 1e-16 * energy;
     }
-    for (size_t i = 0; i < k; i++) {
+    mmixi_pca_solve(m, c, v, lambda, block, D, k, energy);
+    for (size_t i = 0; i < k; i++, v += D) {
         double *component = r.components + i * D, most = 0;
-        for (size_t d = 0; d < D; d++) if (fabs(component[d]) > fabs(most)) most = component[d];
-        for (size_t d = 0; most < 0 && d < D; d++) component[d] = -component[d];
-        r.variance[i] = lambda[i] / (double)(rows - 1);
+        for (size_t d = 0; d < D; d++) if (fabs(v[d]) > fabs(most)) most = v[d];
+        for (size_t d = 0; d < D; d++) component[d] = most < 0 ? -v[d] : v[d];
+        r.variance[i] = fmax(lambda[i] - 1e-16 * energy, 0) / (double)(rows - 1);
         for (size_t row = 0; row < rows; row++)
             r.projection[row * k + i] = mmixi_dot(centred + row * D, component, D);
     }
@@ -13369,7 +13235,7 @@ static void mmixi_pool_tokens(mmix_real *y, const mmix_real *x, size_t step, siz
     for (size_t d = 0; d < D; d++) {
         double sum = 0, most = -HUGE_VAL;
         for (size_t i = 0; i < n; i++) {
-            const double value = (double)x[list[i] * step + d];
+            double value = x[list[i] * step + d];
             sum += value;
             if (value > most) most = value;
         }
@@ -13381,16 +13247,15 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
                                          const size_t *special, size_t n_special)
 {
     const char *who = "mmix_class_strategy";
-    const int cls = strategy != MMIX_POOL_MEAN && strategy != MMIX_POOL_MAX, pooled = strategy != MMIX_POOL_CLS,
+    int cls = strategy != MMIX_POOL_MEAN && strategy != MMIX_POOL_MAX, pooled = strategy != MMIX_POOL_CLS,
         max = strategy == MMIX_POOL_MAX || strategy == MMIX_POOL_CLS_MAX;
     size_t *plain, n = 0;                        /* the tokens that are not special */
     mmix_tensor *out;
     mmix_mark mark;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "tokens BLD", tokens)) return NULL;
-    if (strategy < MMIX_POOL_CLS || strategy > MMIX_POOL_CLS_MAX)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: strategy is %d, expected one of MMIX_POOL_…", who, strategy);
-    if (cls) mmixi_given(m, who, "n_class", n_class);
+    if (!mmixi_expect(m, who, &d, "tokens BLD", tokens)
+        || mmixi_within(m, who, "strategy", strategy, MMIX_POOL_CLS, MMIX_POOL_CLS_MAX)
+        || (cls && !mmixi_given(m, who, "n_class", n_class))) return NULL;
     for (size_t i = 0; cls && i < n_class; i++)
         if (class_index[i] >= d.L)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_index[%.0f] is %.0f of %.0f tokens", who, (double)i,
@@ -13398,17 +13263,15 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
     out = mmix_new2(m, d.B, cls && pooled ? 2 * d.D : d.D);
     mark = mmix_mark_here(m);
     plain = (size_t *)mmixi_step_array(m, d.L, 1, sizeof *plain);
-    if (!out || !plain) return NULL;
-    for (size_t t = 0; t < d.L; t++) {
+    for (size_t t = 0; plain && t < d.L; t++) {
         size_t i = 0;
         while (i < n_special && special[i] != t) i++;
         if (i == n_special) plain[n++] = t;
     }
-    if (pooled && n == 0) {
+    if (pooled && n == 0)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: all %.0f tokens are special, there is no mean or maximum", who,
                   (double)d.L);
-        return NULL;
-    }
+    if (m->error_kind) return NULL;
     for (size_t b = 0; b < d.B; b++) {
         const mmix_real *x = mmix_data(tokens) + b * tokens->stride[0];
         mmix_real *y = mmix_data(out) + b * out->stride[0];
@@ -13464,11 +13327,11 @@ static size_t mmixi_tap_step(size_t n, size_t m)
 /* Outputs start … start+count-1 of m from n; w (step) is scratch. */
 static mmixi_taps mmixi_taps_make(int32_t *tap, double *w, size_t n, size_t m, size_t start, size_t count)
 {
-    const double r = (double)n / (double)m, f = r > 1 ? r : 1, shrink = 1 / f;
+    double r = (double)n / (double)m, f = r > 1 ? r : 1, shrink = 1 / f;
     mmixi_taps t = { tap, mmixi_tap_step(n, m), count, 0, 0 };
     for (size_t i = 0; i < count; i++, tap += t.step) {
-        const double c = ((double)(start + i) + 0.5) * r, low = c - 2 * f + 0.5, high = c + 2 * f + 0.5;
-        const size_t first = low > 0 ? (size_t)low : 0, end = high < (double)n ? (size_t)high : n;
+        double c = ((double)(start + i) + 0.5) * r, low = c - 2 * f + 0.5, high = c + 2 * f + 0.5;
+        size_t first = low > 0 ? (size_t)low : 0, end = high < (double)n ? (size_t)high : n;
         double sum = 0;
         if (!i) t.first = first;
         t.n = end - t.first;
@@ -13476,72 +13339,53 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, double *w, size_t n, size_t m, s
         tap[1] = (int32_t)(end - first);
         for (size_t j = first; j < end; j++)
             sum += w[j - first] = mmixi_cubic(-0.5, ((double)j - c + 0.5) * shrink);
-        for (size_t j = 0; j < end - first; j++) {
-            const double share = w[j] / sum * 4194304;
-            tap[2 + j] = (int32_t)(share < 0 ? share - 0.5 : share + 0.5);
-        }
+        for (size_t j = 0; j < end - first; j++)
+            tap[2 + j] = (int32_t)(w[j] / sum * 4194304 + (w[j] / sum < 0 ? -0.5 : 0.5));
     }
     return t;
 }
 
 /* Two lines go as one, two levels in a word, so that one multiplication weighs both (twice as fast as one by
    one): modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. Pixels are `step` bytes apart. */
-static uint64_t mmixi_two(uint8_t p, uint8_t q) { return p | (uint64_t)q << 32; }
 static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_t step, size_t n)
 {
-    for (; n--; p += step, q += step, line += 3) {
-        line[0] = mmixi_two(p[0], q[0]);
-        line[1] = mmixi_two(p[1], q[1]);
-        line[2] = mmixi_two(p[2], q[2]);
-    }
+    for (; n--; p += step, q += step, line += 3)
+        for (int c = 0; c < 3; c++) line[c] = p[c] | (uint64_t)q[c] << 32;
 }
-static void mmixi_unpair(uint8_t *p, uint8_t *q, size_t step, const uint64_t *line, size_t n)
+/* A sum of 22-bit weights times levels, begun at 2²⁹ + 2²¹: it stays positive, and is rounded. */
+static uint8_t mmixi_level(uint64_t sum)
 {
-    for (; n--; p += step, q += step, line += 3) {
-        const uint64_t r = line[0], g = line[1], b = line[2];
-        p[0] = (uint8_t)r;
-        p[1] = (uint8_t)g;
-        p[2] = (uint8_t)b;
-        q[0] = (uint8_t)(r >> 32);
-        q[1] = (uint8_t)(g >> 32);
-        q[2] = (uint8_t)(b >> 32);
-    }
+    int level = (int)(sum >> 22 & 1023) - 128;
+    return (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
 }
-static uint64_t mmixi_level(int32_t sum)           /* a sum of 22-bit weights times levels, 2²¹ included */
-{
-    return sum <= 0 ? 0 : sum >= 1 << 30 ? 255 : (uint64_t)(sum >> 22);
-}
-static uint64_t mmixi_levels(uint64_t sum)         /* of a pair */
-{
-    const int32_t low = (int32_t)(uint32_t)sum;
-    return mmixi_level(low) | mmixi_level((int32_t)(uint32_t)((sum - (uint64_t)(int64_t)low) >> 32)) << 32;
-}
-
 /* One axis: out (t->count, lines) from t->n pixels of each line, lines `next` bytes apart. The result is
    transposed, so that twice the same gives a picture. */
 static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines, const mmixi_taps *t,
                            uint64_t *line)
 {
-    const uint64_t half = (1u << 21) + ((uint64_t)1 << 53);
-    for (size_t i = 0; i < lines; i += 2) {        /* the last line of an odd number goes with itself */
-        const size_t two = i + 1 < lines;
+    uint64_t begin = 0x2020000020200000u;
+    for (size_t i = 0; i < lines; i += 2) {        /* the last line of an odd number goes alone */
+        int alone = i + 1 == lines;
         const int32_t *tap = t->tap;
-        uint64_t *to = line + 3 * t->n;
-        mmixi_pair(line, in + i * next, in + (i + two) * next, 3, t->n);
-        for (size_t k = 0; k < t->count; k++, tap += t->step) {
+        uint8_t *to = out + 3 * i;
+        mmixi_pair(line, in + i * next, in + (alone ? i : i + 1) * next, 3, t->n);
+        for (size_t k = 0; k < t->count; k++, tap += t->step, to += 3 * lines) {
             const uint64_t *p = line + 3 * tap[0];
-            uint64_t x = half, y = half, z = half;
+            uint64_t r = begin, g = begin, b = begin;
             for (int32_t j = 0; j < tap[1]; j++, p += 3) {
-                const uint64_t w = (uint64_t)(int64_t)tap[2 + j];
-                x += w * p[0];
-                y += w * p[1];
-                z += w * p[2];
+                uint64_t w = (uint64_t)(int64_t)tap[2 + j];
+                r += w * p[0];
+                g += w * p[1];
+                b += w * p[2];
             }
-            *to++ = mmixi_levels(x);
-            *to++ = mmixi_levels(y);
-            *to++ = mmixi_levels(z);
+            to[0] = mmixi_level(r);
+            to[1] = mmixi_level(g);
+            to[2] = mmixi_level(b);
+            if (alone) continue;
+            to[3] = mmixi_level(r >> 32);
+            to[4] = mmixi_level(g >> 32);
+            to[5] = mmixi_level(b >> 32);
         }
-        mmixi_unpair(out + 3 * i, out + 3 * (i + two), 3 * lines, line + 3 * t->n, t->count);
     }
 }
 
@@ -13550,46 +13394,41 @@ typedef struct mmixi_resizing { mmix_box from, to; size_t h, w; } mmixi_resizing
 
 static mmixi_resizing mmixi_resizing_of(mmix_box from, size_t h, size_t w)
 {
-    const mmixi_resizing r = { from, { 0, 0, h, w }, h, w };
+    mmixi_resizing r = { from, { 0, 0, h, w }, h, w };
     return r;
 }
-/* Bytes of scratch, and for the window itself; 0 if sizes are out of range. */
-static size_t mmixi_resize_scratch(mmixi_resizing r)
-{
-    const uint64_t n_h = r.from.height, n_w = r.from.width, c_h = r.to.height, c_w = r.to.width;
-    uint64_t across, down, bytes;
-    if (!mmixi_sides_ok(r.from.width, r.from.height) || !mmixi_sides_ok(r.w, r.h)) return 0;
-    across = mmixi_tap_step(r.from.width, r.w);
-    down = mmixi_tap_step(r.from.height, r.h);
-    bytes = 8 * (across + down + 3 * (n_w + n_h + c_w + c_h) + 1) + 4 * (c_w * across + c_h * down)
-        + 3 * c_w * (n_h + c_h);
-    return (uint64_t)(size_t)bytes == bytes ? (size_t)bytes : 0;
-}
 static size_t mmixi_window_bytes(mmix_box to) { return mmixi_round_up(3 * to.height * to.width, 8); }
-static void mmixi_resize(uint8_t *out, mmix_picture in, mmixi_resizing r, void *scratch)
+/* Bytes of scratch, and for the window itself; 0 if sizes are out of range. out NULL: these only. */
+static size_t mmixi_resize(uint8_t *out, const uint8_t *rgb, size_t in_width, mmixi_resizing r, void *scratch)
 {
-    const mmix_box from = r.from, to = r.to;
-    double *w = (double *)scratch;
-    uint64_t *line = (uint64_t *)(void *)(w + mmixi_tap_step(from.width, r.w) + mmixi_tap_step(from.height, r.h));
-    int32_t *tap = (int32_t *)(void *)(line + 3 * (from.width + from.height + to.width + to.height));
-    const mmixi_taps x = mmixi_taps_make(tap, w, from.width, r.w, to.left, to.width),
-        y = mmixi_taps_make(tap + x.count * x.step, w, from.height, r.h, to.top, to.height);
-    uint8_t *middle = (uint8_t *)(y.tap + y.count * y.step);    /* (columns, rows) */
-    in.rgb += ((from.top + y.first) * in.width + from.left + x.first) * 3;
-    mmixi_resample(middle, in.rgb, in.width * 3, y.n, &x, line);
-    mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
+    mmix_box from = r.from, to = r.to;
+    int ok = mmixi_sides_ok(from.width, from.height) && mmixi_sides_ok(r.w, r.h);
+    size_t across = ok ? mmixi_tap_step(from.width, r.w) : 0, down = ok ? mmixi_tap_step(from.height, r.h) : 0;
+    uint64_t words = across + down + 3 * (uint64_t)(from.width + from.height), columns = to.width,
+        bytes = 8 * (words + 1) + 4 * (columns * across + (uint64_t)to.height * down)
+            + 3 * columns * (from.height + to.height);
+    if (out) {
+        double *w = (double *)scratch;
+        uint64_t *line = (uint64_t *)(void *)(w + across + down);
+        mmixi_taps x = mmixi_taps_make((int32_t *)(void *)(w + words), w, from.width, r.w, to.left, to.width),
+            y = mmixi_taps_make(x.tap + x.count * x.step, w, from.height, r.h, to.top, to.height);
+        uint8_t *middle = (uint8_t *)(y.tap + y.count * y.step);        /* (columns, rows) */
+        mmixi_resample(middle, rgb + ((from.top + y.first) * in_width + from.left + x.first) * 3, in_width * 3, y.n, &x,
+                       line);
+        mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
+    }
+    return ok && (uint64_t)(size_t)bytes == bytes ? (size_t)bytes : 0;
 }
 MMIXDEF size_t mmix_picture_resize_scratch(mmix_box box, size_t width, size_t height)
 {
-    return mmixi_resize_scratch(mmixi_resizing_of(box, height, width));
+    return mmixi_resize(NULL, NULL, 0, mmixi_resizing_of(box, height, width), NULL);
 }
 MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_picture in, mmix_box box,
                                 void *scratch)
 {
-    const mmixi_resizing r = mmixi_resizing_of(box, height, width);
-    if (!mmixi_resize_scratch(r) || box.height > in.height || box.width > in.width
+    if (!mmix_picture_resize_scratch(box, width, height) || box.height > in.height || box.width > in.width
         || box.top > in.height - box.height || box.left > in.width - box.width) return -1;
-    mmixi_resize(out, in, r, scratch);
+    mmixi_resize(out, in.rgb, in.width, mmixi_resizing_of(box, height, width), scratch);
     return 0;
 }
 
@@ -13598,7 +13437,7 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_
    Resize(side, BICUBIC), CenterCrop(crop). */
 static mmixi_resizing mmixi_evaluation(size_t height, size_t width, size_t side, size_t crop)
 {
-    const uint64_t low = mmixi_min(height, width);
+    uint64_t low = mmixi_min(height, width);
     mmixi_resizing r = { { 0, 0, height, width }, { 0, 0, crop, crop }, 0, 0 };
     if (!mmixi_sides_ok(width, height) || !mmixi_sides_ok(side, crop) || crop > side
         || side * (uint64_t)mmixi_max(height, width) / low > MMIXI_SIDE_MAX) return r;
@@ -13610,21 +13449,18 @@ static mmixi_resizing mmixi_evaluation(size_t height, size_t width, size_t side,
 }
 MMIXDEF size_t mmix_picture_evaluate_scratch(size_t in_width, size_t in_height, size_t side, size_t crop)
 {
-    return mmixi_resize_scratch(mmixi_evaluation(in_height, in_width, side, crop));
+    return mmixi_resize(NULL, NULL, 0, mmixi_evaluation(in_height, in_width, side, crop), NULL);
 }
 MMIXDEF int mmix_picture_evaluate(uint8_t *out, size_t side, size_t crop, mmix_picture in, void *scratch)
 {
-    const mmixi_resizing r = mmixi_evaluation(in.height, in.width, side, crop);
-    if (r.h) mmixi_resize(out, in, r, scratch);
-    return r.h ? 0 : -1;
+    mmixi_resizing r = mmixi_evaluation(in.height, in.width, side, crop);
+    return r.h && mmixi_resize(out, in.rgb, in.width, r, scratch) ? 0 : -1;
 }
 
 /* ---- pixel by pixel --------------------------------------------------------------- */
 
-static unsigned mmixi_luma(const uint8_t *p)
-{
-    return (19595u * p[0] + 38470u * p[1] + 7471u * p[2] + 32768u) >> 16;
-}
+static int mmixi_luma(const uint8_t *p) { return (19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 32768) >> 16; }
+
 MMIXDEF void mmix_picture_flip(uint8_t *rgb, size_t width, size_t height)
 {
     for (; height--; rgb += width * 3)
@@ -13637,95 +13473,77 @@ MMIXDEF void mmix_picture_flip(uint8_t *rgb, size_t width, size_t height)
 }
 MMIXDEF void mmix_picture_grey(uint8_t *rgb, size_t width, size_t height)
 {
-    for (size_t i = 0; i < width * height; i++, rgb += 3) rgb[0] = rgb[1] = rgb[2] = (uint8_t)mmixi_luma(rgb);
+    for (uint8_t *end = rgb + 3 * width * height; rgb < end; rgb += 3) memset(rgb, mmixi_luma(rgb), 3);
 }
 MMIXDEF void mmix_picture_solarise(uint8_t *rgb, size_t width, size_t height, int threshold)
 {
-    for (size_t i = 0; i < width * height * 3; i++)
-        if (rgb[i] >= threshold) rgb[i] = (uint8_t)(255 - rgb[i]);
+    for (uint8_t *end = rgb + 3 * width * height; rgb < end; rgb++)
+        *rgb = (uint8_t)(*rgb >= threshold ? 255 - *rgb : *rgb);
 }
 
 /* Brightness, contrast, saturation: out = z + factor (v - z), truncated to 0 … 255, with z = 0, the picture's
-   mean luma, the pixel's luma (z = -1 here). v - z has 511 values, so the float32 products come from a table. */
-static uint8_t mmixi_blend(int z, float product)
+   mean luma, the pixel's luma. v - z has 511 values, so the float32 products come from a table. */
+static uint8_t mmixi_blended(int z, float product)
 {
-    const float v = (float)z + product;
+    float v = (float)z + product;
     return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)(int)v;
 }
-static void mmixi_blend_all(uint8_t *rgb, size_t pixels, double factor, int z)
+static void mmixi_blend(uint8_t *rgb, size_t pixels, int kind, double factor)
 {
     float table[511], *product = table + 255;
-    uint8_t level[256];
+    uint8_t level[256], *end = rgb + 3 * pixels;
+    uint64_t sum = 0;
+    int z;
     for (int d = -255; d <= 255; d++) product[d] = (float)factor * (float)d;
-    for (int v = 0; z >= 0 && v < 256; v++) level[v] = mmixi_blend(z, product[v - z]);
-    for (uint8_t *p = rgb, *end = z < 0 ? rgb : rgb + 3 * pixels; p < end; p++) *p = level[*p];
-    for (uint8_t *p = rgb, *end = z < 0 ? rgb + 3 * pixels : rgb; p < end; p += 3) {
-        const int luma = (int)mmixi_luma(p);
-        for (int c = 0; c < 3; c++) p[c] = mmixi_blend(luma, product[p[c] - luma]);
+    for (const uint8_t *p = rgb; p < end && kind == MMIX_JITTER_CONTRAST; p += 3) sum += (unsigned)mmixi_luma(p);
+    z = (int)((double)sum / (double)pixels + 0.5);
+    for (int v = 0; v < 256; v++) level[v] = mmixi_blended(z, product[v - z]);
+    if (kind != MMIX_JITTER_SATURATION) for (; rgb < end; rgb++) *rgb = level[*rgb];
+    for (; rgb < end; rgb += 3) {
+        z = mmixi_luma(rgb);
+        for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(z, product[rgb[c] - z]);
     }
 }
 
-/* Hue: to HSV with 8 bits each, H + turn modulo 256, and back. The whole part of 6H/255 tells which of
-   v, v (1 - s), v (1 - s (1 - f)), v (1 - s f) each channel becomes, f is the rest. */
+/* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4 - k, 1)),
+   k = (6H + 5, 3, 1) mod 6 for R, G, B. In integers, g times 255: that is what Pillow's rounding of s and g
+   to float32 comes to, for all H, S, V. */
 static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
 {
-    static const uint8_t sector[6][3] = { { 0, 2, 1 }, { 3, 0, 1 }, { 1, 0, 2 },
-                                          { 1, 3, 0 }, { 2, 1, 0 }, { 0, 1, 3 } };
-    const uint8_t *channel[256];
-    float rest[256], share[256];                   /* by H; by S: S/255 */
-    for (int i = 0; i < 256; i++) {
-        const double sixths = i * 6.0 / 255.0;
-        channel[i] = sector[(int)sixths % 6];
-        rest[i] = (float)(sixths - (int)sixths);
-        share[i] = (float)(i / 255.0);
+    uint8_t share[256][3];                         /* g; by H */
+    for (int i = 0; i < 768; i++) {
+        int k = (6 * (i / 3) + 255 * (5 - 2 * (i % 3))) % 1530, least = k < 510 ? k : 1020 - k;
+        share[i / 3][i % 3] = (uint8_t)(least < 0 ? 0 : least < 255 ? least : 255);
     }
-    for (uint8_t *p = rgb; p < rgb + pixels * 3; p += 3) {
-        const int high = (int)mmixi_max(mmixi_max(p[0], p[1]), p[2]),
-            low = (int)mmixi_min(mmixi_min(p[0], p[1]), p[2]);
-        const float range = (float)(high - low);
-        double to_r, to_g, to_b;
-        uint8_t level[4];
-        float h, f, s;
-        unsigned H;
+    for (uint8_t *end = rgb + 3 * pixels; rgb < end; rgb += 3) {
+        int high = (int)mmixi_max(mmixi_max(rgb[0], rgb[1]), rgb[2]),
+            low = (int)mmixi_min(mmixi_min(rgb[0], rgb[1]), rgb[2]), top = rgb[0] == high ? 0 : rgb[1] == high ? 1 : 2;
+        float range = (float)(high - low);
+        const uint8_t *g;
+        float h;
+        int S;
         if (high == low) continue;                 /* grey has no hue */
-        to_r = (double)((float)(high - p[0]) / range);
-        to_g = (double)((float)(high - p[1]) / range);
-        to_b = (double)((float)(high - p[2]) / range);
-        h = (float)(p[0] == high ? to_b - to_g : p[1] == high ? 2 + to_r - to_b : 4 + to_g - to_r);
+        h = (float)(2 * top + (double)((float)(high - rgb[top ? top - 1 : 2]) / range)
+                    - (double)((float)(high - rgb[top < 2 ? top + 1 : 0]) / range));
         h = (float)(h / 6.0 + 1.0 - (h >= 0 ? 1.0 : 0.0));
-        H = ((unsigned)(int)(h * 255.0) + turn) & 255;
-        f = rest[H];
-        s = share[(int)(range / (float)high * 255.0)];
-        level[0] = (uint8_t)high;
-        level[1] = (uint8_t)(int)(high * (1.0 - (double)s) + 0.5);
-        level[2] = (uint8_t)(int)(high * (1.0 - (double)s * (1.0 - (double)f)) + 0.5);
-        level[3] = (uint8_t)(int)(high * (1.0 - (double)(s * f)) + 0.5);
-        p[0] = level[channel[H][0]];
-        p[1] = level[channel[H][1]];
-        p[2] = level[channel[H][2]];
+        g = share[((unsigned)(int)(h * 255.0) + turn) & 255];
+        S = (int)(range / (float)high * 255.0);
+        for (int c = 0; c < 3; c++) rgb[c] = (uint8_t)((high * (65025 - S * g[c]) + 32512) / 65025);
     }
 }
 
 MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const int *order,
                                 const double *factors, size_t n)
 {
-    const size_t pixels = width * height;
     if (!mmixi_sides_ok(width, height)) return -1;
     for (size_t i = 0; i < n; i++) {
-        const int hue = order[i] == MMIX_JITTER_HUE;
+        int hue = order[i] == MMIX_JITTER_HUE;
         if (order[i] < MMIX_JITTER_BRIGHTNESS || order[i] > MMIX_JITTER_HUE
             || !(factors[i] >= (hue ? -0.5 : 0) && factors[i] <= (hue ? 0.5 : 1000))) return -1;
     }
-    for (size_t i = 0; i < n; i++) {
-        uint64_t sum = 0;
-        int z = order[i] == MMIX_JITTER_SATURATION ? -1 : 0;
-        if (order[i] == MMIX_JITTER_CONTRAST) {
-            for (size_t j = 0; j < pixels; j++) sum += mmixi_luma(rgb + 3 * j);
-            z = (int)((double)sum / (double)pixels + 0.5);
-        }
-        if (order[i] == MMIX_JITTER_HUE) mmixi_hue(rgb, pixels, (unsigned)(int)(255 * factors[i]) & 255);
-        else mmixi_blend_all(rgb, pixels, factors[i], z);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (order[i] == MMIX_JITTER_HUE) mmixi_hue(rgb, width * height, (unsigned)(int)(255 * factors[i]) & 255);
+        else mmixi_blend(rgb, width * height, order[i], factors[i]);
     return 0;
 }
 
@@ -13737,8 +13555,8 @@ MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const
 /* One box over n pixels of paired lines; beyond the ends stands the last pixel. */
 static void mmixi_blur_box(uint64_t *out, const uint64_t *in, size_t n, size_t R, uint64_t w, uint64_t e)
 {
-    const uint64_t half = ((uint64_t)1 << 23) + ((uint64_t)1 << 55), levels = 255 + ((uint64_t)255 << 32);
-    const size_t last = n - 1;
+    uint64_t half = ((uint64_t)1 << 23) + ((uint64_t)1 << 55), levels = 255 + ((uint64_t)255 << 32);
+    size_t last = n - 1;
     uint64_t sum[3] = { 0, 0, 0 };                 /* of the pixels x-R-1 … x+R-1 */
     for (size_t k = 0; k < 6 * R + 3; k++)
         sum[k % 3] += in[3 * mmixi_min(k / 3 > R ? k / 3 - R - 1 : 0, last) + k % 3];
@@ -13757,20 +13575,17 @@ MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 }
 MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double sigma, void *scratch)
 {
-    const float variance = (float)sigma * (float)sigma / 3;
-    float l, r;
+    float variance = (float)sigma * (float)sigma / 3, l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
+        r = l + (2 * l + 1) * (l * (l + 1) - 3 * variance) / (6 * (variance - (l + 1) * (l + 1)));
     uint32_t w, e;
     size_t R;
     if (!mmixi_sides_ok(width, height) || !(sigma >= 0 && sigma <= 1000)) return -1;
-    l = (float)floor(((float)sqrt(12.0 * (double)variance + 1) - 1) / 2);
-    r = (2 * l + 1) * (l * (l + 1) - 3 * variance);
-    r = l + r / (6 * (variance - (l + 1) * (l + 1)));
     R = (size_t)r;
     w = (uint32_t)(16777216.0f / (2 * r + 1));
     e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
     for (int columns = 0; columns < 2; columns++) {
-        const size_t n = columns ? height : width, lines = columns ? width : height,
-            step = 3 * (columns ? width : 1), next = 3 * (columns ? 1 : width);
+        size_t n = columns ? height : width, lines = columns ? width : height, step = columns ? 3 * width : 3,
+            next = columns ? 3 : 3 * width;
         uint64_t *a = (uint64_t *)scratch, *b = a + 3 * n;
         for (size_t i = 0; i < lines; i += 2) {    /* the last line of an odd number goes with itself */
             uint8_t *p = rgb + i * next, *q = i + 1 < lines ? p + next : p;
@@ -13778,7 +13593,12 @@ MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double 
             mmixi_blur_box(b, a, n, R, w, e);
             mmixi_blur_box(a, b, n, R, w, e);
             mmixi_blur_box(b, a, n, R, w, e);
-            mmixi_unpair(p, q, step, b, n);
+            for (size_t x = 0; x < 3 * n; x += 3, p += step, q += step)
+                for (size_t c = 0; c < 3; c++) {
+                    uint64_t both = b[x + c];
+                    p[c] = (uint8_t)both;
+                    q[c] = (uint8_t)(both >> 32);
+                }
         }
     }
     return 0;
@@ -13790,26 +13610,23 @@ static int mmixi_deviation_ok(const double *d) { return fabs(d[0]) > 0 && fabs(d
 MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation)
 {
-    const mmix_augment imagenet = mmix_augment_dino();
-    const size_t count = in.width * in.height;
-    mmix_real of[3][256];                          /* 768 divisions instead of one a sample */
+    mmix_augment imagenet = mmix_augment_dino();
+    size_t count = in.width * in.height;
     if (!mean) mean = imagenet.mean;
     if (!deviation) deviation = imagenet.deviation;
     if (!mmixi_sides_ok(in.width, in.height) || !mmixi_deviation_ok(deviation)) return -1;
-    for (int c = 0; c < 3; c++)
-        for (int v = 0; v < 256; v++) of[c][v] = (mmix_real)((v / 255.0 - mean[c]) / deviation[c]);
-    for (size_t i = 0; i < count; i++, in.rgb += 3) {
-        out[i] = of[0][in.rgb[0]];
-        out[count + i] = of[1][in.rgb[1]];
-        out[2 * count + i] = of[2][in.rgb[2]];
+    for (int c = 0; c < 3; c++) {
+        mmix_real of[256];                         /* 256 divisions instead of one a sample */
+        for (int v = 0; v < 256; v++) of[v] = (mmix_real)((v / 255.0 - mean[c]) / deviation[c]);
+        for (size_t i = 0; i < count; i++) *out++ = of[in.rgb[3 * i + (size_t)c]];
     }
     return 0;
 }
 
 static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, const uint8_t *rgb, mmixi_resizing r)
 {
-    const mmix_picture in = { rgb, r.from.width, r.from.height };
-    const size_t bytes = rgb ? mmixi_resize_scratch(r) : 0;
+    mmix_picture in = { rgb, r.from.width, r.from.height };
+    size_t bytes = rgb ? mmixi_resize(NULL, NULL, 0, r, NULL) : 0;
     mmix_picture out = { NULL, r.to.width, r.to.height };
     mmix_tensor *image;
     mmix_mark mark;
@@ -13825,20 +13642,20 @@ static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, const uint8_t *rgb
     mark = mmix_mark_here(m);
     out.rgb = pixels = (uint8_t *)mmixi_step(m, bytes);
     if (!image || !pixels) return NULL;
-    mmixi_resize(pixels, in, r, pixels + mmixi_window_bytes(r.to));
+    mmixi_resize(pixels, rgb, in.width, r, pixels + mmixi_window_bytes(r.to));
     mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
 }
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
 {
-    const size_t side = size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
+    size_t side = size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
     return mmixi_image(m, "mmix_image", rgb, mmixi_evaluation(height, width, side, size));
 }
 MMIXDEF mmix_tensor *mmix_image_whole(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
                                       size_t to_width, size_t to_height)
 {
-    const mmix_box whole = { 0, 0, height, width };
+    mmix_box whole = { 0, 0, height, width };
     return mmixi_image(m, "mmix_image_whole", rgb, mmixi_resizing_of(whole, to_height, to_width));
 }
 
@@ -13867,13 +13684,14 @@ typedef struct mmixi_draws { const mmix_ctx *m; uint64_t step; size_t image, cro
 
 static double mmixi_draw(const mmixi_draws *d, int which, double low, double high)
 {
-    const uint64_t element = (uint64_t)d->image << 24 | (uint64_t)d->crop << 8 | (uint64_t)which;
+    uint64_t element = (uint64_t)d->image << 24 | (uint64_t)d->crop << 8 | (uint64_t)which;
     return low + (high - low) * mmix_random_uniform(d->m, MMIXI_RANDOM_AUGMENT, d->step, element);
 }
 static size_t mmixi_draw_below(const mmixi_draws *d, int which, size_t n)
 {
     return mmixi_min((size_t)mmixi_draw(d, which, 0, (double)n), n - 1);
 }
+
 static int mmixi_chance(const mmixi_draws *d, int which, double probability)
 {
     return mmixi_draw(d, which, 0, 1) < probability;
@@ -13882,70 +13700,62 @@ static int mmixi_chance(const mmixi_draws *d, int which, double probability)
 MMIXDEF mmix_box mmix_augment_box(const mmix_ctx *m, const mmix_augment *config, size_t width, size_t height,
                                   uint64_t step, size_t image, size_t crop)
 {
-    const mmixi_draws d = { m, step, image, crop };
+    mmixi_draws d = { m, step, image, crop };
     const double *scale = crop < 2 ? config->global_scale : config->local_scale, *aspect = config->aspect;
-    const double all_w = (double)width, all_h = (double)height;
-    double w = all_w, h = all_h;
-    mmix_box box = { 0, 0, 0, 0 };
-    for (int i = MMIXI_DRAW_BOX; i < MMIXI_DRAW_BOX + 40; i += 4) {
-        const double area = all_w * all_h * mmixi_draw(&d, i, scale[0], scale[1]),
-            ratio = mmixi_exp(mmixi_draw(&d, i + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
+    double all_w = (double)width, all_h = (double)height;
+    double w = 0, h = 0;
+    mmix_box box;
+    int at = MMIXI_DRAW_BOX;
+    for (; at < MMIXI_DRAW_FLIP; at += 4) {
+        double area = all_w * all_h * mmixi_draw(&d, at, scale[0], scale[1]),
+            ratio = mmixi_exp(mmixi_draw(&d, at + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
         w = rint(sqrt(area * ratio));
         h = rint(sqrt(area / ratio));
-        if (!(w >= 1 && w <= all_w && h >= 1 && h <= all_h)) continue;
-        box.height = (size_t)h;
-        box.width = (size_t)w;
-        box.top = mmixi_draw_below(&d, i + 2, height - box.height + 1);
-        box.left = mmixi_draw_below(&d, i + 3, width - box.width + 1);
-        return box;
+        if (w >= 1 && w <= all_w && h >= 1 && h <= all_h) break;
     }
-    w = all_w;
-    h = all_h;
-    if (w / h < aspect[0]) h = rint(w / aspect[0]);
-    else if (w / h > aspect[1]) w = rint(h * aspect[1]);
+    if (at == MMIXI_DRAW_FLIP) {
+        w = all_w / all_h > aspect[1] ? rint(all_h * aspect[1]) : all_w;
+        h = all_w / all_h < aspect[0] ? rint(all_w / aspect[0]) : all_h;
+    }
     box.height = (size_t)fmax(h, 1);
     box.width = (size_t)fmax(w, 1);
-    box.top = (height - box.height) / 2;
-    box.left = (width - box.width) / 2;
+    box.top = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(&d, at + 2, height - box.height + 1) : (height - box.height) / 2;
+    box.left = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(&d, at + 3, width - box.width + 1) : (width - box.width) / 2;
     return box;
 }
 
 static void mmixi_augment_jitter(uint8_t *rgb, size_t s, const mmix_augment *config, const mmixi_draws *d)
 {
-    const double strength[4] = { config->brightness, config->contrast, config->saturation, config->hue };
+    double strength[4] = { config->brightness, config->contrast, config->saturation, config->hue };
     int order[4] = { 0, 1, 2, 3 };
     double factors[4];
-    for (size_t i = 3; i > 0; i--) {               /* Fisher and Yates */
-        const size_t j = mmixi_draw_below(d, MMIXI_DRAW_ORDER + (int)i, i + 1);
-        const int swap = order[i];
-        order[i] = order[j];
-        order[j] = swap;
-    }
-    for (int i = 0; i < 4; i++) {
-        const int hue = order[i] == MMIX_JITTER_HUE;
-        const double x = strength[order[i]], low = hue ? -x : fmax(1 - x, 0);
-        factors[i] = mmixi_draw(d, MMIXI_DRAW_FACTOR + order[i], low, hue ? x : 1 + x);
+    for (size_t i = 4; i-- > 0;) {                 /* Fisher and Yates, from the last on */
+        size_t j = mmixi_draw_below(d, MMIXI_DRAW_ORDER + (int)i, i + 1);
+        int kind = order[j], hue = kind == MMIX_JITTER_HUE;
+        double x = strength[kind];
+        order[j] = order[i];
+        order[i] = kind;
+        factors[i] = mmixi_draw(d, MMIXI_DRAW_FACTOR + kind, hue ? -x : fmax(1 - x, 0), hue ? x : 1 + x);
     }
     mmix_picture_jitter(rgb, s, s, order, factors, 4);
 }
 MMIXDEF size_t mmix_augment_crop_scratch(const mmix_augment *config, size_t width, size_t height)
 {
-    const size_t s = config->global_size, t = config->local_count ? config->local_size : s;
-    const mmix_box all = { 0, 0, height, width };
-    const size_t global = mmix_picture_resize_scratch(all, s, s), local = mmix_picture_resize_scratch(all, t, t);
+    size_t s = config->global_size, t = config->local_count ? config->local_size : s;
+    mmix_box all = { 0, 0, height, width };
+    size_t global = mmix_picture_resize_scratch(all, s, s), local = mmix_picture_resize_scratch(all, t, t);
     return global && local ? mmixi_max(global, local) : 0;
 }
 MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augment *config,
                               mmix_picture picture, uint64_t step, size_t image, size_t crop, void *scratch)
 {
-    const mmixi_draws d = { m, step, image, crop };
-    const size_t s = crop < 2 ? config->global_size : config->local_size, kind = mmixi_min(crop, 2);
+    mmixi_draws d = { m, step, image, crop };
+    size_t s = crop < 2 ? config->global_size : config->local_size, kind = mmixi_min(crop, 2);
     uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8);   /* blur: 48 s, resize: 56 s */
-    const mmix_picture done = { rgb, s, s };
-    mmix_box box;
+    mmix_picture done = { rgb, s, s };
     if (!picture.rgb || !mmixi_sides_ok(picture.width, picture.height) || !mmixi_sides_ok(s, s)) return -1;
-    box = mmix_augment_box(m, config, picture.width, picture.height, step, image, crop);
-    mmixi_resize(rgb, picture, mmixi_resizing_of(box, s, s), more);
+    mmixi_resize(rgb, picture.rgb, picture.width, mmixi_resizing_of(mmix_augment_box(m, config, picture.width, picture.height, step, image,
+                                                                  crop), s, s), more);
     if (mmixi_chance(&d, MMIXI_DRAW_FLIP, config->flip)) mmix_picture_flip(rgb, s, s);
     if (mmixi_chance(&d, MMIXI_DRAW_JITTER, config->jitter)) mmixi_augment_jitter(rgb, s, config, &d);
     if (mmixi_chance(&d, MMIXI_DRAW_GREY, config->grey)) mmix_picture_grey(rgb, s, s);
@@ -13955,32 +13765,28 @@ MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augm
     return mmix_picture_normalise(out, done, config->mean, config->deviation);
 }
 
-/* The doubles of a config in their order, each from low to high; two are a range. */
-static int mmixi_augment_check(mmix_ctx *m, const mmix_augment *a)
+/* The sizes of a config, then its doubles in their order, each from low to high; two are a range. */
+static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
     static const struct { char name[56]; size_t n; double low, high; } limits[] = {
+        { "global_size", 1, 1, MMIXI_SIDE_MAX }, { "local_size", 1, 1, MMIXI_SIDE_MAX }, { "local_count", 1, 0, 65533 },
         { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 }, { "aspect", 2, 1e-6, 1e6 },
         { "a probability (flip, jitter, grey, blur, solarise)", 9, 0, 1 },
         { "brightness, contrast or saturation", 3, 0, 999 }, { "hue", 1, 0, 0.5 }, { "sigma", 2, 0, 1000 },
         { "mean", 3, -FLT_MAX, FLT_MAX }, { "deviation", 3, -FLT_MAX, FLT_MAX }
     };
-    const mmixi_limit sizes[] = {
-        { "global_size", (double)a->global_size, 1, MMIXI_SIDE_MAX },
-        { "local_size", a->local_count ? (double)a->local_size : 1, 1, MMIXI_SIDE_MAX },
-        { "local_count", (double)a->local_count, 0, 65533 }
-    };
-    double x[27], *at = x;
-    if (mmixi_limits_check(m, "mmix_augment_batch", sizes, 3)) return -1;
-    memcpy(x, (const char *)a + offsetof(mmix_augment, global_scale), sizeof x);
-    if (!a->local_count) memcpy(x + 2, x, 2 * sizeof *x);      /* the local scale counts for nothing */
+    double x[30] = { (double)a->global_size, (double)a->local_size, (double)a->local_count }, *at = x;
+    memcpy(x + 3, (const char *)a + offsetof(mmix_augment, global_scale), 27 * sizeof *x);
+    if (!a->local_count) {                         /* then size and scale count for nothing */
+        x[1] = 1;
+        memcpy(x + 5, x + 3, 2 * sizeof *x);
+    }
     for (size_t k = 0; k < sizeof limits / sizeof *limits; at += limits[k++].n)
-        for (size_t i = 0; i < limits[k].n; i++) {
-            const mmixi_limit l = { limits[k].name, at[i], i && limits[k].n == 2 ? *at : limits[k].low,
-                                    limits[k].high };
-            if (mmixi_limits_check(m, "mmix_augment_batch", &l, 1)) return -1;
-        }
+        for (size_t i = 0; i < limits[k].n; i++)
+            if (mmixi_within(m, who, limits[k].name, at[i], i && limits[k].n == 2 ? *at : limits[k].low, limits[k].high))
+                return -1;
     return mmixi_deviation_ok(a->deviation) ? 0
-        : mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: a deviation is 0, expected another number");
+        : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
 }
 
 typedef struct mmixi_augment_job {
@@ -13997,47 +13803,44 @@ typedef struct mmixi_augment_job {
 static void mmixi_augment_task(void *arg, size_t i, size_t lane)
 {
     const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
-    const size_t b = i % j->B, local = i >= 2 * j->B, row = i - local * 2 * j->B;
+    size_t b = i % j->B, local = i >= 2 * j->B, row = i - local * 2 * j->B;
     mmix_augment_crop(j->m, mmix_data(j->out[local]) + row * j->out[local]->stride[0], j->config,
                       j->pictures[j->index ? j->index[b] : b], j->step, b, i / j->B, j->scratch + lane * j->bytes);
 }
-
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
                                mmix_tensor *local)
 {
+    const char *who = "mmix_augment_batch";
     mmixi_augment_job job = { m, config, pictures, index, B, 0, step, { global, local }, NULL };
     size_t width = 1, height = 1;
     mmix_mark mark;
-    if (mmix_error(m)) return -1;
-    if (!config || !pictures || !B || (uint64_t)B >> 40)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: expected a config and 1 to 2^40 - 1 "
-                         "pictures, found %.0f%s", (double)B, config && pictures ? "" : " and NULL");
-    if (mmixi_augment_check(m, config)) return -1;
+    if (!mmixi_given(m, who, "*config, *pictures", config, pictures)
+        || mmixi_within(m, who, "the number of pictures", (double)B, 1, 1099511627775.0)
+        || mmixi_augment_check(m, who, config)) return -1;
     for (size_t b = 0; b < B; b++) {
-        const size_t i = index ? index[b] : b;
-        const mmix_picture *p = &pictures[i];
-        if (!p->rgb || !mmixi_sides_ok(p->width, p->height))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: picture %.0f: expected sides of 1 "
-                             "to 2^24, found %.0f x %.0f%s", (double)i, (double)p->width, (double)p->height,
-                             p->rgb ? "" : " at NULL");
-        width = mmixi_max(width, p->width);
-        height = mmixi_max(height, p->height);
+        size_t i = index ? index[b] : b;
+        mmix_picture p = pictures[i];
+        if (!p.rgb || !mmixi_sides_ok(p.width, p.height))
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24, found %.0f x %.0f%s",
+                             who, (double)i, (double)p.width, (double)p.height, p.rgb ? "" : " at NULL");
+        width = mmixi_max(width, p.width);
+        height = mmixi_max(height, p.height);
     }
     for (int k = 0; k < (config->local_count ? 2 : 1); k++) {
         const mmix_tensor *out = job.out[k];
         mmixi_dims d;
         d.B = k ? config->local_count * B : 2 * B;
         d.S = k ? config->local_size : config->global_size;
-        if (!mmixi_expect(m, "mmix_augment_batch", &d, k ? "+local B3SS" : "+global B3SS", out)) return -1;
+        if (!mmixi_expect(m, who, &d, k ? "+local B3SS" : "+global B3SS", out)) return -1;
         if (out->stride[2] != d.S || out->stride[1] != d.S * d.S)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_augment_batch: %s: expected each crop contiguous, "
-                             "found another layout", k ? "local" : "global");
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another layout", who,
+                             k ? "local" : "global");
     }
     job.bytes = mmix_augment_crop_scratch(config, width, height);
     if (!job.bytes)
-        return mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_augment_batch: pictures of %.0f x %.0f are too large for "
-                         "this machine", (double)width, (double)height);
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: pictures of %.0f x %.0f are too large for this machine", who,
+                         (double)width, (double)height);
     job.bytes = mmixi_round_up(job.bytes, 64);     /* lanes on cache lines of their own, aligned for double */
     mark = mmix_mark_here(m);
     job.scratch = (char *)mmixi_step_array(m, job.bytes, mmixi_lanes(m), 1);

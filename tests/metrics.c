@@ -527,7 +527,7 @@ static void test_pca(mmix_ctx *m)
     CHECK(mmix_pca(m, x, 4, 10, 2, &r) == 0 && close_to(r.variance[0], 0, 0) && close_to(r.projection[0], 0, 0));
 
     FAILS(m, mmix_pca(m, x, 1, 10, 1, &r), "x is (1, 10)");
-    FAILS(m, mmix_pca(m, x, 5, 10, 11, &r), "k is 11, expected 1 to the width 10");
+    FAILS(m, mmix_pca(m, x, 5, 10, 11, &r), "k is 11, expected 1 to 10");
     FAILS(m, mmix_pca(m, x, 5, 10, 0, &r), "k is 0");
     FAILS(m, mmix_pca(m, NULL, 5, 10, 1, &r), "x is NULL");
     x[3] = (mmix_real)HUGE_VAL;
