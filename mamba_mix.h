@@ -10441,21 +10441,22 @@ static void mmixi_layout_fill(mmixi_layout *a, size_t axes, size_t *next)
         i++;
     }
 }
-/* For the sequences of d (B, L). `next`: NULL, or positions have three axes, of which it is the first and then what
-   comes next. 0, or -1. */
-static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout, mmixi_dims *d,
-                              size_t *next)
+/* For what `spec` says of x (B, L, …) and a residual. `next`: NULL, or positions have three axes, of which it is the
+   first and then what comes next. 0, or -1. */
+static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout, const char *spec,
+                              const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
 {
-    size_t shape[2] = { 3, d->L }, axes;
+    size_t shape[2] = { 3, 0 }, axes;
+    mmixi_dims d;
     memset(a, 0, sizeof *a);
     if (layout) a->of = *layout;
-    a->B = d->B;
-    a->L = d->L;
     axes = next || mmix_ndim(a->of.positions) == 2 ? 3 : 1;
-    if (a->of.state) a->seen = mmix_state_tokens(a->of.state, a->of.slot);
-    if (mmixi_within(m, who, "the number of tokens", (double)d->L, 1, INT32_MAX)
-        || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d->L)
-        || !mmixi_expect(m, who, d, axes == 3 ? "+positions?:i32 3L" : "+positions?:i32 L", a->of.positions)) return -1;
+    if (!mmixi_expect(m, who, &d, spec, x, residual)
+        || !mmixi_expect(m, who, &d, axes == 3 ? "+positions?:i32 3L" : "+positions?:i32 L", a->of.positions)
+        || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
+        || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
+    a->B = d.B;
+    a->L = shape[1] = d.L;
     for (int k = 0; k < MMIXI_KINDS; k++) {
         a->position[k] = mmix_new(m, MMIX_DTYPE_I32, axes == 3 ? 2 : 1, axes == 3 ? shape : &a->L);
         a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
@@ -10466,6 +10467,7 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
     if (!a->runs) return -1;
     a->runs->shape[0] = a->B;                    /* the same for each sequence */
     a->runs->stride[0] = 0;
+    if (a->of.state) a->seen = mmix_state_tokens(a->of.state, a->of.slot);
     shape[0] = a->seen;
     mmixi_layout_fill(a, axes, next ? next : shape);
     for (int k = 0; k < MMIXI_KINDS; k++) {
@@ -10474,14 +10476,6 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
     }
     a->of.positions = a->position[MMIXI_KIND_ALL];
     return 0;
-}
-/* The same for x (B, L, D) and a residual of a caller, which are checked first. */
-static int mmixi_layout_of(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                           const mmix_tensor *x, const mmix_tensor *residual)
-{
-    mmixi_dims d;
-    return mmixi_expect(m, who, &d, "x BLD, residual? BLD", x, residual)
-        ? mmixi_layout_begin(m, who, a, layout, &d, NULL) : -1;
 }
 /* The tokens in the order in which a layer visits them, or the inverse of that. */
 static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t layer, int inverse)
@@ -10560,21 +10554,23 @@ static mmix_tensor *mmixi_units(mmix_ctx *m, const mmix_projections *p, const mm
         mmix_data(v)[i] = (mmix_real)mmix_data_i32(list)[i / p->kv_heads % v->shape[1]];
     return v;
 }
-enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };   /* a sequence by itself; or what the slot, or the one after it, carries goes on */
+/* A sequence by itself, or one that goes on from what the call's slot, or the one after it, carries. */
+enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };
+static const int mmixi_heads_swapped[4] = { 0, 2, 1, 3 };
 /* What a mixer brings to its tokens: (B, n, H, P), in the plain form (B, n, H, L). */
 static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmixi_layout *a, int slot)
 {
-    const mmix_tensor *M = a->plain ? mmix_mix_matrix(m, x) : NULL;
-    const size_t H = mmix_shape(M, 1), n = mmix_shape(M, 2);
-    mmix_tensor *y;
+    mmix_tensor *M, *y;
+    size_t H, n;
     if (slot && a->of.state) return mmix_mix_step(m, x, a->of.state, a->of.slot + (slot == MMIXI_NEXT_SLOT));
     if (!a->plain) return mmix_mix(m, x);
+    M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_heads_swapped);                             /* (B, n, H, n) */
+    H = mmix_shape(M, 2);
+    n = mmix_shape(M, 3);
     y = mmix_fill(mmix_new4(m, mmix_shape(M, 0), n, H, a->L), 0);
-    for (size_t i = 0; y && i < mmix_count(M); i++) {
-        const size_t j = i % n, r = i / n % n, h = i / n / n % H, b = i / n / n / H;
-        const mmix_heads unit = mmixi_heads_of(x->v, mmix_data(x->v), H);
-        mmix_data(y)[((b * n + r) * H + h) * a->L + (size_t)*mmixi_at(&unit, b, j, h)] = mmix_data(M)[i];
-    }
+    for (size_t i = 0; y && i < mmix_count(M); i++)
+        mmix_data(y)[i / n * a->L + (size_t)mmix_data(x->v)[i / n / H / n * x->v->stride[0] + i % n * x->v->stride[1]]]
+            = mmix_data(M)[i];
     return y;
 }
 /* What is projected of that and added to base; in the plain form as it is. */
@@ -10616,7 +10612,7 @@ MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *
                                            const mmix_layout *layout)
 {
     mmixi_layout a;
-    return mmixi_layout_of(m, "mmix_causal_attention", &a, layout, x, residual) ? NULL
+    return mmixi_layout_begin(m, "mmix_causal_attention", &a, layout, "x BLD, residual? BLD", x, residual, NULL) ? NULL
         : mmixi_causal(m, layer, x, residual, rope, &a);
 }
 
@@ -10629,20 +10625,23 @@ static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size
 {
     const mmixi_kernels *k = c->m->k;
     const size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
+    const mmix_real *x[2] = { mmix_data(c->in[0]), mmix_data(c->in[1]) }, *z = mmix_data(c->in[2]);
     const int sum = c->size[1] == MMIX_FUSE_SUM;
     (void)lane;
     for (size_t i = begin * H; i < end * H; i++) {
-        const size_t t = i / H % L, r = t - c->size[0], j = (i / H / L * n + r) * H + i % H;     /* j: of b and z */
-        const int inside = mmix_data_i32(c->in[3])[t] % 2;                   /* before `first` r wraps round */
-        const mmix_real g = !inside || sum ? 1 : !c->in[2] ? (mmix_real)0.5
-            : 1 / (1 + mmixi_exp_real(-mmix_data(c->in[2])[j])), share[2] = { g, inside && sum ? 1 : 1 - g },
-            *x[2] = { mmix_data(c->in[0]) + i * P, mmix_data(c->in[1]) + j * P }, *dy = c->dy[0] ? c->dy[0] + i * P : NULL;
-        for (int d = 0; d < 1 + (r < n); d++) {
-            if (!dy) (d ? k->axpy : k->scale)(P, share[d], x[d], mmix_data(c->out[0]) + i * P);
-            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + (d ? j : i) * P);
+        const size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
+            j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
+        mmix_real share[2] = { 1, 0 };
+        if (mmix_data_i32(c->in[3])[t] % 2) {
+            share[0] = sum ? 1 : z ? 1 / (1 + mmixi_exp_real(-z[j])) : (mmix_real)0.5;
+            share[1] = sum ? 1 : 1 - share[0];
         }
+        for (int d = 0; d < 1 + (r < n); d++)
+            if (!c->dy[0]) (d ? k->axpy : k->scale)(P, share[d], x[d] + at[d], mmix_data(c->out[0]) + i * P);
+            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], c->dy[0] + i * P, c->dx[d] + at[d]);
         if (r < n && c->dx[2])
-            c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0) + g * (1 - g) * (k->dot(P, dy, x[0]) - k->dot(P, dy, x[1]));
+            c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0) + share[0] * share[1]
+                * (k->dot(P, c->dy[0] + i * P, x[0] + i * P) - k->dot(P, c->dy[0] + i * P, x[1] + j * P));
     }
 }
 static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
@@ -10725,11 +10724,12 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 /* The windows of a span, shifted in some layers. */
 static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *mixer)
 {
-    static const size_t image[3] = { 1, 16, 16 }, video[3] = { 16, 4, 4 };
     const size_t period = w->options.shift_period ? w->options.shift_period : 2;
     size_t window[3];
-    for (int k = 0; k < 3; k++)
-        window[k] = w->options.window[k] ? w->options.window[k] : s->grid[0] == 1 ? image[k] : video[k];
+    for (int k = 0; k < 3; k++) {
+        const size_t usual = s->grid[0] == 1 ? k ? 16 : 1 : k ? 4 : 16;
+        window[k] = w->options.window[k] ? w->options.window[k] : usual;
+    }
     mmix_mixer_windows(mixer, 3, s->grid, window, w->index % period >= period / 2);
 }
 /* Tokens from `first` on as B sequences of n: (B, n, ·, ·). */
@@ -10772,15 +10772,15 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix
         : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1, 1,
                              w->options.text_window);
     const size_t before = mmix_shape(places, 1) - n;
+    mmix_real *place = mmix_data(places);
     mixer->mask = MMIX_MASK_BAND;
     mixer->left = w->options.text_window - 1;
     mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
-    for (size_t i = 0, low = 0; i < n; i++) {                        /* low: the first that i sees */
-        mmix_real *place = mmix_data(places) + before;
-        place[i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
-        while ((double)place[i] - (double)mmix_data(places)[low] >= (double)w->options.text_window) low++;
-        mmix_data_i32(mixer->lefts)[i] = (int32_t)(before + i - low);
+    for (size_t i = before, low = 0; i < before + n; i++) {                      /* low: the first that i sees */
+        place[i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i - before]);
+        while (place[i] - place[low] >= (mmix_real)w->options.text_window) low++;
+        mmix_data_i32(mixer->lefts)[i - before] = (int32_t)(i - low);
     }
     return mmixi_mix_on(m, mixer, a, MMIXI_NEXT_SLOT);
 }
@@ -10824,7 +10824,7 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
     if (both && !gate && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
     if (!y) y = mmix_fill(mmixi_like(m, "mmix_mmate", x), 0);
     if (branches != MMIX_BRANCH_FLEX) y = mmixi_swin(m, layer, x, y, gate ? flex : NULL, a);
-    if (y && a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;     /* a scan has done it already */
+    if (a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;      /* a scan has done it already */
     return y;
 }
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
@@ -10835,27 +10835,26 @@ MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
     const int record = m->recording;
     mmixi_layout a;
     mmix_tensor *y = NULL;
-    if (state && !mmixi_slot_check(m, who, state, layout->slot)) return NULL;
-    if (state && !mmixi_slot_check(m, who, state, layout->slot + 1)) return NULL;
+    if (state && (!mmixi_slot_check(m, who, state, layout->slot)
+                  || !mmixi_slot_check(m, who, state, layout->slot + 1))) return NULL;
     if (state) mmix_record(m, 0);
-    if (!mmixi_layout_of(m, who, &a, layout, x, residual)) y = mmixi_mmate(m, layer, x, residual, &a);
+    if (!mmixi_layout_begin(m, who, &a, layout, "x BLD, residual? BLD", x, residual, NULL)) y = mmixi_mmate(m, layer, x, residual, &a);
     mmix_record(m, record);
     return y;
 }
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout)
 {
-    static const int heads_first[4] = { 0, 2, 1, 3 };
     const int swin = layer->options.branches == MMIX_BRANCH_SWIN, record = mmix_record(m, 0);
     const size_t H = (swin ? &layer->swin : &layer->flex)->heads;
     mmix_tensor *M = NULL;
     mmixi_layout a;
     if ((layout && (layout->state || layout->initial_state)) || (!swin && layer->conv_weight))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate_matrix: with a state or a convolution y is not M v");
-    if (!mmixi_layout_of(m, "mmix_mmate_matrix", &a, layout, x, NULL)) {
+    if (!mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD, residual? BLD", x, NULL, NULL)) {
         a.plain = 1;
         M = mmixi_mmate(m, layer, x, mmix_fill(mmix_new3(m, a.B, a.L, H * a.L), 0), &a);
-        M = mmix_permute(m, mmixi_as(m, M, 4, a.B, a.L, H, a.L), heads_first);
+        M = mmix_permute(m, mmixi_as(m, M, 4, a.B, a.L, H, a.L), mmixi_heads_swapped);
     }
     mmix_record(m, record);
     return M;
@@ -11066,52 +11065,22 @@ static mmix_tensor *mmixi_decoder_tokens(mmix_ctx *m, const char *who, const mmi
 }
 /* The tokens' features (B, L, D). */
 static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
-                                        const mmix_sequence *q, mmixi_dims *size)
+                                        const mmix_sequence *q)
 {
     const mmix_decoder *d = s->d;
     mmix_tensor *x, *grid = s->a.list[MMIXI_KIND_GRID], *other = s->a.list[MMIXI_KIND_OTHER];
+    mmixi_dims size;
     if (!q->media) return mmixi_decoder_tokens(m, who, s, q, MMIXI_KIND_ALL);
-    size->N = mmix_count(grid);
-    size->F = d->config.media;
-    if (!size->F || !grid)
+    size.B = s->a.B;
+    size.N = mmix_count(grid);
+    size.F = d->config.media;
+    if (!size.F || !grid)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: media for a decoder with features of width %.0f and %.0f spans", who,
-                  (double)size->F, (double)q->n_spans);
-    if (!mmixi_expect(m, who, size, "+media BNF", q->media)) return NULL;
+                  (double)size.F, (double)q->n_spans);
+    if (!mmixi_expect(m, who, &size, "+media BNF", q->media)) return NULL;
     x = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
     if (other) x = mmix_add_rows(m, x, mmixi_decoder_tokens(m, who, s, q, MMIXI_KIND_OTHER), other);
     return mmix_add_rows(m, x, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
-}
-/* Checks a sequence and brings it before the first layer; what is recorded may read the pass until mmix_backward.
-   With `state` the sequence goes on from there. NULL on error. */
-static mmixi_decoder_pass *mmixi_decoder_begin(mmix_ctx *m, const char *who, const mmix_decoder *d,
-                                               const mmix_sequence *q, const mmix_decoder_options *options,
-                                               mmix_state *state)
-{
-    mmixi_decoder_pass *s;
-    mmix_tensor **taps[3];
-    mmix_layout layout;
-    mmixi_dims size;
-    size_t zero = 0, *next = state ? &state->slot[2 * d->config.depth].tokens : &zero;
-    if (!d || m->error_kind) return NULL;
-    if (!q) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who);
-    if (!q || !mmixi_expect(m, who, &size, "tokens:i32 BL", q->tokens)) return NULL;
-    s = (mmixi_decoder_pass *)mmixi_header(m, sizeof *s);
-    if (!s) return NULL;
-    s->d = d;
-    if (options) s->o = *options;
-    memset(&layout, 0, sizeof layout);
-    layout.spans = q->spans;
-    layout.n_spans = q->n_spans;
-    layout.state = state;
-    if (mmixi_layout_begin(m, who, &s->a, &layout, &size, d->config.rope.sections[0] ? next : NULL)) return NULL;
-    taps[0] = s->o.mixed;
-    taps[1] = s->o.outputs;
-    taps[2] = s->o.normed;
-    for (size_t i = 0; i < 3 * d->config.depth; i++)
-        if (taps[i % 3]) taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, size.B, size.L, d->config.dim);
-    s->mark = mmix_mark_here(m);
-    s->x = mmixi_decoder_embed(m, who, s, q, &size);
-    return s->x ? s : NULL;
 }
 /* A layer's value for whoever asked: into the tensor made for it, or itself while recording. */
 static void mmixi_decoder_tap(mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_tensor *x)
@@ -11161,12 +11130,42 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
     }
     return s->x;
 }
+/* Checks a sequence and brings it behind that many layers; what is recorded may read the pass until mmix_backward.
+   With `state` the sequence goes on from there. NULL on error. */
+static mmixi_decoder_pass *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_decoder *d,
+                                             const mmix_sequence *q, const mmix_decoder_options *options,
+                                             mmix_state *state, size_t layers)
+{
+    mmixi_decoder_pass *s;
+    mmix_tensor **taps[3];
+    mmix_layout layout;
+    size_t zero = 0, *next = state ? &state->slot[2 * d->config.depth].tokens : &zero;
+    if (!d || m->error_kind) return NULL;
+    if (!q) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who);
+    s = q ? (mmixi_decoder_pass *)mmixi_header(m, sizeof *s) : NULL;
+    if (!s) return NULL;
+    s->d = d;
+    if (options) s->o = *options;
+    memset(&layout, 0, sizeof layout);
+    layout.spans = q->spans;
+    layout.n_spans = q->n_spans;
+    layout.state = state;
+    if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL,
+                           d->config.rope.sections[0] ? next : NULL)) return NULL;
+    taps[0] = s->o.mixed;
+    taps[1] = s->o.outputs;
+    taps[2] = s->o.normed;
+    for (size_t i = 0; i < 3 * d->config.depth; i++)
+        if (taps[i % 3]) taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, d->config.dim);
+    s->mark = mmix_mark_here(m);
+    s->x = mmixi_decoder_embed(m, who, s, q);
+    return mmixi_decoder_layers(m, who, s, 0, mmixi_min(layers, d->config.depth)) ? s : NULL;
+}
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                           const mmix_decoder_options *options)
 {
-    const char *who = "mmix_decoder_forward";
-    mmixi_decoder_pass *s = mmixi_decoder_begin(m, who, d, sequence, options, NULL);
-    return s ? mmix_rms_norm(m, mmixi_decoder_layers(m, who, s, 0, d->config.depth), d->norm, d->config.eps) : NULL;
+    mmixi_decoder_pass *s = mmixi_decoder_run(m, "mmix_decoder_forward", d, sequence, options, NULL, SIZE_MAX);
+    return s ? mmix_rms_norm(m, s->x, d->norm, d->config.eps) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
 {
@@ -11181,8 +11180,8 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
     mmixi_decoder_pass *s;
     if (d && layer >= d->config.depth)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f of %.0f", who, (double)layer, (double)d->config.depth);
-    s = mmixi_decoder_begin(m, who, d, sequence, NULL, NULL);
-    if (s && mmixi_decoder_layers(m, who, s, 0, layer)) {
+    s = mmixi_decoder_run(m, who, d, sequence, NULL, NULL, layer);
+    if (s) {
         const mmixi_decoder_layer *l = &d->layer[layer];
         u = mmix_rms_norm(m, s->x, l->norm1, d->config.eps);
         if (d->config.mixer == MMIX_DECODER_ATTENTION) {
@@ -11197,12 +11196,13 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 
 /* ---- one piece after another ---- */
 
-/* The state's slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and, once it
-   has read something, whose state it is. */
+/* The state's slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and the decoder
+   (none after mmix_state_clear). */
+static size_t *mmixi_decoder_owner(const mmix_state *s) { return &s->slot[s->slots - 1].tokens; }
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
     mmix_state *s = d ? mmix_state_create(d->m, 2 * d->config.depth + 2) : NULL;
-    if (s) s->slot[s->slots - 1].tokens = (size_t)(uintptr_t)d;
+    if (s) *mmixi_decoder_owner(s) = (size_t)(uintptr_t)d;
     return s;
 }
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
@@ -11212,20 +11212,18 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
     const mmix_mark mark = mmix_mark_here(m);
     mmixi_decoder_pass *s;
     mmix_tensor *x = NULL;
-    size_t *owner;
     int record;
     if (!d || m->error_kind) return NULL;
-    owner = state ? &state->slot[state->slots - 1].tokens : NULL;
-    if (owner && !*owner) *owner = (size_t)(uintptr_t)d;         /* it was cleared */
-    if (!owner || *owner != (size_t)(uintptr_t)d || state->slots != 2 * d->config.depth + 2 || state->m != m) {
+    if (!state || state->m != m || state->slots != 2 * d->config.depth + 2 || (*mmixi_decoder_owner(state)
+        && *mmixi_decoder_owner(state) != (size_t)(uintptr_t)d)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found %s",
                   who, state ? "another" : "NULL");
         return NULL;
     }
+    *mmixi_decoder_owner(state) = (size_t)(uintptr_t)d;
     record = mmix_record(m, 0);
-    s = mmixi_decoder_begin(m, who, d, piece, NULL, state);
-    if (s && mmixi_decoder_layers(m, who, s, 0, d->config.depth))
-        x = mmix_rms_norm(m, mmixi_token(m, s->x, s->a.L - 1), d->norm, d->config.eps);
+    s = mmixi_decoder_run(m, who, d, piece, NULL, state, SIZE_MAX);
+    if (s) x = mmix_rms_norm(m, mmixi_token(m, s->x, s->a.L - 1), d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
     return x;
@@ -11494,7 +11492,7 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mark = mmix_mark_here(m);
     record = mmix_record(m, 0);
-    s = mmixi_decoder_begin(m, who, teacher, sequence, NULL, NULL);
+    s = mmixi_decoder_run(m, who, teacher, sequence, NULL, NULL, 0);
     for (size_t i = 0; s && i < c->depth && !m->error_kind; i++) {
         const mmix_mark here = mmix_mark_here(m);
         const mmixi_decoder_layer *from = &teacher->layer[i];
