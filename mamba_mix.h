@@ -10358,11 +10358,11 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
 
        y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
 
-   Both are mixers of other rooms on lists of tokens, and what they bring is put back where the tokens stand. The
-   plain form is the same with the loops over tokens that define those mixers (mmix_mix_matrix: >>ssd, >>softmax
-   attention) and the unit vectors as values, which makes y the matrix M with y = M v; the tests hold it against
-   the fast form. A span's tokens stay together in scan order, so the reverse scans are one SSD over the tokens
-   from the first span to the last one's end, as packed sequences.
+   Both are mixers of other rooms on lists of tokens, and what they bring is put back where the tokens stand. In
+   the plain form those mixers are the loops over tokens that define them (mmix_mix_matrix: >>ssd, >>softmax
+   attention), and values are the L unit vectors, so that y is the matrix M with y = M v; the tests hold it
+   against the fast form. A span's tokens stay together in scan order, so the reverse scans are one SSD over the
+   tokens from the first span to the last one's end, as packed sequences.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
@@ -10413,9 +10413,9 @@ typedef struct mmixi_layout {
     int plain;                                   /* the definition is asked for: y of the unit vectors */
 } mmixi_layout;
 
-/* Each token goes into the lists of its kinds. Without positions of the caller's they go on from *next, with
-   `axes` three as in Qwen2-VL: a span's tokens stand at (t, y, x) from its start on, a separator where its frame's
-   last token does, and text goes on behind the longest axis. */
+/* Each token goes into the lists of its kinds. Positions are the caller's, or go on from *next: with three axes as
+   in Qwen2-VL, where a span's tokens stand at (t, y, x) from its start on, a separator where its frame's last
+   token does, and text goes on behind the longest axis. */
 static void mmixi_layout_fill(mmixi_layout *a, size_t axes, size_t *next)
 {
     const mmix_span *spans = a->of.spans;
@@ -10441,10 +10441,10 @@ static void mmixi_layout_fill(mmixi_layout *a, size_t axes, size_t *next)
         i++;
     }
 }
-/* For what `spec` says of x (B, L, …) and a residual. `next`: NULL, or positions have three axes, of which it is the
-   first and then what comes next. 0, or -1. */
-static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout, const char *spec,
-                              const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
+/* For x (B, L, …) and a residual as `spec` says. `next`: NULL, or positions have three axes; it is the first one,
+   and then what comes next. 0, or -1. */
+static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
+                              const char *spec, const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
 {
     size_t shape[2] = { 3, 0 }, axes;
     mmixi_dims d;
@@ -10547,7 +10547,8 @@ static mmix_tensor *mmixi_heads_apart(mmix_ctx *m, const mmix_projections *p, in
     return x ? mmixi_as(m, x, 4, x->shape[0], x->shape[1], heads, x->shape[2] / heads) : NULL;
 }
 /* In the plain form the place of the values: (B, n, G, 1), which of the L unit vectors each token's is. */
-static mmix_tensor *mmixi_units(mmix_ctx *m, const mmix_projections *p, const mmix_tensor *list, const mmixi_layout *a)
+static mmix_tensor *mmixi_units(mmix_ctx *m, const mmix_projections *p, const mmix_tensor *list,
+                                const mmixi_layout *a)
 {
     mmix_tensor *v = mmix_new4(m, a->B, mmix_count(list), p->kv_heads, 1);
     for (size_t i = 0; v && i < mmix_count(v); i++)
@@ -10564,13 +10565,14 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmixi_l
     size_t H, n;
     if (slot && a->of.state) return mmix_mix_step(m, x, a->of.state, a->of.slot + (slot == MMIXI_NEXT_SLOT));
     if (!a->plain) return mmix_mix(m, x);
-    M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_heads_swapped);                             /* (B, n, H, n) */
+    M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_heads_swapped);    /* (B, n, H, n) */
     H = mmix_shape(M, 2);
     n = mmix_shape(M, 3);
     y = mmix_fill(mmix_new4(m, mmix_shape(M, 0), n, H, a->L), 0);
-    for (size_t i = 0; y && i < mmix_count(M); i++)
-        mmix_data(y)[i / n * a->L + (size_t)mmix_data(x->v)[i / n / H / n * x->v->stride[0] + i % n * x->v->stride[1]]]
-            = mmix_data(M)[i];
+    for (size_t i = 0; y && i < mmix_count(M); i++) {
+        const size_t unit = i / n / H / n * x->v->stride[0] + i % n * x->v->stride[1];
+        mmix_data(y)[i / n * a->L + (size_t)mmix_data(x->v)[unit]] = mmix_data(M)[i];
+    }
     return y;
 }
 /* What is projected of that and added to base; in the plain form as it is. */
@@ -10612,14 +10614,15 @@ MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *
                                            const mmix_layout *layout)
 {
     mmixi_layout a;
-    return mmixi_layout_begin(m, "mmix_causal_attention", &a, layout, "x BLD, residual? BLD", x, residual, NULL) ? NULL
-        : mmixi_causal(m, layer, x, residual, rope, &a);
+    if (mmixi_layout_begin(m, "mmix_causal_attention", &a, layout, "x BLD, residual? BLD", x, residual, NULL))
+        return NULL;
+    return mmixi_causal(m, layer, x, residual, rope, &a);
 }
 
 /* ---- Flex-MA: two scans, fused ---- */
 
-/* In spans y = g f + (1 - g) b with g = σ(z), ½ (f + b) or f + b, elsewhere f. f (B, L, H, P); b (B, n, H, P) and
-   z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
+/* In spans y = g f + (1 - g) b with g = σ(z), ½ (f + b) or f + b, elsewhere f. f (B, L, H, P); b (B, n, H, P)
+   and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
    in: f, b, z, runs. size: first, directions. */
 static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
@@ -10668,9 +10671,10 @@ static mmix_tensor *mmixi_flex_conv(mmix_ctx *m, mmix_tensor *u, mmix_tensor *we
     if (u && carried) mmixi_put_all(m, last, mmix_data(last), carried, mmix_data(carried), 0);
     return u;
 }
-/* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's end;
-   fused, (B, L, H, P). */
-static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a)
+/* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's
+   end; fused, (B, L, H, P). */
+static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     const mmixi_layout *a)
 {
     mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *part[4], *u = NULL;
     mmix_call call = mmixi_call(NULL, NULL, NULL);
@@ -10698,7 +10702,8 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
         call.in[d] = mmixi_mix_on(m, &scan, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
     }
     if (!a->n) return call.in[0];
-    if (f->options.directions == MMIX_FUSE_GATE) call.in[2] = mmix_linear(m, part[3], f->gate_weight, f->gate_bias);
+    if (f->options.directions == MMIX_FUSE_GATE)
+        call.in[2] = mmix_linear(m, part[3], f->gate_weight, f->gate_bias);
     call.in[3] = a->runs;
     call.size[0] = a->first;
     call.size[1] = (size_t)f->options.directions;
@@ -10706,7 +10711,8 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     return mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &call, NULL, 0);
 }
 /* What o_proj reads: (B, L, H·P). */
-static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a)
+static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     const mmixi_layout *a)
 {
     const mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *z, *y = mmixi_join_heads(m, mmixi_flex_scans(m, f, x, a));
@@ -10739,7 +10745,8 @@ static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t first, s
                     mmix_shape(x, 3));
 }
 /* Of the grid tokens, (B, their number, H, P): each span a sequence, neighbours with equal grids at once. */
-static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all, const mmixi_layout *a)
+static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all,
+                                    const mmixi_layout *a)
 {
     const mmix_span *s = a->of.spans;
     mmix_tensor *part[MMIX_MAX_INPUTS];
@@ -10764,20 +10771,21 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
 }
 /* Of the text tokens, (B, their number, H, P). Keys and values of a sequence's earlier pieces are in slot + 1,
    and those tokens' places. */
-static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer *mixer, const mmixi_layout *a)
+static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer *mixer,
+                                    const mmixi_layout *a)
 {
     const mmix_tensor *list = a->list[MMIXI_KIND_TEXT];
     const size_t n = mmix_count(list);
     mmix_tensor *places = !a->of.state ? mmix_new4(m, 1, n, 1, 1)
-        : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1, 1,
-                             w->options.text_window);
+        : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1,
+                             1, w->options.text_window);
     const size_t before = mmix_shape(places, 1) - n;
     mmix_real *place = mmix_data(places);
     mixer->mask = MMIX_MASK_BAND;
     mixer->left = w->options.text_window - 1;
     mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
-    for (size_t i = before, low = 0; i < before + n; i++) {                      /* low: the first that i sees */
+    for (size_t i = before, low = 0; i < before + n; i++) {                  /* low: the first that i sees */
         place[i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i - before]);
         while (place[i] - place[low] >= (mmix_real)w->options.text_window) low++;
         mmix_data_i32(mixer->lefts)[i - before] = (int32_t)(i - low);
@@ -10790,7 +10798,8 @@ static mmix_tensor *mmixi_branch_gate(mmix_ctx *m, const mmix_mmate_layer *layer
     mmix_tensor *z = mmix_linear(m, x, layer->branch_gate_weight, layer->branch_gate_bias);
     return mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
 }
-/* base, and in the rows of tokens that take part + swin; or, with a gate between the branches, + gate (swin - flex). */
+/* base, and in the rows of tokens that take part + swin; or, with a gate between the branches, + gate (swin -
+   flex). */
 static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *base,
                                mmix_tensor *flex, const mmixi_layout *a)
 {
@@ -10811,8 +10820,8 @@ static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tens
 
 /* ---- both branches ---- */
 
-static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x, mmix_tensor *residual,
-                                const mmixi_layout *a)
+static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                mmix_tensor *residual, const mmixi_layout *a)
 {
     const mmix_mark mark = mmix_mark_here(m);
     const int branches = layer->options.branches, both = branches == MMIX_BRANCH_BOTH,
@@ -10824,7 +10833,7 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
     if (both && !gate && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
     if (!y) y = mmix_fill(mmixi_like(m, "mmix_mmate", x), 0);
     if (branches != MMIX_BRANCH_FLEX) y = mmixi_swin(m, layer, x, y, gate ? flex : NULL, a);
-    if (a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;      /* a scan has done it already */
+    if (a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;  /* a scan has done it already */
     return y;
 }
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
@@ -10838,7 +10847,8 @@ MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
     if (state && (!mmixi_slot_check(m, who, state, layout->slot)
                   || !mmixi_slot_check(m, who, state, layout->slot + 1))) return NULL;
     if (state) mmix_record(m, 0);
-    if (!mmixi_layout_begin(m, who, &a, layout, "x BLD, residual? BLD", x, residual, NULL)) y = mmixi_mmate(m, layer, x, residual, &a);
+    if (!mmixi_layout_begin(m, who, &a, layout, "x BLD, residual? BLD", x, residual, NULL))
+        y = mmixi_mmate(m, layer, x, residual, &a);
     mmix_record(m, record);
     return y;
 }
@@ -10952,8 +10962,10 @@ static void mmixi_decoder_declare(mmix_decoder *d)
                       &l->norm1, &l->norm2);
         snprintf(prefix, sizeof prefix, "model.layers.%d.%s.", (int)i, mmate ? "mmate" : "self_attn");
         if (mmate)
-            mmix_mmate_init(&l->mmate, p, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias, &c->mmate);
-        else mmix_projections_init(&l->attention, p, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
+            mmix_mmate_init(&l->mmate, p, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias,
+                            &c->mmate);
+        else
+            mmix_projections_init(&l->attention, p, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
         l->mmate.rope = c->rope;
         snprintf(prefix, sizeof prefix, "model.layers.%d.mlp.", (int)i);
         mmix_swiglu_init(&l->ffn, p, prefix, c->dim, c->ffn);
@@ -11075,8 +11087,8 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
     size.N = mmix_count(grid);
     size.F = d->config.media;
     if (!size.F || !grid)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: media for a decoder with features of width %.0f and %.0f spans", who,
-                  (double)size.F, (double)q->n_spans);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: media for a decoder with features of width %.0f and %.0f spans",
+                  who, (double)size.F, (double)q->n_spans);
     if (!mmixi_expect(m, who, &size, "+media BNF", q->media)) return NULL;
     x = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
     if (other) x = mmix_add_rows(m, x, mmixi_decoder_tokens(m, who, s, q, MMIXI_KIND_OTHER), other);
@@ -11130,8 +11142,8 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
     }
     return s->x;
 }
-/* Checks a sequence and brings it behind that many layers; what is recorded may read the pass until mmix_backward.
-   With `state` the sequence goes on from there. NULL on error. */
+/* Checks a sequence and brings it behind so many layers; what is recorded may read the pass until
+   mmix_backward. With `state` the sequence goes on from there. NULL on error. */
 static mmixi_decoder_pass *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_decoder *d,
                                              const mmix_sequence *q, const mmix_decoder_options *options,
                                              mmix_state *state, size_t layers)
@@ -11196,8 +11208,8 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 
 /* ---- one piece after another ---- */
 
-/* The state's slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and the decoder
-   (none after mmix_state_clear). */
+/* The state's slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and the
+   decoder (none after mmix_state_clear). */
 static size_t *mmixi_decoder_owner(const mmix_state *s) { return &s->slot[s->slots - 1].tokens; }
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
@@ -11252,8 +11264,8 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
         if (logits[k] != logits[k]) wrong = k;
     }
     if (wrong < K || !(logits[best] > -(mmix_real)INFINITY))     /* -infinity excludes a token, but not all */
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f of %.0f "
-                         "is %s (sequence %.0f, place %.0f)", (double)(wrong % K), (double)K, wrong < K
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f of "
+                         "%.0f is %s (sequence %.0f, place %.0f)", (double)(wrong % K), (double)K, wrong < K
                          ? "not a number" : "-infinity, as all are", (double)(place >> 32),
                          (double)(place & UINT32_MAX)), 0;
     if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX) return (int32_t)best;
@@ -11297,6 +11309,7 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
     s = mmix_decoder_state_create(d);
     memset(&last, 0, sizeof last);
     last.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; i < size.B * count; i++) tokens[i] = stop;
     for (; s && unfinished && made < count; made++) {
         const mmix_mark step = mmix_mark_here(m);
         const mmix_tensor *logits = mmix_decoder_step(m, d, made ? &last : sequence, s);
@@ -11304,17 +11317,15 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
         unfinished = 0;
         for (size_t b = 0, K = mmixi_cols(logits); b < size.B; b++) {
             int32_t *row = tokens + b * count;
-            const int stopped = stop && made && row[made - 1] == stop;
-            row[made] = stopped ? stop : mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
-                                                     (uint64_t)b << 32 | mmix_state_tokens(s, 0));
+            if (!stop || !made || row[made - 1] != stop)
+                row[made] = mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
+                                        (uint64_t)b << 32 | mmix_state_tokens(s, 0));
             mmix_data_i32(last.tokens)[b] = row[made];
             unfinished += !stop || row[made] != stop;
         }
         mmix_rewind(m, step);
     }
     mmix_rewind(m, mark);
-    for (size_t b = 0; b < size.B; b++)          /* all rows stopped before the end */
-        for (size_t i = made; i < count && made; i++) tokens[b * count + i] = stop;
     mmix_state_destroy(s);
     return m->error_kind ? 0 : made;
 }
@@ -11335,27 +11346,24 @@ MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *promp
 
 /* ---- adapters ---- */
 
-/* A matrix of a layer and the adapter beside it, NULL where there is no such matrix or it is no target. */
-typedef struct mmixi_adapter { mmix_lora *lora; mmix_tensor *weight; } mmixi_adapter;
-enum { MMIXI_ADAPTERS = 11 };                    /* of a layer: 3 of SwiGLU, q, k, v, o, and once more of Local-Swin */
-/* Number n of all layers'. */
-static mmixi_adapter mmixi_adapter_of(const mmix_decoder *d, size_t n, int targets)
+enum { MMIXI_ADAPTERS = 11 };                    /* of a layer: SwiGLU's 3, q, k, v, o, and Local-Swin's 4 */
+/* Adapter number n of all layers', and its matrix; NULL where there is no such matrix or it is no target. */
+static mmix_lora *mmixi_adapter_of(const mmix_decoder *d, size_t n, int targets, mmix_tensor **weight)
 {
     const size_t k = n % MMIXI_ADAPTERS, q = (k + 1) % 4;
     mmixi_decoder_layer *l = &d->layer[n / MMIXI_ADAPTERS];
     mmix_projections *p = k >= 7 ? &l->mmate.swin : d->config.mixer == MMIX_DECODER_MMATE ? &l->mmate.flex
         : &l->attention;
-    mmixi_adapter a;
-    a.lora = k < 3 ? &l->ffn.lora[k] : &p->lora[q];
-    a.weight = k == 0 ? l->ffn.gate : k == 1 ? l->ffn.up : k == 2 ? l->ffn.down : p->weight[q];
-    if (!a.weight || !(targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER))) a.lora = NULL;
-    return a;
+    *weight = k == 0 ? l->ffn.gate : k == 1 ? l->ffn.up : k == 2 ? l->ffn.down : p->weight[q];
+    if (!*weight || !(targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER))) return NULL;
+    return k < 3 ? &l->ffn.lora[k] : &p->lora[q];
 }
 MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d) { return d ? d->adapters : NULL; }
 static void mmixi_decoder_adapters_drop(mmix_decoder *d)
 {
+    mmix_tensor *weight;
     for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        mmix_lora *lora = mmixi_adapter_of(d, n, ~0).lora;
+        mmix_lora *lora = mmixi_adapter_of(d, n, ~0, &weight);
         if (lora) memset(lora, 0, sizeof *lora);
     }
     mmix_params_destroy(d->adapters);
@@ -11374,16 +11382,17 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
     d->lora.targets = targets;
     d->adapters = mmix_params_create(d->m);
     for (size_t n = 0; d->adapters && n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        const mmixi_adapter a = mmixi_adapter_of(d, n, targets);
+        mmix_tensor *weight;
+        mmix_lora *lora = mmixi_adapter_of(d, n, targets, &weight);
         const mmix_param *p = d->params->at;
-        if (!a.lora) continue;
-        while (p->tensor != a.weight) p++;
-        size.O = a.weight->shape[0];
-        size.P = a.weight->shape[1];
+        if (!lora) continue;
+        while (p->tensor != weight) p++;
+        size.O = weight->shape[0];
+        size.P = weight->shape[1];
         snprintf(name, sizeof name, "%.*s", (int)(strlen(p->name) - strlen("weight")), p->name);
-        mmixi_declare(d->adapters, name, &size, "lora_A.weight RP uniform, lora_B.weight OR zeros", &a.lora->A,
-                      &a.lora->B);
-        a.lora->alpha = alpha;
+        mmixi_declare(d->adapters, name, &size, "lora_A.weight RP uniform, lora_B.weight OR zeros", &lora->A,
+                      &lora->B);
+        lora->alpha = alpha;
     }
     if (d->adapters && !mmix_params_allocate(d->adapters)) return 0;
     mmixi_decoder_adapters_drop(d);
@@ -11396,11 +11405,12 @@ static int mmixi_decoder_merged(const mmix_decoder *d, mmix_real *values)
     const mmix_mark mark = mmix_mark_here(m);
     const int record = mmix_record(m, 0);
     for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        const mmixi_adapter a = mmixi_adapter_of(d, n, ~0);
-        const mmix_tensor *low = a.lora && a.lora->A ? mmix_matmul(m, a.lora->B, a.lora->A) : NULL;
+        mmix_tensor *weight;
+        const mmix_lora *lora = mmixi_adapter_of(d, n, ~0, &weight);
+        const mmix_tensor *low = lora && lora->A ? mmix_matmul(m, lora->B, lora->A) : NULL;
         if (low)
-            m->k->axpy(mmix_count(low), (mmix_real)(a.lora->alpha / (double)a.lora->A->shape[0]), mmix_data(low),
-                       values + (mmix_data(a.weight) - d->params->values));
+            m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]), mmix_data(low),
+                       values + (mmix_data(weight) - d->params->values));
         mmix_rewind(m, mark);
     }
     mmix_record(m, record);
@@ -11434,12 +11444,10 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
 /* The teacher's parameter that a student's begins as: the one of its name, for both branches the attention's. */
 static const mmix_tensor *mmixi_linmu_source(const mmix_decoder *teacher, const char *name)
 {
-    const char *at = strstr(name, ".mmate."), *tail = at ? strchr(at + 7, '.') : NULL;
+    const char *at = strstr(name, ".mmate.");
     char from[160];
-    if (!at) return mmix_params_find(teacher->params, name);
-    if (!tail) return NULL;
-    snprintf(from, sizeof from, "%.*s.self_attn%s", (int)(at - name), name, tail);
-    return mmix_params_find(teacher->params, from);
+    if (at) snprintf(from, sizeof from, "%.*s.self_attn%s", (int)(at - name), name, strchr(at + 7, '.'));
+    return mmix_params_find(teacher->params, at ? from : name);
 }
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
 {
@@ -11468,7 +11476,8 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
 static double mmixi_head_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *o_proj, size_t h, size_t P)
 {
     const mmix_mark mark = mmix_mark_here(m);
-    const mmix_tensor *out = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P), NULL);
+    const mmix_tensor *out = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P),
+                                         NULL);
     double square = 0;
     for (size_t r = 0, D = mmix_shape(out, 2); out && r < mmixi_rows(out); r++)
         square += (double)m->k->variance(D, mmix_data(out) + r * D, 0);
