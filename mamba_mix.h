@@ -1269,22 +1269,15 @@ typedef struct mmix_mmate_layer {
 MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char *prefix, size_t D,
                             size_t heads, size_t kv_heads, size_t width, size_t index, int bias,
                             const mmix_mmate_options *options);
-/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. */
+/* x (B, L, D) → (B, L, D), plus residual unless that is NULL; layout NULL: text alone. options.branches may be set
+   in a copy of the layer: of Local-Swin alone, tokens that take no part get 0, without o_proj's bias. */
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout);
-/* One branch of it alone, whatever the options say of branches. */
-MMIXDEF mmix_tensor *mmix_flex_ma(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                  mmix_tensor *residual, const mmix_layout *layout);
-/* The other one; tokens that take no part get 0, without o_proj's bias. */
-MMIXDEF mmix_tensor *mmix_local_swin(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                     mmix_tensor *residual, const mmix_layout *layout);
-/* M (B, H, L, L) of a branch, y = M v for each head before o_proj (and without output_gate and norm), by its
-   definition: a loop over pairs of tokens, what mmix_flex_ma must equal. For looking: not recorded. */
-MMIXDEF mmix_tensor *mmix_flex_ma_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                         const mmix_layout *layout);
-/* The same of Local-Swin: rows of tokens that take no part are 0. */
-MMIXDEF mmix_tensor *mmix_local_swin_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                            const mmix_layout *layout);
+/* M (B, H, L, L), y = M v for each head before o_proj (and without output_gate and norm), by the definition: what
+   mmix_mmate must equal. Of both branches their sum, each weighted by the gate if there is one. For looking: not
+   recorded. */
+MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                       const mmix_layout *layout);
 
 enum { MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE };                               /* .mixer */
 typedef struct mmix_decoder_config {
@@ -1334,22 +1327,13 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
                                          size_t layer);
 
 /* What a decoder remembers of the tokens before: with attention keys and values of all, with M-MATE states of
-   one size (and the last text_window keys). */
-typedef struct mmix_decoder_state mmix_decoder_state;
-/* Of no tokens yet; lives on its own, but not longer than d. NULL on error. */
-MMIXDEF mmix_decoder_state *mmix_decoder_state_create(const mmix_decoder *d);
-MMIXDEF void mmix_decoder_state_destroy(mmix_decoder_state *s);
-/* The next token is the first again. */
-MMIXDEF void mmix_decoder_state_clear(mmix_decoder_state *s);
-/* A second one with the same content; NULL on error. */
-MMIXDEF mmix_decoder_state *mmix_decoder_state_copy(const mmix_decoder_state *s);
-MMIXDEF size_t mmix_decoder_state_tokens(const mmix_decoder_state *s);
-MMIXDEF size_t mmix_decoder_state_bytes(const mmix_decoder_state *s);
+   one size (and the last text_window keys). Of no tokens yet; not longer than d lives. NULL on error. */
+MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d);
 /* Reads the next tokens, one or many (a span is in one piece, its start counted from the piece's first
    token); the logits (B, K) after the last of them. Not recorded. After an error clear the state or go on
    from a copy. */
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
-                                       mmix_decoder_state *s);
+                                       mmix_state *s);
 
 /* How the next token is drawn: temperature 0: the largest logit; else from softmax(logits / temperature), of
    which only the likeliest tokens with together `top_p` are kept (0: all). Numbers from the context's seed,
@@ -10307,11 +10291,11 @@ MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mm
 
        y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
 
-   Both are y = M v. The loops over tokens t and j that fill M are the definition (mmixi_flex_matrix and
-   mmixi_swin_matrix), which the tests hold against the fast form. That brings x into scan order once; a span's
-   tokens stay together in it, so the reverse scans are one SSD over the tokens from the first span to the last
-   one's end, as packed sequences. Local-Swin gathers the tokens that take part and adds what it brings to their
-   rows.
+   Both are mixers of other rooms on lists of tokens, and what they bring is put back where the tokens stand. In
+   the plain form those mixers are the loops over tokens that define them (mmix_mix_matrix: >>ssd, >>softmax
+   attention), and values are the L unit vectors, so that y is the matrix M with y = M v; the tests hold it
+   against the fast form. A span's tokens stay together in scan order, so the reverse scans are one SSD over the
+   tokens from the first span to the last one's end, as packed sequences.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
@@ -10331,166 +10315,132 @@ static int mmixi_span_cell(const mmix_span *s, size_t at, size_t cell[3])
     cell[2] = in % s->grid[2];
     return at % frame < plane;
 }
-/* Spans lie in order, apart and inside L tokens: 1, or 0 after mmix_fail. */
+/* Spans lie in order, apart and inside L tokens: 1, or 0 after mmix_fail. In double no product overflows. */
 static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n, size_t L)
 {
-    size_t end = 0;
+    double end = 0;
     if (n && !spans)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected %.0f spans, found NULL", who, (double)n), 0;
     for (size_t i = 0; i < n; i++) {
-        const mmix_span *s = &spans[i];
-        size_t plane, all;
-        if (!s->grid[0] || !mmixi_mul_ok(s->grid[1], s->grid[2], &plane) || !plane
-            || plane + s->separators < plane || !mmixi_mul_ok(s->grid[0], plane + s->separators, &all)
-            || s->start < end || s->start > L || all > L - s->start)
+        const double T = (double)spans[i].grid[0], Y = (double)spans[i].grid[1], X = (double)spans[i].grid[2],
+            separators = (double)spans[i].separators, start = (double)spans[i].start;
+        if (T * Y * X < 1 || start < end || start + T * (Y * X + separators) > (double)L)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f x %.0f x %.0f tokens and %.0f "
                              "separators a frame from %.0f on, expected it whole between %.0f and the %.0f "
-                             "tokens there are", who, (double)i, (double)s->grid[0], (double)s->grid[1],
-                             (double)s->grid[2], (double)s->separators, (double)s->start, (double)end,
-                             (double)L), 0;
-        end = s->start + all;
+                             "tokens there are", who, (double)i, T, Y, X, separators, start, end, (double)L), 0;
+        end = start + T * (Y * X + separators);
     }
     return 1;
 }
 
-/* Text: outside of spans. Other: text and separators, all that is not grid. */
-enum { MMIXI_KIND_GRID, MMIXI_KIND_TEXT, MMIXI_KIND_OTHER, MMIXI_KINDS };
+/* Grid: of spans, without separators. Text: outside of spans. Other: text and separators. */
+enum { MMIXI_KIND_ALL, MMIXI_KIND_GRID, MMIXI_KIND_TEXT, MMIXI_KIND_OTHER, MMIXI_KINDS };
 /* The tokens of a call, in step memory. Lists are int32. */
 typedef struct mmixi_layout {
     mmix_layout of;                              /* as the caller says, with positions in any case */
     size_t B, L, seen;                           /* seen: how many tokens the slot has read before */
     size_t first, n;                             /* n tokens from `first` on: first span to end of the last */
-    mmix_tensor *list[MMIXI_KINDS];              /* the tokens of a kind; NULL: there are none */
-    mmix_tensor *order[4], *inverse[4];          /* by layer mod 4: the token visited r-th, and its inverse */
-    mmix_tensor *runs;                           /* (B, n): 2i in span i, 2i + 1 behind it; NULL: one span */
+    mmix_tensor *list[MMIXI_KINDS];              /* the tokens of a kind, rising; NULL: there are none */
+    mmix_tensor *position[MMIXI_KINDS];          /* their rotary positions, with three axes (3, ·) */
+    mmix_tensor *runs;                           /* (B, L): 2i + 1 in span i, 2i before it */
+    int plain;                                   /* the definition is asked for: y of the unit vectors */
 } mmixi_layout;
 
-/* How many spans end at token t or before it. */
-static size_t mmixi_spans_before(const mmixi_layout *a, size_t t)
+/* Each token goes into the lists of its kinds. Positions are the caller's, or go on from *next: with three axes as
+   in Qwen2-VL, where a span's tokens stand at (t, y, x) from its start on, a separator where its frame's last
+   token does, and text goes on behind the longest axis. */
+static void mmixi_layout_fill(mmixi_layout *a, size_t axes, size_t *next)
 {
-    size_t low = 0, high = a->of.n_spans;
-    while (low < high) {
-        const size_t i = (low + high) / 2;
-        if (t < a->of.spans[i].start + mmixi_span_tokens(&a->of.spans[i])) high = i;
-        else low = i + 1;
+    const mmix_span *spans = a->of.spans;
+    for (size_t t = 0, i = 0; t < a->L; t++) {
+        const mmix_span *s = i < a->of.n_spans && t >= spans[i].start ? &spans[i] : NULL;
+        size_t cell[3] = { 0, 0, 0 };
+        const int grid = s && mmixi_span_cell(s, t - s->start, cell), is[MMIXI_KINDS] = { 1, grid, !s, !grid };
+        mmix_data_i32(a->runs)[t] = (int32_t)(2 * i) + (s != NULL);
+        for (int k = 0; k < MMIXI_KINDS; k++) {
+            const size_t n = a->list[k]->shape[0];
+            if (!is[k]) continue;
+            mmix_data_i32(a->list[k])[a->list[k]->shape[0]++] = (int32_t)t;
+            for (size_t x = 0; x < axes; x++)
+                mmix_data_i32(a->position[k])[x * a->L + n] = a->of.positions
+                    ? mmixi_index(a->of.positions, x * a->L + t) : (int32_t)(*next + (axes == 3 ? cell[x] : 0));
+        }
+        *next += !s || axes == 1;
+        if (!s) continue;
+        a->first = spans[0].start;
+        a->n = t + 1 - a->first;
+        if (t + 1 < s->start + mmixi_span_tokens(s)) continue;
+        if (axes == 3) *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
+        i++;
     }
-    return low;
 }
-/* The span that a token lies in; NULL: text. */
-static const mmix_span *mmixi_span_at(const mmixi_layout *a, size_t t)
-{
-    const size_t i = mmixi_spans_before(a, t);
-    return i < a->of.n_spans && t >= a->of.spans[i].start ? &a->of.spans[i] : NULL;
-}
-/* from, from + 1, …: (n) int32 */
-static mmix_tensor *mmixi_numbers(mmix_ctx *m, size_t n, size_t from)
-{
-    mmix_tensor *t = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
-    for (size_t i = 0; t && i < n; i++) mmix_data_i32(t)[i] = (int32_t)(from + i);
-    return t;
-}
-static int mmixi_layout_lists(mmix_ctx *m, mmixi_layout *a)
-{
-    const size_t shape[2] = { a->B, a->n };
-    size_t count[MMIXI_KINDS] = { 0 }, cell[3];
-    for (int k = 0; k < MMIXI_KINDS; k++) a->list[k] = mmixi_numbers(m, a->L, 0);
-    if (a->of.n_spans > 1) a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    if (m->error_kind) return -1;
-    for (size_t t = 0; t < a->L; t++) {
-        const mmix_span *s = mmixi_span_at(a, t);
-        const int grid = s && mmixi_span_cell(s, t - s->start, cell), is[MMIXI_KINDS] = { grid, !s, !grid };
-        for (int k = 0; k < MMIXI_KINDS; k++)
-            if (is[k]) mmix_data_i32(a->list[k])[count[k]++] = (int32_t)t;
-        for (size_t b = 0; a->runs && t - a->first < a->n && b < a->B; b++)
-            mmix_data_i32(a->runs)[b * a->n + t - a->first] = (int32_t)(2 * mmixi_spans_before(a, t)) - !s;
-    }
-    for (int k = 0; k < MMIXI_KINDS; k++) {
-        a->list[k]->shape[0] = count[k];
-        if (!count[k]) a->list[k] = NULL;
-    }
-    return 0;
-}
-/* For B sequences of L tokens. 0, or -1. */
+/* For x (B, L, …) and a residual as `spec` says. `next`: NULL, or positions have three axes; it is the first one,
+   and then what comes next. 0, or -1. */
 static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                              size_t B, size_t L)
+                              const char *spec, const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
 {
+    size_t shape[2] = { 3, 0 }, axes;
     mmixi_dims d;
     memset(a, 0, sizeof *a);
-    memset(&d, 0, sizeof d);
     if (layout) a->of = *layout;
-    a->B = B;
-    a->L = d.L = L;
+    axes = next || mmix_ndim(a->of.positions) == 2 ? 3 : 1;
+    if (!mmixi_expect(m, who, &d, spec, x, residual)
+        || !mmixi_expect(m, who, &d, axes == 3 ? "+positions?:i32 3L" : "+positions?:i32 L", a->of.positions)
+        || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
+        || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
+    a->B = d.B;
+    a->L = shape[1] = d.L;
+    for (int k = 0; k < MMIXI_KINDS; k++) {
+        a->position[k] = mmix_new(m, MMIX_DTYPE_I32, axes == 3 ? 2 : 1, axes == 3 ? shape : &a->L);
+        a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
+        if (a->list[k]) a->list[k]->shape[0] = 0;
+    }
+    shape[0] = 1;
+    a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    if (!a->runs) return -1;
+    a->runs->shape[0] = a->B;                    /* the same for each sequence */
+    a->runs->stride[0] = 0;
     if (a->of.state) a->seen = mmix_state_tokens(a->of.state, a->of.slot);
-    if (L > INT32_MAX)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f tokens, at most 2³¹ - 1", who, (double)L);
-    if (!mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, L)
-        || !mmixi_expect(m, who, &d, mmix_ndim(a->of.positions) == 2 ? "+positions:i32 3L" : "+positions?:i32 L",
-                         a->of.positions)) return -1;
-    if (a->of.n_spans) {
-        const mmix_span *last = &a->of.spans[a->of.n_spans - 1];
-        a->first = a->of.spans[0].start;
-        a->n = last->start + mmixi_span_tokens(last) - a->first;
+    shape[0] = a->seen;
+    mmixi_layout_fill(a, axes, next ? next : shape);
+    for (int k = 0; k < MMIXI_KINDS; k++) {
+        a->position[k]->shape[axes == 3] = a->list[k]->shape[0];
+        if (!a->list[k]->shape[0]) a->list[k] = NULL;
     }
-    if (!a->of.positions) a->of.positions = mmixi_numbers(m, L, a->seen);
-    return mmixi_layout_lists(m, a);
+    a->of.positions = a->position[MMIXI_KIND_ALL];
+    return 0;
 }
-/* The same for x (B, L, D) and a residual of a caller, which are checked first. */
-static int mmixi_layout_of(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                           const mmix_tensor *x, const mmix_tensor *residual)
+/* The tokens in the order in which a layer visits them, or the inverse of that. */
+static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t layer, int inverse)
 {
-    mmixi_dims d;
-    return mmixi_expect(m, who, &d, "x BLD, residual? BLD", x, residual)
-        ? mmixi_layout_begin(m, who, a, layout, d.B, d.L) : -1;
-}
-/* Adds the scan order of a layer. 0, or -1. */
-static int mmixi_layout_order(mmix_ctx *m, mmixi_layout *a, size_t layer)
-{
-    mmix_tensor *order = mmixi_numbers(m, a->L, 0), *inverse = mmixi_numbers(m, a->L, 0);
-    for (size_t i = 0; inverse && i < a->of.n_spans; i++) {
+    mmix_tensor *order = a->list[MMIXI_KIND_ALL];
+    if (a->of.n_spans) order = mmix_from_i32(m, 1, &a->L, mmix_data_i32(order));
+    for (size_t i = 0; order && i < a->of.n_spans; i++) {
         const mmix_span *s = &a->of.spans[i];
-        int32_t *to = mmix_data_i32(order) + s->start, *from = mmix_data_i32(inverse) + s->start;
-        mmix_scan_order(layer, s->grid[0], s->grid[1], s->grid[2], s->separators, to, from);
-        for (size_t r = 0; r < mmixi_span_tokens(s); r++) {
-            to[r] += (int32_t)s->start;
-            from[r] += (int32_t)s->start;
-        }
+        int32_t *at = mmix_data_i32(order) + s->start;
+        mmix_scan_order(layer, s->grid[0], s->grid[1], s->grid[2], s->separators, inverse ? NULL : at,
+                        inverse ? at : NULL);
+        for (size_t r = 0; r < mmixi_span_tokens(s); r++) at[r] += (int32_t)s->start;
     }
-    a->order[layer % 4] = order;
-    a->inverse[layer % 4] = inverse;
-    return inverse ? 0 : -1;
+    return order;
 }
-/* The tokens of x (B, L, D) in a list (NULL: all), (B, n, D); where they follow each other a view, or x. */
+/* Tokens first … first + n - 1 of (B, L, …): a view, or x. */
+static mmix_tensor *mmixi_tokens_from(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n)
+{
+    return n == mmix_shape(x, 1) ? x : mmix_slice(m, x, 1, first, n);
+}
+/* The tokens of x (B, L, D) in a list, (B, n, D); where they follow each other a view, or x. */
 static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
     const int32_t *at = mmix_data_i32(list);
-    const size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n },
-        table[2] = { B * L, mmix_shape(x, 2) };
+    const size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n };
     mmix_tensor *rows;
     size_t run = 0;
-    if (!list) return x;
     while (run < n && at[run] == at[0] + (int32_t)run) run++;
-    if (run == n) return n == L ? x : mmix_slice(m, x, 1, (size_t)at[0], n);
+    if (n && run == n) return mmixi_tokens_from(m, x, (size_t)at[0], n);
     rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
-    return mmix_gather(m, mmix_reshape(m, x, 2, table), rows);
-}
-/* The positions of a list of tokens: (n), or (3, n). */
-static mmix_tensor *mmixi_positions(mmix_ctx *m, const mmixi_layout *a, const mmix_tensor *list)
-{
-    mmix_tensor *all = a->of.positions, *some;
-    const size_t n = mmix_count(list), axes = mmix_count(all) / a->L, shape[2] = { axes, n };
-    if (!list) return all;
-    some = mmix_new(m, MMIX_DTYPE_I32, all->ndim, shape + 2 - all->ndim);
-    for (size_t i = 0; some && i < axes * n; i++)
-        mmix_data_i32(some)[i] = mmixi_index(all, i / n * a->L + (size_t)mmix_data_i32(list)[i % n]);
-    return some;
-}
-/* What a mixer's heads bring to all tokens of a sequence; with a state to the next ones after those that its
-   slot + more has read. */
-static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *mixer, const mmixi_layout *a, size_t more)
-{
-    if (m->error_kind) return NULL;
-    return a->of.state ? mmix_mix_step(m, mixer, a->of.state, a->of.slot + more) : mmix_mix(m, mixer);
+    return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
 /* ---- projections, causal attention ---- */
@@ -10523,20 +10473,59 @@ static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int i,
 {
     return mmixi_adapted(m, x, p->weight[i], p->bias[i], &p->lora[i], residual, NULL);
 }
-/* What projection i made, as heads: (B, L, H or G, N). */
+/* A part of C, B, X or q, k, v as heads: (B, n, H or G, N). */
 static mmix_tensor *mmixi_heads_apart(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x)
 {
     const size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads;
-    return x ? mmixi_split_heads(m, x, 0, heads, x->shape[2] / heads) : NULL;
+    return x ? mmixi_as(m, x, 4, x->shape[0], x->shape[1], heads, x->shape[2] / heads) : NULL;
 }
-/* Causal softmax attention among a list of tokens (NULL: all), q and k turned by their rotary positions. */
-static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
-                               const mmix_rope_options *rope, const mmixi_layout *a, const mmix_tensor *list)
+/* In the plain form the place of the values: (B, n, G, 1), which of the L unit vectors each token's is. */
+static mmix_tensor *mmixi_units(mmix_ctx *m, const mmix_projections *p, const mmix_tensor *list,
+                                const mmixi_layout *a)
 {
-    mmix_tensor *part[3], *own = mmixi_tokens_listed(m, x, list), *positions = mmixi_positions(m, a, list);
+    mmix_tensor *v = mmix_new4(m, a->B, mmix_count(list), p->kv_heads, 1);
+    for (size_t i = 0; v && i < mmix_count(v); i++)
+        mmix_data(v)[i] = (mmix_real)mmix_data_i32(list)[i / p->kv_heads % v->shape[1]];
+    return v;
+}
+/* A sequence by itself, or one that goes on from what the call's slot, or the one after it, carries. */
+enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };
+static const int mmixi_heads_swapped[4] = { 0, 2, 1, 3 };
+/* What a mixer brings to its tokens: (B, n, H, P), in the plain form (B, n, H, L). */
+static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmixi_layout *a, int slot)
+{
+    mmix_tensor *M, *y;
+    size_t H, n;
+    if (slot && a->of.state) return mmix_mix_step(m, x, a->of.state, a->of.slot + (slot == MMIXI_NEXT_SLOT));
+    if (!a->plain) return mmix_mix(m, x);
+    M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_heads_swapped);    /* (B, n, H, n) */
+    H = mmix_shape(M, 2);
+    n = mmix_shape(M, 3);
+    y = mmix_fill(mmix_new4(m, mmix_shape(M, 0), n, H, a->L), 0);
+    for (size_t i = 0; y && i < mmix_count(M); i++) {
+        const size_t unit = i / n / H / n * x->v->stride[0] + i % n * x->v->stride[1];
+        mmix_data(y)[i / n * a->L + (size_t)mmix_data(x->v)[unit]] = mmix_data(M)[i];
+    }
+    return y;
+}
+/* What is projected of that and added to base; in the plain form as it is. */
+static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_tensor *heads, mmix_tensor *base,
+                                 const mmixi_layout *a)
+{
+    if (!a->plain) return mmixi_project(m, p, MMIXI_O, heads, base);
+    return base ? mmix_add(m, base, heads) : heads;
+}
+/* Causal softmax attention among the tokens of a kind, q and k turned by their rotary positions. */
+static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
+                               const mmix_rope_options *rope, const mmixi_layout *a, int kind)
+{
+    mmix_tensor *part[3], *own = mmixi_tokens_listed(m, x, a->list[kind]);
     mmix_mixer mixer;
-    for (int i = 0; i < 3; i++) part[i] = mmixi_heads_apart(m, p, i, mmixi_project(m, p, i, own, NULL));
-    for (int i = 0; i < 2 && rope && rope->theta > 0; i++) part[i] = mmix_rope(m, part[i], positions, rope);
+    for (int i = 0; i < 3; i++) {
+        part[i] = i == MMIXI_V && a->plain ? mmixi_units(m, p, a->list[kind], a)
+            : mmixi_heads_apart(m, p, i, mmixi_project(m, p, i, own, NULL));
+        if (i < MMIXI_V && rope && rope->theta > 0) part[i] = mmix_rope(m, part[i], a->position[kind], rope);
+    }
     mixer = mmix_mixer_softmax(part[0], part[1], part[2]);
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
@@ -10545,8 +10534,8 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tens
 static mmix_tensor *mmixi_causal_heads(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
                                        const mmix_rope_options *rope, const mmixi_layout *a)
 {
-    const mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, NULL);
-    return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, a, 0));
+    const mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, MMIXI_KIND_ALL);
+    return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, a, MMIXI_SLOT));
 }
 static mmix_tensor *mmixi_causal(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
                                  mmix_tensor *residual, const mmix_rope_options *rope, const mmixi_layout *a)
@@ -10558,232 +10547,112 @@ MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *
                                            const mmix_layout *layout)
 {
     mmixi_layout a;
-    return mmixi_layout_of(m, "mmix_causal_attention", &a, layout, x, residual) ? NULL
-        : mmixi_causal(m, layer, x, residual, rope, &a);
+    if (mmixi_layout_begin(m, "mmix_causal_attention", &a, layout, "x BLD, residual? BLD", x, residual, NULL))
+        return NULL;
+    return mmixi_causal(m, layer, x, residual, rope, &a);
 }
 
-/* ---- what the branches read: scans, windows ---- */
+/* ---- Flex-MA: two scans, fused ---- */
 
-/* A causal convolution over C, B and X side by side; the state carries its last inputs. */
-static void mmixi_flex_conv(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *part[3], const mmixi_layout *a)
-{
-    mmix_tensor *carried = NULL, *last, *u;
-    mmix_conv1d_options conv;
-    memset(&conv, 0, sizeof conv);
-    if (a->of.state) {
-        carried = mmixi_carried_fixed(m, &a->of.state->slot[a->of.slot].part[MMIXI_CARRIED_CONV],
-                                      "convolution inputs", a->B, f->conv_weight->shape[0],
-                                      f->conv_weight->shape[2] - 1, 1);
-        if (!carried) return;
-        carried->ndim = 3;                       /* (B, D, W-1) */
-        conv.initial_state = carried;
-        conv.final_state = &last;
-    }
-    u = mmix_conv1d(m, mmix_concat(m, 2, part, 3), f->conv_weight, NULL, &conv);
-    if (u && carried) mmixi_put_all(m, last, mmix_data(last), carried, mmix_data(carried), 0);
-    for (size_t i = 0, from = 0, wide; i < 3; i++, from += wide) {
-        wide = mmix_shape(part[i], 2);
-        part[i] = mmix_slice(m, u, 2, from, wide);
-    }
-}
-/* The forward scan over x (B, L, D) in scan order, the reverse one over n of its tokens from `first` on (n 0:
-   none), and for these the gate's z, or NULL. 0, or -1. */
-static int mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a,
-                            size_t first, size_t n, mmix_mixer scan[2], mmix_tensor **z)
-{
-    mmix_tensor *part[3];
-    for (int i = 0; i < 3; i++) part[i] = mmixi_project(m, &f->flex, i, x, NULL);
-    if (f->conv_weight) mmixi_flex_conv(m, f, part, a);
-    for (int i = 0; i < 3; i++) part[i] = mmixi_heads_apart(m, &f->flex, i, part[i]);
-    for (int d = 0; d < 1 + (n > 0); d++) {
-        const int own = f->dir[d].A_log ? d : 0;
-        const size_t from = d ? first : 0, count = d ? n : a->L;
-        scan[d] = mmix_mixer_ssd(mmix_slice(m, part[2], 1, from, count),
-                                 mmix_linear(m, mmix_slice(m, x, 1, from, count), f->dir[own].dt_proj, NULL),
-                                 mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0),
-                                 mmix_slice(m, part[1], 1, from, count), mmix_slice(m, part[0], 1, from, count));
-        scan[d].dt_bias = f->dir[own].dt_bias;
-        scan[d].dt_softplus = 1;
-        scan[d].D = d && f->options.directions == MMIX_FUSE_SUM ? NULL : f->D;
-        scan[d].direction = d ? MMIX_REVERSE : MMIX_FORWARD;
-    }
-    *z = !n || f->options.directions != MMIX_FUSE_GATE ? NULL
-        : mmix_linear(m, mmix_slice(m, x, 1, first, n), f->gate_weight, f->gate_bias);
-    return m->error_kind ? -1 : 0;
-}
-/* The forward scan's share where two directions meet. */
-static mmix_real mmixi_fuse_gate(int directions, const mmix_real *z, size_t at)
-{
-    return directions == MMIX_FUSE_SUM ? 1 : directions == MMIX_FUSE_MEAN ? (mmix_real)0.5
-        : 1 / (1 + mmixi_exp_real(-z[at]));
-}
-/* The windows of a span, shifted in some layers. */
-static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *mixer)
-{
-    static const size_t image[3] = { 1, 16, 16 }, video[3] = { 16, 4, 4 };
-    const size_t period = w->options.shift_period ? w->options.shift_period : 2;
-    size_t window[3];
-    for (int k = 0; k < 3; k++)
-        window[k] = w->options.window[k] ? w->options.window[k] : s->grid[0] == 1 ? image[k] : video[k];
-    mmix_mixer_windows(mixer, 3, s->grid, window, w->index % period >= period / 2);
-}
-
-/* ---- the definition: loops over tokens that fill M ---- */
-
-/* In scan order M_rj += g e^(A Σ δ) δ_j C_r·B_j with the sum over the tokens after j up to r; in spans also
-   (1 - g) times the same of tokens behind r. M (B, H, L, L). */
-static void mmixi_flex_matrix(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a,
-                              mmix_tensor *M)
-{
-    const mmix_tensor *order = a->order[f->index % 4];
-    const int32_t *place = mmix_data_i32(order);
-    const size_t L = a->L, H = f->flex.heads;
-    mmix_tensor *z, *delta[2], *decay[2];
-    mmix_mixer scan[2];
-    if (mmixi_flex_scans(m, f, mmixi_tokens_listed(m, x, order), a, 0, L, scan, &z)) return;
-    for (int d = 0; d < 2; d++) {
-        delta[d] = mmix_softplus(m, mmix_add(m, scan[d].dt, scan[d].dt_bias));
-        decay[d] = mmix_exp(m, mmix_mul(m, delta[d], scan[d].A));
-    }
-    for (size_t i = 0; i < a->B * H * 2 * L && !m->error_kind; i++) {        /* sequence, head, direction, token */
-        const size_t b = i / L / 2 / H, h = i / L / 2 % H, back = i / L % 2, r = i % L;
-        const mmix_span *s = mmixi_span_at(a, r);
-        const mmix_heads C = mmixi_heads_of(scan[back].q, mmix_data(scan[back].q), H),
-            B = mmixi_heads_of(scan[back].k, mmix_data(scan[back].k), H);
-        mmix_real *row = mmix_data(M) + ((b * H + h) * L + (size_t)place[r]) * L,
-            g = s ? mmixi_fuse_gate(f->options.directions, mmix_data(z), (b * L + r) * H + h) : 1;
-        const size_t end = !back ? L : s ? s->start + mmixi_span_tokens(s) : 0;
-        if (back && f->options.directions != MMIX_FUSE_SUM) g = 1 - g;
-        for (size_t j = r; j < end; j += back ? 1 : SIZE_MAX) {      /* up to the span's end, or down to 0 */
-            const size_t at = (b * L + j) * H + h;
-            row[place[j]] += g * mmix_data(delta[back])[at]
-                * m->k->dot(scan->q->shape[3], mmixi_at(&C, b, r, h), mmixi_at(&B, b, j, h));
-            g *= mmix_data(decay[back])[at];
-        }
-        if (f->D && !back) row[place[r]] += mmix_data(f->D)[h];
-    }
-}
-/* Whether Local-Swin lets token t see token j. */
-static int mmixi_swin_sees(const mmix_mmate_layer *w, const mmixi_layout *a, size_t t, size_t j)
-{
-    const mmix_span *s = mmixi_span_at(a, t);
-    size_t at[3], of[3];
-    mmix_mixer x;
-    int sees;
-    if (s != mmixi_span_at(a, j)) return 0;
-    if (!s) return j <= t && t - j < w->options.text_window;
-    mmixi_swin_windows(w, s, &x);
-    sees = mmixi_span_cell(s, t - s->start, at) && mmixi_span_cell(s, j - s->start, of)
-        && (j <= t || !w->options.causal_window);
-    for (int k = 0; sees && k < 3; k++) {
-        const size_t w_k = x.window[k], before = x.shift[k] ? w_k - x.shift[k] : 0;
-        sees = (at[k] + before) / w_k == (of[k] + before) / w_k;
-    }
-    return sees;
-}
-/* M_tj += e^(q_t·k_j/√N) / Σ_j e^(q_t·k_j/√N) over the j that t sees; with a gate z (B, L, 1) times 1 - σ(z),
-   and what is there in rows that see something times σ(z). */
-static void mmixi_swin_matrix(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, const mmix_tensor *z,
-                              const mmixi_layout *a, mmix_tensor *M)
-{
-    const mmix_mixer mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, NULL);
-    const size_t L = a->L, H = w->swin.heads, N = mmix_shape(mixer.q, 3);
-    double *e = mmixi_doubles(m, L, 1), *hidden = mmixi_doubles(m, L, 1);    /* hidden: 0, or -infinity */
-    mmix_heads q, k;
-    if (m->error_kind) return;
-    q = mmixi_heads_of(mixer.q, mmix_data(mixer.q), H);
-    k = mmixi_heads_of(mixer.k, mmix_data(mixer.k), H);
-    for (size_t i = 0; i < a->B * L * H; i++) {
-        const size_t b = i / H / L, t = i / H % L, h = i % H;
-        mmix_real *row = mmix_data(M) + ((b * H + h) * L + t) * L;
-        const double u = z ? 1 / (1 + mmixi_exp(-(double)mmix_data(z)[b * L + t])) : 1;
-        double high = -INFINITY, sum = 0;
-        for (size_t j = 0; j < L; j++) {
-            if (!h) hidden[j] = mmixi_swin_sees(w, a, t, j) ? 0 : -INFINITY;
-            e[j] = hidden[j] + (double)m->k->dot(N, mmixi_at(&q, b, t, h), mmixi_at(&k, b, j, h)) / sqrt((double)N);
-            if (e[j] > high) high = e[j];
-        }
-        for (size_t j = 0; j < L; j++) sum += e[j] = mmixi_exp(e[j] - high);
-        for (size_t j = 0; j < L && high > -INFINITY; j++)
-            row[j] = (mmix_real)(u * (double)row[j] + (z ? 1 - u : 1) * e[j] / sum);
-    }
-}
-
-/* ---- two directions into one ----
-
-   In spans y = g f + (1 - g) b, ½ (f + b) or f + b, elsewhere f; g = σ(z), dz = g (1 - g) Σ_p dy (f - b). f (B,
-   L, H, P); b (B, n, H, P) and z (B, n, H) of the tokens from `first` on; of runs (B, n) the even ones are spans.
+/* In spans y = g f + (1 - g) b with g = σ(z), ½ (f + b) or f + b, elsewhere f. f (B, L, H, P); b (B, n, H, P)
+   and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
    in: f, b, z, runs. size: first, directions. */
-
 static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmix_tensor *f = c->in[0], *b = c->in[1];
-    const size_t L = f->shape[1], n = b->shape[1], H = f->shape[2], P = f->shape[3];
-    const int32_t *runs = mmix_data_i32(c->in[3]);
-    const int directions = (int)c->size[1];
+    const size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
+    const mmix_real *x[2] = { mmix_data(c->in[0]), mmix_data(c->in[1]) }, *z = mmix_data(c->in[2]);
+    const int sum = c->size[1] == MMIX_FUSE_SUM;
     (void)lane;
     for (size_t i = begin * H; i < end * H; i++) {
-        const size_t r = i / H % L - c->size[0], row = i / H / L * n + r, j = row * H + i % H;   /* of b and z */
-        const int inside = r < n && (!runs || runs[row] % 2 == 0);           /* r wraps round before `first` */
-        const mmix_real g = inside ? mmixi_fuse_gate(directions, mmix_data(c->in[2]), j) : 1,
-            share[2] = { g, directions == MMIX_FUSE_SUM ? 1 : 1 - g }, *dy = c->dy[0] ? c->dy[0] + i * P : NULL;
-        for (int d = 0; d < 1 + inside; d++) {
-            const size_t at = (d ? j : i) * P;
-            if (!dy) (d ? k->axpy : k->scale)(P, share[d], mmix_data(c->in[d]) + at, mmix_data(c->out[0]) + i * P);
-            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + at);
+        const size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
+            j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
+        mmix_real share[2] = { 1, 0 };
+        if (mmix_data_i32(c->in[3])[t] % 2) {
+            share[0] = sum ? 1 : z ? 1 / (1 + mmixi_exp_real(-z[j])) : (mmix_real)0.5;
+            share[1] = sum ? 1 : 1 - share[0];
         }
-        if (inside && c->dx[2])
-            c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0)
-                + g * (1 - g) * (k->dot(P, dy, mmix_data(f) + i * P) - k->dot(P, dy, mmix_data(b) + j * P));
+        for (int d = 0; d < 1 + (r < n); d++)
+            if (!c->dy[0]) (d ? k->axpy : k->scale)(P, share[d], x[d] + at[d], mmix_data(c->out[0]) + i * P);
+            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], c->dy[0] + i * P, c->dx[d] + at[d]);
+        if (r < n && c->dx[2])
+            c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0) + share[0] * share[1]
+                * (k->dot(P, c->dy[0] + i * P, x[0] + i * P) - k->dot(P, c->dy[0] + i * P, x[1] + j * P));
     }
 }
 static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *f = c->in[0];
-    for (int i = 1; i < 3 && c->in[3]; i++)      /* text between the spans gets none */
-        if (c->dx[i] && !c->add[i]) {
-            mmixi_zero(m, mmix_count(c->in[i]), c->dx[i]);
-            c->add[i] = 1;
-        }
-    return mmixi_over(c, f->shape[0] * f->shape[1], mmixi_row_grain(f->shape[2] * f->shape[3]), mmixi_fuse_tokens);
+    const size_t *f = c->in[0]->shape;
+    (void)m;
+    return mmixi_over(c, f[0] * f[1], mmixi_row_grain(f[2] * f[3]), mmixi_fuse_tokens);
 }
-static mmix_tensor *mmixi_fuse(mmix_ctx *m, mmix_tensor *f, mmix_tensor *b, mmix_tensor *z, const mmixi_layout *a,
-                               int directions)
+/* A causal convolution over C, B and X side by side; the state carries its last inputs. */
+static mmix_tensor *mmixi_flex_conv(mmix_ctx *m, mmix_tensor *u, mmix_tensor *weight, const mmixi_layout *a)
 {
-    mmix_call call = mmixi_call(f, b, z);
+    mmix_tensor *carried = NULL, *last;
+    mmix_conv1d_options conv;
+    memset(&conv, 0, sizeof conv);
+    if (a->of.state) {
+        carried = mmixi_carried_fixed(m, &a->of.state->slot[a->of.slot].part[MMIXI_CARRIED_CONV],
+                                      "convolution inputs", a->B, weight->shape[0], weight->shape[2] - 1, 1);
+        if (!carried) return NULL;
+        carried->ndim = 3;                       /* (B, D, W-1) */
+        conv.initial_state = carried;
+        conv.final_state = &last;
+    }
+    u = mmix_conv1d(m, u, weight, NULL, &conv);
+    if (u && carried) mmixi_put_all(m, last, mmix_data(last), carried, mmix_data(carried), 0);
+    return u;
+}
+/* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's
+   end; fused, (B, L, H, P). */
+static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     const mmixi_layout *a)
+{
+    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *part[4], *u = NULL;
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
+    part[3] = mmixi_tokens_listed(m, x, order);
+    for (int i = 0; i < 3; i++) part[i] = mmixi_project(m, &f->flex, i, part[3], NULL);
+    if (f->conv_weight) u = mmixi_flex_conv(m, mmix_concat(m, 2, part, 3), f->conv_weight, a);
+    for (size_t i = 0, from = 0, wide; i < 3; i++, from += wide) {
+        wide = mmix_shape(part[i], 2);
+        part[i] = mmixi_heads_apart(m, &f->flex, (int)i, u ? mmix_slice(m, u, 2, from, wide) : part[i]);
+    }
+    if (a->plain) part[2] = mmixi_units(m, &f->flex, order, a);
+    for (int d = 0; d < 1 + (a->n > 0); d++) {
+        const int own = f->dir[d].A_log ? d : 0;
+        mmix_mixer scan;
+        for (int i = 0; d && i < 4; i++) part[i] = mmixi_tokens_from(m, part[i], a->first, a->n);
+        scan = mmix_mixer_ssd(part[2], mmix_linear(m, part[3], f->dir[own].dt_proj, NULL),
+                              mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0), part[1], part[0]);
+        scan.dt_bias = f->dir[own].dt_bias;
+        scan.dt_softplus = 1;
+        scan.D = d && f->options.directions == MMIX_FUSE_SUM ? NULL : f->D;
+        scan.direction = d ? MMIX_REVERSE : MMIX_FORWARD;
+        if (d && a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
+        if (!d) scan.initial_state = a->of.initial_state;
+        if (!d) scan.final_state = a->of.final_state;
+        call.in[d] = mmixi_mix_on(m, &scan, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
+    }
+    if (!a->n) return call.in[0];
+    if (f->options.directions == MMIX_FUSE_GATE)
+        call.in[2] = mmix_linear(m, part[3], f->gate_weight, f->gate_bias);
     call.in[3] = a->runs;
     call.size[0] = a->first;
-    call.size[1] = (size_t)directions;
-    call.out[0] = mmixi_like(m, "mmix_flex_ma", f);
+    call.size[1] = (size_t)f->options.directions;
+    call.out[0] = mmixi_like(m, "mmix_mmate", call.in[0]);
     return mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &call, NULL, 0);
 }
-
-/* ---- Flex-MA ---- */
-
-/* What the heads bring, (B, L, H·P). */
-static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a)
-{
-    const size_t o = f->index % 4;
-    mmix_tensor *y, *z;
-    mmix_mixer scan[2];
-    if (mmixi_flex_scans(m, f, mmixi_tokens_listed(m, x, a->order[o]), a, a->first, a->n, scan, &z)) return NULL;
-    scan[0].initial_state = a->of.initial_state;
-    scan[0].final_state = a->of.final_state;
-    y = mmixi_mix_on(m, scan, a, 0);
-    if (a->n && y) {
-        scan[1].seq_idx = a->runs;
-        y = mmixi_fuse(m, y, mmix_mix(m, &scan[1]), z, a, f->options.directions);
-    }
-    return y ? mmixi_tokens_listed(m, mmixi_join_heads(m, y), a->inverse[o]) : NULL;
-}
 /* What o_proj reads: (B, L, H·P). */
-static mmix_tensor *mmixi_flex_mixed(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x, const mmixi_layout *a)
+static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+                                     const mmixi_layout *a)
 {
     const mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *y = mmixi_flex_heads(m, f, x, a), *z = NULL;
+    mmix_tensor *z, *y = mmixi_join_heads(m, mmixi_flex_scans(m, f, x, a));
+    y = mmixi_tokens_listed(m, y, mmixi_visits(m, a, f->index, 1));
     if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
-    if (f->z_weight) z = mmix_linear(m, x, f->z_weight, f->z_bias);
+    if (a->plain) return y;
+    z = f->z_weight ? mmix_linear(m, x, f->z_weight, f->z_bias) : NULL;
     if (z && f->norm) return mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
     if (z) return mmix_mul(m, y, mmix_silu(m, z));
     return f->norm ? mmix_rms_norm(m, y, f->norm, 1e-5) : y;
@@ -10791,30 +10660,41 @@ static mmix_tensor *mmixi_flex_mixed(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 
 /* ---- Local-Swin ---- */
 
-/* (B, n, ·, ·) of as many values. */
-static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t B, size_t n)
+/* The windows of a span, shifted in some layers. */
+static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *mixer)
 {
-    const size_t shape[4] = { B, n, mmix_shape(x, 2), mmix_shape(x, 3) };
-    return mmix_reshape(m, x, 4, shape);
+    const size_t period = w->options.shift_period ? w->options.shift_period : 2;
+    size_t window[3];
+    for (int k = 0; k < 3; k++) {
+        const size_t usual = s->grid[0] == 1 ? k ? 16 : 1 : k ? 4 : 16;
+        window[k] = w->options.window[k] ? w->options.window[k] : usual;
+    }
+    mmix_mixer_windows(mixer, 3, s->grid, window, w->index % period >= period / 2);
+}
+/* Tokens from `first` on as B sequences of n: (B, n, ·, ·). */
+static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t first, size_t B, size_t n)
+{
+    return mmixi_as(m, x ? mmixi_tokens_from(m, x, first, B * n / x->shape[0]) : NULL, 4, B, n, mmix_shape(x, 2),
+                    mmix_shape(x, 3));
 }
 /* Of the grid tokens, (B, their number, H, P): each span a sequence, neighbours with equal grids at once. */
-static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer all, const mmixi_layout *a)
+static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all,
+                                    const mmixi_layout *a)
 {
     const mmix_span *s = a->of.spans;
     mmix_tensor *part[MMIX_MAX_INPUTS];
     size_t parts = 0;
     for (size_t i = 0, at = 0, equal, n; i < a->of.n_spans; i += equal, at += equal * n) {
-        mmix_mixer mixer = all;
+        mmix_mixer mixer = *all;
         n = s[i].grid[0] * s[i].grid[1] * s[i].grid[2];
         for (equal = 1; i + equal < a->of.n_spans; equal++)
             if (memcmp(s[i].grid, s[i + equal].grid, sizeof s->grid)) break;
-        mixer.q = mmixi_sequences(m, mmix_slice(m, all.q, 1, at, equal * n), a->B * equal, n);
-        mixer.k = mmixi_sequences(m, mmix_slice(m, all.k, 1, at, equal * n), a->B * equal, n);
-        mixer.v = mmixi_sequences(m, mmix_slice(m, all.v, 1, at, equal * n), a->B * equal, n);
+        mixer.q = mmixi_sequences(m, all->q, at, a->B * equal, n);
+        mixer.k = mmixi_sequences(m, all->k, at, a->B * equal, n);
+        mixer.v = mmixi_sequences(m, all->v, at, a->B * equal, n);
         if (!w->options.causal_window) mixer.mask = MMIX_MASK_NONE;
         mmixi_swin_windows(w, &s[i], &mixer);
-        if (m->error_kind) return NULL;
-        part[parts++] = mmixi_sequences(m, mmix_mix(m, &mixer), a->B, equal * n);
+        part[parts++] = mmixi_sequences(m, mmixi_mix_on(m, &mixer, a, MMIXI_WHOLE), 0, a->B, equal * n);
         if (parts == MMIX_MAX_INPUTS) {         /* so many go into one */
             part[0] = mmix_concat(m, 1, part, parts);
             parts = 1;
@@ -10824,45 +10704,48 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, mmix
 }
 /* Of the text tokens, (B, their number, H, P). Keys and values of a sequence's earlier pieces are in slot + 1,
    and those tokens' places. */
-static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer mixer, const mmixi_layout *a)
+static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer *mixer,
+                                    const mmixi_layout *a)
 {
-    const size_t window = w->options.text_window, n = mmix_count(a->list[MMIXI_KIND_TEXT]);
-    mmix_tensor *carried = !a->of.state ? NULL
-        : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1, 1,
-                             window);
-    const size_t before = carried ? carried->shape[1] - n : 0;
-    double *place = mmixi_doubles(m, before + n, 1);
-    mixer.lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    const mmix_tensor *list = a->list[MMIXI_KIND_TEXT];
+    const size_t n = mmix_count(list);
+    mmix_tensor *places = !a->of.state ? mmix_new4(m, 1, n, 1, 1)
+        : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1,
+                             1, w->options.text_window);
+    const size_t before = mmix_shape(places, 1) - n;
+    mmix_real *place = mmix_data(places);
+    mixer->mask = MMIX_MASK_BAND;
+    mixer->left = w->options.text_window - 1;
+    mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
-    for (size_t i = 0, low = 0; i < before + n; i++) {               /* low: the first that i sees */
-        place[i] = i < before ? (double)mmix_data(carried)[i]
-            : (double)(a->seen + (size_t)mmix_data_i32(a->list[MMIXI_KIND_TEXT])[i - before]);
-        while (place[i] - place[low] >= (double)window) low++;
-        if (i >= before) mmix_data_i32(mixer.lefts)[i - before] = (int32_t)(i - low);
-        if (carried) mmix_data(carried)[i] = (mmix_real)place[i];
+    for (size_t i = before, low = 0; i < before + n; i++) {                  /* low: the first that i sees */
+        place[i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i - before]);
+        while (place[i] - place[low] >= (mmix_real)w->options.text_window) low++;
+        mmix_data_i32(mixer->lefts)[i - before] = (int32_t)(i - low);
     }
-    mixer.mask = MMIX_MASK_BAND;
-    mixer.left = window - 1;
-    return mmixi_mix_on(m, &mixer, a, 1);
+    return mmixi_mix_on(m, mixer, a, MMIXI_NEXT_SLOT);
 }
-/* base, and in the rows of tokens that take part + swin; or, with a gate u between the branches, + (1 - u)
-   (swin - flex). */
+/* What Local-Swin's share is where a gate is between the branches: 1 - σ(z) = σ(-z) = e^-softplus(z). */
+static mmix_tensor *mmixi_branch_gate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x)
+{
+    mmix_tensor *z = mmix_linear(m, x, layer->branch_gate_weight, layer->branch_gate_bias);
+    return mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
+}
+/* base, and in the rows of tokens that take part + swin; or, with a gate between the branches, + gate (swin -
+   flex). */
 static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *base,
                                mmix_tensor *flex, const mmixi_layout *a)
 {
     for (int kind = MMIXI_KIND_GRID; kind <= MMIXI_KIND_TEXT; kind++) {
-        mmix_tensor *list = a->list[kind], *y, *z;
+        mmix_tensor *list = a->list[kind], *y;
         mmix_mixer mixer;
         if (!list || (kind == MMIXI_KIND_TEXT && !w->options.text_window)) continue;
-        mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, list);
-        if (m->error_kind) return NULL;
-        y = (kind == MMIXI_KIND_GRID ? mmixi_swin_grid : mmixi_swin_text)(m, w, mixer, a);
-        y = mmixi_project(m, &w->swin, MMIXI_O, mmixi_join_heads(m, y), NULL);
-        if (flex) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
-            z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
-            z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
-            y = mmix_mul(m, z, mmix_sub(m, y, mmixi_tokens_listed(m, flex, list)));
-        }
+        mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, kind);
+        y = kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a) : mmixi_swin_text(m, w, &mixer, a);
+        y = mmixi_output(m, &w->swin, mmixi_join_heads(m, y), NULL, a);
+        if (flex)
+            y = mmix_mul(m, mmixi_branch_gate(m, w, mmixi_tokens_listed(m, x, list)),
+                         mmix_sub(m, y, mmixi_tokens_listed(m, flex, list)));
         base = mmix_add_rows(m, base, y, list);
     }
     return base;
@@ -10870,81 +10753,54 @@ static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tens
 
 /* ---- both branches ---- */
 
-static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, int branches, mmix_tensor *x,
+static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmixi_layout *a)
 {
     const mmix_mark mark = mmix_mark_here(m);
-    const int both = branches == MMIX_BRANCH_BOTH, gate = both && layer->branch_gate_weight;
+    const int branches = layer->options.branches, both = branches == MMIX_BRANCH_BOTH,
+        gate = both && layer->branch_gate_weight;
     mmix_tensor *y = residual, *flex = NULL;
     if (branches != MMIX_BRANCH_SWIN)
-        y = flex = mmixi_project(m, &layer->flex, MMIXI_O, mmixi_flex_mixed(m, layer, x, a),
-                                 gate ? NULL : residual);
+        y = flex = mmixi_output(m, &layer->flex, mmixi_flex_heads(m, layer, x, a), gate ? NULL : residual, a);
     if (gate && residual) y = mmix_add(m, residual, y);
     if (both && !gate && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
-    if (!y) y = mmix_fill(mmixi_like(m, "mmix_local_swin", x), 0);
+    if (!y) y = mmix_fill(mmixi_like(m, "mmix_mmate", x), 0);
     if (branches != MMIX_BRANCH_FLEX) y = mmixi_swin(m, layer, x, y, gate ? flex : NULL, a);
-    /* without a scan the tokens are counted here */
-    if (branches == MMIX_BRANCH_SWIN && y && a->of.state) a->of.state->slot[a->of.slot].tokens += a->L;
-    return y;
-}
-static mmix_tensor *mmixi_mmate_of(mmix_ctx *m, const char *who, const mmix_mmate_layer *layer, int branches,
-                                   mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
-{
-    mmixi_layout a;
-    mmix_tensor *y;
-    int record;
-    if (mmixi_layout_of(m, who, &a, layout, x, residual) || mmixi_layout_order(m, &a, layer->index)) return NULL;
-    if (a.of.state && (!mmixi_slot_check(m, who, a.of.state, a.of.slot)
-                       || !mmixi_slot_check(m, who, a.of.state, a.of.slot + 1))) return NULL;
-    record = a.of.state ? mmix_record(m, 0) : m->recording;
-    y = mmixi_mmate(m, layer, branches, x, residual, &a);
-    mmix_record(m, record);
+    if (a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;  /* a scan has done it already */
     return y;
 }
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout)
 {
-    return mmixi_mmate_of(m, "mmix_mmate", layer, layer->options.branches, x, residual, layout);
-}
-MMIXDEF mmix_tensor *mmix_flex_ma(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                  mmix_tensor *residual, const mmix_layout *layout)
-{
-    return mmixi_mmate_of(m, "mmix_flex_ma", layer, MMIX_BRANCH_FLEX, x, residual, layout);
-}
-MMIXDEF mmix_tensor *mmix_local_swin(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                     mmix_tensor *residual, const mmix_layout *layout)
-{
-    return mmixi_mmate_of(m, "mmix_local_swin", layer, MMIX_BRANCH_SWIN, x, residual, layout);
-}
-/* M (B, H, L, L), also of both branches. */
-static mmix_tensor *mmixi_mmate_matrix(mmix_ctx *m, const char *who, const mmix_mmate_layer *layer, int branches,
-                                       mmix_tensor *x, const mmix_layout *layout)
-{
-    const size_t H = (branches == MMIX_BRANCH_SWIN ? &layer->swin : &layer->flex)->heads;
-    const int record = mmix_record(m, 0);
-    mmix_tensor *M = NULL, *z = NULL;
+    const char *who = "mmix_mmate";
+    mmix_state *state = layout ? layout->state : NULL;
+    const int record = m->recording;
     mmixi_layout a;
-    if ((layout && (layout->state || layout->initial_state))
-        || (branches != MMIX_BRANCH_SWIN && layer->conv_weight))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: with a state or a convolution y is not M v", who);
-    if (!mmixi_layout_of(m, who, &a, layout, x, NULL) && !mmixi_layout_order(m, &a, layer->index))
-        M = mmix_fill(mmix_new4(m, a.B, H, a.L, a.L), 0);
-    if (M && branches == MMIX_BRANCH_BOTH && layer->branch_gate_weight)
-        z = mmix_linear(m, x, layer->branch_gate_weight, layer->branch_gate_bias);
-    if (M && branches != MMIX_BRANCH_SWIN) mmixi_flex_matrix(m, layer, x, &a, M);
-    if (M && branches != MMIX_BRANCH_FLEX) mmixi_swin_matrix(m, layer, x, z, &a, M);
+    mmix_tensor *y = NULL;
+    if (state && (!mmixi_slot_check(m, who, state, layout->slot)
+                  || !mmixi_slot_check(m, who, state, layout->slot + 1))) return NULL;
+    if (state) mmix_record(m, 0);
+    if (!mmixi_layout_begin(m, who, &a, layout, "x BLD, residual? BLD", x, residual, NULL))
+        y = mmixi_mmate(m, layer, x, residual, &a);
     mmix_record(m, record);
-    return m->error_kind ? NULL : M;
+    return y;
 }
-MMIXDEF mmix_tensor *mmix_flex_ma_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                         const mmix_layout *layout)
+MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
+                                       const mmix_layout *layout)
 {
-    return mmixi_mmate_matrix(m, "mmix_flex_ma_matrix", layer, MMIX_BRANCH_FLEX, x, layout);
-}
-MMIXDEF mmix_tensor *mmix_local_swin_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                            const mmix_layout *layout)
-{
-    return mmixi_mmate_matrix(m, "mmix_local_swin_matrix", layer, MMIX_BRANCH_SWIN, x, layout);
+    const int swin = layer->options.branches == MMIX_BRANCH_SWIN, record = mmix_record(m, 0);
+    const size_t H = (swin ? &layer->swin : &layer->flex)->heads;
+    mmix_tensor *M = NULL;
+    mmixi_layout a;
+    if ((layout && (layout->state || layout->initial_state)) || (!swin && layer->conv_weight))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mmate_matrix: with a state or a convolution y is not M v");
+    if (!mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD, residual? BLD", x, NULL, NULL)) {
+        a.plain = 1;
+        M = mmixi_mmate(m, layer, x, mmix_fill(mmix_new3(m, a.B, a.L, H * a.L), 0), &a);
+        M = mmix_permute(m, mmixi_as(m, M, 4, a.B, a.L, H, a.L), mmixi_heads_swapped);
+    }
+    mmix_record(m, record);
+    return M;
 }
 
 /* ---- parameters ---- */
@@ -10955,7 +10811,7 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
 {
     const mmix_mmate_options *o = &layer->options;
     mmixi_dims d;
-    char flex[160], swin[160];
+    char own[160];
     memset(layer, 0, sizeof *layer);
     if (options) layer->options = *options;
     if (o->branches < MMIX_BRANCH_BOTH || o->branches > MMIX_BRANCH_SWIN || o->directions < MMIX_FUSE_GATE
@@ -10969,12 +10825,11 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     d.E = heads * width;
     d.C = d.E + 2 * kv_heads * width;
     d.W = o->conv_width;
-    snprintf(flex, sizeof flex, "%sflex.", prefix);
-    snprintf(swin, sizeof swin, "%sswin.", prefix);
     if (o->branches != MMIX_BRANCH_SWIN) {
         const int two = !o->shared_directions, fuse = o->directions == MMIX_FUSE_GATE, z = o->output_gate;
-        if (mmix_projections_init(&layer->flex, p, flex, D, heads, kv_heads, width, bias)) return -1;
-        mmixi_declare(p, flex, &d, "dt_proj.weight HD zeros, dt_bias H dt_spread, A_log H zeros, "
+        snprintf(own, sizeof own, "%sflex.", prefix);
+        if (mmix_projections_init(&layer->flex, p, own, D, heads, kv_heads, width, bias)) return -1;
+        mmixi_declare(p, own, &d, "dt_proj.weight HD zeros, dt_bias H dt_spread, A_log H zeros, "
                       "dt_proj_b.weight HD zeros, dt_b_bias H dt_spread, A_log_b H zeros, "
                       "gate.weight HD zeros, gate.bias H zeros, D H zeros, conv1d.weight C1W last_tap, "
                       "z_proj.weight ED zeros, z_proj.bias E ones*, norm.weight E ones",
@@ -10986,8 +10841,10 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                       z ? &layer->z_bias : NULL, 1.2784645427610738, o->norm ? &layer->norm : NULL);
                                                  /* silu(1.278…) = 1 */
     }
-    if (o->branches != MMIX_BRANCH_FLEX
-        && mmix_projections_init(&layer->swin, p, swin, D, heads, kv_heads, width, bias)) return -1;
+    if (o->branches != MMIX_BRANCH_FLEX) {
+        snprintf(own, sizeof own, "%sswin.", prefix);
+        if (mmix_projections_init(&layer->swin, p, own, D, heads, kv_heads, width, bias)) return -1;
+    }
     if (o->branches == MMIX_BRANCH_BOTH && o->branch_gate)
         mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, branch_gate.bias 1 zeros",
                       &layer->branch_gate_weight, &layer->branch_gate_bias);
@@ -11020,39 +10877,35 @@ struct mmix_decoder {
     mmixi_decoder_layer *layer;
 };
 
-/* start 0: without values, as mmixi_vision_declare. */
-static int mmixi_decoder_declare(mmix_decoder *d, int start)
+static void mmixi_decoder_declare(mmix_decoder *d)
 {
     const mmix_decoder_config *c = &d->config;
-    const size_t D = c->dim;
     const int mmate = c->mixer == MMIX_DECODER_MMATE;
     mmix_params *p = d->params;
     mmixi_dims size;
     char prefix[64];
-    size.D = D;
+    size.D = c->dim;
     size.K = c->vocabulary;
     mmixi_declare(p, "", &size, "model.embed_tokens.weight KD normal", &d->embedding);
-    if (c->media && mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, D, D)) return -1;
-    for (size_t i = 0; i < c->depth; i++) {
+    if (c->media) mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, c->dim, c->dim);
+    for (size_t i = 0; i < c->depth && !p->m->error_kind; i++) {
         mmixi_decoder_layer *l = &d->layer[i];
-        const int n = snprintf(prefix, sizeof prefix, "model.layers.%d.", (int)i);
-        char *end = prefix + n;
-        const size_t room = sizeof prefix - (size_t)n;
+        snprintf(prefix, sizeof prefix, "model.layers.%d.", (int)i);
         mmixi_declare(p, prefix, &size, "input_layernorm.weight D ones, post_attention_layernorm.weight D ones",
                       &l->norm1, &l->norm2);
-        snprintf(end, room, mmate ? "mmate." : "self_attn.");
-        if (mmate ? mmix_mmate_init(&l->mmate, p, prefix, D, c->heads, c->kv_heads, c->head_dim, i, c->bias,
-                                    &c->mmate)
-            : mmix_projections_init(&l->attention, p, prefix, D, c->heads, c->kv_heads, c->head_dim, c->bias))
-            return -1;
+        snprintf(prefix, sizeof prefix, "model.layers.%d.%s.", (int)i, mmate ? "mmate" : "self_attn");
+        if (mmate)
+            mmix_mmate_init(&l->mmate, p, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias,
+                            &c->mmate);
+        else
+            mmix_projections_init(&l->attention, p, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
         l->mmate.rope = c->rope;
-        snprintf(end, room, "mlp.");
-        if (mmix_swiglu_init(&l->ffn, p, prefix, D, c->ffn)) return -1;
+        snprintf(prefix, sizeof prefix, "model.layers.%d.mlp.", (int)i);
+        mmix_swiglu_init(&l->ffn, p, prefix, c->dim, c->ffn);
     }
     mmixi_declare(p, "", &size, "model.norm.weight D ones, lm_head.weight KD normal", &d->norm,
                   c->tied ? NULL : &d->classifier);
     if (c->tied) d->classifier = d->embedding;
-    return start ? mmix_params_allocate(p) : p->m->error_kind ? -1 : 0;
 }
 /* All numbers of a config, in the order of files. */
 #define MMIXI_DECODER(kind, member, low, high) MMIXI_SETTING(mmix_decoder_config, kind, member, 1, low, high)
@@ -11091,25 +10944,26 @@ static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
                          who, (double)c->kv_heads, (double)c->heads);
     return mmixi_rope_check(m, who, &c->rope, c->head_dim) ? 0 : -1;
 }
+/* start 0: without values, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
+    mmix_params *p;
     mmix_decoder *d;
     if (mmix_error(m)) return NULL;
     if (mmixi_decoder_config_check(m, &c)) {
         if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a model */
         return NULL;
     }
-    d = (mmix_decoder *)mmixi_alloc(m, sizeof *d);
-    if (!d) return NULL;
-    memset(d, 0, sizeof *d);
-    d->m = m;
-    d->config = c;
-    d->params = mmix_params_create(m);
-    d->layer = (mmixi_decoder_layer *)mmixi_alloc(m, c.depth * sizeof *d->layer);
-    if (d->layer) memset(d->layer, 0, c.depth * sizeof *d->layer);
-    if (d->params && d->layer && !mmixi_decoder_declare(d, start)) return d;
-    mmix_decoder_destroy(d);
-    return NULL;
+    p = mmix_params_create(m);
+    d = (mmix_decoder *)mmixi_own(p, sizeof *d);
+    if (d) {
+        d->m = m;
+        d->params = p;
+        d->config = c;
+        d->layer = (mmixi_decoder_layer *)mmixi_own(p, c.depth * sizeof *d->layer);
+        if (d->layer) mmixi_decoder_declare(d);
+    }
+    return mmixi_model_ready(p, start) ? d : NULL;
 }
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config)
 {
@@ -11118,10 +10972,8 @@ MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config confi
 MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
 {
     if (!d) return;
-    mmix_params_destroy(d->params);
     mmix_params_destroy(d->adapters);
-    mmixi_free(d->m, d->layer, d->config.depth * sizeof *d->layer);
-    mmixi_free(d->m, d, sizeof *d);
+    mmix_params_destroy(d->params);
 }
 MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d)
 {
@@ -11139,102 +10991,41 @@ typedef struct mmixi_decoder_pass {
     mmix_tensor *x;
 } mmixi_decoder_pass;
 
-/* Rotary positions of L tokens, *next the first one's and then the one after the last. With three axes a
-   span's tokens stand at (t, y, x) from the span's start on, a separator where its frame's last token does,
-   and text goes on behind the longest axis (Qwen2-VL). */
-static mmix_tensor *mmixi_decoder_positions(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *q, size_t L,
-                                            size_t *next)
-{
-    const int axes = d->config.rope.sections[0] ? 3 : 1;
-    const size_t shape[2] = { 3, L };
-    mmix_tensor *positions = mmix_new(m, MMIX_DTYPE_I32, axes == 3 ? 2 : 1, axes == 3 ? shape : shape + 1);
-    for (size_t t = 0, i = 0; positions && t < L; t++) {
-        const mmix_span *s = axes == 3 && i < q->n_spans && t >= q->spans[i].start ? &q->spans[i] : NULL;
-        size_t cell[3] = { 0, 0, 0 };
-        if (s) mmixi_span_cell(s, t - s->start, cell);
-        for (int k = 0; k < axes; k++) mmix_data_i32(positions)[(size_t)k * L + t] = (int32_t)(*next + cell[k]);
-        if (!s) ++*next;
-        else if (t + 1 == s->start + mmixi_span_tokens(s)) {
-            *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
-            i++;
-        }
-    }
-    return positions;
-}
-/* The tokens that the embedding is asked for, (B, n) of a list (NULL: all), checked. NULL on error. */
+/* Embeddings of the tokens of a kind, (B, n, D). */
 static mmix_tensor *mmixi_decoder_tokens(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
-                                         const mmix_sequence *q, const mmix_tensor *list)
+                                         const mmix_sequence *q, int kind)
 {
-    const size_t n = list ? mmix_count(list) : s->a.L, shape[2] = { s->a.B, n };
+    const mmix_tensor *list = s->a.list[kind];
+    const size_t shape[2] = { s->a.B, mmix_count(list) }, K = s->d->config.vocabulary;
     mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; tokens && i < s->a.B * n; i++) {
-        const size_t b = i / n, t = list ? (size_t)mmix_data_i32(list)[i % n] : i % n;
+    for (size_t i = 0; i < mmix_count(tokens); i++) {
+        const size_t b = i / shape[1], t = (size_t)mmix_data_i32(list)[i % shape[1]];
         const int32_t token = mmixi_index(q->tokens, b * s->a.L + t);
-        if (token < 0 || (size_t)token >= s->d->config.vocabulary) {
+        if (token < 0 || (size_t)token >= K)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f", who,
-                      (double)t, (double)b, (int)token, (double)s->d->config.vocabulary - 1);
-            return NULL;
-        }
+                      (double)t, (double)b, (int)token, (double)K - 1);
         mmix_data_i32(tokens)[i] = token;
     }
-    return tokens;
+    return mmix_gather(m, s->d->embedding, tokens);
 }
 /* The tokens' features (B, L, D). */
 static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
                                         const mmix_sequence *q)
 {
     const mmix_decoder *d = s->d;
-    mmix_tensor *x, *other = s->a.list[MMIXI_KIND_OTHER];
+    mmix_tensor *x, *grid = s->a.list[MMIXI_KIND_GRID], *other = s->a.list[MMIXI_KIND_OTHER];
     mmixi_dims size;
-    if (!q->media) return mmix_gather(m, d->embedding, mmixi_decoder_tokens(m, who, s, q, NULL));
-    if (!d->config.media || !q->n_spans) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: media for a decoder with features of width %.0f and %.0f spans", who,
-                  (double)d->config.media, (double)q->n_spans);
-        return NULL;
-    }
+    if (!q->media) return mmixi_decoder_tokens(m, who, s, q, MMIXI_KIND_ALL);
     size.B = s->a.B;
-    size.N = mmix_count(s->a.list[MMIXI_KIND_GRID]);
+    size.N = mmix_count(grid);
     size.F = d->config.media;
+    if (!size.F || !grid)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: media for a decoder with features of width %.0f and %.0f spans",
+                  who, (double)size.F, (double)q->n_spans);
     if (!mmixi_expect(m, who, &size, "+media BNF", q->media)) return NULL;
     x = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
-    if (other)
-        x = mmix_add_rows(m, x, mmix_gather(m, d->embedding, mmixi_decoder_tokens(m, who, s, q, other)), other);
-    return mmix_add_rows(m, x, mmix_mlp(m, &d->projector, q->media, NULL, NULL), s->a.list[MMIXI_KIND_GRID]);
-}
-/* Checks a sequence and brings it before the first layer; what is recorded may read the pass until mmix_backward.
-   With `state` the sequence goes on from there, and from position *next. NULL on error. */
-static mmixi_decoder_pass *mmixi_decoder_begin(mmix_ctx *m, const char *who, const mmix_decoder *d,
-                                               const mmix_sequence *q, const mmix_decoder_options *options,
-                                               mmix_state *state, size_t *next)
-{
-    mmixi_decoder_pass *s;
-    mmix_tensor **taps[3];
-    mmix_layout layout;
-    mmixi_dims size;
-    size_t zero = 0;
-    if (!d || m->error_kind) return NULL;
-    if (!q) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who);
-    if (!q || !mmixi_expect(m, who, &size, "tokens:i32 BL", q->tokens)) return NULL;
-    s = (mmixi_decoder_pass *)mmixi_header(m, sizeof *s);
-    if (!s) return NULL;
-    s->d = d;
-    if (options) s->o = *options;
-    memset(&layout, 0, sizeof layout);
-    layout.spans = q->spans;
-    layout.n_spans = q->n_spans;
-    layout.state = state;
-    if (mmixi_layout_begin(m, who, &s->a, &layout, size.B, size.L)) return NULL;
-    s->a.of.positions = mmixi_decoder_positions(m, d, q, size.L, next ? next : &zero);
-    for (size_t i = 0; i < 4 && d->config.mixer == MMIX_DECODER_MMATE; i++)
-        if (i < d->config.depth && mmixi_layout_order(m, &s->a, i)) return NULL;
-    taps[0] = s->o.mixed;
-    taps[1] = s->o.outputs;
-    taps[2] = s->o.normed;
-    for (size_t i = 0; i < 3 * d->config.depth; i++)
-        if (taps[i % 3]) taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, size.B, size.L, d->config.dim);
-    s->mark = mmix_mark_here(m);
-    s->x = mmixi_decoder_embed(m, who, s, q);
-    return s->x ? s : NULL;
+    if (other) x = mmix_add_rows(m, x, mmixi_decoder_tokens(m, who, s, q, MMIXI_KIND_OTHER), other);
+    return mmix_add_rows(m, x, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
 }
 /* A layer's value for whoever asked: into the tensor made for it, or itself while recording. */
 static void mmixi_decoder_tap(mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_tensor *x)
@@ -11252,7 +11043,7 @@ static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor
     const mmixi_decoder_layer *l = &h->s->d->layer[h->i];
     mmix_tensor *u = mmix_rms_norm(m, *x, l->norm1, c->eps), *residual = h->s->o.mixed ? NULL : *x;
     mmixi_decoder_tap(m, h->s->o.normed, h->i, u);
-    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &l->mmate, c->mmate.branches, u, residual, &h->s->a)
+    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &l->mmate, u, residual, &h->s->a)
         : mmixi_causal(m, &l->attention, u, residual, &c->rope, &h->s->a);
 }
 static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor **x)
@@ -11269,13 +11060,10 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
     mmixi_decoder_half h;
     mmixi_dims size;
     h.s = s;
-    size.B = s->a.B;
-    size.L = s->a.L;
-    size.D = s->d->config.dim;
     for (h.i = from; h.i < to && s->x; h.i++) {
-        mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *x = o->inputs && o->inputs[h.i] ? o->inputs[h.i] : s->x, *y;
-        if (!mmixi_expect(m, who, &size, "+inputs BLD", x)) return NULL;
+        const mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *given = o->inputs ? o->inputs[h.i] : NULL, *x = given ? given : s->x, *y;
+        if (given && !mmixi_expect(m, who, &size, "x BLD, inputs BLD", s->x, given)) return NULL;
         s->a.of.slot = 2 * h.i;
         y = o->normed ? mmixi_decoder_mix(m, &h, &x) : mmixi_layer(m, mmixi_decoder_mix, &h, sizeof h, &x, 1);
         mmixi_decoder_tap(m, o->mixed, h.i, y);
@@ -11287,12 +11075,42 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
     }
     return s->x;
 }
+/* Checks a sequence and brings it behind so many layers; what is recorded may read the pass until
+   mmix_backward. With `state` the sequence goes on from there. NULL on error. */
+static mmixi_decoder_pass *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_decoder *d,
+                                             const mmix_sequence *q, const mmix_decoder_options *options,
+                                             mmix_state *state, size_t layers)
+{
+    mmixi_decoder_pass *s;
+    mmix_tensor **taps[3];
+    mmix_layout layout;
+    size_t zero = 0, *next = state ? &state->slot[2 * d->config.depth].tokens : &zero;
+    if (!d || m->error_kind) return NULL;
+    if (!q) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who);
+    s = q ? (mmixi_decoder_pass *)mmixi_header(m, sizeof *s) : NULL;
+    if (!s) return NULL;
+    s->d = d;
+    if (options) s->o = *options;
+    memset(&layout, 0, sizeof layout);
+    layout.spans = q->spans;
+    layout.n_spans = q->n_spans;
+    layout.state = state;
+    if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL,
+                           d->config.rope.sections[0] ? next : NULL)) return NULL;
+    taps[0] = s->o.mixed;
+    taps[1] = s->o.outputs;
+    taps[2] = s->o.normed;
+    for (size_t i = 0; i < 3 * d->config.depth; i++)
+        if (taps[i % 3]) taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, d->config.dim);
+    s->mark = mmix_mark_here(m);
+    s->x = mmixi_decoder_embed(m, who, s, q);
+    return mmixi_decoder_layers(m, who, s, 0, mmixi_min(layers, d->config.depth)) ? s : NULL;
+}
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                           const mmix_decoder_options *options)
 {
-    const char *who = "mmix_decoder_forward";
-    mmixi_decoder_pass *s = mmixi_decoder_begin(m, who, d, sequence, options, NULL, NULL);
-    return s ? mmix_rms_norm(m, mmixi_decoder_layers(m, who, s, 0, d->config.depth), d->norm, d->config.eps) : NULL;
+    mmixi_decoder_pass *s = mmixi_decoder_run(m, "mmix_decoder_forward", d, sequence, options, NULL, SIZE_MAX);
+    return s ? mmix_rms_norm(m, s->x, d->norm, d->config.eps) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
 {
@@ -11307,15 +11125,15 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
     mmixi_decoder_pass *s;
     if (d && layer >= d->config.depth)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f of %.0f", who, (double)layer, (double)d->config.depth);
-    s = mmixi_decoder_begin(m, who, d, sequence, NULL, NULL, NULL);
-    if (s && mmixi_decoder_layers(m, who, s, 0, layer)) {
+    s = mmixi_decoder_run(m, who, d, sequence, NULL, NULL, layer);
+    if (s) {
         const mmixi_decoder_layer *l = &d->layer[layer];
         u = mmix_rms_norm(m, s->x, l->norm1, d->config.eps);
         if (d->config.mixer == MMIX_DECODER_ATTENTION) {
-            const mmix_mixer mixer = mmixi_attend(m, &l->attention, u, &d->config.rope, &s->a, NULL);
-            M = m->error_kind ? NULL : mmix_mix_matrix(m, &mixer);
+            const mmix_mixer mixer = mmixi_attend(m, &l->attention, u, &d->config.rope, &s->a, MMIXI_KIND_ALL);
+            M = mmix_mix_matrix(m, &mixer);
         }
-        else M = mmixi_mmate_matrix(m, who, &l->mmate, d->config.mmate.branches, u, &s->a.of);
+        else M = mmix_mmate_matrix(m, &l->mmate, u, &s->a.of);
     }
     mmix_record(m, record);
     return M;
@@ -11323,49 +11141,17 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 
 /* ---- one piece after another ---- */
 
-struct mmix_decoder_state { const mmix_decoder *of; mmix_state *state; size_t next; };
-/* Around a state, which it owns from then on; NULL on error. */
-static mmix_decoder_state *mmixi_decoder_state(const mmix_decoder *d, mmix_state *state, size_t next)
+/* The state's slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and the
+   decoder (none after mmix_state_clear). */
+static size_t *mmixi_decoder_owner(const mmix_state *s) { return &s->slot[s->slots - 1].tokens; }
+MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
-    mmix_decoder_state *s = state ? (mmix_decoder_state *)mmixi_alloc(d->m, sizeof *s) : NULL;
-    if (s) {
-        s->of = d;
-        s->state = state;
-        s->next = next;
-    }
-    else mmix_state_destroy(state);
+    mmix_state *s = d ? mmix_state_create(d->m, 2 * d->config.depth + 2) : NULL;
+    if (s) *mmixi_decoder_owner(s) = (size_t)(uintptr_t)d;
     return s;
 }
-MMIXDEF mmix_decoder_state *mmix_decoder_state_create(const mmix_decoder *d)
-{
-    return d ? mmixi_decoder_state(d, mmix_state_create(d->m, 2 * d->config.depth), 0) : NULL;
-}
-MMIXDEF void mmix_decoder_state_destroy(mmix_decoder_state *s)
-{
-    if (!s) return;
-    mmix_state_destroy(s->state);
-    mmixi_free(s->of->m, s, sizeof *s);
-}
-MMIXDEF void mmix_decoder_state_clear(mmix_decoder_state *s)
-{
-    if (!s) return;
-    mmix_state_clear(s->state);
-    s->next = 0;
-}
-MMIXDEF mmix_decoder_state *mmix_decoder_state_copy(const mmix_decoder_state *s)
-{
-    return s ? mmixi_decoder_state(s->of, mmix_state_copy(s->state), s->next) : NULL;
-}
-MMIXDEF size_t mmix_decoder_state_tokens(const mmix_decoder_state *s)
-{
-    return s ? mmix_state_tokens(s->state, 0) : 0;
-}
-MMIXDEF size_t mmix_decoder_state_bytes(const mmix_decoder_state *s)
-{
-    return s ? sizeof *s + mmix_state_bytes(s->state) : 0;
-}
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
-                                       mmix_decoder_state *state)
+                                       mmix_state *state)
 {
     const char *who = "mmix_decoder_step";
     const mmix_mark mark = mmix_mark_here(m);
@@ -11373,15 +11159,16 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
     mmix_tensor *x = NULL;
     int record;
     if (!d || m->error_kind) return NULL;
-    if (!state || state->of != d || m != d->m) {
+    if (!state || state->m != m || state->slots != 2 * d->config.depth + 2 || (*mmixi_decoder_owner(state)
+        && *mmixi_decoder_owner(state) != (size_t)(uintptr_t)d)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found %s",
                   who, state ? "another" : "NULL");
         return NULL;
     }
+    *mmixi_decoder_owner(state) = (size_t)(uintptr_t)d;
     record = mmix_record(m, 0);
-    s = mmixi_decoder_begin(m, who, d, piece, NULL, state->state, &state->next);
-    if (s && mmixi_decoder_layers(m, who, s, 0, d->config.depth))
-        x = mmix_rms_norm(m, mmixi_token(m, s->x, s->a.L - 1), d->norm, d->config.eps);
+    s = mmixi_decoder_run(m, who, d, piece, NULL, state, SIZE_MAX);
+    if (s) x = mmix_rms_norm(m, mmixi_token(m, s->x, s->a.L - 1), d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
     return x;
@@ -11395,39 +11182,31 @@ static int mmixi_by_probability(const void *a, const void *b)          /* of equ
     const mmixi_candidate *x = (const mmixi_candidate *)a, *y = (const mmixi_candidate *)b;
     return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : (x->token > y->token) - (x->token < y->token);
 }
-/* The largest logit's number; K after mmix_fail. -infinity excludes a token, but not all of them. */
-static size_t mmixi_largest_logit(mmix_ctx *m, const mmix_real *logits, size_t K, uint64_t place)
-{
-    size_t best = 0, wrong = K;
-    for (size_t k = K; k-- > 0;) {
-        if (logits[k] >= logits[best]) best = k;
-        if (logits[k] != logits[k]) wrong = k;
-    }
-    if (wrong == K && logits[best] > -(mmix_real)INFINITY) return best;
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f of %.0f is %s "
-              "(sequence %.0f, place %.0f)", (double)(wrong % K), (double)K, wrong < K ? "not a number"
-              : "-infinity, as all are", (double)(place >> 32), (double)(place & UINT32_MAX));
-    return K;
-}
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place)
 {
     const mmix_mark mark = mmix_mark_here(m);
     mmixi_candidate *all;
-    size_t best, n = K;
+    size_t best = 0, wrong = K, n = K;
     double sum = 0, u;
     if (!logits || !K)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: expected logits of at least one token, found "
                          "%s", logits ? "none" : "NULL"), 0;
-    best = mmixi_largest_logit(m, logits, K, place);
-    if (best == K) return 0;
+    for (size_t k = K; k-- > 0;) {
+        if (logits[k] >= logits[best]) best = k;
+        if (logits[k] != logits[k]) wrong = k;
+    }
+    if (wrong < K || !(logits[best] > -(mmix_real)INFINITY))     /* -infinity excludes a token, but not all */
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f of "
+                         "%.0f is %s (sequence %.0f, place %.0f)", (double)(wrong % K), (double)K, wrong < K
+                         ? "not a number" : "-infinity, as all are", (double)(place >> 32),
+                         (double)(place & UINT32_MAX)), 0;
     if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX) return (int32_t)best;
     all = (mmixi_candidate *)mmixi_step_array(m, K, 1, sizeof *all);
     if (!all) return (int32_t)best;
     for (size_t k = 0; k < K; k++) {
         all[k].token = k;
-        all[k].p = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
-        sum += all[k].p;
+        sum += all[k].p = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
     }
     if (sampling->top_p > 0 && sampling->top_p < 1) {
         const double enough = sampling->top_p * sum;
@@ -11435,10 +11214,9 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
         for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].p;
     }
     u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;
-    for (size_t k = 0; k < n; k++) {             /* the last one where rounding leaves nothing */
+    for (size_t k = 0; k < n && u >= 0; k++) {   /* the last one where rounding leaves nothing */
         best = all[k].token;
         u -= all[k].p;
-        if (u < 0) break;
     }
     mmix_rewind(m, mark);
     return (int32_t)best;
@@ -11449,42 +11227,39 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
     const char *who = "mmix_decoder_continue";
     const int32_t stop = sampling ? sampling->stop : 0;
     mmix_mark mark;
-    mmix_decoder_state *s;
-    mmix_sequence next;
+    mmix_state *s;
+    mmix_sequence last;
     mmixi_dims size;
-    size_t made = 0, unfinished;
+    size_t made = 0, unfinished, shape[2];
     if (!d || m->error_kind) return 0;
     if (!sequence || (!tokens && count))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence and room for tokens, found NULL",
                          who), (size_t)0;
     if (!mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
-    unfinished = size.B;
-    next = *sequence;
+    shape[0] = unfinished = size.B;
+    shape[1] = 1;
     mark = mmix_mark_here(m);
     s = mmix_decoder_state_create(d);
-    for (; s && unfinished && made < count; made++, mmix_rewind(m, mark)) {
-        const size_t shape[2] = { size.B, 1 };
-        const mmix_tensor *logits;
-        if (made) {
-            memset(&next, 0, sizeof next);
-            next.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-        }
-        for (size_t b = 0; made && next.tokens && b < size.B; b++)
-            mmix_data_i32(next.tokens)[b] = tokens[b * count + made - 1];
-        logits = mmix_decoder_step(m, d, &next, s);
+    memset(&last, 0, sizeof last);
+    last.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; i < size.B * count; i++) tokens[i] = stop;
+    for (; s && unfinished && made < count; made++) {
+        const mmix_mark step = mmix_mark_here(m);
+        const mmix_tensor *logits = mmix_decoder_step(m, d, made ? &last : sequence, s);
         if (!logits) break;
         unfinished = 0;
         for (size_t b = 0, K = mmixi_cols(logits); b < size.B; b++) {
             int32_t *row = tokens + b * count;
-            const int stopped = stop && made && row[made - 1] == stop;
-            row[made] = stopped ? stop : mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
-                                                     (uint64_t)b << 32 | mmix_decoder_state_tokens(s));
+            if (!stop || !made || row[made - 1] != stop)
+                row[made] = mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
+                                        (uint64_t)b << 32 | mmix_state_tokens(s, 0));
+            mmix_data_i32(last.tokens)[b] = row[made];
             unfinished += !stop || row[made] != stop;
         }
+        mmix_rewind(m, step);
     }
-    for (size_t b = 0; b < size.B; b++)          /* all rows stopped before the end */
-        for (size_t i = made; i < count && made; i++) tokens[b * count + i] = stop;
-    mmix_decoder_state_destroy(s);
+    mmix_rewind(m, mark);
+    mmix_state_destroy(s);
     return m->error_kind ? 0 : made;
 }
 MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *prompt, size_t n,
@@ -11504,30 +11279,24 @@ MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *promp
 
 /* ---- adapters ---- */
 
-/* A matrix of a layer and the adapter beside it, NULL where there is no such matrix or it is no target. */
-typedef struct mmixi_adapter { mmix_lora *lora; mmix_tensor *weight; char name[96]; } mmixi_adapter;
-enum { MMIXI_ADAPTERS = 11 };                    /* of a layer at most */
-/* Number n of all layers'. */
-static mmixi_adapter mmixi_adapter_of(const mmix_decoder *d, size_t n, int targets)
+enum { MMIXI_ADAPTERS = 11 };                    /* of a layer: SwiGLU's 3, q, k, v, o, and Local-Swin's 4 */
+/* Adapter number n of all layers', and its matrix; NULL where there is no such matrix or it is no target. */
+static mmix_lora *mmixi_adapter_of(const mmix_decoder *d, size_t n, int targets, mmix_tensor **weight)
 {
-    static const char names[MMIXI_ADAPTERS][8] = { "gate", "up", "down", "q", "k", "v", "o", "q", "k", "v", "o" };
-    const size_t layer = n / MMIXI_ADAPTERS, k = n % MMIXI_ADAPTERS;
-    const int ffn = k < 3, swin = k >= 7, mmate = d->config.mixer == MMIX_DECODER_MMATE;
-    mmixi_decoder_layer *l = &d->layer[layer];
-    mmix_projections *p = swin ? &l->mmate.swin : mmate ? &l->mmate.flex : &l->attention;
-    mmixi_adapter a;
-    a.lora = ffn ? &l->ffn.lora[k] : &p->lora[(k - 3) % 4];
-    a.weight = !ffn ? p->weight[(k - 3) % 4] : k == 0 ? l->ffn.gate : k == 1 ? l->ffn.up : l->ffn.down;
-    if (!a.weight || !(targets & (ffn ? MMIX_LORA_FFN : MMIX_LORA_MIXER))) a.lora = NULL;
-    snprintf(a.name, sizeof a.name, "model.layers.%d.%s%s_proj.", (int)layer, ffn ? "mlp." : swin ? "mmate.swin."
-             : mmate ? "mmate.flex." : "self_attn.", names[k]);
-    return a;
+    const size_t k = n % MMIXI_ADAPTERS, q = (k + 1) % 4;
+    mmixi_decoder_layer *l = &d->layer[n / MMIXI_ADAPTERS];
+    mmix_projections *p = k >= 7 ? &l->mmate.swin : d->config.mixer == MMIX_DECODER_MMATE ? &l->mmate.flex
+        : &l->attention;
+    *weight = k == 0 ? l->ffn.gate : k == 1 ? l->ffn.up : k == 2 ? l->ffn.down : p->weight[q];
+    if (!*weight || !(targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER))) return NULL;
+    return k < 3 ? &l->ffn.lora[k] : &p->lora[q];
 }
 MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d) { return d ? d->adapters : NULL; }
 static void mmixi_decoder_adapters_drop(mmix_decoder *d)
 {
+    mmix_tensor *weight;
     for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        mmix_lora *lora = mmixi_adapter_of(d, n, ~0).lora;
+        mmix_lora *lora = mmixi_adapter_of(d, n, ~0, &weight);
         if (lora) memset(lora, 0, sizeof *lora);
     }
     mmix_params_destroy(d->adapters);
@@ -11536,6 +11305,7 @@ static void mmixi_decoder_adapters_drop(mmix_decoder *d)
 MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets)
 {
     mmixi_dims size;
+    char name[96];
     if (!d || d->m->error_kind) return -1;
     if (!rank || d->adapters || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
         return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_lora: rank %.0f, targets %d%s",
@@ -11545,16 +11315,20 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
     d->lora.targets = targets;
     d->adapters = mmix_params_create(d->m);
     for (size_t n = 0; d->adapters && n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        const mmixi_adapter a = mmixi_adapter_of(d, n, targets);
-        if (!a.lora) continue;
-        size.O = a.weight->shape[0];
-        size.P = a.weight->shape[1];
-        mmixi_declare(d->adapters, a.name, &size, "lora_A.weight RP uniform, lora_B.weight OR zeros", &a.lora->A,
-                      &a.lora->B);
-        a.lora->alpha = alpha;
+        mmix_tensor *weight;
+        mmix_lora *lora = mmixi_adapter_of(d, n, targets, &weight);
+        const mmix_param *p = d->params->at;
+        if (!lora) continue;
+        while (p->tensor != weight) p++;
+        size.O = weight->shape[0];
+        size.P = weight->shape[1];
+        snprintf(name, sizeof name, "%.*s", (int)(strlen(p->name) - strlen("weight")), p->name);
+        mmixi_declare(d->adapters, name, &size, "lora_A.weight RP uniform, lora_B.weight OR zeros", &lora->A,
+                      &lora->B);
+        lora->alpha = alpha;
     }
     if (d->adapters && !mmix_params_allocate(d->adapters)) return 0;
-    if (d->adapters) mmixi_decoder_adapters_drop(d);
+    mmixi_decoder_adapters_drop(d);
     return -1;
 }
 /* W + alpha/r B A of all that have an adapter, in `values`, which lies like the slab of the parameters. */
@@ -11564,11 +11338,12 @@ static int mmixi_decoder_merged(const mmix_decoder *d, mmix_real *values)
     const mmix_mark mark = mmix_mark_here(m);
     const int record = mmix_record(m, 0);
     for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        const mmixi_adapter a = mmixi_adapter_of(d, n, ~0);
-        const mmix_tensor *low = a.lora && a.lora->A ? mmix_matmul(m, a.lora->B, a.lora->A) : NULL;
+        mmix_tensor *weight;
+        const mmix_lora *lora = mmixi_adapter_of(d, n, ~0, &weight);
+        const mmix_tensor *low = lora && lora->A ? mmix_matmul(m, lora->B, lora->A) : NULL;
         if (low)
-            m->k->axpy(mmix_count(low), (mmix_real)(a.lora->alpha / (double)a.lora->A->shape[0]), mmix_data(low),
-                       values + (mmix_data(a.weight) - d->params->values));
+            m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]), mmix_data(low),
+                       values + (mmix_data(weight) - d->params->values));
         mmix_rewind(m, mark);
     }
     mmix_record(m, record);
@@ -11602,12 +11377,10 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
 /* The teacher's parameter that a student's begins as: the one of its name, for both branches the attention's. */
 static const mmix_tensor *mmixi_linmu_source(const mmix_decoder *teacher, const char *name)
 {
-    const char *at = strstr(name, ".mmate."), *tail = at ? strchr(at + 7, '.') : NULL;
+    const char *at = strstr(name, ".mmate.");
     char from[160];
-    if (!at) return mmix_params_find(teacher->params, name);
-    if (!tail) return NULL;
-    snprintf(from, sizeof from, "%.*s.self_attn%s", (int)(at - name), name, tail);
-    return mmix_params_find(teacher->params, from);
+    if (at) snprintf(from, sizeof from, "%.*s.self_attn%s", (int)(at - name), name, strchr(at + 7, '.'));
+    return mmix_params_find(teacher->params, at ? from : name);
 }
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
 {
@@ -11632,19 +11405,17 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
     mmixi_free(teacher->m, values, teacher->params->slab * sizeof *values);
     return d;
 }
-/* The square of what each of H heads brings through o_proj (D, H·P), y (B, L, H·P), summed over all of it. */
-static void mmixi_head_squares(mmix_ctx *m, mmix_tensor *y, mmix_tensor *o_proj, size_t H, double *square)
+/* What head h of width P, of y (B, L, H·P), brings through o_proj (D, H·P): squares, summed over all of it. */
+static double mmixi_head_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *o_proj, size_t h, size_t P)
 {
-    const size_t P = mmix_shape(y, 2) / H;
-    for (size_t h = 0; h < H; h++) {
-        const mmix_mark mark = mmix_mark_here(m);
-        const mmix_tensor *out = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P),
-                                             NULL);
-        square[h] = 0;
-        for (size_t r = 0; out && r < mmixi_rows(out); r++)
-            square[h] += (double)m->k->variance(out->shape[2], mmix_data(out) + r * out->shape[2], 0);
-        mmix_rewind(m, mark);
-    }
+    const mmix_mark mark = mmix_mark_here(m);
+    const mmix_tensor *out = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P),
+                                         NULL);
+    double square = 0;
+    for (size_t r = 0, D = mmix_shape(out, 2); out && r < mmixi_rows(out); r++)
+        square += (double)m->k->variance(D, mmix_data(out) + r * D, 0);
+    mmix_rewind(m, mark);
+    return square;
 }
 /* Each head of Flex-MA's o_proj is scaled so that on the teacher's inputs it brings as much as the teacher's. */
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
@@ -11654,7 +11425,6 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     mmix_ctx *m = student ? student->m : NULL;
     const mmix_decoder_config *c = student ? &student->config : NULL, *t = teacher ? &teacher->config : NULL;
     mmixi_decoder_pass *s;
-    double *square;
     mmix_mark mark;
     int record;
     if (!m || !teacher || m->error_kind) return -1;
@@ -11664,22 +11434,20 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mark = mmix_mark_here(m);
     record = mmix_record(m, 0);
-    square = mmixi_doubles(m, 2, c->heads);
-    s = mmixi_decoder_begin(m, who, teacher, sequence, NULL, NULL, NULL);
-    for (size_t i = 0; s && i < 4; i++) mmixi_layout_order(m, &s->a, i);
-    if (s) s->mark = mmix_mark_here(m);
-    for (size_t i = 0; s && square && i < c->depth && !m->error_kind; i++) {
+    s = mmixi_decoder_run(m, who, teacher, sequence, NULL, NULL, 0);
+    for (size_t i = 0; s && i < c->depth && !m->error_kind; i++) {
         const mmix_mark here = mmix_mark_here(m);
         const mmixi_decoder_layer *from = &teacher->layer[i];
         const mmix_mmate_layer *to = &student->layer[i].mmate;
-        mmix_tensor *weight = to->flex.weight[MMIXI_O], *u = mmix_rms_norm(m, s->x, from->norm1, t->eps),
-            *flex = mmixi_flex_mixed(m, to, u, &s->a),
+        mmix_tensor *o_proj = to->flex.weight[MMIXI_O], *u = mmix_rms_norm(m, s->x, from->norm1, t->eps),
+            *flex = mmixi_flex_heads(m, to, u, &s->a),
             *attention = mmixi_causal_heads(m, &from->attention, u, &t->rope, &s->a);
-        mmixi_head_squares(m, flex, weight, c->heads, square);
-        mmixi_head_squares(m, attention, from->attention.weight[MMIXI_O], c->heads, square + c->heads);
-        for (size_t k = 0; k < mmix_count(weight) && !m->error_kind; k++) {
-            const double *of = square + k / c->head_dim % c->heads;
-            if (of[0] > 0 && of[c->heads] > 0) mmix_data(weight)[k] *= (mmix_real)sqrt(of[c->heads] / of[0]);
+        for (size_t h = 0, P = c->head_dim; h < c->heads; h++) {
+            const double is = mmixi_head_square(m, flex, o_proj, h, P),
+                was = mmixi_head_square(m, attention, from->attention.weight[MMIXI_O], h, P);
+            mmix_real *row = mmix_data(o_proj) + h * P;
+            for (size_t r = 0; r < c->dim && is > 0 && was > 0 && !m->error_kind; r++, row += o_proj->shape[1])
+                m->k->scale(P, (mmix_real)sqrt(was / is), row, row);
         }
         mmix_rewind(m, here);
         mmixi_decoder_layers(m, who, s, i, i + 1);

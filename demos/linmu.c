@@ -1511,14 +1511,14 @@ static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real
         if (!film.tokens || !film.media) break;
         mmix_fill(film.tokens, 1);
         memcpy(mmix_data(film.media), media, n * DIM * sizeof *media);
-        mmix_decoder_state *state = mmix_decoder_state_create(d);
+        mmix_state *state = mmix_decoder_state_create(d);
         double start = now(), took;
         mmix_decoder_step(own, d, &film, state);
         took = now() - start;
         spent += took;
         out->first[which] = fmin(out->first[which], took);
         out->peak[which] = (double)(mmix_memory(own).peak - weights);
-        out->state[which] = (double)mmix_decoder_state_bytes(state);
+        out->state[which] = (double)mmix_state_bytes(state);
         mmix_reset(own);
         start = now();
         for (int i = 0; i < ANSWERED; i++) {
@@ -1528,7 +1528,7 @@ static int time_decoder(mmix_ctx *m, mmix_decoder_config config, const mmix_real
             mmix_reset(own);
         }
         out->rate[which] = fmax(out->rate[which], ANSWERED / (now() - start));
-        mmix_decoder_state_destroy(state);
+        mmix_state_destroy(state);
     }
     int bad = !d || mmix_error(own);
     if (bad) mmix_fail(m, mmix_error_kind(own), "%s", mmix_error(own));

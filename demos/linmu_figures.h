@@ -87,8 +87,8 @@ static int linmu_support(mmix_ctx *m, int branch, char *on)
         mmix_tensor *q = mmix_randn(m, mmix_new4(m, 1, LINMU_L, 1, D), 1, 1);
         mmix_mixer causal = mmix_mixer_softmax(q, q, q);
         causal.mask = MMIX_MASK_CAUSAL;
-        M = branch == 1 ? mmix_flex_ma_matrix(m, &layer, x, &layout)
-            : branch ? mmix_local_swin_matrix(m, &layer, x, &layout) : mmix_mix_matrix(m, &causal);
+        layer.options.branches = branch == 1 ? MMIX_BRANCH_FLEX : MMIX_BRANCH_SWIN;
+        M = branch ? mmix_mmate_matrix(m, &layer, x, &layout) : mmix_mix_matrix(m, &causal);
     }
     for (int i = 0; M && i < LINMU_L * LINMU_L; i++) on[i] = mmix_data(M)[i] < 0 || mmix_data(M)[i] > 0;
     mmix_params_destroy(p);

@@ -59,7 +59,7 @@ static void steps(void)
         for (int media = 0; media < 2; media++) {
             mmix_ctx *m = context(1, 0);
             mmix_decoder *d = variant(m, o);
-            mmix_decoder_state *s = mmix_decoder_state_create(d), *other;
+            mmix_state *s = mmix_decoder_state_create(d), *other;
             mmix_sequence all = sequence(m, media, 2), p;
             mmix_span room[SPANS];
             mmix_real *whole = copied(mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &all, NULL)));
@@ -73,20 +73,20 @@ static void steps(void)
     } while (0)
             {                                        /* a state that was cleared is as a new one, bit for bit */
                 mmix_tensor *y = mmix_decoder_step(m, d, &all, s);
-                mmix_decoder_state_clear(s);
-                CHECK_AT(mmix_decoder_state_tokens(s) == 0 && gap(y, mmix_decoder_step(m, d, &all, s)) <= 0, about);
+                mmix_state_clear(s);
+                CHECK_AT(mmix_state_tokens(s, 0) == 0 && gap(y, mmix_decoder_step(m, d, &all, s)) <= 0, about);
             }
             for (size_t cut = 1; cut <= TOKENS; cut++) {
                 const int inside = cut < TOKENS && span_of(cut) >= 0 && span_of(cut) == span_of(cut - 1);
                 mmix_mark mark = mmix_mark_here(m);
                 mmix_tensor *y;
-                mmix_decoder_state_clear(s);
+                mmix_state_clear(s);
                 p = piece(m, &all, 0, cut, room);
                 y = mmix_decoder_step(m, d, &p, s);
                 if (inside) REFUSED(m, !y, "span");
                 else {
                     NEAR_LOGITS(y, cut - 1);
-                    CHECK_AT(mmix_decoder_state_tokens(s) == cut, about);
+                    CHECK_AT(mmix_state_tokens(s, 0) == cut, about);
                     if (cut < TOKENS) {
                         p = piece(m, &all, cut, TOKENS, room);
                         NEAR_LOGITS(mmix_decoder_step(m, d, &p, s), TOKENS - 1);
@@ -97,7 +97,7 @@ static void steps(void)
             }
             CHECK_AT(worst < TOL * 10, about);
             worst = 0;
-            mmix_decoder_state_clear(s);
+            mmix_state_clear(s);
             other = NULL;
             for (size_t i = 0, to; i < TOKENS; i = to) {             /* token by token; spans are whole */
                 mmix_mark mark = mmix_mark_here(m);
@@ -110,13 +110,13 @@ static void steps(void)
                     z = mmix_decoder_step(m, d, &p, other);
                     CHECK_AT(gap(y, z) <= 0, about);
                 }
-                if (i == 9) other = mmix_decoder_state_copy(s);
+                if (i == 9) other = mmix_state_copy(s);
                 mmix_rewind(m, mark);
             }
-            CHECK_AT(worst < TOL * 10 && mmix_decoder_state_tokens(other) == TOKENS, about);
+            CHECK_AT(worst < TOL * 10 && mmix_state_tokens(other, 0) == TOKENS, about);
             FINE(m);
-            mmix_decoder_state_destroy(s);
-            mmix_decoder_state_destroy(other);
+            mmix_state_destroy(s);
+            mmix_state_destroy(other);
             free(whole);
             mmix_decoder_destroy(d);
             mmix_destroy(m);
@@ -129,7 +129,7 @@ static void constant_memory(void)
     for (int o = 0; o < OPTIONS + 6; o++) {
         mmix_ctx *m = context(1, 0);
         mmix_decoder *d = variant(m, o);
-        mmix_decoder_state *s = mmix_decoder_state_create(d);
+        mmix_state *s = mmix_decoder_state_create(d);
         mmix_sequence all = sequence(m, 1, 2), p;
         mmix_span room[SPANS];
         size_t bytes[2] = {0, 0}, held[2] = {0, 0};
@@ -140,14 +140,14 @@ static void constant_memory(void)
             mmix_mark mark = mmix_mark_here(m);
             mmix_decoder_step(m, d, &p, s);
             mmix_rewind(m, mark);
-            if (i == 40 || i == 400) bytes[i > 40] = mmix_decoder_state_bytes(s), held[i > 40] = mmix_memory(m).bytes;
+            if (i == 40 || i == 400) bytes[i > 40] = mmix_state_bytes(s), held[i > 40] = mmix_memory(m).bytes;
         }
-        CHECK_AT(bytes[0] > 0 && mmix_decoder_state_tokens(s) == TOKENS + 400, about);
+        CHECK_AT(bytes[0] > 0 && mmix_state_tokens(s, 0) == TOKENS + 400, about);
         if (o >= OPTIONS && o < OPTIONS + 5) CHECK_AT(bytes[1] > 3 * bytes[0], about);
         else CHECK_AT(window ? bytes[1] <= bytes[0] : bytes[1] == bytes[0], about);
         if (o < OPTIONS) CHECK_AT(held[1] == held[0], about);
         FINE(m);
-        mmix_decoder_state_destroy(s);
+        mmix_state_destroy(s);
         mmix_decoder_destroy(d);
         mmix_destroy(m);
     }
@@ -207,7 +207,7 @@ static void sampling(void)
         mmix_ctx *n = context(1, 0);
         mmix_decoder *d = variant(n, mixer ? 0 : OPTIONS);
         mmix_sequence q = sequence(n, 1, 3), one;
-        mmix_decoder_state *state = mmix_decoder_state_create(d);
+        mmix_state *state = mmix_decoder_state_create(d);
         int32_t made[BATCH * 12], prompt[5] = {1, 7, 3, 9, 2}, first[12], again[12], third[12];
         mmix_tensor *y = mmix_decoder_step(n, d, &q, state);
         int wrong = 0;
@@ -226,7 +226,7 @@ static void sampling(void)
             y = mmix_decoder_step(n, d, &one, state);
         }
         CHECK_AT(!wrong, about);
-        mmix_decoder_state_destroy(state);
+        mmix_state_destroy(state);
         memset(&s, 0, sizeof s);
         size_t at = 4;
         while (at < 11 && !made[at]) at++;       /* token 0 would mean none */

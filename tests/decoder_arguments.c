@@ -10,7 +10,7 @@ static void bad_arguments(void)
     mmix_decoder *d, *teacher, *student;
     mmix_sequence s;
     mmix_span bent[SPANS];
-    mmix_decoder_state *state;
+    mmix_state *state;
     snprintf(about, sizeof about, "bad arguments");
     d = shaken(m, c), teacher = shaken(m, t);
 #define WRONG(change, text)                                                                 \
@@ -55,7 +55,7 @@ static void bad_arguments(void)
         REFUSED(m, !mmix_decoder_matrix(m, d, &s, 0), text);                                \
         state = mmix_decoder_state_create(d);                                               \
         REFUSED(m, !mmix_decoder_step(m, d, &s, state), text);                              \
-        mmix_decoder_state_destroy(state);                                                  \
+        mmix_state_destroy(state);                                                  \
         mmix_reset(m);                                                                      \
     } while (0)
     BENT(bent[1].start = 7, "span 1");
@@ -82,7 +82,7 @@ static void bad_arguments(void)
     CHECK(!mmix_decoder_forward(m, NULL, &s, NULL) && !mmix_decoder_logits(m, NULL, s.media) && !mmix_decoder_config_of(NULL)
           && !mmix_decoder_params(NULL) && !mmix_decoder_adapters(NULL) && !mmix_decoder_state_create(NULL));
     mmix_error_clear(m);
-    mmix_decoder_destroy(NULL), mmix_decoder_state_destroy(NULL), mmix_distill_destroy(NULL);
+    mmix_decoder_destroy(NULL), mmix_state_destroy(NULL), mmix_distill_destroy(NULL);
     REFUSED(m, !mmix_decoder_matrix(m, d, &s, 4), "layer 4 of 4");
     REFUSED(m, !mmix_decoder_step(m, d, &s, NULL), "NULL");
     state = mmix_decoder_state_create(teacher);
@@ -94,7 +94,7 @@ static void bad_arguments(void)
         CHECK(!mmix_decoder_step(m, teacher, &one, state) && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT);
         mmix_error_clear(m);
     }
-    mmix_decoder_state_destroy(state);
+    mmix_state_destroy(state);
     {
         mmix_tensor *inputs[4] = {NULL, NULL, NULL, NULL};
         mmix_decoder_options look;
@@ -117,14 +117,14 @@ static void bad_arguments(void)
         REFUSED(a.m, !mmix_mmate(a.m, &a.l, mmix_slice(a.m, a.x, 2, 0, 11), NULL, &a.layout), "");
         REFUSED(a.m, !mmix_mmate(a.m, &a.l, mmix_slice(a.m, a.x, 1, 0, 26), NULL, &a.layout), "span 2");
         REFUSED(a.m, !mmix_mmate(a.m, &a.l, a.x, mmix_slice(a.m, a.x, 1, 0, 26), &a.layout), "");
-        REFUSED(a.m, !mmix_flex_ma(a.m, &a.l, pos, NULL, &a.layout), "x");
+        REFUSED(a.m, !flex_ma(a.m, &a.l, pos, NULL, &a.layout), "x");
         a.layout.initial_state = mmix_fill(mmix_new4(a.m, BATCH, 3, 4, 5), 0);
-        REFUSED(a.m, !mmix_flex_ma(a.m, &a.l, a.x, NULL, &a.layout), "");
+        REFUSED(a.m, !flex_ma(a.m, &a.l, a.x, NULL, &a.layout), "");
         a.layout.initial_state = NULL;
         a.layout.positions = pos;                /* reals */
-        REFUSED(a.m, !mmix_local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
+        REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
         a.layout.positions = mmix_fill(mmix_new(a.m, MMIX_DTYPE_I32, 1, &few), 1);
-        REFUSED(a.m, !mmix_local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
+        REFUSED(a.m, !local_swin(a.m, &a.l, a.x, NULL, &a.layout), "positions");
         REFUSED(a.m, !mmix_mmate(a.m, &a.l, a.x, NULL, &a.layout), "positions");
         REFUSED(a.m, !mmix_causal_attention(a.m, &a.l.flex, a.x, NULL, &a.l.rope, &a.layout), "pos");
         a.layout.positions = NULL;
@@ -132,18 +132,18 @@ static void bad_arguments(void)
         a.layout.slot = 1;
         REFUSED(a.m, !mmix_mmate(a.m, &a.l, a.x, NULL, &a.layout), "slot");
         a.layout.slot = 0;
-        REFUSED(a.m, !mmix_flex_ma_matrix(a.m, &a.l, a.x, &a.layout), "state");
+        REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, &a.layout), "state");
         mmix_state_destroy(a.layout.state);
         a.layout.state = NULL;
         CHECK(!mmix_mmate(a.m, &a.l, NULL, NULL, &a.layout));
         mmix_error_clear(a.m);
         leave(&a);
         a = layer(8, 0, 0);
-        REFUSED(a.m, !mmix_flex_ma_matrix(a.m, &a.l, a.x, &a.layout), "convolution");
-        REFUSED(a.m, !mmix_flex_ma_matrix(a.m, &a.l, a.x, NULL), "convolution");
+        REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, &a.layout), "convolution");
+        REFUSED(a.m, !branch_matrix(a.m, &a.l, MMIX_BRANCH_FLEX, a.x, NULL), "convolution");
         leave(&a);
         a = layer(4, 0, 0);                      /* a branch that is not there */
-        CHECK(!mmix_local_swin(a.m, &a.l, a.x, NULL, &a.layout));
+        CHECK(!local_swin(a.m, &a.l, a.x, NULL, &a.layout));
         mmix_error_clear(a.m);
         leave(&a);
     }
@@ -178,7 +178,7 @@ static void bad_arguments(void)
         s.tokens = NULL;
         REFUSED(m, mmix_decoder_continue(m, d, &s, NULL, made, 4) == 0, "tokens is NULL");
         short_one = mmix_fill(mmix_new3(m, 2, 4, c.dim), 0), x = mmix_fill(mmix_new3(m, 2, 5, c.dim), 0);
-        REFUSED(m, !mmix_local_swin(m, &one, x, short_one, NULL), "residual");
+        REFUSED(m, !local_swin(m, &one, x, short_one, NULL), "residual");
         s = sequence(m, 1, 1);
         s.spans = NULL;
         REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "spans, found NULL");

@@ -24,12 +24,12 @@ static void adapters(void)
             CHECK_AT(most(plain, y, LOGITS) > 0.01, about);
             {                                    /* the steps use them, too */
                 mmix_sequence s = sequence(m, 1, 9);
-                mmix_decoder_state *state = mmix_decoder_state_create(d);
+                mmix_state *state = mmix_decoder_state_create(d);
                 mmix_real *last = copied(mmix_decoder_step(m, d, &s, state));
                 for (size_t b = 0; b < BATCH; b++)
                     CHECK_AT(most(last + b * WORDS, y + ((b + 1) * TOKENS - 1) * WORDS, WORDS) < TOL * 10, about);
                 free(last);
-                mmix_decoder_state_destroy(state);
+                mmix_state_destroy(state);
                 mmix_reset(m);
             }
             mmix_real *apart_from = values(mmix_decoder_params(d));

@@ -220,6 +220,28 @@ SHARED alone layer(int o, size_t index, int fresh)
     a.x = mmix_randn(a.m, mmix_new3(a.m, BATCH, TOKENS, 12), 1, 3);
     return a;
 }
+/* One branch of a layer by itself. */
+SHARED mmix_mmate_layer branch_of(const mmix_mmate_layer *l, int branch)
+{
+    mmix_mmate_layer one = *l;
+    one.options.branches = branch;
+    return one;
+}
+SHARED mmix_tensor *flex_ma(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
+{
+    const mmix_mmate_layer one = branch_of(l, MMIX_BRANCH_FLEX);
+    return mmix_mmate(m, &one, x, residual, layout);
+}
+SHARED mmix_tensor *local_swin(mmix_ctx *m, const mmix_mmate_layer *l, mmix_tensor *x, mmix_tensor *residual, const mmix_layout *layout)
+{
+    const mmix_mmate_layer one = branch_of(l, MMIX_BRANCH_SWIN);
+    return mmix_mmate(m, &one, x, residual, layout);
+}
+SHARED mmix_tensor *branch_matrix(mmix_ctx *m, const mmix_mmate_layer *l, int branch, mmix_tensor *x, const mmix_layout *layout)
+{
+    const mmix_mmate_layer one = branch_of(l, branch);
+    return mmix_mmate_matrix(m, &one, x, layout);
+}
 SHARED void leave(alone *a)
 {
     FINE(a->m);

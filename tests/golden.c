@@ -614,8 +614,8 @@ static void mmate(Case *c, int which)
     if (which & ONLY_FLEX) layout.initial_state = in_or_null(c, "initial_state");
     if ((which & ONLY_FLEX) && flag(c, "final_state")) layout.final_state = &last;
     if (*c->skipped) return;
-    y = which == BOTH ? mmix_mmate(c->m, &l, x, NULL, &layout)
-        : which == ONLY_FLEX ? mmix_flex_ma(c->m, &l, x, NULL, &layout) : mmix_local_swin(c->m, &l, x, NULL, &layout);
+    if (which != BOTH) l.options.branches = which == ONLY_FLEX ? MMIX_BRANCH_FLEX : MMIX_BRANCH_SWIN;
+    y = mmix_mmate(c->m, &l, x, NULL, &layout);
     if (which == ONLY_SWIN && !layout.n_spans && !l.options.text_window) y = mmix_add(c->m, y, mmix_scale(c->m, x, 0, 0));       /* of nothing */
     out(c, "y", y);
     out(c, "final_state", last);

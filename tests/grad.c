@@ -818,6 +818,7 @@ static mmix_mmate_layer flex_layer(int o)
     mmix_mmate_layer f;
     memset(&f, 0, sizeof f);
     f.index = (size_t)(o % 4);
+    f.options.branches = MMIX_BRANCH_FLEX;
     f.options.directions = o % 3;
     f.options.shared_directions = o / 3 % 2;
     f.options.skip = o / 6 % 2;
@@ -845,7 +846,7 @@ static mmix_tensor *t_flex(int o)
     memset(&layout, 0, sizeof layout);
     layout.spans = flex_spans;
     layout.n_spans = 2;
-    return mmix_flex_ma(m, &f, normal(0, 3, 2, FLEX_L, FLEX_D, 0), NULL, &layout);
+    return mmix_mmate(m, &f, normal(0, 3, 2, FLEX_L, FLEX_D, 0), NULL, &layout);
 }
 /* tokens order[0] … order[n-1] of x (2, L, D) in both sequences */
 static mmix_tensor *pick_tokens(mmix_tensor *x, const int32_t *order, size_t n)

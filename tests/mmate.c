@@ -15,8 +15,8 @@ static void matrices(void)
                 }
                 identity(p->weight[3]);
                 mmix_real *v = copied(mmix_linear(a.m, a.x, p->weight[2], p->bias[2]));
-                mmix_real *y = copied(branch ? mmix_local_swin(a.m, &a.l, a.x, NULL, &a.layout) : mmix_flex_ma(a.m, &a.l, a.x, NULL, &a.layout));
-                mmix_tensor *matrix = branch ? mmix_local_swin_matrix(a.m, &a.l, a.x, &a.layout) : mmix_flex_ma_matrix(a.m, &a.l, a.x, &a.layout);
+                mmix_real *y = copied(branch ? local_swin(a.m, &a.l, a.x, NULL, &a.layout) : flex_ma(a.m, &a.l, a.x, NULL, &a.layout));
+                mmix_tensor *matrix = branch_matrix(a.m, &a.l, branch ? MMIX_BRANCH_SWIN : MMIX_BRANCH_FLEX, a.x, &a.layout);
                 mmix_real *M = copied(matrix);
                 double worst = 0, rows = 0;
                 CHECK_AT(mmix_count(matrix) == BATCH * 3 * TOKENS * TOKENS && mmix_ndim(matrix) == 4, about);
@@ -72,9 +72,9 @@ static void neutral(void)
         const size_t n = BATCH * TOKENS * 12;
         mmix_real *zero = (mmix_real *)calloc(n, sizeof *zero);
         alone plain = layer(i == 3 ? 1 : 0, 1, 1), a = layer(neutral_options[i], 1, 1), moved = layer(neutral_options[i], 1, 0);
-        mmix_real *y = copied(mmix_flex_ma(plain.m, &plain.l, plain.x, NULL, &plain.layout));
-        mmix_real *z = copied(mmix_flex_ma(a.m, &a.l, a.x, NULL, &a.layout));
-        mmix_real *w = copied(mmix_flex_ma(moved.m, &moved.l, moved.x, NULL, &moved.layout));
+        mmix_real *y = copied(flex_ma(plain.m, &plain.l, plain.x, NULL, &plain.layout));
+        mmix_real *z = copied(flex_ma(a.m, &a.l, a.x, NULL, &a.layout));
+        mmix_real *w = copied(flex_ma(moved.m, &moved.l, moved.x, NULL, &moved.layout));
         CHECK_AT(most(y, z, n) <= TOL / 10 * most(y, zero, n) && most(z, zero, n) > 0 && most(z, w, n) > 0.1, about);
         CHECK_AT(a.p->elements > plain.p->elements, about);
         free(y), free(z), free(w), free(zero);
@@ -116,28 +116,28 @@ static void layer_faces(void)
         mmix_tensor *both = mmix_mmate(m, &a.l, a.x, NULL, &a.layout), *with = mmix_mmate(m, &a.l, a.x, r, &a.layout);
         mmix_tensor *flex = NULL, *swin = NULL, *last = NULL;
         mmix_layout none;
-        if (a.l.options.branches != MMIX_BRANCH_SWIN) flex = mmix_flex_ma(m, &a.l, a.x, NULL, &a.layout);
-        if (a.l.options.branches != MMIX_BRANCH_FLEX) swin = mmix_local_swin(m, &a.l, a.x, NULL, &a.layout);
+        if (a.l.options.branches != MMIX_BRANCH_SWIN) flex = flex_ma(m, &a.l, a.x, NULL, &a.layout);
+        if (a.l.options.branches != MMIX_BRANCH_FLEX) swin = local_swin(m, &a.l, a.x, NULL, &a.layout);
         if (!a.l.options.branch_gate) CHECK_AT(gap(both, flex && swin ? mmix_add(m, flex, swin) : flex ? flex : swin) < TOL, about);
         CHECK_AT(gap(with, mmix_add(m, both, r)) < TOL, about);
-        if (flex) CHECK_AT(gap(mmix_flex_ma(m, &a.l, a.x, r, &a.layout), mmix_add(m, flex, r)) < TOL, about);
-        if (swin) CHECK_AT(gap(mmix_local_swin(m, &a.l, a.x, r, &a.layout), mmix_add(m, swin, r)) < TOL, about);
+        if (flex) CHECK_AT(gap(flex_ma(m, &a.l, a.x, r, &a.layout), mmix_add(m, flex, r)) < TOL, about);
+        if (swin) CHECK_AT(gap(local_swin(m, &a.l, a.x, r, &a.layout), mmix_add(m, swin, r)) < TOL, about);
         memset(&none, 0, sizeof none);
         both = mmix_mmate(m, &a.l, a.x, NULL, &none);
         CHECK_AT(gap(both, mmix_mmate(m, &a.l, a.x, NULL, NULL)) <= 0, about);
         CHECK_AT(gap(in_pieces(&a, mmix_mmate), mmix_mmate(m, &a.l, a.x, NULL, &a.layout)) < TOL, about);
         if (flex) {
-            CHECK_AT(gap(in_pieces(&a, mmix_flex_ma), flex) < TOL, about);
+            CHECK_AT(gap(in_pieces(&a, flex_ma), flex) < TOL, about);
             CHECK_AT(gap(in_pieces(&a, causal), causal(m, &a.l, a.x, NULL, &a.layout)) < TOL, about);
         }
-        if (swin) CHECK_AT(gap(in_pieces(&a, mmix_local_swin), swin) < TOL, about);
+        if (swin) CHECK_AT(gap(in_pieces(&a, local_swin), swin) < TOL, about);
         if (flex && a.l.options.conv_width < 2) {
-            mmix_tensor *part[2], *whole = mmix_flex_ma(m, &a.l, a.x, NULL, NULL);
+            mmix_tensor *part[2], *whole = flex_ma(m, &a.l, a.x, NULL, NULL);
             none.final_state = &last;
-            part[0] = mmix_flex_ma(m, &a.l, mmix_slice(m, a.x, 1, 0, 13), NULL, &none);
+            part[0] = flex_ma(m, &a.l, mmix_slice(m, a.x, 1, 0, 13), NULL, &none);
             none.final_state = NULL;
             none.initial_state = last;
-            part[1] = mmix_flex_ma(m, &a.l, mmix_slice(m, a.x, 1, 13, TOKENS - 13), NULL, &none);
+            part[1] = flex_ma(m, &a.l, mmix_slice(m, a.x, 1, 13, TOKENS - 13), NULL, &none);
             CHECK_AT(gap(whole, mmix_concat(m, 1, part, 2)) < TOL, about);
         }
         leave(&a);
@@ -233,7 +233,7 @@ static void conversion(void)
             layout.spans = spans;
             layout.n_spans = SPANS;
             mmix_real *v = copied(mmix_linear(m, normed[l], wv, bv));
-            mmix_real *M = copied(mmix_decoder_matrix(m, teacher, &s, l)), *F = copied(mmix_flex_ma_matrix(m, &one, normed[l], &layout));
+            mmix_real *M = copied(mmix_decoder_matrix(m, teacher, &s, l)), *F = copied(branch_matrix(m, &one, MMIX_BRANCH_FLEX, normed[l], &layout));
             for (size_t h = 0; h < 4; h++) {
                 const mmix_tensor *its = named(p, l, "o_proj.weight");
                 const double theirs = brings(M, v, its, 4, 2, 6, h), ours = brings(F, v, one.flex.weight[3], 4, 2, 6, h);
