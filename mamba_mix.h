@@ -492,12 +492,10 @@ MMIXDEF mmix_tensor *mmix_bicubic_resize_antialias(mmix_ctx *m, mmix_tensor *x, 
                                                    size_t out_w);
 
 /* Mean of -log softmax(logits)[target] over the targets ≠ ignore_index; 0 if none is left. logits (…, K),
-   target (…) int32. */
+   target (…) int32. With a target of reals (…, K), distributions (labels that are smoothed, mixed or a
+   teacher's), the mean over the rows of -Σ_k target_k log softmax(logits)_k. It gets no gradient. */
 MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
                                         int32_t ignore_index);
-/* Mean over the rows of -Σ_k target_k log softmax(logits)_k; both (…, K), target a distribution (labels that
-   are smoothed, mixed or a teacher's), which gets no gradient. */
-MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target);
 /* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
 
@@ -4649,7 +4647,8 @@ static uint64_t mmixi_digest(const mmix_tensor *t)
     if (!t || !mmixi_data(t, t->dtype)) return 0;
     for (size_t r = 0, size = mmixi_dtype_size(t->dtype); r < mmixi_rows(t); r++) {
         const unsigned char *row = (const unsigned char *)mmixi_data(t, t->dtype) + mmixi_row_offset(t, r) * size;
-        for (size_t i = 0; i < mmixi_cols(t) * size; i++) sum = (sum ^ row[i]) * 1099511628211u;
+        for (size_t i = 0; i < mmixi_cols(t) * size; i++)
+            sum = (sum ^ row[i / size * (t->ndim ? t->stride[t->ndim - 1] : 0) * size + i % size]) * 1099511628211u;
     }
     return sum;
 }
@@ -5019,17 +5018,26 @@ static mmix_tensor *mmixi_like(mmix_ctx *m, const char *who, const mmix_tensor *
 {
     return x ? mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, x->shape) : NULL;
 }
-
-static size_t mmixi_row_step(const mmix_tensor *x)
+/* What a function returns that makes a tensor, after mmix_fail. */
+static mmix_tensor *mmixi_none(int failed)
 {
-    size_t step;
-    mmixi_even_rows(x, &step);
-    return step;
+    (void)failed;
+    return NULL;
 }
+static mmix_tensor *mmixi_unfit(mmix_ctx *m, const char *who, const mmix_tensor *a, const mmix_tensor *b,
+                                const char *expected)
+{
+    char x[MMIXI_TEXT], y[MMIXI_TEXT];
+    return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shapes %s and %s, expected %s", who,
+                                mmixi_shape_text(a, x), mmixi_shape_text(b, y), expected));
+}
+
 /* p, the values of t or their gradient, as a matrix of rows; t's values. */
 static mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
 {
-    return mmixi_matrix(p, mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)mmixi_row_step(t));
+    size_t step;
+    mmixi_even_rows(t, &step);
+    return mmixi_matrix(p, mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)step);
 }
 static mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmix_data(t)); }
 static mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
@@ -5056,54 +5064,81 @@ static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_
     return mmixi_over(c, mmixi_rows(t), mmixi_row_grain(mmixi_cols(t)), task);
 }
 
+/* Row r of n numbers: forward x to y, backward dy to dx. dy is NULL forward, dx where it is not wanted. */
+typedef struct mmixi_row_pass {
+    size_t r, n, lane;
+    const mmix_real *x, *dy;
+    mmix_real *y, *dx;
+} mmixi_row_pass;
+typedef void mmixi_row_task(const mmix_call *c, const mmixi_row_pass *p);
+typedef struct mmixi_each_job { const mmix_call *call; mmixi_row_task *task; } mmixi_each_job;
+static void mmixi_each_range(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_each_job *j = (const mmixi_each_job *)arg;
+    const mmix_call *c = j->call;
+    const mmixi_mat x = mmixi_values(c->in[0]);
+    mmixi_row_pass p;
+    p.n = x.cols;
+    p.lane = lane;
+    for (p.r = begin; p.r < end; p.r++) {
+        p.x = mmixi_row(x, p.r);
+        p.dx = c->dx[0] ? c->dx[0] + (p.x - x.p) : NULL;
+        p.y = mmix_data(c->out[0]) + p.r * p.n;
+        p.dy = c->dy[0] ? c->dy[0] + p.r * p.n : NULL;
+        j->task(c, &p);
+    }
+}
+/* An op whose output has the shape of its first input: task on each row. */
+static int mmixi_each_row(const mmix_call *c, size_t grain, mmixi_row_task *task)
+{
+    mmixi_each_job j;
+    j.call = c;
+    j.task = task;
+    mmixi_ranges(c->m, mmixi_rows(c->in[0]), grain, mmixi_each_range, &j);
+    return 0;
+}
+
 /* ---- copy: axes in any order -------------------------------------------------------- */
 
-/* Walks the elements of the output in order; size[0] has a digit for each axis, which of the input's it is. */
+static size_t mmixi_last_step(const mmix_tensor *t) { return t->ndim ? t->stride[t->ndim - 1] : 0; }
+static void mmixi_copy_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+{
+    const mmix_tensor *from = c->in[0];
+    const mmix_real *x = mmix_data(from), *dy = c->dy[0];
+    mmix_real *y = mmix_data(c->out[0]), *dx = c->dx[0];
+    const size_t n = mmixi_cols(from), step = mmixi_last_step(from);
+    (void)lane;
+    for (size_t r = begin; r < end; r++)
+        for (size_t i = r * n, at = mmixi_row_offset(from, r); i < (r + 1) * n; i++, at += step)
+            if (dy) dx[at] = c->add[0] ? dx[at] + dy[i] : dy[i];
+            else y[i] = x[at];
+}
 static int mmixi_copy_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *out = c->out[0];
-    const mmix_real *x = mmix_data(c->in[0]), *dy = c->dy[0];
-    mmix_real *y = mmix_data(out), *dx = c->dx[0];
-    size_t stride[MMIX_MAX_DIMS], index[MMIX_MAX_DIMS] = { 0 }, at = 0, n = mmix_count(out);
     (void)m;
-    for (size_t a = 0, order = c->size[0]; a < (size_t)out->ndim; a++, order /= 10)
-        stride[a] = c->in[0]->stride[order % 10];
-    for (size_t i = 0; i < n; i++) {
-        if (dy) dx[at] = c->add[0] ? dx[at] + dy[i] : dy[i];
-        else y[i] = x[at];
-        for (int a = out->ndim; a-- > 0;) {
-            at += stride[a];
-            if (++index[a] < out->shape[a]) break;
-            at -= stride[a] * index[a];
-            index[a] = 0;
-        }
-    }
-    return 0;
+    return mmixi_over_rows(c, c->out[0], mmixi_copy_rows);
+}
+/* x, a view of any steps, on its own */
+static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
+{
+    mmix_call call = mmixi_call(x, NULL, NULL);
+    call.out[0] = mmixi_like(m, "copy", x);
+    return mmixi_run(m, MMIX_OP_COPY, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 {
-    mmix_call call = mmixi_call(x, NULL, NULL);
-    size_t shape[MMIX_MAX_DIMS], digit = 1;
+    mmix_tensor *v = mmixi_expect(m, "mmix_permute", NULL, "x ...", x) ? mmixi_view(m, x, 0) : NULL;
     int seen = 0;
-    if (!mmixi_expect(m, "mmix_permute", NULL, "x ...", x)) return NULL;
-    for (int i = 0; i < x->ndim; i++, digit *= 10) {
+    for (int i = 0; v && i < x->ndim; i++) {
         const int a = order ? mmixi_axis(x, order[i]) : -1;
-        if (a < 0 || a >= x->ndim || seen & 1 << a) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected each of 0 … %d once",
-                      i, order ? order[i] : -1, x->ndim - 1);
-            return NULL;
-        }
+        if (a < 0 || a >= x->ndim || seen & 1 << a)
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected each of "
+                                        "0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
         seen |= 1 << a;
-        shape[i] = x->shape[a];
-        call.size[0] += digit * (size_t)a;
+        v->shape[i] = x->shape[a];
+        v->stride[i] = x->stride[a];
     }
-    call.out[0] = mmixi_new(m, "mmix_permute", MMIX_DTYPE_REAL, x->ndim, shape);
-    return mmixi_run(m, MMIX_OP_COPY, &call, NULL, 0);
-}
-static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
-{
-    static const int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 };
-    return mmix_permute(m, x, order);
+    return v ? mmixi_copied(m, v) : NULL;
 }
 /* x, or a copy where one step does not lead from each row to the next; the same where there are gaps. NULL
    for NULL. */
@@ -5116,162 +5151,127 @@ static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x)
 {
     return !x || mmixi_contiguous(x) ? x : mmixi_copied(m, x);
 }
+/* Runs an op on rows whose output has the shape of its first input. */
+static mmix_tensor *mmixi_run_like(mmix_ctx *m, const char *who, int op, mmix_call *call)
+{
+    call->in[0] = mmixi_strided(m, call->in[0]);
+    call->out[0] = mmixi_like(m, who, call->in[0]);
+    return mmixi_run(m, op, call, NULL, 0);
+}
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape)
 {
-    mmix_tensor *v, is;
-    int first = 0;                               /* the axes before it keep their strides */
-    memset(&is, 0, sizeof is);
-    if (!mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t)
-        || !mmixi_describe(m, &is, "mmix_reshape", t->dtype, ndim, shape)) return NULL;
-    if (mmix_count(&is) != mmix_count(t)) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: %s does not hold as many elements as %s",
-                  mmixi_shape_text(&is, a), mmixi_shape_text(t, b));
-        return NULL;
-    }
+    mmix_tensor *v = mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t) ? mmixi_view(m, t, 0) : NULL;
+    if (!v || !mmixi_describe(m, v, "mmix_reshape", t->dtype, ndim, shape)) return NULL;
+    if (mmix_count(v) != mmix_count(t)) return mmixi_unfit(m, "mmix_reshape", t, v, "as many elements");
+    if (mmixi_contiguous(t)) return v;
     /* splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L, H, P) */
-    if (t->ndim && ndim >= t->ndim && !memcmp(shape, t->shape, (size_t)(t->ndim - 1) * sizeof *shape))
-        first = t->ndim - 1;
-    else if (t->dtype == MMIX_DTYPE_REAL) t = mmixi_compact(m, t);
-    else if (!mmixi_contiguous(t))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: a view of integers with gaps is not copied");
-    v = m->error_kind ? NULL : mmixi_view(m, t, 0);
-    if (!v) return NULL;
-    v->ndim = ndim;
-    for (int i = first; i < ndim; i++) {
-        v->shape[i] = shape[i];
-        v->stride[i] = is.stride[i];
+    if (ndim >= t->ndim && !memcmp(shape, t->shape, (size_t)(t->ndim - 1) * sizeof *shape)) {
+        memcpy(v->stride, t->stride, (size_t)(t->ndim - 1) * sizeof *t->stride);
+        return v;
     }
-    return v;
+    if (t->dtype == MMIX_DTYPE_REAL) return mmix_reshape(m, mmixi_copied(m, t), ndim, shape);
+    return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: a view of integers with gaps is not copied"));
 }
 
 /* ---- add, mul, div: elementwise with stretched axes ------------------------------------
    add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -dy y / b.
-   The gradient of a stretched axis is the sum over it, taken in order. */
-
-/* Steps of the operands along the output's axes, 0 where one is stretched, and along a row. */
-typedef struct mmixi_binary_options {
-    size_t a[MMIX_MAX_DIMS], b[MMIX_MAX_DIMS], row_a, row_b;
-} mmixi_binary_options;
+   A stretched operand is a view that does not step there: its gradient is the sum, taken in order. */
 
 static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_binary_options *o = (const mmixi_binary_options *)c->options;
     const mmixi_kernels *k = c->m->k;
+    const mmix_tensor *ta = c->in[0], *tb = c->in[1];
     const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
-    const size_t n = mmixi_cols(c->out[0]), sa = o->row_a, sb = o->row_b;
+    const size_t n = mmixi_cols(c->out[0]), sa = mmixi_last_step(ta), sb = mmixi_last_step(tb);
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *a = mmix_data(c->in[0]) + mmixi_stepped_offset(c->out[0], o->a, r),
-            *b = mmix_data(c->in[1]) + mmixi_stepped_offset(c->out[0], o->b, r);
+        const mmix_real *a = mmix_data(ta) + mmixi_row_offset(ta, r), *b = mmix_data(tb) + mmixi_row_offset(tb, r);
         mmix_real *y = mmix_data(c->out[0]) + r * n;
-        if (c->op == MMIX_OP_ADD && sa && sb) {
-            if (alpha == 1 && beta == 1) k->add(n, a, b, y);
-            else {
-                k->scale(n, beta, b, y);
-                k->axpy(n, alpha, a, y);
-            }
+        if (c->op == MMIX_OP_MUL && sa && sb) k->mul(n, a, b, y);
+        else if (c->op == MMIX_OP_ADD && sa && sb && alpha == 1 && beta == 1) k->add(n, a, b, y);
+        else if (c->op == MMIX_OP_ADD && sa && sb) {
+            k->scale(n, beta, b, y);
+            k->axpy(n, alpha, a, y);
         }
-        else if (c->op == MMIX_OP_MUL && sa && sb) k->mul(n, a, b, y);
         else for (size_t i = 0; i < n; i++, a += sa, b += sb)
             y[i] = c->op == MMIX_OP_ADD ? alpha * *a + beta * *b : c->op == MMIX_OP_MUL ? *a * *b : *a / *b;
     }
 }
 static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_binary_options *o = (const mmixi_binary_options *)c->options;
     const mmixi_kernels *k = c->m->k;
-    const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
-    const size_t n = mmixi_cols(c->out[0]), sa = o->row_a, sb = o->row_b;
+    const size_t n = mmixi_cols(c->out[0]);
     (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        const size_t at = mmixi_stepped_offset(c->out[0], o->a, r), bt = mmixi_stepped_offset(c->out[0], o->b, r);
-        const mmix_real *a = mmix_data(c->in[0]) + at, *b = mmix_data(c->in[1]) + bt, *dy = c->dy[0] + r * n,
-            *y = mmix_data(c->out[0]) + r * n;
-        mmix_real *da = c->dx[0] ? c->dx[0] + at : NULL, *db = c->dx[1] ? c->dx[1] + bt : NULL;
-        if (c->op == MMIX_OP_ADD && sa && sb) {
-            if (da) (c->add[0] ? k->axpy : k->scale)(n, alpha, dy, da);
-            if (db) (c->add[1] ? k->axpy : k->scale)(n, beta, dy, db);
-            continue;
+    for (size_t r = begin; r < end; r++)
+        for (int i = 0; i < 2; i++) {
+            const mmix_tensor *t = c->in[i], *other = c->in[c->op == MMIX_OP_DIV ? 1 : 1 - i];
+            const mmix_real *dy = c->dy[0] + r * n, *y = mmix_data(c->out[0]) + r * n,
+                *v = mmix_data(other) + mmixi_row_offset(other, r), scale = (mmix_real)c->number[i];
+            const size_t step = mmixi_last_step(t), step_v = mmixi_last_step(other);
+            mmix_real *d = c->dx[i] ? c->dx[i] + mmixi_row_offset(t, r) : NULL;
+            if (d && c->op == MMIX_OP_ADD && step) (c->add[i] ? k->axpy : k->scale)(n, scale, dy, d);
+            else for (size_t j = 0; d && j < n; j++, d += step, v += step_v) {
+                const mmix_real g = c->op == MMIX_OP_ADD ? scale * dy[j] : c->op == MMIX_OP_MUL ? dy[j] * *v
+                    : (i ? -dy[j] * y[j] : dy[j]) / *v;
+                *d = c->add[i] ? *d + g : g;
+            }
         }
-        for (size_t i = 0; da && i < n; i++) {
-            const mmix_real g = c->op == MMIX_OP_ADD ? alpha * dy[i] : c->op == MMIX_OP_MUL ? dy[i] * b[i * sb]
-                : dy[i] / b[i * sb];
-            da[i * sa] = c->add[0] ? da[i * sa] + g : g;
-        }
-        for (size_t i = 0; db && i < n; i++) {
-            const mmix_real g = c->op == MMIX_OP_ADD ? beta * dy[i] : c->op == MMIX_OP_MUL ? dy[i] * a[i * sa]
-                : -dy[i] * y[i] / b[i * sb];
-            db[i * sb] = c->add[1] ? db[i * sb] + g : g;
-        }
-    }
 }
-static int mmixi_binary_forward(mmix_ctx *m, mmix_call *c)
+static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
 {
+    const size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* rows that write one place */
     (void)m;
-    return mmixi_over_rows(c, c->out[0], mmixi_binary_rows);
+    return mmixi_over(c, rows, together ? rows : mmixi_row_grain(mmixi_cols(c->out[0])),
+                      c->dy[0] ? mmixi_binary_rows_backward : mmixi_binary_rows);
 }
-static int mmixi_binary_backward(mmix_ctx *m, mmix_call *c)
+static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape)
 {
-    const size_t n = mmix_count(c->out[0]), rows = mmixi_rows(c->out[0]);
-    int apart = mmixi_owner(c->in[0]) != mmixi_owner(c->in[1]);      /* no two rows write one place */
-    for (int i = 0; i < 2; i++) {
-        if (mmix_count(c->in[i]) == n) continue;
-        apart = 0;
-        if (c->dx[i] && !c->add[i]) mmixi_zero(m, mmix_count(c->in[i]), c->dx[i]);
-        c->add[i] = 1;
+    mmix_tensor *v = t;
+    if (t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape)) return t;
+    v = mmixi_view(m, t, 0);
+    for (int i = 0; v && i < ndim; i++) {
+        v->ndim = ndim;
+        v->shape[i] = shape[i];
+        v->stride[i] = mmix_shape(t, i - ndim) > 1 ? mmix_stride(t, i - ndim) : 0;
     }
-    return mmixi_over(c, rows, apart ? mmixi_row_grain(mmixi_cols(c->out[0])) : rows, mmixi_binary_rows_backward);
+    return v;
 }
 static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a, mmix_tensor *b,
                                  double alpha, double beta)
 {
-    mmix_call call = mmixi_call(a, b, NULL);
-    mmixi_binary_options o;
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
     size_t shape[MMIX_MAX_DIMS];
     int ndim;
     if (!mmixi_expect(m, who, NULL, "a ..., b ...", a, b)) return NULL;
-    memset(&o, 0, sizeof o);
+    ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+    for (int i = 0; i < ndim; i++) {
+        const size_t na = mmixi_max(1, mmix_shape(a, i - ndim)), nb = mmixi_max(1, mmix_shape(b, i - ndim));
+        if (na != nb && na != 1 && nb != 1)
+            return mmixi_unfit(m, who, a, b, "equal sizes, or 1, counted from the last axis");
+        shape[i] = mmixi_max(na, nb);
+    }
+    call.in[0] = mmixi_stretched(m, a, ndim, shape);
+    call.in[1] = mmixi_stretched(m, b, ndim, shape);
     call.number[0] = alpha;
     call.number[1] = beta;
-    ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    for (int i = ndim; i-- > 0;) {
-        const int ia = i - ndim + a->ndim, ib = i - ndim + b->ndim;
-        const size_t na = ia < 0 ? 1 : a->shape[ia], nb = ib < 0 ? 1 : b->shape[ib];
-        if (na != nb && na != 1 && nb != 1) {
-            char x[MMIXI_TEXT], y[MMIXI_TEXT];
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shapes %s and %s do not go together", who,
-                      mmixi_shape_text(a, x), mmixi_shape_text(b, y));
-            return NULL;
-        }
-        shape[i] = mmixi_max(na, nb);
-        o.a[i] = ia < 0 || na < shape[i] ? 0 : a->stride[ia];
-        o.b[i] = ib < 0 || nb < shape[i] ? 0 : b->stride[ib];
-    }
-    o.row_a = ndim ? o.a[ndim - 1] : 0;
-    o.row_b = ndim ? o.b[ndim - 1] : 0;
+    call.size[0] = call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b);
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape);
-    return mmixi_run(m, op, &call, &o, sizeof o);
+    return mmixi_run(m, op, &call, NULL, 0);
 }
-MMIXDEF mmix_tensor *mmix_add(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
-{
-    return mmixi_binary(m, "mmix_add", MMIX_OP_ADD, a, b, 1, 1);
-}
-MMIXDEF mmix_tensor *mmix_sub(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
-{
-    return mmixi_binary(m, "mmix_sub", MMIX_OP_ADD, a, b, 1, -1);
-}
-MMIXDEF mmix_tensor *mmix_mul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
-{
-    return mmixi_binary(m, "mmix_mul", MMIX_OP_MUL, a, b, 1, 1);
-}
-MMIXDEF mmix_tensor *mmix_div(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
-{
-    return mmixi_binary(m, "mmix_div", MMIX_OP_DIV, a, b, 1, 1);
-}
+#define MMIXI_BINARY(name, op, beta) \
+    MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
+    { \
+        return mmixi_binary(m, "mmix_" #name, op, a, b, 1, beta); \
+    }
+MMIXI_BINARY(add, MMIX_OP_ADD, 1)
+MMIXI_BINARY(sub, MMIX_OP_ADD, -1)
+MMIXI_BINARY(mul, MMIX_OP_MUL, 1)
+MMIXI_BINARY(div, MMIX_OP_DIV, 1)
+#undef MMIXI_BINARY
 
-/* ---- one tensor in, one of its shape out: α x + β, exp, log, sqrt, silu, gelu, softplus ------
-   dx = dy f'(x), from x again. */
+/* ---- one tensor in, one of its shape out ------------------------------------------------
+   α x + β, exp, log, sqrt, silu, gelu, softplus: dx = dy f'(x), from x again.
+   softmax of a row: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) */
 
 /* The rare ones in double: f(x), or f'(x). */
 static double mmixi_plain_unary(int op, double x, int slope)
@@ -5280,51 +5280,43 @@ static double mmixi_plain_unary(int op, double x, int slope)
     if (op == MMIX_OP_LOG) return slope ? 1 / x : mmixi_log(x);
     return slope ? 0.5 / sqrt(x) : sqrt(x);
 }
-static void mmixi_unary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_unary_row(const mmix_call *c, const mmixi_row_pass *p)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmixi_mat x = mmixi_values(c->in[0]), dx = mmixi_rows_of(c->in[0], c->dx[0]);
-    const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
+    const mmix_real *x = p->x, *dy = p->dy, alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
+    mmix_real *y = p->y, *dx = p->dx;
+    const size_t n = p->n;
     const int add = c->add[0];
-    const size_t n = x.cols;
-    (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *from = mmixi_row(x, r), *dy = c->dy[0] ? c->dy[0] + r * n : NULL;
-        mmix_real *to = dy ? mmixi_row(dx, r) : mmix_data(c->out[0]) + r * n;
-        switch (c->op) {
-        case MMIX_OP_SILU: if (dy) k->silu_backward(n, from, dy, to, add); else k->silu(n, from, to); break;
-        case MMIX_OP_GELU: if (dy) k->gelu_backward(n, from, dy, to, add); else k->gelu(n, from, to); break;
-        case MMIX_OP_SOFTPLUS:
-            if (dy) k->softplus_backward(n, from, dy, to, add);
-            else k->softplus(n, from, to);
-            break;
-        case MMIX_OP_SCALE:
-            for (size_t i = 0; i < n; i++)
-                to[i] = dy ? (add ? to[i] : 0) + alpha * dy[i] : alpha * from[i] + beta;
-            break;
-        default:
-            for (size_t i = 0; i < n; i++) {
-                const double f = mmixi_plain_unary(c->op, (double)from[i], dy != NULL);
-                to[i] = dy ? (add ? to[i] : 0) + (mmix_real)((double)dy[i] * f) : (mmix_real)f;
-            }
+    switch (c->op) {
+    case MMIX_OP_SILU: dy ? k->silu_backward(n, x, dy, dx, add) : k->silu(n, x, y); break;
+    case MMIX_OP_GELU: dy ? k->gelu_backward(n, x, dy, dx, add) : k->gelu(n, x, y); break;
+    case MMIX_OP_SOFTPLUS: dy ? k->softplus_backward(n, x, dy, dx, add) : k->softplus(n, x, y); break;
+    case MMIX_OP_SOFTMAX:
+        dy ? k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add) : k->softmax(n, x, y);
+        break;
+    case MMIX_OP_SCALE:
+        if (dy) (add ? k->axpy : k->scale)(n, alpha, dy, dx);
+        else for (size_t i = 0; i < n; i++) y[i] = alpha * x[i] + beta;
+        break;
+    default:
+        for (size_t i = 0; i < n; i++) {
+            const double f = mmixi_plain_unary(c->op, (double)x[i], dy != NULL);
+            if (dy) dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * f);
+            else y[i] = (mmix_real)f;
         }
     }
 }
 static int mmixi_unary_run(mmix_ctx *m, mmix_call *c)
 {
     (void)m;
-    return mmixi_over_rows(c, c->in[0], mmixi_unary_rows);
+    return mmixi_each_row(c, mmixi_row_grain(mmixi_cols(c->in[0])), mmixi_unary_row);
 }
-static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha,
-                                double beta)
+static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha, double beta)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
-    if (!mmixi_expect(m, who, NULL, "x ...", x)) return NULL;
-    call.in[0] = mmixi_strided(m, x);
-    call.out[0] = mmixi_like(m, who, call.in[0]);
     call.number[0] = alpha;
     call.number[1] = beta;
-    return mmixi_run(m, op, &call, NULL, 0);
+    return mmixi_expect(m, who, NULL, "x ...", x) ? mmixi_run_like(m, who, op, &call) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
 {
@@ -5343,21 +5335,6 @@ MMIXI_UNARY(gelu, MMIX_OP_GELU)
 MMIXI_UNARY(softplus, MMIX_OP_SOFTPLUS)
 #undef MMIXI_UNARY
 
-/* ---- sums: over one axis, over everything: x as (outer, n, inner) = size[0 … 2] ------------- */
-
-static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
-{
-    const size_t n = c->size[1], inner = c->size[2];
-    for (size_t i = 0; i < c->size[0]; i++) {
-        const mmix_real *x = mmix_data(c->in[0]) + i * n * inner, *dy = c->dy[0] ? c->dy[0] + i * inner : NULL;
-        mmix_real *y = mmix_data(c->out[0]) + i * inner, *dx = dy ? c->dx[0] + i * n * inner : NULL;
-        if (dy)
-            for (size_t j = 0; j < n * inner; j++) dx[j] = (c->add[0] ? dx[j] : 0) + dy[inner == 1 ? 0 : j % inner];
-        else if (inner == 1) *y = m->k->sum(n, x);
-        else for (size_t j = 0; j < n; j++) mmixi_put(m->k, inner, x + j * inner, y, j > 0);
-    }
-    return 0;
-}
 /* Axis a of x counted from 0, or -1 after mmix_fail. */
 static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int axis)
 {
@@ -5366,19 +5343,46 @@ static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int
     if (a >= 0 && a < x->ndim) return a;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s", who, axis, mmixi_shape_text(x, text));
 }
+MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
+{
+    int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 }, a;
+    if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
+    a = mmixi_axis_of(m, "mmix_softmax", x, axis);
+    if (a < 0 || a == x->ndim - 1) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x, 1, 0);
+    order[a] = x->ndim - 1;                      /* that axis and the last change places, and back */
+    order[x->ndim - 1] = a;
+    return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
+}
+
+/* ---- sums over an axis or everything: x as (outer, n, inner), n and inner = size[0, 1] ------- */
+
+static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
+{
+    const size_t n = c->size[0], inner = c->size[1];
+    for (size_t at = 0, i = 0; at < mmix_count(c->in[0]); at += n * inner, i += inner) {
+        const mmix_real *x = mmix_data(c->in[0]) + at, *dy = c->dy[0];
+        mmix_real *y = mmix_data(c->out[0]) + i, *dx = c->dx[0];
+        if (dy)
+            for (size_t j = 0; j < n * inner; j++)
+                dx[at + j] = (c->add[0] ? dx[at + j] : 0) + dy[i + (inner == 1 ? 0 : j % inner)];
+        else if (inner == 1) *y = m->k->sum(n, x);
+        else for (size_t j = 0; j < n; j++) mmixi_put(m->k, inner, x + j * inner, y, j > 0);
+    }
+    return 0;
+}
 static mmix_tensor *mmixi_sum_over(mmix_ctx *m, const char *who, int op, mmix_tensor *x, int axis)
 {
-    mmix_call call = mmixi_call(x, NULL, NULL);
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
     size_t shape[MMIX_MAX_DIMS];
     int ndim = 0, a = -1;
-    if (!mmixi_expect(m, who, NULL, "x ...", x)) return NULL;
-    if (op == MMIX_OP_SUM_AXIS && (a = mmixi_axis_of(m, who, x, axis)) < 0) return NULL;
-    call.size[0] = call.size[1] = call.size[2] = 1;
-    for (int i = 0; i < x->ndim; i++) {
-        call.size[a < 0 || i == a ? 1 : i < a ? 0 : 2] *= x->shape[i];
-        if (a >= 0 && i != a) shape[ndim++] = x->shape[i];
-    }
-    call.in[0] = mmixi_compact(m, x);
+    if (!mmixi_expect(m, who, NULL, "x ...", x)
+        || (op == MMIX_OP_SUM_AXIS && (a = mmixi_axis_of(m, who, x, axis)) < 0)
+        || !(x = mmixi_compact(m, x))) return NULL;
+    for (int i = 0; a >= 0 && i < x->ndim; i++)
+        if (i != a) shape[ndim++] = x->shape[i];
+    call.in[0] = x;
+    call.size[0] = a < 0 ? mmix_count(x) : x->shape[a];
+    call.size[1] = a < 0 ? 1 : x->stride[a];
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape);
     return mmixi_run(m, op, &call, NULL, 0);
 }
@@ -5392,8 +5396,8 @@ MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x)
 }
 MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 {
-    return mmix_scale(m, mmixi_sum_over(m, "mmix_mean", MMIX_OP_SUM, x, 0), x ? 1 / (double)mmix_count(x) : 1,
-                      0);
+    x = mmixi_expect(m, "mmix_mean", NULL, "x ...", x) ? x : NULL;
+    return x ? mmix_scale(m, mmix_sum(m, x), 1 / (double)mmix_count(x), 0) : NULL;
 }
 
 /* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
@@ -5401,40 +5405,33 @@ MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 /* Matrix i of a contiguous tensor (…, J, K) with the values, or the gradient, p. */
 static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_t i)
 {
-    const size_t J = mmix_shape(t, -2), K = mmix_shape(t, -1);
-    return mmixi_matrix(p + i * J * K, J, K, (ptrdiff_t)K);
+    const size_t J = mmix_shape(t, -2);
+    return mmixi_part(mmixi_rows_of(t, p), i * J, 0, J, mmixi_cols(t));
 }
 static int mmixi_matmul_run(mmix_ctx *m, mmix_call *call)
 {
     const mmix_tensor *ta = call->in[0], *tb = call->in[1], *tc = call->out[0];
-    int failed = 0;
-    for (size_t i = 0; !failed && i < mmix_count(ta) / (mmix_shape(ta, -1) * mmix_shape(ta, -2)); i++) {
+    mmix_real *const *dx = call->dx;
+    for (size_t i = 0; i < mmixi_rows(ta) / mmix_shape(ta, -2); i++) {
         const mmixi_mat a = mmixi_matrix_at(ta, mmix_data(ta), i), b = mmixi_matrix_at(tb, mmix_data(tb), i),
             c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmix_data(tc), i);
-        if (!call->dy[0]) failed = mmixi_product(m, c, a, b, 0);
-        if (call->dx[0])
-            failed |= mmixi_product(m, mmixi_matrix_at(ta, call->dx[0], i), c, mmixi_t(b), call->add[0]);
-        if (call->dx[1])
-            failed |= mmixi_product(m, mmixi_matrix_at(tb, call->dx[1], i), mmixi_t(a), c, call->add[1]);
+        if ((!call->dy[0] && mmixi_product(m, c, a, b, 0))
+            || (dx[0] && mmixi_product(m, mmixi_matrix_at(ta, dx[0], i), c, mmixi_t(b), call->add[0]))
+            || (dx[1] && mmixi_product(m, mmixi_matrix_at(tb, dx[1], i), mmixi_t(a), c, call->add[1]))) return -1;
     }
-    return failed ? -1 : 0;
+    return 0;
 }
 MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 {
     mmix_call call;
     size_t shape[MMIX_MAX_DIMS];
     if (!mmixi_expect(m, "mmix_matmul", NULL, "a ..., b ...", a, b)) return NULL;
-    if (a->ndim < 2 || a->ndim != b->ndim || mmix_shape(a, -1) != mmix_shape(b, -2)
-        || memcmp(a->shape, b->shape, (size_t)(a->ndim - 2) * sizeof(size_t))) {
-        char x[MMIXI_TEXT], y[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_matmul: shapes %s and %s, expected (…, I, J) and (…, J, K)",
-                  mmixi_shape_text(a, x), mmixi_shape_text(b, y));
-        return NULL;
-    }
+    if (a->ndim < 2 || a->ndim != b->ndim || mmixi_cols(a) != mmix_shape(b, -2)
+        || memcmp(a->shape, b->shape, (size_t)(a->ndim - 2) * sizeof *a->shape))
+        return mmixi_unfit(m, "mmix_matmul", a, b, "(…, I, J) and (…, J, K)");
     call = mmixi_call(mmixi_compact(m, a), mmixi_compact(m, b), NULL);
-    if (!call.in[0] || !call.in[1]) return NULL;
     memcpy(shape, a->shape, sizeof shape);
-    shape[a->ndim - 1] = mmix_shape(b, -1);
+    shape[a->ndim - 1] = mmixi_cols(b);
     call.out[0] = mmixi_new(m, "mmix_matmul", MMIX_DTYPE_REAL, a->ndim, shape);
     return mmixi_run(m, MMIX_OP_MATMUL, &call, NULL, 0);
 }
@@ -5459,30 +5456,19 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
     const char *who = "mmix_concat";
     mmix_call call = mmixi_call(NULL, NULL, NULL);
     size_t shape[MMIX_MAX_DIMS], total = 0;
+    char x[MMIXI_TEXT], y[MMIXI_TEXT];
     int a = 0;
-    if (!n || n > MMIX_MAX_INPUTS || !parts) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d parts%s, expected 1 to %d", who, (int)n,
-                  parts ? "" : " at NULL", MMIX_MAX_INPUTS);
-        return NULL;
-    }
+    if (!n || n > MMIX_MAX_INPUTS || !parts)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d parts%s, expected 1 to %d", who, (int)n,
+                                    parts ? "" : " at NULL", MMIX_MAX_INPUTS));
     for (size_t p = 0; p < n; p++) {
-        const mmix_tensor *t = parts[p];
-        int same;
-        if (!mmixi_expect(m, who, NULL, "part ...", t)) return NULL;
-        if (!p) {
-            a = mmixi_axis_of(m, who, t, axis);
-            memcpy(shape, t->shape, sizeof shape);
-        }
-        same = a >= 0 && t->ndim == parts[0]->ndim;
-        for (int i = 0; same && i < t->ndim; i++) same = i == a || t->shape[i] == shape[i];
-        if (!same) {
-            char x[MMIXI_TEXT], y[MMIXI_TEXT];
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: part %d has shape %s, the first %s; axis %d", who,
-                      (int)p, mmixi_shape_text(t, x), mmixi_shape_text(parts[0], y), axis);
-            return NULL;
-        }
-        total += t->shape[a];
-        call.in[p] = parts[p];
+        const mmix_tensor *t = call.in[p] = parts[p];
+        if (!mmixi_expect(m, who, NULL, "part ...", t) || (a = mmixi_axis_of(m, who, t, axis)) < 0) return NULL;
+        if (!p) memcpy(shape, t->shape, sizeof shape);
+        total += shape[a] = t->shape[a];
+        if (t->ndim != parts[0]->ndim || memcmp(shape, t->shape, (size_t)t->ndim * sizeof *shape))
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: part %d has shape %s, the first %s; axis %d", who,
+                                        (int)p, mmixi_shape_text(t, x), mmixi_shape_text(parts[0], y), axis));
     }
     call.size[0] = (size_t)a;
     shape[a] = total;
@@ -5505,30 +5491,22 @@ static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *index
                              (double)i, (int)mmixi_index(index, i), (double)n), 0;
     return 1;
 }
-static void mmixi_gather_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+/* Some columns of all rows: backward a row of the table may be there twice. */
+static void mmixi_gather_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_mat table = mmixi_values(c->in[0]);
+    const mmixi_mat table = mmixi_rows_of(c->in[0], c->dy[0] ? c->dx[0] : mmix_data(c->in[0]));
     (void)lane;
-    for (size_t i = begin; i < end; i++)
-        memcpy(mmix_data(c->out[0]) + i * table.cols, mmixi_row(table, (size_t)mmixi_index(c->in[1], i)),
-               table.cols * sizeof(mmix_real));
-}
-/* Some columns of all rows: a row of the table may be there twice. */
-static void mmixi_gather_columns_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_mat table = mmixi_rows_of(c->in[0], c->dx[0]);
-    (void)lane;
-    for (size_t i = 0; i < mmix_count(c->in[1]); i++) {
+    for (size_t i = 0, at = begin; i < mmix_count(c->in[1]); i++, at += table.cols) {
         mmix_real *row = mmixi_row(table, (size_t)mmixi_index(c->in[1], i)) + begin;
-        c->m->k->add(end - begin, c->dy[0] + i * table.cols + begin, row, row);
+        if (c->dy[0]) mmixi_put(c->m->k, end - begin, c->dy[0] + at, row, 1);
+        else mmixi_put(c->m->k, end - begin, row, mmix_data(c->out[0]) + at, 0);
     }
 }
 static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
 {
     const size_t D = c->in[0]->shape[1];
-    if (!c->dy[0]) return mmixi_over(c, mmix_count(c->in[1]), mmixi_row_grain(D), mmixi_gather_rows);
-    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
-    return mmixi_over(c, D, 64, mmixi_gather_columns_backward);
+    if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    return mmixi_over(c, D, mmixi_max(64, D / 8), mmixi_gather_columns);
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
@@ -5546,14 +5524,14 @@ MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *i
 static int mmixi_add_rows_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *part = c->in[1], *y = c->out[0];
+    const size_t n = part->shape[1], D = mmixi_cols(y);
     if (!c->dy[0]) mmixi_put_all(m, c->in[0], mmix_data(c->in[0]), y, mmix_data(y), 0);
-    for (size_t b = 0; b < y->shape[0]; b++)
-        for (size_t i = 0; i < part->shape[1]; i++) {
-            const size_t at = b * y->stride[0] + (size_t)mmixi_index(c->in[2], i) * y->stride[1],
-                own = b * part->stride[0] + i * part->stride[1];
-            if (!c->dy[0]) mmixi_put(m->k, y->shape[2], mmix_data(part) + own, mmix_data(y) + at, 1);
-            else if (c->dx[1]) mmixi_put(m->k, y->shape[2], c->dy[0] + at, c->dx[1] + own, c->add[1]);
-        }
+    for (size_t r = 0; r < mmixi_rows(part); r++) {
+        const size_t from = mmixi_row_offset(part, r),
+            to = (r / n * y->shape[1] + (size_t)mmixi_index(c->in[2], r % n)) * D;
+        if (!c->dy[0]) mmixi_put(m->k, D, mmix_data(part) + from, mmix_data(y) + to, 1);
+        else if (c->dx[1]) mmixi_put(m->k, D, c->dy[0] + to, c->dx[1] + from, c->add[1]);
+    }
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index)
@@ -5570,55 +5548,17 @@ MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *par
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at)
 {
     mmix_tensor *part[3];
+    char text[2][MMIXI_TEXT];
     mmixi_dims d;
     size_t n = 0;
     if (!mmixi_expect(m, "mmix_insert_token", &d, "x BLD, token ...D", x, token)) return NULL;
-    if (mmix_count(token) != d.D || at > d.L) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: a token of shape %s at %.0f of x %s",
-                  mmixi_shape_text(token, a), (double)at, mmixi_shape_text(x, b));
-        return NULL;
-    }
+    if (mmix_count(token) != d.D || at > d.L)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: a token of shape %s at %.0f of x %s",
+                                    mmixi_shape_text(token, text[0]), (double)at, mmixi_shape_text(x, text[1])));
     if (at) part[n++] = mmix_slice(m, x, 1, 0, at);
     part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* the same for each sequence */
     if (at < d.L) part[n++] = mmix_slice(m, x, 1, at, d.L - at);
     return mmix_concat(m, 1, part, n);
-}
-
-/* ---- softmax: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) ------------------------------------ */
-
-static void mmixi_softmax_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kernels *k = c->m->k;
-    const mmixi_mat x = mmixi_values(c->in[0]), dx = mmixi_rows_of(c->in[0], c->dx[0]);
-    const size_t n = x.cols;
-    (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        mmix_real *y = mmix_data(c->out[0]) + r * n;
-        const mmix_real *dy = c->dy[0] ? c->dy[0] + r * n : NULL;
-        if (!dy) k->softmax(n, mmixi_row(x, r), y);
-        else k->softmax_backward(n, y, dy, k->dot(n, y, dy), mmixi_row(dx, r), c->add[0]);
-    }
-}
-static int mmixi_softmax_run(mmix_ctx *m, mmix_call *c)
-{
-    (void)m;
-    return mmixi_over_rows(c, c->in[0], mmixi_softmax_rows);
-}
-MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
-{
-    mmix_call call = mmixi_call(NULL, NULL, NULL);
-    int order[MMIX_MAX_DIMS], a;
-    if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
-    a = mmixi_axis_of(m, "mmix_softmax", x, axis);
-    if (a < 0) return NULL;
-    if (a != x->ndim - 1) {                      /* that axis and the last change places, and back */
-        for (int i = 0; i < x->ndim; i++) order[i] = i == a ? x->ndim - 1 : i == x->ndim - 1 ? a : i;
-        return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
-    }
-    call.in[0] = mmixi_strided(m, x);
-    call.out[0] = mmixi_like(m, "mmix_softmax", call.in[0]);
-    return mmixi_run(m, MMIX_OP_SOFTMAX, &call, NULL, 0);
 }
 
 /* ==== >>norms ========================================================================
@@ -5861,7 +5801,7 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;     /* 2: dot products */
     if (c->in[3]) {
         g.residual = mmix_data(c->in[3]);
-        g.ldr = (ptrdiff_t)mmixi_row_step(c->in[3]);
+        g.ldr = mmixi_values(c->in[3]).rs;
     }
     if (s) {
         g.row_scale = mmix_data(s);
@@ -9252,14 +9192,22 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
    log_target=True)
    ==================================================================================== */
 
+/* in: x, target, mask. What an op does not need is 0. */
+typedef struct mmixi_loss_options {
+    double T, weight;                            /* temperature; of a row in the mean */
+    int32_t ignore;                              /* the class that does not count */
+    size_t layer;                                /* rows of one mean */
+    int relative;                                /* kd_hidden: over the mean of t² of each layer */
+    size_t pictures;                             /* DINO, as all that follows */
+    double teacher_T, *entropy;
+    const mmix_real *center;
+} mmixi_loss_options;
 typedef struct mmixi_loss_job {
     const mmix_call *c;
+    const mmixi_loss_options *o;
     mmixi_mat x;
-    double T, scale;                             /* temperature; of the gradient */
-    double *loss, *square;                       /* (rows), forward; square: kd_hidden's of the teacher */
-    mmix_real *row;                              /* `scratch` reals a lane */
-    size_t scratch;
-    size_t B, positions;                         /* DINO: pictures; distillation: of a layer */
+    double *loss, *square;                       /* (rows), forward; square: Σ t², or the teacher's entropy */
+    mmix_real *scratch;                          /* four blocks a lane */
 } mmixi_loss_job;
 /* Rows go by in blocks that stay in the nearest cache. */
 #ifdef MMIX_REGRESSION
@@ -9267,256 +9215,221 @@ enum { MMIXI_LOSS_BLOCK = 8 };
 #else
 enum { MMIXI_LOSS_BLOCK = 2048 };
 #endif
-/* The job of a call; 0, or -1. */
-static int mmixi_loss_begin(mmix_ctx *m, const mmix_call *c, double T, mmixi_loss_job *j)
-{
-    memset(j, 0, sizeof *j);
-    j->c = c;
-    j->x = mmixi_values(c->in[0]);
-    j->T = T;
-    j->scale = c->dy[0] ? (double)*c->dy[0] : 1;
-    j->scratch = c->op == MMIX_OP_KD_TOKEN ? 3 * j->x.cols : c->op == MMIX_OP_KD_HIDDEN ? j->x.cols
-        : (size_t)MMIXI_LOSS_BLOCK;
-    j->row = mmixi_reals(m, mmixi_lanes(m), j->scratch);
-    if (!c->dy[0]) {
-        j->loss = mmixi_doubles(m, j->x.rows, 1);
-        j->square = mmixi_doubles(m, j->x.rows, 1);
-    }
-    return m->error_kind ? -1 : 0;
-}
+/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); DINO: the teacher's distributions (2B, K); kd_token:
+   the largest t, 1 / Σ e^((t - max)/T). kd_hidden: in the place of the first the weights of the layers. */
+enum { MMIXI_LOSS_TOP, MMIXI_LOSS_SHARE, MMIXI_LOSS_TEACHER, MMIXI_LOSS_TEACHER_SHARE };
+
 static double mmixi_total(const double *x, size_t n)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += x[i];
     return sum;
 }
-
-/* One row: its targets q, or with n 0 the class `label`. Kept: saved[0] the largest x, saved[1] Σ q over
-   Σ e^((x - max)/T). */
-static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, size_t lane, const mmix_real *const *q, size_t n,
-                           int32_t label)
+static int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
 {
-    const mmix_call *c = j->c;
-    const mmixi_kernels *k = c->m->k;
-    const size_t K = j->x.cols;
-    const mmix_real *x = mmixi_row(j->x, r), inverse_T = (mmix_real)(1 / j->T),
-        scale = (mmix_real)(j->scale / j->T);
-    mmix_real *top = c->saved[0] + r, *share = c->saved[1] + r, *e = j->row + lane * j->scratch,
-        *dx = c->dy[0] ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
-    mmix_real shift, mass, along;                /* max / T: the sum has its rounding, and the loss takes it off */
-    double sum = 0, sum_q = n ? 0 : 1, sum_qx = 0;           /* Σ q (x - max) */
-    if (!dx) *top = k->largest(K, x);
-    if (!dx && !n) sum_qx = (double)x[label] - (double)*top;
-    shift = *top * inverse_T;
-    for (size_t i = 0, w; i < K; i += w) {
-        mmix_real *p = dx && !c->add[0] ? dx + i : e;
-        w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
-        sum += (double)k->exp_row(w, inverse_T, x + i, shift, p);
-        for (size_t t = 0; !dx && t < n; t++) {
-            k->normalise_sums(w, q[t] + i, x + i, *top, 1, NULL, &mass, &along);
-            sum_q += (double)mass;
-            sum_qx += (double)along;
-        }
-        if (!dx) continue;
-        k->scale(w, scale * *share, p, p);
-        for (size_t t = 0; t < n; t++) k->axpy(w, -scale, q[t] + i, p);
-        if (c->add[0]) k->add(w, e, dx + i, dx + i);
-    }
-    if (dx && !n) dx[label] -= scale;
-    if (dx) return;
-    *share = (mmix_real)(sum_q / sum);
-    j->loss[r] = sum_q * (mmixi_log(sum) + (double)shift - (double)*top * (double)inverse_T) - sum_qx / j->T;
+    if (c->in[2]) return mmixi_index(c->in[2], r % o->layer) != 0;
+    return c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
 }
-/* A row that does not count. */
-static void mmixi_loss_none(const mmixi_loss_job *j, size_t r)
+/* The distributions that row r is held against, or the teacher's logits; how many, 0 of a class. */
+static size_t mmixi_loss_targets(const mmixi_loss_job *j, size_t r, const mmix_real *q[2])
 {
-    const mmix_call *c = j->c;
-    if (!c->dy[0]) j->loss[r] = j->square[r] = 0;
-    else if (!c->add[0]) memset(mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), 0, j->x.cols * sizeof(mmix_real));
-}
-
-/* ---- cross-entropy. number[0]: the class that is ignored; size[0]: rows that count ---- */
-
-static void mmixi_xent_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
     const mmix_tensor *target = j->c->in[1];
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *q = mmix_data(target) ? mmix_data(target) + r * j->x.cols : NULL;
-        const int32_t label = q ? 0 : mmixi_index(target, r);
-        if (q) mmixi_loss_row(j, r, lane, &q, 1, 0);
-        else if ((double)label == j->c->number[0]) mmixi_loss_none(j, r);
-        else mmixi_loss_row(j, r, lane, NULL, 0, label);
-    }
+    const size_t B = j->o->pictures, K = j->x.cols;
+    size_t n = 0;
+    for (size_t v = 0; B && v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
+        if (v != r / B) q[n++] = j->c->saved[MMIXI_LOSS_TEACHER] + (v * B + r % B) * K;
+    if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
+    return n;
 }
-static int mmixi_xent_run(mmix_ctx *m, mmix_call *c)
+/* With u = x - max x a row's loss is Σ q log Σ e^(u/T) - Σ q u / T. For kd_token q = e^(v/T) / Σ with
+   v = t - max t, and Σ q log q is added: log (Σ e^(u/T) / Σ e^(v/T)) - Σ q (u - v) / T. */
+static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, double weight, mmix_real *u)
 {
-    const size_t rows = mmixi_rows(c->in[0]);
-    const double count = (double)c->size[0];
-    mmixi_loss_job j;
-    mmix_mark mark;
-    if (!c->dy[0] && (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows))) return -1;
-    mark = mmix_mark_here(m);
-    if (mmixi_loss_begin(m, c, 1, &j)) return -1;
-    j.scale = count > 0 ? j.scale / count : 0;
-    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_xent_rows, &j);
-    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)(count > 0 ? mmixi_total(j.loss, rows) / count : 0);
-    mmix_rewind(m, mark);
-    return 0;
-}
-/* target (…) of classes, or (…, K) of distributions */
-static mmix_tensor *mmixi_xent(mmix_ctx *m, const char *who, mmix_tensor *logits, mmix_tensor *target,
-                               double ignore)
-{
-    mmix_call call = mmixi_call(logits, target, NULL);
-    const int labels = target->dtype == MMIX_DTYPE_I32;
-    const size_t rows = labels ? mmix_count(target) : mmixi_rows(target), K = mmixi_cols(logits);
-    char a[MMIXI_TEXT], b[MMIXI_TEXT];
-    if (rows != mmixi_rows(logits)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: targets %s for logits %s", who, mmixi_shape_text(target, a),
-                  mmixi_shape_text(logits, b));
-        return NULL;
-    }
-    for (size_t r = 0; r < rows; r++) {
-        const int32_t t = labels ? mmixi_index(target, r) : 0;
-        if (labels && (double)t == ignore) continue;
-        call.size[0]++;
-        if (t < 0 || (size_t)t >= K) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who, (double)r, (int)t,
-                      (double)K);
-            return NULL;
+    const mmix_call *c = j->c;
+    const mmixi_kernels *k = c->m->k;
+    const int kd = c->op == MMIX_OP_KD_TOKEN, back = c->dy[0] != NULL;
+    const mmix_real *x = mmixi_row(j->x, r), *q[2], inverse_T = (mmix_real)(1 / j->o->T),
+        scale = (mmix_real)(weight / j->o->T);
+    mmix_real one = 1, mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
+        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_TOP] + r, *share = c->saved[MMIXI_LOSS_SHARE] + r,
+        *top_q = kd ? c->saved[MMIXI_LOSS_TEACHER] + r : NULL,
+        *share_q = kd ? c->saved[MMIXI_LOSS_TEACHER_SHARE] + r : &one,
+        *dx = back ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
+    const size_t K = j->x.cols, n = mmixi_loss_targets(j, r, q);
+    const int32_t label = n ? 0 : mmixi_index(c->in[1], r);
+    double sum = 0, sum_q = n ? 0 : 1, sum_qu, norm;
+    if (!back) *top = k->largest(K, x);
+    if (!back && kd) *top_q = k->largest(K, q[0]);
+    sum_qu = n ? 0 : (double)x[label] - (double)*top;
+    for (size_t i = 0, w; i < K; i += w) {
+        mmix_real *p = back && !c->add[0] ? dx + i : e;
+        w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
+        k->normalise(w, x + i, *top, 1, NULL, NULL, u);
+        sum += (double)k->exp_row(w, inverse_T, u, 0, p);
+        if (back) k->scale(w, scale * *share, p, p);
+        for (size_t s = 0; s < n; s++) {
+            if (kd) {
+                k->normalise(w, q[s] + i, *top_q, -1, NULL, NULL, d);        /* -v */
+                k->exp_row(w, -inverse_T, d, 0, eq);
+                k->add(w, u, d, d);
+            }
+            if (back) k->axpy(w, -scale * *share_q, kd ? eq : q[s] + i, p);
+            else k->normalise_sums(w, kd ? eq : q[s] + i, kd ? d : u, 0, 1, NULL, &mass, &along);
+            sum_q += (double)mass;
+            sum_qu += (double)along;
         }
+        if (back && c->add[0]) k->add(w, e, dx + i, dx + i);
     }
-    call.in[0] = mmixi_strided(m, logits);
-    if (!labels) call.in[1] = mmixi_compact(m, target);
-    call.constant = 1u << 1;
-    call.number[0] = ignore;
-    call.out[0] = m->error_kind ? NULL : mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, NULL, 0);
+    if (back && !n) dx[label] -= scale;
+    if (back) return;
+    norm = kd ? sum_q : 1;
+    *share = (mmix_real)(sum_q / norm / sum);
+    *share_q = (mmix_real)(1 / norm);
+    j->loss[r] = sum_q / norm * mmixi_log(sum / norm) - sum_qu / norm / j->o->T;
 }
-MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
-                                        int32_t ignore_index)
-{
-    mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_cross_entropy", &d, "logits ...K, target:i32 ...", logits, target)) return NULL;
-    return mmixi_xent(m, "mmix_cross_entropy", logits, target, ignore_index);
-}
-MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target)
-{
-    const char *who = "mmix_cross_entropy_soft";
-    mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "logits ...K, target ...K", logits, target)) return NULL;
-    return mmixi_xent(m, who, logits, target, NAN);
-}
-
-/* ---- distillation: a student s against its teacher t ----
-
-   kd_hidden   mean over the layers of the mean of (s - t)², over the mean of t² if relative
-   kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
-               gradient of a row is T (q - p) over their number
-
-   both over the positions whose mask is not 0. in: s, t, mask; number[0]: T; size[0]: relative. saved[0] of
-   kd_hidden: the gradient's factor of each layer. */
-
-static void mmixi_kd_hidden_row(const mmixi_loss_job *j, size_t r, mmix_real *d)
+/* Σ (x - t)² of a row, and Σ t² */
+static void mmixi_kd_hidden_row(const mmixi_loss_job *j, size_t r, double weight, mmix_real *d)
 {
     const mmix_call *c = j->c;
     const mmixi_kernels *k = c->m->k;
-    const size_t K = j->x.cols;
-    const mmix_real *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
-    memcpy(d, mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r), K * sizeof *d);
-    k->axpy(K, -1, t, d);                        /* s - t */
-    if (!c->dy[0]) {
-        j->loss[r] = (double)k->variance(K, d, 0);
-        j->square[r] = (double)k->variance(K, t, 0);
-    }
-    else {
-        k->scale(K, c->saved[0][r / j->positions] * (mmix_real)j->scale, d, d);
-        mmixi_put(k, K, d, c->dx[0] + mmixi_row_offset(c->in[0], r), c->add[0]);
-    }
-}
-static void mmixi_kd_token_row(const mmixi_loss_job *j, size_t r, mmix_real *p)
-{
-    const mmix_call *c = j->c;
-    const mmixi_kernels *k = c->m->k;
-    const size_t K = j->x.cols;
-    const mmix_real inverse_T = (mmix_real)(1 / j->T), *s = mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r),
-        *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
-    mmix_real *us = p + K, *ut = us + K, sum_s, sum_t;
-    k->normalise(K, s, k->largest(K, s), 1, NULL, NULL, us);     /* s - max s, t - max t */
-    k->normalise(K, t, k->largest(K, t), 1, NULL, NULL, ut);
-    sum_t = k->exp_row(K, inverse_T, ut, 0, p);
-    if (!c->dy[0]) {                             /* ln p - ln q = (ut - us)/T - ln Σ e^(ut/T) + ln Σ e^(us/T) */
-        k->axpy(K, -1, us, ut);
-        sum_s = k->exp_row(K, inverse_T, us, 0, us);
-        j->loss[r] = mmixi_log((double)sum_s / (double)sum_t)
-            + (double)(k->dot(K, p, ut) * inverse_T) / (double)sum_t;
-    }
-    else {                                       /* q - p */
-        sum_s = k->exp_row(K, inverse_T, us, 0, us);
-        k->scale(K, (mmix_real)j->scale / sum_s, us, us);
-        k->axpy(K, -(mmix_real)j->scale / sum_t, p, us);
-        mmixi_put(k, K, us, c->dx[0] + mmixi_row_offset(c->in[0], r), c->add[0]);
+    const mmix_real *x = mmixi_row(j->x, r), *t[2];
+    mmixi_loss_targets(j, r, t);
+    for (size_t i = 0, w; i < j->x.cols; i += w) {
+        w = mmixi_min(MMIXI_LOSS_BLOCK, j->x.cols - i);
+        memcpy(d, x + i, w * sizeof *d);
+        k->axpy(w, -1, t[0] + i, d);
+        if (!c->dy[0]) {
+            j->loss[r] += (double)k->variance(w, d, 0);
+            j->square[r] += (double)k->variance(w, t[0] + i, 0);
+            continue;
+        }
+        k->scale(w, (mmix_real)(2 * weight), d, d);
+        mmixi_put(k, w, d, mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) + i, c->add[0]);
     }
 }
-static int mmixi_kd_counts(const mmix_tensor *mask, size_t position)
-{
-    return !mask || mmixi_index(mask, position);
-}
-static void mmixi_kd_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_loss_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    mmix_real *row = j->row + lane * j->scratch;
+    const mmix_call *c = j->c;
     for (size_t r = begin; r < end; r++) {
-        if (!mmixi_kd_counts(j->c->in[2], r % j->positions)) mmixi_loss_none(j, r);
-        else if (j->c->op == MMIX_OP_KD_TOKEN) mmixi_kd_token_row(j, r, row);
-        else mmixi_kd_hidden_row(j, r, row);
+        const double weight = j->o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / j->o->layer] : j->o->weight;
+        if (!c->dy[0]) j->loss[r] = j->square[r] = 0;
+        if (mmixi_loss_counts(c, j->o, r))
+            (c->op == MMIX_OP_KD_HIDDEN ? mmixi_kd_hidden_row : mmixi_loss_row)
+                (j, r, c->dy[0] ? weight * (double)*c->dy[0] : 1, j->scratch + lane * 4 * MMIXI_LOSS_BLOCK);
+        else if (c->dy[0] && !c->add[0])
+            memset(mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), 0, j->x.cols * sizeof(mmix_real));
     }
 }
-static int mmixi_kd_run(mmix_ctx *m, mmix_call *c)
+/* softmax((t - c)/T) and its entropy */
+static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const int token = c->op == MMIX_OP_KD_TOKEN;
-    const size_t layers = !token && c->in[0]->ndim == 4 ? c->in[0]->shape[0] : 1, rows = mmixi_rows(c->in[0]);
-    const double T = c->number[0];
+    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
+    const size_t K = j->x.cols;
+    (void)lane;
+    for (size_t r = begin; r < end; r++) {
+        const mmix_real *t = mmix_data(j->c->in[1]) + mmixi_row_offset(j->c->in[1], r);
+        mmix_real *q = j->c->saved[MMIXI_LOSS_TEACHER] + r * K;
+        for (size_t i = 0; i < K; i++)
+            q[i] = (t[i] - j->o->center[i]) / (mmix_real)j->o->teacher_T;
+        j->c->m->k->softmax(K, q, q);
+        j->square[r] = 0;
+        for (size_t i = 0; i < K; i++) j->square[r] -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
+    }
+}
+static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
+{
+    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
+    const size_t rows = mmixi_rows(c->in[0]), teachers = 2 * o->pictures;
+    const int saves = c->op == MMIX_OP_KD_TOKEN ? 4 : c->op == MMIX_OP_DINO_LOSS ? 3 : 2;
     mmixi_loss_job j;
     mmix_mark mark;
-    double n = 0, loss = 0;
-    if (!c->dy[0] && !mmix_save(m, c, 0, layers)) return -1;
+    double loss = 0;
+    for (int i = 0; !c->dy[0] && i < saves; i++)
+        if (!mmix_save(m, c, i, i == MMIXI_LOSS_TEACHER && teachers ? mmix_count(c->in[1]) : rows)) return -1;
     mark = mmix_mark_here(m);
-    if (mmixi_loss_begin(m, c, T, &j)) return -1;
-    j.positions = rows / layers;
-    for (size_t i = 0; i < j.positions; i++) n += mmixi_kd_counts(c->in[2], i);
-    n = n > 0 ? n : 1;
-    if (token) j.scale *= T / n;
-    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_kd_rows, &j);
-    for (size_t i = 0; !c->dy[0] && i < layers; i++) {
-        const double square = token ? 0 : mmixi_total(j.square + i * j.positions, j.positions),
-            factor = token ? T * T / n
-            : 1 / (double)layers / (c->size[0] ? square > 0 ? square : 1 : n * (double)j.x.cols);
-        c->saved[0][i] = (mmix_real)(2 * factor);
-        loss += mmixi_total(j.loss + i * j.positions, j.positions) * factor;
+    j.c = c;
+    j.o = o;
+    j.x = mmixi_values(c->in[0]);
+    j.loss = mmixi_doubles(m, rows, 1);
+    j.square = mmixi_doubles(m, rows, 1);
+    j.scratch = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
+    if (m->error_kind) return -1;
+    if (teachers && !c->dy[0]) {
+        mmixi_ranges(m, teachers, mmixi_row_grain(j.x.cols), mmixi_dino_teacher_rows, &j);
+        *o->entropy = mmixi_total(j.square, teachers) / (double)teachers;
+    }
+    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_loss_rows, &j);
+    for (size_t r = 0; !c->dy[0] && r < rows; r += o->layer) {
+        const double square = mmixi_total(j.square + r, o->layer),
+            weight = o->relative ? (double)o->layer / (double)rows / (square > 0 ? square : 1) : o->weight;
+        if (o->relative) c->saved[MMIXI_LOSS_TOP][r / o->layer] = (mmix_real)weight;
+        loss += mmixi_total(j.loss + r, o->layer) * weight;
     }
     if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)loss;
     mmix_rewind(m, mark);
     return 0;
 }
+/* The mean over the rows that count, times the weight. */
+static mmix_tensor *mmixi_loss(mmix_ctx *m, const char *who, int op, mmix_call *call, mmixi_loss_options *o)
+{
+    size_t count = 0;
+    call->in[0] = mmixi_strided(m, call->in[0]);
+    if (m->error_kind) return NULL;
+    if (!o->layer) o->layer = mmixi_rows(call->in[0]);
+    for (size_t r = 0; r < o->layer; r++) count += mmixi_loss_counts(call, o, r) != 0;
+    o->weight /= (double)mmixi_max(count, 1);
+    call->constant = 1u << 1;
+    call->out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
+    return mmixi_run(m, op, call, o, sizeof *o);
+}
+MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
+                                        int32_t ignore_index)
+{
+    const char *who = "mmix_cross_entropy";
+    const int labels = mmix_dtype(target) == MMIX_DTYPE_I32;
+    mmix_call call = mmixi_call(logits, target, NULL);
+    mmixi_loss_options o;
+    mmixi_dims d;
+    memset(&o, 0, sizeof o);
+    o.T = o.weight = 1;
+    o.ignore = ignore_index;
+    if (!mmixi_expect(m, who, &d, labels ? "logits ...K, target:i32 ..." : "logits ...K, target ...K", logits, target))
+        return NULL;
+    if ((labels ? mmix_count(target) : mmixi_rows(target)) != mmixi_rows(logits))
+        return mmixi_unfit(m, who, logits, target, "a target for each row of logits");
+    for (size_t r = 0; labels && r < mmix_count(target); r++) {
+        const int32_t label = mmixi_index(target, r);
+        if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who, (double)r,
+                                        (int)label, (double)d.K));
+    }
+    return mmixi_loss(m, who, MMIX_OP_CROSS_ENTROPY, &call, &o);
+}
+
+/* ---- distillation: a student s against its teacher t, over the positions whose mask is not 0 ----
+
+   kd_hidden   mean over the layers of the mean of (s - t)², over the mean of t² if relative
+   kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
+               gradient of a row is T (q - p) over their number */
+
 static mmix_tensor *mmixi_kd(mmix_ctx *m, const char *who, int op, mmix_tensor *student, mmix_tensor *teacher,
                              mmix_tensor *mask, double T, int relative)
 {
     mmix_call call = mmixi_call(student, teacher, mask);
     const int layered = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4;
+    mmixi_loss_options o;
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, layered ? "student NBLD, teacher NBLD, mask?:i32 BL"
                       : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
-    if (!(T > 0)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0", who, T);
-        return NULL;
-    }
-    call.constant = 1u << 1;
-    call.number[0] = T;
-    call.size[0] = relative != 0;
-    call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, op, &call, NULL, 0);
+    if (!(T > 0))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0", who, T));
+    memset(&o, 0, sizeof o);
+    o.T = T;
+    o.weight = op == MMIX_OP_KD_TOKEN ? T * T : 1 / (double)(mmixi_max(d.N, 1) * d.D);
+    o.layer = d.B * d.L;
+    o.relative = relative;
+    return mmixi_loss(m, who, op, &call, &o);
 }
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative)
@@ -9529,110 +9442,45 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
     return mmixi_kd(m, "mmix_kd_token", MMIX_OP_KD_TOKEN, student, teacher, mask, temperature, 0);
 }
 
-/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b ----
-   number: the temperatures of student and teacher; size[0]: crops. saved[2]: the teacher's distributions
-   (2B, K), softmax((t - c)/T_t). Caron et al. 2021, eq. 2 and 3. */
+/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t).
+   Caron et al. 2021, eq. 2 to 4. ---- */
 
-typedef struct mmixi_dino_options { const mmix_real *center; double *entropy; } mmixi_dino_options;
-
-static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const mmixi_kernels *k = j->c->m->k;
-    const mmix_real *center = ((const mmixi_dino_options *)j->c->options)->center;
-    const size_t K = j->x.cols;
-    (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        mmix_real *q = j->c->saved[2] + r * K, sum;
-        const mmix_real *t = mmix_data(j->c->in[1]) + r * K;
-        double entropy = 0;
-        for (size_t i = 0; i < K; i++) q[i] = (t[i] - center[i]) / (mmix_real)j->c->number[1];
-        sum = k->exp_row(K, 1, q, k->largest(K, q), q);
-        k->scale(K, 1 / sum, q, q);
-        for (size_t i = 0; i < K; i++) entropy -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
-        j->square[r] = entropy;
-    }
-}
-static void mmixi_dino_student_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *q[2];
-        size_t n = 0;
-        for (size_t i = 0; i < 2; i++)
-            if (i != r / j->B) q[n++] = j->c->saved[2] + (i * j->B + r % j->B) * j->x.cols;
-        mmixi_loss_row(j, r, lane, q, n, 0);
-    }
-}
-static int mmixi_dino_run(mmix_ctx *m, mmix_call *c)
-{
-    const size_t rows = c->in[0]->shape[0], teachers = c->in[1]->shape[0], K = c->in[0]->shape[1];
-    mmixi_loss_job j;
-    mmix_mark mark;
-    if (!c->dy[0] && (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows)
-                      || !mmix_save(m, c, 2, mmix_count(c->in[1])))) return -1;
-    mark = mmix_mark_here(m);
-    if (mmixi_loss_begin(m, c, c->number[0], &j)) return -1;
-    j.B = teachers / 2;
-    j.scale /= (double)(2 * c->size[0] - 2) * (double)j.B;
-    if (!c->dy[0]) {
-        mmixi_ranges(m, teachers, mmixi_row_grain(K), mmixi_dino_teacher_rows, &j);
-        *((const mmixi_dino_options *)c->options)->entropy = mmixi_total(j.square, teachers) / (double)teachers;
-    }
-    mmixi_ranges(m, rows, mmixi_row_grain(K), mmixi_dino_student_rows, &j);
-    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)(mmixi_total(j.loss, rows) * j.scale);
-    mmix_rewind(m, mark);
-    return 0;
-}
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats)
 {
     const char *who = "mmix_dino_loss";
     mmix_call call = mmixi_call(student, teacher, NULL);
-    mmixi_dino_options o;
+    mmixi_loss_options o;
     mmixi_dims d;
     double entropy = 0, norm = 0;
     mmix_tensor *loss;
-    if (!mmixi_expect(m, who, &d, "student NK", student)) return NULL;
-    d.T = crops ? 2 * (d.N / crops) : 0;
-    if (crops < 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: %.0f student rows for %.0f crops (at least 2), temperatures %g and %g", who, (double)d.N,
-                  (double)crops, student_temp, teacher_temp);
-        return NULL;
-    }
-    if (!mmixi_expect(m, who, &d, "+teacher TK", teacher)) return NULL;
-    if (!center) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: center is NULL", who);
-        return NULL;
-    }
-    call.in[0] = mmixi_compact(m, student);
-    call.in[1] = mmixi_compact(m, teacher);
-    call.constant = 1u << 1;
-    call.number[0] = student_temp;
-    call.number[1] = teacher_temp;
-    call.size[0] = crops;
+    if (!mmixi_expect(m, who, &d, "student NK, teacher TK", student, teacher)) return NULL;
+    if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0) || !center)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows for %.0f crops "
+                                    "(at least 2), temperatures %g and %g%s", who, (double)d.N, (double)d.T,
+                                    (double)crops, student_temp, teacher_temp, center ? "" : ", center is NULL"));
+    memset(&o, 0, sizeof o);
+    o.T = student_temp;
+    o.teacher_T = teacher_temp;
+    o.weight = (double)crops / (double)(2 * crops - 2);      /* 2 crops - 2 pairs of each picture */
+    o.pictures = d.T / 2;
     o.center = center;
     o.entropy = &entropy;
-    call.out[0] = m->error_kind ? NULL : mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
-    loss = mmixi_run(m, MMIX_OP_DINO_LOSS, &call, &o, sizeof o);
-    if (!loss) return NULL;
-    for (size_t k = 0; k < d.K; k++) {           /* c ← momentum c + (1 - momentum) mean(t), eq. 4 */
+    loss = mmixi_loss(m, who, MMIX_OP_DINO_LOSS, &call, &o);
+    for (size_t k = 0; loss && k < d.K; k++) {   /* c ← momentum c + (1 - momentum) mean(t) */
         double mean = 0;
-        for (size_t r = 0; r < d.T; r++) mean += (double)mmix_data(call.in[1])[r * d.K + k];
+        for (size_t r = 0; r < d.T; r++) mean += (double)mmix_data(teacher)[r * teacher->stride[0] + k];
         center[k] = (mmix_real)(momentum * (double)center[k] + (1 - momentum) * mean / (double)d.T);
         norm += (double)center[k] * (double)center[k];
     }
-    if (stats) {
+    if (loss && stats) {
         stats->teacher_entropy = entropy;
         stats->teacher_kl_uniform = mmixi_log((double)d.K) - entropy;
         stats->center_norm = sqrt(norm);
     }
     return loss;
 }
-
-/* ---- the head ---- */
 
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
@@ -9659,10 +9507,8 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
 }
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x)
 {
-    for (size_t i = 0; i < head->layers; i++) {
-        if (i) x = mmix_gelu(m, x);
-        x = mmix_linear(m, x, head->weight[i], head->bias[i]);
-    }
+    for (size_t i = 0; i < head->layers; i++)
+        x = mmix_linear(m, i ? mmix_gelu(m, x) : x, head->weight[i], head->bias[i]);
     return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), mmix_weight_norm(m, head->weight_v, head->weight_g),
                        NULL);
 }
@@ -16510,15 +16356,15 @@ MMIXI_COLD_END
 
 /* The ops in their numbers' order, each with its functions: one that runs both ways, or two. */
 #define MMIXI_OPS(ONE, TWO)                                                                                  \
-    ONE(copy, copy) TWO(add, binary) TWO(mul, binary) TWO(div, binary) ONE(scale, unary) ONE(exp, unary)     \
+    ONE(copy, copy) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, unary) ONE(exp, unary)     \
     ONE(log, unary) ONE(sqrt, unary) ONE(silu, unary) ONE(gelu, unary) ONE(softplus, unary)                  \
     ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)             \
-    ONE(softmax, softmax) TWO(layer_norm, norm) TWO(rms_norm, norm) TWO(gated_rms_norm, norm)                \
+    ONE(softmax, unary) TWO(layer_norm, norm) TWO(rms_norm, norm) TWO(gated_rms_norm, norm)                \
     ONE(l2_normalise, unit) TWO(linear, linear) TWO(conv1d, conv) TWO(patch_embed, patch)                    \
-    ONE(resize, resize) ONE(cross_entropy, xent) ONE(weight_norm, unit) ONE(rope, rope)                      \
+    ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, unit) ONE(rope, rope)                      \
     ONE(softmax_attention, softmax_attention) TWO(linear_attention, linear_attention) TWO(ssd, ssd)          \
-    ONE(dino_loss, dino) ONE(add_rows, add_rows) ONE(fuse_directions, fuse) ONE(kd_hidden, kd)               \
-    ONE(kd_token, kd)
+    ONE(dino_loss, loss) ONE(add_rows, add_rows) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)               \
+    ONE(kd_token, loss)
 #define MMIXI_OP_NAME(name, function) #name,
 #define MMIXI_OP_ONE(name, function) table->forward = table->backward = mmixi_##function##_run, table++;
 #define MMIXI_OP_TWO(name, function) \

@@ -107,9 +107,9 @@ static void bad_arguments(void)
     BAD(mmix_patch_embed(m, x4, mmix_new4(m, 7, 2, 2, 2), NULL), "mmix_patch_embed", "weight");
     BAD(mmix_bicubic_resize(m, x3, 2, 2, 0, 0), "mmix_bicubic_resize", "(2, 5, 6)");
     BAD(mmix_cross_entropy(m, a, i, -1), "mmix_cross_entropy", "(2, 3)");
-    BAD(mmix_cross_entropy_soft(m, a, mmix_new2(m, 2, 4)), "mmix_cross_entropy_soft", "target");
-    BAD(mmix_cross_entropy_soft(m, a, mmix_new2(m, 3, 3)), "mmix_cross_entropy_soft", "(3, 3)");
-    BAD(mmix_cross_entropy_soft(m, a, NULL), "mmix_cross_entropy_soft", "target is NULL");
+    BAD(mmix_cross_entropy(m, a, mmix_new2(m, 2, 4), -1), "mmix_cross_entropy", "target");
+    BAD(mmix_cross_entropy(m, a, mmix_new2(m, 3, 3), -1), "mmix_cross_entropy", "(3, 3)");
+    BAD(mmix_cross_entropy(m, a, NULL, -1), "mmix_cross_entropy", "target is NULL");
     BAD(mmix_cross_entropy(m, mmix_new3(m, 2, 3, 4), i, -1), "mmix_cross_entropy", "class 4 of 4");
     BAD(mmix_weight_norm(m, b, v), "mmix_weight_norm", "g has shape (4), expected (4, 1)");
     BAD(mmix_reshape(m, a, 1, s7), "mmix_reshape", "(2, 3)");

@@ -528,8 +528,8 @@ static mmix_tensor *f_xent(int o)
 static mmix_tensor *soft_target(void) { return mmix_scale(m, mmix_softmax(m, mmix_randn(m, mmix_new2(m, 10, 7), 1, 78), 1), 1.5, 0); }
 static mmix_tensor *t_xent_soft(int o)
 {
-    mmix_tensor *x = leaf(0, -3, 3, 3, 2, 5, 7, 0), *loss = mmix_cross_entropy_soft(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0));
-    return o ? mmix_add(m, loss, mmix_cross_entropy_soft(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0))) : loss;
+    mmix_tensor *x = leaf(0, -3, 3, 3, 2, 5, 7, 0), *loss = mmix_cross_entropy(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0), -1);
+    return o ? mmix_add(m, loss, mmix_cross_entropy(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0), -1)) : loss;
 }
 static mmix_tensor *f_xent_soft(int o)
 {
