@@ -5064,38 +5064,34 @@ static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_
     return mmixi_over(c, mmixi_rows(t), mmixi_row_grain(mmixi_cols(t)), task);
 }
 
-/* Row r of n numbers: forward x to y, backward dy to dx. dy is NULL forward, dx where it is not wanted. */
+/* Row r of n numbers, of an op whose output has the shape of its first input: forward x to y, backward dy to
+   dx. dy is NULL forward, dx where it is not wanted. */
 typedef struct mmixi_row_pass {
-    size_t r, n, lane;
+    size_t r, n;
+    ptrdiff_t step;
     const mmix_real *x, *dy;
     mmix_real *y, *dx;
 } mmixi_row_pass;
-typedef void mmixi_row_task(const mmix_call *c, const mmixi_row_pass *p);
-typedef struct mmixi_each_job { const mmix_call *call; mmixi_row_task *task; } mmixi_each_job;
-static void mmixi_each_range(void *arg, size_t begin, size_t end, size_t lane)
+static mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
 {
-    const mmixi_each_job *j = (const mmixi_each_job *)arg;
-    const mmix_call *c = j->call;
     const mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_row_pass p;
+    p.r = r;
     p.n = x.cols;
-    p.lane = lane;
-    for (p.r = begin; p.r < end; p.r++) {
-        p.x = mmixi_row(x, p.r);
-        p.dx = c->dx[0] ? c->dx[0] + (p.x - x.p) : NULL;
-        p.y = mmix_data(c->out[0]) + p.r * p.n;
-        p.dy = c->dy[0] ? c->dy[0] + p.r * p.n : NULL;
-        j->task(c, &p);
-    }
+    p.step = x.rs;
+    p.x = mmixi_row(x, r);
+    p.y = mmix_data(c->out[0]) + r * p.n;
+    p.dy = c->dy[0] ? c->dy[0] + r * p.n : NULL;
+    p.dx = c->dx[0] ? c->dx[0] + (p.x - x.p) : NULL;
+    return p;
 }
-/* An op whose output has the shape of its first input: task on each row. */
-static int mmixi_each_row(const mmix_call *c, size_t grain, mmixi_row_task *task)
+static void mmixi_row_next(mmixi_row_pass *p)
 {
-    mmixi_each_job j;
-    j.call = c;
-    j.task = task;
-    mmixi_ranges(c->m, mmixi_rows(c->in[0]), grain, mmixi_each_range, &j);
-    return 0;
+    p->r++;
+    p->x += p->step;
+    p->y += p->n;
+    if (p->dy) p->dy += p->n;
+    if (p->dx) p->dx += p->step;
 }
 
 /* ---- copy: axes in any order -------------------------------------------------------- */
@@ -5280,36 +5276,40 @@ static double mmixi_plain_unary(int op, double x, int slope)
     if (op == MMIX_OP_LOG) return slope ? 1 / x : mmixi_log(x);
     return slope ? 0.5 / sqrt(x) : sqrt(x);
 }
-static void mmixi_unary_row(const mmix_call *c, const mmixi_row_pass *p)
+static void mmixi_unary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmix_real *x = p->x, *dy = p->dy, alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
-    mmix_real *y = p->y, *dx = p->dx;
-    const size_t n = p->n;
+    const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
     const int add = c->add[0];
-    switch (c->op) {
-    case MMIX_OP_SILU: dy ? k->silu_backward(n, x, dy, dx, add) : k->silu(n, x, y); break;
-    case MMIX_OP_GELU: dy ? k->gelu_backward(n, x, dy, dx, add) : k->gelu(n, x, y); break;
-    case MMIX_OP_SOFTPLUS: dy ? k->softplus_backward(n, x, dy, dx, add) : k->softplus(n, x, y); break;
-    case MMIX_OP_SOFTMAX:
-        dy ? k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add) : k->softmax(n, x, y);
-        break;
-    case MMIX_OP_SCALE:
-        if (dy) (add ? k->axpy : k->scale)(n, alpha, dy, dx);
-        else for (size_t i = 0; i < n; i++) y[i] = alpha * x[i] + beta;
-        break;
-    default:
-        for (size_t i = 0; i < n; i++) {
-            const double f = mmixi_plain_unary(c->op, (double)x[i], dy != NULL);
-            if (dy) dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * f);
-            else y[i] = (mmix_real)f;
+    (void)lane;
+    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+        const mmix_real *x = p.x, *dy = p.dy;
+        mmix_real *y = p.y, *dx = p.dx;
+        const size_t n = p.n;
+        switch (c->op) {
+        case MMIX_OP_SILU: dy ? k->silu_backward(n, x, dy, dx, add) : k->silu(n, x, y); break;
+        case MMIX_OP_GELU: dy ? k->gelu_backward(n, x, dy, dx, add) : k->gelu(n, x, y); break;
+        case MMIX_OP_SOFTPLUS: dy ? k->softplus_backward(n, x, dy, dx, add) : k->softplus(n, x, y); break;
+        case MMIX_OP_SOFTMAX:
+            dy ? k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add) : k->softmax(n, x, y);
+            break;
+        case MMIX_OP_SCALE:
+            if (dy) (add ? k->axpy : k->scale)(n, alpha, dy, dx);
+            else for (size_t i = 0; i < n; i++) y[i] = alpha * x[i] + beta;
+            break;
+        default:
+            for (size_t i = 0; i < n; i++) {
+                const double f = mmixi_plain_unary(c->op, (double)x[i], dy != NULL);
+                if (dy) dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * f);
+                else y[i] = (mmix_real)f;
+            }
         }
     }
 }
 static int mmixi_unary_run(mmix_ctx *m, mmix_call *c)
 {
     (void)m;
-    return mmixi_each_row(c, mmixi_row_grain(mmixi_cols(c->in[0])), mmixi_unary_row);
+    return mmixi_over_rows(c, c->in[0], mmixi_unary_rows);
 }
 static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha, double beta)
 {
@@ -5582,94 +5582,79 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
 }
 
-/* size: groups, whether the mean is taken off. saved: μ (rows), 1/r (rows, groups). In the backward
-   saved[2] is partial sums (tasks, 2 D); scratch saved[3], 3 D a lane. in: x, w, b, z. */
+/* in: x, w, b, z; size[0]: groups. saved: μ (rows) of layer norm, 1/r (rows, groups); while it runs backward
+   partial sums of dw and db (tasks, 2 D), and scratch for silu(z), u = x silu(z), du of each lane. */
 enum { MMIXI_NORM_MEAN, MMIXI_NORM_RSTD, MMIXI_NORM_PARTIAL, MMIXI_NORM_SCRATCH };
 
+/* The row that is normalised: x, or u, which lies behind silu(z). */
+static const mmix_real *mmixi_norm_input(const mmix_call *c, const mmixi_row_pass *p, mmix_real *gate)
+{
+    const mmixi_kernels *k = c->m->k;
+    if (!c->in[3]) return p->x;
+    k->silu(p->n, mmixi_row(mmixi_values(c->in[3]), p->r), gate);
+    k->mul(p->n, p->x, gate, gate + p->n);
+    return gate + p->n;
+}
 static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
     const size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    const mmixi_mat X = mmixi_values(c->in[0]);
-    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), *z = mmix_data(c->in[3]);
-    mmix_real *out = mmix_data(c->out[0]), *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD];
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = mmixi_row(X, r);
-        mmix_real *y = out + r * D;
-        if (z) {
-            mmix_real *u = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D;
-            k->silu(D, mmixi_row(mmixi_values(c->in[3]), r), u);
-            k->mul(D, x, u, u);
-            x = u;
-        }
-        for (size_t g = 0; g < groups; g++, x += d, y += d) {
-            const mmix_real mean = c->size[1] ? k->sum(d, x) / (mmix_real)d : 0,
+    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]);
+    mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD];
+    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+        const mmix_real *x = mmixi_norm_input(c, &p, c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D);
+        for (size_t g = 0; g < groups; g++, x += d) {
+            const mmix_real mean = c->op == MMIX_OP_LAYER_NORM ? k->sum(d, x) / (mmix_real)d : 0,
                 rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x, mean) / (double)d + c->number[0]));
-            k->normalise(d, x, mean, rstd, w ? w + g * d : NULL, b, y);
-            if (means) means[r] = mean;
-            if (rstds) rstds[r * groups + g] = rstd;
+            k->normalise(d, x, mean, rstd, w ? w + g * d : NULL, b, p.y + g * d);
+            if (means) means[p.r] = mean;
+            if (rstds) rstds[p.r * groups + g] = rstd;
         }
     }
 }
 static void mmixi_norm_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
+    const mmix_tensor *tz = c->in[3];
     const size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    const int center = c->size[1] != 0;
-    const mmixi_mat X = mmixi_values(c->in[0]), dX = mmixi_rows_of(c->in[0], c->dx[0]);
-    const mmix_real *weight = mmix_data(c->in[1]);
-    mmix_real *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *u = gate + D, *du = u + D,
-        *dw = c->saved[MMIXI_NORM_PARTIAL] + begin / mmixi_partial_grain(X.rows) * 2 * D, *db = dw + D;
+    const mmix_real *means = c->saved[MMIXI_NORM_MEAN], *w = mmix_data(c->in[1]);
+    mmix_real *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *du = gate + 2 * D,
+        *dw = c->saved[MMIXI_NORM_PARTIAL] + begin / mmixi_partial_grain(mmixi_rows(c->in[0])) * 2 * D;
     memset(dw, 0, 2 * D * sizeof *dw);
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = mmixi_row(X, r), *in = x, *dy = c->dy[0] + r * D, *z = NULL;
-        mmix_real *dx = c->dx[0] ? mmixi_row(dX, r) : NULL;
-        if (c->in[3]) {
-            z = mmixi_row(mmixi_values(c->in[3]), r);
-            k->silu(D, z, gate);
-            k->mul(D, x, gate, u);
-            in = u;
+    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+        const mmix_real *x = mmixi_norm_input(c, &p, gate);
+        mmix_real *to = tz || !p.dx ? du : p.dx, sum, along;
+        for (size_t g = 0, i = 0; g < groups; g++, i += d) {
+            const mmix_real mean = means ? means[p.r] : 0, rstd = c->saved[MMIXI_NORM_RSTD][p.r * groups + g],
+                *wg = w ? w + i : NULL;
+            k->normalise_sums(d, p.dy + i, x + i, mean, rstd, wg, &sum, &along);
+            k->normalise_backward(d, p.dy + i, x + i, mean, rstd, wg, means ? sum / (mmix_real)d : 0,
+                                  along / (mmix_real)d, to + i, to == p.dx && c->add[0], dw + i, dw + D + i);
         }
-        for (size_t g = 0; g < groups; g++) {
-            const mmix_real mean = center ? c->saved[MMIXI_NORM_MEAN][r] : 0,
-                rstd = c->saved[MMIXI_NORM_RSTD][r * groups + g], *w = weight ? weight + g * d : NULL;
-            mmix_real sum, along, *to = z ? du + g * d : dx ? dx : du;
-            k->normalise_sums(d, dy + g * d, in + g * d, mean, rstd, w, &sum, &along);
-            k->normalise_backward(d, dy + g * d, in + g * d, mean, rstd, w, center ? sum / (mmix_real)d : 0,
-                                  along / (mmix_real)d, to, to == dx && c->add[0], dw + g * d, db + g * d);
-        }
-        if (z && dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, dx);     /* u = x silu(z): dx = du silu(z), */
-        if (z && c->dx[3]) {                                                 /* dz = du x silu'(z) */
-            k->mul(D, du, x, du);
-            k->silu_backward(D, z, du, mmixi_row(mmixi_rows_of(c->in[3], c->dx[3]), r), c->add[3]);
+        if (tz && p.dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, p.dx);        /* dx = du silu(z), */
+        if (tz && c->dx[3]) {                                                        /* dz = du x silu'(z) */
+            k->mul(D, du, p.x, du);
+            k->silu_backward(D, mmixi_row(mmixi_values(tz), p.r), du, mmixi_row(mmixi_rows_of(tz, c->dx[3]), p.r),
+                             c->add[3]);
         }
     }
 }
-static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
+static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]);
+    const int back = c->dy[0] != NULL;
+    const size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]),
+        grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D), parts = mmixi_ceil_div(rows, grain);
     mmix_mark mark;
-    if (c->recorded && ((c->size[1] && !mmix_save(m, c, MMIXI_NORM_MEAN, rows))
-                        || !mmix_save(m, c, MMIXI_NORM_RSTD, rows * c->size[0]))) return -1;
+    if (!back && c->recorded && ((c->op == MMIX_OP_LAYER_NORM && !mmix_save(m, c, MMIXI_NORM_MEAN, rows))
+                                 || !mmix_save(m, c, MMIXI_NORM_RSTD, rows * c->size[0]))) return -1;
     mark = mmix_mark_here(m);
-    if (c->in[3] && !(c->saved[MMIXI_NORM_SCRATCH] = mmixi_reals(m, mmixi_lanes(m), 3 * D))) return -1;
-    mmixi_over_rows(c, c->in[0], mmixi_norm_rows);
-    c->saved[MMIXI_NORM_SCRATCH] = NULL;
-    mmix_rewind(m, mark);
-    return 0;
-}
-static int mmixi_norm_backward(mmix_ctx *m, mmix_call *c)
-{
-    const size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), grain = mmixi_partial_grain(rows),
-        parts = mmixi_ceil_div(rows, grain);
-    mmix_real *partial = mmixi_reals(m, parts, 2 * D), *scratch = mmixi_reals(m, mmixi_lanes(m), 3 * D);
-    if (!partial || !scratch) return -1;
-    c->saved[MMIXI_NORM_PARTIAL] = partial;
-    c->saved[MMIXI_NORM_SCRATCH] = scratch;
-    mmixi_over(c, rows, grain, mmixi_norm_rows_backward);
-    mmixi_partial_sum(m, parts, D, 2 * D, partial, c->dx[1], c->add[1]);
-    mmixi_partial_sum(m, parts, D, 2 * D, partial + D, c->dx[2], c->add[2]);
+    c->saved[MMIXI_NORM_SCRATCH] = mmixi_reals(m, mmixi_lanes(m), 3 * D);
+    if (back) c->saved[MMIXI_NORM_PARTIAL] = mmixi_reals(m, parts, 2 * D);
+    if (!m->error_kind) mmixi_over(c, rows, grain, back ? mmixi_norm_rows_backward : mmixi_norm_rows);
+    for (int i = 0; back && !m->error_kind && i < 2; i++)
+        mmixi_partial_sum(m, parts, D, 2 * D, c->saved[MMIXI_NORM_PARTIAL] + (size_t)i * D, c->dx[1 + i], c->add[1 + i]);
     c->saved[MMIXI_NORM_PARTIAL] = c->saved[MMIXI_NORM_SCRATCH] = NULL;
+    mmix_rewind(m, mark);
     return 0;
 }
 static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor *x, mmix_tensor *z,
@@ -5678,20 +5663,14 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "x ...D, weight? D, bias? D, z? ...D", x, weight, bias, z)) return NULL;
-    if (!groups || d.D % groups || (z && mmixi_rows(z) != mmixi_rows(x)) || !(eps >= 0)) {
-        char a[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x %s with %.0f groups, eps %g%s", who, mmixi_shape_text(x, a),
-                  (double)groups, eps, z && mmixi_rows(z) != mmixi_rows(x)
-                  ? ", and z of another number of rows" : "");
-        return NULL;
-    }
-    call.in[0] = mmixi_strided(m, x);
+    if (z && mmixi_rows(z) != mmixi_rows(x)) return mmixi_unfit(m, who, x, z, "as many rows");
+    if (!groups || d.D % groups || !(eps >= 0))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g", who,
+                                    (double)d.D, (double)groups, eps));
     call.in[3] = mmixi_strided(m, z);
     call.size[0] = groups;
-    call.size[1] = op == MMIX_OP_LAYER_NORM;
     call.number[0] = eps;
-    call.out[0] = mmixi_like(m, who, call.in[0]);
-    return mmixi_run(m, op, &call, NULL, 0);
+    return mmixi_run_like(m, who, op, &call);
 }
 MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      double eps)
@@ -5715,24 +5694,17 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmixi_mat X = mmixi_values(c->in[0]), dX = mmixi_rows_of(c->in[0], c->dx[0]);
     const mmix_real *g = mmix_data(c->in[1]);
-    const size_t D = X.cols;
-    const double eps = c->number[0];
     (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = mmixi_row(X, r), *dy = c->dy[0] ? c->dy[0] + r * D : NULL;
-        const double norm = sqrt((double)k->variance(D, x, 0)), length = norm > eps ? norm : eps,
-            scale = (g ? (double)g[r] : 1) / length;
-        if (!dy) k->scale(D, (mmix_real)scale, x, mmix_data(c->out[0]) + r * D);
-        else {
-            /* below eps the length is a constant */
-            const double along = (double)k->dot(D, x, dy) / length, back = norm > eps ? scale * along / length : 0;
-            mmix_real *dx = c->dx[0] ? mmixi_row(dX, r) : NULL;
-            for (size_t i = 0; dx && i < D; i++)
-                dx[i] = (c->add[0] ? dx[i] : 0) + (mmix_real)(scale * (double)dy[i] - back * (double)x[i]);
-            if (c->dx[1]) c->dx[1][r] = (c->add[1] ? c->dx[1][r] : 0) + (mmix_real)along;
-        }
+    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+        const double norm = sqrt((double)k->variance(p.n, p.x, 0)), eps = c->number[0],
+            length = norm > eps ? norm : eps, scale = (g ? (double)g[p.r] : 1) / length,
+            along = p.dy ? (double)k->dot(p.n, p.x, p.dy) / length : 0,
+            back = norm > eps ? scale * along / length : 0;          /* below eps the length is a constant */
+        if (!p.dy) k->scale(p.n, (mmix_real)scale, p.x, p.y);
+        for (size_t i = 0; p.dx && i < p.n; i++)
+            p.dx[i] = (c->add[0] ? p.dx[i] : 0) + (mmix_real)(scale * (double)p.dy[i] - back * (double)p.x[i]);
+        if (c->dx[1]) c->dx[1][p.r] = (c->add[1] ? c->dx[1][p.r] : 0) + (mmix_real)along;
     }
 }
 static int mmixi_unit_run(mmix_ctx *m, mmix_call *c)
@@ -5742,22 +5714,18 @@ static int mmixi_unit_run(mmix_ctx *m, mmix_call *c)
 }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
-    mmix_call call = mmixi_call(NULL, NULL, NULL);
-    if (!mmixi_expect(m, "mmix_l2_normalise", NULL, "x ...", x)) return NULL;
-    call.in[0] = mmixi_strided(m, x);
+    mmix_call call = mmixi_call(x, NULL, NULL);
     call.number[0] = eps;
-    call.out[0] = mmixi_like(m, "mmix_l2_normalise", call.in[0]);
-    return mmixi_run(m, MMIX_OP_L2_NORMALISE, &call, NULL, 0);
+    return mmixi_expect(m, "mmix_l2_normalise", NULL, "x ...", x)
+        ? mmixi_run_like(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, &call) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g)
 {
-    mmix_call call;
+    mmix_call call = mmixi_call(v, NULL, NULL);
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_weight_norm", &d, "v KD, g K1", v, g)) return NULL;
-    call = mmixi_call(mmixi_strided(m, v), mmixi_compact(m, g), NULL);
-    if (!call.in[1]) return NULL;
-    call.out[0] = mmixi_like(m, "mmix_weight_norm", call.in[0]);
-    return mmixi_run(m, MMIX_OP_WEIGHT_NORM, &call, NULL, 0);
+    call.in[1] = mmixi_compact(m, g);
+    return mmixi_run_like(m, "mmix_weight_norm", MMIX_OP_WEIGHT_NORM, &call);
 }
 
 /* ==== >>linear =======================================================================
@@ -5768,28 +5736,6 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
    torch: F.linear(x, W, b)
    ==================================================================================== */
 
-/* y (cols) = or += the sum of the rows of x */
-typedef struct mmixi_column_job { const mmixi_kernels *k; mmixi_mat x; mmix_real *y; int add; } mmixi_column_job;
-static void mmixi_column_range(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_column_job *j = (const mmixi_column_job *)arg;
-    mmix_real *y = j->y + begin;
-    (void)lane;
-    if (!j->add) memset(y, 0, (end - begin) * sizeof *y);
-    for (size_t r = 0; r < j->x.rows; r++) j->k->add(end - begin, mmixi_row(j->x, r) + begin, y, y);
-}
-static void mmixi_column_sums(mmix_ctx *m, size_t rows, size_t cols, const mmix_real *x, size_t step,
-                              mmix_real *y, int add)
-{
-    mmixi_column_job j;
-    j.k = m->k;
-    j.x = mmixi_matrix(x, rows, cols, (ptrdiff_t)step);
-    j.y = y;
-    j.add = add;
-    mmixi_ranges(m, cols, rows * cols < 8192 ? cols : mmixi_max(16, mmixi_round_up(cols / 8, 16)),
-                 mmixi_column_range, &j);
-}
-
 /* in: x, W, b, residual, s; size[0]: gelu at the end */
 static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 {
@@ -5799,33 +5745,38 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     g.bias = mmix_data(c->in[2]);
     g.gelu = c->size[0] != 0;
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;     /* 2: dot products */
-    if (c->in[3]) {
-        g.residual = mmix_data(c->in[3]);
-        g.ldr = mmixi_values(c->in[3]).rs;
-    }
-    if (s) {
-        g.row_scale = mmix_data(s);
-        g.rows_per_scale = x.rows / mmix_count(s);
-    }
+    g.residual = mmix_data(c->in[3]);
+    if (g.residual) g.ldr = mmixi_values(c->in[3]).rs;
+    g.row_scale = mmix_data(s);
+    if (s) g.rows_per_scale = x.rows / mmix_count(s);
     return mmixi_gemm_run(m, &g);
+}
+static void mmixi_bias_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmix_real *db = c->dx[2] + begin;
+    (void)lane;
+    if (!c->add[2]) memset(db, 0, (end - begin) * sizeof *db);
+    for (size_t r = 0; r < dy.rows; r++) c->m->k->add(end - begin, mmixi_row(dy, r) + begin, db, db);
 }
 static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *s = c->in[4];
+    const mmix_tensor *s = c->in[4], *y = c->out[0];
     const mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]);
-    mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    const size_t n = mmix_count(y), O = mmixi_cols(y);
+    mmixi_mat dy;
     if (s) {                                     /* from here on dy is that of x Wᵀ + b */
-        const size_t per = mmix_count(c->out[0]) / mmix_count(s);
-        mmix_real *scaled = mmixi_reals(m, dy.rows, dy.cols);
+        const size_t per = n / mmix_count(s);
+        mmix_real *scaled = mmixi_reals(m, n, 1);
+        for (size_t i = 0; scaled && i < n; i += per)
+            m->k->scale(per, mmix_data(s)[i / per], c->dy[0] + i, scaled + i);
         if (!scaled) return -1;
-        for (size_t i = 0; i < mmix_count(s); i++)
-            m->k->scale(per, mmix_data(s)[i], dy.p + i * per, scaled + i * per);
-        dy.p = scaled;
+        c->dy[0] = scaled;
     }
-    if (c->dx[0] && mmixi_product(m, mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0])) return -1;
-    if (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1])) return -1;
-    if (c->dx[2]) mmixi_column_sums(m, dy.rows, dy.cols, dy.p, dy.cols, c->dx[2], c->add[2]);
-    return 0;
+    dy = mmixi_rows_of(y, c->dy[0]);
+    if (c->dx[2]) mmixi_over(c, O, n < 8192 ? O : mmixi_max(16, mmixi_round_up(O / 8, 16)), mmixi_bias_columns);
+    return (c->dx[0] && mmixi_product(m, mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]))
+        || (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]));
 }
 static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  mmix_tensor *residual, mmix_tensor *s, int gelu)
@@ -5836,26 +5787,19 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     size_t shape[MMIX_MAX_DIMS];
     if (!mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ...O, s? B", weight, x, bias, residual,
                       s)) return NULL;
-    if (residual && (residual->ndim != x->ndim
-                     || memcmp(residual->shape, x->shape, ((size_t)x->ndim - 1) * sizeof *x->shape))) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the residual %s does not go with x %s", who,
-                  mmixi_shape_text(residual, b), mmixi_shape_text(x, a));
-        return NULL;
-    }
-    if (s && (!residual || d.B != x->shape[0])) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: s has %.0f numbers, expected %.0f%s", who, (double)d.B,
-                  (double)x->shape[0], residual ? "" : "; s without a residual");
-        return NULL;
-    }
+    memcpy(shape, x->shape, sizeof shape);
+    shape[x->ndim - 1] = d.O;
+    if (residual && (residual->ndim != x->ndim || memcmp(residual->shape, shape, (size_t)x->ndim * sizeof *shape)))
+        return mmixi_unfit(m, who, x, residual, "x (…, I) and a residual (…, O)");
+    if (s && (!residual || d.B != x->shape[0]))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: s has %.0f numbers, expected %.0f%s", who, (double)d.B,
+                                    (double)x->shape[0], residual ? "" : "; s without a residual"));
     call.in[0] = mmixi_strided(m, x);
     call.in[3] = mmixi_strided(m, residual);
     call.in[4] = s;
     call.constant = 1u << 4;
     call.passed = residual ? 4 : 0;
     call.size[0] = (size_t)gelu;
-    memcpy(shape, x->shape, sizeof shape);
-    shape[x->ndim - 1] = d.O;
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, shape);
     return mmixi_run(m, MMIX_OP_LINEAR, &call, NULL, 0);
 }
@@ -5885,45 +5829,43 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 /* in: x, w, b, initial_state, seq_idx; size: silu, reverse */
 typedef struct mmixi_conv {
     const mmix_call *c;
-    size_t B, L, D, W;
-    const mmix_real *w;                          /* transposed: (W, D) */
+    size_t B, L, D, W, grain;
+    mmix_real *w;                                /* transposed: (W, D) */
     mmix_real *past, *dpast;                     /* (B, W-1, D), or NULL */
-    /* du (B, L, D) is dy without silu; u: silu's input of one token, for each lane; for each run of `grain`
-       tokens dw, db and a place for the Σ du of more than a few taps: (W + 2, D) */
-    mmix_real *du, *u, *partial;
-    size_t grain;
+    /* du (B, L, D) is dy without silu; for each run of `grain` tokens dw, db and a place for the Σ du of more
+       than a few taps: (W + 2, D) */
+    mmix_real *du, *partial;
 } mmixi_conv;
 
 enum { MMIXI_CONV_TAPS = 4 };                    /* rows that one pass takes */
 
-/* Token t of the formula is this row. */
+/* Where token t of the formula lies, of (B, L, D); its row. */
 static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->c->size[1] ? j->L - 1 - t : t; }
 static size_t mmixi_conv_place(const mmixi_conv *j, size_t b, size_t t)
 {
     return (b * j->L + mmixi_conv_row(j, t)) * j->D;
 }
-/* Place s in (past, x), or of their gradients; NULL where there is none. */
-static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real *x, size_t b, size_t s)
+/* Place s in (past, x), or in their gradients, as token t sees it: NULL where there is none, or of another
+   number. */
+static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real *x, size_t b, size_t t, size_t s)
 {
-    const size_t *stride = j->c->in[0]->stride;
-    if (s < j->W - 1) return past ? past + (b * (j->W - 1) + s) * j->D : NULL;
-    return x ? x + b * stride[0] + mmixi_conv_row(j, s - (j->W - 1)) * stride[1] : NULL;
-}
-/* Whether token t sees place s = t + k. */
-static int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
-{
-    const mmix_tensor *seq = j->c->in[4];
+    const mmix_tensor *tx = j->c->in[0], *seq = j->c->in[4];
     const int32_t *number = seq ? mmix_data_i32(seq) + b * seq->stride[0] : NULL;
-    if (s < j->W - 1) return j->past != NULL;
-    return !seq || number[mmixi_conv_row(j, s - (j->W - 1))] == number[mmixi_conv_row(j, t)];
+    const size_t before = j->W - 1, row = mmixi_conv_row(j, s - before);
+    if (s < before) return past ? past + (b * before + s) * j->D : NULL;
+    if (!x || (number && number[row] != number[mmixi_conv_row(j, t)])) return NULL;
+    return x + b * tx->stride[0] + row * tx->stride[1];
+}
+static mmix_real *mmixi_conv_input(const mmixi_conv *j, size_t b, size_t t, size_t s)
+{
+    return mmixi_conv_at(j, j->past, mmix_data(j->c->in[0]), b, t, s);
 }
 /* What taps k … of token t read; returns how many. */
 static size_t mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t t, size_t k,
                               const mmix_real *x[MMIXI_CONV_TAPS])
 {
     const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-    for (size_t i = 0, s = t + k; i < taps; i++, s++)
-        x[i] = mmixi_conv_sees(j, b, t, s) ? mmixi_conv_at(j, j->past, mmix_data(j->c->in[0]), b, s) : NULL;
+    for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_input(j, b, t, t + k + i);
     return taps;
 }
 /* u of token t */
@@ -5951,15 +5893,16 @@ static void mmixi_conv_rows_backward(void *arg, size_t begin, size_t end, size_t
     const mmixi_conv *j = (const mmixi_conv *)arg;
     const mmixi_kernels *kernels = j->c->m->k;
     const size_t D = j->D;
-    mmix_real *u = j->u + lane * D, *dw = j->partial + begin / j->grain * (j->W + 2) * D;
+    mmix_real *dw = j->partial + begin / j->grain * (j->W + 2) * D;
+    (void)lane;
     memset(dw, 0, (j->W + 2) * D * sizeof *dw);
     for (size_t r = begin; r < end; r++) {
-        const size_t b = r / j->L, t = r % j->L;
-        mmix_real *du = j->du + mmixi_conv_place(j, b, t);
+        const size_t b = r / j->L, t = r % j->L, at = mmixi_conv_place(j, b, t);
+        mmix_real *du = j->du + at;
         const mmix_real *x[MMIXI_CONV_TAPS];
         if (j->c->size[0]) {
-            mmixi_conv_token(j, b, t, u);
-            kernels->silu_backward(D, u, j->c->dy[0] + mmixi_conv_place(j, b, t), du, 0);
+            mmixi_conv_token(j, b, t, du);
+            kernels->silu_backward(D, du, j->c->dy[0] + at, du, 0);
         }
         for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
             const size_t taps = mmixi_conv_taps(j, b, t, k, x);
@@ -5971,37 +5914,43 @@ static void mmixi_conv_rows_backward(void *arg, size_t begin, size_t end, size_t
 static void mmixi_conv_places_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
-    const size_t places = j->L + j->W - 1;
+    const size_t before = j->W - 1, places = j->L + before;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
         const size_t b = r / places, s = r % places;
-        const int add = s >= j->W - 1 && j->c->add[0];
-        mmix_real *dx = mmixi_conv_at(j, j->dpast, j->c->dx[0], b, s);
+        const int add = s >= before && j->c->add[0];
+        mmix_real *dx = mmixi_conv_at(j, j->dpast, j->c->dx[0], b, s - before, s);
         const mmix_real *du[MMIXI_CONV_TAPS];
         for (size_t k = 0; dx && k < j->W; k += MMIXI_CONV_TAPS) {
             const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
             for (size_t i = 0, t = s - k; i < taps; i++, t--)        /* below 0 it is beyond L */
-                du[i] = t < j->L && mmixi_conv_sees(j, b, t, s) ? j->du + mmixi_conv_place(j, b, t) : NULL;
+                du[i] = t < j->L && mmixi_conv_input(j, b, t, s) ? j->du + mmixi_conv_place(j, b, t) : NULL;
             j->c->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || add ? dx : NULL, dx);
         }
     }
 }
-/* (n, rows, cols) → (n, cols, rows), in step memory unless y is given */
-static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
-                                   mmix_real *y)
+/* (n, rows, cols) → (n, cols, rows): in step memory; into a gradient, unless that is NULL */
+static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x)
 {
-    if (!y) y = mmixi_reals(m, n, rows * cols);
-    for (size_t i = 0; y && i < n; i++)
-        m->k->transpose(rows, cols, x + i * rows * cols, (ptrdiff_t)cols, y + i * rows * cols, (ptrdiff_t)rows);
+    mmix_real *y = mmixi_reals(m, n, rows * cols);
+    for (size_t i = 0; y && i < n * rows * cols; i += rows * cols)
+        m->k->transpose(rows, cols, x + i, (ptrdiff_t)cols, y + i, (ptrdiff_t)rows);
     return y;
+}
+static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
+                                 mmix_real *to, int add)
+{
+    const mmix_real *y = to ? mmixi_transposed(m, n, rows, cols, x) : NULL;
+    if (y) mmixi_put(m->k, n * rows * cols, y, to, add);
 }
 static int mmixi_conv_begin(mmix_ctx *m, const mmix_call *c, mmixi_conv *j)
 {
+    const size_t *shape = c->in[0]->shape;
     memset(j, 0, sizeof *j);
     j->c = c;
-    j->B = c->in[0]->shape[0]; j->L = c->in[0]->shape[1]; j->D = c->in[0]->shape[2]; j->W = c->in[1]->shape[2];
-    j->w = mmixi_transposed(m, 1, j->D, j->W, mmix_data(c->in[1]), NULL);
-    if (c->in[3] && j->W > 1) j->past = mmixi_transposed(m, j->B, j->D, j->W - 1, mmix_data(c->in[3]), NULL);
+    j->B = shape[0]; j->L = shape[1]; j->D = shape[2]; j->W = c->in[1]->shape[2];
+    j->w = mmixi_transposed(m, 1, j->D, j->W, mmix_data(c->in[1]));
+    if (c->in[3] && j->W > 1) j->past = mmixi_transposed(m, j->B, j->D, j->W - 1, mmix_data(c->in[3]));
     return m->error_kind ? -1 : 0;
 }
 static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
@@ -6012,8 +5961,7 @@ static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
     mmixi_ranges(m, j.B * j.L, mmixi_max(1, 4096 / j.D), mmixi_conv_rows, &j);
     for (size_t b = 0; c->out[1] && b < j.B; b++)            /* the last W-1 places, as the last token sees them */
         for (size_t i = 0; i + 1 < j.W; i++) {
-            const int there = mmixi_conv_sees(&j, b, j.L - 1, j.L + i);
-            const mmix_real *x = there ? mmixi_conv_at(&j, j.past, mmix_data(c->in[0]), b, j.L + i) : NULL;
+            const mmix_real *x = mmixi_conv_input(&j, b, j.L - 1, j.L + i);
             for (size_t d = 0; d < j.D; d++)
                 mmix_data(c->out[1])[(b * j.D + d) * (j.W - 1) + i] = x ? x[d] : 0;
         }
@@ -6023,39 +5971,30 @@ static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
 static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
 {
     mmixi_conv j;
-    size_t parts, rows, D, W;
-    mmix_real *dw;
+    size_t rows, parts, D, W, step;
     if (mmixi_conv_begin(m, c, &j)) return -1;
     rows = j.B * j.L;
     D = j.D;
     W = j.W;
+    step = (W + 2) * D;
     j.grain = mmixi_partial_grain(rows);
     parts = mmixi_ceil_div(rows, j.grain);
     j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
-    j.u = mmixi_reals(m, mmixi_lanes(m), D);
-    j.partial = mmixi_reals(m, parts, (W + 2) * D);
-    dw = mmixi_reals(m, W + 1, D);
+    j.partial = mmixi_reals(m, parts, step);
     if (c->dx[3] && W > 1) j.dpast = mmixi_reals(m, j.B * (W - 1), D);
     if (m->error_kind) return -1;
     mmixi_ranges(m, rows, j.grain, mmixi_conv_rows_backward, &j);
-    mmixi_partial_sum(m, parts, (W + 1) * D, (W + 2) * D, j.partial, dw, 0);
+    mmixi_partial_sum(m, parts - 1, (W + 1) * D, step, j.partial + step, j.partial, 1);
+    mmixi_put_transposed(m, 1, W, D, j.partial, c->dx[1], c->add[1]);
+    if (c->dx[2]) mmixi_put(m->k, D, j.partial + W * D, c->dx[2], c->add[2]);
     if (c->dx[0] || j.dpast)
         mmixi_ranges(m, j.B * (j.L + W - 1), mmixi_max(1, 4096 / D), mmixi_conv_places_backward, &j);
     for (size_t b = 0; c->dy[1] && b < j.B; b++)             /* the final state is a copy of inputs */
         for (size_t i = 0; i + 1 < W; i++) {
-            mmix_real *to = mmixi_conv_at(&j, j.dpast, c->dx[0], b, j.L + i);
-            for (size_t d = 0; to && mmixi_conv_sees(&j, b, j.L - 1, j.L + i) && d < D; d++)
-                to[d] += c->dy[1][(b * D + d) * (W - 1) + i];
+            mmix_real *to = mmixi_conv_at(&j, j.dpast, c->dx[0], b, j.L - 1, j.L + i);
+            for (size_t d = 0; to && d < D; d++) to[d] += c->dy[1][(b * D + d) * (W - 1) + i];
         }
-    if (c->dx[2]) mmixi_put(m->k, D, dw + W * D, c->dx[2], c->add[2]);
-    for (size_t d = 0; c->dx[1] && d < D; d++)
-        for (size_t k = 0; k < W; k++)
-            c->dx[1][d * W + k] = (c->add[1] ? c->dx[1][d * W + k] : 0) + dw[k * D + d];
-    if (j.dpast) {
-        const mmix_real *back = mmixi_transposed(m, j.B, W - 1, D, j.dpast, NULL);
-        if (!back) return -1;
-        mmixi_put(m->k, j.B * (W - 1) * D, back, c->dx[3], c->add[3]);
-    }
+    if (j.dpast) mmixi_put_transposed(m, j.B, W - 1, D, j.dpast, c->dx[3], c->add[3]);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
@@ -6071,17 +6010,15 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
         return NULL;
     d.V = d.W - 1;
     if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
-    if (o.initial_state && o.seq_idx) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who);
-        return NULL;
-    }
+    if (o.initial_state && o.seq_idx)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who));
     call.in[1] = mmixi_compact(m, weight);
     call.in[3] = mmixi_compact(m, o.initial_state);
     call.in[4] = o.seq_idx;
     call.size[0] = o.silu != 0;
     call.size[1] = o.reverse != 0;
     call.out[0] = mmixi_like(m, who, x);
-    if (o.final_state) *o.final_state = call.out[1] = d.V ? mmix_new3(m, d.B, d.D, d.V) : NULL;
+    if (o.final_state) *o.final_state = call.out[1] = d.W > 1 ? mmix_new3(m, d.B, d.D, d.W - 1) : NULL;
     return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
 }
 
@@ -6089,68 +6026,43 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    pictures to tokens: patch embedding, positions for another grid
    ==================================================================================== */
 
-/* Patch embedding is a product: row (b, gy, gx) of the columns holds the patch as (C, p, p). back: the columns
-   are added into x's gradient instead. */
-static void mmixi_patch_columns(const mmix_tensor *x, size_t p, mmix_real *columns, mmix_real *dx)
+/* out (B, n, C p p): the pixels of each patch as (C, p, p), of x (B, C, Y, X); p = size[0] */
+static int mmixi_patch_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t gh = x->shape[2] / p, gw = x->shape[3] / p;
+    const mmix_tensor *x = c->in[0];
+    const size_t p = c->size[0], across = x->shape[3] / p, patches = c->out[0]->shape[1];
+    size_t to = 0;
+    if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
     for (size_t b = 0; b < x->shape[0]; b++)
-        for (size_t i = 0; i < gh * gw; i++)
-            for (size_t c = 0; c < x->shape[1]; c++)
-                for (size_t y = 0; y < p; y++, columns += p) {
-                    const size_t at = b * x->stride[0] + c * x->stride[1] + (i / gw * p + y) * x->stride[2]
-                        + i % gw * p;
-                    if (!dx) memcpy(columns, mmix_data(x) + at, p * sizeof *columns);
-                    else for (size_t k = 0; k < p; k++) dx[at + k] += columns[k];
-                }
-}
-static int mmixi_patch_forward(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_mark mark = mmix_mark_here(m);
-    const mmix_tensor *w = c->in[1];
-    const size_t depth = mmix_count(w) / w->shape[0], rows = mmixi_rows(c->out[0]);
-    mmix_real *columns = c->recorded ? mmix_save(m, c, 0, rows * depth) : mmixi_reals(m, rows, depth);
-    mmixi_gemm g;
-    if (!columns) return -1;
-    mmixi_patch_columns(c->in[0], w->shape[3], columns, NULL);
-    g = mmixi_product_of(mmixi_values(c->out[0]), mmixi_matrix(columns, rows, depth, (ptrdiff_t)depth),
-                         mmixi_t(mmixi_matrix(mmix_data(w), w->shape[0], depth, (ptrdiff_t)depth)), 0);
-    g.bias = mmix_data(c->in[2]);
-    if (mmixi_gemm_run(m, &g)) return -1;
-    if (!c->recorded) mmix_rewind(m, mark);
+        for (size_t i = 0; i < patches; i++)
+            for (size_t line = 0; line < x->shape[1] * p; line++, to += p) {
+                const size_t at = b * x->stride[0] + line / p * x->stride[1]
+                    + (i / across * p + line % p) * x->stride[2] + i % across * p;
+                if (c->dy[0]) mmixi_put(m->k, p, c->dy[0] + to, c->dx[0] + at, 1);
+                else mmixi_put(m->k, p, mmix_data(x) + at, mmix_data(c->out[0]) + to, 0);
+            }
     return 0;
 }
-static int mmixi_patch_backward(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_tensor *w = c->in[1];
-    const size_t D = w->shape[0], depth = mmix_count(w) / D, rows = mmixi_rows(c->out[0]);
-    const mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
-    mmixi_mat columns = mmixi_matrix(c->saved[0], rows, depth, (ptrdiff_t)depth),
-        weight = mmixi_matrix(mmix_data(w), D, depth, (ptrdiff_t)depth), dw = weight;
-    dw.p = c->dx[1];
-    if (dw.p && mmixi_product(m, dw, mmixi_t(dy), columns, c->add[1])) return -1;
-    if (c->dx[2]) mmixi_column_sums(m, rows, D, c->dy[0], D, c->dx[2], c->add[2]);
-    if (!c->dx[0]) return 0;
-    columns.p = mmixi_reals(m, rows, depth);
-    if (!columns.p || mmixi_product(m, columns, dy, weight, 0)) return -1;
-    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
-    mmixi_patch_columns(c->in[0], w->shape[3], columns.p, c->dx[0]);
-    return 0;
-}
+/* A linear layer of the pixels, which make room again where no backward will come. */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
     const char *who = "mmix_patch_embed";
-    mmix_call call = mmixi_call(x, weight, bias);
+    mmix_call call = mmixi_call(x, NULL, NULL);
+    mmix_tensor *y;
+    mmix_mark mark;
     mmixi_dims d;
+    size_t shape[2];
     if (!mmixi_expect(m, who, &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
-    if (d.Y < d.P || d.X < d.P) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
-                  who, (double)d.Y, (double)d.X, (double)d.P);
-        return NULL;
-    }
-    call.in[1] = mmixi_compact(m, weight);
-    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), d.D);
-    return call.in[1] ? mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0) : NULL;
+    if (d.Y < d.P || d.X < d.P)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller than a "
+                                    "patch of %.0f", who, (double)d.Y, (double)d.X, (double)d.P));
+    mark = mmix_mark_here(m);
+    shape[0] = d.D;
+    shape[1] = d.C * d.P * d.P;
+    call.size[0] = d.P;
+    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), shape[1]);
+    y = mmix_linear(m, mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0), mmix_reshape(m, weight, 2, shape), bias);
+    return y && y->leaf && mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;
 }
 
 /* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
@@ -6165,59 +6077,52 @@ static double mmixi_cubic(double a, double x)
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
-/* The taps that make output `out` of n inputs: which, and their weights; returns how many. With `tap` NULL
-   the most that there can be. */
-static size_t mmixi_resize_taps(int kind, double ratio, size_t n, size_t out, size_t *tap, double *weight)
+/* The taps that make output `out` along an axis, 0 downwards; how many, 4 or as many as there are inputs. */
+typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
+static size_t mmixi_resize_taps(const mmix_call *c, int axis, size_t out, mmixi_tap *tap)
 {
-    const double wide = ratio > 1 ? ratio : 1, s = ((double)out + 0.5) * ratio - 0.5;
-    const double first = floor(kind == MMIXI_BILINEAR && s < 0 ? 0 : s), last = (double)(n - 1);
+    const int kind = (int)c->size[0];
+    const double ratio = c->number[axis], last = (double)(c->in[0]->shape[2 + axis] - 1),
+        wide = kind == MMIXI_ANTIALIAS && ratio > 1 ? ratio : 1,             /* grows as the picture shrinks */
+        center = ((double)out + 0.5) * ratio - 0.5, s = kind == MMIXI_BILINEAR ? fmax(center, 0) : center;
+    double from = floor(s) - (kind == MMIXI_BICUBIC), to = floor(s) + (kind == MMIXI_BICUBIC ? 2 : 1), sum = 0;
     size_t count = 0;
-    if (!tap) return kind == MMIXI_ANTIALIAS ? (size_t)(4 * wide) + 3 : 4;
-    if (kind == MMIXI_ANTIALIAS) {               /* the kernel grows as the picture shrinks */
-        const double begin = floor(fmax(s + 1 - 2 * wide, 0)), end = fmin(floor(s + 1 + 2 * wide), (double)n);
-        double sum = 0;
-        for (double at = begin; at < end; at++) {
-            tap[count] = (size_t)at;
-            sum += weight[count++] = mmixi_cubic(-0.5, (at - s) / wide);
-        }
-        for (size_t k = 0; k < count; k++) weight[k] /= sum;
-        return count;
+    if (kind == MMIXI_ANTIALIAS) {
+        from = floor(fmax(s + 1 - 2 * wide, 0));
+        to = fmin(floor(s + 1 + 2 * wide) - 1, last);
     }
-    for (double at = first - (kind == MMIXI_BICUBIC); at <= first + (kind == MMIXI_BICUBIC ? 2 : 1); at++) {
-        tap[count] = (size_t)fmin(fmax(at, 0), last);
-        weight[count++] = kind == MMIXI_BICUBIC ? mmixi_cubic(-0.75, s - at) : 1 - fabs(fmax(s, 0) - at);
+    for (double at = from; at <= to; at++) {
+        tap[count].at = (size_t)fmin(fmax(at, 0), last);
+        sum += tap[count++].weight = kind == MMIXI_BILINEAR ? 1 - fabs(s - at)
+            : mmixi_cubic(kind == MMIXI_BICUBIC ? -0.75 : -0.5, (s - at) / wide);
     }
+    for (size_t k = 0; kind == MMIXI_ANTIALIAS && k < count; k++) tap[k].weight /= sum;
     return count;
 }
 static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_mark mark = mmix_mark_here(m);
     const mmix_tensor *x = c->in[0], *y = c->out[0];
-    const int kind = (int)c->size[0];
-    const size_t oh = y->shape[2], ow = y->shape[3],
-        most = mmixi_max(mmixi_resize_taps(kind, c->number[0], 1, 0, NULL, NULL),
-                         mmixi_resize_taps(kind, c->number[1], 1, 0, NULL, NULL));
-    size_t *tap = (size_t *)mmixi_step_array(m, most, 2, sizeof *tap);
-    double *weight = mmixi_doubles(m, most, 2);
-    if (!tap || !weight) return -1;
+    const size_t most = mmixi_max(4, mmixi_max(x->shape[2], x->shape[3])), channels = x->shape[1];
+    mmixi_tap *down = (mmixi_tap *)mmixi_step_array(m, most, 2, sizeof *down), *across = down + most;
+    size_t rows = 0;
+    if (!down) return -1;
     if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
-    for (size_t i = 0; i < oh; i++) {
-        const size_t rows = mmixi_resize_taps(kind, c->number[0], x->shape[2], i, tap, weight);
-        for (size_t j = 0; j < ow; j++) {
-            const size_t cols = mmixi_resize_taps(kind, c->number[1], x->shape[3], j, tap + most, weight + most);
-            for (size_t plane = 0; plane < x->shape[0] * x->shape[1]; plane++) {
-                const size_t to = (plane * oh + i) * ow + j,
-                    from = plane / x->shape[1] * x->stride[0] + plane % x->shape[1] * x->stride[1];
-                double sum = 0;
-                for (size_t p = 0; p < rows; p++)
-                    for (size_t q = 0; q < cols; q++) {
-                        const size_t at = from + tap[p] * x->stride[2] + tap[most + q];
-                        const double w = weight[p] * weight[most + q];
-                        if (c->dy[0]) c->dx[0][at] += (mmix_real)(w * (double)c->dy[0][to]);
-                        else sum += w * (double)mmix_data(x)[at];
-                    }
-                if (!c->dy[0]) mmix_data(y)[to] = (mmix_real)sum;
-            }
+    for (size_t i = 0; i < y->shape[2] * y->shape[3]; i++) {
+        const size_t cols = mmixi_resize_taps(c, 1, i % y->shape[3], across);
+        if (i % y->shape[3] == 0) rows = mmixi_resize_taps(c, 0, i / y->shape[3], down);
+        for (size_t plane = 0; plane < x->shape[0] * channels; plane++) {
+            const size_t to = plane * y->stride[1] + i,
+                from = plane / channels * x->stride[0] + plane % channels * x->stride[1];
+            double sum = 0;
+            for (size_t p = 0; p < rows; p++)
+                for (size_t q = 0; q < cols; q++) {
+                    const size_t at = from + down[p].at * x->stride[2] + across[q].at;
+                    const double w = down[p].weight * across[q].weight;
+                    if (c->dy[0]) c->dx[0][at] += (mmix_real)(w * (double)c->dy[0][to]);
+                    else sum += w * (double)mmix_data(x)[at];
+                }
+            if (!c->dy[0]) mmix_data(y)[to] = (mmix_real)sum;
         }
     }
     mmix_rewind(m, mark);
@@ -6234,11 +6139,10 @@ static mmix_tensor *mmixi_resized(mmix_ctx *m, const char *who, int kind, mmix_t
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "x BCYX", x)) return NULL;
     if (!out_h || !out_w || out_h > INT32_MAX || out_w > INT32_MAX || !mmixi_scale_ok(scale_h)
-        || !mmixi_scale_ok(scale_w)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: to %.0f x %.0f with scales %g and %g, expected 1 to 2³¹ - 1, "
-                  "and scales of 10⁻⁶ to 10⁶ or 0", who, (double)out_h, (double)out_w, scale_h, scale_w);
-        return NULL;
-    }
+        || !mmixi_scale_ok(scale_w))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: to %.0f x %.0f with scales %g and %g, expected 1 to "
+                                    "2³¹ - 1, and scales of 10⁻⁶ to 10⁶ or 0", who, (double)out_h, (double)out_w,
+                                    scale_h, scale_w));
     call.size[0] = (size_t)kind;
     call.number[0] = scale_h > 0 ? 1 / scale_h : (double)d.Y / (double)out_h;
     call.number[1] = scale_w > 0 ? 1 / scale_w : (double)d.X / (double)out_w;
@@ -6272,25 +6176,27 @@ MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t
     mmix_heads v;
     v.p = p;
     v.head = (ptrdiff_t)width;
-    v.token = (ptrdiff_t)heads * v.head;
-    v.batch = (ptrdiff_t)L * v.token;
+    v.token = (ptrdiff_t)(heads * width);
+    v.batch = (ptrdiff_t)(L * heads * width);
     v.share = H / heads;
     return v;
 }
 /* t (B, L, heads, width) or (B, L, heads); data is t's own or that of its gradient, which has its strides. */
 static mmix_heads mmixi_heads_of(const mmix_tensor *t, mmix_real *data, size_t H)
 {
-    mmix_heads v = mmix_heads_plain(data, 1, t->shape[2], 1, H);
+    mmix_heads v;
+    v.p = data;
     v.batch = (ptrdiff_t)t->stride[0];
     v.token = (ptrdiff_t)t->stride[1];
     v.head = (ptrdiff_t)t->stride[2];
+    v.share = H / t->shape[2];
     return v;
 }
 /* Input i as heads, and its gradient. */
 static void mmixi_heads_in(const mmix_call *c, int i, size_t H, mmix_heads *x, mmix_heads *dx)
 {
-    *x = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
-    *dx = mmixi_heads_of(c->in[i], c->dx[i], H);
+    *x = *dx = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
+    dx->p = c->dx[i];
 }
 static void mmixi_heads_reverse(mmix_heads *v, size_t L)
 {
@@ -6301,16 +6207,15 @@ static mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
 }
+/* rows x cols, one row at a time: to = 0; to = or += from */
 static void mmixi_zero_rows(size_t rows, size_t cols, mmix_real *to, ptrdiff_t ldt)
 {
-    for (size_t i = 0; i < rows; i++, to += ldt) memset(to, 0, cols * sizeof *to);
+    for (; rows > 0; rows--, to += ldt) memset(to, 0, cols * sizeof *to);
 }
-/* rows x cols, one row at a time: to = or += from */
 static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, const mmix_real *from,
                            ptrdiff_t ldf, mmix_real *to, ptrdiff_t ldt, int add)
 {
-    for (size_t i = 0; i < rows; i++)
-        mmixi_put(k, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt, add);
+    for (; rows > 0; rows--, from += ldf, to += ldt) mmixi_put(k, cols, from, to, add);
 }
 /* Scratch of one plain call: the library's own in step memory, or a raw function's from its caller. */
 #define MMIXI_PART(name, size) s->name = base ? base + at : NULL; at += mmixi_round_up(size, 16)
@@ -6326,21 +6231,18 @@ static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, con
    q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
    ==================================================================================== */
 
-/* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (L or B L, R/2, 2),
-   a row for each position. */
+/* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (size[0], R/2, 2),
+   a row for each of the L or B L positions. */
 static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *pos = c->in[1];
-    const size_t L = c->in[0]->shape[1], *s = o->sections, batch = pos->ndim > 1 ? pos->stride[pos->ndim - 2] : 0;
-    const double log_theta = mmixi_log(o->theta);
+    const size_t *s = o->sections;
     (void)lane;
     for (size_t i = 0; i < o->dim / 2; i++) {
-        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
+        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * mmixi_log(o->theta));
         const size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
-        const int32_t *at = mmix_data_i32(pos) + axis * pos->stride[0];
         for (size_t t = begin; t < end; t++) {
-            const double angle = frequency * at[t / L * batch + t % L];
+            const double angle = frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
             turn[0] = (mmix_real)mmixi_cos(angle);
             turn[1] = (mmix_real)mmixi_sin(angle);
@@ -6350,44 +6252,41 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
 static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const size_t *shape = c->in[0]->shape, L = shape[1], H = shape[2], N = shape[3], R = o->dim,
+        step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2;
     const int back = c->dy[0] != NULL;
-    const size_t L = c->in[0]->shape[1], H = c->in[0]->shape[2], N = c->in[0]->shape[3], R = o->dim,
-        step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2, rows = c->size[0];
-    const mmix_heads from = back ? mmixi_heads_of(c->out[0], (mmix_real *)c->dy[0], H)
-        : mmixi_heads_of(c->in[0], mmix_data(c->in[0]), H),
-        to = back ? mmixi_heads_of(c->in[0], c->dx[0], H) : mmixi_heads_of(c->out[0], mmix_data(c->out[0]), H);
+    const mmix_real sign = back ? -1 : 1;
+    mmix_heads x, dx, y = mmixi_heads_of(c->out[0], back ? (mmix_real *)c->dy[0] : mmix_data(c->out[0]), H);
+    mmixi_heads_in(c, 0, H, &x, &dx);
     (void)lane;
     for (size_t t = begin; t < end; t++)
         for (size_t h = 0; h < H; h++) {
-            const mmix_real *x = mmixi_at(&from, t / L, t % L, h), *turn = c->saved[0] + t % rows * R;
-            mmix_real *y = mmixi_at(&to, t / L, t % L, h);
-            if (!back || !c->add[0]) memset(y, 0, N * sizeof *y);
+            const mmix_real *from = mmixi_at(back ? &y : &x, t / L, t % L, h), *turn = c->saved[0] + t % c->size[0] * R;
+            mmix_real *to = mmixi_at(back ? &dx : &y, t / L, t % L, h);
+            if (!back || !c->add[0]) memset(to, 0, N * sizeof *to);
             for (size_t i = 0; i < R / 2; i++) {
-                const mmix_real cosine = turn[2 * i], sine = back ? -turn[2 * i + 1] : turn[2 * i + 1],
-                    u = x[i * step], v = x[i * step + other];
-                y[i * step] += u * cosine - v * sine;
-                y[i * step + other] += u * sine + v * cosine;
+                const mmix_real cosine = turn[2 * i], sine = sign * turn[2 * i + 1], u = from[i * step],
+                    v = from[i * step + other];
+                to[i * step] += u * cosine - v * sine;
+                to[i * step + other] += u * sine + v * cosine;
             }
-            for (size_t i = R; i < N; i++) y[i] += x[i];
+            for (size_t i = R; i < N; i++) to[i] += from[i];
         }
 }
 static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *x = c->in[0];
-    const size_t tokens = x->shape[0] * x->shape[1];
+    const size_t R = ((const mmix_rope_options *)c->options)->dim, *shape = c->in[0]->shape;
     const mmix_mark mark = mmix_mark_here(m);
     if (!c->dy[0]) {
-        c->size[0] = c->in[1]->ndim - (o->sections[0] > 0) == 2 ? tokens : x->shape[1];
-        if (c->recorded && !mmix_save(m, c, 0, c->size[0] * o->dim)) return -1;
-        if (!c->recorded && !(c->saved[0] = mmixi_reals(m, c->size[0], o->dim))) return -1;
-        mmixi_over(c, c->size[0], mmixi_row_grain(o->dim * 2), mmixi_rope_angles);
+        if (c->recorded) mmix_save(m, c, 0, c->size[0] * R);
+        else c->saved[0] = mmixi_reals(m, c->size[0], R);
+        if (!c->saved[0]) return -1;
+        mmixi_over(c, c->size[0], mmixi_row_grain(R * 2), mmixi_rope_angles);
     }
-    mmixi_over(c, tokens, mmixi_row_grain(x->shape[2] * x->shape[3]), mmixi_rope_tokens);
-    if (!c->recorded) {
-        c->saved[0] = NULL;
-        mmix_rewind(m, mark);
-    }
+    mmixi_over(c, shape[0] * shape[1], mmixi_row_grain(shape[2] * shape[3]), mmixi_rope_tokens);
+    if (c->recorded) return 0;
+    c->saved[0] = NULL;
+    mmix_rewind(m, mark);
     return 0;
 }
 
@@ -6396,31 +6295,32 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
 {
     const size_t *part = o->sections, sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
     if (R % 2 || R > N || (sum && (sum != R / 2 || !part[0])))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
-                         "%.0f; dim is even, at most a head, and twice the sections' sum, of which the first "
-                         "is not 0", who, (double)R, (double)N, (double)part[0], (double)part[1],
-                         (double)part[2]), 0;
-    return o->theta <= DBL_MAX ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.theta is %g, expected a number", who, o->theta), 0);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f; dim is "
+                  "even, at most a head, and twice the sections' sum, of which the first is not 0", who, (double)R,
+                  (double)N, (double)part[0], (double)part[1], (double)part[2]);
+    if (!(o->theta <= DBL_MAX))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.theta is %g, expected a number", who, o->theta);
+    return !m->error_kind;
 }
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
 {
-    const char *who = "mmix_rope";
+    static const char specs[4][16] = { "+pos:i32 L", "+pos:i32 BL", "+pos:i32 3L", "+pos:i32 3BL" };
     mmix_call call = mmixi_call(x, pos, NULL);
     mmix_rope_options o;
     mmixi_dims d;
-    int sections;
+    int sections, batched;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     sections = o.sections[0] || o.sections[1] || o.sections[2];
-    if (!mmixi_expect(m, who, &d, "x BLHN", x)
-        || !mmixi_expect(m, who, &d, !sections ? mmix_ndim(pos) > 1 ? "+pos:i32 BL" : "+pos:i32 L"
-                         : mmix_ndim(pos) > 2 ? "+pos:i32 3BL" : "+pos:i32 3L", pos)
-        || !mmixi_rope_check(m, who, &o, d.N)) return NULL;
+    batched = mmix_ndim(pos) > 1 + sections;
+    if (!mmixi_expect(m, "mmix_rope", &d, "x BLHN", x)
+        || !mmixi_expect(m, "mmix_rope", &d, specs[2 * sections + batched], pos)
+        || !mmixi_rope_check(m, "mmix_rope", &o, d.N)) return NULL;
     if (!(o.theta > 0)) o.theta = 10000;
     if (!o.dim) o.dim = d.N;
-    call.out[0] = mmixi_like(m, who, x);
+    call.size[0] = batched ? d.B * d.L : d.L;
+    call.out[0] = mmixi_like(m, "mmix_rope", x);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
 }
 
@@ -9262,10 +9162,15 @@ static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, double weight, mmi
     if (!back && kd) *top_q = k->largest(K, q[0]);
     sum_qu = n ? 0 : (double)x[label] - (double)*top;
     for (size_t i = 0, w; i < K; i += w) {
-        mmix_real *p = back && !c->add[0] ? dx + i : e;
+        mmix_real *p = back && !c->add[0] ? dx + i : e, shift = *top;
+        const mmix_real *from = x + i;
         w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
-        k->normalise(w, x + i, *top, 1, NULL, NULL, u);
-        sum += (double)k->exp_row(w, inverse_T, u, 0, p);
+        if (kd || inverse_T != 1) {
+            k->normalise(w, from, shift, 1, NULL, NULL, u);
+            from = u;
+            shift = 0;
+        }
+        sum += (double)k->exp_row(w, inverse_T, from, shift, p);
         if (back) k->scale(w, scale * *share, p, p);
         for (size_t s = 0; s < n; s++) {
             if (kd) {
@@ -9274,7 +9179,7 @@ static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, double weight, mmi
                 k->add(w, u, d, d);
             }
             if (back) k->axpy(w, -scale * *share_q, kd ? eq : q[s] + i, p);
-            else k->normalise_sums(w, kd ? eq : q[s] + i, kd ? d : u, 0, 1, NULL, &mass, &along);
+            else k->normalise_sums(w, kd ? eq : q[s] + i, kd ? d : from, shift, 1, NULL, &mass, &along);
             sum_q += (double)mass;
             sum_qu += (double)along;
         }
@@ -9522,52 +9427,46 @@ MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *h
 
 enum { MMIXI_PIECE = 16384 };
 
+static double mmixi_power(double x, double y) { return mmixi_exp(y * mmixi_log(x)); }
+
 MMIXDEF mmix_adamw mmix_adamw_default(void)
 {
-    mmix_adamw o;
-    o.lr = 1e-3;
-    o.weight_decay = 0.01;
-    o.beta1 = 0.9;
-    o.beta2 = 0.999;
-    o.eps = 1e-8;
+    static const mmix_adamw o = { 1e-3, 0.01, 0.9, 0.999, 1e-8 };
     return o;
+}
+/* In one piece: m, v, steps. */
+static size_t mmixi_adamw_bytes(const mmix_params *p)
+{
+    return 2 * p->slab * sizeof(mmix_real) + p->count * sizeof(uint64_t);
 }
 MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
 {
-    mmix_ctx *m = p->m;
+    const size_t bytes = mmixi_adamw_bytes(p);
     memset(state, 0, sizeof *state);
-    if (m->error_kind || mmix_params_train(p, 1)) return -1;
+    if (p->m->error_kind || mmix_params_train(p, 1)) return -1;
+    state->m = (mmix_real *)mmixi_alloc(p->m, bytes);
+    if (!state->m) return -1;
+    memset(state->m, 0, bytes);
     state->params = p;
-    state->m = (mmix_real *)mmixi_alloc(m, p->slab * sizeof *state->m);
-    state->v = (mmix_real *)mmixi_alloc(m, p->slab * sizeof *state->v);
-    state->steps = (uint64_t *)mmixi_alloc(m, p->count * sizeof *state->steps);
-    if (!state->m || !state->v || !state->steps) {
-        mmix_adamw_free(state);
-        return -1;
-    }
-    memset(state->m, 0, p->slab * sizeof *state->m);
-    memset(state->v, 0, p->slab * sizeof *state->v);
-    memset(state->steps, 0, p->count * sizeof *state->steps);
+    state->v = state->m + p->slab;
+    state->steps = (uint64_t *)(void *)(state->v + p->slab);
     return 0;
 }
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
 {
-    mmix_params *p = state->params;
-    if (!p) return;
-    mmixi_free(p->m, state->m, p->slab * sizeof *state->m);
-    mmixi_free(p->m, state->v, p->slab * sizeof *state->v);
-    mmixi_free(p->m, state->steps, p->count * sizeof *state->steps);
+    if (!state->params) return;
+    mmixi_free(state->params->m, state->m, mmixi_adamw_bytes(state->params));
     memset(state, 0, sizeof *state);
 }
 
-typedef struct mmixi_piece { size_t param, at, n; } mmixi_piece;          /* at: in the slab */
+/* From `at` in the slab on. Only of what has a gradient and is not frozen. */
+typedef struct mmixi_piece { size_t param, at, n; double square; } mmixi_piece;
 typedef struct mmixi_adamw_job {
     mmix_adamw_state *state;
     const mmix_adamw *o;
     mmixi_piece *piece;
     size_t pieces;
-    double *square;                              /* of each piece, then of each parameter */
-    double *clip;                                /* the factor of each parameter; < 0: left out */
+    double *clip;                                /* the factor of each parameter's gradient; < 0: left out */
 } mmixi_adamw_job;
 
 static void mmixi_adamw_square(void *arg, size_t begin, size_t end, size_t lane)
@@ -9575,11 +9474,8 @@ static void mmixi_adamw_square(void *arg, size_t begin, size_t end, size_t lane)
     const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
     const mmix_params *p = j->state->params;
     (void)lane;
-    for (size_t i = begin; i < end; i++) {
-        const mmixi_piece *c = &j->piece[i];
-        int counts = !p->at[c->param].frozen && p->at[c->param].tensor->written;
-        j->square[i] = counts ? (double)p->m->k->variance(c->n, p->gradients + c->at, 0) : 0;
-    }
+    for (mmixi_piece *c = j->piece + begin; c < j->piece + end; c++)
+        c->square = (double)p->m->k->variance(c->n, p->gradients + c->at, 0);
 }
 static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
 {
@@ -9587,54 +9483,48 @@ static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
     const mmix_params *p = j->state->params;
     const mmix_adamw *o = j->o;
     (void)lane;
-    for (size_t i = begin; i < end; i++) {
-        const mmixi_piece *c = &j->piece[i];
-        double t = (double)j->state->steps[c->param], decay = p->at[c->param].decay ? o->weight_decay : 0;
+    for (const mmixi_piece *c = j->piece + begin; c < j->piece + end; c++) {
+        const double t = (double)j->state->steps[c->param], decay = p->at[c->param].decay ? o->weight_decay : 0;
         if (j->clip[c->param] < 0) continue;
-        p->m->k->adamw(c->n, p->values + c->at, p->gradients + c->at, j->state->m + c->at,
-                       j->state->v + c->at, (mmix_real)j->clip[c->param], (mmix_real)(1 - o->lr * decay),
-                       (mmix_real)(o->lr / (1 - mmixi_exp(t * mmixi_log(o->beta1)))), (mmix_real)o->beta1,
-                       (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_exp(t * mmixi_log(o->beta2)))),
-                       (mmix_real)o->eps);
+        p->m->k->adamw(c->n, p->values + c->at, p->gradients + c->at, j->state->m + c->at, j->state->v + c->at,
+                       (mmix_real)j->clip[c->param], (mmix_real)(1 - o->lr * decay),
+                       (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))), (mmix_real)o->beta1, (mmix_real)o->beta2,
+                       (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))), (mmix_real)o->eps);
     }
 }
 /* What a step does with each parameter, in step memory; nothing changes yet. ‖gradients‖², or -1. Gradients
    count `scale` times. */
-static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, const mmix_adamw *options,
-                                double scale, double clip, const unsigned char *skip)
+static double mmixi_adamw_begin(mmixi_adamw_job *j, double scale, double clip, const unsigned char *skip)
 {
-    mmix_params *p = state->params;
-    mmix_ctx *m = p->m;
+    mmix_params *p = j->state->params;
     const size_t pieces = p->count + p->slab / MMIXI_PIECE;
     double all = 0;
-    j->state = state;
-    j->o = options;
     j->pieces = 0;
-    j->piece = (mmixi_piece *)mmixi_step_array(m, pieces, 1, sizeof *j->piece);
-    j->square = mmixi_doubles(m, pieces, 1);
-    j->clip = mmixi_doubles(m, p->count, 1);
-    if (!j->piece || !j->square || !j->clip) return -1;
+    j->piece = (mmixi_piece *)mmixi_step_array(p->m, pieces, 1, sizeof *j->piece);
+    j->clip = mmixi_doubles(p->m, p->count, 1);
+    if (!j->piece || !j->clip) return -1;
     for (size_t i = 0; i < p->count; i++) {
-        const size_t start = (size_t)(mmix_data(p->at[i].tensor) - p->values), count = mmix_count(p->at[i].tensor);
-        j->clip[i] = p->at[i].frozen || (skip && skip[i]) || !p->at[i].tensor->written ? -1 : scale;
-        for (size_t at = 0; at < count; at += MMIXI_PIECE) {
+        const mmix_tensor *t = p->at[i].tensor;
+        const size_t start = (size_t)(mmix_data(t) - p->values), end = start + mmix_count(t);
+        const int counts = !p->at[i].frozen && t->written;
+        j->clip[i] = counts && !(skip && skip[i]) ? scale : -1;
+        for (size_t at = start; counts && at < end; at += MMIXI_PIECE) {
             mmixi_piece *piece = &j->piece[j->pieces++];
             piece->param = i;
-            piece->at = start + at;
-            piece->n = mmixi_min(MMIXI_PIECE, count - at);
+            piece->at = at;
+            piece->n = mmixi_min(MMIXI_PIECE, end - at);
         }
     }
-    mmixi_ranges(m, j->pieces, 1, mmixi_adamw_square, j);
-    for (size_t i = 0; i < j->pieces;) {
-        const size_t param = j->piece[i].param;
+    mmixi_ranges(p->m, j->pieces, 1, mmixi_adamw_square, j);
+    for (size_t i = 0, param; i < j->pieces;) {
         double square = 0, norm;
-        for (; i < j->pieces && j->piece[i].param == param; i++) square += j->square[i];
-        all += square * scale * scale;
+        for (param = j->piece[i].param; i < j->pieces && j->piece[i].param == param; i++) square += j->piece[i].square;
         norm = sqrt(square) * scale;
+        all += square * scale * scale;
         if (!(norm - norm == 0))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
+            return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
                              "expected a finite one; nothing was changed", p->at[param].name, norm);
-        if (clip > 0 && j->clip[param] > 0 && clip / (norm + 1e-6) < 1) j->clip[param] *= clip / (norm + 1e-6);
+        if (clip > 0 && j->clip[param] > 0) j->clip[param] *= fmin(1, clip / (norm + 1e-6));
     }
     return all;
 }
@@ -9654,38 +9544,33 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
     const mmix_mark mark = mmix_mark_here(m);
     mmixi_adamw_job j[2];
     double square = 0;
-    for (int i = 0; i < n && !m->error_kind; i++)
-        if (state[i].params)
-            square += mmixi_adamw_begin(&j[i], &state[i], options, scale, clip, i + 1 == n ? skip : NULL);
+    for (int i = 0; i < n && !m->error_kind; i++) {
+        j[i].state = &state[i];
+        j[i].o = options;
+        if (state[i].params) square += mmixi_adamw_begin(&j[i], scale, clip, i + 1 == n ? skip : NULL);
+    }
     for (int i = 0; i < n && !m->error_kind; i++)
         if (state[i].params) mmixi_adamw_end(&j[i]);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(square);
 }
-static int mmixi_adamw_check(mmix_ctx *m, const mmix_adamw *o)
+MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, double clip,
+                               const unsigned char *skip)
 {
     const mmixi_limit limit[] = { { "lr", o->lr, 0, 1e30 }, { "weight_decay", o->weight_decay, 0, 1e30 },
                                   { "beta1", o->beta1, 0, 1 }, { "beta2", o->beta2, 0, 1 },
                                   { "eps", o->eps, 0, 1e30 } };
-    return mmixi_limits_check(m, "mmix_adamw_step", limit, sizeof limit / sizeof *limit);
-}
-MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
-                               const unsigned char *skip)
-{
     mmix_ctx *m = state->params ? state->params->m : NULL;
-    double norm;
-    if (!m || mmixi_adamw_check(m, options)) return 0;
-    norm = mmixi_adamw_lists(m, state, 1, options, 1, clip, skip);
-    return norm < 0 ? 0 : norm;
+    if (!m || mmixi_limits_check(m, "mmix_adamw_step", limit, 5)) return 0;
+    return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
 }
 
-typedef struct mmixi_ema_job { mmix_ctx *m; mmix_real momentum; const mmix_real *from; mmix_real *to;
-                              } mmixi_ema_job;
+typedef struct mmixi_ema_job { mmix_params *teacher; const mmix_params *student; mmix_real momentum; } mmixi_ema_job;
 static void mmixi_ema_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_ema_job *j = (const mmixi_ema_job *)arg;
     (void)lane;
-    j->m->k->lerp(end - begin, j->momentum, j->from + begin, j->to + begin);
+    j->teacher->m->k->lerp(end - begin, j->momentum, j->student->values + begin, j->teacher->values + begin);
 }
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
@@ -9699,10 +9584,9 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
     if (!same)
         return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT,
                          "mmix_ema: teacher and student have different parameters");
-    j.m = teacher->m;
+    j.teacher = teacher;
+    j.student = student;
     j.momentum = (mmix_real)momentum;
-    j.from = student->values;
-    j.to = teacher->values;
     mmixi_ranges(teacher->m, teacher->slab, MMIXI_PIECE, mmixi_ema_range, &j);
     mmixi_params_changed(teacher);
     return 0;
@@ -9718,10 +9602,10 @@ static double mmixi_line(double from, double to, size_t i, size_t n)
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step)
 {
-    size_t warm = warmup_epochs * iters, rest = epochs * iters > warm ? epochs * iters - warm : 1;
+    const size_t warm = warmup_epochs * iters, rest = epochs * iters > warm ? epochs * iters - warm : 1;
     if (step < warm) return mmixi_line(start, base, step, warm);
-    return final + (base - final) * (1 + mmixi_cos(3.141592653589793 * (double)mmixi_min(step - warm,
-            rest) / (double)rest)) / 2;
+    return final + (base - final)
+        * (1 + mmixi_cos(3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest)) / 2;
 }
 MMIXDEF double mmix_schedule_teacher_temp(double warm, double final, size_t warm_epochs, size_t epoch)
 {
@@ -9732,14 +9616,13 @@ MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_
 {
     double left;
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
-    left = steps < warmup + 2 ? 0 : 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps
-            - warmup - 1);
-    return final + (base - final) * (left > 0 ? mmixi_exp(power * mmixi_log(left)) : 0);
+    left = steps < warmup + 2 ? 0 : 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps - warmup - 1);
+    return final + (base - final) * (left > 0 ? mmixi_power(left, power) : 0);
 }
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
                                        size_t iters, size_t warmup, double start_factor, size_t step)
 {
-    double lr = step < warmup ? base * mmixi_line(start_factor, 1, step, warmup) : base;
+    double lr = base * (step < warmup ? mmixi_line(start_factor, 1, step, warmup) : 1);
     for (size_t i = 0; iters && i < n; i++) lr *= milestones[i] <= step / iters ? gamma : 1;
     return lr;
 }
@@ -16359,8 +16242,8 @@ MMIXI_COLD_END
     ONE(copy, copy) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, unary) ONE(exp, unary)     \
     ONE(log, unary) ONE(sqrt, unary) ONE(silu, unary) ONE(gelu, unary) ONE(softplus, unary)                  \
     ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)             \
-    ONE(softmax, unary) TWO(layer_norm, norm) TWO(rms_norm, norm) TWO(gated_rms_norm, norm)                \
-    ONE(l2_normalise, unit) TWO(linear, linear) TWO(conv1d, conv) TWO(patch_embed, patch)                    \
+    ONE(softmax, unary) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                \
+    ONE(l2_normalise, unit) TWO(linear, linear) TWO(conv1d, conv) ONE(patch_embed, patch)                    \
     ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, unit) ONE(rope, rope)                      \
     ONE(softmax_attention, softmax_attention) TWO(linear_attention, linear_attention) TWO(ssd, ssd)          \
     ONE(dino_loss, loss) ONE(add_rows, add_rows) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)               \

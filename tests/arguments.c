@@ -346,7 +346,7 @@ static void corners(void)
         IS(mmix_data(mmix_grad(ends))[1], 0);
         mmix_record(m, 0);
         BAD(mmix_linear_add(m, x3, one, NULL, x3, mmix_fill(mmix_new1(m, 3), 1)), "mmix_linear_add", "s has 3 numbers, expected 2");
-        BAD(mmix_linear_add(m, x3, one, NULL, mmix_fill(mmix_new3(m, 6, 2, 1), 1), NULL), "mmix_linear_add", "residual (6, 2, 1)");
+        BAD(mmix_linear_add(m, x3, one, NULL, mmix_fill(mmix_new3(m, 6, 2, 1), 1), NULL), "mmix_linear_add", "(6, 2, 1), expected x (…, I) and a residual");
         FINE(m);
     }
     {
