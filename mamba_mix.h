@@ -480,16 +480,12 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 /* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B, ⌊Y/p⌋⌊X/p⌋, D),
    tokens row by row; pixels beyond the last whole patch are dropped. */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* Bicubic (a = -3/4, align_corners false): x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at
-   (i + ½)/scale - ½; a scale of 0 means out/in. Indices are clamped to the edge. */
-MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
-                                         double scale_h, double scale_w);
-/* The same, bilinear. */
-MMIXDEF mmix_tensor *mmix_bilinear_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
-                                          double scale_h, double scale_w);
-/* Bicubic (a = -1/2) with a kernel that widens as the picture shrinks, as Pillow's. */
-MMIXDEF mmix_tensor *mmix_bicubic_resize_antialias(mmix_ctx *m, mmix_tensor *x, size_t out_h,
-                                                   size_t out_w);
+/* x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at (i + ½)/scale - ½ (align_corners false); a scale
+   of 0 means out/in. Bicubic with a = -3/4 and bilinear as PyTorch's, whose indices are clamped to the edge;
+   bicubic with a = -1/2 and a kernel that widens as the picture shrinks, as Pillow's. */
+enum { MMIX_BICUBIC, MMIX_BILINEAR, MMIX_BICUBIC_ANTIALIAS };
+MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
+                                 double scale_h, double scale_w);
 
 /* Mean of -log softmax(logits)[target] over the targets ≠ ignore_index; 0 if none is left. logits (…, K),
    target (…) int32. With a target of reals (…, K), distributions (labels that are smoothed, mixed or a
@@ -5109,11 +5105,6 @@ static void mmixi_copy_rows(const mmix_call *c, size_t begin, size_t end, size_t
             if (dy) dx[at] = c->add[0] ? dx[at] + dy[i] : dy[i];
             else y[i] = x[at];
 }
-static int mmixi_copy_run(mmix_ctx *m, mmix_call *c)
-{
-    (void)m;
-    return mmixi_over_rows(c, c->out[0], mmixi_copy_rows);
-}
 /* x, a view of any steps, on its own */
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
@@ -5176,6 +5167,7 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
 static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
+    const int op = c->op;
     const mmix_tensor *ta = c->in[0], *tb = c->in[1];
     const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
     const size_t n = mmixi_cols(c->out[0]), sa = mmixi_last_step(ta), sb = mmixi_last_step(tb);
@@ -5183,31 +5175,32 @@ static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size
     for (size_t r = begin; r < end; r++) {
         const mmix_real *a = mmix_data(ta) + mmixi_row_offset(ta, r), *b = mmix_data(tb) + mmixi_row_offset(tb, r);
         mmix_real *y = mmix_data(c->out[0]) + r * n;
-        if (c->op == MMIX_OP_MUL && sa && sb) k->mul(n, a, b, y);
-        else if (c->op == MMIX_OP_ADD && sa && sb && alpha == 1 && beta == 1) k->add(n, a, b, y);
-        else if (c->op == MMIX_OP_ADD && sa && sb) {
+        if (op == MMIX_OP_MUL && sa && sb) k->mul(n, a, b, y);
+        else if (op == MMIX_OP_ADD && sa && sb && alpha == 1 && beta == 1) k->add(n, a, b, y);
+        else if (op == MMIX_OP_ADD && sa && sb) {
             k->scale(n, beta, b, y);
             k->axpy(n, alpha, a, y);
         }
         else for (size_t i = 0; i < n; i++, a += sa, b += sb)
-            y[i] = c->op == MMIX_OP_ADD ? alpha * *a + beta * *b : c->op == MMIX_OP_MUL ? *a * *b : *a / *b;
+            y[i] = op == MMIX_OP_ADD ? alpha * *a + beta * *b : op == MMIX_OP_MUL ? *a * *b : *a / *b;
     }
 }
 static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
+    const int op = c->op;
     const size_t n = mmixi_cols(c->out[0]);
     (void)lane;
     for (size_t r = begin; r < end; r++)
         for (int i = 0; i < 2; i++) {
-            const mmix_tensor *t = c->in[i], *other = c->in[c->op == MMIX_OP_DIV ? 1 : 1 - i];
+            const mmix_tensor *t = c->in[i], *other = c->in[op == MMIX_OP_DIV ? 1 : 1 - i];
             const mmix_real *dy = c->dy[0] + r * n, *y = mmix_data(c->out[0]) + r * n,
                 *v = mmix_data(other) + mmixi_row_offset(other, r), scale = (mmix_real)c->number[i];
             const size_t step = mmixi_last_step(t), step_v = mmixi_last_step(other);
             mmix_real *d = c->dx[i] ? c->dx[i] + mmixi_row_offset(t, r) : NULL;
-            if (d && c->op == MMIX_OP_ADD && step) (c->add[i] ? k->axpy : k->scale)(n, scale, dy, d);
+            if (d && op == MMIX_OP_ADD && step) (c->add[i] ? k->axpy : k->scale)(n, scale, dy, d);
             else for (size_t j = 0; d && j < n; j++, d += step, v += step_v) {
-                const mmix_real g = c->op == MMIX_OP_ADD ? scale * dy[j] : c->op == MMIX_OP_MUL ? dy[j] * *v
+                const mmix_real g = op == MMIX_OP_ADD ? scale * dy[j] : op == MMIX_OP_MUL ? dy[j] * *v
                     : (i ? -dy[j] * y[j] : dy[j]) / *v;
                 *d = c->add[i] ? *d + g : g;
             }
@@ -5306,11 +5299,6 @@ static void mmixi_unary_rows(const mmix_call *c, size_t begin, size_t end, size_
         }
     }
 }
-static int mmixi_unary_run(mmix_ctx *m, mmix_call *c)
-{
-    (void)m;
-    return mmixi_over_rows(c, c->in[0], mmixi_unary_rows);
-}
 static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha, double beta)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
@@ -5396,8 +5384,8 @@ MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x)
 }
 MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 {
-    x = mmixi_expect(m, "mmix_mean", NULL, "x ...", x) ? x : NULL;
-    return x ? mmix_scale(m, mmix_sum(m, x), 1 / (double)mmix_count(x), 0) : NULL;
+    mmix_tensor *sum = mmixi_sum_over(m, "mmix_mean", MMIX_OP_SUM, x, 0);
+    return sum ? mmix_scale(m, sum, 1 / (double)mmix_count(x), 0) : NULL;
 }
 
 /* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
@@ -5455,20 +5443,22 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
 {
     const char *who = "mmix_concat";
     mmix_call call = mmixi_call(NULL, NULL, NULL);
+    mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS], total = 0;
-    char x[MMIXI_TEXT], y[MMIXI_TEXT];
-    int a = 0;
+    int a;
     if (!n || n > MMIX_MAX_INPUTS || !parts)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d parts%s, expected 1 to %d", who, (int)n,
                                     parts ? "" : " at NULL", MMIX_MAX_INPUTS));
-    for (size_t p = 0; p < n; p++) {
-        const mmix_tensor *t = call.in[p] = parts[p];
-        if (!mmixi_expect(m, who, NULL, "part ...", t) || (a = mmixi_axis_of(m, who, t, axis)) < 0) return NULL;
-        if (!p) memcpy(shape, t->shape, sizeof shape);
-        total += shape[a] = t->shape[a];
-        if (t->ndim != parts[0]->ndim || memcmp(shape, t->shape, (size_t)t->ndim * sizeof *shape))
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: part %d has shape %s, the first %s; axis %d", who,
-                                        (int)p, mmixi_shape_text(t, x), mmixi_shape_text(parts[0], y), axis));
+    if (!mmixi_expect(m, who, &d, "parts[0] ...", parts[0]) || (a = mmixi_axis_of(m, who, parts[0], axis)) < 0)
+        return NULL;
+    memcpy(shape, parts[0]->shape, sizeof shape);
+    for (size_t p = 0; p < n; p++) {             /* equal but along a */
+        char spec[24];
+        const int end = snprintf(spec, sizeof spec, "+parts[%d] %.*s", (int)p, parts[0]->ndim, "ABCDEF");
+        spec[end - parts[0]->ndim + a] = '*';
+        if (!mmixi_expect(m, who, &d, spec, parts[p])) return NULL;
+        call.in[p] = parts[p];
+        total += parts[p]->shape[a];
     }
     call.size[0] = (size_t)a;
     shape[a] = total;
@@ -5483,12 +5473,14 @@ static int32_t mmixi_index(const mmix_tensor *t, size_t i)
     return mmix_data_i32(t)[mmixi_row_offset(t, i / n) + i % n];
 }
 /* Whether all of them lie below n. */
-static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *index, size_t n)
+static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *t, size_t n)
 {
-    for (size_t i = 0; i < mmix_count(index); i++)
-        if (mmixi_index(index, i) < 0 || (size_t)mmixi_index(index, i) >= n)
+    for (size_t i = 0; i < mmix_count(t); i++) {
+        const int32_t at = mmixi_index(t, i);
+        if (at < 0 || (size_t)at >= n)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: index[%.0f] is %d, the table has %.0f rows", who,
-                             (double)i, (int)mmixi_index(index, i), (double)n), 0;
+                             (double)i, (int)at, (double)n), 0;
+    }
     return 1;
 }
 /* Some columns of all rows: backward a row of the table may be there twice. */
@@ -5547,14 +5539,14 @@ MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *par
 
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at)
 {
+    const char *spec = mmix_ndim(token) == 3 ? "x BLD, token 11D" : "x BLD, token D";
     mmix_tensor *part[3];
-    char text[2][MMIXI_TEXT];
     mmixi_dims d;
     size_t n = 0;
-    if (!mmixi_expect(m, "mmix_insert_token", &d, "x BLD, token ...D", x, token)) return NULL;
-    if (mmix_count(token) != d.D || at > d.L)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: a token of shape %s at %.0f of x %s",
-                                    mmixi_shape_text(token, text[0]), (double)at, mmixi_shape_text(x, text[1])));
+    if (!mmixi_expect(m, "mmix_insert_token", &d, spec, x, token)) return NULL;
+    if (at > d.L)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: at %.0f, expected 0 to %.0f", (double)at,
+                                    (double)d.L));
     if (at) part[n++] = mmix_slice(m, x, 1, 0, at);
     part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* the same for each sequence */
     if (at < d.L) part[n++] = mmix_slice(m, x, 1, at, d.L - at);
@@ -5707,10 +5699,13 @@ static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t
         if (c->dx[1]) c->dx[1][p.r] = (c->add[1] ? c->dx[1][p.r] : 0) + (mmix_real)along;
     }
 }
-static int mmixi_unit_run(mmix_ctx *m, mmix_call *c)
+/* Ops that take the rows of their first input one by one. */
+static int mmixi_rows_run(mmix_ctx *m, mmix_call *c)
 {
     (void)m;
-    return mmixi_over_rows(c, c->in[0], mmixi_unit_rows);
+    return mmixi_over_rows(c, c->in[0], c->op == MMIX_OP_COPY ? mmixi_copy_rows
+                           : c->op == MMIX_OP_L2_NORMALISE || c->op == MMIX_OP_WEIGHT_NORM ? mmixi_unit_rows
+                           : mmixi_unary_rows);
 }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
@@ -5829,7 +5824,7 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 /* in: x, w, b, initial_state, seq_idx; size: silu, reverse */
 typedef struct mmixi_conv {
     const mmix_call *c;
-    size_t B, L, D, W, grain;
+    size_t L, D, W, grain;
     mmix_real *w;                                /* transposed: (W, D) */
     mmix_real *past, *dpast;                     /* (B, W-1, D), or NULL */
     /* du (B, L, D) is dy without silu; for each run of `grain` tokens dw, db and a place for the Σ du of more
@@ -5877,36 +5872,23 @@ static void mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t, mmix_real 
         j->c->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : mmix_data(j->c->in[2]), u);
     }
 }
+/* y; backward du, and a run's part of dw and db */
 static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
-    (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        mmix_real *y = mmix_data(j->c->out[0]) + mmixi_conv_place(j, r / j->L, r % j->L);
-        mmixi_conv_token(j, r / j->L, r % j->L, y);
-        if (j->c->size[0]) j->c->m->k->silu(j->D, y, y);
-    }
-}
-/* du, and a run's part of dw and db */
-static void mmixi_conv_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_conv *j = (const mmixi_conv *)arg;
     const mmixi_kernels *kernels = j->c->m->k;
-    const size_t D = j->D;
-    mmix_real *dw = j->partial + begin / j->grain * (j->W + 2) * D;
+    const mmix_real *dy = j->c->dy[0], *x[MMIXI_CONV_TAPS];
+    const size_t silu = j->c->size[0], D = j->D;
     (void)lane;
-    memset(dw, 0, (j->W + 2) * D * sizeof *dw);
     for (size_t r = begin; r < end; r++) {
         const size_t b = r / j->L, t = r % j->L, at = mmixi_conv_place(j, b, t);
-        mmix_real *du = j->du + at;
-        const mmix_real *x[MMIXI_CONV_TAPS];
-        if (j->c->size[0]) {
-            mmixi_conv_token(j, b, t, du);
-            kernels->silu_backward(D, du, j->c->dy[0] + at, du, 0);
-        }
-        for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
+        mmix_real *u = (dy ? j->du : mmix_data(j->c->out[0])) + at;
+        if (!dy || silu) mmixi_conv_token(j, b, t, u);
+        if (silu) dy ? kernels->silu_backward(D, u, dy + at, u, 0) : kernels->silu(D, u, u);
+        for (size_t k = 0; dy && k < j->W; k += MMIXI_CONV_TAPS) {
             const size_t taps = mmixi_conv_taps(j, b, t, k, x);
-            kernels->conv_weight(D, taps, du, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
+            mmix_real *dw = j->partial + begin / j->grain * (j->W + 2) * D;
+            kernels->conv_weight(D, taps, u, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
         }
     }
 }
@@ -5943,58 +5925,49 @@ static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols
     const mmix_real *y = to ? mmixi_transposed(m, n, rows, cols, x) : NULL;
     if (y) mmixi_put(m->k, n * rows * cols, y, to, add);
 }
-static int mmixi_conv_begin(mmix_ctx *m, const mmix_call *c, mmixi_conv *j)
+/* The last W-1 places, as the last token sees them; backward a copy of inputs. */
+static void mmixi_conv_final(const mmixi_conv *j, const mmix_call *c, size_t B)
 {
-    const size_t *shape = c->in[0]->shape;
-    memset(j, 0, sizeof *j);
-    j->c = c;
-    j->B = shape[0]; j->L = shape[1]; j->D = shape[2]; j->W = c->in[1]->shape[2];
-    j->w = mmixi_transposed(m, 1, j->D, j->W, mmix_data(c->in[1]));
-    if (c->in[3] && j->W > 1) j->past = mmixi_transposed(m, j->B, j->D, j->W - 1, mmix_data(c->in[3]));
-    return m->error_kind ? -1 : 0;
+    const size_t before = j->W - 1, D = j->D;
+    for (size_t r = 0; r < B * before; r++) {
+        const size_t b = r / before, s = j->L + r % before, at = b * D * before + r % before;
+        const mmix_real *x = mmixi_conv_input(j, b, j->L - 1, s);
+        mmix_real *dx = mmixi_conv_at(j, j->dpast, c->dx[0], b, j->L - 1, s);
+        for (size_t d = 0; d < D; d++)
+            if (!c->dy[0]) mmix_data(c->out[1])[at + d * before] = x ? x[d] : 0;
+            else if (dx) dx[d] += c->dy[1][at + d * before];
+    }
 }
-static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
+static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_mark mark = mmix_mark_here(m);
+    const size_t *shape = c->in[0]->shape, B = shape[0], rows = B * shape[1], D = shape[2], W = c->in[1]->shape[2],
+        before = c->in[3] ? W - 1 : 0, step = (W + 2) * D, parts = mmixi_ceil_div(rows, mmixi_partial_grain(rows));
     mmixi_conv j;
-    if (mmixi_conv_begin(m, c, &j)) return -1;
-    mmixi_ranges(m, j.B * j.L, mmixi_max(1, 4096 / j.D), mmixi_conv_rows, &j);
-    for (size_t b = 0; c->out[1] && b < j.B; b++)            /* the last W-1 places, as the last token sees them */
-        for (size_t i = 0; i + 1 < j.W; i++) {
-            const mmix_real *x = mmixi_conv_input(&j, b, j.L - 1, j.L + i);
-            for (size_t d = 0; d < j.D; d++)
-                mmix_data(c->out[1])[(b * j.D + d) * (j.W - 1) + i] = x ? x[d] : 0;
-        }
-    mmix_rewind(m, mark);
-    return 0;
-}
-static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
-{
-    mmixi_conv j;
-    size_t rows, parts, D, W, step;
-    if (mmixi_conv_begin(m, c, &j)) return -1;
-    rows = j.B * j.L;
-    D = j.D;
-    W = j.W;
-    step = (W + 2) * D;
-    j.grain = mmixi_partial_grain(rows);
-    parts = mmixi_ceil_div(rows, j.grain);
-    j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
-    j.partial = mmixi_reals(m, parts, step);
-    if (c->dx[3] && W > 1) j.dpast = mmixi_reals(m, j.B * (W - 1), D);
+    memset(&j, 0, sizeof j);
+    j.c = c;
+    j.L = shape[1];
+    j.D = D;
+    j.W = W;
+    j.grain = c->dy[0] ? mmixi_partial_grain(rows) : mmixi_max(1, 4096 / D);
+    j.w = mmixi_transposed(m, 1, D, W, mmix_data(c->in[1]));
+    if (before) j.past = mmixi_transposed(m, B, D, before, mmix_data(c->in[3]));
+    if (c->dy[0]) j.partial = mmixi_reals(m, parts, step);
+    if (c->dy[0]) j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
+    if (c->dx[3] && before) j.dpast = mmixi_reals(m, B, before * D);
     if (m->error_kind) return -1;
-    mmixi_ranges(m, rows, j.grain, mmixi_conv_rows_backward, &j);
-    mmixi_partial_sum(m, parts - 1, (W + 1) * D, step, j.partial + step, j.partial, 1);
-    mmixi_put_transposed(m, 1, W, D, j.partial, c->dx[1], c->add[1]);
-    if (c->dx[2]) mmixi_put(m->k, D, j.partial + W * D, c->dx[2], c->add[2]);
+    if (c->dy[0]) mmixi_zero(m, parts * step, j.partial);
+    mmixi_ranges(m, rows, j.grain, mmixi_conv_rows, &j);
     if (c->dx[0] || j.dpast)
-        mmixi_ranges(m, j.B * (j.L + W - 1), mmixi_max(1, 4096 / D), mmixi_conv_places_backward, &j);
-    for (size_t b = 0; c->dy[1] && b < j.B; b++)             /* the final state is a copy of inputs */
-        for (size_t i = 0; i + 1 < W; i++) {
-            mmix_real *to = mmixi_conv_at(&j, j.dpast, c->dx[0], b, j.L - 1, j.L + i);
-            for (size_t d = 0; to && d < D; d++) to[d] += c->dy[1][(b * D + d) * (W - 1) + i];
-        }
-    if (j.dpast) mmixi_put_transposed(m, j.B, W - 1, D, j.dpast, c->dx[3], c->add[3]);
+        mmixi_ranges(m, rows + B * (W - 1), mmixi_max(1, 4096 / D), mmixi_conv_places_backward, &j);
+    if (c->dy[0] ? c->dy[1] != NULL : c->out[1] != NULL) mmixi_conv_final(&j, c, B);
+    if (c->dy[0]) {
+        mmixi_partial_sum(m, parts - 1, (W + 1) * D, step, j.partial + step, j.partial, 1);
+        mmixi_put_transposed(m, 1, W, D, j.partial, c->dx[1], c->add[1]);
+        if (c->dx[2]) mmixi_put(m->k, D, j.partial + W * D, c->dx[2], c->add[2]);
+        if (j.dpast) mmixi_put_transposed(m, B, before, D, j.dpast, c->dx[3], c->add[3]);
+    }
+    mmix_rewind(m, mark);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
@@ -6067,9 +6040,6 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
 
 /* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
 
-/* size[0]; number: input steps per output step, downwards and across */
-enum { MMIXI_BICUBIC, MMIXI_BILINEAR, MMIXI_ANTIALIAS };
-
 /* Keys 1981; a = -3/4 as PyTorch has it, -1/2 as Pillow. */
 static double mmixi_cubic(double a, double x)
 {
@@ -6077,26 +6047,27 @@ static double mmixi_cubic(double a, double x)
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
-/* The taps that make output `out` along an axis, 0 downwards; how many, 4 or as many as there are inputs. */
+/* The taps that make output `out` along an axis, 0 downwards; how many, 4 or as many as there are inputs.
+   size[0]: the filter; number: input steps per output step, downwards and across. */
 typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
 static size_t mmixi_resize_taps(const mmix_call *c, int axis, size_t out, mmixi_tap *tap)
 {
-    const int kind = (int)c->size[0];
+    const int filter = (int)c->size[0];
     const double ratio = c->number[axis], last = (double)(c->in[0]->shape[2 + axis] - 1),
-        wide = kind == MMIXI_ANTIALIAS && ratio > 1 ? ratio : 1,             /* grows as the picture shrinks */
-        center = ((double)out + 0.5) * ratio - 0.5, s = kind == MMIXI_BILINEAR ? fmax(center, 0) : center;
-    double from = floor(s) - (kind == MMIXI_BICUBIC), to = floor(s) + (kind == MMIXI_BICUBIC ? 2 : 1), sum = 0;
+        wide = filter == MMIX_BICUBIC_ANTIALIAS && ratio > 1 ? ratio : 1,             /* grows as the picture shrinks */
+        center = ((double)out + 0.5) * ratio - 0.5, s = filter == MMIX_BILINEAR ? fmax(center, 0) : center;
+    double from = floor(s) - (filter == MMIX_BICUBIC), to = floor(s) + (filter == MMIX_BICUBIC ? 2 : 1), sum = 0;
     size_t count = 0;
-    if (kind == MMIXI_ANTIALIAS) {
+    if (filter == MMIX_BICUBIC_ANTIALIAS) {
         from = floor(fmax(s + 1 - 2 * wide, 0));
         to = fmin(floor(s + 1 + 2 * wide) - 1, last);
     }
     for (double at = from; at <= to; at++) {
         tap[count].at = (size_t)fmin(fmax(at, 0), last);
-        sum += tap[count++].weight = kind == MMIXI_BILINEAR ? 1 - fabs(s - at)
-            : mmixi_cubic(kind == MMIXI_BICUBIC ? -0.75 : -0.5, (s - at) / wide);
+        sum += tap[count++].weight = filter == MMIX_BILINEAR ? 1 - fabs(s - at)
+            : mmixi_cubic(filter == MMIX_BICUBIC ? -0.75 : -0.5, (s - at) / wide);
     }
-    for (size_t k = 0; kind == MMIXI_ANTIALIAS && k < count; k++) tap[k].weight /= sum;
+    for (size_t k = 0; filter == MMIX_BICUBIC_ANTIALIAS && k < count; k++) tap[k].weight /= sum;
     return count;
 }
 static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
@@ -6132,36 +6103,22 @@ static int mmixi_scale_ok(double scale)          /* 0: from the sizes */
 {
     return scale > 0 ? scale >= 1e-6 && scale <= 1e6 : scale >= 0;
 }
-static mmix_tensor *mmixi_resized(mmix_ctx *m, const char *who, int kind, mmix_tensor *x, size_t out_h,
-                                 size_t out_w, double scale_h, double scale_w)
+MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
+                                 double scale_h, double scale_w)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BCYX", x)) return NULL;
-    if (!out_h || !out_w || out_h > INT32_MAX || out_w > INT32_MAX || !mmixi_scale_ok(scale_h)
-        || !mmixi_scale_ok(scale_w))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: to %.0f x %.0f with scales %g and %g, expected 1 to "
-                                    "2³¹ - 1, and scales of 10⁻⁶ to 10⁶ or 0", who, (double)out_h, (double)out_w,
-                                    scale_h, scale_w));
-    call.size[0] = (size_t)kind;
+    if (!mmixi_expect(m, "mmix_resize", &d, "x BCYX", x)) return NULL;
+    if (filter < 0 || filter > MMIX_BICUBIC_ANTIALIAS || !out_h || !out_w || out_h > INT32_MAX || out_w > INT32_MAX
+        || !mmixi_scale_ok(scale_h) || !mmixi_scale_ok(scale_w))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_resize: filter %d to %.0f x %.0f with scales %g and "
+                                    "%g, expected 1 to 2³¹ - 1, and scales of 10⁻⁶ to 10⁶ or 0", filter, (double)out_h,
+                                    (double)out_w, scale_h, scale_w));
+    call.size[0] = (size_t)filter;
     call.number[0] = scale_h > 0 ? 1 / scale_h : (double)d.Y / (double)out_h;
     call.number[1] = scale_w > 0 ? 1 / scale_w : (double)d.X / (double)out_w;
     call.out[0] = mmix_new4(m, d.B, d.C, out_h, out_w);
     return mmixi_run(m, MMIX_OP_RESIZE, &call, NULL, 0);
-}
-MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
-                                         double scale_h, double scale_w)
-{
-    return mmixi_resized(m, "mmix_bicubic_resize", MMIXI_BICUBIC, x, out_h, out_w, scale_h, scale_w);
-}
-MMIXDEF mmix_tensor *mmix_bilinear_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
-                                          double scale_h, double scale_w)
-{
-    return mmixi_resized(m, "mmix_bilinear_resize", MMIXI_BILINEAR, x, out_h, out_w, scale_h, scale_w);
-}
-MMIXDEF mmix_tensor *mmix_bicubic_resize_antialias(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w)
-{
-    return mmixi_resized(m, "mmix_bicubic_resize_antialias", MMIXI_ANTIALIAS, x, out_h, out_w, 0, 0);
 }
 
 /* ==== >>heads ========================================================================
@@ -6255,23 +6212,23 @@ static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size
     const size_t *shape = c->in[0]->shape, L = shape[1], H = shape[2], N = shape[3], R = o->dim,
         step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2;
     const int back = c->dy[0] != NULL;
-    const mmix_real sign = back ? -1 : 1;
-    mmix_heads x, dx, y = mmixi_heads_of(c->out[0], back ? (mmix_real *)c->dy[0] : mmix_data(c->out[0]), H);
-    mmixi_heads_in(c, 0, H, &x, &dx);
+    mmix_heads from, to, y = mmixi_heads_of(c->out[0], back ? (mmix_real *)(uintptr_t)c->dy[0] : mmix_data(c->out[0]), H);
+    mmixi_heads_in(c, 0, H, &from, &to);
+    if (back) from = y;
+    else to = y;
     (void)lane;
-    for (size_t t = begin; t < end; t++)
-        for (size_t h = 0; h < H; h++) {
-            const mmix_real *from = mmixi_at(back ? &y : &x, t / L, t % L, h), *turn = c->saved[0] + t % c->size[0] * R;
-            mmix_real *to = mmixi_at(back ? &dx : &y, t / L, t % L, h);
-            if (!back || !c->add[0]) memset(to, 0, N * sizeof *to);
-            for (size_t i = 0; i < R / 2; i++) {
-                const mmix_real cosine = turn[2 * i], sine = sign * turn[2 * i + 1], u = from[i * step],
-                    v = from[i * step + other];
-                to[i * step] += u * cosine - v * sine;
-                to[i * step + other] += u * sine + v * cosine;
-            }
-            for (size_t i = R; i < N; i++) to[i] += from[i];
+    for (size_t i = begin * H; i < end * H; i++) {
+        const size_t t = i / H, b = t / L;
+        const mmix_real *x = mmixi_at(&from, b, t % L, i % H), *turn = c->saved[0] + t % c->size[0] * R;
+        mmix_real *z = mmixi_at(&to, b, t % L, i % H);
+        if (!back || !c->add[0]) memset(z, 0, N * sizeof *z);
+        for (size_t k = 0; k < R / 2; k++, turn += 2) {
+            const mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[k * step], v = x[k * step + other];
+            z[k * step] += u * cosine - v * sine;
+            z[k * step + other] += u * sine + v * cosine;
         }
+        for (size_t k = R; k < N; k++) z[k] += x[k];
+    }
 }
 static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 {
@@ -6294,13 +6251,11 @@ static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
 {
     const size_t *part = o->sections, sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
-    if (R % 2 || R > N || (sum && (sum != R / 2 || !part[0])))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f; dim is "
-                  "even, at most a head, and twice the sections' sum, of which the first is not 0", who, (double)R,
-                  (double)N, (double)part[0], (double)part[1], (double)part[2]);
-    if (!(o->theta <= DBL_MAX))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.theta is %g, expected a number", who, o->theta);
-    return !m->error_kind;
+    if (R % 2 == 0 && R <= N && (!sum || (sum == R / 2 && part[0])) && o->theta <= DBL_MAX) return 1;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f, "
+                     "rope.theta %g; dim is even, at most a head, and twice the sections' sum, of which the first is "
+                     "not 0, theta a number", who, (double)R, (double)N, (double)part[0], (double)part[1],
+                     (double)part[2], o->theta), 0;
 }
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
@@ -9459,14 +9414,12 @@ MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
     memset(state, 0, sizeof *state);
 }
 
-/* From `at` in the slab on. Only of what has a gradient and is not frozen. */
-typedef struct mmixi_piece { size_t param, at, n; double square; } mmixi_piece;
+/* Parameter `param`, which begins at `at` in the slab; the factor of its gradient. */
 typedef struct mmixi_adamw_job {
-    mmix_adamw_state *state;
     const mmix_adamw *o;
-    mmixi_piece *piece;
-    size_t pieces;
-    double *clip;                                /* the factor of each parameter's gradient; < 0: left out */
+    const mmix_adamw_state *state;
+    size_t param, at;
+    double factor, *square;                      /* of each piece */
 } mmixi_adamw_job;
 
 static void mmixi_adamw_square(void *arg, size_t begin, size_t end, size_t lane)
@@ -9474,85 +9427,70 @@ static void mmixi_adamw_square(void *arg, size_t begin, size_t end, size_t lane)
     const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
     const mmix_params *p = j->state->params;
     (void)lane;
-    for (mmixi_piece *c = j->piece + begin; c < j->piece + end; c++)
-        c->square = (double)p->m->k->variance(c->n, p->gradients + c->at, 0);
+    j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(end - begin, p->gradients + j->at + begin, 0);
 }
 static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
-    const mmix_params *p = j->state->params;
+    const mmix_adamw_state *s = j->state;
+    const mmix_params *p = s->params;
     const mmix_adamw *o = j->o;
+    const double t = (double)s->steps[j->param], decay = p->at[j->param].decay ? o->weight_decay : 0;
+    const size_t at = j->at + begin;
     (void)lane;
-    for (const mmixi_piece *c = j->piece + begin; c < j->piece + end; c++) {
-        const double t = (double)j->state->steps[c->param], decay = p->at[c->param].decay ? o->weight_decay : 0;
-        if (j->clip[c->param] < 0) continue;
-        p->m->k->adamw(c->n, p->values + c->at, p->gradients + c->at, j->state->m + c->at, j->state->v + c->at,
-                       (mmix_real)j->clip[c->param], (mmix_real)(1 - o->lr * decay),
-                       (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))), (mmix_real)o->beta1, (mmix_real)o->beta2,
-                       (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))), (mmix_real)o->eps);
-    }
+    p->m->k->adamw(end - begin, p->values + at, p->gradients + at, s->m + at, s->v + at, (mmix_real)j->factor,
+                   (mmix_real)(1 - o->lr * decay), (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))),
+                   (mmix_real)o->beta1, (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))),
+                   (mmix_real)o->eps);
 }
-/* What a step does with each parameter, in step memory; nothing changes yet. ‖gradients‖², or -1. Gradients
-   count `scale` times. */
-static double mmixi_adamw_begin(mmixi_adamw_job *j, double scale, double clip, const unsigned char *skip)
-{
-    mmix_params *p = j->state->params;
-    const size_t pieces = p->count + p->slab / MMIXI_PIECE;
-    double all = 0;
-    j->pieces = 0;
-    j->piece = (mmixi_piece *)mmixi_step_array(p->m, pieces, 1, sizeof *j->piece);
-    j->clip = mmixi_doubles(p->m, p->count, 1);
-    if (!j->piece || !j->clip) return -1;
-    for (size_t i = 0; i < p->count; i++) {
-        const mmix_tensor *t = p->at[i].tensor;
-        const size_t start = (size_t)(mmix_data(t) - p->values), end = start + mmix_count(t);
-        const int counts = !p->at[i].frozen && t->written;
-        j->clip[i] = counts && !(skip && skip[i]) ? scale : -1;
-        for (size_t at = start; counts && at < end; at += MMIXI_PIECE) {
-            mmixi_piece *piece = &j->piece[j->pieces++];
-            piece->param = i;
-            piece->at = at;
-            piece->n = mmixi_min(MMIXI_PIECE, end - at);
-        }
-    }
-    mmixi_ranges(p->m, j->pieces, 1, mmixi_adamw_square, j);
-    for (size_t i = 0, param; i < j->pieces;) {
-        double square = 0, norm;
-        for (param = j->piece[i].param; i < j->pieces && j->piece[i].param == param; i++) square += j->piece[i].square;
-        norm = sqrt(square) * scale;
-        all += square * scale * scale;
-        if (!(norm - norm == 0))
-            return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
-                             "expected a finite one; nothing was changed", p->at[param].name, norm);
-        if (clip > 0 && j->clip[param] > 0) j->clip[param] *= fmin(1, clip / (norm + 1e-6));
-    }
-    return all;
-}
-static void mmixi_adamw_end(mmixi_adamw_job *j)
-{
-    mmix_params *p = j->state->params;
-    for (size_t i = 0; i < p->count; i++) j->state->steps[i] += j->clip[i] >= 0;
-    mmixi_ranges(p->m, j->pieces, 1, mmixi_adamw_update, j);
-    mmixi_params_changed(p);
-    mmix_params_zero_grad(p);
-}
-/* A step of n lists, 1 or 2, of all or of none; skip is of the last. What has no parameters is left out.
-   ‖all gradients‖, or -1. */
+/* A step of n lists of all or of none; gradients count `scale` times, skip is of the last list. What has no
+   parameters is left out. ‖all gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const mmix_adamw *options,
                                 double scale, double clip, const unsigned char *skip)
 {
     const mmix_mark mark = mmix_mark_here(m);
-    mmixi_adamw_job j[2];
-    double square = 0;
-    for (int i = 0; i < n && !m->error_kind; i++) {
-        j[i].state = &state[i];
-        j[i].o = options;
-        if (state[i].params) square += mmixi_adamw_begin(&j[i], scale, clip, i + 1 == n ? skip : NULL);
+    mmixi_adamw_job j;
+    size_t params = 1, reals = 1;
+    double all = 0, *factor;                     /* of each parameter; below 0: left out */
+    for (int l = 0; l < n; l++) {
+        params += state[l].params ? state[l].params->count : 0;
+        reals += state[l].params ? state[l].params->slab : 0;
     }
-    for (int i = 0; i < n && !m->error_kind; i++)
-        if (state[i].params) mmixi_adamw_end(&j[i]);
+    factor = mmixi_doubles(m, params, 1);
+    j.square = mmixi_doubles(m, mmixi_ceil_div(reals, MMIXI_PIECE), 1);
+    j.o = options;
+    for (int update = 0; update < 2; update++)
+        for (size_t l = 0, k = 0; l < (size_t)n; l++) {
+            mmix_params *p = state[l].params;
+            j.state = &state[l];
+            for (j.param = 0; p && !m->error_kind && j.param < p->count; j.param++, k++) {
+                const mmix_param *q = &p->at[j.param];
+                const size_t count = mmix_count(q->tensor);
+                double norm;
+                if (q->frozen || !q->tensor->written) continue;
+                j.at = (size_t)(mmix_data(q->tensor) - p->values);
+                if (update) {
+                    if ((j.factor = factor[k]) < 0) continue;
+                    state[l].steps[j.param]++;
+                    mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_update, &j);
+                    continue;
+                }
+                mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_square, &j);
+                norm = sqrt(mmixi_total(j.square, mmixi_ceil_div(count, MMIXI_PIECE))) * scale;
+                all += norm * norm;
+                factor[k] = l + 1 == (size_t)n && skip && skip[j.param] ? -1
+                    : scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
+                if (!(norm - norm == 0))
+                    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, expected "
+                              "a finite one; nothing was changed", q->name, norm);
+            }
+            if (update && p && !m->error_kind) {
+                mmixi_params_changed(p);
+                mmix_params_zero_grad(p);
+            }
+        }
     mmix_rewind(m, mark);
-    return m->error_kind ? -1 : sqrt(square);
+    return m->error_kind ? -1 : sqrt(all);
 }
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, double clip,
                                const unsigned char *skip)
@@ -9830,8 +9768,8 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, si
     const size_t g = v->config.grid;
     mmix_tensor *p = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
     if (gh == g && gw == g && square) return p;
-    p = mmix_bicubic_resize(m, mmixi_vision_planes(m, p, g, g), gh, gw, ((double)gh + 0.1) / (double)g,
-                            ((double)gw + 0.1) / (double)g);
+    p = mmix_resize(m, mmixi_vision_planes(m, p, g, g), MMIX_BICUBIC, gh, gw, ((double)gh + 0.1) / (double)g,
+                    ((double)gw + 0.1) / (double)g);
     return mmixi_as(m, mmix_permute(m, p, to_tokens), 3, 1, gh * gw, v->config.dim, 0);
 }
 
@@ -16239,12 +16177,12 @@ MMIXI_COLD_END
 
 /* The ops in their numbers' order, each with its functions: one that runs both ways, or two. */
 #define MMIXI_OPS(ONE, TWO)                                                                                  \
-    ONE(copy, copy) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, unary) ONE(exp, unary)     \
-    ONE(log, unary) ONE(sqrt, unary) ONE(silu, unary) ONE(gelu, unary) ONE(softplus, unary)                  \
+    ONE(copy, rows) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, rows) ONE(exp, rows)     \
+    ONE(log, rows) ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                  \
     ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)             \
-    ONE(softmax, unary) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                \
-    ONE(l2_normalise, unit) TWO(linear, linear) TWO(conv1d, conv) ONE(patch_embed, patch)                    \
-    ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, unit) ONE(rope, rope)                      \
+    ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                \
+    ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv) ONE(patch_embed, patch)                    \
+    ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                      \
     ONE(softmax_attention, softmax_attention) TWO(linear_attention, linear_attention) TWO(ssd, ssd)          \
     ONE(dino_loss, loss) ONE(add_rows, add_rows) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)               \
     ONE(kd_token, loss)
