@@ -5092,23 +5092,11 @@ static void mmixi_row_next(mmixi_row_pass *p)
 
 /* ---- copy: axes in any order -------------------------------------------------------- */
 
-static size_t mmixi_last_step(const mmix_tensor *t) { return t->ndim ? t->stride[t->ndim - 1] : 0; }
-static void mmixi_copy_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const mmix_tensor *from = c->in[0];
-    const mmix_real *x = mmix_data(from), *dy = c->dy[0];
-    mmix_real *y = mmix_data(c->out[0]), *dx = c->dx[0];
-    const size_t n = mmixi_cols(from), step = mmixi_last_step(from);
-    (void)lane;
-    for (size_t r = begin; r < end; r++)
-        for (size_t i = r * n, at = mmixi_row_offset(from, r); i < (r + 1) * n; i++, at += step)
-            if (dy) dx[at] = c->add[0] ? dx[at] + dy[i] : dy[i];
-            else y[i] = x[at];
-}
-/* x, a view of any steps, on its own */
+/* x, a view of any steps, on its own: among the binary ops, for the steps; the second operand is ignored */
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
-    mmix_call call = mmixi_call(x, NULL, NULL);
+    mmix_call call = mmixi_call(x, x, NULL);
+    call.constant = 1u << 1;
     call.out[0] = mmixi_like(m, "copy", x);
     return mmixi_run(m, MMIX_OP_COPY, &call, NULL, 0);
 }
@@ -5164,6 +5152,7 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
    add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -dy y / b.
    A stretched operand is a view that does not step there: its gradient is the sum, taken in order. */
 
+static size_t mmixi_last_step(const mmix_tensor *t) { return t->ndim ? t->stride[t->ndim - 1] : 0; }
 static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
@@ -5182,7 +5171,8 @@ static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size
             k->axpy(n, alpha, a, y);
         }
         else for (size_t i = 0; i < n; i++, a += sa, b += sb)
-            y[i] = op == MMIX_OP_ADD ? alpha * *a + beta * *b : op == MMIX_OP_MUL ? *a * *b : *a / *b;
+            y[i] = op == MMIX_OP_COPY ? *a : op == MMIX_OP_ADD ? alpha * *a + beta * *b : op == MMIX_OP_MUL ? *a * *b
+                : *a / *b;
     }
 }
 static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
@@ -5200,8 +5190,8 @@ static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t 
             mmix_real *d = c->dx[i] ? c->dx[i] + mmixi_row_offset(t, r) : NULL;
             if (d && op == MMIX_OP_ADD && step) (c->add[i] ? k->axpy : k->scale)(n, scale, dy, d);
             else for (size_t j = 0; d && j < n; j++, d += step, v += step_v) {
-                const mmix_real g = op == MMIX_OP_ADD ? scale * dy[j] : op == MMIX_OP_MUL ? dy[j] * *v
-                    : (i ? -dy[j] * y[j] : dy[j]) / *v;
+                const mmix_real g = op == MMIX_OP_COPY ? dy[j] : op == MMIX_OP_ADD ? scale * dy[j]
+                    : op == MMIX_OP_MUL ? dy[j] * *v : (i ? -dy[j] * y[j] : dy[j]) / *v;
                 *d = c->add[i] ? *d + g : g;
             }
         }
@@ -5703,9 +5693,8 @@ static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t
 static int mmixi_rows_run(mmix_ctx *m, mmix_call *c)
 {
     (void)m;
-    return mmixi_over_rows(c, c->in[0], c->op == MMIX_OP_COPY ? mmixi_copy_rows
-                           : c->op == MMIX_OP_L2_NORMALISE || c->op == MMIX_OP_WEIGHT_NORM ? mmixi_unit_rows
-                           : mmixi_unary_rows);
+    return mmixi_over_rows(c, c->in[0], c->op == MMIX_OP_L2_NORMALISE || c->op == MMIX_OP_WEIGHT_NORM
+                           ? mmixi_unit_rows : mmixi_unary_rows);
 }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
@@ -5879,6 +5868,7 @@ static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
     const mmixi_kernels *kernels = j->c->m->k;
     const mmix_real *dy = j->c->dy[0], *x[MMIXI_CONV_TAPS];
     const size_t silu = j->c->size[0], D = j->D;
+    mmix_real *dw = dy ? j->partial + begin / j->grain * (j->W + 2) * D : NULL;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
         const size_t b = r / j->L, t = r % j->L, at = mmixi_conv_place(j, b, t);
@@ -5887,7 +5877,6 @@ static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
         if (silu) dy ? kernels->silu_backward(D, u, dy + at, u, 0) : kernels->silu(D, u, u);
         for (size_t k = 0; dy && k < j->W; k += MMIXI_CONV_TAPS) {
             const size_t taps = mmixi_conv_taps(j, b, t, k, x);
-            mmix_real *dw = j->partial + begin / j->grain * (j->W + 2) * D;
             kernels->conv_weight(D, taps, u, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
         }
     }
@@ -5941,27 +5930,28 @@ static void mmixi_conv_final(const mmixi_conv *j, const mmix_call *c, size_t B)
 static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_mark mark = mmix_mark_here(m);
+    const int back = c->dy[0] != NULL;
     const size_t *shape = c->in[0]->shape, B = shape[0], rows = B * shape[1], D = shape[2], W = c->in[1]->shape[2],
-        before = c->in[3] ? W - 1 : 0, step = (W + 2) * D, parts = mmixi_ceil_div(rows, mmixi_partial_grain(rows));
+        before = c->in[3] ? W - 1 : 0, step = (W + 2) * D, grain = mmixi_partial_grain(rows),
+        parts = mmixi_ceil_div(rows, grain), own = mmixi_max(1, 4096 / D);
     mmixi_conv j;
     memset(&j, 0, sizeof j);
     j.c = c;
     j.L = shape[1];
     j.D = D;
     j.W = W;
-    j.grain = c->dy[0] ? mmixi_partial_grain(rows) : mmixi_max(1, 4096 / D);
+    j.grain = back ? grain : own;
     j.w = mmixi_transposed(m, 1, D, W, mmix_data(c->in[1]));
     if (before) j.past = mmixi_transposed(m, B, D, before, mmix_data(c->in[3]));
-    if (c->dy[0]) j.partial = mmixi_reals(m, parts, step);
-    if (c->dy[0]) j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
-    if (c->dx[3] && before) j.dpast = mmixi_reals(m, B, before * D);
+    if (before && c->dx[3]) j.dpast = mmixi_reals(m, B, before * D);
+    if (back) j.partial = mmixi_reals(m, parts, step);
+    if (back) j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
     if (m->error_kind) return -1;
-    if (c->dy[0]) mmixi_zero(m, parts * step, j.partial);
+    if (back) mmixi_zero(m, parts * step, j.partial);
     mmixi_ranges(m, rows, j.grain, mmixi_conv_rows, &j);
-    if (c->dx[0] || j.dpast)
-        mmixi_ranges(m, rows + B * (W - 1), mmixi_max(1, 4096 / D), mmixi_conv_places_backward, &j);
-    if (c->dy[0] ? c->dy[1] != NULL : c->out[1] != NULL) mmixi_conv_final(&j, c, B);
-    if (c->dy[0]) {
+    if (c->dx[0] || j.dpast) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_places_backward, &j);
+    if (back ? c->dy[1] != NULL : c->out[1] != NULL) mmixi_conv_final(&j, c, B);
+    if (back) {
         mmixi_partial_sum(m, parts - 1, (W + 1) * D, step, j.partial + step, j.partial, 1);
         mmixi_put_transposed(m, 1, W, D, j.partial, c->dx[1], c->add[1]);
         if (c->dx[2]) mmixi_put(m->k, D, j.partial + W * D, c->dx[2], c->add[2]);
@@ -9201,11 +9191,11 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
 {
     const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
     const size_t rows = mmixi_rows(c->in[0]), teachers = 2 * o->pictures;
-    const int saves = c->op == MMIX_OP_KD_TOKEN ? 4 : c->op == MMIX_OP_DINO_LOSS ? 3 : 2;
+    const int back = c->dy[0] != NULL, saves = c->op == MMIX_OP_KD_TOKEN ? 4 : c->op == MMIX_OP_DINO_LOSS ? 3 : 2;
     mmixi_loss_job j;
     mmix_mark mark;
     double loss = 0;
-    for (int i = 0; !c->dy[0] && i < saves; i++)
+    for (int i = 0; !back && i < saves; i++)
         if (!mmix_save(m, c, i, i == MMIXI_LOSS_TEACHER && teachers ? mmix_count(c->in[1]) : rows)) return -1;
     mark = mmix_mark_here(m);
     j.c = c;
@@ -9215,18 +9205,18 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
     j.square = mmixi_doubles(m, rows, 1);
     j.scratch = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
     if (m->error_kind) return -1;
-    if (teachers && !c->dy[0]) {
+    if (teachers && !back) {
         mmixi_ranges(m, teachers, mmixi_row_grain(j.x.cols), mmixi_dino_teacher_rows, &j);
         *o->entropy = mmixi_total(j.square, teachers) / (double)teachers;
     }
     mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_loss_rows, &j);
-    for (size_t r = 0; !c->dy[0] && r < rows; r += o->layer) {
+    for (size_t r = 0; !back && r < rows; r += o->layer) {
         const double square = mmixi_total(j.square + r, o->layer),
             weight = o->relative ? (double)o->layer / (double)rows / (square > 0 ? square : 1) : o->weight;
         if (o->relative) c->saved[MMIXI_LOSS_TOP][r / o->layer] = (mmix_real)weight;
         loss += mmixi_total(j.loss + r, o->layer) * weight;
     }
-    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)loss;
+    if (!back) *mmix_data(c->out[0]) = (mmix_real)loss;
     mmix_rewind(m, mark);
     return 0;
 }
@@ -16177,7 +16167,7 @@ MMIXI_COLD_END
 
 /* The ops in their numbers' order, each with its functions: one that runs both ways, or two. */
 #define MMIXI_OPS(ONE, TWO)                                                                                  \
-    ONE(copy, rows) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, rows) ONE(exp, rows)     \
+    ONE(copy, binary) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, rows) ONE(exp, rows)     \
     ONE(log, rows) ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                  \
     ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)             \
     ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                \

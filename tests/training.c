@@ -396,7 +396,7 @@ static void optimiser(void)
         IS(hash_params(q, 1) == hash_params(p, 1), 1);
     }
     mmix_adamw_free(&s);
-    for (size_t n = 1; n <= 3; n++) {            /* no memory for the moments: nothing is kept */
+    for (size_t n = 1; n <= 5; n++) {            /* no memory for the moments: nothing is kept */
         size_t before = mmix_memory(m).bytes;
         c.limit = c.calls + n - 1;
         CHECK(mmix_adamw_init(&s, q) == -1 || n > 2);
