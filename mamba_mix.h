@@ -4997,8 +4997,8 @@ static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void 
 /* ==== >>elementary ops ===============================================================
    an op in one place: formula, forward, backward, the public function
 
-   An op reads its call (>>api-tape): in and out, and in the backward dy and dx. A function that runs both ways
-   tells them apart by dy. Most see their tensors as matrices of rows, whose last axis is contiguous, and
+   An op reads its call (>>api-tape): in and out, and in the backward dy and dx. A function that runs both
+   ways tells them apart by dy. Most see their tensors as matrices of rows, whose last axis is contiguous, and
    share the rows out among the threads.
    ==================================================================================== */
 
@@ -5107,8 +5107,8 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
     for (int i = 0; v && i < x->ndim; i++) {
         const int a = order ? mmixi_axis(x, order[i]) : -1;
         if (a < 0 || a >= x->ndim || seen & 1 << a)
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected each of "
-                                        "0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected each "
+                                        "of 0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
         seen |= 1 << a;
         v->shape[i] = x->shape[a];
         v->stride[i] = x->stride[a];
@@ -5145,7 +5145,8 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
         return v;
     }
     if (t->dtype == MMIX_DTYPE_REAL) return mmix_reshape(m, mmixi_copied(m, t), ndim, shape);
-    return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: a view of integers with gaps is not copied"));
+    return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: a view of integers with gaps is not "
+                                "copied"));
 }
 
 /* ---- add, mul, div: elementwise with stretched axes ------------------------------------
@@ -5162,7 +5163,8 @@ static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size
     const size_t n = mmixi_cols(c->out[0]), sa = mmixi_last_step(ta), sb = mmixi_last_step(tb);
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *a = mmix_data(ta) + mmixi_row_offset(ta, r), *b = mmix_data(tb) + mmixi_row_offset(tb, r);
+        const mmix_real *a = mmix_data(ta) + mmixi_row_offset(ta, r),
+            *b = mmix_data(tb) + mmixi_row_offset(tb, r);
         mmix_real *y = mmix_data(c->out[0]) + r * n;
         if (op == MMIX_OP_MUL && sa && sb) k->mul(n, a, b, y);
         else if (op == MMIX_OP_ADD && sa && sb && alpha == 1 && beta == 1) k->add(n, a, b, y);
@@ -5171,8 +5173,8 @@ static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size
             k->axpy(n, alpha, a, y);
         }
         else for (size_t i = 0; i < n; i++, a += sa, b += sb)
-            y[i] = op == MMIX_OP_COPY ? *a : op == MMIX_OP_ADD ? alpha * *a + beta * *b : op == MMIX_OP_MUL ? *a * *b
-                : *a / *b;
+            y[i] = op == MMIX_OP_COPY ? *a : op == MMIX_OP_ADD ? alpha * *a + beta * *b
+                : op == MMIX_OP_MUL ? *a * *b : *a / *b;
     }
 }
 static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
@@ -5198,7 +5200,7 @@ static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t 
 }
 static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* rows that write one place */
+    const size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* rows write one place */
     (void)m;
     return mmixi_over(c, rows, together ? rows : mmixi_row_grain(mmixi_cols(c->out[0])),
                       c->dy[0] ? mmixi_binary_rows_backward : mmixi_binary_rows);
@@ -5289,7 +5291,8 @@ static void mmixi_unary_rows(const mmix_call *c, size_t begin, size_t end, size_
         }
     }
 }
-static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha, double beta)
+static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha,
+                                double beta)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
     call.number[0] = alpha;
@@ -5395,7 +5398,8 @@ static int mmixi_matmul_run(mmix_ctx *m, mmix_call *call)
             c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmix_data(tc), i);
         if ((!call->dy[0] && mmixi_product(m, c, a, b, 0))
             || (dx[0] && mmixi_product(m, mmixi_matrix_at(ta, dx[0], i), c, mmixi_t(b), call->add[0]))
-            || (dx[1] && mmixi_product(m, mmixi_matrix_at(tb, dx[1], i), mmixi_t(a), c, call->add[1]))) return -1;
+            || (dx[1] && mmixi_product(m, mmixi_matrix_at(tb, dx[1], i), mmixi_t(a), c, call->add[1])))
+            return -1;
     }
     return 0;
 }
@@ -5421,7 +5425,7 @@ static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
 {
     const size_t a = c->size[0];
     mmix_tensor place = *c->out[0];
-    for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; at += c->in[p++]->shape[a] * place.stride[a]) {
+    for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; at += place.shape[a] * place.stride[a], p++) {
         const mmix_tensor *part = c->in[p];
         place.shape[a] = part->shape[a];
         if (!c->dy[0]) mmixi_put_all(m, part, mmix_data(part), &place, mmix_data(c->out[0]) + at, 0);
@@ -5439,8 +5443,8 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
     if (!n || n > MMIX_MAX_INPUTS || !parts)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d parts%s, expected 1 to %d", who, (int)n,
                                     parts ? "" : " at NULL", MMIX_MAX_INPUTS));
-    if (!mmixi_expect(m, who, &d, "parts[0] ...", parts[0]) || (a = mmixi_axis_of(m, who, parts[0], axis)) < 0)
-        return NULL;
+    if (!mmixi_expect(m, who, &d, "parts[0] ...", parts[0])
+        || (a = mmixi_axis_of(m, who, parts[0], axis)) < 0) return NULL;
     memcpy(shape, parts[0]->shape, sizeof shape);
     for (size_t p = 0; p < n; p++) {             /* equal but along a */
         char spec[24];
@@ -5535,10 +5539,10 @@ MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor 
     size_t n = 0;
     if (!mmixi_expect(m, "mmix_insert_token", &d, spec, x, token)) return NULL;
     if (at > d.L)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: at %.0f, expected 0 to %.0f", (double)at,
-                                    (double)d.L));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: at %.0f, expected 0 to %.0f",
+                                    (double)at, (double)d.L));
     if (at) part[n++] = mmix_slice(m, x, 1, 0, at);
-    part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* the same for each sequence */
+    part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* of each sequence */
     if (at < d.L) part[n++] = mmix_slice(m, x, 1, at, d.L - at);
     return mmix_concat(m, 1, part, n);
 }
@@ -5616,8 +5620,8 @@ static void mmixi_norm_rows_backward(const mmix_call *c, size_t begin, size_t en
         if (tz && p.dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, p.dx);        /* dx = du silu(z), */
         if (tz && c->dx[3]) {                                                        /* dz = du x silu'(z) */
             k->mul(D, du, p.x, du);
-            k->silu_backward(D, mmixi_row(mmixi_values(tz), p.r), du, mmixi_row(mmixi_rows_of(tz, c->dx[3]), p.r),
-                             c->add[3]);
+            k->silu_backward(D, mmixi_row(mmixi_values(tz), p.r), du,
+                             mmixi_row(mmixi_rows_of(tz, c->dx[3]), p.r), c->add[3]);
         }
     }
 }
@@ -5633,8 +5637,8 @@ static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
     c->saved[MMIXI_NORM_SCRATCH] = mmixi_reals(m, mmixi_lanes(m), 3 * D);
     if (back) c->saved[MMIXI_NORM_PARTIAL] = mmixi_reals(m, parts, 2 * D);
     if (!m->error_kind) mmixi_over(c, rows, grain, back ? mmixi_norm_rows_backward : mmixi_norm_rows);
-    for (int i = 0; back && !m->error_kind && i < 2; i++)
-        mmixi_partial_sum(m, parts, D, 2 * D, c->saved[MMIXI_NORM_PARTIAL] + (size_t)i * D, c->dx[1 + i], c->add[1 + i]);
+    for (size_t i = 0; back && !m->error_kind && i < 2; i++)
+        mmixi_partial_sum(m, parts, D, 2 * D, c->saved[MMIXI_NORM_PARTIAL] + i * D, c->dx[1 + i], c->add[1 + i]);
     c->saved[MMIXI_NORM_PARTIAL] = c->saved[MMIXI_NORM_SCRATCH] = NULL;
     mmix_rewind(m, mark);
     return 0;
@@ -5685,7 +5689,8 @@ static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t
             back = norm > eps ? scale * along / length : 0;          /* below eps the length is a constant */
         if (!p.dy) k->scale(p.n, (mmix_real)scale, p.x, p.y);
         for (size_t i = 0; p.dx && i < p.n; i++)
-            p.dx[i] = (c->add[0] ? p.dx[i] : 0) + (mmix_real)(scale * (double)p.dy[i] - back * (double)p.x[i]);
+            p.dx[i] = (c->add[0] ? p.dx[i] : 0)
+                + (mmix_real)(scale * (double)p.dy[i] - back * (double)p.x[i]);
         if (c->dx[1]) c->dx[1][p.r] = (c->add[1] ? c->dx[1][p.r] : 0) + (mmix_real)along;
     }
 }
@@ -5758,7 +5763,8 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
         c->dy[0] = scaled;
     }
     dy = mmixi_rows_of(y, c->dy[0]);
-    if (c->dx[2]) mmixi_over(c, O, n < 8192 ? O : mmixi_max(16, mmixi_round_up(O / 8, 16)), mmixi_bias_columns);
+    if (c->dx[2])
+        mmixi_over(c, O, n < 8192 ? O : mmixi_max(16, mmixi_round_up(O / 8, 16)), mmixi_bias_columns);
     return (c->dx[0] && mmixi_product(m, mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]))
         || (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]));
 }
@@ -5769,15 +5775,17 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
-    if (!mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ...O, s? B", weight, x, bias, residual,
-                      s)) return NULL;
+    if (!mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ...O, s? B", weight, x, bias,
+                      residual, s)) return NULL;
     memcpy(shape, x->shape, sizeof shape);
     shape[x->ndim - 1] = d.O;
-    if (residual && (residual->ndim != x->ndim || memcmp(residual->shape, shape, (size_t)x->ndim * sizeof *shape)))
+    if (residual && (residual->ndim != x->ndim
+                     || memcmp(residual->shape, shape, (size_t)x->ndim * sizeof *shape)))
         return mmixi_unfit(m, who, x, residual, "x (…, I) and a residual (…, O)");
     if (s && (!residual || d.B != x->shape[0]))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: s has %.0f numbers, expected %.0f%s", who, (double)d.B,
-                                    (double)x->shape[0], residual ? "" : "; s without a residual"));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: s has %.0f numbers, expected %.0f%s", who,
+                                    (double)d.B, (double)x->shape[0],
+                                    residual ? "" : "; s without a residual"));
     call.in[0] = mmixi_strided(m, x);
     call.in[3] = mmixi_strided(m, residual);
     call.in[4] = s;
@@ -5831,7 +5839,8 @@ static size_t mmixi_conv_place(const mmixi_conv *j, size_t b, size_t t)
 }
 /* Place s in (past, x), or in their gradients, as token t sees it: NULL where there is none, or of another
    number. */
-static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real *x, size_t b, size_t t, size_t s)
+static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real *x, size_t b, size_t t,
+                                size_t s)
 {
     const mmix_tensor *tx = j->c->in[0], *seq = j->c->in[4];
     const int32_t *number = seq ? mmix_data_i32(seq) + b * seq->stride[0] : NULL;
@@ -5931,8 +5940,8 @@ static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_mark mark = mmix_mark_here(m);
     const int back = c->dy[0] != NULL;
-    const size_t *shape = c->in[0]->shape, B = shape[0], rows = B * shape[1], D = shape[2], W = c->in[1]->shape[2],
-        before = c->in[3] ? W - 1 : 0, step = (W + 2) * D, grain = mmixi_partial_grain(rows),
+    const size_t *shape = c->in[0]->shape, B = shape[0], rows = B * shape[1], D = shape[2],
+        W = c->in[1]->shape[2], before = c->in[3] ? W - 1 : 0, step = (W + 2) * D, grain = mmixi_partial_grain(rows),
         parts = mmixi_ceil_div(rows, grain), own = mmixi_max(1, 4096 / D);
     mmixi_conv j;
     memset(&j, 0, sizeof j);
@@ -5974,7 +5983,8 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     d.V = d.W - 1;
     if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
     if (o.initial_state && o.seq_idx)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together",
+                                    who));
     call.in[1] = mmixi_compact(m, weight);
     call.in[3] = mmixi_compact(m, o.initial_state);
     call.in[4] = o.seq_idx;
@@ -6017,14 +6027,15 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
     size_t shape[2];
     if (!mmixi_expect(m, who, &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
     if (d.Y < d.P || d.X < d.P)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller than a "
-                                    "patch of %.0f", who, (double)d.Y, (double)d.X, (double)d.P));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller "
+                                    "than a patch of %.0f", who, (double)d.Y, (double)d.X, (double)d.P));
     mark = mmix_mark_here(m);
     shape[0] = d.D;
     shape[1] = d.C * d.P * d.P;
     call.size[0] = d.P;
     call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), shape[1]);
-    y = mmix_linear(m, mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0), mmix_reshape(m, weight, 2, shape), bias);
+    y = mmix_linear(m, mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0), mmix_reshape(m, weight, 2, shape),
+                    bias);
     return y && y->leaf && mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;
 }
 
@@ -6044,9 +6055,9 @@ static size_t mmixi_resize_taps(const mmix_call *c, int axis, size_t out, mmixi_
 {
     const int filter = (int)c->size[0];
     const double ratio = c->number[axis], last = (double)(c->in[0]->shape[2 + axis] - 1),
-        wide = filter == MMIX_BICUBIC_ANTIALIAS && ratio > 1 ? ratio : 1,             /* grows as the picture shrinks */
+        wide = filter == MMIX_BICUBIC_ANTIALIAS && ratio > 1 ? ratio : 1,   /* as the picture shrinks */
         center = ((double)out + 0.5) * ratio - 0.5, s = filter == MMIX_BILINEAR ? fmax(center, 0) : center;
-    double from = floor(s) - (filter == MMIX_BICUBIC), to = floor(s) + (filter == MMIX_BICUBIC ? 2 : 1), sum = 0;
+    double from = floor(s) - (filter == MMIX_BICUBIC), to = floor(s) + 1 + (filter == MMIX_BICUBIC), sum = 0;
     size_t count = 0;
     if (filter == MMIX_BICUBIC_ANTIALIAS) {
         from = floor(fmax(s + 1 - 2 * wide, 0));
@@ -6099,11 +6110,11 @@ MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t
     mmix_call call = mmixi_call(x, NULL, NULL);
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_resize", &d, "x BCYX", x)) return NULL;
-    if (filter < 0 || filter > MMIX_BICUBIC_ANTIALIAS || !out_h || !out_w || out_h > INT32_MAX || out_w > INT32_MAX
-        || !mmixi_scale_ok(scale_h) || !mmixi_scale_ok(scale_w))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_resize: filter %d to %.0f x %.0f with scales %g and "
-                                    "%g, expected 1 to 2³¹ - 1, and scales of 10⁻⁶ to 10⁶ or 0", filter, (double)out_h,
-                                    (double)out_w, scale_h, scale_w));
+    if (filter < 0 || filter > MMIX_BICUBIC_ANTIALIAS || !out_h || !out_w || out_h > INT32_MAX
+        || out_w > INT32_MAX || !mmixi_scale_ok(scale_h) || !mmixi_scale_ok(scale_w))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_resize: filter %d to %.0f x %.0f with scales %g "
+                                    "and %g, expected a filter, 1 to 2³¹ - 1, and scales of 10⁻⁶ to 10⁶ or 0",
+                                    filter, (double)out_h, (double)out_w, scale_h, scale_w));
     call.size[0] = (size_t)filter;
     call.number[0] = scale_h > 0 ? 1 / scale_h : (double)d.Y / (double)out_h;
     call.number[1] = scale_w > 0 ? 1 / scale_w : (double)d.X / (double)out_w;
@@ -6178,8 +6189,8 @@ static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, con
    q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
    ==================================================================================== */
 
-/* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (size[0], R/2, 2),
-   a row for each of the L or B L positions. */
+/* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (size[0], R/2,
+   2), a row for each of the L or B L positions. */
 static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
@@ -6202,7 +6213,8 @@ static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size
     const size_t *shape = c->in[0]->shape, L = shape[1], H = shape[2], N = shape[3], R = o->dim,
         step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2;
     const int back = c->dy[0] != NULL;
-    mmix_heads from, to, y = mmixi_heads_of(c->out[0], back ? (mmix_real *)(uintptr_t)c->dy[0] : mmix_data(c->out[0]), H);
+    mmix_heads from, to, y = mmixi_heads_of(c->out[0], back ? (mmix_real *)(uintptr_t)c->dy[0]
+                                            : mmix_data(c->out[0]), H);
     mmixi_heads_in(c, 0, H, &from, &to);
     if (back) from = y;
     else to = y;
@@ -6213,7 +6225,8 @@ static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size
         mmix_real *z = mmixi_at(&to, b, t % L, i % H);
         if (!back || !c->add[0]) memset(z, 0, N * sizeof *z);
         for (size_t k = 0; k < R / 2; k++, turn += 2) {
-            const mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[k * step], v = x[k * step + other];
+            const mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[k * step],
+                v = x[k * step + other];
             z[k * step] += u * cosine - v * sine;
             z[k * step + other] += u * sine + v * cosine;
         }
@@ -6242,9 +6255,9 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
 {
     const size_t *part = o->sections, sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
     if (R % 2 == 0 && R <= N && (!sum || (sum == R / 2 && part[0])) && o->theta <= DBL_MAX) return 1;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + %.0f, "
-                     "rope.theta %g; dim is even, at most a head, and twice the sections' sum, of which the first is "
-                     "not 0, theta a number", who, (double)R, (double)N, (double)part[0], (double)part[1],
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
+                     "%.0f, rope.theta %g; dim is even, at most a head, and twice the sections' sum, of which "
+                     "the first is not 0, theta a number", who, (double)R, (double)N, (double)part[0], (double)part[1],
                      (double)part[2], o->theta), 0;
 }
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
@@ -9060,8 +9073,8 @@ enum { MMIXI_LOSS_BLOCK = 8 };
 #else
 enum { MMIXI_LOSS_BLOCK = 2048 };
 #endif
-/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); DINO: the teacher's distributions (2B, K); kd_token:
-   the largest t, 1 / Σ e^((t - max)/T). kd_hidden: in the place of the first the weights of the layers. */
+/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); DINO: the teacher's distributions (2B, K);
+   kd_token: the largest t, 1 / Σ e^((t - max)/T). kd_hidden: first the weights of the layers. */
 enum { MMIXI_LOSS_TOP, MMIXI_LOSS_SHARE, MMIXI_LOSS_TEACHER, MMIXI_LOSS_TEACHER_SHARE };
 
 static double mmixi_total(const double *x, size_t n)
@@ -9096,7 +9109,8 @@ static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, double weight, mmi
     const mmix_real *x = mmixi_row(j->x, r), *q[2], inverse_T = (mmix_real)(1 / j->o->T),
         scale = (mmix_real)(weight / j->o->T);
     mmix_real one = 1, mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
-        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_TOP] + r, *share = c->saved[MMIXI_LOSS_SHARE] + r,
+        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_TOP] + r,
+        *share = c->saved[MMIXI_LOSS_SHARE] + r,
         *top_q = kd ? c->saved[MMIXI_LOSS_TEACHER] + r : NULL,
         *share_q = kd ? c->saved[MMIXI_LOSS_TEACHER_SHARE] + r : &one,
         *dx = back ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
@@ -9162,7 +9176,8 @@ static void mmixi_loss_rows(void *arg, size_t begin, size_t end, size_t lane)
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
     const mmix_call *c = j->c;
     for (size_t r = begin; r < end; r++) {
-        const double weight = j->o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / j->o->layer] : j->o->weight;
+        const double weight = j->o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / j->o->layer]
+            : j->o->weight;
         if (!c->dy[0]) j->loss[r] = j->square[r] = 0;
         if (mmixi_loss_counts(c, j->o, r))
             (c->op == MMIX_OP_KD_HIDDEN ? mmixi_kd_hidden_row : mmixi_loss_row)
@@ -9191,7 +9206,7 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
 {
     const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
     const size_t rows = mmixi_rows(c->in[0]), teachers = 2 * o->pictures;
-    const int back = c->dy[0] != NULL, saves = c->op == MMIX_OP_KD_TOKEN ? 4 : c->op == MMIX_OP_DINO_LOSS ? 3 : 2;
+    const int back = c->dy[0] != NULL, saves = c->op == MMIX_OP_KD_TOKEN ? 4 : teachers ? 3 : 2;
     mmixi_loss_job j;
     mmix_mark mark;
     double loss = 0;
@@ -9244,15 +9259,15 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
     memset(&o, 0, sizeof o);
     o.T = o.weight = 1;
     o.ignore = ignore_index;
-    if (!mmixi_expect(m, who, &d, labels ? "logits ...K, target:i32 ..." : "logits ...K, target ...K", logits, target))
-        return NULL;
+    if (!mmixi_expect(m, who, &d, labels ? "logits ...K, target:i32 ..." : "logits ...K, target ...K", logits,
+                      target)) return NULL;
     if ((labels ? mmix_count(target) : mmixi_rows(target)) != mmixi_rows(logits))
         return mmixi_unfit(m, who, logits, target, "a target for each row of logits");
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
         const int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who, (double)r,
-                                        (int)label, (double)d.K));
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who,
+                                        (double)r, (int)label, (double)d.K));
     }
     return mmixi_loss(m, who, MMIX_OP_CROSS_ENTROPY, &call, &o);
 }
@@ -9273,7 +9288,8 @@ static mmix_tensor *mmixi_kd(mmix_ctx *m, const char *who, int op, mmix_tensor *
     if (!mmixi_expect(m, who, &d, layered ? "student NBLD, teacher NBLD, mask?:i32 BL"
                       : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
     if (!(T > 0))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0", who, T));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0",
+                                    who, T));
     memset(&o, 0, sizeof o);
     o.T = T;
     o.weight = op == MMIX_OP_KD_TOKEN ? T * T : 1 / (double)(mmixi_max(d.N, 1) * d.D);
@@ -9306,10 +9322,12 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
     double entropy = 0, norm = 0;
     mmix_tensor *loss;
     if (!mmixi_expect(m, who, &d, "student NK, teacher TK", student, teacher)) return NULL;
-    if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0) || !center)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows for %.0f crops "
-                                    "(at least 2), temperatures %g and %g%s", who, (double)d.N, (double)d.T,
-                                    (double)crops, student_temp, teacher_temp, center ? "" : ", center is NULL"));
+    if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0)
+        || !center)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 views "
+                                    "each) for %.0f crops (at least 2), temperatures %g and %g%s", who,
+                                    (double)d.N, (double)d.T, (double)crops, student_temp, teacher_temp,
+                                    center ? "" : ", center is NULL"));
     memset(&o, 0, sizeof o);
     o.T = student_temp;
     o.teacher_T = teacher_temp;
@@ -9430,8 +9448,8 @@ static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
     (void)lane;
     p->m->k->adamw(end - begin, p->values + at, p->gradients + at, s->m + at, s->v + at, (mmix_real)j->factor,
                    (mmix_real)(1 - o->lr * decay), (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))),
-                   (mmix_real)o->beta1, (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))),
-                   (mmix_real)o->eps);
+                   (mmix_real)o->beta1, (mmix_real)o->beta2,
+                   (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))), (mmix_real)o->eps);
 }
 /* A step of n lists of all or of none; gradients count `scale` times, skip is of the last list. What has no
    parameters is left out. ‖all gradients‖, or -1. */
@@ -9471,8 +9489,8 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
                 factor[k] = l + 1 == (size_t)n && skip && skip[j.param] ? -1
                     : scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
                 if (!(norm - norm == 0))
-                    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, expected "
-                              "a finite one; nothing was changed", q->name, norm);
+                    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
+                              "expected a finite one; nothing was changed", q->name, norm);
             }
             if (update && p && !m->error_kind) {
                 mmixi_params_changed(p);
@@ -9493,7 +9511,10 @@ MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, dou
     return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
 }
 
-typedef struct mmixi_ema_job { mmix_params *teacher; const mmix_params *student; mmix_real momentum; } mmixi_ema_job;
+typedef struct mmixi_ema_job {
+    const mmix_params *teacher, *student;
+    mmix_real momentum;
+} mmixi_ema_job;
 static void mmixi_ema_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_ema_job *j = (const mmixi_ema_job *)arg;
@@ -9544,7 +9565,8 @@ MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_
 {
     double left;
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
-    left = steps < warmup + 2 ? 0 : 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps - warmup - 1);
+    left = steps < warmup + 2 ? 0
+        : 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps - warmup - 1);
     return final + (base - final) * (left > 0 ? mmixi_power(left, power) : 0);
 }
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
