@@ -5107,8 +5107,8 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
     for (int i = 0; v && i < x->ndim; i++) {
         const int a = order ? mmixi_axis(x, order[i]) : -1;
         if (a < 0 || a >= x->ndim || seen & 1 << a)
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected each "
-                                        "of 0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected "
+                                        "each of 0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
         seen |= 1 << a;
         v->shape[i] = x->shape[a];
         v->stride[i] = x->stride[a];
@@ -5200,7 +5200,7 @@ static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t 
 }
 static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* rows write one place */
+    const size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* in one place */
     (void)m;
     return mmixi_over(c, rows, together ? rows : mmixi_row_grain(mmixi_cols(c->out[0])),
                       c->dy[0] ? mmixi_binary_rows_backward : mmixi_binary_rows);
@@ -5568,8 +5568,8 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
 }
 
-/* in: x, w, b, z; size[0]: groups. saved: μ (rows) of layer norm, 1/r (rows, groups); while it runs backward
-   partial sums of dw and db (tasks, 2 D), and scratch for silu(z), u = x silu(z), du of each lane. */
+/* in: x, w, b, z; size: groups, rows of a task. saved: μ (rows) of layer norm, 1/r (rows, groups); while it
+   runs backward partial sums of dw and db (tasks, 2 D); scratch for silu(z), u = x silu(z), du of each lane. */
 enum { MMIXI_NORM_MEAN, MMIXI_NORM_RSTD, MMIXI_NORM_PARTIAL, MMIXI_NORM_SCRATCH };
 
 /* The row that is normalised: x, or u, which lies behind silu(z). */
@@ -5584,38 +5584,32 @@ static const mmix_real *mmixi_norm_input(const mmix_call *c, const mmixi_row_pas
 static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
-    const size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]);
-    mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD];
-    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
-        const mmix_real *x = mmixi_norm_input(c, &p, c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D);
-        for (size_t g = 0; g < groups; g++, x += d) {
-            const mmix_real mean = c->op == MMIX_OP_LAYER_NORM ? k->sum(d, x) / (mmix_real)d : 0,
-                rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x, mean) / (double)d + c->number[0]));
-            k->normalise(d, x, mean, rstd, w ? w + g * d : NULL, b, p.y + g * d);
-            if (means) means[p.r] = mean;
-            if (rstds) rstds[p.r * groups + g] = rstd;
-        }
-    }
-}
-static void mmixi_norm_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
     const size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    const mmix_real *means = c->saved[MMIXI_NORM_MEAN], *w = mmix_data(c->in[1]);
-    mmix_real *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *du = gate + 2 * D,
-        *dw = c->saved[MMIXI_NORM_PARTIAL] + begin / mmixi_partial_grain(mmixi_rows(c->in[0])) * 2 * D;
-    memset(dw, 0, 2 * D * sizeof *dw);
+    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]);
+    mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD],
+        *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *du = gate + 2 * D,
+        *dw = c->saved[MMIXI_NORM_PARTIAL];
+    if (dw) dw += begin / c->size[1] * 2 * D;
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
         const mmix_real *x = mmixi_norm_input(c, &p, gate);
-        mmix_real *to = tz || !p.dx ? du : p.dx, sum, along;
+        mmix_real *to = tz || !p.dx ? du : p.dx, mean, rstd, sum, along;
         for (size_t g = 0, i = 0; g < groups; g++, i += d) {
-            const mmix_real mean = means ? means[p.r] : 0, rstd = c->saved[MMIXI_NORM_RSTD][p.r * groups + g],
-                *wg = w ? w + i : NULL;
-            k->normalise_sums(d, p.dy + i, x + i, mean, rstd, wg, &sum, &along);
-            k->normalise_backward(d, p.dy + i, x + i, mean, rstd, wg, means ? sum / (mmix_real)d : 0,
-                                  along / (mmix_real)d, to + i, to == p.dx && c->add[0], dw + i, dw + D + i);
+            const mmix_real *wg = w ? w + i : NULL;
+            if (p.dy) {
+                mean = means ? means[p.r] : 0;
+                rstd = rstds[p.r * groups + g];
+                k->normalise_sums(d, p.dy + i, x + i, mean, rstd, wg, &sum, &along);
+                k->normalise_backward(d, p.dy + i, x + i, mean, rstd, wg, means ? sum / (mmix_real)d : 0,
+                                      along / (mmix_real)d, to + i, to == p.dx && c->add[0], dw + i,
+                                      dw + D + i);
+                continue;
+            }
+            mean = c->op == MMIX_OP_LAYER_NORM ? k->sum(d, x + i) / (mmix_real)d : 0;
+            rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x + i, mean) / (double)d + c->number[0]));
+            k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
+            if (means) means[p.r] = mean;
+            if (rstds) rstds[p.r * groups + g] = rstd;
         }
         if (tz && p.dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, p.dx);        /* dx = du silu(z), */
         if (tz && c->dx[3]) {                                                        /* dz = du x silu'(z) */
@@ -5630,15 +5624,20 @@ static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
     const int back = c->dy[0] != NULL;
     const size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]),
         grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D), parts = mmixi_ceil_div(rows, grain);
+    mmix_real *partial = NULL;
     mmix_mark mark;
     if (!back && c->recorded && ((c->op == MMIX_OP_LAYER_NORM && !mmix_save(m, c, MMIXI_NORM_MEAN, rows))
                                  || !mmix_save(m, c, MMIXI_NORM_RSTD, rows * c->size[0]))) return -1;
     mark = mmix_mark_here(m);
+    c->size[1] = grain;
     c->saved[MMIXI_NORM_SCRATCH] = mmixi_reals(m, mmixi_lanes(m), 3 * D);
-    if (back) c->saved[MMIXI_NORM_PARTIAL] = mmixi_reals(m, parts, 2 * D);
-    if (!m->error_kind) mmixi_over(c, rows, grain, back ? mmixi_norm_rows_backward : mmixi_norm_rows);
-    for (size_t i = 0; back && !m->error_kind && i < 2; i++)
-        mmixi_partial_sum(m, parts, D, 2 * D, c->saved[MMIXI_NORM_PARTIAL] + i * D, c->dx[1 + i], c->add[1 + i]);
+    if (back) c->saved[MMIXI_NORM_PARTIAL] = partial = mmixi_reals(m, parts, 2 * D);
+    if (!m->error_kind) {
+        if (back) mmixi_zero(m, parts * 2 * D, partial);
+        mmixi_over(c, rows, grain, mmixi_norm_rows);
+        mmixi_partial_sum(m, parts, D, 2 * D, partial, c->dx[1], c->add[1]);
+        mmixi_partial_sum(m, parts, D, 2 * D, partial + (back ? D : 0), c->dx[2], c->add[2]);
+    }
     c->saved[MMIXI_NORM_PARTIAL] = c->saved[MMIXI_NORM_SCRATCH] = NULL;
     mmix_rewind(m, mark);
     return 0;
@@ -5941,7 +5940,8 @@ static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
     const mmix_mark mark = mmix_mark_here(m);
     const int back = c->dy[0] != NULL;
     const size_t *shape = c->in[0]->shape, B = shape[0], rows = B * shape[1], D = shape[2],
-        W = c->in[1]->shape[2], before = c->in[3] ? W - 1 : 0, step = (W + 2) * D, grain = mmixi_partial_grain(rows),
+        W = c->in[1]->shape[2], before = c->in[3] ? W - 1 : 0, step = (W + 2) * D,
+        grain = mmixi_partial_grain(rows),
         parts = mmixi_ceil_div(rows, grain), own = mmixi_max(1, 4096 / D);
     mmixi_conv j;
     memset(&j, 0, sizeof j);
@@ -5983,8 +5983,8 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     d.V = d.W - 1;
     if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
     if (o.initial_state && o.seq_idx)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together",
-                                    who));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go "
+                                    "together", who));
     call.in[1] = mmixi_compact(m, weight);
     call.in[3] = mmixi_compact(m, o.initial_state);
     call.in[4] = o.seq_idx;
@@ -6112,8 +6112,9 @@ MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t
     if (!mmixi_expect(m, "mmix_resize", &d, "x BCYX", x)) return NULL;
     if (filter < 0 || filter > MMIX_BICUBIC_ANTIALIAS || !out_h || !out_w || out_h > INT32_MAX
         || out_w > INT32_MAX || !mmixi_scale_ok(scale_h) || !mmixi_scale_ok(scale_w))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_resize: filter %d to %.0f x %.0f with scales %g "
-                                    "and %g, expected a filter, 1 to 2³¹ - 1, and scales of 10⁻⁶ to 10⁶ or 0",
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_resize: filter %d to %.0f x %.0f with "
+                                    "scales %g and %g, expected a filter, 1 to 2³¹ - 1, and scales of 10⁻⁶ "
+                                    "to 10⁶ or 0",
                                     filter, (double)out_h, (double)out_w, scale_h, scale_w));
     call.size[0] = (size_t)filter;
     call.number[0] = scale_h > 0 ? 1 / scale_h : (double)d.Y / (double)out_h;
@@ -6256,9 +6257,9 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
     const size_t *part = o->sections, sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
     if (R % 2 == 0 && R <= N && (!sum || (sum == R / 2 && part[0])) && o->theta <= DBL_MAX) return 1;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
-                     "%.0f, rope.theta %g; dim is even, at most a head, and twice the sections' sum, of which "
-                     "the first is not 0, theta a number", who, (double)R, (double)N, (double)part[0], (double)part[1],
-                     (double)part[2], o->theta), 0;
+                     "%.0f, rope.theta %g; dim is even, at most a head, and twice the sections' sum, of "
+                     "which the first is not 0, theta a number", who, (double)R, (double)N, (double)part[0],
+                     (double)part[1], (double)part[2], o->theta), 0;
 }
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
@@ -9324,8 +9325,8 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
     if (!mmixi_expect(m, who, &d, "student NK, teacher TK", student, teacher)) return NULL;
     if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0)
         || !center)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 views "
-                                    "each) for %.0f crops (at least 2), temperatures %g and %g%s", who,
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 "
+                                    "views each) for %.0f crops (at least 2), temperatures %g and %g%s", who,
                                     (double)d.N, (double)d.T, (double)crops, student_temp, teacher_temp,
                                     center ? "" : ", center is NULL"));
     memset(&o, 0, sizeof o);
