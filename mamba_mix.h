@@ -481,24 +481,18 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 /* Convolution with stride = kernel = p: x (B, C, Y, X), weight (D, C, p, p), bias (D) → (B, ⌊Y/p⌋⌊X/p⌋, D),
    tokens row by row; pixels beyond the last whole patch are dropped. */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias);
-/* Bicubic (a = -3/4, align_corners false): x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at
-   (i + ½)/scale - ½; a scale of 0 means out/in. Indices are clamped to the edge. */
-MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
-                                         double scale_h, double scale_w);
-/* The same, bilinear. */
-MMIXDEF mmix_tensor *mmix_bilinear_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
-                                          double scale_h, double scale_w);
-/* Bicubic (a = -1/2) with a kernel that widens as the picture shrinks, as Pillow's. */
-MMIXDEF mmix_tensor *mmix_bicubic_resize_antialias(mmix_ctx *m, mmix_tensor *x, size_t out_h,
-                                                   size_t out_w);
+/* x (B, C, h, w) → (B, C, out_h, out_w). Output i samples at (i + ½)/scale - ½ (align_corners false); a scale
+   of 0 means out/in. Bicubic with a = -3/4 and bilinear as PyTorch's, whose indices are clamped to the edge;
+   bicubic with a = -1/2 and a kernel that widens as the picture shrinks, as Pillow's. */
+enum { MMIX_BICUBIC, MMIX_BILINEAR, MMIX_BICUBIC_ANTIALIAS };
+MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
+                                 double scale_h, double scale_w);
 
 /* Mean of -log softmax(logits)[target] over the targets ≠ ignore_index; 0 if none is left. logits (…, K),
-   target (…) int32. */
+   target (…) int32. With a target of reals (…, K), distributions (labels that are smoothed, mixed or a
+   teacher's), the mean over the rows of -Σ_k target_k log softmax(logits)_k. It gets no gradient. */
 MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
                                         int32_t ignore_index);
-/* Mean over the rows of -Σ_k target_k log softmax(logits)_k; both (…, K), target a distribution (labels that
-   are smoothed, mixed or a teacher's), which gets no gradient. */
-MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target);
 /* weight v: (K, D) rows g_k v_k / ‖v_k‖, g (K, 1). Salimans & Kingma 2016. */
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g);
 
@@ -4599,7 +4593,8 @@ static uint64_t mmixi_digest(const mmix_tensor *t)
     if (!t || !mmixi_data(t, t->dtype)) return 0;
     for (size_t r = 0, size = mmixi_dtype_size(t->dtype); r < mmixi_rows(t); r++) {
         const unsigned char *row = (const unsigned char *)mmixi_data(t, t->dtype) + mmixi_row_offset(t, r) * size;
-        for (size_t i = 0; i < mmixi_cols(t) * size; i++) sum = (sum ^ row[i]) * 1099511628211u;
+        for (size_t i = 0; i < mmixi_cols(t) * size; i++)
+            sum = (sum ^ row[i / size * (t->ndim ? t->stride[t->ndim - 1] : 0) * size + i % size]) * 1099511628211u;
     }
     return sum;
 }
@@ -4919,8 +4914,8 @@ static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void 
 /* ==== >>elementary ops ===============================================================
    an op in one place: formula, forward, backward, the public function
 
-   An op reads its call (>>api-tape): in and out, and in the backward dy and dx. A function that runs both ways
-   tells them apart by dy. Most see their tensors as matrices of rows, whose last axis is contiguous, and
+   An op reads its call (>>api-tape): in and out, and in the backward dy and dx. A function that runs both
+   ways tells them apart by dy. Most see their tensors as matrices of rows, whose last axis is contiguous, and
    share the rows out among the threads.
    ==================================================================================== */
 
@@ -4936,17 +4931,26 @@ static mmix_tensor *mmixi_like(mmix_ctx *m, const char *who, const mmix_tensor *
 {
     return x ? mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, x->shape) : NULL;
 }
-
-static size_t mmixi_row_step(const mmix_tensor *x)
+/* What a function returns that makes a tensor, after mmix_fail. */
+static mmix_tensor *mmixi_none(int failed)
 {
-    size_t step;
-    mmixi_even_rows(x, &step);
-    return step;
+    (void)failed;
+    return NULL;
 }
+static mmix_tensor *mmixi_unfit(mmix_ctx *m, const char *who, const mmix_tensor *a, const mmix_tensor *b,
+                                const char *expected)
+{
+    char x[MMIXI_TEXT], y[MMIXI_TEXT];
+    return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shapes %s and %s, expected %s", who,
+                                mmixi_shape_text(a, x), mmixi_shape_text(b, y), expected));
+}
+
 /* p, the values of t or their gradient, as a matrix of rows; t's values. */
 static mmixi_mat mmixi_rows_of(const mmix_tensor *t, const mmix_real *p)
 {
-    return mmixi_matrix(p, mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)mmixi_row_step(t));
+    size_t step;
+    mmixi_even_rows(t, &step);
+    return mmixi_matrix(p, mmixi_rows(t), mmixi_cols(t), (ptrdiff_t)step);
 }
 static mmixi_mat mmixi_values(const mmix_tensor *t) { return mmixi_rows_of(t, mmix_data(t)); }
 static mmix_real *mmixi_row(mmixi_mat a, size_t i) { return a.p + (ptrdiff_t)i * a.rs; }
@@ -4973,54 +4977,60 @@ static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_
     return mmixi_over(c, mmixi_rows(t), mmixi_row_grain(mmixi_cols(t)), task);
 }
 
+/* Row r of n numbers, of an op whose output has the shape of its first input: forward x to y, backward dy to
+   dx. dy is NULL forward, dx where it is not wanted. */
+typedef struct mmixi_row_pass {
+    size_t r, n;
+    ptrdiff_t step;
+    const mmix_real *x, *dy;
+    mmix_real *y, *dx;
+} mmixi_row_pass;
+static mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
+{
+    const mmixi_mat x = mmixi_values(c->in[0]);
+    mmixi_row_pass p;
+    p.r = r;
+    p.n = x.cols;
+    p.step = x.rs;
+    p.x = mmixi_row(x, r);
+    p.y = mmix_data(c->out[0]) + r * p.n;
+    p.dy = c->dy[0] ? c->dy[0] + r * p.n : NULL;
+    p.dx = c->dx[0] ? c->dx[0] + (p.x - x.p) : NULL;
+    return p;
+}
+static void mmixi_row_next(mmixi_row_pass *p)
+{
+    p->r++;
+    p->x += p->step;
+    p->y += p->n;
+    if (p->dy) p->dy += p->n;
+    if (p->dx) p->dx += p->step;
+}
+
 /* ---- copy: axes in any order -------------------------------------------------------- */
 
-/* Walks the elements of the output in order; size[0] has a digit for each axis, which of the input's it is. */
-static int mmixi_copy_run(mmix_ctx *m, mmix_call *c)
+/* x, a view of any steps, on its own: among the binary ops, for the steps; the second operand is ignored */
+static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
-    const mmix_tensor *out = c->out[0];
-    const mmix_real *x = mmix_data(c->in[0]), *dy = c->dy[0];
-    mmix_real *y = mmix_data(out), *dx = c->dx[0];
-    size_t stride[MMIX_MAX_DIMS], index[MMIX_MAX_DIMS] = { 0 }, at = 0, n = mmix_count(out);
-    (void)m;
-    for (size_t a = 0, order = c->size[0]; a < (size_t)out->ndim; a++, order /= 10)
-        stride[a] = c->in[0]->stride[order % 10];
-    for (size_t i = 0; i < n; i++) {
-        if (dy) dx[at] = c->add[0] ? dx[at] + dy[i] : dy[i];
-        else y[i] = x[at];
-        for (int a = out->ndim; a-- > 0;) {
-            at += stride[a];
-            if (++index[a] < out->shape[a]) break;
-            at -= stride[a] * index[a];
-            index[a] = 0;
-        }
-    }
-    return 0;
+    mmix_call call = mmixi_call(x, x, NULL);
+    call.constant = 1u << 1;
+    call.out[0] = mmixi_like(m, "copy", x);
+    return mmixi_run(m, MMIX_OP_COPY, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 {
-    mmix_call call = mmixi_call(x, NULL, NULL);
-    size_t shape[MMIX_MAX_DIMS], digit = 1;
+    mmix_tensor *v = mmixi_expect(m, "mmix_permute", NULL, "x ...", x) ? mmixi_view(m, x, 0) : NULL;
     int seen = 0;
-    if (!mmixi_expect(m, "mmix_permute", NULL, "x ...", x)) return NULL;
-    for (int i = 0; i < x->ndim; i++, digit *= 10) {
+    for (int i = 0; v && i < x->ndim; i++) {
         const int a = order ? mmixi_axis(x, order[i]) : -1;
-        if (a < 0 || a >= x->ndim || seen & 1 << a) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected each of 0 … %d once",
-                      i, order ? order[i] : -1, x->ndim - 1);
-            return NULL;
-        }
+        if (a < 0 || a >= x->ndim || seen & 1 << a)
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected "
+                                        "each of 0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
         seen |= 1 << a;
-        shape[i] = x->shape[a];
-        call.size[0] += digit * (size_t)a;
+        v->shape[i] = x->shape[a];
+        v->stride[i] = x->stride[a];
     }
-    call.out[0] = mmixi_new(m, "mmix_permute", MMIX_DTYPE_REAL, x->ndim, shape);
-    return mmixi_run(m, MMIX_OP_COPY, &call, NULL, 0);
-}
-static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
-{
-    static const int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 };
-    return mmix_permute(m, x, order);
+    return v ? mmixi_copied(m, v) : NULL;
 }
 /* x, or a copy where one step does not lead from each row to the next; the same where there are gaps. NULL
    for NULL. */
@@ -5033,162 +5043,133 @@ static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x)
 {
     return !x || mmixi_contiguous(x) ? x : mmixi_copied(m, x);
 }
+/* Runs an op on rows whose output has the shape of its first input. */
+static mmix_tensor *mmixi_run_like(mmix_ctx *m, const char *who, int op, mmix_call *call)
+{
+    call->in[0] = mmixi_strided(m, call->in[0]);
+    call->out[0] = mmixi_like(m, who, call->in[0]);
+    return mmixi_run(m, op, call, NULL, 0);
+}
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape)
 {
-    mmix_tensor *v, is;
-    int first = 0;                               /* the axes before it keep their strides */
-    memset(&is, 0, sizeof is);
-    if (!mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t)
-        || !mmixi_describe(m, &is, "mmix_reshape", t->dtype, ndim, shape)) return NULL;
-    if (mmix_count(&is) != mmix_count(t)) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: %s does not hold as many elements as %s",
-                  mmixi_shape_text(&is, a), mmixi_shape_text(t, b));
-        return NULL;
-    }
+    mmix_tensor *v = mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t) ? mmixi_view(m, t, 0) : NULL;
+    if (!v || !mmixi_describe(m, v, "mmix_reshape", t->dtype, ndim, shape)) return NULL;
+    if (mmix_count(v) != mmix_count(t)) return mmixi_unfit(m, "mmix_reshape", t, v, "as many elements");
+    if (mmixi_contiguous(t)) return v;
     /* splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L, H, P) */
-    if (t->ndim && ndim >= t->ndim && !memcmp(shape, t->shape, (size_t)(t->ndim - 1) * sizeof *shape))
-        first = t->ndim - 1;
-    else if (t->dtype == MMIX_DTYPE_REAL) t = mmixi_compact(m, t);
-    else if (!mmixi_contiguous(t))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: a view of integers with gaps is not copied");
-    v = m->error_kind ? NULL : mmixi_view(m, t, 0);
-    if (!v) return NULL;
-    v->ndim = ndim;
-    for (int i = first; i < ndim; i++) {
-        v->shape[i] = shape[i];
-        v->stride[i] = is.stride[i];
+    if (ndim >= t->ndim && !memcmp(shape, t->shape, (size_t)(t->ndim - 1) * sizeof *shape)) {
+        memcpy(v->stride, t->stride, (size_t)(t->ndim - 1) * sizeof *t->stride);
+        return v;
     }
-    return v;
+    if (t->dtype == MMIX_DTYPE_REAL) return mmix_reshape(m, mmixi_copied(m, t), ndim, shape);
+    return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: a view of integers with gaps is not "
+                                "copied"));
 }
 
 /* ---- add, mul, div: elementwise with stretched axes ------------------------------------
    add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -dy y / b.
-   The gradient of a stretched axis is the sum over it, taken in order. */
+   A stretched operand is a view that does not step there: its gradient is the sum, taken in order. */
 
-/* Steps of the operands along the output's axes, 0 where one is stretched, and along a row. */
-typedef struct mmixi_binary_options {
-    size_t a[MMIX_MAX_DIMS], b[MMIX_MAX_DIMS], row_a, row_b;
-} mmixi_binary_options;
-
+static size_t mmixi_last_step(const mmix_tensor *t) { return t->ndim ? t->stride[t->ndim - 1] : 0; }
 static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_binary_options *o = (const mmixi_binary_options *)c->options;
     const mmixi_kernels *k = c->m->k;
+    const int op = c->op;
+    const mmix_tensor *ta = c->in[0], *tb = c->in[1];
     const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
-    const size_t n = mmixi_cols(c->out[0]), sa = o->row_a, sb = o->row_b;
+    const size_t n = mmixi_cols(c->out[0]), sa = mmixi_last_step(ta), sb = mmixi_last_step(tb);
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *a = mmix_data(c->in[0]) + mmixi_stepped_offset(c->out[0], o->a, r),
-            *b = mmix_data(c->in[1]) + mmixi_stepped_offset(c->out[0], o->b, r);
+        const mmix_real *a = mmix_data(ta) + mmixi_row_offset(ta, r),
+            *b = mmix_data(tb) + mmixi_row_offset(tb, r);
         mmix_real *y = mmix_data(c->out[0]) + r * n;
-        if (c->op == MMIX_OP_ADD && sa && sb) {
-            if (alpha == 1 && beta == 1) k->add(n, a, b, y);
-            else {
-                k->scale(n, beta, b, y);
-                k->axpy(n, alpha, a, y);
-            }
+        if (op == MMIX_OP_MUL && sa && sb) k->mul(n, a, b, y);
+        else if (op == MMIX_OP_ADD && sa && sb && alpha == 1 && beta == 1) k->add(n, a, b, y);
+        else if (op == MMIX_OP_ADD && sa && sb) {
+            k->scale(n, beta, b, y);
+            k->axpy(n, alpha, a, y);
         }
-        else if (c->op == MMIX_OP_MUL && sa && sb) k->mul(n, a, b, y);
         else for (size_t i = 0; i < n; i++, a += sa, b += sb)
-            y[i] = c->op == MMIX_OP_ADD ? alpha * *a + beta * *b : c->op == MMIX_OP_MUL ? *a * *b : *a / *b;
+            y[i] = op == MMIX_OP_COPY ? *a : op == MMIX_OP_ADD ? alpha * *a + beta * *b
+                : op == MMIX_OP_MUL ? *a * *b : *a / *b;
     }
 }
 static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_binary_options *o = (const mmixi_binary_options *)c->options;
     const mmixi_kernels *k = c->m->k;
-    const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
-    const size_t n = mmixi_cols(c->out[0]), sa = o->row_a, sb = o->row_b;
+    const int op = c->op;
+    const size_t n = mmixi_cols(c->out[0]);
     (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        const size_t at = mmixi_stepped_offset(c->out[0], o->a, r), bt = mmixi_stepped_offset(c->out[0], o->b, r);
-        const mmix_real *a = mmix_data(c->in[0]) + at, *b = mmix_data(c->in[1]) + bt, *dy = c->dy[0] + r * n,
-            *y = mmix_data(c->out[0]) + r * n;
-        mmix_real *da = c->dx[0] ? c->dx[0] + at : NULL, *db = c->dx[1] ? c->dx[1] + bt : NULL;
-        if (c->op == MMIX_OP_ADD && sa && sb) {
-            if (da) (c->add[0] ? k->axpy : k->scale)(n, alpha, dy, da);
-            if (db) (c->add[1] ? k->axpy : k->scale)(n, beta, dy, db);
-            continue;
+    for (size_t r = begin; r < end; r++)
+        for (int i = 0; i < 2; i++) {
+            const mmix_tensor *t = c->in[i], *other = c->in[op == MMIX_OP_DIV ? 1 : 1 - i];
+            const mmix_real *dy = c->dy[0] + r * n, *y = mmix_data(c->out[0]) + r * n,
+                *v = mmix_data(other) + mmixi_row_offset(other, r), scale = (mmix_real)c->number[i];
+            const size_t step = mmixi_last_step(t), step_v = mmixi_last_step(other);
+            mmix_real *d = c->dx[i] ? c->dx[i] + mmixi_row_offset(t, r) : NULL;
+            if (d && op == MMIX_OP_ADD && step) (c->add[i] ? k->axpy : k->scale)(n, scale, dy, d);
+            else for (size_t j = 0; d && j < n; j++, d += step, v += step_v) {
+                const mmix_real g = op == MMIX_OP_COPY ? dy[j] : op == MMIX_OP_ADD ? scale * dy[j]
+                    : op == MMIX_OP_MUL ? dy[j] * *v : (i ? -dy[j] * y[j] : dy[j]) / *v;
+                *d = c->add[i] ? *d + g : g;
+            }
         }
-        for (size_t i = 0; da && i < n; i++) {
-            const mmix_real g = c->op == MMIX_OP_ADD ? alpha * dy[i] : c->op == MMIX_OP_MUL ? dy[i] * b[i * sb]
-                : dy[i] / b[i * sb];
-            da[i * sa] = c->add[0] ? da[i * sa] + g : g;
-        }
-        for (size_t i = 0; db && i < n; i++) {
-            const mmix_real g = c->op == MMIX_OP_ADD ? beta * dy[i] : c->op == MMIX_OP_MUL ? dy[i] * a[i * sa]
-                : -dy[i] * y[i] / b[i * sb];
-            db[i * sb] = c->add[1] ? db[i * sb] + g : g;
-        }
-    }
 }
-static int mmixi_binary_forward(mmix_ctx *m, mmix_call *c)
+static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
 {
+    const size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* in one place */
     (void)m;
-    return mmixi_over_rows(c, c->out[0], mmixi_binary_rows);
+    return mmixi_over(c, rows, together ? rows : mmixi_row_grain(mmixi_cols(c->out[0])),
+                      c->dy[0] ? mmixi_binary_rows_backward : mmixi_binary_rows);
 }
-static int mmixi_binary_backward(mmix_ctx *m, mmix_call *c)
+static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape)
 {
-    const size_t n = mmix_count(c->out[0]), rows = mmixi_rows(c->out[0]);
-    int apart = mmixi_owner(c->in[0]) != mmixi_owner(c->in[1]);      /* no two rows write one place */
-    for (int i = 0; i < 2; i++) {
-        if (mmix_count(c->in[i]) == n) continue;
-        apart = 0;
-        if (c->dx[i] && !c->add[i]) mmixi_zero(m, mmix_count(c->in[i]), c->dx[i]);
-        c->add[i] = 1;
+    mmix_tensor *v = t;
+    if (t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape)) return t;
+    v = mmixi_view(m, t, 0);
+    for (int i = 0; v && i < ndim; i++) {
+        v->ndim = ndim;
+        v->shape[i] = shape[i];
+        v->stride[i] = mmix_shape(t, i - ndim) > 1 ? mmix_stride(t, i - ndim) : 0;
     }
-    return mmixi_over(c, rows, apart ? mmixi_row_grain(mmixi_cols(c->out[0])) : rows, mmixi_binary_rows_backward);
+    return v;
 }
 static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a, mmix_tensor *b,
                                  double alpha, double beta)
 {
-    mmix_call call = mmixi_call(a, b, NULL);
-    mmixi_binary_options o;
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
     size_t shape[MMIX_MAX_DIMS];
     int ndim;
     if (!mmixi_expect(m, who, NULL, "a ..., b ...", a, b)) return NULL;
-    memset(&o, 0, sizeof o);
+    ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+    for (int i = 0; i < ndim; i++) {
+        const size_t na = mmixi_max(1, mmix_shape(a, i - ndim)), nb = mmixi_max(1, mmix_shape(b, i - ndim));
+        if (na != nb && na != 1 && nb != 1)
+            return mmixi_unfit(m, who, a, b, "equal sizes, or 1, counted from the last axis");
+        shape[i] = mmixi_max(na, nb);
+    }
+    call.in[0] = mmixi_stretched(m, a, ndim, shape);
+    call.in[1] = mmixi_stretched(m, b, ndim, shape);
     call.number[0] = alpha;
     call.number[1] = beta;
-    ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    for (int i = ndim; i-- > 0;) {
-        const int ia = i - ndim + a->ndim, ib = i - ndim + b->ndim;
-        const size_t na = ia < 0 ? 1 : a->shape[ia], nb = ib < 0 ? 1 : b->shape[ib];
-        if (na != nb && na != 1 && nb != 1) {
-            char x[MMIXI_TEXT], y[MMIXI_TEXT];
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shapes %s and %s do not go together", who,
-                      mmixi_shape_text(a, x), mmixi_shape_text(b, y));
-            return NULL;
-        }
-        shape[i] = mmixi_max(na, nb);
-        o.a[i] = ia < 0 || na < shape[i] ? 0 : a->stride[ia];
-        o.b[i] = ib < 0 || nb < shape[i] ? 0 : b->stride[ib];
-    }
-    o.row_a = ndim ? o.a[ndim - 1] : 0;
-    o.row_b = ndim ? o.b[ndim - 1] : 0;
+    call.size[0] = call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b);
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape);
-    return mmixi_run(m, op, &call, &o, sizeof o);
+    return mmixi_run(m, op, &call, NULL, 0);
 }
-MMIXDEF mmix_tensor *mmix_add(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
-{
-    return mmixi_binary(m, "mmix_add", MMIX_OP_ADD, a, b, 1, 1);
-}
-MMIXDEF mmix_tensor *mmix_sub(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
-{
-    return mmixi_binary(m, "mmix_sub", MMIX_OP_ADD, a, b, 1, -1);
-}
-MMIXDEF mmix_tensor *mmix_mul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
-{
-    return mmixi_binary(m, "mmix_mul", MMIX_OP_MUL, a, b, 1, 1);
-}
-MMIXDEF mmix_tensor *mmix_div(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
-{
-    return mmixi_binary(m, "mmix_div", MMIX_OP_DIV, a, b, 1, 1);
-}
+#define MMIXI_BINARY(name, op, beta) \
+    MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
+    { \
+        return mmixi_binary(m, "mmix_" #name, op, a, b, 1, beta); \
+    }
+MMIXI_BINARY(add, MMIX_OP_ADD, 1)
+MMIXI_BINARY(sub, MMIX_OP_ADD, -1)
+MMIXI_BINARY(mul, MMIX_OP_MUL, 1)
+MMIXI_BINARY(div, MMIX_OP_DIV, 1)
+#undef MMIXI_BINARY
 
-/* ---- one tensor in, one of its shape out: α x + β, exp, log, sqrt, silu, gelu, softplus ------
-   dx = dy f'(x), from x again. */
+/* ---- one tensor in, one of its shape out ------------------------------------------------
+   α x + β, exp, log, sqrt, silu, gelu, softplus: dx = dy f'(x), from x again.
+   softmax of a row: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) */
 
 /* The rare ones in double: f(x), or f'(x). */
 static double mmixi_plain_unary(int op, double x, int slope)
@@ -5200,48 +5181,40 @@ static double mmixi_plain_unary(int op, double x, int slope)
 static void mmixi_unary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmixi_mat x = mmixi_values(c->in[0]), dx = mmixi_rows_of(c->in[0], c->dx[0]);
     const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
     const int add = c->add[0];
-    const size_t n = x.cols;
     (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *from = mmixi_row(x, r), *dy = c->dy[0] ? c->dy[0] + r * n : NULL;
-        mmix_real *to = dy ? mmixi_row(dx, r) : mmix_data(c->out[0]) + r * n;
+    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+        const mmix_real *x = p.x, *dy = p.dy;
+        mmix_real *y = p.y, *dx = p.dx;
+        const size_t n = p.n;
         switch (c->op) {
-        case MMIX_OP_SILU: if (dy) k->silu_backward(n, from, dy, to, add); else k->silu(n, from, to); break;
-        case MMIX_OP_GELU: if (dy) k->gelu_backward(n, from, dy, to, add); else k->gelu(n, from, to); break;
-        case MMIX_OP_SOFTPLUS:
-            if (dy) k->softplus_backward(n, from, dy, to, add);
-            else k->softplus(n, from, to);
+        case MMIX_OP_SILU: dy ? k->silu_backward(n, x, dy, dx, add) : k->silu(n, x, y); break;
+        case MMIX_OP_GELU: dy ? k->gelu_backward(n, x, dy, dx, add) : k->gelu(n, x, y); break;
+        case MMIX_OP_SOFTPLUS: dy ? k->softplus_backward(n, x, dy, dx, add) : k->softplus(n, x, y); break;
+        case MMIX_OP_SOFTMAX:
+            dy ? k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add) : k->softmax(n, x, y);
             break;
         case MMIX_OP_SCALE:
-            for (size_t i = 0; i < n; i++)
-                to[i] = dy ? (add ? to[i] : 0) + alpha * dy[i] : alpha * from[i] + beta;
+            if (dy) (add ? k->axpy : k->scale)(n, alpha, dy, dx);
+            else for (size_t i = 0; i < n; i++) y[i] = alpha * x[i] + beta;
             break;
         default:
             for (size_t i = 0; i < n; i++) {
-                const double f = mmixi_plain_unary(c->op, (double)from[i], dy != NULL);
-                to[i] = dy ? (add ? to[i] : 0) + (mmix_real)((double)dy[i] * f) : (mmix_real)f;
+                const double f = mmixi_plain_unary(c->op, (double)x[i], dy != NULL);
+                if (dy) dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * f);
+                else y[i] = (mmix_real)f;
             }
         }
     }
-}
-static int mmixi_unary_run(mmix_ctx *m, mmix_call *c)
-{
-    (void)m;
-    return mmixi_over_rows(c, c->in[0], mmixi_unary_rows);
 }
 static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha,
                                 double beta)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
-    if (!mmixi_expect(m, who, NULL, "x ...", x)) return NULL;
-    call.in[0] = mmixi_strided(m, x);
-    call.out[0] = mmixi_like(m, who, call.in[0]);
     call.number[0] = alpha;
     call.number[1] = beta;
-    return mmixi_run(m, op, &call, NULL, 0);
+    return mmixi_expect(m, who, NULL, "x ...", x) ? mmixi_run_like(m, who, op, &call) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
 {
@@ -5260,21 +5233,6 @@ MMIXI_UNARY(gelu, MMIX_OP_GELU)
 MMIXI_UNARY(softplus, MMIX_OP_SOFTPLUS)
 #undef MMIXI_UNARY
 
-/* ---- sums: over one axis, over everything: x as (outer, n, inner) = size[0 … 2] ------------- */
-
-static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
-{
-    const size_t n = c->size[1], inner = c->size[2];
-    for (size_t i = 0; i < c->size[0]; i++) {
-        const mmix_real *x = mmix_data(c->in[0]) + i * n * inner, *dy = c->dy[0] ? c->dy[0] + i * inner : NULL;
-        mmix_real *y = mmix_data(c->out[0]) + i * inner, *dx = dy ? c->dx[0] + i * n * inner : NULL;
-        if (dy)
-            for (size_t j = 0; j < n * inner; j++) dx[j] = (c->add[0] ? dx[j] : 0) + dy[inner == 1 ? 0 : j % inner];
-        else if (inner == 1) *y = m->k->sum(n, x);
-        else for (size_t j = 0; j < n; j++) mmixi_put(m->k, inner, x + j * inner, y, j > 0);
-    }
-    return 0;
-}
 /* Axis a of x counted from 0, or -1 after mmix_fail. */
 static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int axis)
 {
@@ -5283,19 +5241,46 @@ static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int
     if (a >= 0 && a < x->ndim) return a;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s", who, axis, mmixi_shape_text(x, text));
 }
+MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
+{
+    int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 }, a;
+    if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
+    a = mmixi_axis_of(m, "mmix_softmax", x, axis);
+    if (a < 0 || a == x->ndim - 1) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x, 1, 0);
+    order[a] = x->ndim - 1;                      /* that axis and the last change places, and back */
+    order[x->ndim - 1] = a;
+    return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
+}
+
+/* ---- sums over an axis or everything: x as (outer, n, inner), n and inner = size[0, 1] ------- */
+
+static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
+{
+    const size_t n = c->size[0], inner = c->size[1];
+    for (size_t at = 0, i = 0; at < mmix_count(c->in[0]); at += n * inner, i += inner) {
+        const mmix_real *x = mmix_data(c->in[0]) + at, *dy = c->dy[0];
+        mmix_real *y = mmix_data(c->out[0]) + i, *dx = c->dx[0];
+        if (dy)
+            for (size_t j = 0; j < n * inner; j++)
+                dx[at + j] = (c->add[0] ? dx[at + j] : 0) + dy[i + (inner == 1 ? 0 : j % inner)];
+        else if (inner == 1) *y = m->k->sum(n, x);
+        else for (size_t j = 0; j < n; j++) mmixi_put(m->k, inner, x + j * inner, y, j > 0);
+    }
+    return 0;
+}
 static mmix_tensor *mmixi_sum_over(mmix_ctx *m, const char *who, int op, mmix_tensor *x, int axis)
 {
-    mmix_call call = mmixi_call(x, NULL, NULL);
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
     size_t shape[MMIX_MAX_DIMS];
     int ndim = 0, a = -1;
-    if (!mmixi_expect(m, who, NULL, "x ...", x)) return NULL;
-    if (op == MMIX_OP_SUM_AXIS && (a = mmixi_axis_of(m, who, x, axis)) < 0) return NULL;
-    call.size[0] = call.size[1] = call.size[2] = 1;
-    for (int i = 0; i < x->ndim; i++) {
-        call.size[a < 0 || i == a ? 1 : i < a ? 0 : 2] *= x->shape[i];
-        if (a >= 0 && i != a) shape[ndim++] = x->shape[i];
-    }
-    call.in[0] = mmixi_compact(m, x);
+    if (!mmixi_expect(m, who, NULL, "x ...", x)
+        || (op == MMIX_OP_SUM_AXIS && (a = mmixi_axis_of(m, who, x, axis)) < 0)
+        || !(x = mmixi_compact(m, x))) return NULL;
+    for (int i = 0; a >= 0 && i < x->ndim; i++)
+        if (i != a) shape[ndim++] = x->shape[i];
+    call.in[0] = x;
+    call.size[0] = a < 0 ? mmix_count(x) : x->shape[a];
+    call.size[1] = a < 0 ? 1 : x->stride[a];
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape);
     return mmixi_run(m, op, &call, NULL, 0);
 }
@@ -5309,8 +5294,8 @@ MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x)
 }
 MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 {
-    return mmix_scale(m, mmixi_sum_over(m, "mmix_mean", MMIX_OP_SUM, x, 0), x ? 1 / (double)mmix_count(x) : 1,
-                      0);
+    mmix_tensor *sum = mmixi_sum_over(m, "mmix_mean", MMIX_OP_SUM, x, 0);
+    return sum ? mmix_scale(m, sum, 1 / (double)mmix_count(x), 0) : NULL;
 }
 
 /* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
@@ -5318,40 +5303,34 @@ MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 /* Matrix i of a contiguous tensor (…, J, K) with the values, or the gradient, p. */
 static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_t i)
 {
-    const size_t J = mmix_shape(t, -2), K = mmix_shape(t, -1);
-    return mmixi_matrix(p + i * J * K, J, K, (ptrdiff_t)K);
+    const size_t J = mmix_shape(t, -2);
+    return mmixi_part(mmixi_rows_of(t, p), i * J, 0, J, mmixi_cols(t));
 }
 static int mmixi_matmul_run(mmix_ctx *m, mmix_call *call)
 {
     const mmix_tensor *ta = call->in[0], *tb = call->in[1], *tc = call->out[0];
-    int failed = 0;
-    for (size_t i = 0; !failed && i < mmix_count(ta) / (mmix_shape(ta, -1) * mmix_shape(ta, -2)); i++) {
+    mmix_real *const *dx = call->dx;
+    for (size_t i = 0; i < mmixi_rows(ta) / mmix_shape(ta, -2); i++) {
         const mmixi_mat a = mmixi_matrix_at(ta, mmix_data(ta), i), b = mmixi_matrix_at(tb, mmix_data(tb), i),
             c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmix_data(tc), i);
-        if (!call->dy[0]) failed = mmixi_product(m, c, a, b, 0);
-        if (call->dx[0])
-            failed |= mmixi_product(m, mmixi_matrix_at(ta, call->dx[0], i), c, mmixi_t(b), call->add[0]);
-        if (call->dx[1])
-            failed |= mmixi_product(m, mmixi_matrix_at(tb, call->dx[1], i), mmixi_t(a), c, call->add[1]);
+        if ((!call->dy[0] && mmixi_product(m, c, a, b, 0))
+            || (dx[0] && mmixi_product(m, mmixi_matrix_at(ta, dx[0], i), c, mmixi_t(b), call->add[0]))
+            || (dx[1] && mmixi_product(m, mmixi_matrix_at(tb, dx[1], i), mmixi_t(a), c, call->add[1])))
+            return -1;
     }
-    return failed ? -1 : 0;
+    return 0;
 }
 MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 {
     mmix_call call;
     size_t shape[MMIX_MAX_DIMS];
     if (!mmixi_expect(m, "mmix_matmul", NULL, "a ..., b ...", a, b)) return NULL;
-    if (a->ndim < 2 || a->ndim != b->ndim || mmix_shape(a, -1) != mmix_shape(b, -2)
-        || memcmp(a->shape, b->shape, (size_t)(a->ndim - 2) * sizeof(size_t))) {
-        char x[MMIXI_TEXT], y[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_matmul: shapes %s and %s, expected (…, I, J) and (…, J, K)",
-                  mmixi_shape_text(a, x), mmixi_shape_text(b, y));
-        return NULL;
-    }
+    if (a->ndim < 2 || a->ndim != b->ndim || mmixi_cols(a) != mmix_shape(b, -2)
+        || memcmp(a->shape, b->shape, (size_t)(a->ndim - 2) * sizeof *a->shape))
+        return mmixi_unfit(m, "mmix_matmul", a, b, "(…, I, J) and (…, J, K)");
     call = mmixi_call(mmixi_compact(m, a), mmixi_compact(m, b), NULL);
-    if (!call.in[0] || !call.in[1]) return NULL;
     memcpy(shape, a->shape, sizeof shape);
-    shape[a->ndim - 1] = mmix_shape(b, -1);
+    shape[a->ndim - 1] = mmixi_cols(b);
     call.out[0] = mmixi_new(m, "mmix_matmul", MMIX_DTYPE_REAL, a->ndim, shape);
     return mmixi_run(m, MMIX_OP_MATMUL, &call, NULL, 0);
 }
@@ -5363,7 +5342,7 @@ static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
 {
     const size_t a = c->size[0];
     mmix_tensor place = *c->out[0];
-    for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; at += c->in[p++]->shape[a] * place.stride[a]) {
+    for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; at += place.shape[a] * place.stride[a], p++) {
         const mmix_tensor *part = c->in[p];
         place.shape[a] = part->shape[a];
         if (!c->dy[0]) mmixi_put_all(m, part, mmix_data(part), &place, mmix_data(c->out[0]) + at, 0);
@@ -5375,31 +5354,22 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
 {
     const char *who = "mmix_concat";
     mmix_call call = mmixi_call(NULL, NULL, NULL);
+    mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS], total = 0;
-    int a = 0;
-    if (!n || n > MMIX_MAX_INPUTS || !parts) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d parts%s, expected 1 to %d", who, (int)n,
-                  parts ? "" : " at NULL", MMIX_MAX_INPUTS);
-        return NULL;
-    }
-    for (size_t p = 0; p < n; p++) {
-        const mmix_tensor *t = parts[p];
-        int same;
-        if (!mmixi_expect(m, who, NULL, "part ...", t)) return NULL;
-        if (!p) {
-            a = mmixi_axis_of(m, who, t, axis);
-            memcpy(shape, t->shape, sizeof shape);
-        }
-        same = a >= 0 && t->ndim == parts[0]->ndim;
-        for (int i = 0; same && i < t->ndim; i++) same = i == a || t->shape[i] == shape[i];
-        if (!same) {
-            char x[MMIXI_TEXT], y[MMIXI_TEXT];
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: part %d has shape %s, the first %s; axis %d", who,
-                      (int)p, mmixi_shape_text(t, x), mmixi_shape_text(parts[0], y), axis);
-            return NULL;
-        }
-        total += t->shape[a];
+    int a;
+    if (!n || n > MMIX_MAX_INPUTS || !parts)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d parts%s, expected 1 to %d", who, (int)n,
+                                    parts ? "" : " at NULL", MMIX_MAX_INPUTS));
+    if (!mmixi_expect(m, who, &d, "parts[0] ...", parts[0])
+        || (a = mmixi_axis_of(m, who, parts[0], axis)) < 0) return NULL;
+    memcpy(shape, parts[0]->shape, sizeof shape);
+    for (size_t p = 0; p < n; p++) {             /* equal but along a */
+        char spec[24];
+        const int end = snprintf(spec, sizeof spec, "+parts[%d] %.*s", (int)p, parts[0]->ndim, "ABCDEF");
+        spec[end - parts[0]->ndim + a] = '*';
+        if (!mmixi_expect(m, who, &d, spec, parts[p])) return NULL;
         call.in[p] = parts[p];
+        total += parts[p]->shape[a];
     }
     call.size[0] = (size_t)a;
     shape[a] = total;
@@ -5414,38 +5384,32 @@ static int32_t mmixi_index(const mmix_tensor *t, size_t i)
     return mmix_data_i32(t)[mmixi_row_offset(t, i / n) + i % n];
 }
 /* Whether all of them lie below n. */
-static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *index, size_t n)
+static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *t, size_t n)
 {
-    for (size_t i = 0; i < mmix_count(index); i++)
-        if (mmixi_index(index, i) < 0 || (size_t)mmixi_index(index, i) >= n)
+    for (size_t i = 0; i < mmix_count(t); i++) {
+        const int32_t at = mmixi_index(t, i);
+        if (at < 0 || (size_t)at >= n)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: index[%.0f] is %d, the table has %.0f rows", who,
-                             (double)i, (int)mmixi_index(index, i), (double)n), 0;
+                             (double)i, (int)at, (double)n), 0;
+    }
     return 1;
 }
-static void mmixi_gather_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+/* Some columns of all rows: backward a row of the table may be there twice. */
+static void mmixi_gather_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_mat table = mmixi_values(c->in[0]);
+    const mmixi_mat table = mmixi_rows_of(c->in[0], c->dy[0] ? c->dx[0] : mmix_data(c->in[0]));
     (void)lane;
-    for (size_t i = begin; i < end; i++)
-        memcpy(mmix_data(c->out[0]) + i * table.cols, mmixi_row(table, (size_t)mmixi_index(c->in[1], i)),
-               table.cols * sizeof(mmix_real));
-}
-/* Some columns of all rows: a row of the table may be there twice. */
-static void mmixi_gather_columns_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_mat table = mmixi_rows_of(c->in[0], c->dx[0]);
-    (void)lane;
-    for (size_t i = 0; i < mmix_count(c->in[1]); i++) {
+    for (size_t i = 0, at = begin; i < mmix_count(c->in[1]); i++, at += table.cols) {
         mmix_real *row = mmixi_row(table, (size_t)mmixi_index(c->in[1], i)) + begin;
-        c->m->k->add(end - begin, c->dy[0] + i * table.cols + begin, row, row);
+        if (c->dy[0]) mmixi_put(c->m->k, end - begin, c->dy[0] + at, row, 1);
+        else mmixi_put(c->m->k, end - begin, row, mmix_data(c->out[0]) + at, 0);
     }
 }
 static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
 {
     const size_t D = c->in[0]->shape[1];
-    if (!c->dy[0]) return mmixi_over(c, mmix_count(c->in[1]), mmixi_row_grain(D), mmixi_gather_rows);
-    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
-    return mmixi_over(c, D, 64, mmixi_gather_columns_backward);
+    if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    return mmixi_over(c, D, mmixi_max(64, D / 8), mmixi_gather_columns);
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
@@ -5463,14 +5427,14 @@ MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *i
 static int mmixi_add_rows_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *part = c->in[1], *y = c->out[0];
+    const size_t n = part->shape[1], D = mmixi_cols(y);
     if (!c->dy[0]) mmixi_put_all(m, c->in[0], mmix_data(c->in[0]), y, mmix_data(y), 0);
-    for (size_t b = 0; b < y->shape[0]; b++)
-        for (size_t i = 0; i < part->shape[1]; i++) {
-            const size_t at = b * y->stride[0] + (size_t)mmixi_index(c->in[2], i) * y->stride[1],
-                own = b * part->stride[0] + i * part->stride[1];
-            if (!c->dy[0]) mmixi_put(m->k, y->shape[2], mmix_data(part) + own, mmix_data(y) + at, 1);
-            else if (c->dx[1]) mmixi_put(m->k, y->shape[2], c->dy[0] + at, c->dx[1] + own, c->add[1]);
-        }
+    for (size_t r = 0; r < mmixi_rows(part); r++) {
+        const size_t from = mmixi_row_offset(part, r),
+            to = (r / n * y->shape[1] + (size_t)mmixi_index(c->in[2], r % n)) * D;
+        if (!c->dy[0]) mmixi_put(m->k, D, mmix_data(part) + from, mmix_data(y) + to, 1);
+        else if (c->dx[1]) mmixi_put(m->k, D, c->dy[0] + to, c->dx[1] + from, c->add[1]);
+    }
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index)
@@ -5486,56 +5450,18 @@ MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *par
 
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at)
 {
+    const char *spec = mmix_ndim(token) == 3 ? "x BLD, token 11D" : "x BLD, token D";
     mmix_tensor *part[3];
     mmixi_dims d;
     size_t n = 0;
-    if (!mmixi_expect(m, "mmix_insert_token", &d, "x BLD, token ...D", x, token)) return NULL;
-    if (mmix_count(token) != d.D || at > d.L) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: a token of shape %s at %.0f of x %s",
-                  mmixi_shape_text(token, a), (double)at, mmixi_shape_text(x, b));
-        return NULL;
-    }
+    if (!mmixi_expect(m, "mmix_insert_token", &d, spec, x, token)) return NULL;
+    if (at > d.L)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: at %.0f, expected 0 to %.0f",
+                                    (double)at, (double)d.L));
     if (at) part[n++] = mmix_slice(m, x, 1, 0, at);
-    part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* the same for each sequence */
+    part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* of each sequence */
     if (at < d.L) part[n++] = mmix_slice(m, x, 1, at, d.L - at);
     return mmix_concat(m, 1, part, n);
-}
-
-/* ---- softmax: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) ------------------------------------ */
-
-static void mmixi_softmax_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kernels *k = c->m->k;
-    const mmixi_mat x = mmixi_values(c->in[0]), dx = mmixi_rows_of(c->in[0], c->dx[0]);
-    const size_t n = x.cols;
-    (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        mmix_real *y = mmix_data(c->out[0]) + r * n;
-        const mmix_real *dy = c->dy[0] ? c->dy[0] + r * n : NULL;
-        if (!dy) k->softmax(n, mmixi_row(x, r), y);
-        else k->softmax_backward(n, y, dy, k->dot(n, y, dy), mmixi_row(dx, r), c->add[0]);
-    }
-}
-static int mmixi_softmax_run(mmix_ctx *m, mmix_call *c)
-{
-    (void)m;
-    return mmixi_over_rows(c, c->in[0], mmixi_softmax_rows);
-}
-MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
-{
-    mmix_call call = mmixi_call(NULL, NULL, NULL);
-    int order[MMIX_MAX_DIMS], a;
-    if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
-    a = mmixi_axis_of(m, "mmix_softmax", x, axis);
-    if (a < 0) return NULL;
-    if (a != x->ndim - 1) {                      /* that axis and the last change places, and back */
-        for (int i = 0; i < x->ndim; i++) order[i] = i == a ? x->ndim - 1 : i == x->ndim - 1 ? a : i;
-        return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
-    }
-    call.in[0] = mmixi_strided(m, x);
-    call.out[0] = mmixi_like(m, "mmix_softmax", call.in[0]);
-    return mmixi_run(m, MMIX_OP_SOFTMAX, &call, NULL, 0);
 }
 
 /* ==== >>norms ========================================================================
@@ -5559,94 +5485,78 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
 }
 
-/* size: groups, whether the mean is taken off. saved: μ (rows), 1/r (rows, groups). In the backward
-   saved[2] is partial sums (tasks, 2 D); scratch saved[3], 3 D a lane. in: x, w, b, z. */
+/* in: x, w, b, z; size: groups, rows of a task. saved: μ (rows) of layer norm, 1/r (rows, groups); while it
+   runs backward partial sums of dw and db (tasks, 2 D); scratch for silu(z), u = x silu(z), du of each lane. */
 enum { MMIXI_NORM_MEAN, MMIXI_NORM_RSTD, MMIXI_NORM_PARTIAL, MMIXI_NORM_SCRATCH };
 
+/* The row that is normalised: x, or u, which lies behind silu(z). */
+static const mmix_real *mmixi_norm_input(const mmix_call *c, const mmixi_row_pass *p, mmix_real *gate)
+{
+    const mmixi_kernels *k = c->m->k;
+    if (!c->in[3]) return p->x;
+    k->silu(p->n, mmixi_row(mmixi_values(c->in[3]), p->r), gate);
+    k->mul(p->n, p->x, gate, gate + p->n);
+    return gate + p->n;
+}
 static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
+    const mmix_tensor *tz = c->in[3];
     const size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    const mmixi_mat X = mmixi_values(c->in[0]);
-    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), *z = mmix_data(c->in[3]);
-    mmix_real *out = mmix_data(c->out[0]), *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD];
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = mmixi_row(X, r);
-        mmix_real *y = out + r * D;
-        if (z) {
-            mmix_real *u = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D;
-            k->silu(D, mmixi_row(mmixi_values(c->in[3]), r), u);
-            k->mul(D, x, u, u);
-            x = u;
+    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]);
+    mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD],
+        *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *du = gate + 2 * D,
+        *dw = c->saved[MMIXI_NORM_PARTIAL];
+    if (dw) dw += begin / c->size[1] * 2 * D;
+    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+        const mmix_real *x = mmixi_norm_input(c, &p, gate);
+        mmix_real *to = tz || !p.dx ? du : p.dx, mean, rstd, sum, along;
+        for (size_t g = 0, i = 0; g < groups; g++, i += d) {
+            const mmix_real *wg = w ? w + i : NULL;
+            if (p.dy) {
+                mean = means ? means[p.r] : 0;
+                rstd = rstds[p.r * groups + g];
+                k->normalise_sums(d, p.dy + i, x + i, mean, rstd, wg, &sum, &along);
+                k->normalise_backward(d, p.dy + i, x + i, mean, rstd, wg, means ? sum / (mmix_real)d : 0,
+                                      along / (mmix_real)d, to + i, to == p.dx && c->add[0], dw + i,
+                                      dw + D + i);
+                continue;
+            }
+            mean = c->op == MMIX_OP_LAYER_NORM ? k->sum(d, x + i) / (mmix_real)d : 0;
+            rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x + i, mean) / (double)d + c->number[0]));
+            k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
+            if (means) means[p.r] = mean;
+            if (rstds) rstds[p.r * groups + g] = rstd;
         }
-        for (size_t g = 0; g < groups; g++, x += d, y += d) {
-            const mmix_real mean = c->size[1] ? k->sum(d, x) / (mmix_real)d : 0,
-                rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x, mean) / (double)d + c->number[0]));
-            k->normalise(d, x, mean, rstd, w ? w + g * d : NULL, b, y);
-            if (means) means[r] = mean;
-            if (rstds) rstds[r * groups + g] = rstd;
+        if (tz && p.dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, p.dx);        /* dx = du silu(z), */
+        if (tz && c->dx[3]) {                                                        /* dz = du x silu'(z) */
+            k->mul(D, du, p.x, du);
+            k->silu_backward(D, mmixi_row(mmixi_values(tz), p.r), du,
+                             mmixi_row(mmixi_rows_of(tz, c->dx[3]), p.r), c->add[3]);
         }
     }
 }
-static void mmixi_norm_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_kernels *k = c->m->k;
-    const size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    const int center = c->size[1] != 0;
-    const mmixi_mat X = mmixi_values(c->in[0]), dX = mmixi_rows_of(c->in[0], c->dx[0]);
-    const mmix_real *weight = mmix_data(c->in[1]);
-    mmix_real *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *u = gate + D, *du = u + D,
-        *dw = c->saved[MMIXI_NORM_PARTIAL] + begin / mmixi_partial_grain(X.rows) * 2 * D, *db = dw + D;
-    memset(dw, 0, 2 * D * sizeof *dw);
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = mmixi_row(X, r), *in = x, *dy = c->dy[0] + r * D, *z = NULL;
-        mmix_real *dx = c->dx[0] ? mmixi_row(dX, r) : NULL;
-        if (c->in[3]) {
-            z = mmixi_row(mmixi_values(c->in[3]), r);
-            k->silu(D, z, gate);
-            k->mul(D, x, gate, u);
-            in = u;
-        }
-        for (size_t g = 0; g < groups; g++) {
-            const mmix_real mean = center ? c->saved[MMIXI_NORM_MEAN][r] : 0,
-                rstd = c->saved[MMIXI_NORM_RSTD][r * groups + g], *w = weight ? weight + g * d : NULL;
-            mmix_real sum, along, *to = z ? du + g * d : dx ? dx : du;
-            k->normalise_sums(d, dy + g * d, in + g * d, mean, rstd, w, &sum, &along);
-            k->normalise_backward(d, dy + g * d, in + g * d, mean, rstd, w, center ? sum / (mmix_real)d : 0,
-                                  along / (mmix_real)d, to, to == dx && c->add[0], dw + g * d, db + g * d);
-        }
-        if (z && dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, dx);     /* u = x silu(z): dx = du silu(z), */
-        if (z && c->dx[3]) {                                                 /* dz = du x silu'(z) */
-            k->mul(D, du, x, du);
-            k->silu_backward(D, z, du, mmixi_row(mmixi_rows_of(c->in[3], c->dx[3]), r), c->add[3]);
-        }
-    }
-}
-static int mmixi_norm_forward(mmix_ctx *m, mmix_call *c)
-{
-    const size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]);
+    const int back = c->dy[0] != NULL;
+    const size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]),
+        grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D), parts = mmixi_ceil_div(rows, grain);
+    mmix_real *partial = NULL;
     mmix_mark mark;
-    if (c->recorded && ((c->size[1] && !mmix_save(m, c, MMIXI_NORM_MEAN, rows))
-                        || !mmix_save(m, c, MMIXI_NORM_RSTD, rows * c->size[0]))) return -1;
+    if (!back && c->recorded && ((c->op == MMIX_OP_LAYER_NORM && !mmix_save(m, c, MMIXI_NORM_MEAN, rows))
+                                 || !mmix_save(m, c, MMIXI_NORM_RSTD, rows * c->size[0]))) return -1;
     mark = mmix_mark_here(m);
-    if (c->in[3] && !(c->saved[MMIXI_NORM_SCRATCH] = mmixi_reals(m, mmixi_lanes(m), 3 * D))) return -1;
-    mmixi_over_rows(c, c->in[0], mmixi_norm_rows);
-    c->saved[MMIXI_NORM_SCRATCH] = NULL;
-    mmix_rewind(m, mark);
-    return 0;
-}
-static int mmixi_norm_backward(mmix_ctx *m, mmix_call *c)
-{
-    const size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), grain = mmixi_partial_grain(rows),
-        parts = mmixi_ceil_div(rows, grain);
-    mmix_real *partial = mmixi_reals(m, parts, 2 * D), *scratch = mmixi_reals(m, mmixi_lanes(m), 3 * D);
-    if (!partial || !scratch) return -1;
-    c->saved[MMIXI_NORM_PARTIAL] = partial;
-    c->saved[MMIXI_NORM_SCRATCH] = scratch;
-    mmixi_over(c, rows, grain, mmixi_norm_rows_backward);
-    mmixi_partial_sum(m, parts, D, 2 * D, partial, c->dx[1], c->add[1]);
-    mmixi_partial_sum(m, parts, D, 2 * D, partial + D, c->dx[2], c->add[2]);
+    c->size[1] = grain;
+    c->saved[MMIXI_NORM_SCRATCH] = mmixi_reals(m, mmixi_lanes(m), 3 * D);
+    if (back) c->saved[MMIXI_NORM_PARTIAL] = partial = mmixi_reals(m, parts, 2 * D);
+    if (!m->error_kind) {
+        if (back) mmixi_zero(m, parts * 2 * D, partial);
+        mmixi_over(c, rows, grain, mmixi_norm_rows);
+        mmixi_partial_sum(m, parts, D, 2 * D, partial, c->dx[1], c->add[1]);
+        mmixi_partial_sum(m, parts, D, 2 * D, partial + (back ? D : 0), c->dx[2], c->add[2]);
+    }
     c->saved[MMIXI_NORM_PARTIAL] = c->saved[MMIXI_NORM_SCRATCH] = NULL;
+    mmix_rewind(m, mark);
     return 0;
 }
 static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor *x, mmix_tensor *z,
@@ -5655,20 +5565,14 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "x ...D, weight? D, bias? D, z? ...D", x, weight, bias, z)) return NULL;
-    if (!groups || d.D % groups || (z && mmixi_rows(z) != mmixi_rows(x)) || !(eps >= 0)) {
-        char a[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x %s with %.0f groups, eps %g%s", who, mmixi_shape_text(x, a),
-                  (double)groups, eps, z && mmixi_rows(z) != mmixi_rows(x)
-                  ? ", and z of another number of rows" : "");
-        return NULL;
-    }
-    call.in[0] = mmixi_strided(m, x);
+    if (z && mmixi_rows(z) != mmixi_rows(x)) return mmixi_unfit(m, who, x, z, "as many rows");
+    if (!groups || d.D % groups || !(eps >= 0))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g", who,
+                                    (double)d.D, (double)groups, eps));
     call.in[3] = mmixi_strided(m, z);
     call.size[0] = groups;
-    call.size[1] = op == MMIX_OP_LAYER_NORM;
     call.number[0] = eps;
-    call.out[0] = mmixi_like(m, who, call.in[0]);
-    return mmixi_run(m, op, &call, NULL, 0);
+    return mmixi_run_like(m, who, op, &call);
 }
 MMIXDEF mmix_tensor *mmix_layer_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      double eps)
@@ -5692,49 +5596,41 @@ MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tenso
 static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmixi_mat X = mmixi_values(c->in[0]), dX = mmixi_rows_of(c->in[0], c->dx[0]);
     const mmix_real *g = mmix_data(c->in[1]);
-    const size_t D = X.cols;
-    const double eps = c->number[0];
     (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *x = mmixi_row(X, r), *dy = c->dy[0] ? c->dy[0] + r * D : NULL;
-        const double norm = sqrt((double)k->variance(D, x, 0)), length = norm > eps ? norm : eps,
-            scale = (g ? (double)g[r] : 1) / length;
-        if (!dy) k->scale(D, (mmix_real)scale, x, mmix_data(c->out[0]) + r * D);
-        else {
-            /* below eps the length is a constant */
-            const double along = (double)k->dot(D, x, dy) / length, back = norm > eps ? scale * along / length : 0;
-            mmix_real *dx = c->dx[0] ? mmixi_row(dX, r) : NULL;
-            for (size_t i = 0; dx && i < D; i++)
-                dx[i] = (c->add[0] ? dx[i] : 0) + (mmix_real)(scale * (double)dy[i] - back * (double)x[i]);
-            if (c->dx[1]) c->dx[1][r] = (c->add[1] ? c->dx[1][r] : 0) + (mmix_real)along;
-        }
+    for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
+        const double norm = sqrt((double)k->variance(p.n, p.x, 0)), eps = c->number[0],
+            length = norm > eps ? norm : eps, scale = (g ? (double)g[p.r] : 1) / length,
+            along = p.dy ? (double)k->dot(p.n, p.x, p.dy) / length : 0,
+            back = norm > eps ? scale * along / length : 0;          /* below eps the length is a constant */
+        if (!p.dy) k->scale(p.n, (mmix_real)scale, p.x, p.y);
+        for (size_t i = 0; p.dx && i < p.n; i++)
+            p.dx[i] = (c->add[0] ? p.dx[i] : 0)
+                + (mmix_real)(scale * (double)p.dy[i] - back * (double)p.x[i]);
+        if (c->dx[1]) c->dx[1][p.r] = (c->add[1] ? c->dx[1][p.r] : 0) + (mmix_real)along;
     }
 }
-static int mmixi_unit_run(mmix_ctx *m, mmix_call *c)
+/* Ops that take the rows of their first input one by one. */
+static int mmixi_rows_run(mmix_ctx *m, mmix_call *c)
 {
     (void)m;
-    return mmixi_over_rows(c, c->in[0], mmixi_unit_rows);
+    return mmixi_over_rows(c, c->in[0], c->op == MMIX_OP_L2_NORMALISE || c->op == MMIX_OP_WEIGHT_NORM
+                           ? mmixi_unit_rows : mmixi_unary_rows);
 }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
-    mmix_call call = mmixi_call(NULL, NULL, NULL);
-    if (!mmixi_expect(m, "mmix_l2_normalise", NULL, "x ...", x)) return NULL;
-    call.in[0] = mmixi_strided(m, x);
+    mmix_call call = mmixi_call(x, NULL, NULL);
     call.number[0] = eps;
-    call.out[0] = mmixi_like(m, "mmix_l2_normalise", call.in[0]);
-    return mmixi_run(m, MMIX_OP_L2_NORMALISE, &call, NULL, 0);
+    return mmixi_expect(m, "mmix_l2_normalise", NULL, "x ...", x)
+        ? mmixi_run_like(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, &call) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g)
 {
-    mmix_call call;
+    mmix_call call = mmixi_call(v, NULL, NULL);
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_weight_norm", &d, "v KD, g K1", v, g)) return NULL;
-    call = mmixi_call(mmixi_strided(m, v), mmixi_compact(m, g), NULL);
-    if (!call.in[1]) return NULL;
-    call.out[0] = mmixi_like(m, "mmix_weight_norm", call.in[0]);
-    return mmixi_run(m, MMIX_OP_WEIGHT_NORM, &call, NULL, 0);
+    call.in[1] = mmixi_compact(m, g);
+    return mmixi_run_like(m, "mmix_weight_norm", MMIX_OP_WEIGHT_NORM, &call);
 }
 
 /* ==== >>linear =======================================================================
@@ -5745,28 +5641,6 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
    torch: F.linear(x, W, b)
    ==================================================================================== */
 
-/* y (cols) = or += the sum of the rows of x */
-typedef struct mmixi_column_job { const mmixi_kernels *k; mmixi_mat x; mmix_real *y; int add; } mmixi_column_job;
-static void mmixi_column_range(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_column_job *j = (const mmixi_column_job *)arg;
-    mmix_real *y = j->y + begin;
-    (void)lane;
-    if (!j->add) memset(y, 0, (end - begin) * sizeof *y);
-    for (size_t r = 0; r < j->x.rows; r++) j->k->add(end - begin, mmixi_row(j->x, r) + begin, y, y);
-}
-static void mmixi_column_sums(mmix_ctx *m, size_t rows, size_t cols, const mmix_real *x, size_t step,
-                              mmix_real *y, int add)
-{
-    mmixi_column_job j;
-    j.k = m->k;
-    j.x = mmixi_matrix(x, rows, cols, (ptrdiff_t)step);
-    j.y = y;
-    j.add = add;
-    mmixi_ranges(m, cols, rows * cols < 8192 ? cols : mmixi_max(16, mmixi_round_up(cols / 8, 16)),
-                 mmixi_column_range, &j);
-}
-
 /* in: x, W, b, residual, s; size[0]: gelu at the end */
 static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 {
@@ -5776,33 +5650,39 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
     g.bias = mmix_data(c->in[2]);
     g.gelu = c->size[0] != 0;
     if (w->packed && w->packed_nr == m->k->nr && x.rows > 2) g.packed_b = w->packed;     /* 2: dot products */
-    if (c->in[3]) {
-        g.residual = mmix_data(c->in[3]);
-        g.ldr = (ptrdiff_t)mmixi_row_step(c->in[3]);
-    }
-    if (s) {
-        g.row_scale = mmix_data(s);
-        g.rows_per_scale = x.rows / mmix_count(s);
-    }
+    g.residual = mmix_data(c->in[3]);
+    if (g.residual) g.ldr = mmixi_values(c->in[3]).rs;
+    g.row_scale = mmix_data(s);
+    if (s) g.rows_per_scale = x.rows / mmix_count(s);
     return mmixi_gemm_run(m, &g);
+}
+static void mmixi_bias_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmix_real *db = c->dx[2] + begin;
+    (void)lane;
+    if (!c->add[2]) memset(db, 0, (end - begin) * sizeof *db);
+    for (size_t r = 0; r < dy.rows; r++) c->m->k->add(end - begin, mmixi_row(dy, r) + begin, db, db);
 }
 static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *s = c->in[4];
+    const mmix_tensor *s = c->in[4], *y = c->out[0];
     const mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]);
-    mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    const size_t n = mmix_count(y), O = mmixi_cols(y);
+    mmixi_mat dy;
     if (s) {                                     /* from here on dy is that of x Wᵀ + b */
-        const size_t per = mmix_count(c->out[0]) / mmix_count(s);
-        mmix_real *scaled = mmixi_reals(m, dy.rows, dy.cols);
+        const size_t per = n / mmix_count(s);
+        mmix_real *scaled = mmixi_reals(m, n, 1);
+        for (size_t i = 0; scaled && i < n; i += per)
+            m->k->scale(per, mmix_data(s)[i / per], c->dy[0] + i, scaled + i);
         if (!scaled) return -1;
-        for (size_t i = 0; i < mmix_count(s); i++)
-            m->k->scale(per, mmix_data(s)[i], dy.p + i * per, scaled + i * per);
-        dy.p = scaled;
+        c->dy[0] = scaled;
     }
-    if (c->dx[0] && mmixi_product(m, mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0])) return -1;
-    if (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1])) return -1;
-    if (c->dx[2]) mmixi_column_sums(m, dy.rows, dy.cols, dy.p, dy.cols, c->dx[2], c->add[2]);
-    return 0;
+    dy = mmixi_rows_of(y, c->dy[0]);
+    if (c->dx[2])
+        mmixi_over(c, O, n < 8192 ? O : mmixi_max(16, mmixi_round_up(O / 8, 16)), mmixi_bias_columns);
+    return (c->dx[0] && mmixi_product(m, mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]))
+        || (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]));
 }
 static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  mmix_tensor *residual, mmix_tensor *s, int gelu)
@@ -5811,28 +5691,23 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
-    if (!mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ...O, s? B", weight, x, bias, residual,
-                      s)) return NULL;
+    if (!mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ...O, s? B", weight, x, bias,
+                      residual, s)) return NULL;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[x->ndim - 1] = d.O;
     if (residual && (residual->ndim != x->ndim
-                     || memcmp(residual->shape, x->shape, ((size_t)x->ndim - 1) * sizeof *x->shape))) {
-        char a[MMIXI_TEXT], b[MMIXI_TEXT];
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the residual %s does not go with x %s", who,
-                  mmixi_shape_text(residual, b), mmixi_shape_text(x, a));
-        return NULL;
-    }
-    if (s && (!residual || d.B != x->shape[0])) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: s has %.0f numbers, expected %.0f%s", who, (double)d.B,
-                  (double)x->shape[0], residual ? "" : "; s without a residual");
-        return NULL;
-    }
+                     || memcmp(residual->shape, shape, (size_t)x->ndim * sizeof *shape)))
+        return mmixi_unfit(m, who, x, residual, "x (…, I) and a residual (…, O)");
+    if (s && (!residual || d.B != x->shape[0]))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: s has %.0f numbers, expected %.0f%s", who,
+                                    (double)d.B, (double)x->shape[0],
+                                    residual ? "" : "; s without a residual"));
     call.in[0] = mmixi_strided(m, x);
     call.in[3] = mmixi_strided(m, residual);
     call.in[4] = s;
     call.constant = 1u << 4;
     call.passed = residual ? 4 : 0;
     call.size[0] = (size_t)gelu;
-    memcpy(shape, x->shape, sizeof shape);
-    shape[x->ndim - 1] = d.O;
     call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, shape);
     return mmixi_run(m, MMIX_OP_LINEAR, &call, NULL, 0);
 }
@@ -5862,45 +5737,44 @@ MMIXDEF mmix_tensor *mmix_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 /* in: x, w, b, initial_state, seq_idx; size: silu, reverse */
 typedef struct mmixi_conv {
     const mmix_call *c;
-    size_t B, L, D, W;
-    const mmix_real *w;                          /* transposed: (W, D) */
+    size_t L, D, W, grain;
+    mmix_real *w;                                /* transposed: (W, D) */
     mmix_real *past, *dpast;                     /* (B, W-1, D), or NULL */
-    /* du (B, L, D) is dy without silu; u: silu's input of one token, for each lane; for each run of `grain`
-       tokens dw, db and a place for the Σ du of more than a few taps: (W + 2, D) */
-    mmix_real *du, *u, *partial;
-    size_t grain;
+    /* du (B, L, D) is dy without silu; for each run of `grain` tokens dw, db and a place for the Σ du of more
+       than a few taps: (W + 2, D) */
+    mmix_real *du, *partial;
 } mmixi_conv;
 
 enum { MMIXI_CONV_TAPS = 4 };                    /* rows that one pass takes */
 
-/* Token t of the formula is this row. */
+/* Where token t of the formula lies, of (B, L, D); its row. */
 static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->c->size[1] ? j->L - 1 - t : t; }
 static size_t mmixi_conv_place(const mmixi_conv *j, size_t b, size_t t)
 {
     return (b * j->L + mmixi_conv_row(j, t)) * j->D;
 }
-/* Place s in (past, x), or of their gradients; NULL where there is none. */
-static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real *x, size_t b, size_t s)
+/* Place s in (past, x), or in their gradients, as token t sees it: NULL where there is none, or of another
+   number. */
+static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real *x, size_t b, size_t t,
+                                size_t s)
 {
-    const size_t *stride = j->c->in[0]->stride;
-    if (s < j->W - 1) return past ? past + (b * (j->W - 1) + s) * j->D : NULL;
-    return x ? x + b * stride[0] + mmixi_conv_row(j, s - (j->W - 1)) * stride[1] : NULL;
-}
-/* Whether token t sees place s = t + k. */
-static int mmixi_conv_sees(const mmixi_conv *j, size_t b, size_t t, size_t s)
-{
-    const mmix_tensor *seq = j->c->in[4];
+    const mmix_tensor *tx = j->c->in[0], *seq = j->c->in[4];
     const int32_t *number = seq ? mmix_data_i32(seq) + b * seq->stride[0] : NULL;
-    if (s < j->W - 1) return j->past != NULL;
-    return !seq || number[mmixi_conv_row(j, s - (j->W - 1))] == number[mmixi_conv_row(j, t)];
+    const size_t before = j->W - 1, row = mmixi_conv_row(j, s - before);
+    if (s < before) return past ? past + (b * before + s) * j->D : NULL;
+    if (!x || (number && number[row] != number[mmixi_conv_row(j, t)])) return NULL;
+    return x + b * tx->stride[0] + row * tx->stride[1];
+}
+static mmix_real *mmixi_conv_input(const mmixi_conv *j, size_t b, size_t t, size_t s)
+{
+    return mmixi_conv_at(j, j->past, mmix_data(j->c->in[0]), b, t, s);
 }
 /* What taps k … of token t read; returns how many. */
 static size_t mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t t, size_t k,
                               const mmix_real *x[MMIXI_CONV_TAPS])
 {
     const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-    for (size_t i = 0, s = t + k; i < taps; i++, s++)
-        x[i] = mmixi_conv_sees(j, b, t, s) ? mmixi_conv_at(j, j->past, mmix_data(j->c->in[0]), b, s) : NULL;
+    for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_input(j, b, t, t + k + i);
     return taps;
 }
 /* u of token t */
@@ -5912,35 +5786,23 @@ static void mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t, mmix_real 
         j->c->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : mmix_data(j->c->in[2]), u);
     }
 }
+/* y; backward du, and a run's part of dw and db */
 static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
+    const mmixi_kernels *kernels = j->c->m->k;
+    const mmix_real *dy = j->c->dy[0], *x[MMIXI_CONV_TAPS];
+    const size_t silu = j->c->size[0], D = j->D;
+    mmix_real *dw = dy ? j->partial + begin / j->grain * (j->W + 2) * D : NULL;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        mmix_real *y = mmix_data(j->c->out[0]) + mmixi_conv_place(j, r / j->L, r % j->L);
-        mmixi_conv_token(j, r / j->L, r % j->L, y);
-        if (j->c->size[0]) j->c->m->k->silu(j->D, y, y);
-    }
-}
-/* du, and a run's part of dw and db */
-static void mmixi_conv_rows_backward(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_conv *j = (const mmixi_conv *)arg;
-    const mmixi_kernels *kernels = j->c->m->k;
-    const size_t D = j->D;
-    mmix_real *u = j->u + lane * D, *dw = j->partial + begin / j->grain * (j->W + 2) * D;
-    memset(dw, 0, (j->W + 2) * D * sizeof *dw);
-    for (size_t r = begin; r < end; r++) {
-        const size_t b = r / j->L, t = r % j->L;
-        mmix_real *du = j->du + mmixi_conv_place(j, b, t);
-        const mmix_real *x[MMIXI_CONV_TAPS];
-        if (j->c->size[0]) {
-            mmixi_conv_token(j, b, t, u);
-            kernels->silu_backward(D, u, j->c->dy[0] + mmixi_conv_place(j, b, t), du, 0);
-        }
-        for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
+        const size_t b = r / j->L, t = r % j->L, at = mmixi_conv_place(j, b, t);
+        mmix_real *u = (dy ? j->du : mmix_data(j->c->out[0])) + at;
+        if (!dy || silu) mmixi_conv_token(j, b, t, u);
+        if (silu) dy ? kernels->silu_backward(D, u, dy + at, u, 0) : kernels->silu(D, u, u);
+        for (size_t k = 0; dy && k < j->W; k += MMIXI_CONV_TAPS) {
             const size_t taps = mmixi_conv_taps(j, b, t, k, x);
-            kernels->conv_weight(D, taps, du, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
+            kernels->conv_weight(D, taps, u, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
         }
     }
 }
@@ -5948,91 +5810,80 @@ static void mmixi_conv_rows_backward(void *arg, size_t begin, size_t end, size_t
 static void mmixi_conv_places_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
-    const size_t places = j->L + j->W - 1;
+    const size_t before = j->W - 1, places = j->L + before;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
         const size_t b = r / places, s = r % places;
-        const int add = s >= j->W - 1 && j->c->add[0];
-        mmix_real *dx = mmixi_conv_at(j, j->dpast, j->c->dx[0], b, s);
+        const int add = s >= before && j->c->add[0];
+        mmix_real *dx = mmixi_conv_at(j, j->dpast, j->c->dx[0], b, s - before, s);
         const mmix_real *du[MMIXI_CONV_TAPS];
         for (size_t k = 0; dx && k < j->W; k += MMIXI_CONV_TAPS) {
             const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
             for (size_t i = 0, t = s - k; i < taps; i++, t--)        /* below 0 it is beyond L */
-                du[i] = t < j->L && mmixi_conv_sees(j, b, t, s) ? j->du + mmixi_conv_place(j, b, t) : NULL;
+                du[i] = t < j->L && mmixi_conv_input(j, b, t, s) ? j->du + mmixi_conv_place(j, b, t) : NULL;
             j->c->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || add ? dx : NULL, dx);
         }
     }
 }
-/* (n, rows, cols) → (n, cols, rows), in step memory unless y is given */
-static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
-                                   mmix_real *y)
+/* (n, rows, cols) → (n, cols, rows): in step memory; into a gradient, unless that is NULL */
+static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x)
 {
-    if (!y) y = mmixi_reals(m, n, rows * cols);
-    for (size_t i = 0; y && i < n; i++)
-        m->k->transpose(rows, cols, x + i * rows * cols, (ptrdiff_t)cols, y + i * rows * cols, (ptrdiff_t)rows);
+    mmix_real *y = mmixi_reals(m, n, rows * cols);
+    for (size_t i = 0; y && i < n * rows * cols; i += rows * cols)
+        m->k->transpose(rows, cols, x + i, (ptrdiff_t)cols, y + i, (ptrdiff_t)rows);
     return y;
 }
-static int mmixi_conv_begin(mmix_ctx *m, const mmix_call *c, mmixi_conv *j)
+static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x,
+                                 mmix_real *to, int add)
 {
-    memset(j, 0, sizeof *j);
-    j->c = c;
-    j->B = c->in[0]->shape[0]; j->L = c->in[0]->shape[1]; j->D = c->in[0]->shape[2]; j->W = c->in[1]->shape[2];
-    j->w = mmixi_transposed(m, 1, j->D, j->W, mmix_data(c->in[1]), NULL);
-    if (c->in[3] && j->W > 1) j->past = mmixi_transposed(m, j->B, j->D, j->W - 1, mmix_data(c->in[3]), NULL);
-    return m->error_kind ? -1 : 0;
+    const mmix_real *y = to ? mmixi_transposed(m, n, rows, cols, x) : NULL;
+    if (y) mmixi_put(m->k, n * rows * cols, y, to, add);
 }
-static int mmixi_conv_forward(mmix_ctx *m, mmix_call *c)
+/* The last W-1 places, as the last token sees them; backward a copy of inputs. */
+static void mmixi_conv_final(const mmixi_conv *j, const mmix_call *c, size_t B)
+{
+    const size_t before = j->W - 1, D = j->D;
+    for (size_t r = 0; r < B * before; r++) {
+        const size_t b = r / before, s = j->L + r % before, at = b * D * before + r % before;
+        const mmix_real *x = mmixi_conv_input(j, b, j->L - 1, s);
+        mmix_real *dx = mmixi_conv_at(j, j->dpast, c->dx[0], b, j->L - 1, s);
+        for (size_t d = 0; d < D; d++)
+            if (!c->dy[0]) mmix_data(c->out[1])[at + d * before] = x ? x[d] : 0;
+            else if (dx) dx[d] += c->dy[1][at + d * before];
+    }
+}
+static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_mark mark = mmix_mark_here(m);
+    const int back = c->dy[0] != NULL;
+    const size_t *shape = c->in[0]->shape, B = shape[0], rows = B * shape[1], D = shape[2],
+        W = c->in[1]->shape[2], before = c->in[3] ? W - 1 : 0, step = (W + 2) * D,
+        grain = mmixi_partial_grain(rows),
+        parts = mmixi_ceil_div(rows, grain), own = mmixi_max(1, 4096 / D);
     mmixi_conv j;
-    if (mmixi_conv_begin(m, c, &j)) return -1;
-    mmixi_ranges(m, j.B * j.L, mmixi_max(1, 4096 / j.D), mmixi_conv_rows, &j);
-    for (size_t b = 0; c->out[1] && b < j.B; b++)            /* the last W-1 places, as the last token sees them */
-        for (size_t i = 0; i + 1 < j.W; i++) {
-            const int there = mmixi_conv_sees(&j, b, j.L - 1, j.L + i);
-            const mmix_real *x = there ? mmixi_conv_at(&j, j.past, mmix_data(c->in[0]), b, j.L + i) : NULL;
-            for (size_t d = 0; d < j.D; d++)
-                mmix_data(c->out[1])[(b * j.D + d) * (j.W - 1) + i] = x ? x[d] : 0;
-        }
-    mmix_rewind(m, mark);
-    return 0;
-}
-static int mmixi_conv_backward(mmix_ctx *m, mmix_call *c)
-{
-    mmixi_conv j;
-    size_t parts, rows, D, W;
-    mmix_real *dw;
-    if (mmixi_conv_begin(m, c, &j)) return -1;
-    rows = j.B * j.L;
-    D = j.D;
-    W = j.W;
-    j.grain = mmixi_partial_grain(rows);
-    parts = mmixi_ceil_div(rows, j.grain);
-    j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
-    j.u = mmixi_reals(m, mmixi_lanes(m), D);
-    j.partial = mmixi_reals(m, parts, (W + 2) * D);
-    dw = mmixi_reals(m, W + 1, D);
-    if (c->dx[3] && W > 1) j.dpast = mmixi_reals(m, j.B * (W - 1), D);
+    memset(&j, 0, sizeof j);
+    j.c = c;
+    j.L = shape[1];
+    j.D = D;
+    j.W = W;
+    j.grain = back ? grain : own;
+    j.w = mmixi_transposed(m, 1, D, W, mmix_data(c->in[1]));
+    if (before) j.past = mmixi_transposed(m, B, D, before, mmix_data(c->in[3]));
+    if (before && c->dx[3]) j.dpast = mmixi_reals(m, B, before * D);
+    if (back) j.partial = mmixi_reals(m, parts, step);
+    if (back) j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
     if (m->error_kind) return -1;
-    mmixi_ranges(m, rows, j.grain, mmixi_conv_rows_backward, &j);
-    mmixi_partial_sum(m, parts, (W + 1) * D, (W + 2) * D, j.partial, dw, 0);
-    if (c->dx[0] || j.dpast)
-        mmixi_ranges(m, j.B * (j.L + W - 1), mmixi_max(1, 4096 / D), mmixi_conv_places_backward, &j);
-    for (size_t b = 0; c->dy[1] && b < j.B; b++)             /* the final state is a copy of inputs */
-        for (size_t i = 0; i + 1 < W; i++) {
-            mmix_real *to = mmixi_conv_at(&j, j.dpast, c->dx[0], b, j.L + i);
-            for (size_t d = 0; to && mmixi_conv_sees(&j, b, j.L - 1, j.L + i) && d < D; d++)
-                to[d] += c->dy[1][(b * D + d) * (W - 1) + i];
-        }
-    if (c->dx[2]) mmixi_put(m->k, D, dw + W * D, c->dx[2], c->add[2]);
-    for (size_t d = 0; c->dx[1] && d < D; d++)
-        for (size_t k = 0; k < W; k++)
-            c->dx[1][d * W + k] = (c->add[1] ? c->dx[1][d * W + k] : 0) + dw[k * D + d];
-    if (j.dpast) {
-        const mmix_real *back = mmixi_transposed(m, j.B, W - 1, D, j.dpast, NULL);
-        if (!back) return -1;
-        mmixi_put(m->k, j.B * (W - 1) * D, back, c->dx[3], c->add[3]);
+    if (back) mmixi_zero(m, parts * step, j.partial);
+    mmixi_ranges(m, rows, j.grain, mmixi_conv_rows, &j);
+    if (c->dx[0] || j.dpast) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_places_backward, &j);
+    if (back ? c->dy[1] != NULL : c->out[1] != NULL) mmixi_conv_final(&j, c, B);
+    if (back) {
+        mmixi_partial_sum(m, parts - 1, (W + 1) * D, step, j.partial + step, j.partial, 1);
+        mmixi_put_transposed(m, 1, W, D, j.partial, c->dx[1], c->add[1]);
+        if (c->dx[2]) mmixi_put(m->k, D, j.partial + W * D, c->dx[2], c->add[2]);
+        if (j.dpast) mmixi_put_transposed(m, B, before, D, j.dpast, c->dx[3], c->add[3]);
     }
+    mmix_rewind(m, mark);
     return 0;
 }
 MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
@@ -6048,17 +5899,16 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
         return NULL;
     d.V = d.W - 1;
     if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
-    if (o.initial_state && o.seq_idx) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go together", who);
-        return NULL;
-    }
+    if (o.initial_state && o.seq_idx)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go "
+                                    "together", who));
     call.in[1] = mmixi_compact(m, weight);
     call.in[3] = mmixi_compact(m, o.initial_state);
     call.in[4] = o.seq_idx;
     call.size[0] = o.silu != 0;
     call.size[1] = o.reverse != 0;
     call.out[0] = mmixi_like(m, who, x);
-    if (o.final_state) *o.final_state = call.out[1] = d.V ? mmix_new3(m, d.B, d.D, d.V) : NULL;
+    if (o.final_state) *o.final_state = call.out[1] = d.W > 1 ? mmix_new3(m, d.B, d.D, d.W - 1) : NULL;
     return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
 }
 
@@ -6066,74 +5916,47 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    pictures to tokens: patch embedding, positions for another grid
    ==================================================================================== */
 
-/* Patch embedding is a product: row (b, gy, gx) of the columns holds the patch as (C, p, p). back: the columns
-   are added into x's gradient instead. */
-static void mmixi_patch_columns(const mmix_tensor *x, size_t p, mmix_real *columns, mmix_real *dx)
+/* out (B, n, C p p): the pixels of each patch as (C, p, p), of x (B, C, Y, X); p = size[0] */
+static int mmixi_patch_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t gh = x->shape[2] / p, gw = x->shape[3] / p;
+    const mmix_tensor *x = c->in[0];
+    const size_t p = c->size[0], across = x->shape[3] / p, patches = c->out[0]->shape[1];
+    size_t to = 0;
+    if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
     for (size_t b = 0; b < x->shape[0]; b++)
-        for (size_t i = 0; i < gh * gw; i++)
-            for (size_t c = 0; c < x->shape[1]; c++)
-                for (size_t y = 0; y < p; y++, columns += p) {
-                    const size_t at = b * x->stride[0] + c * x->stride[1] + (i / gw * p + y) * x->stride[2]
-                        + i % gw * p;
-                    if (!dx) memcpy(columns, mmix_data(x) + at, p * sizeof *columns);
-                    else for (size_t k = 0; k < p; k++) dx[at + k] += columns[k];
-                }
-}
-static int mmixi_patch_forward(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_mark mark = mmix_mark_here(m);
-    const mmix_tensor *w = c->in[1];
-    const size_t depth = mmix_count(w) / w->shape[0], rows = mmixi_rows(c->out[0]);
-    mmix_real *columns = c->recorded ? mmix_save(m, c, 0, rows * depth) : mmixi_reals(m, rows, depth);
-    mmixi_gemm g;
-    if (!columns) return -1;
-    mmixi_patch_columns(c->in[0], w->shape[3], columns, NULL);
-    g = mmixi_product_of(mmixi_values(c->out[0]), mmixi_matrix(columns, rows, depth, (ptrdiff_t)depth),
-                         mmixi_t(mmixi_matrix(mmix_data(w), w->shape[0], depth, (ptrdiff_t)depth)), 0);
-    g.bias = mmix_data(c->in[2]);
-    if (mmixi_gemm_run(m, &g)) return -1;
-    if (!c->recorded) mmix_rewind(m, mark);
+        for (size_t i = 0; i < patches; i++)
+            for (size_t line = 0; line < x->shape[1] * p; line++, to += p) {
+                const size_t at = b * x->stride[0] + line / p * x->stride[1]
+                    + (i / across * p + line % p) * x->stride[2] + i % across * p;
+                if (c->dy[0]) mmixi_put(m->k, p, c->dy[0] + to, c->dx[0] + at, 1);
+                else mmixi_put(m->k, p, mmix_data(x) + at, mmix_data(c->out[0]) + to, 0);
+            }
     return 0;
 }
-static int mmixi_patch_backward(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_tensor *w = c->in[1];
-    const size_t D = w->shape[0], depth = mmix_count(w) / D, rows = mmixi_rows(c->out[0]);
-    const mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
-    mmixi_mat columns = mmixi_matrix(c->saved[0], rows, depth, (ptrdiff_t)depth),
-        weight = mmixi_matrix(mmix_data(w), D, depth, (ptrdiff_t)depth), dw = weight;
-    dw.p = c->dx[1];
-    if (dw.p && mmixi_product(m, dw, mmixi_t(dy), columns, c->add[1])) return -1;
-    if (c->dx[2]) mmixi_column_sums(m, rows, D, c->dy[0], D, c->dx[2], c->add[2]);
-    if (!c->dx[0]) return 0;
-    columns.p = mmixi_reals(m, rows, depth);
-    if (!columns.p || mmixi_product(m, columns, dy, weight, 0)) return -1;
-    if (!c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
-    mmixi_patch_columns(c->in[0], w->shape[3], columns.p, c->dx[0]);
-    return 0;
-}
+/* A linear layer of the pixels, which make room again where no backward will come. */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
     const char *who = "mmix_patch_embed";
-    mmix_call call = mmixi_call(x, weight, bias);
+    mmix_call call = mmixi_call(x, NULL, NULL);
+    mmix_tensor *y;
+    mmix_mark mark;
     mmixi_dims d;
+    size_t shape[2];
     if (!mmixi_expect(m, who, &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
-    if (d.Y < d.P || d.X < d.P) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
-                  who, (double)d.Y, (double)d.X, (double)d.P);
-        return NULL;
-    }
-    call.in[1] = mmixi_compact(m, weight);
-    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), d.D);
-    return call.in[1] ? mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0) : NULL;
+    if (d.Y < d.P || d.X < d.P)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller "
+                                    "than a patch of %.0f", who, (double)d.Y, (double)d.X, (double)d.P));
+    mark = mmix_mark_here(m);
+    shape[0] = d.D;
+    shape[1] = d.C * d.P * d.P;
+    call.size[0] = d.P;
+    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), shape[1]);
+    y = mmix_linear(m, mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0), mmix_reshape(m, weight, 2, shape),
+                    bias);
+    return y && y->leaf && mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;
 }
 
 /* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
-
-/* size[0]; number: input steps per output step, downwards and across */
-enum { MMIXI_BICUBIC, MMIXI_BILINEAR, MMIXI_ANTIALIAS };
 
 /* Keys 1981; a = -3/4 as PyTorch has it, -1/2 as Pillow. */
 static double mmixi_cubic(double a, double x)
@@ -6142,59 +5965,53 @@ static double mmixi_cubic(double a, double x)
     if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
-/* The taps that make output `out` of n inputs: which, and their weights; returns how many. With `tap` NULL
-   the most that there can be. */
-static size_t mmixi_resize_taps(int kind, double ratio, size_t n, size_t out, size_t *tap, double *weight)
+/* The taps that make output `out` along an axis, 0 downwards; how many, 4 or as many as there are inputs.
+   size[0]: the filter; number: input steps per output step, downwards and across. */
+typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
+static size_t mmixi_resize_taps(const mmix_call *c, int axis, size_t out, mmixi_tap *tap)
 {
-    const double wide = ratio > 1 ? ratio : 1, s = ((double)out + 0.5) * ratio - 0.5;
-    const double first = floor(kind == MMIXI_BILINEAR && s < 0 ? 0 : s), last = (double)(n - 1);
+    const int filter = (int)c->size[0];
+    const double ratio = c->number[axis], last = (double)(c->in[0]->shape[2 + axis] - 1),
+        wide = filter == MMIX_BICUBIC_ANTIALIAS && ratio > 1 ? ratio : 1,   /* as the picture shrinks */
+        center = ((double)out + 0.5) * ratio - 0.5, s = filter == MMIX_BILINEAR ? fmax(center, 0) : center;
+    double from = floor(s) - (filter == MMIX_BICUBIC), to = floor(s) + 1 + (filter == MMIX_BICUBIC), sum = 0;
     size_t count = 0;
-    if (!tap) return kind == MMIXI_ANTIALIAS ? (size_t)(4 * wide) + 3 : 4;
-    if (kind == MMIXI_ANTIALIAS) {               /* the kernel grows as the picture shrinks */
-        const double begin = floor(fmax(s + 1 - 2 * wide, 0)), end = fmin(floor(s + 1 + 2 * wide), (double)n);
-        double sum = 0;
-        for (double at = begin; at < end; at++) {
-            tap[count] = (size_t)at;
-            sum += weight[count++] = mmixi_cubic(-0.5, (at - s) / wide);
-        }
-        for (size_t k = 0; k < count; k++) weight[k] /= sum;
-        return count;
+    if (filter == MMIX_BICUBIC_ANTIALIAS) {
+        from = floor(fmax(s + 1 - 2 * wide, 0));
+        to = fmin(floor(s + 1 + 2 * wide) - 1, last);
     }
-    for (double at = first - (kind == MMIXI_BICUBIC); at <= first + (kind == MMIXI_BICUBIC ? 2 : 1); at++) {
-        tap[count] = (size_t)fmin(fmax(at, 0), last);
-        weight[count++] = kind == MMIXI_BICUBIC ? mmixi_cubic(-0.75, s - at) : 1 - fabs(fmax(s, 0) - at);
+    for (double at = from; at <= to; at++) {
+        tap[count].at = (size_t)fmin(fmax(at, 0), last);
+        sum += tap[count++].weight = filter == MMIX_BILINEAR ? 1 - fabs(s - at)
+            : mmixi_cubic(filter == MMIX_BICUBIC ? -0.75 : -0.5, (s - at) / wide);
     }
+    for (size_t k = 0; filter == MMIX_BICUBIC_ANTIALIAS && k < count; k++) tap[k].weight /= sum;
     return count;
 }
 static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_mark mark = mmix_mark_here(m);
     const mmix_tensor *x = c->in[0], *y = c->out[0];
-    const int kind = (int)c->size[0];
-    const size_t oh = y->shape[2], ow = y->shape[3],
-        most = mmixi_max(mmixi_resize_taps(kind, c->number[0], 1, 0, NULL, NULL),
-                         mmixi_resize_taps(kind, c->number[1], 1, 0, NULL, NULL));
-    size_t *tap = (size_t *)mmixi_step_array(m, most, 2, sizeof *tap);
-    double *weight = mmixi_doubles(m, most, 2);
-    if (!tap || !weight) return -1;
+    const size_t most = mmixi_max(4, mmixi_max(x->shape[2], x->shape[3])), channels = x->shape[1];
+    mmixi_tap *down = (mmixi_tap *)mmixi_step_array(m, most, 2, sizeof *down), *across = down + most;
+    size_t rows = 0;
+    if (!down) return -1;
     if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
-    for (size_t i = 0; i < oh; i++) {
-        const size_t rows = mmixi_resize_taps(kind, c->number[0], x->shape[2], i, tap, weight);
-        for (size_t j = 0; j < ow; j++) {
-            const size_t cols = mmixi_resize_taps(kind, c->number[1], x->shape[3], j, tap + most, weight + most);
-            for (size_t plane = 0; plane < x->shape[0] * x->shape[1]; plane++) {
-                const size_t to = (plane * oh + i) * ow + j,
-                    from = plane / x->shape[1] * x->stride[0] + plane % x->shape[1] * x->stride[1];
-                double sum = 0;
-                for (size_t p = 0; p < rows; p++)
-                    for (size_t q = 0; q < cols; q++) {
-                        const size_t at = from + tap[p] * x->stride[2] + tap[most + q];
-                        const double w = weight[p] * weight[most + q];
-                        if (c->dy[0]) c->dx[0][at] += (mmix_real)(w * (double)c->dy[0][to]);
-                        else sum += w * (double)mmix_data(x)[at];
-                    }
-                if (!c->dy[0]) mmix_data(y)[to] = (mmix_real)sum;
-            }
+    for (size_t i = 0; i < y->shape[2] * y->shape[3]; i++) {
+        const size_t cols = mmixi_resize_taps(c, 1, i % y->shape[3], across);
+        if (i % y->shape[3] == 0) rows = mmixi_resize_taps(c, 0, i / y->shape[3], down);
+        for (size_t plane = 0; plane < x->shape[0] * channels; plane++) {
+            const size_t to = plane * y->stride[1] + i,
+                from = plane / channels * x->stride[0] + plane % channels * x->stride[1];
+            double sum = 0;
+            for (size_t p = 0; p < rows; p++)
+                for (size_t q = 0; q < cols; q++) {
+                    const size_t at = from + down[p].at * x->stride[2] + across[q].at;
+                    const double w = down[p].weight * across[q].weight;
+                    if (c->dy[0]) c->dx[0][at] += (mmix_real)(w * (double)c->dy[0][to]);
+                    else sum += w * (double)mmix_data(x)[at];
+                }
+            if (!c->dy[0]) mmix_data(y)[to] = (mmix_real)sum;
         }
     }
     mmix_rewind(m, mark);
@@ -6204,37 +6021,23 @@ static int mmixi_scale_ok(double scale)          /* 0: from the sizes */
 {
     return scale > 0 ? scale >= 1e-6 && scale <= 1e6 : scale >= 0;
 }
-static mmix_tensor *mmixi_resized(mmix_ctx *m, const char *who, int kind, mmix_tensor *x, size_t out_h,
-                                 size_t out_w, double scale_h, double scale_w)
+MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
+                                 double scale_h, double scale_w)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BCYX", x)) return NULL;
-    if (!out_h || !out_w || out_h > INT32_MAX || out_w > INT32_MAX || !mmixi_scale_ok(scale_h)
-        || !mmixi_scale_ok(scale_w)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: to %.0f x %.0f with scales %g and %g, expected 1 to 2³¹ - 1, "
-                  "and scales of 10⁻⁶ to 10⁶ or 0", who, (double)out_h, (double)out_w, scale_h, scale_w);
-        return NULL;
-    }
-    call.size[0] = (size_t)kind;
+    if (!mmixi_expect(m, "mmix_resize", &d, "x BCYX", x)) return NULL;
+    if (filter < 0 || filter > MMIX_BICUBIC_ANTIALIAS || !out_h || !out_w || out_h > INT32_MAX
+        || out_w > INT32_MAX || !mmixi_scale_ok(scale_h) || !mmixi_scale_ok(scale_w))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_resize: filter %d to %.0f x %.0f with "
+                                    "scales %g and %g, expected a filter, 1 to 2³¹ - 1, and scales of 10⁻⁶ "
+                                    "to 10⁶ or 0",
+                                    filter, (double)out_h, (double)out_w, scale_h, scale_w));
+    call.size[0] = (size_t)filter;
     call.number[0] = scale_h > 0 ? 1 / scale_h : (double)d.Y / (double)out_h;
     call.number[1] = scale_w > 0 ? 1 / scale_w : (double)d.X / (double)out_w;
     call.out[0] = mmix_new4(m, d.B, d.C, out_h, out_w);
     return mmixi_run(m, MMIX_OP_RESIZE, &call, NULL, 0);
-}
-MMIXDEF mmix_tensor *mmix_bicubic_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
-                                         double scale_h, double scale_w)
-{
-    return mmixi_resized(m, "mmix_bicubic_resize", MMIXI_BICUBIC, x, out_h, out_w, scale_h, scale_w);
-}
-MMIXDEF mmix_tensor *mmix_bilinear_resize(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w,
-                                          double scale_h, double scale_w)
-{
-    return mmixi_resized(m, "mmix_bilinear_resize", MMIXI_BILINEAR, x, out_h, out_w, scale_h, scale_w);
-}
-MMIXDEF mmix_tensor *mmix_bicubic_resize_antialias(mmix_ctx *m, mmix_tensor *x, size_t out_h, size_t out_w)
-{
-    return mmixi_resized(m, "mmix_bicubic_resize_antialias", MMIXI_ANTIALIAS, x, out_h, out_w, 0, 0);
 }
 
 /* ==== >>heads ========================================================================
@@ -6249,25 +6052,27 @@ MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t
     mmix_heads v;
     v.p = p;
     v.head = (ptrdiff_t)width;
-    v.token = (ptrdiff_t)heads * v.head;
-    v.batch = (ptrdiff_t)L * v.token;
+    v.token = (ptrdiff_t)(heads * width);
+    v.batch = (ptrdiff_t)(L * heads * width);
     v.share = H / heads;
     return v;
 }
 /* t (B, L, heads, width) or (B, L, heads); data is t's own or that of its gradient, which has its strides. */
 static mmix_heads mmixi_heads_of(const mmix_tensor *t, mmix_real *data, size_t H)
 {
-    mmix_heads v = mmix_heads_plain(data, 1, t->shape[2], 1, H);
+    mmix_heads v;
+    v.p = data;
     v.batch = (ptrdiff_t)t->stride[0];
     v.token = (ptrdiff_t)t->stride[1];
     v.head = (ptrdiff_t)t->stride[2];
+    v.share = H / t->shape[2];
     return v;
 }
 /* Input i as heads, and its gradient. */
 static void mmixi_heads_in(const mmix_call *c, int i, size_t H, mmix_heads *x, mmix_heads *dx)
 {
-    *x = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
-    *dx = mmixi_heads_of(c->in[i], c->dx[i], H);
+    *x = *dx = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
+    dx->p = c->dx[i];
 }
 static void mmixi_heads_reverse(mmix_heads *v, size_t L)
 {
@@ -6278,16 +6083,15 @@ static mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
 }
+/* rows x cols, one row at a time: to = 0; to = or += from */
 static void mmixi_zero_rows(size_t rows, size_t cols, mmix_real *to, ptrdiff_t ldt)
 {
-    for (size_t i = 0; i < rows; i++, to += ldt) memset(to, 0, cols * sizeof *to);
+    for (; rows > 0; rows--, to += ldt) memset(to, 0, cols * sizeof *to);
 }
-/* rows x cols, one row at a time: to = or += from */
 static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, const mmix_real *from,
                            ptrdiff_t ldf, mmix_real *to, ptrdiff_t ldt, int add)
 {
-    for (size_t i = 0; i < rows; i++)
-        mmixi_put(k, cols, from + (ptrdiff_t)i * ldf, to + (ptrdiff_t)i * ldt, add);
+    for (; rows > 0; rows--, from += ldf, to += ldt) mmixi_put(k, cols, from, to, add);
 }
 /* Scratch of one plain call: the library's own in step memory, or a raw function's from its caller. */
 #define MMIXI_PART(name, size) s->name = base ? base + at : NULL; at += mmixi_round_up(size, 16)
@@ -6303,21 +6107,18 @@ static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, con
    q_i·k_j then depends on i - j alone (Su et al. 2021). Angles are formed in double: positions reach 10⁵.
    ==================================================================================== */
 
-/* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (L or B L, R/2, 2),
-   a row for each position. */
+/* in: x, pos; options: mmix_rope_options, all filled in. saved[0]: cos and sin of the angles, (size[0], R/2,
+   2), a row for each of the L or B L positions. */
 static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *pos = c->in[1];
-    const size_t L = c->in[0]->shape[1], *s = o->sections, batch = pos->ndim > 1 ? pos->stride[pos->ndim - 2] : 0;
-    const double log_theta = mmixi_log(o->theta);
+    const size_t *s = o->sections;
     (void)lane;
     for (size_t i = 0; i < o->dim / 2; i++) {
-        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
+        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * mmixi_log(o->theta));
         const size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
-        const int32_t *at = mmix_data_i32(pos) + axis * pos->stride[0];
         for (size_t t = begin; t < end; t++) {
-            const double angle = frequency * at[t / L * batch + t % L];
+            const double angle = frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
             turn[0] = (mmix_real)mmixi_cos(angle);
             turn[1] = (mmix_real)mmixi_sin(angle);
@@ -6327,44 +6128,43 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
 static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
+    const size_t *shape = c->in[0]->shape, L = shape[1], H = shape[2], N = shape[3], R = o->dim,
+        step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2;
     const int back = c->dy[0] != NULL;
-    const size_t L = c->in[0]->shape[1], H = c->in[0]->shape[2], N = c->in[0]->shape[3], R = o->dim,
-        step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2, rows = c->size[0];
-    const mmix_heads from = back ? mmixi_heads_of(c->out[0], (mmix_real *)c->dy[0], H)
-        : mmixi_heads_of(c->in[0], mmix_data(c->in[0]), H),
-        to = back ? mmixi_heads_of(c->in[0], c->dx[0], H) : mmixi_heads_of(c->out[0], mmix_data(c->out[0]), H);
+    mmix_heads from, to, y = mmixi_heads_of(c->out[0], back ? (mmix_real *)(uintptr_t)c->dy[0]
+                                            : mmix_data(c->out[0]), H);
+    mmixi_heads_in(c, 0, H, &from, &to);
+    if (back) from = y;
+    else to = y;
     (void)lane;
-    for (size_t t = begin; t < end; t++)
-        for (size_t h = 0; h < H; h++) {
-            const mmix_real *x = mmixi_at(&from, t / L, t % L, h), *turn = c->saved[0] + t % rows * R;
-            mmix_real *y = mmixi_at(&to, t / L, t % L, h);
-            if (!back || !c->add[0]) memset(y, 0, N * sizeof *y);
-            for (size_t i = 0; i < R / 2; i++) {
-                const mmix_real cosine = turn[2 * i], sine = back ? -turn[2 * i + 1] : turn[2 * i + 1],
-                    u = x[i * step], v = x[i * step + other];
-                y[i * step] += u * cosine - v * sine;
-                y[i * step + other] += u * sine + v * cosine;
-            }
-            for (size_t i = R; i < N; i++) y[i] += x[i];
+    for (size_t i = begin * H; i < end * H; i++) {
+        const size_t t = i / H, b = t / L;
+        const mmix_real *x = mmixi_at(&from, b, t % L, i % H), *turn = c->saved[0] + t % c->size[0] * R;
+        mmix_real *z = mmixi_at(&to, b, t % L, i % H);
+        if (!back || !c->add[0]) memset(z, 0, N * sizeof *z);
+        for (size_t k = 0; k < R / 2; k++, turn += 2) {
+            const mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[k * step],
+                v = x[k * step + other];
+            z[k * step] += u * cosine - v * sine;
+            z[k * step + other] += u * sine + v * cosine;
         }
+        for (size_t k = R; k < N; k++) z[k] += x[k];
+    }
 }
 static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const mmix_tensor *x = c->in[0];
-    const size_t tokens = x->shape[0] * x->shape[1];
+    const size_t R = ((const mmix_rope_options *)c->options)->dim, *shape = c->in[0]->shape;
     const mmix_mark mark = mmix_mark_here(m);
     if (!c->dy[0]) {
-        c->size[0] = c->in[1]->ndim - (o->sections[0] > 0) == 2 ? tokens : x->shape[1];
-        if (c->recorded && !mmix_save(m, c, 0, c->size[0] * o->dim)) return -1;
-        if (!c->recorded && !(c->saved[0] = mmixi_reals(m, c->size[0], o->dim))) return -1;
-        mmixi_over(c, c->size[0], mmixi_row_grain(o->dim * 2), mmixi_rope_angles);
+        if (c->recorded) mmix_save(m, c, 0, c->size[0] * R);
+        else c->saved[0] = mmixi_reals(m, c->size[0], R);
+        if (!c->saved[0]) return -1;
+        mmixi_over(c, c->size[0], mmixi_row_grain(R * 2), mmixi_rope_angles);
     }
-    mmixi_over(c, tokens, mmixi_row_grain(x->shape[2] * x->shape[3]), mmixi_rope_tokens);
-    if (!c->recorded) {
-        c->saved[0] = NULL;
-        mmix_rewind(m, mark);
-    }
+    mmixi_over(c, shape[0] * shape[1], mmixi_row_grain(shape[2] * shape[3]), mmixi_rope_tokens);
+    if (c->recorded) return 0;
+    c->saved[0] = NULL;
+    mmix_rewind(m, mark);
     return 0;
 }
 
@@ -6372,32 +6172,31 @@ static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_options *o, size_t N)
 {
     const size_t *part = o->sections, sum = part[0] + part[1] + part[2], R = o->dim ? o->dim : N;
-    if (R % 2 || R > N || (sum && (sum != R / 2 || !part[0])))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
-                         "%.0f; dim is even, at most a head, and twice the sections' sum, of which the first "
-                         "is not 0", who, (double)R, (double)N, (double)part[0], (double)part[1],
-                         (double)part[2]), 0;
-    return o->theta <= DBL_MAX ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.theta is %g, expected a number", who, o->theta), 0);
+    if (R % 2 == 0 && R <= N && (!sum || (sum == R / 2 && part[0])) && o->theta <= DBL_MAX) return 1;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: rope.dim %.0f of heads of %.0f, sections %.0f + %.0f + "
+                     "%.0f, rope.theta %g; dim is even, at most a head, and twice the sections' sum, of "
+                     "which the first is not 0, theta a number", who, (double)R, (double)N, (double)part[0],
+                     (double)part[1], (double)part[2], o->theta), 0;
 }
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
 {
-    const char *who = "mmix_rope";
+    static const char specs[4][16] = { "+pos:i32 L", "+pos:i32 BL", "+pos:i32 3L", "+pos:i32 3BL" };
     mmix_call call = mmixi_call(x, pos, NULL);
     mmix_rope_options o;
     mmixi_dims d;
-    int sections;
+    int sections, batched;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     sections = o.sections[0] || o.sections[1] || o.sections[2];
-    if (!mmixi_expect(m, who, &d, "x BLHN", x)
-        || !mmixi_expect(m, who, &d, !sections ? mmix_ndim(pos) > 1 ? "+pos:i32 BL" : "+pos:i32 L"
-                         : mmix_ndim(pos) > 2 ? "+pos:i32 3BL" : "+pos:i32 3L", pos)
-        || !mmixi_rope_check(m, who, &o, d.N)) return NULL;
+    batched = mmix_ndim(pos) > 1 + sections;
+    if (!mmixi_expect(m, "mmix_rope", &d, "x BLHN", x)
+        || !mmixi_expect(m, "mmix_rope", &d, specs[2 * sections + batched], pos)
+        || !mmixi_rope_check(m, "mmix_rope", &o, d.N)) return NULL;
     if (!(o.theta > 0)) o.theta = 10000;
     if (!o.dim) o.dim = d.N;
-    call.out[0] = mmixi_like(m, who, x);
+    call.size[0] = batched ? d.B * d.L : d.L;
+    call.out[0] = mmixi_like(m, "mmix_rope", x);
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
 }
 
@@ -9169,14 +8968,22 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
    log_target=True)
    ==================================================================================== */
 
+/* in: x, target, mask. What an op does not need is 0. */
+typedef struct mmixi_loss_options {
+    double T, weight;                            /* temperature; of a row in the mean */
+    int32_t ignore;                              /* the class that does not count */
+    size_t layer;                                /* rows of one mean */
+    int relative;                                /* kd_hidden: over the mean of t² of each layer */
+    size_t pictures;                             /* DINO, as all that follows */
+    double teacher_T, *entropy;
+    const mmix_real *center;
+} mmixi_loss_options;
 typedef struct mmixi_loss_job {
     const mmix_call *c;
+    const mmixi_loss_options *o;
     mmixi_mat x;
-    double T, scale;                             /* temperature; of the gradient */
-    double *loss, *square;                       /* (rows), forward; square: kd_hidden's of the teacher */
-    mmix_real *row;                              /* `scratch` reals a lane */
-    size_t scratch;
-    size_t B, positions;                         /* DINO: pictures; distillation: of a layer */
+    double *loss, *square;                       /* (rows), forward; square: Σ t², or the teacher's entropy */
+    mmix_real *scratch;                          /* four blocks a lane */
 } mmixi_loss_job;
 /* Rows go by in blocks that stay in the nearest cache. */
 #ifdef MMIX_REGRESSION
@@ -9184,256 +8991,229 @@ enum { MMIXI_LOSS_BLOCK = 8 };
 #else
 enum { MMIXI_LOSS_BLOCK = 2048 };
 #endif
-/* The job of a call; 0, or -1. */
-static int mmixi_loss_begin(mmix_ctx *m, const mmix_call *c, double T, mmixi_loss_job *j)
-{
-    memset(j, 0, sizeof *j);
-    j->c = c;
-    j->x = mmixi_values(c->in[0]);
-    j->T = T;
-    j->scale = c->dy[0] ? (double)*c->dy[0] : 1;
-    j->scratch = c->op == MMIX_OP_KD_TOKEN ? 3 * j->x.cols : c->op == MMIX_OP_KD_HIDDEN ? j->x.cols
-        : (size_t)MMIXI_LOSS_BLOCK;
-    j->row = mmixi_reals(m, mmixi_lanes(m), j->scratch);
-    if (!c->dy[0]) {
-        j->loss = mmixi_doubles(m, j->x.rows, 1);
-        j->square = mmixi_doubles(m, j->x.rows, 1);
-    }
-    return m->error_kind ? -1 : 0;
-}
+/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); DINO: the teacher's distributions (2B, K);
+   kd_token: the largest t, 1 / Σ e^((t - max)/T). kd_hidden: first the weights of the layers. */
+enum { MMIXI_LOSS_TOP, MMIXI_LOSS_SHARE, MMIXI_LOSS_TEACHER, MMIXI_LOSS_TEACHER_SHARE };
+
 static double mmixi_total(const double *x, size_t n)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++) sum += x[i];
     return sum;
 }
-
-/* One row: its targets q, or with n 0 the class `label`. Kept: saved[0] the largest x, saved[1] Σ q over
-   Σ e^((x - max)/T). */
-static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, size_t lane, const mmix_real *const *q, size_t n,
-                           int32_t label)
+static int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, size_t r)
+{
+    if (c->in[2]) return mmixi_index(c->in[2], r % o->layer) != 0;
+    return c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
+}
+/* The distributions that row r is held against, or the teacher's logits; how many, 0 of a class. */
+static size_t mmixi_loss_targets(const mmixi_loss_job *j, size_t r, const mmix_real *q[2])
+{
+    const mmix_tensor *target = j->c->in[1];
+    const size_t B = j->o->pictures, K = j->x.cols;
+    size_t n = 0;
+    for (size_t v = 0; B && v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
+        if (v != r / B) q[n++] = j->c->saved[MMIXI_LOSS_TEACHER] + (v * B + r % B) * K;
+    if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
+    return n;
+}
+/* With u = x - max x a row's loss is Σ q log Σ e^(u/T) - Σ q u / T. For kd_token q = e^(v/T) / Σ with
+   v = t - max t, and Σ q log q is added: log (Σ e^(u/T) / Σ e^(v/T)) - Σ q (u - v) / T. */
+static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, double weight, mmix_real *u)
 {
     const mmix_call *c = j->c;
     const mmixi_kernels *k = c->m->k;
-    const size_t K = j->x.cols;
-    const mmix_real *x = mmixi_row(j->x, r), inverse_T = (mmix_real)(1 / j->T),
-        scale = (mmix_real)(j->scale / j->T);
-    mmix_real *top = c->saved[0] + r, *share = c->saved[1] + r, *e = j->row + lane * j->scratch,
-        *dx = c->dy[0] ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
-    mmix_real shift, mass, along;                /* max / T: the sum has its rounding, and the loss takes it off */
-    double sum = 0, sum_q = n ? 0 : 1, sum_qx = 0;           /* Σ q (x - max) */
-    if (!dx) *top = k->largest(K, x);
-    if (!dx && !n) sum_qx = (double)x[label] - (double)*top;
-    shift = *top * inverse_T;
+    const int kd = c->op == MMIX_OP_KD_TOKEN, back = c->dy[0] != NULL;
+    const mmix_real *x = mmixi_row(j->x, r), *q[2], inverse_T = (mmix_real)(1 / j->o->T),
+        scale = (mmix_real)(weight / j->o->T);
+    mmix_real one = 1, mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
+        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_TOP] + r,
+        *share = c->saved[MMIXI_LOSS_SHARE] + r,
+        *top_q = kd ? c->saved[MMIXI_LOSS_TEACHER] + r : NULL,
+        *share_q = kd ? c->saved[MMIXI_LOSS_TEACHER_SHARE] + r : &one,
+        *dx = back ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
+    const size_t K = j->x.cols, n = mmixi_loss_targets(j, r, q);
+    const int32_t label = n ? 0 : mmixi_index(c->in[1], r);
+    double sum = 0, sum_q = n ? 0 : 1, sum_qu, norm;
+    if (!back) *top = k->largest(K, x);
+    if (!back && kd) *top_q = k->largest(K, q[0]);
+    sum_qu = n ? 0 : (double)x[label] - (double)*top;
     for (size_t i = 0, w; i < K; i += w) {
-        mmix_real *p = dx && !c->add[0] ? dx + i : e;
+        mmix_real *p = back && !c->add[0] ? dx + i : e, shift = *top;
+        const mmix_real *from = x + i;
         w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
-        sum += (double)k->exp_row(w, inverse_T, x + i, shift, p);
-        for (size_t t = 0; !dx && t < n; t++) {
-            k->normalise_sums(w, q[t] + i, x + i, *top, 1, NULL, &mass, &along);
-            sum_q += (double)mass;
-            sum_qx += (double)along;
+        if (kd || inverse_T != 1) {
+            k->normalise(w, from, shift, 1, NULL, NULL, u);
+            from = u;
+            shift = 0;
         }
-        if (!dx) continue;
-        k->scale(w, scale * *share, p, p);
-        for (size_t t = 0; t < n; t++) k->axpy(w, -scale, q[t] + i, p);
-        if (c->add[0]) k->add(w, e, dx + i, dx + i);
+        sum += (double)k->exp_row(w, inverse_T, from, shift, p);
+        if (back) k->scale(w, scale * *share, p, p);
+        for (size_t s = 0; s < n; s++) {
+            if (kd) {
+                k->normalise(w, q[s] + i, *top_q, -1, NULL, NULL, d);        /* -v */
+                k->exp_row(w, -inverse_T, d, 0, eq);
+                k->add(w, u, d, d);
+            }
+            if (back) k->axpy(w, -scale * *share_q, kd ? eq : q[s] + i, p);
+            else k->normalise_sums(w, kd ? eq : q[s] + i, kd ? d : from, shift, 1, NULL, &mass, &along);
+            sum_q += (double)mass;
+            sum_qu += (double)along;
+        }
+        if (back && c->add[0]) k->add(w, e, dx + i, dx + i);
     }
-    if (dx && !n) dx[label] -= scale;
-    if (dx) return;
-    *share = (mmix_real)(sum_q / sum);
-    j->loss[r] = sum_q * (mmixi_log(sum) + (double)shift - (double)*top * (double)inverse_T) - sum_qx / j->T;
+    if (back && !n) dx[label] -= scale;
+    if (back) return;
+    norm = kd ? sum_q : 1;
+    *share = (mmix_real)(sum_q / norm / sum);
+    *share_q = (mmix_real)(1 / norm);
+    j->loss[r] = sum_q / norm * mmixi_log(sum / norm) - sum_qu / norm / j->o->T;
 }
-/* A row that does not count. */
-static void mmixi_loss_none(const mmixi_loss_job *j, size_t r)
+/* Σ (x - t)² of a row, and Σ t² */
+static void mmixi_kd_hidden_row(const mmixi_loss_job *j, size_t r, double weight, mmix_real *d)
 {
     const mmix_call *c = j->c;
-    if (!c->dy[0]) j->loss[r] = j->square[r] = 0;
-    else if (!c->add[0]) memset(mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), 0, j->x.cols * sizeof(mmix_real));
-}
-
-/* ---- cross-entropy. number[0]: the class that is ignored; size[0]: rows that count ---- */
-
-static void mmixi_xent_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const mmix_tensor *target = j->c->in[1];
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *q = mmix_data(target) ? mmix_data(target) + r * j->x.cols : NULL;
-        const int32_t label = q ? 0 : mmixi_index(target, r);
-        if (q) mmixi_loss_row(j, r, lane, &q, 1, 0);
-        else if ((double)label == j->c->number[0]) mmixi_loss_none(j, r);
-        else mmixi_loss_row(j, r, lane, NULL, 0, label);
+    const mmixi_kernels *k = c->m->k;
+    const mmix_real *x = mmixi_row(j->x, r), *t[2];
+    mmixi_loss_targets(j, r, t);
+    for (size_t i = 0, w; i < j->x.cols; i += w) {
+        w = mmixi_min(MMIXI_LOSS_BLOCK, j->x.cols - i);
+        memcpy(d, x + i, w * sizeof *d);
+        k->axpy(w, -1, t[0] + i, d);
+        if (!c->dy[0]) {
+            j->loss[r] += (double)k->variance(w, d, 0);
+            j->square[r] += (double)k->variance(w, t[0] + i, 0);
+            continue;
+        }
+        k->scale(w, (mmix_real)(2 * weight), d, d);
+        mmixi_put(k, w, d, mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) + i, c->add[0]);
     }
 }
-static int mmixi_xent_run(mmix_ctx *m, mmix_call *c)
+static void mmixi_loss_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const size_t rows = mmixi_rows(c->in[0]);
-    const double count = (double)c->size[0];
+    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
+    const mmix_call *c = j->c;
+    for (size_t r = begin; r < end; r++) {
+        const double weight = j->o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / j->o->layer]
+            : j->o->weight;
+        if (!c->dy[0]) j->loss[r] = j->square[r] = 0;
+        if (mmixi_loss_counts(c, j->o, r))
+            (c->op == MMIX_OP_KD_HIDDEN ? mmixi_kd_hidden_row : mmixi_loss_row)
+                (j, r, c->dy[0] ? weight * (double)*c->dy[0] : 1, j->scratch + lane * 4 * MMIXI_LOSS_BLOCK);
+        else if (c->dy[0] && !c->add[0])
+            memset(mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), 0, j->x.cols * sizeof(mmix_real));
+    }
+}
+/* softmax((t - c)/T) and its entropy */
+static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
+    const size_t K = j->x.cols;
+    (void)lane;
+    for (size_t r = begin; r < end; r++) {
+        const mmix_real *t = mmix_data(j->c->in[1]) + mmixi_row_offset(j->c->in[1], r);
+        mmix_real *q = j->c->saved[MMIXI_LOSS_TEACHER] + r * K;
+        for (size_t i = 0; i < K; i++)
+            q[i] = (t[i] - j->o->center[i]) / (mmix_real)j->o->teacher_T;
+        j->c->m->k->softmax(K, q, q);
+        j->square[r] = 0;
+        for (size_t i = 0; i < K; i++) j->square[r] -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
+    }
+}
+static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
+{
+    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
+    const size_t rows = mmixi_rows(c->in[0]), teachers = 2 * o->pictures;
+    const int back = c->dy[0] != NULL, saves = c->op == MMIX_OP_KD_TOKEN ? 4 : teachers ? 3 : 2;
     mmixi_loss_job j;
     mmix_mark mark;
-    if (!c->dy[0] && (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows))) return -1;
+    double loss = 0;
+    for (int i = 0; !back && i < saves; i++)
+        if (!mmix_save(m, c, i, i == MMIXI_LOSS_TEACHER && teachers ? mmix_count(c->in[1]) : rows)) return -1;
     mark = mmix_mark_here(m);
-    if (mmixi_loss_begin(m, c, 1, &j)) return -1;
-    j.scale = count > 0 ? j.scale / count : 0;
-    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_xent_rows, &j);
-    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)(count > 0 ? mmixi_total(j.loss, rows) / count : 0);
+    j.c = c;
+    j.o = o;
+    j.x = mmixi_values(c->in[0]);
+    j.loss = mmixi_doubles(m, rows, 1);
+    j.square = mmixi_doubles(m, rows, 1);
+    j.scratch = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
+    if (m->error_kind) return -1;
+    if (teachers && !back) {
+        mmixi_ranges(m, teachers, mmixi_row_grain(j.x.cols), mmixi_dino_teacher_rows, &j);
+        *o->entropy = mmixi_total(j.square, teachers) / (double)teachers;
+    }
+    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_loss_rows, &j);
+    for (size_t r = 0; !back && r < rows; r += o->layer) {
+        const double square = mmixi_total(j.square + r, o->layer),
+            weight = o->relative ? (double)o->layer / (double)rows / (square > 0 ? square : 1) : o->weight;
+        if (o->relative) c->saved[MMIXI_LOSS_TOP][r / o->layer] = (mmix_real)weight;
+        loss += mmixi_total(j.loss + r, o->layer) * weight;
+    }
+    if (!back) *mmix_data(c->out[0]) = (mmix_real)loss;
     mmix_rewind(m, mark);
     return 0;
 }
-/* target (…) of classes, or (…, K) of distributions */
-static mmix_tensor *mmixi_xent(mmix_ctx *m, const char *who, mmix_tensor *logits, mmix_tensor *target,
-                               double ignore)
+/* The mean over the rows that count, times the weight. */
+static mmix_tensor *mmixi_loss(mmix_ctx *m, const char *who, int op, mmix_call *call, mmixi_loss_options *o)
 {
-    mmix_call call = mmixi_call(logits, target, NULL);
-    const int labels = target->dtype == MMIX_DTYPE_I32;
-    const size_t rows = labels ? mmix_count(target) : mmixi_rows(target), K = mmixi_cols(logits);
-    char a[MMIXI_TEXT], b[MMIXI_TEXT];
-    if (rows != mmixi_rows(logits)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: targets %s for logits %s", who, mmixi_shape_text(target, a),
-                  mmixi_shape_text(logits, b));
-        return NULL;
-    }
-    for (size_t r = 0; r < rows; r++) {
-        const int32_t t = labels ? mmixi_index(target, r) : 0;
-        if (labels && (double)t == ignore) continue;
-        call.size[0]++;
-        if (t < 0 || (size_t)t >= K) {
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who, (double)r, (int)t,
-                      (double)K);
-            return NULL;
-        }
-    }
-    call.in[0] = mmixi_strided(m, logits);
-    if (!labels) call.in[1] = mmixi_compact(m, target);
-    call.constant = 1u << 1;
-    call.number[0] = ignore;
-    call.out[0] = m->error_kind ? NULL : mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, MMIX_OP_CROSS_ENTROPY, &call, NULL, 0);
+    size_t count = 0;
+    call->in[0] = mmixi_strided(m, call->in[0]);
+    if (m->error_kind) return NULL;
+    if (!o->layer) o->layer = mmixi_rows(call->in[0]);
+    for (size_t r = 0; r < o->layer; r++) count += mmixi_loss_counts(call, o, r) != 0;
+    o->weight /= (double)mmixi_max(count, 1);
+    call->constant = 1u << 1;
+    call->out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
+    return mmixi_run(m, op, call, o, sizeof *o);
 }
 MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
                                         int32_t ignore_index)
 {
+    const char *who = "mmix_cross_entropy";
+    const int labels = mmix_dtype(target) == MMIX_DTYPE_I32;
+    mmix_call call = mmixi_call(logits, target, NULL);
+    mmixi_loss_options o;
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_cross_entropy", &d, "logits ...K, target:i32 ...", logits, target)) return NULL;
-    return mmixi_xent(m, "mmix_cross_entropy", logits, target, ignore_index);
-}
-MMIXDEF mmix_tensor *mmix_cross_entropy_soft(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target)
-{
-    const char *who = "mmix_cross_entropy_soft";
-    mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "logits ...K, target ...K", logits, target)) return NULL;
-    return mmixi_xent(m, who, logits, target, NAN);
+    memset(&o, 0, sizeof o);
+    o.T = o.weight = 1;
+    o.ignore = ignore_index;
+    if (!mmixi_expect(m, who, &d, labels ? "logits ...K, target:i32 ..." : "logits ...K, target ...K", logits,
+                      target)) return NULL;
+    if ((labels ? mmix_count(target) : mmixi_rows(target)) != mmixi_rows(logits))
+        return mmixi_unfit(m, who, logits, target, "a target for each row of logits");
+    for (size_t r = 0; labels && r < mmix_count(target); r++) {
+        const int32_t label = mmixi_index(target, r);
+        if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who,
+                                        (double)r, (int)label, (double)d.K));
+    }
+    return mmixi_loss(m, who, MMIX_OP_CROSS_ENTROPY, &call, &o);
 }
 
-/* ---- distillation: a student s against its teacher t ----
+/* ---- distillation: a student s against its teacher t, over the positions whose mask is not 0 ----
 
    kd_hidden   mean over the layers of the mean of (s - t)², over the mean of t² if relative
    kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
-               gradient of a row is T (q - p) over their number
+               gradient of a row is T (q - p) over their number */
 
-   both over the positions whose mask is not 0. in: s, t, mask; number[0]: T; size[0]: relative. saved[0] of
-   kd_hidden: the gradient's factor of each layer. */
-
-static void mmixi_kd_hidden_row(const mmixi_loss_job *j, size_t r, mmix_real *d)
-{
-    const mmix_call *c = j->c;
-    const mmixi_kernels *k = c->m->k;
-    const size_t K = j->x.cols;
-    const mmix_real *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
-    memcpy(d, mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r), K * sizeof *d);
-    k->axpy(K, -1, t, d);                        /* s - t */
-    if (!c->dy[0]) {
-        j->loss[r] = (double)k->variance(K, d, 0);
-        j->square[r] = (double)k->variance(K, t, 0);
-    }
-    else {
-        k->scale(K, c->saved[0][r / j->positions] * (mmix_real)j->scale, d, d);
-        mmixi_put(k, K, d, c->dx[0] + mmixi_row_offset(c->in[0], r), c->add[0]);
-    }
-}
-static void mmixi_kd_token_row(const mmixi_loss_job *j, size_t r, mmix_real *p)
-{
-    const mmix_call *c = j->c;
-    const mmixi_kernels *k = c->m->k;
-    const size_t K = j->x.cols;
-    const mmix_real inverse_T = (mmix_real)(1 / j->T), *s = mmix_data(c->in[0]) + mmixi_row_offset(c->in[0], r),
-        *t = mmix_data(c->in[1]) + mmixi_row_offset(c->in[1], r);
-    mmix_real *us = p + K, *ut = us + K, sum_s, sum_t;
-    k->normalise(K, s, k->largest(K, s), 1, NULL, NULL, us);     /* s - max s, t - max t */
-    k->normalise(K, t, k->largest(K, t), 1, NULL, NULL, ut);
-    sum_t = k->exp_row(K, inverse_T, ut, 0, p);
-    if (!c->dy[0]) {                             /* ln p - ln q = (ut - us)/T - ln Σ e^(ut/T) + ln Σ e^(us/T) */
-        k->axpy(K, -1, us, ut);
-        sum_s = k->exp_row(K, inverse_T, us, 0, us);
-        j->loss[r] = mmixi_log((double)sum_s / (double)sum_t)
-            + (double)(k->dot(K, p, ut) * inverse_T) / (double)sum_t;
-    }
-    else {                                       /* q - p */
-        sum_s = k->exp_row(K, inverse_T, us, 0, us);
-        k->scale(K, (mmix_real)j->scale / sum_s, us, us);
-        k->axpy(K, -(mmix_real)j->scale / sum_t, p, us);
-        mmixi_put(k, K, us, c->dx[0] + mmixi_row_offset(c->in[0], r), c->add[0]);
-    }
-}
-static int mmixi_kd_counts(const mmix_tensor *mask, size_t position)
-{
-    return !mask || mmixi_index(mask, position);
-}
-static void mmixi_kd_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    mmix_real *row = j->row + lane * j->scratch;
-    for (size_t r = begin; r < end; r++) {
-        if (!mmixi_kd_counts(j->c->in[2], r % j->positions)) mmixi_loss_none(j, r);
-        else if (j->c->op == MMIX_OP_KD_TOKEN) mmixi_kd_token_row(j, r, row);
-        else mmixi_kd_hidden_row(j, r, row);
-    }
-}
-static int mmixi_kd_run(mmix_ctx *m, mmix_call *c)
-{
-    const int token = c->op == MMIX_OP_KD_TOKEN;
-    const size_t layers = !token && c->in[0]->ndim == 4 ? c->in[0]->shape[0] : 1, rows = mmixi_rows(c->in[0]);
-    const double T = c->number[0];
-    mmixi_loss_job j;
-    mmix_mark mark;
-    double n = 0, loss = 0;
-    if (!c->dy[0] && !mmix_save(m, c, 0, layers)) return -1;
-    mark = mmix_mark_here(m);
-    if (mmixi_loss_begin(m, c, T, &j)) return -1;
-    j.positions = rows / layers;
-    for (size_t i = 0; i < j.positions; i++) n += mmixi_kd_counts(c->in[2], i);
-    n = n > 0 ? n : 1;
-    if (token) j.scale *= T / n;
-    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_kd_rows, &j);
-    for (size_t i = 0; !c->dy[0] && i < layers; i++) {
-        const double square = token ? 0 : mmixi_total(j.square + i * j.positions, j.positions),
-            factor = token ? T * T / n
-            : 1 / (double)layers / (c->size[0] ? square > 0 ? square : 1 : n * (double)j.x.cols);
-        c->saved[0][i] = (mmix_real)(2 * factor);
-        loss += mmixi_total(j.loss + i * j.positions, j.positions) * factor;
-    }
-    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)loss;
-    mmix_rewind(m, mark);
-    return 0;
-}
 static mmix_tensor *mmixi_kd(mmix_ctx *m, const char *who, int op, mmix_tensor *student, mmix_tensor *teacher,
                              mmix_tensor *mask, double T, int relative)
 {
     mmix_call call = mmixi_call(student, teacher, mask);
     const int layered = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4;
+    mmixi_loss_options o;
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, layered ? "student NBLD, teacher NBLD, mask?:i32 BL"
                       : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
-    if (!(T > 0)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0", who, T);
-        return NULL;
-    }
-    call.constant = 1u << 1;
-    call.number[0] = T;
-    call.size[0] = relative != 0;
-    call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, op, &call, NULL, 0);
+    if (!(T > 0))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0",
+                                    who, T));
+    memset(&o, 0, sizeof o);
+    o.T = T;
+    o.weight = op == MMIX_OP_KD_TOKEN ? T * T : 1 / (double)(mmixi_max(d.N, 1) * d.D);
+    o.layer = d.B * d.L;
+    o.relative = relative;
+    return mmixi_loss(m, who, op, &call, &o);
 }
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative)
@@ -9446,110 +9226,47 @@ MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tenso
     return mmixi_kd(m, "mmix_kd_token", MMIX_OP_KD_TOKEN, student, teacher, mask, temperature, 0);
 }
 
-/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b ----
-   number: the temperatures of student and teacher; size[0]: crops. saved[2]: the teacher's distributions
-   (2B, K), softmax((t - c)/T_t). Caron et al. 2021, eq. 2 and 3. */
+/* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t).
+   Caron et al. 2021, eq. 2 to 4. ---- */
 
-typedef struct mmixi_dino_options { const mmix_real *center; double *entropy; } mmixi_dino_options;
-
-static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const mmixi_kernels *k = j->c->m->k;
-    const mmix_real *center = ((const mmixi_dino_options *)j->c->options)->center;
-    const size_t K = j->x.cols;
-    (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        mmix_real *q = j->c->saved[2] + r * K, sum;
-        const mmix_real *t = mmix_data(j->c->in[1]) + r * K;
-        double entropy = 0;
-        for (size_t i = 0; i < K; i++) q[i] = (t[i] - center[i]) / (mmix_real)j->c->number[1];
-        sum = k->exp_row(K, 1, q, k->largest(K, q), q);
-        k->scale(K, 1 / sum, q, q);
-        for (size_t i = 0; i < K; i++) entropy -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
-        j->square[r] = entropy;
-    }
-}
-static void mmixi_dino_student_rows(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *q[2];
-        size_t n = 0;
-        for (size_t i = 0; i < 2; i++)
-            if (i != r / j->B) q[n++] = j->c->saved[2] + (i * j->B + r % j->B) * j->x.cols;
-        mmixi_loss_row(j, r, lane, q, n, 0);
-    }
-}
-static int mmixi_dino_run(mmix_ctx *m, mmix_call *c)
-{
-    const size_t rows = c->in[0]->shape[0], teachers = c->in[1]->shape[0], K = c->in[0]->shape[1];
-    mmixi_loss_job j;
-    mmix_mark mark;
-    if (!c->dy[0] && (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows)
-                      || !mmix_save(m, c, 2, mmix_count(c->in[1])))) return -1;
-    mark = mmix_mark_here(m);
-    if (mmixi_loss_begin(m, c, c->number[0], &j)) return -1;
-    j.B = teachers / 2;
-    j.scale /= (double)(2 * c->size[0] - 2) * (double)j.B;
-    if (!c->dy[0]) {
-        mmixi_ranges(m, teachers, mmixi_row_grain(K), mmixi_dino_teacher_rows, &j);
-        *((const mmixi_dino_options *)c->options)->entropy = mmixi_total(j.square, teachers) / (double)teachers;
-    }
-    mmixi_ranges(m, rows, mmixi_row_grain(K), mmixi_dino_student_rows, &j);
-    if (!c->dy[0]) *mmix_data(c->out[0]) = (mmix_real)(mmixi_total(j.loss, rows) * j.scale);
-    mmix_rewind(m, mark);
-    return 0;
-}
 MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats)
 {
     const char *who = "mmix_dino_loss";
     mmix_call call = mmixi_call(student, teacher, NULL);
-    mmixi_dino_options o;
+    mmixi_loss_options o;
     mmixi_dims d;
     double entropy = 0, norm = 0;
     mmix_tensor *loss;
-    if (!mmixi_expect(m, who, &d, "student NK", student)) return NULL;
-    d.T = crops ? 2 * (d.N / crops) : 0;
-    if (crops < 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "%s: %.0f student rows for %.0f crops (at least 2), temperatures %g and %g", who, (double)d.N,
-                  (double)crops, student_temp, teacher_temp);
-        return NULL;
-    }
-    if (!mmixi_expect(m, who, &d, "+teacher TK", teacher)) return NULL;
-    if (!center) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: center is NULL", who);
-        return NULL;
-    }
-    call.in[0] = mmixi_compact(m, student);
-    call.in[1] = mmixi_compact(m, teacher);
-    call.constant = 1u << 1;
-    call.number[0] = student_temp;
-    call.number[1] = teacher_temp;
-    call.size[0] = crops;
+    if (!mmixi_expect(m, who, &d, "student NK, teacher TK", student, teacher)) return NULL;
+    if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0)
+        || !center)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 "
+                                    "views each) for %.0f crops (at least 2), temperatures %g and %g%s", who,
+                                    (double)d.N, (double)d.T, (double)crops, student_temp, teacher_temp,
+                                    center ? "" : ", center is NULL"));
+    memset(&o, 0, sizeof o);
+    o.T = student_temp;
+    o.teacher_T = teacher_temp;
+    o.weight = (double)crops / (double)(2 * crops - 2);      /* 2 crops - 2 pairs of each picture */
+    o.pictures = d.T / 2;
     o.center = center;
     o.entropy = &entropy;
-    call.out[0] = m->error_kind ? NULL : mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
-    loss = mmixi_run(m, MMIX_OP_DINO_LOSS, &call, &o, sizeof o);
-    if (!loss) return NULL;
-    for (size_t k = 0; k < d.K; k++) {           /* c ← momentum c + (1 - momentum) mean(t), eq. 4 */
+    loss = mmixi_loss(m, who, MMIX_OP_DINO_LOSS, &call, &o);
+    for (size_t k = 0; loss && k < d.K; k++) {   /* c ← momentum c + (1 - momentum) mean(t) */
         double mean = 0;
-        for (size_t r = 0; r < d.T; r++) mean += (double)mmix_data(call.in[1])[r * d.K + k];
+        for (size_t r = 0; r < d.T; r++) mean += (double)mmix_data(teacher)[r * teacher->stride[0] + k];
         center[k] = (mmix_real)(momentum * (double)center[k] + (1 - momentum) * mean / (double)d.T);
         norm += (double)center[k] * (double)center[k];
     }
-    if (stats) {
+    if (loss && stats) {
         stats->teacher_entropy = entropy;
         stats->teacher_kl_uniform = mmixi_log((double)d.K) - entropy;
         stats->center_norm = sqrt(norm);
     }
     return loss;
 }
-
-/* ---- the head ---- */
 
 MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char *prefix, size_t D,
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
@@ -9576,10 +9293,8 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
 }
 MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *head, mmix_tensor *x)
 {
-    for (size_t i = 0; i < head->layers; i++) {
-        if (i) x = mmix_gelu(m, x);
-        x = mmix_linear(m, x, head->weight[i], head->bias[i]);
-    }
+    for (size_t i = 0; i < head->layers; i++)
+        x = mmix_linear(m, i ? mmix_gelu(m, x) : x, head->weight[i], head->bias[i]);
     return mmix_linear(m, mmix_l2_normalise(m, x, 1e-12), mmix_weight_norm(m, head->weight_v, head->weight_g),
                        NULL);
 }
@@ -9593,52 +9308,44 @@ MMIXDEF mmix_tensor *mmix_dino_head_forward(mmix_ctx *m, const mmix_dino_head *h
 
 enum { MMIXI_PIECE = 16384 };
 
+static double mmixi_power(double x, double y) { return mmixi_exp(y * mmixi_log(x)); }
+
 MMIXDEF mmix_adamw mmix_adamw_default(void)
 {
-    mmix_adamw o;
-    o.lr = 1e-3;
-    o.weight_decay = 0.01;
-    o.beta1 = 0.9;
-    o.beta2 = 0.999;
-    o.eps = 1e-8;
+    static const mmix_adamw o = { 1e-3, 0.01, 0.9, 0.999, 1e-8 };
     return o;
+}
+/* In one piece: m, v, steps. */
+static size_t mmixi_adamw_bytes(const mmix_params *p)
+{
+    return 2 * p->slab * sizeof(mmix_real) + p->count * sizeof(uint64_t);
 }
 MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
 {
-    mmix_ctx *m = p->m;
+    const size_t bytes = mmixi_adamw_bytes(p);
     memset(state, 0, sizeof *state);
-    if (m->error_kind || mmix_params_train(p, 1)) return -1;
+    if (p->m->error_kind || mmix_params_train(p, 1)) return -1;
+    state->m = (mmix_real *)mmixi_alloc(p->m, bytes);
+    if (!state->m) return -1;
+    memset(state->m, 0, bytes);
     state->params = p;
-    state->m = (mmix_real *)mmixi_alloc(m, p->slab * sizeof *state->m);
-    state->v = (mmix_real *)mmixi_alloc(m, p->slab * sizeof *state->v);
-    state->steps = (uint64_t *)mmixi_alloc(m, p->count * sizeof *state->steps);
-    if (!state->m || !state->v || !state->steps) {
-        mmix_adamw_free(state);
-        return -1;
-    }
-    memset(state->m, 0, p->slab * sizeof *state->m);
-    memset(state->v, 0, p->slab * sizeof *state->v);
-    memset(state->steps, 0, p->count * sizeof *state->steps);
+    state->v = state->m + p->slab;
+    state->steps = (uint64_t *)(void *)(state->v + p->slab);
     return 0;
 }
 MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
 {
-    mmix_params *p = state->params;
-    if (!p) return;
-    mmixi_free(p->m, state->m, p->slab * sizeof *state->m);
-    mmixi_free(p->m, state->v, p->slab * sizeof *state->v);
-    mmixi_free(p->m, state->steps, p->count * sizeof *state->steps);
+    if (!state->params) return;
+    mmixi_free(state->params->m, state->m, mmixi_adamw_bytes(state->params));
     memset(state, 0, sizeof *state);
 }
 
-typedef struct mmixi_piece { size_t param, at, n; } mmixi_piece;          /* at: in the slab */
+/* Parameter `param`, which begins at `at` in the slab; the factor of its gradient. */
 typedef struct mmixi_adamw_job {
-    mmix_adamw_state *state;
     const mmix_adamw *o;
-    mmixi_piece *piece;
-    size_t pieces;
-    double *square;                              /* of each piece, then of each parameter */
-    double *clip;                                /* the factor of each parameter; < 0: left out */
+    const mmix_adamw_state *state;
+    size_t param, at;
+    double factor, *square;                      /* of each piece */
 } mmixi_adamw_job;
 
 static void mmixi_adamw_square(void *arg, size_t begin, size_t end, size_t lane)
@@ -9646,117 +9353,91 @@ static void mmixi_adamw_square(void *arg, size_t begin, size_t end, size_t lane)
     const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
     const mmix_params *p = j->state->params;
     (void)lane;
-    for (size_t i = begin; i < end; i++) {
-        const mmixi_piece *c = &j->piece[i];
-        int counts = !p->at[c->param].frozen && p->at[c->param].tensor->written;
-        j->square[i] = counts ? (double)p->m->k->variance(c->n, p->gradients + c->at, 0) : 0;
-    }
+    j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(end - begin, p->gradients + j->at + begin, 0);
 }
 static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
-    const mmix_params *p = j->state->params;
+    const mmix_adamw_state *s = j->state;
+    const mmix_params *p = s->params;
     const mmix_adamw *o = j->o;
+    const double t = (double)s->steps[j->param], decay = p->at[j->param].decay ? o->weight_decay : 0;
+    const size_t at = j->at + begin;
     (void)lane;
-    for (size_t i = begin; i < end; i++) {
-        const mmixi_piece *c = &j->piece[i];
-        double t = (double)j->state->steps[c->param], decay = p->at[c->param].decay ? o->weight_decay : 0;
-        if (j->clip[c->param] < 0) continue;
-        p->m->k->adamw(c->n, p->values + c->at, p->gradients + c->at, j->state->m + c->at,
-                       j->state->v + c->at, (mmix_real)j->clip[c->param], (mmix_real)(1 - o->lr * decay),
-                       (mmix_real)(o->lr / (1 - mmixi_exp(t * mmixi_log(o->beta1)))), (mmix_real)o->beta1,
-                       (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_exp(t * mmixi_log(o->beta2)))),
-                       (mmix_real)o->eps);
-    }
+    p->m->k->adamw(end - begin, p->values + at, p->gradients + at, s->m + at, s->v + at, (mmix_real)j->factor,
+                   (mmix_real)(1 - o->lr * decay), (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))),
+                   (mmix_real)o->beta1, (mmix_real)o->beta2,
+                   (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))), (mmix_real)o->eps);
 }
-/* What a step does with each parameter, in step memory; nothing changes yet. ‖gradients‖², or -1. Gradients
-   count `scale` times. */
-static double mmixi_adamw_begin(mmixi_adamw_job *j, mmix_adamw_state *state, const mmix_adamw *options,
-                                double scale, double clip, const unsigned char *skip)
-{
-    mmix_params *p = state->params;
-    mmix_ctx *m = p->m;
-    const size_t pieces = p->count + p->slab / MMIXI_PIECE;
-    double all = 0;
-    j->state = state;
-    j->o = options;
-    j->pieces = 0;
-    j->piece = (mmixi_piece *)mmixi_step_array(m, pieces, 1, sizeof *j->piece);
-    j->square = mmixi_doubles(m, pieces, 1);
-    j->clip = mmixi_doubles(m, p->count, 1);
-    if (!j->piece || !j->square || !j->clip) return -1;
-    for (size_t i = 0; i < p->count; i++) {
-        const size_t start = (size_t)(mmix_data(p->at[i].tensor) - p->values), count = mmix_count(p->at[i].tensor);
-        j->clip[i] = p->at[i].frozen || (skip && skip[i]) || !p->at[i].tensor->written ? -1 : scale;
-        for (size_t at = 0; at < count; at += MMIXI_PIECE) {
-            mmixi_piece *piece = &j->piece[j->pieces++];
-            piece->param = i;
-            piece->at = start + at;
-            piece->n = mmixi_min(MMIXI_PIECE, count - at);
-        }
-    }
-    mmixi_ranges(m, j->pieces, 1, mmixi_adamw_square, j);
-    for (size_t i = 0; i < j->pieces;) {
-        const size_t param = j->piece[i].param;
-        double square = 0, norm;
-        for (; i < j->pieces && j->piece[i].param == param; i++) square += j->square[i];
-        all += square * scale * scale;
-        norm = sqrt(square) * scale;
-        if (!(norm - norm == 0))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
-                             "expected a finite one; nothing was changed", p->at[param].name, norm);
-        if (clip > 0 && j->clip[param] > 0 && clip / (norm + 1e-6) < 1) j->clip[param] *= clip / (norm + 1e-6);
-    }
-    return all;
-}
-static void mmixi_adamw_end(mmixi_adamw_job *j)
-{
-    mmix_params *p = j->state->params;
-    for (size_t i = 0; i < p->count; i++) j->state->steps[i] += j->clip[i] >= 0;
-    mmixi_ranges(p->m, j->pieces, 1, mmixi_adamw_update, j);
-    mmixi_params_changed(p);
-    mmix_params_zero_grad(p);
-}
-/* A step of n lists, 1 or 2, of all or of none; skip is of the last. What has no parameters is left out.
-   ‖all gradients‖, or -1. */
+/* A step of n lists of all or of none; gradients count `scale` times, skip is of the last list. What has no
+   parameters is left out. ‖all gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const mmix_adamw *options,
                                 double scale, double clip, const unsigned char *skip)
 {
     const mmix_mark mark = mmix_mark_here(m);
-    mmixi_adamw_job j[2];
-    double square = 0;
-    for (int i = 0; i < n && !m->error_kind; i++)
-        if (state[i].params)
-            square += mmixi_adamw_begin(&j[i], &state[i], options, scale, clip, i + 1 == n ? skip : NULL);
-    for (int i = 0; i < n && !m->error_kind; i++)
-        if (state[i].params) mmixi_adamw_end(&j[i]);
+    mmixi_adamw_job j;
+    size_t params = 1, reals = 1;
+    double all = 0, *factor;                     /* of each parameter; below 0: left out */
+    for (int l = 0; l < n; l++) {
+        params += state[l].params ? state[l].params->count : 0;
+        reals += state[l].params ? state[l].params->slab : 0;
+    }
+    factor = mmixi_doubles(m, params, 1);
+    j.square = mmixi_doubles(m, mmixi_ceil_div(reals, MMIXI_PIECE), 1);
+    j.o = options;
+    for (int update = 0; update < 2; update++)
+        for (size_t l = 0, k = 0; l < (size_t)n; l++) {
+            mmix_params *p = state[l].params;
+            j.state = &state[l];
+            for (j.param = 0; p && !m->error_kind && j.param < p->count; j.param++, k++) {
+                const mmix_param *q = &p->at[j.param];
+                const size_t count = mmix_count(q->tensor);
+                double norm;
+                if (q->frozen || !q->tensor->written) continue;
+                j.at = (size_t)(mmix_data(q->tensor) - p->values);
+                if (update) {
+                    if ((j.factor = factor[k]) < 0) continue;
+                    state[l].steps[j.param]++;
+                    mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_update, &j);
+                    continue;
+                }
+                mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_square, &j);
+                norm = sqrt(mmixi_total(j.square, mmixi_ceil_div(count, MMIXI_PIECE))) * scale;
+                all += norm * norm;
+                factor[k] = l + 1 == (size_t)n && skip && skip[j.param] ? -1
+                    : scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
+                if (!(norm - norm == 0))
+                    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
+                              "expected a finite one; nothing was changed", q->name, norm);
+            }
+            if (update && p && !m->error_kind) {
+                mmixi_params_changed(p);
+                mmix_params_zero_grad(p);
+            }
+        }
     mmix_rewind(m, mark);
-    return m->error_kind ? -1 : sqrt(square);
+    return m->error_kind ? -1 : sqrt(all);
 }
-static int mmixi_adamw_check(mmix_ctx *m, const mmix_adamw *o)
+MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, double clip,
+                               const unsigned char *skip)
 {
     const mmixi_limit limit[] = { { "lr", o->lr, 0, 1e30 }, { "weight_decay", o->weight_decay, 0, 1e30 },
                                   { "beta1", o->beta1, 0, 1 }, { "beta2", o->beta2, 0, 1 },
                                   { "eps", o->eps, 0, 1e30 } };
-    return mmixi_limits_check(m, "mmix_adamw_step", limit, sizeof limit / sizeof *limit);
-}
-MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *options, double clip,
-                               const unsigned char *skip)
-{
     mmix_ctx *m = state->params ? state->params->m : NULL;
-    double norm;
-    if (!m || mmixi_adamw_check(m, options)) return 0;
-    norm = mmixi_adamw_lists(m, state, 1, options, 1, clip, skip);
-    return norm < 0 ? 0 : norm;
+    if (!m || mmixi_limits_check(m, "mmix_adamw_step", limit, 5)) return 0;
+    return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
 }
 
-typedef struct mmixi_ema_job { mmix_ctx *m; mmix_real momentum; const mmix_real *from; mmix_real *to;
-                              } mmixi_ema_job;
+typedef struct mmixi_ema_job {
+    const mmix_params *teacher, *student;
+    mmix_real momentum;
+} mmixi_ema_job;
 static void mmixi_ema_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_ema_job *j = (const mmixi_ema_job *)arg;
     (void)lane;
-    j->m->k->lerp(end - begin, j->momentum, j->from + begin, j->to + begin);
+    j->teacher->m->k->lerp(end - begin, j->momentum, j->student->values + begin, j->teacher->values + begin);
 }
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
@@ -9770,10 +9451,9 @@ MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double mo
     if (!same)
         return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT,
                          "mmix_ema: teacher and student have different parameters");
-    j.m = teacher->m;
+    j.teacher = teacher;
+    j.student = student;
     j.momentum = (mmix_real)momentum;
-    j.from = student->values;
-    j.to = teacher->values;
     mmixi_ranges(teacher->m, teacher->slab, MMIXI_PIECE, mmixi_ema_range, &j);
     mmixi_params_changed(teacher);
     return 0;
@@ -9789,10 +9469,10 @@ static double mmixi_line(double from, double to, size_t i, size_t n)
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step)
 {
-    size_t warm = warmup_epochs * iters, rest = epochs * iters > warm ? epochs * iters - warm : 1;
+    const size_t warm = warmup_epochs * iters, rest = epochs * iters > warm ? epochs * iters - warm : 1;
     if (step < warm) return mmixi_line(start, base, step, warm);
-    return final + (base - final) * (1 + mmixi_cos(3.141592653589793 * (double)mmixi_min(step - warm,
-            rest) / (double)rest)) / 2;
+    return final + (base - final)
+        * (1 + mmixi_cos(3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest)) / 2;
 }
 MMIXDEF double mmix_schedule_teacher_temp(double warm, double final, size_t warm_epochs, size_t epoch)
 {
@@ -9803,14 +9483,14 @@ MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_
 {
     double left;
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
-    left = steps < warmup + 2 ? 0 : 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps
-            - warmup - 1);
-    return final + (base - final) * (left > 0 ? mmixi_exp(power * mmixi_log(left)) : 0);
+    left = steps < warmup + 2 ? 0
+        : 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps - warmup - 1);
+    return final + (base - final) * (left > 0 ? mmixi_power(left, power) : 0);
 }
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
                                        size_t iters, size_t warmup, double start_factor, size_t step)
 {
-    double lr = step < warmup ? base * mmixi_line(start_factor, 1, step, warmup) : base;
+    double lr = base * (step < warmup ? mmixi_line(start_factor, 1, step, warmup) : 1);
     for (size_t i = 0; iters && i < n; i++) lr *= milestones[i] <= step / iters ? gamma : 1;
     return lr;
 }
@@ -10018,8 +9698,8 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, si
     const size_t g = v->config.grid;
     mmix_tensor *p = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
     if (gh == g && gw == g && square) return p;
-    p = mmix_bicubic_resize(m, mmixi_vision_planes(m, p, g, g), gh, gw, ((double)gh + 0.1) / (double)g,
-                            ((double)gw + 0.1) / (double)g);
+    p = mmix_resize(m, mmixi_vision_planes(m, p, g, g), MMIX_BICUBIC, gh, gw, ((double)gh + 0.1) / (double)g,
+                    ((double)gw + 0.1) / (double)g);
     return mmixi_as(m, mmix_permute(m, p, to_tokens), 3, 1, gh * gw, v->config.dim, 0);
 }
 
@@ -15547,15 +15227,15 @@ MMIXI_COLD_END
 
 /* The ops in their numbers' order, each with its functions: one that runs both ways, or two. */
 #define MMIXI_OPS(ONE, TWO)                                                                                  \
-    ONE(copy, copy) TWO(add, binary) TWO(mul, binary) TWO(div, binary) ONE(scale, unary) ONE(exp, unary)     \
-    ONE(log, unary) ONE(sqrt, unary) ONE(silu, unary) ONE(gelu, unary) ONE(softplus, unary)                  \
+    ONE(copy, binary) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, rows) ONE(exp, rows)     \
+    ONE(log, rows) ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                  \
     ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)             \
-    ONE(softmax, softmax) TWO(layer_norm, norm) TWO(rms_norm, norm) TWO(gated_rms_norm, norm)                \
-    ONE(l2_normalise, unit) TWO(linear, linear) TWO(conv1d, conv) TWO(patch_embed, patch)                    \
-    ONE(resize, resize) ONE(cross_entropy, xent) ONE(weight_norm, unit) ONE(rope, rope)                      \
+    ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                \
+    ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv) ONE(patch_embed, patch)                    \
+    ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                      \
     ONE(softmax_attention, softmax_attention) TWO(linear_attention, linear_attention) TWO(ssd, ssd)          \
-    ONE(dino_loss, dino) ONE(add_rows, add_rows) ONE(fuse_directions, fuse) ONE(kd_hidden, kd)               \
-    ONE(kd_token, kd)
+    ONE(dino_loss, loss) ONE(add_rows, add_rows) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)               \
+    ONE(kd_token, loss)
 #define MMIXI_OP_NAME(name, function) #name,
 #define MMIXI_OP_ONE(name, function) table->forward = table->backward = mmixi_##function##_run, table++;
 #define MMIXI_OP_TWO(name, function) \

@@ -273,7 +273,7 @@ static mmix_tensor *forward(run *r)
     case GELU: return mmix_gelu(m, in(r, 0));
     case SOFTMAX: return mmix_softmax(m, in(r, 0), -1);
     case CROSS_ENTROPY: return mmix_cross_entropy(m, in(r, 0), r->target, -1);
-    case SOFT_CROSS_ENTROPY: return mmix_cross_entropy_soft(m, in(r, 0), in(r, 1));
+    case SOFT_CROSS_ENTROPY: return mmix_cross_entropy(m, in(r, 0), in(r, 1), -1);
     case MMATE:
     case DECODER: return decoder_layer(r);
     default: return mmix_vision_features(m, r->vision, in(r, 0)).token;

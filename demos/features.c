@@ -1183,7 +1183,7 @@ static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
     double scale = ((double)g + 0.1) / (double)c->grid;
     mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
     p = mmix_permute(m, mmix_reshape(m, mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n), 4, shape), to_planes);
-    if (g != c->grid) p = mmix_bicubic_resize(m, p, g, g, scale, scale);
+    if (g != c->grid) p = mmix_resize(m, p, MMIX_BICUBIC, g, g, scale, scale);
     return mmix_reshape(m, mmix_permute(m, p, to_tokens), 2, flat);
 }
 

@@ -81,7 +81,7 @@ static void bad_arguments(void)
     BAD(mmix_concat(m, 0, parts, 0), "mmix_concat", "0");
     BAD(mmix_concat(m, 2, parts, 2), "mmix_concat", "axis 2");
     parts[1] = b;
-    BAD(mmix_concat(m, 0, parts, 2), "mmix_concat", "part 1 has shape (4, 5)");
+    BAD(mmix_concat(m, 0, parts, 2), "mmix_concat", "parts[1] has shape (4, 5), expected (*, 3)");
     parts[1] = NULL;
     BAD(mmix_concat(m, 0, parts, 2), "mmix_concat", "NULL");
     BAD(mmix_gather(m, b, i), "mmix_gather", "the table has 4 rows");
@@ -105,11 +105,12 @@ static void bad_arguments(void)
     BAD(mmix_conv1d(m, x3, mmix_new3(m, 6, 1, 4), NULL, &conv), "mmix_conv1d", "initial_state has shape (2, 6, 2), expected (2, 6, 3)");
     BAD(mmix_patch_embed(m, x4, mmix_new4(m, 7, 3, 8, 8), NULL), "mmix_patch_embed", "smaller than a patch of 8");
     BAD(mmix_patch_embed(m, x4, mmix_new4(m, 7, 2, 2, 2), NULL), "mmix_patch_embed", "weight");
-    BAD(mmix_bicubic_resize(m, x3, 2, 2, 0, 0), "mmix_bicubic_resize", "(2, 5, 6)");
+    BAD(mmix_resize(m, x3, MMIX_BICUBIC, 2, 2, 0, 0), "mmix_resize", "(2, 5, 6)");
+    BAD(mmix_resize(m, x4, 3, 2, 2, 0, 0), "mmix_resize", "filter 3");
     BAD(mmix_cross_entropy(m, a, i, -1), "mmix_cross_entropy", "(2, 3)");
-    BAD(mmix_cross_entropy_soft(m, a, mmix_new2(m, 2, 4)), "mmix_cross_entropy_soft", "target");
-    BAD(mmix_cross_entropy_soft(m, a, mmix_new2(m, 3, 3)), "mmix_cross_entropy_soft", "(3, 3)");
-    BAD(mmix_cross_entropy_soft(m, a, NULL), "mmix_cross_entropy_soft", "target is NULL");
+    BAD(mmix_cross_entropy(m, a, mmix_new2(m, 2, 4), -1), "mmix_cross_entropy", "target");
+    BAD(mmix_cross_entropy(m, a, mmix_new2(m, 3, 3), -1), "mmix_cross_entropy", "(3, 3)");
+    BAD(mmix_cross_entropy(m, a, NULL, -1), "mmix_cross_entropy", "target is NULL");
     BAD(mmix_cross_entropy(m, mmix_new3(m, 2, 3, 4), i, -1), "mmix_cross_entropy", "class 4 of 4");
     BAD(mmix_weight_norm(m, b, v), "mmix_weight_norm", "g has shape (4), expected (4, 1)");
     BAD(mmix_reshape(m, a, 1, s7), "mmix_reshape", "(2, 3)");
@@ -332,8 +333,8 @@ static void corners(void)
         mmix_tensor *x = mmix_fill(mmix_new4(m, 1, 1, 4, 4), 1), *ends = mmix_new1(m, 3), *x3 = mmix_fill(mmix_new3(m, 2, 6, 1), 1), *one = mmix_fill(mmix_new2(m, 1, 1), 1);
         const double scales[] = {1e-17, -1, NAN, INFINITY};
         for (int i = 0; i < 4; i++) {
-            BAD(mmix_bilinear_resize(m, x, 2, 2, scales[i], 1), "mmix_bilinear_resize", "scales");
-            BAD(mmix_bicubic_resize(m, x, 2, 2, 1, scales[i]), "mmix_bicubic_resize", "scales");
+            BAD(mmix_resize(m, x, MMIX_BILINEAR, 2, 2, scales[i], 1), "mmix_resize", "scales");
+            BAD(mmix_resize(m, x, MMIX_BICUBIC, 2, 2, 1, scales[i]), "mmix_resize", "scales");
         }
         BAD(mmix_state_create(m, SIZE_MAX / 8), "mmix_state_create", "slots");
         mmix_data(ends)[0] = (real)INFINITY, mmix_data(ends)[1] = (real)-INFINITY, mmix_data(ends)[2] = (real)NAN;
@@ -346,7 +347,7 @@ static void corners(void)
         IS(mmix_data(mmix_grad(ends))[1], 0);
         mmix_record(m, 0);
         BAD(mmix_linear_add(m, x3, one, NULL, x3, mmix_fill(mmix_new1(m, 3), 1)), "mmix_linear_add", "s has 3 numbers, expected 2");
-        BAD(mmix_linear_add(m, x3, one, NULL, mmix_fill(mmix_new3(m, 6, 2, 1), 1), NULL), "mmix_linear_add", "residual (6, 2, 1)");
+        BAD(mmix_linear_add(m, x3, one, NULL, mmix_fill(mmix_new3(m, 6, 2, 1), 1), NULL), "mmix_linear_add", "(6, 2, 1), expected x (…, I) and a residual");
         FINE(m);
     }
     {

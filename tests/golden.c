@@ -330,11 +330,11 @@ static void run_patch_embed(Case *c)
 static void run_bilinear_resize(Case *c)
 {
     const double scale_h = number(c, "scale_h", 0), scale_w = number(c, "scale_w", 0);
-    out(c, "y", mmix_bilinear_resize(c->m, in(c, "x"), whole(c, "out_h", 0), whole(c, "out_w", 0), scale_h, scale_w));
+    out(c, "y", mmix_resize(c->m, in(c, "x"), MMIX_BILINEAR, whole(c, "out_h", 0), whole(c, "out_w", 0), scale_h, scale_w));
 }
 static void run_bicubic_resize_antialias(Case *c)
 {
-    out(c, "y", mmix_bicubic_resize_antialias(c->m, in(c, "x"), whole(c, "out_h", 0), whole(c, "out_w", 0)));
+    out(c, "y", mmix_resize(c->m, in(c, "x"), MMIX_BICUBIC_ANTIALIAS, whole(c, "out_h", 0), whole(c, "out_w", 0), 0, 0));
 }
 static void run_rope(Case *c)
 {
@@ -350,7 +350,7 @@ static void run_rope(Case *c)
 static void run_bicubic_resize(Case *c)
 {
     const double scale_h = number(c, "scale_h", 0), scale_w = number(c, "scale_w", 0);
-    out(c, "y", mmix_bicubic_resize(c->m, in(c, "x"), whole(c, "out_h", 0), whole(c, "out_w", 0), scale_h, scale_w));
+    out(c, "y", mmix_resize(c->m, in(c, "x"), MMIX_BICUBIC, whole(c, "out_h", 0), whole(c, "out_w", 0), scale_h, scale_w));
 }
 
 /* ---- mixers ---- */

@@ -488,9 +488,9 @@ static mmix_tensor *t_patch(int o)
 static mmix_tensor *t_bicubic(int o)
 {
     mmix_tensor *x = o == 3 ? normal(0, 4, 2, 1, 1, 1) : normal(0, 4, 1, 2, 5, 4);
-    return o == 0 ? mmix_bicubic_resize(m, x, 7, 9, 0, 0) : o == 1 ? mmix_bicubic_resize(m, x, 3, 2, 0, 0)
-         : o == 2 ? mmix_bicubic_resize(m, x, 7, 3, 7.1 / 5, 3.1 / 4) : o == 4 ? mmix_bilinear_resize(m, x, 3, 9, 0, 0)
-         : o == 5 ? mmix_bicubic_resize_antialias(m, x, 2, 7) : mmix_bicubic_resize(m, x, 2, 3, 0, 0);
+    return o == 0 ? mmix_resize(m, x, MMIX_BICUBIC, 7, 9, 0, 0) : o == 1 ? mmix_resize(m, x, MMIX_BICUBIC, 3, 2, 0, 0)
+         : o == 2 ? mmix_resize(m, x, MMIX_BICUBIC, 7, 3, 7.1 / 5, 3.1 / 4) : o == 4 ? mmix_resize(m, x, MMIX_BILINEAR, 3, 9, 0, 0)
+         : o == 5 ? mmix_resize(m, x, MMIX_BICUBIC_ANTIALIAS, 2, 7, 0, 0) : mmix_resize(m, x, MMIX_BICUBIC, 2, 3, 0, 0);
 }
 
 /* Rows added; o: one sequence of indices that rise, one that does not and has an index twice */
@@ -528,8 +528,8 @@ static mmix_tensor *f_xent(int o)
 static mmix_tensor *soft_target(void) { return mmix_scale(m, mmix_softmax(m, mmix_randn(m, mmix_new2(m, 10, 7), 1, 78), 1), 1.5, 0); }
 static mmix_tensor *t_xent_soft(int o)
 {
-    mmix_tensor *x = leaf(0, -3, 3, 3, 2, 5, 7, 0), *loss = mmix_cross_entropy_soft(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0));
-    return o ? mmix_add(m, loss, mmix_cross_entropy_soft(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0))) : loss;
+    mmix_tensor *x = leaf(0, -3, 3, 3, 2, 5, 7, 0), *loss = mmix_cross_entropy(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0), -1);
+    return o ? mmix_add(m, loss, mmix_cross_entropy(m, x, shape_of(soft_target(), 3, 2, 5, 7, 0), -1)) : loss;
 }
 static mmix_tensor *f_xent_soft(int o)
 {
