@@ -360,7 +360,7 @@ static mmix_dino_config mixer_config(const settings *o, int mixer)
     mmix_dino_config c = mmix_dino_small_data();
     mmix_vision_config vit = c.vision;
     if (mixer == MMIX_SSD) {
-        c.vision = mmix_dinovim_tiny();
+        c.vision = mmix_dinovim(256);
         c.vision.class_token = MMIX_CLASS_MIDDLE;
         c.vision.mamba.d_state = o->state;
     }
@@ -518,7 +518,7 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         mmix_dino *d = mmix_dino_create(m, r[k].config);
         if (!d) return fail("%s", mmix_error(m));
         size_t side = r[k].config.augment.global_size;
-        r[k].parameters = mmix_vision_parameters(mmix_dino_teacher(d));
+        r[k].parameters = mmix_vision_params(mmix_dino_teacher(d))->elements;
         r[k].flops = mmix_vision_flops(mmix_dino_teacher(d), side, side);
         double took[PLAN_STEPS] = {0};
         for (int i = -2; measure && i < PLAN_STEPS && !interrupted; i++) {

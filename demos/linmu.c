@@ -563,7 +563,7 @@ static mmix_decoder_config decoder_config(const task *t, int blind)
 
 static mmix_vision *eye_create(mmix_ctx *m, size_t side)
 {
-    mmix_vision_config c = mmix_vit_tiny(PATCH);
+    mmix_vision_config c = mmix_vit(192, PATCH);
     c.dim = DIM;
     c.heads = HEADS;
     c.depth = EYE_DEPTH;

@@ -661,7 +661,7 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
    what mixes and in how many heads: then --model and --heads say so. */
 static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const char *file)
 {
-    mmix_vision_config c = kind == MMIX_SSD ? mmix_dinovim_tiny() : mmix_vit_tiny(16);
+    mmix_vision_config c = kind == MMIX_SSD ? mmix_dinovim(256) : mmix_vit(192, 16);
     mmix_archive *a = file ? mmix_archive_open(m, file) : NULL;
     const char *format = mmix_archive_metadata(a, "format");
     o->told = mmix_archive_metadata(a, "config") != NULL;

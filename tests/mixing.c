@@ -339,7 +339,7 @@ static void watching(void)
     mmix_ctx *m = context(2, 3);
     doing("mmix_mix_watch");
     for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
-        mmix_vision_config c = mixer == MMIX_SSD ? mmix_dinovim_tiny() : mmix_vit_tiny(8);
+        mmix_vision_config c = mixer == MMIX_SSD ? mmix_dinovim(256) : mmix_vit(192, 8);
         mmix_vision *v;
         mmix_features f, g;
         mmix_tensor *image, *loss;

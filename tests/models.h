@@ -5,7 +5,7 @@
 
 SHARED mmix_vision_config small_vision(int mixer)
 {
-    mmix_vision_config c = mixer == MMIX_SOFTMAX ? mmix_vit_tiny(4) : mixer == MMIX_LINEAR ? mmix_linearvit_base() : mmix_dinovim_tiny();
+    mmix_vision_config c = mixer == MMIX_SOFTMAX ? mmix_vit(192, 4) : mixer == MMIX_LINEAR ? mmix_linearvit(768) : mmix_dinovim(256);
     c.dim = 16;
     c.depth = 2;
     c.heads = mixer == MMIX_SSD ? 0 : 2;

@@ -34,10 +34,10 @@ static mmix_vision *load(mmix_ctx *m, const char *model, const char *checkpoint)
 {
     mmix_vision_config c;
     if (!strcmp(model, "open")) return mmix_vision_open(m, checkpoint);
-    if (!strcmp(model, "vit")) c = mmix_vit_small(16);
-    else if (!strcmp(model, "linearvit")) c = mmix_vit_small(16), c.mixer = MMIX_LINEAR;
-    else if (!strcmp(model, "dinovim")) c = mmix_dinovim_small();
-    else if (!strcmp(model, "mambareg")) c = mmix_mambareg_small();
+    if (!strcmp(model, "vit")) c = mmix_vit(384, 16);
+    else if (!strcmp(model, "linearvit")) c = mmix_vit(384, 16), c.mixer = MMIX_LINEAR;
+    else if (!strcmp(model, "dinovim")) c = mmix_dinovim(512);
+    else if (!strcmp(model, "mambareg")) c = mmix_mambareg(512);
     else return mmix_fail(m, MMIX_ERROR_ARGUMENT, "no model \"%s\" here", model), NULL;
     mmix_vision *v = mmix_vision_create(m, c);
     if (v) mmix_vision_load(m, v, checkpoint);

@@ -101,7 +101,7 @@ static void backbones(void)
         mmix_vision_config c = small_vision(MMIX_SOFTMAX);
         size_t bytes = mmix_memory(m).bytes;
         c.heads = 3;
-        BAD(mmix_vision_create(m, c), "16 is not divided by 3 heads", "");
+        BAD(mmix_vision_create(m, c), "width 16, 3 heads, kind 0; expected heads that divide", "");
         c.heads = 0;
         BAD(mmix_vision_create(m, c), "0 heads", "");
         c.heads = 2;
