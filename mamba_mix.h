@@ -11742,9 +11742,8 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d)
     for (int i = 2; i-- > 0;) {
         mmix_adamw_free(&d->adamw[i]);
         mmix_vision_destroy(d->net[i].vision);
+        mmix_params_destroy(d->net[i].params);           /* the student's at last: d lies in it */
     }
-    mmix_params_destroy(d->net[1].params);
-    mmix_params_destroy(d->net[0].params);
 }
 /* What a run has beside its networks, when these have values. 0, or -1. */
 static int mmixi_dino_begin(mmix_dino *d)
@@ -11752,60 +11751,44 @@ static int mmixi_dino_begin(mmix_dino *d)
     mmix_params *head = d->net[0].params;
     d->center = (mmix_real *)mmixi_own(head, d->config.prototypes * sizeof *d->center);
     d->skip = (unsigned char *)mmixi_own(head, head->count);
-    for (size_t i = 0; d->skip && i < head->count; i++)
-        d->skip[i] = strstr(head->at[i].name, "last_layer") != NULL;
+    if (d->skip) d->skip[head->count - 1] = 1;           /* last_layer.weight_v */
     return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head) ? -1 : 0;
 }
 /* start 0: without values, as mmixi_vision_create. */
-static int mmixi_dino_start(mmix_dino *d, int start)
-{
-    const mmix_dino_config *c = &d->config;
-    for (int i = 0; i < 2; i++) {
-        mmixi_dino_net *net = &d->net[i];
-        net->vision = mmixi_vision_create(d->m, c->vision, start);
-        if (i) net->params = mmix_params_create(d->m);
-        if (!net->vision || !net->params
-            || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
-                                   c->head_bottleneck, c->prototypes, c->head_layers)) return -1;
-        net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
-        if (start && mmix_params_allocate(net->params)) return -1;
-    }
-    return start ? mmixi_dino_begin(d) : 0;
-}
-/* The context's random numbers become those of a seed; the one before is returned. */
-static uint64_t mmixi_seed(mmix_ctx *m, uint64_t seed)
-{
-    const uint64_t before = m->seed;
-    m->seed = seed;
-    return before;
-}
-static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *config, int start)
+static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *c, int start)
 {
     static const char who[] = "mmix_dino_create";
     mmix_params *head;
     mmix_dino *d;
     uint64_t seed;
     if (mmix_error(m)) return NULL;
-    if (mmixi_settings_check(m, who, config, mmixi_dino_settings, MMIXI_DINO_SETTINGS)
-        || (config->head_layers > 1
-            && mmixi_within(m, who, "head_hidden", (double)config->head_hidden, 1, INT32_MAX))) {
+    if (mmixi_settings_check(m, who, c, mmixi_dino_settings, MMIXI_DINO_SETTINGS)
+        || (c->head_layers > 1 && mmixi_within(m, who, "head_hidden", (double)c->head_hidden, 1, INT32_MAX))) {
         if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a run */
         return NULL;
     }
+    seed = m->seed;
+    m->seed = c->seed;                           /* a run's numbers are its own, whatever the context did before */
     head = mmix_params_create(m);
     d = (mmix_dino *)mmixi_own(head, sizeof *d);
-    if (!d) {
-        mmix_params_destroy(head);
-        return NULL;
+    if (d) {
+        d->m = m; d->config = *c; d->iters = c->iters; d->net[0].params = head;
     }
-    d->m = m; d->config = *config; d->iters = config->iters; d->net[0].params = head;
-    seed = mmixi_seed(m, config->seed);          /* a run's numbers are its own, whatever the context did before */
-    if (mmixi_dino_start(d, start)) {
-        mmix_dino_destroy(d);
-        d = NULL;
+    for (int i = 0; i < 2 && d && !m->error_kind; i++) {
+        mmixi_dino_net *net = &d->net[i];
+        net->vision = mmixi_vision_create(m, c->vision, start);
+        if (i) net->params = mmix_params_create(m);
+        if (m->error_kind || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
+                                                 c->head_bottleneck, c->prototypes, c->head_layers)) break;
+        net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
+        if (start) mmix_params_allocate(net->params);
     }
-    mmixi_seed(m, seed);
-    return d;
+    if (start && !m->error_kind) mmixi_dino_begin(d);
+    m->seed = seed;
+    if (!m->error_kind) return d;
+    if (d) mmix_dino_destroy(d);
+    else mmix_params_destroy(head);
+    return NULL;
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
 {
@@ -11824,36 +11807,24 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d && !d->note ? 
 
 /* ---- a step ---- */
 
-/* Pictures b0 … b0 + n - 1 of crops that lie crop after crop, B pictures each. */
-static mmix_tensor *mmixi_dino_slice(mmix_ctx *m, mmix_tensor *crops, size_t B, size_t b0, size_t n)
-{
-    const size_t *s = crops ? crops->shape : NULL;
-    if (!crops || n == B) return crops;
-    crops = mmixi_as(m, crops, 3, s[0] / B, B, s[1] * s[2] * s[3], 0);
-    return mmixi_as(m, mmix_slice(m, crops, 1, b0, n), 4, s[0] / B * n, s[1], s[2], s[3]);
-}
 /* Class tokens of the teacher's (1) or the student's (0) views, then the head; stream: of drop path. */
-static mmix_tensor *mmixi_dino_forward_net(mmix_dino *d, int which, mmix_tensor *global, mmix_tensor *local,
-                                           uint64_t stream)
+static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor **crops, uint64_t stream)
 {
+    const mmixi_dino_net *net = &d->net[which];
+    size_t n = which || !crops[1] ? 1 : 2;
     mmix_vision_options o;
     mmix_tensor *views[2];
     memset(&o, 0, sizeof o);
     o.train = !which || d->config.teacher_drop_path;
     o.step = d->step;
     o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
-    views[0] = mmix_vision_forward(d->m, d->net[which].vision, global, &o).token;
-    if (local) {
-        o.stream++;
-        views[1] = mmix_vision_forward(d->m, d->net[which].vision, local, &o).token;
-        views[0] = mmix_concat(d->m, 0, views, 2);
-    }
-    return mmix_dino_head_forward(d->m, &d->net[which].head, views[0]);
+    for (size_t i = 0; i < n; i++, o.stream++)
+        views[i] = mmix_vision_forward(d->m, net->vision, crops[i], &o).token;
+    return mmix_dino_head_forward(d->m, &net->head, n > 1 ? mmix_concat(d->m, 0, views, n) : views[0]);
 }
-
 static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy)
 {
-    const double uniform = mmixi_log((double)d->config.prototypes);
+    double uniform = mmixi_log((double)d->config.prototypes);
     d->at_uniform = loss > 0.99 * uniform && entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
     d->at_zero = entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
     return d->at_uniform >= MMIXI_COLLAPSE_STEPS
@@ -11861,41 +11832,42 @@ static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy
         : d->at_zero >= MMIXI_COLLAPSE_STEPS
         ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
 }
-
-/* Tokens of all patches of a picture's crops, which lie crop after crop, B pictures each. */
-static size_t mmixi_dino_tokens(const mmix_tensor *crops, size_t B, size_t patch)
-{
-    return mmix_shape(crops, 0) / B * (mmix_shape(crops, 2) / patch) * (mmix_shape(crops, 3) / patch);
-}
-/* (1) to (3) for the whole batch: gradients, loss, entropy, and in step memory the next centre, which is
-   returned. NULL on error. */
-static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, mmix_dino_stats *s)
+/* (1) to (3) for the whole batch, global and local crops: gradients, loss, entropy, and in step memory the next
+   centre, which is returned. NULL on error. */
+static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *crops, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    const size_t B = global->shape[0] / 2, crops = 2 + mmix_shape(local, 0) / B, K = c->prototypes,
-        p = c->vision.patch, tokens = mmixi_dino_tokens(global, B, p) + mmixi_dino_tokens(local, B, p),
-        slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    const double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs,
-                                                   s->epoch);
-    const int record = mmix_record(m, 0);
+    size_t B = crops[0]->shape[0] / 2, K = c->prototypes, P = c->vision.patch, views[2], tokens = 0, slices;
+    double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs,
+                                             s->epoch), *mean = mmixi_doubles(m, K, 1), norm = 0;
     mmix_real *center = mmixi_reals(m, K, 1);
-    double *mean = mmixi_doubles(m, K, 1), norm = 0;
+    int record = mmix_record(m, 0);
+    for (int k = 0; k < 2; k++) {                /* of one picture */
+        views[k] = mmix_shape(crops[k], 0) / B;
+        tokens += views[k] * (mmix_shape(crops[k], 2) / P) * (mmix_shape(crops[k], 3) / P);
+    }
+    slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
     for (size_t k = 0; mean && k < K; k++) mean[k] = 0;
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
-        const size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
-        const double share = (double)n / (double)B;
         const mmix_mark mark = mmix_mark_here(m);
+        size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
+        double share = (double)n / (double)B;
         mmix_dino_loss_stats of;
-        mmix_tensor *g = mmixi_dino_slice(m, global, B, b0, n), *l = mmixi_dino_slice(m, local, B, b0, n),
-            *teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0), *loss, *part;
+        mmix_tensor *part[2] = { NULL, NULL }, *teacher, *loss, *shared;
+        for (int k = 0; k < 2 && crops[k]; k++) {        /* pictures b0 … b0 + n - 1 of each crop */
+            const size_t *p = crops[k]->shape;
+            part[k] = mmixi_as(m, crops[k], 3, views[k], B, p[1] * p[2] * p[3], 0);
+            part[k] = mmixi_as(m, mmix_slice(m, part[k], 1, b0, n), 4, views[k] * n, p[1], p[2], p[3]);
+        }
+        teacher = mmixi_dino_forward(d, 1, part, 0);
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
-        loss = mmix_dino_loss(m, mmixi_dino_forward_net(d, 0, g, l, 2 * i), teacher, center, crops,
+        loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, part, 2 * i), teacher, center, views[0] + views[1],
                               c->student_temp, temp, 0, &of);
-        part = mmix_scale(m, loss, share, 0);
+        shared = mmix_scale(m, loss, share, 0);
         mmix_record(m, 0);
-        if (!part || mmix_backward(m, part)) break;
+        if (!shared || mmix_backward(m, shared)) break;
         s->loss += share * mmix_item(loss);
         s->teacher_entropy += share * of.teacher_entropy;
         s->teacher_kl_uniform += share * of.teacher_kl_uniform;
@@ -11929,18 +11901,17 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
                                  mmix_dino_stats *stats)
 {
     static const char who[] = "mmix_dino_step_crops";
-    const mmix_dino_config *c = mmix_dino_config_of(d);
-    mmix_ctx *m;
+    mmix_ctx *m = d ? d->m : NULL;
+    mmix_tensor *const crops[2] = { global, local };
     mmix_dino_stats s;
     mmix_real *center;
     mmixi_dims k;
     uint64_t seed;
     memset(&s, 0, sizeof s);
-    if (!d || d->m->error_kind) return -1;       /* of what could not be created the context has the reason */
-    m = d->m;
+    if (!m || m->error_kind) return -1;          /* of what could not be created the context has the reason */
     if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: config.iters is 0", who);
     s.step = d->step;
-    s.steps = c->epochs * d->iters;
+    s.steps = d->config.epochs * d->iters;
     s.epoch = d->step / d->iters;
     if (stats) *stats = s;
     if (d->step >= s.steps) return 0;
@@ -11948,9 +11919,10 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     if (k.G % 2 || k.L % (k.G / 2))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
                          (double)k.L);
-    seed = mmixi_seed(m, c->seed);
-    center = mmixi_dino_gradients(d, global, local, &s);
-    mmixi_seed(m, seed);
+    seed = m->seed;
+    m->seed = d->config.seed;
+    center = mmixi_dino_gradients(d, crops, &s);
+    m->seed = seed;
     if (center && !(s.loss - s.loss == 0))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help", who,
                   (double)d->step);
@@ -11958,7 +11930,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
         return -1;
     }
-    memcpy(d->center, center, c->prototypes * sizeof *center);
+    memcpy(d->center, center, d->config.prototypes * sizeof *center);
     mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s.momentum);
     mmix_ema(d->net[1].params, d->net[0].params, s.momentum);
     s.collapse = mmixi_dino_collapse(d, s.loss, s.teacher_entropy);
@@ -11968,48 +11940,43 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
 }
 
 /* Which of the pictures make the step's batch, in an order drawn anew each epoch: Fisher & Yates, numbers from
-   (epoch, place). */
+   (epoch, place). Behind the last the first ones come again. */
 static size_t *mmixi_dino_batch(const mmix_dino *d, size_t count)
 {
-    const size_t epoch = d->step / d->iters, B = d->config.batch;
-    size_t *order = (size_t *)mmixi_step_array(d->m, count, 1, sizeof *order),
-        *batch = (size_t *)mmixi_step_array(d->m, B, 1, sizeof *batch);
-    if (!order || !batch) return NULL;
+    size_t B = d->config.batch, *order = (size_t *)mmixi_step_array(d->m, count + B, 1, sizeof *order);
+    if (!order) return NULL;
     for (size_t i = 0; i < count; i++) order[i] = i;
     for (size_t i = count; i-- > 1;) {
-        const size_t other = (size_t)(mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, epoch, i) * (double)(i + 1)),
-            swap = order[i];
+        double u = mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, d->step / d->iters, i);
+        size_t other = (size_t)(u * (double)(i + 1)), swap = order[i];
         order[i] = order[other];
         order[other] = swap;
     }
-    for (size_t i = 0; i < B; i++) batch[i] = order[(d->step % d->iters * B + i) % count];
-    return batch;
+    for (size_t i = 0; i < B; i++) order[count + i] = order[i];
+    return order + d->step % d->iters * B % count;
 }
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
-    mmix_augment a;
-    mmix_ctx *m;
+    const mmix_augment *a = d ? &d->config.augment : NULL;
+    mmix_ctx *m = d ? d->m : NULL;
+    mmix_tensor *global = NULL, *local = NULL;
     size_t B, *batch;
-    mmix_tensor *global, *local = NULL;
     uint64_t seed;
-    int failed;
-    if (!d) return -1;
-    m = d->m;
-    a = d->config.augment;
-    B = d->config.batch;
     mmix_reset(m);
-    if (m->error_kind) return -1;
+    if (!m || m->error_kind) return -1;
     if (!pictures || !count) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: no pictures");
+    B = d->config.batch;
     if (!d->iters) d->iters = mmixi_max(1, count / B);
-    if (d->step >= d->config.epochs * d->iters)          /* over: it needs no crops to say so */
-        return mmix_dino_step_crops(d, NULL, NULL, stats);
-    seed = mmixi_seed(m, d->config.seed);
-    batch = mmixi_dino_batch(d, count);
-    global = mmix_new4(m, 2 * B, 3, a.global_size, a.global_size);
-    if (a.local_count) local = mmix_new4(m, a.local_count * B, 3, a.local_size, a.local_size);
-    failed = m->error_kind || mmix_augment_batch(m, &a, pictures, batch, B, d->step, global, local);
-    mmixi_seed(m, seed);
-    return failed ? -1 : mmix_dino_step_crops(d, global, local, stats);
+    if (d->step < d->config.epochs * d->iters) {         /* else it needs no crops to say that it is over */
+        seed = m->seed;
+        m->seed = d->config.seed;
+        batch = mmixi_dino_batch(d, count);
+        global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
+        if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
+        mmix_augment_batch(m, a, pictures, batch, B, d->step, global, local);
+        m->seed = seed;
+    }
+    return mmix_dino_step_crops(d, global, local, stats);
 }
 
 /* ==== >>distillation =================================================================
