@@ -1020,12 +1020,14 @@ typedef struct mmix_mamba2_options {
     double dt_low, dt_high;                  /* dt_limit; none if dt_high is 0 */
     double out_scale;                        /* factor of out_proj's initial values, 1/√depth in Vim; 0: 1 */
 } mmix_mamba2_options;
+typedef struct mmix_mamba2_direction {
+    mmix_tensor *conv_weight, *conv_bias, *dt_bias, *A_log, *D, *norm;
+} mmix_mamba2_direction;
 typedef struct mmix_mamba2_layer {
     mmix_mamba2_options options;             /* with the defaults filled in */
     size_t heads;                            /* d_inner / head_dim */
     mmix_tensor *in_proj, *out_proj;         /* (2 d_inner + 2GN + H, D), (D, d_inner); no biases */
-    /* forward; …_b: reverse */
-    struct { mmix_tensor *conv_weight, *conv_bias, *dt_bias, *A_log, *D, *norm; } dir[2];
+    mmix_mamba2_direction dir[2];            /* forward; …_b: reverse */
 } mmix_mamba2_layer;
 /* State from one piece of a sequence to the next: conv (B, d_inner + 2GN, W-1), ssm (B, H, P, N). NULL in:
    zeros; out: the results, in step memory. Or both lie in a slot of `in`: as mmix_mix_step. Not for
@@ -1162,8 +1164,6 @@ typedef struct mmix_vision_options {
    does not grow with depth. */
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options);
-/* The same without options. */
-MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image);
 
 /* ==== >>api-decoder ==================================================================
    decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
@@ -1606,9 +1606,8 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
 /* Parameters of the heads, by DINO's names (mlp.0.weight, …); the centre (K). */
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
-/* The backbones; the teacher is the one to use. They live as long as d. */
-MMIXDEF mmix_vision *mmix_dino_teacher(mmix_dino *d);
-MMIXDEF mmix_vision *mmix_dino_student(mmix_dino *d);
+/* The backbones; the teacher's (1) is the one to use. They live as long as d. */
+MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher);
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
 /* The whole run: both networks, moments, centre, step and configuration. A loaded run goes on bit for bit.
    `note` (may be NULL) is kept in the file for the caller; mmix_dino_note returns that of the file the run
@@ -8719,14 +8718,15 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
     const mmix_tensor *t = q->tensor;
     double a = q->start.a, b = q->start.b, u, d;
-    int kind = q->start.kind;
-    if (kind == MMIX_START_CONSTANT) return a;
-    if (kind == MMIX_START_LAST_TAP) return (i + 1) % mmixi_cols(t) == 0;
-    if (kind == MMIX_START_NORMAL) return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
-    u = kind == MMIX_START_SPREAD ? ((double)i + 0.5) / (double)mmix_count(t)
-        : mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
-    if (kind == MMIX_START_UNIFORM) return a + (b - a) * u;
-    if (kind == MMIX_START_LOG_UNIFORM) return mmixi_log(a + (b - a) * u);
+    switch (q->start.kind) {
+    case MMIX_START_CONSTANT: return a;
+    case MMIX_START_LAST_TAP: return (i + 1) % mmixi_cols(t) == 0;
+    case MMIX_START_NORMAL: return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
+    case MMIX_START_SPREAD: u = ((double)i + 0.5) / (double)mmix_count(t); break;
+    default: u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
+    }
+    if (q->start.kind == MMIX_START_UNIFORM) return a + (b - a) * u;
+    if (q->start.kind == MMIX_START_LOG_UNIFORM) return mmixi_log(a + (b - a) * u);
     d = fmax(1e-4, mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u));
     return d + mmixi_log(-(mmixi_exp(-d) - 1));          /* softplus(y) = d for y = d + ln(1 - e^-d) */
 }
@@ -8939,7 +8939,7 @@ static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void
                                  size_t rows, mmix_tensor *y)
 {
     for (size_t at = 0, all = mmix_shape(y, 0); at < all && !m->error_kind; at += rows) {
-        const mmix_mark mark = mmix_mark_here(m);
+        mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *part[3], *of;
         for (int i = 0; i < 3; i++)
             part[i] = in[i] ? mmix_slice(m, in[i], 0, at, mmixi_min(rows, all - at)) : NULL;
@@ -8958,8 +8958,8 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     if (!heads || D % heads || (kind != MMIX_SOFTMAX && kind != MMIX_LINEAR))
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_attention_init: width %.0f, %.0f heads, kind %d; expected "
-                         "heads that divide the width, kind MMIX_SOFTMAX or MMIX_LINEAR", (double)D,
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_attention_init: width %.0f, %.0f heads, kind %d; "
+                         "expected heads that divide the width, kind MMIX_SOFTMAX or MMIX_LINEAR", (double)D,
                          (double)heads, kind);
     layer->heads = heads;
     layer->options.kind = kind;
@@ -8978,7 +8978,8 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
     int record = m->recording;
     mmix_tensor *qkv, *at;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLD", x) || (state && !mmixi_slot_check(m, who, state, slot))) return NULL;
+    if (!mmixi_expect(m, who, &d, "x BLD", x) || (state && !mmixi_slot_check(m, who, state, slot)))
+        return NULL;
     if (state) mmix_record(m, 0);
     P = d.D / H;
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
@@ -9113,34 +9114,34 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads, M = E + 2 * G * N;
     int record = m->recording, both = o->bidirectional != 0;
     mmix_state *in = state ? state->in : NULL;
-    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *u, *y = NULL, *forward = NULL, *past = NULL;    /* past: the slot's last inputs to conv1d */
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLD", x) || (in && !mmixi_slot_check(m, who, in, state->slot))) return NULL;
-    if (state && both
-        && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who))
+    if (!mmixi_expect(m, who, &d, "x BLD", x) || (in && !mmixi_slot_check(m, who, in, state->slot))
+        || (state && both
+            && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who)))
         return NULL;
     if (in) {
         mmix_record(m, 0);
         if (o->conv_width > 1)
-            past = mmixi_carried_fixed(m, &in->slot[state->slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
-                                       d.B, M, o->conv_width - 1, 1);
+            past = mmixi_carried_fixed(m, &in->slot[state->slot].part[MMIXI_CARRIED_CONV],
+                                       "convolution inputs", d.B, M, o->conv_width - 1, 1);
         if (past) past->ndim = 3;                /* (B, D, W-1) */
         state->conv = past;
     }
     u = mmix_linear(m, x, layer->in_proj, NULL);
     for (int r = MMIX_FORWARD; r <= both; r++) {         /* MMIX_REVERSE, too */
-        const mmix_mark inner = mmix_mark_here(m);
+        mmix_mark inner = mmix_mark_here(m);
+        const mmix_mamba2_direction *w = &layer->dir[r];
         const mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx,
                                            state ? &state->conv : NULL };
-        mmix_tensor *xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, M), layer->dir[r].conv_weight,
-                                       layer->dir[r].conv_bias, &conv);
+        mmix_tensor *xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, &conv);
         mmix_mixer ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
                                         mmix_slice(m, u, 2, E + M, H),
-                                        mmix_scale(m, mmix_exp(m, layer->dir[r].A_log), -1, 0),
+                                        mmix_scale(m, mmix_exp(m, w->A_log), -1, 0),
                                         mmixi_split_heads(m, xbc, E, G, N),
                                         mmixi_split_heads(m, xbc, E + G * N, G, N));
-        ssd.D = layer->dir[r].D; ssd.dt_bias = layer->dir[r].dt_bias;
+        ssd.D = w->D; ssd.dt_bias = w->dt_bias;
         ssd.dt_softplus = 1; ssd.dt_low = o->dt_low; ssd.dt_high = o->dt_high;
         ssd.direction = r; ssd.seq_idx = seq_idx;
         if (state && !in) {
@@ -9149,7 +9150,7 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
         }
         forward = y;
         y = mmixi_join_heads(m, in ? mmix_mix_step(m, &ssd, in, state->slot) : mmix_mix(m, &ssd));
-        y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, E), layer->dir[r].norm, o->eps, G);
+        y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, E), w->norm, o->eps, G);
         if (!state) y = mmixi_keep_only(m, inner, y);    /* a state after this came after the mark, too */
     }
     if (both) y = mmixi_binary(m, who, MMIX_OP_ADD, forward, y, 0.5, 0.5);
@@ -9835,7 +9836,7 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
    ends.
    ==================================================================================== */
 
-typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;        /* bias NULL: RMS norm */
+typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;      /* bias NULL: RMS norm */
 typedef struct mmixi_vision_block {
     mmixi_norm_pair norm[2];
     mmix_attention_layer attention;              /* and MLP, or … */
@@ -9869,7 +9870,10 @@ MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch)
 {
     return mmixi_vision_base(MMIX_SOFTMAX, dim, 12, dim / 64, patch);
 }
-MMIXDEF mmix_vision_config mmix_linearvit(size_t dim) { return mmixi_vision_base(MMIX_LINEAR, dim, 12, dim / 64, 16); }
+MMIXDEF mmix_vision_config mmix_linearvit(size_t dim)
+{
+    return mmixi_vision_base(MMIX_LINEAR, dim, 12, dim / 64, 16);
+}
 MMIXDEF mmix_vision_config mmix_dinovim(size_t dim) { return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16); }
 MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
 {
@@ -10024,7 +10028,7 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
     for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
     return k;
 }
-/* The tokens at `index` (n) of each sequence of x (B, L, D): (B, n, D), a view where one follows the other. */
+/* The tokens at `index` (n) of each sequence of x (B, L, D): (B, n, D), a view if they follow one another. */
 static mmix_tensor *mmixi_tokens_at(mmix_ctx *m, mmix_tensor *x, const size_t *index, size_t n)
 {
     size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), shape[2] = { B, n }, run = 1;
@@ -10036,8 +10040,8 @@ static mmix_tensor *mmixi_tokens_at(mmix_ctx *m, mmix_tensor *x, const size_t *i
     return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
-/* One forward: what was asked for, and where its L tokens stand. They are made as class tokens, of which the last
-   `count` are read as the output, and n patches: `at` and `patch` are their places, `from` the opposite. */
+/* One forward: what was asked for, and where its L tokens stand. They are made as class tokens, of which the
+   last `count` are read as the output, and n patches: `at` and `patch` are their places, `from` the reverse. */
 typedef struct mmixi_vision_run {
     mmix_ctx *m;
     const mmix_vision *v;
@@ -10053,15 +10057,16 @@ static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *i
 {
     const mmix_vision *v = r->v;
     mmix_ctx *m = r->m;
-    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *part[2], *cls[2], *zeros;
     part[1] = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias),
-                       mmixi_vision_positions(m, v, r->f.grid_h, r->f.grid_w, image->shape[2] == image->shape[3]));
+                       mmixi_vision_positions(m, v, r->f.grid_h, r->f.grid_w,
+                                              image->shape[2] == image->shape[3]));
     part[1] = mmixi_keep_only(m, mark, part[1]);
     zeros = mmix_fill(mmix_new3(m, r->B, 1, 1), 0);              /* the same tokens for each image */
     cls[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
     cls[1] = v->cls;
-    part[0] = mmix_add(m, mmix_concat(m, 1, cls, 1 + r->L - r->n - r->count), zeros);
+    part[0] = mmix_add(m, mmix_concat(m, 1, cls, 1 + (v->config.class_token == MMIX_CLASS_RELEASED)), zeros);
     return mmixi_tokens_at(m, mmix_concat(m, 1, part, 2), r->from, r->L);
 }
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_norm_pair *norm, mmix_tensor *x, double eps)
@@ -10081,8 +10086,9 @@ static void mmixi_vision_feature(mmixi_vision_run *r, mmix_tensor *hidden)
     mmix_ctx *m = r->m;
     const mmix_vision *v = r->v;
     size_t D = v->config.dim, n = mmix_shape(hidden, 0);
-    mmix_tensor *cls = mmixi_vision_norm(m, &v->norm, mmixi_tokens_at(m, hidden, r->at, r->count), v->config.eps),
-        *f = mmixi_vision_mean(m, cls), *pair[2] = { r->f.intermediate, f }, *to;
+    mmix_tensor *cls = mmixi_tokens_at(m, hidden, r->at, r->count),
+        *f = mmixi_vision_mean(m, mmixi_vision_norm(m, &v->norm, cls, v->config.eps)),
+        *pair[2] = { r->f.intermediate, f }, *to;
     if (m->recording) {
         r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : f;
         return;
@@ -10104,13 +10110,17 @@ static void mmixi_vision_map(const mmixi_vision_run *r, mmix_tensor **map, mmix_
 
 /* A block; r, unless it is NULL, takes features from it: its output, of Mamba the mixer's, without the
    residual. */
-typedef struct mmixi_vision_part { double eps; const mmixi_vision_block *b; mmixi_vision_run *r; } mmixi_vision_part;
+typedef struct mmixi_vision_part {
+    double eps;
+    const mmixi_vision_block *b;
+    mmixi_vision_run *r;
+} mmixi_vision_part;
 /* in: x, and for each half the s of mmix_linear_add */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
     const mmixi_vision_part *p = (const mmixi_vision_part *)user;
     const mmixi_vision_block *b = p->b;
-    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, &b->norm[0], x, p->eps);
     if (b->attention.heads) {
         x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, x, s, NULL, 0));
@@ -10210,7 +10220,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     r.m = m; r.v = v;
     if (options) r.o = *options;
     if (v && !mmixi_vision_check(m, &v->config, &r.o, image) && !mmixi_vision_plan(&r, image)) {
-        const mmix_mark mark = mmix_mark_here(m);
+        mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(&r, image)), *cls;
         for (size_t i = 0, map = 0; x && i < v->config.depth; i++) {
             x = mmixi_vision_run_block(&r, i, x);
@@ -10225,10 +10235,6 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     }
     if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of what could not be created it has the reason */
     return r.f;
-}
-MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image)
-{
-    return mmix_vision_forward(m, v, image, NULL);
 }
 
 /* ==== >>m-mate =======================================================================
@@ -11666,7 +11672,6 @@ typedef struct mmixi_dino_net {                  /* backbone and head of the stu
     mmix_dino_head head;
 } mmixi_dino_net;
 
-/* The run lies in the memory of the student's head. */
 struct mmix_dino {
     mmix_ctx *m;
     mmix_dino_config config;
@@ -11742,8 +11747,9 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d)
     for (int i = 2; i-- > 0;) {
         mmix_adamw_free(&d->adamw[i]);
         mmix_vision_destroy(d->net[i].vision);
-        mmix_params_destroy(d->net[i].params);           /* the student's at last: d lies in it */
+        mmix_params_destroy(d->net[i].params);
     }
+    mmixi_free(d->m, d, sizeof *d);
 }
 /* What a run has beside its networks, when these have values. 0, or -1. */
 static int mmixi_dino_begin(mmix_dino *d)
@@ -11752,13 +11758,13 @@ static int mmixi_dino_begin(mmix_dino *d)
     d->center = (mmix_real *)mmixi_own(head, d->config.prototypes * sizeof *d->center);
     d->skip = (unsigned char *)mmixi_own(head, head->count);
     if (d->skip) d->skip[head->count - 1] = 1;           /* last_layer.weight_v */
-    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head) ? -1 : 0;
+    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)
+        || mmix_adamw_init(&d->adamw[1], head) ? -1 : 0;
 }
 /* start 0: without values, as mmixi_vision_create. */
 static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *c, int start)
 {
     static const char who[] = "mmix_dino_create";
-    mmix_params *head;
     mmix_dino *d;
     uint64_t seed;
     if (mmix_error(m)) return NULL;
@@ -11767,17 +11773,15 @@ static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *c, int 
         if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a run */
         return NULL;
     }
+    d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
+    if (!d) return NULL;
+    d->m = m; d->config = *c; d->iters = c->iters;
     seed = m->seed;
-    m->seed = c->seed;                           /* a run's numbers are its own, whatever the context did before */
-    head = mmix_params_create(m);
-    d = (mmix_dino *)mmixi_own(head, sizeof *d);
-    if (d) {
-        d->m = m; d->config = *c; d->iters = c->iters; d->net[0].params = head;
-    }
-    for (int i = 0; i < 2 && d && !m->error_kind; i++) {
+    m->seed = c->seed;                           /* a run's numbers are its own, whatever came before */
+    for (int i = 0; i < 2 && !m->error_kind; i++) {
         mmixi_dino_net *net = &d->net[i];
         net->vision = mmixi_vision_create(m, c->vision, start);
-        if (i) net->params = mmix_params_create(m);
+        net->params = mmix_params_create(m);
         if (m->error_kind || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
                                                  c->head_bottleneck, c->prototypes, c->head_layers)) break;
         net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
@@ -11786,8 +11790,7 @@ static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *c, int 
     if (start && !m->error_kind) mmixi_dino_begin(d);
     m->seed = seed;
     if (!m->error_kind) return d;
-    if (d) mmix_dino_destroy(d);
-    else mmix_params_destroy(head);
+    mmix_dino_destroy(d);
     return NULL;
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
@@ -11795,8 +11798,10 @@ MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
     return mmixi_dino_create(m, &config, 1);
 }
 
-MMIXDEF mmix_vision *mmix_dino_teacher(mmix_dino *d) { return d ? d->net[1].vision : NULL; }
-MMIXDEF mmix_vision *mmix_dino_student(mmix_dino *d) { return d ? d->net[0].vision : NULL; }
+MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher)
+{
+    return d ? d->net[teacher != 0].vision : NULL;
+}
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
 {
     return d ? d->net[teacher != 0].params : NULL;
@@ -11832,8 +11837,8 @@ static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy
         : d->at_zero >= MMIXI_COLLAPSE_STEPS
         ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
 }
-/* (1) to (3) for the whole batch, global and local crops: gradients, loss, entropy, and in step memory the next
-   centre, which is returned. NULL on error. */
+/* (1) to (3) for the whole batch, global and local crops: gradients, loss, entropy, and in step memory the
+   next centre, which is returned. NULL on error. */
 static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *crops, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
@@ -11850,7 +11855,7 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
     slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
     for (size_t k = 0; mean && k < K; k++) mean[k] = 0;
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
-        const mmix_mark mark = mmix_mark_here(m);
+        mmix_mark mark = mmix_mark_here(m);
         size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
         double share = (double)n / (double)B;
         mmix_dino_loss_stats of;
@@ -11939,8 +11944,8 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     return 1;
 }
 
-/* Which of the pictures make the step's batch, in an order drawn anew each epoch: Fisher & Yates, numbers from
-   (epoch, place). Behind the last the first ones come again. */
+/* Which of the pictures make the step's batch, in an order drawn anew each epoch: Fisher & Yates, numbers
+   from (epoch, place). Behind the last the first ones come again. */
 static size_t *mmixi_dino_batch(const mmix_dino *d, size_t count)
 {
     size_t B = d->config.batch, *order = (size_t *)mmixi_step_array(d->m, count + B, 1, sizeof *order);

@@ -9,7 +9,7 @@
 
      .fwd   the op without recording
      .bwd   mmix_backward_from alone, with the gradients of all inputs and parameters; the forward pass before it is not timed
-     models mmix_vision_features on a batch of pictures;  dino_train_*  one whole training step
+     models mmix_vision_forward on a batch of pictures;  dino_train_*  one whole training step
      mmate_prefill_*, decoder_attn_prefill_*  one decoder layer over all tokens
 
    All times include the mmix_reset that ends a step. Inputs are parameters of a list, because those outlive a reset; they
@@ -275,7 +275,7 @@ static mmix_tensor *forward(run *r)
     case SOFT_CROSS_ENTROPY: return mmix_cross_entropy_soft(m, in(r, 0), in(r, 1));
     case MMATE:
     case DECODER: return decoder_layer(r);
-    default: return mmix_vision_features(m, r->vision, in(r, 0)).token;
+    default: return mmix_vision_forward(m, r->vision, in(r, 0), NULL).token;
     }
 }
 

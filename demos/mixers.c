@@ -1058,7 +1058,7 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
         mmix_tensor *image = mmix_new4(m, 1, 3, size, size);
         if (image) mmix_picture_normalise(mmix_data(image), p, NULL, NULL);
         mmix_mix_watch(m, look, &o[k]);
-        mmix_vision_features(m, o[k].v, image);
+        mmix_vision_forward(m, o[k].v, image, NULL);
         mmix_mix_watch(m, NULL, NULL);
         mmix_reset(m);
         if (mmix_error(m)) bad = fail("%s", mmix_error(m));

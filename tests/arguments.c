@@ -63,9 +63,9 @@ static void bad_arguments(void)
         IS(mmix_schedule_multistep(1, 0.1, two3, 2, 0, 0, 1, 5), 1);
         BAD(mmix_vision_create(m, mmix_vit(192, 0)), "mmix_vision_create", "patch is 0");
         CHECK(!mmix_vision_create(m, mmix_vit(192, 0)) && mmix_vision_load(m, NULL, "x") && mmix_params_pack(mmix_vision_params(NULL), 1)
-           && mmix_params_train(NULL, 1) && !mmix_vision_features(m, NULL, NULL).token && mmix_vision_save(m, NULL, "x")
+           && mmix_params_train(NULL, 1) && !mmix_vision_forward(m, NULL, NULL, NULL).token && mmix_vision_save(m, NULL, "x")
            && !mmix_vision_config_of(NULL) && mmix_dino_step(NULL, NULL, 0, NULL) && mmix_dino_step_crops(NULL, NULL, NULL, NULL)
-           && mmix_dino_save(NULL, "x", NULL) && !mmix_dino_teacher(NULL) && strstr(mmix_error(m), "patch is 0"));     /* a chain after what could not be created */
+           && mmix_dino_save(NULL, "x", NULL) && !mmix_dino_backbone(NULL, 1) && strstr(mmix_error(m), "patch is 0"));     /* a chain after what could not be created */
         mmix_error_clear(m);
     }
     BAD(mmix_mul(m, i, a), "mmix_mul", "a is int32, expected real");

@@ -227,7 +227,7 @@ static void dense(void)
         o.dense = every;
         o.n_dense = 3;
         o.dense_norm = 1;
-        mmix_features f = mmix_vision_forward(m, v, image, &o), g, plain = mmix_vision_features(m, v, image);
+        mmix_features f = mmix_vision_forward(m, v, image, &o), g, plain = mmix_vision_forward(m, v, image, NULL);
         static const int to_tokens[4] = {0, 2, 3, 1};
         const size_t shape[3] = {2, 15, small(kind).dim};
         CHECK_AT(f.dense && f.grid_h == 3 && f.grid_w == 5 && mmix_shape(f.dense[0], 1) == shape[2]
@@ -326,10 +326,10 @@ static void squares(void)
         mmix_ctx *m = context(1, 0);
         mmix_vision *v = mmix_vision_create(m, small(kind));
         mmix_tensor *image = mmix_randn(m, mmix_new4(m, 1, 3, 13, 13), 1, 7), *as_stored, *more;
-        as_stored = mmix_vision_features(m, v, mmix_slice(m, mmix_slice(m, image, 2, 0, 12), 3, 0, 12)).tokens;
-        more = mmix_vision_features(m, v, image).tokens;
+        as_stored = mmix_vision_forward(m, v, mmix_slice(m, mmix_slice(m, image, 2, 0, 12), 3, 0, 12), NULL).tokens;
+        more = mmix_vision_forward(m, v, image, NULL).tokens;
         CHECK_AT(gap(as_stored, more) <= 0, kind_name[kind]);
-        more = mmix_vision_features(m, v, mmix_slice(m, image, 3, 0, 12)).tokens;
+        more = mmix_vision_forward(m, v, mmix_slice(m, image, 3, 0, 12), NULL).tokens;
         CHECK_AT(gap(as_stored, more) > 1e-4 && gap(as_stored, more) < 1, kind_name[kind]);
         mmix_vision_destroy(v);
         mmix_destroy(m);

@@ -862,7 +862,7 @@ static void run_dino_trajectory(Case *c)
     else if (!*c->skipped) c->dino = mmix_dino_create(c->m, o);
     if (!c->dino) return;
     for (int t = 0; t < 2; t++) {
-        load(c, mmix_vision_params(t ? mmix_dino_teacher(c->dino) : mmix_dino_student(c->dino)), "p.backbone.");
+        load(c, mmix_vision_params(t ? mmix_dino_backbone(c->dino, 1) : mmix_dino_backbone(c->dino, 0)), "p.backbone.");
         load(c, mmix_dino_head_params(c->dino, t), "p.head.");
     }
     for (size_t s = 0; s < steps && !*c->failure; s++) {
@@ -885,8 +885,8 @@ static void run_dino_trajectory(Case *c)
     out_f64(c, "teacher_temp", temp, steps);
     out_f64(c, "grad_norm", norm, steps);
     out_real(c, "center", mmix_dino_center(c->dino), o.prototypes);
-    out_network(c, "student", mmix_dino_student(c->dino), mmix_dino_head_params(c->dino, 0));
-    out_network(c, "teacher", mmix_dino_teacher(c->dino), mmix_dino_head_params(c->dino, 1));
+    out_network(c, "student", mmix_dino_backbone(c->dino, 0), mmix_dino_head_params(c->dino, 0));
+    out_network(c, "teacher", mmix_dino_backbone(c->dino, 1), mmix_dino_head_params(c->dino, 1));
 }
 /* A list of one parameter of t's shape with its moments; decay holds whatever the rank. */
 static mmix_tensor *one_parameter(Case *c, mmix_tensor *t, mmix_adamw_state *state)

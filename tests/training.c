@@ -59,7 +59,7 @@ static void parameters(void)
         c.dim = 32; c.depth = 2; c.mamba.head_dim = 16; c.patch = 8;
         m = context(1, 5);
         v = mmix_vision_create(m, c);
-        f = mmix_vision_features(m, v, mmix_randn(m, mmix_new4(m, 2, 3, 16, 16), 1, 3));
+        f = mmix_vision_forward(m, v, mmix_randn(m, mmix_new4(m, 2, 3, 16, 16), 1, 3), NULL);
         CHECK(mmix_shape(f.tokens, 1) == 16 && mmix_shape(f.registers, 1) == 12 && mmix_shape(f.patches, 1) == 4 && mmix_shape(f.token, 1) == 32);
         for (size_t i = 0; f.tokens && i < 4 * 32; i++) IS(mmix_data(f.patches)[i], mmix_data(f.tokens)[12 * 32 + i]);
         FINE(m);
