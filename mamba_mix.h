@@ -927,8 +927,6 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
 enum { MMIX_START_CONSTANT, MMIX_START_NORMAL, MMIX_START_UNIFORM, MMIX_START_LOG_UNIFORM, MMIX_START_STEP,
       MMIX_START_SPREAD, MMIX_START_LAST_TAP };
 typedef struct mmix_start { int kind; double a, b; } mmix_start;
-/* The struct of these three. */
-MMIXDEF mmix_start mmix_start_from(int kind, double a, double b);
 
 /* One parameter. `decay` says whether weight decay holds for it (not for anything one-dimensional). */
 typedef struct mmix_param {
@@ -954,10 +952,11 @@ typedef struct mmix_params {
 /* An empty list; NULL on error. */
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m);
 MMIXDEF void mmix_params_destroy(mmix_params *p);
-/* Adds a parameter, its name made of prefix and name; it has no values until mmix_params_allocate. NULL on
-   error. Decay is set for two and more axes unless the name ends in ".bias". */
+/* Adds a parameter, its name made of prefix and name; it has no values until mmix_params_allocate, which begins
+   with MMIX_START_… of a and b. NULL on error. Decay is set for two and more axes unless the name ends in
+   ".bias". */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
-                                     const size_t *shape, mmix_start start);
+                                     const size_t *shape, int start, double a, double b);
 /* Makes the slab with the initial values; after it nothing can be added. 0, or -1. */
 MMIXDEF int mmix_params_allocate(mmix_params *p);
 /* Makes the slab of gradients (train = 1) or frees it (0). With it the parameters that are not frozen ask for
@@ -1000,13 +999,10 @@ typedef struct mmix_attention_layer {
 /* Adds the layer's parameters to p. 0, or -1. */
 MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, const char *prefix, size_t D,
                                 size_t heads, int kind, int bias);
-/* x (B, L, D) → (B, L, D). With a residual: residual + s · layer(x), s as in mmix_linear_add. */
+/* x (B, L, D) → (B, L, D). With a residual: residual + s · layer(x), s as in mmix_linear_add. With a state x
+   are the next tokens, one or many, and go on from what `slot` carries: as mmix_mix_step. */
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                    mmix_tensor *residual, mmix_tensor *s);
-
-/* The next tokens x (B, L, D), one or many, with what `slot` of the state carries: as mmix_mix_step. */
-MMIXDEF mmix_tensor *mmix_attention_step(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                         mmix_state *state, size_t slot);
+                                    mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot);
 
 /* Mamba-2 (mamba_ssm 2.x): in_proj → z, xBC, dt; convolution and SiLU over xBC; SSD; gated RMS norm;
    out_proj. Bidirectional (Vision Mamba "v2"): a second convolution, A, dt bias, D and norm read the same
@@ -1022,16 +1018,19 @@ typedef struct mmix_mamba2_options {
     double dt_low, dt_high;                  /* dt_limit; none if dt_high is 0 */
     double out_scale;                        /* factor of out_proj's initial values, 1/√depth in Vim; 0: 1 */
 } mmix_mamba2_options;
+typedef struct mmix_mamba2_direction {
+    mmix_tensor *conv_weight, *conv_bias, *dt_bias, *A_log, *D, *norm;
+} mmix_mamba2_direction;
 typedef struct mmix_mamba2_layer {
     mmix_mamba2_options options;             /* with the defaults filled in */
     size_t heads;                            /* d_inner / head_dim */
     mmix_tensor *in_proj, *out_proj;         /* (2 d_inner + 2GN + H, D), (D, d_inner); no biases */
-    /* forward; …_b: reverse */
-    struct { mmix_tensor *conv_weight, *conv_bias, *dt_bias, *A_log, *D, *norm; } dir[2];
+    mmix_mamba2_direction dir[2];            /* forward; …_b: reverse */
 } mmix_mamba2_layer;
 /* State from one piece of a sequence to the next: conv (B, d_inner + 2GN, W-1), ssm (B, H, P, N). NULL in:
-   zeros; out: the results, in step memory. Not for bidirectional layers, not with seq_idx. */
-typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; } mmix_mamba2_state;
+   zeros; out: the results, in step memory. Or both lie in a slot of `in`: as mmix_mix_step. Not for
+   bidirectional layers, not with seq_idx. */
+typedef struct mmix_mamba2_state { mmix_tensor *conv, *ssm; mmix_state *in; size_t slot; } mmix_mamba2_state;
 /* Adds the layer's parameters to p; options NULL: the defaults. 0, or -1. */
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options);
@@ -1040,10 +1039,6 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state);
-
-/* The next tokens, with the state and the convolution's last inputs in `slot`: as mmix_mix_step. */
-MMIXDEF mmix_tensor *mmix_mamba2_step(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
-                                      mmix_state *state, size_t slot);
 
 /* fc2(gelu(fc1 x)): fc1 (F, D), fc2 (O, F). */
 typedef struct mmix_mlp_layer { mmix_tensor *fc1_weight, *fc1_bias, *fc2_weight, *fc2_bias; } mmix_mlp_layer;
@@ -1068,9 +1063,9 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s);
 
-/* x weightᵀ + bias + alpha/r (x Aᵀ) Bᵀ, see mmix_lora. */
+/* The linear layer itself with them; residual and s as in mmix_linear_add. */
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      mmix_tensor *A, mmix_tensor *B, double alpha);
+                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s);
 
 /* Stochastic depth (Huang et al. 2016): s (B), each 0 with probability `rate`, else 1/(1 - rate). NULL
    without an error if rate is 0. `stream` tells the layers and crops of one step apart. */
@@ -1102,27 +1097,21 @@ typedef struct mmix_vision_config {
     mmix_mamba2_options mamba;               /* for MMIX_SSD; bidirectional and out_scale are set here */
 } mmix_vision_config;
 
-/* The systems' sizes, for 224 x 224 pixels (DINO's ViT; LinearViT; DinoVim in its released form;
-   DinoMamba-Reg, which stores 7 x 7 positions). */
-MMIXDEF mmix_vision_config mmix_vit_tiny(size_t patch);
-MMIXDEF mmix_vision_config mmix_vit_small(size_t patch);
-MMIXDEF mmix_vision_config mmix_vit_base(size_t patch);
-MMIXDEF mmix_vision_config mmix_linearvit_base(void);
-MMIXDEF mmix_vision_config mmix_dinovim_tiny(void);
-MMIXDEF mmix_vision_config mmix_dinovim_small(void);
-MMIXDEF mmix_vision_config mmix_dinovim_base(void);
-MMIXDEF mmix_vision_config mmix_mambareg_tiny(void);
-MMIXDEF mmix_vision_config mmix_mambareg_small(void);
-MMIXDEF mmix_vision_config mmix_mambareg_base(void);
+/* The systems, for 224 x 224 pixels: DINO's ViT, 192 (tiny), 384 (small) or 768 (base) wide; LinearViT, 768;
+   DinoVim in its released form and DinoMamba-Reg, which stores 7 x 7 positions, 256, 512 or 768. Heads are 64
+   wide. */
+MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch);
+MMIXDEF mmix_vision_config mmix_linearvit(size_t dim);
+MMIXDEF mmix_vision_config mmix_dinovim(size_t dim);
+MMIXDEF mmix_vision_config mmix_mambareg(size_t dim);
 
 typedef struct mmix_vision mmix_vision;
 /* A backbone with random values from the context's seed; NULL on error (heads that do not divide dim, …). */
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config);
 MMIXDEF void mmix_vision_destroy(mmix_vision *v);
 MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v);
-MMIXDEF mmix_params *mmix_vision_params(mmix_vision *v);
-/* Number of parameters; multiply-adds times two of one image of h x w pixels. */
-MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v);
+MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v);
+/* Multiply-adds times two of one image of h x w pixels. */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w);
 /* Where the tokens stand, among all of them, of which `features` are the mean, for n patches: the class
    token, or the registers. Writes them to `at` unless that is NULL; returns how many. */
@@ -1166,8 +1155,6 @@ typedef struct mmix_vision_options {
    does not grow with depth. */
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
                                           const mmix_vision_options *options);
-/* The same without options. */
-MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image);
 
 /* ==== >>api-decoder ==================================================================
    decoders of text and media: causal attention, or M-MATE in its place (LinMU, arXiv 2601.01322)
@@ -1594,9 +1581,8 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
 /* Parameters of the heads, by DINO's names (mlp.0.weight, …); the centre (K). */
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher);
 MMIXDEF mmix_real *mmix_dino_center(mmix_dino *d);
-/* The backbones; the teacher is the one to use. They live as long as d. */
-MMIXDEF mmix_vision *mmix_dino_teacher(mmix_dino *d);
-MMIXDEF mmix_vision *mmix_dino_student(mmix_dino *d);
+/* The backbones; the teacher's (1) is the one to use. They live as long as d. */
+MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher);
 MMIXDEF const mmix_dino_config *mmix_dino_config_of(const mmix_dino *d);
 /* The whole run: both networks, moments, centre, step and configuration. A loaded run goes on bit for bit.
    `note` (may be NULL) is kept in the file for the caller; mmix_dino_note returns that of the file the run
@@ -8357,49 +8343,43 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    code with the state in place of zeros.
    ==================================================================================== */
 
-MMIXDEF mmix_start mmix_start_from(int kind, double a, double b)
+/* Zeroed lasting memory; NULL on error, and after one. */
+static void *mmixi_zeroed(mmix_ctx *m, size_t bytes)
 {
-    mmix_start s;
-    s.kind = kind; s.a = a; s.b = b;
-    return s;
+    void *p = !m || m->error_kind ? NULL : mmixi_alloc(m, bytes);
+    return p ? memset(p, 0, bytes) : NULL;
 }
-
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
 {
-    mmix_params *p = !m || m->error_kind ? NULL : (mmix_params *)mmixi_alloc(m, sizeof *p);
-    if (!p) return NULL;
-    memset(p, 0, sizeof *p);
-    p->m = m;
+    mmix_params *p = (mmix_params *)mmixi_zeroed(m, sizeof *p);
+    if (p) p->m = m;
     return p;
 }
-
 /* Zeroed memory that goes with the list: names, tensors, values, and the struct of the model whose parameters
    they are. NULL on error. */
 typedef struct mmixi_owned { struct mmixi_owned *next; size_t bytes; } mmixi_owned;
 static void *mmixi_own(mmix_params *p, size_t bytes)
 {
-    mmixi_owned *o = !p || p->m->error_kind ? NULL : (mmixi_owned *)mmixi_alloc(p->m, bytes + MMIXI_ALIGN);
+    mmixi_owned *o = p ? (mmixi_owned *)mmixi_zeroed(p->m, bytes += MMIXI_ALIGN) : NULL;
     if (!o) return NULL;
-    memset(o, 0, bytes + MMIXI_ALIGN);
     o->next = (mmixi_owned *)p->owned;
-    o->bytes = bytes + MMIXI_ALIGN;
+    o->bytes = bytes;
     p->owned = o;
     return (char *)o + MMIXI_ALIGN;
 }
 MMIXDEF void mmix_params_destroy(mmix_params *p)
 {
-    mmixi_owned *o, *next;
     if (!p) return;
-    for (o = (mmixi_owned *)p->owned; o; o = next) {
-        next = o->next;
+    while (p->owned) {
+        mmixi_owned *o = (mmixi_owned *)p->owned;
+        p->owned = o->next;
         mmixi_free(p->m, o, o->bytes);
     }
     mmixi_free(p->m, p->at, p->capacity * sizeof *p->at);
-    mmixi_free(p->m, p->gradients, p->slab * sizeof(mmix_real));
-    mmixi_free(p->m, p->packed, p->packed_reals * sizeof(mmix_real));
+    mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
+    mmixi_free(p->m, p->packed, p->packed_reals * sizeof *p->packed);
     mmixi_free(p->m, p, sizeof *p);
 }
-
 MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
 {
     for (size_t i = 0; i < p->count; i++)
@@ -8416,43 +8396,39 @@ static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to who
 /* Bytes of a name with its 0; files may have a prefix before it. */
 enum { MMIXI_PARAM_NAME = 224 };
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
-                                     const size_t *shape, mmix_start start)
+                                     const size_t *shape, int start, double a, double b)
 {
-    const size_t length = prefix && name ? strlen(prefix) + strlen(name) + 1 : 0;
+    static const char who[] = "mmix_params_add";
+    char full[MMIXI_PARAM_NAME] = "";
+    int length = prefix && name ? snprintf(full, sizeof full, "%s%s", prefix, name) : -1;
     mmix_ctx *m = p->m;
-    mmix_param *q;
+    mmix_param q = { full, NULL, 0, 0, { start, a, b } };
     mmixi_slot *slot;
-    char *full;
     void *at = p->at;
     size_t bytes;
-    if (!length || length > MMIXI_PARAM_NAME)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most "
-                  "%d bytes, found %s", MMIXI_PARAM_NAME - 1, length ? "more" : "NULL");
+    if (length < 0 || length >= MMIXI_PARAM_NAME)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a prefix and a name of together at most %d bytes, "
+                  "found %s", who, MMIXI_PARAM_NAME - 1, length < 0 ? "NULL" : "more");
     else if (p->values)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s%s comes after mmix_params_allocate", prefix,
-                  name);
-    slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + length);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s comes after mmix_params_allocate", who, full);
+    else if (mmix_params_find(p, full))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is there already", who, full);
+    slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + (size_t)length + 1);
     if (!slot || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
     p->at = (mmix_param *)at;
-    full = (char *)(slot + 1);
-    snprintf(full, length, "%s%s", prefix, name);
-    if (mmix_params_find(p, full))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: %s is there already", full);
-    bytes = mmixi_describe(m, &slot->value, full, MMIX_DTYPE_REAL, ndim, shape);
+    q.name = (const char *)memcpy(slot + 1, full, (size_t)length + 1);
+    q.tensor = &slot->value;
+    q.decay = ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias"));
+    bytes = mmixi_describe(m, q.tensor, full, MMIX_DTYPE_REAL, ndim, shape);
     if (bytes > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
-        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
+        mmix_fail(m, MMIX_ERROR_MEMORY, "%s: with %s the parameters are too large", who, full);
     if (m->error_kind) return NULL;
     slot->value.lasting = 1;
     slot->gradient = slot->value;
-    q = &p->at[p->count++];
-    memset(q, 0, sizeof *q);
-    q->name = full;
-    q->tensor = &slot->value;
-    q->decay = ndim > 1 && (length < 6 || strcmp(full + length - 6, ".bias"));
-    q->start = start;
-    p->elements += mmix_count(q->tensor);
-    p->slab += mmixi_slab_size(q->tensor);
-    return q->tensor;
+    p->at[p->count++] = q;
+    p->elements += mmix_count(q.tensor);
+    p->slab += mmixi_slab_size(q.tensor);
+    return q.tensor;
 }
 
 /* ---- values ---- */
@@ -8466,26 +8442,25 @@ static uint64_t mmixi_name_hash(const char *name)                /* FNV-1a */
 /* Element i of a parameter at the start; `stream` tells the parameters' random numbers apart. */
 static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
-    const double a = q->start.a, b = q->start.b;
-    const int kind = q->start.kind;
-    const mmix_ctx *m = q->tensor->m;
-    double u, d;
-    if (kind == MMIX_START_CONSTANT) return a;
-    if (kind == MMIX_START_LAST_TAP) return (i + 1) % mmixi_cols(q->tensor) == 0;
-    if (kind == MMIX_START_NORMAL) return a * mmix_random_normal(m, MMIXI_RANDOM_INIT, stream, i);
-    u = kind == MMIX_START_SPREAD ? ((double)i + 0.5) / (double)mmix_count(q->tensor)
-        : mmix_random_uniform(m, MMIXI_RANDOM_INIT, stream, i);
-    if (kind == MMIX_START_UNIFORM) return a + (b - a) * u;
-    if (kind == MMIX_START_LOG_UNIFORM) return mmixi_log(a + (b - a) * u);
-    d = mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u);
-    d = d < 1e-4 ? 1e-4 : d;
+    const mmix_tensor *t = q->tensor;
+    double a = q->start.a, b = q->start.b, u, d;
+    switch (q->start.kind) {
+    case MMIX_START_CONSTANT: return a;
+    case MMIX_START_LAST_TAP: return (i + 1) % mmixi_cols(t) == 0;
+    case MMIX_START_NORMAL: return a * mmix_random_normal(t->m, MMIXI_RANDOM_INIT, stream, i);
+    case MMIX_START_SPREAD: u = ((double)i + 0.5) / (double)mmix_count(t); break;
+    default: u = mmix_random_uniform(t->m, MMIXI_RANDOM_INIT, stream, i);
+    }
+    if (q->start.kind == MMIX_START_UNIFORM) return a + (b - a) * u;
+    if (q->start.kind == MMIX_START_LOG_UNIFORM) return mmixi_log(a + (b - a) * u);
+    d = fmax(1e-4, mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u));
     return d + mmixi_log(-(mmixi_exp(-d) - 1));          /* softplus(y) = d for y = d + ln(1 - e^-d) */
 }
 enum { MMIXI_START_GRAIN = 16384 };
 static void mmixi_start_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmix_param *q = (const mmix_param *)arg;
-    const uint64_t stream = mmixi_name_hash(q->name);
+    uint64_t stream = mmixi_name_hash(q->name);
     (void)lane;
     for (size_t i = begin; i < end; i++) mmix_data(q->tensor)[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
@@ -8494,41 +8469,31 @@ static int mmixi_params_allocate(mmix_params *p, int start)
 {
     if (!p || p->m->error_kind) return -1;
     if (p->values) return 0;
-    p->values = (mmix_real *)mmixi_own(p, p->slab * sizeof(mmix_real));
-    if (!p->values) return -1;
-    for (size_t i = 0, at = 0; i < p->count; i++) {
+    p->values = (mmix_real *)mmixi_own(p, p->slab * sizeof *p->values);
+    for (size_t i = 0, at = 0; p->values && i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor;
         t->data = p->values + at;
         at += mmixi_slab_size(t);
         if (start) mmixi_ranges(p->m, mmix_count(t), MMIXI_START_GRAIN, mmixi_start_range, &p->at[i]);
     }
-    return 0;
+    return p->values ? 0 : -1;
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
 
-/* The end of a model's creation: the values, unless start is 0. Whether all went well; else the list and all
-   that goes with it are gone. */
-static int mmixi_model_ready(mmix_params *p, int start)
+/* Whether there are values, if they are needed. */
+static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 {
-    if (p && !p->m->error_kind && !(start && mmix_params_allocate(p))) return 1;
-    mmix_params_destroy(p);
-    return 0;
+    if (p && needed && !p->values)
+        mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "%s: mmix_params_allocate comes first", who);
+    return p && !p->m->error_kind;
 }
-
 MMIXDEF int mmix_params_train(mmix_params *p, int train)
 {
-    if (!p || p->m->error_kind) return -1;
-    if (train && !p->values)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_params_train: mmix_params_allocate comes first");
-    if (!train) {
-        mmixi_free(p->m, p->gradients, p->slab * sizeof(mmix_real));
-        p->gradients = NULL;
-    }
-    else if (!p->gradients) {
-        p->gradients = (mmix_real *)mmixi_alloc(p->m, p->slab * sizeof(mmix_real));
-        if (!p->gradients) return -1;
-        memset(p->gradients, 0, p->slab * sizeof(mmix_real));
-    }
+    if (!mmixi_params_ready(p, "mmix_params_train", train)) return -1;
+    if (!train) mmixi_free(p->m, p->gradients, p->slab * sizeof *p->gradients);
+    if (!train || !p->gradients)
+        p->gradients = train ? (mmix_real *)mmixi_zeroed(p->m, p->slab * sizeof *p->gradients) : NULL;
+    if (train && !p->gradients) return -1;
     for (size_t i = 0; i < p->count; i++) {
         mmix_tensor *t = p->at[i].tensor, *g = &((mmixi_slot *)(void *)t)->gradient;
         g->data = train ? p->gradients + (mmix_data(t) - p->values) : NULL;
@@ -8548,43 +8513,39 @@ static void mmixi_params_changed(const mmix_params *p)
 {
     for (size_t i = 0; i < p->count; i++) p->at[i].tensor->packed = NULL;
 }
-/* A matrix (O, I) as a linear layer's product reads it: so many reals (of anything else none), at `to`. */
-static size_t mmixi_packed_count(const mmix_ctx *m, const mmix_tensor *t)
-{
-    return t->ndim == 2 ? mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]) : 0;
-}
-static void mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
+/* Copies a matrix (O, I) to `to` as a linear layer's product reads it. The reals this takes, of anything else
+   0; where `to` is NULL they are only counted. */
+static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
 {
     mmixi_gemm g;
-    memset(&g, 0, sizeof g);
-    g.b = mmixi_t(mmixi_values(t));
-    mmixi_gemm_pack(m, &g, to);
-    t->packed = to;
-    t->packed_nr = m->k->nr;
+    if (t->ndim != 2) return 0;
+    if (to) {
+        memset(&g, 0, sizeof g);
+        g.b = mmixi_t(mmixi_values(t));
+        mmixi_gemm_pack(m, &g, to);
+        t->packed = to;
+        t->packed_nr = m->k->nr;
+    }
+    return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
 }
 MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
 {
-    mmix_ctx *m = p ? p->m : NULL;
     size_t reals = 0;
-    if (!m || m->error_kind) return -1;
-    if (pack && !p->values)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_pack: mmix_params_allocate comes first");
+    if (!mmixi_params_ready(p, "mmix_params_pack", pack)) return -1;
     mmixi_params_changed(p);
-    mmixi_free(m, p->packed, p->packed_reals * sizeof(mmix_real));
-    for (size_t i = 0; pack && i < p->count; i++) reals += mmixi_packed_count(m, p->at[i].tensor);
-    p->packed = reals ? (mmix_real *)mmixi_alloc(m, reals * sizeof(mmix_real)) : NULL;
+    mmixi_free(p->m, p->packed, p->packed_reals * sizeof *p->packed);
+    for (size_t i = 0; pack && i < p->count; i++) reals += mmixi_pack(p->m, p->at[i].tensor, NULL);
+    p->packed = reals ? (mmix_real *)mmixi_alloc(p->m, reals * sizeof *p->packed) : NULL;
     p->packed_reals = p->packed ? reals : 0;
-    if (reals && !p->packed) return -1;
-    for (size_t i = 0, at = 0; at < reals; at += mmixi_packed_count(m, p->at[i++].tensor))
-        if (p->at[i].tensor->ndim == 2) mmixi_pack(m, p->at[i].tensor, p->packed + at);
-    return 0;
+    for (size_t i = 0, at = 0; at < p->packed_reals; i++)
+        at += mmixi_pack(p->m, p->at[i].tensor, p->packed + at);
+    return p->packed_reals == reals ? 0 : -1;
 }
-/* *w becomes a matrix with packed values: itself, or *copy, whose packed values lie in step memory. */
-static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, mmix_tensor *copy)
+/* *w becomes a copy whose values are packed, in step memory, unless they are already or *w is NULL. */
+static void mmixi_packed(mmix_ctx *m, mmix_tensor **w)
 {
-    mmix_real *to;
-    if ((*w)->packed && (*w)->packed_nr == m->k->nr) return;
-    to = mmixi_reals(m, mmixi_packed_count(m, *w), 1);
+    mmix_tensor *copy = !*w || ((*w)->packed && (*w)->packed_nr == m->k->nr) ? NULL : mmixi_tensor(m);
+    mmix_real *to = copy ? mmixi_reals(m, mmixi_pack(m, *w, NULL), 1) : NULL;
     if (!to) return;
     *copy = **w;
     mmixi_pack(m, copy, to);
@@ -8595,40 +8556,44 @@ static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, mmix_tensor *copy)
 
 /* Many in one line: name, shape, how the values start.
 
-       mmixi_declare(p, "fc.", &d, "weight OD uniform, bias O zeros", &layer->weight, &layer->bias)
+       mmixi_declare(p, "fc.", &d, "weight OD uniform, +bias O zeros", &layer->weight)
 
-   The letters of shapes are bound in d, a digit is that size. Where the pointer is NULL the parameter is left
-   out. With * behind it the values are multiplied by a number that follows the pointer. 0, or -1. */
+   The letters of shapes are bound in d, a digit is that size. A pointer says where the tensor goes, NULL that
+   it is left out; with + before the name it goes to the struct's next member. With * at the end the values
+   are multiplied by a number that follows the pointer. 0, or -1. */
 static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d, const char *spec, ...)
 {
-    /* by_fan: the values are divided by √fan, the numbers that go into one output: of all axes but the first,
-       of a vector as of the parameter before it. `uniform` is what PyTorch's linear layers and convolutions
-       begin with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
-    static const struct { char word[12]; int by_fan, kind; double a, b; } starts[] = {
-        { "zeros", 0, MMIX_START_CONSTANT, 0, 0 }, { "ones", 0, MMIX_START_CONSTANT, 1, 0 },
-        { "normal", 0, MMIX_START_NORMAL, 0.02, 0 }, { "lecun", 1, MMIX_START_NORMAL, 1, 0 },
-        { "uniform", 1, MMIX_START_UNIFORM, -1, 1 }, { "A_log", 0, MMIX_START_LOG_UNIFORM, 1, 16 },
-        { "dt_bias", 0, MMIX_START_STEP, 1e-3, 1e-1 }, { "dt_spread", 0, MMIX_START_SPREAD, 1e-3, 1e-1 },
-        { "last_tap", 0, MMIX_START_LAST_TAP, 0, 0 }
+    /* The first two are divided by √fan, the numbers that go into one output: of all axes but the first, of a
+       vector as of the parameter before it. `uniform` is what PyTorch's linear layers and convolutions begin
+       with (Kaiming, a = √5), `lecun` a normal distribution as wide. */
+    static const struct { char word[12]; int kind; double a, b; } starts[] = {
+        { "uniform", MMIX_START_UNIFORM, -1, 1 }, { "lecun", MMIX_START_NORMAL, 1, 0 },
+        { "zeros", MMIX_START_CONSTANT, 0, 0 }, { "ones", MMIX_START_CONSTANT, 1, 0 },
+        { "normal", MMIX_START_NORMAL, 0.02, 0 }, { "A_log", MMIX_START_LOG_UNIFORM, 1, 16 },
+        { "dt_bias", MMIX_START_STEP, 1e-3, 1e-1 }, { "dt_spread", MMIX_START_SPREAD, 1e-3, 1e-1 },
+        { "last_tap", MMIX_START_LAST_TAP, 0, 0 }
     };
+    mmix_tensor **to = NULL;
     va_list list;
     size_t fan = 1;
     va_start(list, spec);
     for (const char *at = spec; at; at = strchr(at, ',')) {
-        mmix_tensor **to = va_arg(list, mmix_tensor **);
         char name[48], shape[8], word[16], star[2];
-        const int read = sscanf(at += *at == ',', "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, star);
-        double scale = read == 4 ? va_arg(list, double) : 1;
         size_t size[MMIX_MAX_DIMS], i = 0;
-        int ndim = 0;
-        for (; shape[ndim]; ndim++)
-            size[ndim] = shape[ndim] < 'A' ? (size_t)(shape[ndim] - '0') : ((const size_t *)d)[shape[ndim] - 'A'];
+        int ndim = 0, read;
+        double scale;
+        at += strspn(at, ", +");
+        read = sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, star);
+        to = at > spec && at[-1] == '+' ? to + 1 : va_arg(list, mmix_tensor **);
+        scale = read == 4 ? va_arg(list, double) : 1;
+        for (const char *s = shape; *s; s++)
+            size[ndim++] = *s < 'A' ? (size_t)(*s - '0') : ((const size_t *)d)[*s - 'A'];
         for (int k = 1; k < ndim; k++) fan = size[k] * (k > 1 ? fan : 1);
         while (strcmp(starts[i].word, word)) i++;
-        if (starts[i].by_fan) scale /= sqrt((double)fan);
+        if (i < 2) scale /= sqrt((double)fan);
         if (to)
-            *to = mmix_params_add(p, prefix, name, ndim, size,
-                                  mmix_start_from(starts[i].kind, starts[i].a * scale, starts[i].b * scale));
+            *to = mmix_params_add(p, prefix, name, ndim, size, starts[i].kind, starts[i].a * scale,
+                                  starts[i].b * scale);
     }
     va_end(list);
     return p->m->error_kind ? -1 : 0;
@@ -8670,8 +8635,7 @@ static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config
 /* mmix_reshape with the sizes as arguments; NULL for NULL. */
 static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c, size_t d)
 {
-    size_t shape[4];
-    shape[0] = a; shape[1] = b; shape[2] = c; shape[3] = d;
+    const size_t shape[4] = { a, b, c, d };
     return x ? mmix_reshape(m, x, ndim, shape) : NULL;
 }
 /* One token of each sequence: (B, D) of (B, L, D). */
@@ -8695,6 +8659,22 @@ static int mmixi_infers(const mmix_ctx *m)
 {
     return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
+/* For inference on much: y = f of three inputs, each NULL or with y's first axis, of which `rows` go at a
+   time; what lies between is small then, and stays in the caches. y may be in[0]. */
+static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
+                                 size_t rows, mmix_tensor *y)
+{
+    for (size_t at = 0, all = mmix_shape(y, 0); at < all && !m->error_kind; at += rows) {
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *part[3], *of;
+        for (int i = 0; i < 3; i++)
+            part[i] = in[i] ? mmix_slice(m, in[i], 0, at, mmixi_min(rows, all - at)) : NULL;
+        of = f(m, user, part);
+        if (of) memcpy(mmix_data(y) + at * mmix_stride(y, 0), mmix_data(of), mmixi_bytes(of));
+        mmix_rewind(m, mark);
+    }
+    return y;
+}
 
 /* ---- attention: y = proj(mix(qkv x)) ---- */
 
@@ -8703,13 +8683,10 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
 {
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
-    if (!heads || D % heads)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
-                         "mmix_attention_init: width %.0f is not divided by %.0f heads", (double)D,
-                         (double)heads);
-    if (kind != MMIX_SOFTMAX && kind != MMIX_LINEAR)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
-                         "mmix_attention_init: kind %d, expected MMIX_SOFTMAX or MMIX_LINEAR", kind);
+    if (!heads || D % heads || (kind != MMIX_SOFTMAX && kind != MMIX_LINEAR))
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_attention_init: width %.0f, %.0f heads, kind %d; "
+                         "expected heads that divide the width, kind MMIX_SOFTMAX or MMIX_LINEAR", (double)D,
+                         (double)heads, kind);
     layer->heads = heads;
     layer->options.kind = kind;
     d.D = D; d.T = 3 * D;
@@ -8718,44 +8695,33 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
                          bias ? &layer->qkv_bias : NULL, &layer->proj_weight,
                          bias ? &layer->proj_bias : NULL);
 }
-/* With `state` the tokens go on from what its slot carries. */
-static mmix_tensor *mmixi_attention(mmix_ctx *m, const char *who, const mmix_attention_layer *layer,
-                                    mmix_tensor *x, mmix_tensor *residual, mmix_tensor *s, mmix_state *state,
-                                    size_t slot)
+MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
+                                    mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot)
 {
+    static const char who[] = "mmix_attention";
     mmix_mixer mixer = layer->options;
-    const size_t H = layer->heads, first = state ? mmix_state_tokens(state, slot) : 0;
-    const int record = m->recording;
-    mmix_tensor *qkv;
+    size_t H = layer->heads, P, first = state ? mmix_state_tokens(state, slot) : 0;
+    int record = m->recording;
+    mmix_tensor *qkv, *at;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
+    if (!mmixi_expect(m, who, &d, "x BLD", x) || (state && !mmixi_slot_check(m, who, state, slot)))
+        return NULL;
     if (state) mmix_record(m, 0);
+    P = d.D / H;
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
-    mixer.q = mmixi_split_heads(m, qkv, 0, H, d.D / H);
-    mixer.k = mmixi_split_heads(m, qkv, d.D, H, d.D / H);
-    mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, d.D / H);
+    mixer.q = mmixi_split_heads(m, qkv, 0, H, P);
+    mixer.k = mmixi_split_heads(m, qkv, d.D, H, P);
+    mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, P);
     if (layer->rope.theta > 0) {
-        mmix_tensor *pos = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
-        for (size_t t = 0; pos && t < d.L; t++) mmix_data_i32(pos)[t] = (int32_t)(first + t);
-        mixer.q = mmix_rope(m, mixer.q, pos, &layer->rope);
-        mixer.k = mmix_rope(m, mixer.k, pos, &layer->rope);
+        at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
+        for (size_t t = 0; at && t < d.L; t++) mmix_data_i32(at)[t] = (int32_t)(first + t);
+        mixer.q = mmix_rope(m, mixer.q, at, &layer->rope);
+        mixer.k = mmix_rope(m, mixer.k, at, &layer->rope);
     }
-    x = m->error_kind ? NULL : state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer);
-    x = mmix_linear_add(m, mmixi_join_heads(m, x), layer->proj_weight, layer->proj_bias, residual, s);
+    x = mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
+    x = mmix_linear_add(m, x, layer->proj_weight, layer->proj_bias, residual, s);
     mmix_record(m, record);
     return x;
-}
-MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                    mmix_tensor *residual, mmix_tensor *s)
-{
-    return mmixi_attention(m, "mmix_attention", layer, x, residual, s, NULL, 0);
-}
-MMIXDEF mmix_tensor *mmix_attention_step(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
-                                         mmix_state *state, size_t slot)
-{
-    static const char who[] = "mmix_attention_step";
-    return mmixi_slot_check(m, who, state, slot)
-        ? mmixi_attention(m, who, layer, x, NULL, NULL, state, slot) : NULL;
 }
 
 /* ---- MLP: y = fc2(gelu(fc1 x)) ---- */
@@ -8765,23 +8731,21 @@ MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *pre
 {
     mmixi_dims d;
     d.D = D; d.F = F; d.O = O;
-    return mmixi_declare(p, prefix, &d, "fc1.weight FD normal, fc1.bias F zeros, fc2.weight OF normal, "
-                         "fc2.bias O zeros", &layer->fc1_weight, &layer->fc1_bias, &layer->fc2_weight,
-                         &layer->fc2_bias);
+    return mmixi_declare(p, prefix, &d, "fc1.weight FD normal, +fc1.bias F zeros, +fc2.weight OF normal, "
+                         "+fc2.bias O zeros", &layer->fc1_weight);
 }
 MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_tensor *x, mmix_tensor *residual,
                               mmix_tensor *s)
 {
-    const int inside = mmixi_infers(m);          /* the backward of gelu needs what went in */
+    int inside = mmixi_infers(m);                /* the backward of gelu needs what went in */
     x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, inside);
     return mmix_linear_add(m, inside ? x : mmix_gelu(m, x), layer->fc2_weight, layer->fc2_bias, residual, s);
 }
 
 /* ---- LoRA: y = x Wᵀ + bias + alpha/r (x Aᵀ) Bᵀ;  SwiGLU: y = down(silu(gate x) · up x) ---- */
 
-/* residual + s · that, as in mmix_linear_add. */
-static mmix_tensor *mmixi_adapted(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                  const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
+MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                      const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
 {
     mmix_tensor *low;
     residual = mmix_linear_add(m, x, weight, bias, residual, s);
@@ -8789,58 +8753,42 @@ static mmix_tensor *mmixi_adapted(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weig
     low = mmix_scale(m, mmix_linear(m, x, lora->A, NULL), lora->alpha / (double)lora->A->shape[0], 0);
     return mmix_linear_add(m, low, lora->B, NULL, residual, s);
 }
-MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
-                                      mmix_tensor *A, mmix_tensor *B, double alpha)
-{
-    mmix_lora lora;
-    lora.A = A; lora.B = B; lora.alpha = alpha;
-    return mmixi_adapted(m, x, weight, bias, &lora, NULL, NULL);
-}
-
 MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F)
 {
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     d.D = D; d.F = F;
-    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, up_proj.weight FD normal, "
-                         "down_proj.weight DF normal", &layer->gate, &layer->up, &layer->down);
+    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, +up_proj.weight FD normal, "
+                         "+down_proj.weight DF normal", &layer->gate);
 }
-static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s)
+/* in: x, residual, s */
+static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
-    mmix_tensor *gate = mmix_silu(m, mmixi_adapted(m, x, layer->gate, NULL, &layer->lora[0], NULL, NULL)),
-        *up = mmixi_adapted(m, x, layer->up, NULL, &layer->lora[1], NULL, NULL);
-    return mmixi_adapted(m, mmix_mul(m, gate, up), layer->down, NULL, &layer->lora[2], residual, s);
+    const mmix_swiglu_layer *l = (const mmix_swiglu_layer *)user;
+    mmix_tensor *gate = mmix_silu(m, mmix_lora_linear(m, in[0], l->gate, NULL, &l->lora[0], NULL, NULL)),
+        *up = mmix_lora_linear(m, in[0], l->up, NULL, &l->lora[1], NULL, NULL);
+    return mmix_lora_linear(m, mmix_mul(m, gate, up), l->down, NULL, &l->lora[2], in[1], in[2]);
 }
 #ifdef MMIX_REGRESSION
 enum { MMIXI_SWIGLU_ROWS = 3 };
 #else
 enum { MMIXI_SWIGLU_ROWS = 1024 };               /* of tokens; for any number of threads: equal bits */
 #endif
-/* For inference on many tokens some go at a time, so that the wide rows between stay in the caches. */
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
 {
-    const size_t rows = mmix_shape(x, 0) * mmix_shape(x, 1), D = mmix_shape(layer->down, 0);
+    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), D = mmix_shape(layer->down, 0);
     mmix_swiglu_layer packed = *layer;
-    mmix_tensor copy[3], *y;
-    if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || mmix_shape(x, 1) <= MMIXI_SWIGLU_ROWS)
-        return mmixi_swiglu(m, layer, x, residual, s);
-    y = mmix_new3(m, mmix_shape(x, 0), mmix_shape(x, 1), D);
-    mmixi_packed(m, &packed.gate, &copy[0]);
-    mmixi_packed(m, &packed.up, &copy[1]);
-    mmixi_packed(m, &packed.down, &copy[2]);
-    x = mmixi_as(m, x, 2, rows, mmix_shape(x, 2), 0, 0);
-    residual = mmixi_as(m, residual, 2, rows, D, 0, 0);
-    for (size_t i = 0, n; !m->error_kind && i < rows; i += n) {
-        const mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *part;
-        n = mmixi_min(MMIXI_SWIGLU_ROWS, rows - i);
-        part = mmixi_swiglu(m, &packed, mmix_slice(m, x, 0, i, n),
-                            residual ? mmix_slice(m, residual, 0, i, n) : NULL, NULL);
-        if (part) memcpy(mmix_data(y) + i * D, mmix_data(part), mmixi_bytes(part));
-        mmix_rewind(m, mark);
-    }
+    mmix_tensor *in[3] = { x, residual, s }, *y;
+    if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || L <= MMIXI_SWIGLU_ROWS)
+        return mmixi_swiglu(m, layer, in);
+    y = mmix_new3(m, B, L, D);
+    mmixi_packed(m, &packed.gate);
+    mmixi_packed(m, &packed.up);
+    mmixi_packed(m, &packed.down);
+    in[0] = mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0);
+    in[1] = mmixi_as(m, residual, 2, B * L, D, 0, 0);
+    mmixi_pieces(m, mmixi_swiglu, &packed, in, MMIXI_SWIGLU_ROWS, mmixi_as(m, y, 2, B * L, D, 0, 0));
     return y;
 }
 
@@ -8851,19 +8799,19 @@ static void mmixi_default(size_t *x, size_t value) { if (!*x) *x = value; }
 MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const char *prefix, size_t D,
                              const mmix_mamba2_options *options)
 {
-    static const char names[2][160] = {
-        "conv1d.weight M1W uniform, conv1d.bias M uniform, dt_bias H dt_bias, A_log H A_log, D H ones, "
-        "norm.weight E ones",
-        "conv1d_b.weight M1W uniform, conv1d_b.bias M uniform, dt_b_bias H dt_bias, A_log_b H A_log, "
-        "D_b H ones, norm_b.weight E ones" };
+    static const char names[2][164] = {
+        "conv1d.weight M1W uniform, +conv1d.bias M uniform, +dt_bias H dt_bias, +A_log H A_log, +D H ones, "
+        "+norm.weight E ones",
+        "conv1d_b.weight M1W uniform, +conv1d_b.bias M uniform, +dt_b_bias H dt_bias, +A_log_b H A_log, "
+        "+D_b H ones, +norm_b.weight E ones" };
     mmix_mamba2_options *o = &layer->options;
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     if (options) *o = *options;
     mmixi_default(&o->d_inner, 2 * D); mmixi_default(&o->d_state, 64); mmixi_default(&o->head_dim, 64);
     mmixi_default(&o->groups, 1); mmixi_default(&o->conv_width, 4);
-    o->eps = o->eps > 0 ? o->eps : 1e-5;
-    o->out_scale = o->out_scale > 0 ? o->out_scale : 1;
+    if (!(o->eps > 0)) o->eps = 1e-5;
+    if (!(o->out_scale > 0)) o->out_scale = 1;
     if (o->d_inner % o->head_dim || o->d_inner / o->head_dim % o->groups)
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
                          "mmix_mamba2_init: inner width %.0f does not make heads of %.0f in %.0f groups",
@@ -8873,9 +8821,8 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     d.M = d.E + 2 * o->groups * o->d_state;
     d.P = d.E + d.M + d.H;
     mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform", &layer->in_proj);
-    for (int i = 0; i < 1 + (o->bidirectional != 0); i++)
-        mmixi_declare(p, prefix, &d, names[i], &layer->dir[i].conv_weight, &layer->dir[i].conv_bias,
-                      &layer->dir[i].dt_bias, &layer->dir[i].A_log, &layer->dir[i].D, &layer->dir[i].norm);
+    for (int i = 0; i <= (o->bidirectional != 0); i++)
+        mmixi_declare(p, prefix, &d, names[i], &layer->dir[i].conv_weight);
     return mmixi_declare(p, prefix, &d, "out_proj.weight DE uniform*", &layer->out_proj, o->out_scale);
 }
 
@@ -8884,84 +8831,64 @@ static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
     return !t || m->recording || !mmix_rewind_keep(m, mark, &t, 1) ? t : NULL;
 }
-/* The states are those of `state`, or with `carried` of its slot. */
-static mmix_tensor *mmixi_mamba2(mmix_ctx *m, const char *who, const mmix_mamba2_layer *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
-                                 mmix_mamba2_state *state, mmix_state *carried, size_t slot)
-{
-    const mmix_mamba2_options *o = &layer->options;
-    const size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads;
-    const mmix_mark mark = mmix_mark_here(m);
-    const int record = m->recording;
-    mmix_mamba2_state own;
-    mmix_tensor *u, *y[2], *past = NULL;         /* past: the convolution's last inputs in the slot */
-    mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLD", x)) return NULL;
-    if ((state || carried) && o->bidirectional
-        && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who))
-        return NULL;
-    if (carried) {
-        mmix_record(m, 0);
-        if (o->conv_width > 1)
-            past = mmixi_carried_fixed(m, &carried->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
-                                       d.B, E + 2 * G * N, o->conv_width - 1, 1);
-        if (past) past->ndim = 3;                /* (B, D, W-1) */
-        own.conv = past; own.ssm = NULL;
-        state = &own;
-    }
-    u = mmix_linear(m, x, layer->in_proj, NULL);
-    for (int r = 0; r <= (o->bidirectional != 0); r++) {         /* forward, reverse */
-        const mmix_mark inner = mmix_mark_here(m);
-        mmix_conv1d_options conv;
-        mmix_mixer ssd;
-        mmix_tensor *xbc;
-        memset(&conv, 0, sizeof conv);
-        conv.silu = 1; conv.reverse = r; conv.seq_idx = seq_idx;
-        conv.initial_state = state ? state->conv : NULL;
-        conv.final_state = state ? &state->conv : NULL;
-        xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, E + 2 * G * N), layer->dir[r].conv_weight,
-                          layer->dir[r].conv_bias, &conv);
-        ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
-                             mmix_slice(m, u, 2, 2 * E + 2 * G * N, H),
-                             mmix_scale(m, mmix_exp(m, layer->dir[r].A_log), -1, 0),
-                             mmixi_split_heads(m, xbc, E, G, N), mmixi_split_heads(m, xbc, E + G * N, G, N));
-        ssd.D = layer->dir[r].D; ssd.dt_bias = layer->dir[r].dt_bias;
-        ssd.dt_softplus = 1; ssd.dt_low = o->dt_low; ssd.dt_high = o->dt_high;
-        ssd.direction = r ? MMIX_REVERSE : MMIX_FORWARD;
-        ssd.seq_idx = seq_idx;
-        if (state && !carried) {
-            ssd.initial_state = state->ssm;
-            ssd.final_state = &state->ssm;
-        }
-        y[r] = mmixi_join_heads(m, m->error_kind ? NULL : carried ? mmix_mix_step(m, &ssd, carried, slot)
-                                : mmix_mix(m, &ssd));
-        y[r] = mmix_gated_rms_norm(m, y[r], mmix_slice(m, u, 2, 0, E), layer->dir[r].norm, o->eps, G);
-        if (!state) y[r] = mmixi_keep_only(m, inner, y[r]);      /* a state after this came after the mark, too */
-    }
-    if (o->bidirectional) *y = mmixi_binary(m, who, MMIX_OP_ADD, y[0], y[1], 0.5, 0.5);
-    if (!state) *y = mmixi_keep_only(m, mark, *y);
-    *y = mmix_linear_add(m, *y, layer->out_proj, NULL, residual, s);
-    if (*y && past) mmixi_put_all(m, own.conv, mmix_data(own.conv), past, mmix_data(past), 0);
-    mmix_record(m, record);
-    return *y;
-}
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state)
 {
-    return mmixi_mamba2(m, "mmix_mamba2", layer, x, residual, s, seq_idx, state, NULL, 0);
+    static const char who[] = "mmix_mamba2";
+    const mmix_mamba2_options *o = &layer->options;
+    size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads, M = E + 2 * G * N;
+    int record = m->recording, both = o->bidirectional != 0;
+    mmix_state *in = state ? state->in : NULL;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *u, *y = NULL, *forward = NULL, *past = NULL;    /* past: the slot's last inputs to conv1d */
+    mmixi_dims d;
+    if (!mmixi_expect(m, who, &d, "x BLD", x) || (in && !mmixi_slot_check(m, who, in, state->slot))
+        || (state && both
+            && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who)))
+        return NULL;
+    if (in) {
+        mmix_record(m, 0);
+        if (o->conv_width > 1)
+            past = mmixi_carried_fixed(m, &in->slot[state->slot].part[MMIXI_CARRIED_CONV],
+                                       "convolution inputs", d.B, M, o->conv_width - 1, 1);
+        if (past) past->ndim = 3;                /* (B, D, W-1) */
+        state->conv = past;
+    }
+    u = mmix_linear(m, x, layer->in_proj, NULL);
+    for (int r = MMIX_FORWARD; r <= both; r++) {         /* MMIX_REVERSE, too */
+        mmix_mark inner = mmix_mark_here(m);
+        const mmix_mamba2_direction *w = &layer->dir[r];
+        const mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx,
+                                           state ? &state->conv : NULL };
+        mmix_tensor *xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, &conv);
+        mmix_mixer ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
+                                        mmix_slice(m, u, 2, E + M, H),
+                                        mmix_scale(m, mmix_exp(m, w->A_log), -1, 0),
+                                        mmixi_split_heads(m, xbc, E, G, N),
+                                        mmixi_split_heads(m, xbc, E + G * N, G, N));
+        ssd.D = w->D; ssd.dt_bias = w->dt_bias;
+        ssd.dt_softplus = 1; ssd.dt_low = o->dt_low; ssd.dt_high = o->dt_high;
+        ssd.direction = r; ssd.seq_idx = seq_idx;
+        if (state && !in) {
+            ssd.initial_state = state->ssm;
+            ssd.final_state = &state->ssm;
+        }
+        forward = y;
+        y = mmixi_join_heads(m, in ? mmix_mix_step(m, &ssd, in, state->slot) : mmix_mix(m, &ssd));
+        y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, E), w->norm, o->eps, G);
+        if (!state) y = mmixi_keep_only(m, inner, y);    /* a state after this came after the mark, too */
+    }
+    if (both) y = mmixi_binary(m, who, MMIX_OP_ADD, forward, y, 0.5, 0.5);
+    if (!state) y = mmixi_keep_only(m, mark, y);
+    y = mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
+    if (y && past) mmixi_put_all(m, state->conv, mmix_data(state->conv), past, mmix_data(past), 0);
+    mmix_record(m, record);
+    return y;
 }
-MMIXDEF mmix_tensor *mmix_mamba2_step(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
-                                      mmix_state *state, size_t slot)
-{
-    static const char who[] = "mmix_mamba2_step";
-    return mmixi_slot_check(m, who, state, slot)
-        ? mmixi_mamba2(m, who, layer, x, NULL, NULL, NULL, NULL, state, slot) : NULL;
-}
-
 MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t step, uint64_t stream)
 {
-    mmix_tensor *s = rate > 0 && !m->error_kind ? mmix_new1(m, B) : NULL;
+    mmix_tensor *s = rate > 0 ? mmix_new1(m, B) : NULL;
     for (size_t b = 0; s && b < B; b++)
         mmix_data(s)[b] = mmix_random_uniform(m, MMIXI_RANDOM_DROP_PATH, step, stream << 32 | b) < rate ? 0
             : (mmix_real)(1 / (1 - rate));
@@ -9516,9 +9443,10 @@ MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *
    ends.
    ==================================================================================== */
 
+typedef struct mmixi_norm_pair { mmix_tensor *weight, *bias; } mmixi_norm_pair;      /* bias NULL: RMS norm */
 typedef struct mmixi_vision_block {
-    mmix_tensor *norm1_weight, *norm1_bias, *norm2_weight, *norm2_bias;      /* Vim: norm1_weight alone */
-    mmix_attention_layer attention;
+    mmixi_norm_pair norm[2];
+    mmix_attention_layer attention;              /* and MLP, or … */
     mmix_mlp_layer mlp;
     mmix_mamba2_layer mamba;
 } mmixi_vision_block;
@@ -9527,7 +9455,8 @@ struct mmix_vision {
     mmix_ctx *m;
     mmix_params *params;                         /* the model lies in its parameters' memory */
     mmix_vision_config config;
-    mmix_tensor *cls, *cls_positions, *positions, *patch_weight, *patch_bias, *norm_weight, *norm_bias;
+    mmix_tensor *cls, *cls_positions, *positions, *patch_weight, *patch_bias;
+    mmixi_norm_pair norm;
     mmixi_vision_block *block;
 };
 
@@ -9544,30 +9473,21 @@ static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth,
     c.mamba.bidirectional = 1;
     return c;
 }
-static mmix_vision_config mmixi_vit(size_t heads, size_t patch)
+MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch)
 {
-    return mmixi_vision_base(MMIX_SOFTMAX, 64 * heads, 12, heads, patch);
+    return mmixi_vision_base(MMIX_SOFTMAX, dim, 12, dim / 64, patch);
 }
-static mmix_vision_config mmixi_dinovim(size_t dim) { return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16); }
-static mmix_vision_config mmixi_mambareg(size_t dim)
+MMIXDEF mmix_vision_config mmix_linearvit(size_t dim)
 {
-    mmix_vision_config c = mmixi_dinovim(dim);
+    return mmixi_vision_base(MMIX_LINEAR, dim, 12, dim / 64, 16);
+}
+MMIXDEF mmix_vision_config mmix_dinovim(size_t dim) { return mmixi_vision_base(MMIX_SSD, dim, 24, 0, 16); }
+MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
+{
+    mmix_vision_config c = mmix_dinovim(dim);
     c.class_token = MMIX_CLASS_REGISTERS; c.registers = 12; c.grid = 7;
     return c;
 }
-MMIXDEF mmix_vision_config mmix_vit_tiny(size_t patch) { return mmixi_vit(3, patch); }
-MMIXDEF mmix_vision_config mmix_vit_small(size_t patch) { return mmixi_vit(6, patch); }
-MMIXDEF mmix_vision_config mmix_vit_base(size_t patch) { return mmixi_vit(12, patch); }
-MMIXDEF mmix_vision_config mmix_linearvit_base(void)
-{
-    return mmixi_vision_base(MMIX_LINEAR, 768, 12, 12, 16);
-}
-MMIXDEF mmix_vision_config mmix_dinovim_tiny(void) { return mmixi_dinovim(256); }
-MMIXDEF mmix_vision_config mmix_dinovim_small(void) { return mmixi_dinovim(512); }
-MMIXDEF mmix_vision_config mmix_dinovim_base(void) { return mmixi_dinovim(768); }
-MMIXDEF mmix_vision_config mmix_mambareg_tiny(void) { return mmixi_mambareg(256); }
-MMIXDEF mmix_vision_config mmix_mambareg_small(void) { return mmixi_mambareg(512); }
-MMIXDEF mmix_vision_config mmix_mambareg_base(void) { return mmixi_mambareg(768); }
 
 /* All numbers of a config, in the order of files. */
 #define MMIXI_VISION(kind, member, low, high) MMIXI_SETTING(mmix_vision_config, kind, member, 1, low, high)
@@ -9590,7 +9510,7 @@ enum { MMIXI_VISION_SETTINGS = sizeof mmixi_vision_settings / sizeof mmixi_visio
 static int mmixi_vision_config_check(mmix_ctx *m, const mmix_vision_config *c)
 {
     static const char who[] = "mmix_vision_create";
-    const int vim = c->mixer == MMIX_SSD;
+    int vim = c->mixer == MMIX_SSD;
     if (mmixi_settings_check(m, who, c, mmixi_vision_settings, MMIXI_VISION_SETTINGS)
         || (!vim && mmixi_within(m, who, "mlp_ratio · dim", c->mlp_ratio * (double)c->dim, 1, INT32_MAX)))
         return -1;
@@ -9605,89 +9525,83 @@ static int mmixi_vision_config_check(mmix_ctx *m, const mmix_vision_config *c)
 static void mmixi_vision_declare(mmix_vision *v)
 {
     const mmix_vision_config *c = &v->config;
-    const int vim = c->mixer == MMIX_SSD;
-    const size_t k = c->registers;
+    int vim = c->mixer == MMIX_SSD;
     mmix_params *p = v->params;
-    mmix_mamba2_options mamba = c->mamba;
     mmixi_dims d;
-    d.D = c->dim; d.P = c->patch; d.K = mmixi_max(k, 1); d.N = !k + c->grid * c->grid;
-    mamba.out_scale = 1 / sqrt((double)c->depth);
+    d.D = c->dim; d.P = c->patch; d.K = mmixi_max(c->registers, 1); d.N = !c->registers + c->grid * c->grid;
     mmixi_declare(p, "", &d, "cls_token 1KD normal, pos_embed_cls 1KD normal, pos_embed 1ND normal", &v->cls,
-                  k ? &v->cls_positions : NULL, &v->positions);
-    mmixi_declare(p, "patch_embed.proj.", &d, vim ? "weight D3PP lecun, bias D zeros"
-                  : "weight D3PP uniform, bias D uniform", &v->patch_weight, &v->patch_bias);
+                  c->registers ? &v->cls_positions : NULL, &v->positions);
+    mmixi_declare(p, "patch_embed.proj.", &d, vim ? "weight D3PP lecun, +bias D zeros"
+                  : "weight D3PP uniform, +bias D uniform", &v->patch_weight);
     for (size_t i = 0; i < c->depth; i++) {
         mmixi_vision_block *b = &v->block[i];
         char block[40], part[48];
         snprintf(block, sizeof block, vim ? "layers.%d." : "blocks.%d.", (int)i);
+        snprintf(part, sizeof part, vim ? "%smixer." : "%sattn.", block);
         if (vim) {
-            snprintf(part, sizeof part, "%smixer.", block);
-            mmix_mamba2_init(&b->mamba, p, part, d.D, &mamba);
-            mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm1_weight);
+            mmix_mamba2_init(&b->mamba, p, part, d.D, &c->mamba);
+            mmixi_declare(p, block, &d, "norm.weight D ones", &b->norm->weight);
             continue;
         }
-        mmixi_declare(p, block, &d, "norm1.weight D ones, norm1.bias D zeros", &b->norm1_weight, &b->norm1_bias);
-        snprintf(part, sizeof part, "%sattn.", block);
+        mmixi_declare(p, block, &d, "norm1.weight D ones, +norm1.bias D zeros", &b->norm->weight);
         mmix_attention_init(&b->attention, p, part, d.D, c->heads, c->mixer, 1);
         b->attention.options.normalise = c->normalise;
-        mmixi_declare(p, block, &d, "norm2.weight D ones, norm2.bias D zeros", &b->norm2_weight, &b->norm2_bias);
+        mmixi_declare(p, block, &d, "norm2.weight D ones, +norm2.bias D zeros", &b->norm[1].weight);
         snprintf(part, sizeof part, "%smlp.", block);
         mmix_mlp_init(&b->mlp, p, part, d.D, (size_t)((double)d.D * c->mlp_ratio), d.D);
     }
-    mmixi_declare(p, "", &d, vim ? "norm_f.weight D ones" : "norm.weight D ones, norm.bias D zeros",
-                  &v->norm_weight, &v->norm_bias);
+    mmixi_declare(p, "", &d, vim ? "norm_f.weight D ones" : "norm.weight D ones, +norm.bias D zeros",
+                  &v->norm.weight);
 }
 /* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. */
-static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config config, int start)
+static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
 {
     mmix_params *p;
     mmix_vision *v;
     if (mmix_error(m)) return NULL;
-    if (mmixi_vision_config_check(m, &config)) {
+    if (mmixi_vision_config_check(m, &c)) {
         if (!start) m->error_kind = MMIX_ERROR_FILE;
         return NULL;
     }
-    config.mamba.bidirectional = 1;
-    /* a step that is not limited; a file's config can't say infinity */
-    if (config.mamba.dt_high > FLT_MAX) config.mamba.dt_high = FLT_MAX;
-    mmixi_default(&config.registers, 12);
-    if (config.class_token != MMIX_CLASS_REGISTERS) config.registers = 0;
+    c.mamba.bidirectional = 1;
+    c.mamba.out_scale = 1 / sqrt((double)c.depth);
+    c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
+    mmixi_default(&c.registers, 12);
+    if (c.class_token != MMIX_CLASS_REGISTERS) c.registers = 0;
     p = mmix_params_create(m);
-    v = (mmix_vision *)mmixi_own(p, sizeof *v);
+    v = (mmix_vision *)mmixi_own(p, sizeof *v + c.depth * sizeof *v->block);
     if (v) {
-        v->m = m; v->params = p; v->config = config;
-        v->block = (mmixi_vision_block *)mmixi_own(p, config.depth * sizeof *v->block);
-        if (v->block) mmixi_vision_declare(v);
+        v->m = m; v->params = p; v->config = c;
+        v->block = (mmixi_vision_block *)(v + 1);
+        mmixi_vision_declare(v);
     }
-    return mmixi_model_ready(p, start) ? v : NULL;
+    if (!m->error_kind && !(start && mmix_params_allocate(p))) return v;
+    mmix_params_destroy(p);
+    return NULL;
 }
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
     return mmixi_vision_create(m, config, 1);
 }
 MMIXDEF void mmix_vision_destroy(mmix_vision *v) { if (v) mmix_params_destroy(v->params); }
-MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v)
-{
-    return v ? &v->config : NULL;
-}
-MMIXDEF mmix_params *mmix_vision_params(mmix_vision *v) { return v ? v->params : NULL; }
-MMIXDEF size_t mmix_vision_parameters(const mmix_vision *v) { return v ? v->params->elements : 0; }
+MMIXDEF const mmix_vision_config *mmix_vision_config_of(const mmix_vision *v) { return v ? &v->config : NULL; }
+MMIXDEF mmix_params *mmix_vision_params(const mmix_vision *v) { return v ? v->params : NULL; }
 
-/* Multiply-adds: the matrix products, and for the mixers L² D twice (softmax), N D L twice (linear), 2 N P a
-   head, token and direction (SSD's recurrence) with its convolution. */
+/* Multiply-adds: each weight once a token, those of the patches once a patch, and for the mixers L² D twice
+   (softmax), N D L twice (linear), 2 N P a head, token and direction (SSD's recurrence). */
 MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 {
     const mmix_vision_config *c = &v->config;
-    const mmix_mamba2_options *o = &v->block[0].mamba.options;
-    const double D = (double)c->dim, n = (double)(h / c->patch * (w / c->patch)), E = (double)o->d_inner,
-        N = (double)o->d_state, GN = (double)o->groups * N,
-        L = n + (c->class_token == MMIX_CLASS_RELEASED ? 2 : (double)mmixi_max(c->registers, 1));
-    double block = D * (4 * D + 2 * c->mlp_ratio * D);
-    if (c->mixer == MMIX_SSD)
-        block = D * (2 * E + 2 * GN + (double)v->block[0].mamba.heads) + E * D
-            + 2 * ((E + 2 * GN) * (double)o->conv_width + 2 * E * N);
-    else block += 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / (double)c->heads);
-    return 2 * (n * 3 * (double)(c->patch * c->patch) * D + (double)c->depth * L * block);
+    const mmix_mamba2_options *o = &v->block->mamba.options;
+    double D = (double)c->dim, n = (double)(h / c->patch * (w / c->patch)),
+        L = n + (double)mmix_vision_class_index(c, 0, NULL) + (c->class_token == MMIX_CLASS_RELEASED),
+        sum = (double)c->depth * L * (c->mixer == MMIX_SSD ? 4 * (double)o->d_inner * (double)o->d_state
+                                      : 2 * D * (c->mixer == MMIX_SOFTMAX ? L : D / (double)c->heads));
+    for (size_t i = 0; i < v->params->count; i++) {
+        const mmix_tensor *t = v->params->at[i].tensor;          /* (1, …): a class token, positions */
+        if (t->ndim > 1 && t->shape[0] > 1) sum += (t == v->patch_weight ? n : L) * (double)mmix_count(t);
+    }
+    return 2 * sum;
 }
 
 /* ---- tokens ---- */
@@ -9701,189 +9615,153 @@ static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_
 }
 /* Positions of the patches for a gh x gw grid, (1, n, D). Stored ones are resized as DINO does, with scale
    factors (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
-static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, size_t gh, size_t gw,
-                                           int square)
+static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, size_t gh, size_t gw, int square)
 {
     static const int to_tokens[4] = { 0, 2, 3, 1 };
-    const size_t g = v->config.grid;
+    size_t g = v->config.grid;
     mmix_tensor *p = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
     if (gh == g && gw == g && square) return p;
     p = mmix_resize(m, mmixi_vision_planes(m, p, g, g), MMIX_BICUBIC, gh, gw, ((double)gh + 0.1) / (double)g,
                     ((double)gw + 0.1) / (double)g);
     return mmixi_as(m, mmix_permute(m, p, to_tokens), 3, 1, gh * gw, v->config.dim, 0);
 }
-
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
 {
-    const size_t k = c->registers ? c->registers : 12, S = n / (k + 1);
+    size_t k = c->registers ? c->registers : 12, S = n / (k + 1);
     if (c->class_token != MMIX_CLASS_REGISTERS) {
-        if (at)
-            *at = c->class_token == MMIX_CLASS_FIRST ? 0 : c->class_token == MMIX_CLASS_MIDDLE ? n / 2
-                : (n + 1) / 2;
-        return 1;
+        k = 1;
+        S = c->class_token == MMIX_CLASS_FIRST ? 0 : c->class_token == MMIX_CLASS_MIDDLE ? n / 2 : (n + 1) / 2;
     }
     for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
     return k;
 }
-/* The tokens at `index` (count) of each sequence of x (B, L, D): (B, count, D). */
-static mmix_tensor *mmixi_tokens_at(mmix_ctx *m, mmix_tensor *x, const size_t *index, size_t count)
+/* The tokens at `index` (n) of each sequence of x (B, L, D): (B, n, D), a view if they follow one another. */
+static mmix_tensor *mmixi_tokens_at(mmix_ctx *m, mmix_tensor *x, const size_t *index, size_t n)
 {
-    const size_t L = mmix_shape(x, 1), shape[2] = { mmix_shape(x, 0), count };
-    mmix_tensor *rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; rows && i < shape[0] * count; i++)
-        mmix_data_i32(rows)[i] = (int32_t)(i / count * L + index[i % count]);
-    return mmix_gather(m, mmixi_as(m, x, 2, shape[0] * L, mmix_shape(x, 2), 0, 0), rows);
+    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), shape[2] = { B, n }, run = 1;
+    mmix_tensor *rows;
+    while (run < n && index[run] == *index + run) run++;
+    if (run == n) return mmix_slice(m, x, 1, *index, n);
+    rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L + index[i % n]);
+    return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
-/* One forward: what was asked for, and where its L tokens stand: place[0 … n - 1] the patches, then the others
-   in rising order, of which the last `count` are read as the output: at[0 … count - 1]. */
+/* One forward: what was asked for, and where its L tokens stand. They are made as class tokens, of which the
+   last `count` are read as the output, and n patches: `at` and `patch` are their places, `from` the reverse. */
 typedef struct mmixi_vision_run {
     mmix_ctx *m;
     const mmix_vision *v;
     mmix_vision_options o;
-    size_t B, n, L, count, *place, *at;
+    size_t B, n, L, count, *at, *patch, *from;
     size_t together;                             /* images that go through a block at once */
+    size_t done;                                 /* images whose features were taken, over the blocks */
     mmix_features f;
 } mmixi_vision_run;
 
-/* The mean of the class tokens: (B, D) of (B, L, D). */
-static mmix_tensor *mmixi_vision_mean(const mmixi_vision_run *r, mmix_tensor *x)
-{
-    if (r->count == 1) return mmixi_token(r->m, x, *r->at);
-    return mmix_scale(r->m, mmix_sum_axis(r->m, mmixi_tokens_at(r->m, x, r->at, r->count), 1),
-                      1 / (double)r->count, 0);
-}
-/* The patch tokens of x (B, L, D) in raster order, (B, n, D). */
-static mmix_tensor *mmixi_vision_patches(const mmixi_vision_run *r, mmix_tensor *x)
-{
-    return *r->place == r->L - r->n ? mmix_slice(r->m, x, 1, *r->place, r->n)      /* all others in front */
-        : mmixi_tokens_at(r->m, x, r->place, r->n);
-}
-/* patches (B, n, D) with the registers between them. */
-static mmix_tensor *mmixi_vision_registers(const mmixi_vision_run *r, mmix_tensor *patches)
-{
-    mmix_ctx *m = r->m;
-    size_t *from = (size_t *)mmixi_step_array(m, r->L, 1, sizeof *from);
-    mmix_tensor *parts[2], *zeros = mmix_new3(m, r->B, 1, 1);
-    if (!from || !zeros) return NULL;
-    parts[0] = patches;
-    parts[1] = mmix_add(m, mmix_add(m, r->v->cls, r->v->cls_positions), mmix_fill(zeros, 0));
-    for (size_t i = 0; i < r->L; i++) from[r->place[i]] = i;
-    return mmixi_tokens_at(m, mmix_concat(m, 1, parts, 2), from, r->L);
-}
+/* The tokens before the first block, (B, L, D). */
 static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *image)
 {
     const mmix_vision *v = r->v;
     mmix_ctx *m = r->m;
-    mmix_tensor *x = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias),
-                              mmixi_vision_positions(m, v, r->f.grid_h, r->f.grid_w,
-                                                     image->shape[2] == image->shape[3])), *cls;
-    if (v->config.registers) return mmixi_vision_registers(r, x);
-    cls = mmix_add(m, v->cls, mmix_slice(m, v->positions, 1, 0, 1));
-    if (r->L == r->n + 1) return mmix_insert_token(m, x, cls, *r->at);
-    return mmix_insert_token(m, mmix_insert_token(m, x, cls, 0), v->cls, *r->at);
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *part[2], *cls[2], *zeros;
+    part[1] = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias),
+                       mmixi_vision_positions(m, v, r->f.grid_h, r->f.grid_w,
+                                              image->shape[2] == image->shape[3]));
+    part[1] = mmixi_keep_only(m, mark, part[1]);
+    zeros = mmix_fill(mmix_new3(m, r->B, 1, 1), 0);              /* the same tokens for each image */
+    cls[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
+    cls[1] = v->cls;
+    part[0] = mmix_add(m, mmix_concat(m, 1, cls, 1 + (v->config.class_token == MMIX_CLASS_RELEASED)), zeros);
+    return mmixi_tokens_at(m, mmix_concat(m, 1, part, 2), r->from, r->L);
 }
-
-/* ---- blocks ---- */
-
-static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmix_vision *v, mmix_tensor *x)
+static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_norm_pair *norm, mmix_tensor *x, double eps)
 {
-    return v->norm_bias ? mmix_layer_norm(m, x, v->norm_weight, v->norm_bias, v->config.eps)
-        : mmix_rms_norm(m, x, v->norm_weight, v->config.eps);
+    return norm->bias ? mmix_layer_norm(m, x, norm->weight, norm->bias, eps)
+        : mmix_rms_norm(m, x, norm->weight, eps);
 }
-/* One block: mmix_block_functions of x and two s of mmix_linear_add. *hidden, unless that is NULL, is what
-   features are read from: the block's output, of Mamba the mixer's, without the residual. */
-typedef struct mmixi_vision_part {
-    double eps;
-    const mmixi_vision_block *b;
-    mmix_tensor **hidden;
-} mmixi_vision_part;
-static mmix_tensor *mmixi_vit_block(mmix_ctx *m, const void *user, mmix_tensor **in)
+/* The mean of the class tokens: (B, D) of (B, count, D). */
+static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
 {
-    const mmixi_vision_part *p = (const mmixi_vision_part *)user;
-    const mmixi_vision_block *b = p->b;
-    const mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *u = mmix_layer_norm(m, in[0], b->norm1_weight, b->norm1_bias, p->eps),
-        *x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, in[0], in[1]));
-    u = mmix_layer_norm(m, x, b->norm2_weight, b->norm2_bias, p->eps);
-    x = mmix_mlp(m, &b->mlp, u, x, in[2]);
-    if (p->hidden) *p->hidden = x;
-    return x;
+    return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
-static mmix_tensor *mmixi_vim_block(mmix_ctx *m, const void *user, mmix_tensor **in)
-{
-    const mmixi_vision_part *p = (const mmixi_vision_part *)user;
-    mmix_tensor *x = in[0], *s = in[1], *u = mmix_rms_norm(m, x, p->b->norm1_weight, p->eps);
-    if (!p->hidden) return mmix_mamba2(m, &p->b->mamba, u, x, s, NULL, NULL);
-    u = *p->hidden = mmix_mamba2(m, &p->b->mamba, u, NULL, NULL, NULL, NULL);
-    return mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, mmix_shape(x, 0), 1, 1, 0)) : u);
-}
-static void mmixi_vision_pack(mmix_ctx *m, mmixi_vision_block *b, mmix_tensor packed[4])
-{
-    const int vim = b->mamba.in_proj != NULL;
-    mmixi_packed(m, vim ? &b->mamba.in_proj : &b->attention.qkv_weight, &packed[0]);
-    mmixi_packed(m, vim ? &b->mamba.out_proj : &b->attention.proj_weight, &packed[1]);
-    if (vim) return;
-    mmixi_packed(m, &b->mlp.fc1_weight, &packed[2]);
-    mmixi_packed(m, &b->mlp.fc2_weight, &packed[3]);
-}
-
-/* The class tokens of hidden (images from `first` on, L, D) after the final norm become columns k D … of
+/* The class tokens of hidden (the next images, L, D) after the final norm become the next D columns of
    `intermediate`. */
-static void mmixi_vision_feature(mmixi_vision_run *r, size_t k, size_t first, mmix_tensor *hidden)
+static void mmixi_vision_feature(mmixi_vision_run *r, mmix_tensor *hidden)
 {
     mmix_ctx *m = r->m;
-    const size_t D = r->v->config.dim;
-    mmix_tensor *f = r->count == 1 ? mmixi_vision_norm(m, r->v, mmixi_vision_mean(r, hidden))
-        : mmixi_vision_mean(r, mmixi_vision_norm(m, r->v, hidden)), *pair[2], *to;
+    const mmix_vision *v = r->v;
+    size_t D = v->config.dim, n = mmix_shape(hidden, 0);
+    mmix_tensor *cls = mmixi_tokens_at(m, hidden, r->at, r->count),
+        *f = mmixi_vision_mean(m, mmixi_vision_norm(m, &v->norm, cls, v->config.eps)),
+        *pair[2] = { r->f.intermediate, f }, *to;
     if (m->recording) {
-        pair[0] = r->f.intermediate;
-        pair[1] = f;
-        r->f.intermediate = k ? mmix_concat(m, 1, pair, 2) : f;
+        r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : f;
         return;
     }
-    to = mmix_slice(m, mmix_slice(m, r->f.intermediate, 0, first, mmix_shape(f, 0)), 1, k * D, D);
+    to = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
     if (to) mmixi_put_all(m, f, mmix_data(f), to, mmix_data(to), 0);
+    r->done += n;
 }
 /* The output of a block as planes, after the final norm or as it is. */
 static void mmixi_vision_map(const mmixi_vision_run *r, mmix_tensor **map, mmix_tensor *x)
 {
-    if (r->o.dense_norm) x = mmixi_vision_norm(r->m, r->v, x);
-    x = mmixi_vision_planes(r->m, mmixi_vision_patches(r, x), r->f.grid_h, r->f.grid_w);
+    if (r->o.dense_norm) x = mmixi_vision_norm(r->m, &r->v->norm, x, r->v->config.eps);
+    x = mmixi_vision_planes(r->m, mmixi_tokens_at(r->m, x, r->patch, r->n), r->f.grid_h, r->f.grid_w);
     if (r->m->recording) *map = x;
     else if (x) memcpy(mmix_data(*map), mmix_data(x), mmixi_bytes(x));       /* which outlasts the block */
 }
-/* Block i of all images. For inference on many some go at a time, and in place: what lies between is small
-   then. */
+
+/* ---- blocks ---- */
+
+/* A block; r, unless it is NULL, takes features from it: its output, of Mamba the mixer's, without the
+   residual. */
+typedef struct mmixi_vision_part {
+    double eps;
+    const mmixi_vision_block *b;
+    mmixi_vision_run *r;
+} mmixi_vision_part;
+/* in: x, and for each half the s of mmix_linear_add */
+static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
+{
+    const mmixi_vision_part *p = (const mmixi_vision_part *)user;
+    const mmixi_vision_block *b = p->b;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, &b->norm[0], x, p->eps);
+    if (b->attention.heads) {
+        x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, x, s, NULL, 0));
+        u = x = mmix_mlp(m, &b->mlp, mmixi_vision_norm(m, &b->norm[1], x, p->eps), x, in[2]);
+    }
+    else if (!p->r) return mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
+    else {
+        u = mmix_mamba2(m, &b->mamba, u, NULL, NULL, NULL, NULL);
+        x = mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, mmix_shape(s, 0), 1, 1, 0)) : u);
+    }
+    if (p->r) mmixi_vision_feature(p->r, u);
+    return x;
+}
+/* Block i of all images; for inference on many some go at a time, and in place. */
 static mmix_tensor *mmixi_vision_run_block(mmixi_vision_run *r, size_t i, mmix_tensor *x)
 {
     mmix_ctx *m = r->m;
     const mmix_vision_config *c = &r->v->config;
-    const int vim = c->mixer == MMIX_SSD, wanted = i + r->o.n_last >= c->depth, all = r->together >= r->B;
-    const double rate = r->o.train && c->depth > 1 ? c->drop_path * (double)i / (double)(c->depth - 1) : 0;
-    const uint64_t stream = r->o.stream * 1024 + 2 * i;
-    mmix_block_function *f = vim ? mmixi_vim_block : mmixi_vit_block;
-    mmixi_vision_block block = r->v->block[i];
-    mmixi_vision_part part;
-    mmix_tensor *in[3], packed[4], *y, *hidden;
-    part.eps = c->eps;
-    part.b = all ? &r->v->block[i] : &block;
-    part.hidden = wanted ? &hidden : NULL;
+    double rate = r->o.train && i ? c->drop_path * (double)i / (double)(c->depth - 1) : 0;
+    uint64_t stream = r->o.stream * 1024 + 2 * i;
+    mmixi_vision_block b = r->v->block[i];
+    mmixi_vision_part part = { c->eps, &r->v->block[i], i + r->o.n_last >= c->depth ? r : NULL };
+    mmix_tensor *in[3];
     in[0] = x;
     in[1] = mmix_drop_path(m, r->B, rate, r->o.step, stream);
-    in[2] = vim ? NULL : mmix_drop_path(m, r->B, rate, r->o.step, stream + 1);
-    if (all && !wanted) return mmixi_layer(m, f, &part, sizeof part, in, 3);
-    if (!all) mmixi_vision_pack(m, &block, packed);
-    for (size_t first = 0; first < r->B && !m->error_kind; first += r->together) {
-        const mmix_mark mark = mmix_mark_here(m);
-        if (!all) in[0] = mmix_slice(m, x, 0, first, mmixi_min(r->together, r->B - first));
-        y = f(m, &part, in);
-        if (y && wanted) mmixi_vision_feature(r, i + r->o.n_last - c->depth, first, hidden);
-        if (all) return y;
-        if (y) memcpy(mmix_data(in[0]), mmix_data(y), mmixi_bytes(y));
-        mmix_rewind(m, mark);
-    }
-    return x;
+    in[2] = mmix_drop_path(m, r->B, rate, r->o.step, stream + 1);
+    if (r->together >= r->B)
+        return part.r ? mmixi_vision_layer(m, &part, in)
+            : mmixi_layer(m, mmixi_vision_layer, &part, sizeof part, in, 3);
+    part.b = &b;
+    mmixi_packed(m, &b.attention.qkv_weight); mmixi_packed(m, &b.attention.proj_weight);
+    mmixi_packed(m, &b.mlp.fc1_weight); mmixi_packed(m, &b.mlp.fc2_weight);
+    mmixi_packed(m, &b.mamba.in_proj); mmixi_packed(m, &b.mamba.out_proj);
+    return mmixi_pieces(m, mmixi_vision_layer, &part, in, r->together, x);
 }
 
 /* ---- forward ---- */
@@ -9898,14 +9776,16 @@ static int mmixi_vision_check(mmix_ctx *m, const mmix_vision_config *c, const mm
         return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                          "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f", who,
                          (double)d.H, (double)d.W, (double)c->patch);
-    if (mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)) return -1;
-    for (size_t i = 0; i < o->n_dense; i++)
-        if (!o->dense || o->dense[i] >= c->depth || (i && o->dense[i] <= o->dense[i - 1]))
-            return o->dense ? mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense[%.0f] is %.0f, expected rising numbers "
-                                        "below %.0f", who, (double)i, (double)o->dense[i], (double)c->depth)
-                : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense is NULL, expected %.0f blocks", who,
-                            (double)o->n_dense);
-    return 0;
+    if (o->n_dense && !o->dense)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense is NULL, expected %.0f blocks", who,
+                         (double)o->n_dense);
+    for (size_t i = 0; i < o->n_dense; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "dense[%.0f]", (double)i);
+        if (mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
+                         (double)c->depth - 1)) return -1;
+    }
+    return mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth);
 }
 #ifdef MMIX_REGRESSION
 enum { MMIXI_VISION_ROWS = 16 };
@@ -9918,22 +9798,23 @@ static int mmixi_vision_plan(mmixi_vision_run *r, const mmix_tensor *image)
     const mmix_vision_config *c = &r->v->config;
     mmix_ctx *m = r->m;
     mmix_features *f = &r->f;
-    const size_t maps = r->o.n_dense, B = image->shape[0], h = image->shape[2] / c->patch,
-        w = image->shape[3] / c->patch, n = h * w, count = mmix_vision_class_index(c, 0, NULL),
-        L = n + count + (c->class_token == MMIX_CLASS_RELEASED);         /* whose first one is not read */
+    size_t B = image->shape[0], h = image->shape[2] / c->patch, w = image->shape[3] / c->patch, n = h * w,
+        count = mmix_vision_class_index(c, 0, NULL), cls = count + (c->class_token == MMIX_CLASS_RELEASED),
+        L = cls + n, *place = (size_t *)mmixi_step_array(m, L, 2, sizeof *place);
     f->grid_h = h; f->grid_w = w;
     r->B = B; r->n = n; r->L = L; r->count = count;
-    r->place = (size_t *)mmixi_step_array(m, L, 1, sizeof *r->place);
-    if (maps) f->dense = (mmix_tensor **)mmixi_step_array(m, maps, 1, sizeof *f->dense);
-    for (size_t i = 0; f->dense && i < maps; i++) f->dense[i] = m->recording ? NULL : mmix_new4(m, B, c->dim, h, w);
+    if (r->o.n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, r->o.n_dense, 1, sizeof *f->dense);
+    for (size_t i = 0; f->dense && i < r->o.n_dense; i++)
+        f->dense[i] = m->recording ? NULL : mmix_new4(m, B, c->dim, h, w);
     if (r->o.n_last && !m->recording) f->intermediate = mmix_new2(m, B, r->o.n_last * c->dim);
     if (m->error_kind) return -1;
-    r->at = r->place + (L - count);
-    r->place[n] = 0;
+    r->patch = place + cls; r->at = r->patch - count; r->from = place + L;
+    *place = 0;                                  /* of MMIX_CLASS_RELEASED one that is not read */
     mmix_vision_class_index(c, n, r->at);
-    for (size_t i = 0, k = n; i < L; i++)
-        if (k < L && r->place[k] == i) k++;
-        else r->place[i - (k - n)] = i;
+    for (size_t i = 0, k = 0; i < L; i++)
+        if (k < cls && place[k] == i) k++;
+        else r->patch[i - k] = i;
+    for (size_t i = 0; i < L; i++) r->from[place[i]] = i;
     /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
     r->together = r->o.train || !mmixi_infers(m) ? B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
     return 0;
@@ -9946,24 +9827,21 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     r.m = m; r.v = v;
     if (options) r.o = *options;
     if (v && !mmixi_vision_check(m, &v->config, &r.o, image) && !mmixi_vision_plan(&r, image)) {
-        const mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(&r, image));
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(&r, image)), *cls;
         for (size_t i = 0, map = 0; x && i < v->config.depth; i++) {
             x = mmixi_vision_run_block(&r, i, x);
             if (x && map < r.o.n_dense && r.o.dense[map] == i) mmixi_vision_map(&r, &r.f.dense[map++], x);
             x = mmixi_keep_only(m, mark, x);
         }
-        r.f.tokens = x = mmixi_vision_norm(m, v, x);
-        r.f.token = mmixi_vision_mean(&r, x);
-        if (v->config.registers) r.f.registers = mmixi_tokens_at(m, x, r.at, r.count);
-        r.f.patches = mmixi_vision_patches(&r, x);
+        r.f.tokens = x = mmixi_vision_norm(m, &v->norm, x, v->config.eps);
+        cls = mmixi_tokens_at(m, x, r.at, r.count);
+        r.f.token = mmixi_vision_mean(m, cls);
+        if (v->config.registers) r.f.registers = cls;
+        r.f.patches = mmixi_tokens_at(m, x, r.patch, r.n);
     }
     if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of what could not be created it has the reason */
     return r.f;
-}
-MMIXDEF mmix_features mmix_vision_features(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image)
-{
-    return mmix_vision_forward(m, v, image, NULL);
 }
 
 /* ==== >>m-mate =======================================================================
@@ -10161,7 +10039,7 @@ MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const
 static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x,
                                   mmix_tensor *residual)
 {
-    return mmixi_adapted(m, x, p->weight[i], p->bias[i], &p->lora[i], residual, NULL);
+    return mmix_lora_linear(m, x, p->weight[i], p->bias[i], &p->lora[i], residual, NULL);
 }
 /* A part of C, B, X or q, k, v as heads: (B, n, H or G, N). */
 static mmix_tensor *mmixi_heads_apart(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x)
@@ -11185,7 +11063,6 @@ typedef struct mmixi_dino_net {                  /* backbone and head of the stu
     mmix_dino_head head;
 } mmixi_dino_net;
 
-/* The run lies in the memory of the student's head. */
 struct mmix_dino {
     mmix_ctx *m;
     mmix_dino_config config;
@@ -11202,7 +11079,7 @@ MMIXDEF mmix_dino_config mmix_dino_default(void)
 {
     mmix_dino_config c;
     memset(&c, 0, sizeof c);
-    c.vision = mmix_vit_small(16);
+    c.vision = mmix_vit(384, 16);
     c.head_hidden = 2048; c.head_bottleneck = 256; c.prototypes = 65536; c.head_layers = 3;
     c.augment = mmix_augment_dino();
     c.batch = 256; c.epochs = 100;
@@ -11260,9 +11137,9 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d)
     for (int i = 2; i-- > 0;) {
         mmix_adamw_free(&d->adamw[i]);
         mmix_vision_destroy(d->net[i].vision);
+        mmix_params_destroy(d->net[i].params);
     }
-    mmix_params_destroy(d->net[1].params);
-    mmix_params_destroy(d->net[0].params);
+    mmixi_free(d->m, d, sizeof *d);
 }
 /* What a run has beside its networks, when these have values. 0, or -1. */
 static int mmixi_dino_begin(mmix_dino *d)
@@ -11270,68 +11147,51 @@ static int mmixi_dino_begin(mmix_dino *d)
     mmix_params *head = d->net[0].params;
     d->center = (mmix_real *)mmixi_own(head, d->config.prototypes * sizeof *d->center);
     d->skip = (unsigned char *)mmixi_own(head, head->count);
-    for (size_t i = 0; d->skip && i < head->count; i++)
-        d->skip[i] = strstr(head->at[i].name, "last_layer") != NULL;
-    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head) ? -1 : 0;
+    if (d->skip) d->skip[head->count - 1] = 1;           /* last_layer.weight_v */
+    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)
+        || mmix_adamw_init(&d->adamw[1], head) ? -1 : 0;
 }
 /* start 0: without values, as mmixi_vision_create. */
-static int mmixi_dino_start(mmix_dino *d, int start)
-{
-    const mmix_dino_config *c = &d->config;
-    for (int i = 0; i < 2; i++) {
-        mmixi_dino_net *net = &d->net[i];
-        net->vision = mmixi_vision_create(d->m, c->vision, start);
-        if (i) net->params = mmix_params_create(d->m);
-        if (!net->vision || !net->params
-            || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
-                                   c->head_bottleneck, c->prototypes, c->head_layers)) return -1;
-        net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
-        if (start && mmix_params_allocate(net->params)) return -1;
-    }
-    return start ? mmixi_dino_begin(d) : 0;
-}
-/* The context's random numbers become those of a seed; the one before is returned. */
-static uint64_t mmixi_seed(mmix_ctx *m, uint64_t seed)
-{
-    const uint64_t before = m->seed;
-    m->seed = seed;
-    return before;
-}
-static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *config, int start)
+static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *c, int start)
 {
     static const char who[] = "mmix_dino_create";
-    mmix_params *head;
     mmix_dino *d;
     uint64_t seed;
     if (mmix_error(m)) return NULL;
-    if (mmixi_settings_check(m, who, config, mmixi_dino_settings, MMIXI_DINO_SETTINGS)
-        || (config->head_layers > 1
-            && mmixi_within(m, who, "head_hidden", (double)config->head_hidden, 1, INT32_MAX))) {
+    if (mmixi_settings_check(m, who, c, mmixi_dino_settings, MMIXI_DINO_SETTINGS)
+        || (c->head_layers > 1 && mmixi_within(m, who, "head_hidden", (double)c->head_hidden, 1, INT32_MAX))) {
         if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a run */
         return NULL;
     }
-    head = mmix_params_create(m);
-    d = (mmix_dino *)mmixi_own(head, sizeof *d);
-    if (!d) {
-        mmix_params_destroy(head);
-        return NULL;
+    d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
+    if (!d) return NULL;
+    d->m = m; d->config = *c; d->iters = c->iters;
+    seed = m->seed;
+    m->seed = c->seed;                           /* a run's numbers are its own, whatever came before */
+    for (int i = 0; i < 2 && !m->error_kind; i++) {
+        mmixi_dino_net *net = &d->net[i];
+        net->vision = mmixi_vision_create(m, c->vision, start);
+        net->params = mmix_params_create(m);
+        if (m->error_kind || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
+                                                 c->head_bottleneck, c->prototypes, c->head_layers)) break;
+        net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
+        if (start) mmix_params_allocate(net->params);
     }
-    d->m = m; d->config = *config; d->iters = config->iters; d->net[0].params = head;
-    seed = mmixi_seed(m, config->seed);          /* a run's numbers are its own, whatever the context did before */
-    if (mmixi_dino_start(d, start)) {
-        mmix_dino_destroy(d);
-        d = NULL;
-    }
-    mmixi_seed(m, seed);
-    return d;
+    if (start && !m->error_kind) mmixi_dino_begin(d);
+    m->seed = seed;
+    if (!m->error_kind) return d;
+    mmix_dino_destroy(d);
+    return NULL;
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
 {
     return mmixi_dino_create(m, &config, 1);
 }
 
-MMIXDEF mmix_vision *mmix_dino_teacher(mmix_dino *d) { return d ? d->net[1].vision : NULL; }
-MMIXDEF mmix_vision *mmix_dino_student(mmix_dino *d) { return d ? d->net[0].vision : NULL; }
+MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher)
+{
+    return d ? d->net[teacher != 0].vision : NULL;
+}
 MMIXDEF mmix_params *mmix_dino_head_params(mmix_dino *d, int teacher)
 {
     return d ? d->net[teacher != 0].params : NULL;
@@ -11342,36 +11202,24 @@ MMIXDEF const char *mmix_dino_note(const mmix_dino *d) { return d && !d->note ? 
 
 /* ---- a step ---- */
 
-/* Pictures b0 … b0 + n - 1 of crops that lie crop after crop, B pictures each. */
-static mmix_tensor *mmixi_dino_slice(mmix_ctx *m, mmix_tensor *crops, size_t B, size_t b0, size_t n)
-{
-    const size_t *s = crops ? crops->shape : NULL;
-    if (!crops || n == B) return crops;
-    crops = mmixi_as(m, crops, 3, s[0] / B, B, s[1] * s[2] * s[3], 0);
-    return mmixi_as(m, mmix_slice(m, crops, 1, b0, n), 4, s[0] / B * n, s[1], s[2], s[3]);
-}
 /* Class tokens of the teacher's (1) or the student's (0) views, then the head; stream: of drop path. */
-static mmix_tensor *mmixi_dino_forward_net(mmix_dino *d, int which, mmix_tensor *global, mmix_tensor *local,
-                                           uint64_t stream)
+static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tensor **crops, uint64_t stream)
 {
+    const mmixi_dino_net *net = &d->net[which];
+    size_t n = which || !crops[1] ? 1 : 2;
     mmix_vision_options o;
     mmix_tensor *views[2];
     memset(&o, 0, sizeof o);
     o.train = !which || d->config.teacher_drop_path;
     o.step = d->step;
     o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
-    views[0] = mmix_vision_forward(d->m, d->net[which].vision, global, &o).token;
-    if (local) {
-        o.stream++;
-        views[1] = mmix_vision_forward(d->m, d->net[which].vision, local, &o).token;
-        views[0] = mmix_concat(d->m, 0, views, 2);
-    }
-    return mmix_dino_head_forward(d->m, &d->net[which].head, views[0]);
+    for (size_t i = 0; i < n; i++, o.stream++)
+        views[i] = mmix_vision_forward(d->m, net->vision, crops[i], &o).token;
+    return mmix_dino_head_forward(d->m, &net->head, n > 1 ? mmix_concat(d->m, 0, views, n) : views[0]);
 }
-
 static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy)
 {
-    const double uniform = mmixi_log((double)d->config.prototypes);
+    double uniform = mmixi_log((double)d->config.prototypes);
     d->at_uniform = loss > 0.99 * uniform && entropy > 0.99 * uniform ? d->at_uniform + 1 : 0;
     d->at_zero = entropy < 0.001 * uniform ? d->at_zero + 1 : 0;
     return d->at_uniform >= MMIXI_COLLAPSE_STEPS
@@ -11379,41 +11227,42 @@ static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy
         : d->at_zero >= MMIXI_COLLAPSE_STEPS
         ? "collapsed: the teacher's entropy is 0, it gives every picture to one prototype" : NULL;
 }
-
-/* Tokens of all patches of a picture's crops, which lie crop after crop, B pictures each. */
-static size_t mmixi_dino_tokens(const mmix_tensor *crops, size_t B, size_t patch)
-{
-    return mmix_shape(crops, 0) / B * (mmix_shape(crops, 2) / patch) * (mmix_shape(crops, 3) / patch);
-}
-/* (1) to (3) for the whole batch: gradients, loss, entropy, and in step memory the next centre, which is
-   returned. NULL on error. */
-static mmix_real *mmixi_dino_gradients(mmix_dino *d, mmix_tensor *global, mmix_tensor *local, mmix_dino_stats *s)
+/* (1) to (3) for the whole batch, global and local crops: gradients, loss, entropy, and in step memory the
+   next centre, which is returned. NULL on error. */
+static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *crops, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    const size_t B = global->shape[0] / 2, crops = 2 + mmix_shape(local, 0) / B, K = c->prototypes,
-        p = c->vision.patch, tokens = mmixi_dino_tokens(global, B, p) + mmixi_dino_tokens(local, B, p),
-        slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    const double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs,
-                                                   s->epoch);
-    const int record = mmix_record(m, 0);
+    size_t B = crops[0]->shape[0] / 2, K = c->prototypes, P = c->vision.patch, views[2], tokens = 0, slices;
+    double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs,
+                                             s->epoch), *mean = mmixi_doubles(m, K, 1), norm = 0;
     mmix_real *center = mmixi_reals(m, K, 1);
-    double *mean = mmixi_doubles(m, K, 1), norm = 0;
+    int record = mmix_record(m, 0);
+    for (int k = 0; k < 2; k++) {                /* of one picture */
+        views[k] = mmix_shape(crops[k], 0) / B;
+        tokens += views[k] * (mmix_shape(crops[k], 2) / P) * (mmix_shape(crops[k], 3) / P);
+    }
+    slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
     for (size_t k = 0; mean && k < K; k++) mean[k] = 0;
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
-        const size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
-        const double share = (double)n / (double)B;
-        const mmix_mark mark = mmix_mark_here(m);
+        mmix_mark mark = mmix_mark_here(m);
+        size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
+        double share = (double)n / (double)B;
         mmix_dino_loss_stats of;
-        mmix_tensor *g = mmixi_dino_slice(m, global, B, b0, n), *l = mmixi_dino_slice(m, local, B, b0, n),
-            *teacher = mmixi_dino_forward_net(d, 1, g, NULL, 0), *loss, *part;
+        mmix_tensor *part[2] = { NULL, NULL }, *teacher, *loss, *shared;
+        for (int k = 0; k < 2 && crops[k]; k++) {        /* pictures b0 … b0 + n - 1 of each crop */
+            const size_t *p = crops[k]->shape;
+            part[k] = mmixi_as(m, crops[k], 3, views[k], B, p[1] * p[2] * p[3], 0);
+            part[k] = mmixi_as(m, mmix_slice(m, part[k], 1, b0, n), 4, views[k] * n, p[1], p[2], p[3]);
+        }
+        teacher = mmixi_dino_forward(d, 1, part, 0);
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
-        loss = mmix_dino_loss(m, mmixi_dino_forward_net(d, 0, g, l, 2 * i), teacher, center, crops,
+        loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, part, 2 * i), teacher, center, views[0] + views[1],
                               c->student_temp, temp, 0, &of);
-        part = mmix_scale(m, loss, share, 0);
+        shared = mmix_scale(m, loss, share, 0);
         mmix_record(m, 0);
-        if (!part || mmix_backward(m, part)) break;
+        if (!shared || mmix_backward(m, shared)) break;
         s->loss += share * mmix_item(loss);
         s->teacher_entropy += share * of.teacher_entropy;
         s->teacher_kl_uniform += share * of.teacher_kl_uniform;
@@ -11447,18 +11296,17 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
                                  mmix_dino_stats *stats)
 {
     static const char who[] = "mmix_dino_step_crops";
-    const mmix_dino_config *c = mmix_dino_config_of(d);
-    mmix_ctx *m;
+    mmix_ctx *m = d ? d->m : NULL;
+    mmix_tensor *const crops[2] = { global, local };
     mmix_dino_stats s;
     mmix_real *center;
     mmixi_dims k;
     uint64_t seed;
     memset(&s, 0, sizeof s);
-    if (!d || d->m->error_kind) return -1;       /* of what could not be created the context has the reason */
-    m = d->m;
+    if (!m || m->error_kind) return -1;          /* of what could not be created the context has the reason */
     if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: config.iters is 0", who);
     s.step = d->step;
-    s.steps = c->epochs * d->iters;
+    s.steps = d->config.epochs * d->iters;
     s.epoch = d->step / d->iters;
     if (stats) *stats = s;
     if (d->step >= s.steps) return 0;
@@ -11466,9 +11314,10 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     if (k.G % 2 || k.L % (k.G / 2))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
                          (double)k.L);
-    seed = mmixi_seed(m, c->seed);
-    center = mmixi_dino_gradients(d, global, local, &s);
-    mmixi_seed(m, seed);
+    seed = m->seed;
+    m->seed = d->config.seed;
+    center = mmixi_dino_gradients(d, crops, &s);
+    m->seed = seed;
     if (center && !(s.loss - s.loss == 0))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help", who,
                   (double)d->step);
@@ -11476,7 +11325,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
         for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
         return -1;
     }
-    memcpy(d->center, center, c->prototypes * sizeof *center);
+    memcpy(d->center, center, d->config.prototypes * sizeof *center);
     mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s.momentum);
     mmix_ema(d->net[1].params, d->net[0].params, s.momentum);
     s.collapse = mmixi_dino_collapse(d, s.loss, s.teacher_entropy);
@@ -11485,49 +11334,44 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     return 1;
 }
 
-/* Which of the pictures make the step's batch, in an order drawn anew each epoch: Fisher & Yates, numbers from
-   (epoch, place). */
+/* Which of the pictures make the step's batch, in an order drawn anew each epoch: Fisher & Yates, numbers
+   from (epoch, place). Behind the last the first ones come again. */
 static size_t *mmixi_dino_batch(const mmix_dino *d, size_t count)
 {
-    const size_t epoch = d->step / d->iters, B = d->config.batch;
-    size_t *order = (size_t *)mmixi_step_array(d->m, count, 1, sizeof *order),
-        *batch = (size_t *)mmixi_step_array(d->m, B, 1, sizeof *batch);
-    if (!order || !batch) return NULL;
+    size_t B = d->config.batch, *order = (size_t *)mmixi_step_array(d->m, count + B, 1, sizeof *order);
+    if (!order) return NULL;
     for (size_t i = 0; i < count; i++) order[i] = i;
     for (size_t i = count; i-- > 1;) {
-        const size_t other = (size_t)(mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, epoch, i) * (double)(i + 1)),
-            swap = order[i];
+        double u = mmix_random_uniform(d->m, MMIXI_RANDOM_EPOCH, d->step / d->iters, i);
+        size_t other = (size_t)(u * (double)(i + 1)), swap = order[i];
         order[i] = order[other];
         order[other] = swap;
     }
-    for (size_t i = 0; i < B; i++) batch[i] = order[(d->step % d->iters * B + i) % count];
-    return batch;
+    for (size_t i = 0; i < B; i++) order[count + i] = order[i];
+    return order + d->step % d->iters * B % count;
 }
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
-    mmix_augment a;
-    mmix_ctx *m;
+    const mmix_augment *a = d ? &d->config.augment : NULL;
+    mmix_ctx *m = d ? d->m : NULL;
+    mmix_tensor *global = NULL, *local = NULL;
     size_t B, *batch;
-    mmix_tensor *global, *local = NULL;
     uint64_t seed;
-    int failed;
-    if (!d) return -1;
-    m = d->m;
-    a = d->config.augment;
-    B = d->config.batch;
     mmix_reset(m);
-    if (m->error_kind) return -1;
+    if (!m || m->error_kind) return -1;
     if (!pictures || !count) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: no pictures");
+    B = d->config.batch;
     if (!d->iters) d->iters = mmixi_max(1, count / B);
-    if (d->step >= d->config.epochs * d->iters)          /* over: it needs no crops to say so */
-        return mmix_dino_step_crops(d, NULL, NULL, stats);
-    seed = mmixi_seed(m, d->config.seed);
-    batch = mmixi_dino_batch(d, count);
-    global = mmix_new4(m, 2 * B, 3, a.global_size, a.global_size);
-    if (a.local_count) local = mmix_new4(m, a.local_count * B, 3, a.local_size, a.local_size);
-    failed = m->error_kind || mmix_augment_batch(m, &a, pictures, batch, B, d->step, global, local);
-    mmixi_seed(m, seed);
-    return failed ? -1 : mmix_dino_step_crops(d, global, local, stats);
+    if (d->step < d->config.epochs * d->iters) {         /* else it needs no crops to say that it is over */
+        seed = m->seed;
+        m->seed = d->config.seed;
+        batch = mmixi_dino_batch(d, count);
+        global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
+        if (a->local_count) local = mmix_new4(m, a->local_count * B, 3, a->local_size, a->local_size);
+        mmix_augment_batch(m, a, pictures, batch, B, d->step, global, local);
+        m->seed = seed;
+    }
+    return mmix_dino_step_crops(d, global, local, stats);
 }
 
 /* ==== >>distillation =================================================================

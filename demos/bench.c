@@ -9,7 +9,7 @@
 
      .fwd   the op without recording
      .bwd   mmix_backward_from alone, with the gradients of all inputs and parameters; the forward pass before it is not timed
-     models mmix_vision_features on a batch of pictures;  dino_train_*  one whole training step
+     models mmix_vision_forward on a batch of pictures;  dino_train_*  one whole training step
      mmate_prefill_*, decoder_attn_prefill_*  one decoder layer over all tokens
 
    All times include the mmix_reset that ends a step. Inputs are parameters of a list, because those outlive a reset; they
@@ -176,12 +176,12 @@ static void declare(mmix_params *p, const bench_case *c, const char *axes)
     for (const char *a = axes; *a; a++)
         shape[n++] = *a >= 'a' ? c->size[*a - 'a'] : *a == 'I' ? 224 : *a == 'G' ? 64 : *a == 'L' ? 32 : *a == 'W' ? WIDTH
                    : *a == 'T' ? 2 * c->size[4] : *a == 'F' ? 4 * c->size[4] : (size_t)(*a - '0');
-    mmix_params_add(p, "", name, n, shape, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+    mmix_params_add(p, "", name, n, shape, MMIX_START_CONSTANT, 0, 0);
 }
 
 static mmix_vision_config vision_config(int mixer, size_t dim, size_t depth, size_t heads, size_t patch, size_t pixels)
 {
-    mmix_vision_config c = mixer == MMIX_SSD ? mmix_dinovim_tiny() : mmix_vit_small(patch);
+    mmix_vision_config c = mixer == MMIX_SSD ? mmix_dinovim(256) : mmix_vit(384, patch);
     c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.patch = patch;
     c.grid = pixels / patch;
     c.drop_path = 0;
@@ -204,15 +204,14 @@ static mmix_dino *dino_create(run *r, int mixer, size_t dim, size_t heads, size_
 static void layer_create(run *r)
 {
     const size_t width = WIDTH;
-    const mmix_start ones = mmix_start_from(MMIX_START_CONSTANT, 1, 0);
     mmix_mmate_options o = {0};
     r->layer = mmix_params_create(r->m);
     if (!r->layer) return;
     o.window[0] = 14;
     o.window[1] = o.window[2] = 4;
     o.shared_directions = 1;                     /* as beside it */
-    r->norm[0] = mmix_params_add(r->layer, "", "norm1", 1, &width, ones);
-    r->norm[1] = mmix_params_add(r->layer, "", "norm2", 1, &width, ones);
+    r->norm[0] = mmix_params_add(r->layer, "", "norm1", 1, &width, MMIX_START_CONSTANT, 1, 0);
+    r->norm[1] = mmix_params_add(r->layer, "", "norm2", 1, &width, MMIX_START_CONSTANT, 1, 0);
     if (r->c->op == MMATE) mmix_mmate_init(&r->mmate, r->layer, "", WIDTH, HEADS, HEADS, WIDTH / HEADS, 2, 0, &o);
     else mmix_projections_init(&r->attention, r->layer, "", WIDTH, HEADS, HEADS, WIDTH / HEADS, 0);
     mmix_swiglu_init(&r->ffn, r->layer, "", WIDTH, FFN);
@@ -276,7 +275,7 @@ static mmix_tensor *forward(run *r)
     case SOFT_CROSS_ENTROPY: return mmix_cross_entropy(m, in(r, 0), in(r, 1), -1);
     case MMATE:
     case DECODER: return decoder_layer(r);
-    default: return mmix_vision_features(m, r->vision, in(r, 0)).token;
+    default: return mmix_vision_forward(m, r->vision, in(r, 0), NULL).token;
     }
 }
 

@@ -260,7 +260,7 @@ static void look(mmix_ctx *m, const mmix_vision *v, const mmix_augment *augment,
             mmix_picture_evaluate(small, side, side, set->picture[first + b], scratch);
             mmix_picture_normalise(at, picture, augment->mean, augment->deviation);
         }
-        mmix_features f = mmix_vision_features(m, v, image);
+        mmix_features f = mmix_vision_forward(m, v, image, NULL);
         mmix_map map;
         if (f.token) mmix_read(f.token, token + first * D);
         if (f.token && s && !mmix_vision_map(m, NULL, &f, p->size, p->size, &map))
@@ -360,7 +360,7 @@ static mmix_dino_config mixer_config(const settings *o, int mixer)
     mmix_dino_config c = mmix_dino_small_data();
     mmix_vision_config vit = c.vision;
     if (mixer == MMIX_SSD) {
-        c.vision = mmix_dinovim_tiny();
+        c.vision = mmix_dinovim(256);
         c.vision.class_token = MMIX_CLASS_MIDDLE;
         c.vision.mamba.d_state = o->state;
     }
@@ -518,8 +518,8 @@ static int plan(mmix_ctx *m, settings *o, run *r, const pictures *p)
         mmix_dino *d = mmix_dino_create(m, r[k].config);
         if (!d) return fail("%s", mmix_error(m));
         size_t side = r[k].config.augment.global_size;
-        r[k].parameters = mmix_vision_parameters(mmix_dino_teacher(d));
-        r[k].flops = mmix_vision_flops(mmix_dino_teacher(d), side, side);
+        r[k].parameters = mmix_vision_params(mmix_dino_backbone(d, 1))->elements;
+        r[k].flops = mmix_vision_flops(mmix_dino_backbone(d, 1), side, side);
         double took[PLAN_STEPS] = {0};
         for (int i = -2; measure && i < PLAN_STEPS && !interrupted; i++) {
             double start = now();
@@ -564,7 +564,7 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
     for (size_t i = 0; i < r->steps; i++) r->x[i] = (double)i;
 
     mmix_dino *d = mmix_dino_create(m, r->config);
-    if (d) evaluate(m, mmix_dino_teacher(d), augment, p, &r->before);
+    if (d) evaluate(m, mmix_dino_backbone(d, 1), augment, p, &r->before);
     if (r->found) {
         mmix_dino_destroy(d);
         d = mmix_dino_load(m, run_file(o->load, mixer, path, sizeof path));
@@ -591,7 +591,7 @@ static int train(mmix_ctx *m, run *r, settings *o, const pictures *p, uint64_t p
     }
     r->peak = mmix_memory(m).peak;
     if (!mmix_error(m)) save_run(m, d, r, o, print, mixer);
-    if (!mmix_error(m) && !interrupted) evaluate(m, mmix_dino_teacher(d), augment, p, &r->after);
+    if (!mmix_error(m) && !interrupted) evaluate(m, mmix_dino_backbone(d, 1), augment, p, &r->after);
     mmix_dino_destroy(d);
     return mmix_error(m) ? -1 : interrupted ? 1 : 0;
 }

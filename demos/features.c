@@ -122,11 +122,11 @@ typedef struct settings {
 static int known_config(const char *name, mmix_vision_config *c)         /* -1: no such model */
 {
     const struct { const char *name; mmix_vision_config config; } known[] = {
-        {"vit_tiny", mmix_vit_tiny(16)}, {"vit_small", mmix_vit_small(16)}, {"vit_base", mmix_vit_base(16)},
-        {"linearvit_base", mmix_linearvit_base()}, {"dinovim_tiny", mmix_dinovim_tiny()},
-        {"dinovim_small", mmix_dinovim_small()}, {"dinovim_base", mmix_dinovim_base()},
-        {"mambareg_tiny", mmix_mambareg_tiny()}, {"mambareg_small", mmix_mambareg_small()},
-        {"mambareg_base", mmix_mambareg_base()}};
+        {"vit_tiny", mmix_vit(192, 16)}, {"vit_small", mmix_vit(384, 16)}, {"vit_base", mmix_vit(768, 16)},
+        {"linearvit_base", mmix_linearvit(768)}, {"dinovim_tiny", mmix_dinovim(256)},
+        {"dinovim_small", mmix_dinovim(512)}, {"dinovim_base", mmix_dinovim(768)},
+        {"mambareg_tiny", mmix_mambareg(256)}, {"mambareg_small", mmix_mambareg(512)},
+        {"mambareg_base", mmix_mambareg(768)}};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (!strcmp(name, known[k].name)) return *c = known[k].config, 0;
     return -1;
@@ -479,7 +479,7 @@ static int check_models(mmix_ctx *m, settings *o)
         mmix_vision *v = open_model(m, x, o->list);
         if (!v) return fail("%s", mmix_error(m));
         x->config = *mmix_vision_config_of(v);
-        x->parameters = mmix_vision_parameters(v);
+        x->parameters = mmix_vision_params(v)->elements;
         x->flops = mmix_vision_flops(v, o->size, o->size);
         describe(&x->config, x->kind, sizeof x->kind);
         mmix_vision_destroy(v);
@@ -1254,12 +1254,12 @@ static void draw_features(const settings *o, const album *a)
 
 static void draw_orders(const char *folder)
 {
-    mmix_vision_config middle = mmix_dinovim_tiny();
+    mmix_vision_config middle = mmix_dinovim(256);
     middle.class_token = MMIX_CLASS_MIDDLE;
-    const order all[ORDERS] = {order_of("ViT", mmix_vit_tiny(16), 224),
-                               order_of("DinoVim, as released", mmix_dinovim_tiny(), 224),
+    const order all[ORDERS] = {order_of("ViT", mmix_vit(192, 16), 224),
+                               order_of("DinoVim, as released", mmix_dinovim(256), 224),
                                order_of("DinoVim, middle only", middle, 224),
-                               order_of("DinoMamba-Reg", mmix_mambareg_tiny(), 224)};
+                               order_of("DinoMamba-Reg", mmix_mambareg(256), 224)};
     draw_tokens(folder, all);
     draw_grids(folder, all);
 }

@@ -467,7 +467,7 @@ static mmix_tensor *see(mmix_ctx *m, const task *t, const mmix_vision *eye, cons
     shape[0] = n;
     shape[1] = patches(t);
     shape[2] = DIM;
-    return mmix_reshape(m, mmix_vision_features(m, eye, image).patches, 3, shape);
+    return mmix_reshape(m, mmix_vision_forward(m, eye, image, NULL).patches, 3, shape);
 }
 
 /* The same of all clips, to t->media: a frozen encoder need not look twice. 0, or -1. */
@@ -563,7 +563,7 @@ static mmix_decoder_config decoder_config(const task *t, int blind)
 
 static mmix_vision *eye_create(mmix_ctx *m, size_t side)
 {
-    mmix_vision_config c = mmix_vit_tiny(PATCH);
+    mmix_vision_config c = mmix_vit(192, PATCH);
     c.dim = DIM;
     c.heads = HEADS;
     c.depth = EYE_DEPTH;
@@ -1544,7 +1544,7 @@ static double time_encoder(mmix_ctx *m, const mmix_vision *eye, mmix_real *media
     for (size_t at = 0, frames; at < n && !mmix_error(m); at += frames * FRAME_TOKENS) {
         frames = (n - at) / FRAME_TOKENS < 16 ? (n - at) / FRAME_TOKENS : 16;
         mmix_tensor *image = mmix_new4(m, frames, 3, PICTURE_SIDE, PICTURE_SIDE);
-        mmix_features f = mmix_vision_features(m, eye, image ? mmix_randn(m, image, 1, at) : NULL);
+        mmix_features f = mmix_vision_forward(m, eye, image ? mmix_randn(m, image, 1, at) : NULL, NULL);
         if (f.patches) mmix_read(f.patches, media + at * DIM);
         mmix_reset(m);
     }

@@ -661,7 +661,7 @@ static void look(void *user, mmix_ctx *m, const mmix_mixer *x)
    what mixes and in how many heads: then --model and --heads say so. */
 static int open_model(mmix_ctx *m, model *o, const settings *s, int kind, const char *file)
 {
-    mmix_vision_config c = kind == MMIX_SSD ? mmix_dinovim_tiny() : mmix_vit_tiny(16);
+    mmix_vision_config c = kind == MMIX_SSD ? mmix_dinovim(256) : mmix_vit(192, 16);
     mmix_archive *a = file ? mmix_archive_open(m, file) : NULL;
     const char *format = mmix_archive_metadata(a, "format");
     o->told = mmix_archive_metadata(a, "config") != NULL;
@@ -1058,7 +1058,7 @@ static int make_report(mmix_ctx *m, const settings *s, model *o, size_t models) 
         mmix_tensor *image = mmix_new4(m, 1, 3, size, size);
         if (image) mmix_picture_normalise(mmix_data(image), p, NULL, NULL);
         mmix_mix_watch(m, look, &o[k]);
-        mmix_vision_features(m, o[k].v, image);
+        mmix_vision_forward(m, o[k].v, image, NULL);
         mmix_mix_watch(m, NULL, NULL);
         mmix_reset(m);
         if (mmix_error(m)) bad = fail("%s", mmix_error(m));

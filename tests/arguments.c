@@ -58,14 +58,14 @@ static void bad_arguments(void)
         memset(&none, 0, sizeof none);
         IS(mmix_adamw_step(&none, &o, 0, NULL), 0);
         CHECK(!mmix_new1(NULL, 3) && !mmix_silu(NULL, NULL) && !mmix_params_create(NULL) && !mmix_record(NULL, 1));
-        CHECK(!mmix_vision_create(NULL, mmix_vit_tiny(16)) && !mmix_dino_create(NULL, mmix_dino_small_data()));
+        CHECK(!mmix_vision_create(NULL, mmix_vit(192, 16)) && !mmix_dino_create(NULL, mmix_dino_small_data()));
         mmix_reset(NULL);
         IS(mmix_schedule_multistep(1, 0.1, two3, 2, 0, 0, 1, 5), 1);
-        BAD(mmix_vision_create(m, mmix_vit_tiny(0)), "mmix_vision_create", "patch is 0");
-        CHECK(!mmix_vision_create(m, mmix_vit_tiny(0)) && mmix_params_load(NULL, "x") && mmix_params_pack(mmix_vision_params(NULL), 1)
-           && mmix_params_train(NULL, 1) && !mmix_vision_features(m, NULL, NULL).token && mmix_vision_save(m, NULL, "x")
+        BAD(mmix_vision_create(m, mmix_vit(192, 0)), "mmix_vision_create", "patch is 0");
+        CHECK(!mmix_vision_create(m, mmix_vit(192, 0)) && mmix_params_load(NULL, "x") && mmix_params_pack(mmix_vision_params(NULL), 1)
+           && mmix_params_train(NULL, 1) && !mmix_vision_forward(m, NULL, NULL, NULL).token && mmix_vision_save(m, NULL, "x")
            && !mmix_vision_config_of(NULL) && mmix_dino_step(NULL, NULL, 0, NULL) && mmix_dino_step_crops(NULL, NULL, NULL, NULL)
-           && mmix_dino_save(NULL, "x", NULL) && !mmix_dino_teacher(NULL) && strstr(mmix_error(m), "patch is 0"));     /* a chain after what could not be created */
+           && mmix_dino_save(NULL, "x", NULL) && !mmix_dino_backbone(NULL, 1) && strstr(mmix_error(m), "patch is 0"));     /* a chain after what could not be created */
         mmix_error_clear(m);
     }
     BAD(mmix_mul(m, i, a), "mmix_mul", "a is int32, expected real");
@@ -355,15 +355,15 @@ static void corners(void)
         const size_t huge[1] = {SIZE_MAX / 16}, two[1] = {2};
         mmix_params *p = mmix_params_create(m), *q = mmix_params_create(m);
         memset(name, 'n', sizeof name), name[399] = 0;
-        BAD(mmix_params_add(p, "", name, 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0)), "mmix_params_add", "more");
-        BAD(mmix_params_add(p, "", NULL, 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0)), "mmix_params_add", "NULL");
+        BAD(mmix_params_add(p, "", name, 1, two, MMIX_START_CONSTANT, 0, 0), "mmix_params_add", "more");
+        BAD(mmix_params_add(p, "", NULL, 1, two, MMIX_START_CONSTANT, 0, 0), "mmix_params_add", "NULL");
         for (int i = 0; i < 8 && !mmix_error(m); i++) {
             name[8] = 0, name[0] = (char)('a' + i);
-            mmix_params_add(p, "", name, 1, huge, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+            mmix_params_add(p, "", name, 1, huge, MMIX_START_CONSTANT, 0, 0);
         }
         CHECK(mmix_error_kind(m) == MMIX_ERROR_MEMORY && strstr(mmix_error(m), "too large"));
         mmix_error_clear(m);
-        mmix_params_add(q, "", "w", 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+        mmix_params_add(q, "", "w", 1, two, MMIX_START_CONSTANT, 0, 0);
         BAD_INT(mmix_ema(q, q, 0.5), "mmix_ema", "mmix_params_allocate");
         mmix_params_destroy(p), mmix_params_destroy(q);
     }

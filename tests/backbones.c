@@ -8,8 +8,8 @@ static void tokens(void)
 {
     static const size_t patches[] = {14 * 14, 6 * 6, 7 * 7, 24 * 24}, middle[] = {98, 18, 25, 288};
     static const size_t second[] = {31, 5, 7, 89};
-    const mmix_vision_config vit = mmix_vit_small(16), linear = mmix_linearvit_base(),
-        vim = mmix_dinovim_small(), registers = mmix_mambareg_base();
+    const mmix_vision_config vit = mmix_vit(384, 16), linear = mmix_linearvit(768),
+        vim = mmix_dinovim(512), registers = mmix_mambareg(768);
     for (size_t i = 0; i < 4; i++) {
         size_t at[12] = {77, 0};
         CHECK(mmix_vision_class_index(&vit, patches[i], at) == 1 && at[0] == 0);
@@ -29,8 +29,8 @@ static const char *const kind_name[KINDS] = {"ViT", "LinearViT", "DinoVim", "Din
 /* One of each kind, with heads as wide as the released ones (64), so that names and shapes tell them. */
 static mmix_vision_config small(int kind)
 {
-    mmix_vision_config c = kind == 0 ? mmix_vit_tiny(4) : kind == 1 ? mmix_linearvit_base()
-        : kind == 4 ? mmix_mambareg_tiny() : mmix_dinovim_tiny();
+    mmix_vision_config c = kind == 0 ? mmix_vit(192, 4) : kind == 1 ? mmix_linearvit(768)
+        : kind == 4 ? mmix_mambareg(256) : mmix_dinovim(256);
     c.dim = kind == 0 ? 128 : 64;
     c.heads = kind < 2 ? c.dim / 64 : 0;
     c.depth = 3;
@@ -147,11 +147,10 @@ static void opening(void)
         mmix_params *p = mmix_params_create(m);
         const size_t cls[3] = {1, 1, 8}, positions[3] = {1, 6, 8}, patch[4] = {8, 3, 2, 2}, norm[1] = {8};
         mmix_vision_config c;
-        const mmix_start zero = mmix_start_from(MMIX_START_CONSTANT, 0, 0);
-        mmix_params_add(p, "", "cls_token", 3, cls, zero);
-        mmix_params_add(p, "", "pos_embed", 3, positions, zero);
-        mmix_params_add(p, "", "patch_embed.proj.weight", 4, patch, zero);
-        mmix_params_add(p, "", "blocks.0.norm1.weight", 1, norm, zero);
+        mmix_params_add(p, "", "cls_token", 3, cls, 0, 0, 0);
+        mmix_params_add(p, "", "pos_embed", 3, positions, 0, 0, 0);
+        mmix_params_add(p, "", "patch_embed.proj.weight", 4, patch, 0, 0, 0);
+        mmix_params_add(p, "", "blocks.0.norm1.weight", 1, norm, 0, 0, 0);
         CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
         CHECK(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "width 8, patch 2, 6 positions, "));
         mmix_params_destroy(p);
@@ -228,7 +227,7 @@ static void dense(void)
         o.dense = every;
         o.n_dense = 3;
         o.dense_norm = 1;
-        mmix_features f = mmix_vision_forward(m, v, image, &o), g, plain = mmix_vision_features(m, v, image);
+        mmix_features f = mmix_vision_forward(m, v, image, &o), g, plain = mmix_vision_forward(m, v, image, NULL);
         static const int to_tokens[4] = {0, 2, 3, 1};
         const size_t shape[3] = {2, 15, small(kind).dim};
         CHECK_AT(f.dense && f.grid_h == 3 && f.grid_w == 5 && mmix_shape(f.dense[0], 1) == shape[2]
@@ -256,7 +255,7 @@ static void dense(void)
             o.n_dense = 2;
             image = mmix_randn(m, mmix_new4(m, 1, 3, 8, 8), 1, 7);
             CHECK_AT(!mmix_vision_forward(m, v, image, &o).token && says(m, MMIX_ERROR_ARGUMENT, i ? "dense[1] is 3, expected "
-                     "rising numbers below 3" : "dense[1] is 1"), where);
+                     "1 to 2" : "dense[1] is 1, expected 2 to 2"), where);
         }
         for (int norm = 0; norm < 2 && sizeof(real) == 8; norm++) {      /* gradients of a map, by central differences */
             mmix_tensor *bias = mmix_params_find(p, "patch_embed.proj.bias"), *weight;
@@ -327,10 +326,10 @@ static void squares(void)
         mmix_ctx *m = context(1, 0);
         mmix_vision *v = mmix_vision_create(m, small(kind));
         mmix_tensor *image = mmix_randn(m, mmix_new4(m, 1, 3, 13, 13), 1, 7), *as_stored, *more;
-        as_stored = mmix_vision_features(m, v, mmix_slice(m, mmix_slice(m, image, 2, 0, 12), 3, 0, 12)).tokens;
-        more = mmix_vision_features(m, v, image).tokens;
+        as_stored = mmix_vision_forward(m, v, mmix_slice(m, mmix_slice(m, image, 2, 0, 12), 3, 0, 12), NULL).tokens;
+        more = mmix_vision_forward(m, v, image, NULL).tokens;
         CHECK_AT(gap(as_stored, more) <= 0, kind_name[kind]);
-        more = mmix_vision_features(m, v, mmix_slice(m, image, 3, 0, 12)).tokens;
+        more = mmix_vision_forward(m, v, mmix_slice(m, image, 3, 0, 12), NULL).tokens;
         CHECK_AT(gap(as_stored, more) > 1e-4 && gap(as_stored, more) < 1, kind_name[kind]);
         mmix_vision_destroy(v);
         mmix_destroy(m);

@@ -76,7 +76,7 @@ static void contexts(void)
     IS(mmix_error_kind(m), MMIX_ERROR_INTERRUPTED);
     CHECK(mmix_new1(m, 3) == NULL);
     CHECK(mmix_params_create(m) == NULL);
-    CHECK(mmix_vision_create(m, mmix_vit_tiny(16)) == NULL);
+    CHECK(mmix_vision_create(m, mmix_vit(192, 16)) == NULL);
     CHECK(mmix_dino_create(m, mmix_dino_small_data()) == NULL);
     CHECK(mmix_backward(m, NULL) == -1);
     CHECK(!strcmp(mmix_error(m), "my op: 3 of four"));

@@ -466,7 +466,7 @@ static void attention(Case *c, int kind)
     if (kind == MMIX_SOFTMAX) softmax_options(c, &l.options);
     else linear_options(c, &l.options);
     load_layer(c);
-    if (!*c->skipped) out(c, "y", mmix_attention(c->m, &l, in(c, "x"), NULL, NULL));
+    if (!*c->skipped) out(c, "y", mmix_attention(c->m, &l, in(c, "x"), NULL, NULL, NULL, 0));
 }
 static void run_attention_layer(Case *c) { attention(c, MMIX_SOFTMAX); }
 static void run_linear_attention_layer(Case *c) { attention(c, MMIX_LINEAR); }
@@ -477,6 +477,7 @@ static void mamba2(Case *c, int bidirectional)
     mmix_mamba2_state state;
     const size_t heads = axis(c, "A_log", 0);
     memset(&o, 0, sizeof o);
+    memset(&state, 0, sizeof state);
     o.d_inner = axis(c, "norm.weight", 0);
     o.d_state = whole(c, "d_state", 0);
     o.head_dim = heads ? o.d_inner / heads : 0;
@@ -508,7 +509,8 @@ static void run_swiglu_ffn(Case *c)
 static void run_lora_linear(Case *c)
 {
     mmix_tensor *w = param(c, "weight"), *b = param_or_null(c, "bias"), *A = param(c, "lora_A.weight"), *B = param(c, "lora_B.weight");
-    out(c, "y", mmix_lora_linear(c->m, in(c, "x"), w, b, A, B, number(c, "alpha", 0)));
+    const mmix_lora lora = { A, B, number(c, "alpha", 0) };
+    out(c, "y", mmix_lora_linear(c->m, in(c, "x"), w, b, &lora, NULL, NULL));
 }
 static void run_rms_order(Case *c)
 {
@@ -860,7 +862,7 @@ static void run_dino_trajectory(Case *c)
     else if (!*c->skipped) c->dino = mmix_dino_create(c->m, o);
     if (!c->dino) return;
     for (int t = 0; t < 2; t++) {
-        load(c, mmix_vision_params(t ? mmix_dino_teacher(c->dino) : mmix_dino_student(c->dino)), "p.backbone.");
+        load(c, mmix_vision_params(t ? mmix_dino_backbone(c->dino, 1) : mmix_dino_backbone(c->dino, 0)), "p.backbone.");
         load(c, mmix_dino_head_params(c->dino, t), "p.head.");
     }
     for (size_t s = 0; s < steps && !*c->failure; s++) {
@@ -883,8 +885,8 @@ static void run_dino_trajectory(Case *c)
     out_f64(c, "teacher_temp", temp, steps);
     out_f64(c, "grad_norm", norm, steps);
     out_real(c, "center", mmix_dino_center(c->dino), o.prototypes);
-    out_network(c, "student", mmix_dino_student(c->dino), mmix_dino_head_params(c->dino, 0));
-    out_network(c, "teacher", mmix_dino_teacher(c->dino), mmix_dino_head_params(c->dino, 1));
+    out_network(c, "student", mmix_dino_backbone(c->dino, 0), mmix_dino_head_params(c->dino, 0));
+    out_network(c, "teacher", mmix_dino_backbone(c->dino, 1), mmix_dino_head_params(c->dino, 1));
 }
 /* A list of one parameter of t's shape with its moments; decay holds whatever the rank. */
 static mmix_tensor *one_parameter(Case *c, mmix_tensor *t, mmix_adamw_state *state)
@@ -892,7 +894,7 @@ static mmix_tensor *one_parameter(Case *c, mmix_tensor *t, mmix_adamw_state *sta
     size_t shape[MMIX_MAX_DIMS];
     if (!t || !parameters(c)) return NULL;
     for (int i = 0; i < mmix_ndim(t); i++) shape[i] = mmix_shape(t, i);
-    mmix_tensor *p = mmix_params_add(c->params, "", "p", mmix_ndim(t), shape, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+    mmix_tensor *p = mmix_params_add(c->params, "", "p", mmix_ndim(t), shape, MMIX_START_CONSTANT, 0, 0);
     if (!p || mmix_params_allocate(c->params) || mmix_adamw_init(state, c->params)) return NULL;
     c->params->at[0].decay = 1;
     mmix_write(p, mmix_data(t));

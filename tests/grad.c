@@ -734,7 +734,8 @@ static mmix_tensor *t_rope(int o)
 }
 static mmix_tensor *t_lora(int o)
 {
-    return mmix_lora_linear(m, normal(0, 3, 2, 3, 5, 0), normal(1, 2, 7, 5, 0, 0), o ? normal(2, 1, 7, 0, 0, 0) : NULL, normal(3, 2, 2, 5, 0, 0), normal(4, 2, 7, 2, 0, 0), 3);
+    const mmix_lora lora = { normal(3, 2, 2, 5, 0, 0), normal(4, 2, 7, 2, 0, 0), 3 };
+    return mmix_lora_linear(m, normal(0, 3, 2, 3, 5, 0), normal(1, 2, 7, 5, 0, 0), o ? normal(2, 1, 7, 0, 0, 0) : NULL, &lora, NULL, NULL);
 }
 
 /* Twenty forms of SSD */
@@ -935,13 +936,13 @@ static const mmix_span model_spans[3] = { { 1, { 1, 2, 3 }, 0 }, { 8, { 2, 1, 2 
 static mmix_tensor *t_model(int o)
 {
     mmix_tensor *x, *s, *last;
-    mmix_mamba2_state carried;
+    mmix_mamba2_state carried = { NULL, NULL, NULL, 0 };
     (void)o;
     if (now->kind == ATTENTION || now->kind == MLP || now->kind == MAMBA) {
         x = normal(0, 3, 3, 7, 10, 0);
         s = o % 2 ? linear_scale() : NULL;
         last = o % 2 ? normal(1, 3, 3, 7, 10, 0) : o == 4 ? x : NULL;
-        if (now->kind == ATTENTION) return mmix_attention(m, &now->attention, x, last, s);
+        if (now->kind == ATTENTION) return mmix_attention(m, &now->attention, x, last, s, NULL, 0);
         if (now->kind == MLP) return mmix_mlp(m, &now->mlp, x, last, s);
         if (o != 2) return mmix_mamba2(m, &now->mamba, x, last, s, o == 6 ? packed(3, 7) : NULL, NULL);
         carried.conv = normal(2, 3, 3, mmix_shape(now->mamba.dir[0].conv_bias, 0), now->mamba.options.conv_width - 1, 0);
@@ -1165,7 +1166,7 @@ static void decoders(void)
 
 static mmix_vision_config tiny(int mixer)
 {
-    mmix_vision_config c = mixer == MMIX_SOFTMAX ? mmix_vit_tiny(4) : mixer == MMIX_LINEAR ? mmix_linearvit_base() : mmix_dinovim_tiny();
+    mmix_vision_config c = mixer == MMIX_SOFTMAX ? mmix_vit(192, 4) : mixer == MMIX_LINEAR ? mmix_linearvit(768) : mmix_dinovim(256);
     c.dim = 12;
     c.depth = 3;
     c.heads = mixer == MMIX_SSD ? 0 : 3;

@@ -339,7 +339,7 @@ static void watching(void)
     mmix_ctx *m = context(2, 3);
     doing("mmix_mix_watch");
     for (int mixer = MMIX_SOFTMAX; mixer <= MMIX_SSD; mixer++) {
-        mmix_vision_config c = mixer == MMIX_SSD ? mmix_dinovim_tiny() : mmix_vit_tiny(8);
+        mmix_vision_config c = mixer == MMIX_SSD ? mmix_dinovim(256) : mmix_vit(192, 8);
         mmix_vision *v;
         mmix_features f, g;
         mmix_tensor *image, *loss;
@@ -349,10 +349,10 @@ static void watching(void)
         v = mmix_vision_create(m, c);
         mmix_params_train(mmix_vision_params(v), 1);
         image = mmix_randn(m, mmix_new4(m, 1, 3, 24, 24), 1, 1);
-        f = mmix_vision_features(m, v, image);
+        f = mmix_vision_forward(m, v, image, NULL);
         mmix_record(m, 1);
         mmix_mix_watch(m, look, &w);
-        g = mmix_vision_features(m, v, image);
+        g = mmix_vision_forward(m, v, image, NULL);
         mmix_mix_watch(m, NULL, NULL);
         loss = mmix_mean(m, g.token);
         mmix_record(m, 0);

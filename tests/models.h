@@ -5,7 +5,7 @@
 
 SHARED mmix_vision_config small_vision(int mixer)
 {
-    mmix_vision_config c = mixer == MMIX_SOFTMAX ? mmix_vit_tiny(4) : mixer == MMIX_LINEAR ? mmix_linearvit_base() : mmix_dinovim_tiny();
+    mmix_vision_config c = mixer == MMIX_SOFTMAX ? mmix_vit(192, 4) : mixer == MMIX_LINEAR ? mmix_linearvit(768) : mmix_dinovim(256);
     c.dim = 16;
     c.depth = 2;
     c.heads = mixer == MMIX_SSD ? 0 : 2;
@@ -56,8 +56,8 @@ SHARED mmix_dino_config small_dino(int mixer)
 }
 SHARED uint64_t hash_dino(mmix_dino *d, uint64_t h)
 {
-    h = hash_params(mmix_vision_params(mmix_dino_student(d)), h);
-    h = hash_params(mmix_vision_params(mmix_dino_teacher(d)), h);
+    h = hash_params(mmix_vision_params(mmix_dino_backbone(d, 0)), h);
+    h = hash_params(mmix_vision_params(mmix_dino_backbone(d, 1)), h);
     h = hash_params(mmix_dino_head_params(d, 0), h);
     h = hash_params(mmix_dino_head_params(d, 1), h);
     return hash_of(mmix_dino_center(d), mmix_dino_config_of(d)->prototypes, h);

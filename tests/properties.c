@@ -1573,18 +1573,21 @@ static void check_layers(void)
 {
     const size_t heads = integer(1, 3), wide = heads * 2 * integer(1, 6);
     const int kind = (int)integer(MMIX_SOFTMAX, MMIX_LINEAR);
-    static const char *const name[3] = { "mmix_attention_step", "mmix_mamba2_step", "mmix_mamba2 with a state" };
+    static const char *const name[3] = { "mmix_attention", "mmix_mamba2 with a slot", "mmix_mamba2 with a state" };
     mmix_params *p = mmix_params_create(m);
     mmix_state *s = mmix_state_create(m, 2);
     mmix_attention_layer attention;
     mmix_mamba2_layer mamba;
     mmix_mamba2_options o;
-    mmix_mamba2_state carried;
+    mmix_mamba2_state carried, slot;
     mmix_tensor *t, *a, *y;
     double *whole[3], *got[3];
     size_t n;
     memset(&o, 0, sizeof o);
     memset(&carried, 0, sizeof carried);
+    memset(&slot, 0, sizeof slot);
+    slot.in = s;
+    slot.slot = 1;
     B = integer(1, 3);
     L = integer(1, 60);
     o.head_dim = integer(1, 8);
@@ -1613,7 +1616,7 @@ static void check_layers(void)
     tell("d_inner %zu head_dim %zu groups %zu d_state %zu W %zu limits %d", o.d_inner, o.head_dim, o.groups, o.d_state,
          o.conv_width, o.dt_high > 0);
     t = fill(mmix_new3(m, B, L, wide), -2, 2, 0);
-    a = mmix_attention(m, &attention, t, NULL, NULL);
+    a = mmix_attention(m, &attention, t, NULL, NULL, NULL, 0);
     whole[0] = read_doubles(a);
     whole[1] = whole[2] = read_doubles(mmix_mamba2(m, &mamba, a, NULL, NULL, NULL, NULL));
     for (int k = 0; k < 3; k++) got[k] = doubles(B * L * wide);
@@ -1621,12 +1624,12 @@ static void check_layers(void)
         n = least(L - from, pick(integer(1, 3), integer(1, 30)));
         if (from && one_in(4)) {
             y = mmix_fill(mmix_new3(m, B + 1, n, wide), 0.1);
-            rejected(!mmix_attention_step(m, &attention, y, s, 0), "another B");
-            rejected(!mmix_mamba2_step(m, &mamba, y, s, 1), "another B");
+            rejected(!mmix_attention(m, &attention, y, NULL, NULL, s, 0), "another B");
+            rejected(!mmix_mamba2(m, &mamba, y, NULL, NULL, NULL, &slot), "another B");
         }
-        a = mmix_attention_step(m, &attention, mmix_slice(m, t, 1, from, n), s, 0);
+        a = mmix_attention(m, &attention, mmix_slice(m, t, 1, from, n), NULL, NULL, s, 0);
         place(got[0], a, from, wide);
-        place(got[1], mmix_mamba2_step(m, &mamba, a, s, 1), from, wide);
+        place(got[1], mmix_mamba2(m, &mamba, a, NULL, NULL, NULL, &slot), from, wide);
         place(got[2], mmix_mamba2(m, &mamba, a, NULL, NULL, NULL, &carried), from, wide);
         for (size_t slot = 0; slot < 2; slot++)
             equal("mmix_state_tokens", "of a layer", mmix_state_tokens(s, slot), from + n);
@@ -1638,7 +1641,7 @@ static void check_layers(void)
         compare(LAYER, name[k], got[k], whole[k], plus(NULL, top, B * L * wide), 1, B * L * wide);
     }
     mamba.options.bidirectional = 1;
-    rejected(!mmix_mamba2_step(m, &mamba, t, s, 1), "a bidirectional layer");
+    rejected(!mmix_mamba2(m, &mamba, t, NULL, NULL, NULL, &slot), "a bidirectional layer");
     mmix_state_destroy(s);
     mmix_params_destroy(p);
 }

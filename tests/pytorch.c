@@ -34,10 +34,10 @@ static mmix_vision *load(mmix_ctx *m, const char *model, const char *checkpoint)
 {
     mmix_vision_config c;
     if (!strcmp(model, "open")) return mmix_vision_open(m, checkpoint);
-    if (!strcmp(model, "vit")) c = mmix_vit_small(16);
-    else if (!strcmp(model, "linearvit")) c = mmix_vit_small(16), c.mixer = MMIX_LINEAR;
-    else if (!strcmp(model, "dinovim")) c = mmix_dinovim_small();
-    else if (!strcmp(model, "mambareg")) c = mmix_mambareg_small();
+    if (!strcmp(model, "vit")) c = mmix_vit(384, 16);
+    else if (!strcmp(model, "linearvit")) c = mmix_vit(384, 16), c.mixer = MMIX_LINEAR;
+    else if (!strcmp(model, "dinovim")) c = mmix_dinovim(512);
+    else if (!strcmp(model, "mambareg")) c = mmix_mambareg(512);
     else return mmix_fail(m, MMIX_ERROR_ARGUMENT, "no model \"%s\" here", model), NULL;
     mmix_vision *v = mmix_vision_create(m, c);
     if (v) mmix_params_load(mmix_vision_params(v), checkpoint);
@@ -115,7 +115,7 @@ static void memory(mmix_ctx *m, char **arg)
     sscanf(arg[2], "%zu", &batch);
     /* first a small image, so that the threads and the code's pages are there and do not count */
     mmix_tensor *small = mmix_new4(m, 1, 3, 32, 32);
-    if (v && small) mmix_vision_features(m, v, mmix_fill(small, 0));
+    if (v && small) mmix_vision_forward(m, v, mmix_fill(small, 0), NULL);
     mmix_reset(m);
     mmix_tensor *image = mmix_new4(m, batch, 3, 224, 224);
     if (image) mmix_randn(m, image, 1, 0);
@@ -125,7 +125,7 @@ static void memory(mmix_ctx *m, char **arg)
     mmix_memory_peak_clear(m);
     unsigned long rss = status("VmRSS");
     size_t held = mmix_memory(m).bytes;
-    if (!mmix_error(m)) mmix_vision_features(m, v, image);
+    if (!mmix_error(m)) mmix_vision_forward(m, v, image, NULL);
     if (!mmix_error(m)) printf("%lu %lu %zu %zu\n", rss, status("VmHWM"), held, mmix_memory(m).peak);
     mmix_vision_destroy(v);
 }

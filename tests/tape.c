@@ -140,7 +140,7 @@ static void lifetimes(void)
                 for (int k = 0; k <= 2 * warm; k++) {
                     mmix_reset(m);
                     mmix_memory_peak_clear(m);
-                    CHECK(mmix_vision_features(m, v, mmix_fill(mmix_new4(m, 20, 3, 16, 16), 0.1)).token != NULL);
+                    CHECK(mmix_vision_forward(m, v, mmix_fill(mmix_new4(m, 20, 3, 16, 16), 0.1), NULL).token != NULL);
                 }
                 peak[deep] = mmix_memory(m).peak - before;
                 mmix_vision_destroy(v);

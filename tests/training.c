@@ -47,7 +47,7 @@ static void parameters(void)
     double head_count[4] = { 21958912, 22352128, 22614272, 23138560 };
     {                                            /* where registers stand; more registers than patches: they come first */
         static const size_t patches[4] = { 14 * 14, 6 * 6, 7 * 7, 24 * 24 }, ends[4][3] = { { 15, 31, 191 }, { 2, 5, 35 }, { 3, 7, 47 }, { 44, 89, 539 } };
-        mmix_vision_config c = mmix_mambareg_tiny();
+        mmix_vision_config c = mmix_mambareg(256);
         size_t at[12];
         mmix_features f;
         for (size_t i = 0; i < 4; i++) {
@@ -59,7 +59,7 @@ static void parameters(void)
         c.dim = 32; c.depth = 2; c.mamba.head_dim = 16; c.patch = 8;
         m = context(1, 5);
         v = mmix_vision_create(m, c);
-        f = mmix_vision_features(m, v, mmix_randn(m, mmix_new4(m, 2, 3, 16, 16), 1, 3));
+        f = mmix_vision_forward(m, v, mmix_randn(m, mmix_new4(m, 2, 3, 16, 16), 1, 3), NULL);
         CHECK(mmix_shape(f.tokens, 1) == 16 && mmix_shape(f.registers, 1) == 12 && mmix_shape(f.patches, 1) == 4 && mmix_shape(f.token, 1) == 32);
         for (size_t i = 0; f.tokens && i < 4 * 32; i++) IS(mmix_data(f.patches)[i], mmix_data(f.tokens)[12 * 32 + i]);
         FINE(m);
@@ -106,9 +106,9 @@ static void parameters(void)
         BAD_INT(mmix_mamba2_init(&layer, p, "", 256, &o), "mmix_mamba2_init", "512 does not make heads of 60");
         mmix_params_destroy(p);
     }
-    v = mmix_vision_create(m, mmix_vit_tiny(16));
+    v = mmix_vision_create(m, mmix_vit(192, 16));
     p = mmix_vision_params(v);
-    IS(mmix_vision_parameters(v), 5524416);
+    IS(mmix_vision_params(v)->elements, 5524416);
     shape_is(p, "cls_token", 3, 1, 1, 192, 0, 1);
     shape_is(p, "pos_embed", 3, 1, 197, 192, 0, 1);
     shape_is(p, "patch_embed.proj.weight", 4, 192, 3, 16, 16, 1);
@@ -146,7 +146,7 @@ static void parameters(void)
     CHECK(p->gradients != NULL && mmix_grad(p->at[0].tensor) == NULL);
     IS(mmix_params_train(p, 0), 0);
     CHECK(p->gradients == NULL);
-    BAD(mmix_params_add(p, "a", "b", 2, s, mmix_start_from(MMIX_START_CONSTANT, 1, 0)), "mmix_params_add", "after mmix_params_allocate");
+    BAD(mmix_params_add(p, "a", "b", 2, s, MMIX_START_CONSTANT, 1, 0), "mmix_params_add", "after mmix_params_allocate");
     /* seeds */
     n = context(2, 11);
     w = mmix_vision_create(n, small_vision(MMIX_SSD));
@@ -199,8 +199,8 @@ static void parameters(void)
             e[i].data = i ? (i == 1 ? a : b) : b;
         }
         IS(mmix_safetensors_save(m, FILE_A, e, 3, NULL), 0);
-        mmix_params_add(q, "", "w", 2, shape, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
-        mmix_params_add(q, "", "b", 1, two, mmix_start_from(MMIX_START_CONSTANT, 0, 0));
+        mmix_params_add(q, "", "w", 2, shape, MMIX_START_CONSTANT, 0, 0);
+        mmix_params_add(q, "", "b", 1, two, MMIX_START_CONSTANT, 0, 0);
         file = mmix_archive_open(m, FILE_A);
         CHECK(file != NULL);
         IS(mmix_params_read(q, file, "teacher."), 0);
@@ -225,9 +225,9 @@ static void parameters(void)
     }
     /* duplicates; frozen parameters */
     p = mmix_params_create(m);
-    mmix_params_add(p, "x.", "a", 2, s, mmix_start_from(MMIX_START_UNIFORM, 2, 3));
-    BAD(mmix_params_add(p, "x", ".a", 2, s, mmix_start_from(MMIX_START_CONSTANT, 1, 0)), "x.a is there already", "mmix_params_add");
-    mmix_params_add(p, "", "frozen", 1, s, mmix_start_from(MMIX_START_CONSTANT, 4, 0));
+    mmix_params_add(p, "x.", "a", 2, s, MMIX_START_UNIFORM, 2, 3);
+    BAD(mmix_params_add(p, "x", ".a", 2, s, MMIX_START_CONSTANT, 1, 0), "x.a is there already", "mmix_params_add");
+    mmix_params_add(p, "", "frozen", 1, s, MMIX_START_CONSTANT, 4, 0);
     BAD_INT(mmix_params_train(p, 1), "mmix_params_train", "allocate");
     IS(mmix_params_allocate(p), 0);
     p->at[1].frozen = 1;
@@ -314,8 +314,8 @@ static void optimiser(void)
     o.lr = 0.01;
     o.weight_decay = 0.3;
     for (int i = 0; i < 3; i++) {
-        mmix_params_add(p, "", names[i], i == 1 ? 1 : 2, shapes[i], mmix_start_from(MMIX_START_NORMAL, 1, 0));
-        mmix_params_add(q, "", names[i], i == 1 ? 1 : 2, shapes[i], mmix_start_from(MMIX_START_CONSTANT, 2, 0));
+        mmix_params_add(p, "", names[i], i == 1 ? 1 : 2, shapes[i], MMIX_START_NORMAL, 1, 0);
+        mmix_params_add(q, "", names[i], i == 1 ? 1 : 2, shapes[i], MMIX_START_CONSTANT, 2, 0);
     }
     mmix_params_allocate(p);
     mmix_params_allocate(q);
@@ -409,7 +409,7 @@ static void optimiser(void)
     }
     mmix_params_destroy(q);
     q = mmix_params_create(m);
-    mmix_params_add(q, "", "other", 2, shapes[0], mmix_start_from(MMIX_START_CONSTANT, 2, 0));
+    mmix_params_add(q, "", "other", 2, shapes[0], MMIX_START_CONSTANT, 2, 0);
     mmix_params_allocate(q);
     BAD_INT(mmix_ema(q, p, 0.5), "mmix_ema", "different");
     mmix_params_destroy(p);

@@ -25,7 +25,7 @@ static void backbones(void)
             mmix_features f, g;
             memset(&o, 0, sizeof o);
             o.n_last = 2;
-            f = mmix_vision_features(m, v, image);
+            f = mmix_vision_forward(m, v, image, NULL);
             FINE(m);
             if (!f.tokens) continue;
             IS(f.grid_h, gh);
@@ -43,11 +43,11 @@ static void backbones(void)
             SAME(g.tokens, f.tokens);
             CHECK(g.intermediate && mmix_shape(g.intermediate, 0) == 2 && mmix_shape(g.intermediate, 1) == 32);
             if (k < 2) SAME(mmix_slice(m, g.intermediate, 1, 16, 16), f.token);
-            g = mmix_vision_features(m, v, mmix_slice(m, image, 0, 1, 1));       /* one picture of the batch alone */
+            g = mmix_vision_forward(m, v, mmix_slice(m, image, 0, 1, 1), NULL);       /* one picture of the batch alone */
             ALIKE(g.tokens, mmix_slice(m, f.tokens, 0, 1, 1), 100 * EPS);
             mmix_record(m, 1);
             mmix_params_train(mmix_vision_params(v), 1);
-            g = mmix_vision_features(m, v, image);                               /* the same when recorded */
+            g = mmix_vision_forward(m, v, image, NULL);                               /* the same when recorded */
             SAME(g.tokens, f.tokens);
             mmix_record(m, 0);
             mmix_params_train(mmix_vision_params(v), 0);
@@ -62,7 +62,7 @@ static void backbones(void)
             a = mmix_vision_forward(m, v, image, &o).token;
             b = mmix_vision_forward(m, v, image, &o).token;
             SAME(a, b);
-            CHECK(apart(a, mmix_vision_features(m, v, image).token) > 1e-4);
+            CHECK(apart(a, mmix_vision_forward(m, v, image, NULL).token) > 1e-4);
             o.step = 5;
             CHECK(apart(a, mmix_vision_forward(m, v, image, &o).token) > 1e-4);
             o.stream = 1;
@@ -72,9 +72,9 @@ static void backbones(void)
             FINE(m);
             o.n_last = 4;
             BAD(mmix_vision_forward(m, v, image, &o).token, "n_last is 4, expected 0 to 3", "mmix_vision_forward");
-            BAD(mmix_vision_features(m, v, mmix_new4(m, 1, 3, 3, 40)).token, "smaller than a patch", "3 x 40");
-            BAD(mmix_vision_features(m, v, mmix_new4(m, 1, 4, 16, 16)).token, "image has shape (1, 4, 16, 16)", "mmix_vision");
-            BAD(mmix_vision_features(m, v, NULL).token, "image is NULL", "mmix_vision");
+            BAD(mmix_vision_forward(m, v, mmix_new4(m, 1, 3, 3, 40), NULL).token, "smaller than a patch", "3 x 40");
+            BAD(mmix_vision_forward(m, v, mmix_new4(m, 1, 4, 16, 16), NULL).token, "image has shape (1, 4, 16, 16)", "mmix_vision");
+            BAD(mmix_vision_forward(m, v, NULL, NULL).token, "image is NULL", "mmix_vision");
             mmix_error_clear(m);
         }
         mmix_vision_destroy(v);
@@ -89,7 +89,7 @@ static void backbones(void)
         c.patch = 1;
         v = mmix_vision_create(m, c);
         for (int i = 0; i < 4; i++) {
-            mmix_features f = mmix_vision_features(m, v, mmix_randn(m, mmix_new4(m, 1, 3, grids[i], grids[i]), 1, 1));
+            mmix_features f = mmix_vision_forward(m, v, mmix_randn(m, mmix_new4(m, 1, 3, grids[i], grids[i]), 1, 1), NULL);
             IS(mmix_shape(f.tokens, 1), total[i]);
             SAME(f.token, mmix_slice(m, f.tokens, 1, read[i], 1));
             mmix_reset(m);
@@ -101,7 +101,7 @@ static void backbones(void)
         mmix_vision_config c = small_vision(MMIX_SOFTMAX);
         size_t bytes = mmix_memory(m).bytes;
         c.heads = 3;
-        BAD(mmix_vision_create(m, c), "16 is not divided by 3 heads", "");
+        BAD(mmix_vision_create(m, c), "width 16, 3 heads, kind 0; expected heads that divide", "");
         c.heads = 0;
         BAD(mmix_vision_create(m, c), "0 heads", "");
         c.heads = 2;
@@ -200,7 +200,7 @@ static void dino(void)
         if (!d) continue;
         last = mmix_params_find(mmix_dino_head_params(d, 0), "last_layer.weight_v");
         free_one = mmix_params_find(mmix_dino_head_params(d, 0), "mlp.0.weight");
-        IS(hash_params(mmix_vision_params(mmix_dino_student(d)), 1) == hash_params(mmix_vision_params(mmix_dino_teacher(d)), 1), 1);
+        IS(hash_params(mmix_vision_params(mmix_dino_backbone(d, 0)), 1) == hash_params(mmix_vision_params(mmix_dino_backbone(d, 1)), 1), 1);
         frozen = hash_of(mmix_data(last), mmix_count(last), 1);
         other = hash_of(mmix_data(free_one), mmix_count(free_one), 1);
         teacher = hash_params(mmix_dino_head_params(d, 1), 1);
@@ -334,7 +334,7 @@ static void dino(void)
     mmix_error_clear(m);
     {                                            /* a step that fails leaves the run as it was, gradients too */
         const uint64_t before = hash_dino(d, 1);
-        real *x = &mmix_data(mmix_vision_params(mmix_dino_student(d))->at[2].tensor)[0], was = *x;
+        real *x = &mmix_data(mmix_vision_params(mmix_dino_backbone(d, 0))->at[2].tensor)[0], was = *x;
         mmix_params *head = mmix_dino_head_params(d, 0);
         *x = (real)NAN;
         BAD_INT(mmix_dino_step(d, pictures, PICTURES, &s) == -1, "not a number", "mmix_dino_step");
