@@ -1214,102 +1214,93 @@ static void maybe_check(int i, const real *got, int added)
 static void check_raw_softmax(void)
 {
     attention_rooms rooms;
-    mmix_raw_softmax r;
+    mmix_raw r;
     real *scratch;
     double *sum = doubles(B * H * L);
     size_t n, kept;
     memset(&r, 0, sizeof r);
     r.B = B; r.L = L; r.S = S; r.H = H; r.N = N; r.P = P;
     r.q = heads_of(Q); r.k = heads_of(K); r.v = heads_of(V);
-    r.scale = scale;
-    r.mask = x.mask;
-    r.prefix = x.prefix; r.left = x.left; r.right = x.right;
-    for (int a = 0; x.window[0] && a < 3; a++) {
-        r.grid[a] = most(x.grid[a], 1);
-        r.window[a] = most(x.window[a], 1);
-        r.shift[a] = x.shift[a];
-    }
+    r.o = x;
     r.seq_idx = mmix_data_i32(x.seq_idx);
     r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
     attention_begin(&rooms, &r.y, &r.dy, &r.dq, &r.dk, &r.dv);
-    r.add_q = rooms.add[Q]; r.add_k = rooms.add[K]; r.add_v = rooms.add[V];
+    for (int i = Q; i <= V; i++) r.add[i] = rooms.add[i];
     if (x.bias) r.bias = read_reals(x.bias);
-    scratch = guarded(n = mmix_raw_softmax_scratch(&r, 0));
+    scratch = guarded(n = mmix_raw_scratch(&r, 0));
     if (one_in(4)) {                             /* without what only the backward reads */
-        mmix_raw_softmax_forward(&r, scratch);
+        mmix_raw_forward(&r, scratch);
         room_check(RAW, "y alone", &rooms.y, exact.y, size.y);
     }
     r.row_max = guarded(B * H * L);
     r.inverse_sum = guarded(B * H * L);
-    kept = one_in(2) ? mmix_raw_softmax_scores(&r) : 0;
-    if (kept) r.scores = guarded(kept);
-    mmix_raw_softmax_forward(&r, scratch);
-    unharmed("scratch of mmix_raw_softmax_forward", scratch, n);
-    if (kept) unharmed("scores", r.scores, kept);
+    kept = one_in(2) ? mmix_raw_kept(&r) : 0;
+    if (kept) r.kept = guarded(kept);
+    mmix_raw_forward(&r, scratch);
+    unharmed("scratch of mmix_raw_forward", scratch, n);
+    if (kept) unharmed("kept", r.kept, kept);
     unharmed("row_max", r.row_max, B * H * L);
     unharmed("inverse_sum", r.inverse_sum, B * H * L);
     for (size_t i = 0; i < B * H * L; i++) sum[i] = (double)r.row_max[i] - log((double)r.inverse_sum[i]);
     compare(RAW, "ln of the sum of e^score", sum, lse, plus(NULL, 1, B * H * L), grow, B * H * L);
     r.dbias = maybe(x.bias);
-    r.add_bias = r.dbias && one_in(3);
-    for (size_t i = 0; r.add_bias && i < in[TABLE].n; i++) r.dbias[i] = (real)0.5;
-    scratch = guarded(n = mmix_raw_softmax_scratch(&r, 1));
-    mmix_raw_softmax_backward(&r, scratch);
-    unharmed("scratch of mmix_raw_softmax_backward", scratch, n);
-    maybe_check(TABLE, r.dbias, r.add_bias);
+    r.add[MMIX_IN_BIAS] = r.dbias && one_in(3);
+    for (size_t i = 0; r.add[MMIX_IN_BIAS] && i < in[TABLE].n; i++) r.dbias[i] = (real)0.5;
+    scratch = guarded(n = mmix_raw_scratch(&r, 1));
+    mmix_raw_backward(&r, scratch);
+    unharmed("scratch of mmix_raw_backward", scratch, n);
+    maybe_check(TABLE, r.dbias, r.add[MMIX_IN_BIAS]);
     attention_end(&rooms);
 }
 static void check_raw_linear(void)
 {
     attention_rooms rooms;
-    mmix_raw_linear r;
+    mmix_raw r;
     real *scratch, *state = guarded(states());
     size_t n, kept;
+    const int causal = x.mask == MMIX_MASK_CAUSAL;
     memset(&r, 0, sizeof r);
     r.B = B; r.L = L; r.S = S; r.H = H; r.N = N; r.P = P;
     r.q = heads_of(Q); r.k = heads_of(K); r.v = heads_of(V);
-    r.feature = x.feature;
-    r.normalise = divides();
-    r.eps = eps;
-    r.causal = x.mask == MMIX_MASK_CAUSAL;
-    r.chunk = chunks[integer(0, 6)];
+    r.o = x;
+    r.o.chunk = chunks[integer(0, 6)];
     r.seq_idx = mmix_data_i32(x.seq_idx);
     r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
-    r.over = guarded(B * H * L);
+    r.inverse_sum = guarded(B * H * L);
     if (x.initial_state) r.initial_state = read_reals(x.initial_state);
-    if (r.causal && (with_last || one_in(2))) r.final_state = guarded(states());
+    if (causal && (with_last || one_in(2))) r.final_state = guarded(states());
     if (with_last) r.dfinal = mmix_data(up_last);
     r.dinitial = maybe(x.initial_state);
-    r.add_initial = r.dinitial && one_in(3);
-    for (size_t i = 0; r.add_initial && i < in[FIRST].n; i++) r.dinitial[i] = (real)0.5;
+    r.add[MMIX_IN_STATE] = r.dinitial && one_in(3);
+    for (size_t i = 0; r.add[MMIX_IN_STATE] && i < in[FIRST].n; i++) r.dinitial[i] = (real)0.5;
     attention_begin(&rooms, &r.y, &r.dy, &r.dq, &r.dk, &r.dv);
-    r.add_q = rooms.add[Q]; r.add_k = rooms.add[K]; r.add_v = rooms.add[V];
-    scratch = guarded(n = mmix_raw_linear_scratch(&r));
-    kept = mmix_raw_linear_states(&r);
-    r.states = guarded(kept);
-    mmix_raw_linear_forward(&r, scratch);
-    unharmed("scratch of mmix_raw_linear_forward", scratch, n);
-    unharmed("states of mmix_raw_linear_forward", r.states, kept);
+    for (int i = Q; i <= V; i++) r.add[i] = rooms.add[i];
+    scratch = guarded(n = mmix_raw_scratch(&r, 0));
+    kept = mmix_raw_kept(&r);
+    r.kept = guarded(kept);
+    mmix_raw_forward(&r, scratch);
+    unharmed("scratch of mmix_raw_forward", scratch, n);
+    unharmed("what mmix_raw_forward kept", r.kept, kept);
     if (r.final_state) {
         unharmed("final_state", r.final_state, states());
         compare_reals(RAW, "final state", r.final_state, exact.last, size.last, grow, states());
     }
-    for (size_t i = 0; i < n; i++) scratch[i] = (real)NAN;
-    mmix_raw_linear_backward(&r, scratch);
-    unharmed("scratch of mmix_raw_linear_backward", scratch, n);
-    unharmed("over", r.over, B * H * L);
-    maybe_check(FIRST, r.dinitial, r.add_initial);
+    scratch = guarded(n = mmix_raw_scratch(&r, 1));
+    mmix_raw_backward(&r, scratch);
+    unharmed("scratch of mmix_raw_backward", scratch, n);
+    unharmed("inverse_sum", r.inverse_sum, B * H * L);
+    maybe_check(FIRST, r.dinitial, r.add[MMIX_IN_STATE]);
     attention_end(&rooms);
-    if (!r.causal || x.seq_idx) return;
+    if (!causal || x.seq_idx) return;
     /* single tokens, the state in place */
     if (x.initial_state) mmix_read(x.initial_state, state);
     r.initial_state = x.initial_state ? state : NULL;
     r.final_state = state;
     r.L = r.S = 1;
-    r.over = r.states = NULL;
-    scratch = guarded(n = mmix_raw_linear_scratch(&r));
+    r.inverse_sum = r.kept = NULL;
+    scratch = guarded(n = mmix_raw_scratch(&r, 0));
     for (size_t i = 0; i < L; i++, r.initial_state = state) {
-        mmix_raw_linear_forward(&r, scratch);
+        mmix_raw_forward(&r, scratch);
         r.q.p += r.q.token;
         r.k.p += r.k.token;
         r.v.p += r.v.token;
@@ -1326,30 +1317,28 @@ static void check_raw_ssd(void)
     const room y = any_room(L, H, P), dy = any_room(L, H, P), dx = room_like(V), db = room_like(K), dc = room_like(Q),
         ddt = room_like(DT);
     real *scratch, *state = guarded(PN);
-    mmix_raw_ssd r, step;
+    mmix_raw r, step;
     size_t n, states;
     memset(&r, 0, sizeof r);
-    r.B = B; r.L = L; r.H = H; r.N = N; r.P = P;
-    r.x = heads_of(V); r.dt = heads_of(DT); r.b = heads_of(K); r.c = heads_of(Q); r.y = y.v;
+    r.o = x;
+    r.B = B; r.L = r.S = L; r.H = H; r.N = N; r.P = P;
+    r.v = heads_of(V); r.dt = heads_of(DT); r.k = heads_of(K); r.q = heads_of(Q); r.y = y.v;
     r.A = mmix_data(x.A);
     if (x.D) r.D = read_reals(x.D);
     r.D_width = mmix_ndim(x.D) == 2 ? P : integer(0, 1);
     r.dt_bias = mmix_data(x.dt_bias);
-    r.dt_softplus = x.dt_softplus;
-    r.dt_low = x.dt_low; r.dt_high = x.dt_high;
-    r.reverse = x.direction == MMIX_REVERSE;
-    r.chunk = chunks[integer(0, 6)];
+    r.o.chunk = chunks[integer(0, 6)];
     if (x.initial_state) r.initial_state = read_reals(x.initial_state);
     if (with_last || one_in(2)) r.final_state = guarded(PN);
     r.seq_idx = mmix_data_i32(x.seq_idx);
     r.seq_batch = (ptrdiff_t)mmix_stride(x.seq_idx, 0);
-    states = mmix_raw_ssd_states(&r);
-    if (states) r.states = guarded(states);
+    states = mmix_raw_kept(&r);
+    if (states) r.kept = guarded(states);
     room_fill(&y, (double)NAN);
-    scratch = guarded(n = mmix_raw_ssd_scratch(&r, 0));
-    mmix_raw_ssd_forward(&r, scratch);
-    unharmed("scratch of mmix_raw_ssd_forward", scratch, n);
-    if (states) unharmed("states", r.states, states);
+    scratch = guarded(n = mmix_raw_scratch(&r, 0));
+    mmix_raw_forward(&r, scratch);
+    unharmed("scratch of mmix_raw_forward", scratch, n);
+    if (states) unharmed("states", r.kept, states);
     room_check(RAW, "y", &y, exact.y, size.y);
     if (r.final_state) {
         unharmed("final_state", r.final_state, PN);
@@ -1357,20 +1346,22 @@ static void check_raw_ssd(void)
     }
     /* the way back */
     room_put(&dy, up);
-    r.dy = dy.v; r.db = db.v; r.dc = dc.v;
-    if (!one_in(6)) r.dx = dx.v;
+    r.dy = dy.v;
+    if (!one_in(6)) r.dk = db.v;
+    if (!one_in(6)) r.dq = dc.v;
+    if (!one_in(6)) r.dv = dx.v;
     if (!one_in(6)) r.ddt = ddt.v;
     r.dA = maybe(x.A);
     r.dD = maybe(x.D);
     r.ddt_bias = maybe(x.dt_bias);
     r.dinitial = maybe(x.initial_state);
     if (with_last) r.dfinal = mmix_data(up_last);
-    scratch = guarded(n = mmix_raw_ssd_scratch(&r, 1));
-    mmix_raw_ssd_backward(&r, scratch);
-    unharmed("scratch of mmix_raw_ssd_backward", scratch, n);
-    room_check(RAW_GRADIENT, "C", &dc, exact.g[Q], size.g[Q]);
-    room_check(RAW_GRADIENT, "B", &db, exact.g[K], size.g[K]);
-    if (r.dx.p) room_check(RAW_GRADIENT, "x", &dx, exact.g[V], size.g[V]);
+    scratch = guarded(n = mmix_raw_scratch(&r, 1));
+    mmix_raw_backward(&r, scratch);
+    unharmed("scratch of mmix_raw_backward", scratch, n);
+    if (r.dq.p) room_check(RAW_GRADIENT, "C", &dc, exact.g[Q], size.g[Q]);
+    if (r.dk.p) room_check(RAW_GRADIENT, "B", &db, exact.g[K], size.g[K]);
+    if (r.dv.p) room_check(RAW_GRADIENT, "x", &dx, exact.g[V], size.g[V]);
     if (r.ddt.p) room_check(RAW_GRADIENT, "dt", &ddt, exact.g[DT], size.g[DT]);
     maybe_check(A, r.dA, 0);
     maybe_check(D, r.dD, 0);
@@ -1378,23 +1369,23 @@ static void check_raw_ssd(void)
     maybe_check(FIRST, r.dinitial, 0);
     /* the state in place: of the whole, then, if nothing is packed, of single tokens */
     step = r;
-    step.states = NULL;
+    step.kept = NULL;
     step.final_state = state;
     for (int singly = 0; singly < 2; singly++) {
         if (singly && x.seq_idx) break;
         step.initial_state = x.initial_state ? state : NULL;
         if (x.initial_state) mmix_read(x.initial_state, state);
         step.L = singly ? 1 : L;
-        scratch = guarded(n = mmix_raw_ssd_scratch(&step, 0));
+        scratch = guarded(n = mmix_raw_scratch(&step, 0));
         for (size_t i = 0; i < (singly ? L : 1); i++) {
-            const ptrdiff_t t = !singly ? 0 : (ptrdiff_t)(r.reverse ? L - 1 - i : i);
-            mmix_raw_ssd now = step;
-            now.x.p += t * now.x.token;
+            const ptrdiff_t t = !singly ? 0 : (ptrdiff_t)(r.o.direction == MMIX_REVERSE ? L - 1 - i : i);
+            mmix_raw now = step;
+            now.v.p += t * now.v.token;
             now.dt.p += t * now.dt.token;
-            now.b.p += t * now.b.token;
-            now.c.p += t * now.c.token;
+            now.k.p += t * now.k.token;
+            now.q.p += t * now.q.token;
             now.y.p += t * now.y.token;
-            mmix_raw_ssd_forward(&now, scratch);
+            mmix_raw_forward(&now, scratch);
             step.initial_state = state;
         }
         unharmed("scratch in place", scratch, n);
