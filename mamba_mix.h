@@ -689,8 +689,8 @@ typedef struct mmix_raw {
     mmix_real *inverse_sum, *row_max, *kept;
     mmix_heads dy, dq, dk, dv, ddt;
     const mmix_real *dfinal;                     /* or NULL */
-    mmix_real *dinitial, *dbias, *dA, *dD, *ddt_bias;
-    int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: that gradient is added to what is there */
+    mmix_real *grad[MMIX_MAX_INPUTS];            /* grad[MMIX_IN_…]: of the state, bias, A, D and dt_bias; or NULL */
+    int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: a gradient is added to what is there */
 } mmix_raw;
 /* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m), a
    fifth off the backward's time, 0 beyond 512 keys. Reals of scratch. */
@@ -6428,7 +6428,7 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
        linear attention    M_ij = φ(q_i)·ψ(k_j), with `normalise` divided by Σ_t φ(q_i)·ψ(k_t) + eps
        SSD                 M_ij = e^(a_{j+1} + … + a_i) C_i·B_j δ_j, + D where i = j;   a = δ A
 
-   for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The plain loop, mmixi_mix_row, is this definition. The
+   for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The plain loop, mmixi_mix_plain, is this definition. The
    fast forms, none of which makes M, are the next three rooms: passes over an mmix_raw, in tasks of sequences and
    heads, by the threads of a context or by the caller's.
    ==================================================================================== */
@@ -6454,7 +6454,7 @@ typedef struct mmixi_pass {
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
     size_t states;                               /* of a head, kept for the backward: before each chunk but the first */
     mmix_real *dhead;                            /* dA (B, H), dbias (B, H) and dD (B, H, D_width) of each sequence */
-    /* dB and dC: so many tasks add to one, into dk and dq or, where part is not 0, each into so many reals of its own */
+    /* dC and dB: so many tasks add to one, into dq and dk or, where part is not 0, each into so many reals of its own */
     size_t parts[2], part[2];
     mmix_heads target[2];
     /* softmax attention: keys of a tile; reals between two rows of scores; a forward task takes `run` queries, a head
@@ -6462,11 +6462,11 @@ typedef struct mmixi_pass {
     size_t T, ld, run, runs, windows, distances;
     mmix_real *dbias;
     mmixi_keys *sequence;                        /* (B, L) with seq_idx: that of each token */
-    mmixi_spot *spot, *order;                    /* the window of each token; the tokens, window after window, … */
-    size_t *begin;                               /* … and where in them each window begins */
+    mmixi_spot *order;                           /* (windows, L): the tokens of each window, … */
+    size_t *count;                               /* … and how many they are */
 } mmixi_pass;
 static void mmixi_scan_begin(mmixi_pass *j, size_t tasks);
-static mmixi_lane_task mmixi_scan_sum_task;
+static mmixi_range_function mmixi_scan_sum;
 static void mmixi_softmax_begin(mmixi_pass *j);
 
 /* ---- the definition ---- */
@@ -6544,31 +6544,36 @@ static size_t mmixi_bias_at(const mmixi_pass *j, size_t h, size_t place)
 {
     return h * j->distances + j->distances / 2 + place;
 }
-/* Row i of M; delta: SSD's of each token. */
-static void mmixi_mix_row(const mmixi_pass *j, size_t b, size_t h, size_t i, const mmix_real *delta, mmix_real *M)
+/* M (L, S) of a head; delta: SSD's of each token. */
+static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *M)
 {
     const mmix_raw *r = &j->r;
-    const int softmax = r->o.kind == MMIX_SOFTMAX, ssd = r->o.kind == MMIX_SSD;
-    const mmixi_keys seen = mmixi_seen(j, b, i);
-    double largest = -HUGE_VAL, sum = softmax ? 0 : r->o.eps, a = 0;
-    for (size_t n = 0; n < r->S; n++) {                  /* away from the query: SSD forgets on the way */
-        const size_t t = j->reverse ? n : r->S - 1 - n;
-        double w = softmax ? -HUGE_VAL : 0;
-        if (t >= seen.begin && t < seen.end && (!j->spot || j->spot[i].at == j->spot[t].at)) {
-            w = (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
-            if (softmax) w *= r->o.scale;
-            if (softmax && r->bias) w += (double)r->bias[mmixi_bias_at(j, h, j->spot[i].place) - j->spot[t].place];
-            if (ssd) w *= mmixi_exp(a) * (double)delta[t], a += (double)delta[t] * (double)r->A[h];
+    const int softmax = r->o.kind == MMIX_SOFTMAX, ssd = r->o.kind == MMIX_SSD, windows = r->o.window[0] != 0;
+    for (size_t i = 0; i < r->L; i++, M += r->S) {
+        const mmixi_keys seen = mmixi_seen(j, b, i);
+        mmixi_spot own = { 0, 0 }, other = { 0, 0 };
+        double largest = -HUGE_VAL, sum = softmax ? 0 : r->o.eps, a = 0;
+        if (windows) own = mmixi_window_of(&r->o, i);
+        for (size_t n = 0; n < r->S; n++) {              /* away from the query: SSD forgets on the way */
+            const size_t t = j->reverse ? n : r->S - 1 - n;
+            double w = softmax ? -HUGE_VAL : 0;
+            if (windows) other = mmixi_window_of(&r->o, t);
+            if (t >= seen.begin && t < seen.end && own.at == other.at) {
+                w = (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
+                if (softmax) w *= r->o.scale;
+                if (softmax && r->bias) w += (double)r->bias[mmixi_bias_at(j, h, own.place) - other.place];
+                if (ssd) w *= mmixi_exp(a) * (double)delta[t], a += (double)delta[t] * (double)r->A[h];
+            }
+            M[t] = (mmix_real)w;
+            largest = w > largest ? w : largest;
         }
-        M[t] = (mmix_real)w;
-        largest = w > largest ? w : largest;
+        for (size_t t = 0; t < r->S; t++) {
+            if (softmax) M[t] = (mmix_real)mmixi_exp((double)M[t] - largest);
+            sum += (double)M[t];
+        }
+        for (size_t t = 0; t < r->S && (softmax || r->o.normalise > 0); t++) M[t] = (mmix_real)((double)M[t] / sum);
+        if (ssd && r->D) M[i] += r->D[h];
     }
-    for (size_t t = 0; t < r->S; t++) {
-        if (softmax) M[t] = (mmix_real)mmixi_exp((double)M[t] - largest);
-        sum += (double)M[t];
-    }
-    for (size_t t = 0; t < r->S && (softmax || r->o.normalise > 0); t++) M[t] = (mmix_real)((double)M[t] / sum);
-    if (ssd && r->D) M[i] += r->D[h];
 }
 
 /* ---- a pass ---- */
@@ -6601,15 +6606,14 @@ static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
 static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
 {
     const mmix_raw *r = &s->r;
-    const size_t rows = r->B * s->H, tokens = r->o.window[0] ? r->L : 0;
+    const size_t rows = r->B * s->H, windows = r->o.window[0] ? s->windows : 0;
     size_t at = 0;
     MMIXI_PART(scratch, s->lanes * s->lane_size);
     MMIXI_PART(dhead, s->back && !s->linear && s->V ? rows * (2 + r->D_width) : 0);
     for (int i = 0; i < 2; i++) if (s->part[i]) { MMIXI_PART(target[i].p, s->parts[i] * s->part[i]); }
-    MMIXI_PART(dbias, s->back && r->dbias ? rows * s->windows * s->distances : 0);
+    MMIXI_PART(dbias, s->back && r->grad[MMIX_IN_BIAS] ? rows * s->windows * s->distances : 0);
     MMIXI_TABLE(sequence, mmixi_keys, r->seq_idx && !s->V ? r->B * r->L : 0);
-    MMIXI_TABLE(spot, mmixi_spot, tokens); MMIXI_TABLE(order, mmixi_spot, tokens);
-    MMIXI_TABLE(begin, size_t, tokens ? s->windows + 2 : 0);
+    MMIXI_TABLE(order, mmixi_spot, windows * s->L); MMIXI_TABLE(count, size_t, windows);
     return at;
 }
 /* A pass of r by the threads of m or, with m NULL, by the caller's. Returns the reals of scratch that it takes. */
@@ -6638,36 +6642,31 @@ static void mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
         const mmixi_keys run = mmixi_sequence(r, b, i % r->L);
         for (; i < b * r->L + run.end; i++) j->sequence[i] = run;
     }
-    if (!j->spot) return;
-    memset(j->begin, 0, (j->windows + 2) * sizeof *j->begin);
-    for (size_t i = 0; i < r->L; i++) {
-        j->spot[i] = mmixi_window_of(&r->o, i);
-        j->begin[j->spot[i].at + 2]++;
-    }
-    for (size_t w = 2; w < j->windows + 2; w++) j->begin[w] += j->begin[w - 1];
-    for (size_t i = 0; i < r->L; i++) {
-        mmixi_spot *to = &j->order[j->begin[j->spot[i].at + 1]++];
+    if (j->count) memset(j->count, 0, j->windows * sizeof *j->count);
+    for (size_t i = 0; j->count && i < r->L; i++) {
+        const mmixi_spot own = mmixi_window_of(&r->o, i);
+        mmixi_spot *to = &j->order[own.at * j->L + j->count[own.at]++];
         to->at = i;
-        to->place = j->spot[i].place;
+        to->place = own.place;
     }
 }
-/* to = or += the sum of parts of n numbers each */
-static void mmixi_pass_sum(const mmixi_pass *j, mmix_real *to, int add, size_t n, size_t parts, const mmix_real *from)
+/* The gradient of an input: the sum of parts of n numbers each. */
+static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t parts, const mmix_real *from)
 {
-    for (size_t i = 0; to && i < parts; i++) mmixi_put(j->k, n, from + i * n, to, add || i);
+    for (size_t i = 0; j->r.grad[input] && i < parts; i++)
+        mmixi_put(j->k, n, from + i * n, j->r.grad[input], j->r.add[input] || i);
 }
 static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
 {
-    const mmix_raw *r = &j->r;
-    const size_t H = j->H, rows = r->B * H;
+    const size_t B = j->r.B, H = j->H;
     if (m) mmixi_parallel(m, j->tasks, j->task, j);
     else for (size_t i = 0; i < j->tasks; i++) j->task(j, i, 0);
-    if (j->dbias) mmixi_pass_sum(j, r->dbias, r->add[MMIX_IN_BIAS], H * j->distances, r->B * j->windows, j->dbias);
+    if (j->dbias) mmixi_pass_sum(j, MMIX_IN_BIAS, H * j->distances, B * j->windows, j->dbias);
     if (!j->dhead) return;
-    mmixi_pass_sum(j, r->dA, r->add[MMIX_IN_A], H, r->B, j->dhead);
-    mmixi_pass_sum(j, r->ddt_bias, r->add[MMIX_IN_DT_BIAS], H, r->B, j->dhead + rows);
-    mmixi_pass_sum(j, r->dD, r->add[MMIX_IN_D], H * r->D_width, r->B, j->dhead + 2 * rows);
-    if (m) mmixi_parallel(m, r->B * mmixi_ceil_div(j->L, 16), mmixi_scan_sum_task, j);
+    mmixi_pass_sum(j, MMIX_IN_A, H, B, j->dhead);
+    mmixi_pass_sum(j, MMIX_IN_DT_BIAS, H, B, j->dhead + B * H);
+    mmixi_pass_sum(j, MMIX_IN_D, H * j->r.D_width, B, j->dhead + 2 * B * H);
+    if (m) mmixi_ranges(m, B * j->L, 16, mmixi_scan_sum, j);         /* alone, parts of dB and dC are in place */
 }
 
 MMIXDEF size_t mmix_raw_kept(const mmix_raw *x)
@@ -6723,9 +6722,7 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
     r.dt_bias = mmix_data(in[MMIX_IN_DT_BIAS]);
     r.inverse_sum = c->saved[0]; r.row_max = c->saved[1]; r.kept = c->saved[2];
     r.dfinal = c->dy[1];
-    r.dinitial = c->dx[MMIX_IN_STATE];
-    r.dbias = c->dx[MMIX_IN_BIAS]; r.dA = c->dx[MMIX_IN_A]; r.dD = c->dx[MMIX_IN_D];
-    r.ddt_bias = c->dx[MMIX_IN_DT_BIAS];
+    memcpy(r.grad, c->dx, sizeof r.grad);
     memcpy(r.add, c->add, sizeof r.add);
     return r;
 }
@@ -6933,40 +6930,44 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *int
     call.out[1] = x->final_state ? *x->final_state = mmix_new(m, MMIX_DTYPE_REAL, 4, shape) : into;
     return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION + x->kind, &call, &o, sizeof o);
 }
-/* φ or ψ of a tensor; of efficient attention's keys the softmax is over the tokens. */
-static mmix_tensor *mmixi_features(mmix_ctx *m, mmix_tensor *x, int feature, int keys)
+/* φ of a tensor. */
+static mmix_tensor *mmixi_features(mmix_ctx *m, mmix_tensor *x, int feature)
 {
-    mmix_tensor *f = keys && feature == MMIX_FEATURE_EFFICIENT ? NULL : mmixi_like(m, "mmix_mix_matrix", x);
+    mmix_tensor *f = mmixi_like(m, "mmix_mix_matrix", x);
     for (size_t r = 0, N = x->shape[3]; f && r < mmix_count(x) / N; r++)
         mmixi_feature_rows(m->k, feature, mmixi_matrix(mmix_data(f) + r * N, 1, N, 0),
                            mmixi_matrix(mmix_data(x) + mmixi_row_offset(x, r), 1, N, 0));
-    return keys && feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x, 1) : f;
+    return f;
+}
+/* The plain loops: f for each head of each sequence, with SSD's δ of each token and that head's part of out (B, H, ·, ·).
+   Returns y, NULL on error. */
+typedef void mmixi_head_loop(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *out);
+static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loop *f, mmix_tensor *out)
+{
+    mmix_mixer o;
+    mmixi_pass j;
+    const mmix_raw *r = &j.r;
+    const mmix_call call = mmixi_mixer_call(m, x, &o);
+    mmix_real *delta = mmixi_reals(m, 2, x->q->shape[1]);
+    if (m->error_kind || mmixi_pass_of(m, &j, &call)) return NULL;
+    for (size_t i = 0; i < r->B * r->H; i++) {
+        const size_t b = i / r->H, h = i % r->H;
+        if (x->kind == MMIX_SSD)
+            mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L, delta);
+        f(&j, b, h, delta, mmix_data(out) + i * out->shape[2] * out->shape[3]);
+    }
+    return call.out[0];
 }
 static mmix_tensor *mmixi_mix_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *into)
 {
-    mmix_mixer o, y = *x;
-    mmix_call call;
-    mmixi_pass j;
-    const mmix_raw *r = &j.r;
-    mmix_real *delta, *row;
+    mmix_mixer y = *x;
     if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) return mmixi_both(m, x, mmixi_mix_matrix);
     if (x->kind == MMIX_LINEAR) {
-        y.q = mmixi_features(m, x->q, x->feature, 0);
-        y.k = mmixi_features(m, x->k, x->feature, 1);
-        if (m->error_kind) return NULL;
+        y.q = mmixi_features(m, x->q, x->feature);
+        y.k = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : mmixi_features(m, x->k, x->feature);
     }
-    call = mmixi_mixer_call(m, &y, &o);
-    if (m->error_kind || mmixi_pass_of(m, &j, &call)) return NULL;
-    delta = mmixi_reals(m, 2, r->L);
-    into = mmix_new4(m, r->B, r->H, r->L, r->S);
-    row = mmix_data(into);
-    for (size_t i = 0; into && i < r->B * r->H * r->L; i++, row += r->S) {
-        const size_t b = i / r->L / r->H, h = i / r->L % r->H;
-        if (i % r->L == 0 && x->kind == MMIX_SSD)
-            mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L, delta);
-        mmixi_mix_row(&j, b, h, i % r->L, delta, row);
-    }
-    return into;
+    into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
+    return into && mmixi_plain(m, &y, mmixi_mix_plain, into) ? into : NULL;
 }
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
                             void *user)
@@ -7164,15 +7165,12 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
 static int mmixi_step_keys(mmix_ctx *m, mmix_mixer *x, mmixi_carried *c)
 {
     const size_t L = x->q->shape[1], keep = x->mask == MMIX_MASK_BAND ? x->left : SIZE_MAX;
-    mmix_tensor **t[2];
-    t[0] = &x->k;
-    t[1] = &x->v;
     /* before anything changes, both fit */
     if (!mmixi_carried_check(m, &c[1], "values", x->v->shape[0], 0, x->v->shape[2], x->v->shape[3])) return -1;
     for (int i = 0; i < 2; i++) {
-        mmix_tensor *from = *t[i], *to = mmixi_carried_room(m, &c[i], i ? "values" : "keys", from->shape[0], L,
-                                                            from->shape[2], from->shape[3], keep);
-        *t[i] = to;
+        mmix_tensor **t = i ? &x->v : &x->k, *from = *t,
+            *to = mmixi_carried_room(m, &c[i], i ? "values" : "keys", from->shape[0], L, from->shape[2], from->shape[3], keep);
+        *t = to;
         if (to) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
         if (!to) return -1;
         mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
@@ -7256,50 +7254,44 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
    These are sums of their own terms as well (column sums grow from the last row up), not differences.
    ==================================================================================== */
 
-/* The definition, heads after heads and token after token. */
+/* The definition: token after token, with h (P, N) as in the interface. */
+static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *state)
+{
+    const mmix_raw *r = &j->r;
+    const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
+    for (size_t n = 0; n < r->L; n++) {
+        const size_t t = j->reverse ? r->L - 1 - n : n;
+        const mmixi_keys seen = mmixi_seen(j, b, t);
+        const mmix_real *x = mmixi_at(&r->v, b, t, h), *B = mmixi_at(&r->k, b, t, h), *C = mmixi_at(&r->q, b, t, h),
+            decay = mmixi_exp_real(delta[t] * r->A[h]);
+        mmix_real *y = mmixi_at(&r->y, b, t, h);
+        if (n && seen.end == seen.begin + 1) memset(state, 0, r->P * r->N * sizeof *state);  /* a packed sequence begins */
+        for (size_t p = 0; p < r->P; p++) {
+            double sum = 0;
+            for (size_t i = p * r->N; i < (p + 1) * r->N; i++) {
+                state[i] = decay * state[i] + delta[t] * x[p] * B[i % r->N];
+                sum += (double)state[i] * (double)C[i % r->N];
+            }
+            y[p] = (mmix_real)sum + (D ? D[p % r->D_width] * x[p] : 0);
+        }
+    }
+}
 MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
 {
     const char *who = "mmix_ssd_reference";
-    mmix_mixer o;
-    mmix_call call;
-    mmixi_pass j;
-    const mmix_raw *r = &j.r;
-    mmix_tensor *h;
-    mmix_real *delta, decay;
+    size_t shape[4];
+    mmix_tensor *y, *h;
     if (!mmixi_mixer_check(m, who, x)) return NULL;
     if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH) {
         mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not MMIX_BOTH");
         return NULL;
     }
-    call = mmixi_mixer_call(m, x, &o);
-    if (m->error_kind || mmixi_pass_of(m, &j, &call)) return NULL;
-    h = mmix_new4(m, r->B, r->H, r->P, r->N);
-    delta = mmixi_reals(m, 2, r->L);
-    if (!h || !delta) return NULL;
-    if (r->initial_state) mmix_write(h, r->initial_state);
-    else mmix_fill(h, 0);
-    for (size_t i = 0; i < r->B * r->H * r->L; i++) {
-        const size_t b = i / r->L / r->H, head = i / r->L % r->H, n = i % r->L, t = j.reverse ? r->L - 1 - n : n;
-        const mmixi_keys run = mmixi_sequence(r, b, t);
-        const mmix_real *v = mmixi_at(&r->v, b, t, head), *B = mmixi_at(&r->k, b, t, head),
-            *C = mmixi_at(&r->q, b, t, head), *D = r->D ? r->D + head * r->D_width : NULL;
-        mmix_real *y = mmixi_at(&r->y, b, t, head), *state = mmix_data(h) + i / r->L * r->P * r->N;
-        if (!n)
-            mmixi_ssd_delta(&j, head, mmixi_matrix(mmixi_at(&r->dt, b, 0, head), r->L, 1, r->dt.token), delta + r->L,
-                            delta);
-        decay = mmixi_exp_real(delta[t] * r->A[head]);
-        if (n && t == (j.reverse ? run.end - 1 : run.begin)) memset(state, 0, r->P * r->N * sizeof *state);
-        for (size_t p = 0; p < r->P; p++, state += r->N) {
-            double sum = 0;
-            for (size_t e = 0; e < r->N; e++) {
-                state[e] = decay * state[e] + delta[t] * v[p] * B[e];
-                sum += (double)state[e] * (double)C[e];
-            }
-            y[p] = (mmix_real)sum + (D ? D[p % r->D_width] * v[p] : 0);
-        }
-    }
-    if (x->final_state) *x->final_state = h;
-    return call.out[0];
+    mmixi_state_shape(x, shape);
+    h = x->initial_state ? mmixi_copied(m, x->initial_state) : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
+    if (h && !x->initial_state) mmix_fill(h, 0);
+    y = h ? mmixi_plain(m, x, mmixi_ssd_plain, h) : NULL;
+    if (y && x->final_state) *x->final_state = h;
+    return y;
 }
 
 #ifdef MMIX_REGRESSION
@@ -7319,7 +7311,7 @@ typedef struct mmixi_chunk {
     mmixi_mat x, y, dy, near_x, near_y;          /* (q, V) */
     mmixi_mat S, L, W, T, dS;                    /* (q, q) */
     mmix_real *t;                                /* a transpose (max(N, V), q) */
-    mmix_real *u, *delta, *e, *p, *w, *column, *da, *dd, *f;     /* (q); w = r δ */
+    mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
     mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
 } mmixi_chunk;
 /* Lays a chunk of q tokens out; returns the reals it takes. What does not depend on q comes first. */
@@ -7335,7 +7327,7 @@ static size_t mmixi_chunk_room(const mmixi_pass *j, size_t q, mmix_real *base, m
     MMIXI_MAT(Cp, q, N); MMIXI_MAT(Br, q, N); MMIXI_MAT(E, q, N); MMIXI_MAT(dB, linear, N);
     MMIXI_MAT(near_x, q, V); MMIXI_MAT(near_y, q, V);
     MMIXI_PART(u, ssd); MMIXI_PART(delta, ssd); MMIXI_PART(e, ssd); MMIXI_PART(p, ssd); MMIXI_PART(w, ssd);
-    MMIXI_PART(column, ssd); MMIXI_PART(da, ssd); MMIXI_PART(dd, ssd); MMIXI_PART(f, ssd);
+    MMIXI_PART(da, ssd); MMIXI_PART(dd, ssd); MMIXI_PART(f, ssd);
     s->q = q;
     if (linear) s->W = s->S, s->dS = s->T, s->C = s->Cp, s->B = s->Br, s->dC = s->E;
     return at;
@@ -7372,7 +7364,7 @@ static void mmixi_chunk_find(const mmixi_pass *j, mmixi_chunk *c, size_t t)
     const size_t n = own.end - own.begin, first = j->reverse ? j->L - own.end : own.begin, Q = n > j->one ? j->chunk : n;
     c->start = first + (t - first) / Q * Q;
     c->end = mmixi_min(first + n, c->start + Q);
-    c->enters = c->start ? c->start > first : j->r.initial_state || j->r.dinitial;
+    c->enters = c->start ? c->start > first : j->r.initial_state || j->r.grad[MMIX_IN_STATE];
     c->leaves = c->end < j->L ? c->end < first + n : j->back ? j->r.dfinal != NULL : j->r.final_state != NULL;
 }
 static size_t mmixi_scan_chunks(const mmixi_pass *j, size_t b)
@@ -7431,7 +7423,7 @@ static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, 
 /* What they have become. */
 static void mmixi_task_end(const mmixi_pass *j, mmixi_chunk *c)
 {
-    mmix_real *to = j->back ? j->r.dinitial : j->r.final_state;
+    mmix_real *to = j->back ? j->r.grad[MMIX_IN_STATE] : j->r.final_state;
     const int add = j->back && j->r.add[MMIX_IN_STATE];
     for (size_t h = c->first; to && h < c->last; h += j->shared) {
         mmixi_mat own;
@@ -7571,14 +7563,14 @@ static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
     if (!j->back) return;
     if (!j->linear) {
         const size_t block = c->first / j->heads;
-        c->dB = mmixi_tokens(j, &j->target[0], c, j->N);
-        c->dC = mmixi_tokens(j, &j->target[1], c, j->N);
-        c->dB.p += block % j->parts[0] * j->part[0];
-        c->dC.p += block % j->parts[1] * j->part[1];
+        c->dB = mmixi_tokens(j, &j->target[MMIX_IN_K], c, j->N);
+        c->dC = mmixi_tokens(j, &j->target[MMIX_IN_Q], c, j->N);
+        c->dB.p += block % j->parts[MMIX_IN_K] * j->part[MMIX_IN_K];
+        c->dC.p += block % j->parts[MMIX_IN_Q] * j->part[MMIX_IN_Q];
         if (new_b || new_c) memset(c->dS.p, 0, c->q * c->q * sizeof *c->dS.p);
     }
-    if (new_b && (j->linear || j->part[0] || !j->r.add[MMIX_IN_K])) mmixi_zero_rows(c->q, j->N, c->dB.p, c->dB.rs);
-    if (new_c && (j->linear || j->part[1] || !j->r.add[MMIX_IN_Q])) mmixi_zero_rows(c->q, j->N, c->dC.p, c->dC.rs);
+    if (new_b && (j->linear || j->part[MMIX_IN_K] || !j->r.add[MMIX_IN_K])) mmixi_zero_rows(c->q, j->N, c->dB.p, c->dB.rs);
+    if (new_c && (j->linear || j->part[MMIX_IN_Q] || !j->r.add[MMIX_IN_Q])) mmixi_zero_rows(c->q, j->N, c->dC.p, c->dC.rs);
     mmixi_chunk_dy(j, c);
     mmixi_lower_scores(j->k, c->T, c->dy, c->x, c->t);
 }
@@ -7611,16 +7603,16 @@ static void mmixi_scan_task(void *arg, size_t index, size_t lane)
 
 /* ---- its backward, from the last chunk to the first ---- */
 
-/* Inside the chunk, from the last row up: da = Σ T W, dS, and in `column` the gradient of δ in W. */
+/* Inside the chunk, from the last row up: da = Σ T W, dS, and in dd the gradient of δ in W. */
 static void mmixi_ssd_weights_backward(const mmixi_pass *j, const mmixi_chunk *c)
 {
-    memset(c->column, 0, c->q * sizeof *c->column);
+    memset(c->dd, 0, c->q * sizeof *c->dd);
     for (size_t i = c->q; i-- > 0;) {
         const mmix_real *T = mmixi_row(c->T, i), *S = mmixi_row(c->S, i);
         mmix_real *dS = mmixi_row(c->dS, i);
-        c->da[i] = i ? j->k->ssd_row_backward(i, T, mmixi_row(c->L, i), S, c->delta, dS, c->column) : 0;
+        c->da[i] = i ? j->k->ssd_row_backward(i, T, mmixi_row(c->L, i), S, c->delta, dS, c->dd) : 0;
         dS[i] += T[i] * c->delta[i];
-        c->column[i] += T[i] * S[i];
+        c->dd[i] += T[i] * S[i];
     }
 }
 /* Of a product of w_i a_i with a state: E = d stateᵀ,  f_i = E_i · a_i,  da_i += w_i E_i */
@@ -7647,7 +7639,7 @@ static mmix_real mmixi_ssd_state_backward(const mmixi_pass *j, const mmixi_chunk
         const mmix_real f = c->leaves ? r[i] * c->f[i] : 0;
         c->da[i] += after;
         after += c->delta[i] * f;
-        c->dd[i] = c->column[i] + f + A * c->da[i];
+        c->dd[i] += f + A * c->da[i];
         dA += c->da[i] * c->delta[i];
     }
     return dA;
@@ -7731,20 +7723,18 @@ static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
     }
     mmixi_task_end(j, &c);
 }
-/* Some tokens of dk and dq: the sums of what the tasks made of them. */
-static void mmixi_scan_sum_task(void *arg, size_t index, size_t lane)
+/* Tokens of dk and dq: the sums of what the tasks made of them. */
+static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_pass *j = (const mmixi_pass *)arg;
-    const size_t blocks = mmixi_ceil_div(j->L, 16), b = index / blocks, first = index % blocks * 16;
     (void)lane;
-    for (int i = 0; i < 2; i++) {
-        const mmix_heads to = i ? j->r.dq : j->r.dk;
-        const int add = j->r.add[i ? MMIX_IN_Q : MMIX_IN_K];
-        for (size_t t = first; to.p && j->part[i] && t < mmixi_min(first + 16, j->L); t++)
-            for (size_t h = 0; h < j->H; h += to.share)
-                for (size_t part = 0; part < j->parts[i]; part++)
-                    mmixi_put(j->k, j->N, mmixi_at(&j->target[i], b, t, h) + part * j->part[i], mmixi_at(&to, b, t, h),
-                              add || part);
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        const mmix_heads *to = i ? &j->r.dk : &j->r.dq;
+        for (size_t t = to->p && j->part[i] ? begin : end; t < end; t++)
+            for (size_t h = 0; h < j->H; h += to->share)
+                for (size_t n = 0; n < j->parts[i]; n++)
+                    mmixi_put(j->k, j->N, mmixi_at(&j->target[i], t / j->L, t % j->L, h) + n * j->part[i],
+                              mmixi_at(to, t / j->L, t % j->L, h), j->r.add[i] || n);
     }
 }
 
@@ -7783,9 +7773,9 @@ static void mmixi_scan_begin(mmixi_pass *j, size_t tasks)
         j->heads += share;
     j->blocks = mmixi_ceil_div(j->H, j->heads);
     j->tasks = r->B * j->blocks;
-    for (int i = 0; i < 2; i++) {
-        const size_t groups = j->H / (i ? share_c : share_b);
-        j->target[i] = i ? r->dq : r->dk;
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        const size_t groups = j->H / (i ? share_b : share_c);
+        j->target[i] = i ? r->dk : r->dq;
         j->parts[i] = mmixi_ceil_div(j->H / groups, j->heads);
         if (!j->back || j->linear || (j->target[i].p && j->parts[i] == 1)) continue;
         j->target[i] = mmix_heads_plain(NULL, j->L, groups, j->N, j->H);
@@ -7802,7 +7792,7 @@ static void mmixi_scan_begin(mmixi_pass *j, size_t tasks)
    forward and backward know only one matrix product: y = num / den, dnum = dy / den, dden = -(dy · y) / den.
    Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv 2511.18380.
 
-   The plain loop is mmixi_mix_row. The full form is ψ(K)ᵀ V once for all queries; the causal form is the scan of
+   The plain loop is mmixi_mix_plain. The full form is ψ(K)ᵀ V once for all queries; the causal form is the scan of
    >>ssd.
    ==================================================================================== */
 
@@ -7950,7 +7940,7 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
 /* ==== >>softmax attention ============================================================
    y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
 
-   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop, mmixi_mix_row, makes
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop, mmixi_mix_plain, makes
    all of p. The fast form never does: it takes keys in tiles. For each block of queries and each
    tile the scores are a small product; a running maximum m and sum l of each row let later tiles be added
    (Milakov & Gimelshein 2018; Dao et al. 2022):
@@ -8023,8 +8013,8 @@ static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_pass *j,
     if (j->dbias) s->dbias = j->dbias + (w * j->H + s->h0) * j->distances;
     if (j->dbias) memset(s->dbias, 0, j->H / heads * j->distances * sizeof *s->dbias);
     if (!j->order) return;
-    s->order = j->order + j->begin[s->window];
-    s->S = s->last = j->begin[s->window + 1] - j->begin[s->window];
+    s->order = j->order + s->window * j->L;
+    s->S = s->last = j->count[s->window];
 }
 static size_t mmixi_softmax_block(mmixi_softmax_task *s, size_t i)
 {
@@ -8268,11 +8258,10 @@ static void mmixi_softmax_begin(mmixi_pass *j)
     const mmix_mixer *o = &j->r.o;
     const size_t heads = j->r.B * j->H, L = j->L;
     mmixi_softmax_task s;
-    j->windows = 1;
+    j->windows = o->window[0] ? mmixi_window_of(o, L - 1).at + 1 : 1;
     j->distances = j->r.bias ? 1 : 0;
     if (o->window[0]) j->L = j->S = 1;
     for (int a = 0; o->window[0] && a < 3; a++) {
-        j->windows *= (o->grid[a] - 1 + (o->shift[a] ? o->window[a] - o->shift[a] : 0)) / o->window[a] + 1;
         j->L = j->S *= mmixi_min(o->window[a], o->grid[a]);
         j->distances *= 2 * o->window[a] - 1;
     }

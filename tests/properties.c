@@ -1243,13 +1243,13 @@ static void check_raw_softmax(void)
     unharmed("inverse_sum", r.inverse_sum, B * H * L);
     for (size_t i = 0; i < B * H * L; i++) sum[i] = (double)r.row_max[i] - log((double)r.inverse_sum[i]);
     compare(RAW, "ln of the sum of e^score", sum, lse, plus(NULL, 1, B * H * L), grow, B * H * L);
-    r.dbias = maybe(x.bias);
-    r.add[MMIX_IN_BIAS] = r.dbias && one_in(3);
-    for (size_t i = 0; r.add[MMIX_IN_BIAS] && i < in[TABLE].n; i++) r.dbias[i] = (real)0.5;
+    r.grad[MMIX_IN_BIAS] = maybe(x.bias);
+    r.add[MMIX_IN_BIAS] = r.grad[MMIX_IN_BIAS] && one_in(3);
+    for (size_t i = 0; r.add[MMIX_IN_BIAS] && i < in[TABLE].n; i++) r.grad[MMIX_IN_BIAS][i] = (real)0.5;
     scratch = guarded(n = mmix_raw_scratch(&r, 1));
     mmix_raw_backward(&r, scratch);
     unharmed("scratch of mmix_raw_backward", scratch, n);
-    maybe_check(TABLE, r.dbias, r.add[MMIX_IN_BIAS]);
+    maybe_check(TABLE, r.grad[MMIX_IN_BIAS], r.add[MMIX_IN_BIAS]);
     attention_end(&rooms);
 }
 static void check_raw_linear(void)
@@ -1270,9 +1270,9 @@ static void check_raw_linear(void)
     if (x.initial_state) r.initial_state = read_reals(x.initial_state);
     if (causal && (with_last || one_in(2))) r.final_state = guarded(states());
     if (with_last) r.dfinal = mmix_data(up_last);
-    r.dinitial = maybe(x.initial_state);
-    r.add[MMIX_IN_STATE] = r.dinitial && one_in(3);
-    for (size_t i = 0; r.add[MMIX_IN_STATE] && i < in[FIRST].n; i++) r.dinitial[i] = (real)0.5;
+    r.grad[MMIX_IN_STATE] = maybe(x.initial_state);
+    r.add[MMIX_IN_STATE] = r.grad[MMIX_IN_STATE] && one_in(3);
+    for (size_t i = 0; r.add[MMIX_IN_STATE] && i < in[FIRST].n; i++) r.grad[MMIX_IN_STATE][i] = (real)0.5;
     attention_begin(&rooms, &r.y, &r.dy, &r.dq, &r.dk, &r.dv);
     for (int i = Q; i <= V; i++) r.add[i] = rooms.add[i];
     scratch = guarded(n = mmix_raw_scratch(&r, 0));
@@ -1289,7 +1289,7 @@ static void check_raw_linear(void)
     mmix_raw_backward(&r, scratch);
     unharmed("scratch of mmix_raw_backward", scratch, n);
     unharmed("inverse_sum", r.inverse_sum, B * H * L);
-    maybe_check(FIRST, r.dinitial, r.add[MMIX_IN_STATE]);
+    maybe_check(FIRST, r.grad[MMIX_IN_STATE], r.add[MMIX_IN_STATE]);
     attention_end(&rooms);
     if (!causal || x.seq_idx) return;
     /* single tokens, the state in place */
@@ -1351,10 +1351,10 @@ static void check_raw_ssd(void)
     if (!one_in(6)) r.dq = dc.v;
     if (!one_in(6)) r.dv = dx.v;
     if (!one_in(6)) r.ddt = ddt.v;
-    r.dA = maybe(x.A);
-    r.dD = maybe(x.D);
-    r.ddt_bias = maybe(x.dt_bias);
-    r.dinitial = maybe(x.initial_state);
+    r.grad[MMIX_IN_A] = maybe(x.A);
+    r.grad[MMIX_IN_D] = maybe(x.D);
+    r.grad[MMIX_IN_DT_BIAS] = maybe(x.dt_bias);
+    r.grad[MMIX_IN_STATE] = maybe(x.initial_state);
     if (with_last) r.dfinal = mmix_data(up_last);
     scratch = guarded(n = mmix_raw_scratch(&r, 1));
     mmix_raw_backward(&r, scratch);
@@ -1363,10 +1363,10 @@ static void check_raw_ssd(void)
     if (r.dk.p) room_check(RAW_GRADIENT, "B", &db, exact.g[K], size.g[K]);
     if (r.dv.p) room_check(RAW_GRADIENT, "x", &dx, exact.g[V], size.g[V]);
     if (r.ddt.p) room_check(RAW_GRADIENT, "dt", &ddt, exact.g[DT], size.g[DT]);
-    maybe_check(A, r.dA, 0);
-    maybe_check(D, r.dD, 0);
-    maybe_check(BIAS, r.ddt_bias, 0);
-    maybe_check(FIRST, r.dinitial, 0);
+    maybe_check(A, r.grad[MMIX_IN_A], 0);
+    maybe_check(D, r.grad[MMIX_IN_D], 0);
+    maybe_check(BIAS, r.grad[MMIX_IN_DT_BIAS], 0);
+    maybe_check(FIRST, r.grad[MMIX_IN_STATE], 0);
     /* the state in place: of the whole, then, if nothing is packed, of single tokens */
     step = r;
     step.kept = NULL;
