@@ -6527,11 +6527,11 @@ static mmixi_keys mmixi_seen(const mmixi_pass *j, size_t b, size_t i)
     }
     return seen;
 }
-/* The window of token i. Windows begin at 0, at `shift` (0: at `window`), and from there every `window` tokens. */
+/* The window of token i, 0 without windows. They begin at 0, at `shift` (0: at `window`), and from there every `window` tokens. */
 static mmixi_spot mmixi_window_of(const mmix_mixer *o, size_t i)
 {
     mmixi_spot s = { 0, 0 };
-    for (size_t a = 0, inner = o->grid[0] * o->grid[1] * o->grid[2]; a < 3; a++) {
+    for (size_t a = 0, inner = o->grid[0] * o->grid[1] * o->grid[2]; a < 3 && o->window[0]; a++) {
         const size_t size = o->window[a], before = o->shift[a] ? size - o->shift[a] : 0, rest = i % inner;
         inner /= o->grid[a];
         s.at = s.at * ((o->grid[a] - 1 + before) / size + 1) + (rest / inner + before) / size;
@@ -6548,16 +6548,15 @@ static size_t mmixi_bias_at(const mmixi_pass *j, size_t h, size_t place)
 static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *M)
 {
     const mmix_raw *r = &j->r;
-    const int softmax = r->o.kind == MMIX_SOFTMAX, ssd = r->o.kind == MMIX_SSD, windows = r->o.window[0] != 0;
+    const int softmax = r->o.kind == MMIX_SOFTMAX, ssd = r->o.kind == MMIX_SSD;
     for (size_t i = 0; i < r->L; i++, M += r->S) {
         const mmixi_keys seen = mmixi_seen(j, b, i);
-        mmixi_spot own = { 0, 0 }, other = { 0, 0 };
+        const mmixi_spot own = mmixi_window_of(&r->o, i);
         double largest = -HUGE_VAL, sum = softmax ? 0 : r->o.eps, a = 0;
-        if (windows) own = mmixi_window_of(&r->o, i);
         for (size_t n = 0; n < r->S; n++) {              /* away from the query: SSD forgets on the way */
             const size_t t = j->reverse ? n : r->S - 1 - n;
+            const mmixi_spot other = mmixi_window_of(&r->o, t);
             double w = softmax ? -HUGE_VAL : 0;
-            if (windows) other = mmixi_window_of(&r->o, t);
             if (t >= seen.begin && t < seen.end && own.at == other.at) {
                 w = (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
                 if (softmax) w *= r->o.scale;
@@ -6578,15 +6577,18 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
 
 /* ---- a pass ---- */
 
+static int mmixi_normalises(const mmix_mixer *x)
+{
+    return x->kind == MMIX_LINEAR && (x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
+                                      || x->feature == MMIX_FEATURE_RELU);
+}
 /* x with its defaults filled in; normalise is 1 or -1. */
 static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
 {
     mmix_mixer o = *x;
-    const int divides = x->normalise ? x->normalise > 0
-        : x->feature == MMIX_FEATURE_ELU1 || x->feature == MMIX_FEATURE_RELU;
-    if (x->scale == 0) o.scale = 1 / sqrt((double)N);
+    if (x->kind == MMIX_SOFTMAX && x->scale == 0) o.scale = 1 / sqrt((double)N);
     if (!(x->eps > 0)) o.eps = 1e-6;
-    o.normalise = x->kind == MMIX_LINEAR && divides ? 1 : -1;
+    o.normalise = mmixi_normalises(x) ? 1 : -1;
     if (x->kind == MMIX_SSD) o.mask = MMIX_MASK_CAUSAL;
     if (x->kind != MMIX_SOFTMAX) o.window[0] = 0;
     for (int a = 0; a < 3 && o.window[0]; a++) {
@@ -6760,7 +6762,7 @@ static void mmixi_state_shape(const mmix_mixer *x, size_t *shape)
 {
     shape[0] = x->v->shape[0];
     shape[1] = (x->kind == MMIX_SSD ? x->dt : x->v)->shape[2];
-    shape[2] = x->v->shape[3] + (mmixi_mixer_settled(x, 1).normalise > 0);
+    shape[2] = x->v->shape[3] + (size_t)mmixi_normalises(x);
     shape[3] = x->k->shape[3];
 }
 /* The call for a mixer that was checked, with y; o takes its options. */
@@ -6893,7 +6895,7 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         || !mmixi_expect(m, who, &d, mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H", x->D)
         : !mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
                         x->seq_idx, x->lefts)) return 0;
-    d.R = d.P + (mmixi_mixer_settled(x, 1).normalise > 0);
+    d.R = d.P + (size_t)mmixi_normalises(x);
     if (!ssd && ((x->window[0] && !mmixi_windows_check(m, who, x, &d))
                  || !mmixi_expect(m, who, &d, "+bias? HD, initial_state? BGRN", x->bias,
                                   x->kind == MMIX_LINEAR ? x->initial_state : NULL))) return 0;
@@ -7304,6 +7306,8 @@ enum { MMIXI_SCAN_CHUNK = 64, MMIXI_SCAN_ONE_CHUNK = 256 };
 typedef struct mmixi_chunk {
     size_t b, first, last, head;                 /* heads first … last - 1 are the task's */
     size_t start, end, q;                        /* q = end - start */
+    size_t from;                                 /* the scan's first token, … */
+    ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
     int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
     mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
     mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
@@ -7334,16 +7338,16 @@ static size_t mmixi_chunk_room(const mmixi_pass *j, size_t q, mmix_real *base, m
 }
 /* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last token with a negative
    step, so nothing is ever flipped. */
-static mmixi_mat mmixi_tokens(const mmixi_pass *j, const mmix_heads *v, const mmixi_chunk *c, size_t cols)
+static mmixi_mat mmixi_tokens(const mmix_heads *v, const mmixi_chunk *c, size_t cols)
 {
-    return j->reverse ? mmixi_matrix(mmixi_at(v, c->b, j->L - 1 - c->start, c->head), c->q, cols, -v->token)
-        : mmixi_matrix(mmixi_at(v, c->b, c->start, c->head), c->q, cols, v->token);
+    const ptrdiff_t step = c->turn * v->token;
+    return mmixi_matrix(mmixi_at(v, c->b, c->from, c->head) + (ptrdiff_t)c->start * step, c->q, cols, step);
 }
 
 /* u, δ and e^(δ A) */
 static void mmixi_ssd_steps(const mmixi_pass *j, const mmixi_chunk *c)
 {
-    mmixi_ssd_delta(j, c->head, mmixi_tokens(j, &j->r.dt, c, 1), c->u, c->delta);
+    mmixi_ssd_delta(j, c->head, mmixi_tokens(&j->r.dt, c, 1), c->u, c->delta);
     j->k->scale(c->q, j->r.A[c->head], c->delta, c->e);
     j->k->exp_each(c->q, c->e, c->e);
 }
@@ -7413,6 +7417,8 @@ static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, 
     memset(c, 0, sizeof *c);
     mmixi_chunk_room(j, 1, j->scratch + lane * j->lane_size, c);
     c->b = index / j->blocks;
+    c->from = j->reverse ? j->L - 1 : 0;
+    c->turn = j->reverse ? -1 : 1;
     c->first = c->head = index % j->blocks * j->heads;
     c->last = mmixi_min(j->H, c->first + j->heads);
     for (size_t h = c->last; !j->step && h > c->first; ) {
@@ -7441,11 +7447,11 @@ static void mmixi_ssd_step_task(void *arg, size_t index, size_t lane)
     mmixi_chunk c;
     mmixi_task_begin(j, &c, index, lane);
     for (; c.head < c.last; c.head++) {
-        const mmixi_mat x = mmixi_tokens(j, &j->r.v, &c, j->P), y = mmixi_tokens(j, &j->r.y, &c, j->P);
+        const mmixi_mat x = mmixi_tokens(&j->r.v, &c, j->P), y = mmixi_tokens(&j->r.y, &c, j->P);
         mmixi_ssd_steps(j, &c);
         j->k->scale(j->P, c.delta[0], x.p, c.near_x.p);
-        j->k->ssd_step(j->P, j->N, c.e[0], c.near_x.p, mmixi_tokens(j, &j->r.k, &c, j->N).p,
-                       mmixi_tokens(j, &j->r.q, &c, j->N).p, mmixi_state_of(j, &c, j->r.final_state).p, y.p);
+        j->k->ssd_step(j->P, j->N, c.e[0], c.near_x.p, mmixi_tokens(&j->r.k, &c, j->N).p,
+                       mmixi_tokens(&j->r.q, &c, j->N).p, mmixi_state_of(j, &c, j->r.final_state).p, y.p);
         mmixi_ssd_skip(j, &c, x, y);
     }
 }
@@ -7493,7 +7499,7 @@ static mmixi_lane_task mmixi_linear_task, mmixi_linear_task_backward;
    near each other its rows stay in the nearest cache. */
 static void mmixi_chunk_x(const mmixi_pass *j, mmixi_chunk *c)
 {
-    const mmixi_mat x = mmixi_tokens(j, &j->r.v, c, j->P);
+    const mmixi_mat x = mmixi_tokens(&j->r.v, c, j->P);
     c->x = x;
     if (j->linear && j->V == j->P) return;
     c->x = c->near_x;
@@ -7503,12 +7509,12 @@ static void mmixi_chunk_x(const mmixi_pass *j, mmixi_chunk *c)
 /* Where y goes, of linear attention that divides first num and den, side by side; */
 static void mmixi_chunk_y(const mmixi_pass *j, mmixi_chunk *c)
 {
-    c->y = j->V > j->P ? c->near_y : mmixi_tokens(j, &j->r.y, c, j->P);
+    c->y = j->V > j->P ? c->near_y : mmixi_tokens(&j->r.y, c, j->P);
 }
 /* and dy, or dnum and dden. */
 static void mmixi_chunk_dy(const mmixi_pass *j, mmixi_chunk *c)
 {
-    const mmixi_mat dy = mmixi_tokens(j, &j->r.dy, c, j->P);
+    const mmixi_mat dy = mmixi_tokens(&j->r.dy, c, j->P);
     c->y = c->dy = c->near_y;
     if (!j->linear) mmixi_put_rows(j->k, c->q, j->P, dy.p, dy.rs, c->dy.p, c->dy.rs, 0);
     else if (j->V > j->P) mmixi_linear_divide(j, c, 1);
@@ -7555,16 +7561,16 @@ static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
         if (new_b) mmixi_linear_keys(j, c, 0);
     }
     else {
-        c->B = mmixi_tokens(j, &j->r.k, c, j->N);
-        c->C = mmixi_tokens(j, &j->r.q, c, j->N);
+        c->B = mmixi_tokens(&j->r.k, c, j->N);
+        c->C = mmixi_tokens(&j->r.q, c, j->N);
     }
     if (new_b || new_c) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
     if (!j->linear) mmixi_ssd_weights(j, c);
     if (!j->back) return;
     if (!j->linear) {
         const size_t block = c->first / j->heads;
-        c->dB = mmixi_tokens(j, &j->target[MMIX_IN_K], c, j->N);
-        c->dC = mmixi_tokens(j, &j->target[MMIX_IN_Q], c, j->N);
+        c->dB = mmixi_tokens(&j->target[MMIX_IN_K], c, j->N);
+        c->dC = mmixi_tokens(&j->target[MMIX_IN_Q], c, j->N);
         c->dB.p += block % j->parts[MMIX_IN_K] * j->part[MMIX_IN_K];
         c->dC.p += block % j->parts[MMIX_IN_Q] * j->part[MMIX_IN_Q];
         if (new_b || new_c) memset(c->dS.p, 0, c->q * c->q * sizeof *c->dS.p);
@@ -7653,7 +7659,7 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *j, const mmixi_chunk
     if (j->r.o.dt_softplus) j->k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
     for (size_t i = 0; i < c->q; i++) dbias += c->dd[i];
     if (j->r.ddt.p) {
-        const mmixi_mat ddt = mmixi_tokens(j, &j->r.ddt, c, 1);
+        const mmixi_mat ddt = mmixi_tokens(&j->r.ddt, c, 1);
         mmixi_put_rows(j->k, c->q, 1, c->dd, 1, ddt.p, ddt.rs, j->r.add[MMIX_IN_DT]);
     }
     return dbias;
@@ -7675,7 +7681,7 @@ static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *
 {
     const mmixi_kernels *k = j->k;
     if (j->r.dv.p) {
-        const mmixi_mat dx = mmixi_tokens(j, &j->r.dv, c, j->P);
+        const mmixi_mat dx = mmixi_tokens(&j->r.dv, c, j->P);
         mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->dy, 0, 0, c->q, j->P),
                     j->r.add[MMIX_IN_V] || c->head % j->r.dv.share);
         if (c->leaves && c->head % j->shared == 0)
@@ -7816,9 +7822,10 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmi
 
 static void mmixi_linear_queries(const mmixi_pass *j, const mmixi_chunk *c, int back)
 {
-    const mmixi_mat q = mmixi_tokens(j, back ? &j->r.dq : &j->r.q, c, j->N);
-    if (!back) mmixi_feature_rows(j->k, j->r.o.feature, c->C, q);
-    else if (j->r.dq.p) mmixi_feature_rows_backward(j->k, j->r.o.feature, c->C, c->dC, q, j->r.add[MMIX_IN_Q]);
+    if (!back) mmixi_feature_rows(j->k, j->r.o.feature, c->C, mmixi_tokens(&j->r.q, c, j->N));
+    else if (j->r.dq.p)
+        mmixi_feature_rows_backward(j->k, j->r.o.feature, c->C, c->dC, mmixi_tokens(&j->r.dq, c, j->N),
+                                    j->r.add[MMIX_IN_Q]);
 }
 /* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
 static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
@@ -7837,8 +7844,9 @@ static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
 static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int back)
 {
     const int feature = j->r.o.feature, add = j->r.add[MMIX_IN_K];
-    const mmixi_mat k = mmixi_tokens(j, back ? &j->r.dk : &j->r.k, c, j->N);
+    mmixi_mat k;
     if (back && !j->r.dk.p) return;
+    k = mmixi_tokens(back ? &j->r.dk : &j->r.k, c, j->N);
     if (feature != MMIX_FEATURE_EFFICIENT) {
         if (back) mmixi_feature_rows_backward(j->k, feature, c->B, c->dB, k, add);
         else mmixi_feature_rows(j->k, feature, c->B, k);
@@ -7853,7 +7861,7 @@ static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int bac
 /* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
 static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c, int back)
 {
-    const mmixi_mat y = mmixi_tokens(j, &j->r.y, c, j->P), dy = mmixi_tokens(j, &j->r.dy, c, j->P);
+    const mmixi_mat y = mmixi_tokens(&j->r.y, c, j->P), dy = back ? mmixi_tokens(&j->r.dy, c, j->P) : y;
     mmix_real *over = j->r.inverse_sum;
     if (over) over += (c->b * j->H + c->head) * j->L + c->start;
     for (size_t i = 0; j->V > j->P && i < c->q; i++) {
@@ -7930,7 +7938,7 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
         mmixi_linear_keys(j, &c, 0);
         mmixi_chunk_x(j, &c);
         if (j->r.dv.p)
-            mmixi_multiply(k, mmixi_tokens(j, &j->r.dv, &c, j->P), c.B, mmixi_part(c.h, 0, 0, j->N, j->P),
+            mmixi_multiply(k, mmixi_tokens(&j->r.dv, &c, j->P), c.B, mmixi_part(c.h, 0, 0, j->N, j->P),
                            j->r.add[MMIX_IN_V]);
         mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
         mmixi_linear_keys(j, &c, 1);
