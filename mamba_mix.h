@@ -41,15 +41,15 @@
    CONTENTS                  search for the tag, e.g. >>ssd
 
      The public part     The implementation
-       >>api-context       >>errors & memory     >>tape                >>linear attention    >>dino
-       >>api-tensors       >>random              >>elementary ops      >>softmax attention   >>distillation
-       >>api-tape          >>threads             >>norms               >>mixing              >>metrics
-       >>api-ops           >>micro-kernels       >>linear              >>layers              >>images
-       >>api-mixers        >>gemm                >>convolution         >>losses              >>files
-       >>api-kernels       >>tensors             >>patches             >>optimisers          >>model files
-       >>api-files                               >>heads               >>backbones           >>context
-       >>api-images                              >>rope                >>m-mate
-       >>api-layers                              >>ssd                 >>decoder
+       >>api-context       >>errors & memory     >>tape                >>ssd                 >>decoder
+       >>api-tensors       >>random              >>elementary ops      >>linear attention    >>dino
+       >>api-tape          >>threads             >>norms               >>softmax attention   >>distillation
+       >>api-ops           >>micro-kernels       >>linear              >>layers              >>metrics
+       >>api-mixers        >>gemm                >>convolution         >>losses              >>images
+       >>api-kernels       >>tensors             >>patches             >>optimisers          >>files
+       >>api-files                               >>heads               >>backbones           >>model files
+       >>api-images                              >>rope                >>m-mate              >>context
+       >>api-layers                              >>mixing
        >>api-vision
        >>api-decoder
        >>api-metrics
@@ -133,12 +133,8 @@ typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 #define mmix_write MMIXI_TYPED(mmix_write)
 #define mmix_save MMIXI_TYPED(mmix_save)
 #define mmix_heads_plain MMIXI_TYPED(mmix_heads_plain)
-#define mmix_raw_softmax_forward MMIXI_TYPED(mmix_raw_softmax_forward)
-#define mmix_raw_softmax_backward MMIXI_TYPED(mmix_raw_softmax_backward)
-#define mmix_raw_linear_forward MMIXI_TYPED(mmix_raw_linear_forward)
-#define mmix_raw_linear_backward MMIXI_TYPED(mmix_raw_linear_backward)
-#define mmix_raw_ssd_forward MMIXI_TYPED(mmix_raw_ssd_forward)
-#define mmix_raw_ssd_backward MMIXI_TYPED(mmix_raw_ssd_backward)
+#define mmix_raw_forward MMIXI_TYPED(mmix_raw_forward)
+#define mmix_raw_backward MMIXI_TYPED(mmix_raw_backward)
 #define mmix_archive_read MMIXI_TYPED(mmix_archive_read)
 #define mmix_picture_normalise MMIXI_TYPED(mmix_picture_normalise)
 #define mmix_augment_crop MMIXI_TYPED(mmix_augment_crop)
@@ -645,16 +641,17 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
 /* ==== >>api-kernels ==================================================================
    the mixers as plain functions on pointers, steps and sizes
 
-   For programs with tensors of their own: no context, no tape, no allocation, no thread. A struct says sizes,
-   options (as in mmix_mixer) and where the arrays lie; zero it first. A call does all B sequences and H heads
+   For programs with tensors of their own: no context, no tape, no allocation, no thread. One struct for the
+   three says sizes, options and where the arrays lie; zero it first. A call does all B sequences and H heads
    in the calling thread; calls on other sequences or heads can run in other threads. Scratch (in reals,
-   aligned as malloc aligns) has the size that `…_scratch` says. Nothing is checked. Gradients are written
-   over what was there (or added, where there is a flag), and left out where p is NULL.
+   aligned as malloc aligns) has the size that mmix_raw_scratch says. Nothing is checked. Gradients are written
+   over what was there, or added, and left out where p is NULL.
 
-       mmix_raw_softmax x = {0};
-       x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64; x.scale = 0.125;
+       mmix_raw x = {0};
+       x.o.kind = MMIX_SOFTMAX;
+       x.B = 1; x.L = x.S = L; x.H = 8; x.N = x.P = 64;
        x.q = mmix_heads_plain(q, L, 8, 64, 8);           // k, v, y likewise
-       mmix_raw_softmax_forward(&x, scratch);
+       mmix_raw_forward(&x, scratch);
    ==================================================================================== */
 
 /* An array (B, L, heads, width), width contiguous: its first element, and by how many reals the next
@@ -663,88 +660,40 @@ typedef struct mmix_heads { mmix_real *p; ptrdiff_t batch, token, head; size_t s
 /* The struct of a row-major array; p may be NULL. */
 MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H);
 
-typedef struct mmix_raw_softmax {
-    size_t B, L, S, H, N, P;                     /* S keys */
-    mmix_heads q, k, v, y;                       /* k and v have equal shares */
-    double scale;
-    int mask;
-    size_t prefix, left, right, grid[3], window[3], shift[3];
-    const int32_t *lefts;                        /* (L), of each query, with MMIX_MASK_BAND; or NULL */
-    const mmix_real *bias;                       /* or NULL */
+/* The tensors of a mixer, in the order of call->in in the mixers' ops. */
+enum { MMIX_IN_Q, MMIX_IN_K, MMIX_IN_V, MMIX_IN_SEQ_IDX, MMIX_IN_STATE, MMIX_IN_BIAS, MMIX_IN_LEFTS, MMIX_IN_DT,
+      MMIX_IN_A, MMIX_IN_D, MMIX_IN_DT_BIAS };
+
+typedef struct mmix_raw {
+    mmix_mixer o;                                /* kind and options, not MMIX_BOTH; its tensors are not read */
+    size_t B, L, S, H, N, P;                     /* S keys, of SSD L */
+    mmix_heads q, k, v, y;                       /* of attention k and v have equal shares */
     const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
     ptrdiff_t seq_batch;
-    /* (B, H, L): of each query the largest score m and 1 / Σ e^(s - m). Forward writes them unless NULL,
-       backward reads them */
-    mmix_real *row_max, *inverse_sum;
-    /* mmix_raw_softmax_scores(x) reals for e^(s - m), or NULL: the backward forms them anew */
-    mmix_real *scores;
-    mmix_heads dy, dq, dk, dv;
-    mmix_real *dbias;                            /* or NULL */
-    int add_q, add_k, add_v, add_bias;           /* 1: add to the gradient that is there */
-} mmix_raw_softmax;
-/* Reals of scratch. */
-MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward);
-/* Reals of `scores`, B H L S with S rounded up to 32 k + 16: a fifth off the backward's time; 0 beyond 512
-   keys, where scores must be NULL. */
-MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x);
-/* y, and row_max, inverse_sum and scores. */
-MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch);
-/* Needs y, row_max and inverse_sum of the forward, and scores if given. */
-MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scratch);
-
-typedef struct mmix_raw_linear {
-    size_t B, L, S, H, N, P;
-    mmix_heads q, k, v, y;                       /* k and v have equal shares */
-    int feature, normalise, causal;              /* 1 or 0 */
-    double eps;
-    /* (B, H, L), with normalise: 1 / (row sum + eps). Forward writes it unless NULL, backward reads it */
-    mmix_real *over;
-    /* causal only: chunk 0: chosen; states (B, H / share, P + normalise, N) or NULL, the final one may be the
-       initial one; (B, L), seq_batch from row to row, or NULL */
-    size_t chunk;
-    const mmix_real *initial_state;
-    mmix_real *final_state;
-    const int32_t *seq_idx;
-    ptrdiff_t seq_batch;
-    /* mmix_raw_linear_states(x) reals for the backward, or NULL */
-    mmix_real *states;
-    mmix_heads dy, dq, dk, dv;
-    const mmix_real *dfinal;                     /* or NULL */
-    mmix_real *dinitial;                         /* or NULL */
-    int add_q, add_k, add_v, add_initial;        /* 1: add to the gradient that is there */
-} mmix_raw_linear;
-/* Reals of `states`; of scratch, for both passes. */
-MMIXDEF size_t mmix_raw_linear_states(const mmix_raw_linear *x);
-MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x);
-/* y, over, states and the final state. */
-MMIXDEF void mmix_raw_linear_forward(const mmix_raw_linear *x, mmix_real *scratch);
-/* Needs `states` of the forward, unless mmix_raw_linear_states is 0; with normalise y and over too. */
-MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scratch);
-
-typedef struct mmix_raw_ssd {
-    size_t B, L, H, N, P;
-    mmix_heads x, dt, b, c, y;                   /* dt of width 1 */
+    const mmix_real *initial_state;              /* shapes as in mmix_mixer; or NULL */
+    mmix_real *final_state;                      /* may be the initial one; or NULL */
+    const mmix_real *bias;                       /* softmax attention; or NULL */
+    const int32_t *lefts;
+    mmix_heads dt;                               /* SSD; of width 1 */
     const mmix_real *A, *D, *dt_bias;            /* (H); D (H, D_width) or NULL; (H) or NULL */
     size_t D_width;                              /* P: D for each channel; 0 or 1: one a head */
-    int dt_softplus, reverse;
-    double dt_low, dt_high;                      /* no limits if dt_high is 0 */
-    size_t chunk;                                /* 0: chosen */
-    const mmix_real *initial_state;              /* (B, H, P, N) or NULL */
-    mmix_real *final_state;                      /* (B, H, P, N) or NULL; may be the initial one */
-    const int32_t *seq_idx;                      /* (B, L), seq_batch from row to row; or NULL */
-    ptrdiff_t seq_batch;
-    mmix_real *states;                           /* mmix_raw_ssd_states(x) reals for the backward, or NULL */
-    mmix_heads dy, dx, ddt, db, dc;              /* db and dc are not optional */
-    mmix_real *dA, *dD, *ddt_bias, *dinitial;    /* or NULL */
-    const mmix_real *dfinal;                     /* (B, H, P, N) or NULL */
-} mmix_raw_ssd;
-/* Reals of `states`; of scratch. */
-MMIXDEF size_t mmix_raw_ssd_states(const mmix_raw_ssd *x);
-MMIXDEF size_t mmix_raw_ssd_scratch(const mmix_raw_ssd *x, int backward);
-/* With L = 1 and final_state = initial_state it is the decoding step. */
-MMIXDEF void mmix_raw_ssd_forward(const mmix_raw_ssd *x, mmix_real *scratch);
-/* Needs `states` of the forward, unless mmix_raw_ssd_states is 0. */
-MMIXDEF void mmix_raw_ssd_backward(const mmix_raw_ssd *x, mmix_real *scratch);
+    /* What forward writes for the backward, or NULL. (B, H, L): 1 / (sum of each row of M before it is divided),
+       of softmax attention and with `normalise`; of softmax attention the largest score, which that sum is taken
+       relative to. mmix_raw_kept(x) reals, which softmax attention can do without. */
+    mmix_real *inverse_sum, *row_max, *kept;
+    mmix_heads dy, dq, dk, dv, ddt;
+    const mmix_real *dfinal;                     /* or NULL */
+    mmix_real *grad[MMIX_MAX_INPUTS];            /* grad[MMIX_IN_…]: of the state, bias, A, D and dt_bias; or NULL */
+    int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: a gradient is added to what is there */
+} mmix_raw;
+/* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m), a
+   fifth off the backward's time, 0 beyond 512 keys. Reals of scratch. */
+MMIXDEF size_t mmix_raw_kept(const mmix_raw *x);
+MMIXDEF size_t mmix_raw_scratch(const mmix_raw *x, int backward);
+/* y, the final state, and what is kept. With L = 1 and final_state = initial_state it is the decoding step. */
+MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch);
+/* Needs y and what the forward kept. */
+MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
 
 /* ==== >>api-files ====================================================================
    named arrays in files
@@ -6038,9 +5987,6 @@ MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t
 
 /* ==== >>heads ========================================================================
    how the mixers see a tensor (B, L, heads, width): a pointer and three steps
-
-   A reverse scan is the same loop with the pointer at the last token and a negative step, so nothing is ever
-   flipped.
    ==================================================================================== */
 
 MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H)
@@ -6070,11 +6016,6 @@ static void mmixi_heads_in(const mmix_call *c, int i, size_t H, mmix_heads *x, m
     *x = *dx = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
     dx->p = c->dx[i];
 }
-static void mmixi_heads_reverse(mmix_heads *v, size_t L)
-{
-    if (v->p) v->p += (ptrdiff_t)(L - 1) * v->token;
-    v->token = -v->token;
-}
 static mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
@@ -6089,11 +6030,6 @@ static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, con
 {
     for (; rows > 0; rows--, from += ldf, to += ldt) mmixi_put(k, cols, from, to, add);
 }
-/* Scratch of one plain call: the library's own in step memory, or a raw function's from its caller. */
-#define MMIXI_PART(name, size) s->name = base ? base + at : NULL; at += mmixi_round_up(size, 16)
-#define MMIXI_MAT(name, rows, cols) \
-    s->name = mmixi_matrix(base ? base + at : NULL, rows, cols, (ptrdiff_t)(cols)); \
-    at += mmixi_round_up((rows) * (cols), 16)
 
 /* ==== >>rope =========================================================================
    rotary positions: pair i of a head's features turns by angle = pos · theta^(-2i/R)
@@ -6196,833 +6132,55 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
     return mmixi_run(m, MMIX_OP_ROPE, &call, &o, sizeof o);
 }
 
-/* ==== >>ssd ==========================================================================
-   h_t = e^(a_t) h_{t-1} + δ_t B_tᵀ x_t,   y_t = C_t h_t + D x_t,   a_t = δ_t A
+/* ==== >>mixing =======================================================================
+   Y = M X: M itself, and what the three mixers have in common
 
-   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)). Dao & Gu
-   2024. The loop over time is the definition (mmixi_ssd_plain).
+       softmax attention   M_ij = e^(s_ij) / Σ_t e^(s_it),   s_ij = scale · q_i·k_j + bias_ij
+       linear attention    M_ij = φ(q_i)·ψ(k_j), with `normalise` divided by Σ_t φ(q_i)·ψ(k_t) + eps
+       SSD                 M_ij = e^(a_{j+1} + … + a_i) C_i·B_j δ_j, + D where i = j;   a = δ A
 
-   The fast form, the scan, takes chunks of Q tokens. Inside a chunk the mixer is a small matrix, between
-   chunks it is the state:
-
-       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j
-       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i),
-       r_j = L_Qj
-
-   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head,
-   and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to 4 N P / (P + N G/H)
-   tokens that is cheaper, since of n chunks the first reads no state and the last writes none. L is built row
-   by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient of prefix products, so
-   that a large |a| somewhere leaves small terms elsewhere exact; one multiplication takes the place of an
-   exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads that share B and C.
-
-   Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing: a = 0, δ = 1,
-   so that W = S, p = r = 1. Its heads that share B and x share the state, too.
-
-   Backward, with dh = ∂/∂h_out and T = dY Xᵀ (the gradient of W):
-       dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
-       dS_ij = T_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
-   and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤ i, of p_i
-   for i ≥ k, of r_j for j < k, and of p_Q:
-       da_k = Σ_{j<k≤i} T_ij W_ij + Σ_{i≥k} p_i (dy_i h_inᵀ · C_i) + Σ_{j<k} r_j δ_j (x_j dhᵀ · B_j)
-              + p_Q h_in · dh
-   These are sums of their own terms as well (column sums grow from the last row up), not differences.
+   for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The plain loop, mmixi_mix_plain, is this definition. The
+   fast forms, none of which makes M, are the next three rooms: passes over an mmix_raw, in tasks of sequences and
+   heads, by the threads of a context or by the caller's.
    ==================================================================================== */
 
-#ifdef MMIX_REGRESSION
-enum { MMIXI_SCAN_CHUNK = 3, MMIXI_SCAN_ONE_CHUNK = 0 };
-#else
-enum { MMIXI_SCAN_CHUNK = 64, MMIXI_SCAN_ONE_CHUNK = 256 };
-#endif
+typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
+/* A window or a token, and a place on the grid: places differ as do the numbers of bias for a distance. */
+typedef struct mmixi_spot { size_t at, place; } mmixi_spot;
 
 /* What the tasks of a pass know. */
-typedef struct mmixi_scan {
-    mmix_raw_ssd r;                              /* arrays begin at the scan's first token, whichever end */
-    const mmix_raw_linear *linear;               /* NULL: SSD; else b, c, x are k, q, v, and A is NULL */
+typedef struct mmixi_pass {
+    mmix_raw r;                                  /* its defaults filled in */
     const mmixi_kernels *k;
-    mmixi_lane_task *forward, *backward;
-    size_t B, L, H, N, P, V;                     /* sizes; V: columns of x and the state, P or P + 1 */
-    ptrdiff_t seq_token;                         /* 1 or -1 */
+    mmixi_lane_task *task;
+    int back, linear, reverse;
+    size_t L, S, H, N, P;                        /* with windows L and S are those of the largest */
+    size_t tasks, lanes, lane_size, kept;        /* reals of scratch of a lane; what forward keeps, mmix_raw_kept */
+    mmix_real *scratch;
+    /* the scan, SSD and linear attention */
+    size_t V;                                    /* columns of v and the state: P, or P + 1 */
     size_t shared;                               /* heads that share a state */
     size_t chunk, one, Q;                        /* a sequence of up to `one` tokens is one chunk; Q: the longest */
-    int step;                                    /* one token, its state changed in place */
+    int full, step;                              /* linear and not causal; one token, its state changed in place */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
-    size_t kept;                                 /* states kept for the backward: of every chunk but the first */
-    size_t parts[2], part[2];                    /* so many tasks add to a group of dB, dC; reals of one's sums */
-    int add_x, add_dt, add_first, add_head[3];   /* gradients that are added to what is there */
-    mmix_real *dhead;                            /* (B, H, 2 + D_width): dA, dbias, dD of each sequence */
-    mmix_real *scratch;
-    size_t lane_size;
-} mmixi_scan;
+    size_t states;                               /* of a head, kept for the backward: before each chunk but the first */
+    mmix_real *dhead;                            /* dA (B, H), dbias (B, H) and dD (B, H, D_width) of each sequence */
+    /* dC and dB: so many tasks add to one, into dq and dk or, where part is not 0, each into so many reals of its own */
+    size_t parts[2], part[2];
+    mmix_heads target[2];
+    /* softmax attention: keys of a tile; reals between two rows of scores; a forward task takes `run` queries, a head
+       has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each task */
+    size_t T, ld, run, runs, windows, distances;
+    mmix_real *dbias;
+    mmixi_keys *sequence;                        /* (B, L) with seq_idx: that of each token */
+    mmixi_spot *order;                           /* (windows, L): the tokens of each window, … */
+    size_t *count;                               /* … and how many they are */
+} mmixi_pass;
+static void mmixi_scan_begin(mmixi_pass *j, size_t tasks);
+static mmixi_range_function mmixi_scan_sum;
+static void mmixi_softmax_begin(mmixi_pass *j);
 
-/* Where a task is: head `head` of tokens start … end - 1, a chunk of sequence b; and its scratch. */
-typedef struct mmixi_chunk {
-    size_t b, first, last, head;                 /* heads first … last - 1 are the task's */
-    size_t start, end, q;                        /* q = end - start */
-    int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
-    mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
-    mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
-    mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
-    mmixi_mat x, y, dy, near_x, near_y;          /* (q, V) */
-    mmixi_mat S, L, W, T, dS;                    /* (q, q) */
-    mmix_real *t;                                /* a transpose (max(N, V), q) */
-    mmix_real *u, *delta, *e, *p, *w, *column, *da, *dd, *f;     /* (q); w = r δ */
-    mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
-} mmixi_chunk;
-/* Lays a chunk of q tokens out; returns the reals it takes. What does not depend on q comes first. */
-static size_t mmixi_chunk_room(const mmixi_scan *j, size_t q, mmix_real *base, mmixi_chunk *s)
-{
-    const size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd,
-        causal = j->linear && !j->linear->causal ? 0 : q;
-    size_t at = 0;
-    MMIXI_PART(states, j->step ? 0 : j->heads / j->shared * N * V);
-    MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
-    MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
-    MMIXI_MAT(S, causal, causal); MMIXI_MAT(T, causal, causal); MMIXI_PART(t, mmixi_max(N, V) * causal);
-    MMIXI_MAT(L, ssd, ssd); MMIXI_MAT(W, ssd, ssd); MMIXI_MAT(dS, ssd, ssd);
-    MMIXI_MAT(Cp, q, N); MMIXI_MAT(Br, q, N); MMIXI_MAT(E, q, N); MMIXI_MAT(dB, linear, N);
-    MMIXI_MAT(near_x, q, V); MMIXI_MAT(near_y, q, V);
-    MMIXI_PART(u, ssd); MMIXI_PART(delta, ssd); MMIXI_PART(e, ssd); MMIXI_PART(p, ssd); MMIXI_PART(w, ssd);
-    MMIXI_PART(column, ssd); MMIXI_PART(da, ssd); MMIXI_PART(dd, ssd); MMIXI_PART(f, ssd);
-    s->q = q;
-    if (linear) s->W = s->S, s->dS = s->T, s->C = s->Cp, s->B = s->Br, s->dC = s->E;
-    return at;
-}
-/* The chunk's rows of this head. */
-static mmixi_mat mmixi_tokens(const mmix_heads *v, const mmixi_chunk *c, size_t cols)
-{
-    return mmixi_matrix(mmixi_at(v, c->b, c->start, c->head), c->q, cols, v->token);
-}
-
-/* u = dt + bias, δ, e^(δ A) */
-static void mmixi_ssd_steps(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    const mmixi_mat dt = mmixi_tokens(&j->r.dt, c, 1);
-    const mmix_real low = (mmix_real)j->r.dt_low, high = (mmix_real)j->r.dt_high;
-    for (size_t i = 0; i < c->q; i++)
-        c->u[i] = c->delta[i] = *mmixi_row(dt, i) + (j->r.dt_bias ? j->r.dt_bias[c->head] : 0);
-    if (j->r.dt_softplus) j->k->softplus(c->q, c->u, c->delta);
-    for (size_t i = 0; high > 0 && i < c->q; i++) {
-        if (c->delta[i] < low) c->delta[i] = low;
-        if (c->delta[i] > high) c->delta[i] = high;
-    }
-    j->k->scale(c->q, j->r.A[c->head], c->delta, c->e);
-    j->k->exp_each(c->q, c->e, c->e);
-}
-/* y += D x; D is a number a head, or one a channel. */
-static void mmixi_ssd_skip(const mmixi_scan *j, const mmixi_chunk *c, mmixi_mat x, mmixi_mat y)
-{
-    const mmix_real *D = j->r.D + c->head * j->r.D_width;
-    for (size_t i = 0; j->r.D && i < y.rows; i++)
-        if (j->r.D_width > 1) j->k->mul_add(j->P, D, mmixi_row(x, i), mmixi_row(y, i));
-        else j->k->axpy(j->P, *D, mmixi_row(x, i), mmixi_row(y, i));
-}
-
-/* ---- the definition: a loop over time. h (B, H, P, N) as in the interface, begun by the caller ---- */
-
-static int mmixi_scan_begins(const mmixi_scan *j, size_t b, size_t t)       /* a packed sequence, at t > 0 */
-{
-    const ptrdiff_t at = (ptrdiff_t)b * j->r.seq_batch + (ptrdiff_t)t * j->seq_token;
-    return t && j->r.seq_idx && j->r.seq_idx[at] != j->r.seq_idx[at - j->seq_token];
-}
-static void mmixi_ssd_plain(const mmixi_scan *j, mmix_real *h)
-{
-    mmixi_chunk c;
-    mmixi_chunk_room(j, 1, j->scratch, &c);
-    for (c.b = 0; c.b < j->B; c.b++)
-        for (c.head = 0; c.head < j->H; c.head++, h += j->P * j->N)
-            for (c.start = 0; c.start < j->L; c.start++) {
-                const mmixi_mat x = mmixi_tokens(&j->r.x, &c, j->P), y = mmixi_tokens(&j->r.y, &c, j->P);
-                const mmix_real *B = mmixi_tokens(&j->r.b, &c, j->N).p, *C = mmixi_tokens(&j->r.c, &c, j->N).p;
-                mmix_real *state = h;
-                if (mmixi_scan_begins(j, c.b, c.start)) memset(h, 0, j->P * j->N * sizeof *h);
-                mmixi_ssd_steps(j, &c);
-                for (size_t p = 0; p < j->P; p++, state += j->N) {
-                    double sum = 0;
-                    for (size_t n = 0; n < j->N; n++) {
-                        state[n] = c.e[0] * state[n] + c.delta[0] * x.p[p] * B[n];
-                        sum += (double)state[n] * (double)C[n];
-                    }
-                    y.p[p] = (mmix_real)sum;
-                }
-                mmixi_ssd_skip(j, &c, x, y);
-            }
-}
-
-/* ---- chunks begin anew where a packed sequence begins, and depend on that sequence alone, so that packed
-        equals separate ---- */
-
-static void mmixi_chunk_find(const mmixi_scan *j, mmixi_chunk *c, size_t t)             /* the one that t lies in */
-{
-    size_t first = j->r.seq_idx ? t : 0, last = j->r.seq_idx ? t + 1 : j->L, Q;
-    while (first && !mmixi_scan_begins(j, c->b, first)) first--;
-    while (last < j->L && !mmixi_scan_begins(j, c->b, last)) last++;
-    Q = last - first > j->one ? j->chunk : last - first;
-    c->start = first + (t - first) / Q * Q;
-    c->end = mmixi_min(last, c->start + Q);
-}
-static size_t mmixi_scan_chunks(const mmixi_scan *j, size_t b)
-{
-    mmixi_chunk c;
-    size_t n = 0;
-    c.b = b;
-    for (c.end = 0; c.end < j->L; n++) mmixi_chunk_find(j, &c, c.end);
-    return n;
-}
-/* The chunk at token t; last: the final state or its gradient, if there is one. */
-static void mmixi_chunk_begin(const mmixi_scan *j, mmixi_chunk *c, size_t t, const mmix_real *last)
-{
-    mmixi_chunk_find(j, c, t);
-    mmixi_chunk_room(j, c->end - c->start, c->states, c);
-    c->enters = c->start ? !mmixi_scan_begins(j, c->b, c->start) : j->r.initial_state || j->r.dinitial;
-    c->leaves = c->end < j->L ? !mmixi_scan_begins(j, c->b, c->end) : last != NULL;
-}
-
-/* ---- states: (B, H / shared, V, N) in the interface, here (N, V) ---- */
-
-static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from)             /* to = fromᵀ */
-{
-    k->transpose(from.rows, from.cols, from.p, from.rs, to.p, to.rs);
-}
-/* This head's in an array of the interface. */
-static mmixi_mat mmixi_state_of(const mmixi_scan *j, const mmixi_chunk *c, const mmix_real *p)
-{
-    return mmixi_matrix(p + (c->b * j->H + c->head) / j->shared * j->N * j->V, j->V, j->N, (ptrdiff_t)j->N);
-}
-/* The one before chunk `number` > 0, kept for the backward. */
-static mmix_real *mmixi_state_kept(const mmixi_scan *j, const mmixi_chunk *c, size_t number)
-{
-    return j->r.states + ((c->b * j->H + c->head) / j->shared * j->kept + number - 1) * j->N * j->V;
-}
-static void mmixi_state_read(const mmixi_scan *j, const mmixi_chunk *c, const mmix_real *from, mmixi_mat h)
-{
-    if (from) mmixi_transpose(j->k, h, mmixi_state_of(j, c, from));
-    else memset(h.p, 0, j->N * j->V * sizeof *h.p);
-}
-static void mmixi_chunk_head(const mmixi_scan *j, mmixi_chunk *c, size_t h)
-{
-    c->head = h;
-    c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->N * j->V, j->N, j->V, (ptrdiff_t)j->V);
-}
-/* A task's place, one token of it; its states are the caller's to begin. */
-static void mmixi_task_begin(const mmixi_scan *j, mmixi_chunk *c, size_t index, size_t lane)
-{
-    memset(c, 0, sizeof *c);
-    mmixi_chunk_room(j, 1, j->scratch + lane * j->lane_size, c);
-    c->b = index / j->blocks;
-    c->first = c->head = index % j->blocks * j->heads;
-    c->last = mmixi_min(j->H, c->first + j->heads);
-}
-static void mmixi_task_states(const mmixi_scan *j, mmixi_chunk *c, const mmix_real *from)
-{
-    for (size_t h = c->first; h < c->last; h += j->shared) {
-        mmixi_chunk_head(j, c, h);
-        mmixi_state_read(j, c, from, c->h);
-    }
-}
-/* to = or += the task's states */
-static void mmixi_task_end(const mmixi_scan *j, mmixi_chunk *c, mmix_real *to, int add)
-{
-    for (size_t h = c->first; to && h < c->last; h += j->shared) {
-        mmixi_mat own;
-        mmixi_chunk_head(j, c, h);
-        own = mmixi_state_of(j, c, to);
-        mmixi_transpose(j->k, add ? c->in_t : own, c->h);
-        if (add) j->k->add(j->N * j->V, c->in_t.p, own.p, own.p);
-    }
-}
-
-/* One token with a state that is changed in place, at the speed at which that comes and goes. */
-static void mmixi_ssd_step_task(void *arg, size_t index, size_t lane)
-{
-    const mmixi_scan *j = (const mmixi_scan *)arg;
-    mmixi_chunk c;
-    mmixi_task_begin(j, &c, index, lane);
-    for (; c.head < c.last; c.head++) {
-        const mmixi_mat x = mmixi_tokens(&j->r.x, &c, j->P), y = mmixi_tokens(&j->r.y, &c, j->P);
-        mmixi_ssd_steps(j, &c);
-        j->k->scale(j->P, c.delta[0], x.p, c.near_x.p);
-        j->k->ssd_step(j->P, j->N, c.e[0], c.near_x.p, mmixi_tokens(&j->r.b, &c, j->N).p,
-                       mmixi_tokens(&j->r.c, &c, j->N).p, mmixi_state_of(j, &c, j->r.final_state).p, y.p);
-        mmixi_ssd_skip(j, &c, x, y);
-    }
-}
-
-/* ---- products with lower triangular matrices; entries right of the diagonal are 0 up to the tile's edge,
-        and what is beyond is skipped ---- */
-
-static void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t i)
-{
-    for (size_t z = i + 1; z < mmixi_min(a.cols, mmixi_round_up(i + 1, k->mr)); z++) mmixi_row(a, i)[z] = 0;
-}
-/* c = or += a b; a may be the transpose of a lower triangular matrix. */
-static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
-{
-    const int upper = a.cs != 1;
-    for (size_t i = 0, n; i < a.rows; i += n) {
-        const size_t from = upper ? i : 0, to = upper ? a.rows : mmixi_min(i + k->mr, a.rows);
-        n = mmixi_min(k->mr, a.rows - i);
-        mmixi_multiply(k, mmixi_part(c, i, 0, n, c.cols), mmixi_part(a, i, from, n, to - from),
-                       mmixi_part(b, from, 0, to - from, b.cols), add);
-    }
-}
-/* c = the lower triangle of a bᵀ; t takes bᵀ */
-static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, mmix_real *t)
-{
-    const mmixi_mat bt = mmixi_matrix(t, b.cols, b.rows, (ptrdiff_t)b.rows);
-    mmixi_transpose(k, bt, b);
-    for (size_t i = 0, n; i < a.rows; i += n) {
-        n = mmixi_min(k->mr, a.rows - i);
-        mmixi_multiply(k, mmixi_part(c, i, 0, n, i + n), mmixi_part(a, i, 0, n, a.cols),
-                       mmixi_part(bt, 0, 0, bt.rows, i + n), 0);
-    }
-    for (size_t i = 0; i < a.rows; i++) mmixi_lower_edge(k, c, i);
-}
-
-/* ---- the scan ---- */
-
-/* With >>linear attention: C = φ(q), B = ψ(k), from dC and dB to dq and dk; y = num / den, or its gradient. */
-static void mmixi_linear_queries(const mmixi_scan *j, const mmixi_chunk *c, int back);
-static void mmixi_linear_keys(const mmixi_scan *j, const mmixi_chunk *c, int back);
-static void mmixi_linear_divide(const mmixi_scan *j, const mmixi_chunk *c, int back);
-
-/* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
-   near each other its rows stay in the nearest cache. */
-static void mmixi_chunk_x(const mmixi_scan *j, mmixi_chunk *c)
-{
-    const mmixi_mat x = mmixi_tokens(&j->r.x, c, j->P);
-    c->x = x;
-    if (j->linear && j->V == j->P) return;
-    c->x = c->near_x;
-    mmixi_put_rows(j->k, c->q, j->P, x.p, x.rs, c->x.p, c->x.rs, 0);
-    for (size_t i = 0; j->V > j->P && i < c->q; i++) mmixi_row(c->x, i)[j->P] = 1;
-}
-/* Where y goes, of linear attention that divides first num and den, side by side; */
-static void mmixi_chunk_y(const mmixi_scan *j, mmixi_chunk *c)
-{
-    c->y = j->V > j->P ? c->near_y : mmixi_tokens(&j->r.y, c, j->P);
-}
-/* and dy, or dnum and dden. */
-static void mmixi_chunk_dy(const mmixi_scan *j, mmixi_chunk *c)
-{
-    const mmixi_mat dy = mmixi_tokens(&j->r.dy, c, j->P);
-    c->y = c->dy = c->near_y;
-    if (!j->linear) mmixi_put_rows(j->k, c->q, j->P, dy.p, dy.rs, c->dy.p, c->dy.rs, 0);
-    else if (j->V > j->P) mmixi_linear_divide(j, c, 1);
-    else c->dy = dy;
-}
-/* W of one chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
-   exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
-   1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
-static void mmixi_ssd_weights(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    const mmixi_kernels *k = j->k;
-    double a = 0;
-    mmixi_ssd_steps(j, c);
-    for (size_t i = 0; i < c->q; i++) c->p[i] = (mmix_real)(a += (double)c->delta[i] * (double)j->r.A[c->head]);
-    k->exp_each(c->q, c->p, c->p);
-    for (size_t i = 0; i < c->q; i++) {
-        mmix_real *L = mmixi_row(c->L, i), *W = mmixi_row(c->W, i), *S = mmixi_row(c->S, i);
-        if (c->p[i] < (mmix_real)1.8e-35) c->p[i] = 0;
-        if (i) k->ssd_row(i, c->e[i], L - c->q, S, c->delta, L, W);
-        L[i] = 1;
-        W[i] = S[i] * c->delta[i];
-        mmixi_lower_edge(k, c->W, i);
-    }
-    k->mul(c->q, mmixi_row(c->L, c->q - 1), c->delta, c->w);
-    for (size_t i = 0; i < c->q; i++) {
-        k->scale(j->N, c->p[i], mmixi_row(c->C, i), mmixi_row(c->Cp, i));
-        k->scale(j->N, c->w[i], mmixi_row(c->B, i), mmixi_row(c->Br, i));
-    }
-}
-/* Whether head h of the task does not have its B (or C, or x) of the head before. */
-static int mmixi_chunk_new(const mmixi_chunk *c, const mmix_heads *v, size_t h)
-{
-    return h == c->first || h % v->share == 0;
-}
-/* B, C and x of head h, and what the products need of them; on the way back also dy, T = dY Xᵀ and room for
-   dB, dC and dS. What heads share is read once. */
-static void mmixi_chunk_read(const mmixi_scan *j, mmixi_chunk *c, size_t h, int back)
-{
-    const int new_b = mmixi_chunk_new(c, &j->r.b, h), new_c = mmixi_chunk_new(c, &j->r.c, h);
-    mmixi_chunk_head(j, c, h);
-    if (mmixi_chunk_new(c, &j->r.x, h)) mmixi_chunk_x(j, c);
-    if (j->linear) {
-        mmixi_linear_queries(j, c, 0);
-        if (new_b) mmixi_linear_keys(j, c, 0);
-    }
-    else {
-        c->B = mmixi_tokens(&j->r.b, c, j->N);
-        c->C = mmixi_tokens(&j->r.c, c, j->N);
-    }
-    if (new_b || new_c) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
-    if (!j->linear) mmixi_ssd_weights(j, c);
-    if (!back) return;
-    if (!j->linear) {
-        const size_t block = c->first / j->heads;
-        c->dB = mmixi_tokens(&j->r.db, c, j->N);
-        c->dC = mmixi_tokens(&j->r.dc, c, j->N);
-        c->dB.p += block % j->parts[0] * j->part[0];
-        c->dC.p += block % j->parts[1] * j->part[1];
-        if (new_b || new_c) memset(c->dS.p, 0, c->q * c->q * sizeof *c->dS.p);
-    }
-    if (new_b) mmixi_zero_rows(c->q, j->N, c->dB.p, c->dB.rs);
-    if (new_c) mmixi_zero_rows(c->q, j->N, c->dC.p, c->dC.rs);
-    mmixi_chunk_dy(j, c);
-    mmixi_lower_scores(j->k, c->T, c->dy, c->x, c->t);
-}
-
-static void mmixi_scan_task(void *arg, size_t index, size_t lane)
-{
-    const mmixi_scan *j = (const mmixi_scan *)arg;
-    const mmixi_kernels *k = j->k;
-    const size_t NV = j->N * j->V;
-    mmixi_chunk c;
-    mmixi_task_begin(j, &c, index, lane);
-    mmixi_task_states(j, &c, j->r.initial_state);
-    for (size_t number = 0; c.end < j->L; number++) {
-        mmixi_chunk_begin(j, &c, c.end, j->r.final_state);
-        for (size_t h = c.first; h < c.last; h++) {
-            mmixi_chunk_read(j, &c, h, 0);
-            mmixi_chunk_y(j, &c);
-            if (j->r.states && number && h % j->shared == 0)
-                memcpy(mmixi_state_kept(j, &c, number), c.h.p, NV * sizeof *c.h.p);
-            mmixi_lower(k, c.y, c.W, c.x, 0);                        /* y = W x + p C h */
-            if (c.enters) mmixi_multiply(k, c.y, c.Cp, c.h, 1);
-            if (j->linear) mmixi_linear_divide(j, &c, 0);
-            else mmixi_ssd_skip(j, &c, c.x, c.y);
-            if (!c.leaves || (h + 1) % j->shared) continue;
-            if (c.enters && !j->linear) k->scale(NV, c.p[c.q - 1], c.h.p, c.h.p);    /* h = p_Q h + (r δ B)ᵀ x */
-            mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);
-        }
-    }
-    mmixi_task_end(j, &c, j->r.final_state, 0);
-}
-
-/* ---- its backward, from the last chunk to the first ---- */
-
-/* Inside the chunk, from the last row up: da = Σ T W, dS, and in `column` the gradient of δ in W. */
-static void mmixi_ssd_weights_backward(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    memset(c->column, 0, c->q * sizeof *c->column);
-    for (size_t i = c->q; i-- > 0;) {
-        const mmix_real *T = mmixi_row(c->T, i), *S = mmixi_row(c->S, i);
-        mmix_real *dS = mmixi_row(c->dS, i);
-        c->da[i] = i ? j->k->ssd_row_backward(i, T, mmixi_row(c->L, i), S, c->delta, dS, c->column) : 0;
-        dS[i] += T[i] * c->delta[i];
-        c->column[i] += T[i] * S[i];
-    }
-}
-/* Of a product of w_i a_i with a state: E = d stateᵀ,  f_i = E_i · a_i,  da_i += w_i E_i */
-static void mmixi_ssd_state_product(const mmixi_kernels *k, const mmixi_chunk *c, mmixi_mat d, mmixi_mat state_t,
-                                    const mmix_real *w, mmixi_mat a, mmixi_mat da)
-{
-    mmixi_multiply(k, c->E, d, state_t, 0);
-    for (size_t i = 0; i < c->q; i++) {
-        c->f[i] = k->dot(a.cols, mmixi_row(c->E, i), mmixi_row(a, i));
-        k->axpy(a.cols, w[i], mmixi_row(c->E, i), mmixi_row(da, i));
-    }
-}
-/* What h_in gave to y and what the chunk gave to h_out: dC, dB and their parts of da; dd = ∂/∂δ. Returns
-   dA. */
-static mmix_real mmixi_ssd_state_backward(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    const mmix_real *r = mmixi_row(c->L, c->q - 1), A = j->r.A[c->head];
-    mmix_real after = 0, dA = 0;
-    if (c->enters) mmixi_ssd_state_product(j->k, c, c->dy, c->in_t, c->p, c->C, c->dC);
-    for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
-    if (c->leaves) mmixi_ssd_state_product(j->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
-    after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->N * j->V, c->in.p, c->h.p) : 0;
-    for (size_t i = 0; i < c->q; i++) {
-        const mmix_real f = c->leaves ? r[i] * c->f[i] : 0;
-        c->da[i] += after;
-        after += c->delta[i] * f;
-        c->dd[i] = c->column[i] + f + A * c->da[i];
-        dA += c->da[i] * c->delta[i];
-    }
-    return dA;
-}
-/* Through δ = clamp(softplus(u)), u = dt + bias. Returns dbias. */
-static mmix_real mmixi_ssd_steps_backward(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    const mmix_real low = (mmix_real)j->r.dt_low, high = (mmix_real)j->r.dt_high;
-    mmix_real dbias = 0;
-    for (size_t i = 0; high > 0 && i < c->q; i++) if (!(c->delta[i] > low && c->delta[i] < high)) c->dd[i] = 0;
-    if (j->r.dt_softplus) j->k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
-    for (size_t i = 0; i < c->q; i++) {
-        mmix_real *ddt = j->r.ddt.p ? mmixi_at(&j->r.ddt, c->b, c->start + i, c->head) : NULL;
-        if (ddt) *ddt = (j->add_dt ? *ddt : 0) + c->dd[i];
-        dbias += c->dd[i];
-    }
-    return dbias;
-}
-/* The head's own three, dA, dbias, dD, and on the way dS, dB, dC, ddt. */
-static void mmixi_ssd_head_backward(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    mmix_real *dhead = j->dhead + (c->b * j->H + c->head) * (2 + j->r.D_width);
-    mmixi_ssd_weights_backward(j, c);
-    dhead[0] += mmixi_ssd_state_backward(j, c);
-    dhead[1] += mmixi_ssd_steps_backward(j, c);
-    for (size_t i = 0; j->r.D && i < c->q; i++)
-        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i), dhead + 2);
-        else dhead[2] += j->k->dot(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i));
-}
-/* dx, then dh becomes ∂/∂h_in. */
-static void mmixi_chunk_values_backward(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    const mmixi_kernels *k = j->k;
-    if (j->r.dx.p) {
-        const mmixi_mat dx = mmixi_tokens(&j->r.dx, c, j->P);
-        mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->dy, 0, 0, c->q, j->P), j->add_x || c->head % j->r.dx.share);
-        if (c->leaves && c->head % j->shared == 0)
-            mmixi_multiply(k, dx, c->Br, mmixi_part(c->h, 0, 0, j->N, j->P), 1);
-        if (!j->linear) mmixi_ssd_skip(j, c, c->dy, dx);
-    }
-    if (!c->enters) memset(c->h.p, 0, j->N * j->V * sizeof *c->h.p);
-    else {
-        if (!j->linear) k->scale(j->N * j->V, c->p[c->q - 1], c->h.p, c->h.p);
-        mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->dy, 1);
-    }
-}
-/* dC and dB of the scores, once for all heads that shared them. */
-static void mmixi_scores_backward(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    mmixi_lower(j->k, c->dC, c->dS, c->B, 1);
-    mmixi_lower(j->k, c->dB, mmixi_t(c->dS), c->C, 1);
-    if (j->linear) mmixi_linear_queries(j, c, 1);
-    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_keys(j, c, 1);
-}
-static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
-{
-    const mmixi_scan *j = (const mmixi_scan *)arg;
-    mmixi_chunk c;
-    mmixi_task_begin(j, &c, index, lane);
-    mmixi_task_states(j, &c, j->r.dfinal);
-    c.start = j->L;
-    for (size_t number = mmixi_scan_chunks(j, c.b); number-- > 0;) {
-        mmixi_chunk_begin(j, &c, c.start - 1, j->r.dfinal);
-        for (size_t h = c.first; h < c.last; h++) {
-            const int first = h % j->shared == 0;                    /* of those that share a state */
-            mmixi_chunk_read(j, &c, h, 1);
-            if (first && number) c.in.p = mmixi_state_kept(j, &c, number);
-            else if (first && c.enters) mmixi_state_read(j, &c, j->r.initial_state, c.in);
-            if (first && c.enters) mmixi_transpose(j->k, c.in_t, c.in);
-            if (first && c.leaves) mmixi_transpose(j->k, c.dh_t, c.h);
-            if (!j->linear) mmixi_ssd_head_backward(j, &c);
-            else {
-                if (c.enters) mmixi_multiply(j->k, c.dC, c.dy, c.in_t, 1);
-                if (c.leaves && first) mmixi_multiply(j->k, c.dB, c.x, c.dh_t, 1);
-            }
-            mmixi_chunk_values_backward(j, &c);
-            if (h + 1 == c.last || mmixi_chunk_new(&c, &j->r.b, h + 1) || mmixi_chunk_new(&c, &j->r.c, h + 1))
-                mmixi_scores_backward(j, &c);
-        }
-    }
-    mmixi_task_end(j, &c, j->r.dinitial, j->add_first);
-}
-/* dA, dbias and dD, the sums over sequences. */
-static void mmixi_ssd_heads_backward(const mmixi_scan *j)
-{
-    mmix_real *const d[3] = { j->r.dA, j->r.ddt_bias, j->r.dD };
-    for (size_t i = 0; i < 3; i++)
-        for (size_t h = 0, width = i < 2 ? 1 : j->r.D_width; d[i] && h < j->H * width; h++)
-            for (size_t b = 0; b < j->B; b++)
-                d[i][h] = (j->add_head[i] || b ? d[i][h] : 0)
-                    + j->dhead[(b * j->H + h / width) * (2 + j->r.D_width) + i + h % width];
-}
-
-/* ---- a pass. About so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed
-        and the fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of
-        tasks may not depend on the number of threads ---- */
-
-static void mmixi_scan_begin(mmixi_scan *j, const mmix_raw_ssd *r, const mmix_raw_linear *linear,
-                             const mmixi_kernels *k, size_t tasks)
-{
-    const size_t share = r->x.share, share_b = r->b.share, share_c = r->c.share;
-    mmix_heads *const all[10] = { &j->r.x, &j->r.dt, &j->r.b, &j->r.c, &j->r.y, &j->r.dx, &j->r.ddt, &j->r.db,
-                                  &j->r.dc, &j->r.dy };
-    mmixi_chunk c;
-    memset(j, 0, sizeof *j);
-    j->r = *r;
-    j->k = k;
-    j->linear = linear;
-    j->B = r->B; j->L = r->L; j->H = r->H; j->N = r->N; j->P = r->P;
-    j->V = r->P + (linear && linear->normalise);
-    j->shared = linear ? share : 1;
-    j->step = !linear && r->L == 1 && r->final_state && r->final_state == r->initial_state;
-    j->forward = j->step ? mmixi_ssd_step_task : mmixi_scan_task;
-    j->backward = mmixi_scan_task_backward;
-    j->r.D_width = mmixi_max(r->D_width, 1);
-    j->seq_token = r->reverse ? -1 : 1;
-    for (int i = 0; r->reverse && i < 10; i++) mmixi_heads_reverse(all[i], r->L);
-    if (r->reverse && r->seq_idx) j->r.seq_idx += r->L - 1;
-    j->chunk = j->one = r->chunk;
-    if (!r->chunk) {
-        j->chunk = MMIXI_SCAN_CHUNK;
-        j->one = mmixi_min(MMIXI_SCAN_ONE_CHUNK, 4 * r->N * r->P / (r->P + r->N / mmixi_min(share_b, share_c)));
-    }
-    j->Q = mmixi_min(r->L, mmixi_max(r->seq_idx || r->L <= j->one ? j->one : 0, j->chunk));
-    for (size_t b = 0; b < r->B; b++) j->kept = mmixi_max(j->kept, mmixi_scan_chunks(j, b) - 1);
-    if (linear && !linear->causal) j->Q = MMIXI_SCAN_CHUNK, j->kept = 1;     /* tokens of a block; the state */
-    /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
-       or equal parts of one. A megabyte of state is not worth waking a thread. */
-    if (j->step) tasks = mmixi_ceil_div(r->B * r->H * r->N * r->P, 262144);
-    else if (share_b == 1 && share_c == 1) tasks = mmixi_max(tasks, 16);
-    j->heads = mmixi_round_up(mmixi_ceil_div(r->H, mmixi_max(1, tasks / r->B)), share);
-    while ((j->heads % share_b && share_b % j->heads) || (j->heads % share_c && share_c % j->heads))
-        j->heads += share;
-    j->parts[0] = mmixi_ceil_div(share_b, j->heads);
-    j->parts[1] = mmixi_ceil_div(share_c, j->heads);
-    j->blocks = mmixi_ceil_div(r->H, j->heads);
-    j->lane_size = mmixi_chunk_room(j, j->Q, NULL, &c);
-}
-static size_t mmixi_scan_states(const mmixi_scan *j)
-{
-    return j->B * (j->H / j->shared) * j->kept * j->N * j->V;
-}
-/* All of it, by the calling thread or by all threads. */
-static void mmixi_scan_raw(mmixi_scan *j, mmixi_lane_task *task, mmix_real *scratch)
-{
-    mmixi_kernels k;
-    mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    j->k = &k;
-    j->scratch = scratch;
-    for (size_t i = 0; i < j->B * j->blocks; i++) task(j, i, 0);
-}
-static int mmixi_scan_run(mmix_ctx *m, mmixi_scan *j, mmixi_lane_task *task)
-{
-    const mmix_mark mark = mmix_mark_here(m);
-    j->scratch = mmixi_reals(m, mmixi_lanes(m), j->lane_size);
-    if (!j->scratch) return -1;
-    mmixi_parallel(m, j->B * j->blocks, task, j);
-    mmix_rewind(m, mark);
-    return 0;
-}
-
-MMIXDEF size_t mmix_raw_ssd_states(const mmix_raw_ssd *x)
-{
-    mmixi_scan j;
-    mmixi_scan_begin(&j, x, NULL, NULL, 1);
-    return mmixi_scan_states(&j);
-}
-MMIXDEF size_t mmix_raw_ssd_scratch(const mmix_raw_ssd *x, int backward)
-{
-    mmixi_scan j;
-    mmixi_scan_begin(&j, x, NULL, NULL, 1);
-    return j.lane_size + (backward ? j.B * j.H * (2 + j.r.D_width) : 0);
-}
-MMIXDEF void mmix_raw_ssd_forward(const mmix_raw_ssd *x, mmix_real *scratch)
-{
-    mmixi_scan j;
-    mmixi_scan_begin(&j, x, NULL, NULL, 1);
-    mmixi_scan_raw(&j, j.forward, scratch);
-}
-MMIXDEF void mmix_raw_ssd_backward(const mmix_raw_ssd *x, mmix_real *scratch)
-{
-    mmixi_scan j;
-    mmixi_scan_begin(&j, x, NULL, NULL, 1);
-    j.dhead = scratch + j.lane_size;
-    memset(j.dhead, 0, j.B * j.H * (2 + j.r.D_width) * sizeof *j.dhead);
-    mmixi_scan_raw(&j, j.backward, scratch);
-    mmixi_ssd_heads_backward(&j);
-}
-
-/* ---- the op. in: x, dt, A, B, C, D, bias, initial state, seq_idx; out: y, final state; saved: the states
-        before each chunk; in the backward partial sums of dB and dC, (parts, B, L, G, N), size[0] and size[1]
-        of them ---- */
-
-static mmix_raw_ssd mmixi_ssd_raw(const mmix_call *c)
-{
-    mmix_raw_ssd r = *(const mmix_raw_ssd *)c->options;
-    mmix_tensor *const *in = c->in;
-    mmixi_heads_in(c, 0, r.H, &r.x, &r.dx);
-    mmixi_heads_in(c, 1, r.H, &r.dt, &r.ddt);
-    mmixi_heads_in(c, 3, r.H, &r.b, &r.db);
-    mmixi_heads_in(c, 4, r.H, &r.c, &r.dc);
-    r.y = r.dy = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
-    r.dy.p = (mmix_real *)c->dy[0];
-    r.A = mmix_data(in[2]);
-    r.D = mmix_data(in[5]);
-    r.dt_bias = mmix_data(in[6]);
-    r.initial_state = mmix_data(in[7]);
-    r.seq_idx = mmix_data_i32(in[8]);
-    r.seq_batch = (ptrdiff_t)mmix_stride(in[8], 0);
-    r.final_state = mmix_data(c->out[1]);
-    r.states = c->saved[0];
-    r.dA = c->dx[2];
-    r.dD = c->dx[5];
-    r.ddt_bias = c->dx[6];
-    r.dinitial = c->dx[7];
-    r.dfinal = c->dy[1];
-    return r;
-}
-static int mmixi_ssd_forward(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_raw_ssd r = mmixi_ssd_raw(c);
-    mmixi_scan j;
-    mmixi_scan_begin(&j, &r, NULL, m->k, mmixi_max(4, 2 * mmixi_lanes(m)));
-    if (c->recorded && j.kept && !mmix_save(m, c, 0, mmixi_scan_states(&j))) return -1;
-    j.r.states = c->saved[0];
-    return mmixi_scan_run(m, &j, j.forward);
-}
-/* Rows of the gradient of in[size[2]], B or C: the sums of the partial sums. */
-static void mmixi_ssd_sum_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const size_t i = c->size[2], N = mmixi_cols(c->in[i]), all = mmix_count(c->in[i]);
-    (void)lane;
-    for (size_t r = begin; r < end; r++)
-        for (size_t part = 0; part < c->size[i - 3]; part++)
-            mmixi_put(c->m->k, N, c->saved[i - 2] + part * all + r * N, c->dx[i] + mmixi_row_offset(c->in[i], r),
-                      c->add[i] || part);
-}
-static int mmixi_ssd_backward(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_raw_ssd r = mmixi_ssd_raw(c);
-    mmixi_scan j;
-    size_t heads, *i = &c->size[2];
-    mmixi_scan_begin(&j, &r, NULL, m->k, 8);
-    heads = j.B * j.H * (2 + j.r.D_width);
-    for (*i = 3; *i <= 4; ++*i) {
-        mmix_heads *d = *i == 3 ? &j.r.db : &j.r.dc;
-        mmix_real **sums = &c->saved[*i - 2];
-        if (c->dx[*i] && !c->add[*i] && j.parts[*i - 3] == 1) continue;       /* straight to its place */
-        c->size[*i - 3] = j.parts[*i - 3];
-        j.part[*i - 3] = mmix_count(c->in[*i]);
-        *sums = mmixi_reals(m, j.parts[*i - 3], j.part[*i - 3]);
-        *d = mmix_heads_plain(*sums, j.L, j.H / d->share, j.N, j.H);
-        if (r.reverse) mmixi_heads_reverse(d, j.L);
-    }
-    j.add_x = c->add[0];
-    j.add_dt = c->add[1];
-    j.add_first = c->add[7];
-    j.add_head[0] = c->add[2];
-    j.add_head[1] = c->add[6];
-    j.add_head[2] = c->add[5];
-    j.dhead = mmixi_reals(m, heads, 1);
-    if (!m->error_kind) memset(j.dhead, 0, heads * sizeof *j.dhead);
-    if (!m->error_kind && !mmixi_scan_run(m, &j, j.backward)) {
-        for (*i = 3; *i <= 4; ++*i)
-            if (c->dx[*i] && c->saved[*i - 2]) mmixi_over_rows(c, c->in[*i], mmixi_ssd_sum_rows);
-        mmixi_ssd_heads_backward(&j);
-    }
-    c->saved[1] = c->saved[2] = NULL;
-    return m->error_kind ? -1 : 0;
-}
-
-static int mmixi_ssd_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
-{
-    mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, initial_state? BHPN, "
-                      "seq_idx?:i32 BL", x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->initial_state, x->seq_idx)
-        || !mmixi_expect(m, who, &d, mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H", x->D)) return 0;
-    if (d.H % d.X || d.H % d.G || d.H % d.Z)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: x has %.0f, B %.0f and C %.0f heads; each must divide dt's %.0f",
-                  who, (double)d.X, (double)d.G, (double)d.Z, (double)d.H);
-    else if (x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: direction %d, expected MMIX_FORWARD, _REVERSE or _BOTH", who,
-                  x->direction);
-    else if (x->direction == MMIX_BOTH && (x->initial_state || x->final_state))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: MMIX_BOTH takes and returns no state", who);
-    return !m->error_kind;
-}
-/* The op's call for a mixer that was checked; r takes its options. */
-static mmix_call mmixi_ssd_call(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_raw_ssd *r)
-{
-    mmix_call call = mmixi_call(x->v, x->dt, x->A);
-    memset(r, 0, sizeof *r);
-    r->B = x->dt->shape[0]; r->L = x->dt->shape[1]; r->H = x->dt->shape[2];
-    r->N = x->k->shape[3]; r->P = x->v->shape[3];
-    r->D_width = mmix_ndim(x->D) == 2 ? r->P : 1;
-    r->dt_softplus = x->dt_softplus;
-    r->dt_low = x->dt_low;
-    r->dt_high = x->dt_high;
-    r->reverse = reverse;
-    r->chunk = x->chunk;
-    call.in[3] = x->k;
-    call.in[4] = x->q;
-    call.in[5] = mmixi_compact(m, x->D);
-    call.in[6] = x->dt_bias;
-    call.in[7] = mmixi_compact(m, x->initial_state);
-    call.in[8] = x->seq_idx;
-    call.options = r;
-    return call;
-}
-/* The final state goes into `into` if that is given. */
-static mmix_tensor *mmixi_ssd(mmix_ctx *m, const mmix_mixer *x, int reverse, mmix_tensor *into)
-{
-    mmix_raw_ssd r;
-    mmix_call call = mmixi_ssd_call(m, x, reverse, &r);
-    call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
-    call.out[1] = into;
-    if (x->final_state) call.out[1] = *x->final_state = mmix_new4(m, r.B, r.H, r.P, r.N);
-    return mmixi_run(m, MMIX_OP_SSD, &call, &r, sizeof r);
-}
-/* For loops outside of the op: a pass with scratch for one thread. Returns y, NULL on error. */
-static mmix_tensor *mmixi_ssd_begin(mmix_ctx *m, const mmix_mixer *x, int reverse, mmixi_scan *j)
-{
-    mmix_raw_ssd r;
-    mmix_call call = mmixi_ssd_call(m, x, reverse, &r);
-    call.out[0] = mmix_new4(m, r.B, r.L, r.H, r.P);
-    if (m->error_kind) return NULL;
-    r = mmixi_ssd_raw(&call);
-    mmixi_scan_begin(j, &r, NULL, m->k, 1);
-    j->scratch = mmixi_reals(m, j->lane_size, 1);
-    return j->scratch ? call.out[0] : NULL;
-}
-/* M (B, H, L, L) += weight (W + D), W of chunks that hold a whole sequence; of the reverse scan in reversed
-   indices. */
-static int mmixi_ssd_matrix_of(mmix_ctx *m, const mmix_mixer *x, int reverse, double weight, mmix_real *M)
-{
-    mmix_mixer whole = *x;
-    mmixi_scan j;
-    mmixi_chunk c;
-    whole.chunk = x->dt->shape[1];
-    if (!mmixi_ssd_begin(m, &whole, reverse, &j)) return -1;
-    for (size_t index = 0; index < j.B * j.blocks; index++)
-        for (mmixi_task_begin(&j, &c, index, 0); c.end < j.L;) {
-            mmixi_chunk_begin(&j, &c, c.end, NULL);
-            for (size_t h = c.first; h < c.last; h++) {
-                mmixi_chunk_read(&j, &c, h, 0);
-                for (size_t i = 0; i < c.q; i++)
-                    for (size_t t = 0; t <= i; t++) {
-                        const size_t LL = j.L * j.L, at = (c.start + i) * j.L + c.start + t;
-                        M[(c.b * j.H + h) * LL + (reverse ? LL - 1 - at : at)] += (mmix_real)(weight
-                            * (double)(mmixi_row(c.W, i)[t] + (i == t && j.r.D ? j.r.D[h] : 0)));
-                    }
-            }
-        }
-    return 0;
-}
-MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
-{
-    mmixi_scan j;
-    mmix_tensor *y, *h;
-    if (!mmixi_ssd_check(m, "mmix_ssd_reference", x)) return NULL;
-    if (x->direction == MMIX_BOTH) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_ssd_reference: one direction at a time, not MMIX_BOTH");
-        return NULL;
-    }
-    y = mmixi_ssd_begin(m, x, x->direction == MMIX_REVERSE, &j);
-    h = y ? mmix_new4(m, j.B, j.H, j.P, j.N) : NULL;
-    if (!h) return NULL;
-    if (j.r.initial_state) mmix_write(h, j.r.initial_state);
-    else mmix_fill(h, 0);
-    mmixi_ssd_plain(&j, mmix_data(h));
-    if (x->final_state) *x->final_state = h;
-    return y;
-}
-
-/* ==== >>linear attention =============================================================
-   y_i = Σ_j M_ij v_j,   M_ij = φ(q_i)·ψ(k_j)
-
-   As φ(Q) (ψ(K)ᵀ V) the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalise` row i is
-   divided by its sum + eps; a column of ones beside V makes that sum another column of the product, so that
-   forward and backward know only one matrix product: y = num / den, dnum = dy / den, dden = -(dy · y) / den.
-   Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv 2511.18380.
-
-   The matrix is the definition (mmixi_linear_matrix). The full form is ψ(K)ᵀ V once for all queries; the
-   causal form is the scan of >>ssd.
-   ==================================================================================== */
+/* ---- the definition ---- */
 
 /* f = φ of the rows of x. For MMIX_FEATURE_EFFICIENT's keys see mmixi_token_softmax. */
 static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat x)
@@ -7040,893 +6198,307 @@ static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f,
         else for (size_t i = 0; i < N; i++) to[i] = from[i] > 0 ? from[i] : 0;
     }
 }
-/* dx = or += the gradient of x, from f = φ(x) and df */
-static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat df,
-                                        mmixi_mat dx, int add)
+/* δ = clamp(softplus(u)), u = dt + bias, of tokens of a head */
+static void mmixi_ssd_delta(const mmixi_pass *j, size_t head, mmixi_mat dt, mmix_real *u, mmix_real *delta)
 {
-    for (size_t r = 0; r < f.rows; r++) {
-        const mmix_real *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
-        mmix_real *to = mmixi_row(dx, r);
-        if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
-            k->softmax_backward(f.cols, y, dy, k->dot(f.cols, y, dy), to, add);
-        else for (size_t i = 0; i < f.cols; i++) {
-            const mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[i] > elu,
-                g = (one > 0 ? 1 : elu * y[i]) * dy[i];                    /* slope 1; elu + 1: e^x; relu: 0 */
-            to[i] = add ? to[i] + g : g;
-        }
+    const mmix_real low = (mmix_real)j->r.o.dt_low, high = (mmix_real)j->r.o.dt_high;
+    for (size_t i = 0; i < dt.rows; i++) u[i] = delta[i] = *mmixi_row(dt, i) + (j->r.dt_bias ? j->r.dt_bias[head] : 0);
+    if (j->r.o.dt_softplus) j->k->softplus(dt.rows, u, delta);
+    for (size_t i = 0; high > 0 && i < dt.rows; i++) {
+        if (delta[i] < low) delta[i] = low;
+        if (delta[i] > high) delta[i] = high;
     }
 }
-
-static int mmixi_normalises(const mmix_mixer *x)
+/* The packed sequence that token t lies in. */
+static mmixi_keys mmixi_sequence(const mmix_raw *r, size_t b, size_t t)
 {
-    return x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
-        || x->feature == MMIX_FEATURE_RELU;
+    const int32_t *seq = r->seq_idx ? r->seq_idx + (ptrdiff_t)b * r->seq_batch : NULL;
+    mmixi_keys run = { seq ? t : 0, seq ? t + 1 : r->L };
+    while (run.begin && seq[run.begin - 1] == seq[t]) run.begin--;
+    while (run.end < r->L && seq[run.end] == seq[t]) run.end++;
+    return run;
 }
-/* The op's options: sizes and options of a raw call, without the arrays. */
-static mmix_raw_linear mmixi_linear_options(const mmix_mixer *x)
-{
-    mmix_raw_linear r;
-    memset(&r, 0, sizeof r);
-    r.B = x->q->shape[0]; r.L = x->q->shape[1]; r.H = x->q->shape[2]; r.N = x->q->shape[3];
-    r.S = x->k->shape[1]; r.P = x->v->shape[3];
-    r.feature = x->feature;
-    r.normalise = mmixi_normalises(x);
-    r.eps = x->eps > 0 ? x->eps : 1e-6;
-    r.causal = x->mask == MMIX_MASK_CAUSAL;
-    r.chunk = x->chunk;
-    return r;
-}
-/* The definition: M (B, H, L, S). */
-static int mmixi_linear_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
-{
-    const mmix_raw_linear r = mmixi_linear_options(x);
-    mmix_tensor *keys = r.feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : x->k;
-    const mmixi_mat f = mmixi_matrix(mmixi_reals(m, r.N, 1), 1, r.N, 0),
-        g = mmixi_matrix(mmixi_reals(m, r.S, r.N), r.S, r.N, (ptrdiff_t)r.N);
-    mmix_heads q, k;
-    if (m->error_kind) return -1;
-    q = mmixi_heads_of(x->q, mmix_data(x->q), r.H);
-    k = mmixi_heads_of(keys, mmix_data(keys), r.H);
-    for (size_t b = 0; b < r.B; b++)
-        for (size_t h = 0; h < r.H; h++) {
-            const int32_t *seq = x->seq_idx ? mmix_data_i32(x->seq_idx) + b * x->seq_idx->stride[0] : NULL;
-            mmixi_feature_rows(m->k, keys == x->k ? r.feature : (int)MMIX_FEATURE_NONE, g,
-                               mmixi_matrix(mmixi_at(&k, b, 0, h), r.S, r.N, k.token));
-            for (size_t i = 0, first = 0; i < r.L; i++, M += r.S) {
-                if (seq && i && seq[i] != seq[i - 1]) first = i;
-                mmixi_feature_rows(m->k, r.feature, f, mmixi_matrix(mmixi_at(&q, b, i, h), 1, r.N, 0));
-                for (size_t t = 0; t < r.S; t++)
-                    M[t] = (r.causal && t > i) || t < first ? 0 : m->k->dot(r.N, f.p, mmixi_row(g, t));
-                if (r.normalise) m->k->scale(r.S, (mmix_real)(1 / ((double)m->k->sum(r.S, M) + r.eps)), M, M);
-            }
-        }
-    return 0;
-}
-
-/* ---- what both forms read of a block of tokens; back: the gradients of what they read ---- */
-
-static void mmixi_linear_queries(const mmixi_scan *j, const mmixi_chunk *c, int back)
-{
-    const mmix_raw_linear *x = j->linear;
-    if (!back) mmixi_feature_rows(j->k, x->feature, c->C, mmixi_tokens(&x->q, c, j->N));
-    else if (x->dq.p)
-        mmixi_feature_rows_backward(j->k, x->feature, c->C, c->dC, mmixi_tokens(&x->dq, c, j->N), x->add_q);
-}
-/* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
-static void mmixi_token_softmax(const mmixi_scan *j, const mmixi_chunk *c)
-{
-    const mmixi_mat x = mmixi_matrix(mmixi_at(&j->linear->k, c->b, 0, c->head), j->linear->S, j->N,
-                                     j->linear->k.token);
-    for (size_t n = 0; n < j->N; n++) {
-        double sum = 0;
-        c->top[n] = x.p[n];
-        for (size_t t = 1; t < x.rows; t++)
-            if (mmixi_row(x, t)[n] > c->top[n]) c->top[n] = mmixi_row(x, t)[n];
-        for (size_t t = 0; t < x.rows; t++) sum += (double)mmixi_exp_real(mmixi_row(x, t)[n] - c->top[n]);
-        c->sum[n] = (mmix_real)(1 / sum);
-    }
-}
-/* … then ψ of a block of keys, whatever the feature map. */
-static void mmixi_linear_keys(const mmixi_scan *j, const mmixi_chunk *c, int back)
-{
-    const mmix_raw_linear *x = j->linear;
-    mmixi_mat k;
-    if (back && !x->dk.p) return;
-    k = mmixi_tokens(back ? &x->dk : &x->k, c, j->N);
-    if (x->feature != MMIX_FEATURE_EFFICIENT) {
-        if (back) mmixi_feature_rows_backward(j->k, x->feature, c->B, c->dB, k, x->add_k);
-        else mmixi_feature_rows(j->k, x->feature, c->B, k);
-    }
-    else for (size_t r = 0; r < c->q; r++) {
-        mmix_real *key = mmixi_row(k, r), *f = mmixi_row(c->B, r), *df = mmixi_row(c->dB, r);
-        for (size_t n = 0; n < j->N; n++)
-            if (back) key[n] = (x->add_k ? key[n] : 0) + f[n] * (df[n] - c->along[n]);
-            else f[n] = mmixi_exp_real(key[n] - c->top[n]) * c->sum[n];
-    }
-}
-/* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
-static void mmixi_linear_divide(const mmixi_scan *j, const mmixi_chunk *c, int back)
-{
-    mmix_real *over = j->linear->over;
-    if (over) over += (c->b * j->H + c->head) * j->L + c->start;
-    for (size_t i = 0; j->V > j->P && i < c->q; i++) {
-        mmix_real *row = mmixi_row(c->near_y, i), *y = mmixi_at(&j->r.y, c->b, c->start + i, c->head), *dy;
-        if (!back) {
-            const mmix_real one = 1 / (row[j->P] + (mmix_real)j->linear->eps);
-            j->k->scale(j->P, one, row, y);
-            if (over) over[i] = one;
-            continue;
-        }
-        dy = mmixi_at(&j->r.dy, c->b, c->start + i, c->head);
-        row[j->P] = -j->k->dot(j->P, dy, y) * over[i];
-        j->k->scale(j->P, over[i], dy, row);
-    }
-}
-
-/* ---- the full form: one key/value group of one sequence; its state serves all its query heads ---- */
-
-/* The next block of `total` tokens, from t on; 0 after the last. */
-static int mmixi_linear_block(const mmixi_scan *j, mmixi_chunk *c, size_t t, size_t total)
-{
-    c->start = t;
-    if (t < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - t), c->states, c);
-    return t < total;
-}
-/* Returns the state ψ(K)ᵀ V, where it is or will be. */
-static mmixi_mat mmixi_linear_begin_task(const mmixi_scan *j, mmixi_chunk *c, size_t index, size_t lane)
-{
-    mmixi_mat state;
-    mmixi_task_begin(j, c, index, lane);
-    mmixi_task_states(j, c, NULL);
-    state = c->h;
-    if (j->r.states) state.p = mmixi_state_kept(j, c, 1);
-    if (j->linear->feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, c);
-    return state;
-}
-static void mmixi_linear_task(void *arg, size_t index, size_t lane)
-{
-    const mmixi_scan *j = (const mmixi_scan *)arg;
-    mmixi_chunk c;
-    const mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
-    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->linear->S); t += c.q) {
-        mmixi_linear_keys(j, &c, 0);
-        mmixi_chunk_x(j, &c);
-        mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, t > 0);
-    }
-    for (; c.head < c.last; c.head++)
-        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
-            mmixi_linear_queries(j, &c, 0);
-            mmixi_chunk_y(j, &c);
-            mmixi_multiply(j->k, c.y, c.C, state, 0);
-            mmixi_linear_divide(j, &c, 0);
-        }
-}
-/* dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dψ = V dstateᵀ, dV = ψ(K) dstate */
-static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
-{
-    const mmixi_scan *j = (const mmixi_scan *)arg;
-    const mmixi_kernels *k = j->k;
-    mmixi_chunk c;
-    const mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
-    mmixi_transpose(k, c.in_t, state);
-    for (; c.head < c.last; c.head++)
-        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
-            mmixi_linear_queries(j, &c, 0);
-            mmixi_chunk_dy(j, &c);
-            mmixi_multiply(k, c.h, mmixi_t(c.C), c.dy, 1);
-            mmixi_multiply(k, c.dC, c.dy, c.in_t, 0);
-            mmixi_linear_queries(j, &c, 1);
-        }
-    c.head = c.first;
-    mmixi_transpose(k, c.dh_t, c.h);
-    /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
-    for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
-    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->linear->S); t += c.q) {
-        mmixi_linear_keys(j, &c, 0);
-        mmixi_chunk_x(j, &c);
-        if (j->r.dx.p)
-            mmixi_multiply(k, mmixi_tokens(&j->r.dx, &c, j->P), c.B, mmixi_part(c.h, 0, 0, j->N, j->P), j->add_x);
-        mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
-        mmixi_linear_keys(j, &c, 1);
-    }
-}
-
-/* ---- x as a scan of b = k, c = q, x = v ---- */
-
-static void mmixi_linear_begin(mmixi_scan *j, const mmix_raw_linear *x, const mmixi_kernels *k)
-{
-    mmix_raw_ssd r;
-    memset(&r, 0, sizeof r);
-    r.B = x->B; r.L = x->L; r.H = x->H; r.N = x->N; r.P = x->P;
-    r.b = x->k; r.c = x->q; r.x = x->v; r.y = x->y; r.dx = x->dv; r.dy = x->dy;
-    r.chunk = x->chunk;
-    r.initial_state = x->initial_state;
-    r.final_state = x->final_state;
-    r.dinitial = x->dinitial;
-    r.dfinal = x->dfinal;
-    r.seq_idx = x->seq_idx;
-    r.seq_batch = x->seq_batch;
-    r.states = x->states;
-    mmixi_scan_begin(j, &r, x, k, r.B * r.H);    /* a task for each group of heads */
-    j->add_x = x->add_v;
-    j->add_first = x->add_initial;
-    if (x->causal) return;
-    j->forward = mmixi_linear_task;
-    j->backward = mmixi_linear_task_backward;
-}
-MMIXDEF size_t mmix_raw_linear_states(const mmix_raw_linear *x)
-{
-    mmixi_scan j;
-    mmixi_linear_begin(&j, x, NULL);
-    return mmixi_scan_states(&j);
-}
-MMIXDEF size_t mmix_raw_linear_scratch(const mmix_raw_linear *x)
-{
-    mmixi_scan j;
-    mmixi_linear_begin(&j, x, NULL);
-    return j.lane_size;
-}
-MMIXDEF void mmix_raw_linear_forward(const mmix_raw_linear *x, mmix_real *scratch)
-{
-    mmixi_scan j;
-    mmixi_linear_begin(&j, x, NULL);
-    mmixi_scan_raw(&j, j.forward, scratch);
-}
-MMIXDEF void mmix_raw_linear_backward(const mmix_raw_linear *x, mmix_real *scratch)
-{
-    mmixi_scan j;
-    mmixi_linear_begin(&j, x, NULL);
-    mmixi_scan_raw(&j, j.backward, scratch);
-}
-
-/* in: q, k, v, seq_idx, initial state; out: y, final state; saved: 1 / den of each row; the states kept */
-static mmix_raw_linear mmixi_linear_raw(const mmix_call *c)
-{
-    mmix_raw_linear r = *(const mmix_raw_linear *)c->options;
-    mmixi_heads_in(c, 0, r.H, &r.q, &r.dq);
-    mmixi_heads_in(c, 1, r.H, &r.k, &r.dk);
-    mmixi_heads_in(c, 2, r.H, &r.v, &r.dv);
-    r.add_q = c->add[0];
-    r.add_k = c->add[1];
-    r.add_v = c->add[2];
-    r.add_initial = c->add[4];
-    r.y = r.dy = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
-    r.dy.p = (mmix_real *)c->dy[0];
-    r.seq_idx = mmix_data_i32(c->in[3]);
-    r.seq_batch = (ptrdiff_t)mmix_stride(c->in[3], 0);
-    r.initial_state = mmix_data(c->in[4]);
-    r.final_state = mmix_data(c->out[1]);
-    r.dinitial = c->dx[4];
-    r.dfinal = c->dy[1];
-    r.over = c->saved[0];
-    r.states = c->saved[1];
-    return r;
-}
-static int mmixi_linear_attention_forward(mmix_ctx *m, mmix_call *c)
-{
-    mmix_raw_linear r = mmixi_linear_raw(c);
-    mmixi_scan j;
-    mmixi_linear_begin(&j, &r, m->k);
-    if (c->recorded && ((r.normalise && !mmix_save(m, c, 0, j.B * j.H * j.L))
-                        || (j.kept && !mmix_save(m, c, 1, mmixi_scan_states(&j))))) return -1;
-    r.over = c->saved[0];
-    j.r.states = c->saved[1];
-    return mmixi_scan_run(m, &j, j.forward);
-}
-static int mmixi_linear_attention_backward(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_raw_linear r = mmixi_linear_raw(c);
-    mmixi_scan j;
-    mmixi_linear_begin(&j, &r, m->k);
-    return mmixi_scan_run(m, &j, j.backward);
-}
-
-/* ==== >>softmax attention ============================================================
-   y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
-
-   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop makes all of p
-   (mmixi_softmax_plain). The fast form never does: it takes keys in tiles. For each block of queries and each
-   tile the scores are a small product; a running maximum m and sum l of each row let later tiles be added
-   (Milakov & Gimelshein 2018; Dao et al. 2022):
-
-       m' = max(m, max_j s_ij),   l' = l e^(m - m') + Σ_j e^(s_ij - m'),
-       y' = y e^(m - m') + Σ_j e^(s_ij - m') v_j,   and at the end y = y'/l'
-
-   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: m and 1/l
-   of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - m) is kept,
-   too: that is no more than q, k, v and y are.
-
-   Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is a sequence
-   of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
-   ==================================================================================== */
-
-#ifdef MMIX_REGRESSION
-enum { MMIXI_QUERY_BLOCK = 2, MMIXI_KEY_TILE = 3 };
-#else
-enum { MMIXI_QUERY_BLOCK = 24, MMIXI_KEY_TILE = 512 };
-#endif
-
-/* What all tasks of a pass know. */
-typedef struct mmixi_softmax_job {
-    mmix_raw_softmax r;
-    const mmixi_kernels *k;
-    int back;
-    /* key/value heads; windows of a sequence, and queries and keys of the largest (no windows: 1, L, S); keys
-       of a tile; reals between two rows of scores; a forward task takes `run` queries, a head has `runs` */
-    size_t G, windows, L, S, T, ld, run, runs, tasks;
-    const size_t *sequence;                      /* (B, L, 2) with seq_idx: begin and end of token i's */
-    size_t distances;                            /* numbers of bias that a head has */
-    mmix_real *dbias;                            /* each task's part of their gradient (B, windows, H, distances) */
-    mmix_real *scratch;
-    size_t lanes, lane_size, sequences, partial; /* parts of scratch: of each lane, `sequence`, dbias */
-} mmixi_softmax_job;
-
-/* ---- who sees whom ---- */
-
-typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
 /* What query i sees, windows aside. With more keys than queries, and a mask, the queries are the last. */
-static mmixi_keys mmixi_softmax_keys(const mmixi_softmax_job *j, size_t b, size_t i)
+static mmixi_keys mmixi_seen(const mmixi_pass *j, size_t b, size_t i)
 {
-    const mmix_raw_softmax *r = &j->r;
+    const mmix_raw *r = &j->r;
+    const mmix_mixer *o = &r->o;
     const size_t at = i + r->S - r->L;
-    mmixi_keys seen = { 0, r->S };
-    if (r->mask == MMIX_MASK_CAUSAL || r->mask == MMIX_MASK_PREFIX) seen.end = at + 1;
-    if (r->mask == MMIX_MASK_PREFIX && at < r->prefix) seen.end = mmixi_min(r->prefix, r->S);
-    if (r->mask == MMIX_MASK_BAND) {
-        seen.begin = at - mmixi_min(at, r->lefts ? (size_t)r->lefts[i] : r->left);
-        seen.end = at + 1 + mmixi_min(r->S - at - 1, r->right);
+    mmixi_keys seen = { j->reverse ? at : 0, r->S };
+    if (!j->reverse && (o->mask == MMIX_MASK_CAUSAL || o->mask == MMIX_MASK_PREFIX)) seen.end = at + 1;
+    if (o->mask == MMIX_MASK_PREFIX && at < o->prefix) seen.end = mmixi_min(o->prefix, r->S);
+    if (o->mask == MMIX_MASK_BAND) {
+        seen.begin = at - mmixi_min(at, r->lefts ? (size_t)r->lefts[i] : o->left);
+        seen.end = at + 1 + mmixi_min(r->S - at - 1, o->right);
     }
-    if (j->sequence) {
-        seen.begin = mmixi_max(seen.begin, j->sequence[2 * (b * r->L + i)]);
-        seen.end = mmixi_min(seen.end, j->sequence[2 * (b * r->L + i) + 1]);
+    if (r->seq_idx) {
+        const mmixi_keys run = j->sequence ? j->sequence[b * r->L + i] : mmixi_sequence(r, b, i);
+        seen.begin = mmixi_max(seen.begin, run.begin);
+        seen.end = mmixi_min(seen.end, run.end);
     }
     return seen;
 }
-/* Windows begin at 0, at `shift` (0: at `window`), and from there every `window` tokens: the number of that
-   which a coordinate lies in, and where window w begins. */
-static size_t mmixi_window_of(const mmix_raw_softmax *r, int axis, size_t at)
+/* The window of token i, 0 without windows. They begin at 0, at `shift` (0: at `window`), and from there every `window` tokens. */
+static mmixi_spot mmixi_window_of(const mmix_mixer *o, size_t i)
 {
-    return (r->shift[axis] ? at + r->window[axis] - r->shift[axis] : at) / r->window[axis];
-}
-static size_t mmixi_window_begin(const mmix_raw_softmax *r, int axis, size_t w)
-{
-    const size_t before = r->shift[axis] ? r->window[axis] - r->shift[axis] : 0;
-    return w ? mmixi_min(w * r->window[axis] - before, r->grid[axis]) : 0;
-}
-/* Whether query i and key t share a window, and the number of their distance in bias. */
-static int mmixi_same_window(const mmix_raw_softmax *r, size_t i, size_t t, size_t *distance)
-{
-    int same = 1;
-    *distance = 0;
-    for (int a = 0; a < 3 && r->window[0]; a++) {
-        const size_t inner = (a < 2 ? r->grid[2] : 1) * (a < 1 ? r->grid[1] : 1),
-            from = i / inner % r->grid[a], to = t / inner % r->grid[a];
-        same &= mmixi_window_of(r, a, from) == mmixi_window_of(r, a, to);
-        *distance = *distance * (2 * r->window[a] - 1) + from + r->window[a] - 1 - to;
+    mmixi_spot s = { 0, 0 };
+    for (size_t a = 0, inner = o->grid[0] * o->grid[1] * o->grid[2]; a < 3 && o->window[0]; a++) {
+        const size_t size = o->window[a], before = o->shift[a] ? size - o->shift[a] : 0, rest = i % inner;
+        inner /= o->grid[a];
+        s.at = s.at * ((o->grid[a] - 1 + before) / size + 1) + (rest / inner + before) / size;
+        s.place = s.place * (2 * size - 1) + rest / inner;
     }
-    return same;
+    return s;
 }
-
-/* The definition: p (B, H, L, S), one row after another. */
-static void mmixi_softmax_plain(const mmixi_softmax_job *j, mmix_real *p)
+/* Where head h's numbers of bias lie for a query at this place: that for a key at another is [-place]. */
+static size_t mmixi_bias_at(const mmixi_pass *j, size_t h, size_t place)
 {
-    const mmix_raw_softmax *r = &j->r;
-    for (size_t row = 0, distance; row < r->B * r->H * r->L; row++, p += r->S) {
-        const size_t b = row / (r->H * r->L), h = row / r->L % r->H, i = row % r->L;
-        const mmixi_keys seen = mmixi_softmax_keys(j, b, i);
-        double row_max = -HUGE_VAL, sum = 0;
-        for (size_t t = 0; t < r->S; t++) {
-            double s = -HUGE_VAL;
-            if (t >= seen.begin && t < seen.end && mmixi_same_window(r, i, t, &distance))
-                s = r->scale * (double)j->k->dot(r->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h))
-                    + (r->bias ? (double)r->bias[h * j->distances + distance] : 0);
-            p[t] = (mmix_real)s;
-            row_max = s > row_max ? s : row_max;
+    return h * j->distances + j->distances / 2 + place;
+}
+/* M (L, S) of a head; delta: SSD's of each token. */
+static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *M)
+{
+    const mmix_raw *r = &j->r;
+    const int softmax = r->o.kind == MMIX_SOFTMAX, ssd = r->o.kind == MMIX_SSD;
+    for (size_t i = 0; i < r->L; i++, M += r->S) {
+        const mmixi_keys seen = mmixi_seen(j, b, i);
+        const mmixi_spot own = mmixi_window_of(&r->o, i);
+        double largest = -HUGE_VAL, sum = softmax ? 0 : r->o.eps, a = 0;
+        for (size_t n = 0; n < r->S; n++) {              /* away from the query: SSD forgets on the way */
+            const size_t t = j->reverse ? n : r->S - 1 - n;
+            const mmixi_spot other = mmixi_window_of(&r->o, t);
+            double w = softmax ? -HUGE_VAL : 0;
+            if (t >= seen.begin && t < seen.end && own.at == other.at) {
+                w = (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
+                if (softmax) w *= r->o.scale;
+                if (softmax && r->bias) w += (double)r->bias[mmixi_bias_at(j, h, own.place) - other.place];
+                if (ssd) w *= mmixi_exp(a) * (double)delta[t], a += (double)delta[t] * (double)r->A[h];
+            }
+            M[t] = (mmix_real)w;
+            largest = w > largest ? w : largest;
         }
-        for (size_t t = 0; t < r->S; t++) sum += p[t] = (mmix_real)mmixi_exp((double)p[t] - row_max);
-        for (size_t t = 0; t < r->S; t++) p[t] = (mmix_real)((double)p[t] / sum);
+        for (size_t t = 0; t < r->S; t++) {
+            if (softmax) M[t] = (mmix_real)mmixi_exp((double)M[t] - largest);
+            sum += (double)M[t];
+        }
+        for (size_t t = 0; t < r->S && (softmax || r->o.normalise > 0); t++) M[t] = (mmix_real)((double)M[t] / sum);
+        if (ssd && r->D) M[i] += r->D[h];
     }
 }
 
-/* ---- a task ----
-   Queries first … last - 1 of a head of sequence b, or of a window of it, block by block: rows queries from i on
-   against the keys of a tile. In the backward all `share` heads from h0 on, that have k and v in common. */
+/* ---- a pass ---- */
 
-typedef struct mmixi_softmax_task {
-    const mmixi_softmax_job *j;
-    const mmix_raw_softmax *x;
-    const mmixi_kernels *k;
-    size_t b, h0, h, window, S, first, last;
-    size_t *token;                               /* the window's tokens in the sequence; no windows: NULL */
-    int32_t *place;                              /* their differences tell the distance in bias; or NULL */
-    /* Of the tile's keys the block sees n from `from` on, row r those of seen[r], and whole[r]: no others;
-       again[r]: some of an earlier tile, add: any row does. Keys count from the tile's first. */
-    size_t tile, i, rows, from, n;
-    mmixi_keys seen[MMIXI_QUERY_BLOCK];
-    int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
-    mmixi_mat K, V, Kt, Vt, dK, dV;              /* of the tile */
-    /* Room for a tile's K and V transposed; scale q, y, dy and dq of a block; its scores, their gradient; rows of
-       V, or (backward) of K, side by side: heads may lie pages apart, and their rows fall into a few sets of the
-       nearest cache; dk and dv of a window's tile; m and l of each query; token and place. */
-    mmix_real *kt, *vt, *q, *y, *dy, *dq, *p, *ds, *side, *dk, *dv, *row_max, *sum, *tokens, *places, *dbias;
-} mmixi_softmax_task;
-static size_t mmixi_softmax_scratch(const mmixi_softmax_job *j, mmix_real *base, mmixi_softmax_task *s)
+static int mmixi_normalises(const mmix_mixer *x)
 {
-    const size_t R = MMIXI_QUERY_BLOCK, N = j->r.N, P = j->r.P, T = j->T, back = j->back != 0,
-        windows = j->r.window[0] != 0;
+    return x->kind == MMIX_LINEAR && (x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
+                                      || x->feature == MMIX_FEATURE_RELU);
+}
+/* x with its defaults filled in; normalise is 1 or -1. */
+static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
+{
+    mmix_mixer o = *x;
+    if (x->kind == MMIX_SOFTMAX && x->scale == 0) o.scale = 1 / sqrt((double)N);
+    if (!(x->eps > 0)) o.eps = 1e-6;
+    o.normalise = mmixi_normalises(x) ? 1 : -1;
+    if (x->kind == MMIX_SSD) o.mask = MMIX_MASK_CAUSAL;
+    if (x->kind != MMIX_SOFTMAX) o.window[0] = 0;
+    for (int a = 0; a < 3 && o.window[0]; a++) {
+        o.grid[a] = mmixi_max(x->grid[a], 1);
+        o.window[a] = mmixi_max(x->window[a], 1);
+    }
+    return o;
+}
+/* Parts of scratch; with base NULL only their sizes are added up. */
+#define MMIXI_TABLE(name, type, n) \
+    s->name = base && (n) > 0 ? (type *)(void *)(base + at) : NULL; \
+    at += mmixi_round_up((n) * sizeof(type) / sizeof(mmix_real), 16)
+#define MMIXI_PART(name, n) MMIXI_TABLE(name, mmix_real, n)
+#define MMIXI_MAT(name, rows, cols) \
+    s->name = mmixi_matrix(base ? base + at : NULL, rows, cols, (ptrdiff_t)(cols)); \
+    at += mmixi_round_up((rows) * (cols), 16)
+static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
+{
+    const mmix_raw *r = &s->r;
+    const size_t rows = r->B * s->H, windows = r->o.window[0] ? s->windows : 0;
     size_t at = 0;
-    MMIXI_PART(kt, N * j->ld); MMIXI_PART(vt, back * P * j->ld); MMIXI_PART(q, R * N);
-    MMIXI_PART(p, R * j->ld); MMIXI_PART(ds, back * R * j->ld);
-    MMIXI_PART(y, windows * R * P); MMIXI_PART(dy, back * R * P); MMIXI_PART(dq, back * R * N);
-    MMIXI_PART(side, windows ? T * mmixi_max(N, P) : back ? T * N : j->run > 1 ? T * P : 0);
-    MMIXI_PART(dk, back * windows * T * N); MMIXI_PART(dv, back * windows * T * P);
-    MMIXI_PART(row_max, back ? 0 : j->run); MMIXI_PART(sum, back ? 0 : j->run);
-    MMIXI_PART(tokens, windows * j->S * sizeof(size_t) / sizeof(mmix_real)); MMIXI_PART(places, windows * j->S);
+    MMIXI_PART(scratch, s->lanes * s->lane_size);
+    MMIXI_PART(dhead, s->back && !s->linear && s->V ? rows * (2 + r->D_width) : 0);
+    for (int i = 0; i < 2; i++) if (s->part[i]) { MMIXI_PART(target[i].p, s->parts[i] * s->part[i]); }
+    MMIXI_PART(dbias, s->back && r->grad[MMIX_IN_BIAS] ? rows * s->windows * s->distances : 0);
+    MMIXI_TABLE(sequence, mmixi_keys, r->seq_idx && !s->V ? r->B * r->L : 0);
+    MMIXI_TABLE(order, mmixi_spot, windows * s->L); MMIXI_TABLE(count, size_t, windows);
     return at;
 }
-static void mmixi_softmax_window(mmixi_softmax_task *s)
+/* A pass of r by the threads of m or, with m NULL, by the caller's. Returns the reals of scratch that it takes. */
+static size_t mmixi_pass_begin(mmixi_pass *j, const mmix_raw *r, int back, mmix_ctx *m)
 {
-    const mmix_raw_softmax *r = s->x;
-    size_t begin[3], end[3], n = 0, w = s->window;
-    for (int a = 3; a-- > 0;) {
-        const size_t count = mmixi_window_of(r, a, r->grid[a] - 1) + 1;
-        begin[a] = mmixi_window_begin(r, a, w % count);
-        end[a] = mmixi_window_begin(r, a, w % count + 1);
-        w /= count;
-    }
-    s->token = (size_t *)(void *)s->tokens;
-    s->place = r->bias ? (int32_t *)(void *)s->places : NULL;
-    for (size_t t = begin[0]; t < end[0]; t++)
-        for (size_t y = begin[1]; y < end[1]; y++)
-            for (size_t x = begin[2]; x < end[2]; x++, n++) {
-                s->token[n] = (t * r->grid[1] + y) * r->grid[2] + x;
-                if (s->place)
-                    s->place[n] = (int32_t)((t * (2 * r->window[1] - 1) + y) * (2 * r->window[2] - 1) + x);
-            }
-    s->S = s->last = n;
-}
-static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_softmax_job *j, size_t index,
-                                     size_t lane)
-{
-    const size_t heads = j->back ? j->G : j->r.H, group = index / j->runs % heads, w = index / j->runs / heads;
-    mmixi_softmax_scratch(j, j->scratch + lane * j->lane_size, s);
-    s->j = j;
-    s->x = &j->r;
-    s->k = j->k;
-    s->first = index % j->runs * j->run;
-    s->last = mmixi_min(j->L, s->first + j->run);
-    s->h = s->h0 = group * (j->r.H / heads);
-    s->window = w % j->windows;
-    s->b = w / j->windows;
-    s->S = j->S;
-    s->token = NULL;
-    s->place = NULL;
-    s->dbias = j->dbias ? j->dbias + (w * j->r.H + s->h0) * j->distances : NULL;
-    if (s->dbias) memset(s->dbias, 0, j->r.H / heads * j->distances * sizeof *s->dbias);
-    if (j->r.window[0]) mmixi_softmax_window(s);
-}
-/* What the block from query i on sees of the tile: the number of its keys. */
-static size_t mmixi_softmax_block(mmixi_softmax_task *s, size_t i)
-{
-    const size_t n = mmixi_min(s->j->T, s->S - s->tile);
-    size_t end = 0;
-    s->i = i;
-    s->rows = mmixi_min(MMIXI_QUERY_BLOCK, s->last - i);
-    s->from = n;
-    s->add = 0;
-    for (size_t r = 0; r < s->rows; r++) {
-        const mmixi_keys all = mmixi_softmax_keys(s->j, s->b, i + r);
-        mmixi_keys *seen = &s->seen[r];
-        s->add |= s->again[r] = all.begin < s->tile;
-        s->whole[r] = !s->again[r] && mmixi_min(all.end, s->S) <= s->tile + n;
-        seen->begin = s->again[r] ? 0 : mmixi_min(all.begin - s->tile, n);
-        seen->end = all.end > s->tile ? mmixi_min(all.end - s->tile, n) : 0;
-        if (seen->begin >= seen->end) seen->begin = seen->end = n;
-        else end = mmixi_max(end, seen->end);
-        s->from = mmixi_min(s->from, seen->begin);
-    }
-    return s->n = end > s->from ? end - s->from : 0;
-}
-/* Token t of the task in the sequence; its row of an array. */
-static size_t mmixi_softmax_token(const mmixi_softmax_task *s, size_t t) { return s->token ? s->token[t] : t; }
-static mmix_real *mmixi_softmax_at(const mmixi_softmax_task *s, const mmix_heads *a, size_t t)
-{
-    return mmixi_at(a, s->b, mmixi_softmax_token(s, t), s->h);
-}
-/* n rows from token t on: where they lie, or in `room`, side by side, if they are to, or lie apart. */
-static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *s, const mmix_heads *a, size_t t, size_t n,
-                                       size_t width, mmix_real *room, int copy)
-{
-    const mmix_real *base = mmixi_at(a, s->b, 0, s->h);
-    if (!s->token && !copy) return mmixi_matrix(base + (ptrdiff_t)t * a->token, n, width, a->token);
-    for (size_t i = 0; i < n; i++)
-        memcpy(room + i * width, base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, width * sizeof *room);
-    return mmixi_matrix(room, n, width, (ptrdiff_t)width);
-}
-/* The other way: such rows are put, or added, to where they belong. */
-static void mmixi_softmax_put(const mmixi_softmax_task *s, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
-{
-    mmix_real *base = mmixi_at(a, s->b, 0, s->h);
-    for (size_t i = 0; i < rows.rows; i++)
-        mmixi_put(s->k, rows.cols, mmixi_row(rows, i),
-                  base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, add);
-}
-/* Where the numbers of query i lie in an array (B, H, L). */
-static size_t mmixi_softmax_query(const mmixi_softmax_task *s, size_t i)
-{
-    return (s->b * s->x->H + s->h) * s->x->L + mmixi_softmax_token(s, i);
-}
-/* Kept e^(s - m) of row r of the block, from the tile's first key on. */
-static mmix_real *mmixi_softmax_kept(const mmixi_softmax_task *s, size_t r)
-{
-    const mmixi_softmax_job *j = s->j;
-    return s->x->scores + (((s->b * j->windows + s->window) * s->x->H + s->h) * j->L + s->i + r) * j->ld;
-}
-/* Where row r finds its numbers of head h's bias: that of the distance to token t at [-place[t]]. */
-static size_t mmixi_softmax_center(const mmixi_softmax_task *s, size_t h, size_t r)
-{
-    return h * s->j->distances + s->j->distances / 2 + (size_t)s->place[s->i + r];
-}
-/* Row r's numbers for keys that it does not see become 0. */
-static void mmixi_softmax_hide(const mmixi_softmax_task *s, size_t r, mmix_real *row)
-{
-    const size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all),
-        end = mmixi_min(s->seen[r].end, all);
-    memset(row + s->from, 0, (begin - s->from) * sizeof *row);
-    memset(row + end, 0, (all - end) * sizeof *row);
-}
-/* A tile of K or V, transposed: a column for each token. */
-static mmixi_mat mmixi_softmax_turned(const mmixi_softmax_task *s, mmixi_mat rows, mmix_real *to)
-{
-    s->k->transpose(rows.rows, rows.cols, rows.p, rows.rs, to, (ptrdiff_t)s->j->ld);
-    return mmixi_matrix(to, rows.cols, rows.rows, (ptrdiff_t)s->j->ld);
-}
-/* Where the gradient of the tile's keys or values is summed up. */
-static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_heads *d, mmixi_mat as,
-                                    mmix_real *room, int add)
-{
-    mmixi_mat sums = mmixi_matrix(room, as.rows, as.cols, (ptrdiff_t)as.cols);
-    if (!s->token) sums = mmixi_softmax_rows_of(s, d, s->tile, as.rows, as.cols, NULL, 0);
-    if (d->p && (s->token || !add)) mmixi_zero_rows(as.rows, as.cols, sums.p, sums.rs);
-    return sums;
-}
-/* One query's products go row by row: a transpose would cost more. */
-static int mmixi_softmax_single(const mmixi_softmax_job *j) { return j->run < 2 && !j->back; }
-static void mmixi_softmax_tile(mmixi_softmax_task *s)
-{
-    const mmix_raw_softmax *x = s->x;
-    const size_t n = mmixi_min(s->j->T, s->S - s->tile);
-    const int single = mmixi_softmax_single(s->j);
-    if (!s->j->back) {
-        s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 0);
-        if (!single) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
-        s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, !single);
-        return;
-    }
-    s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, 0);
-    s->Vt = mmixi_softmax_turned(s, s->V, s->vt);
-    s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 1);
-    if (!x->scores) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
-    s->dK = mmixi_softmax_sums(s, &x->dk, s->K, s->dk, x->add_k);
-    s->dV = mmixi_softmax_sums(s, &x->dv, s->V, s->dv, x->add_v);
-}
-/* Q = scale q of the block */
-static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_task *s)
-{
-    const size_t N = s->x->N;
-    const mmixi_mat q = mmixi_softmax_rows_of(s, &s->x->q, s->i, s->rows, N, s->q, 0),
-        Q = mmixi_matrix(s->q, s->rows, N, (ptrdiff_t)N);
-    for (size_t r = 0; r < s->rows; r++) s->k->scale(N, (mmix_real)s->x->scale, mmixi_row(q, r), mmixi_row(Q, r));
-    return Q;
-}
-/* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
-static void mmixi_softmax_scores(const mmixi_softmax_task *s, mmixi_mat S, mmixi_mat Q)
-{
-    const size_t first = s->tile + s->from;
-    if (!mmixi_softmax_single(s->j)) mmixi_multiply(s->k, S, Q, mmixi_part(s->Kt, 0, s->from, Q.cols, s->n), 0);
-    else for (size_t t = 0; t < s->n; t++)
-        S.p[t] = s->k->dot(Q.cols, Q.p, mmixi_softmax_at(s, &s->x->k, first + t));
-    for (size_t r = 0; s->place && r < s->rows; r++) {
-        const mmix_real *bias = s->x->bias + mmixi_softmax_center(s, s->h, r);
-        for (size_t t = 0; t < s->n; t++) mmixi_row(S, r)[t] += bias[-s->place[first + t]];
-    }
-}
-
-/* ---- forward ---- */
-
-/* Row r of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
-static void mmixi_softmax_online(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *y)
-{
-    const size_t a = s->seen[r].begin, n = s->seen[r].end - a;
-    mmix_real *row_max = &s->row_max[s->i - s->first + r], *sum = &s->sum[s->i - s->first + r],
-        before = *row_max, here = s->k->largest(n, p + a);
-    if (n) {
-        *row_max = s->again[r] && before > here ? before : here;
-        here = s->k->exp_row(n, 1, p + a, *row_max, p + a);
-        if (s->again[r]) {
-            const mmix_real fade = mmixi_exp_real(before - *row_max);
-            here += *sum * fade;
-            s->k->scale(s->x->P, fade, y, y);
-        }
-        *sum = here;
-    }
-    mmixi_softmax_hide(s, r, p);
-}
-static void mmixi_softmax_forward(const mmixi_softmax_task *s)
-{
-    const mmix_raw_softmax *x = s->x;
-    const mmixi_mat row = mmixi_matrix(x->scores ? mmixi_softmax_kept(s, 0) : s->p, s->rows, s->j->T,
-                                       (ptrdiff_t)s->j->ld),
-        p = mmixi_part(row, 0, s->from, s->rows, s->n),
-        y = mmixi_softmax_rows_of(s, &x->y, s->i, s->rows, x->P, s->y, 0);
-    mmixi_softmax_scores(s, p, mmixi_softmax_queries(s));
-    for (size_t r = 0; r < s->rows; r++) mmixi_softmax_online(s, r, mmixi_row(row, r), mmixi_row(y, r));
-    mmixi_multiply(s->k, y, p, mmixi_part(s->V, s->from, 0, s->n, x->P), s->add);
-    if (s->token) mmixi_softmax_put(s, y, &x->y, s->i, 0);
-}
-/* When all tiles are in: y = y'/l. */
-static void mmixi_softmax_divide(const mmixi_softmax_task *s)
-{
-    for (size_t i = s->first; i < s->last; i++) {
-        const mmix_real inverse = 1 / s->sum[i - s->first];
-        mmix_real *y = mmixi_softmax_at(s, &s->x->y, i);
-        s->k->scale(s->x->P, inverse, y, y);
-        if (!s->x->row_max) continue;
-        s->x->row_max[mmixi_softmax_query(s, i)] = s->row_max[i - s->first];
-        s->x->inverse_sum[mmixi_softmax_query(s, i)] = inverse;
-    }
-}
-
-/* ---- backward ----
-   y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant that is added to
-   all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off:
-
-       ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds */
-
-/* Row r: p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient. */
-static void mmixi_softmax_row_backward(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *ds,
-                                       const mmix_real *dy)
-{
-    const mmix_raw_softmax *x = s->x;
-    const size_t a = s->seen[r].begin, e = s->seen[r].end, n = e - a, at = mmixi_softmax_query(s, s->i + r);
-    mmix_real delta;
-    if (!x->scores) s->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
-    s->k->scale(n, x->inverse_sum[at], (x->scores ? mmixi_softmax_kept(s, r) : p) + a, p + a);
-    /* where one tile has all of the row, the sum over j is as good, and exact with one key */
-    delta = s->whole[r] ? s->k->dot(n, p + a, ds + a) : s->k->dot(x->P, dy, mmixi_softmax_at(s, &x->y, s->i + r));
-    s->k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
-    for (size_t t = a; s->dbias && t < e; t++)
-        s->dbias[mmixi_softmax_center(s, s->h - s->h0, r) - (size_t)s->place[s->tile + t]] += ds[t];
-    mmixi_softmax_hide(s, r, p);
-    mmixi_softmax_hide(s, r, ds);
-}
-static void mmixi_softmax_backward(const mmixi_softmax_task *s)
-{
-    const mmix_raw_softmax *x = s->x;
-    const mmixi_kernels *k = s->k;
-    const size_t rows = s->rows, from = s->from, n = s->n, N = x->N, P = x->P;
-    const mmixi_mat row = mmixi_matrix(s->p, rows, s->j->T, (ptrdiff_t)s->j->ld),
-        drow = mmixi_matrix(s->ds, rows, s->j->T, (ptrdiff_t)s->j->ld), p = mmixi_part(row, 0, from, rows, n),
-        ds = mmixi_part(drow, 0, from, rows, n), Q = mmixi_softmax_queries(s),
-        dy = mmixi_softmax_rows_of(s, &x->dy, s->i, rows, P, s->dy, 1),
-        dq = mmixi_matrix(s->dq, rows, N, (ptrdiff_t)N);
-    if (!x->scores) mmixi_softmax_scores(s, p, Q);
-    mmixi_multiply(k, ds, dy, mmixi_part(s->Vt, 0, from, P, n), 0);
-    for (size_t r = 0; r < rows; r++)
-        mmixi_softmax_row_backward(s, r, mmixi_row(row, r), mmixi_row(drow, r), mmixi_row(dy, r));
-    if (x->dv.p) mmixi_multiply(k, mmixi_part(s->dV, from, 0, n, P), mmixi_t(p), dy, 1);
-    if (x->dk.p) mmixi_multiply(k, mmixi_part(s->dK, from, 0, n, N), mmixi_t(ds), Q, 1);
-    if (!x->dq.p) return;
-    mmixi_multiply(k, dq, ds, mmixi_part(s->K, from, 0, n, N), 0);
-    k->scale(rows * N, (mmix_real)x->scale, dq.p, dq.p);
-    mmixi_softmax_put(s, dq, &x->dq, s->i, x->add_q || s->add);
-}
-
-/* ---- a pass over everything ---- */
-
-static void mmixi_softmax_task_run(void *arg, size_t index, size_t lane)
-{
-    const mmixi_softmax_job *j = (const mmixi_softmax_job *)arg;
-    const size_t share = j->back ? j->r.H / j->G : 1;
-    mmixi_softmax_task s;
-    mmixi_softmax_task_begin(&s, j, index, lane);
-    for (s.tile = 0; s.tile < s.S; s.tile += j->T) {
-        int ready = 0;
-        if (j->back) mmixi_softmax_tile(&s);
-        for (s.h = s.h0; s.h < s.h0 + share; s.h++)
-            for (size_t i = s.first; i < s.last; i += s.rows) {
-                if (!mmixi_softmax_block(&s, i)) continue;
-                if (j->back) mmixi_softmax_backward(&s);
-                else {
-                    if (!ready++) mmixi_softmax_tile(&s);
-                    mmixi_softmax_forward(&s);
-                }
-            }
-        s.h = s.h0;
-        if (j->back && s.token && j->r.dk.p) mmixi_softmax_put(&s, s.dK, &j->r.dk, s.tile, j->r.add_k);
-        if (j->back && s.token && j->r.dv.p) mmixi_softmax_put(&s, s.dV, &j->r.dv, s.tile, j->r.add_v);
-    }
-    if (!j->back) mmixi_softmax_divide(&s);
-}
-/* Where the packed sequences of each row begin and end, for each token. */
-static void mmixi_softmax_sequences(const mmix_raw_softmax *r, size_t *to)
-{
-    for (size_t b = 0; b < r->B; b++, to += 2 * r->L) {
-        const int32_t *seq = r->seq_idx + (ptrdiff_t)b * r->seq_batch;
-        for (size_t i = 0; i < r->L; i++) to[2 * i] = i && seq[i] == seq[i - 1] ? to[2 * i - 2] : i;
-        for (size_t i = r->L; i-- > 0;)
-            to[2 * i + 1] = i + 1 < r->L && seq[i] == seq[i + 1] ? to[2 * i + 3] : i + 1;
-    }
-}
-/* Makes a job of r for so many threads; the reals of scratch that it takes. */
-static size_t mmixi_softmax_begin(mmixi_softmax_job *j, const mmix_raw_softmax *r, const mmixi_kernels *k, int back,
-                                  size_t lanes)
-{
-    mmixi_softmax_task s;
     memset(j, 0, sizeof *j);
     j->r = *r;
-    j->k = k;
+    j->r.o = mmixi_mixer_settled(&r->o, r->N);
+    j->r.D_width = mmixi_max(r->D_width, 1);
     j->back = back;
-    j->G = r->H / r->k.share;
-    j->L = r->L;
-    j->S = r->S;
-    j->windows = 1;
-    j->distances = r->bias ? 1 : 0;
-    if (r->window[0]) j->L = j->S = 1;
-    for (int a = 0; r->window[0] && a < 3; a++) {
-        j->windows *= mmixi_window_of(r, a, r->grid[a] - 1) + 1;
-        j->L = j->S *= mmixi_min(r->window[a], r->grid[a]);
-        j->distances *= 2 * r->window[a] - 1;
-    }
-    j->T = mmixi_min(j->S, MMIXI_KEY_TILE);
-    j->ld = mmixi_round_up(j->T, 16) | 16;       /* else the rows share a few sets of the cache */
-    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(r->L * r->B * r->H, 16));
-    if (back || r->window[0] || r->B * r->H >= 16) j->run = j->L;
-    j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
-    j->runs = mmixi_ceil_div(j->L, j->run);
-    j->tasks = r->B * (back ? j->G : r->H) * j->windows * j->runs;
-    j->lanes = lanes;
-    j->lane_size = mmixi_softmax_scratch(j, NULL, &s);
-    j->sequences = r->seq_idx ? 2 * r->B * r->L * sizeof(size_t) / sizeof(mmix_real) : 0;
-    j->partial = back && r->dbias ? r->B * j->windows * r->H * j->distances : 0;
-    return lanes * j->lane_size + j->sequences + j->partial;
+    j->k = m ? m->k : NULL;
+    j->lanes = m ? mmixi_lanes(m) : 1;
+    j->L = r->L; j->S = r->S; j->H = r->H; j->N = r->N; j->P = r->P;
+    if (r->o.kind == MMIX_SOFTMAX) mmixi_softmax_begin(j);
+    else mmixi_scan_begin(j, !m ? 1 : back ? 8 : mmixi_max(4, 2 * j->lanes));
+    return mmixi_pass_room(j, NULL);
 }
-static void mmixi_softmax_give(mmixi_softmax_job *j, mmix_real *scratch)
+/* Scratch is there: fills the tables in it. */
+static void mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
 {
-    mmix_real *rest = scratch + j->lanes * j->lane_size;
-    j->scratch = scratch;
-    if (j->partial) j->dbias = rest + j->sequences;
-    if (j->sequences) {
-        mmixi_softmax_sequences(&j->r, (size_t *)(void *)rest);
-        j->sequence = (const size_t *)(const void *)rest;
+    const mmix_raw *r = &j->r;
+    mmixi_pass_room(j, scratch);
+    if (j->dhead) memset(j->dhead, 0, r->B * j->H * (2 + r->D_width) * sizeof *j->dhead);
+    for (size_t i = 0; j->sequence && i < r->B * r->L;) {
+        const size_t b = i / r->L;
+        const mmixi_keys run = mmixi_sequence(r, b, i % r->L);
+        for (; i < b * r->L + run.end; i++) j->sequence[i] = run;
+    }
+    if (j->count) memset(j->count, 0, j->windows * sizeof *j->count);
+    for (size_t i = 0; j->count && i < r->L; i++) {
+        const mmixi_spot own = mmixi_window_of(&r->o, i);
+        mmixi_spot *to = &j->order[own.at * j->L + j->count[own.at]++];
+        to->at = i;
+        to->place = own.place;
     }
 }
-/* The tasks' gradients of bias are added up, window after window. */
-static void mmixi_softmax_end(const mmixi_softmax_job *j)
+/* The gradient of an input: the sum of parts of n numbers each. */
+static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t parts, const mmix_real *from)
 {
-    const size_t n = j->r.H * j->distances;
-    for (size_t i = 0; j->dbias && i < j->r.B * j->windows; i++)
-        mmixi_put(j->k, n, j->dbias + i * n, j->r.dbias, j->r.add_bias || i);
+    for (size_t i = 0; j->r.grad[input] && i < parts; i++)
+        mmixi_put(j->k, n, from + i * n, j->r.grad[input], j->r.add[input] || i);
 }
-static size_t mmixi_softmax_kept_size(const mmixi_softmax_job *j)
+static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
 {
-    return j->S > j->T ? 0 : j->r.B * j->windows * j->r.H * j->L * j->ld;
+    const size_t B = j->r.B, H = j->H;
+    if (m) mmixi_parallel(m, j->tasks, j->task, j);
+    else for (size_t i = 0; i < j->tasks; i++) j->task(j, i, 0);
+    if (j->dbias) mmixi_pass_sum(j, MMIX_IN_BIAS, H * j->distances, B * j->windows, j->dbias);
+    if (!j->dhead) return;
+    mmixi_pass_sum(j, MMIX_IN_A, H, B, j->dhead);
+    mmixi_pass_sum(j, MMIX_IN_DT_BIAS, H, B, j->dhead + B * H);
+    mmixi_pass_sum(j, MMIX_IN_D, H * j->r.D_width, B, j->dhead + 2 * B * H);
+    if (m) mmixi_ranges(m, B * j->L, 16, mmixi_scan_sum, j);         /* alone, parts of dB and dC are in place */
 }
 
-MMIXDEF size_t mmix_raw_softmax_scratch(const mmix_raw_softmax *x, int backward)
+MMIXDEF size_t mmix_raw_kept(const mmix_raw *x)
 {
-    mmixi_softmax_job j;
-    return mmixi_softmax_begin(&j, x, NULL, backward, 1);
+    mmixi_pass j;
+    mmixi_pass_begin(&j, x, 0, NULL);
+    return j.kept;
 }
-MMIXDEF size_t mmix_raw_softmax_scores(const mmix_raw_softmax *x)
+MMIXDEF size_t mmix_raw_scratch(const mmix_raw *x, int backward)
 {
-    mmixi_softmax_job j;
-    mmixi_softmax_begin(&j, x, NULL, 0, 1);
-    return mmixi_softmax_kept_size(&j);
+    mmixi_pass j;
+    return mmixi_pass_begin(&j, x, backward, NULL);
 }
-static void mmixi_raw_softmax(const mmix_raw_softmax *x, int back, mmix_real *scratch)
+static void mmixi_raw_run(const mmix_raw *x, int back, mmix_real *scratch)
 {
-    mmixi_softmax_job j;
+    mmixi_pass j;
     mmixi_kernels k;
     mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_softmax_begin(&j, x, &k, back, 1);
-    mmixi_softmax_give(&j, scratch);
-    for (size_t i = 0; i < j.tasks; i++) mmixi_softmax_task_run(&j, i, 0);
-    mmixi_softmax_end(&j);
+    mmixi_pass_begin(&j, x, back, NULL);
+    j.k = &k;
+    mmixi_pass_tables(&j, scratch);
+    mmixi_pass_run(NULL, &j);
 }
-MMIXDEF void mmix_raw_softmax_forward(const mmix_raw_softmax *x, mmix_real *scratch)
-{
-    mmixi_raw_softmax(x, 0, scratch);
-}
-MMIXDEF void mmix_raw_softmax_backward(const mmix_raw_softmax *x, mmix_real *scratch)
-{
-    mmixi_raw_softmax(x, 1, scratch);
-}
+MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 0, scratch); }
+MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 1, scratch); }
 
-/* The op's call for a mixer that was checked. in: q, k, v, seq_idx, bias, lefts; options: r, sizes and options of
-   a raw call, without the arrays, … */
-static mmix_call mmixi_softmax_call(mmix_ctx *m, const mmix_mixer *x, mmix_raw_softmax *r)
+/* ---- the ops: one call, one function. in: MMIX_IN_…; out: y, final state; options: the mixer, settled, whose tensors
+        are not read; saved: inverse_sum, row_max, kept ---- */
+
+static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
-    mmix_call c = mmixi_call(x->q, x->k, x->v);
-    memset(r, 0, sizeof *r);
-    r->B = x->q->shape[0]; r->L = x->q->shape[1]; r->H = x->q->shape[2]; r->N = x->q->shape[3];
-    r->S = x->k->shape[1]; r->P = x->v->shape[3];
-    r->scale = x->scale != 0 ? x->scale : 1 / sqrt((double)r->N);
-    r->mask = x->mask;
-    r->prefix = x->prefix; r->left = x->left; r->right = x->right;
-    for (int a = 0; a < 3; a++) {
-        r->grid[a] = mmixi_max(x->grid[a], 1);
-        r->window[a] = x->window[0] ? mmixi_max(x->window[a], 1) : 0;
-        r->shift[a] = x->shift[a];
-    }
-    c.in[3] = x->seq_idx;
-    c.in[4] = mmixi_compact(m, x->bias);
-    c.in[5] = x->lefts;
-    c.options = r;
-    return c;
-}
-/* … which are added here. saved: m and 1/l of each row; of few keys e^(s - m). */
-static mmix_raw_softmax mmixi_softmax_raw(const mmix_call *c)
-{
-    mmix_raw_softmax r = *(const mmix_raw_softmax *)c->options;
-    mmix_tensor *const *in = c->in;
-    mmixi_heads_in(c, 0, r.H, &r.q, &r.dq);
-    mmixi_heads_in(c, 1, r.H, &r.k, &r.dk);
-    mmixi_heads_in(c, 2, r.H, &r.v, &r.dv);
-    r.y = mmix_heads_plain(mmix_data(c->out[0]), r.L, r.H, r.P, r.H);
-    r.dy = mmix_heads_plain((mmix_real *)c->dy[0], r.L, r.H, r.P, r.H);
-    r.dbias = c->dx[4];
-    r.add_q = c->add[0]; r.add_k = c->add[1]; r.add_v = c->add[2]; r.add_bias = c->add[4];
-    r.seq_idx = mmix_data_i32(in[3]);
-    r.seq_batch = in[3] ? (ptrdiff_t)in[3]->stride[0] : 0;
-    r.bias = mmix_data(in[4]);
-    r.lefts = mmix_data_i32(in[5]);
-    r.row_max = c->saved[0]; r.inverse_sum = c->saved[1]; r.scores = c->saved[2];
+    mmix_tensor *const *in = c->in, *y = c->out[0];
+    mmix_raw r;
+    memset(&r, 0, sizeof r);
+    r.o = *(const mmix_mixer *)c->options;
+    r.B = y->shape[0]; r.L = y->shape[1]; r.H = y->shape[2]; r.P = y->shape[3];
+    r.S = in[MMIX_IN_K]->shape[1]; r.N = in[MMIX_IN_K]->shape[3];
+    mmixi_heads_in(c, MMIX_IN_Q, r.H, &r.q, &r.dq);
+    mmixi_heads_in(c, MMIX_IN_K, r.H, &r.k, &r.dk);
+    mmixi_heads_in(c, MMIX_IN_V, r.H, &r.v, &r.dv);
+    if (in[MMIX_IN_DT]) mmixi_heads_in(c, MMIX_IN_DT, r.H, &r.dt, &r.ddt);
+    r.y = r.dy = mmix_heads_plain(mmix_data(y), r.L, r.H, r.P, r.H);
+    r.dy.p = (mmix_real *)c->dy[0];
+    r.seq_idx = mmix_data_i32(in[MMIX_IN_SEQ_IDX]);
+    r.seq_batch = (ptrdiff_t)mmix_stride(in[MMIX_IN_SEQ_IDX], 0);
+    r.initial_state = mmix_data(in[MMIX_IN_STATE]);
+    r.final_state = mmix_data(c->out[1]);
+    r.bias = mmix_data(in[MMIX_IN_BIAS]);
+    r.lefts = mmix_data_i32(in[MMIX_IN_LEFTS]);
+    r.A = mmix_data(in[MMIX_IN_A]);
+    r.D = mmix_data(in[MMIX_IN_D]);
+    r.D_width = mmix_ndim(in[MMIX_IN_D]) == 2 ? r.P : 1;
+    r.dt_bias = mmix_data(in[MMIX_IN_DT_BIAS]);
+    r.inverse_sum = c->saved[0]; r.row_max = c->saved[1]; r.kept = c->saved[2];
+    r.dfinal = c->dy[1];
+    memcpy(r.grad, c->dx, sizeof r.grad);
+    memcpy(r.add, c->add, sizeof r.add);
     return r;
 }
-static int mmixi_softmax_prepare(mmix_ctx *m, mmixi_softmax_job *j, const mmix_raw_softmax *r, int back)
+/* A pass for a call, with scratch in step memory. 0, or -1. */
+static int mmixi_pass_of(mmix_ctx *m, mmixi_pass *j, const mmix_call *c)
 {
-    mmix_real *scratch = mmixi_reals(m, mmixi_softmax_begin(j, r, m->k, back, mmixi_lanes(m)), 1);
-    if (scratch) mmixi_softmax_give(j, scratch);
+    const mmix_raw r = mmixi_raw_of(c);
+    mmix_real *scratch = mmixi_reals(m, mmixi_pass_begin(j, &r, c->dy[0] != NULL, m), 1);
+    if (scratch) mmixi_pass_tables(j, scratch);
     return scratch ? 0 : -1;
 }
-static int mmixi_softmax_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_real *M)
+static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
-    mmix_raw_softmax r;
-    mmix_call c = mmixi_softmax_call(m, x, &r);
-    mmixi_softmax_job j;
-    if (m->error_kind) return -1;
-    r = mmixi_softmax_raw(&c);
-    if (mmixi_softmax_prepare(m, &j, &r, 0)) return -1;
-    mmixi_softmax_plain(&j, M);
-    return 0;
-}
-static int mmixi_softmax_attention_run(mmix_ctx *m, mmix_call *c)
-{
-    const int back = c->dy[0] != NULL;
-    mmix_raw_softmax r = mmixi_softmax_raw(c);
-    mmixi_softmax_job j;
     mmix_mark mark;
-    if (!back && c->recorded) {
-        const size_t rows = r.B * r.H * r.L;
-        size_t scores;
-        mmixi_softmax_begin(&j, &r, m->k, 0, 1);
-        scores = j.S > 2 * (r.N + r.P) ? 0 : mmixi_softmax_kept_size(&j);
-        if (!mmix_save(m, c, 0, rows) || !mmix_save(m, c, 1, rows) || (scores && !mmix_save(m, c, 2, scores)))
-            return -1;
-        r = mmixi_softmax_raw(c);
+    mmixi_pass j;
+    if (c->recorded && !c->dy[0]) {
+        const mmix_raw r = mmixi_raw_of(c);
+        const int softmax = r.o.kind == MMIX_SOFTMAX;
+        size_t keep[3] = { 0, 0, 0 };
+        mmixi_pass_begin(&j, &r, 0, m);
+        if (softmax || r.o.normalise > 0) keep[0] = r.B * r.H * r.L;
+        if (softmax) keep[1] = keep[0];
+        if (!softmax || j.S <= 2 * (r.N + r.P)) keep[2] = j.kept;
+        for (int i = 0; i < 3; i++) if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
     }
     mark = mmix_mark_here(m);
-    if (mmixi_softmax_prepare(m, &j, &r, back)) return -1;
-    mmixi_parallel(m, j.tasks, mmixi_softmax_task_run, &j);
-    mmixi_softmax_end(&j);
+    if (mmixi_pass_of(m, &j, c)) return -1;
+    mmixi_pass_run(m, &j);
     mmix_rewind(m, mark);
     return 0;
 }
+/* Of a mixer: heads; a state is (B, …). */
+static size_t mmixi_mixer_heads(const mmix_mixer *x) { return (x->kind == MMIX_SSD ? x->dt : x->q)->shape[2]; }
+static void mmixi_state_shape(const mmix_mixer *x, size_t *shape)
+{
+    shape[0] = x->v->shape[0];
+    shape[1] = (x->kind == MMIX_SSD ? x->dt : x->v)->shape[2];
+    shape[2] = x->v->shape[3] + (size_t)mmixi_normalises(x);
+    shape[3] = x->k->shape[3];
+}
+/* The call for a mixer that was checked, with y; o takes its options. */
+static mmix_call mmixi_mixer_call(mmix_ctx *m, const mmix_mixer *x, mmix_mixer *o)
+{
+    mmix_call c = mmixi_call(x->q, x->k, x->v);
+    *o = mmixi_mixer_settled(x, x->k->shape[3]);
+    c.options = o;
+    c.in[MMIX_IN_SEQ_IDX] = x->seq_idx;
+    c.in[MMIX_IN_STATE] = mmixi_compact(m, x->initial_state);
+    if (x->kind == MMIX_SSD) {
+        c.in[MMIX_IN_DT] = x->dt;
+        c.in[MMIX_IN_A] = x->A;
+        c.in[MMIX_IN_D] = mmixi_compact(m, x->D);
+        c.in[MMIX_IN_DT_BIAS] = x->dt_bias;
+    }
+    else {
+        c.in[MMIX_IN_BIAS] = mmixi_compact(m, x->bias);
+        c.in[MMIX_IN_LEFTS] = x->lefts;
+    }
+    c.out[0] = mmix_new4(m, x->q->shape[0], x->q->shape[1], mmixi_mixer_heads(x), x->v->shape[3]);
+    return c;
+}
 
-/* ==== >>mixing =======================================================================
-   the three mixers behind one struct; their matrices; steps
-   ==================================================================================== */
+/* ---- what a mixer may be ---- */
 
 MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v)
 {
@@ -7967,16 +6539,13 @@ MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, con
         x->shift[1] = (size_t)axes;
     }
 }
-
-/* ---- what a mixer may be ---- */
-
 static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *wrong)
 {
-    const size_t *q = x->q->shape, *k = x->k->shape;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s with %.0f queries and %.0f keys, %.0f and %.0f "
-                     "heads, prefix of %.0f, feature %d, direction %d", who, wrong, x->mask,
-                     x->seq_idx ? " and seq_idx" : "", (double)q[1], (double)k[1], (double)q[2], (double)k[2],
-                     (double)x->prefix, x->feature, x->direction), 0;
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s with %.0f queries and %.0f keys, %.0f heads of q, "
+                     "%.0f of k, %.0f of v and %.0f of dt, prefix of %.0f, feature %d, direction %d", who, wrong,
+                     x->mask, x->seq_idx ? " and seq_idx" : "", (double)x->q->shape[1], (double)x->k->shape[1],
+                     (double)x->q->shape[2], (double)x->k->shape[2], (double)x->v->shape[2],
+                     (double)mmix_shape(x->dt, 2), (double)x->prefix, x->feature, x->direction), 0;
 }
 /* d has L and S, and is given D, the numbers of a head's bias. */
 static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
@@ -7998,75 +6567,120 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys", who,
                      (double)grid[0], (double)grid[1], (double)grid[2], (double)d->L, (double)d->S), 0);
 }
-static int mmixi_attention_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+/* What is wrong with a mixer whose shapes fit, or NULL. */
+static const char *mmixi_mixer_wrong(const mmix_mixer *x, const mmixi_dims *d)
 {
     const int causal = x->mask == MMIX_MASK_CAUSAL, windows = x->window[0] > 0, linear = x->kind == MMIX_LINEAR,
         state = x->initial_state || x->final_state;
-    const char *wrong = NULL;
-    mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
-                      x->seq_idx, x->lefts)) return 0;
-    d.R = d.P + (size_t)mmixi_normalises(x);
-    if (windows && !mmixi_windows_check(m, who, x, &d)) return 0;
-    if (!mmixi_expect(m, who, &d, "+bias? HD, initial_state? BGRN", x->bias, linear ? x->initial_state : NULL))
-        return 0;
-    if (d.H % d.G) wrong = "heads of k and v do not divide q's";
-    else if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask && d.S < d.L)
-             || (x->seq_idx && d.S != d.L))
-        wrong = "a mask is none to band and needs a key for each query, seq_idx as many keys as queries";
-    else if (linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
-                        || (causal && (x->feature == MMIX_FEATURE_EFFICIENT || d.S != d.L))
-                        || (!causal && (x->seq_idx || state))))
-        wrong = "linear attention has no form with this feature, mask and number of keys, and a state with "
+    if (x->kind == MMIX_SSD)
+        return d->H % d->G || d->H % d->X || d->H % d->Z ? "the heads of x, B and C must divide dt's"
+            : x->direction < MMIX_FORWARD || x->direction > MMIX_BOTH
+            ? "expected a direction of MMIX_FORWARD, _REVERSE or _BOTH"
+            : x->direction == MMIX_BOTH && state ? "MMIX_BOTH takes and returns no state" : NULL;
+    if (d->H % d->G) return "heads of k and v do not divide q's";
+    if (x->mask < MMIX_MASK_NONE || x->mask > MMIX_MASK_BAND || (x->mask && d->S < d->L)
+        || (x->seq_idx && d->S != d->L))
+        return "a mask is none to band and needs a key for each query, seq_idx as many keys as queries";
+    if (linear && (x->feature < 0 || x->feature > MMIX_FEATURE_NONE || x->mask > MMIX_MASK_CAUSAL
+                   || (causal && (x->feature == MMIX_FEATURE_EFFICIENT || d->S != d->L))
+                   || (!causal && (x->seq_idx || state))))
+        return "linear attention has no form with this feature, mask and number of keys, and a state with "
             "MMIX_MASK_CAUSAL alone";
-    else if (!linear && state) wrong = "softmax attention has no initial or final state; see mmix_mix_step";
-    else if (x->bias && !windows) wrong = "a bias without windows";
-    else if (windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx))
-        wrong = "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx";
-    else if (x->lefts && x->mask != MMIX_MASK_BAND) wrong = "lefts are for MMIX_MASK_BAND";
-    for (size_t i = 0; !wrong && x->lefts && i < d.L; i++)
+    if (!linear && state) return "softmax attention has no initial or final state; see mmix_mix_step";
+    if (x->bias && !windows) return "a bias without windows";
+    if (windows && (linear || x->mask > MMIX_MASK_CAUSAL || x->seq_idx))
+        return "windows are for softmax attention with MMIX_MASK_NONE or _CAUSAL and without seq_idx";
+    return x->lefts && x->mask != MMIX_MASK_BAND ? "lefts are for MMIX_MASK_BAND" : NULL;
+}
+/* Whether x is a mixer, for all that is done with one. */
+static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+{
+    const int ssd = x && x->kind == MMIX_SSD;
+    const char *wrong;
+    mmixi_dims d;
+    if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD"
+                         : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
+    if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, initial_state? BHPN, "
+                            "seq_idx?:i32 BL", x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->initial_state, x->seq_idx)
+        || !mmixi_expect(m, who, &d, mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H", x->D)
+        : !mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
+                        x->seq_idx, x->lefts)) return 0;
+    d.R = d.P + (size_t)mmixi_normalises(x);
+    if (!ssd && ((x->window[0] && !mmixi_windows_check(m, who, x, &d))
+                 || !mmixi_expect(m, who, &d, "+bias? HD, initial_state? BGRN", x->bias,
+                                  x->kind == MMIX_LINEAR ? x->initial_state : NULL))) return 0;
+    wrong = mmixi_mixer_wrong(x, &d);
+    for (size_t i = 0; !wrong && !ssd && x->lefts && i < d.L; i++)
         if (mmixi_index(x->lefts, i) < 0 || (size_t)mmixi_index(x->lefts, i) > x->left)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: lefts[%.0f] is %d, expected 0 to %.0f", who, (double)i,
                              (int)mmixi_index(x->lefts, i), (double)x->left), 0;
     return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
 }
-/* Whether x is a mixer, for all that is done with one. */
-static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
+
+/* ---- the faces ---- */
+
+/* y, and the final state in `into` if that is given; or M, for which nothing is given. */
+typedef mmix_tensor *mmixi_face(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *into);
+/* ½ (forward + reverse) where SSD goes both ways. */
+static mmix_tensor *mmixi_both(mmix_ctx *m, const mmix_mixer *x, mmixi_face *face)
 {
-    if (!x) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a mixer, found NULL", who), 0;
-    if (x->kind == MMIX_SSD) return mmixi_ssd_check(m, who, x);
-    if (x->kind == MMIX_SOFTMAX || x->kind == MMIX_LINEAR) return mmixi_attention_check(m, who, x);
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD", who,
-                     x->kind), 0;
+    mmix_mixer one = *x;
+    mmix_tensor *forward;
+    one.direction = MMIX_FORWARD;
+    forward = face(m, &one, NULL);
+    one.direction = MMIX_REVERSE;
+    return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, forward, face(m, &one, NULL), 0.5, 0.5);
 }
-
-/* ---- mixing ---- */
-
-/* `state`: of SSD and of causal linear attention the state before, which the one after replaces; or NULL. */
-static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *state)
+static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *into)
 {
-    const int softmax = x->kind == MMIX_SOFTMAX;
-    mmix_call call = mmixi_call(x->q, x->k, x->v);
-    mmix_raw_softmax r;
-    mmix_raw_linear linear;
-    if (x->kind == MMIX_SSD) {
-        if (x->direction != MMIX_BOTH) return mmixi_ssd(m, x, x->direction == MMIX_REVERSE, state);
-        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, mmixi_ssd(m, x, 0, NULL), mmixi_ssd(m, x, 1, NULL),
-                            0.5, 0.5);
+    mmix_mixer o;
+    mmix_call call;
+    size_t shape[4];
+    if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) return mmixi_both(m, x, mmixi_mix);
+    call = mmixi_mixer_call(m, x, &o);
+    mmixi_state_shape(x, shape);
+    call.out[1] = x->final_state ? *x->final_state = mmix_new(m, MMIX_DTYPE_REAL, 4, shape) : into;
+    return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION + x->kind, &call, &o, sizeof o);
+}
+/* φ of a tensor. */
+static mmix_tensor *mmixi_features(mmix_ctx *m, mmix_tensor *x, int feature)
+{
+    mmix_tensor *f = mmixi_like(m, "mmix_mix_matrix", x);
+    for (size_t r = 0, N = x->shape[3]; f && r < mmix_count(x) / N; r++)
+        mmixi_feature_rows(m->k, feature, mmixi_matrix(mmix_data(f) + r * N, 1, N, 0),
+                           mmixi_matrix(mmix_data(x) + mmixi_row_offset(x, r), 1, N, 0));
+    return f;
+}
+/* The plain loops: f for each head of each sequence, with SSD's δ of each token and that head's part of out (B, H, ·, ·).
+   Returns y, NULL on error. */
+typedef void mmixi_head_loop(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *out);
+static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loop *f, mmix_tensor *out)
+{
+    mmix_mixer o;
+    mmixi_pass j;
+    const mmix_raw *r = &j.r;
+    const mmix_call call = mmixi_mixer_call(m, x, &o);
+    mmix_real *delta = mmixi_reals(m, 2, x->q->shape[1]);
+    if (m->error_kind || mmixi_pass_of(m, &j, &call)) return NULL;
+    for (size_t i = 0; i < r->B * r->H; i++) {
+        const size_t b = i / r->H, h = i % r->H;
+        if (x->kind == MMIX_SSD)
+            mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L, delta);
+        f(&j, b, h, delta, mmix_data(out) + i * out->shape[2] * out->shape[3]);
     }
-    if (softmax) call = mmixi_softmax_call(m, x, &r);
-    else {
-        linear = mmixi_linear_options(x);
-        call.in[3] = x->seq_idx;
-        call.in[4] = mmixi_compact(m, state ? state : x->initial_state);
-        call.out[1] = state;
-        if (x->final_state)
-            call.out[1] = *x->final_state = mmix_new4(m, linear.B, x->v->shape[2],
-                                                      linear.P + (size_t)linear.normalise, linear.N);
+    return call.out[0];
+}
+static mmix_tensor *mmixi_mix_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *into)
+{
+    mmix_mixer y = *x;
+    if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) return mmixi_both(m, x, mmixi_mix_matrix);
+    if (x->kind == MMIX_LINEAR) {
+        y.q = mmixi_features(m, x->q, x->feature);
+        y.k = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : mmixi_features(m, x->k, x->feature);
     }
-    call.out[0] = mmix_new4(m, x->q->shape[0], x->q->shape[1], x->q->shape[2], x->v->shape[3]);
-    return softmax ? mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION, &call, &r, sizeof r)
-        : mmixi_run(m, MMIX_OP_LINEAR_ATTENTION, &call, &linear, sizeof linear);
+    into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
+    return into && mmixi_plain(m, &y, mmixi_mix_plain, into) ? into : NULL;
 }
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
                             void *user)
@@ -8092,27 +6706,17 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
     mmix_tensor *M;
-    int record, failed = 0;
+    int record;
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2)) {
         mmix_fail(m, MMIX_ERROR_ARGUMENT,
                   "mmix_mix_matrix: with an initial state, or a D for each channel, y is not M x");
         return NULL;
     }
-    M = mmix_new4(m, x->q->shape[0], (x->kind == MMIX_SSD ? x->dt : x->q)->shape[2], x->q->shape[1],
-                  x->k->shape[1]);
-    if (!M) return NULL;
     record = mmix_record(m, 0);
-    if (x->kind == MMIX_SOFTMAX) failed = mmixi_softmax_matrix(m, x, mmix_data(M));
-    else if (x->kind == MMIX_LINEAR) failed = mmixi_linear_matrix(m, x, mmix_data(M));
-    else {
-        mmix_fill(M, 0);
-        for (int d = MMIX_FORWARD; d <= MMIX_REVERSE && !failed; d++)
-            if (x->direction == d || x->direction == MMIX_BOTH)
-                failed = mmixi_ssd_matrix_of(m, x, d, x->direction == MMIX_BOTH ? 0.5 : 1, mmix_data(M));
-    }
+    M = mmixi_mix_matrix(m, x, NULL);
     mmix_record(m, record);
-    return failed ? NULL : M;
+    return M;
 }
 
 /* ---- steps: what a mixer carries from token to token ---- */
@@ -8129,6 +6733,8 @@ struct mmix_state {
 };
 enum { MMIXI_CARRIED_KEYS, MMIXI_CARRIED_STATE = 0, MMIXI_CARRIED_VALUES, MMIXI_CARRIED_CONV };
 
+/* Part i of 3 · slots, and its bytes. */
+static mmixi_carried *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
 static size_t mmixi_carried_bytes(const mmixi_carried *c)
 {
     return c->p ? c->shape[0] * c->room * c->shape[2] * c->shape[3] * sizeof *c->p : 0;
@@ -8136,7 +6742,7 @@ static size_t mmixi_carried_bytes(const mmixi_carried *c)
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
     size_t bytes = sizeof *s + s->slots * sizeof *s->slot;
-    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(&s->slot[i / 3].part[i % 3]);
+    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(mmixi_carried_part(s, i));
     return bytes;
 }
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
@@ -8161,7 +6767,7 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
     for (size_t i = 0; i < 3 * s->slots; i++)
-        mmixi_free(s->m, s->slot[i / 3].part[i % 3].p, mmixi_carried_bytes(&s->slot[i / 3].part[i % 3]));
+        mmixi_free(s->m, mmixi_carried_part(s, i)->p, mmixi_carried_bytes(mmixi_carried_part(s, i)));
     memset(s->slot, 0, s->slots * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
@@ -8174,17 +6780,18 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
     mmix_state *copy = mmix_state_create(s->m, s->slots);
     for (size_t i = 0; copy && i < 3 * s->slots; i++) {
-        const mmixi_carried *from = &s->slot[i / 3].part[i % 3];
+        const mmixi_carried *from = mmixi_carried_part(s, i);
         const size_t bytes = mmixi_carried_bytes(from);
-        mmix_real *p = bytes ? (mmix_real *)mmixi_alloc(s->m, bytes) : NULL;
+        void *p = bytes ? mmixi_alloc(s->m, bytes) : NULL;
         copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
-        if (!bytes) continue;
-        if (!p) {
-            mmix_state_destroy(copy);
-            return NULL;
+        if (p) {
+            *mmixi_carried_part(copy, i) = *from;
+            mmixi_carried_part(copy, i)->p = (mmix_real *)memcpy(p, from->p, bytes);
         }
-        copy->slot[i / 3].part[i % 3] = *from;
-        copy->slot[i / 3].part[i % 3].p = (mmix_real *)memcpy(p, from->p, bytes);
+        else if (bytes) {
+            mmix_state_destroy(copy);
+            copy = NULL;
+        }
     }
     return copy;
 }
@@ -8192,7 +6799,6 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return slot < s->slots ? s->slot[slot].tokens : 0;
 }
-
 /* Whether rows (B, n, a, b) go with what is carried; n 0: any. */
 static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, size_t B, size_t n,
                                size_t a, size_t b)
@@ -8248,7 +6854,6 @@ static mmix_tensor *mmixi_carried_fixed(mmix_ctx *m, mmixi_carried *c, const cha
     return mmixi_carried_check(m, c, what, B, n, a, b)
         ? mmixi_carried_more(m, c, what, B, c->p ? 0 : n, a, b, 0) : NULL;
 }
-
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
     return s && s->m == m && slot < s->slots ? 1
@@ -8273,15 +6878,12 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
 static int mmixi_step_keys(mmix_ctx *m, mmix_mixer *x, mmixi_carried *c)
 {
     const size_t L = x->q->shape[1], keep = x->mask == MMIX_MASK_BAND ? x->left : SIZE_MAX;
-    mmix_tensor **t[2];
-    t[0] = &x->k;
-    t[1] = &x->v;
     /* before anything changes, both fit */
     if (!mmixi_carried_check(m, &c[1], "values", x->v->shape[0], 0, x->v->shape[2], x->v->shape[3])) return -1;
     for (int i = 0; i < 2; i++) {
-        mmix_tensor *from = *t[i], *to = mmixi_carried_room(m, &c[i], i ? "values" : "keys", from->shape[0], L,
-                                                            from->shape[2], from->shape[3], keep);
-        *t[i] = to;
+        mmix_tensor **t = i ? &x->v : &x->k, *from = *t,
+            *to = mmixi_carried_room(m, &c[i], i ? "values" : "keys", from->shape[0], L, from->shape[2], from->shape[3], keep);
+        *t = to;
         if (to) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
         if (!to) return -1;
         mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
@@ -8293,6 +6895,7 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
     mmix_mixer x;
     mmixi_carried *c;
     mmix_tensor *y = NULL, *state = NULL;
+    size_t shape[4];
     int record, ready;
     if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
     x = *mixer;
@@ -8300,8 +6903,8 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
     record = mmix_record(m, 0);
     if (x.kind == MMIX_SOFTMAX) ready = !mmixi_step_keys(m, &x, c);
     else {
-        state = mmixi_carried_fixed(m, c, "state", x.v->shape[0], (x.kind == MMIX_SSD ? x.dt : x.k)->shape[2],
-                                    x.v->shape[3] + (x.kind == MMIX_LINEAR && mmixi_normalises(&x)), x.k->shape[3]);
+        mmixi_state_shape(&x, shape);
+        state = mmixi_carried_fixed(m, c, "state", shape[0], shape[1], shape[2], shape[3]);
         ready = state != NULL;
         if (state && x.initial_state)
             mmixi_put_all(m, x.initial_state, mmix_data(x.initial_state), state, mmix_data(state), 0);
@@ -8315,8 +6918,6 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
     mmix_record(m, record);
     return y;
 }
-
-/* ---- visiting orders ---- */
 
 MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
                              int32_t *inverse)
@@ -8333,6 +6934,1069 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
         }
 }
 
+/* ==== >>ssd ==========================================================================
+   h_t = e^(a_t) h_{t-1} + δ_t B_tᵀ x_t,   y_t = C_t h_t + D x_t,   a_t = δ_t A
+
+   One head at a time; h (N, P), x and y (L, P), B and C (L, N), δ (L) = clamp(softplus(dt + bias)). Dao & Gu
+   2024. This loop over time is mmix_ssd_reference.
+
+   The fast form, the scan, takes chunks of Q tokens. Inside a chunk the mixer is a small matrix, between
+   chunks it is the state:
+
+       y_i = Σ_{j≤i} W_ij x_j + p_i C_i h_in,      h_out = p_Q h_in + Σ_j r_j δ_j B_jᵀ x_j
+       W_ij = L_ij S_ij δ_j,   S = C Bᵀ,   L_ij = e^(a_{j+1} + … + a_i),   p_i = e^(a_1 + … + a_i),
+       r_j = L_Qj
+
+   Small matrix products in place of memory traffic: Q/2 (P + N G/H) + 2 N P multiply-adds a token and head,
+   and without the state, L/2 (P + N G/H), if one chunk holds the whole sequence: up to 4 N P / (P + N G/H)
+   tokens that is cheaper, since of n chunks the first reads no state and the last writes none. L is built row
+   by row, L_ij = L_{i-1,j} e^(a_i): a product of its own terms and never a quotient of prefix products, so
+   that a large |a| somewhere leaves small terms elsewhere exact; one multiplication takes the place of an
+   exponential. Entries below e⁻⁸⁰ are dropped. S is shared by all heads that share B and C.
+
+   Causal linear attention is the same scan of B = ψ(K), C = φ(Q) and x = V that forgets nothing: a = 0, δ = 1,
+   so that W = S, p = r = 1. Its heads that share B and x share the state, too.
+
+   Backward, with dh = ∂/∂h_out and T = dY Xᵀ (the gradient of W):
+       dx_j = Σ_{i≥j} W_ij dy_i + r_j δ_j B_j dh + D dy_j       dh_in = p_Q dh + Σ_i p_i C_iᵀ dy_i
+       dS_ij = T_ij L_ij δ_j;   dC = dS B, dC_i += p_i dy_i h_inᵀ;   dB = dSᵀ C, dB_j += r_j δ_j x_j dhᵀ
+   and every exponent collects the gradient of what it multiplies: a_k is part of L_ij for j < k ≤ i, of p_i
+   for i ≥ k, of r_j for j < k, and of p_Q:
+       da_k = Σ_{j<k≤i} T_ij W_ij + Σ_{i≥k} p_i (dy_i h_inᵀ · C_i) + Σ_{j<k} r_j δ_j (x_j dhᵀ · B_j)
+              + p_Q h_in · dh
+   These are sums of their own terms as well (column sums grow from the last row up), not differences.
+   ==================================================================================== */
+
+/* The definition: token after token, with h (P, N) as in the interface. */
+static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *state)
+{
+    const mmix_raw *r = &j->r;
+    const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
+    for (size_t n = 0; n < r->L; n++) {
+        const size_t t = j->reverse ? r->L - 1 - n : n;
+        const mmixi_keys seen = mmixi_seen(j, b, t);
+        const mmix_real *x = mmixi_at(&r->v, b, t, h), *B = mmixi_at(&r->k, b, t, h), *C = mmixi_at(&r->q, b, t, h),
+            decay = mmixi_exp_real(delta[t] * r->A[h]);
+        mmix_real *y = mmixi_at(&r->y, b, t, h);
+        if (n && seen.end == seen.begin + 1) memset(state, 0, r->P * r->N * sizeof *state);  /* a packed sequence begins */
+        for (size_t p = 0; p < r->P; p++) {
+            double sum = 0;
+            for (size_t i = p * r->N; i < (p + 1) * r->N; i++) {
+                state[i] = decay * state[i] + delta[t] * x[p] * B[i % r->N];
+                sum += (double)state[i] * (double)C[i % r->N];
+            }
+            y[p] = (mmix_real)sum + (D ? D[p % r->D_width] * x[p] : 0);
+        }
+    }
+}
+MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
+{
+    const char *who = "mmix_ssd_reference";
+    size_t shape[4];
+    mmix_tensor *y, *h;
+    if (!mmixi_mixer_check(m, who, x)) return NULL;
+    if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH) {
+        mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not MMIX_BOTH");
+        return NULL;
+    }
+    mmixi_state_shape(x, shape);
+    h = x->initial_state ? mmixi_copied(m, x->initial_state) : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
+    if (h && !x->initial_state) mmix_fill(h, 0);
+    y = h ? mmixi_plain(m, x, mmixi_ssd_plain, h) : NULL;
+    if (y && x->final_state) *x->final_state = h;
+    return y;
+}
+
+#ifdef MMIX_REGRESSION
+enum { MMIXI_SCAN_CHUNK = 3, MMIXI_SCAN_ONE_CHUNK = 0 };
+#else
+enum { MMIXI_SCAN_CHUNK = 64, MMIXI_SCAN_ONE_CHUNK = 256 };
+#endif
+
+/* Where a task is: head `head` of tokens start … end - 1, a chunk of sequence b; and its scratch. */
+typedef struct mmixi_chunk {
+    size_t b, first, last, head;                 /* heads first … last - 1 are the task's */
+    size_t start, end, q;                        /* q = end - start */
+    size_t from;                                 /* the scan's first token, … */
+    ptrdiff_t turn;                              /* … and step: 0 and 1, or L - 1 and -1 */
+    int enters, leaves;                          /* a state comes in; one goes out to the next chunk */
+    mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
+    mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
+    mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
+    mmixi_mat x, y, dy, near_x, near_y;          /* (q, V) */
+    mmixi_mat S, L, W, T, dS;                    /* (q, q) */
+    mmix_real *t;                                /* a transpose (max(N, V), q) */
+    mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
+    mmix_real *top, *sum, *along;                /* (N): of keys under a softmax over tokens */
+} mmixi_chunk;
+/* Lays a chunk of q tokens out; returns the reals it takes. What does not depend on q comes first. */
+static size_t mmixi_chunk_room(const mmixi_pass *j, size_t q, mmix_real *base, mmixi_chunk *s)
+{
+    const size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd, causal = j->full ? 0 : q;
+    size_t at = 0;
+    MMIXI_PART(states, j->step ? 0 : j->heads / j->shared * N * V);
+    MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
+    MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
+    MMIXI_MAT(S, causal, causal); MMIXI_MAT(T, causal, causal); MMIXI_PART(t, mmixi_max(N, V) * causal);
+    MMIXI_MAT(L, ssd, ssd); MMIXI_MAT(W, ssd, ssd); MMIXI_MAT(dS, ssd, ssd);
+    MMIXI_MAT(Cp, q, N); MMIXI_MAT(Br, q, N); MMIXI_MAT(E, q, N); MMIXI_MAT(dB, linear, N);
+    MMIXI_MAT(near_x, q, V); MMIXI_MAT(near_y, q, V);
+    MMIXI_PART(u, ssd); MMIXI_PART(delta, ssd); MMIXI_PART(e, ssd); MMIXI_PART(p, ssd); MMIXI_PART(w, ssd);
+    MMIXI_PART(da, ssd); MMIXI_PART(dd, ssd); MMIXI_PART(f, ssd);
+    s->q = q;
+    if (linear) s->W = s->S, s->dS = s->T, s->C = s->Cp, s->B = s->Br, s->dC = s->E;
+    return at;
+}
+/* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last token with a negative
+   step, so nothing is ever flipped. */
+static mmixi_mat mmixi_tokens(const mmix_heads *v, const mmixi_chunk *c, size_t cols)
+{
+    const ptrdiff_t step = c->turn * v->token;
+    return mmixi_matrix(mmixi_at(v, c->b, c->from, c->head) + (ptrdiff_t)c->start * step, c->q, cols, step);
+}
+
+/* u, δ and e^(δ A) */
+static void mmixi_ssd_steps(const mmixi_pass *j, const mmixi_chunk *c)
+{
+    mmixi_ssd_delta(j, c->head, mmixi_tokens(&j->r.dt, c, 1), c->u, c->delta);
+    j->k->scale(c->q, j->r.A[c->head], c->delta, c->e);
+    j->k->exp_each(c->q, c->e, c->e);
+}
+/* y += D x; D is a number a head, or one a channel. */
+static void mmixi_ssd_skip(const mmixi_pass *j, const mmixi_chunk *c, mmixi_mat x, mmixi_mat y)
+{
+    const mmix_real *D = j->r.D + c->head * j->r.D_width;
+    for (size_t i = 0; j->r.D && i < y.rows; i++)
+        if (j->r.D_width > 1) j->k->mul_add(j->P, D, mmixi_row(x, i), mmixi_row(y, i));
+        else j->k->axpy(j->P, *D, mmixi_row(x, i), mmixi_row(y, i));
+}
+
+/* The chunk of token t, and whether a state comes and goes. Chunks begin anew where a packed sequence begins, and depend
+   on that sequence alone, so that packed equals separate. */
+static void mmixi_chunk_find(const mmixi_pass *j, mmixi_chunk *c, size_t t)
+{
+    const mmixi_keys own = mmixi_sequence(&j->r, c->b, j->reverse ? j->L - 1 - t : t);
+    const size_t n = own.end - own.begin, first = j->reverse ? j->L - own.end : own.begin, Q = n > j->one ? j->chunk : n;
+    c->start = first + (t - first) / Q * Q;
+    c->end = mmixi_min(first + n, c->start + Q);
+    c->enters = c->start ? c->start > first : j->r.initial_state || j->r.grad[MMIX_IN_STATE];
+    c->leaves = c->end < j->L ? c->end < first + n : j->back ? j->r.dfinal != NULL : j->r.final_state != NULL;
+}
+static size_t mmixi_scan_chunks(const mmixi_pass *j, size_t b)
+{
+    mmixi_chunk c;
+    size_t n = 0;
+    c.b = b;
+    for (c.end = 0; c.end < j->L; n++) mmixi_chunk_find(j, &c, c.end);
+    return n;
+}
+static void mmixi_chunk_begin(const mmixi_pass *j, mmixi_chunk *c, size_t t)
+{
+    mmixi_chunk_find(j, c, t);
+    mmixi_chunk_room(j, c->end - c->start, c->states, c);
+}
+
+/* ---- states: (B, H / shared, V, N) in the interface, here (N, V) ---- */
+
+static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from)             /* to = fromᵀ */
+{
+    k->transpose(from.rows, from.cols, from.p, from.rs, to.p, to.rs);
+}
+/* This head's in an array of the interface. */
+static mmixi_mat mmixi_state_of(const mmixi_pass *j, const mmixi_chunk *c, const mmix_real *p)
+{
+    return mmixi_matrix(p + (c->b * j->H + c->head) / j->shared * j->N * j->V, j->V, j->N, (ptrdiff_t)j->N);
+}
+/* The one before chunk `number` > 0, kept for the backward. */
+static mmix_real *mmixi_state_kept(const mmixi_pass *j, const mmixi_chunk *c, size_t number)
+{
+    return j->r.kept + ((c->b * j->H + c->head) / j->shared * j->states + number - 1) * j->N * j->V;
+}
+static void mmixi_state_read(const mmixi_pass *j, const mmixi_chunk *c, const mmix_real *from, mmixi_mat h)
+{
+    if (from) mmixi_transpose(j->k, h, mmixi_state_of(j, c, from));
+    else memset(h.p, 0, j->N * j->V * sizeof *h.p);
+}
+static void mmixi_chunk_head(const mmixi_pass *j, mmixi_chunk *c, size_t h)
+{
+    c->head = h;
+    c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->N * j->V, j->N, j->V, (ptrdiff_t)j->V);
+}
+/* A task's place, one token of it, and the states that it begins with. */
+static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, size_t lane)
+{
+    memset(c, 0, sizeof *c);
+    mmixi_chunk_room(j, 1, j->scratch + lane * j->lane_size, c);
+    c->b = index / j->blocks;
+    c->from = j->reverse ? j->L - 1 : 0;
+    c->turn = j->reverse ? -1 : 1;
+    c->first = c->head = index % j->blocks * j->heads;
+    c->last = mmixi_min(j->H, c->first + j->heads);
+    for (size_t h = c->last; !j->step && h > c->first; ) {
+        mmixi_chunk_head(j, c, h -= j->shared);
+        mmixi_state_read(j, c, j->back ? j->r.dfinal : j->r.initial_state, c->h);
+    }
+}
+/* What they have become. */
+static void mmixi_task_end(const mmixi_pass *j, mmixi_chunk *c)
+{
+    mmix_real *to = j->back ? j->r.grad[MMIX_IN_STATE] : j->r.final_state;
+    const int add = j->back && j->r.add[MMIX_IN_STATE];
+    for (size_t h = c->first; to && h < c->last; h += j->shared) {
+        mmixi_mat own;
+        mmixi_chunk_head(j, c, h);
+        own = mmixi_state_of(j, c, to);
+        mmixi_transpose(j->k, add ? c->in_t : own, c->h);
+        if (add) j->k->add(j->N * j->V, c->in_t.p, own.p, own.p);
+    }
+}
+
+/* One token with a state that is changed in place, at the speed at which that comes and goes. */
+static void mmixi_ssd_step_task(void *arg, size_t index, size_t lane)
+{
+    const mmixi_pass *j = (const mmixi_pass *)arg;
+    mmixi_chunk c;
+    mmixi_task_begin(j, &c, index, lane);
+    for (; c.head < c.last; c.head++) {
+        const mmixi_mat x = mmixi_tokens(&j->r.v, &c, j->P), y = mmixi_tokens(&j->r.y, &c, j->P);
+        mmixi_ssd_steps(j, &c);
+        j->k->scale(j->P, c.delta[0], x.p, c.near_x.p);
+        j->k->ssd_step(j->P, j->N, c.e[0], c.near_x.p, mmixi_tokens(&j->r.k, &c, j->N).p,
+                       mmixi_tokens(&j->r.q, &c, j->N).p, mmixi_state_of(j, &c, j->r.final_state).p, y.p);
+        mmixi_ssd_skip(j, &c, x, y);
+    }
+}
+
+/* ---- products with lower triangular matrices; entries right of the diagonal are 0 up to the tile's edge,
+        and what is beyond is skipped ---- */
+
+static void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t i)
+{
+    for (size_t z = i + 1; z < mmixi_min(a.cols, mmixi_round_up(i + 1, k->mr)); z++) mmixi_row(a, i)[z] = 0;
+}
+/* c = or += a b; a may be the transpose of a lower triangular matrix. */
+static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
+{
+    const int upper = a.cs != 1;
+    for (size_t i = 0, n; i < a.rows; i += n) {
+        const size_t from = upper ? i : 0, to = upper ? a.rows : mmixi_min(i + k->mr, a.rows);
+        n = mmixi_min(k->mr, a.rows - i);
+        mmixi_multiply(k, mmixi_part(c, i, 0, n, c.cols), mmixi_part(a, i, from, n, to - from),
+                       mmixi_part(b, from, 0, to - from, b.cols), add);
+    }
+}
+/* c = the lower triangle of a bᵀ; t takes bᵀ */
+static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, mmix_real *t)
+{
+    const mmixi_mat bt = mmixi_matrix(t, b.cols, b.rows, (ptrdiff_t)b.rows);
+    mmixi_transpose(k, bt, b);
+    for (size_t i = 0, n; i < a.rows; i += n) {
+        n = mmixi_min(k->mr, a.rows - i);
+        mmixi_multiply(k, mmixi_part(c, i, 0, n, i + n), mmixi_part(a, i, 0, n, a.cols),
+                       mmixi_part(bt, 0, 0, bt.rows, i + n), 0);
+    }
+    for (size_t i = 0; i < a.rows; i++) mmixi_lower_edge(k, c, i);
+}
+
+/* ---- the scan ---- */
+
+/* With >>linear attention: C = φ(q), B = ψ(k), from dC and dB to dq and dk; y = num / den, or its gradient. */
+static void mmixi_linear_queries(const mmixi_pass *j, const mmixi_chunk *c, int back);
+static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int back);
+static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c, int back);
+static mmixi_lane_task mmixi_linear_task, mmixi_linear_task_backward;
+
+/* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
+   near each other its rows stay in the nearest cache. */
+static void mmixi_chunk_x(const mmixi_pass *j, mmixi_chunk *c)
+{
+    const mmixi_mat x = mmixi_tokens(&j->r.v, c, j->P);
+    c->x = x;
+    if (j->linear && j->V == j->P) return;
+    c->x = c->near_x;
+    mmixi_put_rows(j->k, c->q, j->P, x.p, x.rs, c->x.p, c->x.rs, 0);
+    for (size_t i = 0; j->V > j->P && i < c->q; i++) mmixi_row(c->x, i)[j->P] = 1;
+}
+/* Where y goes, of linear attention that divides first num and den, side by side; */
+static void mmixi_chunk_y(const mmixi_pass *j, mmixi_chunk *c)
+{
+    c->y = j->V > j->P ? c->near_y : mmixi_tokens(&j->r.y, c, j->P);
+}
+/* and dy, or dnum and dden. */
+static void mmixi_chunk_dy(const mmixi_pass *j, mmixi_chunk *c)
+{
+    const mmixi_mat dy = mmixi_tokens(&j->r.dy, c, j->P);
+    c->y = c->dy = c->near_y;
+    if (!j->linear) mmixi_put_rows(j->k, c->q, j->P, dy.p, dy.rs, c->dy.p, c->dy.rs, 0);
+    else if (j->V > j->P) mmixi_linear_divide(j, c, 1);
+    else c->dy = dy;
+}
+/* W of one chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
+   exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
+   1 would add up (to 1e-5 over 4096 tokens that forget nothing). */
+static void mmixi_ssd_weights(const mmixi_pass *j, const mmixi_chunk *c)
+{
+    const mmixi_kernels *k = j->k;
+    double a = 0;
+    mmixi_ssd_steps(j, c);
+    for (size_t i = 0; i < c->q; i++) c->p[i] = (mmix_real)(a += (double)c->delta[i] * (double)j->r.A[c->head]);
+    k->exp_each(c->q, c->p, c->p);
+    for (size_t i = 0; i < c->q; i++) {
+        mmix_real *L = mmixi_row(c->L, i), *W = mmixi_row(c->W, i), *S = mmixi_row(c->S, i);
+        if (c->p[i] < (mmix_real)1.8e-35) c->p[i] = 0;
+        if (i) k->ssd_row(i, c->e[i], L - c->q, S, c->delta, L, W);
+        L[i] = 1;
+        W[i] = S[i] * c->delta[i];
+        mmixi_lower_edge(k, c->W, i);
+    }
+    k->mul(c->q, mmixi_row(c->L, c->q - 1), c->delta, c->w);
+    for (size_t i = 0; i < c->q; i++) {
+        k->scale(j->N, c->p[i], mmixi_row(c->C, i), mmixi_row(c->Cp, i));
+        k->scale(j->N, c->w[i], mmixi_row(c->B, i), mmixi_row(c->Br, i));
+    }
+}
+/* Whether head h of the task does not have its B (or C, or x) of the head before. */
+static int mmixi_chunk_new(const mmixi_chunk *c, const mmix_heads *v, size_t h)
+{
+    return h == c->first || h % v->share == 0;
+}
+/* B, C and x of head h, and what the products need of them; on the way back also dy, T = dY Xᵀ and room for
+   dB, dC and dS. What heads share is read once. */
+static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
+{
+    const int new_b = mmixi_chunk_new(c, &j->r.k, h), new_c = mmixi_chunk_new(c, &j->r.q, h);
+    mmixi_chunk_head(j, c, h);
+    if (mmixi_chunk_new(c, &j->r.v, h)) mmixi_chunk_x(j, c);
+    if (j->linear) {
+        mmixi_linear_queries(j, c, 0);
+        if (new_b) mmixi_linear_keys(j, c, 0);
+    }
+    else {
+        c->B = mmixi_tokens(&j->r.k, c, j->N);
+        c->C = mmixi_tokens(&j->r.q, c, j->N);
+    }
+    if (new_b || new_c) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
+    if (!j->linear) mmixi_ssd_weights(j, c);
+    if (!j->back) return;
+    if (!j->linear) {
+        const size_t block = c->first / j->heads;
+        c->dB = mmixi_tokens(&j->target[MMIX_IN_K], c, j->N);
+        c->dC = mmixi_tokens(&j->target[MMIX_IN_Q], c, j->N);
+        c->dB.p += block % j->parts[MMIX_IN_K] * j->part[MMIX_IN_K];
+        c->dC.p += block % j->parts[MMIX_IN_Q] * j->part[MMIX_IN_Q];
+        if (new_b || new_c) memset(c->dS.p, 0, c->q * c->q * sizeof *c->dS.p);
+    }
+    if (new_b && (j->linear || j->part[MMIX_IN_K] || !j->r.add[MMIX_IN_K])) mmixi_zero_rows(c->q, j->N, c->dB.p, c->dB.rs);
+    if (new_c && (j->linear || j->part[MMIX_IN_Q] || !j->r.add[MMIX_IN_Q])) mmixi_zero_rows(c->q, j->N, c->dC.p, c->dC.rs);
+    mmixi_chunk_dy(j, c);
+    mmixi_lower_scores(j->k, c->T, c->dy, c->x, c->t);
+}
+
+static void mmixi_scan_task(void *arg, size_t index, size_t lane)
+{
+    const mmixi_pass *j = (const mmixi_pass *)arg;
+    const mmixi_kernels *k = j->k;
+    const size_t NV = j->N * j->V;
+    mmixi_chunk c;
+    mmixi_task_begin(j, &c, index, lane);
+    for (size_t number = 0; c.end < j->L; number++) {
+        mmixi_chunk_begin(j, &c, c.end);
+        for (size_t h = c.first; h < c.last; h++) {
+            mmixi_chunk_read(j, &c, h);
+            mmixi_chunk_y(j, &c);
+            if (j->r.kept && number && h % j->shared == 0)
+                memcpy(mmixi_state_kept(j, &c, number), c.h.p, NV * sizeof *c.h.p);
+            mmixi_lower(k, c.y, c.W, c.x, 0);                        /* y = W x + p C h */
+            if (c.enters) mmixi_multiply(k, c.y, c.Cp, c.h, 1);
+            if (j->linear) mmixi_linear_divide(j, &c, 0);
+            else mmixi_ssd_skip(j, &c, c.x, c.y);
+            if (!c.leaves || (h + 1) % j->shared) continue;
+            if (c.enters && !j->linear) k->scale(NV, c.p[c.q - 1], c.h.p, c.h.p);    /* h = p_Q h + (r δ B)ᵀ x */
+            mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);
+        }
+    }
+    mmixi_task_end(j, &c);
+}
+
+/* ---- its backward, from the last chunk to the first ---- */
+
+/* Inside the chunk, from the last row up: da = Σ T W, dS, and in dd the gradient of δ in W. */
+static void mmixi_ssd_weights_backward(const mmixi_pass *j, const mmixi_chunk *c)
+{
+    memset(c->dd, 0, c->q * sizeof *c->dd);
+    for (size_t i = c->q; i-- > 0;) {
+        const mmix_real *T = mmixi_row(c->T, i), *S = mmixi_row(c->S, i);
+        mmix_real *dS = mmixi_row(c->dS, i);
+        c->da[i] = i ? j->k->ssd_row_backward(i, T, mmixi_row(c->L, i), S, c->delta, dS, c->dd) : 0;
+        dS[i] += T[i] * c->delta[i];
+        c->dd[i] += T[i] * S[i];
+    }
+}
+/* Of a product of w_i a_i with a state: E = d stateᵀ,  f_i = E_i · a_i,  da_i += w_i E_i */
+static void mmixi_ssd_state_product(const mmixi_kernels *k, const mmixi_chunk *c, mmixi_mat d, mmixi_mat state_t,
+                                    const mmix_real *w, mmixi_mat a, mmixi_mat da)
+{
+    mmixi_multiply(k, c->E, d, state_t, 0);
+    for (size_t i = 0; i < c->q; i++) {
+        c->f[i] = k->dot(a.cols, mmixi_row(c->E, i), mmixi_row(a, i));
+        k->axpy(a.cols, w[i], mmixi_row(c->E, i), mmixi_row(da, i));
+    }
+}
+/* What h_in gave to y and what the chunk gave to h_out: dC, dB and their parts of da; dd = ∂/∂δ. Returns
+   dA. */
+static mmix_real mmixi_ssd_state_backward(const mmixi_pass *j, const mmixi_chunk *c)
+{
+    const mmix_real *r = mmixi_row(c->L, c->q - 1), A = j->r.A[c->head];
+    mmix_real after = 0, dA = 0;
+    if (c->enters) mmixi_ssd_state_product(j->k, c, c->dy, c->in_t, c->p, c->C, c->dC);
+    for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
+    if (c->leaves) mmixi_ssd_state_product(j->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
+    after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->N * j->V, c->in.p, c->h.p) : 0;
+    for (size_t i = 0; i < c->q; i++) {
+        const mmix_real f = c->leaves ? r[i] * c->f[i] : 0;
+        c->da[i] += after;
+        after += c->delta[i] * f;
+        c->dd[i] += f + A * c->da[i];
+        dA += c->da[i] * c->delta[i];
+    }
+    return dA;
+}
+/* Through δ = clamp(softplus(u)), u = dt + bias. Returns dbias. */
+static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *j, const mmixi_chunk *c)
+{
+    const mmix_real low = (mmix_real)j->r.o.dt_low, high = (mmix_real)j->r.o.dt_high;
+    mmix_real dbias = 0;
+    for (size_t i = 0; high > 0 && i < c->q; i++) if (!(c->delta[i] > low && c->delta[i] < high)) c->dd[i] = 0;
+    if (j->r.o.dt_softplus) j->k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
+    for (size_t i = 0; i < c->q; i++) dbias += c->dd[i];
+    if (j->r.ddt.p) {
+        const mmixi_mat ddt = mmixi_tokens(&j->r.ddt, c, 1);
+        mmixi_put_rows(j->k, c->q, 1, c->dd, 1, ddt.p, ddt.rs, j->r.add[MMIX_IN_DT]);
+    }
+    return dbias;
+}
+/* The head's own three, dA, dbias, dD, and on the way dS, dB, dC, ddt. */
+static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
+{
+    const size_t heads = j->r.B * j->H, head = c->b * j->H + c->head;
+    mmix_real *dD = j->dhead + 2 * heads + head * j->r.D_width;
+    mmixi_ssd_weights_backward(j, c);
+    j->dhead[head] += mmixi_ssd_state_backward(j, c);
+    j->dhead[heads + head] += mmixi_ssd_steps_backward(j, c);
+    for (size_t i = 0; j->r.D && i < c->q; i++)
+        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i), dD);
+        else *dD += j->k->dot(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i));
+}
+/* dx, then dh becomes ∂/∂h_in. */
+static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *c)
+{
+    const mmixi_kernels *k = j->k;
+    if (j->r.dv.p) {
+        const mmixi_mat dx = mmixi_tokens(&j->r.dv, c, j->P);
+        mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->dy, 0, 0, c->q, j->P),
+                    j->r.add[MMIX_IN_V] || c->head % j->r.dv.share);
+        if (c->leaves && c->head % j->shared == 0)
+            mmixi_multiply(k, dx, c->Br, mmixi_part(c->h, 0, 0, j->N, j->P), 1);
+        if (!j->linear) mmixi_ssd_skip(j, c, c->dy, dx);
+    }
+    if (!c->enters) memset(c->h.p, 0, j->N * j->V * sizeof *c->h.p);
+    else {
+        if (!j->linear) k->scale(j->N * j->V, c->p[c->q - 1], c->h.p, c->h.p);
+        mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->dy, 1);
+    }
+}
+/* dC and dB of the scores, once for all heads that shared them. */
+static void mmixi_scores_backward(const mmixi_pass *j, const mmixi_chunk *c)
+{
+    mmixi_lower(j->k, c->dC, c->dS, c->B, 1);
+    mmixi_lower(j->k, c->dB, mmixi_t(c->dS), c->C, 1);
+    if (j->linear) mmixi_linear_queries(j, c, 1);
+    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_keys(j, c, 1);
+}
+static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
+{
+    const mmixi_pass *j = (const mmixi_pass *)arg;
+    mmixi_chunk c;
+    mmixi_task_begin(j, &c, index, lane);
+    c.start = j->L;
+    for (size_t number = mmixi_scan_chunks(j, c.b); number-- > 0;) {
+        mmixi_chunk_begin(j, &c, c.start - 1);
+        for (size_t h = c.first; h < c.last; h++) {
+            const int first = h % j->shared == 0;                    /* of those that share a state */
+            mmixi_chunk_read(j, &c, h);
+            if (first && number) c.in.p = mmixi_state_kept(j, &c, number);
+            else if (first && c.enters) mmixi_state_read(j, &c, j->r.initial_state, c.in);
+            if (first && c.enters) mmixi_transpose(j->k, c.in_t, c.in);
+            if (first && c.leaves) mmixi_transpose(j->k, c.dh_t, c.h);
+            if (!j->linear) mmixi_ssd_head_backward(j, &c);
+            else {
+                if (c.enters) mmixi_multiply(j->k, c.dC, c.dy, c.in_t, 1);
+                if (c.leaves && first) mmixi_multiply(j->k, c.dB, c.x, c.dh_t, 1);
+            }
+            mmixi_chunk_values_backward(j, &c);
+            if (h + 1 == c.last || mmixi_chunk_new(&c, &j->r.k, h + 1) || mmixi_chunk_new(&c, &j->r.q, h + 1))
+                mmixi_scores_backward(j, &c);
+        }
+    }
+    mmixi_task_end(j, &c);
+}
+/* Tokens of dk and dq: the sums of what the tasks made of them. */
+static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_pass *j = (const mmixi_pass *)arg;
+    (void)lane;
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        const mmix_heads *to = i ? &j->r.dk : &j->r.dq;
+        for (size_t t = to->p && j->part[i] ? begin : end; t < end; t++)
+            for (size_t h = 0; h < j->H; h += to->share)
+                for (size_t n = 0; n < j->parts[i]; n++)
+                    mmixi_put(j->k, j->N, mmixi_at(&j->target[i], t / j->L, t % j->L, h) + n * j->part[i],
+                              mmixi_at(to, t / j->L, t % j->L, h), j->r.add[i] || n);
+    }
+}
+
+/* A pass in about so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and the
+   fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks may not
+   depend on the number of threads. */
+static void mmixi_scan_begin(mmixi_pass *j, size_t tasks)
+{
+    mmix_raw *r = &j->r;
+    const size_t share = r->v.share, share_b = r->k.share, share_c = r->q.share, NP = j->N * j->P;
+    mmixi_chunk c;
+    j->linear = r->o.kind == MMIX_LINEAR;
+    j->full = j->linear && r->o.mask != MMIX_MASK_CAUSAL;
+    j->reverse = !j->linear && r->o.direction == MMIX_REVERSE;
+    j->step = !j->linear && j->L == 1 && r->final_state && r->final_state == r->initial_state;
+    j->task = j->full ? j->back ? mmixi_linear_task_backward : mmixi_linear_task
+        : j->step ? mmixi_ssd_step_task : j->back ? mmixi_scan_task_backward : mmixi_scan_task;
+    j->V = j->P + (r->o.normalise > 0);
+    j->shared = j->linear ? share : 1;
+    j->chunk = j->one = r->o.chunk;
+    if (!j->chunk) {
+        j->chunk = MMIXI_SCAN_CHUNK;
+        j->one = mmixi_min(MMIXI_SCAN_ONE_CHUNK, 4 * NP / (j->P + j->N / mmixi_min(share_b, share_c)));
+    }
+    j->Q = mmixi_min(j->L, mmixi_max(r->seq_idx || j->L <= j->one ? j->one : 0, j->chunk));
+    for (size_t b = 0; b < r->B; b++) j->states = mmixi_max(j->states, mmixi_scan_chunks(j, b) - 1);
+    if (j->full) j->Q = MMIXI_SCAN_CHUNK, j->states = 1;         /* tokens of a block; the state */
+    j->kept = r->B * (j->H / j->shared) * j->states * j->N * j->V;
+    /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
+       or equal parts of one. A megabyte of state is not worth waking a thread. */
+    if (j->linear) tasks = r->B * j->H;
+    else if (j->step) tasks = mmixi_ceil_div(r->B * j->H * NP, 262144);
+    else if (share_b == 1 && share_c == 1) tasks = mmixi_max(tasks, 16);
+    j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, tasks / r->B)), share);
+    while ((j->heads % share_b && share_b % j->heads) || (j->heads % share_c && share_c % j->heads))
+        j->heads += share;
+    j->blocks = mmixi_ceil_div(j->H, j->heads);
+    j->tasks = r->B * j->blocks;
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        const size_t groups = j->H / (i ? share_b : share_c);
+        j->target[i] = i ? r->dk : r->dq;
+        j->parts[i] = mmixi_ceil_div(j->H / groups, j->heads);
+        if (!j->back || j->linear || (j->target[i].p && j->parts[i] == 1)) continue;
+        j->target[i] = mmix_heads_plain(NULL, j->L, groups, j->N, j->H);
+        j->part[i] = r->B * j->L * groups * j->N;
+    }
+    j->lane_size = mmixi_chunk_room(j, j->Q, NULL, &c);
+}
+
+/* ==== >>linear attention =============================================================
+   y_i = Σ_j M_ij v_j,   M_ij = φ(q_i)·ψ(k_j)
+
+   As φ(Q) (ψ(K)ᵀ V) the L x L matrix never exists: the state ψ(K)ᵀ V is N x P. With `normalise` row i is
+   divided by its sum + eps; a column of ones beside V makes that sum another column of the product, so that
+   forward and backward know only one matrix product: y = num / den, dnum = dy / den, dden = -(dy · y) / den.
+   Katharopoulos et al. 2020 (elu + 1); Shen et al. 2021 (efficient attention); LinearViT: arXiv 2511.18380.
+
+   The plain loop is mmixi_mix_plain. The full form is ψ(K)ᵀ V once for all queries; the causal form is the scan of
+   >>ssd.
+   ==================================================================================== */
+
+/* dx = or += the gradient of x, from f = φ(x) and df */
+static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat df,
+                                        mmixi_mat dx, int add)
+{
+    for (size_t r = 0; r < f.rows; r++) {
+        const mmix_real *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
+        mmix_real *to = mmixi_row(dx, r);
+        if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
+            k->softmax_backward(f.cols, y, dy, k->dot(f.cols, y, dy), to, add);
+        else for (size_t i = 0; i < f.cols; i++) {
+            const mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[i] > elu,
+                g = (one > 0 ? 1 : elu * y[i]) * dy[i];                    /* slope 1; elu + 1: e^x; relu: 0 */
+            to[i] = add ? to[i] + g : g;
+        }
+    }
+}
+/* ---- what both forms read of a block of tokens; back: the gradients of what they read ---- */
+
+static void mmixi_linear_queries(const mmixi_pass *j, const mmixi_chunk *c, int back)
+{
+    if (!back) mmixi_feature_rows(j->k, j->r.o.feature, c->C, mmixi_tokens(&j->r.q, c, j->N));
+    else if (j->r.dq.p)
+        mmixi_feature_rows_backward(j->k, j->r.o.feature, c->C, c->dC, mmixi_tokens(&j->r.dq, c, j->N),
+                                    j->r.add[MMIX_IN_Q]);
+}
+/* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
+static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
+{
+    const mmixi_mat x = mmixi_matrix(mmixi_at(&j->r.k, c->b, 0, c->head), j->S, j->N, j->r.k.token);
+    for (size_t n = 0; n < j->N; n++) {
+        double sum = 0;
+        c->top[n] = x.p[n];
+        for (size_t t = 1; t < x.rows; t++)
+            if (mmixi_row(x, t)[n] > c->top[n]) c->top[n] = mmixi_row(x, t)[n];
+        for (size_t t = 0; t < x.rows; t++) sum += (double)mmixi_exp_real(mmixi_row(x, t)[n] - c->top[n]);
+        c->sum[n] = (mmix_real)(1 / sum);
+    }
+}
+/* … then ψ of a block of keys, whatever the feature map. */
+static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int back)
+{
+    const int feature = j->r.o.feature, add = j->r.add[MMIX_IN_K];
+    mmixi_mat k;
+    if (back && !j->r.dk.p) return;
+    k = mmixi_tokens(back ? &j->r.dk : &j->r.k, c, j->N);
+    if (feature != MMIX_FEATURE_EFFICIENT) {
+        if (back) mmixi_feature_rows_backward(j->k, feature, c->B, c->dB, k, add);
+        else mmixi_feature_rows(j->k, feature, c->B, k);
+    }
+    else for (size_t r = 0; r < c->q; r++) {
+        mmix_real *key = mmixi_row(k, r), *f = mmixi_row(c->B, r), *df = mmixi_row(c->dB, r);
+        for (size_t n = 0; n < j->N; n++)
+            if (back) key[n] = (add ? key[n] : 0) + f[n] * (df[n] - c->along[n]);
+            else f[n] = mmixi_exp_real(key[n] - c->top[n]) * c->sum[n];
+    }
+}
+/* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
+static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c, int back)
+{
+    const mmixi_mat y = mmixi_tokens(&j->r.y, c, j->P), dy = back ? mmixi_tokens(&j->r.dy, c, j->P) : y;
+    mmix_real *over = j->r.inverse_sum;
+    if (over) over += (c->b * j->H + c->head) * j->L + c->start;
+    for (size_t i = 0; j->V > j->P && i < c->q; i++) {
+        mmix_real *row = mmixi_row(c->near_y, i), one;
+        if (!back) {
+            one = 1 / (row[j->P] + (mmix_real)j->r.o.eps);
+            j->k->scale(j->P, one, row, mmixi_row(y, i));
+            if (over) over[i] = one;
+            continue;
+        }
+        row[j->P] = -j->k->dot(j->P, mmixi_row(dy, i), mmixi_row(y, i)) * over[i];
+        j->k->scale(j->P, over[i], mmixi_row(dy, i), row);
+    }
+}
+
+/* ---- the full form: one key/value group of one sequence; its state serves all its query heads ---- */
+
+/* The next block of `total` tokens, from t on; 0 after the last. */
+static int mmixi_linear_block(const mmixi_pass *j, mmixi_chunk *c, size_t t, size_t total)
+{
+    c->start = t;
+    if (t < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - t), c->states, c);
+    return t < total;
+}
+/* Returns the state ψ(K)ᵀ V, where it is or will be. */
+static mmixi_mat mmixi_linear_begin_task(const mmixi_pass *j, mmixi_chunk *c, size_t index, size_t lane)
+{
+    mmixi_mat state;
+    mmixi_task_begin(j, c, index, lane);
+    state = c->h;
+    if (j->r.kept) state.p = mmixi_state_kept(j, c, 1);
+    if (j->r.o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, c);
+    return state;
+}
+static void mmixi_linear_task(void *arg, size_t index, size_t lane)
+{
+    const mmixi_pass *j = (const mmixi_pass *)arg;
+    mmixi_chunk c;
+    const mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
+    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->S); t += c.q) {
+        mmixi_linear_keys(j, &c, 0);
+        mmixi_chunk_x(j, &c);
+        mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, t > 0);
+    }
+    for (; c.head < c.last; c.head++)
+        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
+            mmixi_linear_queries(j, &c, 0);
+            mmixi_chunk_y(j, &c);
+            mmixi_multiply(j->k, c.y, c.C, state, 0);
+            mmixi_linear_divide(j, &c, 0);
+        }
+}
+/* dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dψ = V dstateᵀ, dV = ψ(K) dstate */
+static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
+{
+    const mmixi_pass *j = (const mmixi_pass *)arg;
+    const mmixi_kernels *k = j->k;
+    mmixi_chunk c;
+    const mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
+    mmixi_transpose(k, c.in_t, state);
+    for (; c.head < c.last; c.head++)
+        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
+            mmixi_linear_queries(j, &c, 0);
+            mmixi_chunk_dy(j, &c);
+            mmixi_multiply(k, c.h, mmixi_t(c.C), c.dy, 1);
+            mmixi_multiply(k, c.dC, c.dy, c.in_t, 0);
+            mmixi_linear_queries(j, &c, 1);
+        }
+    c.head = c.first;
+    mmixi_transpose(k, c.dh_t, c.h);
+    /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
+    for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
+    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->S); t += c.q) {
+        mmixi_linear_keys(j, &c, 0);
+        mmixi_chunk_x(j, &c);
+        if (j->r.dv.p)
+            mmixi_multiply(k, mmixi_tokens(&j->r.dv, &c, j->P), c.B, mmixi_part(c.h, 0, 0, j->N, j->P),
+                           j->r.add[MMIX_IN_V]);
+        mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
+        mmixi_linear_keys(j, &c, 1);
+    }
+}
+
+/* ==== >>softmax attention ============================================================
+   y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
+
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop, mmixi_mix_plain, makes
+   all of p. The fast form never does: it takes keys in tiles. For each block of queries and each
+   tile the scores are a small product; a running maximum m and sum l of each row let later tiles be added
+   (Milakov & Gimelshein 2018; Dao et al. 2022):
+
+       m' = max(m, max_j s_ij),   l' = l e^(m - m') + Σ_j e^(s_ij - m'),
+       y' = y e^(m - m') + Σ_j e^(s_ij - m') v_j,   and at the end y = y'/l'
+
+   With up to MMIXI_KEY_TILE keys there is one tile and nothing is rescaled. Kept for the backward: m and 1/l
+   of each row; with them p is formed again tile by tile. Of few keys, up to 2 (N + P), e^(s - m) is kept,
+   too: that is no more than q, k, v and y are.
+
+   Every mask lets a query see one run of keys, tiles outside are not visited. A window of a grid is a sequence
+   of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
+   ==================================================================================== */
+
+#ifdef MMIX_REGRESSION
+enum { MMIXI_QUERY_BLOCK = 2, MMIXI_KEY_TILE = 3 };
+#else
+enum { MMIXI_QUERY_BLOCK = 24, MMIXI_KEY_TILE = 512 };
+#endif
+
+/* ---- a task ----
+   Queries first … last - 1 of a head of sequence b, or of a window of it, block by block: rows queries from i on
+   against the keys of a tile. In the backward all `share` heads from h0 on, that have k and v in common. */
+
+typedef struct mmixi_softmax_task {
+    const mmixi_pass *j;
+    const mmix_raw *x;
+    const mmixi_kernels *k;
+    size_t b, h0, h, window, S, first, last;
+    const mmixi_spot *order;                     /* the window's tokens in the sequence, and their places; or NULL */
+    /* Of the tile's keys the block sees n from `from` on, row r those of seen[r], and whole[r]: no others;
+       again[r]: some of an earlier tile, add: any row does. Keys count from the tile's first. */
+    size_t tile, i, rows, from, n;
+    mmixi_keys seen[MMIXI_QUERY_BLOCK];
+    int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
+    mmixi_mat K, V, Kt, Vt, dK, dV;              /* of the tile */
+    /* Room for a tile's K and V transposed; scale q, y, dy and dq of a block; its scores, their gradient; rows of
+       V, or (backward) of K, side by side: heads may lie pages apart, and their rows fall into a few sets of the
+       nearest cache; dk and dv of a window's tile; m and l of each query. */
+    mmix_real *kt, *vt, *q, *y, *dy, *dq, *p, *ds, *side, *dk, *dv, *row_max, *sum, *dbias;
+} mmixi_softmax_task;
+static size_t mmixi_softmax_room(const mmixi_pass *j, mmix_real *base, mmixi_softmax_task *s)
+{
+    const size_t R = MMIXI_QUERY_BLOCK, N = j->N, P = j->P, T = j->T, back = j->back != 0,
+        windows = j->r.o.window[0] != 0;
+    size_t at = 0;
+    MMIXI_PART(kt, N * j->ld); MMIXI_PART(vt, back * P * j->ld); MMIXI_PART(q, R * N);
+    MMIXI_PART(p, R * j->ld); MMIXI_PART(ds, back * R * j->ld);
+    MMIXI_PART(y, windows * R * P); MMIXI_PART(dy, back * R * P); MMIXI_PART(dq, back * R * N);
+    MMIXI_PART(side, windows ? T * mmixi_max(N, P) : back ? T * N : j->run > 1 ? T * P : 0);
+    MMIXI_PART(dk, back * windows * T * N); MMIXI_PART(dv, back * windows * T * P);
+    MMIXI_PART(row_max, back ? 0 : j->run); MMIXI_PART(sum, back ? 0 : j->run);
+    return at;
+}
+static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_pass *j, size_t index, size_t lane)
+{
+    const size_t heads = j->back ? j->H / j->r.k.share : j->H, group = index / j->runs % heads, w = index / j->runs / heads;
+    memset(s, 0, sizeof *s);
+    mmixi_softmax_room(j, j->scratch + lane * j->lane_size, s);
+    s->j = j;
+    s->x = &j->r;
+    s->k = j->k;
+    s->first = index % j->runs * j->run;
+    s->last = mmixi_min(j->L, s->first + j->run);
+    s->h = s->h0 = group * (j->H / heads);
+    s->window = w % j->windows;
+    s->b = w / j->windows;
+    s->S = j->S;
+    if (j->dbias) s->dbias = j->dbias + (w * j->H + s->h0) * j->distances;
+    if (j->dbias) memset(s->dbias, 0, j->H / heads * j->distances * sizeof *s->dbias);
+    if (!j->order) return;
+    s->order = j->order + s->window * j->L;
+    s->S = s->last = j->count[s->window];
+}
+static size_t mmixi_softmax_block(mmixi_softmax_task *s, size_t i)
+{
+    const size_t n = mmixi_min(s->j->T, s->S - s->tile);
+    size_t end = 0;
+    s->i = i;
+    s->rows = mmixi_min(MMIXI_QUERY_BLOCK, s->last - i);
+    s->from = n;
+    s->add = 0;
+    for (size_t r = 0; r < s->rows; r++) {
+        const mmixi_keys all = mmixi_seen(s->j, s->b, i + r);
+        mmixi_keys *seen = &s->seen[r];
+        s->add |= s->again[r] = all.begin < s->tile;
+        s->whole[r] = !s->again[r] && mmixi_min(all.end, s->S) <= s->tile + n;
+        seen->begin = s->again[r] ? 0 : mmixi_min(all.begin - s->tile, n);
+        seen->end = all.end > s->tile ? mmixi_min(all.end - s->tile, n) : 0;
+        if (seen->begin >= seen->end) seen->begin = seen->end = n;
+        else end = mmixi_max(end, seen->end);
+        s->from = mmixi_min(s->from, seen->begin);
+    }
+    return s->n = end > s->from ? end - s->from : 0;
+}
+/* Token t of the task in the sequence; its row of an array. */
+static size_t mmixi_softmax_token(const mmixi_softmax_task *s, size_t t) { return s->order ? s->order[t].at : t; }
+static mmix_real *mmixi_softmax_at(const mmixi_softmax_task *s, const mmix_heads *a, size_t t)
+{
+    return mmixi_at(a, s->b, mmixi_softmax_token(s, t), s->h);
+}
+/* n rows from token t on: where they lie, or in `room`, side by side, if they are to, or lie apart. */
+static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *s, const mmix_heads *a, size_t t, size_t n,
+                                       size_t width, mmix_real *room, int copy)
+{
+    const mmix_real *base = mmixi_at(a, s->b, 0, s->h);
+    if (!s->order && !copy) return mmixi_matrix(base + (ptrdiff_t)t * a->token, n, width, a->token);
+    for (size_t i = 0; i < n; i++)
+        memcpy(room + i * width, base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, width * sizeof *room);
+    return mmixi_matrix(room, n, width, (ptrdiff_t)width);
+}
+/* The other way: such rows are put, or added, to where they belong. */
+static void mmixi_softmax_put(const mmixi_softmax_task *s, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
+{
+    mmix_real *base = mmixi_at(a, s->b, 0, s->h);
+    for (size_t i = 0; i < rows.rows; i++)
+        mmixi_put(s->k, rows.cols, mmixi_row(rows, i),
+                  base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, add);
+}
+/* Where the numbers of query i lie in an array (B, H, L). */
+static size_t mmixi_softmax_query(const mmixi_softmax_task *s, size_t i)
+{
+    return (s->b * s->j->H + s->h) * s->x->L + mmixi_softmax_token(s, i);
+}
+/* Kept e^(s - m) of row r of the block, from the tile's first key on. */
+static mmix_real *mmixi_softmax_kept(const mmixi_softmax_task *s, size_t r)
+{
+    const mmixi_pass *j = s->j;
+    return s->x->kept + (((s->b * j->windows + s->window) * j->H + s->h) * j->L + s->i + r) * j->ld;
+}
+/* Row r's numbers for keys that it does not see become 0. */
+static void mmixi_softmax_hide(const mmixi_softmax_task *s, size_t r, mmix_real *row)
+{
+    const size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all),
+        end = mmixi_min(s->seen[r].end, all);
+    memset(row + s->from, 0, (begin - s->from) * sizeof *row);
+    memset(row + end, 0, (all - end) * sizeof *row);
+}
+/* A tile of K or V, transposed: a column for each token. */
+static mmixi_mat mmixi_softmax_turned(const mmixi_softmax_task *s, mmixi_mat rows, mmix_real *to)
+{
+    s->k->transpose(rows.rows, rows.cols, rows.p, rows.rs, to, (ptrdiff_t)s->j->ld);
+    return mmixi_matrix(to, rows.cols, rows.rows, (ptrdiff_t)s->j->ld);
+}
+/* Where the gradient of the tile's keys or values is summed up. */
+static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_heads *d, mmixi_mat as,
+                                    mmix_real *room, int add)
+{
+    mmixi_mat sums = mmixi_matrix(room, as.rows, as.cols, (ptrdiff_t)as.cols);
+    if (!s->order) sums = mmixi_softmax_rows_of(s, d, s->tile, as.rows, as.cols, NULL, 0);
+    if (d->p && (s->order || !add)) mmixi_zero_rows(as.rows, as.cols, sums.p, sums.rs);
+    return sums;
+}
+/* One query's products go row by row: a transpose would cost more. */
+static int mmixi_softmax_single(const mmixi_pass *j) { return j->run < 2 && !j->back; }
+static void mmixi_softmax_tile(mmixi_softmax_task *s)
+{
+    const mmix_raw *x = s->x;
+    const size_t n = mmixi_min(s->j->T, s->S - s->tile);
+    const int single = mmixi_softmax_single(s->j);
+    if (!s->j->back) {
+        s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 0);
+        if (!single) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
+        s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, !single);
+        return;
+    }
+    s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, 0);
+    s->Vt = mmixi_softmax_turned(s, s->V, s->vt);
+    s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 1);
+    if (!x->kept) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
+    s->dK = mmixi_softmax_sums(s, &x->dk, s->K, s->dk, x->add[MMIX_IN_K]);
+    s->dV = mmixi_softmax_sums(s, &x->dv, s->V, s->dv, x->add[MMIX_IN_V]);
+}
+/* Q = scale q of the block */
+static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_task *s)
+{
+    const size_t N = s->x->N;
+    const mmixi_mat q = mmixi_softmax_rows_of(s, &s->x->q, s->i, s->rows, N, s->q, 0),
+        Q = mmixi_matrix(s->q, s->rows, N, (ptrdiff_t)N);
+    for (size_t r = 0; r < s->rows; r++) s->k->scale(N, (mmix_real)s->x->o.scale, mmixi_row(q, r), mmixi_row(Q, r));
+    return Q;
+}
+/* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
+static void mmixi_softmax_scores(const mmixi_softmax_task *s, mmixi_mat S, mmixi_mat Q)
+{
+    const size_t first = s->tile + s->from;
+    if (!mmixi_softmax_single(s->j)) mmixi_multiply(s->k, S, Q, mmixi_part(s->Kt, 0, s->from, Q.cols, s->n), 0);
+    else for (size_t t = 0; t < s->n; t++)
+        S.p[t] = s->k->dot(Q.cols, Q.p, mmixi_softmax_at(s, &s->x->k, first + t));
+    for (size_t r = 0; s->x->bias && r < s->rows; r++) {
+        const mmix_real *bias = s->x->bias + mmixi_bias_at(s->j, s->h, s->order[s->i + r].place);
+        for (size_t t = 0; t < s->n; t++) mmixi_row(S, r)[t] += bias[-(ptrdiff_t)s->order[first + t].place];
+    }
+}
+
+/* ---- forward ---- */
+
+/* Row r of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
+static void mmixi_softmax_online(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *y)
+{
+    const size_t a = s->seen[r].begin, n = s->seen[r].end - a;
+    mmix_real *row_max = &s->row_max[s->i - s->first + r], *sum = &s->sum[s->i - s->first + r],
+        before = *row_max, here = s->k->largest(n, p + a);
+    if (n) {
+        *row_max = s->again[r] && before > here ? before : here;
+        here = s->k->exp_row(n, 1, p + a, *row_max, p + a);
+        if (s->again[r]) {
+            const mmix_real fade = mmixi_exp_real(before - *row_max);
+            here += *sum * fade;
+            s->k->scale(s->x->P, fade, y, y);
+        }
+        *sum = here;
+    }
+    mmixi_softmax_hide(s, r, p);
+}
+static void mmixi_softmax_forward(const mmixi_softmax_task *s)
+{
+    const mmix_raw *x = s->x;
+    const mmixi_mat row = mmixi_matrix(x->kept ? mmixi_softmax_kept(s, 0) : s->p, s->rows, s->j->T,
+                                       (ptrdiff_t)s->j->ld),
+        p = mmixi_part(row, 0, s->from, s->rows, s->n),
+        y = mmixi_softmax_rows_of(s, &x->y, s->i, s->rows, x->P, s->y, 0);
+    mmixi_softmax_scores(s, p, mmixi_softmax_queries(s));
+    for (size_t r = 0; r < s->rows; r++) mmixi_softmax_online(s, r, mmixi_row(row, r), mmixi_row(y, r));
+    mmixi_multiply(s->k, y, p, mmixi_part(s->V, s->from, 0, s->n, x->P), s->add);
+    if (s->order) mmixi_softmax_put(s, y, &x->y, s->i, 0);
+}
+/* When all tiles are in: y = y'/l. */
+static void mmixi_softmax_divide(const mmixi_softmax_task *s)
+{
+    for (size_t i = s->first; i < s->last; i++) {
+        const mmix_real inverse = 1 / s->sum[i - s->first];
+        mmix_real *y = mmixi_softmax_at(s, &s->x->y, i);
+        s->k->scale(s->x->P, inverse, y, y);
+        if (!s->x->row_max) continue;
+        s->x->row_max[mmixi_softmax_query(s, i)] = s->row_max[i - s->first];
+        s->x->inverse_sum[mmixi_softmax_query(s, i)] = inverse;
+    }
+}
+
+/* ---- backward ----
+   y_i = Σ_j p_ij v_j, so dv_j = Σ_i p_ij dy_i and dp_ij = dy_i · v_j. A softmax feels no constant that is added to
+   all of its scores, so what they would all get, δ_i = Σ_j p_ij dp_ij = dy_i · y_i, is taken off:
+
+       ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds */
+
+/* Row r: p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient. */
+static void mmixi_softmax_row_backward(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *ds,
+                                       const mmix_real *dy)
+{
+    const mmix_raw *x = s->x;
+    const size_t a = s->seen[r].begin, e = s->seen[r].end, n = e - a, at = mmixi_softmax_query(s, s->i + r);
+    mmix_real delta;
+    if (!x->kept) s->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
+    s->k->scale(n, x->inverse_sum[at], (x->kept ? mmixi_softmax_kept(s, r) : p) + a, p + a);
+    /* where one tile has all of the row, the sum over j is as good, and exact with one key */
+    delta = s->whole[r] ? s->k->dot(n, p + a, ds + a) : s->k->dot(x->P, dy, mmixi_softmax_at(s, &x->y, s->i + r));
+    s->k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
+    for (size_t t = a; s->dbias && t < e; t++)
+        s->dbias[mmixi_bias_at(s->j, s->h - s->h0, s->order[s->i + r].place) - s->order[s->tile + t].place] += ds[t];
+    mmixi_softmax_hide(s, r, p);
+    mmixi_softmax_hide(s, r, ds);
+}
+static void mmixi_softmax_backward(const mmixi_softmax_task *s)
+{
+    const mmix_raw *x = s->x;
+    const mmixi_kernels *k = s->k;
+    const size_t rows = s->rows, from = s->from, n = s->n, N = x->N, P = x->P;
+    const mmixi_mat row = mmixi_matrix(s->p, rows, s->j->T, (ptrdiff_t)s->j->ld),
+        drow = mmixi_matrix(s->ds, rows, s->j->T, (ptrdiff_t)s->j->ld), p = mmixi_part(row, 0, from, rows, n),
+        ds = mmixi_part(drow, 0, from, rows, n), Q = mmixi_softmax_queries(s),
+        dy = mmixi_softmax_rows_of(s, &x->dy, s->i, rows, P, s->dy, 1),
+        dq = mmixi_matrix(s->dq, rows, N, (ptrdiff_t)N);
+    if (!x->kept) mmixi_softmax_scores(s, p, Q);
+    mmixi_multiply(k, ds, dy, mmixi_part(s->Vt, 0, from, P, n), 0);
+    for (size_t r = 0; r < rows; r++)
+        mmixi_softmax_row_backward(s, r, mmixi_row(row, r), mmixi_row(drow, r), mmixi_row(dy, r));
+    if (x->dv.p) mmixi_multiply(k, mmixi_part(s->dV, from, 0, n, P), mmixi_t(p), dy, 1);
+    if (x->dk.p) mmixi_multiply(k, mmixi_part(s->dK, from, 0, n, N), mmixi_t(ds), Q, 1);
+    if (!x->dq.p) return;
+    mmixi_multiply(k, dq, ds, mmixi_part(s->K, from, 0, n, N), 0);
+    k->scale(rows * N, (mmix_real)x->o.scale, dq.p, dq.p);
+    mmixi_softmax_put(s, dq, &x->dq, s->i, x->add[MMIX_IN_Q] || s->add);
+}
+
+/* ---- a pass over everything ---- */
+
+static void mmixi_softmax_task_run(void *arg, size_t index, size_t lane)
+{
+    const mmixi_pass *j = (const mmixi_pass *)arg;
+    const size_t share = j->back ? j->r.k.share : 1;
+    mmixi_softmax_task s;
+    mmixi_softmax_task_begin(&s, j, index, lane);
+    for (s.tile = 0; s.tile < s.S; s.tile += j->T) {
+        int ready = 0;
+        if (j->back) mmixi_softmax_tile(&s);
+        for (s.h = s.h0; s.h < s.h0 + share; s.h++)
+            for (size_t i = s.first; i < s.last; i += s.rows) {
+                if (!mmixi_softmax_block(&s, i)) continue;
+                if (j->back) mmixi_softmax_backward(&s);
+                else {
+                    if (!ready++) mmixi_softmax_tile(&s);
+                    mmixi_softmax_forward(&s);
+                }
+            }
+        s.h = s.h0;
+        if (j->back && s.order && j->r.dk.p) mmixi_softmax_put(&s, s.dK, &j->r.dk, s.tile, j->r.add[MMIX_IN_K]);
+        if (j->back && s.order && j->r.dv.p) mmixi_softmax_put(&s, s.dV, &j->r.dv, s.tile, j->r.add[MMIX_IN_V]);
+    }
+    if (!j->back) mmixi_softmax_divide(&s);
+}
+static void mmixi_softmax_begin(mmixi_pass *j)
+{
+    const mmix_mixer *o = &j->r.o;
+    const size_t heads = j->r.B * j->H, L = j->L;
+    mmixi_softmax_task s;
+    j->windows = o->window[0] ? mmixi_window_of(o, L - 1).at + 1 : 1;
+    j->distances = j->r.bias ? 1 : 0;
+    if (o->window[0]) j->L = j->S = 1;
+    for (int a = 0; o->window[0] && a < 3; a++) {
+        j->L = j->S *= mmixi_min(o->window[a], o->grid[a]);
+        j->distances *= 2 * o->window[a] - 1;
+    }
+    j->T = mmixi_min(j->S, MMIXI_KEY_TILE);
+    j->ld = mmixi_round_up(j->T, 16) | 16;       /* else the rows share a few sets of the cache */
+    j->run = mmixi_max(4 * MMIXI_QUERY_BLOCK, mmixi_ceil_div(L * heads, 16));
+    if (j->back || o->window[0] || heads >= 16) j->run = j->L;
+    j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
+    j->runs = mmixi_ceil_div(j->L, j->run);
+    j->task = mmixi_softmax_task_run;
+    j->tasks = (j->back ? heads / j->r.k.share : heads) * j->windows * j->runs;
+    j->kept = j->S > j->T ? 0 : heads * j->windows * j->L * j->ld;
+    j->lane_size = mmixi_softmax_room(j, NULL, &s);
+}
+
+#undef MMIXI_TABLE
 #undef MMIXI_PART
 
 /* ==== >>layers =======================================================================
@@ -8480,6 +8144,14 @@ static int mmixi_params_allocate(mmix_params *p, int start)
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
 
+/* The end of a model's creation: the values, unless start is 0. Whether all went well; else the list and all
+   that goes with it are gone. */
+static int mmixi_model_ready(mmix_params *p, int start)
+{
+    if (p && !p->m->error_kind && !(start && mmix_params_allocate(p))) return 1;
+    mmix_params_destroy(p);
+    return 0;
+}
 /* Whether there are values, if they are needed. */
 static int mmixi_params_ready(const mmix_params *p, const char *who, int needed)
 {
@@ -9575,9 +9247,7 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
         v->block = (mmixi_vision_block *)(v + 1);
         mmixi_vision_declare(v);
     }
-    if (!m->error_kind && !(start && mmix_params_allocate(p))) return v;
-    mmix_params_destroy(p);
-    return NULL;
+    return mmixi_model_ready(p, start) ? v : NULL;
 }
 MMIXDEF mmix_vision *mmix_vision_create(mmix_ctx *m, mmix_vision_config config)
 {
@@ -15087,7 +14757,7 @@ MMIXI_COLD_END
     ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                \
     ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv) ONE(patch_embed, patch)                    \
     ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                      \
-    ONE(softmax_attention, softmax_attention) TWO(linear_attention, linear_attention) TWO(ssd, ssd)          \
+    ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                               \
     ONE(dino_loss, loss) ONE(add_rows, add_rows) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)               \
     ONE(kd_token, loss)
 #define MMIXI_OP_NAME(name, function) #name,

@@ -2849,27 +2849,28 @@ static int mmixi_cuda_plan_ssd(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int 
 {
     mmix_call *call = plan->call;
     mmix_tensor *const *in = call->in;
-    const mmix_raw_ssd *o = (const mmix_raw_ssd *)call->options;
+    const mmix_mixer *o = (const mmix_mixer *)call->options;
     const int back = plan->back;
     mmix_cuda_ssd x;
     memset(&x, 0, sizeof x);
     x.precision = t->a->options.precision;
     x.naive = t->a->options.naive;
-    x.B = o->B; x.L = o->L; x.H = o->H; x.N = o->N; x.P = o->P;
-    x.D_width = o->D_width;
+    x.B = mmix_shape(call->out[0], 0); x.L = mmix_shape(call->out[0], 1); x.H = mmix_shape(call->out[0], 2);
+    x.N = mmix_shape(in[MMIX_IN_K], 3); x.P = mmix_shape(call->out[0], 3);
+    x.D_width = mmix_ndim(in[MMIX_IN_D]) == 2 ? x.P : 1;
     x.dt_softplus = o->dt_softplus;
-    x.reverse = o->reverse;
+    x.reverse = o->direction == MMIX_REVERSE;
     x.dt_low = o->dt_low; x.dt_high = o->dt_high;
     x.stream = t->a->stream;
-    x.x = mmixi_cuda_send_heads(t, in[0], x.H);
-    x.dt = mmixi_cuda_send_heads(t, in[1], x.H);
-    x.A = mmixi_cuda_send_reals(t, in[2]);
-    x.b = mmixi_cuda_send_heads(t, in[3], x.H);
-    x.c = mmixi_cuda_send_heads(t, in[4], x.H);
-    x.D = mmixi_cuda_send_reals(t, in[5]);
-    x.dt_bias = mmixi_cuda_send_reals(t, in[6]);
-    x.initial_state = mmixi_cuda_send_reals(t, in[7]);
-    x.seq_idx = mmixi_cuda_send_ints(t, in[8]);
+    x.x = mmixi_cuda_send_heads(t, in[MMIX_IN_V], x.H);
+    x.dt = mmixi_cuda_send_heads(t, in[MMIX_IN_DT], x.H);
+    x.A = mmixi_cuda_send_reals(t, in[MMIX_IN_A]);
+    x.b = mmixi_cuda_send_heads(t, in[MMIX_IN_K], x.H);
+    x.c = mmixi_cuda_send_heads(t, in[MMIX_IN_Q], x.H);
+    x.D = mmixi_cuda_send_reals(t, in[MMIX_IN_D]);
+    x.dt_bias = mmixi_cuda_send_reals(t, in[MMIX_IN_DT_BIAS]);
+    x.initial_state = mmixi_cuda_send_reals(t, in[MMIX_IN_STATE]);
+    x.seq_idx = mmixi_cuda_send_ints(t, in[MMIX_IN_SEQ_IDX]);
     x.seq_batch = (ptrdiff_t)x.L;
     if (back) {
         x.dy = mmixi_cuda_upstream(t, plan, x.H);
@@ -2880,14 +2881,14 @@ static int mmixi_cuda_plan_ssd(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, int 
         x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
         x.final_state = (float *)mmixi_cuda_output(t, plan, 1, 0);
     } else {
-        x.dx = mmixi_cuda_gradient_heads(t, plan, 0, x.H);
-        x.ddt = mmixi_cuda_gradient_heads(t, plan, 1, x.H);
-        x.dA = mmixi_cuda_gradient(t, plan, 2, 0);
-        x.db = mmixi_cuda_gradient_heads(t, plan, 3, x.H);
-        x.dc = mmixi_cuda_gradient_heads(t, plan, 4, x.H);
-        x.dD = mmixi_cuda_gradient(t, plan, 5, 0);
-        x.ddt_bias = mmixi_cuda_gradient(t, plan, 6, 0);
-        x.dinitial = mmixi_cuda_gradient(t, plan, 7, 0);
+        x.dx = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_V, x.H);
+        x.ddt = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_DT, x.H);
+        x.dA = mmixi_cuda_gradient(t, plan, MMIX_IN_A, 0);
+        x.db = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_K, x.H);
+        x.dc = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_Q, x.H);
+        x.dD = mmixi_cuda_gradient(t, plan, MMIX_IN_D, 0);
+        x.ddt_bias = mmixi_cuda_gradient(t, plan, MMIX_IN_DT_BIAS, 0);
+        x.dinitial = mmixi_cuda_gradient(t, plan, MMIX_IN_STATE, 0);
     }
     t->down = t->at;
     x.workspace = mmixi_cuda_reserve(t, mmix_cuda_ssd_workspace(&x, back), NULL);
@@ -2897,42 +2898,44 @@ static int mmixi_cuda_plan_attention(mmixi_cuda_layout *t, mmixi_cuda_plan *plan
 {
     mmix_call *call = plan->call;
     mmix_tensor *const *in = call->in;
-    const mmix_raw_softmax *o = (const mmix_raw_softmax *)call->options;
+    const mmix_mixer *o = (const mmix_mixer *)call->options;
     const int back = plan->back;
-    const size_t rows = o->B * o->H * o->L;
+    size_t rows;
     mmix_cuda_attention x;
     memset(&x, 0, sizeof x);
     x.precision = t->a->options.precision;
     x.naive = t->a->options.naive;
-    x.B = o->B; x.L = o->L; x.S = o->S; x.H = o->H; x.N = o->N; x.P = o->P;
+    x.B = mmix_shape(call->out[0], 0); x.L = mmix_shape(call->out[0], 1); x.H = mmix_shape(call->out[0], 2);
+    x.S = mmix_shape(in[MMIX_IN_K], 1); x.N = mmix_shape(in[MMIX_IN_K], 3); x.P = mmix_shape(call->out[0], 3);
+    rows = x.B * x.H * x.L;
     x.scale = o->scale;
     x.mask = o->mask;
     x.prefix = o->prefix; x.left = o->left; x.right = o->right;
     for (int a = 0; a < 3; a++) x.grid[a] = o->grid[a], x.window[a] = o->window[a], x.shift[a] = o->shift[a];
     x.stream = t->a->stream;
-    x.q = mmixi_cuda_send_heads(t, in[0], x.H);
-    x.k = mmixi_cuda_send_heads(t, in[1], x.H);
-    x.v = mmixi_cuda_send_heads(t, in[2], x.H);
-    x.seq_idx = mmixi_cuda_send_ints(t, in[3]);
+    x.q = mmixi_cuda_send_heads(t, in[MMIX_IN_Q], x.H);
+    x.k = mmixi_cuda_send_heads(t, in[MMIX_IN_K], x.H);
+    x.v = mmixi_cuda_send_heads(t, in[MMIX_IN_V], x.H);
+    x.seq_idx = mmixi_cuda_send_ints(t, in[MMIX_IN_SEQ_IDX]);
     x.seq_batch = (ptrdiff_t)x.L;
-    x.bias = mmixi_cuda_send_reals(t, in[4]);
-    x.lefts = mmixi_cuda_send_ints(t, in[5]);
+    x.bias = mmixi_cuda_send_reals(t, in[MMIX_IN_BIAS]);
+    x.lefts = mmixi_cuda_send_ints(t, in[MMIX_IN_LEFTS]);
     if (back) {
         x.y = mmixi_cuda_send_heads(t, call->out[0], x.H);
         x.dy = mmixi_cuda_upstream(t, plan, x.H);
-        x.top = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[0], rows);
-        x.over = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[1], rows);
+        x.top = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[1], rows);
+        x.over = (float *)(uintptr_t)mmixi_cuda_send_saved(t, call->saved[0], rows);
     }
     t->up = t->at;
     if (!back) {
         x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
-        x.top = (float *)mmixi_cuda_expect(t, &plan->results, NULL, call->saved[0], rows, 0, 0);
-        x.over = (float *)mmixi_cuda_expect(t, &plan->results, NULL, call->saved[1], rows, 0, 0);
+        x.top = (float *)mmixi_cuda_expect(t, &plan->results, NULL, call->saved[1], rows, 0, 0);
+        x.over = (float *)mmixi_cuda_expect(t, &plan->results, NULL, call->saved[0], rows, 0, 0);
     } else {
-        x.dq = mmixi_cuda_gradient_heads(t, plan, 0, x.H);
-        x.dk = mmixi_cuda_gradient_heads(t, plan, 1, x.H);
-        x.dv = mmixi_cuda_gradient_heads(t, plan, 2, x.H);
-        x.dbias = mmixi_cuda_gradient(t, plan, 4, 0);
+        x.dq = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_Q, x.H);
+        x.dk = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_K, x.H);
+        x.dv = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_V, x.H);
+        x.dbias = mmixi_cuda_gradient(t, plan, MMIX_IN_BIAS, 0);
     }
     t->down = t->at;
     x.workspace = mmixi_cuda_reserve(t, mmix_cuda_attention_workspace(&x, back), NULL);
@@ -2942,22 +2945,23 @@ static int mmixi_cuda_plan_linear(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, i
 {
     mmix_call *call = plan->call;
     mmix_tensor *const *in = call->in;
-    const mmix_raw_linear *o = (const mmix_raw_linear *)call->options;
+    const mmix_mixer *o = (const mmix_mixer *)call->options;
     const int back = plan->back;
     mmix_cuda_linear_attention x;
     memset(&x, 0, sizeof x);
     x.precision = t->a->options.precision;
     x.naive = t->a->options.naive;
-    x.B = o->B; x.L = o->L; x.S = o->S; x.H = o->H; x.N = o->N; x.P = o->P;
-    x.feature = o->feature; x.normalise = o->normalise; x.causal = o->causal;
+    x.B = mmix_shape(call->out[0], 0); x.L = mmix_shape(call->out[0], 1); x.H = mmix_shape(call->out[0], 2);
+    x.S = mmix_shape(in[MMIX_IN_K], 1); x.N = mmix_shape(in[MMIX_IN_K], 3); x.P = mmix_shape(call->out[0], 3);
+    x.feature = o->feature; x.normalise = o->normalise > 0; x.causal = o->mask == MMIX_MASK_CAUSAL;
     x.eps = o->eps;
     x.stream = t->a->stream;
-    x.q = mmixi_cuda_send_heads(t, in[0], x.H);
-    x.k = mmixi_cuda_send_heads(t, in[1], x.H);
-    x.v = mmixi_cuda_send_heads(t, in[2], x.H);
-    x.seq_idx = mmixi_cuda_send_ints(t, in[3]);
+    x.q = mmixi_cuda_send_heads(t, in[MMIX_IN_Q], x.H);
+    x.k = mmixi_cuda_send_heads(t, in[MMIX_IN_K], x.H);
+    x.v = mmixi_cuda_send_heads(t, in[MMIX_IN_V], x.H);
+    x.seq_idx = mmixi_cuda_send_ints(t, in[MMIX_IN_SEQ_IDX]);
     x.seq_batch = (ptrdiff_t)x.L;
-    x.initial_state = mmixi_cuda_send_reals(t, in[4]);
+    x.initial_state = mmixi_cuda_send_reals(t, in[MMIX_IN_STATE]);
     if (back) {
         x.dy = mmixi_cuda_upstream(t, plan, x.H);
         x.dfinal = mmixi_cuda_upstream_state(t, plan);
@@ -2967,10 +2971,10 @@ static int mmixi_cuda_plan_linear(mmixi_cuda_layout *t, mmixi_cuda_plan *plan, i
         x.y = mmixi_cuda_packed(mmixi_cuda_output(t, plan, 0, t->bf16), call->out[0], x.H);
         x.final_state = (float *)mmixi_cuda_output(t, plan, 1, 0);
     } else {
-        x.dq = mmixi_cuda_gradient_heads(t, plan, 0, x.H);
-        x.dk = mmixi_cuda_gradient_heads(t, plan, 1, x.H);
-        x.dv = mmixi_cuda_gradient_heads(t, plan, 2, x.H);
-        x.dinitial = mmixi_cuda_gradient(t, plan, 4, 0);
+        x.dq = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_Q, x.H);
+        x.dk = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_K, x.H);
+        x.dv = mmixi_cuda_gradient_heads(t, plan, MMIX_IN_V, x.H);
+        x.dinitial = mmixi_cuda_gradient(t, plan, MMIX_IN_STATE, 0);
     }
     t->down = t->at;
     x.workspace = mmixi_cuda_reserve(t, mmix_cuda_linear_attention_workspace(&x, back), NULL);
@@ -3051,18 +3055,15 @@ static int mmixi_cuda_offload(mmixi_cuda_attachment *a, mmix_call *call, int bac
 /* Multiply-adds of a forward call. */
 static double mmixi_cuda_work(int op, const mmix_call *call)
 {
-    const mmix_raw_ssd *s = (const mmix_raw_ssd *)call->options;
-    const mmix_raw_softmax *a = (const mmix_raw_softmax *)call->options;
-    const mmix_raw_linear *l = (const mmix_raw_linear *)call->options;
-    double keys;
-    if (op == MMIX_OP_SSD)
-        return 2.0 * (double)s->B * (double)s->H * (double)s->L * (double)s->N * (double)s->P;
-    if (op == MMIX_OP_LINEAR_ATTENTION)
-        return 2.0 * (double)l->B * (double)l->H * (double)l->L * (double)l->N * (double)l->P;
-    keys = (double)a->S;
-    for (int i = 0; i < 3 && a->window[0]; i++)
-        keys = (i ? keys : 1) * (double)mmixi_cuda_min(a->window[i], a->grid[i]);
-    return (double)a->B * (double)a->H * (double)a->L * keys * (double)(a->N + a->P);
+    const mmix_mixer *o = (const mmix_mixer *)call->options;
+    const mmix_tensor *y = call->out[0], *k = call->in[MMIX_IN_K];
+    const double rows = (double)mmix_shape(y, 0) * (double)mmix_shape(y, 1) * (double)mmix_shape(y, 2),
+        N = (double)mmix_shape(k, 3), P = (double)mmix_shape(y, 3);
+    double keys = (double)mmix_shape(k, 1);
+    if (op != MMIX_OP_SOFTMAX_ATTENTION) return 2.0 * rows * N * P;
+    for (int i = 0; i < 3 && o->window[0]; i++)
+        keys = (i ? keys : 1) * (double)mmixi_cuda_min(o->window[i], o->grid[i]);
+    return rows * keys * (N + P);
 }
 /* Saved in this slot: the device did the forward, so the host's backward has to do its own again. */
 enum { MMIXI_CUDA_MARK = MMIX_MAX_SAVED - 1 };

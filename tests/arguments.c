@@ -202,7 +202,7 @@ static void bad_arguments(void)
     x = mmix_mixer_ssd(x4, x3, v, x4, x4);
     BAD(mmix_mix(m, &x), "mmix_mix", "has shape");
     x = mmix_mixer_ssd(mmix_new4(m, 2, 3, 3, 6), mmix_new3(m, 2, 3, 4), v, mmix_new4(m, 2, 3, 1, 6), mmix_new4(m, 2, 3, 1, 6));
-    BAD(mmix_mix(m, &x), "mmix_mix", "x has 3");
+    BAD(mmix_mix(m, &x), "mmix_mix", "heads of x, B and C must divide dt");
     x.v = mmix_new4(m, 2, 3, 4, 6);
     x.A = mmix_new1(m, 3);
     BAD(mmix_mix(m, &x), "mmix_mix", "A has shape (3), expected (4)");

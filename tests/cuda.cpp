@@ -347,14 +347,15 @@ static void strides(size_t L, size_t width, size_t gap)
     std::vector<float> qkv = random_floats(B * L * row), y(B * L * (H * width + 2 * gap), 12345.0f), plain(B * L * H * width);
     float *on = upload(qkv), *out = upload(y), *work = NULL;
     mmix_cuda_attention x;
-    mmix_raw_softmax r;
+    mmix_raw r;
     double error = 0;
     size_t untouched = 0;
     memset(&x, 0, sizeof x);
     memset(&r, 0, sizeof r);
+    r.o.kind = MMIX_SOFTMAX;
     x.B = r.B = B; x.L = x.S = r.L = r.S = L; x.H = r.H = H; x.N = x.P = r.N = r.P = width;
-    x.scale = r.scale = 0.5;
-    x.mask = r.mask = MMIX_MASK_CAUSAL;
+    x.scale = r.o.scale = 0.5;
+    x.mask = r.o.mask = MMIX_MASK_CAUSAL;
     x.q = mmix_cuda_heads_plain(on, L, H, width, H);
     x.q.token = (ptrdiff_t)row;
     x.q.batch = (ptrdiff_t)(L * row);
@@ -374,8 +375,8 @@ static void strides(size_t L, size_t width, size_t gap)
     r.k.p = qkv.data() + H * width;
     r.v.p = qkv.data() + 2 * H * width;
     r.y = mmix_heads_plain(plain.data(), L, H, width, H);
-    std::vector<float> scratch(mmix_raw_softmax_scratch(&r, 0));
-    mmix_raw_softmax_forward(&r, scratch.data());
+    std::vector<float> scratch(mmix_raw_scratch(&r, 0));
+    mmix_raw_forward(&r, scratch.data());
     for (size_t i = 0; i < B * L; i++)
         for (size_t e = 0; e < H * width + 2 * gap; e++) {
             const float v = y[i * (H * width + 2 * gap) + e];
