@@ -14592,7 +14592,7 @@ struct mmix_archive {
     size_t count, capacity;
     const char *metadata;                    /* a JSON object, or NULL */
     char *path;                              /* for messages; behind this struct, in the same memory */
-    mmixi_held *chunks;                     /* memory that goes with the archive */
+    mmixi_held *chunks;                      /* memory that goes with the archive */
     size_t left;                             /* bytes that may still be taken */
 };
 
@@ -14631,6 +14631,7 @@ static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element)
 static void *mmixi_archive_grow(mmix_archive *a, void *array, size_t *capacity, size_t need, size_t element)
 {
     size_t before = *capacity * element;
+    mmixi_held *latest = a->chunks;
     char *bigger;
     if (need <= *capacity) return array;
     *capacity = mmixi_max(need, 2 * *capacity);
@@ -14638,6 +14639,10 @@ static void *mmixi_archive_grow(mmix_archive *a, void *array, size_t *capacity, 
     if (!bigger) return NULL;
     if (before) memcpy(bigger, array, before);
     memset(bigger + before, 0, *capacity * element - before);
+    if (before && latest + 1 == array) {         /* it can go at once */
+        a->chunks->next = latest->next, a->left += latest->bytes + MMIXI_ALIGN;
+        mmixi_free(a->m, latest, latest->bytes);
+    }
     return bigger;
 }
 
