@@ -14371,7 +14371,7 @@ static int mmixi_json_string(mmixi_json_scan *s)
     while (*s->at != '"') {
         char *from = s->at;
         size_t n = 0;
-        if (*from == '\\') n = mmixi_json_escape(s, to);        /* never longer than what it was decoded from */
+        if (*from == '\\') n = mmixi_json_escape(s, to);        /* never longer than what it decodes */
         else if ((unsigned char)*from >= 32) {
             s->at += n = mmixi_utf8_length(from);
             memmove(to, from, n);
@@ -14464,8 +14464,8 @@ static const char *mmixi_json_end(const char *v)
     } while (depth);
     return v;
 }
-/* The item of an object or array after `at`, or the first one after the list itself; its *key, NULL in an array.
-   NULL at the end, and of what is no list. */
+/* The item of an object or array after `at`, or the first one after the list itself; its *key, NULL in an
+   array. NULL at the end, and of what is no list. */
 static const char *mmixi_json_next(const char *list, const char *at, const char **key)
 {
     if (!list || (*list != '{' && *list != '[')) return NULL;
@@ -14668,7 +14668,7 @@ MMIXDEF void mmix_archive_close(mmix_archive *a)
     mmixi_free(a->m, a, sizeof *a + strlen(a->path) + 1);
 }
 
-/* The bytes that an entry's shape takes: in double, exact as far as there is memory, and beyond at least large. */
+/* The bytes that an entry's shape takes, in double: exact as far as there is memory, and large beyond. */
 static double mmixi_entry_bytes(const mmix_entry *e)
 {
     double bytes = (double)mmixi_file_size[e->dtype];
@@ -14873,8 +14873,8 @@ static int mmixi_zip_members(mmix_archive *zip)
         if (mmixi_file_number(zip, end, 4) != 0x06064b50) count = 0;
     }
     if (!count || at > size)
-        return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in %.0f "
-                            "bytes", (double)size);
+        return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in "
+                            "%.0f bytes", (double)size);
     for (directory = at; count--; from = begin) {
         size_t length = (size_t)mmixi_file_number(zip, at + 28, 2), i = 0,
             extra = (size_t)mmixi_file_number(zip, at + 30, 2);
@@ -14927,9 +14927,9 @@ static int mmixi_ends(const char *name, const char *with)
    refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
    list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
 
-/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary, which is a
-   list of key, value, key, …; T a tensor, which is the list of its arguments, s a storage, that of its id. The
-   number of a name is the kind of what it makes when it is called, or the dtype of a storage. */
+/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary, which is
+   a list of key, value, key, …; T a tensor, which is the list of its arguments, s a storage, that of its id. A
+   name's number is the kind of what it makes when it is called, or the dtype of a storage. */
 typedef struct mmixi_py {
     int64_t number;
     const char *text;
@@ -15438,8 +15438,8 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
     if (mmixi_save_check(m, who, path, entries, n)) return -1;
     for (size_t i = 0; metadata && metadata[i]; i += 2)
         if (!metadata[i + 1])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, found "
-                             "a key alone", who, path);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, "
+                             "found a key alone", who, path);
     mmixi_safetensors_header(&text, entries, n, metadata);
     text.room = text.at + 1;
     text.out = (char *)mmixi_alloc(m, text.room);
