@@ -12973,7 +12973,7 @@ static int mmixi_json_string(mmixi_json_scan *s)
     while (*s->at != '"') {
         char *from = s->at;
         size_t n = 0;
-        if (*from == '\\') n = mmixi_json_escape(s, to);        /* never longer than what it was decoded from */
+        if (*from == '\\') n = mmixi_json_escape(s, to);        /* never longer than what it decodes */
         else if ((unsigned char)*from >= 32) {
             s->at += n = mmixi_utf8_length(from);
             memmove(to, from, n);
@@ -13066,8 +13066,8 @@ static const char *mmixi_json_end(const char *v)
     } while (depth);
     return v;
 }
-/* The item of an object or array after `at`, or the first one after the list itself; its *key, NULL in an array.
-   NULL at the end, and of what is no list. */
+/* The item of an object or array after `at`, or the first one after the list itself; its *key, NULL in an
+   array. NULL at the end, and of what is no list. */
 static const char *mmixi_json_next(const char *list, const char *at, const char **key)
 {
     if (!list || (*list != '{' && *list != '[')) return NULL;
@@ -13194,7 +13194,7 @@ struct mmix_archive {
     size_t count, capacity;
     const char *metadata;                    /* a JSON object, or NULL */
     char *path;                              /* for messages; behind this struct, in the same memory */
-    mmixi_held *chunks;                     /* memory that goes with the archive */
+    mmixi_held *chunks;                      /* memory that goes with the archive */
     size_t left;                             /* bytes that may still be taken */
 };
 
@@ -13233,6 +13233,7 @@ static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element)
 static void *mmixi_archive_grow(mmix_archive *a, void *array, size_t *capacity, size_t need, size_t element)
 {
     size_t before = *capacity * element;
+    mmixi_held *latest = a->chunks;
     char *bigger;
     if (need <= *capacity) return array;
     *capacity = mmixi_max(need, 2 * *capacity);
@@ -13240,6 +13241,10 @@ static void *mmixi_archive_grow(mmix_archive *a, void *array, size_t *capacity, 
     if (!bigger) return NULL;
     if (before) memcpy(bigger, array, before);
     memset(bigger + before, 0, *capacity * element - before);
+    if (before && latest + 1 == array) {         /* it can go at once */
+        a->chunks->next = latest->next, a->left += latest->bytes + MMIXI_ALIGN;
+        mmixi_free(a->m, latest, latest->bytes);
+    }
     return bigger;
 }
 
@@ -13265,7 +13270,7 @@ MMIXDEF void mmix_archive_close(mmix_archive *a)
     mmixi_free(a->m, a, sizeof *a + strlen(a->path) + 1);
 }
 
-/* The bytes that an entry's shape takes: in double, exact as far as there is memory, and beyond at least large. */
+/* The bytes that an entry's shape takes, in double: exact as far as there is memory, and large beyond. */
 static double mmixi_entry_bytes(const mmix_entry *e)
 {
     double bytes = (double)mmixi_file_size[e->dtype];
@@ -13470,8 +13475,8 @@ static int mmixi_zip_members(mmix_archive *zip)
         if (mmixi_file_number(zip, end, 4) != 0x06064b50) count = 0;
     }
     if (!count || at > size)
-        return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in %.0f "
-                            "bytes", (double)size);
+        return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in "
+                            "%.0f bytes", (double)size);
     for (directory = at; count--; from = begin) {
         size_t length = (size_t)mmixi_file_number(zip, at + 28, 2), i = 0,
             extra = (size_t)mmixi_file_number(zip, at + 30, 2);
@@ -13524,9 +13529,9 @@ static int mmixi_ends(const char *name, const char *with)
    refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
    list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
 
-/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary, which is a
-   list of key, value, key, …; T a tensor, which is the list of its arguments, s a storage, that of its id. The
-   number of a name is the kind of what it makes when it is called, or the dtype of a storage. */
+/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary, which is
+   a list of key, value, key, …; T a tensor, which is the list of its arguments, s a storage, that of its id. A
+   name's number is the kind of what it makes when it is called, or the dtype of a storage. */
 typedef struct mmixi_py {
     int64_t number;
     const char *text;
@@ -14035,8 +14040,8 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
     if (mmixi_save_check(m, who, path, entries, n)) return -1;
     for (size_t i = 0; metadata && metadata[i]; i += 2)
         if (!metadata[i + 1])
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, found "
-                             "a key alone", who, path);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected key, value, …, NULL in metadata, "
+                             "found a key alone", who, path);
     mmixi_safetensors_header(&text, entries, n, metadata);
     text.room = text.at + 1;
     text.out = (char *)mmixi_alloc(m, text.room);
