@@ -683,7 +683,7 @@ typedef struct mmix_raw {
     mmix_real *inverse_sum, *row_max, *kept;
     mmix_heads dy, dq, dk, dv, ddt;
     const mmix_real *dfinal;                     /* or NULL */
-    mmix_real *grad[MMIX_MAX_INPUTS];            /* grad[MMIX_IN_…]: of the state, bias, A, D and dt_bias; or NULL */
+    mmix_real *grad[MMIX_MAX_INPUTS];            /* [MMIX_IN_…] of state, bias, A, D and dt_bias; or NULL */
     int add[MMIX_MAX_INPUTS];                    /* add[MMIX_IN_…] 1: a gradient is added to what is there */
 } mmix_raw;
 /* Reals of `kept`: SSD's and linear attention's states before each chunk; softmax attention's e^(score - m), a
@@ -6140,8 +6140,8 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
        SSD                 M_ij = e^(a_{j+1} + … + a_i) C_i·B_j δ_j, + D where i = j;   a = δ A
 
    for every j that i sees, else 0; Q ≡ C, K ≡ B, V ≡ X. The plain loop, mmixi_mix_plain, is this definition. The
-   fast forms, none of which makes M, are the next three rooms: passes over an mmix_raw, in tasks of sequences and
-   heads, by the threads of a context or by the caller's.
+   fast forms, none of which makes M, are the next three rooms: passes over an mmix_raw, in tasks of sequences
+   and heads, by the threads of a context or by the caller's.
    ==================================================================================== */
 
 typedef struct mmixi_keys { size_t begin, end; } mmixi_keys;
@@ -6155,7 +6155,7 @@ typedef struct mmixi_pass {
     mmixi_lane_task *task;
     int back, linear, reverse;
     size_t L, S, H, N, P;                        /* with windows L and S are those of the largest */
-    size_t tasks, lanes, lane_size, kept;        /* reals of scratch of a lane; what forward keeps, mmix_raw_kept */
+    size_t tasks, lanes, lane_size, kept;        /* lane_size: reals of scratch; kept: mmix_raw_kept */
     mmix_real *scratch;
     /* the scan, SSD and linear attention */
     size_t V;                                    /* columns of v and the state: P, or P + 1 */
@@ -6163,17 +6163,18 @@ typedef struct mmixi_pass {
     size_t chunk, one, Q;                        /* a sequence of up to `one` tokens is one chunk; Q: the longest */
     int full, step;                              /* linear and not causal; one token, its state changed in place */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
-    size_t states;                               /* of a head, kept for the backward: before each chunk but the first */
-    mmix_real *dhead;                            /* dA (B, H), dbias (B, H) and dD (B, H, D_width) of each sequence */
-    /* dC and dB: so many tasks add to one, into dq and dk or, where part is not 0, each into so many reals of its own */
+    size_t states;                               /* of a head, that are kept: before each chunk but the first */
+    mmix_real *dhead;                            /* of each sequence dA (B, H), dbias (B, H), dD (B, H, D_width) */
+    /* dC and dB: so many tasks add to one, into dq and dk or, where part is not 0, each into so many reals of
+       its own */
     size_t parts[2], part[2];
     mmix_heads target[2];
-    /* softmax attention: keys of a tile; reals between two rows of scores; a forward task takes `run` queries, a head
-       has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each task */
+    /* softmax attention: keys of a tile; reals between two rows of scores; a forward task takes `run` queries, a
+       head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each task */
     size_t T, ld, run, runs, windows, distances;
     mmix_real *dbias;
     mmixi_keys *sequence;                        /* (B, L) with seq_idx: that of each token */
-    mmixi_spot *order;                           /* (windows, L): the tokens of each window, … */
+    mmixi_spot *spot, *order;                    /* each token's window; (windows, L): each window's tokens, … */
     size_t *count;                               /* … and how many they are */
 } mmixi_pass;
 static void mmixi_scan_begin(mmixi_pass *j, size_t tasks);
@@ -6202,7 +6203,8 @@ static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f,
 static void mmixi_ssd_delta(const mmixi_pass *j, size_t head, mmixi_mat dt, mmix_real *u, mmix_real *delta)
 {
     const mmix_real low = (mmix_real)j->r.o.dt_low, high = (mmix_real)j->r.o.dt_high;
-    for (size_t i = 0; i < dt.rows; i++) u[i] = delta[i] = *mmixi_row(dt, i) + (j->r.dt_bias ? j->r.dt_bias[head] : 0);
+    for (size_t i = 0; i < dt.rows; i++)
+        u[i] = delta[i] = *mmixi_row(dt, i) + (j->r.dt_bias ? j->r.dt_bias[head] : 0);
     if (j->r.o.dt_softplus) j->k->softplus(dt.rows, u, delta);
     for (size_t i = 0; high > 0 && i < dt.rows; i++) {
         if (delta[i] < low) delta[i] = low;
@@ -6238,17 +6240,15 @@ static mmixi_keys mmixi_seen(const mmixi_pass *j, size_t b, size_t i)
     }
     return seen;
 }
-/* The window of token i, 0 without windows. They begin at 0, at `shift` (0: at `window`), and from there every `window` tokens. */
-static mmixi_spot mmixi_window_of(const mmix_mixer *o, size_t i)
+/* Windows begin at 0, at `shift` (0: at `window`), and from there every `window` tokens: where on an axis window 0
+   would begin, as tokens before the first, and how many windows there are. */
+static size_t mmixi_window_before(const mmix_mixer *o, int a)
 {
-    mmixi_spot s = { 0, 0 };
-    for (size_t a = 0, inner = o->grid[0] * o->grid[1] * o->grid[2]; a < 3 && o->window[0]; a++) {
-        const size_t size = o->window[a], before = o->shift[a] ? size - o->shift[a] : 0, rest = i % inner;
-        inner /= o->grid[a];
-        s.at = s.at * ((o->grid[a] - 1 + before) / size + 1) + (rest / inner + before) / size;
-        s.place = s.place * (2 * size - 1) + rest / inner;
-    }
-    return s;
+    return o->shift[a] ? o->window[a] - o->shift[a] : 0;
+}
+static size_t mmixi_window_count(const mmix_mixer *o, int a)
+{
+    return (o->grid[a] - 1 + mmixi_window_before(o, a)) / o->window[a] + 1;
 }
 /* Where head h's numbers of bias lie for a query at this place: that for a key at another is [-place]. */
 static size_t mmixi_bias_at(const mmixi_pass *j, size_t h, size_t place)
@@ -6262,16 +6262,15 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
     const int softmax = r->o.kind == MMIX_SOFTMAX, ssd = r->o.kind == MMIX_SSD;
     for (size_t i = 0; i < r->L; i++, M += r->S) {
         const mmixi_keys seen = mmixi_seen(j, b, i);
-        const mmixi_spot own = mmixi_window_of(&r->o, i);
         double largest = -HUGE_VAL, sum = softmax ? 0 : r->o.eps, a = 0;
         for (size_t n = 0; n < r->S; n++) {              /* away from the query: SSD forgets on the way */
             const size_t t = j->reverse ? n : r->S - 1 - n;
-            const mmixi_spot other = mmixi_window_of(&r->o, t);
             double w = softmax ? -HUGE_VAL : 0;
-            if (t >= seen.begin && t < seen.end && own.at == other.at) {
+            if (t >= seen.begin && t < seen.end && (!j->spot || j->spot[i].at == j->spot[t].at)) {
                 w = (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
                 if (softmax) w *= r->o.scale;
-                if (softmax && r->bias) w += (double)r->bias[mmixi_bias_at(j, h, own.place) - other.place];
+                if (j->spot && r->bias)
+                    w += (double)r->bias[mmixi_bias_at(j, h, j->spot[i].place) - j->spot[t].place];
                 if (ssd) w *= mmixi_exp(a) * (double)delta[t], a += (double)delta[t] * (double)r->A[h];
             }
             M[t] = (mmix_real)w;
@@ -6326,7 +6325,8 @@ static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
     for (int i = 0; i < 2; i++) if (s->part[i]) { MMIXI_PART(target[i].p, s->parts[i] * s->part[i]); }
     MMIXI_PART(dbias, s->back && r->grad[MMIX_IN_BIAS] ? rows * s->windows * s->distances : 0);
     MMIXI_TABLE(sequence, mmixi_keys, r->seq_idx && !s->V ? r->B * r->L : 0);
-    MMIXI_TABLE(order, mmixi_spot, windows * s->L); MMIXI_TABLE(count, size_t, windows);
+    MMIXI_TABLE(spot, mmixi_spot, windows ? r->L : 0); MMIXI_TABLE(order, mmixi_spot, windows * s->L);
+    MMIXI_TABLE(count, size_t, windows);
     return at;
 }
 /* A pass of r by the threads of m or, with m NULL, by the caller's. Returns the reals of scratch that it takes. */
@@ -6348,6 +6348,8 @@ static size_t mmixi_pass_begin(mmixi_pass *j, const mmix_raw *r, int back, mmix_
 static void mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
 {
     const mmix_raw *r = &j->r;
+    const mmix_mixer *o = &r->o;
+    size_t at[3] = { 0, 0, 0 }, many[3];
     mmixi_pass_room(j, scratch);
     if (j->dhead) memset(j->dhead, 0, r->B * j->H * (2 + r->D_width) * sizeof *j->dhead);
     for (size_t i = 0; j->sequence && i < r->B * r->L;) {
@@ -6355,12 +6357,19 @@ static void mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
         const mmixi_keys run = mmixi_sequence(r, b, i % r->L);
         for (; i < b * r->L + run.end; i++) j->sequence[i] = run;
     }
-    if (j->count) memset(j->count, 0, j->windows * sizeof *j->count);
-    for (size_t i = 0; j->count && i < r->L; i++) {
-        const mmixi_spot own = mmixi_window_of(&r->o, i);
-        mmixi_spot *to = &j->order[own.at * j->L + j->count[own.at]++];
-        to->at = i;
-        to->place = own.place;
+    if (!j->count) return;
+    memset(j->count, 0, j->windows * sizeof *j->count);
+    for (int a = 0; a < 3; a++) many[a] = mmixi_window_count(o, a);
+    for (size_t i = 0; i < r->L; i++) {
+        mmixi_spot own = { 0, 0 };
+        for (int a = 0; a < 3; a++) {
+            own.at = own.at * many[a] + (at[a] + mmixi_window_before(o, a)) / o->window[a];
+            own.place = own.place * (2 * o->window[a] - 1) + at[a];
+        }
+        j->spot[i] = own;
+        own.at = i;
+        j->order[j->spot[i].at * j->L + j->count[j->spot[i].at]++] = own;
+        for (int a = 3; a-- > 0 && ++at[a] == o->grid[a];) at[a] = 0;
     }
 }
 /* The gradient of an input: the sum of parts of n numbers each. */
@@ -6406,8 +6415,8 @@ static void mmixi_raw_run(const mmix_raw *x, int back, mmix_real *scratch)
 MMIXDEF void mmix_raw_forward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 0, scratch); }
 MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch) { mmixi_raw_run(x, 1, scratch); }
 
-/* ---- the ops: one call, one function. in: MMIX_IN_…; out: y, final state; options: the mixer, settled, whose tensors
-        are not read; saved: inverse_sum, row_max, kept ---- */
+/* ---- the ops: one call, one function. in: MMIX_IN_…; out: y, final state; options: the mixer, settled, whose
+        tensors are not read; saved: inverse_sum, row_max, kept ---- */
 
 static mmix_raw mmixi_raw_of(const mmix_call *c)
 {
@@ -6602,7 +6611,8 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD"
                          : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
     if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, initial_state? BHPN, "
-                            "seq_idx?:i32 BL", x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->initial_state, x->seq_idx)
+                            "seq_idx?:i32 BL", x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->initial_state,
+                            x->seq_idx)
         || !mmixi_expect(m, who, &d, mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H", x->D)
         : !mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
                         x->seq_idx, x->lefts)) return 0;
@@ -6652,8 +6662,8 @@ static mmix_tensor *mmixi_features(mmix_ctx *m, mmix_tensor *x, int feature)
                            mmixi_matrix(mmix_data(x) + mmixi_row_offset(x, r), 1, N, 0));
     return f;
 }
-/* The plain loops: f for each head of each sequence, with SSD's δ of each token and that head's part of out (B, H, ·, ·).
-   Returns y, NULL on error. */
+/* The plain loops: f for each head of each sequence, with SSD's δ of each token and that head's part of
+   out (B, H, ·, ·). Returns y, NULL on error. */
 typedef void mmixi_head_loop(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *out);
 static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loop *f, mmix_tensor *out)
 {
@@ -6666,7 +6676,8 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
     for (size_t i = 0; i < r->B * r->H; i++) {
         const size_t b = i / r->H, h = i % r->H;
         if (x->kind == MMIX_SSD)
-            mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L, delta);
+            mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L,
+                            delta);
         f(&j, b, h, delta, mmix_data(out) + i * out->shape[2] * out->shape[3]);
     }
     return call.out[0];
@@ -6882,7 +6893,8 @@ static int mmixi_step_keys(mmix_ctx *m, mmix_mixer *x, mmixi_carried *c)
     if (!mmixi_carried_check(m, &c[1], "values", x->v->shape[0], 0, x->v->shape[2], x->v->shape[3])) return -1;
     for (int i = 0; i < 2; i++) {
         mmix_tensor **t = i ? &x->v : &x->k, *from = *t,
-            *to = mmixi_carried_room(m, &c[i], i ? "values" : "keys", from->shape[0], L, from->shape[2], from->shape[3], keep);
+            *to = mmixi_carried_room(m, &c[i], i ? "values" : "keys", from->shape[0], L, from->shape[2],
+                                     from->shape[3], keep);
         *t = to;
         if (to) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
         if (!to) return -1;
@@ -6978,7 +6990,8 @@ static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
         const mmix_real *x = mmixi_at(&r->v, b, t, h), *B = mmixi_at(&r->k, b, t, h), *C = mmixi_at(&r->q, b, t, h),
             decay = mmixi_exp_real(delta[t] * r->A[h]);
         mmix_real *y = mmixi_at(&r->y, b, t, h);
-        if (n && seen.end == seen.begin + 1) memset(state, 0, r->P * r->N * sizeof *state);  /* a packed sequence begins */
+        /* a packed sequence begins */
+        if (n && seen.end == seen.begin + 1) memset(state, 0, r->P * r->N * sizeof *state);
         for (size_t p = 0; p < r->P; p++) {
             double sum = 0;
             for (size_t i = p * r->N; i < (p + 1) * r->N; i++) {
@@ -7047,8 +7060,8 @@ static size_t mmixi_chunk_room(const mmixi_pass *j, size_t q, mmix_real *base, m
     if (linear) s->W = s->S, s->dS = s->T, s->C = s->Cp, s->B = s->Br, s->dC = s->E;
     return at;
 }
-/* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last token with a negative
-   step, so nothing is ever flipped. */
+/* The chunk's rows of this head, as the scan goes: a reverse one is the same loop from the last token with a
+   negative step, so nothing is ever flipped. */
 static mmixi_mat mmixi_tokens(const mmix_heads *v, const mmixi_chunk *c, size_t cols)
 {
     const ptrdiff_t step = c->turn * v->token;
@@ -7071,12 +7084,13 @@ static void mmixi_ssd_skip(const mmixi_pass *j, const mmixi_chunk *c, mmixi_mat 
         else j->k->axpy(j->P, *D, mmixi_row(x, i), mmixi_row(y, i));
 }
 
-/* The chunk of token t, and whether a state comes and goes. Chunks begin anew where a packed sequence begins, and depend
-   on that sequence alone, so that packed equals separate. */
+/* The chunk of token t, and whether a state comes and goes. Chunks begin anew where a packed sequence begins, and
+   depend on that sequence alone, so that packed equals separate. */
 static void mmixi_chunk_find(const mmixi_pass *j, mmixi_chunk *c, size_t t)
 {
     const mmixi_keys own = mmixi_sequence(&j->r, c->b, j->reverse ? j->L - 1 - t : t);
-    const size_t n = own.end - own.begin, first = j->reverse ? j->L - own.end : own.begin, Q = n > j->one ? j->chunk : n;
+    const size_t n = own.end - own.begin, first = j->reverse ? j->L - own.end : own.begin,
+        Q = n > j->one ? j->chunk : n;
     c->start = first + (t - first) / Q * Q;
     c->end = mmixi_min(first + n, c->start + Q);
     c->enters = c->start ? c->start > first : j->r.initial_state || j->r.grad[MMIX_IN_STATE];
@@ -7286,8 +7300,10 @@ static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
         c->dC.p += block % j->parts[MMIX_IN_Q] * j->part[MMIX_IN_Q];
         if (new_b || new_c) memset(c->dS.p, 0, c->q * c->q * sizeof *c->dS.p);
     }
-    if (new_b && (j->linear || j->part[MMIX_IN_K] || !j->r.add[MMIX_IN_K])) mmixi_zero_rows(c->q, j->N, c->dB.p, c->dB.rs);
-    if (new_c && (j->linear || j->part[MMIX_IN_Q] || !j->r.add[MMIX_IN_Q])) mmixi_zero_rows(c->q, j->N, c->dC.p, c->dC.rs);
+    if (new_b && (j->linear || j->part[MMIX_IN_K] || !j->r.add[MMIX_IN_K]))
+        mmixi_zero_rows(c->q, j->N, c->dB.p, c->dB.rs);
+    if (new_c && (j->linear || j->part[MMIX_IN_Q] || !j->r.add[MMIX_IN_Q]))
+        mmixi_zero_rows(c->q, j->N, c->dC.p, c->dC.rs);
     mmixi_chunk_dy(j, c);
     mmixi_lower_scores(j->k, c->T, c->dy, c->x, c->t);
 }
@@ -7455,9 +7471,9 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
     }
 }
 
-/* A pass in about so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and the
-   fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks may not
-   depend on the number of threads. */
+/* A pass in about so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and
+   the fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks may
+   not depend on the number of threads. */
 static void mmixi_scan_begin(mmixi_pass *j, size_t tasks)
 {
     mmix_raw *r = &j->r;
@@ -7659,9 +7675,9 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
 /* ==== >>softmax attention ============================================================
    y_i = Σ_j p_ij v_j,   p_i = softmax over the allowed j of s_ij = scale · q_i·k_j + bias_ij
 
-   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop, mmixi_mix_plain, makes
-   all of p. The fast form never does: it takes keys in tiles. For each block of queries and each
-   tile the scores are a small product; a running maximum m and sum l of each row let later tiles be added
+   q (B, L, H, N), k (B, S, G, N), v (B, S, G, P), y (B, L, H, P); G divides H. The plain loop, mmixi_mix_plain,
+   makes all of p. The fast form never does: it takes keys in tiles. For each block of queries and each tile the
+   scores are a small product; a running maximum m and sum l of each row let later tiles be added
    (Milakov & Gimelshein 2018; Dao et al. 2022):
 
        m' = max(m, max_j s_ij),   l' = l e^(m - m') + Σ_j e^(s_ij - m'),
@@ -7690,7 +7706,7 @@ typedef struct mmixi_softmax_task {
     const mmix_raw *x;
     const mmixi_kernels *k;
     size_t b, h0, h, window, S, first, last;
-    const mmixi_spot *order;                     /* the window's tokens in the sequence, and their places; or NULL */
+    const mmixi_spot *order;                     /* the window's tokens in the sequence; no windows: NULL */
     /* Of the tile's keys the block sees n from `from` on, row r those of seen[r], and whole[r]: no others;
        again[r]: some of an earlier tile, add: any row does. Keys count from the tile's first. */
     size_t tile, i, rows, from, n;
@@ -7717,7 +7733,8 @@ static size_t mmixi_softmax_room(const mmixi_pass *j, mmix_real *base, mmixi_sof
 }
 static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_pass *j, size_t index, size_t lane)
 {
-    const size_t heads = j->back ? j->H / j->r.k.share : j->H, group = index / j->runs % heads, w = index / j->runs / heads;
+    const size_t heads = j->back ? j->H / j->r.k.share : j->H, group = index / j->runs % heads,
+        w = index / j->runs / heads;
     memset(s, 0, sizeof *s);
     mmixi_softmax_room(j, j->scratch + lane * j->lane_size, s);
     s->j = j;
@@ -7920,7 +7937,8 @@ static void mmixi_softmax_row_backward(const mmixi_softmax_task *s, size_t r, mm
     delta = s->whole[r] ? s->k->dot(n, p + a, ds + a) : s->k->dot(x->P, dy, mmixi_softmax_at(s, &x->y, s->i + r));
     s->k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
     for (size_t t = a; s->dbias && t < e; t++)
-        s->dbias[mmixi_bias_at(s->j, s->h - s->h0, s->order[s->i + r].place) - s->order[s->tile + t].place] += ds[t];
+        s->dbias[mmixi_bias_at(s->j, s->h - s->h0, s->order[s->i + r].place)
+                 - s->order[s->tile + t].place] += ds[t];
     mmixi_softmax_hide(s, r, p);
     mmixi_softmax_hide(s, r, ds);
 }
@@ -7977,10 +7995,11 @@ static void mmixi_softmax_begin(mmixi_pass *j)
     const mmix_mixer *o = &j->r.o;
     const size_t heads = j->r.B * j->H, L = j->L;
     mmixi_softmax_task s;
-    j->windows = o->window[0] ? mmixi_window_of(o, L - 1).at + 1 : 1;
+    j->windows = 1;
     j->distances = j->r.bias ? 1 : 0;
     if (o->window[0]) j->L = j->S = 1;
     for (int a = 0; o->window[0] && a < 3; a++) {
+        j->windows *= mmixi_window_count(o, a);
         j->L = j->S *= mmixi_min(o->window[a], o->grid[a]);
         j->distances *= 2 * o->window[a] - 1;
     }
