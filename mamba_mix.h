@@ -14397,7 +14397,7 @@ static int mmixi_model_config(mmixi_model_file *f, const char *key, mmixi_config
                               const void *config)
 {
     const char *found = mmix_archive_metadata(f->a, key), *text = found ? found : "";
-    mmixi_text t = {NULL, 0, MMIXI_CONFIG_TEXT + strlen(text)};
+    mmixi_text t = {NULL, 0, f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT};
     t.out = (char *)mmixi_step(f->m, t.room);
     if (!t.out) return -1;
     memcpy(t.out, text, strlen(text) + 1);

@@ -456,7 +456,9 @@ static void locales(void)
 {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "ps_AF.UTF-8", "ps_AF", "fa_IR.UTF-8"};
     static const double values[] = {0.1, -1.25e-7, 1e300, 3, 0.30000000000000004};
-    char found[64] = "", text[64], back[64], plain[MMIXI_CONFIG_TEXT], local[MMIXI_CONFIG_TEXT];
+    char found[64] = "", text[64], back[64];
+    mmix_ctx *m = mmix_create(NULL);
+    mmixi_model_file plain = mmixi_model_begin(m, NULL, NULL), local = plain;
     mmix_dino_config c;
     int some = 0;
     mmixi_point(text, "0.5e-3", ".", "\xD9\xAB");                 /* of two bytes, both ways */
@@ -464,7 +466,7 @@ static void locales(void)
     mmixi_point(back, text, "\xD9\xAB", ".");
     CHECK(!strcmp(back, "0.5e-3"));
     c = mmix_dino_default();
-    mmixi_config_text(mmixi_dino_config_of(&c), plain);
+    CHECK(!mmixi_model_config(&plain, "config", mmixi_dino_parts, &c));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!setlocale(LC_NUMERIC, names[i])) continue;
         some += strcmp(localeconv()->decimal_point, ".") != 0;
@@ -473,10 +475,12 @@ static void locales(void)
             mmixi_point(found, back, localeconv()->decimal_point, ".");
             CHECK_AT(bits_of(mmixi_json_number(found, -1)) == bits_of(values[k]), names[i]);
         }
-        mmixi_config_text(mmixi_dino_config_of(&c), local);
-        CHECK_AT(!strcmp(plain, local), names[i]);
+        local.n_metadata = 0;
+        CHECK_AT(!mmixi_model_config(&local, "config", mmixi_dino_parts, &c), names[i]);
+        CHECK_AT(!strcmp(plain.config.out, local.config.out), names[i]);
         setlocale(LC_NUMERIC, "C");
     }
+    mmix_destroy(m);
     if (!some) puts("no locale with another decimal point here: skipped"), skipped++;
 }
 
