@@ -13412,8 +13412,6 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, siz
     return 0;
 }
 
-MMIXI_COLD_BEGIN
-
 /* ------------------------------------------------------------------------------------
    Class strategies  [mean of tokens[class_index] | mean or max of the tokens that are not special]
    ------------------------------------------------------------------------------------ */
@@ -13471,8 +13469,6 @@ MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_t
     mmix_rewind(m, mark);
     return out;
 }
-
-MMIXI_COLD_END
 
 /* ==== >>images =======================================================================
    8-bit RGB exactly as Pillow computes it, DINO's crops from it
@@ -13699,8 +13695,8 @@ static void mmixi_blend(uint8_t *rgb, size_t pixels, int kind, double factor)
 }
 
 /* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4 - k, 1)),
-   k = (6H + 5, 3, 1) mod 6 for R, G, B. In integers, g times 255: that is what Pillow's rounding of s and g
-   to float32 comes to, for all H, S, V. */
+   k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255: that is what Pillow's
+   float32 comes to, for all colours. */
 static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
 {
     uint8_t share[256][3];                         /* g; by H */
@@ -13710,19 +13706,17 @@ static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
     }
     for (uint8_t *end = rgb + 3 * pixels; rgb < end; rgb += 3) {
         int high = (int)mmixi_max(mmixi_max(rgb[0], rgb[1]), rgb[2]),
-            low = (int)mmixi_min(mmixi_min(rgb[0], rgb[1]), rgb[2]),
+            range = high - (int)mmixi_min(mmixi_min(rgb[0], rgb[1]), rgb[2]),
             top = rgb[0] == high ? 0 : rgb[1] == high ? 1 : 2;
-        float range = (float)(high - low);
         const uint8_t *g;
         float h;
-        int S;
-        if (high == low) continue;                 /* grey has no hue */
-        h = (float)(2 * top + (double)((float)(high - rgb[top ? top - 1 : 2]) / range)
-                    - (double)((float)(high - rgb[top < 2 ? top + 1 : 0]) / range));
-        h = (float)(h / 6.0 + 1.0 - (h >= 0 ? 1.0 : 0.0));
+        if (!range) continue;                      /* grey has no hue */
+        h = (float)(2 * top + (double)((float)(high - rgb[top ? top - 1 : 2]) / (float)range)
+                    - (double)((float)(high - rgb[top < 2 ? top + 1 : 0]) / (float)range));
+        h = (float)(h * (1.0 / 6) + (h < 0));
         g = share[((unsigned)(int)(h * 255.0) + turn) & 255];
-        S = (int)(range / (float)high * 255.0);
-        for (int c = 0; c < 3; c++) rgb[c] = (uint8_t)((high * (65025 - S * g[c]) + 32512) / 65025);
+        for (int c = 0, S = 255 * range / high; c < 3; c++)
+            rgb[c] = (uint8_t)((unsigned)(high * (65025 - S * g[c]) + 32512) / 65025);
     }
 }
 
