@@ -13234,7 +13234,6 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mm
     return mmixi_rank(m, M, matrices, rows, cols, options ? options->block : 0, options ? options->eps : 0,
                       result);
 }
-
 /* Numerical rank of what block (I, J) adds to the layer's output: rows I of Σ over j in J of M_h[i, j] v_h[j],
    all heads side by side, then out_projᵀ. 0, or -1. */
 static int mmixi_rank_joined(mmix_ctx *m, const mmix_tensor *M, const mmix_tensor *v, const mmix_tensor *proj,
@@ -13532,7 +13531,6 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, double *w, size_t n, size_t m, s
     }
     return t;
 }
-
 /* Two lines go as one, two levels in a word, so that one multiplication weighs both (twice as fast as one by
    one): modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. Pixels are `step` bytes apart. */
 static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_t step, size_t n)
@@ -13576,7 +13574,6 @@ static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t 
         }
     }
 }
-
 /* The window `to` of a box of the input brought to h x w. */
 typedef struct mmixi_resizing { mmix_box from, to; size_t h, w; } mmixi_resizing;
 
@@ -13619,7 +13616,6 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_
     mmixi_resize(out, in.rgb, in.width, mmixi_resizing_of(box, height, width), scratch);
     return 0;
 }
-
 /* The shorter side becomes `side`, the longer ⌊side·long/short⌋, and the middle, which begins at
    round((h - crop)/2), halves to even, is the window; h is 0 if something is out of range. torchvision:
    Resize(side, BICUBIC), CenterCrop(crop). */
@@ -13668,7 +13664,6 @@ MMIXDEF void mmix_picture_solarise(uint8_t *rgb, size_t width, size_t height, in
     for (uint8_t *end = rgb + 3 * width * height; rgb < end; rgb++)
         *rgb = (uint8_t)(*rgb >= threshold ? 255 - *rgb : *rgb);
 }
-
 /* Brightness, contrast, saturation: out = z + factor (v - z), truncated to 0 … 255, with z = 0, the picture's
    mean luma, the pixel's luma. v - z has 511 values, so the float32 products come from a table. */
 static uint8_t mmixi_blended(int z, float product)
@@ -13693,7 +13688,6 @@ static void mmixi_blend(uint8_t *rgb, size_t pixels, int kind, double factor)
         for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(z, product[rgb[c] - z]);
     }
 }
-
 /* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4 - k, 1)),
    k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255: that is what Pillow's
    float32 comes to, for all colours. */
@@ -13719,7 +13713,6 @@ static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
             rgb[c] = (uint8_t)((unsigned)(high * (65025 - S * g[c]) + 32512) / 65025);
     }
 }
-
 MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const int *order,
                                 const double *factors, size_t n)
 {
@@ -13811,7 +13804,6 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
     }
     return 0;
 }
-
 static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, const uint8_t *rgb, mmixi_resizing r)
 {
     mmix_picture in = { rgb, r.from.width, r.from.height };
@@ -13860,7 +13852,6 @@ MMIXDEF mmix_augment mmix_augment_dino(void)
     };
     return paper;
 }
-
 /* A crop's random numbers: which of them is the last 8 bits of the element, so each stands on its own. */
 enum {
     MMIXI_DRAW_BOX = 0,                            /* + 4 try + (area, aspect, top, left) */
@@ -13880,12 +13871,10 @@ static size_t mmixi_draw_below(const mmixi_draws *d, int which, size_t n)
 {
     return mmixi_min((size_t)mmixi_draw(d, which, 0, (double)n), n - 1);
 }
-
 static int mmixi_chance(const mmixi_draws *d, int which, double probability)
 {
     return mmixi_draw(d, which, 0, 1) < probability;
 }
-
 MMIXDEF mmix_box mmix_augment_box(const mmix_ctx *m, const mmix_augment *config, size_t width, size_t height,
                                   uint64_t step, size_t image, size_t crop)
 {
@@ -13914,7 +13903,6 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_ctx *m, const mmix_augment *config,
     box.left = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(&d, at + 3, box.left + 1) : box.left / 2;
     return box;
 }
-
 static void mmixi_augment_jitter(uint8_t *rgb, size_t s, const mmix_augment *config, const mmixi_draws *d)
 {
     double strength[4] = { config->brightness, config->contrast, config->saturation, config->hue };
@@ -13957,7 +13945,6 @@ MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augm
     if (mmixi_chance(&d, MMIXI_DRAW_SOLARISE, config->solarise[kind])) mmix_picture_solarise(rgb, s, s, 128);
     return mmix_picture_normalise(out, done, config->mean, config->deviation);
 }
-
 /* The sizes of a config, then its doubles in their order, each from low to high; two are a range. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
@@ -13993,7 +13980,6 @@ typedef struct mmixi_augment_job {
     mmix_tensor *out[2];                           /* global, local */
     char *scratch;                                 /* (lanes, bytes) */
 } mmixi_augment_job;
-
 static void mmixi_augment_task(void *arg, size_t i, size_t lane)
 {
     const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
