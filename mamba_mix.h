@@ -13235,7 +13235,7 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mm
                       result);
 }
 /* Numerical rank of what block (I, J) adds to the layer's output: rows I of Σ over j in J of M_h[i, j] v_h[j],
-   all heads side by side, then out_projᵀ. 0, or -1. */
+   all heads side by side, then out_projᵀ; in mmix_real, as M is, whose noise a rank leaves out. 0, or -1. */
 static int mmixi_rank_joined(mmix_ctx *m, const mmix_tensor *M, const mmix_tensor *v, const mmix_tensor *proj,
                              double eps, mmix_mixer_rank *r)
 {
