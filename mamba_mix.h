@@ -11532,12 +11532,12 @@ static double mmixi_map_tap(size_t i, size_t n, size_t out, size_t *a, size_t *b
     return s - (double)*a;
 }
 /* Image b of the result, of a query q (D) and its patches. Returns 0 if a similarity is not finite. */
-static int mmixi_map_image(const mmix_map *r, size_t b, const double *q, const mmix_real *patch, size_t D, int cosine)
+static int mmixi_map_image(const mmix_map *r, size_t b, const double *q, const mmix_real *patch, size_t D,
+                           int cosine)
 {
     size_t n = r->grid_h * r->grid_w;
-    double length = mmixi_length(mmixi_dot(q, q, D));
+    double low = HUGE_VAL, high = -HUGE_VAL, length = mmixi_length(mmixi_dot(q, q, D));
     mmix_real *similarity = r->similarity + b * n, *scaled = r->scaled + b * n, *map = r->map + b * r->h * r->w;
-    double low = HUGE_VAL, high = -HUGE_VAL;
     for (size_t i = 0; i < n; i++, patch += D) {
         double dot = 0, square = 0;
         for (size_t d = 0; d < D; d++) {
@@ -11549,7 +11549,8 @@ static int mmixi_map_image(const mmix_map *r, size_t b, const double *q, const m
         low = fmin(low, similarity[i]);
         high = fmax(high, similarity[i]);
     }
-    for (size_t i = 0; i < n; i++) scaled[i] = (mmix_real)(high > low ? (similarity[i] - low) / (high - low) : 0);
+    for (size_t i = 0; i < n; i++)
+        scaled[i] = (mmix_real)(high > low ? (similarity[i] - low) / (high - low) : 0);
     for (size_t y = 0; y < r->h; y++) {
         size_t y0, y1, x0, x1;
         double wy = mmixi_map_tap(y, r->grid_h, r->h, &y0, &y1);
@@ -11562,20 +11563,19 @@ static int mmixi_map_image(const mmix_map *r, size_t b, const double *q, const m
     }
     return 1;
 }
-/* Images r.B, sizes in r: of each the mean of its queries (B, queries, D), and patches (B, gh, gw, D); layer and
-   token in words. */
-static int mmixi_map_run(mmix_ctx *m, const char *who, const mmix_map_options *options, const mmix_real *query,
-                         size_t queries, const mmix_real *patches, size_t D, const char *layer, const char *token,
-                         mmix_map r, mmix_map *result)
+/* r has B and the sizes; query (B, queries, D), patches (B, gh, gw, D); layer and token in words. */
+static int mmixi_map_run(mmix_ctx *m, const char *who, const mmix_map_options *options,
+                         const mmix_real *query, size_t queries, const mmix_real *patches, size_t D,
+                         const char *layer, const char *token, mmix_map r, mmix_map *result)
 {
     int dot = options && options->similarity == MMIX_MAP_DOT;
     size_t cells = r.grid_h * r.grid_w;
     mmix_mark mark;
     double *q;
-    if (!mmixi_given(m, who, "*query, *patches, queries, gh, gw, D, h, w", query, patches, queries, r.grid_h, r.grid_w,
-                     D, r.h, r.w)
-        || (options && mmixi_within(m, who, "similarity", options->similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT)))
-        return -1;
+    if (!mmixi_given(m, who, "*query, *patches, queries, gh, gw, D, h, w", query, patches, queries, r.grid_h,
+                     r.grid_w, D, r.h, r.w)
+        || (options
+            && mmixi_within(m, who, "similarity", options->similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT))) return -1;
     r.similarity = (mmix_real *)mmixi_step_array(m, r.grid_h, r.grid_w, r.B * sizeof(mmix_real));
     r.scaled = (mmix_real *)mmixi_step_array(m, r.grid_h, r.grid_w, r.B * sizeof(mmix_real));
     r.map = (mmix_real *)mmixi_step_array(m, r.h, r.w, r.B * sizeof(mmix_real));
@@ -11586,12 +11586,13 @@ static int mmixi_map_run(mmix_ctx *m, const char *who, const mmix_map_options *o
         memset(q, 0, D * sizeof *q);
         for (size_t i = 0; i < queries * D; i++) q[i % D] += *query++ / (double)queries;
         if (!mmixi_map_image(&r, b, q, patches + b * cells * D, D, !dot))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a similarity of image %.0f is not finite", who, (double)b);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a similarity of image %.0f is not finite", who,
+                             (double)b);
     }
     mmix_rewind(m, mark);
-    snprintf(r.how, sizeof r.how, "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; bilinear "
-             "from %.0f x %.0f to %.0f x %.0f", layer, token, dot ? "dot product" : "cosine", (double)r.grid_h,
-             (double)r.grid_w, (double)r.h, (double)r.w);
+    snprintf(r.how, sizeof r.how, "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; "
+             "bilinear from %.0f x %.0f to %.0f x %.0f", layer, token, dot ? "dot product" : "cosine",
+             (double)r.grid_h, (double)r.grid_w, (double)r.h, (double)r.w);
     *result = r;
     return 0;
 }
@@ -11630,18 +11631,21 @@ MMIXDEF int mmix_vision_map(mmix_ctx *m, const mmix_map_options *options, const 
                       : "features.token BD, features.patches BND", query, patches)) return -1;
     for (size_t i = 0; at && i < queries; i++)
         if (at[i] >= d.L)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: positions[%.0f] is %.0f of %.0f tokens", who, (double)i,
-                             (double)at[i], (double)d.L);
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: positions[%.0f] is %.0f of %.0f tokens", who,
+                             (double)i, (double)at[i], (double)d.L);
     if (r.grid_h * r.grid_w != d.N)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f patches on a grid of %.0f x %.0f", who, (double)d.N,
-                         (double)r.grid_h, (double)r.grid_w);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f patches on a grid of %.0f x %.0f", who,
+                         (double)d.N, (double)r.grid_h, (double)r.grid_w);
     if (at && queries)
         snprintf(token, sizeof token, queries == 1 ? "token %.0f" : "mean of %.0f tokens, %.0f to %.0f",
                  (double)(queries == 1 ? at[0] : queries), (double)at[0], (double)at[queries - 1]);
     else snprintf(token, sizeof token, features->registers ? "mean of the registers" : "class token");
     return mmixi_map_run(m, who, options, mmixi_map_rows(m, query, at, queries), queries,
-                         mmixi_map_rows(m, patches, NULL, d.N), d.D, "last block after the final norm", token, r, result);
+                         mmixi_map_rows(m, patches, NULL, d.N), d.D, "last block after the final norm", token, r,
+                         result);
 }
+
+MMIXI_COLD_BEGIN
 
 /* ------------------------------------------------------------------------------------
    Binary-AUC        R(t, S) = |map ≥ t ∩ S| / |S|;  TPR: S = foreground, FPR: S = background
@@ -11656,7 +11660,7 @@ enum { MMIXI_ROC_POINTS = 102 };                 /* of a mean curve: (0, 0), the
 /* What a map says of a cell and the share of foreground in it; of k-NN a cosine and the train row's label. */
 typedef struct mmixi_scored { double score, label; } mmixi_scored;
 
-/* Merge sort, largest score first: stable, and faster than qsort by half. Returns where the result is, a or b. */
+/* Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
 static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n)
 {
     for (size_t width = 1; width < n; width *= 2) {
@@ -11705,8 +11709,8 @@ static size_t mmixi_auc_cells(mmix_ctx *m, mmixi_scored *s, const mmix_auc_optio
             s[n].label = fore / all;
             fores += s[n].label;
             if (!mmixi_finite(s[n++].score))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the map of image %.0f holds a value that is not finite", who,
-                          (double)image);
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the map of image %.0f holds a value that is not finite",
+                          who, (double)image);
         }
     }
     if (!(fores > 0) || !(fores < (double)n))
@@ -11754,11 +11758,11 @@ MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const 
     if (options) o = *options;
     if (!mmixi_given(m, who, "*map, *mask, images, h, w", map, mask, images, h, w)) return -1;
     if (o.thresholds == 1 || o.thresholds > SIZE_MAX / 64)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: thresholds is %.0f, expected 0 (exact) or 2 and more", who,
-                         (double)o.thresholds);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: thresholds is %.0f, expected 0 (exact) or 2 and more",
+                         who, (double)o.thresholds);
     if (!o.map_h != !o.map_w)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: map_h is %.0f and map_w %.0f, expected both or neither", who,
-                         (double)o.map_h, (double)o.map_w);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: map_h is %.0f and map_w %.0f, expected both or neither",
+                         who, (double)o.map_h, (double)o.map_w);
     if (!o.map_h) {
         o.map_h = h;
         o.map_w = w;
@@ -11830,6 +11834,8 @@ MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_real *map, const int32_t *ma
     return 0;
 }
 
+MMIXI_COLD_END
+
 /* ------------------------------------------------------------------------------------
    k-NN              votes_c = Σ e^(cos(test, train_i)/T) over the k nearest train rows i of label c
 
@@ -11843,7 +11849,7 @@ typedef struct mmixi_knn_job {
     mmix_ctx *m;
     mmix_real *train, *test;                     /* rows of length 1 */
     const int32_t *label;
-    mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling, and their labels */
+    mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling */
     size_t trains, tests, D, k, classes;
     double temperature;
     mmix_knn_result r;
@@ -11886,7 +11892,8 @@ static void mmixi_knn_task(void *arg, size_t index, size_t lane)
         double *votes = j->r.votes + r * j->classes;
         size_t winner = 0;
         memset(votes, 0, j->classes * sizeof *votes);
-        for (size_t i = 0; i < k; i++) votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->temperature);
+        for (size_t i = 0; i < k; i++)
+            votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->temperature);
         for (size_t c = 1; c < j->classes; c++) if (votes[c] > votes[winner]) winner = c;
         j->r.pred[r] = (int32_t)winner;
     }
@@ -11899,7 +11906,8 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_re
     const char *who = "mmix_knn";
     mmixi_knn_job j = { m, NULL, NULL, train_label, NULL, trains, tests, D,
                         mmixi_min(options && options->k ? options->k : 20, trains), classes,
-                        options && options->temperature != 0 ? options->temperature : 0.07, { NULL, NULL, 0, 0 } };
+                        options && options->temperature != 0 ? options->temperature : 0.07,
+                        { NULL, NULL, 0, 0 } };
     mmix_mark mark;
     double present = 0;
     *result = j.r;
@@ -11940,7 +11948,7 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_re
    lengths are the singular values. Small ones come out as exact as large ones.
    ------------------------------------------------------------------------------------ */
 
-/* The n rows of a (n, len) are the columns in question. They become orthogonal and fall in length: sigma (n). */
+/* The n rows of a (n, len) are the columns in question; they become orthogonal, with falling lengths sigma. */
 static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
 {
     int turned = 1;
@@ -12011,6 +12019,8 @@ static void mmixi_rank_task(void *arg, size_t index, size_t lane)
     r->effective[index] = sum * mmixi_exp(-logs / sum);      /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
     r->stable[index] = squares / (first * first);
 }
+
+MMIXI_COLD_BEGIN
 static int mmixi_rank(mmix_ctx *m, const mmix_real *M, size_t matrices, size_t rows, size_t cols, size_t block,
                       double eps, mmix_rank *result)
 {
@@ -12039,18 +12049,20 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mm
         if (!(fabs(M[i]) < 1e150))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: element %.0f of M is %g", (double)i,
                              (double)M[i]);
-    return mmixi_rank(m, M, matrices, rows, cols, options ? options->block : 0, options ? options->eps : 0, result);
+    return mmixi_rank(m, M, matrices, rows, cols, options ? options->block : 0, options ? options->eps : 0,
+                      result);
 }
-
-/* Numerical rank of what block (I, J) adds to the layer's output: rows I of Σ over j in J of M_h[i, j] v_h[j], all
-   heads side by side, then out_projᵀ. 0, or -1. */
+/* Numerical rank of what block (I, J) adds to the layer's output: rows I of Σ over j in J of M_h[i, j] v_h[j],
+   all heads side by side, then out_projᵀ; in mmix_real, as M is, whose noise a rank leaves out. 0, or -1. */
 static int mmixi_rank_joined(mmix_ctx *m, const mmix_tensor *M, const mmix_tensor *v, const mmix_tensor *proj,
                              double eps, mmix_mixer_rank *r)
 {
-    size_t H = M->shape[1], L = M->shape[2], P = v->shape[3], C = r->block, n = r->M.rows, D = proj ? proj->shape[0] : H * P;
+    size_t H = M->shape[1], L = M->shape[2], P = v->shape[3], C = r->block, n = r->M.rows,
+        D = proj ? proj->shape[0] : H * P;
     mmix_heads from = mmixi_heads_of(v, mmix_data(v), H);
     for (size_t e = 0; e < M->shape[0] * n * n; e++) {
-        size_t b = e / (n * n), i = e / n % n * C, j = e % n * C, rows = mmixi_min(C, L - i), cols = mmixi_min(C, L - j);
+        size_t b = e / (n * n), i = e / n % n * C, j = e % n * C, rows = mmixi_min(C, L - i),
+            cols = mmixi_min(C, L - j);
         mmix_mark mark = mmix_mark_here(m);
         mmixi_mat sum = mmixi_matrix(mmixi_reals(m, rows, H * P), rows, H * P, (ptrdiff_t)(H * P)),
             out = proj ? mmixi_matrix(mmixi_reals(m, rows, D), rows, D, (ptrdiff_t)D) : sum;
@@ -12097,8 +12109,8 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const m
         ones.final_state = NULL;
         if (mmixi_rank(m, mmix_data(mmix_mix_matrix(m, &ones)), heads, L, L, C, eps, &decay)) return -1;
     }
-    if (mmixi_rank(m, mmix_data(M), heads, L, L, C, eps, &r.M) || mmixi_rank(m, mmix_data(M), heads, L, L, 0, eps, &r.whole))
-        return -1;
+    if (mmixi_rank(m, mmix_data(M), heads, L, L, C, eps, &r.M)
+        || mmixi_rank(m, mmix_data(M), heads, L, L, 0, eps, &r.whole)) return -1;
     n = r.M.rows;
     r.decay = decay.numerical;
     r.bound = mmixi_doubles(m, heads, n * n);
@@ -12118,12 +12130,14 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const m
     return 0;
 }
 
+MMIXI_COLD_END
+
 /* ------------------------------------------------------------------------------------
    PCA               C v = λ v for the k largest λ, C = Σ (x - mean)(x - mean)ᵀ;  variance = λ / (rows - 1)
 
-   Subspace iteration (Bauer 1957): a block of vectors V (block, D) is multiplied by C again and again; between,
-   Jacobi's turns make the images V C orthogonal, and their lengths are the λ. Each round gains a factor
-   λ_k / λ_(block+1); a block of all D directions is done after two.
+   Subspace iteration (Bauer 1957): a block of vectors V (block, D) is multiplied by C again and again;
+   between, Jacobi's turns make the images V C orthogonal, and their lengths are the λ. Each round gains a
+   factor λ_k / λ_(block+1); a block of all D directions is done after two.
    ------------------------------------------------------------------------------------ */
 
 /* y_i = Σ_r w_ir x_r, w_ir at w[i step + r next]; half: from element i on, the rest is symmetric. */
@@ -12141,8 +12155,8 @@ static void mmixi_pca_task(void *arg, size_t i, size_t lane)
     }
 }
 /* The first k rows of v (block, D) become C's eigenvectors, lambda their λ; behind v is room for as much. */
-static void mmixi_pca_solve(mmix_ctx *m, const double *c, double *v, double *lambda, size_t block, size_t D, size_t k,
-                            double energy)
+static void mmixi_pca_solve(mmix_ctx *m, const double *c, double *v, double *lambda, size_t block, size_t D,
+                            size_t k, double energy)
 {
     double *y = v + block * D, wrong = HUGE_VAL;
     mmixi_pca_product images = { y, v, c, D, 1, D, D, 0 };
@@ -12220,8 +12234,8 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, siz
    ------------------------------------------------------------------------------------ */
 
 /* y (D): mean or maximum of the n rows of x that a list names. */
-static void mmixi_pool_tokens(mmix_real *y, const mmix_real *x, size_t step, size_t D, const size_t *list, size_t n,
-                              int max)
+static void mmixi_pool_tokens(mmix_real *y, const mmix_real *x, size_t step, size_t D, const size_t *list,
+                              size_t n, int max)
 {
     for (size_t d = 0; d < D; d++) {
         double sum = 0, most = -HUGE_VAL;
@@ -12335,7 +12349,6 @@ static mmixi_taps mmixi_taps_make(int32_t *tap, double *w, size_t n, size_t m, s
     }
     return t;
 }
-
 /* Two lines go as one, two levels in a word, so that one multiplication weighs both (twice as fast as one by
    one): modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. Pixels are `step` bytes apart. */
 static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_t step, size_t n)
@@ -12379,7 +12392,6 @@ static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t 
         }
     }
 }
-
 /* The window `to` of a box of the input brought to h x w. */
 typedef struct mmixi_resizing { mmix_box from, to; size_t h, w; } mmixi_resizing;
 
@@ -12404,8 +12416,8 @@ static size_t mmixi_resize(uint8_t *out, const uint8_t *rgb, size_t in_width, mm
         mmixi_taps x = mmixi_taps_make((int32_t *)(void *)(w + words), w, from.width, r.w, to.left, to.width),
             y = mmixi_taps_make(x.tap + x.count * x.step, w, from.height, r.h, to.top, to.height);
         uint8_t *middle = (uint8_t *)(y.tap + y.count * y.step);        /* (columns, rows) */
-        mmixi_resample(middle, rgb + ((from.top + y.first) * in_width + from.left + x.first) * 3, in_width * 3, y.n, &x,
-                       line);
+        rgb += ((from.top + y.first) * in_width + from.left + x.first) * 3;
+        mmixi_resample(middle, rgb, in_width * 3, y.n, &x, line);
         mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
     }
     return ok && (uint64_t)(size_t)bytes == bytes ? (size_t)bytes : 0;
@@ -12422,7 +12434,6 @@ MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_
     mmixi_resize(out, in.rgb, in.width, mmixi_resizing_of(box, height, width), scratch);
     return 0;
 }
-
 /* The shorter side becomes `side`, the longer ⌊side·long/short⌋, and the middle, which begins at
    round((h - crop)/2), halves to even, is the window; h is 0 if something is out of range. torchvision:
    Resize(side, BICUBIC), CenterCrop(crop). */
@@ -12471,7 +12482,6 @@ MMIXDEF void mmix_picture_solarise(uint8_t *rgb, size_t width, size_t height, in
     for (uint8_t *end = rgb + 3 * width * height; rgb < end; rgb++)
         *rgb = (uint8_t)(*rgb >= threshold ? 255 - *rgb : *rgb);
 }
-
 /* Brightness, contrast, saturation: out = z + factor (v - z), truncated to 0 … 255, with z = 0, the picture's
    mean luma, the pixel's luma. v - z has 511 values, so the float32 products come from a table. */
 static uint8_t mmixi_blended(int z, float product)
@@ -12486,7 +12496,8 @@ static void mmixi_blend(uint8_t *rgb, size_t pixels, int kind, double factor)
     uint64_t sum = 0;
     int z;
     for (int d = -255; d <= 255; d++) product[d] = (float)factor * (float)d;
-    for (const uint8_t *p = rgb; p < end && kind == MMIX_JITTER_CONTRAST; p += 3) sum += (unsigned)mmixi_luma(p);
+    for (const uint8_t *p = rgb; p < end && kind == MMIX_JITTER_CONTRAST; p += 3)
+        sum += (unsigned)mmixi_luma(p);
     z = (int)((double)sum / (double)pixels + 0.5);
     for (int v = 0; v < 256; v++) level[v] = mmixi_blended(z, product[v - z]);
     if (kind != MMIX_JITTER_SATURATION) for (; rgb < end; rgb++) *rgb = level[*rgb];
@@ -12495,10 +12506,9 @@ static void mmixi_blend(uint8_t *rgb, size_t pixels, int kind, double factor)
         for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(z, product[rgb[c] - z]);
     }
 }
-
 /* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4 - k, 1)),
-   k = (6H + 5, 3, 1) mod 6 for R, G, B. In integers, g times 255: that is what Pillow's rounding of s and g
-   to float32 comes to, for all H, S, V. */
+   k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255: that is what Pillow's
+   float32 comes to, for all colours. */
 static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
 {
     uint8_t share[256][3];                         /* g; by H */
@@ -12508,21 +12518,19 @@ static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
     }
     for (uint8_t *end = rgb + 3 * pixels; rgb < end; rgb += 3) {
         int high = (int)mmixi_max(mmixi_max(rgb[0], rgb[1]), rgb[2]),
-            low = (int)mmixi_min(mmixi_min(rgb[0], rgb[1]), rgb[2]), top = rgb[0] == high ? 0 : rgb[1] == high ? 1 : 2;
-        float range = (float)(high - low);
+            range = high - (int)mmixi_min(mmixi_min(rgb[0], rgb[1]), rgb[2]),
+            top = rgb[0] == high ? 0 : rgb[1] == high ? 1 : 2;
         const uint8_t *g;
         float h;
-        int S;
-        if (high == low) continue;                 /* grey has no hue */
-        h = (float)(2 * top + (double)((float)(high - rgb[top ? top - 1 : 2]) / range)
-                    - (double)((float)(high - rgb[top < 2 ? top + 1 : 0]) / range));
-        h = (float)(h / 6.0 + 1.0 - (h >= 0 ? 1.0 : 0.0));
+        if (!range) continue;                      /* grey has no hue */
+        h = (float)(2 * top + (double)((float)(high - rgb[top ? top - 1 : 2]) / (float)range)
+                    - (double)((float)(high - rgb[top < 2 ? top + 1 : 0]) / (float)range));
+        h = (float)(h * (1.0 / 6) + (h < 0));
         g = share[((unsigned)(int)(h * 255.0) + turn) & 255];
-        S = (int)(range / (float)high * 255.0);
-        for (int c = 0; c < 3; c++) rgb[c] = (uint8_t)((high * (65025 - S * g[c]) + 32512) / 65025);
+        for (int c = 0, S = 255 * range / high; c < 3; c++)
+            rgb[c] = (uint8_t)((unsigned)(high * (65025 - S * g[c]) + 32512) / 65025);
     }
 }
-
 MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const int *order,
                                 const double *factors, size_t n)
 {
@@ -12533,8 +12541,8 @@ MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const
             || !(factors[i] >= (hue ? -0.5 : 0) && factors[i] <= (hue ? 0.5 : 1000))) return -1;
     }
     for (size_t i = 0; i < n; i++)
-        if (order[i] == MMIX_JITTER_HUE) mmixi_hue(rgb, width * height, (unsigned)(int)(255 * factors[i]) & 255);
-        else mmixi_blend(rgb, width * height, order[i], factors[i]);
+        if (order[i] != MMIX_JITTER_HUE) mmixi_blend(rgb, width * height, order[i], factors[i]);
+        else mmixi_hue(rgb, width * height, (unsigned)(int)(255 * factors[i]));
     return 0;
 }
 
@@ -12566,7 +12574,8 @@ MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 }
 MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double sigma, void *scratch)
 {
-    float variance = (float)sigma * (float)sigma / 3, l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
+    float variance = (float)sigma * (float)sigma / 3,
+        l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
         r = l + (2 * l + 1) * (l * (l + 1) - 3 * variance) / (6 * (variance - (l + 1) * (l + 1)));
     uint32_t w, e;
     size_t R;
@@ -12613,7 +12622,6 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
     }
     return 0;
 }
-
 static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, const uint8_t *rgb, mmixi_resizing r)
 {
     mmix_picture in = { rgb, r.from.width, r.from.height };
@@ -12662,7 +12670,6 @@ MMIXDEF mmix_augment mmix_augment_dino(void)
     };
     return paper;
 }
-
 /* A crop's random numbers: which of them is the last 8 bits of the element, so each stands on its own. */
 enum {
     MMIXI_DRAW_BOX = 0,                            /* + 4 try + (area, aspect, top, left) */
@@ -12682,12 +12689,10 @@ static size_t mmixi_draw_below(const mmixi_draws *d, int which, size_t n)
 {
     return mmixi_min((size_t)mmixi_draw(d, which, 0, (double)n), n - 1);
 }
-
 static int mmixi_chance(const mmixi_draws *d, int which, double probability)
 {
     return mmixi_draw(d, which, 0, 1) < probability;
 }
-
 MMIXDEF mmix_box mmix_augment_box(const mmix_ctx *m, const mmix_augment *config, size_t width, size_t height,
                                   uint64_t step, size_t image, size_t crop)
 {
@@ -12710,11 +12715,12 @@ MMIXDEF mmix_box mmix_augment_box(const mmix_ctx *m, const mmix_augment *config,
     }
     box.height = (size_t)fmax(h, 1);
     box.width = (size_t)fmax(w, 1);
-    box.top = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(&d, at + 2, height - box.height + 1) : (height - box.height) / 2;
-    box.left = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(&d, at + 3, width - box.width + 1) : (width - box.width) / 2;
+    box.top = height - box.height;
+    box.left = width - box.width;
+    box.top = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(&d, at + 2, box.top + 1) : box.top / 2;
+    box.left = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(&d, at + 3, box.left + 1) : box.left / 2;
     return box;
 }
-
 static void mmixi_augment_jitter(uint8_t *rgb, size_t s, const mmix_augment *config, const mmixi_draws *d)
 {
     double strength[4] = { config->brightness, config->contrast, config->saturation, config->hue };
@@ -12742,26 +12748,28 @@ MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augm
 {
     mmixi_draws d = { m, step, image, crop };
     size_t s = crop < 2 ? config->global_size : config->local_size, kind = mmixi_min(crop, 2);
-    uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8);   /* blur: 48 s, resize: 56 s */
+    uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8); /* blur: 48 s, resize: 56 s */
     mmix_picture done = { rgb, s, s };
+    mmix_box box;
     if (!picture.rgb || !mmixi_sides_ok(picture.width, picture.height) || !mmixi_sides_ok(s, s)) return -1;
-    mmixi_resize(rgb, picture.rgb, picture.width, mmixi_resizing_of(mmix_augment_box(m, config, picture.width, picture.height, step, image,
-                                                                  crop), s, s), more);
+    box = mmix_augment_box(m, config, picture.width, picture.height, step, image, crop);
+    mmixi_resize(rgb, picture.rgb, picture.width, mmixi_resizing_of(box, s, s), more);
     if (mmixi_chance(&d, MMIXI_DRAW_FLIP, config->flip)) mmix_picture_flip(rgb, s, s);
     if (mmixi_chance(&d, MMIXI_DRAW_JITTER, config->jitter)) mmixi_augment_jitter(rgb, s, config, &d);
     if (mmixi_chance(&d, MMIXI_DRAW_GREY, config->grey)) mmix_picture_grey(rgb, s, s);
     if (mmixi_chance(&d, MMIXI_DRAW_BLUR, config->blur[kind]))
-        mmix_picture_blur(rgb, s, s, mmixi_draw(&d, MMIXI_DRAW_SIGMA, config->sigma[0], config->sigma[1]), more);
+        mmix_picture_blur(rgb, s, s, mmixi_draw(&d, MMIXI_DRAW_SIGMA, config->sigma[0], config->sigma[1]),
+                          more);
     if (mmixi_chance(&d, MMIXI_DRAW_SOLARISE, config->solarise[kind])) mmix_picture_solarise(rgb, s, s, 128);
     return mmix_picture_normalise(out, done, config->mean, config->deviation);
 }
-
 /* The sizes of a config, then its doubles in their order, each from low to high; two are a range. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
     static const struct { char name[56]; size_t n; double low, high; } limits[] = {
-        { "global_size", 1, 1, MMIXI_SIDE_MAX }, { "local_size", 1, 1, MMIXI_SIDE_MAX }, { "local_count", 1, 0, 65533 },
-        { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 }, { "aspect", 2, 1e-6, 1e6 },
+        { "global_size", 1, 1, MMIXI_SIDE_MAX }, { "local_size", 1, 1, MMIXI_SIDE_MAX },
+        { "local_count", 1, 0, 65533 }, { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 },
+        { "aspect", 2, 1e-6, 1e6 },
         { "a probability (flip, jitter, grey, blur, solarise)", 9, 0, 1 },
         { "brightness, contrast or saturation", 3, 0, 999 }, { "hue", 1, 0, 0.5 }, { "sigma", 2, 0, 1000 },
         { "mean", 3, -FLT_MAX, FLT_MAX }, { "deviation", 3, -FLT_MAX, FLT_MAX }
@@ -12774,8 +12782,8 @@ static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment 
     }
     for (size_t k = 0; k < sizeof limits / sizeof *limits; at += limits[k++].n)
         for (size_t i = 0; i < limits[k].n; i++)
-            if (mmixi_within(m, who, limits[k].name, at[i], i && limits[k].n == 2 ? *at : limits[k].low, limits[k].high))
-                return -1;
+            if (mmixi_within(m, who, limits[k].name, at[i], i && limits[k].n == 2 ? *at : limits[k].low,
+                             limits[k].high)) return -1;
     return mmixi_deviation_ok(a->deviation) ? 0
         : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
 }
@@ -12790,13 +12798,13 @@ typedef struct mmixi_augment_job {
     mmix_tensor *out[2];                           /* global, local */
     char *scratch;                                 /* (lanes, bytes) */
 } mmixi_augment_job;
-
 static void mmixi_augment_task(void *arg, size_t i, size_t lane)
 {
     const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
     size_t b = i % j->B, local = i >= 2 * j->B, row = i - local * 2 * j->B;
     mmix_augment_crop(j->m, mmix_data(j->out[local]) + row * j->out[local]->stride[0], j->config,
-                      j->pictures[j->index ? j->index[b] : b], j->step, b, i / j->B, j->scratch + lane * j->bytes);
+                      j->pictures[j->index ? j->index[b] : b], j->step, b, i / j->B,
+                      j->scratch + lane * j->bytes);
 }
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
                                const size_t *index, size_t B, uint64_t step, mmix_tensor *global,
@@ -12813,8 +12821,9 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
         size_t i = index ? index[b] : b;
         mmix_picture p = pictures[i];
         if (!p.rgb || !mmixi_sides_ok(p.width, p.height))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24, found %.0f x %.0f%s",
-                             who, (double)i, (double)p.width, (double)p.height, p.rgb ? "" : " at NULL");
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24, found "
+                             "%.0f x %.0f%s", who, (double)i, (double)p.width, (double)p.height,
+                             p.rgb ? "" : " at NULL");
         width = mmixi_max(width, p.width);
         height = mmixi_max(height, p.height);
     }
@@ -12825,13 +12834,13 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
         d.S = k ? config->local_size : config->global_size;
         if (!mmixi_expect(m, who, &d, k ? "+local B3SS" : "+global B3SS", out)) return -1;
         if (out->stride[2] != d.S || out->stride[1] != d.S * d.S)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another layout", who,
-                             k ? "local" : "global");
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another "
+                             "layout", who, k ? "local" : "global");
     }
     job.bytes = mmix_augment_crop_scratch(config, width, height);
     if (!job.bytes)
-        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: pictures of %.0f x %.0f are too large for this machine", who,
-                         (double)width, (double)height);
+        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: pictures of %.0f x %.0f are too large for this machine",
+                         who, (double)width, (double)height);
     job.bytes = mmixi_round_up(job.bytes, 64);     /* lanes on cache lines of their own, aligned for double */
     mark = mmix_mark_here(m);
     job.scratch = (char *)mmixi_step_array(m, job.bytes, mmixi_lanes(m), 1);
