@@ -1842,7 +1842,7 @@ static void *mmixi_malloc(void *user, size_t size)
     (void)user;
 #ifdef MMIXI_HUGE
     if (p && size >= 4 * MMIXI_HUGE) {
-        const size_t skip = (size_t)(0 - (uintptr_t)p) % MMIXI_HUGE;         /* to the first whole page */
+        size_t skip = (size_t)(0 - (uintptr_t)p) % MMIXI_HUGE;         /* to the first whole page */
         madvise((char *)p + skip, (size - skip) / MMIXI_HUGE * MMIXI_HUGE, MADV_HUGEPAGE);
     }
 #endif
@@ -2092,7 +2092,7 @@ MMIXDEF void mmix_rewind(mmix_ctx *m, mmix_mark mark) { mmixi_rewind(m, mark, !m
 
 MMIXDEF void mmix_reset(mmix_ctx *m)
 {
-    const mmix_mark start = { 0, 0, (size_t)-1, 0, 0, 0, NULL };
+    mmix_mark start = { 0, 0, (size_t)-1, 0, 0, 0, NULL };
     if (!m) return;
     m->holes = 0;
     mmix_rewind(m, start);
@@ -2235,7 +2235,7 @@ static int mmixi_file_follow(mmixi_file *f)
         char target[MMIXI_PATH];
         const ssize_t n = readlink(f->path, target, sizeof target);
         const char *slash = strrchr(f->path, '/');
-        const size_t folder = n < 0 || *target == '/' || !slash ? 0 : (size_t)(slash + 1 - f->path);
+        size_t folder = n < 0 || *target == '/' || !slash ? 0 : (size_t)(slash + 1 - f->path);
         if (n < 0) return 0;                                      /* no link, or nothing there */
         if (folder + (size_t)n >= sizeof f->path) return -1;
         memcpy(f->path + folder, target, (size_t)n);
@@ -2281,7 +2281,7 @@ static int mmixi_file_begin(mmix_ctx *m, mmixi_file *f, const char *who, const c
         if (!mmixi_file_follow(f)) {
 #ifdef MMIXI_MAPS
             struct stat old;
-            const int there = !stat(f->path, &old);
+            int there = !stat(f->path, &old);
             f->f = there && !S_ISREG(old.st_mode) ? fopen(f->path, "wb") : mmixi_file_beside(f);
             if (f->f && *f->temporary && there) chmod(f->temporary, old.st_mode & 0777);
 #else
@@ -2417,7 +2417,7 @@ MMIXDEF double mmix_random_normal(const mmix_ctx *m, uint32_t purpose, uint64_t 
 static void mmixi_flush_end(uint64_t old) { MMIXI_FLOATS_SET(old); }
 static uint64_t mmixi_flush(int on)
 {
-    const uint64_t bits = MMIXI_FLUSH;
+    uint64_t bits = MMIXI_FLUSH;
     uint64_t old;
     MMIXI_FLOATS_GET(old);
     mmixi_flush_end(on ? old | bits : old & ~bits);
@@ -2431,7 +2431,7 @@ static size_t mmixi_lanes(const mmix_ctx *m) { return (size_t)m->lanes; }
 /* Tasks first, first + step, … in this thread. */
 static void mmixi_run_tasks(size_t first, size_t count, size_t step, size_t lane, mmixi_lane_task *task, void *arg)
 {
-    const uint64_t old = mmixi_flush(1);
+    uint64_t old = mmixi_flush(1);
     for (size_t i = first; i < count; i += step) task(arg, i, lane);
     mmixi_flush_end(old);
 }
@@ -2530,8 +2530,8 @@ static void mmixi_pool_wake(mmixi_pool *p, mmixi_cond *cond)
 static void mmixi_pool_work(mmixi_pool *p, long long job, size_t lane)
 {
     for (;;) {
-        const long long ticket = MMIXI_GET(&p->ticket), count = MMIXI_GET(&p->count);
-        const long long task = MMIXI_GET(&p->task), arg = MMIXI_GET(&p->arg), i = ticket & 0xffffffff;
+        long long ticket = MMIXI_GET(&p->ticket), count = MMIXI_GET(&p->count);
+        long long task = MMIXI_GET(&p->task), arg = MMIXI_GET(&p->arg), i = ticket & 0xffffffff;
         if (ticket >> 32 != job || i >= count) return;
         if (!MMIXI_SWAP(&p->ticket, ticket, ticket + 1)) continue;
         ((mmixi_lane_task *)(intptr_t)task)((void *)(intptr_t)arg, (size_t)i, lane);
@@ -2564,7 +2564,7 @@ MMIXI_THREAD_MAIN mmixi_pool_main(void *arg)
 
 static void mmixi_pool_run(mmixi_pool *p, size_t tasks, mmixi_lane_task *task, void *arg)
 {
-    const long long job = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff, count = (long long)tasks;
+    long long job = ((MMIXI_GET(&p->ticket) >> 32) + 2) & 0x7fffffff, count = (long long)tasks;
     MMIXI_PUT(&p->ticket, (job ^ 1) << 32 | 0xffffffff);
     MMIXI_PUT(&p->done, 0);
     MMIXI_PUT(&p->count, count);
@@ -2647,7 +2647,7 @@ static void mmixi_lane_run(void *arg, size_t lane)
 
 static void mmixi_parallel(mmix_ctx *m, size_t count, mmixi_lane_task *task, void *arg)
 {
-    const int alone = m->lanes < 2 || count < 2 || count > 0x7fffffff || m->in_parallel;
+    int alone = m->lanes < 2 || count < 2 || count > 0x7fffffff || m->in_parallel;
     if (alone || (!m->parallel_for && !mmixi_pool_here(m->pool))) {
         mmixi_run_tasks(0, count, 1, 0, task, arg);
         return;
@@ -2662,7 +2662,7 @@ static void mmixi_parallel(mmix_ctx *m, size_t count, mmixi_lane_task *task, voi
         m->parallel_for(m->parallel_user, job.lanes, mmixi_lane_run, &job);
     }
     else {
-        const uint64_t old = mmixi_flush(1);
+        uint64_t old = mmixi_flush(1);
         mmixi_pool_run(m->pool, count, task, arg);
         mmixi_flush_end(old);
     }
@@ -2691,7 +2691,7 @@ typedef struct mmixi_user_job { mmix_task *task; void *arg; } mmixi_user_job;
 static void mmixi_user_run(void *arg, size_t index, size_t lane)
 {
     const mmixi_user_job *job = (const mmixi_user_job *)arg;
-    const uint64_t old = mmixi_flush(0);         /* the user's arithmetic is the user's */
+    uint64_t old = mmixi_flush(0);         /* the user's arithmetic is the user's */
     (void)lane;
     job->task(job->arg, index);
     mmixi_flush_end(old);
@@ -2992,7 +2992,7 @@ typedef struct mmixi_kernels {
         enum { t = MMIXI_ALL };                                                                              \
         MMIXI_UNROLL                                                                                         \
         for (size_t j = 0; j < count; j++) {                                                                 \
-            const size_t i = from + j * MMIXI_W;                                                             \
+            size_t i = from + j * MMIXI_W;                                                             \
             s[j] = __VA_ARGS__;                                                                              \
         }                                                                                                    \
     }                                                                                                        \
@@ -3283,14 +3283,14 @@ MMIXI_VECTOR(softplus_slope_v)(MMIXI_V x)
 
 MMIXI_KERNEL(mmix_real, dot)
 {
-    const size_t half = MMIXI_HALF(n);
+    size_t half = MMIXI_HALF(n);
     if (n > MMIXI_LONG) return MMIXI_NAME(dot)(half, x, y) + MMIXI_NAME(dot)(n - half, x + half, y + half);
     MMIXI_PARTS(4, 0, MMIXI_FMA(MMIXI_AT(x), MMIXI_AT(y), s[j]))
     return MMIXI_NAME(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
 }
 MMIXI_KERNEL(mmix_real, sum)
 {
-    const size_t half = MMIXI_HALF(n);
+    size_t half = MMIXI_HALF(n);
     if (n > MMIXI_LONG) return MMIXI_NAME(sum)(half, x) + MMIXI_NAME(sum)(n - half, x + half);
     MMIXI_PARTS(4, 0, s[j] + MMIXI_AT(x))
     return MMIXI_NAME(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
@@ -3304,7 +3304,7 @@ MMIXI_VECTOR(add_square)(MMIXI_V s, MMIXI_V d) { return MMIXI_FMA(d, d, s); }
 MMIXI_KERNEL(mmix_real, variance)
 {
     const MMIXI_V vmean = MMIXI_SET(mean);
-    const size_t half = MMIXI_HALF(n);
+    size_t half = MMIXI_HALF(n);
     if (n > MMIXI_LONG)
         return MMIXI_NAME(variance)(half, x, mean) + MMIXI_NAME(variance)(n - half, x + half, mean);
     MMIXI_PARTS(2, 0, MMIXI_NAME(add_square)(s[j], MMIXI_PICKT(t, MMIXI_AT(x), vmean) - vmean))
@@ -3355,10 +3355,10 @@ MMIXI_KERNEL(void, finish)
 MMIXI_KERNEL(mmix_real, exp_row)
 {
     const MMIXI_V a = MMIXI_SET(scale), b = MMIXI_SET(-shift);
-    const size_t half = MMIXI_HALF(n);
+    size_t half = MMIXI_HALF(n);
     MMIXI_V sum = MMIXI_SET(0);
     if (n > MMIXI_LONG) {
-        const mmix_real first = MMIXI_NAME(exp_row)(half, scale, x, shift, y);
+        mmix_real first = MMIXI_NAME(exp_row)(half, scale, x, shift, y);
         return first + MMIXI_NAME(exp_row)(n - half, scale, x + half, shift, y + half);
     }
     MMIXI_LONG_EACH(
@@ -3376,7 +3376,7 @@ MMIXI_KERNEL(void, softmax)
     const MMIXI_V least = MMIXI_SET(-HUGE_VAL);
     MMIXI_V v[SHORT], top = least, sum = MMIXI_SET(0);
     if (MMIXI_W == 1 || n > SHORT * MMIXI_W) {
-        const mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(largest)(n, x), y);
+        mmix_real s = MMIXI_NAME(exp_row)(n, 1, x, MMIXI_NAME(largest)(n, x), y);
         MMIXI_NAME(scale)(n, 1 / s, y, y);
         return;
     }
@@ -3466,7 +3466,7 @@ MMIXI_KERNEL(mmix_real, ssd_row_backward)
 MMIXI_KERNEL(void, ssd_step)
 {
     const MMIXI_V ve = MMIXI_SET(e);
-    const size_t n = N;                          /* of MMIXI_EACH */
+    size_t n = N;                          /* of MMIXI_EACH */
     for (size_t p = 0; p < P; p++, h += N) {
         const MMIXI_V vx = MMIXI_SET(x[p]);
         MMIXI_V sum = MMIXI_SET(0);
@@ -3559,7 +3559,7 @@ MMIXI_INLINE void MMIXI_NAME(transpose_8)(const float *x, ptrdiff_t ldx, float *
 
 MMIXI_KERNEL(void, transpose)
 {
-    const ptrdiff_t R = (ptrdiff_t)rows, C = (ptrdiff_t)cols;
+    ptrdiff_t R = (ptrdiff_t)rows, C = (ptrdiff_t)cols;
     ptrdiff_t R8 = 0, C8 = 0;                    /* what transpose_8 does of it */
 #if MMIXI_W > 1
     R8 = R - R % 8;
@@ -3582,7 +3582,7 @@ MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t R, const size_t vecs, const m
     const mmix_real *from[MMIXI_MR], *row = b->p;
     mmix_real *to[MMIXI_MR];
     MMIXI_V s[MMIXI_MR][MMIXI_NV], v[MMIXI_NV];
-    const ptrdiff_t ldb = b->rs, step = a->cs;
+    ptrdiff_t ldb = b->rs, step = a->cs;
     ptrdiff_t at = 0;
 #define MMIXI_VEC(p) (j + 1 < vecs ? MMIXI_LOAD((p) + j * MMIXI_W) : MMIXI_LOADM(t, (p) + j * MMIXI_W))
     MMIXI_UNROLL
@@ -3629,7 +3629,7 @@ MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t R, const size_t vecs, const m
 /* A processor adds 2 products a cycle and has a sum after 4: below 8 sums more rows cost nothing. */
 MMIXI_KERNEL(void, tile)
 {
-    const size_t rows = c->rows, vecs = (c->cols + MMIXI_W - 1) / MMIXI_W;
+    size_t rows = c->rows, vecs = (c->cols + MMIXI_W - 1) / MMIXI_W;
 #define MMIXI_TILE(r, v)                                                                                     \
     if (rows <= r && vecs == v) {                                                                            \
         MMIXI_NAME(tile_of)(r, v, c, a, b, add, bias);                                                       \
@@ -3836,9 +3836,9 @@ static void mmixi_gemm_panels(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, 
                               const mmix_real *bias, size_t first, size_t last, const mmix_real *packed,
                               mmix_real *copy)
 {
-    const size_t rows = c.rows, cols = c.cols, depths = mmixi_depths(a.cols), tiles = mmixi_ceil_div(rows, k->mr);
+    size_t rows = c.rows, cols = c.cols, depths = mmixi_depths(a.cols), tiles = mmixi_ceil_div(rows, k->mr);
     for (size_t d = 0, k0; d < depths; d++, add = 1, bias = NULL) {
-        const size_t depth = mmixi_span(a.cols, d, depths, &k0);
+        size_t depth = mmixi_span(a.cols, d, depths, &k0);
         mmixi_mat block = mmixi_part(a, 0, k0, rows, depth);
         if (copy) {
             for (size_t l = 0; l < depth; l++)
@@ -3880,14 +3880,14 @@ typedef struct mmixi_gemm_plan {
 static void mmixi_gemm_pack_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
-    const mmixi_mat b = plan->g.b;
-    const size_t depths = mmixi_depths(b.rows), panels = mmixi_panels(plan->k, b.cols);
+    mmixi_mat b = plan->g.b;
+    size_t depths = mmixi_depths(b.rows), panels = mmixi_panels(plan->k, b.cols);
     size_t k0, p, depth = mmixi_span(b.rows, index % depths, depths, &k0);
     size_t left = mmixi_span(panels, index / depths, plan->panel_parts, &p);
     (void)lane;
     for (; left > 0; left--, p++) {
-        const size_t j = mmixi_panel(plan->k, b.cols, p), ld = mmixi_panel(plan->k, b.cols, p + 1) - j;
-        const size_t width = mmixi_min(ld, b.cols - j);
+        size_t j = mmixi_panel(plan->k, b.cols, p), ld = mmixi_panel(plan->k, b.cols, p + 1) - j;
+        size_t width = mmixi_min(ld, b.cols - j);
         const mmix_real *from = mmixi_part(b, k0, j, depth, width).p;
         mmix_real *to = plan->packed + mmixi_gemm_packed(plan->k, k0, b.cols) + j * depth;
         if (b.rs == 1 && b.cs != 1) plan->k->transpose(width, depth, from, b.cs, to, (ptrdiff_t)ld);
@@ -3916,12 +3916,12 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
     const mmixi_gemm_plan *plan = (const mmixi_gemm_plan *)arg;
     const mmixi_kernels *k = plan->k;
     const mmixi_gemm *g = &plan->g;
-    const size_t cols = g->c.cols, panels = mmixi_panels(k, cols);
+    size_t cols = g->c.cols, panels = mmixi_panels(k, cols);
     size_t at, first;
-    const size_t rows = mmixi_span(g->c.rows, index % plan->row_parts, plan->row_parts, &at);
-    const size_t last = mmixi_span(panels, index / plan->row_parts, plan->panel_parts, &first) + first;
-    const size_t j0 = mmixi_panel(k, cols, first), j1 = mmixi_min(mmixi_panel(k, cols, last), cols);
-    const mmixi_mat c = mmixi_part(g->c, at, 0, rows, cols), a = mmixi_part(g->a, at, 0, rows, g->a.cols);
+    size_t rows = mmixi_span(g->c.rows, index % plan->row_parts, plan->row_parts, &at);
+    size_t last = mmixi_span(panels, index / plan->row_parts, plan->panel_parts, &first) + first;
+    size_t j0 = mmixi_panel(k, cols, first), j1 = mmixi_min(mmixi_panel(k, cols, last), cols);
+    mmixi_mat c = mmixi_part(g->c, at, 0, rows, cols), a = mmixi_part(g->a, at, 0, rows, g->a.cols);
     if (!plan->dots)
         mmixi_gemm_panels(k, c, a, g->b, g->add, g->bias, first, last, plan->packed,
                           plan->copy ? plan->copy + lane * MMIXI_MC * MMIXI_KC : NULL);
@@ -3934,7 +3934,7 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
                 *to = g->add ? *to + dot : dot;
             }
     for (size_t i = 0; i < rows && (g->residual || g->row_scale || g->gelu); i++) {
-        const mmix_real scale = g->row_scale ? g->row_scale[(at + i) / g->rows_per_scale] : (mmix_real)1;
+        mmix_real scale = g->row_scale ? g->row_scale[(at + i) / g->rows_per_scale] : (mmix_real)1;
         mmix_real *row = c.p + (ptrdiff_t)i * c.rs + (ptrdiff_t)j0;
         const mmix_real *residual = g->residual ? g->residual + (ptrdiff_t)(at + i) * g->ldr + (ptrdiff_t)j0 : NULL;
         if (residual || g->row_scale) k->finish(j1 - j0, scale, residual, row);
@@ -3952,10 +3952,10 @@ enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = 1 << 17 };
 /* Tasks: parts of MC rows and NC panels, and more of them where there is work for more threads. */
 static void mmixi_gemm_parts(mmixi_gemm_plan *plan)
 {
-    const size_t rows = plan->g.c.rows, cols = plan->g.c.cols, panels = mmixi_panels(plan->k, cols);
-    const double work = (double)rows * (double)cols * (double)(plan->g.a.cols + 1) / (int)MMIXI_TASK_WORK;
-    const size_t want = (size_t)(work < 64 ? work : 64);
-    const size_t least = (plan->copy ? 8 : 4) * plan->k->mr;     /* a task of few rows would copy a in crumbs */
+    size_t rows = plan->g.c.rows, cols = plan->g.c.cols, panels = mmixi_panels(plan->k, cols);
+    double work = (double)rows * (double)cols * (double)(plan->g.a.cols + 1) / (int)MMIXI_TASK_WORK;
+    size_t want = (size_t)(work < 64 ? work : 64);
+    size_t least = (plan->copy ? 8 : 4) * plan->k->mr;     /* a task of few rows would copy a in crumbs */
     plan->row_parts = mmixi_ceil_div(rows, MMIXI_MC);
     plan->panel_parts = mmixi_ceil_div(panels, MMIXI_NC);
     while (plan->row_parts * plan->panel_parts < want && plan->row_parts * least <= rows) plan->row_parts *= 2;
@@ -3965,14 +3965,14 @@ static void mmixi_gemm_parts(mmixi_gemm_plan *plan)
 /* 0, or -1 if there is no memory for packing. */
 static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 {
-    const size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols;
-    const mmixi_mat a = g->a, b = g->b;
-    const mmix_mark mark = mmix_mark_here(m);
-    const int dots = !g->packed_b && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
-    const int pack = !g->packed_b && !dots && depth && (b.cs != 1 || b.rs == 0
+    size_t rows = g->c.rows, cols = g->c.cols, depth = g->a.cols;
+    mmixi_mat a = g->a, b = g->b;
+    mmix_mark mark = mmix_mark_here(m);
+    int dots = !g->packed_b && rows <= 2 && a.cs == 1 && b.rs == 1 && b.cs != 1;
+    int pack = !g->packed_b && !dots && depth && (b.cs != 1 || b.rs == 0
         || (rows >= 64 && (rows * cols >= MMIXI_WIDE || b.rs % MMIXI_APART == 0)));
     /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
-    const int copy = a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2;
+    int copy = a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2;
     size_t piece = cols;
     mmixi_gemm_plan plan;
     if (!rows || !cols) return 0;
@@ -3981,7 +3981,7 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     plan.packed = (mmix_real *)g->packed_b;
     plan.copy = NULL;
     if (pack) {
-        const size_t some = mmixi_round_up(MMIXI_PACK_MOST * mmixi_lanes(m) / depth + 1, m->k->nr);
+        size_t some = mmixi_round_up(MMIXI_PACK_MOST * mmixi_lanes(m) / depth + 1, m->k->nr);
         if (rows <= MMIXI_PACK_ROWS) piece = mmixi_min(cols, some);
         plan.packed = (mmix_real *)mmixi_step(m, mmixi_gemm_packed(m->k, depth, piece) * sizeof *plan.packed);
     }
@@ -3991,7 +3991,7 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
         return -1;
     }
     for (size_t at = 0; at < cols; at += piece) {
-        const size_t n = mmixi_min(piece, cols - at);
+        size_t n = mmixi_min(piece, cols - at);
         plan.g = *g;
         plan.g.b = mmixi_part(b, 0, at, depth, n);
         plan.g.c = mmixi_part(g->c, 0, at, rows, n);
@@ -4007,7 +4007,7 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
 /* c = or += a b by all threads. 0, or -1 if there is no memory for packing. */
 MMIXI_MATH int mmixi_product(mmix_ctx *m, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    const mmixi_gemm g = mmixi_product_of(c, a, b, add);
+    mmixi_gemm g = mmixi_product_of(c, a, b, add);
     return mmixi_gemm_run(m, &g);
 }
 
@@ -4648,7 +4648,7 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
 /* The backward of one node, in step memory that is given back. */
 static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
 {
-    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     mmix_call *call = &node->call;
     int failed;
     if (!node->run.backward)
@@ -4809,9 +4809,9 @@ static int mmixi_checkpoint_forward(mmix_ctx *m, mmix_call *call) { (void)m; (vo
 static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 {
     const mmixi_rerun *o = (const mmixi_rerun *)call->options;
-    const size_t bottom = m->nodes;
-    const int was = m->rerunning;
-    const mmix_mark from = m->rerun_from;
+    size_t bottom = m->nodes;
+    int was = m->rerunning;
+    mmix_mark from = m->rerun_from;
     mmix_tensor *y;
     int failed;
     m->rerun_from = mmix_mark_here(m);
@@ -4828,8 +4828,8 @@ static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                      mmix_tensor **inputs, size_t n)
 {
-    const mmix_op_functions functions = { mmixi_checkpoint_forward, mmixi_checkpoint_backward };
-    const int recording = m->recording;
+    mmix_op_functions functions = { mmixi_checkpoint_forward, mmixi_checkpoint_backward };
+    int recording = m->recording;
     mmix_call call;
     mmixi_rerun o;
     mmix_mark mark;
@@ -4932,7 +4932,7 @@ typedef struct mmixi_row_pass {
 } mmixi_row_pass;
 static mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
 {
-    const mmixi_mat x = mmixi_values(c->in[0]);
+    mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_row_pass p;
     p.r = r;
     p.n = x.cols;
@@ -4967,7 +4967,7 @@ MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
     mmix_tensor *v = mmixi_expect(m, "mmix_permute", NULL, "x ...", x) ? mmixi_view(m, x, 0) : NULL;
     int seen = 0;
     for (int i = 0; v && i < x->ndim; i++) {
-        const int a = order ? mmixi_axis(x, order[i]) : -1;
+        int a = order ? mmixi_axis(x, order[i]) : -1;
         if (a < 0 || a >= x->ndim || seen & 1 << a)
             return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected "
                                         "each of 0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
@@ -5019,10 +5019,10 @@ static size_t mmixi_last_step(const mmix_tensor *t) { return t->ndim ? t->stride
 static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
-    const int op = c->op;
+    int op = c->op;
     const mmix_tensor *ta = c->in[0], *tb = c->in[1];
-    const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
-    const size_t n = mmixi_cols(c->out[0]), sa = mmixi_last_step(ta), sb = mmixi_last_step(tb);
+    mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
+    size_t n = mmixi_cols(c->out[0]), sa = mmixi_last_step(ta), sb = mmixi_last_step(tb);
     (void)lane;
     for (size_t r = begin; r < end; r++) {
         const mmix_real *a = mmix_data(ta) + mmixi_row_offset(ta, r),
@@ -5042,19 +5042,19 @@ static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size
 static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
-    const int op = c->op;
-    const size_t n = mmixi_cols(c->out[0]);
+    int op = c->op;
+    size_t n = mmixi_cols(c->out[0]);
     (void)lane;
     for (size_t r = begin; r < end; r++)
         for (int i = 0; i < 2; i++) {
             const mmix_tensor *t = c->in[i], *other = c->in[op == MMIX_OP_DIV ? 1 : 1 - i];
             const mmix_real *dy = c->dy[0] + r * n, *y = mmix_data(c->out[0]) + r * n,
                 *v = mmix_data(other) + mmixi_row_offset(other, r), scale = (mmix_real)c->number[i];
-            const size_t step = mmixi_last_step(t), step_v = mmixi_last_step(other);
+            size_t step = mmixi_last_step(t), step_v = mmixi_last_step(other);
             mmix_real *d = c->dx[i] ? c->dx[i] + mmixi_row_offset(t, r) : NULL;
             if (d && op == MMIX_OP_ADD && step) (c->add[i] ? k->axpy : k->scale)(n, scale, dy, d);
             else for (size_t j = 0; d && j < n; j++, d += step, v += step_v) {
-                const mmix_real g = op == MMIX_OP_COPY ? dy[j] : op == MMIX_OP_ADD ? scale * dy[j]
+                mmix_real g = op == MMIX_OP_COPY ? dy[j] : op == MMIX_OP_ADD ? scale * dy[j]
                     : op == MMIX_OP_MUL ? dy[j] * *v : (i ? -dy[j] * y[j] : dy[j]) / *v;
                 *d = c->add[i] ? *d + g : g;
             }
@@ -5062,7 +5062,7 @@ static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t 
 }
 static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* in one place */
+    size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* in one place */
     (void)m;
     return mmixi_over(c, rows, together ? rows : mmixi_row_grain(mmixi_cols(c->out[0])),
                       c->dy[0] ? mmixi_binary_rows_backward : mmixi_binary_rows);
@@ -5088,7 +5088,7 @@ static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tens
     if (!mmixi_expect(m, who, NULL, "a ..., b ...", a, b)) return NULL;
     ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
     for (int i = 0; i < ndim; i++) {
-        const size_t na = mmixi_max(1, mmix_shape(a, i - ndim)), nb = mmixi_max(1, mmix_shape(b, i - ndim));
+        size_t na = mmixi_max(1, mmix_shape(a, i - ndim)), nb = mmixi_max(1, mmix_shape(b, i - ndim));
         if (na != nb && na != 1 && nb != 1)
             return mmixi_unfit(m, who, a, b, "equal sizes, or 1, counted from the last axis");
         shape[i] = mmixi_max(na, nb);
@@ -5126,13 +5126,13 @@ static double mmixi_plain_unary(int op, double x, int slope)
 static void mmixi_unary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
-    const mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
-    const int add = c->add[0];
+    mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
+    int add = c->add[0];
     (void)lane;
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
         const mmix_real *x = p.x, *dy = p.dy;
         mmix_real *y = p.y, *dx = p.dx;
-        const size_t n = p.n;
+        size_t n = p.n;
         switch (c->op) {
         case MMIX_OP_SILU: dy ? k->silu_backward(n, x, dy, dx, add) : k->silu(n, x, y); break;
         case MMIX_OP_GELU: dy ? k->gelu_backward(n, x, dy, dx, add) : k->gelu(n, x, y); break;
@@ -5146,7 +5146,7 @@ static void mmixi_unary_rows(const mmix_call *c, size_t begin, size_t end, size_
             break;
         default:
             for (size_t i = 0; i < n; i++) {
-                const double f = mmixi_plain_unary(c->op, (double)x[i], dy != NULL);
+                double f = mmixi_plain_unary(c->op, (double)x[i], dy != NULL);
                 if (dy) dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * f);
                 else y[i] = (mmix_real)f;
             }
@@ -5182,7 +5182,7 @@ MMIXI_UNARY(softplus, MMIX_OP_SOFTPLUS)
 static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int axis)
 {
     char text[MMIXI_TEXT];
-    const int a = mmixi_axis(x, axis);
+    int a = mmixi_axis(x, axis);
     if (a >= 0 && a < x->ndim) return a;
     return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s", who, axis, mmixi_shape_text(x, text));
 }
@@ -5201,7 +5201,7 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 
 static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t n = c->size[0], inner = c->size[1];
+    size_t n = c->size[0], inner = c->size[1];
     for (size_t at = 0, i = 0; at < mmix_count(c->in[0]); at += n * inner, i += inner) {
         const mmix_real *x = mmix_data(c->in[0]) + at, *dy = c->dy[0];
         mmix_real *y = mmix_data(c->out[0]) + i, *dx = c->dx[0];
@@ -5248,7 +5248,7 @@ MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 /* Matrix i of a contiguous tensor (…, J, K) with the values, or the gradient, p. */
 static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_t i)
 {
-    const size_t J = mmix_shape(t, -2);
+    size_t J = mmix_shape(t, -2);
     return mmixi_part(mmixi_rows_of(t, p), i * J, 0, J, mmixi_cols(t));
 }
 static int mmixi_matmul_run(mmix_ctx *m, mmix_call *call)
@@ -5256,7 +5256,7 @@ static int mmixi_matmul_run(mmix_ctx *m, mmix_call *call)
     const mmix_tensor *ta = call->in[0], *tb = call->in[1], *tc = call->out[0];
     mmix_real *const *dx = call->dx;
     for (size_t i = 0; i < mmixi_rows(ta) / mmix_shape(ta, -2); i++) {
-        const mmixi_mat a = mmixi_matrix_at(ta, mmix_data(ta), i), b = mmixi_matrix_at(tb, mmix_data(tb), i),
+        mmixi_mat a = mmixi_matrix_at(ta, mmix_data(ta), i), b = mmixi_matrix_at(tb, mmix_data(tb), i),
             c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmix_data(tc), i);
         if ((!call->dy[0] && mmixi_product(m, c, a, b, 0))
             || (dx[0] && mmixi_product(m, mmixi_matrix_at(ta, dx[0], i), c, mmixi_t(b), call->add[0]))
@@ -5285,7 +5285,7 @@ MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 /* Each part is a view of the output, along axis size[0]. */
 static int mmixi_concat_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t a = c->size[0];
+    size_t a = c->size[0];
     mmix_tensor place = *c->out[0];
     for (size_t p = 0, at = 0; p < MMIX_MAX_INPUTS && c->in[p]; at += place.shape[a] * place.stride[a], p++) {
         const mmix_tensor *part = c->in[p];
@@ -5310,7 +5310,7 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
     memcpy(shape, parts[0]->shape, sizeof shape);
     for (size_t p = 0; p < n; p++) {             /* equal but along a */
         char spec[24];
-        const int end = snprintf(spec, sizeof spec, "+parts[%d] %.*s", (int)p, parts[0]->ndim, "ABCDEF");
+        int end = snprintf(spec, sizeof spec, "+parts[%d] %.*s", (int)p, parts[0]->ndim, "ABCDEF");
         spec[end - parts[0]->ndim + a] = '*';
         if (!mmixi_expect(m, who, &d, spec, parts[p])) return NULL;
         call.in[p] = parts[p];
@@ -5325,14 +5325,14 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
 /* Number i of an integer tensor in row-major order. */
 static int32_t mmixi_index(const mmix_tensor *t, size_t i)
 {
-    const size_t n = mmixi_cols(t);
+    size_t n = mmixi_cols(t);
     return mmix_data_i32(t)[mmixi_row_offset(t, i / n) + i % n];
 }
 /* Whether all of them lie below n. */
 static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *t, size_t n)
 {
     for (size_t i = 0; i < mmix_count(t); i++) {
-        const int32_t at = mmixi_index(t, i);
+        int32_t at = mmixi_index(t, i);
         if (at < 0 || (size_t)at >= n)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: index[%.0f] is %d, the table has %.0f rows", who,
                              (double)i, (int)at, (double)n), 0;
@@ -5342,7 +5342,7 @@ static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *t, si
 /* Some columns of all rows: backward a row of the table may be there twice. */
 static void mmixi_gather_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_mat table = mmixi_rows_of(c->in[0], c->dy[0] ? c->dx[0] : mmix_data(c->in[0]));
+    mmixi_mat table = mmixi_rows_of(c->in[0], c->dy[0] ? c->dx[0] : mmix_data(c->in[0]));
     (void)lane;
     for (size_t i = 0, at = begin; i < mmix_count(c->in[1]); i++, at += table.cols) {
         mmix_real *row = mmixi_row(table, (size_t)mmixi_index(c->in[1], i)) + begin;
@@ -5352,7 +5352,7 @@ static void mmixi_gather_columns(const mmix_call *c, size_t begin, size_t end, s
 }
 static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t D = c->in[0]->shape[1];
+    size_t D = c->in[0]->shape[1];
     if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
     return mmixi_over(c, D, mmixi_max(64, D / 8), mmixi_gather_columns);
 }
@@ -5372,10 +5372,10 @@ MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *i
 static int mmixi_add_rows_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *part = c->in[1], *y = c->out[0];
-    const size_t n = part->shape[1], D = mmixi_cols(y);
+    size_t n = part->shape[1], D = mmixi_cols(y);
     if (!c->dy[0]) mmixi_put_all(m, c->in[0], mmix_data(c->in[0]), y, mmix_data(y), 0);
     for (size_t r = 0; r < mmixi_rows(part); r++) {
-        const size_t from = mmixi_row_offset(part, r),
+        size_t from = mmixi_row_offset(part, r),
             to = (r / n * y->shape[1] + (size_t)mmixi_index(c->in[2], r % n)) * D;
         if (!c->dy[0]) mmixi_put(m->k, D, mmix_data(part) + from, mmix_data(y) + to, 1);
         else if (c->dx[1]) mmixi_put(m->k, D, c->dy[0] + to, c->dx[1] + from, c->add[1]);
@@ -5447,7 +5447,7 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
-    const size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
+    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]);
     mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD],
         *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *du = gate + 2 * D,
@@ -5483,8 +5483,8 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
 }
 static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
 {
-    const int back = c->dy[0] != NULL;
-    const size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]),
+    int back = c->dy[0] != NULL;
+    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]),
         grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D), parts = mmixi_ceil_div(rows, grain);
     mmix_real *partial = NULL;
     mmix_mark mark;
@@ -5544,7 +5544,7 @@ static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t
     const mmix_real *g = mmix_data(c->in[1]);
     (void)lane;
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
-        const double norm = sqrt((double)k->variance(p.n, p.x, 0)), eps = c->number[0],
+        double norm = sqrt((double)k->variance(p.n, p.x, 0)), eps = c->number[0],
             length = norm > eps ? norm : eps, scale = (g ? (double)g[p.r] : 1) / length,
             along = p.dy ? (double)k->dot(p.n, p.x, p.dy) / length : 0,
             back = norm > eps ? scale * along / length : 0;          /* below eps the length is a constant */
@@ -5590,7 +5590,7 @@ MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *
 static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *w = c->in[1], *s = c->in[4];
-    const mmixi_mat x = mmixi_values(c->in[0]);
+    mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_gemm g = mmixi_product_of(mmixi_values(c->out[0]), x, mmixi_t(mmixi_values(w)), 0);
     g.bias = mmix_data(c->in[2]);
     g.gelu = c->size[0] != 0;
@@ -5603,7 +5603,7 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 }
 static void mmixi_bias_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
+    mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
     mmix_real *db = c->dx[2] + begin;
     (void)lane;
     if (!c->add[2]) memset(db, 0, (end - begin) * sizeof *db);
@@ -5612,11 +5612,11 @@ static void mmixi_bias_columns(const mmix_call *c, size_t begin, size_t end, siz
 static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *s = c->in[4], *y = c->out[0];
-    const mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]);
-    const size_t n = mmix_count(y), O = mmixi_cols(y);
+    mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]);
+    size_t n = mmix_count(y), O = mmixi_cols(y);
     mmixi_mat dy;
     if (s) {                                     /* from here on dy is that of x Wᵀ + b */
-        const size_t per = n / mmix_count(s);
+        size_t per = n / mmix_count(s);
         mmix_real *scaled = mmixi_reals(m, n, 1);
         for (size_t i = 0; scaled && i < n; i += per)
             m->k->scale(per, mmix_data(s)[i / per], c->dy[0] + i, scaled + i);
@@ -5705,7 +5705,7 @@ static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real 
 {
     const mmix_tensor *tx = j->c->in[0], *seq = j->c->in[4];
     const int32_t *number = seq ? mmix_data_i32(seq) + b * seq->stride[0] : NULL;
-    const size_t before = j->W - 1, row = mmixi_conv_row(j, s - before);
+    size_t before = j->W - 1, row = mmixi_conv_row(j, s - before);
     if (s < before) return past ? past + (b * before + s) * j->D : NULL;
     if (!x || (number && number[row] != number[mmixi_conv_row(j, t)])) return NULL;
     return x + b * tx->stride[0] + row * tx->stride[1];
@@ -5718,7 +5718,7 @@ static mmix_real *mmixi_conv_input(const mmixi_conv *j, size_t b, size_t t, size
 static size_t mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t t, size_t k,
                               const mmix_real *x[MMIXI_CONV_TAPS])
 {
-    const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+    size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
     for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_input(j, b, t, t + k + i);
     return taps;
 }
@@ -5727,7 +5727,7 @@ static void mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t, mmix_real 
 {
     const mmix_real *x[MMIXI_CONV_TAPS];
     for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-        const size_t taps = mmixi_conv_taps(j, b, t, k, x);
+        size_t taps = mmixi_conv_taps(j, b, t, k, x);
         j->c->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : mmix_data(j->c->in[2]), u);
     }
 }
@@ -5737,16 +5737,16 @@ static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
     const mmixi_conv *j = (const mmixi_conv *)arg;
     const mmixi_kernels *kernels = j->c->m->k;
     const mmix_real *dy = j->c->dy[0], *x[MMIXI_CONV_TAPS];
-    const size_t silu = j->c->size[0], D = j->D;
+    size_t silu = j->c->size[0], D = j->D;
     mmix_real *dw = dy ? j->partial + begin / j->grain * (j->W + 2) * D : NULL;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        const size_t b = r / j->L, t = r % j->L, at = mmixi_conv_place(j, b, t);
+        size_t b = r / j->L, t = r % j->L, at = mmixi_conv_place(j, b, t);
         mmix_real *u = (dy ? j->du : mmix_data(j->c->out[0])) + at;
         if (!dy || silu) mmixi_conv_token(j, b, t, u);
         if (silu) dy ? kernels->silu_backward(D, u, dy + at, u, 0) : kernels->silu(D, u, u);
         for (size_t k = 0; dy && k < j->W; k += MMIXI_CONV_TAPS) {
-            const size_t taps = mmixi_conv_taps(j, b, t, k, x);
+            size_t taps = mmixi_conv_taps(j, b, t, k, x);
             kernels->conv_weight(D, taps, u, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
         }
     }
@@ -5755,15 +5755,15 @@ static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
 static void mmixi_conv_places_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
-    const size_t before = j->W - 1, places = j->L + before;
+    size_t before = j->W - 1, places = j->L + before;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        const size_t b = r / places, s = r % places;
-        const int add = s >= before && j->c->add[0];
+        size_t b = r / places, s = r % places;
+        int add = s >= before && j->c->add[0];
         mmix_real *dx = mmixi_conv_at(j, j->dpast, j->c->dx[0], b, s - before, s);
         const mmix_real *du[MMIXI_CONV_TAPS];
         for (size_t k = 0; dx && k < j->W; k += MMIXI_CONV_TAPS) {
-            const size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
+            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
             for (size_t i = 0, t = s - k; i < taps; i++, t--)        /* below 0 it is beyond L */
                 du[i] = t < j->L && mmixi_conv_input(j, b, t, s) ? j->du + mmixi_conv_place(j, b, t) : NULL;
             j->c->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || add ? dx : NULL, dx);
@@ -5787,9 +5787,9 @@ static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols
 /* The last W-1 places, as the last token sees them; backward a copy of inputs. */
 static void mmixi_conv_final(const mmixi_conv *j, const mmix_call *c, size_t B)
 {
-    const size_t before = j->W - 1, D = j->D;
+    size_t before = j->W - 1, D = j->D;
     for (size_t r = 0; r < B * before; r++) {
-        const size_t b = r / before, s = j->L + r % before, at = b * D * before + r % before;
+        size_t b = r / before, s = j->L + r % before, at = b * D * before + r % before;
         const mmix_real *x = mmixi_conv_input(j, b, j->L - 1, s);
         mmix_real *dx = mmixi_conv_at(j, j->dpast, c->dx[0], b, j->L - 1, s);
         for (size_t d = 0; d < D; d++)
@@ -5799,8 +5799,8 @@ static void mmixi_conv_final(const mmixi_conv *j, const mmix_call *c, size_t B)
 }
 static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_mark mark = mmix_mark_here(m);
-    const int back = c->dy[0] != NULL;
+    mmix_mark mark = mmix_mark_here(m);
+    int back = c->dy[0] != NULL;
     const size_t *shape = c->in[0]->shape, B = shape[0], rows = B * shape[1], D = shape[2],
         W = c->in[1]->shape[2], before = c->in[3] ? W - 1 : 0, step = (W + 2) * D,
         grain = mmixi_partial_grain(rows),
@@ -5865,13 +5865,13 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
 static int mmixi_patch_run(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *x = c->in[0];
-    const size_t p = c->size[0], across = x->shape[3] / p, patches = c->out[0]->shape[1];
+    size_t p = c->size[0], across = x->shape[3] / p, patches = c->out[0]->shape[1];
     size_t to = 0;
     if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
     for (size_t b = 0; b < x->shape[0]; b++)
         for (size_t i = 0; i < patches; i++)
             for (size_t line = 0; line < x->shape[1] * p; line++, to += p) {
-                const size_t at = b * x->stride[0] + line / p * x->stride[1]
+                size_t at = b * x->stride[0] + line / p * x->stride[1]
                     + (i / across * p + line % p) * x->stride[2] + i % across * p;
                 if (c->dy[0]) mmixi_put(m->k, p, c->dy[0] + to, c->dx[0] + at, 1);
                 else mmixi_put(m->k, p, mmix_data(x) + at, mmix_data(c->out[0]) + to, 0);
@@ -5915,8 +5915,8 @@ static double mmixi_cubic(double a, double x)
 typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
 static size_t mmixi_resize_taps(const mmix_call *c, int axis, size_t out, mmixi_tap *tap)
 {
-    const int filter = (int)c->size[0];
-    const double ratio = c->number[axis], last = (double)(c->in[0]->shape[2 + axis] - 1),
+    int filter = (int)c->size[0];
+    double ratio = c->number[axis], last = (double)(c->in[0]->shape[2 + axis] - 1),
         wide = filter == MMIX_BICUBIC_ANTIALIAS && ratio > 1 ? ratio : 1,   /* as the picture shrinks */
         center = ((double)out + 0.5) * ratio - 0.5, s = filter == MMIX_BILINEAR ? fmax(center, 0) : center;
     double from = floor(s) - (filter == MMIX_BICUBIC), to = floor(s) + 1 + (filter == MMIX_BICUBIC), sum = 0;
@@ -5935,24 +5935,24 @@ static size_t mmixi_resize_taps(const mmix_call *c, int axis, size_t out, mmixi_
 }
 static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     const mmix_tensor *x = c->in[0], *y = c->out[0];
-    const size_t most = mmixi_max(4, mmixi_max(x->shape[2], x->shape[3])), channels = x->shape[1];
+    size_t most = mmixi_max(4, mmixi_max(x->shape[2], x->shape[3])), channels = x->shape[1];
     mmixi_tap *down = (mmixi_tap *)mmixi_step_array(m, most, 2, sizeof *down), *across = down + most;
     size_t rows = 0;
     if (!down) return -1;
     if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
     for (size_t i = 0; i < y->shape[2] * y->shape[3]; i++) {
-        const size_t cols = mmixi_resize_taps(c, 1, i % y->shape[3], across);
+        size_t cols = mmixi_resize_taps(c, 1, i % y->shape[3], across);
         if (i % y->shape[3] == 0) rows = mmixi_resize_taps(c, 0, i / y->shape[3], down);
         for (size_t plane = 0; plane < x->shape[0] * channels; plane++) {
-            const size_t to = plane * y->stride[1] + i,
+            size_t to = plane * y->stride[1] + i,
                 from = plane / channels * x->stride[0] + plane % channels * x->stride[1];
             double sum = 0;
             for (size_t p = 0; p < rows; p++)
                 for (size_t q = 0; q < cols; q++) {
-                    const size_t at = from + down[p].at * x->stride[2] + across[q].at;
-                    const double w = down[p].weight * across[q].weight;
+                    size_t at = from + down[p].at * x->stride[2] + across[q].at;
+                    double w = down[p].weight * across[q].weight;
                     if (c->dy[0]) c->dx[0][at] += (mmix_real)(w * (double)c->dy[0][to]);
                     else sum += w * (double)mmix_data(x)[at];
                 }
@@ -6047,10 +6047,10 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
     const size_t *s = o->sections;
     (void)lane;
     for (size_t i = 0; i < o->dim / 2; i++) {
-        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * mmixi_log(o->theta));
-        const size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
+        double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * mmixi_log(o->theta));
+        size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
         for (size_t t = begin; t < end; t++) {
-            const double angle = frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
+            double angle = frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
             mmix_real *turn = c->saved[0] + t * o->dim + 2 * i;
             turn[0] = (mmix_real)mmixi_cos(angle);
             turn[1] = (mmix_real)mmixi_sin(angle);
@@ -6062,7 +6062,7 @@ static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
     const size_t *shape = c->in[0]->shape, L = shape[1], H = shape[2], N = shape[3], R = o->dim,
         step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2;
-    const int back = c->dy[0] != NULL;
+    int back = c->dy[0] != NULL;
     mmix_heads from, to, y = mmixi_heads_of(c->out[0], back ? (mmix_real *)(uintptr_t)c->dy[0]
                                             : mmix_data(c->out[0]), H);
     mmixi_heads_in(c, 0, H, &from, &to);
@@ -6070,12 +6070,12 @@ static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size
     else to = y;
     (void)lane;
     for (size_t i = begin * H; i < end * H; i++) {
-        const size_t t = i / H, b = t / L;
+        size_t t = i / H, b = t / L;
         const mmix_real *x = mmixi_at(&from, b, t % L, i % H), *turn = c->saved[0] + t % c->size[0] * R;
         mmix_real *z = mmixi_at(&to, b, t % L, i % H);
         if (!back || !c->add[0]) memset(z, 0, N * sizeof *z);
         for (size_t k = 0; k < R / 2; k++, turn += 2) {
-            const mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[k * step],
+            mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[k * step],
                 v = x[k * step + other];
             z[k * step] += u * cosine - v * sine;
             z[k * step + other] += u * sine + v * cosine;
@@ -6085,8 +6085,8 @@ static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size
 }
 static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t R = ((const mmix_rope_options *)c->options)->dim, *shape = c->in[0]->shape;
-    const mmix_mark mark = mmix_mark_here(m);
+    size_t R = ((const mmix_rope_options *)c->options)->dim, *shape = c->in[0]->shape;
+    mmix_mark mark = mmix_mark_here(m);
     if (!c->dy[0]) {
         if (c->recorded) mmix_save(m, c, 0, c->size[0] * R);
         else c->saved[0] = mmixi_reals(m, c->size[0], R);
@@ -6186,7 +6186,7 @@ static void mmixi_softmax_begin(mmixi_pass *j);
 /* f = φ of the rows of x. For MMIX_FEATURE_EFFICIENT's keys see mmixi_token_softmax. */
 static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f, mmixi_mat x)
 {
-    const size_t N = x.cols;
+    size_t N = x.cols;
     for (size_t r = 0; r < x.rows; r++) {
         const mmix_real *from = mmixi_row(x, r);
         mmix_real *to = mmixi_row(f, r);
@@ -6202,7 +6202,7 @@ static void mmixi_feature_rows(const mmixi_kernels *k, int feature, mmixi_mat f,
 /* δ = clamp(softplus(u)), u = dt + bias, of tokens of a head */
 static void mmixi_ssd_delta(const mmixi_pass *j, size_t head, mmixi_mat dt, mmix_real *u, mmix_real *delta)
 {
-    const mmix_real low = (mmix_real)j->r.o.dt_low, high = (mmix_real)j->r.o.dt_high;
+    mmix_real low = (mmix_real)j->r.o.dt_low, high = (mmix_real)j->r.o.dt_high;
     for (size_t i = 0; i < dt.rows; i++)
         u[i] = delta[i] = *mmixi_row(dt, i) + (j->r.dt_bias ? j->r.dt_bias[head] : 0);
     if (j->r.o.dt_softplus) j->k->softplus(dt.rows, u, delta);
@@ -6225,7 +6225,7 @@ static mmixi_keys mmixi_seen(const mmixi_pass *j, size_t b, size_t i)
 {
     const mmix_raw *r = &j->r;
     const mmix_mixer *o = &r->o;
-    const size_t at = i + r->S - r->L;
+    size_t at = i + r->S - r->L;
     mmixi_keys seen = { j->reverse ? at : 0, r->S };
     if (!j->reverse && (o->mask == MMIX_MASK_CAUSAL || o->mask == MMIX_MASK_PREFIX)) seen.end = at + 1;
     if (o->mask == MMIX_MASK_PREFIX && at < o->prefix) seen.end = mmixi_min(o->prefix, r->S);
@@ -6234,7 +6234,7 @@ static mmixi_keys mmixi_seen(const mmixi_pass *j, size_t b, size_t i)
         seen.end = at + 1 + mmixi_min(r->S - at - 1, o->right);
     }
     if (r->seq_idx) {
-        const mmixi_keys run = j->sequence ? j->sequence[b * r->L + i] : mmixi_sequence(r, b, i);
+        mmixi_keys run = j->sequence ? j->sequence[b * r->L + i] : mmixi_sequence(r, b, i);
         seen.begin = mmixi_max(seen.begin, run.begin);
         seen.end = mmixi_min(seen.end, run.end);
     }
@@ -6259,12 +6259,12 @@ static size_t mmixi_bias_at(const mmixi_pass *j, size_t h, size_t place)
 static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *M)
 {
     const mmix_raw *r = &j->r;
-    const int softmax = r->o.kind == MMIX_SOFTMAX, ssd = r->o.kind == MMIX_SSD;
+    int softmax = r->o.kind == MMIX_SOFTMAX, ssd = r->o.kind == MMIX_SSD;
     for (size_t i = 0; i < r->L; i++, M += r->S) {
-        const mmixi_keys seen = mmixi_seen(j, b, i);
+        mmixi_keys seen = mmixi_seen(j, b, i);
         double largest = -HUGE_VAL, sum = softmax ? 0 : r->o.eps, a = 0;
         for (size_t n = 0; n < r->S; n++) {              /* away from the query: SSD forgets on the way */
-            const size_t t = j->reverse ? n : r->S - 1 - n;
+            size_t t = j->reverse ? n : r->S - 1 - n;
             double w = softmax ? -HUGE_VAL : 0;
             if (t >= seen.begin && t < seen.end && (!j->spot || j->spot[i].at == j->spot[t].at)) {
                 w = (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
@@ -6318,7 +6318,7 @@ static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
 static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
 {
     const mmix_raw *r = &s->r;
-    const size_t rows = r->B * s->H, windows = r->o.window[0] ? s->windows : 0;
+    size_t rows = r->B * s->H, windows = r->o.window[0] ? s->windows : 0;
     size_t at = 0;
     MMIXI_PART(scratch, s->lanes * s->lane_size);
     MMIXI_PART(dhead, s->back && !s->linear && s->V ? rows * (2 + r->D_width) : 0);
@@ -6353,8 +6353,8 @@ static void mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
     mmixi_pass_room(j, scratch);
     if (j->dhead) memset(j->dhead, 0, r->B * j->H * (2 + r->D_width) * sizeof *j->dhead);
     for (size_t i = 0; j->sequence && i < r->B * r->L;) {
-        const size_t b = i / r->L;
-        const mmixi_keys run = mmixi_sequence(r, b, i % r->L);
+        size_t b = i / r->L;
+        mmixi_keys run = mmixi_sequence(r, b, i % r->L);
         for (; i < b * r->L + run.end; i++) j->sequence[i] = run;
     }
     if (!j->count) return;
@@ -6380,7 +6380,7 @@ static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t part
 }
 static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
 {
-    const size_t B = j->r.B, H = j->H;
+    size_t B = j->r.B, H = j->H;
     if (m) mmixi_parallel(m, j->tasks, j->task, j);
     else for (size_t i = 0; i < j->tasks; i++) j->task(j, i, 0);
     if (j->dbias) mmixi_pass_sum(j, MMIX_IN_BIAS, H * j->distances, B * j->windows, j->dbias);
@@ -6451,7 +6451,7 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
 /* A pass for a call, with scratch in step memory. 0, or -1. */
 static int mmixi_pass_of(mmix_ctx *m, mmixi_pass *j, const mmix_call *c)
 {
-    const mmix_raw r = mmixi_raw_of(c);
+    mmix_raw r = mmixi_raw_of(c);
     mmix_real *scratch = mmixi_reals(m, mmixi_pass_begin(j, &r, c->dy[0] != NULL, m), 1);
     if (scratch) mmixi_pass_tables(j, scratch);
     return scratch ? 0 : -1;
@@ -6461,8 +6461,8 @@ static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
     mmix_mark mark;
     mmixi_pass j;
     if (c->recorded && !c->dy[0]) {
-        const mmix_raw r = mmixi_raw_of(c);
-        const int softmax = r.o.kind == MMIX_SOFTMAX;
+        mmix_raw r = mmixi_raw_of(c);
+        int softmax = r.o.kind == MMIX_SOFTMAX;
         size_t keep[3] = { 0, 0, 0 };
         mmixi_pass_begin(&j, &r, 0, m);
         if (softmax || r.o.normalise > 0) keep[0] = r.B * r.H * r.L;
@@ -6537,7 +6537,7 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
 MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, const size_t *window,
                                 int shifted)
 {
-    const int ok = axes > 0 && axes < 4 && grid && window;
+    int ok = axes > 0 && axes < 4 && grid && window;
     for (int a = 0; a < 3; a++) {
         x->grid[a] = ok && a < axes ? grid[a] : 1;
         x->window[a] = ok && a < axes ? window[a] : 1;
@@ -6564,7 +6564,7 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected 1 to 3, "
                          "and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
     for (int a = 0; a < 3; a++) {
-        const size_t window = mmixi_max(x->window[a], 1);
+        size_t window = mmixi_max(x->window[a], 1);
         grid[a] = mmixi_max(x->grid[a], 1);
         if (x->shift[a] && x->shift[a] >= window)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected less",
@@ -6579,7 +6579,7 @@ static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x
 /* What is wrong with a mixer whose shapes fit, or NULL. */
 static const char *mmixi_mixer_wrong(const mmix_mixer *x, const mmixi_dims *d)
 {
-    const int causal = x->mask == MMIX_MASK_CAUSAL, windows = x->window[0] > 0, linear = x->kind == MMIX_LINEAR,
+    int causal = x->mask == MMIX_MASK_CAUSAL, windows = x->window[0] > 0, linear = x->kind == MMIX_LINEAR,
         state = x->initial_state || x->final_state;
     if (x->kind == MMIX_SSD)
         return d->H % d->G || d->H % d->X || d->H % d->Z ? "the heads of x, B and C must divide dt's"
@@ -6604,7 +6604,7 @@ static const char *mmixi_mixer_wrong(const mmix_mixer *x, const mmixi_dims *d)
 /* Whether x is a mixer, for all that is done with one. */
 static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 {
-    const int ssd = x && x->kind == MMIX_SSD;
+    int ssd = x && x->kind == MMIX_SSD;
     const char *wrong;
     mmixi_dims d;
     if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
@@ -6670,11 +6670,11 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
     mmix_mixer o;
     mmixi_pass j;
     const mmix_raw *r = &j.r;
-    const mmix_call call = mmixi_mixer_call(m, x, &o);
+    mmix_call call = mmixi_mixer_call(m, x, &o);
     mmix_real *delta = mmixi_reals(m, 2, x->q->shape[1]);
     if (m->error_kind || mmixi_pass_of(m, &j, &call)) return NULL;
     for (size_t i = 0; i < r->B * r->H; i++) {
-        const size_t b = i / r->H, h = i % r->H;
+        size_t b = i / r->H, h = i % r->H;
         if (x->kind == MMIX_SSD)
             mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L,
                             delta);
@@ -6705,7 +6705,7 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
     if (!mmixi_mixer_check(m, "mmix_mix", x)) return NULL;
     if (watch) {
         mmix_mark mark = mmix_mark_here(m);
-        const int record = mmix_record(m, 0);
+        int record = mmix_record(m, 0);
         m->look = NULL;                          /* it may mix, too */
         watch(m->look_user, m, x);
         m->look = watch;
@@ -6792,7 +6792,7 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
     mmix_state *copy = mmix_state_create(s->m, s->slots);
     for (size_t i = 0; copy && i < 3 * s->slots; i++) {
         const mmixi_carried *from = mmixi_carried_part(s, i);
-        const size_t bytes = mmixi_carried_bytes(from);
+        size_t bytes = mmixi_carried_bytes(from);
         void *p = bytes ? mmixi_alloc(s->m, bytes) : NULL;
         copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
         if (p) {
@@ -6825,12 +6825,12 @@ static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *
 static mmix_tensor *mmixi_carried_room(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
                                        size_t a, size_t b, size_t keep)
 {
-    const size_t row = a * b;
+    size_t row = a * b;
     size_t shape[4];
     mmix_tensor *all;
     if (!mmixi_carried_check(m, c, what, B, 0, a, b)) return NULL;
     if (c->shape[1] + more > c->room) {
-        const size_t have = c->shape[1], n = mmixi_min(have, keep), room = mmixi_max(2 * n, n + more),
+        size_t have = c->shape[1], n = mmixi_min(have, keep), room = mmixi_max(2 * n, n + more),
             bytes = B * room * row * sizeof *c->p;
         mmix_real *p = (mmix_real *)mmixi_alloc(m, bytes);
         if (!p) return NULL;
@@ -6888,7 +6888,7 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
 /* x's keys and values go behind those that are carried, and x is given all of them. 0, or -1. */
 static int mmixi_step_keys(mmix_ctx *m, mmix_mixer *x, mmixi_carried *c)
 {
-    const size_t L = x->q->shape[1], keep = x->mask == MMIX_MASK_BAND ? x->left : SIZE_MAX;
+    size_t L = x->q->shape[1], keep = x->mask == MMIX_MASK_BAND ? x->left : SIZE_MAX;
     /* before anything changes, both fit */
     if (!mmixi_carried_check(m, &c[1], "values", x->v->shape[0], 0, x->v->shape[2], x->v->shape[3])) return -1;
     for (int i = 0; i < 2; i++) {
@@ -6934,12 +6934,12 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
 MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
                              int32_t *inverse)
 {
-    const int by_columns = layer % 2, time_inside = layer / 2 % 2;
-    const size_t outer = by_columns ? X : Y, inner = by_columns ? Y : X, frame = Y * X + separators;
+    int by_columns = layer % 2, time_inside = layer / 2 % 2;
+    size_t outer = by_columns ? X : Y, inner = by_columns ? Y : X, frame = Y * X + separators;
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < frame; i++) {
-            const size_t y = i / X, x = i % X, cell = by_columns ? x * inner + y : y * inner + x;
-            const size_t rank = !time_inside ? t * frame + (i < Y * X ? cell : i)
+            size_t y = i / X, x = i % X, cell = by_columns ? x * inner + y : y * inner + x;
+            size_t rank = !time_inside ? t * frame + (i < Y * X ? cell : i)
                 : i < Y * X ? cell * T + t : outer * inner * T + t * separators + (i - Y * X);
             if (perm) perm[rank] = (int32_t)(t * frame + i);
             if (inverse) inverse[t * frame + i] = (int32_t)rank;
@@ -6985,8 +6985,8 @@ static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
     const mmix_raw *r = &j->r;
     const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
     for (size_t n = 0; n < r->L; n++) {
-        const size_t t = j->reverse ? r->L - 1 - n : n;
-        const mmixi_keys seen = mmixi_seen(j, b, t);
+        size_t t = j->reverse ? r->L - 1 - n : n;
+        mmixi_keys seen = mmixi_seen(j, b, t);
         const mmix_real *x = mmixi_at(&r->v, b, t, h), *B = mmixi_at(&r->k, b, t, h), *C = mmixi_at(&r->q, b, t, h),
             decay = mmixi_exp_real(delta[t] * r->A[h]);
         mmix_real *y = mmixi_at(&r->y, b, t, h);
@@ -7045,7 +7045,7 @@ typedef struct mmixi_chunk {
 /* Lays a chunk of q tokens out; returns the reals it takes. What does not depend on q comes first. */
 static size_t mmixi_chunk_room(const mmixi_pass *j, size_t q, mmix_real *base, mmixi_chunk *s)
 {
-    const size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd, causal = j->full ? 0 : q;
+    size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd, causal = j->full ? 0 : q;
     size_t at = 0;
     MMIXI_PART(states, j->step ? 0 : j->heads / j->shared * N * V);
     MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
@@ -7064,7 +7064,7 @@ static size_t mmixi_chunk_room(const mmixi_pass *j, size_t q, mmix_real *base, m
    negative step, so nothing is ever flipped. */
 static mmixi_mat mmixi_tokens(const mmix_heads *v, const mmixi_chunk *c, size_t cols)
 {
-    const ptrdiff_t step = c->turn * v->token;
+    ptrdiff_t step = c->turn * v->token;
     return mmixi_matrix(mmixi_at(v, c->b, c->from, c->head) + (ptrdiff_t)c->start * step, c->q, cols, step);
 }
 
@@ -7088,8 +7088,8 @@ static void mmixi_ssd_skip(const mmixi_pass *j, const mmixi_chunk *c, mmixi_mat 
    depend on that sequence alone, so that packed equals separate. */
 static void mmixi_chunk_find(const mmixi_pass *j, mmixi_chunk *c, size_t t)
 {
-    const mmixi_keys own = mmixi_sequence(&j->r, c->b, j->reverse ? j->L - 1 - t : t);
-    const size_t n = own.end - own.begin, first = j->reverse ? j->L - own.end : own.begin,
+    mmixi_keys own = mmixi_sequence(&j->r, c->b, j->reverse ? j->L - 1 - t : t);
+    size_t n = own.end - own.begin, first = j->reverse ? j->L - own.end : own.begin,
         Q = n > j->one ? j->chunk : n;
     c->start = first + (t - first) / Q * Q;
     c->end = mmixi_min(first + n, c->start + Q);
@@ -7155,7 +7155,7 @@ static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, 
 static void mmixi_task_end(const mmixi_pass *j, mmixi_chunk *c)
 {
     mmix_real *to = j->back ? j->r.grad[MMIX_IN_STATE] : j->r.final_state;
-    const int add = j->back && j->r.add[MMIX_IN_STATE];
+    int add = j->back && j->r.add[MMIX_IN_STATE];
     for (size_t h = c->first; to && h < c->last; h += j->shared) {
         mmixi_mat own;
         mmixi_chunk_head(j, c, h);
@@ -7172,7 +7172,7 @@ static void mmixi_ssd_step_task(void *arg, size_t index, size_t lane)
     mmixi_chunk c;
     mmixi_task_begin(j, &c, index, lane);
     for (; c.head < c.last; c.head++) {
-        const mmixi_mat x = mmixi_tokens(&j->r.v, &c, j->P), y = mmixi_tokens(&j->r.y, &c, j->P);
+        mmixi_mat x = mmixi_tokens(&j->r.v, &c, j->P), y = mmixi_tokens(&j->r.y, &c, j->P);
         mmixi_ssd_steps(j, &c);
         j->k->scale(j->P, c.delta[0], x.p, c.near_x.p);
         j->k->ssd_step(j->P, j->N, c.e[0], c.near_x.p, mmixi_tokens(&j->r.k, &c, j->N).p,
@@ -7191,9 +7191,9 @@ static void mmixi_lower_edge(const mmixi_kernels *k, mmixi_mat a, size_t i)
 /* c = or += a b; a may be the transpose of a lower triangular matrix. */
 static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    const int upper = a.cs != 1;
+    int upper = a.cs != 1;
     for (size_t i = 0, n; i < a.rows; i += n) {
-        const size_t from = upper ? i : 0, to = upper ? a.rows : mmixi_min(i + k->mr, a.rows);
+        size_t from = upper ? i : 0, to = upper ? a.rows : mmixi_min(i + k->mr, a.rows);
         n = mmixi_min(k->mr, a.rows - i);
         mmixi_multiply(k, mmixi_part(c, i, 0, n, c.cols), mmixi_part(a, i, from, n, to - from),
                        mmixi_part(b, from, 0, to - from, b.cols), add);
@@ -7202,7 +7202,7 @@ static void mmixi_lower(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_
 /* c = the lower triangle of a bᵀ; t takes bᵀ */
 static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a, mmixi_mat b, mmix_real *t)
 {
-    const mmixi_mat bt = mmixi_matrix(t, b.cols, b.rows, (ptrdiff_t)b.rows);
+    mmixi_mat bt = mmixi_matrix(t, b.cols, b.rows, (ptrdiff_t)b.rows);
     mmixi_transpose(k, bt, b);
     for (size_t i = 0, n; i < a.rows; i += n) {
         n = mmixi_min(k->mr, a.rows - i);
@@ -7224,7 +7224,7 @@ static mmixi_lane_task mmixi_linear_task, mmixi_linear_task_backward;
    near each other its rows stay in the nearest cache. */
 static void mmixi_chunk_x(const mmixi_pass *j, mmixi_chunk *c)
 {
-    const mmixi_mat x = mmixi_tokens(&j->r.v, c, j->P);
+    mmixi_mat x = mmixi_tokens(&j->r.v, c, j->P);
     c->x = x;
     if (j->linear && j->V == j->P) return;
     c->x = c->near_x;
@@ -7239,7 +7239,7 @@ static void mmixi_chunk_y(const mmixi_pass *j, mmixi_chunk *c)
 /* and dy, or dnum and dden. */
 static void mmixi_chunk_dy(const mmixi_pass *j, mmixi_chunk *c)
 {
-    const mmixi_mat dy = mmixi_tokens(&j->r.dy, c, j->P);
+    mmixi_mat dy = mmixi_tokens(&j->r.dy, c, j->P);
     c->y = c->dy = c->near_y;
     if (!j->linear) mmixi_put_rows(j->k, c->q, j->P, dy.p, dy.rs, c->dy.p, c->dy.rs, 0);
     else if (j->V > j->P) mmixi_linear_divide(j, c, 1);
@@ -7278,7 +7278,7 @@ static int mmixi_chunk_new(const mmixi_chunk *c, const mmix_heads *v, size_t h)
    dB, dC and dS. What heads share is read once. */
 static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
 {
-    const int new_b = mmixi_chunk_new(c, &j->r.k, h), new_c = mmixi_chunk_new(c, &j->r.q, h);
+    int new_b = mmixi_chunk_new(c, &j->r.k, h), new_c = mmixi_chunk_new(c, &j->r.q, h);
     mmixi_chunk_head(j, c, h);
     if (mmixi_chunk_new(c, &j->r.v, h)) mmixi_chunk_x(j, c);
     if (j->linear) {
@@ -7293,7 +7293,7 @@ static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
     if (!j->linear) mmixi_ssd_weights(j, c);
     if (!j->back) return;
     if (!j->linear) {
-        const size_t block = c->first / j->heads;
+        size_t block = c->first / j->heads;
         c->dB = mmixi_tokens(&j->target[MMIX_IN_K], c, j->N);
         c->dC = mmixi_tokens(&j->target[MMIX_IN_Q], c, j->N);
         c->dB.p += block % j->parts[MMIX_IN_K] * j->part[MMIX_IN_K];
@@ -7312,7 +7312,7 @@ static void mmixi_scan_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_pass *j = (const mmixi_pass *)arg;
     const mmixi_kernels *k = j->k;
-    const size_t NV = j->N * j->V;
+    size_t NV = j->N * j->V;
     mmixi_chunk c;
     mmixi_task_begin(j, &c, index, lane);
     for (size_t number = 0; c.end < j->L; number++) {
@@ -7369,7 +7369,7 @@ static mmix_real mmixi_ssd_state_backward(const mmixi_pass *j, const mmixi_chunk
     if (c->leaves) mmixi_ssd_state_product(j->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
     after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->N * j->V, c->in.p, c->h.p) : 0;
     for (size_t i = 0; i < c->q; i++) {
-        const mmix_real f = c->leaves ? r[i] * c->f[i] : 0;
+        mmix_real f = c->leaves ? r[i] * c->f[i] : 0;
         c->da[i] += after;
         after += c->delta[i] * f;
         c->dd[i] += f + A * c->da[i];
@@ -7380,13 +7380,13 @@ static mmix_real mmixi_ssd_state_backward(const mmixi_pass *j, const mmixi_chunk
 /* Through δ = clamp(softplus(u)), u = dt + bias. Returns dbias. */
 static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *j, const mmixi_chunk *c)
 {
-    const mmix_real low = (mmix_real)j->r.o.dt_low, high = (mmix_real)j->r.o.dt_high;
+    mmix_real low = (mmix_real)j->r.o.dt_low, high = (mmix_real)j->r.o.dt_high;
     mmix_real dbias = 0;
     for (size_t i = 0; high > 0 && i < c->q; i++) if (!(c->delta[i] > low && c->delta[i] < high)) c->dd[i] = 0;
     if (j->r.o.dt_softplus) j->k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
     for (size_t i = 0; i < c->q; i++) dbias += c->dd[i];
     if (j->r.ddt.p) {
-        const mmixi_mat ddt = mmixi_tokens(&j->r.ddt, c, 1);
+        mmixi_mat ddt = mmixi_tokens(&j->r.ddt, c, 1);
         mmixi_put_rows(j->k, c->q, 1, c->dd, 1, ddt.p, ddt.rs, j->r.add[MMIX_IN_DT]);
     }
     return dbias;
@@ -7394,7 +7394,7 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *j, const mmixi_chunk
 /* The head's own three, dA, dbias, dD, and on the way dS, dB, dC, ddt. */
 static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
 {
-    const size_t heads = j->r.B * j->H, head = c->b * j->H + c->head;
+    size_t heads = j->r.B * j->H, head = c->b * j->H + c->head;
     mmix_real *dD = j->dhead + 2 * heads + head * j->r.D_width;
     mmixi_ssd_weights_backward(j, c);
     j->dhead[head] += mmixi_ssd_state_backward(j, c);
@@ -7408,7 +7408,7 @@ static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *
 {
     const mmixi_kernels *k = j->k;
     if (j->r.dv.p) {
-        const mmixi_mat dx = mmixi_tokens(&j->r.dv, c, j->P);
+        mmixi_mat dx = mmixi_tokens(&j->r.dv, c, j->P);
         mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->dy, 0, 0, c->q, j->P),
                     j->r.add[MMIX_IN_V] || c->head % j->r.dv.share);
         if (c->leaves && c->head % j->shared == 0)
@@ -7438,7 +7438,7 @@ static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
     for (size_t number = mmixi_scan_chunks(j, c.b); number-- > 0;) {
         mmixi_chunk_begin(j, &c, c.start - 1);
         for (size_t h = c.first; h < c.last; h++) {
-            const int first = h % j->shared == 0;                    /* of those that share a state */
+            int first = h % j->shared == 0;                    /* of those that share a state */
             mmixi_chunk_read(j, &c, h);
             if (first && number) c.in.p = mmixi_state_kept(j, &c, number);
             else if (first && c.enters) mmixi_state_read(j, &c, j->r.initial_state, c.in);
@@ -7477,7 +7477,7 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
 static void mmixi_scan_begin(mmixi_pass *j, size_t tasks)
 {
     mmix_raw *r = &j->r;
-    const size_t share = r->v.share, share_b = r->k.share, share_c = r->q.share, NP = j->N * j->P;
+    size_t share = r->v.share, share_b = r->k.share, share_c = r->q.share, NP = j->N * j->P;
     mmixi_chunk c;
     j->linear = r->o.kind == MMIX_LINEAR;
     j->full = j->linear && r->o.mask != MMIX_MASK_CAUSAL;
@@ -7507,7 +7507,7 @@ static void mmixi_scan_begin(mmixi_pass *j, size_t tasks)
     j->blocks = mmixi_ceil_div(j->H, j->heads);
     j->tasks = r->B * j->blocks;
     for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
-        const size_t groups = j->H / (i ? share_b : share_c);
+        size_t groups = j->H / (i ? share_b : share_c);
         j->target[i] = i ? r->dk : r->dq;
         j->parts[i] = mmixi_ceil_div(j->H / groups, j->heads);
         if (!j->back || j->linear || (j->target[i].p && j->parts[i] == 1)) continue;
@@ -7539,7 +7539,7 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmi
         if (feature == MMIX_FEATURE_SOFTMAX_BOTH || feature == MMIX_FEATURE_EFFICIENT)
             k->softmax_backward(f.cols, y, dy, k->dot(f.cols, y, dy), to, add);
         else for (size_t i = 0; i < f.cols; i++) {
-            const mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[i] > elu,
+            mmix_real elu = feature == MMIX_FEATURE_ELU1, one = feature == MMIX_FEATURE_NONE || y[i] > elu,
                 g = (one > 0 ? 1 : elu * y[i]) * dy[i];                    /* slope 1; elu + 1: e^x; relu: 0 */
             to[i] = add ? to[i] + g : g;
         }
@@ -7557,7 +7557,7 @@ static void mmixi_linear_queries(const mmixi_pass *j, const mmixi_chunk *c, int 
 /* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
 static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
 {
-    const mmixi_mat x = mmixi_matrix(mmixi_at(&j->r.k, c->b, 0, c->head), j->S, j->N, j->r.k.token);
+    mmixi_mat x = mmixi_matrix(mmixi_at(&j->r.k, c->b, 0, c->head), j->S, j->N, j->r.k.token);
     for (size_t n = 0; n < j->N; n++) {
         double sum = 0;
         c->top[n] = x.p[n];
@@ -7570,7 +7570,7 @@ static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
 /* … then ψ of a block of keys, whatever the feature map. */
 static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int back)
 {
-    const int feature = j->r.o.feature, add = j->r.add[MMIX_IN_K];
+    int feature = j->r.o.feature, add = j->r.add[MMIX_IN_K];
     mmixi_mat k;
     if (back && !j->r.dk.p) return;
     k = mmixi_tokens(back ? &j->r.dk : &j->r.k, c, j->N);
@@ -7588,7 +7588,7 @@ static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int bac
 /* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
 static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c, int back)
 {
-    const mmixi_mat y = mmixi_tokens(&j->r.y, c, j->P), dy = back ? mmixi_tokens(&j->r.dy, c, j->P) : y;
+    mmixi_mat y = mmixi_tokens(&j->r.y, c, j->P), dy = back ? mmixi_tokens(&j->r.dy, c, j->P) : y;
     mmix_real *over = j->r.inverse_sum;
     if (over) over += (c->b * j->H + c->head) * j->L + c->start;
     for (size_t i = 0; j->V > j->P && i < c->q; i++) {
@@ -7627,7 +7627,7 @@ static void mmixi_linear_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_pass *j = (const mmixi_pass *)arg;
     mmixi_chunk c;
-    const mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
+    mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
     for (size_t t = 0; mmixi_linear_block(j, &c, t, j->S); t += c.q) {
         mmixi_linear_keys(j, &c, 0);
         mmixi_chunk_x(j, &c);
@@ -7647,7 +7647,7 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
     const mmixi_pass *j = (const mmixi_pass *)arg;
     const mmixi_kernels *k = j->k;
     mmixi_chunk c;
-    const mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
+    mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
     mmixi_transpose(k, c.in_t, state);
     for (; c.head < c.last; c.head++)
         for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
@@ -7720,7 +7720,7 @@ typedef struct mmixi_softmax_task {
 } mmixi_softmax_task;
 static size_t mmixi_softmax_room(const mmixi_pass *j, mmix_real *base, mmixi_softmax_task *s)
 {
-    const size_t R = MMIXI_QUERY_BLOCK, N = j->N, P = j->P, T = j->T, back = j->back != 0,
+    size_t R = MMIXI_QUERY_BLOCK, N = j->N, P = j->P, T = j->T, back = j->back != 0,
         windows = j->r.o.window[0] != 0;
     size_t at = 0;
     MMIXI_PART(kt, N * j->ld); MMIXI_PART(vt, back * P * j->ld); MMIXI_PART(q, R * N);
@@ -7733,7 +7733,7 @@ static size_t mmixi_softmax_room(const mmixi_pass *j, mmix_real *base, mmixi_sof
 }
 static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_pass *j, size_t index, size_t lane)
 {
-    const size_t heads = j->back ? j->H / j->r.k.share : j->H, group = index / j->runs % heads,
+    size_t heads = j->back ? j->H / j->r.k.share : j->H, group = index / j->runs % heads,
         w = index / j->runs / heads;
     memset(s, 0, sizeof *s);
     mmixi_softmax_room(j, j->scratch + lane * j->lane_size, s);
@@ -7754,14 +7754,14 @@ static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_pass *j,
 }
 static size_t mmixi_softmax_block(mmixi_softmax_task *s, size_t i)
 {
-    const size_t n = mmixi_min(s->j->T, s->S - s->tile);
+    size_t n = mmixi_min(s->j->T, s->S - s->tile);
     size_t end = 0;
     s->i = i;
     s->rows = mmixi_min(MMIXI_QUERY_BLOCK, s->last - i);
     s->from = n;
     s->add = 0;
     for (size_t r = 0; r < s->rows; r++) {
-        const mmixi_keys all = mmixi_seen(s->j, s->b, i + r);
+        mmixi_keys all = mmixi_seen(s->j, s->b, i + r);
         mmixi_keys *seen = &s->seen[r];
         s->add |= s->again[r] = all.begin < s->tile;
         s->whole[r] = !s->again[r] && mmixi_min(all.end, s->S) <= s->tile + n;
@@ -7811,7 +7811,7 @@ static mmix_real *mmixi_softmax_kept(const mmixi_softmax_task *s, size_t r)
 /* Row r's numbers for keys that it does not see become 0. */
 static void mmixi_softmax_hide(const mmixi_softmax_task *s, size_t r, mmix_real *row)
 {
-    const size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all),
+    size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all),
         end = mmixi_min(s->seen[r].end, all);
     memset(row + s->from, 0, (begin - s->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
@@ -7836,8 +7836,8 @@ static int mmixi_softmax_single(const mmixi_pass *j) { return j->run < 2 && !j->
 static void mmixi_softmax_tile(mmixi_softmax_task *s)
 {
     const mmix_raw *x = s->x;
-    const size_t n = mmixi_min(s->j->T, s->S - s->tile);
-    const int single = mmixi_softmax_single(s->j);
+    size_t n = mmixi_min(s->j->T, s->S - s->tile);
+    int single = mmixi_softmax_single(s->j);
     if (!s->j->back) {
         s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 0);
         if (!single) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
@@ -7854,8 +7854,8 @@ static void mmixi_softmax_tile(mmixi_softmax_task *s)
 /* Q = scale q of the block */
 static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_task *s)
 {
-    const size_t N = s->x->N;
-    const mmixi_mat q = mmixi_softmax_rows_of(s, &s->x->q, s->i, s->rows, N, s->q, 0),
+    size_t N = s->x->N;
+    mmixi_mat q = mmixi_softmax_rows_of(s, &s->x->q, s->i, s->rows, N, s->q, 0),
         Q = mmixi_matrix(s->q, s->rows, N, (ptrdiff_t)N);
     for (size_t r = 0; r < s->rows; r++) s->k->scale(N, (mmix_real)s->x->o.scale, mmixi_row(q, r), mmixi_row(Q, r));
     return Q;
@@ -7863,7 +7863,7 @@ static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_task *s)
 /* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
 static void mmixi_softmax_scores(const mmixi_softmax_task *s, mmixi_mat S, mmixi_mat Q)
 {
-    const size_t first = s->tile + s->from;
+    size_t first = s->tile + s->from;
     if (!mmixi_softmax_single(s->j)) mmixi_multiply(s->k, S, Q, mmixi_part(s->Kt, 0, s->from, Q.cols, s->n), 0);
     else for (size_t t = 0; t < s->n; t++)
         S.p[t] = s->k->dot(Q.cols, Q.p, mmixi_softmax_at(s, &s->x->k, first + t));
@@ -7878,14 +7878,14 @@ static void mmixi_softmax_scores(const mmixi_softmax_task *s, mmixi_mat S, mmixi
 /* Row r of scores becomes e^(s - m), with m and l brought up to date and y rescaled to them. */
 static void mmixi_softmax_online(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *y)
 {
-    const size_t a = s->seen[r].begin, n = s->seen[r].end - a;
+    size_t a = s->seen[r].begin, n = s->seen[r].end - a;
     mmix_real *row_max = &s->row_max[s->i - s->first + r], *sum = &s->sum[s->i - s->first + r],
         before = *row_max, here = s->k->largest(n, p + a);
     if (n) {
         *row_max = s->again[r] && before > here ? before : here;
         here = s->k->exp_row(n, 1, p + a, *row_max, p + a);
         if (s->again[r]) {
-            const mmix_real fade = mmixi_exp_real(before - *row_max);
+            mmix_real fade = mmixi_exp_real(before - *row_max);
             here += *sum * fade;
             s->k->scale(s->x->P, fade, y, y);
         }
@@ -7896,7 +7896,7 @@ static void mmixi_softmax_online(const mmixi_softmax_task *s, size_t r, mmix_rea
 static void mmixi_softmax_forward(const mmixi_softmax_task *s)
 {
     const mmix_raw *x = s->x;
-    const mmixi_mat row = mmixi_matrix(x->kept ? mmixi_softmax_kept(s, 0) : s->p, s->rows, s->j->T,
+    mmixi_mat row = mmixi_matrix(x->kept ? mmixi_softmax_kept(s, 0) : s->p, s->rows, s->j->T,
                                        (ptrdiff_t)s->j->ld),
         p = mmixi_part(row, 0, s->from, s->rows, s->n),
         y = mmixi_softmax_rows_of(s, &x->y, s->i, s->rows, x->P, s->y, 0);
@@ -7909,7 +7909,7 @@ static void mmixi_softmax_forward(const mmixi_softmax_task *s)
 static void mmixi_softmax_divide(const mmixi_softmax_task *s)
 {
     for (size_t i = s->first; i < s->last; i++) {
-        const mmix_real inverse = 1 / s->sum[i - s->first];
+        mmix_real inverse = 1 / s->sum[i - s->first];
         mmix_real *y = mmixi_softmax_at(s, &s->x->y, i);
         s->k->scale(s->x->P, inverse, y, y);
         if (!s->x->row_max) continue;
@@ -7929,7 +7929,7 @@ static void mmixi_softmax_row_backward(const mmixi_softmax_task *s, size_t r, mm
                                        const mmix_real *dy)
 {
     const mmix_raw *x = s->x;
-    const size_t a = s->seen[r].begin, e = s->seen[r].end, n = e - a, at = mmixi_softmax_query(s, s->i + r);
+    size_t a = s->seen[r].begin, e = s->seen[r].end, n = e - a, at = mmixi_softmax_query(s, s->i + r);
     mmix_real delta;
     if (!x->kept) s->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
     s->k->scale(n, x->inverse_sum[at], (x->kept ? mmixi_softmax_kept(s, r) : p) + a, p + a);
@@ -7946,8 +7946,8 @@ static void mmixi_softmax_backward(const mmixi_softmax_task *s)
 {
     const mmix_raw *x = s->x;
     const mmixi_kernels *k = s->k;
-    const size_t rows = s->rows, from = s->from, n = s->n, N = x->N, P = x->P;
-    const mmixi_mat row = mmixi_matrix(s->p, rows, s->j->T, (ptrdiff_t)s->j->ld),
+    size_t rows = s->rows, from = s->from, n = s->n, N = x->N, P = x->P;
+    mmixi_mat row = mmixi_matrix(s->p, rows, s->j->T, (ptrdiff_t)s->j->ld),
         drow = mmixi_matrix(s->ds, rows, s->j->T, (ptrdiff_t)s->j->ld), p = mmixi_part(row, 0, from, rows, n),
         ds = mmixi_part(drow, 0, from, rows, n), Q = mmixi_softmax_queries(s),
         dy = mmixi_softmax_rows_of(s, &x->dy, s->i, rows, P, s->dy, 1),
@@ -7969,7 +7969,7 @@ static void mmixi_softmax_backward(const mmixi_softmax_task *s)
 static void mmixi_softmax_task_run(void *arg, size_t index, size_t lane)
 {
     const mmixi_pass *j = (const mmixi_pass *)arg;
-    const size_t share = j->back ? j->r.k.share : 1;
+    size_t share = j->back ? j->r.k.share : 1;
     mmixi_softmax_task s;
     mmixi_softmax_task_begin(&s, j, index, lane);
     for (s.tile = 0; s.tile < s.S; s.tile += j->T) {
@@ -7993,7 +7993,7 @@ static void mmixi_softmax_task_run(void *arg, size_t index, size_t lane)
 static void mmixi_softmax_begin(mmixi_pass *j)
 {
     const mmix_mixer *o = &j->r.o;
-    const size_t heads = j->r.B * j->H, L = j->L;
+    size_t heads = j->r.B * j->H, L = j->L;
     mmixi_softmax_task s;
     j->windows = 1;
     j->distances = j->r.bias ? 1 : 0;
@@ -8309,7 +8309,7 @@ static double mmixi_setting_get(const void *config, const mmixi_setting *s, size
 }
 static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
 {
-    const mmixi_limit limit = { name, value, low, high };
+    mmixi_limit limit = { name, value, low, high };
     return mmixi_limits_check(m, who, &limit, 1);
 }
 static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const mmixi_setting *table,
@@ -8550,7 +8550,7 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     for (int r = MMIX_FORWARD; r <= both; r++) {         /* MMIX_REVERSE, too */
         mmix_mark inner = mmix_mark_here(m);
         const mmix_mamba2_direction *w = &layer->dir[r];
-        const mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx,
+        mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx,
                                            state ? &state->conv : NULL };
         mmix_tensor *xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, &conv);
         mmix_mixer ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
@@ -8638,7 +8638,7 @@ static int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, si
 static size_t mmixi_loss_targets(const mmixi_loss_job *j, size_t r, const mmix_real *q[2])
 {
     const mmix_tensor *target = j->c->in[1];
-    const size_t B = j->o->pictures, K = j->x.cols;
+    size_t B = j->o->pictures, K = j->x.cols;
     size_t n = 0;
     for (size_t v = 0; B && v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
         if (v != r / B) q[n++] = j->c->saved[MMIXI_LOSS_TEACHER] + (v * B + r % B) * K;
@@ -8651,7 +8651,7 @@ static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, double weight, mmi
 {
     const mmix_call *c = j->c;
     const mmixi_kernels *k = c->m->k;
-    const int kd = c->op == MMIX_OP_KD_TOKEN, back = c->dy[0] != NULL;
+    int kd = c->op == MMIX_OP_KD_TOKEN, back = c->dy[0] != NULL;
     const mmix_real *x = mmixi_row(j->x, r), *q[2], inverse_T = (mmix_real)(1 / j->o->T),
         scale = (mmix_real)(weight / j->o->T);
     mmix_real one = 1, mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
@@ -8660,8 +8660,8 @@ static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, double weight, mmi
         *top_q = kd ? c->saved[MMIXI_LOSS_TEACHER] + r : NULL,
         *share_q = kd ? c->saved[MMIXI_LOSS_TEACHER_SHARE] + r : &one,
         *dx = back ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
-    const size_t K = j->x.cols, n = mmixi_loss_targets(j, r, q);
-    const int32_t label = n ? 0 : mmixi_index(c->in[1], r);
+    size_t K = j->x.cols, n = mmixi_loss_targets(j, r, q);
+    int32_t label = n ? 0 : mmixi_index(c->in[1], r);
     double sum = 0, sum_q = n ? 0 : 1, sum_qu, norm;
     if (!back) *top = k->largest(K, x);
     if (!back && kd) *top_q = k->largest(K, q[0]);
@@ -8722,7 +8722,7 @@ static void mmixi_loss_rows(void *arg, size_t begin, size_t end, size_t lane)
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
     const mmix_call *c = j->c;
     for (size_t r = begin; r < end; r++) {
-        const double weight = j->o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / j->o->layer]
+        double weight = j->o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / j->o->layer]
             : j->o->weight;
         if (!c->dy[0]) j->loss[r] = j->square[r] = 0;
         if (mmixi_loss_counts(c, j->o, r))
@@ -8736,7 +8736,7 @@ static void mmixi_loss_rows(void *arg, size_t begin, size_t end, size_t lane)
 static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const size_t K = j->x.cols;
+    size_t K = j->x.cols;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
         const mmix_real *t = mmix_data(j->c->in[1]) + mmixi_row_offset(j->c->in[1], r);
@@ -8751,8 +8751,8 @@ static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t 
 static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
 {
     const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
-    const size_t rows = mmixi_rows(c->in[0]), teachers = 2 * o->pictures;
-    const int back = c->dy[0] != NULL, saves = c->op == MMIX_OP_KD_TOKEN ? 4 : teachers ? 3 : 2;
+    size_t rows = mmixi_rows(c->in[0]), teachers = 2 * o->pictures;
+    int back = c->dy[0] != NULL, saves = c->op == MMIX_OP_KD_TOKEN ? 4 : teachers ? 3 : 2;
     mmixi_loss_job j;
     mmix_mark mark;
     double loss = 0;
@@ -8772,7 +8772,7 @@ static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
     }
     mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_loss_rows, &j);
     for (size_t r = 0; !back && r < rows; r += o->layer) {
-        const double square = mmixi_total(j.square + r, o->layer),
+        double square = mmixi_total(j.square + r, o->layer),
             weight = o->relative ? (double)o->layer / (double)rows / (square > 0 ? square : 1) : o->weight;
         if (o->relative) c->saved[MMIXI_LOSS_TOP][r / o->layer] = (mmix_real)weight;
         loss += mmixi_total(j.loss + r, o->layer) * weight;
@@ -8798,7 +8798,7 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
                                         int32_t ignore_index)
 {
     const char *who = "mmix_cross_entropy";
-    const int labels = mmix_dtype(target) == MMIX_DTYPE_I32;
+    int labels = mmix_dtype(target) == MMIX_DTYPE_I32;
     mmix_call call = mmixi_call(logits, target, NULL);
     mmixi_loss_options o;
     mmixi_dims d;
@@ -8810,7 +8810,7 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
     if ((labels ? mmix_count(target) : mmixi_rows(target)) != mmixi_rows(logits))
         return mmixi_unfit(m, who, logits, target, "a target for each row of logits");
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
-        const int32_t label = mmixi_index(target, r);
+        int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
             return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who,
                                         (double)r, (int)label, (double)d.K));
@@ -8828,7 +8828,7 @@ static mmix_tensor *mmixi_kd(mmix_ctx *m, const char *who, int op, mmix_tensor *
                              mmix_tensor *mask, double T, int relative)
 {
     mmix_call call = mmixi_call(student, teacher, mask);
-    const int layered = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4;
+    int layered = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4;
     mmixi_loss_options o;
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, layered ? "student NBLD, teacher NBLD, mask?:i32 BL"
@@ -8950,7 +8950,7 @@ static size_t mmixi_adamw_bytes(const mmix_params *p)
 }
 MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
 {
-    const size_t bytes = mmixi_adamw_bytes(p);
+    size_t bytes = mmixi_adamw_bytes(p);
     memset(state, 0, sizeof *state);
     if (p->m->error_kind || mmix_params_train(p, 1)) return -1;
     state->m = (mmix_real *)mmixi_alloc(p->m, bytes);
@@ -8989,8 +8989,8 @@ static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
     const mmix_adamw_state *s = j->state;
     const mmix_params *p = s->params;
     const mmix_adamw *o = j->o;
-    const double t = (double)s->steps[j->param], decay = p->at[j->param].decay ? o->weight_decay : 0;
-    const size_t at = j->at + begin;
+    double t = (double)s->steps[j->param], decay = p->at[j->param].decay ? o->weight_decay : 0;
+    size_t at = j->at + begin;
     (void)lane;
     p->m->k->adamw(end - begin, p->values + at, p->gradients + at, s->m + at, s->v + at, (mmix_real)j->factor,
                    (mmix_real)(1 - o->lr * decay), (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))),
@@ -9002,7 +9002,7 @@ static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const mmix_adamw *options,
                                 double scale, double clip, const unsigned char *skip)
 {
-    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     mmixi_adamw_job j;
     size_t params = 1, reals = 1;
     double all = 0, *factor;                     /* of each parameter; below 0: left out */
@@ -9019,7 +9019,7 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
             j.state = &state[l];
             for (j.param = 0; p && !m->error_kind && j.param < p->count; j.param++, k++) {
                 const mmix_param *q = &p->at[j.param];
-                const size_t count = mmix_count(q->tensor);
+                size_t count = mmix_count(q->tensor);
                 double norm;
                 if (q->frozen || !q->tensor->written) continue;
                 j.at = (size_t)(mmix_data(q->tensor) - p->values);
@@ -9097,7 +9097,7 @@ static double mmixi_line(double from, double to, size_t i, size_t n)
 MMIXDEF double mmix_schedule_cosine(double base, double final, size_t epochs, size_t iters,
                                     size_t warmup_epochs, double start, size_t step)
 {
-    const size_t warm = warmup_epochs * iters, rest = epochs * iters > warm ? epochs * iters - warm : 1;
+    size_t warm = warmup_epochs * iters, rest = epochs * iters > warm ? epochs * iters - warm : 1;
     if (step < warm) return mmixi_line(start, base, step, warm);
     return final + (base - final)
         * (1 + mmixi_cos(3.141592653589793 * (double)mmixi_min(step - warm, rest) / (double)rest)) / 2;
@@ -9565,7 +9565,7 @@ static size_t mmixi_span_tokens(const mmix_span *s)
    that is none, and 0. */
 static int mmixi_span_cell(const mmix_span *s, size_t at, size_t cell[3])
 {
-    const size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators,
+    size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators,
         in = mmixi_min(at % frame, plane - 1);
     cell[0] = at / frame;
     cell[1] = in / s->grid[2];
@@ -9579,7 +9579,7 @@ static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *span
     if (n && !spans)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected %.0f spans, found NULL", who, (double)n), 0;
     for (size_t i = 0; i < n; i++) {
-        const double T = (double)spans[i].grid[0], Y = (double)spans[i].grid[1], X = (double)spans[i].grid[2],
+        double T = (double)spans[i].grid[0], Y = (double)spans[i].grid[1], X = (double)spans[i].grid[2],
             separators = (double)spans[i].separators, start = (double)spans[i].start;
         if (T * Y * X < 1 || start < end || start + T * (Y * X + separators) > (double)L)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f x %.0f x %.0f tokens and %.0f "
@@ -9612,10 +9612,10 @@ static void mmixi_layout_fill(mmixi_layout *a, size_t axes, size_t *next)
     for (size_t t = 0, i = 0; t < a->L; t++) {
         const mmix_span *s = i < a->of.n_spans && t >= spans[i].start ? &spans[i] : NULL;
         size_t cell[3] = { 0, 0, 0 };
-        const int grid = s && mmixi_span_cell(s, t - s->start, cell), is[MMIXI_KINDS] = { 1, grid, !s, !grid };
+        int grid = s && mmixi_span_cell(s, t - s->start, cell), is[MMIXI_KINDS] = { 1, grid, !s, !grid };
         mmix_data_i32(a->runs)[t] = (int32_t)(2 * i) + (s != NULL);
         for (int k = 0; k < MMIXI_KINDS; k++) {
-            const size_t n = a->list[k]->shape[0];
+            size_t n = a->list[k]->shape[0];
             if (!is[k]) continue;
             mmix_data_i32(a->list[k])[a->list[k]->shape[0]++] = (int32_t)t;
             for (size_t x = 0; x < axes; x++)
@@ -9690,7 +9690,7 @@ static mmix_tensor *mmixi_tokens_from(mmix_ctx *m, mmix_tensor *x, size_t first,
 static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
 {
     const int32_t *at = mmix_data_i32(list);
-    const size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n };
+    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n };
     mmix_tensor *rows;
     size_t run = 0;
     while (run < n && at[run] == at[0] + (int32_t)run) run++;
@@ -9733,7 +9733,7 @@ static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int i,
 /* A part of C, B, X or q, k, v as heads: (B, n, H or G, N). */
 static mmix_tensor *mmixi_heads_apart(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x)
 {
-    const size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads;
+    size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads;
     return x ? mmixi_as(m, x, 4, x->shape[0], x->shape[1], heads, x->shape[2] / heads) : NULL;
 }
 /* In the plain form the place of the values: (B, n, G, 1), which of the L unit vectors each token's is. */
@@ -9760,7 +9760,7 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmixi_l
     n = mmix_shape(M, 3);
     y = mmix_fill(mmix_new4(m, mmix_shape(M, 0), n, H, a->L), 0);
     for (size_t i = 0; y && i < mmix_count(M); i++) {
-        const size_t unit = i / n / H / n * x->v->stride[0] + i % n * x->v->stride[1];
+        size_t unit = i / n / H / n * x->v->stride[0] + i % n * x->v->stride[1];
         mmix_data(y)[i / n * a->L + (size_t)mmix_data(x->v)[unit]] = mmix_data(M)[i];
     }
     return y;
@@ -9791,7 +9791,7 @@ static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tens
 static mmix_tensor *mmixi_causal_heads(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
                                        const mmix_rope_options *rope, const mmixi_layout *a)
 {
-    const mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, MMIXI_KIND_ALL);
+    mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, MMIXI_KIND_ALL);
     return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, a, MMIXI_SLOT));
 }
 static mmix_tensor *mmixi_causal(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
@@ -9817,12 +9817,12 @@ MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *
 static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
-    const size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
+    size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
     const mmix_real *x[2] = { mmix_data(c->in[0]), mmix_data(c->in[1]) }, *z = mmix_data(c->in[2]);
-    const int sum = c->size[1] == MMIX_FUSE_SUM;
+    int sum = c->size[1] == MMIX_FUSE_SUM;
     (void)lane;
     for (size_t i = begin * H; i < end * H; i++) {
-        const size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
+        size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
             j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
         mmix_real share[2] = { 1, 0 };
         if (mmix_data_i32(c->in[3])[t] % 2) {
@@ -9877,7 +9877,7 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     }
     if (a->plain) part[2] = mmixi_units(m, &f->flex, order, a);
     for (int d = 0; d < 1 + (a->n > 0); d++) {
-        const int own = f->dir[d].A_log ? d : 0;
+        int own = f->dir[d].A_log ? d : 0;
         mmix_mixer scan;
         for (int i = 0; d && i < 4; i++) part[i] = mmixi_tokens_from(m, part[i], a->first, a->n);
         scan = mmix_mixer_ssd(part[2], mmix_linear(m, part[3], f->dir[own].dt_proj, NULL),
@@ -9904,7 +9904,7 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
 {
-    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *z, *y = mmixi_join_heads(m, mmixi_flex_scans(m, f, x, a));
     y = mmixi_tokens_listed(m, y, mmixi_visits(m, a, f->index, 1));
     if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
@@ -9920,10 +9920,10 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 /* The windows of a span, shifted in some layers. */
 static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *mixer)
 {
-    const size_t period = w->options.shift_period ? w->options.shift_period : 2;
+    size_t period = w->options.shift_period ? w->options.shift_period : 2;
     size_t window[3];
     for (int k = 0; k < 3; k++) {
-        const size_t usual = s->grid[0] == 1 ? k ? 16 : 1 : k ? 4 : 16;
+        size_t usual = s->grid[0] == 1 ? k ? 16 : 1 : k ? 4 : 16;
         window[k] = w->options.window[k] ? w->options.window[k] : usual;
     }
     mmix_mixer_windows(mixer, 3, s->grid, window, w->index % period >= period / 2);
@@ -9965,11 +9965,11 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix
                                     const mmixi_layout *a)
 {
     const mmix_tensor *list = a->list[MMIXI_KIND_TEXT];
-    const size_t n = mmix_count(list);
+    size_t n = mmix_count(list);
     mmix_tensor *places = !a->of.state ? mmix_new4(m, 1, n, 1, 1)
         : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1,
                              1, w->options.text_window);
-    const size_t before = mmix_shape(places, 1) - n;
+    size_t before = mmix_shape(places, 1) - n;
     mmix_real *place = mmix_data(places);
     mixer->mask = MMIX_MASK_BAND;
     mixer->left = w->options.text_window - 1;
@@ -10013,8 +10013,8 @@ static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tens
 static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmixi_layout *a)
 {
-    const mmix_mark mark = mmix_mark_here(m);
-    const int branches = layer->options.branches, both = branches == MMIX_BRANCH_BOTH,
+    mmix_mark mark = mmix_mark_here(m);
+    int branches = layer->options.branches, both = branches == MMIX_BRANCH_BOTH,
         gate = both && layer->branch_gate_weight;
     mmix_tensor *y = residual, *flex = NULL;
     if (branches != MMIX_BRANCH_SWIN)
@@ -10031,7 +10031,7 @@ MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
 {
     const char *who = "mmix_mmate";
     mmix_state *state = layout ? layout->state : NULL;
-    const int record = m->recording;
+    int record = m->recording;
     mmixi_layout a;
     mmix_tensor *y = NULL;
     if (state && (!mmixi_slot_check(m, who, state, layout->slot)
@@ -10045,8 +10045,8 @@ MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout)
 {
-    const int swin = layer->options.branches == MMIX_BRANCH_SWIN, record = mmix_record(m, 0);
-    const size_t H = (swin ? &layer->swin : &layer->flex)->heads;
+    int swin = layer->options.branches == MMIX_BRANCH_SWIN, record = mmix_record(m, 0);
+    size_t H = (swin ? &layer->swin : &layer->flex)->heads;
     mmix_tensor *M = NULL;
     mmixi_layout a;
     if ((layout && (layout->state || layout->initial_state)) || (!swin && layer->conv_weight))
@@ -10083,7 +10083,7 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
     d.C = d.E + 2 * kv_heads * width;
     d.W = o->conv_width;
     if (o->branches != MMIX_BRANCH_SWIN) {
-        const int two = !o->shared_directions, fuse = o->directions == MMIX_FUSE_GATE, z = o->output_gate;
+        int two = !o->shared_directions, fuse = o->directions == MMIX_FUSE_GATE, z = o->output_gate;
         snprintf(own, sizeof own, "%sflex.", prefix);
         if (mmix_projections_init(&layer->flex, p, own, D, heads, kv_heads, width, bias)) return -1;
         mmixi_declare(p, own, &d, "dt_proj.weight HD zeros, dt_bias H dt_spread, A_log H zeros, "
@@ -10137,7 +10137,7 @@ struct mmix_decoder {
 static void mmixi_decoder_declare(mmix_decoder *d)
 {
     const mmix_decoder_config *c = &d->config;
-    const int mmate = c->mixer == MMIX_DECODER_MMATE;
+    int mmate = c->mixer == MMIX_DECODER_MMATE;
     mmix_params *p = d->params;
     mmixi_dims size;
     char prefix[64];
@@ -10256,8 +10256,8 @@ static mmix_tensor *mmixi_decoder_tokens(mmix_ctx *m, const char *who, const mmi
     const size_t shape[2] = { s->a.B, mmix_count(list) }, K = s->d->config.vocabulary;
     mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; i < mmix_count(tokens); i++) {
-        const size_t b = i / shape[1], t = (size_t)mmix_data_i32(list)[i % shape[1]];
-        const int32_t token = mmixi_index(q->tokens, b * s->a.L + t);
+        size_t b = i / shape[1], t = (size_t)mmix_data_i32(list)[i % shape[1]];
+        int32_t token = mmixi_index(q->tokens, b * s->a.L + t);
         if (token < 0 || (size_t)token >= K)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f", who,
                       (double)t, (double)b, (int)token, (double)K - 1);
@@ -10318,7 +10318,7 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
     mmixi_dims size;
     h.s = s;
     for (h.i = from; h.i < to && s->x; h.i++) {
-        const mmix_mark mark = mmix_mark_here(m);
+        mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *given = o->inputs ? o->inputs[h.i] : NULL, *x = given ? given : s->x, *y;
         if (given && !mmixi_expect(m, who, &size, "x BLD, inputs BLD", s->x, given)) return NULL;
         s->a.of.slot = 2 * h.i;
@@ -10377,7 +10377,7 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
                                          size_t layer)
 {
     const char *who = "mmix_decoder_matrix";
-    const int record = mmix_record(m, 0);
+    int record = mmix_record(m, 0);
     mmix_tensor *M = NULL, *u;
     mmixi_decoder_pass *s;
     if (d && layer >= d->config.depth)
@@ -10387,7 +10387,7 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
         const mmixi_decoder_layer *l = &d->layer[layer];
         u = mmix_rms_norm(m, s->x, l->norm1, d->config.eps);
         if (d->config.mixer == MMIX_DECODER_ATTENTION) {
-            const mmix_mixer mixer = mmixi_attend(m, &l->attention, u, &d->config.rope, &s->a, MMIXI_KIND_ALL);
+            mmix_mixer mixer = mmixi_attend(m, &l->attention, u, &d->config.rope, &s->a, MMIXI_KIND_ALL);
             M = mmix_mix_matrix(m, &mixer);
         }
         else M = mmix_mmate_matrix(m, &l->mmate, u, &s->a.of);
@@ -10411,7 +10411,7 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
                                        mmix_state *state)
 {
     const char *who = "mmix_decoder_step";
-    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     mmixi_decoder_pass *s;
     mmix_tensor *x = NULL;
     int record;
@@ -10442,7 +10442,7 @@ static int mmixi_by_probability(const void *a, const void *b)          /* of equ
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place)
 {
-    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     mmixi_candidate *all;
     size_t best = 0, wrong = K, n = K;
     double sum = 0, u;
@@ -10466,7 +10466,7 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
         sum += all[k].p = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
     }
     if (sampling->top_p > 0 && sampling->top_p < 1) {
-        const double enough = sampling->top_p * sum;
+        double enough = sampling->top_p * sum;
         qsort(all, K, sizeof *all, mmixi_by_probability);
         for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].p;
     }
@@ -10482,7 +10482,7 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count)
 {
     const char *who = "mmix_decoder_continue";
-    const int32_t stop = sampling ? sampling->stop : 0;
+    int32_t stop = sampling ? sampling->stop : 0;
     mmix_mark mark;
     mmix_state *s;
     mmix_sequence last;
@@ -10501,7 +10501,7 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
     last.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; i < size.B * count; i++) tokens[i] = stop;
     for (; s && unfinished && made < count; made++) {
-        const mmix_mark step = mmix_mark_here(m);
+        mmix_mark step = mmix_mark_here(m);
         const mmix_tensor *logits = mmix_decoder_step(m, d, made ? &last : sequence, s);
         if (!logits) break;
         unfinished = 0;
@@ -10540,7 +10540,7 @@ enum { MMIXI_ADAPTERS = 11 };                    /* of a layer: SwiGLU's 3, q, k
 /* Adapter number n of all layers', and its matrix; NULL where there is no such matrix or it is no target. */
 static mmix_lora *mmixi_adapter_of(const mmix_decoder *d, size_t n, int targets, mmix_tensor **weight)
 {
-    const size_t k = n % MMIXI_ADAPTERS, q = (k + 1) % 4;
+    size_t k = n % MMIXI_ADAPTERS, q = (k + 1) % 4;
     mmixi_decoder_layer *l = &d->layer[n / MMIXI_ADAPTERS];
     mmix_projections *p = k >= 7 ? &l->mmate.swin : d->config.mixer == MMIX_DECODER_MMATE ? &l->mmate.flex
         : &l->attention;
@@ -10592,8 +10592,8 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
 static int mmixi_decoder_merged(const mmix_decoder *d, mmix_real *values)
 {
     mmix_ctx *m = d->m;
-    const mmix_mark mark = mmix_mark_here(m);
-    const int record = mmix_record(m, 0);
+    mmix_mark mark = mmix_mark_here(m);
+    int record = mmix_record(m, 0);
     for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
         mmix_tensor *weight;
         const mmix_lora *lora = mmixi_adapter_of(d, n, ~0, &weight);
@@ -10609,7 +10609,7 @@ static int mmixi_decoder_merged(const mmix_decoder *d, mmix_real *values)
 /* A copy of the parameters' slab with the adapters added; the caller's. NULL on error. */
 static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
 {
-    const size_t bytes = d->params->slab * sizeof(mmix_real);
+    size_t bytes = d->params->slab * sizeof(mmix_real);
     mmix_real *values = (mmix_real *)mmixi_alloc(d->m, bytes);
     if (!values) return NULL;
     memcpy(values, d->params->values, bytes);
@@ -10665,7 +10665,7 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
 /* What head h of width P, of y (B, L, H·P), brings through o_proj (D, H·P): squares, summed over all of it. */
 static double mmixi_head_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *o_proj, size_t h, size_t P)
 {
-    const mmix_mark mark = mmix_mark_here(m);
+    mmix_mark mark = mmix_mark_here(m);
     const mmix_tensor *out = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P),
                                          NULL);
     double square = 0;
@@ -10693,14 +10693,14 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     record = mmix_record(m, 0);
     s = mmixi_decoder_run(m, who, teacher, sequence, NULL, NULL, 0);
     for (size_t i = 0; s && i < c->depth && !m->error_kind; i++) {
-        const mmix_mark here = mmix_mark_here(m);
+        mmix_mark here = mmix_mark_here(m);
         const mmixi_decoder_layer *from = &teacher->layer[i];
         const mmix_mmate_layer *to = &student->layer[i].mmate;
         mmix_tensor *o_proj = to->flex.weight[MMIXI_O], *u = mmix_rms_norm(m, s->x, from->norm1, t->eps),
             *flex = mmixi_flex_heads(m, to, u, &s->a),
             *attention = mmixi_causal_heads(m, &from->attention, u, &t->rope, &s->a);
         for (size_t h = 0, P = c->head_dim; h < c->heads; h++) {
-            const double is = mmixi_head_square(m, flex, o_proj, h, P),
+            double is = mmixi_head_square(m, flex, o_proj, h, P),
                 was = mmixi_head_square(m, attention, from->attention.weight[MMIXI_O], h, P);
             mmix_real *row = mmix_data(o_proj) + h * P;
             for (size_t r = 0; r < c->dim && is > 0 && was > 0 && !m->error_kind; r++, row += o_proj->shape[1])
@@ -10722,7 +10722,7 @@ static uint32_t mmixi_le32(const unsigned char *p)
 }
 static float mmixi_le_float(const unsigned char *p)
 {
-    const uint32_t bits = mmixi_le32(p);
+    uint32_t bits = mmixi_le32(p);
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
@@ -11102,7 +11102,7 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 static int mmixi_stage_trains(int train, const char *name)
 {
     const char *mmate = strstr(name, ".mmate.");
-    const int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : !mmate ? MMIX_TRAIN_REST
+    int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : !mmate ? MMIX_TRAIN_REST
         : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX
         : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
     return (train & needs) == needs;
@@ -11170,7 +11170,7 @@ static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder
                          (double)t->media);
     if (mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return -1;
     for (const mmix_stage *x = c->stage; x < c->stage + c->stages; x++) {
-        const int lora = x->train & MMIX_TRAIN_LORA;
+        int lora = x->train & MMIX_TRAIN_LORA;
         int any = lora || !x->steps;
         char name[64];
         snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - c->stage));
@@ -11224,14 +11224,14 @@ static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char
                               const mmix_tensor *target, mmixi_answers *a)
 {
     mmix_ctx *m = d->m;
-    const size_t all = mmix_count(target), L = target->shape[1];
+    size_t all = mmix_count(target), L = target->shape[1];
     size_t shape[2] = { 1, 0 };
     for (size_t i = 0; i < all; i++) shape[1] += mmixi_index(target, i) >= 0;
     if (!shape[1]) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
     a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0, k = 0; !m->error_kind && i < all; i++) {
-        const int32_t token = mmixi_index(target, i);
+        int32_t token = mmixi_index(target, i);
         if (token < 0) continue;
         if ((size_t)token >= d->config.vocabulary)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
@@ -11270,13 +11270,13 @@ static int mmixi_distill_decode(const mmix_distill *run, const char *who, const 
 {
     mmix_ctx *m = run->m;
     const mmix_span *last = input->n_spans ? &input->spans[input->n_spans - 1] : NULL;
-    const size_t behind = last ? last->start + mmixi_span_tokens(last) : 0,      /* the first place there */
+    size_t behind = last ? last->start + mmixi_span_tokens(last) : 0,      /* the first place there */
         L = input->tokens->shape[1], n = mmix_count(a->rows);
     size_t *row = (size_t *)mmixi_step_array(m, n, 1, sizeof *row);
     int32_t *tokens, *wanted, *next;
     for (size_t k = 0; row && k < n; k++) {
-        const size_t t = (row[k] = (size_t)mmixi_index(a->rows, k)) % L;
-        const int early = t + 1 < behind;
+        size_t t = (row[k] = (size_t)mmixi_index(a->rows, k)) % L;
+        int early = t + 1 < behind;
         if (early || (k && row[k - 1] / L == row[k] / L && row[k - 1] + 1 != row[k]))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where "
                              "the teacher is to decode, an answer is one run behind all spans", who,
@@ -11291,8 +11291,8 @@ static int mmixi_distill_decode(const mmix_distill *run, const char *who, const 
     wanted = mmix_data_i32(made->wanted);
     for (size_t i = 0; i < mmix_count(input->tokens); i++) tokens[i] = mmixi_index(input->tokens, i);
     for (size_t k = 0, end; k < n;) {
-        const mmix_mark mark = mmix_mark_here(m);
-        const size_t first = row[k] / L, at = row[k] % L;
+        mmix_mark mark = mmix_mark_here(m);
+        size_t first = row[k] / L, at = row[k] % L;
         size_t rows = 1, count = 0;
         mmix_sequence q = *input;
         for (end = k; end < n; end++) {
@@ -11315,11 +11315,11 @@ static int mmixi_distill_decode(const mmix_distill *run, const char *who, const 
 /* Whether two sequences are the same as far as the answers depend on them. */
 static int mmixi_same_until(const mmix_sequence *x, const mmix_sequence *y, const mmixi_answers *a)
 {
-    const size_t L = y->tokens->shape[1];
+    size_t L = y->tokens->shape[1];
     if (x->media != y->media || x->tokens->shape[1] != L || x->spans != y->spans || x->n_spans != y->n_spans)
         return 0;
     for (size_t k = 0, i = 0; k < mmix_count(a->rows); k++) {
-        const size_t at = (size_t)mmixi_index(a->rows, k);
+        size_t at = (size_t)mmixi_index(a->rows, k);
         for (i = mmixi_max(i, at - at % L); i <= at; i++)
             if (mmixi_index(x->tokens, i) != mmixi_index(y->tokens, i)) return 0;
     }
@@ -11345,8 +11345,8 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who,
     const mmix_decoder *d = run->student;
     const mmix_distill_config *c = &run->config;
     const mmix_stage *s = &c->stage[mmixi_min(run->stage, c->stages - 1)];
-    const size_t depth = d->config.depth;
-    const int record = mmix_record(m, 0), hidden = all || s->hidden > 0,
+    size_t depth = d->config.depth;
+    int record = mmix_record(m, 0), hidden = all || s->hidden > 0,
         outputs = hidden && c->hidden_outputs;
     mmix_decoder_options teach, learn;
     mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth + 1, 1, sizeof *taps),
@@ -11809,7 +11809,7 @@ MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
     size_t last = mmixi_max(points, 2) - 1;
     ptrdiff_t at = turned ? (ptrdiff_t)roc->points - 1 : 0;
     for (size_t i = 0; i < points && roc->points > 0; i++) {
-        const double x = (double)(turned ? last - i : i) / (double)last, *fpr = roc->fpr, *y = roc->tpr;
+        double x = (double)(turned ? last - i : i) / (double)last, *fpr = roc->fpr, *y = roc->tpr;
         double rate;
         while (at != end && (double)step * (fpr[at + step] - x) <= 0) at += step;
         rate = y[at];
@@ -14134,7 +14134,7 @@ static int mmixi_prefix_find(const mmix_archive *a, const char *first, char pref
     *prefix = 0;
     for (size_t i = 0; i < mmix_archive_count(a); i++) {
         const char *name = a->entries[i].name;
-        const size_t before = strlen(name) - mmixi_min(strlen(name), strlen(first)),
+        size_t before = strlen(name) - mmixi_min(strlen(name), strlen(first)),
             rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
         if (strcmp(name + before, first) || (before && name[before - 1] != '.') || rank >= best
             || before >= MMIXI_PART_NAME) continue;
@@ -14149,7 +14149,7 @@ static int mmixi_prefix_find(const mmix_archive *a, const char *first, char pref
 /* Text is printed twice: measured, then into step memory. Whether there is a next time. */
 static int mmixi_text_again(mmix_ctx *m, mmixi_text *t)
 {
-    const int first = !t->room;
+    int first = !t->room;
     if (t->out || m->error_kind) return 0;
     t->room = t->at + 1; t->at = 0;
     if (!first && (t->out = (char *)mmixi_step(m, t->room)) != NULL) *t->out = 0;
@@ -14170,7 +14170,7 @@ static const char *mmixi_params_prefix(const mmix_params *p, const mmix_archive 
 }
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    const int strict = prefix != NULL;
+    int strict = prefix != NULL;
     char found[MMIXI_PART_NAME], shape[MMIXI_TEXT];
     mmixi_text t = {NULL, 0, 0};
     size_t cut;
@@ -14230,7 +14230,7 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 {
     mmix_archive *a = p ? mmix_archive_open(p->m, path) : NULL;
-    const int failed = mmix_params_read(p, a, NULL);
+    int failed = mmix_params_read(p, a, NULL);
     mmix_archive_close(a);
     return failed;
 }
@@ -14337,7 +14337,7 @@ enum { MMIXI_CONFIG_TEXT = 8192 };
 static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, void *config,
                                 const mmixi_setting *s)
 {
-    const int kind = s->kind | 32;
+    int kind = s->kind | 32;
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
     void *p = (char *)config + s->offset;
     double high = kind == 's' ? 4e15 : kind == 'i' ? 1e9 : kind == 'u' ? UINT32_MAX : HUGE_VAL,
@@ -14348,7 +14348,7 @@ static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, voi
     if (s->kind < 'a' && (!list || *list == 'n')) return;        /* left out, or null */
     for (int k = 0; k < s->count; k++) {
         item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
-        const double x = mmixi_json_number(item, (double)NAN);
+        double x = mmixi_json_number(item, (double)NAN);
         ok = x >= low && x <= high;
         if (!ok) break;
         switch (kind) {
@@ -14443,7 +14443,7 @@ static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const 
 /* What names and shapes tell of a backbone. */
 static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
 {
-    const size_t D = mmixi_entry_size(a, prefix, "cls_token", 2),
+    size_t D = mmixi_entry_size(a, prefix, "cls_token", 2),
         patch = mmixi_entry_size(a, prefix, "patch_embed.proj.weight", 3),
         registers = mmixi_entry_size(a, prefix, "pos_embed_cls", 1),
         positions = mmixi_entry_size(a, prefix, "pos_embed", 1),
@@ -14584,7 +14584,7 @@ static void mmixi_hf_config(mmixi_model_file *f, const char *path, mmix_decoder_
         *act = mmixi_json_word(v, "hidden_act", "silu"), *rope = mmixi_json_find(v, "rope_parameters"),
         *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
         *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
-    const int qwen = !strcmp(type, "qwen2");
+    int qwen = !strcmp(type, "qwen2");
     if (!qwen && strcmp(type, "llama"))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
     if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
