@@ -9603,8 +9603,8 @@ typedef struct mmixi_layout {
     int plain;                                   /* the definition is asked for: y of the unit vectors */
 } mmixi_layout;
 
-/* Each token goes into the lists of its kinds. Positions are the caller's, or go on from *next: with three axes as
-   in Qwen2-VL, where a span's tokens stand at (t, y, x) from its start on, a separator where its frame's last
+/* Each token goes into the lists of its kinds. Positions are the caller's, or go on from *next: with three axes
+   as in Qwen2-VL, where a span's tokens stand at (t, y, x) from its start on, a separator where its frame's last
    token does, and text goes on behind the longest axis. */
 static void mmixi_layout_fill(mmixi_layout *a, size_t axes, size_t *next)
 {
@@ -9631,8 +9631,8 @@ static void mmixi_layout_fill(mmixi_layout *a, size_t axes, size_t *next)
         i++;
     }
 }
-/* For x (B, L, …) and a residual as `spec` says. `next`: NULL, or positions have three axes; it is the first one,
-   and then what comes next. 0, or -1. */
+/* For x (B, L, …) and a residual as `spec` says. `next`: NULL, or positions have three axes, and it is the first,
+   then what comes next. 0, or -1. */
 static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
                               const char *spec, const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
 {
@@ -9861,13 +9861,15 @@ static mmix_tensor *mmixi_flex_conv(mmix_ctx *m, mmix_tensor *u, mmix_tensor *we
     if (u && carried) mmixi_put_all(m, last, mmix_data(last), carried, mmix_data(carried), 0);
     return u;
 }
-/* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's
-   end; fused, (B, L, H, P). */
-static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
+/* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's end;
+   fused, it is what o_proj reads: (B, L, H·P). */
+static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
 {
-    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *part[4], *u = NULL;
-    mmix_call call = mmixi_call(NULL, NULL, NULL);
+    const mmix_mark mark = mmix_mark_here(m);
+    const int directions = f->options.directions;
+    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *part[4], *u = NULL, *y, *z;
+    mmix_call fuse = mmixi_call(NULL, NULL, NULL);
     part[3] = mmixi_tokens_listed(m, x, order);
     for (int i = 0; i < 3; i++) part[i] = mmixi_project(m, &f->flex, i, part[3], NULL);
     if (f->conv_weight) u = mmixi_flex_conv(m, mmix_concat(m, 2, part, 3), f->conv_weight, a);
@@ -9884,31 +9886,25 @@ static mmix_tensor *mmixi_flex_scans(mmix_ctx *m, const mmix_mmate_layer *f, mmi
                               mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0), part[1], part[0]);
         scan.dt_bias = f->dir[own].dt_bias;
         scan.dt_softplus = 1;
-        scan.D = d && f->options.directions == MMIX_FUSE_SUM ? NULL : f->D;
+        scan.D = d && directions == MMIX_FUSE_SUM ? NULL : f->D;
         scan.direction = d ? MMIX_REVERSE : MMIX_FORWARD;
+        scan.initial_state = d ? NULL : a->of.initial_state;
+        scan.final_state = d ? NULL : a->of.final_state;
         if (d && a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
-        if (!d) scan.initial_state = a->of.initial_state;
-        if (!d) scan.final_state = a->of.final_state;
-        call.in[d] = mmixi_mix_on(m, &scan, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
+        fuse.in[d] = mmixi_mix_on(m, &scan, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
     }
-    if (!a->n) return call.in[0];
-    if (f->options.directions == MMIX_FUSE_GATE)
-        call.in[2] = mmix_linear(m, part[3], f->gate_weight, f->gate_bias);
-    call.in[3] = a->runs;
-    call.size[0] = a->first;
-    call.size[1] = (size_t)f->options.directions;
-    call.out[0] = mmixi_like(m, "mmix_mmate", call.in[0]);
-    return mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &call, NULL, 0);
-}
-/* What o_proj reads: (B, L, H·P). */
-static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
-                                     const mmixi_layout *a)
-{
-    mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *z, *y = mmixi_join_heads(m, mmixi_flex_scans(m, f, x, a));
-    y = mmixi_tokens_listed(m, y, mmixi_visits(m, a, f->index, 1));
-    if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
+    y = fuse.in[0];
+    if (a->n) {
+        if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, part[3], f->gate_weight, f->gate_bias);
+        fuse.in[3] = a->runs;
+        fuse.size[0] = a->first;
+        fuse.size[1] = (size_t)directions;
+        fuse.out[0] = mmixi_like(m, "mmix_mmate", y);
+        y = mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &fuse, NULL, 0);
+    }
+    y = mmixi_tokens_listed(m, mmixi_join_heads(m, y), mmixi_visits(m, a, f->index, 1));
     if (a->plain) return y;
+    if (!a->of.final_state) y = mmixi_keep_only(m, mark, y);
     z = f->z_weight ? mmix_linear(m, x, f->z_weight, f->z_bias) : NULL;
     if (z && f->norm) return mmix_gated_rms_norm(m, y, z, f->norm, 1e-5, 1);
     if (z) return mmix_mul(m, y, mmix_silu(m, z));
@@ -9982,27 +9978,23 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     }
     return mmixi_mix_on(m, mixer, a, MMIXI_NEXT_SLOT);
 }
-/* What Local-Swin's share is where a gate is between the branches: 1 - σ(z) = σ(-z) = e^-softplus(z). */
-static mmix_tensor *mmixi_branch_gate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x)
-{
-    mmix_tensor *z = mmix_linear(m, x, layer->branch_gate_weight, layer->branch_gate_bias);
-    return mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
-}
 /* base, and in the rows of tokens that take part + swin; or, with a gate between the branches, + gate (swin -
    flex). */
 static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *base,
                                mmix_tensor *flex, const mmixi_layout *a)
 {
     for (int kind = MMIXI_KIND_GRID; kind <= MMIXI_KIND_TEXT; kind++) {
-        mmix_tensor *list = a->list[kind], *y;
+        mmix_tensor *list = a->list[kind], *y, *z;
         mmix_mixer mixer;
         if (!list || (kind == MMIXI_KIND_TEXT && !w->options.text_window)) continue;
         mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, kind);
         y = kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a) : mmixi_swin_text(m, w, &mixer, a);
         y = mmixi_output(m, &w->swin, mmixi_join_heads(m, y), NULL, a);
-        if (flex)
-            y = mmix_mul(m, mmixi_branch_gate(m, w, mmixi_tokens_listed(m, x, list)),
-                         mmix_sub(m, y, mmixi_tokens_listed(m, flex, list)));
+        if (flex) {                              /* the gate 1 - σ(z) = σ(-z) = e^-softplus(z) */
+            z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
+            z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
+            y = mmix_mul(m, z, mmix_sub(m, y, mmixi_tokens_listed(m, flex, list)));
+        }
         base = mmix_add_rows(m, base, y, list);
     }
     return base;
