@@ -6196,9 +6196,10 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
     const size_t *s = o->sections;
+    const double log_theta = mmixi_log(o->theta);
     (void)lane;
     for (size_t i = 0; i < o->dim / 2; i++) {
-        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * mmixi_log(o->theta));
+        const double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
         const size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
         for (size_t t = begin; t < end; t++) {
             const double angle = frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
@@ -6220,19 +6221,19 @@ static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size
     if (back) from = y;
     else to = y;
     (void)lane;
-    for (size_t i = begin * H; i < end * H; i++) {
-        const size_t t = i / H, b = t / L;
-        const mmix_real *x = mmixi_at(&from, b, t % L, i % H), *turn = c->saved[0] + t % c->size[0] * R;
-        mmix_real *z = mmixi_at(&to, b, t % L, i % H);
-        if (!back || !c->add[0]) memset(z, 0, N * sizeof *z);
-        for (size_t k = 0; k < R / 2; k++, turn += 2) {
-            const mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[k * step],
-                v = x[k * step + other];
-            z[k * step] += u * cosine - v * sine;
-            z[k * step + other] += u * sine + v * cosine;
+    for (size_t t = begin; t < end; t++)
+        for (size_t h = 0; h < H; h++) {
+            const mmix_real *x = mmixi_at(&from, t / L, t % L, h), *turn = c->saved[0] + t % c->size[0] * R;
+            mmix_real *z = mmixi_at(&to, t / L, t % L, h);
+            if (!back || !c->add[0]) memset(z, 0, N * sizeof *z);
+            for (size_t i = 0; i < R / 2; i++, turn += 2) {
+                const mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[i * step],
+                    v = x[i * step + other];
+                z[i * step] += u * cosine - v * sine;
+                z[i * step + other] += u * sine + v * cosine;
+            }
+            for (size_t i = R; i < N; i++) z[i] += x[i];
         }
-        for (size_t k = R; k < N; k++) z[k] += x[k];
-    }
 }
 static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 {
