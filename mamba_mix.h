@@ -5068,7 +5068,7 @@ typedef struct mmixi_row_pass {
     const mmix_real *x, *dy;
     mmix_real *y, *dx;
 } mmixi_row_pass;
-static mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
+static inline mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
 {
     const mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_row_pass p;
@@ -5081,7 +5081,7 @@ static mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
     p.dx = c->dx[0] ? c->dx[0] + (p.x - x.p) : NULL;
     return p;
 }
-static void mmixi_row_next(mmixi_row_pass *p)
+static inline void mmixi_row_next(mmixi_row_pass *p)
 {
     p->r++;
     p->x += p->step;
@@ -5586,7 +5586,9 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
     const size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]);
+    const int center = c->op == MMIX_OP_LAYER_NORM;
+    const double eps = c->number[0];
+    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
     mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD],
         *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *du = gate + 2 * D,
         *dw = c->saved[MMIXI_NORM_PARTIAL];
@@ -5597,16 +5599,16 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
         for (size_t g = 0, i = 0; g < groups; g++, i += d) {
             const mmix_real *wg = w ? w + i : NULL;
             if (p.dy) {
-                mean = means ? means[p.r] : 0;
+                mean = center ? means[p.r] : 0;
                 rstd = rstds[p.r * groups + g];
                 k->normalise_sums(d, p.dy + i, x + i, mean, rstd, wg, &sum, &along);
-                k->normalise_backward(d, p.dy + i, x + i, mean, rstd, wg, means ? sum / (mmix_real)d : 0,
-                                      along / (mmix_real)d, to + i, to == p.dx && c->add[0], dw + i,
+                k->normalise_backward(d, p.dy + i, x + i, mean, rstd, wg, center ? sum / width : 0,
+                                      along / width, to + i, to == p.dx && c->add[0], dw + i,
                                       dw + D + i);
                 continue;
             }
-            mean = c->op == MMIX_OP_LAYER_NORM ? k->sum(d, x + i) / (mmix_real)d : 0;
-            rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x + i, mean) / (double)d + c->number[0]));
+            mean = center ? k->sum(d, x + i) / width : 0;
+            rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x + i, mean) / (double)width + eps));
             k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
             if (means) means[p.r] = mean;
             if (rstds) rstds[p.r * groups + g] = rstd;
