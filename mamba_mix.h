@@ -6001,44 +6001,65 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    pictures to tokens: patch embedding, positions for another grid
    ==================================================================================== */
 
-/* out (B, n, C p p): the pixels of each patch as (C, p, p), of x (B, C, Y, X); p = size[0] */
-static int mmixi_patch_run(mmix_ctx *m, mmix_call *c)
+/* columns (B n, C p p), the pixels of each patch as (C, p, p), are those of x (B, C, Y, X), or are added to its
+   gradient. */
+static void mmixi_patch_columns(const mmix_call *c, mmix_real *columns, mmix_real *dx)
 {
     const mmix_tensor *x = c->in[0];
-    const size_t p = c->size[0], across = x->shape[3] / p, patches = c->out[0]->shape[1];
-    size_t to = 0;
-    if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
-    for (size_t b = 0; b < x->shape[0]; b++)
-        for (size_t i = 0; i < patches; i++)
-            for (size_t line = 0; line < x->shape[1] * p; line++, to += p) {
-                const size_t at = b * x->stride[0] + line / p * x->stride[1]
-                    + (i / across * p + line % p) * x->stride[2] + i % across * p;
-                if (c->dy[0]) mmixi_put(m->k, p, c->dy[0] + to, c->dx[0] + at, 1);
-                else mmixi_put(m->k, p, mmix_data(x) + at, mmix_data(c->out[0]) + to, 0);
-            }
+    const size_t p = c->in[1]->shape[3], across = x->shape[3] / p, patches = c->out[0]->shape[1];
+    for (size_t i = 0; i < mmixi_rows(c->out[0]); i++)
+        for (size_t line = 0; line < x->shape[1] * p; line++, columns += p) {
+            const size_t at = i / patches * x->stride[0] + line / p * x->stride[1]
+                + (i % patches / across * p + line % p) * x->stride[2] + i % patches % across * p;
+            if (dx) mmixi_put(c->m->k, p, columns, dx + at, 1);
+            else mmixi_put(c->m->k, p, mmix_data(x) + at, columns, 0);
+        }
+}
+/* A linear layer of the columns, which are kept for the backward. */
+static int mmixi_patch_run(mmix_ctx *m, mmix_call *c)
+{
+    const mmix_mark mark = mmix_mark_here(m);
+    const size_t depth = mmix_count(c->in[1]) / c->in[1]->shape[0], rows = mmixi_rows(c->out[0]);
+    mmix_tensor weight = *c->in[1], columns;
+    mmix_call linear = *c;
+    int failed;
+    weight.ndim = 2;
+    weight.shape[1] = weight.stride[0] = depth;
+    weight.stride[1] = 1;
+    columns = weight;
+    columns.base = NULL;
+    columns.shape[0] = rows;
+    linear.size[0] = 0;
+    linear.in[0] = &columns;
+    linear.in[1] = &weight;
+    if (!c->dy[0]) {
+        columns.data = c->recorded ? mmix_save(m, c, 0, rows * depth) : mmixi_reals(m, rows, depth);
+        if (!columns.data) return -1;
+        mmixi_patch_columns(c, mmix_data(&columns), NULL);
+        failed = mmixi_linear_forward(m, &linear);
+        if (!c->recorded) mmix_rewind(m, mark);
+        return failed;
+    }
+    columns.data = c->saved[0];
+    linear.dx[0] = c->dx[0] ? mmixi_reals(m, rows, depth) : NULL;
+    linear.add[0] = 0;
+    if (m->error_kind || mmixi_linear_backward(m, &linear)) return -1;
+    if (c->dx[0] && !c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    if (c->dx[0]) mmixi_patch_columns(c, linear.dx[0], c->dx[0]);
     return 0;
 }
-/* A linear layer of the pixels, which make room again where no backward will come. */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
     const char *who = "mmix_patch_embed";
-    mmix_call call = mmixi_call(x, NULL, NULL);
-    mmix_tensor *y;
-    mmix_mark mark;
+    mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
-    size_t shape[2];
     if (!mmixi_expect(m, who, &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
     if (d.Y < d.P || d.X < d.P)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller "
                                     "than a patch of %.0f", who, (double)d.Y, (double)d.X, (double)d.P));
-    mark = mmix_mark_here(m);
-    shape[0] = d.D;
-    shape[1] = d.C * d.P * d.P;
-    call.size[0] = d.P;
-    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), shape[1]);
-    y = mmix_linear(m, mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0), mmix_reshape(m, weight, 2, shape),
-                    bias);
-    return y && y->leaf && mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;
+    call.in[1] = mmixi_compact(m, weight);
+    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), d.D);
+    return mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0);
 }
 
 /* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
