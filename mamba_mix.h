@@ -4930,7 +4930,7 @@ typedef struct mmixi_row_pass {
     const mmix_real *x, *dy;
     mmix_real *y, *dx;
 } mmixi_row_pass;
-static mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
+static inline mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
 {
     mmixi_mat x = mmixi_values(c->in[0]);
     mmixi_row_pass p;
@@ -4943,7 +4943,7 @@ static mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
     p.dx = c->dx[0] ? c->dx[0] + (p.x - x.p) : NULL;
     return p;
 }
-static void mmixi_row_next(mmixi_row_pass *p)
+static inline void mmixi_row_next(mmixi_row_pass *p)
 {
     p->r++;
     p->x += p->step;
@@ -5448,7 +5448,9 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
     size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]);
+    int center = c->op == MMIX_OP_LAYER_NORM;
+    double eps = c->number[0];
+    const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
     mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD],
         *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *du = gate + 2 * D,
         *dw = c->saved[MMIXI_NORM_PARTIAL];
@@ -5459,16 +5461,16 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
         for (size_t g = 0, i = 0; g < groups; g++, i += d) {
             const mmix_real *wg = w ? w + i : NULL;
             if (p.dy) {
-                mean = means ? means[p.r] : 0;
+                mean = center ? means[p.r] : 0;
                 rstd = rstds[p.r * groups + g];
                 k->normalise_sums(d, p.dy + i, x + i, mean, rstd, wg, &sum, &along);
-                k->normalise_backward(d, p.dy + i, x + i, mean, rstd, wg, means ? sum / (mmix_real)d : 0,
-                                      along / (mmix_real)d, to + i, to == p.dx && c->add[0], dw + i,
+                k->normalise_backward(d, p.dy + i, x + i, mean, rstd, wg, center ? sum / width : 0,
+                                      along / width, to + i, to == p.dx && c->add[0], dw + i,
                                       dw + D + i);
                 continue;
             }
-            mean = c->op == MMIX_OP_LAYER_NORM ? k->sum(d, x + i) / (mmix_real)d : 0;
-            rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x + i, mean) / (double)d + c->number[0]));
+            mean = center ? k->sum(d, x + i) / width : 0;
+            rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x + i, mean) / (double)width + eps));
             k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
             if (means) means[p.r] = mean;
             if (rstds) rstds[p.r * groups + g] = rstd;
@@ -5861,44 +5863,65 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    pictures to tokens: patch embedding, positions for another grid
    ==================================================================================== */
 
-/* out (B, n, C p p): the pixels of each patch as (C, p, p), of x (B, C, Y, X); p = size[0] */
-static int mmixi_patch_run(mmix_ctx *m, mmix_call *c)
+/* columns (B n, C p p), the pixels of each patch as (C, p, p), are those of x (B, C, Y, X), or are added to its
+   gradient. */
+static void mmixi_patch_columns(const mmix_call *c, mmix_real *columns, mmix_real *dx)
 {
     const mmix_tensor *x = c->in[0];
-    size_t p = c->size[0], across = x->shape[3] / p, patches = c->out[0]->shape[1];
-    size_t to = 0;
-    if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
-    for (size_t b = 0; b < x->shape[0]; b++)
-        for (size_t i = 0; i < patches; i++)
-            for (size_t line = 0; line < x->shape[1] * p; line++, to += p) {
-                size_t at = b * x->stride[0] + line / p * x->stride[1]
-                    + (i / across * p + line % p) * x->stride[2] + i % across * p;
-                if (c->dy[0]) mmixi_put(m->k, p, c->dy[0] + to, c->dx[0] + at, 1);
-                else mmixi_put(m->k, p, mmix_data(x) + at, mmix_data(c->out[0]) + to, 0);
-            }
+    size_t p = c->in[1]->shape[3], across = x->shape[3] / p, patches = c->out[0]->shape[1];
+    for (size_t i = 0; i < mmixi_rows(c->out[0]); i++)
+        for (size_t line = 0; line < x->shape[1] * p; line++, columns += p) {
+            size_t at = i / patches * x->stride[0] + line / p * x->stride[1]
+                + (i % patches / across * p + line % p) * x->stride[2] + i % patches % across * p;
+            if (dx) mmixi_put(c->m->k, p, columns, dx + at, 1);
+            else mmixi_put(c->m->k, p, mmix_data(x) + at, columns, 0);
+        }
+}
+/* A linear layer of the columns, which are kept for the backward. */
+static int mmixi_patch_run(mmix_ctx *m, mmix_call *c)
+{
+    mmix_mark mark = mmix_mark_here(m);
+    size_t depth = mmix_count(c->in[1]) / c->in[1]->shape[0], rows = mmixi_rows(c->out[0]);
+    mmix_tensor weight = *c->in[1], columns;
+    mmix_call linear = *c;
+    int failed;
+    weight.ndim = 2;
+    weight.shape[1] = weight.stride[0] = depth;
+    weight.stride[1] = 1;
+    columns = weight;
+    columns.base = NULL;
+    columns.shape[0] = rows;
+    linear.size[0] = 0;
+    linear.in[0] = &columns;
+    linear.in[1] = &weight;
+    if (!c->dy[0]) {
+        columns.data = c->recorded ? mmix_save(m, c, 0, rows * depth) : mmixi_reals(m, rows, depth);
+        if (!columns.data) return -1;
+        mmixi_patch_columns(c, mmix_data(&columns), NULL);
+        failed = mmixi_linear_forward(m, &linear);
+        if (!c->recorded) mmix_rewind(m, mark);
+        return failed;
+    }
+    columns.data = c->saved[0];
+    linear.dx[0] = c->dx[0] ? mmixi_reals(m, rows, depth) : NULL;
+    linear.add[0] = 0;
+    if (m->error_kind || mmixi_linear_backward(m, &linear)) return -1;
+    if (c->dx[0] && !c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    if (c->dx[0]) mmixi_patch_columns(c, linear.dx[0], c->dx[0]);
     return 0;
 }
-/* A linear layer of the pixels, which make room again where no backward will come. */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
     const char *who = "mmix_patch_embed";
-    mmix_call call = mmixi_call(x, NULL, NULL);
-    mmix_tensor *y;
-    mmix_mark mark;
+    mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
-    size_t shape[2];
     if (!mmixi_expect(m, who, &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
     if (d.Y < d.P || d.X < d.P)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller "
                                     "than a patch of %.0f", who, (double)d.Y, (double)d.X, (double)d.P));
-    mark = mmix_mark_here(m);
-    shape[0] = d.D;
-    shape[1] = d.C * d.P * d.P;
-    call.size[0] = d.P;
-    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), shape[1]);
-    y = mmix_linear(m, mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0), mmix_reshape(m, weight, 2, shape),
-                    bias);
-    return y && y->leaf && mmix_rewind_keep(m, mark, &y, 1) ? NULL : y;
+    call.in[1] = mmixi_compact(m, weight);
+    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), d.D);
+    return mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0);
 }
 
 /* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
@@ -6045,9 +6068,10 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
     const size_t *s = o->sections;
+    double log_theta = mmixi_log(o->theta);
     (void)lane;
     for (size_t i = 0; i < o->dim / 2; i++) {
-        double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * mmixi_log(o->theta));
+        double frequency = mmixi_exp(-2 * (double)i / (double)o->dim * log_theta);
         size_t axis = !s[0] || i < s[0] ? 0 : i < s[0] + s[1] ? 1 : 2;
         for (size_t t = begin; t < end; t++) {
             double angle = frequency * mmixi_index(c->in[1], axis * c->size[0] + t);
@@ -6069,19 +6093,19 @@ static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size
     if (back) from = y;
     else to = y;
     (void)lane;
-    for (size_t i = begin * H; i < end * H; i++) {
-        size_t t = i / H, b = t / L;
-        const mmix_real *x = mmixi_at(&from, b, t % L, i % H), *turn = c->saved[0] + t % c->size[0] * R;
-        mmix_real *z = mmixi_at(&to, b, t % L, i % H);
-        if (!back || !c->add[0]) memset(z, 0, N * sizeof *z);
-        for (size_t k = 0; k < R / 2; k++, turn += 2) {
-            mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[k * step],
-                v = x[k * step + other];
-            z[k * step] += u * cosine - v * sine;
-            z[k * step + other] += u * sine + v * cosine;
+    for (size_t t = begin; t < end; t++)
+        for (size_t h = 0; h < H; h++) {
+            const mmix_real *x = mmixi_at(&from, t / L, t % L, h), *turn = c->saved[0] + t % c->size[0] * R;
+            mmix_real *z = mmixi_at(&to, t / L, t % L, h);
+            if (!back || !c->add[0]) memset(z, 0, N * sizeof *z);
+            for (size_t i = 0; i < R / 2; i++, turn += 2) {
+                mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[i * step],
+                    v = x[i * step + other];
+                z[i * step] += u * cosine - v * sine;
+                z[i * step + other] += u * sine + v * cosine;
+            }
+            for (size_t i = R; i < N; i++) z[i] += x[i];
         }
-        for (size_t k = R; k < N; k++) z[k] += x[k];
-    }
 }
 static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
 {
@@ -9866,8 +9890,8 @@ static mmix_tensor *mmixi_flex_conv(mmix_ctx *m, mmix_tensor *u, mmix_tensor *we
 static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
                                      const mmixi_layout *a)
 {
-    const mmix_mark mark = mmix_mark_here(m);
-    const int directions = f->options.directions;
+    mmix_mark mark = mmix_mark_here(m);
+    int directions = f->options.directions;
     mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *part[4], *u = NULL, *y, *z;
     mmix_call fuse = mmixi_call(NULL, NULL, NULL);
     part[3] = mmixi_tokens_listed(m, x, order);
