@@ -146,8 +146,6 @@ typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 #define mmix_knn MMIXI_TYPED(mmix_knn)
 #define mmix_pca MMIXI_TYPED(mmix_pca)
 #define mmix_rank_of MMIXI_TYPED(mmix_rank_of)
-#define mmix_matrix_distance MMIXI_TYPED(mmix_matrix_distance)
-#define mmix_head_reach MMIXI_TYPED(mmix_head_reach)
 #define mmix_dino_loss MMIXI_TYPED(mmix_dino_loss)
 #define mmix_dino_center MMIXI_TYPED(mmix_dino_center)
 #define mmix_adamw_init MMIXI_TYPED(mmix_adamw_init)
@@ -1793,15 +1791,30 @@ MMIXDEF int mmix_fail(mmix_ctx *m, int kind, const char *format, ...)
 }
 
 enum { MMIXI_DEPTH_MAX = 1000 };                 /* blocks of a model */
-/* A number of a config and where it has to lie. */
-typedef struct mmixi_limit { const char *name; double value, low, high; } mmixi_limit;
-static int mmixi_limits_check(mmix_ctx *m, const char *who, const mmixi_limit *limit, size_t n)
+/* Whether a number lies where it has to: 0, or -1. */
+static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!(limit[i].value >= limit[i].low && limit[i].value <= limit[i].high))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected %.10g to %.10g", who,
-                             limit[i].name, limit[i].value, limit[i].low, limit[i].high);
-    return 0;
+    return value >= low && value <= high ? 0 : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.10g, expected "
+                                                         "%.10g to %.10g", who, name, value, low, high);
+}
+/* Plain arguments by their names: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after
+   mmix_fail. */
+static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
+{
+    int ok = !m->error_kind;
+    va_list list;
+    va_start(list, names);
+    while (ok && names) {
+        int pointer = *names == '*', length = (int)strcspn(names, ",") - pointer;
+        ok = pointer ? va_arg(list, const void *) != NULL : va_arg(list, size_t) > 0;
+        if (!ok)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, pointer ? "%s: %.*s is NULL"
+                      : "%s: %.*s is 0, expected at least 1", who, length, names + pointer);
+        names = strchr(names, ',');
+        if (names) names += 2;
+    }
+    va_end(list);
+    return ok;
 }
 
 static int mmixi_mul_ok(size_t a, size_t b, size_t *out)
@@ -6776,8 +6789,8 @@ static size_t mmixi_carried_bytes(const mmixi_carried *c)
 }
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
-    size_t bytes = sizeof *s + s->slots * sizeof *s->slot;
-    for (size_t i = 0; i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(mmixi_carried_part(s, i));
+    size_t bytes = s ? sizeof *s + s->slots * sizeof *s->slot : 0;
+    for (size_t i = 0; s && i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(mmixi_carried_part(s, i));
     return bytes;
 }
 MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
@@ -6801,9 +6814,9 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 }
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
-    for (size_t i = 0; i < 3 * s->slots; i++)
+    for (size_t i = 0; s && i < 3 * s->slots; i++)
         mmixi_free(s->m, mmixi_carried_part(s, i)->p, mmixi_carried_bytes(mmixi_carried_part(s, i)));
-    memset(s->slot, 0, s->slots * sizeof *s->slot);
+    if (s) memset(s->slot, 0, s->slots * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
 {
@@ -6813,7 +6826,7 @@ MMIXDEF void mmix_state_destroy(mmix_state *s)
 }
 MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
-    mmix_state *copy = mmix_state_create(s->m, s->slots);
+    mmix_state *copy = s ? mmix_state_create(s->m, s->slots) : NULL;
     for (size_t i = 0; copy && i < 3 * s->slots; i++) {
         const mmixi_carried *from = mmixi_carried_part(s, i);
         size_t bytes = mmixi_carried_bytes(from);
@@ -6832,7 +6845,7 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 }
 MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
-    return slot < s->slots ? s->slot[slot].tokens : 0;
+    return s && slot < s->slots ? s->slot[slot].tokens : 0;
 }
 /* Whether rows (B, n, a, b) go with what is carried; n 0: any. */
 static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, size_t B, size_t n,
@@ -8331,11 +8344,6 @@ static double mmixi_setting_get(const void *config, const mmixi_setting *s, size
     default: return (double)(*(const uint64_t *)p >> (i ? 0 : 32) & UINT32_MAX);
     }
 }
-static int mmixi_within(mmix_ctx *m, const char *who, const char *name, double value, double low, double high)
-{
-    mmixi_limit limit = { name, value, low, high };
-    return mmixi_limits_check(m, who, &limit, 1);
-}
 static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const mmixi_setting *table,
                                 size_t n)
 {
@@ -9073,11 +9081,12 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, double clip,
                                const unsigned char *skip)
 {
-    const mmixi_limit limit[] = { { "lr", o->lr, 0, 1e30 }, { "weight_decay", o->weight_decay, 0, 1e30 },
-                                  { "beta1", o->beta1, 0, 1 }, { "beta2", o->beta2, 0, 1 },
-                                  { "eps", o->eps, 0, 1e30 } };
+    static const char who[] = "mmix_adamw_step";
     mmix_ctx *m = state->params ? state->params->m : NULL;
-    if (!m || mmixi_limits_check(m, "mmix_adamw_step", limit, 5)) return 0;
+    if (!m || mmixi_within(m, who, "lr", o->lr, 0, 1e30)
+        || mmixi_within(m, who, "weight_decay", o->weight_decay, 0, 1e30)
+        || mmixi_within(m, who, "beta1", o->beta1, 0, 1) || mmixi_within(m, who, "beta2", o->beta2, 0, 1)
+        || mmixi_within(m, who, "eps", o->eps, 0, 1e30)) return 0;
     return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
 }
 
@@ -10731,19 +10740,6 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     return m->error_kind ? -1 : 0;
 }
 
-/* int32 and float32, little-endian, of a file. */
-static uint32_t mmixi_le32(const unsigned char *p)
-{
-    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-static float mmixi_le_float(const unsigned char *p)
-{
-    uint32_t bits = mmixi_le32(p);
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
 /* ==== >>dino =========================================================================
    self-distillation: a student on all crops learns what a slow average of itself says of the global ones
 
@@ -11502,25 +11498,6 @@ MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_di
    task's, so threads change nothing.
    ==================================================================================== */
 
-/* Plain arguments by their names: pointers, marked by *, may not be NULL, sizes not 0. 1, or 0 after
-   mmix_fail. */
-static int mmixi_given(mmix_ctx *m, const char *who, const char *names, ...)
-{
-    int ok = !m->error_kind;
-    va_list list;
-    va_start(list, names);
-    while (ok && names) {
-        int pointer = *names == '*', length = (int)strcspn(names, ",") - pointer;
-        ok = pointer ? va_arg(list, const void *) != NULL : va_arg(list, size_t) > 0;
-        if (!ok)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, pointer ? "%s: %.*s is NULL"
-                      : "%s: %.*s is 0, expected at least 1", who, length, names + pointer);
-        names = strchr(names, ',');
-        if (names) names += 2;
-    }
-    va_end(list);
-    return ok;
-}
 static double mmixi_dot(const double *x, const double *y, size_t n)
 {
     double sum = 0;
@@ -14549,7 +14526,7 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     mmix_decoder *d = NULL;
     int32_t n[7] = {0};
     if (mmix_error(m)) return NULL;
-    for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (int32_t)mmixi_le32(p);
+    for (int i = 0; p && size >= 28 && i < 7; i++, p += 4) n[i] = (int32_t)mmixi_number(p, 4);
     memset(&c, 0, sizeof c);
     c.dim = (size_t)n[0], c.ffn = (size_t)n[1], c.depth = (size_t)n[2], c.heads = (size_t)n[3];
     c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs((double)n[5]), c.tied = n[5] > 0;
@@ -14572,8 +14549,12 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
         for (size_t i = 0; i < d->params->count; i++) {
             mmix_tensor *t = d->params->at[i].tensor;
             if (strstr(d->params->at[i].name, mmixi_llama2c_order[k]))
-                for (size_t e = 0; e < mmix_count(t); e++, p += 4)
-                    mmix_data(t)[e] = (mmix_real)mmixi_le_float(p);
+                for (size_t e = 0; e < mmix_count(t); e++, p += 4) {
+                    uint32_t bits = (uint32_t)mmixi_number(p, 4);
+                    float f;
+                    memcpy(&f, &bits, sizeof f);
+                    mmix_data(t)[e] = (mmix_real)f;
+                }
         }
     }
     return d;
