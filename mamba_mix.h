@@ -2120,213 +2120,6 @@ MMIXDEF void mmix_reset(mmix_ctx *m)
     m->step.peak = 0;
 }
 
-/* ---- whole files ----
-   What is saved appears whole or not at all: it goes to a file of its own beside PATH, is brought to the disk
-   and then takes PATH's name, so that whoever reads PATH meanwhile sees the old file or the new one. A
-   symbolic link stays and its target is replaced; the old file's mode is kept. Devices and fifos are written
-   into: they cannot be replaced. */
-
-enum { MMIXI_PATH = 4096 };
-typedef struct mmixi_file {
-    FILE *f;
-    const char *who;
-    char path[MMIXI_PATH], temporary[MMIXI_PATH + 40];           /* temporary "": written into path itself */
-    int descriptor, bad;
-} mmixi_file;
-/* A file in memory: `size` + 1 bytes of lasting memory, or mapped. */
-typedef struct mmixi_file_bytes { unsigned char *bytes; size_t size; int mapped; } mmixi_file_bytes;
-
-static int mmixi_path_ok(mmix_ctx *m, const char *who, const char *path)
-{
-    if (mmix_error(m)) return 0;
-    if (!path) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a path, found NULL", who);
-#ifdef MMIX_NO_STDIO
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
-#endif
-    return !mmix_error(m);
-}
-
-#ifdef MMIX_NO_STDIO
-
-static unsigned char *mmixi_file_read(mmix_ctx *m, const char *who, const char *path, size_t *size)
-{
-    *size = 0;
-    mmixi_path_ok(m, who, path);
-    return NULL;
-}
-static int mmixi_file_begin(mmix_ctx *m, mmixi_file *f, const char *who, const char *path)
-{
-    (void)f;
-    mmixi_path_ok(m, who, path);
-    return -1;
-}
-static void mmixi_file_write(mmixi_file *f, const void *bytes, size_t n) { (void)f, (void)bytes, (void)n; }
-static int mmixi_file_end(mmix_ctx *m, mmixi_file *f) { (void)m, (void)f; return -1; }
-
-#else
-
-/* The few things that C has no words for: a new file that was not there before, bringing one to the disk,
-   taking another's name. */
-#if defined(_WIN32)
-#include <fcntl.h>
-#include <io.h>
-#include <process.h>
-#include <sys/stat.h>
-#define MMIXI_CREATE(path) _open(path, _O_WRONLY | _O_CREAT | _O_EXCL | _O_BINARY, _S_IREAD | _S_IWRITE)
-#define MMIXI_STREAM(descriptor) _fdopen(descriptor, "wb")
-#define MMIXI_SYNC(descriptor) _commit(descriptor)
-#define MMIXI_CLOSE(descriptor) _close(descriptor)
-#define MMIXI_PROCESS() (unsigned long)_getpid()
-#ifdef __cplusplus
-extern "C"
-#endif
-__declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to, unsigned long flags);
-#define MMIXI_RENAME(from, to) !MoveFileExA(from, to, 1 | 8)     /* replaces what is there; written through */
-#elif defined(MMIXI_MAPS)
-#if defined(__STRICT_ANSI__) && !defined(__cplusplus)            /* -std=c99 hides them */
-FILE *fdopen(int descriptor, const char *mode);
-int fsync(int descriptor);
-ssize_t readlink(const char *path, char *to, size_t room);
-#endif
-#define MMIXI_CREATE(path) open(path, O_WRONLY | O_CREAT | O_EXCL, 0666)
-#define MMIXI_STREAM(descriptor) fdopen(descriptor, "wb")
-#define MMIXI_SYNC(descriptor) fsync(descriptor)
-#define MMIXI_CLOSE(descriptor) close(descriptor)
-#define MMIXI_PROCESS() (unsigned long)getpid()
-#define MMIXI_RENAME(from, to) rename(from, to)
-#else
-#define MMIXI_RENAME(from, to) (remove(to), rename(from, to))
-#endif
-
-/* The whole file in lasting memory, one byte longer than *size; NULL after mmix_fail. */
-static unsigned char *mmixi_file_read(mmix_ctx *m, const char *who, const char *path, size_t *size)
-{
-    unsigned char *bytes = NULL;
-    uint64_t length = 0;
-    int ok = 1;
-    FILE *f;
-    *size = 0;
-    if (!mmixi_path_ok(m, who, path)) return NULL;
-#ifdef MMIXI_MAPS
-    struct stat info;
-    ok = stat(path, &info) || S_ISREG(info.st_mode);             /* before opening: a fifo would wait there */
-#endif
-    f = ok ? fopen(path, "rb") : NULL;
-    if (ok && !f) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, strerror(errno));
-        return NULL;
-    }
-    ok = ok && (getc(f) != EOF || !ferror(f));                   /* a folder opens, but does not read */
-#ifdef _WIN32
-    ok = ok && !_fseeki64(f, 0, SEEK_END);
-    length = ok ? (uint64_t)_ftelli64(f) : 0;
-#else
-    ok = ok && !fseek(f, 0, SEEK_END);                            /* long has the bits of size_t */
-    length = ok ? (uint64_t)ftell(f) : 0;
-#endif
-    ok = ok && length < SIZE_MAX && length <= INT64_MAX && !fseek(f, 0, SEEK_SET);
-    if (!ok)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file that can be read, found a folder, a device, a fifo or "
-                  "another thing", path);
-    else bytes = (unsigned char *)mmixi_alloc(m, (size_t)length + 1);
-    if (bytes && fread(bytes, 1, (size_t)length, f) != (size_t)length) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %.0f bytes, found an error before", path, (double)length);
-        mmixi_free(m, bytes, (size_t)length + 1);
-        bytes = NULL;
-    }
-    if (f) fclose(f);
-    *size = (size_t)length;
-    return bytes;
-}
-
-/* Replaces f->path, as long as it is a symbolic link, by what it points to. 0, or -1 if that is too long or a
-   ring. */
-static int mmixi_file_follow(mmixi_file *f)
-{
-#if defined(MMIXI_MAPS)
-    for (int links = 0; links < 40; links++) {
-        char target[MMIXI_PATH];
-        const ssize_t n = readlink(f->path, target, sizeof target);
-        const char *slash = strrchr(f->path, '/');
-        size_t folder = n < 0 || *target == '/' || !slash ? 0 : (size_t)(slash + 1 - f->path);
-        if (n < 0) return 0;                                      /* no link, or nothing there */
-        if (folder + (size_t)n >= sizeof f->path) return -1;
-        memcpy(f->path + folder, target, (size_t)n);
-        f->path[folder + (size_t)n] = 0;
-    }
-    return -1;
-#else
-    (void)f;
-    return 0;
-#endif
-}
-/* A file that was not there before, beside f->path; NULL with errno. */
-static FILE *mmixi_file_beside(mmixi_file *f)
-{
-#ifdef MMIXI_CREATE
-    FILE *stream;
-    int i = 0;
-    do {
-        snprintf(f->temporary, sizeof f->temporary, "%s.%lu.%d.tmp", f->path, MMIXI_PROCESS(), i);
-        f->descriptor = MMIXI_CREATE(f->temporary);
-    } while (f->descriptor < 0 && errno == EEXIST && ++i < 1000);
-    stream = f->descriptor < 0 ? NULL : MMIXI_STREAM(f->descriptor);
-    if (f->descriptor >= 0 && !stream) {
-        MMIXI_CLOSE(f->descriptor);
-        remove(f->temporary);
-    }
-    return stream;
-#else
-    snprintf(f->temporary, sizeof f->temporary, "%s.tmp", f->path);
-    return fopen(f->temporary, "wb");
-#endif
-}
-/* Begins a file. 0, or -1 after mmix_fail. */
-static int mmixi_file_begin(mmix_ctx *m, mmixi_file *f, const char *who, const char *path)
-{
-    const char *wrong = "its path, or that of the link's target, is too long";
-    if (!mmixi_path_ok(m, who, path)) return -1;
-    memset(f, 0, sizeof *f);
-    f->who = who;
-    if (strlen(path) < sizeof f->path) {
-        memcpy(f->path, path, strlen(path));
-        errno = 0;
-        if (!mmixi_file_follow(f)) {
-#ifdef MMIXI_MAPS
-            struct stat old;
-            int there = !stat(f->path, &old);
-            f->f = there && !S_ISREG(old.st_mode) ? fopen(f->path, "wb") : mmixi_file_beside(f);
-            if (f->f && *f->temporary && there) chmod(f->temporary, old.st_mode & 0777);
-#else
-            f->f = mmixi_file_beside(f);
-#endif
-            wrong = errno ? strerror(errno) : "no reason given";
-        }
-    }
-    return f->f ? 0 : mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: %s", who, path, wrong);
-}
-static void mmixi_file_write(mmixi_file *f, const void *bytes, size_t n)
-{
-    f->bad = f->bad || fwrite(bytes, 1, n, f->f) != n;
-}
-/* Ends it: 0, or -1 if anything went wrong since the beginning; then nothing is left of it. */
-static int mmixi_file_end(mmix_ctx *m, mmixi_file *f)
-{
-    int bad = f->bad || fflush(f->f);
-#ifdef MMIXI_SYNC
-    bad = bad || (*f->temporary && MMIXI_SYNC(f->descriptor));
-#endif
-    bad = fclose(f->f) || bad;
-    bad = bad || (*f->temporary && MMIXI_RENAME(f->temporary, f->path));
-    if (!bad) return 0;
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: cannot be written: %s", f->who, f->path,
-              errno ? strerror(errno) : "no reason given");
-    if (*f->temporary) remove(f->temporary);
-    return -1;
-}
-
-#endif
-
 /* ==== >>random =======================================================================
    Philox 4x32-10: ten rounds of multiply and swap over (counter, key)
 
@@ -12860,6 +12653,236 @@ MMIXI_COLD_BEGIN
 
 #include <locale.h>
 
+/* ---- whole files ----
+   What is saved appears whole or not at all: it goes to a file of its own beside PATH, is brought to the disk
+   and then takes PATH's name, so that whoever reads PATH meanwhile sees the old file or the new one. A
+   symbolic link stays and its target is replaced; the old file's mode is kept. Devices and fifos are written
+   into: they cannot be replaced. */
+
+enum { MMIXI_PATH = 4096 };
+typedef struct mmixi_file {
+    FILE *f;
+    const char *who;
+    char path[MMIXI_PATH], temporary[MMIXI_PATH + 40];           /* temporary "": written into path itself */
+    int descriptor, bad;
+} mmixi_file;
+/* A file in memory: `size` + 1 bytes of lasting memory, or mapped. */
+typedef struct mmixi_file_bytes { unsigned char *bytes; size_t size; int mapped; } mmixi_file_bytes;
+
+static int mmixi_path_ok(mmix_ctx *m, const char *who, const char *path)
+{
+    if (mmix_error(m)) return 0;
+    if (!path) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a path, found NULL", who);
+#ifdef MMIX_NO_STDIO
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
+#endif
+    return !mmix_error(m);
+}
+
+#ifdef MMIX_NO_STDIO
+
+static unsigned char *mmixi_file_read(mmix_ctx *m, const char *who, const char *path, size_t *size)
+{
+    *size = 0;
+    mmixi_path_ok(m, who, path);
+    return NULL;
+}
+static int mmixi_file_begin(mmix_ctx *m, mmixi_file *f, const char *who, const char *path)
+{
+    (void)f;
+    mmixi_path_ok(m, who, path);
+    return -1;
+}
+static void mmixi_file_write(mmixi_file *f, const void *bytes, size_t n) { (void)f, (void)bytes, (void)n; }
+static int mmixi_file_end(mmix_ctx *m, mmixi_file *f) { (void)m, (void)f; return -1; }
+
+#else
+
+/* The few things that C has no words for: a new file that was not there before, bringing one to the disk,
+   taking another's name. */
+#if defined(_WIN32)
+#include <fcntl.h>
+#include <io.h>
+#include <process.h>
+#include <sys/stat.h>
+#define MMIXI_CREATE(path) _open(path, _O_WRONLY | _O_CREAT | _O_EXCL | _O_BINARY, _S_IREAD | _S_IWRITE)
+#define MMIXI_STREAM(descriptor) _fdopen(descriptor, "wb")
+#define MMIXI_SYNC(descriptor) _commit(descriptor)
+#define MMIXI_CLOSE(descriptor) _close(descriptor)
+#define MMIXI_PROCESS() (unsigned long)_getpid()
+#ifdef __cplusplus
+extern "C"
+#endif
+__declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to, unsigned long flags);
+#define MMIXI_RENAME(from, to) !MoveFileExA(from, to, 1 | 8)     /* replaces what is there; written through */
+#elif defined(MMIXI_MAPS)
+#if defined(__STRICT_ANSI__) && !defined(__cplusplus)            /* -std=c99 hides them */
+FILE *fdopen(int descriptor, const char *mode);
+int fsync(int descriptor);
+ssize_t readlink(const char *path, char *to, size_t room);
+#endif
+#define MMIXI_CREATE(path) open(path, O_WRONLY | O_CREAT | O_EXCL, 0666)
+#define MMIXI_STREAM(descriptor) fdopen(descriptor, "wb")
+#define MMIXI_SYNC(descriptor) fsync(descriptor)
+#define MMIXI_CLOSE(descriptor) close(descriptor)
+#define MMIXI_PROCESS() (unsigned long)getpid()
+#define MMIXI_RENAME(from, to) rename(from, to)
+#else
+#define MMIXI_RENAME(from, to) (remove(to), rename(from, to))
+#endif
+
+/* The whole file in lasting memory, one byte longer than *size; NULL after mmix_fail. */
+static unsigned char *mmixi_file_read(mmix_ctx *m, const char *who, const char *path, size_t *size)
+{
+    unsigned char *bytes = NULL;
+    uint64_t length = 0;
+    int ok = 1;
+    FILE *f;
+    *size = 0;
+    if (!mmixi_path_ok(m, who, path)) return NULL;
+#ifdef MMIXI_MAPS
+    struct stat info;
+    ok = stat(path, &info) || S_ISREG(info.st_mode);             /* before opening: a fifo would wait there */
+#endif
+    f = ok ? fopen(path, "rb") : NULL;
+    if (ok && !f) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, strerror(errno));
+        return NULL;
+    }
+    ok = ok && (getc(f) != EOF || !ferror(f));                   /* a folder opens, but does not read */
+#ifdef _WIN32
+    ok = ok && !_fseeki64(f, 0, SEEK_END);
+    length = ok ? (uint64_t)_ftelli64(f) : 0;
+#else
+    ok = ok && !fseek(f, 0, SEEK_END);                            /* long has the bits of size_t */
+    length = ok ? (uint64_t)ftell(f) : 0;
+#endif
+    ok = ok && length < SIZE_MAX && length <= INT64_MAX && !fseek(f, 0, SEEK_SET);
+    if (!ok)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file that can be read, found a folder, a device, a fifo or "
+                  "another thing", path);
+    else bytes = (unsigned char *)mmixi_alloc(m, (size_t)length + 1);
+    if (bytes && fread(bytes, 1, (size_t)length, f) != (size_t)length) {
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %.0f bytes, found an error before", path, (double)length);
+        mmixi_free(m, bytes, (size_t)length + 1);
+        bytes = NULL;
+    }
+    if (f) fclose(f);
+    *size = (size_t)length;
+    return bytes;
+}
+
+/* Replaces f->path, as long as it is a symbolic link, by what it points to. 0, or -1 if that is too long or a
+   ring. */
+static int mmixi_file_follow(mmixi_file *f)
+{
+#if defined(MMIXI_MAPS)
+    for (int links = 0; links < 40; links++) {
+        char target[MMIXI_PATH];
+        const ssize_t n = readlink(f->path, target, sizeof target);
+        const char *slash = strrchr(f->path, '/');
+        size_t folder = n < 0 || *target == '/' || !slash ? 0 : (size_t)(slash + 1 - f->path);
+        if (n < 0) return 0;                                      /* no link, or nothing there */
+        if (folder + (size_t)n >= sizeof f->path) return -1;
+        memcpy(f->path + folder, target, (size_t)n);
+        f->path[folder + (size_t)n] = 0;
+    }
+    return -1;
+#else
+    (void)f;
+    return 0;
+#endif
+}
+/* A file that was not there before, beside f->path; NULL with errno. */
+static FILE *mmixi_file_beside(mmixi_file *f)
+{
+#ifdef MMIXI_CREATE
+    FILE *stream;
+    int i = 0;
+    do {
+        snprintf(f->temporary, sizeof f->temporary, "%s.%lu.%d.tmp", f->path, MMIXI_PROCESS(), i);
+        f->descriptor = MMIXI_CREATE(f->temporary);
+    } while (f->descriptor < 0 && errno == EEXIST && ++i < 1000);
+    stream = f->descriptor < 0 ? NULL : MMIXI_STREAM(f->descriptor);
+    if (f->descriptor >= 0 && !stream) {
+        MMIXI_CLOSE(f->descriptor);
+        remove(f->temporary);
+    }
+    return stream;
+#else
+    snprintf(f->temporary, sizeof f->temporary, "%s.tmp", f->path);
+    return fopen(f->temporary, "wb");
+#endif
+}
+/* Begins a file. 0, or -1 after mmix_fail. */
+static int mmixi_file_begin(mmix_ctx *m, mmixi_file *f, const char *who, const char *path)
+{
+    const char *wrong = "its path, or that of the link's target, is too long";
+    if (!mmixi_path_ok(m, who, path)) return -1;
+    memset(f, 0, sizeof *f);
+    f->who = who;
+    if (strlen(path) < sizeof f->path) {
+        memcpy(f->path, path, strlen(path));
+        errno = 0;
+        if (!mmixi_file_follow(f)) {
+#ifdef MMIXI_MAPS
+            struct stat old;
+            int there = !stat(f->path, &old);
+            f->f = there && !S_ISREG(old.st_mode) ? fopen(f->path, "wb") : mmixi_file_beside(f);
+            if (f->f && *f->temporary && there) chmod(f->temporary, old.st_mode & 0777);
+#else
+            f->f = mmixi_file_beside(f);
+#endif
+            wrong = errno ? strerror(errno) : "no reason given";
+        }
+    }
+    return f->f ? 0 : mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: %s", who, path, wrong);
+}
+static void mmixi_file_write(mmixi_file *f, const void *bytes, size_t n)
+{
+    f->bad = f->bad || fwrite(bytes, 1, n, f->f) != n;
+}
+/* Ends it: 0, or -1 if anything went wrong since the beginning; then nothing is left of it. */
+static int mmixi_file_end(mmix_ctx *m, mmixi_file *f)
+{
+    int bad = f->bad || fflush(f->f);
+#ifdef MMIXI_SYNC
+    bad = bad || (*f->temporary && MMIXI_SYNC(f->descriptor));
+#endif
+    bad = fclose(f->f) || bad;
+    bad = bad || (*f->temporary && MMIXI_RENAME(f->temporary, f->path));
+    if (!bad) return 0;
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: cannot be written: %s", f->who, f->path,
+              errno ? strerror(errno) : "no reason given");
+    if (*f->temporary) remove(f->temporary);
+    return -1;
+}
+
+#endif
+
+/* Maps a file into memory, each page read when it is looked at and copied when it is changed. What cannot be
+   mapped is read, and so is everything on Windows, where a mapped file could not be replaced. */
+static mmixi_file_bytes mmixi_file_map(mmix_ctx *m, const char *who, const char *path)
+{
+    mmixi_file_bytes f = { NULL, 0, 0 };
+    if (!mmixi_path_ok(m, who, path)) return f;
+#ifdef MMIXI_MAPS
+    struct stat info;
+    int file = open(path, O_RDONLY | O_NONBLOCK);          /* a fifo would wait for somebody to write */
+    if (file >= 0 && !fstat(file, &info) && S_ISREG(info.st_mode) && info.st_size > 0
+        && (uintmax_t)info.st_size < SIZE_MAX) {
+        f.size = (size_t)info.st_size;
+        f.bytes = (unsigned char *)mmap(NULL, f.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+        f.mapped = f.bytes != (unsigned char *)MAP_FAILED;
+    }
+    if (file >= 0) close(file);
+#endif
+    if (!f.mapped) f.bytes = mmixi_file_read(m, who, path, &f.size);
+    return f;
+}
+
+/* ---- types of numbers ---- */
+
 /* By MMIX_FILE_F64 …: as .safetensors, .npy and torch call it; its size in a file. */
 enum { MMIXI_SAFETENSORS, MMIXI_NPY, MMIXI_TORCH };
 static const char mmixi_file_names[3][MMIX_FILE_REAL_AS_BF16 + 1][24] = {
@@ -13833,26 +13856,6 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file
     return NULL;
 }
 
-/* Maps a file into memory, each page read when it is looked at and copied when it is changed. What cannot be
-   mapped is read, and so is everything on Windows, where a mapped file could not be replaced. */
-static mmixi_file_bytes mmixi_file_map(mmix_ctx *m, const char *who, const char *path)
-{
-    mmixi_file_bytes f = { NULL, 0, 0 };
-    if (!mmixi_path_ok(m, who, path)) return f;
-#ifdef MMIXI_MAPS
-    struct stat info;
-    int file = open(path, O_RDONLY | O_NONBLOCK);          /* a fifo would wait for somebody to write */
-    if (file >= 0 && !fstat(file, &info) && S_ISREG(info.st_mode) && info.st_size > 0
-        && (uintmax_t)info.st_size < SIZE_MAX) {
-        f.size = (size_t)info.st_size;
-        f.bytes = (unsigned char *)mmap(NULL, f.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-        f.mapped = f.bytes != (unsigned char *)MAP_FAILED;
-    }
-    if (file >= 0) close(file);
-#endif
-    if (!f.mapped) f.bytes = mmixi_file_read(m, who, path, &f.size);
-    return f;
-}
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path)
 {
     mmixi_file_bytes file = mmixi_file_map(m, "mmix_archive_open", path);
