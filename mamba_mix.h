@@ -2785,9 +2785,6 @@ typedef struct mmixi_kernels {
         for (; i + MMIXI_W <= n; i += MMIXI_W) { enum { t = MMIXI_ALL }; __VA_ARGS__ }                       \
         if (MMIXI_W > 1 && i < n) { const MMIXI_T t = MMIXI_TAIL(n - i); __VA_ARGS__ }                       \
     } while (0)
-/* The same where the arithmetic is long: once, and a mask that is a variable. */
-#define MMIXI_LONG_EACH(...)                                                                                 \
-    for (size_t i = 0; i < n; i += MMIXI_W) { const MMIXI_T t = MMIXI_TAIL(n - i); __VA_ARGS__ }
 /* Sums in `count` parts s[j], whole vectors in turn, what is left in the first: s[j] = the expression. */
 #define MMIXI_PARTS(count, first, ...)                                                                       \
     MMIXI_V s[count];                                                                                        \
@@ -2821,7 +2818,6 @@ typedef struct mmixi_kernels {
 #define MMIXI_W 16
 #define MMIXI_MR 8                               /* 24 sums, 3 of b and 1 of a: 28 of 32 registers */
 #define MMIXI_NV 3
-#define MMIXI_TILES(T) T(8, 1) T(4, 2) T(5, 2) T(6, 2) T(7, 2) T(8, 2) T(2, 3) T(4, 3) T(5, 3) T(6, 3) T(7, 3) T(8, 3)
 #define MMIXI_V __m512
 #define MMIXI_T __mmask16
 #define MMIXI_ALL 0xffff
@@ -2847,15 +2843,13 @@ typedef struct mmixi_kernels {
 #define MMIXI_W 8
 #define MMIXI_MR 6                               /* 12 sums, 2 of b and 1 of a: 15 of 16 registers */
 #define MMIXI_NV 2
-#define MMIXI_TILES(T) T(6, 1) T(4, 2) T(5, 2) T(6, 2)
 #define MMIXI_V __m256
 #define MMIXI_MASK(t) \
     _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(t)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #define MMIXI_LOAD(p) _mm256_loadu_ps(p)
 #define MMIXI_STORE(p, v) _mm256_storeu_ps(p, v)
 #define MMIXI_LOADM(t, p) _mm256_maskload_ps(p, MMIXI_MASK(t))
-#define MMIXI_STOREM(t, p, v) \
-    do { if ((t) == 8) _mm256_storeu_ps(p, v); else _mm256_maskstore_ps(p, MMIXI_MASK(t), v); } while (0)
+#define MMIXI_STOREM(t, p, v) _mm256_maskstore_ps(p, MMIXI_MASK(t), v)
 #define MMIXI_PICKM(t, v, other) _mm256_blendv_ps(other, v, _mm256_castsi256_ps(MMIXI_MASK(t)))
 #define MMIXI_SET(x) _mm256_set1_ps((float)(x))
 #define MMIXI_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
@@ -2875,7 +2869,6 @@ typedef struct mmixi_kernels {
 #define MMIXI_W 4
 #define MMIXI_MR 8                               /* 24 sums, 3 of b and 1 of a: 28 of 32 registers */
 #define MMIXI_NV 3
-#define MMIXI_TILES(T) T(8, 1) T(4, 2) T(5, 2) T(6, 2) T(7, 2) T(8, 2) T(2, 3) T(4, 3) T(5, 3) T(6, 3) T(7, 3) T(8, 3)
 #define MMIXI_V float32x4_t
 #define MMIXI_LOAD(p) vld1q_f32(p)
 #define MMIXI_STORE(p, v) vst1q_f32(p, v)
@@ -2915,7 +2908,6 @@ static inline void mmixi_neon_store(size_t t, float *p, float32x4_t v)
 #define MMIXI_W 1
 #define MMIXI_MR 3
 #define MMIXI_NV 3
-#define MMIXI_TILES(T) T(3, 1) T(3, 2) T(3, 3)
 #define MMIXI_V mmix_real
 #define MMIXI_LOAD(p) (*(p))
 #define MMIXI_STORE(p, v) (void)(*(p) = (v))
@@ -2982,7 +2974,7 @@ MMIXI_HALVES(lanes_max, _mm256_max_ps, _mm_max_ps)
 
 #if MMIXI_DOUBLE                                 /* exactness before speed: this build is for checking */
 
-MMIXI_VECTOR(exp_each_v)(double x) { return mmixi_exp(x); }
+MMIXI_VECTOR(exp_v)(double x) { return mmixi_exp(x); }
 MMIXI_VECTOR(exp_down_v)(double x) { return mmixi_exp(x); }
 MMIXI_VECTOR(softplus_v)(double x) { return x > 20 ? x : mmixi_log1p(mmixi_exp(x)); }
 MMIXI_VECTOR(tail_v)(double a, double *bell)
@@ -3012,7 +3004,7 @@ MMIXI_VECTOR(exp_down_v)(MMIXI_V x)
     p = MMIXI_FMA(rr, p, r) + MMIXI_SET(1);
     return MMIXI_TIMES_2N(p, n, t, x);
 }
-MMIXI_VECTOR(exp_each_v)(MMIXI_V x)
+MMIXI_VECTOR(exp_v)(MMIXI_V x)
 {
     const MMIXI_V most = MMIXI_SET(MMIXI_EXP_MOST);
     return MMIXI_IF_LESS(most, x, MMIXI_SET(HUGE_VAL), MMIXI_NAME(exp_down_v)(MMIXI_MIN(most, x)));
@@ -3052,7 +3044,7 @@ MMIXI_VECTOR(tail_v)(MMIXI_V a, MMIXI_V *bell)
 MMIXI_VECTOR(sigmoid_v)(MMIXI_V x)
 {
     const MMIXI_V one = MMIXI_SET(1);
-    return one / (one + MMIXI_NAME(exp_each_v)(MMIXI_SET(0) - x));
+    return one / (one + MMIXI_NAME(exp_v)(MMIXI_SET(0) - x));
 }
 MMIXI_VECTOR(silu_v)(MMIXI_V x) { return x * MMIXI_NAME(sigmoid_v)(x); }
 /* σ(x) (1 + x σ(-x)); with u = e^-|x| one of σ(x), σ(-x) is 1 / (1 + u), the other u / (1 + u) */
@@ -3118,33 +3110,30 @@ MMIXI_KERNEL(mmix_real, variance)
 }
 
 #define MMIXI_MAP(name, y, f) MMIXI_KERNEL(void, name) { MMIXI_EACH(MMIXI_TO(y, f);); }
-#define MMIXI_LONG_MAP(name) \
-    MMIXI_KERNEL(void, name) { MMIXI_LONG_EACH(MMIXI_TO(y, MMIXI_NAME(name##_v)(MMIXI_AT(x)));) }
 MMIXI_MAP(axpy, y, MMIXI_FMA(MMIXI_SET(a), MMIXI_AT(x), MMIXI_AT(y)))
 MMIXI_MAP(scale, y, MMIXI_SET(a) * MMIXI_AT(x))
 MMIXI_MAP(lerp, y, MMIXI_FMA(MMIXI_SET(a), MMIXI_AT(y), MMIXI_SET(1 - a) * MMIXI_AT(x)))
 MMIXI_MAP(add, z, MMIXI_AT(x) + MMIXI_AT(y))
 MMIXI_MAP(mul, z, MMIXI_AT(x) * MMIXI_AT(y))
 MMIXI_MAP(mul_add, z, MMIXI_FMA(MMIXI_AT(x), MMIXI_AT(y), MMIXI_AT(z)))
-MMIXI_LONG_MAP(exp_each)
-MMIXI_LONG_MAP(silu)
-MMIXI_LONG_MAP(gelu)
-MMIXI_LONG_MAP(softplus)
+MMIXI_MAP(exp_each, y, MMIXI_NAME(exp_v)(MMIXI_AT(x)))
+MMIXI_MAP(silu, y, MMIXI_NAME(silu_v)(MMIXI_AT(x)))
+MMIXI_MAP(gelu, y, MMIXI_NAME(gelu_v)(MMIXI_AT(x)))
+MMIXI_MAP(softplus, y, MMIXI_NAME(softplus_v)(MMIXI_AT(x)))
 #define MMIXI_MAP_BACK(name, d)                                                                              \
     MMIXI_KERNEL(void, name)                                                                                 \
     {                                                                                                        \
-        MMIXI_LONG_EACH(                                                                                     \
+        MMIXI_EACH(                                                                                          \
             MMIXI_V dv = d;                                                                                  \
             if (add) dv += MMIXI_AT(dx);                                                                     \
             MMIXI_TO(dx, dv);                                                                                \
-        )                                                                                                    \
+        );                                                                                                   \
     }
 MMIXI_MAP_BACK(silu_backward, MMIXI_AT(dy) * MMIXI_NAME(silu_slope_v)(MMIXI_AT(x)))
 MMIXI_MAP_BACK(gelu_backward, MMIXI_AT(dy) * MMIXI_NAME(gelu_slope_v)(MMIXI_AT(x)))
 MMIXI_MAP_BACK(softplus_backward, MMIXI_AT(dy) * MMIXI_NAME(softplus_slope_v)(MMIXI_AT(x)))
 MMIXI_MAP_BACK(softmax_backward, MMIXI_AT(y) * (MMIXI_AT(dy) - MMIXI_SET(along)))
 #undef MMIXI_MAP
-#undef MMIXI_LONG_MAP
 #undef MMIXI_MAP_BACK
 
 MMIXI_KERNEL(void, finish)
@@ -3167,11 +3156,11 @@ MMIXI_KERNEL(mmix_real, exp_row)
         mmix_real first = MMIXI_NAME(exp_row)(half, scale, x, shift, y);
         return first + MMIXI_NAME(exp_row)(n - half, scale, x + half, shift, y + half);
     }
-    MMIXI_LONG_EACH(
+    MMIXI_EACH(
         const MMIXI_V e = MMIXI_NAME(exp_down_v)(MMIXI_FMA(a, MMIXI_AT(x), b));
         MMIXI_TO(y, e);
         sum += MMIXI_PICKT(t, e, MMIXI_SET(0));
-    )
+    );
     return MMIXI_NAME(lanes_sum)(sum);
 }
 
@@ -3272,7 +3261,7 @@ MMIXI_KERNEL(mmix_real, ssd_row_backward)
 MMIXI_KERNEL(void, ssd_step)
 {
     const MMIXI_V ve = MMIXI_SET(e);
-    size_t n = N;                          /* of MMIXI_EACH */
+    size_t n = N;                                /* of MMIXI_EACH */
     for (size_t p = 0; p < P; p++, h += N) {
         const MMIXI_V vx = MMIXI_SET(x[p]);
         MMIXI_V sum = MMIXI_SET(0);
@@ -3307,7 +3296,7 @@ MMIXI_KERNEL(void, conv_weight)
 
 MMIXI_KERNEL(void, adamw)
 {
-    MMIXI_LONG_EACH(
+    MMIXI_EACH(
         const MMIXI_V d = MMIXI_AT(g) * MMIXI_SET(clip);
         const MMIXI_V m1 = MMIXI_FMA(MMIXI_SET(b1), MMIXI_AT(mo), MMIXI_SET(1 - b1) * d);
         const MMIXI_V m2 = MMIXI_FMA(MMIXI_SET(b2), MMIXI_AT(v), MMIXI_SET(1 - b2) * (d * d));
@@ -3315,7 +3304,7 @@ MMIXI_KERNEL(void, adamw)
         MMIXI_TO(mo, m1);
         MMIXI_TO(v, m2);
         MMIXI_TO(p, MMIXI_FMA(MMIXI_AT(p), MMIXI_SET(keep), MMIXI_SET(0) - step));
-    )
+    );
 }
 
 /* ---- blocks ---- */
@@ -3379,70 +3368,72 @@ MMIXI_KERNEL(void, transpose)
         for (ptrdiff_t i = j < C8 ? R8 : 0; i < R; i++) y[j * ldy + i] = x[i * ldx + j];
 }
 
-/* One tile in registers: R rows of `vecs` vectors, constants wherever this is inlined. A tile of fewer rows does
-   its last one several times. Only the last vector of a row may not be whole: one form does for both. */
-MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t R, const size_t vecs, const mmixi_mat *c, const mmixi_mat *a,
-                                      const mmixi_mat *b, int add, const mmix_real *bias)
+/* The tile. rows and vecs are constants wherever this is inlined, so that s stays in registers; ragged says
+   that the last vector of each row may not be whole. */
+MMIXI_INLINE void MMIXI_NAME(tile_of)(const size_t rows, const size_t vecs, const int ragged,
+                                      const mmixi_mat *c, const mmixi_mat *a, const mmixi_mat *b, int add,
+                                      const mmix_real *bias)
 {
+    MMIXI_V s[MMIXI_MR][MMIXI_NV], vb[MMIXI_NV];
     const MMIXI_T t = MMIXI_TAIL(c->cols - (vecs - 1) * MMIXI_W);
-    const mmix_real *from[MMIXI_MR], *row = b->p;
-    mmix_real *to[MMIXI_MR];
-    MMIXI_V s[MMIXI_MR][MMIXI_NV], v[MMIXI_NV];
-    ptrdiff_t ldb = b->rs, step = a->cs;
-    ptrdiff_t at = 0;
-#define MMIXI_VEC(p) (j + 1 < vecs ? MMIXI_LOAD((p) + j * MMIXI_W) : MMIXI_LOADM(t, (p) + j * MMIXI_W))
+    const mmix_real *from = a->p, *row = b->p;
+    ptrdiff_t ars = a->rs, acs = a->cs, ldb = b->rs, ldc = c->rs;
+    mmix_real *to = c->p;
+#define MMIXI_VEC(p) (ragged && j + 1 == vecs ? MMIXI_LOADM(t, (p) + j * MMIXI_W) : MMIXI_LOAD((p) + j * MMIXI_W))
     MMIXI_UNROLL
     for (size_t j = 0; j < vecs; j++) {          /* the sums begin with the bias */
-        v[j] = MMIXI_SET(0);
-        if (bias) v[j] = MMIXI_VEC(bias);
-    }
-    MMIXI_UNROLL
-    for (size_t i = 0; i < R; i++) {
-        from[i] = i == 0 ? a->p : from[i - 1] + (i < c->rows ? a->rs : 0);
-        to[i] = i == 0 ? c->p : to[i - 1] + (i < c->rows ? c->rs : 0);
+        MMIXI_V start = MMIXI_SET(0);
+        if (bias) start = MMIXI_VEC(bias);
         MMIXI_UNROLL
-        for (size_t j = 0; j < vecs; j++) s[i][j] = v[j];
+        for (size_t i = 0; i < rows; i++) s[i][j] = start;
     }
-    for (size_t k = a->cols; k > 0; k--, at += step, row += ldb) {
+    for (size_t k = 0, depth = a->cols; k < depth; k++, from += acs, row += ldb) {
         /* a new panel is far away: on Sapphire Rapids 3 to 8 % of a large product */
-        MMIXI_UNROLL
         for (size_t j = 0; j < vecs; j++) MMIXI_FETCH(row + 16 * ldb + j * MMIXI_W);
         MMIXI_UNROLL
-        for (size_t j = 0; j < vecs; j++) v[j] = MMIXI_VEC(row);
+        for (size_t j = 0; j < vecs; j++) vb[j] = MMIXI_VEC(row);
         MMIXI_UNROLL
-        for (size_t i = 0; i < R; i++) {
-            const MMIXI_V va = MMIXI_SET(from[i][at]);
+        for (size_t i = 0; i < rows; i++) {
+            const MMIXI_V va = MMIXI_SET(from[(ptrdiff_t)i * ars]);
             MMIXI_UNROLL
-            for (size_t j = 0; j < vecs; j++) s[i][j] = MMIXI_FMA(va, v[j], s[i][j]);
+            for (size_t j = 0; j < vecs; j++) s[i][j] = MMIXI_FMA(va, vb[j], s[i][j]);
         }
     }
     if (add) {
+        const mmix_real *old = to;
         MMIXI_UNROLL
-        for (size_t i = 0; i < R; i++)
+        for (size_t i = 0; i < rows; i++, old += ldc)
             MMIXI_UNROLL
-            for (size_t j = 0; j < vecs; j++) s[i][j] += MMIXI_VEC(to[i]);
+            for (size_t j = 0; j < vecs; j++) s[i][j] += MMIXI_VEC(old);
     }
     MMIXI_UNROLL
-    for (size_t i = 0; i < R; i++) {
-        if (i == c->rows) break;
+    for (size_t i = 0; i < rows; i++, to += ldc) {
         MMIXI_UNROLL
-        for (size_t j = 0; j + 1 < vecs; j++) MMIXI_STORE(to[i] + j * MMIXI_W, s[i][j]);
-        MMIXI_STOREM(t, to[i] + (vecs - 1) * MMIXI_W, s[i][vecs - 1]);
+        for (size_t j = 0; j < vecs; j++)
+            if (ragged && j + 1 == vecs) MMIXI_STOREM(t, to + j * MMIXI_W, s[i][j]);
+            else MMIXI_STORE(to + j * MMIXI_W, s[i][j]);
     }
 #undef MMIXI_VEC
 }
 
-/* A processor adds 2 products a cycle and has a sum after 4: below 8 sums more rows cost nothing. */
 MMIXI_KERNEL(void, tile)
 {
-    size_t rows = c->rows, vecs = (c->cols + MMIXI_W - 1) / MMIXI_W;
+    switch (c->rows * 4 + (c->cols + MMIXI_W - 1) / MMIXI_W) {
+    /* where masks cost nothing, or there are none, one form does for whole and ragged tiles */
 #define MMIXI_TILE(r, v)                                                                                     \
-    if (rows <= r && vecs == v) {                                                                            \
-        MMIXI_NAME(tile_of)(r, v, c, a, b, add, bias);                                                       \
-        return;                                                                                              \
-    }
-    MMIXI_TILES(MMIXI_TILE)
+    case r * 4 + v:                                                                                          \
+        if (r > MMIXI_MR || v > MMIXI_NV) break;                                                             \
+        if (MMIXI_W != 1 && MMIXI_W != 16 && c->cols == v * MMIXI_W)                                         \
+            MMIXI_NAME(tile_of)(r, v, 0, c, a, b, add, bias);                                                \
+        else MMIXI_NAME(tile_of)(r, v, MMIXI_W > 1, c, a, b, add, bias);                                     \
+        break;
+#define MMIXI_TILES(r) MMIXI_TILE(r, 1) MMIXI_TILE(r, 2) MMIXI_TILE(r, 3)
+    MMIXI_TILES(1) MMIXI_TILES(2) MMIXI_TILES(3) MMIXI_TILES(4)
+    MMIXI_TILES(5) MMIXI_TILES(6) MMIXI_TILES(7) MMIXI_TILES(8)
 #undef MMIXI_TILE
+#undef MMIXI_TILES
+    default: break;
+    }
 }
 
 /* A function, not a constant: a table of addresses would be data that the loader writes. */
@@ -3462,7 +3453,6 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #undef MMIXI_W
 #undef MMIXI_MR
 #undef MMIXI_NV
-#undef MMIXI_TILES
 #undef MMIXI_V
 #undef MMIXI_T
 #undef MMIXI_ALL
@@ -3513,7 +3503,7 @@ static void MMIXI_NAME(fill)(mmixi_kernels *k)
 #pragma GCC pop_options
 #endif
 
-MMIXI_MATH mmix_real mmixi_exp_real(mmix_real x) { return mmixi_exp_each_v_none(x); }
+MMIXI_MATH mmix_real mmixi_exp_real(mmix_real x) { return mmixi_exp_v_none(x); }
 
 /* The table for a level of mmix_options, or for the next lower one that this machine has. */
 static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
