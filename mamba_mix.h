@@ -133,6 +133,8 @@ typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 #define mmix_write MMIXI_TYPED(mmix_write)
 #define mmix_save MMIXI_TYPED(mmix_save)
 #define mmix_heads_plain MMIXI_TYPED(mmix_heads_plain)
+#define mmix_raw_kept MMIXI_TYPED(mmix_raw_kept)
+#define mmix_raw_scratch MMIXI_TYPED(mmix_raw_scratch)
 #define mmix_raw_forward MMIXI_TYPED(mmix_raw_forward)
 #define mmix_raw_backward MMIXI_TYPED(mmix_raw_backward)
 #define mmix_archive_read MMIXI_TYPED(mmix_archive_read)
