@@ -481,6 +481,7 @@ MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *
    of 0 means out/in. Bicubic with a = -3/4 and bilinear as PyTorch's, whose indices are clamped to the edge;
    bicubic with a = -1/2 and a kernel that widens as the picture shrinks, as Pillow's. */
 enum { MMIX_BICUBIC, MMIX_BILINEAR, MMIX_BICUBIC_ANTIALIAS };
+/* `filter` is one of them. */
 MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
                                  double scale_h, double scale_w);
 
@@ -6084,7 +6085,7 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
     int softmax = r->o.kind == MMIX_SOFTMAX, ssd = r->o.kind == MMIX_SSD;
     for (size_t i = 0; i < r->L; i++, M += r->S) {
         mmixi_keys seen = mmixi_seen(j, b, i);
-        double largest = -HUGE_VAL, sum = softmax ? 0 : r->o.eps, a = 0;
+        double largest = -HUGE_VAL, sum = softmax ? 0 : r->o.eps, decay = 1;
         for (size_t n = 0; n < r->S; n++) {              /* away from the query: SSD forgets on the way */
             size_t t = j->reverse ? n : r->S - 1 - n;
             double w = softmax ? -HUGE_VAL : 0;
@@ -6093,7 +6094,7 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
                 if (softmax) w *= r->o.scale;
                 if (j->spot && r->bias)
                     w += (double)r->bias[mmixi_bias_at(j, h, j->spot[i].place) - j->spot[t].place];
-                if (ssd) w *= mmixi_exp(a) * (double)delta[t], a += (double)delta[t] * (double)r->A[h];
+                if (ssd) w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
             }
             M[t] = (mmix_real)w;
             largest = w > largest ? w : largest;

@@ -214,8 +214,8 @@ static void dino(void)
                 IS(hash_of(mmix_data(last), mmix_count(last), 1) == frozen, 0);
                 IS(mmix_dino_save(d, FILE_A, "a note, \"quoted\"\n"), 0);
                 FINE(m);
-                bytes = mmix_memory(m).bytes;
             }
+            if (i == 6) bytes = mmix_memory(m).bytes;        /* what saving took is in it */
             result = mmix_dino_step(d, pictures, PICTURES, &s);
             FINE(m);
             if (result == 1) {
