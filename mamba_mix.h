@@ -4281,6 +4281,13 @@ static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int *add)
 {
     mmix_tensor *owner = t ? mmixi_owner(t) : NULL;
     if (!mmixi_wants(t) || mmixi_make_grad(m, owner)) return NULL;
+    if (owner->grad->base) {                     /* lent by the caller, to be read only */
+        mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
+        if (!own) return NULL;
+        mmixi_put_all(m, owner, (const mmix_real *)owner->grad->data, owner, own, 0);
+        owner->grad->data = own;
+        owner->grad->base = NULL;
+    }
     /* a view's share of the gradient: the rest of it begins at zero */
     if (t->base && !owner->written) mmixi_zero(m, mmix_count(owner), (mmix_real *)owner->grad->data);
     *add = t->base || owner->written;
@@ -4436,7 +4443,7 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
     for (int i = 2; i-- > 0;) {
         mmix_tensor *out = node->call.out[i];
         if (!out) continue;
-        if (out->grad) mmixi_step_free(m, out->grad->data, mmixi_bytes(out));
+        if (out->grad && !out->grad->base) mmixi_step_free(m, out->grad->data, mmixi_bytes(out));
         mmixi_step_free(m, out->data, mmixi_bytes(out));
         out->grad = NULL;
         out->wants = out->written = 0;
@@ -4486,6 +4493,22 @@ static int mmixi_backward(mmix_ctx *m, size_t bottom)
     return failed ? -1 : 0;
 }
 
+/* g becomes, or is added to, the gradient of t: a view of it is enough, unless more is added. 0, or -1. */
+static int mmixi_seed_grad(mmix_ctx *m, mmix_tensor *t, mmix_tensor *g)
+{
+    mmix_real *to;
+    int add;
+    if (!t->base && !t->leaf && !t->grad && mmixi_owner(g)->leaf && mmixi_contiguous(g)) {
+        t->grad = mmixi_view(m, g, 0);
+        if (!t->grad) return -1;
+        t->grad->data = mmix_data(g);
+        t->written = 1;
+        return 0;
+    }
+    to = mmixi_grad_target(m, t, &add);
+    if (to) mmixi_put_all(m, g, mmix_data(g), t, to, add);
+    return to ? 0 : -1;
+}
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n)
 {
     if (m->error_kind) return -1;
@@ -4502,12 +4525,8 @@ MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor *
                              "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
                              "it depends on asked for a gradient, or a backward consumed it)", (int)k);
     }
-    for (size_t k = 0; k < n; k++) {
-        int add;
-        mmix_real *to = mmixi_grad_target(m, outputs[k], &add);
-        if (!to) return -1;
-        mmixi_put_all(m, gradients[k], mmix_data(gradients[k]), outputs[k], to, add);
-    }
+    for (size_t k = 0; k < n; k++)
+        if (mmixi_seed_grad(m, outputs[k], gradients[k])) return -1;
     return mmixi_backward(m, 0);
 }
 
