@@ -3979,17 +3979,16 @@ MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, c
    A tensor as rows of contiguous numbers: the last axis is a row, the leading axes are counted together. */
 static size_t mmixi_cols(const mmix_tensor *t) { return t->ndim ? t->shape[t->ndim - 1] : 1; }
 static size_t mmixi_rows(const mmix_tensor *t) { return mmix_count(t) / mmixi_cols(t); }
-/* Where a row of t lies in what has the steps `stride`: t itself, or an operand that is stretched to t. */
-static size_t mmixi_stepped_offset(const mmix_tensor *t, const size_t *stride, size_t row)
+/* Elements from the first one to where a row begins. */
+static size_t mmixi_row_offset(const mmix_tensor *t, size_t row)
 {
     size_t at = 0;
     for (int i = t->ndim - 1; i-- > 0;) {
-        at += row % t->shape[i] * stride[i];
+        at += row % t->shape[i] * t->stride[i];
         row /= t->shape[i];
     }
     return at;
 }
-static size_t mmixi_row_offset(const mmix_tensor *t, size_t row) { return mmixi_stepped_offset(t, t->stride, row); }
 /* Whether one step leads from each row to the next, and which. */
 static int mmixi_even_rows(const mmix_tensor *t, size_t *step)
 {
@@ -14795,15 +14794,15 @@ MMIXI_COLD_END
    ==================================================================================== */
 
 /* The ops in their numbers' order, each with its functions: one that runs both ways, or two. */
-#define MMIXI_OPS(ONE, TWO)                                                                                  \
-    ONE(copy, binary) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, rows) ONE(exp, rows)     \
-    ONE(log, rows) ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                  \
-    ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)             \
-    ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                \
-    ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv) ONE(patch_embed, patch)                    \
-    ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                      \
-    ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                               \
-    ONE(dino_loss, loss) ONE(add_rows, add_rows) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)               \
+#define MMIXI_OPS(ONE, TWO)                                                                                 \
+    ONE(copy, binary) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, rows) ONE(exp, rows)    \
+    ONE(log, rows) ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                      \
+    ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)            \
+    ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                  \
+    ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv) ONE(patch_embed, patch)                   \
+    ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                     \
+    ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                              \
+    ONE(dino_loss, loss) ONE(add_rows, add_rows) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)            \
     ONE(kd_token, loss)
 #define MMIXI_OP_NAME(name, function) #name,
 #define MMIXI_OP_ONE(name, function) table->forward = table->backward = mmixi_##function##_run, table++;
