@@ -1889,6 +1889,12 @@ static void *mmixi_alloc(mmix_ctx *m, size_t bytes)
     return p;
 }
 
+/* Zeroed lasting memory; NULL on error, and after one. */
+static void *mmixi_zeroed(mmix_ctx *m, size_t bytes)
+{
+    void *p = !m || m->error_kind ? NULL : mmixi_alloc(m, bytes);
+    return p ? memset(p, 0, bytes) : NULL;
+}
 static void mmixi_free(mmix_ctx *m, void *ptr, size_t bytes)
 {
     unsigned char *p = (unsigned char *)ptr;
@@ -2395,9 +2401,8 @@ static int mmixi_pool_here(const mmixi_pool *p) { return p->process == mmixi_pro
    without memory. */
 static mmixi_pool *mmixi_pool_create(mmix_ctx *m, const mmix_options *options)
 {
-    mmixi_pool *p = (mmixi_pool *)mmixi_alloc(m, sizeof *p);
+    mmixi_pool *p = (mmixi_pool *)mmixi_zeroed(m, sizeof *p);
     if (!p) return NULL;
-    memset(p, 0, sizeof *p);
     if (options) p->options = *options;
     p->process = mmixi_process();
 #ifndef _WIN32
@@ -6608,9 +6613,8 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
         return NULL;
     }
     bytes = sizeof *s + slots * sizeof *s->slot;
-    s = (mmix_state *)mmixi_alloc(m, bytes);
+    s = (mmix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
-    memset(s, 0, bytes);
     s->m = m;
     s->slots = slots;
     s->slot = (mmixi_state_slot *)(void *)(s + 1);
@@ -6673,9 +6677,8 @@ static mmix_tensor *mmixi_carried_room(mmix_ctx *m, mmixi_carried *c, const char
     if (c->shape[1] + more > c->room) {
         size_t have = c->shape[1], n = mmixi_min(have, keep), room = mmixi_max(2 * n, n + more),
             bytes = B * room * row * sizeof *c->p;
-        mmix_real *p = (mmix_real *)mmixi_alloc(m, bytes);
+        mmix_real *p = (mmix_real *)mmixi_zeroed(m, bytes);
         if (!p) return NULL;
-        memset(p, 0, bytes);
         for (size_t i = 0; i < B && n; i++)
             memcpy(p + i * room * row, c->p + (i * c->room + have - n) * row, n * row * sizeof *p);
         mmixi_free(m, c->p, mmixi_carried_bytes(c));
@@ -7867,12 +7870,6 @@ static void mmixi_softmax_begin(mmixi_pass *j)
    code with the state in place of zeros.
    ==================================================================================== */
 
-/* Zeroed lasting memory; NULL on error, and after one. */
-static void *mmixi_zeroed(mmix_ctx *m, size_t bytes)
-{
-    void *p = !m || m->error_kind ? NULL : mmixi_alloc(m, bytes);
-    return p ? memset(p, 0, bytes) : NULL;
-}
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
 {
     mmix_params *p = (mmix_params *)mmixi_zeroed(m, sizeof *p);
@@ -8789,9 +8786,8 @@ MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
     size_t bytes = mmixi_adamw_bytes(p);
     memset(state, 0, sizeof *state);
     if (p->m->error_kind || mmix_params_train(p, 1)) return -1;
-    state->m = (mmix_real *)mmixi_alloc(p->m, bytes);
+    state->m = (mmix_real *)mmixi_zeroed(p->m, bytes);
     if (!state->m) return -1;
-    memset(state->m, 0, bytes);
     state->params = p;
     state->v = state->m + p->slab;
     state->steps = (uint64_t *)(void *)(state->v + p->slab);
@@ -11011,9 +11007,8 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     mmix_ctx *m = student ? student->m : NULL;
     mmix_distill *run;
     if (!m || !teacher || m->error_kind || mmixi_distill_refused(teacher, student, &config)) return NULL;
-    run = (mmix_distill *)mmixi_alloc(m, sizeof *run);
+    run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
     if (!run) return NULL;
-    memset(run, 0, sizeof *run);
     run->m = m; run->teacher = teacher; run->student = student; run->config = config;
     student->in_run = 1;
     if (!mmixi_distill_begin(run)) return run;
