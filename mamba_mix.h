@@ -2468,11 +2468,7 @@ static void mmixi_parallel(mmix_ctx *m, size_t count, mmixi_lane_task *task, voi
     }
     m->in_parallel = 1;
     if (m->parallel_for) {
-        mmixi_lane_job job;
-        job.task = task;
-        job.arg = arg;
-        job.count = count;
-        job.lanes = mmixi_min((size_t)m->lanes, count);
+        mmixi_lane_job job = { task, arg, count, mmixi_min((size_t)m->lanes, count) };
         m->parallel_for(m->parallel_user, job.lanes, mmixi_lane_run, &job);
     }
     else {
@@ -2493,11 +2489,7 @@ static void mmixi_range_task(void *arg, size_t index, size_t lane)
 }
 static void mmixi_ranges(mmix_ctx *m, size_t n, size_t grain, mmixi_range_function *run, void *arg)
 {
-    mmixi_range_job job;
-    job.run = run;
-    job.arg = arg;
-    job.n = n;
-    job.grain = mmixi_max(grain, 1);
+    mmixi_range_job job = { run, arg, n, mmixi_max(grain, 1) };
     mmixi_parallel(m, mmixi_ceil_div(n, job.grain), mmixi_range_task, &job);
 }
 
@@ -2512,9 +2504,7 @@ static void mmixi_user_run(void *arg, size_t index, size_t lane)
 }
 MMIXDEF void mmix_parallel_for(mmix_ctx *m, size_t count, mmix_task *task, void *arg)
 {
-    mmixi_user_job job;
-    job.task = task;
-    job.arg = arg;
+    mmixi_user_job job = { task, arg };
     mmixi_parallel(m, count, mmixi_user_run, &job);
 }
 
@@ -2626,18 +2616,12 @@ typedef struct mmixi_mat { mmix_real *p; size_t rows, cols; ptrdiff_t rs, cs; } 
 /* Row-major, `step` reals from row to row. */
 static mmixi_mat mmixi_matrix(const mmix_real *p, size_t rows, size_t cols, ptrdiff_t step)
 {
-    mmixi_mat a;
-    a.p = (mmix_real *)p;
-    a.rows = rows;
-    a.cols = cols;
-    a.rs = step;
-    a.cs = 1;
+    mmixi_mat a = { (mmix_real *)p, rows, cols, step, 1 };
     return a;
 }
 static mmixi_mat mmixi_t(mmixi_mat a)            /* transposed */
 {
-    mmixi_mat t = mmixi_matrix(a.p, a.cols, a.rows, a.cs);
-    t.cs = a.rs;
+    mmixi_mat t = { a.p, a.cols, a.rows, a.cs, a.rs };
     return t;
 }
 static mmixi_mat mmixi_part(mmixi_mat a, size_t i, size_t j, size_t rows, size_t cols)       /* from (i, j) */
@@ -3586,13 +3570,8 @@ static void mmixi_fit(mmixi_mat c, mmixi_mat a, mmixi_mat b)
 }
 static mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int add)
 {
-    mmixi_gemm g;
-    memset(&g, 0, sizeof g);
+    mmixi_gemm g = { c, a, b, add, NULL, NULL, 0, NULL, 0, 0, NULL };
     mmixi_fit(c, a, b);
-    g.c = c;
-    g.a = a;
-    g.b = b;
-    g.add = add;
     return g;
 }
 
