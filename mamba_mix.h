@@ -3501,35 +3501,28 @@ MMIXI_MATH mmix_real mmixi_exp_real(mmix_real x) { return mmixi_exp_v_none(x); }
 /* The table for a level of mmix_options, or for the next lower one that this machine has. */
 static void mmixi_kernels_fill(mmixi_kernels *k, int simd)
 {
+    int all = simd == MMIX_SIMD_AUTO;
+    mmixi_fill_none(k);
 #if defined(MMIXI_X86) || defined(MMIXI_ARM)
-    if (simd == MMIX_SIMD_AUTO) {
+    if (all && getenv("MMIX_SIMD")) {
         const char *word = getenv("MMIX_SIMD");
-        if (word && !strcmp(word, "none")) simd = MMIX_SIMD_NONE;
-        if (word && !strcmp(word, "avx2")) simd = MMIX_SIMD_AVX2;
+        if (!strcmp(word, "none")) return;
+        if (!strcmp(word, "avx2")) simd = MMIX_SIMD_AVX2, all = 0;
     }
 #endif
 #ifdef MMIXI_ARM
-    if (simd == MMIX_SIMD_AUTO || simd == MMIX_SIMD_NEON) {
-        mmixi_fill_neon(k);
-        return;
-    }
+    if (all || simd == MMIX_SIMD_NEON) mmixi_fill_neon(k);
 #endif
 #ifdef MMIXI_X86
-    if (simd == MMIX_SIMD_AUTO) simd = MMIX_SIMD_AVX512;
+    all |= simd == MMIX_SIMD_AVX512;
     __builtin_cpu_init();
-    if (simd == MMIX_SIMD_AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
-        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
-        mmixi_fill_avx512(k);
-        return;
-    }
-    if ((simd == MMIX_SIMD_AVX512 || simd == MMIX_SIMD_AVX2) && __builtin_cpu_supports("avx2")
-        && __builtin_cpu_supports("fma")) {
+    if ((all || simd == MMIX_SIMD_AVX2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         mmixi_fill_avx2(k);
-        return;
-    }
+    if (all && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
+        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+        mmixi_fill_avx512(k);
 #endif
-    (void)simd;
-    mmixi_fill_none(k);
+    (void)all;
 }
 
 /* ==== >>gemm =========================================================================
@@ -3686,12 +3679,8 @@ static void mmixi_gemm_pack_task(void *arg, size_t index, size_t lane)
 /* Packs b, mmixi_gemm_packed(k, depth, cols) reals. */
 static void mmixi_gemm_pack(mmix_ctx *m, const mmixi_gemm *g, mmix_real *to)
 {
-    mmixi_gemm_plan plan;
+    mmixi_gemm_plan plan = { m->k, *g, to, NULL, 0, 0, mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4) };
     if (!g->b.cols || !g->b.rows) return;
-    plan.k = m->k;
-    plan.g = *g;
-    plan.packed = to;
-    plan.panel_parts = mmixi_ceil_div(mmixi_panels(m->k, g->b.cols), 4);
     mmixi_parallel(m, mmixi_depths(g->b.rows) * plan.panel_parts, mmixi_gemm_pack_task, &plan);
 }
 
@@ -3758,12 +3747,8 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     /* a transposed: every tile would come back to each cache line of a, on as many pages as it is deep */
     int copy = a.rs == 1 && a.cs != 1 && rows >= MMIXI_MC / 2;
     size_t piece = cols;
-    mmixi_gemm_plan plan;
+    mmixi_gemm_plan plan = { m->k, *g, (mmix_real *)g->packed_b, NULL, dots, 0, 0 };
     if (!rows || !cols) return 0;
-    plan.k = m->k;
-    plan.dots = dots;
-    plan.packed = (mmix_real *)g->packed_b;
-    plan.copy = NULL;
     if (pack) {
         size_t some = mmixi_round_up(MMIXI_PACK_MOST * mmixi_lanes(m) / depth + 1, m->k->nr);
         if (rows <= MMIXI_PACK_ROWS) piece = mmixi_min(cols, some);
@@ -3776,11 +3761,10 @@ static int mmixi_gemm_run(mmix_ctx *m, const mmixi_gemm *g)
     }
     for (size_t at = 0; at < cols; at += piece) {
         size_t n = mmixi_min(piece, cols - at);
-        plan.g = *g;
         plan.g.b = mmixi_part(b, 0, at, depth, n);
         plan.g.c = mmixi_part(g->c, 0, at, rows, n);
-        if (g->bias) plan.g.bias += at;
-        if (g->residual) plan.g.residual += at;
+        if (g->bias) plan.g.bias = g->bias + at;
+        if (g->residual) plan.g.residual = g->residual + at;
         if (pack) mmixi_gemm_pack(m, &plan.g, plan.packed);
         mmixi_gemm_parts(&plan);
         mmixi_parallel(m, plan.row_parts * plan.panel_parts, mmixi_gemm_task, &plan);
@@ -14838,19 +14822,11 @@ MMIXDEF mmix_ctx *mmix_create(const mmix_options *options)
     if (!m) return NULL;
     *m = start;
     m->k = (mmixi_kernels *)mmixi_alloc(m, sizeof *m->k);
-    if (!m->k) {
-        mmix_destroy(m);
-        return NULL;
-    }
-    mmixi_kernels_fill(m->k, options ? options->simd : MMIX_SIMD_AUTO);
-    if (m->lanes > 1 && !m->parallel_for) {
-        m->pool = mmixi_pool_create(m, options);
-        if (m->error_kind) {
-            mmix_destroy(m);
-            return NULL;
-        }
-    }
-    return m;
+    if (m->k) mmixi_kernels_fill(m->k, options ? options->simd : MMIX_SIMD_AUTO);
+    if (m->k && m->lanes > 1 && !m->parallel_for) m->pool = mmixi_pool_create(m, options);
+    if (!m->error_kind) return m;
+    mmix_destroy(m);
+    return NULL;
 }
 
 MMIXDEF void mmix_destroy(mmix_ctx *m)
