@@ -13160,17 +13160,14 @@ static unsigned char *mmixi_entry_copy(unsigned char *to, const unsigned char *f
         to = mmixi_entry_copy(to, from, size, ndim - 1, shape + 1, stride + 1);
     return to;
 }
-/* One more entry, whose name lasts as long as the archive. The e.bytes from e.data on are all its own, or, if
-   it is a view, a storage that it shares. With strides, which count elements, it need not be row-major. */
-static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride, int view)
+/* One more entry, whose name lasts as long as the archive, in e.bytes from e.data on. With strides, which count
+   elements, it need not be row-major nor fill them. */
+static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride)
 {
     size_t size = mmixi_file_size[e.dtype], stored = e.bytes / size, step = 1;
     double bytes = mmixi_entry_bytes(&e), last = 0;
     int plain = 1;
-    if (view ? bytes > (double)(SIZE_MAX / 2) : bytes != (double)e.bytes)
-        return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f", bytes,
-                            mmix_file_dtype_name(e.dtype), (double)e.bytes);
-    e.bytes = (size_t)bytes;
+    e.bytes = (size_t)fmin(bytes, (double)(SIZE_MAX / 2));
     for (int d = stride && e.bytes ? e.ndim : 0; d-- > 0; step *= e.shape[d]) {
         plain = plain && (e.shape[d] == 1 || stride[d] == step);
         last += (double)(e.shape[d] - 1) * (double)stride[d];
@@ -13191,24 +13188,26 @@ static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride
     a->entries[a->count++] = e;
     return 0;
 }
-/* The same, of a row-major array whose type and shape are in a text, as the format calls the one and JSON
-   writes the other. */
+/* The same, of an array that fills its bytes and whose type and shape are in a text, as the format calls the one
+   and JSON writes the other. */
 static int mmixi_archive_read_entry(mmix_archive *a, mmix_entry e, int format, const char *type, const char *shape,
                                     int big, int fortran)
 {
     size_t stride[MMIX_FILE_MAX_DIMS], step = 1;
     e.dtype = mmixi_dtype_of(format, type ? type : "");
     if (e.dtype < 0)
-        return mmixi_refuse(a, e.name, format ? "numbers f8, f4, f2, i8 … i1, u1 or b1, found %.20s"
-                            : "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, found %.20s",
-                            type ? type : "none");
+        return mmixi_refuse(a, e.name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL (in .npy f8, f4, "
+                            "f2, i8 … i1, u1, b1), found %.20s", type ? type : "none");
     e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
     if (e.ndim < 0)
         return mmixi_refuse(a, e.name, "a shape of at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS,
                             shape ? shape : "none");
+    if (mmixi_entry_bytes(&e) != (double)e.bytes)
+        return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f", mmixi_entry_bytes(&e),
+                            mmix_file_dtype_name(e.dtype), (double)e.bytes);
     for (int d = 0; d < e.ndim; step *= e.shape[d++]) stride[d] = step;
     mmixi_byte_order((unsigned char *)e.data, e.bytes, mmixi_file_size[e.dtype], big);
-    return mmixi_archive_add(a, e, fortran ? stride : NULL, 0);
+    return mmixi_archive_add(a, e, fortran ? stride : NULL);
 }
 /* When all are there: names are UTF-8 and there once. */
 static int mmixi_archive_finish(mmix_archive *a)
@@ -13235,9 +13234,8 @@ static int mmixi_compare_data(const void *x, const void *y)
 {
     const mmix_entry *a = (const mmix_entry *)x, *b = (const mmix_entry *)y;
     const char *p = (const char *)a->data, *q = (const char *)b->data;
-    int order = (p > q) - (p < q);
-    if (!order) order = (a->bytes > b->bytes) - (a->bytes < b->bytes);
-    return order ? order : strcmp(a->name, b->name);
+    return p != q ? (p < q ? -1 : 1) : a->bytes != b->bytes ? (a->bytes < b->bytes ? -1 : 1)
+        : strcmp(a->name, b->name);
 }
 static int mmixi_safetensors(mmix_archive *a)
 {
@@ -13328,36 +13326,34 @@ static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
     while (n--) crc = crc >> 8 ^ table[(crc ^ *p++) & 255];
     return ~crc;
 }
-/* Reads numbers that follow one another from byte `at` on, each of as many bytes as its digit in `widths` says.
-   1, or 0: the first one, the signature, is another, or they are not all inside the file. */
+/* Reads numbers that follow one another from byte `at` on, of as many bytes as the digits in `widths` say. 1, or
+   0: the first one, the signature, is another, or they are not all inside the file. */
 static int mmixi_zip_record(const mmix_archive *zip, uint64_t at, uint64_t signature, const char *widths,
                             uint64_t *number)
 {
-    const uint64_t *first = number;
-    for (; *widths; number++) {
-        int bytes = *widths++ - '0';
+    for (int i = 0, bytes; widths[i]; i++, at += (uint64_t)bytes) {
+        bytes = widths[i] - '0';
         if (at > zip->file.size || zip->file.size - at < (size_t)bytes) return 0;
-        *number = mmixi_number(zip->file.bytes + at, bytes);
-        at += (uint64_t)bytes;
+        number[i] = mmixi_number(zip->file.bytes + at, bytes);
+        if (*number != signature) return 0;
     }
-    return *first == signature;
+    return 1;
 }
 /* All members become entries of bytes, by way of the directory, which the end of the file points to. Their
    data lie before it, one behind the other. */
 static int mmixi_zip_members(mmix_archive *zip)
 {
     static const int order[3] = { 9, 8, 16 };
-    uint64_t size = zip->file.size, end = size + 1, least = size - mmixi_min(zip->file.size, 22 + 65535), d[17],
-        l[11], wide[5], from = 0, count = 0, at = 0;
-    int found = 0;
-    while (!found && end-- > least) found = mmixi_zip_record(zip, end, 0x06054b50, "42222442", d);
-    if (found) count = d[4], at = d[6];
-    if (found && mmixi_zip_record(zip, end - 20, 0x07064b50, "448", d)           /* the 64-bit form */
-        && mmixi_zip_record(zip, d[2], 0x06064b50, "4822448888", d)) count = d[7], at = d[9];
-    if (!count || at > size)
+    uint64_t size = zip->file.size, end = size + 1, least = size - mmixi_min(zip->file.size, 22 + 65535), from = 0,
+        d[17] = {0}, local[11], wide[5], count, directory, at;
+    while (end-- > least && !mmixi_zip_record(zip, end, 0x06054b50, "42222442", d)) { }
+    count = end + 1 == least ? 0 : d[4], directory = d[6];       /* 0: there was none */
+    if (mmixi_zip_record(zip, end - 20, 0x07064b50, "448", d)    /* the 64-bit form */
+        && mmixi_zip_record(zip, d[2], 0x06064b50, "4822448888", d)) count = d[7], directory = d[9];
+    if (!count || directory > size)
         return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in "
                             "%.0f bytes", (double)size);
-    for (uint64_t directory = at; count--; ) {
+    for (at = directory; count--; ) {
         mmix_entry e = { NULL, MMIX_FILE_U8, 1, {0}, 0, NULL };
         uint64_t extra, stop;
         char *name = (char *)zip->file.bytes + at + 45;          /* one early: its end has room for a zero */
@@ -13367,7 +13363,8 @@ static int mmixi_zip_members(mmix_archive *zip)
             return mmixi_refuse(zip, NULL, "a member of the directory at byte %.0f", (double)at);
         extra = at + 46 + d[10], stop = extra + d[11], at = stop + d[12];
         /* what has no room in its field is in the extra one of kind 1 */
-        while (extra + 4 <= stop && !mmixi_zip_record(zip, extra, 1, "22888", wide)) extra += 4 + wide[1];
+        while (extra + 4 <= stop && !mmixi_zip_record(zip, extra, 1, "22888", wide))
+            extra += 4 + mmixi_number(zip->file.bytes + extra + 2, 2);
         for (int k = 0, i = 2; extra + 4 <= stop && k < 3; k++)
             if (d[order[k]] == 0xffffffffu) d[order[k]] = wide[i++];
         e.name = (char *)memmove(name, name + 1, (size_t)d[10]);
@@ -13375,22 +13372,17 @@ static int mmixi_zip_members(mmix_archive *zip)
         if (d[4] || d[8] != d[9] || strlen(name) != d[10])
             return mmixi_refuse(zip, name, "it stored, not compressed, without a zero in its name, found "
                                 "method %d", (int)d[4]);
-        if (!mmixi_zip_record(zip, d[16], 0x04034b50, "42222244422", l)
-            || (d[16] += 30 + l[9] + l[10]) < from || d[16] > directory || d[8] > directory - d[16])
+        if (!mmixi_zip_record(zip, d[16], 0x04034b50, "42222244422", local)
+            || (d[16] += 30 + local[9] + local[10]) < from || d[16] > directory || d[8] > directory - d[16])
             return mmixi_refuse(zip, name, "its data between those before and the directory, found %.0f "
                                 "bytes at %.0f", (double)d[8], (double)d[16]);
         from = d[16] + d[8];
         e.data = zip->file.bytes + d[16], e.bytes = e.shape[0] = (size_t)d[8];
         if (mmixi_crc32(zip->file.bytes + d[16], e.bytes) != d[7])
             return mmixi_refuse(zip, name, "the data of its checksum, found others: the file is damaged");
-        if (mmixi_archive_add(zip, e, NULL, 0)) return -1;
+        if (mmixi_archive_add(zip, e, NULL)) return -1;
     }
     return mmixi_archive_finish(zip);
-}
-static int mmixi_ends(const char *name, const char *with)
-{
-    size_t n = strlen(name), cut = strlen(with);
-    return n >= cut && !strcmp(name + n - cut, with);
 }
 
 /* ---- .pth: the pickle of a dictionary of tensors, read and never run ----
@@ -13401,8 +13393,8 @@ static int mmixi_ends(const char *name, const char *with)
    refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
    list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
 
-/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary, which is
-   a list of key, value, key, …; T a tensor, which is the list of its arguments, s a storage, that of its id. A
+/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary, which
+   is a list of key, value, key, …; T a tensor, which is the list of its arguments, s a storage, that of its id. A
    name's number is the kind of what it makes when it is called, or the dtype of a storage. */
 typedef struct mmixi_py {
     int64_t number;
@@ -13430,33 +13422,30 @@ static void mmixi_pickle_push(mmixi_pickle *k, mmixi_py v)
 /* "MODULE.NAME": a name's number, or -1 if it is refused. */
 static int mmixi_pickle_name(mmixi_pickle *k, const mmixi_py *module, const mmixi_py *name)
 {
-    static const char known[][40] = {            /* they make: a dictionary, a tensor, their argument, … */
-        "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter",
-        "argparse.Namespace", "torch.Size", "torch.device", "numpy.core.multiarray.scalar",
-        "numpy._core.multiarray.scalar", "numpy.dtype", "_codecs.encode", "torch.float32", "torch.float64",
-        "torch.float16", "torch.bfloat16", "collections.defaultdict", ""
-    };
+    static const char known[] =                  /* and what they make: a dictionary, a tensor, their argument, … */
+        "d collections.OrderedDict\nT torch._utils._rebuild_tensor_v2\np torch._utils._rebuild_parameter\n"
+        "o argparse.Namespace\no torch.Size\no torch.device\no numpy.core.multiarray.scalar\n"
+        "o numpy._core.multiarray.scalar\no numpy.dtype\no _codecs.encode\no torch.float32\no torch.float64\n"
+        "o torch.float16\no torch.bfloat16\no collections.defaultdict\n";
     char whole[128];
-    size_t i = 0;
-    snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length,
-             name->text);
-    while (*known[i] && strcmp(whole, known[i])) i++;
-    if (*known[i]) return "dTpo"[mmixi_min(i, 3)];
+    const char *at;
+    int n = snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length,
+                     name->text);
+    at = strstr(known, whole);
+    if (at && at > known && at[-1] == ' ' && at[n] == '\n') return at[-2];
     snprintf(k->wrong, sizeof k->wrong, "asks for %.50s: refused, nothing was run", whole);
     return mmixi_dtype_of(MMIXI_TORCH, whole);
 }
 
-/* Each instruction: its code, the bytes of a number that follows it, how many values it takes from the stack
-   ('(': all from a mark on), what it does and the kind of value that it makes: + the number; = as many bytes
-   as it says; p put, g get; c a name; l a list of those taken; a append them to the list on top; s a storage;
-   r a call; - none; v version; . the end. */
-static const char mmixi_pickle_codes[][6] = {
-    "\x80" "10v", "\x95" "80-", ".00.", "(00+(", "N00+o", "\x88" "00+o", "\x89" "00+o", "K10+i", "M20+i",
-    "J40+i", "\x8a" "10=i", "G80+o", "}00ld", "]00ll", ")00ll", "X40=t", "\x8c" "10=t", "T40=o", "B40=o",
-    "U10=o", "C10=o", "q10p", "r40p", "\x94" "00p", "h10g", "j40g", "c02cg", "\x93" "02cg", "\x85" "01ll",
-    "\x86" "02ll", "\x87" "03ll", "t0(ll", "l0(ll", "d0(ld", "a01a", "s02a", "u0(a", "e0(a", "Q01ss", "R02r",
-    "\x81" "02r", "001-", "b01-", ""
-};
+/* Each instruction: the bytes of a number that follows it, how many values it takes from the stack ('(': all
+   from a mark on), what it does, the kind of value that it makes, its code. It does: + the number; = as many
+   bytes as it says; p put, g get; c a name; l a list of those taken; a append them to the list on top; s a
+   storage; r a call; - none; v version; . the end. */
+static const char mmixi_pickle_codes[] =
+    "10v-\x80" "80--\x95" "00.-." "00+((" "00+oN" "00+o\x88" "00+o\x89" "10+iK" "20+iM" "40+iJ" "10=i\x8a"
+    "80+oG" "00ld}" "00ll]" "00ll)" "40=tX" "10=t\x8c" "40=oT" "40=oB" "10=oU" "10=oC" "10p-q" "40p-r" "00p-\x94"
+    "10g-h" "40g-j" "02cgc" "02cg\x93" "01ll\x85" "02ll\x86" "03ll\x87" "0(llt" "0(lll" "0(ldd" "01a-a" "02a-s"
+    "0(a-u" "0(a-e" "01ssQ" "02r-R" "02r-\x81" "01--0" "01--b";
 /* The top `count` of the stack, or (below 0) all from the last mark on, become a chain from *first to *last.
    0, or -1: there are fewer. */
 static int mmixi_pickle_take(mmixi_pickle *k, int count, uint32_t *first, uint32_t *last)
@@ -13487,19 +13476,19 @@ static int mmixi_pickle_bytes(mmixi_pickle *k, int64_t n, mmixi_py *made)
 /* One instruction: NULL, or what is wrong; "" at the end and after a refusal. */
 static const char *mmixi_pickle_step(mmixi_pickle *k)
 {
-    const char op = (char)*k->p++, *code = mmixi_pickle_codes[0];
+    const char op = (char)*k->p++, *code = mmixi_pickle_codes;
     uint32_t first = 0, last = 0;
     mmixi_py made, *cell = k->cell, *top;
     size_t n;
-    while (*code && *code != op) code += sizeof *mmixi_pickle_codes;
+    while (*code && code[4] != op) code += 5;
     if (!*code) {
         snprintf(k->wrong, sizeof k->wrong, "has the instruction 0x%02x", (unsigned char)op);
         return k->wrong;
     }
     memset(&made, 0, sizeof made);
-    n = (size_t)mmixi_number(k->p, code[1] - '0');         /* behind the pickle is the zip's directory */
-    k->p += code[1] - '0';
-    made.kind = code[4], made.number = (int32_t)n, made.text = "";
+    n = (size_t)mmixi_number(k->p, *code - '0');           /* behind the pickle is the zip's directory */
+    k->p += *code - '0';
+    made.number = (int32_t)n, made.text = "";
     for (int i = 0; op == 'c' && i < 2; i++) {   /* its texts are two lines, those of \x93 on the stack */
         const unsigned char *end = (const unsigned char *)memchr(k->p, '\n', (size_t)(k->end - k->p));
         if (!end) return "ends too early";
@@ -13507,16 +13496,17 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         mmixi_pickle_push(k, made);
         k->p++;
     }
-    if (mmixi_pickle_take(k, code[2] - '0', &first, &last)) return "takes from an empty stack";
+    if (mmixi_pickle_take(k, code[1] - '0', &first, &last)) return "takes from an empty stack";
+    made.kind = code[3], made.first = first, made.last = last;
     top = &cell[k->top];
-    switch (code[3]) {
+    switch (code[2]) {
     case 'v': return n >= 2 && n <= 5 ? NULL : "is not of protocol 2 to 5";
     case '.': return top->kind == 'd' && !top->next ? "" : "holds no dictionary of tensors";
     case '=':
         if (mmixi_pickle_bytes(k, made.number, &made)) return "ends too early";
         break;
     case 'p':
-        if (code[1] == '0') n = k->remembered;
+        if (*code == '0') n = k->remembered;
         k->remembered++;
         if (n >= k->n) return "remembers its values out of order";
         cell[n].memo = k->top;
@@ -13529,7 +13519,6 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         made.number = mmixi_pickle_name(k, &cell[first], &cell[last]);
         if (made.number < 0) return k->wrong;
         break;
-    case 'l': made.first = first, made.last = last; break;
     case 'a':
         if (!k->top) return "appends to an empty stack";
         *(top->first ? &cell[top->last].next : &top->first) = first;
@@ -13541,11 +13530,11 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         return "refers to something other than a storage";
     case 'r':
         if (cell[first].kind != 'g' || cell[last].kind != 'l') return "calls something that can't be called";
+        made = cell[last];
         made.kind = (int)cell[first].number;
-        if (made.kind == 'T') made.first = cell[last].first;
-        if (made.kind == 'p') made = cell[cell[last].first];
+        if (made.kind == 'p') made = cell[made.first];
     }
-    if (made.kind) mmixi_pickle_push(k, made);
+    if (made.kind != '-') mmixi_pickle_push(k, made);
     return NULL;
 }
 
@@ -13585,7 +13574,7 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
     *begin = mmixi_min(*begin, *count) * size;   /* behind the end only what is empty can begin */
     e.data = (const unsigned char *)file->data + *begin;
     e.bytes = file->bytes - *begin;
-    return mmixi_archive_add(k->a, e, stride, 1);
+    return mmixi_archive_add(k->a, e, stride);
 }
 /* All tensors below a dictionary, named by their keys joined with dots. */
 static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix, int depth)
@@ -13634,8 +13623,9 @@ static int mmixi_zip(mmix_archive *a)
     int failed = mmixi_zip_members(&zip), big = mmixi_big_endian_here();
     for (size_t i = 0; !failed && i < zip.count; i++) {
         const mmix_entry *e = &zip.entries[i];
-        if (mmixi_ends(e->name, "data.pkl")) pickle = e;
-        big = big || (mmixi_ends(e->name, "byteorder") && (e->bytes < 6 || memcmp(e->data, "little", 6)));
+        const char *slash = strrchr(e->name, '/'), *name = slash ? slash + 1 : e->name;
+        if (!strcmp(name, "data.pkl")) pickle = e;
+        if (!strcmp(name, "byteorder")) big = big || e->bytes < 6 || memcmp(e->data, "little", 6);
     }
     a->left = zip.left;
     if (pickle)
@@ -13643,10 +13633,11 @@ static int mmixi_zip(mmix_archive *a)
             : mmixi_pth(a, &zip, pickle);
     for (size_t i = 0; !pickle && !failed && i < zip.count; i++) {
         const mmix_entry *e = &zip.entries[i];
-        if (!mmixi_ends(e->name, ".npy"))
+        char *dot = (char *)strrchr(e->name, '.');
+        if (!dot || strcmp(dot, ".npy"))
             failed = mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
         else {
-            ((char *)e->name)[strlen(e->name) - 4] = 0;
+            *dot = 0;
             failed = mmixi_npy(a, e->name, (unsigned char *)e->data, e->bytes);
         }
     }
@@ -13884,11 +13875,9 @@ static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmix
     int there = !stat(target, &old);
     replaces = !there || S_ISREG(old.st_mode);
 #endif
-    errno = EEXIST;
-    if (!replaces) f = fopen(target, "wb");
-    for (int i = 0; replaces && !f && errno == EEXIST && i < 1000; i++) {
+    for (int i = 0; !f && i < 1000 && (!i || errno == EEXIST); i++) {
         snprintf(temporary, sizeof temporary, "%s.%lu.%d.tmp", target, MMIXI_PROCESS(), i);
-        f = mmixi_file_new(temporary);
+        f = replaces ? mmixi_file_new(temporary) : fopen(target, "wb");
     }
 #ifdef MMIXI_MAPS
     if (f && replaces && there) chmod(temporary, old.st_mode & 0777);
