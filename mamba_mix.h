@@ -13052,31 +13052,6 @@ static void mmixi_byte_order(unsigned char *p, size_t bytes, size_t size, int bi
         }
 }
 
-/* One element, which need not be aligned; of integers *integer is the whole value. */
-static double mmixi_element(int dtype, const unsigned char *p, int64_t *integer)
-{
-    union {
-        double f64; float f32; uint32_t bits; uint16_t half;
-        int64_t i64; int32_t i32; int16_t i16; int8_t i8;
-    } u;
-    memcpy(&u, p, mmixi_file_size[dtype]);
-    switch (dtype) {
-    case MMIX_FILE_F64: return u.f64;
-    case MMIX_FILE_F32: return (double)u.f32;
-    case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16; return (double)u.f32;      /* half of a float */
-    case MMIX_FILE_F16: {                        /* sign 1, exponent 5, fraction 10 bits */
-        int exponent = u.half >> 10 & 31, fraction = u.half & 1023, normal = exponent > 0;
-        double d = ldexp(fraction + 1024 * normal, exponent - normal - 24);
-        if (exponent == 31) d = fraction ? (double)NAN : (double)INFINITY;
-        return u.half & 0x8000 ? -d : d; }
-    default:
-        *integer = dtype == MMIX_FILE_I64 ? u.i64 : dtype == MMIX_FILE_I32 ? u.i32
-            : dtype == MMIX_FILE_I16 ? u.i16
-            : dtype == MMIX_FILE_I8 ? u.i8 : dtype == MMIX_FILE_BOOL ? *p != 0 : *p;
-    }
-    return (double)*integer;
-}
-
 /* ---- archives ---- */
 
 typedef struct mmixi_held { struct mmixi_held *next; size_t bytes; } mmixi_held;
@@ -13090,7 +13065,7 @@ struct mmix_archive {
     const char *metadata;                    /* a JSON object, or NULL */
     char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
     mmixi_held *chunks;                      /* memory that goes with the archive */
-    size_t left;                             /* bytes that may still be taken */
+    size_t most;                             /* bytes that the context may hold while it is read */
 };
 
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
@@ -13111,20 +13086,16 @@ static int mmixi_refuse(const mmix_archive *a, const char *name, const char *for
    Whatever a file says, what is made of it takes, with its bytes, at most twice its size and a megabyte. */
 static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element, const void *array, size_t before)
 {
-    size_t own = sizeof(mmixi_held) + MMIXI_ALIGN;
-    mmixi_held *latest = a->chunks, *k;
-    if (a->left < own || n > (a->left - own) / element) {
-        mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more",
-                     (double)a->file.size);
-        return NULL;
-    }
-    k = (mmixi_held *)mmixi_zeroed(a->m, sizeof *k + n * element);
+    mmixi_held *latest = a->chunks, *k = NULL;
+    size_t own = sizeof *k + MMIXI_ALIGN, left = a->most - a->m->memory.bytes, bytes = sizeof *k + n * element;
+    if (left < own || n > (left - own) / element)
+        mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more", (double)a->file.size);
+    else k = (mmixi_held *)mmixi_zeroed(a->m, bytes);
     if (!k) return NULL;
-    k->next = latest, k->bytes = sizeof *k + n * element;
-    a->chunks = k, a->left -= k->bytes + MMIXI_ALIGN;
+    k->next = latest, k->bytes = bytes, a->chunks = k;
     if (array) memcpy(k + 1, array, before * element);
     if (array && latest + 1 == array) {          /* it can go at once */
-        k->next = latest->next, a->left += latest->bytes + MMIXI_ALIGN;
+        k->next = latest->next;
         mmixi_free(a->m, latest, latest->bytes);
     }
     return k + 1;
@@ -13250,7 +13221,7 @@ static int mmixi_safetensors(mmix_archive *a)
     data += 8 + n, size -= (size_t)n;
     memmove(text, text + 1, (size_t)n);
     text[n] = 0;
-    if (mmixi_json_open(a->m, a->path, text, (size_t)n, a->left)) return -1;
+    if (mmixi_json_open(a->m, a->path, text, (size_t)n, a->most - a->m->memory.bytes)) return -1;
     if (*text != '{') return mmixi_refuse(a, NULL, "a header {…}, found %.20s", text);
     while ((i = mmixi_json_next(text, i, &key)) != NULL) {
         const char *type = mmixi_json_find(i, "dtype"), *offsets = mmixi_json_find(i, "data_offsets");
@@ -13303,7 +13274,7 @@ static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, si
                             (double)size, (double)length);
     header[length - 1] = 0;                      /* a line end */
     mmixi_python_json(header);
-    if (mmixi_json_open(a->m, a->path, header, strlen(header), a->left)) return -1;
+    if (mmixi_json_open(a->m, a->path, header, strlen(header), a->most - a->m->memory.bytes)) return -1;
     type = mmixi_json_text(mmixi_json_find(header, "descr"));
     fortran = mmixi_json_flag(mmixi_json_find(header, "fortran_order"), -1);
     if (!type || !strspn(type, "<>|=") || fortran < 0)
@@ -13405,7 +13376,6 @@ typedef struct mmixi_py {
 } mmixi_py;
 typedef struct mmixi_pickle {
     mmix_archive *a, *zip;
-    const mmix_entry *file;
     const unsigned char *p, *end;
     mmixi_py *cell;                              /* the first is none */
     size_t n, capacity, remembered, visits;      /* visits: a dictionary may stand in many others */
@@ -13548,6 +13518,15 @@ static int mmixi_py_sizes(const mmixi_py *cell, uint32_t at, size_t *out)
     }
     return n;
 }
+/* The member FOLDER/NAME KEY, or NULL; all lie in one folder. */
+static const mmix_entry *mmixi_pth_member(const mmix_archive *zip, const char *name, uint32_t length,
+                                          const char *key)
+{
+    const char *first = zip->entries->name;
+    char path[512];
+    snprintf(path, sizeof path, "%.*s/%s%.*s", (int)strcspn(first, "/"), first, name, (int)length, key);
+    return mmix_archive_find(zip, path);
+}
 /* _rebuild_tensor_v2(storage, offset, size, stride, …), storage = ("storage", type, key, device, count). */
 static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
 {
@@ -13556,7 +13535,6 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
     size_t stride[MMIX_FILE_MAX_DIMS], begin[MMIX_FILE_MAX_DIMS], count[MMIX_FILE_MAX_DIMS], size;
     mmix_entry e = { name, (int)type->number, 0, {0}, 0, NULL };
     const mmix_entry *file;
-    char path[512];
     e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
     if (storage->kind != 's' || type->kind != 'g' || e.dtype > MMIX_FILE_BOOL || key->kind != 't' || e.ndim < 0
         || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
@@ -13565,12 +13543,10 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
         return mmixi_refuse(k->a, name,
                             "a tensor of a storage, with sizes and strides from 0 on, found something else");
     size = mmixi_file_size[e.dtype];
-    snprintf(path, sizeof path, "%.*sdata/%.*s", (int)(strlen(k->file->name) - strlen("data.pkl")),
-             k->file->name, (int)key->length, key->text);
-    file = mmix_archive_find(k->zip, path);
+    file = mmixi_pth_member(k->zip, "data/", key->length, key->text);
     if (!file || (double)file->bytes != (double)*count * (double)size)
-        return mmixi_refuse(k->a, name, "a member %.60s of %.0f numbers, found %.0f bytes", path,
-                            (double)*count, file ? (double)file->bytes : 0);
+        return mmixi_refuse(k->a, name, "a member data/%.*s of %.0f numbers, found %.0f bytes", (int)key->length,
+                            key->text, (double)*count, file ? (double)file->bytes : 0);
     *begin = mmixi_min(*begin, *count) * size;   /* behind the end only what is empty can begin */
     e.data = (const unsigned char *)file->data + *begin;
     e.bytes = file->bytes - *begin;
@@ -13603,7 +13579,7 @@ static int mmixi_pth(mmix_archive *a, mmix_archive *zip, const mmix_entry *file)
     const char *wrong = file->bytes > INT32_MAX ? "has more than 2 GiB" : NULL;
     mmixi_pickle k;
     memset(&k, 0, sizeof k);
-    k.a = a, k.zip = zip, k.file = file;
+    k.a = a, k.zip = zip;
     k.p = (const unsigned char *)file->data;
     k.end = k.p + file->bytes;
     for (k.n = 1; !wrong; wrong = k.p < k.end ? mmixi_pickle_step(&k) : "never stops")
@@ -13613,26 +13589,18 @@ static int mmixi_pth(mmix_archive *a, mmix_archive *zip, const mmix_entry *file)
             if (!k.cell) return -1;
         }
     if (*wrong) return mmixi_refuse(a, NULL, "the pickle of a file of weights, found one that %s", wrong);
-    a->left = zip->left;
     return mmixi_pth_walk(&k, &k.cell[k.top], "", 0);
 }
 static int mmixi_zip(mmix_archive *a)
 {
     mmix_archive zip = *a;                       /* of its members; what it takes is freed in the end */
-    const mmix_entry *pickle = NULL;
-    int failed = mmixi_zip_members(&zip), big = mmixi_big_endian_here();
-    for (size_t i = 0; !failed && i < zip.count; i++) {
-        const mmix_entry *e = &zip.entries[i];
-        const char *slash = strrchr(e->name, '/'), *name = slash ? slash + 1 : e->name;
-        if (!strcmp(name, "data.pkl")) pickle = e;
-        if (!strcmp(name, "byteorder")) big = big || e->bytes < 6 || memcmp(e->data, "little", 6);
-    }
-    a->left = zip.left;
-    if (pickle)
-        failed = big ? mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another")
-            : mmixi_pth(a, &zip, pickle);
-    for (size_t i = 0; !pickle && !failed && i < zip.count; i++) {
-        const mmix_entry *e = &zip.entries[i];
+    int failed = mmixi_zip_members(&zip);
+    const mmix_entry *pickle = failed ? NULL : mmixi_pth_member(&zip, "data.pkl", 0, ""),
+        *order = pickle ? mmixi_pth_member(&zip, "byteorder", 0, "") : NULL;
+    if (pickle && (mmixi_big_endian_here() || (order && (order->bytes < 6 || memcmp(order->data, "little", 6)))))
+        failed = mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
+    else if (pickle) failed = mmixi_pth(a, &zip, pickle);
+    for (mmix_entry *e = zip.entries; !pickle && !failed && e < zip.entries + zip.count; e++) {
         char *dot = (char *)strrchr(e->name, '.');
         if (!dot || strcmp(dot, ".npy"))
             failed = mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
@@ -13658,7 +13626,7 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file
         return NULL;
     }
     a->m = m, a->file = file;
-    a->left = (file.mapped ? 2 * size : size) + ((size_t)1 << 20) - sizeof *a;
+    a->most = m->memory.bytes + (file.mapped ? 2 * size : size) + ((size_t)1 << 20) - sizeof *a;
     snprintf(a->path, sizeof a->path, "%s", path);
     if (size >= 14 && !memcmp(file.bytes, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
         failed = mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version "
@@ -13708,12 +13676,23 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
     return n;
 }
 
+/* F16: sign 1, exponent 5, fraction 10 bits. */
+static double mmixi_half(unsigned half)
+{
+    int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
+    double d = ldexp(fraction + 1024 * normal, exponent - normal - 24);
+    if (exponent == 31) d = fraction ? (double)NAN : (double)INFINITY;
+    return half & 0x8000 ? -d : d;
+}
 MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype, void *values,
                               size_t count)
 {
     const unsigned char *p;
     mmix_archive in;                             /* messages go to m */
-    int64_t v = 0;
+    union {
+        double f64; float f32; uint32_t bits; uint16_t half;
+        int64_t i64; int32_t i32; int16_t i16; int8_t i8;
+    } u;
     if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e)) return -1;
     in = *a;
     in.m = m;
@@ -13725,7 +13704,20 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     p = (const unsigned char *)e->data;
     if (e->dtype == dtype && count) memcpy(values, p, e->bytes);
     for (size_t i = 0; e->dtype != dtype && i < count; i++, p += mmixi_file_size[e->dtype]) {
-        double d = mmixi_element(e->dtype, p, &v);
+        double d = 0;
+        int64_t v = 0;
+        memcpy(&u, p, mmixi_file_size[e->dtype]);                /* it need not be aligned */
+        switch (e->dtype) {
+        case MMIX_FILE_F64: d = u.f64; break;
+        case MMIX_FILE_F32: d = (double)u.f32; break;
+        case MMIX_FILE_F16: d = mmixi_half(u.half); break;
+        case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16, d = (double)u.f32; break;      /* half of a float */
+        default:
+            v = e->dtype == MMIX_FILE_I64 ? u.i64 : e->dtype == MMIX_FILE_I32 ? u.i32
+                : e->dtype == MMIX_FILE_I16 ? u.i16
+                : e->dtype == MMIX_FILE_I8 ? u.i8 : e->dtype == MMIX_FILE_BOOL ? *p != 0 : *p;
+            d = (double)v;
+        }
         if (dtype == MMIX_FILE_F64) ((double *)values)[i] = d;
         else if (dtype == MMIX_FILE_F32) ((float *)values)[i] = (float)d;
         else if (dtype == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
@@ -13793,14 +13785,14 @@ static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, s
 /* Whether a path and entries can be saved: 0, or -1 after mmix_fail. */
 static int mmixi_save_check(mmix_ctx *m, const char *who, const char *path, const mmix_entry *e, size_t n)
 {
-    double bytes, total = 0;
+    double bytes;
     if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)e : path)) return -1;
     for (size_t i = 0; i < n; i++, e++) {
         const char *wrong = !e->name || !strcmp(e->name, "__metadata__")
             ? "a name that is free, found none or __metadata__"
             : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
             : e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS ? "0 to 8 axes, found another number"
-            : (total += bytes = mmixi_entry_bytes(e)) > (double)(SIZE_MAX / 2)
+            : (bytes = mmixi_entry_bytes(e)) > (double)(SIZE_MAX / 2)
             ? "a shape that fits in memory, found more" : bytes > 0 && !e->data ? "data, found NULL" : NULL;
         if (wrong)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path, (double)i,
@@ -13836,22 +13828,6 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
     }
     return 0;
 }
-/* Replaces a path, as long as it is a symbolic link, by what it points to. 0, or -1 if that is too long or a
-   ring. */
-static int mmixi_file_follow(char path[MMIXI_PATH])
-{
-    int links = 0;
-#ifdef MMIXI_MAPS
-    char target[MMIXI_PATH];
-    for (ssize_t n; links < 40 && (n = readlink(path, target, sizeof target)) >= 0; links++) {
-        char *slash = strrchr(path, '/'), *name = slash && *target != '/' ? slash + 1 : path;
-        if (n >= path + MMIXI_PATH - name) return -1;
-        memcpy(name, target, (size_t)n);
-        name[n] = 0;
-    }
-#endif
-    return links < 40 && *path ? 0 : -1;
-}
 #endif
 /* The header, then the entries in falling size of element, so that each is aligned without gaps. The file
    appears whole: it goes to one of its own beside PATH, is brought to the disk and then takes PATH's name, so
@@ -13865,16 +13841,22 @@ static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmix
     return mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
 #else
     char target[MMIXI_PATH], temporary[MMIXI_PATH + 40];
-    int bad, replaces = 1;
+    int bad = snprintf(target, sizeof target, "%s", path) >= MMIXI_PATH, replaces = 1;
     FILE *f = NULL;
-    if (snprintf(target, sizeof target, "%s", path) >= MMIXI_PATH || mmixi_file_follow(target))
-        return mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: its path, or that of the link's "
-                         "target, is too long", who, path);
 #ifdef MMIXI_MAPS
     struct stat old;
-    int there = !stat(target, &old);
+    int there, links = 0;
+    for (ssize_t k; !bad && (k = readlink(target, temporary, MMIXI_PATH)) >= 0; ) {
+        char *slash = strrchr(target, '/'), *name = slash && *temporary != '/' ? slash + 1 : target;
+        bad = links++ == 40 || k >= target + MMIXI_PATH - name;  /* a ring, or too long */
+        if (!bad) memcpy(name, temporary, (size_t)k), name[k] = 0;
+    }
+    there = !stat(target, &old);
     replaces = !there || S_ISREG(old.st_mode);
 #endif
+    if (bad)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: its path, or that of the link's "
+                         "target, is too long", who, path);
     for (int i = 0; !f && i < 1000 && (!i || errno == EEXIST); i++) {
         snprintf(temporary, sizeof temporary, "%s.%lu.%d.tmp", target, MMIXI_PROCESS(), i);
         f = replaces ? mmixi_file_new(temporary) : fopen(target, "wb");
@@ -13915,8 +13897,7 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
         text.at = 8;
         mmixi_safetensors_header(&text, entries, n, metadata);
         if (!pass && mmixi_json_open(m, path, text.out + 8, text.at - 8, SIZE_MAX)
-            && m->error_kind == MMIX_ERROR_FILE)
-            m->error_kind = MMIX_ERROR_ARGUMENT;
+            && m->error_kind == MMIX_ERROR_FILE) m->error_kind = MMIX_ERROR_ARGUMENT;
     }
     failed = m->error_kind ? -1 : mmixi_save(m, who, path, &text, entries, n);
     mmixi_free(m, text.out, text.room);
