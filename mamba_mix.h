@@ -12651,7 +12651,6 @@ MMIXI_COLD_BEGIN
 #include <locale.h>
 
 /* ---- whole files ---- */
-
 enum { MMIXI_PATH = 4096 };
 /* A file in memory: mapped, or lasting memory. */
 typedef struct mmixi_file_bytes { unsigned char *bytes; size_t size; int mapped; } mmixi_file_bytes;
@@ -12711,7 +12710,7 @@ static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char *path)
 {
     mmixi_file_bytes file = { NULL, 0, 0 };
-    if (mmix_error(m) || !mmixi_given(m, who, "*path", path)) return file;
+    if (!m || !mmixi_given(m, who, "*path", path)) return file;
 #ifdef MMIX_NO_STDIO
     mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
 #else
@@ -12733,8 +12732,8 @@ static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char
         file.bytes = (unsigned char *)mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f), 0);
         file.mapped = file.bytes != MAP_FAILED;
 #endif
-        if (!file.mapped) file.bytes = (unsigned char *)mmixi_alloc(m, file.size);
-        if (!file.mapped && file.bytes && fread(file.bytes, 1, file.size, f) != file.size) {
+        if (!file.mapped && (file.bytes = (unsigned char *)mmixi_alloc(m, file.size)) != NULL
+            && fread(file.bytes, 1, file.size, f) != file.size) {
             mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %.0f bytes, found an error before", path, (double)length);
             mmixi_file_free(m, &file);
             file.bytes = NULL;
@@ -12746,7 +12745,6 @@ static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char
 }
 
 /* ---- types of numbers ---- */
-
 /* By MMIX_FILE_F64 …: as .safetensors, .npy and torch call it; its size in a file. */
 enum { MMIXI_SAFETENSORS, MMIXI_NPY, MMIXI_TORCH };
 static const char mmixi_file_names[3][MMIX_FILE_REAL_AS_BF16 + 1][24] = {
@@ -12777,7 +12775,6 @@ static int mmixi_dtype_of(int format, const char *name)
 #endif
 
 /* ---- names ---- */
-
 /* A character as UTF-8; how many bytes, 0 if it is none (half of a pair, say: 0xD800 to 0xDFFF). */
 static size_t mmixi_utf8(long code, char out[4])
 {
@@ -13028,7 +13025,6 @@ static double mmixi_json_number(const char *v, double otherwise)
 }
 
 /* ---- bytes ---- */
-
 /* An integer of `bytes` bytes, the lowest first. */
 static uint64_t mmixi_number(const unsigned char *p, int bytes)
 {
@@ -13053,7 +13049,6 @@ static void mmixi_byte_order(unsigned char *p, size_t bytes, size_t size, int bi
 }
 
 /* ---- archives ---- */
-
 typedef struct mmixi_held { struct mmixi_held *next; size_t bytes; } mmixi_held;
 typedef struct mmixi_named { const char *name; const mmix_entry *entry; } mmixi_named;
 struct mmix_archive {
@@ -13061,7 +13056,7 @@ struct mmix_archive {
     mmixi_file_bytes file;                   /* all of it; arrays are turned where they stand */
     mmix_entry *entries;                     /* in the order that they were added, of .safetensors by data */
     mmixi_named *by_name;
-    size_t count, capacity;
+    size_t count;
     const char *metadata;                    /* a JSON object, or NULL */
     char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
     mmixi_held *chunks;                      /* memory that goes with the archive */
@@ -13151,24 +13146,24 @@ static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride
         mmixi_entry_copy((unsigned char *)copy, (const unsigned char *)e.data, size, e.ndim, e.shape, stride);
         e.data = copy;
     }
-    if (a->count == a->capacity) {
-        a->capacity = 2 * a->capacity + 1;
-        a->entries = (mmix_entry *)mmixi_archive_alloc(a, a->capacity, sizeof e, a->entries, a->count);
-    }
+    if (!(a->count & (a->count - 1)))            /* 0 or a power of 2: there is no room for one more */
+        a->entries = (mmix_entry *)mmixi_archive_alloc(a, 2 * a->count + 1, sizeof e, a->entries, a->count);
     if (!a->entries) return -1;
     a->entries[a->count++] = e;
     return 0;
 }
-/* The same, of an array that fills its bytes and whose type and shape are in a text, as the format calls the one
-   and JSON writes the other. */
-static int mmixi_archive_read_entry(mmix_archive *a, mmix_entry e, int format, const char *type, const char *shape,
-                                    int big, int fortran)
+/* The same, of an array that fills its bytes and whose type, shape and order are members of a JSON object. */
+static int mmixi_archive_json(mmix_archive *a, mmix_entry e, int format, const char *object)
 {
+    const char *type = mmixi_json_text(mmixi_json_find(object, format == MMIXI_NPY ? "descr" : "dtype")),
+        *shape = mmixi_json_find(object, "shape");
+    int fortran = mmixi_json_flag(mmixi_json_find(object, "fortran_order"), format == MMIXI_NPY ? -1 : 0);
     size_t stride[MMIX_FILE_MAX_DIMS], step = 1;
-    e.dtype = mmixi_dtype_of(format, type ? type : "");
+    e.dtype = !type || fortran < 0 || (format == MMIXI_NPY && !strspn(type, "<>|=")) ? -1
+        : mmixi_dtype_of(format, type + (format == MMIXI_NPY));
     if (e.dtype < 0)
-        return mmixi_refuse(a, e.name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL (in .npy f8, f4, "
-                            "f2, i8 … i1, u1, b1), found %.20s", type ? type : "none");
+        return mmixi_refuse(a, e.name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL (.npy: <f8, <f4, "
+                            "<f2, <i8 … |i1, |u1, |b1, and fortran_order), found %.20s", type ? type : "none");
     e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
     if (e.ndim < 0)
         return mmixi_refuse(a, e.name, "a shape of at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS,
@@ -13177,7 +13172,7 @@ static int mmixi_archive_read_entry(mmix_archive *a, mmix_entry e, int format, c
         return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f", mmixi_entry_bytes(&e),
                             mmix_file_dtype_name(e.dtype), (double)e.bytes);
     for (int d = 0; d < e.ndim; step *= e.shape[d++]) stride[d] = step;
-    mmixi_byte_order((unsigned char *)e.data, e.bytes, mmixi_file_size[e.dtype], big);
+    mmixi_byte_order((unsigned char *)e.data, e.bytes, mmixi_file_size[e.dtype], *type == '>');
     return mmixi_archive_add(a, e, fortran ? stride : NULL);
 }
 /* When all are there: names are UTF-8 and there once. */
@@ -13224,7 +13219,7 @@ static int mmixi_safetensors(mmix_archive *a)
     if (mmixi_json_open(a->m, a->path, text, (size_t)n, a->most - a->m->memory.bytes)) return -1;
     if (*text != '{') return mmixi_refuse(a, NULL, "a header {…}, found %.20s", text);
     while ((i = mmixi_json_next(text, i, &key)) != NULL) {
-        const char *type = mmixi_json_find(i, "dtype"), *offsets = mmixi_json_find(i, "data_offsets");
+        const char *offsets = mmixi_json_find(i, "data_offsets");
         mmix_entry e = { key, 0, 0, {0}, 0, NULL };
         if (!strcmp(key, "__metadata__")) {
             a->metadata = i;
@@ -13234,8 +13229,7 @@ static int mmixi_safetensors(mmix_archive *a)
             return mmixi_refuse(a, key, "two data_offsets in order inside %.0f bytes of data, found %.40s",
                                 (double)size, offsets ? offsets : "none");
         e.data = data + part[0], e.bytes = part[1] - part[0];
-        if (mmixi_archive_read_entry(a, e, MMIXI_SAFETENSORS, mmixi_json_text(type), mmixi_json_find(i, "shape"),
-                                     0, 0)) return -1;
+        if (mmixi_archive_json(a, e, MMIXI_SAFETENSORS, i)) return -1;
     }
     for (i = a->metadata; i && *i == (i == a->metadata ? '{' : '"'); )
         i = mmixi_json_next(a->metadata, i, &key);
@@ -13249,7 +13243,6 @@ static int mmixi_safetensors(mmix_archive *a)
 }
 
 /* ---- .npy: "\x93NUMPY", version, length of the header: a Python dict of descr, fortran_order, shape ---- */
-
 /* Python's dicts, tuples, texts and booleans as JSON, where they stand. */
 static void mmixi_python_json(char *s)
 {
@@ -13266,8 +13259,6 @@ static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, si
     size_t begin = size > 6 && bytes[6] > 1 ? 12 : 10,
         length = size < 12 ? 0 : (size_t)mmixi_number(bytes + 8, (int)begin - 8);
     char *header = (char *)bytes + begin;
-    const char *type;
-    int fortran;
     mmix_entry e = { name, 0, 0, {0}, 0, NULL };
     if (!length || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] < 1 || bytes[6] > 3 || length > size - begin)
         return mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes, header of %.0f",
@@ -13275,18 +13266,11 @@ static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, si
     header[length - 1] = 0;                      /* a line end */
     mmixi_python_json(header);
     if (mmixi_json_open(a->m, a->path, header, strlen(header), a->most - a->m->memory.bytes)) return -1;
-    type = mmixi_json_text(mmixi_json_find(header, "descr"));
-    fortran = mmixi_json_flag(mmixi_json_find(header, "fortran_order"), -1);
-    if (!type || !strspn(type, "<>|=") || fortran < 0)
-        return mmixi_refuse(a, name, "a descr with its order (<, >, | or =) and fortran_order, found %.20s",
-                            type ? type : "none");
     e.data = header + length, e.bytes = size - begin - length;
-    return mmixi_archive_read_entry(a, e, MMIXI_NPY, type + 1, mmixi_json_find(header, "shape"), *type == '>',
-                                    fortran);
+    return mmixi_archive_json(a, e, MMIXI_NPY, header);
 }
 
 /* ---- zip, as np.savez and torch.save write it: members stored, not compressed, one after another ---- */
-
 static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
 {
     uint32_t table[256], crc = 0xffffffffu;
@@ -13364,9 +13348,9 @@ static int mmixi_zip_members(mmix_archive *zip)
    refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
    list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
 
-/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary, which
-   is a list of key, value, key, …; T a tensor, which is the list of its arguments, s a storage, that of its id. A
-   name's number is the kind of what it makes when it is called, or the dtype of a storage. */
+/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary: a list of
+   key, value, key, …; T a tensor: the list of its arguments; s a storage: that of its id. A name's number is the
+   kind of what it makes when it is called, or the dtype of a storage. */
 typedef struct mmixi_py {
     int64_t number;
     const char *text;
@@ -13399,10 +13383,9 @@ static int mmixi_pickle_name(mmixi_pickle *k, const mmixi_py *module, const mmix
         "o torch.float16\no torch.bfloat16\no collections.defaultdict\n";
     char whole[128];
     const char *at;
-    int n = snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length,
-                     name->text);
+    snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length, name->text);
     at = strstr(known, whole);
-    if (at && at > known && at[-1] == ' ' && at[n] == '\n') return at[-2];
+    if (at && at > known && at[-1] == ' ' && at[strlen(whole)] == '\n') return at[-2];
     snprintf(k->wrong, sizeof k->wrong, "asks for %.50s: refused, nothing was run", whole);
     return mmixi_dtype_of(MMIXI_TORCH, whole);
 }
@@ -13537,11 +13520,9 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
     const mmix_entry *file;
     e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
     if (storage->kind != 's' || type->kind != 'g' || e.dtype > MMIX_FILE_BOOL || key->kind != 't' || e.ndim < 0
-        || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
-        || mmixi_py_sizes(cell, storage->next, begin) != 1
+        || mmixi_py_sizes(cell, cell[key->next].next, count) != 1 || mmixi_py_sizes(cell, storage->next, begin) != 1
         || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
-        return mmixi_refuse(k->a, name,
-                            "a tensor of a storage, with sizes and strides from 0 on, found something else");
+        return mmixi_refuse(k->a, name, "a tensor of a storage, with sizes and strides from 0 on, found another");
     size = mmixi_file_size[e.dtype];
     file = mmixi_pth_member(k->zip, "data/", key->length, key->text);
     if (!file || (double)file->bytes != (double)*count * (double)size)
@@ -13560,8 +13541,8 @@ static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix
         size_t room;
         char *name;
         key = &cell[at], value = &cell[key->next];
-        if ((value->kind != 'T' && value->kind != 'd') || key->kind != 't')
-            continue;                            /* such as the optimiser's numbered states */
+        /* other things are there, too, such as the optimiser's numbered states */
+        if ((value->kind != 'T' && value->kind != 'd') || key->kind != 't') continue;
         if (k->visits > 2 * k->n || depth == 8 || memchr(key->text, 0, key->length))
             return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names "
                                 "deeper or more often than that");
@@ -13614,10 +13595,10 @@ static int mmixi_zip(mmix_archive *a)
 }
 
 /* ---- opening and reading ---- */
-
 /* Takes the file, whatever comes of it. */
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file)
 {
+    static const char bare[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
     size_t size = mmixi_min(file.size, SIZE_MAX / 4);
     mmix_archive *a = (mmix_archive *)mmixi_zeroed(m, sizeof *a);
     int failed;
@@ -13628,12 +13609,10 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file
     a->m = m, a->file = file;
     a->most = m->memory.bytes + (file.mapped ? 2 * size : size) + ((size_t)1 << 20) - sizeof *a;
     snprintf(a->path, sizeof a->path, "%s", path);
-    if (size >= 14 && !memcmp(file.bytes, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
-        failed = mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version "
-                              "1.6: save it anew");
-    else if (size >= 6 && !memcmp(file.bytes, "\x93NUMPY", 6))
-        failed = mmixi_npy(a, "array", file.bytes, size);
-    else failed = size >= 4 && !memcmp(file.bytes, "PK\3\4", 4) ? mmixi_zip(a) : mmixi_safetensors(a);
+    failed = size >= 14 && !memcmp(file.bytes, bare, 14) ? mmixi_refuse(a, NULL, "a zip file, found a bare pickle, "
+                                                  "as torch.save wrote before version 1.6: save it anew")
+        : size >= 6 && !memcmp(file.bytes, "\x93NUMPY", 6) ? mmixi_npy(a, "array", file.bytes, size)
+        : size >= 4 && !memcmp(file.bytes, "PK\3\4", 4) ? mmixi_zip(a) : mmixi_safetensors(a);
     if (!failed && !mmixi_archive_finish(a)) return a;
     mmix_archive_close(a);
     return NULL;
@@ -13730,7 +13709,6 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
 }
 
 /* ---- saving ---- */
-
 /* Text that is measured (out NULL) and then written by the same calls; room for a zero more. */
 typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
 

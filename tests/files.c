@@ -353,6 +353,22 @@ static void torch_and_numpy(void)
     a = mmix_archive_open_memory(m, "memory", w.bytes, w.size);
     CHECK_AT(a && one_value(m, a, "a", 1) == 3 && one_value(m, a, "b", 0) == 1, mmix_error(m));
     mmix_archive_close(a);
+    for (int which = 0; which < 2; which++) {    /* the n-th allocation fails: a clean error, and nothing is left */
+        zip copy = which ? w : z;
+        int opened = 0, refused = 0;
+        for (size_t limit = 1; limit < 100 && !opened; limit++) {
+            mmix_ctx *few = small_ctx(limit);
+            if (!few) continue;
+            const size_t before = mmix_memory(few).bytes;
+            a = mmix_archive_open_memory(few, "memory", copy.bytes, copy.size);
+            opened = a != NULL, refused += !a;
+            CHECK(a || mmix_error_kind(few) == MMIX_ERROR_MEMORY);
+            mmix_archive_close(a);
+            CHECK(mmix_memory(few).bytes == before);
+            mmix_destroy(few);
+        }
+        CHECK(opened && refused >= 6);
+    }
     for (int which = 0; which < 2; which++) {    /* cut anywhere, any byte changed: refused (checksums), or as good as before */
         zip *f = which ? &w : &z;
         for (size_t n = 0; n < f->size; n++) {
