@@ -12654,9 +12654,7 @@ MMIXI_COLD_BEGIN
 enum { MMIXI_PATH = 4096 };
 /* A file in memory: mapped, or lasting memory. */
 typedef struct mmixi_file_bytes { unsigned char *bytes; size_t size; int mapped; } mmixi_file_bytes;
-
-/* What C has no words for: a new file that was not there before, bringing one to the disk, taking another's
-   name, and on Windows large files. */
+/* What C has no words for: a file that was not there before, bringing it to the disk, taking another's name. */
 #ifndef MMIX_NO_STDIO
 #if defined(_WIN32)
 #include <fcntl.h>
@@ -12705,8 +12703,8 @@ static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 #endif
     if (!f->mapped) mmixi_free(m, f->bytes, f->size);
 }
-/* The whole file; bytes NULL after mmix_fail. It is mapped where it can be: each page is read when it is looked
-   at and copied when it is changed. (Not on Windows, where a mapped file could not be replaced.) */
+/* The whole file; bytes NULL after mmix_fail. It is mapped where it can be, each page read when it is looked at
+   and copied when it is changed; not on Windows, where a mapped file could not be replaced. */
 static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char *path)
 {
     mmixi_file_bytes file = { NULL, 0, 0 };
@@ -12755,7 +12753,6 @@ static const char mmixi_file_names[3][MMIX_FILE_REAL_AS_BF16 + 1][24] = {
      "torch.ByteStorage", "torch.BoolStorage", ""}
 };
 static const size_t mmixi_file_size[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1, 2};
-
 MMIXDEF const char *mmix_file_dtype_name(int dtype)
 {
     return dtype >= 0 && dtype <= MMIX_FILE_REAL_AS_BF16 ? mmixi_file_names[MMIXI_SAFETENSORS][dtype] : NULL;
@@ -12810,7 +12807,6 @@ static int mmixi_clean(mmix_ctx *m)
     while (p = m->error + mmixi_utf8_span(m->error), *p) *p = '?';
     return -1;
 }
-
 static int mmixi_compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -12836,7 +12832,6 @@ typedef struct mmixi_json_scan {
     size_t n_keys;
     const char *expected, *found;            /* found NULL: what stands at `at` */
 } mmixi_json_scan;
-
 static char mmixi_json_peek(mmixi_json_scan *s)
 {
     s->at += strspn(s->at, " \t\n\r");
@@ -12892,14 +12887,14 @@ static int mmixi_json_string(mmixi_json_scan *s)
     s->at++, *s->to++ = 0;
     return 1;
 }
-/* true, false, null, or a number: where -, +, 0, 1 … 9, the point and e lead from each state. */
+/* true, false, null, or a number: where its characters lead from each state. */
 static int mmixi_json_scalar(mmixi_json_scan *s)
 {
     static const char classes[] = "-+0123456789.eE", next[][16] = {
-        "1-2333333333---", "--2333333333---",        /* the beginning; behind the sign */
-        "------------466", "--3333333333466",        /* behind a leading 0; among digits */
-        "--5555555555---", "--5555555555-66",        /* behind the point; among its digits */
-        "778888888888---", "--8888888888---", "--8888888888---"      /* behind e; its sign; its digits */
+        "1-2333333333---", "--2333333333---",                    /* the beginning; behind the sign */
+        "------------466", "--3333333333466",                    /* behind a leading 0; among digits */
+        "--5555555555---", "--5555555555-66",                    /* behind the point; among its digits */
+        "778888888888---", "--8888888888---", "--8888888888---"  /* behind e; its sign; its digits */
     };
     const char *word = *s->at == 't' ? "true" : *s->at == 'f' ? "false" : "null", *c;
     int state = strncmp(s->at, word, strlen(word)) ? 0 : 2;
@@ -12932,7 +12927,6 @@ static int mmixi_json_value(mmixi_json_scan *s, int depth)
     s->n_keys = outer;
     return !s->found;
 }
-
 /* Checks and decodes `length` bytes, which a zero follows; what is for messages ("file.safetensors"), and at
    most `room` bytes are taken for the time being. 0, or -1 after mmix_fail. */
 static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t length, size_t room)
@@ -12953,7 +12947,6 @@ static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t len
               s.expected, s.found ? s.found : s.at == text + length ? "the end" : s.at);
     return mmixi_clean(m);
 }
-
 /* Just beyond a value. */
 static const char *mmixi_json_end(const char *v)
 {
@@ -13004,7 +12997,6 @@ static int mmixi_json_sizes(const char *list, size_t *out, int most)
     }
     return list && *list == '[' ? n : -1;
 }
-
 /* Numbers in files have a point, those of strtod and printf what the user's locale writes ("," or "٫"). */
 static void mmixi_point(char out[64], const char *number, const char *from, const char *to)
 {
@@ -13062,7 +13054,6 @@ struct mmix_archive {
     mmixi_held *chunks;                      /* memory that goes with the archive */
     size_t most;                             /* bytes that the context may hold while it is read */
 };
-
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
 static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...) MMIXI_PRINTF(3, 4);
 static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
@@ -13076,7 +13067,6 @@ static int mmixi_refuse(const mmix_archive *a, const char *name, const char *for
               name ? name : "", text);
     return mmixi_clean(a->m);
 }
-
 /* n elements that are freed with the archive: those of an array that it outgrew, if there is one, and zeros.
    Whatever a file says, what is made of it takes, with its bytes, at most twice its size and a megabyte. */
 static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element, const void *array, size_t before)
@@ -13109,7 +13099,6 @@ MMIXDEF void mmix_archive_close(mmix_archive *a)
     mmixi_file_free(a->m, &a->file);
     mmixi_free(a->m, a, sizeof *a);
 }
-
 /* The bytes that an entry's shape takes, in double: exact as far as there is memory, and large beyond. */
 static double mmixi_entry_bytes(const mmix_entry *e)
 {
@@ -13195,7 +13184,6 @@ static int mmixi_archive_finish(mmix_archive *a)
    n bytes   JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, …,
                     "__metadata__": {"key": "text", …}}
    the rest  the arrays, little-endian, row-major; offsets count from here, without gaps and overlaps */
-
 static int mmixi_compare_data(const void *x, const void *y)
 {
     const mmix_entry *a = (const mmix_entry *)x, *b = (const mmix_entry *)y;
@@ -13347,7 +13335,6 @@ static int mmixi_zip_members(mmix_archive *zip)
    opaque thing of the few other names that training scripts leave beside their weights. Any other name is
    refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
    list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
-
 /* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary: a list of
    key, value, key, …; T a tensor: the list of its arguments; s a storage: that of its id. A name's number is the
    kind of what it makes when it is called, or the dtype of a storage. */
@@ -13366,7 +13353,6 @@ typedef struct mmixi_pickle {
     uint32_t top;
     char wrong[96];
 } mmixi_pickle;
-
 static void mmixi_pickle_push(mmixi_pickle *k, mmixi_py v)
 {
     v.memo = 0, v.next = k->top;
@@ -13389,7 +13375,6 @@ static int mmixi_pickle_name(mmixi_pickle *k, const mmixi_py *module, const mmix
     snprintf(k->wrong, sizeof k->wrong, "asks for %.50s: refused, nothing was run", whole);
     return mmixi_dtype_of(MMIXI_TORCH, whole);
 }
-
 /* Each instruction: the bytes of a number that follows it, how many values it takes from the stack ('(': all
    from a mark on), what it does, the kind of value that it makes, its code. It does: + the number; = as many
    bytes as it says; p put, g get; c a name; l a list of those taken; a append them to the list on top; s a
@@ -13455,12 +13440,9 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
     switch (code[2]) {
     case 'v': return n >= 2 && n <= 5 ? NULL : "is not of protocol 2 to 5";
     case '.': return top->kind == 'd' && !top->next ? "" : "holds no dictionary of tensors";
-    case '=':
-        if (mmixi_pickle_bytes(k, made.number, &made)) return "ends too early";
-        break;
+    case '=': if (mmixi_pickle_bytes(k, made.number, &made)) return "ends too early"; break;
     case 'p':
-        if (*code == '0') n = k->remembered;
-        k->remembered++;
+        n = *code == '0' ? k->remembered : n, k->remembered++;
         if (n >= k->n) return "remembers its values out of order";
         cell[n].memo = k->top;
         break;
@@ -13490,7 +13472,6 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
     if (made.kind != '-') mmixi_pickle_push(k, made);
     return NULL;
 }
-
 /* Sizes in a chain, as far as there are integers: how many, or -1 if one is negative or they are too many. */
 static int mmixi_py_sizes(const mmixi_py *cell, uint32_t at, size_t *out)
 {
@@ -13617,7 +13598,6 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file
     mmix_archive_close(a);
     return NULL;
 }
-
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path)
 {
     mmixi_file_bytes file = mmixi_file_read(m, "mmix_archive_open", path);
@@ -13627,12 +13607,10 @@ MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, co
 {
     mmixi_file_bytes copy = { NULL, size, 0 };
     if (!mmixi_given(m, "mmix_archive_open_memory", "*name, *bytes", name, size ? bytes : name)) return NULL;
-    copy.bytes = (unsigned char *)mmixi_alloc(m, size);
-    if (!copy.bytes) return NULL;
+    if ((copy.bytes = (unsigned char *)mmixi_alloc(m, size)) == NULL) return NULL;
     if (size) memcpy(copy.bytes, bytes, size);
     return mmixi_archive_new(m, name, copy);
 }
-
 MMIXDEF size_t mmix_archive_count(const mmix_archive *a) { return a ? a->count : 0; }
 MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i)
 {
@@ -13654,7 +13632,6 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
     for (int i = 0; e && i < e->ndim; i++) n *= e->shape[i];
     return n;
 }
-
 /* F16: sign 1, exponent 5, fraction 10 bits. */
 static double mmixi_half(unsigned half)
 {
@@ -13711,7 +13688,6 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
 /* ---- saving ---- */
 /* Text that is measured (out NULL) and then written by the same calls; room for a zero more. */
 typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
-
 static void mmixi_print(mmixi_text *t, const char *format, ...) MMIXI_PRINTF(2, 3);
 static void mmixi_print(mmixi_text *t, const char *format, ...)
 {
@@ -13731,7 +13707,6 @@ static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s)
         else mmixi_print(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
     mmixi_print(t, "\"");
 }
-
 /* In the order in which the entries are saved; `at` is where. */
 static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, size_t n,
                                      const char *const *metadata)
@@ -13759,7 +13734,6 @@ static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, s
     mmixi_print(t, *before == '{' ? "{}" : "}");
     mmixi_print(t, "%*s", (int)(7 & (0 - t->at)), "");            /* to a multiple of 8 */
 }
-
 /* Whether a path and entries can be saved: 0, or -1 after mmix_fail. */
 static int mmixi_save_check(mmix_ctx *m, const char *who, const char *path, const mmix_entry *e, size_t n)
 {
@@ -13807,10 +13781,10 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
     return 0;
 }
 #endif
-/* The header, then the entries in falling size of element, so that each is aligned without gaps. The file
-   appears whole: it goes to one of its own beside PATH, is brought to the disk and then takes PATH's name, so
-   that whoever reads PATH meanwhile sees the old file or the new one. A symbolic link stays and its target is
-   replaced; the old file's mode is kept. Devices and fifos are written into: they cannot be replaced. */
+/* The header, then the entries in falling size of element, so that each is aligned without gaps. They go to a
+   file beside PATH, which is brought to the disk and then takes PATH's name: whoever reads PATH meanwhile sees
+   the old file or the new one. A symbolic link stays and its target is replaced; the old file's mode is kept.
+   Devices and fifos are written into: they cannot be replaced. */
 static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmixi_text *header,
                       const mmix_entry *e, size_t n)
 {
@@ -13854,7 +13828,6 @@ static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmix
     return -1;
 #endif
 }
-
 MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                                   const char *const *metadata)
 {
@@ -13881,7 +13854,6 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
     mmixi_free(m, text.out, text.room);
     return failed;
 }
-
 /* The magic bytes, version 1.0, and a header of a Python dict that ends in a line end at a multiple of 64. */
 MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry)
 {
