@@ -13234,10 +13234,11 @@ static int mmixi_safetensors(mmix_archive *a)
 /* Python's dicts, tuples, texts and booleans as JSON, where they stand. */
 static void mmixi_python_json(char *s)
 {
-    static const char python[] = "'()TF", json[] = "\"[]tf";
+    static const char python[] = "'()", json[] = "\"[]";
     for (; *s; s++) {
         const char *c = strchr(python, *s);
         if (c) *s = json[c - python];
+        if (!strncmp(s, "True", 4) || !strncmp(s, "False", 5)) *s |= 32;
         if (*s == ',' && strchr(")}", s[1 + strspn(s + 1, " ")])) *s = ' ';      /* (3,) */
     }
 }
@@ -13291,8 +13292,8 @@ static int mmixi_zip_members(mmix_archive *zip)
         d[17] = {0}, local[11], wide[5], count, directory, at;
     while (end-- > least && !mmixi_zip_record(zip, end, 0x06054b50, "42222442", d)) { }
     count = end + 1 == least ? 0 : d[4], directory = d[6];       /* 0: there was none */
-    if (mmixi_zip_record(zip, end - 20, 0x07064b50, "448", d)    /* the 64-bit form */
-        && mmixi_zip_record(zip, d[2], 0x06064b50, "4822448888", d)) count = d[7], directory = d[9];
+    if (mmixi_zip_record(zip, end - 20, 0x07064b50, "448", d))   /* the 64-bit form */
+        count = mmixi_zip_record(zip, d[2], 0x06064b50, "4822448888", d) ? d[7] : 0, directory = d[9];
     if (!count || directory > size)
         return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in "
                             "%.0f bytes", (double)size);

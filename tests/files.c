@@ -353,6 +353,17 @@ static void torch_and_numpy(void)
     a = mmix_archive_open_memory(m, "memory", w.bytes, w.size);
     CHECK_AT(a && one_value(m, a, "a", 1) == 3 && one_value(m, a, "b", 0) == 1, mmix_error(m));
     mmix_archive_close(a);
+    for (int bad = 0; bad < 8; bad++) {          /* headers that are no such dict */
+        static const char *const header[] = {"{'descr': '<f8', 'fortran_order': True, 'shape': (2, 2), }\n", "{'descr': '<F8', 'fortran_order': True, 'shape': (2, 2), }\n",
+            "{'descr': 'f8', 'fortran_order': True, 'shape': (2, 2), }\n", "{'descr': '<f8', 'shape': (2, 2), }\n",
+            "{'descr': '<f8', 'fortran_order': 1, 'shape': (2, 2), }\n", "{'descr': '<f8', 'fortran_order': True, 'shape': (2,, 2), }\n",
+            "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 2) ", "{'descr': [('x', '<f8')], 'fortran_order': True, 'shape': (2, 2), }\n"};
+        static zip one;
+        memset(&one, 0, sizeof one);
+        numpy_array(&one, "a.npy", header[bad], numbers, sizeof numbers);
+        zip_end(&one);
+        CHECK_AT(outcome(m, one.bytes, one.size) == !bad, header[bad]);
+    }
     for (int which = 0; which < 2; which++) {    /* the n-th allocation fails: a clean error, and nothing is left */
         zip copy = which ? w : z;
         int opened = 0, refused = 0;
