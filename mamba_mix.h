@@ -755,8 +755,8 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
 
 /* Copies the elements of an entry out as MMIX_FILE_REAL, F64, F32, I64 or I32; count must be
    mmix_entry_count(e). As integers floating entries are refused, and values that do not fit. 0, or -1. */
-MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype, void *values,
-                              size_t count);
+MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
+                              void *values, size_t count);
 
 /* Writes a .safetensors file: n entries, and metadata = key, value, key, value, …, NULL (or NULL). Equal
    arguments give equal bytes. The file appears whole or not at all: one beside it (PATH.PROCESS.0.tmp) is
@@ -12654,7 +12654,7 @@ MMIXI_COLD_BEGIN
 enum { MMIXI_PATH = 4096 };
 /* A file in memory: mapped, or lasting memory. */
 typedef struct mmixi_file_bytes { unsigned char *bytes; size_t size; int mapped; } mmixi_file_bytes;
-/* What C has no words for: a file that was not there before, bringing it to the disk, taking another's name. */
+/* What C lacks: a file that was not there before, bringing it to the disk, taking another's name. */
 #ifndef MMIX_NO_STDIO
 #if defined(_WIN32)
 #include <fcntl.h>
@@ -12703,8 +12703,8 @@ static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 #endif
     if (!f->mapped) mmixi_free(m, f->bytes, f->size);
 }
-/* The whole file; bytes NULL after mmix_fail. It is mapped where it can be, each page read when it is looked at
-   and copied when it is changed; not on Windows, where a mapped file could not be replaced. */
+/* The whole file; bytes NULL after mmix_fail. It is mapped where it can be, each page read when it is looked
+   at and copied when it is changed; not on Windows, where a mapped file could not be replaced. */
 static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char *path)
 {
     mmixi_file_bytes file = { NULL, 0, 0 };
@@ -12727,12 +12727,14 @@ static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char
     else {
         file.size = (size_t)length;
 #ifdef MMIXI_MAPS
-        file.bytes = (unsigned char *)mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f), 0);
+        file.bytes = (unsigned char *)mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f),
+                                           0);
         file.mapped = file.bytes != MAP_FAILED;
 #endif
         if (!file.mapped && (file.bytes = (unsigned char *)mmixi_alloc(m, file.size)) != NULL
             && fread(file.bytes, 1, file.size, f) != file.size) {
-            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %.0f bytes, found an error before", path, (double)length);
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %.0f bytes, found an error before", path,
+                      (double)length);
             mmixi_file_free(m, &file);
             file.bytes = NULL;
         }
@@ -12822,9 +12824,9 @@ static const char *mmixi_key_twice(void *keys, size_t n, size_t size)
 }
 
 /* ---- JSON ----
-   A text is checked once (strict: 64 levels, no key twice, no U+0000) and written anew where it stands: without
-   spaces, its strings decoded, a zero in the place of the closing quote. From then on a value is a pointer to
-   its first character, and who wants something walks there. */
+   A text is checked once (strict: 64 levels, no key twice, no U+0000) and written anew where it stands:
+   without spaces, its strings decoded, a zero in the place of the closing quote. From then on a value is a
+   pointer to its first character, and who wants something walks there. */
 
 typedef struct mmixi_json_scan {
     char *at, *to;                           /* the text ends with a zero, which is valid nowhere in JSON */
@@ -12852,8 +12854,8 @@ static long mmixi_json_hex(const char *s)
     memcpy(four, s + 2, 4);
     return strtol(four, NULL, 16);
 }
-/* A character of a string, as it is or escaped: never shorter than in UTF-8. Returns its length there, 0 if it
-   is wrong. */
+/* A character of a string, as it is or escaped: never shorter than in UTF-8. Returns its length there, 0 if
+   it is wrong. */
 static size_t mmixi_json_character(mmixi_json_scan *s)
 {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
@@ -12982,8 +12984,8 @@ static int mmixi_json_flag(const char *v, int otherwise)
 {
     return v && *v == 't' ? 1 : v && *v == 'f' ? 0 : otherwise;
 }
-/* A list of sizes, written with digits alone; how many, or -1 if it is none, has more than `most`, or one does
-   not fit. */
+/* A list of sizes, written with digits alone; how many, or -1 if it is none, has more than `most`, or one
+   does not fit. */
 static int mmixi_json_sizes(const char *list, size_t *out, int most)
 {
     const char *key, *v = list;
@@ -12991,8 +12993,8 @@ static int mmixi_json_sizes(const char *list, size_t *out, int most)
     int n = 0;
     for (errno = 0; (v = mmixi_json_next(list, v, &key)) != NULL; n++) {
         unsigned long long size = strtoull(v, &end, 10);
-        if (n == most || !strspn(v, "0123456789") || errno || size != (size_t)size || end != mmixi_json_end(v))
-            return -1;
+        if (n == most || !strspn(v, "0123456789") || errno || size != (size_t)size
+            || end != mmixi_json_end(v)) return -1;
         out[n] = (size_t)size;
     }
     return list && *list == '[' ? n : -1;
@@ -13072,9 +13074,11 @@ static int mmixi_refuse(const mmix_archive *a, const char *name, const char *for
 static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element, const void *array, size_t before)
 {
     mmixi_held *latest = a->chunks, *k = NULL;
-    size_t own = sizeof *k + MMIXI_ALIGN, left = a->most - a->m->memory.bytes, bytes = sizeof *k + n * element;
+    size_t own = sizeof *k + MMIXI_ALIGN, bytes = sizeof *k + n * element,
+        left = a->most - a->m->memory.bytes;
     if (left < own || n > (left - own) / element)
-        mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more", (double)a->file.size);
+        mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more",
+                     (double)a->file.size);
     else k = (mmixi_held *)mmixi_zeroed(a->m, bytes);
     if (!k) return NULL;
     k->next = latest, k->bytes = bytes, a->chunks = k;
@@ -13115,8 +13119,8 @@ static unsigned char *mmixi_entry_copy(unsigned char *to, const unsigned char *f
         to = mmixi_entry_copy(to, from, size, ndim - 1, shape + 1, stride + 1);
     return to;
 }
-/* One more entry, whose name lasts as long as the archive, in e.bytes from e.data on. With strides, which count
-   elements, it need not be row-major nor fill them. */
+/* One more entry, whose name lasts as long as the archive, in e.bytes from e.data on. With strides, which
+   count elements, it need not be row-major nor fill them. */
 static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride)
 {
     size_t size = mmixi_file_size[e.dtype], stored = e.bytes / size, step = 1;
@@ -13151,8 +13155,9 @@ static int mmixi_archive_json(mmix_archive *a, mmix_entry e, int format, const c
     e.dtype = !type || fortran < 0 || (format == MMIXI_NPY && !strspn(type, "<>|=")) ? -1
         : mmixi_dtype_of(format, type + (format == MMIXI_NPY));
     if (e.dtype < 0)
-        return mmixi_refuse(a, e.name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL (.npy: <f8, <f4, "
-                            "<f2, <i8 … |i1, |u1, |b1, and fortran_order), found %.20s", type ? type : "none");
+        return mmixi_refuse(a, e.name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL (.npy: <f8, "
+                            "<f4, <f2, <i8 … |i1, |u1, |b1, and fortran_order), found %.20s",
+                            type ? type : "none");
     e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
     if (e.ndim < 0)
         return mmixi_refuse(a, e.name, "a shape of at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS,
@@ -13270,8 +13275,8 @@ static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
     while (n--) crc = crc >> 8 ^ table[(crc ^ *p++) & 255];
     return ~crc;
 }
-/* Reads numbers that follow one another from byte `at` on, of as many bytes as the digits in `widths` say. 1, or
-   0: the first one, the signature, is another, or they are not all inside the file. */
+/* Reads numbers that follow one another from byte `at` on, of as many bytes as the digits in `widths` say. 1,
+   or 0: the first one, the signature, is another, or they are not all inside the file. */
 static int mmixi_zip_record(const mmix_archive *zip, uint64_t at, uint64_t signature, const char *widths,
                             uint64_t *number)
 {
@@ -13288,8 +13293,8 @@ static int mmixi_zip_record(const mmix_archive *zip, uint64_t at, uint64_t signa
 static int mmixi_zip_members(mmix_archive *zip)
 {
     static const int order[3] = { 9, 8, 16 };
-    uint64_t size = zip->file.size, end = size + 1, least = size - mmixi_min(zip->file.size, 22 + 65535), from = 0,
-        d[17] = {0}, local[11], wide[5], count, directory, at;
+    uint64_t size = zip->file.size, end = size + 1, least = size - mmixi_min(zip->file.size, 22 + 65535),
+        from = 0, d[17] = {0}, local[11], wide[5], count, directory, at;
     while (end-- > least && !mmixi_zip_record(zip, end, 0x06054b50, "42222442", d)) { }
     count = end + 1 == least ? 0 : d[4], directory = d[6];       /* 0: there was none */
     if (mmixi_zip_record(zip, end - 20, 0x07064b50, "448", d))   /* the 64-bit form */
@@ -13336,9 +13341,9 @@ static int mmixi_zip_members(mmix_archive *zip)
    opaque thing of the few other names that training scripts leave beside their weights. Any other name is
    refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
    list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
-/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary: a list of
-   key, value, key, …; T a tensor: the list of its arguments; s a storage: that of its id. A name's number is the
-   kind of what it makes when it is called, or the dtype of a storage. */
+/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary: a list
+   of key, value, key, …; T a tensor: the list of its arguments; s a storage: that of its id. A name's number
+   is the kind of what it makes when it is called, or the dtype of a storage. */
 typedef struct mmixi_py {
     int64_t number;
     const char *text;
@@ -13363,14 +13368,15 @@ static void mmixi_pickle_push(mmixi_pickle *k, mmixi_py v)
 /* "MODULE.NAME": a name's number, or -1 if it is refused. */
 static int mmixi_pickle_name(mmixi_pickle *k, const mmixi_py *module, const mmixi_py *name)
 {
-    static const char known[] =                  /* and what they make: a dictionary, a tensor, their argument, … */
+    static const char known[] =                  /* they make: a dictionary, a tensor, their argument, … */
         "d collections.OrderedDict\nT torch._utils._rebuild_tensor_v2\np torch._utils._rebuild_parameter\n"
         "o argparse.Namespace\no torch.Size\no torch.device\no numpy.core.multiarray.scalar\n"
         "o numpy._core.multiarray.scalar\no numpy.dtype\no _codecs.encode\no torch.float32\no torch.float64\n"
         "o torch.float16\no torch.bfloat16\no collections.defaultdict\n";
     char whole[128];
     const char *at;
-    snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length, name->text);
+    snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length,
+             name->text);
     at = strstr(known, whole);
     if (at && at > known && at[-1] == ' ' && at[strlen(whole)] == '\n') return at[-2];
     snprintf(k->wrong, sizeof k->wrong, "asks for %.50s: refused, nothing was run", whole);
@@ -13382,9 +13388,9 @@ static int mmixi_pickle_name(mmixi_pickle *k, const mmixi_py *module, const mmix
    storage; r a call; - none; v version; . the end. */
 static const char mmixi_pickle_codes[] =
     "10v-\x80" "80--\x95" "00.-." "00+((" "00+oN" "00+o\x88" "00+o\x89" "10+iK" "20+iM" "40+iJ" "10=i\x8a"
-    "80+oG" "00ld}" "00ll]" "00ll)" "40=tX" "10=t\x8c" "40=oT" "40=oB" "10=oU" "10=oC" "10p-q" "40p-r" "00p-\x94"
-    "10g-h" "40g-j" "02cgc" "02cg\x93" "01ll\x85" "02ll\x86" "03ll\x87" "0(llt" "0(lll" "0(ldd" "01a-a" "02a-s"
-    "0(a-u" "0(a-e" "01ssQ" "02r-R" "02r-\x81" "01--0" "01--b";
+    "80+oG" "00ld}" "00ll]" "00ll)" "40=tX" "10=t\x8c" "40=oT" "40=oB" "10=oU" "10=oC" "10p-q" "40p-r"
+    "00p-\x94" "10g-h" "40g-j" "02cgc" "02cg\x93" "01ll\x85" "02ll\x86" "03ll\x87" "0(llt" "0(lll" "0(ldd"
+    "01a-a" "02a-s" "0(a-u" "0(a-e" "01ssQ" "02r-R" "02r-\x81" "01--0" "01--b";
 /* The top `count` of the stack, or (below 0) all from the last mark on, become a chain from *first to *last.
    0, or -1: there are fewer. */
 static int mmixi_pickle_take(mmixi_pickle *k, int count, uint32_t *first, uint32_t *last)
@@ -13501,15 +13507,16 @@ static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *t
     mmix_entry e = { name, (int)type->number, 0, {0}, 0, NULL };
     const mmix_entry *file;
     e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
-    if (storage->kind != 's' || type->kind != 'g' || e.dtype > MMIX_FILE_BOOL || key->kind != 't' || e.ndim < 0
-        || mmixi_py_sizes(cell, cell[key->next].next, count) != 1 || mmixi_py_sizes(cell, storage->next, begin) != 1
+    if (storage->kind != 's' || type->kind != 'g' || e.dtype > MMIX_FILE_BOOL || key->kind != 't'
+        || e.ndim < 0 || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
+        || mmixi_py_sizes(cell, storage->next, begin) != 1
         || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
-        return mmixi_refuse(k->a, name, "a tensor of a storage, with sizes and strides from 0 on, found another");
+        return mmixi_refuse(k->a, name, "a tensor of a storage, sizes and strides from 0 on, found another");
     size = mmixi_file_size[e.dtype];
     file = mmixi_pth_member(k->zip, "data/", key->length, key->text);
     if (!file || (double)file->bytes != (double)*count * (double)size)
-        return mmixi_refuse(k->a, name, "a member data/%.*s of %.0f numbers, found %.0f bytes", (int)key->length,
-                            key->text, (double)*count, file ? (double)file->bytes : 0);
+        return mmixi_refuse(k->a, name, "a member data/%.*s of %.0f numbers, found %.0f bytes",
+                            (int)key->length, key->text, (double)*count, file ? (double)file->bytes : 0);
     *begin = mmixi_min(*begin, *count) * size;   /* behind the end only what is empty can begin */
     e.data = (const unsigned char *)file->data + *begin;
     e.bytes = file->bytes - *begin;
@@ -13560,7 +13567,8 @@ static int mmixi_zip(mmix_archive *a)
     int failed = mmixi_zip_members(&zip);
     const mmix_entry *pickle = failed ? NULL : mmixi_pth_member(&zip, "data.pkl", 0, ""),
         *order = pickle ? mmixi_pth_member(&zip, "byteorder", 0, "") : NULL;
-    if (pickle && (mmixi_big_endian_here() || (order && (order->bytes < 6 || memcmp(order->data, "little", 6)))))
+    if (pickle && (mmixi_big_endian_here()
+                   || (order && (order->bytes < 6 || memcmp(order->data, "little", 6)))))
         failed = mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
     else if (pickle) failed = mmixi_pth(a, &zip, pickle);
     for (mmix_entry *e = zip.entries; !pickle && !failed && e < zip.entries + zip.count; e++) {
@@ -13591,8 +13599,9 @@ static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file
     a->m = m, a->file = file;
     a->most = m->memory.bytes + (file.mapped ? 2 * size : size) + ((size_t)1 << 20) - sizeof *a;
     snprintf(a->path, sizeof a->path, "%s", path);
-    failed = size >= 14 && !memcmp(file.bytes, bare, 14) ? mmixi_refuse(a, NULL, "a zip file, found a bare pickle, "
-                                                  "as torch.save wrote before version 1.6: save it anew")
+    failed = size >= 14 && !memcmp(file.bytes, bare, 14)
+        ? mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version 1.6: "
+                       "save it anew")
         : size >= 6 && !memcmp(file.bytes, "\x93NUMPY", 6) ? mmixi_npy(a, "array", file.bytes, size)
         : size >= 4 && !memcmp(file.bytes, "PK\3\4", 4) ? mmixi_zip(a) : mmixi_safetensors(a);
     if (!failed && !mmixi_archive_finish(a)) return a;
@@ -13641,8 +13650,8 @@ static double mmixi_half(unsigned half)
     if (exponent == 31) d = fraction ? (double)NAN : (double)INFINITY;
     return half & 0x8000 ? -d : d;
 }
-MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype, void *values,
-                              size_t count)
+MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
+                              void *values, size_t count)
 {
     const unsigned char *p;
     mmix_archive in;                             /* messages go to m */
@@ -13650,7 +13659,8 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         double f64; float f32; uint32_t bits; uint16_t half;
         int64_t i64; int32_t i32; int16_t i16; int8_t i8;
     } u;
-    if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e)) return -1;
+    if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e))
+        return -1;
     in = *a;
     in.m = m;
     if (count != mmix_entry_count(e))
@@ -13668,7 +13678,7 @@ MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
         case MMIX_FILE_F64: d = u.f64; break;
         case MMIX_FILE_F32: d = (double)u.f32; break;
         case MMIX_FILE_F16: d = mmixi_half(u.half); break;
-        case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16, d = (double)u.f32; break;      /* half of a float */
+        case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16, d = (double)u.f32; break;  /* half a float */
         default:
             v = e->dtype == MMIX_FILE_I64 ? u.i64 : e->dtype == MMIX_FILE_I32 ? u.i32
                 : e->dtype == MMIX_FILE_I16 ? u.i16
@@ -13783,9 +13793,9 @@ static int mmixi_file_put(FILE *f, const mmix_entry *e)
 }
 #endif
 /* The header, then the entries in falling size of element, so that each is aligned without gaps. They go to a
-   file beside PATH, which is brought to the disk and then takes PATH's name: whoever reads PATH meanwhile sees
-   the old file or the new one. A symbolic link stays and its target is replaced; the old file's mode is kept.
-   Devices and fifos are written into: they cannot be replaced. */
+   file beside PATH, which is brought to the disk and then takes PATH's name: whoever reads PATH meanwhile
+   sees the old file or the new one. A symbolic link stays and its target is replaced; the old file's mode is
+   kept. Devices and fifos are written into: they cannot be replaced. */
 static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmixi_text *header,
                       const mmix_entry *e, size_t n)
 {
