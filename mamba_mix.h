@@ -137,7 +137,6 @@ typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 #define mmix_raw_scratch MMIXI_TYPED(mmix_raw_scratch)
 #define mmix_raw_forward MMIXI_TYPED(mmix_raw_forward)
 #define mmix_raw_backward MMIXI_TYPED(mmix_raw_backward)
-#define mmix_archive_read MMIXI_TYPED(mmix_archive_read)
 #define mmix_picture_normalise MMIXI_TYPED(mmix_picture_normalise)
 #define mmix_augment_crop MMIXI_TYPED(mmix_augment_crop)
 #define mmix_params_create MMIXI_TYPED(mmix_params_create)
@@ -703,7 +702,7 @@ MMIXDEF void mmix_raw_backward(const mmix_raw *x, mmix_real *scratch);
 
        mmix_archive *a = mmix_archive_open(m, "vit.safetensors");
        const mmix_entry *e = mmix_archive_find(a, "cls_token");           // NULL: not in the file
-       mmix_archive_read(m, a, e, values, count);                         // any dtype becomes mmix_real
+       mmix_archive_read(m, a, e, MMIX_FILE_REAL, values, count);         // any dtype becomes mmix_real
        mmix_archive_close(a);
 
    Nothing in a file is believed: a wrong one is refused with one line, what was expected and what found.
@@ -754,18 +753,10 @@ MMIXDEF const char *mmix_archive_metadata(const mmix_archive *a, const char *key
 /* Number of elements. */
 MMIXDEF size_t mmix_entry_count(const mmix_entry *e);
 
-/* Copies the elements of an entry out, converted; count must be mmix_entry_count(e). 0, or -1. */
-MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, mmix_real *values,
-                              size_t count);
-/* The same, as double in every build. */
-MMIXDEF int mmix_archive_read_f64(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, double *values,
-                                  size_t count);
-/* As integers; floating entries are refused. */
-MMIXDEF int mmix_archive_read_i64(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int64_t *values,
-                                  size_t count);
-/* As integers; floating entries and values that do not fit are refused. */
-MMIXDEF int mmix_archive_read_i32(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int32_t *values,
-                                  size_t count);
+/* Copies the elements of an entry out as MMIX_FILE_REAL, F64, F32, I64 or I32; count must be
+   mmix_entry_count(e). As integers floating entries are refused, and values that do not fit. 0, or -1. */
+MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
+                              void *values, size_t count);
 
 /* Writes a .safetensors file: n entries, and metadata = key, value, key, value, …, NULL (or NULL). Equal
    arguments give equal bytes. The file appears whole or not at all: one beside it (PATH.PROCESS.0.tmp) is
@@ -12631,236 +12622,101 @@ MMIXI_COLD_BEGIN
 
 #include <locale.h>
 
-/* ---- whole files ----
-   What is saved appears whole or not at all: it goes to a file of its own beside PATH, is brought to the disk
-   and then takes PATH's name, so that whoever reads PATH meanwhile sees the old file or the new one. A
-   symbolic link stays and its target is replaced; the old file's mode is kept. Devices and fifos are written
-   into: they cannot be replaced. */
-
+/* ---- whole files ---- */
 enum { MMIXI_PATH = 4096 };
-typedef struct mmixi_file {
-    FILE *f;
-    const char *who;
-    char path[MMIXI_PATH], temporary[MMIXI_PATH + 40];           /* temporary "": written into path itself */
-    int descriptor, bad;
-} mmixi_file;
-/* A file in memory: `size` + 1 bytes of lasting memory, or mapped. */
+/* A file in memory: mapped, or lasting memory. */
 typedef struct mmixi_file_bytes { unsigned char *bytes; size_t size; int mapped; } mmixi_file_bytes;
-
-static int mmixi_path_ok(mmix_ctx *m, const char *who, const char *path)
-{
-    if (mmix_error(m)) return 0;
-    if (!path) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a path, found NULL", who);
-#ifdef MMIX_NO_STDIO
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
-#endif
-    return !mmix_error(m);
-}
-
-#ifdef MMIX_NO_STDIO
-
-static unsigned char *mmixi_file_read(mmix_ctx *m, const char *who, const char *path, size_t *size)
-{
-    *size = 0;
-    mmixi_path_ok(m, who, path);
-    return NULL;
-}
-static int mmixi_file_begin(mmix_ctx *m, mmixi_file *f, const char *who, const char *path)
-{
-    (void)f;
-    mmixi_path_ok(m, who, path);
-    return -1;
-}
-static void mmixi_file_write(mmixi_file *f, const void *bytes, size_t n) { (void)f, (void)bytes, (void)n; }
-static int mmixi_file_end(mmix_ctx *m, mmixi_file *f) { (void)m, (void)f; return -1; }
-
-#else
-
-/* The few things that C has no words for: a new file that was not there before, bringing one to the disk,
-   taking another's name. */
+/* What C lacks: a file that was not there before, bringing it to the disk, taking another's name. */
+#ifndef MMIX_NO_STDIO
 #if defined(_WIN32)
 #include <fcntl.h>
 #include <io.h>
 #include <process.h>
 #include <sys/stat.h>
-#define MMIXI_CREATE(path) _open(path, _O_WRONLY | _O_CREAT | _O_EXCL | _O_BINARY, _S_IREAD | _S_IWRITE)
-#define MMIXI_STREAM(descriptor) _fdopen(descriptor, "wb")
-#define MMIXI_SYNC(descriptor) _commit(descriptor)
-#define MMIXI_CLOSE(descriptor) _close(descriptor)
+static FILE *mmixi_file_new(const char *path)
+{
+    int descriptor = _open(path, _O_WRONLY | _O_CREAT | _O_EXCL | _O_BINARY, _S_IREAD | _S_IWRITE);
+    return descriptor < 0 ? NULL : _fdopen(descriptor, "wb");
+}
+#define MMIXI_SYNC(f) _commit(_fileno(f))
 #define MMIXI_PROCESS() (unsigned long)_getpid()
 #ifdef __cplusplus
 extern "C"
 #endif
 __declspec(dllimport) int __stdcall MoveFileExA(const char *from, const char *to, unsigned long flags);
 #define MMIXI_RENAME(from, to) !MoveFileExA(from, to, 1 | 8)     /* replaces what is there; written through */
-#elif defined(MMIXI_MAPS)
+#define MMIXI_SEEK _fseeki64
+#define MMIXI_TELL _ftelli64
+#else
+static FILE *mmixi_file_new(const char *path) { return fopen(path, "wbx"); }
+#define MMIXI_SEEK fseek                         /* long has the bits of size_t */
+#define MMIXI_TELL ftell
+#ifdef MMIXI_MAPS
 #if defined(__STRICT_ANSI__) && !defined(__cplusplus)            /* -std=c99 hides them */
-FILE *fdopen(int descriptor, const char *mode);
+int fileno(FILE *f);
 int fsync(int descriptor);
 ssize_t readlink(const char *path, char *to, size_t room);
 #endif
-#define MMIXI_CREATE(path) open(path, O_WRONLY | O_CREAT | O_EXCL, 0666)
-#define MMIXI_STREAM(descriptor) fdopen(descriptor, "wb")
-#define MMIXI_SYNC(descriptor) fsync(descriptor)
-#define MMIXI_CLOSE(descriptor) close(descriptor)
+#define MMIXI_SYNC(f) fsync(fileno(f))
 #define MMIXI_PROCESS() (unsigned long)getpid()
 #define MMIXI_RENAME(from, to) rename(from, to)
 #else
+#define MMIXI_SYNC(f) 0
+#define MMIXI_PROCESS() 0ul
 #define MMIXI_RENAME(from, to) (remove(to), rename(from, to))
 #endif
+#endif
+#endif
 
-/* The whole file in lasting memory, one byte longer than *size; NULL after mmix_fail. */
-static unsigned char *mmixi_file_read(mmix_ctx *m, const char *who, const char *path, size_t *size)
+static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
 {
-    unsigned char *bytes = NULL;
-    uint64_t length = 0;
-    int ok = 1;
+#ifdef MMIXI_MAPS
+    if (f->mapped) munmap(f->bytes, f->size);
+#endif
+    if (!f->mapped) mmixi_free(m, f->bytes, f->size);
+}
+/* The whole file; bytes NULL after mmix_fail. It is mapped where it can be, each page read when it is looked
+   at and copied when it is changed; not on Windows, where a mapped file could not be replaced. */
+static mmixi_file_bytes mmixi_file_read(mmix_ctx *m, const char *who, const char *path)
+{
+    mmixi_file_bytes file = { NULL, 0, 0 };
+    if (!m || !mmixi_given(m, who, "*path", path)) return file;
+#ifdef MMIX_NO_STDIO
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
+#else
     FILE *f;
-    *size = 0;
-    if (!mmixi_path_ok(m, who, path)) return NULL;
+    uint64_t length = SIZE_MAX;
+    int regular = 1;
 #ifdef MMIXI_MAPS
     struct stat info;
-    ok = stat(path, &info) || S_ISREG(info.st_mode);             /* before opening: a fifo would wait there */
+    regular = stat(path, &info) || S_ISREG(info.st_mode);        /* before opening: a fifo would wait there */
 #endif
-    f = ok ? fopen(path, "rb") : NULL;
-    if (ok && !f) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, strerror(errno));
-        return NULL;
-    }
-    ok = ok && (getc(f) != EOF || !ferror(f));                   /* a folder opens, but does not read */
-#ifdef _WIN32
-    ok = ok && !_fseeki64(f, 0, SEEK_END);
-    length = ok ? (uint64_t)_ftelli64(f) : 0;
-#else
-    ok = ok && !fseek(f, 0, SEEK_END);                            /* long has the bits of size_t */
-    length = ok ? (uint64_t)ftell(f) : 0;
-#endif
-    ok = ok && length < SIZE_MAX && length <= INT64_MAX && !fseek(f, 0, SEEK_SET);
-    if (!ok)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected a file that can be read, found a folder, a device, a fifo or "
-                  "another thing", path);
-    else bytes = (unsigned char *)mmixi_alloc(m, (size_t)length + 1);
-    if (bytes && fread(bytes, 1, (size_t)length, f) != (size_t)length) {
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %.0f bytes, found an error before", path, (double)length);
-        mmixi_free(m, bytes, (size_t)length + 1);
-        bytes = NULL;
-    }
-    if (f) fclose(f);
-    *size = (size_t)length;
-    return bytes;
-}
-
-/* Replaces f->path, as long as it is a symbolic link, by what it points to. 0, or -1 if that is too long or a
-   ring. */
-static int mmixi_file_follow(mmixi_file *f)
-{
-#if defined(MMIXI_MAPS)
-    for (int links = 0; links < 40; links++) {
-        char target[MMIXI_PATH];
-        const ssize_t n = readlink(f->path, target, sizeof target);
-        const char *slash = strrchr(f->path, '/');
-        size_t folder = n < 0 || *target == '/' || !slash ? 0 : (size_t)(slash + 1 - f->path);
-        if (n < 0) return 0;                                      /* no link, or nothing there */
-        if (folder + (size_t)n >= sizeof f->path) return -1;
-        memcpy(f->path + folder, target, (size_t)n);
-        f->path[folder + (size_t)n] = 0;
-    }
-    return -1;
-#else
-    (void)f;
-    return 0;
-#endif
-}
-/* A file that was not there before, beside f->path; NULL with errno. */
-static FILE *mmixi_file_beside(mmixi_file *f)
-{
-#ifdef MMIXI_CREATE
-    FILE *stream;
-    int i = 0;
-    do {
-        snprintf(f->temporary, sizeof f->temporary, "%s.%lu.%d.tmp", f->path, MMIXI_PROCESS(), i);
-        f->descriptor = MMIXI_CREATE(f->temporary);
-    } while (f->descriptor < 0 && errno == EEXIST && ++i < 1000);
-    stream = f->descriptor < 0 ? NULL : MMIXI_STREAM(f->descriptor);
-    if (f->descriptor >= 0 && !stream) {
-        MMIXI_CLOSE(f->descriptor);
-        remove(f->temporary);
-    }
-    return stream;
-#else
-    snprintf(f->temporary, sizeof f->temporary, "%s.tmp", f->path);
-    return fopen(f->temporary, "wb");
-#endif
-}
-/* Begins a file. 0, or -1 after mmix_fail. */
-static int mmixi_file_begin(mmix_ctx *m, mmixi_file *f, const char *who, const char *path)
-{
-    const char *wrong = "its path, or that of the link's target, is too long";
-    if (!mmixi_path_ok(m, who, path)) return -1;
-    memset(f, 0, sizeof *f);
-    f->who = who;
-    if (strlen(path) < sizeof f->path) {
-        memcpy(f->path, path, strlen(path));
-        errno = 0;
-        if (!mmixi_file_follow(f)) {
+    f = regular ? fopen(path, "rb") : NULL;
+    if (f && !MMIXI_SEEK(f, 0, SEEK_END)) length = (uint64_t)MMIXI_TELL(f);
+    if (!f || length >= SIZE_MAX || MMIXI_SEEK(f, 0, SEEK_SET))
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: cannot be opened: %s", path, regular && !f ? strerror(errno)
+                  : "expected a file, found a folder, a device, a fifo or another thing");
+    else {
+        file.size = (size_t)length;
 #ifdef MMIXI_MAPS
-            struct stat old;
-            int there = !stat(f->path, &old);
-            f->f = there && !S_ISREG(old.st_mode) ? fopen(f->path, "wb") : mmixi_file_beside(f);
-            if (f->f && *f->temporary && there) chmod(f->temporary, old.st_mode & 0777);
-#else
-            f->f = mmixi_file_beside(f);
+        file.bytes = (unsigned char *)mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fileno(f),
+                                           0);
+        file.mapped = file.bytes != MAP_FAILED;
 #endif
-            wrong = errno ? strerror(errno) : "no reason given";
+        if (!file.mapped && (file.bytes = (unsigned char *)mmixi_alloc(m, file.size)) != NULL
+            && fread(file.bytes, 1, file.size, f) != file.size) {
+            mmix_fail(m, MMIX_ERROR_FILE, "%s: expected %.0f bytes, found an error before", path,
+                      (double)length);
+            mmixi_file_free(m, &file);
+            file.bytes = NULL;
         }
     }
-    return f->f ? 0 : mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: %s", who, path, wrong);
-}
-static void mmixi_file_write(mmixi_file *f, const void *bytes, size_t n)
-{
-    f->bad = f->bad || fwrite(bytes, 1, n, f->f) != n;
-}
-/* Ends it: 0, or -1 if anything went wrong since the beginning; then nothing is left of it. */
-static int mmixi_file_end(mmix_ctx *m, mmixi_file *f)
-{
-    int bad = f->bad || fflush(f->f);
-#ifdef MMIXI_SYNC
-    bad = bad || (*f->temporary && MMIXI_SYNC(f->descriptor));
+    if (f) fclose(f);
 #endif
-    bad = fclose(f->f) || bad;
-    bad = bad || (*f->temporary && MMIXI_RENAME(f->temporary, f->path));
-    if (!bad) return 0;
-    mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: cannot be written: %s", f->who, f->path,
-              errno ? strerror(errno) : "no reason given");
-    if (*f->temporary) remove(f->temporary);
-    return -1;
-}
-
-#endif
-
-/* Maps a file into memory, each page read when it is looked at and copied when it is changed. What cannot be
-   mapped is read, and so is everything on Windows, where a mapped file could not be replaced. */
-static mmixi_file_bytes mmixi_file_map(mmix_ctx *m, const char *who, const char *path)
-{
-    mmixi_file_bytes f = { NULL, 0, 0 };
-    if (!mmixi_path_ok(m, who, path)) return f;
-#ifdef MMIXI_MAPS
-    struct stat info;
-    int file = open(path, O_RDONLY | O_NONBLOCK);          /* a fifo would wait for somebody to write */
-    if (file >= 0 && !fstat(file, &info) && S_ISREG(info.st_mode) && info.st_size > 0
-        && (uintmax_t)info.st_size < SIZE_MAX) {
-        f.size = (size_t)info.st_size;
-        f.bytes = (unsigned char *)mmap(NULL, f.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-        f.mapped = f.bytes != (unsigned char *)MAP_FAILED;
-    }
-    if (file >= 0) close(file);
-#endif
-    if (!f.mapped) f.bytes = mmixi_file_read(m, who, path, &f.size);
-    return f;
+    return file;
 }
 
 /* ---- types of numbers ---- */
-
 /* By MMIX_FILE_F64 …: as .safetensors, .npy and torch call it; its size in a file. */
 enum { MMIXI_SAFETENSORS, MMIXI_NPY, MMIXI_TORCH };
 static const char mmixi_file_names[3][MMIX_FILE_REAL_AS_BF16 + 1][24] = {
@@ -12871,7 +12727,6 @@ static const char mmixi_file_names[3][MMIX_FILE_REAL_AS_BF16 + 1][24] = {
      "torch.ByteStorage", "torch.BoolStorage", ""}
 };
 static const size_t mmixi_file_size[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1, 2};
-
 MMIXDEF const char *mmix_file_dtype_name(int dtype)
 {
     return dtype >= 0 && dtype <= MMIX_FILE_REAL_AS_BF16 ? mmixi_file_names[MMIXI_SAFETENSORS][dtype] : NULL;
@@ -12891,7 +12746,6 @@ static int mmixi_dtype_of(int format, const char *name)
 #endif
 
 /* ---- names ---- */
-
 /* A character as UTF-8; how many bytes, 0 if it is none (half of a pair, say: 0xD800 to 0xDFFF). */
 static size_t mmixi_utf8(long code, char out[4])
 {
@@ -12918,16 +12772,15 @@ static size_t mmixi_utf8_span(const char *s)
     while (s[at] && n) at += n = mmixi_utf8_length(s + at);
     return at;
 }
-/* A message stays one line of UTF-8, whatever a file says. */
+/* A message stays one line of UTF-8, whatever a file says. Returns -1. */
 static int mmixi_clean(mmix_ctx *m)
 {
-    for (size_t at = 0, n; m->error[at]; at += n) {
-        n = mmixi_utf8_length(m->error + at);
-        if (!n || (unsigned char)m->error[at] < 32 || m->error[at] == 127) m->error[at] = '?', n = 1;
-    }
+    char *p = m->error;
+    for (; *p; p++)
+        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    while (p = m->error + mmixi_utf8_span(m->error), *p) *p = '?';
     return -1;
 }
-
 static int mmixi_compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -12943,18 +12796,16 @@ static const char *mmixi_key_twice(void *keys, size_t n, size_t size)
 }
 
 /* ---- JSON ----
-   A text is checked once (strict: 64 levels, no key twice, no U+0000), and its strings are decoded where they
-   stand: zeros fill what that leaves, the closing quote included. From then on a value is a pointer to its
-   first character, and who wants something walks there. */
+   A text is checked once (strict: 64 levels, no key twice, no U+0000) and written anew where it stands:
+   without spaces, its strings decoded, a zero in the place of the closing quote. From then on a value is a
+   pointer to its first character, and who wants something walks there. */
 
 typedef struct mmixi_json_scan {
-    char *at;                                /* the text ends with a zero, which is valid nowhere in JSON */
+    char *at, *to;                           /* the text ends with a zero, which is valid nowhere in JSON */
     const char **keys;                       /* of the objects that are open */
     size_t n_keys;
     const char *expected, *found;            /* found NULL: what stands at `at` */
 } mmixi_json_scan;
-
-static const char *mmixi_json_space(const char *v) { return v + strspn(v, " \t\n\r"); }
 static char mmixi_json_peek(mmixi_json_scan *s)
 {
     s->at += strspn(s->at, " \t\n\r");
@@ -12963,7 +12814,9 @@ static char mmixi_json_peek(mmixi_json_scan *s)
 static int mmixi_json_take(mmixi_json_scan *s, char c, const char *expected)
 {
     s->expected = expected;
-    return mmixi_json_peek(s) == c && s->at++;
+    if (mmixi_json_peek(s) != c) return 0;
+    *s->to++ = *s->at++;
+    return 1;
 }
 /* \u and four hexadecimal digits, or -1. */
 static long mmixi_json_hex(const char *s)
@@ -12973,117 +12826,108 @@ static long mmixi_json_hex(const char *s)
     memcpy(four, s + 2, 4);
     return strtol(four, NULL, 16);
 }
-/* The escape at the backslash, as UTF-8 into out; returns its length there, 0 if it is wrong. */
-static size_t mmixi_json_escape(mmixi_json_scan *s, char out[4])
+/* A character of a string, as it is or escaped: never shorter than in UTF-8. Returns its length there, 0 if
+   it is wrong. */
+static size_t mmixi_json_character(mmixi_json_scan *s)
 {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    const char *letter = s->at[1] ? strchr(letters, s->at[1]) : NULL;
-    long code = letter ? meant[letter - letters] : mmixi_json_hex(s->at), low;
-    s->at += letter ? 2 : 6;
-    if (code >= 0xD800 && code < 0xDC00) {       /* half of a pair */
-        low = mmixi_json_hex(s->at);
-        s->at += 6;
-        code = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (code - 0xD800) * 1024 + (low - 0xDC00) : 0;
+    size_t n = (unsigned char)*s->at < 32 ? 0 : mmixi_utf8_length(s->at);
+    if (*s->at != '\\') {
+        memmove(s->to, s->at, n);
+        s->at += n;
     }
-    return code > 0 ? mmixi_utf8(code, out) : 0;
+    else {
+        const char *letter = s->at[1] ? strchr(letters, s->at[1]) : NULL;
+        long code = letter ? meant[letter - letters] : mmixi_json_hex(s->at), low;
+        s->at += letter ? 2 : 6;
+        if (code >= 0xD800 && code < 0xDC00) {   /* half of a pair */
+            low = mmixi_json_hex(s->at);
+            s->at += 6;
+            code = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (code - 0xD800) * 1024 + (low - 0xDC00) : 0;
+        }
+        n = code > 0 ? mmixi_utf8(code, s->to) : 0;
+    }
+    s->to += n;
+    return n;
 }
 static int mmixi_json_string(mmixi_json_scan *s)
 {
-    char *to;
     if (!mmixi_json_take(s, '"', "a key")) return 0;
-    to = s->at;
-    while (*s->at != '"') {
-        char *from = s->at;
-        size_t n = 0;
-        if (*from == '\\') n = mmixi_json_escape(s, to);        /* never longer than what it decodes */
-        else if ((unsigned char)*from >= 32) {
-            s->at += n = mmixi_utf8_length(from);
-            memmove(to, from, n);
-        }
-        if (!n) {
+    for (char *from = s->at; *from != '"'; from = s->at)
+        if (!mmixi_json_character(s)) {
             s->at = from, s->expected = "a string of UTF-8";
             return 0;
         }
-        to += n;
-    }
-    memset(to, 0, (size_t)(++s->at - to));
+    s->at++, *s->to++ = 0;
     return 1;
 }
+/* true, false, null, or a number: where its characters lead from each state. */
 static int mmixi_json_scalar(mmixi_json_scan *s)
 {
-    static const char digits[] = "0123456789";
-    const char *word = *s->at == 't' ? "true" : *s->at == 'f' ? "false" : "null";
-    char *p = s->at, *end;
-    if (!strncmp(p, word, strlen(word))) {
-        s->at += strlen(word);
-        return 1;
-    }
-    p += *p == '-';
-    end = p + (*p == '0' ? 1 : strspn(p, digits));               /* no digit after a leading 0 */
-    if (end > p && *end == '.') p = end + 1, end = p + strspn(p, digits);
-    if (end > p && (*end == 'e' || *end == 'E')) {
-        p = end + (end[1] == '+' || end[1] == '-' ? 2 : 1);
-        end = p + strspn(p, digits);
-    }
-    s->at = end, s->expected = "a value";
-    return end > p;
+    static const char classes[] = "-+0123456789.eE", next[][16] = {
+        "1-2333333333---", "--2333333333---",                    /* the beginning; behind the sign */
+        "------------466", "--3333333333466",                    /* behind a leading 0; among digits */
+        "--5555555555---", "--5555555555-66",                    /* behind the point; among its digits */
+        "778888888888---", "--8888888888---", "--8888888888---"  /* behind e; its sign; its digits */
+    };
+    const char *word = *s->at == 't' ? "true" : *s->at == 'f' ? "false" : "null", *c;
+    int state = strncmp(s->at, word, strlen(word)) ? 0 : 2;
+    s->expected = "a value";
+    for (; state && *word; word++) *s->to++ = *s->at++;
+    for (; *s->at && (c = strchr(classes, *s->at)) != NULL; *s->to++ = *s->at++)
+        if ((state = next[state][c - classes] - '0') < 0) return 0;
+    return state == 2 || state == 3 || state == 5 || state == 8;
 }
 static int mmixi_json_value(mmixi_json_scan *s, int depth)
 {
-    char kind = mmixi_json_peek(s), close = kind == '{' ? '}' : ']';
+    char kind = mmixi_json_peek(s), close = (char)(kind + 2);    /* { } and [ ] in ASCII */
     size_t outer = s->n_keys;
     if (kind == '"') return mmixi_json_string(s);
     if (kind != '{' && kind != '[') return mmixi_json_scalar(s);
     s->expected = "at most 64 levels";
     if (depth == 64) return 0;
-    s->at++;
-    if (mmixi_json_peek(s) != close)
-        do {
-            if (kind == '{') {
-                mmixi_json_peek(s);
-                s->keys[s->n_keys++] = s->at + 1;
-                if (!mmixi_json_string(s) || !mmixi_json_take(s, ':', "':'")) return 0;
-            }
-            if (!mmixi_json_value(s, depth + 1)) return 0;
-        } while (mmixi_json_take(s, ',', NULL));
+    mmixi_json_take(s, kind, NULL);
+    if (mmixi_json_take(s, close, NULL)) return 1;
+    do {
+        if (kind == '{') {
+            s->keys[s->n_keys++] = s->to + 1;
+            if (!mmixi_json_string(s) || !mmixi_json_take(s, ':', "':'")) return 0;
+        }
+        if (!mmixi_json_value(s, depth + 1)) return 0;
+    } while (mmixi_json_take(s, ',', NULL));
     if (!mmixi_json_take(s, close, kind == '{' ? "',' or '}'" : "',' or ']'")) return 0;
     s->found = mmixi_key_twice((void *)(s->keys + outer), s->n_keys - outer, sizeof *s->keys);
     s->expected = "every key once";
     s->n_keys = outer;
     return !s->found;
 }
-
 /* Checks and decodes `length` bytes, which a zero follows; what is for messages ("file.safetensors"), and at
    most `room` bytes are taken for the time being. 0, or -1 after mmix_fail. */
 static int mmixi_json_open(mmix_ctx *m, const char *what, char *text, size_t length, size_t room)
 {
-    mmixi_json_scan s;
+    mmixi_json_scan s = { text, text, NULL, 0, NULL, NULL };
     size_t most = 1;                             /* each key has a colon, but one that lacks it */
     int ok;
     for (size_t i = 0; i < length; i++) most += text[i] == ':';
     if (most > room / sizeof *s.keys)
         return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected fewer keys than %.0f bytes hold", what,
                          (double)room);
-    memset(&s, 0, sizeof s);
-    s.at = text;
     s.keys = (const char **)mmixi_alloc(m, most * sizeof *s.keys);
     if (!s.keys) return -1;
     ok = mmixi_json_value(&s, 0) && mmixi_json_take(&s, 0, "the end") && s.at > text + length;
     mmixi_free(m, (void *)s.keys, most * sizeof *s.keys);
     if (ok) return 0;
-    if (!s.found) s.found = s.at == text + length ? "the end" : s.at;
     mmix_fail(m, MMIX_ERROR_FILE, "%s: JSON byte %.0f: expected %s, found %.20s", what, (double)(s.at - text),
-              s.expected, s.found);
+              s.expected, s.found ? s.found : s.at == text + length ? "the end" : s.at);
     return mmixi_clean(m);
 }
-
 /* Just beyond a value. */
 static const char *mmixi_json_end(const char *v)
 {
     int depth = 0;
-    if (!strchr("{[\"", *v)) return v + strcspn(v, ",:]}) \t\n\r");
+    if (!strchr("{[\"", *v)) return v + strcspn(v, ",]}");
     do {
-        if (*v == '"') for (v += strlen(v); !*v; ) v++;
+        if (*v == '"') v += strlen(v) + 1;
         else depth += (*v == '{' || *v == '[') - (*v == '}' || *v == ']'), v++;
     } while (depth);
     return v;
@@ -13093,13 +12937,11 @@ static const char *mmixi_json_end(const char *v)
 static const char *mmixi_json_next(const char *list, const char *at, const char **key)
 {
     if (!list || (*list != '{' && *list != '[')) return NULL;
-    at = mmixi_json_space(at == list ? at + 1 : mmixi_json_end(at));
-    if (*at == ',') at = mmixi_json_space(at + 1);
+    at = at == list ? at + 1 : mmixi_json_end(at);
+    at += *at == ',';
     if (*at == '}' || *at == ']') return NULL;
-    *key = NULL;
-    if (*list == '[') return at;
-    *key = at + 1;
-    return mmixi_json_space(mmixi_json_space(mmixi_json_end(at)) + 1);       /* behind the colon */
+    *key = *list == '{' ? at + 1 : NULL;
+    return *key ? mmixi_json_end(at) + 1 : at;               /* behind the colon */
 }
 /* The member of that name, or NULL. */
 static const char *mmixi_json_find(const char *object, const char *wanted)
@@ -13114,27 +12956,21 @@ static int mmixi_json_flag(const char *v, int otherwise)
 {
     return v && *v == 't' ? 1 : v && *v == 'f' ? 0 : otherwise;
 }
-/* A number written with digits alone that fits: 1. Anything else: 0. */
-static int mmixi_json_size(const char *v, size_t *out)
-{
-    unsigned long long value;
-    char *end;
-    if (!v || *v < '0' || *v > '9') return 0;
-    errno = 0;
-    value = strtoull(v, &end, 10);
-    *out = (size_t)value;
-    return !errno && *out == value && end == mmixi_json_end(v);
-}
-/* A list of sizes; how many, or -1 if it is none or has more than `most`. */
+/* A list of sizes, written with digits alone; how many, or -1 if it is none, has more than `most`, or one
+   does not fit. */
 static int mmixi_json_sizes(const char *list, size_t *out, int most)
 {
     const char *key, *v = list;
+    char *end;
     int n = 0;
-    while ((v = mmixi_json_next(list, v, &key)) != NULL)
-        if (n == most || !mmixi_json_size(v, &out[n++])) return -1;
+    for (errno = 0; (v = mmixi_json_next(list, v, &key)) != NULL; n++) {
+        unsigned long long size = strtoull(v, &end, 10);
+        if (n == most || !strspn(v, "0123456789") || errno || size != (size_t)size
+            || end != mmixi_json_end(v)) return -1;
+        out[n] = (size_t)size;
+    }
     return list && *list == '[' ? n : -1;
 }
-
 /* Numbers in files have a point, those of strtod and printf what the user's locale writes ("," or "٫"). */
 static void mmixi_point(char out[64], const char *number, const char *from, const char *to)
 {
@@ -13147,7 +12983,7 @@ static double mmixi_json_number(const char *v, double otherwise)
 {
     char token[64], local[64], *end;
     double value;
-    if (!v || (*v != '-' && (*v < '0' || *v > '9')) || mmixi_json_end(v) - v > 40) return otherwise;
+    if (!v || !strspn(v, "-0123456789") || mmixi_json_end(v) - v > 40) return otherwise;
     snprintf(token, sizeof token, "%.*s", (int)(mmixi_json_end(v) - v), v);
     mmixi_point(local, token, ".", localeconv()->decimal_point);
     value = strtod(local, &end);
@@ -13155,7 +12991,6 @@ static double mmixi_json_number(const char *v, double otherwise)
 }
 
 /* ---- bytes ---- */
-
 /* An integer of `bytes` bytes, the lowest first. */
 static uint64_t mmixi_number(const unsigned char *p, int bytes)
 {
@@ -13173,39 +13008,13 @@ static void mmixi_byte_order(unsigned char *p, size_t bytes, size_t size, int bi
 {
     if (big == mmixi_big_endian_here()) return;
     for (; bytes >= size; bytes -= size, p += size)
-        for (size_t i = 0; i < size / 2; i++) {
+        for (size_t i = 0, j = size - 1; i < j; i++, j--) {
             unsigned char c = p[i];
-            p[i] = p[size - 1 - i], p[size - 1 - i] = c;
+            p[i] = p[j], p[j] = c;
         }
 }
 
-/* One element, which need not be aligned; of integers *integer is the whole value. */
-static double mmixi_element(int dtype, const unsigned char *p, int64_t *integer)
-{
-    union {
-        double f64; float f32; uint32_t bits; uint16_t half;
-        int64_t i64; int32_t i32; int16_t i16; int8_t i8;
-    } u;
-    memcpy(&u, p, mmixi_file_size[dtype]);
-    switch (dtype) {
-    case MMIX_FILE_F64: return u.f64;
-    case MMIX_FILE_F32: return (double)u.f32;
-    case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16; return (double)u.f32;      /* half of a float */
-    case MMIX_FILE_F16: {                        /* sign 1, exponent 5, fraction 10 bits */
-        int exponent = u.half >> 10 & 31, fraction = u.half & 1023;
-        double d = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
-            : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
-        return u.half & 0x8000 ? -d : d; }
-    default:
-        *integer = dtype == MMIX_FILE_I64 ? u.i64 : dtype == MMIX_FILE_I32 ? u.i32
-            : dtype == MMIX_FILE_I16 ? u.i16
-            : dtype == MMIX_FILE_I8 ? u.i8 : dtype == MMIX_FILE_BOOL ? *p != 0 : *p;
-    }
-    return (double)*integer;
-}
-
 /* ---- archives ---- */
-
 typedef struct mmixi_held { struct mmixi_held *next; size_t bytes; } mmixi_held;
 typedef struct mmixi_named { const char *name; const mmix_entry *entry; } mmixi_named;
 struct mmix_archive {
@@ -13213,13 +13022,12 @@ struct mmix_archive {
     mmixi_file_bytes file;                   /* all of it; arrays are turned where they stand */
     mmix_entry *entries;                     /* in the order that they were added, of .safetensors by data */
     mmixi_named *by_name;
-    size_t count, capacity;
+    size_t count;
     const char *metadata;                    /* a JSON object, or NULL */
-    char *path;                              /* for messages; behind this struct, in the same memory */
+    char path[MMIXI_PATH];                   /* for messages, and for what lies beside it */
     mmixi_held *chunks;                      /* memory that goes with the archive */
-    size_t left;                             /* bytes that may still be taken */
+    size_t most;                             /* bytes that the context may hold while it is read */
 };
-
 /* "PATH: entry "NAME": expected …", without the entry if name is NULL. Returns -1. */
 static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...) MMIXI_PRINTF(3, 4);
 static int mmixi_refuse(const mmix_archive *a, const char *name, const char *format, ...)
@@ -13233,49 +13041,25 @@ static int mmixi_refuse(const mmix_archive *a, const char *name, const char *for
               name ? name : "", text);
     return mmixi_clean(a->m);
 }
-
-/* n elements that are freed with the archive. Whatever a file says, what is made of it takes, with its bytes,
-   at most twice its size and a megabyte. */
-static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element)
+/* n elements that are freed with the archive: those of an array that it outgrew, if there is one, and zeros.
+   Whatever a file says, what is made of it takes, with its bytes, at most twice its size and a megabyte. */
+static void *mmixi_archive_alloc(mmix_archive *a, size_t n, size_t element, const void *array, size_t before)
 {
-    size_t own = sizeof(mmixi_held) + MMIXI_ALIGN, bytes = sizeof(mmixi_held) + n * element;
-    mmixi_held *k;
-    if (a->left < own || n > (a->left - own) / element) {
+    mmixi_held *latest = a->chunks, *k = NULL;
+    size_t own = sizeof *k + MMIXI_ALIGN, bytes = sizeof *k + n * element,
+        left = a->most - a->m->memory.bytes;
+    if (left < own || n > (left - own) / element)
         mmixi_refuse(a, NULL, "names and shapes in proportion to %.0f bytes, found more",
                      (double)a->file.size);
-        return NULL;
-    }
-    k = (mmixi_held *)mmixi_alloc(a->m, bytes);
+    else k = (mmixi_held *)mmixi_zeroed(a->m, bytes);
     if (!k) return NULL;
-    k->next = a->chunks, k->bytes = bytes;
-    a->chunks = k, a->left -= bytes + MMIXI_ALIGN;
-    return k + 1;
-}
-/* An array that has room for `need` elements, those that are added zero: itself, or a copy; NULL on error. */
-static void *mmixi_archive_grow(mmix_archive *a, void *array, size_t *capacity, size_t need, size_t element)
-{
-    size_t before = *capacity * element;
-    mmixi_held *latest = a->chunks;
-    char *bigger;
-    if (need <= *capacity) return array;
-    *capacity = mmixi_max(need, 2 * *capacity);
-    bigger = (char *)mmixi_archive_alloc(a, *capacity, element);
-    if (!bigger) return NULL;
-    if (before) memcpy(bigger, array, before);
-    memset(bigger + before, 0, *capacity * element - before);
-    if (before && latest + 1 == array) {         /* it can go at once */
-        a->chunks->next = latest->next, a->left += latest->bytes + MMIXI_ALIGN;
+    k->next = latest, k->bytes = bytes, a->chunks = k;
+    if (array) memcpy(k + 1, array, before * element);
+    if (array && latest + 1 == array) {          /* it can go at once */
+        k->next = latest->next;
         mmixi_free(a->m, latest, latest->bytes);
     }
-    return bigger;
-}
-
-static void mmixi_file_free(mmix_ctx *m, mmixi_file_bytes *f)
-{
-#ifdef MMIXI_MAPS
-    if (f->mapped) munmap(f->bytes, f->size);
-#endif
-    if (!f->mapped) mmixi_free(m, f->bytes, f->size + 1);
+    return k + 1;
 }
 static void mmixi_chunks_free(mmix_archive *a)
 {
@@ -13289,9 +13073,8 @@ MMIXDEF void mmix_archive_close(mmix_archive *a)
     if (!a) return;
     mmixi_chunks_free(a);
     mmixi_file_free(a->m, &a->file);
-    mmixi_free(a->m, a, sizeof *a + strlen(a->path) + 1);
+    mmixi_free(a->m, a, sizeof *a);
 }
-
 /* The bytes that an entry's shape takes, in double: exact as far as there is memory, and large beyond. */
 static double mmixi_entry_bytes(const mmix_entry *e)
 {
@@ -13308,18 +13091,14 @@ static unsigned char *mmixi_entry_copy(unsigned char *to, const unsigned char *f
         to = mmixi_entry_copy(to, from, size, ndim - 1, shape + 1, stride + 1);
     return to;
 }
-/* One more entry, whose name lasts as long as the archive. The e.bytes from e.data on are all its own, or, if
-   it is a view, a storage that it shares. With strides, which count elements, it need not be row-major. */
-static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride, int view)
+/* One more entry, whose name lasts as long as the archive, in e.bytes from e.data on. With strides, which
+   count elements, it need not be row-major nor fill them. */
+static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride)
 {
     size_t size = mmixi_file_size[e.dtype], stored = e.bytes / size, step = 1;
     double bytes = mmixi_entry_bytes(&e), last = 0;
-    unsigned char *copy;
     int plain = 1;
-    if (bytes > (double)(SIZE_MAX / 2) || (!view && bytes != (double)e.bytes))
-        return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f", bytes,
-                            mmix_file_dtype_name(e.dtype), (double)e.bytes);
-    e.bytes = (size_t)bytes;
+    e.bytes = (size_t)fmin(bytes, (double)(SIZE_MAX / 2));
     for (int d = stride && e.bytes ? e.ndim : 0; d-- > 0; step *= e.shape[d]) {
         plain = plain && (e.shape[d] == 1 || stride[d] == step);
         last += (double)(e.shape[d] - 1) * (double)stride[d];
@@ -13327,21 +13106,46 @@ static int mmixi_archive_add(mmix_archive *a, mmix_entry e, const size_t *stride
     if (e.bytes && last >= (double)stored)
         return mmixi_refuse(a, e.name, "elements inside a storage of %.0f, found one beyond", (double)stored);
     if (!plain) {
-        copy = (unsigned char *)mmixi_archive_alloc(a, e.bytes, 1);
+        void *copy = mmixi_archive_alloc(a, e.bytes, 1, NULL, 0);
         if (!copy) return -1;
-        mmixi_entry_copy(copy, (const unsigned char *)e.data, size, e.ndim, e.shape, stride);
+        mmixi_entry_copy((unsigned char *)copy, (const unsigned char *)e.data, size, e.ndim, e.shape, stride);
         e.data = copy;
     }
-    a->entries = (mmix_entry *)mmixi_archive_grow(a, a->entries, &a->capacity, a->count + 1, sizeof e);
+    if (!(a->count & (a->count - 1)))            /* 0 or a power of 2: there is no room for one more */
+        a->entries = (mmix_entry *)mmixi_archive_alloc(a, 2 * a->count + 1, sizeof e, a->entries, a->count);
     if (!a->entries) return -1;
     a->entries[a->count++] = e;
     return 0;
+}
+/* The same, of an array that fills its bytes and whose type, shape and order are members of a JSON object. */
+static int mmixi_archive_json(mmix_archive *a, mmix_entry e, int format, const char *object)
+{
+    const char *type = mmixi_json_text(mmixi_json_find(object, format == MMIXI_NPY ? "descr" : "dtype")),
+        *shape = mmixi_json_find(object, "shape");
+    int fortran = mmixi_json_flag(mmixi_json_find(object, "fortran_order"), format == MMIXI_NPY ? -1 : 0);
+    size_t stride[MMIX_FILE_MAX_DIMS], step = 1;
+    e.dtype = !type || fortran < 0 || (format == MMIXI_NPY && !strspn(type, "<>|=")) ? -1
+        : mmixi_dtype_of(format, type + (format == MMIXI_NPY));
+    if (e.dtype < 0)
+        return mmixi_refuse(a, e.name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL (.npy: <f8, "
+                            "<f4, <f2, <i8 … |i1, |u1, |b1, and fortran_order), found %.20s",
+                            type ? type : "none");
+    e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
+    if (e.ndim < 0)
+        return mmixi_refuse(a, e.name, "a shape of at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS,
+                            shape ? shape : "none");
+    if (mmixi_entry_bytes(&e) != (double)e.bytes)
+        return mmixi_refuse(a, e.name, "%.0f bytes for its shape in %s, found %.0f", mmixi_entry_bytes(&e),
+                            mmix_file_dtype_name(e.dtype), (double)e.bytes);
+    for (int d = 0; d < e.ndim; step *= e.shape[d++]) stride[d] = step;
+    mmixi_byte_order((unsigned char *)e.data, e.bytes, mmixi_file_size[e.dtype], *type == '>');
+    return mmixi_archive_add(a, e, fortran ? stride : NULL);
 }
 /* When all are there: names are UTF-8 and there once. */
 static int mmixi_archive_finish(mmix_archive *a)
 {
     const char *twice;
-    a->by_name = (mmixi_named *)mmixi_archive_alloc(a, a->count, sizeof *a->by_name);
+    a->by_name = (mmixi_named *)mmixi_archive_alloc(a, a->count, sizeof *a->by_name, NULL, 0);
     if (!a->by_name) return -1;
     for (size_t i = 0; i < a->count; i++) {
         const char *name = a->by_name[i].name = a->entries[i].name;
@@ -13357,68 +13161,41 @@ static int mmixi_archive_finish(mmix_archive *a)
    n bytes   JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, …,
                     "__metadata__": {"key": "text", …}}
    the rest  the arrays, little-endian, row-major; offsets count from here, without gaps and overlaps */
-
-/* An integer at a byte of the file; 0 behind its end. */
-static uint64_t mmixi_file_number(const mmix_archive *a, uint64_t at, int bytes)
-{
-    return at > a->file.size || a->file.size - at < (size_t)bytes ? 0
-        : mmixi_number(a->file.bytes + at, bytes);
-}
-/* One member of the header, whose data lie in data[0 … size). */
-static int mmixi_safetensors_entry(mmix_archive *a, const char *name, const char *v, unsigned char *data,
-                                   size_t size)
-{
-    const char *dtype = mmixi_json_find(v, "dtype"), *shape = mmixi_json_find(v, "shape"),
-        *offsets = mmixi_json_find(v, "data_offsets");
-    mmix_entry e;
-    size_t at[2];
-    memset(&e, 0, sizeof e);
-    e.name = name;
-    e.dtype = mmixi_json_text(dtype) ? mmixi_dtype_of(MMIXI_SAFETENSORS, dtype + 1) : -1;
-    if (e.dtype < 0)
-        return mmixi_refuse(a, name, "dtype F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL, found %.20s",
-                            dtype ? dtype : "none");
-    e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
-    if (e.ndim < 0)
-        return mmixi_refuse(a, name, "a shape of at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS,
-                            shape ? shape : "none");
-    if (mmixi_json_sizes(offsets, at, 2) != 2 || at[0] > at[1] || at[1] > size)
-        return mmixi_refuse(a, name, "two data_offsets in order inside %.0f bytes of data, found %.40s",
-                            (double)size, offsets ? offsets : "none");
-    e.data = data + at[0];
-    e.bytes = at[1] - at[0];
-    mmixi_byte_order(data + at[0], e.bytes, mmixi_file_size[e.dtype], 0);
-    return mmixi_archive_add(a, e, NULL, 0);
-}
 static int mmixi_compare_data(const void *x, const void *y)
 {
     const mmix_entry *a = (const mmix_entry *)x, *b = (const mmix_entry *)y;
     const char *p = (const char *)a->data, *q = (const char *)b->data;
-    return p < q ? -1 : p > q ? 1 : a->bytes < b->bytes ? -1 : a->bytes > b->bytes ? 1
+    return p != q ? (p < q ? -1 : 1) : a->bytes != b->bytes ? (a->bytes < b->bytes ? -1 : 1)
         : strcmp(a->name, b->name);
 }
 static int mmixi_safetensors(mmix_archive *a)
 {
     unsigned char *data = a->file.bytes;
-    uint64_t n = mmixi_file_number(a, 0, 8);
-    const char *key, *i;
-    char *text = (char *)data + 7;
-    size_t size = a->file.size - 8, at = 0, members = 0;
+    size_t size = a->file.size - 8, at = 0, part[2];
+    uint64_t n = a->file.size < 8 ? 0 : mmixi_number(data, 8);
+    char *text = (char *)data + 7;               /* one early: its end has room for a zero */
+    const char *key, *i = text;
     if (a->file.size < 8 || n > size)
         return mmixi_refuse(a, NULL, ".safetensors, .npy, .npz or .pth, found %.0f bytes that as "
                             ".safetensors would have a header of %.0f", (double)a->file.size, (double)n);
     data += 8 + n, size -= (size_t)n;
-    memmove(text, text + 1, (size_t)n);          /* where its end has room for a zero */
+    memmove(text, text + 1, (size_t)n);
     text[n] = 0;
-    if (mmixi_json_open(a->m, a->path, text, (size_t)n, a->left)) return -1;
-    text += strspn(text, " \t\n\r");
+    if (mmixi_json_open(a->m, a->path, text, (size_t)n, a->most - a->m->memory.bytes)) return -1;
     if (*text != '{') return mmixi_refuse(a, NULL, "a header {…}, found %.20s", text);
-    for (i = text; (i = mmixi_json_next(text, i, &key)) != NULL; ) members++;
-    a->entries = (mmix_entry *)mmixi_archive_grow(a, NULL, &a->capacity, members + 1, sizeof *a->entries);
-    if (!a->entries) return -1;
-    for (i = text; (i = mmixi_json_next(text, i, &key)) != NULL; )
-        if (!strcmp(key, "__metadata__")) a->metadata = i;
-        else if (mmixi_safetensors_entry(a, key, i, data, size)) return -1;
+    while ((i = mmixi_json_next(text, i, &key)) != NULL) {
+        const char *offsets = mmixi_json_find(i, "data_offsets");
+        mmix_entry e = { key, 0, 0, {0}, 0, NULL };
+        if (!strcmp(key, "__metadata__")) {
+            a->metadata = i;
+            continue;
+        }
+        if (mmixi_json_sizes(offsets, part, 2) != 2 || part[0] > part[1] || part[1] > size)
+            return mmixi_refuse(a, key, "two data_offsets in order inside %.0f bytes of data, found %.40s",
+                                (double)size, offsets ? offsets : "none");
+        e.data = data + part[0], e.bytes = part[1] - part[0];
+        if (mmixi_archive_json(a, e, MMIXI_SAFETENSORS, i)) return -1;
+    }
     for (i = a->metadata; i && *i == (i == a->metadata ? '{' : '"'); )
         i = mmixi_json_next(a->metadata, i, &key);
     if (i) return mmixi_refuse(a, NULL, "__metadata__ of keys and strings, found %.20s", i);
@@ -13431,47 +13208,35 @@ static int mmixi_safetensors(mmix_archive *a)
 }
 
 /* ---- .npy: "\x93NUMPY", version, length of the header: a Python dict of descr, fortran_order, shape ---- */
-
-static char *mmixi_npy_value(char *header, const char *key)
+/* Python's dicts, tuples, texts and booleans as JSON, where they stand. */
+static void mmixi_python_json(char *s)
 {
-    char *at = strstr(header, key);
-    return at ? at + strlen(key) + strspn(at + strlen(key), ": ") : NULL;
+    static const char python[] = "'()", json[] = "\"[]";
+    for (; *s; s++) {
+        const char *c = strchr(python, *s);
+        if (c) *s = json[c - python];
+        if (!strncmp(s, "True", 4) || !strncmp(s, "False", 5)) *s |= 32;
+        if (*s == ',' && strchr(")}", s[1 + strspn(s + 1, " ")])) *s = ' ';      /* (3,) */
+    }
 }
 /* One array in bytes[0 … size). */
 static int mmixi_npy(mmix_archive *a, const char *name, unsigned char *bytes, size_t size)
 {
-    size_t begin = size > 6 && bytes[6] > 1 ? 12 : 10, stride[MMIX_FILE_MAX_DIMS], step = 1,
+    size_t begin = size > 6 && bytes[6] > 1 ? 12 : 10,
         length = size < 12 ? 0 : (size_t)mmixi_number(bytes + 8, (int)begin - 8);
-    char ends[2], type[4], *header = (char *)bytes + begin, *descr, *order, *shape, *end;
-    mmix_entry e;
-    memset(&e, 0, sizeof e);
-    e.name = name;
+    char *header = (char *)bytes + begin;
+    mmix_entry e = { name, 0, 0, {0}, 0, NULL };
     if (!length || memcmp(bytes, "\x93NUMPY", 6) || bytes[6] < 1 || bytes[6] > 3 || length > size - begin)
         return mmixi_refuse(a, name, "a .npy file of version 1, 2 or 3, found %.0f bytes, header of %.0f",
                             (double)size, (double)length);
     header[length - 1] = 0;                      /* a line end */
-    descr = mmixi_npy_value(header, "'descr'");
-    order = mmixi_npy_value(header, "'fortran_order'");
-    shape = mmixi_npy_value(header, "'shape'");
-    if (!descr || !order || !shape)
-        return mmixi_refuse(a, name, "descr, fortran_order and shape, found %.60s", header);
-    e.dtype = sscanf(descr, "'%1[<>|=]%3[^']", ends, type) == 2 ? mmixi_dtype_of(MMIXI_NPY, type) : -1;
-    if (e.dtype < 0)
-        return mmixi_refuse(a, name, "numbers f8, f4, f2, i8 … i1, u1 or b1, found %.5s", descr);
-    end = shape + strcspn(shape, ")");
-    if (*shape == '(' && *end) *shape = '[', *end = ']';         /* as JSON has a list */
-    e.ndim = mmixi_json_sizes(shape, e.shape, MMIX_FILE_MAX_DIMS);
-    if (e.ndim < 0)
-        return mmixi_refuse(a, name, "at most %d sizes, found %.40s", MMIX_FILE_MAX_DIMS, shape);
-    for (int d = 0; d < e.ndim; step *= e.shape[d++]) stride[d] = step;
-    e.data = header + length;
-    e.bytes = size - begin - length;
-    mmixi_byte_order(bytes + begin + length, e.bytes, mmixi_file_size[e.dtype], *ends == '>');
-    return mmixi_archive_add(a, e, !strncmp(order, "True", 4) ? stride : NULL, 0);
+    mmixi_python_json(header);
+    if (mmixi_json_open(a->m, a->path, header, strlen(header), a->most - a->m->memory.bytes)) return -1;
+    e.data = header + length, e.bytes = size - begin - length;
+    return mmixi_archive_json(a, e, MMIXI_NPY, header);
 }
 
 /* ---- zip, as np.savez and torch.save write it: members stored, not compressed, one after another ---- */
-
 static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
 {
     uint32_t table[256], crc = 0xffffffffu;
@@ -13482,65 +13247,63 @@ static uint32_t mmixi_crc32(const unsigned char *p, size_t n)
     while (n--) crc = crc >> 8 ^ table[(crc ^ *p++) & 255];
     return ~crc;
 }
+/* Reads numbers that follow one another from byte `at` on, of as many bytes as the digits in `widths` say. 1,
+   or 0: the first one, the signature, is another, or they are not all inside the file. */
+static int mmixi_zip_record(const mmix_archive *zip, uint64_t at, uint64_t signature, const char *widths,
+                            uint64_t *number)
+{
+    for (int i = 0, bytes; widths[i]; i++, at += (uint64_t)bytes) {
+        bytes = widths[i] - '0';
+        if (at > zip->file.size || zip->file.size - at < (size_t)bytes) return 0;
+        number[i] = mmixi_number(zip->file.bytes + at, bytes);
+        if (*number != signature) return 0;
+    }
+    return 1;
+}
 /* All members become entries of bytes, by way of the directory, which the end of the file points to. Their
    data lie before it, one behind the other. */
 static int mmixi_zip_members(mmix_archive *zip)
 {
-    size_t size = zip->file.size;
-    uint64_t end = size - mmixi_min(size, 22), last = size - mmixi_min(size, 22 + 65535), at, from = 0,
-        directory, count, begin;
-    while (end > last && mmixi_file_number(zip, end, 4) != 0x06054b50) end--;
-    count = mmixi_file_number(zip, end + 10, 2), at = mmixi_file_number(zip, end + 16, 4);
-    if (mmixi_file_number(zip, end - 20, 4) == 0x07064b50) {      /* the 64-bit form */
-        end = mmixi_file_number(zip, end - 12, 8);
-        count = mmixi_file_number(zip, end + 32, 8), at = mmixi_file_number(zip, end + 48, 8);
-        if (mmixi_file_number(zip, end, 4) != 0x06064b50) count = 0;
-    }
-    if (!count || at > size)
+    static const int order[3] = { 9, 8, 16 };
+    uint64_t size = zip->file.size, end = size + 1, least = size - mmixi_min(zip->file.size, 22 + 65535),
+        from = 0, d[17] = {0}, local[11], wide[5], count, directory, at;
+    while (end-- > least && !mmixi_zip_record(zip, end, 0x06054b50, "42222442", d)) { }
+    count = end + 1 == least ? 0 : d[4], directory = d[6];       /* 0: there was none */
+    if (mmixi_zip_record(zip, end - 20, 0x07064b50, "448", d))   /* the 64-bit form */
+        count = mmixi_zip_record(zip, d[2], 0x06064b50, "4822448888", d) ? d[7] : 0, directory = d[9];
+    if (!count || directory > size)
         return mmixi_refuse(zip, NULL, "the end of a zip file, with its directory's place, found none in "
                             "%.0f bytes", (double)size);
-    for (directory = at; count--; from = begin) {
-        size_t length = (size_t)mmixi_file_number(zip, at + 28, 2), i = 0,
-            extra = (size_t)mmixi_file_number(zip, at + 30, 2);
-        unsigned char *d = zip->file.bytes, *x;
-        uint64_t field[3];                       /* size, size in the file, place of the local header */
-        mmix_entry e;
-        if (mmixi_file_number(zip, at, 4) != 0x02014b50 || size - at < 46 + length + extra)
+    for (at = directory; count--; ) {
+        mmix_entry e = { NULL, MMIX_FILE_U8, 1, {0}, 0, NULL };
+        uint64_t extra, stop;
+        char *name = (char *)zip->file.bytes + at + 45;          /* one early: its end has room for a zero */
+        /* 4 method, 7 checksum, 8 bytes in the file, 9 bytes, 10, 11 and 12 lengths of name, extra fields and
+           comment, 16 place of the local header */
+        if (!mmixi_zip_record(zip, at, 0x02014b50, "42222224442222244", d) || size - at < 46 + d[10] + d[11])
             return mmixi_refuse(zip, NULL, "a member of the directory at byte %.0f", (double)at);
-        d += at;
-        at += 46 + length + extra + mmixi_number(d + 32, 2);
-        field[0] = mmixi_number(d + 24, 4), field[1] = mmixi_number(d + 20, 4);
-        field[2] = mmixi_number(d + 42, 4);
-        x = d + 46 + length;                     /* what has no room there is in the extra field of kind 1 */
-        while (i + 4 <= extra && mmixi_number(x + i, 2) != 1) i += 4 + (size_t)mmixi_number(x + i + 2, 2);
-        for (int k = 0; k < 3; k++)
-            if (field[k] == 0xffffffffu && i + 12 <= extra) field[k] = mmixi_number(x + i + 4, 8), i += 8;
-        memset(&e, 0, sizeof e);
-        e.dtype = MMIX_FILE_U8, e.ndim = 1;
-        e.name = (char *)memmove(d + 45, d + 46, length);        /* where its end has room for a zero */
-        d[45 + length] = 0;
-        if (mmixi_number(d + 10, 2) || field[0] != field[1] || strlen(e.name) != length)
-            return mmixi_refuse(zip, e.name, "it stored, not compressed, without a zero in its name, found "
-                                "method %d", (int)mmixi_number(d + 10, 2));
-        begin = field[2] + 30 + mmixi_file_number(zip, field[2] + 26, 2)
-            + mmixi_file_number(zip, field[2] + 28, 2);
-        if (mmixi_file_number(zip, field[2], 4) != 0x04034b50 || begin < from || begin > directory
-            || field[0] > directory - begin)
-            return mmixi_refuse(zip, e.name, "its data between those before and the directory, found %.0f "
-                                "bytes at %.0f", (double)field[0], (double)begin);
-        e.data = x = zip->file.bytes + begin;
-        e.bytes = e.shape[0] = (size_t)field[0];
-        begin += field[0];
-        if (mmixi_crc32(x, e.bytes) != mmixi_number(d + 16, 4))
-            return mmixi_refuse(zip, e.name, "the data of its checksum, found others: the file is damaged");
-        if (mmixi_archive_add(zip, e, NULL, 0)) return -1;
+        extra = at + 46 + d[10], stop = extra + d[11], at = stop + d[12];
+        /* what has no room in its field is in the extra one of kind 1 */
+        while (extra + 4 <= stop && !mmixi_zip_record(zip, extra, 1, "22888", wide))
+            extra += 4 + mmixi_number(zip->file.bytes + extra + 2, 2);
+        for (int k = 0, i = 2; extra + 4 <= stop && k < 3; k++)
+            if (d[order[k]] == 0xffffffffu) d[order[k]] = wide[i++];
+        e.name = (char *)memmove(name, name + 1, (size_t)d[10]);
+        name[d[10]] = 0;
+        if (d[4] || d[8] != d[9] || strlen(name) != d[10])
+            return mmixi_refuse(zip, name, "it stored, not compressed, without a zero in its name, found "
+                                "method %d", (int)d[4]);
+        if (!mmixi_zip_record(zip, d[16], 0x04034b50, "42222244422", local)
+            || (d[16] += 30 + local[9] + local[10]) < from || d[16] > directory || d[8] > directory - d[16])
+            return mmixi_refuse(zip, name, "its data between those before and the directory, found %.0f "
+                                "bytes at %.0f", (double)d[8], (double)d[16]);
+        from = d[16] + d[8];
+        e.data = zip->file.bytes + d[16], e.bytes = e.shape[0] = (size_t)d[8];
+        if (mmixi_crc32(zip->file.bytes + d[16], e.bytes) != d[7])
+            return mmixi_refuse(zip, name, "the data of its checksum, found others: the file is damaged");
+        if (mmixi_archive_add(zip, e, NULL)) return -1;
     }
     return mmixi_archive_finish(zip);
-}
-static int mmixi_ends(const char *name, const char *with)
-{
-    size_t n = strlen(name), cut = strlen(with);
-    return n >= cut && !strcmp(name + n - cut, with);
 }
 
 /* ---- .pth: the pickle of a dictionary of tensors, read and never run ----
@@ -13550,10 +13313,9 @@ static int mmixi_ends(const char *name, const char *with)
    opaque thing of the few other names that training scripts leave beside their weights. Any other name is
    refused. Values are cells of one array, chained by their numbers: from the top of the stack down, or from a
    list's first item on. An instruction takes some of the stack into a chain, in order, and makes a value. */
-
-/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary, which is
-   a list of key, value, key, …; T a tensor, which is the list of its arguments, s a storage, that of its id. A
-   name's number is the kind of what it makes when it is called, or the dtype of a storage. */
+/* A value. Its kind: ( the mark, i an integer, t a text, g a name, o opaque; l a list; d a dictionary: a list
+   of key, value, key, …; T a tensor: the list of its arguments; s a storage: that of its id. A name's number
+   is the kind of what it makes when it is called, or the dtype of a storage. */
 typedef struct mmixi_py {
     int64_t number;
     const char *text;
@@ -13563,55 +13325,44 @@ typedef struct mmixi_py {
 } mmixi_py;
 typedef struct mmixi_pickle {
     mmix_archive *a, *zip;
-    const mmix_entry *file;
     const unsigned char *p, *end;
     mmixi_py *cell;                              /* the first is none */
     size_t n, capacity, remembered, visits;      /* visits: a dictionary may stand in many others */
     uint32_t top;
     char wrong[96];
 } mmixi_pickle;
-
-static int mmixi_pickle_room(mmixi_pickle *k, size_t need)
-{
-    k->cell = (mmixi_py *)mmixi_archive_grow(k->zip, k->cell, &k->capacity, need, sizeof *k->cell);
-    return !k->cell;
-}
 static void mmixi_pickle_push(mmixi_pickle *k, mmixi_py v)
 {
-    v.memo = k->cell[k->n].memo, v.next = k->top;
+    v.memo = 0, v.next = k->top;
     k->cell[k->n] = v;
     k->top = (uint32_t)k->n++;
 }
 /* "MODULE.NAME": a name's number, or -1 if it is refused. */
 static int mmixi_pickle_name(mmixi_pickle *k, const mmixi_py *module, const mmixi_py *name)
 {
-    static const char known[][40] = {            /* they make: a dictionary, a tensor, their argument, … */
-        "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter",
-        "argparse.Namespace", "torch.Size", "torch.device", "numpy.core.multiarray.scalar",
-        "numpy._core.multiarray.scalar", "numpy.dtype", "_codecs.encode", "torch.float32", "torch.float64",
-        "torch.float16", "torch.bfloat16", "collections.defaultdict", ""
-    };
+    static const char known[] =                  /* they make: a dictionary, a tensor, their argument, … */
+        "d collections.OrderedDict\nT torch._utils._rebuild_tensor_v2\np torch._utils._rebuild_parameter\n"
+        "o argparse.Namespace\no torch.Size\no torch.device\no numpy.core.multiarray.scalar\n"
+        "o numpy._core.multiarray.scalar\no numpy.dtype\no _codecs.encode\no torch.float32\no torch.float64\n"
+        "o torch.float16\no torch.bfloat16\no collections.defaultdict\n";
     char whole[128];
-    size_t i = 0;
+    const char *at;
     snprintf(whole, sizeof whole, "%.*s.%.*s", (int)module->length, module->text, (int)name->length,
              name->text);
-    while (*known[i] && strcmp(whole, known[i])) i++;
-    if (*known[i]) return "dTpo"[mmixi_min(i, 3)];
+    at = strstr(known, whole);
+    if (at && at > known && at[-1] == ' ' && at[strlen(whole)] == '\n') return at[-2];
     snprintf(k->wrong, sizeof k->wrong, "asks for %.50s: refused, nothing was run", whole);
     return mmixi_dtype_of(MMIXI_TORCH, whole);
 }
-
-/* Each instruction: its code, the bytes of a number that follows it, how many values it takes from the stack
-   ('(': all from a mark on), what it does and the kind of value that it makes: + the number; = as many bytes
-   as it says; p put, g get; c a name; l a list of those taken; a append them to the list on top; s a storage;
-   r a call; - none; v version; . the end. */
-static const char mmixi_pickle_codes[][6] = {
-    "\x80" "10v", "\x95" "80-", ".00.", "(00+(", "N00+o", "\x88" "00+o", "\x89" "00+o", "K10+i", "M20+i",
-    "J00=i", "\x8a" "10=i", "G80+o", "}00ld", "]00ll", ")00ll", "X40=t", "\x8c" "10=t", "T40=o", "B40=o",
-    "U10=o", "C10=o", "q10p", "r40p", "\x94" "00p", "h10g", "j40g", "c02cg", "\x93" "02cg", "\x85" "01ll",
-    "\x86" "02ll", "\x87" "03ll", "t0(ll", "l0(ll", "d0(ld", "a01a", "s02a", "u0(a", "e0(a", "Q01ss", "R02r",
-    "\x81" "02r", "001-", "b01-", ""
-};
+/* Each instruction: the bytes of a number that follows it, how many values it takes from the stack ('(': all
+   from a mark on), what it does, the kind of value that it makes, its code. It does: + the number; = as many
+   bytes as it says; p put, g get; c a name; l a list of those taken; a append them to the list on top; s a
+   storage; r a call; - none; v version; . the end. */
+static const char mmixi_pickle_codes[] =
+    "10v-\x80" "80--\x95" "00.-." "00+((" "00+oN" "00+o\x88" "00+o\x89" "10+iK" "20+iM" "40+iJ" "10=i\x8a"
+    "80+oG" "00ld}" "00ll]" "00ll)" "40=tX" "10=t\x8c" "40=oT" "40=oB" "10=oU" "10=oC" "10p-q" "40p-r"
+    "00p-\x94" "10g-h" "40g-j" "02cgc" "02cg\x93" "01ll\x85" "02ll\x86" "03ll\x87" "0(llt" "0(lll" "0(ldd"
+    "01a-a" "02a-s" "0(a-u" "0(a-e" "01ssQ" "02r-R" "02r-\x81" "01--0" "01--b";
 /* The top `count` of the stack, or (below 0) all from the last mark on, become a chain from *first to *last.
    0, or -1: there are fewer. */
 static int mmixi_pickle_take(mmixi_pickle *k, int count, uint32_t *first, uint32_t *last)
@@ -13632,7 +13383,7 @@ static int mmixi_pickle_take(mmixi_pickle *k, int count, uint32_t *first, uint32
 static int mmixi_pickle_bytes(mmixi_pickle *k, int64_t n, mmixi_py *made)
 {
     int shift = (int)(64 - 8 * n) & 63;
-    if (n > k->end - k->p) return -1;
+    if (n < 0 || n > k->end - k->p) return -1;
     made->text = (const char *)k->p, made->length = (uint32_t)n;
     made->number = (int64_t)(mmixi_number(k->p, n < 8 ? (int)n : 8) << shift) >> shift;
     if (made->kind == 'i' && n > 8) made->kind = 'o';
@@ -13642,19 +13393,19 @@ static int mmixi_pickle_bytes(mmixi_pickle *k, int64_t n, mmixi_py *made)
 /* One instruction: NULL, or what is wrong; "" at the end and after a refusal. */
 static const char *mmixi_pickle_step(mmixi_pickle *k)
 {
-    const char op = (char)*k->p++, *code = mmixi_pickle_codes[0];
+    const char op = (char)*k->p++, *code = mmixi_pickle_codes;
     uint32_t first = 0, last = 0;
     mmixi_py made, *cell = k->cell, *top;
     size_t n;
-    while (*code && *code != op) code += sizeof *mmixi_pickle_codes;
+    while (*code && code[4] != op) code += 5;
     if (!*code) {
         snprintf(k->wrong, sizeof k->wrong, "has the instruction 0x%02x", (unsigned char)op);
         return k->wrong;
     }
     memset(&made, 0, sizeof made);
-    n = (size_t)mmixi_number(k->p, code[1] - '0');         /* behind the pickle is the zip's directory */
-    k->p += code[1] - '0';
-    made.kind = code[4], made.number = (int64_t)n, made.text = "";
+    n = (size_t)mmixi_number(k->p, *code - '0');           /* behind the pickle is the zip's directory */
+    k->p += *code - '0';
+    made.number = (int32_t)n, made.text = "";
     for (int i = 0; op == 'c' && i < 2; i++) {   /* its texts are two lines, those of \x93 on the stack */
         const unsigned char *end = (const unsigned char *)memchr(k->p, '\n', (size_t)(k->end - k->p));
         if (!end) return "ends too early";
@@ -13662,29 +13413,26 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         mmixi_pickle_push(k, made);
         k->p++;
     }
-    if (mmixi_pickle_take(k, code[2] - '0', &first, &last)) return "takes from an empty stack";
+    if (mmixi_pickle_take(k, code[1] - '0', &first, &last)) return "takes from an empty stack";
+    made.kind = code[3], made.first = first, made.last = last;
     top = &cell[k->top];
-    switch (code[3]) {
+    switch (code[2]) {
     case 'v': return n >= 2 && n <= 5 ? NULL : "is not of protocol 2 to 5";
     case '.': return top->kind == 'd' && !top->next ? "" : "holds no dictionary of tensors";
-    case '=':
-        if (mmixi_pickle_bytes(k, op == 'J' ? 4 : made.number, &made)) return "ends too early";
-        break;
+    case '=': if (mmixi_pickle_bytes(k, made.number, &made)) return "ends too early"; break;
     case 'p':
-        if (code[1] == '0') n = k->remembered;
-        k->remembered++;
-        if (mmixi_pickle_room(k, n + 1)) return "";
-        k->cell[n].memo = k->top;
+        n = *code == '0' ? k->remembered : n, k->remembered++;
+        if (n >= k->n) return "remembers its values out of order";
+        cell[n].memo = k->top;
         break;
     case 'g':
-        if (n >= k->capacity || !cell[n].memo) return "recalls what it never remembered";
+        if (n >= k->n || !cell[n].memo) return "recalls what it never remembered";
         made = cell[cell[n].memo];
         break;
     case 'c':
         made.number = mmixi_pickle_name(k, &cell[first], &cell[last]);
         if (made.number < 0) return k->wrong;
         break;
-    case 'l': made.first = first, made.last = last; break;
     case 'a':
         if (!k->top) return "appends to an empty stack";
         *(top->first ? &cell[top->last].next : &top->first) = first;
@@ -13696,14 +13444,13 @@ static const char *mmixi_pickle_step(mmixi_pickle *k)
         return "refers to something other than a storage";
     case 'r':
         if (cell[first].kind != 'g' || cell[last].kind != 'l') return "calls something that can't be called";
+        made = cell[last];
         made.kind = (int)cell[first].number;
-        if (made.kind == 'T') made.first = cell[last].first;
-        if (made.kind == 'p') made = cell[cell[last].first];
+        if (made.kind == 'p') made = cell[made.first];
     }
-    if (made.kind) mmixi_pickle_push(k, made);
+    if (made.kind != '-') mmixi_pickle_push(k, made);
     return NULL;
 }
-
 /* Sizes in a chain, as far as there are integers: how many, or -1 if one is negative or they are too many. */
 static int mmixi_py_sizes(const mmixi_py *cell, uint32_t at, size_t *out)
 {
@@ -13714,36 +13461,38 @@ static int mmixi_py_sizes(const mmixi_py *cell, uint32_t at, size_t *out)
     }
     return n;
 }
+/* The member FOLDER/NAME KEY, or NULL; all lie in one folder. */
+static const mmix_entry *mmixi_pth_member(const mmix_archive *zip, const char *name, uint32_t length,
+                                          const char *key)
+{
+    const char *first = zip->entries->name;
+    char path[512];
+    snprintf(path, sizeof path, "%.*s/%s%.*s", (int)strcspn(first, "/"), first, name, (int)length, key);
+    return mmix_archive_find(zip, path);
+}
 /* _rebuild_tensor_v2(storage, offset, size, stride, …), storage = ("storage", type, key, device, count). */
 static int mmixi_pth_tensor(mmixi_pickle *k, const char *name, const mmixi_py *tensor)
 {
     const mmixi_py *cell = k->cell, *storage = &cell[tensor->first], *shape = &cell[cell[storage->next].next],
         *type = &cell[cell[storage->first].next], *key = &cell[type->next];
     size_t stride[MMIX_FILE_MAX_DIMS], begin[MMIX_FILE_MAX_DIMS], count[MMIX_FILE_MAX_DIMS], size;
-    char path[512];
+    mmix_entry e = { name, (int)type->number, 0, {0}, 0, NULL };
     const mmix_entry *file;
-    mmix_entry e;
-    memset(&e, 0, sizeof e);
-    e.name = name;
     e.ndim = mmixi_py_sizes(cell, shape->first, e.shape);
-    if (storage->kind != 's' || type->kind != 'g' || type->number > MMIX_FILE_BOOL
-        || key->kind != 't' || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
-        || mmixi_py_sizes(cell, storage->next, begin) != 1 || e.ndim < 0
+    if (storage->kind != 's' || type->kind != 'g' || e.dtype > MMIX_FILE_BOOL || key->kind != 't'
+        || e.ndim < 0 || mmixi_py_sizes(cell, cell[key->next].next, count) != 1
+        || mmixi_py_sizes(cell, storage->next, begin) != 1
         || mmixi_py_sizes(cell, cell[shape->next].first, stride) != e.ndim)
-        return mmixi_refuse(k->a, name,
-                            "a tensor of a storage, with sizes and strides from 0 on, found something else");
-    e.dtype = (int)type->number;
+        return mmixi_refuse(k->a, name, "a tensor of a storage, sizes and strides from 0 on, found another");
     size = mmixi_file_size[e.dtype];
-    snprintf(path, sizeof path, "%.*sdata/%.*s", (int)(strlen(k->file->name) - strlen("data.pkl")),
-             k->file->name, (int)key->length, key->text);
-    file = mmix_archive_find(k->zip, path);
-    if (!file || file->bytes / size != *count || file->bytes % size)
-        return mmixi_refuse(k->a, name, "a member %.60s of %.0f numbers, found %.0f bytes", path,
-                            (double)*count, file ? (double)file->bytes : 0);
+    file = mmixi_pth_member(k->zip, "data/", key->length, key->text);
+    if (!file || (double)file->bytes != (double)*count * (double)size)
+        return mmixi_refuse(k->a, name, "a member data/%.*s of %.0f numbers, found %.0f bytes",
+                            (int)key->length, key->text, (double)*count, file ? (double)file->bytes : 0);
     *begin = mmixi_min(*begin, *count) * size;   /* behind the end only what is empty can begin */
     e.data = (const unsigned char *)file->data + *begin;
     e.bytes = file->bytes - *begin;
-    return mmixi_archive_add(k->a, e, stride, 1);
+    return mmixi_archive_add(k->a, e, stride);
 }
 /* All tensors below a dictionary, named by their keys joined with dots. */
 static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix, int depth)
@@ -13753,13 +13502,13 @@ static int mmixi_pth_walk(mmixi_pickle *k, const mmixi_py *d, const char *prefix
         size_t room;
         char *name;
         key = &cell[at], value = &cell[key->next];
-        if ((value->kind != 'T' && value->kind != 'd') || key->kind != 't')
-            continue;                            /* such as the optimiser's numbered states */
+        /* other things are there, too, such as the optimiser's numbered states */
+        if ((value->kind != 'T' && value->kind != 'd') || key->kind != 't') continue;
         if (k->visits > 2 * k->n || depth == 8 || memchr(key->text, 0, key->length))
             return mmixi_refuse(k->a, NULL, "the pickle of a file of weights, found one that nests names "
                                 "deeper or more often than that");
         room = strlen(prefix) + key->length + 2;
-        name = (char *)mmixi_archive_alloc(k->a, room, 1);
+        name = (char *)mmixi_archive_alloc(k->a, room, 1, NULL, 0);
         if (!name) return -1;
         snprintf(name, room, "%s%s%.*s", prefix, *prefix ? "." : "", (int)key->length, key->text);
         if (value->kind == 'd' ? mmixi_pth_walk(k, value, name, depth + 1)
@@ -13772,35 +13521,34 @@ static int mmixi_pth(mmix_archive *a, mmix_archive *zip, const mmix_entry *file)
     const char *wrong = file->bytes > INT32_MAX ? "has more than 2 GiB" : NULL;
     mmixi_pickle k;
     memset(&k, 0, sizeof k);
-    k.a = a, k.zip = zip, k.file = file;
+    k.a = a, k.zip = zip;
     k.p = (const unsigned char *)file->data;
     k.end = k.p + file->bytes;
-    k.n = 1;
-    while (!wrong)                               /* room for what one makes: two texts and what they name */
-        wrong = mmixi_pickle_room(&k, k.n + 3) ? "" : k.p >= k.end ? "never stops" : mmixi_pickle_step(&k);
-    if (a->m->error_kind) return -1;
+    for (k.n = 1; !wrong; wrong = k.p < k.end ? mmixi_pickle_step(&k) : "never stops")
+        if (k.n + 3 > k.capacity) {              /* one makes: two texts and what they name */
+            k.capacity = 2 * k.n + 3;
+            k.cell = (mmixi_py *)mmixi_archive_alloc(zip, k.capacity, sizeof *k.cell, k.cell, k.n);
+            if (!k.cell) return -1;
+        }
     if (*wrong) return mmixi_refuse(a, NULL, "the pickle of a file of weights, found one that %s", wrong);
-    a->left = zip->left;
     return mmixi_pth_walk(&k, &k.cell[k.top], "", 0);
 }
 static int mmixi_zip(mmix_archive *a)
 {
     mmix_archive zip = *a;                       /* of its members; what it takes is freed in the end */
-    const mmix_entry *pickle = NULL;
-    int failed = mmixi_zip_members(&zip), big = mmixi_big_endian_here();
-    for (const mmix_entry *e = zip.entries; e < zip.entries + zip.count; e++) {
-        if (mmixi_ends(e->name, "data.pkl")) pickle = e;
-        big = big || (mmixi_ends(e->name, "byteorder") && (e->bytes < 6 || memcmp(e->data, "little", 6)));
-    }
-    a->left = zip.left;
-    if (pickle && big) mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
-    failed = failed || a->m->error_kind || (pickle && mmixi_pth(a, &zip, pickle));
-    for (size_t i = 0; !pickle && !failed && i < zip.count; i++) {
-        const mmix_entry *e = &zip.entries[i];
-        if (!mmixi_ends(e->name, ".npy"))
+    int failed = mmixi_zip_members(&zip);
+    const mmix_entry *pickle = failed ? NULL : mmixi_pth_member(&zip, "data.pkl", 0, ""),
+        *order = pickle ? mmixi_pth_member(&zip, "byteorder", 0, "") : NULL;
+    if (pickle && (mmixi_big_endian_here()
+                   || (order && (order->bytes < 6 || memcmp(order->data, "little", 6)))))
+        failed = mmixi_refuse(a, NULL, "weights of, and on, a little-endian machine, found another");
+    else if (pickle) failed = mmixi_pth(a, &zip, pickle);
+    for (mmix_entry *e = zip.entries; !pickle && !failed && e < zip.entries + zip.count; e++) {
+        char *dot = (char *)strrchr(e->name, '.');
+        if (!dot || strcmp(dot, ".npy"))
             failed = mmixi_refuse(a, e->name, "members NAME.npy, or data.pkl of torch.save, found another");
         else {
-            ((char *)e->name)[strlen(e->name) - 4] = 0;
+            *dot = 0;
             failed = mmixi_npy(a, e->name, (unsigned char *)e->data, e->bytes);
         }
     }
@@ -13809,46 +13557,42 @@ static int mmixi_zip(mmix_archive *a)
 }
 
 /* ---- opening and reading ---- */
-
 /* Takes the file, whatever comes of it. */
 static mmix_archive *mmixi_archive_new(mmix_ctx *m, const char *path, mmixi_file_bytes file)
 {
-    size_t own = sizeof(mmix_archive) + strlen(path) + 1, size = mmixi_min(file.size, SIZE_MAX / 4);
-    mmix_archive *a = (mmix_archive *)mmixi_alloc(m, own);
+    static const char bare[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+    size_t size = mmixi_min(file.size, SIZE_MAX / 4);
+    mmix_archive *a = (mmix_archive *)mmixi_zeroed(m, sizeof *a);
     int failed;
     if (!a) {
         mmixi_file_free(m, &file);
         return NULL;
     }
-    memset(a, 0, own);
-    a->m = m, a->file = file, a->path = strcpy((char *)(a + 1), path);
-    a->left = (file.mapped ? 2 * size : size) + ((size_t)1 << 20);
-    if (size >= 14 && !memcmp(file.bytes, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14))
-        failed = mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version "
-                              "1.6: save it anew");
-    else if (size >= 6 && !memcmp(file.bytes, "\x93NUMPY", 6))
-        failed = mmixi_npy(a, "array", file.bytes, size);
-    else failed = size >= 4 && !memcmp(file.bytes, "PK\3\4", 4) ? mmixi_zip(a) : mmixi_safetensors(a);
+    a->m = m, a->file = file;
+    a->most = m->memory.bytes + (file.mapped ? 2 * size : size) + ((size_t)1 << 20) - sizeof *a;
+    snprintf(a->path, sizeof a->path, "%s", path);
+    failed = size >= 14 && !memcmp(file.bytes, bare, 14)
+        ? mmixi_refuse(a, NULL, "a zip file, found a bare pickle, as torch.save wrote before version 1.6: "
+                       "save it anew")
+        : size >= 6 && !memcmp(file.bytes, "\x93NUMPY", 6) ? mmixi_npy(a, "array", file.bytes, size)
+        : size >= 4 && !memcmp(file.bytes, "PK\3\4", 4) ? mmixi_zip(a) : mmixi_safetensors(a);
     if (!failed && !mmixi_archive_finish(a)) return a;
     mmix_archive_close(a);
     return NULL;
 }
-
 MMIXDEF mmix_archive *mmix_archive_open(mmix_ctx *m, const char *path)
 {
-    mmixi_file_bytes file = mmixi_file_map(m, "mmix_archive_open", path);
+    mmixi_file_bytes file = mmixi_file_read(m, "mmix_archive_open", path);
     return file.bytes ? mmixi_archive_new(m, path, file) : NULL;
 }
 MMIXDEF mmix_archive *mmix_archive_open_memory(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     mmixi_file_bytes copy = { NULL, size, 0 };
     if (!mmixi_given(m, "mmix_archive_open_memory", "*name, *bytes", name, size ? bytes : name)) return NULL;
-    copy.bytes = (unsigned char *)mmixi_alloc(m, mmixi_max(size, size + 1));
-    if (!copy.bytes) return NULL;
+    if ((copy.bytes = (unsigned char *)mmixi_alloc(m, size)) == NULL) return NULL;
     if (size) memcpy(copy.bytes, bytes, size);
     return mmixi_archive_new(m, name, copy);
 }
-
 MMIXDEF size_t mmix_archive_count(const mmix_archive *a) { return a ? a->count : 0; }
 MMIXDEF const mmix_entry *mmix_archive_entry(const mmix_archive *a, size_t i)
 {
@@ -13870,14 +13614,23 @@ MMIXDEF size_t mmix_entry_count(const mmix_entry *e)
     for (int i = 0; e && i < e->ndim; i++) n *= e->shape[i];
     return n;
 }
-
-/* The elements of an entry as `to`: MMIX_FILE_REAL or F64, I64 or I32. */
-static int mmixi_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, void *values,
-                              size_t count, int to)
+/* F16: sign 1, exponent 5, fraction 10 bits. */
+static double mmixi_half(unsigned half)
+{
+    int exponent = half >> 10 & 31, fraction = half & 1023, normal = exponent > 0;
+    double d = ldexp(fraction + 1024 * normal, exponent - normal - 24);
+    if (exponent == 31) d = fraction ? (double)NAN : (double)INFINITY;
+    return half & 0x8000 ? -d : d;
+}
+MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int dtype,
+                              void *values, size_t count)
 {
     const unsigned char *p;
     mmix_archive in;                             /* messages go to m */
-    int64_t v = 0;
+    union {
+        double f64; float f32; uint32_t bits; uint16_t half;
+        int64_t i64; int32_t i32; int16_t i16; int8_t i8;
+    } u;
     if (!mmixi_given(m, "mmix_archive_read", "*archive, *entry, *values", a, e, count ? values : e))
         return -1;
     in = *a;
@@ -13885,49 +13638,39 @@ static int mmixi_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_ent
     if (count != mmix_entry_count(e))
         return mmixi_refuse(&in, e->name, "%.0f elements, found %.0f", (double)count,
                             (double)mmix_entry_count(e));
-    if (to >= MMIX_FILE_I64 && e->dtype < MMIX_FILE_I64)
+    if (dtype >= MMIX_FILE_I64 && e->dtype < MMIX_FILE_I64)
         return mmixi_refuse(&in, e->name, "integers, found %s", mmix_file_dtype_name(e->dtype));
-    if (e->dtype == to) {
-        if (count) memcpy(values, e->data, e->bytes);
-        return 0;
-    }
     p = (const unsigned char *)e->data;
-    for (size_t i = 0; i < count; i++, p += mmixi_file_size[e->dtype]) {
-        double d = mmixi_element(e->dtype, p, &v);
-        if (to == MMIX_FILE_F64) ((double *)values)[i] = d;
-        else if (to < MMIX_FILE_I64) ((mmix_real *)values)[i] = (mmix_real)d;
-        else if (to == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
-        else if (v >= INT32_MIN && v <= INT32_MAX) ((int32_t *)values)[i] = (int32_t)v;
-        else return mmixi_refuse(&in, e->name, "32-bit integers, found %.0f", (double)v);
+    if (e->dtype == dtype && count) memcpy(values, p, e->bytes);
+    for (size_t i = 0; e->dtype != dtype && i < count; i++, p += mmixi_file_size[e->dtype]) {
+        double d = 0;
+        int64_t v = 0;
+        memcpy(&u, p, mmixi_file_size[e->dtype]);                /* it need not be aligned */
+        switch (e->dtype) {
+        case MMIX_FILE_F64: d = u.f64; break;
+        case MMIX_FILE_F32: d = (double)u.f32; break;
+        case MMIX_FILE_F16: d = mmixi_half(u.half); break;
+        case MMIX_FILE_BF16: u.bits = (uint32_t)u.half << 16, d = (double)u.f32; break;  /* half a float */
+        default:
+            v = e->dtype == MMIX_FILE_I64 ? u.i64 : e->dtype == MMIX_FILE_I32 ? u.i32
+                : e->dtype == MMIX_FILE_I16 ? u.i16
+                : e->dtype == MMIX_FILE_I8 ? u.i8 : e->dtype == MMIX_FILE_BOOL ? *p != 0 : *p;
+            d = (double)v;
+        }
+        if (dtype == MMIX_FILE_F64) ((double *)values)[i] = d;
+        else if (dtype == MMIX_FILE_F32) ((float *)values)[i] = (float)d;
+        else if (dtype == MMIX_FILE_I64) ((int64_t *)values)[i] = v;
+        else if (dtype == MMIX_FILE_I32 && v == (int32_t)v) ((int32_t *)values)[i] = (int32_t)v;
+        else
+            return mmixi_refuse(&in, e->name, "what can be read as %s, found %.0f", dtype == MMIX_FILE_I32
+                                ? "32-bit integers" : "F64, F32, I64 or I32", d);
     }
     return 0;
 }
-MMIXDEF int mmix_archive_read(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, mmix_real *values,
-                              size_t count)
-{
-    return mmixi_archive_read(m, a, e, values, count, MMIX_FILE_REAL);
-}
-MMIXDEF int mmix_archive_read_f64(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, double *values,
-                                  size_t count)
-{
-    return mmixi_archive_read(m, a, e, values, count, MMIX_FILE_F64);
-}
-MMIXDEF int mmix_archive_read_i64(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int64_t *values,
-                                  size_t count)
-{
-    return mmixi_archive_read(m, a, e, values, count, MMIX_FILE_I64);
-}
-MMIXDEF int mmix_archive_read_i32(mmix_ctx *m, const mmix_archive *a, const mmix_entry *e, int32_t *values,
-                                  size_t count)
-{
-    return mmixi_archive_read(m, a, e, values, count, MMIX_FILE_I32);
-}
 
 /* ---- saving ---- */
-
 /* Text that is measured (out NULL) and then written by the same calls; room for a zero more. */
 typedef struct mmixi_text { char *out; size_t at, room; } mmixi_text;
-
 static void mmixi_print(mmixi_text *t, const char *format, ...) MMIXI_PRINTF(2, 3);
 static void mmixi_print(mmixi_text *t, const char *format, ...)
 {
@@ -13947,7 +13690,6 @@ static void mmixi_print_quoted(mmixi_text *t, const char *before, const char *s)
         else mmixi_print(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
     mmixi_print(t, "\"");
 }
-
 /* In the order in which the entries are saved; `at` is where. */
 static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, size_t n,
                                      const char *const *metadata)
@@ -13968,14 +13710,33 @@ static void mmixi_safetensors_header(mmixi_text *t, const mmix_entry *entries, s
             mmixi_print_quoted(t, before, e->name);
             mmixi_print(t, ":{\"dtype\":\"%s\",\"shape\":[", mmix_file_dtype_name(e->dtype));
             mmixi_print_sizes(t, e->ndim, e->shape, ",");
-            end = at + (double)(mmix_entry_count(e) * size);
+            end = at + mmixi_entry_bytes(e);
             mmixi_print(t, "],\"data_offsets\":[%.0f,%.0f]}", at, end);
             at = end, before = ",";
         }
     mmixi_print(t, *before == '{' ? "{}" : "}");
     mmixi_print(t, "%*s", (int)(7 & (0 - t->at)), "");            /* to a multiple of 8 */
 }
+/* Whether a path and entries can be saved: 0, or -1 after mmix_fail. */
+static int mmixi_save_check(mmix_ctx *m, const char *who, const char *path, const mmix_entry *e, size_t n)
+{
+    double bytes;
+    if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)e : path)) return -1;
+    for (size_t i = 0; i < n; i++, e++) {
+        const char *wrong = !e->name || !strcmp(e->name, "__metadata__")
+            ? "a name that is free, found none or __metadata__"
+            : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
+            : e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS ? "0 to 8 axes, found another number"
+            : (bytes = mmixi_entry_bytes(e)) > (double)(SIZE_MAX / 2)
+            ? "a shape that fits in memory, found more" : bytes > 0 && !e->data ? "data, found NULL" : NULL;
+        if (wrong)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path, (double)i,
+                             wrong);
+    }
+    return 0;
+}
 
+#ifndef MMIX_NO_STDIO
 /* The nearest BF16, ties to even. */
 static uint16_t mmixi_bf16(mmix_real x)
 {
@@ -13989,50 +13750,67 @@ static uint16_t mmixi_bf16(mmix_real x)
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 /* The entry's elements as the file has them, by way of a chunk that is rounded and turned as needed. */
-static void mmixi_file_put(mmixi_file *f, const mmix_entry *e)
+static int mmixi_file_put(FILE *f, const mmix_entry *e)
 {
     uint16_t chunk[2048];
-    size_t size = mmixi_file_size[e->dtype], count = mmix_entry_count(e);
-    for (size_t i = 0, n; i < count; i += n) {
+    size_t size = mmixi_file_size[e->dtype], count = mmix_entry_count(e), n;
+    for (size_t i = 0; i < count; i += n) {
         n = mmixi_min(count - i, sizeof chunk / size);
         if (e->dtype != MMIX_FILE_REAL_AS_BF16) memcpy(chunk, (const char *)e->data + i * size, n * size);
         else for (size_t j = 0; j < n; j++) chunk[j] = mmixi_bf16(((const mmix_real *)e->data)[i + j]);
         mmixi_byte_order((unsigned char *)chunk, n * size, size, 0);
-        mmixi_file_write(f, chunk, n * size);
-    }
-}
-
-/* Whether a path and entries can be saved: 0, or -1 after mmix_fail. */
-static int mmixi_save_check(mmix_ctx *m, const char *who, const char *path, const mmix_entry *e, size_t n)
-{
-    double bytes, total = 0;
-    if (!mmixi_given(m, who, "*path, *entry", path, n ? (const void *)e : path)) return -1;
-    for (size_t i = 0; i < n; i++, e++) {
-        const char *wrong = !e->name || !strcmp(e->name, "__metadata__")
-            ? "a name that is free, found none or __metadata__"
-            : !mmix_file_dtype_name(e->dtype) ? "a dtype MMIX_FILE_…, found another number"
-            : e->ndim < 0 || e->ndim > MMIX_FILE_MAX_DIMS ? "0 to 8 axes, found another number"
-            : (total += bytes = mmixi_entry_bytes(e)) > (double)(SIZE_MAX / 2)
-            ? "a shape that fits in memory, found more" : bytes > 0 && !e->data ? "data, found NULL" : NULL;
-        if (wrong)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: entry %.0f: expected %s", who, path, (double)i,
-                             wrong);
+        if (fwrite(chunk, size, n, f) != n) return -1;
     }
     return 0;
 }
-/* The file: its header, then the entries in falling size of element, so that each is aligned without gaps. */
+#endif
+/* The header, then the entries in falling size of element, so that each is aligned without gaps. They go to a
+   file beside PATH, which is brought to the disk and then takes PATH's name: whoever reads PATH meanwhile
+   sees the old file or the new one. A symbolic link stays and its target is replaced; the old file's mode is
+   kept. Devices and fifos are written into: they cannot be replaced. */
 static int mmixi_save(mmix_ctx *m, const char *who, const char *path, const mmixi_text *header,
                       const mmix_entry *e, size_t n)
 {
-    mmixi_file f;
-    if (mmixi_file_begin(m, &f, who, path)) return -1;
-    mmixi_file_write(&f, header->out, header->at);
+#ifdef MMIX_NO_STDIO
+    (void)header, (void)e, (void)n;
+    return mmix_fail(m, MMIX_ERROR_FILE, "%s: %s: files were compiled out (MMIX_NO_STDIO)", who, path);
+#else
+    char target[MMIXI_PATH], temporary[MMIXI_PATH + 40];
+    int bad = snprintf(target, sizeof target, "%s", path) >= MMIXI_PATH, replaces = 1;
+    FILE *f = NULL;
+#ifdef MMIXI_MAPS
+    struct stat old;
+    int there, links = 0;
+    for (ssize_t k; !bad && (k = readlink(target, temporary, MMIXI_PATH)) >= 0; ) {
+        char *slash = strrchr(target, '/'), *name = slash && *temporary != '/' ? slash + 1 : target;
+        bad = links++ == 40 || k >= target + MMIXI_PATH - name;  /* a ring, or too long */
+        if (!bad) memcpy(name, temporary, (size_t)k), name[k] = 0;
+    }
+    there = !stat(target, &old);
+    replaces = !there || S_ISREG(old.st_mode);
+#endif
+    if (bad)
+        return mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: its path, or that of the link's "
+                         "target, is too long", who, path);
+    for (int i = 0; !f && i < 1000 && (!i || errno == EEXIST); i++) {
+        snprintf(temporary, sizeof temporary, "%s.%lu.%d.tmp", target, MMIXI_PROCESS(), i);
+        f = replaces ? mmixi_file_new(temporary) : fopen(target, "wb");
+    }
+#ifdef MMIXI_MAPS
+    if (f && replaces && there) chmod(temporary, old.st_mode & 0777);
+#endif
+    bad = !f || fwrite(header->out, 1, header->at, f) != header->at;
     for (size_t size = 8; size; size /= 2)
         for (size_t i = 0; i < n; i++)
-            if (mmixi_file_size[e[i].dtype] == size) mmixi_file_put(&f, &e[i]);
-    return mmixi_file_end(m, &f);
+            bad = bad || (mmixi_file_size[e[i].dtype] == size && mmixi_file_put(f, &e[i]));
+    bad = bad || fflush(f) || (replaces && MMIXI_SYNC(f));
+    if (f && fclose(f)) bad = 1;
+    if (!bad && (!replaces || !MMIXI_RENAME(temporary, target))) return 0;
+    mmix_fail(m, MMIX_ERROR_FILE, "%s: %.150s: cannot be written: %s", who, path, strerror(errno));
+    if (f && replaces) remove(temporary);
+    return -1;
+#endif
 }
-
 MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entry *entries, size_t n,
                                   const char *const *metadata)
 {
@@ -14053,14 +13831,12 @@ MMIXDEF int mmix_safetensors_save(mmix_ctx *m, const char *path, const mmix_entr
         text.at = 8;
         mmixi_safetensors_header(&text, entries, n, metadata);
         if (!pass && mmixi_json_open(m, path, text.out + 8, text.at - 8, SIZE_MAX)
-            && m->error_kind == MMIX_ERROR_FILE)
-            m->error_kind = MMIX_ERROR_ARGUMENT;
+            && m->error_kind == MMIX_ERROR_FILE) m->error_kind = MMIX_ERROR_ARGUMENT;
     }
-    failed = mmixi_save(m, who, path, &text, entries, n);
+    failed = m->error_kind ? -1 : mmixi_save(m, who, path, &text, entries, n);
     mmixi_free(m, text.out, text.room);
     return failed;
 }
-
 /* The magic bytes, version 1.0, and a header of a Python dict that ends in a line end at a multiple of 64. */
 MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry)
 {
@@ -14197,7 +13973,7 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
     for (size_t i = 0; i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
         const mmix_entry *e = mmixi_entry(archive, prefix, p->at[i].name);
-        if (mmix_archive_read(m, archive, e, mmix_data(t), mmix_count(t))) return -1;
+        if (mmix_archive_read(m, archive, e, MMIX_FILE_REAL, mmix_data(t), mmix_count(t))) return -1;
     }
     return 0;
 }
@@ -14277,7 +14053,7 @@ static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const cha
 {
     const mmix_entry *e = mmixi_entry(f->a, prefix, name);
     if (!f->a) mmixi_model_entry(f, prefix, name, dtype, 1, &n, data);
-    else if (e) mmixi_archive_read(f->m, f->a, e, data, n, dtype);
+    else if (e) mmix_archive_read(f->m, f->a, e, dtype, data, n);
     else mmixi_refuse(f->a, NULL, "an array %s%s", prefix, name);
 }
 static void mmixi_model_counters(mmixi_model_file *f, size_t *const *counter, size_t n)
@@ -14581,18 +14357,21 @@ static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
 {
     const char *slash = strrchr(f->a->path, '/');
     char path[MMIXI_PATH], *text;
-    size_t size;
+    mmixi_file_bytes file;
     snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - f->a->path) : 0, f->a->path);
-    text = (char *)mmixi_file_read(f->m, "mmix_decoder_open", path, &size);
-    if (!text) return;
-    text[size] = 0;
-    f->config.out = text + (mmixi_json_space(text) - text);
-    if (!mmixi_json_open(f->m, path, text, size, SIZE_MAX)) mmixi_hf_config(f, path, c);
-    mmixi_free(f->m, text, size + 1);
+    file = mmixi_file_read(f->m, "mmix_decoder_open", path);
+    text = file.bytes ? (char *)mmixi_step(f->m, file.size + 1) : NULL;
+    if (text) {
+        memcpy(text, file.bytes, file.size);
+        text[file.size] = 0;
+        f->config.out = text;
+        if (!mmixi_json_open(f->m, path, text, file.size, SIZE_MAX)) mmixi_hf_config(f, path, c);
+    }
+    if (file.bytes) mmixi_file_free(f->m, &file);
 }
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
-    mmixi_file_bytes file = mmixi_file_map(m, "mmix_decoder_open", path);
+    mmixi_file_bytes file = mmixi_file_read(m, "mmix_decoder_open", path);
     mmix_decoder *d = NULL;
     mmix_decoder_config c;
     mmixi_model_file f;

@@ -46,9 +46,9 @@ static int walk(mmix_ctx *m, const mmix_archive *a)
         mmix_real *r = (mmix_real *)malloc((n + 1) * sizeof *r);
         int64_t *k = (int64_t *)malloc((n + 1) * sizeof *k);
         bad += mmix_archive_find(a, e->name) != e;
-        bad += mmix_archive_read_f64(m, a, e, d, n) != 0;
-        bad += mmix_archive_read(m, a, e, r, n) != 0;
-        bad += e->dtype >= MMIX_FILE_I64 && mmix_archive_read_i64(m, a, e, k, n) != 0;
+        bad += mmix_archive_read(m, a, e, MMIX_FILE_F64, d, n) != 0;
+        bad += mmix_archive_read(m, a, e, MMIX_FILE_REAL, r, n) != 0;
+        bad += e->dtype >= MMIX_FILE_I64 && mmix_archive_read(m, a, e, MMIX_FILE_I64, k, n) != 0;
         free(d), free(r), free(k);
     }
     return !bad;
@@ -329,7 +329,7 @@ static double one_value(mmix_ctx *m, const mmix_archive *a, const char *name, si
 {
     double d[16];
     const mmix_entry *e = mmix_archive_find(a, name);
-    return e && mmix_entry_count(e) <= 16 && !mmix_archive_read_f64(m, a, e, d, mmix_entry_count(e)) ? d[at] : -99;
+    return e && mmix_entry_count(e) <= 16 && !mmix_archive_read(m, a, e, MMIX_FILE_F64, d, mmix_entry_count(e)) ? d[at] : -99;
 }
 static void torch_and_numpy(void)
 {
@@ -353,6 +353,33 @@ static void torch_and_numpy(void)
     a = mmix_archive_open_memory(m, "memory", w.bytes, w.size);
     CHECK_AT(a && one_value(m, a, "a", 1) == 3 && one_value(m, a, "b", 0) == 1, mmix_error(m));
     mmix_archive_close(a);
+    for (int bad = 0; bad < 8; bad++) {          /* headers that are no such dict */
+        static const char *const header[] = {"{'descr': '<f8', 'fortran_order': True, 'shape': (2, 2), }\n", "{'descr': '<F8', 'fortran_order': True, 'shape': (2, 2), }\n",
+            "{'descr': 'f8', 'fortran_order': True, 'shape': (2, 2), }\n", "{'descr': '<f8', 'shape': (2, 2), }\n",
+            "{'descr': '<f8', 'fortran_order': 1, 'shape': (2, 2), }\n", "{'descr': '<f8', 'fortran_order': True, 'shape': (2,, 2), }\n",
+            "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 2) ", "{'descr': [('x', '<f8')], 'fortran_order': True, 'shape': (2, 2), }\n"};
+        static zip one;
+        memset(&one, 0, sizeof one);
+        numpy_array(&one, "a.npy", header[bad], numbers, sizeof numbers);
+        zip_end(&one);
+        CHECK_AT(outcome(m, one.bytes, one.size) == !bad, header[bad]);
+    }
+    for (int which = 0; which < 2; which++) {    /* the n-th allocation fails: a clean error, and nothing is left */
+        zip copy = which ? w : z;
+        int opened = 0, refused = 0;
+        for (size_t limit = 1; limit < 100 && !opened; limit++) {
+            mmix_ctx *few = small_ctx(limit);
+            if (!few) continue;
+            const size_t before = mmix_memory(few).bytes;
+            a = mmix_archive_open_memory(few, "memory", copy.bytes, copy.size);
+            opened = a != NULL, refused += !a;
+            CHECK(a || mmix_error_kind(few) == MMIX_ERROR_MEMORY);
+            mmix_archive_close(a);
+            CHECK(mmix_memory(few).bytes == before);
+            mmix_destroy(few);
+        }
+        CHECK(opened && refused >= 6);
+    }
     for (int which = 0; which < 2; which++) {    /* cut anywhere, any byte changed: refused (checksums), or as good as before */
         zip *f = which ? &w : &z;
         for (size_t n = 0; n < f->size; n++) {
@@ -576,33 +603,33 @@ static void round_trip(void)
     int64_t k[6];
     int32_t k32[6];
     mmix_real x[6];
-    CHECK(!mmix_archive_read_f64(m, a, mmix_archive_find(a, "f64"), d, 6) && !memcmp(d, f64, sizeof d));
-    CHECK(!mmix_archive_read_f64(m, a, mmix_archive_find(a, "f32"), d, 6));
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "f64"), MMIX_FILE_F64, d, 6) && !memcmp(d, f64, sizeof d));
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "f32"), MMIX_FILE_F64, d, 6));
     for (int i = 0; i < 6; i++) CHECK(bits_of(d[i]) == bits_of((double)f32[i]));
-    CHECK(!mmix_archive_read_f64(m, a, mmix_archive_find(a, "f16"), d, 6) && !memcmp(d, want16, sizeof d));
-    CHECK(!mmix_archive_read_i64(m, a, mmix_archive_find(a, "i64"), k, 6) && !memcmp(k, i64, sizeof k));
-    CHECK(!mmix_archive_read_i64(m, a, mmix_archive_find(a, "i16"), k, 6) && k[1] == -32768 && k[0] == 32767);
-    CHECK(!mmix_archive_read_i32(m, a, mmix_archive_find(a, "i32"), k32, 5)
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "f16"), MMIX_FILE_F64, d, 6) && !memcmp(d, want16, sizeof d));
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "i64"), MMIX_FILE_I64, k, 6) && !memcmp(k, i64, sizeof k));
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "i16"), MMIX_FILE_I64, k, 6) && k[1] == -32768 && k[0] == 32767);
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "i32"), MMIX_FILE_I32, k32, 5)
         && !memcmp(k32, i32, 5 * sizeof *k32));
-    CHECK(!mmix_archive_read_i32(m, a, mmix_archive_find(a, "i8"), k32, 5) && k32[1] == -128 && k32[3] == -1);
-    CHECK(!mmix_archive_read_i32(m, a, mmix_archive_find(a, "u8"), k32, 6) && k32[1] == 255);
-    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "bool"), x, 6) && x[1] > 0 && !(x[0] > 0)
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "i8"), MMIX_FILE_I32, k32, 5) && k32[1] == -128 && k32[3] == -1);
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "u8"), MMIX_FILE_I32, k32, 6) && k32[1] == 255);
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "bool"), MMIX_FILE_REAL, x, 6) && x[1] > 0 && !(x[0] > 0)
         && x[5] < 2);
-    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "real"), x, 6) && !memcmp(x, real, sizeof x));
-    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "i32"), x, 5) && x[4] > 0 && x[4] < 2);
-    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "empty"), NULL, 0));
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "real"), MMIX_FILE_REAL, x, 6) && !memcmp(x, real, sizeof x));
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "i32"), MMIX_FILE_REAL, x, 5) && x[4] > 0 && x[4] < 2);
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "empty"), MMIX_FILE_REAL, NULL, 0));
 
     /* What the reading functions refuse. */
-    CHECK(mmix_archive_read(m, a, mmix_archive_find(a, "f32"), x, 5) == -1
+    CHECK(mmix_archive_read(m, a, mmix_archive_find(a, "f32"), MMIX_FILE_REAL, x, 5) == -1
         && mmix_error_kind(m) == MMIX_ERROR_FILE);
-    CHECK(mmix_archive_read_f64(m, a, mmix_archive_find(a, "f64"), d, 6) == -1);    /* a message is kept */
+    CHECK(mmix_archive_read(m, a, mmix_archive_find(a, "f64"), MMIX_FILE_F64, d, 6) == -1);    /* a message is kept */
     CHECK(mmix_archive_open(m, PATH) == NULL);
     mmix_error_clear(m);
-    CHECK(mmix_archive_read_i64(m, a, mmix_archive_find(a, "f32"), k, 6) == -1), mmix_error_clear(m);
-    CHECK(mmix_archive_read_i32(m, a, mmix_archive_find(a, "i64"), k32, 6) == -1), mmix_error_clear(m);
-    CHECK(mmix_archive_read(m, a, NULL, x, 6) == -1), mmix_error_clear(m);
-    CHECK(mmix_archive_read(m, NULL, mmix_archive_entry(a, 0), x, 6) == -1), mmix_error_clear(m);
-    CHECK(mmix_archive_read(m, a, mmix_archive_find(a, "f32"), NULL, 6) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_read(m, a, mmix_archive_find(a, "f32"), MMIX_FILE_I64, k, 6) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_read(m, a, mmix_archive_find(a, "i64"), MMIX_FILE_I32, k32, 6) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_read(m, a, NULL, MMIX_FILE_REAL, x, 6) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_read(m, NULL, mmix_archive_entry(a, 0), MMIX_FILE_REAL, x, 6) == -1), mmix_error_clear(m);
+    CHECK(mmix_archive_read(m, a, mmix_archive_find(a, "f32"), MMIX_FILE_REAL, NULL, 6) == -1), mmix_error_clear(m);
     CHECK(mmix_archive_open(m, NULL) == NULL
         && mmix_error_kind(m) == MMIX_ERROR_ARGUMENT), mmix_error_clear(m);
     CHECK(mmix_archive_open(m, "build") == NULL
@@ -651,7 +678,7 @@ static void halves(void)
     mmix_archive *a = mmix_archive_open(m, PATH);
     for (int kind = 0; kind < 2; kind++) {
         int fraction_bits = kind ? 7 : 10, top = kind ? 255 : 31, bias = kind ? 127 : 15;
-        CHECK(!mmix_archive_read_f64(m, a, mmix_archive_find(a, kind ? "bf16" : "f16"), d, 65536));
+        CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, kind ? "bf16" : "f16"), MMIX_FILE_F64, d, 65536));
         for (int i = 0; i < 65536; i++) {
             int exponent = (i & 0x7FFF) >> fraction_bits, fraction = i & ((1 << fraction_bits) - 1);
             double want = exponent ? ldexp(1 + ldexp(fraction, -fraction_bits), exponent - bias)
@@ -664,7 +691,7 @@ static void halves(void)
     CHECK(wrong == 0);
 
     /* bf16 → real → bf16 is the identity. */
-    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "bf16"), x, 65536));
+    CHECK(!mmix_archive_read(m, a, mmix_archive_find(a, "bf16"), MMIX_FILE_REAL, x, 65536));
     mmix_archive_close(a);
     e[0] = entry("x", MMIX_FILE_REAL_AS_BF16, 1, 65536, 0, x);
     CHECK(mmix_safetensors_save(m, PATH, e, 1, NULL) == 0);
@@ -702,7 +729,7 @@ static void halves(void)
     e[0].shape[0] = 3;
     CHECK(mmix_safetensors_save(m, PATH, e, 1, NULL) == 0);
     a = mmix_archive_open(m, PATH);
-    CHECK(a && !mmix_archive_read_f64(m, a, mmix_archive_entry(a, 0), d, 3));
+    CHECK(a && !mmix_archive_read(m, a, mmix_archive_entry(a, 0), MMIX_FILE_F64, d, 3));
     CHECK(isnan(d[0]) && isnan(d[1]) && isnan(d[2]));
     mmix_archive_close(a);
     mmix_destroy(m);
@@ -726,7 +753,7 @@ static void many(void)
     CHECK(mmix_archive_count(a) == N);
     for (int i = 0; a && i < N; i++) {
         int32_t got = -1;
-        wrong += mmix_archive_read_i32(m, a, mmix_archive_find(a, names[i]), &got, 1)
+        wrong += mmix_archive_read(m, a, mmix_archive_find(a, names[i]), MMIX_FILE_I32, &got, 1)
             || got != (i % 3 ? i : i & 255);
     }
     CHECK(wrong == 0);
@@ -948,8 +975,8 @@ static void reference(void)
             const mmix_entry *g = mmix_archive_find(got, w->name + 4);                   /* out.NAME */
             double x[64], y[64];
             size_t count = mmix_entry_count(w);
-            CHECK_AT(g && count <= 64 && !mmix_archive_read_f64(m, want, w, x, count)
-                && !mmix_archive_read_f64(m, got, g, y, count)
+            CHECK_AT(g && count <= 64 && !mmix_archive_read(m, want, w, MMIX_FILE_F64, x, count)
+                && !mmix_archive_read(m, got, g, MMIX_FILE_F64, y, count)
                 && g->ndim == w->ndim && !memcmp(g->shape, w->shape, sizeof g->shape)
                 && !memcmp(x, y, count * sizeof *x), w->name);
         }

@@ -147,8 +147,8 @@ static const char *entry_is_wrong(mmix_ctx *m, const mmix_archive *a, const mmix
     double *d = (double *)malloc((n + !n) * sizeof *d);
     mmix_real *r = (mmix_real *)malloc((n + !n) * sizeof *r);
     int64_t *k = (int64_t *)malloc((n + !n) * sizeof *k);
-    const int bad = mmix_archive_read_f64(m, a, e, d, n) || mmix_archive_read(m, a, e, r, n);
-    const int refused = mmix_archive_read_i64(m, a, e, k, n) != 0;
+    const int bad = mmix_archive_read(m, a, e, MMIX_FILE_F64, d, n) || mmix_archive_read(m, a, e, MMIX_FILE_REAL, r, n);
+    const int refused = mmix_archive_read(m, a, e, MMIX_FILE_I64, k, n) != 0;
     free(d), free(r), free(k);
     if (bad) return "an entry can't be read";
     if (refused != (e->dtype < MMIX_FILE_I64)) return "an entry is read, or refused, as integers";

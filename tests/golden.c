@@ -133,8 +133,8 @@ static mmix_tensor *tensor(Case *c, const mmix_entry *e)
 {
     const int integers = e->dtype >= MMIX_FILE_I64;
     mmix_tensor *t = mmix_new(c->m, integers ? MMIX_DTYPE_I32 : MMIX_DTYPE_REAL, e->ndim, e->shape);
-    if (t && integers) mmix_archive_read_i32(c->m, c->file, e, mmix_data_i32(t), mmix_entry_count(e));
-    else if (t) mmix_archive_read(c->m, c->file, e, mmix_data(t), mmix_entry_count(e));
+    if (t && integers) mmix_archive_read(c->m, c->file, e, MMIX_FILE_I32, mmix_data_i32(t), mmix_entry_count(e));
+    else if (t) mmix_archive_read(c->m, c->file, e, MMIX_FILE_REAL, mmix_data(t), mmix_entry_count(e));
     return t;
 }
 static mmix_tensor *optional(Case *c, const char *prefix, const char *name)
@@ -164,7 +164,7 @@ static void load(Case *c, mmix_params *p, const char *prefix)
         int same = e && e->ndim == mmix_ndim(t);
         for (int j = 0; same && j < e->ndim; j++) same = e->shape[j] == mmix_shape(t, j);
         if (!same) fail(c, "%s%s is %s", prefix, p->at[i].name, e ? "of another shape" : "not in the case");
-        else mmix_archive_read(c->m, c->file, e, mmix_data(t), mmix_entry_count(e));
+        else mmix_archive_read(c->m, c->file, e, MMIX_FILE_REAL, mmix_data(t), mmix_entry_count(e));
         if (same && has(c, "grad.", e->name)) p->at[i].frozen = 0, leaf(c, e, t);
     }
     if (p && c->record) mmix_params_train(p, 1);
@@ -184,7 +184,7 @@ static void compare(Case *c, const mmix_entry *e, const double *found, size_t n,
     double *expected = (double *)malloc((n + 1) * sizeof *expected), largest = 0, error = 0;
     size_t at = 0;
     if (n != mmix_entry_count(e)) fail(c, "%.100s has %zu values, found %zu", e->name, mmix_entry_count(e), n);
-    else if (!expected || mmix_archive_read_f64(c->m, c->file, e, expected, n)) fail(c, "%.100s cannot be read", e->name);
+    else if (!expected || mmix_archive_read(c->m, c->file, e, MMIX_FILE_F64, expected, n)) fail(c, "%.100s cannot be read", e->name);
     else {
         if (e->dtype >= MMIX_FILE_I64) tol = 0;
         for (size_t i = 0; i < n; i++) {
@@ -254,7 +254,7 @@ static void out(Case *c, const char *name, mmix_tensor *t)
     if (!cot || !c->record || c->outputs == MAX_OUTPUTS) return;
     for (int i = 0; i < mmix_ndim(t); i++) shape[i] = mmix_shape(t, i);
     mmix_tensor *g = mmix_new(c->m, MMIX_DTYPE_REAL, mmix_ndim(t), shape);
-    if (g && mmix_count(g) == mmix_entry_count(cot)) mmix_archive_read(c->m, c->file, cot, mmix_data(g), mmix_count(g));
+    if (g && mmix_count(g) == mmix_entry_count(cot)) mmix_archive_read(c->m, c->file, cot, MMIX_FILE_REAL, mmix_data(g), mmix_count(g));
     c->output[c->outputs] = t, c->upstream[c->outputs++] = g;
 }
 /* Every grad. of the case. */
@@ -786,7 +786,7 @@ static void run_checkpoint(Case *c)
         int same = there && there->ndim == e->ndim;
         for (int j = 0; same && j < e->ndim; j++) same = there->shape[j] == e->shape[j];
         if (!same) fail(c, "%.100s is %s", e->name, there ? "of another shape" : "not in the file");
-        else if (values && !mmix_archive_read_f64(c->m, a, there, values, n)) compare(c, e, values, n, 0);
+        else if (values && !mmix_archive_read(c->m, a, there, MMIX_FILE_F64, values, n)) compare(c, e, values, n, 0);
         free(values);
     }
     mmix_archive_close(a);

@@ -390,22 +390,24 @@ static uint64_t bits_of(double d)
 
 static void json(void)
 {
-    static const char source[] = " {\"n\":-12.5e-1,\"tenth\":0.1,\"big\":18446744073709551615,"
+    static const char source[] = " {\"n\":-12.5e-1,\"tenth\":0.1,\"big\":[18446744073709551615],"
+        "\"beyond\":[18446744073709551616],\"half\":[-12.5e-1],\"texts\":[\"7\"],"
         "\"s\":\"\\u20ac \\u0041\",\"t\":true,\"f\":false,\"z\":null,"
         "\"list\":[1,[2,3] , {\"k\" : 4 }],\"none\":[],\"o\":{\"n\":7}}";
     mmix_ctx *m = context(1, 0);
     char text[sizeof source], wrong[] = "[1, 2";
     const size_t before = mmix_memory(m).bytes;
-    const char *root = text + 1, *list, *i, *k = "?";
+    const char *root = text, *list, *i, *k = "?";
     size_t n, sizes[3];
     memcpy(text, source, sizeof text);
     CHECK(mmixi_json_open(m, "text", text, sizeof text - 1, SIZE_MAX) == 0);
     list = mmixi_json_find(root, "list");
     CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "n"), 0)) == bits_of(-1.25));
     CHECK(bits_of(mmixi_json_number(mmixi_json_find(root, "tenth"), 0)) == bits_of(0.1));
-    if (sizeof(size_t) == 8) CHECK(mmixi_json_size(mmixi_json_find(root, "big"), &n) && n == SIZE_MAX);
-    CHECK(!mmixi_json_size(mmixi_json_find(root, "n"), &n)
-        && !mmixi_json_size(mmixi_json_find(root, "s"), &n));
+    if (sizeof(size_t) == 8) CHECK(mmixi_json_sizes(mmixi_json_find(root, "big"), &n, 1) == 1 && n == SIZE_MAX);
+    CHECK(mmixi_json_sizes(mmixi_json_find(root, "beyond"), &n, 1) == -1 && mmixi_json_sizes(mmixi_json_find(root, "half"), &n, 1) == -1
+        && mmixi_json_sizes(mmixi_json_find(root, "n"), &n, 1) == -1 && mmixi_json_sizes(mmixi_json_find(root, "s"), &n, 1) == -1
+        && mmixi_json_sizes(mmixi_json_find(root, "texts"), &n, 1) == -1);
     CHECK(!strcmp(mmixi_json_text(mmixi_json_find(root, "s")), "\xE2\x82\xAC A"));
     CHECK(mmixi_json_flag(mmixi_json_find(root, "t"), 5) == 1
         && mmixi_json_flag(mmixi_json_find(root, "f"), 5) == 0);
@@ -417,11 +419,11 @@ static void json(void)
     i = mmixi_json_next(list, i, &k);
     CHECK(mmixi_json_sizes(i, sizes, 3) == 2 && sizes[1] == 3 && mmixi_json_sizes(i, sizes, 1) == -1);
     i = mmixi_json_next(list, i, &k);
-    CHECK(mmixi_json_number(i, -1) < 0 && mmixi_json_size(mmixi_json_find(i, "k"), &n) && n == 4);
+    CHECK(mmixi_json_number(i, -1) < 0 && mmixi_json_number(mmixi_json_find(i, "k"), -1) == 4);
     CHECK(mmixi_json_next(list, i, &k) == NULL);
     i = mmixi_json_find(root, "none");
     CHECK(i && mmixi_json_next(i, i, &k) == NULL && mmixi_json_sizes(i, sizes, 3) == 0);
-    CHECK(mmixi_json_size(mmixi_json_find(mmixi_json_find(root, "o"), "n"), &n) && n == 7);
+    CHECK(mmixi_json_number(mmixi_json_find(mmixi_json_find(root, "o"), "n"), -1) == 7);
     CHECK(mmix_memory(m).bytes == before && !mmix_error(m));
     CHECK(mmixi_json_open(m, "text", wrong, 5, SIZE_MAX) == -1);
     CHECK(!strcmp(mmix_error(m), "text: JSON byte 5: expected ',' or ']', found the end"));

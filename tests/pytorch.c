@@ -54,7 +54,7 @@ static void features(mmix_ctx *m, char **arg)
     for (size_t i = 0; !mmix_error(m) && i < mmix_archive_count(in); i++) {
         const mmix_entry *e = mmix_archive_entry(in, i);
         mmix_tensor *image = mmix_new(m, MMIX_DTYPE_REAL, e->ndim, e->shape);
-        if (!image || mmix_archive_read(m, in, e, mmix_data(image), mmix_count(image))) break;
+        if (!image || mmix_archive_read(m, in, e, MMIX_FILE_REAL, mmix_data(image), mmix_count(image))) break;
         mmix_features f = mmix_vision_forward(m, v, image, &options);
         put(m, &out, e->name, "token", f.token);
         put(m, &out, e->name, "patches", f.patches);
@@ -74,7 +74,7 @@ static void logits(mmix_ctx *m, char **arg)
         const mmix_entry *e = mmix_archive_entry(in, i);
         mmix_sequence s = {0};
         s.tokens = mmix_new(m, MMIX_DTYPE_I32, e->ndim, e->shape);
-        if (!s.tokens || mmix_archive_read_i32(m, in, e, mmix_data_i32(s.tokens), mmix_count(s.tokens))) break;
+        if (!s.tokens || mmix_archive_read(m, in, e, MMIX_FILE_I32, mmix_data_i32(s.tokens), mmix_count(s.tokens))) break;
         put(m, &out, e->name, "logits", mmix_decoder_logits(m, d, mmix_decoder_forward(m, d, &s, NULL)));
     }
     if (!mmix_error(m)) mmix_safetensors_save(m, arg[2], out.entry, out.count, NULL);
