@@ -8088,7 +8088,7 @@ static void mmixi_packed(mmix_ctx *m, mmix_tensor **w)
        mmixi_declare(p, "fc.", &d, "weight OD uniform, +bias O zeros", &layer->weight)
 
    The letters of shapes are bound in d, a digit is that size. A pointer says where the tensor goes, NULL that
-   it is left out; with + before the name it goes to the struct's next member. With * at the end the values
+   it is left out; with + before the name it goes with the one before it, to the struct's next member. With * at the end the values
    are multiplied by a number that follows the pointer. 0, or -1. */
 static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d, const char *spec, ...)
 {
@@ -8113,7 +8113,8 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
         double scale;
         at += strspn(at, ", +");
         read = sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, star);
-        to = at > spec && at[-1] == '+' ? to + 1 : va_arg(list, mmix_tensor **);
+        if (at == spec || at[-1] != '+') to = va_arg(list, mmix_tensor **);
+        else if (to) to++;
         scale = read == 4 ? va_arg(list, double) : 1;
         for (const char *s = shape; *s; s++)
             size[ndim++] = *s < 'A' ? (size_t)(*s - '0') : ((const size_t *)d)[*s - 'A'];
@@ -9157,25 +9158,32 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
     for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
     return k;
 }
-/* The tokens at `index` (n) of each sequence of x (B, L, D): (B, n, D), a view if they follow one another. */
-static mmix_tensor *mmixi_tokens_at(mmix_ctx *m, mmix_tensor *x, const size_t *index, size_t n)
+/* Tokens first … first + n - 1 of (B, L, …): a view, or x. */
+static mmix_tensor *mmixi_tokens_from(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n)
 {
-    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), shape[2] = { B, n }, run = 1;
+    return n == mmix_shape(x, 1) ? x : mmix_slice(m, x, 1, first, n);
+}
+/* The tokens of x (B, L, D) in a list, (B, n, D); where they follow each other a view, or x. */
+static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
+{
+    const int32_t *at = mmix_data_i32(list);
+    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n }, run = 0;
     mmix_tensor *rows;
-    while (run < n && index[run] == *index + run) run++;
-    if (run == n) return mmix_slice(m, x, 1, *index, n);
+    while (run < n && at[run] == at[0] + (int32_t)run) run++;
+    if (n && run == n) return mmixi_tokens_from(m, x, (size_t)at[0], n);
     rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L + index[i % n]);
+    for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
     return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
-/* One forward: what was asked for, and where its L tokens stand. They are made as class tokens, of which the
-   last `count` are read as the output, and n patches: `at` and `patch` are their places, `from` the reverse. */
+/* One forward: what was asked for, and where its tokens stand. They are made as class tokens, of which the last
+   are read as the output, and patches: `at` and `patch` are their places, `from` the reverse. */
 typedef struct mmixi_vision_run {
     mmix_ctx *m;
     const mmix_vision *v;
     mmix_vision_options o;
-    size_t B, n, L, count, *at, *patch, *from;
+    size_t B;
+    mmix_tensor *at, *patch, *from;
     size_t together;                             /* images that go through a block at once */
     size_t done;                                 /* images whose features were taken, over the blocks */
     mmix_features f;
@@ -9196,7 +9204,7 @@ static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *i
     cls[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
     cls[1] = v->cls;
     part[0] = mmix_add(m, mmix_concat(m, 1, cls, 1 + (v->config.class_token == MMIX_CLASS_RELEASED)), zeros);
-    return mmixi_tokens_at(m, mmix_concat(m, 1, part, 2), r->from, r->L);
+    return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->from);
 }
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_norm_pair *norm, mmix_tensor *x, double eps)
 {
@@ -9215,7 +9223,7 @@ static void mmixi_vision_feature(mmixi_vision_run *r, mmix_tensor *hidden)
     mmix_ctx *m = r->m;
     const mmix_vision *v = r->v;
     size_t D = v->config.dim, n = mmix_shape(hidden, 0);
-    mmix_tensor *cls = mmixi_tokens_at(m, hidden, r->at, r->count),
+    mmix_tensor *cls = mmixi_tokens_listed(m, hidden, r->at),
         *f = mmixi_vision_mean(m, mmixi_vision_norm(m, &v->norm, cls, v->config.eps)),
         *pair[2] = { r->f.intermediate, f }, *to;
     if (m->recording) {
@@ -9230,7 +9238,7 @@ static void mmixi_vision_feature(mmixi_vision_run *r, mmix_tensor *hidden)
 static void mmixi_vision_map(const mmixi_vision_run *r, mmix_tensor **map, mmix_tensor *x)
 {
     if (r->o.dense_norm) x = mmixi_vision_norm(r->m, &r->v->norm, x, r->v->config.eps);
-    x = mmixi_vision_planes(r->m, mmixi_tokens_at(r->m, x, r->patch, r->n), r->f.grid_h, r->f.grid_w);
+    x = mmixi_vision_planes(r->m, mmixi_tokens_listed(r->m, x, r->patch), r->f.grid_h, r->f.grid_w);
     if (r->m->recording) *map = x;
     else if (x) memcpy(mmix_data(*map), mmix_data(x), mmixi_bytes(x));       /* which outlasts the block */
 }
@@ -9320,25 +9328,29 @@ static int mmixi_vision_plan(mmixi_vision_run *r, const mmix_tensor *image)
     const mmix_vision_config *c = &r->v->config;
     mmix_ctx *m = r->m;
     mmix_features *f = &r->f;
-    size_t B = image->shape[0], h = image->shape[2] / c->patch, w = image->shape[3] / c->patch, n = h * w,
+    size_t h = image->shape[2] / c->patch, w = image->shape[3] / c->patch, n = h * w,
         count = mmix_vision_class_index(c, 0, NULL), cls = count + (c->class_token == MMIX_CLASS_RELEASED),
-        L = cls + n, *place = (size_t *)mmixi_step_array(m, L, 2, sizeof *place);
+        L = cls + n, *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
+    mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     f->grid_h = h; f->grid_w = w;
-    r->B = B; r->n = n; r->L = L; r->count = count;
+    r->B = image->shape[0];
+    r->at = mmix_slice(m, place, 0, cls - count, count);
+    r->patch = mmix_slice(m, place, 0, cls, n);
+    r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     if (r->o.n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, r->o.n_dense, 1, sizeof *f->dense);
     for (size_t i = 0; f->dense && i < r->o.n_dense; i++)
-        f->dense[i] = m->recording ? NULL : mmix_new4(m, B, c->dim, h, w);
-    if (r->o.n_last && !m->recording) f->intermediate = mmix_new2(m, B, r->o.n_last * c->dim);
+        f->dense[i] = m->recording ? NULL : mmix_new4(m, r->B, c->dim, h, w);
+    if (r->o.n_last && !m->recording) f->intermediate = mmix_new2(m, r->B, r->o.n_last * c->dim);
     if (m->error_kind) return -1;
-    r->patch = place + cls; r->at = r->patch - count; r->from = place + L;
-    *place = 0;                                  /* of MMIX_CLASS_RELEASED one that is not read */
-    mmix_vision_class_index(c, n, r->at);
-    for (size_t i = 0, k = 0; i < L; i++)
-        if (k < cls && place[k] == i) k++;
-        else r->patch[i - k] = i;
-    for (size_t i = 0; i < L; i++) r->from[place[i]] = i;
+    *at = 0;                                     /* of MMIX_CLASS_RELEASED one that is not read */
+    mmix_vision_class_index(c, n, at + cls - count);
+    for (size_t i = 0, k = 0; i < L; i++) {
+        size_t made = k < cls && at[k] == i ? k++ : cls + i - k;
+        mmix_data_i32(r->from)[i] = (int32_t)made;
+        mmix_data_i32(place)[made] = (int32_t)i;
+    }
     /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
-    r->together = r->o.train || !mmixi_infers(m) ? B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
+    r->together = r->o.train || !mmixi_infers(m) ? r->B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
     return 0;
 }
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
@@ -9357,10 +9369,10 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
             x = mmixi_keep_only(m, mark, x);
         }
         r.f.tokens = x = mmixi_vision_norm(m, &v->norm, x, v->config.eps);
-        cls = mmixi_tokens_at(m, x, r.at, r.count);
+        cls = mmixi_tokens_listed(m, x, r.at);
         r.f.token = mmixi_vision_mean(m, cls);
         if (v->config.registers) r.f.registers = cls;
-        r.f.patches = mmixi_tokens_at(m, x, r.patch, r.n);
+        r.f.patches = mmixi_tokens_listed(m, x, r.patch);
     }
     if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of what could not be created it has the reason */
     return r.f;
@@ -9382,10 +9394,10 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
        y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
 
    Both are mixers of other rooms on lists of tokens, and what they bring is put back where the tokens stand. In
-   the plain form those mixers are the loops over tokens that define them (mmix_mix_matrix: >>ssd, >>softmax
-   attention), and values are the L unit vectors, so that y is the matrix M with y = M v; the tests hold it
-   against the fast form. A span's tokens stay together in scan order, so the reverse scans are one SSD over the
-   tokens from the first span to the last one's end, as packed sequences.
+   the plain form those mixers are the loops over tokens that define them (mmix_mix_matrix: >>mixing), and values
+   are the L unit vectors, so that y is the matrix M with y = M v; the tests hold it against the fast form. A
+   span's tokens stay together in scan order, so the reverse scans are one SSD over the tokens from the first span
+   to the last one's end, as packed sequences.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
@@ -9409,16 +9421,15 @@ static int mmixi_span_cell(const mmix_span *s, size_t at, size_t cell[3])
 static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n, size_t L)
 {
     double end = 0;
-    if (n && !spans)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected %.0f spans, found NULL", who, (double)n), 0;
+    if (n && !mmixi_given(m, who, "*spans", spans)) return 0;
     for (size_t i = 0; i < n; i++) {
         double T = (double)spans[i].grid[0], Y = (double)spans[i].grid[1], X = (double)spans[i].grid[2],
-            separators = (double)spans[i].separators, start = (double)spans[i].start;
-        if (T * Y * X < 1 || start < end || start + T * (Y * X + separators) > (double)L)
+            separators = (double)spans[i].separators, start = (double)spans[i].start, low = end;
+        end = start + T * (Y * X + separators);
+        if (T * Y * X < 1 || start < low || end > (double)L)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f x %.0f x %.0f tokens and %.0f "
                              "separators a frame from %.0f on, expected it whole between %.0f and the %.0f "
-                             "tokens there are", who, (double)i, T, Y, X, separators, start, end, (double)L), 0;
-        end = start + T * (Y * X + separators);
+                             "tokens there are", who, (double)i, T, Y, X, separators, start, low, (double)L), 0;
     }
     return 1;
 }
@@ -9436,69 +9447,62 @@ typedef struct mmixi_layout {
     int plain;                                   /* the definition is asked for: y of the unit vectors */
 } mmixi_layout;
 
-/* Each token goes into the lists of its kinds. Positions are the caller's, or go on from *next: with three axes
-   as in Qwen2-VL, where a span's tokens stand at (t, y, x) from its start on, a separator where its frame's last
-   token does, and text goes on behind the longest axis. */
-static void mmixi_layout_fill(mmixi_layout *a, size_t axes, size_t *next)
+/* For x (B, L, …) and a residual as `spec` says. Positions are the caller's, or go on from *next, or, where that is
+   NULL, from what the slot has seen: with three axes (always with `next`) as in Qwen2-VL, where a span's tokens
+   stand at (t, y, x) from its start on, a separator where its frame's last token does, and text goes on behind the
+   longest axis. 0, or -1. */
+static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
+                              const char *spec, const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
 {
-    const mmix_span *spans = a->of.spans;
-    for (size_t t = 0, i = 0; t < a->L; t++) {
-        const mmix_span *s = i < a->of.n_spans && t >= spans[i].start ? &spans[i] : NULL;
+    size_t shape[3] = { 3, 0, 0 }, n[MMIXI_KINDS] = { 0, 0, 0, 0 };
+    int three;
+    mmixi_dims d;
+    memset(a, 0, sizeof *a);
+    if (layout) a->of = *layout;
+    three = next || mmix_ndim(a->of.positions) == 2;
+    if (!mmixi_expect(m, who, &d, spec, x, residual)
+        || !mmixi_expect(m, who, &d, three ? "+positions?:i32 3L" : "+positions?:i32 L", a->of.positions)
+        || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
+        || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
+    a->B = d.B;
+    a->L = shape[1] = shape[2] = d.L;
+    a->seen = mmix_state_tokens(a->of.state, a->of.slot);
+    for (int k = 0; k < MMIXI_KINDS; k++) {
+        a->position[k] = mmix_new(m, MMIX_DTYPE_I32, 1 + three, shape + !three);
+        a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
+    }
+    a->runs = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
+    if (!a->runs) return -1;
+    *shape = a->seen;
+    if (!next) next = shape;
+    for (size_t t = 0, i = 0; t < d.L; t++) {
+        const mmix_span *s = i < a->of.n_spans && t >= a->of.spans[i].start ? &a->of.spans[i] : NULL;
         size_t cell[3] = { 0, 0, 0 };
         int grid = s && mmixi_span_cell(s, t - s->start, cell), is[MMIXI_KINDS] = { 1, grid, !s, !grid };
         mmix_data_i32(a->runs)[t] = (int32_t)(2 * i) + (s != NULL);
         for (int k = 0; k < MMIXI_KINDS; k++) {
-            size_t n = a->list[k]->shape[0];
             if (!is[k]) continue;
-            mmix_data_i32(a->list[k])[a->list[k]->shape[0]++] = (int32_t)t;
-            for (size_t x = 0; x < axes; x++)
-                mmix_data_i32(a->position[k])[x * a->L + n] = a->of.positions
-                    ? mmixi_index(a->of.positions, x * a->L + t) : (int32_t)(*next + (axes == 3 ? cell[x] : 0));
+            for (size_t axis = 0; axis < (three ? 3 : 1); axis++)
+                mmix_data_i32(a->position[k])[axis * d.L + n[k]] = a->of.positions
+                    ? mmixi_index(a->of.positions, axis * d.L + t) : (int32_t)(*next + (three ? cell[axis] : 0));
+            mmix_data_i32(a->list[k])[n[k]++] = (int32_t)t;
         }
-        *next += !s || axes == 1;
+        *next += !s || !three;
         if (!s) continue;
-        a->first = spans[0].start;
+        a->first = a->of.spans->start;
         a->n = t + 1 - a->first;
         if (t + 1 < s->start + mmixi_span_tokens(s)) continue;
-        if (axes == 3) *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
+        if (three) *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
         i++;
     }
-}
-/* For x (B, L, …) and a residual as `spec` says. `next`: NULL, or positions have three axes, and it is the first,
-   then what comes next. 0, or -1. */
-static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                              const char *spec, const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
-{
-    size_t shape[2] = { 3, 0 }, axes;
-    mmixi_dims d;
-    memset(a, 0, sizeof *a);
-    if (layout) a->of = *layout;
-    axes = next || mmix_ndim(a->of.positions) == 2 ? 3 : 1;
-    if (!mmixi_expect(m, who, &d, spec, x, residual)
-        || !mmixi_expect(m, who, &d, axes == 3 ? "+positions?:i32 3L" : "+positions?:i32 L", a->of.positions)
-        || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
-        || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
-    a->B = d.B;
-    a->L = shape[1] = d.L;
     for (int k = 0; k < MMIXI_KINDS; k++) {
-        a->position[k] = mmix_new(m, MMIX_DTYPE_I32, axes == 3 ? 2 : 1, axes == 3 ? shape : &a->L);
-        a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
-        if (a->list[k]) a->list[k]->shape[0] = 0;
+        a->position[k]->shape[three] = a->list[k]->shape[0] = n[k];
+        if (!n[k]) a->list[k] = NULL;
     }
-    shape[0] = 1;
-    a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    if (!a->runs) return -1;
-    a->runs->shape[0] = a->B;                    /* the same for each sequence */
-    a->runs->stride[0] = 0;
-    if (a->of.state) a->seen = mmix_state_tokens(a->of.state, a->of.slot);
-    shape[0] = a->seen;
-    mmixi_layout_fill(a, axes, next ? next : shape);
-    for (int k = 0; k < MMIXI_KINDS; k++) {
-        a->position[k]->shape[axes == 3] = a->list[k]->shape[0];
-        if (!a->list[k]->shape[0]) a->list[k] = NULL;
-    }
-    a->of.positions = a->position[MMIXI_KIND_ALL];
-    return 0;
+    *shape = d.B;                                /* `runs` are the same for each sequence */
+    a->runs = mmixi_stretched(m, a->runs, 2, shape);
+    a->of.positions = *a->position;
+    return a->runs ? 0 : -1;
 }
 /* The tokens in the order in which a layer visits them, or the inverse of that. */
 static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t layer, int inverse)
@@ -9513,24 +9517,6 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
         for (size_t r = 0; r < mmixi_span_tokens(s); r++) at[r] += (int32_t)s->start;
     }
     return order;
-}
-/* Tokens first … first + n - 1 of (B, L, …): a view, or x. */
-static mmix_tensor *mmixi_tokens_from(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n)
-{
-    return n == mmix_shape(x, 1) ? x : mmix_slice(m, x, 1, first, n);
-}
-/* The tokens of x (B, L, D) in a list, (B, n, D); where they follow each other a view, or x. */
-static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
-{
-    const int32_t *at = mmix_data_i32(list);
-    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n };
-    mmix_tensor *rows;
-    size_t run = 0;
-    while (run < n && at[run] == at[0] + (int32_t)run) run++;
-    if (n && run == n) return mmixi_tokens_from(m, x, (size_t)at[0], n);
-    rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
-    return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
 /* ---- projections, causal attention ---- */
@@ -9550,131 +9536,10 @@ MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const
                          (double)kv_heads);
     layer->heads = heads;
     layer->kv_heads = kv_heads;
-    d.D = D;
-    d.Q = heads * width;
-    d.K = kv_heads * width;
+    d.D = D; d.Q = heads * width; d.K = kv_heads * width;
     for (int i = 0; i < 4; i++)
         mmixi_declare(p, prefix, &d, lines[i], &layer->weight[i], bias > (i == MMIXI_O) ? &layer->bias[i] : NULL);
     return p->m->error_kind ? -1 : 0;
-}
-/* Projection i of x, plus residual unless that is NULL. */
-static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x,
-                                  mmix_tensor *residual)
-{
-    return mmix_lora_linear(m, x, p->weight[i], p->bias[i], &p->lora[i], residual, NULL);
-}
-/* A part of C, B, X or q, k, v as heads: (B, n, H or G, N). */
-static mmix_tensor *mmixi_heads_apart(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x)
-{
-    size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads;
-    return x ? mmixi_as(m, x, 4, x->shape[0], x->shape[1], heads, x->shape[2] / heads) : NULL;
-}
-/* In the plain form the place of the values: (B, n, G, 1), which of the L unit vectors each token's is. */
-static mmix_tensor *mmixi_units(mmix_ctx *m, const mmix_projections *p, const mmix_tensor *list,
-                                const mmixi_layout *a)
-{
-    mmix_tensor *v = mmix_new4(m, a->B, mmix_count(list), p->kv_heads, 1);
-    for (size_t i = 0; v && i < mmix_count(v); i++)
-        mmix_data(v)[i] = (mmix_real)mmix_data_i32(list)[i / p->kv_heads % v->shape[1]];
-    return v;
-}
-/* A sequence by itself, or one that goes on from what the call's slot, or the one after it, carries. */
-enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };
-static const int mmixi_heads_swapped[4] = { 0, 2, 1, 3 };
-/* What a mixer brings to its tokens: (B, n, H, P), in the plain form (B, n, H, L). */
-static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmixi_layout *a, int slot)
-{
-    mmix_tensor *M, *y;
-    size_t H, n;
-    if (slot && a->of.state) return mmix_mix_step(m, x, a->of.state, a->of.slot + (slot == MMIXI_NEXT_SLOT));
-    if (!a->plain) return mmix_mix(m, x);
-    M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_heads_swapped);    /* (B, n, H, n) */
-    H = mmix_shape(M, 2);
-    n = mmix_shape(M, 3);
-    y = mmix_fill(mmix_new4(m, mmix_shape(M, 0), n, H, a->L), 0);
-    for (size_t i = 0; y && i < mmix_count(M); i++) {
-        size_t unit = i / n / H / n * x->v->stride[0] + i % n * x->v->stride[1];
-        mmix_data(y)[i / n * a->L + (size_t)mmix_data(x->v)[unit]] = mmix_data(M)[i];
-    }
-    return y;
-}
-/* What is projected of that and added to base; in the plain form as it is. */
-static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_tensor *heads, mmix_tensor *base,
-                                 const mmixi_layout *a)
-{
-    if (!a->plain) return mmixi_project(m, p, MMIXI_O, heads, base);
-    return base ? mmix_add(m, base, heads) : heads;
-}
-/* Causal softmax attention among the tokens of a kind, q and k turned by their rotary positions. */
-static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
-                               const mmix_rope_options *rope, const mmixi_layout *a, int kind)
-{
-    mmix_tensor *part[3], *own = mmixi_tokens_listed(m, x, a->list[kind]);
-    mmix_mixer mixer;
-    for (int i = 0; i < 3; i++) {
-        part[i] = i == MMIXI_V && a->plain ? mmixi_units(m, p, a->list[kind], a)
-            : mmixi_heads_apart(m, p, i, mmixi_project(m, p, i, own, NULL));
-        if (i < MMIXI_V && rope && rope->theta > 0) part[i] = mmix_rope(m, part[i], a->position[kind], rope);
-    }
-    mixer = mmix_mixer_softmax(part[0], part[1], part[2]);
-    mixer.mask = MMIX_MASK_CAUSAL;
-    return mixer;
-}
-/* What o_proj reads: (B, L, H·N). */
-static mmix_tensor *mmixi_causal_heads(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                       const mmix_rope_options *rope, const mmixi_layout *a)
-{
-    mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, MMIXI_KIND_ALL);
-    return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, a, MMIXI_SLOT));
-}
-static mmix_tensor *mmixi_causal(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                 mmix_tensor *residual, const mmix_rope_options *rope, const mmixi_layout *a)
-{
-    return mmixi_project(m, layer, MMIXI_O, mmixi_causal_heads(m, layer, x, rope, a), residual);
-}
-MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
-                                           mmix_tensor *residual, const mmix_rope_options *rope,
-                                           const mmix_layout *layout)
-{
-    mmixi_layout a;
-    if (mmixi_layout_begin(m, "mmix_causal_attention", &a, layout, "x BLD, residual? BLD", x, residual, NULL))
-        return NULL;
-    return mmixi_causal(m, layer, x, residual, rope, &a);
-}
-
-/* ---- Flex-MA: two scans, fused ---- */
-
-/* In spans y = g f + (1 - g) b with g = σ(z), ½ (f + b) or f + b, elsewhere f. f (B, L, H, P); b (B, n, H, P)
-   and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
-   in: f, b, z, runs. size: first, directions. */
-static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kernels *k = c->m->k;
-    size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
-    const mmix_real *x[2] = { mmix_data(c->in[0]), mmix_data(c->in[1]) }, *z = mmix_data(c->in[2]);
-    int sum = c->size[1] == MMIX_FUSE_SUM;
-    (void)lane;
-    for (size_t i = begin * H; i < end * H; i++) {
-        size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
-            j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
-        mmix_real share[2] = { 1, 0 };
-        if (mmix_data_i32(c->in[3])[t] % 2) {
-            share[0] = sum ? 1 : z ? 1 / (1 + mmixi_exp_real(-z[j])) : (mmix_real)0.5;
-            share[1] = sum ? 1 : 1 - share[0];
-        }
-        for (int d = 0; d < 1 + (r < n); d++)
-            if (!c->dy[0]) (d ? k->axpy : k->scale)(P, share[d], x[d] + at[d], mmix_data(c->out[0]) + i * P);
-            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], c->dy[0] + i * P, c->dx[d] + at[d]);
-        if (r < n && c->dx[2])
-            c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0) + share[0] * share[1]
-                * (k->dot(P, c->dy[0] + i * P, x[0] + i * P) - k->dot(P, c->dy[0] + i * P, x[1] + j * P));
-    }
-}
-static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
-{
-    const size_t *f = c->in[0]->shape;
-    (void)m;
-    return mmixi_over(c, f[0] * f[1], mmixi_row_grain(f[2] * f[3]), mmixi_fuse_tokens);
 }
 /* A causal convolution over C, B and X side by side; the state carries its last inputs. */
 static mmix_tensor *mmixi_flex_conv(mmix_ctx *m, mmix_tensor *u, mmix_tensor *weight, const mmixi_layout *a)
@@ -9694,6 +9559,119 @@ static mmix_tensor *mmixi_flex_conv(mmix_ctx *m, mmix_tensor *u, mmix_tensor *we
     if (u && carried) mmixi_put_all(m, last, mmix_data(last), carried, mmix_data(carried), 0);
     return u;
 }
+/* A mixer of the tokens u (B, n, D) of a list: q, k and v, or C, B and X, as heads (B, n, H or G, N), with
+   `conv` convolved. In the plain form v tells which of the L unit vectors each token's is, (B, n, G, 1). */
+static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
+                                  const mmix_tensor *list, const mmixi_layout *a)
+{
+    mmix_tensor *part[3], *v;
+    for (int i = 0; i < 3; i++)
+        part[i] = mmix_lora_linear(m, u, p->weight[i], p->bias[i], &p->lora[i], NULL, NULL);
+    if (conv) u = mmixi_flex_conv(m, mmix_concat(m, 2, part, 3), conv, a);
+    for (size_t i = 0, from = 0; i < 3 && part[i]; i++) {
+        size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads, wide = part[i]->shape[2];
+        part[i] = mmixi_split_heads(m, conv ? u : part[i], from, heads, wide / heads);
+        if (conv) from += wide;
+    }
+    if (a->plain) {
+        v = part[MMIXI_V] = mmix_new4(m, a->B, mmix_count(list), p->kv_heads, 1);
+        for (size_t i = 0; i < mmix_count(v); i++)
+            mmix_data(v)[i] = (mmix_real)mmix_data_i32(list)[i / p->kv_heads % v->shape[1]];
+    }
+    return mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
+}
+/* What o_proj makes of heads (B, n, H, P), plus base unless that is NULL; in the plain form they as they are. */
+static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_tensor *heads, mmix_tensor *base,
+                                 const mmixi_layout *a)
+{
+    if (!a->plain)
+        return mmix_lora_linear(m, heads, p->weight[MMIXI_O], p->bias[MMIXI_O], &p->lora[MMIXI_O], base, NULL);
+    return base ? mmix_add(m, base, heads) : heads;
+}
+/* What a mixer brings to its tokens: (B, n, H, P), in the plain form (B, n, H, L). `slot`: a sequence by itself, or
+   one that goes on from what the call's slot, or the one after it, carries. */
+enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };
+static const int mmixi_heads_swapped[4] = { 0, 2, 1, 3 };
+static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmixi_layout *a, int slot)
+{
+    mmix_tensor *M, *y;
+    if (slot && a->of.state) return mmix_mix_step(m, x, a->of.state, a->of.slot + (slot == MMIXI_NEXT_SLOT));
+    if (!a->plain) return mmix_mix(m, x);
+    M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_heads_swapped);    /* (B, n, H, n) */
+    y = mmix_fill(mmix_new4(m, mmix_shape(M, 0), mmix_shape(M, 1), mmix_shape(M, 2), a->L), 0);
+    for (size_t i = 0; y && i < mmix_count(M); i++) {
+        size_t n = M->shape[1], unit = i / n / M->shape[2] / n * x->v->stride[0] + i % n * x->v->stride[1];
+        mmix_data(y)[i / n * a->L + (size_t)mmix_data(x->v)[unit]] = mmix_data(M)[i];
+    }
+    return y;
+}
+/* Causal softmax attention among the tokens of a kind, q and k turned by their rotary positions. */
+static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
+                               const mmix_rope_options *rope, const mmixi_layout *a, int kind)
+{
+    mmix_mixer mixer = mmixi_projected(m, p, mmixi_tokens_listed(m, x, a->list[kind]), NULL, a->list[kind], a);
+    if (rope && rope->theta > 0) {
+        mixer.q = mmix_rope(m, mixer.q, a->position[kind], rope);
+        mixer.k = mmix_rope(m, mixer.k, a->position[kind], rope);
+    }
+    mixer.mask = MMIX_MASK_CAUSAL;
+    return mixer;
+}
+/* What o_proj reads: (B, L, H·N). */
+static mmix_tensor *mmixi_causal_heads(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
+                                       const mmix_rope_options *rope, const mmixi_layout *a)
+{
+    mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, MMIXI_KIND_ALL);
+    return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, a, MMIXI_SLOT));
+}
+static mmix_tensor *mmixi_causal(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
+                                 mmix_tensor *residual, const mmix_rope_options *rope, const mmixi_layout *a)
+{
+    return mmixi_output(m, layer, mmixi_causal_heads(m, layer, x, rope, a), residual, a);
+}
+MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
+                                           mmix_tensor *residual, const mmix_rope_options *rope,
+                                           const mmix_layout *layout)
+{
+    mmixi_layout a;
+    return mmixi_layout_begin(m, "mmix_causal_attention", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
+        ? NULL : mmixi_causal(m, layer, x, residual, rope, &a);
+}
+
+/* ---- Flex-MA: two scans, fused ---- */
+
+/* In spans y = g f + (1 - g) b with g = σ(z), or c (f + b) without z, elsewhere f. f (B, L, H, P); b (B, n, H, P)
+   and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
+   in: f, b, z, runs. size: first. number: c. */
+static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_kernels *k = c->m->k;
+    size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
+    const mmix_real *x[2] = { mmix_data(c->in[0]), mmix_data(c->in[1]) }, *z = mmix_data(c->in[2]);
+    (void)lane;
+    for (size_t i = begin * H; i < end * H; i++) {
+        size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
+            j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
+        const mmix_real *dy = c->dy[0] ? c->dy[0] + i * P : NULL;
+        mmix_real share[2] = { 1, 0 };
+        if (mmix_data_i32(c->in[3])[t] % 2) {
+            share[0] = z ? 1 / (1 + mmixi_exp_real(-z[j])) : (mmix_real)c->number[0];
+            share[1] = z ? 1 - share[0] : share[0];
+        }
+        for (int d = 0; d < 1 + (r < n); d++)
+            if (!dy) (d ? k->axpy : k->scale)(P, share[d], x[d] + at[d], mmix_data(c->out[0]) + i * P);
+            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + at[d]);
+        if (r < n && c->dx[2])
+            c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0) + share[0] * share[1]
+                * (k->dot(P, dy, x[0] + i * P) - k->dot(P, dy, x[1] + j * P));
+    }
+}
+static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
+{
+    const size_t *f = c->in[0]->shape;
+    (void)m;
+    return mmixi_over(c, f[0] * f[1], mmixi_row_grain(f[2] * f[3]), mmixi_fuse_tokens);
+}
 /* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's end;
    fused, it is what o_proj reads: (B, L, H·P). */
 static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmix_tensor *x,
@@ -9701,37 +9679,36 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 {
     mmix_mark mark = mmix_mark_here(m);
     int directions = f->options.directions;
-    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *part[4], *u = NULL, *y, *z;
+    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *u = mmixi_tokens_listed(m, x, order), *y, *z;
+    mmix_mixer scan = mmixi_projected(m, &f->flex, u, f->conv_weight, order, a);
     mmix_call fuse = mmixi_call(NULL, NULL, NULL);
-    part[3] = mmixi_tokens_listed(m, x, order);
-    for (int i = 0; i < 3; i++) part[i] = mmixi_project(m, &f->flex, i, part[3], NULL);
-    if (f->conv_weight) u = mmixi_flex_conv(m, mmix_concat(m, 2, part, 3), f->conv_weight, a);
-    for (size_t i = 0, from = 0, wide; i < 3; i++, from += wide) {
-        wide = mmix_shape(part[i], 2);
-        part[i] = mmixi_heads_apart(m, &f->flex, (int)i, u ? mmix_slice(m, u, 2, from, wide) : part[i]);
-    }
-    if (a->plain) part[2] = mmixi_units(m, &f->flex, order, a);
+    scan.kind = MMIX_SSD;
+    scan.dt_softplus = 1;
+    scan.D = f->D;
+    scan.initial_state = a->of.initial_state;
+    scan.final_state = a->of.final_state;
     for (int d = 0; d < 1 + (a->n > 0); d++) {
         int own = f->dir[d].A_log ? d : 0;
-        mmix_mixer scan;
-        for (int i = 0; d && i < 4; i++) part[i] = mmixi_tokens_from(m, part[i], a->first, a->n);
-        scan = mmix_mixer_ssd(part[2], mmix_linear(m, part[3], f->dir[own].dt_proj, NULL),
-                              mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0), part[1], part[0]);
+        mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
+        for (int i = 0; d && i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
+        if (d) {
+            scan.direction = MMIX_REVERSE;
+            scan.initial_state = NULL;
+            scan.final_state = NULL;
+            if (directions == MMIX_FUSE_SUM) scan.D = NULL;
+            if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
+        }
+        scan.dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL);
         scan.dt_bias = f->dir[own].dt_bias;
-        scan.dt_softplus = 1;
-        scan.D = d && directions == MMIX_FUSE_SUM ? NULL : f->D;
-        scan.direction = d ? MMIX_REVERSE : MMIX_FORWARD;
-        scan.initial_state = d ? NULL : a->of.initial_state;
-        scan.final_state = d ? NULL : a->of.final_state;
-        if (d && a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
+        scan.A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
         fuse.in[d] = mmixi_mix_on(m, &scan, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
     }
     y = fuse.in[0];
     if (a->n) {
-        if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, part[3], f->gate_weight, f->gate_bias);
+        if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
         fuse.in[3] = a->runs;
         fuse.size[0] = a->first;
-        fuse.size[1] = (size_t)directions;
+        fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
         fuse.out[0] = mmixi_like(m, "mmix_mmate", y);
         y = mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &fuse, NULL, 0);
     }
@@ -9746,40 +9723,34 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 
 /* ---- Local-Swin ---- */
 
-/* The windows of a span, shifted in some layers. */
-static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *mixer)
-{
-    size_t period = w->options.shift_period ? w->options.shift_period : 2;
-    size_t window[3];
-    for (int k = 0; k < 3; k++) {
-        size_t usual = s->grid[0] == 1 ? k ? 16 : 1 : k ? 4 : 16;
-        window[k] = w->options.window[k] ? w->options.window[k] : usual;
-    }
-    mmix_mixer_windows(mixer, 3, s->grid, window, w->index % period >= period / 2);
-}
 /* Tokens from `first` on as B sequences of n: (B, n, ·, ·). */
 static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t first, size_t B, size_t n)
 {
     return mmixi_as(m, x ? mmixi_tokens_from(m, x, first, B * n / x->shape[0]) : NULL, 4, B, n, mmix_shape(x, 2),
                     mmix_shape(x, 3));
 }
-/* Of the grid tokens, (B, their number, H, P): each span a sequence, neighbours with equal grids at once. */
+/* Of the grid tokens, (B, their number, H, P): each span a sequence of windows, neighbours with equal grids at
+   once. */
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all,
                                     const mmixi_layout *a)
 {
+    static const size_t usual[2][3] = { { 16, 4, 4 }, { 1, 16, 16 } };       /* windows of videos, of images */
+    const mmix_mmate_options *o = &w->options;
     const mmix_span *s = a->of.spans;
+    size_t parts = 0, period = o->shift_period ? o->shift_period : 2;
     mmix_tensor *part[MMIX_MAX_INPUTS];
-    size_t parts = 0;
     for (size_t i = 0, at = 0, equal, n; i < a->of.n_spans; i += equal, at += equal * n) {
         mmix_mixer mixer = *all;
+        size_t window[3];
         n = s[i].grid[0] * s[i].grid[1] * s[i].grid[2];
         for (equal = 1; i + equal < a->of.n_spans; equal++)
             if (memcmp(s[i].grid, s[i + equal].grid, sizeof s->grid)) break;
         mixer.q = mmixi_sequences(m, all->q, at, a->B * equal, n);
         mixer.k = mmixi_sequences(m, all->k, at, a->B * equal, n);
         mixer.v = mmixi_sequences(m, all->v, at, a->B * equal, n);
-        if (!w->options.causal_window) mixer.mask = MMIX_MASK_NONE;
-        mmixi_swin_windows(w, &s[i], &mixer);
+        if (!o->causal_window) mixer.mask = MMIX_MASK_NONE;
+        for (int k = 0; k < 3; k++) window[k] = o->window[k] ? o->window[k] : usual[s[i].grid[0] == 1][k];
+        mmix_mixer_windows(&mixer, 3, s[i].grid, window, w->index % period >= period / 2);
         part[parts++] = mmixi_sequences(m, mmixi_mix_on(m, &mixer, a, MMIXI_WHOLE), 0, a->B, equal * n);
         if (parts == MMIX_MAX_INPUTS) {         /* so many go into one */
             part[0] = mmix_concat(m, 1, part, parts);
@@ -9794,19 +9765,19 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix
                                     const mmixi_layout *a)
 {
     const mmix_tensor *list = a->list[MMIXI_KIND_TEXT];
-    size_t n = mmix_count(list);
+    size_t n = mmix_count(list), window = w->options.text_window, before, low = 0;   /* low: the first that i sees */
     mmix_tensor *places = !a->of.state ? mmix_new4(m, 1, n, 1, 1)
         : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1,
-                             1, w->options.text_window);
-    size_t before = mmix_shape(places, 1) - n;
+                             1, window);
     mmix_real *place = mmix_data(places);
     mixer->mask = MMIX_MASK_BAND;
-    mixer->left = w->options.text_window - 1;
+    mixer->left = window - 1;
     mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
-    for (size_t i = before, low = 0; i < before + n; i++) {                  /* low: the first that i sees */
+    before = places->shape[1] - n;
+    for (size_t i = before; i < before + n; i++) {
         place[i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i - before]);
-        while (place[i] - place[low] >= (mmix_real)w->options.text_window) low++;
+        while (place[i] - place[low] >= (mmix_real)window) low++;
         mmix_data_i32(mixer->lefts)[i - before] = (int32_t)(i - low);
     }
     return mmixi_mix_on(m, mixer, a, MMIXI_NEXT_SLOT);
@@ -9843,11 +9814,14 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix
         gate = both && layer->branch_gate_weight;
     mmix_tensor *y = residual, *flex = NULL;
     if (branches != MMIX_BRANCH_SWIN)
-        y = flex = mmixi_output(m, &layer->flex, mmixi_flex_heads(m, layer, x, a), gate ? NULL : residual, a);
-    if (gate && residual) y = mmix_add(m, residual, y);
-    if (both && !gate && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
+        y = mmixi_output(m, &layer->flex, mmixi_flex_heads(m, layer, x, a), gate ? NULL : residual, a);
+    if (gate) {
+        flex = y;
+        if (residual) y = mmix_add(m, residual, flex);
+    }
+    else if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
     if (!y) y = mmix_fill(mmixi_like(m, "mmix_mmate", x), 0);
-    if (branches != MMIX_BRANCH_FLEX) y = mmixi_swin(m, layer, x, y, gate ? flex : NULL, a);
+    if (branches != MMIX_BRANCH_FLEX) y = mmixi_swin(m, layer, x, y, flex, a);
     if (a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;  /* a scan has done it already */
     return y;
 }
@@ -9902,34 +9876,25 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                          "%.0f, text window %.0f; expected MMIX_BRANCH_…, MMIX_FUSE_…, an even period",
                          o->branches, o->directions, (double)o->shift_period, (double)o->text_window);
     layer->index = index;
-    d.D = D;
-    d.H = heads;
-    d.E = heads * width;
-    d.C = d.E + 2 * kv_heads * width;
-    d.W = o->conv_width;
+    d.D = D; d.H = heads; d.E = heads * width; d.C = d.E + 2 * kv_heads * width; d.W = o->conv_width;
     if (o->branches != MMIX_BRANCH_SWIN) {
-        int two = !o->shared_directions, fuse = o->directions == MMIX_FUSE_GATE, z = o->output_gate;
         snprintf(own, sizeof own, "%sflex.", prefix);
-        if (mmix_projections_init(&layer->flex, p, own, D, heads, kv_heads, width, bias)) return -1;
-        mmixi_declare(p, own, &d, "dt_proj.weight HD zeros, dt_bias H dt_spread, A_log H zeros, "
-                      "dt_proj_b.weight HD zeros, dt_b_bias H dt_spread, A_log_b H zeros, "
-                      "gate.weight HD zeros, gate.bias H zeros, D H zeros, conv1d.weight C1W last_tap, "
-                      "z_proj.weight ED zeros, z_proj.bias E ones*, norm.weight E ones",
-                      &layer->dir[0].dt_proj, &layer->dir[0].dt_bias, &layer->dir[0].A_log,
-                      two ? &layer->dir[1].dt_proj : NULL, two ? &layer->dir[1].dt_bias : NULL,
-                      two ? &layer->dir[1].A_log : NULL, fuse ? &layer->gate_weight : NULL,
-                      fuse ? &layer->gate_bias : NULL, o->skip ? &layer->D : NULL,
-                      o->conv_width > 1 ? &layer->conv_weight : NULL, z ? &layer->z_weight : NULL,
-                      z ? &layer->z_bias : NULL, 1.2784645427610738, o->norm ? &layer->norm : NULL);
-                                                 /* silu(1.278…) = 1 */
+        mmix_projections_init(&layer->flex, p, own, D, heads, kv_heads, width, bias);
+        mmixi_declare(p, own, &d, "dt_proj.weight HD zeros, +dt_bias H dt_spread, +A_log H zeros, "
+                      "dt_proj_b.weight HD zeros, +dt_b_bias H dt_spread, +A_log_b H zeros, "
+                      "gate.weight HD zeros, +gate.bias H zeros, D H zeros, conv1d.weight C1W last_tap, "
+                      "z_proj.weight ED zeros, +z_proj.bias E ones*, norm.weight E ones",
+                      &layer->dir[0].dt_proj, o->shared_directions ? NULL : &layer->dir[1].dt_proj,
+                      o->directions == MMIX_FUSE_GATE ? &layer->gate_weight : NULL, o->skip ? &layer->D : NULL,
+                      o->conv_width > 1 ? &layer->conv_weight : NULL, o->output_gate ? &layer->z_weight : NULL,
+                      1.2784645427610738, o->norm ? &layer->norm : NULL);    /* silu(1.278…) = 1 */
     }
-    if (o->branches != MMIX_BRANCH_FLEX) {
-        snprintf(own, sizeof own, "%sswin.", prefix);
-        if (mmix_projections_init(&layer->swin, p, own, D, heads, kv_heads, width, bias)) return -1;
-    }
+    snprintf(own, sizeof own, "%sswin.", prefix);
+    if (o->branches != MMIX_BRANCH_FLEX)
+        mmix_projections_init(&layer->swin, p, own, D, heads, kv_heads, width, bias);
     if (o->branches == MMIX_BRANCH_BOTH && o->branch_gate)
-        mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, branch_gate.bias 1 zeros",
-                      &layer->branch_gate_weight, &layer->branch_gate_bias);
+        mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros",
+                      &layer->branch_gate_weight);
     return p->m->error_kind ? -1 : 0;
 }
 
