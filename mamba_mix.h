@@ -7919,30 +7919,27 @@ enum { MMIXI_PARAM_NAME = 224 };
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b)
 {
-    static const char who[] = "mmix_params_add";
     char full[MMIXI_PARAM_NAME] = "";
     int length = prefix && name ? snprintf(full, sizeof full, "%s%s", prefix, name) : -1;
     mmix_ctx *m = p->m;
     mmix_param q = { full, NULL, 0, 0, { start, a, b } };
     mmixi_slot *slot;
     void *at = p->at;
-    size_t bytes;
     if (length < 0 || length >= MMIXI_PARAM_NAME)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a prefix and a name of together at most %d bytes, "
-                  "found %s", who, MMIXI_PARAM_NAME - 1, length < 0 ? "NULL" : "more");
-    else if (p->values)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s comes after mmix_params_allocate", who, full);
-    else if (mmix_params_find(p, full))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is there already", who, full);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most %d "
+                  "bytes, found %s", MMIXI_PARAM_NAME - 1, length < 0 ? "NULL" : "more");
+    else if (p->values || mmix_params_find(p, full))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, p->values ? "mmix_params_add: %s comes after mmix_params_allocate"
+                  : "mmix_params_add: %s is there already", full);
     slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + (size_t)length + 1);
     if (!slot || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
     p->at = (mmix_param *)at;
     q.name = (const char *)memcpy(slot + 1, full, (size_t)length + 1);
     q.tensor = &slot->value;
     q.decay = ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias"));
-    bytes = mmixi_describe(m, q.tensor, full, MMIX_DTYPE_REAL, ndim, shape);
-    if (bytes > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
-        mmix_fail(m, MMIX_ERROR_MEMORY, "%s: with %s the parameters are too large", who, full);
+    if (mmixi_describe(m, q.tensor, full, MMIX_DTYPE_REAL, ndim, shape)
+        > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
+        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
     if (m->error_kind) return NULL;
     slot->value.lasting = 1;
     slot->gradient = slot->value;
@@ -8047,7 +8044,7 @@ static void mmixi_params_changed(const mmix_params *p)
 static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
 {
     mmixi_gemm g;
-    if (t->ndim != 2) return 0;
+    if (mmix_ndim(t) != 2) return 0;
     if (to) {
         memset(&g, 0, sizeof g);
         g.b = mmixi_t(mmixi_values(t));
@@ -8070,15 +8067,18 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
         at += mmixi_pack(p->m, p->at[i].tensor, p->packed + at);
     return p->packed_reals == reals ? 0 : -1;
 }
-/* *w becomes a copy whose values are packed, in step memory, unless they are already or *w is NULL. */
-static void mmixi_packed(mmix_ctx *m, mmix_tensor **w)
+/* The matrices among n tensors become copies in step memory whose values are packed, unless they are already. */
+static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
 {
-    mmix_tensor *copy = !*w || ((*w)->packed && (*w)->packed_nr == m->k->nr) ? NULL : mmixi_tensor(m);
-    mmix_real *to = copy ? mmixi_reals(m, mmixi_pack(m, *w, NULL), 1) : NULL;
-    if (!to) return;
-    *copy = **w;
-    mmixi_pack(m, copy, to);
-    *w = copy;
+    for (; n-- > 0; w++) {
+        size_t reals = mmixi_pack(m, *w, NULL);
+        mmix_tensor *copy = reals && !((*w)->packed && (*w)->packed_nr == m->k->nr) ? mmixi_tensor(m) : NULL;
+        mmix_real *to = copy ? mmixi_reals(m, reals, 1) : NULL;
+        if (!to) continue;
+        *copy = **w;
+        mmixi_pack(m, copy, to);
+        *w = copy;
+    }
 }
 
 /* ---- declaring parameters ---- */
@@ -8116,8 +8116,7 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
         if (at == spec || at[-1] != '+') to = va_arg(list, mmix_tensor **);
         else if (to) to++;
         scale = read == 4 ? va_arg(list, double) : 1;
-        for (const char *s = shape; *s; s++)
-            size[ndim++] = *s < 'A' ? (size_t)(*s - '0') : ((const size_t *)d)[*s - 'A'];
+        for (; shape[ndim]; ndim++) size[ndim] = mmixi_bound((const size_t *)d, shape[ndim]);
         for (int k = 1; k < ndim; k++) fan = size[k] * (k > 1 ? fan : 1);
         while (strcmp(starts[i].word, word)) i++;
         if (i < 2) scale /= sqrt((double)fan);
@@ -8215,10 +8214,9 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
     layer->heads = heads;
     layer->options.kind = kind;
     d.D = D; d.T = 3 * D;
-    return mmixi_declare(p, prefix, &d, "qkv.weight TD normal, qkv.bias T zeros, "
-                         "proj.weight DD normal, proj.bias D zeros", &layer->qkv_weight,
-                         bias ? &layer->qkv_bias : NULL, &layer->proj_weight,
-                         bias ? &layer->proj_bias : NULL);
+    return mmixi_declare(p, prefix, &d, bias ? "qkv.weight TD normal, +qkv.bias T zeros, "
+                         "+proj.weight DD normal, +proj.bias D zeros" : "qkv.weight TD normal, "
+                         "proj.weight DD normal", &layer->qkv_weight, &layer->proj_weight);
 }
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot)
@@ -8308,9 +8306,7 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
     if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || L <= MMIXI_SWIGLU_ROWS)
         return mmixi_swiglu(m, layer, in);
     y = mmix_new3(m, B, L, D);
-    mmixi_packed(m, &packed.gate);
-    mmixi_packed(m, &packed.up);
-    mmixi_packed(m, &packed.down);
+    mmixi_packed(m, &packed.gate, 3);
     in[0] = mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0);
     in[1] = mmixi_as(m, residual, 2, B * L, D, 0, 0);
     mmixi_pieces(m, mmixi_swiglu, &packed, in, MMIXI_SWIGLU_ROWS, mmixi_as(m, y, 2, B * L, D, 0, 0));
@@ -9288,9 +9284,9 @@ static mmix_tensor *mmixi_vision_run_block(mmixi_vision_run *r, size_t i, mmix_t
         return part.r ? mmixi_vision_layer(m, &part, in)
             : mmixi_layer(m, mmixi_vision_layer, &part, sizeof part, in, 3);
     part.b = &b;
-    mmixi_packed(m, &b.attention.qkv_weight); mmixi_packed(m, &b.attention.proj_weight);
-    mmixi_packed(m, &b.mlp.fc1_weight); mmixi_packed(m, &b.mlp.fc2_weight);
-    mmixi_packed(m, &b.mamba.in_proj); mmixi_packed(m, &b.mamba.out_proj);
+    mmixi_packed(m, &b.attention.qkv_weight, 4);         /* with the biases */
+    mmixi_packed(m, &b.mlp.fc1_weight, 4);
+    mmixi_packed(m, &b.mamba.in_proj, 2);
     return mmixi_pieces(m, mmixi_vision_layer, &part, in, r->together, x);
 }
 
@@ -9559,12 +9555,11 @@ static mmix_tensor *mmixi_flex_conv(mmix_ctx *m, mmix_tensor *u, mmix_tensor *we
     if (u && carried) mmixi_put_all(m, last, mmix_data(last), carried, mmix_data(carried), 0);
     return u;
 }
-/* A mixer of the tokens u (B, n, D) of a list: q, k and v, or C, B and X, as heads (B, n, H or G, N), with
-   `conv` convolved. In the plain form v tells which of the L unit vectors each token's is, (B, n, G, 1). */
+/* A mixer of the tokens u (B, n, D): q, k and v, or C, B and X, as heads (B, n, H or G, N), with `conv` convolved. */
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
-                                  const mmix_tensor *list, const mmixi_layout *a)
+                                  const mmixi_layout *a)
 {
-    mmix_tensor *part[3], *v;
+    mmix_tensor *part[3];
     for (int i = 0; i < 3; i++)
         part[i] = mmix_lora_linear(m, u, p->weight[i], p->bias[i], &p->lora[i], NULL, NULL);
     if (conv) u = mmixi_flex_conv(m, mmix_concat(m, 2, part, 3), conv, a);
@@ -9572,11 +9567,6 @@ static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_t
         size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads, wide = part[i]->shape[2];
         part[i] = mmixi_split_heads(m, conv ? u : part[i], from, heads, wide / heads);
         if (conv) from += wide;
-    }
-    if (a->plain) {
-        v = part[MMIXI_V] = mmix_new4(m, a->B, mmix_count(list), p->kv_heads, 1);
-        for (size_t i = 0; i < mmix_count(v); i++)
-            mmix_data(v)[i] = (mmix_real)mmix_data_i32(list)[i / p->kv_heads % v->shape[1]];
     }
     return mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
 }
@@ -9588,28 +9578,26 @@ static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_te
         return mmix_lora_linear(m, heads, p->weight[MMIXI_O], p->bias[MMIXI_O], &p->lora[MMIXI_O], base, NULL);
     return base ? mmix_add(m, base, heads) : heads;
 }
-/* What a mixer brings to its tokens: (B, n, H, P), in the plain form (B, n, H, L). `slot`: a sequence by itself, or
-   one that goes on from what the call's slot, or the one after it, carries. */
+/* What a mixer brings to the tokens of a list: (B, n, H, P), in the plain form (B, n, H, L), M with its columns where
+   the tokens stand. `slot`: a sequence by itself, or one that goes on from what the call's slot, or the one after
+   it, carries. */
 enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };
-static const int mmixi_heads_swapped[4] = { 0, 2, 1, 3 };
-static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmixi_layout *a, int slot)
+static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a, int slot)
 {
-    mmix_tensor *M, *y;
+    static const int keys_first[4] = { 0, 3, 2, 1 }, keys_last[4] = { 0, 2, 3, 1 };
+    size_t n = mmix_count(list), H = mmix_shape(x->kind == MMIX_SSD ? x->dt : x->q, 2);
+    mmix_tensor *M;
     if (slot && a->of.state) return mmix_mix_step(m, x, a->of.state, a->of.slot + (slot == MMIXI_NEXT_SLOT));
     if (!a->plain) return mmix_mix(m, x);
-    M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_heads_swapped);    /* (B, n, H, n) */
-    y = mmix_fill(mmix_new4(m, mmix_shape(M, 0), mmix_shape(M, 1), mmix_shape(M, 2), a->L), 0);
-    for (size_t i = 0; y && i < mmix_count(M); i++) {
-        size_t n = M->shape[1], unit = i / n / M->shape[2] / n * x->v->stride[0] + i % n * x->v->stride[1];
-        mmix_data(y)[i / n * a->L + (size_t)mmix_data(x->v)[unit]] = mmix_data(M)[i];
-    }
-    return y;
+    M = mmixi_as(m, mmix_permute(m, mmix_mix_matrix(m, x), keys_first), 3, a->B, n, n * H, 0);
+    M = mmix_add_rows(m, mmix_fill(mmix_new3(m, a->B, a->L, n * H), 0), M, list);
+    return mmix_permute(m, mmixi_as(m, M, 4, a->B, a->L, n, H), keys_last);
 }
 /* Causal softmax attention among the tokens of a kind, q and k turned by their rotary positions. */
 static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
                                const mmix_rope_options *rope, const mmixi_layout *a, int kind)
 {
-    mmix_mixer mixer = mmixi_projected(m, p, mmixi_tokens_listed(m, x, a->list[kind]), NULL, a->list[kind], a);
+    mmix_mixer mixer = mmixi_projected(m, p, mmixi_tokens_listed(m, x, a->list[kind]), NULL, a);
     if (rope && rope->theta > 0) {
         mixer.q = mmix_rope(m, mixer.q, a->position[kind], rope);
         mixer.k = mmix_rope(m, mixer.k, a->position[kind], rope);
@@ -9622,7 +9610,7 @@ static mmix_tensor *mmixi_causal_heads(mmix_ctx *m, const mmix_projections *laye
                                        const mmix_rope_options *rope, const mmixi_layout *a)
 {
     mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, MMIXI_KIND_ALL);
-    return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, a, MMIXI_SLOT));
+    return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, *a->list, a, MMIXI_SLOT));
 }
 static mmix_tensor *mmixi_causal(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
                                  mmix_tensor *residual, const mmix_rope_options *rope, const mmixi_layout *a)
@@ -9680,7 +9668,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     mmix_mark mark = mmix_mark_here(m);
     int directions = f->options.directions;
     mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *u = mmixi_tokens_listed(m, x, order), *y, *z;
-    mmix_mixer scan = mmixi_projected(m, &f->flex, u, f->conv_weight, order, a);
+    mmix_mixer scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
     mmix_call fuse = mmixi_call(NULL, NULL, NULL);
     scan.kind = MMIX_SSD;
     scan.dt_softplus = 1;
@@ -9692,6 +9680,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
         mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
         for (int i = 0; d && i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
         if (d) {
+            order = mmix_slice(m, order, 0, a->first, a->n);
             scan.direction = MMIX_REVERSE;
             scan.initial_state = NULL;
             scan.final_state = NULL;
@@ -9701,7 +9690,7 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
         scan.dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL);
         scan.dt_bias = f->dir[own].dt_bias;
         scan.A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
-        fuse.in[d] = mmixi_mix_on(m, &scan, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
+        fuse.in[d] = mmixi_mix_on(m, &scan, order, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
     }
     y = fuse.in[0];
     if (a->n) {
@@ -9723,14 +9712,14 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 
 /* ---- Local-Swin ---- */
 
-/* Tokens from `first` on as B sequences of n: (B, n, ·, ·). */
-static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t first, size_t B, size_t n)
+/* Tokens first … first + n - 1 of each sequence, as B sequences. */
+static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n, size_t B)
 {
-    return mmixi_as(m, x ? mmixi_tokens_from(m, x, first, B * n / x->shape[0]) : NULL, 4, B, n, mmix_shape(x, 2),
+    return mmixi_as(m, mmixi_tokens_from(m, x, first, n), 4, B, mmix_shape(x, 0) * n / B, mmix_shape(x, 2),
                     mmix_shape(x, 3));
 }
-/* Of the grid tokens, (B, their number, H, P): each span a sequence of windows, neighbours with equal grids at
-   once. */
+/* Of the grid tokens, (B, their number, H, P): each span a sequence with windows, shifted in some layers;
+   neighbours with equal grids go at once. */
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all,
                                     const mmixi_layout *a)
 {
@@ -9738,20 +9727,22 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
     const mmix_mmate_options *o = &w->options;
     const mmix_span *s = a->of.spans;
     size_t parts = 0, period = o->shift_period ? o->shift_period : 2;
-    mmix_tensor *part[MMIX_MAX_INPUTS];
+    mmix_tensor *part[MMIX_MAX_INPUTS], *y;
     for (size_t i = 0, at = 0, equal, n; i < a->of.n_spans; i += equal, at += equal * n) {
         mmix_mixer mixer = *all;
+        mmix_tensor **own[3] = { &mixer.q, &mixer.k, &mixer.v };
         size_t window[3];
         n = s[i].grid[0] * s[i].grid[1] * s[i].grid[2];
-        for (equal = 1; i + equal < a->of.n_spans; equal++)
+        for (equal = 1; !a->plain && i + equal < a->of.n_spans; equal++)
             if (memcmp(s[i].grid, s[i + equal].grid, sizeof s->grid)) break;
-        mixer.q = mmixi_sequences(m, all->q, at, a->B * equal, n);
-        mixer.k = mmixi_sequences(m, all->k, at, a->B * equal, n);
-        mixer.v = mmixi_sequences(m, all->v, at, a->B * equal, n);
+        for (int k = 0; k < 3; k++) {
+            *own[k] = mmixi_sequences(m, *own[k], at, equal * n, a->B * equal);
+            window[k] = o->window[k] ? o->window[k] : usual[s[i].grid[0] == 1][k];
+        }
         if (!o->causal_window) mixer.mask = MMIX_MASK_NONE;
-        for (int k = 0; k < 3; k++) window[k] = o->window[k] ? o->window[k] : usual[s[i].grid[0] == 1][k];
         mmix_mixer_windows(&mixer, 3, s[i].grid, window, w->index % period >= period / 2);
-        part[parts++] = mmixi_sequences(m, mmixi_mix_on(m, &mixer, a, MMIXI_WHOLE), 0, a->B, equal * n);
+        y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, n), a, MMIXI_WHOLE);
+        part[parts++] = mmixi_sequences(m, y, 0, n, a->B);
         if (parts == MMIX_MAX_INPUTS) {         /* so many go into one */
             part[0] = mmix_concat(m, 1, part, parts);
             parts = 1;
@@ -9761,89 +9752,79 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
 }
 /* Of the text tokens, (B, their number, H, P). Keys and values of a sequence's earlier pieces are in slot + 1,
    and those tokens' places. */
-static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer *mixer,
-                                    const mmixi_layout *a)
+static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixer, const mmixi_layout *a)
 {
-    const mmix_tensor *list = a->list[MMIXI_KIND_TEXT];
-    size_t n = mmix_count(list), window = w->options.text_window, before, low = 0;   /* low: the first that i sees */
-    mmix_tensor *places = !a->of.state ? mmix_new4(m, 1, n, 1, 1)
+    mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places;
+    size_t n = mmix_count(list), before, low = 0;        /* low: the first that a token sees */
+    mmix_real *place;
+    places = !a->of.state ? mmix_new4(m, 1, n, 1, 1)
         : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1,
                              1, window);
-    mmix_real *place = mmix_data(places);
     mixer->mask = MMIX_MASK_BAND;
     mixer->left = window - 1;
     mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
+    place = mmix_data(places);
     before = places->shape[1] - n;
-    for (size_t i = before; i < before + n; i++) {
-        place[i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i - before]);
-        while (place[i] - place[low] >= (mmix_real)window) low++;
-        mmix_data_i32(mixer->lefts)[i - before] = (int32_t)(i - low);
+    for (size_t i = 0; i < n; i++) {
+        place[before + i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
+        while (place[before + i] - place[low] >= (mmix_real)window) low++;
+        mmix_data_i32(mixer->lefts)[i] = (int32_t)(before + i - low);
     }
-    return mmixi_mix_on(m, mixer, a, MMIXI_NEXT_SLOT);
-}
-/* base, and in the rows of tokens that take part + swin; or, with a gate between the branches, + gate (swin -
-   flex). */
-static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *base,
-                               mmix_tensor *flex, const mmixi_layout *a)
-{
-    for (int kind = MMIXI_KIND_GRID; kind <= MMIXI_KIND_TEXT; kind++) {
-        mmix_tensor *list = a->list[kind], *y, *z;
-        mmix_mixer mixer;
-        if (!list || (kind == MMIXI_KIND_TEXT && !w->options.text_window)) continue;
-        mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, kind);
-        y = kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a) : mmixi_swin_text(m, w, &mixer, a);
-        y = mmixi_output(m, &w->swin, mmixi_join_heads(m, y), NULL, a);
-        if (flex) {                              /* the gate 1 - σ(z) = σ(-z) = e^-softplus(z) */
-            z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
-            z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
-            y = mmix_mul(m, z, mmix_sub(m, y, mmixi_tokens_listed(m, flex, list)));
-        }
-        base = mmix_add_rows(m, base, y, list);
-    }
-    return base;
+    return mmixi_mix_on(m, mixer, list, a, MMIXI_NEXT_SLOT);
 }
 
 /* ---- both branches ---- */
 
-static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                mmix_tensor *residual, const mmixi_layout *a)
+/* flex + swin, with a gate between them u flex + (1 - u) swin, u = σ(z), in the rows of tokens that take part. */
+static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *residual,
+                                const mmixi_layout *a)
 {
     mmix_mark mark = mmix_mark_here(m);
-    int branches = layer->options.branches, both = branches == MMIX_BRANCH_BOTH,
-        gate = both && layer->branch_gate_weight;
-    mmix_tensor *y = residual, *flex = NULL;
-    if (branches != MMIX_BRANCH_SWIN)
-        y = mmixi_output(m, &layer->flex, mmixi_flex_heads(m, layer, x, a), gate ? NULL : residual, a);
-    if (gate) {
-        flex = y;
-        if (residual) y = mmix_add(m, residual, flex);
-    }
-    else if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
+    const mmix_mmate_options *o = &w->options;
+    int both = o->branches == MMIX_BRANCH_BOTH, gate = both && w->branch_gate_weight;
+    mmix_tensor *y = residual;
+    if (o->branches != MMIX_BRANCH_SWIN)
+        y = mmixi_output(m, &w->flex, mmixi_flex_heads(m, w, x, a), gate ? NULL : residual, a);
+    if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
     if (!y) y = mmix_fill(mmixi_like(m, "mmix_mmate", x), 0);
-    if (branches != MMIX_BRANCH_FLEX) y = mmixi_swin(m, layer, x, y, flex, a);
+    for (int kind = MMIXI_KIND_GRID; kind <= MMIXI_KIND_TEXT && o->branches != MMIX_BRANCH_FLEX; kind++) {
+        mmix_tensor *list = a->list[kind], *swin, *z;
+        mmix_mixer mixer;
+        if (!list || (kind == MMIXI_KIND_TEXT && !o->text_window)) continue;
+        mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, kind);
+        swin = kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a)
+            : mmixi_swin_text(m, o->text_window, &mixer, a);
+        swin = mmixi_output(m, &w->swin, mmixi_join_heads(m, swin), NULL, a);
+        if (gate) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
+            z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
+            z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
+            swin = mmix_mul(m, z, mmix_sub(m, swin, mmixi_tokens_listed(m, y, list)));
+        }
+        y = mmix_add_rows(m, y, swin, list);
+    }
+    if (gate && residual) y = mmix_add(m, residual, y);
     if (a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;  /* a scan has done it already */
     return y;
 }
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout)
 {
-    const char *who = "mmix_mmate";
-    mmix_state *state = layout ? layout->state : NULL;
+    static const char who[] = "mmix_mmate";
     int record = m->recording;
     mmixi_layout a;
-    mmix_tensor *y = NULL;
-    if (state && (!mmixi_slot_check(m, who, state, layout->slot)
-                  || !mmixi_slot_check(m, who, state, layout->slot + 1))) return NULL;
-    if (state) mmix_record(m, 0);
-    if (!mmixi_layout_begin(m, who, &a, layout, "x BLD, residual? BLD", x, residual, NULL))
-        y = mmixi_mmate(m, layer, x, residual, &a);
+    if (mmixi_layout_begin(m, who, &a, layout, "x BLD, residual? BLD", x, residual, NULL)
+        || (a.of.state && (!mmixi_slot_check(m, who, a.of.state, a.of.slot)
+                           || !mmixi_slot_check(m, who, a.of.state, a.of.slot + 1)))) return NULL;
+    if (a.of.state) mmix_record(m, 0);
+    x = mmixi_mmate(m, layer, x, residual, &a);
     mmix_record(m, record);
-    return y;
+    return x;
 }
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout)
 {
+    static const int heads_first[4] = { 0, 2, 1, 3 };
     int swin = layer->options.branches == MMIX_BRANCH_SWIN, record = mmix_record(m, 0);
     size_t H = (swin ? &layer->swin : &layer->flex)->heads;
     mmix_tensor *M = NULL;
@@ -9853,7 +9834,7 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
     if (!mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD, residual? BLD", x, NULL, NULL)) {
         a.plain = 1;
         M = mmixi_mmate(m, layer, x, mmix_fill(mmix_new3(m, a.B, a.L, H * a.L), 0), &a);
-        M = mmix_permute(m, mmixi_as(m, M, 4, a.B, a.L, H, a.L), mmixi_heads_swapped);
+        M = mmix_permute(m, mmixi_as(m, M, 4, a.B, a.L, H, a.L), heads_first);
     }
     mmix_record(m, record);
     return M;
