@@ -8223,24 +8223,23 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
 {
     static const char who[] = "mmix_attention";
     mmix_mixer mixer = layer->options;
-    size_t H = layer->heads, P, first = state ? mmix_state_tokens(state, slot) : 0;
+    size_t H = layer->heads, first = mmix_state_tokens(state, slot);
     int record = m->recording;
-    mmix_tensor *qkv, *at;
+    mmix_tensor *qkv, *qk, *at;
     mmixi_dims d;
     if (!mmixi_expect(m, who, &d, "x BLD", x) || (state && !mmixi_slot_check(m, who, state, slot)))
         return NULL;
     if (state) mmix_record(m, 0);
-    P = d.D / H;
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
-    mixer.q = mmixi_split_heads(m, qkv, 0, H, P);
-    mixer.k = mmixi_split_heads(m, qkv, d.D, H, P);
-    mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, P);
+    qk = mmixi_split_heads(m, qkv, 0, 2 * H, d.D / H);
     if (layer->rope.theta > 0) {
         at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
-        for (size_t t = 0; at && t < d.L; t++) mmix_data_i32(at)[t] = (int32_t)(first + t);
-        mixer.q = mmix_rope(m, mixer.q, at, &layer->rope);
-        mixer.k = mmix_rope(m, mixer.k, at, &layer->rope);
+        for (size_t t = 0; t < mmix_count(at); t++) mmix_data_i32(at)[t] = (int32_t)(first + t);
+        qk = mmix_rope(m, qk, at, &layer->rope);
     }
+    mixer.q = mmix_slice(m, qk, 2, 0, H);
+    mixer.k = mmix_slice(m, qk, 2, H, H);
+    mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, d.D / H);
     x = mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
     x = mmix_linear_add(m, x, layer->proj_weight, layer->proj_bias, residual, s);
     mmix_record(m, record);
@@ -9146,11 +9145,8 @@ static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, si
 }
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
 {
-    size_t k = c->registers ? c->registers : 12, S = n / (k + 1);
-    if (c->class_token != MMIX_CLASS_REGISTERS) {
-        k = 1;
-        S = c->class_token == MMIX_CLASS_FIRST ? 0 : c->class_token == MMIX_CLASS_MIDDLE ? n / 2 : (n + 1) / 2;
-    }
+    size_t k = c->class_token != MMIX_CLASS_REGISTERS ? 1 : c->registers ? c->registers : 12;
+    const size_t place[4] = { 0, n / 2, (n + 1) / 2, n / (k + 1) }, S = place[c->class_token & 3];
     for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
     return k;
 }
@@ -9191,15 +9187,15 @@ static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *i
     const mmix_vision *v = r->v;
     mmix_ctx *m = r->m;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *part[2], *cls[2], *zeros;
+    mmix_tensor *part[2], *cls[2];
     part[1] = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias),
                        mmixi_vision_positions(m, v, r->f.grid_h, r->f.grid_w,
                                               image->shape[2] == image->shape[3]));
     part[1] = mmixi_keep_only(m, mark, part[1]);
-    zeros = mmix_fill(mmix_new3(m, r->B, 1, 1), 0);              /* the same tokens for each image */
     cls[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
     cls[1] = v->cls;
-    part[0] = mmix_add(m, mmix_concat(m, 1, cls, 1 + (v->config.class_token == MMIX_CLASS_RELEASED)), zeros);
+    part[0] = mmix_concat(m, 1, cls, 1 + (v->config.class_token == MMIX_CLASS_RELEASED));
+    part[0] = mmix_add(m, part[0], mmix_fill(mmix_new3(m, r->B, 1, 1), 0));  /* the same for each image */
     return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->from);
 }
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_norm_pair *norm, mmix_tensor *x, double eps)
@@ -9292,61 +9288,56 @@ static mmix_tensor *mmixi_vision_run_block(mmixi_vision_run *r, size_t i, mmix_t
 
 /* ---- forward ---- */
 
-static int mmixi_vision_check(mmix_ctx *m, const mmix_vision_config *c, const mmix_vision_options *o,
-                              const mmix_tensor *image)
-{
-    static const char who[] = "mmix_vision_forward";
-    mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "image B3HW", image)) return -1;
-    if (d.H < c->patch || d.W < c->patch)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f", who,
-                         (double)d.H, (double)d.W, (double)c->patch);
-    if (o->n_dense && !o->dense)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense is NULL, expected %.0f blocks", who,
-                         (double)o->n_dense);
-    for (size_t i = 0; i < o->n_dense; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "dense[%.0f]", (double)i);
-        if (mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
-                         (double)c->depth - 1)) return -1;
-    }
-    return mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth);
-}
 #ifdef MMIX_REGRESSION
 enum { MMIXI_VISION_ROWS = 16 };
 #else
 enum { MMIXI_VISION_ROWS = 192 };                        /* of tokens, for each thread */
 #endif
-/* The plan, and memory for what outlasts the blocks. 0, or -1. */
-static int mmixi_vision_plan(mmixi_vision_run *r, const mmix_tensor *image)
+/* Checks and plans; memory for what outlasts the blocks. 0, or -1. */
+static int mmixi_vision_begin(mmixi_vision_run *r, const mmix_tensor *image)
 {
+    static const char who[] = "mmix_vision_forward";
     const mmix_vision_config *c = &r->v->config;
+    const mmix_vision_options *o = &r->o;
     mmix_ctx *m = r->m;
     mmix_features *f = &r->f;
-    size_t h = image->shape[2] / c->patch, w = image->shape[3] / c->patch, n = h * w,
-        count = mmix_vision_class_index(c, 0, NULL), cls = count + (c->class_token == MMIX_CLASS_RELEASED),
-        L = cls + n, *at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
-    mmix_tensor *place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
-    f->grid_h = h; f->grid_w = w;
-    r->B = image->shape[0];
-    r->at = mmix_slice(m, place, 0, cls - count, count);
-    r->patch = mmix_slice(m, place, 0, cls, n);
+    mmixi_dims d;
+    size_t unread = c->class_token == MMIX_CLASS_RELEASED, cls = unread + mmix_vision_class_index(c, 0, NULL), n, L,
+        *at;
+    mmix_tensor *place;
+    if (!mmixi_expect(m, who, &d, "image B3HW", image)
+        || mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)
+        || (o->n_dense && !mmixi_given(m, who, "*dense", o->dense))) return -1;
+    f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
+    n = f->grid_h * f->grid_w;
+    if (!n)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
+                         who, (double)d.H, (double)d.W, (double)c->patch);
+    r->B = d.B;
+    if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
+    for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "dense[%.0f]", (double)i);
+        mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0, (double)c->depth - 1);
+        f->dense[i] = m->recording ? NULL : mmix_new4(m, d.B, c->dim, f->grid_h, f->grid_w);
+    }
+    if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, d.B, o->n_last * c->dim);
+    L = cls + n;
+    place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
     r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
-    if (r->o.n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, r->o.n_dense, 1, sizeof *f->dense);
-    for (size_t i = 0; f->dense && i < r->o.n_dense; i++)
-        f->dense[i] = m->recording ? NULL : mmix_new4(m, r->B, c->dim, h, w);
-    if (r->o.n_last && !m->recording) f->intermediate = mmix_new2(m, r->B, r->o.n_last * c->dim);
+    r->at = mmix_slice(m, place, 0, unread, cls - unread);
+    r->patch = mmix_slice(m, place, 0, cls, n);
+    at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
     if (m->error_kind) return -1;
-    *at = 0;                                     /* of MMIX_CLASS_RELEASED one that is not read */
-    mmix_vision_class_index(c, n, at + cls - count);
+    *at = 0;                                     /* of MMIX_CLASS_RELEASED the one that is not read */
+    mmix_vision_class_index(c, n, at + unread);
     for (size_t i = 0, k = 0; i < L; i++) {
         size_t made = k < cls && at[k] == i ? k++ : cls + i - k;
         mmix_data_i32(r->from)[i] = (int32_t)made;
         mmix_data_i32(place)[made] = (int32_t)i;
     }
     /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
-    r->together = r->o.train || !mmixi_infers(m) ? r->B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
+    r->together = o->train || !mmixi_infers(m) ? d.B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
     return 0;
 }
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
@@ -9356,7 +9347,7 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     memset(&r, 0, sizeof r);
     r.m = m; r.v = v;
     if (options) r.o = *options;
-    if (v && !mmixi_vision_check(m, &v->config, &r.o, image) && !mmixi_vision_plan(&r, image)) {
+    if (v && !mmixi_vision_begin(&r, image)) {
         mmix_mark mark = mmix_mark_here(m);
         mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(&r, image)), *cls;
         for (size_t i = 0, map = 0; x && i < v->config.depth; i++) {
@@ -9585,12 +9576,13 @@ enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };
 static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a, int slot)
 {
     static const int keys_first[4] = { 0, 3, 2, 1 }, keys_last[4] = { 0, 2, 3, 1 };
-    size_t n = mmix_count(list), H = mmix_shape(x->kind == MMIX_SSD ? x->dt : x->q, 2);
+    size_t n = mmix_count(list), H;
     mmix_tensor *M;
     if (slot && a->of.state) return mmix_mix_step(m, x, a->of.state, a->of.slot + (slot == MMIXI_NEXT_SLOT));
     if (!a->plain) return mmix_mix(m, x);
-    M = mmixi_as(m, mmix_permute(m, mmix_mix_matrix(m, x), keys_first), 3, a->B, n, n * H, 0);
-    M = mmix_add_rows(m, mmix_fill(mmix_new3(m, a->B, a->L, n * H), 0), M, list);
+    M = mmix_permute(m, mmix_mix_matrix(m, x), keys_first);
+    H = mmix_shape(M, 3);
+    M = mmix_add_rows(m, mmix_fill(mmix_new3(m, a->B, a->L, n * H), 0), mmixi_as(m, M, 3, a->B, n, n * H, 0), list);
     return mmix_permute(m, mmixi_as(m, M, 4, a->B, a->L, n, H), keys_last);
 }
 /* Causal softmax attention among the tokens of a kind, q and k turned by their rotary positions. */
