@@ -8183,6 +8183,12 @@ static int mmixi_infers(const mmix_ctx *m)
 {
     return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
+/* Tokens of a piece: for any number of threads, that bits are equal; for each thread. */
+#ifdef MMIX_REGRESSION
+enum { MMIXI_SWIGLU_ROWS = 3, MMIXI_VISION_ROWS = 16 };
+#else
+enum { MMIXI_SWIGLU_ROWS = 1024, MMIXI_VISION_ROWS = 192 };
+#endif
 /* For inference on much: y = f of three inputs, each NULL or with y's first axis, of which `rows` go at a
    time; what lies between is small then, and stays in the caches. y may be in[0]. */
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
@@ -8190,11 +8196,11 @@ static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void
 {
     for (size_t at = 0, all = mmix_shape(y, 0); at < all && !m->error_kind; at += rows) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *part[3], *of;
+        mmix_tensor *part[3], *made;
         for (int i = 0; i < 3; i++)
             part[i] = in[i] ? mmix_slice(m, in[i], 0, at, mmixi_min(rows, all - at)) : NULL;
-        of = f(m, user, part);
-        if (of) memcpy(mmix_data(y) + at * mmix_stride(y, 0), mmix_data(of), mmixi_bytes(of));
+        made = f(m, user, part);
+        if (made) memcpy(mmix_data(y) + at * mmix_stride(y, 0), mmix_data(made), mmixi_bytes(made));
         mmix_rewind(m, mark);
     }
     return y;
@@ -8291,11 +8297,6 @@ static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in
         *up = mmix_lora_linear(m, in[0], l->up, NULL, &l->lora[1], NULL, NULL);
     return mmix_lora_linear(m, mmix_mul(m, gate, up), l->down, NULL, &l->lora[2], in[1], in[2]);
 }
-#ifdef MMIX_REGRESSION
-enum { MMIXI_SWIGLU_ROWS = 3 };
-#else
-enum { MMIXI_SWIGLU_ROWS = 1024 };               /* of tokens; for any number of threads: equal bits */
-#endif
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
 {
@@ -9288,11 +9289,6 @@ static mmix_tensor *mmixi_vision_run_block(mmixi_vision_run *r, size_t i, mmix_t
 
 /* ---- forward ---- */
 
-#ifdef MMIX_REGRESSION
-enum { MMIXI_VISION_ROWS = 16 };
-#else
-enum { MMIXI_VISION_ROWS = 192 };                        /* of tokens, for each thread */
-#endif
 /* Checks and plans; memory for what outlasts the blocks. 0, or -1. */
 static int mmixi_vision_begin(mmixi_vision_run *r, const mmix_tensor *image)
 {
