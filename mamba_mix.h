@@ -6622,28 +6622,28 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return s && slot < s->slots ? s->slot[slot].tokens : 0;
 }
-/* Whether rows (B, n, ·, ·) go with what is carried; keep 0: these are all. */
+/* Whether rows (B, n, ·, ·) go with what is carried; sees 0: these are all. */
 static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, const size_t *shape,
-                               size_t keep)
+                               size_t sees)
 {
     return !c->p || (c->shape[0] == shape[0] && c->shape[2] == shape[2] && c->shape[3] == shape[3]
-                     && (keep || c->room == shape[1])) ? 1
+                     && (sees || c->room == shape[1])) ? 1
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s (%.0f, %.0f, %.0f, %.0f) for a slot that carries "
                      "(%.0f, %.0f, %.0f, %.0f)", what, (double)shape[0], (double)shape[1], (double)shape[2],
-                     (double)shape[3], (double)c->shape[0], (double)(keep ? c->shape[1] : c->room),
+                     (double)shape[3], (double)c->shape[0], (double)(sees ? c->shape[1] : c->room),
                      (double)c->shape[2], (double)c->shape[3]), 0);
 }
 /* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds them to
-   c->shape[1]. If room is short it doubles, and the last `keep` rows stay; an array that does not grow has keep 0.
-   NULL on error: other sizes than before, or memory. */
+   c->shape[1]. A row sees the last `sees`, itself included; if room is short those stay and it doubles. An array that
+   does not grow has sees 0. NULL on error: other sizes than before, or memory. */
 static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmixi_carried *c, const char *what, const size_t *shape,
-                                       size_t keep)
+                                       size_t sees)
 {
     size_t row = shape[2] * shape[3], have = c->shape[1];
     mmix_tensor *all;
-    if (!mmixi_carried_check(m, c, what, shape, keep)) return NULL;
+    if (!mmixi_carried_check(m, c, what, shape, sees)) return NULL;
     if (have + shape[1] > c->room) {
-        size_t n = mmixi_min(have, keep), room = mmixi_max(2 * n, n + shape[1]);
+        size_t n = mmixi_min(have, sees - 1), room = mmixi_max(2 * n, n + shape[1]);
         mmix_real *p = (mmix_real *)mmixi_zeroed(m, shape[0] * room * row * sizeof *p);
         if (!p) return NULL;
         for (size_t i = 0; i < shape[0] && n; i++)
@@ -6695,21 +6695,21 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
     mmix_mixer x;
     mmixi_state_slot *own;
     mmix_tensor *y = NULL;
-    size_t shape[4], keep;
+    size_t shape[4], sees;
     int record, softmax;
     if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
     x = *mixer;
     x.final_state = NULL;
     own = &s->slot[slot];
     softmax = x.kind == MMIX_SOFTMAX;
-    keep = !softmax ? 0 : x.mask == MMIX_MASK_BAND ? mmixi_max(x.left, 1) : SIZE_MAX;
+    sees = !softmax ? 0 : x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX ? x.left + 1 : SIZE_MAX;
     /* before anything changes, both fit */
-    if (softmax && !mmixi_carried_check(m, &own->part[MMIXI_CARRIED_VALUES], "values", x.v->shape, keep)) return NULL;
+    if (softmax && !mmixi_carried_check(m, &own->part[MMIXI_CARRIED_VALUES], "values", x.v->shape, sees)) return NULL;
     record = mmix_record(m, 0);
     for (int i = 0; i <= softmax && !m->error_kind; i++) {   /* these tokens' go behind what is carried */
         mmix_tensor **t = !softmax ? &x.initial_state : i ? &x.v : &x.k, *from = *t, *to;
         mmixi_state_shape(&x, shape);
-        to = *t = mmixi_carried_rows(m, &own->part[i], what[i + softmax], softmax ? from->shape : shape, keep);
+        to = *t = mmixi_carried_rows(m, &own->part[i], what[i + softmax], softmax ? from->shape : shape, sees);
         if (softmax && to) to = mmix_slice(m, to, 1, to->shape[1] - from->shape[1], from->shape[1]);
         if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
     }
