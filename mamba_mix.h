@@ -5865,15 +5865,14 @@ static mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
 }
-/* rows x cols, one row at a time: to = 0; to = or += from */
-static void mmixi_zero_rows(size_t rows, size_t cols, mmix_real *to, ptrdiff_t ldt)
+/* Row after row: to = 0; to = or += from */
+static void mmixi_zero_rows(mmixi_mat to)
 {
-    for (; rows > 0; rows--, to += ldt) memset(to, 0, cols * sizeof *to);
+    for (size_t i = 0; i < to.rows; i++) memset(mmixi_row(to, i), 0, to.cols * sizeof *to.p);
 }
-static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, const mmix_real *from,
-                           ptrdiff_t ldf, mmix_real *to, ptrdiff_t ldt, int add)
+static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to, int add)
 {
-    for (; rows > 0; rows--, from += ldf, to += ldt) mmixi_put(k, cols, from, to, add);
+    for (size_t i = 0; i < from.rows; i++) mmixi_put(k, from.cols, mmixi_row(from, i), mmixi_row(to, i), add);
 }
 
 /* ==== >>rope =========================================================================
@@ -6773,7 +6772,6 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *state)
 {
     const mmix_raw *r = &j->r;
-    const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
     for (size_t n = 0; n < r->L; n++) {
         size_t t = j->reverse ? r->L - 1 - n : n;
         mmixi_keys seen = mmixi_seen(j, b, t);
@@ -6783,12 +6781,13 @@ static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
         /* a packed sequence begins */
         if (n && seen.end == seen.begin + 1) memset(state, 0, r->P * r->N * sizeof *state);
         for (size_t p = 0; p < r->P; p++) {
+            mmix_real *row = state + p * r->N;
             double sum = 0;
-            for (size_t i = p * r->N; i < (p + 1) * r->N; i++) {
-                state[i] = decay * state[i] + delta[t] * x[p] * B[i % r->N];
-                sum += (double)state[i] * (double)C[i % r->N];
+            for (size_t i = 0; i < r->N; i++) {
+                row[i] = decay * row[i] + delta[t] * x[p] * B[i];
+                sum += (double)row[i] * (double)C[i];
             }
-            y[p] = (mmix_real)sum + (D ? D[p % r->D_width] * x[p] : 0);
+            y[p] = (mmix_real)sum + (r->D ? r->D[h * r->D_width + p % r->D_width] * x[p] : 0);
         }
     }
 }
@@ -6798,10 +6797,8 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     size_t shape[4];
     mmix_tensor *y, *h;
     if (!mmixi_mixer_check(m, who, x)) return NULL;
-    if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH) {
-        mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not MMIX_BOTH");
-        return NULL;
-    }
+    if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
+        return mmixi_none(mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not MMIX_BOTH"));
     mmixi_state_shape(x, shape);
     h = x->initial_state ? mmixi_copied(m, x->initial_state) : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0);
     y = mmixi_plain(m, x, mmixi_ssd_plain, h);
@@ -6825,7 +6822,7 @@ typedef struct mmixi_chunk {
     mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
     mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
     mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
-    mmixi_mat x, y, dy, near_x, near_y;          /* (q, V) */
+    mmixi_mat x, y, near_x, near_y;              /* (q, V); in the backward y is dy */
     mmixi_mat S, L, W, T, dS;                    /* (q, q) */
     mmix_real *t;                                /* a transpose (max(N, V), q) */
     mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
@@ -6925,7 +6922,22 @@ static void mmixi_chunk_head(const mmixi_pass *j, mmixi_chunk *c, size_t h)
     c->head = h;
     c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->N * j->V, j->N, j->V, (ptrdiff_t)j->V);
 }
-/* A task's place, one token of it, and the states that it begins with. */
+/* The states that a task begins with, or what they have become. */
+static void mmixi_task_states(const mmixi_pass *j, mmixi_chunk *c, int end)
+{
+    const mmix_raw *r = &j->r;
+    const mmix_real *p = j->back ? end ? r->grad[MMIX_IN_STATE] : r->dfinal : end ? r->final_state : r->initial_state;
+    int add = j->back && r->add[MMIX_IN_STATE];
+    for (size_t h = c->last; h > c->first;) {
+        mmixi_chunk_head(j, c, h -= j->shared);
+        if (!end) mmixi_state_read(j, c, p, c->h);
+        else if (p) {
+            mmixi_transpose(j->k, add ? c->in_t : mmixi_state_of(j, c, p), c->h);
+            if (add) mmixi_put_rows(j->k, c->in_t, mmixi_state_of(j, c, p), 1);
+        }
+    }
+}
+/* A task's place, and one token of it. */
 static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, size_t lane)
 {
     memset(c, 0, sizeof *c);
@@ -6935,23 +6947,7 @@ static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, 
     c->turn = j->reverse ? -1 : 1;
     c->first = c->head = index % j->blocks * j->heads;
     c->last = mmixi_min(j->H, c->first + j->heads);
-    for (size_t h = c->last; !j->step && h > c->first; ) {
-        mmixi_chunk_head(j, c, h -= j->shared);
-        mmixi_state_read(j, c, j->back ? j->r.dfinal : j->r.initial_state, c->h);
-    }
-}
-/* What they have become. */
-static void mmixi_task_end(const mmixi_pass *j, mmixi_chunk *c)
-{
-    mmix_real *to = j->back ? j->r.grad[MMIX_IN_STATE] : j->r.final_state;
-    int add = j->back && j->r.add[MMIX_IN_STATE];
-    for (size_t h = c->first; to && h < c->last; h += j->shared) {
-        mmixi_mat own;
-        mmixi_chunk_head(j, c, h);
-        own = mmixi_state_of(j, c, to);
-        mmixi_transpose(j->k, add ? c->in_t : own, c->h);
-        if (add) j->k->add(j->N * j->V, c->in_t.p, own.p, own.p);
-    }
+    if (!j->step) mmixi_task_states(j, c, 0);
 }
 
 /* One token with a state that is changed in place, at the speed at which that comes and goes. */
@@ -7003,36 +6999,30 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
 
 /* ---- the scan ---- */
 
-/* With >>linear attention: C = φ(q), B = ψ(k), from dC and dB to dq and dk; y = num / den, or its gradient. */
-static void mmixi_linear_queries(const mmixi_pass *j, const mmixi_chunk *c, int back);
-static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int back);
-static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c, int back);
+/* With >>linear attention: C = φ(q) (MMIX_IN_Q) or B = ψ(k) (MMIX_IN_K), or back from dC and dB to dq and dk;
+   y = num / den, or its gradient. */
+static void mmixi_linear_rows(const mmixi_pass *j, const mmixi_chunk *c, int input, int back);
+static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c);
 static mmixi_lane_task mmixi_linear_task, mmixi_linear_task_backward;
 
 /* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
    near each other its rows stay in the nearest cache. */
 static void mmixi_chunk_x(const mmixi_pass *j, mmixi_chunk *c)
 {
-    mmixi_mat x = mmixi_tokens(&j->r.v, c, j->P);
-    c->x = x;
+    c->x = mmixi_tokens(&j->r.v, c, j->P);
     if (j->linear && j->V == j->P) return;
+    mmixi_put_rows(j->k, c->x, c->near_x, 0);
     c->x = c->near_x;
-    mmixi_put_rows(j->k, c->q, j->P, x.p, x.rs, c->x.p, c->x.rs, 0);
     for (size_t i = 0; j->V > j->P && i < c->q; i++) mmixi_row(c->x, i)[j->P] = 1;
 }
-/* Where y goes, of linear attention that divides first num and den, side by side; */
+/* Where y goes, or dy, likewise; of linear attention that divides num and den side by side, or their gradients. */
 static void mmixi_chunk_y(const mmixi_pass *j, mmixi_chunk *c)
 {
-    c->y = j->V > j->P ? c->near_y : mmixi_tokens(&j->r.y, c, j->P);
-}
-/* and dy, or dnum and dden. */
-static void mmixi_chunk_dy(const mmixi_pass *j, mmixi_chunk *c)
-{
-    mmixi_mat dy = mmixi_tokens(&j->r.dy, c, j->P);
-    c->y = c->dy = c->near_y;
-    if (!j->linear) mmixi_put_rows(j->k, c->q, j->P, dy.p, dy.rs, c->dy.p, c->dy.rs, 0);
-    else if (j->V > j->P) mmixi_linear_divide(j, c, 1);
-    else c->dy = dy;
+    c->y = mmixi_tokens(j->back ? &j->r.dy : &j->r.y, c, j->P);
+    if (j->V == j->P && (j->linear || !j->back)) return;
+    if (j->back && j->linear) mmixi_linear_divide(j, c);
+    else if (j->back) mmixi_put_rows(j->k, c->y, c->near_y, 0);
+    c->y = c->near_y;
 }
 /* W of one chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
    exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
@@ -7063,38 +7053,37 @@ static int mmixi_chunk_new(const mmixi_chunk *c, const mmix_heads *v, size_t h)
 {
     return h == c->first || h % v->share == 0;
 }
-/* B, C and x of head h, and what the products need of them; on the way back also dy, T = dY Xᵀ and room for
-   dB, dC and dS. What heads share is read once. */
+/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, T = dY Xᵀ and room
+   for dB, dC and dS. What heads share is read once. */
 static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
 {
-    int new_b = mmixi_chunk_new(c, &j->r.k, h), new_c = mmixi_chunk_new(c, &j->r.q, h);
+    int fresh[2];                                /* MMIX_IN_Q, MMIX_IN_K */
+    fresh[MMIX_IN_Q] = mmixi_chunk_new(c, &j->r.q, h);
+    fresh[MMIX_IN_K] = mmixi_chunk_new(c, &j->r.k, h);
     mmixi_chunk_head(j, c, h);
     if (mmixi_chunk_new(c, &j->r.v, h)) mmixi_chunk_x(j, c);
+    mmixi_chunk_y(j, c);
     if (j->linear) {
-        mmixi_linear_queries(j, c, 0);
-        if (new_b) mmixi_linear_keys(j, c, 0);
+        mmixi_linear_rows(j, c, MMIX_IN_Q, 0);
+        if (fresh[MMIX_IN_K]) mmixi_linear_rows(j, c, MMIX_IN_K, 0);
     }
     else {
         c->B = mmixi_tokens(&j->r.k, c, j->N);
         c->C = mmixi_tokens(&j->r.q, c, j->N);
     }
-    if (new_b || new_c) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
+    if (fresh[MMIX_IN_Q] || fresh[MMIX_IN_K]) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
     if (!j->linear) mmixi_ssd_weights(j, c);
     if (!j->back) return;
-    if (!j->linear) {
-        size_t block = c->first / j->heads;
-        c->dB = mmixi_tokens(&j->target[MMIX_IN_K], c, j->N);
-        c->dC = mmixi_tokens(&j->target[MMIX_IN_Q], c, j->N);
-        c->dB.p += block % j->parts[MMIX_IN_K] * j->part[MMIX_IN_K];
-        c->dC.p += block % j->parts[MMIX_IN_Q] * j->part[MMIX_IN_Q];
-        if (new_b || new_c) memset(c->dS.p, 0, c->q * c->q * sizeof *c->dS.p);
+    if (!j->linear && (fresh[MMIX_IN_Q] || fresh[MMIX_IN_K])) mmixi_zero_rows(c->dS);
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        mmixi_mat *d = i ? &c->dB : &c->dC;
+        if (!j->linear) {
+            *d = mmixi_tokens(&j->target[i], c, j->N);
+            d->p += c->first / j->heads % j->parts[i] * j->part[i];
+        }
+        if (fresh[i] && (j->linear || j->part[i] || !j->r.add[i])) mmixi_zero_rows(*d);
     }
-    if (new_b && (j->linear || j->part[MMIX_IN_K] || !j->r.add[MMIX_IN_K]))
-        mmixi_zero_rows(c->q, j->N, c->dB.p, c->dB.rs);
-    if (new_c && (j->linear || j->part[MMIX_IN_Q] || !j->r.add[MMIX_IN_Q]))
-        mmixi_zero_rows(c->q, j->N, c->dC.p, c->dC.rs);
-    mmixi_chunk_dy(j, c);
-    mmixi_lower_scores(j->k, c->T, c->dy, c->x, c->t);
+    mmixi_lower_scores(j->k, c->T, c->y, c->x, c->t);
 }
 
 static void mmixi_scan_task(void *arg, size_t index, size_t lane)
@@ -7108,19 +7097,18 @@ static void mmixi_scan_task(void *arg, size_t index, size_t lane)
         mmixi_chunk_begin(j, &c, c.end);
         for (size_t h = c.first; h < c.last; h++) {
             mmixi_chunk_read(j, &c, h);
-            mmixi_chunk_y(j, &c);
             if (j->r.kept && number && h % j->shared == 0)
                 memcpy(mmixi_state_kept(j, &c, number), c.h.p, NV * sizeof *c.h.p);
             mmixi_lower(k, c.y, c.W, c.x, 0);                        /* y = W x + p C h */
             if (c.enters) mmixi_multiply(k, c.y, c.Cp, c.h, 1);
-            if (j->linear) mmixi_linear_divide(j, &c, 0);
+            if (j->linear) mmixi_linear_divide(j, &c);
             else mmixi_ssd_skip(j, &c, c.x, c.y);
             if (!c.leaves || (h + 1) % j->shared) continue;
             if (c.enters && !j->linear) k->scale(NV, c.p[c.q - 1], c.h.p, c.h.p);    /* h = p_Q h + (r δ B)ᵀ x */
             mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);
         }
     }
-    mmixi_task_end(j, &c);
+    mmixi_task_states(j, &c, 1);
 }
 
 /* ---- its backward, from the last chunk to the first ---- */
@@ -7153,7 +7141,7 @@ static mmix_real mmixi_ssd_state_backward(const mmixi_pass *j, const mmixi_chunk
 {
     const mmix_real *r = mmixi_row(c->L, c->q - 1), A = j->r.A[c->head];
     mmix_real after = 0, dA = 0;
-    if (c->enters) mmixi_ssd_state_product(j->k, c, c->dy, c->in_t, c->p, c->C, c->dC);
+    if (c->enters) mmixi_ssd_state_product(j->k, c, c->y, c->in_t, c->p, c->C, c->dC);
     for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
     if (c->leaves) mmixi_ssd_state_product(j->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
     after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->N * j->V, c->in.p, c->h.p) : 0;
@@ -7174,10 +7162,8 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *j, const mmixi_chunk
     for (size_t i = 0; high > 0 && i < c->q; i++) if (!(c->delta[i] > low && c->delta[i] < high)) c->dd[i] = 0;
     if (j->r.o.dt_softplus) j->k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
     for (size_t i = 0; i < c->q; i++) dbias += c->dd[i];
-    if (j->r.ddt.p) {
-        mmixi_mat ddt = mmixi_tokens(&j->r.ddt, c, 1);
-        mmixi_put_rows(j->k, c->q, 1, c->dd, 1, ddt.p, ddt.rs, j->r.add[MMIX_IN_DT]);
-    }
+    if (j->r.ddt.p)
+        mmixi_put_rows(j->k, mmixi_matrix(c->dd, c->q, 1, 1), mmixi_tokens(&j->r.ddt, c, 1), j->r.add[MMIX_IN_DT]);
     return dbias;
 }
 /* The head's own three, dA, dbias, dD, and on the way dS, dB, dC, ddt. */
@@ -7189,8 +7175,8 @@ static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
     j->dhead[head] += mmixi_ssd_state_backward(j, c);
     j->dhead[heads + head] += mmixi_ssd_steps_backward(j, c);
     for (size_t i = 0; j->r.D && i < c->q; i++)
-        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i), dD);
-        else *dD += j->k->dot(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i));
+        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i), dD);
+        else *dD += j->k->dot(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i));
 }
 /* dx, then dh becomes ∂/∂h_in. */
 static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *c)
@@ -7198,16 +7184,16 @@ static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *
     const mmixi_kernels *k = j->k;
     if (j->r.dv.p) {
         mmixi_mat dx = mmixi_tokens(&j->r.dv, c, j->P);
-        mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->dy, 0, 0, c->q, j->P),
+        mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->y, 0, 0, c->q, j->P),
                     j->r.add[MMIX_IN_V] || c->head % j->r.dv.share);
         if (c->leaves && c->head % j->shared == 0)
             mmixi_multiply(k, dx, c->Br, mmixi_part(c->h, 0, 0, j->N, j->P), 1);
-        if (!j->linear) mmixi_ssd_skip(j, c, c->dy, dx);
+        if (!j->linear) mmixi_ssd_skip(j, c, c->y, dx);
     }
     if (!c->enters) memset(c->h.p, 0, j->N * j->V * sizeof *c->h.p);
     else {
         if (!j->linear) k->scale(j->N * j->V, c->p[c->q - 1], c->h.p, c->h.p);
-        mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->dy, 1);
+        mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->y, 1);
     }
 }
 /* dC and dB of the scores, once for all heads that shared them. */
@@ -7215,8 +7201,8 @@ static void mmixi_scores_backward(const mmixi_pass *j, const mmixi_chunk *c)
 {
     mmixi_lower(j->k, c->dC, c->dS, c->B, 1);
     mmixi_lower(j->k, c->dB, mmixi_t(c->dS), c->C, 1);
-    if (j->linear) mmixi_linear_queries(j, c, 1);
-    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_keys(j, c, 1);
+    if (j->linear) mmixi_linear_rows(j, c, MMIX_IN_Q, 1);
+    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_rows(j, c, MMIX_IN_K, 1);
 }
 static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
 {
@@ -7235,7 +7221,7 @@ static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
             if (first && c.leaves) mmixi_transpose(j->k, c.dh_t, c.h);
             if (!j->linear) mmixi_ssd_head_backward(j, &c);
             else {
-                if (c.enters) mmixi_multiply(j->k, c.dC, c.dy, c.in_t, 1);
+                if (c.enters) mmixi_multiply(j->k, c.dC, c.y, c.in_t, 1);
                 if (c.leaves && first) mmixi_multiply(j->k, c.dB, c.x, c.dh_t, 1);
             }
             mmixi_chunk_values_backward(j, &c);
@@ -7243,7 +7229,7 @@ static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
                 mmixi_scores_backward(j, &c);
         }
     }
-    mmixi_task_end(j, &c);
+    mmixi_task_states(j, &c, 1);
 }
 /* Tokens of dk and dq: the sums of what the tasks made of them. */
 static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
@@ -7335,15 +7321,6 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmi
         }
     }
 }
-/* ---- what both forms read of a block of tokens; back: the gradients of what they read ---- */
-
-static void mmixi_linear_queries(const mmixi_pass *j, const mmixi_chunk *c, int back)
-{
-    if (!back) mmixi_feature_rows(j->k, j->r.o.feature, c->C, mmixi_tokens(&j->r.q, c, j->N));
-    else if (j->r.dq.p)
-        mmixi_feature_rows_backward(j->k, j->r.o.feature, c->C, c->dC, mmixi_tokens(&j->r.dq, c, j->N),
-                                    j->r.add[MMIX_IN_Q]);
-}
 /* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
 static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
 {
@@ -7357,78 +7334,75 @@ static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
         c->sum[n] = (mmix_real)(1 / sum);
     }
 }
-/* … then ψ of a block of keys, whatever the feature map. */
-static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int back)
+/* … then ψ of a block of keys; or φ of its queries, or any other ψ. */
+static void mmixi_linear_rows(const mmixi_pass *j, const mmixi_chunk *c, int input, int back)
 {
-    int feature = j->r.o.feature, add = j->r.add[MMIX_IN_K];
-    mmixi_mat k;
-    if (back && !j->r.dk.p) return;
-    k = mmixi_tokens(back ? &j->r.dk : &j->r.k, c, j->N);
-    if (feature != MMIX_FEATURE_EFFICIENT) {
-        if (back) mmixi_feature_rows_backward(j->k, feature, c->B, c->dB, k, add);
-        else mmixi_feature_rows(j->k, feature, c->B, k);
+    int feature = j->r.o.feature, add = j->r.add[input];
+    const mmix_heads *heads = input ? back ? &j->r.dk : &j->r.k : back ? &j->r.dq : &j->r.q;
+    mmixi_mat f = input ? c->B : c->C, df = input ? c->dB : c->dC, x;
+    if (!heads->p) return;
+    x = mmixi_tokens(heads, c, j->N);
+    if (!input || feature != MMIX_FEATURE_EFFICIENT) {
+        if (back) mmixi_feature_rows_backward(j->k, feature, f, df, x, add);
+        else mmixi_feature_rows(j->k, feature, f, x);
     }
     else for (size_t r = 0; r < c->q; r++) {
-        mmix_real *key = mmixi_row(k, r), *f = mmixi_row(c->B, r), *df = mmixi_row(c->dB, r);
+        mmix_real *key = mmixi_row(x, r), *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
         for (size_t n = 0; n < j->N; n++)
-            if (back) key[n] = (add ? key[n] : 0) + f[n] * (df[n] - c->along[n]);
-            else f[n] = mmixi_exp_real(key[n] - c->top[n]) * c->sum[n];
+            if (back) key[n] = (add ? key[n] : 0) + y[n] * (dy[n] - c->along[n]);
+            else y[n] = mmixi_exp_real(key[n] - c->top[n]) * c->sum[n];
     }
 }
 /* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
-static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c, int back)
+static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c)
 {
-    mmixi_mat y = mmixi_tokens(&j->r.y, c, j->P), dy = back ? mmixi_tokens(&j->r.dy, c, j->P) : y;
-    mmix_real *over = j->r.inverse_sum;
-    if (over) over += (c->b * j->H + c->head) * j->L + c->start;
+    mmixi_mat y = mmixi_tokens(&j->r.y, c, j->P), dy = j->back ? mmixi_tokens(&j->r.dy, c, j->P) : y;
+    mmix_real *inverse = j->r.inverse_sum;
+    if (inverse) inverse += (c->b * j->H + c->head) * j->L + c->start;
     for (size_t i = 0; j->V > j->P && i < c->q; i++) {
-        mmix_real *row = mmixi_row(c->near_y, i), one;
-        if (!back) {
-            one = 1 / (row[j->P] + (mmix_real)j->r.o.eps);
-            j->k->scale(j->P, one, row, mmixi_row(y, i));
-            if (over) over[i] = one;
+        mmix_real *row = mmixi_row(c->near_y, i), *sum = row + j->P;
+        if (!j->back) {
+            *sum = 1 / (*sum + (mmix_real)j->r.o.eps);
+            j->k->scale(j->P, *sum, row, mmixi_row(y, i));
+            if (inverse) inverse[i] = *sum;
             continue;
         }
-        row[j->P] = -j->k->dot(j->P, mmixi_row(dy, i), mmixi_row(y, i)) * over[i];
-        j->k->scale(j->P, over[i], mmixi_row(dy, i), row);
+        *sum = -j->k->dot(j->P, mmixi_row(dy, i), mmixi_row(y, i)) * inverse[i];
+        j->k->scale(j->P, inverse[i], mmixi_row(dy, i), row);
     }
 }
 
 /* ---- the full form: one key/value group of one sequence; its state serves all its query heads ---- */
 
-/* The next block of `total` tokens, from t on; 0 after the last. */
-static int mmixi_linear_block(const mmixi_pass *j, mmixi_chunk *c, size_t t, size_t total)
+/* Whether `total` tokens have a block at c->start, which c becomes. */
+static int mmixi_linear_block(const mmixi_pass *j, mmixi_chunk *c, size_t total)
 {
-    c->start = t;
-    if (t < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - t), c->states, c);
-    return t < total;
+    if (c->start < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - c->start), c->states, c);
+    return c->start < total;
 }
 /* Returns the state ψ(K)ᵀ V, where it is or will be. */
 static mmixi_mat mmixi_linear_begin_task(const mmixi_pass *j, mmixi_chunk *c, size_t index, size_t lane)
 {
-    mmixi_mat state;
     mmixi_task_begin(j, c, index, lane);
-    state = c->h;
-    if (j->r.kept) state.p = mmixi_state_kept(j, c, 1);
     if (j->r.o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, c);
-    return state;
+    return j->r.kept ? mmixi_matrix(mmixi_state_kept(j, c, 1), j->N, j->V, (ptrdiff_t)j->V) : c->h;
 }
 static void mmixi_linear_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_pass *j = (const mmixi_pass *)arg;
     mmixi_chunk c;
     mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
-    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->S); t += c.q) {
-        mmixi_linear_keys(j, &c, 0);
+    for (; mmixi_linear_block(j, &c, j->S); c.start += c.q) {
+        mmixi_linear_rows(j, &c, MMIX_IN_K, 0);
         mmixi_chunk_x(j, &c);
-        mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, t > 0);
+        mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, c.start > 0);
     }
     for (; c.head < c.last; c.head++)
-        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
-            mmixi_linear_queries(j, &c, 0);
+        for (c.start = 0; mmixi_linear_block(j, &c, j->L); c.start += c.q) {
+            mmixi_linear_rows(j, &c, MMIX_IN_Q, 0);
             mmixi_chunk_y(j, &c);
             mmixi_multiply(j->k, c.y, c.C, state, 0);
-            mmixi_linear_divide(j, &c, 0);
+            mmixi_linear_divide(j, &c);
         }
 }
 /* dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dψ = V dstateᵀ, dV = ψ(K) dstate */
@@ -7440,25 +7414,25 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
     mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
     mmixi_transpose(k, c.in_t, state);
     for (; c.head < c.last; c.head++)
-        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
-            mmixi_linear_queries(j, &c, 0);
-            mmixi_chunk_dy(j, &c);
-            mmixi_multiply(k, c.h, mmixi_t(c.C), c.dy, 1);
-            mmixi_multiply(k, c.dC, c.dy, c.in_t, 0);
-            mmixi_linear_queries(j, &c, 1);
+        for (c.start = 0; mmixi_linear_block(j, &c, j->L); c.start += c.q) {
+            mmixi_linear_rows(j, &c, MMIX_IN_Q, 0);
+            mmixi_chunk_y(j, &c);
+            mmixi_multiply(k, c.h, mmixi_t(c.C), c.y, 1);
+            mmixi_multiply(k, c.dC, c.y, c.in_t, 0);
+            mmixi_linear_rows(j, &c, MMIX_IN_Q, 1);
         }
     c.head = c.first;
     mmixi_transpose(k, c.dh_t, c.h);
     /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
     for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
-    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->S); t += c.q) {
-        mmixi_linear_keys(j, &c, 0);
+    for (c.start = 0; mmixi_linear_block(j, &c, j->S); c.start += c.q) {
+        mmixi_linear_rows(j, &c, MMIX_IN_K, 0);
         mmixi_chunk_x(j, &c);
         if (j->r.dv.p)
             mmixi_multiply(k, mmixi_tokens(&j->r.dv, &c, j->P), c.B, mmixi_part(c.h, 0, 0, j->N, j->P),
                            j->r.add[MMIX_IN_V]);
         mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
-        mmixi_linear_keys(j, &c, 1);
+        mmixi_linear_rows(j, &c, MMIX_IN_K, 1);
     }
 }
 
@@ -7618,7 +7592,7 @@ static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_head
 {
     mmixi_mat sums = mmixi_matrix(room, as.rows, as.cols, (ptrdiff_t)as.cols);
     if (!s->order) sums = mmixi_softmax_rows_of(s, d, s->tile, as.rows, as.cols, NULL, 0);
-    if (d->p && (s->order || !add)) mmixi_zero_rows(as.rows, as.cols, sums.p, sums.rs);
+    if (d->p && (s->order || !add)) mmixi_zero_rows(sums);
     return sums;
 }
 /* One query's products go row by row: a transpose would cost more. */
