@@ -5865,15 +5865,14 @@ static mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
 }
-/* rows x cols, one row at a time: to = 0; to = or += from */
-static void mmixi_zero_rows(size_t rows, size_t cols, mmix_real *to, ptrdiff_t ldt)
+/* Row after row: to = 0; to = or += from */
+static void mmixi_zero_rows(mmixi_mat to)
 {
-    for (; rows > 0; rows--, to += ldt) memset(to, 0, cols * sizeof *to);
+    for (size_t i = 0; i < to.rows; i++) memset(mmixi_row(to, i), 0, to.cols * sizeof *to.p);
 }
-static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, const mmix_real *from,
-                           ptrdiff_t ldf, mmix_real *to, ptrdiff_t ldt, int add)
+static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to, int add)
 {
-    for (; rows > 0; rows--, from += ldf, to += ldt) mmixi_put(k, cols, from, to, add);
+    for (size_t i = 0; i < from.rows; i++) mmixi_put(k, from.cols, mmixi_row(from, i), mmixi_row(to, i), add);
 }
 
 /* ==== >>rope =========================================================================
@@ -6016,14 +6015,15 @@ typedef struct mmixi_pass {
     size_t parts[2], part[2];
     mmix_heads target[2];
     /* softmax attention: keys of a tile; reals between two rows of scores; a forward task takes `run` queries, a
-       head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each task */
-    size_t T, ld, run, runs, windows, distances;
+       head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each task; of each axis
+       its windows, and the tokens that the first lacks */
+    size_t T, ld, run, runs, windows, distances, many[3], before[3];
     mmix_real *dbias;
-    mmixi_keys *sequence;                        /* (B, L) with seq_idx: that of each token */
+    mmixi_keys *sequence;                        /* (B, L) with seq_idx: the packed one that each token is in */
     mmixi_spot *spot, *order;                    /* each token's window; (windows, L): each window's tokens, … */
     size_t *count;                               /* … and how many they are */
 } mmixi_pass;
-static void mmixi_scan_begin(mmixi_pass *j, size_t tasks);
+static void mmixi_scan_begin(mmixi_pass *j);
 static mmixi_range_function mmixi_scan_sum;
 static void mmixi_softmax_begin(mmixi_pass *j);
 
@@ -6071,53 +6071,42 @@ static mmixi_keys mmixi_seen(const mmixi_pass *j, size_t b, size_t i)
 {
     const mmix_raw *r = &j->r;
     const mmix_mixer *o = &r->o;
-    size_t at = i + r->S - r->L;
-    mmixi_keys seen = { j->reverse ? at : 0, r->S };
-    if (!j->reverse && (o->mask == MMIX_MASK_CAUSAL || o->mask == MMIX_MASK_PREFIX)) seen.end = at + 1;
-    if (o->mask == MMIX_MASK_PREFIX && at < o->prefix) seen.end = mmixi_min(o->prefix, r->S);
+    size_t at = i + r->S - r->L, left = j->reverse ? 0 : at, right = r->S - 1 - at;
+    mmixi_keys seen;
     if (o->mask == MMIX_MASK_BAND) {
-        seen.begin = at - mmixi_min(at, r->lefts ? (size_t)r->lefts[i] : o->left);
-        seen.end = at + 1 + mmixi_min(r->S - at - 1, o->right);
+        left = mmixi_min(left, r->lefts ? (size_t)r->lefts[i] : o->left);
+        right = mmixi_min(right, o->right);
     }
+    else if (o->mask && !j->reverse)
+        right = o->mask == MMIX_MASK_PREFIX && at < o->prefix ? mmixi_min(right, o->prefix - 1 - at) : 0;
+    seen.begin = at - left;
+    seen.end = at + 1 + right;
     if (r->seq_idx) {
-        mmixi_keys run = j->sequence ? j->sequence[b * r->L + i] : mmixi_sequence(r, b, i);
-        seen.begin = mmixi_max(seen.begin, run.begin);
-        seen.end = mmixi_min(seen.end, run.end);
+        seen.begin = mmixi_max(seen.begin, j->sequence[b * r->L + i].begin);
+        seen.end = mmixi_min(seen.end, j->sequence[b * r->L + i].end);
     }
     return seen;
-}
-/* Windows begin at 0, at `shift` (0: at `window`), and from there every `window` tokens: where on an axis window 0
-   would begin, as tokens before the first, and how many windows there are. */
-static size_t mmixi_window_before(const mmix_mixer *o, int a)
-{
-    return o->shift[a] ? o->window[a] - o->shift[a] : 0;
-}
-static size_t mmixi_window_count(const mmix_mixer *o, int a)
-{
-    return (o->grid[a] - 1 + mmixi_window_before(o, a)) / o->window[a] + 1;
 }
 /* Where head h's numbers of bias lie for a query at this place: that for a key at another is [-place]. */
 static size_t mmixi_bias_at(const mmixi_pass *j, size_t h, size_t place)
 {
     return h * j->distances + j->distances / 2 + place;
 }
-/* M (L, S) of a head; delta: SSD's of each token. */
+/* M (L, S) of a head; delta: SSD's of each token, else NULL. */
 static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *M)
 {
     const mmix_raw *r = &j->r;
-    int softmax = r->o.kind == MMIX_SOFTMAX, ssd = r->o.kind == MMIX_SSD;
+    int softmax = r->o.kind == MMIX_SOFTMAX;
     for (size_t i = 0; i < r->L; i++, M += r->S) {
         mmixi_keys seen = mmixi_seen(j, b, i);
-        double largest = -HUGE_VAL, sum = softmax ? 0 : r->o.eps, decay = 1;
+        double largest = -HUGE_VAL, sum = r->o.eps, decay = 1;
         for (size_t n = 0; n < r->S; n++) {              /* away from the query: SSD forgets on the way */
             size_t t = j->reverse ? n : r->S - 1 - n;
             double w = softmax ? -HUGE_VAL : 0;
             if (t >= seen.begin && t < seen.end && (!j->spot || j->spot[i].at == j->spot[t].at)) {
-                w = (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
-                if (softmax) w *= r->o.scale;
-                if (j->spot && r->bias)
-                    w += (double)r->bias[mmixi_bias_at(j, h, j->spot[i].place) - j->spot[t].place];
-                if (ssd) w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
+                w = r->o.scale * (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
+                if (r->bias) w += (double)r->bias[mmixi_bias_at(j, h, j->spot[i].place) - j->spot[t].place];
+                if (delta) w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
             }
             M[t] = (mmix_real)w;
             largest = w > largest ? w : largest;
@@ -6126,8 +6115,8 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
             if (softmax) M[t] = (mmix_real)mmixi_exp((double)M[t] - largest);
             sum += (double)M[t];
         }
-        for (size_t t = 0; t < r->S && (softmax || r->o.normalise > 0); t++) M[t] = (mmix_real)((double)M[t] / sum);
-        if (ssd && r->D) M[i] += r->D[h];
+        for (size_t t = 0; t < r->S && r->o.normalise > 0; t++) M[t] = (mmix_real)((double)M[t] / sum);
+        if (r->D) M[i] += r->D[h];
     }
 }
 
@@ -6138,15 +6127,16 @@ static int mmixi_normalises(const mmix_mixer *x)
     return x->kind == MMIX_LINEAR && (x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
                                       || x->feature == MMIX_FEATURE_RELU);
 }
-/* x with its defaults filled in; normalise is 1 or -1. */
+/* x with its defaults filled in. Softmax attention normalises, too, and the others have a scale of 1. */
 static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
 {
     mmix_mixer o = *x;
-    if (x->kind == MMIX_SOFTMAX && x->scale == 0) o.scale = 1 / sqrt((double)N);
-    if (!(x->eps > 0)) o.eps = 1e-6;
-    o.normalise = mmixi_normalises(x) ? 1 : -1;
+    int softmax = x->kind == MMIX_SOFTMAX;
+    if (!softmax || x->scale == 0) o.scale = softmax ? 1 / sqrt((double)N) : 1;
+    if (softmax || !(x->eps > 0)) o.eps = softmax ? 0 : 1e-6;
+    o.normalise = softmax || mmixi_normalises(x) ? 1 : -1;
     if (x->kind == MMIX_SSD) o.mask = MMIX_MASK_CAUSAL;
-    if (x->kind != MMIX_SOFTMAX) o.window[0] = 0;
+    if (!softmax) o.window[0] = 0;
     for (int a = 0; a < 3 && o.window[0]; a++) {
         o.grid[a] = mmixi_max(x->grid[a], 1);
         o.window[a] = mmixi_max(x->window[a], 1);
@@ -6170,32 +6160,32 @@ static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
     MMIXI_PART(dhead, s->back && !s->linear && s->V ? rows * (2 + r->D_width) : 0);
     for (int i = 0; i < 2; i++) if (s->part[i]) { MMIXI_PART(target[i].p, s->parts[i] * s->part[i]); }
     MMIXI_PART(dbias, s->back && r->grad[MMIX_IN_BIAS] ? rows * s->windows * s->distances : 0);
-    MMIXI_TABLE(sequence, mmixi_keys, r->seq_idx && !s->V ? r->B * r->L : 0);
+    MMIXI_TABLE(sequence, mmixi_keys, r->seq_idx ? r->B * r->L : 0);
     MMIXI_TABLE(spot, mmixi_spot, windows ? r->L : 0); MMIXI_TABLE(order, mmixi_spot, windows * s->L);
     MMIXI_TABLE(count, size_t, windows);
     return at;
 }
 /* A pass of r by the threads of m or, with m NULL, by the caller's. Returns the reals of scratch that it takes. */
-static size_t mmixi_pass_begin(mmixi_pass *j, const mmix_raw *r, int back, mmix_ctx *m)
+static size_t mmixi_pass_begin(mmixi_pass *j, mmix_raw r, int back, mmix_ctx *m)
 {
     memset(j, 0, sizeof *j);
-    j->r = *r;
-    j->r.o = mmixi_mixer_settled(&r->o, r->N);
-    j->r.D_width = mmixi_max(r->D_width, 1);
+    j->r = r;
+    j->r.o = mmixi_mixer_settled(&r.o, r.N);
+    j->r.D_width = mmixi_max(r.D_width, 1);
     j->back = back;
     j->k = m ? m->k : NULL;
     j->lanes = m ? mmixi_lanes(m) : 1;
-    j->L = r->L; j->S = r->S; j->H = r->H; j->N = r->N; j->P = r->P;
-    if (r->o.kind == MMIX_SOFTMAX) mmixi_softmax_begin(j);
-    else mmixi_scan_begin(j, !m ? 1 : back ? 8 : mmixi_max(4, 2 * j->lanes));
+    j->L = r.L; j->S = r.S; j->H = r.H; j->N = r.N; j->P = r.P;
+    if (r.o.kind == MMIX_SOFTMAX) mmixi_softmax_begin(j);
+    else mmixi_scan_begin(j);
     return mmixi_pass_room(j, NULL);
 }
-/* Scratch is there: fills the tables in it. */
-static void mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
+/* Fills the tables in scratch. 0, or -1 if there is none. */
+static int mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
 {
     const mmix_raw *r = &j->r;
-    const mmix_mixer *o = &r->o;
-    size_t at[3] = { 0, 0, 0 }, many[3];
+    size_t at[3] = { 0, 0, 0 };
+    if (!scratch) return -1;
     mmixi_pass_room(j, scratch);
     if (j->dhead) memset(j->dhead, 0, r->B * j->H * (2 + r->D_width) * sizeof *j->dhead);
     for (size_t i = 0; j->sequence && i < r->B * r->L;) {
@@ -6203,20 +6193,20 @@ static void mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
         mmixi_keys run = mmixi_sequence(r, b, i % r->L);
         for (; i < b * r->L + run.end; i++) j->sequence[i] = run;
     }
-    if (!j->count) return;
-    memset(j->count, 0, j->windows * sizeof *j->count);
-    for (int a = 0; a < 3; a++) many[a] = mmixi_window_count(o, a);
-    for (size_t i = 0; i < r->L; i++) {
-        mmixi_spot own = { 0, 0 };
+    if (j->count) memset(j->count, 0, j->windows * sizeof *j->count);
+    for (size_t i = 0; j->count && i < r->L; i++) {
+        mmixi_spot own = { 0, 0 }, *token;
         for (int a = 0; a < 3; a++) {
-            own.at = own.at * many[a] + (at[a] + mmixi_window_before(o, a)) / o->window[a];
-            own.place = own.place * (2 * o->window[a] - 1) + at[a];
+            own.at = own.at * j->many[a] + (at[a] + j->before[a]) / r->o.window[a];
+            own.place = own.place * (2 * r->o.window[a] - 1) + at[a];
         }
         j->spot[i] = own;
-        own.at = i;
-        j->order[j->spot[i].at * j->L + j->count[j->spot[i].at]++] = own;
-        for (int a = 3; a-- > 0 && ++at[a] == o->grid[a];) at[a] = 0;
+        token = &j->order[own.at * j->L + j->count[own.at]++];
+        token->at = i;
+        token->place = own.place;
+        for (int a = 3; a-- > 0 && ++at[a] == r->o.grid[a];) at[a] = 0;
     }
+    return 0;
 }
 /* The gradient of an input: the sum of parts of n numbers each. */
 static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t parts, const mmix_real *from)
@@ -6240,20 +6230,20 @@ static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
 MMIXDEF size_t mmix_raw_kept(const mmix_raw *x)
 {
     mmixi_pass j;
-    mmixi_pass_begin(&j, x, 0, NULL);
+    mmixi_pass_begin(&j, *x, 0, NULL);
     return j.kept;
 }
 MMIXDEF size_t mmix_raw_scratch(const mmix_raw *x, int backward)
 {
     mmixi_pass j;
-    return mmixi_pass_begin(&j, x, backward, NULL);
+    return mmixi_pass_begin(&j, *x, backward, NULL);
 }
 static void mmixi_raw_run(const mmix_raw *x, int back, mmix_real *scratch)
 {
     mmixi_pass j;
     mmixi_kernels k;
     mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_pass_begin(&j, x, back, NULL);
+    mmixi_pass_begin(&j, *x, back, NULL);
     j.k = &k;
     mmixi_pass_tables(&j, scratch);
     mmixi_pass_run(NULL, &j);
@@ -6288,36 +6278,26 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
     r.D = mmix_data(in[MMIX_IN_D]);
     r.D_width = mmix_ndim(in[MMIX_IN_D]) == 2 ? r.P : 1;
     r.dt_bias = mmix_data(in[MMIX_IN_DT_BIAS]);
-    r.inverse_sum = c->saved[0]; r.row_max = c->saved[1]; r.kept = c->saved[2];
     r.dfinal = c->dy[1];
     memcpy(r.grad, c->dx, sizeof r.grad);
     memcpy(r.add, c->add, sizeof r.add);
     return r;
 }
-/* A pass for a call, with scratch in step memory. 0, or -1. */
-static int mmixi_pass_of(mmix_ctx *m, mmixi_pass *j, const mmix_call *c)
-{
-    mmix_raw r = mmixi_raw_of(c);
-    mmix_real *scratch = mmixi_reals(m, mmixi_pass_begin(j, &r, c->dy[0] != NULL, m), 1);
-    if (scratch) mmixi_pass_tables(j, scratch);
-    return scratch ? 0 : -1;
-}
 static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark;
     mmixi_pass j;
+    size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), c->dy[0] != NULL, m), keep[3] = { 0, 0, 0 };
     if (c->recorded && !c->dy[0]) {
-        mmix_raw r = mmixi_raw_of(c);
-        int softmax = r.o.kind == MMIX_SOFTMAX;
-        size_t keep[3] = { 0, 0, 0 };
-        mmixi_pass_begin(&j, &r, 0, m);
-        if (softmax || r.o.normalise > 0) keep[0] = r.B * r.H * r.L;
+        int softmax = j.r.o.kind == MMIX_SOFTMAX;
+        if (j.r.o.normalise > 0) keep[0] = j.r.B * j.H * j.r.L;
         if (softmax) keep[1] = keep[0];
-        if (!softmax || j.S <= 2 * (r.N + r.P)) keep[2] = j.kept;
+        if (!softmax || j.S <= 2 * (j.N + j.P)) keep[2] = j.kept;
         for (int i = 0; i < 3; i++) if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
     }
+    j.r.inverse_sum = c->saved[0]; j.r.row_max = c->saved[1]; j.r.kept = c->saved[2];
     mark = mmix_mark_here(m);
-    if (mmixi_pass_of(m, &j, c)) return -1;
+    if (mmixi_pass_tables(&j, mmixi_reals(m, scratch, 1))) return -1;
     mmixi_pass_run(m, &j);
     mmix_rewind(m, mark);
     return 0;
@@ -6476,36 +6456,11 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 
 /* ---- the faces ---- */
 
-/* y, and the final state in `into` if that is given; or M, for which nothing is given. */
-typedef mmix_tensor *mmixi_face(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *into);
-/* ½ (forward + reverse) where SSD goes both ways. */
-static mmix_tensor *mmixi_both(mmix_ctx *m, const mmix_mixer *x, mmixi_face *face)
-{
-    mmix_mixer one = *x;
-    mmix_tensor *forward;
-    one.direction = MMIX_FORWARD;
-    forward = face(m, &one, NULL);
-    one.direction = MMIX_REVERSE;
-    return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, forward, face(m, &one, NULL), 0.5, 0.5);
-}
-static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *into)
-{
-    mmix_mixer o;
-    mmix_call call;
-    size_t shape[4];
-    if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) return mmixi_both(m, x, mmixi_mix);
-    call = mmixi_mixer_call(m, x, &o);
-    mmixi_state_shape(x, shape);
-    call.out[1] = x->final_state ? *x->final_state = mmix_new(m, MMIX_DTYPE_REAL, 4, shape) : into;
-    return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION + x->kind, &call, &o, sizeof o);
-}
-/* φ of a tensor. */
+/* φ of a tensor */
 static mmix_tensor *mmixi_features(mmix_ctx *m, mmix_tensor *x, int feature)
 {
-    mmix_tensor *f = mmixi_like(m, "mmix_mix_matrix", x);
-    for (size_t r = 0, N = x->shape[3]; f && r < mmix_count(x) / N; r++)
-        mmixi_feature_rows(m->k, feature, mmixi_matrix(mmix_data(f) + r * N, 1, N, 0),
-                           mmixi_matrix(mmix_data(x) + mmixi_row_offset(x, r), 1, N, 0));
+    mmix_tensor *f = mmixi_like(m, "mmix_mix_matrix", x = mmixi_compact(m, x));
+    if (f) mmixi_feature_rows(m->k, feature, mmixi_values(f), mmixi_values(x));
     return f;
 }
 /* The plain loops: f for each head of each sequence, with SSD's δ of each token and that head's part of
@@ -6518,26 +6473,41 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
     const mmix_raw *r = &j.r;
     mmix_call call = mmixi_mixer_call(m, x, &o);
     mmix_real *delta = mmixi_reals(m, 2, x->q->shape[1]);
-    if (m->error_kind || mmixi_pass_of(m, &j, &call)) return NULL;
-    for (size_t i = 0; i < r->B * r->H; i++) {
-        size_t b = i / r->H, h = i % r->H;
-        if (x->kind == MMIX_SSD)
-            mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L,
-                            delta);
-        f(&j, b, h, delta, mmix_data(out) + i * out->shape[2] * out->shape[3]);
-    }
+    if (m->error_kind || mmixi_pass_tables(&j, mmixi_reals(m, mmixi_pass_begin(&j, mmixi_raw_of(&call), 0, m), 1)))
+        return NULL;
+    for (size_t b = 0; b < r->B; b++)
+        for (size_t h = 0; h < r->H; h++) {
+            if (x->dt)
+                mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L,
+                                delta);
+            f(&j, b, h, x->dt ? delta : NULL, mmix_data(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
+        }
     return call.out[0];
 }
-static mmix_tensor *mmixi_mix_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *into)
+/* y, and the final state in `into` if that is given; or, plain, M. Where SSD goes both ways ½ (forward + reverse). */
+static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_tensor *into)
 {
-    mmix_mixer y = *x;
-    if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) return mmixi_both(m, x, mmixi_mix_matrix);
-    if (x->kind == MMIX_LINEAR) {
-        y.q = mmixi_features(m, x->q, x->feature);
-        y.k = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : mmixi_features(m, x->k, x->feature);
+    mmix_mixer o = *x;
+    mmix_call call;
+    size_t shape[4];
+    if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) {
+        mmix_tensor *half[2];
+        for (o.direction = MMIX_FORWARD; o.direction < MMIX_BOTH; o.direction++)
+            half[o.direction] = mmixi_mix(m, &o, plain, NULL);
+        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, half[MMIX_FORWARD], half[MMIX_REVERSE], 0.5, 0.5);
     }
-    into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
-    return into && mmixi_plain(m, &y, mmixi_mix_plain, into) ? into : NULL;
+    if (plain) {
+        if (x->kind == MMIX_LINEAR) {
+            o.q = mmixi_features(m, x->q, x->feature);
+            o.k = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : mmixi_features(m, x->k, x->feature);
+        }
+        into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
+        return into && mmixi_plain(m, &o, mmixi_mix_plain, into) ? into : NULL;
+    }
+    call = mmixi_mixer_call(m, x, &o);
+    mmixi_state_shape(x, shape);
+    call.out[1] = x->final_state ? *x->final_state = mmix_new(m, MMIX_DTYPE_REAL, 4, shape) : into;
+    return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION + x->kind, &call, &o, sizeof o);
 }
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
                             void *user)
@@ -6558,30 +6528,28 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
         mmix_record(m, record);
         mmix_rewind(m, mark);
     }
-    return m->error_kind ? NULL : mmixi_mix(m, x, NULL);
+    return m->error_kind ? NULL : mmixi_mix(m, x, 0, NULL);
 }
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
-    mmix_tensor *M;
     int record;
+    mmix_tensor *M;
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
-    if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_mix_matrix: with an initial state, or a D for each channel, y is not M x");
-        return NULL;
-    }
+    if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for each "
+                                    "channel, y is not M x"));
     record = mmix_record(m, 0);
-    M = mmixi_mix_matrix(m, x, NULL);
+    M = mmixi_mix(m, x, 1, NULL);
     mmix_record(m, record);
     return M;
 }
 
 /* ---- steps: what a mixer carries from token to token ---- */
 
-/* An array that outlives the step: (B, ·, ·, ·), with room for more along axis 1. */
+/* An array that outlives the step: (B, rows, ·, ·), with room for more rows. */
 typedef struct mmixi_carried { mmix_real *p; size_t shape[4], room; } mmixi_carried;
-/* Of softmax attention keys and values (B, tokens, G, ·); else the state (B, H, P, N), and for a convolution
-   its last inputs (B, D, W-1, 1). */
+/* Of softmax attention keys and values (B, tokens, G, ·), of M-MATE also places; else the state (B, H, P, N), and
+   for a convolution its last inputs (B, D, W-1, 1), whose rows are not counted. */
 typedef struct mmixi_state_slot { size_t tokens; mmixi_carried part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
@@ -6598,7 +6566,7 @@ static size_t mmixi_carried_bytes(const mmixi_carried *c)
 }
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
-    size_t bytes = s ? sizeof *s + s->slots * sizeof *s->slot : 0;
+    size_t bytes = s ? s->slots * (sizeof *s + sizeof *s->slot) : 0;
     for (size_t i = 0; s && i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(mmixi_carried_part(s, i));
     return bytes;
 }
@@ -6607,12 +6575,11 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
     mmix_state *s;
     size_t bytes;
     if (m->error_kind) return NULL;
-    if (!slots || !mmixi_mul_ok(slots + 1, sizeof *s->slot + sizeof *s, &bytes)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
-                  "for", (double)slots);
+    if (!slots || !mmixi_mul_ok(slots, sizeof *s + sizeof *s->slot, &bytes)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room for",
+                  (double)slots);
         return NULL;
     }
-    bytes = sizeof *s + slots * sizeof *s->slot;
     s = (mmix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
     s->m = m;
@@ -6637,16 +6604,15 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
     mmix_state *copy = s ? mmix_state_create(s->m, s->slots) : NULL;
     for (size_t i = 0; copy && i < 3 * s->slots; i++) {
         const mmixi_carried *from = mmixi_carried_part(s, i);
+        mmixi_carried *to = mmixi_carried_part(copy, i);
         size_t bytes = mmixi_carried_bytes(from);
-        void *p = bytes ? mmixi_alloc(s->m, bytes) : NULL;
         copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
-        if (p) {
-            *mmixi_carried_part(copy, i) = *from;
-            mmixi_carried_part(copy, i)->p = (mmix_real *)memcpy(p, from->p, bytes);
-        }
+        *to = *from;
+        to->p = bytes ? (mmix_real *)mmixi_alloc(s->m, bytes) : NULL;
+        if (to->p) memcpy(to->p, from->p, bytes);
         else if (bytes) {
             mmix_state_destroy(copy);
-            copy = NULL;
+            return NULL;
         }
     }
     return copy;
@@ -6655,59 +6621,52 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return s && slot < s->slots ? s->slot[slot].tokens : 0;
 }
-/* Whether rows (B, n, a, b) go with what is carried; n 0: any. */
-static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, size_t B, size_t n,
-                               size_t a, size_t b)
+/* Whether rows (B, n, ·, ·) go with what is carried; sees 0: these are all. */
+static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, const size_t *shape,
+                               size_t sees)
 {
-    return !c->p || (c->shape[0] == B && (!n || c->shape[1] == n) && c->shape[2] == a && c->shape[3] == b) ? 1
+    return !c->p || (c->shape[0] == shape[0] && c->shape[2] == shape[2] && c->shape[3] == shape[3]
+                     && (sees || c->room == shape[1])) ? 1
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s (%.0f, %.0f, %.0f, %.0f) for a slot that carries "
-                     "(%.0f, %.0f, %.0f, %.0f)", what, (double)B, (double)n, (double)a, (double)b,
-                     (double)c->shape[0], (double)c->shape[1], (double)c->shape[2], (double)c->shape[3]), 0);
+                     "(%.0f, %.0f, %.0f, %.0f)", what, (double)shape[0], (double)shape[1], (double)shape[2],
+                     (double)shape[3], (double)c->shape[0], (double)(sees ? c->shape[1] : c->room),
+                     (double)c->shape[2], (double)c->shape[3]), 0);
 }
-/* A view (B, n, a, b) of what is carried and of the rows after it, zeros where nothing was; n counts the last
-   `keep` rows that are there, if room is short, and `more`. Room doubles. NULL on error: other sizes than before,
-   or memory. */
-static mmix_tensor *mmixi_carried_room(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
-                                       size_t a, size_t b, size_t keep)
+/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds them to
+   c->shape[1]. A row sees the last `sees`, itself included; if room is short those stay and it doubles. An array that
+   does not grow has sees 0. NULL on error: other sizes than before, or memory. */
+static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmixi_carried *c, const char *what, const size_t *shape,
+                                       size_t sees)
 {
-    size_t row = a * b;
-    size_t shape[4];
+    size_t row = shape[2] * shape[3], have = c->shape[1];
     mmix_tensor *all;
-    if (!mmixi_carried_check(m, c, what, B, 0, a, b)) return NULL;
-    if (c->shape[1] + more > c->room) {
-        size_t have = c->shape[1], n = mmixi_min(have, keep), room = mmixi_max(2 * n, n + more),
-            bytes = B * room * row * sizeof *c->p;
-        mmix_real *p = (mmix_real *)mmixi_zeroed(m, bytes);
+    if (!mmixi_carried_check(m, c, what, shape, sees)) return NULL;
+    if (have + shape[1] > c->room) {
+        size_t n = mmixi_min(have, sees - 1), room = mmixi_max(2 * n, n + shape[1]);
+        mmix_real *p = (mmix_real *)mmixi_zeroed(m, shape[0] * room * row * sizeof *p);
         if (!p) return NULL;
-        for (size_t i = 0; i < B && n; i++)
+        for (size_t i = 0; i < shape[0] && n; i++)
             memcpy(p + i * room * row, c->p + (i * c->room + have - n) * row, n * row * sizeof *p);
         mmixi_free(m, c->p, mmixi_carried_bytes(c));
+        memcpy(c->shape, shape, sizeof c->shape);
         c->p = p;
         c->room = room;
-        c->shape[0] = B; c->shape[1] = n; c->shape[2] = a; c->shape[3] = b;
+        c->shape[1] = n;
     }
-    memcpy(shape, c->shape, sizeof shape);
-    shape[1] += more;
     all = mmixi_tensor(m);
     if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)) return NULL;
+    all->shape[1] += c->shape[1];
     all->stride[0] = c->room * row;
     all->data = c->p;
     return all;
 }
-/* The same, and the rows are carried from now on. */
-static mmix_tensor *mmixi_carried_more(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
-                                       size_t a, size_t b, size_t keep)
+/* The last inputs (B, D, W-1) of a convolution that a slot carries, zeros at first. */
+static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, size_t B, size_t D, size_t W)
 {
-    mmix_tensor *all = mmixi_carried_room(m, c, what, B, more, a, b, keep);
-    if (all) c->shape[1] += more;
-    return all;
-}
-/* The same for an array that does not grow: (B, n, a, b), zeros at first. */
-static mmix_tensor *mmixi_carried_fixed(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t n,
-                                        size_t a, size_t b)
-{
-    return mmixi_carried_check(m, c, what, B, n, a, b)
-        ? mmixi_carried_more(m, c, what, B, c->p ? 0 : n, a, b, 0) : NULL;
+    const size_t shape[4] = { B, D, W - 1, 1 };
+    mmix_tensor *last = mmixi_carried_rows(m, &s->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs", shape, 0);
+    if (last) last->ndim = 3;
+    return last;
 }
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
@@ -6729,48 +6688,34 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
         wrong = "the first piece has less tokens than the prefix";
     return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
 }
-/* x's keys and values go behind those that are carried, and x is given all of them. 0, or -1. */
-static int mmixi_step_keys(mmix_ctx *m, mmix_mixer *x, mmixi_carried *c)
-{
-    size_t L = x->q->shape[1], keep = x->mask == MMIX_MASK_BAND ? x->left : SIZE_MAX;
-    /* before anything changes, both fit */
-    if (!mmixi_carried_check(m, &c[1], "values", x->v->shape[0], 0, x->v->shape[2], x->v->shape[3])) return -1;
-    for (int i = 0; i < 2; i++) {
-        mmix_tensor **t = i ? &x->v : &x->k, *from = *t,
-            *to = mmixi_carried_room(m, &c[i], i ? "values" : "keys", from->shape[0], L, from->shape[2],
-                                     from->shape[3], keep);
-        *t = to;
-        if (to) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
-        if (!to) return -1;
-        mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
-    }
-    return 0;
-}
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
+    static const char what[3][7] = { "state", "keys", "values" };
     mmix_mixer x;
-    mmixi_carried *c;
-    mmix_tensor *y = NULL, *state = NULL;
-    size_t shape[4];
-    int record, ready;
+    mmixi_state_slot *own;
+    mmix_tensor *y = NULL;
+    size_t shape[4], sees;
+    int record, softmax;
     if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
     x = *mixer;
-    c = s->slot[slot].part;
+    x.final_state = NULL;
+    own = &s->slot[slot];
+    softmax = x.kind == MMIX_SOFTMAX;
+    sees = !softmax ? 0 : x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX ? x.left + 1 : SIZE_MAX;
+    /* before anything changes, both fit */
+    if (softmax && !mmixi_carried_check(m, &own->part[MMIXI_CARRIED_VALUES], "values", x.v->shape, sees)) return NULL;
     record = mmix_record(m, 0);
-    if (x.kind == MMIX_SOFTMAX) ready = !mmixi_step_keys(m, &x, c);
-    else {
+    for (int i = 0; i <= softmax && !m->error_kind; i++) {   /* these tokens' go behind what is carried */
+        mmix_tensor **t = !softmax ? &x.initial_state : i ? &x.v : &x.k, *from = *t, *to;
         mmixi_state_shape(&x, shape);
-        state = mmixi_carried_fixed(m, c, "state", shape[0], shape[1], shape[2], shape[3]);
-        ready = state != NULL;
-        if (state && x.initial_state)
-            mmixi_put_all(m, x.initial_state, mmix_data(x.initial_state), state, mmix_data(state), 0);
-        x.initial_state = state;
-        x.final_state = NULL;
+        to = *t = mmixi_carried_rows(m, &own->part[i], what[i + softmax], softmax ? from->shape : shape, sees);
+        if (softmax && to) to = mmix_slice(m, to, 1, to->shape[1] - from->shape[1], from->shape[1]);
+        if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
     }
-    if (ready) y = mmixi_mix(m, &x, state);
-    if (y) s->slot[slot].tokens += mixer->q->shape[1];
-    for (int i = 0; y && !state && i < 2; i++) c[i].shape[1] += mixer->q->shape[1];
-    if (y && state && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
+    if (!m->error_kind) y = mmixi_mix(m, &x, 0, x.initial_state);
+    for (int i = 0; i < 2 && y && softmax; i++) own->part[i].shape[1] += mixer->q->shape[1];
+    if (y) own->tokens += mixer->q->shape[1];
+    if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, x.initial_state);
     mmix_record(m, record);
     return y;
 }
@@ -6827,7 +6772,6 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *state)
 {
     const mmix_raw *r = &j->r;
-    const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
     for (size_t n = 0; n < r->L; n++) {
         size_t t = j->reverse ? r->L - 1 - n : n;
         mmixi_keys seen = mmixi_seen(j, b, t);
@@ -6837,12 +6781,13 @@ static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
         /* a packed sequence begins */
         if (n && seen.end == seen.begin + 1) memset(state, 0, r->P * r->N * sizeof *state);
         for (size_t p = 0; p < r->P; p++) {
+            mmix_real *row = state + p * r->N;
             double sum = 0;
-            for (size_t i = p * r->N; i < (p + 1) * r->N; i++) {
-                state[i] = decay * state[i] + delta[t] * x[p] * B[i % r->N];
-                sum += (double)state[i] * (double)C[i % r->N];
+            for (size_t i = 0; i < r->N; i++) {
+                row[i] = decay * row[i] + delta[t] * x[p] * B[i];
+                sum += (double)row[i] * (double)C[i];
             }
-            y[p] = (mmix_real)sum + (D ? D[p % r->D_width] * x[p] : 0);
+            y[p] = (mmix_real)sum + (r->D ? r->D[h * r->D_width + p % r->D_width] * x[p] : 0);
         }
     }
 }
@@ -6852,14 +6797,11 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     size_t shape[4];
     mmix_tensor *y, *h;
     if (!mmixi_mixer_check(m, who, x)) return NULL;
-    if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH) {
-        mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not MMIX_BOTH");
-        return NULL;
-    }
+    if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
+        return mmixi_none(mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not MMIX_BOTH"));
     mmixi_state_shape(x, shape);
-    h = x->initial_state ? mmixi_copied(m, x->initial_state) : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
-    if (h && !x->initial_state) mmix_fill(h, 0);
-    y = h ? mmixi_plain(m, x, mmixi_ssd_plain, h) : NULL;
+    h = x->initial_state ? mmixi_copied(m, x->initial_state) : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0);
+    y = mmixi_plain(m, x, mmixi_ssd_plain, h);
     if (y && x->final_state) *x->final_state = h;
     return y;
 }
@@ -6880,7 +6822,7 @@ typedef struct mmixi_chunk {
     mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
     mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
     mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
-    mmixi_mat x, y, dy, near_x, near_y;          /* (q, V) */
+    mmixi_mat x, y, near_x, near_y;              /* (q, V); in the backward y is dy */
     mmixi_mat S, L, W, T, dS;                    /* (q, q) */
     mmix_real *t;                                /* a transpose (max(N, V), q) */
     mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
@@ -6980,7 +6922,22 @@ static void mmixi_chunk_head(const mmixi_pass *j, mmixi_chunk *c, size_t h)
     c->head = h;
     c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->N * j->V, j->N, j->V, (ptrdiff_t)j->V);
 }
-/* A task's place, one token of it, and the states that it begins with. */
+/* The states that a task begins with, or what they have become. */
+static void mmixi_task_states(const mmixi_pass *j, mmixi_chunk *c, int end)
+{
+    const mmix_raw *r = &j->r;
+    const mmix_real *p = j->back ? end ? r->grad[MMIX_IN_STATE] : r->dfinal : end ? r->final_state : r->initial_state;
+    int add = j->back && r->add[MMIX_IN_STATE];
+    for (size_t h = c->last; h > c->first;) {
+        mmixi_chunk_head(j, c, h -= j->shared);
+        if (!end) mmixi_state_read(j, c, p, c->h);
+        else if (p) {
+            mmixi_transpose(j->k, add ? c->in_t : mmixi_state_of(j, c, p), c->h);
+            if (add) mmixi_put_rows(j->k, c->in_t, mmixi_state_of(j, c, p), 1);
+        }
+    }
+}
+/* A task's place, and one token of it. */
 static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, size_t lane)
 {
     memset(c, 0, sizeof *c);
@@ -6990,23 +6947,7 @@ static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, 
     c->turn = j->reverse ? -1 : 1;
     c->first = c->head = index % j->blocks * j->heads;
     c->last = mmixi_min(j->H, c->first + j->heads);
-    for (size_t h = c->last; !j->step && h > c->first; ) {
-        mmixi_chunk_head(j, c, h -= j->shared);
-        mmixi_state_read(j, c, j->back ? j->r.dfinal : j->r.initial_state, c->h);
-    }
-}
-/* What they have become. */
-static void mmixi_task_end(const mmixi_pass *j, mmixi_chunk *c)
-{
-    mmix_real *to = j->back ? j->r.grad[MMIX_IN_STATE] : j->r.final_state;
-    int add = j->back && j->r.add[MMIX_IN_STATE];
-    for (size_t h = c->first; to && h < c->last; h += j->shared) {
-        mmixi_mat own;
-        mmixi_chunk_head(j, c, h);
-        own = mmixi_state_of(j, c, to);
-        mmixi_transpose(j->k, add ? c->in_t : own, c->h);
-        if (add) j->k->add(j->N * j->V, c->in_t.p, own.p, own.p);
-    }
+    if (!j->step) mmixi_task_states(j, c, 0);
 }
 
 /* One token with a state that is changed in place, at the speed at which that comes and goes. */
@@ -7058,36 +6999,30 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
 
 /* ---- the scan ---- */
 
-/* With >>linear attention: C = φ(q), B = ψ(k), from dC and dB to dq and dk; y = num / den, or its gradient. */
-static void mmixi_linear_queries(const mmixi_pass *j, const mmixi_chunk *c, int back);
-static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int back);
-static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c, int back);
+/* With >>linear attention: C = φ(q) (MMIX_IN_Q) or B = ψ(k) (MMIX_IN_K), or back from dC and dB to dq and dk;
+   y = num / den, or its gradient. */
+static void mmixi_linear_rows(const mmixi_pass *j, const mmixi_chunk *c, int input, int back);
+static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c);
 static mmixi_lane_task mmixi_linear_task, mmixi_linear_task_backward;
 
 /* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
    near each other its rows stay in the nearest cache. */
 static void mmixi_chunk_x(const mmixi_pass *j, mmixi_chunk *c)
 {
-    mmixi_mat x = mmixi_tokens(&j->r.v, c, j->P);
-    c->x = x;
+    c->x = mmixi_tokens(&j->r.v, c, j->P);
     if (j->linear && j->V == j->P) return;
+    mmixi_put_rows(j->k, c->x, c->near_x, 0);
     c->x = c->near_x;
-    mmixi_put_rows(j->k, c->q, j->P, x.p, x.rs, c->x.p, c->x.rs, 0);
     for (size_t i = 0; j->V > j->P && i < c->q; i++) mmixi_row(c->x, i)[j->P] = 1;
 }
-/* Where y goes, of linear attention that divides first num and den, side by side; */
+/* Where y goes, or dy, likewise; of linear attention that divides num and den side by side, or their gradients. */
 static void mmixi_chunk_y(const mmixi_pass *j, mmixi_chunk *c)
 {
-    c->y = j->V > j->P ? c->near_y : mmixi_tokens(&j->r.y, c, j->P);
-}
-/* and dy, or dnum and dden. */
-static void mmixi_chunk_dy(const mmixi_pass *j, mmixi_chunk *c)
-{
-    mmixi_mat dy = mmixi_tokens(&j->r.dy, c, j->P);
-    c->y = c->dy = c->near_y;
-    if (!j->linear) mmixi_put_rows(j->k, c->q, j->P, dy.p, dy.rs, c->dy.p, c->dy.rs, 0);
-    else if (j->V > j->P) mmixi_linear_divide(j, c, 1);
-    else c->dy = dy;
+    c->y = mmixi_tokens(j->back ? &j->r.dy : &j->r.y, c, j->P);
+    if (j->V == j->P && (j->linear || !j->back)) return;
+    if (j->back && j->linear) mmixi_linear_divide(j, c);
+    else if (j->back) mmixi_put_rows(j->k, c->y, c->near_y, 0);
+    c->y = c->near_y;
 }
 /* W of one chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
    exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
@@ -7118,38 +7053,37 @@ static int mmixi_chunk_new(const mmixi_chunk *c, const mmix_heads *v, size_t h)
 {
     return h == c->first || h % v->share == 0;
 }
-/* B, C and x of head h, and what the products need of them; on the way back also dy, T = dY Xᵀ and room for
-   dB, dC and dS. What heads share is read once. */
+/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, T = dY Xᵀ and room
+   for dB, dC and dS. What heads share is read once. */
 static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
 {
-    int new_b = mmixi_chunk_new(c, &j->r.k, h), new_c = mmixi_chunk_new(c, &j->r.q, h);
+    int fresh[2];                                /* MMIX_IN_Q, MMIX_IN_K */
+    fresh[MMIX_IN_Q] = mmixi_chunk_new(c, &j->r.q, h);
+    fresh[MMIX_IN_K] = mmixi_chunk_new(c, &j->r.k, h);
     mmixi_chunk_head(j, c, h);
     if (mmixi_chunk_new(c, &j->r.v, h)) mmixi_chunk_x(j, c);
+    mmixi_chunk_y(j, c);
     if (j->linear) {
-        mmixi_linear_queries(j, c, 0);
-        if (new_b) mmixi_linear_keys(j, c, 0);
+        mmixi_linear_rows(j, c, MMIX_IN_Q, 0);
+        if (fresh[MMIX_IN_K]) mmixi_linear_rows(j, c, MMIX_IN_K, 0);
     }
     else {
         c->B = mmixi_tokens(&j->r.k, c, j->N);
         c->C = mmixi_tokens(&j->r.q, c, j->N);
     }
-    if (new_b || new_c) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
+    if (fresh[MMIX_IN_Q] || fresh[MMIX_IN_K]) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
     if (!j->linear) mmixi_ssd_weights(j, c);
     if (!j->back) return;
-    if (!j->linear) {
-        size_t block = c->first / j->heads;
-        c->dB = mmixi_tokens(&j->target[MMIX_IN_K], c, j->N);
-        c->dC = mmixi_tokens(&j->target[MMIX_IN_Q], c, j->N);
-        c->dB.p += block % j->parts[MMIX_IN_K] * j->part[MMIX_IN_K];
-        c->dC.p += block % j->parts[MMIX_IN_Q] * j->part[MMIX_IN_Q];
-        if (new_b || new_c) memset(c->dS.p, 0, c->q * c->q * sizeof *c->dS.p);
+    if (!j->linear && (fresh[MMIX_IN_Q] || fresh[MMIX_IN_K])) mmixi_zero_rows(c->dS);
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        mmixi_mat *d = i ? &c->dB : &c->dC;
+        if (!j->linear) {
+            *d = mmixi_tokens(&j->target[i], c, j->N);
+            d->p += c->first / j->heads % j->parts[i] * j->part[i];
+        }
+        if (fresh[i] && (j->linear || j->part[i] || !j->r.add[i])) mmixi_zero_rows(*d);
     }
-    if (new_b && (j->linear || j->part[MMIX_IN_K] || !j->r.add[MMIX_IN_K]))
-        mmixi_zero_rows(c->q, j->N, c->dB.p, c->dB.rs);
-    if (new_c && (j->linear || j->part[MMIX_IN_Q] || !j->r.add[MMIX_IN_Q]))
-        mmixi_zero_rows(c->q, j->N, c->dC.p, c->dC.rs);
-    mmixi_chunk_dy(j, c);
-    mmixi_lower_scores(j->k, c->T, c->dy, c->x, c->t);
+    mmixi_lower_scores(j->k, c->T, c->y, c->x, c->t);
 }
 
 static void mmixi_scan_task(void *arg, size_t index, size_t lane)
@@ -7163,19 +7097,18 @@ static void mmixi_scan_task(void *arg, size_t index, size_t lane)
         mmixi_chunk_begin(j, &c, c.end);
         for (size_t h = c.first; h < c.last; h++) {
             mmixi_chunk_read(j, &c, h);
-            mmixi_chunk_y(j, &c);
             if (j->r.kept && number && h % j->shared == 0)
                 memcpy(mmixi_state_kept(j, &c, number), c.h.p, NV * sizeof *c.h.p);
             mmixi_lower(k, c.y, c.W, c.x, 0);                        /* y = W x + p C h */
             if (c.enters) mmixi_multiply(k, c.y, c.Cp, c.h, 1);
-            if (j->linear) mmixi_linear_divide(j, &c, 0);
+            if (j->linear) mmixi_linear_divide(j, &c);
             else mmixi_ssd_skip(j, &c, c.x, c.y);
             if (!c.leaves || (h + 1) % j->shared) continue;
             if (c.enters && !j->linear) k->scale(NV, c.p[c.q - 1], c.h.p, c.h.p);    /* h = p_Q h + (r δ B)ᵀ x */
             mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);
         }
     }
-    mmixi_task_end(j, &c);
+    mmixi_task_states(j, &c, 1);
 }
 
 /* ---- its backward, from the last chunk to the first ---- */
@@ -7208,7 +7141,7 @@ static mmix_real mmixi_ssd_state_backward(const mmixi_pass *j, const mmixi_chunk
 {
     const mmix_real *r = mmixi_row(c->L, c->q - 1), A = j->r.A[c->head];
     mmix_real after = 0, dA = 0;
-    if (c->enters) mmixi_ssd_state_product(j->k, c, c->dy, c->in_t, c->p, c->C, c->dC);
+    if (c->enters) mmixi_ssd_state_product(j->k, c, c->y, c->in_t, c->p, c->C, c->dC);
     for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
     if (c->leaves) mmixi_ssd_state_product(j->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
     after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->N * j->V, c->in.p, c->h.p) : 0;
@@ -7229,10 +7162,8 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *j, const mmixi_chunk
     for (size_t i = 0; high > 0 && i < c->q; i++) if (!(c->delta[i] > low && c->delta[i] < high)) c->dd[i] = 0;
     if (j->r.o.dt_softplus) j->k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
     for (size_t i = 0; i < c->q; i++) dbias += c->dd[i];
-    if (j->r.ddt.p) {
-        mmixi_mat ddt = mmixi_tokens(&j->r.ddt, c, 1);
-        mmixi_put_rows(j->k, c->q, 1, c->dd, 1, ddt.p, ddt.rs, j->r.add[MMIX_IN_DT]);
-    }
+    if (j->r.ddt.p)
+        mmixi_put_rows(j->k, mmixi_matrix(c->dd, c->q, 1, 1), mmixi_tokens(&j->r.ddt, c, 1), j->r.add[MMIX_IN_DT]);
     return dbias;
 }
 /* The head's own three, dA, dbias, dD, and on the way dS, dB, dC, ddt. */
@@ -7244,8 +7175,8 @@ static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
     j->dhead[head] += mmixi_ssd_state_backward(j, c);
     j->dhead[heads + head] += mmixi_ssd_steps_backward(j, c);
     for (size_t i = 0; j->r.D && i < c->q; i++)
-        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i), dD);
-        else *dD += j->k->dot(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i));
+        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i), dD);
+        else *dD += j->k->dot(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i));
 }
 /* dx, then dh becomes ∂/∂h_in. */
 static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *c)
@@ -7253,16 +7184,16 @@ static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *
     const mmixi_kernels *k = j->k;
     if (j->r.dv.p) {
         mmixi_mat dx = mmixi_tokens(&j->r.dv, c, j->P);
-        mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->dy, 0, 0, c->q, j->P),
+        mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->y, 0, 0, c->q, j->P),
                     j->r.add[MMIX_IN_V] || c->head % j->r.dv.share);
         if (c->leaves && c->head % j->shared == 0)
             mmixi_multiply(k, dx, c->Br, mmixi_part(c->h, 0, 0, j->N, j->P), 1);
-        if (!j->linear) mmixi_ssd_skip(j, c, c->dy, dx);
+        if (!j->linear) mmixi_ssd_skip(j, c, c->y, dx);
     }
     if (!c->enters) memset(c->h.p, 0, j->N * j->V * sizeof *c->h.p);
     else {
         if (!j->linear) k->scale(j->N * j->V, c->p[c->q - 1], c->h.p, c->h.p);
-        mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->dy, 1);
+        mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->y, 1);
     }
 }
 /* dC and dB of the scores, once for all heads that shared them. */
@@ -7270,8 +7201,8 @@ static void mmixi_scores_backward(const mmixi_pass *j, const mmixi_chunk *c)
 {
     mmixi_lower(j->k, c->dC, c->dS, c->B, 1);
     mmixi_lower(j->k, c->dB, mmixi_t(c->dS), c->C, 1);
-    if (j->linear) mmixi_linear_queries(j, c, 1);
-    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_keys(j, c, 1);
+    if (j->linear) mmixi_linear_rows(j, c, MMIX_IN_Q, 1);
+    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_rows(j, c, MMIX_IN_K, 1);
 }
 static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
 {
@@ -7290,7 +7221,7 @@ static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
             if (first && c.leaves) mmixi_transpose(j->k, c.dh_t, c.h);
             if (!j->linear) mmixi_ssd_head_backward(j, &c);
             else {
-                if (c.enters) mmixi_multiply(j->k, c.dC, c.dy, c.in_t, 1);
+                if (c.enters) mmixi_multiply(j->k, c.dC, c.y, c.in_t, 1);
                 if (c.leaves && first) mmixi_multiply(j->k, c.dB, c.x, c.dh_t, 1);
             }
             mmixi_chunk_values_backward(j, &c);
@@ -7298,7 +7229,7 @@ static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
                 mmixi_scores_backward(j, &c);
         }
     }
-    mmixi_task_end(j, &c);
+    mmixi_task_states(j, &c, 1);
 }
 /* Tokens of dk and dq: the sums of what the tasks made of them. */
 static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
@@ -7318,9 +7249,10 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
 /* A pass in about so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and
    the fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks may
    not depend on the number of threads. */
-static void mmixi_scan_begin(mmixi_pass *j, size_t tasks)
+static void mmixi_scan_begin(mmixi_pass *j)
 {
     mmix_raw *r = &j->r;
+    size_t tasks = !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes);
     size_t share = r->v.share, share_b = r->k.share, share_c = r->q.share, NP = j->N * j->P;
     mmixi_chunk c;
     j->linear = r->o.kind == MMIX_LINEAR;
@@ -7389,15 +7321,6 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmi
         }
     }
 }
-/* ---- what both forms read of a block of tokens; back: the gradients of what they read ---- */
-
-static void mmixi_linear_queries(const mmixi_pass *j, const mmixi_chunk *c, int back)
-{
-    if (!back) mmixi_feature_rows(j->k, j->r.o.feature, c->C, mmixi_tokens(&j->r.q, c, j->N));
-    else if (j->r.dq.p)
-        mmixi_feature_rows_backward(j->k, j->r.o.feature, c->C, c->dC, mmixi_tokens(&j->r.dq, c, j->N),
-                                    j->r.add[MMIX_IN_Q]);
-}
 /* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
 static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
 {
@@ -7411,78 +7334,75 @@ static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
         c->sum[n] = (mmix_real)(1 / sum);
     }
 }
-/* … then ψ of a block of keys, whatever the feature map. */
-static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int back)
+/* … then ψ of a block of keys; or φ of its queries, or any other ψ. */
+static void mmixi_linear_rows(const mmixi_pass *j, const mmixi_chunk *c, int input, int back)
 {
-    int feature = j->r.o.feature, add = j->r.add[MMIX_IN_K];
-    mmixi_mat k;
-    if (back && !j->r.dk.p) return;
-    k = mmixi_tokens(back ? &j->r.dk : &j->r.k, c, j->N);
-    if (feature != MMIX_FEATURE_EFFICIENT) {
-        if (back) mmixi_feature_rows_backward(j->k, feature, c->B, c->dB, k, add);
-        else mmixi_feature_rows(j->k, feature, c->B, k);
+    int feature = j->r.o.feature, add = j->r.add[input];
+    const mmix_heads *heads = input ? back ? &j->r.dk : &j->r.k : back ? &j->r.dq : &j->r.q;
+    mmixi_mat f = input ? c->B : c->C, df = input ? c->dB : c->dC, x;
+    if (!heads->p) return;
+    x = mmixi_tokens(heads, c, j->N);
+    if (!input || feature != MMIX_FEATURE_EFFICIENT) {
+        if (back) mmixi_feature_rows_backward(j->k, feature, f, df, x, add);
+        else mmixi_feature_rows(j->k, feature, f, x);
     }
     else for (size_t r = 0; r < c->q; r++) {
-        mmix_real *key = mmixi_row(k, r), *f = mmixi_row(c->B, r), *df = mmixi_row(c->dB, r);
+        mmix_real *key = mmixi_row(x, r), *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
         for (size_t n = 0; n < j->N; n++)
-            if (back) key[n] = (add ? key[n] : 0) + f[n] * (df[n] - c->along[n]);
-            else f[n] = mmixi_exp_real(key[n] - c->top[n]) * c->sum[n];
+            if (back) key[n] = (add ? key[n] : 0) + y[n] * (dy[n] - c->along[n]);
+            else y[n] = mmixi_exp_real(key[n] - c->top[n]) * c->sum[n];
     }
 }
 /* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
-static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c, int back)
+static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c)
 {
-    mmixi_mat y = mmixi_tokens(&j->r.y, c, j->P), dy = back ? mmixi_tokens(&j->r.dy, c, j->P) : y;
-    mmix_real *over = j->r.inverse_sum;
-    if (over) over += (c->b * j->H + c->head) * j->L + c->start;
+    mmixi_mat y = mmixi_tokens(&j->r.y, c, j->P), dy = j->back ? mmixi_tokens(&j->r.dy, c, j->P) : y;
+    mmix_real *inverse = j->r.inverse_sum;
+    if (inverse) inverse += (c->b * j->H + c->head) * j->L + c->start;
     for (size_t i = 0; j->V > j->P && i < c->q; i++) {
-        mmix_real *row = mmixi_row(c->near_y, i), one;
-        if (!back) {
-            one = 1 / (row[j->P] + (mmix_real)j->r.o.eps);
-            j->k->scale(j->P, one, row, mmixi_row(y, i));
-            if (over) over[i] = one;
+        mmix_real *row = mmixi_row(c->near_y, i), *sum = row + j->P;
+        if (!j->back) {
+            *sum = 1 / (*sum + (mmix_real)j->r.o.eps);
+            j->k->scale(j->P, *sum, row, mmixi_row(y, i));
+            if (inverse) inverse[i] = *sum;
             continue;
         }
-        row[j->P] = -j->k->dot(j->P, mmixi_row(dy, i), mmixi_row(y, i)) * over[i];
-        j->k->scale(j->P, over[i], mmixi_row(dy, i), row);
+        *sum = -j->k->dot(j->P, mmixi_row(dy, i), mmixi_row(y, i)) * inverse[i];
+        j->k->scale(j->P, inverse[i], mmixi_row(dy, i), row);
     }
 }
 
 /* ---- the full form: one key/value group of one sequence; its state serves all its query heads ---- */
 
-/* The next block of `total` tokens, from t on; 0 after the last. */
-static int mmixi_linear_block(const mmixi_pass *j, mmixi_chunk *c, size_t t, size_t total)
+/* Whether `total` tokens have a block at c->start, which c becomes. */
+static int mmixi_linear_block(const mmixi_pass *j, mmixi_chunk *c, size_t total)
 {
-    c->start = t;
-    if (t < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - t), c->states, c);
-    return t < total;
+    if (c->start < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - c->start), c->states, c);
+    return c->start < total;
 }
 /* Returns the state ψ(K)ᵀ V, where it is or will be. */
 static mmixi_mat mmixi_linear_begin_task(const mmixi_pass *j, mmixi_chunk *c, size_t index, size_t lane)
 {
-    mmixi_mat state;
     mmixi_task_begin(j, c, index, lane);
-    state = c->h;
-    if (j->r.kept) state.p = mmixi_state_kept(j, c, 1);
     if (j->r.o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, c);
-    return state;
+    return j->r.kept ? mmixi_matrix(mmixi_state_kept(j, c, 1), j->N, j->V, (ptrdiff_t)j->V) : c->h;
 }
 static void mmixi_linear_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_pass *j = (const mmixi_pass *)arg;
     mmixi_chunk c;
     mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
-    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->S); t += c.q) {
-        mmixi_linear_keys(j, &c, 0);
+    for (; mmixi_linear_block(j, &c, j->S); c.start += c.q) {
+        mmixi_linear_rows(j, &c, MMIX_IN_K, 0);
         mmixi_chunk_x(j, &c);
-        mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, t > 0);
+        mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, c.start > 0);
     }
     for (; c.head < c.last; c.head++)
-        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
-            mmixi_linear_queries(j, &c, 0);
+        for (c.start = 0; mmixi_linear_block(j, &c, j->L); c.start += c.q) {
+            mmixi_linear_rows(j, &c, MMIX_IN_Q, 0);
             mmixi_chunk_y(j, &c);
             mmixi_multiply(j->k, c.y, c.C, state, 0);
-            mmixi_linear_divide(j, &c, 0);
+            mmixi_linear_divide(j, &c);
         }
 }
 /* dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dψ = V dstateᵀ, dV = ψ(K) dstate */
@@ -7494,25 +7414,25 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
     mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
     mmixi_transpose(k, c.in_t, state);
     for (; c.head < c.last; c.head++)
-        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
-            mmixi_linear_queries(j, &c, 0);
-            mmixi_chunk_dy(j, &c);
-            mmixi_multiply(k, c.h, mmixi_t(c.C), c.dy, 1);
-            mmixi_multiply(k, c.dC, c.dy, c.in_t, 0);
-            mmixi_linear_queries(j, &c, 1);
+        for (c.start = 0; mmixi_linear_block(j, &c, j->L); c.start += c.q) {
+            mmixi_linear_rows(j, &c, MMIX_IN_Q, 0);
+            mmixi_chunk_y(j, &c);
+            mmixi_multiply(k, c.h, mmixi_t(c.C), c.y, 1);
+            mmixi_multiply(k, c.dC, c.y, c.in_t, 0);
+            mmixi_linear_rows(j, &c, MMIX_IN_Q, 1);
         }
     c.head = c.first;
     mmixi_transpose(k, c.dh_t, c.h);
     /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
     for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
-    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->S); t += c.q) {
-        mmixi_linear_keys(j, &c, 0);
+    for (c.start = 0; mmixi_linear_block(j, &c, j->S); c.start += c.q) {
+        mmixi_linear_rows(j, &c, MMIX_IN_K, 0);
         mmixi_chunk_x(j, &c);
         if (j->r.dv.p)
             mmixi_multiply(k, mmixi_tokens(&j->r.dv, &c, j->P), c.B, mmixi_part(c.h, 0, 0, j->N, j->P),
                            j->r.add[MMIX_IN_V]);
         mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
-        mmixi_linear_keys(j, &c, 1);
+        mmixi_linear_rows(j, &c, MMIX_IN_K, 1);
     }
 }
 
@@ -7672,7 +7592,7 @@ static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_head
 {
     mmixi_mat sums = mmixi_matrix(room, as.rows, as.cols, (ptrdiff_t)as.cols);
     if (!s->order) sums = mmixi_softmax_rows_of(s, d, s->tile, as.rows, as.cols, NULL, 0);
-    if (d->p && (s->order || !add)) mmixi_zero_rows(as.rows, as.cols, sums.p, sums.rs);
+    if (d->p && (s->order || !add)) mmixi_zero_rows(sums);
     return sums;
 }
 /* One query's products go row by row: a transpose would cost more. */
@@ -7843,7 +7763,8 @@ static void mmixi_softmax_begin(mmixi_pass *j)
     j->distances = j->r.bias ? 1 : 0;
     if (o->window[0]) j->L = j->S = 1;
     for (int a = 0; o->window[0] && a < 3; a++) {
-        j->windows *= mmixi_window_count(o, a);
+        j->before[a] = (o->window[a] - o->shift[a]) % o->window[a];
+        j->windows *= j->many[a] = (o->grid[a] - 1 + j->before[a]) / o->window[a] + 1;
         j->L = j->S *= mmixi_min(o->window[a], o->grid[a]);
         j->distances *= 2 * o->window[a] - 1;
     }
@@ -8370,10 +8291,7 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
         return NULL;
     if (in) {
         mmix_record(m, 0);
-        if (o->conv_width > 1)
-            past = mmixi_carried_fixed(m, &in->slot[state->slot].part[MMIXI_CARRIED_CONV],
-                                       "convolution inputs", d.B, M, o->conv_width - 1, 1);
-        if (past) past->ndim = 3;                /* (B, D, W-1) */
+        if (o->conv_width > 1) past = mmixi_carried_conv(m, in, state->slot, d.B, M, o->conv_width);
         state->conv = past;
     }
     u = mmix_linear(m, x, layer->in_proj, NULL);
@@ -9531,10 +9449,8 @@ static mmix_tensor *mmixi_flex_conv(mmix_ctx *m, mmix_tensor *u, mmix_tensor *we
     mmix_conv1d_options conv;
     memset(&conv, 0, sizeof conv);
     if (a->of.state) {
-        carried = mmixi_carried_fixed(m, &a->of.state->slot[a->of.slot].part[MMIXI_CARRIED_CONV],
-                                      "convolution inputs", a->B, weight->shape[0], weight->shape[2] - 1, 1);
+        carried = mmixi_carried_conv(m, a->of.state, a->of.slot, a->B, weight->shape[0], weight->shape[2]);
         if (!carried) return NULL;
-        carried->ndim = 3;                       /* (B, D, W-1) */
         conv.initial_state = carried;
         conv.final_state = &last;
     }
@@ -9744,14 +9660,16 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixe
 {
     mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places;
     size_t n = mmix_count(list), before, low = 0;        /* low: the first that a token sees */
+    const size_t shape[4] = { 1, n, 1, 1 };
+    mmixi_carried *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
     mmix_real *place;
-    places = !a->of.state ? mmix_new4(m, 1, n, 1, 1)
-        : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1,
-                             1, window);
+    places = carried ? mmixi_carried_rows(m, carried, "places", shape, window)
+        : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
     mixer->mask = MMIX_MASK_BAND;
     mixer->left = window - 1;
     mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
+    if (carried) carried->shape[1] += n;
     place = mmix_data(places);
     before = places->shape[1] - n;
     for (size_t i = 0; i < n; i++) {
