@@ -8273,34 +8273,48 @@ static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
     return !t || m->recording || !mmix_rewind_keep(m, mark, &t, 1) ? t : NULL;
 }
+/* mmix_conv1d; of the next tokens of a slot, which carries the inputs before them, unless s is NULL. */
+static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                    mmix_conv1d_options o, mmix_state *s, size_t slot)
+{
+    mmix_tensor *last, *past = NULL;
+    if (s && mmix_shape(weight, 2) > 1) {
+        past = mmixi_carried_conv(m, s, slot, mmix_shape(x, 0), weight->shape[0], weight->shape[2]);
+        if (!past) return NULL;
+        o.initial_state = past;
+        o.final_state = &last;
+    }
+    x = mmix_conv1d(m, x, weight, bias, &o);
+    if (x && past) mmixi_put_all(m, last, mmix_data(last), past, mmix_data(past), 0);
+    return x;
+}
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state)
 {
     static const char who[] = "mmix_mamba2";
     const mmix_mamba2_options *o = &layer->options;
-    size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads, M = E + 2 * G * N;
+    size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads, M = E + 2 * G * N,
+        slot = state ? state->slot : 0;
     int record = m->recording, both = o->bidirectional != 0;
     mmix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *u, *y = NULL, *forward = NULL, *past = NULL;    /* past: the slot's last inputs to conv1d */
+    mmix_tensor *u, *y = NULL, *forward = NULL;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLD", x) || (in && !mmixi_slot_check(m, who, in, state->slot))
+    if (!mmixi_expect(m, who, &d, "x BLD", x) || (in && !mmixi_slot_check(m, who, in, slot))
         || (state && both
             && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who)))
         return NULL;
-    if (in) {
+    if (in) {                                    /* the slot carries everything */
         mmix_record(m, 0);
-        if (o->conv_width > 1) past = mmixi_carried_conv(m, in, state->slot, d.B, M, o->conv_width);
-        state->conv = past;
+        state = NULL;
     }
     u = mmix_linear(m, x, layer->in_proj, NULL);
     for (int r = MMIX_FORWARD; r <= both; r++) {         /* MMIX_REVERSE, too */
         mmix_mark inner = mmix_mark_here(m);
         const mmix_mamba2_direction *w = &layer->dir[r];
-        mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx,
-                                           state ? &state->conv : NULL };
-        mmix_tensor *xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, &conv);
+        mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx, state ? &state->conv : NULL };
+        mmix_tensor *xbc = mmixi_conv_step(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, conv, in, slot);
         mmix_mixer ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
                                         mmix_slice(m, u, 2, E + M, H),
                                         mmix_scale(m, mmix_exp(m, w->A_log), -1, 0),
@@ -8309,19 +8323,18 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
         ssd.D = w->D; ssd.dt_bias = w->dt_bias;
         ssd.dt_softplus = 1; ssd.dt_low = o->dt_low; ssd.dt_high = o->dt_high;
         ssd.direction = r; ssd.seq_idx = seq_idx;
-        if (state && !in) {
+        if (state) {
             ssd.initial_state = state->ssm;
             ssd.final_state = &state->ssm;
         }
         forward = y;
-        y = mmixi_join_heads(m, in ? mmix_mix_step(m, &ssd, in, state->slot) : mmix_mix(m, &ssd));
+        y = mmixi_join_heads(m, in ? mmix_mix_step(m, &ssd, in, slot) : mmix_mix(m, &ssd));
         y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, E), w->norm, o->eps, G);
         if (!state) y = mmixi_keep_only(m, inner, y);    /* a state after this came after the mark, too */
     }
     if (both) y = mmixi_binary(m, who, MMIX_OP_ADD, forward, y, 0.5, 0.5);
     if (!state) y = mmixi_keep_only(m, mark, y);
     y = mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
-    if (y && past) mmixi_put_all(m, state->conv, mmix_data(state->conv), past, mmix_data(past), 0);
     mmix_record(m, record);
     return y;
 }
@@ -9442,30 +9455,15 @@ MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const
         mmixi_declare(p, prefix, &d, lines[i], &layer->weight[i], bias > (i == MMIXI_O) ? &layer->bias[i] : NULL);
     return p->m->error_kind ? -1 : 0;
 }
-/* A causal convolution over C, B and X side by side; the state carries its last inputs. */
-static mmix_tensor *mmixi_flex_conv(mmix_ctx *m, mmix_tensor *u, mmix_tensor *weight, const mmixi_layout *a)
-{
-    mmix_tensor *carried = NULL, *last;
-    mmix_conv1d_options conv;
-    memset(&conv, 0, sizeof conv);
-    if (a->of.state) {
-        carried = mmixi_carried_conv(m, a->of.state, a->of.slot, a->B, weight->shape[0], weight->shape[2]);
-        if (!carried) return NULL;
-        conv.initial_state = carried;
-        conv.final_state = &last;
-    }
-    u = mmix_conv1d(m, u, weight, NULL, &conv);
-    if (u && carried) mmixi_put_all(m, last, mmix_data(last), carried, mmix_data(carried), 0);
-    return u;
-}
 /* A mixer of the tokens u (B, n, D): q, k and v, or C, B and X, as heads (B, n, H or G, N), with `conv` convolved. */
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
                                   const mmixi_layout *a)
 {
+    const mmix_conv1d_options causal = { 0, 0, NULL, NULL, NULL };
     mmix_tensor *part[3];
     for (int i = 0; i < 3; i++)
         part[i] = mmix_lora_linear(m, u, p->weight[i], p->bias[i], &p->lora[i], NULL, NULL);
-    if (conv) u = mmixi_flex_conv(m, mmix_concat(m, 2, part, 3), conv, a);
+    if (conv) u = mmixi_conv_step(m, mmix_concat(m, 2, part, 3), conv, NULL, causal, a->of.state, a->of.slot);
     for (size_t i = 0, from = 0; i < 3 && part[i]; i++) {
         size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads, wide = part[i]->shape[2];
         part[i] = mmixi_split_heads(m, conv ? u : part[i], from, heads, wide / heads);
