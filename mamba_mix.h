@@ -7872,13 +7872,7 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
 
 /* ---- values ---- */
 
-static uint64_t mmixi_name_hash(const char *name)                /* FNV-1a */
-{
-    uint64_t h = 14695981039346656037u;
-    for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
-    return h;
-}
-/* Element i of a parameter at the start; `stream` tells the parameters' random numbers apart. */
+/* Element i of a parameter at the start. */
 static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
     const mmix_tensor *t = q->tensor;
@@ -7899,8 +7893,9 @@ enum { MMIXI_START_GRAIN = 16384 };
 static void mmixi_start_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmix_param *q = (const mmix_param *)arg;
-    uint64_t stream = mmixi_name_hash(q->name);
+    uint64_t stream = 14695981039346656037u;             /* of its own for each name: FNV-1a */
     (void)lane;
+    for (const char *c = q->name; *c; c++) stream = (stream ^ (unsigned char)*c) * 1099511628211u;
     for (size_t i = begin; i < end; i++) mmix_data(q->tensor)[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
 /* start 0: zeros; a file's values will follow. */
@@ -8959,18 +8954,6 @@ static const mmixi_setting mmixi_vision_settings[] = {
 };
 enum { MMIXI_VISION_SETTINGS = sizeof mmixi_vision_settings / sizeof mmixi_vision_settings[0] };
 
-static int mmixi_vision_config_check(mmix_ctx *m, const mmix_vision_config *c)
-{
-    static const char who[] = "mmix_vision_create";
-    int vim = c->mixer == MMIX_SSD;
-    if (mmixi_settings_check(m, who, c, mmixi_vision_settings, MMIXI_VISION_SETTINGS)
-        || (!vim && mmixi_within(m, who, "mlp_ratio · dim", c->mlp_ratio * (double)c->dim, 1, INT32_MAX)))
-        return -1;
-    if (vim == (c->class_token != MMIX_CLASS_FIRST)) return 0;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected MMIX_CLASS_FIRST "
-                     "with attention, another with MMIX_SSD", who, c->class_token, c->mixer);
-}
-
 /* ---- creation ---- */
 
 /* The parameters; an error stays in the context. */
@@ -9008,13 +8991,17 @@ static void mmixi_vision_declare(mmix_vision *v)
 /* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. */
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
 {
+    static const char who[] = "mmix_vision_create";
+    int vim = c.mixer == MMIX_SSD;
     mmix_params *p;
     mmix_vision *v;
     if (mmix_error(m)) return NULL;
-    if (mmixi_vision_config_check(m, &c)) {
-        if (!start) m->error_kind = MMIX_ERROR_FILE;
-        return NULL;
-    }
+    if (!mmixi_settings_check(m, who, &c, mmixi_vision_settings, MMIXI_VISION_SETTINGS)
+        && !vim) mmixi_within(m, who, "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
+    if (!m->error_kind && vim == (c.class_token == MMIX_CLASS_FIRST))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected MMIX_CLASS_FIRST with "
+                  "attention, another with MMIX_SSD", who, c.class_token, c.mixer);
+    if (m->error_kind && !start) m->error_kind = MMIX_ERROR_FILE;
     c.mamba.bidirectional = 1;
     c.mamba.out_scale = 1 / sqrt((double)c.depth);
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
@@ -9063,18 +9050,6 @@ static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_
     patches = mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2));
     return mmix_permute(m, patches, to_planes);
 }
-/* Positions of the patches for a gh x gw grid, (1, n, D). Stored ones are resized as DINO does, with scale
-   factors (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
-static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, size_t gh, size_t gw, int square)
-{
-    static const int to_tokens[4] = { 0, 2, 3, 1 };
-    size_t g = v->config.grid;
-    mmix_tensor *p = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
-    if (gh == g && gw == g && square) return p;
-    p = mmix_resize(m, mmixi_vision_planes(m, p, g, g), MMIX_BICUBIC, gh, gw, ((double)gh + 0.1) / (double)g,
-                    ((double)gw + 0.1) / (double)g);
-    return mmixi_as(m, mmix_permute(m, p, to_tokens), 3, 1, gh * gw, v->config.dim, 0);
-}
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
 {
     size_t k = c->class_token != MMIX_CLASS_REGISTERS ? 1 : c->registers ? c->registers : 12;
@@ -9113,16 +9088,22 @@ typedef struct mmixi_vision_run {
     mmix_features f;
 } mmixi_vision_run;
 
-/* The tokens before the first block, (B, L, D). */
+/* The tokens before the first block, (B, L, D). Stored positions are resized as DINO does, with scale factors (g +
+   0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
 static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *image)
 {
+    static const int to_tokens[4] = { 0, 2, 3, 1 };
     const mmix_vision *v = r->v;
     mmix_ctx *m = r->m;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *part[2], *cls[2];
-    part[1] = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias),
-                       mmixi_vision_positions(m, v, r->f.grid_h, r->f.grid_w,
-                                              image->shape[2] == image->shape[3]));
+    size_t g = v->config.grid, h = r->f.grid_h, w = r->f.grid_w;
+    mmix_tensor *part[2], *cls[2], *at = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
+    if (h != g || w != g || image->shape[2] != image->shape[3]) {
+        at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), MMIX_BICUBIC, h, w, ((double)h + 0.1) / (double)g,
+                         ((double)w + 0.1) / (double)g);
+        at = mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, v->config.dim, 0);
+    }
+    part[1] = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias), at);
     part[1] = mmixi_keep_only(m, mark, part[1]);
     cls[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
     cls[1] = v->cls;
@@ -9157,14 +9138,6 @@ static void mmixi_vision_feature(mmixi_vision_run *r, mmix_tensor *hidden)
     to = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
     if (to) mmixi_put_all(m, f, mmix_data(f), to, mmix_data(to), 0);
     r->done += n;
-}
-/* The output of a block as planes, after the final norm or as it is. */
-static void mmixi_vision_map(const mmixi_vision_run *r, mmix_tensor **map, mmix_tensor *x)
-{
-    if (r->o.dense_norm) x = mmixi_vision_norm(r->m, &r->v->norm, x, r->v->config.eps);
-    x = mmixi_vision_planes(r->m, mmixi_tokens_listed(r->m, x, r->patch), r->f.grid_h, r->f.grid_w);
-    if (r->m->recording) *map = x;
-    else if (x) memcpy(mmix_data(*map), mmix_data(x), mmixi_bytes(x));       /* which outlasts the block */
 }
 
 /* ---- blocks ---- */
@@ -9276,16 +9249,22 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
     if (options) r.o = *options;
     if (v && !mmixi_vision_begin(&r, image)) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(&r, image)), *cls;
+        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(&r, image)), *y;
         for (size_t i = 0, map = 0; x && i < v->config.depth; i++) {
             x = mmixi_vision_run_block(&r, i, x);
-            if (x && map < r.o.n_dense && r.o.dense[map] == i) mmixi_vision_map(&r, &r.f.dense[map++], x);
+            if (map < r.o.n_dense && r.o.dense[map] == i) {
+                y = r.o.dense_norm ? mmixi_vision_norm(m, &v->norm, x, v->config.eps) : x;
+                y = mmixi_vision_planes(m, mmixi_tokens_listed(m, y, r.patch), r.f.grid_h, r.f.grid_w);
+                if (m->recording) r.f.dense[map] = y;
+                else if (y) memcpy(mmix_data(r.f.dense[map]), mmix_data(y), mmixi_bytes(y));
+                map++;
+            }
             x = mmixi_keep_only(m, mark, x);
         }
         r.f.tokens = x = mmixi_vision_norm(m, &v->norm, x, v->config.eps);
-        cls = mmixi_tokens_listed(m, x, r.at);
-        r.f.token = mmixi_vision_mean(m, cls);
-        if (v->config.registers) r.f.registers = cls;
+        y = mmixi_tokens_listed(m, x, r.at);
+        r.f.token = mmixi_vision_mean(m, y);
+        if (v->config.registers) r.f.registers = y;
         r.f.patches = mmixi_tokens_listed(m, x, r.patch);
     }
     if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of what could not be created it has the reason */
