@@ -8143,14 +8143,13 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot)
 {
-    static const char who[] = "mmix_attention";
     mmix_mixer mixer = layer->options;
     size_t H = layer->heads, first = mmix_state_tokens(state, slot);
     int record = m->recording;
     mmix_tensor *qkv, *qk, *at;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLD", x) || (state && !mmixi_slot_check(m, who, state, slot)))
-        return NULL;
+    if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x)
+        || (state && !mmixi_slot_check(m, "mmix_attention", state, slot))) return NULL;
     if (state) mmix_record(m, 0);
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
     qk = mmixi_split_heads(m, qkv, 0, 2 * H, d.D / H);
@@ -8287,7 +8286,6 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state)
 {
-    static const char who[] = "mmix_mamba2";
     const mmix_mamba2_options *o = &layer->options;
     size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads, M = E + 2 * G * N,
         slot = state ? state->slot : 0;
@@ -8296,9 +8294,9 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
     mmix_mark mark = mmix_mark_here(m);
     mmix_tensor *u, *y = NULL, *forward = NULL;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLD", x) || (in && !mmixi_slot_check(m, who, in, slot))
-        || (state && both
-            && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who)))
+    if (state && both)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mamba2: a bidirectional layer has no state to carry over");
+    if (!mmixi_expect(m, "mmix_mamba2", &d, "x BLD", x) || (in && !mmixi_slot_check(m, "mmix_mamba2", in, slot)))
         return NULL;
     if (in) {                                    /* the slot carries everything */
         mmix_record(m, 0);
@@ -8327,7 +8325,7 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
         y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, E), w->norm, o->eps, G);
         if (!state) y = mmixi_keep_only(m, inner, y);    /* a state after this came after the mark, too */
     }
-    if (both) y = mmixi_binary(m, who, MMIX_OP_ADD, forward, y, 0.5, 0.5);
+    if (both) y = mmixi_binary(m, "mmix_mamba2", MMIX_OP_ADD, forward, y, 0.5, 0.5);
     if (!state) y = mmixi_keep_only(m, mark, y);
     y = mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
     mmix_record(m, record);
@@ -8991,16 +8989,15 @@ static void mmixi_vision_declare(mmix_vision *v)
 /* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. */
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
 {
-    static const char who[] = "mmix_vision_create";
     int vim = c.mixer == MMIX_SSD;
     mmix_params *p;
     mmix_vision *v;
     if (mmix_error(m)) return NULL;
-    if (!mmixi_settings_check(m, who, &c, mmixi_vision_settings, MMIXI_VISION_SETTINGS)
-        && !vim) mmixi_within(m, who, "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
+    if (!mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings, MMIXI_VISION_SETTINGS) && !vim)
+        mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
     if (!m->error_kind && vim == (c.class_token == MMIX_CLASS_FIRST))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected MMIX_CLASS_FIRST with "
-                  "attention, another with MMIX_SSD", who, c.class_token, c.mixer);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
+                  "MMIX_CLASS_FIRST with attention, another with MMIX_SSD", c.class_token, c.mixer);
     if (m->error_kind && !start) m->error_kind = MMIX_ERROR_FILE;
     c.mamba.bidirectional = 1;
     c.mamba.out_scale = 1 / sqrt((double)c.depth);
@@ -9211,8 +9208,8 @@ static int mmixi_vision_begin(mmixi_vision_run *r, const mmix_tensor *image)
     f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
     n = f->grid_h * f->grid_w;
     if (!n)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f",
-                         who, (double)d.H, (double)d.W, (double)c->patch);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: pictures of %.0f x %.0f pixels are smaller "
+                         "than a patch of %.0f", (double)d.H, (double)d.W, (double)c->patch);
     r->B = d.B;
     if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
     for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
@@ -9693,12 +9690,11 @@ static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_ten
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout)
 {
-    static const char who[] = "mmix_mmate";
     int record = m->recording;
     mmixi_layout a;
-    if (mmixi_layout_begin(m, who, &a, layout, "x BLD, residual? BLD", x, residual, NULL)
-        || (a.of.state && (!mmixi_slot_check(m, who, a.of.state, a.of.slot)
-                           || !mmixi_slot_check(m, who, a.of.state, a.of.slot + 1)))) return NULL;
+    if (mmixi_layout_begin(m, "mmix_mmate", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
+        || (a.of.state && (!mmixi_slot_check(m, "mmix_mmate", a.of.state, a.of.slot)
+                           || !mmixi_slot_check(m, "mmix_mmate", a.of.state, a.of.slot + 1)))) return NULL;
     if (a.of.state) mmix_record(m, 0);
     x = mmixi_mmate(m, layer, x, residual, &a);
     mmix_record(m, record);
