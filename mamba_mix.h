@@ -7786,9 +7786,8 @@ static void mmixi_softmax_begin(mmixi_pass *j)
 /* ==== >>layers =======================================================================
    parameters in one slab; attention, MLP, SwiGLU, LoRA, Mamba-2
 
-   A layer's parameters are declared in one line: names of the checkpoints, shapes in the letters of the
-   comments, values at the start. Its forward is a few ops; where it can go on from a state, that is the same
-   code with the state in place of zeros.
+   A layer's parameters are declared in one line. Its forward is a few ops; where it can go on from a state, that
+   is the same code with the state in place of zeros.
    ==================================================================================== */
 
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
@@ -7797,8 +7796,7 @@ MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
     if (p) p->m = m;
     return p;
 }
-/* Zeroed memory that goes with the list: names, tensors, values, and the struct of the model whose parameters
-   they are. NULL on error. */
+/* Zeroed memory that goes with the list: names, tensors, values, the model itself. NULL on error. */
 typedef struct mmixi_owned { struct mmixi_owned *next; size_t bytes; } mmixi_owned;
 static void *mmixi_own(mmix_params *p, size_t bytes)
 {
@@ -7835,8 +7833,7 @@ static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to who
 {
     return mmixi_round_up(mmix_count(t), MMIXI_ALIGN / sizeof(mmix_real));
 }
-/* Bytes of a name with its 0; files may have a prefix before it. */
-enum { MMIXI_PARAM_NAME = 224 };
+enum { MMIXI_PARAM_NAME = 224 };         /* bytes of a name with its 0; files may have a prefix before it */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b)
 {
@@ -7870,8 +7867,6 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     return q.tensor;
 }
 
-/* ---- values ---- */
-
 /* Element i of a parameter at the start. */
 static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
@@ -7889,7 +7884,6 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
     d = fmax(1e-4, mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u));
     return d + mmixi_log(-(mmixi_exp(-d) - 1));          /* softplus(y) = d for y = d + ln(1 - e^-d) */
 }
-enum { MMIXI_START_GRAIN = 16384 };
 static void mmixi_start_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmix_param *q = (const mmix_param *)arg;
@@ -7908,14 +7902,13 @@ static int mmixi_params_allocate(mmix_params *p, int start)
         mmix_tensor *t = p->at[i].tensor;
         t->data = p->values + at;
         at += mmixi_slab_size(t);
-        if (start) mmixi_ranges(p->m, mmix_count(t), MMIXI_START_GRAIN, mmixi_start_range, &p->at[i]);
+        if (start) mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, &p->at[i]);
     }
     return p->values ? 0 : -1;
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
 
-/* The end of a model's creation: the values, unless start is 0. Whether all went well; else the list and all
-   that goes with it are gone. */
+/* The end of a model's creation: the values, unless start is 0. Whether all went well; else all is freed. */
 static int mmixi_model_ready(mmix_params *p, int start)
 {
     if (p && !p->m->error_kind && !(start && mmix_params_allocate(p))) return 1;
@@ -8004,8 +7997,8 @@ static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
        mmixi_declare(p, "fc.", &d, "weight OD uniform, +bias O zeros", &layer->weight)
 
    The letters of shapes are bound in d, a digit is that size. A pointer says where the tensor goes, NULL that
-   it is left out; with + before the name it goes with the one before it, to the struct's next member. With * at the end the values
-   are multiplied by a number that follows the pointer. 0, or -1. */
+   it is left out; one with + before the name goes to the struct's next member, if the one before it went. With
+   * at the end the values are multiplied by a number that follows the pointer. 0, or -1. */
 static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d, const char *spec, ...)
 {
     /* The first two are divided by √fan, the numbers that go into one output: of all axes but the first, of a
@@ -8086,8 +8079,8 @@ static mmix_tensor *mmixi_token(mmix_ctx *m, mmix_tensor *x, size_t at)
 /* Features from … from + heads·width - 1 of (B, L, ·) as (B, L, heads, width): a view. */
 static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads, size_t width)
 {
-    return mmixi_as(m, mmix_slice(m, x, 2, from, heads * width), 4, mmix_shape(x, 0), mmix_shape(x, 1), heads,
-                    width);
+    x = mmix_slice(m, x, 2, from, heads * width);
+    return mmixi_as(m, x, 4, mmix_shape(x, 0), mmix_shape(x, 1), heads, width);
 }
 static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 {
@@ -8220,12 +8213,11 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
     mmix_tensor *in[3] = { x, residual, s }, *y;
     if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || L <= MMIXI_SWIGLU_ROWS)
         return mmixi_swiglu(m, layer, in);
-    y = mmix_new3(m, B, L, D);
+    y = mmix_new2(m, B * L, D);
     mmixi_packed(m, &packed.gate, 3);
     in[0] = mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0);
     in[1] = mmixi_as(m, residual, 2, B * L, D, 0, 0);
-    mmixi_pieces(m, mmixi_swiglu, &packed, in, MMIXI_SWIGLU_ROWS, mmixi_as(m, y, 2, B * L, D, 0, 0));
-    return y;
+    return mmixi_as(m, mmixi_pieces(m, mmixi_swiglu, &packed, in, MMIXI_SWIGLU_ROWS, y), 3, B, L, D, 0);
 }
 
 /* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
@@ -8307,12 +8299,12 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
         mmix_mark inner = mmix_mark_here(m);
         const mmix_mamba2_direction *w = &layer->dir[r];
         mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx, state ? &state->conv : NULL };
-        mmix_tensor *xbc = mmixi_conv_step(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, conv, in, slot);
-        mmix_mixer ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
-                                        mmix_slice(m, u, 2, E + M, H),
-                                        mmix_scale(m, mmix_exp(m, w->A_log), -1, 0),
-                                        mmixi_split_heads(m, xbc, E, G, N),
-                                        mmixi_split_heads(m, xbc, E + G * N, G, N));
+        mmix_tensor *xbc = mmix_slice(m, u, 2, E, M);
+        mmix_mixer ssd;
+        xbc = mmixi_conv_step(m, xbc, w->conv_weight, w->conv_bias, conv, in, slot);
+        ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim), mmix_slice(m, u, 2, E + M, H),
+                             mmix_scale(m, mmix_exp(m, w->A_log), -1, 0), mmixi_split_heads(m, xbc, E, G, N),
+                             mmixi_split_heads(m, xbc, E + G * N, G, N));
         ssd.D = w->D; ssd.dt_bias = w->dt_bias;
         ssd.dt_softplus = 1; ssd.dt_low = o->dt_low; ssd.dt_high = o->dt_high;
         ssd.direction = r; ssd.seq_idx = seq_idx;
@@ -9085,8 +9077,8 @@ typedef struct mmixi_vision_run {
     mmix_features f;
 } mmixi_vision_run;
 
-/* The tokens before the first block, (B, L, D). Stored positions are resized as DINO does, with scale factors (g +
-   0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
+/* The tokens before the first block, (B, L, D). Stored positions are resized as DINO does, with scale factors
+   (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
 static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *image)
 {
     static const int to_tokens[4] = { 0, 2, 3, 1 };
@@ -9199,8 +9191,8 @@ static int mmixi_vision_begin(mmixi_vision_run *r, const mmix_tensor *image)
     mmix_ctx *m = r->m;
     mmix_features *f = &r->f;
     mmixi_dims d;
-    size_t unread = c->class_token == MMIX_CLASS_RELEASED, cls = unread + mmix_vision_class_index(c, 0, NULL), n, L,
-        *at;
+    size_t unread = c->class_token == MMIX_CLASS_RELEASED, n, L, *at,
+        cls = unread + mmix_vision_class_index(c, 0, NULL);
     mmix_tensor *place;
     if (!mmixi_expect(m, who, &d, "image B3HW", image)
         || mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)
@@ -9215,7 +9207,8 @@ static int mmixi_vision_begin(mmixi_vision_run *r, const mmix_tensor *image)
     for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
         char name[32];
         snprintf(name, sizeof name, "dense[%.0f]", (double)i);
-        mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0, (double)c->depth - 1);
+        mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
+                     (double)c->depth - 1);
         f->dense[i] = m->recording ? NULL : mmix_new4(m, d.B, c->dim, f->grid_h, f->grid_w);
     }
     if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, d.B, o->n_last * c->dim);
@@ -9284,10 +9277,9 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
        y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
 
    Both are mixers of other rooms on lists of tokens, and what they bring is put back where the tokens stand. In
-   the plain form those mixers are the loops over tokens that define them (mmix_mix_matrix: >>mixing), and values
-   are the L unit vectors, so that y is the matrix M with y = M v; the tests hold it against the fast form. A
-   span's tokens stay together in scan order, so the reverse scans are one SSD over the tokens from the first span
-   to the last one's end, as packed sequences.
+   the plain form those mixers are the matrices of their definitions (mmix_mix_matrix: >>mixing), so that y is the
+   matrix M with y = M v; the tests hold it against the fast form. A span's tokens stay together in scan order, so
+   the reverse scans are one SSD over the tokens from the first span to the last one's end, as packed sequences.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
@@ -9334,7 +9326,7 @@ typedef struct mmixi_layout {
     mmix_tensor *list[MMIXI_KINDS];              /* the tokens of a kind, rising; NULL: there are none */
     mmix_tensor *position[MMIXI_KINDS];          /* their rotary positions, with three axes (3, ·) */
     mmix_tensor *runs;                           /* (B, L): 2i + 1 in span i, 2i before it */
-    int plain;                                   /* the definition is asked for: y of the unit vectors */
+    int plain;                                   /* the definition is asked for: M */
 } mmixi_layout;
 
 /* For x (B, L, …) and a residual as `spec` says. Positions are the caller's, or go on from *next, or, where that is
@@ -9431,7 +9423,7 @@ MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const
         mmixi_declare(p, prefix, &d, lines[i], &layer->weight[i], bias > (i == MMIXI_O) ? &layer->bias[i] : NULL);
     return p->m->error_kind ? -1 : 0;
 }
-/* A mixer of the tokens u (B, n, D): q, k and v, or C, B and X, as heads (B, n, H or G, N), with `conv` convolved. */
+/* A mixer of the tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), with `conv` convolved. */
 static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
                                   const mmixi_layout *a)
 {
@@ -9455,11 +9447,12 @@ static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_te
         return mmix_lora_linear(m, heads, p->weight[MMIXI_O], p->bias[MMIXI_O], &p->lora[MMIXI_O], base, NULL);
     return base ? mmix_add(m, base, heads) : heads;
 }
-/* What a mixer brings to the tokens of a list: (B, n, H, P), in the plain form (B, n, H, L), M with its columns where
-   the tokens stand. `slot`: a sequence by itself, or one that goes on from what the call's slot, or the one after
-   it, carries. */
+/* What a mixer brings to the tokens of a list: (B, n, H, P), in the plain form (B, n, H, L), M with its columns
+   where the tokens stand. `slot`: a sequence by itself, or one that goes on from what the call's slot, or the
+   one after it, carries. */
 enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };
-static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a, int slot)
+static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a,
+                                 int slot)
 {
     static const int keys_first[4] = { 0, 3, 2, 1 }, keys_last[4] = { 0, 2, 3, 1 };
     size_t n = mmix_count(list), H;
@@ -9468,7 +9461,8 @@ static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *
     if (!a->plain) return mmix_mix(m, x);
     M = mmix_permute(m, mmix_mix_matrix(m, x), keys_first);
     H = mmix_shape(M, 3);
-    M = mmix_add_rows(m, mmix_fill(mmix_new3(m, a->B, a->L, n * H), 0), mmixi_as(m, M, 3, a->B, n, n * H, 0), list);
+    M = mmixi_as(m, M, 3, a->B, n, n * H, 0);
+    M = mmix_add_rows(m, mmix_fill(mmix_new3(m, a->B, a->L, n * H), 0), M, list);
     return mmix_permute(m, mmixi_as(m, M, 4, a->B, a->L, n, H), keys_last);
 }
 /* Causal softmax attention among the tokens of a kind, q and k turned by their rotary positions. */
@@ -9506,8 +9500,8 @@ MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *
 
 /* ---- Flex-MA: two scans, fused ---- */
 
-/* In spans y = g f + (1 - g) b with g = σ(z), or c (f + b) without z, elsewhere f. f (B, L, H, P); b (B, n, H, P)
-   and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
+/* In spans y = g f + (1 - g) b with g = σ(z), or c (f + b) without z, elsewhere f. f (B, L, H, P); b (B, n, H,
+   P) and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
    in: f, b, z, runs. size: first. number: c. */
 static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
