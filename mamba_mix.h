@@ -9067,23 +9067,22 @@ static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_
 /* One forward: what was asked for, and where its tokens stand. They are made as class tokens, of which the last
    are read as the output, and patches: `at` and `patch` are their places, `from` the reverse. */
 typedef struct mmixi_vision_run {
-    mmix_ctx *m;
     const mmix_vision *v;
+    const mmixi_vision_block *b;
     mmix_vision_options o;
-    size_t B;
     mmix_tensor *at, *patch, *from;
-    size_t together;                             /* images that go through a block at once */
+    size_t B, together;                          /* images; so many go through a block at once */
     size_t done;                                 /* images whose features were taken, over the blocks */
+    int take;                                    /* 1: features of this block are */
     mmix_features f;
 } mmixi_vision_run;
 
 /* The tokens before the first block, (B, L, D). Stored positions are resized as DINO does, with scale factors
    (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
-static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *image)
+static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *image)
 {
     static const int to_tokens[4] = { 0, 2, 3, 1 };
     const mmix_vision *v = r->v;
-    mmix_ctx *m = r->m;
     mmix_mark mark = mmix_mark_here(m);
     size_t g = v->config.grid, h = r->f.grid_h, w = r->f.grid_w;
     mmix_tensor *part[2], *cls[2], *at = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
@@ -9110,85 +9109,71 @@ static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
 {
     return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
-/* The class tokens of hidden (the next images, L, D) after the final norm become the next D columns of
-   `intermediate`. */
-static void mmixi_vision_feature(mmixi_vision_run *r, mmix_tensor *hidden)
-{
-    mmix_ctx *m = r->m;
-    const mmix_vision *v = r->v;
-    size_t D = v->config.dim, n = mmix_shape(hidden, 0);
-    mmix_tensor *cls = mmixi_tokens_listed(m, hidden, r->at),
-        *f = mmixi_vision_mean(m, mmixi_vision_norm(m, &v->norm, cls, v->config.eps)),
-        *pair[2] = { r->f.intermediate, f }, *to;
-    if (m->recording) {
-        r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : f;
-        return;
-    }
-    to = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
-    if (to) mmixi_put_all(m, f, mmix_data(f), to, mmix_data(to), 0);
-    r->done += n;
-}
-
 /* ---- blocks ---- */
 
-/* A block; r, unless it is NULL, takes features from it: its output, of Mamba the mixer's, without the
-   residual. */
-typedef struct mmixi_vision_part {
-    double eps;
-    const mmixi_vision_block *b;
-    mmixi_vision_run *r;
-} mmixi_vision_part;
-/* in: x, and for each half the s of mmix_linear_add */
+/* A block. Features are the class tokens of its output, of Mamba of the mixer's without the residual, after the
+   final norm: the next D columns of `intermediate`.
+   in: x, and for each half the s of mmix_linear_add */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
-    const mmixi_vision_part *p = (const mmixi_vision_part *)user;
-    const mmixi_vision_block *b = p->b;
+    mmixi_vision_run *r = (mmixi_vision_run *)user;
+    const mmixi_vision_block *b = r->b;
+    size_t D = r->v->config.dim, n = mmix_shape(in[0], 0);
+    double eps = r->v->config.eps;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, &b->norm[0], x, p->eps);
+    mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, &b->norm[0], x, eps), *pair[2];
     if (b->attention.heads) {
         x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, x, s, NULL, 0));
-        u = x = mmix_mlp(m, &b->mlp, mmixi_vision_norm(m, &b->norm[1], x, p->eps), x, in[2]);
+        u = x = mmix_mlp(m, &b->mlp, mmixi_vision_norm(m, &b->norm[1], x, eps), x, in[2]);
     }
-    else if (!p->r) return mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
+    else if (!r->take) return mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
     else {
         u = mmix_mamba2(m, &b->mamba, u, NULL, NULL, NULL, NULL);
         x = mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, mmix_shape(s, 0), 1, 1, 0)) : u);
     }
-    if (p->r) mmixi_vision_feature(p->r, u);
+    if (!r->take) return x;
+    pair[0] = r->f.intermediate;
+    pair[1] = mmixi_vision_norm(m, &r->v->norm, mmixi_tokens_listed(m, u, r->at), eps);
+    pair[1] = mmixi_vision_mean(m, pair[1]);
+    if (m->recording) r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : pair[1];
+    else {
+        u = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
+        if (u) mmixi_put_all(m, pair[1], mmix_data(pair[1]), u, mmix_data(u), 0);
+        r->done += n;
+    }
     return x;
 }
 /* Block i of all images; for inference on many some go at a time, and in place. */
-static mmix_tensor *mmixi_vision_run_block(mmixi_vision_run *r, size_t i, mmix_tensor *x)
+static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, size_t i, mmix_tensor *x)
 {
-    mmix_ctx *m = r->m;
     const mmix_vision_config *c = &r->v->config;
     double rate = r->o.train && i ? c->drop_path * (double)i / (double)(c->depth - 1) : 0;
     uint64_t stream = r->o.stream * 1024 + 2 * i;
     mmixi_vision_block b = r->v->block[i];
-    mmixi_vision_part part = { c->eps, &r->v->block[i], i + r->o.n_last >= c->depth ? r : NULL };
     mmix_tensor *in[3];
     in[0] = x;
     in[1] = mmix_drop_path(m, r->B, rate, r->o.step, stream);
     in[2] = mmix_drop_path(m, r->B, rate, r->o.step, stream + 1);
+    r->b = &r->v->block[i];
+    r->take = i + r->o.n_last >= c->depth;
     if (r->together >= r->B)
-        return part.r ? mmixi_vision_layer(m, &part, in)
-            : mmixi_layer(m, mmixi_vision_layer, &part, sizeof part, in, 3);
-    part.b = &b;
+        return r->take ? mmixi_vision_layer(m, r, in)
+            : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
+    r->b = &b;
     mmixi_packed(m, &b.attention.qkv_weight, 4);         /* with the biases */
     mmixi_packed(m, &b.mlp.fc1_weight, 4);
     mmixi_packed(m, &b.mamba.in_proj, 2);
-    return mmixi_pieces(m, mmixi_vision_layer, &part, in, r->together, x);
+    return mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, x);
 }
 
 /* ---- forward ---- */
 
 /* Checks and plans; memory for what outlasts the blocks. 0, or -1. */
-static int mmixi_vision_begin(mmixi_vision_run *r, const mmix_tensor *image)
+static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tensor *image)
 {
     static const char who[] = "mmix_vision_forward";
     const mmix_vision_config *c = &r->v->config;
     const mmix_vision_options *o = &r->o;
-    mmix_ctx *m = r->m;
     mmix_features *f = &r->f;
     mmixi_dims d;
     size_t unread = c->class_token == MMIX_CLASS_RELEASED, n, L, *at,
@@ -9235,13 +9220,13 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 {
     mmixi_vision_run r;
     memset(&r, 0, sizeof r);
-    r.m = m; r.v = v;
+    r.v = v;
     if (options) r.o = *options;
-    if (v && !mmixi_vision_begin(&r, image)) {
+    if (v && !mmixi_vision_begin(m, &r, image)) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(&r, image)), *y;
+        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image)), *y;
         for (size_t i = 0, map = 0; x && i < v->config.depth; i++) {
-            x = mmixi_vision_run_block(&r, i, x);
+            x = mmixi_vision_run_block(m, &r, i, x);
             if (map < r.o.n_dense && r.o.dense[map] == i) {
                 y = r.o.dense_norm ? mmixi_vision_norm(m, &v->norm, x, v->config.eps) : x;
                 y = mmixi_vision_planes(m, mmixi_tokens_listed(m, y, r.patch), r.f.grid_h, r.f.grid_w);
@@ -9503,13 +9488,13 @@ MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *
 /* In spans y = g f + (1 - g) b with g = σ(z), or c (f + b) without z, elsewhere f. f (B, L, H, P); b (B, n, H,
    P) and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
    in: f, b, z, runs. size: first. number: c. */
-static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
+static void mmixi_fuse_heads(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
     size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
     const mmix_real *x[2] = { mmix_data(c->in[0]), mmix_data(c->in[1]) }, *z = mmix_data(c->in[2]);
     (void)lane;
-    for (size_t i = begin * H; i < end * H; i++) {
+    for (size_t i = begin; i < end; i++) {
         size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
             j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
         const mmix_real *dy = c->dy[0] ? c->dy[0] + i * P : NULL;
@@ -9528,9 +9513,8 @@ static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size
 }
 static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t *f = c->in[0]->shape;
     (void)m;
-    return mmixi_over(c, f[0] * f[1], mmixi_row_grain(f[2] * f[3]), mmixi_fuse_tokens);
+    return mmixi_over_rows(c, c->in[0], mmixi_fuse_heads);
 }
 /* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's end;
    fused, it is what o_proj reads: (B, L, H·P). */
