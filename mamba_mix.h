@@ -7802,8 +7802,7 @@ static void *mmixi_own(mmix_params *p, size_t bytes)
 {
     mmixi_owned *o = p ? (mmixi_owned *)mmixi_zeroed(p->m, bytes += MMIXI_ALIGN) : NULL;
     if (!o) return NULL;
-    o->next = (mmixi_owned *)p->owned;
-    o->bytes = bytes;
+    o->next = (mmixi_owned *)p->owned; o->bytes = bytes;
     p->owned = o;
     return (char *)o + MMIXI_ALIGN;
 }
@@ -7827,8 +7826,7 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
     return NULL;
 }
 
-/* A parameter's tensor, its gradient's, its name: in one piece. */
-typedef struct mmixi_slot { mmix_tensor value, gradient; } mmixi_slot;
+typedef struct mmixi_slot { mmix_tensor value, gradient; } mmixi_slot;   /* of a parameter; its name follows */
 static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
 {
     return mmixi_round_up(mmix_count(t), MMIXI_ALIGN / sizeof(mmix_real));
@@ -7862,8 +7860,7 @@ MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const c
     slot->value.lasting = 1;
     slot->gradient = slot->value;
     p->at[p->count++] = q;
-    p->elements += mmix_count(q.tensor);
-    p->slab += mmixi_slab_size(q.tensor);
+    p->elements += mmix_count(q.tensor); p->slab += mmixi_slab_size(q.tensor);
     return q.tensor;
 }
 
@@ -7958,8 +7955,7 @@ static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
         memset(&g, 0, sizeof g);
         g.b = mmixi_t(mmixi_values(t));
         mmixi_gemm_pack(m, &g, to);
-        t->packed = to;
-        t->packed_nr = m->k->nr;
+        t->packed = to; t->packed_nr = m->k->nr;
     }
     return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
 }
@@ -8063,8 +8059,6 @@ static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config
     return 0;
 }
 
-/* ---- shapes ---- */
-
 /* mmix_reshape with the sizes as arguments; NULL for NULL. */
 static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c, size_t d)
 {
@@ -8126,8 +8120,7 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_attention_init: width %.0f, %.0f heads, kind %d; "
                          "expected heads that divide the width, kind MMIX_SOFTMAX or MMIX_LINEAR", (double)D,
                          (double)heads, kind);
-    layer->heads = heads;
-    layer->options.kind = kind;
+    layer->heads = heads; layer->options.kind = kind;
     d.D = D; d.T = 3 * D;
     return mmixi_declare(p, prefix, &d, bias ? "qkv.weight TD normal, +qkv.bias T zeros, "
                          "+proj.weight DD normal, +proj.bias D zeros" : "qkv.weight TD normal, "
@@ -8160,7 +8153,8 @@ MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *lay
     return x;
 }
 
-/* ---- MLP: y = fc2(gelu(fc1 x)) ---- */
+/* ---- MLP: y = fc2(gelu(fc1 x));  LoRA: y = x Wᵀ + bias + alpha/r (x Aᵀ) Bᵀ;
+        SwiGLU: y = down(silu(gate x) · up x) ---- */
 
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O)
@@ -8177,9 +8171,6 @@ MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_ten
     x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, inside);
     return mmix_linear_add(m, inside ? x : mmix_gelu(m, x), layer->fc2_weight, layer->fc2_bias, residual, s);
 }
-
-/* ---- LoRA: y = x Wᵀ + bias + alpha/r (x Aᵀ) Bᵀ;  SwiGLU: y = down(silu(gate x) · up x) ---- */
-
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
 {
@@ -8194,8 +8185,8 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     d.D = D; d.F = F;
-    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, +up_proj.weight FD normal, "
-                         "+down_proj.weight DF normal", &layer->gate);
+    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, +up_proj.weight FD normal, +down_proj.weight "
+                         "DF normal", &layer->gate);
 }
 /* in: x, residual, s */
 static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in)
@@ -8241,20 +8232,17 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     if (!(o->eps > 0)) o->eps = 1e-5;
     if (!(o->out_scale > 0)) o->out_scale = 1;
     if (o->d_inner % o->head_dim || o->d_inner / o->head_dim % o->groups)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
-                         "mmix_mamba2_init: inner width %.0f does not make heads of %.0f in %.0f groups",
-                         (double)o->d_inner, (double)o->head_dim, (double)o->groups);
-    d.D = D; d.E = o->d_inner; d.W = o->conv_width;
-    d.H = layer->heads = d.E / o->head_dim;
-    d.M = d.E + 2 * o->groups * o->d_state;
-    d.P = d.E + d.M + d.H;
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads of %.0f "
+                         "in %.0f groups", (double)o->d_inner, (double)o->head_dim, (double)o->groups);
+    d.D = D; d.E = o->d_inner; d.W = o->conv_width; d.H = layer->heads = d.E / o->head_dim;
+    d.M = d.E + 2 * o->groups * o->d_state; d.P = d.E + d.M + d.H;
     mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform", &layer->in_proj);
     for (int i = 0; i <= (o->bidirectional != 0); i++)
         mmixi_declare(p, prefix, &d, names[i], &layer->dir[i].conv_weight);
     return mmixi_declare(p, prefix, &d, "out_proj.weight DE uniform*", &layer->out_proj, o->out_scale);
 }
 
-/* Without recording drops what came after the mark but t; returns t. */
+/* Without recording drops what came after the mark but t; returns that. */
 static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
     return !t || m->recording || !mmix_rewind_keep(m, mark, &t, 1) ? t : NULL;
@@ -8267,8 +8255,7 @@ static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *we
     if (s && mmix_shape(weight, 2) > 1) {
         past = mmixi_carried_conv(m, s, slot, mmix_shape(x, 0), weight->shape[0], weight->shape[2]);
         if (!past) return NULL;
-        o.initial_state = past;
-        o.final_state = &last;
+        o.initial_state = past; o.final_state = &last;
     }
     x = mmix_conv1d(m, x, weight, bias, &o);
     if (x && past) mmixi_put_all(m, last, mmix_data(last), past, mmix_data(past), 0);
@@ -8305,13 +8292,9 @@ MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mm
         ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim), mmix_slice(m, u, 2, E + M, H),
                              mmix_scale(m, mmix_exp(m, w->A_log), -1, 0), mmixi_split_heads(m, xbc, E, G, N),
                              mmixi_split_heads(m, xbc, E + G * N, G, N));
-        ssd.D = w->D; ssd.dt_bias = w->dt_bias;
-        ssd.dt_softplus = 1; ssd.dt_low = o->dt_low; ssd.dt_high = o->dt_high;
-        ssd.direction = r; ssd.seq_idx = seq_idx;
-        if (state) {
-            ssd.initial_state = state->ssm;
-            ssd.final_state = &state->ssm;
-        }
+        ssd.D = w->D; ssd.dt_bias = w->dt_bias; ssd.dt_softplus = 1; ssd.dt_low = o->dt_low;
+        ssd.dt_high = o->dt_high; ssd.direction = r; ssd.seq_idx = seq_idx;
+        if (state) ssd.initial_state = state->ssm, ssd.final_state = &state->ssm;
         forward = y;
         y = mmixi_join_heads(m, in ? mmix_mix_step(m, &ssd, in, slot) : mmix_mix(m, &ssd));
         y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, E), w->norm, o->eps, G);
@@ -8897,17 +8880,13 @@ struct mmix_vision {
     mmixi_vision_block *block;
 };
 
-/* ---- configs ---- */
-
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
 {
     mmix_vision_config c;
     memset(&c, 0, sizeof c);
     c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.mlp_ratio = 4; c.drop_path = 0.1;
-    c.patch = patch; c.grid = patch ? 224 / patch : 0;
-    c.eps = mixer == MMIX_SSD ? 1e-5 : 1e-6;
-    c.class_token = mixer == MMIX_SSD ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST;
-    c.mamba.bidirectional = 1;
+    c.patch = patch; c.grid = patch ? 224 / patch : 0; c.eps = mixer == MMIX_SSD ? 1e-5 : 1e-6;
+    c.class_token = mixer == MMIX_SSD ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST; c.mamba.bidirectional = 1;
     return c;
 }
 MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch)
@@ -9036,8 +9015,7 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
 {
     static const int to_planes[4] = { 0, 3, 1, 2 };
-    patches = mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2));
-    return mmix_permute(m, patches, to_planes);
+    return mmix_permute(m, mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2)), to_planes);
 }
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
 {
@@ -9046,7 +9024,7 @@ MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, si
     for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
     return k;
 }
-/* Tokens first … first + n - 1 of (B, L, …): a view, or x. */
+/* n tokens of (B, L, …) from `first` on: a view, or x. */
 static mmix_tensor *mmixi_tokens_from(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n)
 {
     return n == mmix_shape(x, 1) ? x : mmix_slice(m, x, 1, first, n);
@@ -9091,8 +9069,8 @@ static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, m
                          ((double)w + 0.1) / (double)g);
         at = mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, v->config.dim, 0);
     }
-    part[1] = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias), at);
-    part[1] = mmixi_keep_only(m, mark, part[1]);
+    at = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias), at);
+    part[1] = mmixi_keep_only(m, mark, at);
     cls[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
     cls[1] = v->cls;
     part[0] = mmix_concat(m, 1, cls, 1 + (v->config.class_token == MMIX_CLASS_RELEASED));
@@ -9279,9 +9257,7 @@ static int mmixi_span_cell(const mmix_span *s, size_t at, size_t cell[3])
 {
     size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators,
         in = mmixi_min(at % frame, plane - 1);
-    cell[0] = at / frame;
-    cell[1] = in / s->grid[2];
-    cell[2] = in % s->grid[2];
+    cell[0] = at / frame; cell[1] = in / s->grid[2]; cell[2] = in % s->grid[2];
     return at % frame < plane;
 }
 /* Spans lie in order, apart and inside L tokens: 1, or 0 after mmix_fail. In double no product overflows. */
@@ -9356,8 +9332,7 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
         }
         *next += !s || !three;
         if (!s) continue;
-        a->first = a->of.spans->start;
-        a->n = t + 1 - a->first;
+        a->first = a->of.spans->start; a->n = t + 1 - a->first;
         if (t + 1 < s->start + mmixi_span_tokens(s)) continue;
         if (three) *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
         i++;
@@ -9398,11 +9373,9 @@ MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     if (!heads || !kv_heads || heads % kv_heads || !width)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
-                         "keys and values, which must divide them", (double)heads, (double)width,
-                         (double)kv_heads);
-    layer->heads = heads;
-    layer->kv_heads = kv_heads;
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for keys "
+                         "and values, which must divide them", (double)heads, (double)width, (double)kv_heads);
+    layer->heads = heads; layer->kv_heads = kv_heads;
     d.D = D; d.Q = heads * width; d.K = kv_heads * width;
     for (int i = 0; i < 4; i++)
         mmixi_declare(p, prefix, &d, lines[i], &layer->weight[i], bias > (i == MMIXI_O) ? &layer->bias[i] : NULL);
@@ -9526,34 +9499,26 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
     mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *u = mmixi_tokens_listed(m, x, order), *y, *z;
     mmix_mixer scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
     mmix_call fuse = mmixi_call(NULL, NULL, NULL);
-    scan.kind = MMIX_SSD;
-    scan.dt_softplus = 1;
-    scan.D = f->D;
-    scan.initial_state = a->of.initial_state;
-    scan.final_state = a->of.final_state;
+    scan.kind = MMIX_SSD; scan.dt_softplus = 1; scan.D = f->D;
+    scan.initial_state = a->of.initial_state; scan.final_state = a->of.final_state;
     for (int d = 0; d < 1 + (a->n > 0); d++) {
         int own = f->dir[d].A_log ? d : 0;
         mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
         for (int i = 0; d && i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
         if (d) {
             order = mmix_slice(m, order, 0, a->first, a->n);
-            scan.direction = MMIX_REVERSE;
-            scan.initial_state = NULL;
-            scan.final_state = NULL;
+            scan.direction = MMIX_REVERSE; scan.initial_state = NULL; scan.final_state = NULL;
             if (directions == MMIX_FUSE_SUM) scan.D = NULL;
             if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
         }
-        scan.dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL);
-        scan.dt_bias = f->dir[own].dt_bias;
+        scan.dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL); scan.dt_bias = f->dir[own].dt_bias;
         scan.A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
         fuse.in[d] = mmixi_mix_on(m, &scan, order, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
     }
     y = fuse.in[0];
     if (a->n) {
         if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
-        fuse.in[3] = a->runs;
-        fuse.size[0] = a->first;
-        fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
+        fuse.in[3] = a->runs; fuse.size[0] = a->first; fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
         fuse.out[0] = mmixi_like(m, "mmix_mmate", y);
         y = mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &fuse, NULL, 0);
     }
@@ -9599,10 +9564,9 @@ static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, cons
         mmix_mixer_windows(&mixer, 3, s[i].grid, window, w->index % period >= period / 2);
         y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, n), a, MMIXI_WHOLE);
         part[parts++] = mmixi_sequences(m, y, 0, n, a->B);
-        if (parts == MMIX_MAX_INPUTS) {         /* so many go into one */
-            part[0] = mmix_concat(m, 1, part, parts);
-            parts = 1;
-        }
+        if (parts < MMIX_MAX_INPUTS) continue;
+        part[0] = mmix_concat(m, 1, part, parts);        /* so many go into one */
+        parts = 1;
     }
     return parts > 1 ? mmix_concat(m, 1, part, parts) : part[0];
 }
@@ -9617,9 +9581,7 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixe
     mmix_real *place;
     places = carried ? mmixi_carried_rows(m, carried, "places", shape, window)
         : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
-    mixer->mask = MMIX_MASK_BAND;
-    mixer->left = window - 1;
-    mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    mixer->mask = MMIX_MASK_BAND; mixer->left = window - 1; mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
     if (carried) carried->shape[1] += n;
     place = mmix_data(places);
