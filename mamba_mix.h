@@ -5820,15 +5820,14 @@ static mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
     return v->p + (ptrdiff_t)b * v->batch + (ptrdiff_t)t * v->token + (ptrdiff_t)(h / v->share) * v->head;
 }
-/* rows x cols, one row at a time: to = 0; to = or += from */
-static void mmixi_zero_rows(size_t rows, size_t cols, mmix_real *to, ptrdiff_t ldt)
+/* Row after row: to = 0; to = or += from */
+static void mmixi_zero_rows(mmixi_mat to)
 {
-    for (; rows > 0; rows--, to += ldt) memset(to, 0, cols * sizeof *to);
+    for (size_t i = 0; i < to.rows; i++) memset(mmixi_row(to, i), 0, to.cols * sizeof *to.p);
 }
-static void mmixi_put_rows(const mmixi_kernels *k, size_t rows, size_t cols, const mmix_real *from,
-                           ptrdiff_t ldf, mmix_real *to, ptrdiff_t ldt, int add)
+static void mmixi_put_rows(const mmixi_kernels *k, mmixi_mat from, mmixi_mat to, int add)
 {
-    for (; rows > 0; rows--, from += ldf, to += ldt) mmixi_put(k, cols, from, to, add);
+    for (size_t i = 0; i < from.rows; i++) mmixi_put(k, from.cols, mmixi_row(from, i), mmixi_row(to, i), add);
 }
 
 /* ==== >>rope =========================================================================
@@ -5971,14 +5970,15 @@ typedef struct mmixi_pass {
     size_t parts[2], part[2];
     mmix_heads target[2];
     /* softmax attention: keys of a tile; reals between two rows of scores; a forward task takes `run` queries, a
-       head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each task */
-    size_t T, ld, run, runs, windows, distances;
+       head has `runs`; windows of a sequence; numbers of bias that a head has, dbias of each task; of each axis
+       its windows, and the tokens that the first lacks */
+    size_t T, ld, run, runs, windows, distances, many[3], before[3];
     mmix_real *dbias;
-    mmixi_keys *sequence;                        /* (B, L) with seq_idx: that of each token */
+    mmixi_keys *sequence;                        /* (B, L) with seq_idx: the packed one that each token is in */
     mmixi_spot *spot, *order;                    /* each token's window; (windows, L): each window's tokens, … */
     size_t *count;                               /* … and how many they are */
 } mmixi_pass;
-static void mmixi_scan_begin(mmixi_pass *j, size_t tasks);
+static void mmixi_scan_begin(mmixi_pass *j);
 static mmixi_range_function mmixi_scan_sum;
 static void mmixi_softmax_begin(mmixi_pass *j);
 
@@ -6026,53 +6026,42 @@ static mmixi_keys mmixi_seen(const mmixi_pass *j, size_t b, size_t i)
 {
     const mmix_raw *r = &j->r;
     const mmix_mixer *o = &r->o;
-    size_t at = i + r->S - r->L;
-    mmixi_keys seen = { j->reverse ? at : 0, r->S };
-    if (!j->reverse && (o->mask == MMIX_MASK_CAUSAL || o->mask == MMIX_MASK_PREFIX)) seen.end = at + 1;
-    if (o->mask == MMIX_MASK_PREFIX && at < o->prefix) seen.end = mmixi_min(o->prefix, r->S);
+    size_t at = i + r->S - r->L, left = j->reverse ? 0 : at, right = r->S - 1 - at;
+    mmixi_keys seen;
     if (o->mask == MMIX_MASK_BAND) {
-        seen.begin = at - mmixi_min(at, r->lefts ? (size_t)r->lefts[i] : o->left);
-        seen.end = at + 1 + mmixi_min(r->S - at - 1, o->right);
+        left = mmixi_min(left, r->lefts ? (size_t)r->lefts[i] : o->left);
+        right = mmixi_min(right, o->right);
     }
+    else if (o->mask && !j->reverse)
+        right = o->mask == MMIX_MASK_PREFIX && at < o->prefix ? mmixi_min(right, o->prefix - 1 - at) : 0;
+    seen.begin = at - left;
+    seen.end = at + 1 + right;
     if (r->seq_idx) {
-        mmixi_keys run = j->sequence ? j->sequence[b * r->L + i] : mmixi_sequence(r, b, i);
-        seen.begin = mmixi_max(seen.begin, run.begin);
-        seen.end = mmixi_min(seen.end, run.end);
+        seen.begin = mmixi_max(seen.begin, j->sequence[b * r->L + i].begin);
+        seen.end = mmixi_min(seen.end, j->sequence[b * r->L + i].end);
     }
     return seen;
-}
-/* Windows begin at 0, at `shift` (0: at `window`), and from there every `window` tokens: where on an axis window 0
-   would begin, as tokens before the first, and how many windows there are. */
-static size_t mmixi_window_before(const mmix_mixer *o, int a)
-{
-    return o->shift[a] ? o->window[a] - o->shift[a] : 0;
-}
-static size_t mmixi_window_count(const mmix_mixer *o, int a)
-{
-    return (o->grid[a] - 1 + mmixi_window_before(o, a)) / o->window[a] + 1;
 }
 /* Where head h's numbers of bias lie for a query at this place: that for a key at another is [-place]. */
 static size_t mmixi_bias_at(const mmixi_pass *j, size_t h, size_t place)
 {
     return h * j->distances + j->distances / 2 + place;
 }
-/* M (L, S) of a head; delta: SSD's of each token. */
+/* M (L, S) of a head; delta: SSD's of each token, else NULL. */
 static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *M)
 {
     const mmix_raw *r = &j->r;
-    int softmax = r->o.kind == MMIX_SOFTMAX, ssd = r->o.kind == MMIX_SSD;
+    int softmax = r->o.kind == MMIX_SOFTMAX;
     for (size_t i = 0; i < r->L; i++, M += r->S) {
         mmixi_keys seen = mmixi_seen(j, b, i);
-        double largest = -HUGE_VAL, sum = softmax ? 0 : r->o.eps, decay = 1;
+        double largest = -HUGE_VAL, sum = r->o.eps, decay = 1;
         for (size_t n = 0; n < r->S; n++) {              /* away from the query: SSD forgets on the way */
             size_t t = j->reverse ? n : r->S - 1 - n;
             double w = softmax ? -HUGE_VAL : 0;
             if (t >= seen.begin && t < seen.end && (!j->spot || j->spot[i].at == j->spot[t].at)) {
-                w = (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
-                if (softmax) w *= r->o.scale;
-                if (j->spot && r->bias)
-                    w += (double)r->bias[mmixi_bias_at(j, h, j->spot[i].place) - j->spot[t].place];
-                if (ssd) w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
+                w = r->o.scale * (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
+                if (r->bias) w += (double)r->bias[mmixi_bias_at(j, h, j->spot[i].place) - j->spot[t].place];
+                if (delta) w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
             }
             M[t] = (mmix_real)w;
             largest = w > largest ? w : largest;
@@ -6081,8 +6070,8 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
             if (softmax) M[t] = (mmix_real)mmixi_exp((double)M[t] - largest);
             sum += (double)M[t];
         }
-        for (size_t t = 0; t < r->S && (softmax || r->o.normalise > 0); t++) M[t] = (mmix_real)((double)M[t] / sum);
-        if (ssd && r->D) M[i] += r->D[h];
+        for (size_t t = 0; t < r->S && r->o.normalise > 0; t++) M[t] = (mmix_real)((double)M[t] / sum);
+        if (r->D) M[i] += r->D[h];
     }
 }
 
@@ -6093,15 +6082,16 @@ static int mmixi_normalises(const mmix_mixer *x)
     return x->kind == MMIX_LINEAR && (x->normalise ? x->normalise > 0 : x->feature == MMIX_FEATURE_ELU1
                                       || x->feature == MMIX_FEATURE_RELU);
 }
-/* x with its defaults filled in; normalise is 1 or -1. */
+/* x with its defaults filled in. Softmax attention normalises, too, and the others have a scale of 1. */
 static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
 {
     mmix_mixer o = *x;
-    if (x->kind == MMIX_SOFTMAX && x->scale == 0) o.scale = 1 / sqrt((double)N);
-    if (!(x->eps > 0)) o.eps = 1e-6;
-    o.normalise = mmixi_normalises(x) ? 1 : -1;
+    int softmax = x->kind == MMIX_SOFTMAX;
+    if (!softmax || x->scale == 0) o.scale = softmax ? 1 / sqrt((double)N) : 1;
+    if (softmax || !(x->eps > 0)) o.eps = softmax ? 0 : 1e-6;
+    o.normalise = softmax || mmixi_normalises(x) ? 1 : -1;
     if (x->kind == MMIX_SSD) o.mask = MMIX_MASK_CAUSAL;
-    if (x->kind != MMIX_SOFTMAX) o.window[0] = 0;
+    if (!softmax) o.window[0] = 0;
     for (int a = 0; a < 3 && o.window[0]; a++) {
         o.grid[a] = mmixi_max(x->grid[a], 1);
         o.window[a] = mmixi_max(x->window[a], 1);
@@ -6125,32 +6115,32 @@ static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
     MMIXI_PART(dhead, s->back && !s->linear && s->V ? rows * (2 + r->D_width) : 0);
     for (int i = 0; i < 2; i++) if (s->part[i]) { MMIXI_PART(target[i].p, s->parts[i] * s->part[i]); }
     MMIXI_PART(dbias, s->back && r->grad[MMIX_IN_BIAS] ? rows * s->windows * s->distances : 0);
-    MMIXI_TABLE(sequence, mmixi_keys, r->seq_idx && !s->V ? r->B * r->L : 0);
+    MMIXI_TABLE(sequence, mmixi_keys, r->seq_idx ? r->B * r->L : 0);
     MMIXI_TABLE(spot, mmixi_spot, windows ? r->L : 0); MMIXI_TABLE(order, mmixi_spot, windows * s->L);
     MMIXI_TABLE(count, size_t, windows);
     return at;
 }
 /* A pass of r by the threads of m or, with m NULL, by the caller's. Returns the reals of scratch that it takes. */
-static size_t mmixi_pass_begin(mmixi_pass *j, const mmix_raw *r, int back, mmix_ctx *m)
+static size_t mmixi_pass_begin(mmixi_pass *j, mmix_raw r, int back, mmix_ctx *m)
 {
     memset(j, 0, sizeof *j);
-    j->r = *r;
-    j->r.o = mmixi_mixer_settled(&r->o, r->N);
-    j->r.D_width = mmixi_max(r->D_width, 1);
+    j->r = r;
+    j->r.o = mmixi_mixer_settled(&r.o, r.N);
+    j->r.D_width = mmixi_max(r.D_width, 1);
     j->back = back;
     j->k = m ? m->k : NULL;
     j->lanes = m ? mmixi_lanes(m) : 1;
-    j->L = r->L; j->S = r->S; j->H = r->H; j->N = r->N; j->P = r->P;
-    if (r->o.kind == MMIX_SOFTMAX) mmixi_softmax_begin(j);
-    else mmixi_scan_begin(j, !m ? 1 : back ? 8 : mmixi_max(4, 2 * j->lanes));
+    j->L = r.L; j->S = r.S; j->H = r.H; j->N = r.N; j->P = r.P;
+    if (r.o.kind == MMIX_SOFTMAX) mmixi_softmax_begin(j);
+    else mmixi_scan_begin(j);
     return mmixi_pass_room(j, NULL);
 }
-/* Scratch is there: fills the tables in it. */
-static void mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
+/* Fills the tables in scratch. 0, or -1 if there is none. */
+static int mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
 {
     const mmix_raw *r = &j->r;
-    const mmix_mixer *o = &r->o;
-    size_t at[3] = { 0, 0, 0 }, many[3];
+    size_t at[3] = { 0, 0, 0 };
+    if (!scratch) return -1;
     mmixi_pass_room(j, scratch);
     if (j->dhead) memset(j->dhead, 0, r->B * j->H * (2 + r->D_width) * sizeof *j->dhead);
     for (size_t i = 0; j->sequence && i < r->B * r->L;) {
@@ -6158,20 +6148,20 @@ static void mmixi_pass_tables(mmixi_pass *j, mmix_real *scratch)
         mmixi_keys run = mmixi_sequence(r, b, i % r->L);
         for (; i < b * r->L + run.end; i++) j->sequence[i] = run;
     }
-    if (!j->count) return;
-    memset(j->count, 0, j->windows * sizeof *j->count);
-    for (int a = 0; a < 3; a++) many[a] = mmixi_window_count(o, a);
-    for (size_t i = 0; i < r->L; i++) {
-        mmixi_spot own = { 0, 0 };
+    if (j->count) memset(j->count, 0, j->windows * sizeof *j->count);
+    for (size_t i = 0; j->count && i < r->L; i++) {
+        mmixi_spot own = { 0, 0 }, *token;
         for (int a = 0; a < 3; a++) {
-            own.at = own.at * many[a] + (at[a] + mmixi_window_before(o, a)) / o->window[a];
-            own.place = own.place * (2 * o->window[a] - 1) + at[a];
+            own.at = own.at * j->many[a] + (at[a] + j->before[a]) / r->o.window[a];
+            own.place = own.place * (2 * r->o.window[a] - 1) + at[a];
         }
         j->spot[i] = own;
-        own.at = i;
-        j->order[j->spot[i].at * j->L + j->count[j->spot[i].at]++] = own;
-        for (int a = 3; a-- > 0 && ++at[a] == o->grid[a];) at[a] = 0;
+        token = &j->order[own.at * j->L + j->count[own.at]++];
+        token->at = i;
+        token->place = own.place;
+        for (int a = 3; a-- > 0 && ++at[a] == r->o.grid[a];) at[a] = 0;
     }
+    return 0;
 }
 /* The gradient of an input: the sum of parts of n numbers each. */
 static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t parts, const mmix_real *from)
@@ -6195,20 +6185,20 @@ static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
 MMIXDEF size_t mmix_raw_kept(const mmix_raw *x)
 {
     mmixi_pass j;
-    mmixi_pass_begin(&j, x, 0, NULL);
+    mmixi_pass_begin(&j, *x, 0, NULL);
     return j.kept;
 }
 MMIXDEF size_t mmix_raw_scratch(const mmix_raw *x, int backward)
 {
     mmixi_pass j;
-    return mmixi_pass_begin(&j, x, backward, NULL);
+    return mmixi_pass_begin(&j, *x, backward, NULL);
 }
 static void mmixi_raw_run(const mmix_raw *x, int back, mmix_real *scratch)
 {
     mmixi_pass j;
     mmixi_kernels k;
     mmixi_kernels_fill(&k, MMIX_SIMD_AUTO);
-    mmixi_pass_begin(&j, x, back, NULL);
+    mmixi_pass_begin(&j, *x, back, NULL);
     j.k = &k;
     mmixi_pass_tables(&j, scratch);
     mmixi_pass_run(NULL, &j);
@@ -6243,36 +6233,26 @@ static mmix_raw mmixi_raw_of(const mmix_call *c)
     r.D = mmix_data(in[MMIX_IN_D]);
     r.D_width = mmix_ndim(in[MMIX_IN_D]) == 2 ? r.P : 1;
     r.dt_bias = mmix_data(in[MMIX_IN_DT_BIAS]);
-    r.inverse_sum = c->saved[0]; r.row_max = c->saved[1]; r.kept = c->saved[2];
     r.dfinal = c->dy[1];
     memcpy(r.grad, c->dx, sizeof r.grad);
     memcpy(r.add, c->add, sizeof r.add);
     return r;
 }
-/* A pass for a call, with scratch in step memory. 0, or -1. */
-static int mmixi_pass_of(mmix_ctx *m, mmixi_pass *j, const mmix_call *c)
-{
-    mmix_raw r = mmixi_raw_of(c);
-    mmix_real *scratch = mmixi_reals(m, mmixi_pass_begin(j, &r, c->dy[0] != NULL, m), 1);
-    if (scratch) mmixi_pass_tables(j, scratch);
-    return scratch ? 0 : -1;
-}
 static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark;
     mmixi_pass j;
+    size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), c->dy[0] != NULL, m), keep[3] = { 0, 0, 0 };
     if (c->recorded && !c->dy[0]) {
-        mmix_raw r = mmixi_raw_of(c);
-        int softmax = r.o.kind == MMIX_SOFTMAX;
-        size_t keep[3] = { 0, 0, 0 };
-        mmixi_pass_begin(&j, &r, 0, m);
-        if (softmax || r.o.normalise > 0) keep[0] = r.B * r.H * r.L;
+        int softmax = j.r.o.kind == MMIX_SOFTMAX;
+        if (j.r.o.normalise > 0) keep[0] = j.r.B * j.H * j.r.L;
         if (softmax) keep[1] = keep[0];
-        if (!softmax || j.S <= 2 * (r.N + r.P)) keep[2] = j.kept;
+        if (!softmax || j.S <= 2 * (j.N + j.P)) keep[2] = j.kept;
         for (int i = 0; i < 3; i++) if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
     }
+    j.r.inverse_sum = c->saved[0]; j.r.row_max = c->saved[1]; j.r.kept = c->saved[2];
     mark = mmix_mark_here(m);
-    if (mmixi_pass_of(m, &j, c)) return -1;
+    if (mmixi_pass_tables(&j, mmixi_reals(m, scratch, 1))) return -1;
     mmixi_pass_run(m, &j);
     mmix_rewind(m, mark);
     return 0;
@@ -6431,36 +6411,11 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
 
 /* ---- the faces ---- */
 
-/* y, and the final state in `into` if that is given; or M, for which nothing is given. */
-typedef mmix_tensor *mmixi_face(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *into);
-/* ½ (forward + reverse) where SSD goes both ways. */
-static mmix_tensor *mmixi_both(mmix_ctx *m, const mmix_mixer *x, mmixi_face *face)
-{
-    mmix_mixer one = *x;
-    mmix_tensor *forward;
-    one.direction = MMIX_FORWARD;
-    forward = face(m, &one, NULL);
-    one.direction = MMIX_REVERSE;
-    return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, forward, face(m, &one, NULL), 0.5, 0.5);
-}
-static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *into)
-{
-    mmix_mixer o;
-    mmix_call call;
-    size_t shape[4];
-    if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) return mmixi_both(m, x, mmixi_mix);
-    call = mmixi_mixer_call(m, x, &o);
-    mmixi_state_shape(x, shape);
-    call.out[1] = x->final_state ? *x->final_state = mmix_new(m, MMIX_DTYPE_REAL, 4, shape) : into;
-    return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION + x->kind, &call, &o, sizeof o);
-}
-/* φ of a tensor. */
+/* φ of a tensor */
 static mmix_tensor *mmixi_features(mmix_ctx *m, mmix_tensor *x, int feature)
 {
-    mmix_tensor *f = mmixi_like(m, "mmix_mix_matrix", x);
-    for (size_t r = 0, N = x->shape[3]; f && r < mmix_count(x) / N; r++)
-        mmixi_feature_rows(m->k, feature, mmixi_matrix(mmix_data(f) + r * N, 1, N, 0),
-                           mmixi_matrix(mmix_data(x) + mmixi_row_offset(x, r), 1, N, 0));
+    mmix_tensor *f = mmixi_like(m, "mmix_mix_matrix", x = mmixi_compact(m, x));
+    if (f) mmixi_feature_rows(m->k, feature, mmixi_values(f), mmixi_values(x));
     return f;
 }
 /* The plain loops: f for each head of each sequence, with SSD's δ of each token and that head's part of
@@ -6473,26 +6428,41 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
     const mmix_raw *r = &j.r;
     mmix_call call = mmixi_mixer_call(m, x, &o);
     mmix_real *delta = mmixi_reals(m, 2, x->q->shape[1]);
-    if (m->error_kind || mmixi_pass_of(m, &j, &call)) return NULL;
-    for (size_t i = 0; i < r->B * r->H; i++) {
-        size_t b = i / r->H, h = i % r->H;
-        if (x->kind == MMIX_SSD)
-            mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L,
-                            delta);
-        f(&j, b, h, delta, mmix_data(out) + i * out->shape[2] * out->shape[3]);
-    }
+    if (m->error_kind || mmixi_pass_tables(&j, mmixi_reals(m, mmixi_pass_begin(&j, mmixi_raw_of(&call), 0, m), 1)))
+        return NULL;
+    for (size_t b = 0; b < r->B; b++)
+        for (size_t h = 0; h < r->H; h++) {
+            if (x->dt)
+                mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L,
+                                delta);
+            f(&j, b, h, x->dt ? delta : NULL, mmix_data(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
+        }
     return call.out[0];
 }
-static mmix_tensor *mmixi_mix_matrix(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *into)
+/* y, and the final state in `into` if that is given; or, plain, M. Where SSD goes both ways ½ (forward + reverse). */
+static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_tensor *into)
 {
-    mmix_mixer y = *x;
-    if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) return mmixi_both(m, x, mmixi_mix_matrix);
-    if (x->kind == MMIX_LINEAR) {
-        y.q = mmixi_features(m, x->q, x->feature);
-        y.k = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : mmixi_features(m, x->k, x->feature);
+    mmix_mixer o = *x;
+    mmix_call call;
+    size_t shape[4];
+    if (x->kind == MMIX_SSD && x->direction == MMIX_BOTH) {
+        mmix_tensor *half[2];
+        for (o.direction = MMIX_FORWARD; o.direction < MMIX_BOTH; o.direction++)
+            half[o.direction] = mmixi_mix(m, &o, plain, NULL);
+        return mmixi_binary(m, "mmix_mix", MMIX_OP_ADD, half[MMIX_FORWARD], half[MMIX_REVERSE], 0.5, 0.5);
     }
-    into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
-    return into && mmixi_plain(m, &y, mmixi_mix_plain, into) ? into : NULL;
+    if (plain) {
+        if (x->kind == MMIX_LINEAR) {
+            o.q = mmixi_features(m, x->q, x->feature);
+            o.k = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : mmixi_features(m, x->k, x->feature);
+        }
+        into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
+        return into && mmixi_plain(m, &o, mmixi_mix_plain, into) ? into : NULL;
+    }
+    call = mmixi_mixer_call(m, x, &o);
+    mmixi_state_shape(x, shape);
+    call.out[1] = x->final_state ? *x->final_state = mmix_new(m, MMIX_DTYPE_REAL, 4, shape) : into;
+    return mmixi_run(m, MMIX_OP_SOFTMAX_ATTENTION + x->kind, &call, &o, sizeof o);
 }
 MMIXDEF void mmix_mix_watch(mmix_ctx *m, void (*look)(void *user, mmix_ctx *m, const mmix_mixer *mixer),
                             void *user)
@@ -6513,30 +6483,28 @@ MMIXDEF mmix_tensor *mmix_mix(mmix_ctx *m, const mmix_mixer *x)
         mmix_record(m, record);
         mmix_rewind(m, mark);
     }
-    return m->error_kind ? NULL : mmixi_mix(m, x, NULL);
+    return m->error_kind ? NULL : mmixi_mix(m, x, 0, NULL);
 }
 MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 {
-    mmix_tensor *M;
     int record;
+    mmix_tensor *M;
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
-    if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                  "mmix_mix_matrix: with an initial state, or a D for each channel, y is not M x");
-        return NULL;
-    }
+    if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for each "
+                                    "channel, y is not M x"));
     record = mmix_record(m, 0);
-    M = mmixi_mix_matrix(m, x, NULL);
+    M = mmixi_mix(m, x, 1, NULL);
     mmix_record(m, record);
     return M;
 }
 
 /* ---- steps: what a mixer carries from token to token ---- */
 
-/* An array that outlives the step: (B, ·, ·, ·), with room for more along axis 1. */
+/* An array that outlives the step: (B, rows, ·, ·), with room for more rows. */
 typedef struct mmixi_carried { mmix_real *p; size_t shape[4], room; } mmixi_carried;
-/* Of softmax attention keys and values (B, tokens, G, ·); else the state (B, H, P, N), and for a convolution
-   its last inputs (B, D, W-1, 1). */
+/* Of softmax attention keys and values (B, tokens, G, ·), of M-MATE also places; else the state (B, H, P, N), and
+   for a convolution its last inputs (B, D, W-1, 1), whose rows are not counted. */
 typedef struct mmixi_state_slot { size_t tokens; mmixi_carried part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
@@ -6553,7 +6521,7 @@ static size_t mmixi_carried_bytes(const mmixi_carried *c)
 }
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
-    size_t bytes = s ? sizeof *s + s->slots * sizeof *s->slot : 0;
+    size_t bytes = s ? s->slots * (sizeof *s + sizeof *s->slot) : 0;
     for (size_t i = 0; s && i < 3 * s->slots; i++) bytes += mmixi_carried_bytes(mmixi_carried_part(s, i));
     return bytes;
 }
@@ -6562,12 +6530,11 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
     mmix_state *s;
     size_t bytes;
     if (m->error_kind) return NULL;
-    if (!slots || !mmixi_mul_ok(slots + 1, sizeof *s->slot + sizeof *s, &bytes)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
-                  "for", (double)slots);
+    if (!slots || !mmixi_mul_ok(slots, sizeof *s + sizeof *s->slot, &bytes)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room for",
+                  (double)slots);
         return NULL;
     }
-    bytes = sizeof *s + slots * sizeof *s->slot;
     s = (mmix_state *)mmixi_zeroed(m, bytes);
     if (!s) return NULL;
     s->m = m;
@@ -6592,16 +6559,15 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
     mmix_state *copy = s ? mmix_state_create(s->m, s->slots) : NULL;
     for (size_t i = 0; copy && i < 3 * s->slots; i++) {
         const mmixi_carried *from = mmixi_carried_part(s, i);
+        mmixi_carried *to = mmixi_carried_part(copy, i);
         size_t bytes = mmixi_carried_bytes(from);
-        void *p = bytes ? mmixi_alloc(s->m, bytes) : NULL;
         copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
-        if (p) {
-            *mmixi_carried_part(copy, i) = *from;
-            mmixi_carried_part(copy, i)->p = (mmix_real *)memcpy(p, from->p, bytes);
-        }
+        *to = *from;
+        to->p = bytes ? (mmix_real *)mmixi_alloc(s->m, bytes) : NULL;
+        if (to->p) memcpy(to->p, from->p, bytes);
         else if (bytes) {
             mmix_state_destroy(copy);
-            copy = NULL;
+            return NULL;
         }
     }
     return copy;
@@ -6610,59 +6576,52 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return s && slot < s->slots ? s->slot[slot].tokens : 0;
 }
-/* Whether rows (B, n, a, b) go with what is carried; n 0: any. */
-static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, size_t B, size_t n,
-                               size_t a, size_t b)
+/* Whether rows (B, n, ·, ·) go with what is carried; sees 0: these are all. */
+static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, const size_t *shape,
+                               size_t sees)
 {
-    return !c->p || (c->shape[0] == B && (!n || c->shape[1] == n) && c->shape[2] == a && c->shape[3] == b) ? 1
+    return !c->p || (c->shape[0] == shape[0] && c->shape[2] == shape[2] && c->shape[3] == shape[3]
+                     && (sees || c->room == shape[1])) ? 1
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s (%.0f, %.0f, %.0f, %.0f) for a slot that carries "
-                     "(%.0f, %.0f, %.0f, %.0f)", what, (double)B, (double)n, (double)a, (double)b,
-                     (double)c->shape[0], (double)c->shape[1], (double)c->shape[2], (double)c->shape[3]), 0);
+                     "(%.0f, %.0f, %.0f, %.0f)", what, (double)shape[0], (double)shape[1], (double)shape[2],
+                     (double)shape[3], (double)c->shape[0], (double)(sees ? c->shape[1] : c->room),
+                     (double)c->shape[2], (double)c->shape[3]), 0);
 }
-/* A view (B, n, a, b) of what is carried and of the rows after it, zeros where nothing was; n counts the last
-   `keep` rows that are there, if room is short, and `more`. Room doubles. NULL on error: other sizes than before,
-   or memory. */
-static mmix_tensor *mmixi_carried_room(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
-                                       size_t a, size_t b, size_t keep)
+/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds them to
+   c->shape[1]. A row sees the last `sees`, itself included; if room is short those stay and it doubles. An array that
+   does not grow has sees 0. NULL on error: other sizes than before, or memory. */
+static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmixi_carried *c, const char *what, const size_t *shape,
+                                       size_t sees)
 {
-    size_t row = a * b;
-    size_t shape[4];
+    size_t row = shape[2] * shape[3], have = c->shape[1];
     mmix_tensor *all;
-    if (!mmixi_carried_check(m, c, what, B, 0, a, b)) return NULL;
-    if (c->shape[1] + more > c->room) {
-        size_t have = c->shape[1], n = mmixi_min(have, keep), room = mmixi_max(2 * n, n + more),
-            bytes = B * room * row * sizeof *c->p;
-        mmix_real *p = (mmix_real *)mmixi_zeroed(m, bytes);
+    if (!mmixi_carried_check(m, c, what, shape, sees)) return NULL;
+    if (have + shape[1] > c->room) {
+        size_t n = mmixi_min(have, sees - 1), room = mmixi_max(2 * n, n + shape[1]);
+        mmix_real *p = (mmix_real *)mmixi_zeroed(m, shape[0] * room * row * sizeof *p);
         if (!p) return NULL;
-        for (size_t i = 0; i < B && n; i++)
+        for (size_t i = 0; i < shape[0] && n; i++)
             memcpy(p + i * room * row, c->p + (i * c->room + have - n) * row, n * row * sizeof *p);
         mmixi_free(m, c->p, mmixi_carried_bytes(c));
+        memcpy(c->shape, shape, sizeof c->shape);
         c->p = p;
         c->room = room;
-        c->shape[0] = B; c->shape[1] = n; c->shape[2] = a; c->shape[3] = b;
+        c->shape[1] = n;
     }
-    memcpy(shape, c->shape, sizeof shape);
-    shape[1] += more;
     all = mmixi_tensor(m);
     if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)) return NULL;
+    all->shape[1] += c->shape[1];
     all->stride[0] = c->room * row;
     all->data = c->p;
     return all;
 }
-/* The same, and the rows are carried from now on. */
-static mmix_tensor *mmixi_carried_more(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t more,
-                                       size_t a, size_t b, size_t keep)
+/* The last inputs (B, D, W-1) of a convolution that a slot carries, zeros at first. */
+static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, size_t B, size_t D, size_t W)
 {
-    mmix_tensor *all = mmixi_carried_room(m, c, what, B, more, a, b, keep);
-    if (all) c->shape[1] += more;
-    return all;
-}
-/* The same for an array that does not grow: (B, n, a, b), zeros at first. */
-static mmix_tensor *mmixi_carried_fixed(mmix_ctx *m, mmixi_carried *c, const char *what, size_t B, size_t n,
-                                        size_t a, size_t b)
-{
-    return mmixi_carried_check(m, c, what, B, n, a, b)
-        ? mmixi_carried_more(m, c, what, B, c->p ? 0 : n, a, b, 0) : NULL;
+    const size_t shape[4] = { B, D, W - 1, 1 };
+    mmix_tensor *last = mmixi_carried_rows(m, &s->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs", shape, 0);
+    if (last) last->ndim = 3;
+    return last;
 }
 static int mmixi_slot_check(mmix_ctx *m, const char *who, const mmix_state *s, size_t slot)
 {
@@ -6684,48 +6643,34 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
         wrong = "the first piece has less tokens than the prefix";
     return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
 }
-/* x's keys and values go behind those that are carried, and x is given all of them. 0, or -1. */
-static int mmixi_step_keys(mmix_ctx *m, mmix_mixer *x, mmixi_carried *c)
-{
-    size_t L = x->q->shape[1], keep = x->mask == MMIX_MASK_BAND ? x->left : SIZE_MAX;
-    /* before anything changes, both fit */
-    if (!mmixi_carried_check(m, &c[1], "values", x->v->shape[0], 0, x->v->shape[2], x->v->shape[3])) return -1;
-    for (int i = 0; i < 2; i++) {
-        mmix_tensor **t = i ? &x->v : &x->k, *from = *t,
-            *to = mmixi_carried_room(m, &c[i], i ? "values" : "keys", from->shape[0], L, from->shape[2],
-                                     from->shape[3], keep);
-        *t = to;
-        if (to) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
-        if (!to) return -1;
-        mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
-    }
-    return 0;
-}
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
+    static const char what[3][7] = { "state", "keys", "values" };
     mmix_mixer x;
-    mmixi_carried *c;
-    mmix_tensor *y = NULL, *state = NULL;
-    size_t shape[4];
-    int record, ready;
+    mmixi_state_slot *own;
+    mmix_tensor *y = NULL;
+    size_t shape[4], sees;
+    int record, softmax;
     if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
     x = *mixer;
-    c = s->slot[slot].part;
+    x.final_state = NULL;
+    own = &s->slot[slot];
+    softmax = x.kind == MMIX_SOFTMAX;
+    sees = !softmax ? 0 : x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX ? x.left + 1 : SIZE_MAX;
+    /* before anything changes, both fit */
+    if (softmax && !mmixi_carried_check(m, &own->part[MMIXI_CARRIED_VALUES], "values", x.v->shape, sees)) return NULL;
     record = mmix_record(m, 0);
-    if (x.kind == MMIX_SOFTMAX) ready = !mmixi_step_keys(m, &x, c);
-    else {
+    for (int i = 0; i <= softmax && !m->error_kind; i++) {   /* these tokens' go behind what is carried */
+        mmix_tensor **t = !softmax ? &x.initial_state : i ? &x.v : &x.k, *from = *t, *to;
         mmixi_state_shape(&x, shape);
-        state = mmixi_carried_fixed(m, c, "state", shape[0], shape[1], shape[2], shape[3]);
-        ready = state != NULL;
-        if (state && x.initial_state)
-            mmixi_put_all(m, x.initial_state, mmix_data(x.initial_state), state, mmix_data(state), 0);
-        x.initial_state = state;
-        x.final_state = NULL;
+        to = *t = mmixi_carried_rows(m, &own->part[i], what[i + softmax], softmax ? from->shape : shape, sees);
+        if (softmax && to) to = mmix_slice(m, to, 1, to->shape[1] - from->shape[1], from->shape[1]);
+        if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
     }
-    if (ready) y = mmixi_mix(m, &x, state);
-    if (y) s->slot[slot].tokens += mixer->q->shape[1];
-    for (int i = 0; y && !state && i < 2; i++) c[i].shape[1] += mixer->q->shape[1];
-    if (y && state && mixer->final_state) *mixer->final_state = mmixi_copied(m, state);
+    if (!m->error_kind) y = mmixi_mix(m, &x, 0, x.initial_state);
+    for (int i = 0; i < 2 && y && softmax; i++) own->part[i].shape[1] += mixer->q->shape[1];
+    if (y) own->tokens += mixer->q->shape[1];
+    if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, x.initial_state);
     mmix_record(m, record);
     return y;
 }
@@ -6782,7 +6727,6 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
 static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_real *delta, mmix_real *state)
 {
     const mmix_raw *r = &j->r;
-    const mmix_real *D = r->D ? r->D + h * r->D_width : NULL;
     for (size_t n = 0; n < r->L; n++) {
         size_t t = j->reverse ? r->L - 1 - n : n;
         mmixi_keys seen = mmixi_seen(j, b, t);
@@ -6792,12 +6736,13 @@ static void mmixi_ssd_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
         /* a packed sequence begins */
         if (n && seen.end == seen.begin + 1) memset(state, 0, r->P * r->N * sizeof *state);
         for (size_t p = 0; p < r->P; p++) {
+            mmix_real *row = state + p * r->N;
             double sum = 0;
-            for (size_t i = p * r->N; i < (p + 1) * r->N; i++) {
-                state[i] = decay * state[i] + delta[t] * x[p] * B[i % r->N];
-                sum += (double)state[i] * (double)C[i % r->N];
+            for (size_t i = 0; i < r->N; i++) {
+                row[i] = decay * row[i] + delta[t] * x[p] * B[i];
+                sum += (double)row[i] * (double)C[i];
             }
-            y[p] = (mmix_real)sum + (D ? D[p % r->D_width] * x[p] : 0);
+            y[p] = (mmix_real)sum + (r->D ? r->D[h * r->D_width + p % r->D_width] * x[p] : 0);
         }
     }
 }
@@ -6807,14 +6752,11 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     size_t shape[4];
     mmix_tensor *y, *h;
     if (!mmixi_mixer_check(m, who, x)) return NULL;
-    if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH) {
-        mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not MMIX_BOTH");
-        return NULL;
-    }
+    if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
+        return mmixi_none(mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not MMIX_BOTH"));
     mmixi_state_shape(x, shape);
-    h = x->initial_state ? mmixi_copied(m, x->initial_state) : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
-    if (h && !x->initial_state) mmix_fill(h, 0);
-    y = h ? mmixi_plain(m, x, mmixi_ssd_plain, h) : NULL;
+    h = x->initial_state ? mmixi_copied(m, x->initial_state) : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0);
+    y = mmixi_plain(m, x, mmixi_ssd_plain, h);
     if (y && x->final_state) *x->final_state = h;
     return y;
 }
@@ -6835,7 +6777,7 @@ typedef struct mmixi_chunk {
     mmix_real *states;                           /* (heads, N, V): h of each, or its gradient */
     mmixi_mat h, in, in_t, dh_t;                 /* h of this head; h_in (N, V); transposes (V, N) */
     mmixi_mat B, C, dB, dC, Br, Cp, E;           /* (q, N); Br = r δ B, Cp = p C: what meets the state */
-    mmixi_mat x, y, dy, near_x, near_y;          /* (q, V) */
+    mmixi_mat x, y, near_x, near_y;              /* (q, V); in the backward y is dy */
     mmixi_mat S, L, W, T, dS;                    /* (q, q) */
     mmix_real *t;                                /* a transpose (max(N, V), q) */
     mmix_real *u, *delta, *e, *p, *w, *da, *dd, *f;     /* (q); w = r δ */
@@ -6935,7 +6877,22 @@ static void mmixi_chunk_head(const mmixi_pass *j, mmixi_chunk *c, size_t h)
     c->head = h;
     c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->N * j->V, j->N, j->V, (ptrdiff_t)j->V);
 }
-/* A task's place, one token of it, and the states that it begins with. */
+/* The states that a task begins with, or what they have become. */
+static void mmixi_task_states(const mmixi_pass *j, mmixi_chunk *c, int end)
+{
+    const mmix_raw *r = &j->r;
+    const mmix_real *p = j->back ? end ? r->grad[MMIX_IN_STATE] : r->dfinal : end ? r->final_state : r->initial_state;
+    int add = j->back && r->add[MMIX_IN_STATE];
+    for (size_t h = c->last; h > c->first;) {
+        mmixi_chunk_head(j, c, h -= j->shared);
+        if (!end) mmixi_state_read(j, c, p, c->h);
+        else if (p) {
+            mmixi_transpose(j->k, add ? c->in_t : mmixi_state_of(j, c, p), c->h);
+            if (add) mmixi_put_rows(j->k, c->in_t, mmixi_state_of(j, c, p), 1);
+        }
+    }
+}
+/* A task's place, and one token of it. */
 static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, size_t lane)
 {
     memset(c, 0, sizeof *c);
@@ -6945,23 +6902,7 @@ static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, 
     c->turn = j->reverse ? -1 : 1;
     c->first = c->head = index % j->blocks * j->heads;
     c->last = mmixi_min(j->H, c->first + j->heads);
-    for (size_t h = c->last; !j->step && h > c->first; ) {
-        mmixi_chunk_head(j, c, h -= j->shared);
-        mmixi_state_read(j, c, j->back ? j->r.dfinal : j->r.initial_state, c->h);
-    }
-}
-/* What they have become. */
-static void mmixi_task_end(const mmixi_pass *j, mmixi_chunk *c)
-{
-    mmix_real *to = j->back ? j->r.grad[MMIX_IN_STATE] : j->r.final_state;
-    int add = j->back && j->r.add[MMIX_IN_STATE];
-    for (size_t h = c->first; to && h < c->last; h += j->shared) {
-        mmixi_mat own;
-        mmixi_chunk_head(j, c, h);
-        own = mmixi_state_of(j, c, to);
-        mmixi_transpose(j->k, add ? c->in_t : own, c->h);
-        if (add) j->k->add(j->N * j->V, c->in_t.p, own.p, own.p);
-    }
+    if (!j->step) mmixi_task_states(j, c, 0);
 }
 
 /* One token with a state that is changed in place, at the speed at which that comes and goes. */
@@ -7013,36 +6954,30 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
 
 /* ---- the scan ---- */
 
-/* With >>linear attention: C = φ(q), B = ψ(k), from dC and dB to dq and dk; y = num / den, or its gradient. */
-static void mmixi_linear_queries(const mmixi_pass *j, const mmixi_chunk *c, int back);
-static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int back);
-static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c, int back);
+/* With >>linear attention: C = φ(q) (MMIX_IN_Q) or B = ψ(k) (MMIX_IN_K), or back from dC and dB to dq and dk;
+   y = num / den, or its gradient. */
+static void mmixi_linear_rows(const mmixi_pass *j, const mmixi_chunk *c, int input, int back);
+static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c);
 static mmixi_lane_task mmixi_linear_task, mmixi_linear_task_backward;
 
 /* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
    near each other its rows stay in the nearest cache. */
 static void mmixi_chunk_x(const mmixi_pass *j, mmixi_chunk *c)
 {
-    mmixi_mat x = mmixi_tokens(&j->r.v, c, j->P);
-    c->x = x;
+    c->x = mmixi_tokens(&j->r.v, c, j->P);
     if (j->linear && j->V == j->P) return;
+    mmixi_put_rows(j->k, c->x, c->near_x, 0);
     c->x = c->near_x;
-    mmixi_put_rows(j->k, c->q, j->P, x.p, x.rs, c->x.p, c->x.rs, 0);
     for (size_t i = 0; j->V > j->P && i < c->q; i++) mmixi_row(c->x, i)[j->P] = 1;
 }
-/* Where y goes, of linear attention that divides first num and den, side by side; */
+/* Where y goes, or dy, likewise; of linear attention that divides num and den side by side, or their gradients. */
 static void mmixi_chunk_y(const mmixi_pass *j, mmixi_chunk *c)
 {
-    c->y = j->V > j->P ? c->near_y : mmixi_tokens(&j->r.y, c, j->P);
-}
-/* and dy, or dnum and dden. */
-static void mmixi_chunk_dy(const mmixi_pass *j, mmixi_chunk *c)
-{
-    mmixi_mat dy = mmixi_tokens(&j->r.dy, c, j->P);
-    c->y = c->dy = c->near_y;
-    if (!j->linear) mmixi_put_rows(j->k, c->q, j->P, dy.p, dy.rs, c->dy.p, c->dy.rs, 0);
-    else if (j->V > j->P) mmixi_linear_divide(j, c, 1);
-    else c->dy = dy;
+    c->y = mmixi_tokens(j->back ? &j->r.dy : &j->r.y, c, j->P);
+    if (j->V == j->P && (j->linear || !j->back)) return;
+    if (j->back && j->linear) mmixi_linear_divide(j, c);
+    else if (j->back) mmixi_put_rows(j->k, c->y, c->near_y, 0);
+    c->y = c->near_y;
 }
 /* W of one chunk and head from S; p C and r δ B. p is one exponential of the sum, not a product of
    exponentials: the state is multiplied by it in every chunk, and the roundings of thousands of factors near
@@ -7073,38 +7008,37 @@ static int mmixi_chunk_new(const mmixi_chunk *c, const mmix_heads *v, size_t h)
 {
     return h == c->first || h % v->share == 0;
 }
-/* B, C and x of head h, and what the products need of them; on the way back also dy, T = dY Xᵀ and room for
-   dB, dC and dS. What heads share is read once. */
+/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, T = dY Xᵀ and room
+   for dB, dC and dS. What heads share is read once. */
 static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
 {
-    int new_b = mmixi_chunk_new(c, &j->r.k, h), new_c = mmixi_chunk_new(c, &j->r.q, h);
+    int fresh[2];                                /* MMIX_IN_Q, MMIX_IN_K */
+    fresh[MMIX_IN_Q] = mmixi_chunk_new(c, &j->r.q, h);
+    fresh[MMIX_IN_K] = mmixi_chunk_new(c, &j->r.k, h);
     mmixi_chunk_head(j, c, h);
     if (mmixi_chunk_new(c, &j->r.v, h)) mmixi_chunk_x(j, c);
+    mmixi_chunk_y(j, c);
     if (j->linear) {
-        mmixi_linear_queries(j, c, 0);
-        if (new_b) mmixi_linear_keys(j, c, 0);
+        mmixi_linear_rows(j, c, MMIX_IN_Q, 0);
+        if (fresh[MMIX_IN_K]) mmixi_linear_rows(j, c, MMIX_IN_K, 0);
     }
     else {
         c->B = mmixi_tokens(&j->r.k, c, j->N);
         c->C = mmixi_tokens(&j->r.q, c, j->N);
     }
-    if (new_b || new_c) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
+    if (fresh[MMIX_IN_Q] || fresh[MMIX_IN_K]) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
     if (!j->linear) mmixi_ssd_weights(j, c);
     if (!j->back) return;
-    if (!j->linear) {
-        size_t block = c->first / j->heads;
-        c->dB = mmixi_tokens(&j->target[MMIX_IN_K], c, j->N);
-        c->dC = mmixi_tokens(&j->target[MMIX_IN_Q], c, j->N);
-        c->dB.p += block % j->parts[MMIX_IN_K] * j->part[MMIX_IN_K];
-        c->dC.p += block % j->parts[MMIX_IN_Q] * j->part[MMIX_IN_Q];
-        if (new_b || new_c) memset(c->dS.p, 0, c->q * c->q * sizeof *c->dS.p);
+    if (!j->linear && (fresh[MMIX_IN_Q] || fresh[MMIX_IN_K])) mmixi_zero_rows(c->dS);
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        mmixi_mat *d = i ? &c->dB : &c->dC;
+        if (!j->linear) {
+            *d = mmixi_tokens(&j->target[i], c, j->N);
+            d->p += c->first / j->heads % j->parts[i] * j->part[i];
+        }
+        if (fresh[i] && (j->linear || j->part[i] || !j->r.add[i])) mmixi_zero_rows(*d);
     }
-    if (new_b && (j->linear || j->part[MMIX_IN_K] || !j->r.add[MMIX_IN_K]))
-        mmixi_zero_rows(c->q, j->N, c->dB.p, c->dB.rs);
-    if (new_c && (j->linear || j->part[MMIX_IN_Q] || !j->r.add[MMIX_IN_Q]))
-        mmixi_zero_rows(c->q, j->N, c->dC.p, c->dC.rs);
-    mmixi_chunk_dy(j, c);
-    mmixi_lower_scores(j->k, c->T, c->dy, c->x, c->t);
+    mmixi_lower_scores(j->k, c->T, c->y, c->x, c->t);
 }
 
 static void mmixi_scan_task(void *arg, size_t index, size_t lane)
@@ -7118,19 +7052,18 @@ static void mmixi_scan_task(void *arg, size_t index, size_t lane)
         mmixi_chunk_begin(j, &c, c.end);
         for (size_t h = c.first; h < c.last; h++) {
             mmixi_chunk_read(j, &c, h);
-            mmixi_chunk_y(j, &c);
             if (j->r.kept && number && h % j->shared == 0)
                 memcpy(mmixi_state_kept(j, &c, number), c.h.p, NV * sizeof *c.h.p);
             mmixi_lower(k, c.y, c.W, c.x, 0);                        /* y = W x + p C h */
             if (c.enters) mmixi_multiply(k, c.y, c.Cp, c.h, 1);
-            if (j->linear) mmixi_linear_divide(j, &c, 0);
+            if (j->linear) mmixi_linear_divide(j, &c);
             else mmixi_ssd_skip(j, &c, c.x, c.y);
             if (!c.leaves || (h + 1) % j->shared) continue;
             if (c.enters && !j->linear) k->scale(NV, c.p[c.q - 1], c.h.p, c.h.p);    /* h = p_Q h + (r δ B)ᵀ x */
             mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);
         }
     }
-    mmixi_task_end(j, &c);
+    mmixi_task_states(j, &c, 1);
 }
 
 /* ---- its backward, from the last chunk to the first ---- */
@@ -7163,7 +7096,7 @@ static mmix_real mmixi_ssd_state_backward(const mmixi_pass *j, const mmixi_chunk
 {
     const mmix_real *r = mmixi_row(c->L, c->q - 1), A = j->r.A[c->head];
     mmix_real after = 0, dA = 0;
-    if (c->enters) mmixi_ssd_state_product(j->k, c, c->dy, c->in_t, c->p, c->C, c->dC);
+    if (c->enters) mmixi_ssd_state_product(j->k, c, c->y, c->in_t, c->p, c->C, c->dC);
     for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
     if (c->leaves) mmixi_ssd_state_product(j->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
     after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->N * j->V, c->in.p, c->h.p) : 0;
@@ -7184,10 +7117,8 @@ static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *j, const mmixi_chunk
     for (size_t i = 0; high > 0 && i < c->q; i++) if (!(c->delta[i] > low && c->delta[i] < high)) c->dd[i] = 0;
     if (j->r.o.dt_softplus) j->k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
     for (size_t i = 0; i < c->q; i++) dbias += c->dd[i];
-    if (j->r.ddt.p) {
-        mmixi_mat ddt = mmixi_tokens(&j->r.ddt, c, 1);
-        mmixi_put_rows(j->k, c->q, 1, c->dd, 1, ddt.p, ddt.rs, j->r.add[MMIX_IN_DT]);
-    }
+    if (j->r.ddt.p)
+        mmixi_put_rows(j->k, mmixi_matrix(c->dd, c->q, 1, 1), mmixi_tokens(&j->r.ddt, c, 1), j->r.add[MMIX_IN_DT]);
     return dbias;
 }
 /* The head's own three, dA, dbias, dD, and on the way dS, dB, dC, ddt. */
@@ -7199,8 +7130,8 @@ static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
     j->dhead[head] += mmixi_ssd_state_backward(j, c);
     j->dhead[heads + head] += mmixi_ssd_steps_backward(j, c);
     for (size_t i = 0; j->r.D && i < c->q; i++)
-        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i), dD);
-        else *dD += j->k->dot(j->P, mmixi_row(c->dy, i), mmixi_row(c->x, i));
+        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i), dD);
+        else *dD += j->k->dot(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i));
 }
 /* dx, then dh becomes ∂/∂h_in. */
 static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *c)
@@ -7208,16 +7139,16 @@ static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *
     const mmixi_kernels *k = j->k;
     if (j->r.dv.p) {
         mmixi_mat dx = mmixi_tokens(&j->r.dv, c, j->P);
-        mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->dy, 0, 0, c->q, j->P),
+        mmixi_lower(k, dx, mmixi_t(c->W), mmixi_part(c->y, 0, 0, c->q, j->P),
                     j->r.add[MMIX_IN_V] || c->head % j->r.dv.share);
         if (c->leaves && c->head % j->shared == 0)
             mmixi_multiply(k, dx, c->Br, mmixi_part(c->h, 0, 0, j->N, j->P), 1);
-        if (!j->linear) mmixi_ssd_skip(j, c, c->dy, dx);
+        if (!j->linear) mmixi_ssd_skip(j, c, c->y, dx);
     }
     if (!c->enters) memset(c->h.p, 0, j->N * j->V * sizeof *c->h.p);
     else {
         if (!j->linear) k->scale(j->N * j->V, c->p[c->q - 1], c->h.p, c->h.p);
-        mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->dy, 1);
+        mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->y, 1);
     }
 }
 /* dC and dB of the scores, once for all heads that shared them. */
@@ -7225,8 +7156,8 @@ static void mmixi_scores_backward(const mmixi_pass *j, const mmixi_chunk *c)
 {
     mmixi_lower(j->k, c->dC, c->dS, c->B, 1);
     mmixi_lower(j->k, c->dB, mmixi_t(c->dS), c->C, 1);
-    if (j->linear) mmixi_linear_queries(j, c, 1);
-    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_keys(j, c, 1);
+    if (j->linear) mmixi_linear_rows(j, c, MMIX_IN_Q, 1);
+    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_rows(j, c, MMIX_IN_K, 1);
 }
 static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
 {
@@ -7245,7 +7176,7 @@ static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
             if (first && c.leaves) mmixi_transpose(j->k, c.dh_t, c.h);
             if (!j->linear) mmixi_ssd_head_backward(j, &c);
             else {
-                if (c.enters) mmixi_multiply(j->k, c.dC, c.dy, c.in_t, 1);
+                if (c.enters) mmixi_multiply(j->k, c.dC, c.y, c.in_t, 1);
                 if (c.leaves && first) mmixi_multiply(j->k, c.dB, c.x, c.dh_t, 1);
             }
             mmixi_chunk_values_backward(j, &c);
@@ -7253,7 +7184,7 @@ static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
                 mmixi_scores_backward(j, &c);
         }
     }
-    mmixi_task_end(j, &c);
+    mmixi_task_states(j, &c, 1);
 }
 /* Tokens of dk and dq: the sums of what the tasks made of them. */
 static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
@@ -7273,9 +7204,10 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
 /* A pass in about so many tasks: where heads share B and C, the fewer the tasks the fewer times S is computed and
    the fewer partial sums dB and dC have. Those fix the order of summation: in the backward the number of tasks may
    not depend on the number of threads. */
-static void mmixi_scan_begin(mmixi_pass *j, size_t tasks)
+static void mmixi_scan_begin(mmixi_pass *j)
 {
     mmix_raw *r = &j->r;
+    size_t tasks = !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes);
     size_t share = r->v.share, share_b = r->k.share, share_c = r->q.share, NP = j->N * j->P;
     mmixi_chunk c;
     j->linear = r->o.kind == MMIX_LINEAR;
@@ -7344,15 +7276,6 @@ static void mmixi_feature_rows_backward(const mmixi_kernels *k, int feature, mmi
         }
     }
 }
-/* ---- what both forms read of a block of tokens; back: the gradients of what they read ---- */
-
-static void mmixi_linear_queries(const mmixi_pass *j, const mmixi_chunk *c, int back)
-{
-    if (!back) mmixi_feature_rows(j->k, j->r.o.feature, c->C, mmixi_tokens(&j->r.q, c, j->N));
-    else if (j->r.dq.p)
-        mmixi_feature_rows_backward(j->k, j->r.o.feature, c->C, c->dC, mmixi_tokens(&j->r.dq, c, j->N),
-                                    j->r.add[MMIX_IN_Q]);
-}
 /* Softmax over the tokens, for each feature: first the maximum and the sum of each column, … */
 static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
 {
@@ -7366,78 +7289,75 @@ static void mmixi_token_softmax(const mmixi_pass *j, const mmixi_chunk *c)
         c->sum[n] = (mmix_real)(1 / sum);
     }
 }
-/* … then ψ of a block of keys, whatever the feature map. */
-static void mmixi_linear_keys(const mmixi_pass *j, const mmixi_chunk *c, int back)
+/* … then ψ of a block of keys; or φ of its queries, or any other ψ. */
+static void mmixi_linear_rows(const mmixi_pass *j, const mmixi_chunk *c, int input, int back)
 {
-    int feature = j->r.o.feature, add = j->r.add[MMIX_IN_K];
-    mmixi_mat k;
-    if (back && !j->r.dk.p) return;
-    k = mmixi_tokens(back ? &j->r.dk : &j->r.k, c, j->N);
-    if (feature != MMIX_FEATURE_EFFICIENT) {
-        if (back) mmixi_feature_rows_backward(j->k, feature, c->B, c->dB, k, add);
-        else mmixi_feature_rows(j->k, feature, c->B, k);
+    int feature = j->r.o.feature, add = j->r.add[input];
+    const mmix_heads *heads = input ? back ? &j->r.dk : &j->r.k : back ? &j->r.dq : &j->r.q;
+    mmixi_mat f = input ? c->B : c->C, df = input ? c->dB : c->dC, x;
+    if (!heads->p) return;
+    x = mmixi_tokens(heads, c, j->N);
+    if (!input || feature != MMIX_FEATURE_EFFICIENT) {
+        if (back) mmixi_feature_rows_backward(j->k, feature, f, df, x, add);
+        else mmixi_feature_rows(j->k, feature, f, x);
     }
     else for (size_t r = 0; r < c->q; r++) {
-        mmix_real *key = mmixi_row(k, r), *f = mmixi_row(c->B, r), *df = mmixi_row(c->dB, r);
+        mmix_real *key = mmixi_row(x, r), *y = mmixi_row(f, r), *dy = mmixi_row(df, r);
         for (size_t n = 0; n < j->N; n++)
-            if (back) key[n] = (add ? key[n] : 0) + f[n] * (df[n] - c->along[n]);
-            else f[n] = mmixi_exp_real(key[n] - c->top[n]) * c->sum[n];
+            if (back) key[n] = (add ? key[n] : 0) + y[n] * (dy[n] - c->along[n]);
+            else y[n] = mmixi_exp_real(key[n] - c->top[n]) * c->sum[n];
     }
 }
 /* Where rows are divided: y = num / den, which lie side by side, or dnum and dden. */
-static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c, int back)
+static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c)
 {
-    mmixi_mat y = mmixi_tokens(&j->r.y, c, j->P), dy = back ? mmixi_tokens(&j->r.dy, c, j->P) : y;
-    mmix_real *over = j->r.inverse_sum;
-    if (over) over += (c->b * j->H + c->head) * j->L + c->start;
+    mmixi_mat y = mmixi_tokens(&j->r.y, c, j->P), dy = j->back ? mmixi_tokens(&j->r.dy, c, j->P) : y;
+    mmix_real *inverse = j->r.inverse_sum;
+    if (inverse) inverse += (c->b * j->H + c->head) * j->L + c->start;
     for (size_t i = 0; j->V > j->P && i < c->q; i++) {
-        mmix_real *row = mmixi_row(c->near_y, i), one;
-        if (!back) {
-            one = 1 / (row[j->P] + (mmix_real)j->r.o.eps);
-            j->k->scale(j->P, one, row, mmixi_row(y, i));
-            if (over) over[i] = one;
+        mmix_real *row = mmixi_row(c->near_y, i), *sum = row + j->P;
+        if (!j->back) {
+            *sum = 1 / (*sum + (mmix_real)j->r.o.eps);
+            j->k->scale(j->P, *sum, row, mmixi_row(y, i));
+            if (inverse) inverse[i] = *sum;
             continue;
         }
-        row[j->P] = -j->k->dot(j->P, mmixi_row(dy, i), mmixi_row(y, i)) * over[i];
-        j->k->scale(j->P, over[i], mmixi_row(dy, i), row);
+        *sum = -j->k->dot(j->P, mmixi_row(dy, i), mmixi_row(y, i)) * inverse[i];
+        j->k->scale(j->P, inverse[i], mmixi_row(dy, i), row);
     }
 }
 
 /* ---- the full form: one key/value group of one sequence; its state serves all its query heads ---- */
 
-/* The next block of `total` tokens, from t on; 0 after the last. */
-static int mmixi_linear_block(const mmixi_pass *j, mmixi_chunk *c, size_t t, size_t total)
+/* Whether `total` tokens have a block at c->start, which c becomes. */
+static int mmixi_linear_block(const mmixi_pass *j, mmixi_chunk *c, size_t total)
 {
-    c->start = t;
-    if (t < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - t), c->states, c);
-    return t < total;
+    if (c->start < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - c->start), c->states, c);
+    return c->start < total;
 }
 /* Returns the state ψ(K)ᵀ V, where it is or will be. */
 static mmixi_mat mmixi_linear_begin_task(const mmixi_pass *j, mmixi_chunk *c, size_t index, size_t lane)
 {
-    mmixi_mat state;
     mmixi_task_begin(j, c, index, lane);
-    state = c->h;
-    if (j->r.kept) state.p = mmixi_state_kept(j, c, 1);
     if (j->r.o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, c);
-    return state;
+    return j->r.kept ? mmixi_matrix(mmixi_state_kept(j, c, 1), j->N, j->V, (ptrdiff_t)j->V) : c->h;
 }
 static void mmixi_linear_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_pass *j = (const mmixi_pass *)arg;
     mmixi_chunk c;
     mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
-    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->S); t += c.q) {
-        mmixi_linear_keys(j, &c, 0);
+    for (; mmixi_linear_block(j, &c, j->S); c.start += c.q) {
+        mmixi_linear_rows(j, &c, MMIX_IN_K, 0);
         mmixi_chunk_x(j, &c);
-        mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, t > 0);
+        mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, c.start > 0);
     }
     for (; c.head < c.last; c.head++)
-        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
-            mmixi_linear_queries(j, &c, 0);
+        for (c.start = 0; mmixi_linear_block(j, &c, j->L); c.start += c.q) {
+            mmixi_linear_rows(j, &c, MMIX_IN_Q, 0);
             mmixi_chunk_y(j, &c);
             mmixi_multiply(j->k, c.y, c.C, state, 0);
-            mmixi_linear_divide(j, &c, 0);
+            mmixi_linear_divide(j, &c);
         }
 }
 /* dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dψ = V dstateᵀ, dV = ψ(K) dstate */
@@ -7449,25 +7369,25 @@ static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
     mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
     mmixi_transpose(k, c.in_t, state);
     for (; c.head < c.last; c.head++)
-        for (size_t t = 0; mmixi_linear_block(j, &c, t, j->L); t += c.q) {
-            mmixi_linear_queries(j, &c, 0);
-            mmixi_chunk_dy(j, &c);
-            mmixi_multiply(k, c.h, mmixi_t(c.C), c.dy, 1);
-            mmixi_multiply(k, c.dC, c.dy, c.in_t, 0);
-            mmixi_linear_queries(j, &c, 1);
+        for (c.start = 0; mmixi_linear_block(j, &c, j->L); c.start += c.q) {
+            mmixi_linear_rows(j, &c, MMIX_IN_Q, 0);
+            mmixi_chunk_y(j, &c);
+            mmixi_multiply(k, c.h, mmixi_t(c.C), c.y, 1);
+            mmixi_multiply(k, c.dC, c.y, c.in_t, 0);
+            mmixi_linear_rows(j, &c, MMIX_IN_Q, 1);
         }
     c.head = c.first;
     mmixi_transpose(k, c.dh_t, c.h);
     /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
     for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
-    for (size_t t = 0; mmixi_linear_block(j, &c, t, j->S); t += c.q) {
-        mmixi_linear_keys(j, &c, 0);
+    for (c.start = 0; mmixi_linear_block(j, &c, j->S); c.start += c.q) {
+        mmixi_linear_rows(j, &c, MMIX_IN_K, 0);
         mmixi_chunk_x(j, &c);
         if (j->r.dv.p)
             mmixi_multiply(k, mmixi_tokens(&j->r.dv, &c, j->P), c.B, mmixi_part(c.h, 0, 0, j->N, j->P),
                            j->r.add[MMIX_IN_V]);
         mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
-        mmixi_linear_keys(j, &c, 1);
+        mmixi_linear_rows(j, &c, MMIX_IN_K, 1);
     }
 }
 
@@ -7627,7 +7547,7 @@ static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_head
 {
     mmixi_mat sums = mmixi_matrix(room, as.rows, as.cols, (ptrdiff_t)as.cols);
     if (!s->order) sums = mmixi_softmax_rows_of(s, d, s->tile, as.rows, as.cols, NULL, 0);
-    if (d->p && (s->order || !add)) mmixi_zero_rows(as.rows, as.cols, sums.p, sums.rs);
+    if (d->p && (s->order || !add)) mmixi_zero_rows(sums);
     return sums;
 }
 /* One query's products go row by row: a transpose would cost more. */
@@ -7798,7 +7718,8 @@ static void mmixi_softmax_begin(mmixi_pass *j)
     j->distances = j->r.bias ? 1 : 0;
     if (o->window[0]) j->L = j->S = 1;
     for (int a = 0; o->window[0] && a < 3; a++) {
-        j->windows *= mmixi_window_count(o, a);
+        j->before[a] = (o->window[a] - o->shift[a]) % o->window[a];
+        j->windows *= j->many[a] = (o->grid[a] - 1 + j->before[a]) / o->window[a] + 1;
         j->L = j->S *= mmixi_min(o->window[a], o->grid[a]);
         j->distances *= 2 * o->window[a] - 1;
     }
@@ -7822,9 +7743,8 @@ MMIXI_COLD_BEGIN
 /* ==== >>layers =======================================================================
    parameters in one slab; attention, MLP, SwiGLU, LoRA, Mamba-2
 
-   A layer's parameters are declared in one line: names of the checkpoints, shapes in the letters of the
-   comments, values at the start. Its forward is a few ops; where it can go on from a state, that is the same
-   code with the state in place of zeros.
+   A layer's parameters are declared in one line. Its forward is a few ops; where it can go on from a state, that
+   is the same code with the state in place of zeros.
    ==================================================================================== */
 
 MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
@@ -7833,15 +7753,13 @@ MMIXDEF mmix_params *mmix_params_create(mmix_ctx *m)
     if (p) p->m = m;
     return p;
 }
-/* Zeroed memory that goes with the list: names, tensors, values, and the struct of the model whose parameters
-   they are. NULL on error. */
+/* Zeroed memory that goes with the list: names, tensors, values, the model itself. NULL on error. */
 typedef struct mmixi_owned { struct mmixi_owned *next; size_t bytes; } mmixi_owned;
 static void *mmixi_own(mmix_params *p, size_t bytes)
 {
     mmixi_owned *o = p ? (mmixi_owned *)mmixi_zeroed(p->m, bytes += MMIXI_ALIGN) : NULL;
     if (!o) return NULL;
-    o->next = (mmixi_owned *)p->owned;
-    o->bytes = bytes;
+    o->next = (mmixi_owned *)p->owned; o->bytes = bytes;
     p->owned = o;
     return (char *)o + MMIXI_ALIGN;
 }
@@ -7865,59 +7783,45 @@ MMIXDEF mmix_tensor *mmix_params_find(const mmix_params *p, const char *name)
     return NULL;
 }
 
-/* A parameter's tensor, its gradient's, its name: in one piece. */
-typedef struct mmixi_slot { mmix_tensor value, gradient; } mmixi_slot;
+typedef struct mmixi_slot { mmix_tensor value, gradient; } mmixi_slot;   /* of a parameter; its name follows */
 static size_t mmixi_slab_size(const mmix_tensor *t)      /* reals, padded to whole cache lines */
 {
     return mmixi_round_up(mmix_count(t), MMIXI_ALIGN / sizeof(mmix_real));
 }
-/* Bytes of a name with its 0; files may have a prefix before it. */
-enum { MMIXI_PARAM_NAME = 224 };
+enum { MMIXI_PARAM_NAME = 224 };         /* bytes of a name with its 0; files may have a prefix before it */
 MMIXDEF mmix_tensor *mmix_params_add(mmix_params *p, const char *prefix, const char *name, int ndim,
                                      const size_t *shape, int start, double a, double b)
 {
-    static const char who[] = "mmix_params_add";
     char full[MMIXI_PARAM_NAME] = "";
     int length = prefix && name ? snprintf(full, sizeof full, "%s%s", prefix, name) : -1;
     mmix_ctx *m = p->m;
     mmix_param q = { full, NULL, 0, 0, { start, a, b } };
     mmixi_slot *slot;
     void *at = p->at;
-    size_t bytes;
     if (length < 0 || length >= MMIXI_PARAM_NAME)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a prefix and a name of together at most %d bytes, "
-                  "found %s", who, MMIXI_PARAM_NAME - 1, length < 0 ? "NULL" : "more");
-    else if (p->values)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s comes after mmix_params_allocate", who, full);
-    else if (mmix_params_find(p, full))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is there already", who, full);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_params_add: expected a prefix and a name of together at most %d "
+                  "bytes, found %s", MMIXI_PARAM_NAME - 1, length < 0 ? "NULL" : "more");
+    else if (p->values || mmix_params_find(p, full))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, p->values ? "mmix_params_add: %s comes after mmix_params_allocate"
+                  : "mmix_params_add: %s is there already", full);
     slot = (mmixi_slot *)mmixi_own(p, sizeof *slot + (size_t)length + 1);
     if (!slot || mmixi_grow(m, &at, &p->capacity, p->count + 1, sizeof *p->at)) return NULL;
     p->at = (mmix_param *)at;
     q.name = (const char *)memcpy(slot + 1, full, (size_t)length + 1);
     q.tensor = &slot->value;
     q.decay = ndim > 1 && (length < 5 || strcmp(full + length - 5, ".bias"));
-    bytes = mmixi_describe(m, q.tensor, full, MMIX_DTYPE_REAL, ndim, shape);
-    if (bytes > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
-        mmix_fail(m, MMIX_ERROR_MEMORY, "%s: with %s the parameters are too large", who, full);
+    if (mmixi_describe(m, q.tensor, full, MMIX_DTYPE_REAL, ndim, shape)
+        > SIZE_MAX / 2 + 1 - p->slab * sizeof(mmix_real))
+        mmix_fail(m, MMIX_ERROR_MEMORY, "mmix_params_add: with %s the parameters are too large", full);
     if (m->error_kind) return NULL;
     slot->value.lasting = 1;
     slot->gradient = slot->value;
     p->at[p->count++] = q;
-    p->elements += mmix_count(q.tensor);
-    p->slab += mmixi_slab_size(q.tensor);
+    p->elements += mmix_count(q.tensor); p->slab += mmixi_slab_size(q.tensor);
     return q.tensor;
 }
 
-/* ---- values ---- */
-
-static uint64_t mmixi_name_hash(const char *name)                /* FNV-1a */
-{
-    uint64_t h = 14695981039346656037u;
-    for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
-    return h;
-}
-/* Element i of a parameter at the start; `stream` tells the parameters' random numbers apart. */
+/* Element i of a parameter at the start. */
 static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
 {
     const mmix_tensor *t = q->tensor;
@@ -7934,12 +7838,12 @@ static double mmixi_start_value(const mmix_param *q, uint64_t stream, size_t i)
     d = fmax(1e-4, mmixi_exp(mmixi_log(a) + (mmixi_log(b) - mmixi_log(a)) * u));
     return d + mmixi_log(-(mmixi_exp(-d) - 1));          /* softplus(y) = d for y = d + ln(1 - e^-d) */
 }
-enum { MMIXI_START_GRAIN = 16384 };
 static void mmixi_start_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmix_param *q = (const mmix_param *)arg;
-    uint64_t stream = mmixi_name_hash(q->name);
+    uint64_t stream = 14695981039346656037u;             /* of its own for each name: FNV-1a */
     (void)lane;
+    for (const char *c = q->name; *c; c++) stream = (stream ^ (unsigned char)*c) * 1099511628211u;
     for (size_t i = begin; i < end; i++) mmix_data(q->tensor)[i] = (mmix_real)mmixi_start_value(q, stream, i);
 }
 /* start 0: zeros; a file's values will follow. */
@@ -7952,14 +7856,13 @@ static int mmixi_params_allocate(mmix_params *p, int start)
         mmix_tensor *t = p->at[i].tensor;
         t->data = p->values + at;
         at += mmixi_slab_size(t);
-        if (start) mmixi_ranges(p->m, mmix_count(t), MMIXI_START_GRAIN, mmixi_start_range, &p->at[i]);
+        if (start) mmixi_ranges(p->m, mmix_count(t), 1 << 14, mmixi_start_range, &p->at[i]);
     }
     return p->values ? 0 : -1;
 }
 MMIXDEF int mmix_params_allocate(mmix_params *p) { return mmixi_params_allocate(p, 1); }
 
-/* The end of a model's creation: the values, unless start is 0. Whether all went well; else the list and all
-   that goes with it are gone. */
+/* The end of a model's creation: the values, unless start is 0. Whether all went well; else all is freed. */
 static int mmixi_model_ready(mmix_params *p, int start)
 {
     if (p && !p->m->error_kind && !(start && mmix_params_allocate(p))) return 1;
@@ -8004,13 +7907,12 @@ static void mmixi_params_changed(const mmix_params *p)
 static size_t mmixi_pack(mmix_ctx *m, mmix_tensor *t, mmix_real *to)
 {
     mmixi_gemm g;
-    if (t->ndim != 2) return 0;
+    if (mmix_ndim(t) != 2) return 0;
     if (to) {
         memset(&g, 0, sizeof g);
         g.b = mmixi_t(mmixi_values(t));
         mmixi_gemm_pack(m, &g, to);
-        t->packed = to;
-        t->packed_nr = m->k->nr;
+        t->packed = to; t->packed_nr = m->k->nr;
     }
     return mmixi_gemm_packed(m->k, t->shape[1], t->shape[0]);
 }
@@ -8027,15 +7929,18 @@ MMIXDEF int mmix_params_pack(mmix_params *p, int pack)
         at += mmixi_pack(p->m, p->at[i].tensor, p->packed + at);
     return p->packed_reals == reals ? 0 : -1;
 }
-/* *w becomes a copy whose values are packed, in step memory, unless they are already or *w is NULL. */
-static void mmixi_packed(mmix_ctx *m, mmix_tensor **w)
+/* The matrices among n tensors become copies in step memory whose values are packed, unless they are already. */
+static void mmixi_packed(mmix_ctx *m, mmix_tensor **w, size_t n)
 {
-    mmix_tensor *copy = !*w || ((*w)->packed && (*w)->packed_nr == m->k->nr) ? NULL : mmixi_tensor(m);
-    mmix_real *to = copy ? mmixi_reals(m, mmixi_pack(m, *w, NULL), 1) : NULL;
-    if (!to) return;
-    *copy = **w;
-    mmixi_pack(m, copy, to);
-    *w = copy;
+    for (; n-- > 0; w++) {
+        size_t reals = mmixi_pack(m, *w, NULL);
+        mmix_tensor *copy = reals && !((*w)->packed && (*w)->packed_nr == m->k->nr) ? mmixi_tensor(m) : NULL;
+        mmix_real *to = copy ? mmixi_reals(m, reals, 1) : NULL;
+        if (!to) continue;
+        *copy = **w;
+        mmixi_pack(m, copy, to);
+        *w = copy;
+    }
 }
 
 /* ---- declaring parameters ---- */
@@ -8045,8 +7950,8 @@ static void mmixi_packed(mmix_ctx *m, mmix_tensor **w)
        mmixi_declare(p, "fc.", &d, "weight OD uniform, +bias O zeros", &layer->weight)
 
    The letters of shapes are bound in d, a digit is that size. A pointer says where the tensor goes, NULL that
-   it is left out; with + before the name it goes to the struct's next member. With * at the end the values
-   are multiplied by a number that follows the pointer. 0, or -1. */
+   it is left out; one with + before the name goes to the struct's next member, if the one before it went. With
+   * at the end the values are multiplied by a number that follows the pointer. 0, or -1. */
 static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d, const char *spec, ...)
 {
     /* The first two are divided by √fan, the numbers that go into one output: of all axes but the first, of a
@@ -8070,10 +7975,10 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
         double scale;
         at += strspn(at, ", +");
         read = sscanf(at, "%47s %7s %15[a-zA-Z_]%1[*]", name, shape, word, star);
-        to = at > spec && at[-1] == '+' ? to + 1 : va_arg(list, mmix_tensor **);
+        if (at == spec || at[-1] != '+') to = va_arg(list, mmix_tensor **);
+        else if (to) to++;
         scale = read == 4 ? va_arg(list, double) : 1;
-        for (const char *s = shape; *s; s++)
-            size[ndim++] = *s < 'A' ? (size_t)(*s - '0') : ((const size_t *)d)[*s - 'A'];
+        for (; shape[ndim]; ndim++) size[ndim] = mmixi_bound((const size_t *)d, shape[ndim]);
         for (int k = 1; k < ndim; k++) fan = size[k] * (k > 1 ? fan : 1);
         while (strcmp(starts[i].word, word)) i++;
         if (i < 2) scale /= sqrt((double)fan);
@@ -8111,8 +8016,6 @@ static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config
     return 0;
 }
 
-/* ---- shapes ---- */
-
 /* mmix_reshape with the sizes as arguments; NULL for NULL. */
 static mmix_tensor *mmixi_as(mmix_ctx *m, mmix_tensor *x, int ndim, size_t a, size_t b, size_t c, size_t d)
 {
@@ -8127,8 +8030,8 @@ static mmix_tensor *mmixi_token(mmix_ctx *m, mmix_tensor *x, size_t at)
 /* Features from … from + heads·width - 1 of (B, L, ·) as (B, L, heads, width): a view. */
 static mmix_tensor *mmixi_split_heads(mmix_ctx *m, mmix_tensor *x, size_t from, size_t heads, size_t width)
 {
-    return mmixi_as(m, mmix_slice(m, x, 2, from, heads * width), 4, mmix_shape(x, 0), mmix_shape(x, 1), heads,
-                    width);
+    x = mmix_slice(m, x, 2, from, heads * width);
+    return mmixi_as(m, x, 4, mmix_shape(x, 0), mmix_shape(x, 1), heads, width);
 }
 static mmix_tensor *mmixi_join_heads(mmix_ctx *m, mmix_tensor *x)
 {
@@ -8140,6 +8043,12 @@ static int mmixi_infers(const mmix_ctx *m)
 {
     return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
+/* Tokens of a piece: for any number of threads, that bits are equal; for each thread. */
+#ifdef MMIX_REGRESSION
+enum { MMIXI_SWIGLU_ROWS = 3, MMIXI_VISION_ROWS = 16 };
+#else
+enum { MMIXI_SWIGLU_ROWS = 1024, MMIXI_VISION_ROWS = 192 };
+#endif
 /* For inference on much: y = f of three inputs, each NULL or with y's first axis, of which `rows` go at a
    time; what lies between is small then, and stays in the caches. y may be in[0]. */
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
@@ -8147,11 +8056,11 @@ static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void
 {
     for (size_t at = 0, all = mmix_shape(y, 0); at < all && !m->error_kind; at += rows) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *part[3], *of;
+        mmix_tensor *part[3], *made;
         for (int i = 0; i < 3; i++)
             part[i] = in[i] ? mmix_slice(m, in[i], 0, at, mmixi_min(rows, all - at)) : NULL;
-        of = f(m, user, part);
-        if (of) memcpy(mmix_data(y) + at * mmix_stride(y, 0), mmix_data(of), mmixi_bytes(of));
+        made = f(m, user, part);
+        if (made) memcpy(mmix_data(y) + at * mmix_stride(y, 0), mmix_data(made), mmixi_bytes(made));
         mmix_rewind(m, mark);
     }
     return y;
@@ -8168,44 +8077,41 @@ MMIXDEF int mmix_attention_init(mmix_attention_layer *layer, mmix_params *p, con
         return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_attention_init: width %.0f, %.0f heads, kind %d; "
                          "expected heads that divide the width, kind MMIX_SOFTMAX or MMIX_LINEAR", (double)D,
                          (double)heads, kind);
-    layer->heads = heads;
-    layer->options.kind = kind;
+    layer->heads = heads; layer->options.kind = kind;
     d.D = D; d.T = 3 * D;
-    return mmixi_declare(p, prefix, &d, "qkv.weight TD normal, qkv.bias T zeros, "
-                         "proj.weight DD normal, proj.bias D zeros", &layer->qkv_weight,
-                         bias ? &layer->qkv_bias : NULL, &layer->proj_weight,
-                         bias ? &layer->proj_bias : NULL);
+    return mmixi_declare(p, prefix, &d, bias ? "qkv.weight TD normal, +qkv.bias T zeros, "
+                         "+proj.weight DD normal, +proj.bias D zeros" : "qkv.weight TD normal, "
+                         "proj.weight DD normal", &layer->qkv_weight, &layer->proj_weight);
 }
 MMIXDEF mmix_tensor *mmix_attention(mmix_ctx *m, const mmix_attention_layer *layer, mmix_tensor *x,
                                     mmix_tensor *residual, mmix_tensor *s, mmix_state *state, size_t slot)
 {
-    static const char who[] = "mmix_attention";
     mmix_mixer mixer = layer->options;
-    size_t H = layer->heads, P, first = state ? mmix_state_tokens(state, slot) : 0;
+    size_t H = layer->heads, first = mmix_state_tokens(state, slot);
     int record = m->recording;
-    mmix_tensor *qkv, *at;
+    mmix_tensor *qkv, *qk, *at;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLD", x) || (state && !mmixi_slot_check(m, who, state, slot)))
-        return NULL;
+    if (!mmixi_expect(m, "mmix_attention", &d, "x BLD", x)
+        || (state && !mmixi_slot_check(m, "mmix_attention", state, slot))) return NULL;
     if (state) mmix_record(m, 0);
-    P = d.D / H;
     qkv = mmix_linear(m, x, layer->qkv_weight, layer->qkv_bias);
-    mixer.q = mmixi_split_heads(m, qkv, 0, H, P);
-    mixer.k = mmixi_split_heads(m, qkv, d.D, H, P);
-    mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, P);
+    qk = mmixi_split_heads(m, qkv, 0, 2 * H, d.D / H);
     if (layer->rope.theta > 0) {
         at = mmix_new(m, MMIX_DTYPE_I32, 1, &d.L);
-        for (size_t t = 0; at && t < d.L; t++) mmix_data_i32(at)[t] = (int32_t)(first + t);
-        mixer.q = mmix_rope(m, mixer.q, at, &layer->rope);
-        mixer.k = mmix_rope(m, mixer.k, at, &layer->rope);
+        for (size_t t = 0; t < mmix_count(at); t++) mmix_data_i32(at)[t] = (int32_t)(first + t);
+        qk = mmix_rope(m, qk, at, &layer->rope);
     }
+    mixer.q = mmix_slice(m, qk, 2, 0, H);
+    mixer.k = mmix_slice(m, qk, 2, H, H);
+    mixer.v = mmixi_split_heads(m, qkv, 2 * d.D, H, d.D / H);
     x = mmixi_join_heads(m, state ? mmix_mix_step(m, &mixer, state, slot) : mmix_mix(m, &mixer));
     x = mmix_linear_add(m, x, layer->proj_weight, layer->proj_bias, residual, s);
     mmix_record(m, record);
     return x;
 }
 
-/* ---- MLP: y = fc2(gelu(fc1 x)) ---- */
+/* ---- MLP: y = fc2(gelu(fc1 x));  LoRA: y = x Wᵀ + bias + alpha/r (x Aᵀ) Bᵀ;
+        SwiGLU: y = down(silu(gate x) · up x) ---- */
 
 MMIXDEF int mmix_mlp_init(mmix_mlp_layer *layer, mmix_params *p, const char *prefix, size_t D, size_t F,
                           size_t O)
@@ -8222,9 +8128,6 @@ MMIXDEF mmix_tensor *mmix_mlp(mmix_ctx *m, const mmix_mlp_layer *layer, mmix_ten
     x = mmixi_linear(m, x, layer->fc1_weight, layer->fc1_bias, NULL, NULL, inside);
     return mmix_linear_add(m, inside ? x : mmix_gelu(m, x), layer->fc2_weight, layer->fc2_bias, residual, s);
 }
-
-/* ---- LoRA: y = x Wᵀ + bias + alpha/r (x Aᵀ) Bᵀ;  SwiGLU: y = down(silu(gate x) · up x) ---- */
-
 MMIXDEF mmix_tensor *mmix_lora_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                       const mmix_lora *lora, mmix_tensor *residual, mmix_tensor *s)
 {
@@ -8239,8 +8142,8 @@ MMIXDEF int mmix_swiglu_init(mmix_swiglu_layer *layer, mmix_params *p, const cha
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     d.D = D; d.F = F;
-    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, +up_proj.weight FD normal, "
-                         "+down_proj.weight DF normal", &layer->gate);
+    return mmixi_declare(p, prefix, &d, "gate_proj.weight FD normal, +up_proj.weight FD normal, +down_proj.weight "
+                         "DF normal", &layer->gate);
 }
 /* in: x, residual, s */
 static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in)
@@ -8250,11 +8153,6 @@ static mmix_tensor *mmixi_swiglu(mmix_ctx *m, const void *user, mmix_tensor **in
         *up = mmix_lora_linear(m, in[0], l->up, NULL, &l->lora[1], NULL, NULL);
     return mmix_lora_linear(m, mmix_mul(m, gate, up), l->down, NULL, &l->lora[2], in[1], in[2]);
 }
-#ifdef MMIX_REGRESSION
-enum { MMIXI_SWIGLU_ROWS = 3 };
-#else
-enum { MMIXI_SWIGLU_ROWS = 1024 };               /* of tokens; for any number of threads: equal bits */
-#endif
 MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s)
 {
@@ -8263,14 +8161,11 @@ MMIXDEF mmix_tensor *mmix_swiglu(mmix_ctx *m, const mmix_swiglu_layer *layer, mm
     mmix_tensor *in[3] = { x, residual, s }, *y;
     if (!mmixi_infers(m) || s || mmix_ndim(x) != 3 || L <= MMIXI_SWIGLU_ROWS)
         return mmixi_swiglu(m, layer, in);
-    y = mmix_new3(m, B, L, D);
-    mmixi_packed(m, &packed.gate);
-    mmixi_packed(m, &packed.up);
-    mmixi_packed(m, &packed.down);
+    y = mmix_new2(m, B * L, D);
+    mmixi_packed(m, &packed.gate, 3);
     in[0] = mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0);
     in[1] = mmixi_as(m, residual, 2, B * L, D, 0, 0);
-    mmixi_pieces(m, mmixi_swiglu, &packed, in, MMIXI_SWIGLU_ROWS, mmixi_as(m, y, 2, B * L, D, 0, 0));
-    return y;
+    return mmixi_as(m, mmixi_pieces(m, mmixi_swiglu, &packed, in, MMIXI_SWIGLU_ROWS, y), 3, B, L, D, 0);
 }
 
 /* ---- Mamba-2: in_proj → [z | x B C | dt]; convolution + SiLU over x B C; SSD with A = -e^A_log; gated norm;
@@ -8294,76 +8189,77 @@ MMIXDEF int mmix_mamba2_init(mmix_mamba2_layer *layer, mmix_params *p, const cha
     if (!(o->eps > 0)) o->eps = 1e-5;
     if (!(o->out_scale > 0)) o->out_scale = 1;
     if (o->d_inner % o->head_dim || o->d_inner / o->head_dim % o->groups)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT,
-                         "mmix_mamba2_init: inner width %.0f does not make heads of %.0f in %.0f groups",
-                         (double)o->d_inner, (double)o->head_dim, (double)o->groups);
-    d.D = D; d.E = o->d_inner; d.W = o->conv_width;
-    d.H = layer->heads = d.E / o->head_dim;
-    d.M = d.E + 2 * o->groups * o->d_state;
-    d.P = d.E + d.M + d.H;
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_mamba2_init: inner width %.0f does not make heads of %.0f "
+                         "in %.0f groups", (double)o->d_inner, (double)o->head_dim, (double)o->groups);
+    d.D = D; d.E = o->d_inner; d.W = o->conv_width; d.H = layer->heads = d.E / o->head_dim;
+    d.M = d.E + 2 * o->groups * o->d_state; d.P = d.E + d.M + d.H;
     mmixi_declare(p, prefix, &d, "in_proj.weight PD uniform", &layer->in_proj);
     for (int i = 0; i <= (o->bidirectional != 0); i++)
         mmixi_declare(p, prefix, &d, names[i], &layer->dir[i].conv_weight);
     return mmixi_declare(p, prefix, &d, "out_proj.weight DE uniform*", &layer->out_proj, o->out_scale);
 }
 
-/* Without recording drops what came after the mark but t; returns t. */
+/* Without recording drops what came after the mark but t; returns that. */
 static mmix_tensor *mmixi_keep_only(mmix_ctx *m, mmix_mark mark, mmix_tensor *t)
 {
     return !t || m->recording || !mmix_rewind_keep(m, mark, &t, 1) ? t : NULL;
+}
+/* mmix_conv1d; of the next tokens of a slot, which carries the inputs before them, unless s is NULL. */
+static mmix_tensor *mmixi_conv_step(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
+                                    mmix_conv1d_options o, mmix_state *s, size_t slot)
+{
+    mmix_tensor *last, *past = NULL;
+    if (s && mmix_shape(weight, 2) > 1) {
+        past = mmixi_carried_conv(m, s, slot, mmix_shape(x, 0), weight->shape[0], weight->shape[2]);
+        if (!past) return NULL;
+        o.initial_state = past; o.final_state = &last;
+    }
+    x = mmix_conv1d(m, x, weight, bias, &o);
+    if (x && past) mmixi_put_all(m, last, mmix_data(last), past, mmix_data(past), 0);
+    return x;
 }
 MMIXDEF mmix_tensor *mmix_mamba2(mmix_ctx *m, const mmix_mamba2_layer *layer, mmix_tensor *x,
                                  mmix_tensor *residual, mmix_tensor *s, mmix_tensor *seq_idx,
                                  mmix_mamba2_state *state)
 {
-    static const char who[] = "mmix_mamba2";
     const mmix_mamba2_options *o = &layer->options;
-    size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads, M = E + 2 * G * N;
+    size_t N = o->d_state, G = o->groups, E = o->d_inner, H = layer->heads, M = E + 2 * G * N,
+        slot = state ? state->slot : 0;
     int record = m->recording, both = o->bidirectional != 0;
     mmix_state *in = state ? state->in : NULL;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *u, *y = NULL, *forward = NULL, *past = NULL;    /* past: the slot's last inputs to conv1d */
+    mmix_tensor *u, *y = NULL, *forward = NULL;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x BLD", x) || (in && !mmixi_slot_check(m, who, in, state->slot))
-        || (state && both
-            && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a bidirectional layer has no state to carry over", who)))
+    if (state && both)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mamba2: a bidirectional layer has no state to carry over");
+    if (!mmixi_expect(m, "mmix_mamba2", &d, "x BLD", x) || (in && !mmixi_slot_check(m, "mmix_mamba2", in, slot)))
         return NULL;
-    if (in) {
+    if (in) {                                    /* the slot carries everything */
         mmix_record(m, 0);
-        if (o->conv_width > 1)
-            past = mmixi_carried_fixed(m, &in->slot[state->slot].part[MMIXI_CARRIED_CONV],
-                                       "convolution inputs", d.B, M, o->conv_width - 1, 1);
-        if (past) past->ndim = 3;                /* (B, D, W-1) */
-        state->conv = past;
+        state = NULL;
     }
     u = mmix_linear(m, x, layer->in_proj, NULL);
     for (int r = MMIX_FORWARD; r <= both; r++) {         /* MMIX_REVERSE, too */
         mmix_mark inner = mmix_mark_here(m);
         const mmix_mamba2_direction *w = &layer->dir[r];
-        mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx,
-                                           state ? &state->conv : NULL };
-        mmix_tensor *xbc = mmix_conv1d(m, mmix_slice(m, u, 2, E, M), w->conv_weight, w->conv_bias, &conv);
-        mmix_mixer ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim),
-                                        mmix_slice(m, u, 2, E + M, H),
-                                        mmix_scale(m, mmix_exp(m, w->A_log), -1, 0),
-                                        mmixi_split_heads(m, xbc, E, G, N),
-                                        mmixi_split_heads(m, xbc, E + G * N, G, N));
-        ssd.D = w->D; ssd.dt_bias = w->dt_bias;
-        ssd.dt_softplus = 1; ssd.dt_low = o->dt_low; ssd.dt_high = o->dt_high;
-        ssd.direction = r; ssd.seq_idx = seq_idx;
-        if (state && !in) {
-            ssd.initial_state = state->ssm;
-            ssd.final_state = &state->ssm;
-        }
+        mmix_conv1d_options conv = { 1, r, state ? state->conv : NULL, seq_idx, state ? &state->conv : NULL };
+        mmix_tensor *xbc = mmix_slice(m, u, 2, E, M);
+        mmix_mixer ssd;
+        xbc = mmixi_conv_step(m, xbc, w->conv_weight, w->conv_bias, conv, in, slot);
+        ssd = mmix_mixer_ssd(mmixi_split_heads(m, xbc, 0, H, o->head_dim), mmix_slice(m, u, 2, E + M, H),
+                             mmix_scale(m, mmix_exp(m, w->A_log), -1, 0), mmixi_split_heads(m, xbc, E, G, N),
+                             mmixi_split_heads(m, xbc, E + G * N, G, N));
+        ssd.D = w->D; ssd.dt_bias = w->dt_bias; ssd.dt_softplus = 1; ssd.dt_low = o->dt_low;
+        ssd.dt_high = o->dt_high; ssd.direction = r; ssd.seq_idx = seq_idx;
+        if (state) ssd.initial_state = state->ssm, ssd.final_state = &state->ssm;
         forward = y;
-        y = mmixi_join_heads(m, in ? mmix_mix_step(m, &ssd, in, state->slot) : mmix_mix(m, &ssd));
+        y = mmixi_join_heads(m, in ? mmix_mix_step(m, &ssd, in, slot) : mmix_mix(m, &ssd));
         y = mmix_gated_rms_norm(m, y, mmix_slice(m, u, 2, 0, E), w->norm, o->eps, G);
         if (!state) y = mmixi_keep_only(m, inner, y);    /* a state after this came after the mark, too */
     }
-    if (both) y = mmixi_binary(m, who, MMIX_OP_ADD, forward, y, 0.5, 0.5);
+    if (both) y = mmixi_binary(m, "mmix_mamba2", MMIX_OP_ADD, forward, y, 0.5, 0.5);
     if (!state) y = mmixi_keep_only(m, mark, y);
     y = mmix_linear_add(m, y, layer->out_proj, NULL, residual, s);
-    if (y && past) mmixi_put_all(m, state->conv, mmix_data(state->conv), past, mmix_data(past), 0);
     mmix_record(m, record);
     return y;
 }
@@ -8945,17 +8841,13 @@ struct mmix_vision {
     mmixi_vision_block *block;
 };
 
-/* ---- configs ---- */
-
 static mmix_vision_config mmixi_vision_base(int mixer, size_t dim, size_t depth, size_t heads, size_t patch)
 {
     mmix_vision_config c;
     memset(&c, 0, sizeof c);
     c.mixer = mixer; c.dim = dim; c.depth = depth; c.heads = heads; c.mlp_ratio = 4; c.drop_path = 0.1;
-    c.patch = patch; c.grid = patch ? 224 / patch : 0;
-    c.eps = mixer == MMIX_SSD ? 1e-5 : 1e-6;
-    c.class_token = mixer == MMIX_SSD ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST;
-    c.mamba.bidirectional = 1;
+    c.patch = patch; c.grid = patch ? 224 / patch : 0; c.eps = mixer == MMIX_SSD ? 1e-5 : 1e-6;
+    c.class_token = mixer == MMIX_SSD ? MMIX_CLASS_RELEASED : MMIX_CLASS_FIRST; c.mamba.bidirectional = 1;
     return c;
 }
 MMIXDEF mmix_vision_config mmix_vit(size_t dim, size_t patch)
@@ -8991,18 +8883,6 @@ static const mmixi_setting mmixi_vision_settings[] = {
     MMIXI_VISION_ANY('d', mamba.out_scale)
 };
 enum { MMIXI_VISION_SETTINGS = sizeof mmixi_vision_settings / sizeof mmixi_vision_settings[0] };
-
-static int mmixi_vision_config_check(mmix_ctx *m, const mmix_vision_config *c)
-{
-    static const char who[] = "mmix_vision_create";
-    int vim = c->mixer == MMIX_SSD;
-    if (mmixi_settings_check(m, who, c, mmixi_vision_settings, MMIXI_VISION_SETTINGS)
-        || (!vim && mmixi_within(m, who, "mlp_ratio · dim", c->mlp_ratio * (double)c->dim, 1, INT32_MAX)))
-        return -1;
-    if (vim == (c->class_token != MMIX_CLASS_FIRST)) return 0;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_token is %d with mixer %d, expected MMIX_CLASS_FIRST "
-                     "with attention, another with MMIX_SSD", who, c->class_token, c->mixer);
-}
 
 /* ---- creation ---- */
 
@@ -9041,13 +8921,16 @@ static void mmixi_vision_declare(mmix_vision *v)
 /* start 0: without values; a file's will follow, and what is wrong with the config is the file's fault. */
 static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int start)
 {
+    int vim = c.mixer == MMIX_SSD;
     mmix_params *p;
     mmix_vision *v;
     if (mmix_error(m)) return NULL;
-    if (mmixi_vision_config_check(m, &c)) {
-        if (!start) m->error_kind = MMIX_ERROR_FILE;
-        return NULL;
-    }
+    if (!mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings, MMIXI_VISION_SETTINGS) && !vim)
+        mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
+    if (!m->error_kind && vim == (c.class_token == MMIX_CLASS_FIRST))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
+                  "MMIX_CLASS_FIRST with attention, another with MMIX_SSD", c.class_token, c.mixer);
+    if (m->error_kind && !start) m->error_kind = MMIX_ERROR_FILE;
     c.mamba.bidirectional = 1;
     c.mamba.out_scale = 1 / sqrt((double)c.depth);
     c.mamba.dt_high = fmin(c.mamba.dt_high, FLT_MAX);            /* infinity: a file's config can't say it */
@@ -9093,71 +8976,67 @@ MMIXDEF double mmix_vision_flops(const mmix_vision *v, size_t h, size_t w)
 static mmix_tensor *mmixi_vision_planes(mmix_ctx *m, mmix_tensor *patches, size_t gh, size_t gw)
 {
     static const int to_planes[4] = { 0, 3, 1, 2 };
-    patches = mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2));
-    return mmix_permute(m, patches, to_planes);
-}
-/* Positions of the patches for a gh x gw grid, (1, n, D). Stored ones are resized as DINO does, with scale
-   factors (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
-static mmix_tensor *mmixi_vision_positions(mmix_ctx *m, const mmix_vision *v, size_t gh, size_t gw, int square)
-{
-    static const int to_tokens[4] = { 0, 2, 3, 1 };
-    size_t g = v->config.grid;
-    mmix_tensor *p = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
-    if (gh == g && gw == g && square) return p;
-    p = mmix_resize(m, mmixi_vision_planes(m, p, g, g), MMIX_BICUBIC, gh, gw, ((double)gh + 0.1) / (double)g,
-                    ((double)gw + 0.1) / (double)g);
-    return mmixi_as(m, mmix_permute(m, p, to_tokens), 3, 1, gh * gw, v->config.dim, 0);
+    return mmix_permute(m, mmixi_as(m, patches, 4, mmix_shape(patches, 0), gh, gw, mmix_shape(patches, 2)), to_planes);
 }
 MMIXDEF size_t mmix_vision_class_index(const mmix_vision_config *c, size_t n, size_t *at)
 {
-    size_t k = c->registers ? c->registers : 12, S = n / (k + 1);
-    if (c->class_token != MMIX_CLASS_REGISTERS) {
-        k = 1;
-        S = c->class_token == MMIX_CLASS_FIRST ? 0 : c->class_token == MMIX_CLASS_MIDDLE ? n / 2 : (n + 1) / 2;
-    }
+    size_t k = c->class_token != MMIX_CLASS_REGISTERS ? 1 : c->registers ? c->registers : 12;
+    const size_t place[4] = { 0, n / 2, (n + 1) / 2, n / (k + 1) }, S = place[c->class_token & 3];
     for (size_t i = 0; at && i < k; i++) at[i] = S + i * (S + 1);
     return k;
 }
-/* The tokens at `index` (n) of each sequence of x (B, L, D): (B, n, D), a view if they follow one another. */
-static mmix_tensor *mmixi_tokens_at(mmix_ctx *m, mmix_tensor *x, const size_t *index, size_t n)
+/* n tokens of (B, L, …) from `first` on: a view, or x. */
+static mmix_tensor *mmixi_tokens_from(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n)
 {
-    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), shape[2] = { B, n }, run = 1;
+    return n == mmix_shape(x, 1) ? x : mmix_slice(m, x, 1, first, n);
+}
+/* The tokens of x (B, L, D) in a list, (B, n, D); where they follow each other a view, or x. */
+static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
+{
+    const int32_t *at = mmix_data_i32(list);
+    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n }, run = 0;
     mmix_tensor *rows;
-    while (run < n && index[run] == *index + run) run++;
-    if (run == n) return mmix_slice(m, x, 1, *index, n);
+    while (run < n && at[run] == at[0] + (int32_t)run) run++;
+    if (n && run == n) return mmixi_tokens_from(m, x, (size_t)at[0], n);
     rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L + index[i % n]);
+    for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
     return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
 }
 
-/* One forward: what was asked for, and where its L tokens stand. They are made as class tokens, of which the
-   last `count` are read as the output, and n patches: `at` and `patch` are their places, `from` the reverse. */
+/* One forward: what was asked for, and where its tokens stand. They are made as class tokens, of which the last
+   are read as the output, and patches: `at` and `patch` are their places, `from` the reverse. */
 typedef struct mmixi_vision_run {
-    mmix_ctx *m;
     const mmix_vision *v;
+    const mmixi_vision_block *b;
     mmix_vision_options o;
-    size_t B, n, L, count, *at, *patch, *from;
-    size_t together;                             /* images that go through a block at once */
+    mmix_tensor *at, *patch, *from;
+    size_t B, together;                          /* images; so many go through a block at once */
     size_t done;                                 /* images whose features were taken, over the blocks */
+    int take;                                    /* 1: features of this block are */
     mmix_features f;
 } mmixi_vision_run;
 
-/* The tokens before the first block, (B, L, D). */
-static mmix_tensor *mmixi_vision_embed(const mmixi_vision_run *r, mmix_tensor *image)
+/* The tokens before the first block, (B, L, D). Stored positions are resized as DINO does, with scale factors
+   (g + 0.1)/g0; only of a picture that is square in pixels, too, are they taken as they are. */
+static mmix_tensor *mmixi_vision_embed(mmix_ctx *m, const mmixi_vision_run *r, mmix_tensor *image)
 {
+    static const int to_tokens[4] = { 0, 2, 3, 1 };
     const mmix_vision *v = r->v;
-    mmix_ctx *m = r->m;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *part[2], *cls[2], *zeros;
-    part[1] = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias),
-                       mmixi_vision_positions(m, v, r->f.grid_h, r->f.grid_w,
-                                              image->shape[2] == image->shape[3]));
-    part[1] = mmixi_keep_only(m, mark, part[1]);
-    zeros = mmix_fill(mmix_new3(m, r->B, 1, 1), 0);              /* the same tokens for each image */
+    size_t g = v->config.grid, h = r->f.grid_h, w = r->f.grid_w;
+    mmix_tensor *part[2], *cls[2], *at = mmix_slice(m, v->positions, 1, !v->config.registers, g * g);
+    if (h != g || w != g || image->shape[2] != image->shape[3]) {
+        at = mmix_resize(m, mmixi_vision_planes(m, at, g, g), MMIX_BICUBIC, h, w, ((double)h + 0.1) / (double)g,
+                         ((double)w + 0.1) / (double)g);
+        at = mmixi_as(m, mmix_permute(m, at, to_tokens), 3, 1, h * w, v->config.dim, 0);
+    }
+    at = mmix_add(m, mmix_patch_embed(m, image, v->patch_weight, v->patch_bias), at);
+    part[1] = mmixi_keep_only(m, mark, at);
     cls[0] = mmix_add(m, v->cls, v->cls_positions ? v->cls_positions : mmix_slice(m, v->positions, 1, 0, 1));
     cls[1] = v->cls;
-    part[0] = mmix_add(m, mmix_concat(m, 1, cls, 1 + (v->config.class_token == MMIX_CLASS_RELEASED)), zeros);
-    return mmixi_tokens_at(m, mmix_concat(m, 1, part, 2), r->from, r->L);
+    part[0] = mmix_concat(m, 1, cls, 1 + (v->config.class_token == MMIX_CLASS_RELEASED));
+    part[0] = mmix_add(m, part[0], mmix_fill(mmix_new3(m, r->B, 1, 1), 0));  /* the same for each image */
+    return mmixi_tokens_listed(m, mmix_concat(m, 1, part, 2), r->from);
 }
 static mmix_tensor *mmixi_vision_norm(mmix_ctx *m, const mmixi_norm_pair *norm, mmix_tensor *x, double eps)
 {
@@ -9169,137 +9048,110 @@ static mmix_tensor *mmixi_vision_mean(mmix_ctx *m, mmix_tensor *x)
 {
     return mmix_scale(m, mmix_sum_axis(m, x, 1), 1 / (double)mmix_shape(x, 1), 0);
 }
-/* The class tokens of hidden (the next images, L, D) after the final norm become the next D columns of
-   `intermediate`. */
-static void mmixi_vision_feature(mmixi_vision_run *r, mmix_tensor *hidden)
-{
-    mmix_ctx *m = r->m;
-    const mmix_vision *v = r->v;
-    size_t D = v->config.dim, n = mmix_shape(hidden, 0);
-    mmix_tensor *cls = mmixi_tokens_at(m, hidden, r->at, r->count),
-        *f = mmixi_vision_mean(m, mmixi_vision_norm(m, &v->norm, cls, v->config.eps)),
-        *pair[2] = { r->f.intermediate, f }, *to;
-    if (m->recording) {
-        r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : f;
-        return;
-    }
-    to = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
-    if (to) mmixi_put_all(m, f, mmix_data(f), to, mmix_data(to), 0);
-    r->done += n;
-}
-/* The output of a block as planes, after the final norm or as it is. */
-static void mmixi_vision_map(const mmixi_vision_run *r, mmix_tensor **map, mmix_tensor *x)
-{
-    if (r->o.dense_norm) x = mmixi_vision_norm(r->m, &r->v->norm, x, r->v->config.eps);
-    x = mmixi_vision_planes(r->m, mmixi_tokens_at(r->m, x, r->patch, r->n), r->f.grid_h, r->f.grid_w);
-    if (r->m->recording) *map = x;
-    else if (x) memcpy(mmix_data(*map), mmix_data(x), mmixi_bytes(x));       /* which outlasts the block */
-}
-
 /* ---- blocks ---- */
 
-/* A block; r, unless it is NULL, takes features from it: its output, of Mamba the mixer's, without the
-   residual. */
-typedef struct mmixi_vision_part {
-    double eps;
-    const mmixi_vision_block *b;
-    mmixi_vision_run *r;
-} mmixi_vision_part;
-/* in: x, and for each half the s of mmix_linear_add */
+/* A block. Features are the class tokens of its output, of Mamba of the mixer's without the residual, after the
+   final norm: the next D columns of `intermediate`.
+   in: x, and for each half the s of mmix_linear_add */
 static mmix_tensor *mmixi_vision_layer(mmix_ctx *m, const void *user, mmix_tensor **in)
 {
-    const mmixi_vision_part *p = (const mmixi_vision_part *)user;
-    const mmixi_vision_block *b = p->b;
+    mmixi_vision_run *r = (mmixi_vision_run *)user;
+    const mmixi_vision_block *b = r->b;
+    size_t D = r->v->config.dim, n = mmix_shape(in[0], 0);
+    double eps = r->v->config.eps;
     mmix_mark mark = mmix_mark_here(m);
-    mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, &b->norm[0], x, p->eps);
+    mmix_tensor *x = in[0], *s = in[1], *u = mmixi_vision_norm(m, &b->norm[0], x, eps), *pair[2];
     if (b->attention.heads) {
         x = mmixi_keep_only(m, mark, mmix_attention(m, &b->attention, u, x, s, NULL, 0));
-        u = x = mmix_mlp(m, &b->mlp, mmixi_vision_norm(m, &b->norm[1], x, p->eps), x, in[2]);
+        u = x = mmix_mlp(m, &b->mlp, mmixi_vision_norm(m, &b->norm[1], x, eps), x, in[2]);
     }
-    else if (!p->r) return mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
+    else if (!r->take) return mmix_mamba2(m, &b->mamba, u, x, s, NULL, NULL);
     else {
         u = mmix_mamba2(m, &b->mamba, u, NULL, NULL, NULL, NULL);
         x = mmix_add(m, x, s ? mmix_mul(m, u, mmixi_as(m, s, 3, mmix_shape(s, 0), 1, 1, 0)) : u);
     }
-    if (p->r) mmixi_vision_feature(p->r, u);
+    if (!r->take) return x;
+    pair[0] = r->f.intermediate;
+    pair[1] = mmixi_vision_norm(m, &r->v->norm, mmixi_tokens_listed(m, u, r->at), eps);
+    pair[1] = mmixi_vision_mean(m, pair[1]);
+    if (m->recording) r->f.intermediate = *pair ? mmix_concat(m, 1, pair, 2) : pair[1];
+    else {
+        u = mmix_slice(m, mmix_slice(m, *pair, 0, r->done % r->B, n), 1, r->done / r->B * D, D);
+        if (u) mmixi_put_all(m, pair[1], mmix_data(pair[1]), u, mmix_data(u), 0);
+        r->done += n;
+    }
     return x;
 }
 /* Block i of all images; for inference on many some go at a time, and in place. */
-static mmix_tensor *mmixi_vision_run_block(mmixi_vision_run *r, size_t i, mmix_tensor *x)
+static mmix_tensor *mmixi_vision_run_block(mmix_ctx *m, mmixi_vision_run *r, size_t i, mmix_tensor *x)
 {
-    mmix_ctx *m = r->m;
     const mmix_vision_config *c = &r->v->config;
     double rate = r->o.train && i ? c->drop_path * (double)i / (double)(c->depth - 1) : 0;
     uint64_t stream = r->o.stream * 1024 + 2 * i;
     mmixi_vision_block b = r->v->block[i];
-    mmixi_vision_part part = { c->eps, &r->v->block[i], i + r->o.n_last >= c->depth ? r : NULL };
     mmix_tensor *in[3];
     in[0] = x;
     in[1] = mmix_drop_path(m, r->B, rate, r->o.step, stream);
     in[2] = mmix_drop_path(m, r->B, rate, r->o.step, stream + 1);
+    r->b = &r->v->block[i];
+    r->take = i + r->o.n_last >= c->depth;
     if (r->together >= r->B)
-        return part.r ? mmixi_vision_layer(m, &part, in)
-            : mmixi_layer(m, mmixi_vision_layer, &part, sizeof part, in, 3);
-    part.b = &b;
-    mmixi_packed(m, &b.attention.qkv_weight); mmixi_packed(m, &b.attention.proj_weight);
-    mmixi_packed(m, &b.mlp.fc1_weight); mmixi_packed(m, &b.mlp.fc2_weight);
-    mmixi_packed(m, &b.mamba.in_proj); mmixi_packed(m, &b.mamba.out_proj);
-    return mmixi_pieces(m, mmixi_vision_layer, &part, in, r->together, x);
+        return r->take ? mmixi_vision_layer(m, r, in)
+            : mmixi_layer(m, mmixi_vision_layer, r, sizeof *r, in, 3);
+    r->b = &b;
+    mmixi_packed(m, &b.attention.qkv_weight, 4);         /* with the biases */
+    mmixi_packed(m, &b.mlp.fc1_weight, 4);
+    mmixi_packed(m, &b.mamba.in_proj, 2);
+    return mmixi_pieces(m, mmixi_vision_layer, r, in, r->together, x);
 }
 
 /* ---- forward ---- */
 
-static int mmixi_vision_check(mmix_ctx *m, const mmix_vision_config *c, const mmix_vision_options *o,
-                              const mmix_tensor *image)
+/* Checks and plans; memory for what outlasts the blocks. 0, or -1. */
+static int mmixi_vision_begin(mmix_ctx *m, mmixi_vision_run *r, const mmix_tensor *image)
 {
     static const char who[] = "mmix_vision_forward";
+    const mmix_vision_config *c = &r->v->config;
+    const mmix_vision_options *o = &r->o;
+    mmix_features *f = &r->f;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "image B3HW", image)) return -1;
-    if (d.H < c->patch || d.W < c->patch)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT,
-                         "%s: pictures of %.0f x %.0f pixels are smaller than a patch of %.0f", who,
-                         (double)d.H, (double)d.W, (double)c->patch);
-    if (o->n_dense && !o->dense)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dense is NULL, expected %.0f blocks", who,
-                         (double)o->n_dense);
-    for (size_t i = 0; i < o->n_dense; i++) {
+    size_t unread = c->class_token == MMIX_CLASS_RELEASED, n, L, *at,
+        cls = unread + mmix_vision_class_index(c, 0, NULL);
+    mmix_tensor *place;
+    if (!mmixi_expect(m, who, &d, "image B3HW", image)
+        || mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth)
+        || (o->n_dense && !mmixi_given(m, who, "*dense", o->dense))) return -1;
+    f->grid_h = d.H / c->patch; f->grid_w = d.W / c->patch;
+    n = f->grid_h * f->grid_w;
+    if (!n)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_forward: pictures of %.0f x %.0f pixels are smaller "
+                         "than a patch of %.0f", (double)d.H, (double)d.W, (double)c->patch);
+    r->B = d.B;
+    if (o->n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, o->n_dense, 1, sizeof *f->dense);
+    for (size_t i = 0; i < o->n_dense && !m->error_kind; i++) {
         char name[32];
         snprintf(name, sizeof name, "dense[%.0f]", (double)i);
-        if (mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
-                         (double)c->depth - 1)) return -1;
+        mmixi_within(m, who, name, (double)o->dense[i], i ? (double)o->dense[i - 1] + 1 : 0,
+                     (double)c->depth - 1);
+        f->dense[i] = m->recording ? NULL : mmix_new4(m, d.B, c->dim, f->grid_h, f->grid_w);
     }
-    return mmixi_within(m, who, "n_last", (double)o->n_last, 0, (double)c->depth);
-}
-#ifdef MMIX_REGRESSION
-enum { MMIXI_VISION_ROWS = 16 };
-#else
-enum { MMIXI_VISION_ROWS = 192 };                        /* of tokens, for each thread */
-#endif
-/* The plan, and memory for what outlasts the blocks. 0, or -1. */
-static int mmixi_vision_plan(mmixi_vision_run *r, const mmix_tensor *image)
-{
-    const mmix_vision_config *c = &r->v->config;
-    mmix_ctx *m = r->m;
-    mmix_features *f = &r->f;
-    size_t B = image->shape[0], h = image->shape[2] / c->patch, w = image->shape[3] / c->patch, n = h * w,
-        count = mmix_vision_class_index(c, 0, NULL), cls = count + (c->class_token == MMIX_CLASS_RELEASED),
-        L = cls + n, *place = (size_t *)mmixi_step_array(m, L, 2, sizeof *place);
-    f->grid_h = h; f->grid_w = w;
-    r->B = B; r->n = n; r->L = L; r->count = count;
-    if (r->o.n_dense) f->dense = (mmix_tensor **)mmixi_step_array(m, r->o.n_dense, 1, sizeof *f->dense);
-    for (size_t i = 0; f->dense && i < r->o.n_dense; i++)
-        f->dense[i] = m->recording ? NULL : mmix_new4(m, B, c->dim, h, w);
-    if (r->o.n_last && !m->recording) f->intermediate = mmix_new2(m, B, r->o.n_last * c->dim);
+    if (o->n_last && !m->recording) f->intermediate = mmix_new2(m, d.B, o->n_last * c->dim);
+    L = cls + n;
+    place = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    r->from = mmix_new(m, MMIX_DTYPE_I32, 1, &L);
+    r->at = mmix_slice(m, place, 0, unread, cls - unread);
+    r->patch = mmix_slice(m, place, 0, cls, n);
+    at = (size_t *)mmixi_step_array(m, cls, 1, sizeof *at);
     if (m->error_kind) return -1;
-    r->patch = place + cls; r->at = r->patch - count; r->from = place + L;
-    *place = 0;                                  /* of MMIX_CLASS_RELEASED one that is not read */
-    mmix_vision_class_index(c, n, r->at);
-    for (size_t i = 0, k = 0; i < L; i++)
-        if (k < cls && place[k] == i) k++;
-        else r->patch[i - k] = i;
-    for (size_t i = 0; i < L; i++) r->from[place[i]] = i;
+    *at = 0;                                     /* of MMIX_CLASS_RELEASED the one that is not read */
+    mmix_vision_class_index(c, n, at + unread);
+    for (size_t i = 0, k = 0; i < L; i++) {
+        size_t made = k < cls && at[k] == i ? k++ : cls + i - k;
+        mmix_data_i32(r->from)[i] = (int32_t)made;
+        mmix_data_i32(place)[made] = (int32_t)i;
+    }
     /* rows enough for the threads; who trains, or has another linear layer, gets all images at once */
-    r->together = r->o.train || !mmixi_infers(m) ? B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
+    r->together = o->train || !mmixi_infers(m) ? d.B : mmixi_ceil_div(MMIXI_VISION_ROWS * mmixi_lanes(m), n);
     return 0;
 }
 MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmix_tensor *image,
@@ -9307,21 +9159,27 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
 {
     mmixi_vision_run r;
     memset(&r, 0, sizeof r);
-    r.m = m; r.v = v;
+    r.v = v;
     if (options) r.o = *options;
-    if (v && !mmixi_vision_check(m, &v->config, &r.o, image) && !mmixi_vision_plan(&r, image)) {
+    if (v && !mmixi_vision_begin(m, &r, image)) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(&r, image)), *cls;
+        mmix_tensor *x = mmixi_keep_only(m, mark, mmixi_vision_embed(m, &r, image)), *y;
         for (size_t i = 0, map = 0; x && i < v->config.depth; i++) {
-            x = mmixi_vision_run_block(&r, i, x);
-            if (x && map < r.o.n_dense && r.o.dense[map] == i) mmixi_vision_map(&r, &r.f.dense[map++], x);
+            x = mmixi_vision_run_block(m, &r, i, x);
+            if (map < r.o.n_dense && r.o.dense[map] == i) {
+                y = r.o.dense_norm ? mmixi_vision_norm(m, &v->norm, x, v->config.eps) : x;
+                y = mmixi_vision_planes(m, mmixi_tokens_listed(m, y, r.patch), r.f.grid_h, r.f.grid_w);
+                if (m->recording) r.f.dense[map] = y;
+                else if (y) memcpy(mmix_data(r.f.dense[map]), mmix_data(y), mmixi_bytes(y));
+                map++;
+            }
             x = mmixi_keep_only(m, mark, x);
         }
         r.f.tokens = x = mmixi_vision_norm(m, &v->norm, x, v->config.eps);
-        cls = mmixi_tokens_at(m, x, r.at, r.count);
-        r.f.token = mmixi_vision_mean(m, cls);
-        if (v->config.registers) r.f.registers = cls;
-        r.f.patches = mmixi_tokens_at(m, x, r.patch, r.n);
+        y = mmixi_tokens_listed(m, x, r.at);
+        r.f.token = mmixi_vision_mean(m, y);
+        if (v->config.registers) r.f.registers = y;
+        r.f.patches = mmixi_tokens_listed(m, x, r.patch);
     }
     if (mmix_error(m)) memset(&r.f, 0, sizeof r.f);      /* of what could not be created it has the reason */
     return r.f;
@@ -9343,10 +9201,9 @@ MMIXDEF mmix_features mmix_vision_forward(mmix_ctx *m, const mmix_vision *v, mmi
        y_t = Σ_j e^(q_t·k_j/√N) v_j / Σ_j e^(q_t·k_j/√N)                       j: what t may see
 
    Both are mixers of other rooms on lists of tokens, and what they bring is put back where the tokens stand. In
-   the plain form those mixers are the loops over tokens that define them (mmix_mix_matrix: >>ssd, >>softmax
-   attention), and values are the L unit vectors, so that y is the matrix M with y = M v; the tests hold it
-   against the fast form. A span's tokens stay together in scan order, so the reverse scans are one SSD over the
-   tokens from the first span to the last one's end, as packed sequences.
+   the plain form those mixers are the matrices of their definitions (mmix_mix_matrix: >>mixing), so that y is the
+   matrix M with y = M v; the tests hold it against the fast form. A span's tokens stay together in scan order, so
+   the reverse scans are one SSD over the tokens from the first span to the last one's end, as packed sequences.
    ==================================================================================== */
 
 /* ---- spans: where the tokens are ---- */
@@ -9361,25 +9218,22 @@ static int mmixi_span_cell(const mmix_span *s, size_t at, size_t cell[3])
 {
     size_t plane = s->grid[1] * s->grid[2], frame = plane + s->separators,
         in = mmixi_min(at % frame, plane - 1);
-    cell[0] = at / frame;
-    cell[1] = in / s->grid[2];
-    cell[2] = in % s->grid[2];
+    cell[0] = at / frame; cell[1] = in / s->grid[2]; cell[2] = in % s->grid[2];
     return at % frame < plane;
 }
 /* Spans lie in order, apart and inside L tokens: 1, or 0 after mmix_fail. In double no product overflows. */
 static int mmixi_spans_check(mmix_ctx *m, const char *who, const mmix_span *spans, size_t n, size_t L)
 {
     double end = 0;
-    if (n && !spans)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected %.0f spans, found NULL", who, (double)n), 0;
+    if (n && !mmixi_given(m, who, "*spans", spans)) return 0;
     for (size_t i = 0; i < n; i++) {
         double T = (double)spans[i].grid[0], Y = (double)spans[i].grid[1], X = (double)spans[i].grid[2],
-            separators = (double)spans[i].separators, start = (double)spans[i].start;
-        if (T * Y * X < 1 || start < end || start + T * (Y * X + separators) > (double)L)
+            separators = (double)spans[i].separators, start = (double)spans[i].start, low = end;
+        end = start + T * (Y * X + separators);
+        if (T * Y * X < 1 || start < low || end > (double)L)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: span %.0f has %.0f x %.0f x %.0f tokens and %.0f "
                              "separators a frame from %.0f on, expected it whole between %.0f and the %.0f "
-                             "tokens there are", who, (double)i, T, Y, X, separators, start, end, (double)L), 0;
-        end = start + T * (Y * X + separators);
+                             "tokens there are", who, (double)i, T, Y, X, separators, start, low, (double)L), 0;
     }
     return 1;
 }
@@ -9394,72 +9248,64 @@ typedef struct mmixi_layout {
     mmix_tensor *list[MMIXI_KINDS];              /* the tokens of a kind, rising; NULL: there are none */
     mmix_tensor *position[MMIXI_KINDS];          /* their rotary positions, with three axes (3, ·) */
     mmix_tensor *runs;                           /* (B, L): 2i + 1 in span i, 2i before it */
-    int plain;                                   /* the definition is asked for: y of the unit vectors */
+    int plain;                                   /* the definition is asked for: M */
 } mmixi_layout;
 
-/* Each token goes into the lists of its kinds. Positions are the caller's, or go on from *next: with three axes
-   as in Qwen2-VL, where a span's tokens stand at (t, y, x) from its start on, a separator where its frame's last
-   token does, and text goes on behind the longest axis. */
-static void mmixi_layout_fill(mmixi_layout *a, size_t axes, size_t *next)
+/* For x (B, L, …) and a residual as `spec` says. Positions are the caller's, or go on from *next, or, where that is
+   NULL, from what the slot has seen: with three axes (always with `next`) as in Qwen2-VL, where a span's tokens
+   stand at (t, y, x) from its start on, a separator where its frame's last token does, and text goes on behind the
+   longest axis. 0, or -1. */
+static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
+                              const char *spec, const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
 {
-    const mmix_span *spans = a->of.spans;
-    for (size_t t = 0, i = 0; t < a->L; t++) {
-        const mmix_span *s = i < a->of.n_spans && t >= spans[i].start ? &spans[i] : NULL;
+    size_t shape[3] = { 3, 0, 0 }, n[MMIXI_KINDS] = { 0, 0, 0, 0 };
+    int three;
+    mmixi_dims d;
+    memset(a, 0, sizeof *a);
+    if (layout) a->of = *layout;
+    three = next || mmix_ndim(a->of.positions) == 2;
+    if (!mmixi_expect(m, who, &d, spec, x, residual)
+        || !mmixi_expect(m, who, &d, three ? "+positions?:i32 3L" : "+positions?:i32 L", a->of.positions)
+        || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
+        || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
+    a->B = d.B;
+    a->L = shape[1] = shape[2] = d.L;
+    a->seen = mmix_state_tokens(a->of.state, a->of.slot);
+    for (int k = 0; k < MMIXI_KINDS; k++) {
+        a->position[k] = mmix_new(m, MMIX_DTYPE_I32, 1 + three, shape + !three);
+        a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
+    }
+    a->runs = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
+    if (!a->runs) return -1;
+    *shape = a->seen;
+    if (!next) next = shape;
+    for (size_t t = 0, i = 0; t < d.L; t++) {
+        const mmix_span *s = i < a->of.n_spans && t >= a->of.spans[i].start ? &a->of.spans[i] : NULL;
         size_t cell[3] = { 0, 0, 0 };
         int grid = s && mmixi_span_cell(s, t - s->start, cell), is[MMIXI_KINDS] = { 1, grid, !s, !grid };
         mmix_data_i32(a->runs)[t] = (int32_t)(2 * i) + (s != NULL);
         for (int k = 0; k < MMIXI_KINDS; k++) {
-            size_t n = a->list[k]->shape[0];
             if (!is[k]) continue;
-            mmix_data_i32(a->list[k])[a->list[k]->shape[0]++] = (int32_t)t;
-            for (size_t x = 0; x < axes; x++)
-                mmix_data_i32(a->position[k])[x * a->L + n] = a->of.positions
-                    ? mmixi_index(a->of.positions, x * a->L + t) : (int32_t)(*next + (axes == 3 ? cell[x] : 0));
+            for (size_t axis = 0; axis < (three ? 3 : 1); axis++)
+                mmix_data_i32(a->position[k])[axis * d.L + n[k]] = a->of.positions
+                    ? mmixi_index(a->of.positions, axis * d.L + t) : (int32_t)(*next + (three ? cell[axis] : 0));
+            mmix_data_i32(a->list[k])[n[k]++] = (int32_t)t;
         }
-        *next += !s || axes == 1;
+        *next += !s || !three;
         if (!s) continue;
-        a->first = spans[0].start;
-        a->n = t + 1 - a->first;
+        a->first = a->of.spans->start; a->n = t + 1 - a->first;
         if (t + 1 < s->start + mmixi_span_tokens(s)) continue;
-        if (axes == 3) *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
+        if (three) *next += mmixi_max(s->grid[0], mmixi_max(s->grid[1], s->grid[2]));
         i++;
     }
-}
-/* For x (B, L, …) and a residual as `spec` says. `next`: NULL, or positions have three axes, and it is the first,
-   then what comes next. 0, or -1. */
-static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
-                              const char *spec, const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
-{
-    size_t shape[2] = { 3, 0 }, axes;
-    mmixi_dims d;
-    memset(a, 0, sizeof *a);
-    if (layout) a->of = *layout;
-    axes = next || mmix_ndim(a->of.positions) == 2 ? 3 : 1;
-    if (!mmixi_expect(m, who, &d, spec, x, residual)
-        || !mmixi_expect(m, who, &d, axes == 3 ? "+positions?:i32 3L" : "+positions?:i32 L", a->of.positions)
-        || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
-        || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
-    a->B = d.B;
-    a->L = shape[1] = d.L;
     for (int k = 0; k < MMIXI_KINDS; k++) {
-        a->position[k] = mmix_new(m, MMIX_DTYPE_I32, axes == 3 ? 2 : 1, axes == 3 ? shape : &a->L);
-        a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
-        if (a->list[k]) a->list[k]->shape[0] = 0;
+        a->position[k]->shape[three] = a->list[k]->shape[0] = n[k];
+        if (!n[k]) a->list[k] = NULL;
     }
-    shape[0] = 1;
-    a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    if (!a->runs) return -1;
-    a->runs->shape[0] = a->B;                    /* the same for each sequence */
-    a->runs->stride[0] = 0;
-    if (a->of.state) a->seen = mmix_state_tokens(a->of.state, a->of.slot);
-    shape[0] = a->seen;
-    mmixi_layout_fill(a, axes, next ? next : shape);
-    for (int k = 0; k < MMIXI_KINDS; k++) {
-        a->position[k]->shape[axes == 3] = a->list[k]->shape[0];
-        if (!a->list[k]->shape[0]) a->list[k] = NULL;
-    }
-    a->of.positions = a->position[MMIXI_KIND_ALL];
-    return 0;
+    *shape = d.B;                                /* `runs` are the same for each sequence */
+    a->runs = mmixi_stretched(m, a->runs, 2, shape);
+    a->of.positions = *a->position;
+    return a->runs ? 0 : -1;
 }
 /* The tokens in the order in which a layer visits them, or the inverse of that. */
 static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t layer, int inverse)
@@ -9475,24 +9321,6 @@ static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t laye
     }
     return order;
 }
-/* Tokens first … first + n - 1 of (B, L, …): a view, or x. */
-static mmix_tensor *mmixi_tokens_from(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n)
-{
-    return n == mmix_shape(x, 1) ? x : mmix_slice(m, x, 1, first, n);
-}
-/* The tokens of x (B, L, D) in a list, (B, n, D); where they follow each other a view, or x. */
-static mmix_tensor *mmixi_tokens_listed(mmix_ctx *m, mmix_tensor *x, const mmix_tensor *list)
-{
-    const int32_t *at = mmix_data_i32(list);
-    size_t B = mmix_shape(x, 0), L = mmix_shape(x, 1), n = mmix_count(list), shape[2] = { B, n };
-    mmix_tensor *rows;
-    size_t run = 0;
-    while (run < n && at[run] == at[0] + (int32_t)run) run++;
-    if (n && run == n) return mmixi_tokens_from(m, x, (size_t)at[0], n);
-    rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; rows && i < B * n; i++) mmix_data_i32(rows)[i] = (int32_t)(i / n * L) + at[i % n];
-    return mmix_gather(m, mmixi_as(m, x, 2, B * L, mmix_shape(x, 2), 0, 0), rows);
-}
 
 /* ---- projections, causal attention ---- */
 
@@ -9506,78 +9334,65 @@ MMIXDEF int mmix_projections_init(mmix_projections *layer, mmix_params *p, const
     mmixi_dims d;
     memset(layer, 0, sizeof *layer);
     if (!heads || !kv_heads || heads % kv_heads || !width)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for "
-                         "keys and values, which must divide them", (double)heads, (double)width,
-                         (double)kv_heads);
-    layer->heads = heads;
-    layer->kv_heads = kv_heads;
-    d.D = D;
-    d.Q = heads * width;
-    d.K = kv_heads * width;
+        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_projections_init: %.0f heads of width %.0f, %.0f for keys "
+                         "and values, which must divide them", (double)heads, (double)width, (double)kv_heads);
+    layer->heads = heads; layer->kv_heads = kv_heads;
+    d.D = D; d.Q = heads * width; d.K = kv_heads * width;
     for (int i = 0; i < 4; i++)
         mmixi_declare(p, prefix, &d, lines[i], &layer->weight[i], bias > (i == MMIXI_O) ? &layer->bias[i] : NULL);
     return p->m->error_kind ? -1 : 0;
 }
-/* Projection i of x, plus residual unless that is NULL. */
-static mmix_tensor *mmixi_project(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x,
-                                  mmix_tensor *residual)
+/* A mixer of the tokens u (B, n, D): q, k, v or C, B, X, as heads (B, n, H or G, N), with `conv` convolved. */
+static mmix_mixer mmixi_projected(mmix_ctx *m, const mmix_projections *p, mmix_tensor *u, mmix_tensor *conv,
+                                  const mmixi_layout *a)
 {
-    return mmix_lora_linear(m, x, p->weight[i], p->bias[i], &p->lora[i], residual, NULL);
-}
-/* A part of C, B, X or q, k, v as heads: (B, n, H or G, N). */
-static mmix_tensor *mmixi_heads_apart(mmix_ctx *m, const mmix_projections *p, int i, mmix_tensor *x)
-{
-    size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads;
-    return x ? mmixi_as(m, x, 4, x->shape[0], x->shape[1], heads, x->shape[2] / heads) : NULL;
-}
-/* In the plain form the place of the values: (B, n, G, 1), which of the L unit vectors each token's is. */
-static mmix_tensor *mmixi_units(mmix_ctx *m, const mmix_projections *p, const mmix_tensor *list,
-                                const mmixi_layout *a)
-{
-    mmix_tensor *v = mmix_new4(m, a->B, mmix_count(list), p->kv_heads, 1);
-    for (size_t i = 0; v && i < mmix_count(v); i++)
-        mmix_data(v)[i] = (mmix_real)mmix_data_i32(list)[i / p->kv_heads % v->shape[1]];
-    return v;
-}
-/* A sequence by itself, or one that goes on from what the call's slot, or the one after it, carries. */
-enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };
-static const int mmixi_heads_swapped[4] = { 0, 2, 1, 3 };
-/* What a mixer brings to its tokens: (B, n, H, P), in the plain form (B, n, H, L). */
-static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, const mmixi_layout *a, int slot)
-{
-    mmix_tensor *M, *y;
-    size_t H, n;
-    if (slot && a->of.state) return mmix_mix_step(m, x, a->of.state, a->of.slot + (slot == MMIXI_NEXT_SLOT));
-    if (!a->plain) return mmix_mix(m, x);
-    M = mmix_permute(m, mmix_mix_matrix(m, x), mmixi_heads_swapped);    /* (B, n, H, n) */
-    H = mmix_shape(M, 2);
-    n = mmix_shape(M, 3);
-    y = mmix_fill(mmix_new4(m, mmix_shape(M, 0), n, H, a->L), 0);
-    for (size_t i = 0; y && i < mmix_count(M); i++) {
-        size_t unit = i / n / H / n * x->v->stride[0] + i % n * x->v->stride[1];
-        mmix_data(y)[i / n * a->L + (size_t)mmix_data(x->v)[unit]] = mmix_data(M)[i];
+    const mmix_conv1d_options causal = { 0, 0, NULL, NULL, NULL };
+    mmix_tensor *part[3];
+    for (int i = 0; i < 3; i++)
+        part[i] = mmix_lora_linear(m, u, p->weight[i], p->bias[i], &p->lora[i], NULL, NULL);
+    if (conv) u = mmixi_conv_step(m, mmix_concat(m, 2, part, 3), conv, NULL, causal, a->of.state, a->of.slot);
+    for (size_t i = 0, from = 0; i < 3 && part[i]; i++) {
+        size_t heads = i == MMIXI_Q ? p->heads : p->kv_heads, wide = part[i]->shape[2];
+        part[i] = mmixi_split_heads(m, conv ? u : part[i], from, heads, wide / heads);
+        if (conv) from += wide;
     }
-    return y;
+    return mmix_mixer_softmax(part[MMIXI_Q], part[MMIXI_K], part[MMIXI_V]);
 }
-/* What is projected of that and added to base; in the plain form as it is. */
+/* What o_proj makes of heads (B, n, H, P), plus base unless that is NULL; in the plain form they as they are. */
 static mmix_tensor *mmixi_output(mmix_ctx *m, const mmix_projections *p, mmix_tensor *heads, mmix_tensor *base,
                                  const mmixi_layout *a)
 {
-    if (!a->plain) return mmixi_project(m, p, MMIXI_O, heads, base);
+    if (!a->plain)
+        return mmix_lora_linear(m, heads, p->weight[MMIXI_O], p->bias[MMIXI_O], &p->lora[MMIXI_O], base, NULL);
     return base ? mmix_add(m, base, heads) : heads;
+}
+/* What a mixer brings to the tokens of a list: (B, n, H, P), in the plain form (B, n, H, L), M with its columns
+   where the tokens stand. `slot`: a sequence by itself, or one that goes on from what the call's slot, or the
+   one after it, carries. */
+enum { MMIXI_WHOLE, MMIXI_SLOT, MMIXI_NEXT_SLOT };
+static mmix_tensor *mmixi_mix_on(mmix_ctx *m, const mmix_mixer *x, mmix_tensor *list, const mmixi_layout *a,
+                                 int slot)
+{
+    static const int keys_first[4] = { 0, 3, 2, 1 }, keys_last[4] = { 0, 2, 3, 1 };
+    size_t n = mmix_count(list), H;
+    mmix_tensor *M;
+    if (slot && a->of.state) return mmix_mix_step(m, x, a->of.state, a->of.slot + (slot == MMIXI_NEXT_SLOT));
+    if (!a->plain) return mmix_mix(m, x);
+    M = mmix_permute(m, mmix_mix_matrix(m, x), keys_first);
+    H = mmix_shape(M, 3);
+    M = mmixi_as(m, M, 3, a->B, n, n * H, 0);
+    M = mmix_add_rows(m, mmix_fill(mmix_new3(m, a->B, a->L, n * H), 0), M, list);
+    return mmix_permute(m, mmixi_as(m, M, 4, a->B, a->L, n, H), keys_last);
 }
 /* Causal softmax attention among the tokens of a kind, q and k turned by their rotary positions. */
 static mmix_mixer mmixi_attend(mmix_ctx *m, const mmix_projections *p, mmix_tensor *x,
                                const mmix_rope_options *rope, const mmixi_layout *a, int kind)
 {
-    mmix_tensor *part[3], *own = mmixi_tokens_listed(m, x, a->list[kind]);
-    mmix_mixer mixer;
-    for (int i = 0; i < 3; i++) {
-        part[i] = i == MMIXI_V && a->plain ? mmixi_units(m, p, a->list[kind], a)
-            : mmixi_heads_apart(m, p, i, mmixi_project(m, p, i, own, NULL));
-        if (i < MMIXI_V && rope && rope->theta > 0) part[i] = mmix_rope(m, part[i], a->position[kind], rope);
+    mmix_mixer mixer = mmixi_projected(m, p, mmixi_tokens_listed(m, x, a->list[kind]), NULL, a);
+    if (rope && rope->theta > 0) {
+        mixer.q = mmix_rope(m, mixer.q, a->position[kind], rope);
+        mixer.k = mmix_rope(m, mixer.k, a->position[kind], rope);
     }
-    mixer = mmix_mixer_softmax(part[0], part[1], part[2]);
     mixer.mask = MMIX_MASK_CAUSAL;
     return mixer;
 }
@@ -9586,74 +9401,54 @@ static mmix_tensor *mmixi_causal_heads(mmix_ctx *m, const mmix_projections *laye
                                        const mmix_rope_options *rope, const mmixi_layout *a)
 {
     mmix_mixer mixer = mmixi_attend(m, layer, x, rope, a, MMIXI_KIND_ALL);
-    return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, a, MMIXI_SLOT));
+    return mmixi_join_heads(m, mmixi_mix_on(m, &mixer, *a->list, a, MMIXI_SLOT));
 }
 static mmix_tensor *mmixi_causal(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
                                  mmix_tensor *residual, const mmix_rope_options *rope, const mmixi_layout *a)
 {
-    return mmixi_project(m, layer, MMIXI_O, mmixi_causal_heads(m, layer, x, rope, a), residual);
+    return mmixi_output(m, layer, mmixi_causal_heads(m, layer, x, rope, a), residual, a);
 }
 MMIXDEF mmix_tensor *mmix_causal_attention(mmix_ctx *m, const mmix_projections *layer, mmix_tensor *x,
                                            mmix_tensor *residual, const mmix_rope_options *rope,
                                            const mmix_layout *layout)
 {
     mmixi_layout a;
-    if (mmixi_layout_begin(m, "mmix_causal_attention", &a, layout, "x BLD, residual? BLD", x, residual, NULL))
-        return NULL;
-    return mmixi_causal(m, layer, x, residual, rope, &a);
+    return mmixi_layout_begin(m, "mmix_causal_attention", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
+        ? NULL : mmixi_causal(m, layer, x, residual, rope, &a);
 }
 
 /* ---- Flex-MA: two scans, fused ---- */
 
-/* In spans y = g f + (1 - g) b with g = σ(z), ½ (f + b) or f + b, elsewhere f. f (B, L, H, P); b (B, n, H, P)
-   and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
-   in: f, b, z, runs. size: first, directions. */
-static void mmixi_fuse_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
+/* In spans y = g f + (1 - g) b with g = σ(z), or c (f + b) without z, elsewhere f. f (B, L, H, P); b (B, n, H,
+   P) and z (B, n, H) of the tokens from `first` on. dz = g (1 - g) Σ_p dy (f - b).
+   in: f, b, z, runs. size: first. number: c. */
+static void mmixi_fuse_heads(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
     size_t L = c->in[0]->shape[1], n = c->in[1]->shape[1], H = c->in[0]->shape[2], P = c->in[0]->shape[3];
     const mmix_real *x[2] = { mmix_data(c->in[0]), mmix_data(c->in[1]) }, *z = mmix_data(c->in[2]);
-    int sum = c->size[1] == MMIX_FUSE_SUM;
     (void)lane;
-    for (size_t i = begin * H; i < end * H; i++) {
+    for (size_t i = begin; i < end; i++) {
         size_t t = i / H % L, r = t - c->size[0],                      /* before `first` r wraps round */
             j = (i / H / L * n + r) * H + i % H, at[2] = { i * P, j * P };
+        const mmix_real *dy = c->dy[0] ? c->dy[0] + i * P : NULL;
         mmix_real share[2] = { 1, 0 };
         if (mmix_data_i32(c->in[3])[t] % 2) {
-            share[0] = sum ? 1 : z ? 1 / (1 + mmixi_exp_real(-z[j])) : (mmix_real)0.5;
-            share[1] = sum ? 1 : 1 - share[0];
+            share[0] = z ? 1 / (1 + mmixi_exp_real(-z[j])) : (mmix_real)c->number[0];
+            share[1] = z ? 1 - share[0] : share[0];
         }
         for (int d = 0; d < 1 + (r < n); d++)
-            if (!c->dy[0]) (d ? k->axpy : k->scale)(P, share[d], x[d] + at[d], mmix_data(c->out[0]) + i * P);
-            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], c->dy[0] + i * P, c->dx[d] + at[d]);
+            if (!dy) (d ? k->axpy : k->scale)(P, share[d], x[d] + at[d], mmix_data(c->out[0]) + i * P);
+            else if (c->dx[d]) (c->add[d] ? k->axpy : k->scale)(P, share[d], dy, c->dx[d] + at[d]);
         if (r < n && c->dx[2])
             c->dx[2][j] = (c->add[2] ? c->dx[2][j] : 0) + share[0] * share[1]
-                * (k->dot(P, c->dy[0] + i * P, x[0] + i * P) - k->dot(P, c->dy[0] + i * P, x[1] + j * P));
+                * (k->dot(P, dy, x[0] + i * P) - k->dot(P, dy, x[1] + j * P));
     }
 }
 static int mmixi_fuse_run(mmix_ctx *m, mmix_call *c)
 {
-    const size_t *f = c->in[0]->shape;
     (void)m;
-    return mmixi_over(c, f[0] * f[1], mmixi_row_grain(f[2] * f[3]), mmixi_fuse_tokens);
-}
-/* A causal convolution over C, B and X side by side; the state carries its last inputs. */
-static mmix_tensor *mmixi_flex_conv(mmix_ctx *m, mmix_tensor *u, mmix_tensor *weight, const mmixi_layout *a)
-{
-    mmix_tensor *carried = NULL, *last;
-    mmix_conv1d_options conv;
-    memset(&conv, 0, sizeof conv);
-    if (a->of.state) {
-        carried = mmixi_carried_fixed(m, &a->of.state->slot[a->of.slot].part[MMIXI_CARRIED_CONV],
-                                      "convolution inputs", a->B, weight->shape[0], weight->shape[2] - 1, 1);
-        if (!carried) return NULL;
-        carried->ndim = 3;                       /* (B, D, W-1) */
-        conv.initial_state = carried;
-        conv.final_state = &last;
-    }
-    u = mmix_conv1d(m, u, weight, NULL, &conv);
-    if (u && carried) mmixi_put_all(m, last, mmix_data(last), carried, mmix_data(carried), 0);
-    return u;
+    return mmixi_over_rows(c, c->in[0], mmixi_fuse_heads);
 }
 /* The scans of x in the layer's order, forward over all tokens, reverse from the first span to the last one's end;
    fused, it is what o_proj reads: (B, L, H·P). */
@@ -9662,37 +9457,29 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 {
     mmix_mark mark = mmix_mark_here(m);
     int directions = f->options.directions;
-    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *part[4], *u = NULL, *y, *z;
+    mmix_tensor *order = mmixi_visits(m, a, f->index, 0), *u = mmixi_tokens_listed(m, x, order), *y, *z;
+    mmix_mixer scan = mmixi_projected(m, &f->flex, u, f->conv_weight, a);
     mmix_call fuse = mmixi_call(NULL, NULL, NULL);
-    part[3] = mmixi_tokens_listed(m, x, order);
-    for (int i = 0; i < 3; i++) part[i] = mmixi_project(m, &f->flex, i, part[3], NULL);
-    if (f->conv_weight) u = mmixi_flex_conv(m, mmix_concat(m, 2, part, 3), f->conv_weight, a);
-    for (size_t i = 0, from = 0, wide; i < 3; i++, from += wide) {
-        wide = mmix_shape(part[i], 2);
-        part[i] = mmixi_heads_apart(m, &f->flex, (int)i, u ? mmix_slice(m, u, 2, from, wide) : part[i]);
-    }
-    if (a->plain) part[2] = mmixi_units(m, &f->flex, order, a);
+    scan.kind = MMIX_SSD; scan.dt_softplus = 1; scan.D = f->D;
+    scan.initial_state = a->of.initial_state; scan.final_state = a->of.final_state;
     for (int d = 0; d < 1 + (a->n > 0); d++) {
         int own = f->dir[d].A_log ? d : 0;
-        mmix_mixer scan;
-        for (int i = 0; d && i < 4; i++) part[i] = mmixi_tokens_from(m, part[i], a->first, a->n);
-        scan = mmix_mixer_ssd(part[2], mmix_linear(m, part[3], f->dir[own].dt_proj, NULL),
-                              mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0), part[1], part[0]);
-        scan.dt_bias = f->dir[own].dt_bias;
-        scan.dt_softplus = 1;
-        scan.D = d && directions == MMIX_FUSE_SUM ? NULL : f->D;
-        scan.direction = d ? MMIX_REVERSE : MMIX_FORWARD;
-        scan.initial_state = d ? NULL : a->of.initial_state;
-        scan.final_state = d ? NULL : a->of.final_state;
-        if (d && a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
-        fuse.in[d] = mmixi_mix_on(m, &scan, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
+        mmix_tensor **part[4] = { &scan.q, &scan.k, &scan.v, &u };
+        for (int i = 0; d && i < 4; i++) *part[i] = mmixi_tokens_from(m, *part[i], a->first, a->n);
+        if (d) {
+            order = mmix_slice(m, order, 0, a->first, a->n);
+            scan.direction = MMIX_REVERSE; scan.initial_state = NULL; scan.final_state = NULL;
+            if (directions == MMIX_FUSE_SUM) scan.D = NULL;
+            if (a->of.n_spans > 1) scan.seq_idx = mmix_slice(m, a->runs, 1, a->first, a->n);
+        }
+        scan.dt = mmix_linear(m, u, f->dir[own].dt_proj, NULL); scan.dt_bias = f->dir[own].dt_bias;
+        scan.A = mmix_scale(m, mmix_exp(m, f->dir[own].A_log), -1, 0);
+        fuse.in[d] = mmixi_mix_on(m, &scan, order, a, d ? MMIXI_WHOLE : MMIXI_SLOT);
     }
     y = fuse.in[0];
     if (a->n) {
-        if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, part[3], f->gate_weight, f->gate_bias);
-        fuse.in[3] = a->runs;
-        fuse.size[0] = a->first;
-        fuse.size[1] = (size_t)directions;
+        if (directions == MMIX_FUSE_GATE) fuse.in[2] = mmix_linear(m, u, f->gate_weight, f->gate_bias);
+        fuse.in[3] = a->runs; fuse.size[0] = a->first; fuse.number[0] = directions == MMIX_FUSE_SUM ? 1 : 0.5;
         fuse.out[0] = mmixi_like(m, "mmix_mmate", y);
         y = mmixi_run(m, MMIX_OP_FUSE_DIRECTIONS, &fuse, NULL, 0);
     }
@@ -9707,130 +9494,117 @@ static mmix_tensor *mmixi_flex_heads(mmix_ctx *m, const mmix_mmate_layer *f, mmi
 
 /* ---- Local-Swin ---- */
 
-/* The windows of a span, shifted in some layers. */
-static void mmixi_swin_windows(const mmix_mmate_layer *w, const mmix_span *s, mmix_mixer *mixer)
+/* Tokens first … first + n - 1 of each sequence, as B sequences. */
+static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t first, size_t n, size_t B)
 {
-    size_t period = w->options.shift_period ? w->options.shift_period : 2;
-    size_t window[3];
-    for (int k = 0; k < 3; k++) {
-        size_t usual = s->grid[0] == 1 ? k ? 16 : 1 : k ? 4 : 16;
-        window[k] = w->options.window[k] ? w->options.window[k] : usual;
-    }
-    mmix_mixer_windows(mixer, 3, s->grid, window, w->index % period >= period / 2);
-}
-/* Tokens from `first` on as B sequences of n: (B, n, ·, ·). */
-static mmix_tensor *mmixi_sequences(mmix_ctx *m, mmix_tensor *x, size_t first, size_t B, size_t n)
-{
-    return mmixi_as(m, x ? mmixi_tokens_from(m, x, first, B * n / x->shape[0]) : NULL, 4, B, n, mmix_shape(x, 2),
+    return mmixi_as(m, mmixi_tokens_from(m, x, first, n), 4, B, mmix_shape(x, 0) * n / B, mmix_shape(x, 2),
                     mmix_shape(x, 3));
 }
-/* Of the grid tokens, (B, their number, H, P): each span a sequence, neighbours with equal grids at once. */
+/* Of the grid tokens, (B, their number, H, P): each span a sequence with windows, shifted in some layers;
+   neighbours with equal grids go at once. */
 static mmix_tensor *mmixi_swin_grid(mmix_ctx *m, const mmix_mmate_layer *w, const mmix_mixer *all,
                                     const mmixi_layout *a)
 {
+    static const size_t usual[2][3] = { { 16, 4, 4 }, { 1, 16, 16 } };       /* windows of videos, of images */
+    const mmix_mmate_options *o = &w->options;
     const mmix_span *s = a->of.spans;
-    mmix_tensor *part[MMIX_MAX_INPUTS];
-    size_t parts = 0;
+    size_t parts = 0, period = o->shift_period ? o->shift_period : 2;
+    mmix_tensor *part[MMIX_MAX_INPUTS], *y;
     for (size_t i = 0, at = 0, equal, n; i < a->of.n_spans; i += equal, at += equal * n) {
         mmix_mixer mixer = *all;
+        mmix_tensor **own[3] = { &mixer.q, &mixer.k, &mixer.v };
+        size_t window[3];
         n = s[i].grid[0] * s[i].grid[1] * s[i].grid[2];
-        for (equal = 1; i + equal < a->of.n_spans; equal++)
+        for (equal = 1; !a->plain && i + equal < a->of.n_spans; equal++)
             if (memcmp(s[i].grid, s[i + equal].grid, sizeof s->grid)) break;
-        mixer.q = mmixi_sequences(m, all->q, at, a->B * equal, n);
-        mixer.k = mmixi_sequences(m, all->k, at, a->B * equal, n);
-        mixer.v = mmixi_sequences(m, all->v, at, a->B * equal, n);
-        if (!w->options.causal_window) mixer.mask = MMIX_MASK_NONE;
-        mmixi_swin_windows(w, &s[i], &mixer);
-        part[parts++] = mmixi_sequences(m, mmixi_mix_on(m, &mixer, a, MMIXI_WHOLE), 0, a->B, equal * n);
-        if (parts == MMIX_MAX_INPUTS) {         /* so many go into one */
-            part[0] = mmix_concat(m, 1, part, parts);
-            parts = 1;
+        for (int k = 0; k < 3; k++) {
+            *own[k] = mmixi_sequences(m, *own[k], at, equal * n, a->B * equal);
+            window[k] = o->window[k] ? o->window[k] : usual[s[i].grid[0] == 1][k];
         }
+        if (!o->causal_window) mixer.mask = MMIX_MASK_NONE;
+        mmix_mixer_windows(&mixer, 3, s[i].grid, window, w->index % period >= period / 2);
+        y = mmixi_mix_on(m, &mixer, mmix_slice(m, a->list[MMIXI_KIND_GRID], 0, at, n), a, MMIXI_WHOLE);
+        part[parts++] = mmixi_sequences(m, y, 0, n, a->B);
+        if (parts < MMIX_MAX_INPUTS) continue;
+        part[0] = mmix_concat(m, 1, part, parts);        /* so many go into one */
+        parts = 1;
     }
     return parts > 1 ? mmix_concat(m, 1, part, parts) : part[0];
 }
 /* Of the text tokens, (B, their number, H, P). Keys and values of a sequence's earlier pieces are in slot + 1,
    and those tokens' places. */
-static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix_mixer *mixer,
-                                    const mmixi_layout *a)
+static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixer, const mmixi_layout *a)
 {
-    const mmix_tensor *list = a->list[MMIXI_KIND_TEXT];
-    size_t n = mmix_count(list);
-    mmix_tensor *places = !a->of.state ? mmix_new4(m, 1, n, 1, 1)
-        : mmixi_carried_more(m, &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV], "places", 1, n, 1,
-                             1, w->options.text_window);
-    size_t before = mmix_shape(places, 1) - n;
-    mmix_real *place = mmix_data(places);
-    mixer->mask = MMIX_MASK_BAND;
-    mixer->left = w->options.text_window - 1;
-    mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
+    mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places;
+    size_t n = mmix_count(list), before, low = 0;        /* low: the first that a token sees */
+    const size_t shape[4] = { 1, n, 1, 1 };
+    mmixi_carried *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
+    mmix_real *place;
+    places = carried ? mmixi_carried_rows(m, carried, "places", shape, window)
+        : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);
+    mixer->mask = MMIX_MASK_BAND; mixer->left = window - 1; mixer->lefts = mmix_new(m, MMIX_DTYPE_I32, 1, &n);
     if (m->error_kind) return NULL;
-    for (size_t i = before, low = 0; i < before + n; i++) {                  /* low: the first that i sees */
-        place[i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i - before]);
-        while (place[i] - place[low] >= (mmix_real)w->options.text_window) low++;
-        mmix_data_i32(mixer->lefts)[i - before] = (int32_t)(i - low);
+    if (carried) carried->shape[1] += n;
+    place = mmix_data(places);
+    before = places->shape[1] - n;
+    for (size_t i = 0; i < n; i++) {
+        place[before + i] = (mmix_real)(a->seen + (size_t)mmix_data_i32(list)[i]);
+        while (place[before + i] - place[low] >= (mmix_real)window) low++;
+        mmix_data_i32(mixer->lefts)[i] = (int32_t)(before + i - low);
     }
-    return mmixi_mix_on(m, mixer, a, MMIXI_NEXT_SLOT);
-}
-/* base, and in the rows of tokens that take part + swin; or, with a gate between the branches, + gate (swin -
-   flex). */
-static mmix_tensor *mmixi_swin(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *base,
-                               mmix_tensor *flex, const mmixi_layout *a)
-{
-    for (int kind = MMIXI_KIND_GRID; kind <= MMIXI_KIND_TEXT; kind++) {
-        mmix_tensor *list = a->list[kind], *y, *z;
-        mmix_mixer mixer;
-        if (!list || (kind == MMIXI_KIND_TEXT && !w->options.text_window)) continue;
-        mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, kind);
-        y = kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a) : mmixi_swin_text(m, w, &mixer, a);
-        y = mmixi_output(m, &w->swin, mmixi_join_heads(m, y), NULL, a);
-        if (flex) {                              /* the gate 1 - σ(z) = σ(-z) = e^-softplus(z) */
-            z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
-            z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
-            y = mmix_mul(m, z, mmix_sub(m, y, mmixi_tokens_listed(m, flex, list)));
-        }
-        base = mmix_add_rows(m, base, y, list);
-    }
-    return base;
+    return mmixi_mix_on(m, mixer, list, a, MMIXI_NEXT_SLOT);
 }
 
 /* ---- both branches ---- */
 
-static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
-                                mmix_tensor *residual, const mmixi_layout *a)
+/* flex + swin, with a gate between them u flex + (1 - u) swin, u = σ(z), in the rows of tokens that take part. */
+static mmix_tensor *mmixi_mmate(mmix_ctx *m, const mmix_mmate_layer *w, mmix_tensor *x, mmix_tensor *residual,
+                                const mmixi_layout *a)
 {
     mmix_mark mark = mmix_mark_here(m);
-    int branches = layer->options.branches, both = branches == MMIX_BRANCH_BOTH,
-        gate = both && layer->branch_gate_weight;
-    mmix_tensor *y = residual, *flex = NULL;
-    if (branches != MMIX_BRANCH_SWIN)
-        y = flex = mmixi_output(m, &layer->flex, mmixi_flex_heads(m, layer, x, a), gate ? NULL : residual, a);
-    if (gate && residual) y = mmix_add(m, residual, y);
-    if (both && !gate && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
+    const mmix_mmate_options *o = &w->options;
+    int both = o->branches == MMIX_BRANCH_BOTH, gate = both && w->branch_gate_weight;
+    mmix_tensor *y = residual;
+    if (o->branches != MMIX_BRANCH_SWIN)
+        y = mmixi_output(m, &w->flex, mmixi_flex_heads(m, w, x, a), gate ? NULL : residual, a);
+    if (both && !a->of.final_state) y = mmixi_keep_only(m, mark, y);
     if (!y) y = mmix_fill(mmixi_like(m, "mmix_mmate", x), 0);
-    if (branches != MMIX_BRANCH_FLEX) y = mmixi_swin(m, layer, x, y, gate ? flex : NULL, a);
+    for (int kind = MMIXI_KIND_GRID; kind <= MMIXI_KIND_TEXT && o->branches != MMIX_BRANCH_FLEX; kind++) {
+        mmix_tensor *list = a->list[kind], *swin, *z;
+        mmix_mixer mixer;
+        if (!list || (kind == MMIXI_KIND_TEXT && !o->text_window)) continue;
+        mixer = mmixi_attend(m, &w->swin, x, &w->rope, a, kind);
+        swin = kind == MMIXI_KIND_GRID ? mmixi_swin_grid(m, w, &mixer, a)
+            : mmixi_swin_text(m, o->text_window, &mixer, a);
+        swin = mmixi_output(m, &w->swin, mmixi_join_heads(m, swin), NULL, a);
+        if (gate) {                              /* 1 - σ(z) = σ(-z) = e^-softplus(z) */
+            z = mmix_linear(m, mmixi_tokens_listed(m, x, list), w->branch_gate_weight, w->branch_gate_bias);
+            z = mmix_exp(m, mmix_scale(m, mmix_softplus(m, z), -1, 0));
+            swin = mmix_mul(m, z, mmix_sub(m, swin, mmixi_tokens_listed(m, y, list)));
+        }
+        y = mmix_add_rows(m, y, swin, list);
+    }
+    if (gate && residual) y = mmix_add(m, residual, y);
     if (a->of.state) a->of.state->slot[a->of.slot].tokens = a->seen + a->L;  /* a scan has done it already */
     return y;
 }
 MMIXDEF mmix_tensor *mmix_mmate(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                 mmix_tensor *residual, const mmix_layout *layout)
 {
-    const char *who = "mmix_mmate";
-    mmix_state *state = layout ? layout->state : NULL;
     int record = m->recording;
     mmixi_layout a;
-    mmix_tensor *y = NULL;
-    if (state && (!mmixi_slot_check(m, who, state, layout->slot)
-                  || !mmixi_slot_check(m, who, state, layout->slot + 1))) return NULL;
-    if (state) mmix_record(m, 0);
-    if (!mmixi_layout_begin(m, who, &a, layout, "x BLD, residual? BLD", x, residual, NULL))
-        y = mmixi_mmate(m, layer, x, residual, &a);
+    if (mmixi_layout_begin(m, "mmix_mmate", &a, layout, "x BLD, residual? BLD", x, residual, NULL)
+        || (a.of.state && (!mmixi_slot_check(m, "mmix_mmate", a.of.state, a.of.slot)
+                           || !mmixi_slot_check(m, "mmix_mmate", a.of.state, a.of.slot + 1)))) return NULL;
+    if (a.of.state) mmix_record(m, 0);
+    x = mmixi_mmate(m, layer, x, residual, &a);
     mmix_record(m, record);
-    return y;
+    return x;
 }
 MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *layer, mmix_tensor *x,
                                        const mmix_layout *layout)
 {
+    static const int heads_first[4] = { 0, 2, 1, 3 };
     int swin = layer->options.branches == MMIX_BRANCH_SWIN, record = mmix_record(m, 0);
     size_t H = (swin ? &layer->swin : &layer->flex)->heads;
     mmix_tensor *M = NULL;
@@ -9840,7 +9614,7 @@ MMIXDEF mmix_tensor *mmix_mmate_matrix(mmix_ctx *m, const mmix_mmate_layer *laye
     if (!mmixi_layout_begin(m, "mmix_mmate_matrix", &a, layout, "x BLD, residual? BLD", x, NULL, NULL)) {
         a.plain = 1;
         M = mmixi_mmate(m, layer, x, mmix_fill(mmix_new3(m, a.B, a.L, H * a.L), 0), &a);
-        M = mmix_permute(m, mmixi_as(m, M, 4, a.B, a.L, H, a.L), mmixi_heads_swapped);
+        M = mmix_permute(m, mmixi_as(m, M, 4, a.B, a.L, H, a.L), heads_first);
     }
     mmix_record(m, record);
     return M;
@@ -9863,34 +9637,25 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
                          "%.0f, text window %.0f; expected MMIX_BRANCH_…, MMIX_FUSE_…, an even period",
                          o->branches, o->directions, (double)o->shift_period, (double)o->text_window);
     layer->index = index;
-    d.D = D;
-    d.H = heads;
-    d.E = heads * width;
-    d.C = d.E + 2 * kv_heads * width;
-    d.W = o->conv_width;
+    d.D = D; d.H = heads; d.E = heads * width; d.C = d.E + 2 * kv_heads * width; d.W = o->conv_width;
     if (o->branches != MMIX_BRANCH_SWIN) {
-        int two = !o->shared_directions, fuse = o->directions == MMIX_FUSE_GATE, z = o->output_gate;
         snprintf(own, sizeof own, "%sflex.", prefix);
-        if (mmix_projections_init(&layer->flex, p, own, D, heads, kv_heads, width, bias)) return -1;
-        mmixi_declare(p, own, &d, "dt_proj.weight HD zeros, dt_bias H dt_spread, A_log H zeros, "
-                      "dt_proj_b.weight HD zeros, dt_b_bias H dt_spread, A_log_b H zeros, "
-                      "gate.weight HD zeros, gate.bias H zeros, D H zeros, conv1d.weight C1W last_tap, "
-                      "z_proj.weight ED zeros, z_proj.bias E ones*, norm.weight E ones",
-                      &layer->dir[0].dt_proj, &layer->dir[0].dt_bias, &layer->dir[0].A_log,
-                      two ? &layer->dir[1].dt_proj : NULL, two ? &layer->dir[1].dt_bias : NULL,
-                      two ? &layer->dir[1].A_log : NULL, fuse ? &layer->gate_weight : NULL,
-                      fuse ? &layer->gate_bias : NULL, o->skip ? &layer->D : NULL,
-                      o->conv_width > 1 ? &layer->conv_weight : NULL, z ? &layer->z_weight : NULL,
-                      z ? &layer->z_bias : NULL, 1.2784645427610738, o->norm ? &layer->norm : NULL);
-                                                 /* silu(1.278…) = 1 */
+        mmix_projections_init(&layer->flex, p, own, D, heads, kv_heads, width, bias);
+        mmixi_declare(p, own, &d, "dt_proj.weight HD zeros, +dt_bias H dt_spread, +A_log H zeros, "
+                      "dt_proj_b.weight HD zeros, +dt_b_bias H dt_spread, +A_log_b H zeros, "
+                      "gate.weight HD zeros, +gate.bias H zeros, D H zeros, conv1d.weight C1W last_tap, "
+                      "z_proj.weight ED zeros, +z_proj.bias E ones*, norm.weight E ones",
+                      &layer->dir[0].dt_proj, o->shared_directions ? NULL : &layer->dir[1].dt_proj,
+                      o->directions == MMIX_FUSE_GATE ? &layer->gate_weight : NULL, o->skip ? &layer->D : NULL,
+                      o->conv_width > 1 ? &layer->conv_weight : NULL, o->output_gate ? &layer->z_weight : NULL,
+                      1.2784645427610738, o->norm ? &layer->norm : NULL);    /* silu(1.278…) = 1 */
     }
-    if (o->branches != MMIX_BRANCH_FLEX) {
-        snprintf(own, sizeof own, "%sswin.", prefix);
-        if (mmix_projections_init(&layer->swin, p, own, D, heads, kv_heads, width, bias)) return -1;
-    }
+    snprintf(own, sizeof own, "%sswin.", prefix);
+    if (o->branches != MMIX_BRANCH_FLEX)
+        mmix_projections_init(&layer->swin, p, own, D, heads, kv_heads, width, bias);
     if (o->branches == MMIX_BRANCH_BOTH && o->branch_gate)
-        mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, branch_gate.bias 1 zeros",
-                      &layer->branch_gate_weight, &layer->branch_gate_bias);
+        mmixi_declare(p, prefix, &d, "branch_gate.weight 1D zeros, +branch_gate.bias 1 zeros",
+                      &layer->branch_gate_weight);
     return p->m->error_kind ? -1 : 0;
 }
 

@@ -181,7 +181,7 @@ static void bad_arguments(void)
         REFUSED(m, !local_swin(m, &one, x, short_one, NULL), "residual");
         s = sequence(m, 1, 1);
         s.spans = NULL;
-        REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "spans, found NULL");
+        REFUSED(m, !mmix_decoder_forward(m, d, &s, NULL), "spans is NULL");
         CHECK(!mmix_decoder_open(NULL, "any") && !mmix_vision_open(NULL, "any"));
     }
     /* adapters, conversion, distillation */
@@ -258,7 +258,7 @@ static void bad_arguments(void)
         REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "mmix_distill_step: no answer");
         b = batch_of(m, 0, 0);
         b.input.spans = NULL;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "spans, found NULL");
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "spans is NULL");
         b = batch_of(m, 0, 0);
         b.input.n_spans = 1;
         REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "media");
