@@ -8425,27 +8425,23 @@ MMIXDEF mmix_tensor *mmix_drop_path(mmix_ctx *m, size_t B, double rate, uint64_t
 typedef struct mmixi_loss_options {
     double T, weight;                            /* temperature; of a row in the mean */
     int32_t ignore;                              /* the class that does not count */
-    size_t layer;                                /* rows of one mean */
+    size_t layer;                                /* rows of one mean; 0: all */
     int relative;                                /* kd_hidden: over the mean of t² of each layer */
-    size_t pictures;                             /* DINO, as all that follows */
+    size_t pictures;                             /* DINO, as the next two lines */
     double teacher_T, *entropy;
     const mmix_real *center;
+    /* scratch: (rows) losses and Σ t², or the teacher's entropies; four blocks a lane */
+    double *loss, *square;
+    mmix_real *blocks;
 } mmixi_loss_options;
-typedef struct mmixi_loss_job {
-    const mmix_call *c;
-    const mmixi_loss_options *o;
-    mmixi_mat x;
-    double *loss, *square;                       /* (rows), forward; square: Σ t², or the teacher's entropy */
-    mmix_real *scratch;                          /* four blocks a lane */
-} mmixi_loss_job;
 /* Rows go by in blocks that stay in the nearest cache. */
 #ifdef MMIX_REGRESSION
 enum { MMIXI_LOSS_BLOCK = 8 };
 #else
 enum { MMIXI_LOSS_BLOCK = 2048 };
 #endif
-/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); DINO: the teacher's distributions (2B, K);
-   kd_token: the largest t, 1 / Σ e^((t - max)/T). kd_hidden: first the weights of the layers. */
+/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); the largest t, 1 / Σ e^((t - max)/T) or 1. DINO: in the
+   place of the third the teacher's distributions (2B, K). kd_hidden: first the weights of the layers. */
 enum { MMIXI_LOSS_TOP, MMIXI_LOSS_SHARE, MMIXI_LOSS_TEACHER, MMIXI_LOSS_TEACHER_SHARE };
 
 static double mmixi_total(const double *x, size_t n)
@@ -8460,39 +8456,36 @@ static int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, si
     return c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
 }
 /* The distributions that row r is held against, or the teacher's logits; how many, 0 of a class. */
-static size_t mmixi_loss_targets(const mmixi_loss_job *j, size_t r, const mmix_real *q[2])
+static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o, size_t r,
+                                 const mmix_real *q[2])
 {
-    const mmix_tensor *target = j->c->in[1];
-    size_t B = j->o->pictures, K = j->x.cols;
-    size_t n = 0;
+    const mmix_tensor *target = c->in[1];
+    size_t B = o->pictures, n = 0;
     for (size_t v = 0; B && v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
-        if (v != r / B) q[n++] = j->c->saved[MMIXI_LOSS_TEACHER] + (v * B + r % B) * K;
+        if (v != r / B) q[n++] = c->saved[MMIXI_LOSS_TEACHER] + (v * B + r % B) * mmixi_cols(target);
     if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
     return n;
 }
-/* With u = x - max x a row's loss is Σ q log Σ e^(u/T) - Σ q u / T. For kd_token q = e^(v/T) / Σ with
-   v = t - max t, and Σ q log q is added: log (Σ e^(u/T) / Σ e^(v/T)) - Σ q (u - v) / T. */
-static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, double weight, mmix_real *u)
+/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is
+   Σ q log Σ e^(u/T) - Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added:
+   log (Σ e^(u/T) / Σ e^(v/T)) - Σ q (u - v) / T. */
+static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
+                           const mmix_real *x, mmix_real *dx, mmix_real *u)
 {
-    const mmix_call *c = j->c;
     const mmixi_kernels *k = c->m->k;
-    int kd = c->op == MMIX_OP_KD_TOKEN, back = c->dy[0] != NULL;
-    const mmix_real *x = mmixi_row(j->x, r), *q[2], inverse_T = (mmix_real)(1 / j->o->T),
-        scale = (mmix_real)(weight / j->o->T);
-    mmix_real one = 1, mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
-        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_TOP] + r,
-        *share = c->saved[MMIXI_LOSS_SHARE] + r,
-        *top_q = kd ? c->saved[MMIXI_LOSS_TEACHER] + r : NULL,
-        *share_q = kd ? c->saved[MMIXI_LOSS_TEACHER_SHARE] + r : &one,
-        *dx = back ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
-    size_t K = j->x.cols, n = mmixi_loss_targets(j, r, q);
+    int kd = c->op == MMIX_OP_KD_TOKEN;
+    const mmix_real *q[2], inverse_T = (mmix_real)(1 / o->T), scale = (mmix_real)(weight / o->T);
+    mmix_real mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
+        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_TOP] + r, *share = c->saved[MMIXI_LOSS_SHARE] + r,
+        *top_q = c->saved[MMIXI_LOSS_TEACHER] + r, *share_q = c->saved[MMIXI_LOSS_TEACHER_SHARE] + r;
+    size_t K = mmixi_cols(c->in[0]), n = mmixi_loss_targets(c, o, r, q);
     int32_t label = n ? 0 : mmixi_index(c->in[1], r);
     double sum = 0, sum_q = n ? 0 : 1, sum_qu, norm;
-    if (!back) *top = k->largest(K, x);
-    if (!back && kd) *top_q = k->largest(K, q[0]);
+    if (!dx) *top = k->largest(K, x);
+    if (!dx && kd) *top_q = k->largest(K, q[0]);
     sum_qu = n ? 0 : (double)x[label] - (double)*top;
     for (size_t i = 0, w; i < K; i += w) {
-        mmix_real *p = back && !c->add[0] ? dx + i : e, shift = *top;
+        mmix_real *p = dx && !c->add[0] ? dx + i : e, shift = *top;
         const mmix_real *from = x + i;
         w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
         if (kd || inverse_T != 1) {
@@ -8501,146 +8494,139 @@ static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, double weight, mmi
             shift = 0;
         }
         sum += (double)k->exp_row(w, inverse_T, from, shift, p);
-        if (back) k->scale(w, scale * *share, p, p);
+        if (dx) k->scale(w, scale * *share, p, p);
         for (size_t s = 0; s < n; s++) {
+            const mmix_real *target = kd ? eq : q[s] + i;
             if (kd) {
                 k->normalise(w, q[s] + i, *top_q, -1, NULL, NULL, d);        /* -v */
                 k->exp_row(w, -inverse_T, d, 0, eq);
                 k->add(w, u, d, d);
             }
-            if (back) k->axpy(w, -scale * *share_q, kd ? eq : q[s] + i, p);
-            else k->normalise_sums(w, kd ? eq : q[s] + i, kd ? d : from, shift, 1, NULL, &mass, &along);
+            if (dx) k->axpy(w, -scale * *share_q, target, p);
+            else k->normalise_sums(w, target, kd ? d : from, shift, 1, NULL, &mass, &along);
             sum_q += (double)mass;
             sum_qu += (double)along;
         }
-        if (back && c->add[0]) k->add(w, e, dx + i, dx + i);
+        if (dx && c->add[0]) k->add(w, e, dx + i, dx + i);
     }
-    if (back && !n) dx[label] -= scale;
-    if (back) return;
+    if (dx && !n) dx[label] -= scale;
+    if (dx) return;
     norm = kd ? sum_q : 1;
     *share = (mmix_real)(sum_q / norm / sum);
     *share_q = (mmix_real)(1 / norm);
-    j->loss[r] = sum_q / norm * mmixi_log(sum / norm) - sum_qu / norm / j->o->T;
+    o->loss[r] = sum_q / norm * mmixi_log(sum / norm) - sum_qu / norm / o->T;
 }
 /* Σ (x - t)² of a row, and Σ t² */
-static void mmixi_kd_hidden_row(const mmixi_loss_job *j, size_t r, double weight, mmix_real *d)
+static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
+                                const mmix_real *x, mmix_real *dx, mmix_real *d)
 {
-    const mmix_call *c = j->c;
     const mmixi_kernels *k = c->m->k;
-    const mmix_real *x = mmixi_row(j->x, r), *t[2];
-    mmixi_loss_targets(j, r, t);
-    for (size_t i = 0, w; i < j->x.cols; i += w) {
-        w = mmixi_min(MMIXI_LOSS_BLOCK, j->x.cols - i);
+    const mmix_real *t[2];
+    mmixi_loss_targets(c, o, r, t);
+    for (size_t i = 0, w; i < mmixi_cols(c->in[0]); i += w) {
+        w = mmixi_min(MMIXI_LOSS_BLOCK, mmixi_cols(c->in[0]) - i);
         memcpy(d, x + i, w * sizeof *d);
         k->axpy(w, -1, t[0] + i, d);
-        if (!c->dy[0]) {
-            j->loss[r] += (double)k->variance(w, d, 0);
-            j->square[r] += (double)k->variance(w, t[0] + i, 0);
+        if (dx) {
+            k->scale(w, (mmix_real)(2 * weight), d, d);
+            mmixi_put(k, w, d, dx + i, c->add[0]);
             continue;
         }
-        k->scale(w, (mmix_real)(2 * weight), d, d);
-        mmixi_put(k, w, d, mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) + i, c->add[0]);
+        o->loss[r] += (double)k->variance(w, d, 0);
+        o->square[r] += (double)k->variance(w, t[0] + i, 0);
     }
 }
-static void mmixi_loss_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_loss_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const mmix_call *c = j->c;
+    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
+    mmixi_mat x = mmixi_values(c->in[0]), to = mmixi_rows_of(c->in[0], c->dx[0]);
     for (size_t r = begin; r < end; r++) {
-        double weight = j->o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / j->o->layer]
-            : j->o->weight;
-        if (!c->dy[0]) j->loss[r] = j->square[r] = 0;
-        if (mmixi_loss_counts(c, j->o, r))
+        double weight = o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / o->layer] : o->weight;
+        mmix_real *dx = c->dy[0] ? mmixi_row(to, r) : NULL;
+        if (!dx) o->loss[r] = o->square[r] = 0;
+        if (mmixi_loss_counts(c, o, r))
             (c->op == MMIX_OP_KD_HIDDEN ? mmixi_kd_hidden_row : mmixi_loss_row)
-                (j, r, c->dy[0] ? weight * (double)*c->dy[0] : 1, j->scratch + lane * 4 * MMIXI_LOSS_BLOCK);
-        else if (c->dy[0] && !c->add[0])
-            memset(mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), 0, j->x.cols * sizeof(mmix_real));
+                (c, o, r, dx ? weight * (double)*c->dy[0] : 1, mmixi_row(x, r), dx,
+                 o->blocks + lane * 4 * MMIXI_LOSS_BLOCK);
+        else if (dx && !c->add[0]) memset(dx, 0, x.cols * sizeof *dx);
     }
 }
 /* softmax((t - c)/T) and its entropy */
-static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_dino_teacher_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    size_t K = j->x.cols;
+    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
+    mmixi_mat teacher = mmixi_values(c->in[1]);
+    size_t K = teacher.cols;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *t = mmix_data(j->c->in[1]) + mmixi_row_offset(j->c->in[1], r);
-        mmix_real *q = j->c->saved[MMIXI_LOSS_TEACHER] + r * K;
-        for (size_t i = 0; i < K; i++)
-            q[i] = (t[i] - j->o->center[i]) / (mmix_real)j->o->teacher_T;
-        j->c->m->k->softmax(K, q, q);
-        j->square[r] = 0;
-        for (size_t i = 0; i < K; i++) j->square[r] -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
+        mmix_real *t = mmixi_row(teacher, r), *q = c->saved[MMIXI_LOSS_TEACHER] + r * K;
+        for (size_t i = 0; i < K; i++) q[i] = (t[i] - o->center[i]) / (mmix_real)o->teacher_T;
+        c->m->k->softmax(K, q, q);
+        o->square[r] = 0;
+        for (size_t i = 0; i < K; i++) o->square[r] -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
     }
 }
 static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
+    mmixi_loss_options *o = (mmixi_loss_options *)c->options;      /* the call's own */
     size_t rows = mmixi_rows(c->in[0]), teachers = 2 * o->pictures;
-    int back = c->dy[0] != NULL, saves = c->op == MMIX_OP_KD_TOKEN ? 4 : teachers ? 3 : 2;
-    mmixi_loss_job j;
+    int back = c->dy[0] != NULL;
     mmix_mark mark;
     double loss = 0;
-    for (int i = 0; !back && i < saves; i++)
+    if (back && !c->dx[0]) return 0;
+    for (int i = 0; !back && i < 4; i++)
         if (!mmix_save(m, c, i, i == MMIXI_LOSS_TEACHER && teachers ? mmix_count(c->in[1]) : rows)) return -1;
     mark = mmix_mark_here(m);
-    j.c = c;
-    j.o = o;
-    j.x = mmixi_values(c->in[0]);
-    j.loss = mmixi_doubles(m, rows, 1);
-    j.square = mmixi_doubles(m, rows, 1);
-    j.scratch = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
+    o->loss = mmixi_doubles(m, rows, 1);
+    o->square = mmixi_doubles(m, rows, 1);
+    o->blocks = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
     if (m->error_kind) return -1;
     if (teachers && !back) {
-        mmixi_ranges(m, teachers, mmixi_row_grain(j.x.cols), mmixi_dino_teacher_rows, &j);
-        *o->entropy = mmixi_total(j.square, teachers) / (double)teachers;
+        mmixi_over_rows(c, c->in[1], mmixi_dino_teacher_rows);
+        *o->entropy = mmixi_total(o->square, teachers) / (double)teachers;
     }
-    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_loss_rows, &j);
+    mmixi_over_rows(c, c->in[0], mmixi_loss_rows);
     for (size_t r = 0; !back && r < rows; r += o->layer) {
-        double square = mmixi_total(j.square + r, o->layer),
+        double square = mmixi_total(o->square + r, o->layer),
             weight = o->relative ? (double)o->layer / (double)rows / (square > 0 ? square : 1) : o->weight;
         if (o->relative) c->saved[MMIXI_LOSS_TOP][r / o->layer] = (mmix_real)weight;
-        loss += mmixi_total(j.loss + r, o->layer) * weight;
+        loss += mmixi_total(o->loss + r, o->layer) * weight;
     }
     if (!back) *mmix_data(c->out[0]) = (mmix_real)loss;
     mmix_rewind(m, mark);
     return 0;
 }
 /* The mean over the rows that count, times the weight. */
-static mmix_tensor *mmixi_loss(mmix_ctx *m, const char *who, int op, mmix_call *call, mmixi_loss_options *o)
+static mmix_tensor *mmixi_loss(mmix_ctx *m, int op, mmix_tensor *x, mmix_tensor *target, mmix_tensor *mask,
+                               mmixi_loss_options o)
 {
+    mmix_call call = mmixi_call(mmixi_strided(m, x), target, mask);
     size_t count = 0;
-    call->in[0] = mmixi_strided(m, call->in[0]);
     if (m->error_kind) return NULL;
-    if (!o->layer) o->layer = mmixi_rows(call->in[0]);
-    for (size_t r = 0; r < o->layer; r++) count += mmixi_loss_counts(call, o, r) != 0;
-    o->weight /= (double)mmixi_max(count, 1);
-    call->constant = 1u << 1;
-    call->out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, op, call, o, sizeof *o);
+    if (!o.layer) o.layer = mmixi_rows(x);
+    for (size_t r = 0; r < o.layer; r++) count += mmixi_loss_counts(&call, &o, r) != 0;
+    o.weight /= (double)mmixi_max(count, 1);
+    call.constant = 1u << 1;
+    call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
+    return mmixi_run(m, op, &call, &o, sizeof o);
 }
 MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
                                         int32_t ignore_index)
 {
-    const char *who = "mmix_cross_entropy";
     int labels = mmix_dtype(target) == MMIX_DTYPE_I32;
-    mmix_call call = mmixi_call(logits, target, NULL);
-    mmixi_loss_options o;
+    mmixi_loss_options o = { 1, 1, ignore_index, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL };
     mmixi_dims d;
-    memset(&o, 0, sizeof o);
-    o.T = o.weight = 1;
-    o.ignore = ignore_index;
-    if (!mmixi_expect(m, who, &d, labels ? "logits ...K, target:i32 ..." : "logits ...K, target ...K", logits,
+    if (!mmixi_expect(m, "mmix_cross_entropy", &d, labels ? "logits ...K, target:i32 ..." : "logits ...K, target ...K", logits,
                       target)) return NULL;
     if ((labels ? mmix_count(target) : mmixi_rows(target)) != mmixi_rows(logits))
-        return mmixi_unfit(m, who, logits, target, "a target for each row of logits");
+        return mmixi_unfit(m, "mmix_cross_entropy", logits, target, "a target for each row of logits");
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
         int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who,
-                                        (double)r, (int)label, (double)d.K));
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class "
+                                        "%d of %.0f", (double)r, (int)label, (double)d.K));
     }
-    return mmixi_loss(m, who, MMIX_OP_CROSS_ENTROPY, &call, &o);
+    return mmixi_loss(m, MMIX_OP_CROSS_ENTROPY, logits, target, NULL, o);
 }
 
 /* ---- distillation: a student s against its teacher t, over the positions whose mask is not 0 ----
@@ -8649,34 +8635,24 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
    kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
                gradient of a row is T (q - p) over their number */
 
-static mmix_tensor *mmixi_kd(mmix_ctx *m, const char *who, int op, mmix_tensor *student, mmix_tensor *teacher,
-                             mmix_tensor *mask, double T, int relative)
-{
-    mmix_call call = mmixi_call(student, teacher, mask);
-    int layered = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4;
-    mmixi_loss_options o;
-    mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, layered ? "student NBLD, teacher NBLD, mask?:i32 BL"
-                      : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
-    if (!(T > 0))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0",
-                                    who, T));
-    memset(&o, 0, sizeof o);
-    o.T = T;
-    o.weight = op == MMIX_OP_KD_TOKEN ? T * T : 1 / (double)(mmixi_max(d.N, 1) * d.D);
-    o.layer = d.B * d.L;
-    o.relative = relative;
-    return mmixi_loss(m, who, op, &call, &o);
-}
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative)
 {
-    return mmixi_kd(m, "mmix_kd_hidden", MMIX_OP_KD_HIDDEN, student, teacher, mask, 1, relative);
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_kd_hidden", &d, mmix_ndim(student) == 4 ? "student NBLD, teacher NBLD, mask?:i32 BL"
+                      : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
+    mmixi_loss_options o = { 1, 1 / (double)(mmixi_max(d.N, 1) * d.D), 0, d.B * d.L, relative, 0, 0, NULL, NULL,
+                             NULL, NULL, NULL };
+    return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature)
 {
-    return mmixi_kd(m, "mmix_kd_token", MMIX_OP_KD_TOKEN, student, teacher, mask, temperature, 0);
+    mmixi_loss_options o = { temperature, temperature * temperature, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL };
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_kd_token", &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)
+        || mmixi_within(m, "mmix_kd_token", "temperature", temperature, 1e-30, HUGE_VAL)) return NULL;
+    return mmixi_loss(m, MMIX_OP_KD_TOKEN, student, teacher, mask, o);
 }
 
 /* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t).
@@ -8686,27 +8662,18 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats)
 {
-    const char *who = "mmix_dino_loss";
-    mmix_call call = mmixi_call(student, teacher, NULL);
-    mmixi_loss_options o;
     mmixi_dims d;
     double entropy = 0, norm = 0;
-    mmix_tensor *loss;
-    if (!mmixi_expect(m, who, &d, "student NK, teacher TK", student, teacher)) return NULL;
-    if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0)
-        || !center)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 "
-                                    "views each) for %.0f crops (at least 2), temperatures %g and %g%s", who,
-                                    (double)d.N, (double)d.T, (double)crops, student_temp, teacher_temp,
-                                    center ? "" : ", center is NULL"));
-    memset(&o, 0, sizeof o);
-    o.T = student_temp;
-    o.teacher_T = teacher_temp;
-    o.weight = (double)crops / (double)(2 * crops - 2);      /* 2 crops - 2 pairs of each picture */
-    o.pictures = d.T / 2;
-    o.center = center;
-    o.entropy = &entropy;
-    loss = mmixi_loss(m, who, MMIX_OP_DINO_LOSS, &call, &o);
+    if (!mmixi_expect(m, "mmix_dino_loss", &d, "student NK, teacher TK", student, teacher)
+        || !mmixi_given(m, "mmix_dino_loss", "*center", center)
+        || mmixi_within(m, "mmix_dino_loss", "student_temp", student_temp, 1e-30, HUGE_VAL)
+        || mmixi_within(m, "mmix_dino_loss", "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
+    if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows, %.0f teacher "
+                                    "rows (2 views each) for %.0f crops (at least 2)", (double)d.N, (double)d.T, (double)crops));
+    mmixi_loss_options o = { student_temp, (double)crops / (double)(2 * crops - 2), 0, 0, 0, d.T / 2, teacher_temp,
+                             &entropy, center, NULL, NULL, NULL };   /* 2 crops - 2 pairs of each picture */
+    mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, student, teacher, NULL, o);
     for (size_t k = 0; loss && k < d.K; k++) {   /* c ← momentum c + (1 - momentum) mean(t) */
         double mean = 0;
         for (size_t r = 0; r < d.T; r++) mean += (double)mmix_data(teacher)[r * teacher->stride[0] + k];
@@ -8727,14 +8694,12 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
     mmixi_dims d;
     memset(&d, 0, sizeof d);
     memset(head, 0, sizeof *head);
-    if (layers < 1 || layers > 8)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_dino_head_init: %.0f layers, expected 1 to 8",
-                         (double)layers);
+    if (mmixi_within(p->m, "mmix_dino_head_init", "layers", (double)layers, 1, 8)) return -1;
     head->layers = layers;
     for (size_t i = 0; i < layers; i++) {
-        char spec[64], number[8] = "";
-        if (layers > 1) snprintf(number, sizeof number, ".%d", 2 * (int)i);
-        snprintf(spec, sizeof spec, "mlp%s.weight OD normal, mlp%s.bias O zeros", number, number);
+        char spec[64];
+        snprintf(spec, sizeof spec, layers > 1 ? "mlp.%d.weight OD normal, mlp.%d.bias O zeros"
+                 : "mlp.weight OD normal, mlp.bias O zeros", 2 * (int)i, 2 * (int)i);
         d.D = i ? hidden : D;
         d.O = i + 1 < layers ? hidden : bottleneck;
         if (mmixi_declare(p, prefix, &d, spec, &head->weight[i], &head->bias[i])) return -1;
@@ -11423,11 +11388,12 @@ static size_t mmixi_auc_cells(mmix_ctx *m, const mmix_tensor *map, const mmix_te
     size_t Y = map->shape[1], X = map->shape[2], H = mask->shape[1], W = mask->shape[2], n = 0;
     for (size_t image = first; image < last; image++)
         for (size_t i = 0; i < Y; i++) {
+            size_t top = i * H / Y;
             const mmix_real *score = mmix_data(map) + mmixi_row_offset(map, image * Y + i);
             const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, image * H);
             for (size_t j = 0; j < X; j++) {
                 size_t fore = 0, all = 0;
-                for (size_t y = i * H / Y; y * Y < (i + 1) * H; y++) {
+                for (size_t y = top; y * Y < (i + 1) * H; y++) {
                     size_t tall = mmixi_min((y + 1) * Y, (i + 1) * H) - mmixi_max(y * Y, i * H);
                     for (size_t x = j * W / X; x * X < (j + 1) * W; x++) {
                         size_t area = tall * (mmixi_min((x + 1) * X, (j + 1) * W) - mmixi_max(x * X, j * W));

@@ -219,8 +219,9 @@ static void bad_arguments(void)
     BAD_INT(mmix_kernel_set(m, -1, NULL), "mmix_kernel_set", "op -1");
     for (int op = 0; op < MMIX_OP_COUNT; op++) CHECK(mmix_op_name(op) && strcmp(mmix_op_name(op), "?"));
     CHECK(!strcmp(mmix_op_name(MMIX_OP_LINEAR), "linear") && !strcmp(mmix_op_name(MMIX_OP_SSD), "ssd"));
-    BAD(mmix_dino_loss(m, a, a, NULL, 1, 1, 1, 0.9, NULL), "mmix_dino_loss", "1 crops");
-    BAD(mmix_dino_loss(m, mmix_new2(m, 4, 3), a, mmix_data(b), 4, 0, 1, 0.9, NULL), "mmix_dino_loss", "temperatures 0");
+    BAD(mmix_dino_loss(m, a, a, mmix_data(b), 1, 1, 1, 0.9, NULL), "mmix_dino_loss", "1 crops");
+    BAD(mmix_dino_loss(m, mmix_new2(m, 4, 3), a, mmix_data(b), 4, 0, 1, 0.9, NULL), "mmix_dino_loss", "student_temp is 0");
+    BAD(mmix_dino_loss(m, mmix_new2(m, 4, 3), a, mmix_data(b), 4, 1, NAN, 0.9, NULL), "mmix_dino_loss", "teacher_temp is nan");
     mmix_reset(m);
     mmix_destroy(m);
     mmix_destroy(other);
