@@ -1299,8 +1299,8 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
 /* ==== >>api-metrics ==================================================================
    what features are worth: maps, Binary-AUC, k-NN, PCA
 
-   Tensors in; results are plain arrays in step memory. Functions that return int return 0, or -1 with a message
-   and a zeroed result. Nothing here is recorded.
+   Tensors in; results are plain arrays in step memory. Functions that return int return 0, or -1 with a
+   message and a zeroed result. Nothing here is recorded.
    ==================================================================================== */
 
 enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };      /* mmix_map_options.similarity */
@@ -1320,8 +1320,8 @@ typedef struct mmix_map {
     size_t B, grid_h, grid_w, h, w;
     char how[320];                           /* in words: layer, token, similarity, scaling */
 } mmix_map;
-/* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw, D). Of what
-   mmix_vision_forward returns: f.token, or f.tokens with positions, and f.patches, f.grid_h, f.grid_w. */
+/* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw, D). Of
+   what mmix_vision_forward returns: f.token, or f.tokens with positions, and f.patches, f.grid_h, f.grid_w. */
 MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result);
@@ -1342,8 +1342,8 @@ typedef struct mmix_auc {
     size_t points;
 } mmix_auc;
 /* How well a map tells foreground from background: the area under its ROC curve. map (N, map_h, map_w); mask
-   (N, h, w) of labels, int32: 0 background, all others foreground. Of different sizes they are compared on the
-   map's grid: the mask is averaged over each cell by area, and a share s counts s as foreground, 1 - s as
+   (N, h, w) of labels, int32: 0 background, all others foreground. Of different sizes they are compared on
+   the map's grid: the mask is averaged over each cell by area, and a share s counts s as foreground, 1 - s as
    background. An image without foreground or background is an error that names it; pooled, only all together
    need both. */
 MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
@@ -1368,7 +1368,8 @@ typedef struct mmix_knn_result {
     double balanced;                         /* mean over the classes tested of their right shares */
 } mmix_knn_result;
 /* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for their label.
-   train (trains, D), test (tests, D), labels (trains), (tests) int32, 0 … classes-1; test_label may be NULL. */
+   train (trains, D), test (tests, D), labels (trains) and (tests), int32: 0 … classes-1; test_label may be
+   NULL. */
 MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, mmix_tensor *train,
                      const mmix_tensor *train_label, mmix_tensor *test, const mmix_tensor *test_label,
                      size_t classes, mmix_knn_result *result);
@@ -1412,9 +1413,9 @@ typedef struct mmix_mixer_rank {
 /* out_proj (D, H·P), or NULL: without it. */
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *mixer,
                           mmix_tensor *out_proj, mmix_mixer_rank *result);
-/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at index, or of all others. The
-   class strategies: the class token; the mean or the maximum of all but class tokens and registers; or both, joined
-   by mmix_concat. */
+/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at index, or of all others.
+   Class strategies: the class token; the mean or the maximum of all but class tokens and registers; or both,
+   joined by mmix_concat. */
 MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *index, size_t n,
                                       int others, int max);
 
@@ -8440,8 +8441,8 @@ enum { MMIXI_LOSS_BLOCK = 8 };
 #else
 enum { MMIXI_LOSS_BLOCK = 2048 };
 #endif
-/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); the largest t, 1 / Σ e^((t - max)/T) or 1. DINO: in the
-   place of the third the teacher's distributions (2B, K). kd_hidden: first the weights of the layers. */
+/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); kd_token: the largest t, 1 / Σ e^((t - max)/T), else
+   1; DINO: as the third the teacher's distributions (2B, K). kd_hidden: first the weights of the layers. */
 enum { MMIXI_LOSS_TOP, MMIXI_LOSS_SHARE, MMIXI_LOSS_TEACHER, MMIXI_LOSS_TEACHER_SHARE };
 
 static double mmixi_total(const double *x, size_t n)
@@ -8476,8 +8477,9 @@ static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size
     int kd = c->op == MMIX_OP_KD_TOKEN;
     const mmix_real *q[2], inverse_T = (mmix_real)(1 / o->T), scale = (mmix_real)(weight / o->T);
     mmix_real mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
-        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_TOP] + r, *share = c->saved[MMIXI_LOSS_SHARE] + r,
-        *top_q = c->saved[MMIXI_LOSS_TEACHER] + r, *share_q = c->saved[MMIXI_LOSS_TEACHER_SHARE] + r;
+        *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_TOP] + r,
+        *share = c->saved[MMIXI_LOSS_SHARE] + r, *top_q = c->saved[MMIXI_LOSS_TEACHER] + r,
+        *share_q = c->saved[MMIXI_LOSS_TEACHER_SHARE] + r;
     size_t K = mmixi_cols(c->in[0]), n = mmixi_loss_targets(c, o, r, q);
     int32_t label = n ? 0 : mmixi_index(c->in[1], r);
     double sum = 0, sum_q = n ? 0 : 1, sum_qu, norm;
@@ -8522,9 +8524,10 @@ static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o,
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_real *t[2];
+    size_t D = mmixi_cols(c->in[0]);
     mmixi_loss_targets(c, o, r, t);
-    for (size_t i = 0, w; i < mmixi_cols(c->in[0]); i += w) {
-        w = mmixi_min(MMIXI_LOSS_BLOCK, mmixi_cols(c->in[0]) - i);
+    for (size_t i = 0, w; i < D; i += w) {
+        w = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
         memcpy(d, x + i, w * sizeof *d);
         k->axpy(w, -1, t[0] + i, d);
         if (dx) {
@@ -8616,8 +8619,8 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
     int labels = mmix_dtype(target) == MMIX_DTYPE_I32;
     mmixi_loss_options o = { 1, 1, ignore_index, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL };
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_cross_entropy", &d, labels ? "logits ...K, target:i32 ..." : "logits ...K, target ...K", logits,
-                      target)) return NULL;
+    if (!mmixi_expect(m, "mmix_cross_entropy", &d, labels ? "logits ...K, target:i32 ..."
+                      : "logits ...K, target ...K", logits, target)) return NULL;
     if ((labels ? mmix_count(target) : mmixi_rows(target)) != mmixi_rows(logits))
         return mmixi_unfit(m, "mmix_cross_entropy", logits, target, "a target for each row of logits");
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
@@ -8639,18 +8642,21 @@ MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tens
                                     mmix_tensor *mask, int relative)
 {
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_kd_hidden", &d, mmix_ndim(student) == 4 ? "student NBLD, teacher NBLD, mask?:i32 BL"
+    if (!mmixi_expect(m, "mmix_kd_hidden", &d, mmix_ndim(student) == 4
+                      ? "student NBLD, teacher NBLD, mask?:i32 BL"
                       : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
-    mmixi_loss_options o = { 1, 1 / (double)(mmixi_max(d.N, 1) * d.D), 0, d.B * d.L, relative, 0, 0, NULL, NULL,
-                             NULL, NULL, NULL };
+    mmixi_loss_options o = { 1, 1 / (double)(mmixi_max(d.N, 1) * d.D), 0, d.B * d.L, relative, 0, 0, NULL,
+                             NULL, NULL, NULL, NULL };
     return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature)
 {
-    mmixi_loss_options o = { temperature, temperature * temperature, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL };
+    mmixi_loss_options o = { temperature, temperature * temperature, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL,
+                             NULL };
     mmixi_dims d;
-    if (!mmixi_expect(m, "mmix_kd_token", &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)
+    if (!mmixi_expect(m, "mmix_kd_token", &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher,
+                      mask)
         || mmixi_within(m, "mmix_kd_token", "temperature", temperature, 1e-30, HUGE_VAL)) return NULL;
     return mmixi_loss(m, MMIX_OP_KD_TOKEN, student, teacher, mask, o);
 }
@@ -8670,9 +8676,10 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
         || mmixi_within(m, "mmix_dino_loss", "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
     if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows, %.0f teacher "
-                                    "rows (2 views each) for %.0f crops (at least 2)", (double)d.N, (double)d.T, (double)crops));
-    mmixi_loss_options o = { student_temp, (double)crops / (double)(2 * crops - 2), 0, 0, 0, d.T / 2, teacher_temp,
-                             &entropy, center, NULL, NULL, NULL };   /* 2 crops - 2 pairs of each picture */
+                                    "rows (2 views each) for %.0f crops (at least 2)", (double)d.N,
+                                    (double)d.T, (double)crops));
+    mmixi_loss_options o = { student_temp, (double)crops / (double)(2 * crops - 2), 0, 0, 0, d.T / 2,
+                             teacher_temp, &entropy, center, NULL, NULL, NULL };   /* 2 crops - 2 pairs of each picture */
     mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, student, teacher, NULL, o);
     for (size_t k = 0; loss && k < d.K; k++) {   /* c ← momentum c + (1 - momentum) mean(t) */
         double mean = 0;
@@ -8692,7 +8699,6 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
     mmixi_dims d;
-    memset(&d, 0, sizeof d);
     memset(head, 0, sizeof *head);
     if (mmixi_within(p->m, "mmix_dino_head_init", "layers", (double)layers, 1, 8)) return -1;
     head->layers = layers;
@@ -11248,6 +11254,7 @@ MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_di
         if (more <= 0 || (show && show(user, &stats))) return more;
     }
 }
+
 /* ==== >>metrics ======================================================================
    Feature maps, Binary-AUC, IoU, k-NN, ranks, PCA, class strategies. Sums are in double; every output is one
    task's, so threads change nothing.
@@ -11266,8 +11273,8 @@ static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const m
         const mmix_real *x = mmix_data(t) + mmixi_row_offset(t, r);
         for (size_t i = 0; i < mmixi_cols(t); i++)
             if (!(fabs(x[i]) < 1e150))
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite numbers",
-                                 who, (double)r, name, (double)x[i]);
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite "
+                                 "numbers", who, (double)r, name, (double)x[i]);
     }
     return 0;
 }
@@ -11311,7 +11318,6 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
                              const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
                              mmix_map *result)
 {
-    const char *who = "mmix_feature_map";
     mmix_map r = { NULL, NULL, NULL, mmix_shape(patches, 0), gh, gw, h, w, "" };
     mmix_map_options o;
     mmix_tensor *similarity, *scaled;
@@ -11323,13 +11329,14 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     memset(result, 0, sizeof *result);
     if (options) o = *options;
     d.N = gh * gw;
-    if (!mmixi_expect(m, who, &d, mmix_ndim(query) == 2 ? "+query BD, patches BND" : "+query BLD, patches BND",
-                      query, patches)
-        || !mmixi_given(m, who, "h, w", h, w)
-        || mmixi_within(m, who, "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT)
-        || (o.positions && !mmixi_given(m, who, "n_positions", o.n_positions))) return -1;
+    if (!mmixi_expect(m, "mmix_feature_map", &d, mmix_ndim(query) == 2 ? "+query BD, patches BND"
+                      : "+query BLD, patches BND", query, patches)
+        || !mmixi_given(m, "mmix_feature_map", "h, w", h, w)
+        || mmixi_within(m, "mmix_feature_map", "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT)
+        || (o.positions && !mmixi_given(m, "mmix_feature_map", "n_positions", o.n_positions))) return -1;
     for (size_t i = 0; o.positions && i < o.n_positions; i++)
-        if (mmixi_within(m, who, "a position", (double)o.positions[i], 0, (double)d.L - 1)) return -1;
+        if (mmixi_within(m, "mmix_feature_map", "a position", (double)o.positions[i], 0, (double)d.L - 1))
+            return -1;
     if (o.positions)
         snprintf(token, sizeof token, o.n_positions == 1 ? "token %.0f" : "mean of token %.0f and %.0f more",
                  (double)*o.positions, (double)(o.n_positions - 1));
@@ -11339,7 +11346,7 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     r.similarity = mmix_data(similarity);
     r.scaled = mmix_data(scaled);
     for (size_t b = 0; !m->error_kind && b < d.B; b++) mmixi_map_image(&r, b, &o, query, patches, q);
-    if (m->error_kind || mmixi_bounded(m, who, "similarities", similarity)) return -1;
+    if (m->error_kind || mmixi_bounded(m, "mmix_feature_map", "similarities", similarity)) return -1;
     r.map = mmix_data(mmix_resize(m, scaled, MMIX_BILINEAR, h, w, 0, 0));
     if (!r.map) return -1;
     snprintf(r.how, sizeof r.how, "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; "
@@ -11349,6 +11356,7 @@ MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const
     *result = r;
     return 0;
 }
+
 MMIXI_COLD_BEGIN
 
 /* ------------------------------------------------------------------------------------
@@ -11379,11 +11387,11 @@ static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t 
     }
     return a;
 }
-/* The cells of images first … last-1 that are not all void, with their share of foreground; where map (N, Y, X) has
-   the size of mask (N, H, W) they are the pixels. One unit of length is 1/Y of a pixel down, 1/X across. Returns
-   how many. */
-static size_t mmixi_auc_cells(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, int32_t void_label,
-                              size_t first, size_t last, mmixi_scored *s)
+/* The cells of images first … last-1 that are not all void, with their share of foreground; how many. Where map
+   (N, Y, X) has the size of mask (N, H, W) they are its pixels. The unit of length is 1/Y of a pixel down, 1/X
+   across. */
+static size_t mmixi_auc_cells(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask,
+                              int32_t void_label, size_t first, size_t last, mmixi_scored *s)
 {
     size_t Y = map->shape[1], X = map->shape[2], H = mask->shape[1], W = mask->shape[2], n = 0;
     for (size_t image = first; image < last; image++)
@@ -11407,16 +11415,16 @@ static size_t mmixi_auc_cells(mmix_ctx *m, const mmix_tensor *map, const mmix_te
                 s[n].score = score[j];
                 s[n].label = (double)fore / (double)all;
                 if (!(fabs(s[n++].score) <= DBL_MAX))
-                    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, expected "
-                              "finite numbers", (double)image, (double)score[j]);
+                    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, "
+                              "expected finite numbers", (double)image, (double)score[j]);
             }
         }
     return n;
 }
 /* The curve of images first … last-1 as one; its area is, over pixels, an integer / (2 · fore · back), exact.
    0, or -1. */
-static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map, const mmix_tensor *mask,
-                           size_t first, size_t last, mmix_auc *roc)
+static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
+                           const mmix_tensor *mask, size_t first, size_t last, mmix_auc *roc)
 {
     size_t T = o->thresholds, cells = (last - first) * map->shape[1] * map->shape[2], n = 0, p = 1;
     double *fpr = roc->fpr = mmixi_doubles(m, (T ? T : cells) + 1, 1),
@@ -11428,7 +11436,7 @@ static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_te
     s = mmixi_scored_sort(s, s + cells, n);
     *fpr = *tpr = 0;
     for (size_t i = 0; T ? p <= T : i < n; p++) {
-        double w = (double)(p - 1) / (double)(T - 1),            /* 1 - w of the way from the least to the largest */
+        double w = (double)(p - 1) / (double)(T - 1),            /* 1: at the least value, 0: at the largest */
             t = T ? (1 - w) * s[0].score + w * s[n - 1].score : s[i].score;
         while (i < n && s[i].score >= t) fore += s[i++].label;
         back = (double)i - fore;
@@ -11557,8 +11565,8 @@ static mmix_tensor *mmixi_knn_rows(mmix_ctx *m, const char *name, mmix_tensor *x
     for (size_t r = 0; r < mmix_count(label); r++) {
         int c = (int)mmix_data_i32(label)[r];
         if (c < 0 || (size_t)c >= classes)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: %s_label[%.0f] is %d, expected 0 to %.0f", name, (double)r, c,
-                      (double)(classes - 1));
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: %s_label[%.0f] is %d, expected 0 to %.0f", name,
+                      (double)r, c, (double)(classes - 1));
     }
     return mmix_l2_normalise(m, x, 1e-12);
 }
@@ -11590,16 +11598,16 @@ MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, mmix_tensor *
                      const mmix_tensor *train_label, mmix_tensor *test, const mmix_tensor *test_label,
                      size_t classes, mmix_knn_result *result)
 {
-    const char *who = "mmix_knn";
     double T = options && options->temperature != 0 ? options->temperature : 0.07, present = 0;
     mmix_knn_result r;
     mmixi_dims d;
     mmix_mark mark;
     memset(&r, 0, sizeof r);
     *result = r;
-    if (!mmixi_expect(m, who, &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train, train_label,
-                      test, test_label) || mmixi_within(m, who, "classes", (double)classes, 1, INT32_MAX)
-        || mmixi_within(m, who, "temperature", T, 0.002, HUGE_VAL)) return -1;
+    if (!mmixi_expect(m, "mmix_knn", &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
+                      train_label, test, test_label)
+        || mmixi_within(m, "mmix_knn", "classes", (double)classes, 1, INT32_MAX)
+        || mmixi_within(m, "mmix_knn", "temperature", T, 0.002, HUGE_VAL)) return -1;
     r.votes = mmixi_doubles(m, d.T, classes);
     r.pred = (int32_t *)mmixi_step_array(m, d.T, 1, sizeof(int32_t));
     mark = mmix_mark_here(m);
@@ -11712,16 +11720,15 @@ MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, mmix_ten
     size_t block = options && options->block ? options->block : SIZE_MAX;
     mmixi_dims d;
     memset(result, 0, sizeof *result);
-    if (!mmixi_expect(m, "mmix_rank_of", &d, "M ...RC", M) || mmixi_bounded(m, "mmix_rank_of", "M", M)) return -1;
-    M = mmixi_strided(m, M);
-    if (!M) return -1;
+    if (!mmixi_expect(m, "mmix_rank_of", &d, "M ...RC", M) || mmixi_bounded(m, "mmix_rank_of", "M", M)
+        || !(M = mmixi_strided(m, M))) return -1;
     size_t matrices = mmixi_rows(M) / d.R, h = mmixi_min(block, d.R), w = mmixi_min(block, d.C),
         down = mmixi_ceil_div(d.R, h), across = mmixi_ceil_div(d.C, w), n = matrices * down * across;
     mmixi_rank_job j = { mmixi_values(M), d.R, h, w, options && options->eps > 0 ? options->eps
                          : sizeof(mmix_real) == 8 ? DBL_EPSILON : FLT_EPSILON,
                          mmixi_doubles(m, mmixi_lanes(m), h * w),
-                         { matrices, down, across, mmixi_min(h, w), mmixi_doubles(m, n, 1), mmixi_doubles(m, n, 1),
-                           mmixi_doubles(m, n, 1), mmixi_doubles(m, n, mmixi_min(h, w)) } };
+                         { matrices, down, across, mmixi_min(h, w), mmixi_doubles(m, n, 1),
+                           mmixi_doubles(m, n, 1), mmixi_doubles(m, n, 1), mmixi_doubles(m, n, mmixi_min(h, w)) } };
     if (m->error_kind) return -1;
     mmixi_parallel(m, n, mmixi_rank_task, &j);
     *result = j.r;
@@ -11742,8 +11749,8 @@ static void mmixi_rank_joined(mmix_ctx *m, const mmix_rank_options *whole, const
         mmix_rank of;
         for (size_t h = 0; out && h < H; h++)
             mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * P, rows, P),
-                           mmixi_matrix(mmix_data(M) + ((b * H + h) * L + i) * L + j, rows, cols, (ptrdiff_t)L),
-                           mmixi_matrix(mmixi_at(&from, b, j, h), cols, P, from.token), 0);
+                           mmixi_matrix(mmix_data(M) + ((b * H + h) * L + i) * L + j, rows, cols,
+                                        (ptrdiff_t)L), mmixi_matrix(mmixi_at(&from, b, j, h), cols, P, from.token), 0);
         if (!mmix_rank_of(m, whole, proj ? mmix_linear(m, out, proj, NULL) : out, &of))
             r->joined[e] = *of.numerical;
         mmix_rewind(m, mark);
@@ -11752,7 +11759,7 @@ static void mmixi_rank_joined(mmix_ctx *m, const mmix_rank_options *whole, const
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *x,
                           mmix_tensor *out_proj, mmix_mixer_rank *result)
 {
-    int ssd = x->kind == MMIX_SSD, causal = ssd || x->mask == MMIX_MASK_CAUSAL;
+    int ssd = x->kind == MMIX_SSD;
     mmix_tensor *M = mmix_mix_matrix(m, x);
     mmix_rank_options o = { 0, 0 };
     mmix_mixer_rank r;
@@ -11788,7 +11795,7 @@ MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const m
         size_t I = i / n % n, J = i % n;
         double rank = r.M.numerical[i], most = (double)mmixi_min(r.block, d.L - mmixi_max(I, J) * r.block);
         if (I == J) r.diagonal[i / (n * n)] += rank;
-        if (x->kind != MMIX_SOFTMAX && (I != J || !causal))
+        if (x->kind != MMIX_SOFTMAX && (I != J || (!ssd && x->mask != MMIX_MASK_CAUSAL)))
             most = fmin(most, (double)x->k->shape[3] * (ssd ? r.decay[i] : 1));
         r.bound[i] = rank > 0 ? most : 0;
     }
@@ -11892,15 +11899,15 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_resul
 MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *index, size_t n,
                                       int others, int max)
 {
-    const char *who = "mmix_pool_tokens";
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "tokens BLD", tokens)) return NULL;
+    if (!mmixi_expect(m, "mmix_pool_tokens", &d, "tokens BLD", tokens)) return NULL;
     mmix_tensor *out = mmix_new2(m, d.B, d.D);
     char *uses = (char *)mmixi_step_array(m, d.L, 1, 1);
     if (m->error_kind) return NULL;
     memset(uses, others != 0, d.L);
     for (size_t i = 0; i < n; i++) {
-        if (mmixi_within(m, who, "an index", (double)index[i], 0, (double)d.L - 1)) return NULL;
+        if (mmixi_within(m, "mmix_pool_tokens", "an index", (double)index[i], 0, (double)d.L - 1))
+            return NULL;
         uses[index[i]] = !others;
     }
     for (size_t i = 0; i < d.B * d.D; i++) {
@@ -11913,7 +11920,8 @@ MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, co
             most = fmax(most, *x);
         }
         if (!(count > 0))
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: none of %.0f tokens is left", who, (double)d.L));
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pool_tokens: none of %.0f tokens is "
+                                        "left", (double)d.L));
         mmix_data(out)[i] = (mmix_real)(max ? most : sum / count);
     }
     return out;

@@ -247,8 +247,15 @@ static void corners(void)
         BAD(mmix_dino_loss(m, x, x, NULL, 2, 1, 1, 0.9, NULL), "mmix_dino_loss", "center is NULL");
         IS(mmix_augment_crop(m, &one, &augment, (mmix_picture){ NULL, 8, 8 }, 0, 0, 0, &one), -1);
         BAD_INT(mmix_rank_of(m, NULL, mmix_fill(mmix_new2(m, 2, 3), NAN), &rank), "mmix_rank_of", "row 0 of M holds nan");
-        BAD_INT(mmix_binary_iou(m, mmix_fill(mmix_new3(m, 1, 1, 1), 1), mmix_fill(mmix_new(m, MMIX_DTYPE_I32, 3, cell), 0), NAN, 0, &iou),
-                "mmix_binary_iou", "NaN");
+        BAD_INT(mmix_binary_iou(m, mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 3, cell), 1),
+                                mmix_fill(mmix_new(m, MMIX_DTYPE_I32, 3, cell), 0), NAN, 0, &iou), "mmix_binary_iou", "NaN");
+        {                                        /* a target that alone asks for a gradient gets none */
+            mmix_tensor *target = mmix_require_grad(mmix_fill(mmix_new2(m, 4, 3), 0.25));
+            mmix_record(m, 1);
+            IS(mmix_backward(m, mmix_cross_entropy(m, x, target, -1)), 0);
+            mmix_record(m, 0);
+            CHECK(mmix_grad(target) == NULL);
+        }
         c.mamba.dt_high = HUGE_VAL;              /* a limit that is none is kept in the file */
         w = mmix_vision_create(m, c);
         IS(mmix_vision_save(m, w, FILE_A), 0);
