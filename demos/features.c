@@ -1186,12 +1186,12 @@ static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
 {
     static const int to_planes[4] = {0, 3, 1, 2}, to_tokens[4] = {0, 2, 3, 1};
     const mmix_vision_config *c = mmix_vision_config_of(v);
-    size_t shape[4] = {1, c->grid, c->grid, c->dim}, flat[2] = {g * g, c->dim}, n = c->grid * c->grid;
+    size_t shape[4] = {1, c->grid, c->grid, c->dim}, flat[3] = {1, g * g, c->dim}, n = c->grid * c->grid;
     double scale = ((double)g + 0.1) / (double)c->grid;
     mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
     p = mmix_permute(m, mmix_reshape(m, mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n), 4, shape), to_planes);
     if (g != c->grid) p = mmix_resize(m, p, MMIX_BICUBIC, g, g, scale, scale);
-    return mmix_reshape(m, mmix_permute(m, p, to_tokens), 2, flat);
+    return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, flat);
 }
 
 /* positions.svg: how similar one position is to all others, as stored and resized. */
