@@ -142,11 +142,6 @@ typedef MMIX_REAL mmix_real;                 /* all arithmetic on tensors */
 #define mmix_params_create MMIXI_TYPED(mmix_params_create)
 #define mmix_sample MMIXI_TYPED(mmix_sample)
 #define mmix_feature_map MMIXI_TYPED(mmix_feature_map)
-#define mmix_binary_auc MMIXI_TYPED(mmix_binary_auc)
-#define mmix_binary_iou MMIXI_TYPED(mmix_binary_iou)
-#define mmix_knn MMIXI_TYPED(mmix_knn)
-#define mmix_pca MMIXI_TYPED(mmix_pca)
-#define mmix_rank_of MMIXI_TYPED(mmix_rank_of)
 #define mmix_dino_loss MMIXI_TYPED(mmix_dino_loss)
 #define mmix_dino_center MMIXI_TYPED(mmix_dino_center)
 #define mmix_adamw_init MMIXI_TYPED(mmix_adamw_init)
@@ -1290,7 +1285,7 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d);
 /* ==== >>api-metrics ==================================================================
    what features are worth: maps, Binary-AUC, k-NN, PCA
 
-   Plain row-major arrays in; results lie in step memory. Functions that return int return 0, or -1 with a
+   Tensors in; results are plain arrays in step memory. Functions that return int return 0, or -1 with a
    message and a zeroed result. Nothing here is recorded.
    ==================================================================================== */
 
@@ -1298,11 +1293,10 @@ enum { MMIX_MAP_COSINE, MMIX_MAP_DOT };      /* mmix_map_options.similarity */
 
 typedef struct mmix_map_options {
     int similarity;
-    /* For mmix_vision_map: the rows of features.tokens that are the query, by position; of several
-       (registers) the mean. NULL: the class token. */
+    /* Which tokens of query count, by position; of several (registers) the mean. NULL: all. */
     const size_t *positions;
     size_t n_positions;
-    /* For mmix_feature_map: what the caller says that query and patches are ("register 3", "block 2"). */
+    /* What the caller says that query and patches are ("register 3", "block 2"). */
     const char *token, *layer;
 } mmix_map_options;
 typedef struct mmix_map {
@@ -1312,21 +1306,16 @@ typedef struct mmix_map {
     size_t B, grid_h, grid_w, h, w;
     char how[320];                           /* in words: layer, token, similarity, scaling */
 } mmix_map;
-/* Similarity of the mean of the rows of query (queries, D) with each row of patches (gh·gw, D). One image. */
-MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_real *query,
-                             size_t queries, const mmix_real *patches, size_t gh, size_t gw, size_t D,
-                             size_t h, size_t w, mmix_map *result);
-/* The same for all images of a mmix_vision_forward: class token, or tokens by position, with the patches. */
-MMIXDEF int mmix_vision_map(mmix_ctx *m, const mmix_map_options *options, const mmix_features *features,
-                            size_t h, size_t w, mmix_map *result);
+/* Similarity of the mean of the tokens of query (B, L, D) or (B, D) with each of patches (B, gh·gw, D). Of
+   what mmix_vision_forward returns: f.token, or f.tokens with positions, and f.patches, f.grid_h, f.grid_w. */
+MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
+                             const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
+                             mmix_map *result);
 
 typedef struct mmix_auc_options {
     size_t thresholds;                       /* 0: every distinct value of the map (exact). T ≥ 2: the T
                                                 thresholds 1 - k/(T-1), the map scaled to [0, 1] first */
     int32_t void_label;                      /* pixels of this label are left out; 0: none are */
-    size_t map_h, map_w;                     /* size of a map; 0: that of the mask. Another compares on the
-                                                token grid: the mask is averaged over each cell by area, and a
-                                                share s counts s as foreground, 1 - s as background */
     int pooled;                              /* all pixels as one image, instead of the mean over images */
 } mmix_auc_options;
 typedef struct mmix_auc {
@@ -1338,19 +1327,21 @@ typedef struct mmix_auc {
     double *fpr, *tpr;
     size_t points;
 } mmix_auc;
-/* How well a map tells foreground from background: the area under its ROC curve. map (images, map_h, map_w);
-   mask (images, h, w) of labels: 0 background, all others foreground. An image without foreground or
-   background is an error that names it; pooled, only all together need both. */
-MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_real *map,
-                            const int32_t *mask, size_t images, size_t h, size_t w, mmix_auc *result);
+/* How well a map tells foreground from background: the area under its ROC curve. map (N, map_h, map_w); mask
+   (N, h, w) of labels, int32: 0 background, all others foreground. Of different sizes they are compared on
+   the map's grid: the mask is averaged over each cell by area, and a share s counts s as foreground, 1 - s as
+   background. An image without foreground or background is an error that names it; pooled, only all together
+   need both. */
+MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
+                            const mmix_tensor *mask, mmix_auc *result);
 /* Vertical averaging (Fawcett 2006): adds to tpr[i], i < points, the curve's rate at fpr i/(points-1), the
    upper end where it rises vertically. A curve of area < ½ is turned first, (1-fpr, 1-tpr), as `auc` is. Zero
    tpr before the first image; divide by their number after the last. */
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc);
 /* |P ∩ F| / |P ∪ F| with P: map ≥ threshold, F: label ≠ 0, without pixels of void_label (0: none); 1 if both
-   are empty. */
-MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_real *map, const int32_t *mask, size_t count,
-                            double threshold, int32_t void_label, double *iou);
+   are empty. map and mask (N, h, w). */
+MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
+                            int32_t void_label, double *iou);
 
 typedef struct mmix_knn_options {
     size_t k;                                /* 0: 20; never more than there are train rows */
@@ -1363,11 +1354,11 @@ typedef struct mmix_knn_result {
     double balanced;                         /* mean over the classes tested of their right shares */
 } mmix_knn_result;
 /* The k train rows of largest cosine (of equal ones the earlier) vote e^(cosine/temperature) for their label.
-   train (trains, D), test (tests, D), labels 0 … classes-1; test_label may be NULL. */
-MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_real *train,
-                     const int32_t *train_label, size_t trains, const mmix_real *test,
-                     const int32_t *test_label, size_t tests, size_t D, size_t classes,
-                     mmix_knn_result *result);
+   train (trains, D), test (tests, D), labels (trains) and (tests), int32: 0 … classes-1; test_label may be
+   NULL. */
+MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, mmix_tensor *train,
+                     const mmix_tensor *train_label, mmix_tensor *test, const mmix_tensor *test_label,
+                     size_t classes, mmix_knn_result *result);
 
 typedef struct mmix_pca_result {
     double *mean;                            /* (D) */
@@ -1376,8 +1367,7 @@ typedef struct mmix_pca_result {
     double *projection;                      /* (rows, k): (x - mean) · component */
 } mmix_pca_result;
 /* The k directions in which x (rows, D) varies most; rows ≥ 2, k ≤ D. */
-MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k,
-                     mmix_pca_result *result);
+MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result);
 
 typedef struct mmix_rank_options {
     size_t block;                            /* C: matrices are cut into C x C blocks (the last ones smaller);
@@ -1391,9 +1381,8 @@ typedef struct mmix_rank {
     double *numerical, *effective, *stable;
     double *singular;                        /* (matrices, rows, cols, width): σ, falling; zeros fill up */
 } mmix_rank;
-/* Ranks of the blocks of M (matrices, rows, cols), by singular values in double. */
-MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mmix_real *M, size_t matrices,
-                         size_t rows, size_t cols, mmix_rank *result);
+/* Ranks of the blocks of M (…, rows, cols), by singular values in double. */
+MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, mmix_tensor *M, mmix_rank *result);
 /* The claims of arXiv 2511.18380 beside what is measured, for B x H matrices of n x n blocks:
    rank(M_IJ) ≤ rank(L_IJ) N for SSD and ≤ N for linear attention where I ≠ J (there, without a mask, where
    I = J, too), ≤ C for softmax attention and on a causal diagonal. */
@@ -1409,13 +1398,12 @@ typedef struct mmix_mixer_rank {
 } mmix_mixer_rank;
 /* out_proj (D, H·P), or NULL: without it. */
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *mixer,
-                          const mmix_tensor *out_proj, mmix_mixer_rank *result);
-enum { MMIX_POOL_CLS, MMIX_POOL_MEAN, MMIX_POOL_MAX, MMIX_POOL_CLS_MEAN, MMIX_POOL_CLS_MAX };
-/* Feature vectors from tokens (B, L, D): the mean of the tokens at class_index; mean or maximum of all tokens
-   but the special ones (class tokens, registers); or two of these joined. (B, D), (B, 2D) or NULL. */
-MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_tensor *tokens,
-                                         const size_t *class_index, size_t n_class,
-                                         const size_t *special, size_t n_special);
+                          mmix_tensor *out_proj, mmix_mixer_rank *result);
+/* Feature vectors (B, D) of tokens (B, L, D): the mean, or the maximum, of those at index, or of all others.
+   Class strategies: the class token; the mean or the maximum of all but class tokens and registers; or both,
+   joined by mmix_concat. */
+MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *index, size_t n,
+                                      int others, int max);
 
 /* ==== >>api-dino =====================================================================
    self-distillation without labels, optimiser and schedules
@@ -8288,27 +8276,23 @@ MMIXI_COLD_END
 typedef struct mmixi_loss_options {
     double T, weight;                            /* temperature; of a row in the mean */
     int32_t ignore;                              /* the class that does not count */
-    size_t layer;                                /* rows of one mean */
+    size_t layer;                                /* rows of one mean; 0: all */
     int relative;                                /* kd_hidden: over the mean of t² of each layer */
-    size_t pictures;                             /* DINO, as all that follows */
+    size_t pictures;                             /* DINO, as the next two lines */
     double teacher_T, *entropy;
     const mmix_real *center;
+    /* scratch: (rows) losses and Σ t², or the teacher's entropies; four blocks a lane */
+    double *loss, *square;
+    mmix_real *blocks;
 } mmixi_loss_options;
-typedef struct mmixi_loss_job {
-    const mmix_call *c;
-    const mmixi_loss_options *o;
-    mmixi_mat x;
-    double *loss, *square;                       /* (rows), forward; square: Σ t², or the teacher's entropy */
-    mmix_real *scratch;                          /* four blocks a lane */
-} mmixi_loss_job;
 /* Rows go by in blocks that stay in the nearest cache. */
 #ifdef MMIX_REGRESSION
 enum { MMIXI_LOSS_BLOCK = 8 };
 #else
 enum { MMIXI_LOSS_BLOCK = 2048 };
 #endif
-/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); DINO: the teacher's distributions (2B, K);
-   kd_token: the largest t, 1 / Σ e^((t - max)/T). kd_hidden: first the weights of the layers. */
+/* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); kd_token: the largest t, 1 / Σ e^((t - max)/T), else
+   1; DINO: as the third the teacher's distributions (2B, K). kd_hidden: first the weights of the layers. */
 enum { MMIXI_LOSS_TOP, MMIXI_LOSS_SHARE, MMIXI_LOSS_TEACHER, MMIXI_LOSS_TEACHER_SHARE };
 
 static double mmixi_total(const double *x, size_t n)
@@ -8323,39 +8307,37 @@ static int mmixi_loss_counts(const mmix_call *c, const mmixi_loss_options *o, si
     return c->in[1]->dtype != MMIX_DTYPE_I32 || mmixi_index(c->in[1], r) != o->ignore;
 }
 /* The distributions that row r is held against, or the teacher's logits; how many, 0 of a class. */
-static size_t mmixi_loss_targets(const mmixi_loss_job *j, size_t r, const mmix_real *q[2])
+static size_t mmixi_loss_targets(const mmix_call *c, const mmixi_loss_options *o, size_t r,
+                                 const mmix_real *q[2])
 {
-    const mmix_tensor *target = j->c->in[1];
-    size_t B = j->o->pictures, K = j->x.cols;
-    size_t n = 0;
+    const mmix_tensor *target = c->in[1];
+    size_t B = o->pictures, n = 0;
     for (size_t v = 0; B && v < 2; v++)          /* student row (v, b): the teacher's views of b but v */
-        if (v != r / B) q[n++] = j->c->saved[MMIXI_LOSS_TEACHER] + (v * B + r % B) * K;
+        if (v != r / B) q[n++] = c->saved[MMIXI_LOSS_TEACHER] + (v * B + r % B) * mmixi_cols(target);
     if (!B && mmix_data(target)) q[n++] = mmix_data(target) + mmixi_row_offset(target, r);
     return n;
 }
-/* With u = x - max x a row's loss is Σ q log Σ e^(u/T) - Σ q u / T. For kd_token q = e^(v/T) / Σ with
-   v = t - max t, and Σ q log q is added: log (Σ e^(u/T) / Σ e^(v/T)) - Σ q (u - v) / T. */
-static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, double weight, mmix_real *u)
+/* Row x, backward with dx, and room for four blocks at u. With u = x - max x its loss is
+   Σ q log Σ e^(u/T) - Σ q u / T. For kd_token q = e^(v/T) / Σ with v = t - max t, and Σ q log q is added:
+   log (Σ e^(u/T) / Σ e^(v/T)) - Σ q (u - v) / T. */
+static void mmixi_loss_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
+                           const mmix_real *x, mmix_real *dx, mmix_real *u)
 {
-    const mmix_call *c = j->c;
     const mmixi_kernels *k = c->m->k;
-    int kd = c->op == MMIX_OP_KD_TOKEN, back = c->dy[0] != NULL;
-    const mmix_real *x = mmixi_row(j->x, r), *q[2], inverse_T = (mmix_real)(1 / j->o->T),
-        scale = (mmix_real)(weight / j->o->T);
-    mmix_real one = 1, mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
+    int kd = c->op == MMIX_OP_KD_TOKEN;
+    const mmix_real *q[2], inverse_T = (mmix_real)(1 / o->T), scale = (mmix_real)(weight / o->T);
+    mmix_real mass = 0, along = 0, *e = u + MMIXI_LOSS_BLOCK, *d = e + MMIXI_LOSS_BLOCK,
         *eq = d + MMIXI_LOSS_BLOCK, *top = c->saved[MMIXI_LOSS_TOP] + r,
-        *share = c->saved[MMIXI_LOSS_SHARE] + r,
-        *top_q = kd ? c->saved[MMIXI_LOSS_TEACHER] + r : NULL,
-        *share_q = kd ? c->saved[MMIXI_LOSS_TEACHER_SHARE] + r : &one,
-        *dx = back ? mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) : NULL;
-    size_t K = j->x.cols, n = mmixi_loss_targets(j, r, q);
+        *share = c->saved[MMIXI_LOSS_SHARE] + r, *top_q = c->saved[MMIXI_LOSS_TEACHER] + r,
+        *share_q = c->saved[MMIXI_LOSS_TEACHER_SHARE] + r;
+    size_t K = mmixi_cols(c->in[0]), n = mmixi_loss_targets(c, o, r, q);
     int32_t label = n ? 0 : mmixi_index(c->in[1], r);
     double sum = 0, sum_q = n ? 0 : 1, sum_qu, norm;
-    if (!back) *top = k->largest(K, x);
-    if (!back && kd) *top_q = k->largest(K, q[0]);
+    if (!dx) *top = k->largest(K, x);
+    if (!dx && kd) *top_q = k->largest(K, q[0]);
     sum_qu = n ? 0 : (double)x[label] - (double)*top;
     for (size_t i = 0, w; i < K; i += w) {
-        mmix_real *p = back && !c->add[0] ? dx + i : e, shift = *top;
+        mmix_real *p = dx && !c->add[0] ? dx + i : e, shift = *top;
         const mmix_real *from = x + i;
         w = mmixi_min(MMIXI_LOSS_BLOCK, K - i);
         if (kd || inverse_T != 1) {
@@ -8364,146 +8346,140 @@ static void mmixi_loss_row(const mmixi_loss_job *j, size_t r, double weight, mmi
             shift = 0;
         }
         sum += (double)k->exp_row(w, inverse_T, from, shift, p);
-        if (back) k->scale(w, scale * *share, p, p);
+        if (dx) k->scale(w, scale * *share, p, p);
         for (size_t s = 0; s < n; s++) {
+            const mmix_real *target = kd ? eq : q[s] + i;
             if (kd) {
                 k->normalise(w, q[s] + i, *top_q, -1, NULL, NULL, d);        /* -v */
                 k->exp_row(w, -inverse_T, d, 0, eq);
                 k->add(w, u, d, d);
             }
-            if (back) k->axpy(w, -scale * *share_q, kd ? eq : q[s] + i, p);
-            else k->normalise_sums(w, kd ? eq : q[s] + i, kd ? d : from, shift, 1, NULL, &mass, &along);
+            if (dx) k->axpy(w, -scale * *share_q, target, p);
+            else k->normalise_sums(w, target, kd ? d : from, shift, 1, NULL, &mass, &along);
             sum_q += (double)mass;
             sum_qu += (double)along;
         }
-        if (back && c->add[0]) k->add(w, e, dx + i, dx + i);
+        if (dx && c->add[0]) k->add(w, e, dx + i, dx + i);
     }
-    if (back && !n) dx[label] -= scale;
-    if (back) return;
+    if (dx && !n) dx[label] -= scale;
+    if (dx) return;
     norm = kd ? sum_q : 1;
     *share = (mmix_real)(sum_q / norm / sum);
     *share_q = (mmix_real)(1 / norm);
-    j->loss[r] = sum_q / norm * mmixi_log(sum / norm) - sum_qu / norm / j->o->T;
+    o->loss[r] = sum_q / norm * mmixi_log(sum / norm) - sum_qu / norm / o->T;
 }
 /* Σ (x - t)² of a row, and Σ t² */
-static void mmixi_kd_hidden_row(const mmixi_loss_job *j, size_t r, double weight, mmix_real *d)
+static void mmixi_kd_hidden_row(const mmix_call *c, const mmixi_loss_options *o, size_t r, double weight,
+                                const mmix_real *x, mmix_real *dx, mmix_real *d)
 {
-    const mmix_call *c = j->c;
     const mmixi_kernels *k = c->m->k;
-    const mmix_real *x = mmixi_row(j->x, r), *t[2];
-    mmixi_loss_targets(j, r, t);
-    for (size_t i = 0, w; i < j->x.cols; i += w) {
-        w = mmixi_min(MMIXI_LOSS_BLOCK, j->x.cols - i);
+    const mmix_real *t[2];
+    size_t D = mmixi_cols(c->in[0]);
+    mmixi_loss_targets(c, o, r, t);
+    for (size_t i = 0, w; i < D; i += w) {
+        w = mmixi_min(MMIXI_LOSS_BLOCK, D - i);
         memcpy(d, x + i, w * sizeof *d);
         k->axpy(w, -1, t[0] + i, d);
-        if (!c->dy[0]) {
-            j->loss[r] += (double)k->variance(w, d, 0);
-            j->square[r] += (double)k->variance(w, t[0] + i, 0);
+        if (dx) {
+            k->scale(w, (mmix_real)(2 * weight), d, d);
+            mmixi_put(k, w, d, dx + i, c->add[0]);
             continue;
         }
-        k->scale(w, (mmix_real)(2 * weight), d, d);
-        mmixi_put(k, w, d, mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r) + i, c->add[0]);
+        o->loss[r] += (double)k->variance(w, d, 0);
+        o->square[r] += (double)k->variance(w, t[0] + i, 0);
     }
 }
-static void mmixi_loss_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_loss_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    const mmix_call *c = j->c;
+    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
+    mmixi_mat x = mmixi_values(c->in[0]), to = mmixi_rows_of(c->in[0], c->dx[0]);
     for (size_t r = begin; r < end; r++) {
-        double weight = j->o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / j->o->layer]
-            : j->o->weight;
-        if (!c->dy[0]) j->loss[r] = j->square[r] = 0;
-        if (mmixi_loss_counts(c, j->o, r))
+        double weight = o->relative ? (double)c->saved[MMIXI_LOSS_TOP][r / o->layer] : o->weight;
+        mmix_real *dx = c->dy[0] ? mmixi_row(to, r) : NULL;
+        if (!dx) o->loss[r] = o->square[r] = 0;
+        if (mmixi_loss_counts(c, o, r))
             (c->op == MMIX_OP_KD_HIDDEN ? mmixi_kd_hidden_row : mmixi_loss_row)
-                (j, r, c->dy[0] ? weight * (double)*c->dy[0] : 1, j->scratch + lane * 4 * MMIXI_LOSS_BLOCK);
-        else if (c->dy[0] && !c->add[0])
-            memset(mmixi_row(mmixi_rows_of(c->in[0], c->dx[0]), r), 0, j->x.cols * sizeof(mmix_real));
+                (c, o, r, dx ? weight * (double)*c->dy[0] : 1, mmixi_row(x, r), dx,
+                 o->blocks + lane * 4 * MMIXI_LOSS_BLOCK);
+        else if (dx && !c->add[0]) memset(dx, 0, x.cols * sizeof *dx);
     }
 }
 /* softmax((t - c)/T) and its entropy */
-static void mmixi_dino_teacher_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_dino_teacher_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_loss_job *j = (const mmixi_loss_job *)arg;
-    size_t K = j->x.cols;
+    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
+    mmixi_mat teacher = mmixi_values(c->in[1]);
+    size_t K = teacher.cols;
     (void)lane;
     for (size_t r = begin; r < end; r++) {
-        const mmix_real *t = mmix_data(j->c->in[1]) + mmixi_row_offset(j->c->in[1], r);
-        mmix_real *q = j->c->saved[MMIXI_LOSS_TEACHER] + r * K;
-        for (size_t i = 0; i < K; i++)
-            q[i] = (t[i] - j->o->center[i]) / (mmix_real)j->o->teacher_T;
-        j->c->m->k->softmax(K, q, q);
-        j->square[r] = 0;
-        for (size_t i = 0; i < K; i++) j->square[r] -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
+        mmix_real *t = mmixi_row(teacher, r), *q = c->saved[MMIXI_LOSS_TEACHER] + r * K;
+        for (size_t i = 0; i < K; i++) q[i] = (t[i] - o->center[i]) / (mmix_real)o->teacher_T;
+        c->m->k->softmax(K, q, q);
+        o->square[r] = 0;
+        for (size_t i = 0; i < K; i++) o->square[r] -= q[i] > 0 ? (double)q[i] * mmixi_log((double)q[i]) : 0;
     }
 }
 static int mmixi_loss_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmixi_loss_options *o = (const mmixi_loss_options *)c->options;
+    mmixi_loss_options *o = (mmixi_loss_options *)c->options;      /* the call's own */
     size_t rows = mmixi_rows(c->in[0]), teachers = 2 * o->pictures;
-    int back = c->dy[0] != NULL, saves = c->op == MMIX_OP_KD_TOKEN ? 4 : teachers ? 3 : 2;
-    mmixi_loss_job j;
+    int back = c->dy[0] != NULL;
     mmix_mark mark;
     double loss = 0;
-    for (int i = 0; !back && i < saves; i++)
+    if (back && !c->dx[0]) return 0;
+    for (int i = 0; !back && i < 4; i++)
         if (!mmix_save(m, c, i, i == MMIXI_LOSS_TEACHER && teachers ? mmix_count(c->in[1]) : rows)) return -1;
     mark = mmix_mark_here(m);
-    j.c = c;
-    j.o = o;
-    j.x = mmixi_values(c->in[0]);
-    j.loss = mmixi_doubles(m, rows, 1);
-    j.square = mmixi_doubles(m, rows, 1);
-    j.scratch = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
+    o->loss = mmixi_doubles(m, rows, 1);
+    o->square = mmixi_doubles(m, rows, 1);
+    o->blocks = mmixi_reals(m, mmixi_lanes(m), 4 * MMIXI_LOSS_BLOCK);
     if (m->error_kind) return -1;
     if (teachers && !back) {
-        mmixi_ranges(m, teachers, mmixi_row_grain(j.x.cols), mmixi_dino_teacher_rows, &j);
-        *o->entropy = mmixi_total(j.square, teachers) / (double)teachers;
+        mmixi_over_rows(c, c->in[1], mmixi_dino_teacher_rows);
+        *o->entropy = mmixi_total(o->square, teachers) / (double)teachers;
     }
-    mmixi_ranges(m, rows, mmixi_row_grain(j.x.cols), mmixi_loss_rows, &j);
+    mmixi_over_rows(c, c->in[0], mmixi_loss_rows);
     for (size_t r = 0; !back && r < rows; r += o->layer) {
-        double square = mmixi_total(j.square + r, o->layer),
+        double square = mmixi_total(o->square + r, o->layer),
             weight = o->relative ? (double)o->layer / (double)rows / (square > 0 ? square : 1) : o->weight;
         if (o->relative) c->saved[MMIXI_LOSS_TOP][r / o->layer] = (mmix_real)weight;
-        loss += mmixi_total(j.loss + r, o->layer) * weight;
+        loss += mmixi_total(o->loss + r, o->layer) * weight;
     }
     if (!back) *mmix_data(c->out[0]) = (mmix_real)loss;
     mmix_rewind(m, mark);
     return 0;
 }
 /* The mean over the rows that count, times the weight. */
-static mmix_tensor *mmixi_loss(mmix_ctx *m, const char *who, int op, mmix_call *call, mmixi_loss_options *o)
+static mmix_tensor *mmixi_loss(mmix_ctx *m, int op, mmix_tensor *x, mmix_tensor *target, mmix_tensor *mask,
+                               mmixi_loss_options o)
 {
+    mmix_call call = mmixi_call(mmixi_strided(m, x), target, mask);
     size_t count = 0;
-    call->in[0] = mmixi_strided(m, call->in[0]);
     if (m->error_kind) return NULL;
-    if (!o->layer) o->layer = mmixi_rows(call->in[0]);
-    for (size_t r = 0; r < o->layer; r++) count += mmixi_loss_counts(call, o, r) != 0;
-    o->weight /= (double)mmixi_max(count, 1);
-    call->constant = 1u << 1;
-    call->out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, 0, NULL);
-    return mmixi_run(m, op, call, o, sizeof *o);
+    if (!o.layer) o.layer = mmixi_rows(x);
+    for (size_t r = 0; r < o.layer; r++) count += mmixi_loss_counts(&call, &o, r) != 0;
+    o.weight /= (double)mmixi_max(count, 1);
+    call.constant = 1u << 1;
+    call.out[0] = mmix_new(m, MMIX_DTYPE_REAL, 0, NULL);
+    return mmixi_run(m, op, &call, &o, sizeof o);
 }
 MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_tensor *target,
                                         int32_t ignore_index)
 {
-    const char *who = "mmix_cross_entropy";
     int labels = mmix_dtype(target) == MMIX_DTYPE_I32;
-    mmix_call call = mmixi_call(logits, target, NULL);
-    mmixi_loss_options o;
+    mmixi_loss_options o = { 1, 1, ignore_index, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL };
     mmixi_dims d;
-    memset(&o, 0, sizeof o);
-    o.T = o.weight = 1;
-    o.ignore = ignore_index;
-    if (!mmixi_expect(m, who, &d, labels ? "logits ...K, target:i32 ..." : "logits ...K, target ...K", logits,
-                      target)) return NULL;
+    if (!mmixi_expect(m, "mmix_cross_entropy", &d, labels ? "logits ...K, target:i32 ..."
+                      : "logits ...K, target ...K", logits, target)) return NULL;
     if ((labels ? mmix_count(target) : mmixi_rows(target)) != mmixi_rows(logits))
-        return mmixi_unfit(m, who, logits, target, "a target for each row of logits");
+        return mmixi_unfit(m, "mmix_cross_entropy", logits, target, "a target for each row of logits");
     for (size_t r = 0; labels && r < mmix_count(target); r++) {
         int32_t label = mmixi_index(target, r);
         if (label != ignore_index && (label < 0 || (size_t)label >= d.K))
-            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: target %.0f is class %d of %.0f", who,
-                                        (double)r, (int)label, (double)d.K));
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_cross_entropy: target %.0f is class "
+                                        "%d of %.0f", (double)r, (int)label, (double)d.K));
     }
-    return mmixi_loss(m, who, MMIX_OP_CROSS_ENTROPY, &call, &o);
+    return mmixi_loss(m, MMIX_OP_CROSS_ENTROPY, logits, target, NULL, o);
 }
 
 /* ---- distillation: a student s against its teacher t, over the positions whose mask is not 0 ----
@@ -8512,34 +8488,27 @@ MMIXDEF mmix_tensor *mmix_cross_entropy(mmix_ctx *m, mmix_tensor *logits, mmix_t
    kd_token    T² times the mean of Σ_k p_k (ln p_k - ln q_k), p = softmax(t/T), q = softmax(s/T); the
                gradient of a row is T (q - p) over their number */
 
-static mmix_tensor *mmixi_kd(mmix_ctx *m, const char *who, int op, mmix_tensor *student, mmix_tensor *teacher,
-                             mmix_tensor *mask, double T, int relative)
-{
-    mmix_call call = mmixi_call(student, teacher, mask);
-    int layered = op == MMIX_OP_KD_HIDDEN && mmix_ndim(student) == 4;
-    mmixi_loss_options o;
-    mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, layered ? "student NBLD, teacher NBLD, mask?:i32 BL"
-                      : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
-    if (!(T > 0))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: temperature %g, expected a number above 0",
-                                    who, T));
-    memset(&o, 0, sizeof o);
-    o.T = T;
-    o.weight = op == MMIX_OP_KD_TOKEN ? T * T : 1 / (double)(mmixi_max(d.N, 1) * d.D);
-    o.layer = d.B * d.L;
-    o.relative = relative;
-    return mmixi_loss(m, who, op, &call, &o);
-}
 MMIXDEF mmix_tensor *mmix_kd_hidden(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher,
                                     mmix_tensor *mask, int relative)
 {
-    return mmixi_kd(m, "mmix_kd_hidden", MMIX_OP_KD_HIDDEN, student, teacher, mask, 1, relative);
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_kd_hidden", &d, mmix_ndim(student) == 4
+                      ? "student NBLD, teacher NBLD, mask?:i32 BL"
+                      : "student BLD, teacher BLD, mask?:i32 BL", student, teacher, mask)) return NULL;
+    mmixi_loss_options o = { 1, 1 / (double)(mmixi_max(d.N, 1) * d.D), 0, d.B * d.L, relative, 0, 0, NULL,
+                             NULL, NULL, NULL, NULL };
+    return mmixi_loss(m, MMIX_OP_KD_HIDDEN, student, teacher, mask, o);
 }
 MMIXDEF mmix_tensor *mmix_kd_token(mmix_ctx *m, mmix_tensor *student, mmix_tensor *teacher, mmix_tensor *mask,
                                    double temperature)
 {
-    return mmixi_kd(m, "mmix_kd_token", MMIX_OP_KD_TOKEN, student, teacher, mask, temperature, 0);
+    mmixi_loss_options o = { temperature, temperature * temperature, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL,
+                             NULL };
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_kd_token", &d, "student BLD, teacher BLD, mask?:i32 BL", student, teacher,
+                      mask)
+        || mmixi_within(m, "mmix_kd_token", "temperature", temperature, 1e-30, HUGE_VAL)) return NULL;
+    return mmixi_loss(m, MMIX_OP_KD_TOKEN, student, teacher, mask, o);
 }
 
 /* ---- DINO: student row (v, b) meets the teacher's views i ≠ v of picture b, softmax((t - c)/T_t).
@@ -8549,27 +8518,19 @@ MMIXDEF mmix_tensor *mmix_dino_loss(mmix_ctx *m, mmix_tensor *student, mmix_tens
                                     mmix_real *center, size_t crops, double student_temp, double teacher_temp,
                                     double momentum, mmix_dino_loss_stats *stats)
 {
-    const char *who = "mmix_dino_loss";
-    mmix_call call = mmixi_call(student, teacher, NULL);
-    mmixi_loss_options o;
     mmixi_dims d;
     double entropy = 0, norm = 0;
-    mmix_tensor *loss;
-    if (!mmixi_expect(m, who, &d, "student NK, teacher TK", student, teacher)) return NULL;
-    if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N || !(student_temp > 0) || !(teacher_temp > 0)
-        || !center)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f student rows, %.0f teacher rows (2 "
-                                    "views each) for %.0f crops (at least 2), temperatures %g and %g%s", who,
-                                    (double)d.N, (double)d.T, (double)crops, student_temp, teacher_temp,
-                                    center ? "" : ", center is NULL"));
-    memset(&o, 0, sizeof o);
-    o.T = student_temp;
-    o.teacher_T = teacher_temp;
-    o.weight = (double)crops / (double)(2 * crops - 2);      /* 2 crops - 2 pairs of each picture */
-    o.pictures = d.T / 2;
-    o.center = center;
-    o.entropy = &entropy;
-    loss = mmixi_loss(m, who, MMIX_OP_DINO_LOSS, &call, &o);
+    if (!mmixi_expect(m, "mmix_dino_loss", &d, "student NK, teacher TK", student, teacher)
+        || !mmixi_given(m, "mmix_dino_loss", "*center", center)
+        || mmixi_within(m, "mmix_dino_loss", "student_temp", student_temp, 1e-30, HUGE_VAL)
+        || mmixi_within(m, "mmix_dino_loss", "teacher_temp", teacher_temp, 1e-30, HUGE_VAL)) return NULL;
+    if (crops < 2 || d.T % 2 || d.T * crops != 2 * d.N)
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_loss: %.0f student rows, %.0f teacher "
+                                    "rows (2 views each) for %.0f crops (at least 2)", (double)d.N,
+                                    (double)d.T, (double)crops));
+    mmixi_loss_options o = { student_temp, (double)crops / (double)(2 * crops - 2), 0, 0, 0, d.T / 2,
+                             teacher_temp, &entropy, center, NULL, NULL, NULL };   /* 2 crops - 2 pairs of each picture */
+    mmix_tensor *loss = mmixi_loss(m, MMIX_OP_DINO_LOSS, student, teacher, NULL, o);
     for (size_t k = 0; loss && k < d.K; k++) {   /* c ← momentum c + (1 - momentum) mean(t) */
         double mean = 0;
         for (size_t r = 0; r < d.T; r++) mean += (double)mmix_data(teacher)[r * teacher->stride[0] + k];
@@ -8588,16 +8549,13 @@ MMIXDEF int mmix_dino_head_init(mmix_dino_head *head, mmix_params *p, const char
                                 size_t hidden, size_t bottleneck, size_t K, size_t layers)
 {
     mmixi_dims d;
-    memset(&d, 0, sizeof d);
     memset(head, 0, sizeof *head);
-    if (layers < 1 || layers > 8)
-        return mmix_fail(p->m, MMIX_ERROR_ARGUMENT, "mmix_dino_head_init: %.0f layers, expected 1 to 8",
-                         (double)layers);
+    if (mmixi_within(p->m, "mmix_dino_head_init", "layers", (double)layers, 1, 8)) return -1;
     head->layers = layers;
     for (size_t i = 0; i < layers; i++) {
-        char spec[64], number[8] = "";
-        if (layers > 1) snprintf(number, sizeof number, ".%d", 2 * (int)i);
-        snprintf(spec, sizeof spec, "mlp%s.weight OD normal, mlp%s.bias O zeros", number, number);
+        char spec[64];
+        snprintf(spec, sizeof spec, layers > 1 ? "mlp.%d.weight OD normal, mlp.%d.bias O zeros"
+                 : "mlp.weight OD normal, mlp.bias O zeros", 2 * (int)i, 2 * (int)i);
         d.D = i ? hidden : D;
         d.O = i + 1 < layers ? hidden : bottleneck;
         if (mmixi_declare(p, prefix, &d, spec, &head->weight[i], &head->bias[i])) return -1;
@@ -11020,7 +10978,6 @@ MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_di
 MMIXI_COLD_END
 
 /* ==== >>metrics ======================================================================
-
    Feature maps, Binary-AUC, IoU, k-NN, ranks, PCA, class strategies. Sums are in double; every output is one
    task's, so threads change nothing.
    ==================================================================================== */
@@ -11031,138 +10988,95 @@ static double mmixi_dot(const double *x, const double *y, size_t n)
     for (size_t i = 0; i < n; i++) sum += x[i] * y[i];
     return sum;
 }
-static int mmixi_finite(double x) { return fabs(x) <= DBL_MAX; }
-/* From the sum of its squares; a vector of zeros has a length to divide by. */
-static double mmixi_length(double squares) { return squares > 1e-24 ? sqrt(squares) : 1e-12; }
+/* 0, or -1 where a number is not finite, or too large for a sum of squares. */
+static int mmixi_bounded(mmix_ctx *m, const char *who, const char *name, const mmix_tensor *t)
+{
+    for (size_t r = 0; r < mmixi_rows(t); r++) {
+        const mmix_real *x = mmix_data(t) + mmixi_row_offset(t, r);
+        for (size_t i = 0; i < mmixi_cols(t); i++)
+            if (!(fabs(x[i]) < 1e150))
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f of %s holds %g, expected finite "
+                                 "numbers", who, (double)r, name, (double)x[i]);
+    }
+    return 0;
+}
 
 /* ------------------------------------------------------------------------------------
    Feature maps      s = cos(q, patch) or q · patch;  (s - min) / (max - min);  bilinear
 
-   q (D): the query, patches (gh, gw, D), s (gh, gw), map (h, w).
    torch: F.interpolate(scaled, (h, w), mode="bilinear", align_corners=False)
    ------------------------------------------------------------------------------------ */
 
-/* Output i of `out` over an axis of n cells is (1 - w) cell[*a] + w cell[*b]. Returns w. */
-static double mmixi_map_tap(size_t i, size_t n, size_t out, size_t *a, size_t *b)
+/* Image b, with q the mean of its query tokens. */
+static void mmixi_map_image(const mmix_map *r, size_t b, const mmix_map_options *o, const mmix_tensor *query,
+                            const mmix_tensor *patches, double *q)
 {
-    double s = ((double)i + 0.5) * (double)n / (double)out - 0.5;
-    if (s < 0) s = 0;
-    *a = mmixi_min((size_t)s, n - 1);
-    *b = mmixi_min(*a + 1, n - 1);
-    return s - (double)*a;
-}
-/* Image b of the result, of a query q (D) and its patches. Returns 0 if a similarity is not finite. */
-static int mmixi_map_image(const mmix_map *r, size_t b, const double *q, const mmix_real *patch, size_t D,
-                           int cosine)
-{
-    size_t n = r->grid_h * r->grid_w;
-    double low = HUGE_VAL, high = -HUGE_VAL, length = mmixi_length(mmixi_dot(q, q, D));
-    mmix_real *similarity = r->similarity + b * n, *scaled = r->scaled + b * n, *map = r->map + b * r->h * r->w;
-    for (size_t i = 0; i < n; i++, patch += D) {
-        double dot = 0, square = 0;
+    size_t cells = r->grid_h * r->grid_w, D = mmixi_cols(patches), tokens = mmixi_rows(query) / r->B,
+        n = o->positions ? o->n_positions : tokens;
+    double low = HUGE_VAL, high = -HUGE_VAL, length;
+    mmix_real *s = r->similarity + b * cells;
+    memset(q, 0, D * sizeof *q);
+    for (size_t i = 0; i < n * D; i++) {
+        size_t row = mmixi_row_offset(query, b * tokens + (o->positions ? o->positions[i / D] : i / D));
+        q[i % D] += mmix_data(query)[row + i % D] / (double)n;
+    }
+    length = fmax(sqrt(mmixi_dot(q, q, D)), 1e-12);          /* of zeros, too, one to divide by */
+    for (size_t i = 0; i < cells; i++) {
+        const mmix_real *patch = mmix_data(patches) + mmixi_row_offset(patches, b * cells + i);
+        double along = 0, square = 0;
         for (size_t d = 0; d < D; d++) {
-            dot += q[d] * patch[d];
+            along += q[d] * patch[d];
             square += (double)patch[d] * patch[d];
         }
-        similarity[i] = (mmix_real)(cosine ? dot / (length * mmixi_length(square)) : dot);
-        if (!mmixi_finite(similarity[i])) return 0;
-        low = fmin(low, similarity[i]);
-        high = fmax(high, similarity[i]);
+        s[i] = (mmix_real)(o->similarity == MMIX_MAP_DOT ? along : along / length
+                           / fmax(sqrt(square), 1e-12));
+        low = fmin(low, s[i]);
+        high = fmax(high, s[i]);
     }
-    for (size_t i = 0; i < n; i++)
-        scaled[i] = (mmix_real)(high > low ? (similarity[i] - low) / (high - low) : 0);
-    for (size_t y = 0; y < r->h; y++) {
-        size_t y0, y1, x0, x1;
-        double wy = mmixi_map_tap(y, r->grid_h, r->h, &y0, &y1);
-        const mmix_real *top = scaled + y0 * r->grid_w, *bottom = scaled + y1 * r->grid_w;
-        for (size_t x = 0; x < r->w; x++) {
-            double wx = mmixi_map_tap(x, r->grid_w, r->w, &x0, &x1);
-            *map++ = (mmix_real)((1 - wy) * ((1 - wx) * top[x0] + wx * top[x1])
-                                 + wy * ((1 - wx) * bottom[x0] + wx * bottom[x1]));
-        }
-    }
-    return 1;
+    for (size_t i = 0; i < cells; i++)
+        r->scaled[b * cells + i] = (mmix_real)(high > low ? (s[i] - low) / (high - low) : 0);
 }
-/* r has B and the sizes; query (B, queries, D), patches (B, gh, gw, D); layer and token in words. */
-static int mmixi_map_run(mmix_ctx *m, const char *who, const mmix_map_options *options,
-                         const mmix_real *query, size_t queries, const mmix_real *patches, size_t D,
-                         const char *layer, const char *token, mmix_map r, mmix_map *result)
+MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_tensor *query,
+                             const mmix_tensor *patches, size_t gh, size_t gw, size_t h, size_t w,
+                             mmix_map *result)
 {
-    int dot = options && options->similarity == MMIX_MAP_DOT;
-    size_t cells = r.grid_h * r.grid_w;
-    mmix_mark mark;
+    mmix_map r = { NULL, NULL, NULL, mmix_shape(patches, 0), gh, gw, h, w, "" };
+    mmix_map_options o;
+    mmix_tensor *similarity, *scaled;
+    char token[64] = "mean of the given query";
+    mmixi_dims d;
     double *q;
-    if (!mmixi_given(m, who, "*query, *patches, queries, gh, gw, D, h, w", query, patches, queries, r.grid_h,
-                     r.grid_w, D, r.h, r.w)
-        || (options
-            && mmixi_within(m, who, "similarity", options->similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT))) return -1;
-    r.similarity = (mmix_real *)mmixi_step_array(m, r.grid_h, r.grid_w, r.B * sizeof(mmix_real));
-    r.scaled = (mmix_real *)mmixi_step_array(m, r.grid_h, r.grid_w, r.B * sizeof(mmix_real));
-    r.map = (mmix_real *)mmixi_step_array(m, r.h, r.w, r.B * sizeof(mmix_real));
-    mark = mmix_mark_here(m);
-    q = mmixi_doubles(m, D, 1);
-    if (mmix_error(m)) return -1;
-    for (size_t b = 0; b < r.B; b++) {
-        memset(q, 0, D * sizeof *q);
-        for (size_t i = 0; i < queries * D; i++) q[i % D] += *query++ / (double)queries;
-        if (!mmixi_map_image(&r, b, q, patches + b * cells * D, D, !dot))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a similarity of image %.0f is not finite", who,
-                             (double)b);
-    }
-    mmix_rewind(m, mark);
+    memset(&o, 0, sizeof o);
+    memset(&d, 0, sizeof d);
+    memset(result, 0, sizeof *result);
+    if (options) o = *options;
+    d.N = gh * gw;
+    if (!mmixi_expect(m, "mmix_feature_map", &d, mmix_ndim(query) == 2 ? "+query BD, patches BND"
+                      : "+query BLD, patches BND", query, patches)
+        || !mmixi_given(m, "mmix_feature_map", "h, w", h, w)
+        || mmixi_within(m, "mmix_feature_map", "similarity", o.similarity, MMIX_MAP_COSINE, MMIX_MAP_DOT)
+        || (o.positions && !mmixi_given(m, "mmix_feature_map", "n_positions", o.n_positions))) return -1;
+    for (size_t i = 0; o.positions && i < o.n_positions; i++)
+        if (mmixi_within(m, "mmix_feature_map", "a position", (double)o.positions[i], 0, (double)d.L - 1))
+            return -1;
+    if (o.positions)
+        snprintf(token, sizeof token, o.n_positions == 1 ? "token %.0f" : "mean of token %.0f and %.0f more",
+                 (double)*o.positions, (double)(o.n_positions - 1));
+    similarity = mmix_new2(m, d.B, d.N);
+    scaled = mmix_new4(m, d.B, 1, gh, gw);
+    q = mmixi_doubles(m, d.D, 1);
+    r.similarity = mmix_data(similarity);
+    r.scaled = mmix_data(scaled);
+    for (size_t b = 0; !m->error_kind && b < d.B; b++) mmixi_map_image(&r, b, &o, query, patches, q);
+    if (m->error_kind || mmixi_bounded(m, "mmix_feature_map", "similarities", similarity)) return -1;
+    r.map = mmix_data(mmix_resize(m, scaled, MMIX_BILINEAR, h, w, 0, 0));
+    if (!r.map) return -1;
     snprintf(r.how, sizeof r.how, "%.60s; %.60s; %s with each patch token; min-max scaled to [0, 1]; "
-             "bilinear from %.0f x %.0f to %.0f x %.0f", layer, token, dot ? "dot product" : "cosine",
-             (double)r.grid_h, (double)r.grid_w, (double)r.h, (double)r.w);
+             "bilinear from %.0f x %.0f to %.0f x %.0f", o.layer ? o.layer : "patches as given",
+             o.token ? o.token : token, o.similarity == MMIX_MAP_DOT ? "dot product" : "cosine", (double)gh,
+             (double)gw, (double)h, (double)w);
     *result = r;
     return 0;
-}
-MMIXDEF int mmix_feature_map(mmix_ctx *m, const mmix_map_options *options, const mmix_real *query,
-                             size_t queries, const mmix_real *patches, size_t gh, size_t gw, size_t D,
-                             size_t h, size_t w, mmix_map *result)
-{
-    mmix_map r = { NULL, NULL, NULL, 1, gh, gw, h, w, "" };
-    memset(result, 0, sizeof *result);
-    return mmixi_map_run(m, "mmix_feature_map", options, query, queries, patches, D,
-                         options && options->layer ? options->layer : "patches as given",
-                         options && options->token ? options->token
-                         : queries == 1 ? "query as given" : "mean of the given queries", r, result);
-}
-/* Rows at[0 … n-1] (NULL: the first n) of each image of t (B, L, D), one after the other. */
-static const mmix_real *mmixi_map_rows(mmix_ctx *m, const mmix_tensor *t, const size_t *at, size_t n)
-{
-    size_t D = mmixi_cols(t);
-    mmix_real *rows = mmixi_reals(m, t->shape[0] * n, D);
-    for (size_t i = 0; rows && i < t->shape[0] * n; i++)
-        memcpy(rows + i * D, mmix_data(t) + i / n * t->stride[0] + (at ? at[i % n] : i % n) * t->stride[1],
-               D * sizeof *rows);
-    return rows;
-}
-MMIXDEF int mmix_vision_map(mmix_ctx *m, const mmix_map_options *options, const mmix_features *features,
-                            size_t h, size_t w, mmix_map *result)
-{
-    const char *who = "mmix_vision_map";
-    const size_t *at = options ? options->positions : NULL, queries = at ? options->n_positions : 1;
-    const mmix_tensor *query = at ? features->tokens : features->token, *patches = features->patches;
-    mmix_map r = { NULL, NULL, NULL, mmix_shape(patches, 0), features->grid_h, features->grid_w, h, w, "" };
-    char token[64];
-    mmixi_dims d;
-    memset(result, 0, sizeof *result);
-    if (!mmixi_expect(m, who, &d, at ? "features.tokens BLD, features.patches BND"
-                      : "features.token BD, features.patches BND", query, patches)) return -1;
-    for (size_t i = 0; at && i < queries; i++)
-        if (at[i] >= d.L)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: positions[%.0f] is %.0f of %.0f tokens", who,
-                             (double)i, (double)at[i], (double)d.L);
-    if (r.grid_h * r.grid_w != d.N)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f patches on a grid of %.0f x %.0f", who,
-                         (double)d.N, (double)r.grid_h, (double)r.grid_w);
-    if (at && queries)
-        snprintf(token, sizeof token, queries == 1 ? "token %.0f" : "mean of %.0f tokens, %.0f to %.0f",
-                 (double)(queries == 1 ? at[0] : queries), (double)at[0], (double)at[queries - 1]);
-    else snprintf(token, sizeof token, features->registers ? "mean of the registers" : "class token");
-    return mmixi_map_run(m, who, options, mmixi_map_rows(m, query, at, queries), queries,
-                         mmixi_map_rows(m, patches, NULL, d.N), d.D, "last block after the final norm", token, r,
-                         result);
 }
 
 MMIXI_COLD_BEGIN
@@ -11195,160 +11109,150 @@ static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t 
     }
     return a;
 }
-/* Length that pixel i and the cell from `start` to `end` have in common. */
-static double mmixi_auc_overlap(size_t i, double start, double end)
+/* The cells of images first … last-1 that are not all void, with their share of foreground; how many. Where map
+   (N, Y, X) has the size of mask (N, H, W) they are its pixels. The unit of length is 1/Y of a pixel down, 1/X
+   across. */
+static size_t mmixi_auc_cells(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask,
+                              int32_t void_label, size_t first, size_t last, mmixi_scored *s)
 {
-    double a = (double)i, b = a + 1;
-    return (b < end ? b : end) - (a > start ? a : start);
-}
-/* The cells of `count` images from `first` on that are not all void, foreground by area. Where the map has the
-   mask's size the cells are the pixels. Returns how many, or 0 after an error. */
-static size_t mmixi_auc_cells(mmix_ctx *m, mmixi_scored *s, const mmix_auc_options *o, const mmix_real *map,
-                              const int32_t *mask, size_t h, size_t w, size_t first, size_t count)
-{
-    const char *who = "mmix_binary_auc";
-    double tall = (double)h, down = (double)o->map_h, wide = (double)w, across = (double)o->map_w;
-    double fores = 0;
-    size_t n = 0;
-    for (size_t row = first * o->map_h; row < (first + count) * o->map_h; row++) {
-        size_t image = row / o->map_h, r = row % o->map_h;
-        double top = (double)r * tall / down, bottom = (double)(r + 1) * tall / down;
-        for (size_t c = 0; c < o->map_w; c++) {
-            double left = (double)c * wide / across, right = (double)(c + 1) * wide / across;
-            double fore = 0, all = 0;
-            for (size_t y = (size_t)top; (double)y < bottom; y++)
-                for (size_t x = (size_t)left; (double)x < right; x++) {
-                    int32_t label = mask[(image * h + y) * w + x];
-                    double area = mmixi_auc_overlap(y, top, bottom) * mmixi_auc_overlap(x, left, right);
-                    if (label != 0 && label == o->void_label) continue;
-                    if (label != 0) fore += area;
-                    all += area;
+    size_t Y = map->shape[1], X = map->shape[2], H = mask->shape[1], W = mask->shape[2], n = 0;
+    for (size_t image = first; image < last; image++)
+        for (size_t i = 0; i < Y; i++) {
+            size_t top = i * H / Y;
+            const mmix_real *score = mmix_data(map) + mmixi_row_offset(map, image * Y + i);
+            const int32_t *labels = mmix_data_i32(mask) + mmixi_row_offset(mask, image * H);
+            for (size_t j = 0; j < X; j++) {
+                size_t fore = 0, all = 0;
+                for (size_t y = top; y * Y < (i + 1) * H; y++) {
+                    size_t tall = mmixi_min((y + 1) * Y, (i + 1) * H) - mmixi_max(y * Y, i * H);
+                    for (size_t x = j * W / X; x * X < (j + 1) * W; x++) {
+                        size_t area = tall * (mmixi_min((x + 1) * X, (j + 1) * W) - mmixi_max(x * X, j * W));
+                        int32_t label = labels[y * mask->stride[1] + x];
+                        if (label != 0 && label == void_label) continue;
+                        if (label != 0) fore += area;
+                        all += area;
+                    }
                 }
-            if (all <= 0) continue;
-            s[n].score = map[row * o->map_w + c];
-            s[n].label = fore / all;
-            fores += s[n].label;
-            if (!mmixi_finite(s[n++].score))
-                mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the map of image %.0f holds a value that is not finite",
-                          who, (double)image);
+                if (!all) continue;
+                s[n].score = score[j];
+                s[n].label = (double)fore / (double)all;
+                if (!(fabs(s[n++].score) <= DBL_MAX))
+                    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: the map of image %.0f holds %g, "
+                              "expected finite numbers", (double)image, (double)score[j]);
+            }
         }
-    }
-    if (!(fores > 0) || !(fores < (double)n))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, count > 1 ? "%s: all %.0f masks together have no %s"
-                  : "%s: the mask of image %.0f has no %s", who, (double)(count > 1 ? count : first),
-                  fores > 0 ? "background" : "foreground");
-    return mmix_error(m) ? 0 : n;
+    return n;
 }
-/* The curve of n sorted cells. Returns its area: over pixels an integer / (2 · fore · back), exact. */
-static double mmixi_auc_curve(mmix_auc *roc, mmixi_scored *s, size_t n, size_t thresholds)
+/* The curve of images first … last-1 as one; its area is, over pixels, an integer / (2 · fore · back), exact.
+   0, or -1. */
+static int mmixi_auc_curve(mmix_ctx *m, const mmix_auc_options *o, const mmix_tensor *map,
+                           const mmix_tensor *mask, size_t first, size_t last, mmix_auc *roc)
 {
-    double low = s[n - 1].score, range = s[0].score - low;
-    double fore = 0, back = 0, area = 0;
-    size_t i, p = 1;
-    for (i = 0; i < n && thresholds; i++) s[i].score = range > 0 ? (s[i].score - low) / range : 0;
-    roc->fpr[0] = roc->tpr[0] = 0;
-    for (i = 0; thresholds ? p <= thresholds : i < n; p++) {
-        double t = thresholds ? 1 - (double)(p - 1) / (double)(thresholds - 1) : s[i].score;
+    size_t T = o->thresholds, cells = (last - first) * map->shape[1] * map->shape[2], n = 0, p = 1;
+    double *fpr = roc->fpr = mmixi_doubles(m, (T ? T : cells) + 1, 1),
+        *tpr = roc->tpr = mmixi_doubles(m, (T ? T : cells) + 1, 1), fore = 0, back = 0, area = 0;
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_scored *s = (mmixi_scored *)mmixi_step_array(m, 2, cells, sizeof *s);
+    if (!m->error_kind) n = mmixi_auc_cells(m, map, mask, o->void_label, first, last, s);
+    if (m->error_kind) return -1;
+    s = mmixi_scored_sort(s, s + cells, n);
+    *fpr = *tpr = 0;
+    for (size_t i = 0; T ? p <= T : i < n; p++) {
+        double w = (double)(p - 1) / (double)(T - 1),            /* 1: at the least value, 0: at the largest */
+            t = T ? (1 - w) * s[0].score + w * s[n - 1].score : s[i].score;
         while (i < n && s[i].score >= t) fore += s[i++].label;
         back = (double)i - fore;
-        area += (back - roc->fpr[p - 1]) * (fore + roc->tpr[p - 1]) / 2;
-        roc->fpr[p] = back;
-        roc->tpr[p] = fore;
+        area += (back - fpr[p - 1]) * (fore + tpr[p - 1]) / 2;
+        fpr[p] = back;
+        tpr[p] = fore;
     }
+    if (!(fore > 0) || !(back > 0))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_auc: no %s in the masks of images %.0f to %.0f",
+                         fore > 0 ? "background" : "foreground", (double)first, (double)(last - 1));
+    *roc->auc_raw = area / (fore * back);
     roc->points = p;
     while (p-- > 1) {
-        roc->fpr[p] /= back;
-        roc->tpr[p] /= fore;
+        fpr[p] /= back;
+        tpr[p] /= fore;
     }
-    return area / (fore * back);
+    mmix_rewind(m, mark);
+    return 0;
 }
-MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_real *map,
-                            const int32_t *mask, size_t images, size_t h, size_t w, mmix_auc *result)
+MMIXDEF int mmix_binary_auc(mmix_ctx *m, const mmix_auc_options *options, const mmix_tensor *map,
+                            const mmix_tensor *mask, mmix_auc *result)
 {
-    const char *who = "mmix_binary_auc";
     mmix_auc_options o;
-    mmix_auc r, one;                             /* one: of one image, in scratch if there are several */
-    mmixi_scored *cells;
-    mmix_mark mark;
-    size_t each, count;
-    int several;
+    mmix_auc r, one;
+    mmixi_dims d;
+    size_t each;
     memset(&o, 0, sizeof o);
     memset(&r, 0, sizeof r);
-    *result = r;
+    *result = one = r;
     if (options) o = *options;
-    if (!mmixi_given(m, who, "*map, *mask, images, h, w", map, mask, images, h, w)) return -1;
-    if (o.thresholds == 1 || o.thresholds > SIZE_MAX / 64)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: thresholds is %.0f, expected 0 (exact) or 2 and more",
-                         who, (double)o.thresholds);
-    if (!o.map_h != !o.map_w)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: map_h is %.0f and map_w %.0f, expected both or neither",
-                         who, (double)o.map_h, (double)o.map_w);
-    if (!o.map_h) {
-        o.map_h = h;
-        o.map_w = w;
-    }
-    each = o.pooled ? images : 1;
-    if (!mmixi_mul_ok(o.map_h, o.map_w, &count) || !mmixi_mul_ok(count, each, &count))
-        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: the maps are too large", who);
-    r.count = images / each;
-    several = r.count > 1;
-    one.points = (o.thresholds ? o.thresholds : count) + 1;
-    r.points = several ? (size_t)MMIXI_ROC_POINTS : one.points;
+    if (!mmixi_expect(m, "mmix_binary_auc", &d, "map NYX, mask:i32 NHW", map, mask)
+        || (o.thresholds && mmixi_within(m, "mmix_binary_auc", "thresholds, if not 0 (exact),",
+                                         (double)o.thresholds, 2, (double)(SIZE_MAX / 64)))) return -1;
+    each = o.pooled ? d.N : 1;
+    r.count = d.N / each;
+    r.points = MMIXI_ROC_POINTS;
     r.auc_raw = mmixi_doubles(m, r.count, 1);
     r.fpr = mmixi_doubles(m, r.points, 1);
     r.tpr = mmixi_doubles(m, r.points, 1);
-    mark = mmix_mark_here(m);
-    cells = (mmixi_scored *)mmixi_step_array(m, 2, count, sizeof *cells);
-    one.fpr = several ? mmixi_doubles(m, one.points, 1) : r.fpr;
-    one.tpr = several ? mmixi_doubles(m, one.points, 1) : r.tpr;
-    if (mmix_error(m)) return -1;
-    one.count = 1;
+    if (m->error_kind) return -1;
     memset(r.tpr, 0, r.points * sizeof *r.tpr);
-    for (size_t c = 0; c < r.count; c++) {
-        size_t n = mmixi_auc_cells(m, cells, &o, map, mask, h, w, c * each, each);
-        if (!n) return -1;
-        one.auc_raw = r.auc_raw + c;
-        *one.auc_raw = mmixi_auc_curve(&one, mmixi_scored_sort(cells, cells + count, n), n, o.thresholds);
-        r.auc += fmax(*one.auc_raw, 1 - *one.auc_raw) / (double)r.count;
-        if (several) mmix_roc_add(r.tpr + 1, r.points - 1, &one);
-        else r.points = one.points;
+    for (size_t i = 0; i < r.count; i++) {
+        mmix_mark mark = mmix_mark_here(m);
+        mmix_auc *roc = r.count > 1 ? &one : &r;
+        roc->count = 1;
+        roc->auc_raw = r.auc_raw + i;
+        if (mmixi_auc_curve(m, &o, map, mask, i * each, (i + 1) * each, roc)) return -1;
+        r.auc += fmax(*roc->auc_raw, 1 - *roc->auc_raw) / (double)r.count;
+        if (roc == &r) break;
+        mmix_roc_add(r.tpr + 1, r.points - 1, roc);
+        mmix_rewind(m, mark);
     }
-    for (size_t p = 0; several && p < r.points; p++) {
+    for (size_t p = 0; r.count > 1 && p < r.points; p++) {
         r.fpr[p] = p ? (double)(p - 1) / (MMIXI_ROC_POINTS - 2) : 0;
         r.tpr[p] /= (double)r.count;
     }
-    mmix_rewind(m, mark);
     *result = r;
     return 0;
 }
+/* A coordinate of point i of a curve, which is turned where that is the better one. */
+static double mmixi_roc_point(const mmix_auc *roc, const double *of, size_t i)
+{
+    return roc->count == 1 && roc->auc_raw[0] < 0.5 ? 1 - of[roc->points - 1 - i] : of[i];
+}
 MMIXDEF void mmix_roc_add(double *tpr, size_t points, const mmix_auc *roc)
 {
-    /* a curve that is turned is read from its end, at 1 - fpr */
-    int turned = roc->count == 1 && roc->auc_raw[0] < 0.5;
-    ptrdiff_t step = turned ? -1 : 1, end = turned ? 0 : (ptrdiff_t)roc->points - 1;
-    size_t last = mmixi_max(points, 2) - 1;
-    ptrdiff_t at = turned ? (ptrdiff_t)roc->points - 1 : 0;
-    for (size_t i = 0; i < points && roc->points > 0; i++) {
-        double x = (double)(turned ? last - i : i) / (double)last, *fpr = roc->fpr, *y = roc->tpr;
-        double rate;
-        while (at != end && (double)step * (fpr[at + step] - x) <= 0) at += step;
-        rate = y[at];
-        if (at != end) rate += (y[at + step] - rate) * (x - fpr[at]) / (fpr[at + step] - fpr[at]);
-        tpr[i] += turned ? 1 - rate : rate;
+    for (size_t i = 0, at = 0; i < points && roc->points > 0; i++) {
+        double x = (double)i / (double)mmixi_max(points - 1, 1), from, rate;
+        while (at + 1 < roc->points && mmixi_roc_point(roc, roc->fpr, at + 1) <= x + 1e-12) at++;
+        from = mmixi_roc_point(roc, roc->fpr, at);
+        rate = mmixi_roc_point(roc, roc->tpr, at);
+        if (at + 1 < roc->points)
+            rate += (mmixi_roc_point(roc, roc->tpr, at + 1) - rate) * (x - from)
+                / (mmixi_roc_point(roc, roc->fpr, at + 1) - from);
+        tpr[i] += rate;
     }
 }
-MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_real *map, const int32_t *mask, size_t count,
-                            double threshold, int32_t void_label, double *iou)
+MMIXDEF int mmix_binary_iou(mmix_ctx *m, const mmix_tensor *map, const mmix_tensor *mask, double threshold,
+                            int32_t void_label, double *iou)
 {
+    mmixi_dims d;
     size_t both = 0, either = 0;
     *iou = 0;
-    if (!mmixi_given(m, "mmix_binary_iou", "*map, *mask", map, mask)) return -1;
+    if (!mmixi_expect(m, "mmix_binary_iou", &d, "map NYX, mask:i32 NYX", map, mask)) return -1;
     if (threshold != threshold) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_binary_iou: threshold is NaN");
-    for (size_t i = 0; i < count; i++) {
-        int predicted = map[i] >= threshold, fore = mask[i] != 0;
-        if (void_label != 0 && mask[i] == void_label) continue;
-        both += predicted && fore;
-        either += predicted || fore;
+    for (size_t r = 0; r < mmixi_rows(map); r++) {
+        const mmix_real *value = mmix_data(map) + mmixi_row_offset(map, r);
+        const int32_t *label = mmix_data_i32(mask) + mmixi_row_offset(mask, r);
+        for (size_t i = 0; i < d.X; i++) {
+            int predicted = value[i] >= threshold;
+            if (label[i] != 0 && label[i] == void_label) continue;
+            both += predicted && label[i];
+            either += predicted || label[i];
+        }
     }
     *iou = either ? (double)both / (double)either : 1;
     return 0;
@@ -11366,98 +11270,90 @@ MMIXI_COLD_END
 enum { MMIXI_KNN_TILE = 8 };
 
 typedef struct mmixi_knn_job {
-    mmix_ctx *m;
-    mmix_real *train, *test;                     /* rows of length 1 */
+    const mmixi_kernels *kernel;
+    const mmix_tensor *train, *test;             /* rows of length 1 */
     const int32_t *label;
+    size_t k, classes;
+    double T;
     mmixi_scored *best;                          /* (lanes, tile, k): largest cosines, falling */
-    size_t trains, tests, D, k, classes;
-    double temperature;
-    mmix_knn_result r;
+    const mmix_knn_result *r;
 } mmixi_knn_job;
 
-/* Rows divided by their length, labels (NULL: none) checked; NULL on error. */
-static mmix_real *mmixi_knn_rows(mmix_ctx *m, const char *name, const mmix_real *x, const int32_t *label,
-                                 size_t rows, size_t D, size_t classes)
+/* Rows of length 1, with labels (NULL: none) that are classes; NULL on error. */
+static mmix_tensor *mmixi_knn_rows(mmix_ctx *m, const char *name, mmix_tensor *x, const mmix_tensor *label,
+                                   size_t classes)
 {
-    mmix_real *y = mmixi_reals(m, rows, D);
-    for (size_t r = 0; y && r < rows; r++) {
-        double square = 0, length;
-        for (size_t d = r * D; d < r * D + D; d++) square += (double)x[d] * x[d];
-        length = mmixi_length(square);
-        for (size_t d = r * D; d < r * D + D; d++) y[d] = (mmix_real)(x[d] / length);
-        if (!mmixi_finite(square))
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: row %.0f of %s holds a value that is not finite",
-                      (double)r, name);
-        if (label && (label[r] < 0 || (size_t)label[r] >= classes))
+    mmixi_bounded(m, "mmix_knn", name, x);
+    for (size_t r = 0; r < mmix_count(label); r++) {
+        int c = (int)mmix_data_i32(label)[r];
+        if (c < 0 || (size_t)c >= classes)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_knn: %s_label[%.0f] is %d, expected 0 to %.0f", name,
-                      (double)r, (int)label[r], (double)(classes - 1));
+                      (double)r, c, (double)(classes - 1));
     }
-    return m->error_kind ? NULL : y;
+    return mmix_l2_normalise(m, x, 1e-12);
 }
-static void mmixi_knn_task(void *arg, size_t index, size_t lane)
+static void mmixi_knn_tile(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_knn_job *j = (const mmixi_knn_job *)arg;
-    size_t start = index * MMIXI_KNN_TILE, rows = mmixi_min(j->tests - start, MMIXI_KNN_TILE), k = j->k;
+    mmixi_mat train = mmixi_values(j->train), test = mmixi_values(j->test);
+    size_t k = j->k;
     mmixi_scored *best = j->best + lane * MMIXI_KNN_TILE * k;
-    for (size_t t = 0; t < j->trains; t++)
-        for (size_t r = 0; r < rows; r++) {
-            double cosine = j->m->k->dot(j->D, j->test + (start + r) * j->D, j->train + t * j->D);
-            mmixi_scored *first = best + r * k, *at = first + mmixi_min(t, k);
+    for (size_t t = 0; t < train.rows; t++)
+        for (size_t r = begin; r < end; r++) {
+            double cosine = j->kernel->dot(test.cols, mmixi_row(test, r), mmixi_row(train, t));
+            mmixi_scored *first = best + (r - begin) * k, *at = first + mmixi_min(t, k);
             if (t >= k && !(cosine > (--at)->score)) continue;
             for (; at > first && cosine > at[-1].score; at--) *at = at[-1];
             at->score = cosine;
             at->label = j->label[t];
         }
-    for (size_t r = start; r < start + rows; r++, best += k) {
-        double *votes = j->r.votes + r * j->classes;
+    for (size_t r = begin; r < end; r++, best += k) {
+        double *votes = j->r->votes + r * j->classes;
         size_t winner = 0;
         memset(votes, 0, j->classes * sizeof *votes);
-        for (size_t i = 0; i < k; i++)
-            votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->temperature);
+        for (size_t i = 0; i < k; i++) votes[(size_t)best[i].label] += mmixi_exp(best[i].score / j->T);
         for (size_t c = 1; c < j->classes; c++) if (votes[c] > votes[winner]) winner = c;
-        j->r.pred[r] = (int32_t)winner;
+        j->r->pred[r] = (int32_t)winner;
     }
 }
-MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, const mmix_real *train,
-                     const int32_t *train_label, size_t trains, const mmix_real *test,
-                     const int32_t *test_label, size_t tests, size_t D, size_t classes,
-                     mmix_knn_result *result)
+MMIXDEF int mmix_knn(mmix_ctx *m, const mmix_knn_options *options, mmix_tensor *train,
+                     const mmix_tensor *train_label, mmix_tensor *test, const mmix_tensor *test_label,
+                     size_t classes, mmix_knn_result *result)
 {
-    const char *who = "mmix_knn";
-    mmixi_knn_job j = { m, NULL, NULL, train_label, NULL, trains, tests, D,
-                        mmixi_min(options && options->k ? options->k : 20, trains), classes,
-                        options && options->temperature != 0 ? options->temperature : 0.07,
-                        { NULL, NULL, 0, 0 } };
+    double T = options && options->temperature != 0 ? options->temperature : 0.07, present = 0;
+    mmix_knn_result r;
+    mmixi_dims d;
     mmix_mark mark;
-    double present = 0;
-    *result = j.r;
-    if (!mmixi_given(m, who, "*train, *train_label, *test, trains, tests, D, classes", train, train_label, test,
-                     trains, tests, D, classes)
-        || mmixi_within(m, who, "classes", (double)classes, 1, INT32_MAX)
-        || mmixi_within(m, who, "temperature", j.temperature, 0.002, HUGE_VAL)) return -1;
-    j.r.votes = mmixi_doubles(m, tests, classes);
-    j.r.pred = (int32_t *)mmixi_step_array(m, tests, 1, sizeof(int32_t));
+    memset(&r, 0, sizeof r);
+    *result = r;
+    if (!mmixi_expect(m, "mmix_knn", &d, "train ND, train_label:i32 N, test TD, test_label?:i32 T", train,
+                      train_label, test, test_label)
+        || mmixi_within(m, "mmix_knn", "classes", (double)classes, 1, INT32_MAX)
+        || mmixi_within(m, "mmix_knn", "temperature", T, 0.002, HUGE_VAL)) return -1;
+    r.votes = mmixi_doubles(m, d.T, classes);
+    r.pred = (int32_t *)mmixi_step_array(m, d.T, 1, sizeof(int32_t));
     mark = mmix_mark_here(m);
-    j.train = mmixi_knn_rows(m, "train", train, train_label, trains, D, classes);
-    j.test = mmixi_knn_rows(m, "test", test, test_label, tests, D, classes);
+    mmixi_knn_job j = { m->k, mmixi_knn_rows(m, "train", train, train_label, classes),
+                        mmixi_knn_rows(m, "test", test, test_label, classes), mmix_data_i32(train_label),
+                        mmixi_min(options && options->k ? options->k : 20, d.N), classes, T, NULL, &r };
     j.best = (mmixi_scored *)mmixi_step_array(m, mmixi_lanes(m) * MMIXI_KNN_TILE, j.k, sizeof *j.best);
-    if (mmix_error(m)) return -1;
-    mmixi_parallel(m, mmixi_ceil_div(tests, MMIXI_KNN_TILE), mmixi_knn_task, &j);
-    for (size_t c = 0; test_label && c < classes; c++) {
+    if (m->error_kind) return -1;
+    mmixi_ranges(m, d.T, MMIXI_KNN_TILE, mmixi_knn_tile, &j);
+    for (int32_t c = 0; test_label && (size_t)c < classes; c++) {
         double seen = 0, right = 0;              /* rows of this class, and those found */
-        for (size_t i = 0; i < tests; i++) {
-            if (test_label[i] != (int32_t)c) continue;
+        for (size_t i = 0; i < d.T; i++) {
+            if (mmix_data_i32(test_label)[i] != c) continue;
             seen++;
-            right += j.r.pred[i] == (int32_t)c;
+            right += r.pred[i] == c;
         }
-        if (seen > 0) j.r.balanced += right / seen;
         present += seen > 0;
-        j.r.top1 += right;
+        r.balanced += right / fmax(seen, 1);
+        r.top1 += right;
     }
-    j.r.top1 /= (double)tests;
-    if (present > 0) j.r.balanced /= present;
+    r.top1 /= (double)d.T;
+    r.balanced /= fmax(present, 1);
     mmix_rewind(m, mark);
-    *result = j.r;
+    *result = r;
     return 0;
 }
 
@@ -11502,8 +11398,8 @@ static void mmixi_singular(double *a, size_t n, size_t len, double *sigma)
 }
 
 typedef struct mmixi_rank_job {
-    const mmix_real *M;                          /* (matrices, rows, cols) */
-    size_t rows, cols, block_h, block_w;
+    mmixi_mat M;                                 /* matrices of R rows, in blocks of up to h x w */
+    size_t R, h, w;
     double eps, *scratch;
     mmix_rank r;
 } mmixi_rank_job;
@@ -11511,141 +11407,122 @@ static void mmixi_rank_task(void *arg, size_t index, size_t lane)
 {
     const mmixi_rank_job *j = (const mmixi_rank_job *)arg;
     const mmix_rank *r = &j->r;
-    size_t i = index / r->cols % r->rows * j->block_h, k = index % r->cols * j->block_w,
-        h = mmixi_min(j->block_h, j->rows - i), w = mmixi_min(j->block_w, j->cols - k), n = mmixi_min(h, w),
-        len = mmixi_max(h, w);
-    const mmix_real *M = j->M + (index / r->cols / r->rows * j->rows + i) * j->cols + k;
-    double *a = j->scratch + lane * j->block_h * j->block_w, *sigma = r->singular + index * r->width, top = 0,
-        sum = 0, squares = 0, logs = 0, first;
+    size_t i = index / r->cols % r->rows * j->h, k = index % r->cols * j->w;
+    mmixi_mat block = mmixi_part(j->M, index / r->cols / r->rows * j->R + i, k, mmixi_min(j->h, j->R - i),
+                                 mmixi_min(j->w, j->M.cols - k));
+    size_t n = block.rows * block.cols;
+    double *a = j->scratch + lane * j->h * j->w, *sigma = r->singular + index * r->width, top = 0, sum = 0,
+        squares = 0, logs = 0, first;
+    if (block.cols <= block.rows) block = mmixi_t(block);          /* the shorter side is turned */
+    for (size_t e = 0; e < n; e++) {
+        a[e] = *mmixi_part(block, e / block.cols, e % block.cols, 1, 1).p;
+        top = fmax(top, fabs(a[e]));
+    }
     memset(sigma, 0, r->width * sizeof *sigma);
     r->numerical[index] = r->effective[index] = r->stable[index] = 0;
-    for (size_t y = 0; y < h; y++)               /* the shorter side is turned */
-        for (size_t x = 0; x < w; x++) {
-            double value = M[y * j->cols + x];
-            a[w <= h ? x * h + y : y * w + x] = value;
-            top = fmax(top, fabs(value));
-        }
     if (!(top > 0)) return;
-    for (size_t e = 0; e < h * w; e++) a[e] /= top;
-    mmixi_singular(a, n, len, sigma);
+    for (size_t e = 0; e < n; e++) a[e] /= top;
+    mmixi_singular(a, block.rows, block.cols, sigma);
     first = sigma[0];
-    for (size_t z = 0; z < n && sigma[z] > 0; z++) {
-        r->numerical[index] += sigma[z] > (double)len * j->eps * first;
-        sum += sigma[z];
-        squares += sigma[z] * sigma[z];
-        logs += sigma[z] * mmixi_log(sigma[z]);
+    for (size_t z = 0; z < block.rows && sigma[z] > 0; z++) {
+        double p = sigma[z] / first;
+        r->numerical[index] += p > (double)block.cols * j->eps;
+        sum += p;
+        squares += p * p;
+        logs += p * mmixi_log(p);
         sigma[z] *= top;
     }
     r->effective[index] = sum * mmixi_exp(-logs / sum);      /* -Σ p log p = log Σσ - Σ σ log σ / Σσ */
-    r->stable[index] = squares / (first * first);
+    r->stable[index] = squares;
 }
 
 MMIXI_COLD_BEGIN
-static int mmixi_rank(mmix_ctx *m, const mmix_real *M, size_t matrices, size_t rows, size_t cols, size_t block,
-                      double eps, mmix_rank *result)
+MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, mmix_tensor *M, mmix_rank *result)
 {
-    size_t h = mmixi_min(block ? block : rows, rows), w = mmixi_min(block ? block : cols, cols),
-        down = mmixi_ceil_div(rows, h), across = mmixi_ceil_div(cols, w), blocks = matrices * down * across;
-    mmixi_rank_job j = { M, rows, cols, h, w, eps, mmixi_doubles(m, mmixi_lanes(m), h * w),
-                         { matrices, down, across, mmixi_min(h, w), mmixi_doubles(m, blocks, 3), NULL, NULL,
-                           mmixi_doubles(m, blocks, mmixi_min(h, w)) } };
-    if (!M || mmix_error(m)) return -1;
-    if (!(eps > 0)) j.eps = sizeof(mmix_real) == 8 ? 2.220446049250313e-16 : 1.1920928955078125e-7;
-    j.r.effective = j.r.numerical + blocks;
-    j.r.stable = j.r.effective + blocks;
-    mmixi_parallel(m, blocks, mmixi_rank_task, &j);
+    size_t block = options && options->block ? options->block : SIZE_MAX;
+    mmixi_dims d;
+    memset(result, 0, sizeof *result);
+    if (!mmixi_expect(m, "mmix_rank_of", &d, "M ...RC", M) || mmixi_bounded(m, "mmix_rank_of", "M", M)
+        || !(M = mmixi_strided(m, M))) return -1;
+    size_t matrices = mmixi_rows(M) / d.R, h = mmixi_min(block, d.R), w = mmixi_min(block, d.C),
+        down = mmixi_ceil_div(d.R, h), across = mmixi_ceil_div(d.C, w), n = matrices * down * across;
+    mmixi_rank_job j = { mmixi_values(M), d.R, h, w, options && options->eps > 0 ? options->eps
+                         : sizeof(mmix_real) == 8 ? DBL_EPSILON : FLT_EPSILON,
+                         mmixi_doubles(m, mmixi_lanes(m), h * w),
+                         { matrices, down, across, mmixi_min(h, w), mmixi_doubles(m, n, 1),
+                           mmixi_doubles(m, n, 1), mmixi_doubles(m, n, 1), mmixi_doubles(m, n, mmixi_min(h, w)) } };
+    if (m->error_kind) return -1;
+    mmixi_parallel(m, n, mmixi_rank_task, &j);
     *result = j.r;
     return 0;
 }
-MMIXDEF int mmix_rank_of(mmix_ctx *m, const mmix_rank_options *options, const mmix_real *M, size_t matrices,
-                         size_t rows, size_t cols, mmix_rank *result)
-{
-    size_t count;
-    memset(result, 0, sizeof *result);
-    if (!mmixi_given(m, "mmix_rank_of", "*M, matrices, rows, cols", M, matrices, rows, cols)) return -1;
-    if (!mmixi_mul_ok(rows, cols, &count) || !mmixi_mul_ok(matrices, count, &count))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: the matrices are too large");
-    for (size_t i = 0; i < count; i++)
-        if (!(fabs(M[i]) < 1e150))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_rank_of: element %.0f of M is %g", (double)i,
-                             (double)M[i]);
-    return mmixi_rank(m, M, matrices, rows, cols, options ? options->block : 0, options ? options->eps : 0,
-                      result);
-}
 /* Numerical rank of what block (I, J) adds to the layer's output: rows I of Σ over j in J of M_h[i, j] v_h[j],
-   all heads side by side, then out_projᵀ; in mmix_real, as M is, whose noise a rank leaves out. 0, or -1. */
-static int mmixi_rank_joined(mmix_ctx *m, const mmix_tensor *M, const mmix_tensor *v, const mmix_tensor *proj,
-                             double eps, mmix_mixer_rank *r)
+   all heads side by side, then out_projᵀ; in mmix_real, as M is, whose noise a rank leaves out. */
+static void mmixi_rank_joined(mmix_ctx *m, const mmix_rank_options *whole, const mmix_tensor *M,
+                              const mmix_tensor *v, mmix_tensor *proj, mmix_mixer_rank *r)
 {
-    size_t H = M->shape[1], L = M->shape[2], P = v->shape[3], C = r->block, n = r->M.rows,
-        D = proj ? proj->shape[0] : H * P;
+    size_t H = M->shape[1], L = M->shape[2], P = v->shape[3], C = r->block, n = r->M.rows;
     mmix_heads from = mmixi_heads_of(v, mmix_data(v), H);
-    for (size_t e = 0; e < M->shape[0] * n * n; e++) {
+    for (size_t e = 0; e < M->shape[0] * n * n && !m->error_kind; e++) {
         size_t b = e / (n * n), i = e / n % n * C, j = e % n * C, rows = mmixi_min(C, L - i),
             cols = mmixi_min(C, L - j);
         mmix_mark mark = mmix_mark_here(m);
-        mmixi_mat sum = mmixi_matrix(mmixi_reals(m, rows, H * P), rows, H * P, (ptrdiff_t)(H * P)),
-            out = proj ? mmixi_matrix(mmixi_reals(m, rows, D), rows, D, (ptrdiff_t)D) : sum;
+        mmix_tensor *out = mmix_new2(m, rows, H * P);
         mmix_rank of;
-        if (mmix_error(m)) return -1;
-        for (size_t h = 0; h < H; h++)
-            mmixi_multiply(m->k, mmixi_part(sum, 0, h * P, rows, P),
-                           mmixi_matrix(mmix_data(M) + ((b * H + h) * L + i) * L + j, rows, cols, (ptrdiff_t)L),
-                           mmixi_matrix(mmixi_at(&from, b, j, h), cols, P, from.token), 0);
-        if ((proj && mmixi_product(m, out, sum, mmixi_t(mmixi_values(proj)), 0))
-            || mmixi_rank(m, out.p, 1, rows, D, 0, eps, &of)) return -1;
-        r->joined[e] = of.numerical[0];
+        for (size_t h = 0; out && h < H; h++)
+            mmixi_multiply(m->k, mmixi_part(mmixi_values(out), 0, h * P, rows, P),
+                           mmixi_matrix(mmix_data(M) + ((b * H + h) * L + i) * L + j, rows, cols,
+                                        (ptrdiff_t)L), mmixi_matrix(mmixi_at(&from, b, j, h), cols, P, from.token), 0);
+        if (!mmix_rank_of(m, whole, proj ? mmix_linear(m, out, proj, NULL) : out, &of))
+            r->joined[e] = *of.numerical;
         mmix_rewind(m, mark);
     }
-    return 0;
 }
 MMIXDEF int mmix_mix_rank(mmix_ctx *m, const mmix_rank_options *options, const mmix_mixer *x,
-                          const mmix_tensor *out_proj, mmix_mixer_rank *result)
+                          mmix_tensor *out_proj, mmix_mixer_rank *result)
 {
-    const char *who = "mmix_mix_rank";
-    double eps = options ? options->eps : 0;
-    int ssd = x->kind == MMIX_SSD, causal = ssd || x->mask == MMIX_MASK_CAUSAL;
-    const mmix_tensor *M = mmix_mix_matrix(m, x);
-    mmix_mixer ones = *x;                        /* with scores of 1 its matrix is L alone */
+    int ssd = x->kind == MMIX_SSD;
+    mmix_tensor *M = mmix_mix_matrix(m, x);
+    mmix_rank_options o = { 0, 0 };
     mmix_mixer_rank r;
     mmix_rank decay;
     mmixi_dims d;
-    size_t L, C, n, heads;
+    size_t heads, n;
+    memset(&d, 0, sizeof d);
     memset(&r, 0, sizeof r);
-    memset(&decay, 0, sizeof decay);
     *result = r;
-    if (!M) return -1;
-    L = M->shape[2];
-    heads = M->shape[0] * M->shape[1];
-    d.W = M->shape[1] * x->v->shape[3];
-    if (L != M->shape[3] || L < 2)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a matrix of %.0f x %.0f, expected a square one", who,
-                         (double)L, (double)M->shape[3]);
-    if (!mmixi_expect(m, who, &d, "+out_proj? *W", out_proj)) return -1;
-    C = r.block = mmixi_min(options && options->block ? options->block : L / 2, L);
+    if (options) o = *options;
+    d.W = mmix_shape(M, 1) * mmix_shape(x->v, 3);
+    if (!mmixi_expect(m, "mmix_mix_rank", &d, "+M BHLL, out_proj? *W", M, out_proj)) return -1;
+    r.block = o.block = mmixi_min(o.block ? o.block : mmixi_max(d.L / 2, 1), d.L);
+    n = mmixi_ceil_div(d.L, o.block);
+    heads = d.B * d.H;
+    mmix_rank_of(m, &o, M, &r.M);
     if (ssd) {
-        ones.q = ones.k = mmix_fill(mmix_new4(m, M->shape[0], L, 1, 1), 1);
+        mmix_mixer ones = *x;                    /* with scores of 1 its matrix is L alone */
+        ones.q = ones.k = mmix_fill(mmix_new4(m, d.B, d.L, 1, 1), 1);
         ones.D = NULL;
         ones.final_state = NULL;
-        if (mmixi_rank(m, mmix_data(mmix_mix_matrix(m, &ones)), heads, L, L, C, eps, &decay)) return -1;
+        mmix_rank_of(m, &o, mmix_mix_matrix(m, &ones), &decay);
+        r.decay = decay.numerical;
     }
-    if (mmixi_rank(m, mmix_data(M), heads, L, L, C, eps, &r.M)
-        || mmixi_rank(m, mmix_data(M), heads, L, L, 0, eps, &r.whole)) return -1;
-    n = r.M.rows;
-    r.decay = decay.numerical;
+    o.block = 0;
+    mmix_rank_of(m, &o, M, &r.whole);
     r.bound = mmixi_doubles(m, heads, n * n);
     r.diagonal = mmixi_doubles(m, heads, 1);
-    r.joined = mmixi_doubles(m, M->shape[0], n * n);
-    if (mmix_error(m)) return -1;
+    r.joined = mmixi_doubles(m, d.B, n * n);
+    if (m->error_kind) return -1;
     memset(r.diagonal, 0, heads * sizeof *r.diagonal);
     for (size_t i = 0; i < heads * n * n; i++) {
         size_t I = i / n % n, J = i % n;
-        double least = (double)mmixi_min(C, L - mmixi_max(I, J) * C), N = (double)x->k->shape[3];
-        if (I == J) r.diagonal[i / (n * n)] += r.M.numerical[i];
-        r.bound[i] = !(r.M.numerical[i] > 0) ? 0 : x->kind == MMIX_SOFTMAX || (I == J && causal) ? least
-            : fmin(least, ssd ? r.decay[i] * N : N);
+        double rank = r.M.numerical[i], most = (double)mmixi_min(r.block, d.L - mmixi_max(I, J) * r.block);
+        if (I == J) r.diagonal[i / (n * n)] += rank;
+        if (x->kind != MMIX_SOFTMAX && (I != J || (!ssd && x->mask != MMIX_MASK_CAUSAL)))
+            most = fmin(most, (double)x->k->shape[3] * (ssd ? r.decay[i] : 1));
+        r.bound[i] = rank > 0 ? most : 0;
     }
-    if (mmixi_rank_joined(m, M, x->v, out_proj, eps, &r)) return -1;
+    mmixi_rank_joined(m, &o, M, x->v, out_proj, &r);
+    if (m->error_kind) return -1;
     *result = r;
     return 0;
 }
@@ -11660,9 +11537,8 @@ MMIXI_COLD_END
    factor λ_k / λ_(block+1); a block of all D directions is done after two.
    ------------------------------------------------------------------------------------ */
 
-/* y_i = Σ_r w_ir x_r, w_ir at w[i step + r next]; half: from element i on, the rest is symmetric. */
-typedef struct mmixi_pca_product { double *y; const double *w, *x; size_t step, next, rows, D; int half; }
-    mmixi_pca_product;
+/* y (·, D) = w x, w (·, rows), x (rows, D). w NULL: xᵀ x, from the diagonal on. */
+typedef struct mmixi_pca_product { double *y; const double *w, *x; size_t rows, D; } mmixi_pca_product;
 static void mmixi_pca_task(void *arg, size_t i, size_t lane)
 {
     const mmixi_pca_product *j = (const mmixi_pca_product *)arg;
@@ -11670,8 +11546,8 @@ static void mmixi_pca_task(void *arg, size_t i, size_t lane)
     (void)lane;
     memset(y, 0, j->D * sizeof *y);
     for (size_t r = 0; r < j->rows; r++) {
-        const double w = j->w[i * j->step + r * j->next], *x = j->x + r * j->D;
-        for (size_t d = j->half ? i : 0; d < j->D; d++) y[d] += w * x[d];
+        const double *x = j->x + r * j->D, w = j->w ? j->w[i * j->rows + r] : x[i];
+        for (size_t d = j->w ? 0 : i; d < j->D; d++) y[d] += w * x[d];
     }
 }
 /* The first k rows of v (block, D) become C's eigenvectors, lambda their λ; behind v is room for as much. */
@@ -11679,7 +11555,7 @@ static void mmixi_pca_solve(mmix_ctx *m, const double *c, double *v, double *lam
                             size_t k, double energy)
 {
     double *y = v + block * D, wrong = HUGE_VAL;
-    mmixi_pca_product images = { y, v, c, D, 1, D, D, 0 };
+    mmixi_pca_product images = { y, v, c, D, D };
     uint32_t noise = 1;
     for (size_t i = 0; i < block * D; i++) {
         noise = noise * 1664525u + 1013904223u;
@@ -11698,38 +11574,31 @@ static void mmixi_pca_solve(mmix_ctx *m, const double *c, double *v, double *lam
         wrong = sqrt(wrong);
     }
 }
-MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k,
-                     mmix_pca_result *result)
+MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_tensor *x, size_t k, mmix_pca_result *result)
 {
-    size_t block = k < D / 2 ? mmixi_min(2 * k + 8, D) : D;
-    mmixi_pca_product covariance = { NULL, NULL, NULL, 1, D, rows, D, 1 };
-    mmix_pca_result r;
-    mmix_mark mark;
-    double *centred, *c, *v, *lambda, energy = 1e-124;           /* Σ λ; not 0 where nothing varies */
+    mmixi_dims d;
     memset(result, 0, sizeof *result);
-    if (!mmixi_given(m, "mmix_pca", "*x, D", x, D) || mmixi_within(m, "mmix_pca", "k", (double)k, 1, (double)D))
-        return -1;
-    if (rows < 2)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: x is (%.0f, %.0f), expected 2 rows or more",
-                         (double)rows, (double)D);
-    r.mean = mmixi_doubles(m, D, 1);
-    r.components = mmixi_doubles(m, k, D);
-    r.variance = mmixi_doubles(m, k, 1);
-    r.projection = mmixi_doubles(m, rows, k);
-    mark = mmix_mark_here(m);
-    covariance.w = covariance.x = centred = mmixi_doubles(m, rows + D + 2 * block + 1, D);
-    if (mmix_error(m)) return -1;
-    covariance.y = c = centred + rows * D;
-    v = c + D * D;
-    lambda = v + 2 * block * D;
+    if (!mmixi_expect(m, "mmix_pca", &d, "x ND", x)
+        || mmixi_within(m, "mmix_pca", "k", (double)k, 1, (double)d.D)
+        || mmixi_within(m, "mmix_pca", "x's number of rows", (double)d.N, 2, HUGE_VAL)
+        || mmixi_bounded(m, "mmix_pca", "x", x)) return -1;
+    size_t N = d.N, D = d.D, block = k < D / 2 ? mmixi_min(2 * k + 8, D) : D;
+    mmix_pca_result r = { mmixi_doubles(m, D, 1), mmixi_doubles(m, k, D), mmixi_doubles(m, k, 1),
+                          mmixi_doubles(m, N, k) };
+    mmix_mark mark = mmix_mark_here(m);
+    double *centred = mmixi_doubles(m, N + D + 2 * block + 1, D), energy = 1e-124;   /* Σ λ; 0 nowhere */
+    if (m->error_kind) return -1;
+    double *c = centred + N * D, *v = c + D * D, *lambda = v + 2 * block * D;
+    mmixi_pca_product covariance = { c, NULL, centred, N, D };
     memset(r.mean, 0, D * sizeof *r.mean);
-    for (size_t i = 0; i < rows * D; i++) r.mean[i % D] += x[i] / (double)rows;
-    for (size_t i = 0; i < rows * D; i++) {
-        centred[i] = x[i] - r.mean[i % D];
+    for (size_t i = 0; i < N * D; i++) {
+        centred[i] = mmix_data(x)[i / D * x->stride[0] + i % D];
+        r.mean[i % D] += centred[i] / (double)N;
+    }
+    for (size_t i = 0; i < N * D; i++) {
+        centred[i] -= r.mean[i % D];
         energy += centred[i] * centred[i];
     }
-    if (!mmixi_finite(energy))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pca: x holds a value that is not finite");
     mmixi_parallel(m, D, mmixi_pca_task, &covariance);
     for (size_t a = 0; a < D; a++) {             /* the other half; a trace of I keeps images from vanishing */
         for (size_t b = 0; b < a; b++) c[a * D + b] = c[b * D + a];
@@ -11738,10 +11607,10 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, siz
     mmixi_pca_solve(m, c, v, lambda, block, D, k, energy);
     for (size_t i = 0; i < k; i++, v += D) {
         double *component = r.components + i * D, most = 0;
-        for (size_t d = 0; d < D; d++) if (fabs(v[d]) > fabs(most)) most = v[d];
-        for (size_t d = 0; d < D; d++) component[d] = most < 0 ? -v[d] : v[d];
-        r.variance[i] = fmax(lambda[i] - 1e-16 * energy, 0) / (double)(rows - 1);
-        for (size_t row = 0; row < rows; row++)
+        for (size_t e = 0; e < D; e++) if (fabs(v[e]) > fabs(most)) most = v[e];
+        for (size_t e = 0; e < D; e++) component[e] = most < 0 ? -v[e] : v[e];
+        r.variance[i] = fmax(lambda[i] - 1e-16 * energy, 0) / (double)(N - 1);
+        for (size_t row = 0; row < N; row++)
             r.projection[row * k + i] = mmixi_dot(centred + row * D, component, D);
     }
     mmix_rewind(m, mark);
@@ -11749,61 +11618,34 @@ MMIXDEF int mmix_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, siz
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------
-   Class strategies  [mean of tokens[class_index] | mean or max of the tokens that are not special]
-   ------------------------------------------------------------------------------------ */
-
-/* y (D): mean or maximum of the n rows of x that a list names. */
-static void mmixi_pool_tokens(mmix_real *y, const mmix_real *x, size_t step, size_t D, const size_t *list,
-                              size_t n, int max)
+MMIXDEF mmix_tensor *mmix_pool_tokens(mmix_ctx *m, const mmix_tensor *tokens, const size_t *index, size_t n,
+                                      int others, int max)
 {
-    for (size_t d = 0; d < D; d++) {
-        double sum = 0, most = -HUGE_VAL;
-        for (size_t i = 0; i < n; i++) {
-            double value = x[list[i] * step + d];
-            sum += value;
-            if (value > most) most = value;
-        }
-        y[d] = (mmix_real)(max ? most : sum / (double)n);
-    }
-}
-MMIXDEF mmix_tensor *mmix_class_strategy(mmix_ctx *m, int strategy, const mmix_tensor *tokens,
-                                         const size_t *class_index, size_t n_class,
-                                         const size_t *special, size_t n_special)
-{
-    const char *who = "mmix_class_strategy";
-    int cls = strategy != MMIX_POOL_MEAN && strategy != MMIX_POOL_MAX, pooled = strategy != MMIX_POOL_CLS,
-        max = strategy == MMIX_POOL_MAX || strategy == MMIX_POOL_CLS_MAX;
-    size_t *plain, n = 0;                        /* the tokens that are not special */
-    mmix_tensor *out;
-    mmix_mark mark;
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "tokens BLD", tokens)
-        || mmixi_within(m, who, "strategy", strategy, MMIX_POOL_CLS, MMIX_POOL_CLS_MAX)
-        || (cls && !mmixi_given(m, who, "n_class", n_class))) return NULL;
-    for (size_t i = 0; cls && i < n_class; i++)
-        if (class_index[i] >= d.L)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: class_index[%.0f] is %.0f of %.0f tokens", who, (double)i,
-                      (double)class_index[i], (double)d.L);
-    out = mmix_new2(m, d.B, cls && pooled ? 2 * d.D : d.D);
-    mark = mmix_mark_here(m);
-    plain = (size_t *)mmixi_step_array(m, d.L, 1, sizeof *plain);
-    for (size_t t = 0; plain && t < d.L; t++) {
-        size_t i = 0;
-        while (i < n_special && special[i] != t) i++;
-        if (i == n_special) plain[n++] = t;
-    }
-    if (pooled && n == 0)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: all %.0f tokens are special, there is no mean or maximum", who,
-                  (double)d.L);
+    if (!mmixi_expect(m, "mmix_pool_tokens", &d, "tokens BLD", tokens)) return NULL;
+    mmix_tensor *out = mmix_new2(m, d.B, d.D);
+    char *uses = (char *)mmixi_step_array(m, d.L, 1, 1);
     if (m->error_kind) return NULL;
-    for (size_t b = 0; b < d.B; b++) {
-        const mmix_real *x = mmix_data(tokens) + b * tokens->stride[0];
-        mmix_real *y = mmix_data(out) + b * out->stride[0];
-        if (cls) mmixi_pool_tokens(y, x, tokens->stride[1], d.D, class_index, n_class, 0);
-        if (pooled) mmixi_pool_tokens(cls ? y + d.D : y, x, tokens->stride[1], d.D, plain, n, max);
+    memset(uses, others != 0, d.L);
+    for (size_t i = 0; i < n; i++) {
+        if (mmixi_within(m, "mmix_pool_tokens", "an index", (double)index[i], 0, (double)d.L - 1))
+            return NULL;
+        uses[index[i]] = !others;
     }
-    mmix_rewind(m, mark);
+    for (size_t i = 0; i < d.B * d.D; i++) {
+        const mmix_real *x = mmix_data(tokens) + i / d.D * tokens->stride[0] + i % d.D;
+        double sum = 0, count = 0, most = -HUGE_VAL;
+        for (size_t t = 0; t < d.L; t++, x += tokens->stride[1]) {
+            if (!uses[t]) continue;
+            sum += *x;
+            count++;
+            most = fmax(most, *x);
+        }
+        if (!(count > 0))
+            return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_pool_tokens: none of %.0f tokens is "
+                                        "left", (double)d.L));
+        mmix_data(out)[i] = (mmix_real)(max ? most : sum / count);
+    }
     return out;
 }
 

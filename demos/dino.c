@@ -217,7 +217,8 @@ static size_t shown(const pictures *p, size_t k)         /* the k-th test pictur
 static void judge_maps(mmix_ctx *m, const pictures *p, const mmix_map *map, size_t first, score *s)
 {
     size_t pixels = p->size * p->size;
-    mmix_tensor *label = mmix_new(m, MMIX_DTYPE_I32, 1, &pixels);
+    const size_t shape[3] = {1, p->size, p->size};
+    mmix_tensor *label = mmix_new(m, MMIX_DTYPE_I32, 3, shape);
     mmix_auc_options options;
     mmix_auc auc;
     memset(&options, 0, sizeof options);
@@ -235,7 +236,7 @@ static void judge_maps(mmix_ctx *m, const pictures *p, const mmix_map *map, size
             ground += mask[i] == 0;
         }
         if (!objects || !ground) continue;               /* cut to a square, a picture may be all object */
-        if (mmix_binary_auc(m, &options, one, mmix_data_i32(label), 1, p->size, p->size, &auc)) return;
+        if (mmix_binary_auc(m, &options, mmix_from(m, 3, shape, one), label, &auc)) return;
         s->auc += auc.auc;
         s->judged++;
         mmix_roc_add(s->roc, ROC_POINTS, &auc);
@@ -250,6 +251,9 @@ static void look(mmix_ctx *m, const mmix_vision *v, const mmix_augment *augment,
     uint8_t *small = (uint8_t *)malloc(side * side * 3);
     void *scratch = malloc(mmix_picture_evaluate_scratch(p->size, p->size, side, side) + 1);
     mmix_picture picture = {small, side, side};
+    mmix_map_options words;
+    memset(&words, 0, sizeof words);
+    words.layer = "last block after the final norm";
     if (!small || !scratch) mmix_fail(m, MMIX_ERROR_MEMORY, "no memory to look at pictures");
     for (size_t first = 0; first < set->count && !mmix_error(m); first += n) {
         mmix_mark mark = mmix_mark_here(m);
@@ -263,7 +267,9 @@ static void look(mmix_ctx *m, const mmix_vision *v, const mmix_augment *augment,
         mmix_features f = mmix_vision_forward(m, v, image, NULL);
         mmix_map map;
         if (f.token) mmix_read(f.token, token + first * D);
-        if (f.token && s && !mmix_vision_map(m, NULL, &f, p->size, p->size, &map))
+        words.token = f.registers ? "mean of the registers" : "class token";
+        if (f.token && s
+            && !mmix_feature_map(m, &words, f.token, f.patches, f.grid_h, f.grid_w, p->size, p->size, &map))
             judge_maps(m, p, &map, first, s);
         mmix_rewind(m, mark);
     }
@@ -277,11 +283,12 @@ static void vote(mmix_ctx *m, const pictures *p, const mmix_real *train, const m
 {
     mmix_knn_options options = {20, 0.07};
     mmix_knn_result result;
+    const size_t trains[2] = {p->train.count, D}, tests[2] = {p->test.count, D};
     mmix_mark mark = mmix_mark_here(m);
     s->knn = s->balanced = NAN;
     if (!p->classes || mmix_error(m)) return;
-    if (mmix_knn(m, &options, train, p->train.label, p->train.count, test, p->test.label, p->test.count, D,
-                 p->classes, &result)) return;
+    if (mmix_knn(m, &options, mmix_from(m, 2, trains, train), mmix_from_i32(m, 1, trains, p->train.label),
+                 mmix_from(m, 2, tests, test), mmix_from_i32(m, 1, tests, p->test.label), p->classes, &result)) return;
     s->knn = result.top1;
     s->balanced = result.balanced;
     mmix_rewind(m, mark);

@@ -505,19 +505,21 @@ static int check_models(mmix_ctx *m, settings *o)
 static void judge(mmix_ctx *m, model *x, const mmix_real *map, const view *v, int32_t label)
 {
     size_t pixels = v->w * v->h, objects = 0, ground = 0;
-    mmix_tensor *mask = mmix_new(m, MMIX_DTYPE_I32, 1, &pixels), *turned = mmix_new1(m, pixels);
+    const size_t shape[3] = {1, v->h, v->w};
+    mmix_tensor *mask = mmix_new(m, MMIX_DTYPE_I32, 3, shape);
+    mmix_tensor *side[2] = {mmix_from(m, 3, shape, map), mmix_from(m, 3, shape, map)};           /* as it is, turned */
     mmix_auc_options options;
     mmix_auc auc;
     memset(&options, 0, sizeof options);
     options.void_label = 255;
-    for (size_t i = 0; mask && turned && i < pixels; i++) {
+    for (size_t i = 0; mask && side[0] && side[1] && i < pixels; i++) {
         mmix_data_i32(mask)[i] = v->mask[i];
-        mmix_data(turned)[i] = 1 - map[i];
+        mmix_data(side[1])[i] = 1 - map[i];
         objects += v->mask[i] == 1;
         ground += v->mask[i] == 0;
     }
     if (!objects || !ground) return;
-    if (mmix_binary_auc(m, &options, map, mmix_data_i32(mask), 1, v->h, v->w, &auc)) return;
+    if (mmix_binary_auc(m, &options, side[0], mask, &auc)) return;
     x->sum += auc.auc;
     x->square += auc.auc * auc.auc;
     x->judged++;
@@ -527,8 +529,7 @@ static void judge(mmix_ctx *m, model *x, const mmix_real *map, const view *v, in
     mmix_roc_add(x->roc, ROC_POINTS, &auc);
     for (int k = 0; k < 2 * LEVELS; k++) {
         double iou = 0, level = k % LEVELS / (double)LEVELS;
-        const mmix_real *side = k < LEVELS ? map : mmix_data(turned);
-        mmix_binary_iou(m, side, mmix_data_i32(mask), pixels, level, 255, &iou);
+        mmix_binary_iou(m, side[k / LEVELS], mask, level, 255, &iou);
         x->iou[k / LEVELS][k % LEVELS] += iou;
     }
 }
@@ -554,7 +555,9 @@ static int add_map(mmix_ctx *m, model *x, strip *s, size_t at, const char *token
     memset(&options, 0, sizeof options);
     options.token = token;
     options.layer = layer;
-    if (mmix_feature_map(m, &options, query, 1, patches, s->gh, s->gw, x->config.dim, v->h, v->w, &map))
+    const size_t shape[3] = {1, s->gh * s->gw, x->config.dim}, row[2] = {1, x->config.dim};
+    if (mmix_feature_map(m, &options, mmix_from(m, 2, row, query), mmix_from(m, 3, shape, patches), s->gh, s->gw, v->h,
+                         v->w, &map))
         return -1;
     for (size_t i = 0; i < v->w * v->h; i++)             /* not a number: 0 */
         s->map[at * v->w * v->h + i] = map.map[i] > 0 ? (uint8_t)((double)map.map[i] * 255 + 0.5) : 0;
@@ -620,7 +623,7 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
         memcpy(mmix_data(all) + row * D, x->patches + s->row * D, s->gh * s->gw * D * sizeof(mmix_real));
         row += s->gh * s->gw;
     }
-    if (!all || mmix_pca(m, mmix_data(all), rows, D, 1, &first)) return -1;
+    if (!all || mmix_pca(m, all, 1, &first)) return -1;
     double *t = first.projection;
     for (const strip *s = x->shown; s < x->shown + o->show; s++)
         for (size_t p = 0; p < s->gh * s->gw; p++, t++) {
@@ -643,7 +646,7 @@ static int colour_patches(mmix_ctx *m, const settings *o, model *x)
              "is at least %g (%.0f%% of the patches); its own first %zu components are red, green and blue, "
              "2.5 deviations to either side", o->show, o->threshold, 100 * (double)front / (double)rows, k);
     if (front < 2) return 0;
-    if (mmix_pca(m, mmix_data(all), front, D, k, &three)) return -1;
+    if (mmix_pca(m, mmix_slice(m, all, 0, 0, front), k, &three)) return -1;
     const double *colour = three.projection;
     for (const strip *s = x->shown; s < x->shown + o->show; s++)
         for (size_t p = 0; p < s->gh * s->gw; p++)
@@ -703,6 +706,7 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
     int any = 0;
     mmix_vision_options options;
     mmix_map map;
+    mmix_map_options words;
     memset(&options, 0, sizeof options);
     mmix_tensor *image = mmix_new4(m, n, 3, h, w);
     for (size_t b = 0; image && b < n; b++) {
@@ -729,7 +733,10 @@ static int look(mmix_ctx *m, settings *o, album *a, const mmix_vision *v, model 
                          "smaller --limit or --size", x->name, first);
     if (mmix_read(f.patches, x->patches + x->rows * D) || mmix_read(f.token, token)) return -1;
     if (x->registers && mmix_read(f.registers, x->register_rows + first * x->registers * D)) return -1;
-    if (mmix_vision_map(m, NULL, &f, h, w, &map)) return -1;
+    memset(&words, 0, sizeof words);
+    words.token = f.registers ? "mean of the registers" : "class token";
+    words.layer = "last block after the final norm";
+    if (mmix_feature_map(m, &words, f.token, f.patches, f.grid_h, f.grid_w, h, w, &map)) return -1;
     x->tokens = mmix_shape(f.tokens, 1);
     for (size_t b = 0; b < n; b++) {
         mmix_mark mark = mmix_mark_here(m);
@@ -1179,12 +1186,12 @@ static mmix_tensor *positions(mmix_ctx *m, mmix_vision *v, size_t g)
 {
     static const int to_planes[4] = {0, 3, 1, 2}, to_tokens[4] = {0, 2, 3, 1};
     const mmix_vision_config *c = mmix_vision_config_of(v);
-    size_t shape[4] = {1, c->grid, c->grid, c->dim}, flat[2] = {g * g, c->dim}, n = c->grid * c->grid;
+    size_t shape[4] = {1, c->grid, c->grid, c->dim}, flat[3] = {1, g * g, c->dim}, n = c->grid * c->grid;
     double scale = ((double)g + 0.1) / (double)c->grid;
     mmix_tensor *p = mmix_params_find(mmix_vision_params(v), "pos_embed");
     p = mmix_permute(m, mmix_reshape(m, mmix_slice(m, p, 1, mmix_shape(p, 1) - n, n), 4, shape), to_planes);
     if (g != c->grid) p = mmix_resize(m, p, MMIX_BICUBIC, g, g, scale, scale);
-    return mmix_reshape(m, mmix_permute(m, p, to_tokens), 2, flat);
+    return mmix_reshape(m, mmix_permute(m, p, to_tokens), 3, flat);
 }
 
 /* positions.svg: how similar one position is to all others, as stored and resized. */
@@ -1202,14 +1209,16 @@ static void draw_positions(mmix_ctx *m, const settings *o)
         svg_text(f, LEFT, y - 14, 14, "start", "<tspan font-weight=\"bold\">%s</tspan>, %s", x->label,
                  kind_name(&x->config));
         for (size_t i = 0; v && i < 3; i++) {
-            size_t g = at[i], own = g * 3 / 10 * g + g * 3 / 10, D = x->config.dim;
+            size_t g = at[i], own = g * 3 / 10 * g + g * 3 / 10;
             mmix_tensor *p = positions(m, v, g);
             mmix_map map;
             uint8_t rgb[3];
             double left = LEFT + (double)i * (PANEL + GAP), cell = PANEL / (double)g;
-            if (!p) break;
-            const mmix_real *all = mmix_data(p);
-            if (mmix_feature_map(m, NULL, all + own * D, 1, all, g, g, D, g, g, &map)) break;
+            mmix_map_options one;
+            memset(&one, 0, sizeof one);
+            one.positions = &own;
+            one.n_positions = 1;
+            if (!p || mmix_feature_map(m, &one, p, p, g, g, g, g, &map)) break;
             for (size_t j = 0; j < g * g; j++) {
                 report_heat((double)map.similarity[j], rgb);
                 svg_box(f, left + cell * (double)(j % g), y + cell * (double)(j / g), cell - 0.7, cell - 0.7,

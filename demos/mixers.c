@@ -230,7 +230,6 @@ enum { NARROW = 16, HALF = L / 2, SIZES = HALF / 8 };
 static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES], double sigma[3][HALF])
 {
     static const int kind[3] = {SOFTMAX, LINEAR, FORWARD};
-    static mmix_real block[HALF * HALF];
     mmix_mark mark = mmix_mark_here(m);
     mmix_rank r;
     for (int k = 0; k < 3; k++, mmix_rewind(m, mark)) {
@@ -238,8 +237,8 @@ static int measure_blocks(mmix_ctx *m, mmix_tensor *image, double rank[3][SIZES]
         mmix_tensor *M = mmix_mix_matrix(m, &x);
         for (size_t c = 0; M && c < SIZES; c++) {
             size_t C = 8 * (c + 1);
-            for (size_t i = 0; i < C * C; i++) block[i] = mmix_data(M)[(HALF + i / C) * L + HALF - C + i % C];
-            if (mmix_rank_of(m, NULL, block, 1, C, C, &r)) return -1;
+            mmix_tensor *first = mmix_slice(m, M, 1, 0, 1);
+            if (mmix_rank_of(m, NULL, mmix_slice(m, mmix_slice(m, first, 2, HALF, C), 3, HALF - C, C), &r)) return -1;
             rank[k][c] = r.numerical[0];
         }
         for (size_t i = 0; M && i < HALF; i++) sigma[k][i] = r.singular[i] / r.singular[0];

@@ -995,10 +995,16 @@ static void run_schedule(Case *c)
 
 /* ---- metrics ---- */
 
+/* (N, h, w) of (h, w), too */
+static mmix_tensor *images_of(Case *c, mmix_tensor *t)
+{
+    const size_t shape[3] = {1, mmix_shape(t, 0), mmix_shape(t, 1)};
+    return mmix_ndim(t) == 2 ? mmix_reshape(c->m, t, 3, shape) : t;
+}
 static void run_binary_auc(Case *c)
 {
     static const char *const reduce[] = {"mean", "pooled", NULL};
-    mmix_tensor *map = in(c, "map"), *mask = in(c, "mask");
+    mmix_tensor *map = images_of(c, in(c, "map")), *mask = images_of(c, in(c, "mask"));
     mmix_auc_options o;
     mmix_auc r;
     if (!map || !mask) return;
@@ -1006,10 +1012,8 @@ static void run_binary_auc(Case *c)
     o.thresholds = whole(c, "thresholds", 0);
     o.void_label = (int32_t)number(c, "void", 0);
     o.pooled = one_of(c, "reduce", reduce, "mean");
-    if (flag(c, "grid")) o.map_h = mmix_shape(map, -2), o.map_w = mmix_shape(map, -1);
-    const size_t images = mmix_ndim(mask) == 3 ? mmix_shape(mask, 0) : 1;
-    const size_t h = mmix_shape(mask, -2), w = mmix_shape(mask, -1);
-    if (mmix_binary_auc(c->m, &o, mmix_data(map), mmix_data_i32(mask), images, h, w, &r)) return;
+    flag(c, "grid");                             /* the map's size says it */
+    if (mmix_binary_auc(c->m, &o, map, mask, &r)) return;
     out_number(c, "auc", r.auc);
     out_f64(c, "auc_raw", r.auc_raw, r.count);
     out_f64(c, "fpr", r.fpr, r.points);
@@ -1017,21 +1021,20 @@ static void run_binary_auc(Case *c)
 }
 static void run_iou(Case *c)
 {
-    mmix_tensor *map = in(c, "map"), *mask = in(c, "mask");
+    mmix_tensor *map = images_of(c, in(c, "map")), *mask = images_of(c, in(c, "mask"));
     double iou, threshold = number(c, "threshold", 0), ignored = number(c, "void", 0);
     if (!map || !mask) return;
-    if (mmix_binary_iou(c->m, mmix_data(map), mmix_data_i32(mask), mmix_count(map), threshold, (int32_t)ignored, &iou)) return;
+    if (mmix_binary_iou(c->m, map, mask, threshold, (int32_t)ignored, &iou)) return;
     out_number(c, "iou", iou);
 }
 static void run_knn(Case *c)
 {
     mmix_tensor *train = in(c, "train"), *test = in(c, "test"), *train_label = in(c, "train_label"), *test_label = in(c, "test_label");
-    const size_t trains = mmix_shape(train, 0), tests = mmix_shape(test, 0), classes = whole(c, "classes", 0);
+    const size_t tests = mmix_shape(test, 0), classes = whole(c, "classes", 0);
     mmix_knn_options o;
     mmix_knn_result r;
     o.k = whole(c, "k", 0), o.temperature = number(c, "temperature", 0);
-    if (mmix_error(c->m) || mmix_knn(c->m, &o, mmix_data(train), mmix_data_i32(train_label), trains, mmix_data(test),
-                                     mmix_data_i32(test_label), tests, mmix_shape(train, 1), classes, &r)) return;
+    if (mmix_knn(c->m, &o, train, train_label, test, test_label, classes, &r)) return;
     out_f64(c, "votes", r.votes, tests * classes);
     out_i32(c, "pred", r.pred, tests);
     out_number(c, "top1", r.top1);
@@ -1041,7 +1044,7 @@ static void run_pca(Case *c)
     mmix_tensor *x = in(c, "x");
     const size_t rows = mmix_shape(x, 0), D = mmix_shape(x, 1), k = whole(c, "k", 0);
     mmix_pca_result r;
-    if (!x || mmix_pca(c->m, mmix_data(x), rows, D, k, &r)) return;
+    if (mmix_pca(c->m, x, k, &r)) return;
     out_f64(c, "mean", r.mean, D);
     out_f64(c, "components", r.components, k * D);
     out_f64(c, "variance", r.variance, k);
@@ -1054,7 +1057,7 @@ static void run_rank(Case *c)
     mmix_rank r;
     o.block = whole(c, "block", 0);
     o.eps = number(c, "eps", 0);
-    if (!x || mmix_rank_of(c->m, &o, mmix_data(x), 1, mmix_shape(x, 0), mmix_shape(x, 1), &r)) return;
+    if (mmix_rank_of(c->m, &o, x, &r)) return;
     out_f64(c, "rank", r.numerical, r.rows * r.cols);
     out_f64(c, "effective_rank", r.effective, r.rows * r.cols);
     out_f64(c, "stable_rank", r.stable, r.rows * r.cols);
@@ -1075,14 +1078,19 @@ static void run_class_strategy(Case *c)
     static const char *const strategies[] = {"cls", "mean", "max", "cls+mean", "cls+max", NULL};
     const int strategy = one_of(c, "strategy", strategies, "");
     size_t at[64], special[64], n_class = indices(c, "class_index", at, 64), n_special = indices(c, "special", special, 64);
-    out(c, "y", mmix_class_strategy(c->m, strategy, in(c, "tokens"), at, n_class, special, n_special));
+    mmix_tensor *tokens = in(c, "tokens"), *part[2];
+    size_t n = 0;
+    if (strategy == 0 || strategy > 2) part[n++] = mmix_pool_tokens(c->m, tokens, at, n_class, 0, 0);
+    if (strategy > 0) part[n++] = mmix_pool_tokens(c->m, tokens, special, n_special, 1, strategy % 2 == 0);
+    out(c, "y", mmix_concat(c->m, 1, part, n));
 }
 static void run_feature_map(Case *c)
 {
     static const char *const similarities[] = {"cosine", "dot", NULL};
     mmix_tensor *query = in(c, "query"), *patches = in(c, "patches");
     const int one = arg(c, "query") != NULL;
-    const size_t D = mmix_shape(query, 1), row = whole(c, "query", 0);
+    const size_t shape[2][3] = {{1, mmix_shape(query, 0), mmix_shape(query, 1)},
+                                {1, mmix_shape(patches, 0), mmix_shape(patches, 1)}}, row = whole(c, "query", 0);
     size_t grid[2] = {0, 0}, size[2] = {0, 0};
     mmix_map_options o;
     mmix_map r;
@@ -1090,9 +1098,9 @@ static void run_feature_map(Case *c)
     o.similarity = one_of(c, "similarity", similarities, "cosine");
     indices(c, "grid", grid, 2);
     indices(c, "size", size, 2);
-    if (!query || !patches || row >= mmix_shape(query, 0)) return;
-    if (mmix_feature_map(c->m, &o, mmix_data(query) + row * D, one ? 1 : mmix_shape(query, 0), mmix_data(patches), grid[0],
-                         grid[1], D, size[0], size[1], &r)) return;
+    if (one) o.positions = &row, o.n_positions = 1;
+    if (mmix_feature_map(c->m, &o, mmix_reshape(c->m, query, 3, shape[0]), mmix_reshape(c->m, patches, 3, shape[1]),
+                         grid[0], grid[1], size[0], size[1], &r)) return;
     out_real(c, "similarity", r.similarity, grid[0] * grid[1]);
     out_real(c, "scaled", r.scaled, grid[0] * grid[1]);
     out_real(c, "map", r.map, size[0] * size[1]);

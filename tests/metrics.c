@@ -11,6 +11,40 @@ static double normal(void)                       /* nearly */
     return sum;
 }
 
+/* The metrics of plain arrays; NULL: no tensor. */
+static mmix_tensor *reals(mmix_ctx *m, int ndim, size_t a, size_t b, size_t c, const mmix_real *values)
+{
+    const size_t shape[3] = {a, b, c};
+    return values ? mmix_from(m, ndim, shape, values) : NULL;
+}
+static mmix_tensor *ints(mmix_ctx *m, int ndim, size_t a, size_t b, size_t c, const int32_t *values)
+{
+    const size_t shape[3] = {a, b, c};
+    return values ? mmix_from_i32(m, ndim, shape, values) : NULL;
+}
+static int auc_of(mmix_ctx *m, const mmix_auc_options *o, const mmix_real *map, const int32_t *mask, size_t images,
+                  size_t h, size_t w, mmix_auc *r)
+{
+    return mmix_binary_auc(m, o, reals(m, 3, images, h, w, map), ints(m, 3, images, h, w, mask), r);
+}
+static int map_of(mmix_ctx *m, const mmix_map_options *o, const mmix_real *query, size_t queries,
+                  const mmix_real *patches, size_t gh, size_t gw, size_t D, size_t h, size_t w, mmix_map *r)
+{
+    return mmix_feature_map(m, o, reals(m, 3, 1, queries, D, query), reals(m, 3, 1, gh * gw, D, patches), gh, gw, h, w,
+                            r);
+}
+static int knn_of(mmix_ctx *m, const mmix_knn_options *o, const mmix_real *train, const int32_t *train_label,
+                  size_t trains, const mmix_real *test, const int32_t *test_label, size_t tests, size_t D,
+                  size_t classes, mmix_knn_result *r)
+{
+    return mmix_knn(m, o, reals(m, 2, trains, D, 0, train), ints(m, 1, trains, 0, 0, train_label),
+                    reals(m, 2, tests, D, 0, test), ints(m, 1, tests, 0, 0, test_label), classes, r);
+}
+static int pca_of(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k, mmix_pca_result *r)
+{
+    return mmix_pca(m, reals(m, 2, rows, D, 0, x), k, r);
+}
+
 static double raw_auc(mmix_ctx *m, const mmix_real *map, const int32_t *mask, size_t h, size_t w, size_t thresholds)
 {
     mmix_auc_options o;
@@ -18,7 +52,7 @@ static double raw_auc(mmix_ctx *m, const mmix_real *map, const int32_t *mask, si
     memset(&o, 0, sizeof o);
     o.thresholds = thresholds;
     o.void_label = 255;
-    return CHECK(mmix_binary_auc(m, &o, map, mask, 1, h, w, &r) == 0) ? r.auc_raw[0] : -1;
+    return CHECK(auc_of(m, &o, map, mask, 1, h, w, &r) == 0) ? r.auc_raw[0] : -1;
 }
 
 /* P(fore > back) + P(fore = back)/2 over all pairs of pixels. */
@@ -50,9 +84,9 @@ static void test_auc(mmix_ctx *m)
     CHECK(close_to(raw_auc(m, ties, mask, 2, 3, 3), 0.75, 0));        /* thresholds 1, ½, 0 are the three values */
     CHECK(close_to(raw_auc(m, ties, mask, 2, 3, 2), 0.625, 0));       /* 1 and 0: the curve (0,0) (¼,½) (1,1) */
 
-    CHECK(mmix_binary_auc(m, NULL, inverted, mask, 1, 2, 3, &r) == 0);
+    CHECK(auc_of(m, NULL, inverted, mask, 1, 2, 3, &r) == 0);
     CHECK(close_to(r.auc, 1, 0) && r.count == 1 && r.points == 3);
-    CHECK(mmix_binary_auc(m, NULL, ties, mask, 1, 2, 3, &r) == 0 && r.points == 4);
+    CHECK(auc_of(m, NULL, ties, mask, 1, 2, 3, &r) == 0 && r.points == 4);
     static const double fpr[4] = {0, 0.25, 0.5, 1}, tpr[4] = {0, 0.5, 1, 1};
     for (size_t i = 0; i < 4; i++) CHECK(close_to(r.fpr[i], fpr[i], 0) && close_to(r.tpr[i], tpr[i], 0));
 
@@ -101,14 +135,14 @@ static void test_auc_images(mmix_ctx *m)
         map[i] = (mmix_real)(uniform() + (i / P == 2 ? -0.4 : 0.4) * (mask[i] != 0));    /* image 2 is upside down */
         turned[i] = -map[i];
     }
-    CHECK(mmix_binary_auc(m, NULL, map, mask, N, H, W, &r) == 0 && r.count == N);
+    CHECK(auc_of(m, NULL, map, mask, N, H, W, &r) == 0 && r.count == N);
     CHECK(r.auc_raw[2] < 0.5);
     for (size_t i = 0; i < N; i++) {
-        CHECK(mmix_binary_auc(m, NULL, map + i * P, mask + i * P, 1, H, W, &one) == 0);
+        CHECK(auc_of(m, NULL, map + i * P, mask + i * P, 1, H, W, &one) == 0);
         CHECK(close_to(one.auc_raw[0], r.auc_raw[i], 0));
         mean += one.auc / (double)N;
         mmix_roc_add(sum, 11, &one);
-        CHECK(mmix_binary_auc(m, NULL, turned + i * P, mask + i * P, 1, H, W, &back) == 0);
+        CHECK(auc_of(m, NULL, turned + i * P, mask + i * P, 1, H, W, &back) == 0);
         CHECK(close_to(back.auc_raw[0], 1 - one.auc_raw[0], 1e-15) && close_to(back.auc, one.auc, 1e-15));
     }
     CHECK(close_to(r.auc, mean, 1e-15));
@@ -122,8 +156,8 @@ static void test_auc_images(mmix_ctx *m)
     CHECK(close_to(area, r.auc, 0.01));                                   /* 0.01: the grid of the mean curve */
 
     o.pooled = 1;
-    CHECK(mmix_binary_auc(m, &o, map, mask, N, H, W, &r) == 0 && r.count == 1);
-    CHECK(mmix_binary_auc(m, NULL, map, mask, 1, N * H, W, &one) == 0);
+    CHECK(auc_of(m, &o, map, mask, N, H, W, &r) == 0 && r.count == 1);
+    CHECK(auc_of(m, NULL, map, mask, 1, N * H, W, &one) == 0);
     CHECK(close_to(r.auc_raw[0], one.auc_raw[0], 0) && close_to(r.auc_raw[0], pairs(map, mask, N * P), 1e-15));
 
     /* the curve (0,0) (¼,½) (½,1) (1,1) and its mirror, read between its points; a vertical rise gives its upper end */
@@ -131,11 +165,11 @@ static void test_auc_images(mmix_ctx *m)
     static const mmix_real up[6] = {2, 2, 1, 1, 0, 0}, down[6] = {-2, -2, -1, -1, 0, 0}, step[6] = {0, 1, 0, 1, 0, 0};
     for (int k = 0; k < 2; k++) {
         memset(curve, 0, sizeof curve);
-        CHECK(mmix_binary_auc(m, NULL, k ? down : up, hand, 1, 2, 3, &one) == 0);
+        CHECK(auc_of(m, NULL, k ? down : up, hand, 1, 2, 3, &one) == 0);
         mmix_roc_add(curve, 9, &one);
         for (size_t i = 0; i < 9; i++) CHECK(close_to(curve[i], i < 4 ? (double)i / 4 : 1, 1e-15));
     }
-    CHECK(mmix_binary_auc(m, NULL, step, hand, 1, 2, 3, &one) == 0);
+    CHECK(auc_of(m, NULL, step, hand, 1, 2, 3, &one) == 0);
     curve[0] = 0;
     mmix_roc_add(curve, 1, &one);
     CHECK(close_to(curve[0], 1, 0));
@@ -152,8 +186,8 @@ static void test_auc_images(mmix_ctx *m)
             there[i] = (mmix_real)(uniform() + 0.3 * (double)label[i]);
             back_there[i] = -there[i];
         }
-        CHECK(mmix_binary_auc(m, NULL, there, label, 1, 1, 2 * n, &one) == 0);
-        CHECK(mmix_binary_auc(m, NULL, back_there, label, 1, 1, 2 * n, &back) == 0);
+        CHECK(auc_of(m, NULL, there, label, 1, 1, 2 * n, &one) == 0);
+        CHECK(auc_of(m, NULL, back_there, label, 1, 1, 2 * n, &back) == 0);
         mmix_roc_add(a, n + 1, &one);
         mmix_roc_add(b, n + 1, &back);
         for (size_t i = 0; i <= n; i++) CHECK(close_to(a[i], b[i], 1e-12));
@@ -174,9 +208,8 @@ static void test_auc_grid(mmix_ctx *m)
     mmix_auc_options o;
     mmix_auc r, fine;
     memset(&o, 0, sizeof o);
-    o.map_h = o.map_w = 2;
     o.void_label = 9;
-    CHECK(mmix_binary_auc(m, &o, map, mask, 1, 3, 5, &r) == 0 && r.points == 5);
+    CHECK(mmix_binary_auc(m, &o, reals(m, 3, 1, 2, 2, map), ints(m, 3, 1, 3, 5, mask), &r) == 0 && r.points == 5);
     F = fore[0] + fore[1] + fore[2];
     B = 4 - F;
     for (size_t i = 0; i < 4; i++) {
@@ -192,14 +225,13 @@ static void test_auc_grid(mmix_ctx *m)
     static const mmix_real small_map[6] = {2, 2, 1, 1, 0, 0};
     int32_t large[6 * 12];
     for (size_t y = 0; y < 6; y++) for (size_t x = 0; x < 12; x++) large[y * 12 + x] = small_mask[y / 3 * 3 + x / 4];
-    o.map_w = 3;
-    CHECK(mmix_binary_auc(m, &o, small_map, large, 1, 6, 12, &r) == 0);
-    CHECK(mmix_binary_auc(m, NULL, small_map, small_mask, 1, 2, 3, &fine) == 0);
+    CHECK(mmix_binary_auc(m, &o, reals(m, 3, 1, 2, 3, small_map), ints(m, 3, 1, 6, 12, large), &r) == 0);
+    CHECK(auc_of(m, NULL, small_map, small_mask, 1, 2, 3, &fine) == 0);
     CHECK(close_to(r.auc_raw[0], fine.auc_raw[0], 1e-15) && close_to(r.auc_raw[0], 0.75, 1e-15));
 
     /* a cell that is all void does not count, whatever its value */
     for (size_t y = 0; y < 3; y++) for (size_t x = 0; x < 4; x++) large[y * 12 + x] = 9;
-    CHECK(mmix_binary_auc(m, &o, small_map, large, 1, 6, 12, &r) == 0);
+    CHECK(mmix_binary_auc(m, &o, reals(m, 3, 1, 2, 3, small_map), ints(m, 3, 1, 6, 12, large), &r) == 0);
     CHECK(close_to(r.auc_raw[0], 5.5 / 6, 1e-15));                        /* fore {2, 1}, back {1, 0, 0} */
     mmix_reset(m);
 }
@@ -216,32 +248,32 @@ static void test_auc_errors(mmix_ctx *m)
         mask[i] = i % 2 != 0;
     }
     for (size_t i = 4; i < 8; i++) mask[i] = 0;
-    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 3, 2, 2, &r), "image 1 has no foreground");
+    FAILS(m, auc_of(m, NULL, map, mask, 3, 2, 2, &r), "no foreground in the masks of images 1 to 1");
     CHECK(r.fpr == NULL && r.points == 0);
     for (size_t i = 4; i < 8; i++) mask[i] = 1;
-    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 3, 2, 2, &r), "image 1 has no background");
+    FAILS(m, auc_of(m, NULL, map, mask, 3, 2, 2, &r), "no background in the masks of images 1 to 1");
     o.pooled = 1;
-    CHECK(mmix_binary_auc(m, &o, map, mask, 3, 2, 2, &r) == 0);
-    FAILS(m, mmix_binary_auc(m, &o, map, mask + 4, 1, 2, 2, &r), "no background");
+    CHECK(auc_of(m, &o, map, mask, 3, 2, 2, &r) == 0);
+    FAILS(m, auc_of(m, &o, map, mask + 4, 1, 2, 2, &r), "no background in the masks of images 0 to 0");
     o.pooled = 0;
     o.void_label = 1;
-    FAILS(m, mmix_binary_auc(m, &o, map, mask, 1, 2, 2, &r), "image 0 has no foreground");
+    FAILS(m, auc_of(m, &o, map, mask, 1, 2, 2, &r), "no foreground in the masks of images 0 to 0");
     memset(&o, 0, sizeof o);
     o.thresholds = SIZE_MAX;
-    FAILS(m, mmix_binary_auc(m, &o, map, mask, 1, 2, 2, &r), "expected 0 (exact) or 2 and more");
+    FAILS(m, auc_of(m, &o, map, mask, 1, 2, 2, &r), "if not 0 (exact), is 1.8");
     o.thresholds = 1;
-    FAILS(m, mmix_binary_auc(m, &o, map, mask, 1, 2, 2, &r), "thresholds is 1");
-    o.thresholds = 0;
-    o.map_h = 2;
-    FAILS(m, mmix_binary_auc(m, &o, map, mask, 1, 2, 2, &r), "map_h is 2 and map_w 0");
-    FAILS(m, mmix_binary_auc(m, NULL, NULL, mask, 1, 2, 2, &r), "map is NULL");
-    FAILS(m, mmix_binary_auc(m, NULL, map, NULL, 1, 2, 2, &r), "mask is NULL");
-    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 0, 2, 2, &r), "images is 0");
+    FAILS(m, auc_of(m, &o, map, mask, 1, 2, 2, &r), "thresholds, if not 0 (exact), is 1, expected 2");
+    FAILS(m, mmix_binary_auc(m, NULL, reals(m, 3, 3, 2, 2, map), ints(m, 3, 2, 2, 3, mask), &r),
+          "mask has shape (2, 2, 3), expected (3, *, *)");
+    FAILS(m, mmix_binary_auc(m, NULL, reals(m, 2, 2, 2, 0, map), ints(m, 3, 1, 2, 2, mask), &r), "map has shape (2, 2)");
+    FAILS(m, auc_of(m, NULL, NULL, mask, 1, 2, 2, &r), "map is NULL");
+    FAILS(m, auc_of(m, NULL, map, NULL, 1, 2, 2, &r), "mask is NULL");
+    FAILS(m, auc_of(m, NULL, map, mask, 0, 2, 2, &r), "axis 0 has size 0");
     map[3] = (mmix_real)HUGE_VAL;
-    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 1, 2, 2, &r), "image 0 holds a value that is not finite");
+    FAILS(m, auc_of(m, NULL, map, mask, 1, 2, 2, &r), "the map of image 0 holds inf");
     map[3] -= map[3];                                                    /* NaN */
-    FAILS(m, mmix_binary_auc(m, NULL, map, mask, 1, 2, 2, &r), "not finite");
-    CHECK(mmix_binary_auc(m, NULL, map, mask, SIZE_MAX / 2, SIZE_MAX / 2, 2, &r) == -1);
+    FAILS(m, auc_of(m, NULL, map, mask, 1, 2, 2, &r), "expected finite numbers");
+    CHECK(auc_of(m, NULL, map, mask, SIZE_MAX / 2, SIZE_MAX / 2, 2, &r) == -1);
     mmix_error_clear(m);
     mmix_reset(m);
 }
@@ -251,10 +283,11 @@ static void test_iou(mmix_ctx *m)
     static const mmix_real map[5] = {0, 1, (mmix_real)0.5, 1, 0};
     static const int32_t mask[5] = {0, 2, 1, 0, 255};
     double iou = -1;
-    CHECK(mmix_binary_iou(m, map, mask, 5, 0.5, 0, &iou) == 0 && close_to(iou, 2.0 / 4, 0));
-    CHECK(mmix_binary_iou(m, map, mask, 5, 0.5, 255, &iou) == 0 && close_to(iou, 2.0 / 3, 0));
-    CHECK(mmix_binary_iou(m, map, mask, 1, 0.5, 255, &iou) == 0 && close_to(iou, 1, 0));
-    FAILS(m, mmix_binary_iou(m, map, NULL, 5, 0.5, 0, &iou), "mask is NULL");
+    CHECK(mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), ints(m, 3, 1, 1, 5, mask), 0.5, 0, &iou) == 0 && close_to(iou, 2.0 / 4, 0));
+    CHECK(mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), ints(m, 3, 1, 1, 5, mask), 0.5, 255, &iou) == 0 && close_to(iou, 2.0 / 3, 0));
+    CHECK(mmix_binary_iou(m, reals(m, 3, 1, 1, 1, map), ints(m, 3, 1, 1, 1, mask), 0.5, 255, &iou) == 0 && close_to(iou, 1, 0));
+    FAILS(m, mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), NULL, 0.5, 0, &iou), "mask is NULL");
+    FAILS(m, mmix_binary_iou(m, reals(m, 3, 1, 1, 5, map), ints(m, 3, 1, 1, 4, mask), 0.5, 0, &iou), "mask has shape (1, 1, 4)");
 }
 
 static void test_map(mmix_ctx *m)
@@ -266,7 +299,7 @@ static void test_map(mmix_ctx *m)
     mmix_map_options o;
     mmix_map r, d;
     memset(&o, 0, sizeof o);
-    CHECK(mmix_feature_map(m, NULL, query, 1, patches, 2, 3, 4, 2, 3, &r) == 0);
+    CHECK(map_of(m, NULL, query, 1, patches, 2, 3, 4, 2, 3, &r) == 0);
     for (size_t i = 0; i < 6; i++) {
         CHECK(close_to((double)r.similarity[i], cosine[i], 1e-7));
         CHECK(close_to((double)r.scaled[i], (cosine[i] + 1) / 2, 1e-7));
@@ -278,7 +311,7 @@ static void test_map(mmix_ctx *m)
     o.similarity = MMIX_MAP_DOT;
     o.token = "register 3";
     o.layer = "block 7";
-    CHECK(mmix_feature_map(m, &o, query, 1, patches, 2, 3, 4, 1, 9, &d) == 0);
+    CHECK(map_of(m, &o, query, 1, patches, 2, 3, 4, 1, 9, &d) == 0);
     CHECK(close_to((double)d.similarity[1], 50, 0) && close_to((double)d.similarity[4], -25, 0));
     CHECK(close_to((double)d.scaled[0], 25.0 / 75, 1e-7));
     CHECK(strstr(d.how, "dot product") && strstr(d.how, "register 3") && strstr(d.how, "block 7"));
@@ -290,7 +323,7 @@ static void test_map(mmix_ctx *m)
         CHECK(close_to((double)d.map[x], (1 - f) * left + f * right, 1e-6));
     }
     o.token = "a name that is far longer than any description of a token has a right to be, and then some more of it";
-    CHECK(mmix_feature_map(m, &o, query, 1, patches, 2, 3, 4, 1, 9, &d) == 0);
+    CHECK(map_of(m, &o, query, 1, patches, 2, 3, 4, 1, 9, &d) == 0);
     CHECK(strstr(d.how, "bilinear from 2 x 3 to 1 x 9"));
 
     /* constant: 0, not 0/0; the mean of a query and its opposite is nothing */
@@ -299,21 +332,26 @@ static void test_map(mmix_ctx *m)
         two[i] = query[i];
         two[4 + i] = -query[i];
     }
-    CHECK(mmix_feature_map(m, NULL, two, 2, patches, 2, 3, 4, 5, 5, &r) == 0);
+    CHECK(map_of(m, NULL, two, 2, patches, 2, 3, 4, 5, 5, &r) == 0);
     for (size_t i = 0; i < 25; i++) CHECK(close_to((double)r.map[i], 0, 0));
-    CHECK(mmix_feature_map(m, NULL, query, 1, patches, 1, 1, 4, 3, 2, &r) == 0 && close_to((double)r.map[5], 0, 0));
+    CHECK(map_of(m, NULL, query, 1, patches, 1, 1, 4, 3, 2, &r) == 0 && close_to((double)r.map[5], 0, 0));
 
-    FAILS(m, mmix_feature_map(m, NULL, NULL, 1, patches, 2, 3, 4, 2, 3, &r), "query is NULL");
-    FAILS(m, mmix_feature_map(m, NULL, query, 0, patches, 2, 3, 4, 2, 3, &r), "queries is 0");
-    FAILS(m, mmix_feature_map(m, NULL, query, 1, patches, 2, 3, 4, 0, 3, &r), "h is 0");
+    FAILS(m, map_of(m, NULL, NULL, 1, patches, 2, 3, 4, 2, 3, &r), "query is NULL");
+    FAILS(m, map_of(m, NULL, query, 0, patches, 2, 3, 4, 2, 3, &r), "axis 1 has size 0");
+    FAILS(m, map_of(m, NULL, query, 1, patches, 2, 3, 4, 0, 3, &r), "h is 0");
     CHECK(r.map == NULL);
     o.similarity = 5;
-    FAILS(m, mmix_feature_map(m, &o, query, 1, patches, 2, 3, 4, 2, 3, &r), "similarity is 5");
+    FAILS(m, map_of(m, &o, query, 1, patches, 2, 3, 4, 2, 3, &r), "similarity is 5");
     two[1] = (mmix_real)HUGE_VAL;
-    FAILS(m, mmix_feature_map(m, NULL, two, 1, patches, 2, 3, 4, 2, 3, &r), "not finite");
+    FAILS(m, map_of(m, NULL, two, 1, patches, 2, 3, 4, 2, 3, &r), "row 0 of similarities holds");
     mmix_reset(m);
 }
 
+/* Of what a backbone returns: its token, or some of its tokens. */
+static int vision_map(mmix_ctx *m, const mmix_map_options *o, const mmix_features *f, size_t h, size_t w, mmix_map *r)
+{
+    return mmix_feature_map(m, o, o && o->positions ? f->tokens : f->token, f->patches, f->grid_h, f->grid_w, h, w, r);
+}
 static void test_vision_map(mmix_ctx *m)
 {
     enum { B = 2, L = 8, D = 5, N = 6 };         /* tokens: patches 0-2, class, patches 3-5, register */
@@ -338,24 +376,25 @@ static void test_vision_map(mmix_ctx *m)
         mmix_real query[2 * D];
         o.positions = k ? at : NULL;
         o.n_positions = k ? (size_t)k : 0;
-        if (!CHECK(mmix_vision_map(m, &o, &f, 7, 11, &r) == 0 && r.B == B)) continue;
+        if (!CHECK(vision_map(m, &o, &f, 7, 11, &r) == 0 && r.B == B)) continue;
         for (size_t b = 0; b < B; b++) {
             for (size_t i = 0; i < 2; i++)
                 memcpy(query + i * D, mmix_data(tokens) + (b * L + at[i]) * D, D * sizeof *query);
-            CHECK(mmix_feature_map(m, NULL, query, k == 2 ? 2 : 1, mmix_data(f.patches) + b * mmix_stride(f.patches, 0),
+            CHECK(map_of(m, NULL, query, k == 2 ? 2 : 1, mmix_data(f.patches) + b * mmix_stride(f.patches, 0),
                                    2, 3, D, 7, 11, &one) == 0);
             CHECK(memcmp(one.map, r.map + b * 77, 77 * sizeof *one.map) == 0);
             CHECK(memcmp(one.similarity, r.similarity + b * N, N * sizeof *one.map) == 0);
         }
-        CHECK(strstr(r.how, k == 0 ? "class token" : k == 1 ? "token 3" : "mean of 2 tokens, 3 to 7"));
-        CHECK(strstr(r.how, "last block after the final norm"));
+        CHECK(strstr(r.how, k == 0 ? "mean of the given query" : k == 1 ? "token 3" : "mean of token 3 and 1 more"));
     }
     at[1] = L;
-    FAILS(m, mmix_vision_map(m, &o, &f, 7, 11, &r), "positions[1] is 8 of 8 tokens");
+    FAILS(m, vision_map(m, &o, &f, 7, 11, &r), "a position is 8, expected 0 to 7");
+    o.n_positions = 0;
+    FAILS(m, vision_map(m, &o, &f, 7, 11, &r), "n_positions is 0");
     f.grid_w = 4;
-    FAILS(m, mmix_vision_map(m, NULL, &f, 7, 11, &r), "grid of 2 x 4");
+    FAILS(m, vision_map(m, NULL, &f, 7, 11, &r), "patches has shape (2, 6, 5), expected (2, 8, 5)");
     f.token = NULL;
-    FAILS(m, mmix_vision_map(m, NULL, &f, 7, 11, &r), "features.token ");
+    FAILS(m, vision_map(m, NULL, &f, 7, 11, &r), "query is NULL");
     mmix_reset(m);
 }
 
@@ -377,19 +416,19 @@ static void test_knn(mmix_ctx *m)
         if (i < TRAIN) train_label[i] = (int32_t)c;
         else test_label[i - TRAIN] = (int32_t)c;
     }
-    CHECK(mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0);
+    CHECK(knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0);
     CHECK(close_to(r.top1, 1, 0) && close_to(r.balanced, 1, 0));
     for (size_t i = 0; i < TEST; i++) CHECK(r.pred[i] == test_label[i]);
     for (size_t i = 0; i < TEST; i++) test_label[i] = (test_label[i] + 1) % K;
-    CHECK(mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0);
+    CHECK(knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0);
     CHECK(close_to(r.top1, 0, 0) && close_to(r.balanced, 0, 0));
-    CHECK(mmix_knn(m, NULL, train, train_label, TRAIN, test, NULL, TEST, D, K, &r) == 0 && close_to(r.top1, 0, 0));
+    CHECK(knn_of(m, NULL, train, train_label, TRAIN, test, NULL, TEST, D, K, &r) == 0 && close_to(r.top1, 0, 0));
 
     /* 3 of 4 test rows of class 0, 1 of 1 of class 1 right; class 2 is not tested: top1 4/5, balanced 7/8 */
     static const mmix_real axis[6] = {1, 0, 0, 1, -1, -1}, five[10] = {1, 0, 2, 0, 9, 1, 0, 1, 0, 3};
     static const int32_t axis_label[3] = {0, 1, 2}, five_label[5] = {0, 0, 0, 0, 1};
     o.k = 1;
-    CHECK(mmix_knn(m, &o, axis, axis_label, 3, five, five_label, 5, 2, 3, &r) == 0);
+    CHECK(knn_of(m, &o, axis, axis_label, 3, five, five_label, 5, 2, 3, &r) == 0);
     CHECK(close_to(r.top1, 0.8, 1e-15) && close_to(r.balanced, 0.875, 1e-15));
     CHECK(close_to(r.votes[0], exp(1 / 0.07), 1e-9 * exp(1 / 0.07)) && close_to(r.votes[1], 0, 0));
 
@@ -397,14 +436,14 @@ static void test_knn(mmix_ctx *m)
     static const mmix_real same[6] = {2, 0, 1, 0, 3, 0}, probe[4] = {1, 0, 0, 0};
     static const int32_t same_label[3] = {2, 1, 1};
     o.k = 1;
-    CHECK(mmix_knn(m, &o, same, same_label, 3, probe, NULL, 2, 2, 3, &r) == 0 && r.pred[0] == 2 && r.pred[1] == 2);
+    CHECK(knn_of(m, &o, same, same_label, 3, probe, NULL, 2, 2, 3, &r) == 0 && r.pred[0] == 2 && r.pred[1] == 2);
     o.k = 2;
-    CHECK(mmix_knn(m, &o, same, same_label, 3, probe, NULL, 2, 2, 3, &r) == 0 && r.pred[0] == 1);
+    CHECK(knn_of(m, &o, same, same_label, 3, probe, NULL, 2, 2, 3, &r) == 0 && r.pred[0] == 1);
     CHECK(close_to(r.votes[3 + 1], 1, 0) && close_to(r.votes[3 + 2], 1, 0));
 
     static const mmix_real late[6] = {1, 1, 1, -1, 5, 0};            /* the last row pushes one of two equals out */
     static const int32_t late_label[3] = {2, 1, 0};
-    CHECK(mmix_knn(m, &o, late, late_label, 3, probe, NULL, 1, 2, 3, &r) == 0);
+    CHECK(knn_of(m, &o, late, late_label, 3, probe, NULL, 1, 2, 3, &r) == 0);
     CHECK(r.votes[0] > r.votes[2] && r.votes[2] > 0 && close_to(r.votes[1], 0, 0));
 
     /* brute force: k times the largest cosine that is left */
@@ -412,7 +451,7 @@ static void test_knn(mmix_ctx *m)
     for (size_t i = 0; i < TEST * D; i++) test[i] = (mmix_real)normal();
     for (o.k = 1; o.k < 130; o.k += o.k + 1) {
         o.temperature = 0.3;
-        if (!CHECK(mmix_knn(m, &o, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0)) break;
+        if (!CHECK(knn_of(m, &o, train, train_label, TRAIN, test, test_label, TEST, D, K, &r) == 0)) break;
         double right = 0;
         for (size_t i = 0; i < TEST; i++) {
             double cosine[TRAIN], votes[K] = {0, 0, 0, 0};
@@ -444,20 +483,22 @@ static void test_knn(mmix_ctx *m)
 
     memset(&o, 0, sizeof o);
     train_label[96] = 4;
-    FAILS(m, mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r),
+    FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r),
           "train_label[96] is 4, expected 0 to 3");
+    FAILS(m, mmix_knn(m, NULL, reals(m, 2, TRAIN, D, 0, train), ints(m, 1, TRAIN, 0, 0, train_label),
+                      reals(m, 2, TEST, D - 1, 0, test), NULL, K, &r), "test has shape (41, 18), expected (41, 19)");
     CHECK(r.votes == NULL && r.pred == NULL);
     train_label[96] = 0;
     test_label[5] = -1;
-    FAILS(m, mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "test_label[5] is -1");
+    FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "test_label[5] is -1");
     test_label[5] = 0;
     o.temperature = -1;
-    FAILS(m, mmix_knn(m, &o, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "temperature is -1");
-    FAILS(m, mmix_knn(m, NULL, train, NULL, TRAIN, test, test_label, TEST, D, K, &r), "train_label is NULL");
-    FAILS(m, mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, 0, K, &r), "D is 0");
-    FAILS(m, mmix_knn(m, NULL, train, train_label, 0, test, test_label, TEST, D, K, &r), "trains is 0");
+    FAILS(m, knn_of(m, &o, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "temperature is -1");
+    FAILS(m, knn_of(m, NULL, train, NULL, TRAIN, test, test_label, TEST, D, K, &r), "train_label is NULL");
+    FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, 0, K, &r), "axis 1 has size 0");
+    FAILS(m, knn_of(m, NULL, train, train_label, 0, test, test_label, TEST, D, K, &r), "axis 0 has size 0");
     test[7 * D + 3] = (mmix_real)HUGE_VAL;
-    FAILS(m, mmix_knn(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "row 7 of test");
+    FAILS(m, knn_of(m, NULL, train, train_label, TRAIN, test, test_label, TEST, D, K, &r), "row 7 of test");
     mmix_reset(m);
 }
 
@@ -478,7 +519,7 @@ static double eigen_error(const mmix_real *x, size_t rows, size_t D, size_t k, c
 static void check_pca(mmix_ctx *m, const mmix_real *x, size_t rows, size_t D, size_t k, double bound)
 {
     mmix_pca_result r;
-    if (!CHECK(mmix_pca(m, x, rows, D, k, &r) == 0)) return;
+    if (!CHECK(pca_of(m, x, rows, D, k, &r) == 0)) return;
     CHECK(eigen_error(x, rows, D, k, &r) < bound);
     for (size_t a = 0; a < k; a++) {
         double most = 0;
@@ -498,7 +539,7 @@ static void test_pca(mmix_ctx *m)
     /* ±a along (3, 4, 0)/5 with a = 5, ±b along -z with b = 2, around (1, 2, 3): variances 2·25/3 and 2·4/3 */
     static const mmix_real cross[12] = {4, 6, 3, -2, -2, 3, 1, 2, 1, 1, 2, 5};
     mmix_pca_result r;
-    CHECK(mmix_pca(m, cross, 4, 3, 3, &r) == 0);
+    CHECK(pca_of(m, cross, 4, 3, 3, &r) == 0);
     for (size_t d = 0; d < 3; d++) CHECK(close_to(r.mean[d], (double)d + 1, 1e-15));
     CHECK(close_to(r.variance[0], 50.0 / 3, 1e-13));
     CHECK(close_to(r.variance[1], 8.0 / 3, 1e-13) && close_to(r.variance[2], 0, 1e-13));
@@ -524,38 +565,47 @@ static void test_pca(mmix_ctx *m)
     check_pca(m, x, 300, 120, 3, 1e-6);
 
     for (size_t i = 0; i < 40; i++) x[i] = 7;                            /* nothing varies: unit vectors, variance 0 */
-    CHECK(mmix_pca(m, x, 4, 10, 2, &r) == 0 && close_to(r.variance[0], 0, 0) && close_to(r.projection[0], 0, 0));
+    CHECK(pca_of(m, x, 4, 10, 2, &r) == 0 && close_to(r.variance[0], 0, 0) && close_to(r.projection[0], 0, 0));
 
-    FAILS(m, mmix_pca(m, x, 1, 10, 1, &r), "x is (1, 10)");
-    FAILS(m, mmix_pca(m, x, 5, 10, 11, &r), "k is 11, expected 1 to 10");
-    FAILS(m, mmix_pca(m, x, 5, 10, 0, &r), "k is 0");
-    FAILS(m, mmix_pca(m, NULL, 5, 10, 1, &r), "x is NULL");
+    FAILS(m, pca_of(m, x, 1, 10, 1, &r), "x's number of rows is 1, expected 2");
+    FAILS(m, pca_of(m, x, 5, 10, 11, &r), "k is 11, expected 1 to 10");
+    FAILS(m, pca_of(m, x, 5, 10, 0, &r), "k is 0, expected 1 to 10");
+    FAILS(m, pca_of(m, NULL, 5, 10, 1, &r), "x is NULL");
     x[3] = (mmix_real)HUGE_VAL;
-    FAILS(m, mmix_pca(m, x, 5, 10, 1, &r), "not finite");
+    FAILS(m, pca_of(m, x, 5, 10, 1, &r), "row 0 of x holds inf");
     CHECK(r.mean == NULL);
     mmix_reset(m);
 }
 
-static void test_class_strategy(mmix_ctx *m)
+static void test_pool_tokens(mmix_ctx *m)
 {
     /* 4 tokens of width 2; tokens 1 and 3 are special */
     static const mmix_real values[8] = {1, -8, 10, 20, 5, -2, 30, 60};
-    static const size_t shape[3] = {1, 4, 2}, special[2] = {1, 3}, all[4] = {0, 1, 2, 3}, outside[1] = {4};
-    static const double expected[5][4] = {
-        {20, 40, 0, 0}, {3, -5, 0, 0}, {5, -2, 0, 0}, {20, 40, 3, -5}, {20, 40, 5, -2}};
-    mmix_tensor *tokens = mmix_from(m, 3, shape, values);
-    for (int s = MMIX_POOL_CLS; s <= MMIX_POOL_CLS_MAX; s++) {
-        mmix_tensor *y = mmix_class_strategy(m, s, tokens, special, 2, special, 2);
-        size_t width = s >= MMIX_POOL_CLS_MEAN ? 4 : 2;
-        if (!CHECK(y && mmix_shape(y, 0) == 1 && mmix_shape(y, 1) == width)) continue;
-        for (size_t d = 0; d < width; d++) CHECK(close_to((double)mmix_data(y)[d], expected[s][d], 0));
+    static const size_t special[2] = {1, 3}, all[4] = {0, 1, 2, 3}, outside[1] = {4};
+    static const double expected[2][2][2] = {{{20, 40}, {30, 60}}, {{3, -5}, {5, -2}}};
+    mmix_tensor *tokens = reals(m, 3, 1, 4, 2, values);
+    for (int others = 0; others < 2; others++)
+        for (int max = 0; max < 2; max++) {
+            mmix_tensor *y = mmix_pool_tokens(m, tokens, special, 2, others, max);
+            if (!CHECK(y && mmix_ndim(y) == 2 && mmix_shape(y, 0) == 1 && mmix_shape(y, 1) == 2)) continue;
+            for (size_t d = 0; d < 2; d++) CHECK(close_to((double)mmix_data(y)[d], expected[others][max][d], 0));
+        }
+    {                                            /* a class strategy of two parts, of a view of two sequences */
+        mmix_tensor *wide = mmix_fill(mmix_new3(m, 2, 6, 2), 100), *view = mmix_slice(m, wide, 1, 1, 4), *part[2], *y;
+        for (size_t i = 0; i < 16; i++) mmix_data(wide)[i / 8 * 12 + 2 + i % 8] = values[i % 8] + (mmix_real)(i / 8);
+        part[0] = mmix_pool_tokens(m, view, special, 2, 0, 0);
+        part[1] = mmix_pool_tokens(m, view, special, 2, 1, 1);
+        y = mmix_concat(m, 1, part, 2);
+        if (CHECK(y && mmix_shape(y, 0) == 2 && mmix_shape(y, 1) == 4))
+            for (size_t i = 0; i < 8; i++)
+                CHECK(close_to((double)mmix_data(y)[i],
+                               expected[i % 4 / 2][i % 4 / 2][i % 2] + (double)(i / 4), 0));
     }
-    FAILS(m, !mmix_class_strategy(m, 9, tokens, special, 2, special, 2), "strategy is 9");
-    FAILS(m, !mmix_class_strategy(m, MMIX_POOL_MEAN, tokens, special, 2, all, 4), "all 4 tokens are special");
-    FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, tokens, outside, 1, special, 2), "class_index[0] is 4 of 4 tokens");
-    FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, tokens, NULL, 0, special, 2), "n_class is 0");
-    FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, mmix_new2(m, 2, 2), special, 2, special, 2), "shape (2, 2)");
-    FAILS(m, !mmix_class_strategy(m, MMIX_POOL_CLS, NULL, special, 2, special, 2), "tokens is NULL");
+    FAILS(m, !mmix_pool_tokens(m, tokens, all, 4, 1, 0), "none of 4 tokens is left");
+    FAILS(m, !mmix_pool_tokens(m, tokens, NULL, 0, 0, 0), "none of 4 tokens is left");
+    FAILS(m, !mmix_pool_tokens(m, tokens, outside, 1, 0, 0), "an index is 4, expected 0 to 3");
+    FAILS(m, !mmix_pool_tokens(m, mmix_new2(m, 2, 2), special, 2, 0, 0), "shape (2, 2)");
+    FAILS(m, !mmix_pool_tokens(m, NULL, special, 2, 0, 0), "tokens is NULL");
     mmix_reset(m);
 }
 
@@ -577,8 +627,8 @@ static void test_threads(void)
         memset(&options, 0, sizeof options);
         options.threads = threads;
         m = mmix_create(&options);
-        if (!CHECK(m && mmix_knn(m, NULL, train, label, TRAIN, test, NULL, TEST, D, K, &r) == 0
-                   && mmix_pca(m, train, TRAIN, D, 3, &p) == 0)) continue;
+        if (!CHECK(m && knn_of(m, NULL, train, label, TRAIN, test, NULL, TEST, D, K, &r) == 0
+                   && pca_of(m, train, TRAIN, D, 3, &p) == 0)) continue;
         if (threads == 1) {
             memcpy(votes, r.votes, sizeof votes);
             memcpy(components, p.components, sizeof components);
@@ -588,8 +638,8 @@ static void test_threads(void)
         CHECK(memcmp(components, p.components, sizeof components) == 0);
         CHECK(memcmp(projection, p.projection, sizeof projection) == 0);
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "the first");
-        CHECK(mmix_knn(m, NULL, train, label, TRAIN, test, NULL, TEST, D, K, &r) == -1 && r.votes == NULL);
-        CHECK(mmix_pca(m, train, TRAIN, D, 3, &p) == -1 && strcmp(mmix_error(m), "the first") == 0);
+        CHECK(knn_of(m, NULL, train, label, TRAIN, test, NULL, TEST, D, K, &r) == -1 && r.votes == NULL);
+        CHECK(pca_of(m, train, TRAIN, D, 3, &p) == -1 && strcmp(mmix_error(m), "the first") == 0);
         mmix_destroy(m);
     }
 }
@@ -623,10 +673,10 @@ static void test_memory(void)
         options.allocator.count_limit = limit;
         m = mmix_create(&options);
         if (m) {
-            int bad = mmix_binary_auc(m, NULL, x, label, 2, 200, 200, &auc);
-            bad |= mmix_feature_map(m, NULL, x, 3, x, 20, 20, N, 500, 500, &map);
-            bad |= mmix_knn(m, NULL, x, label, N, x, label, 50, N, 2, &knn);
-            bad |= mmix_pca(m, x, 60, N, 2, &pca);
+            int bad = auc_of(m, NULL, x, label, 2, 200, 200, &auc);
+            bad |= map_of(m, NULL, x, 3, x, 20, 20, N, 500, 500, &map);
+            bad |= knn_of(m, NULL, x, label, N, x, label, 50, N, 2, &knn);
+            bad |= pca_of(m, x, 60, N, 2, &pca);
             CHECK(bad ? mmix_error_kind(m) == MMIX_ERROR_MEMORY : mmix_error(m) == NULL);
             done = !bad;
         }
@@ -649,7 +699,7 @@ int main(void)
     test_vision_map(m);
     test_knn(m);
     test_pca(m);
-    test_class_strategy(m);
+    test_pool_tokens(m);
     test_threads();
     test_memory();
     CHECK(mmix_error(m) == NULL);

@@ -1692,6 +1692,7 @@ static void check_rank_of(void)
 {
     const size_t matrices = integer(1, 2), rows = integer(1, 24), cols = integer(1, 24), C = one_in(3) ? 0 : integer(1, 26);
     const size_t h = C ? least(C, rows) : rows, w = C ? least(C, cols) : cols, width = least(h, w);
+    const size_t shape[3] = { matrices, rows, cols };
     const size_t down = (rows + h - 1) / h, across = (cols + w - 1) / w, blocks = matrices * down * across;
     real *M = reals(matrices * rows * cols);
     double *sigma = doubles(blocks * width);
@@ -1715,7 +1716,7 @@ static void check_rank_of(void)
             M[(i / across / down * rows + y0 + z / ww) * cols + x0 + z % ww] = (real)sum;
         }
     }
-    check(!mmix_rank_of(m, &o, M, matrices, rows, cols, &r), "mmix_rank_of", "succeeds", 0, 0);
+    check(!mmix_rank_of(m, &o, mmix_from(m, 3, shape, M), &r), "mmix_rank_of", "succeeds", 0, 0);
     fine("mmix_rank_of");
     equal("mmix_rank_of", "blocks", (r.matrices * 100 + r.rows) * 100 + r.cols, (matrices * 100 + down) * 100 + across);
     equal("mmix_rank_of", "width", r.width, width);
@@ -1743,7 +1744,7 @@ static void check_rank_of(void)
 static void check_rank_exact(void)
 {
     const double noise = sizeof(real) == 4 ? 1.1920928955078125e-7 : 2.220446049250313e-16;
-    const size_t n = integer(1, 11);
+    const size_t n = integer(1, 11), shape[2] = { n, n };
     real *M = reals(n * n);
     size_t row[11], above = 0;
     mmix_rank r;
@@ -1756,7 +1757,7 @@ static void check_rank_exact(void)
         row[other] = k;
     }
     for (size_t k = 0; k < n; k++) M[row[k] * n + k] = (real)ldexp(one_in(2) ? 1 : -1, -6 * (int)k);
-    mmix_rank_of(m, NULL, M, 1, n, n, &r);
+    mmix_rank_of(m, NULL, mmix_from(m, 2, shape, M), &r);
     for (size_t k = 0; k < n; k++) {
         const double power = ldexp(1, -6 * (int)k);
         above += power > (double)n * noise;
