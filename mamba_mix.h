@@ -3907,8 +3907,8 @@ static mmix_tensor *mmixi_tensor(mmix_ctx *m) { return (mmix_tensor *)mmixi_head
 /* Step memory for a x b numbers; a product that overflows is a lack of memory like any other. */
 static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
-    size_t n, bytes;
-    if (mmixi_mul_ok(a, b, &n) && mmixi_mul_ok(n, size, &bytes)) return mmixi_step(m, bytes);
+    size_t n;
+    if (mmixi_mul_ok(a, b, &n) && mmixi_mul_ok(n, size, &n)) return mmixi_step(m, n);
     mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of %.0f x %.0f numbers", (double)a,
               (double)b);
     return NULL;
@@ -3922,8 +3922,7 @@ static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
     return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
 }
 
-/* A tensor in step memory on behalf of `who`, filled with `values` unless they are NULL; NULL on error or while
-   one is kept. */
+/* A tensor on behalf of `who`, filled with `values` if there are any; NULL on error or while one is kept. */
 static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape,
                               const void *values)
 {
@@ -4095,10 +4094,10 @@ MMIXDEF double mmix_item(const mmix_tensor *t)
 /* ---- checking arguments ----
    Shapes are written as comments write them, and bind their letters:
 
-       mmixi_expect(m, "mmix_conv1d", &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, seq_idx)
+       mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ~O", weight, x, bias, residual)
 
    A letter is bound where it comes first, unless it was before; a digit is that size, * any; ... are any
-   leading axes, ~ those of the last `...` again. `?` may be NULL; `:i32`, `:any` is another type than real. */
+   leading axes, ~ the same again. `?` may be NULL; `:i32`, `:any` is another type than real. */
 typedef struct mmixi_dims {
     size_t A, B, C, D, E, F, G, H, unused, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z;
 } mmixi_dims;
@@ -4109,82 +4108,80 @@ static const char *mmixi_shape_text(const mmix_tensor *t, char text[MMIXI_TEXT])
     size_t at = 1;
     text[0] = '(';
     for (int i = 0; i < t->ndim; i++) {
-        const char *before = i ? ", " : "";
-        at += (size_t)(t->shape[i] ? snprintf(text + at, MMIXI_TEXT - at, "%s%.9g", before, (double)t->shape[i])
-                       : snprintf(text + at, MMIXI_TEXT - at, "%s*", before));
+        if (i) at += (size_t)snprintf(text + at, MMIXI_TEXT - at, ", ");
+        at += (size_t)snprintf(text + at, MMIXI_TEXT - at, t->shape[i] ? "%.9g" : "*", (double)t->shape[i]);
     }
     snprintf(text + at, MMIXI_TEXT - at, ")");
     return text;
 }
-/* Whether t, by itself, can be the input of an op; dtype -1: any. 0, or -1. */
-static int mmixi_usable(mmix_ctx *m, const char *who, int length, const char *name, const mmix_tensor *t,
-                        int dtype)
+/* What is wrong with one argument, in words, or NULL; *spec moves on to the next, or to the end; `lead` has the
+   axes of the last `...`. Every op of a single token passes here: the text is read once. */
+static const char *mmixi_misfit(mmix_ctx *m, size_t *bound, mmix_tensor *lead, const char **spec,
+                                const mmix_tensor *t, char words[4 * MMIXI_TEXT])
 {
     static const char types[][8] = { "real", "int32", "u8" };
-    const char *wrong = !t ? "is NULL" : t->m != m && !t->lasting ? "belongs to another context"
-        : mmixi_data(t, t->dtype) ? NULL : t->lasting ? "has no values (mmix_params_allocate comes first)"
-        : "has no values (mmix_backward consumed it)";
-    return wrong ? mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s %s", who, length, name, wrong)
-        : dtype < 0 || t->dtype == dtype ? 0
-        : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is %s, expected %s", who, length, name, types[t->dtype],
-                    types[dtype]);
-}
-/* One argument; *spec moves on to the next, or to the end; `lead` has the axes of the last `...`. 1, or 0 after
-   mmix_fail. Every op of a single token passes here: the text is read once. */
-static int mmixi_expect_one(mmix_ctx *m, const char *who, size_t *bound, mmix_tensor *lead, const char **spec,
-                            const mmix_tensor *t)
-{
-    const char *name = *spec, *at = name, *shape;
+    const char *at = *spec, *shape;
     char found[MMIXI_TEXT], text[MMIXI_TEXT];
-    int length = 0, dtype = MMIX_DTYPE_REAL, optional = 0, axes = 0, front = 0, ok;
+    int dtype = MMIX_DTYPE_REAL, optional = 0, axes = 0, front = 0, ok;
     mmix_tensor expected;
     for (; *at != ' '; at++) {
         if (*at == ':') dtype = at[1] == 'i' ? MMIX_DTYPE_I32 : -1;
         optional |= *at == '?';
-        length += !optional && dtype == MMIX_DTYPE_REAL;
     }
     at++;
     shape = at + (*at == '.' ? 3 : *at == '~');
     while (shape[axes] && shape[axes] != ',') axes++;
     *spec = shape + axes + (shape[axes] ? 2 : 0);
-    if (!t && optional) return 1;
-    if (mmixi_usable(m, who, length, name, t, dtype)) return 0;
+    if (!t) return optional ? NULL : "is NULL";
+    if (t->m != m && !t->lasting) return "belongs to another context";
+    if (!mmixi_data(t, t->dtype))
+        return t->lasting ? "has no values (mmix_params_allocate comes first)"
+            : "has no values (mmix_backward consumed it)";
+    if (dtype >= 0 && t->dtype != dtype) {
+        snprintf(words, 4 * MMIXI_TEXT, "is %s, expected %s", types[t->dtype], types[dtype]);
+        return words;
+    }
     if (*at == '~') front = lead->ndim;
-    expected.ndim = front + axes;
     memcpy(expected.shape, lead->shape, sizeof lead->shape);
+    expected.ndim = front + axes;
     ok = (*at == '.' ? t->ndim >= axes : t->ndim == expected.ndim)
         && !memcmp(t->shape, lead->shape, (size_t)front * sizeof *t->shape);
     for (int i = 0; i < axes; i++) {
-        size_t size = mmix_shape(t, i - axes), *letter = shape[i] >= 'A' ? &bound[shape[i] - 'A'] : NULL, want;
+        size_t size = mmix_shape(t, i - axes), want,
+            *letter = shape[i] >= 'A' ? &bound[shape[i] - 'A'] : NULL;
         if (ok && letter && !*letter) *letter = size;
         want = letter ? *letter : shape[i] == '*' ? 0 : (size_t)(shape[i] - '0');
         ok &= !want || want == size;
         expected.shape[front + i] = want;
     }
-    if (!ok) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s has shape %s, expected (%s%s: %s%.*s", who, length, name,
-                  mmixi_shape_text(t, found), *at == '.' ? "…, " : "", mmixi_shape_text(&expected, text) + 1,
-                  shape > at ? "…" : "", axes, shape);
-    } else if (*at == '.') {
+    if (*at == '.') {
         lead->ndim = t->ndim - axes;
         memcpy(lead->shape, t->shape, sizeof lead->shape);
     }
-    return ok;
+    if (!ok)
+        snprintf(words, 4 * MMIXI_TEXT, "has shape %s, expected (%s%s: %s%.*s", mmixi_shape_text(t, found),
+                 *at == '.' ? "…, " : "", mmixi_shape_text(&expected, text) + 1, shape > at ? "…" : "", axes,
+                 shape);
+    return ok ? NULL : words;
 }
-/* All of a call's. dims may be NULL where the spec has no letters; letters begin unbound, unless the spec
-   begins with +. */
+/* All of a call's: 1, or 0 after mmix_fail. dims may be NULL where the spec has no letters; letters begin
+   unbound, unless the spec begins with +. */
 static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const char *spec, ...)
 {
-    int ok = m && !m->error_kind;
     mmix_tensor lead;
     va_list list;
     va_start(list, spec);
     if (*spec == '+') spec++;
     else if (dims) memset(dims, 0, sizeof *dims);
-    while (ok && *spec)
-        ok = mmixi_expect_one(m, who, (size_t *)dims, &lead, &spec, va_arg(list, mmix_tensor *));
+    while (*spec && m && !m->error_kind) {
+        char words[4 * MMIXI_TEXT];
+        const char *name = spec, *wrong = mmixi_misfit(m, (size_t *)dims, &lead, &spec,
+                                                       va_arg(list, mmix_tensor *), words);
+        if (wrong)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s %s", who, (int)strcspn(name, "?: "), name, wrong);
+    }
     va_end(list);
-    return ok;
+    return m && !m->error_kind;
 }
 
 /* ---- views ---- */
@@ -4199,10 +4196,6 @@ static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
     v->grad = NULL;
     v->packed = NULL;
     return v;
-}
-static int mmixi_same_shape(const mmix_tensor *a, const mmix_tensor *b)
-{
-    return a->ndim == b->ndim && !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape);
 }
 static int mmixi_wants(const mmix_tensor *t)
 {
@@ -4246,9 +4239,9 @@ static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
         m->graded->written = 0;
     }
 }
-/* Where the gradient of t goes, with t's strides; NULL if none is wanted, or for lack of memory. *add: whether
-   something is there already, if only zeros: a view writes its share, and where the memory is `shared` several
-   tasks write in any order. */
+/* Where the gradient of t goes, with t's strides; NULL if none is wanted, or for lack of memory. *add: if
+   something is there already, at least zeros: around the share of a view, and where what several inputs share
+   is written in any order. */
 static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int *add)
 {
     mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL, *g = owner ? owner->grad : NULL;
@@ -4272,7 +4265,7 @@ static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int
     owner->written = 1;
     return mmix_data(g) + t->offset;
 }
-/* *g is the gradient of t, or a share of it: it becomes t's if t has none and its values stay, else it is added. */
+/* *g is a gradient of t: it becomes t's if t has none and its values stay, else it is added. */
 static void mmixi_grad_give(mmix_ctx *m, mmix_tensor *t, mmix_tensor **g)
 {
     int add, whole = !t->base && !t->leaf && !t->grad && mmixi_owner(*g)->leaf && mmixi_contiguous(*g);
@@ -4341,7 +4334,7 @@ static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *ru
         m->node = (mmixi_node *)node;
         call->options = mmixi_kept(m, options, size);
     }
-    if (m->error_kind || run->forward(m, call) || m->error_kind) return NULL;
+    if (m->error_kind || (run->forward && run->forward(m, call)) || m->error_kind) return NULL;
     for (int i = 0; i < 2 && call->out[i]; i++) {
         call->out[i]->leaf = !call->recorded;
         call->out[i]->wants = call->recorded;
@@ -4371,16 +4364,16 @@ static const mmix_real *mmixi_out_grad(const mmix_tensor *out)
    one's gradient is zeros. 0, or -1. */
 static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
 {
+    unsigned skip = c->constant | (1u << c->passed >> 1);
     int add;
     for (int i = 0; i < 2; i++) c->dy[i] = mmixi_out_grad(c->out[i]);
     if (!c->dy[0]) c->dy[0] = mmixi_grad_target(m, c->out[0], 1, &add);
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
-        mmix_tensor *t = c->in[i];
         int shared = 0;
-        if (!mmixi_wants(t) || c->constant >> i & 1 || c->passed == (unsigned)i + 1) continue;
+        if (!mmixi_wants(c->in[i]) || skip >> i & 1) continue;
         for (int j = i + 1; j < MMIX_MAX_INPUTS; j++)
-            shared |= c->in[j] && mmixi_owner(c->in[j]) == mmixi_owner(t);
-        c->dx[i] = mmixi_grad_target(m, t, shared, &c->add[i]);
+            shared |= c->in[j] && !(skip >> j & 1) && mmixi_owner(c->in[j]) == mmixi_owner(c->in[i]);
+        c->dx[i] = mmixi_grad_target(m, c->in[i], shared, &c->add[i]);
     }
     return m->error_kind ? -1 : 0;
 }
@@ -4414,8 +4407,8 @@ static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
 #ifdef MMIX_REGRESSION
     for (int i = 0; i < MMIX_MAX_INPUTS; i++)
         if (node->digest[i] != mmixi_digest(call->in[i]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: input %d of %s was overwritten after it was "
-                             "recorded", i, mmix_op_name(call->op));
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: input %d of %s was overwritten after it "
+                             "was recorded", i, mmix_op_name(call->op));
 #endif
     failed = mmixi_resolve(m, call) || node->run.backward(m, call) || m->error_kind;
     if (!failed && call->passed) mmixi_grad_give(m, call->in[call->passed - 1], &call->out[0]->grad);
@@ -4476,9 +4469,8 @@ static int mmixi_inputs(mmix_ctx *m, const char *who, mmix_call *call, mmix_tens
 {
     memset(call, 0, sizeof *call);
     call->op = MMIX_OP_COUNT;
-    if (n > MMIX_MAX_INPUTS || (n && !inputs))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d inputs, expected at most %d%s", who, (int)n,
-                         MMIX_MAX_INPUTS, inputs ? "" : ", found NULL");
+    if (mmixi_within(m, who, "the number of inputs", (double)n, 0, MMIX_MAX_INPUTS)
+        || (n && !mmixi_given(m, who, "*inputs", inputs))) return -1;
     for (size_t i = 0; i < n; i++)
         if (!mmixi_expect(m, who, NULL, "input?:any ...", call->in[i] = inputs[i])) return -1;
     return m->error_kind ? -1 : 0;
@@ -4502,23 +4494,24 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP ? "mmix_rewind_keep: at most 8 tensors"
                          : "mmix_rewind_keep: ops were recorded since the mark");
     for (size_t i = 0; i < n; i++) {
-        if (!keep[i] || !mmixi_data(keep[i], keep[i]->dtype) || !mmixi_contiguous(keep[i]))
+        void *data = keep[i] ? mmixi_data(keep[i], keep[i]->dtype) : NULL, *copy;
+        size_t bytes = data ? mmixi_bytes(keep[i]) : 0;
+        if (!data || !mmixi_contiguous(keep[i]))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
         was[i] = *keep[i];
-        was[i].data = mmixi_data(keep[i], was[i].dtype);         /* of a view it is the base's */
-    }
+        was[i].data = data;                      /* of a view it is the base's */
 #if !defined(MMIX_REGRESSION) && !defined(MMIXI_ASAN)            /* there what is dropped is overwritten */
-    if (n == 1 && m->step.count) {               /* one that comes to lie lower in its block is just moved */
-        const mmixi_block *b = &m->step.block[mark.block];
-        size_t at = (uintptr_t)was[0].data - (uintptr_t)b->base - mark.used, room = b->low - mark.used;
-        falls = at < room && mmixi_bytes(&was[0]) <= room - at;
-    }
+        if (n == 1 && m->step.count) {           /* one that comes to lie lower in its block is just moved */
+            const mmixi_block *b = &m->step.block[mark.block];
+            size_t at = (uintptr_t)data - (uintptr_t)b->base - mark.used, room = b->low - mark.used;
+            falls = at < room && bytes <= room - at;
+        }
 #endif
-    for (size_t i = 0; !falls && i < n; i++) {   /* the others wait at the high end, in no hole */
-        void *copy = mmixi_arena_take(m, &m->step, mmixi_step_size(mmixi_bytes(&was[i])), 1);
+        if (falls) break;
+        copy = mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 1);             /* not into a hole */
         if (!copy) return -1;
-        was[i].data = memcpy(copy, was[i].data, mmixi_bytes(&was[i]));
+        was[i].data = memcpy(copy, data, bytes);
     }
     mmixi_rewind(m, mark, 0);
     for (size_t i = 0; i < n; i++) {
@@ -4532,7 +4525,6 @@ MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, si
 
 static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x);            /* with the elementary ops */
 typedef struct mmixi_rerun { mmix_block_function *f; const void *user; } mmixi_rerun;
-static int mmixi_checkpoint_forward(mmix_ctx *m, mmix_call *call) { (void)m; (void)call; return 0; }
 static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 {
     const mmixi_rerun *o = (const mmixi_rerun *)call->options;
@@ -4554,7 +4546,7 @@ static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                      mmix_tensor **inputs, size_t n)
 {
-    mmix_op_functions functions = { mmixi_checkpoint_forward, mmixi_checkpoint_backward };
+    mmix_op_functions functions = { NULL, mmixi_checkpoint_backward };
     mmix_call call;
     mmixi_rerun o;
     mmix_mark mark;
@@ -4646,7 +4638,6 @@ static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_
 {
     return mmixi_over(c, mmixi_rows(t), mmixi_row_grain(mmixi_cols(t)), task);
 }
-
 /* Row r of n numbers, of an op whose output has the shape of its first input: forward x to y, backward dy to
    dx. dy is NULL forward, dx where it is not wanted. */
 typedef struct mmixi_row_pass {
@@ -4672,26 +4663,105 @@ static inline void mmixi_row_next(mmixi_row_pass *p)
     if (p->dx) p->dx += p->step;
 }
 
-/* ---- scale, copy: y = α x + β; of a view of any steps a tensor of its own ------------- */
+/* ---- add, mul, div, scale, copy: elementwise, on views of any steps --------------------------
+   add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -y dy / b;
+   scale, copy: y = α a + β, the second operand is ignored. Backward is the same op on dy and the other one
+   (div: on b). A stretched operand is a view that does not step there: its gradient is the sum, in order. */
 
-/* With the binary ops; the second operand is ignored. NULL for NULL. */
-static mmix_tensor *mmixi_scaled(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha, double beta)
+static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    mmix_call call = mmixi_call(x, x, NULL);
-    call.constant = 1u << 1;
+    const mmixi_kernels *k = c->m->k;
+    int op = c->op, back = c->dy[0] != NULL, sum = op == MMIX_OP_ADD && !back;
+    size_t n = mmixi_cols(c->out[0]);
+    (void)lane;
+    for (size_t r = begin; r < end; r++)
+        for (int i = 0; i <= back; i++) {
+            const mmix_tensor *ta = back ? c->out[0] : c->in[0], *to = back ? c->in[i] : c->out[0],
+                *tb = c->in[!back || op == MMIX_OP_DIV || !i];
+            const mmix_real *a = (back ? c->dy[0] : mmix_data(ta)) + mmixi_row_offset(ta, r),
+                *b = mmix_data(tb) + mmixi_row_offset(tb, r), *quotient = mmix_data(c->out[0]) + r * n;
+            mmix_real *y = back ? c->dx[i] : mmix_data(to), alpha = (mmix_real)c->number[i],
+                beta = back ? 0 : (mmix_real)c->number[1];
+            size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
+            int add = c->add[i], dense = sa == 1 && sy == 1;
+            if (!y) continue;
+            y += mmixi_row_offset(to, r);
+            if (dense && sb == 1 && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
+            else if (dense && op != MMIX_OP_MUL && op != MMIX_OP_DIV && beta == 0)
+                (add ? k->axpy : k->scale)(n, alpha, a, y);
+            else if (dense && sb == 1 && sum && alpha == 1 && beta == 1) k->add(n, a, b, y);
+            else if (dense && sb == 1 && sum) {
+                k->scale(n, beta, b, y);
+                k->axpy(n, alpha, a, y);
+            }
+            else for (size_t j = 0; j < n; j++, a += sa, b += sb, y += sy) {
+                mmix_real v = op == MMIX_OP_MUL ? *a * *b : op == MMIX_OP_DIV ? *a / *b
+                    : alpha * *a + (sum ? beta * *b : beta);
+                if (i && op == MMIX_OP_DIV) v *= -quotient[j];
+                *y = add ? *y + v : v;
+            }
+        }
+}
+static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
+{
+    size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* in one place */
+    (void)m;
+    return mmixi_over(c, rows, together ? rows : mmixi_row_grain(mmixi_cols(c->out[0])), mmixi_binary_rows);
+}
+static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, const mmix_tensor *as)
+{
+    mmix_tensor *v = !as || mmix_count(t) == mmix_count(as) ? t : mmixi_view(m, t, 0);
+    for (int i = -mmix_ndim(as); v && v != t && i < 0; i++) {
+        v->ndim = as->ndim;
+        v->shape[as->ndim + i] = mmix_shape(as, i);
+        v->stride[as->ndim + i] = mmix_shape(t, i) > 1 ? mmix_stride(t, i) : 0;
+    }
+    return v;
+}
+static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a, mmix_tensor *b,
+                                 double alpha, double beta)
+{
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
+    size_t shape[MMIX_MAX_DIMS];
+    int ndim, alone = op == MMIX_OP_SCALE || op == MMIX_OP_COPY;
+    if (!mmixi_expect(m, who, NULL, alone ? "x ..., x ..." : "a ..., b ...", a, b)) return NULL;
+    ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+    for (int i = 0; i < ndim; i++) {
+        size_t na = mmix_shape(a, i - ndim), nb = mmix_shape(b, i - ndim);
+        shape[i] = mmixi_max(na, nb);
+        if (na != nb && mmixi_min(na, nb) > 1)
+            return mmixi_unfit(m, who, a, b, "equal sizes, or 1, counted from the last axis");
+    }
+    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
+    call.in[0] = mmixi_stretched(m, a, call.out[0]);
+    call.in[1] = mmixi_stretched(m, b, call.out[0]);
     call.number[0] = alpha;
     call.number[1] = beta;
-    return x ? mmixi_run_new(m, who, op, &call, x->ndim, x->shape) : NULL;
+    call.constant = alone ? 2 : 0;
+    call.size[0] = !alone && (call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b));
+    return mmixi_run(m, op, &call, NULL, 0);
 }
 MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
 {
-    return mmixi_expect(m, "mmix_scale", NULL, "x ...", x)
-        ? mmixi_scaled(m, "mmix_scale", MMIX_OP_SCALE, x, alpha, beta) : NULL;
+    return mmixi_binary(m, "mmix_scale", MMIX_OP_SCALE, x, x, alpha, beta);
 }
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
-    return mmixi_scaled(m, "copy", MMIX_OP_COPY, x, 1, 0);
+    return x ? mmixi_binary(m, "copy", MMIX_OP_COPY, x, x, 1, 0) : NULL;
 }
+#define MMIXI_BINARY(name, op, beta) \
+    MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
+    { \
+        return mmixi_binary(m, "mmix_" #name, op, a, b, 1, beta); \
+    }
+MMIXI_BINARY(add, MMIX_OP_ADD, 1)
+MMIXI_BINARY(sub, MMIX_OP_ADD, -1)
+MMIXI_BINARY(mul, MMIX_OP_MUL, 1)
+MMIXI_BINARY(div, MMIX_OP_DIV, 1)
+#undef MMIXI_BINARY
+
+/* ---- axes in another order, other shapes ------------------------------------------------ */
+
 MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 {
     mmix_tensor *v = mmixi_expect(m, "mmix_permute", NULL, "x ...", x) ? mmixi_view(m, x, 0) : NULL;
@@ -4738,96 +4808,6 @@ MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const s
     memcpy(v->stride, t->stride, front);
     return v;
 }
-
-/* ---- add, mul, div: elementwise with stretched axes ------------------------------------
-   add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -y dy / b.
-   Backward is the same op on dy and the other operand (div: on b). A stretched operand is a view that does not
-   step there: its gradient is the sum, taken in order. */
-
-static size_t mmixi_last_step(const mmix_tensor *t) { return t->ndim ? t->stride[t->ndim - 1] : 0; }
-static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kernels *k = c->m->k;
-    int op = c->op, back = c->dy[0] != NULL, sum = op == MMIX_OP_ADD;
-    size_t n = mmixi_cols(c->out[0]);
-    (void)lane;
-    for (size_t r = begin; r < end; r++)
-        for (int i = 0; i <= back; i++) {
-            const mmix_tensor *ta = back ? c->out[0] : c->in[0], *tb = c->in[!back || op == MMIX_OP_DIV || !i],
-                *to = back ? c->in[i] : c->out[0];
-            const mmix_real *a = (back ? c->dy[0] : mmix_data(ta)) + mmixi_row_offset(ta, r),
-                *b = mmix_data(tb) + mmixi_row_offset(tb, r), *quotient = mmix_data(c->out[0]) + r * n;
-            mmix_real *y = back ? c->dx[i] : mmix_data(to), alpha = (mmix_real)c->number[i],
-                beta = back ? 0 : (mmix_real)c->number[1];
-            size_t sa = mmixi_last_step(ta), sb = mmixi_last_step(tb), sy = mmixi_last_step(to);
-            int add = c->add[i], dense = sa == 1 && sy == 1;
-            if (!y) continue;
-            y += mmixi_row_offset(to, r);
-            if (dense && sb == 1 && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
-            else if (dense && op != MMIX_OP_MUL && op != MMIX_OP_DIV && beta == 0)
-                (add ? k->axpy : k->scale)(n, alpha, a, y);
-            else if (dense && sb == 1 && sum && alpha == 1 && beta == 1) k->add(n, a, b, y);
-            else if (dense && sb == 1 && sum) {
-                k->scale(n, beta, b, y);
-                k->axpy(n, alpha, a, y);
-            }
-            else for (size_t j = 0; j < n; j++, a += sa, b += sb, y += sy) {
-                mmix_real v = op == MMIX_OP_MUL ? *a * *b : op == MMIX_OP_DIV ? *a / *b
-                    : alpha * *a + (sum && !back ? beta * *b : beta);
-                if (i && op == MMIX_OP_DIV) v *= -quotient[j];
-                *y = add ? *y + v : v;
-            }
-        }
-}
-static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
-{
-    size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* in one place */
-    (void)m;
-    return mmixi_over(c, rows, together ? rows : mmixi_row_grain(mmixi_cols(c->out[0])), mmixi_binary_rows);
-}
-static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, const mmix_tensor *as)
-{
-    mmix_tensor *v = !as || mmixi_same_shape(t, as) ? t : mmixi_view(m, t, 0);
-    for (int i = 0, axis; v && v != t && i < as->ndim; i++) {
-        axis = i - as->ndim;
-        v->ndim = as->ndim;
-        v->shape[i] = as->shape[i];
-        v->stride[i] = mmix_shape(t, axis) > 1 ? mmix_stride(t, axis) : 0;
-    }
-    return v;
-}
-static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a, mmix_tensor *b,
-                                 double alpha, double beta)
-{
-    mmix_call call = mmixi_call(NULL, NULL, NULL);
-    size_t shape[MMIX_MAX_DIMS];
-    int ndim;
-    if (!mmixi_expect(m, who, NULL, "a ..., b ...", a, b)) return NULL;
-    ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    for (int i = 0; i < ndim; i++) {
-        size_t na = mmix_shape(a, i - ndim), nb = mmix_shape(b, i - ndim);
-        shape[i] = mmixi_max(na, nb);
-        if (na != nb && mmixi_min(na, nb) > 1)
-            return mmixi_unfit(m, who, a, b, "equal sizes, or 1, counted from the last axis");
-    }
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
-    call.in[0] = mmixi_stretched(m, a, call.out[0]);
-    call.in[1] = mmixi_stretched(m, b, call.out[0]);
-    call.number[0] = alpha;
-    call.number[1] = beta;
-    call.size[0] = call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b);
-    return mmixi_run(m, op, &call, NULL, 0);
-}
-#define MMIXI_BINARY(name, op, beta) \
-    MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
-    { \
-        return mmixi_binary(m, "mmix_" #name, op, a, b, 1, beta); \
-    }
-MMIXI_BINARY(add, MMIX_OP_ADD, 1)
-MMIXI_BINARY(sub, MMIX_OP_ADD, -1)
-MMIXI_BINARY(mul, MMIX_OP_MUL, 1)
-MMIXI_BINARY(div, MMIX_OP_DIV, 1)
-#undef MMIXI_BINARY
 
 /* ---- one tensor in, one of its shape out ------------------------------------------------
    exp, log, sqrt, silu, gelu, softplus: dx = dy f'(x), from x again.
@@ -4903,12 +4883,13 @@ static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
     const mmix_real *x = mmix_data(c->in[0]), *dy = c->dy[0];
     mmix_real *y = mmix_data(c->out[0]), *dx = c->dx[0];
     size_t n = c->size[0], inner = c->size[1];
+    int add = c->add[0];
     for (size_t i = 0, at = 0; i < mmix_count(c->out[0]); i += inner) {
         if (!dy && inner == 1) y[i] = m->k->sum(n, x + i * n);
-        for (size_t j = 0; !dy && inner > 1 && j < n; j++)
-            mmixi_put(m->k, inner, x + i * n + j * inner, y + i, j > 0);
-        for (size_t j = 0; dy && j < n; j++)
-            for (size_t q = i; q < i + inner; q++, at++) dx[at] = (c->add[0] ? dx[at] : 0) + dy[q];
+        else for (size_t j = 0; j < n; j++, at += inner) {
+            if (!dy) mmixi_put(m->k, inner, x + at, y + i, j > 0);
+            else for (size_t q = 0; q < inner; q++) dx[at + q] = (add ? dx[at + q] : 0) + dy[i + q];
+        }
     }
     return 0;
 }
@@ -4994,24 +4975,22 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
     const char *who = "mmix_concat";
     mmix_call call = mmixi_call(NULL, NULL, NULL);
     mmixi_dims d;
-    size_t shape[MMIX_MAX_DIMS], total = 0;
+    size_t shape[MMIX_MAX_DIMS];
     int a, ndim;
-    if (!n || n > MMIX_MAX_INPUTS || !parts)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d parts%s, expected 1 to %d", who, (int)n,
-                                    parts ? "" : " at NULL", MMIX_MAX_INPUTS));
-    if (!mmixi_expect(m, who, &d, "parts[0] ...", parts[0])
+    if (mmixi_within(m, who, "the number of parts", (double)n, 1, MMIX_MAX_INPUTS)
+        || !mmixi_given(m, who, "*parts", parts) || !mmixi_expect(m, who, &d, "parts[0] ...", parts[0])
         || (a = mmixi_axis_of(m, who, parts[0], axis)) < 0) return NULL;
     ndim = parts[0]->ndim;
+    memcpy(shape, parts[0]->shape, sizeof shape);
+    shape[a] = 0;
     for (size_t p = 0; p < n; p++) {             /* equal but along a */
         char spec[24];
         snprintf(spec, sizeof spec, "+parts[%d] %.*s*%.*s", (int)p, a, "ABCDE", ndim - 1 - a, "VWXYZ");
         if (!mmixi_expect(m, who, &d, spec, parts[p])) return NULL;
         call.in[p] = parts[p];
-        total += parts[p]->shape[a];
+        shape[a] += parts[p]->shape[a];
     }
-    memcpy(shape, parts[0]->shape, sizeof shape);
     call.size[0] = (size_t)a;
-    shape[a] = total;
     return mmixi_run_new(m, who, MMIX_OP_CONCAT, &call, ndim, shape);
 }
 
@@ -5028,9 +5007,9 @@ static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *t, si
     }
     return 1;
 }
-/* gather: out[i] = table[index[i]];  add_rows: y = x, then y[b, index[i]] += part[b, i], and dy is handed on to
-   x. Either is the other's backward: some columns of all rows of a list, and of a table, in which a row may be
-   met twice. */
+/* gather: out[i] = table[index[i]];  add_rows: y = x, then y[b, index[i]] += part[b, i], and dy is handed on
+   to x. Either is the other's backward: some columns of all rows of a list and of a table, in which a row may
+   be met twice. */
 static void mmixi_gather_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     int gather = c->op == MMIX_OP_GATHER, back = c->dy[0] != NULL, scatter = gather == back;
@@ -5048,15 +5027,15 @@ static void mmixi_gather_columns(const mmix_call *c, size_t begin, size_t end, s
 }
 static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
 {
-    const mmix_tensor *x = c->in[0];
+    const mmix_tensor *x = c->in[0], *y = c->out[0];
     size_t D = mmixi_cols(x);
-    if (c->op == MMIX_OP_GATHER && c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
-    if (c->op != MMIX_OP_GATHER && !c->dy[0]) mmixi_put_all(m, x, mmix_data(x), c->out[0], mmix_data(c->out[0]), 0);
+    if (c->op == MMIX_OP_ADD_ROWS && !c->dy[0]) mmixi_put_all(m, x, mmix_data(x), y, mmix_data(y), 0);
+    if (c->dy[0] && !c->dx[0] && !c->dx[1]) return 0;
     return mmixi_over(c, D, mmixi_max(64, D / 8), mmixi_gather_columns);
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
-    mmix_call call = mmixi_call(table, index, NULL);
+    mmix_call call = mmixi_call(table, index, table);              /* twice: its gradient begins with zeros */
     size_t shape[MMIX_MAX_DIMS + 1];
     if (!mmixi_expect(m, "mmix_gather", NULL, "table **, index:i32 ...", table, index)
         || !mmixi_index_ok(m, "mmix_gather", index, table->shape[0])) return NULL;
@@ -5294,7 +5273,7 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
     const mmix_tensor *s = c->in[4], *y = c->out[0];
     size_t n = mmix_count(y), O = mmixi_cols(y), per = n / (s ? mmix_count(s) : 1);
     mmix_real *scaled = s ? mmixi_reals(m, n, 1) : NULL;
-    mmixi_mat dy;
+    mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]), dy;
     for (size_t i = 0; scaled && i < n; i += per)
         m->k->scale(per, mmix_data(s)[i / per], c->dy[0] + i, scaled + i);
     if (s) c->dy[0] = scaled;                    /* from here on dy is that of x Wᵀ + b */
@@ -5302,10 +5281,8 @@ static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
     dy = mmixi_rows_of(y, c->dy[0]);
     if (c->dx[2])
         mmixi_over(c, O, n < 8192 ? O : mmixi_max(16, mmixi_round_up(O / 8, 16)), mmixi_bias_columns);
-    return (c->dx[0]
-            && mmixi_product(m, mmixi_rows_of(c->in[0], c->dx[0]), dy, mmixi_values(c->in[1]), c->add[0]))
-        || (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), mmixi_values(c->in[0]),
-                                      c->add[1]));
+    return (c->dx[0] && mmixi_product(m, mmixi_rows_of(c->in[0], c->dx[0]), dy, w, c->add[0]))
+        || (c->dx[1] && mmixi_product(m, mmixi_rows_of(c->in[1], c->dx[1]), mmixi_t(dy), x, c->add[1]));
 }
 static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                  mmix_tensor *residual, mmix_tensor *s, int gelu)
@@ -5693,7 +5670,8 @@ MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t
 /* t (B, L, heads, width) or (B, L, heads); data is t's own or that of its gradient, which has its strides. */
 static mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *data, size_t H)
 {
-    mmix_heads v = { (mmix_real *)data, (ptrdiff_t)t->stride[0], (ptrdiff_t)t->stride[1], (ptrdiff_t)t->stride[2],
+    const size_t *step = t->stride;
+    mmix_heads v = { (mmix_real *)data, (ptrdiff_t)step[0], (ptrdiff_t)step[1], (ptrdiff_t)step[2],
                      H / t->shape[2] };
     return v;
 }
