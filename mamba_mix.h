@@ -3974,11 +3974,8 @@ static size_t mmixi_rows(const mmix_tensor *t) { return mmix_count(t) / mmixi_co
 static size_t mmixi_offset(const mmix_tensor *t, int axes, size_t index)
 {
     size_t at = 0;
-    while (axes-- > 0) {
-        at += index % t->shape[axes] * t->stride[axes];
-        index /= t->shape[axes];
-    }
-    return at;
+    for (; --axes > 0; index /= t->shape[axes]) at += index % t->shape[axes] * t->stride[axes];
+    return axes < 0 ? 0 : at + index * t->stride[0];
 }
 static size_t mmixi_place(const mmix_tensor *t, size_t i) { return mmixi_offset(t, t->ndim, i); }
 /* To where a row begins. */
@@ -4671,36 +4668,37 @@ static inline void mmixi_row_next(mmixi_row_pass *p)
 static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
+    const mmix_tensor *out = c->out[0];
     int op = c->op, back = c->dy[0] != NULL, sum = op == MMIX_OP_ADD && !back;
-    size_t n = mmixi_cols(c->out[0]);
+    size_t n = mmixi_cols(out);
     (void)lane;
-    for (size_t r = begin; r < end; r++)
-        for (int i = 0; i <= back; i++) {
-            const mmix_tensor *ta = back ? c->out[0] : c->in[0], *to = back ? c->in[i] : c->out[0],
-                *tb = c->in[!back || op == MMIX_OP_DIV || !i];
-            const mmix_real *a = (back ? c->dy[0] : mmix_data(ta)) + mmixi_row_offset(ta, r),
-                *b = mmix_data(tb) + mmixi_row_offset(tb, r), *quotient = mmix_data(c->out[0]) + r * n;
-            mmix_real *y = back ? c->dx[i] : mmix_data(to), alpha = (mmix_real)c->number[i],
-                beta = back ? 0 : (mmix_real)c->number[1];
-            size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
-            int add = c->add[i], dense = sa == 1 && sy == 1;
-            if (!y) continue;
-            y += mmixi_row_offset(to, r);
-            if (dense && sb == 1 && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
-            else if (dense && op != MMIX_OP_MUL && op != MMIX_OP_DIV && beta == 0)
-                (add ? k->axpy : k->scale)(n, alpha, a, y);
-            else if (dense && sb == 1 && sum && alpha == 1 && beta == 1) k->add(n, a, b, y);
-            else if (dense && sb == 1 && sum) {
+    for (int i = 0; i <= back; i++) {
+        const mmix_tensor *ta = back ? out : c->in[0], *to = back ? c->in[i] : out,
+            *tb = c->in[!back || op == MMIX_OP_DIV || !i];
+        mmix_real alpha = (mmix_real)c->number[i], beta = back ? 0 : (mmix_real)c->number[1];
+        size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
+        int add = c->add[i], dense = sa == 1 && sy == 1, both = dense && sb == 1;
+        for (size_t r = begin; r < end && (!back || c->dx[i]); r++) {
+            const mmix_real *a = back ? c->dy[0] + r * n : mmix_data(ta) + mmixi_row_offset(ta, r),
+                *b = mmix_data(tb) + mmixi_row_offset(tb, r), *quotient = mmix_data(out) + r * n;
+            mmix_real *y = back ? c->dx[i] + mmixi_row_offset(to, r) : mmix_data(out) + r * n;
+            if (both && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
+            else if (both && sum && alpha == 1 && beta == 1) k->add(n, a, b, y);
+            else if (both && sum) {
                 k->scale(n, beta, b, y);
                 k->axpy(n, alpha, a, y);
             }
+            else if (dense && back && op != MMIX_OP_MUL && op != MMIX_OP_DIV)
+                (add ? k->axpy : k->scale)(n, alpha, a, y);
+            else if (dense && op == MMIX_OP_SCALE) for (size_t j = 0; j < n; j++) y[j] = alpha * a[j] + beta;
             else for (size_t j = 0; j < n; j++, a += sa, b += sb, y += sy) {
-                mmix_real v = op == MMIX_OP_MUL ? *a * *b : op == MMIX_OP_DIV ? *a / *b
+                mmix_real v = op == MMIX_OP_DIV ? *a / *b : op == MMIX_OP_MUL ? *a * *b
                     : alpha * *a + (sum ? beta * *b : beta);
                 if (i && op == MMIX_OP_DIV) v *= -quotient[j];
                 *y = add ? *y + v : v;
             }
         }
+    }
 }
 static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
 {
@@ -5031,7 +5029,7 @@ static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
     size_t D = mmixi_cols(x);
     if (c->op == MMIX_OP_ADD_ROWS && !c->dy[0]) mmixi_put_all(m, x, mmix_data(x), y, mmix_data(y), 0);
     if (c->dy[0] && !c->dx[0] && !c->dx[1]) return 0;
-    return mmixi_over(c, D, mmixi_max(64, D / 8), mmixi_gather_columns);
+    return mmixi_over(c, D, mmixi_max(64, mmixi_ceil_div(D, mmixi_lanes(m))), mmixi_gather_columns);
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
@@ -5740,9 +5738,9 @@ static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size
             mmixi_put(c->m->k, N - R, x + R, z + R, add);
             if (!add) memset(z, 0, R * sizeof *z);
             for (size_t i = 0; i < R / 2 * step; i += step, turn += 2) {
-                mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1];
-                z[i] += x[i] * cosine - x[i + other] * sine;
-                z[i + other] += x[i] * sine + x[i + other] * cosine;
+                mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[i], v = x[i + other];
+                z[i] += u * cosine - v * sine;
+                z[i + other] += u * sine + v * cosine;
             }
         }
 }
