@@ -4690,11 +4690,13 @@ static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size
             }
             else if (dense && back && op != MMIX_OP_MUL && op != MMIX_OP_DIV)
                 (add ? k->axpy : k->scale)(n, alpha, a, y);
-            else if (dense && op == MMIX_OP_SCALE) for (size_t j = 0; j < n; j++) y[j] = alpha * a[j] + beta;
+            else if (dense && op == MMIX_OP_SCALE) {
+                for (size_t j = 0; j < n; j++) y[j] = beta;
+                k->axpy(n, alpha, a, y);
+            }
             else for (size_t j = 0; j < n; j++, a += sa, b += sb, y += sy) {
-                mmix_real v = op == MMIX_OP_DIV ? *a / *b : op == MMIX_OP_MUL ? *a * *b
-                    : alpha * *a + (sum ? beta * *b : beta);
-                if (i && op == MMIX_OP_DIV) v *= -quotient[j];
+                mmix_real v = sum ? alpha * *a + beta * *b : op == MMIX_OP_MUL ? *a * *b
+                    : op == MMIX_OP_DIV ? *a / *b * (i ? -quotient[j] : 1) : alpha * *a + beta;
                 *y = add ? *y + v : v;
             }
         }
@@ -5735,7 +5737,7 @@ static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size
         for (size_t h = 0; h < H; h++) {
             const mmix_real *x = mmixi_at(&from, t / L, t % L, h), *turn = c->saved[0] + t % c->size[0] * R;
             mmix_real *z = mmixi_at(&to, t / L, t % L, h);
-            mmixi_put(c->m->k, N - R, x + R, z + R, add);
+            if (R < N) mmixi_put(c->m->k, N - R, x + R, z + R, add);
             if (!add) memset(z, 0, R * sizeof *z);
             for (size_t i = 0; i < R / 2 * step; i += step, turn += 2) {
                 mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[i], v = x[i + other];
