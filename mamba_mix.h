@@ -3774,10 +3774,8 @@ struct mmix_tensor {
     size_t offset;                               /* of a view: elements from the base's first */
     mmix_tensor *grad;
     mmix_tensor *next_graded;                    /* in the context's list of leaves with a gradient */
-    /* wants a gradient; is no op's output; the gradient holds something */
-    int wants, leaf, written;
-    /* the value of a one-element tensor, which outlives its node */
-    mmix_real scalar;
+    int wants, leaf, written;                    /* a gradient; no op's output; something in the gradient */
+    mmix_real scalar;                            /* data of a single element: backward does not free it */
     int lasting;                                 /* a parameter: any context may use it */
     /* of a matrix in a packed list: what mmixi_gemm_pack made of its transpose with panels of packed_nr */
     const mmix_real *packed;
@@ -3788,7 +3786,6 @@ static size_t mmixi_dtype_size(int dtype)
 {
     return dtype == MMIX_DTYPE_REAL ? sizeof(mmix_real) : dtype == MMIX_DTYPE_I32 ? sizeof(int32_t) : 1;
 }
-
 static mmix_tensor *mmixi_owner(const mmix_tensor *t) { return t->base ? t->base : (mmix_tensor *)t; }
 /* An axis counted from the front, -1 if t has none such. */
 static int mmixi_axis(const mmix_tensor *t, int axis)
@@ -3814,10 +3811,6 @@ MMIXDEF size_t mmix_count(const mmix_tensor *t)
     for (int i = 0; t && i < t->ndim; i++) n *= t->shape[i];
     return n;
 }
-static int mmixi_same_shape(const mmix_tensor *a, const mmix_tensor *b)
-{
-    return a->ndim == b->ndim && !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape);
-}
 static size_t mmixi_bytes(const mmix_tensor *t) { return mmix_count(t) * mmixi_dtype_size(t->dtype); }
 static void *mmixi_data(const mmix_tensor *t, int dtype)
 {
@@ -3834,19 +3827,13 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
                              const size_t *shape)
 {
     size_t bytes = mmixi_dtype_size(dtype);
-    if (dtype < MMIX_DTYPE_REAL || dtype > MMIX_DTYPE_U8) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dtype %d, expected MMIX_DTYPE_REAL, _I32 or _U8", who, dtype);
-        return 0;
-    }
+    if (mmixi_within(m, who, "dtype (MMIX_DTYPE_REAL, _I32 or _U8)", dtype, MMIX_DTYPE_REAL, MMIX_DTYPE_U8)
+        || mmixi_within(m, who, "the number of axes", ndim, 0, MMIX_MAX_DIMS)
+        || (ndim && !shape && mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shape is NULL", who))) return 0;
     t->m = m;
     t->dtype = dtype;
     t->ndim = ndim;
     t->leaf = 1;
-    if (ndim < 0 || ndim > MMIX_MAX_DIMS || (ndim && !shape)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a tensor has 0 to %d axes, not %d%s", who, MMIX_MAX_DIMS, ndim,
-                  ndim && !shape ? " of shape NULL" : "");
-        return 0;
-    }
     for (int i = ndim; i-- > 0;) {
         t->shape[i] = shape[i];
         t->stride[i] = bytes / mmixi_dtype_size(dtype);
@@ -3858,14 +3845,13 @@ static size_t mmixi_describe(mmix_ctx *m, mmix_tensor *t, const char *who, int d
     }
     return bytes;
 }
-
 static mmix_tensor *mmixi_tensor(mmix_ctx *m) { return (mmix_tensor *)mmixi_header(m, sizeof(mmix_tensor)); }
 
 /* Step memory for a x b numbers; a product that overflows is a lack of memory like any other. */
 static void *mmixi_step_array(mmix_ctx *m, size_t a, size_t b, size_t size)
 {
-    size_t n, bytes;
-    if (mmixi_mul_ok(a, b, &n) && mmixi_mul_ok(n, size, &bytes)) return mmixi_step(m, bytes);
+    size_t n;
+    if (mmixi_mul_ok(a, b, &n) && mmixi_mul_ok(n, size, &n)) return mmixi_step(m, n);
     mmix_fail(m, MMIX_ERROR_MEMORY, "out of memory: an array of %.0f x %.0f numbers", (double)a,
               (double)b);
     return NULL;
@@ -3879,30 +3865,30 @@ static mmix_real *mmixi_reals(mmix_ctx *m, size_t a, size_t b)
     return (mmix_real *)mmixi_step_array(m, a, b, sizeof(mmix_real));
 }
 
-/* A tensor in step memory on behalf of `who`, filled with `values` if they are given; NULL on error or while one
-   is kept. */
-static mmix_tensor *mmixi_new_from(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape,
-                                   const void *values)
+/* A tensor on behalf of `who`, filled with `values` if there are any; NULL on error or while one is kept. */
+static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape,
+                              const void *values)
 {
     mmix_tensor *t = !m || m->error_kind ? NULL : mmixi_tensor(m);
     size_t bytes = t ? mmixi_describe(m, t, who, dtype, ndim, shape) : 0;
-    if (bytes) t->data = mmixi_step(m, bytes);
+    if (bytes) t->data = bytes <= sizeof t->scalar ? &t->scalar : mmixi_step(m, bytes);
     if (!bytes || !t->data) return NULL;
-    if (values) memcpy(t->data, values, bytes);
+    if (values) memmove(t->data, values, bytes);
     return t;
 }
-static mmix_tensor *mmixi_new(mmix_ctx *m, const char *who, int dtype, int ndim, const size_t *shape)
+/* A tensor of x's shape, NULL if x is. */
+static mmix_tensor *mmixi_like(mmix_ctx *m, const char *who, const mmix_tensor *x)
 {
-    return mmixi_new_from(m, who, dtype, ndim, shape, NULL);
+    return x ? mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, x->shape, NULL) : NULL;
+}
+MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape)
+{
+    return mmixi_new(m, "mmix_new", dtype, ndim, shape, NULL);
 }
 static mmix_tensor *mmixi_new_axes(mmix_ctx *m, int ndim, size_t a, size_t b, size_t c, size_t d)
 {
     const size_t shape[4] = { a, b, c, d };
-    return mmixi_new(m, "mmix_new", MMIX_DTYPE_REAL, ndim, shape);
-}
-MMIXDEF mmix_tensor *mmix_new(mmix_ctx *m, int dtype, int ndim, const size_t *shape)
-{
-    return mmixi_new(m, "mmix_new", dtype, ndim, shape);
+    return mmix_new(m, MMIX_DTYPE_REAL, ndim, shape);
 }
 MMIXDEF mmix_tensor *mmix_new1(mmix_ctx *m, size_t a) { return mmixi_new_axes(m, 1, a, 0, 0, 0); }
 MMIXDEF mmix_tensor *mmix_new2(mmix_ctx *m, size_t a, size_t b) { return mmixi_new_axes(m, 2, a, b, 0, 0); }
@@ -3916,37 +3902,37 @@ MMIXDEF mmix_tensor *mmix_new4(mmix_ctx *m, size_t a, size_t b, size_t c, size_t
 }
 MMIXDEF mmix_tensor *mmix_from(mmix_ctx *m, int ndim, const size_t *shape, const mmix_real *values)
 {
-    return mmixi_new_from(m, "mmix_from", MMIX_DTYPE_REAL, ndim, shape, values);
+    return mmixi_new(m, "mmix_from", MMIX_DTYPE_REAL, ndim, shape, values);
 }
 MMIXDEF mmix_tensor *mmix_from_i32(mmix_ctx *m, int ndim, const size_t *shape, const int32_t *values)
 {
-    return mmixi_new_from(m, "mmix_from_i32", MMIX_DTYPE_I32, ndim, shape, values);
+    return mmixi_new(m, "mmix_from_i32", MMIX_DTYPE_I32, ndim, shape, values);
 }
 
 /* ---- walking ----
    A tensor as rows of contiguous numbers: the last axis is a row, the leading axes are counted together. */
 static size_t mmixi_cols(const mmix_tensor *t) { return t->ndim ? t->shape[t->ndim - 1] : 1; }
 static size_t mmixi_rows(const mmix_tensor *t) { return mmix_count(t) / mmixi_cols(t); }
-/* Elements from the first one to where a row begins. */
-static size_t mmixi_row_offset(const mmix_tensor *t, size_t row)
+/* Elements from the first one to place `index`, in row-major order, of the first axes. */
+static size_t mmixi_offset(const mmix_tensor *t, int axes, size_t index)
 {
     size_t at = 0;
-    for (int i = t->ndim - 1; i-- > 0;) {
-        at += row % t->shape[i] * t->stride[i];
-        row /= t->shape[i];
-    }
-    return at;
+    for (; --axes > 0; index /= t->shape[axes]) at += index % t->shape[axes] * t->stride[axes];
+    return axes < 0 ? 0 : at + index * t->stride[0];
 }
+static size_t mmixi_place(const mmix_tensor *t, size_t i) { return mmixi_offset(t, t->ndim, i); }
+/* To where a row begins. */
+static size_t mmixi_row_offset(const mmix_tensor *t, size_t row) { return mmixi_offset(t, t->ndim - 1, row); }
 /* Whether one step leads from each row to the next, and which. */
 static int mmixi_even_rows(const mmix_tensor *t, size_t *step)
 {
-    int last = -1;                               /* the innermost leading axis longer than 1 */
+    size_t next = 0;                             /* the step of an axis outside of those seen */
     *step = mmixi_cols(t);
     for (int i = t->ndim - 1; i-- > 0;) {
         if (t->shape[i] == 1) continue;
-        if (last < 0) *step = t->stride[i];
-        else if (t->stride[i] != t->stride[last] * t->shape[last]) return 0;
-        last = i;
+        if (!next) *step = t->stride[i];
+        else if (t->stride[i] != next) return 0;
+        next = t->stride[i] * t->shape[i];
     }
     return 1;
 }
@@ -3965,10 +3951,9 @@ static void mmixi_put(const mmixi_kernels *k, size_t n, const mmix_real *x, mmix
 static size_t mmixi_row_grain(size_t cols) { return mmixi_max(1, 8192 / mmixi_max(cols, 1)); }
 /* All rows, on all threads: x and y lie as the tensors say. */
 typedef struct mmixi_put_job {
-    const mmix_ctx *m;
-    const mmix_tensor *as_x;
+    const mmixi_kernels *k;
+    const mmix_tensor *as_x, *as_y;
     const mmix_real *x;
-    const mmix_tensor *as_y;
     mmix_real *y;
     int add;
 } mmixi_put_job;
@@ -3977,13 +3962,13 @@ static void mmixi_put_range(void *arg, size_t begin, size_t end, size_t lane)
     const mmixi_put_job *j = (const mmixi_put_job *)arg;
     (void)lane;
     for (size_t r = begin; r < end; r++)
-        mmixi_put(j->m->k, mmixi_cols(j->as_x), j->x + mmixi_row_offset(j->as_x, r),
+        mmixi_put(j->k, mmixi_cols(j->as_x), j->x + mmixi_row_offset(j->as_x, r),
                   j->y + mmixi_row_offset(j->as_y, r), j->add);
 }
 static void mmixi_put_all(mmix_ctx *m, const mmix_tensor *as_x, const mmix_real *x, const mmix_tensor *as_y,
                           mmix_real *y, int add)
 {
-    mmixi_put_job j = { m, as_x, x, as_y, y, add };
+    mmixi_put_job j = { m->k, as_x, as_y, x, y, add };
     mmixi_ranges(m, mmixi_rows(as_x), mmixi_row_grain(mmixi_cols(as_x)), mmixi_put_range, &j);
 }
 static void mmixi_zero_range(void *arg, size_t begin, size_t end, size_t lane)
@@ -4016,25 +4001,25 @@ MMIXDEF mmix_tensor *mmix_fill(mmix_tensor *t, double value)
 MMIXDEF mmix_tensor *mmix_randn(mmix_ctx *m, mmix_tensor *t, double deviation, uint64_t stream)
 {
     mmix_real *x = mmixi_overwrite(t);
-    for (size_t r = 0, n = x ? mmixi_cols(t) : 0; x && r < mmixi_rows(t); r++)
-        for (size_t i = 0; i < n; i++)
-            x[mmixi_row_offset(t, r) + i] = (mmix_real)(deviation * mmix_random_normal(m, MMIXI_RANDOM_RANDN,
-                    stream, r * n + i));
+    for (size_t i = 0; x && i < mmix_count(t); i++)
+        x[mmixi_place(t, i)] = (mmix_real)(deviation * mmix_random_normal(m, MMIXI_RANDOM_RANDN, stream, i));
     return t;
 }
-/* Between a tensor and an array of its rows, in or out. */
+/* Between a tensor and an array of its rows: `to`, or else `from`. */
 static int mmixi_transfer(const mmix_tensor *t, const char *who, mmix_real *to, const mmix_real *from)
 {
     mmix_real *x = mmix_data(t);
     if (!x) return t ? mmix_fail(t->m, MMIX_ERROR_ARGUMENT, "%s: there are no real values", who) : -1;
     for (size_t r = 0, n = mmixi_cols(t); r < mmixi_rows(t); r++) {
         mmix_real *row = x + mmixi_row_offset(t, r);
-        if (from) memcpy(row, from + r * n, n * sizeof *row);
-        else memcpy(to + r * n, row, n * sizeof *row);
+        memcpy(from ? row : to + r * n, from ? from + r * n : row, n * sizeof *row);
     }
     return 0;
 }
-MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values) { return mmixi_transfer(t, "mmix_read", values, NULL); }
+MMIXDEF int mmix_read(const mmix_tensor *t, mmix_real *values)
+{
+    return mmixi_transfer(t, "mmix_read", values, NULL);
+}
 MMIXDEF int mmix_write(mmix_tensor *t, const mmix_real *values)
 {
     mmixi_overwrite(t);
@@ -4049,93 +4034,94 @@ MMIXDEF double mmix_item(const mmix_tensor *t)
 /* ---- checking arguments ----
    Shapes are written as comments write them, and bind their letters:
 
-       mmixi_expect(m, "mmix_conv1d", &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, seq_idx)
+       mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ~O", weight, x, bias, residual)
 
    A letter is bound where it comes first, unless it was before; a digit is that size, * any; ... are any
-   leading axes. `?` may be NULL; `:i32`, `:any` is another type than real. */
+   leading axes, ~ the same again. `?` may be NULL; `:i32`, `:any` is another type than real. */
 typedef struct mmixi_dims {
     size_t A, B, C, D, E, F, G, H, unused, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z;
 } mmixi_dims;
 
 enum { MMIXI_TEXT = 96 };                        /* a shape in words */
-static size_t mmixi_size_text(char *text, size_t at, const char *before, size_t size)
-{
-    if (!size) return at + (size_t)snprintf(text + at, MMIXI_TEXT - at, "%s*", before);
-    return at + (size_t)snprintf(text + at, MMIXI_TEXT - at, "%s%.9g", before, (double)size);
-}
 static const char *mmixi_shape_text(const mmix_tensor *t, char text[MMIXI_TEXT])
 {
-    size_t at = (size_t)snprintf(text, MMIXI_TEXT, "(");
-    for (int i = 0; i < t->ndim; i++) at = mmixi_size_text(text, at, i ? ", " : "", t->shape[i]);
+    size_t at = 1;
+    text[0] = '(';
+    for (int i = 0; i < t->ndim; i++) {
+        if (i) at += (size_t)snprintf(text + at, MMIXI_TEXT - at, ", ");
+        at += (size_t)snprintf(text + at, MMIXI_TEXT - at, t->shape[i] ? "%.9g" : "*", (double)t->shape[i]);
+    }
     snprintf(text + at, MMIXI_TEXT - at, ")");
     return text;
 }
-/* Whether t, by itself, can be the input of an op; dtype -1: any. */
-static int mmixi_usable(mmix_ctx *m, const char *who, int length, const char *name, const mmix_tensor *t,
-                        int dtype)
+/* What is wrong with one argument, in words, or NULL; *spec moves on to the next, or to the end; `lead` has the
+   axes of the last `...`. Every op of a single token passes here: the text is read once. */
+static const char *mmixi_misfit(mmix_ctx *m, size_t *bound, mmix_tensor *lead, const char **spec,
+                                const mmix_tensor *t, char words[4 * MMIXI_TEXT])
 {
     static const char types[][8] = { "real", "int32", "u8" };
-    const char *wrong = !t ? "is NULL" : t->m != m && !t->lasting ? "belongs to another context"
-        : mmixi_data(t, t->dtype) ? NULL : t->lasting ? "has no values (mmix_params_allocate comes first)"
-        : "has no values (mmix_backward consumed it)";
-    if (wrong) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s %s", who, length, name, wrong);
-    else if (dtype >= 0 && t->dtype != dtype)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s is %s, expected %s", who, length, name, types[t->dtype],
-                  types[dtype]);
-    else return 1;
-    return 0;
-}
-/* The size that a character of a spec stands for; 0: any, or not bound. */
-static size_t mmixi_bound(const size_t *bound, char c)
-{
-    return c >= 'A' ? bound[c - 'A'] : c == '*' ? 0 : (size_t)(c - '0');
-}
-/* One argument; *spec moves on to the next, or to the end. 1, or 0 after mmix_fail. Every op of a single token
-   passes here: the text is read once. */
-static int mmixi_expect_one(mmix_ctx *m, const char *who, size_t *bound, const char **spec, const mmix_tensor *t)
-{
-    const char *name = *spec, *at = name, *shape;
-    char found[MMIXI_TEXT], expected[MMIXI_TEXT];
-    int length, dtype = MMIX_DTYPE_REAL, optional, leading, axes = 0, ok;
-    size_t n;
-    while (*at > '?' || (*at > ' ' && *at < ':')) at++;             /* to '?', ':' or ' ' */
-    length = (int)(at - name);
-    optional = *at == '?';
-    at += optional;
-    if (*at == ':') dtype = at[1] == 'i' ? MMIX_DTYPE_I32 : -1;
-    while (*at++ != ' ') { }
-    leading = *at == '.';
-    shape = at + 3 * leading;
+    const char *at = *spec, *shape;
+    char found[MMIXI_TEXT], text[MMIXI_TEXT];
+    int dtype = MMIX_DTYPE_REAL, optional = 0, axes = 0, front = 0, ok;
+    mmix_tensor expected;
+    for (; *at != ' '; at++) {
+        if (*at == ':') dtype = at[1] == 'i' ? MMIX_DTYPE_I32 : -1;
+        optional |= *at == '?';
+    }
+    at++;
+    shape = at + (*at == '.' ? 3 : *at == '~');
     while (shape[axes] && shape[axes] != ',') axes++;
     *spec = shape + axes + (shape[axes] ? 2 : 0);
-    if (!t && optional) return 1;
-    if (!mmixi_usable(m, who, length, name, t, dtype)) return 0;
-    ok = leading ? t->ndim >= axes : t->ndim == axes;
-    for (int i = 0; ok && i < axes; i++) {
-        size_t size = t->shape[t->ndim - axes + i], want = mmixi_bound(bound, shape[i]);
-        if (!want && shape[i] != '*') bound[shape[i] - 'A'] = want = size;
-        ok = !want || want == size;
+    if (!t) return optional ? NULL : "is NULL";
+    if (t->m != m && !t->lasting) return "belongs to another context";
+    if (!mmixi_data(t, t->dtype))
+        return t->lasting ? "has no values (mmix_params_allocate comes first)"
+            : "has no values (mmix_backward consumed it)";
+    if (dtype >= 0 && t->dtype != dtype) {
+        snprintf(words, 4 * MMIXI_TEXT, "is %s, expected %s", types[t->dtype], types[dtype]);
+        return words;
     }
-    if (ok) return 1;
-    n = (size_t)snprintf(expected, sizeof expected, leading ? "(…, " : "(");
-    for (int i = 0; i < axes; i++)
-        n = mmixi_size_text(expected, n, i ? ", " : "", mmixi_bound(bound, shape[i]));
-    mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s has shape %s, expected %s): %s%.*s", who, length, name,
-              mmixi_shape_text(t, found), expected, leading ? "…" : "", axes, shape);
-    return 0;
+    if (*at == '~') front = lead->ndim;
+    memcpy(expected.shape, lead->shape, sizeof lead->shape);
+    expected.ndim = front + axes;
+    ok = (*at == '.' ? t->ndim >= axes : t->ndim == expected.ndim)
+        && !memcmp(t->shape, lead->shape, (size_t)front * sizeof *t->shape);
+    for (int i = 0; i < axes; i++) {
+        size_t size = mmix_shape(t, i - axes), want,
+            *letter = shape[i] >= 'A' ? &bound[shape[i] - 'A'] : NULL;
+        if (ok && letter && !*letter) *letter = size;
+        want = letter ? *letter : shape[i] == '*' ? 0 : (size_t)(shape[i] - '0');
+        ok &= !want || want == size;
+        expected.shape[front + i] = want;
+    }
+    if (*at == '.') {
+        lead->ndim = t->ndim - axes;
+        memcpy(lead->shape, t->shape, sizeof lead->shape);
+    }
+    if (!ok)
+        snprintf(words, 4 * MMIXI_TEXT, "has shape %s, expected (%s%s: %s%.*s", mmixi_shape_text(t, found),
+                 *at == '.' ? "…, " : "", mmixi_shape_text(&expected, text) + 1, shape > at ? "…" : "", axes,
+                 shape);
+    return ok ? NULL : words;
 }
-/* All of a call's. dims may be NULL where the spec has no letters; letters begin unbound, unless the spec
-   begins with +. */
+/* All of a call's: 1, or 0 after mmix_fail. dims may be NULL where the spec has no letters; letters begin
+   unbound, unless the spec begins with +. */
 static int mmixi_expect(mmix_ctx *m, const char *who, mmixi_dims *dims, const char *spec, ...)
 {
-    int ok = m && !m->error_kind;
+    mmix_tensor lead;
     va_list list;
     va_start(list, spec);
     if (*spec == '+') spec++;
     else if (dims) memset(dims, 0, sizeof *dims);
-    while (ok && *spec) ok = mmixi_expect_one(m, who, (size_t *)dims, &spec, va_arg(list, mmix_tensor *));
+    while (*spec && m && !m->error_kind) {
+        char words[4 * MMIXI_TEXT];
+        const char *name = spec, *wrong = mmixi_misfit(m, (size_t *)dims, &lead, &spec,
+                                                       va_arg(list, mmix_tensor *), words);
+        if (wrong)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.*s %s", who, (int)strcspn(name, "?: "), name, wrong);
+    }
     va_end(list);
-    return ok;
+    return m && !m->error_kind;
 }
 
 /* ---- views ---- */
@@ -4148,36 +4134,24 @@ static mmix_tensor *mmixi_view(mmix_ctx *m, mmix_tensor *t, size_t offset)
     v->base = mmixi_owner(t);
     v->offset += offset;
     v->grad = NULL;
-    v->data = NULL;
     v->packed = NULL;
     return v;
-}
-/* v lies as t does. */
-static void mmixi_lie_as(mmix_tensor *v, const mmix_tensor *t)
-{
-    v->ndim = t->ndim;
-    memcpy(v->shape, t->shape, sizeof v->shape);
-    memcpy(v->stride, t->stride, sizeof v->stride);
 }
 static int mmixi_wants(const mmix_tensor *t)
 {
     return t && t->dtype == MMIX_DTYPE_REAL && mmixi_owner(t)->wants;
 }
-
 MMIXDEF mmix_tensor *mmix_slice(mmix_ctx *m, mmix_tensor *t, int axis, size_t start, size_t count)
 {
-    mmix_tensor *v;
-    int a;
+    size_t size = mmix_shape(t, axis);
+    char text[MMIXI_TEXT];
+    mmix_tensor *v = NULL;
     if (!mmixi_expect(m, "mmix_slice", NULL, "t:any ...", t)) return NULL;
-    a = mmixi_axis(t, axis);
-    if (a < 0 || !count || start > t->shape[a] || count > t->shape[a] - start) {
-        char text[MMIXI_TEXT];
+    if (!count || start > size || count > size - start)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_slice: %.0f elements from %.0f on axis %d of %s",
                   (double)count, (double)start, axis, mmixi_shape_text(t, text));
-        return NULL;
-    }
-    v = mmixi_view(m, t, start * t->stride[a]);
-    if (v) v->shape[a] = count;
+    else v = mmixi_view(m, t, start * mmix_stride(t, axis));
+    if (v) v->shape[mmixi_axis(t, axis)] = count;
     return v;
 }
 
@@ -4197,22 +4171,6 @@ MMIXDEF mmix_tensor *mmix_require_grad(mmix_tensor *t)
     else if (owner) owner->wants = 1;
     return t;
 }
-
-/* Gives an owner its gradient tensor. 0, or -1. */
-static int mmixi_make_grad(mmix_ctx *m, mmix_tensor *t)
-{
-    mmix_tensor *g = t->grad ? NULL : mmixi_tensor(m);
-    size_t bytes = g ? mmixi_describe(m, g, "gradient", MMIX_DTYPE_REAL, t->ndim, t->shape) : 0;
-    if (t->grad) return 0;
-    if (bytes) g->data = mmixi_step_high(m, bytes);
-    if (!bytes || !g->data) return -1;
-    t->grad = g;
-    if (t->leaf) {
-        t->next_graded = m->graded;
-        m->graded = t;
-    }
-    return 0;
-}
 /* Leaves that came to a gradient after `until` did have none again. */
 static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
 {
@@ -4221,50 +4179,50 @@ static void mmixi_drop_gradients(mmix_ctx *m, mmix_tensor *until)
         m->graded->written = 0;
     }
 }
-
-/* Where the gradient of t goes, with t's strides; NULL if none is wanted, or for lack of memory. *add: whether
-   something is there already. */
-static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int *add)
+/* Where the gradient of t goes, with t's strides; NULL if none is wanted, or for lack of memory. *add: if
+   something is there already, at least zeros: around the share of a view, and where what several inputs share
+   is written in any order. */
+static mmix_real *mmixi_grad_target(mmix_ctx *m, mmix_tensor *t, int shared, int *add)
 {
-    mmix_tensor *owner = t ? mmixi_owner(t) : NULL;
-    if (!mmixi_wants(t) || mmixi_make_grad(m, owner)) return NULL;
-    if (owner->grad->base) {                     /* lent by the caller, to be read only */
-        mmix_real *own = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
+    mmix_tensor *owner = mmixi_wants(t) ? mmixi_owner(t) : NULL, *g = owner ? owner->grad : NULL;
+    if (owner && (!g || g->base)) {              /* none, or one lent by the caller, to be read only */
+        mmix_real *values = (mmix_real *)mmixi_step_high(m, mmixi_bytes(owner));
+        mmix_tensor *own = values ? mmixi_tensor(m) : NULL;
         if (!own) return NULL;
-        mmixi_put_all(m, owner, (const mmix_real *)owner->grad->data, owner, own, 0);
-        owner->grad->data = own;
-        owner->grad->base = NULL;
+        mmixi_describe(m, own, "gradient", MMIX_DTYPE_REAL, owner->ndim, owner->shape);
+        own->data = values;
+        if (g) mmixi_put_all(m, g, mmix_data(g), own, values, 0);
+        if (owner->leaf) {
+            owner->next_graded = m->graded;
+            m->graded = owner;
+        }
+        owner->grad = g = own;
     }
-    /* a view's share of the gradient: the rest of it begins at zero */
-    if (t->base && !owner->written) mmixi_zero(m, mmix_count(owner), (mmix_real *)owner->grad->data);
-    *add = t->base || owner->written;
+    if (!owner) return NULL;
+    shared |= t->base != NULL;
+    if (shared && !owner->written) mmixi_zero(m, mmix_count(owner), mmix_data(g));
+    *add = shared || owner->written;
     owner->written = 1;
-    return (mmix_real *)owner->grad->data + t->offset;
+    return mmix_data(g) + t->offset;
 }
-
-/* The gradient of an output is that of t, too: handed on if t has none yet, else added. */
-static void mmixi_grad_hand_on(mmix_ctx *m, mmix_tensor *t, mmix_tensor *out)
+/* *g is a gradient of t: it becomes t's if t has none and its values stay, else it is added. */
+static void mmixi_grad_give(mmix_ctx *m, mmix_tensor *t, mmix_tensor **g)
 {
-    int add;
-    mmix_real *d;
-    if (mmixi_wants(t) && !t->base && !t->leaf && !t->grad) {
-        t->grad = out->grad;
-        mmixi_lie_as(t->grad, t);
-        t->written = 1;
-        out->grad = NULL;
-        out->written = 0;
-        return;
-    }
-    d = mmixi_grad_target(m, t, &add);
-    if (d) mmixi_put_all(m, out, (const mmix_real *)out->grad->data, t, d, add);
+    int add, whole = !t->base && !t->leaf && !t->grad && mmixi_owner(*g)->leaf && mmixi_contiguous(*g);
+    mmix_real *to = whole ? NULL : mmixi_grad_target(m, t, 0, &add);
+    if (to) mmixi_put_all(m, *g, mmix_data(*g), t, to, add);
+    if (!whole) return;
+    t->grad = *g;
+    t->written = 1;
+    *g = NULL;
 }
-
 MMIXDEF mmix_tensor *mmix_grad(const mmix_tensor *t)
 {
-    mmix_tensor *g = mmixi_wants(t) && mmixi_owner(t)->written ? mmixi_owner(t)->grad : NULL;
-    if (g && t->base) g = mmixi_view(t->m, g, t->offset);
-    if (g && t->base) mmixi_lie_as(g, t);
-    return g;
+    mmix_tensor *g = mmixi_wants(t) && mmixi_owner(t)->written ? mmixi_owner(t)->grad : NULL, *v;
+    if (!g || !t->base) return g;
+    v = mmixi_view(t->m, (mmix_tensor *)t, g->offset);
+    if (v) v->base = mmixi_owner(g);
+    return v;
 }
 
 /* ---- nodes ---- */
@@ -4275,7 +4233,6 @@ MMIXDEF int mmix_record(mmix_ctx *m, int on)
     if (m) m->recording = on;
     return was;
 }
-
 MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t count)
 {
     call->saved[slot] = (mmix_real *)mmixi_step(m, count * sizeof(mmix_real));
@@ -4288,12 +4245,10 @@ MMIXDEF mmix_real *mmix_save(mmix_ctx *m, mmix_call *call, int slot, size_t coun
 static uint64_t mmixi_digest(const mmix_tensor *t)
 {
     uint64_t sum = 1469598103934665603u;
-    if (!t || !mmixi_data(t, t->dtype)) return 0;
-    for (size_t r = 0, size = mmixi_dtype_size(t->dtype); r < mmixi_rows(t); r++) {
-        const unsigned char *row = (const unsigned char *)mmixi_data(t, t->dtype) + mmixi_row_offset(t, r) * size;
-        for (size_t i = 0; i < mmixi_cols(t) * size; i++)
-            sum = (sum ^ row[i / size * (t->ndim ? t->stride[t->ndim - 1] : 0) * size + i % size]) * 1099511628211u;
-    }
+    const unsigned char *p = t ? (const unsigned char *)mmixi_data(t, t->dtype) : NULL;
+    for (size_t i = 0, n = mmix_count(t), size = t ? mmixi_dtype_size(t->dtype) : 0; p && i < n; i++)
+        for (size_t byte = 0, at = mmixi_place(t, i) * size; byte < size; byte++)
+            sum = (sum ^ p[at + byte]) * 1099511628211u;
     return sum;
 }
 #endif
@@ -4305,32 +4260,24 @@ static const void *mmixi_kept(mmix_ctx *m, const void *p, size_t size)
     return copy ? memcpy(copy, p, size) : size ? NULL : p;
 }
 /* Runs an op whose call holds inputs and outputs; records it if an input wants a gradient, or call->recorded
-   is 1 before. 0, or -1. `options` is copied, unless size is 0. */
-static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
-                               const void *options, size_t size)
+   is 1 before. `options` is copied, unless size is 0. Its first output, or NULL. */
+static mmix_tensor *mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_call *call,
+                                        const void *options, size_t size)
 {
-    int wants = call->recorded;
-    if (m->error_kind || !call->out[0]) return -1;
-    for (int i = 0; m->recording && i < MMIX_MAX_INPUTS; i++) wants |= mmixi_wants(call->in[i]);
+    if (m->error_kind || !call->out[0]) return NULL;
+    for (int i = 0; m->recording && i < MMIX_MAX_INPUTS; i++) call->recorded |= mmixi_wants(call->in[i]);
     call->m = m;
-    call->recorded = wants && m->recording;
     call->options = options;
     if (call->recorded) {
         void *node = m->node;
-        if (mmixi_grow(m, &node, &m->node_capacity, m->nodes + 1, sizeof *m->node)) return -1;
+        if (mmixi_grow(m, &node, &m->node_capacity, m->nodes + 1, sizeof *m->node)) return NULL;
         m->node = (mmixi_node *)node;
         call->options = mmixi_kept(m, options, size);
     }
-    if (m->error_kind || run->forward(m, call) || m->error_kind) return -1;
-    for (int i = 0; i < 2; i++) {
-        mmix_tensor *out = call->out[i];
-        if (!out) continue;
-        out->leaf = !call->recorded;
-        out->wants = call->recorded && out->dtype == MMIX_DTYPE_REAL;
-        if (mmix_count(out) == 1 && out->dtype == MMIX_DTYPE_REAL) {
-            out->scalar = *(mmix_real *)out->data;
-            if (!call->recorded) out->data = &out->scalar;
-        }
+    if (m->error_kind || (run->forward && run->forward(m, call)) || m->error_kind) return NULL;
+    for (int i = 0; i < 2 && call->out[i]; i++) {
+        call->out[i]->leaf = !call->recorded;
+        call->out[i]->wants = call->recorded;
     }
     if (call->recorded) {
         mmixi_node *node = &m->node[m->nodes++];
@@ -4340,46 +4287,35 @@ static int mmixi_run_functions(mmix_ctx *m, const mmix_op_functions *run, mmix_c
         for (int i = 0; i < MMIX_MAX_INPUTS; i++) node->digest[i] = mmixi_digest(call->in[i]);
 #endif
     }
-    return 0;
+    return call->out[0];
 }
 static mmix_tensor *mmixi_run(mmix_ctx *m, int op, mmix_call *call, const void *options, size_t size)
 {
     call->op = op;
-    return mmixi_run_functions(m, &m->table[op], call, options, size) ? NULL : call->out[0];
+    return mmixi_run_functions(m, &m->table[op], call, options, size);
 }
 
 /* The gradient that reached an output, or NULL if none did. */
 static const mmix_real *mmixi_out_grad(const mmix_tensor *out)
 {
-    return out && out->written ? (const mmix_real *)out->grad->data : NULL;
+    return out && out->written ? mmix_data(out->grad) : NULL;
 }
-
 /* Fills in what a backward asks of its call: dy, dx and add. If only the second output was used the first
-   one's gradient is zeros. Inputs that share their memory are added to zeros, so that tasks may write them in
-   any order. 0, or -1. */
+   one's gradient is zeros. 0, or -1. */
 static int mmixi_resolve(mmix_ctx *m, mmix_call *c)
 {
+    unsigned skip = c->constant | (1u << c->passed >> 1);
+    int add;
     for (int i = 0; i < 2; i++) c->dy[i] = mmixi_out_grad(c->out[i]);
-    if (!c->dy[0]) {
-        mmix_real *zeros = mmixi_reals(m, mmix_count(c->out[0]), 1);
-        if (!zeros) return -1;
-        mmixi_zero(m, mmix_count(c->out[0]), zeros);
-        c->dy[0] = zeros;
-    }
+    if (!c->dy[0]) c->dy[0] = mmixi_grad_target(m, c->out[0], 1, &add);
     for (int i = 0; i < MMIX_MAX_INPUTS; i++) {
-        mmix_tensor *t = c->in[i];
-        c->dx[i] = NULL;
-        c->add[i] = 0;
-        if (!mmixi_wants(t) || c->constant >> i & 1 || c->passed == (unsigned)i + 1) continue;
-        c->dx[i] = mmixi_grad_target(m, t, &c->add[i]);
-        if (!c->dx[i]) return -1;
-        for (int j = i + 1; !c->add[i] && j < MMIX_MAX_INPUTS; j++)
-            if (c->in[j] && mmixi_owner(c->in[j]) == mmixi_owner(t) && c->passed != (unsigned)j + 1) {
-                mmixi_zero(m, mmix_count(t), c->dx[i]);
-                c->add[i] = 1;
-            }
+        int shared = 0;
+        if (!mmixi_wants(c->in[i]) || skip >> i & 1) continue;
+        for (int j = i + 1; j < MMIX_MAX_INPUTS; j++)
+            shared |= c->in[j] && !(skip >> j & 1) && mmixi_owner(c->in[j]) == mmixi_owner(c->in[i]);
+        c->dx[i] = mmixi_grad_target(m, c->in[i], shared, &c->add[i]);
     }
-    return 0;
+    return m->error_kind ? -1 : 0;
 }
 
 /* Frees what a node held, the last taken first. */
@@ -4391,10 +4327,11 @@ static void mmixi_node_free(mmix_ctx *m, mmixi_node *node)
         mmix_tensor *out = node->call.out[i];
         if (!out) continue;
         if (out->grad && !out->grad->base) mmixi_step_free(m, out->grad->data, mmixi_bytes(out));
-        mmixi_step_free(m, out->data, mmixi_bytes(out));
         out->grad = NULL;
         out->wants = out->written = 0;
-        out->data = mmix_count(out) == 1 && out->dtype == MMIX_DTYPE_REAL ? &out->scalar : NULL;
+        if (out->data == &out->scalar) continue;
+        mmixi_step_free(m, out->data, mmixi_bytes(out));
+        out->data = NULL;
     }
 }
 
@@ -4410,26 +4347,25 @@ static int mmixi_node_backward(mmix_ctx *m, mmixi_node *node)
 #ifdef MMIX_REGRESSION
     for (int i = 0; i < MMIX_MAX_INPUTS; i++)
         if (node->digest[i] != mmixi_digest(call->in[i]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: input %d of %s was overwritten after it was "
-                             "recorded", i, mmix_op_name(call->op));
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: input %d of %s was overwritten after it "
+                             "was recorded", i, mmix_op_name(call->op));
 #endif
     failed = mmixi_resolve(m, call) || node->run.backward(m, call) || m->error_kind;
-    if (!failed && call->passed) mmixi_grad_hand_on(m, call->in[call->passed - 1], call->out[0]);
+    if (!failed && call->passed) mmixi_grad_give(m, call->in[call->passed - 1], &call->out[0]->grad);
     mmix_rewind(m, mark);
-    return failed || m->error_kind ? -1 : 0;
+    return failed || m->error_kind;
 }
 
 /* Backpropagation: from the last recorded op back to number `bottom`, each turns the gradients of its outputs
    into those of its inputs and frees what it kept. */
 static int mmixi_backward(mmix_ctx *m, size_t bottom)
 {
-    int was_recording = m->recording, was_inside = m->in_backward, failed = 0;
-    m->recording = 0;
+    int was_recording = mmix_record(m, 0), was_inside = m->in_backward, failed = m->error_kind;
     m->in_backward = 1;
     while (m->nodes > bottom) {
         mmixi_node node = m->node[--m->nodes];
         if (!failed && (mmixi_out_grad(node.call.out[0]) || mmixi_out_grad(node.call.out[1])))
-            failed = m->error_kind || mmixi_node_backward(m, &node);
+            failed = mmixi_node_backward(m, &node);
         mmixi_node_free(m, &node);
     }
     m->recording = was_recording;
@@ -4439,56 +4375,33 @@ static int mmixi_backward(mmix_ctx *m, size_t bottom)
         if (m->step.block[i].high < m->step.block[i].size) m->step.current = i;
     return failed ? -1 : 0;
 }
-
-/* g becomes, or is added to, the gradient of t: a view of it is enough, unless more is added. 0, or -1. */
-static int mmixi_seed_grad(mmix_ctx *m, mmix_tensor *t, mmix_tensor *g)
-{
-    mmix_real *to;
-    int add;
-    if (!t->base && !t->leaf && !t->grad && mmixi_owner(g)->leaf && mmixi_contiguous(g)) {
-        t->grad = mmixi_view(m, g, 0);
-        if (!t->grad) return -1;
-        t->grad->data = mmix_data(g);
-        t->written = 1;
-        return 0;
-    }
-    to = mmixi_grad_target(m, t, &add);
-    if (to) mmixi_put_all(m, g, mmix_data(g), t, to, add);
-    return to ? 0 : -1;
-}
 MMIXDEF int mmix_backward_from(mmix_ctx *m, mmix_tensor **outputs, mmix_tensor **gradients, size_t n)
 {
-    if (m->error_kind) return -1;
     for (size_t k = 0; k < n; k++) {
-        mmix_tensor *t = outputs[k], *g = gradients[k];
-        if (!mmixi_expect(m, "mmix_backward", NULL, "output ..., gradient ...", t, g)) return -1;
-        if (!mmixi_same_shape(t, g)) {
-            char a[MMIXI_TEXT], b[MMIXI_TEXT];
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: gradient %d has shape %s, its output %s",
-                             (int)k, mmixi_shape_text(g, a), mmixi_shape_text(t, b));
-        }
-        if (!mmixi_wants(t))
+        char spec[64];
+        snprintf(spec, sizeof spec, "outputs[%d] ..., gradients[%d] ~", (int)k, (int)k);
+        if (!mmixi_expect(m, "mmix_backward", NULL, spec, outputs[k], gradients[k])) return -1;
+        if (!mmixi_wants(outputs[k]))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_backward: output %d was not recorded (mmix_record is off, or nothing "
                              "it depends on asked for a gradient, or a backward consumed it)", (int)k);
     }
-    for (size_t k = 0; k < n; k++)
-        if (mmixi_seed_grad(m, outputs[k], gradients[k])) return -1;
-    return mmixi_backward(m, 0);
+    for (size_t k = 0; k < n; k++) {             /* a view is enough, unless more is added */
+        mmix_tensor *g = mmixi_view(m, gradients[k], 0);
+        if (g) mmixi_grad_give(m, outputs[k], &g);
+    }
+    return m->error_kind ? -1 : mmixi_backward(m, 0);
 }
-
 MMIXDEF int mmix_backward(mmix_ctx *m, mmix_tensor *loss)
 {
-    mmix_real one = 1;
-    mmix_tensor *seed;
+    char text[MMIXI_TEXT];
+    mmix_tensor *one;
     if (!mmixi_expect(m, "mmix_backward", NULL, "loss ...", loss)) return -1;
-    if (mmix_count(loss) != 1) {
-        char text[MMIXI_TEXT];
+    if (mmix_count(loss) != 1)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_backward: loss has shape %s, expected one element",
                          mmixi_shape_text(loss, text));
-    }
-    seed = mmix_from(m, loss->ndim, loss->shape, &one);
-    return seed ? mmix_backward_from(m, &loss, &seed, 1) : -1;
+    one = mmix_fill(mmixi_like(m, "mmix_backward", loss), 1);
+    return mmix_backward_from(m, &loss, &one, 1);
 }
 
 /* Begins the call of an op that is not in the table. 0, or -1. */
@@ -4496,9 +4409,8 @@ static int mmixi_inputs(mmix_ctx *m, const char *who, mmix_call *call, mmix_tens
 {
     memset(call, 0, sizeof *call);
     call->op = MMIX_OP_COUNT;
-    if (n > MMIX_MAX_INPUTS || (n && !inputs))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d inputs, expected at most %d%s", who, (int)n,
-                         MMIX_MAX_INPUTS, inputs ? "" : ", found NULL");
+    if (mmixi_within(m, who, "the number of inputs", (double)n, 0, MMIX_MAX_INPUTS)
+        || (n && !mmixi_given(m, who, "*inputs", inputs))) return -1;
     for (size_t i = 0; i < n; i++)
         if (!mmixi_expect(m, who, NULL, "input?:any ...", call->in[i] = inputs[i])) return -1;
     return m->error_kind ? -1 : 0;
@@ -4508,83 +4420,64 @@ MMIXDEF mmix_tensor *mmix_custom(mmix_ctx *m, mmix_tensor **inputs, size_t n, in
 {
     mmix_call call;
     if (mmixi_inputs(m, "mmix_custom", &call, inputs, n)) return NULL;
-    call.out[0] = mmixi_new(m, "mmix_custom", MMIX_DTYPE_REAL, ndim, shape);
-    return mmixi_run_functions(m, &functions, &call, user, 0) ? NULL : call.out[0];
+    call.out[0] = mmixi_new(m, "mmix_custom", MMIX_DTYPE_REAL, ndim, shape, NULL);
+    return mmixi_run_functions(m, &functions, &call, user, 0);
 }
 
 enum { MMIXI_KEEP = 8 };
-/* Whether the n tensors, taken anew one after another from `used` on, come to lie below where they are, each
-   clear of the next: then they can be moved down without a copy. Not in a regression build, where what is
-   dropped is overwritten. */
-static int mmixi_keep_falls(const mmixi_block *b, size_t used, const mmix_tensor *was, size_t n)
-{
-    uintptr_t to = (uintptr_t)b->base + used;
-#ifdef MMIX_REGRESSION
-    return 0;
-#endif
-    for (size_t i = 0; i < n; i++) {
-        const uintptr_t from = (uintptr_t)was[i].data;
-        if (from < to || from + mmixi_bytes(&was[i]) > (uintptr_t)b->base + b->low) return 0;
-        to += mmixi_step_size(mmixi_bytes(&was[i]));
-        if (i + 1 < n && (uintptr_t)was[i + 1].data < from + mmixi_bytes(&was[i])) return 0;
-    }
-    return to <= (uintptr_t)b->base + b->high;
-}
-/* Else the kept tensors wait at the high end while the low end goes back. */
 MMIXDEF int mmix_rewind_keep(mmix_ctx *m, mmix_mark mark, mmix_tensor **keep, size_t n)
 {
     mmix_tensor was[MMIXI_KEEP];
-    int falls;
+    int falls = 0;
     if (m->error_kind) return -1;
     if (n > MMIXI_KEEP || m->nodes > mark.nodes)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, n > MMIXI_KEEP ? "mmix_rewind_keep: at most 8 tensors"
                          : "mmix_rewind_keep: ops were recorded since the mark");
     for (size_t i = 0; i < n; i++) {
-        if (!keep[i] || !mmixi_data(keep[i], keep[i]->dtype) || !mmixi_contiguous(keep[i]))
+        void *data = keep[i] ? mmixi_data(keep[i], keep[i]->dtype) : NULL, *copy;
+        size_t bytes = data ? mmixi_bytes(keep[i]) : 0;
+        if (!data || !mmixi_contiguous(keep[i]))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT,
                              "mmix_rewind_keep: tensor %d is NULL or a view with gaps", (int)i);
         was[i] = *keep[i];
-        was[i].data = mmixi_data(keep[i], was[i].dtype);         /* of a view it is the base's */
-    }
-    falls = m->step.count && mmixi_keep_falls(&m->step.block[mark.block], mark.used, was, n);
-    for (size_t i = 0; !falls && i < n; i++) {
-        void *copy = mmixi_arena_take(m, &m->step, mmixi_step_size(mmixi_bytes(&was[i])), 1);     /* in no hole */
+        was[i].data = data;                      /* of a view it is the base's */
+#if !defined(MMIX_REGRESSION) && !defined(MMIXI_ASAN)            /* there what is dropped is overwritten */
+        if (n == 1 && m->step.count) {           /* one that comes to lie lower in its block is just moved */
+            const mmixi_block *b = &m->step.block[mark.block];
+            size_t at = (uintptr_t)data - (uintptr_t)b->base - mark.used, room = b->low - mark.used;
+            falls = at < room && bytes <= room - at;
+        }
+#endif
+        if (falls) break;
+        copy = mmixi_arena_take(m, &m->step, mmixi_step_size(bytes), 1);             /* not into a hole */
         if (!copy) return -1;
-        was[i].data = memcpy(copy, was[i].data, mmixi_bytes(&was[i]));
+        was[i].data = memcpy(copy, data, bytes);
     }
     mmixi_rewind(m, mark, 0);
     for (size_t i = 0; i < n; i++) {
-        keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape);
+        keep[i] = mmixi_new(m, "mmix_rewind_keep", was[i].dtype, was[i].ndim, was[i].shape, was[i].data);
         if (!keep[i]) return -1;
         keep[i]->wants = was[i].leaf && was[i].wants;
-        mmixi_unpoison(was[i].data, mmixi_bytes(&was[i]));
-        memmove(keep[i]->data, was[i].data, mmixi_bytes(&was[i]));
     }
     for (size_t i = n; !falls && i-- > 0;) mmixi_step_free(m, was[i].data, mmixi_bytes(&was[i]));
-    if (falls) {
-        mmixi_block *b = &m->step.block[mark.block];
-        mmixi_poison(b->base + b->low, mmixi_block_left(b));
-    }
     return 0;
 }
 
-static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x);             /* with the elementary ops */
+static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x);            /* with the elementary ops */
 typedef struct mmixi_rerun { mmix_block_function *f; const void *user; } mmixi_rerun;
-static int mmixi_checkpoint_forward(mmix_ctx *m, mmix_call *call) { (void)m; (void)call; return 0; }
 static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 {
     const mmixi_rerun *o = (const mmixi_rerun *)call->options;
     size_t bottom = m->nodes;
-    int was = m->rerunning;
+    int was = m->rerunning, failed;
     mmix_mark from = m->rerun_from;
     mmix_tensor *y;
-    int failed;
     m->rerun_from = mmix_mark_here(m);
     m->rerunning = 1;
     mmix_record(m, 1);
     y = o->f(m, o->user, call->in);
     mmix_record(m, 0);
-    if (y) mmixi_grad_hand_on(m, y, call->out[0]);
+    if (y) mmixi_grad_give(m, y, &call->out[0]->grad);
     failed = mmixi_backward(m, bottom);
     m->rerunning = was;
     m->rerun_from = from;
@@ -4593,25 +4486,24 @@ static int mmixi_checkpoint_backward(mmix_ctx *m, mmix_call *call)
 MMIXDEF mmix_tensor *mmix_checkpoint(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
                                      mmix_tensor **inputs, size_t n)
 {
-    mmix_op_functions functions = { mmixi_checkpoint_forward, mmixi_checkpoint_backward };
-    int recording = m->recording;
+    mmix_op_functions functions = { NULL, mmixi_checkpoint_backward };
     mmix_call call;
     mmixi_rerun o;
     mmix_mark mark;
+    int recording;
     if (mmixi_inputs(m, "mmix_checkpoint", &call, inputs, n)) return NULL;
-    if (!recording) return f(m, user, call.in);
+    if (!m->recording) return f(m, user, call.in);
     o.f = f;
     o.user = mmixi_kept(m, user, size);
     if (m->error_kind) return NULL;
     mark = mmix_mark_here(m);
-    mmix_record(m, 0);
-    call.out[0] = f(m, o.user, call.in);
-    if (call.out[0] && !mmixi_contiguous(call.out[0])) call.out[0] = mmixi_copied(m, call.out[0]);
+    recording = mmix_record(m, 0);
+    call.out[0] = mmixi_compact(m, f(m, o.user, call.in));
     mmix_record(m, recording);
-    if (!call.out[0] || mmix_rewind_keep(m, mark, call.out, 1)) return NULL;
+    if (mmix_rewind_keep(m, mark, call.out, 1)) return NULL;
     call.recorded = 1;
     call.constant = ~0u;                         /* the ops inside see to the gradients */
-    return mmixi_run_functions(m, &functions, &call, &o, sizeof o) ? NULL : call.out[0];
+    return mmixi_run_functions(m, &functions, &call, &o, sizeof o);
 }
 /* A block of a model: a checkpoint if layers are recorded as such. */
 static mmix_tensor *mmixi_layer(mmix_ctx *m, mmix_block_function *f, const void *user, size_t size,
@@ -4636,10 +4528,12 @@ static mmix_call mmixi_call(mmix_tensor *a, mmix_tensor *b, mmix_tensor *c)
     call.in[0] = a; call.in[1] = b; call.in[2] = c;
     return call;
 }
-/* A tensor of x's shape, NULL if x is. */
-static mmix_tensor *mmixi_like(mmix_ctx *m, const char *who, const mmix_tensor *x)
+/* Runs an op without options whose output has this shape. */
+static mmix_tensor *mmixi_run_new(mmix_ctx *m, const char *who, int op, mmix_call *call, int ndim,
+                                  const size_t *shape)
 {
-    return x ? mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, x->shape) : NULL;
+    call->out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
+    return mmixi_run(m, op, call, NULL, 0);
 }
 /* What a function returns that makes a tensor, after mmix_fail. */
 static mmix_tensor *mmixi_none(int failed)
@@ -4675,9 +4569,7 @@ static void mmixi_rows_range(void *arg, size_t begin, size_t end, size_t lane)
 }
 static int mmixi_over(const mmix_call *c, size_t n, size_t grain, mmixi_rows_task *task)
 {
-    mmixi_rows_job j;
-    j.call = c;
-    j.task = task;
+    mmixi_rows_job j = { c, task };
     mmixi_ranges(c->m, n, grain, mmixi_rows_range, &j);
     return 0;
 }
@@ -4686,7 +4578,6 @@ static int mmixi_over_rows(const mmix_call *c, const mmix_tensor *t, mmixi_rows_
 {
     return mmixi_over(c, mmixi_rows(t), mmixi_row_grain(mmixi_cols(t)), task);
 }
-
 /* Row r of n numbers, of an op whose output has the shape of its first input: forward x to y, backward dy to
    dx. dy is NULL forward, dx where it is not wanted. */
 typedef struct mmixi_row_pass {
@@ -4698,14 +4589,9 @@ typedef struct mmixi_row_pass {
 static inline mmixi_row_pass mmixi_row_first(const mmix_call *c, size_t r)
 {
     mmixi_mat x = mmixi_values(c->in[0]);
-    mmixi_row_pass p;
-    p.r = r;
-    p.n = x.cols;
-    p.step = x.rs;
-    p.x = mmixi_row(x, r);
-    p.y = mmix_data(c->out[0]) + r * p.n;
-    p.dy = c->dy[0] ? c->dy[0] + r * p.n : NULL;
-    p.dx = c->dx[0] ? c->dx[0] + (p.x - x.p) : NULL;
+    ptrdiff_t in = (ptrdiff_t)r * x.rs, out = (ptrdiff_t)(r * x.cols);
+    mmixi_row_pass p = { r, x.cols, x.rs, x.p + in, c->dy[0] ? c->dy[0] + out : NULL,
+                         mmix_data(c->out[0]) + out, c->dx[0] ? c->dx[0] + in : NULL };
     return p;
 }
 static inline void mmixi_row_next(mmixi_row_pass *p)
@@ -4717,30 +4603,121 @@ static inline void mmixi_row_next(mmixi_row_pass *p)
     if (p->dx) p->dx += p->step;
 }
 
-/* ---- copy: axes in any order -------------------------------------------------------- */
+/* ---- add, mul, div, scale, copy: elementwise, on views of any steps --------------------------
+   add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -y dy / b;
+   scale, copy: y = α a + β, the second operand is ignored. Backward is the same op on dy and the other one
+   (div: on b). A stretched operand is a view that does not step there: its gradient is the sum, in order. */
 
-/* x, a view of any steps, on its own: among the binary ops, for the steps; the second operand is ignored */
+static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
+{
+    const mmixi_kernels *k = c->m->k;
+    const mmix_tensor *out = c->out[0];
+    int op = c->op, back = c->dy[0] != NULL, sum = op == MMIX_OP_ADD && !back;
+    size_t n = mmixi_cols(out);
+    (void)lane;
+    for (int i = 0; i <= back; i++) {
+        const mmix_tensor *ta = back ? out : c->in[0], *to = back ? c->in[i] : out,
+            *tb = c->in[!back || op == MMIX_OP_DIV || !i];
+        mmix_real alpha = (mmix_real)c->number[i], beta = back ? 0 : (mmix_real)c->number[1];
+        size_t sa = mmix_stride(ta, -1), sb = mmix_stride(tb, -1), sy = mmix_stride(to, -1);
+        int add = c->add[i], dense = sa == 1 && sy == 1, both = dense && sb == 1;
+        for (size_t r = begin; r < end && (!back || c->dx[i]); r++) {
+            const mmix_real *a = back ? c->dy[0] + r * n : mmix_data(ta) + mmixi_row_offset(ta, r),
+                *b = mmix_data(tb) + mmixi_row_offset(tb, r), *quotient = mmix_data(out) + r * n;
+            mmix_real *y = back ? c->dx[i] + mmixi_row_offset(to, r) : mmix_data(out) + r * n;
+            if (both && op == MMIX_OP_MUL) (add ? k->mul_add : k->mul)(n, a, b, y);
+            else if (both && sum && alpha == 1 && beta == 1) k->add(n, a, b, y);
+            else if (both && sum) {
+                k->scale(n, beta, b, y);
+                k->axpy(n, alpha, a, y);
+            }
+            else if (dense && back && op != MMIX_OP_MUL && op != MMIX_OP_DIV)
+                (add ? k->axpy : k->scale)(n, alpha, a, y);
+            else if (dense && op == MMIX_OP_SCALE) {
+                for (size_t j = 0; j < n; j++) y[j] = beta;
+                k->axpy(n, alpha, a, y);
+            }
+            else for (size_t j = 0; j < n; j++, a += sa, b += sb, y += sy) {
+                mmix_real v = sum ? alpha * *a + beta * *b : op == MMIX_OP_MUL ? *a * *b
+                    : op == MMIX_OP_DIV ? *a / *b * (i ? -quotient[j] : 1) : alpha * *a + beta;
+                *y = add ? *y + v : v;
+            }
+        }
+    }
+}
+static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
+{
+    size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* in one place */
+    (void)m;
+    return mmixi_over(c, rows, together ? rows : mmixi_row_grain(mmixi_cols(c->out[0])), mmixi_binary_rows);
+}
+static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, const mmix_tensor *as)
+{
+    mmix_tensor *v = !as || mmix_count(t) == mmix_count(as) ? t : mmixi_view(m, t, 0);
+    for (int i = -mmix_ndim(as); v && v != t && i < 0; i++) {
+        v->ndim = as->ndim;
+        v->shape[as->ndim + i] = mmix_shape(as, i);
+        v->stride[as->ndim + i] = mmix_shape(t, i) > 1 ? mmix_stride(t, i) : 0;
+    }
+    return v;
+}
+static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a, mmix_tensor *b,
+                                 double alpha, double beta)
+{
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
+    size_t shape[MMIX_MAX_DIMS];
+    int ndim, alone = op == MMIX_OP_SCALE || op == MMIX_OP_COPY;
+    if (!mmixi_expect(m, who, NULL, alone ? "x ..., x ..." : "a ..., b ...", a, b)) return NULL;
+    ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+    for (int i = 0; i < ndim; i++) {
+        size_t na = mmix_shape(a, i - ndim), nb = mmix_shape(b, i - ndim);
+        shape[i] = mmixi_max(na, nb);
+        if (na != nb && mmixi_min(na, nb) > 1)
+            return mmixi_unfit(m, who, a, b, "equal sizes, or 1, counted from the last axis");
+    }
+    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape, NULL);
+    call.in[0] = mmixi_stretched(m, a, call.out[0]);
+    call.in[1] = mmixi_stretched(m, b, call.out[0]);
+    call.number[0] = alpha;
+    call.number[1] = beta;
+    call.constant = alone ? 2 : 0;
+    call.size[0] = !alone && (call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b));
+    return mmixi_run(m, op, &call, NULL, 0);
+}
+MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
+{
+    return mmixi_binary(m, "mmix_scale", MMIX_OP_SCALE, x, x, alpha, beta);
+}
 static mmix_tensor *mmixi_copied(mmix_ctx *m, mmix_tensor *x)
 {
-    mmix_call call = mmixi_call(x, x, NULL);
-    call.constant = 1u << 1;
-    call.out[0] = mmixi_like(m, "copy", x);
-    return mmixi_run(m, MMIX_OP_COPY, &call, NULL, 0);
+    return x ? mmixi_binary(m, "copy", MMIX_OP_COPY, x, x, 1, 0) : NULL;
 }
+#define MMIXI_BINARY(name, op, beta) \
+    MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
+    { \
+        return mmixi_binary(m, "mmix_" #name, op, a, b, 1, beta); \
+    }
+MMIXI_BINARY(add, MMIX_OP_ADD, 1)
+MMIXI_BINARY(sub, MMIX_OP_ADD, -1)
+MMIXI_BINARY(mul, MMIX_OP_MUL, 1)
+MMIXI_BINARY(div, MMIX_OP_DIV, 1)
+#undef MMIXI_BINARY
+
+/* ---- axes in another order, other shapes ------------------------------------------------ */
+
 MMIXDEF mmix_tensor *mmix_permute(mmix_ctx *m, mmix_tensor *x, const int *order)
 {
     mmix_tensor *v = mmixi_expect(m, "mmix_permute", NULL, "x ...", x) ? mmixi_view(m, x, 0) : NULL;
-    int seen = 0;
-    for (int i = 0; v && i < x->ndim; i++) {
+    for (int i = 0, seen = 0; v && i < x->ndim; i++) {
         int a = order ? mmixi_axis(x, order[i]) : -1;
-        if (a < 0 || a >= x->ndim || seen & 1 << a)
+        if (a < 0 || seen & 1 << a)
             return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_permute: order[%d] is %d, expected "
                                         "each of 0 … %d once", i, order ? order[i] : -1, x->ndim - 1));
         seen |= 1 << a;
         v->shape[i] = x->shape[a];
         v->stride[i] = x->stride[a];
     }
-    return v ? mmixi_copied(m, v) : NULL;
+    return mmixi_copied(m, v);
 }
 /* x, or a copy where one step does not lead from each row to the next; the same where there are gaps. NULL
    for NULL. */
@@ -4756,184 +4733,64 @@ static mmix_tensor *mmixi_compact(mmix_ctx *m, mmix_tensor *x)
 /* Runs an op on rows whose output has the shape of its first input. */
 static mmix_tensor *mmixi_run_like(mmix_ctx *m, const char *who, int op, mmix_call *call)
 {
-    call->in[0] = mmixi_strided(m, call->in[0]);
-    call->out[0] = mmixi_like(m, who, call->in[0]);
-    return mmixi_run(m, op, call, NULL, 0);
+    mmix_tensor *x = call->in[0] = mmixi_strided(m, call->in[0]);
+    return x ? mmixi_run_new(m, who, op, call, x->ndim, x->shape) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_reshape(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape)
 {
     mmix_tensor *v = mmixi_expect(m, "mmix_reshape", NULL, "t:any ...", t) ? mmixi_view(m, t, 0) : NULL;
+    size_t front;
     if (!v || !mmixi_describe(m, v, "mmix_reshape", t->dtype, ndim, shape)) return NULL;
     if (mmix_count(v) != mmix_count(t)) return mmixi_unfit(m, "mmix_reshape", t, v, "as many elements");
     if (mmixi_contiguous(t)) return v;
     /* splitting the last axis keeps the strides of the others: (B, L, HP) with gaps becomes (B, L, H, P) */
-    if (ndim >= t->ndim && !memcmp(shape, t->shape, (size_t)(t->ndim - 1) * sizeof *shape)) {
-        memcpy(v->stride, t->stride, (size_t)(t->ndim - 1) * sizeof *t->stride);
-        return v;
-    }
-    if (t->dtype == MMIX_DTYPE_REAL) return mmix_reshape(m, mmixi_copied(m, t), ndim, shape);
-    return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_reshape: a view of integers with gaps is not "
-                                "copied"));
-}
-
-/* ---- add, mul, div: elementwise with stretched axes ------------------------------------
-   add: y = α a + β b, so da = α dy, db = β dy;  mul: y = a b;  div: y = a / b, da = dy / b, db = -dy y / b.
-   A stretched operand is a view that does not step there: its gradient is the sum, taken in order. */
-
-static size_t mmixi_last_step(const mmix_tensor *t) { return t->ndim ? t->stride[t->ndim - 1] : 0; }
-static void mmixi_binary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kernels *k = c->m->k;
-    int op = c->op;
-    const mmix_tensor *ta = c->in[0], *tb = c->in[1];
-    mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
-    size_t n = mmixi_cols(c->out[0]), sa = mmixi_last_step(ta), sb = mmixi_last_step(tb);
-    (void)lane;
-    for (size_t r = begin; r < end; r++) {
-        const mmix_real *a = mmix_data(ta) + mmixi_row_offset(ta, r),
-            *b = mmix_data(tb) + mmixi_row_offset(tb, r);
-        mmix_real *y = mmix_data(c->out[0]) + r * n;
-        if (op == MMIX_OP_MUL && sa && sb) k->mul(n, a, b, y);
-        else if (op == MMIX_OP_ADD && sa && sb && alpha == 1 && beta == 1) k->add(n, a, b, y);
-        else if (op == MMIX_OP_ADD && sa && sb) {
-            k->scale(n, beta, b, y);
-            k->axpy(n, alpha, a, y);
-        }
-        else for (size_t i = 0; i < n; i++, a += sa, b += sb)
-            y[i] = op == MMIX_OP_COPY ? *a : op == MMIX_OP_ADD ? alpha * *a + beta * *b
-                : op == MMIX_OP_MUL ? *a * *b : *a / *b;
-    }
-}
-static void mmixi_binary_rows_backward(const mmix_call *c, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_kernels *k = c->m->k;
-    int op = c->op;
-    size_t n = mmixi_cols(c->out[0]);
-    (void)lane;
-    for (size_t r = begin; r < end; r++)
-        for (int i = 0; i < 2; i++) {
-            const mmix_tensor *t = c->in[i], *other = c->in[op == MMIX_OP_DIV ? 1 : 1 - i];
-            const mmix_real *dy = c->dy[0] + r * n, *y = mmix_data(c->out[0]) + r * n,
-                *v = mmix_data(other) + mmixi_row_offset(other, r), scale = (mmix_real)c->number[i];
-            size_t step = mmixi_last_step(t), step_v = mmixi_last_step(other);
-            mmix_real *d = c->dx[i] ? c->dx[i] + mmixi_row_offset(t, r) : NULL;
-            if (d && op == MMIX_OP_ADD && step) (c->add[i] ? k->axpy : k->scale)(n, scale, dy, d);
-            else for (size_t j = 0; d && j < n; j++, d += step, v += step_v) {
-                mmix_real g = op == MMIX_OP_COPY ? dy[j] : op == MMIX_OP_ADD ? scale * dy[j]
-                    : op == MMIX_OP_MUL ? dy[j] * *v : (i ? -dy[j] * y[j] : dy[j]) / *v;
-                *d = c->add[i] ? *d + g : g;
-            }
-        }
-}
-static int mmixi_binary_run(mmix_ctx *m, mmix_call *c)
-{
-    size_t rows = mmixi_rows(c->out[0]), together = c->dy[0] && c->size[0];    /* in one place */
-    (void)m;
-    return mmixi_over(c, rows, together ? rows : mmixi_row_grain(mmixi_cols(c->out[0])),
-                      c->dy[0] ? mmixi_binary_rows_backward : mmixi_binary_rows);
-}
-static mmix_tensor *mmixi_stretched(mmix_ctx *m, mmix_tensor *t, int ndim, const size_t *shape)
-{
-    mmix_tensor *v = t;
-    if (t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape)) return t;
-    v = mmixi_view(m, t, 0);
-    for (int i = 0; v && i < ndim; i++) {
-        v->ndim = ndim;
-        v->shape[i] = shape[i];
-        v->stride[i] = mmix_shape(t, i - ndim) > 1 ? mmix_stride(t, i - ndim) : 0;
-    }
+    front = (size_t)(t->ndim - 1) * sizeof *shape;
+    if (ndim < t->ndim || memcmp(shape, t->shape, front))
+        return mmixi_expect(m, "mmix_reshape of a view with gaps", NULL, "t ...", t)
+            ? mmix_reshape(m, mmixi_copied(m, t), ndim, shape) : NULL;
+    memcpy(v->stride, t->stride, front);
     return v;
 }
-static mmix_tensor *mmixi_binary(mmix_ctx *m, const char *who, int op, mmix_tensor *a, mmix_tensor *b,
-                                 double alpha, double beta)
-{
-    mmix_call call = mmixi_call(NULL, NULL, NULL);
-    size_t shape[MMIX_MAX_DIMS];
-    int ndim;
-    if (!mmixi_expect(m, who, NULL, "a ..., b ...", a, b)) return NULL;
-    ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    for (int i = 0; i < ndim; i++) {
-        size_t na = mmixi_max(1, mmix_shape(a, i - ndim)), nb = mmixi_max(1, mmix_shape(b, i - ndim));
-        if (na != nb && na != 1 && nb != 1)
-            return mmixi_unfit(m, who, a, b, "equal sizes, or 1, counted from the last axis");
-        shape[i] = mmixi_max(na, nb);
-    }
-    call.in[0] = mmixi_stretched(m, a, ndim, shape);
-    call.in[1] = mmixi_stretched(m, b, ndim, shape);
-    call.number[0] = alpha;
-    call.number[1] = beta;
-    call.size[0] = call.in[0] != a || call.in[1] != b || mmixi_owner(a) == mmixi_owner(b);
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape);
-    return mmixi_run(m, op, &call, NULL, 0);
-}
-#define MMIXI_BINARY(name, op, beta) \
-    MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b) \
-    { \
-        return mmixi_binary(m, "mmix_" #name, op, a, b, 1, beta); \
-    }
-MMIXI_BINARY(add, MMIX_OP_ADD, 1)
-MMIXI_BINARY(sub, MMIX_OP_ADD, -1)
-MMIXI_BINARY(mul, MMIX_OP_MUL, 1)
-MMIXI_BINARY(div, MMIX_OP_DIV, 1)
-#undef MMIXI_BINARY
 
 /* ---- one tensor in, one of its shape out ------------------------------------------------
-   α x + β, exp, log, sqrt, silu, gelu, softplus: dx = dy f'(x), from x again.
+   exp, log, sqrt, silu, gelu, softplus: dx = dy f'(x), from x again.
    softmax of a row: y = e^(x - max) / Σ;  dx = y (dy - Σ y dy) */
 
-/* The rare ones in double: f(x), or f'(x). */
-static double mmixi_plain_unary(int op, double x, int slope)
-{
-    if (op == MMIX_OP_EXP) return mmixi_exp(x);
-    if (op == MMIX_OP_LOG) return slope ? 1 / x : mmixi_log(x);
-    return slope ? 0.5 / sqrt(x) : sqrt(x);
-}
 static void mmixi_unary_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
-    mmix_real alpha = (mmix_real)c->number[0], beta = (mmix_real)c->number[1];
-    int add = c->add[0];
+    int op = c->op, add = c->add[0];
     (void)lane;
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
         const mmix_real *x = p.x, *dy = p.dy;
         mmix_real *y = p.y, *dx = p.dx;
         size_t n = p.n;
-        switch (c->op) {
+        switch (op) {
         case MMIX_OP_SILU: dy ? k->silu_backward(n, x, dy, dx, add) : k->silu(n, x, y); break;
         case MMIX_OP_GELU: dy ? k->gelu_backward(n, x, dy, dx, add) : k->gelu(n, x, y); break;
         case MMIX_OP_SOFTPLUS: dy ? k->softplus_backward(n, x, dy, dx, add) : k->softplus(n, x, y); break;
         case MMIX_OP_SOFTMAX:
             dy ? k->softmax_backward(n, y, dy, k->dot(n, y, dy), dx, add) : k->softmax(n, x, y);
             break;
-        case MMIX_OP_SCALE:
-            if (dy) (add ? k->axpy : k->scale)(n, alpha, dy, dx);
-            else for (size_t i = 0; i < n; i++) y[i] = alpha * x[i] + beta;
-            break;
-        default:
+        default:                                 /* the rare ones in double: f(x), or f'(x) */
             for (size_t i = 0; i < n; i++) {
-                double f = mmixi_plain_unary(c->op, (double)x[i], dy != NULL);
+                double v = (double)x[i], f = op == MMIX_OP_EXP ? mmixi_exp(v) : op == MMIX_OP_LOG
+                    ? dy ? 1 / v : mmixi_log(v) : dy ? 0.5 / sqrt(v) : sqrt(v);
                 if (dy) dx[i] = (add ? dx[i] : 0) + (mmix_real)((double)dy[i] * f);
                 else y[i] = (mmix_real)f;
             }
         }
     }
 }
-static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x, double alpha,
-                                double beta)
+static mmix_tensor *mmixi_unary(mmix_ctx *m, const char *who, int op, mmix_tensor *x)
 {
     mmix_call call = mmixi_call(x, NULL, NULL);
-    call.number[0] = alpha;
-    call.number[1] = beta;
     return mmixi_expect(m, who, NULL, "x ...", x) ? mmixi_run_like(m, who, op, &call) : NULL;
-}
-MMIXDEF mmix_tensor *mmix_scale(mmix_ctx *m, mmix_tensor *x, double alpha, double beta)
-{
-    return mmixi_unary(m, "mmix_scale", MMIX_OP_SCALE, x, alpha, beta);
 }
 #define MMIXI_UNARY(name, op) \
     MMIXDEF mmix_tensor *mmix_##name(mmix_ctx *m, mmix_tensor *x) \
     { \
-        return mmixi_unary(m, "mmix_" #name, op, x, 1, 0); \
+        return mmixi_unary(m, "mmix_" #name, op, x); \
     }
 MMIXI_UNARY(exp, MMIX_OP_EXP)
 MMIXI_UNARY(log, MMIX_OP_LOG)
@@ -4948,15 +4805,15 @@ static int mmixi_axis_of(mmix_ctx *m, const char *who, const mmix_tensor *x, int
 {
     char text[MMIXI_TEXT];
     int a = mmixi_axis(x, axis);
-    if (a >= 0 && a < x->ndim) return a;
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s", who, axis, mmixi_shape_text(x, text));
+    return a >= 0 ? a : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: axis %d of %s", who, axis,
+                                  mmixi_shape_text(x, text));
 }
 MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 {
     int order[MMIX_MAX_DIMS] = { 0, 1, 2, 3, 4, 5 }, a;
     if (!mmixi_expect(m, "mmix_softmax", NULL, "x ...", x)) return NULL;
     a = mmixi_axis_of(m, "mmix_softmax", x, axis);
-    if (a < 0 || a == x->ndim - 1) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x, 1, 0);
+    if (a < 0 || a == x->ndim - 1) return mmixi_unary(m, "mmix_softmax", MMIX_OP_SOFTMAX, x);
     order[a] = x->ndim - 1;                      /* that axis and the last change places, and back */
     order[x->ndim - 1] = a;
     return mmix_permute(m, mmix_softmax(m, mmix_permute(m, x, order), -1), order);
@@ -4966,15 +4823,16 @@ MMIXDEF mmix_tensor *mmix_softmax(mmix_ctx *m, mmix_tensor *x, int axis)
 
 static int mmixi_sum_run(mmix_ctx *m, mmix_call *c)
 {
+    const mmix_real *x = mmix_data(c->in[0]), *dy = c->dy[0];
+    mmix_real *y = mmix_data(c->out[0]), *dx = c->dx[0];
     size_t n = c->size[0], inner = c->size[1];
-    for (size_t at = 0, i = 0; at < mmix_count(c->in[0]); at += n * inner, i += inner) {
-        const mmix_real *x = mmix_data(c->in[0]) + at, *dy = c->dy[0];
-        mmix_real *y = mmix_data(c->out[0]) + i, *dx = c->dx[0];
-        if (dy)
-            for (size_t j = 0; j < n * inner; j++)
-                dx[at + j] = (c->add[0] ? dx[at + j] : 0) + dy[i + (inner == 1 ? 0 : j % inner)];
-        else if (inner == 1) *y = m->k->sum(n, x);
-        else for (size_t j = 0; j < n; j++) mmixi_put(m->k, inner, x + j * inner, y, j > 0);
+    int add = c->add[0];
+    for (size_t i = 0, at = 0; i < mmix_count(c->out[0]); i += inner) {
+        if (!dy && inner == 1) y[i] = m->k->sum(n, x + i * n);
+        else for (size_t j = 0; j < n; j++, at += inner) {
+            if (!dy) mmixi_put(m->k, inner, x + at, y + i, j > 0);
+            else for (size_t q = 0; q < inner; q++) dx[at + q] = (add ? dx[at + q] : 0) + dy[i + q];
+        }
     }
     return 0;
 }
@@ -4991,8 +4849,7 @@ static mmix_tensor *mmixi_sum_over(mmix_ctx *m, const char *who, int op, mmix_te
     call.in[0] = x;
     call.size[0] = a < 0 ? mmix_count(x) : x->shape[a];
     call.size[1] = a < 0 ? 1 : x->stride[a];
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, ndim, shape);
-    return mmixi_run(m, op, &call, NULL, 0);
+    return mmixi_run_new(m, who, op, &call, ndim, shape);
 }
 MMIXDEF mmix_tensor *mmix_sum_axis(mmix_ctx *m, mmix_tensor *x, int axis)
 {
@@ -5004,8 +4861,7 @@ MMIXDEF mmix_tensor *mmix_sum(mmix_ctx *m, mmix_tensor *x)
 }
 MMIXDEF mmix_tensor *mmix_mean(mmix_ctx *m, mmix_tensor *x)
 {
-    mmix_tensor *sum = mmixi_sum_over(m, "mmix_mean", MMIX_OP_SUM, x, 0);
-    return sum ? mmix_scale(m, sum, 1 / (double)mmix_count(x), 0) : NULL;
+    return mmix_scale(m, mmixi_sum_over(m, "mmix_mean", MMIX_OP_SUM, x, 0), 1 / (double)mmix_count(x), 0);
 }
 
 /* ---- matmul: c = a b for each leading index;  da = dc bᵀ, db = aᵀ dc ---------------------- */
@@ -5019,30 +4875,27 @@ static mmixi_mat mmixi_matrix_at(const mmix_tensor *t, const mmix_real *p, size_
 static int mmixi_matmul_run(mmix_ctx *m, mmix_call *call)
 {
     const mmix_tensor *ta = call->in[0], *tb = call->in[1], *tc = call->out[0];
-    mmix_real *const *dx = call->dx;
+    mmix_real *da = call->dx[0], *db = call->dx[1];
+    int failed = 0;
     for (size_t i = 0; i < mmixi_rows(ta) / mmix_shape(ta, -2); i++) {
         mmixi_mat a = mmixi_matrix_at(ta, mmix_data(ta), i), b = mmixi_matrix_at(tb, mmix_data(tb), i),
             c = mmixi_matrix_at(tc, call->dy[0] ? call->dy[0] : mmix_data(tc), i);
-        if ((!call->dy[0] && mmixi_product(m, c, a, b, 0))
-            || (dx[0] && mmixi_product(m, mmixi_matrix_at(ta, dx[0], i), c, mmixi_t(b), call->add[0]))
-            || (dx[1] && mmixi_product(m, mmixi_matrix_at(tb, dx[1], i), mmixi_t(a), c, call->add[1])))
-            return -1;
+        if (!call->dy[0]) failed |= mmixi_product(m, c, a, b, 0);
+        if (da) failed |= mmixi_product(m, mmixi_matrix_at(ta, da, i), c, mmixi_t(b), call->add[0]);
+        if (db) failed |= mmixi_product(m, mmixi_matrix_at(tb, db, i), mmixi_t(a), c, call->add[1]);
     }
-    return 0;
+    return failed;
 }
 MMIXDEF mmix_tensor *mmix_matmul(mmix_ctx *m, mmix_tensor *a, mmix_tensor *b)
 {
     mmix_call call;
     size_t shape[MMIX_MAX_DIMS];
-    if (!mmixi_expect(m, "mmix_matmul", NULL, "a ..., b ...", a, b)) return NULL;
-    if (a->ndim < 2 || a->ndim != b->ndim || mmixi_cols(a) != mmix_shape(b, -2)
-        || memcmp(a->shape, b->shape, (size_t)(a->ndim - 2) * sizeof *a->shape))
-        return mmixi_unfit(m, "mmix_matmul", a, b, "(…, I, J) and (…, J, K)");
+    mmixi_dims d;
+    if (!mmixi_expect(m, "mmix_matmul", &d, "a ...MK, b ~KN", a, b)) return NULL;
     call = mmixi_call(mmixi_compact(m, a), mmixi_compact(m, b), NULL);
     memcpy(shape, a->shape, sizeof shape);
-    shape[a->ndim - 1] = mmixi_cols(b);
-    call.out[0] = mmixi_new(m, "mmix_matmul", MMIX_DTYPE_REAL, a->ndim, shape);
-    return mmixi_run(m, MMIX_OP_MATMUL, &call, NULL, 0);
+    shape[a->ndim - 1] = d.N;
+    return mmixi_run_new(m, "mmix_matmul", MMIX_OP_MATMUL, &call, a->ndim, shape);
 }
 
 /* ---- concat, gather, add_rows, insert_token: rows moved about ------------------------------ */
@@ -5065,34 +4918,27 @@ MMIXDEF mmix_tensor *mmix_concat(mmix_ctx *m, int axis, mmix_tensor **parts, siz
     const char *who = "mmix_concat";
     mmix_call call = mmixi_call(NULL, NULL, NULL);
     mmixi_dims d;
-    size_t shape[MMIX_MAX_DIMS], total = 0;
-    int a;
-    if (!n || n > MMIX_MAX_INPUTS || !parts)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %d parts%s, expected 1 to %d", who, (int)n,
-                                    parts ? "" : " at NULL", MMIX_MAX_INPUTS));
-    if (!mmixi_expect(m, who, &d, "parts[0] ...", parts[0])
+    size_t shape[MMIX_MAX_DIMS];
+    int a, ndim;
+    if (mmixi_within(m, who, "the number of parts", (double)n, 1, MMIX_MAX_INPUTS)
+        || !mmixi_given(m, who, "*parts", parts) || !mmixi_expect(m, who, &d, "parts[0] ...", parts[0])
         || (a = mmixi_axis_of(m, who, parts[0], axis)) < 0) return NULL;
+    ndim = parts[0]->ndim;
     memcpy(shape, parts[0]->shape, sizeof shape);
+    shape[a] = 0;
     for (size_t p = 0; p < n; p++) {             /* equal but along a */
         char spec[24];
-        int end = snprintf(spec, sizeof spec, "+parts[%d] %.*s", (int)p, parts[0]->ndim, "ABCDEF");
-        spec[end - parts[0]->ndim + a] = '*';
+        snprintf(spec, sizeof spec, "+parts[%d] %.*s*%.*s", (int)p, a, "ABCDE", ndim - 1 - a, "VWXYZ");
         if (!mmixi_expect(m, who, &d, spec, parts[p])) return NULL;
         call.in[p] = parts[p];
-        total += parts[p]->shape[a];
+        shape[a] += parts[p]->shape[a];
     }
     call.size[0] = (size_t)a;
-    shape[a] = total;
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, parts[0]->ndim, shape);
-    return mmixi_run(m, MMIX_OP_CONCAT, &call, NULL, 0);
+    return mmixi_run_new(m, who, MMIX_OP_CONCAT, &call, ndim, shape);
 }
 
 /* Number i of an integer tensor in row-major order. */
-static int32_t mmixi_index(const mmix_tensor *t, size_t i)
-{
-    size_t n = mmixi_cols(t);
-    return mmix_data_i32(t)[mmixi_row_offset(t, i / n) + i % n];
-}
+static int32_t mmixi_index(const mmix_tensor *t, size_t i) { return mmix_data_i32(t)[mmixi_place(t, i)]; }
 /* Whether all of them lie below n. */
 static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *t, size_t n)
 {
@@ -5104,70 +4950,60 @@ static int mmixi_index_ok(mmix_ctx *m, const char *who, const mmix_tensor *t, si
     }
     return 1;
 }
-/* Some columns of all rows: backward a row of the table may be there twice. */
+/* gather: out[i] = table[index[i]];  add_rows: y = x, then y[b, index[i]] += part[b, i], and dy is handed on
+   to x. Either is the other's backward: some columns of all rows of a list and of a table, in which a row may
+   be met twice. */
 static void mmixi_gather_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
-    mmixi_mat table = mmixi_rows_of(c->in[0], c->dy[0] ? c->dx[0] : mmix_data(c->in[0]));
+    int gather = c->op == MMIX_OP_GATHER, back = c->dy[0] != NULL, scatter = gather == back;
+    const mmix_tensor *in = c->in[!gather], *y = c->out[0], *index = c->in[2 - gather];
+    mmixi_mat ours = mmixi_rows_of(in, back ? c->dx[!gather] : mmix_data(in)),
+        theirs = mmixi_rows_of(y, back ? c->dy[0] : mmix_data(y)), table = gather ? ours : theirs,
+        list = gather ? theirs : ours;
+    size_t n = mmix_count(index), L = mmix_shape(gather ? in : y, -2);
     (void)lane;
-    for (size_t i = 0, at = begin; i < mmix_count(c->in[1]); i++, at += table.cols) {
-        mmix_real *row = mmixi_row(table, (size_t)mmixi_index(c->in[1], i)) + begin;
-        if (c->dy[0]) mmixi_put(c->m->k, end - begin, c->dy[0] + at, row, 1);
-        else mmixi_put(c->m->k, end - begin, row, mmix_data(c->out[0]) + at, 0);
+    for (size_t i = 0; i < list.rows; i++) {
+        mmix_real *row = mmixi_row(table, i / n * L + (size_t)mmixi_index(index, i % n)) + begin,
+            *place = mmixi_row(list, i) + begin;
+        mmixi_put(c->m->k, end - begin, scatter ? place : row, scatter ? row : place, scatter || c->add[1]);
     }
 }
 static int mmixi_gather_run(mmix_ctx *m, mmix_call *c)
 {
-    size_t D = c->in[0]->shape[1];
-    if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
-    return mmixi_over(c, D, mmixi_max(64, D / 8), mmixi_gather_columns);
+    const mmix_tensor *x = c->in[0], *y = c->out[0];
+    size_t D = mmixi_cols(x);
+    if (c->op == MMIX_OP_ADD_ROWS && !c->dy[0]) mmixi_put_all(m, x, mmix_data(x), y, mmix_data(y), 0);
+    if (c->dy[0] && !c->dx[0] && !c->dx[1]) return 0;
+    return mmixi_over(c, D, mmixi_max(64, mmixi_ceil_div(D, mmixi_lanes(m))), mmixi_gather_columns);
 }
 MMIXDEF mmix_tensor *mmix_gather(mmix_ctx *m, mmix_tensor *table, mmix_tensor *index)
 {
-    mmix_call call = mmixi_call(table, index, NULL);
-    size_t shape[MMIX_MAX_DIMS];
+    mmix_call call = mmixi_call(table, index, table);              /* twice: its gradient begins with zeros */
+    size_t shape[MMIX_MAX_DIMS + 1];
     if (!mmixi_expect(m, "mmix_gather", NULL, "table **, index:i32 ...", table, index)
         || !mmixi_index_ok(m, "mmix_gather", index, table->shape[0])) return NULL;
-    memcpy(shape, index->shape, sizeof shape);
-    if (index->ndim < MMIX_MAX_DIMS) shape[index->ndim] = table->shape[1];
-    call.out[0] = mmixi_new(m, "mmix_gather", MMIX_DTYPE_REAL, index->ndim + 1, shape);
-    return mmixi_run(m, MMIX_OP_GATHER, &call, NULL, 0);
-}
-
-/* y = x, then y[b, index[i]] += part[b, i]; dx = dy is handed on, dpart[b, i] = dy[b, index[i]] */
-static int mmixi_add_rows_run(mmix_ctx *m, mmix_call *c)
-{
-    const mmix_tensor *part = c->in[1], *y = c->out[0];
-    size_t n = part->shape[1], D = mmixi_cols(y);
-    if (!c->dy[0]) mmixi_put_all(m, c->in[0], mmix_data(c->in[0]), y, mmix_data(y), 0);
-    for (size_t r = 0; r < mmixi_rows(part); r++) {
-        size_t from = mmixi_row_offset(part, r),
-            to = (r / n * y->shape[1] + (size_t)mmixi_index(c->in[2], r % n)) * D;
-        if (!c->dy[0]) mmixi_put(m->k, D, mmix_data(part) + from, mmix_data(y) + to, 1);
-        else if (c->dx[1]) mmixi_put(m->k, D, c->dy[0] + to, c->dx[1] + from, c->add[1]);
-    }
-    return 0;
+    memcpy(shape, index->shape, sizeof index->shape);
+    shape[index->ndim] = table->shape[1];
+    return mmixi_run_new(m, "mmix_gather", MMIX_OP_GATHER, &call, index->ndim + 1, shape);
 }
 MMIXDEF mmix_tensor *mmix_add_rows(mmix_ctx *m, mmix_tensor *x, mmix_tensor *part, mmix_tensor *index)
 {
-    mmix_call call = mmixi_call(x, part, index);
+    mmix_call call = mmixi_call(x, NULL, index);
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_add_rows", &d, "x BLD, index:i32 N, part BND", x, index, part)
         || !mmixi_index_ok(m, "mmix_add_rows", index, d.L)) return NULL;
+    call.in[1] = mmixi_strided(m, part);
     call.passed = 1;
-    call.out[0] = mmixi_like(m, "mmix_add_rows", x);
-    return mmixi_run(m, MMIX_OP_ADD_ROWS, &call, NULL, 0);
+    return mmixi_run_new(m, "mmix_add_rows", MMIX_OP_ADD_ROWS, &call, 3, x->shape);
 }
-
 MMIXDEF mmix_tensor *mmix_insert_token(mmix_ctx *m, mmix_tensor *x, mmix_tensor *token, size_t at)
 {
     const char *spec = mmix_ndim(token) == 3 ? "x BLD, token 11D" : "x BLD, token D";
     mmix_tensor *part[3];
     mmixi_dims d;
     size_t n = 0;
-    if (!mmixi_expect(m, "mmix_insert_token", &d, spec, x, token)) return NULL;
-    if (at > d.L)
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_insert_token: at %.0f, expected 0 to %.0f",
-                                    (double)at, (double)d.L));
+    if (!mmixi_expect(m, "mmix_insert_token", &d, spec, x, token)
+        || mmixi_within(m, "mmix_insert_token", "at", (double)at, 0, (double)d.L)) return NULL;
     if (at) part[n++] = mmix_slice(m, x, 1, 0, at);
     part[n++] = mmix_add(m, mmix_fill(mmix_new3(m, d.B, 1, d.D), 0), token);     /* of each sequence */
     if (at < d.L) part[n++] = mmix_slice(m, x, 1, at, d.L - at);
@@ -5371,25 +5207,20 @@ static int mmixi_linear_forward(mmix_ctx *m, mmix_call *c)
 static void mmixi_bias_columns(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     mmixi_mat dy = mmixi_rows_of(c->out[0], c->dy[0]);
-    mmix_real *db = c->dx[2] + begin;
     (void)lane;
-    if (!c->add[2]) memset(db, 0, (end - begin) * sizeof *db);
-    for (size_t r = 0; r < dy.rows; r++) c->m->k->add(end - begin, mmixi_row(dy, r) + begin, db, db);
+    for (size_t r = 0; r < dy.rows; r++)
+        mmixi_put(c->m->k, end - begin, mmixi_row(dy, r) + begin, c->dx[2] + begin, r || c->add[2]);
 }
 static int mmixi_linear_backward(mmix_ctx *m, mmix_call *c)
 {
     const mmix_tensor *s = c->in[4], *y = c->out[0];
-    mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]);
-    size_t n = mmix_count(y), O = mmixi_cols(y);
-    mmixi_mat dy;
-    if (s) {                                     /* from here on dy is that of x Wᵀ + b */
-        size_t per = n / mmix_count(s);
-        mmix_real *scaled = mmixi_reals(m, n, 1);
-        for (size_t i = 0; scaled && i < n; i += per)
-            m->k->scale(per, mmix_data(s)[i / per], c->dy[0] + i, scaled + i);
-        if (!scaled) return -1;
-        c->dy[0] = scaled;
-    }
+    size_t n = mmix_count(y), O = mmixi_cols(y), per = n / (s ? mmix_count(s) : 1);
+    mmix_real *scaled = s ? mmixi_reals(m, n, 1) : NULL;
+    mmixi_mat x = mmixi_values(c->in[0]), w = mmixi_values(c->in[1]), dy;
+    for (size_t i = 0; scaled && i < n; i += per)
+        m->k->scale(per, mmix_data(s)[i / per], c->dy[0] + i, scaled + i);
+    if (s) c->dy[0] = scaled;                    /* from here on dy is that of x Wᵀ + b */
+    if (m->error_kind) return -1;
     dy = mmixi_rows_of(y, c->dy[0]);
     if (c->dx[2])
         mmixi_over(c, O, n < 8192 ? O : mmixi_max(16, mmixi_round_up(O / 8, 16)), mmixi_bias_columns);
@@ -5403,13 +5234,8 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
     size_t shape[MMIX_MAX_DIMS];
-    if (!mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ...O, s? B", weight, x, bias,
-                      residual, s)) return NULL;
-    memcpy(shape, x->shape, sizeof shape);
-    shape[x->ndim - 1] = d.O;
-    if (residual && (residual->ndim != x->ndim
-                     || memcmp(residual->shape, shape, (size_t)x->ndim * sizeof *shape)))
-        return mmixi_unfit(m, who, x, residual, "x (…, I) and a residual (…, O)");
+    if (!mmixi_expect(m, who, &d, "weight OD, x ...D, bias? O, residual? ~O, s? B", weight, x, bias, residual,
+                      s)) return NULL;
     if (s && (!residual || d.B != x->shape[0]))
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: s has %.0f numbers, expected %.0f%s", who,
                                     (double)d.B, (double)x->shape[0],
@@ -5420,8 +5246,9 @@ static mmix_tensor *mmixi_linear(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
     call.constant = 1u << 4;
     call.passed = residual ? 4 : 0;
     call.size[0] = (size_t)gelu;
-    call.out[0] = mmixi_new(m, who, MMIX_DTYPE_REAL, x->ndim, shape);
-    return mmixi_run(m, MMIX_OP_LINEAR, &call, NULL, 0);
+    memcpy(shape, x->shape, sizeof shape);
+    shape[x->ndim - 1] = d.O;
+    return mmixi_run_new(m, who, MMIX_OP_LINEAR, &call, x->ndim, shape);
 }
 MMIXDEF mmix_tensor *mmix_linear_add(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias,
                                      mmix_tensor *residual, mmix_tensor *s)
@@ -5779,30 +5606,23 @@ MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t
 
 MMIXDEF mmix_heads mmix_heads_plain(mmix_real *p, size_t L, size_t heads, size_t width, size_t H)
 {
-    mmix_heads v;
-    v.p = p;
-    v.head = (ptrdiff_t)width;
-    v.token = (ptrdiff_t)(heads * width);
-    v.batch = (ptrdiff_t)(L * heads * width);
-    v.share = H / heads;
+    ptrdiff_t head = (ptrdiff_t)width, token = (ptrdiff_t)heads * head;
+    mmix_heads v = { p, (ptrdiff_t)L * token, token, head, H / heads };
     return v;
 }
 /* t (B, L, heads, width) or (B, L, heads); data is t's own or that of its gradient, which has its strides. */
-static mmix_heads mmixi_heads_of(const mmix_tensor *t, mmix_real *data, size_t H)
+static mmix_heads mmixi_heads_of(const mmix_tensor *t, const mmix_real *data, size_t H)
 {
-    mmix_heads v;
-    v.p = data;
-    v.batch = (ptrdiff_t)t->stride[0];
-    v.token = (ptrdiff_t)t->stride[1];
-    v.head = (ptrdiff_t)t->stride[2];
-    v.share = H / t->shape[2];
+    const size_t *step = t->stride;
+    mmix_heads v = { (mmix_real *)data, (ptrdiff_t)step[0], (ptrdiff_t)step[1], (ptrdiff_t)step[2],
+                     H / t->shape[2] };
     return v;
 }
 /* Input i as heads, and its gradient. */
 static void mmixi_heads_in(const mmix_call *c, int i, size_t H, mmix_heads *x, mmix_heads *dx)
 {
-    *x = *dx = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
-    dx->p = c->dx[i];
+    *x = mmixi_heads_of(c->in[i], mmix_data(c->in[i]), H);
+    *dx = mmixi_heads_of(c->in[i], c->dx[i], H);
 }
 static mmix_real *mmixi_at(const mmix_heads *v, size_t b, size_t t, size_t h)
 {
@@ -5848,27 +5668,24 @@ static void mmixi_rope_angles(const mmix_call *c, size_t begin, size_t end, size
 static void mmixi_rope_tokens(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmix_rope_options *o = (const mmix_rope_options *)c->options;
-    const size_t *shape = c->in[0]->shape, L = shape[1], H = shape[2], N = shape[3], R = o->dim,
-        step = o->interleaved ? 2 : 1, other = o->interleaved ? 1 : R / 2;
-    int back = c->dy[0] != NULL;
-    mmix_heads from, to, y = mmixi_heads_of(c->out[0], back ? (mmix_real *)(uintptr_t)c->dy[0]
-                                            : mmix_data(c->out[0]), H);
-    mmixi_heads_in(c, 0, H, &from, &to);
-    if (back) from = y;
-    else to = y;
+    const mmix_tensor *in = c->in[0], *out = c->out[0];
+    int back = c->dy[0] != NULL, add = c->add[0];
+    size_t L = in->shape[1], H = in->shape[2], N = in->shape[3], R = o->dim, step = o->interleaved ? 2 : 1,
+        other = o->interleaved ? 1 : R / 2;
+    mmix_heads from = back ? mmixi_heads_of(out, c->dy[0], H) : mmixi_heads_of(in, mmix_data(in), H),
+        to = back ? mmixi_heads_of(in, c->dx[0], H) : mmixi_heads_of(out, mmix_data(out), H);
     (void)lane;
     for (size_t t = begin; t < end; t++)
         for (size_t h = 0; h < H; h++) {
             const mmix_real *x = mmixi_at(&from, t / L, t % L, h), *turn = c->saved[0] + t % c->size[0] * R;
             mmix_real *z = mmixi_at(&to, t / L, t % L, h);
-            if (!back || !c->add[0]) memset(z, 0, N * sizeof *z);
-            for (size_t i = 0; i < R / 2; i++, turn += 2) {
-                mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[i * step],
-                    v = x[i * step + other];
-                z[i * step] += u * cosine - v * sine;
-                z[i * step + other] += u * sine + v * cosine;
+            if (R < N) mmixi_put(c->m->k, N - R, x + R, z + R, add);
+            if (!add) memset(z, 0, R * sizeof *z);
+            for (size_t i = 0; i < R / 2 * step; i += step, turn += 2) {
+                mmix_real cosine = turn[0], sine = back ? -turn[1] : turn[1], u = x[i], v = x[i + other];
+                z[i] += u * cosine - v * sine;
+                z[i + other] += u * sine + v * cosine;
             }
-            for (size_t i = R; i < N; i++) z[i] += x[i];
         }
 }
 static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
@@ -5876,15 +5693,11 @@ static int mmixi_rope_run(mmix_ctx *m, mmix_call *c)
     size_t R = ((const mmix_rope_options *)c->options)->dim, *shape = c->in[0]->shape;
     mmix_mark mark = mmix_mark_here(m);
     if (!c->dy[0]) {
-        if (c->recorded) mmix_save(m, c, 0, c->size[0] * R);
-        else c->saved[0] = mmixi_reals(m, c->size[0], R);
-        if (!c->saved[0]) return -1;
+        if (!mmix_save(m, c, 0, c->size[0] * R)) return -1;
         mmixi_over(c, c->size[0], mmixi_row_grain(R * 2), mmixi_rope_angles);
     }
     mmixi_over(c, shape[0] * shape[1], mmixi_row_grain(shape[2] * shape[3]), mmixi_rope_tokens);
-    if (c->recorded) return 0;
-    c->saved[0] = NULL;
-    mmix_rewind(m, mark);
+    if (!c->recorded) mmix_rewind(m, mark);
     return 0;
 }
 
@@ -5901,7 +5714,8 @@ static int mmixi_rope_check(mmix_ctx *m, const char *who, const mmix_rope_option
 MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
                                const mmix_rope_options *options)
 {
-    static const char specs[4][16] = { "+pos:i32 L", "+pos:i32 BL", "+pos:i32 3L", "+pos:i32 3BL" };
+    static const char specs[4][24] = { "x BLHN, pos:i32 L", "x BLHN, pos:i32 BL", "x BLHN, pos:i32 3L",
+                                       "x BLHN, pos:i32 3BL" };
     mmix_call call = mmixi_call(x, pos, NULL);
     mmix_rope_options o;
     mmixi_dims d;
@@ -5910,8 +5724,7 @@ MMIXDEF mmix_tensor *mmix_rope(mmix_ctx *m, mmix_tensor *x, mmix_tensor *pos,
     if (options) o = *options;
     sections = o.sections[0] || o.sections[1] || o.sections[2];
     batched = mmix_ndim(pos) > 1 + sections;
-    if (!mmixi_expect(m, "mmix_rope", &d, "x BLHN", x)
-        || !mmixi_expect(m, "mmix_rope", &d, specs[2 * sections + batched], pos)
+    if (!mmixi_expect(m, "mmix_rope", &d, specs[2 * sections + batched], x, pos)
         || !mmixi_rope_check(m, "mmix_rope", &o, d.N)) return NULL;
     if (!(o.theta > 0)) o.theta = 10000;
     if (!o.dim) o.dim = d.N;
@@ -7966,7 +7779,8 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
         if (at == spec || at[-1] != '+') to = va_arg(list, mmix_tensor **);
         else if (to) to++;
         scale = read == 4 ? va_arg(list, double) : 1;
-        for (; shape[ndim]; ndim++) size[ndim] = mmixi_bound((const size_t *)d, shape[ndim]);
+        for (; shape[ndim]; ndim++)
+            size[ndim] = shape[ndim] < 'A' ? (size_t)(shape[ndim] - '0') : ((const size_t *)d)[shape[ndim] - 'A'];
         for (int k = 1; k < ndim; k++) fan = size[k] * (k > 1 ? fan : 1);
         while (strcmp(starts[i].word, word)) i++;
         if (i < 2) scale /= sqrt((double)fan);
@@ -9216,7 +9030,7 @@ typedef struct mmixi_layout {
 static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, const mmix_layout *layout,
                               const char *spec, const mmix_tensor *x, const mmix_tensor *residual, size_t *next)
 {
-    size_t shape[3] = { 3, 0, 0 }, n[MMIXI_KINDS] = { 0, 0, 0, 0 };
+    size_t shape[3] = { 3, 0, 0 }, rows[2], n[MMIXI_KINDS] = { 0, 0, 0, 0 };
     int three;
     mmixi_dims d;
     memset(a, 0, sizeof *a);
@@ -9226,14 +9040,14 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
         || !mmixi_expect(m, who, &d, three ? "+positions?:i32 3L" : "+positions?:i32 L", a->of.positions)
         || mmixi_within(m, who, "the number of tokens", (double)d.L, 1, INT32_MAX)
         || !mmixi_spans_check(m, who, a->of.spans, a->of.n_spans, d.L)) return -1;
-    a->B = d.B;
-    a->L = shape[1] = shape[2] = d.L;
+    a->B = rows[0] = d.B;
+    a->L = rows[1] = shape[1] = shape[2] = d.L;
     a->seen = mmix_state_tokens(a->of.state, a->of.slot);
     for (int k = 0; k < MMIXI_KINDS; k++) {
         a->position[k] = mmix_new(m, MMIX_DTYPE_I32, 1 + three, shape + !three);
         a->list[k] = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
     }
-    a->runs = mmix_new(m, MMIX_DTYPE_I32, 1, &a->L);
+    a->runs = mmix_new(m, MMIX_DTYPE_I32, 2, rows);
     if (!a->runs) return -1;
     *shape = a->seen;
     if (!next) next = shape;
@@ -9241,7 +9055,7 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
         const mmix_span *s = i < a->of.n_spans && t >= a->of.spans[i].start ? &a->of.spans[i] : NULL;
         size_t cell[3] = { 0, 0, 0 };
         int grid = s && mmixi_span_cell(s, t - s->start, cell), is[MMIXI_KINDS] = { 1, grid, !s, !grid };
-        mmix_data_i32(a->runs)[t] = (int32_t)(2 * i) + (s != NULL);
+        for (size_t b = 0; b < d.B; b++) mmix_data_i32(a->runs)[b * d.L + t] = (int32_t)(2 * i) + (s != NULL);
         for (int k = 0; k < MMIXI_KINDS; k++) {
             if (!is[k]) continue;
             for (size_t axis = 0; axis < (three ? 3 : 1); axis++)
@@ -9260,10 +9074,8 @@ static int mmixi_layout_begin(mmix_ctx *m, const char *who, mmixi_layout *a, con
         a->position[k]->shape[three] = a->list[k]->shape[0] = n[k];
         if (!n[k]) a->list[k] = NULL;
     }
-    *shape = d.B;                                /* `runs` are the same for each sequence */
-    a->runs = mmixi_stretched(m, a->runs, 2, shape);
     a->of.positions = *a->position;
-    return a->runs ? 0 : -1;
+    return 0;
 }
 /* The tokens in the order in which a layer visits them, or the inverse of that. */
 static mmix_tensor *mmixi_visits(mmix_ctx *m, const mmixi_layout *a, size_t layer, int inverse)
@@ -14148,14 +13960,14 @@ MMIXI_COLD_END
 
 /* The ops in their numbers' order, each with its functions: one that runs both ways, or two. */
 #define MMIXI_OPS(ONE, TWO)                                                                                 \
-    ONE(copy, binary) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, rows) ONE(exp, rows)    \
+    ONE(copy, binary) ONE(add, binary) ONE(mul, binary) ONE(div, binary) ONE(scale, binary) ONE(exp, rows)    \
     ONE(log, rows) ONE(sqrt, rows) ONE(silu, rows) ONE(gelu, rows) ONE(softplus, rows)                      \
     ONE(sum_axis, sum) ONE(sum, sum) ONE(matmul, matmul) ONE(concat, concat) ONE(gather, gather)            \
     ONE(softmax, rows) ONE(layer_norm, norm) ONE(rms_norm, norm) ONE(gated_rms_norm, norm)                  \
     ONE(l2_normalise, rows) TWO(linear, linear) ONE(conv1d, conv) ONE(patch_embed, patch)                   \
     ONE(resize, resize) ONE(cross_entropy, loss) ONE(weight_norm, rows) ONE(rope, rope)                     \
     ONE(softmax_attention, mixer) ONE(linear_attention, mixer) ONE(ssd, mixer)                              \
-    ONE(dino_loss, loss) ONE(add_rows, add_rows) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)            \
+    ONE(dino_loss, loss) ONE(add_rows, gather) ONE(fuse_directions, fuse) ONE(kd_hidden, loss)            \
     ONE(kd_token, loss)
 #define MMIXI_OP_NAME(name, function) #name,
 #define MMIXI_OP_ONE(name, function) table->forward = table->backward = mmixi_##function##_run, table++;
