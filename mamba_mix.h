@@ -5508,90 +5508,78 @@ typedef struct mmixi_conv {
     const mmix_call *c;
     size_t L, D, W, grain;
     mmix_real *w;                                /* transposed: (W, D) */
-    mmix_real *past, *dpast;                     /* (B, W-1, D), or NULL */
-    /* du (B, L, D) is dy without silu; for each run of `grain` tokens dw, db and a place for the Σ du of more
-       than a few taps: (W + 2, D) */
+    mmix_real *x[2], *past[2];                   /* values and gradients; past (B, W-1, D); or NULL */
+    /* du (B, L, D) is dy without silu; dw and db of each run of `grain` tokens, (W + 1, D) */
     mmix_real *du, *partial;
+    const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
 
-enum { MMIXI_CONV_TAPS = 4 };                    /* rows that one pass takes */
-
-/* Where token t of the formula lies, of (B, L, D); its row. */
+/* Which row of a sequence is token t of the formula. */
 static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->c->size[1] ? j->L - 1 - t : t; }
-static size_t mmixi_conv_place(const mmixi_conv *j, size_t b, size_t t)
-{
-    return (b * j->L + mmixi_conv_row(j, t)) * j->D;
-}
-/* Place s in (past, x), or in their gradients, as token t sees it: NULL where there is none, or of another
-   number. */
-static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real *x, size_t b, size_t t,
-                                size_t s)
+/* Place s, or its gradient, as token t sees it: NULL where there is none, or of another number. */
+static mmix_real *mmixi_conv_at(const mmixi_conv *j, int gradient, size_t b, size_t t, size_t s)
 {
     const mmix_tensor *tx = j->c->in[0], *seq = j->c->in[4];
     const int32_t *number = seq ? mmix_data_i32(seq) + b * seq->stride[0] : NULL;
     size_t before = j->W - 1, row = mmixi_conv_row(j, s - before);
+    mmix_real *x = j->x[gradient], *past = j->past[gradient];
     if (s < before) return past ? past + (b * before + s) * j->D : NULL;
-    if (!x || (number && number[row] != number[mmixi_conv_row(j, t)])) return NULL;
-    return x + b * tx->stride[0] + row * tx->stride[1];
+    return !x || (number && number[row] != number[mmixi_conv_row(j, t)]) ? NULL
+        : x + b * tx->stride[0] + row * tx->stride[1];
 }
-static mmix_real *mmixi_conv_input(const mmixi_conv *j, size_t b, size_t t, size_t s)
+/* The rows that token i reads, tap by tap; backward the du of the tokens that read place i. */
+static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, int back, size_t b, size_t i, size_t lane)
 {
-    return mmixi_conv_at(j, j->past, mmix_data(j->c->in[0]), b, t, s);
-}
-/* What taps k … of token t read; returns how many. */
-static size_t mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t t, size_t k,
-                              const mmix_real *x[MMIXI_CONV_TAPS])
-{
-    size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-    for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_input(j, b, t, t + k + i);
-    return taps;
-}
-/* u of token t */
-static void mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t, mmix_real *u)
-{
-    const mmix_real *x[MMIXI_CONV_TAPS];
-    for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-        size_t taps = mmixi_conv_taps(j, b, t, k, x);
-        j->c->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : mmix_data(j->c->in[2]), u);
+    const mmix_real **x = j->taps + lane * mmixi_round_up(j->W, 8);
+    for (size_t k = 0; k < j->W; k++) {
+        size_t t = back ? i - k : i;             /* below 0 it is beyond L */
+        x[k] = t < j->L ? mmixi_conv_at(j, 0, b, t, t + k) : NULL;
+        if (back && x[k]) x[k] = j->du + (b * j->L + mmixi_conv_row(j, t)) * j->D;
     }
+    return x;
 }
 /* y; backward du, and a run's part of dw and db */
-static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_conv_tokens(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
-    const mmixi_kernels *kernels = j->c->m->k;
-    const mmix_real *dy = j->c->dy[0], *x[MMIXI_CONV_TAPS];
-    size_t silu = j->c->size[0], D = j->D;
-    mmix_real *dw = dy ? j->partial + begin / j->grain * (j->W + 2) * D : NULL;
-    (void)lane;
+    const mmixi_kernels *k = j->c->m->k;
+    const mmix_real *dy = j->c->dy[0], *bias = mmix_data(j->c->in[2]);
+    size_t silu = j->c->size[0], D = j->D, W = j->W;
+    mmix_real *dw = dy ? j->partial + begin / j->grain * (W + 1) * D : NULL,
+        *y = dy ? j->du : mmix_data(j->c->out[0]);
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, t = r % j->L, at = mmixi_conv_place(j, b, t);
-        mmix_real *u = (dy ? j->du : mmix_data(j->c->out[0])) + at;
-        if (!dy || silu) mmixi_conv_token(j, b, t, u);
-        if (silu) dy ? kernels->silu_backward(D, u, dy + at, u, 0) : kernels->silu(D, u, u);
-        for (size_t k = 0; dy && k < j->W; k += MMIXI_CONV_TAPS) {
-            size_t taps = mmixi_conv_taps(j, b, t, k, x);
-            kernels->conv_weight(D, taps, u, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
-        }
+        size_t b = r / j->L, t = r % j->L, at = (r - t + mmixi_conv_row(j, t)) * D;
+        const mmix_real **x = mmixi_conv_taps(j, 0, b, t, lane);
+        if (!dy || silu) k->conv(D, W, x, j->w, D, bias, y + at);
+        if (silu) dy ? k->silu_backward(D, y + at, dy + at, y + at, 0) : k->silu(D, y + at, y + at);
+        if (dy) k->conv_weight(D, W, y + at, x, dw, D, dw + W * D);
     }
 }
-/* The gradient of place s: it is tap k of token s - k. */
+/* The gradients of places: s is tap k of token s - k. */
 static void mmixi_conv_places_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
     size_t before = j->W - 1, places = j->L + before;
-    (void)lane;
     for (size_t r = begin; r < end; r++) {
         size_t b = r / places, s = r % places;
-        int add = s >= before && j->c->add[0];
-        mmix_real *dx = mmixi_conv_at(j, j->dpast, j->c->dx[0], b, s - before, s);
-        const mmix_real *du[MMIXI_CONV_TAPS];
-        for (size_t k = 0; dx && k < j->W; k += MMIXI_CONV_TAPS) {
-            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-            for (size_t i = 0, t = s - k; i < taps; i++, t--)        /* below 0 it is beyond L */
-                du[i] = t < j->L && mmixi_conv_input(j, b, t, s) ? j->du + mmixi_conv_place(j, b, t) : NULL;
-            j->c->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || add ? dx : NULL, dx);
-        }
+        mmix_real *dx = mmixi_conv_at(j, 1, b, s - before, s);
+        if (dx)
+            j->c->m->k->conv(j->D, j->W, mmixi_conv_taps(j, 1, b, s, lane), j->w, j->D,
+                             s >= before && j->c->add[0] ? dx : NULL, dx);
+    }
+}
+/* The last W-1 places, as the last token sees them; backward their gradients are added. */
+static void mmixi_conv_final(const mmixi_conv *j, size_t B)
+{
+    const mmix_real *dy = j->c->dy[1];
+    mmix_real *y = j->c->dy[0] ? NULL : mmix_data(j->c->out[1]);
+    size_t before = j->W - 1;
+    for (size_t r = 0; r < B * before && (y || dy); r++) {
+        size_t b = r / before, at = b * j->D * before + r % before;
+        mmix_real *x = mmixi_conv_at(j, dy != NULL, b, j->L - 1, j->L + r % before);
+        for (size_t d = 0; d < j->D; d++, at += before)
+            if (y) y[at] = x ? x[d] : 0;
+            else if (x) x[d] += dy[at];
     }
 }
 /* (n, rows, cols) → (n, cols, rows): in step memory; into a gradient, unless that is NULL */
@@ -5608,49 +5596,32 @@ static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols
     const mmix_real *y = to ? mmixi_transposed(m, n, rows, cols, x) : NULL;
     if (y) mmixi_put(m->k, n * rows * cols, y, to, add);
 }
-/* The last W-1 places, as the last token sees them; backward a copy of inputs. */
-static void mmixi_conv_final(const mmixi_conv *j, const mmix_call *c, size_t B)
-{
-    size_t before = j->W - 1, D = j->D;
-    for (size_t r = 0; r < B * before; r++) {
-        size_t b = r / before, s = j->L + r % before, at = b * D * before + r % before;
-        const mmix_real *x = mmixi_conv_input(j, b, j->L - 1, s);
-        mmix_real *dx = mmixi_conv_at(j, j->dpast, c->dx[0], b, j->L - 1, s);
-        for (size_t d = 0; d < D; d++)
-            if (!c->dy[0]) mmix_data(c->out[1])[at + d * before] = x ? x[d] : 0;
-            else if (dx) dx[d] += c->dy[1][at + d * before];
-    }
-}
 static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
     int back = c->dy[0] != NULL;
     const size_t *shape = c->in[0]->shape, B = shape[0], rows = B * shape[1], D = shape[2],
-        W = c->in[1]->shape[2], before = c->in[3] ? W - 1 : 0, step = (W + 2) * D,
-        grain = mmixi_partial_grain(rows),
-        parts = mmixi_ceil_div(rows, grain), own = mmixi_max(1, 4096 / D);
-    mmixi_conv j;
-    memset(&j, 0, sizeof j);
-    j.c = c;
-    j.L = shape[1];
-    j.D = D;
-    j.W = W;
-    j.grain = back ? grain : own;
-    j.w = mmixi_transposed(m, 1, D, W, mmix_data(c->in[1]));
-    if (before) j.past = mmixi_transposed(m, B, D, before, mmix_data(c->in[3]));
-    if (before && c->dx[3]) j.dpast = mmixi_reals(m, B, before * D);
+        W = c->in[1]->shape[2], before = c->in[3] ? W - 1 : 0, step = (W + 1) * D,
+        own = mmixi_max(1, 4096 / D), grain = back ? mmixi_partial_grain(rows) : own,
+        parts = mmixi_ceil_div(rows, grain);
+    mmixi_conv j = { c, shape[1], D, W, grain, mmixi_transposed(m, 1, D, W, mmix_data(c->in[1])),
+                     { mmix_data(c->in[0]), c->dx[0] }, { NULL, NULL },
+                     (mmix_real *)(uintptr_t)c->dy[0], NULL, (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8),
+                                                            sizeof *j.taps) };
+    if (before) j.past[0] = mmixi_transposed(m, B, D, before, mmix_data(c->in[3]));
+    if (before && c->dx[3]) j.past[1] = mmixi_reals(m, B, before * D);
     if (back) j.partial = mmixi_reals(m, parts, step);
-    if (back) j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
+    if (back && c->size[0]) j.du = mmixi_reals(m, rows, D);
     if (m->error_kind) return -1;
     if (back) mmixi_zero(m, parts * step, j.partial);
-    mmixi_ranges(m, rows, j.grain, mmixi_conv_rows, &j);
-    if (c->dx[0] || j.dpast) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_places_backward, &j);
-    if (back ? c->dy[1] != NULL : c->out[1] != NULL) mmixi_conv_final(&j, c, B);
+    mmixi_ranges(m, rows, grain, mmixi_conv_tokens, &j);
+    if (c->dx[0] || j.past[1]) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_places_backward, &j);
+    mmixi_conv_final(&j, B);
     if (back) {
-        mmixi_partial_sum(m, parts - 1, (W + 1) * D, step, j.partial + step, j.partial, 1);
+        mmixi_partial_sum(m, parts - 1, step, step, j.partial + step, j.partial, 1);
         mmixi_put_transposed(m, 1, W, D, j.partial, c->dx[1], c->add[1]);
         if (c->dx[2]) mmixi_put(m->k, D, j.partial + W * D, c->dx[2], c->add[2]);
-        if (j.dpast) mmixi_put_transposed(m, B, before, D, j.dpast, c->dx[3], c->add[3]);
+        mmixi_put_transposed(m, B, before, D, j.past[1], c->dx[3], c->add[3]);
     }
     mmix_rewind(m, mark);
     return 0;
@@ -5659,25 +5630,23 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
                                  const mmix_conv1d_options *options)
 {
     const char *who = "mmix_conv1d";
+    const mmix_conv1d_options none = { 0, 0, NULL, NULL, NULL }, *o = options ? options : &none;
     mmix_call call = mmixi_call(x, weight, bias);
-    mmix_conv1d_options o;
     mmixi_dims d;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, o.seq_idx))
+    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, o->seq_idx))
         return NULL;
     d.V = d.W - 1;
-    if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
-    if (o.initial_state && o.seq_idx)
+    if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o->initial_state)) return NULL;
+    if (o->initial_state && o->seq_idx)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go "
                                     "together", who));
     call.in[1] = mmixi_compact(m, weight);
-    call.in[3] = mmixi_compact(m, o.initial_state);
-    call.in[4] = o.seq_idx;
-    call.size[0] = o.silu != 0;
-    call.size[1] = o.reverse != 0;
+    call.in[3] = mmixi_compact(m, o->initial_state);
+    call.in[4] = o->seq_idx;
+    call.size[0] = o->silu != 0;
+    call.size[1] = o->reverse != 0;
     call.out[0] = mmixi_like(m, who, x);
-    if (o.final_state) *o.final_state = call.out[1] = d.W > 1 ? mmix_new3(m, d.B, d.D, d.W - 1) : NULL;
+    if (o->final_state) *o->final_state = call.out[1] = d.W > 1 ? mmix_new3(m, d.B, d.D, d.V) : NULL;
     return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
 }
 
