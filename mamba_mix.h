@@ -5252,39 +5252,33 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
 }
 
-/* in: x, w, b, z; size: groups, rows of a task. saved: μ (rows) of layer norm, 1/r (rows, groups); while it
-   runs backward partial sums of dw and db (tasks, 2 D); scratch for silu(z), u = x silu(z), du of each lane. */
-enum { MMIXI_NORM_MEAN, MMIXI_NORM_RSTD, MMIXI_NORM_PARTIAL, MMIXI_NORM_SCRATCH };
+/* in: x, w, b, z; size: groups, rows of a task. saved: μ (rows) of layer norm, 1/r (rows, groups). options:
+   while it runs, for each lane silu(z), u = x silu(z) and du; backward for each task sums of dw and db. */
+enum { MMIXI_NORM_MEAN, MMIXI_NORM_RSTD };
 
-/* The row that is normalised: x, or u, which lies behind silu(z). */
-static const mmix_real *mmixi_norm_input(const mmix_call *c, const mmixi_row_pass *p, mmix_real *gate)
-{
-    const mmixi_kernels *k = c->m->k;
-    if (!c->in[3]) return p->x;
-    k->silu(p->n, mmixi_row(mmixi_values(c->in[3]), p->r), gate);
-    k->mul(p->n, p->x, gate, gate + p->n);
-    return gate + p->n;
-}
 static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
     size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
     int center = c->op == MMIX_OP_LAYER_NORM;
-    double eps = c->number[0];
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
     mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD],
-        *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *du = gate + 2 * D,
-        *dw = c->saved[MMIXI_NORM_PARTIAL];
-    if (dw) dw += begin / c->size[1] * 2 * D;
+        *gate = (mmix_real *)(uintptr_t)c->options + lane * 3 * D, *u = gate + D, *du = u + D,
+        *dw = c->dy[0] ? gate + ((mmixi_lanes(c->m) - lane) * 3 + begin / c->size[1] * 2) * D : NULL;
+    mmixi_mat z = mmixi_values(tz ? tz : c->in[0]);
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
-        const mmix_real *x = mmixi_norm_input(c, &p, gate);
+        const mmix_real *x = tz ? u : p.x, *gates = mmixi_row(z, p.r);
         mmix_real *to = tz || !p.dx ? du : p.dx, mean, rstd, sum, along;
-        for (size_t g = 0, i = 0; g < groups; g++, i += d) {
+        if (tz) {
+            k->silu(D, gates, gate);
+            k->mul(D, p.x, gate, u);
+        }
+        for (size_t g = p.r * groups, i = 0; i < D; g++, i += d) {
             const mmix_real *wg = w ? w + i : NULL;
             if (p.dy) {
                 mean = center ? means[p.r] : 0;
-                rstd = rstds[p.r * groups + g];
+                rstd = rstds[g];
                 k->normalise_sums(d, p.dy + i, x + i, mean, rstd, wg, &sum, &along);
                 k->normalise_backward(d, p.dy + i, x + i, mean, rstd, wg, center ? sum / width : 0,
                                       along / width, to + i, to == p.dx && c->add[0], dw + i,
@@ -5292,39 +5286,37 @@ static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t
                 continue;
             }
             mean = center ? k->sum(d, x + i) / width : 0;
-            rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x + i, mean) / (double)width + eps));
+            rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x + i, mean) / (double)width + c->number[0]));
             k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
             if (means) means[p.r] = mean;
-            if (rstds) rstds[p.r * groups + g] = rstd;
+            if (rstds) rstds[g] = rstd;
         }
         if (tz && p.dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, p.dx);        /* dx = du silu(z), */
         if (tz && c->dx[3]) {                                                        /* dz = du x silu'(z) */
             k->mul(D, du, p.x, du);
-            k->silu_backward(D, mmixi_row(mmixi_values(tz), p.r), du,
-                             mmixi_row(mmixi_rows_of(tz, c->dx[3]), p.r), c->add[3]);
+            k->silu_backward(D, gates, du, c->dx[3] + (gates - z.p), c->add[3]);
         }
     }
 }
 static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
 {
-    int back = c->dy[0] != NULL;
-    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]),
-        grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D), parts = mmixi_ceil_div(rows, grain);
-    mmix_real *partial = NULL;
+    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), lanes = mmixi_lanes(m),
+        back = c->dy[0] != NULL, grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D),
+        parts = back * mmixi_ceil_div(rows, grain);
+    mmix_real *scratch, *partial;
     mmix_mark mark;
     if (!back && c->recorded && ((c->op == MMIX_OP_LAYER_NORM && !mmix_save(m, c, MMIXI_NORM_MEAN, rows))
                                  || !mmix_save(m, c, MMIXI_NORM_RSTD, rows * c->size[0]))) return -1;
     mark = mmix_mark_here(m);
+    scratch = mmixi_reals(m, 3 * lanes + 2 * parts, D);
+    if (!scratch) return -1;
+    partial = scratch + 3 * lanes * D;
+    c->options = scratch;
     c->size[1] = grain;
-    c->saved[MMIXI_NORM_SCRATCH] = mmixi_reals(m, mmixi_lanes(m), 3 * D);
-    if (back) c->saved[MMIXI_NORM_PARTIAL] = partial = mmixi_reals(m, parts, 2 * D);
-    if (!m->error_kind) {
-        if (back) mmixi_zero(m, parts * 2 * D, partial);
-        mmixi_over(c, rows, grain, mmixi_norm_rows);
-        mmixi_partial_sum(m, parts, D, 2 * D, partial, c->dx[1], c->add[1]);
-        mmixi_partial_sum(m, parts, D, 2 * D, partial + (back ? D : 0), c->dx[2], c->add[2]);
-    }
-    c->saved[MMIXI_NORM_PARTIAL] = c->saved[MMIXI_NORM_SCRATCH] = NULL;
+    mmixi_zero(m, parts * 2 * D, partial);
+    mmixi_over(c, rows, grain, mmixi_norm_rows);
+    mmixi_partial_sum(m, parts, D, 2 * D, partial, c->dx[1], c->add[1]);
+    mmixi_partial_sum(m, parts, D, 2 * D, partial + D, c->dx[2], c->add[2]);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -5333,7 +5325,8 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
 {
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x ...D, weight? D, bias? D, z? ...D", x, weight, bias, z)) return NULL;
+    if (!mmixi_expect(m, who, &d, op == MMIX_OP_GATED_RMS_NORM ? "x ...D, weight? D, bias? D, z ...D"
+                      : "x ...D, weight? D, bias? D", x, weight, bias, z)) return NULL;
     if (z && mmixi_rows(z) != mmixi_rows(x)) return mmixi_unfit(m, who, x, z, "as many rows");
     if (!groups || d.D % groups || !(eps >= 0))
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g", who,
@@ -5355,7 +5348,6 @@ MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *wei
 MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight,
                                          double eps, size_t groups)
 {
-    if (!mmixi_expect(m, "mmix_gated_rms_norm", NULL, "z ...", z)) return NULL;
     return mmixi_norm(m, "mmix_gated_rms_norm", MMIX_OP_GATED_RMS_NORM, x, z, weight, NULL, eps, groups);
 }
 
@@ -5369,10 +5361,13 @@ static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t
     (void)lane;
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
         double norm = sqrt((double)k->variance(p.n, p.x, 0)), eps = c->number[0],
-            length = norm > eps ? norm : eps, scale = (g ? (double)g[p.r] : 1) / length,
-            along = p.dy ? (double)k->dot(p.n, p.x, p.dy) / length : 0,
-            back = norm > eps ? scale * along / length : 0;          /* below eps the length is a constant */
-        if (!p.dy) k->scale(p.n, (mmix_real)scale, p.x, p.y);
+            length = norm > eps ? norm : eps, scale = (g ? (double)g[p.r] : 1) / length, along, back;
+        if (!p.dy) {
+            k->scale(p.n, (mmix_real)scale, p.x, p.y);
+            continue;
+        }
+        along = (double)k->dot(p.n, p.x, p.dy) / length;
+        back = norm > eps ? scale * along / length : 0;              /* below eps the length is a constant */
         for (size_t i = 0; p.dx && i < p.n; i++)
             p.dx[i] = (c->add[0] ? p.dx[i] : 0)
                 + (mmix_real)(scale * (double)p.dy[i] - back * (double)p.x[i]);
@@ -5388,10 +5383,7 @@ static int mmixi_rows_run(mmix_ctx *m, mmix_call *c)
 }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
-    mmix_call call = mmixi_call(x, NULL, NULL);
-    call.number[0] = eps;
-    return mmixi_expect(m, "mmix_l2_normalise", NULL, "x ...", x)
-        ? mmixi_run_like(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, &call) : NULL;
+    return mmixi_unary(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, x, eps, 0);
 }
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g)
 {
