@@ -5255,44 +5255,39 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
 }
 
-/* in: x, w, b, z; size: groups, rows of a task. saved: μ (rows) of layer norm, 1/r (rows, groups). options:
+/* in: x, w, b, z; size: groups, rows of a task. saved: of each row 1/r (groups), then μ of layer norm. options:
    while it runs, for each lane silu(z), u = x silu(z) and du; backward for each task sums of dw and db. */
-enum { MMIXI_NORM_MEAN, MMIXI_NORM_RSTD };
-
 static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
-    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    int center = c->op == MMIX_OP_LAYER_NORM;
+    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups, center = c->op == MMIX_OP_LAYER_NORM;
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
-    mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD],
-        *gate = (mmix_real *)(uintptr_t)c->options + lane * 3 * D, *u = gate + D, *du = u + D,
+    mmix_real *gate = (mmix_real *)(uintptr_t)c->options + lane * 3 * D, *u = gate + D, *du = u + D,
         *dw = c->dy[0] ? gate + ((mmixi_lanes(c->m) - lane) * 3 + begin / c->size[1] * 2) * D : NULL;
     mmixi_mat z = mmixi_values(tz ? tz : c->in[0]);
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
         const mmix_real *x = tz ? u : p.x, *gates = mmixi_row(z, p.r);
-        mmix_real *to = tz || !p.dx ? du : p.dx, mean, rstd, sum, along;
+        mmix_real *to = tz || !p.dx ? du : p.dx, sum, along,
+            *kept = c->saved[0] ? c->saved[0] + p.r * (groups + center) : NULL;
         if (tz) {
             k->silu(D, gates, gate);
             k->mul(D, p.x, gate, u);
         }
-        for (size_t g = p.r * groups, i = 0; i < D; g++, i += d) {
+        for (size_t g = 0, i = 0; g < groups; g++, i += d) {
             const mmix_real *wg = w ? w + i : NULL;
+            mmix_real mean = !center ? 0 : p.dy ? kept[1] : k->sum(d, x + i) / width, rstd;
             if (p.dy) {
-                mean = center ? means[p.r] : 0;
-                rstd = rstds[g];
-                k->normalise_sums(d, p.dy + i, x + i, mean, rstd, wg, &sum, &along);
-                k->normalise_backward(d, p.dy + i, x + i, mean, rstd, wg, center ? sum / width : 0,
+                k->normalise_sums(d, p.dy + i, x + i, mean, kept[g], wg, &sum, &along);
+                k->normalise_backward(d, p.dy + i, x + i, mean, kept[g], wg, center ? sum / width : 0,
                                       along / width, to + i, to == p.dx && c->add[0], dw + i,
                                       dw + D + i);
                 continue;
             }
-            mean = center ? k->sum(d, x + i) / width : 0;
-            rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x + i, mean) / (double)width + c->number[0]));
+            rstd = (mmix_real)(1 / sqrt(k->variance(d, x + i, mean) / (double)width + c->number[0]));
             k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
-            if (means) means[p.r] = mean;
-            if (rstds) rstds[g] = rstd;
+            if (kept) kept[g] = rstd;
+            if (kept && center) kept[1] = mean;
         }
         if (tz && p.dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, p.dx);        /* dx = du silu(z), */
         if (tz && c->dx[3]) {                                                        /* dz = du x silu'(z) */
@@ -5308,8 +5303,8 @@ static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
         parts = back * mmixi_ceil_div(rows, grain);
     mmix_real *scratch, *partial;
     mmix_mark mark;
-    if (!back && c->recorded && ((c->op == MMIX_OP_LAYER_NORM && !mmix_save(m, c, MMIXI_NORM_MEAN, rows))
-                                 || !mmix_save(m, c, MMIXI_NORM_RSTD, rows * c->size[0]))) return -1;
+    if (!back && c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + (c->op == MMIX_OP_LAYER_NORM))))
+        return -1;
     mark = mmix_mark_here(m);
     scratch = mmixi_reals(m, 3 * lanes + 2 * parts, D);
     if (!scratch) return -1;
@@ -5363,17 +5358,16 @@ static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t
     const mmix_real *g = mmix_data(c->in[1]);
     (void)lane;
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
-        double norm = sqrt((double)k->variance(p.n, p.x, 0)), eps = c->number[0],
-            length = norm > eps ? norm : eps, scale = (g ? (double)g[p.r] : 1) / length, along, back;
+        double norm = sqrt(k->variance(p.n, p.x, 0)), eps = c->number[0],
+            length = norm > eps ? norm : eps, scale = (g ? g[p.r] : 1) / length, along, back;
         if (!p.dy) {
             k->scale(p.n, (mmix_real)scale, p.x, p.y);
             continue;
         }
-        along = (double)k->dot(p.n, p.x, p.dy) / length;
+        along = k->dot(p.n, p.x, p.dy) / length;
         back = norm > eps ? scale * along / length : 0;              /* below eps the length is a constant */
         for (size_t i = 0; p.dx && i < p.n; i++)
-            p.dx[i] = (c->add[0] ? p.dx[i] : 0)
-                + (mmix_real)(scale * (double)p.dy[i] - back * (double)p.x[i]);
+            p.dx[i] = (c->add[0] ? p.dx[i] : 0) + (mmix_real)(scale * p.dy[i] - back * p.x[i]);
         if (c->dx[1]) c->dx[1][p.r] = (c->add[1] ? c->dx[1][p.r] : 0) + (mmix_real)along;
     }
 }
@@ -5570,17 +5564,17 @@ static void mmixi_conv_final(const mmixi_conv *j, size_t B)
     mmix_real *y = j->c->dy[0] ? NULL : mmix_data(j->c->out[1]);
     size_t before = j->W - 1;
     for (size_t r = 0; r < B * before && (y || dy); r++) {
-        size_t b = r / before, at = b * j->D * before + r % before;
-        mmix_real *x = mmixi_conv_at(j, dy != NULL, b, j->L - 1, j->L + r % before);
-        for (size_t d = 0; d < j->D; d++, at += before)
+        size_t b = r / before, s = r % before;
+        mmix_real *x = mmixi_conv_at(j, dy != NULL, b, j->L - 1, j->L + s);
+        for (size_t d = 0, at = b * j->D * before + s; d < j->D; d++, at += before)
             if (y) y[at] = x ? x[d] : 0;
             else if (x) x[d] += dy[at];
     }
 }
-/* (n, rows, cols) → (n, cols, rows): in step memory; into a gradient, unless that is NULL */
+/* (n, rows, cols) → (n, cols, rows): in step memory, NULL of NULL; into a gradient, unless that is NULL */
 static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x)
 {
-    mmix_real *y = mmixi_reals(m, n, rows * cols);
+    mmix_real *y = x ? mmixi_reals(m, n, rows * cols) : NULL;
     for (size_t i = 0; y && i < n * rows * cols; i += rows * cols)
         m->k->transpose(rows, cols, x + i, (ptrdiff_t)cols, y + i, (ptrdiff_t)rows);
     return y;
@@ -5594,21 +5588,19 @@ static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols
 static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
-    int back = c->dy[0] != NULL;
-    const size_t *shape = c->in[0]->shape, B = shape[0], rows = B * shape[1], D = shape[2],
-        W = c->in[1]->shape[2], before = c->in[3] ? W - 1 : 0, step = (W + 1) * D,
-        own = mmixi_max(1, 4096 / D), grain = back ? mmixi_partial_grain(rows) : own,
-        parts = mmixi_ceil_div(rows, grain);
+    const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1], D = shape[2],
+        W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(2 * D),
+        grain = back ? mmixi_partial_grain(rows) : own, parts = mmixi_ceil_div(rows, grain);
     mmixi_conv j = { c, shape[1], D, W, grain, mmixi_transposed(m, 1, D, W, mmix_data(c->in[1])),
-                     { mmix_data(c->in[0]), c->dx[0] }, { NULL, NULL },
-                     (mmix_real *)(uintptr_t)c->dy[0], NULL, (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8),
-                                                            sizeof *j.taps) };
-    if (before) j.past[0] = mmixi_transposed(m, B, D, before, mmix_data(c->in[3]));
-    if (before && c->dx[3]) j.past[1] = mmixi_reals(m, B, before * D);
-    if (back) j.partial = mmixi_reals(m, parts, step);
-    if (back && c->size[0]) j.du = mmixi_reals(m, rows, D);
+                     { mmix_data(c->in[0]), c->dx[0] },
+                     { mmixi_transposed(m, B, D, W - 1, mmix_data(c->in[3])),
+                       c->dx[3] ? mmixi_reals(m, B, (W - 1) * D) : NULL },
+                     back && c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0],
+                     mmixi_reals(m, back * parts, step),
+                     (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8),
+                                                          sizeof *j.taps) };
     if (m->error_kind) return -1;
-    if (back) mmixi_zero(m, parts * step, j.partial);
+    mmixi_zero(m, back * parts * step, j.partial);
     mmixi_ranges(m, rows, grain, mmixi_conv_tokens, &j);
     if (c->dx[0] || j.past[1]) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_places_backward, &j);
     mmixi_conv_final(&j, B);
@@ -5616,7 +5608,7 @@ static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
         mmixi_partial_sum(m, parts - 1, step, step, j.partial + step, j.partial, 1);
         mmixi_put_transposed(m, 1, W, D, j.partial, c->dx[1], c->add[1]);
         if (c->dx[2]) mmixi_put(m->k, D, j.partial + W * D, c->dx[2], c->add[2]);
-        mmixi_put_transposed(m, B, before, D, j.past[1], c->dx[3], c->add[3]);
+        mmixi_put_transposed(m, B, W - 1, D, j.past[1], c->dx[3], c->add[3]);
     }
     mmix_rewind(m, mark);
     return 0;
@@ -5636,7 +5628,7 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go "
                                     "together", who));
     call.in[1] = mmixi_compact(m, weight);
-    call.in[3] = mmixi_compact(m, o->initial_state);
+    call.in[3] = d.V ? mmixi_compact(m, o->initial_state) : NULL;
     call.in[4] = o->seq_idx;
     call.size[0] = o->silu != 0;
     call.size[1] = o->reverse != 0;
@@ -5725,8 +5717,8 @@ static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
                 for (size_t q = 0; q < cols; q++) {
                     mmix_real *in = x + down[p].at * W + across[q].at;
                     double w = down[p].weight * across[q].weight;
-                    if (dy) *in += (mmix_real)(w * (double)dy[at]);
-                    else sum += w * (double)*in;
+                    if (dy) *in += (mmix_real)(w * dy[at]);
+                    else sum += w * *in;
                 }
             if (!dy) mmix_data(c->out[0])[at] = (mmix_real)sum;
         }
@@ -12149,7 +12141,7 @@ MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, 
    the picture between; and what is kept, to which not every caller gives room here. */
 MMIXDEF size_t mmix_picture_resize_scratch(mmix_resizing r)
 {
-    uint64_t bytes = 40 * ((uint64_t)r.from.width + r.from.height) + 36 * ((uint64_t)r.width + r.height) + 8
+    uint64_t bytes = 40 * ((uint64_t)r.from.width + r.from.height + r.width + r.height) + 8
         + 3 * (uint64_t)r.to.width * (r.from.height + r.to.height);
     return mmixi_sides_ok(r.from.width, r.from.height) && mmixi_sides_ok(r.width, r.height)
         && mmixi_box_ok(r.to, r.width, r.height) && (size_t)bytes == bytes ? (size_t)bytes : 0;
@@ -12211,24 +12203,13 @@ static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
         const uint8_t *g;
         float h;
         if (!range) continue;                      /* grey has no hue */
-        h = (float)(2 * top + (double)((float)a / (float)range) - (double)((float)b / (float)range));
+        h = (float)(2 * top + (double)((float)a / (float)range) - (float)b / (float)range);
         h = (float)(h * (1.0 / 6) + (h < 0));
         g = share[((unsigned)(int)(h * 255.0) + turn) & 255];
         for (int c = 0, S = 255 * range / high; c < 3; c++)
             rgb[c] = (uint8_t)((unsigned)(high * (65025 - S * g[c]) + 32512) / 65025);
     }
 }
-static void mmixi_flip(uint8_t *rgb, size_t width, size_t height)
-{
-    for (; height--; rgb += width * 3)
-        for (uint8_t *p = rgb, *q = rgb + width * 3 - 3; p < q; p += 3, q -= 3) {
-            uint8_t pixel[3];
-            memcpy(pixel, p, 3);
-            memcpy(p, q, 3);
-            memcpy(q, pixel, 3);
-        }
-}
-
 /* ---- blur -------------------------------------------------------------------------
    A Gaussian as three boxes (Gwosdek et al. 2011) of fractional radius r, R = ⌊r⌋: the 2R+1 pixels in the
    middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋. The sum of the middle slides, so
@@ -12295,7 +12276,15 @@ MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int c
         for (uint8_t *p = rgb; p < rgb + 3 * pixels; p += 3) memset(p, mmixi_luma(p), 3);
         break;
     case MMIX_CHANGE_HUE: mmixi_hue(rgb, pixels, (unsigned)(int)(255 * amount)); break;
-    case MMIX_CHANGE_FLIP: mmixi_flip(rgb, width, height); break;
+    case MMIX_CHANGE_FLIP:
+        for (; height--; rgb += 3 * width)
+            for (uint8_t *p = rgb, *q = p + 3 * width - 3; p < q; p += 3, q -= 3)
+                for (int c = 0; c < 3; c++) {
+                    uint8_t v = p[c];
+                    p[c] = q[c];
+                    q[c] = v;
+                }
+        break;
     case MMIX_CHANGE_BLUR: mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch); break;
     default: mmixi_change_levels(rgb, pixels, change, amount);
     }
@@ -12319,7 +12308,6 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
     }
     return 0;
 }
-static size_t mmixi_window_bytes(size_t w, size_t h) { return mmixi_round_up(3 * w * h, 8); }
 MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resizing r)
 {
     size_t bytes = mmix_picture_resize_scratch(r);
@@ -12337,7 +12325,7 @@ MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resiz
     mark = mmix_mark_here(m);
     out.rgb = pixels = (uint8_t *)mmixi_step(m, bytes);
     if (!image || !pixels) return NULL;
-    mmix_picture_resize(pixels, in, r, pixels + mmixi_window_bytes(out.width, out.height));
+    mmix_picture_resize(pixels, in, r, pixels + mmixi_round_up(3 * out.width * out.height, 8));
     mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
@@ -12434,7 +12422,7 @@ MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
     const mmix_augment *a = c->config;
     size_t s = c->crop < 2 ? a->global_size : a->local_size, kind = mmixi_min(c->crop, 2);
     mmix_picture done = { (uint8_t *)scratch, s, s };
-    uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_window_bytes(s, s);
+    uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8);
     if (!mmixi_sides_ok(c->picture.width, c->picture.height)
         || mmix_picture_resize(rgb, c->picture, mmix_resizing_box(mmix_augment_box(c), s, s), more))
         return -1;
@@ -12450,26 +12438,23 @@ MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
         mmix_picture_change(rgb, s, s, MMIX_CHANGE_SOLARISE, 128, NULL);
     return mmix_picture_normalise(out, done, a->mean, a->deviation);
 }
-/* The sizes of a config, then its doubles in their order, each from low to high; two are a range. */
+/* A config's numbers; two are a range. Without local crops their size and scale count for nothing. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
-    static const struct { char name[56]; size_t n; double low, high; } limits[] = {
-        { "global_size", 1, 1, MMIXI_SIDE_MAX }, { "local_size", 1, 1, MMIXI_SIDE_MAX },
-        { "local_count", 1, 0, 65533 }, { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 },
-        { "aspect", 2, 1e-6, 1e6 },
+    static const struct { char name[56]; size_t n; double low, high; } limits[] = {        /* in their order */
+        { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 }, { "aspect", 2, 1e-6, 1e6 },
         { "a probability (flip, jitter, grey, blur, solarise)", 9, 0, 1 },
         { "brightness, contrast or saturation", 3, 0, 999 }, { "hue", 1, 0, 0.5 }, { "sigma", 2, 0, 1000 },
         { "mean or deviation", 6, -FLT_MAX, FLT_MAX }
     };
-    double x[30] = { (double)a->global_size, (double)a->local_size, (double)a->local_count }, *at = x;
-    memcpy(x + 3, (const char *)a + offsetof(mmix_augment, global_scale), 27 * sizeof *x);
-    if (!a->local_count) {                         /* then size and scale count for nothing */
-        x[1] = 1;
-        memcpy(x + 5, x + 3, 2 * sizeof *x);
-    }
-    for (size_t k = 0; k < sizeof limits / sizeof *limits; at += limits[k++].n)
-        for (size_t i = 0; i < limits[k].n; i++)
-            if (mmixi_within(m, who, limits[k].name, at[i], i && limits[k].n == 2 ? *at : limits[k].low,
+    const double *x = (const double *)(const void *)((const char *)a + offsetof(mmix_augment, global_scale));
+    if (mmixi_within(m, who, "global_size", (double)a->global_size, 1, MMIXI_SIDE_MAX)
+        || mmixi_within(m, who, "local_count", (double)a->local_count, 0, 65533)
+        || (a->local_count && mmixi_within(m, who, "local_size", (double)a->local_size, 1, MMIXI_SIDE_MAX)))
+        return -1;
+    for (size_t k = 0; k < sizeof limits / sizeof *limits; x += limits[k++].n)
+        for (size_t i = 0; i < limits[k].n && (k != 1 || a->local_count); i++)
+            if (mmixi_within(m, who, limits[k].name, x[i], i && limits[k].n == 2 ? *x : limits[k].low,
                              limits[k].high)) return -1;
     return mmixi_deviation_ok(a->deviation) ? 0
         : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
