@@ -12405,9 +12405,9 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
         order[i] = change;
     }
     for (int i = 0; i < 4; i++) {
-        double x = strength[order[i]], middle = order[i] != MMIX_CHANGE_HUE;
+        double x = strength[order[i]], middle = order[i] == MMIX_CHANGE_HUE ? 0 : 1;
         mmix_picture_change(rgb, s, s, order[i], mmixi_draw(c, MMIXI_DRAW_FACTOR + order[i],
-                            middle ? fmax(1 - x, 0) : -x, middle + x), NULL);
+                            middle > 0 ? fmax(1 - x, 0) : -x, middle + x), NULL);
     }
 }
 MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height)
