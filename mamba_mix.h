@@ -5255,13 +5255,15 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
 }
 
-/* in: x, w, b, z; size: groups, rows of a task. saved: of each row 1/r (groups), then μ of layer norm. options:
-   while it runs, for each lane silu(z), u = x silu(z) and du; backward for each task sums of dw and db. */
+/* in: x, w, b, z; size: groups, rows of a task. saved: of each row 1/r (groups), then μ of layer norm.
+   options: while it runs, for each lane silu(z), u = x silu(z) and du; backward for each task sums of dw and
+   db. */
 static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
-    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups, center = c->op == MMIX_OP_LAYER_NORM;
+    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups,
+        center = c->op == MMIX_OP_LAYER_NORM;
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
     mmix_real *gate = (mmix_real *)(uintptr_t)c->options + lane * 3 * D, *u = gate + D, *du = u + D,
         *dw = c->dy[0] ? gate + ((mmixi_lanes(c->m) - lane) * 3 + begin / c->size[1] * 2) * D : NULL;
@@ -5588,8 +5590,8 @@ static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols
 static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
-    const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1], D = shape[2],
-        W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(2 * D),
+    const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1],
+        D = shape[2], W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(2 * D),
         grain = back ? mmixi_partial_grain(rows) : own, parts = mmixi_ceil_div(rows, grain);
     mmixi_conv j = { c, shape[1], D, W, grain, mmixi_transposed(m, 1, D, W, mmix_data(c->in[1])),
                      { mmix_data(c->in[0]), c->dx[0] },
@@ -12405,9 +12407,9 @@ static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
         order[i] = change;
     }
     for (int i = 0; i < 4; i++) {
-        double x = strength[order[i]], middle = order[i] == MMIX_CHANGE_HUE ? 0 : 1;
-        mmix_picture_change(rgb, s, s, order[i], mmixi_draw(c, MMIXI_DRAW_FACTOR + order[i],
-                            middle > 0 ? fmax(1 - x, 0) : -x, middle + x), NULL);
+        int change = order[i], hue = change == MMIX_CHANGE_HUE;
+        double x = strength[change], low = hue ? -x : fmax(1 - x, 0), high = hue ? x : 1 + x;
+        mmix_picture_change(rgb, s, s, change, mmixi_draw(c, MMIXI_DRAW_FACTOR + change, low, high), NULL);
     }
 }
 MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height)
