@@ -12280,12 +12280,12 @@ MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int c
     case MMIX_CHANGE_HUE: mmixi_hue(rgb, pixels, (unsigned)(int)(255 * amount)); break;
     case MMIX_CHANGE_FLIP:
         for (; height--; rgb += 3 * width)
-            for (uint8_t *p = rgb, *q = p + 3 * width - 3; p < q; p += 3, q -= 3)
-                for (int c = 0; c < 3; c++) {
-                    uint8_t v = p[c];
-                    p[c] = q[c];
-                    q[c] = v;
-                }
+            for (uint8_t *p = rgb, *q = p + 3 * width - 3; p < q; p += 3, q -= 3) {
+                uint8_t pixel[3];
+                memcpy(pixel, p, 3);
+                memcpy(p, q, 3);
+                memcpy(q, pixel, 3);
+            }
         break;
     case MMIX_CHANGE_BLUR: mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch); break;
     default: mmixi_change_levels(rgb, pixels, change, amount);
