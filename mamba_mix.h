@@ -775,41 +775,39 @@ MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry
 typedef struct mmix_picture { const uint8_t *rgb; size_t width, height; } mmix_picture;
 typedef struct mmix_box { size_t top, left, height, width; } mmix_box;
 
-/* The box of `in` brought to width x height: bicubic (a = -1/2), antialiased, horizontally first. `out` is
-   not `in`. */
-MMIXDEF size_t mmix_picture_resize_scratch(mmix_box box, size_t width, size_t height);
-MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_picture in, mmix_box box,
-                                void *scratch);
-/* The evaluation transform: the shorter side becomes `side` (bicubic) and the crop x crop pixels in the
-   middle are kept; crop <= side. */
-MMIXDEF size_t mmix_picture_evaluate_scratch(size_t in_width, size_t in_height, size_t side, size_t crop);
-MMIXDEF int mmix_picture_evaluate(uint8_t *out, size_t side, size_t crop, mmix_picture in, void *scratch);
+/* `from` of a picture is brought to width x height, and `to` of that is kept. */
+typedef struct mmix_resizing { mmix_box from, to; size_t width, height; } mmix_resizing;
+/* All of a box; and the evaluation transform of a picture: its shorter side becomes `side`, and the crop x
+   crop pixels in the middle are kept, crop <= side. */
+MMIXDEF mmix_resizing mmix_resizing_box(mmix_box box, size_t width, size_t height);
+MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side, size_t crop);
+/* Bicubic (a = -1/2), antialiased, horizontally first. `out` is not `in`. */
+MMIXDEF size_t mmix_picture_resize_scratch(mmix_resizing r);
+MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, void *scratch);
 
-/* In place, on `width` x `height` pixels. Columns reversed. */
-MMIXDEF void mmix_picture_flip(uint8_t *rgb, size_t width, size_t height);
-/* Luma (0.299 R + 0.587 G + 0.114 B) in all three channels. */
-MMIXDEF void mmix_picture_grey(uint8_t *rgb, size_t width, size_t height);
-/* Levels from `threshold` (0 … 256) on are turned round: v becomes 255 - v. */
-MMIXDEF void mmix_picture_solarise(uint8_t *rgb, size_t width, size_t height, int threshold);
-enum { MMIX_JITTER_BRIGHTNESS, MMIX_JITTER_CONTRAST, MMIX_JITTER_SATURATION, MMIX_JITTER_HUE };
-/* The n changes order[0], order[1], … by factors[0], …: brightness, contrast and saturation by 0 … 1000 (1
-   changes nothing), hue by -1/2 … 1/2 of a turn. */
-MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const int *order,
-                                const double *factors, size_t n);
-/* Pillow's GaussianBlur: three box filters along the rows, three along the columns; 0 <= sigma <= 1000. */
+/* What can be done to width x height pixels in place. */
+enum {
+    /* by a factor of 0 … 1000, 1 changes nothing; saturation 0 is grey */
+    MMIX_CHANGE_BRIGHTNESS, MMIX_CHANGE_CONTRAST, MMIX_CHANGE_SATURATION,
+    MMIX_CHANGE_HUE,                         /* by -1/2 … 1/2 of a turn */
+    MMIX_CHANGE_FLIP,                        /* columns reversed; 0 */
+    MMIX_CHANGE_GREY,                        /* luma (0.299 R + 0.587 G + 0.114 B) in all channels; 0 */
+    MMIX_CHANGE_SOLARISE,                    /* levels v from the amount (0 … 256) on become 255 - v */
+    MMIX_CHANGE_BLUR                         /* Pillow's GaussianBlur, sigma 0 … 1000 */
+};
+/* Scratch is for blur alone, else NULL. */
 MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height);
-MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double sigma, void *scratch);
+MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int change, double amount,
+                                void *scratch);
 /* out (3, height, width) = (v/255 - mean)/deviation, channel by channel; NULL, NULL: ImageNet's (0.485,
    0.456, 0.406; 0.229, 0.224, 0.225), which all the backbones here expect. A deviation is not 0. */
 MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double *mean,
                                    const double *deviation);
 
-/* (1, 3, size, size) from a picture of any size: mmix_picture_evaluate to size · 256/224 (rounded) and size,
-   then mmix_picture_normalise. NULL on error. */
+/* (1, 3, height, width) of what is kept of a picture, resized and normalised. NULL on error. */
+MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resizing r);
+/* (1, 3, size, size) from a picture of any size: evaluation to size · 256/224 (rounded) and size. */
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size);
-/* (1, 3, to_height, to_width): the whole picture, resized and normalised. NULL on error. */
-MMIXDEF mmix_tensor *mmix_image_whole(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
-                                      size_t to_width, size_t to_height);
 
 /* DINO's augmentation (Caron et al. 2021). Crops 0 and 1 are global, the others local. In the order they are
    applied: random box and resize, flip, jitter, grey, blur, solarise, normalise. Pairs are ranges. */
@@ -831,19 +829,24 @@ typedef struct mmix_augment {
    deviation. */
 MMIXDEF mmix_augment mmix_augment_dino(void);
 
-/* Every random number below depends on the context's seed and on (step, image, crop) only, image being the
-   place in the batch (< 2⁴⁰, crop < 2¹⁶): neither threads nor the order of calls matter. */
-
-/* The box that crop `crop` takes from a picture, as torchvision's RandomResizedCrop does: ten tries, then the
+/* Number `crop` (< 2¹⁶) of a picture that stands at place `image` (< 2⁴⁰) of a batch. Every random number of
+   it depends on the context's seed and on (step, image, crop) only: neither threads nor the order of calls
+   matter. */
+typedef struct mmix_crop {
+    const mmix_ctx *m;
+    const mmix_augment *config;
+    mmix_picture picture;
+    uint64_t step;
+    size_t image, crop;
+} mmix_crop;
+/* The box that it takes from its picture, as torchvision's RandomResizedCrop does: ten tries, then the
    largest box in the middle whose aspect is in range. */
-MMIXDEF mmix_box mmix_augment_box(const mmix_ctx *m, const mmix_augment *config, size_t width, size_t height,
-                                  uint64_t step, size_t image, size_t crop);
-/* One crop, out (3, s, s) with s the global or local size; may run inside a task. -1 with nothing written if
+MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c);
+/* The crop, out (3, s, s) with s the global or local size; may run inside a task. -1 with nothing written if
    the picture is empty or too large, or a size is 0; the rest of config is taken as checked
-   (mmix_augment_batch does). */
-MMIXDEF size_t mmix_augment_crop_scratch(const mmix_augment *config, size_t width, size_t height);
-MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augment *config,
-                              mmix_picture picture, uint64_t step, size_t image, size_t crop, void *scratch);
+   (mmix_augment_batch does). Scratch is for any crop of a picture of these sides. */
+MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height);
+MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch);
 /* All crops of a batch of B pictures, pictures[index[b]] (index NULL: pictures[b]), on all threads: global
    (2B, 3, s, s) and local (local_count·B, 3, s', s'), both crop after crop; local is NULL if there are no
    local crops. 0, or -1. */
@@ -5031,79 +5034,68 @@ static void mmixi_partial_sum(const mmix_ctx *m, size_t parts, size_t D, size_t 
     for (size_t p = 0; to && p < parts; p++) mmixi_put(m->k, D, partial + p * step, to, add || p);
 }
 
-/* in: x, w, b, z; size: groups, rows of a task. saved: μ (rows) of layer norm, 1/r (rows, groups); while it
-   runs backward partial sums of dw and db (tasks, 2 D); scratch for silu(z), u = x silu(z), du of each lane. */
-enum { MMIXI_NORM_MEAN, MMIXI_NORM_RSTD, MMIXI_NORM_PARTIAL, MMIXI_NORM_SCRATCH };
-
-/* The row that is normalised: x, or u, which lies behind silu(z). */
-static const mmix_real *mmixi_norm_input(const mmix_call *c, const mmixi_row_pass *p, mmix_real *gate)
-{
-    const mmixi_kernels *k = c->m->k;
-    if (!c->in[3]) return p->x;
-    k->silu(p->n, mmixi_row(mmixi_values(c->in[3]), p->r), gate);
-    k->mul(p->n, p->x, gate, gate + p->n);
-    return gate + p->n;
-}
+/* in: x, w, b, z; size: groups, rows of a task. saved: of each row 1/r (groups), then μ of layer norm.
+   options: while it runs, for each lane silu(z), u = x silu(z) and du; backward for each task sums of dw and
+   db. */
 static void mmixi_norm_rows(const mmix_call *c, size_t begin, size_t end, size_t lane)
 {
     const mmixi_kernels *k = c->m->k;
     const mmix_tensor *tz = c->in[3];
-    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups;
-    int center = c->op == MMIX_OP_LAYER_NORM;
-    double eps = c->number[0];
+    size_t groups = c->size[0], D = mmixi_cols(c->in[0]), d = D / groups,
+        center = c->op == MMIX_OP_LAYER_NORM;
     const mmix_real *w = mmix_data(c->in[1]), *b = mmix_data(c->in[2]), width = (mmix_real)d;
-    mmix_real *means = c->saved[MMIXI_NORM_MEAN], *rstds = c->saved[MMIXI_NORM_RSTD],
-        *gate = c->saved[MMIXI_NORM_SCRATCH] + lane * 3 * D, *du = gate + 2 * D,
-        *dw = c->saved[MMIXI_NORM_PARTIAL];
-    if (dw) dw += begin / c->size[1] * 2 * D;
+    mmix_real *gate = (mmix_real *)(uintptr_t)c->options + lane * 3 * D, *u = gate + D, *du = u + D,
+        *dw = c->dy[0] ? gate + ((mmixi_lanes(c->m) - lane) * 3 + begin / c->size[1] * 2) * D : NULL;
+    mmixi_mat z = tz ? mmixi_values(tz) : mmixi_matrix(gate, 0, 0, 0);
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
-        const mmix_real *x = mmixi_norm_input(c, &p, gate);
-        mmix_real *to = tz || !p.dx ? du : p.dx, mean, rstd, sum, along;
+        const mmix_real *x = tz ? u : p.x, *gates = mmixi_row(z, p.r);
+        mmix_real *to = tz || !p.dx ? du : p.dx, sum, along,
+            *kept = c->saved[0] ? c->saved[0] + p.r * (groups + center) : NULL;
+        if (tz) {
+            k->silu(D, gates, gate);
+            k->mul(D, p.x, gate, u);
+        }
         for (size_t g = 0, i = 0; g < groups; g++, i += d) {
             const mmix_real *wg = w ? w + i : NULL;
+            mmix_real mean = !center ? 0 : p.dy ? kept[1] : k->sum(d, x + i) / width, rstd;
             if (p.dy) {
-                mean = center ? means[p.r] : 0;
-                rstd = rstds[p.r * groups + g];
-                k->normalise_sums(d, p.dy + i, x + i, mean, rstd, wg, &sum, &along);
-                k->normalise_backward(d, p.dy + i, x + i, mean, rstd, wg, center ? sum / width : 0,
+                k->normalise_sums(d, p.dy + i, x + i, mean, kept[g], wg, &sum, &along);
+                k->normalise_backward(d, p.dy + i, x + i, mean, kept[g], wg, center ? sum / width : 0,
                                       along / width, to + i, to == p.dx && c->add[0], dw + i,
                                       dw + D + i);
                 continue;
             }
-            mean = center ? k->sum(d, x + i) / width : 0;
-            rstd = (mmix_real)(1 / sqrt((double)k->variance(d, x + i, mean) / (double)width + eps));
+            rstd = (mmix_real)(1 / sqrt(k->variance(d, x + i, mean) / (double)width + c->number[0]));
             k->normalise(d, x + i, mean, rstd, wg, b, p.y + i);
-            if (means) means[p.r] = mean;
-            if (rstds) rstds[p.r * groups + g] = rstd;
+            if (kept) kept[g] = rstd;
+            if (kept && center) kept[1] = mean;
         }
         if (tz && p.dx) (c->add[0] ? k->mul_add : k->mul)(D, du, gate, p.dx);        /* dx = du silu(z), */
         if (tz && c->dx[3]) {                                                        /* dz = du x silu'(z) */
             k->mul(D, du, p.x, du);
-            k->silu_backward(D, mmixi_row(mmixi_values(tz), p.r), du,
-                             mmixi_row(mmixi_rows_of(tz, c->dx[3]), p.r), c->add[3]);
+            k->silu_backward(D, gates, du, c->dx[3] + (gates - z.p), c->add[3]);
         }
     }
 }
 static int mmixi_norm_run(mmix_ctx *m, mmix_call *c)
 {
-    int back = c->dy[0] != NULL;
-    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]),
-        grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D), parts = mmixi_ceil_div(rows, grain);
-    mmix_real *partial = NULL;
+    size_t rows = mmixi_rows(c->in[0]), D = mmixi_cols(c->in[0]), lanes = mmixi_lanes(m),
+        back = c->dy[0] != NULL, grain = back ? mmixi_partial_grain(rows) : mmixi_row_grain(D),
+        parts = back * mmixi_ceil_div(rows, grain);
+    mmix_real *scratch, *partial;
     mmix_mark mark;
-    if (!back && c->recorded && ((c->op == MMIX_OP_LAYER_NORM && !mmix_save(m, c, MMIXI_NORM_MEAN, rows))
-                                 || !mmix_save(m, c, MMIXI_NORM_RSTD, rows * c->size[0]))) return -1;
+    if (!back && c->recorded && !mmix_save(m, c, 0, rows * (c->size[0] + (c->op == MMIX_OP_LAYER_NORM))))
+        return -1;
     mark = mmix_mark_here(m);
+    scratch = mmixi_reals(m, 3 * lanes + 2 * parts, D);
+    if (!scratch) return -1;
+    partial = scratch + 3 * lanes * D;
+    c->options = scratch;
     c->size[1] = grain;
-    c->saved[MMIXI_NORM_SCRATCH] = mmixi_reals(m, mmixi_lanes(m), 3 * D);
-    if (back) c->saved[MMIXI_NORM_PARTIAL] = partial = mmixi_reals(m, parts, 2 * D);
-    if (!m->error_kind) {
-        if (back) mmixi_zero(m, parts * 2 * D, partial);
-        mmixi_over(c, rows, grain, mmixi_norm_rows);
-        mmixi_partial_sum(m, parts, D, 2 * D, partial, c->dx[1], c->add[1]);
-        mmixi_partial_sum(m, parts, D, 2 * D, partial + (back ? D : 0), c->dx[2], c->add[2]);
-    }
-    c->saved[MMIXI_NORM_PARTIAL] = c->saved[MMIXI_NORM_SCRATCH] = NULL;
+    mmixi_zero(m, parts * 2 * D, partial);
+    mmixi_over(c, rows, grain, mmixi_norm_rows);
+    mmixi_partial_sum(m, parts, D, 2 * D, partial, c->dx[1], c->add[1]);
+    mmixi_partial_sum(m, parts, D, 2 * D, partial + D, c->dx[2], c->add[2]);
     mmix_rewind(m, mark);
     return 0;
 }
@@ -5112,7 +5104,8 @@ static mmix_tensor *mmixi_norm(mmix_ctx *m, const char *who, int op, mmix_tensor
 {
     mmix_call call = mmixi_call(x, weight, bias);
     mmixi_dims d;
-    if (!mmixi_expect(m, who, &d, "x ...D, weight? D, bias? D, z? ...D", x, weight, bias, z)) return NULL;
+    if (!mmixi_expect(m, who, &d, op == MMIX_OP_GATED_RMS_NORM ? "x ...D, weight? D, bias? D, z ...D"
+                      : "x ...D, weight? D, bias? D", x, weight, bias, z)) return NULL;
     if (z && mmixi_rows(z) != mmixi_rows(x)) return mmixi_unfit(m, who, x, z, "as many rows");
     if (!groups || d.D % groups || !(eps >= 0))
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f features in %.0f groups, eps %g", who,
@@ -5134,7 +5127,6 @@ MMIXDEF mmix_tensor *mmix_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *wei
 MMIXDEF mmix_tensor *mmix_gated_rms_norm(mmix_ctx *m, mmix_tensor *x, mmix_tensor *z, mmix_tensor *weight,
                                          double eps, size_t groups)
 {
-    if (!mmixi_expect(m, "mmix_gated_rms_norm", NULL, "z ...", z)) return NULL;
     return mmixi_norm(m, "mmix_gated_rms_norm", MMIX_OP_GATED_RMS_NORM, x, z, weight, NULL, eps, groups);
 }
 
@@ -5147,14 +5139,16 @@ static void mmixi_unit_rows(const mmix_call *c, size_t begin, size_t end, size_t
     const mmix_real *g = mmix_data(c->in[1]);
     (void)lane;
     for (mmixi_row_pass p = mmixi_row_first(c, begin); p.r < end; mmixi_row_next(&p)) {
-        double norm = sqrt((double)k->variance(p.n, p.x, 0)), eps = c->number[0],
-            length = norm > eps ? norm : eps, scale = (g ? (double)g[p.r] : 1) / length,
-            along = p.dy ? (double)k->dot(p.n, p.x, p.dy) / length : 0,
-            back = norm > eps ? scale * along / length : 0;          /* below eps the length is a constant */
-        if (!p.dy) k->scale(p.n, (mmix_real)scale, p.x, p.y);
+        double norm = sqrt(k->variance(p.n, p.x, 0)), eps = c->number[0],
+            length = norm > eps ? norm : eps, scale = (g ? g[p.r] : 1) / length, along, back;
+        if (!p.dy) {
+            k->scale(p.n, (mmix_real)scale, p.x, p.y);
+            continue;
+        }
+        along = k->dot(p.n, p.x, p.dy) / length;
+        back = norm > eps ? scale * along / length : 0;              /* below eps the length is a constant */
         for (size_t i = 0; p.dx && i < p.n; i++)
-            p.dx[i] = (c->add[0] ? p.dx[i] : 0)
-                + (mmix_real)(scale * (double)p.dy[i] - back * (double)p.x[i]);
+            p.dx[i] = (c->add[0] ? p.dx[i] : 0) + (mmix_real)(scale * p.dy[i] - back * p.x[i]);
         if (c->dx[1]) c->dx[1][p.r] = (c->add[1] ? c->dx[1][p.r] : 0) + (mmix_real)along;
     }
 }
@@ -5167,10 +5161,7 @@ static int mmixi_rows_run(mmix_ctx *m, mmix_call *c)
 }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
-    mmix_call call = mmixi_call(x, NULL, NULL);
-    call.number[0] = eps;
-    return mmixi_expect(m, "mmix_l2_normalise", NULL, "x ...", x)
-        ? mmixi_run_like(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, &call) : NULL;
+    return mmixi_unary(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, x, eps, 0);
 }
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g)
 {
@@ -5278,96 +5269,84 @@ typedef struct mmixi_conv {
     const mmix_call *c;
     size_t L, D, W, grain;
     mmix_real *w;                                /* transposed: (W, D) */
-    mmix_real *past, *dpast;                     /* (B, W-1, D), or NULL */
-    /* du (B, L, D) is dy without silu; for each run of `grain` tokens dw, db and a place for the Σ du of more
-       than a few taps: (W + 2, D) */
+    mmix_real *x[2], *past[2];                   /* values and gradients; past (B, W-1, D); or NULL */
+    /* du (B, L, D) is dy without silu; dw and db of each run of `grain` tokens, (W + 1, D) */
     mmix_real *du, *partial;
+    const mmix_real **taps;                      /* (lanes, W), each on its own cache lines */
 } mmixi_conv;
 
-enum { MMIXI_CONV_TAPS = 4 };                    /* rows that one pass takes */
-
-/* Where token t of the formula lies, of (B, L, D); its row. */
+/* Which row of a sequence is token t of the formula. */
 static size_t mmixi_conv_row(const mmixi_conv *j, size_t t) { return j->c->size[1] ? j->L - 1 - t : t; }
-static size_t mmixi_conv_place(const mmixi_conv *j, size_t b, size_t t)
-{
-    return (b * j->L + mmixi_conv_row(j, t)) * j->D;
-}
-/* Place s in (past, x), or in their gradients, as token t sees it: NULL where there is none, or of another
-   number. */
-static mmix_real *mmixi_conv_at(const mmixi_conv *j, mmix_real *past, mmix_real *x, size_t b, size_t t,
-                                size_t s)
+/* Place s, or its gradient, as token t sees it: NULL where there is none, or of another number. */
+static mmix_real *mmixi_conv_at(const mmixi_conv *j, int gradient, size_t b, size_t t, size_t s)
 {
     const mmix_tensor *tx = j->c->in[0], *seq = j->c->in[4];
     const int32_t *number = seq ? mmix_data_i32(seq) + b * seq->stride[0] : NULL;
     size_t before = j->W - 1, row = mmixi_conv_row(j, s - before);
+    mmix_real *x = j->x[gradient], *past = j->past[gradient];
     if (s < before) return past ? past + (b * before + s) * j->D : NULL;
-    if (!x || (number && number[row] != number[mmixi_conv_row(j, t)])) return NULL;
-    return x + b * tx->stride[0] + row * tx->stride[1];
+    return !x || (number && number[row] != number[mmixi_conv_row(j, t)]) ? NULL
+        : x + b * tx->stride[0] + row * tx->stride[1];
 }
-static mmix_real *mmixi_conv_input(const mmixi_conv *j, size_t b, size_t t, size_t s)
+/* The rows that token i reads, tap by tap; backward the du of the tokens that read place i. */
+static const mmix_real **mmixi_conv_taps(const mmixi_conv *j, int back, size_t b, size_t i, size_t lane)
 {
-    return mmixi_conv_at(j, j->past, mmix_data(j->c->in[0]), b, t, s);
-}
-/* What taps k … of token t read; returns how many. */
-static size_t mmixi_conv_taps(const mmixi_conv *j, size_t b, size_t t, size_t k,
-                              const mmix_real *x[MMIXI_CONV_TAPS])
-{
-    size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-    for (size_t i = 0; i < taps; i++) x[i] = mmixi_conv_input(j, b, t, t + k + i);
-    return taps;
-}
-/* u of token t */
-static void mmixi_conv_token(const mmixi_conv *j, size_t b, size_t t, mmix_real *u)
-{
-    const mmix_real *x[MMIXI_CONV_TAPS];
-    for (size_t k = 0; k < j->W; k += MMIXI_CONV_TAPS) {
-        size_t taps = mmixi_conv_taps(j, b, t, k, x);
-        j->c->m->k->conv(j->D, taps, x, j->w + k * j->D, j->D, k ? u : mmix_data(j->c->in[2]), u);
+    const mmix_real **x = j->taps + lane * mmixi_round_up(j->W, 8);
+    for (size_t k = 0; k < j->W; k++) {
+        size_t t = back ? i - k : i;             /* below 0 it is beyond L */
+        x[k] = t < j->L ? mmixi_conv_at(j, 0, b, t, t + k) : NULL;
+        if (back && x[k]) x[k] = j->du + (b * j->L + mmixi_conv_row(j, t)) * j->D;
     }
+    return x;
 }
 /* y; backward du, and a run's part of dw and db */
-static void mmixi_conv_rows(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_conv_tokens(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
-    const mmixi_kernels *kernels = j->c->m->k;
-    const mmix_real *dy = j->c->dy[0], *x[MMIXI_CONV_TAPS];
-    size_t silu = j->c->size[0], D = j->D;
-    mmix_real *dw = dy ? j->partial + begin / j->grain * (j->W + 2) * D : NULL;
-    (void)lane;
+    const mmixi_kernels *k = j->c->m->k;
+    const mmix_real *dy = j->c->dy[0], *bias = mmix_data(j->c->in[2]);
+    size_t silu = j->c->size[0], D = j->D, W = j->W;
+    mmix_real *dw = dy ? j->partial + begin / j->grain * (W + 1) * D : NULL,
+        *y = dy ? j->du : mmix_data(j->c->out[0]);
     for (size_t r = begin; r < end; r++) {
-        size_t b = r / j->L, t = r % j->L, at = mmixi_conv_place(j, b, t);
-        mmix_real *u = (dy ? j->du : mmix_data(j->c->out[0])) + at;
-        if (!dy || silu) mmixi_conv_token(j, b, t, u);
-        if (silu) dy ? kernels->silu_backward(D, u, dy + at, u, 0) : kernels->silu(D, u, u);
-        for (size_t k = 0; dy && k < j->W; k += MMIXI_CONV_TAPS) {
-            size_t taps = mmixi_conv_taps(j, b, t, k, x);
-            kernels->conv_weight(D, taps, u, x, dw + k * D, D, dw + (k ? j->W + 1 : j->W) * D);
-        }
+        size_t b = r / j->L, t = r % j->L, at = (r - t + mmixi_conv_row(j, t)) * D;
+        const mmix_real **x = mmixi_conv_taps(j, 0, b, t, lane);
+        if (!dy || silu) k->conv(D, W, x, j->w, D, bias, y + at);
+        if (silu) dy ? k->silu_backward(D, y + at, dy + at, y + at, 0) : k->silu(D, y + at, y + at);
+        if (dy) k->conv_weight(D, W, y + at, x, dw, D, dw + W * D);
     }
 }
-/* The gradient of place s: it is tap k of token s - k. */
+/* The gradients of places: s is tap k of token s - k. */
 static void mmixi_conv_places_backward(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_conv *j = (const mmixi_conv *)arg;
     size_t before = j->W - 1, places = j->L + before;
-    (void)lane;
     for (size_t r = begin; r < end; r++) {
         size_t b = r / places, s = r % places;
-        int add = s >= before && j->c->add[0];
-        mmix_real *dx = mmixi_conv_at(j, j->dpast, j->c->dx[0], b, s - before, s);
-        const mmix_real *du[MMIXI_CONV_TAPS];
-        for (size_t k = 0; dx && k < j->W; k += MMIXI_CONV_TAPS) {
-            size_t taps = mmixi_min(MMIXI_CONV_TAPS, j->W - k);
-            for (size_t i = 0, t = s - k; i < taps; i++, t--)        /* below 0 it is beyond L */
-                du[i] = t < j->L && mmixi_conv_input(j, b, t, s) ? j->du + mmixi_conv_place(j, b, t) : NULL;
-            j->c->m->k->conv(j->D, taps, du, j->w + k * j->D, j->D, k || add ? dx : NULL, dx);
-        }
+        mmix_real *dx = mmixi_conv_at(j, 1, b, s - before, s);
+        if (dx)
+            j->c->m->k->conv(j->D, j->W, mmixi_conv_taps(j, 1, b, s, lane), j->w, j->D,
+                             s >= before && j->c->add[0] ? dx : NULL, dx);
     }
 }
-/* (n, rows, cols) → (n, cols, rows): in step memory; into a gradient, unless that is NULL */
+/* The last W-1 places, as the last token sees them; backward their gradients are added. */
+static void mmixi_conv_final(const mmixi_conv *j, size_t B)
+{
+    const mmix_real *dy = j->c->dy[1];
+    mmix_real *y = j->c->dy[0] ? NULL : mmix_data(j->c->out[1]);
+    size_t before = j->W - 1;
+    for (size_t r = 0; r < B * before && (y || dy); r++) {
+        size_t b = r / before, s = r % before;
+        mmix_real *x = mmixi_conv_at(j, dy != NULL, b, j->L - 1, j->L + s);
+        for (size_t d = 0, at = b * j->D * before + s; d < j->D; d++, at += before)
+            if (y) y[at] = x ? x[d] : 0;
+            else if (x) x[d] += dy[at];
+    }
+}
+/* (n, rows, cols) → (n, cols, rows): in step memory, NULL of NULL; into a gradient, unless that is NULL */
 static mmix_real *mmixi_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols, const mmix_real *x)
 {
-    mmix_real *y = mmixi_reals(m, n, rows * cols);
+    mmix_real *y = x ? mmixi_reals(m, n, rows * cols) : NULL;
     for (size_t i = 0; y && i < n * rows * cols; i += rows * cols)
         m->k->transpose(rows, cols, x + i, (ptrdiff_t)cols, y + i, (ptrdiff_t)rows);
     return y;
@@ -5378,49 +5357,30 @@ static void mmixi_put_transposed(mmix_ctx *m, size_t n, size_t rows, size_t cols
     const mmix_real *y = to ? mmixi_transposed(m, n, rows, cols, x) : NULL;
     if (y) mmixi_put(m->k, n * rows * cols, y, to, add);
 }
-/* The last W-1 places, as the last token sees them; backward a copy of inputs. */
-static void mmixi_conv_final(const mmixi_conv *j, const mmix_call *c, size_t B)
-{
-    size_t before = j->W - 1, D = j->D;
-    for (size_t r = 0; r < B * before; r++) {
-        size_t b = r / before, s = j->L + r % before, at = b * D * before + r % before;
-        const mmix_real *x = mmixi_conv_input(j, b, j->L - 1, s);
-        mmix_real *dx = mmixi_conv_at(j, j->dpast, c->dx[0], b, j->L - 1, s);
-        for (size_t d = 0; d < D; d++)
-            if (!c->dy[0]) mmix_data(c->out[1])[at + d * before] = x ? x[d] : 0;
-            else if (dx) dx[d] += c->dy[1][at + d * before];
-    }
-}
 static int mmixi_conv_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
-    int back = c->dy[0] != NULL;
-    const size_t *shape = c->in[0]->shape, B = shape[0], rows = B * shape[1], D = shape[2],
-        W = c->in[1]->shape[2], before = c->in[3] ? W - 1 : 0, step = (W + 2) * D,
-        grain = mmixi_partial_grain(rows),
-        parts = mmixi_ceil_div(rows, grain), own = mmixi_max(1, 4096 / D);
-    mmixi_conv j;
-    memset(&j, 0, sizeof j);
-    j.c = c;
-    j.L = shape[1];
-    j.D = D;
-    j.W = W;
-    j.grain = back ? grain : own;
-    j.w = mmixi_transposed(m, 1, D, W, mmix_data(c->in[1]));
-    if (before) j.past = mmixi_transposed(m, B, D, before, mmix_data(c->in[3]));
-    if (before && c->dx[3]) j.dpast = mmixi_reals(m, B, before * D);
-    if (back) j.partial = mmixi_reals(m, parts, step);
-    if (back) j.du = c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0];
+    const size_t *shape = c->in[0]->shape, back = c->dy[0] != NULL, B = shape[0], rows = B * shape[1],
+        D = shape[2], W = c->in[1]->shape[2], step = (W + 1) * D, own = mmixi_row_grain(2 * D),
+        grain = back ? mmixi_partial_grain(rows) : own, parts = mmixi_ceil_div(rows, grain);
+    mmixi_conv j = { c, shape[1], D, W, grain, mmixi_transposed(m, 1, D, W, mmix_data(c->in[1])),
+                     { mmix_data(c->in[0]), c->dx[0] },
+                     { mmixi_transposed(m, B, D, W - 1, mmix_data(c->in[3])),
+                       c->dx[3] ? mmixi_reals(m, B, (W - 1) * D) : NULL },
+                     back && c->size[0] ? mmixi_reals(m, rows, D) : (mmix_real *)(uintptr_t)c->dy[0],
+                     mmixi_reals(m, back * parts, step),
+                     (const mmix_real **)mmixi_step_array(m, mmixi_lanes(m), mmixi_round_up(W, 8),
+                                                          sizeof *j.taps) };
     if (m->error_kind) return -1;
-    if (back) mmixi_zero(m, parts * step, j.partial);
-    mmixi_ranges(m, rows, j.grain, mmixi_conv_rows, &j);
-    if (c->dx[0] || j.dpast) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_places_backward, &j);
-    if (back ? c->dy[1] != NULL : c->out[1] != NULL) mmixi_conv_final(&j, c, B);
+    mmixi_zero(m, back * parts * step, j.partial);
+    mmixi_ranges(m, rows, grain, mmixi_conv_tokens, &j);
+    if (c->dx[0] || j.past[1]) mmixi_ranges(m, rows + B * (W - 1), own, mmixi_conv_places_backward, &j);
+    mmixi_conv_final(&j, B);
     if (back) {
-        mmixi_partial_sum(m, parts - 1, (W + 1) * D, step, j.partial + step, j.partial, 1);
+        mmixi_partial_sum(m, parts - 1, step, step, j.partial + step, j.partial, 1);
         mmixi_put_transposed(m, 1, W, D, j.partial, c->dx[1], c->add[1]);
         if (c->dx[2]) mmixi_put(m->k, D, j.partial + W * D, c->dx[2], c->add[2]);
-        if (j.dpast) mmixi_put_transposed(m, B, before, D, j.dpast, c->dx[3], c->add[3]);
+        mmixi_put_transposed(m, B, W - 1, D, j.past[1], c->dx[3], c->add[3]);
     }
     mmix_rewind(m, mark);
     return 0;
@@ -5429,25 +5389,23 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
                                  const mmix_conv1d_options *options)
 {
     const char *who = "mmix_conv1d";
+    const mmix_conv1d_options none = { 0, 0, NULL, NULL, NULL }, *o = options ? options : &none;
     mmix_call call = mmixi_call(x, weight, bias);
-    mmix_conv1d_options o;
     mmixi_dims d;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, o.seq_idx))
+    if (!mmixi_expect(m, who, &d, "x BLD, weight D1W, bias? D, seq_idx?:i32 BL", x, weight, bias, o->seq_idx))
         return NULL;
     d.V = d.W - 1;
-    if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o.initial_state)) return NULL;
-    if (o.initial_state && o.seq_idx)
+    if (!mmixi_expect(m, who, &d, "+initial_state? BDV", o->initial_state)) return NULL;
+    if (o->initial_state && o->seq_idx)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: initial_state and seq_idx do not go "
                                     "together", who));
     call.in[1] = mmixi_compact(m, weight);
-    call.in[3] = mmixi_compact(m, o.initial_state);
-    call.in[4] = o.seq_idx;
-    call.size[0] = o.silu != 0;
-    call.size[1] = o.reverse != 0;
+    call.in[3] = d.V ? mmixi_compact(m, o->initial_state) : NULL;
+    call.in[4] = o->seq_idx;
+    call.size[0] = o->silu != 0;
+    call.size[1] = o->reverse != 0;
     call.out[0] = mmixi_like(m, who, x);
-    if (o.final_state) *o.final_state = call.out[1] = d.W > 1 ? mmix_new3(m, d.B, d.D, d.W - 1) : NULL;
+    if (o->final_state) *o->final_state = call.out[1] = d.W > 1 ? mmix_new3(m, d.B, d.D, d.V) : NULL;
     return mmixi_run(m, MMIX_OP_CONV1D, &call, NULL, 0);
 }
 
@@ -5455,123 +5413,86 @@ MMIXDEF mmix_tensor *mmix_conv1d(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weigh
    pictures to tokens: patch embedding, positions for another grid
    ==================================================================================== */
 
-/* columns (B n, C p p), the pixels of each patch as (C, p, p), are those of x (B, C, Y, X), or are added to its
-   gradient. */
-static void mmixi_patch_columns(const mmix_call *c, mmix_real *columns, mmix_real *dx)
-{
-    const mmix_tensor *x = c->in[0];
-    size_t p = c->in[1]->shape[3], across = x->shape[3] / p, patches = c->out[0]->shape[1];
-    for (size_t i = 0; i < mmixi_rows(c->out[0]); i++)
-        for (size_t line = 0; line < x->shape[1] * p; line++, columns += p) {
-            size_t at = i / patches * x->stride[0] + line / p * x->stride[1]
-                + (i % patches / across * p + line % p) * x->stride[2] + i % patches % across * p;
-            if (dx) mmixi_put(c->m->k, p, columns, dx + at, 1);
-            else mmixi_put(c->m->k, p, mmix_data(x) + at, columns, 0);
-        }
-}
-/* A linear layer of the columns, which are kept for the backward. */
+/* columns (B, n, C p p), the pixels of each patch as (C, p, p), are those of x (B, C, Y, X); size[0]: p */
 static int mmixi_patch_run(mmix_ctx *m, mmix_call *c)
 {
-    mmix_mark mark = mmix_mark_here(m);
-    size_t depth = mmix_count(c->in[1]) / c->in[1]->shape[0], rows = mmixi_rows(c->out[0]);
-    mmix_tensor weight = *c->in[1], columns;
-    mmix_call linear = *c;
-    int failed;
-    weight.ndim = 2;
-    weight.shape[1] = weight.stride[0] = depth;
-    weight.stride[1] = 1;
-    columns = weight;
-    columns.base = NULL;
-    columns.shape[0] = rows;
-    linear.size[0] = 0;
-    linear.in[0] = &columns;
-    linear.in[1] = &weight;
-    if (!c->dy[0]) {
-        columns.data = c->recorded ? mmix_save(m, c, 0, rows * depth) : mmixi_reals(m, rows, depth);
-        if (!columns.data) return -1;
-        mmixi_patch_columns(c, mmix_data(&columns), NULL);
-        failed = mmixi_linear_forward(m, &linear);
-        if (!c->recorded) mmix_rewind(m, mark);
-        return failed;
+    const mmix_tensor *x = c->in[0];
+    const mmix_real *dy = c->dy[0];
+    mmix_real *columns = mmix_data(c->out[0]), *pixels = dy ? c->dx[0] : mmix_data(x);
+    size_t p = c->size[0], across = x->shape[3] / p, patches = c->out[0]->shape[1], at = 0;
+    if (dy && !c->add[0]) mmixi_zero(m, mmix_count(x), pixels);
+    for (size_t i = 0; i < mmixi_rows(c->out[0]); i++) {
+        mmix_real *patch = pixels + i / patches * x->stride[0] + i % patches / across * p * x->stride[2]
+            + i % patches % across * p;
+        for (size_t line = 0; line < x->shape[1] * p; line++, at += p) {
+            mmix_real *row = patch + line / p * x->stride[1] + line % p * x->stride[2];
+            if (dy) mmixi_put(m->k, p, dy + at, row, 1);
+            else mmixi_put(m->k, p, row, columns + at, 0);
+        }
     }
-    columns.data = c->saved[0];
-    linear.dx[0] = c->dx[0] ? mmixi_reals(m, rows, depth) : NULL;
-    linear.add[0] = 0;
-    if (m->error_kind || mmixi_linear_backward(m, &linear)) return -1;
-    if (c->dx[0] && !c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
-    if (c->dx[0]) mmixi_patch_columns(c, linear.dx[0], c->dx[0]);
     return 0;
 }
+/* A linear layer of the columns. */
 MMIXDEF mmix_tensor *mmix_patch_embed(mmix_ctx *m, mmix_tensor *x, mmix_tensor *weight, mmix_tensor *bias)
 {
     const char *who = "mmix_patch_embed";
-    mmix_call call = mmixi_call(x, weight, bias);
+    mmix_call call = mmixi_call(x, NULL, NULL);
+    mmix_mark mark;
     mmixi_dims d;
+    size_t shape[2];
+    mmix_tensor *y;
     if (!mmixi_expect(m, who, &d, "x BCYX, weight DCPP, bias? D", x, weight, bias)) return NULL;
     if (d.Y < d.P || d.X < d.P)
         return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: pictures of %.0f x %.0f pixels are smaller "
                                     "than a patch of %.0f", who, (double)d.Y, (double)d.X, (double)d.P));
-    call.in[1] = mmixi_compact(m, weight);
-    call.out[0] = mmix_new3(m, d.B, d.Y / d.P * (d.X / d.P), d.D);
-    return mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0);
+    shape[0] = d.D;
+    shape[1] = d.C * d.P * d.P;
+    d.L = d.Y / d.P * (d.X / d.P);
+    y = mmix_new3(m, d.B, d.L, d.D);
+    mark = mmix_mark_here(m);
+    call.size[0] = d.P;
+    call.out[0] = mmix_new3(m, d.B, d.L, shape[1]);
+    call = mmixi_call(mmixi_run(m, MMIX_OP_PATCH_EMBED, &call, NULL, 0), mmix_reshape(m, weight, 2, shape),
+                      bias);
+    call.out[0] = y;
+    if (!mmixi_run(m, MMIX_OP_LINEAR, &call, NULL, 0)) return NULL;
+    if (!y->wants) mmix_rewind(m, mark);
+    return y;
 }
 
 /* ---- resizing: y = Σ over taps of weight_y weight_x x, the same weights backward ---- */
 
-/* Keys 1981; a = -3/4 as PyTorch has it, -1/2 as Pillow. */
-static double mmixi_cubic(double a, double x)
-{
-    x = fabs(x);
-    if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
-}
-/* The taps that make output `out` along an axis, 0 downwards; how many, 4 or as many as there are inputs.
-   size[0]: the filter; number: input steps per output step, downwards and across. */
+/* An input of an output, never beyond the ends, and its weight. */
 typedef struct mmixi_tap { size_t at; double weight; } mmixi_tap;
-static size_t mmixi_resize_taps(const mmix_call *c, int axis, size_t out, mmixi_tap *tap)
-{
-    int filter = (int)c->size[0];
-    double ratio = c->number[axis], last = (double)(c->in[0]->shape[2 + axis] - 1),
-        wide = filter == MMIX_BICUBIC_ANTIALIAS && ratio > 1 ? ratio : 1,   /* as the picture shrinks */
-        center = ((double)out + 0.5) * ratio - 0.5, s = filter == MMIX_BILINEAR ? fmax(center, 0) : center;
-    double from = floor(s) - (filter == MMIX_BICUBIC), to = floor(s) + 1 + (filter == MMIX_BICUBIC), sum = 0;
-    size_t count = 0;
-    if (filter == MMIX_BICUBIC_ANTIALIAS) {
-        from = floor(fmax(s + 1 - 2 * wide, 0));
-        to = fmin(floor(s + 1 + 2 * wide) - 1, last);
-    }
-    for (double at = from; at <= to; at++) {
-        tap[count].at = (size_t)fmin(fmax(at, 0), last);
-        sum += tap[count++].weight = filter == MMIX_BILINEAR ? 1 - fabs(s - at)
-            : mmixi_cubic(filter == MMIX_BICUBIC ? -0.75 : -0.5, (s - at) / wide);
-    }
-    for (size_t k = 0; filter == MMIX_BICUBIC_ANTIALIAS && k < count; k++) tap[k].weight /= sum;
-    return count;
-}
+/* Those of output `out` along an axis of n inputs, `ratio` of them to an output (see >>images); how many, at
+   most 4 or n. */
+static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap);
+
+/* size[0]: the filter; number: input steps per output step, downwards and across */
 static int mmixi_resize_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark = mmix_mark_here(m);
-    const mmix_tensor *x = c->in[0], *y = c->out[0];
-    size_t most = mmixi_max(4, mmixi_max(x->shape[2], x->shape[3])), channels = x->shape[1];
+    const size_t *from = c->in[0]->shape, *to = c->out[0]->shape;
+    size_t H = from[2], W = from[3], pixels = to[2] * to[3], most = mmixi_max(4, mmixi_max(H, W)), rows = 0;
+    int filter = (int)c->size[0];
+    const mmix_real *dy = c->dy[0];
     mmixi_tap *down = (mmixi_tap *)mmixi_step_array(m, most, 2, sizeof *down), *across = down + most;
-    size_t rows = 0;
     if (!down) return -1;
-    if (c->dy[0] && !c->add[0]) mmixi_zero(m, mmix_count(x), c->dx[0]);
-    for (size_t i = 0; i < y->shape[2] * y->shape[3]; i++) {
-        size_t cols = mmixi_resize_taps(c, 1, i % y->shape[3], across);
-        if (i % y->shape[3] == 0) rows = mmixi_resize_taps(c, 0, i / y->shape[3], down);
-        for (size_t plane = 0; plane < x->shape[0] * channels; plane++) {
-            size_t to = plane * y->stride[1] + i,
-                from = plane / channels * x->stride[0] + plane % channels * x->stride[1];
+    if (dy && !c->add[0]) mmixi_zero(m, mmix_count(c->in[0]), c->dx[0]);
+    for (size_t i = 0; i < pixels; i++) {
+        size_t cols = mmixi_resize_taps(filter, W, c->number[1], i % to[3], across);
+        if (i % to[3] == 0) rows = mmixi_resize_taps(filter, H, c->number[0], i / to[3], down);
+        for (size_t plane = 0, at = i; plane < from[0] * from[1]; plane++, at += pixels) {
+            mmix_real *x = (dy ? c->dx[0] : mmix_data(c->in[0])) + plane * H * W;
             double sum = 0;
             for (size_t p = 0; p < rows; p++)
                 for (size_t q = 0; q < cols; q++) {
-                    size_t at = from + down[p].at * x->stride[2] + across[q].at;
+                    mmix_real *in = x + down[p].at * W + across[q].at;
                     double w = down[p].weight * across[q].weight;
-                    if (c->dy[0]) c->dx[0][at] += (mmix_real)(w * (double)c->dy[0][to]);
-                    else sum += w * (double)mmix_data(x)[at];
+                    if (dy) *in += (mmix_real)(w * dy[at]);
+                    else sum += w * *in;
                 }
-            if (!c->dy[0]) mmix_data(y)[to] = (mmix_real)sum;
+            if (!dy) mmix_data(c->out[0])[at] = (mmix_real)sum;
         }
     }
     mmix_rewind(m, mark);
@@ -5584,7 +5505,7 @@ static int mmixi_scale_ok(double scale)          /* 0: from the sizes */
 MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t out_h, size_t out_w,
                                  double scale_h, double scale_w)
 {
-    mmix_call call = mmixi_call(x, NULL, NULL);
+    mmix_call call = mmixi_call(NULL, NULL, NULL);
     mmixi_dims d;
     if (!mmixi_expect(m, "mmix_resize", &d, "x BCYX", x)) return NULL;
     if (filter < 0 || filter > MMIX_BICUBIC_ANTIALIAS || !out_h || !out_w || out_h > INT32_MAX
@@ -5593,6 +5514,7 @@ MMIXDEF mmix_tensor *mmix_resize(mmix_ctx *m, mmix_tensor *x, int filter, size_t
                                     "scales %g and %g, expected a filter, 1 to 2³¹ - 1, and scales of 10⁻⁶ "
                                     "to 10⁶ or 0",
                                     filter, (double)out_h, (double)out_w, scale_h, scale_w));
+    call.in[0] = mmixi_compact(m, x);
     call.size[0] = (size_t)filter;
     call.number[0] = scale_h > 0 ? 1 / scale_h : (double)d.Y / (double)out_h;
     call.number[1] = scale_w > 0 ? 1 / scale_w : (double)d.X / (double)out_w;
@@ -11486,199 +11408,167 @@ static int mmixi_sides_ok(size_t width, size_t height)
 {
     return width && height && width <= MMIXI_SIDE_MAX && height <= MMIXI_SIDE_MAX;
 }
+static int mmixi_box_ok(mmix_box b, size_t width, size_t height)
+{
+    return b.width && b.width <= width && b.left <= width - b.width
+        && b.height && b.height <= height && b.top <= height - b.height;
+}
 
 /* ---- resize -----------------------------------------------------------------------
    Output i of m from n inputs, r = n/m, f = max(r, 1), centre c = (i + 1/2) r:
 
-       out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  max(⌊c - 2f + 1/2⌋, 0) ≤ j < min(⌊c + 2f + 1/2⌋, n),
+       out_i = Σ_j w_j in_j,  w_j ∝ k((j - c + 1/2)/f),  ⌊c - 2f + 1/2⌋ ≤ j < ⌊c + 2f + 1/2⌋,
 
-   k the cubic of Keys 1981 with a = -1/2, Σ w = 1, w rounded to multiples of 2⁻²². Along the rows first, then
-   along the columns, 8 bits between. torchvision: Resize(interpolation=BICUBIC) of a PIL image */
+   k the cubic of Keys 1981 with a = -1/2, Σ w = 1 over the j that exist, w rounded to multiples of 2⁻²².
+   Along the rows first, then along the columns, 8 bits between. PyTorch's filters have f = 1 and take the
+   last input for those beyond it: a = -3/4, or k(x) = 1 - |x| for -1 < x < 1.
+   torchvision: Resize(interpolation=BICUBIC) of a PIL image */
+
+static size_t mmixi_resize_taps(int filter, size_t n, double ratio, size_t out, mmixi_tap *tap)
+{
+    int smooth = filter == MMIX_BICUBIC_ANTIALIAS;
+    double f = smooth && ratio > 1 ? ratio : 1, shrink = 1 / f, reach = filter == MMIX_BILINEAR ? 1 : 2 * f,
+        c = ((double)out + 0.5) * ratio, end = floor(c + reach + 0.5), last = (double)(n - 1), sum = 0,
+        a = smooth ? -0.5 : -0.75;
+    size_t count = 0;
+    for (double j = floor(c - reach + 0.5); j < end; j++) {
+        double x = fabs((j - c + 0.5) * shrink);
+        if (smooth && (j < 0 || j > last)) continue;
+        tap[count].at = (size_t)(j < 0 ? 0 : j > last ? last : j);
+        sum += tap[count++].weight = filter == MMIX_BILINEAR ? 1 - x
+            : x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1
+            : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+    }
+    for (size_t k = 0; smooth && k < count; k++) tap[k].weight /= sum;
+    return count;
+}
 
 /* `count` outputs of an axis. Of output i: tap[i step], the first input it needs, counted from the first that
-   any needs; tap[i step + 1], how many; then their weights. */
-typedef struct mmixi_taps { int32_t *tap; size_t step, count, first, n; } mmixi_taps;     /* n: inputs needed */
+   any needs; tap[i step + 1], how many; then their weights. n: inputs needed. */
+typedef struct mmixi_taps { int32_t *tap; size_t step, count, first, n; } mmixi_taps;
 
-static size_t mmixi_tap_step(size_t n, size_t m)
+/* Outputs start … start+count-1 of m from n; w (n) is scratch. */
+static mmixi_taps mmixi_taps_make(int32_t *tap, mmixi_tap *w, size_t n, size_t m, size_t start, size_t count)
 {
-    return (size_t)ceil(2 * (n > m ? (double)n / (double)m : 1)) * 2 + 3;
-}
-/* Outputs start … start+count-1 of m from n; w (step) is scratch. */
-static mmixi_taps mmixi_taps_make(int32_t *tap, double *w, size_t n, size_t m, size_t start, size_t count)
-{
-    double r = (double)n / (double)m, f = r > 1 ? r : 1, shrink = 1 / f;
-    mmixi_taps t = { tap, mmixi_tap_step(n, m), count, 0, 0 };
+    double ratio = (double)n / (double)m;
+    mmixi_taps t = { tap, (size_t)ceil(2 * fmax(ratio, 1)) * 2 + 3, count, 0, 0 };
     for (size_t i = 0; i < count; i++, tap += t.step) {
-        double c = ((double)(start + i) + 0.5) * r, low = c - 2 * f + 0.5, high = c + 2 * f + 0.5;
-        size_t first = low > 0 ? (size_t)low : 0, end = high < (double)n ? (size_t)high : n;
-        double sum = 0;
-        if (!i) t.first = first;
-        t.n = end - t.first;
-        tap[0] = (int32_t)(first - t.first);
-        tap[1] = (int32_t)(end - first);
-        for (size_t j = first; j < end; j++)
-            sum += w[j - first] = mmixi_cubic(-0.5, ((double)j - c + 0.5) * shrink);
-        for (size_t j = 0; j < end - first; j++)
-            tap[2 + j] = (int32_t)(w[j] / sum * 4194304 + (w[j] / sum < 0 ? -0.5 : 0.5));
+        size_t taps = mmixi_resize_taps(MMIX_BICUBIC_ANTIALIAS, n, ratio, start + i, w);
+        if (!i) t.first = w->at;
+        t.n = w->at - t.first + taps;
+        tap[0] = (int32_t)(w->at - t.first);
+        tap[1] = (int32_t)taps;
+        for (size_t j = 0; j < taps; j++)
+            tap[2 + j] = (int32_t)(w[j].weight * 4194304 + (w[j].weight < 0 ? -0.5 : 0.5));
     }
     return t;
 }
 /* Two lines go as one, two levels in a word, so that one multiplication weighs both (twice as fast as one by
-   one): modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. Pixels are `step` bytes apart. */
+   one): modulo 2⁶⁴, w (a + 2³² b) is w a + 2³² (w b), whatever the signs. Pixels are `step` bytes apart; the
+   last line of an odd number goes with itself. */
 static void mmixi_pair(uint64_t *line, const uint8_t *p, const uint8_t *q, size_t step, size_t n)
 {
     for (; n--; p += step, q += step, line += 3)
         for (int c = 0; c < 3; c++) line[c] = p[c] | (uint64_t)q[c] << 32;
 }
+static uint8_t mmixi_byte(int v) { return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v); }
 /* A sum of 22-bit weights times levels, begun at 2²⁹ + 2²¹: it stays positive, and is rounded. */
-static uint8_t mmixi_level(uint64_t sum)
-{
-    int level = (int)(sum >> 22 & 1023) - 128;
-    return (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
-}
+static uint8_t mmixi_level(uint64_t sum) { return mmixi_byte((int)(sum >> 22 & 1023) - 128); }
 /* One axis: out (t->count, lines) from t->n pixels of each line, lines `next` bytes apart. The result is
    transposed, so that twice the same gives a picture. */
 static void mmixi_resample(uint8_t *out, const uint8_t *in, size_t next, size_t lines, const mmixi_taps *t,
                            uint64_t *line)
 {
-    uint64_t begin = 0x2020000020200000u;
-    for (size_t i = 0; i < lines; i += 2) {        /* the last line of an odd number goes alone */
-        int alone = i + 1 == lines;
+    for (size_t i = 0; i < lines; i += 2) {
+        size_t other = i + 1 < lines ? 3 : 0;
         const int32_t *tap = t->tap;
         uint8_t *to = out + 3 * i;
-        mmixi_pair(line, in + i * next, in + (alone ? i : i + 1) * next, 3, t->n);
+        mmixi_pair(line, in + i * next, in + (i + other / 3) * next, 3, t->n);
         for (size_t k = 0; k < t->count; k++, tap += t->step, to += 3 * lines) {
             const uint64_t *p = line + 3 * tap[0];
-            uint64_t r = begin, g = begin, b = begin;
+            uint64_t r = 0x2020000020200000u, g = r, b = r;
             for (int32_t j = 0; j < tap[1]; j++, p += 3) {
                 uint64_t w = (uint64_t)(int64_t)tap[2 + j];
                 r += w * p[0];
                 g += w * p[1];
                 b += w * p[2];
             }
+            to[other] = mmixi_level(r >> 32);
+            to[other + 1] = mmixi_level(g >> 32);
+            to[other + 2] = mmixi_level(b >> 32);
             to[0] = mmixi_level(r);
             to[1] = mmixi_level(g);
             to[2] = mmixi_level(b);
-            if (alone) continue;
-            to[3] = mmixi_level(r >> 32);
-            to[4] = mmixi_level(g >> 32);
-            to[5] = mmixi_level(b >> 32);
         }
     }
 }
-/* The window `to` of a box of the input brought to h x w. */
-typedef struct mmixi_resizing { mmix_box from, to; size_t h, w; } mmixi_resizing;
-
-static mmixi_resizing mmixi_resizing_of(mmix_box from, size_t h, size_t w)
+MMIXDEF mmix_resizing mmix_resizing_box(mmix_box box, size_t width, size_t height)
 {
-    mmixi_resizing r = { from, { 0, 0, h, w }, h, w };
+    mmix_resizing r = { box, { 0, 0, height, width }, width, height };
     return r;
 }
-static size_t mmixi_window_bytes(mmix_box to) { return mmixi_round_up(3 * to.height * to.width, 8); }
-/* Bytes of scratch, and for the window itself; 0 if sizes are out of range. out NULL: these only. */
-static size_t mmixi_resize(uint8_t *out, const uint8_t *rgb, size_t in_width, mmixi_resizing r, void *scratch)
+/* The longer side becomes ⌊side·long/short⌋, the middle begins at round((h - crop)/2), halves to even.
+   torchvision: Resize(side, BICUBIC), CenterCrop(crop). */
+MMIXDEF mmix_resizing mmix_resizing_evaluate(size_t in_width, size_t in_height, size_t side, size_t crop)
 {
-    mmix_box from = r.from, to = r.to;
-    int ok = mmixi_sides_ok(from.width, from.height) && mmixi_sides_ok(r.w, r.h);
-    size_t across = ok ? mmixi_tap_step(from.width, r.w) : 0, down = ok ? mmixi_tap_step(from.height, r.h) : 0;
-    uint64_t words = across + down + 3 * (uint64_t)(from.width + from.height), columns = to.width,
-        bytes = 8 * (words + 1) + 4 * (columns * across + (uint64_t)to.height * down)
-            + 3 * columns * (from.height + to.height);
-    if (out) {
-        double *w = (double *)scratch;
-        uint64_t *line = (uint64_t *)(void *)(w + across + down);
-        mmixi_taps x = mmixi_taps_make((int32_t *)(void *)(w + words), w, from.width, r.w, to.left, to.width),
-            y = mmixi_taps_make(x.tap + x.count * x.step, w, from.height, r.h, to.top, to.height);
-        uint8_t *middle = (uint8_t *)(y.tap + y.count * y.step);        /* (columns, rows) */
-        rgb += ((from.top + y.first) * in_width + from.left + x.first) * 3;
-        mmixi_resample(middle, rgb, in_width * 3, y.n, &x, line);
-        mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
-    }
-    return ok && (uint64_t)(size_t)bytes == bytes ? (size_t)bytes : 0;
+    uint64_t low = mmixi_min(in_height, in_width);
+    mmix_resizing r = { { 0, 0, in_height, in_width }, { 0, 0, crop, crop }, 0, 0 };
+    if (!mmixi_sides_ok(in_width, in_height) || !mmixi_sides_ok(side, crop)
+        || side * (uint64_t)mmixi_max(in_height, in_width) / low > MMIXI_SIDE_MAX) return r;
+    r.height = (size_t)(side * (uint64_t)in_height / low);
+    r.width = (size_t)(side * (uint64_t)in_width / low);
+    r.to.top = (size_t)rint((double)(r.height - crop) / 2);
+    r.to.left = (size_t)rint((double)(r.width - crop) / 2);
+    return r;
 }
-MMIXDEF size_t mmix_picture_resize_scratch(mmix_box box, size_t width, size_t height)
+/* In this order: a pair of lines (the weights of one output before), the taps of both axes (at most 4n + 9m),
+   the picture between; and what is kept, to which not every caller gives room here. */
+MMIXDEF size_t mmix_picture_resize_scratch(mmix_resizing r)
 {
-    return mmixi_resize(NULL, NULL, 0, mmixi_resizing_of(box, height, width), NULL);
+    uint64_t bytes = 40 * ((uint64_t)r.from.width + r.from.height + r.width + r.height) + 8
+        + 3 * (uint64_t)r.to.width * (r.from.height + r.to.height);
+    return mmixi_sides_ok(r.from.width, r.from.height) && mmixi_sides_ok(r.width, r.height)
+        && mmixi_box_ok(r.to, r.width, r.height) && (size_t)bytes == bytes ? (size_t)bytes : 0;
 }
-MMIXDEF int mmix_picture_resize(uint8_t *out, size_t width, size_t height, mmix_picture in, mmix_box box,
-                                void *scratch)
+MMIXDEF int mmix_picture_resize(uint8_t *out, mmix_picture in, mmix_resizing r, void *scratch)
 {
-    if (!mmix_picture_resize_scratch(box, width, height) || box.height > in.height || box.width > in.width
-        || box.top > in.height - box.height || box.left > in.width - box.width) return -1;
-    mmixi_resize(out, in.rgb, in.width, mmixi_resizing_of(box, height, width), scratch);
+    uint64_t *line = (uint64_t *)scratch;
+    mmixi_tap *w = (mmixi_tap *)scratch;
+    mmixi_taps x, y;
+    uint8_t *middle;
+    if (!in.rgb || !mmix_picture_resize_scratch(r) || !mmixi_box_ok(r.from, in.width, in.height)) return -1;
+    x = mmixi_taps_make((int32_t *)(void *)(line + 3 * (r.from.width + r.from.height)), w, r.from.width,
+                        r.width, r.to.left, r.to.width);
+    y = mmixi_taps_make(x.tap + x.count * x.step, w, r.from.height, r.height, r.to.top, r.to.height);
+    middle = (uint8_t *)(y.tap + y.count * y.step);          /* (columns, rows) */
+    in.rgb += ((r.from.top + y.first) * in.width + r.from.left + x.first) * 3;
+    mmixi_resample(middle, in.rgb, in.width * 3, y.n, &x, line);
+    mmixi_resample(out, middle, y.n * 3, x.count, &y, line);
     return 0;
-}
-/* The shorter side becomes `side`, the longer ⌊side·long/short⌋, and the middle, which begins at
-   round((h - crop)/2), halves to even, is the window; h is 0 if something is out of range. torchvision:
-   Resize(side, BICUBIC), CenterCrop(crop). */
-static mmixi_resizing mmixi_evaluation(size_t height, size_t width, size_t side, size_t crop)
-{
-    uint64_t low = mmixi_min(height, width);
-    mmixi_resizing r = { { 0, 0, height, width }, { 0, 0, crop, crop }, 0, 0 };
-    if (!mmixi_sides_ok(width, height) || !mmixi_sides_ok(side, crop) || crop > side
-        || side * (uint64_t)mmixi_max(height, width) / low > MMIXI_SIDE_MAX) return r;
-    r.h = (size_t)(side * (uint64_t)height / low);
-    r.w = (size_t)(side * (uint64_t)width / low);
-    r.to.top = (r.h - crop) / 2 + ((r.h - crop) % 4 == 3);
-    r.to.left = (r.w - crop) / 2 + ((r.w - crop) % 4 == 3);
-    return r;
-}
-MMIXDEF size_t mmix_picture_evaluate_scratch(size_t in_width, size_t in_height, size_t side, size_t crop)
-{
-    return mmixi_resize(NULL, NULL, 0, mmixi_evaluation(in_height, in_width, side, crop), NULL);
-}
-MMIXDEF int mmix_picture_evaluate(uint8_t *out, size_t side, size_t crop, mmix_picture in, void *scratch)
-{
-    mmixi_resizing r = mmixi_evaluation(in.height, in.width, side, crop);
-    return r.h && mmixi_resize(out, in.rgb, in.width, r, scratch) ? 0 : -1;
 }
 
 /* ---- pixel by pixel --------------------------------------------------------------- */
 
 static int mmixi_luma(const uint8_t *p) { return (19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 32768) >> 16; }
 
-MMIXDEF void mmix_picture_flip(uint8_t *rgb, size_t width, size_t height)
+/* Brightness, contrast, saturation: z + factor (v - z), truncated to 0 … 255, with z = 0, the picture's mean
+   luma, the pixel's luma. */
+static uint8_t mmixi_blended(int v, int z, float factor)
 {
-    for (; height--; rgb += width * 3)
-        for (uint8_t *p = rgb, *q = rgb + width * 3 - 3; p < q; p += 3, q -= 3) {
-            uint8_t pixel[3];
-            memcpy(pixel, p, 3);
-            memcpy(p, q, 3);
-            memcpy(q, pixel, 3);
-        }
+    float product = factor * (float)(v - z);
+    return mmixi_byte((int)((float)z + product));
 }
-MMIXDEF void mmix_picture_grey(uint8_t *rgb, size_t width, size_t height)
+/* What maps each level to one: brightness, contrast, solarise. */
+static void mmixi_change_levels(uint8_t *rgb, size_t pixels, int change, double amount)
 {
-    for (uint8_t *end = rgb + 3 * width * height; rgb < end; rgb += 3) memset(rgb, mmixi_luma(rgb), 3);
-}
-MMIXDEF void mmix_picture_solarise(uint8_t *rgb, size_t width, size_t height, int threshold)
-{
-    for (uint8_t *end = rgb + 3 * width * height; rgb < end; rgb++)
-        *rgb = (uint8_t)(*rgb >= threshold ? 255 - *rgb : *rgb);
-}
-/* Brightness, contrast, saturation: out = z + factor (v - z), truncated to 0 … 255, with z = 0, the picture's
-   mean luma, the pixel's luma. v - z has 511 values, so the float32 products come from a table. */
-static uint8_t mmixi_blended(int z, float product)
-{
-    float v = (float)z + product;
-    return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)(int)v;
-}
-static void mmixi_blend(uint8_t *rgb, size_t pixels, int kind, double factor)
-{
-    float table[511], *product = table + 255;
     uint8_t level[256], *end = rgb + 3 * pixels;
     uint64_t sum = 0;
-    int z;
-    for (int d = -255; d <= 255; d++) product[d] = (float)factor * (float)d;
-    for (const uint8_t *p = rgb; p < end && kind == MMIX_JITTER_CONTRAST; p += 3)
+    for (const uint8_t *p = rgb; p < end && change == MMIX_CHANGE_CONTRAST; p += 3)
         sum += (unsigned)mmixi_luma(p);
-    z = (int)((double)sum / (double)pixels + 0.5);
-    for (int v = 0; v < 256; v++) level[v] = mmixi_blended(z, product[v - z]);
-    if (kind != MMIX_JITTER_SATURATION) for (; rgb < end; rgb++) *rgb = level[*rgb];
-    for (; rgb < end; rgb += 3) {
-        z = mmixi_luma(rgb);
-        for (int c = 0; c < 3; c++) rgb[c] = mmixi_blended(z, product[rgb[c] - z]);
-    }
+    for (int v = 0, z = (int)((double)sum / (double)pixels + 0.5); v < 256; v++)
+        level[v] = change != MMIX_CHANGE_SOLARISE ? mmixi_blended(v, z, (float)amount)
+            : (uint8_t)(v >= amount ? 255 - v : v);
+    for (; rgb < end; rgb++) *rgb = level[*rgb];
 }
 /* Hue: to HSV with 8 bits each, H + turn modulo 256, and back: v (1 - s g) with g = max(0, min(k, 4 - k, 1)),
    k = (6H + 5, 3, 1) mod 6 for R, G, B. S and the way back are in integers, g times 255: that is what Pillow's
@@ -11686,94 +11576,101 @@ static void mmixi_blend(uint8_t *rgb, size_t pixels, int kind, double factor)
 static void mmixi_hue(uint8_t *rgb, size_t pixels, unsigned turn)
 {
     uint8_t share[256][3];                         /* g; by H */
-    for (int i = 0; i < 768; i++) {
-        int k = (6 * (i / 3) + 255 * (5 - 2 * (i % 3))) % 1530, least = k < 510 ? k : 1020 - k;
-        share[i / 3][i % 3] = (uint8_t)(least < 0 ? 0 : least < 255 ? least : 255);
-    }
+    for (int H = 0; H < 256; H++)
+        for (int c = 0, k; c < 3; c++) {
+            k = (6 * H + 255 * (5 - 2 * c)) % 1530;
+            share[H][c] = mmixi_byte(k < 510 ? k : 1020 - k);
+        }
     for (uint8_t *end = rgb + 3 * pixels; rgb < end; rgb += 3) {
-        int high = (int)mmixi_max(mmixi_max(rgb[0], rgb[1]), rgb[2]),
-            range = high - (int)mmixi_min(mmixi_min(rgb[0], rgb[1]), rgb[2]),
-            top = rgb[0] == high ? 0 : rgb[1] == high ? 1 : 2;
+        int top = rgb[0] >= rgb[1] && rgb[0] >= rgb[2] ? 0 : rgb[1] >= rgb[2] ? 1 : 2, high = rgb[top],
+            a = high - rgb[top ? top - 1 : 2], b = high - rgb[top < 2 ? top + 1 : 0], range = a > b ? a : b;
         const uint8_t *g;
         float h;
         if (!range) continue;                      /* grey has no hue */
-        h = (float)(2 * top + (double)((float)(high - rgb[top ? top - 1 : 2]) / (float)range)
-                    - (double)((float)(high - rgb[top < 2 ? top + 1 : 0]) / (float)range));
+        h = (float)(2 * top + (double)((float)a / (float)range) - (float)b / (float)range);
         h = (float)(h * (1.0 / 6) + (h < 0));
         g = share[((unsigned)(int)(h * 255.0) + turn) & 255];
         for (int c = 0, S = 255 * range / high; c < 3; c++)
             rgb[c] = (uint8_t)((unsigned)(high * (65025 - S * g[c]) + 32512) / 65025);
     }
 }
-MMIXDEF int mmix_picture_jitter(uint8_t *rgb, size_t width, size_t height, const int *order,
-                                const double *factors, size_t n)
-{
-    if (!mmixi_sides_ok(width, height)) return -1;
-    for (size_t i = 0; i < n; i++) {
-        int hue = order[i] == MMIX_JITTER_HUE;
-        if (order[i] < MMIX_JITTER_BRIGHTNESS || order[i] > MMIX_JITTER_HUE
-            || !(factors[i] >= (hue ? -0.5 : 0) && factors[i] <= (hue ? 0.5 : 1000))) return -1;
-    }
-    for (size_t i = 0; i < n; i++)
-        if (order[i] != MMIX_JITTER_HUE) mmixi_blend(rgb, width * height, order[i], factors[i]);
-        else mmixi_hue(rgb, width * height, (unsigned)(int)(255 * factors[i]));
-    return 0;
-}
-
 /* ---- blur -------------------------------------------------------------------------
    A Gaussian as three boxes (Gwosdek et al. 2011) of fractional radius r, R = ⌊r⌋: the 2R+1 pixels in the
    middle weigh w = ⌊2²⁴/(2r+1)⌋ and the two outside e = ⌊(2²⁴ - (2R+1)w)/2⌋. The sum of the middle slides, so
    the cost does not depend on sigma; lines go in pairs, two levels in a word. */
 
-/* One box over n pixels of paired lines; beyond the ends stands the last pixel. */
-static void mmixi_blur_box(uint64_t *out, const uint64_t *in, size_t n, size_t R, uint64_t w, uint64_t e)
-{
-    uint64_t half = ((uint64_t)1 << 23) + ((uint64_t)1 << 55), levels = 255 + ((uint64_t)255 << 32);
-    size_t last = n - 1;
-    uint64_t sum[3] = { 0, 0, 0 };                 /* of the pixels x-R-1 … x+R-1 */
-    for (size_t k = 0; k < 6 * R + 3; k++)
-        sum[k % 3] += in[3 * mmixi_min(k / 3 > R ? k / 3 - R - 1 : 0, last) + k % 3];
-    for (size_t x = 0; x < n; x++, out += 3) {
-        const uint64_t *before = in + 3 * (x > R ? x - R - 1 : 0), *enters = in + 3 * mmixi_min(x + R, last),
-            *after = in + 3 * mmixi_min(x + R + 1, last);
-        for (size_t c = 0; c < 3; c++) {
-            sum[c] += enters[c] - before[c];
-            out[c] = (w * sum[c] + e * (before[c] + after[c]) + half) >> 24 & levels;
-        }
-    }
-}
+enum { MMIXI_BLUR_MAX = 1000 };                    /* sigma, and R */
 MMIXDEF size_t mmix_picture_blur_scratch(size_t width, size_t height)
 {
-    return mmixi_sides_ok(width, height) ? 6 * sizeof(uint64_t) * mmixi_max(width, height) : 0;
+    return mmixi_sides_ok(width, height) ? 48 * (mmixi_max(width, height) + 2 * MMIXI_BLUR_MAX + 2) : 0;
 }
-MMIXDEF int mmix_picture_blur(uint8_t *rgb, size_t width, size_t height, double sigma, void *scratch)
+/* One box over n pixels of paired lines, with room for R + 1 more at both ends: there stands the last. */
+static void mmixi_blur_box(uint64_t *out, uint64_t *in, size_t n, size_t R, uint64_t w, uint64_t e)
 {
-    float variance = (float)sigma * (float)sigma / 3,
-        l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
+    size_t ends = 3 * R + 3, box = 6 * R + 3;
+    uint64_t sum[3] = { 0, 0, 0 };                 /* of the pixels x-R-1 … x+R-1 */
+    for (size_t k = 0; k < ends; k++) {
+        in[k] = in[ends + k % 3];
+        in[ends + 3 * n + k] = in[3 * (n + R) + k % 3];
+    }
+    for (size_t k = 0; k < box; k++) sum[k % 3] += in[k];
+    out += ends;
+    for (size_t x = 0; x < n; x++, in += 3, out += 3)
+        for (size_t c = 0; c < 3; c++) {
+            sum[c] += in[box + c] - in[c];
+            out[c] = (w * sum[c] + e * (in[c] + in[box + 3 + c]) + 0x80000000800000u) >> 24 & 0xff000000ffu;
+        }
+}
+static void mmixi_blur(uint8_t *rgb, size_t width, size_t height, float sigma, uint64_t *a)
+{
+    float variance = sigma * sigma / 3, l = (float)floor(((float)sqrt(12.0 * variance + 1) - 1) / 2),
         r = l + (2 * l + 1) * (l * (l + 1) - 3 * variance) / (6 * (variance - (l + 1) * (l + 1)));
-    uint32_t w, e;
-    size_t R;
-    if (!mmixi_sides_ok(width, height) || !(sigma >= 0 && sigma <= 1000)) return -1;
-    R = (size_t)r;
-    w = (uint32_t)(16777216.0f / (2 * r + 1));
-    e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
-    for (int columns = 0; columns < 2; columns++) {
-        size_t n = columns ? height : width, lines = columns ? width : height, step = columns ? 3 * width : 3,
-            next = columns ? 3 : 3 * width;
-        uint64_t *a = (uint64_t *)scratch, *b = a + 3 * n;
-        for (size_t i = 0; i < lines; i += 2) {    /* the last line of an odd number goes with itself */
+    size_t R = (size_t)r, n = width, lines = height, step = 3;
+    uint32_t w = (uint32_t)(16777216.0f / (2 * r + 1)), e = (16777216u - (uint32_t)(2 * R + 1) * w) / 2;
+    for (int columns = 0; columns < 2; columns++, n = height, lines = width, step = 3 * width) {
+        size_t next = 3 * width + 3 - step;
+        uint64_t *b = a + 3 * (n + 2 * R + 2);
+        for (size_t i = 0; i < lines; i += 2) {
             uint8_t *p = rgb + i * next, *q = i + 1 < lines ? p + next : p;
-            mmixi_pair(a, p, q, step, n);
+            mmixi_pair(a + 3 * (R + 1), p, q, step, n);
             mmixi_blur_box(b, a, n, R, w, e);
             mmixi_blur_box(a, b, n, R, w, e);
             mmixi_blur_box(b, a, n, R, w, e);
-            for (size_t x = 0; x < 3 * n; x += 3, p += step, q += step)
+            for (size_t x = R + 1; x < n + R + 1; x++, p += step, q += step)
                 for (size_t c = 0; c < 3; c++) {
-                    uint64_t both = b[x + c];
-                    p[c] = (uint8_t)both;
-                    q[c] = (uint8_t)(both >> 32);
+                    p[c] = (uint8_t)b[3 * x + c];
+                    q[c] = (uint8_t)(b[3 * x + c] >> 32);
                 }
         }
+    }
+}
+MMIXDEF int mmix_picture_change(uint8_t *rgb, size_t width, size_t height, int change, double amount,
+                                void *scratch)
+{
+    static const double most[] = { 1000, 1000, 1000, 0.5, 0, 0, 256, MMIXI_BLUR_MAX };
+    size_t pixels = width * height;
+    if (!mmixi_sides_ok(width, height) || change < 0 || change > MMIX_CHANGE_BLUR
+        || !(amount >= (change == MMIX_CHANGE_HUE ? -0.5 : 0) && amount <= most[change])) return -1;
+    switch (change) {
+    case MMIX_CHANGE_SATURATION:
+        for (uint8_t *p = rgb; p < rgb + 3 * pixels; p += 3)
+            for (int c = 0, z = mmixi_luma(p); c < 3; c++) p[c] = mmixi_blended(p[c], z, (float)amount);
+        break;
+    case MMIX_CHANGE_GREY:
+        for (uint8_t *p = rgb; p < rgb + 3 * pixels; p += 3) memset(p, mmixi_luma(p), 3);
+        break;
+    case MMIX_CHANGE_HUE: mmixi_hue(rgb, pixels, (unsigned)(int)(255 * amount)); break;
+    case MMIX_CHANGE_FLIP:
+        for (; height--; rgb += 3 * width)
+            for (uint8_t *p = rgb, *q = p + 3 * width - 3; p < q; p += 3, q -= 3) {
+                uint8_t pixel[3];
+                memcpy(pixel, p, 3);
+                memcpy(p, q, 3);
+                memcpy(q, pixel, 3);
+            }
+        break;
+    case MMIX_CHANGE_BLUR: mmixi_blur(rgb, width, height, (float)amount, (uint64_t *)scratch); break;
+    default: mmixi_change_levels(rgb, pixels, change, amount);
     }
     return 0;
 }
@@ -11785,37 +11682,34 @@ MMIXDEF int mmix_picture_normalise(mmix_real *out, mmix_picture in, const double
                                    const double *deviation)
 {
     mmix_augment imagenet = mmix_augment_dino();
-    size_t count = in.width * in.height;
     if (!mean) mean = imagenet.mean;
     if (!deviation) deviation = imagenet.deviation;
     if (!mmixi_sides_ok(in.width, in.height) || !mmixi_deviation_ok(deviation)) return -1;
-    for (int c = 0; c < 3; c++) {
+    for (size_t c = 0; c < 3; c++) {
         mmix_real of[256];                         /* 256 divisions instead of one a sample */
         for (int v = 0; v < 256; v++) of[v] = (mmix_real)((v / 255.0 - mean[c]) / deviation[c]);
-        for (size_t i = 0; i < count; i++) *out++ = of[in.rgb[3 * i + (size_t)c]];
+        for (size_t i = c; i < 3 * in.width * in.height; i += 3) *out++ = of[in.rgb[i]];
     }
     return 0;
 }
-static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, const uint8_t *rgb, mmixi_resizing r)
+MMIXDEF mmix_tensor *mmix_image_resized(mmix_ctx *m, mmix_picture in, mmix_resizing r)
 {
-    mmix_picture in = { rgb, r.from.width, r.from.height };
-    size_t bytes = rgb ? mmixi_resize(NULL, NULL, 0, r, NULL) : 0;
+    size_t bytes = mmix_picture_resize_scratch(r);
     mmix_picture out = { NULL, r.to.width, r.to.height };
     mmix_tensor *image;
     mmix_mark mark;
     uint8_t *pixels;
     if (mmix_error(m)) return NULL;
-    if (!bytes) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a picture and sizes of 1 to 2^24, also of what is "
-                  "resized before it is cut, found %.0f x %.0f%s to %.0f x %.0f", who, (double)in.width,
-                  (double)in.height, rgb ? "" : " at NULL", (double)out.width, (double)out.height);
-        return NULL;
-    }
+    if (!in.rgb || !bytes || !mmixi_box_ok(r.from, in.width, in.height))
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and "
+                                    "sizes of 1 to 2^24, also of what is resized before it is cut, found "
+                                    "%.0f x %.0f%s to %.0f x %.0f", (double)in.width, (double)in.height,
+                                    in.rgb ? "" : " at NULL", (double)out.width, (double)out.height));
     image = mmix_new4(m, 1, 3, out.height, out.width);
     mark = mmix_mark_here(m);
     out.rgb = pixels = (uint8_t *)mmixi_step(m, bytes);
     if (!image || !pixels) return NULL;
-    mmixi_resize(pixels, rgb, in.width, r, pixels + mmixi_window_bytes(r.to));
+    mmix_picture_resize(pixels, in, r, pixels + mmixi_round_up(3 * out.width * out.height, 8));
     mmix_picture_normalise(mmix_data(image), out, NULL, NULL);
     mmix_rewind(m, mark);
     return image;
@@ -11823,13 +11717,8 @@ static mmix_tensor *mmixi_image(mmix_ctx *m, const char *who, const uint8_t *rgb
 MMIXDEF mmix_tensor *mmix_image(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height, size_t size)
 {
     size_t side = size && size <= MMIXI_SIDE_MAX ? (size * 256 + 112) / 224 : 0;
-    return mmixi_image(m, "mmix_image", rgb, mmixi_evaluation(height, width, side, size));
-}
-MMIXDEF mmix_tensor *mmix_image_whole(mmix_ctx *m, const uint8_t *rgb, size_t width, size_t height,
-                                      size_t to_width, size_t to_height)
-{
-    mmix_box whole = { 0, 0, height, width };
-    return mmixi_image(m, "mmix_image_whole", rgb, mmixi_resizing_of(whole, to_height, to_width));
+    mmix_picture in = { rgb, width, height };
+    return mmix_image_resized(m, in, mmix_resizing_evaluate(width, height, side, size));
 }
 
 /* ---- DINO's crops ----------------------------------------------------------------- */
@@ -11849,135 +11738,130 @@ enum {
     MMIXI_DRAW_BOX = 0,                            /* + 4 try + (area, aspect, top, left) */
     MMIXI_DRAW_FLIP = 40, MMIXI_DRAW_JITTER, MMIXI_DRAW_GREY, MMIXI_DRAW_BLUR, MMIXI_DRAW_SIGMA,
     MMIXI_DRAW_SOLARISE,
-    MMIXI_DRAW_FACTOR = 48,                        /* + kind */
+    MMIXI_DRAW_FACTOR = 48,                        /* + change */
     MMIXI_DRAW_ORDER = 52                          /* + place */
 };
-typedef struct mmixi_draws { const mmix_ctx *m; uint64_t step; size_t image, crop; } mmixi_draws;
-
-static double mmixi_draw(const mmixi_draws *d, int which, double low, double high)
+static double mmixi_draw(const mmix_crop *c, int which, double low, double high)
 {
-    uint64_t element = (uint64_t)d->image << 24 | (uint64_t)d->crop << 8 | (uint64_t)which;
-    return low + (high - low) * mmix_random_uniform(d->m, MMIXI_RANDOM_AUGMENT, d->step, element);
+    uint64_t element = (uint64_t)c->image << 24 | (uint64_t)c->crop << 8 | (uint64_t)which;
+    return low + (high - low) * mmix_random_uniform(c->m, MMIXI_RANDOM_AUGMENT, c->step, element);
 }
-static size_t mmixi_draw_below(const mmixi_draws *d, int which, size_t n)
+static size_t mmixi_draw_below(const mmix_crop *c, int which, size_t n)
 {
-    return mmixi_min((size_t)mmixi_draw(d, which, 0, (double)n), n - 1);
+    return mmixi_min((size_t)mmixi_draw(c, which, 0, (double)n), n - 1);
 }
-static int mmixi_chance(const mmixi_draws *d, int which, double probability)
+MMIXDEF mmix_box mmix_augment_box(const mmix_crop *c)
 {
-    return mmixi_draw(d, which, 0, 1) < probability;
-}
-MMIXDEF mmix_box mmix_augment_box(const mmix_ctx *m, const mmix_augment *config, size_t width, size_t height,
-                                  uint64_t step, size_t image, size_t crop)
-{
-    mmixi_draws d = { m, step, image, crop };
-    const double *scale = crop < 2 ? config->global_scale : config->local_scale, *aspect = config->aspect;
-    double all_w = (double)width, all_h = (double)height;
-    double w = 0, h = 0;
+    const double *scale = c->crop < 2 ? c->config->global_scale : c->config->local_scale,
+        *aspect = c->config->aspect;
+    double width = (double)c->picture.width, height = (double)c->picture.height, w = 0, h = 0;
     mmix_box box;
     int at = MMIXI_DRAW_BOX;
     for (; at < MMIXI_DRAW_FLIP; at += 4) {
-        double area = all_w * all_h * mmixi_draw(&d, at, scale[0], scale[1]),
-            ratio = mmixi_exp(mmixi_draw(&d, at + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
+        double area = width * height * mmixi_draw(c, at, scale[0], scale[1]),
+            ratio = mmixi_exp(mmixi_draw(c, at + 1, mmixi_log(aspect[0]), mmixi_log(aspect[1])));
         w = rint(sqrt(area * ratio));
         h = rint(sqrt(area / ratio));
-        if (w >= 1 && w <= all_w && h >= 1 && h <= all_h) break;
+        if (w >= 1 && w <= width && h >= 1 && h <= height) break;
     }
     if (at == MMIXI_DRAW_FLIP) {
-        w = all_w / all_h > aspect[1] ? rint(all_h * aspect[1]) : all_w;
-        h = all_w / all_h < aspect[0] ? rint(all_w / aspect[0]) : all_h;
+        w = width / height > aspect[1] ? rint(height * aspect[1]) : width;
+        h = width / height < aspect[0] ? rint(width / aspect[0]) : height;
     }
     box.height = (size_t)fmax(h, 1);
     box.width = (size_t)fmax(w, 1);
-    box.top = height - box.height;
-    box.left = width - box.width;
-    box.top = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(&d, at + 2, box.top + 1) : box.top / 2;
-    box.left = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(&d, at + 3, box.left + 1) : box.left / 2;
+    box.top = c->picture.height - box.height;
+    box.left = c->picture.width - box.width;
+    box.top = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(c, at + 2, box.top + 1) : box.top / 2;
+    box.left = at < MMIXI_DRAW_FLIP ? mmixi_draw_below(c, at + 3, box.left + 1) : box.left / 2;
     return box;
 }
-static void mmixi_augment_jitter(uint8_t *rgb, size_t s, const mmix_augment *config, const mmixi_draws *d)
+/* Brightness, contrast, saturation and hue in any order (Fisher and Yates, from the last on). */
+static void mmixi_jitter(const mmix_crop *c, uint8_t *rgb, size_t s)
 {
-    double strength[4] = { config->brightness, config->contrast, config->saturation, config->hue };
+    const mmix_augment *a = c->config;
+    double strength[4] = { a->brightness, a->contrast, a->saturation, a->hue };
     int order[4] = { 0, 1, 2, 3 };
-    double factors[4];
-    for (size_t i = 4; i-- > 0;) {                 /* Fisher and Yates, from the last on */
-        size_t j = mmixi_draw_below(d, MMIXI_DRAW_ORDER + (int)i, i + 1);
-        int kind = order[j], hue = kind == MMIX_JITTER_HUE;
-        double x = strength[kind];
+    for (int i = 3; i > 0; i--) {
+        size_t j = mmixi_draw_below(c, MMIXI_DRAW_ORDER + i, (size_t)i + 1);
+        int change = order[j];
         order[j] = order[i];
-        order[i] = kind;
-        factors[i] = mmixi_draw(d, MMIXI_DRAW_FACTOR + kind, hue ? -x : fmax(1 - x, 0), hue ? x : 1 + x);
+        order[i] = change;
     }
-    mmix_picture_jitter(rgb, s, s, order, factors, 4);
+    for (int i = 0; i < 4; i++) {
+        int change = order[i], hue = change == MMIX_CHANGE_HUE;
+        double x = strength[change], low = hue ? -x : fmax(1 - x, 0), high = hue ? x : 1 + x;
+        mmix_picture_change(rgb, s, s, change, mmixi_draw(c, MMIXI_DRAW_FACTOR + change, low, high), NULL);
+    }
 }
-MMIXDEF size_t mmix_augment_crop_scratch(const mmix_augment *config, size_t width, size_t height)
+MMIXDEF size_t mmix_augment_scratch(const mmix_augment *config, size_t width, size_t height)
 {
-    size_t s = config->global_size, t = config->local_count ? config->local_size : s;
+    size_t s = mmixi_max(config->global_size, config->local_count ? config->local_size : 0), bytes;
     mmix_box all = { 0, 0, height, width };
-    size_t global = mmix_picture_resize_scratch(all, s, s), local = mmix_picture_resize_scratch(all, t, t);
-    return global && local ? mmixi_max(global, local) : 0;
+    bytes = mmix_picture_resize_scratch(mmix_resizing_box(all, s, s));
+    return bytes ? bytes + mmix_picture_blur_scratch(1, 1) : 0;
 }
-MMIXDEF int mmix_augment_crop(const mmix_ctx *m, mmix_real *out, const mmix_augment *config,
-                              mmix_picture picture, uint64_t step, size_t image, size_t crop, void *scratch)
+MMIXDEF int mmix_augment_crop(mmix_real *out, const mmix_crop *c, void *scratch)
 {
-    mmixi_draws d = { m, step, image, crop };
-    size_t s = crop < 2 ? config->global_size : config->local_size, kind = mmixi_min(crop, 2);
-    uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8); /* blur: 48 s, resize: 56 s */
-    mmix_picture done = { rgb, s, s };
-    mmix_box box;
-    if (!picture.rgb || !mmixi_sides_ok(picture.width, picture.height) || !mmixi_sides_ok(s, s)) return -1;
-    box = mmix_augment_box(m, config, picture.width, picture.height, step, image, crop);
-    mmixi_resize(rgb, picture.rgb, picture.width, mmixi_resizing_of(box, s, s), more);
-    if (mmixi_chance(&d, MMIXI_DRAW_FLIP, config->flip)) mmix_picture_flip(rgb, s, s);
-    if (mmixi_chance(&d, MMIXI_DRAW_JITTER, config->jitter)) mmixi_augment_jitter(rgb, s, config, &d);
-    if (mmixi_chance(&d, MMIXI_DRAW_GREY, config->grey)) mmix_picture_grey(rgb, s, s);
-    if (mmixi_chance(&d, MMIXI_DRAW_BLUR, config->blur[kind]))
-        mmix_picture_blur(rgb, s, s, mmixi_draw(&d, MMIXI_DRAW_SIGMA, config->sigma[0], config->sigma[1]),
-                          more);
-    if (mmixi_chance(&d, MMIXI_DRAW_SOLARISE, config->solarise[kind])) mmix_picture_solarise(rgb, s, s, 128);
-    return mmix_picture_normalise(out, done, config->mean, config->deviation);
+    const mmix_augment *a = c->config;
+    size_t s = c->crop < 2 ? a->global_size : a->local_size, kind = mmixi_min(c->crop, 2);
+    mmix_picture done = { (uint8_t *)scratch, s, s };
+    uint8_t *rgb = (uint8_t *)scratch, *more = rgb + mmixi_round_up(3 * s * s, 8);
+    if (!mmixi_sides_ok(c->picture.width, c->picture.height)
+        || mmix_picture_resize(rgb, c->picture, mmix_resizing_box(mmix_augment_box(c), s, s), more))
+        return -1;
+    if (mmixi_draw(c, MMIXI_DRAW_FLIP, 0, 1) < a->flip)
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_FLIP, 0, NULL);
+    if (mmixi_draw(c, MMIXI_DRAW_JITTER, 0, 1) < a->jitter) mmixi_jitter(c, rgb, s);
+    if (mmixi_draw(c, MMIXI_DRAW_GREY, 0, 1) < a->grey)
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_GREY, 0, NULL);
+    if (mmixi_draw(c, MMIXI_DRAW_BLUR, 0, 1) < a->blur[kind])
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_BLUR,
+                            mmixi_draw(c, MMIXI_DRAW_SIGMA, a->sigma[0], a->sigma[1]), more);
+    if (mmixi_draw(c, MMIXI_DRAW_SOLARISE, 0, 1) < a->solarise[kind])
+        mmix_picture_change(rgb, s, s, MMIX_CHANGE_SOLARISE, 128, NULL);
+    return mmix_picture_normalise(out, done, a->mean, a->deviation);
 }
-/* The sizes of a config, then its doubles in their order, each from low to high; two are a range. */
+/* A config's numbers; two are a range. Without local crops their size and scale count for nothing. */
 static int mmixi_augment_check(mmix_ctx *m, const char *who, const mmix_augment *a)
 {
-    static const struct { char name[56]; size_t n; double low, high; } limits[] = {
-        { "global_size", 1, 1, MMIXI_SIDE_MAX }, { "local_size", 1, 1, MMIXI_SIDE_MAX },
-        { "local_count", 1, 0, 65533 }, { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 },
-        { "aspect", 2, 1e-6, 1e6 },
+    static const struct { char name[56]; size_t n; double low, high; } limits[] = {        /* in their order */
+        { "global_scale", 2, 1e-12, 1 }, { "local_scale", 2, 1e-12, 1 }, { "aspect", 2, 1e-6, 1e6 },
         { "a probability (flip, jitter, grey, blur, solarise)", 9, 0, 1 },
         { "brightness, contrast or saturation", 3, 0, 999 }, { "hue", 1, 0, 0.5 }, { "sigma", 2, 0, 1000 },
-        { "mean", 3, -FLT_MAX, FLT_MAX }, { "deviation", 3, -FLT_MAX, FLT_MAX }
+        { "mean or deviation", 6, -FLT_MAX, FLT_MAX }
     };
-    double x[30] = { (double)a->global_size, (double)a->local_size, (double)a->local_count }, *at = x;
-    memcpy(x + 3, (const char *)a + offsetof(mmix_augment, global_scale), 27 * sizeof *x);
-    if (!a->local_count) {                         /* then size and scale count for nothing */
-        x[1] = 1;
-        memcpy(x + 5, x + 3, 2 * sizeof *x);
-    }
-    for (size_t k = 0; k < sizeof limits / sizeof *limits; at += limits[k++].n)
-        for (size_t i = 0; i < limits[k].n; i++)
-            if (mmixi_within(m, who, limits[k].name, at[i], i && limits[k].n == 2 ? *at : limits[k].low,
+    const double *x = (const double *)(const void *)((const char *)a + offsetof(mmix_augment, global_scale));
+    if (mmixi_within(m, who, "global_size", (double)a->global_size, 1, MMIXI_SIDE_MAX)
+        || mmixi_within(m, who, "local_count", (double)a->local_count, 0, 65533)
+        || (a->local_count && mmixi_within(m, who, "local_size", (double)a->local_size, 1, MMIXI_SIDE_MAX)))
+        return -1;
+    for (size_t k = 0; k < sizeof limits / sizeof *limits; x += limits[k++].n)
+        for (size_t i = 0; i < limits[k].n && (k != 1 || a->local_count); i++)
+            if (mmixi_within(m, who, limits[k].name, x[i], i && limits[k].n == 2 ? *x : limits[k].low,
                              limits[k].high)) return -1;
     return mmixi_deviation_ok(a->deviation) ? 0
         : mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a deviation is 0, expected another number", who);
 }
 
 typedef struct mmixi_augment_job {
-    const mmix_ctx *m;
-    const mmix_augment *config;
+    mmix_crop crop;                                /* but its picture and numbers */
     const mmix_picture *pictures;
     const size_t *index;
     size_t B, bytes;
-    uint64_t step;
     mmix_tensor *out[2];                           /* global, local */
     char *scratch;                                 /* (lanes, bytes) */
 } mmixi_augment_job;
 static void mmixi_augment_task(void *arg, size_t i, size_t lane)
 {
     const mmixi_augment_job *j = (const mmixi_augment_job *)arg;
-    size_t b = i % j->B, local = i >= 2 * j->B, row = i - local * 2 * j->B;
-    mmix_augment_crop(j->m, mmix_data(j->out[local]) + row * j->out[local]->stride[0], j->config,
-                      j->pictures[j->index ? j->index[b] : b], j->step, b, i / j->B,
+    size_t b = i % j->B, local = i >= 2 * j->B;
+    const mmix_tensor *out = j->out[local];
+    mmix_crop crop = j->crop;
+    crop.picture = j->pictures[j->index ? j->index[b] : b];
+    crop.image = b;
+    crop.crop = i / j->B;
+    mmix_augment_crop(mmix_data(out) + (i - local * 2 * j->B) * out->stride[0], &crop,
                       j->scratch + lane * j->bytes);
 }
 MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mmix_picture *pictures,
@@ -11985,41 +11869,38 @@ MMIXDEF int mmix_augment_batch(mmix_ctx *m, const mmix_augment *config, const mm
                                mmix_tensor *local)
 {
     const char *who = "mmix_augment_batch";
-    mmixi_augment_job job = { m, config, pictures, index, B, 0, step, { global, local }, NULL };
-    size_t width = 1, height = 1;
-    mmix_mark mark;
-    if (!mmixi_given(m, who, "*config, *pictures", config, pictures)
-        || mmixi_within(m, who, "the number of pictures", (double)B, 1, 1099511627775.0)
+    mmixi_augment_job job = { { m, config, { NULL, 0, 0 }, step, 0, 0 }, pictures, index, B, 0,
+                              { global, local }, NULL };
+    mmix_mark mark = mmix_mark_here(m);
+    mmixi_dims d;
+    if (!mmixi_given(m, who, "*config, *pictures, number of pictures", config, pictures, B)
         || mmixi_augment_check(m, who, config)) return -1;
     for (size_t b = 0; b < B; b++) {
         size_t i = index ? index[b] : b;
         mmix_picture p = pictures[i];
-        if (!p.rgb || !mmixi_sides_ok(p.width, p.height))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24, found "
-                             "%.0f x %.0f%s", who, (double)i, (double)p.width, (double)p.height,
-                             p.rgb ? "" : " at NULL");
-        width = mmixi_max(width, p.width);
-        height = mmixi_max(height, p.height);
+        size_t bytes = p.rgb ? mmix_augment_scratch(config, p.width, p.height) : 0;
+        if (!bytes)
+            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: picture %.0f: expected sides of 1 to 2^24 that "
+                             "this machine has room for, found %.0f x %.0f%s", who, (double)i,
+                             (double)p.width, (double)p.height, p.rgb ? "" : " at NULL");
+        job.bytes = mmixi_max(job.bytes, mmixi_round_up(bytes, 64));         /* whole cache lines */
     }
-    for (int k = 0; k < (config->local_count ? 2 : 1); k++) {
-        const mmix_tensor *out = job.out[k];
-        mmixi_dims d;
-        d.B = k ? config->local_count * B : 2 * B;
-        d.S = k ? config->local_size : config->global_size;
-        if (!mmixi_expect(m, who, &d, k ? "+local B3SS" : "+global B3SS", out)) return -1;
-        if (out->stride[2] != d.S || out->stride[1] != d.S * d.S)
+    d.A = 2 * B;
+    d.S = config->global_size;
+    d.B = config->local_count * B;
+    d.T = config->local_size;
+    if (!mmixi_expect(m, who, &d, d.B ? "+global A3SS, local B3TT" : "+global A3SS", global, local))
+        return -1;
+    for (int k = 0; k < 1 + (d.B > 0); k++) {
+        mmix_tensor crop = *job.out[k];
+        crop.shape[0] = 1;
+        if (!mmixi_contiguous(&crop))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s: expected each crop contiguous, found another "
                              "layout", who, k ? "local" : "global");
     }
-    job.bytes = mmix_augment_crop_scratch(config, width, height);
-    if (!job.bytes)
-        return mmix_fail(m, MMIX_ERROR_MEMORY, "%s: pictures of %.0f x %.0f are too large for this machine",
-                         who, (double)width, (double)height);
-    job.bytes = mmixi_round_up(job.bytes, 64);     /* lanes on cache lines of their own, aligned for double */
-    mark = mmix_mark_here(m);
     job.scratch = (char *)mmixi_step_array(m, job.bytes, mmixi_lanes(m), 1);
     if (!job.scratch) return -1;
-    mmixi_parallel(m, (2 + config->local_count) * B, mmixi_augment_task, &job);
+    mmixi_parallel(m, 2 * B + d.B, mmixi_augment_task, &job);
     mmix_rewind(m, mark);
     return 0;
 }

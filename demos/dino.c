@@ -249,7 +249,8 @@ static void look(mmix_ctx *m, const mmix_vision *v, const mmix_augment *augment,
 {
     size_t side = augment->global_size, D = mmix_vision_config_of(v)->dim, n;
     uint8_t *small = (uint8_t *)malloc(side * side * 3);
-    void *scratch = malloc(mmix_picture_evaluate_scratch(p->size, p->size, side, side) + 1);
+    mmix_resizing r = mmix_resizing_evaluate(p->size, p->size, side, side);
+    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
     mmix_picture picture = {small, side, side};
     mmix_map_options words;
     memset(&words, 0, sizeof words);
@@ -261,7 +262,7 @@ static void look(mmix_ctx *m, const mmix_vision *v, const mmix_augment *augment,
         mmix_tensor *image = mmix_new4(m, n, 3, side, side);
         for (size_t b = 0; image && b < n; b++) {
             mmix_real *at = mmix_data(image) + b * 3 * side * side;
-            mmix_picture_evaluate(small, side, side, set->picture[first + b], scratch);
+            mmix_picture_resize(small, set->picture[first + b], r, scratch);
             mmix_picture_normalise(at, picture, augment->mean, augment->deviation);
         }
         mmix_features f = mmix_vision_forward(m, v, image, NULL);
@@ -324,7 +325,7 @@ static int evaluate_pixels(mmix_ctx *m, const pictures *p, score *s, double *alw
     const picture_set *both[2] = {&p->train, &p->test};
     mmix_box all = picture_square(p->size, p->size);
     mmix_real *raw = (mmix_real *)malloc((p->train.count + p->test.count) * D * sizeof *raw), *row = raw;
-    void *scratch = malloc(mmix_picture_resize_scratch(all, RAW_SIDE, RAW_SIDE) + 1);
+    void *scratch = malloc(mmix_picture_resize_scratch(mmix_resizing_box(all, RAW_SIDE, RAW_SIDE)) + 1);
     uint8_t small[D];
     mmix_picture picture = {small, RAW_SIDE, RAW_SIDE};
     size_t commonest = 0, most = 0, right = 0;
@@ -333,7 +334,7 @@ static int evaluate_pixels(mmix_ctx *m, const pictures *p, score *s, double *alw
     else {
         for (int k = 0; k < 2; k++)
             for (size_t i = 0; i < both[k]->count; i++, row += D) {
-                mmix_picture_resize(small, RAW_SIDE, RAW_SIDE, both[k]->picture[i], all, scratch);
+                mmix_picture_resize(small, both[k]->picture[i], mmix_resizing_box(all, RAW_SIDE, RAW_SIDE), scratch);
                 mmix_picture_normalise(row, picture, NULL, NULL);
             }
         vote(m, p, raw, raw + p->train.count * D, D, s);

@@ -299,12 +299,10 @@ static int fit(const settings *o, mmix_picture in, uint8_t *out, const view *v)
 {
     size_t side = (o->size * 256 + 112) / 224;
     mmix_box all = {0, 0, in.height, in.width};
-    size_t bytes = o->whole ? mmix_picture_resize_scratch(all, v->w, v->h)
-                   : mmix_picture_evaluate_scratch(in.width, in.height, side, o->size);
-    void *scratch = malloc(bytes + 1);
-    int bad = !bytes || !scratch;
-    if (!bad) bad = o->whole ? mmix_picture_resize(out, v->w, v->h, in, all, scratch)
-                    : mmix_picture_evaluate(out, side, o->size, in, scratch);
+    mmix_resizing r = o->whole ? mmix_resizing_box(all, v->w, v->h)
+                      : mmix_resizing_evaluate(in.width, in.height, side, o->size);
+    void *scratch = malloc(mmix_picture_resize_scratch(r) + 1);
+    int bad = !scratch || mmix_picture_resize(out, in, r, scratch);
     free(scratch);
     return bad;
 }

@@ -43,9 +43,9 @@ static int read_picture(mmix_ctx *m, const char *file, size_t side, uint8_t *rgb
         return fail("%s", why);
     }
     mmix_box box = picture_square(p.width, p.height);
-    void *scratch = malloc(mmix_picture_resize_scratch(box, side, side) + 1);
+    void *scratch = malloc(mmix_picture_resize_scratch(mmix_resizing_box(box, side, side)) + 1);
     p.rgb = pixels;
-    int bad = !scratch || mmix_picture_resize(rgb, side, side, p, box, scratch);
+    int bad = !scratch || mmix_picture_resize(rgb, p, mmix_resizing_box(box, side, side), scratch);
     free(scratch);
     picture_pixels_free(file, pixels);
     return bad ? fail("%s: %zu x %zu pixels cannot be brought to %zu x %zu", file, p.width, p.height, side, side) : 0;

@@ -246,12 +246,12 @@ static inline int picture_read(mmix_ctx *m, picture_set *set, size_t i, size_t s
     uint8_t *rgb = picture_pixels(m, set->name[i], &w, &h, why, room), *mask;
     if (!rgb) return -1;
     mmix_box box = picture_square(w, h);
-    size_t bytes = mmix_picture_resize_scratch(box, size, size);
+    size_t bytes = mmix_picture_resize_scratch(mmix_resizing_box(box, size, size));
     void *scratch = malloc(bytes ? bytes : 1);
     mmix_picture in;
     in.rgb = rgb, in.width = w, in.height = h;
     int bad = !bytes || !scratch;
-    if (!bad) bad = mmix_picture_resize(set->rgb + i * size * size * 3, size, size, in, box, scratch);
+    if (!bad) bad = mmix_picture_resize(set->rgb + i * size * size * 3, in, mmix_resizing_box(box, size, size), scratch);
     if (bad) snprintf(why, room, "%s: %zu x %zu pixels cannot be brought to size", set->name[i], w, h);
     free(scratch);
     picture_pixels_free(set->name[i], rgb);

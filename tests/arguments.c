@@ -245,7 +245,7 @@ static void corners(void)
         options.n_dense = 1;
         BAD(mmix_vision_forward(m, v, mmix_fill(mmix_new4(m, 1, 3, 16, 16), 0), &options).token, "mmix_vision_forward", "dense is NULL");
         BAD(mmix_dino_loss(m, x, x, NULL, 2, 1, 1, 0.9, NULL), "mmix_dino_loss", "center is NULL");
-        IS(mmix_augment_crop(m, &one, &augment, (mmix_picture){ NULL, 8, 8 }, 0, 0, 0, &one), -1);
+        IS(mmix_augment_crop(&one, &(mmix_crop){ m, &augment, { NULL, 8, 8 }, 0, 0, 0 }, &one), -1);
         BAD_INT(mmix_rank_of(m, NULL, mmix_fill(mmix_new2(m, 2, 3), NAN), &rank), "mmix_rank_of", "row 0 of M holds nan");
         BAD_INT(mmix_binary_iou(m, mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 3, cell), 1),
                                 mmix_fill(mmix_new(m, MMIX_DTYPE_I32, 3, cell), 0), NAN, 0, &iou), "mmix_binary_iou", "NaN");

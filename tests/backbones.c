@@ -342,17 +342,18 @@ static void pictures(void)
 {
     mmix_ctx *m = context(1, 0);
     uint8_t rgb[7 * 5 * 3], small_rgb[4 * 6 * 3];
-    const mmix_box all = {0, 0, 5, 7};
-    mmix_picture in = {rgb, 7, 5}, out = {small_rgb, 4, 6};
+    const mmix_box all = {0, 0, 5, 7}, beyond = {1, 0, 5, 7};
+    mmix_picture in = {rgb, 7, 5}, none = {NULL, 7, 5}, out = {small_rgb, 4, 6};
     mmix_tensor *image, *by_hand = mmix_new4(m, 1, 3, 6, 4);
     for (size_t i = 0; i < sizeof rgb; i++) rgb[i] = (uint8_t)(i * 37 % 251);
-    void *scratch = malloc(mmix_picture_resize_scratch(all, 4, 6));
-    CHECK(!mmix_picture_resize(small_rgb, 4, 6, in, all, scratch));
+    void *scratch = malloc(mmix_picture_resize_scratch(mmix_resizing_box(all, 4, 6)));
+    CHECK(!mmix_picture_resize(small_rgb, in, mmix_resizing_box(all, 4, 6), scratch));
     CHECK(!mmix_picture_normalise(mmix_data(by_hand), out, NULL, NULL));
-    image = mmix_image_whole(m, rgb, 7, 5, 4, 6);
+    image = mmix_image_resized(m, in, mmix_resizing_box(all, 4, 6));
     CHECK(image && mmix_shape(image, 2) == 6 && mmix_shape(image, 3) == 4 && gap(image, by_hand) <= 0);
-    CHECK(!mmix_image_whole(m, rgb, 7, 5, 0, 6) && says(m, MMIX_ERROR_ARGUMENT, "mmix_image_whole: expected a picture and sizes"));
-    CHECK(!mmix_image_whole(m, NULL, 7, 5, 4, 6) && says(m, MMIX_ERROR_ARGUMENT, "found 7 x 5 at NULL to 4 x 6"));
+    CHECK(!mmix_image_resized(m, in, mmix_resizing_box(all, 0, 6)) && says(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture, a box in it and sizes"));
+    CHECK(!mmix_image_resized(m, none, mmix_resizing_box(all, 4, 6)) && says(m, MMIX_ERROR_ARGUMENT, "found 7 x 5 at NULL to 4 x 6"));
+    CHECK(!mmix_image_resized(m, in, mmix_resizing_box(beyond, 4, 6)) && says(m, MMIX_ERROR_ARGUMENT, "a box in it"));
     CHECK(!mmix_image(m, rgb, 7, 5, 0) && says(m, MMIX_ERROR_ARGUMENT, "mmix_image: expected a picture"));
     free(scratch);
     mmix_destroy(m);

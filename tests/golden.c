@@ -1146,8 +1146,8 @@ static void run_crop(Case *c)
     box.top = b[0], box.left = b[1], box.height = b[2], box.width = b[3];
     if (!image(c, &p)) return;
     uint8_t *y = (uint8_t *)bytes_of(c, size[0] * size[1] * 3);
-    void *scratch = bytes_of(c, mmix_picture_resize_scratch(box, size[1], size[0]));
-    if (y && scratch) out_bytes(c, y, size[0] * size[1] * 3, mmix_picture_resize(y, size[1], size[0], picture(&p), box, scratch));
+    void *scratch = bytes_of(c, mmix_picture_resize_scratch(mmix_resizing_box(box, size[1], size[0])));
+    if (y && scratch) out_bytes(c, y, size[0] * size[1] * 3, mmix_picture_resize(y, picture(&p), mmix_resizing_box(box, size[1], size[0]), scratch));
 }
 static void run_evaluate(Case *c)
 {
@@ -1155,8 +1155,8 @@ static void run_evaluate(Case *c)
     Image p;
     if (!image(c, &p)) return;
     uint8_t *y = (uint8_t *)bytes_of(c, crop * crop * 3);
-    void *scratch = bytes_of(c, mmix_picture_evaluate_scratch(p.width, p.height, side, crop));
-    if (y && scratch) out_bytes(c, y, crop * crop * 3, mmix_picture_evaluate(y, side, crop, picture(&p), scratch));
+    void *scratch = bytes_of(c, mmix_picture_resize_scratch(mmix_resizing_evaluate(p.width, p.height, side, crop)));
+    if (y && scratch) out_bytes(c, y, crop * crop * 3, mmix_picture_resize(y, picture(&p), mmix_resizing_evaluate(p.width, p.height, side, crop), scratch));
 }
 static void run_jitter(Case *c)
 {
@@ -1172,32 +1172,33 @@ static void run_jitter(Case *c)
         if (order[k] < 0) skip(c, "order", json_text(v) ? json_text(v) : "?");
     }
     if (k != n) fail(c, "%zu changes, %zu factors", k, n);
-    else if (!*c->skipped && image(c, &p)) out_image(c, &p, mmix_picture_jitter(p.rgb, p.width, p.height, order, factors, n));
+    else if (!*c->skipped && image(c, &p)) {
+        int status = 0;
+        for (size_t i = 0; i < n; i++) status |= mmix_picture_change(p.rgb, p.width, p.height, order[i], factors[i], NULL);
+        out_image(c, &p, status);
+    }
 }
 static void run_blur(Case *c)
 {
     Image p;
     if (!image(c, &p)) return;
     void *scratch = bytes_of(c, mmix_picture_blur_scratch(p.width, p.height));
-    if (scratch) out_image(c, &p, mmix_picture_blur(p.rgb, p.width, p.height, number(c, "sigma", 0), scratch));
+    if (scratch) out_image(c, &p, mmix_picture_change(p.rgb, p.width, p.height, MMIX_CHANGE_BLUR, number(c, "sigma", 0), scratch));
 }
 static void run_solarise(Case *c)
 {
     const int threshold = (int)number(c, "threshold", 128);
     Image p;
     if (!image(c, &p)) return;
-    mmix_picture_solarise(p.rgb, p.width, p.height, threshold);
-    out_image(c, &p, 0);
+    out_image(c, &p, mmix_picture_change(p.rgb, p.width, p.height, MMIX_CHANGE_SOLARISE, threshold, NULL));
 }
-static void in_place(Case *c, void (*change)(uint8_t *rgb, size_t width, size_t height))
+static void in_place(Case *c, int change)
 {
     Image p;
-    if (!image(c, &p)) return;
-    change(p.rgb, p.width, p.height);
-    out_image(c, &p, 0);
+    if (image(c, &p)) out_image(c, &p, mmix_picture_change(p.rgb, p.width, p.height, change, 0, NULL));
 }
-static void run_grey(Case *c) { in_place(c, mmix_picture_grey); }
-static void run_flip(Case *c) { in_place(c, mmix_picture_flip); }
+static void run_grey(Case *c) { in_place(c, MMIX_CHANGE_GREY); }
+static void run_flip(Case *c) { in_place(c, MMIX_CHANGE_FLIP); }
 static void run_normalise(Case *c)
 {
     double mean[3], deviation[3];

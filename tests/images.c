@@ -203,21 +203,21 @@ static void test_resize(void)
         uint8_t *in = draw(w, h, (int)(t % 3)), *expect, *out = guarded(oh * ow * 3), *scratch;
         mmix_picture p = picture_of(in, w, h);
         expect = plain_resize(p, b, oh, ow);
-        bytes = mmix_picture_resize_scratch(b, ow, oh);
+        bytes = mmix_picture_resize_scratch(mmix_resizing_box(b, ow, oh));
         scratch = guarded(bytes);
-        check(mmix_picture_resize(out, ow, oh, p, b, scratch) == 0, "resize: accepted", t);
+        check(mmix_picture_resize(out, p, mmix_resizing_box(b, ow, oh), scratch) == 0, "resize: accepted", t);
         check(!memcmp(out, expect, oh * ow * 3), "resize: equals the plain loop", t);
         check(guard_ok(out, oh * ow * 3) && guard_ok(scratch, bytes), "resize: stays inside its buffers", t);
         free(in);
         free(expect);
     }
     for (size_t n = 1; n < 20; n++) {
-        size_t w = n, h = 21 - n, bytes = mmix_picture_resize_scratch(box_of(0, 0, h, w), w, h);
+        size_t w = n, h = 21 - n, bytes = mmix_picture_resize_scratch(mmix_resizing_box(box_of(0, 0, h, w), w, h));
         uint8_t *in = draw(w, h, 0), *out = new_bytes(w * h * 3), *scratch = new_bytes(bytes);
-        mmix_picture_resize(out, w, h, picture_of(in, w, h), box_of(0, 0, h, w), scratch);
+        mmix_picture_resize(out, picture_of(in, w, h), mmix_resizing_box(box_of(0, 0, h, w), w, h), scratch);
         check(!memcmp(in, out, w * h * 3), "resize: the same size is the same picture", n);
         memset(in, (int)n * 13, w * h * 3);
-        mmix_picture_resize(out, w, h, picture_of(in, w, h), box_of(h / 2, w / 2, h - h / 2, w - w / 2), scratch);
+        mmix_picture_resize(out, picture_of(in, w, h), mmix_resizing_box(box_of(h / 2, w / 2, h - h / 2, w - w / 2), w, h), scratch);
         check(out[0] == n * 13 && !memcmp(out, out + 1, w * h * 3 - 1), "resize: a constant stays constant", n);
         free(in);
         free(out);
@@ -228,13 +228,13 @@ static void test_resize(void)
         mmix_picture p = picture_of(in, 2, 2);
         uint8_t *scratch = new_bytes(4096);
         memset(out, 77, sizeof out);
-        check(mmix_picture_resize(out, 2, 2, p, box_of(0, 1, 1, 2), scratch) == -1, "resize: box beyond the right", 0);
-        check(mmix_picture_resize(out, 2, 2, p, box_of(2, 0, 1, 1), scratch) == -1, "resize: box below", 0);
-        check(mmix_picture_resize(out, 2, 2, p, box_of((size_t)-1, 0, 2, 1), scratch) == -1, "resize: box that wraps", 0);
-        check(mmix_picture_resize(out, 2, 2, p, box_of(0, 0, 0, 1), scratch) == -1, "resize: empty box", 0);
-        check(mmix_picture_resize(out, 0, 2, p, box_of(0, 0, 1, 1), scratch) == -1, "resize: empty output", 0);
+        check(mmix_picture_resize(out, p, mmix_resizing_box(box_of(0, 1, 1, 2), 2, 2), scratch) == -1, "resize: box beyond the right", 0);
+        check(mmix_picture_resize(out, p, mmix_resizing_box(box_of(2, 0, 1, 1), 2, 2), scratch) == -1, "resize: box below", 0);
+        check(mmix_picture_resize(out, p, mmix_resizing_box(box_of((size_t)-1, 0, 2, 1), 2, 2), scratch) == -1, "resize: box that wraps", 0);
+        check(mmix_picture_resize(out, p, mmix_resizing_box(box_of(0, 0, 0, 1), 2, 2), scratch) == -1, "resize: empty box", 0);
+        check(mmix_picture_resize(out, p, mmix_resizing_box(box_of(0, 0, 1, 1), 0, 2), scratch) == -1, "resize: empty output", 0);
         check(out[0] == 77 && out[11] == 77, "resize: refused, nothing written", 0);
-        check(!mmix_picture_resize_scratch(box_of(0, 0, 1, 1), (size_t)1 << 25, 1), "resize: side too large", 0);
+        check(!mmix_picture_resize_scratch(mmix_resizing_box(box_of(0, 0, 1, 1), (size_t)1 << 25, 1)), "resize: side too large", 0);
         free(scratch);
     }
 }
@@ -245,11 +245,11 @@ static void test_evaluate(void)
         size_t w = 1 + lcg(50), h = 1 + lcg(50), side = 1 + lcg(40), crop = 1 + lcg((uint32_t)side);
         size_t low = w < h ? w : h, mw = w <= h ? side : side * w / low, mh = w <= h ? side * h / low : side;
         size_t top = (mh - crop) / 2 + ((mh - crop) % 4 == 3), left = (mw - crop) / 2 + ((mw - crop) % 4 == 3);
-        size_t bytes = mmix_picture_evaluate_scratch(w, h, side, crop);
+        size_t bytes = mmix_picture_resize_scratch(mmix_resizing_evaluate(w, h, side, crop));
         uint8_t *in = draw(w, h, (int)(t % 3)), *out = guarded(crop * crop * 3), *scratch = guarded(bytes), *whole;
         int same = 1;
         whole = plain_resize(picture_of(in, w, h), box_of(0, 0, h, w), mh, mw);
-        check(mmix_picture_evaluate(out, side, crop, picture_of(in, w, h), scratch) == 0, "evaluate: accepted", t);
+        check(mmix_picture_resize(out, picture_of(in, w, h), mmix_resizing_evaluate(w, h, side, crop), scratch) == 0, "evaluate: accepted", t);
         for (size_t y = 0; y < crop; y++) {
             same = same && !memcmp(out + y * crop * 3, whole + ((top + y) * mw + left) * 3, crop * 3);
         }
@@ -258,14 +258,14 @@ static void test_evaluate(void)
         free(in);
         free(whole);
     }
-    check(!mmix_picture_evaluate_scratch(8, 8, 4, 5), "evaluate: crop larger than the side", 0);
-    check(!mmix_picture_evaluate_scratch(8, 0, 4, 4), "evaluate: empty picture", 0);
-    check(!mmix_picture_evaluate_scratch(1, 1 << 20, 1 << 10, 4), "evaluate: the longer side grows too large", 0);
+    check(!mmix_picture_resize_scratch(mmix_resizing_evaluate(8, 8, 4, 5)), "evaluate: crop larger than the side", 0);
+    check(!mmix_picture_resize_scratch(mmix_resizing_evaluate(8, 0, 4, 4)), "evaluate: empty picture", 0);
+    check(!mmix_picture_resize_scratch(mmix_resizing_evaluate(1, 1 << 20, 1 << 10, 4)), "evaluate: the longer side grows too large", 0);
 }
 
 static int jitter(uint8_t *p, size_t w, size_t h, int kind, double factor)
 {
-    return mmix_picture_jitter(p, w, h, &kind, &factor, 1);
+    return mmix_picture_change(p, w, h, kind, factor, NULL);
 }
 
 static void test_pixels(void)
@@ -275,44 +275,44 @@ static void test_pixels(void)
         uint8_t *in = draw(w, h, (int)(t % 3)), *out = copy_of(in, n), *grey;
         int ok = 1;
         uint64_t sum = 0;
-        mmix_picture_flip(out, w, h);
+        mmix_picture_change(out, w, h, MMIX_CHANGE_FLIP, 0, NULL);
         for (size_t i = 0; i < n; i++) ok = ok && out[i] == in[(i / 3 / w * w + w - 1 - i / 3 % w) * 3 + i % 3];
         check(ok, "flip: columns reversed", t);
-        mmix_picture_flip(out, w, h);
+        mmix_picture_change(out, w, h, MMIX_CHANGE_FLIP, 0, NULL);
         check(!memcmp(in, out, n), "flip: twice is nothing", t);
-        for (int kind = MMIX_JITTER_BRIGHTNESS; kind <= MMIX_JITTER_SATURATION; kind++) {
+        for (int kind = MMIX_CHANGE_BRIGHTNESS; kind <= MMIX_CHANGE_SATURATION; kind++) {
             check(jitter(out, w, h, kind, 1) == 0 && !memcmp(in, out, n), "jitter: factor 1 is nothing", t);
         }
         grey = copy_of(in, n);
-        mmix_picture_grey(grey, w, h);
+        mmix_picture_change(grey, w, h, MMIX_CHANGE_GREY, 0, NULL);
         for (size_t i = 0; i < n; i += 3) {
             double luma = 0.299 * in[i] + 0.587 * in[i + 1] + 0.114 * in[i + 2];
             ok = ok && grey[i] == grey[i + 1] && grey[i] == grey[i + 2] && fabs(grey[i] - luma) < 0.51;
             sum += grey[i];
         }
         check(ok, "grey: three times the luma", t);
-        jitter(out, w, h, MMIX_JITTER_SATURATION, 0);
+        jitter(out, w, h, MMIX_CHANGE_SATURATION, 0);
         check(!memcmp(grey, out, n), "saturation: 0 is grey", t);
-        jitter(grey, w, h, MMIX_JITTER_HUE, 0.3);
+        jitter(grey, w, h, MMIX_CHANGE_HUE, 0.3);
         check(!memcmp(grey, out, n), "hue: grey has none", t);
         memcpy(out, in, n);
-        jitter(out, w, h, MMIX_JITTER_CONTRAST, 0);
+        jitter(out, w, h, MMIX_CHANGE_CONTRAST, 0);
         check(out[0] == (uint8_t)((double)sum / (double)(w * h) + 0.5) && !memcmp(out, out + 1, n - 1), "contrast: 0 is the mean", t);
         memcpy(out, in, n);
-        jitter(out, w, h, MMIX_JITTER_BRIGHTNESS, 2);
+        jitter(out, w, h, MMIX_CHANGE_BRIGHTNESS, 2);
         for (size_t i = 0; i < n; i++) ok = ok && out[i] == (in[i] > 127 ? 255 : 2 * in[i]);
         check(ok, "brightness: 2 doubles and clamps", t);
         memcpy(out, in, n);
-        jitter(out, w, h, MMIX_JITTER_HUE, 0.25);
+        jitter(out, w, h, MMIX_CHANGE_HUE, 0.25);
         for (size_t i = 0; i < n; i += 3) {        /* the largest channel keeps its value, whichever it is now */
             int a = in[i] > in[i + 1] ? in[i] : in[i + 1], b = out[i] > out[i + 1] ? out[i] : out[i + 1];
             ok = ok && (a > in[i + 2] ? a : in[i + 2]) == (b > out[i + 2] ? b : out[i + 2]);
         }
         check(ok, "hue: value is kept", t);
         memcpy(out, in, n);
-        mmix_picture_solarise(out, w, h, 256);
+        mmix_picture_change(out, w, h, MMIX_CHANGE_SOLARISE, 256, NULL);
         check(!memcmp(in, out, n), "solarise: 256 is nothing", t);
-        mmix_picture_solarise(out, w, h, 128);
+        mmix_picture_change(out, w, h, MMIX_CHANGE_SOLARISE, 128, NULL);
         for (size_t i = 0; i < n; i++) ok = ok && out[i] == (in[i] < 128 ? in[i] : 255 - in[i]);
         check(ok, "solarise: 128", t);
         free(in);
@@ -329,7 +329,7 @@ static void test_pixels(void)
             in[3 * i + 2] = (uint8_t)(i / 2704 * 5);
         }
         out = copy_of(in, 3 * n);
-        jitter(out, n, 1, MMIX_JITTER_HUE, turns[turn]);
+        jitter(out, n, 1, MMIX_CHANGE_HUE, turns[turn]);
         for (size_t i = 0; i < n; i++) {
             plain_hue(in + 3 * i, (int)(255 * turns[turn]));
             same += !memcmp(in + 3 * i, out + 3 * i, 3);
@@ -340,17 +340,19 @@ static void test_pixels(void)
     }
     {
         uint8_t red[3] = { 200, 0, 0 };
-        jitter(red, 1, 1, MMIX_JITTER_HUE, 1 / 3.0);            /* a third of a turn, 85 of 256 */
+        jitter(red, 1, 1, MMIX_CHANGE_HUE, 1 / 3.0);            /* a third of a turn, 85 of 256 */
         check(red[0] == 0 && red[1] == 200 && red[2] == 0, "hue: red to green", 0);
     }
     {
         uint8_t p[3] = { 9, 8, 7 };
         const double wrong[] = { NAN, -0.6, 1e9, HUGE_VAL };
         for (size_t i = 0; i < 4; i++) {
-            for (int kind = -1; kind < 5; kind++) check(jitter(p, 1, 1, kind, wrong[i]) == -1, "jitter: factor out of range", i);
-            check(mmix_picture_blur(p, 1, 1, wrong[i], p) == -1, "blur: sigma out of range", i);
+            for (int kind = -1; kind < 9; kind++) check(jitter(p, 1, 1, kind, wrong[i]) == -1, "jitter: factor out of range", i);
+            check(mmix_picture_change(p, 1, 1, MMIX_CHANGE_BLUR, wrong[i], p) == -1, "blur: sigma out of range", i);
         }
-        check(jitter(p, 1, 1, 4, 1) == -1 && jitter(p, 0, 1, 0, 1) == -1, "jitter: unknown kind, empty picture", 0);
+        check(jitter(p, 1, 1, MMIX_CHANGE_BLUR + 1, 1) == -1 && jitter(p, 0, 1, 0, 1) == -1, "jitter: unknown kind, empty picture", 0);
+        check(jitter(p, 1, 1, MMIX_CHANGE_FLIP, 1) == -1 && jitter(p, 1, 1, MMIX_CHANGE_GREY, 0.5) == -1, "flip, grey: an amount", 0);
+        check(jitter(p, 1, 1, MMIX_CHANGE_SOLARISE, 257) == -1 && jitter(p, 1, 1, MMIX_CHANGE_SOLARISE, -1) == -1, "solarise: out of range", 0);
         check(p[0] == 9 && p[1] == 8 && p[2] == 7, "refused, nothing changed", 0);
     }
 }
@@ -364,11 +366,11 @@ static void test_blur(void)
         uint8_t *in = draw(w, h, (int)(t % 3)), *out = guarded(n), *scratch = guarded(bytes), *expect = copy_of(in, n);
         memcpy(out, in, n);
         plain_blur(expect, w, h, sigma);
-        check(mmix_picture_blur(out, w, h, sigma, scratch) == 0, "blur: accepted", t);
+        check(mmix_picture_change(out, w, h, MMIX_CHANGE_BLUR, sigma, scratch) == 0, "blur: accepted", t);
         check(!memcmp(out, expect, n), "blur: equals the plain loop", t);
         if (sigma == 0) check(!memcmp(out, in, n), "blur: sigma 0 is nothing", t);
         memset(out, 201, n);
-        mmix_picture_blur(out, w, h, sigma, scratch);
+        mmix_picture_change(out, w, h, MMIX_CHANGE_BLUR, sigma, scratch);
         check(out[0] == 201 && !memcmp(out, out + 1, n - 1), "blur: a constant stays constant", t);
         check(guard_ok(out, n) && guard_ok(scratch, bytes), "blur: stays inside its buffers", t);
         free(in);
@@ -379,16 +381,16 @@ static void test_blur(void)
 /* Everything on one picture of fixed bytes: a machine that makes other pixels has another hash. */
 static void test_same_everywhere(void)
 {
-    size_t w = 61, h = 47, bytes = mmix_picture_resize_scratch(box_of(3, 5, 40, 50), 32, 32);
-    const int order[] = { MMIX_JITTER_CONTRAST, MMIX_JITTER_HUE, MMIX_JITTER_BRIGHTNESS, MMIX_JITTER_SATURATION };
+    size_t w = 61, h = 47, bytes = mmix_picture_resize_scratch(mmix_resizing_box(box_of(3, 5, 40, 50), 32, 32));
+    const int order[] = { MMIX_CHANGE_CONTRAST, MMIX_CHANGE_HUE, MMIX_CHANGE_BRIGHTNESS, MMIX_CHANGE_SATURATION };
     const double factors[] = { 1.31, -0.07, 0.83, 1.17 };
-    uint8_t *in, *out = new_bytes(32 * 32 * 3), *scratch = new_bytes(bytes + 4096);
+    uint8_t *in, *out = new_bytes(32 * 32 * 3), *scratch = new_bytes(bytes + mmix_picture_blur_scratch(32, 32));
     uint64_t hash;
     lcg_state = 7;
     in = draw(w, h, 2);
-    mmix_picture_resize(out, 32, 32, picture_of(in, w, h), box_of(3, 5, 40, 50), scratch);
-    mmix_picture_jitter(out, 32, 32, order, factors, 4);
-    mmix_picture_blur(out, 32, 32, 1.37, scratch);
+    mmix_picture_resize(out, picture_of(in, w, h), mmix_resizing_box(box_of(3, 5, 40, 50), 32, 32), scratch);
+    for (int i = 0; i < 4; i++) jitter(out, 32, 32, order[i], factors[i]);
+    mmix_picture_change(out, 32, 32, MMIX_CHANGE_BLUR, 1.37, scratch);
     hash = fnv(out, 32 * 32 * 3);
     if (!check(hash == 0xe40a5a59b17ea8a6u, "the same pixels on every machine", 0)) {
         printf("  found %08lx%08lx\n", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
@@ -420,9 +422,9 @@ static void test_normalise(mmix_ctx *m)
     in = draw(50, 40, 2);
     {
         mmix_tensor *t = mmix_image(m, in, 50, 40, 28);         /* shorter side to 32, the middle 28 */
-        uint8_t *pixels = new_bytes(28 * 28 * 3), *scratch = new_bytes(mmix_picture_evaluate_scratch(50, 40, 32, 28));
+        uint8_t *pixels = new_bytes(28 * 28 * 3), *scratch = new_bytes(mmix_picture_resize_scratch(mmix_resizing_evaluate(50, 40, 32, 28)));
         mmix_real *expect = (mmix_real *)(void *)new_bytes(28 * 28 * 3 * sizeof(mmix_real));
-        mmix_picture_evaluate(pixels, 32, 28, picture_of(in, 50, 40), scratch);
+        mmix_picture_resize(pixels, picture_of(in, 50, 40), mmix_resizing_evaluate(50, 40, 32, 28), scratch);
         mmix_picture_normalise(expect, picture_of(pixels, 28, 28), NULL, NULL);
         if (check(t != NULL, "image: made", 0)) {
             check(mmix_ndim(t) == 4 && mmix_shape(t, 0) == 1 && mmix_shape(t, 1) == 3 && mmix_shape(t, 2) == 28 &&
@@ -447,6 +449,29 @@ static void test_normalise(mmix_ctx *m)
 
 /* ---- crops ---- */
 
+static mmix_crop crop_of(const mmix_ctx *m, const mmix_augment *a, mmix_picture p, uint64_t step, size_t image, size_t number)
+{
+    mmix_crop c;
+    c.m = m;
+    c.config = a;
+    c.picture = p;
+    c.step = step;
+    c.image = image;
+    c.crop = number;
+    return c;
+}
+static mmix_box crop_box(const mmix_ctx *m, const mmix_augment *a, size_t width, size_t height, uint64_t step, size_t image, size_t number)
+{
+    const mmix_crop c = crop_of(m, a, picture_of(NULL, width, height), step, image, number);
+    return mmix_augment_box(&c);
+}
+static int crop_made(const mmix_ctx *m, mmix_real *out, const mmix_augment *a, mmix_picture p, uint64_t step, size_t image, size_t number,
+                     void *scratch)
+{
+    const mmix_crop c = crop_of(m, a, p, step, image, number);
+    return mmix_augment_crop(out, &c, scratch);
+}
+
 static void test_boxes(mmix_ctx *m)
 {
     const size_t sides[][2] = { { 96, 96 }, { 500, 333 }, { 40, 64 }, { 7, 9 }, { 1, 1 }, { 300, 1 }, { 2, 200 } };
@@ -455,7 +480,7 @@ static void test_boxes(mmix_ctx *m)
         size_t w = sides[k][0], h = sides[k][1], inside = 0, area_ok = 0, aspect_ok = 0, n = 3000, moved = 0;
         double mean_area = 0;
         for (size_t i = 0; i < n; i++) {
-            mmix_box b = mmix_augment_box(m, &a, w, h, i / 10, i % 10, i % 4), first = mmix_augment_box(m, &a, w, h, 0, 0, 0);
+            mmix_box b = crop_box(m, &a, w, h, i / 10, i % 10, i % 4), first = crop_box(m, &a, w, h, 0, 0, 0);
             const double *scale = i % 4 < 2 ? a.global_scale : a.local_scale;
             double bw = (double)b.width, bh = (double)b.height, all = (double)(w * h);
             inside += b.width && b.height && b.width <= w && b.height <= h && b.left <= w - b.width && b.top <= h - b.height;
@@ -473,9 +498,9 @@ static void test_boxes(mmix_ctx *m)
         }
     }
     {
-        mmix_box b = mmix_augment_box(m, &a, 300, 1, 5, 6, 0);  /* never fits: the widest in range, in the middle */
+        mmix_box b = crop_box(m, &a, 300, 1, 5, 6, 0);  /* never fits: the widest in range, in the middle */
         check(b.height == 1 && b.width == 1 && b.top == 0 && b.left == 149, "box: falls back to the middle", 0);
-        b = mmix_augment_box(m, &a, 90, 3000, 5, 6, 0);
+        b = crop_box(m, &a, 90, 3000, 5, 6, 0);
         check(b.width == 90 && b.height == 120 && b.top == 1440 && b.left == 0, "box: falls back to the tallest", 0);
     }
 }
@@ -514,13 +539,13 @@ static void test_batch(void)
         if (threads == 1) {
             size_t same = 0, n = 0;
             mmix_real *one = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real)), low = 0, high = 0;
-            uint8_t *scratch = new_bytes(mmix_augment_crop_scratch(&a, 64, 64));
+            uint8_t *scratch = new_bytes(mmix_augment_scratch(&a, 64, 64));
             hash[0] = fnv(mmix_data(g), GLOBAL * sizeof(mmix_real));
             hash[1] = fnv(mmix_data(l), LOCAL * sizeof(mmix_real));
             for (size_t i = (2 + LOCALS) * B; i-- > 0;) {       /* one by one, backwards */
                 size_t crop = i / B, b = i % B, s = crop < 2 ? S : T;
                 const mmix_real *expect = crop < 2 ? mmix_data(g) + i * 3 * S * S : mmix_data(l) + (i - 2 * B) * 3 * T * T;
-                same += !mmix_augment_crop(m, one, &a, pictures[index[b]], 11, b, crop, scratch) &&
+                same += !crop_made(m, one, &a, pictures[index[b]], 11, b, crop, scratch) &&
                         !memcmp(one, expect, 3 * s * s * sizeof(mmix_real));
                 n++;
             }
@@ -550,20 +575,20 @@ static void test_batch(void)
     {   /* with every chance at 0 a crop is box, resize, normalise */
         mmix_ctx *m = new_context(1);
         mmix_real *one = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real)), *expect;
-        uint8_t *scratch = new_bytes(mmix_augment_crop_scratch(&a, 64, 64)), *pixels = new_bytes(S * S * 3), *room;
-        mmix_box b = mmix_augment_box(m, &a, 40, 61, 9, 8, 1);
+        uint8_t *scratch = new_bytes(mmix_augment_scratch(&a, 64, 64)), *pixels = new_bytes(S * S * 3), *room;
+        mmix_box b = crop_box(m, &a, 40, 61, 9, 8, 1);
         expect = (mmix_real *)(void *)new_bytes(3 * S * S * sizeof(mmix_real));
-        room = new_bytes(mmix_picture_resize_scratch(b, S, S));
+        room = new_bytes(mmix_picture_resize_scratch(mmix_resizing_box(b, S, S)));
         a.flip = a.jitter = a.grey = a.blur[0] = a.blur[1] = a.blur[2] = a.solarise[1] = 0;
-        mmix_augment_crop(m, one, &a, pictures[0], 9, 8, 1, scratch);
-        mmix_picture_resize(pixels, S, S, pictures[0], b, room);
+        crop_made(m, one, &a, pictures[0], 9, 8, 1, scratch);
+        mmix_picture_resize(pixels, pictures[0], mmix_resizing_box(b, S, S), room);
         mmix_picture_normalise(expect, picture_of(pixels, S, S), NULL, NULL);
         check(!memcmp(one, expect, 3 * S * S * sizeof(mmix_real)), "crop: box, resize, normalise", 0);
         a.flip = a.grey = a.solarise[1] = 1;
-        mmix_augment_crop(m, one, &a, pictures[0], 9, 8, 1, scratch);
-        mmix_picture_flip(pixels, S, S);
-        mmix_picture_grey(pixels, S, S);
-        mmix_picture_solarise(pixels, S, S, 128);
+        crop_made(m, one, &a, pictures[0], 9, 8, 1, scratch);
+        mmix_picture_change(pixels, S, S, MMIX_CHANGE_FLIP, 0, NULL);
+        mmix_picture_change(pixels, S, S, MMIX_CHANGE_GREY, 0, NULL);
+        mmix_picture_change(pixels, S, S, MMIX_CHANGE_SOLARISE, 128, NULL);
         mmix_picture_normalise(expect, picture_of(pixels, S, S), NULL, NULL);
         check(!memcmp(one, expect, 3 * S * S * sizeof(mmix_real)), "crop: then flip, grey, solarise", 0);
         free(one);
