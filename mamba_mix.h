@@ -7476,22 +7476,21 @@ typedef struct mmixi_softmax_task {
     size_t tile, i, rows, from, n;
     mmixi_keys seen[MMIXI_QUERY_BLOCK];
     int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
-    mmixi_mat K, V, Kt, Vt, dK, dV;              /* of the tile */
-    /* Room for a tile's K and V transposed; scale q, y, dy and dq of a block; its scores, their gradient; rows of
-       V, or (backward) of K, side by side: heads may lie pages apart, and their rows fall into a few sets of the
-       nearest cache; dk and dv of a window's tile; m and l of each query. */
-    mmix_real *kt, *vt, *q, *y, *dy, *dq, *p, *ds, *side, *dk, *dv, *row_max, *sum, *dbias;
+    /* Of the tile: K and V, in the forward V and in the backward K side by side (heads may lie pages apart, and their
+       rows fall into a few sets of the nearest cache); transposes; the sums of dk and dv. Of the block: scale q, its
+       scores and their gradient, dy, dq. What a window has is gathered, y too. m and l of each query. */
+    mmixi_mat K, V, Kt, Vt, dK, dV, Q, p, ds, y, dy, dq;
+    mmix_real *row_max, *sum, *dbias;
 } mmixi_softmax_task;
 static size_t mmixi_softmax_room(const mmixi_pass *j, mmix_real *base, mmixi_softmax_task *s)
 {
     size_t R = MMIXI_QUERY_BLOCK, N = j->N, P = j->P, T = j->T, back = j->back != 0,
-        windows = j->r.o.window[0] != 0;
-    size_t at = 0;
-    MMIXI_PART(kt, N * j->ld); MMIXI_PART(vt, back * P * j->ld); MMIXI_PART(q, R * N);
-    MMIXI_PART(p, R * j->ld); MMIXI_PART(ds, back * R * j->ld);
-    MMIXI_PART(y, windows * R * P); MMIXI_PART(dy, back * R * P); MMIXI_PART(dq, back * R * N);
-    MMIXI_PART(side, windows ? T * mmixi_max(N, P) : back ? T * N : j->run > 1 ? T * P : 0);
-    MMIXI_PART(dk, back * windows * T * N); MMIXI_PART(dv, back * windows * T * P);
+        windows = j->r.o.window[0] != 0, at = 0;
+    MMIXI_MAT(Kt, N, j->ld); MMIXI_MAT(Vt, back * P, j->ld); MMIXI_MAT(Q, R, N); MMIXI_MAT(p, R, j->ld);
+    MMIXI_MAT(ds, back * R, j->ld); MMIXI_MAT(y, windows * R, P); MMIXI_MAT(dy, back * R, P);
+    MMIXI_MAT(dq, back * R, N); MMIXI_MAT(K, back || windows ? T : 0, N);
+    MMIXI_MAT(V, windows || (!back && j->run > 1) ? T : 0, P);
+    MMIXI_MAT(dK, back * windows * T, N); MMIXI_MAT(dV, back * windows * T, P);
     MMIXI_PART(row_max, back ? 0 : j->run); MMIXI_PART(sum, back ? 0 : j->run);
     return at;
 }
@@ -7518,20 +7517,18 @@ static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_pass *j,
 }
 static size_t mmixi_softmax_block(mmixi_softmax_task *s, size_t i)
 {
-    size_t n = mmixi_min(s->j->T, s->S - s->tile);
-    size_t end = 0;
+    size_t n = mmixi_min(s->j->T, s->S - s->tile), end = 0;
     s->i = i;
     s->rows = mmixi_min(MMIXI_QUERY_BLOCK, s->last - i);
     s->from = n;
     s->add = 0;
     for (size_t r = 0; r < s->rows; r++) {
-        mmixi_keys all = mmixi_seen(s->j, s->b, i + r);
-        mmixi_keys *seen = &s->seen[r];
+        mmixi_keys all = mmixi_seen(s->j, s->b, i + r), *seen = &s->seen[r];
         s->add |= s->again[r] = all.begin < s->tile;
         s->whole[r] = !s->again[r] && mmixi_min(all.end, s->S) <= s->tile + n;
-        seen->begin = s->again[r] ? 0 : mmixi_min(all.begin - s->tile, n);
-        seen->end = all.end > s->tile ? mmixi_min(all.end - s->tile, n) : 0;
-        if (seen->begin >= seen->end) seen->begin = seen->end = n;
+        seen->begin = mmixi_min(mmixi_max(all.begin, s->tile) - s->tile, n);
+        seen->end = mmixi_min(mmixi_max(all.end, s->tile) - s->tile, n);
+        if (seen->begin == seen->end) seen->begin = seen->end = n;
         else end = mmixi_max(end, seen->end);
         s->from = mmixi_min(s->from, seen->begin);
     }
@@ -7543,15 +7540,17 @@ static mmix_real *mmixi_softmax_at(const mmixi_softmax_task *s, const mmix_heads
 {
     return mmixi_at(a, s->b, mmixi_softmax_token(s, t), s->h);
 }
-/* n rows from token t on: where they lie, or in `room`, side by side, if they are to, or lie apart. */
+/* n rows from token t on: where they lie, or in `room` if they lie apart or are to be copied. */
 static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *s, const mmix_heads *a, size_t t, size_t n,
-                                       size_t width, mmix_real *room, int copy)
+                                       mmixi_mat room, int copy)
 {
     const mmix_real *base = mmixi_at(a, s->b, 0, s->h);
-    if (!s->order && !copy) return mmixi_matrix(base + (ptrdiff_t)t * a->token, n, width, a->token);
+    if (!s->order && !copy) return mmixi_matrix(base + (ptrdiff_t)t * a->token, n, room.cols, a->token);
+    room.rows = n;
     for (size_t i = 0; i < n; i++)
-        memcpy(room + i * width, base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, width * sizeof *room);
-    return mmixi_matrix(room, n, width, (ptrdiff_t)width);
+        memcpy(mmixi_row(room, i), base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token,
+               room.cols * sizeof *base);
+    return room;
 }
 /* The other way: such rows are put, or added, to where they belong. */
 static void mmixi_softmax_put(const mmixi_softmax_task *s, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
@@ -7575,65 +7574,43 @@ static mmix_real *mmixi_softmax_kept(const mmixi_softmax_task *s, size_t r)
 /* Row r's numbers for keys that it does not see become 0. */
 static void mmixi_softmax_hide(const mmixi_softmax_task *s, size_t r, mmix_real *row)
 {
-    size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all),
-        end = mmixi_min(s->seen[r].end, all);
+    size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all), end = mmixi_min(s->seen[r].end, all);
     memset(row + s->from, 0, (begin - s->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
-}
-/* A tile of K or V, transposed: a column for each token. */
-static mmixi_mat mmixi_softmax_turned(const mmixi_softmax_task *s, mmixi_mat rows, mmix_real *to)
-{
-    s->k->transpose(rows.rows, rows.cols, rows.p, rows.rs, to, (ptrdiff_t)s->j->ld);
-    return mmixi_matrix(to, rows.cols, rows.rows, (ptrdiff_t)s->j->ld);
-}
-/* Where the gradient of the tile's keys or values is summed up. */
-static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_heads *d, mmixi_mat as,
-                                    mmix_real *room, int add)
-{
-    mmixi_mat sums = mmixi_matrix(room, as.rows, as.cols, (ptrdiff_t)as.cols);
-    if (!s->order) sums = mmixi_softmax_rows_of(s, d, s->tile, as.rows, as.cols, NULL, 0);
-    if (d->p && (s->order || !add)) mmixi_zero_rows(sums);
-    return sums;
 }
 /* One query's products go row by row: a transpose would cost more. */
 static int mmixi_softmax_single(const mmixi_pass *j) { return j->run < 2 && !j->back; }
 static void mmixi_softmax_tile(mmixi_softmax_task *s)
 {
     const mmix_raw *x = s->x;
+    int back = s->j->back, single = mmixi_softmax_single(s->j);
     size_t n = mmixi_min(s->j->T, s->S - s->tile);
-    int single = mmixi_softmax_single(s->j);
-    if (!s->j->back) {
-        s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 0);
-        if (!single) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
-        s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, !single);
-        return;
-    }
-    s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, 0);
-    s->Vt = mmixi_softmax_turned(s, s->V, s->vt);
-    s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 1);
-    if (!x->kept) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
-    s->dK = mmixi_softmax_sums(s, &x->dk, s->K, s->dk, x->add[MMIX_IN_K]);
-    s->dV = mmixi_softmax_sums(s, &x->dv, s->V, s->dv, x->add[MMIX_IN_V]);
+    s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, s->K, back);
+    if (!(back ? x->kept != NULL : single)) mmixi_transpose(s->k, s->Kt, s->K);
+    s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, s->V, !back && !single);
+    if (back) mmixi_transpose(s->k, s->Vt, s->V);
+    if (x->dk.p) s->dK = mmixi_softmax_rows_of(s, &x->dk, s->tile, n, s->dK, 0);
+    if (x->dk.p && (s->order || !x->add[MMIX_IN_K])) mmixi_zero_rows(s->dK);
+    if (x->dv.p) s->dV = mmixi_softmax_rows_of(s, &x->dv, s->tile, n, s->dV, 0);
+    if (x->dv.p && (s->order || !x->add[MMIX_IN_V])) mmixi_zero_rows(s->dV);
 }
 /* Q = scale q of the block */
 static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_task *s)
 {
-    size_t N = s->x->N;
-    mmixi_mat q = mmixi_softmax_rows_of(s, &s->x->q, s->i, s->rows, N, s->q, 0),
-        Q = mmixi_matrix(s->q, s->rows, N, (ptrdiff_t)N);
-    for (size_t r = 0; r < s->rows; r++) s->k->scale(N, (mmix_real)s->x->o.scale, mmixi_row(q, r), mmixi_row(Q, r));
-    return Q;
+    mmixi_mat q = mmixi_softmax_rows_of(s, &s->x->q, s->i, s->rows, s->Q, 0);
+    for (size_t r = 0; r < s->rows; r++)
+        s->k->scale(q.cols, (mmix_real)s->x->o.scale, mmixi_row(q, r), mmixi_row(s->Q, r));
+    return mmixi_part(s->Q, 0, 0, s->rows, q.cols);
 }
 /* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
 static void mmixi_softmax_scores(const mmixi_softmax_task *s, mmixi_mat S, mmixi_mat Q)
 {
-    size_t first = s->tile + s->from;
     if (!mmixi_softmax_single(s->j)) mmixi_multiply(s->k, S, Q, mmixi_part(s->Kt, 0, s->from, Q.cols, s->n), 0);
-    else for (size_t t = 0; t < s->n; t++)
-        S.p[t] = s->k->dot(Q.cols, Q.p, mmixi_softmax_at(s, &s->x->k, first + t));
+    else for (size_t t = 0; t < s->n; t++) S.p[t] = s->k->dot(Q.cols, Q.p, mmixi_row(s->K, s->from + t));
     for (size_t r = 0; s->x->bias && r < s->rows; r++) {
         const mmix_real *bias = s->x->bias + mmixi_bias_at(s->j, s->h, s->order[s->i + r].place);
-        for (size_t t = 0; t < s->n; t++) mmixi_row(S, r)[t] += bias[-(ptrdiff_t)s->order[first + t].place];
+        for (size_t t = 0; t < s->n; t++)
+            mmixi_row(S, r)[t] += bias[-(ptrdiff_t)s->order[s->tile + s->from + t].place];
     }
 }
 
@@ -7660,10 +7637,9 @@ static void mmixi_softmax_online(const mmixi_softmax_task *s, size_t r, mmix_rea
 static void mmixi_softmax_forward(const mmixi_softmax_task *s)
 {
     const mmix_raw *x = s->x;
-    mmixi_mat row = mmixi_matrix(x->kept ? mmixi_softmax_kept(s, 0) : s->p, s->rows, s->j->T,
-                                       (ptrdiff_t)s->j->ld),
-        p = mmixi_part(row, 0, s->from, s->rows, s->n),
-        y = mmixi_softmax_rows_of(s, &x->y, s->i, s->rows, x->P, s->y, 0);
+    mmixi_mat row = s->p, p, y = mmixi_softmax_rows_of(s, &x->y, s->i, s->rows, s->y, 0);
+    if (x->kept) row.p = mmixi_softmax_kept(s, 0);
+    p = mmixi_part(row, 0, s->from, s->rows, s->n);
     mmixi_softmax_scores(s, p, mmixi_softmax_queries(s));
     for (size_t r = 0; r < s->rows; r++) mmixi_softmax_online(s, r, mmixi_row(row, r), mmixi_row(y, r));
     mmixi_multiply(s->k, y, p, mmixi_part(s->V, s->from, 0, s->n, x->P), s->add);
@@ -7689,18 +7665,18 @@ static void mmixi_softmax_divide(const mmixi_softmax_task *s)
        ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds */
 
 /* Row r: p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient. */
-static void mmixi_softmax_row_backward(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *ds,
-                                       const mmix_real *dy)
+static void mmixi_softmax_row_backward(const mmixi_softmax_task *s, size_t r)
 {
     const mmix_raw *x = s->x;
-    size_t a = s->seen[r].begin, e = s->seen[r].end, n = e - a, at = mmixi_softmax_query(s, s->i + r);
-    mmix_real delta;
+    size_t a = s->seen[r].begin, n = s->seen[r].end - a, at = mmixi_softmax_query(s, s->i + r);
+    mmix_real *p = mmixi_row(s->p, r), *ds = mmixi_row(s->ds, r), delta;
     if (!x->kept) s->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
     s->k->scale(n, x->inverse_sum[at], (x->kept ? mmixi_softmax_kept(s, r) : p) + a, p + a);
     /* where one tile has all of the row, the sum over j is as good, and exact with one key */
-    delta = s->whole[r] ? s->k->dot(n, p + a, ds + a) : s->k->dot(x->P, dy, mmixi_softmax_at(s, &x->y, s->i + r));
+    delta = s->whole[r] ? s->k->dot(n, p + a, ds + a)
+        : s->k->dot(x->P, mmixi_row(s->dy, r), mmixi_softmax_at(s, &x->y, s->i + r));
     s->k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
-    for (size_t t = a; s->dbias && t < e; t++)
+    for (size_t t = a; s->dbias && t < a + n; t++)
         s->dbias[mmixi_bias_at(s->j, s->h - s->h0, s->order[s->i + r].place)
                  - s->order[s->tile + t].place] += ds[t];
     mmixi_softmax_hide(s, r, p);
@@ -7711,15 +7687,12 @@ static void mmixi_softmax_backward(const mmixi_softmax_task *s)
     const mmix_raw *x = s->x;
     const mmixi_kernels *k = s->k;
     size_t rows = s->rows, from = s->from, n = s->n, N = x->N, P = x->P;
-    mmixi_mat row = mmixi_matrix(s->p, rows, s->j->T, (ptrdiff_t)s->j->ld),
-        drow = mmixi_matrix(s->ds, rows, s->j->T, (ptrdiff_t)s->j->ld), p = mmixi_part(row, 0, from, rows, n),
-        ds = mmixi_part(drow, 0, from, rows, n), Q = mmixi_softmax_queries(s),
-        dy = mmixi_softmax_rows_of(s, &x->dy, s->i, rows, P, s->dy, 1),
-        dq = mmixi_matrix(s->dq, rows, N, (ptrdiff_t)N);
+    mmixi_mat p = mmixi_part(s->p, 0, from, rows, n), ds = mmixi_part(s->ds, 0, from, rows, n),
+        Q = mmixi_softmax_queries(s), dy = mmixi_softmax_rows_of(s, &x->dy, s->i, rows, s->dy, 1),
+        dq = mmixi_part(s->dq, 0, 0, rows, N);
     if (!x->kept) mmixi_softmax_scores(s, p, Q);
     mmixi_multiply(k, ds, dy, mmixi_part(s->Vt, 0, from, P, n), 0);
-    for (size_t r = 0; r < rows; r++)
-        mmixi_softmax_row_backward(s, r, mmixi_row(row, r), mmixi_row(drow, r), mmixi_row(dy, r));
+    for (size_t r = 0; r < rows; r++) mmixi_softmax_row_backward(s, r);
     if (x->dv.p) mmixi_multiply(k, mmixi_part(s->dV, from, 0, n, P), mmixi_t(p), dy, 1);
     if (x->dk.p) mmixi_multiply(k, mmixi_part(s->dK, from, 0, n, N), mmixi_t(ds), Q, 1);
     if (!x->dq.p) return;
@@ -7733,22 +7706,18 @@ static void mmixi_softmax_backward(const mmixi_softmax_task *s)
 static void mmixi_softmax_task_run(void *arg, size_t index, size_t lane)
 {
     const mmixi_pass *j = (const mmixi_pass *)arg;
-    size_t share = j->back ? j->r.k.share : 1;
     mmixi_softmax_task s;
     mmixi_softmax_task_begin(&s, j, index, lane);
     for (s.tile = 0; s.tile < s.S; s.tile += j->T) {
-        int ready = 0;
-        if (j->back) mmixi_softmax_tile(&s);
-        for (s.h = s.h0; s.h < s.h0 + share; s.h++)
+        int ready = j->back;                     /* dk and dv begin at 0, whoever sees the keys */
+        if (ready) mmixi_softmax_tile(&s);
+        for (size_t h = 0; h < (j->back ? j->r.k.share : 1); h++)
             for (size_t i = s.first; i < s.last; i += s.rows) {
+                s.h = s.h0 + h;
                 if (!mmixi_softmax_block(&s, i)) continue;
-                if (j->back) mmixi_softmax_backward(&s);
-                else {
-                    if (!ready++) mmixi_softmax_tile(&s);
-                    mmixi_softmax_forward(&s);
-                }
+                if (!ready++) mmixi_softmax_tile(&s);
+                (j->back ? mmixi_softmax_backward : mmixi_softmax_forward)(&s);
             }
-        s.h = s.h0;
         if (j->back && s.order && j->r.dk.p) mmixi_softmax_put(&s, s.dK, &j->r.dk, s.tile, j->r.add[MMIX_IN_K]);
         if (j->back && s.order && j->r.dv.p) mmixi_softmax_put(&s, s.dV, &j->r.dv, s.tile, j->r.add[MMIX_IN_V]);
     }
