@@ -5997,7 +5997,7 @@ typedef struct mmixi_spot { size_t at, place; } mmixi_spot;
 typedef struct mmixi_pass {
     mmix_raw r;                                  /* its defaults filled in */
     const mmixi_kernels *k;
-    mmixi_lane_task *task;
+    void (*task)(const struct mmixi_pass *j, size_t index, size_t lane);
     int back, linear, reverse;
     size_t L, S, H, N, P;                        /* with windows L and S are those of the largest */
     size_t tasks, lanes, lane_size, kept;        /* lane_size: reals of scratch; kept: mmix_raw_kept */
@@ -6214,10 +6214,15 @@ static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t part
     for (size_t i = 0; j->r.grad[input] && i < parts; i++)
         mmixi_put(j->k, n, from + i * n, j->r.grad[input], j->r.add[input] || i);
 }
+static void mmixi_pass_task(void *arg, size_t index, size_t lane)
+{
+    const mmixi_pass *j = (const mmixi_pass *)arg;
+    j->task(j, index, lane);
+}
 static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
 {
     size_t B = j->r.B, H = j->H;
-    if (m) mmixi_parallel(m, j->tasks, j->task, j);
+    if (m) mmixi_parallel(m, j->tasks, mmixi_pass_task, j);
     else for (size_t i = 0; i < j->tasks; i++) j->task(j, i, 0);
     if (j->dbias) mmixi_pass_sum(j, MMIX_IN_BIAS, H * j->distances, B * j->windows, j->dbias);
     if (!j->dhead) return;
@@ -6376,31 +6381,30 @@ MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, con
 }
 static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *wrong)
 {
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s with %.0f queries and %.0f keys, %.0f heads of q, "
-                     "%.0f of k, %.0f of v and %.0f of dt, prefix of %.0f, feature %d, direction %d", who, wrong,
-                     x->mask, x->seq_idx ? " and seq_idx" : "", (double)x->q->shape[1], (double)x->k->shape[1],
-                     (double)x->q->shape[2], (double)x->k->shape[2], (double)x->v->shape[2],
-                     (double)mmix_shape(x->dt, 2), (double)x->prefix, x->feature, x->direction), 0;
+    char q[MMIXI_TEXT], k[MMIXI_TEXT], v[MMIXI_TEXT];
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s, q %s, k %s, v %s, y of %.0f heads, prefix of %.0f, "
+                     "feature %d, direction %d", who, wrong, x->mask, x->seq_idx ? " and seq_idx" : "",
+                     mmixi_shape_text(x->q, q), mmixi_shape_text(x->k, k), mmixi_shape_text(x->v, v),
+                     (double)mmixi_mixer_heads(x), (double)x->prefix, x->feature, x->direction), 0;
 }
 /* d has L and S, and is given D, the numbers of a head's bias. */
 static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
 {
-    size_t tokens = d->D = 1, grid[3];
+    mmix_mixer o = mmixi_mixer_settled(x, d->N);
+    size_t tokens = d->D = 1;
     if (x->shift[0] == SIZE_MAX)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected 1 to 3, "
                          "and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
     for (int a = 0; a < 3; a++) {
-        size_t window = mmixi_max(x->window[a], 1);
-        grid[a] = mmixi_max(x->grid[a], 1);
-        if (x->shift[a] && x->shift[a] >= window)
+        if (o.shift[a] && o.shift[a] >= o.window[a])
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected less",
-                             who, (double)x->shift[a], (double)window, a), 0;
-        if (!mmixi_mul_ok(tokens, grid[a], &tokens)) tokens = 0;
-        if (!mmixi_mul_ok(d->D, 2 * window - 1, &d->D)) d->D = SIZE_MAX;
+                             who, (double)o.shift[a], (double)o.window[a], a), 0;
+        if (!mmixi_mul_ok(tokens, o.grid[a], &tokens)) tokens = 0;
+        if (!mmixi_mul_ok(d->D, 2 * o.window[a] - 1, &d->D)) d->D = SIZE_MAX;
     }
     return tokens == d->L && tokens == d->S ? 1
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys", who,
-                     (double)grid[0], (double)grid[1], (double)grid[2], (double)d->L, (double)d->S), 0);
+                     (double)o.grid[0], (double)o.grid[1], (double)o.grid[2], (double)d->L, (double)d->S), 0);
 }
 /* What is wrong with a mixer whose shapes fit, or NULL. */
 static const char *mmixi_mixer_wrong(const mmix_mixer *x, const mmixi_dims *d)
@@ -6436,16 +6440,14 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
     if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD"
                          : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
-    if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, initial_state? BHPN, "
-                            "seq_idx?:i32 BL", x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->initial_state,
-                            x->seq_idx)
-        || !mmixi_expect(m, who, &d, mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H", x->D)
+    if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, seq_idx?:i32 BL", x->dt, x->v,
+                            x->k, x->q, x->A, x->dt_bias, x->seq_idx)
         : !mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
-                        x->seq_idx, x->lefts)) return 0;
+                        x->seq_idx, x->lefts) || (x->window[0] && !mmixi_windows_check(m, who, x, &d))) return 0;
     d.R = d.P + (size_t)mmixi_normalises(x);
-    if (!ssd && ((x->window[0] && !mmixi_windows_check(m, who, x, &d))
-                 || !mmixi_expect(m, who, &d, "+bias? HD, initial_state? BGRN", x->bias,
-                                  x->kind == MMIX_LINEAR ? x->initial_state : NULL))) return 0;
+    if (!mmixi_expect(m, who, &d, !ssd ? "+bias? HD, initial_state? BGRN" : mmix_ndim(x->D) == 2
+                      ? "+D? HP, initial_state? BHRN" : "+D? H, initial_state? BHRN", ssd ? x->D : x->bias,
+                      x->kind == MMIX_SOFTMAX ? NULL : x->initial_state)) return 0;
     wrong = mmixi_mixer_wrong(x, &d);
     for (size_t i = 0; !wrong && !ssd && x->lefts && i < d.L; i++)
         if (mmixi_index(x->lefts, i) < 0 || (size_t)mmixi_index(x->lefts, i) > x->left)
@@ -6546,11 +6548,10 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 
 /* ---- steps: what a mixer carries from token to token ---- */
 
-/* An array that outlives the step: (B, rows, ·, ·), with room for more rows. */
-typedef struct mmixi_carried { mmix_real *p; size_t shape[4], room; } mmixi_carried;
-/* Of softmax attention keys and values (B, tokens, G, ·), of M-MATE also places; else the state (B, H, P, N), and
-   for a convolution its last inputs (B, D, W-1, 1), whose rows are not counted. */
-typedef struct mmixi_state_slot { size_t tokens; mmixi_carried part[3]; } mmixi_state_slot;
+/* Arrays that outlive the step, (B, rows, ·, ·) with stride[0] for more rows than there are. Of softmax attention keys and
+   values (B, tokens, G, ·), of M-MATE's text also places; else the state (B, H, P, N), and for a convolution its last
+   inputs (B, D, W-1, 1). */
+typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
     size_t slots;
@@ -6559,11 +6560,8 @@ struct mmix_state {
 enum { MMIXI_CARRIED_KEYS, MMIXI_CARRIED_STATE = 0, MMIXI_CARRIED_VALUES, MMIXI_CARRIED_CONV };
 
 /* Part i of 3 · slots, and its bytes. */
-static mmixi_carried *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
-static size_t mmixi_carried_bytes(const mmixi_carried *c)
-{
-    return c->p ? c->shape[0] * c->room * c->shape[2] * c->shape[3] * sizeof *c->p : 0;
-}
+static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
+static size_t mmixi_carried_bytes(const mmix_tensor *c) { return c->shape[0] * c->stride[0] * sizeof(mmix_real); }
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
     size_t bytes = s ? s->slots * (sizeof *s + sizeof *s->slot) : 0;
@@ -6590,7 +6588,7 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
     for (size_t i = 0; s && i < 3 * s->slots; i++)
-        mmixi_free(s->m, mmixi_carried_part(s, i)->p, mmixi_carried_bytes(mmixi_carried_part(s, i)));
+        mmixi_free(s->m, mmixi_carried_part(s, i)->data, mmixi_carried_bytes(mmixi_carried_part(s, i)));
     if (s) memset(s->slot, 0, s->slots * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
@@ -6603,13 +6601,13 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
     mmix_state *copy = s ? mmix_state_create(s->m, s->slots) : NULL;
     for (size_t i = 0; copy && i < 3 * s->slots; i++) {
-        const mmixi_carried *from = mmixi_carried_part(s, i);
-        mmixi_carried *to = mmixi_carried_part(copy, i);
+        const mmix_tensor *from = mmixi_carried_part(s, i);
+        mmix_tensor *to = mmixi_carried_part(copy, i);
         size_t bytes = mmixi_carried_bytes(from);
         copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
         *to = *from;
-        to->p = bytes ? (mmix_real *)mmixi_alloc(s->m, bytes) : NULL;
-        if (to->p) memcpy(to->p, from->p, bytes);
+        to->data = bytes ? mmixi_alloc(s->m, bytes) : NULL;
+        if (to->data) memcpy(to->data, from->data, bytes);
         else if (bytes) {
             mmix_state_destroy(copy);
             return NULL;
@@ -6621,50 +6619,50 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return s && slot < s->slots ? s->slot[slot].tokens : 0;
 }
-/* Whether rows (B, n, ·, ·) go with what is carried; sees 0: these are all. */
-static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, const size_t *shape,
+/* Whether rows go with what is carried; sees 0: these are all. */
+static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what, const mmix_tensor *rows,
                                size_t sees)
 {
-    return !c->p || (c->shape[0] == shape[0] && c->shape[2] == shape[2] && c->shape[3] == shape[3]
-                     && (sees || c->room == shape[1])) ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s (%.0f, %.0f, %.0f, %.0f) for a slot that carries "
-                     "(%.0f, %.0f, %.0f, %.0f)", what, (double)shape[0], (double)shape[1], (double)shape[2],
-                     (double)shape[3], (double)c->shape[0], (double)(sees ? c->shape[1] : c->room),
-                     (double)c->shape[2], (double)c->shape[3]), 0);
+    char found[MMIXI_TEXT], carried[MMIXI_TEXT];
+    int same = 1;
+    for (int i = 0; i < 4; i++) same &= c->shape[i] == rows->shape[i] || (i == 1 && sees);
+    return same || !c->data ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s %s for a slot that carries %s", what,
+                     mmixi_shape_text(rows, found), mmixi_shape_text(c, carried)), 0);
 }
 /* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds them to
-   c->shape[1]. A row sees the last `sees`, itself included; if room is short those stay and it doubles. An array that
-   does not grow has sees 0. NULL on error: other sizes than before, or memory. */
-static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmixi_carried *c, const char *what, const size_t *shape,
+   c->shape[1]. A row sees the last `sees`, itself included: if room is short it doubles, and the others go. An array
+   that does not grow has sees 0. NULL on error: other sizes than before, or memory. */
+static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *what, const size_t *shape,
                                        size_t sees)
 {
-    size_t row = shape[2] * shape[3], have = c->shape[1];
-    mmix_tensor *all;
-    if (!mmixi_carried_check(m, c, what, shape, sees)) return NULL;
-    if (have + shape[1] > c->room) {
-        size_t n = mmixi_min(have, sees - 1), room = mmixi_max(2 * n, n + shape[1]);
-        mmix_real *p = (mmix_real *)mmixi_zeroed(m, shape[0] * room * row * sizeof *p);
+    mmix_tensor *all = mmixi_tensor(m);
+    size_t have = sees ? c->shape[1] : 0, n = mmixi_min(have, sees - 1), row = shape[2] * shape[3];
+    if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)
+        || !mmixi_carried_check(m, c, what, all, sees)) return NULL;
+    if ((have + shape[1]) * row > c->stride[0]) {
+        mmix_real *p;
+        all->shape[1] = mmixi_max(2 * n, n + shape[1]);
+        all->stride[0] = all->shape[1] * row;
+        p = (mmix_real *)mmixi_zeroed(m, mmixi_carried_bytes(all));
         if (!p) return NULL;
         for (size_t i = 0; i < shape[0] && n; i++)
-            memcpy(p + i * room * row, c->p + (i * c->room + have - n) * row, n * row * sizeof *p);
-        mmixi_free(m, c->p, mmixi_carried_bytes(c));
-        memcpy(c->shape, shape, sizeof c->shape);
-        c->p = p;
-        c->room = room;
-        c->shape[1] = n;
+            memcpy(p + i * all->stride[0], mmix_data(c) + i * c->stride[0] + (have - n) * row, n * row * sizeof *p);
+        mmixi_free(m, c->data, mmixi_carried_bytes(c));
+        *c = *all;
+        c->data = p;
+        c->shape[1] = sees ? n : shape[1];
     }
-    all = mmixi_tensor(m);
-    if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)) return NULL;
-    all->shape[1] += c->shape[1];
-    all->stride[0] = c->room * row;
-    all->data = c->p;
+    *all = *c;
+    if (sees) all->shape[1] += shape[1];
     return all;
 }
 /* The last inputs (B, D, W-1) of a convolution that a slot carries, zeros at first. */
 static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, size_t B, size_t D, size_t W)
 {
     const size_t shape[4] = { B, D, W - 1, 1 };
-    mmix_tensor *last = mmixi_carried_rows(m, &s->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs", shape, 0);
+    mmix_tensor *last = mmixi_carried_rows(m, &s->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs", shape,
+                                           0);
     if (last) last->ndim = 3;
     return last;
 }
@@ -6686,35 +6684,36 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
     else if (x->q->shape[1] != x->k->shape[1]) wrong = "as many keys as queries, those before are in the state";
     else if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
         wrong = "the first piece has less tokens than the prefix";
-    return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
+    if (wrong) return mmixi_mixer_refuse(m, who, x, wrong);
+    /* keys are checked where they are stored; both must fit before anything changes */
+    return x->kind != MMIX_SOFTMAX
+        || mmixi_carried_check(m, &s->slot[slot].part[MMIXI_CARRIED_VALUES], "values", x->v, 1);
 }
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
     static const char what[3][7] = { "state", "keys", "values" };
     mmix_mixer x;
-    mmixi_state_slot *own;
-    mmix_tensor *y = NULL;
-    size_t shape[4], sees;
+    mmix_tensor *y = NULL, *part;
+    size_t shape[4], L, sees = SIZE_MAX;
     int record, softmax;
     if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
     x = *mixer;
     x.final_state = NULL;
-    own = &s->slot[slot];
+    part = s->slot[slot].part;
     softmax = x.kind == MMIX_SOFTMAX;
-    sees = !softmax ? 0 : x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX ? x.left + 1 : SIZE_MAX;
-    /* before anything changes, both fit */
-    if (softmax && !mmixi_carried_check(m, &own->part[MMIXI_CARRIED_VALUES], "values", x.v->shape, sees)) return NULL;
+    L = x.q->shape[1];
+    if (x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX) sees = x.left + 1;
+    mmixi_state_shape(&x, shape);
     record = mmix_record(m, 0);
-    for (int i = 0; i <= softmax && !m->error_kind; i++) {   /* these tokens' go behind what is carried */
+    for (int i = 0; i <= softmax && !m->error_kind; i++) {    /* what is carried, and these tokens' behind it */
         mmix_tensor **t = !softmax ? &x.initial_state : i ? &x.v : &x.k, *from = *t, *to;
-        mmixi_state_shape(&x, shape);
-        to = *t = mmixi_carried_rows(m, &own->part[i], what[i + softmax], softmax ? from->shape : shape, sees);
-        if (softmax && to) to = mmix_slice(m, to, 1, to->shape[1] - from->shape[1], from->shape[1]);
+        to = *t = mmixi_carried_rows(m, &part[i], what[i + softmax], softmax ? from->shape : shape, softmax ? sees : 0);
+        if (to && softmax) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
         if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
     }
     if (!m->error_kind) y = mmixi_mix(m, &x, 0, x.initial_state);
-    for (int i = 0; i < 2 && y && softmax; i++) own->part[i].shape[1] += mixer->q->shape[1];
-    if (y) own->tokens += mixer->q->shape[1];
+    for (int i = 0; i < 2 && y && softmax; i++) part[i].shape[1] += L;
+    if (y) s->slot[slot].tokens += L;
     if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, x.initial_state);
     mmix_record(m, record);
     return y;
@@ -6723,13 +6722,11 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
 MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
                              int32_t *inverse)
 {
-    int by_columns = layer % 2, time_inside = layer / 2 % 2;
-    size_t outer = by_columns ? X : Y, inner = by_columns ? Y : X, frame = Y * X + separators;
+    size_t by_columns = layer % 2, time_inside = layer / 2 % 2, cells = Y * X, frame = cells + separators;
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < frame; i++) {
-            size_t y = i / X, x = i % X, cell = by_columns ? x * inner + y : y * inner + x;
-            size_t rank = !time_inside ? t * frame + (i < Y * X ? cell : i)
-                : i < Y * X ? cell * T + t : outer * inner * T + t * separators + (i - Y * X);
+            size_t cell = by_columns && i < cells ? i % X * Y + i / X : i, rank = !time_inside ? t * frame + cell
+                : i < cells ? cell * T + t : cells * T + t * separators + (i - cells);
             if (perm) perm[rank] = (int32_t)(t * frame + i);
             if (inverse) inverse[t * frame + i] = (int32_t)rank;
         }
@@ -6951,9 +6948,8 @@ static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, 
 }
 
 /* One token with a state that is changed in place, at the speed at which that comes and goes. */
-static void mmixi_ssd_step_task(void *arg, size_t index, size_t lane)
+static void mmixi_ssd_step_task(const mmixi_pass *j, size_t index, size_t lane)
 {
-    const mmixi_pass *j = (const mmixi_pass *)arg;
     mmixi_chunk c;
     mmixi_task_begin(j, &c, index, lane);
     for (; c.head < c.last; c.head++) {
@@ -7003,7 +6999,8 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
    y = num / den, or its gradient. */
 static void mmixi_linear_rows(const mmixi_pass *j, const mmixi_chunk *c, int input, int back);
 static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c);
-static mmixi_lane_task mmixi_linear_task, mmixi_linear_task_backward;
+static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane);
+static void mmixi_linear_task_backward(const mmixi_pass *j, size_t index, size_t lane);
 
 /* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
    near each other its rows stay in the nearest cache. */
@@ -7086,9 +7083,8 @@ static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
     mmixi_lower_scores(j->k, c->T, c->y, c->x, c->t);
 }
 
-static void mmixi_scan_task(void *arg, size_t index, size_t lane)
+static void mmixi_scan_task(const mmixi_pass *j, size_t index, size_t lane)
 {
-    const mmixi_pass *j = (const mmixi_pass *)arg;
     const mmixi_kernels *k = j->k;
     size_t NV = j->N * j->V;
     mmixi_chunk c;
@@ -7204,9 +7200,8 @@ static void mmixi_scores_backward(const mmixi_pass *j, const mmixi_chunk *c)
     if (j->linear) mmixi_linear_rows(j, c, MMIX_IN_Q, 1);
     if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_rows(j, c, MMIX_IN_K, 1);
 }
-static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
+static void mmixi_scan_task_backward(const mmixi_pass *j, size_t index, size_t lane)
 {
-    const mmixi_pass *j = (const mmixi_pass *)arg;
     mmixi_chunk c;
     mmixi_task_begin(j, &c, index, lane);
     c.start = j->L;
@@ -7387,9 +7382,8 @@ static mmixi_mat mmixi_linear_begin_task(const mmixi_pass *j, mmixi_chunk *c, si
     if (j->r.o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, c);
     return j->r.kept ? mmixi_matrix(mmixi_state_kept(j, c, 1), j->N, j->V, (ptrdiff_t)j->V) : c->h;
 }
-static void mmixi_linear_task(void *arg, size_t index, size_t lane)
+static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane)
 {
-    const mmixi_pass *j = (const mmixi_pass *)arg;
     mmixi_chunk c;
     mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
     for (; mmixi_linear_block(j, &c, j->S); c.start += c.q) {
@@ -7406,9 +7400,8 @@ static void mmixi_linear_task(void *arg, size_t index, size_t lane)
         }
 }
 /* dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dψ = V dstateᵀ, dV = ψ(K) dstate */
-static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
+static void mmixi_linear_task_backward(const mmixi_pass *j, size_t index, size_t lane)
 {
-    const mmixi_pass *j = (const mmixi_pass *)arg;
     const mmixi_kernels *k = j->k;
     mmixi_chunk c;
     mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
@@ -7703,9 +7696,8 @@ static void mmixi_softmax_backward(const mmixi_softmax_task *s)
 
 /* ---- a pass over everything ---- */
 
-static void mmixi_softmax_task_run(void *arg, size_t index, size_t lane)
+static void mmixi_softmax_task_run(const mmixi_pass *j, size_t index, size_t lane)
 {
-    const mmixi_pass *j = (const mmixi_pass *)arg;
     mmixi_softmax_task s;
     mmixi_softmax_task_begin(&s, j, index, lane);
     for (s.tile = 0; s.tile < s.S; s.tile += j->T) {
@@ -9681,7 +9673,7 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, const mmix_mmate_layer *w, mmix
     const mmix_tensor *list = a->list[MMIXI_KIND_TEXT];
     size_t n = mmix_count(list);
     const size_t shape[4] = { 1, n, 1, 1 };
-    mmixi_carried *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
+    mmix_tensor *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
     mmix_tensor *places = !carried ? mmix_new(m, MMIX_DTYPE_REAL, 4, shape)
         : mmixi_carried_rows(m, carried, "places", shape, w->options.text_window);
     size_t before = mmix_shape(places, 1) - n;
