@@ -6440,10 +6440,11 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
     if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD"
                          : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
-    if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, seq_idx?:i32 BL", x->dt, x->v,
-                            x->k, x->q, x->A, x->dt_bias, x->seq_idx)
+    if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, seq_idx?:i32 BL", x->dt,
+                            x->v, x->k, x->q, x->A, x->dt_bias, x->seq_idx)
         : !mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
-                        x->seq_idx, x->lefts) || (x->window[0] && !mmixi_windows_check(m, who, x, &d))) return 0;
+                        x->seq_idx, x->lefts) 
+            || (x->kind == MMIX_SOFTMAX && x->window[0] && !mmixi_windows_check(m, who, x, &d))) return 0;
     d.R = d.P + (size_t)mmixi_normalises(x);
     if (!mmixi_expect(m, who, &d, !ssd ? "+bias? HD, initial_state? BGRN" : mmix_ndim(x->D) == 2
                       ? "+D? HP, initial_state? BHRN" : "+D? H, initial_state? BHRN", ssd ? x->D : x->bias,
@@ -7050,36 +7051,31 @@ static int mmixi_chunk_new(const mmixi_chunk *c, const mmix_heads *v, size_t h)
 {
     return h == c->first || h % v->share == 0;
 }
-/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, T = dY Xᵀ and room
-   for dB, dC and dS. What heads share is read once. */
+/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, T = dY Xᵀ and
+   room for dB, dC and dS. What heads share is read once. */
 static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
 {
-    int fresh[2];                                /* MMIX_IN_Q, MMIX_IN_K */
-    fresh[MMIX_IN_Q] = mmixi_chunk_new(c, &j->r.q, h);
-    fresh[MMIX_IN_K] = mmixi_chunk_new(c, &j->r.k, h);
+    int first = 0;
     mmixi_chunk_head(j, c, h);
     if (mmixi_chunk_new(c, &j->r.v, h)) mmixi_chunk_x(j, c);
     mmixi_chunk_y(j, c);
-    if (j->linear) {
-        mmixi_linear_rows(j, c, MMIX_IN_Q, 0);
-        if (fresh[MMIX_IN_K]) mmixi_linear_rows(j, c, MMIX_IN_K, 0);
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        const mmix_heads *from = i ? &j->r.k : &j->r.q;
+        mmixi_mat *f = i ? &c->B : &c->C, *df = i ? &c->dB : &c->dC;
+        int own = mmixi_chunk_new(c, from, h);
+        first |= own;
+        if (!j->linear) *f = mmixi_tokens(from, c, j->N);
+        else if (own) mmixi_linear_rows(j, c, i, 0);
+        if (j->back && !j->linear) {
+            *df = mmixi_tokens(&j->target[i], c, j->N);
+            df->p += c->first / j->heads % j->parts[i] * j->part[i];
+        }
+        if (j->back && own && (j->linear || j->part[i] || !j->r.add[i])) mmixi_zero_rows(*df);
     }
-    else {
-        c->B = mmixi_tokens(&j->r.k, c, j->N);
-        c->C = mmixi_tokens(&j->r.q, c, j->N);
-    }
-    if (fresh[MMIX_IN_Q] || fresh[MMIX_IN_K]) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
+    if (first) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
     if (!j->linear) mmixi_ssd_weights(j, c);
     if (!j->back) return;
-    if (!j->linear && (fresh[MMIX_IN_Q] || fresh[MMIX_IN_K])) mmixi_zero_rows(c->dS);
-    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
-        mmixi_mat *d = i ? &c->dB : &c->dC;
-        if (!j->linear) {
-            *d = mmixi_tokens(&j->target[i], c, j->N);
-            d->p += c->first / j->heads % j->parts[i] * j->part[i];
-        }
-        if (fresh[i] && (j->linear || j->part[i] || !j->r.add[i])) mmixi_zero_rows(*d);
-    }
+    if (first && !j->linear) mmixi_zero_rows(c->dS);
     mmixi_lower_scores(j->k, c->T, c->y, c->x, c->t);
 }
 
@@ -7210,9 +7206,11 @@ static void mmixi_scan_task_backward(const mmixi_pass *j, size_t index, size_t l
         for (size_t h = c.first; h < c.last; h++) {
             int first = h % j->shared == 0;                    /* of those that share a state */
             mmixi_chunk_read(j, &c, h);
-            if (first && number) c.in.p = mmixi_state_kept(j, &c, number);
-            else if (first && c.enters) mmixi_state_read(j, &c, j->r.initial_state, c.in);
-            if (first && c.enters) mmixi_transpose(j->k, c.in_t, c.in);
+            if (first && c.enters) {
+                if (number) c.in.p = mmixi_state_kept(j, &c, number);
+                else mmixi_state_read(j, &c, j->r.initial_state, c.in);
+                mmixi_transpose(j->k, c.in_t, c.in);
+            }
             if (first && c.leaves) mmixi_transpose(j->k, c.dh_t, c.h);
             if (!j->linear) mmixi_ssd_head_backward(j, &c);
             else {
@@ -7247,9 +7245,9 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
 static void mmixi_scan_begin(mmixi_pass *j)
 {
     mmix_raw *r = &j->r;
-    size_t tasks = !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes);
-    size_t share = r->v.share, share_b = r->k.share, share_c = r->q.share, NP = j->N * j->P;
+    size_t share[2], NP = j->N * j->P, tasks = !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes);
     mmixi_chunk c;
+    share[MMIX_IN_Q] = r->q.share; share[MMIX_IN_K] = r->k.share;
     j->linear = r->o.kind == MMIX_LINEAR;
     j->full = j->linear && r->o.mask != MMIX_MASK_CAUSAL;
     j->reverse = !j->linear && r->o.direction == MMIX_REVERSE;
@@ -7257,11 +7255,11 @@ static void mmixi_scan_begin(mmixi_pass *j)
     j->task = j->full ? j->back ? mmixi_linear_task_backward : mmixi_linear_task
         : j->step ? mmixi_ssd_step_task : j->back ? mmixi_scan_task_backward : mmixi_scan_task;
     j->V = j->P + (r->o.normalise > 0);
-    j->shared = j->linear ? share : 1;
+    j->shared = j->linear ? r->v.share : 1;
     j->chunk = j->one = r->o.chunk;
     if (!j->chunk) {
         j->chunk = MMIXI_SCAN_CHUNK;
-        j->one = mmixi_min(MMIXI_SCAN_ONE_CHUNK, 4 * NP / (j->P + j->N / mmixi_min(share_b, share_c)));
+        j->one = mmixi_min(MMIXI_SCAN_ONE_CHUNK, 4 * NP / (j->P + j->N / mmixi_min(share[0], share[1])));
     }
     j->Q = mmixi_min(j->L, mmixi_max(r->seq_idx || j->L <= j->one ? j->one : 0, j->chunk));
     for (size_t b = 0; b < r->B; b++) j->states = mmixi_max(j->states, mmixi_scan_chunks(j, b) - 1);
@@ -7271,19 +7269,18 @@ static void mmixi_scan_begin(mmixi_pass *j)
        or equal parts of one. A megabyte of state is not worth waking a thread. */
     if (j->linear) tasks = r->B * j->H;
     else if (j->step) tasks = mmixi_ceil_div(r->B * j->H * NP, 262144);
-    else if (share_b == 1 && share_c == 1) tasks = mmixi_max(tasks, 16);
-    j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, tasks / r->B)), share);
-    while ((j->heads % share_b && share_b % j->heads) || (j->heads % share_c && share_c % j->heads))
-        j->heads += share;
+    else if (share[0] == 1 && share[1] == 1) tasks = mmixi_max(tasks, 16);
+    j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, tasks / r->B)), r->v.share);
+    while ((j->heads % share[0] && share[0] % j->heads) || (j->heads % share[1] && share[1] % j->heads))
+        j->heads += r->v.share;
     j->blocks = mmixi_ceil_div(j->H, j->heads);
     j->tasks = r->B * j->blocks;
-    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
-        size_t groups = j->H / (i ? share_b : share_c);
+    for (int i = MMIX_IN_Q; j->back && !j->linear && i <= MMIX_IN_K; i++) {
         j->target[i] = i ? r->dk : r->dq;
-        j->parts[i] = mmixi_ceil_div(j->H / groups, j->heads);
-        if (!j->back || j->linear || (j->target[i].p && j->parts[i] == 1)) continue;
-        j->target[i] = mmix_heads_plain(NULL, j->L, groups, j->N, j->H);
-        j->part[i] = r->B * j->L * groups * j->N;
+        j->parts[i] = mmixi_ceil_div(share[i], j->heads);
+        if (j->target[i].p && j->parts[i] == 1) continue;
+        j->target[i] = mmix_heads_plain(NULL, j->L, j->H / share[i], j->N, j->H);
+        j->part[i] = r->B * (size_t)j->target[i].batch;
     }
     j->lane_size = mmixi_chunk_room(j, j->Q, NULL, &c);
 }
