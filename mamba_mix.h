@@ -6003,7 +6003,7 @@ typedef struct mmixi_pass {
     size_t tasks, lanes, lane_size, kept;        /* lane_size: reals of scratch; kept: mmix_raw_kept */
     mmix_real *scratch;
     /* the scan, SSD and linear attention */
-    size_t V;                                    /* columns of v and the state: P, or P + 1 */
+    size_t V, NV;                                /* columns of v and the state: P, or P + 1; reals of a state */
     size_t shared;                               /* heads that share a state */
     size_t chunk, one, Q;                        /* a sequence of up to `one` tokens is one chunk; Q: the longest */
     int full, step;                              /* linear and not causal; one token, its state changed in place */
@@ -6831,7 +6831,7 @@ static size_t mmixi_chunk_room(const mmixi_pass *j, size_t q, mmix_real *base, m
 {
     size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd, causal = j->full ? 0 : q;
     size_t at = 0;
-    MMIXI_PART(states, j->step ? 0 : j->heads / j->shared * N * V);
+    MMIXI_PART(states, j->step ? 0 : j->heads / j->shared * j->NV);
     MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
     MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
     MMIXI_MAT(S, causal, causal); MMIXI_MAT(T, causal, causal); MMIXI_PART(t, mmixi_max(N, V) * causal);
@@ -6903,22 +6903,22 @@ static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from
 /* This head's in an array of the interface. */
 static mmixi_mat mmixi_state_of(const mmixi_pass *j, const mmixi_chunk *c, const mmix_real *p)
 {
-    return mmixi_matrix(p + (c->b * j->H + c->head) / j->shared * j->N * j->V, j->V, j->N, (ptrdiff_t)j->N);
+    return mmixi_matrix(p + (c->b * j->H + c->head) / j->shared * j->NV, j->V, j->N, (ptrdiff_t)j->N);
 }
 /* The one before chunk `number` > 0, kept for the backward. */
 static mmix_real *mmixi_state_kept(const mmixi_pass *j, const mmixi_chunk *c, size_t number)
 {
-    return j->r.kept + ((c->b * j->H + c->head) / j->shared * j->states + number - 1) * j->N * j->V;
+    return j->r.kept + ((c->b * j->H + c->head) / j->shared * j->states + number - 1) * j->NV;
 }
 static void mmixi_state_read(const mmixi_pass *j, const mmixi_chunk *c, const mmix_real *from, mmixi_mat h)
 {
     if (from) mmixi_transpose(j->k, h, mmixi_state_of(j, c, from));
-    else memset(h.p, 0, j->N * j->V * sizeof *h.p);
+    else memset(h.p, 0, j->NV * sizeof *h.p);
 }
 static void mmixi_chunk_head(const mmixi_pass *j, mmixi_chunk *c, size_t h)
 {
     c->head = h;
-    c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->N * j->V, j->N, j->V, (ptrdiff_t)j->V);
+    c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->NV, j->N, j->V, (ptrdiff_t)j->V);
 }
 /* The states that a task begins with, or what they have become. */
 static void mmixi_task_states(const mmixi_pass *j, mmixi_chunk *c, int end)
@@ -7001,7 +7001,6 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
 static void mmixi_linear_rows(const mmixi_pass *j, const mmixi_chunk *c, int input, int back);
 static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c);
 static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane);
-static void mmixi_linear_task_backward(const mmixi_pass *j, size_t index, size_t lane);
 
 /* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
    near each other its rows stay in the nearest cache. */
@@ -7082,7 +7081,6 @@ static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
 static void mmixi_scan_task(const mmixi_pass *j, size_t index, size_t lane)
 {
     const mmixi_kernels *k = j->k;
-    size_t NV = j->N * j->V;
     mmixi_chunk c;
     mmixi_task_begin(j, &c, index, lane);
     for (size_t number = 0; c.end < j->L; number++) {
@@ -7090,13 +7088,13 @@ static void mmixi_scan_task(const mmixi_pass *j, size_t index, size_t lane)
         for (size_t h = c.first; h < c.last; h++) {
             mmixi_chunk_read(j, &c, h);
             if (j->r.kept && number && h % j->shared == 0)
-                memcpy(mmixi_state_kept(j, &c, number), c.h.p, NV * sizeof *c.h.p);
+                memcpy(mmixi_state_kept(j, &c, number), c.h.p, j->NV * sizeof *c.h.p);
             mmixi_lower(k, c.y, c.W, c.x, 0);                        /* y = W x + p C h */
             if (c.enters) mmixi_multiply(k, c.y, c.Cp, c.h, 1);
             if (j->linear) mmixi_linear_divide(j, &c);
             else mmixi_ssd_skip(j, &c, c.x, c.y);
             if (!c.leaves || (h + 1) % j->shared) continue;
-            if (c.enters && !j->linear) k->scale(NV, c.p[c.q - 1], c.h.p, c.h.p);    /* h = p_Q h + (r δ B)ᵀ x */
+            if (c.enters && !j->linear) k->scale(j->NV, c.p[c.q - 1], c.h.p, c.h.p);    /* h = p_Q h + (r δ B)ᵀ x */
             mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);
         }
     }
@@ -7136,7 +7134,7 @@ static mmix_real mmixi_ssd_state_backward(const mmixi_pass *j, const mmixi_chunk
     if (c->enters) mmixi_ssd_state_product(j->k, c, c->y, c->in_t, c->p, c->C, c->dC);
     for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
     if (c->leaves) mmixi_ssd_state_product(j->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
-    after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->N * j->V, c->in.p, c->h.p) : 0;
+    after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->NV, c->in.p, c->h.p) : 0;
     for (size_t i = 0; i < c->q; i++) {
         mmix_real f = c->leaves ? r[i] * c->f[i] : 0;
         c->da[i] += after;
@@ -7182,9 +7180,9 @@ static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *
             mmixi_multiply(k, dx, c->Br, mmixi_part(c->h, 0, 0, j->N, j->P), 1);
         if (!j->linear) mmixi_ssd_skip(j, c, c->y, dx);
     }
-    if (!c->enters) memset(c->h.p, 0, j->N * j->V * sizeof *c->h.p);
+    if (!c->enters) memset(c->h.p, 0, j->NV * sizeof *c->h.p);
     else {
-        if (!j->linear) k->scale(j->N * j->V, c->p[c->q - 1], c->h.p, c->h.p);
+        if (!j->linear) k->scale(j->NV, c->p[c->q - 1], c->h.p, c->h.p);
         mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->y, 1);
     }
 }
@@ -7252,9 +7250,10 @@ static void mmixi_scan_begin(mmixi_pass *j)
     j->full = j->linear && r->o.mask != MMIX_MASK_CAUSAL;
     j->reverse = !j->linear && r->o.direction == MMIX_REVERSE;
     j->step = !j->linear && j->L == 1 && r->final_state && r->final_state == r->initial_state;
-    j->task = j->full ? j->back ? mmixi_linear_task_backward : mmixi_linear_task
-        : j->step ? mmixi_ssd_step_task : j->back ? mmixi_scan_task_backward : mmixi_scan_task;
+    j->task = j->full ? mmixi_linear_task : j->step ? mmixi_ssd_step_task : j->back ? mmixi_scan_task_backward
+        : mmixi_scan_task;
     j->V = j->P + (r->o.normalise > 0);
+    j->NV = j->N * j->V;
     j->shared = j->linear ? r->v.share : 1;
     j->chunk = j->one = r->o.chunk;
     if (!j->chunk) {
@@ -7264,7 +7263,7 @@ static void mmixi_scan_begin(mmixi_pass *j)
     j->Q = mmixi_min(j->L, mmixi_max(r->seq_idx || j->L <= j->one ? j->one : 0, j->chunk));
     for (size_t b = 0; b < r->B; b++) j->states = mmixi_max(j->states, mmixi_scan_chunks(j, b) - 1);
     if (j->full) j->Q = MMIXI_SCAN_CHUNK, j->states = 1;         /* tokens of a block; the state */
-    j->kept = r->B * (j->H / j->shared) * j->states * j->N * j->V;
+    j->kept = r->B * (j->H / j->shared) * j->states * j->NV;
     /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
        or equal parts of one. A megabyte of state is not worth waking a thread. */
     if (j->linear) tasks = r->B * j->H;
@@ -7372,57 +7371,38 @@ static int mmixi_linear_block(const mmixi_pass *j, mmixi_chunk *c, size_t total)
     if (c->start < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - c->start), c->states, c);
     return c->start < total;
 }
-/* Returns the state ψ(K)ᵀ V, where it is or will be. */
-static mmixi_mat mmixi_linear_begin_task(const mmixi_pass *j, mmixi_chunk *c, size_t index, size_t lane)
-{
-    mmixi_task_begin(j, c, index, lane);
-    if (j->r.o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, c);
-    return j->r.kept ? mmixi_matrix(mmixi_state_kept(j, c, 1), j->N, j->V, (ptrdiff_t)j->V) : c->h;
-}
+/* Two sweeps, the first makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from the
+   queries to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
 static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane)
-{
-    mmixi_chunk c;
-    mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
-    for (; mmixi_linear_block(j, &c, j->S); c.start += c.q) {
-        mmixi_linear_rows(j, &c, MMIX_IN_K, 0);
-        mmixi_chunk_x(j, &c);
-        mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, c.start > 0);
-    }
-    for (; c.head < c.last; c.head++)
-        for (c.start = 0; mmixi_linear_block(j, &c, j->L); c.start += c.q) {
-            mmixi_linear_rows(j, &c, MMIX_IN_Q, 0);
-            mmixi_chunk_y(j, &c);
-            mmixi_multiply(j->k, c.y, c.C, state, 0);
-            mmixi_linear_divide(j, &c);
-        }
-}
-/* dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dψ = V dstateᵀ, dV = ψ(K) dstate */
-static void mmixi_linear_task_backward(const mmixi_pass *j, size_t index, size_t lane)
 {
     const mmixi_kernels *k = j->k;
     mmixi_chunk c;
-    mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
-    mmixi_transpose(k, c.in_t, state);
-    for (; c.head < c.last; c.head++)
-        for (c.start = 0; mmixi_linear_block(j, &c, j->L); c.start += c.q) {
-            mmixi_linear_rows(j, &c, MMIX_IN_Q, 0);
-            mmixi_chunk_y(j, &c);
-            mmixi_multiply(k, c.h, mmixi_t(c.C), c.y, 1);
-            mmixi_multiply(k, c.dC, c.y, c.in_t, 0);
-            mmixi_linear_rows(j, &c, MMIX_IN_Q, 1);
+    mmixi_mat state;
+    mmixi_task_begin(j, &c, index, lane);
+    state = c.h;
+    if (j->r.kept) state.p = mmixi_state_kept(j, &c, 1);
+    if (j->back) mmixi_transpose(k, c.in_t, state);
+    if (j->r.o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, &c);
+    for (int second = 0, keys = !j->back; second < 2; second++, keys = !keys) {
+        if (second && j->back) {
+            mmixi_transpose(k, c.dh_t, c.h);
+            /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
+            for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
         }
-    c.head = c.first;
-    mmixi_transpose(k, c.dh_t, c.h);
-    /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
-    for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
-    for (c.start = 0; mmixi_linear_block(j, &c, j->S); c.start += c.q) {
-        mmixi_linear_rows(j, &c, MMIX_IN_K, 0);
-        mmixi_chunk_x(j, &c);
-        if (j->r.dv.p)
-            mmixi_multiply(k, mmixi_tokens(&j->r.dv, &c, j->P), c.B, mmixi_part(c.h, 0, 0, j->N, j->P),
-                           j->r.add[MMIX_IN_V]);
-        mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
-        mmixi_linear_rows(j, &c, MMIX_IN_K, 1);
+        for (c.head = c.first; c.head < (keys ? c.first + 1 : c.last); c.head++)
+            for (c.start = 0; mmixi_linear_block(j, &c, keys ? j->S : j->L); c.start += c.q) {
+                mmixi_mat f = keys ? c.B : c.C;
+                mmixi_linear_rows(j, &c, keys, 0);
+                (keys ? mmixi_chunk_x : mmixi_chunk_y)(j, &c);
+                if (!second) mmixi_multiply(k, j->back ? c.h : state, mmixi_t(f), keys ? c.x : c.y, j->back || c.start);
+                else if (!j->back) mmixi_multiply(k, c.y, f, state, 0), mmixi_linear_divide(j, &c);
+                else if (j->r.dv.p)
+                    mmixi_multiply(k, mmixi_tokens(&j->r.dv, &c, j->P), f, mmixi_part(c.h, 0, 0, j->N, j->P),
+                                   j->r.add[MMIX_IN_V]);
+                if (!j->back) continue;
+                mmixi_multiply(k, keys ? c.dB : c.dC, keys ? c.x : c.y, keys ? c.dh_t : c.in_t, 0);
+                mmixi_linear_rows(j, &c, keys, 1);
+            }
     }
 }
 
