@@ -6154,8 +6154,7 @@ static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
 static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
 {
     const mmix_raw *r = &s->r;
-    size_t rows = r->B * s->H, windows = r->o.window[0] ? s->windows : 0;
-    size_t at = 0;
+    size_t rows = r->B * s->H, windows = r->o.window[0] ? s->windows : 0, at = 0;
     MMIXI_PART(scratch, s->lanes * s->lane_size);
     MMIXI_PART(dhead, s->back && !s->linear && s->V ? rows * (2 + r->D_width) : 0);
     for (int i = 0; i < 2; i++) if (s->part[i]) { MMIXI_PART(target[i].p, s->parts[i] * s->part[i]); }
@@ -6829,8 +6828,7 @@ typedef struct mmixi_chunk {
 /* Lays a chunk of q tokens out; returns the reals it takes. What does not depend on q comes first. */
 static size_t mmixi_chunk_room(const mmixi_pass *j, size_t q, mmix_real *base, mmixi_chunk *s)
 {
-    size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd, causal = j->full ? 0 : q;
-    size_t at = 0;
+    size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd, causal = j->full ? 0 : q, at = 0;
     MMIXI_PART(states, j->step ? 0 : j->heads / j->shared * j->NV);
     MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
     MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
@@ -6924,14 +6922,14 @@ static void mmixi_chunk_head(const mmixi_pass *j, mmixi_chunk *c, size_t h)
 static void mmixi_task_states(const mmixi_pass *j, mmixi_chunk *c, int end)
 {
     const mmix_raw *r = &j->r;
-    const mmix_real *p = j->back ? end ? r->grad[MMIX_IN_STATE] : r->dfinal : end ? r->final_state : r->initial_state;
-    int add = j->back && r->add[MMIX_IN_STATE];
+    const mmix_real *p = end ? j->back ? r->grad[MMIX_IN_STATE] : r->final_state
+        : j->back ? r->dfinal : r->initial_state;
     for (size_t h = c->last; h > c->first;) {
         mmixi_chunk_head(j, c, h -= j->shared);
         if (!end) mmixi_state_read(j, c, p, c->h);
         else if (p) {
-            mmixi_transpose(j->k, add ? c->in_t : mmixi_state_of(j, c, p), c->h);
-            if (add) mmixi_put_rows(j->k, c->in_t, mmixi_state_of(j, c, p), 1);
+            mmixi_transpose(j->k, c->in_t, c->h);
+            mmixi_put_rows(j->k, c->in_t, mmixi_state_of(j, c, p), j->back && r->add[MMIX_IN_STATE]);
         }
     }
 }
@@ -7125,48 +7123,39 @@ static void mmixi_ssd_state_product(const mmixi_kernels *k, const mmixi_chunk *c
         k->axpy(a.cols, w[i], mmixi_row(c->E, i), mmixi_row(da, i));
     }
 }
-/* What h_in gave to y and what the chunk gave to h_out: dC, dB and their parts of da; dd = ∂/∂δ. Returns
-   dA. */
-static mmix_real mmixi_ssd_state_backward(const mmixi_pass *j, const mmixi_chunk *c)
+/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. da = Σ T W is there; what h_in gave to y and what the
+   chunk gave to h_out have their parts in it. Then dd, the gradient of δ, goes through δ = clamp(softplus(u)),
+   u = dt + bias. */
+static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
 {
-    const mmix_real *r = mmixi_row(c->L, c->q - 1), A = j->r.A[c->head];
-    mmix_real after = 0, dA = 0;
-    if (c->enters) mmixi_ssd_state_product(j->k, c, c->y, c->in_t, c->p, c->C, c->dC);
+    const mmixi_kernels *k = j->k;
+    const mmix_mixer *o = &j->r.o;
+    size_t heads = j->r.B * j->H, head = c->b * j->H + c->head;
+    const mmix_real *r = mmixi_row(c->L, c->q - 1);
+    mmix_real A = j->r.A[c->head], after = 0, dA = 0, dbias = 0, *dD = j->dhead + 2 * heads + head * j->r.D_width;
+    mmixi_ssd_weights_backward(j, c);
+    if (c->enters) mmixi_ssd_state_product(k, c, c->y, c->in_t, c->p, c->C, c->dC);
     for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
-    if (c->leaves) mmixi_ssd_state_product(j->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
-    after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->NV, c->in.p, c->h.p) : 0;
+    if (c->leaves) mmixi_ssd_state_product(k, c, c->x, c->dh_t, c->w, c->B, c->dB);
+    after = c->leaves && c->enters ? c->p[c->q - 1] * k->dot(j->NV, c->in.p, c->h.p) : 0;
     for (size_t i = 0; i < c->q; i++) {
         mmix_real f = c->leaves ? r[i] * c->f[i] : 0;
         c->da[i] += after;
         after += c->delta[i] * f;
         c->dd[i] += f + A * c->da[i];
         dA += c->da[i] * c->delta[i];
+        if (o->dt_high > 0 && !(c->delta[i] > (mmix_real)o->dt_low && c->delta[i] < (mmix_real)o->dt_high)) c->dd[i] = 0;
     }
-    return dA;
-}
-/* Through δ = clamp(softplus(u)), u = dt + bias. Returns dbias. */
-static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *j, const mmixi_chunk *c)
-{
-    mmix_real low = (mmix_real)j->r.o.dt_low, high = (mmix_real)j->r.o.dt_high;
-    mmix_real dbias = 0;
-    for (size_t i = 0; high > 0 && i < c->q; i++) if (!(c->delta[i] > low && c->delta[i] < high)) c->dd[i] = 0;
-    if (j->r.o.dt_softplus) j->k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
-    for (size_t i = 0; i < c->q; i++) dbias += c->dd[i];
+    if (o->dt_softplus) k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
     if (j->r.ddt.p)
-        mmixi_put_rows(j->k, mmixi_matrix(c->dd, c->q, 1, 1), mmixi_tokens(&j->r.ddt, c, 1), j->r.add[MMIX_IN_DT]);
-    return dbias;
-}
-/* The head's own three, dA, dbias, dD, and on the way dS, dB, dC, ddt. */
-static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
-{
-    size_t heads = j->r.B * j->H, head = c->b * j->H + c->head;
-    mmix_real *dD = j->dhead + 2 * heads + head * j->r.D_width;
-    mmixi_ssd_weights_backward(j, c);
-    j->dhead[head] += mmixi_ssd_state_backward(j, c);
-    j->dhead[heads + head] += mmixi_ssd_steps_backward(j, c);
-    for (size_t i = 0; j->r.D && i < c->q; i++)
-        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i), dD);
-        else *dD += j->k->dot(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i));
+        mmixi_put_rows(k, mmixi_matrix(c->dd, c->q, 1, 1), mmixi_tokens(&j->r.ddt, c, 1), j->r.add[MMIX_IN_DT]);
+    for (size_t i = 0; i < c->q; i++) {
+        dbias += c->dd[i];
+        if (j->r.D_width > 1) k->mul_add(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i), dD);
+        else if (j->r.D) *dD += k->dot(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i));
+    }
+    j->dhead[head] += dA;
+    j->dhead[heads + head] += dbias;
 }
 /* dx, then dh becomes ∂/∂h_in. */
 static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *c)
@@ -7186,16 +7175,9 @@ static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *
         mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->y, 1);
     }
 }
-/* dC and dB of the scores, once for all heads that shared them. */
-static void mmixi_scores_backward(const mmixi_pass *j, const mmixi_chunk *c)
-{
-    mmixi_lower(j->k, c->dC, c->dS, c->B, 1);
-    mmixi_lower(j->k, c->dB, mmixi_t(c->dS), c->C, 1);
-    if (j->linear) mmixi_linear_rows(j, c, MMIX_IN_Q, 1);
-    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_rows(j, c, MMIX_IN_K, 1);
-}
 static void mmixi_scan_task_backward(const mmixi_pass *j, size_t index, size_t lane)
 {
+    const mmixi_kernels *k = j->k;
     mmixi_chunk c;
     mmixi_task_begin(j, &c, index, lane);
     c.start = j->L;
@@ -7207,17 +7189,21 @@ static void mmixi_scan_task_backward(const mmixi_pass *j, size_t index, size_t l
             if (first && c.enters) {
                 if (number) c.in.p = mmixi_state_kept(j, &c, number);
                 else mmixi_state_read(j, &c, j->r.initial_state, c.in);
-                mmixi_transpose(j->k, c.in_t, c.in);
+                mmixi_transpose(k, c.in_t, c.in);
             }
-            if (first && c.leaves) mmixi_transpose(j->k, c.dh_t, c.h);
+            if (first && c.leaves) mmixi_transpose(k, c.dh_t, c.h);
             if (!j->linear) mmixi_ssd_head_backward(j, &c);
             else {
-                if (c.enters) mmixi_multiply(j->k, c.dC, c.y, c.in_t, 1);
-                if (c.leaves && first) mmixi_multiply(j->k, c.dB, c.x, c.dh_t, 1);
+                if (c.enters) mmixi_multiply(k, c.dC, c.y, c.in_t, 1);
+                if (c.leaves && first) mmixi_multiply(k, c.dB, c.x, c.dh_t, 1);
             }
             mmixi_chunk_values_backward(j, &c);
-            if (h + 1 == c.last || mmixi_chunk_new(&c, &j->r.k, h + 1) || mmixi_chunk_new(&c, &j->r.q, h + 1))
-                mmixi_scores_backward(j, &c);
+            /* dC and dB of the scores, once for all heads that shared them */
+            if (h + 1 < c.last && !mmixi_chunk_new(&c, &j->r.k, h + 1) && !mmixi_chunk_new(&c, &j->r.q, h + 1)) continue;
+            mmixi_lower(k, c.dC, c.dS, c.B, 1);
+            mmixi_lower(k, c.dB, mmixi_t(c.dS), c.C, 1);
+            if (j->linear) mmixi_linear_rows(j, &c, MMIX_IN_Q, 1);
+            if (j->linear && (h + 1) % j->shared == 0) mmixi_linear_rows(j, &c, MMIX_IN_K, 1);
         }
     }
     mmixi_task_states(j, &c, 1);
@@ -7232,7 +7218,7 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
         for (size_t t = to->p && j->part[i] ? begin : end; t < end; t++)
             for (size_t h = 0; h < j->H; h += to->share)
                 for (size_t n = 0; n < j->parts[i]; n++)
-                    mmixi_put(j->k, j->N, mmixi_at(&j->target[i], t / j->L, t % j->L, h) + n * j->part[i],
+                    mmixi_put(j->k, j->N, mmixi_at(&j->target[i], 0, t, h) + n * j->part[i],
                               mmixi_at(to, t / j->L, t % j->L, h), j->r.add[i] || n);
     }
 }
