@@ -6004,7 +6004,7 @@ typedef struct mmixi_pass {
     mmix_real *scratch;
     /* the scan, SSD and linear attention */
     size_t V, NV;                                /* columns of v and the state: P, or P + 1; reals of a state */
-    size_t shared;                               /* heads that share a state */
+    size_t shared;                               /* heads that share a state; of softmax attention, a task */
     size_t chunk, one, Q;                        /* a sequence of up to `one` tokens is one chunk; Q: the longest */
     int full, step;                              /* linear and not causal; one token, its state changed in place */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
@@ -6052,10 +6052,8 @@ static void mmixi_ssd_delta(const mmixi_pass *j, size_t head, mmixi_mat dt, mmix
     for (size_t i = 0; i < dt.rows; i++)
         u[i] = delta[i] = *mmixi_row(dt, i) + (j->r.dt_bias ? j->r.dt_bias[head] : 0);
     if (j->r.o.dt_softplus) j->k->softplus(dt.rows, u, delta);
-    for (size_t i = 0; high > 0 && i < dt.rows; i++) {
-        if (delta[i] < low) delta[i] = low;
-        if (delta[i] > high) delta[i] = high;
-    }
+    for (size_t i = 0; high > 0 && i < dt.rows; i++)
+        delta[i] = delta[i] < low ? low : delta[i] > high ? high : delta[i];
 }
 /* The packed sequence that token t lies in. */
 static mmixi_keys mmixi_sequence(const mmix_raw *r, size_t b, size_t t)
@@ -6324,10 +6322,8 @@ static mmix_call mmixi_mixer_call(mmix_ctx *m, const mmix_mixer *x, mmix_mixer *
     c.in[MMIX_IN_SEQ_IDX] = x->seq_idx;
     c.in[MMIX_IN_STATE] = mmixi_compact(m, x->initial_state);
     if (x->kind == MMIX_SSD) {
-        c.in[MMIX_IN_DT] = x->dt;
-        c.in[MMIX_IN_A] = x->A;
-        c.in[MMIX_IN_D] = mmixi_compact(m, x->D);
-        c.in[MMIX_IN_DT_BIAS] = x->dt_bias;
+        c.in[MMIX_IN_DT] = x->dt; c.in[MMIX_IN_DT_BIAS] = x->dt_bias;
+        c.in[MMIX_IN_A] = x->A; c.in[MMIX_IN_D] = mmixi_compact(m, x->D);
     }
     else {
         c.in[MMIX_IN_BIAS] = mmixi_compact(m, x->bias);
@@ -6343,10 +6339,7 @@ MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tenso
 {
     mmix_mixer x;
     memset(&x, 0, sizeof x);
-    x.kind = MMIX_SOFTMAX;
-    x.q = q;
-    x.k = k;
-    x.v = v;
+    x.q = q; x.k = k; x.v = v;
     return x;
 }
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v)
@@ -6360,20 +6353,19 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
 {
     mmix_mixer y = mmix_mixer_softmax(C, B, x);
     y.kind = MMIX_SSD;
-    y.dt = dt;
-    y.A = A;
+    y.dt = dt; y.A = A;
     return y;
 }
 MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, const size_t *window,
                                 int shifted)
 {
-    int ok = axes > 0 && axes < 4 && grid && window;
+    int n = axes > 0 && axes < 4 && grid && window ? axes : 0;
     for (int a = 0; a < 3; a++) {
-        x->grid[a] = ok && a < axes ? grid[a] : 1;
-        x->window[a] = ok && a < axes ? window[a] : 1;
+        x->grid[a] = a < n ? grid[a] : 1;
+        x->window[a] = a < n ? window[a] : 1;
         x->shift[a] = shifted && x->grid[a] > x->window[a] ? x->window[a] / 2 : 0;
     }
-    if (!ok) {                                   /* for mmixi_windows_check */
+    if (!n) {                                    /* for mmixi_windows_check */
         x->shift[0] = SIZE_MAX;
         x->shift[1] = (size_t)axes;
     }
@@ -7452,8 +7444,7 @@ static size_t mmixi_softmax_room(const mmixi_pass *j, mmix_real *base, mmixi_sof
 }
 static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_pass *j, size_t index, size_t lane)
 {
-    size_t heads = j->back ? j->H / j->r.k.share : j->H, group = index / j->runs % heads,
-        w = index / j->runs / heads;
+    size_t heads = j->H / j->shared, w = index / j->runs / heads;
     memset(s, 0, sizeof *s);
     mmixi_softmax_room(j, j->scratch + lane * j->lane_size, s);
     s->j = j;
@@ -7461,12 +7452,14 @@ static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_pass *j,
     s->k = j->k;
     s->first = index % j->runs * j->run;
     s->last = mmixi_min(j->L, s->first + j->run);
-    s->h = s->h0 = group * (j->H / heads);
+    s->h = s->h0 = index / j->runs % heads * j->shared;
     s->window = w % j->windows;
     s->b = w / j->windows;
     s->S = j->S;
-    if (j->dbias) s->dbias = j->dbias + (w * j->H + s->h0) * j->distances;
-    if (j->dbias) memset(s->dbias, 0, j->H / heads * j->distances * sizeof *s->dbias);
+    if (j->dbias) {
+        s->dbias = j->dbias + (w * j->H + s->h0) * j->distances;
+        memset(s->dbias, 0, j->shared * j->distances * sizeof *s->dbias);
+    }
     if (!j->order) return;
     s->order = j->order + s->window * j->L;
     s->S = s->last = j->count[s->window];
@@ -7605,12 +7598,12 @@ static void mmixi_softmax_forward(const mmixi_softmax_task *s)
 static void mmixi_softmax_divide(const mmixi_softmax_task *s)
 {
     for (size_t i = s->first; i < s->last; i++) {
-        mmix_real inverse = 1 / s->sum[i - s->first];
-        mmix_real *y = mmixi_softmax_at(s, &s->x->y, i);
+        mmix_real inverse = 1 / s->sum[i - s->first], *y = mmixi_softmax_at(s, &s->x->y, i);
+        size_t at = mmixi_softmax_query(s, i);
         s->k->scale(s->x->P, inverse, y, y);
         if (!s->x->row_max) continue;
-        s->x->row_max[mmixi_softmax_query(s, i)] = s->row_max[i - s->first];
-        s->x->inverse_sum[mmixi_softmax_query(s, i)] = inverse;
+        s->x->row_max[at] = s->row_max[i - s->first];
+        s->x->inverse_sum[at] = inverse;
     }
 }
 
@@ -7666,7 +7659,7 @@ static void mmixi_softmax_task_run(const mmixi_pass *j, size_t index, size_t lan
     for (s.tile = 0; s.tile < s.S; s.tile += j->T) {
         int ready = j->back;                     /* dk and dv begin at 0, whoever sees the keys */
         if (ready) mmixi_softmax_tile(&s);
-        for (size_t h = 0; h < (j->back ? j->r.k.share : 1); h++)
+        for (size_t h = 0; h < j->shared; h++)
             for (size_t i = s.first; i < s.last; i += s.rows) {
                 s.h = s.h0 + h;
                 if (!mmixi_softmax_block(&s, i)) continue;
@@ -7699,7 +7692,8 @@ static void mmixi_softmax_begin(mmixi_pass *j)
     j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
     j->runs = mmixi_ceil_div(j->L, j->run);
     j->task = mmixi_softmax_task_run;
-    j->tasks = (j->back ? heads / j->r.k.share : heads) * j->windows * j->runs;
+    j->shared = j->back ? j->r.k.share : 1;
+    j->tasks = heads / j->shared * j->windows * j->runs;
     j->kept = j->S > j->T ? 0 : heads * j->windows * j->L * j->ld;
     j->lane_size = mmixi_softmax_room(j, NULL, &s);
 }
