@@ -6434,7 +6434,7 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
     if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, seq_idx?:i32 BL", x->dt,
                             x->v, x->k, x->q, x->A, x->dt_bias, x->seq_idx)
         : !mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
-                        x->seq_idx, x->lefts) 
+                        x->seq_idx, x->lefts)
             || (x->kind == MMIX_SOFTMAX && x->window[0] && !mmixi_windows_check(m, who, x, &d))) return 0;
     d.R = d.P + (size_t)mmixi_normalises(x);
     if (!mmixi_expect(m, who, &d, !ssd ? "+bias? HD, initial_state? BGRN" : mmix_ndim(x->D) == 2
@@ -6471,10 +6471,10 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
         return NULL;
     for (size_t b = 0; b < r->B; b++)
         for (size_t h = 0; h < r->H; h++) {
-            if (x->dt)
+            if (r->A)
                 mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L,
                                 delta);
-            f(&j, b, h, x->dt ? delta : NULL, mmix_data(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
+            f(&j, b, h, r->A ? delta : NULL, mmix_data(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
         }
     return call.out[0];
 }
