@@ -6069,7 +6069,7 @@ static mmixi_keys mmixi_seen(const mmixi_pass *j, size_t b, size_t i)
 {
     const mmix_raw *r = &j->r;
     const mmix_mixer *o = &r->o;
-    size_t at = i + r->S - r->L, left = j->reverse ? 0 : at, right = r->S - 1 - at;
+    size_t at = i + r->S - r->L, left = j->reverse ? 0 : at, right = r->S - 1 - at;       /* tokens beside it */
     mmixi_keys seen;
     if (o->mask == MMIX_MASK_BAND) {
         left = mmixi_min(left, r->lefts ? (size_t)r->lefts[i] : o->left);
@@ -6104,7 +6104,8 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
             if (t >= seen.begin && t < seen.end && (!j->spot || j->spot[i].at == j->spot[t].at)) {
                 w = r->o.scale * (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
                 if (r->bias) w += (double)r->bias[mmixi_bias_at(j, h, j->spot[i].place) - j->spot[t].place];
-                if (delta) w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
+                if (delta)
+                    w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
             }
             M[t] = (mmix_real)w;
             largest = w > largest ? w : largest;
@@ -6289,14 +6290,14 @@ static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark;
     mmixi_pass j;
-    size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), c->dy[0] != NULL, m), keep[3] = { 0, 0, 0 };
-    if (c->recorded && !c->dy[0]) {
-        int softmax = j.r.o.kind == MMIX_SOFTMAX;
-        if (j.r.o.normalise > 0) keep[0] = j.r.B * j.H * j.r.L;
-        if (softmax) keep[1] = keep[0];
-        if (!softmax || j.S <= 2 * (j.N + j.P)) keep[2] = j.kept;
-        for (int i = 0; i < 3; i++) if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
-    }
+    size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), c->dy[0] != NULL, m), rows = j.r.B * j.H * j.r.L,
+        keep[3];
+    int softmax = j.r.o.kind == MMIX_SOFTMAX;
+    keep[0] = j.r.o.normalise > 0 ? rows : 0;
+    keep[1] = softmax ? rows : 0;
+    keep[2] = !softmax || j.S <= 2 * (j.N + j.P) ? j.kept : 0;
+    for (int i = 0; i < 3 && c->recorded && !c->dy[0]; i++)
+        if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
     j.r.inverse_sum = c->saved[0]; j.r.row_max = c->saved[1]; j.r.kept = c->saved[2];
     mark = mmix_mark_here(m);
     if (mmixi_pass_tables(&j, mmixi_reals(m, scratch, 1))) return -1;
@@ -6431,8 +6432,8 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
     if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD"
                          : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
-    if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, seq_idx?:i32 BL", x->dt,
-                            x->v, x->k, x->q, x->A, x->dt_bias, x->seq_idx)
+    if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, seq_idx?:i32 BL",
+                            x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->seq_idx)
         : !mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
                         x->seq_idx, x->lefts)
             || (x->kind == MMIX_SOFTMAX && x->window[0] && !mmixi_windows_check(m, who, x, &d))) return 0;
@@ -6467,18 +6468,19 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
     const mmix_raw *r = &j.r;
     mmix_call call = mmixi_mixer_call(m, x, &o);
     mmix_real *delta = mmixi_reals(m, 2, x->q->shape[1]);
-    if (m->error_kind || mmixi_pass_tables(&j, mmixi_reals(m, mmixi_pass_begin(&j, mmixi_raw_of(&call), 0, m), 1)))
-        return NULL;
+    if (m->error_kind
+        || mmixi_pass_tables(&j, mmixi_reals(m, mmixi_pass_begin(&j, mmixi_raw_of(&call), 0, m), 1))) return NULL;
     for (size_t b = 0; b < r->B; b++)
         for (size_t h = 0; h < r->H; h++) {
             if (r->A)
-                mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L,
-                                delta);
+                mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token),
+                                delta + r->L, delta);
             f(&j, b, h, r->A ? delta : NULL, mmix_data(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
         }
     return call.out[0];
 }
-/* y, and the final state in `into` if that is given; or, plain, M. Where SSD goes both ways ½ (forward + reverse). */
+/* y, and the final state in `into` if that is given; or, plain, M. Where SSD goes both ways it is
+   ½ (forward + reverse). */
 static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_tensor *into)
 {
     mmix_mixer o = *x;
@@ -6493,7 +6495,8 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_
     if (plain) {
         if (x->kind == MMIX_LINEAR) {
             o.q = mmixi_features(m, x->q, x->feature);
-            o.k = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : mmixi_features(m, x->k, x->feature);
+            o.k = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1)
+                : mmixi_features(m, x->k, x->feature);
         }
         into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
         return into && mmixi_plain(m, &o, mmixi_mix_plain, into) ? into : NULL;
@@ -6530,8 +6533,8 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     mmix_tensor *M;
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for each "
-                                    "channel, y is not M x"));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for "
+                                    "each channel, y is not M x"));
     record = mmix_record(m, 0);
     M = mmixi_mix(m, x, 1, NULL);
     mmix_record(m, record);
@@ -6540,9 +6543,9 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 
 /* ---- steps: what a mixer carries from token to token ---- */
 
-/* Arrays that outlive the step, (B, rows, ·, ·) with stride[0] for more rows than there are. Of softmax attention keys and
-   values (B, tokens, G, ·), of M-MATE's text also places; else the state (B, H, P, N), and for a convolution its last
-   inputs (B, D, W-1, 1). */
+/* Arrays that outlive the step, (B, rows, ·, ·) with stride[0] for more rows than there are. Of softmax attention
+   keys and values (B, tokens, G, ·), of M-MATE's text also places; else the state (B, H, P, N), and for a
+   convolution its last inputs (B, D, W-1, 1). */
 typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
@@ -6553,7 +6556,10 @@ enum { MMIXI_CARRIED_KEYS, MMIXI_CARRIED_STATE = 0, MMIXI_CARRIED_VALUES, MMIXI_
 
 /* Part i of 3 · slots, and its bytes. */
 static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
-static size_t mmixi_carried_bytes(const mmix_tensor *c) { return c->shape[0] * c->stride[0] * sizeof(mmix_real); }
+static size_t mmixi_carried_bytes(const mmix_tensor *c)
+{
+    return c->shape[0] * c->stride[0] * sizeof(mmix_real);
+}
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
     size_t bytes = s ? s->slots * (sizeof *s + sizeof *s->slot) : 0;
@@ -6566,8 +6572,8 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
     size_t bytes;
     if (m->error_kind) return NULL;
     if (!slots || !mmixi_mul_ok(slots, sizeof *s + sizeof *s->slot, &bytes)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room for",
-                  (double)slots);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
+                  "for", (double)slots);
         return NULL;
     }
     s = (mmix_state *)mmixi_zeroed(m, bytes);
@@ -6622,9 +6628,9 @@ static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *wh
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s %s for a slot that carries %s", what,
                      mmixi_shape_text(rows, found), mmixi_shape_text(c, carried)), 0);
 }
-/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds them to
-   c->shape[1]. A row sees the last `sees`, itself included: if room is short it doubles, and the others go. An array
-   that does not grow has sees 0. NULL on error: other sizes than before, or memory. */
+/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds them
+   to c->shape[1]. A row sees the last `sees`, itself included: if room is short it doubles, and the others go. An
+   array that does not grow has sees 0. NULL on error: other sizes than before, or memory. */
 static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *what, const size_t *shape,
                                        size_t sees)
 {
@@ -6639,7 +6645,8 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
         p = (mmix_real *)mmixi_zeroed(m, mmixi_carried_bytes(all));
         if (!p) return NULL;
         for (size_t i = 0; i < shape[0] && n; i++)
-            memcpy(p + i * all->stride[0], mmix_data(c) + i * c->stride[0] + (have - n) * row, n * row * sizeof *p);
+            memcpy(p + i * all->stride[0], mmix_data(c) + i * c->stride[0] + (have - n) * row,
+                   n * row * sizeof *p);
         mmixi_free(m, c->data, mmixi_carried_bytes(c));
         *c = *all;
         c->data = p;
@@ -6653,8 +6660,8 @@ static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *
 static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, size_t B, size_t D, size_t W)
 {
     const size_t shape[4] = { B, D, W - 1, 1 };
-    mmix_tensor *last = mmixi_carried_rows(m, &s->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs", shape,
-                                           0);
+    mmix_tensor *last = mmixi_carried_rows(m, &s->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
+                                           shape, 0);
     if (last) last->ndim = 3;
     return last;
 }
@@ -6699,7 +6706,8 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
     record = mmix_record(m, 0);
     for (int i = 0; i <= softmax && !m->error_kind; i++) {    /* what is carried, and these tokens' behind it */
         mmix_tensor **t = !softmax ? &x.initial_state : i ? &x.v : &x.k, *from = *t, *to;
-        to = *t = mmixi_carried_rows(m, &part[i], what[i + softmax], softmax ? from->shape : shape, softmax ? sees : 0);
+        to = *t = mmixi_carried_rows(m, &part[i], what[i + softmax], softmax ? from->shape : shape,
+                                     softmax ? sees : 0);
         if (to && softmax) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
         if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
     }
@@ -6717,7 +6725,8 @@ MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t 
     size_t by_columns = layer % 2, time_inside = layer / 2 % 2, cells = Y * X, frame = cells + separators;
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < frame; i++) {
-            size_t cell = by_columns && i < cells ? i % X * Y + i / X : i, rank = !time_inside ? t * frame + cell
+            size_t cell = by_columns && i < cells ? i % X * Y + i / X : i,
+                rank = !time_inside ? t * frame + cell
                 : i < cells ? cell * T + t : cells * T + t * separators + (i - cells);
             if (perm) perm[rank] = (int32_t)(t * frame + i);
             if (inverse) inverse[t * frame + i] = (int32_t)rank;
@@ -6787,9 +6796,11 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     mmix_tensor *y, *h;
     if (!mmixi_mixer_check(m, who, x)) return NULL;
     if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
-        return mmixi_none(mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not MMIX_BOTH"));
+        return mmixi_none(mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not "
+                                             "MMIX_BOTH"));
     mmixi_state_shape(x, shape);
-    h = x->initial_state ? mmixi_copied(m, x->initial_state) : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0);
+    h = x->initial_state ? mmixi_copied(m, x->initial_state)
+        : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0);
     y = mmixi_plain(m, x, mmixi_ssd_plain, h);
     if (y && x->final_state) *x->final_state = h;
     return y;
@@ -7002,7 +7013,8 @@ static void mmixi_chunk_x(const mmixi_pass *j, mmixi_chunk *c)
     c->x = c->near_x;
     for (size_t i = 0; j->V > j->P && i < c->q; i++) mmixi_row(c->x, i)[j->P] = 1;
 }
-/* Where y goes, or dy, likewise; of linear attention that divides num and den side by side, or their gradients. */
+/* Where y goes, or dy, likewise; of linear attention that divides num and den side by side, or their
+   gradients. */
 static void mmixi_chunk_y(const mmixi_pass *j, mmixi_chunk *c)
 {
     c->y = mmixi_tokens(j->back ? &j->r.dy : &j->r.y, c, j->P);
@@ -7084,8 +7096,8 @@ static void mmixi_scan_task(const mmixi_pass *j, size_t index, size_t lane)
             if (j->linear) mmixi_linear_divide(j, &c);
             else mmixi_ssd_skip(j, &c, c.x, c.y);
             if (!c.leaves || (h + 1) % j->shared) continue;
-            if (c.enters && !j->linear) k->scale(j->NV, c.p[c.q - 1], c.h.p, c.h.p);    /* h = p_Q h + (r δ B)ᵀ x */
-            mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);
+            if (c.enters && !j->linear) k->scale(j->NV, c.p[c.q - 1], c.h.p, c.h.p);
+            mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);    /* h = p_Q h + (r δ B)ᵀ x */
         }
     }
     mmixi_task_states(j, &c, 1);
@@ -7115,16 +7127,16 @@ static void mmixi_ssd_state_product(const mmixi_kernels *k, const mmixi_chunk *c
         k->axpy(a.cols, w[i], mmixi_row(c->E, i), mmixi_row(da, i));
     }
 }
-/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. da = Σ T W is there; what h_in gave to y and what the
-   chunk gave to h_out have their parts in it. Then dd, the gradient of δ, goes through δ = clamp(softplus(u)),
-   u = dt + bias. */
+/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. To da = Σ T W come what h_in gave to y and what the
+   chunk gave to h_out. Then dd, the gradient of δ, goes through δ = clamp(softplus(u)), u = dt + bias. */
 static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
 {
     const mmixi_kernels *k = j->k;
     const mmix_mixer *o = &j->r.o;
     size_t heads = j->r.B * j->H, head = c->b * j->H + c->head;
     const mmix_real *r = mmixi_row(c->L, c->q - 1);
-    mmix_real A = j->r.A[c->head], after = 0, dA = 0, dbias = 0, *dD = j->dhead + 2 * heads + head * j->r.D_width;
+    mmix_real A = j->r.A[c->head], after = 0, dA = 0, dbias = 0,
+        *dD = j->dhead + 2 * heads + head * j->r.D_width;
     mmixi_ssd_weights_backward(j, c);
     if (c->enters) mmixi_ssd_state_product(k, c, c->y, c->in_t, c->p, c->C, c->dC);
     for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
@@ -7136,7 +7148,8 @@ static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
         after += c->delta[i] * f;
         c->dd[i] += f + A * c->da[i];
         dA += c->da[i] * c->delta[i];
-        if (o->dt_high > 0 && !(c->delta[i] > (mmix_real)o->dt_low && c->delta[i] < (mmix_real)o->dt_high)) c->dd[i] = 0;
+        if (o->dt_high > 0 && !(c->delta[i] > (mmix_real)o->dt_low && c->delta[i] < (mmix_real)o->dt_high))
+            c->dd[i] = 0;
     }
     if (o->dt_softplus) k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
     if (j->r.ddt.p)
@@ -7191,7 +7204,8 @@ static void mmixi_scan_task_backward(const mmixi_pass *j, size_t index, size_t l
             }
             mmixi_chunk_values_backward(j, &c);
             /* dC and dB of the scores, once for all heads that shared them */
-            if (h + 1 < c.last && !mmixi_chunk_new(&c, &j->r.k, h + 1) && !mmixi_chunk_new(&c, &j->r.q, h + 1)) continue;
+            if (h + 1 < c.last && !mmixi_chunk_new(&c, &j->r.k, h + 1) && !mmixi_chunk_new(&c, &j->r.q, h + 1))
+                continue;
             mmixi_lower(k, c.dC, c.dS, c.B, 1);
             mmixi_lower(k, c.dB, mmixi_t(c.dS), c.C, 1);
             if (j->linear) mmixi_linear_rows(j, &c, MMIX_IN_Q, 1);
@@ -7349,8 +7363,8 @@ static int mmixi_linear_block(const mmixi_pass *j, mmixi_chunk *c, size_t total)
     if (c->start < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - c->start), c->states, c);
     return c->start < total;
 }
-/* Two sweeps, the first makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from the
-   queries to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
+/* Two sweeps, the first makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from
+   the queries to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
 static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane)
 {
     const mmixi_kernels *k = j->k;
@@ -7372,7 +7386,8 @@ static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane)
                 mmixi_mat f = keys ? c.B : c.C;
                 mmixi_linear_rows(j, &c, keys, 0);
                 (keys ? mmixi_chunk_x : mmixi_chunk_y)(j, &c);
-                if (!second) mmixi_multiply(k, j->back ? c.h : state, mmixi_t(f), keys ? c.x : c.y, j->back || c.start);
+                if (!second)
+                    mmixi_multiply(k, j->back ? c.h : state, mmixi_t(f), keys ? c.x : c.y, j->back || c.start);
                 else if (!j->back) mmixi_multiply(k, c.y, f, state, 0), mmixi_linear_divide(j, &c);
                 else if (j->r.dv.p)
                     mmixi_multiply(k, mmixi_tokens(&j->r.dv, &c, j->P), f, mmixi_part(c.h, 0, 0, j->N, j->P),
@@ -7424,9 +7439,9 @@ typedef struct mmixi_softmax_task {
     size_t tile, i, rows, from, n;
     mmixi_keys seen[MMIXI_QUERY_BLOCK];
     int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
-    /* Of the tile: K and V, in the forward V and in the backward K side by side (heads may lie pages apart, and their
-       rows fall into a few sets of the nearest cache); transposes; the sums of dk and dv. Of the block: scale q, its
-       scores and their gradient, dy, dq. What a window has is gathered, y too. m and l of each query. */
+    /* Of the tile: K and V, in the forward V and in the backward K side by side (heads may lie pages apart, and
+       their rows fall into a few sets of the nearest cache); transposes; the sums of dk and dv. Of the block:
+       scale q, its scores and their gradient, dy, dq. What a window has is gathered, y too. Of each query m and l. */
     mmixi_mat K, V, Kt, Vt, dK, dV, Q, p, ds, y, dy, dq;
     mmix_real *row_max, *sum, *dbias;
 } mmixi_softmax_task;
