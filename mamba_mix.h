@@ -7552,7 +7552,8 @@ static void mmixi_softmax_tile(mmixi_softmax_task *s)
     s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, s->K, back);
     if (!(back ? x->kept != NULL : single)) mmixi_transpose(s->k, s->Kt, s->K);
     s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, s->V, !back && !single);
-    if (back) mmixi_transpose(s->k, s->Vt, s->V);
+    if (!back) return;
+    mmixi_transpose(s->k, s->Vt, s->V);
     if (x->dk.p) s->dK = mmixi_softmax_rows_of(s, &x->dk, s->tile, n, s->dK, 0);
     if (x->dk.p && (s->order || !x->add[MMIX_IN_K])) mmixi_zero_rows(s->dK);
     if (x->dv.p) s->dV = mmixi_softmax_rows_of(s, &x->dv, s->tile, n, s->dV, 0);
