@@ -5161,7 +5161,10 @@ static int mmixi_rows_run(mmix_ctx *m, mmix_call *c)
 }
 MMIXDEF mmix_tensor *mmix_l2_normalise(mmix_ctx *m, mmix_tensor *x, double eps)
 {
-    return mmixi_unary(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, x, eps, 0);
+    mmix_call call = mmixi_call(x, NULL, NULL);
+    call.number[0] = eps;
+    return mmixi_expect(m, "mmix_l2_normalise", NULL, "x ...", x)
+        ? mmixi_run_like(m, "mmix_l2_normalise", MMIX_OP_L2_NORMALISE, &call) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_weight_norm(mmix_ctx *m, mmix_tensor *v, mmix_tensor *g)
 {
@@ -5675,14 +5678,14 @@ typedef struct mmixi_spot { size_t at, place; } mmixi_spot;
 typedef struct mmixi_pass {
     mmix_raw r;                                  /* its defaults filled in */
     const mmixi_kernels *k;
-    mmixi_lane_task *task;
+    void (*task)(const struct mmixi_pass *j, size_t index, size_t lane);
     int back, linear, reverse;
     size_t L, S, H, N, P;                        /* with windows L and S are those of the largest */
     size_t tasks, lanes, lane_size, kept;        /* lane_size: reals of scratch; kept: mmix_raw_kept */
     mmix_real *scratch;
     /* the scan, SSD and linear attention */
-    size_t V;                                    /* columns of v and the state: P, or P + 1 */
-    size_t shared;                               /* heads that share a state */
+    size_t V, NV;                                /* columns of v and the state: P, or P + 1; reals of a state */
+    size_t shared;                               /* heads that share a state; of softmax attention, a task */
     size_t chunk, one, Q;                        /* a sequence of up to `one` tokens is one chunk; Q: the longest */
     int full, step;                              /* linear and not causal; one token, its state changed in place */
     size_t heads, blocks;                        /* heads a task takes, tasks a sequence */
@@ -5730,10 +5733,8 @@ static void mmixi_ssd_delta(const mmixi_pass *j, size_t head, mmixi_mat dt, mmix
     for (size_t i = 0; i < dt.rows; i++)
         u[i] = delta[i] = *mmixi_row(dt, i) + (j->r.dt_bias ? j->r.dt_bias[head] : 0);
     if (j->r.o.dt_softplus) j->k->softplus(dt.rows, u, delta);
-    for (size_t i = 0; high > 0 && i < dt.rows; i++) {
-        if (delta[i] < low) delta[i] = low;
-        if (delta[i] > high) delta[i] = high;
-    }
+    for (size_t i = 0; high > 0 && i < dt.rows; i++)
+        delta[i] = delta[i] < low ? low : delta[i] > high ? high : delta[i];
 }
 /* The packed sequence that token t lies in. */
 static mmixi_keys mmixi_sequence(const mmix_raw *r, size_t b, size_t t)
@@ -5749,7 +5750,7 @@ static mmixi_keys mmixi_seen(const mmixi_pass *j, size_t b, size_t i)
 {
     const mmix_raw *r = &j->r;
     const mmix_mixer *o = &r->o;
-    size_t at = i + r->S - r->L, left = j->reverse ? 0 : at, right = r->S - 1 - at;
+    size_t at = i + r->S - r->L, left = j->reverse ? 0 : at, right = r->S - 1 - at;       /* tokens beside it */
     mmixi_keys seen;
     if (o->mask == MMIX_MASK_BAND) {
         left = mmixi_min(left, r->lefts ? (size_t)r->lefts[i] : o->left);
@@ -5784,7 +5785,8 @@ static void mmixi_mix_plain(const mmixi_pass *j, size_t b, size_t h, const mmix_
             if (t >= seen.begin && t < seen.end && (!j->spot || j->spot[i].at == j->spot[t].at)) {
                 w = r->o.scale * (double)j->k->dot(j->N, mmixi_at(&r->q, b, i, h), mmixi_at(&r->k, b, t, h));
                 if (r->bias) w += (double)r->bias[mmixi_bias_at(j, h, j->spot[i].place) - j->spot[t].place];
-                if (delta) w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
+                if (delta)
+                    w *= decay * (double)delta[t], decay *= mmixi_exp((double)delta[t] * (double)r->A[h]);
             }
             M[t] = (mmix_real)w;
             largest = w > largest ? w : largest;
@@ -5832,8 +5834,7 @@ static mmix_mixer mmixi_mixer_settled(const mmix_mixer *x, size_t N)
 static size_t mmixi_pass_room(mmixi_pass *s, mmix_real *base)
 {
     const mmix_raw *r = &s->r;
-    size_t rows = r->B * s->H, windows = r->o.window[0] ? s->windows : 0;
-    size_t at = 0;
+    size_t rows = r->B * s->H, windows = r->o.window[0] ? s->windows : 0, at = 0;
     MMIXI_PART(scratch, s->lanes * s->lane_size);
     MMIXI_PART(dhead, s->back && !s->linear && s->V ? rows * (2 + r->D_width) : 0);
     for (int i = 0; i < 2; i++) if (s->part[i]) { MMIXI_PART(target[i].p, s->parts[i] * s->part[i]); }
@@ -5892,10 +5893,15 @@ static void mmixi_pass_sum(const mmixi_pass *j, int input, size_t n, size_t part
     for (size_t i = 0; j->r.grad[input] && i < parts; i++)
         mmixi_put(j->k, n, from + i * n, j->r.grad[input], j->r.add[input] || i);
 }
+static void mmixi_pass_task(void *arg, size_t index, size_t lane)
+{
+    const mmixi_pass *j = (const mmixi_pass *)arg;
+    j->task(j, index, lane);
+}
 static void mmixi_pass_run(mmix_ctx *m, mmixi_pass *j)
 {
     size_t B = j->r.B, H = j->H;
-    if (m) mmixi_parallel(m, j->tasks, j->task, j);
+    if (m) mmixi_parallel(m, j->tasks, mmixi_pass_task, j);
     else for (size_t i = 0; i < j->tasks; i++) j->task(j, i, 0);
     if (j->dbias) mmixi_pass_sum(j, MMIX_IN_BIAS, H * j->distances, B * j->windows, j->dbias);
     if (!j->dhead) return;
@@ -5965,14 +5971,14 @@ static int mmixi_mixer_run(mmix_ctx *m, mmix_call *c)
 {
     mmix_mark mark;
     mmixi_pass j;
-    size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), c->dy[0] != NULL, m), keep[3] = { 0, 0, 0 };
-    if (c->recorded && !c->dy[0]) {
-        int softmax = j.r.o.kind == MMIX_SOFTMAX;
-        if (j.r.o.normalise > 0) keep[0] = j.r.B * j.H * j.r.L;
-        if (softmax) keep[1] = keep[0];
-        if (!softmax || j.S <= 2 * (j.N + j.P)) keep[2] = j.kept;
-        for (int i = 0; i < 3; i++) if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
-    }
+    size_t scratch = mmixi_pass_begin(&j, mmixi_raw_of(c), c->dy[0] != NULL, m), rows = j.r.B * j.H * j.r.L,
+        keep[3];
+    int softmax = j.r.o.kind == MMIX_SOFTMAX;
+    keep[0] = j.r.o.normalise > 0 ? rows : 0;
+    keep[1] = softmax ? rows : 0;
+    keep[2] = !softmax || j.S <= 2 * (j.N + j.P) ? j.kept : 0;
+    for (int i = 0; i < 3 && c->recorded && !c->dy[0]; i++)
+        if (keep[i] && !mmix_save(m, c, i, keep[i])) return -1;
     j.r.inverse_sum = c->saved[0]; j.r.row_max = c->saved[1]; j.r.kept = c->saved[2];
     mark = mmix_mark_here(m);
     if (mmixi_pass_tables(&j, mmixi_reals(m, scratch, 1))) return -1;
@@ -5998,10 +6004,8 @@ static mmix_call mmixi_mixer_call(mmix_ctx *m, const mmix_mixer *x, mmix_mixer *
     c.in[MMIX_IN_SEQ_IDX] = x->seq_idx;
     c.in[MMIX_IN_STATE] = mmixi_compact(m, x->initial_state);
     if (x->kind == MMIX_SSD) {
-        c.in[MMIX_IN_DT] = x->dt;
-        c.in[MMIX_IN_A] = x->A;
-        c.in[MMIX_IN_D] = mmixi_compact(m, x->D);
-        c.in[MMIX_IN_DT_BIAS] = x->dt_bias;
+        c.in[MMIX_IN_DT] = x->dt; c.in[MMIX_IN_DT_BIAS] = x->dt_bias;
+        c.in[MMIX_IN_A] = x->A; c.in[MMIX_IN_D] = mmixi_compact(m, x->D);
     }
     else {
         c.in[MMIX_IN_BIAS] = mmixi_compact(m, x->bias);
@@ -6017,10 +6021,7 @@ MMIXDEF mmix_mixer mmix_mixer_softmax(mmix_tensor *q, mmix_tensor *k, mmix_tenso
 {
     mmix_mixer x;
     memset(&x, 0, sizeof x);
-    x.kind = MMIX_SOFTMAX;
-    x.q = q;
-    x.k = k;
-    x.v = v;
+    x.q = q; x.k = k; x.v = v;
     return x;
 }
 MMIXDEF mmix_mixer mmix_mixer_linear(mmix_tensor *q, mmix_tensor *k, mmix_tensor *v)
@@ -6034,51 +6035,49 @@ MMIXDEF mmix_mixer mmix_mixer_ssd(mmix_tensor *x, mmix_tensor *dt, mmix_tensor *
 {
     mmix_mixer y = mmix_mixer_softmax(C, B, x);
     y.kind = MMIX_SSD;
-    y.dt = dt;
-    y.A = A;
+    y.dt = dt; y.A = A;
     return y;
 }
 MMIXDEF void mmix_mixer_windows(mmix_mixer *x, int axes, const size_t *grid, const size_t *window,
                                 int shifted)
 {
-    int ok = axes > 0 && axes < 4 && grid && window;
+    int n = axes > 0 && axes < 4 && grid && window ? axes : 0;
     for (int a = 0; a < 3; a++) {
-        x->grid[a] = ok && a < axes ? grid[a] : 1;
-        x->window[a] = ok && a < axes ? window[a] : 1;
+        x->grid[a] = a < n ? grid[a] : 1;
+        x->window[a] = a < n ? window[a] : 1;
         x->shift[a] = shifted && x->grid[a] > x->window[a] ? x->window[a] / 2 : 0;
     }
-    if (!ok) {                                   /* for mmixi_windows_check */
+    if (!n) {                                    /* for mmixi_windows_check */
         x->shift[0] = SIZE_MAX;
         x->shift[1] = (size_t)axes;
     }
 }
 static int mmixi_mixer_refuse(mmix_ctx *m, const char *who, const mmix_mixer *x, const char *wrong)
 {
-    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s with %.0f queries and %.0f keys, %.0f heads of q, "
-                     "%.0f of k, %.0f of v and %.0f of dt, prefix of %.0f, feature %d, direction %d", who, wrong,
-                     x->mask, x->seq_idx ? " and seq_idx" : "", (double)x->q->shape[1], (double)x->k->shape[1],
-                     (double)x->q->shape[2], (double)x->k->shape[2], (double)x->v->shape[2],
-                     (double)mmix_shape(x->dt, 2), (double)x->prefix, x->feature, x->direction), 0;
+    char q[MMIXI_TEXT], k[MMIXI_TEXT], v[MMIXI_TEXT];
+    return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s; mask %d%s, q %s, k %s, v %s, y of %.0f heads, prefix of %.0f, "
+                     "feature %d, direction %d", who, wrong, x->mask, x->seq_idx ? " and seq_idx" : "",
+                     mmixi_shape_text(x->q, q), mmixi_shape_text(x->k, k), mmixi_shape_text(x->v, v),
+                     (double)mmixi_mixer_heads(x), (double)x->prefix, x->feature, x->direction), 0;
 }
 /* d has L and S, and is given D, the numbers of a head's bias. */
 static int mmixi_windows_check(mmix_ctx *m, const char *who, const mmix_mixer *x, mmixi_dims *d)
 {
-    size_t tokens = d->D = 1, grid[3];
+    mmix_mixer o = mmixi_mixer_settled(x, d->N);
+    size_t tokens = d->D = 1;
     if (x->shift[0] == SIZE_MAX)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: mmix_mixer_windows was called with %d axes, expected 1 to 3, "
                          "and the grid and the window on each, not NULL", who, (int)x->shift[1]), 0;
     for (int a = 0; a < 3; a++) {
-        size_t window = mmixi_max(x->window[a], 1);
-        grid[a] = mmixi_max(x->grid[a], 1);
-        if (x->shift[a] && x->shift[a] >= window)
+        if (o.shift[a] && o.shift[a] >= o.window[a])
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: shift %.0f of a window of %.0f on axis %d, expected less",
-                             who, (double)x->shift[a], (double)window, a), 0;
-        if (!mmixi_mul_ok(tokens, grid[a], &tokens)) tokens = 0;
-        if (!mmixi_mul_ok(d->D, 2 * window - 1, &d->D)) d->D = SIZE_MAX;
+                             who, (double)o.shift[a], (double)o.window[a], a), 0;
+        if (!mmixi_mul_ok(tokens, o.grid[a], &tokens)) tokens = 0;
+        if (!mmixi_mul_ok(d->D, 2 * o.window[a] - 1, &d->D)) d->D = SIZE_MAX;
     }
     return tokens == d->L && tokens == d->S ? 1
         : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: a grid of %.0f x %.0f x %.0f for %.0f queries and %.0f keys", who,
-                     (double)grid[0], (double)grid[1], (double)grid[2], (double)d->L, (double)d->S), 0);
+                     (double)o.grid[0], (double)o.grid[1], (double)o.grid[2], (double)d->L, (double)d->S), 0);
 }
 /* What is wrong with a mixer whose shapes fit, or NULL. */
 static const char *mmixi_mixer_wrong(const mmix_mixer *x, const mmixi_dims *d)
@@ -6114,16 +6113,15 @@ static int mmixi_mixer_check(mmix_ctx *m, const char *who, const mmix_mixer *x)
     if (!x || x->kind < MMIX_SOFTMAX || x->kind > MMIX_SSD)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, x ? "%s: kind %d, expected MMIX_SOFTMAX, MMIX_LINEAR or MMIX_SSD"
                          : "%s: expected a mixer, found NULL", who, x ? x->kind : 0), 0;
-    if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, initial_state? BHPN, "
-                            "seq_idx?:i32 BL", x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->initial_state,
-                            x->seq_idx)
-        || !mmixi_expect(m, who, &d, mmix_ndim(x->D) == 2 ? "+D? HP" : "+D? H", x->D)
+    if (ssd ? !mmixi_expect(m, who, &d, "dt BLH, x BLXP, B BLGN, C BLZN, A H, dt_bias? H, seq_idx?:i32 BL",
+                            x->dt, x->v, x->k, x->q, x->A, x->dt_bias, x->seq_idx)
         : !mmixi_expect(m, who, &d, "q BLHN, k BSGN, v BSGP, seq_idx?:i32 BL, lefts?:i32 L", x->q, x->k, x->v,
-                        x->seq_idx, x->lefts)) return 0;
+                        x->seq_idx, x->lefts)
+            || (x->kind == MMIX_SOFTMAX && x->window[0] && !mmixi_windows_check(m, who, x, &d))) return 0;
     d.R = d.P + (size_t)mmixi_normalises(x);
-    if (!ssd && ((x->window[0] && !mmixi_windows_check(m, who, x, &d))
-                 || !mmixi_expect(m, who, &d, "+bias? HD, initial_state? BGRN", x->bias,
-                                  x->kind == MMIX_LINEAR ? x->initial_state : NULL))) return 0;
+    if (!mmixi_expect(m, who, &d, !ssd ? "+bias? HD, initial_state? BGRN" : mmix_ndim(x->D) == 2
+                      ? "+D? HP, initial_state? BHRN" : "+D? H, initial_state? BHRN", ssd ? x->D : x->bias,
+                      x->kind == MMIX_SOFTMAX ? NULL : x->initial_state)) return 0;
     wrong = mmixi_mixer_wrong(x, &d);
     for (size_t i = 0; !wrong && !ssd && x->lefts && i < d.L; i++)
         if (mmixi_index(x->lefts, i) < 0 || (size_t)mmixi_index(x->lefts, i) > x->left)
@@ -6151,18 +6149,19 @@ static mmix_tensor *mmixi_plain(mmix_ctx *m, const mmix_mixer *x, mmixi_head_loo
     const mmix_raw *r = &j.r;
     mmix_call call = mmixi_mixer_call(m, x, &o);
     mmix_real *delta = mmixi_reals(m, 2, x->q->shape[1]);
-    if (m->error_kind || mmixi_pass_tables(&j, mmixi_reals(m, mmixi_pass_begin(&j, mmixi_raw_of(&call), 0, m), 1)))
-        return NULL;
+    if (m->error_kind
+        || mmixi_pass_tables(&j, mmixi_reals(m, mmixi_pass_begin(&j, mmixi_raw_of(&call), 0, m), 1))) return NULL;
     for (size_t b = 0; b < r->B; b++)
         for (size_t h = 0; h < r->H; h++) {
-            if (x->dt)
-                mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token), delta + r->L,
-                                delta);
-            f(&j, b, h, x->dt ? delta : NULL, mmix_data(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
+            if (r->A)
+                mmixi_ssd_delta(&j, h, mmixi_matrix(mmixi_at(&r->dt, b, 0, h), r->L, 1, r->dt.token),
+                                delta + r->L, delta);
+            f(&j, b, h, r->A ? delta : NULL, mmix_data(out) + (b * r->H + h) * out->shape[2] * out->shape[3]);
         }
     return call.out[0];
 }
-/* y, and the final state in `into` if that is given; or, plain, M. Where SSD goes both ways ½ (forward + reverse). */
+/* y, and the final state in `into` if that is given; or, plain, M. Where SSD goes both ways it is
+   ½ (forward + reverse). */
 static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_tensor *into)
 {
     mmix_mixer o = *x;
@@ -6177,7 +6176,8 @@ static mmix_tensor *mmixi_mix(mmix_ctx *m, const mmix_mixer *x, int plain, mmix_
     if (plain) {
         if (x->kind == MMIX_LINEAR) {
             o.q = mmixi_features(m, x->q, x->feature);
-            o.k = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1) : mmixi_features(m, x->k, x->feature);
+            o.k = x->feature == MMIX_FEATURE_EFFICIENT ? mmix_softmax(m, x->k, 1)
+                : mmixi_features(m, x->k, x->feature);
         }
         into = mmix_new4(m, x->q->shape[0], mmixi_mixer_heads(x), x->q->shape[1], x->k->shape[1]);
         return into && mmixi_plain(m, &o, mmixi_mix_plain, into) ? into : NULL;
@@ -6214,8 +6214,8 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
     mmix_tensor *M;
     if (!mmixi_mixer_check(m, "mmix_mix_matrix", x)) return NULL;
     if (x->initial_state || (x->kind == MMIX_SSD && mmix_ndim(x->D) == 2))
-        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for each "
-                                    "channel, y is not M x"));
+        return mmixi_none(mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_matrix: with an initial state, or a D for "
+                                    "each channel, y is not M x"));
     record = mmix_record(m, 0);
     M = mmixi_mix(m, x, 1, NULL);
     mmix_record(m, record);
@@ -6224,11 +6224,10 @@ MMIXDEF mmix_tensor *mmix_mix_matrix(mmix_ctx *m, const mmix_mixer *x)
 
 /* ---- steps: what a mixer carries from token to token ---- */
 
-/* An array that outlives the step: (B, rows, ·, ·), with room for more rows. */
-typedef struct mmixi_carried { mmix_real *p; size_t shape[4], room; } mmixi_carried;
-/* Of softmax attention keys and values (B, tokens, G, ·), of M-MATE also places; else the state (B, H, P, N), and
-   for a convolution its last inputs (B, D, W-1, 1), whose rows are not counted. */
-typedef struct mmixi_state_slot { size_t tokens; mmixi_carried part[3]; } mmixi_state_slot;
+/* Arrays that outlive the step, (B, rows, ·, ·) with stride[0] for more rows than there are. Of softmax attention
+   keys and values (B, tokens, G, ·), of M-MATE's text also places; else the state (B, H, P, N), and for a
+   convolution its last inputs (B, D, W-1, 1). */
+typedef struct mmixi_state_slot { size_t tokens; mmix_tensor part[3]; } mmixi_state_slot;
 struct mmix_state {
     mmix_ctx *m;
     size_t slots;
@@ -6237,10 +6236,10 @@ struct mmix_state {
 enum { MMIXI_CARRIED_KEYS, MMIXI_CARRIED_STATE = 0, MMIXI_CARRIED_VALUES, MMIXI_CARRIED_CONV };
 
 /* Part i of 3 · slots, and its bytes. */
-static mmixi_carried *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
-static size_t mmixi_carried_bytes(const mmixi_carried *c)
+static mmix_tensor *mmixi_carried_part(const mmix_state *s, size_t i) { return &s->slot[i / 3].part[i % 3]; }
+static size_t mmixi_carried_bytes(const mmix_tensor *c)
 {
-    return c->p ? c->shape[0] * c->room * c->shape[2] * c->shape[3] * sizeof *c->p : 0;
+    return c->shape[0] * c->stride[0] * sizeof(mmix_real);
 }
 MMIXDEF size_t mmix_state_bytes(const mmix_state *s)
 {
@@ -6254,8 +6253,8 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
     size_t bytes;
     if (m->error_kind) return NULL;
     if (!slots || !mmixi_mul_ok(slots, sizeof *s + sizeof *s->slot, &bytes)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room for",
-                  (double)slots);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_state_create: %.0f slots, expected 1 to what memory has room "
+                  "for", (double)slots);
         return NULL;
     }
     s = (mmix_state *)mmixi_zeroed(m, bytes);
@@ -6268,7 +6267,7 @@ MMIXDEF mmix_state *mmix_state_create(mmix_ctx *m, size_t slots)
 MMIXDEF void mmix_state_clear(mmix_state *s)
 {
     for (size_t i = 0; s && i < 3 * s->slots; i++)
-        mmixi_free(s->m, mmixi_carried_part(s, i)->p, mmixi_carried_bytes(mmixi_carried_part(s, i)));
+        mmixi_free(s->m, mmixi_carried_part(s, i)->data, mmixi_carried_bytes(mmixi_carried_part(s, i)));
     if (s) memset(s->slot, 0, s->slots * sizeof *s->slot);
 }
 MMIXDEF void mmix_state_destroy(mmix_state *s)
@@ -6281,13 +6280,13 @@ MMIXDEF mmix_state *mmix_state_copy(const mmix_state *s)
 {
     mmix_state *copy = s ? mmix_state_create(s->m, s->slots) : NULL;
     for (size_t i = 0; copy && i < 3 * s->slots; i++) {
-        const mmixi_carried *from = mmixi_carried_part(s, i);
-        mmixi_carried *to = mmixi_carried_part(copy, i);
+        const mmix_tensor *from = mmixi_carried_part(s, i);
+        mmix_tensor *to = mmixi_carried_part(copy, i);
         size_t bytes = mmixi_carried_bytes(from);
         copy->slot[i / 3].tokens = s->slot[i / 3].tokens;
         *to = *from;
-        to->p = bytes ? (mmix_real *)mmixi_alloc(s->m, bytes) : NULL;
-        if (to->p) memcpy(to->p, from->p, bytes);
+        to->data = bytes ? mmixi_alloc(s->m, bytes) : NULL;
+        if (to->data) memcpy(to->data, from->data, bytes);
         else if (bytes) {
             mmix_state_destroy(copy);
             return NULL;
@@ -6299,50 +6298,51 @@ MMIXDEF size_t mmix_state_tokens(const mmix_state *s, size_t slot)
 {
     return s && slot < s->slots ? s->slot[slot].tokens : 0;
 }
-/* Whether rows (B, n, ·, ·) go with what is carried; sees 0: these are all. */
-static int mmixi_carried_check(mmix_ctx *m, const mmixi_carried *c, const char *what, const size_t *shape,
+/* Whether rows go with what is carried; sees 0: these are all. */
+static int mmixi_carried_check(mmix_ctx *m, const mmix_tensor *c, const char *what, const mmix_tensor *rows,
                                size_t sees)
 {
-    return !c->p || (c->shape[0] == shape[0] && c->shape[2] == shape[2] && c->shape[3] == shape[3]
-                     && (sees || c->room == shape[1])) ? 1
-        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s (%.0f, %.0f, %.0f, %.0f) for a slot that carries "
-                     "(%.0f, %.0f, %.0f, %.0f)", what, (double)shape[0], (double)shape[1], (double)shape[2],
-                     (double)shape[3], (double)c->shape[0], (double)(sees ? c->shape[1] : c->room),
-                     (double)c->shape[2], (double)c->shape[3]), 0);
+    char found[MMIXI_TEXT], carried[MMIXI_TEXT];
+    int same = 1;
+    for (int i = 0; i < 4; i++) same &= c->shape[i] == rows->shape[i] || (i == 1 && sees);
+    return same || !c->data ? 1
+        : (mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_mix_step: %s %s for a slot that carries %s", what,
+                     mmixi_shape_text(rows, found), mmixi_shape_text(c, carried)), 0);
 }
-/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds them to
-   c->shape[1]. A row sees the last `sees`, itself included; if room is short those stay and it doubles. An array that
-   does not grow has sees 0. NULL on error: other sizes than before, or memory. */
-static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmixi_carried *c, const char *what, const size_t *shape,
+/* A view of what is carried and of shape[1] rows after it, zeros where nothing was; whoever writes them adds them
+   to c->shape[1]. A row sees the last `sees`, itself included: if room is short it doubles, and the others go. An
+   array that does not grow has sees 0. NULL on error: other sizes than before, or memory. */
+static mmix_tensor *mmixi_carried_rows(mmix_ctx *m, mmix_tensor *c, const char *what, const size_t *shape,
                                        size_t sees)
 {
-    size_t row = shape[2] * shape[3], have = c->shape[1];
-    mmix_tensor *all;
-    if (!mmixi_carried_check(m, c, what, shape, sees)) return NULL;
-    if (have + shape[1] > c->room) {
-        size_t n = mmixi_min(have, sees - 1), room = mmixi_max(2 * n, n + shape[1]);
-        mmix_real *p = (mmix_real *)mmixi_zeroed(m, shape[0] * room * row * sizeof *p);
+    mmix_tensor *all = mmixi_tensor(m);
+    size_t have = sees ? c->shape[1] : 0, n = mmixi_min(have, sees - 1), row = shape[2] * shape[3];
+    if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)
+        || !mmixi_carried_check(m, c, what, all, sees)) return NULL;
+    if ((have + shape[1]) * row > c->stride[0]) {
+        mmix_real *p;
+        all->shape[1] = mmixi_max(2 * n, n + shape[1]);
+        all->stride[0] = all->shape[1] * row;
+        p = (mmix_real *)mmixi_zeroed(m, mmixi_carried_bytes(all));
         if (!p) return NULL;
         for (size_t i = 0; i < shape[0] && n; i++)
-            memcpy(p + i * room * row, c->p + (i * c->room + have - n) * row, n * row * sizeof *p);
-        mmixi_free(m, c->p, mmixi_carried_bytes(c));
-        memcpy(c->shape, shape, sizeof c->shape);
-        c->p = p;
-        c->room = room;
-        c->shape[1] = n;
+            memcpy(p + i * all->stride[0], mmix_data(c) + i * c->stride[0] + (have - n) * row,
+                   n * row * sizeof *p);
+        mmixi_free(m, c->data, mmixi_carried_bytes(c));
+        *c = *all;
+        c->data = p;
+        c->shape[1] = sees ? n : shape[1];
     }
-    all = mmixi_tensor(m);
-    if (!all || !mmixi_describe(m, all, "mmix_mix_step", MMIX_DTYPE_REAL, 4, shape)) return NULL;
-    all->shape[1] += c->shape[1];
-    all->stride[0] = c->room * row;
-    all->data = c->p;
+    *all = *c;
+    if (sees) all->shape[1] += shape[1];
     return all;
 }
 /* The last inputs (B, D, W-1) of a convolution that a slot carries, zeros at first. */
 static mmix_tensor *mmixi_carried_conv(mmix_ctx *m, mmix_state *s, size_t slot, size_t B, size_t D, size_t W)
 {
     const size_t shape[4] = { B, D, W - 1, 1 };
-    mmix_tensor *last = mmixi_carried_rows(m, &s->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs", shape, 0);
+    mmix_tensor *last = mmixi_carried_rows(m, &s->slot[slot].part[MMIXI_CARRIED_CONV], "convolution inputs",
+                                           shape, 0);
     if (last) last->ndim = 3;
     return last;
 }
@@ -6364,35 +6364,37 @@ static int mmixi_step_check(mmix_ctx *m, const mmix_mixer *x, const mmix_state *
     else if (x->q->shape[1] != x->k->shape[1]) wrong = "as many keys as queries, those before are in the state";
     else if (x->mask == MMIX_MASK_PREFIX && !s->slot[slot].tokens && x->q->shape[1] < x->prefix)
         wrong = "the first piece has less tokens than the prefix";
-    return !wrong || mmixi_mixer_refuse(m, who, x, wrong);
+    if (wrong) return mmixi_mixer_refuse(m, who, x, wrong);
+    /* keys are checked where they are stored; both must fit before anything changes */
+    return x->kind != MMIX_SOFTMAX
+        || mmixi_carried_check(m, &s->slot[slot].part[MMIXI_CARRIED_VALUES], "values", x->v, 1);
 }
 MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_state *s, size_t slot)
 {
     static const char what[3][7] = { "state", "keys", "values" };
     mmix_mixer x;
-    mmixi_state_slot *own;
-    mmix_tensor *y = NULL;
-    size_t shape[4], sees;
+    mmix_tensor *y = NULL, *part;
+    size_t shape[4], L, sees = SIZE_MAX;
     int record, softmax;
     if (!mmixi_step_check(m, mixer, s, slot)) return NULL;
     x = *mixer;
     x.final_state = NULL;
-    own = &s->slot[slot];
+    part = s->slot[slot].part;
     softmax = x.kind == MMIX_SOFTMAX;
-    sees = !softmax ? 0 : x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX ? x.left + 1 : SIZE_MAX;
-    /* before anything changes, both fit */
-    if (softmax && !mmixi_carried_check(m, &own->part[MMIXI_CARRIED_VALUES], "values", x.v->shape, sees)) return NULL;
+    L = x.q->shape[1];
+    if (x.mask == MMIX_MASK_BAND && x.left < SIZE_MAX) sees = x.left + 1;
+    mmixi_state_shape(&x, shape);
     record = mmix_record(m, 0);
-    for (int i = 0; i <= softmax && !m->error_kind; i++) {   /* these tokens' go behind what is carried */
+    for (int i = 0; i <= softmax && !m->error_kind; i++) {    /* what is carried, and these tokens' behind it */
         mmix_tensor **t = !softmax ? &x.initial_state : i ? &x.v : &x.k, *from = *t, *to;
-        mmixi_state_shape(&x, shape);
-        to = *t = mmixi_carried_rows(m, &own->part[i], what[i + softmax], softmax ? from->shape : shape, sees);
-        if (softmax && to) to = mmix_slice(m, to, 1, to->shape[1] - from->shape[1], from->shape[1]);
+        to = *t = mmixi_carried_rows(m, &part[i], what[i + softmax], softmax ? from->shape : shape,
+                                     softmax ? sees : 0);
+        if (to && softmax) to = mmix_slice(m, to, 1, to->shape[1] - L, L);
         if (to && from) mmixi_put_all(m, from, mmix_data(from), to, mmix_data(to), 0);
     }
     if (!m->error_kind) y = mmixi_mix(m, &x, 0, x.initial_state);
-    for (int i = 0; i < 2 && y && softmax; i++) own->part[i].shape[1] += mixer->q->shape[1];
-    if (y) own->tokens += mixer->q->shape[1];
+    for (int i = 0; i < 2 && y && softmax; i++) part[i].shape[1] += L;
+    if (y) s->slot[slot].tokens += L;
     if (y && mixer->final_state) *mixer->final_state = mmixi_copied(m, x.initial_state);
     mmix_record(m, record);
     return y;
@@ -6401,13 +6403,12 @@ MMIXDEF mmix_tensor *mmix_mix_step(mmix_ctx *m, const mmix_mixer *mixer, mmix_st
 MMIXDEF void mmix_scan_order(size_t layer, size_t T, size_t Y, size_t X, size_t separators, int32_t *perm,
                              int32_t *inverse)
 {
-    int by_columns = layer % 2, time_inside = layer / 2 % 2;
-    size_t outer = by_columns ? X : Y, inner = by_columns ? Y : X, frame = Y * X + separators;
+    size_t by_columns = layer % 2, time_inside = layer / 2 % 2, cells = Y * X, frame = cells + separators;
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < frame; i++) {
-            size_t y = i / X, x = i % X, cell = by_columns ? x * inner + y : y * inner + x;
-            size_t rank = !time_inside ? t * frame + (i < Y * X ? cell : i)
-                : i < Y * X ? cell * T + t : outer * inner * T + t * separators + (i - Y * X);
+            size_t cell = by_columns && i < cells ? i % X * Y + i / X : i,
+                rank = !time_inside ? t * frame + cell
+                : i < cells ? cell * T + t : cells * T + t * separators + (i - cells);
             if (perm) perm[rank] = (int32_t)(t * frame + i);
             if (inverse) inverse[t * frame + i] = (int32_t)rank;
         }
@@ -6476,9 +6477,11 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     mmix_tensor *y, *h;
     if (!mmixi_mixer_check(m, who, x)) return NULL;
     if (x->kind != MMIX_SSD || x->direction == MMIX_BOTH)
-        return mmixi_none(mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not MMIX_BOTH"));
+        return mmixi_none(mmixi_mixer_refuse(m, who, x, "expected MMIX_SSD, one direction at a time, not "
+                                             "MMIX_BOTH"));
     mmixi_state_shape(x, shape);
-    h = x->initial_state ? mmixi_copied(m, x->initial_state) : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0);
+    h = x->initial_state ? mmixi_copied(m, x->initial_state)
+        : mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 4, shape), 0);
     y = mmixi_plain(m, x, mmixi_ssd_plain, h);
     if (y && x->final_state) *x->final_state = h;
     return y;
@@ -6509,9 +6512,8 @@ typedef struct mmixi_chunk {
 /* Lays a chunk of q tokens out; returns the reals it takes. What does not depend on q comes first. */
 static size_t mmixi_chunk_room(const mmixi_pass *j, size_t q, mmix_real *base, mmixi_chunk *s)
 {
-    size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd, causal = j->full ? 0 : q;
-    size_t at = 0;
-    MMIXI_PART(states, j->step ? 0 : j->heads / j->shared * N * V);
+    size_t N = j->N, V = j->V, ssd = j->linear ? 0 : q, linear = q - ssd, causal = j->full ? 0 : q, at = 0;
+    MMIXI_PART(states, j->step ? 0 : j->heads / j->shared * j->NV);
     MMIXI_MAT(in, N, V); MMIXI_MAT(in_t, V, N); MMIXI_MAT(dh_t, V, N);
     MMIXI_PART(top, N); MMIXI_PART(sum, N); MMIXI_PART(along, N);
     MMIXI_MAT(S, causal, causal); MMIXI_MAT(T, causal, causal); MMIXI_PART(t, mmixi_max(N, V) * causal);
@@ -6583,35 +6585,35 @@ static void mmixi_transpose(const mmixi_kernels *k, mmixi_mat to, mmixi_mat from
 /* This head's in an array of the interface. */
 static mmixi_mat mmixi_state_of(const mmixi_pass *j, const mmixi_chunk *c, const mmix_real *p)
 {
-    return mmixi_matrix(p + (c->b * j->H + c->head) / j->shared * j->N * j->V, j->V, j->N, (ptrdiff_t)j->N);
+    return mmixi_matrix(p + (c->b * j->H + c->head) / j->shared * j->NV, j->V, j->N, (ptrdiff_t)j->N);
 }
 /* The one before chunk `number` > 0, kept for the backward. */
 static mmix_real *mmixi_state_kept(const mmixi_pass *j, const mmixi_chunk *c, size_t number)
 {
-    return j->r.kept + ((c->b * j->H + c->head) / j->shared * j->states + number - 1) * j->N * j->V;
+    return j->r.kept + ((c->b * j->H + c->head) / j->shared * j->states + number - 1) * j->NV;
 }
 static void mmixi_state_read(const mmixi_pass *j, const mmixi_chunk *c, const mmix_real *from, mmixi_mat h)
 {
     if (from) mmixi_transpose(j->k, h, mmixi_state_of(j, c, from));
-    else memset(h.p, 0, j->N * j->V * sizeof *h.p);
+    else memset(h.p, 0, j->NV * sizeof *h.p);
 }
 static void mmixi_chunk_head(const mmixi_pass *j, mmixi_chunk *c, size_t h)
 {
     c->head = h;
-    c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->N * j->V, j->N, j->V, (ptrdiff_t)j->V);
+    c->h = mmixi_matrix(c->states + (h - c->first) / j->shared * j->NV, j->N, j->V, (ptrdiff_t)j->V);
 }
 /* The states that a task begins with, or what they have become. */
 static void mmixi_task_states(const mmixi_pass *j, mmixi_chunk *c, int end)
 {
     const mmix_raw *r = &j->r;
-    const mmix_real *p = j->back ? end ? r->grad[MMIX_IN_STATE] : r->dfinal : end ? r->final_state : r->initial_state;
-    int add = j->back && r->add[MMIX_IN_STATE];
+    const mmix_real *p = end ? j->back ? r->grad[MMIX_IN_STATE] : r->final_state
+        : j->back ? r->dfinal : r->initial_state;
     for (size_t h = c->last; h > c->first;) {
         mmixi_chunk_head(j, c, h -= j->shared);
         if (!end) mmixi_state_read(j, c, p, c->h);
         else if (p) {
-            mmixi_transpose(j->k, add ? c->in_t : mmixi_state_of(j, c, p), c->h);
-            if (add) mmixi_put_rows(j->k, c->in_t, mmixi_state_of(j, c, p), 1);
+            mmixi_transpose(j->k, c->in_t, c->h);
+            mmixi_put_rows(j->k, c->in_t, mmixi_state_of(j, c, p), j->back && r->add[MMIX_IN_STATE]);
         }
     }
 }
@@ -6629,9 +6631,8 @@ static void mmixi_task_begin(const mmixi_pass *j, mmixi_chunk *c, size_t index, 
 }
 
 /* One token with a state that is changed in place, at the speed at which that comes and goes. */
-static void mmixi_ssd_step_task(void *arg, size_t index, size_t lane)
+static void mmixi_ssd_step_task(const mmixi_pass *j, size_t index, size_t lane)
 {
-    const mmixi_pass *j = (const mmixi_pass *)arg;
     mmixi_chunk c;
     mmixi_task_begin(j, &c, index, lane);
     for (; c.head < c.last; c.head++) {
@@ -6681,7 +6682,7 @@ static void mmixi_lower_scores(const mmixi_kernels *k, mmixi_mat c, mmixi_mat a,
    y = num / den, or its gradient. */
 static void mmixi_linear_rows(const mmixi_pass *j, const mmixi_chunk *c, int input, int back);
 static void mmixi_linear_divide(const mmixi_pass *j, const mmixi_chunk *c);
-static mmixi_lane_task mmixi_linear_task, mmixi_linear_task_backward;
+static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane);
 
 /* x, where linear attention divides with a column of ones. SSD reads it often, its heads lie pages apart:
    near each other its rows stay in the nearest cache. */
@@ -6693,7 +6694,8 @@ static void mmixi_chunk_x(const mmixi_pass *j, mmixi_chunk *c)
     c->x = c->near_x;
     for (size_t i = 0; j->V > j->P && i < c->q; i++) mmixi_row(c->x, i)[j->P] = 1;
 }
-/* Where y goes, or dy, likewise; of linear attention that divides num and den side by side, or their gradients. */
+/* Where y goes, or dy, likewise; of linear attention that divides num and den side by side, or their
+   gradients. */
 static void mmixi_chunk_y(const mmixi_pass *j, mmixi_chunk *c)
 {
     c->y = mmixi_tokens(j->back ? &j->r.dy : &j->r.y, c, j->P);
@@ -6731,44 +6733,37 @@ static int mmixi_chunk_new(const mmixi_chunk *c, const mmix_heads *v, size_t h)
 {
     return h == c->first || h % v->share == 0;
 }
-/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, T = dY Xᵀ and room
-   for dB, dC and dS. What heads share is read once. */
+/* B, C and x of head h, where y goes, and what the products need of them; on the way back also dy, T = dY Xᵀ and
+   room for dB, dC and dS. What heads share is read once. */
 static void mmixi_chunk_read(const mmixi_pass *j, mmixi_chunk *c, size_t h)
 {
-    int fresh[2];                                /* MMIX_IN_Q, MMIX_IN_K */
-    fresh[MMIX_IN_Q] = mmixi_chunk_new(c, &j->r.q, h);
-    fresh[MMIX_IN_K] = mmixi_chunk_new(c, &j->r.k, h);
+    int first = 0;
     mmixi_chunk_head(j, c, h);
     if (mmixi_chunk_new(c, &j->r.v, h)) mmixi_chunk_x(j, c);
     mmixi_chunk_y(j, c);
-    if (j->linear) {
-        mmixi_linear_rows(j, c, MMIX_IN_Q, 0);
-        if (fresh[MMIX_IN_K]) mmixi_linear_rows(j, c, MMIX_IN_K, 0);
+    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
+        const mmix_heads *from = i ? &j->r.k : &j->r.q;
+        mmixi_mat *f = i ? &c->B : &c->C, *df = i ? &c->dB : &c->dC;
+        int own = mmixi_chunk_new(c, from, h);
+        first |= own;
+        if (!j->linear) *f = mmixi_tokens(from, c, j->N);
+        else if (own) mmixi_linear_rows(j, c, i, 0);
+        if (j->back && !j->linear) {
+            *df = mmixi_tokens(&j->target[i], c, j->N);
+            df->p += c->first / j->heads % j->parts[i] * j->part[i];
+        }
+        if (j->back && own && (j->linear || j->part[i] || !j->r.add[i])) mmixi_zero_rows(*df);
     }
-    else {
-        c->B = mmixi_tokens(&j->r.k, c, j->N);
-        c->C = mmixi_tokens(&j->r.q, c, j->N);
-    }
-    if (fresh[MMIX_IN_Q] || fresh[MMIX_IN_K]) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
+    if (first) mmixi_lower_scores(j->k, c->S, c->C, c->B, c->t);
     if (!j->linear) mmixi_ssd_weights(j, c);
     if (!j->back) return;
-    if (!j->linear && (fresh[MMIX_IN_Q] || fresh[MMIX_IN_K])) mmixi_zero_rows(c->dS);
-    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
-        mmixi_mat *d = i ? &c->dB : &c->dC;
-        if (!j->linear) {
-            *d = mmixi_tokens(&j->target[i], c, j->N);
-            d->p += c->first / j->heads % j->parts[i] * j->part[i];
-        }
-        if (fresh[i] && (j->linear || j->part[i] || !j->r.add[i])) mmixi_zero_rows(*d);
-    }
+    if (first && !j->linear) mmixi_zero_rows(c->dS);
     mmixi_lower_scores(j->k, c->T, c->y, c->x, c->t);
 }
 
-static void mmixi_scan_task(void *arg, size_t index, size_t lane)
+static void mmixi_scan_task(const mmixi_pass *j, size_t index, size_t lane)
 {
-    const mmixi_pass *j = (const mmixi_pass *)arg;
     const mmixi_kernels *k = j->k;
-    size_t NV = j->N * j->V;
     mmixi_chunk c;
     mmixi_task_begin(j, &c, index, lane);
     for (size_t number = 0; c.end < j->L; number++) {
@@ -6776,14 +6771,14 @@ static void mmixi_scan_task(void *arg, size_t index, size_t lane)
         for (size_t h = c.first; h < c.last; h++) {
             mmixi_chunk_read(j, &c, h);
             if (j->r.kept && number && h % j->shared == 0)
-                memcpy(mmixi_state_kept(j, &c, number), c.h.p, NV * sizeof *c.h.p);
+                memcpy(mmixi_state_kept(j, &c, number), c.h.p, j->NV * sizeof *c.h.p);
             mmixi_lower(k, c.y, c.W, c.x, 0);                        /* y = W x + p C h */
             if (c.enters) mmixi_multiply(k, c.y, c.Cp, c.h, 1);
             if (j->linear) mmixi_linear_divide(j, &c);
             else mmixi_ssd_skip(j, &c, c.x, c.y);
             if (!c.leaves || (h + 1) % j->shared) continue;
-            if (c.enters && !j->linear) k->scale(NV, c.p[c.q - 1], c.h.p, c.h.p);    /* h = p_Q h + (r δ B)ᵀ x */
-            mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);
+            if (c.enters && !j->linear) k->scale(j->NV, c.p[c.q - 1], c.h.p, c.h.p);
+            mmixi_multiply(k, c.h, mmixi_t(c.Br), c.x, c.enters);    /* h = p_Q h + (r δ B)ᵀ x */
         }
     }
     mmixi_task_states(j, &c, 1);
@@ -6813,48 +6808,40 @@ static void mmixi_ssd_state_product(const mmixi_kernels *k, const mmixi_chunk *c
         k->axpy(a.cols, w[i], mmixi_row(c->E, i), mmixi_row(da, i));
     }
 }
-/* What h_in gave to y and what the chunk gave to h_out: dC, dB and their parts of da; dd = ∂/∂δ. Returns
-   dA. */
-static mmix_real mmixi_ssd_state_backward(const mmixi_pass *j, const mmixi_chunk *c)
+/* A head's dA, dbias and dD, and on the way dS, dB, dC and ddt. To da = Σ T W come what h_in gave to y and what the
+   chunk gave to h_out. Then dd, the gradient of δ, goes through δ = clamp(softplus(u)), u = dt + bias. */
+static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
 {
-    const mmix_real *r = mmixi_row(c->L, c->q - 1), A = j->r.A[c->head];
-    mmix_real after = 0, dA = 0;
-    if (c->enters) mmixi_ssd_state_product(j->k, c, c->y, c->in_t, c->p, c->C, c->dC);
+    const mmixi_kernels *k = j->k;
+    const mmix_mixer *o = &j->r.o;
+    size_t heads = j->r.B * j->H, head = c->b * j->H + c->head;
+    const mmix_real *r = mmixi_row(c->L, c->q - 1);
+    mmix_real A = j->r.A[c->head], after = 0, dA = 0, dbias = 0,
+        *dD = j->dhead + 2 * heads + head * j->r.D_width;
+    mmixi_ssd_weights_backward(j, c);
+    if (c->enters) mmixi_ssd_state_product(k, c, c->y, c->in_t, c->p, c->C, c->dC);
     for (size_t i = c->q; c->enters && i-- > 0;) c->da[i] += after += c->p[i] * c->f[i];
-    if (c->leaves) mmixi_ssd_state_product(j->k, c, c->x, c->dh_t, c->w, c->B, c->dB);
-    after = c->leaves && c->enters ? c->p[c->q - 1] * j->k->dot(j->N * j->V, c->in.p, c->h.p) : 0;
+    if (c->leaves) mmixi_ssd_state_product(k, c, c->x, c->dh_t, c->w, c->B, c->dB);
+    after = c->leaves && c->enters ? c->p[c->q - 1] * k->dot(j->NV, c->in.p, c->h.p) : 0;
     for (size_t i = 0; i < c->q; i++) {
         mmix_real f = c->leaves ? r[i] * c->f[i] : 0;
         c->da[i] += after;
         after += c->delta[i] * f;
         c->dd[i] += f + A * c->da[i];
         dA += c->da[i] * c->delta[i];
+        if (o->dt_high > 0 && !(c->delta[i] > (mmix_real)o->dt_low && c->delta[i] < (mmix_real)o->dt_high))
+            c->dd[i] = 0;
     }
-    return dA;
-}
-/* Through δ = clamp(softplus(u)), u = dt + bias. Returns dbias. */
-static mmix_real mmixi_ssd_steps_backward(const mmixi_pass *j, const mmixi_chunk *c)
-{
-    mmix_real low = (mmix_real)j->r.o.dt_low, high = (mmix_real)j->r.o.dt_high;
-    mmix_real dbias = 0;
-    for (size_t i = 0; high > 0 && i < c->q; i++) if (!(c->delta[i] > low && c->delta[i] < high)) c->dd[i] = 0;
-    if (j->r.o.dt_softplus) j->k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
-    for (size_t i = 0; i < c->q; i++) dbias += c->dd[i];
+    if (o->dt_softplus) k->softplus_backward(c->q, c->u, c->dd, c->dd, 0);
     if (j->r.ddt.p)
-        mmixi_put_rows(j->k, mmixi_matrix(c->dd, c->q, 1, 1), mmixi_tokens(&j->r.ddt, c, 1), j->r.add[MMIX_IN_DT]);
-    return dbias;
-}
-/* The head's own three, dA, dbias, dD, and on the way dS, dB, dC, ddt. */
-static void mmixi_ssd_head_backward(const mmixi_pass *j, const mmixi_chunk *c)
-{
-    size_t heads = j->r.B * j->H, head = c->b * j->H + c->head;
-    mmix_real *dD = j->dhead + 2 * heads + head * j->r.D_width;
-    mmixi_ssd_weights_backward(j, c);
-    j->dhead[head] += mmixi_ssd_state_backward(j, c);
-    j->dhead[heads + head] += mmixi_ssd_steps_backward(j, c);
-    for (size_t i = 0; j->r.D && i < c->q; i++)
-        if (j->r.D_width > 1) j->k->mul_add(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i), dD);
-        else *dD += j->k->dot(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i));
+        mmixi_put_rows(k, mmixi_matrix(c->dd, c->q, 1, 1), mmixi_tokens(&j->r.ddt, c, 1), j->r.add[MMIX_IN_DT]);
+    for (size_t i = 0; i < c->q; i++) {
+        dbias += c->dd[i];
+        if (j->r.D_width > 1) k->mul_add(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i), dD);
+        else if (j->r.D) *dD += k->dot(j->P, mmixi_row(c->y, i), mmixi_row(c->x, i));
+    }
+    j->dhead[head] += dA;
+    j->dhead[heads + head] += dbias;
 }
 /* dx, then dh becomes ∂/∂h_in. */
 static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *c)
@@ -6868,23 +6855,15 @@ static void mmixi_chunk_values_backward(const mmixi_pass *j, const mmixi_chunk *
             mmixi_multiply(k, dx, c->Br, mmixi_part(c->h, 0, 0, j->N, j->P), 1);
         if (!j->linear) mmixi_ssd_skip(j, c, c->y, dx);
     }
-    if (!c->enters) memset(c->h.p, 0, j->N * j->V * sizeof *c->h.p);
+    if (!c->enters) memset(c->h.p, 0, j->NV * sizeof *c->h.p);
     else {
-        if (!j->linear) k->scale(j->N * j->V, c->p[c->q - 1], c->h.p, c->h.p);
+        if (!j->linear) k->scale(j->NV, c->p[c->q - 1], c->h.p, c->h.p);
         mmixi_multiply(k, c->h, mmixi_t(c->Cp), c->y, 1);
     }
 }
-/* dC and dB of the scores, once for all heads that shared them. */
-static void mmixi_scores_backward(const mmixi_pass *j, const mmixi_chunk *c)
+static void mmixi_scan_task_backward(const mmixi_pass *j, size_t index, size_t lane)
 {
-    mmixi_lower(j->k, c->dC, c->dS, c->B, 1);
-    mmixi_lower(j->k, c->dB, mmixi_t(c->dS), c->C, 1);
-    if (j->linear) mmixi_linear_rows(j, c, MMIX_IN_Q, 1);
-    if (j->linear && (c->head + 1) % j->shared == 0) mmixi_linear_rows(j, c, MMIX_IN_K, 1);
-}
-static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
-{
-    const mmixi_pass *j = (const mmixi_pass *)arg;
+    const mmixi_kernels *k = j->k;
     mmixi_chunk c;
     mmixi_task_begin(j, &c, index, lane);
     c.start = j->L;
@@ -6893,18 +6872,25 @@ static void mmixi_scan_task_backward(void *arg, size_t index, size_t lane)
         for (size_t h = c.first; h < c.last; h++) {
             int first = h % j->shared == 0;                    /* of those that share a state */
             mmixi_chunk_read(j, &c, h);
-            if (first && number) c.in.p = mmixi_state_kept(j, &c, number);
-            else if (first && c.enters) mmixi_state_read(j, &c, j->r.initial_state, c.in);
-            if (first && c.enters) mmixi_transpose(j->k, c.in_t, c.in);
-            if (first && c.leaves) mmixi_transpose(j->k, c.dh_t, c.h);
+            if (first && c.enters) {
+                if (number) c.in.p = mmixi_state_kept(j, &c, number);
+                else mmixi_state_read(j, &c, j->r.initial_state, c.in);
+                mmixi_transpose(k, c.in_t, c.in);
+            }
+            if (first && c.leaves) mmixi_transpose(k, c.dh_t, c.h);
             if (!j->linear) mmixi_ssd_head_backward(j, &c);
             else {
-                if (c.enters) mmixi_multiply(j->k, c.dC, c.y, c.in_t, 1);
-                if (c.leaves && first) mmixi_multiply(j->k, c.dB, c.x, c.dh_t, 1);
+                if (c.enters) mmixi_multiply(k, c.dC, c.y, c.in_t, 1);
+                if (c.leaves && first) mmixi_multiply(k, c.dB, c.x, c.dh_t, 1);
             }
             mmixi_chunk_values_backward(j, &c);
-            if (h + 1 == c.last || mmixi_chunk_new(&c, &j->r.k, h + 1) || mmixi_chunk_new(&c, &j->r.q, h + 1))
-                mmixi_scores_backward(j, &c);
+            /* dC and dB of the scores, once for all heads that shared them */
+            if (h + 1 < c.last && !mmixi_chunk_new(&c, &j->r.k, h + 1) && !mmixi_chunk_new(&c, &j->r.q, h + 1))
+                continue;
+            mmixi_lower(k, c.dC, c.dS, c.B, 1);
+            mmixi_lower(k, c.dB, mmixi_t(c.dS), c.C, 1);
+            if (j->linear) mmixi_linear_rows(j, &c, MMIX_IN_Q, 1);
+            if (j->linear && (h + 1) % j->shared == 0) mmixi_linear_rows(j, &c, MMIX_IN_K, 1);
         }
     }
     mmixi_task_states(j, &c, 1);
@@ -6919,7 +6905,7 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
         for (size_t t = to->p && j->part[i] ? begin : end; t < end; t++)
             for (size_t h = 0; h < j->H; h += to->share)
                 for (size_t n = 0; n < j->parts[i]; n++)
-                    mmixi_put(j->k, j->N, mmixi_at(&j->target[i], t / j->L, t % j->L, h) + n * j->part[i],
+                    mmixi_put(j->k, j->N, mmixi_at(&j->target[i], 0, t, h) + n * j->part[i],
                               mmixi_at(to, t / j->L, t % j->L, h), j->r.add[i] || n);
     }
 }
@@ -6930,43 +6916,43 @@ static void mmixi_scan_sum(void *arg, size_t begin, size_t end, size_t lane)
 static void mmixi_scan_begin(mmixi_pass *j)
 {
     mmix_raw *r = &j->r;
-    size_t tasks = !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes);
-    size_t share = r->v.share, share_b = r->k.share, share_c = r->q.share, NP = j->N * j->P;
+    size_t share[2], NP = j->N * j->P, tasks = !j->k ? 1 : j->back ? 8 : mmixi_max(4, 2 * j->lanes);
     mmixi_chunk c;
+    share[MMIX_IN_Q] = r->q.share; share[MMIX_IN_K] = r->k.share;
     j->linear = r->o.kind == MMIX_LINEAR;
     j->full = j->linear && r->o.mask != MMIX_MASK_CAUSAL;
     j->reverse = !j->linear && r->o.direction == MMIX_REVERSE;
     j->step = !j->linear && j->L == 1 && r->final_state && r->final_state == r->initial_state;
-    j->task = j->full ? j->back ? mmixi_linear_task_backward : mmixi_linear_task
-        : j->step ? mmixi_ssd_step_task : j->back ? mmixi_scan_task_backward : mmixi_scan_task;
+    j->task = j->full ? mmixi_linear_task : j->step ? mmixi_ssd_step_task : j->back ? mmixi_scan_task_backward
+        : mmixi_scan_task;
     j->V = j->P + (r->o.normalise > 0);
-    j->shared = j->linear ? share : 1;
+    j->NV = j->N * j->V;
+    j->shared = j->linear ? r->v.share : 1;
     j->chunk = j->one = r->o.chunk;
     if (!j->chunk) {
         j->chunk = MMIXI_SCAN_CHUNK;
-        j->one = mmixi_min(MMIXI_SCAN_ONE_CHUNK, 4 * NP / (j->P + j->N / mmixi_min(share_b, share_c)));
+        j->one = mmixi_min(MMIXI_SCAN_ONE_CHUNK, 4 * NP / (j->P + j->N / mmixi_min(share[0], share[1])));
     }
     j->Q = mmixi_min(j->L, mmixi_max(r->seq_idx || j->L <= j->one ? j->one : 0, j->chunk));
     for (size_t b = 0; b < r->B; b++) j->states = mmixi_max(j->states, mmixi_scan_chunks(j, b) - 1);
     if (j->full) j->Q = MMIXI_SCAN_CHUNK, j->states = 1;         /* tokens of a block; the state */
-    j->kept = r->B * (j->H / j->shared) * j->states * j->N * j->V;
+    j->kept = r->B * (j->H / j->shared) * j->states * j->NV;
     /* heads that share an x stay together, because they add into one dx; a task takes whole groups of B and C
        or equal parts of one. A megabyte of state is not worth waking a thread. */
     if (j->linear) tasks = r->B * j->H;
     else if (j->step) tasks = mmixi_ceil_div(r->B * j->H * NP, 262144);
-    else if (share_b == 1 && share_c == 1) tasks = mmixi_max(tasks, 16);
-    j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, tasks / r->B)), share);
-    while ((j->heads % share_b && share_b % j->heads) || (j->heads % share_c && share_c % j->heads))
-        j->heads += share;
+    else if (share[0] == 1 && share[1] == 1) tasks = mmixi_max(tasks, 16);
+    j->heads = mmixi_round_up(mmixi_ceil_div(j->H, mmixi_max(1, tasks / r->B)), r->v.share);
+    while ((j->heads % share[0] && share[0] % j->heads) || (j->heads % share[1] && share[1] % j->heads))
+        j->heads += r->v.share;
     j->blocks = mmixi_ceil_div(j->H, j->heads);
     j->tasks = r->B * j->blocks;
-    for (int i = MMIX_IN_Q; i <= MMIX_IN_K; i++) {
-        size_t groups = j->H / (i ? share_b : share_c);
+    for (int i = MMIX_IN_Q; j->back && !j->linear && i <= MMIX_IN_K; i++) {
         j->target[i] = i ? r->dk : r->dq;
-        j->parts[i] = mmixi_ceil_div(j->H / groups, j->heads);
-        if (!j->back || j->linear || (j->target[i].p && j->parts[i] == 1)) continue;
-        j->target[i] = mmix_heads_plain(NULL, j->L, groups, j->N, j->H);
-        j->part[i] = r->B * j->L * groups * j->N;
+        j->parts[i] = mmixi_ceil_div(share[i], j->heads);
+        if (j->target[i].p && j->parts[i] == 1) continue;
+        j->target[i] = mmix_heads_plain(NULL, j->L, j->H / share[i], j->N, j->H);
+        j->part[i] = r->B * (size_t)j->target[i].batch;
     }
     j->lane_size = mmixi_chunk_room(j, j->Q, NULL, &c);
 }
@@ -7058,59 +7044,39 @@ static int mmixi_linear_block(const mmixi_pass *j, mmixi_chunk *c, size_t total)
     if (c->start < total) mmixi_chunk_room(j, mmixi_min(j->Q, total - c->start), c->states, c);
     return c->start < total;
 }
-/* Returns the state ψ(K)ᵀ V, where it is or will be. */
-static mmixi_mat mmixi_linear_begin_task(const mmixi_pass *j, mmixi_chunk *c, size_t index, size_t lane)
+/* Two sweeps, the first makes a state for the second: state = ψ(K)ᵀ V, Y = φ(Q) state; and the same backward from
+   the queries to the keys: dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dV = ψ(K) dstate, dψ = V dstateᵀ. */
+static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane)
 {
-    mmixi_task_begin(j, c, index, lane);
-    if (j->r.o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, c);
-    return j->r.kept ? mmixi_matrix(mmixi_state_kept(j, c, 1), j->N, j->V, (ptrdiff_t)j->V) : c->h;
-}
-static void mmixi_linear_task(void *arg, size_t index, size_t lane)
-{
-    const mmixi_pass *j = (const mmixi_pass *)arg;
-    mmixi_chunk c;
-    mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
-    for (; mmixi_linear_block(j, &c, j->S); c.start += c.q) {
-        mmixi_linear_rows(j, &c, MMIX_IN_K, 0);
-        mmixi_chunk_x(j, &c);
-        mmixi_multiply(j->k, state, mmixi_t(c.B), c.x, c.start > 0);
-    }
-    for (; c.head < c.last; c.head++)
-        for (c.start = 0; mmixi_linear_block(j, &c, j->L); c.start += c.q) {
-            mmixi_linear_rows(j, &c, MMIX_IN_Q, 0);
-            mmixi_chunk_y(j, &c);
-            mmixi_multiply(j->k, c.y, c.C, state, 0);
-            mmixi_linear_divide(j, &c);
-        }
-}
-/* dstate = φ(Q)ᵀ dY, dφ = dY stateᵀ; dψ = V dstateᵀ, dV = ψ(K) dstate */
-static void mmixi_linear_task_backward(void *arg, size_t index, size_t lane)
-{
-    const mmixi_pass *j = (const mmixi_pass *)arg;
     const mmixi_kernels *k = j->k;
     mmixi_chunk c;
-    mmixi_mat state = mmixi_linear_begin_task(j, &c, index, lane);
-    mmixi_transpose(k, c.in_t, state);
-    for (; c.head < c.last; c.head++)
-        for (c.start = 0; mmixi_linear_block(j, &c, j->L); c.start += c.q) {
-            mmixi_linear_rows(j, &c, MMIX_IN_Q, 0);
-            mmixi_chunk_y(j, &c);
-            mmixi_multiply(k, c.h, mmixi_t(c.C), c.y, 1);
-            mmixi_multiply(k, c.dC, c.y, c.in_t, 0);
-            mmixi_linear_rows(j, &c, MMIX_IN_Q, 1);
+    mmixi_mat state;
+    mmixi_task_begin(j, &c, index, lane);
+    state = c.h;
+    if (j->r.kept) state.p = mmixi_state_kept(j, &c, 1);
+    if (j->back) mmixi_transpose(k, c.in_t, state);
+    if (j->r.o.feature == MMIX_FEATURE_EFFICIENT) mmixi_token_softmax(j, &c);
+    for (int second = 0, keys = !j->back; second < 2; second++, keys = !keys) {
+        if (second && j->back) {
+            mmixi_transpose(k, c.dh_t, c.h);
+            /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
+            for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
         }
-    c.head = c.first;
-    mmixi_transpose(k, c.dh_t, c.h);
-    /* a column of ψ = softmax over tokens needs Σ_s ψ dψ, which is Σ_p state dstate */
-    for (size_t n = 0; n < j->N; n++) c.along[n] = k->dot(j->V, mmixi_row(state, n), mmixi_row(c.h, n));
-    for (c.start = 0; mmixi_linear_block(j, &c, j->S); c.start += c.q) {
-        mmixi_linear_rows(j, &c, MMIX_IN_K, 0);
-        mmixi_chunk_x(j, &c);
-        if (j->r.dv.p)
-            mmixi_multiply(k, mmixi_tokens(&j->r.dv, &c, j->P), c.B, mmixi_part(c.h, 0, 0, j->N, j->P),
-                           j->r.add[MMIX_IN_V]);
-        mmixi_multiply(k, c.dB, c.x, c.dh_t, 0);
-        mmixi_linear_rows(j, &c, MMIX_IN_K, 1);
+        for (c.head = c.first; c.head < (keys ? c.first + 1 : c.last); c.head++)
+            for (c.start = 0; mmixi_linear_block(j, &c, keys ? j->S : j->L); c.start += c.q) {
+                mmixi_mat f = keys ? c.B : c.C;
+                mmixi_linear_rows(j, &c, keys, 0);
+                (keys ? mmixi_chunk_x : mmixi_chunk_y)(j, &c);
+                if (!second)
+                    mmixi_multiply(k, j->back ? c.h : state, mmixi_t(f), keys ? c.x : c.y, j->back || c.start);
+                else if (!j->back) mmixi_multiply(k, c.y, f, state, 0), mmixi_linear_divide(j, &c);
+                else if (j->r.dv.p)
+                    mmixi_multiply(k, mmixi_tokens(&j->r.dv, &c, j->P), f, mmixi_part(c.h, 0, 0, j->N, j->P),
+                                   j->r.add[MMIX_IN_V]);
+                if (!j->back) continue;
+                mmixi_multiply(k, keys ? c.dB : c.dC, keys ? c.x : c.y, keys ? c.dh_t : c.in_t, 0);
+                mmixi_linear_rows(j, &c, keys, 1);
+            }
     }
 }
 
@@ -7154,29 +7120,27 @@ typedef struct mmixi_softmax_task {
     size_t tile, i, rows, from, n;
     mmixi_keys seen[MMIXI_QUERY_BLOCK];
     int add, again[MMIXI_QUERY_BLOCK], whole[MMIXI_QUERY_BLOCK];
-    mmixi_mat K, V, Kt, Vt, dK, dV;              /* of the tile */
-    /* Room for a tile's K and V transposed; scale q, y, dy and dq of a block; its scores, their gradient; rows of
-       V, or (backward) of K, side by side: heads may lie pages apart, and their rows fall into a few sets of the
-       nearest cache; dk and dv of a window's tile; m and l of each query. */
-    mmix_real *kt, *vt, *q, *y, *dy, *dq, *p, *ds, *side, *dk, *dv, *row_max, *sum, *dbias;
+    /* Of the tile: K and V, in the forward V and in the backward K side by side (heads may lie pages apart, and
+       their rows fall into a few sets of the nearest cache); transposes; the sums of dk and dv. Of the block:
+       scale q, its scores and their gradient, dy, dq. What a window has is gathered, y too. Of each query m and l. */
+    mmixi_mat K, V, Kt, Vt, dK, dV, Q, p, ds, y, dy, dq;
+    mmix_real *row_max, *sum, *dbias;
 } mmixi_softmax_task;
 static size_t mmixi_softmax_room(const mmixi_pass *j, mmix_real *base, mmixi_softmax_task *s)
 {
     size_t R = MMIXI_QUERY_BLOCK, N = j->N, P = j->P, T = j->T, back = j->back != 0,
-        windows = j->r.o.window[0] != 0;
-    size_t at = 0;
-    MMIXI_PART(kt, N * j->ld); MMIXI_PART(vt, back * P * j->ld); MMIXI_PART(q, R * N);
-    MMIXI_PART(p, R * j->ld); MMIXI_PART(ds, back * R * j->ld);
-    MMIXI_PART(y, windows * R * P); MMIXI_PART(dy, back * R * P); MMIXI_PART(dq, back * R * N);
-    MMIXI_PART(side, windows ? T * mmixi_max(N, P) : back ? T * N : j->run > 1 ? T * P : 0);
-    MMIXI_PART(dk, back * windows * T * N); MMIXI_PART(dv, back * windows * T * P);
+        windows = j->r.o.window[0] != 0, at = 0;
+    MMIXI_MAT(Kt, N, j->ld); MMIXI_MAT(Vt, back * P, j->ld); MMIXI_MAT(Q, R, N); MMIXI_MAT(p, R, j->ld);
+    MMIXI_MAT(ds, back * R, j->ld); MMIXI_MAT(y, windows * R, P); MMIXI_MAT(dy, back * R, P);
+    MMIXI_MAT(dq, back * R, N); MMIXI_MAT(K, back || windows ? T : 0, N);
+    MMIXI_MAT(V, windows || (!back && j->run > 1) ? T : 0, P);
+    MMIXI_MAT(dK, back * windows * T, N); MMIXI_MAT(dV, back * windows * T, P);
     MMIXI_PART(row_max, back ? 0 : j->run); MMIXI_PART(sum, back ? 0 : j->run);
     return at;
 }
 static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_pass *j, size_t index, size_t lane)
 {
-    size_t heads = j->back ? j->H / j->r.k.share : j->H, group = index / j->runs % heads,
-        w = index / j->runs / heads;
+    size_t heads = j->H / j->shared, w = index / j->runs / heads;
     memset(s, 0, sizeof *s);
     mmixi_softmax_room(j, j->scratch + lane * j->lane_size, s);
     s->j = j;
@@ -7184,32 +7148,32 @@ static void mmixi_softmax_task_begin(mmixi_softmax_task *s, const mmixi_pass *j,
     s->k = j->k;
     s->first = index % j->runs * j->run;
     s->last = mmixi_min(j->L, s->first + j->run);
-    s->h = s->h0 = group * (j->H / heads);
+    s->h = s->h0 = index / j->runs % heads * j->shared;
     s->window = w % j->windows;
     s->b = w / j->windows;
     s->S = j->S;
-    if (j->dbias) s->dbias = j->dbias + (w * j->H + s->h0) * j->distances;
-    if (j->dbias) memset(s->dbias, 0, j->H / heads * j->distances * sizeof *s->dbias);
+    if (j->dbias) {
+        s->dbias = j->dbias + (w * j->H + s->h0) * j->distances;
+        memset(s->dbias, 0, j->shared * j->distances * sizeof *s->dbias);
+    }
     if (!j->order) return;
     s->order = j->order + s->window * j->L;
     s->S = s->last = j->count[s->window];
 }
 static size_t mmixi_softmax_block(mmixi_softmax_task *s, size_t i)
 {
-    size_t n = mmixi_min(s->j->T, s->S - s->tile);
-    size_t end = 0;
+    size_t n = mmixi_min(s->j->T, s->S - s->tile), end = 0;
     s->i = i;
     s->rows = mmixi_min(MMIXI_QUERY_BLOCK, s->last - i);
     s->from = n;
     s->add = 0;
     for (size_t r = 0; r < s->rows; r++) {
-        mmixi_keys all = mmixi_seen(s->j, s->b, i + r);
-        mmixi_keys *seen = &s->seen[r];
+        mmixi_keys all = mmixi_seen(s->j, s->b, i + r), *seen = &s->seen[r];
         s->add |= s->again[r] = all.begin < s->tile;
         s->whole[r] = !s->again[r] && mmixi_min(all.end, s->S) <= s->tile + n;
-        seen->begin = s->again[r] ? 0 : mmixi_min(all.begin - s->tile, n);
-        seen->end = all.end > s->tile ? mmixi_min(all.end - s->tile, n) : 0;
-        if (seen->begin >= seen->end) seen->begin = seen->end = n;
+        seen->begin = mmixi_min(mmixi_max(all.begin, s->tile) - s->tile, n);
+        seen->end = mmixi_min(mmixi_max(all.end, s->tile) - s->tile, n);
+        if (seen->begin == seen->end) seen->begin = seen->end = n;
         else end = mmixi_max(end, seen->end);
         s->from = mmixi_min(s->from, seen->begin);
     }
@@ -7221,15 +7185,17 @@ static mmix_real *mmixi_softmax_at(const mmixi_softmax_task *s, const mmix_heads
 {
     return mmixi_at(a, s->b, mmixi_softmax_token(s, t), s->h);
 }
-/* n rows from token t on: where they lie, or in `room`, side by side, if they are to, or lie apart. */
+/* n rows from token t on: where they lie, or in `room` if they lie apart or are to be copied. */
 static mmixi_mat mmixi_softmax_rows_of(const mmixi_softmax_task *s, const mmix_heads *a, size_t t, size_t n,
-                                       size_t width, mmix_real *room, int copy)
+                                       mmixi_mat room, int copy)
 {
     const mmix_real *base = mmixi_at(a, s->b, 0, s->h);
-    if (!s->order && !copy) return mmixi_matrix(base + (ptrdiff_t)t * a->token, n, width, a->token);
+    if (!s->order && !copy) return mmixi_matrix(base + (ptrdiff_t)t * a->token, n, room.cols, a->token);
+    room.rows = n;
     for (size_t i = 0; i < n; i++)
-        memcpy(room + i * width, base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token, width * sizeof *room);
-    return mmixi_matrix(room, n, width, (ptrdiff_t)width);
+        memcpy(mmixi_row(room, i), base + (ptrdiff_t)mmixi_softmax_token(s, t + i) * a->token,
+               room.cols * sizeof *base);
+    return room;
 }
 /* The other way: such rows are put, or added, to where they belong. */
 static void mmixi_softmax_put(const mmixi_softmax_task *s, mmixi_mat rows, const mmix_heads *a, size_t t, int add)
@@ -7253,65 +7219,44 @@ static mmix_real *mmixi_softmax_kept(const mmixi_softmax_task *s, size_t r)
 /* Row r's numbers for keys that it does not see become 0. */
 static void mmixi_softmax_hide(const mmixi_softmax_task *s, size_t r, mmix_real *row)
 {
-    size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all),
-        end = mmixi_min(s->seen[r].end, all);
+    size_t all = s->from + s->n, begin = mmixi_min(s->seen[r].begin, all), end = mmixi_min(s->seen[r].end, all);
     memset(row + s->from, 0, (begin - s->from) * sizeof *row);
     memset(row + end, 0, (all - end) * sizeof *row);
-}
-/* A tile of K or V, transposed: a column for each token. */
-static mmixi_mat mmixi_softmax_turned(const mmixi_softmax_task *s, mmixi_mat rows, mmix_real *to)
-{
-    s->k->transpose(rows.rows, rows.cols, rows.p, rows.rs, to, (ptrdiff_t)s->j->ld);
-    return mmixi_matrix(to, rows.cols, rows.rows, (ptrdiff_t)s->j->ld);
-}
-/* Where the gradient of the tile's keys or values is summed up. */
-static mmixi_mat mmixi_softmax_sums(const mmixi_softmax_task *s, const mmix_heads *d, mmixi_mat as,
-                                    mmix_real *room, int add)
-{
-    mmixi_mat sums = mmixi_matrix(room, as.rows, as.cols, (ptrdiff_t)as.cols);
-    if (!s->order) sums = mmixi_softmax_rows_of(s, d, s->tile, as.rows, as.cols, NULL, 0);
-    if (d->p && (s->order || !add)) mmixi_zero_rows(sums);
-    return sums;
 }
 /* One query's products go row by row: a transpose would cost more. */
 static int mmixi_softmax_single(const mmixi_pass *j) { return j->run < 2 && !j->back; }
 static void mmixi_softmax_tile(mmixi_softmax_task *s)
 {
     const mmix_raw *x = s->x;
+    int back = s->j->back, single = mmixi_softmax_single(s->j);
     size_t n = mmixi_min(s->j->T, s->S - s->tile);
-    int single = mmixi_softmax_single(s->j);
-    if (!s->j->back) {
-        s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 0);
-        if (!single) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
-        s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, !single);
-        return;
-    }
-    s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, x->P, s->side, 0);
-    s->Vt = mmixi_softmax_turned(s, s->V, s->vt);
-    s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, x->N, s->side, 1);
-    if (!x->kept) s->Kt = mmixi_softmax_turned(s, s->K, s->kt);
-    s->dK = mmixi_softmax_sums(s, &x->dk, s->K, s->dk, x->add[MMIX_IN_K]);
-    s->dV = mmixi_softmax_sums(s, &x->dv, s->V, s->dv, x->add[MMIX_IN_V]);
+    s->K = mmixi_softmax_rows_of(s, &x->k, s->tile, n, s->K, back);
+    if (!(back ? x->kept != NULL : single)) mmixi_transpose(s->k, s->Kt, s->K);
+    s->V = mmixi_softmax_rows_of(s, &x->v, s->tile, n, s->V, !back && !single);
+    if (!back) return;
+    mmixi_transpose(s->k, s->Vt, s->V);
+    if (x->dk.p) s->dK = mmixi_softmax_rows_of(s, &x->dk, s->tile, n, s->dK, 0);
+    if (x->dk.p && (s->order || !x->add[MMIX_IN_K])) mmixi_zero_rows(s->dK);
+    if (x->dv.p) s->dV = mmixi_softmax_rows_of(s, &x->dv, s->tile, n, s->dV, 0);
+    if (x->dv.p && (s->order || !x->add[MMIX_IN_V])) mmixi_zero_rows(s->dV);
 }
 /* Q = scale q of the block */
 static mmixi_mat mmixi_softmax_queries(const mmixi_softmax_task *s)
 {
-    size_t N = s->x->N;
-    mmixi_mat q = mmixi_softmax_rows_of(s, &s->x->q, s->i, s->rows, N, s->q, 0),
-        Q = mmixi_matrix(s->q, s->rows, N, (ptrdiff_t)N);
-    for (size_t r = 0; r < s->rows; r++) s->k->scale(N, (mmix_real)s->x->o.scale, mmixi_row(q, r), mmixi_row(Q, r));
-    return Q;
+    mmixi_mat q = mmixi_softmax_rows_of(s, &s->x->q, s->i, s->rows, s->Q, 0);
+    for (size_t r = 0; r < s->rows; r++)
+        s->k->scale(q.cols, (mmix_real)s->x->o.scale, mmixi_row(q, r), mmixi_row(s->Q, r));
+    return mmixi_part(s->Q, 0, 0, s->rows, q.cols);
 }
 /* S = Q Kᵀ + bias of the block and the tile; S is (rows, n). */
 static void mmixi_softmax_scores(const mmixi_softmax_task *s, mmixi_mat S, mmixi_mat Q)
 {
-    size_t first = s->tile + s->from;
     if (!mmixi_softmax_single(s->j)) mmixi_multiply(s->k, S, Q, mmixi_part(s->Kt, 0, s->from, Q.cols, s->n), 0);
-    else for (size_t t = 0; t < s->n; t++)
-        S.p[t] = s->k->dot(Q.cols, Q.p, mmixi_softmax_at(s, &s->x->k, first + t));
+    else for (size_t t = 0; t < s->n; t++) S.p[t] = s->k->dot(Q.cols, Q.p, mmixi_row(s->K, s->from + t));
     for (size_t r = 0; s->x->bias && r < s->rows; r++) {
         const mmix_real *bias = s->x->bias + mmixi_bias_at(s->j, s->h, s->order[s->i + r].place);
-        for (size_t t = 0; t < s->n; t++) mmixi_row(S, r)[t] += bias[-(ptrdiff_t)s->order[first + t].place];
+        for (size_t t = 0; t < s->n; t++)
+            mmixi_row(S, r)[t] += bias[-(ptrdiff_t)s->order[s->tile + s->from + t].place];
     }
 }
 
@@ -7338,10 +7283,9 @@ static void mmixi_softmax_online(const mmixi_softmax_task *s, size_t r, mmix_rea
 static void mmixi_softmax_forward(const mmixi_softmax_task *s)
 {
     const mmix_raw *x = s->x;
-    mmixi_mat row = mmixi_matrix(x->kept ? mmixi_softmax_kept(s, 0) : s->p, s->rows, s->j->T,
-                                       (ptrdiff_t)s->j->ld),
-        p = mmixi_part(row, 0, s->from, s->rows, s->n),
-        y = mmixi_softmax_rows_of(s, &x->y, s->i, s->rows, x->P, s->y, 0);
+    mmixi_mat row = s->p, p, y = mmixi_softmax_rows_of(s, &x->y, s->i, s->rows, s->y, 0);
+    if (x->kept) row.p = mmixi_softmax_kept(s, 0);
+    p = mmixi_part(row, 0, s->from, s->rows, s->n);
     mmixi_softmax_scores(s, p, mmixi_softmax_queries(s));
     for (size_t r = 0; r < s->rows; r++) mmixi_softmax_online(s, r, mmixi_row(row, r), mmixi_row(y, r));
     mmixi_multiply(s->k, y, p, mmixi_part(s->V, s->from, 0, s->n, x->P), s->add);
@@ -7351,12 +7295,12 @@ static void mmixi_softmax_forward(const mmixi_softmax_task *s)
 static void mmixi_softmax_divide(const mmixi_softmax_task *s)
 {
     for (size_t i = s->first; i < s->last; i++) {
-        mmix_real inverse = 1 / s->sum[i - s->first];
-        mmix_real *y = mmixi_softmax_at(s, &s->x->y, i);
+        mmix_real inverse = 1 / s->sum[i - s->first], *y = mmixi_softmax_at(s, &s->x->y, i);
+        size_t at = mmixi_softmax_query(s, i);
         s->k->scale(s->x->P, inverse, y, y);
         if (!s->x->row_max) continue;
-        s->x->row_max[mmixi_softmax_query(s, i)] = s->row_max[i - s->first];
-        s->x->inverse_sum[mmixi_softmax_query(s, i)] = inverse;
+        s->x->row_max[at] = s->row_max[i - s->first];
+        s->x->inverse_sum[at] = inverse;
     }
 }
 
@@ -7367,18 +7311,18 @@ static void mmixi_softmax_divide(const mmixi_softmax_task *s)
        ds_ij = p_ij (dp_ij - δ_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i,   dbias = ds */
 
 /* Row r: p from the scores or from what was kept of them, ds in the place of dp and in the bias' gradient. */
-static void mmixi_softmax_row_backward(const mmixi_softmax_task *s, size_t r, mmix_real *p, mmix_real *ds,
-                                       const mmix_real *dy)
+static void mmixi_softmax_row_backward(const mmixi_softmax_task *s, size_t r)
 {
     const mmix_raw *x = s->x;
-    size_t a = s->seen[r].begin, e = s->seen[r].end, n = e - a, at = mmixi_softmax_query(s, s->i + r);
-    mmix_real delta;
+    size_t a = s->seen[r].begin, n = s->seen[r].end - a, at = mmixi_softmax_query(s, s->i + r);
+    mmix_real *p = mmixi_row(s->p, r), *ds = mmixi_row(s->ds, r), delta;
     if (!x->kept) s->k->exp_row(n, 1, p + a, x->row_max[at], p + a);
     s->k->scale(n, x->inverse_sum[at], (x->kept ? mmixi_softmax_kept(s, r) : p) + a, p + a);
     /* where one tile has all of the row, the sum over j is as good, and exact with one key */
-    delta = s->whole[r] ? s->k->dot(n, p + a, ds + a) : s->k->dot(x->P, dy, mmixi_softmax_at(s, &x->y, s->i + r));
+    delta = s->whole[r] ? s->k->dot(n, p + a, ds + a)
+        : s->k->dot(x->P, mmixi_row(s->dy, r), mmixi_softmax_at(s, &x->y, s->i + r));
     s->k->softmax_backward(n, p + a, ds + a, delta, ds + a, 0);
-    for (size_t t = a; s->dbias && t < e; t++)
+    for (size_t t = a; s->dbias && t < a + n; t++)
         s->dbias[mmixi_bias_at(s->j, s->h - s->h0, s->order[s->i + r].place)
                  - s->order[s->tile + t].place] += ds[t];
     mmixi_softmax_hide(s, r, p);
@@ -7389,15 +7333,12 @@ static void mmixi_softmax_backward(const mmixi_softmax_task *s)
     const mmix_raw *x = s->x;
     const mmixi_kernels *k = s->k;
     size_t rows = s->rows, from = s->from, n = s->n, N = x->N, P = x->P;
-    mmixi_mat row = mmixi_matrix(s->p, rows, s->j->T, (ptrdiff_t)s->j->ld),
-        drow = mmixi_matrix(s->ds, rows, s->j->T, (ptrdiff_t)s->j->ld), p = mmixi_part(row, 0, from, rows, n),
-        ds = mmixi_part(drow, 0, from, rows, n), Q = mmixi_softmax_queries(s),
-        dy = mmixi_softmax_rows_of(s, &x->dy, s->i, rows, P, s->dy, 1),
-        dq = mmixi_matrix(s->dq, rows, N, (ptrdiff_t)N);
+    mmixi_mat p = mmixi_part(s->p, 0, from, rows, n), ds = mmixi_part(s->ds, 0, from, rows, n),
+        Q = mmixi_softmax_queries(s), dy = mmixi_softmax_rows_of(s, &x->dy, s->i, rows, s->dy, 1),
+        dq = mmixi_part(s->dq, 0, 0, rows, N);
     if (!x->kept) mmixi_softmax_scores(s, p, Q);
     mmixi_multiply(k, ds, dy, mmixi_part(s->Vt, 0, from, P, n), 0);
-    for (size_t r = 0; r < rows; r++)
-        mmixi_softmax_row_backward(s, r, mmixi_row(row, r), mmixi_row(drow, r), mmixi_row(dy, r));
+    for (size_t r = 0; r < rows; r++) mmixi_softmax_row_backward(s, r);
     if (x->dv.p) mmixi_multiply(k, mmixi_part(s->dV, from, 0, n, P), mmixi_t(p), dy, 1);
     if (x->dk.p) mmixi_multiply(k, mmixi_part(s->dK, from, 0, n, N), mmixi_t(ds), Q, 1);
     if (!x->dq.p) return;
@@ -7408,25 +7349,20 @@ static void mmixi_softmax_backward(const mmixi_softmax_task *s)
 
 /* ---- a pass over everything ---- */
 
-static void mmixi_softmax_task_run(void *arg, size_t index, size_t lane)
+static void mmixi_softmax_task_run(const mmixi_pass *j, size_t index, size_t lane)
 {
-    const mmixi_pass *j = (const mmixi_pass *)arg;
-    size_t share = j->back ? j->r.k.share : 1;
     mmixi_softmax_task s;
     mmixi_softmax_task_begin(&s, j, index, lane);
     for (s.tile = 0; s.tile < s.S; s.tile += j->T) {
-        int ready = 0;
-        if (j->back) mmixi_softmax_tile(&s);
-        for (s.h = s.h0; s.h < s.h0 + share; s.h++)
+        int ready = j->back;                     /* dk and dv begin at 0, whoever sees the keys */
+        if (ready) mmixi_softmax_tile(&s);
+        for (size_t h = 0; h < j->shared; h++)
             for (size_t i = s.first; i < s.last; i += s.rows) {
+                s.h = s.h0 + h;
                 if (!mmixi_softmax_block(&s, i)) continue;
-                if (j->back) mmixi_softmax_backward(&s);
-                else {
-                    if (!ready++) mmixi_softmax_tile(&s);
-                    mmixi_softmax_forward(&s);
-                }
+                if (!ready++) mmixi_softmax_tile(&s);
+                (j->back ? mmixi_softmax_backward : mmixi_softmax_forward)(&s);
             }
-        s.h = s.h0;
         if (j->back && s.order && j->r.dk.p) mmixi_softmax_put(&s, s.dK, &j->r.dk, s.tile, j->r.add[MMIX_IN_K]);
         if (j->back && s.order && j->r.dv.p) mmixi_softmax_put(&s, s.dV, &j->r.dv, s.tile, j->r.add[MMIX_IN_V]);
     }
@@ -7453,7 +7389,8 @@ static void mmixi_softmax_begin(mmixi_pass *j)
     j->run = mmixi_min(mmixi_round_up(j->run, MMIXI_QUERY_BLOCK), j->L);
     j->runs = mmixi_ceil_div(j->L, j->run);
     j->task = mmixi_softmax_task_run;
-    j->tasks = (j->back ? heads / j->r.k.share : heads) * j->windows * j->runs;
+    j->shared = j->back ? j->r.k.share : 1;
+    j->tasks = heads / j->shared * j->windows * j->runs;
     j->kept = j->S > j->T ? 0 : heads * j->windows * j->L * j->ld;
     j->lane_size = mmixi_softmax_room(j, NULL, &s);
 }
@@ -9230,7 +9167,7 @@ static mmix_tensor *mmixi_swin_text(mmix_ctx *m, size_t window, mmix_mixer *mixe
     mmix_tensor *list = a->list[MMIXI_KIND_TEXT], *places;
     size_t n = mmix_count(list), before, low = 0;        /* low: the first that a token sees */
     const size_t shape[4] = { 1, n, 1, 1 };
-    mmixi_carried *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
+    mmix_tensor *carried = a->of.state ? &a->of.state->slot[a->of.slot + 1].part[MMIXI_CARRIED_CONV] : NULL;
     mmix_real *place;
     places = carried ? mmixi_carried_rows(m, carried, "places", shape, window)
         : mmix_new(m, MMIX_DTYPE_REAL, 4, shape);

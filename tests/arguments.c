@@ -125,13 +125,13 @@ static void bad_arguments(void)
     BAD(mmix_mix(m, &x), "mmix_mix", "do not divide q's");
     x = mmix_mixer_softmax(mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 3, 4, 6));
     x.mask = MMIX_MASK_CAUSAL;
-    BAD(mmix_mix(m, &x), "mmix_mix", "5 queries and 3 keys");
+    BAD(mmix_mix(m, &x), "mmix_mix", "q (2, 5, 4, 6), k (2, 3, 4, 6)");
     x = mmix_mixer_softmax(mmix_new4(m, 2, 3, 4, 6), mmix_new4(m, 2, 5, 4, 6), mmix_new4(m, 2, 5, 4, 6));
     x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, s35);
     BAD(mmix_mix(m, &x), "mmix_mix", "seq_idx has shape (3, 5), expected (2, 3)");
     s35[0] = 2; s35[1] = 3;
     x.seq_idx = mmix_new(m, MMIX_DTYPE_I32, 2, s35);
-    BAD(mmix_mix(m, &x), "mmix_mix", "and seq_idx with 3 queries and 5 keys");
+    BAD(mmix_mix(m, &x), "mmix_mix", "and seq_idx, q (2, 3, 4, 6), k (2, 5, 4, 6)");
     x.seq_idx = NULL;
     x.grid[0] = 5; x.window[0] = 2;
     BAD(mmix_mix(m, &x), "mmix_mix", "a grid of 5 x 1 x 1 for 3 queries and 5 keys");
@@ -173,7 +173,7 @@ static void bad_arguments(void)
     BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "lets tokens see later ones");
     x.right = 0;
     x.k = x.v = mmix_new4(m, 2, 6, 4, 6);
-    BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "5 queries and 6 keys");
+    BAD(mmix_mix_step(m, &x, steps, 1), "mmix_mix_step", "q (2, 5, 4, 6), k (2, 6, 4, 6)");
     CHECK(mmix_state_tokens(steps, 1) == 0);
     mmix_state_destroy(steps);
     rope.dim = 5;
