@@ -9944,8 +9944,7 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
 
 typedef struct mmixi_decoder_layer {
     mmix_tensor *norm1, *norm2;
-    mmix_projections attention;                  /* or … */
-    mmix_mmate_layer mmate;
+    mmix_mmate_layer mmate;                      /* of attention only `flex` */
     mmix_swiglu_layer ffn;
 } mmixi_decoder_layer;
 struct mmix_decoder {
@@ -9962,32 +9961,29 @@ struct mmix_decoder {
 static void mmixi_decoder_declare(mmix_decoder *d)
 {
     const mmix_decoder_config *c = &d->config;
-    int mmate = c->mixer == MMIX_DECODER_MMATE;
     mmix_params *p = d->params;
     mmixi_dims size;
-    char prefix[64];
-    size.D = c->dim;
-    size.K = c->vocabulary;
+    char at[64];
+    size.D = c->dim; size.K = c->vocabulary;
     mmixi_declare(p, "", &size, "model.embed_tokens.weight KD normal", &d->embedding);
     if (c->media) mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, c->dim, c->dim);
     for (size_t i = 0; i < c->depth && !p->m->error_kind; i++) {
         mmixi_decoder_layer *l = &d->layer[i];
-        snprintf(prefix, sizeof prefix, "model.layers.%d.", (int)i);
-        mmixi_declare(p, prefix, &size, "input_layernorm.weight D ones, post_attention_layernorm.weight D ones",
-                      &l->norm1, &l->norm2);
-        snprintf(prefix, sizeof prefix, "model.layers.%d.%s.", (int)i, mmate ? "mmate" : "self_attn");
-        if (mmate)
-            mmix_mmate_init(&l->mmate, p, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias,
-                            &c->mmate);
+        char *end = at + snprintf(at, 32, "model.layers.%d.", (int)i);
+        mmixi_declare(p, at, &size, "input_layernorm.weight D ones, +post_attention_layernorm.weight D ones",
+                      &l->norm1);
+        strcpy(end, c->mixer == MMIX_DECODER_MMATE ? "mmate." : "self_attn.");
+        if (c->mixer == MMIX_DECODER_MMATE)
+            mmix_mmate_init(&l->mmate, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias, &c->mmate);
         else
-            mmix_projections_init(&l->attention, p, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
+            mmix_projections_init(&l->mmate.flex, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
         l->mmate.rope = c->rope;
-        snprintf(prefix, sizeof prefix, "model.layers.%d.mlp.", (int)i);
-        mmix_swiglu_init(&l->ffn, p, prefix, c->dim, c->ffn);
+        strcpy(end, "mlp.");
+        mmix_swiglu_init(&l->ffn, p, at, c->dim, c->ffn);
     }
+    d->classifier = d->embedding;
     mmixi_declare(p, "", &size, "model.norm.weight D ones, lm_head.weight KD normal", &d->norm,
                   c->tied ? NULL : &d->classifier);
-    if (c->tied) d->classifier = d->embedding;
 }
 /* All numbers of a config, in the order of files. */
 #define MMIXI_DECODER(kind, member, low, high) MMIXI_SETTING(mmix_decoder_config, kind, member, 1, low, high)
@@ -10013,18 +10009,17 @@ enum { MMIXI_DECODER_SETTINGS = sizeof mmixi_decoder_settings / sizeof *mmixi_de
 static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
 {
     static const char who[] = "mmix_decoder_create";
+    int uneven = c->heads && !c->head_dim && c->dim % c->heads;
     mmixi_default(&c->kv_heads, c->heads);
-    if (!c->head_dim && c->heads && c->dim % c->heads)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
-                         "head_dim is 0", who, (double)c->dim, (double)c->heads);
+    if (uneven || (c->kv_heads && c->heads % c->kv_heads))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.0f, expected %s of the %.0f heads", who,
+                         uneven ? "head_dim is 0 and dim" : "kv_heads", (double)(uneven ? c->dim : c->kv_heads),
+                         uneven ? "a multiple" : "a divisor", (double)c->heads);
     if (c->heads) mmixi_default(&c->head_dim, c->dim / c->heads);
     if (!(c->eps > 0)) c->eps = 1e-5;
     if (c->rope.theta <= 0) c->rope.theta = 10000;
-    if (mmixi_settings_check(m, who, c, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS)) return -1;
-    if (c->heads % c->kv_heads)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kv_heads is %.0f, expected a divisor of the %.0f heads",
-                         who, (double)c->kv_heads, (double)c->heads);
-    return mmixi_rope_check(m, who, &c->rope, c->head_dim) ? 0 : -1;
+    return mmixi_settings_check(m, who, c, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS)
+        || !mmixi_rope_check(m, who, &c->rope, c->head_dim) ? -1 : 0;
 }
 /* start 0: without values, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
@@ -10037,13 +10032,11 @@ static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, in
         return NULL;
     }
     p = mmix_params_create(m);
-    d = (mmix_decoder *)mmixi_own(p, sizeof *d);
+    d = (mmix_decoder *)mmixi_own(p, sizeof *d + c.depth * sizeof *d->layer);
     if (d) {
-        d->m = m;
-        d->params = p;
-        d->config = c;
-        d->layer = (mmixi_decoder_layer *)mmixi_own(p, c.depth * sizeof *d->layer);
-        if (d->layer) mmixi_decoder_declare(d);
+        d->m = m; d->params = p; d->config = c;
+        d->layer = (mmixi_decoder_layer *)(d + 1);
+        mmixi_decoder_declare(d);
     }
     return mmixi_model_ready(p, start) ? d : NULL;
 }
@@ -10057,142 +10050,119 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
     mmix_params_destroy(d->adapters);
     mmix_params_destroy(d->params);
 }
-MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d)
-{
-    return d ? &d->config : NULL;
-}
+MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d) { return d ? &d->config : NULL; }
 MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d) { return d ? d->params : NULL; }
 
 /* ---- forward: a sequence on its way through the layers ---- */
 
+/* x is what `layer` reads. Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
 typedef struct mmixi_decoder_pass {
     const mmix_decoder *d;
-    mmixi_layout a;
     mmix_decoder_options o;
+    mmixi_layout a;
     mmix_mark mark;                              /* what comes after it goes when a layer ends */
+    size_t layer;
     mmix_tensor *x;
 } mmixi_decoder_pass;
 
-/* Embeddings of the tokens of a kind, (B, n, D). */
-static mmix_tensor *mmixi_decoder_tokens(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
-                                         const mmix_sequence *q, int kind)
-{
-    const mmix_tensor *list = s->a.list[kind];
-    const size_t shape[2] = { s->a.B, mmix_count(list) }, K = s->d->config.vocabulary;
-    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; i < mmix_count(tokens); i++) {
-        size_t b = i / shape[1], t = (size_t)mmix_data_i32(list)[i % shape[1]];
-        int32_t token = mmixi_index(q->tokens, b * s->a.L + t);
-        if (token < 0 || (size_t)token >= K)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f", who,
-                      (double)t, (double)b, (int)token, (double)K - 1);
-        mmix_data_i32(tokens)[i] = token;
-    }
-    return mmix_gather(m, s->d->embedding, tokens);
-}
-/* The tokens' features (B, L, D). */
+/* The tokens' features (B, L, D): embeddings, and with media at the grid tokens an MLP of those. */
 static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
                                         const mmix_sequence *q)
 {
     const mmix_decoder *d = s->d;
-    mmix_tensor *x, *grid = s->a.list[MMIXI_KIND_GRID], *other = s->a.list[MMIXI_KIND_OTHER];
+    size_t B = s->a.B, L = s->a.L;
+    mmix_tensor *grid = s->a.list[MMIXI_KIND_GRID], *tokens = NULL, *x, *y,
+        *list = s->a.list[q->media ? MMIXI_KIND_OTHER : MMIXI_KIND_ALL];
+    const size_t shape[2] = { B, mmix_count(list) };
     mmixi_dims size;
-    if (!q->media) return mmixi_decoder_tokens(m, who, s, q, MMIXI_KIND_ALL);
-    size.B = s->a.B;
-    size.N = mmix_count(grid);
-    size.F = d->config.media;
-    if (!size.F || !grid)
+    size.B = B; size.N = mmix_count(grid); size.F = d->config.media;
+    if (q->media && (!size.F || !grid))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: media for a decoder with features of width %.0f and %.0f spans",
                   who, (double)size.F, (double)q->n_spans);
-    if (!mmixi_expect(m, who, &size, "+media BNF", q->media)) return NULL;
-    x = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
-    if (other) x = mmix_add_rows(m, x, mmixi_decoder_tokens(m, who, s, q, MMIXI_KIND_OTHER), other);
-    return mmix_add_rows(m, x, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
+    if (!mmixi_expect(m, who, &size, "+media? BNF", q->media)) return NULL;
+    if (list) tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; i < mmix_count(tokens); i++) {
+        size_t b = i / shape[1], t = (size_t)mmix_data_i32(list)[i % shape[1]];
+        int32_t token = mmix_data_i32(tokens)[i] = mmixi_index(q->tokens, b * L + t);
+        if (token < 0 || (size_t)token >= d->config.vocabulary)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f", who,
+                      (double)t, (double)b, (int)token, (double)d->config.vocabulary - 1);
+    }
+    x = list ? mmix_gather(m, d->embedding, tokens) : NULL;
+    if (!q->media) return x;
+    y = mmix_fill(mmix_new3(m, B, L, d->config.dim), 0);
+    if (x) y = mmix_add_rows(m, y, x, list);
+    return mmix_add_rows(m, y, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
 }
 /* A layer's value for whoever asked: into the tensor made for it, or itself while recording. */
-static void mmixi_decoder_tap(mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_tensor *x)
+static void mmixi_decoder_tap(const mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_tensor *x)
 {
-    if (!taps || !x) return;
-    if (m->recording) taps[i] = x;
-    else if (taps[i]) mmixi_put_all(m, x, mmix_data(x), taps[i], mmix_data(taps[i]), 0);
+    if (taps && m->recording) taps[i] = x;
+    else if (taps && x) mmix_write(taps[i], mmix_data(x));
 }
 /* The two halves of a layer. */
-typedef struct mmixi_decoder_half { mmixi_decoder_pass *s; size_t i; } mmixi_decoder_half;
 static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
-    const mmixi_decoder_half *h = (const mmixi_decoder_half *)user;
-    const mmix_decoder_config *c = &h->s->d->config;
-    const mmixi_decoder_layer *l = &h->s->d->layer[h->i];
-    mmix_tensor *u = mmix_rms_norm(m, *x, l->norm1, c->eps), *residual = h->s->o.mixed ? NULL : *x;
-    mmixi_decoder_tap(m, h->s->o.normed, h->i, u);
-    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &l->mmate, u, residual, &h->s->a)
-        : mmixi_causal(m, &l->attention, u, residual, &c->rope, &h->s->a);
+    const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
+    const mmix_decoder_config *c = &s->d->config;
+    const mmixi_decoder_layer *l = &s->d->layer[s->layer];
+    mmix_tensor *u = mmix_rms_norm(m, *x, l->norm1, c->eps), *residual = s->o.mixed ? NULL : *x;
+    mmixi_decoder_tap(m, s->o.normed, s->layer, u);
+    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &l->mmate, u, residual, &s->a)
+        : mmixi_causal(m, &l->mmate.flex, u, residual, &c->rope, &s->a);
 }
 static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
-    const mmixi_decoder_half *h = (const mmixi_decoder_half *)user;
-    const mmixi_decoder_layer *l = &h->s->d->layer[h->i];
-    return mmix_swiglu(m, &l->ffn, mmix_rms_norm(m, *x, l->norm2, h->s->d->config.eps), *x, NULL);
+    const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
+    const mmixi_decoder_layer *l = &s->d->layer[s->layer];
+    return mmix_swiglu(m, &l->ffn, mmix_rms_norm(m, *x, l->norm2, s->d->config.eps), *x, NULL);
 }
-/* x through layers from … to - 1. NULL on error. */
-static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t from,
-                                         size_t to)
+/* x through the layers before `end`. NULL on error. */
+static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t end)
 {
     const mmix_decoder_options *o = &s->o;
-    mmixi_decoder_half h;
     mmixi_dims size;
-    h.s = s;
-    for (h.i = from; h.i < to && s->x; h.i++) {
+    for (; s->layer < end && s->x; s->layer++) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *given = o->inputs ? o->inputs[h.i] : NULL, *x = given ? given : s->x, *y;
-        if (given && !mmixi_expect(m, who, &size, "x BLD, inputs BLD", s->x, given)) return NULL;
-        s->a.of.slot = 2 * h.i;
-        y = o->normed ? mmixi_decoder_mix(m, &h, &x) : mmixi_layer(m, mmixi_decoder_mix, &h, sizeof h, &x, 1);
-        mmixi_decoder_tap(m, o->mixed, h.i, y);
+        mmix_tensor *x = o->inputs && o->inputs[s->layer] ? o->inputs[s->layer] : s->x, *y;
+        if (x != s->x && !mmixi_expect(m, who, &size, "x BLD, inputs BLD", s->x, x)) return NULL;
+        s->a.of.slot = 2 * s->layer;
+        y = o->normed ? mmixi_decoder_mix(m, s, &x) : mmixi_layer(m, mmixi_decoder_mix, s, sizeof *s, &x, 1);
+        mmixi_decoder_tap(m, o->mixed, s->layer, y);
         if (o->mixed) y = mmix_add(m, x, y);
         y = mmixi_keep_only(m, mark, y);
-        y = mmixi_layer(m, mmixi_decoder_ffn, &h, sizeof h, &y, 1);
-        s->x = mmixi_keep_only(m, s->mark, y);
-        mmixi_decoder_tap(m, o->outputs, h.i, s->x);
+        s->x = mmixi_keep_only(m, s->mark, mmixi_layer(m, mmixi_decoder_ffn, s, sizeof *s, &y, 1));
+        mmixi_decoder_tap(m, o->outputs, s->layer, s->x);
     }
     return s->x;
 }
-/* Checks a sequence and brings it behind so many layers; what is recorded may read the pass until
-   mmix_backward. With `state` the sequence goes on from there. NULL on error. */
-static mmixi_decoder_pass *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_decoder *d,
-                                             const mmix_sequence *q, const mmix_decoder_options *options,
-                                             mmix_state *state, size_t layers)
+/* Checks a sequence and brings it before layer `end`; with `state` it goes on from there. NULL on error. */
+static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, const mmix_decoder *d,
+                                      const mmix_sequence *q, const mmix_decoder_options *options,
+                                      mmix_state *state, size_t end)
 {
-    mmixi_decoder_pass *s;
-    mmix_tensor **taps[3];
-    mmix_layout layout;
-    size_t zero = 0, *next = state ? &state->slot[2 * d->config.depth].tokens : &zero;
-    if (!d || m->error_kind) return NULL;
-    if (!q) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who);
-    s = q ? (mmixi_decoder_pass *)mmixi_header(m, sizeof *s) : NULL;
-    if (!s) return NULL;
+    size_t next = 0;
+    if (!d || !mmixi_given(m, who, "*sequence", q)) return NULL;
+    memset(s, 0, sizeof *s);
     s->d = d;
     if (options) s->o = *options;
-    memset(&layout, 0, sizeof layout);
-    layout.spans = q->spans;
-    layout.n_spans = q->n_spans;
-    layout.state = state;
-    if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL,
-                           d->config.rope.sections[0] ? next : NULL)) return NULL;
-    taps[0] = s->o.mixed;
-    taps[1] = s->o.outputs;
-    taps[2] = s->o.normed;
+    const mmix_layout layout = { q->spans, q->n_spans, NULL, NULL, NULL, state, 0 };
+    if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL, !d->config.rope.sections[0]
+                           ? NULL : state ? &state->slot[2 * d->config.depth].tokens : &next)) return NULL;
+    mmix_tensor **taps[3] = { s->o.mixed, s->o.outputs, s->o.normed };
     for (size_t i = 0; i < 3 * d->config.depth; i++)
         if (taps[i % 3]) taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, d->config.dim);
     s->mark = mmix_mark_here(m);
     s->x = mmixi_decoder_embed(m, who, s, q);
-    return mmixi_decoder_layers(m, who, s, 0, mmixi_min(layers, d->config.depth)) ? s : NULL;
+    return mmixi_decoder_layers(m, who, s, end);
 }
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                           const mmix_decoder_options *options)
 {
-    mmixi_decoder_pass *s = mmixi_decoder_run(m, "mmix_decoder_forward", d, sequence, options, NULL, SIZE_MAX);
-    return s ? mmix_rms_norm(m, s->x, d->norm, d->config.eps) : NULL;
+    mmixi_decoder_pass s;
+    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_forward", &s, d, sequence, options, NULL,
+                                       d ? d->config.depth : 0);
+    return x ? mmix_rms_norm(m, x, d->norm, d->config.eps) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
 {
@@ -10201,21 +10171,21 @@ MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmi
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                          size_t layer)
 {
-    const char *who = "mmix_decoder_matrix";
-    int record = mmix_record(m, 0);
+    static const char who[] = "mmix_decoder_matrix";
+    mmixi_decoder_pass s;
     mmix_tensor *M = NULL, *u;
-    mmixi_decoder_pass *s;
-    if (d && layer >= d->config.depth)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f of %.0f", who, (double)layer, (double)d->config.depth);
-    s = mmixi_decoder_run(m, who, d, sequence, NULL, NULL, layer);
-    if (s) {
+    int record = m->recording;
+    if (!d || mmixi_within(m, who, "layer", (double)layer, 0, (double)d->config.depth - 1)) return NULL;
+    mmix_record(m, 0);
+    u = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
+    if (u) {
         const mmixi_decoder_layer *l = &d->layer[layer];
-        u = mmix_rms_norm(m, s->x, l->norm1, d->config.eps);
-        if (d->config.mixer == MMIX_DECODER_ATTENTION) {
-            mmix_mixer mixer = mmixi_attend(m, &l->attention, u, &d->config.rope, &s->a, MMIXI_KIND_ALL);
+        u = mmix_rms_norm(m, u, l->norm1, d->config.eps);
+        if (d->config.mixer == MMIX_DECODER_MMATE) M = mmix_mmate_matrix(m, &l->mmate, u, &s.a.of);
+        else {
+            mmix_mixer mixer = mmixi_attend(m, &l->mmate.flex, u, &d->config.rope, &s.a, MMIXI_KIND_ALL);
             M = mmix_mix_matrix(m, &mixer);
         }
-        else M = mmix_mmate_matrix(m, &l->mmate, u, &s->a.of);
     }
     mmix_record(m, record);
     return M;
@@ -10235,22 +10205,22 @@ MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
                                        mmix_state *state)
 {
-    const char *who = "mmix_decoder_step";
+    static const char who[] = "mmix_decoder_step";
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_decoder_pass *s;
-    mmix_tensor *x = NULL;
-    int record;
-    if (!d || m->error_kind) return NULL;
-    if (!state || state->m != m || state->slots != 2 * d->config.depth + 2 || (*mmixi_decoder_owner(state)
-        && *mmixi_decoder_owner(state) != (size_t)(uintptr_t)d)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found %s",
-                  who, state ? "another" : "NULL");
+    int record = m->recording;
+    mmixi_decoder_pass s;
+    mmix_tensor *x;
+    if (!d || !mmixi_given(m, who, "*state", state)) return NULL;
+    size_t self = (size_t)(uintptr_t)d, *owner = mmixi_decoder_owner(state);
+    if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self)) {
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found another",
+                  who);
         return NULL;
     }
-    *mmixi_decoder_owner(state) = (size_t)(uintptr_t)d;
-    record = mmix_record(m, 0);
-    s = mmixi_decoder_run(m, who, d, piece, NULL, state, SIZE_MAX);
-    if (s) x = mmix_rms_norm(m, mmixi_token(m, s->x, s->a.L - 1), d->norm, d->config.eps);
+    *owner = self;
+    mmix_record(m, 0);
+    x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, d->config.depth);
+    if (x) x = mmix_rms_norm(m, mmixi_token(m, x, s.a.L - 1), d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
     return x;
@@ -10269,20 +10239,16 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
 {
     mmix_mark mark = mmix_mark_here(m);
     mmixi_candidate *all;
-    size_t best = 0, wrong = K, n = K;
+    size_t best = 0, n = K;
     double sum = 0, u;
-    if (!logits || !K)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: expected logits of at least one token, found "
-                         "%s", logits ? "none" : "NULL"), 0;
-    for (size_t k = K; k-- > 0;) {
-        if (logits[k] >= logits[best]) best = k;
-        if (logits[k] != logits[k]) wrong = k;
-    }
-    if (wrong < K || !(logits[best] > -(mmix_real)INFINITY))     /* -infinity excludes a token, but not all */
+    if (!mmixi_given(m, "mmix_sample", "*logits, K", logits, K)) return 0;
+    for (size_t k = 1; k < K && logits[best] == logits[best]; k++)     /* to the first that is not a number */
+        if (!(logits[k] <= logits[best])) best = k;
+    if (!(logits[best] > -(mmix_real)INFINITY))          /* -infinity excludes a token, but not all */
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f of "
-                         "%.0f is %s (sequence %.0f, place %.0f)", (double)(wrong % K), (double)K, wrong < K
-                         ? "not a number" : "-infinity, as all are", (double)(place >> 32),
-                         (double)(place & UINT32_MAX)), 0;
+                         "%.0f is %s (sequence %.0f, place %.0f)", (double)best, (double)K,
+                         logits[best] != logits[best] ? "not a number" : "-infinity, as all are",
+                         (double)(place >> 32), (double)(place & UINT32_MAX)), 0;
     if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX) return (int32_t)best;
     all = (mmixi_candidate *)mmixi_step_array(m, K, 1, sizeof *all);
     if (!all) return (int32_t)best;
@@ -10296,47 +10262,35 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
         for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].p;
     }
     u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;
-    for (size_t k = 0; k < n && u >= 0; k++) {   /* the last one where rounding leaves nothing */
-        best = all[k].token;
-        u -= all[k].p;
-    }
+    for (size_t k = 0; k < n && u >= 0; u -= all[k++].p) best = all[k].token;    /* the last if rounding leaves none */
     mmix_rewind(m, mark);
     return (int32_t)best;
 }
 MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count)
 {
-    const char *who = "mmix_decoder_continue";
+    static const char who[] = "mmix_decoder_continue";
     int32_t stop = sampling ? sampling->stop : 0;
-    mmix_mark mark;
-    mmix_state *s;
-    mmix_sequence last;
     mmixi_dims size;
-    size_t made = 0, unfinished, shape[2];
-    if (!d || m->error_kind) return 0;
-    if (!sequence || (!tokens && count))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence and room for tokens, found NULL",
-                         who), (size_t)0;
-    if (!mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
-    shape[0] = unfinished = size.B;
-    shape[1] = 1;
-    mark = mmix_mark_here(m);
-    s = mmix_decoder_state_create(d);
-    memset(&last, 0, sizeof last);
-    last.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    if (!d || !mmixi_given(m, who, "*sequence", sequence) || (count && !mmixi_given(m, who, "*tokens", tokens))
+        || !mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
+    const size_t shape[2] = { size.B, 1 };
+    size_t made = 0, unfinished = size.B;
+    mmix_mark mark = mmix_mark_here(m);
+    mmix_state *s = mmix_decoder_state_create(d);
+    mmix_sequence last = { mmix_new(m, MMIX_DTYPE_I32, 2, shape), NULL, 0, NULL };
     for (size_t i = 0; i < size.B * count; i++) tokens[i] = stop;
     for (; s && unfinished && made < count; made++) {
         mmix_mark step = mmix_mark_here(m);
         const mmix_tensor *logits = mmix_decoder_step(m, d, made ? &last : sequence, s);
-        if (!logits) break;
         unfinished = 0;
-        for (size_t b = 0, K = mmixi_cols(logits); b < size.B; b++) {
-            int32_t *row = tokens + b * count;
-            if (!stop || !made || row[made - 1] != stop)
-                row[made] = mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
-                                        (uint64_t)b << 32 | mmix_state_tokens(s, 0));
-            mmix_data_i32(last.tokens)[b] = row[made];
-            unfinished += !stop || row[made] != stop;
+        for (size_t b = 0, K = mmix_shape(logits, 1); logits && b < size.B; b++) {
+            int32_t *token = tokens + b * count + made;
+            if (!stop || !made || token[-1] != stop)
+                *token = mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
+                                     (uint64_t)b << 32 | mmix_state_tokens(s, 0));
+            mmix_data_i32(last.tokens)[b] = *token;
+            unfinished += !stop || *token != stop;
         }
         mmix_rewind(m, step);
     }
@@ -10348,15 +10302,10 @@ MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *promp
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count)
 {
     const size_t shape[2] = { 1, n };
-    mmix_sequence q;
-    if (!d || d->m->error_kind) return 0;
-    if (!prompt || !n)
-        return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_generate: expected a prompt of at least "
-                         "one token, found %s", prompt ? "none" : "NULL"), (size_t)0;
+    if (!d || !mmixi_given(d->m, "mmix_decoder_generate", "*prompt, n", prompt, n)) return 0;
     mmix_reset(d->m);
-    memset(&q, 0, sizeof q);
-    q.tokens = mmix_from_i32(d->m, 2, shape, prompt);
-    return q.tokens ? mmix_decoder_continue(d->m, d, &q, sampling, tokens, count) : 0;
+    const mmix_sequence q = { mmix_from_i32(d->m, 2, shape, prompt), NULL, 0, NULL };
+    return mmix_decoder_continue(d->m, d, &q, sampling, tokens, count);
 }
 
 /* ---- adapters ---- */
@@ -10365,13 +10314,12 @@ enum { MMIXI_ADAPTERS = 11 };                    /* of a layer: SwiGLU's 3, q, k
 /* Adapter number n of all layers', and its matrix; NULL where there is no such matrix or it is no target. */
 static mmix_lora *mmixi_adapter_of(const mmix_decoder *d, size_t n, int targets, mmix_tensor **weight)
 {
-    size_t k = n % MMIXI_ADAPTERS, q = (k + 1) % 4;
     mmixi_decoder_layer *l = &d->layer[n / MMIXI_ADAPTERS];
-    mmix_projections *p = k >= 7 ? &l->mmate.swin : d->config.mixer == MMIX_DECODER_MMATE ? &l->mmate.flex
-        : &l->attention;
-    *weight = k == 0 ? l->ffn.gate : k == 1 ? l->ffn.up : k == 2 ? l->ffn.down : p->weight[q];
-    if (!*weight || !(targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER))) return NULL;
-    return k < 3 ? &l->ffn.lora[k] : &p->lora[q];
+    size_t k = n % MMIXI_ADAPTERS, i = (k + 1) % 4;
+    mmix_projections *p = k < 7 ? &l->mmate.flex : &l->mmate.swin;
+    *weight = k < 3 ? (&l->ffn.gate)[k] : p->weight[i];
+    return !*weight || !(targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER)) ? NULL
+        : k < 3 ? &l->ffn.lora[k] : &p->lora[i];
 }
 MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d) { return d ? d->adapters : NULL; }
 static void mmixi_decoder_adapters_drop(mmix_decoder *d)
@@ -10379,7 +10327,7 @@ static void mmixi_decoder_adapters_drop(mmix_decoder *d)
     mmix_tensor *weight;
     for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
         mmix_lora *lora = mmixi_adapter_of(d, n, ~0, &weight);
-        if (lora) memset(lora, 0, sizeof *lora);
+        if (lora) lora->A = NULL;
     }
     mmix_params_destroy(d->adapters);
     d->adapters = NULL;
@@ -10402,23 +10350,25 @@ MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int ta
         const mmix_param *p = d->params->at;
         if (!lora) continue;
         while (p->tensor != weight) p++;
-        size.O = weight->shape[0];
-        size.P = weight->shape[1];
+        size.O = weight->shape[0]; size.P = weight->shape[1];
         snprintf(name, sizeof name, "%.*s", (int)(strlen(p->name) - strlen("weight")), p->name);
-        mmixi_declare(d->adapters, name, &size, "lora_A.weight RP uniform, lora_B.weight OR zeros", &lora->A,
-                      &lora->B);
+        mmixi_declare(d->adapters, name, &size, "lora_A.weight RP uniform, +lora_B.weight OR zeros", &lora->A);
         lora->alpha = alpha;
     }
-    if (d->adapters && !mmix_params_allocate(d->adapters)) return 0;
+    if (!mmix_params_allocate(d->adapters)) return 0;
     mmixi_decoder_adapters_drop(d);
     return -1;
 }
-/* W + alpha/r B A of all that have an adapter, in `values`, which lies like the slab of the parameters. */
-static int mmixi_decoder_merged(const mmix_decoder *d, mmix_real *values)
+/* W + alpha/r B A of all that have an adapter: in the parameters' slab, or with `copy` in a copy of it, the
+   caller's. NULL on error. */
+static mmix_real *mmixi_decoder_merged(const mmix_decoder *d, int copy)
 {
     mmix_ctx *m = d->m;
+    size_t bytes = d->params->slab * sizeof(mmix_real);
+    mmix_real *values = copy ? (mmix_real *)mmixi_alloc(m, bytes) : d->params->values;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
+    if (values && copy) memcpy(values, d->params->values, bytes);
     for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
         mmix_tensor *weight;
         const mmix_lora *lora = mmixi_adapter_of(d, n, ~0, &weight);
@@ -10429,17 +10379,8 @@ static int mmixi_decoder_merged(const mmix_decoder *d, mmix_real *values)
         mmix_rewind(m, mark);
     }
     mmix_record(m, record);
-    return m->error_kind ? -1 : 0;
-}
-/* A copy of the parameters' slab with the adapters added; the caller's. NULL on error. */
-static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
-{
-    size_t bytes = d->params->slab * sizeof(mmix_real);
-    mmix_real *values = (mmix_real *)mmixi_alloc(d->m, bytes);
-    if (!values) return NULL;
-    memcpy(values, d->params->values, bytes);
-    if (!mmixi_decoder_merged(d, values)) return values;
-    mmixi_free(d->m, values, bytes);
+    if (!m->error_kind) return values;
+    if (copy) mmixi_free(m, values, bytes);
     return NULL;
 }
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
@@ -10448,93 +10389,79 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
     if (d->adapters && d->in_run)
         return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_merge: a run holds these adapters; "
                          "mmix_distill_destroy comes first");
-    if (mmixi_decoder_merged(d, d->params->values)) return -1;
+    if (!mmixi_decoder_merged(d, 0)) return -1;
     mmixi_params_changed(d->params);
-    if (d->adapters) mmixi_decoder_adapters_drop(d);
+    mmixi_decoder_adapters_drop(d);
     return 0;
 }
 
 /* ---- attention in, M-MATE out ---- */
 
-/* The teacher's parameter that a student's begins as: the one of its name, for both branches the attention's. */
-static const mmix_tensor *mmixi_linmu_source(const mmix_decoder *teacher, const char *name)
-{
-    const char *at = strstr(name, ".mmate.");
-    char from[160];
-    if (at) snprintf(from, sizeof from, "%.*s.self_attn%s", (int)(at - name), name, strchr(at + 7, '.'));
-    return mmix_params_find(teacher->params, at ? from : name);
-}
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
 {
-    mmix_decoder_config c;
+    mmix_ctx *m = teacher ? teacher->m : NULL;
     mmix_decoder *d = NULL;
-    mmix_real *values;
-    if (!teacher || teacher->m->error_kind) return NULL;
-    c = teacher->config;
+    if (!m || m->error_kind) return NULL;
+    mmix_decoder_config c = teacher->config;
     if (c.mixer != MMIX_DECODER_ATTENTION)
-        mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found "
-                  "M-MATE");
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found M-MATE");
     c.mixer = MMIX_DECODER_MMATE;
     if (options) c.mmate = *options;
-    values = teacher->m->error_kind ? NULL : mmixi_decoder_values(teacher);
-    if (values) d = mmix_decoder_create(teacher->m, c);
-    for (size_t i = 0; d && i < d->params->count; i++) {
-        const mmix_tensor *from = mmixi_linmu_source(teacher, d->params->at[i].name);
+    mmix_real *values = m->error_kind ? NULL : mmixi_decoder_merged(teacher, 1);
+    if (values) d = mmix_decoder_create(m, c);
+    for (size_t i = 0; d && i < d->params->count; i++) {         /* what has its name; of both branches attention's */
+        const mmix_param *to = &d->params->at[i];
+        const char *at = strstr(to->name, ".mmate.");
+        char name[160];
+        if (at) snprintf(name, sizeof name, "%.*s.self_attn%s", (int)(at - to->name), to->name, strchr(at + 7, '.'));
+        const mmix_tensor *from = mmix_params_find(teacher->params, at ? name : to->name);
         if (from)
-            memcpy(d->params->at[i].tensor->data, values + (mmix_data(from) - teacher->params->values),
-                   mmixi_bytes(from));
+            memcpy(to->tensor->data, values + (mmix_data(from) - teacher->params->values), mmixi_bytes(from));
     }
-    mmixi_free(teacher->m, values, teacher->params->slab * sizeof *values);
+    mmixi_free(m, values, teacher->params->slab * sizeof *values);
     return d;
 }
-/* What head h of width P, of y (B, L, H·P), brings through o_proj (D, H·P): squares, summed over all of it. */
-static double mmixi_head_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *o_proj, size_t h, size_t P)
+/* Σ of the squares of what the features of a head, from `at` on in y (B, L, H·P), bring through its columns of
+   o_proj (D, P). */
+static double mmixi_head_square(mmix_ctx *m, mmix_tensor *y, size_t at, mmix_tensor *columns)
 {
-    mmix_mark mark = mmix_mark_here(m);
-    const mmix_tensor *out = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P),
-                                         NULL);
-    double square = 0;
-    for (size_t r = 0, D = mmix_shape(out, 2); out && r < mmixi_rows(out); r++)
-        square += (double)m->k->variance(D, mmix_data(out) + r * D, 0);
-    mmix_rewind(m, mark);
-    return square;
+    mmix_tensor *out = mmix_linear(m, mmix_slice(m, y, 2, at, mmix_shape(columns, 1)), columns, NULL);
+    return mmix_item(mmix_sum(m, mmix_mul(m, out, out)));
 }
 /* Each head of Flex-MA's o_proj is scaled so that on the teacher's inputs it brings as much as the teacher's. */
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
 {
-    const char *who = "mmix_linmu_calibrate";
+    static const char who[] = "mmix_linmu_calibrate";
     mmix_ctx *m = student ? student->m : NULL;
-    const mmix_decoder_config *c = student ? &student->config : NULL, *t = teacher ? &teacher->config : NULL;
-    mmixi_decoder_pass *s;
-    mmix_mark mark;
-    int record;
+    mmixi_decoder_pass s;
+    mmix_tensor *x;
     if (!m || !teacher || m->error_kind) return -1;
+    const mmix_decoder_config *c = &student->config, *t = &teacher->config;
     if (teacher->m != m || t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE
         || t->depth != c->depth || t->heads != c->heads || t->head_dim != c->head_dim)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes", who);
     if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
-    mark = mmix_mark_here(m);
-    record = mmix_record(m, 0);
-    s = mmixi_decoder_run(m, who, teacher, sequence, NULL, NULL, 0);
-    for (size_t i = 0; s && i < c->depth && !m->error_kind; i++) {
-        mmix_mark here = mmix_mark_here(m);
-        const mmixi_decoder_layer *from = &teacher->layer[i];
-        const mmix_mmate_layer *to = &student->layer[i].mmate;
-        mmix_tensor *o_proj = to->flex.weight[MMIXI_O], *u = mmix_rms_norm(m, s->x, from->norm1, t->eps),
-            *flex = mmixi_flex_heads(m, to, u, &s->a),
-            *attention = mmixi_causal_heads(m, &from->attention, u, &t->rope, &s->a);
-        for (size_t h = 0, P = c->head_dim; h < c->heads; h++) {
-            double is = mmixi_head_square(m, flex, o_proj, h, P),
-                was = mmixi_head_square(m, attention, from->attention.weight[MMIXI_O], h, P);
-            mmix_real *row = mmix_data(o_proj) + h * P;
-            for (size_t r = 0; r < c->dim && is > 0 && was > 0 && !m->error_kind; r++, row += o_proj->shape[1])
-                m->k->scale(P, (mmix_real)sqrt(was / is), row, row);
+    mmix_mark mark = mmix_mark_here(m);
+    int record = mmix_record(m, 0);
+    for (x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0); x && s.layer < c->depth;
+         x = mmixi_decoder_layers(m, who, &s, s.layer + 1)) {
+        mmix_mark layer = mmix_mark_here(m);
+        const mmixi_decoder_layer *from = &teacher->layer[s.layer];
+        const mmix_mmate_layer *to = &student->layer[s.layer].mmate;
+        mmix_tensor *u = mmix_rms_norm(m, x, from->norm1, t->eps), *is = mmixi_flex_heads(m, to, u, &s.a),
+            *was = mmixi_causal_heads(m, &from->mmate.flex, u, &t->rope, &s.a);
+        for (size_t at = 0, P = c->head_dim; at < c->heads * P; at += P) {
+            mmix_mark head = mmix_mark_here(m);
+            mmix_tensor *own = mmix_slice(m, to->flex.weight[MMIXI_O], 1, at, P),
+                *its = mmix_slice(m, from->mmate.flex.weight[MMIXI_O], 1, at, P);
+            double share = sqrt(mmixi_head_square(m, was, at, its) / mmixi_head_square(m, is, at, own));
+            const mmix_tensor *scaled = share > 0 && share <= FLT_MAX ? mmix_scale(m, own, share, 0) : NULL;
+            if (scaled) mmix_write(own, mmix_data(scaled));
+            mmix_rewind(m, head);
         }
-        mmix_rewind(m, here);
-        mmixi_decoder_layers(m, who, s, i, i + 1);
+        mmix_rewind(m, layer);
     }
-    mmixi_params_changed(student->params);
     mmix_record(m, record);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : 0;
@@ -14512,7 +14439,7 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
     mmix_real *merged = NULL;
     mmixi_model_file f;
-    if (!d || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
+    if (!d || (d->adapters && (merged = mmixi_decoder_merged(d, 1)) == NULL)) return -1;
     f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
     mmixi_model_config(&f, "config", mmixi_decoder_parts, &d->config);
     mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
