@@ -10009,36 +10009,43 @@ enum { MMIXI_DECODER_SETTINGS = sizeof mmixi_decoder_settings / sizeof *mmixi_de
 static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
 {
     static const char who[] = "mmix_decoder_create";
-    int uneven = c->heads && !c->head_dim && c->dim % c->heads;
     mmixi_default(&c->kv_heads, c->heads);
-    if (uneven || (c->kv_heads && c->heads % c->kv_heads))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s is %.0f, expected %s of the %.0f heads", who,
-                         uneven ? "head_dim is 0 and dim" : "kv_heads", (double)(uneven ? c->dim : c->kv_heads),
-                         uneven ? "a multiple" : "a divisor", (double)c->heads);
+    if (!c->head_dim && c->heads && c->dim % c->heads)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: dim %.0f is no multiple of the %.0f heads, and "
+                         "head_dim is 0", who, (double)c->dim, (double)c->heads);
     if (c->heads) mmixi_default(&c->head_dim, c->dim / c->heads);
     if (!(c->eps > 0)) c->eps = 1e-5;
     if (c->rope.theta <= 0) c->rope.theta = 10000;
     return mmixi_settings_check(m, who, c, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS)
         || !mmixi_rope_check(m, who, &c->rope, c->head_dim) ? -1 : 0;
 }
+/* Whether one of the numbers called so is not the same in the two, or their context; said then. */
+static int mmixi_decoders_differ(const mmix_decoder *student, const mmix_decoder *teacher, const char *who,
+                                 const char *names)
+{
+    for (const mmixi_setting *s = mmixi_decoder_settings; s < mmixi_decoder_settings + MMIXI_DECODER_SETTINGS; s++) {
+        double is = mmixi_setting_get(&student->config, s, 0), of = mmixi_setting_get(&teacher->config, s, 0);
+        if (strstr(names, s->name) && is != of)
+            return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: expected a student with its teacher's sizes, "
+                             "%s %.0f, found %.0f", who, s->name, of, is);
+    }
+    return student->m == teacher->m ? 0 : mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its "
+                                                    "teacher's context", who);
+}
 /* start 0: without values, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
-    mmix_params *p;
-    mmix_decoder *d;
     if (mmix_error(m)) return NULL;
-    if (mmixi_decoder_config_check(m, &c)) {
-        if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a model */
-        return NULL;
-    }
-    p = mmix_params_create(m);
-    d = (mmix_decoder *)mmixi_own(p, sizeof *d + c.depth * sizeof *d->layer);
+    mmix_params *p = mmixi_decoder_config_check(m, &c) ? NULL : mmix_params_create(m);
+    mmix_decoder *d = (mmix_decoder *)mmixi_own(p, sizeof *d + c.depth * sizeof *d->layer);
     if (d) {
         d->m = m; d->params = p; d->config = c;
         d->layer = (mmixi_decoder_layer *)(d + 1);
         mmixi_decoder_declare(d);
     }
-    return mmixi_model_ready(p, start) ? d : NULL;
+    if (mmixi_model_ready(p, start)) return d;
+    if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;         /* what a file says */
+    return NULL;
 }
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config)
 {
@@ -10076,10 +10083,8 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
     const size_t shape[2] = { B, mmix_count(list) };
     mmixi_dims size;
     size.B = B; size.N = mmix_count(grid); size.F = d->config.media;
-    if (q->media && (!size.F || !grid))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: media for a decoder with features of width %.0f and %.0f spans",
-                  who, (double)size.F, (double)q->n_spans);
-    if (!mmixi_expect(m, who, &size, "+media? BNF", q->media)) return NULL;
+    if ((q->media && !mmixi_given(m, who, "config.media, spans of media", size.F, size.N))
+        || !mmixi_expect(m, who, &size, "+media? BNF", q->media)) return NULL;
     if (list) tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     for (size_t i = 0; i < mmix_count(tokens); i++) {
         size_t b = i / shape[1], t = (size_t)mmix_data_i32(list)[i % shape[1]];
@@ -10193,14 +10198,11 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 
 /* ---- one piece after another ---- */
 
-/* The state's slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and the
-   decoder (none after mmix_state_clear). */
-static size_t *mmixi_decoder_owner(const mmix_state *s) { return &s->slot[s->slots - 1].tokens; }
+/* Slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and whose state it is, from
+   its first step on. */
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
-    mmix_state *s = d ? mmix_state_create(d->m, 2 * d->config.depth + 2) : NULL;
-    if (s) *mmixi_decoder_owner(s) = (size_t)(uintptr_t)d;
-    return s;
+    return d ? mmix_state_create(d->m, 2 * d->config.depth + 2) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
                                        mmix_state *state)
@@ -10211,12 +10213,10 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
     mmixi_decoder_pass s;
     mmix_tensor *x;
     if (!d || !mmixi_given(m, who, "*state", state)) return NULL;
-    size_t self = (size_t)(uintptr_t)d, *owner = mmixi_decoder_owner(state);
-    if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found another",
-                  who);
-        return NULL;
-    }
+    size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slots - 1].tokens;
+    if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found "
+                         "another", who), (mmix_tensor *)NULL;
     *owner = self;
     mmix_record(m, 0);
     x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, d->config.depth);
@@ -10276,12 +10276,11 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
         || !mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
     const size_t shape[2] = { size.B, 1 };
     size_t made = 0, unfinished = size.B;
-    mmix_mark mark = mmix_mark_here(m);
     mmix_state *s = mmix_decoder_state_create(d);
     mmix_sequence last = { mmix_new(m, MMIX_DTYPE_I32, 2, shape), NULL, 0, NULL };
+    mmix_mark mark = mmix_mark_here(m);
     for (size_t i = 0; i < size.B * count; i++) tokens[i] = stop;
     for (; s && unfinished && made < count; made++) {
-        mmix_mark step = mmix_mark_here(m);
         const mmix_tensor *logits = mmix_decoder_step(m, d, made ? &last : sequence, s);
         unfinished = 0;
         for (size_t b = 0, K = mmix_shape(logits, 1); logits && b < size.B; b++) {
@@ -10292,9 +10291,8 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
             mmix_data_i32(last.tokens)[b] = *token;
             unfinished += !stop || *token != stop;
         }
-        mmix_rewind(m, step);
+        mmix_rewind(m, mark);
     }
-    mmix_rewind(m, mark);
     mmix_state_destroy(s);
     return m->error_kind ? 0 : made;
 }
@@ -10310,77 +10308,66 @@ MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *promp
 
 /* ---- adapters ---- */
 
-enum { MMIXI_ADAPTERS = 11 };                    /* of a layer: SwiGLU's 3, q, k, v, o, and Local-Swin's 4 */
-/* Adapter number n of all layers', and its matrix; NULL where there is no such matrix or it is no target. */
-static mmix_lora *mmixi_adapter_of(const mmix_decoder *d, size_t n, int targets, mmix_tensor **weight)
+/* Each matrix that can have an adapter: of a layer SwiGLU's 3, q, k, v, o, and Local-Swin's 4. `add` declares those
+   of the targets; `values`, which lie as the parameters' slab, become W + alpha/r B A; else adapters are dropped. */
+static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
 {
-    mmixi_decoder_layer *l = &d->layer[n / MMIXI_ADAPTERS];
-    size_t k = n % MMIXI_ADAPTERS, i = (k + 1) % 4;
-    mmix_projections *p = k < 7 ? &l->mmate.flex : &l->mmate.swin;
-    *weight = k < 3 ? (&l->ffn.gate)[k] : p->weight[i];
-    return !*weight || !(targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER)) ? NULL
-        : k < 3 ? &l->ffn.lora[k] : &p->lora[i];
-}
-MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d) { return d ? d->adapters : NULL; }
-static void mmixi_decoder_adapters_drop(mmix_decoder *d)
-{
-    mmix_tensor *weight;
-    for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        mmix_lora *lora = mmixi_adapter_of(d, n, ~0, &weight);
-        if (lora) lora->A = NULL;
+    mmix_ctx *m = d->m;
+    int record = mmix_record(m, 0);
+    for (size_t n = 0; n < 11 * d->config.depth; n++) {
+        mmixi_decoder_layer *l = &d->layer[n / 11];
+        size_t k = n % 11, i = (k + 1) % 4;
+        mmix_projections *of = k < 7 ? &l->mmate.flex : &l->mmate.swin;
+        mmix_lora *lora = k < 3 ? &l->ffn.lora[k] : &of->lora[i];
+        mmix_tensor *w = k < 3 ? (&l->ffn.gate)[k] : of->weight[i];
+        if (add && w && d->lora.targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER)) {
+            const mmix_param *p = d->params->at;
+            char prefix[96];
+            mmixi_dims size;
+            while (p->tensor != w) p++;
+            snprintf(prefix, sizeof prefix, "%.*s", (int)(strlen(p->name) - strlen("weight")), p->name);
+            size.O = w->shape[0]; size.P = w->shape[1]; size.R = d->lora.rank;
+            mmixi_declare(d->adapters, prefix, &size, "lora_A.weight RP uniform, +lora_B.weight OR zeros", &lora->A);
+            lora->alpha = d->lora.alpha;
+        }
+        else if (values && lora->A) {
+            mmix_mark mark = mmix_mark_here(m);
+            const mmix_tensor *low = mmix_matmul(m, lora->B, lora->A);
+            if (low)
+                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]), mmix_data(low),
+                           values + (mmix_data(w) - d->params->values));
+            mmix_rewind(m, mark);
+        }
+        else if (!values) lora->A = NULL;
     }
+    mmix_record(m, record);
+    if (add || values) return;
     mmix_params_destroy(d->adapters);
     d->adapters = NULL;
 }
+MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d) { return d ? d->adapters : NULL; }
 MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets)
 {
-    mmixi_dims size;
-    char name[96];
     if (!d || d->m->error_kind) return -1;
     if (!rank || d->adapters || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
         return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_lora: rank %.0f, targets %d%s",
                          (double)rank, targets, d->adapters ? "; the decoder has adapters already" : "");
-    d->lora.rank = size.R = rank;
-    d->lora.alpha = alpha;
-    d->lora.targets = targets;
+    d->lora.rank = rank; d->lora.alpha = alpha; d->lora.targets = targets;
     d->adapters = mmix_params_create(d->m);
-    for (size_t n = 0; d->adapters && n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        mmix_tensor *weight;
-        mmix_lora *lora = mmixi_adapter_of(d, n, targets, &weight);
-        const mmix_param *p = d->params->at;
-        if (!lora) continue;
-        while (p->tensor != weight) p++;
-        size.O = weight->shape[0]; size.P = weight->shape[1];
-        snprintf(name, sizeof name, "%.*s", (int)(strlen(p->name) - strlen("weight")), p->name);
-        mmixi_declare(d->adapters, name, &size, "lora_A.weight RP uniform, +lora_B.weight OR zeros", &lora->A);
-        lora->alpha = alpha;
-    }
+    if (d->adapters) mmixi_adapters(d, 1, NULL);
     if (!mmix_params_allocate(d->adapters)) return 0;
-    mmixi_decoder_adapters_drop(d);
+    mmixi_adapters(d, 0, NULL);
     return -1;
 }
-/* W + alpha/r B A of all that have an adapter: in the parameters' slab, or with `copy` in a copy of it, the
-   caller's. NULL on error. */
-static mmix_real *mmixi_decoder_merged(const mmix_decoder *d, int copy)
+/* A copy of the parameters' slab with the adapters added; the caller's. NULL on error. */
+static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
 {
-    mmix_ctx *m = d->m;
     size_t bytes = d->params->slab * sizeof(mmix_real);
-    mmix_real *values = copy ? (mmix_real *)mmixi_alloc(m, bytes) : d->params->values;
-    mmix_mark mark = mmix_mark_here(m);
-    int record = mmix_record(m, 0);
-    if (values && copy) memcpy(values, d->params->values, bytes);
-    for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        mmix_tensor *weight;
-        const mmix_lora *lora = mmixi_adapter_of(d, n, ~0, &weight);
-        const mmix_tensor *low = lora && lora->A ? mmix_matmul(m, lora->B, lora->A) : NULL;
-        if (low)
-            m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]), mmix_data(low),
-                       values + (mmix_data(weight) - d->params->values));
-        mmix_rewind(m, mark);
-    }
-    mmix_record(m, record);
-    if (!m->error_kind) return values;
-    if (copy) mmixi_free(m, values, bytes);
+    mmix_real *values = d->m->error_kind ? NULL : (mmix_real *)mmixi_alloc(d->m, bytes);
+    if (!values) return NULL;
+    mmixi_adapters((mmix_decoder *)d, 0, (mmix_real *)memcpy(values, d->params->values, bytes));
+    if (!d->m->error_kind) return values;
+    mmixi_free(d->m, values, bytes);
     return NULL;
 }
 MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
@@ -10389,9 +10376,10 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
     if (d->adapters && d->in_run)
         return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_merge: a run holds these adapters; "
                          "mmix_distill_destroy comes first");
-    if (!mmixi_decoder_merged(d, 0)) return -1;
+    mmixi_adapters(d, 0, d->params->values);
+    if (d->m->error_kind) return -1;
     mmixi_params_changed(d->params);
-    mmixi_decoder_adapters_drop(d);
+    mmixi_adapters(d, 0, NULL);
     return 0;
 }
 
@@ -10399,16 +10387,15 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
 
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
 {
-    mmix_ctx *m = teacher ? teacher->m : NULL;
-    mmix_decoder *d = NULL;
-    if (!m || m->error_kind) return NULL;
+    if (!teacher) return NULL;
+    mmix_ctx *m = teacher->m;
     mmix_decoder_config c = teacher->config;
     if (c.mixer != MMIX_DECODER_ATTENTION)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found M-MATE");
     c.mixer = MMIX_DECODER_MMATE;
     if (options) c.mmate = *options;
-    mmix_real *values = m->error_kind ? NULL : mmixi_decoder_merged(teacher, 1);
-    if (values) d = mmix_decoder_create(m, c);
+    mmix_real *values = mmixi_decoder_values(teacher);
+    mmix_decoder *d = mmix_decoder_create(m, c);
     for (size_t i = 0; d && i < d->params->count; i++) {         /* what has its name; of both branches attention's */
         const mmix_param *to = &d->params->at[i];
         const char *at = strstr(to->name, ".mmate.");
@@ -10421,12 +10408,11 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
     mmixi_free(m, values, teacher->params->slab * sizeof *values);
     return d;
 }
-/* Σ of the squares of what the features of a head, from `at` on in y (B, L, H·P), bring through its columns of
-   o_proj (D, P). */
-static double mmixi_head_square(mmix_ctx *m, mmix_tensor *y, size_t at, mmix_tensor *columns)
+/* Σ of the squares of what the features of a head, P from `at` on in y (B, L, H·P), bring through o_proj. */
+static double mmixi_head_square(mmix_ctx *m, const mmix_projections *p, mmix_tensor *y, size_t at, size_t P)
 {
-    mmix_tensor *out = mmix_linear(m, mmix_slice(m, y, 2, at, mmix_shape(columns, 1)), columns, NULL);
-    return mmix_item(mmix_sum(m, mmix_mul(m, out, out)));
+    y = mmix_linear(m, mmix_slice(m, y, 2, at, P), mmix_slice(m, p->weight[MMIXI_O], 1, at, P), NULL);
+    return mmix_item(mmix_sum(m, mmix_mul(m, y, y)));
 }
 /* Each head of Flex-MA's o_proj is scaled so that on the teacher's inputs it brings as much as the teacher's. */
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
@@ -10438,26 +10424,25 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     mmix_tensor *x;
     if (!m || !teacher || m->error_kind) return -1;
     const mmix_decoder_config *c = &student->config, *t = &teacher->config;
-    if (teacher->m != m || t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE
-        || t->depth != c->depth || t->heads != c->heads || t->head_dim != c->head_dim)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes", who);
+    if (t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected M-MATE with a teacher of attention", who);
+    if (mmixi_decoders_differ(student, teacher, who, "dim, depth, heads, head_dim")) return -1;
     if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
     for (x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0); x && s.layer < c->depth;
          x = mmixi_decoder_layers(m, who, &s, s.layer + 1)) {
         mmix_mark layer = mmix_mark_here(m);
-        const mmixi_decoder_layer *from = &teacher->layer[s.layer];
-        const mmix_mmate_layer *to = &student->layer[s.layer].mmate;
-        mmix_tensor *u = mmix_rms_norm(m, x, from->norm1, t->eps), *is = mmixi_flex_heads(m, to, u, &s.a),
-            *was = mmixi_causal_heads(m, &from->mmate.flex, u, &t->rope, &s.a);
+        const mmix_projections *its = &teacher->layer[s.layer].mmate.flex;
+        const mmix_mmate_layer *own = &student->layer[s.layer].mmate;
+        mmix_tensor *u = mmix_rms_norm(m, x, teacher->layer[s.layer].norm1, t->eps),
+            *was = mmixi_causal_heads(m, its, u, &t->rope, &s.a), *is = mmixi_flex_heads(m, own, u, &s.a);
         for (size_t at = 0, P = c->head_dim; at < c->heads * P; at += P) {
             mmix_mark head = mmix_mark_here(m);
-            mmix_tensor *own = mmix_slice(m, to->flex.weight[MMIXI_O], 1, at, P),
-                *its = mmix_slice(m, from->mmate.flex.weight[MMIXI_O], 1, at, P);
-            double share = sqrt(mmixi_head_square(m, was, at, its) / mmixi_head_square(m, is, at, own));
-            const mmix_tensor *scaled = share > 0 && share <= FLT_MAX ? mmix_scale(m, own, share, 0) : NULL;
-            if (scaled) mmix_write(own, mmix_data(scaled));
+            double share = sqrt(mmixi_head_square(m, its, was, at, P) / mmixi_head_square(m, &own->flex, is, at, P));
+            mmix_tensor *columns = mmix_slice(m, own->flex.weight[MMIXI_O], 1, at, P);
+            const mmix_tensor *scaled = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns, share, 0) : NULL;
+            if (scaled) mmix_write(columns, mmix_data(scaled));
             mmix_rewind(m, head);
         }
         mmix_rewind(m, layer);
@@ -10895,22 +10880,14 @@ static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder
                                  const mmix_distill_config *c)
 {
     static const char who[] = "mmix_distill_create";
-    const mmix_decoder_config *t = &teacher->config, *s = &student->config;
     mmix_ctx *m = student->m;
     if (teacher == student || student->in_run)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
                          student->in_run ? "in no other run" : "another decoder than its teacher");
-    if (teacher->m != m || t->vocabulary != s->vocabulary || t->depth != s->depth || t->dim != s->dim
-        || t->media != s->media)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, "
-                         "vocabulary, depth, dim and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, "
-                         "%.0f and %.0f", who, (double)s->vocabulary, (double)s->depth, (double)s->dim,
-                         (double)s->media, (double)t->vocabulary, (double)t->depth, (double)t->dim,
-                         (double)t->media);
-    if (mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return -1;
+    if (mmixi_decoders_differ(student, teacher, who, "vocabulary, dim, depth, media")
+        || mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return -1;
     for (const mmix_stage *x = c->stage; x < c->stage + c->stages; x++) {
-        int lora = x->train & MMIX_TRAIN_LORA;
-        int any = lora || !x->steps;
+        int lora = x->train & MMIX_TRAIN_LORA, any = lora || !x->steps;
         char name[64];
         snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - c->stage));
         if (mmixi_settings_check(m, name, x, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
@@ -10920,8 +10897,8 @@ static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder
             && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank "
                              "and targets", name, (double)c->lora_rank, c->lora_targets);
-        for (size_t k = 0; !any && k < student->params->count; k++)
-            any = mmixi_stage_trains(x->train, student->params->at[k].name);
+        for (size_t k = 0; k < student->params->count; k++)
+            any |= mmixi_stage_trains(x->train, student->params->at[k].name);
         if (!any)
             return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student "
                              "has, found train %d", name, x->train);
@@ -10955,45 +10932,115 @@ MMIXDEF const char *mmix_distill_note(const mmix_distill *run) { return run ? ru
 
 /* ---- answers ---- */
 
-/* Of each answer in a batch the row among B·L and the token wanted, (1, n) int32. */
-typedef struct mmixi_answers { mmix_tensor *rows, *wanted; } mmixi_answers;
+/* Where a row's answers begin and end, and how many there are. */
+typedef struct mmixi_answer_run { size_t from, to, n; } mmixi_answer_run;
+/* Of each answer to a sequence the row among B·L and the token wanted, (1, n) int32; B runs. */
+typedef struct mmixi_answers {
+    mmix_sequence input;
+    mmix_tensor *rows, *wanted;
+    mmixi_answer_run *run;
+} mmixi_answers;
 /* Of target (B, L), which has tokens of the decoder or less than 0, not all of them. 0, or -1. */
-static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name,
+static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name, const mmix_sequence *q,
                               const mmix_tensor *target, mmixi_answers *a)
 {
     mmix_ctx *m = d->m;
-    size_t all = mmix_count(target), L = target->shape[1];
-    size_t shape[2] = { 1, 0 };
-    for (size_t i = 0; i < all; i++) shape[1] += mmixi_index(target, i) >= 0;
-    if (!shape[1]) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
+    size_t L = target->shape[1], n = 0;
+    const size_t shape[2] = { 1, mmix_count(target) };
+    a->input = *q;
     a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0, k = 0; !m->error_kind && i < all; i++) {
+    a->run = (mmixi_answer_run *)mmixi_header(m, target->shape[0] * sizeof *a->run);
+    for (size_t i = 0; !m->error_kind && i < shape[1]; i++) {
         int32_t token = mmixi_index(target, i);
+        mmixi_answer_run *run = &a->run[i / L];
         if (token < 0) continue;
         if ((size_t)token >= d->config.vocabulary)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
                       "most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
                       (double)d->config.vocabulary - 1);
-        mmix_data_i32(a->rows)[k] = (int32_t)i;
-        mmix_data_i32(a->wanted)[k++] = token;
+        if (!run->n++) run->from = i % L;
+        run->to = i % L + 1;
+        mmix_data_i32(a->rows)[n] = (int32_t)i;
+        mmix_data_i32(a->wanted)[n++] = token;
+    }
+    if (!n) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
+    if (m->error_kind) return -1;
+    a->rows->shape[1] = a->wanted->shape[1] = n;
+    return 0;
+}
+/* The teacher's own answers, greedily, in place of the true ones; neighbours whose answers begin at the same
+   place together. 0, or -1. */
+static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, const mmixi_answers *a,
+                                mmixi_answers *made)
+{
+    mmix_ctx *m = teacher->m;
+    const mmix_sequence *q = &a->input;
+    const mmix_span *last = q->n_spans ? &q->spans[q->n_spans - 1] : NULL;
+    size_t behind = last ? last->start + mmixi_span_tokens(last) : 0,      /* the first place there */
+        B = q->tokens->shape[0], L = q->tokens->shape[1];
+    *made = *a;
+    made->input.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, q->tokens->shape);
+    made->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, a->rows->shape);
+    int32_t *tokens = mmix_data_i32(made->input.tokens), *wanted = mmix_data_i32(made->wanted);
+    for (size_t i = 0; wanted && i < B * L; i++) tokens[i] = mmixi_index(q->tokens, i);
+    for (size_t b = 0, rows, count; !m->error_kind && b < B; b += rows) {
+        mmix_mark mark = mmix_mark_here(m);
+        const mmixi_answer_run *run = &a->run[b];
+        mmix_sequence asked = *q;
+        for (rows = count = 0; b + rows < B && run[rows].from == run->from; rows++) {
+            const mmixi_answer_run *r = &run[rows];
+            int early = r->n && r->from + 1 < behind;
+            if (early || r->to - r->from != r->n)
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where "
+                                 "the teacher is to decode, an answer is one run behind all spans", who,
+                                 (double)(early ? r->from : r->to - 1), (double)(b + rows),
+                                 early ? "before a span's end" : "after a gap");
+            count = mmixi_max(count, r->n);
+        }
+        if (!count) continue;
+        asked.tokens = mmix_slice(m, mmix_slice(m, made->input.tokens, 0, b, rows), 1, 0, run->from + 1);
+        if (q->media) asked.media = mmix_slice(m, q->media, 0, b, rows);
+        int32_t *next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
+        if (!next || !mmix_decoder_continue(m, teacher, &asked, NULL, next, count)) return -1;
+        for (size_t i = 0; i < rows * count; i++) {
+            size_t r = i / count, at = (b + r) * L + run->from + i % count;
+            if (i % count >= run[r].n) continue;
+            *wanted++ = next[i];
+            if ((at + 1) % L) tokens[at + 1] = next[i];
+        }
+        mmix_rewind(m, mark);
     }
     return m->error_kind ? -1 : 0;
 }
-/* Checks a batch and finds its answers, and those of what is decoded already. 0, or -1. */
-static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+/* Checks a batch and finds its answers; where L_seq counts (or they are given) the teacher's are a[1]. 0, or -1. */
+static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b, int decode,
                                mmixi_answers a[2])
 {
-    mmix_ctx *m = run->m;
     mmixi_dims d;
-    if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who);
-    if (!mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
-                      b->mask) || mmixi_answers_find(run->student, who, "target", b->target, &a[0])
-        || !mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)) return -1;
-    if (!b->decoded) return 0;
-    return !mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
-                         b->decoded_target)
-        ? -1 : mmixi_answers_find(run->student, who, "decoded_target", b->decoded_target, &a[1]);
+    if (!mmixi_given(run->m, who, "*batch", b)
+        || !mmixi_expect(run->m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
+                         b->mask)
+        || mmixi_answers_find(run->student, who, "target", &b->input, b->target, &a[0])
+        || !mmixi_spans_check(run->m, who, b->input.spans, b->input.n_spans, d.L)) return -1;
+    if (!b->decoded) return decode ? mmixi_distill_decode(run->teacher, who, &a[0], &a[1]) : 0;
+    return mmixi_expect(run->m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                        b->decoded_target)
+        ? mmixi_answers_find(run->student, who, "decoded_target", b->decoded, b->decoded_target, &a[1]) : -1;
+}
+
+/* ---- losses ---- */
+
+/* Whether q is the same as far as the answers depend on their sequence. */
+static int mmixi_same_until(const mmixi_answers *a, const mmix_sequence *q)
+{
+    const mmix_tensor *x = a->input.tokens, *y = q->tokens;
+    size_t L = x->shape[1];
+    if (a->input.media != q->media || y->shape[1] != L || a->input.spans != q->spans
+        || a->input.n_spans != q->n_spans) return 0;
+    for (size_t i = 0; i < mmix_count(x); i++)
+        if (i % L < a->run[i / L].to && mmixi_index(x, i) != mmixi_index(y, i)) return 0;
+    return 1;
 }
 /* Logits (1, n, K) at the answers, x (B, L, D). */
 static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, const mmixi_answers *a)
@@ -11001,135 +11048,68 @@ static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, c
     x = mmixi_as(d->m, x, 2, mmix_shape(x, 0) * mmix_shape(x, 1), mmix_shape(x, 2), 0, 0);
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
 }
-/* The teacher's own answers, greedily, in place of the true ones; neighbours whose answers begin at the same
-   place together. 0, or -1. */
-static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_sequence *input,
-                                const mmixi_answers *a, mmix_sequence *decoded, mmixi_answers *made)
-{
-    mmix_ctx *m = run->m;
-    const mmix_span *last = input->n_spans ? &input->spans[input->n_spans - 1] : NULL;
-    size_t behind = last ? last->start + mmixi_span_tokens(last) : 0,      /* the first place there */
-        L = input->tokens->shape[1], n = mmix_count(a->rows);
-    size_t *row = (size_t *)mmixi_step_array(m, n, 1, sizeof *row);
-    int32_t *tokens, *wanted, *next;
-    for (size_t k = 0; row && k < n; k++) {
-        size_t t = (row[k] = (size_t)mmixi_index(a->rows, k)) % L;
-        int early = t + 1 < behind;
-        if (early || (k && row[k - 1] / L == row[k] / L && row[k - 1] + 1 != row[k]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where "
-                             "the teacher is to decode, an answer is one run behind all spans", who,
-                             (double)t, (double)(row[k] / L), early ? "before a span's end" : "after a gap");
-    }
-    *decoded = *input;
-    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, input->tokens->shape);
-    made->rows = a->rows;
-    made->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, a->rows->shape);
-    if (m->error_kind) return -1;
-    tokens = mmix_data_i32(decoded->tokens);
-    wanted = mmix_data_i32(made->wanted);
-    for (size_t i = 0; i < mmix_count(input->tokens); i++) tokens[i] = mmixi_index(input->tokens, i);
-    for (size_t k = 0, end; k < n;) {
-        mmix_mark mark = mmix_mark_here(m);
-        size_t first = row[k] / L, at = row[k] % L;
-        size_t rows = 1, count = 0;
-        mmix_sequence q = *input;
-        for (end = k; end < n; end++) {
-            if (row[end] / L >= first + rows && row[end] != (first + rows) * L + at) break;
-            rows = row[end] / L - first + 1;
-            count = mmixi_max(count, row[end] % L - at + 1);
-        }
-        q.tokens = mmix_slice(m, mmix_slice(m, decoded->tokens, 0, first, rows), 1, 0, at + 1);
-        if (q.media) q.media = mmix_slice(m, q.media, 0, first, rows);
-        next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
-        if (!next || !mmix_decoder_continue(m, run->teacher, &q, NULL, next, count)) return -1;
-        for (; k < end; k++) {
-            wanted[k] = next[(row[k] / L - first) * count + row[k] % L - at];
-            if ((row[k] + 1) % L) tokens[row[k] + 1] = wanted[k];
-        }
-        mmix_rewind(m, mark);
-    }
-    return 0;
-}
-/* Whether two sequences are the same as far as the answers depend on them. */
-static int mmixi_same_until(const mmix_sequence *x, const mmix_sequence *y, const mmixi_answers *a)
-{
-    size_t L = y->tokens->shape[1];
-    if (x->media != y->media || x->tokens->shape[1] != L || x->spans != y->spans || x->n_spans != y->n_spans)
-        return 0;
-    for (size_t k = 0, i = 0; k < mmix_count(a->rows); k++) {
-        size_t at = (size_t)mmixi_index(a->rows, k);
-        for (i = mmixi_max(i, at - at % L); i <= at; i++)
-            if (mmixi_index(x->tokens, i) != mmixi_index(y->tokens, i)) return 0;
-    }
-    return 1;
-}
-
-/* ---- losses ---- */
-
 static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *loss,
                                    double *seen)
 {
-    *seen = mmix_item(loss);
+    *seen += mmix_item(loss);
     if (!(weight > 0)) return sum;
     loss = mmix_scale(m, loss, weight, 0);
     return sum ? mmix_add(m, sum, loss) : loss;
 }
-/* All losses of a checked batch whose λ is above 0 (with `all` the others, too, but L_seq): their sum,
-   recorded if recording is on; the parts in stats. NULL on error. */
-static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                       mmixi_answers a[2], int all, mmix_distill_stats *stats)
+/* All losses of a checked batch whose λ is above 0 (without `learn` the others, too, but L_seq): their sum times the
+   number of answers, recorded with `learn`; the parts in stats. NULL on error. */
+static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage *s, mmix_tensor *mask,
+                                       const mmixi_answers *a, int learn, mmix_distill_stats *stats)
 {
     mmix_ctx *m = run->m;
     const mmix_decoder *d = run->student;
     const mmix_distill_config *c = &run->config;
-    const mmix_stage *s = &c->stage[mmixi_min(run->stage, c->stages - 1)];
     size_t depth = d->config.depth;
-    int record = mmix_record(m, 0), hidden = all || s->hidden > 0,
-        outputs = hidden && c->hidden_outputs;
-    mmix_decoder_options teach, learn;
-    mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth + 1, 1, sizeof *taps),
-        **of = taps + depth, **inputs = of + depth, **its = outputs ? inputs + 1 : taps,
-        *teacher, *student, *x, *sum = NULL, *mean;
-    const mmix_sequence *q = b->decoded;
-    mmix_sequence decoded;
-    if (!taps) return NULL;
-    memset(&teach, 0, sizeof teach);
-    learn = teach;
-    if (hidden) *(outputs ? &learn.outputs : &learn.mixed) = of;
-    if (hidden && !outputs) teach.mixed = its;
-    if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;      /* what the next one reads */
-    if (c->teacher_inputs) learn.inputs = inputs;
-    inputs[0] = NULL;                            /* the first layer reads the embedding */
-    if (!q) q = &decoded;
-    if (s->sequence > 0 && !b->decoded && mmixi_distill_decode(run, who, &b->input, &a[0], &decoded, &a[1]))
-        return NULL;
-    x = mmix_decoder_forward(m, run->teacher, &b->input, &teach);
-    teacher = mmixi_answer_logits(run->teacher, x, &a[0]);
-    mmix_record(m, record);
-    x = mmix_decoder_forward(m, d, &b->input, &learn);
-    student = mmixi_answer_logits(d, x, &a[0]);
-    if (!student) return NULL;
-    if (hidden) {
-        mean = mmix_kd_hidden(m, of[0], its[0], b->mask, 1);
-        for (size_t i = 1; i < depth; i++)
-            mean = mmix_add(m, mean, mmix_kd_hidden(m, of[i], its[i], b->mask, 1));
-        sum = mmixi_weighted(m, sum, s->hidden, mmix_scale(m, mean, 1 / (double)depth, 0), &stats->hidden);
+    int hidden = !learn || s->hidden > 0, outputs = hidden && c->hidden_outputs, record = m->recording;
+    mmix_decoder_options teach = { NULL, NULL, NULL, NULL }, taught = teach;
+    /* the student's, the teacher's, and what each layer of the teacher reads: the first one the embedding */
+    mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), *x, *teacher, *student,
+        *sum = NULL;
+    if (!of) return NULL;
+    mmix_tensor **its = of + depth, **inputs = its + depth;
+    if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;
+    if (c->teacher_inputs) taught.inputs = inputs;
+    if (outputs) {
+        taught.outputs = of;
+        its = inputs + 1;
     }
-    if (all || s->token > 0)
+    else if (hidden) {
+        taught.mixed = of;
+        teach.mixed = its;
+    }
+    mmix_record(m, 0);
+    x = mmix_decoder_forward(m, run->teacher, &a->input, &teach);
+    teacher = mmixi_answer_logits(run->teacher, x, a);
+    if (learn) mmix_record(m, record ? record : 1);
+    x = mmix_decoder_forward(m, d, &a->input, &taught);
+    student = mmixi_answer_logits(d, x, a);
+    for (size_t i = 0; student && hidden && i < depth; i++)
+        sum = mmixi_weighted(m, sum, s->hidden, mmix_scale(m, mmix_kd_hidden(m, of[i], its[i], mask, 1),
+                                                           1 / (double)depth, 0), &stats->hidden);
+    if (!learn || s->token > 0)
         sum = mmixi_weighted(m, sum, s->token, mmix_kd_token(m, student, teacher, NULL, s->temperature),
                              &stats->token);
-    if (all || s->supervised > 0)
-        sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a[0].wanted, -1),
+    if (!learn || s->supervised > 0)
+        sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a->wanted, -1),
                              &stats->supervised);
     if (s->sequence > 0) {
-        if (c->teacher_inputs || !mmixi_same_until(q, &b->input, &a[1]))
-            x = mmix_decoder_forward(m, d, q, NULL);
-        student = mmixi_answer_logits(d, x, &a[1]);
-        sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, student, a[1].wanted, -1),
-                             &stats->sequence);
+        if (c->teacher_inputs || !mmixi_same_until(&a[1], &a->input))
+            x = mmix_decoder_forward(m, d, &a[1].input, NULL);
+        sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, mmixi_answer_logits(d, x, &a[1]),
+                                                                     a[1].wanted, -1), &stats->sequence);
     }
-    return m->error_kind ? NULL : sum;
+    stats->tokens = mmix_count(a->rows);
+    stats->loss = mmix_item(sum);
+    sum = mmix_scale(m, sum, (double)stats->tokens, 0);
+    mmix_record(m, record);
+    return sum;
 }
+
 /* ---- steps ---- */
 
 /* The optimiser's step on what has been added up, and the next stage if it was the last. */
@@ -11157,42 +11137,31 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
                               mmix_distill_stats *stats)
 {
     mmix_ctx *m = run ? run->m : NULL;
-    mmix_distill_stats s;
+    mmix_distill_stats unused;
     mmixi_answers a[2];
-    mmix_tensor *loss = NULL, *up;
-    mmix_mark mark;
-    int record, failed = 0;
-    if (!run || m->error_kind) return -1;
-    mark = mmix_mark_here(m);
-    record = m->recording;
-    memset(&s, 0, sizeof s);
-    s.stage = run->stage; s.step = run->step;
-    if (run->stage < run->config.stages) s.steps = run->config.stage[run->stage].steps;
-    if (stats) *stats = s;
-    if (learn && run->stage == run->config.stages) return 0;
-    if (mmixi_distill_check(run, who, b, a) || (learn && !run->number && run->config.calibrate
+    if (!m || m->error_kind) return -1;
+    const mmix_stage *stage = &run->config.stage[mmixi_min(run->stage, run->config.stages - 1)];
+    int over = run->stage == run->config.stages;
+    mmix_mark mark = mmix_mark_here(m);
+    if (!stats) stats = &unused;
+    memset(stats, 0, sizeof *stats);
+    stats->stage = run->stage; stats->step = run->step; stats->steps = over ? 0 : stage->steps;
+    if (learn && over) return 0;
+    if (mmixi_distill_check(run, who, b, stage->sequence > 0, a) || (learn && !run->number && run->config.calibrate
         && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return -1;
-    s.tokens = mmix_count(a[0].rows);
-    mmix_record(m, !learn ? 0 : record ? record : 1);
-    loss = mmixi_distill_loss(run, who, b, a, !learn, &s);
-    mmix_record(m, record);
+    mmix_tensor *loss = mmixi_distill_loss(run, stage, b->mask, a, learn, stats);
     if (!loss) return -1;
-    s.loss = mmix_item(loss);
     if (learn && !mmixi_wants(loss))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this "
                          "batch (Local-Swin needs spans or a text window)", who, (double)run->stage);
-    if (learn && !(s.loss - s.loss == 0))
+    if (learn && !(stats->loss - stats->loss == 0))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate "
                          "may help", who, (double)run->number);
-    up = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), (double)s.tokens);
-    if (learn && mmix_backward_from(m, &loss, &up, 1)) return -1;
+    if (learn && mmix_backward(m, loss)) return -1;
     mmix_rewind(m, mark);
-    if (learn) {
-        run->number++; run->tokens += s.tokens;
-        if (run->tokens >= run->config.step_tokens) failed = mmixi_distill_update(run, &s);
-    }
-    if (stats) *stats = s;
-    return m->error_kind || failed ? -1 : learn;
+    if (!learn) return 0;
+    run->number++; run->tokens += stats->tokens;
+    return run->tokens >= run->config.step_tokens && mmixi_distill_update(run, stats) ? -1 : 1;
 }
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
@@ -11204,20 +11173,18 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
 }
 MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user)
 {
-    if (!run) return -1;
-    if (!next) return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "mmix_distill_run: next is NULL");
-    for (;;) {
+    if (!run || !mmixi_given(run->m, "mmix_distill_run", "*next", next)) return -1;
+    for (mmix_reset(run->m); run->stage < run->config.stages; mmix_reset(run->m)) {
         mmix_distill_batch batch;
         mmix_distill_stats stats;
-        int more;
-        mmix_reset(run->m);
-        if (run->stage >= run->config.stages) return run->m->error_kind ? -1 : 0;
         memset(&batch, 0, sizeof batch);
         if (next(user, run->m, run->number, &batch)) return run->m->error_kind ? -1 : 1;
-        more = mmix_distill_step(run, &batch, &stats);
-        if (more <= 0 || (show && show(user, &stats))) return more;
+        if (mmix_distill_step(run, &batch, &stats) < 0) return -1;
+        if (show && show(user, &stats)) return 1;
     }
+    return run->m->error_kind ? -1 : 0;
 }
+
 /* ==== >>metrics ======================================================================
 
    Feature maps, Binary-AUC, IoU, k-NN, ranks, PCA, class strategies. Sums are in double; every output is one
@@ -14439,7 +14406,7 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
     mmix_real *merged = NULL;
     mmixi_model_file f;
-    if (!d || (d->adapters && (merged = mmixi_decoder_merged(d, 1)) == NULL)) return -1;
+    if (!d || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
     f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
     mmixi_model_config(&f, "config", mmixi_decoder_parts, &d->config);
     mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
