@@ -10016,21 +10016,8 @@ static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
     if (c->heads) mmixi_default(&c->head_dim, c->dim / c->heads);
     if (!(c->eps > 0)) c->eps = 1e-5;
     if (c->rope.theta <= 0) c->rope.theta = 10000;
-    return mmixi_settings_check(m, who, c, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS)
-        || !mmixi_rope_check(m, who, &c->rope, c->head_dim) ? -1 : 0;
-}
-/* Whether one of the numbers called so is not the same in the two, or their context; said then. */
-static int mmixi_decoders_differ(const mmix_decoder *student, const mmix_decoder *teacher, const char *who,
-                                 const char *names)
-{
-    for (const mmixi_setting *s = mmixi_decoder_settings; s < mmixi_decoder_settings + MMIXI_DECODER_SETTINGS; s++) {
-        double is = mmixi_setting_get(&student->config, s, 0), of = mmixi_setting_get(&teacher->config, s, 0);
-        if (strstr(names, s->name) && is != of)
-            return mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: expected a student with its teacher's sizes, "
-                             "%s %.0f, found %.0f", who, s->name, of, is);
-    }
-    return student->m == teacher->m ? 0 : mmix_fail(student->m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its "
-                                                    "teacher's context", who);
+    if (mmixi_settings_check(m, who, c, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS)) return -1;
+    return mmixi_rope_check(m, who, &c->rope, c->head_dim) ? 0 : -1;
 }
 /* start 0: without values, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
@@ -10062,13 +10049,14 @@ MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d) { return d ? d->params
 
 /* ---- forward: a sequence on its way through the layers ---- */
 
-/* x is what `layer` reads. Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
+/* x is what layer number i, which is l, reads. Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
 typedef struct mmixi_decoder_pass {
     const mmix_decoder *d;
     mmix_decoder_options o;
     mmixi_layout a;
     mmix_mark mark;                              /* what comes after it goes when a layer ends */
-    size_t layer;
+    size_t i;
+    const mmixi_decoder_layer *l;
     mmix_tensor *x;
 } mmixi_decoder_pass;
 
@@ -10110,34 +10098,32 @@ static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor
 {
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
     const mmix_decoder_config *c = &s->d->config;
-    const mmixi_decoder_layer *l = &s->d->layer[s->layer];
-    mmix_tensor *u = mmix_rms_norm(m, *x, l->norm1, c->eps), *residual = s->o.mixed ? NULL : *x;
-    mmixi_decoder_tap(m, s->o.normed, s->layer, u);
-    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &l->mmate, u, residual, &s->a)
-        : mmixi_causal(m, &l->mmate.flex, u, residual, &c->rope, &s->a);
+    mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm1, c->eps), *residual = s->o.mixed ? NULL : *x;
+    mmixi_decoder_tap(m, s->o.normed, s->i, u);
+    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &s->l->mmate, u, residual, &s->a)
+        : mmixi_causal(m, &s->l->mmate.flex, u, residual, &c->rope, &s->a);
 }
 static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
     const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
-    const mmixi_decoder_layer *l = &s->d->layer[s->layer];
-    return mmix_swiglu(m, &l->ffn, mmix_rms_norm(m, *x, l->norm2, s->d->config.eps), *x, NULL);
+    return mmix_swiglu(m, &s->l->ffn, mmix_rms_norm(m, *x, s->l->norm2, s->d->config.eps), *x, NULL);
 }
 /* x through the layers before `end`. NULL on error. */
 static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t end)
 {
     const mmix_decoder_options *o = &s->o;
     mmixi_dims size;
-    for (; s->layer < end && s->x; s->layer++) {
+    for (; s->i < end && s->x; s->i++, s->l++) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *x = o->inputs && o->inputs[s->layer] ? o->inputs[s->layer] : s->x, *y;
+        mmix_tensor *x = o->inputs && o->inputs[s->i] ? o->inputs[s->i] : s->x, *y;
         if (x != s->x && !mmixi_expect(m, who, &size, "x BLD, inputs BLD", s->x, x)) return NULL;
-        s->a.of.slot = 2 * s->layer;
+        s->a.of.slot = 2 * s->i;
         y = o->normed ? mmixi_decoder_mix(m, s, &x) : mmixi_layer(m, mmixi_decoder_mix, s, sizeof *s, &x, 1);
-        mmixi_decoder_tap(m, o->mixed, s->layer, y);
+        mmixi_decoder_tap(m, o->mixed, s->i, y);
         if (o->mixed) y = mmix_add(m, x, y);
         y = mmixi_keep_only(m, mark, y);
         s->x = mmixi_keep_only(m, s->mark, mmixi_layer(m, mmixi_decoder_ffn, s, sizeof *s, &y, 1));
-        mmixi_decoder_tap(m, o->outputs, s->layer, s->x);
+        mmixi_decoder_tap(m, o->outputs, s->i, s->x);
     }
     return s->x;
 }
@@ -10148,10 +10134,11 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
 {
     size_t next = 0;
     if (!d || !mmixi_given(m, who, "*sequence", q)) return NULL;
+    const mmix_layout layout = { q->spans, q->n_spans, NULL, NULL, NULL, state, 0 };
     memset(s, 0, sizeof *s);
     s->d = d;
+    s->l = d->layer;
     if (options) s->o = *options;
-    const mmix_layout layout = { q->spans, q->n_spans, NULL, NULL, NULL, state, 0 };
     if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL, !d->config.rope.sections[0]
                            ? NULL : state ? &state->slot[2 * d->config.depth].tokens : &next)) return NULL;
     mmix_tensor **taps[3] = { s->o.mixed, s->o.outputs, s->o.normed };
@@ -10183,14 +10170,11 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
     if (!d || mmixi_within(m, who, "layer", (double)layer, 0, (double)d->config.depth - 1)) return NULL;
     mmix_record(m, 0);
     u = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
-    if (u) {
-        const mmixi_decoder_layer *l = &d->layer[layer];
-        u = mmix_rms_norm(m, u, l->norm1, d->config.eps);
-        if (d->config.mixer == MMIX_DECODER_MMATE) M = mmix_mmate_matrix(m, &l->mmate, u, &s.a.of);
-        else {
-            mmix_mixer mixer = mmixi_attend(m, &l->mmate.flex, u, &d->config.rope, &s.a, MMIXI_KIND_ALL);
-            M = mmix_mix_matrix(m, &mixer);
-        }
+    if (u) u = mmix_rms_norm(m, u, s.l->norm1, d->config.eps);
+    if (u && d->config.mixer == MMIX_DECODER_MMATE) M = mmix_mmate_matrix(m, &s.l->mmate, u, &s.a.of);
+    else if (u) {
+        mmix_mixer mixer = mmixi_attend(m, &s.l->mmate.flex, u, &d->config.rope, &s.a, MMIXI_KIND_ALL);
+        M = mmix_mix_matrix(m, &mixer);
     }
     mmix_record(m, record);
     return M;
@@ -10228,17 +10212,14 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
 
 /* ---- drawing the next token ---- */
 
-typedef struct mmixi_candidate { double p; size_t token; } mmixi_candidate;
-static int mmixi_by_probability(const void *a, const void *b)          /* of equal ones the lower number first */
-{
-    const mmixi_candidate *x = (const mmixi_candidate *)a, *y = (const mmixi_candidate *)b;
-    return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : (x->token > y->token) - (x->token < y->token);
-}
+/* A number that belongs to another. */
+typedef struct mmixi_scored { double score, label; } mmixi_scored;
+static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);      /* with the metrics */
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_candidate *all;
+    mmixi_scored *all;
     size_t best = 0, n = K;
     double sum = 0, u;
     if (!mmixi_given(m, "mmix_sample", "*logits, K", logits, K)) return 0;
@@ -10250,19 +10231,19 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
                          logits[best] != logits[best] ? "not a number" : "-infinity, as all are",
                          (double)(place >> 32), (double)(place & UINT32_MAX)), 0;
     if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX) return (int32_t)best;
-    all = (mmixi_candidate *)mmixi_step_array(m, K, 1, sizeof *all);
+    all = (mmixi_scored *)mmixi_step_array(m, K, 2, sizeof *all);
     if (!all) return (int32_t)best;
     for (size_t k = 0; k < K; k++) {
-        all[k].token = k;
-        sum += all[k].p = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
+        all[k].label = (double)k;
+        sum += all[k].score = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
     }
     if (sampling->top_p > 0 && sampling->top_p < 1) {
         double enough = sampling->top_p * sum;
-        qsort(all, K, sizeof *all, mmixi_by_probability);
-        for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].p;
+        all = mmixi_scored_sort(all, all + K, K);        /* of equal ones the lower number first */
+        for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].score;
     }
     u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;
-    for (size_t k = 0; k < n && u >= 0; u -= all[k++].p) best = all[k].token;    /* the last if rounding leaves none */
+    for (size_t k = 0; k < n && u >= 0; u -= all[k++].score) best = (size_t)all[k].label;        /* or the last */
     mmix_rewind(m, mark);
     return (int32_t)best;
 }
@@ -10284,11 +10265,11 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
         const mmix_tensor *logits = mmix_decoder_step(m, d, made ? &last : sequence, s);
         unfinished = 0;
         for (size_t b = 0, K = mmix_shape(logits, 1); logits && b < size.B; b++) {
-            int32_t *token = tokens + b * count + made;
-            if (!stop || !made || token[-1] != stop)
+            int32_t *token = mmix_data_i32(last.tokens) + b;
+            if (!stop || !made || *token != stop)
                 *token = mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
                                      (uint64_t)b << 32 | mmix_state_tokens(s, 0));
-            mmix_data_i32(last.tokens)[b] = *token;
+            tokens[b * count + made] = *token;
             unfinished += !stop || *token != stop;
         }
         mmix_rewind(m, mark);
@@ -10424,18 +10405,18 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     mmix_tensor *x;
     if (!m || !teacher || m->error_kind) return -1;
     const mmix_decoder_config *c = &student->config, *t = &teacher->config;
-    if (t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected M-MATE with a teacher of attention", who);
-    if (mmixi_decoders_differ(student, teacher, who, "dim, depth, heads, head_dim")) return -1;
+    if (teacher->m != m || t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE
+        || t->depth != c->depth || t->heads != c->heads || t->head_dim != c->head_dim)
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes", who);
     if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
-    for (x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0); x && s.layer < c->depth;
-         x = mmixi_decoder_layers(m, who, &s, s.layer + 1)) {
+    for (x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0); x && s.i < c->depth;
+         x = mmixi_decoder_layers(m, who, &s, s.i + 1)) {
         mmix_mark layer = mmix_mark_here(m);
-        const mmix_projections *its = &teacher->layer[s.layer].mmate.flex;
-        const mmix_mmate_layer *own = &student->layer[s.layer].mmate;
-        mmix_tensor *u = mmix_rms_norm(m, x, teacher->layer[s.layer].norm1, t->eps),
+        const mmix_projections *its = &s.l->mmate.flex;
+        const mmix_mmate_layer *own = &student->layer[s.i].mmate;
+        mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps),
             *was = mmixi_causal_heads(m, its, u, &t->rope, &s.a), *is = mmixi_flex_heads(m, own, u, &s.a);
         for (size_t at = 0, P = c->head_dim; at < c->heads * P; at += P) {
             mmix_mark head = mmix_mark_here(m);
@@ -10837,9 +10818,8 @@ static int mmixi_distill_begin(mmix_distill *run)
 {
     mmix_distill_config *c = &run->config;
     mmix_decoder *d = run->student;
-    int train = 0, failed = 0;
     while (run->stage < c->stages && !c->stage[run->stage].steps) run->stage++;
-    if (run->stage < c->stages) train = c->stage[run->stage].train;
+    int train = run->stage < c->stages ? c->stage[run->stage].train : 0;
     if (train & MMIX_TRAIN_LORA && !d->adapters
         && mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
     if (d->adapters) {                           /* perhaps the caller's: a saved run says what they are */
@@ -10849,13 +10829,12 @@ static int mmixi_distill_begin(mmix_distill *run)
         mmix_params *p = i ? d->adapters : d->params;
         int any = 0;
         mmix_adamw_free(&run->adamw[i]);
-        for (size_t k = 0; p && k < p->count; k++) {
-            p->at[k].frozen = !mmixi_stage_trains(train, p->at[k].name);
-            any |= !p->at[k].frozen;
-        }
-        failed |= any ? mmix_adamw_init(&run->adamw[i], p) : p ? mmix_params_train(p, 0) : 0;
+        mmix_params_train(p, 0);
+        for (size_t k = 0; p && k < p->count; k++)
+            any |= !(p->at[k].frozen = !mmixi_stage_trains(train, p->at[k].name));
+        if (any && mmix_adamw_init(&run->adamw[i], p)) return -1;
     }
-    return failed;
+    return 0;
 }
 
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
@@ -10876,42 +10855,42 @@ static const mmixi_setting mmixi_stage_settings[] = {
 enum { MMIXI_STAGE_SETTINGS = sizeof mmixi_stage_settings / sizeof *mmixi_stage_settings,
       MMIXI_DISTILL_SETTINGS = sizeof mmixi_distill_settings / sizeof *mmixi_distill_settings };
 
-static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder *student,
-                                 const mmix_distill_config *c)
+MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
+                                          mmix_distill_config config)
 {
     static const char who[] = "mmix_distill_create";
-    mmix_ctx *m = student->m;
+    mmix_ctx *m = student ? student->m : NULL;
+    if (!m || !teacher || m->error_kind) return NULL;
+    const mmix_decoder_config *t = &teacher->config, *s = &student->config;
+    const mmix_distill_config *c = &config;
     if (teacher == student || student->in_run)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
-                         student->in_run ? "in no other run" : "another decoder than its teacher");
-    if (mmixi_decoders_differ(student, teacher, who, "vocabulary, dim, depth, media")
-        || mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return -1;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
+                  student->in_run ? "in no other run" : "another decoder than its teacher");
+    if (teacher->m != m || t->vocabulary != s->vocabulary || t->depth != s->depth || t->dim != s->dim
+        || t->media != s->media)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, vocabulary, depth, dim "
+                  "and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
+                  (double)s->vocabulary, (double)s->depth, (double)s->dim, (double)s->media, (double)t->vocabulary,
+                  (double)t->depth, (double)t->dim, (double)t->media);
+    if (mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return NULL;
     for (const mmix_stage *x = c->stage; x < c->stage + c->stages; x++) {
         int lora = x->train & MMIX_TRAIN_LORA, any = lora || !x->steps;
         char name[64];
         snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - c->stage));
         if (mmixi_settings_check(m, name, x, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
             || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
-                            + x->supervised, DBL_MIN, DBL_MAX)) return -1;
-        if (lora && !student->adapters
-            && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank "
-                             "and targets", name, (double)c->lora_rank, c->lora_targets);
-        for (size_t k = 0; k < student->params->count; k++)
-            any |= mmixi_stage_trains(x->train, student->params->at[k].name);
+                            + x->supervised, DBL_MIN, DBL_MAX)) return NULL;
+        if (lora && !student->adapters)
+            any = c->lora_rank && c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER);
+        else
+            for (size_t k = 0; k < student->params->count; k++)
+                any |= mmixi_stage_trains(x->train, student->params->at[k].name);
         if (!any)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student "
-                             "has, found train %d", name, x->train);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, found "
+                      "train %d, and LoRA of rank %.0f at targets %d", name, x->train, (double)c->lora_rank,
+                      c->lora_targets);
     }
-    return 0;
-}
-MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
-                                          mmix_distill_config config)
-{
-    mmix_ctx *m = student ? student->m : NULL;
-    mmix_distill *run;
-    if (!m || !teacher || m->error_kind || mmixi_distill_refused(teacher, student, &config)) return NULL;
-    run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
+    mmix_distill *run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
     if (!run) return NULL;
     run->m = m; run->teacher = teacher; run->student = student; run->config = config;
     student->in_run = 1;
@@ -10989,14 +10968,13 @@ static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, co
         const mmixi_answer_run *run = &a->run[b];
         mmix_sequence asked = *q;
         for (rows = count = 0; b + rows < B && run[rows].from == run->from; rows++) {
-            const mmixi_answer_run *r = &run[rows];
-            int early = r->n && r->from + 1 < behind;
-            if (early || r->to - r->from != r->n)
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where "
-                                 "the teacher is to decode, an answer is one run behind all spans", who,
-                                 (double)(early ? r->from : r->to - 1), (double)(b + rows),
-                                 early ? "before a span's end" : "after a gap");
-            count = mmixi_max(count, r->n);
+            size_t n = run[rows].n;
+            if (n && (run->from + 1 < behind || run[rows].to != run->from + n))
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; where the "
+                                 "teacher is to decode, an answer is one run behind all spans, from %.0f on", who,
+                                 (double)(b + rows), (double)n, (double)run->from, (double)run[rows].to - 1,
+                                 (double)mmixi_max(behind, 1) - 1);
+            count = mmixi_max(count, n);
         }
         if (!count) continue;
         asked.tokens = mmix_slice(m, mmix_slice(m, made->input.tokens, 0, b, rows), 1, 0, run->from + 1);
@@ -11067,21 +11045,15 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage
     size_t depth = d->config.depth;
     int hidden = !learn || s->hidden > 0, outputs = hidden && c->hidden_outputs, record = m->recording;
     mmix_decoder_options teach = { NULL, NULL, NULL, NULL }, taught = teach;
-    /* the student's, the teacher's, and what each layer of the teacher reads: the first one the embedding */
+    /* the student's, what each layer of the teacher reads (the first one the embedding), and its mixers' */
     mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), *x, *teacher, *student,
         *sum = NULL;
     if (!of) return NULL;
-    mmix_tensor **its = of + depth, **inputs = its + depth;
+    mmix_tensor **inputs = of + depth, **its = outputs ? inputs + 1 : inputs + depth + 1;
+    if (hidden) *(outputs ? &taught.outputs : &taught.mixed) = of;
+    if (hidden && !outputs) teach.mixed = its;
     if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;
     if (c->teacher_inputs) taught.inputs = inputs;
-    if (outputs) {
-        taught.outputs = of;
-        its = inputs + 1;
-    }
-    else if (hidden) {
-        taught.mixed = of;
-        teach.mixed = its;
-    }
     mmix_record(m, 0);
     x = mmix_decoder_forward(m, run->teacher, &a->input, &teach);
     teacher = mmixi_answer_logits(run->teacher, x, a);
@@ -11112,26 +11084,6 @@ static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage
 
 /* ---- steps ---- */
 
-/* The optimiser's step on what has been added up, and the next stage if it was the last. */
-static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
-{
-    const mmix_stage *stage = &run->config.stage[run->stage];
-    mmix_adamw o = mmix_adamw_default();
-    o.lr = s->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
-                                        stage->lr / (double)(stage->warmup + 1), run->step);
-    o.weight_decay = stage->weight_decay;
-    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
-                                         NULL);
-    run->tokens = 0;
-    if (s->gradient_norm < 0) {                  /* what had been added up is of no use */
-        for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
-        return -1;
-    }
-    s->updated = 1;
-    if (++run->step < stage->steps) return 0;
-    run->step = 0; run->stage++;
-    return mmixi_distill_begin(run);
-}
 /* A batch's losses, and with `learn` the step on them: 1: go on, 0: done, -1: error. */
 static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_distill_batch *b, int learn,
                               mmix_distill_stats *stats)
@@ -11152,16 +11104,28 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     mmix_tensor *loss = mmixi_distill_loss(run, stage, b->mask, a, learn, stats);
     if (!loss) return -1;
     if (learn && !mmixi_wants(loss))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this "
-                         "batch (Local-Swin needs spans or a text window)", who, (double)run->stage);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch (Local-Swin "
+                  "needs spans or a text window)", who, (double)run->stage);
     if (learn && !(stats->loss - stats->loss == 0))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate "
-                         "may help", who, (double)run->number);
-    if (learn && mmix_backward(m, loss)) return -1;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate may help", who,
+                  (double)run->number);
+    if (m->error_kind || (learn && mmix_backward(m, loss))) return -1;
     mmix_rewind(m, mark);
     if (!learn) return 0;
     run->number++; run->tokens += stats->tokens;
-    return run->tokens >= run->config.step_tokens && mmixi_distill_update(run, stats) ? -1 : 1;
+    if (run->tokens < run->config.step_tokens) return 1;
+    mmix_adamw o = mmix_adamw_default();         /* a step on what has been added up */
+    o.lr = stats->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
+                                            stage->lr / (double)(stage->warmup + 1), run->step);
+    o.weight_decay = stage->weight_decay;
+    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip, NULL);
+    run->tokens = 0;
+    for (int i = 0; m->error_kind && i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);  /* they are of no use */
+    if (m->error_kind) return -1;
+    stats->updated = 1;
+    if (++run->step < stage->steps) return 1;
+    run->step = 0; run->stage++;
+    return mmixi_distill_begin(run) ? -1 : 1;
 }
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
@@ -11343,10 +11307,8 @@ MMIXI_COLD_BEGIN
 
 enum { MMIXI_ROC_POINTS = 102 };                 /* of a mean curve: (0, 0), then fpr 0, 0.01, …, 1 */
 
-/* What a map says of a cell and the share of foreground in it; of k-NN a cosine and the train row's label. */
-typedef struct mmixi_scored { double score, label; } mmixi_scored;
-
-/* Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
+/* What a map says of a cell and the share of foreground in it; of k-NN a cosine and the train row's label.
+   Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
 static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n)
 {
     for (size_t width = 1; width < n; width *= 2) {

@@ -267,10 +267,10 @@ static void bad_arguments(void)
         run = mmix_distill_create(teacher, student, good);
         b = batch_of(m, 0, 0);
         mmix_data_i32(b.target)[0] = 1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "position 0 of row 0 has a target before a span's end");
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 3 targets at 0 to 30; where");
         b = batch_of(m, 0, 0);
         mmix_data_i32(b.target)[LAST_TEXT] = -1, mmix_data_i32(b.target)[LAST_TEXT - 1] = 1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "after a gap");
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 2 targets at 28 to 30");
         mmix_distill_destroy(run);
     }
     FINE(m);
