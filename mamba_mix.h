@@ -9962,6 +9962,7 @@ static void mmixi_decoder_declare(mmix_decoder *d)
 {
     const mmix_decoder_config *c = &d->config;
     mmix_params *p = d->params;
+    int mmate = c->mixer == MMIX_DECODER_MMATE;
     mmixi_dims size;
     char at[64];
     size.D = c->dim; size.K = c->vocabulary;
@@ -9972,8 +9973,8 @@ static void mmixi_decoder_declare(mmix_decoder *d)
         char *end = at + snprintf(at, 32, "model.layers.%d.", (int)i);
         mmixi_declare(p, at, &size, "input_layernorm.weight D ones, +post_attention_layernorm.weight D ones",
                       &l->norm1);
-        strcpy(end, c->mixer == MMIX_DECODER_MMATE ? "mmate." : "self_attn.");
-        if (c->mixer == MMIX_DECODER_MMATE)
+        strcpy(end, mmate ? "mmate." : "self_attn.");
+        if (mmate)
             mmix_mmate_init(&l->mmate, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias, &c->mmate);
         else
             mmix_projections_init(&l->mmate.flex, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
@@ -10146,14 +10147,13 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
         if (taps[i % 3]) taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, d->config.dim);
     s->mark = mmix_mark_here(m);
     s->x = mmixi_decoder_embed(m, who, s, q);
-    return mmixi_decoder_layers(m, who, s, end);
+    return mmixi_decoder_layers(m, who, s, mmixi_min(end, d->config.depth));
 }
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                           const mmix_decoder_options *options)
 {
     mmixi_decoder_pass s;
-    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_forward", &s, d, sequence, options, NULL,
-                                       d ? d->config.depth : 0);
+    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_forward", &s, d, sequence, options, NULL, SIZE_MAX);
     return x ? mmix_rms_norm(m, x, d->norm, d->config.eps) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
@@ -10203,7 +10203,7 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
                          "another", who), (mmix_tensor *)NULL;
     *owner = self;
     mmix_record(m, 0);
-    x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, d->config.depth);
+    x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, SIZE_MAX);
     if (x) x = mmix_rms_norm(m, mmixi_token(m, x, s.a.L - 1), d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
@@ -10230,9 +10230,8 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
                          "%.0f is %s (sequence %.0f, place %.0f)", (double)best, (double)K,
                          logits[best] != logits[best] ? "not a number" : "-infinity, as all are",
                          (double)(place >> 32), (double)(place & UINT32_MAX)), 0;
-    if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX) return (int32_t)best;
-    all = (mmixi_scored *)mmixi_step_array(m, K, 2, sizeof *all);
-    if (!all) return (int32_t)best;
+    if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX
+        || (all = (mmixi_scored *)mmixi_step_array(m, K, 2, sizeof *all)) == NULL) return (int32_t)best;
     for (size_t k = 0; k < K; k++) {
         all[k].label = (double)k;
         sum += all[k].score = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
@@ -10294,7 +10293,6 @@ MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *promp
 static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
 {
     mmix_ctx *m = d->m;
-    int record = mmix_record(m, 0);
     for (size_t n = 0; n < 11 * d->config.depth; n++) {
         mmixi_decoder_layer *l = &d->layer[n / 11];
         size_t k = n % 11, i = (k + 1) % 4;
@@ -10321,7 +10319,6 @@ static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
         }
         else if (!values) lora->A = NULL;
     }
-    mmix_record(m, record);
     if (add || values) return;
     mmix_params_destroy(d->adapters);
     d->adapters = NULL;
@@ -10389,12 +10386,6 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
     mmixi_free(m, values, teacher->params->slab * sizeof *values);
     return d;
 }
-/* Σ of the squares of what the features of a head, P from `at` on in y (B, L, H·P), bring through o_proj. */
-static double mmixi_head_square(mmix_ctx *m, const mmix_projections *p, mmix_tensor *y, size_t at, size_t P)
-{
-    y = mmix_linear(m, mmix_slice(m, y, 2, at, P), mmix_slice(m, p->weight[MMIXI_O], 1, at, P), NULL);
-    return mmix_item(mmix_sum(m, mmix_mul(m, y, y)));
-}
 /* Each head of Flex-MA's o_proj is scaled so that on the teacher's inputs it brings as much as the teacher's. */
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
@@ -10414,16 +10405,22 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     for (x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0); x && s.i < c->depth;
          x = mmixi_decoder_layers(m, who, &s, s.i + 1)) {
         mmix_mark layer = mmix_mark_here(m);
-        const mmix_projections *its = &s.l->mmate.flex;
-        const mmix_mmate_layer *own = &student->layer[s.i].mmate;
+        const mmix_projections *of[2] = { &student->layer[s.i].mmate.flex, &s.l->mmate.flex };
         mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps),
-            *was = mmixi_causal_heads(m, its, u, &t->rope, &s.a), *is = mmixi_flex_heads(m, own, u, &s.a);
+            *y[2] = { mmixi_flex_heads(m, &student->layer[s.i].mmate, u, &s.a),
+                      mmixi_causal_heads(m, of[1], u, &t->rope, &s.a) };
         for (size_t at = 0, P = c->head_dim; at < c->heads * P; at += P) {
             mmix_mark head = mmix_mark_here(m);
-            double share = sqrt(mmixi_head_square(m, its, was, at, P) / mmixi_head_square(m, &own->flex, is, at, P));
-            mmix_tensor *columns = mmix_slice(m, own->flex.weight[MMIXI_O], 1, at, P);
-            const mmix_tensor *scaled = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns, share, 0) : NULL;
-            if (scaled) mmix_write(columns, mmix_data(scaled));
+            mmix_tensor *columns[2];
+            double square[2], share;
+            for (int i = 0; i < 2; i++) {
+                columns[i] = mmix_slice(m, of[i]->weight[MMIXI_O], 1, at, P);
+                u = mmix_linear(m, mmix_slice(m, y[i], 2, at, P), columns[i], NULL);
+                square[i] = mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
+            }
+            share = sqrt(square[1] / square[0]);
+            u = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns[0], share, 0) : NULL;
+            if (u) mmix_write(columns[0], mmix_data(u));
             mmix_rewind(m, head);
         }
         mmix_rewind(m, layer);
@@ -10806,10 +10803,9 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 /* Whether the parameter of that name belongs to what trains. */
 static int mmixi_stage_trains(int train, const char *name)
 {
-    const char *mmate = strstr(name, ".mmate.");
-    int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : !mmate ? MMIX_TRAIN_REST
-        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX
-        : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
+    int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
+        : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN
+        : MMIX_TRAIN_REST;
     return (train & needs) == needs;
 }
 /* The beginning of the stage, or of the next that has steps, or the end of them all: the student's parameters
@@ -10862,7 +10858,6 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
     mmix_ctx *m = student ? student->m : NULL;
     if (!m || !teacher || m->error_kind) return NULL;
     const mmix_decoder_config *t = &teacher->config, *s = &student->config;
-    const mmix_distill_config *c = &config;
     if (teacher == student || student->in_run)
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
                   student->in_run ? "in no other run" : "another decoder than its teacher");
@@ -10872,23 +10867,23 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
                   "and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
                   (double)s->vocabulary, (double)s->depth, (double)s->dim, (double)s->media, (double)t->vocabulary,
                   (double)t->depth, (double)t->dim, (double)t->media);
-    if (mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return NULL;
-    for (const mmix_stage *x = c->stage; x < c->stage + c->stages; x++) {
+    if (mmixi_settings_check(m, who, &config, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return NULL;
+    for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
         int lora = x->train & MMIX_TRAIN_LORA, any = lora || !x->steps;
         char name[64];
-        snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - c->stage));
+        snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - config.stage));
         if (mmixi_settings_check(m, name, x, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
             || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
                             + x->supervised, DBL_MIN, DBL_MAX)) return NULL;
         if (lora && !student->adapters)
-            any = c->lora_rank && c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER);
+            any = config.lora_rank && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER);
         else
             for (size_t k = 0; k < student->params->count; k++)
                 any |= mmixi_stage_trains(x->train, student->params->at[k].name);
         if (!any)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, found "
-                      "train %d, and LoRA of rank %.0f at targets %d", name, x->train, (double)c->lora_rank,
-                      c->lora_targets);
+                      "train %d, and LoRA of rank %.0f at targets %d", name, x->train, (double)config.lora_rank,
+                      config.lora_targets);
     }
     mmix_distill *run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
     if (!run) return NULL;
