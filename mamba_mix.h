@@ -9937,9 +9937,9 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
    x = embedding[tokens], of media an MLP of their features;
    for each layer x += mixer(norm1 x), x += SwiGLU(norm2 x);   logits = classifier · norm x
 
-   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same path: with a
-   state, slots 2i and 2i + 1 of it tell layer i what came before. Without recording each layer's temporaries are
-   dropped as it ends.
+   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same path:
+   with a state, slots 2i and 2i + 1 of it tell layer i what came before. Without recording each layer's
+   temporaries are dropped as it ends.
    ==================================================================================== */
 
 typedef struct mmixi_decoder_layer {
@@ -9975,7 +9975,8 @@ static void mmixi_decoder_declare(mmix_decoder *d)
                       &l->norm1);
         strcpy(end, mmate ? "mmate." : "self_attn.");
         if (mmate)
-            mmix_mmate_init(&l->mmate, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias, &c->mmate);
+            mmix_mmate_init(&l->mmate, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias,
+                            &c->mmate);
         else
             mmix_projections_init(&l->mmate.flex, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
         l->mmate.rope = c->rope;
@@ -10032,7 +10033,8 @@ static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, in
         mmixi_decoder_declare(d);
     }
     if (mmixi_model_ready(p, start)) return d;
-    if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;         /* what a file says */
+    /* what a file says */
+    if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
     return NULL;
 }
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config)
@@ -10045,12 +10047,15 @@ MMIXDEF void mmix_decoder_destroy(mmix_decoder *d)
     mmix_params_destroy(d->adapters);
     mmix_params_destroy(d->params);
 }
-MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d) { return d ? &d->config : NULL; }
+MMIXDEF const mmix_decoder_config *mmix_decoder_config_of(const mmix_decoder *d)
+{
+    return d ? &d->config : NULL;
+}
 MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d) { return d ? d->params : NULL; }
 
 /* ---- forward: a sequence on its way through the layers ---- */
 
-/* x is what layer number i, which is l, reads. Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
+/* x is what layer number i, l, reads. Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
 typedef struct mmixi_decoder_pass {
     const mmix_decoder *d;
     mmix_decoder_options o;
@@ -10079,8 +10084,8 @@ static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmix
         size_t b = i / shape[1], t = (size_t)mmix_data_i32(list)[i % shape[1]];
         int32_t token = mmix_data_i32(tokens)[i] = mmixi_index(q->tokens, b * L + t);
         if (token < 0 || (size_t)token >= d->config.vocabulary)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f", who,
-                      (double)t, (double)b, (int)token, (double)d->config.vocabulary - 1);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f",
+                      who, (double)t, (double)b, (int)token, (double)d->config.vocabulary - 1);
     }
     x = list ? mmix_gather(m, d->embedding, tokens) : NULL;
     if (!q->media) return x;
@@ -10129,9 +10134,9 @@ static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_dec
     return s->x;
 }
 /* Checks a sequence and brings it before layer `end`; with `state` it goes on from there. NULL on error. */
-static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, const mmix_decoder *d,
-                                      const mmix_sequence *q, const mmix_decoder_options *options,
-                                      mmix_state *state, size_t end)
+static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
+                                      const mmix_decoder *d, const mmix_sequence *q,
+                                      const mmix_decoder_options *options, mmix_state *state, size_t end)
 {
     size_t next = 0;
     if (!d || !mmixi_given(m, who, "*sequence", q)) return NULL;
@@ -10140,11 +10145,13 @@ static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decode
     s->d = d;
     s->l = d->layer;
     if (options) s->o = *options;
-    if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL, !d->config.rope.sections[0]
-                           ? NULL : state ? &state->slot[2 * d->config.depth].tokens : &next)) return NULL;
+    if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL,
+                           !d->config.rope.sections[0] ? NULL
+                           : state ? &state->slot[2 * d->config.depth].tokens : &next)) return NULL;
     mmix_tensor **taps[3] = { s->o.mixed, s->o.outputs, s->o.normed };
     for (size_t i = 0; i < 3 * d->config.depth; i++)
-        if (taps[i % 3]) taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, d->config.dim);
+        if (taps[i % 3])
+            taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, d->config.dim);
     s->mark = mmix_mark_here(m);
     s->x = mmixi_decoder_embed(m, who, s, q);
     return mmixi_decoder_layers(m, who, s, mmixi_min(end, d->config.depth));
@@ -10182,8 +10189,8 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 
 /* ---- one piece after another ---- */
 
-/* Slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and whose state it is, from
-   its first step on. */
+/* Slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and, from the first
+   step on, whose state it is. */
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
     return d ? mmix_state_create(d->m, 2 * d->config.depth + 2) : NULL;
@@ -10199,8 +10206,8 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
     if (!d || !mmixi_given(m, who, "*state", state)) return NULL;
     size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slots - 1].tokens;
     if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found "
-                         "another", who), (mmix_tensor *)NULL;
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, "
+                         "found another", who), (mmix_tensor *)NULL;
     *owner = self;
     mmix_record(m, 0);
     x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, SIZE_MAX);
@@ -10214,7 +10221,7 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
 
 /* A number that belongs to another. */
 typedef struct mmixi_scored { double score, label; } mmixi_scored;
-static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);      /* with the metrics */
+static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);   /* with the metrics */
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place)
 {
@@ -10226,8 +10233,8 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
     for (size_t k = 1; k < K && logits[best] == logits[best]; k++)     /* to the first that is not a number */
         if (!(logits[k] <= logits[best])) best = k;
     if (!(logits[best] > -(mmix_real)INFINITY))          /* -infinity excludes a token, but not all */
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f of "
-                         "%.0f is %s (sequence %.0f, place %.0f)", (double)best, (double)K,
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f "
+                         "of %.0f is %s (sequence %.0f, place %.0f)", (double)best, (double)K,
                          logits[best] != logits[best] ? "not a number" : "-infinity, as all are",
                          (double)(place >> 32), (double)(place & UINT32_MAX)), 0;
     if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX
@@ -10242,7 +10249,7 @@ MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, cons
         for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].score;
     }
     u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;
-    for (size_t k = 0; k < n && u >= 0; u -= all[k++].score) best = (size_t)all[k].label;        /* or the last */
+    for (size_t k = 0; k < n && u >= 0; u -= all[k++].score) best = (size_t)all[k].label;
     mmix_rewind(m, mark);
     return (int32_t)best;
 }
@@ -10252,7 +10259,8 @@ MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const m
     static const char who[] = "mmix_decoder_continue";
     int32_t stop = sampling ? sampling->stop : 0;
     mmixi_dims size;
-    if (!d || !mmixi_given(m, who, "*sequence", sequence) || (count && !mmixi_given(m, who, "*tokens", tokens))
+    if (!d || !mmixi_given(m, who, "*sequence", sequence)
+        || (count && !mmixi_given(m, who, "*tokens", tokens))
         || !mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
     const size_t shape[2] = { size.B, 1 };
     size_t made = 0, unfinished = size.B;
@@ -10288,8 +10296,9 @@ MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *promp
 
 /* ---- adapters ---- */
 
-/* Each matrix that can have an adapter: of a layer SwiGLU's 3, q, k, v, o, and Local-Swin's 4. `add` declares those
-   of the targets; `values`, which lie as the parameters' slab, become W + alpha/r B A; else adapters are dropped. */
+/* Each matrix that can have an adapter: of a layer SwiGLU's 3, q, k, v, o, and Local-Swin's 4. `add` declares
+   those of the targets; `values`, which lie as the parameters' slab, become W + alpha/r B A; with neither
+   adapters are dropped. */
 static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
 {
     mmix_ctx *m = d->m;
@@ -10306,15 +10315,16 @@ static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
             while (p->tensor != w) p++;
             snprintf(prefix, sizeof prefix, "%.*s", (int)(strlen(p->name) - strlen("weight")), p->name);
             size.O = w->shape[0]; size.P = w->shape[1]; size.R = d->lora.rank;
-            mmixi_declare(d->adapters, prefix, &size, "lora_A.weight RP uniform, +lora_B.weight OR zeros", &lora->A);
+            mmixi_declare(d->adapters, prefix, &size, "lora_A.weight RP uniform, +lora_B.weight OR zeros",
+                          &lora->A);
             lora->alpha = d->lora.alpha;
         }
         else if (values && lora->A) {
             mmix_mark mark = mmix_mark_here(m);
             const mmix_tensor *low = mmix_matmul(m, lora->B, lora->A);
             if (low)
-                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]), mmix_data(low),
-                           values + (mmix_data(w) - d->params->values));
+                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]),
+                           mmix_data(low), values + (mmix_data(w) - d->params->values));
             mmix_rewind(m, mark);
         }
         else if (!values) lora->A = NULL;
@@ -10374,11 +10384,13 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
     if (options) c.mmate = *options;
     mmix_real *values = mmixi_decoder_values(teacher);
     mmix_decoder *d = mmix_decoder_create(m, c);
-    for (size_t i = 0; d && i < d->params->count; i++) {         /* what has its name; of both branches attention's */
+    for (size_t i = 0; d && i < d->params->count; i++) { /* from its name; for both branches attention's */
         const mmix_param *to = &d->params->at[i];
         const char *at = strstr(to->name, ".mmate.");
         char name[160];
-        if (at) snprintf(name, sizeof name, "%.*s.self_attn%s", (int)(at - to->name), to->name, strchr(at + 7, '.'));
+        if (at)
+            snprintf(name, sizeof name, "%.*s.self_attn%s", (int)(at - to->name), to->name,
+                     strchr(at + 7, '.'));
         const mmix_tensor *from = mmix_params_find(teacher->params, at ? name : to->name);
         if (from)
             memcpy(to->tensor->data, values + (mmix_data(from) - teacher->params->values), mmixi_bytes(from));
@@ -10386,7 +10398,7 @@ MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mm
     mmixi_free(m, values, teacher->params->slab * sizeof *values);
     return d;
 }
-/* Each head of Flex-MA's o_proj is scaled so that on the teacher's inputs it brings as much as the teacher's. */
+/* Each head of Flex-MA's o_proj is scaled to bring as much as the teacher's, on the teacher's inputs. */
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
 {
@@ -10398,7 +10410,8 @@ MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teac
     const mmix_decoder_config *c = &student->config, *t = &teacher->config;
     if (teacher->m != m || t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE
         || t->depth != c->depth || t->heads != c->heads || t->head_dim != c->head_dim)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes", who);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes",
+                         who);
     if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
     mmix_mark mark = mmix_mark_here(m);
     int record = mmix_record(m, 0);
@@ -10804,8 +10817,8 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 static int mmixi_stage_trains(int train, const char *name)
 {
     int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
-        : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN
-        : MMIX_TRAIN_REST;
+        : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
+        : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN : MMIX_TRAIN_REST;
     return (train & needs) == needs;
 }
 /* The beginning of the stage, or of the next that has steps, or the end of them all: the student's parameters
@@ -10863,10 +10876,10 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
                   student->in_run ? "in no other run" : "another decoder than its teacher");
     if (teacher->m != m || t->vocabulary != s->vocabulary || t->depth != s->depth || t->dim != s->dim
         || t->media != s->media)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, vocabulary, depth, dim "
-                  "and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
-                  (double)s->vocabulary, (double)s->depth, (double)s->dim, (double)s->media, (double)t->vocabulary,
-                  (double)t->depth, (double)t->dim, (double)t->media);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, vocabulary, "
+                  "depth, dim and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
+                  (double)s->vocabulary, (double)s->depth, (double)s->dim, (double)s->media,
+                  (double)t->vocabulary, (double)t->depth, (double)t->dim, (double)t->media);
     if (mmixi_settings_check(m, who, &config, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return NULL;
     for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
         int lora = x->train & MMIX_TRAIN_LORA, any = lora || !x->steps;
@@ -10881,9 +10894,9 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
             for (size_t k = 0; k < student->params->count; k++)
                 any |= mmixi_stage_trains(x->train, student->params->at[k].name);
         if (!any)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, found "
-                      "train %d, and LoRA of rank %.0f at targets %d", name, x->train, (double)config.lora_rank,
-                      config.lora_targets);
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, "
+                      "found train %d, and LoRA of rank %.0f at targets %d", name, x->train,
+                      (double)config.lora_rank, config.lora_targets);
     }
     mmix_distill *run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
     if (!run) return NULL;
@@ -10915,8 +10928,8 @@ typedef struct mmixi_answers {
     mmixi_answer_run *run;
 } mmixi_answers;
 /* Of target (B, L), which has tokens of the decoder or less than 0, not all of them. 0, or -1. */
-static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name, const mmix_sequence *q,
-                              const mmix_tensor *target, mmixi_answers *a)
+static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name,
+                              const mmix_sequence *q, const mmix_tensor *target, mmixi_answers *a)
 {
     mmix_ctx *m = d->m;
     size_t L = target->shape[1], n = 0;
@@ -10965,10 +10978,10 @@ static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, co
         for (rows = count = 0; b + rows < B && run[rows].from == run->from; rows++) {
             size_t n = run[rows].n;
             if (n && (run->from + 1 < behind || run[rows].to != run->from + n))
-                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; where the "
-                                 "teacher is to decode, an answer is one run behind all spans, from %.0f on", who,
-                                 (double)(b + rows), (double)n, (double)run->from, (double)run[rows].to - 1,
-                                 (double)mmixi_max(behind, 1) - 1);
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; "
+                                 "where the teacher is to decode, an answer is one run behind all spans, from %.0f "
+                                 "on", who, (double)(b + rows), (double)n, (double)run->from,
+                                 (double)run[rows].to - 1, (double)mmixi_max(behind, 1) - 1);
             count = mmixi_max(count, n);
         }
         if (!count) continue;
@@ -10986,14 +10999,14 @@ static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, co
     }
     return m->error_kind ? -1 : 0;
 }
-/* Checks a batch and finds its answers; where L_seq counts (or they are given) the teacher's are a[1]. 0, or -1. */
-static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b, int decode,
-                               mmixi_answers a[2])
+/* Checks a batch and finds its answers; with `decode`, or if they are given, the teacher's: a[1]. 0, or -1. */
+static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
+                               int decode, mmixi_answers a[2])
 {
     mmixi_dims d;
     if (!mmixi_given(run->m, who, "*batch", b)
-        || !mmixi_expect(run->m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
-                         b->mask)
+        || !mmixi_expect(run->m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens,
+                         b->target, b->mask)
         || mmixi_answers_find(run->student, who, "target", &b->input, b->target, &a[0])
         || !mmixi_spans_check(run->m, who, b->input.spans, b->input.n_spans, d.L)) return -1;
     if (!b->decoded) return decode ? mmixi_distill_decode(run->teacher, who, &a[0], &a[1]) : 0;
@@ -11029,8 +11042,8 @@ static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight,
     loss = mmix_scale(m, loss, weight, 0);
     return sum ? mmix_add(m, sum, loss) : loss;
 }
-/* All losses of a checked batch whose λ is above 0 (without `learn` the others, too, but L_seq): their sum times the
-   number of answers, recorded with `learn`; the parts in stats. NULL on error. */
+/* All losses of a checked batch whose λ is above 0 (without `learn` the others, too, but L_seq): their sum
+   times the number of answers, recorded with `learn`; the parts in stats. NULL on error. */
 static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage *s, mmix_tensor *mask,
                                        const mmixi_answers *a, int learn, mmix_distill_stats *stats)
 {
@@ -11094,16 +11107,17 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     memset(stats, 0, sizeof *stats);
     stats->stage = run->stage; stats->step = run->step; stats->steps = over ? 0 : stage->steps;
     if (learn && over) return 0;
-    if (mmixi_distill_check(run, who, b, stage->sequence > 0, a) || (learn && !run->number && run->config.calibrate
-        && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return -1;
+    if (mmixi_distill_check(run, who, b, stage->sequence > 0, a)
+        || (learn && !run->number && run->config.calibrate
+            && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return -1;
     mmix_tensor *loss = mmixi_distill_loss(run, stage, b->mask, a, learn, stats);
     if (!loss) return -1;
     if (learn && !mmixi_wants(loss))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch (Local-Swin "
-                  "needs spans or a text window)", who, (double)run->stage);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
+                  "(Local-Swin needs spans or a text window)", who, (double)run->stage);
     if (learn && !(stats->loss - stats->loss == 0))
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate may help", who,
-                  (double)run->number);
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate may help",
+                  who, (double)run->number);
     if (m->error_kind || (learn && mmix_backward(m, loss))) return -1;
     mmix_rewind(m, mark);
     if (!learn) return 0;
@@ -11113,9 +11127,10 @@ static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_dis
     o.lr = stats->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
                                             stage->lr / (double)(stage->warmup + 1), run->step);
     o.weight_decay = stage->weight_decay;
-    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip, NULL);
-    run->tokens = 0;
-    for (int i = 0; m->error_kind && i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);  /* they are of no use */
+    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
+                                             NULL);
+    run->tokens = 0;                             /* after an error what had been added up is of no use */
+    for (int i = 0; m->error_kind && i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
     if (m->error_kind) return -1;
     stats->updated = 1;
     if (++run->step < stage->steps) return 1;
