@@ -9292,15 +9292,14 @@ MMIXDEF int mmix_mmate_init(mmix_mmate_layer *layer, mmix_params *p, const char 
    x = embedding[tokens], of media an MLP of their features;
    for each layer x += mixer(norm1 x), x += SwiGLU(norm2 x);   logits = classifier · norm x
 
-   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same path: with a
-   state, slots 2i and 2i + 1 of it tell layer i what came before. Without recording each layer's temporaries are
-   dropped as it ends.
+   The mixer is causal attention or M-MATE. A whole sequence and the next piece of one take the same path:
+   with a state, slots 2i and 2i + 1 of it tell layer i what came before. Without recording each layer's
+   temporaries are dropped as it ends.
    ==================================================================================== */
 
 typedef struct mmixi_decoder_layer {
     mmix_tensor *norm1, *norm2;
-    mmix_projections attention;                  /* or … */
-    mmix_mmate_layer mmate;
+    mmix_mmate_layer mmate;                      /* of attention only `flex` */
     mmix_swiglu_layer ffn;
 } mmixi_decoder_layer;
 struct mmix_decoder {
@@ -9317,32 +9316,31 @@ struct mmix_decoder {
 static void mmixi_decoder_declare(mmix_decoder *d)
 {
     const mmix_decoder_config *c = &d->config;
-    int mmate = c->mixer == MMIX_DECODER_MMATE;
     mmix_params *p = d->params;
+    int mmate = c->mixer == MMIX_DECODER_MMATE;
     mmixi_dims size;
-    char prefix[64];
-    size.D = c->dim;
-    size.K = c->vocabulary;
+    char at[64];
+    size.D = c->dim; size.K = c->vocabulary;
     mmixi_declare(p, "", &size, "model.embed_tokens.weight KD normal", &d->embedding);
     if (c->media) mmix_mlp_init(&d->projector, p, "multi_modal_projector.", c->media, c->dim, c->dim);
     for (size_t i = 0; i < c->depth && !p->m->error_kind; i++) {
         mmixi_decoder_layer *l = &d->layer[i];
-        snprintf(prefix, sizeof prefix, "model.layers.%d.", (int)i);
-        mmixi_declare(p, prefix, &size, "input_layernorm.weight D ones, post_attention_layernorm.weight D ones",
-                      &l->norm1, &l->norm2);
-        snprintf(prefix, sizeof prefix, "model.layers.%d.%s.", (int)i, mmate ? "mmate" : "self_attn");
+        char *end = at + snprintf(at, 32, "model.layers.%d.", (int)i);
+        mmixi_declare(p, at, &size, "input_layernorm.weight D ones, +post_attention_layernorm.weight D ones",
+                      &l->norm1);
+        strcpy(end, mmate ? "mmate." : "self_attn.");
         if (mmate)
-            mmix_mmate_init(&l->mmate, p, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias,
+            mmix_mmate_init(&l->mmate, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, i, c->bias,
                             &c->mmate);
         else
-            mmix_projections_init(&l->attention, p, prefix, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
+            mmix_projections_init(&l->mmate.flex, p, at, c->dim, c->heads, c->kv_heads, c->head_dim, c->bias);
         l->mmate.rope = c->rope;
-        snprintf(prefix, sizeof prefix, "model.layers.%d.mlp.", (int)i);
-        mmix_swiglu_init(&l->ffn, p, prefix, c->dim, c->ffn);
+        strcpy(end, "mlp.");
+        mmix_swiglu_init(&l->ffn, p, at, c->dim, c->ffn);
     }
+    d->classifier = d->embedding;
     mmixi_declare(p, "", &size, "model.norm.weight D ones, lm_head.weight KD normal", &d->norm,
                   c->tied ? NULL : &d->classifier);
-    if (c->tied) d->classifier = d->embedding;
 }
 /* All numbers of a config, in the order of files. */
 #define MMIXI_DECODER(kind, member, low, high) MMIXI_SETTING(mmix_decoder_config, kind, member, 1, low, high)
@@ -9376,31 +9374,23 @@ static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
     if (!(c->eps > 0)) c->eps = 1e-5;
     if (c->rope.theta <= 0) c->rope.theta = 10000;
     if (mmixi_settings_check(m, who, c, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS)) return -1;
-    if (c->heads % c->kv_heads)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kv_heads is %.0f, expected a divisor of the %.0f heads",
-                         who, (double)c->kv_heads, (double)c->heads);
     return mmixi_rope_check(m, who, &c->rope, c->head_dim) ? 0 : -1;
 }
 /* start 0: without values, as mmixi_vision_create. */
 static mmix_decoder *mmixi_decoder_create(mmix_ctx *m, mmix_decoder_config c, int start)
 {
-    mmix_params *p;
-    mmix_decoder *d;
     if (mmix_error(m)) return NULL;
-    if (mmixi_decoder_config_check(m, &c)) {
-        if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a model */
-        return NULL;
-    }
-    p = mmix_params_create(m);
-    d = (mmix_decoder *)mmixi_own(p, sizeof *d);
+    mmix_params *p = mmixi_decoder_config_check(m, &c) ? NULL : mmix_params_create(m);
+    mmix_decoder *d = (mmix_decoder *)mmixi_own(p, sizeof *d + c.depth * sizeof *d->layer);
     if (d) {
-        d->m = m;
-        d->params = p;
-        d->config = c;
-        d->layer = (mmixi_decoder_layer *)mmixi_own(p, c.depth * sizeof *d->layer);
-        if (d->layer) mmixi_decoder_declare(d);
+        d->m = m; d->params = p; d->config = c;
+        d->layer = (mmixi_decoder_layer *)(d + 1);
+        mmixi_decoder_declare(d);
     }
-    return mmixi_model_ready(p, start) ? d : NULL;
+    if (mmixi_model_ready(p, start)) return d;
+    /* what a file says */
+    if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
+    return NULL;
 }
 MMIXDEF mmix_decoder *mmix_decoder_create(mmix_ctx *m, mmix_decoder_config config)
 {
@@ -9420,134 +9410,113 @@ MMIXDEF mmix_params *mmix_decoder_params(mmix_decoder *d) { return d ? d->params
 
 /* ---- forward: a sequence on its way through the layers ---- */
 
+/* x is what layer number i, l, reads. Under MMIX_RECORD_LAYERS each half of a layer keeps a copy of this. */
 typedef struct mmixi_decoder_pass {
     const mmix_decoder *d;
-    mmixi_layout a;
     mmix_decoder_options o;
+    mmixi_layout a;
     mmix_mark mark;                              /* what comes after it goes when a layer ends */
+    size_t i;
+    const mmixi_decoder_layer *l;
     mmix_tensor *x;
 } mmixi_decoder_pass;
 
-/* Embeddings of the tokens of a kind, (B, n, D). */
-static mmix_tensor *mmixi_decoder_tokens(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
-                                         const mmix_sequence *q, int kind)
-{
-    const mmix_tensor *list = s->a.list[kind];
-    const size_t shape[2] = { s->a.B, mmix_count(list) }, K = s->d->config.vocabulary;
-    mmix_tensor *tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0; i < mmix_count(tokens); i++) {
-        size_t b = i / shape[1], t = (size_t)mmix_data_i32(list)[i % shape[1]];
-        int32_t token = mmixi_index(q->tokens, b * s->a.L + t);
-        if (token < 0 || (size_t)token >= K)
-            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f", who,
-                      (double)t, (double)b, (int)token, (double)K - 1);
-        mmix_data_i32(tokens)[i] = token;
-    }
-    return mmix_gather(m, s->d->embedding, tokens);
-}
-/* The tokens' features (B, L, D). */
+/* The tokens' features (B, L, D): embeddings, and with media at the grid tokens an MLP of those. */
 static mmix_tensor *mmixi_decoder_embed(mmix_ctx *m, const char *who, const mmixi_decoder_pass *s,
                                         const mmix_sequence *q)
 {
     const mmix_decoder *d = s->d;
-    mmix_tensor *x, *grid = s->a.list[MMIXI_KIND_GRID], *other = s->a.list[MMIXI_KIND_OTHER];
+    size_t B = s->a.B, L = s->a.L;
+    mmix_tensor *grid = s->a.list[MMIXI_KIND_GRID], *tokens = NULL, *x, *y,
+        *list = s->a.list[q->media ? MMIXI_KIND_OTHER : MMIXI_KIND_ALL];
+    const size_t shape[2] = { B, mmix_count(list) };
     mmixi_dims size;
-    if (!q->media) return mmixi_decoder_tokens(m, who, s, q, MMIXI_KIND_ALL);
-    size.B = s->a.B;
-    size.N = mmix_count(grid);
-    size.F = d->config.media;
-    if (!size.F || !grid)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: media for a decoder with features of width %.0f and %.0f spans",
-                  who, (double)size.F, (double)q->n_spans);
-    if (!mmixi_expect(m, who, &size, "+media BNF", q->media)) return NULL;
-    x = mmix_fill(mmix_new3(m, s->a.B, s->a.L, d->config.dim), 0);
-    if (other) x = mmix_add_rows(m, x, mmixi_decoder_tokens(m, who, s, q, MMIXI_KIND_OTHER), other);
-    return mmix_add_rows(m, x, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
+    size.B = B; size.N = mmix_count(grid); size.F = d->config.media;
+    if ((q->media && !mmixi_given(m, who, "config.media, spans of media", size.F, size.N))
+        || !mmixi_expect(m, who, &size, "+media? BNF", q->media)) return NULL;
+    if (list) tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    for (size_t i = 0; i < mmix_count(tokens); i++) {
+        size_t b = i / shape[1], t = (size_t)mmix_data_i32(list)[i % shape[1]];
+        int32_t token = mmix_data_i32(tokens)[i] = mmixi_index(q->tokens, b * L + t);
+        if (token < 0 || (size_t)token >= d->config.vocabulary)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: token %.0f of sequence %.0f is %d, expected 0 to %.0f",
+                      who, (double)t, (double)b, (int)token, (double)d->config.vocabulary - 1);
+    }
+    x = list ? mmix_gather(m, d->embedding, tokens) : NULL;
+    if (!q->media) return x;
+    y = mmix_fill(mmix_new3(m, B, L, d->config.dim), 0);
+    if (x) y = mmix_add_rows(m, y, x, list);
+    return mmix_add_rows(m, y, mmix_mlp(m, &d->projector, q->media, NULL, NULL), grid);
 }
 /* A layer's value for whoever asked: into the tensor made for it, or itself while recording. */
-static void mmixi_decoder_tap(mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_tensor *x)
+static void mmixi_decoder_tap(const mmix_ctx *m, mmix_tensor **taps, size_t i, mmix_tensor *x)
 {
-    if (!taps || !x) return;
-    if (m->recording) taps[i] = x;
-    else if (taps[i]) mmixi_put_all(m, x, mmix_data(x), taps[i], mmix_data(taps[i]), 0);
+    if (taps && m->recording) taps[i] = x;
+    else if (taps && x) mmix_write(taps[i], mmix_data(x));
 }
 /* The two halves of a layer. */
-typedef struct mmixi_decoder_half { mmixi_decoder_pass *s; size_t i; } mmixi_decoder_half;
 static mmix_tensor *mmixi_decoder_mix(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
-    const mmixi_decoder_half *h = (const mmixi_decoder_half *)user;
-    const mmix_decoder_config *c = &h->s->d->config;
-    const mmixi_decoder_layer *l = &h->s->d->layer[h->i];
-    mmix_tensor *u = mmix_rms_norm(m, *x, l->norm1, c->eps), *residual = h->s->o.mixed ? NULL : *x;
-    mmixi_decoder_tap(m, h->s->o.normed, h->i, u);
-    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &l->mmate, u, residual, &h->s->a)
-        : mmixi_causal(m, &l->attention, u, residual, &c->rope, &h->s->a);
+    const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
+    const mmix_decoder_config *c = &s->d->config;
+    mmix_tensor *u = mmix_rms_norm(m, *x, s->l->norm1, c->eps), *residual = s->o.mixed ? NULL : *x;
+    mmixi_decoder_tap(m, s->o.normed, s->i, u);
+    return c->mixer == MMIX_DECODER_MMATE ? mmixi_mmate(m, &s->l->mmate, u, residual, &s->a)
+        : mmixi_causal(m, &s->l->mmate.flex, u, residual, &c->rope, &s->a);
 }
 static mmix_tensor *mmixi_decoder_ffn(mmix_ctx *m, const void *user, mmix_tensor **x)
 {
-    const mmixi_decoder_half *h = (const mmixi_decoder_half *)user;
-    const mmixi_decoder_layer *l = &h->s->d->layer[h->i];
-    return mmix_swiglu(m, &l->ffn, mmix_rms_norm(m, *x, l->norm2, h->s->d->config.eps), *x, NULL);
+    const mmixi_decoder_pass *s = (const mmixi_decoder_pass *)user;
+    return mmix_swiglu(m, &s->l->ffn, mmix_rms_norm(m, *x, s->l->norm2, s->d->config.eps), *x, NULL);
 }
-/* x through layers from … to - 1. NULL on error. */
-static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t from,
-                                         size_t to)
+/* x through the layers before `end`. NULL on error. */
+static mmix_tensor *mmixi_decoder_layers(mmix_ctx *m, const char *who, mmixi_decoder_pass *s, size_t end)
 {
     const mmix_decoder_options *o = &s->o;
-    mmixi_decoder_half h;
     mmixi_dims size;
-    h.s = s;
-    for (h.i = from; h.i < to && s->x; h.i++) {
+    for (; s->i < end && s->x; s->i++, s->l++) {
         mmix_mark mark = mmix_mark_here(m);
-        mmix_tensor *given = o->inputs ? o->inputs[h.i] : NULL, *x = given ? given : s->x, *y;
-        if (given && !mmixi_expect(m, who, &size, "x BLD, inputs BLD", s->x, given)) return NULL;
-        s->a.of.slot = 2 * h.i;
-        y = o->normed ? mmixi_decoder_mix(m, &h, &x) : mmixi_layer(m, mmixi_decoder_mix, &h, sizeof h, &x, 1);
-        mmixi_decoder_tap(m, o->mixed, h.i, y);
+        mmix_tensor *x = o->inputs && o->inputs[s->i] ? o->inputs[s->i] : s->x, *y;
+        if (x != s->x && !mmixi_expect(m, who, &size, "x BLD, inputs BLD", s->x, x)) return NULL;
+        s->a.of.slot = 2 * s->i;
+        y = o->normed ? mmixi_decoder_mix(m, s, &x) : mmixi_layer(m, mmixi_decoder_mix, s, sizeof *s, &x, 1);
+        mmixi_decoder_tap(m, o->mixed, s->i, y);
         if (o->mixed) y = mmix_add(m, x, y);
         y = mmixi_keep_only(m, mark, y);
-        y = mmixi_layer(m, mmixi_decoder_ffn, &h, sizeof h, &y, 1);
-        s->x = mmixi_keep_only(m, s->mark, y);
-        mmixi_decoder_tap(m, o->outputs, h.i, s->x);
+        s->x = mmixi_keep_only(m, s->mark, mmixi_layer(m, mmixi_decoder_ffn, s, sizeof *s, &y, 1));
+        mmixi_decoder_tap(m, o->outputs, s->i, s->x);
     }
     return s->x;
 }
-/* Checks a sequence and brings it behind so many layers; what is recorded may read the pass until
-   mmix_backward. With `state` the sequence goes on from there. NULL on error. */
-static mmixi_decoder_pass *mmixi_decoder_run(mmix_ctx *m, const char *who, const mmix_decoder *d,
-                                             const mmix_sequence *q, const mmix_decoder_options *options,
-                                             mmix_state *state, size_t layers)
+/* Checks a sequence and brings it before layer `end`; with `state` it goes on from there. NULL on error. */
+static mmix_tensor *mmixi_decoder_run(mmix_ctx *m, const char *who, mmixi_decoder_pass *s,
+                                      const mmix_decoder *d, const mmix_sequence *q,
+                                      const mmix_decoder_options *options, mmix_state *state, size_t end)
 {
-    mmixi_decoder_pass *s;
-    mmix_tensor **taps[3];
-    mmix_layout layout;
-    size_t zero = 0, *next = state ? &state->slot[2 * d->config.depth].tokens : &zero;
-    if (!d || m->error_kind) return NULL;
-    if (!q) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence, found NULL", who);
-    s = q ? (mmixi_decoder_pass *)mmixi_header(m, sizeof *s) : NULL;
-    if (!s) return NULL;
+    size_t next = 0;
+    if (!d || !mmixi_given(m, who, "*sequence", q)) return NULL;
+    const mmix_layout layout = { q->spans, q->n_spans, NULL, NULL, NULL, state, 0 };
+    memset(s, 0, sizeof *s);
     s->d = d;
+    s->l = d->layer;
     if (options) s->o = *options;
-    memset(&layout, 0, sizeof layout);
-    layout.spans = q->spans;
-    layout.n_spans = q->n_spans;
-    layout.state = state;
     if (mmixi_layout_begin(m, who, &s->a, &layout, "tokens:i32 BL", q->tokens, NULL,
-                           d->config.rope.sections[0] ? next : NULL)) return NULL;
-    taps[0] = s->o.mixed;
-    taps[1] = s->o.outputs;
-    taps[2] = s->o.normed;
+                           !d->config.rope.sections[0] ? NULL
+                           : state ? &state->slot[2 * d->config.depth].tokens : &next)) return NULL;
+    mmix_tensor **taps[3] = { s->o.mixed, s->o.outputs, s->o.normed };
     for (size_t i = 0; i < 3 * d->config.depth; i++)
-        if (taps[i % 3]) taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, d->config.dim);
+        if (taps[i % 3])
+            taps[i % 3][i / 3] = m->recording ? NULL : mmix_new3(m, s->a.B, s->a.L, d->config.dim);
     s->mark = mmix_mark_here(m);
     s->x = mmixi_decoder_embed(m, who, s, q);
-    return mmixi_decoder_layers(m, who, s, 0, mmixi_min(layers, d->config.depth)) ? s : NULL;
+    return mmixi_decoder_layers(m, who, s, mmixi_min(end, d->config.depth));
 }
 MMIXDEF mmix_tensor *mmix_decoder_forward(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                           const mmix_decoder_options *options)
 {
-    mmixi_decoder_pass *s = mmixi_decoder_run(m, "mmix_decoder_forward", d, sequence, options, NULL, SIZE_MAX);
-    return s ? mmix_rms_norm(m, s->x, d->norm, d->config.eps) : NULL;
+    mmixi_decoder_pass s;
+    mmix_tensor *x = mmixi_decoder_run(m, "mmix_decoder_forward", &s, d, sequence, options, NULL, SIZE_MAX);
+    return x ? mmix_rms_norm(m, x, d->norm, d->config.eps) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmix_tensor *hidden)
 {
@@ -9556,21 +9525,18 @@ MMIXDEF mmix_tensor *mmix_decoder_logits(mmix_ctx *m, const mmix_decoder *d, mmi
 MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                          size_t layer)
 {
-    const char *who = "mmix_decoder_matrix";
-    int record = mmix_record(m, 0);
+    static const char who[] = "mmix_decoder_matrix";
+    mmixi_decoder_pass s;
     mmix_tensor *M = NULL, *u;
-    mmixi_decoder_pass *s;
-    if (d && layer >= d->config.depth)
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: layer %.0f of %.0f", who, (double)layer, (double)d->config.depth);
-    s = mmixi_decoder_run(m, who, d, sequence, NULL, NULL, layer);
-    if (s) {
-        const mmixi_decoder_layer *l = &d->layer[layer];
-        u = mmix_rms_norm(m, s->x, l->norm1, d->config.eps);
-        if (d->config.mixer == MMIX_DECODER_ATTENTION) {
-            mmix_mixer mixer = mmixi_attend(m, &l->attention, u, &d->config.rope, &s->a, MMIXI_KIND_ALL);
-            M = mmix_mix_matrix(m, &mixer);
-        }
-        else M = mmix_mmate_matrix(m, &l->mmate, u, &s->a.of);
+    int record = m->recording;
+    if (!d || mmixi_within(m, who, "layer", (double)layer, 0, (double)d->config.depth - 1)) return NULL;
+    mmix_record(m, 0);
+    u = mmixi_decoder_run(m, who, &s, d, sequence, NULL, NULL, layer);
+    if (u) u = mmix_rms_norm(m, u, s.l->norm1, d->config.eps);
+    if (u && d->config.mixer == MMIX_DECODER_MMATE) M = mmix_mmate_matrix(m, &s.l->mmate, u, &s.a.of);
+    else if (u) {
+        mmix_mixer mixer = mmixi_attend(m, &s.l->mmate.flex, u, &d->config.rope, &s.a, MMIXI_KIND_ALL);
+        M = mmix_mix_matrix(m, &mixer);
     }
     mmix_record(m, record);
     return M;
@@ -9578,34 +9544,29 @@ MMIXDEF mmix_tensor *mmix_decoder_matrix(mmix_ctx *m, const mmix_decoder *d, con
 
 /* ---- one piece after another ---- */
 
-/* The state's slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and the
-   decoder (none after mmix_state_clear). */
-static size_t *mmixi_decoder_owner(const mmix_state *s) { return &s->slot[s->slots - 1].tokens; }
+/* Slots: of layer i 2i and 2i + 1; then two whose `tokens` are the next rotary position and, from the first
+   step on, whose state it is. */
 MMIXDEF mmix_state *mmix_decoder_state_create(const mmix_decoder *d)
 {
-    mmix_state *s = d ? mmix_state_create(d->m, 2 * d->config.depth + 2) : NULL;
-    if (s) *mmixi_decoder_owner(s) = (size_t)(uintptr_t)d;
-    return s;
+    return d ? mmix_state_create(d->m, 2 * d->config.depth + 2) : NULL;
 }
 MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *piece,
                                        mmix_state *state)
 {
-    const char *who = "mmix_decoder_step";
+    static const char who[] = "mmix_decoder_step";
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_decoder_pass *s;
-    mmix_tensor *x = NULL;
-    int record;
-    if (!d || m->error_kind) return NULL;
-    if (!state || state->m != m || state->slots != 2 * d->config.depth + 2 || (*mmixi_decoder_owner(state)
-        && *mmixi_decoder_owner(state) != (size_t)(uintptr_t)d)) {
-        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, found %s",
-                  who, state ? "another" : "NULL");
-        return NULL;
-    }
-    *mmixi_decoder_owner(state) = (size_t)(uintptr_t)d;
-    record = mmix_record(m, 0);
-    s = mmixi_decoder_run(m, who, d, piece, NULL, state, SIZE_MAX);
-    if (s) x = mmix_rms_norm(m, mmixi_token(m, s->x, s->a.L - 1), d->norm, d->config.eps);
+    int record = m->recording;
+    mmixi_decoder_pass s;
+    mmix_tensor *x;
+    if (!d || !mmixi_given(m, who, "*state", state)) return NULL;
+    size_t self = (size_t)(uintptr_t)d, *owner = &state->slot[state->slots - 1].tokens;
+    if (state->m != m || state->slots != 2 * d->config.depth + 2 || (*owner && *owner != self))
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a state of this decoder and its context, "
+                         "found another", who), (mmix_tensor *)NULL;
+    *owner = self;
+    mmix_record(m, 0);
+    x = mmixi_decoder_run(m, who, &s, d, piece, NULL, state, SIZE_MAX);
+    if (x) x = mmix_rms_norm(m, mmixi_token(m, x, s.a.L - 1), d->norm, d->config.eps);
     x = mmixi_keep_only(m, mark, mmix_decoder_logits(m, d, x));
     mmix_record(m, record);
     return x;
@@ -9613,89 +9574,68 @@ MMIXDEF mmix_tensor *mmix_decoder_step(mmix_ctx *m, const mmix_decoder *d, const
 
 /* ---- drawing the next token ---- */
 
-typedef struct mmixi_candidate { double p; size_t token; } mmixi_candidate;
-static int mmixi_by_probability(const void *a, const void *b)          /* of equal ones the lower number first */
-{
-    const mmixi_candidate *x = (const mmixi_candidate *)a, *y = (const mmixi_candidate *)b;
-    return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : (x->token > y->token) - (x->token < y->token);
-}
+/* A number that belongs to another. */
+typedef struct mmixi_scored { double score, label; } mmixi_scored;
+static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n);   /* with the metrics */
 MMIXDEF int32_t mmix_sample(mmix_ctx *m, const mmix_real *logits, size_t K, const mmix_sampling *sampling,
                             uint64_t place)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_candidate *all;
-    size_t best = 0, wrong = K, n = K;
+    mmixi_scored *all;
+    size_t best = 0, n = K;
     double sum = 0, u;
-    if (!logits || !K)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: expected logits of at least one token, found "
-                         "%s", logits ? "none" : "NULL"), 0;
-    for (size_t k = K; k-- > 0;) {
-        if (logits[k] >= logits[best]) best = k;
-        if (logits[k] != logits[k]) wrong = k;
-    }
-    if (wrong < K || !(logits[best] > -(mmix_real)INFINITY))     /* -infinity excludes a token, but not all */
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f of "
-                         "%.0f is %s (sequence %.0f, place %.0f)", (double)(wrong % K), (double)K, wrong < K
-                         ? "not a number" : "-infinity, as all are", (double)(place >> 32),
-                         (double)(place & UINT32_MAX)), 0;
-    if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX) return (int32_t)best;
-    all = (mmixi_candidate *)mmixi_step_array(m, K, 1, sizeof *all);
-    if (!all) return (int32_t)best;
+    if (!mmixi_given(m, "mmix_sample", "*logits, K", logits, K)) return 0;
+    for (size_t k = 1; k < K && logits[best] == logits[best]; k++)     /* to the first that is not a number */
+        if (!(logits[k] <= logits[best])) best = k;
+    if (!(logits[best] > -(mmix_real)INFINITY))          /* -infinity excludes a token, but not all */
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_sample: the logits are not finite: that of token %.0f "
+                         "of %.0f is %s (sequence %.0f, place %.0f)", (double)best, (double)K,
+                         logits[best] != logits[best] ? "not a number" : "-infinity, as all are",
+                         (double)(place >> 32), (double)(place & UINT32_MAX)), 0;
+    if (!sampling || !(sampling->temperature > 0) || logits[best] > FLT_MAX
+        || (all = (mmixi_scored *)mmixi_step_array(m, K, 2, sizeof *all)) == NULL) return (int32_t)best;
     for (size_t k = 0; k < K; k++) {
-        all[k].token = k;
-        sum += all[k].p = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
+        all[k].label = (double)k;
+        sum += all[k].score = mmixi_exp((double)(logits[k] - logits[best]) / sampling->temperature);
     }
     if (sampling->top_p > 0 && sampling->top_p < 1) {
         double enough = sampling->top_p * sum;
-        qsort(all, K, sizeof *all, mmixi_by_probability);
-        for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].p;
+        all = mmixi_scored_sort(all, all + K, K);        /* of equal ones the lower number first */
+        for (n = 0, sum = 0; n < K && sum < enough; n++) sum += all[n].score;
     }
     u = mmix_random_uniform(m, MMIXI_RANDOM_SAMPLE, sampling->stream, place) * sum;
-    for (size_t k = 0; k < n && u >= 0; k++) {   /* the last one where rounding leaves nothing */
-        best = all[k].token;
-        u -= all[k].p;
-    }
+    for (size_t k = 0; k < n && u >= 0; u -= all[k++].score) best = (size_t)all[k].label;
     mmix_rewind(m, mark);
     return (int32_t)best;
 }
 MMIXDEF size_t mmix_decoder_continue(mmix_ctx *m, const mmix_decoder *d, const mmix_sequence *sequence,
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count)
 {
-    const char *who = "mmix_decoder_continue";
+    static const char who[] = "mmix_decoder_continue";
     int32_t stop = sampling ? sampling->stop : 0;
-    mmix_mark mark;
-    mmix_state *s;
-    mmix_sequence last;
     mmixi_dims size;
-    size_t made = 0, unfinished, shape[2];
-    if (!d || m->error_kind) return 0;
-    if (!sequence || (!tokens && count))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a sequence and room for tokens, found NULL",
-                         who), (size_t)0;
-    if (!mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
-    shape[0] = unfinished = size.B;
-    shape[1] = 1;
-    mark = mmix_mark_here(m);
-    s = mmix_decoder_state_create(d);
-    memset(&last, 0, sizeof last);
-    last.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
+    if (!d || !mmixi_given(m, who, "*sequence", sequence)
+        || (count && !mmixi_given(m, who, "*tokens", tokens))
+        || !mmixi_expect(m, who, &size, "tokens:i32 BL", sequence->tokens)) return 0;
+    const size_t shape[2] = { size.B, 1 };
+    size_t made = 0, unfinished = size.B;
+    mmix_state *s = mmix_decoder_state_create(d);
+    mmix_sequence last = { mmix_new(m, MMIX_DTYPE_I32, 2, shape), NULL, 0, NULL };
+    mmix_mark mark = mmix_mark_here(m);
     for (size_t i = 0; i < size.B * count; i++) tokens[i] = stop;
     for (; s && unfinished && made < count; made++) {
-        mmix_mark step = mmix_mark_here(m);
         const mmix_tensor *logits = mmix_decoder_step(m, d, made ? &last : sequence, s);
-        if (!logits) break;
         unfinished = 0;
-        for (size_t b = 0, K = mmixi_cols(logits); b < size.B; b++) {
-            int32_t *row = tokens + b * count;
-            if (!stop || !made || row[made - 1] != stop)
-                row[made] = mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
-                                        (uint64_t)b << 32 | mmix_state_tokens(s, 0));
-            mmix_data_i32(last.tokens)[b] = row[made];
-            unfinished += !stop || row[made] != stop;
+        for (size_t b = 0, K = mmix_shape(logits, 1); logits && b < size.B; b++) {
+            int32_t *token = mmix_data_i32(last.tokens) + b;
+            if (!stop || !made || *token != stop)
+                *token = mmix_sample(m, mmix_data(logits) + b * K, K, sampling,
+                                     (uint64_t)b << 32 | mmix_state_tokens(s, 0));
+            tokens[b * count + made] = *token;
+            unfinished += !stop || *token != stop;
         }
-        mmix_rewind(m, step);
+        mmix_rewind(m, mark);
     }
-    mmix_rewind(m, mark);
     mmix_state_destroy(s);
     return m->error_kind ? 0 : made;
 }
@@ -9703,97 +9643,73 @@ MMIXDEF size_t mmix_decoder_generate(const mmix_decoder *d, const int32_t *promp
                                      const mmix_sampling *sampling, int32_t *tokens, size_t count)
 {
     const size_t shape[2] = { 1, n };
-    mmix_sequence q;
-    if (!d || d->m->error_kind) return 0;
-    if (!prompt || !n)
-        return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_generate: expected a prompt of at least "
-                         "one token, found %s", prompt ? "none" : "NULL"), (size_t)0;
+    if (!d || !mmixi_given(d->m, "mmix_decoder_generate", "*prompt, n", prompt, n)) return 0;
     mmix_reset(d->m);
-    memset(&q, 0, sizeof q);
-    q.tokens = mmix_from_i32(d->m, 2, shape, prompt);
-    return q.tokens ? mmix_decoder_continue(d->m, d, &q, sampling, tokens, count) : 0;
+    const mmix_sequence q = { mmix_from_i32(d->m, 2, shape, prompt), NULL, 0, NULL };
+    return mmix_decoder_continue(d->m, d, &q, sampling, tokens, count);
 }
 
 /* ---- adapters ---- */
 
-enum { MMIXI_ADAPTERS = 11 };                    /* of a layer: SwiGLU's 3, q, k, v, o, and Local-Swin's 4 */
-/* Adapter number n of all layers', and its matrix; NULL where there is no such matrix or it is no target. */
-static mmix_lora *mmixi_adapter_of(const mmix_decoder *d, size_t n, int targets, mmix_tensor **weight)
+/* Each matrix that can have an adapter: of a layer SwiGLU's 3, q, k, v, o, and Local-Swin's 4. `add` declares
+   those of the targets; `values`, which lie as the parameters' slab, become W + alpha/r B A; with neither
+   adapters are dropped. */
+static void mmixi_adapters(mmix_decoder *d, int add, mmix_real *values)
 {
-    size_t k = n % MMIXI_ADAPTERS, q = (k + 1) % 4;
-    mmixi_decoder_layer *l = &d->layer[n / MMIXI_ADAPTERS];
-    mmix_projections *p = k >= 7 ? &l->mmate.swin : d->config.mixer == MMIX_DECODER_MMATE ? &l->mmate.flex
-        : &l->attention;
-    *weight = k == 0 ? l->ffn.gate : k == 1 ? l->ffn.up : k == 2 ? l->ffn.down : p->weight[q];
-    if (!*weight || !(targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER))) return NULL;
-    return k < 3 ? &l->ffn.lora[k] : &p->lora[q];
-}
-MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d) { return d ? d->adapters : NULL; }
-static void mmixi_decoder_adapters_drop(mmix_decoder *d)
-{
-    mmix_tensor *weight;
-    for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        mmix_lora *lora = mmixi_adapter_of(d, n, ~0, &weight);
-        if (lora) memset(lora, 0, sizeof *lora);
+    mmix_ctx *m = d->m;
+    for (size_t n = 0; n < 11 * d->config.depth; n++) {
+        mmixi_decoder_layer *l = &d->layer[n / 11];
+        size_t k = n % 11, i = (k + 1) % 4;
+        mmix_projections *of = k < 7 ? &l->mmate.flex : &l->mmate.swin;
+        mmix_lora *lora = k < 3 ? &l->ffn.lora[k] : &of->lora[i];
+        mmix_tensor *w = k < 3 ? (&l->ffn.gate)[k] : of->weight[i];
+        if (add && w && d->lora.targets & (k < 3 ? MMIX_LORA_FFN : MMIX_LORA_MIXER)) {
+            const mmix_param *p = d->params->at;
+            char prefix[96];
+            mmixi_dims size;
+            while (p->tensor != w) p++;
+            snprintf(prefix, sizeof prefix, "%.*s", (int)(strlen(p->name) - strlen("weight")), p->name);
+            size.O = w->shape[0]; size.P = w->shape[1]; size.R = d->lora.rank;
+            mmixi_declare(d->adapters, prefix, &size, "lora_A.weight RP uniform, +lora_B.weight OR zeros",
+                          &lora->A);
+            lora->alpha = d->lora.alpha;
+        }
+        else if (values && lora->A) {
+            mmix_mark mark = mmix_mark_here(m);
+            const mmix_tensor *low = mmix_matmul(m, lora->B, lora->A);
+            if (low)
+                m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]),
+                           mmix_data(low), values + (mmix_data(w) - d->params->values));
+            mmix_rewind(m, mark);
+        }
+        else if (!values) lora->A = NULL;
     }
+    if (add || values) return;
     mmix_params_destroy(d->adapters);
     d->adapters = NULL;
 }
+MMIXDEF mmix_params *mmix_decoder_adapters(mmix_decoder *d) { return d ? d->adapters : NULL; }
 MMIXDEF int mmix_decoder_lora(mmix_decoder *d, size_t rank, double alpha, int targets)
 {
-    mmixi_dims size;
-    char name[96];
     if (!d || d->m->error_kind) return -1;
     if (!rank || d->adapters || !(targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER)))
         return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_lora: rank %.0f, targets %d%s",
                          (double)rank, targets, d->adapters ? "; the decoder has adapters already" : "");
-    d->lora.rank = size.R = rank;
-    d->lora.alpha = alpha;
-    d->lora.targets = targets;
+    d->lora.rank = rank; d->lora.alpha = alpha; d->lora.targets = targets;
     d->adapters = mmix_params_create(d->m);
-    for (size_t n = 0; d->adapters && n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        mmix_tensor *weight;
-        mmix_lora *lora = mmixi_adapter_of(d, n, targets, &weight);
-        const mmix_param *p = d->params->at;
-        if (!lora) continue;
-        while (p->tensor != weight) p++;
-        size.O = weight->shape[0];
-        size.P = weight->shape[1];
-        snprintf(name, sizeof name, "%.*s", (int)(strlen(p->name) - strlen("weight")), p->name);
-        mmixi_declare(d->adapters, name, &size, "lora_A.weight RP uniform, lora_B.weight OR zeros", &lora->A,
-                      &lora->B);
-        lora->alpha = alpha;
-    }
-    if (d->adapters && !mmix_params_allocate(d->adapters)) return 0;
-    mmixi_decoder_adapters_drop(d);
+    if (d->adapters) mmixi_adapters(d, 1, NULL);
+    if (!mmix_params_allocate(d->adapters)) return 0;
+    mmixi_adapters(d, 0, NULL);
     return -1;
-}
-/* W + alpha/r B A of all that have an adapter, in `values`, which lies like the slab of the parameters. */
-static int mmixi_decoder_merged(const mmix_decoder *d, mmix_real *values)
-{
-    mmix_ctx *m = d->m;
-    mmix_mark mark = mmix_mark_here(m);
-    int record = mmix_record(m, 0);
-    for (size_t n = 0; n < d->config.depth * MMIXI_ADAPTERS; n++) {
-        mmix_tensor *weight;
-        const mmix_lora *lora = mmixi_adapter_of(d, n, ~0, &weight);
-        const mmix_tensor *low = lora && lora->A ? mmix_matmul(m, lora->B, lora->A) : NULL;
-        if (low)
-            m->k->axpy(mmix_count(low), (mmix_real)(lora->alpha / (double)lora->A->shape[0]), mmix_data(low),
-                       values + (mmix_data(weight) - d->params->values));
-        mmix_rewind(m, mark);
-    }
-    mmix_record(m, record);
-    return m->error_kind ? -1 : 0;
 }
 /* A copy of the parameters' slab with the adapters added; the caller's. NULL on error. */
 static mmix_real *mmixi_decoder_values(const mmix_decoder *d)
 {
     size_t bytes = d->params->slab * sizeof(mmix_real);
-    mmix_real *values = (mmix_real *)mmixi_alloc(d->m, bytes);
+    mmix_real *values = d->m->error_kind ? NULL : (mmix_real *)mmixi_alloc(d->m, bytes);
     if (!values) return NULL;
-    memcpy(values, d->params->values, bytes);
-    if (!mmixi_decoder_merged(d, values)) return values;
+    mmixi_adapters((mmix_decoder *)d, 0, (mmix_real *)memcpy(values, d->params->values, bytes));
+    if (!d->m->error_kind) return values;
     mmixi_free(d->m, values, bytes);
     return NULL;
 }
@@ -9803,93 +9719,80 @@ MMIXDEF int mmix_decoder_merge(mmix_decoder *d)
     if (d->adapters && d->in_run)
         return mmix_fail(d->m, MMIX_ERROR_ARGUMENT, "mmix_decoder_merge: a run holds these adapters; "
                          "mmix_distill_destroy comes first");
-    if (mmixi_decoder_merged(d, d->params->values)) return -1;
+    mmixi_adapters(d, 0, d->params->values);
+    if (d->m->error_kind) return -1;
     mmixi_params_changed(d->params);
-    if (d->adapters) mmixi_decoder_adapters_drop(d);
+    mmixi_adapters(d, 0, NULL);
     return 0;
 }
 
 /* ---- attention in, M-MATE out ---- */
 
-/* The teacher's parameter that a student's begins as: the one of its name, for both branches the attention's. */
-static const mmix_tensor *mmixi_linmu_source(const mmix_decoder *teacher, const char *name)
-{
-    const char *at = strstr(name, ".mmate.");
-    char from[160];
-    if (at) snprintf(from, sizeof from, "%.*s.self_attn%s", (int)(at - name), name, strchr(at + 7, '.'));
-    return mmix_params_find(teacher->params, at ? from : name);
-}
 MMIXDEF mmix_decoder *mmix_linmu_from(const mmix_decoder *teacher, const mmix_mmate_options *options)
 {
-    mmix_decoder_config c;
-    mmix_decoder *d = NULL;
-    mmix_real *values;
-    if (!teacher || teacher->m->error_kind) return NULL;
-    c = teacher->config;
+    if (!teacher) return NULL;
+    mmix_ctx *m = teacher->m;
+    mmix_decoder_config c = teacher->config;
     if (c.mixer != MMIX_DECODER_ATTENTION)
-        mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found "
-                  "M-MATE");
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_linmu_from: expected a decoder with attention, found M-MATE");
     c.mixer = MMIX_DECODER_MMATE;
     if (options) c.mmate = *options;
-    values = teacher->m->error_kind ? NULL : mmixi_decoder_values(teacher);
-    if (values) d = mmix_decoder_create(teacher->m, c);
-    for (size_t i = 0; d && i < d->params->count; i++) {
-        const mmix_tensor *from = mmixi_linmu_source(teacher, d->params->at[i].name);
+    mmix_real *values = mmixi_decoder_values(teacher);
+    mmix_decoder *d = mmix_decoder_create(m, c);
+    for (size_t i = 0; d && i < d->params->count; i++) { /* from its name; for both branches attention's */
+        const mmix_param *to = &d->params->at[i];
+        const char *at = strstr(to->name, ".mmate.");
+        char name[160];
+        if (at)
+            snprintf(name, sizeof name, "%.*s.self_attn%s", (int)(at - to->name), to->name,
+                     strchr(at + 7, '.'));
+        const mmix_tensor *from = mmix_params_find(teacher->params, at ? name : to->name);
         if (from)
-            memcpy(d->params->at[i].tensor->data, values + (mmix_data(from) - teacher->params->values),
-                   mmixi_bytes(from));
+            memcpy(to->tensor->data, values + (mmix_data(from) - teacher->params->values), mmixi_bytes(from));
     }
-    mmixi_free(teacher->m, values, teacher->params->slab * sizeof *values);
+    mmixi_free(m, values, teacher->params->slab * sizeof *values);
     return d;
 }
-/* What head h of width P, of y (B, L, H·P), brings through o_proj (D, H·P): squares, summed over all of it. */
-static double mmixi_head_square(mmix_ctx *m, mmix_tensor *y, mmix_tensor *o_proj, size_t h, size_t P)
-{
-    mmix_mark mark = mmix_mark_here(m);
-    const mmix_tensor *out = mmix_linear(m, mmix_slice(m, y, 2, h * P, P), mmix_slice(m, o_proj, 1, h * P, P),
-                                         NULL);
-    double square = 0;
-    for (size_t r = 0, D = mmix_shape(out, 2); out && r < mmixi_rows(out); r++)
-        square += (double)m->k->variance(D, mmix_data(out) + r * D, 0);
-    mmix_rewind(m, mark);
-    return square;
-}
-/* Each head of Flex-MA's o_proj is scaled so that on the teacher's inputs it brings as much as the teacher's. */
+/* Each head of Flex-MA's o_proj is scaled to bring as much as the teacher's, on the teacher's inputs. */
 MMIXDEF int mmix_linmu_calibrate(mmix_decoder *student, const mmix_decoder *teacher,
                                  const mmix_sequence *sequence)
 {
-    const char *who = "mmix_linmu_calibrate";
+    static const char who[] = "mmix_linmu_calibrate";
     mmix_ctx *m = student ? student->m : NULL;
-    const mmix_decoder_config *c = student ? &student->config : NULL, *t = teacher ? &teacher->config : NULL;
-    mmixi_decoder_pass *s;
-    mmix_mark mark;
-    int record;
+    mmixi_decoder_pass s;
+    mmix_tensor *x;
     if (!m || !teacher || m->error_kind) return -1;
+    const mmix_decoder_config *c = &student->config, *t = &teacher->config;
     if (teacher->m != m || t->mixer != MMIX_DECODER_ATTENTION || c->mixer != MMIX_DECODER_MMATE
         || t->depth != c->depth || t->heads != c->heads || t->head_dim != c->head_dim)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes", who);
+        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected an M-MATE decoder with its teacher's sizes",
+                         who);
     if (c->mmate.branches == MMIX_BRANCH_SWIN) return 0;
-    mark = mmix_mark_here(m);
-    record = mmix_record(m, 0);
-    s = mmixi_decoder_run(m, who, teacher, sequence, NULL, NULL, 0);
-    for (size_t i = 0; s && i < c->depth && !m->error_kind; i++) {
-        mmix_mark here = mmix_mark_here(m);
-        const mmixi_decoder_layer *from = &teacher->layer[i];
-        const mmix_mmate_layer *to = &student->layer[i].mmate;
-        mmix_tensor *o_proj = to->flex.weight[MMIXI_O], *u = mmix_rms_norm(m, s->x, from->norm1, t->eps),
-            *flex = mmixi_flex_heads(m, to, u, &s->a),
-            *attention = mmixi_causal_heads(m, &from->attention, u, &t->rope, &s->a);
-        for (size_t h = 0, P = c->head_dim; h < c->heads; h++) {
-            double is = mmixi_head_square(m, flex, o_proj, h, P),
-                was = mmixi_head_square(m, attention, from->attention.weight[MMIXI_O], h, P);
-            mmix_real *row = mmix_data(o_proj) + h * P;
-            for (size_t r = 0; r < c->dim && is > 0 && was > 0 && !m->error_kind; r++, row += o_proj->shape[1])
-                m->k->scale(P, (mmix_real)sqrt(was / is), row, row);
+    mmix_mark mark = mmix_mark_here(m);
+    int record = mmix_record(m, 0);
+    for (x = mmixi_decoder_run(m, who, &s, teacher, sequence, NULL, NULL, 0); x && s.i < c->depth;
+         x = mmixi_decoder_layers(m, who, &s, s.i + 1)) {
+        mmix_mark layer = mmix_mark_here(m);
+        const mmix_projections *of[2] = { &student->layer[s.i].mmate.flex, &s.l->mmate.flex };
+        mmix_tensor *u = mmix_rms_norm(m, x, s.l->norm1, t->eps),
+            *y[2] = { mmixi_flex_heads(m, &student->layer[s.i].mmate, u, &s.a),
+                      mmixi_causal_heads(m, of[1], u, &t->rope, &s.a) };
+        for (size_t at = 0, P = c->head_dim; at < c->heads * P; at += P) {
+            mmix_mark head = mmix_mark_here(m);
+            mmix_tensor *columns[2];
+            double square[2], share;
+            for (int i = 0; i < 2; i++) {
+                columns[i] = mmix_slice(m, of[i]->weight[MMIXI_O], 1, at, P);
+                u = mmix_linear(m, mmix_slice(m, y[i], 2, at, P), columns[i], NULL);
+                square[i] = mmix_item(mmix_sum(m, mmix_mul(m, u, u)));
+            }
+            share = sqrt(square[1] / square[0]);
+            u = share > 0 && share <= FLT_MAX ? mmix_scale(m, columns[0], share, 0) : NULL;
+            if (u) mmix_write(columns[0], mmix_data(u));
+            mmix_rewind(m, head);
         }
-        mmix_rewind(m, here);
-        mmixi_decoder_layers(m, who, s, i, i + 1);
+        mmix_rewind(m, layer);
     }
-    mmixi_params_changed(student->params);
     mmix_record(m, record);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : 0;
@@ -10268,10 +10171,9 @@ MMIXDEF mmix_distill_config mmix_linmu_stages(void)
 /* Whether the parameter of that name belongs to what trains. */
 static int mmixi_stage_trains(int train, const char *name)
 {
-    const char *mmate = strstr(name, ".mmate.");
-    int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : !mmate ? MMIX_TRAIN_REST
-        : !strncmp(mmate + 7, "flex.", 5) ? MMIX_TRAIN_FLEX
-        : !strncmp(mmate + 7, "swin.", 5) ? MMIX_TRAIN_SWIN : MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN;
+    int needs = strstr(name, ".lora_") ? MMIX_TRAIN_LORA : strstr(name, ".mmate.flex.") ? MMIX_TRAIN_FLEX
+        : strstr(name, ".mmate.swin.") ? MMIX_TRAIN_SWIN
+        : strstr(name, ".mmate.") ? MMIX_TRAIN_FLEX | MMIX_TRAIN_SWIN : MMIX_TRAIN_REST;
     return (train & needs) == needs;
 }
 /* The beginning of the stage, or of the next that has steps, or the end of them all: the student's parameters
@@ -10280,9 +10182,8 @@ static int mmixi_distill_begin(mmix_distill *run)
 {
     mmix_distill_config *c = &run->config;
     mmix_decoder *d = run->student;
-    int train = 0, failed = 0;
     while (run->stage < c->stages && !c->stage[run->stage].steps) run->stage++;
-    if (run->stage < c->stages) train = c->stage[run->stage].train;
+    int train = run->stage < c->stages ? c->stage[run->stage].train : 0;
     if (train & MMIX_TRAIN_LORA && !d->adapters
         && mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets)) return -1;
     if (d->adapters) {                           /* perhaps the caller's: a saved run says what they are */
@@ -10292,13 +10193,12 @@ static int mmixi_distill_begin(mmix_distill *run)
         mmix_params *p = i ? d->adapters : d->params;
         int any = 0;
         mmix_adamw_free(&run->adamw[i]);
-        for (size_t k = 0; p && k < p->count; k++) {
-            p->at[k].frozen = !mmixi_stage_trains(train, p->at[k].name);
-            any |= !p->at[k].frozen;
-        }
-        failed |= any ? mmix_adamw_init(&run->adamw[i], p) : p ? mmix_params_train(p, 0) : 0;
+        mmix_params_train(p, 0);
+        for (size_t k = 0; p && k < p->count; k++)
+            any |= !(p->at[k].frozen = !mmixi_stage_trains(train, p->at[k].name));
+        if (any && mmix_adamw_init(&run->adamw[i], p)) return -1;
     }
-    return failed;
+    return 0;
 }
 
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
@@ -10319,50 +10219,41 @@ static const mmixi_setting mmixi_stage_settings[] = {
 enum { MMIXI_STAGE_SETTINGS = sizeof mmixi_stage_settings / sizeof *mmixi_stage_settings,
       MMIXI_DISTILL_SETTINGS = sizeof mmixi_distill_settings / sizeof *mmixi_distill_settings };
 
-static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder *student,
-                                 const mmix_distill_config *c)
-{
-    static const char who[] = "mmix_distill_create";
-    const mmix_decoder_config *t = &teacher->config, *s = &student->config;
-    mmix_ctx *m = student->m;
-    if (teacher == student || student->in_run)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
-                         student->in_run ? "in no other run" : "another decoder than its teacher");
-    if (teacher->m != m || t->vocabulary != s->vocabulary || t->depth != s->depth || t->dim != s->dim
-        || t->media != s->media)
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, "
-                         "vocabulary, depth, dim and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, "
-                         "%.0f and %.0f", who, (double)s->vocabulary, (double)s->depth, (double)s->dim,
-                         (double)s->media, (double)t->vocabulary, (double)t->depth, (double)t->dim,
-                         (double)t->media);
-    if (mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return -1;
-    for (const mmix_stage *x = c->stage; x < c->stage + c->stages; x++) {
-        int lora = x->train & MMIX_TRAIN_LORA;
-        int any = lora || !x->steps;
-        char name[64];
-        snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - c->stage));
-        if (mmixi_settings_check(m, name, x, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
-            || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
-                            + x->supervised, DBL_MIN, DBL_MAX)) return -1;
-        if (lora && !student->adapters
-            && (!c->lora_rank || !(c->lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER))))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: LoRA of rank %.0f at targets %d, expected a rank "
-                             "and targets", name, (double)c->lora_rank, c->lora_targets);
-        for (size_t k = 0; !any && k < student->params->count; k++)
-            any = mmixi_stage_trains(x->train, student->params->at[k].name);
-        if (!any)
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student "
-                             "has, found train %d", name, x->train);
-    }
-    return 0;
-}
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
 {
+    static const char who[] = "mmix_distill_create";
     mmix_ctx *m = student ? student->m : NULL;
-    mmix_distill *run;
-    if (!m || !teacher || m->error_kind || mmixi_distill_refused(teacher, student, &config)) return NULL;
-    run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
+    if (!m || !teacher || m->error_kind) return NULL;
+    const mmix_decoder_config *t = &teacher->config, *s = &student->config;
+    if (teacher == student || student->in_run)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student that is %s", who,
+                  student->in_run ? "in no other run" : "another decoder than its teacher");
+    if (teacher->m != m || t->vocabulary != s->vocabulary || t->depth != s->depth || t->dim != s->dim
+        || t->media != s->media)
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a student of its teacher's context, vocabulary, "
+                  "depth, dim and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
+                  (double)s->vocabulary, (double)s->depth, (double)s->dim, (double)s->media,
+                  (double)t->vocabulary, (double)t->depth, (double)t->dim, (double)t->media);
+    if (mmixi_settings_check(m, who, &config, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return NULL;
+    for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
+        int lora = x->train & MMIX_TRAIN_LORA, any = lora || !x->steps;
+        char name[64];
+        snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - config.stage));
+        if (mmixi_settings_check(m, name, x, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
+            || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
+                            + x->supervised, DBL_MIN, DBL_MAX)) return NULL;
+        if (lora && !student->adapters)
+            any = config.lora_rank && config.lora_targets & (MMIX_LORA_FFN | MMIX_LORA_MIXER);
+        else
+            for (size_t k = 0; k < student->params->count; k++)
+                any |= mmixi_stage_trains(x->train, student->params->at[k].name);
+        if (!any)
+            mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected that it trains something that the student has, "
+                      "found train %d, and LoRA of rank %.0f at targets %d", name, x->train,
+                      (double)config.lora_rank, config.lora_targets);
+    }
+    mmix_distill *run = (mmix_distill *)mmixi_zeroed(m, sizeof *run);
     if (!run) return NULL;
     run->m = m; run->teacher = teacher; run->student = student; run->config = config;
     student->in_run = 1;
@@ -10383,45 +10274,114 @@ MMIXDEF const char *mmix_distill_note(const mmix_distill *run) { return run ? ru
 
 /* ---- answers ---- */
 
-/* Of each answer in a batch the row among B·L and the token wanted, (1, n) int32. */
-typedef struct mmixi_answers { mmix_tensor *rows, *wanted; } mmixi_answers;
+/* Where a row's answers begin and end, and how many there are. */
+typedef struct mmixi_answer_run { size_t from, to, n; } mmixi_answer_run;
+/* Of each answer to a sequence the row among B·L and the token wanted, (1, n) int32; B runs. */
+typedef struct mmixi_answers {
+    mmix_sequence input;
+    mmix_tensor *rows, *wanted;
+    mmixi_answer_run *run;
+} mmixi_answers;
 /* Of target (B, L), which has tokens of the decoder or less than 0, not all of them. 0, or -1. */
 static int mmixi_answers_find(const mmix_decoder *d, const char *who, const char *name,
-                              const mmix_tensor *target, mmixi_answers *a)
+                              const mmix_sequence *q, const mmix_tensor *target, mmixi_answers *a)
 {
     mmix_ctx *m = d->m;
-    size_t all = mmix_count(target), L = target->shape[1];
-    size_t shape[2] = { 1, 0 };
-    for (size_t i = 0; i < all; i++) shape[1] += mmixi_index(target, i) >= 0;
-    if (!shape[1]) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
+    size_t L = target->shape[1], n = 0;
+    const size_t shape[2] = { 1, mmix_count(target) };
+    a->input = *q;
     a->rows = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
     a->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, shape);
-    for (size_t i = 0, k = 0; !m->error_kind && i < all; i++) {
+    a->run = (mmixi_answer_run *)mmixi_header(m, target->shape[0] * sizeof *a->run);
+    for (size_t i = 0; !m->error_kind && i < shape[1]; i++) {
         int32_t token = mmixi_index(target, i);
+        mmixi_answer_run *run = &a->run[i / L];
         if (token < 0) continue;
         if ((size_t)token >= d->config.vocabulary)
             mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %s of position %.0f of sequence %.0f is %d, expected at "
                       "most %.0f", who, name, (double)(i % L), (double)(i / L), (int)token,
                       (double)d->config.vocabulary - 1);
-        mmix_data_i32(a->rows)[k] = (int32_t)i;
-        mmix_data_i32(a->wanted)[k++] = token;
+        if (!run->n++) run->from = i % L;
+        run->to = i % L + 1;
+        mmix_data_i32(a->rows)[n] = (int32_t)i;
+        mmix_data_i32(a->wanted)[n++] = token;
+    }
+    if (!n) mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: no answer: every %s is negative", who, name);
+    if (m->error_kind) return -1;
+    a->rows->shape[1] = a->wanted->shape[1] = n;
+    return 0;
+}
+/* The teacher's own answers, greedily, in place of the true ones; neighbours whose answers begin at the same
+   place together. 0, or -1. */
+static int mmixi_distill_decode(const mmix_decoder *teacher, const char *who, const mmixi_answers *a,
+                                mmixi_answers *made)
+{
+    mmix_ctx *m = teacher->m;
+    const mmix_sequence *q = &a->input;
+    const mmix_span *last = q->n_spans ? &q->spans[q->n_spans - 1] : NULL;
+    size_t behind = last ? last->start + mmixi_span_tokens(last) : 0,      /* the first place there */
+        B = q->tokens->shape[0], L = q->tokens->shape[1];
+    *made = *a;
+    made->input.tokens = mmix_new(m, MMIX_DTYPE_I32, 2, q->tokens->shape);
+    made->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, a->rows->shape);
+    int32_t *tokens = mmix_data_i32(made->input.tokens), *wanted = mmix_data_i32(made->wanted);
+    for (size_t i = 0; wanted && i < B * L; i++) tokens[i] = mmixi_index(q->tokens, i);
+    for (size_t b = 0, rows, count; !m->error_kind && b < B; b += rows) {
+        mmix_mark mark = mmix_mark_here(m);
+        const mmixi_answer_run *run = &a->run[b];
+        mmix_sequence asked = *q;
+        for (rows = count = 0; b + rows < B && run[rows].from == run->from; rows++) {
+            size_t n = run[rows].n;
+            if (n && (run->from + 1 < behind || run[rows].to != run->from + n))
+                return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: row %.0f has %.0f targets at %.0f to %.0f; "
+                                 "where the teacher is to decode, an answer is one run behind all spans, from %.0f "
+                                 "on", who, (double)(b + rows), (double)n, (double)run->from,
+                                 (double)run[rows].to - 1, (double)mmixi_max(behind, 1) - 1);
+            count = mmixi_max(count, n);
+        }
+        if (!count) continue;
+        asked.tokens = mmix_slice(m, mmix_slice(m, made->input.tokens, 0, b, rows), 1, 0, run->from + 1);
+        if (q->media) asked.media = mmix_slice(m, q->media, 0, b, rows);
+        int32_t *next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
+        if (!next || !mmix_decoder_continue(m, teacher, &asked, NULL, next, count)) return -1;
+        for (size_t i = 0; i < rows * count; i++) {
+            size_t r = i / count, at = (b + r) * L + run->from + i % count;
+            if (i % count >= run[r].n) continue;
+            *wanted++ = next[i];
+            if ((at + 1) % L) tokens[at + 1] = next[i];
+        }
+        mmix_rewind(m, mark);
     }
     return m->error_kind ? -1 : 0;
 }
-/* Checks a batch and finds its answers, and those of what is decoded already. 0, or -1. */
+/* Checks a batch and finds its answers; with `decode`, or if they are given, the teacher's: a[1]. 0, or -1. */
 static int mmixi_distill_check(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                               mmixi_answers a[2])
+                               int decode, mmixi_answers a[2])
 {
-    mmix_ctx *m = run->m;
     mmixi_dims d;
-    if (!b) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: expected a batch, found NULL", who);
-    if (!mmixi_expect(m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens, b->target,
-                      b->mask) || mmixi_answers_find(run->student, who, "target", b->target, &a[0])
-        || !mmixi_spans_check(m, who, b->input.spans, b->input.n_spans, d.L)) return -1;
-    if (!b->decoded) return 0;
-    return !mmixi_expect(m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
-                         b->decoded_target)
-        ? -1 : mmixi_answers_find(run->student, who, "decoded_target", b->decoded_target, &a[1]);
+    if (!mmixi_given(run->m, who, "*batch", b)
+        || !mmixi_expect(run->m, who, &d, "tokens:i32 BL, target:i32 BL, mask?:i32 BL", b->input.tokens,
+                         b->target, b->mask)
+        || mmixi_answers_find(run->student, who, "target", &b->input, b->target, &a[0])
+        || !mmixi_spans_check(run->m, who, b->input.spans, b->input.n_spans, d.L)) return -1;
+    if (!b->decoded) return decode ? mmixi_distill_decode(run->teacher, who, &a[0], &a[1]) : 0;
+    return mmixi_expect(run->m, who, &d, "+decoded:i32 BT, decoded_target:i32 BT", b->decoded->tokens,
+                        b->decoded_target)
+        ? mmixi_answers_find(run->student, who, "decoded_target", b->decoded, b->decoded_target, &a[1]) : -1;
+}
+
+/* ---- losses ---- */
+
+/* Whether q is the same as far as the answers depend on their sequence. */
+static int mmixi_same_until(const mmixi_answers *a, const mmix_sequence *q)
+{
+    const mmix_tensor *x = a->input.tokens, *y = q->tokens;
+    size_t L = x->shape[1];
+    if (a->input.media != q->media || y->shape[1] != L || a->input.spans != q->spans
+        || a->input.n_spans != q->n_spans) return 0;
+    for (size_t i = 0; i < mmix_count(x); i++)
+        if (i % L < a->run[i / L].to && mmixi_index(x, i) != mmixi_index(y, i)) return 0;
+    return 1;
 }
 /* Logits (1, n, K) at the answers, x (B, L, D). */
 static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, const mmixi_answers *a)
@@ -10429,198 +10389,108 @@ static mmix_tensor *mmixi_answer_logits(const mmix_decoder *d, mmix_tensor *x, c
     x = mmixi_as(d->m, x, 2, mmix_shape(x, 0) * mmix_shape(x, 1), mmix_shape(x, 2), 0, 0);
     return mmix_decoder_logits(d->m, d, mmix_gather(d->m, x, a->rows));
 }
-/* The teacher's own answers, greedily, in place of the true ones; neighbours whose answers begin at the same
-   place together. 0, or -1. */
-static int mmixi_distill_decode(const mmix_distill *run, const char *who, const mmix_sequence *input,
-                                const mmixi_answers *a, mmix_sequence *decoded, mmixi_answers *made)
-{
-    mmix_ctx *m = run->m;
-    const mmix_span *last = input->n_spans ? &input->spans[input->n_spans - 1] : NULL;
-    size_t behind = last ? last->start + mmixi_span_tokens(last) : 0,      /* the first place there */
-        L = input->tokens->shape[1], n = mmix_count(a->rows);
-    size_t *row = (size_t *)mmixi_step_array(m, n, 1, sizeof *row);
-    int32_t *tokens, *wanted, *next;
-    for (size_t k = 0; row && k < n; k++) {
-        size_t t = (row[k] = (size_t)mmixi_index(a->rows, k)) % L;
-        int early = t + 1 < behind;
-        if (early || (k && row[k - 1] / L == row[k] / L && row[k - 1] + 1 != row[k]))
-            return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: position %.0f of row %.0f has a target %s; where "
-                             "the teacher is to decode, an answer is one run behind all spans", who,
-                             (double)t, (double)(row[k] / L), early ? "before a span's end" : "after a gap");
-    }
-    *decoded = *input;
-    decoded->tokens = mmix_new(m, MMIX_DTYPE_I32, 2, input->tokens->shape);
-    made->rows = a->rows;
-    made->wanted = mmix_new(m, MMIX_DTYPE_I32, 2, a->rows->shape);
-    if (m->error_kind) return -1;
-    tokens = mmix_data_i32(decoded->tokens);
-    wanted = mmix_data_i32(made->wanted);
-    for (size_t i = 0; i < mmix_count(input->tokens); i++) tokens[i] = mmixi_index(input->tokens, i);
-    for (size_t k = 0, end; k < n;) {
-        mmix_mark mark = mmix_mark_here(m);
-        size_t first = row[k] / L, at = row[k] % L;
-        size_t rows = 1, count = 0;
-        mmix_sequence q = *input;
-        for (end = k; end < n; end++) {
-            if (row[end] / L >= first + rows && row[end] != (first + rows) * L + at) break;
-            rows = row[end] / L - first + 1;
-            count = mmixi_max(count, row[end] % L - at + 1);
-        }
-        q.tokens = mmix_slice(m, mmix_slice(m, decoded->tokens, 0, first, rows), 1, 0, at + 1);
-        if (q.media) q.media = mmix_slice(m, q.media, 0, first, rows);
-        next = (int32_t *)mmixi_step_array(m, rows, count, sizeof *next);
-        if (!next || !mmix_decoder_continue(m, run->teacher, &q, NULL, next, count)) return -1;
-        for (; k < end; k++) {
-            wanted[k] = next[(row[k] / L - first) * count + row[k] % L - at];
-            if ((row[k] + 1) % L) tokens[row[k] + 1] = wanted[k];
-        }
-        mmix_rewind(m, mark);
-    }
-    return 0;
-}
-/* Whether two sequences are the same as far as the answers depend on them. */
-static int mmixi_same_until(const mmix_sequence *x, const mmix_sequence *y, const mmixi_answers *a)
-{
-    size_t L = y->tokens->shape[1];
-    if (x->media != y->media || x->tokens->shape[1] != L || x->spans != y->spans || x->n_spans != y->n_spans)
-        return 0;
-    for (size_t k = 0, i = 0; k < mmix_count(a->rows); k++) {
-        size_t at = (size_t)mmixi_index(a->rows, k);
-        for (i = mmixi_max(i, at - at % L); i <= at; i++)
-            if (mmixi_index(x->tokens, i) != mmixi_index(y->tokens, i)) return 0;
-    }
-    return 1;
-}
-
-/* ---- losses ---- */
-
 static mmix_tensor *mmixi_weighted(mmix_ctx *m, mmix_tensor *sum, double weight, mmix_tensor *loss,
                                    double *seen)
 {
-    *seen = mmix_item(loss);
+    *seen += mmix_item(loss);
     if (!(weight > 0)) return sum;
     loss = mmix_scale(m, loss, weight, 0);
     return sum ? mmix_add(m, sum, loss) : loss;
 }
-/* All losses of a checked batch whose λ is above 0 (with `all` the others, too, but L_seq): their sum,
-   recorded if recording is on; the parts in stats. NULL on error. */
-static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const char *who, const mmix_distill_batch *b,
-                                       mmixi_answers a[2], int all, mmix_distill_stats *stats)
+/* All losses of a checked batch whose λ is above 0 (without `learn` the others, too, but L_seq): their sum
+   times the number of answers, recorded with `learn`; the parts in stats. NULL on error. */
+static mmix_tensor *mmixi_distill_loss(const mmix_distill *run, const mmix_stage *s, mmix_tensor *mask,
+                                       const mmixi_answers *a, int learn, mmix_distill_stats *stats)
 {
     mmix_ctx *m = run->m;
     const mmix_decoder *d = run->student;
     const mmix_distill_config *c = &run->config;
-    const mmix_stage *s = &c->stage[mmixi_min(run->stage, c->stages - 1)];
     size_t depth = d->config.depth;
-    int record = mmix_record(m, 0), hidden = all || s->hidden > 0,
-        outputs = hidden && c->hidden_outputs;
-    mmix_decoder_options teach, learn;
-    mmix_tensor **taps = (mmix_tensor **)mmixi_step_array(m, 3 * depth + 1, 1, sizeof *taps),
-        **of = taps + depth, **inputs = of + depth, **its = outputs ? inputs + 1 : taps,
-        *teacher, *student, *x, *sum = NULL, *mean;
-    const mmix_sequence *q = b->decoded;
-    mmix_sequence decoded;
-    if (!taps) return NULL;
-    memset(&teach, 0, sizeof teach);
-    learn = teach;
-    if (hidden) *(outputs ? &learn.outputs : &learn.mixed) = of;
+    int hidden = !learn || s->hidden > 0, outputs = hidden && c->hidden_outputs, record = m->recording;
+    mmix_decoder_options teach = { NULL, NULL, NULL, NULL }, taught = teach;
+    /* the student's, what each layer of the teacher reads (the first one the embedding), and its mixers' */
+    mmix_tensor **of = (mmix_tensor **)mmixi_header(m, (3 * depth + 1) * sizeof *of), *x, *teacher, *student,
+        *sum = NULL;
+    if (!of) return NULL;
+    mmix_tensor **inputs = of + depth, **its = outputs ? inputs + 1 : inputs + depth + 1;
+    if (hidden) *(outputs ? &taught.outputs : &taught.mixed) = of;
     if (hidden && !outputs) teach.mixed = its;
-    if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;      /* what the next one reads */
-    if (c->teacher_inputs) learn.inputs = inputs;
-    inputs[0] = NULL;                            /* the first layer reads the embedding */
-    if (!q) q = &decoded;
-    if (s->sequence > 0 && !b->decoded && mmixi_distill_decode(run, who, &b->input, &a[0], &decoded, &a[1]))
-        return NULL;
-    x = mmix_decoder_forward(m, run->teacher, &b->input, &teach);
-    teacher = mmixi_answer_logits(run->teacher, x, &a[0]);
-    mmix_record(m, record);
-    x = mmix_decoder_forward(m, d, &b->input, &learn);
-    student = mmixi_answer_logits(d, x, &a[0]);
-    if (!student) return NULL;
-    if (hidden) {
-        mean = mmix_kd_hidden(m, of[0], its[0], b->mask, 1);
-        for (size_t i = 1; i < depth; i++)
-            mean = mmix_add(m, mean, mmix_kd_hidden(m, of[i], its[i], b->mask, 1));
-        sum = mmixi_weighted(m, sum, s->hidden, mmix_scale(m, mean, 1 / (double)depth, 0), &stats->hidden);
-    }
-    if (all || s->token > 0)
+    if (outputs || c->teacher_inputs) teach.outputs = inputs + 1;
+    if (c->teacher_inputs) taught.inputs = inputs;
+    mmix_record(m, 0);
+    x = mmix_decoder_forward(m, run->teacher, &a->input, &teach);
+    teacher = mmixi_answer_logits(run->teacher, x, a);
+    if (learn) mmix_record(m, record ? record : 1);
+    x = mmix_decoder_forward(m, d, &a->input, &taught);
+    student = mmixi_answer_logits(d, x, a);
+    for (size_t i = 0; student && hidden && i < depth; i++)
+        sum = mmixi_weighted(m, sum, s->hidden, mmix_scale(m, mmix_kd_hidden(m, of[i], its[i], mask, 1),
+                                                           1 / (double)depth, 0), &stats->hidden);
+    if (!learn || s->token > 0)
         sum = mmixi_weighted(m, sum, s->token, mmix_kd_token(m, student, teacher, NULL, s->temperature),
                              &stats->token);
-    if (all || s->supervised > 0)
-        sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a[0].wanted, -1),
+    if (!learn || s->supervised > 0)
+        sum = mmixi_weighted(m, sum, s->supervised, mmix_cross_entropy(m, student, a->wanted, -1),
                              &stats->supervised);
     if (s->sequence > 0) {
-        if (c->teacher_inputs || !mmixi_same_until(q, &b->input, &a[1]))
-            x = mmix_decoder_forward(m, d, q, NULL);
-        student = mmixi_answer_logits(d, x, &a[1]);
-        sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, student, a[1].wanted, -1),
-                             &stats->sequence);
+        if (c->teacher_inputs || !mmixi_same_until(&a[1], &a->input))
+            x = mmix_decoder_forward(m, d, &a[1].input, NULL);
+        sum = mmixi_weighted(m, sum, s->sequence, mmix_cross_entropy(m, mmixi_answer_logits(d, x, &a[1]),
+                                                                     a[1].wanted, -1), &stats->sequence);
     }
-    return m->error_kind ? NULL : sum;
+    stats->tokens = mmix_count(a->rows);
+    stats->loss = mmix_item(sum);
+    sum = mmix_scale(m, sum, (double)stats->tokens, 0);
+    mmix_record(m, record);
+    return sum;
 }
+
 /* ---- steps ---- */
 
-/* The optimiser's step on what has been added up, and the next stage if it was the last. */
-static int mmixi_distill_update(mmix_distill *run, mmix_distill_stats *s)
-{
-    const mmix_stage *stage = &run->config.stage[run->stage];
-    mmix_adamw o = mmix_adamw_default();
-    o.lr = s->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
-                                        stage->lr / (double)(stage->warmup + 1), run->step);
-    o.weight_decay = stage->weight_decay;
-    s->gradient_norm = mmixi_adamw_lists(run->m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
-                                         NULL);
-    run->tokens = 0;
-    if (s->gradient_norm < 0) {                  /* what had been added up is of no use */
-        for (int i = 0; i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
-        return -1;
-    }
-    s->updated = 1;
-    if (++run->step < stage->steps) return 0;
-    run->step = 0; run->stage++;
-    return mmixi_distill_begin(run);
-}
 /* A batch's losses, and with `learn` the step on them: 1: go on, 0: done, -1: error. */
 static int mmixi_distill_call(mmix_distill *run, const char *who, const mmix_distill_batch *b, int learn,
                               mmix_distill_stats *stats)
 {
     mmix_ctx *m = run ? run->m : NULL;
-    mmix_distill_stats s;
+    mmix_distill_stats unused;
     mmixi_answers a[2];
-    mmix_tensor *loss = NULL, *up;
-    mmix_mark mark;
-    int record, failed = 0;
-    if (!run || m->error_kind) return -1;
-    mark = mmix_mark_here(m);
-    record = m->recording;
-    memset(&s, 0, sizeof s);
-    s.stage = run->stage; s.step = run->step;
-    if (run->stage < run->config.stages) s.steps = run->config.stage[run->stage].steps;
-    if (stats) *stats = s;
-    if (learn && run->stage == run->config.stages) return 0;
-    if (mmixi_distill_check(run, who, b, a) || (learn && !run->number && run->config.calibrate
-        && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return -1;
-    s.tokens = mmix_count(a[0].rows);
-    mmix_record(m, !learn ? 0 : record ? record : 1);
-    loss = mmixi_distill_loss(run, who, b, a, !learn, &s);
-    mmix_record(m, record);
+    if (!m || m->error_kind) return -1;
+    const mmix_stage *stage = &run->config.stage[mmixi_min(run->stage, run->config.stages - 1)];
+    int over = run->stage == run->config.stages;
+    mmix_mark mark = mmix_mark_here(m);
+    if (!stats) stats = &unused;
+    memset(stats, 0, sizeof *stats);
+    stats->stage = run->stage; stats->step = run->step; stats->steps = over ? 0 : stage->steps;
+    if (learn && over) return 0;
+    if (mmixi_distill_check(run, who, b, stage->sequence > 0, a)
+        || (learn && !run->number && run->config.calibrate
+            && mmix_linmu_calibrate(run->student, run->teacher, &b->input))) return -1;
+    mmix_tensor *loss = mmixi_distill_loss(run, stage, b->mask, a, learn, stats);
     if (!loss) return -1;
-    s.loss = mmix_item(loss);
     if (learn && !mmixi_wants(loss))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this "
-                         "batch (Local-Swin needs spans or a text window)", who, (double)run->stage);
-    if (learn && !(s.loss - s.loss == 0))
-        return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate "
-                         "may help", who, (double)run->number);
-    up = mmix_fill(mmix_new(m, MMIX_DTYPE_REAL, 0, NULL), (double)s.tokens);
-    if (learn && mmix_backward_from(m, &loss, &up, 1)) return -1;
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: nothing that stage %.0f trains takes part in this batch "
+                  "(Local-Swin needs spans or a text window)", who, (double)run->stage);
+    if (learn && !(stats->loss - stats->loss == 0))
+        mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of call %.0f is not a number; a lower rate may help",
+                  who, (double)run->number);
+    if (m->error_kind || (learn && mmix_backward(m, loss))) return -1;
     mmix_rewind(m, mark);
-    if (learn) {
-        run->number++; run->tokens += s.tokens;
-        if (run->tokens >= run->config.step_tokens) failed = mmixi_distill_update(run, &s);
-    }
-    if (stats) *stats = s;
-    return m->error_kind || failed ? -1 : learn;
+    if (!learn) return 0;
+    run->number++; run->tokens += stats->tokens;
+    if (run->tokens < run->config.step_tokens) return 1;
+    mmix_adamw o = mmix_adamw_default();         /* a step on what has been added up */
+    o.lr = stats->lr = mmix_schedule_cosine(stage->lr, stage->min_lr, stage->steps, 1, stage->warmup,
+                                            stage->lr / (double)(stage->warmup + 1), run->step);
+    o.weight_decay = stage->weight_decay;
+    stats->gradient_norm = mmixi_adamw_lists(m, run->adamw, 2, &o, 1 / (double)run->tokens, stage->clip,
+                                             NULL);
+    run->tokens = 0;                             /* after an error what had been added up is of no use */
+    for (int i = 0; m->error_kind && i < 2; i++) mmix_params_zero_grad(run->adamw[i].params);
+    if (m->error_kind) return -1;
+    stats->updated = 1;
+    if (++run->step < stage->steps) return 1;
+    run->step = 0; run->stage++;
+    return mmixi_distill_begin(run) ? -1 : 1;
 }
 MMIXDEF int mmix_distill_losses(mmix_distill *run, const mmix_distill_batch *batch, mmix_distill_stats *stats)
 {
@@ -10632,19 +10502,16 @@ MMIXDEF int mmix_distill_step(mmix_distill *run, const mmix_distill_batch *batch
 }
 MMIXDEF int mmix_distill_run(mmix_distill *run, mmix_distill_next *next, mmix_distill_show *show, void *user)
 {
-    if (!run) return -1;
-    if (!next) return mmix_fail(run->m, MMIX_ERROR_ARGUMENT, "mmix_distill_run: next is NULL");
-    for (;;) {
+    if (!run || !mmixi_given(run->m, "mmix_distill_run", "*next", next)) return -1;
+    for (mmix_reset(run->m); run->stage < run->config.stages; mmix_reset(run->m)) {
         mmix_distill_batch batch;
         mmix_distill_stats stats;
-        int more;
-        mmix_reset(run->m);
-        if (run->stage >= run->config.stages) return run->m->error_kind ? -1 : 0;
         memset(&batch, 0, sizeof batch);
         if (next(user, run->m, run->number, &batch)) return run->m->error_kind ? -1 : 1;
-        more = mmix_distill_step(run, &batch, &stats);
-        if (more <= 0 || (show && show(user, &stats))) return more;
+        if (mmix_distill_step(run, &batch, &stats) < 0) return -1;
+        if (show && show(user, &stats)) return 1;
     }
+    return run->m->error_kind ? -1 : 0;
 }
 MMIXI_COLD_END
 
@@ -10762,10 +10629,8 @@ MMIXI_COLD_BEGIN
 
 enum { MMIXI_ROC_POINTS = 102 };                 /* of a mean curve: (0, 0), then fpr 0, 0.01, …, 1 */
 
-/* What a map says of a cell and the share of foreground in it; of k-NN a cosine and the train row's label. */
-typedef struct mmixi_scored { double score, label; } mmixi_scored;
-
-/* Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
+/* What a map says of a cell and the share of foreground in it; of k-NN a cosine and the train row's label.
+   Merge sort, largest score first: stable, and faster than qsort by half. The result is in a or b. */
 static mmixi_scored *mmixi_scored_sort(mmixi_scored *a, mmixi_scored *b, size_t n)
 {
     for (size_t width = 1; width < n; width *= 2) {

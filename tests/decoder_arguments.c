@@ -37,7 +37,7 @@ static void bad_arguments(void)
     WRONG(wrong.rope.sections[0] += 1, "sections");
     WRONG(wrong.ffn = 0, "ffn is 0");
     WRONG(wrong.heads = 0, "heads is 0");
-    WRONG(wrong.kv_heads = 3, "kv_heads is 3");
+    WRONG(wrong.kv_heads = 3, "3 for keys and values, which must divide them");
     WRONG((wrong.head_dim = 0, wrong.heads = 5, wrong.kv_heads = 5), "the 5 heads");
     WRONG(wrong.mmate.shift_period = 3, "shift period 3");
     WRONG(wrong.mmate.branches = 3, "branches 3");
@@ -83,7 +83,7 @@ static void bad_arguments(void)
           && !mmix_decoder_params(NULL) && !mmix_decoder_adapters(NULL) && !mmix_decoder_state_create(NULL));
     mmix_error_clear(m);
     mmix_decoder_destroy(NULL), mmix_state_destroy(NULL), mmix_distill_destroy(NULL);
-    REFUSED(m, !mmix_decoder_matrix(m, d, &s, 4), "layer 4 of 4");
+    REFUSED(m, !mmix_decoder_matrix(m, d, &s, 4), "layer is 4, expected 0 to 3");
     REFUSED(m, !mmix_decoder_step(m, d, &s, NULL), "NULL");
     state = mmix_decoder_state_create(teacher);
     REFUSED(m, !mmix_decoder_step(m, d, &s, state), "another");
@@ -168,13 +168,13 @@ static void bad_arguments(void)
         mmix_tensor *short_one, *x;
         mmix_mmate_layer one = layer_of(d, mmix_decoder_params(d), 0);
         s = sequence(m, 1, 1);
-        REFUSED(m, mmix_sample(m, NULL, WORDS, NULL, 0) == 0, "mmix_sample: expected logits");
-        REFUSED(m, mmix_sample(m, endless, 0, &warm, 0) == 0, "found none");
+        REFUSED(m, mmix_sample(m, NULL, WORDS, NULL, 0) == 0, "mmix_sample: logits is NULL");
+        REFUSED(m, mmix_sample(m, endless, 0, &warm, 0) == 0, "mmix_sample: K is 0");
         CHECK(mmix_sample(m, endless, 3, &warm, 0) == 2);
-        REFUSED(m, mmix_decoder_generate(d, NULL, 4, NULL, made, 4) == 0, "mmix_decoder_generate: expected a prompt");
-        REFUSED(m, mmix_decoder_generate(d, made, 0, NULL, made, 4) == 0, "found none");
-        REFUSED(m, mmix_decoder_generate(d, made, 2, NULL, NULL, 4) == 0, "NULL");
-        REFUSED(m, mmix_decoder_continue(m, d, NULL, NULL, made, 4) == 0, "mmix_decoder_continue: expected a sequence");
+        REFUSED(m, mmix_decoder_generate(d, NULL, 4, NULL, made, 4) == 0, "mmix_decoder_generate: prompt is NULL");
+        REFUSED(m, mmix_decoder_generate(d, made, 0, NULL, made, 4) == 0, "n is 0, expected at least 1");
+        REFUSED(m, mmix_decoder_generate(d, made, 2, NULL, NULL, 4) == 0, "tokens is NULL");
+        REFUSED(m, mmix_decoder_continue(m, d, NULL, NULL, made, 4) == 0, "mmix_decoder_continue: sequence is NULL");
         s.tokens = NULL;
         REFUSED(m, mmix_decoder_continue(m, d, &s, NULL, made, 4) == 0, "tokens is NULL");
         short_one = mmix_fill(mmix_new3(m, 2, 4, c.dim), 0), x = mmix_fill(mmix_new3(m, 2, 5, c.dim), 0);
@@ -267,10 +267,10 @@ static void bad_arguments(void)
         run = mmix_distill_create(teacher, student, good);
         b = batch_of(m, 0, 0);
         mmix_data_i32(b.target)[0] = 1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "position 0 of row 0 has a target before a span's end");
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 3 targets at 0 to 30; where");
         b = batch_of(m, 0, 0);
         mmix_data_i32(b.target)[LAST_TEXT] = -1, mmix_data_i32(b.target)[LAST_TEXT - 1] = 1;
-        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "after a gap");
+        REFUSED(m, mmix_distill_step(run, &b, NULL) == -1, "row 0 has 2 targets at 28 to 30");
         mmix_distill_destroy(run);
     }
     FINE(m);
