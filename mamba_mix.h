@@ -8130,27 +8130,52 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
 
 /* ---- numbers of configs ---- */
 
-/* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u halves of a uint64_t, the
-   upper first; a capital letter: files of older versions lack it. Each has to lie in low … high. */
-typedef struct mmixi_setting { char name[28]; size_t offset; int kind, count; double low, high; } mmixi_setting;
-#define MMIXI_SETTING(config, kind, member, count, low, high) \
-    { #member, offsetof(config, member), kind, count, low, high }
-static double mmixi_setting_get(const void *config, const mmixi_setting *s, size_t i)
+/* What a config's numbers are is said once, in the order of its struct and of files, for checks, text and
+   parsing: "size dim 1 4096" is a size_t of 1 to 4096; without the second limit up to INT32_MAX, without both
+   any. Kinds are size, int, double and halves (of a uint64_t, the upper first); with a digit so many; with a
+   capital letter files of older versions lack it. | stands where a struct with doubles begins or ends. */
+typedef struct mmixi_setting {
+    void *at;
+    size_t count;
+    int kind, may_lack;                          /* kind: its first letter */
+    double low, high;
+    char name[32];
+} mmixi_setting;
+/* The next one of a text, and beyond it; `at` is where the one before it ends in the struct. 0 at the end. */
+static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **at)
 {
-    const void *p = (const char *)config + s->offset;
-    switch (s->kind | 32) {                      /* in small letters */
-    case 's': return (double)((const size_t *)p)[i];
-    case 'i': return ((const int *)p)[i];
-    case 'd': return ((const double *)p)[i];
-    default: return (double)(*(const uint64_t *)p >> (i ? 0 : 32) & UINT32_MAX);
+    const char *t = *text + strspn(*text, ", ");
+    char type[16], *p = (char *)(uintptr_t)*at;
+    int edge = *t == '|', given = sscanf(t += edge, "%15s %31[a-z_.] %lf %lf", type, s->name, &s->low, &s->high);
+    size_t size, align, digit;
+    if (given < 2) return 0;
+    if (given < 4) s->high = given < 3 ? HUGE_VAL : INT32_MAX;
+    if (given < 3) s->low = -HUGE_VAL;
+    s->kind = type[0] | 32;                      /* in small letters */
+    s->may_lack = type[0] < 'a';
+    digit = (size_t)(type[strlen(type) - 1] - '0');
+    s->count = digit < 10 ? digit : 1;
+    size = s->kind == 's' ? sizeof(size_t) : s->kind == 'd' ? sizeof(double) : sizeof(int);
+    align = !edge && strchr("si", s->kind) ? size : offsetof(mmix_start, a);        /* of a double */
+    s->at = p += (0 - (uintptr_t)p) % align;
+    *at = p + s->count * size;
+    *text = t + strcspn(t, ",");
+    return 1;
+}
+static double mmixi_setting_get(const mmixi_setting *s, size_t i)
+{
+    switch (s->kind) {
+    case 's': return (double)((const size_t *)s->at)[i];
+    case 'i': return ((const int *)s->at)[i];
+    case 'd': return ((const double *)s->at)[i];
+    default: return (double)(*(const uint64_t *)s->at >> (i ? 0 : 32) & UINT32_MAX);
     }
 }
-static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const mmixi_setting *table,
-                                size_t n)
+static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const char *settings)
 {
-    for (const mmixi_setting *s = table; s < table + n; s++)
-        for (size_t i = 0; i < (size_t)s->count; i++)
-            if (mmixi_within(m, who, s->name, mmixi_setting_get(config, s, i), s->low, s->high)) return -1;
+    for (mmixi_setting s; mmixi_setting_next(&s, &settings, &config);)
+        for (size_t i = 0; i < s.count; i++)
+            if (mmixi_within(m, who, s.name, mmixi_setting_get(&s, i), s.low, s.high)) return -1;
     return 0;
 }
 
@@ -9014,28 +9039,18 @@ MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
 }
 
 /* All numbers of a config, in the order of files. */
-#define MMIXI_VISION(kind, member, low, high) MMIXI_SETTING(mmix_vision_config, kind, member, 1, low, high)
-#define MMIXI_VISION_SIZE(member, low) MMIXI_VISION('s', member, low, INT32_MAX)
-#define MMIXI_VISION_ANY(kind, member) MMIXI_VISION(kind, member, -HUGE_VAL, HUGE_VAL)
-static const mmixi_setting mmixi_vision_settings[] = {
-    MMIXI_VISION('i', mixer, MMIX_SOFTMAX, MMIX_SSD), MMIXI_VISION_SIZE(dim, 1),
-    MMIXI_VISION('s', depth, 1, MMIXI_DEPTH_MAX), MMIXI_VISION_ANY('s', heads), MMIXI_VISION_ANY('d', mlp_ratio),
-    MMIXI_VISION('s', patch, 1, 4096), MMIXI_VISION('s', grid, 1, 16384), MMIXI_VISION('d', eps, 0, 1),
-    MMIXI_VISION('d', drop_path, 0, 0.99), MMIXI_VISION('i', class_token, 0, MMIX_CLASS_REGISTERS),
-    MMIXI_VISION('S', registers, 0, INT32_MAX), MMIXI_VISION_ANY('i', normalise),
-    MMIXI_VISION_SIZE(mamba.d_inner, 0), MMIXI_VISION_SIZE(mamba.d_state, 0),
-    MMIXI_VISION_SIZE(mamba.head_dim, 0), MMIXI_VISION_SIZE(mamba.groups, 0),
-    MMIXI_VISION_SIZE(mamba.conv_width, 0), MMIXI_VISION_ANY('i', mamba.bidirectional),
-    MMIXI_VISION_ANY('d', mamba.eps), MMIXI_VISION_ANY('d', mamba.dt_low), MMIXI_VISION_ANY('d', mamba.dt_high),
-    MMIXI_VISION_ANY('d', mamba.out_scale)
-};
-enum { MMIXI_VISION_SETTINGS = sizeof mmixi_vision_settings / sizeof mmixi_vision_settings[0] };
+static const char mmixi_vision_settings[] =
+    "int mixer 0 2, size dim 1, size depth 1 1000, size heads, double mlp_ratio, size patch 1 4096, "
+    "size grid 1 16384, double eps 0 1, double drop_path 0 99e-2, int class_token 0 3, Size registers 0, "
+    "int normalise, |size mamba.d_inner 0, size mamba.d_state 0, size mamba.head_dim 0, size mamba.groups 0, "
+    "size mamba.conv_width 0, int mamba.bidirectional, double mamba.eps, double mamba.dt_low, "
+    "double mamba.dt_high, double mamba.out_scale";
 
 static int mmixi_vision_config_check(mmix_ctx *m, const mmix_vision_config *c)
 {
     static const char who[] = "mmix_vision_create";
     int vim = c->mixer == MMIX_SSD;
-    if (mmixi_settings_check(m, who, c, mmixi_vision_settings, MMIXI_VISION_SETTINGS)
+    if (mmixi_settings_check(m, who, c, mmixi_vision_settings)
         || (!vim && mmixi_within(m, who, "mlp_ratio · dim", c->mlp_ratio * (double)c->dim, 1, INT32_MAX)))
         return -1;
     if (vim == (c->class_token != MMIX_CLASS_FIRST)) return 0;
@@ -9990,25 +10005,13 @@ static void mmixi_decoder_declare(mmix_decoder *d)
     if (c->tied) d->classifier = d->embedding;
 }
 /* All numbers of a config, in the order of files. */
-#define MMIXI_DECODER(kind, member, low, high) MMIXI_SETTING(mmix_decoder_config, kind, member, 1, low, high)
-#define MMIXI_DECODER_SIZE(member, low) MMIXI_DECODER('s', member, low, INT32_MAX)
-#define MMIXI_DECODER_ANY(kind, member) MMIXI_DECODER(kind, member, -HUGE_VAL, HUGE_VAL)
-#define MMIXI_DECODER_THREE(member) MMIXI_SETTING(mmix_decoder_config, 's', member, 3, 0, HUGE_VAL)
-static const mmixi_setting mmixi_decoder_settings[] = {
-    MMIXI_DECODER('i', mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE), MMIXI_DECODER_SIZE(vocabulary, 1),
-    MMIXI_DECODER_SIZE(dim, 1), MMIXI_DECODER('s', depth, 1, MMIXI_DEPTH_MAX), MMIXI_DECODER_SIZE(ffn, 1),
-    MMIXI_DECODER_SIZE(heads, 1), MMIXI_DECODER_SIZE(kv_heads, 1), MMIXI_DECODER_SIZE(head_dim, 1),
-    MMIXI_DECODER_ANY('d', eps), MMIXI_DECODER_ANY('d', rope.theta), MMIXI_DECODER_ANY('s', rope.dim),
-    MMIXI_DECODER_ANY('i', rope.interleaved), MMIXI_DECODER_THREE(rope.sections), MMIXI_DECODER('i', bias, 0, 2),
-    MMIXI_DECODER_ANY('i', tied), MMIXI_DECODER_SIZE(media, 0), MMIXI_DECODER_ANY('i', mmate.branches),
-    MMIXI_DECODER_ANY('i', mmate.branch_gate), MMIXI_DECODER_ANY('i', mmate.directions),
-    MMIXI_DECODER_ANY('i', mmate.shared_directions), MMIXI_DECODER_ANY('i', mmate.skip),
-    MMIXI_DECODER_SIZE(mmate.conv_width, 0), MMIXI_DECODER_ANY('i', mmate.output_gate),
-    MMIXI_DECODER_ANY('i', mmate.norm), MMIXI_DECODER_THREE(mmate.window),
-    MMIXI_DECODER_ANY('s', mmate.shift_period), MMIXI_DECODER_ANY('i', mmate.causal_window),
-    MMIXI_DECODER_ANY('s', mmate.text_window)
-};
-enum { MMIXI_DECODER_SETTINGS = sizeof mmixi_decoder_settings / sizeof *mmixi_decoder_settings };
+static const char mmixi_decoder_settings[] =
+    "int mixer 0 1, size vocabulary 1, size dim 1, size depth 1 1000, size ffn 1, size heads 1, size kv_heads 1, "
+    "size head_dim 1, double eps, double rope.theta, size rope.dim, int rope.interleaved, size3 rope.sections, "
+    "|int bias 0 2, int tied, size media 0, int mmate.branches, int mmate.branch_gate, int mmate.directions, "
+    "int mmate.shared_directions, int mmate.skip, size mmate.conv_width 0, int mmate.output_gate, "
+    "int mmate.norm, size3 mmate.window, size mmate.shift_period, int mmate.causal_window, "
+    "size mmate.text_window";
 /* Fills in what is 0, and checks. 0, or -1. */
 static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
 {
@@ -10020,7 +10023,7 @@ static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
     if (c->heads) mmixi_default(&c->head_dim, c->dim / c->heads);
     if (!(c->eps > 0)) c->eps = 1e-5;
     if (c->rope.theta <= 0) c->rope.theta = 10000;
-    if (mmixi_settings_check(m, who, c, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS)) return -1;
+    if (mmixi_settings_check(m, who, c, mmixi_decoder_settings)) return -1;
     if (c->heads % c->kv_heads)
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: kv_heads is %.0f, expected a divisor of the %.0f heads",
                          who, (double)c->kv_heads, (double)c->heads);
@@ -10603,32 +10606,19 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
     return c;
 }
 
-/* All numbers of a config but the backbone's, in the order of files. The crops' are checked where they are
-   made. */
-#define MMIXI_DINO(kind, member, low, high) MMIXI_SETTING(mmix_dino_config, kind, member, 1, low, high)
-#define MMIXI_DINO_SIZE(member, low) MMIXI_DINO('s', member, low, INT32_MAX)
-#define MMIXI_DINO_REAL(member) MMIXI_DINO('d', member, 0, FLT_MAX)
-#define MMIXI_DINO_TEMP(member) MMIXI_DINO('d', member, 1e-9, 1e9)
-#define MMIXI_CROP(kind, member, count) \
-    MMIXI_SETTING(mmix_dino_config, kind, augment.member, count, -HUGE_VAL, HUGE_VAL)
-#define MMIXI_CROP_REAL(member) MMIXI_CROP('d', member, 1)
-static const mmixi_setting mmixi_dino_settings[] = {
-    MMIXI_DINO_SIZE(head_hidden, 0), MMIXI_DINO_SIZE(head_bottleneck, 1), MMIXI_DINO_SIZE(prototypes, 2),
-    MMIXI_DINO('s', head_layers, 1, 8), MMIXI_CROP('s', global_size, 1), MMIXI_CROP('s', local_size, 1),
-    MMIXI_CROP('s', local_count, 1), MMIXI_CROP('d', global_scale, 2), MMIXI_CROP('d', local_scale, 2),
-    MMIXI_CROP('d', aspect, 2), MMIXI_CROP_REAL(flip), MMIXI_CROP_REAL(jitter), MMIXI_CROP_REAL(grey),
-    MMIXI_CROP('d', blur, 3), MMIXI_CROP('d', solarise, 3), MMIXI_CROP_REAL(brightness),
-    MMIXI_CROP_REAL(contrast), MMIXI_CROP_REAL(saturation), MMIXI_CROP_REAL(hue), MMIXI_CROP('d', sigma, 2),
-    MMIXI_CROP('d', mean, 3), MMIXI_CROP('d', deviation, 3), MMIXI_DINO_SIZE(batch, 1),
-    MMIXI_DINO_SIZE(epochs, 1), MMIXI_DINO_SIZE(iters, 0), MMIXI_DINO_REAL(lr), MMIXI_DINO_REAL(min_lr),
-    MMIXI_DINO_SIZE(warmup_epochs, 0), MMIXI_DINO_REAL(weight_decay), MMIXI_DINO_REAL(weight_decay_end),
-    MMIXI_DINO('d', clip, -FLT_MAX, FLT_MAX), MMIXI_DINO_SIZE(freeze_last_layer, 0),
-    MMIXI_DINO('d', momentum, 0, 1), MMIXI_DINO('d', center_momentum, 0, 1), MMIXI_DINO_TEMP(student_temp),
-    MMIXI_DINO_TEMP(teacher_temp), MMIXI_DINO_TEMP(teacher_temp_warm), MMIXI_DINO_SIZE(teacher_temp_epochs, 0),
-    MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL),
-    MMIXI_SETTING(mmix_dino_config, 'u', seed, 2, 0, UINT32_MAX)
-};
-enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_settings[0] };
+/* All numbers of a config behind the backbone's. The crops' are checked where they are made; 3e38: what a
+   float holds. */
+static const char mmixi_dino_settings[] =
+    "size head_hidden 0, size head_bottleneck 1, size prototypes 2, size head_layers 1 8, "
+    "|size augment.global_size, size augment.local_size, size augment.local_count, double2 augment.global_scale, "
+    "double2 augment.local_scale, double2 augment.aspect, double augment.flip, double augment.jitter, "
+    "double augment.grey, double3 augment.blur, double3 augment.solarise, double augment.brightness, "
+    "double augment.contrast, double augment.saturation, double augment.hue, double2 augment.sigma, "
+    "double3 augment.mean, double3 augment.deviation, size batch 1, size epochs 1, size iters 0, "
+    "double lr 0 3e38, double min_lr 0 3e38, size warmup_epochs 0, double weight_decay 0 3e38, "
+    "double weight_decay_end 0 3e38, double clip -3e38 3e38, size freeze_last_layer 0, double momentum 0 1, "
+    "double center_momentum 0 1, double student_temp 1e-9 1e9, double teacher_temp 1e-9 1e9, "
+    "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, halves2 seed";
 
 /* ---- creation ---- */
 
@@ -10659,7 +10649,7 @@ static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *c, int 
     mmix_dino *d;
     uint64_t seed;
     if (mmix_error(m)) return NULL;
-    if (mmixi_settings_check(m, who, c, mmixi_dino_settings, MMIXI_DINO_SETTINGS)
+    if (mmixi_settings_check(m, who, &c->head_hidden, mmixi_dino_settings)
         || (c->head_layers > 1 && mmixi_within(m, who, "head_hidden", (double)c->head_hidden, 1, INT32_MAX))) {
         if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a run */
         return NULL;
@@ -10947,22 +10937,13 @@ static int mmixi_distill_begin(mmix_distill *run)
 }
 
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
-#define MMIXI_STAGE(kind, member, low, high) MMIXI_SETTING(mmix_stage, kind, member, 1, low, high)
-#define MMIXI_STAGE_REAL(member, low) MMIXI_STAGE('d', member, low, DBL_MAX)
-#define MMIXI_RUN(kind, member) MMIXI_SETTING(mmix_distill_config, kind, member, 1, -HUGE_VAL, HUGE_VAL)
-static const mmixi_setting mmixi_stage_settings[] = {
-    MMIXI_STAGE('i', train, 1, 15), MMIXI_STAGE_REAL(hidden, 0), MMIXI_STAGE_REAL(token, 0),
-    MMIXI_STAGE_REAL(sequence, 0), MMIXI_STAGE_REAL(supervised, 0), MMIXI_STAGE_REAL(temperature, DBL_MIN),
-    MMIXI_STAGE('s', steps, 0, HUGE_VAL), MMIXI_STAGE('s', warmup, 0, HUGE_VAL),
-    MMIXI_STAGE_REAL(lr, DBL_MIN), MMIXI_STAGE_REAL(min_lr, 0), MMIXI_STAGE_REAL(weight_decay, 0),
-    MMIXI_STAGE_REAL(clip, 0)
-}, mmixi_distill_settings[] = {
-    MMIXI_SETTING(mmix_distill_config, 's', stages, 1, 1, MMIX_MAX_STAGES), MMIXI_RUN('s', step_tokens),
-    MMIXI_RUN('s', lora_rank), MMIXI_RUN('d', lora_alpha), MMIXI_RUN('i', lora_targets),
-    MMIXI_RUN('i', calibrate), MMIXI_RUN('i', hidden_outputs), MMIXI_RUN('i', teacher_inputs)
-};
-enum { MMIXI_STAGE_SETTINGS = sizeof mmixi_stage_settings / sizeof *mmixi_stage_settings,
-      MMIXI_DISTILL_SETTINGS = sizeof mmixi_distill_settings / sizeof *mmixi_distill_settings };
+static const char mmixi_stage_settings[] =
+    "int train 1 15, double hidden 0 1e308, double token 0 1e308, double sequence 0 1e308, "
+    "double supervised 0 1e308, double temperature 1e-307 1e308, size steps, size warmup, "
+    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, double clip 0 1e308";
+static const char mmixi_distill_settings[] =
+    "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, int calibrate, "
+    "int hidden_outputs, int teacher_inputs";
 
 static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder *student,
                                  const mmix_distill_config *c)
@@ -10980,13 +10961,13 @@ static int mmixi_distill_refused(const mmix_decoder *teacher, const mmix_decoder
                          "%.0f and %.0f", who, (double)s->vocabulary, (double)s->depth, (double)s->dim,
                          (double)s->media, (double)t->vocabulary, (double)t->depth, (double)t->dim,
                          (double)t->media);
-    if (mmixi_settings_check(m, who, c, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return -1;
+    if (mmixi_settings_check(m, who, &c->stages, mmixi_distill_settings)) return -1;
     for (const mmix_stage *x = c->stage; x < c->stage + c->stages; x++) {
         int lora = x->train & MMIX_TRAIN_LORA;
         int any = lora || !x->steps;
         char name[64];
         snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - c->stage));
-        if (mmixi_settings_check(m, name, x, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
+        if (mmixi_settings_check(m, name, x, mmixi_stage_settings)
             || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
                             + x->supervised, DBL_MIN, DBL_MAX)) return -1;
         if (lora && !student->adapters
@@ -14114,7 +14095,7 @@ MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry
 /* ==== >>model files ==================================================================
    parameters by name; backbones, decoders and training runs with their configuration as JSON in the metadata
 
-   What a file holds is one walk for both directions: configs, number by number of their tables; parameters
+   What a file holds is one walk for both directions: configs, number by number of their texts; parameters
    under a prefix; arrays. Without an archive the walk collects them to be saved, with one it reads each of
    them at once; after an error the rest of it does nothing.
    ==================================================================================== */
@@ -14127,76 +14108,65 @@ static const mmix_entry *mmixi_entry(const mmix_archive *a, const char *prefix, 
     snprintf(full, sizeof full, "%s%s", prefix, name);
     return mmix_archive_find(a, full);
 }
-
-/* What stands before the first parameter's name in an archive. Of several (a training run holds student and
-   teacher) one with "teacher" in it, else the shortest. Whether there is any. */
-static int mmixi_prefix_find(const mmix_archive *a, const char *first, char prefix[MMIXI_PART_NAME])
+/* `given`, or for NULL what stands before the first parameter's name. Where there are several (a training run
+   holds student and teacher) one with "teacher" in it, else the shortest. */
+static const char *mmixi_prefix(const mmix_archive *a, const char *given, const char *first,
+                                char found[MMIXI_PART_NAME])
 {
     size_t best = SIZE_MAX;
-    *prefix = 0;
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {
+    *found = 0;
+    for (size_t i = 0; !given && i < mmix_archive_count(a); i++) {
         const char *name = a->entries[i].name;
-        size_t before = strlen(name) - mmixi_min(strlen(name), strlen(first)),
+        size_t before = strlen(name) - strlen(first),
             rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
-        if (strcmp(name + before, first) || (before && name[before - 1] != '.') || rank >= best
-            || before >= MMIXI_PART_NAME) continue;
+        if (!mmixi_ends(name, first) || (before && name[before - 1] != '.') || before >= MMIXI_PART_NAME
+            || rank >= best) continue;
         best = rank;
-        snprintf(prefix, before + 1, "%s", name);
+        snprintf(found, before + 1, "%s", name);
     }
-    return best < SIZE_MAX;
+    return given ? given : found;
 }
 
 /* ---- parameters ---- */
 
-/* Text is printed twice: measured, then into step memory. Whether there is a next time. */
-static int mmixi_text_again(mmix_ctx *m, mmixi_text *t)
+/* Text is printed twice: measured, then into step memory. Whether there is such a pass. */
+static int mmixi_text_pass(mmix_ctx *m, mmixi_text *t, int pass)
 {
-    int first = !t->room;
-    if (t->out || m->error_kind) return 0;
-    t->room = t->at + 1; t->at = 0;
-    if (!first && (t->out = (char *)mmixi_step(m, t->room)) != NULL) *t->out = 0;
-    return first || t->out;
+    if (pass == 1) {
+        t->room = t->at + 1; t->at = 0;
+        t->out = (char *)mmixi_step(m, t->room);
+        if (t->out) *t->out = 0;
+    }
+    return pass < 2 && !m->error_kind;
 }
-static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e)
+static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e, const char *expected)
 {
     mmixi_print(t, "%s %s (", what, e->name);
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
-    mmixi_print(t, ")");
-}
-/* `prefix`, or for NULL the one that is found. */
-static const char *mmixi_params_prefix(const mmix_params *p, const mmix_archive *a, const char *prefix,
-                                       char found[MMIXI_PART_NAME])
-{
-    if (!prefix) mmixi_prefix_find(a, p->count ? p->at[0].name : "", found);
-    return prefix ? prefix : found;
+    mmixi_print(t, *expected ? "), expected %s\n" : ")\n", expected);
 }
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    int strict = prefix != NULL;
     char found[MMIXI_PART_NAME], shape[MMIXI_TEXT];
     mmixi_text t = {NULL, 0, 0};
-    size_t cut;
+    int strict = prefix != NULL;
     if (!p) return NULL;
-    prefix = mmixi_params_prefix(p, archive, prefix, found);
-    cut = strlen(prefix);
-    while (mmixi_text_again(p->m, &t)) {
-        for (size_t i = 0; i < p->count; i++) {
-            const mmix_tensor *own = p->at[i].tensor;
-            const mmix_entry *e = mmixi_entry(archive, prefix, p->at[i].name);
-            mmixi_shape_text(own, shape);
-            if (!e) mmixi_print(&t, "missing %s%s %s\n", prefix, p->at[i].name, shape);
-            else if (e->ndim != own->ndim || memcmp(e->shape, own->shape, (size_t)e->ndim * sizeof(size_t))) {
-                mmixi_print_entry(&t, "reshaped", e);
-                mmixi_print(&t, ", expected %s\n", shape);
-            }
+    prefix = mmixi_prefix(archive, prefix, p->count ? p->at->name : "", found);
+    for (int pass = 0; mmixi_text_pass(p->m, &t, pass); pass++) {
+        for (const mmix_param *q = p->at; q < p->at + p->count; q++) {
+            const mmix_entry *e = mmixi_entry(archive, prefix, q->name);
+            mmixi_shape_text(q->tensor, shape);
+            if (!e) mmixi_print(&t, "missing %s%s %s\n", prefix, q->name, shape);
+            else if (e->ndim != q->tensor->ndim
+                     || memcmp(e->shape, q->tensor->shape, (size_t)e->ndim * sizeof *e->shape))
+                mmixi_print_entry(&t, "reshaped", e, shape);
         }
         for (size_t i = 0; i < mmix_archive_count(archive); i++) {
             const mmix_entry *e = &archive->entries[i];
-            const char *name = strncmp(e->name, prefix, cut) ? NULL : e->name + cut;
-            if (!name || mmix_params_find(p, name)
-                || (!strict && (!strncmp(name, "head.", 5) || !strncmp(name, "lm_head.", 8)))) continue;
-            mmixi_print_entry(&t, "unexpected", e);
-            mmixi_print(&t, "\n");
+            const char *name = e->name + strlen(prefix);
+            if (strncmp(e->name, prefix, strlen(prefix)) == 0 && !mmix_params_find(p, name)
+                && (strict || (strncmp(name, "head.", 5) && strncmp(name, "lm_head.", 8))))
+                mmixi_print_entry(&t, "unexpected", e, "");
         }
     }
     return t.out;
@@ -14204,7 +14174,7 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
     mmix_ctx *m = p ? p->m : NULL;
-    size_t missing = 0, reshaped = 0, unexpected = 0;
+    double count[3] = {0};
     char found[MMIXI_PART_NAME];
     mmix_mark mark;
     const char *text;
@@ -14212,22 +14182,19 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
     mark = mmix_mark_here(m);
     text = mmix_params_compare(p, archive, prefix);
     for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1)
-        ++*(*line == 'm' ? &missing : *line == 'r' ? &reshaped : &unexpected);
+        count[*line == 'm' ? 0 : *line == 'r' ? 1 : 2]++;
     if (text && *text)
         mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
                   "shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
-                  (double)p->count, (double)missing, (double)reshaped, (double)unexpected,
-                  (int)strcspn(text, "\n"), text);
+                  (double)p->count, count[0], count[1], count[2], (int)strcspn(text, "\n"), text);
     mmix_rewind(m, mark);
     if (m->error_kind || mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
-    prefix = mmixi_params_prefix(p, archive, prefix, found);
-    for (size_t i = 0; i < p->count; i++) {
-        const mmix_tensor *t = p->at[i].tensor;
-        const mmix_entry *e = mmixi_entry(archive, prefix, p->at[i].name);
-        if (mmix_archive_read(m, archive, e, mmix_data(t), mmix_count(t))) return -1;
-    }
-    return 0;
+    prefix = mmixi_prefix(archive, prefix, p->count ? p->at->name : "", found);
+    for (size_t i = 0; i < p->count && !m->error_kind; i++)
+        mmix_archive_read(m, archive, mmixi_entry(archive, prefix, p->at[i].name), mmix_data(p->at[i].tensor),
+                          mmix_count(p->at[i].tensor));
+    return m->error_kind ? -1 : 0;
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 {
@@ -14323,6 +14290,71 @@ static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmi
     mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, a->params->slab, a->v);
     mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, a->params->count, a->steps);
 }
+
+/* ---- configs: {"name":[numbers], …}, by the texts that the checks read ---- */
+
+enum { MMIXI_CONFIG_TEXT = 8192 };
+/* A number alone may stand without a list, as in Hugging Face's files. */
+static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s)
+{
+    const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
+    double x = 0, low = 0, high = s->kind == 's' ? 4e15 : s->kind == 'h' ? UINT32_MAX : 1e9;
+    size_t k = 0;
+    if (s->kind == 'd') high = HUGE_VAL;
+    if (s->kind == 'd' || s->kind == 'i') low = -high;
+    /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
+    if (!strcmp(s->name, "depth")) high = (double)mmixi_min(f->a->count, MMIXI_DEPTH_MAX);
+    if (s->may_lack && (!list || *list == 'n')) return;          /* left out, or null */
+    for (; k < s->count; k++) {
+        item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
+        x = mmixi_json_number(item, (double)NAN);
+        if (!(x >= low && x <= high)) break;
+        switch (s->kind) {
+        case 's': ((size_t *)s->at)[k] = (size_t)x; break;
+        case 'i': ((int *)s->at)[k] = (int)x; break;
+        case 'd': ((double *)s->at)[k] = x; break;
+        default: *(uint64_t *)s->at = *(uint64_t *)s->at << 32 | (uint64_t)x;
+        }
+    }
+    if (k < s->count || mmixi_json_next(list, item, &unused))
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %g to %g",
+                  f->a->path, name, (int)s->count, low, high);
+}
+/* The numbers of a config in the metadata under `key`, or for NULL more of the last config, `prefix` before
+   their names. */
+static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, const void *config,
+                               const char *settings)
+{
+    mmixi_text *t = &f->config;
+    const char *found = key ? mmix_archive_metadata(f->a, key) : NULL, *text = found ? found : "";
+    t->at -= !key && t->at;                      /* its last brace */
+    if (key) {
+        t->at = 0;
+        t->room = f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT;
+        t->out = (char *)mmixi_step(f->m, t->room);
+        if (t->out) memcpy(t->out, text, strlen(text) + 1);
+        if (!f->a) mmixi_model_metadata(f, key, t->out);
+        else if (t->out) mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
+    }
+    for (mmixi_setting s; !f->m->error_kind && mmixi_setting_next(&s, &settings, &config);) {
+        char name[64], number[64], local[64];
+        snprintf(name, sizeof name, "%s%s", prefix, s.name);
+        if (f->a) mmixi_setting_parse(f, name, &s);
+        else mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
+        for (size_t k = 0; !f->a && k < s.count; k++) {
+            snprintf(local, sizeof local, "%.17g", mmixi_setting_get(&s, k));
+            mmixi_point(number, local, localeconv()->decimal_point, ".");
+            mmixi_print(t, "%s%s%s", k ? "," : "[", number, k + 1 < s.count ? "" : "]");
+        }
+    }
+    if (!f->a) mmixi_print(t, "}");
+}
+
+/* ---- weights ---- */
+
+static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1",
+    mmixi_decoder_format[] = "mamba_mix decoder 1", mmixi_distill_format[] = "mamba_mix distillation run 1";
+
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 {
     mmixi_model_file f;
@@ -14331,162 +14363,86 @@ MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
     mmixi_model_params(&f, "", (mmix_params *)p, p->values);
     return mmixi_model_end(&f, path);
 }
-
-/* ---- configs: {"name":[numbers], …}, by the tables that the checks read ---- */
-
-enum { MMIXI_CONFIG_TEXT = 8192 };
-/* A number alone may stand without a list, as in Hugging Face's files. */
-static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, void *config,
-                                const mmixi_setting *s)
-{
-    int kind = s->kind | 32;
-    const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
-    void *p = (char *)config + s->offset;
-    double high = kind == 's' ? 4e15 : kind == 'i' ? 1e9 : kind == 'u' ? UINT32_MAX : HUGE_VAL,
-        low = kind == 'i' || kind == 'd' ? -high : 0;
-    int ok = 1;
-    /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
-    if (!strcmp(s->name, "depth")) high = (double)mmixi_min(f->a->count, MMIXI_DEPTH_MAX);
-    if (s->kind < 'a' && (!list || *list == 'n')) return;        /* left out, or null */
-    for (int k = 0; k < s->count; k++) {
-        item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
-        double x = mmixi_json_number(item, (double)NAN);
-        ok = x >= low && x <= high;
-        if (!ok) break;
-        switch (kind) {
-        case 's': ((size_t *)p)[k] = (size_t)x; break;
-        case 'i': ((int *)p)[k] = (int)x; break;
-        case 'd': ((double *)p)[k] = x; break;
-        default: *(uint64_t *)p = *(uint64_t *)p << 32 | (uint64_t)x;
-        }
-    }
-    if (!ok || mmixi_json_next(list, item, &unused))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %g to %g",
-                  f->a->path, name, s->count, low, high);
-}
-/* Part of a config: the numbers of one table, `prefix` before their names. */
-static void mmixi_config_part(mmixi_model_file *f, const char *prefix, const void *config,
-                              const mmixi_setting *table, size_t n)
-{
-    mmixi_text *t = &f->config;
-    for (const mmixi_setting *s = table; s < table + n && !f->m->error_kind; s++) {
-        char name[64], number[64], local[64];
-        snprintf(name, sizeof name, "%s%s", prefix, s->name);
-        if (f->a) mmixi_setting_parse(f, name, (void *)(uintptr_t)config, s);
-        else mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
-        for (int k = 0; !f->a && k < s->count; k++) {
-            snprintf(local, sizeof local, "%.17g", mmixi_setting_get(config, s, (size_t)k));
-            mmixi_point(number, local, localeconv()->decimal_point, ".");
-            mmixi_print(t, "%s%s%s", k ? "," : "[", number, k + 1 < s->count ? "" : "]");
-        }
-    }
-}
-typedef void mmixi_config_parts(mmixi_model_file *f, const void *config);
-static void mmixi_vision_parts(mmixi_model_file *f, const void *config)
-{
-    mmixi_config_part(f, "vision.", config, mmixi_vision_settings, MMIXI_VISION_SETTINGS);
-}
-static void mmixi_decoder_parts(mmixi_model_file *f, const void *config)
-{
-    mmixi_config_part(f, "", config, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS);
-}
-static void mmixi_dino_parts(mmixi_model_file *f, const void *config)
-{
-    mmixi_vision_parts(f, &((const mmix_dino_config *)config)->vision);
-    mmixi_config_part(f, "", config, mmixi_dino_settings, MMIXI_DINO_SETTINGS);
-}
-static void mmixi_distill_parts(mmixi_model_file *f, const void *config)
-{
-    char prefix[] = "stage[0].";
-    for (int i = 0; i < MMIX_MAX_STAGES; i++, prefix[6]++)
-        mmixi_config_part(f, prefix, &((const mmix_distill_config *)config)->stage[i], mmixi_stage_settings,
-                          MMIXI_STAGE_SETTINGS);
-    mmixi_config_part(f, "", config, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS);
-}
-/* A config in the metadata, under that key. 0, or -1. */
-static int mmixi_model_config(mmixi_model_file *f, const char *key, mmixi_config_parts *parts,
-                              const void *config)
-{
-    const char *found = mmix_archive_metadata(f->a, key), *text = found ? found : "";
-    mmixi_text t = {NULL, 0, f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT};
-    t.out = (char *)mmixi_step(f->m, t.room);
-    if (!t.out) return -1;
-    memcpy(t.out, text, strlen(text) + 1);
-    if (f->a) mmixi_json_open(f->m, f->a->path, t.out, strlen(text), SIZE_MAX);
-    f->config = t;
-    parts(f, config);
-    if (!f->a) {
-        mmixi_print(&f->config, "}");
-        mmixi_model_metadata(f, key, t.out);
-    }
-    return f->m->error_kind ? -1 : 0;
-}
-
-/* ---- backbones ---- */
-
-static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1";
-
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
     mmixi_model_file f;
     if (!v) return -1;
     f = mmixi_model_begin(m, NULL, mmixi_vision_format);
-    mmixi_model_config(&f, "config", mmixi_vision_parts, &v->config);
+    mmixi_model_config(&f, "config", "vision.", &v->config, mmixi_vision_settings);
     mmixi_model_params(&f, "", v->params, v->params->values);
     return mmixi_model_end(&f, path);
 }
-
-/* Size `axis` of an array, 0 if there is none. */
-static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const char *name, int axis)
+MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
-    const mmix_entry *e = mmixi_entry(a, prefix, name);
-    return e && axis < e->ndim ? e->shape[axis] : 0;
+    mmix_real *merged = NULL;
+    mmixi_model_file f;
+    if (!d || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
+    f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
+    mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
+    mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
+    mmixi_model_end(&f, path);
+    mmixi_free(d->m, merged, d->params->slab * sizeof *merged);
+    return d->m->error_kind ? -1 : 0;
+}
+
+/* ---- backbones ---- */
+
+/* Sizes of a backbone's arrays by letters, as mmixi_declare has them; of arrays that are not there 0. */
+static mmixi_dims mmixi_vision_sizes(const mmix_archive *a, const char *prefix)
+{
+    const char *at = "cls_token 11D, patch_embed.proj.weight 11PP, pos_embed_cls 1K, pos_embed 1N, "
+        "blocks.0.mlp.fc1.weight F, layers.0.mixer.out_proj.weight 1E, layers.0.mixer.conv1d.weight M1W, "
+        "layers.0.mixer.A_log H";
+    mmixi_dims d;
+    memset(&d, 0, sizeof d);
+    for (; *at; at += strcspn(at, ","), at += strspn(at, ", ")) {
+        char name[48], shape[8];
+        const mmix_entry *e;
+        sscanf(at, "%47s %7[0-9A-Z]", name, shape);
+        e = mmixi_entry(a, prefix, name);
+        for (int i = 0; e && i < e->ndim && shape[i]; i++)
+            if (shape[i] > '1') ((size_t *)&d)[shape[i] - 'A'] = e->shape[i];
+    }
+    return d;
 }
 /* What names and shapes tell of a backbone. */
-static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
+static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
 {
-    size_t D = mmixi_entry_size(a, prefix, "cls_token", 2),
-        patch = mmixi_entry_size(a, prefix, "patch_embed.proj.weight", 3),
-        registers = mmixi_entry_size(a, prefix, "pos_embed_cls", 1),
-        positions = mmixi_entry_size(a, prefix, "pos_embed", 1),
-        mlp = mmixi_entry_size(a, prefix, "blocks.0.mlp.fc1.weight", 0),
-        inner = mmixi_entry_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),
-        conv = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 0),
-        heads = mmixi_entry_size(a, prefix, "layers.0.mixer.A_log", 0),
-        cells = positions - (positions && !registers);
+    mmixi_dims d = mmixi_vision_sizes(a, prefix);
+    size_t cells = d.N - (d.N && !d.K);          /* patches; a class token's position is the first */
     char block[40];
-    *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, D, 0, mmixi_max(D / 64, 1), patch);
+    *c = mmixi_vision_base(d.F ? MMIX_SOFTMAX : MMIX_SSD, d.D, 0, mmixi_max(d.D / 64, 1), d.P);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
-    if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
-    if (mlp) c->mlp_ratio = (double)mlp / (double)D;
-    c->mamba.d_inner = inner; c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
-    c->mamba.head_dim = heads ? inner / heads : 0;
-    c->mamba.conv_width = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
-    do snprintf(block, sizeof block, mlp ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
+    if (d.K) c->class_token = MMIX_CLASS_REGISTERS, c->registers = d.K;
+    if (d.F) c->mlp_ratio = (double)d.F / (double)d.D;
+    c->mamba.d_inner = d.E; c->mamba.d_state = (mmixi_max(d.M, d.E) - d.E) / 2;
+    c->mamba.head_dim = d.H ? d.E / d.H : 0;
+    c->mamba.conv_width = d.W;
+    do snprintf(block, sizeof block, d.F ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
     while (mmixi_entry(a, prefix, block) && ++c->depth <= MMIXI_DEPTH_MAX);
-    if (D && patch && cells && c->grid * c->grid == cells && c->depth) return 0;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
-                     "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)D, (double)patch,
-                     (double)positions, (double)c->depth);
+    if (!d.D || !d.P || !cells || c->grid * c->grid != cells || !c->depth)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
+                  "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)d.D, (double)d.P,
+                  (double)d.N, (double)c->depth);
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {
     mmixi_model_file f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
-    char prefix[MMIXI_PART_NAME];
+    char found[MMIXI_PART_NAME];
+    const char *path = archive ? archive->path : "no file", *prefix = mmixi_prefix(archive, NULL, "cls_token", found);
     memset(config, 0, sizeof *config);
     for (size_t i = 0; i < mmix_archive_count(archive); i++) {
         const char *name = archive->entries[i].name;
         if (!strncmp(name, "neck.", 5) || strstr(name, ".neck."))
             mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
-                      "joined by a neck; this library has DinoMamba-Reg, whose output is their mean",
-                      archive->path, name);
+                      "joined by a neck; this library has DinoMamba-Reg, whose output is their mean", path, name);
     }
-    if (!mmixi_prefix_find(archive, "cls_token", prefix))
+    if (!mmixi_entry(archive, prefix, "cls_token"))
         mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among "
-                  "%.0f arrays", archive ? archive->path : "no file", (double)mmix_archive_count(archive));
+                  "%.0f arrays", path, (double)mmix_archive_count(archive));
     if (m->error_kind) return -1;
     if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
-        mmixi_model_config(&f, "config", mmixi_vision_parts, config);
+        mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
     else mmixi_vision_guess(m, archive, prefix, config);
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
@@ -14505,21 +14461,6 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
 }
 
 /* ---- decoders ---- */
-
-static const char mmixi_decoder_format[] = "mamba_mix decoder 1";
-
-MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
-{
-    mmix_real *merged = NULL;
-    mmixi_model_file f;
-    if (!d || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
-    f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
-    mmixi_model_config(&f, "config", mmixi_decoder_parts, &d->config);
-    mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
-    mmixi_model_end(&f, path);
-    mmixi_free(d->m, merged, d->params->slab * sizeof *merged);
-    return d->m->error_kind ? -1 : 0;
-}
 
 /* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
    then float32: the parameters with these in their names, each of all layers; before the classifier two
@@ -14555,35 +14496,29 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     }
     for (int k = 0; k < 12; k++) {
         if (k == 11) p += 4 * (size_t)n[6] * d->config.head_dim;
-        for (size_t i = 0; i < d->params->count; i++) {
-            mmix_tensor *t = d->params->at[i].tensor;
-            if (strstr(d->params->at[i].name, mmixi_llama2c_order[k]))
-                for (size_t e = 0; e < mmix_count(t); e++, p += 4) {
-                    uint32_t bits = (uint32_t)mmixi_number(p, 4);
-                    float f;
-                    memcpy(&f, &bits, sizeof f);
-                    mmix_data(t)[e] = (mmix_real)f;
-                }
-        }
+        for (const mmix_param *q = d->params->at; q < d->params->at + d->params->count; q++)
+            for (size_t e = 0, count = strstr(q->name, mmixi_llama2c_order[k]) ? mmix_count(q->tensor) : 0;
+                 e < count; e++, p += 4) {
+                uint32_t bits = (uint32_t)mmixi_number(p, 4);
+                float value;
+                memcpy(&value, &bits, sizeof value);
+                mmix_data(q->tensor)[e] = (mmix_real)value;
+            }
     }
     return d;
 }
 
-/* Hugging Face's names. */
-#define MMIXI_HF(name, kind, member) { name, offsetof(mmix_decoder_config, member), kind, 1, 0, 0 }
-static const mmixi_setting mmixi_hf_settings[9] = {
-    MMIXI_HF("vocab_size", 's', vocabulary), MMIXI_HF("hidden_size", 's', dim),
-    MMIXI_HF("num_hidden_layers", 's', depth), MMIXI_HF("intermediate_size", 's', ffn),
-    MMIXI_HF("num_attention_heads", 's', heads), MMIXI_HF("num_key_value_heads", 'S', kv_heads),
-    MMIXI_HF("head_dim", 'S', head_dim), MMIXI_HF("rms_norm_eps", 'D', eps),
-    MMIXI_HF("rope_theta", 'D', rope.theta)
-};
+/* Hugging Face's names of a config's numbers from `vocabulary` on. */
+static const char mmixi_hf_settings[] =
+    "size vocab_size, size hidden_size, size num_hidden_layers, size intermediate_size, "
+    "size num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, Double rope_theta";
+
 static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
 {
     const char *text = mmixi_json_text(mmixi_json_find(object, key));
     return text ? text : otherwise;
 }
-/* Hugging Face's config.json of a Llama or a Qwen2, read and checked. */
+/* Hugging Face's config.json of a Llama or a Qwen2, checked JSON. */
 static void mmixi_hf_config(mmixi_model_file *f, const char *path, mmix_decoder_config *c)
 {
     const char *v = f->config.out, *type = mmixi_json_word(v, "model_type", "none"),
@@ -14598,7 +14533,7 @@ static void mmixi_hf_config(mmixi_model_file *f, const char *path, mmix_decoder_
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
                   "sliding window, found hidden_act %s, rope %s", path, act, kind);
     c->eps = 1e-6; c->rope.theta = 10000;
-    mmixi_config_part(f, "", c, mmixi_hf_settings, 9);
+    mmixi_model_config(f, NULL, "", &c->vocabulary, mmixi_hf_settings);
     c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
     c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
     c->bias = qwen ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
@@ -14634,7 +14569,8 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
     if (!a) return d;
     f = mmixi_model_begin(m, a, NULL);
     memset(&c, 0, sizeof c);
-    if (mmixi_format_is(a, mmixi_decoder_format)) mmixi_model_config(&f, "config", mmixi_decoder_parts, &c);
+    if (mmixi_format_is(a, mmixi_decoder_format))
+        mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
     else mmixi_hf_read(&f, &c);
     d = mmixi_decoder_create(m, c, 0);
     if (d) mmix_params_read(d->params, a, NULL);
@@ -14653,17 +14589,26 @@ static char *mmixi_run_note(const mmixi_model_file *f, mmix_params *p)
     return own ? (char *)memcpy(own, note, strlen(note)) : NULL;
 }
 
-/* student.backbone.NAME, student.head.NAME, teacher.…; the moments, the centre, counters */
-static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
+/* student.backbone.NAME, student.head.NAME, teacher.…; the moments, the centre, counters. A run that is read is
+   made first. */
+static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino **run)
 {
     static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.",
                                      "teacher.head."};
-    size_t *const counter[4] = {&d->step, &d->iters, &d->at_uniform, &d->at_zero};
-    for (int i = 0; i < 4; i++) {
+    size_t *counter[4];
+    mmix_dino_config c;
+    mmix_dino *d = *run;
+    memset(&c, 0, sizeof c);
+    if (d) c = d->config;
+    mmixi_model_config(f, "config", "vision.", &c, mmixi_vision_settings);
+    mmixi_model_config(f, NULL, "", &c.head_hidden, mmixi_dino_settings);
+    if (f->a) *run = d = mmixi_dino_create(f->m, &c, 0);
+    for (int i = 0; d && i < 4; i++) {
         mmix_params *p = i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
         mmixi_model_params(f, nets[i], p, p->values);
     }
-    if (f->a && mmixi_dino_begin(d)) return;
+    if (!d || (f->a && mmixi_dino_begin(d))) return;
+    counter[0] = &d->step; counter[1] = &d->iters; counter[2] = &d->at_uniform; counter[3] = &d->at_zero;
     mmixi_model_adamw(f, "adamw.backbone.", &d->adamw[0]);
     mmixi_model_adamw(f, "adamw.head.", &d->adamw[1]);
     mmixi_model_array(f, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
@@ -14675,22 +14620,18 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
     mmixi_model_file f;
     if (!d) return -1;
     f = mmixi_model_begin(d->m, NULL, mmixi_dino_format);
-    mmixi_model_config(&f, "config", mmixi_dino_parts, &d->config);
+    mmixi_dino_walk(&f, (mmix_dino **)&d);
     mmixi_model_metadata(&f, "note", note ? note : "");
-    mmixi_dino_walk(&f, (mmix_dino *)d);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
     mmix_archive *a = mmix_archive_open(m, path);
-    mmix_dino_config c;
     mmix_dino *d = NULL;
     mmixi_model_file f;
     if (!a) return NULL;
     f = mmixi_model_begin(m, a, mmixi_dino_format);
-    memset(&c, 0, sizeof c);
-    if (!mmixi_model_config(&f, "config", mmixi_dino_parts, &c)) d = mmixi_dino_create(m, &c, 0);
-    if (d) mmixi_dino_walk(&f, d);
+    mmixi_dino_walk(&f, &d);
     if (!mmixi_model_end(&f, NULL)) return d;
     mmix_dino_destroy(d);
     return NULL;
@@ -14702,7 +14643,7 @@ MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
 {
     char shape[MMIXI_TEXT];
     mmixi_text t = {NULL, 0, 0};
-    while (run && mmixi_text_again(run->m, &t))
+    for (int pass = 0; run && mmixi_text_pass(run->m, &t, pass); pass++)
         for (int i = 0; i < 2; i++) {
             const mmix_params *p = i ? run->student->adapters : run->student->params;
             for (size_t k = 0; p && k < p->count; k++)
@@ -14712,10 +14653,25 @@ MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
     return t.out;
 }
 
-static const char mmixi_distill_format[] = "mamba_mix distillation run 1";
-
-/* Counters, the student's parameters, the adapters, the moments, the gradients that wait for the optimiser,
-   and which of them were written. */
+/* Configs and the student's parameters; a run that is read is made of them. NULL on error. */
+static mmix_distill *mmixi_distill_of_file(mmixi_model_file *f, mmix_distill *run, const mmix_decoder *teacher,
+                                           mmix_decoder **student)
+{
+    char stage[] = "stage[0].";
+    mmix_distill_config c;
+    mmix_decoder_config size;
+    memset(&c, 0, sizeof c); memset(&size, 0, sizeof size);
+    if (run) c = run->config, size = (*student)->config;
+    for (int i = 0; i < MMIX_MAX_STAGES; i++, stage[6]++)
+        mmixi_model_config(f, i ? NULL : "config", stage, &c.stage[i], mmixi_stage_settings);
+    mmixi_model_config(f, NULL, "", &c.stages, mmixi_distill_settings);
+    mmixi_model_config(f, "decoder", "", &size, mmixi_decoder_settings);
+    if (f->a) *student = mmixi_decoder_create(f->m, size, 0);
+    if (*student) mmixi_model_params(f, "student.", (*student)->params, (*student)->params->values);
+    return f->a ? mmix_distill_create(teacher, *student, c) : run;
+}
+/* Then counters, the adapters, the moments, the gradients that wait for the optimiser, and which of them were
+   written. */
 static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
 {
     static const char moments[2][18] = {"adamw.decoder.", "adamw.adapters."};
@@ -14724,8 +14680,7 @@ static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
     size_t adapters = d->adapters != NULL;
     size_t *const counter[5] = {&run->stage, &run->step, &run->number, &run->tokens, &adapters};
     mmixi_model_counters(f, counter, 5);
-    if (!f->a) mmixi_model_params(f, "student.", d->params, d->params->values);         /* else it has them */
-    else {
+    if (f->a) {
         if (run->stage > c->stages)
             mmixi_refuse(f->a, NULL, "stage 0 to %.0f, found %.0f", (double)c->stages, (double)run->stage);
         if (adapters && !d->adapters) mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets);
@@ -14746,40 +14701,32 @@ static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
+    mmix_distill *own = (mmix_distill *)run;
     mmixi_model_file f;
     if (!run) return -1;
     f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
-    mmixi_model_config(&f, "config", mmixi_distill_parts, &run->config);
-    mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &run->student->config);
+    mmixi_distill_of_file(&f, own, NULL, &own->student);
+    mmixi_distill_walk(&f, own);
     mmixi_model_metadata(&f, "note", note ? note : "");
-    mmixi_distill_walk(&f, (mmix_distill *)run);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
     mmix_archive *a;
-    mmix_distill_config c;
-    mmix_decoder_config size;
-    mmix_distill *run = NULL;
-    mmix_decoder *d = NULL;
+    mmix_distill *run;
     mmixi_model_file f;
     if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
     if (student) *student = NULL;
     a = mmix_archive_open(m, path);
     if (!a) return NULL;
     f = mmixi_model_begin(m, a, mmixi_distill_format);
-    memset(&c, 0, sizeof c); memset(&size, 0, sizeof size);
-    mmixi_model_config(&f, "config", mmixi_distill_parts, &c);
-    if (!mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &size)) d = mmixi_decoder_create(m, size, 0);
-    if (d && !mmix_params_read(d->params, a, "student.")) run = mmix_distill_create(teacher, d, c);
+    run = mmixi_distill_of_file(&f, NULL, teacher, student);
     if (run) mmixi_distill_walk(&f, run);
-    if (!mmixi_model_end(&f, NULL)) {
-        *student = d;
-        return run;
-    }
+    if (!mmixi_model_end(&f, NULL)) return run;
     mmix_distill_destroy(run);
-    mmix_decoder_destroy(d);
+    mmix_decoder_destroy(*student);
+    *student = NULL;
     return NULL;
 }
 MMIXI_COLD_END

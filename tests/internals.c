@@ -466,7 +466,9 @@ static void locales(void)
     mmixi_point(back, text, "\xD9\xAB", ".");
     CHECK(!strcmp(back, "0.5e-3"));
     c = mmix_dino_default();
-    CHECK(!mmixi_model_config(&plain, "config", mmixi_dino_parts, &c));
+    mmixi_model_config(&plain, "config", "vision.", &c.vision, mmixi_vision_settings);
+    mmixi_model_config(&plain, NULL, "", &c.head_hidden, mmixi_dino_settings);
+    FINE(m);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!setlocale(LC_NUMERIC, names[i])) continue;
         some += strcmp(localeconv()->decimal_point, ".") != 0;
@@ -476,7 +478,9 @@ static void locales(void)
             CHECK_AT(bits_of(mmixi_json_number(found, -1)) == bits_of(values[k]), names[i]);
         }
         local.n_metadata = 0;
-        CHECK_AT(!mmixi_model_config(&local, "config", mmixi_dino_parts, &c), names[i]);
+        mmixi_model_config(&local, "config", "vision.", &c.vision, mmixi_vision_settings);
+        mmixi_model_config(&local, NULL, "", &c.head_hidden, mmixi_dino_settings);
+        FINE(m);
         CHECK_AT(!strcmp(plain.config.out, local.config.out), names[i]);
         setlocale(LC_NUMERIC, "C");
     }
