@@ -8146,7 +8146,7 @@ static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **
 {
     const char *t = *text + strspn(*text, ", ");
     char type[16], *p = (char *)(uintptr_t)*at;
-    int edge = *t == '|', given = sscanf(t += edge, "%15s %31[a-z_.] %lf %lf", type, s->name, &s->low, &s->high);
+    int edge = *t == '|', given = sscanf(t += edge, "%15s %31[a-z0-9_.] %lf %lf", type, s->name, &s->low, &s->high);
     size_t size, align, digit;
     if (given < 2) return 0;
     if (given < 4) s->high = given < 3 ? HUGE_VAL : INT32_MAX;
@@ -8798,7 +8798,7 @@ static double mmixi_power(double x, double y) { return mmixi_exp(y * mmixi_log(x
 
 MMIXDEF mmix_adamw mmix_adamw_default(void)
 {
-    static const mmix_adamw o = { 1e-3, 0.01, 0.9, 0.999, 1e-8 };
+    mmix_adamw o = { 1e-3, 0.01, 0.9, 0.999, 1e-8 };
     return o;
 }
 /* In one piece: m, v, steps. */
@@ -8808,10 +8808,9 @@ static size_t mmixi_adamw_bytes(const mmix_params *p)
 }
 MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
 {
-    size_t bytes = mmixi_adamw_bytes(p);
     memset(state, 0, sizeof *state);
-    if (p->m->error_kind || mmix_params_train(p, 1)) return -1;
-    state->m = (mmix_real *)mmixi_zeroed(p->m, bytes);
+    if (mmix_params_train(p, 1)) return -1;
+    state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_adamw_bytes(p));
     if (!state->m) return -1;
     state->params = p;
     state->v = state->m + p->slab;
@@ -8825,93 +8824,75 @@ MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
     memset(state, 0, sizeof *state);
 }
 
-/* Parameter `param`, which begins at `at` in the slab; the factor of its gradient. */
+/* One parameter, which begins at `at` in the slab: of its gradient the square of each piece, or with a factor of it
+   the update. */
 typedef struct mmixi_adamw_job {
+    struct mmixi_adamw_job *next;
     const mmix_adamw *o;
-    const mmix_adamw_state *state;
-    size_t param, at;
-    double factor, *square;                      /* of each piece */
+    const mmix_adamw_state *s;
+    size_t at, param;
+    double factor, *square;
 } mmixi_adamw_job;
-
-static void mmixi_adamw_square(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_adamw_range(void *arg, size_t begin, size_t end, size_t lane)
 {
     const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
-    const mmix_params *p = j->state->params;
-    (void)lane;
-    j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(end - begin, p->gradients + j->at + begin, 0);
-}
-static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
-    const mmix_adamw_state *s = j->state;
-    const mmix_params *p = s->params;
+    const mmix_params *p = j->s->params;
     const mmix_adamw *o = j->o;
-    double t = (double)s->steps[j->param], decay = p->at[j->param].decay ? o->weight_decay : 0;
-    size_t at = j->at + begin;
+    double t = (double)j->s->steps[j->param], decay = p->at[j->param].decay ? o->weight_decay : 0;
+    size_t at = j->at + begin, n = end - begin;
     (void)lane;
-    p->m->k->adamw(end - begin, p->values + at, p->gradients + at, s->m + at, s->v + at, (mmix_real)j->factor,
-                   (mmix_real)(1 - o->lr * decay), (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))),
-                   (mmix_real)o->beta1, (mmix_real)o->beta2,
-                   (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))), (mmix_real)o->eps);
+    if (j->factor < 0) j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
+    else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at, (mmix_real)j->factor,
+                        (mmix_real)(1 - o->lr * decay), (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))),
+                        (mmix_real)o->beta1, (mmix_real)o->beta2,
+                        (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))), (mmix_real)o->eps);
 }
-/* A step of n lists of all or of none; gradients count `scale` times, skip is of the last list. What has no
-   parameters is left out. ‖all gradients‖, or -1. */
+/* A step of n lists of all or of none: what has no parameters is left out, gradients count `scale` times, skip
+   is of the last list. ‖all gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const mmix_adamw *options,
                                 double scale, double clip, const unsigned char *skip)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_adamw_job j;
-    size_t params = 1, reals = 1;
-    double all = 0, *factor;                     /* of each parameter; below 0: left out */
-    for (int l = 0; l < n; l++) {
-        params += state[l].params ? state[l].params->count : 0;
-        reals += state[l].params ? state[l].params->slab : 0;
-    }
-    factor = mmixi_doubles(m, params, 1);
-    j.square = mmixi_doubles(m, mmixi_ceil_div(reals, MMIXI_PIECE), 1);
-    j.o = options;
-    for (int update = 0; update < 2; update++)
-        for (size_t l = 0, k = 0; l < (size_t)n; l++) {
-            mmix_params *p = state[l].params;
-            j.state = &state[l];
-            for (j.param = 0; p && !m->error_kind && j.param < p->count; j.param++, k++) {
-                const mmix_param *q = &p->at[j.param];
-                size_t count = mmix_count(q->tensor);
-                double norm;
-                if (q->frozen || !q->tensor->written) continue;
-                j.at = (size_t)(mmix_data(q->tensor) - p->values);
-                if (update) {
-                    if ((j.factor = factor[k]) < 0) continue;
-                    state[l].steps[j.param]++;
-                    mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_update, &j);
-                    continue;
-                }
-                mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_square, &j);
-                norm = sqrt(mmixi_total(j.square, mmixi_ceil_div(count, MMIXI_PIECE))) * scale;
-                all += norm * norm;
-                factor[k] = l + 1 == (size_t)n && skip && skip[j.param] ? -1
-                    : scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
-                if (!(norm - norm == 0))
-                    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
-                              "expected a finite one; nothing was changed", q->name, norm);
-            }
-            if (update && p && !m->error_kind) {
-                mmixi_params_changed(p);
-                mmix_params_zero_grad(p);
-            }
+    mmix_adamw_state *s;
+    mmixi_adamw_job *updates = NULL, *j;
+    double all = 0, norm;
+    for (s = state; s < state + n; s++)
+        for (size_t k = 0; s->params && !m->error_kind && k < s->params->count; k++) {
+            const mmix_param *q = &s->params->at[k];
+            size_t count = mmix_count(q->tensor), pieces = mmixi_ceil_div(count, MMIXI_PIECE);
+            if (q->frozen || !q->tensor->written) continue;
+            j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
+            if (!j) break;
+            j->o = options; j->s = s; j->param = k; j->factor = -1;
+            j->square = (double *)(void *)(j + 1);
+            j->at = (size_t)(mmix_data(q->tensor) - s->params->values);
+            mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_range, j);
+            norm = sqrt(mmixi_total(j->square, pieces)) * scale;
+            all += norm * norm;
+            if (!(norm - norm == 0))
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
+                          "expected a finite one; nothing was changed", q->name, norm);
+            if (skip && s + 1 == state + n && skip[k]) continue;
+            j->factor = scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
+            j->next = updates;
+            updates = j;
         }
+    for (j = updates; j && !m->error_kind; j = j->next) {
+        mmix_tensor *t = j->s->params->at[j->param].tensor;
+        j->s->steps[j->param]++;
+        t->packed = NULL;                        /* the values change */
+        mmixi_ranges(m, mmix_count(t), MMIXI_PIECE, mmixi_adamw_range, j);
+    }
+    for (s = state; s < state + n && !m->error_kind; s++) mmix_params_zero_grad(s->params);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(all);
 }
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, double clip,
                                const unsigned char *skip)
 {
-    static const char who[] = "mmix_adamw_step";
     mmix_ctx *m = state->params ? state->params->m : NULL;
-    if (!m || mmixi_within(m, who, "lr", o->lr, 0, 1e30)
-        || mmixi_within(m, who, "weight_decay", o->weight_decay, 0, 1e30)
-        || mmixi_within(m, who, "beta1", o->beta1, 0, 1) || mmixi_within(m, who, "beta2", o->beta2, 0, 1)
-        || mmixi_within(m, who, "eps", o->eps, 0, 1e30)) return 0;
+    if (!m || mmixi_settings_check(m, "mmix_adamw_step", o, "double lr 0 1e30, double weight_decay 0 1e30, "
+                                   "double beta1 0 1, double beta2 0 1, double eps 0 1e30")) return 0;
     return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
 }
 
@@ -8927,19 +8908,15 @@ static void mmixi_ema_range(void *arg, size_t begin, size_t end, size_t lane)
 }
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
-    mmixi_ema_job j;
-    int same = teacher->count == student->count && teacher->slab == student->slab;
-    if (!teacher->values || !student->values)
-        return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT, "mmix_ema: mmix_params_allocate comes first");
+    mmixi_ema_job j = { teacher, student, (mmix_real)momentum };
+    int same = teacher->count == student->count;
+    if (!mmixi_params_ready(teacher, "mmix_ema", 1) || !mmixi_params_ready(student, "mmix_ema", 1)) return -1;
     for (size_t i = 0; same && i < teacher->count; i++)
         same = !strcmp(teacher->at[i].name, student->at[i].name)
             && mmix_count(teacher->at[i].tensor) == mmix_count(student->at[i].tensor);
     if (!same)
         return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT,
                          "mmix_ema: teacher and student have different parameters");
-    j.teacher = teacher;
-    j.student = student;
-    j.momentum = (mmix_real)momentum;
     mmixi_ranges(teacher->m, teacher->slab, MMIXI_PIECE, mmixi_ema_range, &j);
     mmixi_params_changed(teacher);
     return 0;
@@ -8967,10 +8944,8 @@ MMIXDEF double mmix_schedule_teacher_temp(double warm, double final, size_t warm
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
                                   double power, size_t step)
 {
-    double left;
+    double left = mmixi_line(0, 1, steps > step ? steps - 1 - step : 0, steps - warmup);
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
-    left = steps < warmup + 2 ? 0
-        : 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps - warmup - 1);
     return final + (base - final) * (left > 0 ? mmixi_power(left, power) : 0);
 }
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
@@ -10642,25 +10617,19 @@ static int mmixi_dino_begin(mmix_dino *d)
     return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)
         || mmix_adamw_init(&d->adamw[1], head) ? -1 : 0;
 }
-/* start 0: without values, as mmixi_vision_create. */
-static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *c, int start)
+/* Networks as the config says; start 0: without values, as mmixi_vision_create. 0, or -1. */
+static int mmixi_dino_make(mmix_dino *d, int start)
 {
     static const char who[] = "mmix_dino_create";
-    mmix_dino *d;
-    uint64_t seed;
-    if (mmix_error(m)) return NULL;
-    if (mmixi_settings_check(m, who, &c->head_hidden, mmixi_dino_settings)
-        || (c->head_layers > 1 && mmixi_within(m, who, "head_hidden", (double)c->head_hidden, 1, INT32_MAX))) {
-        if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a run */
-        return NULL;
-    }
-    d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
-    if (!d) return NULL;
-    d->m = m; d->config = *c; d->iters = c->iters;
-    seed = m->seed;
+    const mmix_dino_config *c = &d->config;
+    mmix_ctx *m = d->m;
+    uint64_t seed = m->seed;
+    if (m->error_kind) return -1;
+    mmixi_settings_check(m, who, &c->head_hidden, mmixi_dino_settings);
+    if (c->head_layers > 1) mmixi_within(m, who, "head_hidden", (double)c->head_hidden, 1, INT32_MAX);
+    d->iters = c->iters;
     m->seed = c->seed;                           /* a run's numbers are its own, whatever came before */
-    for (int i = 0; i < 2 && !m->error_kind; i++) {
-        mmixi_dino_net *net = &d->net[i];
+    for (mmixi_dino_net *net = d->net; net < d->net + 2 && !m->error_kind; net++) {
         net->vision = mmixi_vision_create(m, c->vision, start);
         net->params = mmix_params_create(m);
         if (m->error_kind || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
@@ -10668,15 +10637,20 @@ static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *c, int 
         net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
         if (start) mmix_params_allocate(net->params);
     }
-    if (start && !m->error_kind) mmixi_dino_begin(d);
     m->seed = seed;
-    if (!m->error_kind) return d;
-    mmix_dino_destroy(d);
-    return NULL;
+    if (start && !m->error_kind) mmixi_dino_begin(d);
+    if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
+    return m->error_kind ? -1 : 0;
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
 {
-    return mmixi_dino_create(m, &config, 1);
+    mmix_dino *d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
+    if (!d) return NULL;
+    d->m = m;
+    d->config = config;
+    if (!mmixi_dino_make(d, 1)) return d;
+    mmix_dino_destroy(d);
+    return NULL;
 }
 
 MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher)
@@ -10706,7 +10680,7 @@ static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tenso
     o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
     for (size_t i = 0; i < n; i++, o.stream++)
         views[i] = mmix_vision_forward(d->m, net->vision, crops[i], &o).token;
-    return mmix_dino_head_forward(d->m, &net->head, n > 1 ? mmix_concat(d->m, 0, views, n) : views[0]);
+    return mmix_dino_head_forward(d->m, &net->head, mmix_concat(d->m, 0, views, n));
 }
 static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy)
 {
@@ -10724,17 +10698,14 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t B = crops[0]->shape[0] / 2, K = c->prototypes, P = c->vision.patch, views[2], tokens = 0, slices;
+    size_t B = crops[0]->shape[0] / 2, K = c->prototypes,
+        tokens = (mmix_count(crops[0]) + mmix_count(crops[1])) / (3 * c->vision.patch * c->vision.patch * B),
+        slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
     double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs,
-                                             s->epoch), *mean = mmixi_doubles(m, K, 1), norm = 0;
+                                             s->epoch), *next = mmixi_doubles(m, K, 1), norm = 0;
     mmix_real *center = mmixi_reals(m, K, 1);
     int record = mmix_record(m, 0);
-    for (int k = 0; k < 2; k++) {                /* of one picture */
-        views[k] = mmix_shape(crops[k], 0) / B;
-        tokens += views[k] * (mmix_shape(crops[k], 2) / P) * (mmix_shape(crops[k], 3) / P);
-    }
-    slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    for (size_t k = 0; mean && k < K; k++) mean[k] = 0;
+    for (size_t k = 0; next && k < K; k++) next[k] = c->center_momentum * (double)d->center[k];
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
         mmix_mark mark = mmix_mark_here(m);
         size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
@@ -10743,33 +10714,33 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
         mmix_tensor *part[2] = { NULL, NULL }, *teacher, *loss, *shared;
         for (int k = 0; k < 2 && crops[k]; k++) {        /* pictures b0 … b0 + n - 1 of each crop */
             const size_t *p = crops[k]->shape;
-            part[k] = mmixi_as(m, crops[k], 3, views[k], B, p[1] * p[2] * p[3], 0);
-            part[k] = mmixi_as(m, mmix_slice(m, part[k], 1, b0, n), 4, views[k] * n, p[1], p[2], p[3]);
+            part[k] = mmix_slice(m, mmixi_as(m, crops[k], 4, p[0] / B, 3 * B, p[2], p[3]), 1, 3 * b0, 3 * n);
+            part[k] = mmixi_as(m, part[k], 4, p[0] / B * n, 3, p[2], p[3]);
         }
         teacher = mmixi_dino_forward(d, 1, part, 0);
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
-        loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, part, 2 * i), teacher, center, views[0] + views[1],
-                              c->student_temp, temp, 0, &of);
+        loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, part, 2 * i), teacher, center,
+                              2 + mmix_shape(crops[1], 0) / B, c->student_temp, temp, 0, &of);
         shared = mmix_scale(m, loss, share, 0);
         mmix_record(m, 0);
         if (!shared || mmix_backward(m, shared)) break;
         s->loss += share * mmix_item(loss);
         s->teacher_entropy += share * of.teacher_entropy;
         s->teacher_kl_uniform += share * of.teacher_kl_uniform;
-        for (size_t k = 0; k < K; k++) mean[k] += share * (double)center[k];
+        for (size_t k = 0; k < K; k++) next[k] += (1 - c->center_momentum) * share * (double)center[k];
         mmix_rewind(m, mark);
     }
     mmix_record(m, record);
     for (size_t k = 0; k < K && !m->error_kind; k++) {
-        center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum) * mean[k]);
+        center[k] = (mmix_real)next[k];
         norm += (double)center[k] * (double)center[k];
     }
     s->center_norm = sqrt(norm);
-    return m->error_kind ? NULL : center;
+    return center;
 }
-/* (4) and (5), with the rates of this step. 0, or -1. */
-static int mmixi_dino_update(mmix_dino *d, mmix_dino_stats *s)
+/* (4) and (5), with the rates of this step; after an error nothing but that the gradients go. */
+static void mmixi_dino_update(mmix_dino *d, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_adamw adamw = mmix_adamw_default();
@@ -10778,9 +10749,9 @@ static int mmixi_dino_update(mmix_dino *d, mmix_dino_stats *s)
     s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
                                                                 d->iters, 0, 0, d->step);
     s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
-    s->gradient_norm = d->m->error_kind ? -1 : mmixi_adamw_lists(d->m, d->adamw, 2, &adamw, 1, c->clip,
-                                                s->epoch < c->freeze_last_layer ? d->skip : NULL);
-    return s->gradient_norm < 0 ? -1 : 0;
+    s->gradient_norm = mmixi_adamw_lists(d->m, d->adamw, 2, &adamw, 1, c->clip,
+                                         s->epoch < c->freeze_last_layer ? d->skip : NULL);
+    for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
 }
 
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
@@ -10809,13 +10780,11 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     m->seed = d->config.seed;
     center = mmixi_dino_gradients(d, crops, &s);
     m->seed = seed;
-    if (center && !(s.loss - s.loss == 0))
+    if (!(s.loss - s.loss == 0))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help", who,
                   (double)d->step);
-    if (mmixi_dino_update(d, &s)) {              /* a step that fails leaves the run as it was */
-        for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
-        return -1;
-    }
+    mmixi_dino_update(d, &s);
+    if (m->error_kind) return -1;                /* a step that fails leaves the run as it was */
     memcpy(d->center, center, d->config.prototypes * sizeof *center);
     mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s.momentum);
     mmix_ema(d->net[1].params, d->net[0].params, s.momentum);
@@ -10843,18 +10812,15 @@ static size_t *mmixi_dino_batch(const mmix_dino *d, size_t count)
 }
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
-    const mmix_augment *a = d ? &d->config.augment : NULL;
     mmix_ctx *m = d ? d->m : NULL;
     mmix_tensor *global = NULL, *local = NULL;
-    size_t B, *batch;
-    uint64_t seed;
     mmix_reset(m);
-    if (!m || m->error_kind) return -1;
-    if (!pictures || !count) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: no pictures");
-    B = d->config.batch;
-    if (!d->iters) d->iters = mmixi_max(1, count / B);
+    if (!m || !mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count)) return -1;
+    if (!d->iters) d->iters = mmixi_max(1, count / d->config.batch);
     if (d->step < d->config.epochs * d->iters) {         /* else it needs no crops to say that it is over */
-        seed = m->seed;
+        const mmix_augment *a = &d->config.augment;
+        size_t B = d->config.batch, *batch;
+        uint64_t seed = m->seed;
         m->seed = d->config.seed;
         batch = mmixi_dino_batch(d, count);
         global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
@@ -14591,24 +14557,19 @@ static char *mmixi_run_note(const mmixi_model_file *f, mmix_params *p)
 
 /* student.backbone.NAME, student.head.NAME, teacher.…; the moments, the centre, counters. A run that is read is
    made first. */
-static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino **run)
+static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
 {
     static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.",
                                      "teacher.head."};
-    size_t *counter[4];
-    mmix_dino_config c;
-    mmix_dino *d = *run;
-    memset(&c, 0, sizeof c);
-    if (d) c = d->config;
-    mmixi_model_config(f, "config", "vision.", &c, mmixi_vision_settings);
-    mmixi_model_config(f, NULL, "", &c.head_hidden, mmixi_dino_settings);
-    if (f->a) *run = d = mmixi_dino_create(f->m, &c, 0);
-    for (int i = 0; d && i < 4; i++) {
+    size_t *const counter[4] = {&d->step, &d->iters, &d->at_uniform, &d->at_zero};
+    mmixi_model_config(f, "config", "vision.", &d->config.vision, mmixi_vision_settings);
+    mmixi_model_config(f, NULL, "", &d->config.head_hidden, mmixi_dino_settings);
+    if (f->a && mmixi_dino_make(d, 0)) return;
+    for (int i = 0; i < 4; i++) {
         mmix_params *p = i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
         mmixi_model_params(f, nets[i], p, p->values);
     }
-    if (!d || (f->a && mmixi_dino_begin(d))) return;
-    counter[0] = &d->step; counter[1] = &d->iters; counter[2] = &d->at_uniform; counter[3] = &d->at_zero;
+    if (f->a && mmixi_dino_begin(d)) return;
     mmixi_model_adamw(f, "adamw.backbone.", &d->adamw[0]);
     mmixi_model_adamw(f, "adamw.head.", &d->adamw[1]);
     mmixi_model_array(f, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
@@ -14620,18 +14581,21 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
     mmixi_model_file f;
     if (!d) return -1;
     f = mmixi_model_begin(d->m, NULL, mmixi_dino_format);
-    mmixi_dino_walk(&f, (mmix_dino **)&d);
+    mmixi_dino_walk(&f, (mmix_dino *)d);
     mmixi_model_metadata(&f, "note", note ? note : "");
     return mmixi_model_end(&f, path);
 }
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
     mmix_archive *a = mmix_archive_open(m, path);
-    mmix_dino *d = NULL;
+    mmix_dino *d = a ? (mmix_dino *)mmixi_zeroed(m, sizeof *d) : NULL;
     mmixi_model_file f;
     if (!a) return NULL;
     f = mmixi_model_begin(m, a, mmixi_dino_format);
-    mmixi_dino_walk(&f, &d);
+    if (d) {
+        d->m = m;
+        mmixi_dino_walk(&f, d);
+    }
     if (!mmixi_model_end(&f, NULL)) return d;
     mmix_dino_destroy(d);
     return NULL;
