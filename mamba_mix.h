@@ -8149,9 +8149,9 @@ static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **
     int edge = *t == '|', given = sscanf(t += edge, "%15s %31[a-z0-9_.] %lf %lf", type, s->name, &s->low, &s->high);
     size_t size, align, digit;
     if (given < 2) return 0;
-    if (given < 4) s->high = given < 3 ? HUGE_VAL : INT32_MAX;
-    if (given < 3) s->low = -HUGE_VAL;
     s->kind = type[0] | 32;                      /* in small letters */
+    if (given < 4) s->high = given < 3 && s->kind != 'i' ? HUGE_VAL : INT32_MAX;
+    if (given < 3) s->low = s->kind == 's' ? 0 : -s->high;
     s->may_lack = type[0] < 'a';
     digit = (size_t)(type[strlen(type) - 1] - '0');
     s->count = digit < 10 ? digit : 1;
@@ -8169,6 +8169,15 @@ static double mmixi_setting_get(const mmixi_setting *s, size_t i)
     case 'i': return ((const int *)s->at)[i];
     case 'd': return ((const double *)s->at)[i];
     default: return (double)(*(const uint64_t *)s->at >> (i ? 0 : 32) & UINT32_MAX);
+    }
+}
+static void mmixi_setting_set(const mmixi_setting *s, size_t i, double x)
+{
+    switch (s->kind) {
+    case 's': ((size_t *)s->at)[i] = (size_t)fmin(x, (double)(SIZE_MAX / 2)); break;
+    case 'i': ((int *)s->at)[i] = (int)x; break;
+    case 'd': ((double *)s->at)[i] = x; break;
+    default: *(uint64_t *)s->at = *(uint64_t *)s->at << 32 | (uint64_t)x;
     }
 }
 static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const char *settings)
@@ -10593,7 +10602,7 @@ static const char mmixi_dino_settings[] =
     "double lr 0 3e38, double min_lr 0 3e38, size warmup_epochs 0, double weight_decay 0 3e38, "
     "double weight_decay_end 0 3e38, double clip -3e38 3e38, size freeze_last_layer 0, double momentum 0 1, "
     "double center_momentum 0 1, double student_temp 1e-9 1e9, double teacher_temp 1e-9 1e9, "
-    "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, halves2 seed";
+    "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, halves2 seed 0 4294967295";
 
 /* ---- creation ---- */
 
@@ -14187,10 +14196,15 @@ static void mmixi_model_metadata(mmixi_model_file *f, const char *key, const cha
     f->metadata[f->n_metadata++] = key;
     f->metadata[f->n_metadata++] = value;
 }
+/* The value of a key, "" if there is none. */
+static const char *mmixi_metadata(const mmix_archive *a, const char *key)
+{
+    const char *found = mmix_archive_metadata(a, key);
+    return found ? found : "";
+}
 static int mmixi_format_is(const mmix_archive *a, const char *format)
 {
-    const char *found = mmix_archive_metadata(a, "format");
-    return found && !strcmp(found, format);
+    return !strcmp(mmixi_metadata(a, "format"), format);
 }
 /* To read an archive, which is closed at the end, or without one to save; format NULL: any. */
 static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const char *format)
@@ -14198,7 +14212,7 @@ static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const ch
     mmixi_model_file f;
     memset(&f, 0, sizeof f);
     f.m = m; f.a = a; f.mark = mmix_mark_here(m);
-    if (format && !a) mmixi_model_metadata(&f, "format", format);
+    if (format) mmixi_model_metadata(&f, "format", format);
     if (format && a && !mmixi_format_is(a, format))
         mmixi_refuse(a, NULL, "a file of the format \"%s\"", format);
     return f;
@@ -14212,49 +14226,47 @@ static int mmixi_model_end(mmixi_model_file *f, const char *path)
     mmix_rewind(f->m, f->mark);
     return f->m->error_kind ? -1 : 0;
 }
-static void mmixi_model_entry(mmixi_model_file *f, const char *prefix, const char *name, int dtype, int ndim,
-                              const size_t *shape, const void *data)
+/* One array: noted, or read. */
+static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype, int ndim,
+                              const size_t *shape, void *data)
 {
     char *full = (char *)mmixi_step(f->m, MMIXI_PART_NAME);
     mmix_entry e = {full, dtype, ndim, {0}, 0, data};
-    if (!full || mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof e)) return;
+    const mmix_entry *found;
+    if (!full) return;
     snprintf(full, MMIXI_PART_NAME, "%s%s", prefix, name);
     memcpy(e.shape, shape, (size_t)ndim * sizeof *shape);
-    ((mmix_entry *)f->entries)[f->n++] = e;
+    found = mmix_archive_find(f->a, full);
+    if (found) mmixi_archive_read(f->m, f->a, found, data, mmix_entry_count(&e), dtype);
+    else if (f->a) mmixi_refuse(f->a, NULL, "an array %s", full);
+    else if (!mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof e))
+        ((mmix_entry *)f->entries)[f->n++] = e;
 }
 /* `values` in place of the parameters' own, to be saved. */
-static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p,
-                               const mmix_real *values)
+static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p, mmix_real *values)
 {
     if (f->a) mmix_params_read(p, f->a, prefix);
     for (size_t i = 0; !f->a && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        mmixi_model_entry(f, prefix, p->at[i].name, MMIX_FILE_REAL, t->ndim, t->shape,
-                          values + ((const mmix_real *)t->data - p->values));
+        mmixi_model_array(f, prefix, p->at[i].name, MMIX_FILE_REAL, t->ndim, t->shape,
+                          values + (mmix_data(t) - p->values));
     }
-}
-static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype, size_t n,
-                              void *data)
-{
-    const mmix_entry *e = mmixi_entry(f->a, prefix, name);
-    if (!f->a) mmixi_model_entry(f, prefix, name, dtype, 1, &n, data);
-    else if (e) mmixi_archive_read(f->m, f->a, e, data, n, dtype);
-    else mmixi_refuse(f->a, NULL, "an array %s%s", prefix, name);
 }
 static void mmixi_model_counters(mmixi_model_file *f, size_t *const *counter, size_t n)
 {
     int64_t *value = (int64_t *)mmixi_step(f->m, n * sizeof *value);
-    for (size_t i = 0; value && i < n; i++) value[i] = (int64_t)*counter[i];
-    if (value) mmixi_model_array(f, "", "counters", MMIX_FILE_I64, n, value);
-    for (size_t i = 0; f->a && !f->m->error_kind && i < n; i++)
+    if (!value) return;
+    for (size_t i = 0; i < n; i++) value[i] = (int64_t)*counter[i];
+    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 1, &n, value);
+    for (size_t i = 0; i < n; i++)
         if (value[i] >= 0) *counter[i] = (size_t)value[i];
         else mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)value[i]);
 }
 static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
 {
-    mmixi_model_array(f, prefix, "m", MMIX_FILE_REAL, a->params->slab, a->m);
-    mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, a->params->slab, a->v);
-    mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, a->params->count, a->steps);
+    mmixi_model_array(f, prefix, "m", MMIX_FILE_REAL, 1, &a->params->slab, a->m);
+    mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, 1, &a->params->slab, a->v);
+    mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, 1, &a->params->count, a->steps);
 }
 
 /* ---- configs: {"name":[numbers], …}, by the texts that the checks read ---- */
@@ -14264,27 +14276,30 @@ enum { MMIXI_CONFIG_TEXT = 8192 };
 static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s)
 {
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
-    double x = 0, low = 0, high = s->kind == 's' ? 4e15 : s->kind == 'h' ? UINT32_MAX : 1e9;
-    size_t k = 0;
-    if (s->kind == 'd') high = HUGE_VAL;
-    if (s->kind == 'd' || s->kind == 'i') low = -high;
     /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
-    if (!strcmp(s->name, "depth")) high = (double)mmixi_min(f->a->count, MMIXI_DEPTH_MAX);
+    double x, high = strcmp(s->name, "depth") ? s->high : fmin(s->high, (double)f->a->count);
+    int ok = 1;
     if (s->may_lack && (!list || *list == 'n')) return;          /* left out, or null */
-    for (; k < s->count; k++) {
+    for (size_t k = 0; ok && k < s->count; k++) {
         item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
         x = mmixi_json_number(item, (double)NAN);
-        if (!(x >= low && x <= high)) break;
-        switch (s->kind) {
-        case 's': ((size_t *)s->at)[k] = (size_t)x; break;
-        case 'i': ((int *)s->at)[k] = (int)x; break;
-        case 'd': ((double *)s->at)[k] = x; break;
-        default: *(uint64_t *)s->at = *(uint64_t *)s->at << 32 | (uint64_t)x;
-        }
+        ok = x >= s->low && x <= high;
+        if (ok) mmixi_setting_set(s, k, x);
     }
-    if (k < s->count || mmixi_json_next(list, item, &unused))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %g to %g",
-                  f->a->path, name, (int)s->count, low, high);
+    if (!ok || mmixi_json_next(list, item, &unused))
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to %.10g",
+                  f->a->path, name, (int)s->count, s->low, high);
+}
+static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_setting *s)
+{
+    mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
+    for (size_t k = 0; k < s->count; k++) {
+        char number[64], local[64];
+        snprintf(local, sizeof local, "%.17g", mmixi_setting_get(s, k));
+        mmixi_point(number, local, localeconv()->decimal_point, ".");
+        mmixi_print(t, "%s%s", k ? "," : "[", number);
+    }
+    mmixi_print(t, "]");
 }
 /* The numbers of a config in the metadata under `key`, or for NULL more of the last config, `prefix` before
    their names. */
@@ -14292,26 +14307,21 @@ static void mmixi_model_config(mmixi_model_file *f, const char *key, const char 
                                const char *settings)
 {
     mmixi_text *t = &f->config;
-    const char *found = key ? mmix_archive_metadata(f->a, key) : NULL, *text = found ? found : "";
-    t->at -= !key && t->at;                      /* its last brace */
     if (key) {
+        const char *text = mmixi_metadata(f->a, key);
         t->at = 0;
         t->room = f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT;
         t->out = (char *)mmixi_step(f->m, t->room);
-        if (t->out) memcpy(t->out, text, strlen(text) + 1);
+        if (!t->out) return;
+        strcpy(t->out, text);
         if (!f->a) mmixi_model_metadata(f, key, t->out);
-        else if (t->out) mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
-    }
+        else mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
+    } else if (t->at) t->at--;                   /* its last brace */
     for (mmixi_setting s; !f->m->error_kind && mmixi_setting_next(&s, &settings, &config);) {
-        char name[64], number[64], local[64];
+        char name[64];
         snprintf(name, sizeof name, "%s%s", prefix, s.name);
         if (f->a) mmixi_setting_parse(f, name, &s);
-        else mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
-        for (size_t k = 0; !f->a && k < s.count; k++) {
-            snprintf(local, sizeof local, "%.17g", mmixi_setting_get(&s, k));
-            mmixi_point(number, local, localeconv()->decimal_point, ".");
-            mmixi_print(t, "%s%s%s", k ? "," : "[", number, k + 1 < s.count ? "" : "]");
-        }
+        else mmixi_setting_print(t, name, &s);
     }
     if (!f->a) mmixi_print(t, "}");
 }
@@ -14353,61 +14363,57 @@ MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 
 /* ---- backbones ---- */
 
-/* Sizes of a backbone's arrays by letters, as mmixi_declare has them; of arrays that are not there 0. */
-static mmixi_dims mmixi_vision_sizes(const mmix_archive *a, const char *prefix)
+/* Size `axis` of an array, 0 if there is none. */
+static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const char *name, int axis)
 {
-    const char *at = "cls_token 11D, patch_embed.proj.weight 11PP, pos_embed_cls 1K, pos_embed 1N, "
-        "blocks.0.mlp.fc1.weight F, layers.0.mixer.out_proj.weight 1E, layers.0.mixer.conv1d.weight M1W, "
-        "layers.0.mixer.A_log H";
-    mmixi_dims d;
-    memset(&d, 0, sizeof d);
-    for (; *at; at += strcspn(at, ","), at += strspn(at, ", ")) {
-        char name[48], shape[8];
-        const mmix_entry *e;
-        sscanf(at, "%47s %7[0-9A-Z]", name, shape);
-        e = mmixi_entry(a, prefix, name);
-        for (int i = 0; e && i < e->ndim && shape[i]; i++)
-            if (shape[i] > '1') ((size_t *)&d)[shape[i] - 'A'] = e->shape[i];
-    }
-    return d;
+    const mmix_entry *e = mmixi_entry(a, prefix, name);
+    return e && axis < e->ndim ? e->shape[axis] : 0;
 }
 /* What names and shapes tell of a backbone. */
 static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
 {
-    mmixi_dims d = mmixi_vision_sizes(a, prefix);
-    size_t cells = d.N - (d.N && !d.K);          /* patches; a class token's position is the first */
+    size_t dim = mmixi_entry_size(a, prefix, "cls_token", 2),
+        patch = mmixi_entry_size(a, prefix, "patch_embed.proj.weight", 3),
+        registers = mmixi_entry_size(a, prefix, "pos_embed_cls", 1),
+        positions = mmixi_entry_size(a, prefix, "pos_embed", 1),
+        cells = positions - (positions && !registers),
+        mlp = mmixi_entry_size(a, prefix, "blocks.0.mlp.fc1.weight", 0),
+        inner = mmixi_entry_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),
+        conv = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 0),
+        heads = mmixi_entry_size(a, prefix, "layers.0.mixer.A_log", 0);
     char block[40];
-    *c = mmixi_vision_base(d.F ? MMIX_SOFTMAX : MMIX_SSD, d.D, 0, mmixi_max(d.D / 64, 1), d.P);
+    *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, dim, 0, mmixi_max(dim / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
-    if (d.K) c->class_token = MMIX_CLASS_REGISTERS, c->registers = d.K;
-    if (d.F) c->mlp_ratio = (double)d.F / (double)d.D;
-    c->mamba.d_inner = d.E; c->mamba.d_state = (mmixi_max(d.M, d.E) - d.E) / 2;
-    c->mamba.head_dim = d.H ? d.E / d.H : 0;
-    c->mamba.conv_width = d.W;
-    do snprintf(block, sizeof block, d.F ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
+    if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
+    if (mlp) c->mlp_ratio = (double)mlp / (double)dim;
+    c->mamba.d_inner = inner; c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
+    c->mamba.head_dim = heads ? inner / heads : 0;
+    c->mamba.conv_width = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
+    do snprintf(block, sizeof block, mlp ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
     while (mmixi_entry(a, prefix, block) && ++c->depth <= MMIXI_DEPTH_MAX);
-    if (!d.D || !d.P || !cells || c->grid * c->grid != cells || !c->depth)
+    if (!dim || !patch || !cells || c->grid * c->grid != cells || !c->depth)
         mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
-                  "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)d.D, (double)d.P,
-                  (double)d.N, (double)c->depth);
+                  "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)dim, (double)patch,
+                  (double)positions, (double)c->depth);
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {
     mmixi_model_file f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
     char found[MMIXI_PART_NAME];
-    const char *path = archive ? archive->path : "no file", *prefix = mmixi_prefix(archive, NULL, "cls_token", found);
+    const char *prefix = mmixi_prefix(archive, NULL, "cls_token", found);
+    if (!mmixi_given(m, "mmix_vision_config_read", "*archive, *config", archive, config)) return -1;
     memset(config, 0, sizeof *config);
-    for (size_t i = 0; i < mmix_archive_count(archive); i++) {
+    for (size_t i = 0; i < archive->count; i++) {
         const char *name = archive->entries[i].name;
         if (!strncmp(name, "neck.", 5) || strstr(name, ".neck."))
             mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
-                      "joined by a neck; this library has DinoMamba-Reg, whose output is their mean", path, name);
+                      "joined by a neck; this library has DinoMamba-Reg, whose output is their mean",
+                      archive->path, name);
     }
     if (!mmixi_entry(archive, prefix, "cls_token"))
         mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among "
-                  "%.0f arrays", path, (double)mmix_archive_count(archive));
-    if (m->error_kind) return -1;
-    if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
+                  "%.0f arrays", archive->path, (double)archive->count);
+    else if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
         mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
     else mmixi_vision_guess(m, archive, prefix, config);
     mmix_rewind(m, f.mark);
@@ -14437,7 +14443,7 @@ static const char mmixi_llama2c_order[12][28] = { "embed_tokens", "input_layerno
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     const unsigned char *p = (const unsigned char *)bytes;
-    double expected = 28;
+    double weights = 0;
     mmix_decoder_config c;
     mmix_decoder *d = NULL;
     int32_t n[7] = {0};
@@ -14448,28 +14454,24 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs((double)n[5]), c.tied = n[5] > 0;
     c.rope.interleaved = 1;
     if (n[4] > 0 && n[6] > 0) d = mmixi_decoder_create(m, c, 0);         /* refuses other sizes below 1 */
-    if (d) expected += 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
-    if (!d || expected != (double)size) {
-        if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
-        mmix_fail(m, MMIX_ERROR_FILE, d ? "%s: as a llama2.c model expected %.0f bytes, of which the first "
-                  "28 speak, found %.0f" : "%s: expected a llama2.c model (7 int32 in %.0f bytes and the "
-                  "float32 weights they speak of), found %.0f bytes that are none", name, expected,
-                  (double)size);
-    }
+    if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
+    if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
+    if (!d || 28 + weights != (double)size)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected 28 bytes of 7 int32 above 0 and %.0f of "
+                  "the float32 weights they speak of, found %.0f", name, weights, (double)size);
     if (m->error_kind || mmixi_params_allocate(d->params, 0)) {
         mmix_decoder_destroy(d);
         return NULL;
     }
     for (int k = 0; k < 12; k++) {
         if (k == 11) p += 4 * (size_t)n[6] * d->config.head_dim;
-        for (const mmix_param *q = d->params->at; q < d->params->at + d->params->count; q++)
-            for (size_t e = 0, count = strstr(q->name, mmixi_llama2c_order[k]) ? mmix_count(q->tensor) : 0;
-                 e < count; e++, p += 4) {
+        for (const mmix_param *q = d->params->at; q < d->params->at + d->params->count; q++) {
+            if (!strstr(q->name, mmixi_llama2c_order[k])) continue;
+            for (size_t e = 0; e < mmix_count(q->tensor); e++, p += 4) {
                 uint32_t bits = (uint32_t)mmixi_number(p, 4);
-                float value;
-                memcpy(&value, &bits, sizeof value);
-                mmix_data(q->tensor)[e] = (mmix_real)value;
+                mmix_data(q->tensor)[e] = (mmix_real)mmixi_element(MMIX_FILE_F32, (const unsigned char *)&bits, NULL);
             }
+        }
     }
     return d;
 }
@@ -14484,39 +14486,33 @@ static const char *mmixi_json_word(const char *object, const char *key, const ch
     const char *text = mmixi_json_text(mmixi_json_find(object, key));
     return text ? text : otherwise;
 }
-/* Hugging Face's config.json of a Llama or a Qwen2, checked JSON. */
-static void mmixi_hf_config(mmixi_model_file *f, const char *path, mmix_decoder_config *c)
-{
-    const char *v = f->config.out, *type = mmixi_json_word(v, "model_type", "none"),
-        *act = mmixi_json_word(v, "hidden_act", "silu"), *rope = mmixi_json_find(v, "rope_parameters"),
-        *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
-        *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
-    int qwen = !strcmp(type, "qwen2");
-    if (!qwen && strcmp(type, "llama"))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
-    if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
-        || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
-                  "sliding window, found hidden_act %s, rope %s", path, act, kind);
-    c->eps = 1e-6; c->rope.theta = 10000;
-    mmixi_model_config(f, NULL, "", &c->vocabulary, mmixi_hf_settings);
-    c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
-    c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
-    c->bias = qwen ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
-    c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
-}
-/* The one beside the archive. */
+/* From Hugging Face's config.json of a Llama or a Qwen2, beside the archive. */
 static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
 {
-    const char *slash = strrchr(f->a->path, '/');
+    const char *slash = strrchr(f->a->path, '/'), *v, *type, *act, *rope, *scaling, *kind;
     char path[MMIXI_PATH], *text;
     size_t size;
     snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - f->a->path) : 0, f->a->path);
     text = (char *)mmixi_file_read(f->m, "mmix_decoder_open", path, &size);
     if (!text) return;
     text[size] = 0;
-    f->config.out = text + (mmixi_json_space(text) - text);
-    if (!mmixi_json_open(f->m, path, text, size, SIZE_MAX)) mmixi_hf_config(f, path, c);
+    v = f->config.out = mmixi_json_open(f->m, path, text, size, SIZE_MAX) ? NULL : strchr(text, '{');
+    type = mmixi_json_word(v, "model_type", "none"); act = mmixi_json_word(v, "hidden_act", "silu");
+    rope = mmixi_json_find(v, "rope_parameters");
+    scaling = rope ? rope : mmixi_json_find(v, "rope_scaling");
+    kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
+    c->bias = !strcmp(type, "qwen2") ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
+    if (c->bias != 1 && strcmp(type, "llama"))
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
+    if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
+        || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0))
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
+                  "sliding window, found hidden_act %s, rope %s", path, act, kind);
+    c->eps = 1e-6;
+    mmixi_model_config(f, NULL, "", &c->vocabulary, mmixi_hf_settings);
+    c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
+    c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
+    c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
     mmixi_free(f->m, text, size + 1);
 }
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
@@ -14535,9 +14531,8 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
     if (!a) return d;
     f = mmixi_model_begin(m, a, NULL);
     memset(&c, 0, sizeof c);
-    if (mmixi_format_is(a, mmixi_decoder_format))
-        mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
-    else mmixi_hf_read(&f, &c);
+    if (!mmixi_format_is(a, mmixi_decoder_format)) mmixi_hf_read(&f, &c);
+    else mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
     d = mmixi_decoder_create(m, c, 0);
     if (d) mmix_params_read(d->params, a, NULL);
     if (!mmixi_model_end(&f, NULL)) return d;
@@ -14550,9 +14545,9 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 /* The caller's note, in memory that goes with the parameters. */
 static char *mmixi_run_note(const mmixi_model_file *f, mmix_params *p)
 {
-    const char *text = mmix_archive_metadata(f->a, "note"), *note = text ? text : "";
+    const char *note = mmixi_metadata(f->a, "note");
     char *own = (char *)mmixi_own(p, strlen(note) + 1);
-    return own ? (char *)memcpy(own, note, strlen(note)) : NULL;
+    return own ? strcpy(own, note) : NULL;
 }
 
 /* student.backbone.NAME, student.head.NAME, teacher.…; the moments, the centre, counters. A run that is read is
@@ -14572,7 +14567,7 @@ static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
     if (f->a && mmixi_dino_begin(d)) return;
     mmixi_model_adamw(f, "adamw.backbone.", &d->adamw[0]);
     mmixi_model_adamw(f, "adamw.head.", &d->adamw[1]);
-    mmixi_model_array(f, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
+    mmixi_model_array(f, "", "center", MMIX_FILE_REAL, 1, &d->config.prototypes, d->center);
     mmixi_model_counters(f, counter, 4);
     if (f->a) d->note = mmixi_run_note(f, d->net[0].params);
 }
@@ -14588,10 +14583,11 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
     mmix_archive *a = mmix_archive_open(m, path);
-    mmix_dino *d = a ? (mmix_dino *)mmixi_zeroed(m, sizeof *d) : NULL;
     mmixi_model_file f;
+    mmix_dino *d;
     if (!a) return NULL;
     f = mmixi_model_begin(m, a, mmixi_dino_format);
+    d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
     if (d) {
         d->m = m;
         mmixi_dino_walk(&f, d);
@@ -14617,25 +14613,17 @@ MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
     return t.out;
 }
 
-/* Configs and the student's parameters; a run that is read is made of them. NULL on error. */
-static mmix_distill *mmixi_distill_of_file(mmixi_model_file *f, mmix_distill *run, const mmix_decoder *teacher,
-                                           mmix_decoder **student)
+static void mmixi_distill_configs(mmixi_model_file *f, const mmix_distill_config *c,
+                                  const mmix_decoder_config *size)
 {
     char stage[] = "stage[0].";
-    mmix_distill_config c;
-    mmix_decoder_config size;
-    memset(&c, 0, sizeof c); memset(&size, 0, sizeof size);
-    if (run) c = run->config, size = (*student)->config;
-    for (int i = 0; i < MMIX_MAX_STAGES; i++, stage[6]++)
-        mmixi_model_config(f, i ? NULL : "config", stage, &c.stage[i], mmixi_stage_settings);
-    mmixi_model_config(f, NULL, "", &c.stages, mmixi_distill_settings);
-    mmixi_model_config(f, "decoder", "", &size, mmixi_decoder_settings);
-    if (f->a) *student = mmixi_decoder_create(f->m, size, 0);
-    if (*student) mmixi_model_params(f, "student.", (*student)->params, (*student)->params->values);
-    return f->a ? mmix_distill_create(teacher, *student, c) : run;
+    mmixi_model_config(f, "config", "", &c->stages, mmixi_distill_settings);
+    for (size_t i = 0; i < c->stages; i++, stage[6]++)
+        mmixi_model_config(f, NULL, stage, &c->stage[i], mmixi_stage_settings);
+    mmixi_model_config(f, "decoder", "", size, mmixi_decoder_settings);
 }
-/* Then counters, the adapters, the moments, the gradients that wait for the optimiser, and which of them were
-   written. */
+/* Counters, the student's parameters, the adapters, the moments, the gradients that wait for the optimiser,
+   and which of them were written. */
 static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
 {
     static const char moments[2][18] = {"adamw.decoder.", "adamw.adapters."};
@@ -14644,7 +14632,8 @@ static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
     size_t adapters = d->adapters != NULL;
     size_t *const counter[5] = {&run->stage, &run->step, &run->number, &run->tokens, &adapters};
     mmixi_model_counters(f, counter, 5);
-    if (f->a) {
+    if (!f->a) mmixi_model_params(f, "student.", d->params, d->params->values);         /* else it has them */
+    else {
         if (run->stage > c->stages)
             mmixi_refuse(f->a, NULL, "stage 0 to %.0f, found %.0f", (double)c->stages, (double)run->stage);
         if (adapters && !d->adapters) mmix_decoder_lora(d, c->lora_rank, c->lora_alpha, c->lora_targets);
@@ -14657,40 +14646,47 @@ static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
         if (p) mmixi_model_adamw(f, moments[i], &run->adamw[i]);
         if (!written) continue;
         for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
-        mmixi_model_array(f, moments[i], "gradients", MMIX_FILE_REAL, p->slab, p->gradients);
-        mmixi_model_array(f, moments[i], "written", MMIX_FILE_I64, p->count, written);
-        for (size_t k = 0; f->a && k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
+        mmixi_model_array(f, moments[i], "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
+        mmixi_model_array(f, moments[i], "written", MMIX_FILE_I64, 1, &p->count, written);
+        for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
     }
     if (f->a) run->note = mmixi_run_note(f, d->params);
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
-    mmix_distill *own = (mmix_distill *)run;
     mmixi_model_file f;
     if (!run) return -1;
     f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
-    mmixi_distill_of_file(&f, own, NULL, &own->student);
-    mmixi_distill_walk(&f, own);
+    mmixi_distill_configs(&f, &run->config, &run->student->config);
     mmixi_model_metadata(&f, "note", note ? note : "");
+    mmixi_distill_walk(&f, (mmix_distill *)run);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
+    mmix_distill_config c = mmix_linmu_stages();         /* read over, as the decoder's */
+    mmix_distill *run = NULL;
+    mmix_decoder_config size;
+    mmix_decoder *d;
     mmix_archive *a;
-    mmix_distill *run;
     mmixi_model_file f;
     if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
     if (student) *student = NULL;
     a = mmix_archive_open(m, path);
     if (!a) return NULL;
     f = mmixi_model_begin(m, a, mmixi_distill_format);
-    run = mmixi_distill_of_file(&f, NULL, teacher, student);
+    size = teacher->config;
+    mmixi_distill_configs(&f, &c, &size);
+    d = mmixi_decoder_create(m, size, 0);
+    if (d && !mmix_params_read(d->params, a, "student.")) run = mmix_distill_create(teacher, d, c);
     if (run) mmixi_distill_walk(&f, run);
-    if (!mmixi_model_end(&f, NULL)) return run;
+    if (!mmixi_model_end(&f, NULL)) {
+        *student = d;
+        return run;
+    }
     mmix_distill_destroy(run);
-    mmix_decoder_destroy(*student);
-    *student = NULL;
+    mmix_decoder_destroy(d);
     return NULL;
 }
 MMIXI_COLD_END
