@@ -8833,22 +8833,22 @@ MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
     memset(state, 0, sizeof *state);
 }
 
-/* One parameter, which begins at `at` in the slab: of its gradient the square of each piece, or with a factor of it
-   the update. */
+/* One parameter: of its gradient the square of each piece, or with a factor of it the update. */
 typedef struct mmixi_adamw_job {
     struct mmixi_adamw_job *next;
     const mmix_adamw *o;
     const mmix_adamw_state *s;
-    size_t at, param;
-    double factor, *square;
+    size_t param;
+    double factor, square[1];                    /* as many as there are pieces */
 } mmixi_adamw_job;
 static void mmixi_adamw_range(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
+    mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
     const mmix_params *p = j->s->params;
     const mmix_adamw *o = j->o;
-    double t = (double)j->s->steps[j->param], decay = p->at[j->param].decay ? o->weight_decay : 0;
-    size_t at = j->at + begin, n = end - begin;
+    const mmix_param *q = &p->at[j->param];
+    double t = (double)j->s->steps[j->param], decay = q->decay ? o->weight_decay : 0;
+    size_t at = (size_t)(mmix_data(q->tensor) - p->values) + begin, n = end - begin;
     (void)lane;
     if (j->factor < 0) j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
     else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at, (mmix_real)j->factor,
@@ -8873,8 +8873,6 @@ static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, con
             j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
             if (!j) break;
             j->o = options; j->s = s; j->param = k; j->factor = -1;
-            j->square = (double *)(void *)(j + 1);
-            j->at = (size_t)(mmix_data(q->tensor) - s->params->values);
             mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_range, j);
             norm = sqrt(mmixi_total(j->square, pieces)) * scale;
             all += norm * norm;
@@ -10616,24 +10614,23 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d)
     }
     mmixi_free(d->m, d, sizeof *d);
 }
-/* What a run has beside its networks, when these have values. 0, or -1. */
+/* What a run has beside its networks, when these have values. Whether that failed. */
 static int mmixi_dino_begin(mmix_dino *d)
 {
     mmix_params *head = d->net[0].params;
     d->center = (mmix_real *)mmixi_own(head, d->config.prototypes * sizeof *d->center);
     d->skip = (unsigned char *)mmixi_own(head, head->count);
     if (d->skip) d->skip[head->count - 1] = 1;           /* last_layer.weight_v */
-    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)
-        || mmix_adamw_init(&d->adamw[1], head) ? -1 : 0;
+    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head);
 }
-/* Networks as the config says; start 0: without values, as mmixi_vision_create. 0, or -1. */
+/* Networks as the config says; start 0: without values, as mmixi_vision_create. Returns the error. */
 static int mmixi_dino_make(mmix_dino *d, int start)
 {
     static const char who[] = "mmix_dino_create";
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
     uint64_t seed = m->seed;
-    if (m->error_kind) return -1;
+    if (m->error_kind) return m->error_kind;
     mmixi_settings_check(m, who, &c->head_hidden, mmixi_dino_settings);
     if (c->head_layers > 1) mmixi_within(m, who, "head_hidden", (double)c->head_hidden, 1, INT32_MAX);
     d->iters = c->iters;
@@ -10649,7 +10646,7 @@ static int mmixi_dino_make(mmix_dino *d, int start)
     m->seed = seed;
     if (start && !m->error_kind) mmixi_dino_begin(d);
     if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
-    return m->error_kind ? -1 : 0;
+    return m->error_kind;
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
 {
@@ -14107,11 +14104,10 @@ static const char *mmixi_prefix(const mmix_archive *a, const char *given, const 
 /* Text is printed twice: measured, then into step memory. Whether there is such a pass. */
 static int mmixi_text_pass(mmix_ctx *m, mmixi_text *t, int pass)
 {
-    if (pass == 1) {
-        t->room = t->at + 1; t->at = 0;
-        t->out = (char *)mmixi_step(m, t->room);
-        if (t->out) *t->out = 0;
-    }
+    t->room = t->at + 1;
+    t->at = 0;
+    if (pass == 1) t->out = (char *)mmixi_step(m, t->room);
+    if (t->out && pass == 1) *t->out = 0;
     return pass < 2 && !m->error_kind;
 }
 static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e, const char *expected)
@@ -14148,28 +14144,23 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
 }
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    mmix_ctx *m = p ? p->m : NULL;
     double count[3] = {0};
     char found[MMIXI_PART_NAME];
-    mmix_mark mark;
-    const char *text;
-    if (!m || m->error_kind) return -1;
-    mark = mmix_mark_here(m);
-    text = mmix_params_compare(p, archive, prefix);
-    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1)
+    const char *text = mmix_params_compare(p, archive, prefix);
+    if (!text) return -1;
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
         count[*line == 'm' ? 0 : *line == 'r' ? 1 : 2]++;
-    if (text && *text)
-        mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
+    if (*text)
+        mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
                   "shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
                   (double)p->count, count[0], count[1], count[2], (int)strcspn(text, "\n"), text);
-    mmix_rewind(m, mark);
-    if (m->error_kind || mmixi_params_allocate(p, 0)) return -1;
+    if (mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
     prefix = mmixi_prefix(archive, prefix, p->count ? p->at->name : "", found);
-    for (size_t i = 0; i < p->count && !m->error_kind; i++)
-        mmix_archive_read(m, archive, mmixi_entry(archive, prefix, p->at[i].name), mmix_data(p->at[i].tensor),
-                          mmix_count(p->at[i].tensor));
-    return m->error_kind ? -1 : 0;
+    for (const mmix_param *q = p->at; q < p->at + p->count; q++)
+        if (mmix_archive_read(p->m, archive, mmixi_entry(archive, prefix, q->name), mmix_data(q->tensor),
+                              mmix_count(q->tensor))) return -1;
+    return 0;
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
 {
