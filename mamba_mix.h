@@ -8146,7 +8146,8 @@ static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **
 {
     const char *t = *text + strspn(*text, ", ");
     char type[16], *p = (char *)(uintptr_t)*at;
-    int edge = *t == '|', given = sscanf(t += edge, "%15s %31[a-z0-9_.] %lf %lf", type, s->name, &s->low, &s->high);
+    int edge = *t == '|',
+        given = sscanf(t += edge, "%15s %31[a-z0-9_.] %lf %lf", type, s->name, &s->low, &s->high);
     size_t size, align, digit;
     if (given < 2) return 0;
     s->kind = type[0] | 32;                      /* in small letters */
@@ -8851,13 +8852,14 @@ static void mmixi_adamw_range(void *arg, size_t begin, size_t end, size_t lane)
     size_t at = (size_t)(mmix_data(q->tensor) - p->values) + begin, n = end - begin;
     (void)lane;
     if (j->factor < 0) j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
-    else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at, (mmix_real)j->factor,
-                        (mmix_real)(1 - o->lr * decay), (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))),
-                        (mmix_real)o->beta1, (mmix_real)o->beta2,
-                        (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))), (mmix_real)o->eps);
+    else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
+                        (mmix_real)j->factor, (mmix_real)(1 - o->lr * decay),
+                        (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))), (mmix_real)o->beta1,
+                        (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))),
+                        (mmix_real)o->eps);
 }
-/* A step of n lists of all or of none: what has no parameters is left out, gradients count `scale` times, skip
-   is of the last list. ‖all gradients‖, or -1. */
+/* A step of n lists, those without parameters left out, or of none. Gradients count `scale` times, skip is of
+   the last list. ‖all gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const mmix_adamw *options,
                                 double scale, double clip, const unsigned char *skip)
 {
@@ -9988,12 +9990,12 @@ static void mmixi_decoder_declare(mmix_decoder *d)
 }
 /* All numbers of a config, in the order of files. */
 static const char mmixi_decoder_settings[] =
-    "int mixer 0 1, size vocabulary 1, size dim 1, size depth 1 1000, size ffn 1, size heads 1, size kv_heads 1, "
-    "size head_dim 1, double eps, double rope.theta, size rope.dim, int rope.interleaved, size3 rope.sections, "
-    "|int bias 0 2, int tied, size media 0, int mmate.branches, int mmate.branch_gate, int mmate.directions, "
-    "int mmate.shared_directions, int mmate.skip, size mmate.conv_width 0, int mmate.output_gate, "
-    "int mmate.norm, size3 mmate.window, size mmate.shift_period, int mmate.causal_window, "
-    "size mmate.text_window";
+    "int mixer 0 1, size vocabulary 1, size dim 1, size depth 1 1000, size ffn 1, size heads 1, "
+    "size kv_heads 1, size head_dim 1, double eps, double rope.theta, size rope.dim, int rope.interleaved, "
+    "size3 rope.sections, |int bias 0 2, int tied, size media 0, int mmate.branches, int mmate.branch_gate, "
+    "int mmate.directions, int mmate.shared_directions, int mmate.skip, size mmate.conv_width 0, "
+    "int mmate.output_gate, int mmate.norm, size3 mmate.window, size mmate.shift_period, "
+    "int mmate.causal_window, size mmate.text_window";
 /* Fills in what is 0, and checks. 0, or -1. */
 static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
 {
@@ -10592,15 +10594,16 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
    float holds. */
 static const char mmixi_dino_settings[] =
     "size head_hidden 0, size head_bottleneck 1, size prototypes 2, size head_layers 1 8, "
-    "|size augment.global_size, size augment.local_size, size augment.local_count, double2 augment.global_scale, "
-    "double2 augment.local_scale, double2 augment.aspect, double augment.flip, double augment.jitter, "
-    "double augment.grey, double3 augment.blur, double3 augment.solarise, double augment.brightness, "
-    "double augment.contrast, double augment.saturation, double augment.hue, double2 augment.sigma, "
-    "double3 augment.mean, double3 augment.deviation, size batch 1, size epochs 1, size iters 0, "
-    "double lr 0 3e38, double min_lr 0 3e38, size warmup_epochs 0, double weight_decay 0 3e38, "
+    "|size augment.global_size, size augment.local_size, size augment.local_count, "
+    "double2 augment.global_scale, double2 augment.local_scale, double2 augment.aspect, double augment.flip, "
+    "double augment.jitter, double augment.grey, double3 augment.blur, double3 augment.solarise, "
+    "double augment.brightness, double augment.contrast, double augment.saturation, double augment.hue, "
+    "double2 augment.sigma, double3 augment.mean, double3 augment.deviation, size batch 1, size epochs 1, "
+    "size iters 0, double lr 0 3e38, double min_lr 0 3e38, size warmup_epochs 0, double weight_decay 0 3e38, "
     "double weight_decay_end 0 3e38, double clip -3e38 3e38, size freeze_last_layer 0, double momentum 0 1, "
     "double center_momentum 0 1, double student_temp 1e-9 1e9, double teacher_temp 1e-9 1e9, "
-    "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, halves2 seed 0 4294967295";
+    "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, "
+    "halves2 seed 0 4294967295";
 
 /* ---- creation ---- */
 
@@ -14151,8 +14154,8 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
     for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
         count[*line == 'm' ? 0 : *line == 'r' ? 1 : 2]++;
     if (*text)
-        mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
-                  "shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
+        mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of "
+                  "another shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
                   (double)p->count, count[0], count[1], count[2], (int)strcspn(text, "\n"), text);
     if (mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
@@ -14448,8 +14451,8 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
     if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
     if (!d || 28 + weights != (double)size)
-        mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected 28 bytes of 7 int32 above 0 and %.0f of "
-                  "the float32 weights they speak of, found %.0f", name, weights, (double)size);
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected 28 bytes of 7 int32 and "
+                  "%.0f of the float32 weights they speak of, found %.0f", name, weights, (double)size);
     if (m->error_kind || mmixi_params_allocate(d->params, 0)) {
         mmix_decoder_destroy(d);
         return NULL;
@@ -14460,7 +14463,8 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
             if (!strstr(q->name, mmixi_llama2c_order[k])) continue;
             for (size_t e = 0; e < mmix_count(q->tensor); e++, p += 4) {
                 uint32_t bits = (uint32_t)mmixi_number(p, 4);
-                mmix_data(q->tensor)[e] = (mmix_real)mmixi_element(MMIX_FILE_F32, (const unsigned char *)&bits, NULL);
+                mmix_data(q->tensor)[e]
+                    = (mmix_real)mmixi_element(MMIX_FILE_F32, (const unsigned char *)&bits, NULL);
             }
         }
     }
@@ -14470,7 +14474,8 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
 /* Hugging Face's names of a config's numbers from `vocabulary` on. */
 static const char mmixi_hf_settings[] =
     "size vocab_size, size hidden_size, size num_hidden_layers, size intermediate_size, "
-    "size num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, Double rope_theta";
+    "size num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, "
+    "Double rope_theta";
 
 static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
 {
@@ -14541,8 +14546,8 @@ static char *mmixi_run_note(const mmixi_model_file *f, mmix_params *p)
     return own ? strcpy(own, note) : NULL;
 }
 
-/* student.backbone.NAME, student.head.NAME, teacher.…; the moments, the centre, counters. A run that is read is
-   made first. */
+/* The config, of which a run that is read is made; student.backbone.NAME, student.head.NAME, teacher.…; the
+   moments, the centre, counters. */
 static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
 {
     static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.",
