@@ -10720,18 +10720,18 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
         size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
         double share = (double)n / (double)B;
         mmix_dino_loss_stats of;
-        mmix_tensor *part[2] = { NULL, NULL }, *teacher, *loss, *shared;
+        mmix_tensor *part[2] = { NULL, NULL };
         for (int k = 0; k < 2 && crops[k]; k++) {        /* pictures b0 … b0 + n - 1 of each crop */
             const size_t *p = crops[k]->shape;
             part[k] = mmix_slice(m, mmixi_as(m, crops[k], 4, p[0] / B, 3 * B, p[2], p[3]), 1, 3 * b0, 3 * n);
             part[k] = mmixi_as(m, part[k], 4, p[0] / B * n, 3, p[2], p[3]);
         }
-        teacher = mmixi_dino_forward(d, 1, part, 0);
+        mmix_tensor *teacher = mmixi_dino_forward(d, 1, part, 0);
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
-        loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, part, 2 * i), teacher, center,
-                              2 + mmix_shape(crops[1], 0) / B, c->student_temp, temp, 0, &of);
-        shared = mmix_scale(m, loss, share, 0);
+        mmix_tensor *loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, part, 2 * i), teacher, center,
+                                           2 + mmix_shape(crops[1], 0) / B, c->student_temp, temp, 0, &of),
+            *shared = mmix_scale(m, loss, share, 0);
         mmix_record(m, 0);
         if (!shared || mmix_backward(m, shared)) break;
         s->loss += share * mmix_item(loss);
@@ -10770,9 +10770,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     mmix_ctx *m = d ? d->m : NULL;
     mmix_tensor *const crops[2] = { global, local };
     mmix_dino_stats s;
-    mmix_real *center;
     mmixi_dims k;
-    uint64_t seed;
     memset(&s, 0, sizeof s);
     if (!m || m->error_kind) return -1;          /* of what could not be created the context has the reason */
     if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: config.iters is 0", who);
@@ -10785,9 +10783,9 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     if (k.G % 2 || k.L % (k.G / 2))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
                          (double)k.L);
-    seed = m->seed;
+    uint64_t seed = m->seed;
     m->seed = d->config.seed;
-    center = mmixi_dino_gradients(d, crops, &s);
+    mmix_real *center = mmixi_dino_gradients(d, crops, &s);
     m->seed = seed;
     if (!(s.loss - s.loss == 0))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help", who,
@@ -14137,8 +14135,8 @@ MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive
         }
         for (size_t i = 0; i < mmix_archive_count(archive); i++) {
             const mmix_entry *e = &archive->entries[i];
-            const char *name = e->name + strlen(prefix);
-            if (strncmp(e->name, prefix, strlen(prefix)) == 0 && !mmix_params_find(p, name)
+            const char *name = strstr(e->name, prefix) == e->name ? e->name + strlen(prefix) : NULL;
+            if (name && !mmix_params_find(p, name)
                 && (strict || (strncmp(name, "head.", 5) && strncmp(name, "lm_head.", 8))))
                 mmixi_print_entry(&t, "unexpected", e, "");
         }
@@ -14327,17 +14325,15 @@ static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_forma
 
 MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
 {
-    mmixi_model_file f;
     if (!p) return -1;
-    f = mmixi_model_begin(p->m, NULL, NULL);
+    mmixi_model_file f = mmixi_model_begin(p->m, NULL, NULL);
     mmixi_model_params(&f, "", (mmix_params *)p, p->values);
     return mmixi_model_end(&f, path);
 }
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
-    mmixi_model_file f;
     if (!v) return -1;
-    f = mmixi_model_begin(m, NULL, mmixi_vision_format);
+    mmixi_model_file f = mmixi_model_begin(m, NULL, mmixi_vision_format);
     mmixi_model_config(&f, "config", "vision.", &v->config, mmixi_vision_settings);
     mmixi_model_params(&f, "", v->params, v->params->values);
     return mmixi_model_end(&f, path);
@@ -14345,9 +14341,8 @@ MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path
 MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
 {
     mmix_real *merged = NULL;
-    mmixi_model_file f;
     if (!d || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
-    f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
+    mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
     mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
     mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
     mmixi_model_end(&f, path);
@@ -14485,18 +14480,18 @@ static const char *mmixi_json_word(const char *object, const char *key, const ch
 /* From Hugging Face's config.json of a Llama or a Qwen2, beside the archive. */
 static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
 {
-    const char *slash = strrchr(f->a->path, '/'), *v, *type, *act, *rope, *scaling, *kind;
-    char path[MMIXI_PATH], *text;
+    const char *slash = strrchr(f->a->path, '/');
+    char path[MMIXI_PATH];
     size_t size;
     snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - f->a->path) : 0, f->a->path);
-    text = (char *)mmixi_file_read(f->m, "mmix_decoder_open", path, &size);
+    char *text = (char *)mmixi_file_read(f->m, "mmix_decoder_open", path, &size);
     if (!text) return;
     text[size] = 0;
-    v = f->config.out = mmixi_json_open(f->m, path, text, size, SIZE_MAX) ? NULL : strchr(text, '{');
-    type = mmixi_json_word(v, "model_type", "none"); act = mmixi_json_word(v, "hidden_act", "silu");
-    rope = mmixi_json_find(v, "rope_parameters");
-    scaling = rope ? rope : mmixi_json_find(v, "rope_scaling");
-    kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
+    f->config.out = mmixi_json_open(f->m, path, text, size, SIZE_MAX) ? NULL : strchr(text, '{');
+    const char *v = f->config.out, *type = mmixi_json_word(v, "model_type", "none"),
+        *act = mmixi_json_word(v, "hidden_act", "silu"), *rope = mmixi_json_find(v, "rope_parameters"),
+        *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
+        *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
     c->bias = !strcmp(type, "qwen2") ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
     if (c->bias != 1 && strcmp(type, "llama"))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
@@ -14514,18 +14509,17 @@ static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
     mmixi_file_bytes file = mmixi_file_map(m, "mmix_decoder_open", path);
-    mmix_decoder *d = NULL;
     mmix_decoder_config c;
-    mmixi_model_file f;
-    mmix_archive *a = NULL;
+    mmix_decoder *d;
     if (!file.bytes) return NULL;
-    if (file.size > 8 && file.bytes[8] == '{') a = mmixi_archive_new(m, path, file);     /* .safetensors */
-    else {
+    if (file.size <= 8 || file.bytes[8] != '{') {        /* no .safetensors */
         d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
+        return d;
     }
-    if (!a) return d;
-    f = mmixi_model_begin(m, a, NULL);
+    mmix_archive *a = mmixi_archive_new(m, path, file);
+    if (!a) return NULL;
+    mmixi_model_file f = mmixi_model_begin(m, a, NULL);
     memset(&c, 0, sizeof c);
     if (!mmixi_format_is(a, mmixi_decoder_format)) mmixi_hf_read(&f, &c);
     else mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
@@ -14569,9 +14563,8 @@ static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
 }
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
-    mmixi_model_file f;
     if (!d) return -1;
-    f = mmixi_model_begin(d->m, NULL, mmixi_dino_format);
+    mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_dino_format);
     mmixi_dino_walk(&f, (mmix_dino *)d);
     mmixi_model_metadata(&f, "note", note ? note : "");
     return mmixi_model_end(&f, path);
@@ -14579,11 +14572,9 @@ MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *not
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
     mmix_archive *a = mmix_archive_open(m, path);
-    mmixi_model_file f;
-    mmix_dino *d;
     if (!a) return NULL;
-    f = mmixi_model_begin(m, a, mmixi_dino_format);
-    d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
+    mmixi_model_file f = mmixi_model_begin(m, a, mmixi_dino_format);
+    mmix_dino *d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
     if (d) {
         d->m = m;
         mmixi_dino_walk(&f, d);
@@ -14650,9 +14641,8 @@ static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
-    mmixi_model_file f;
     if (!run) return -1;
-    f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
+    mmixi_model_file f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
     mmixi_distill_configs(&f, &run->config, &run->student->config);
     mmixi_model_metadata(&f, "note", note ? note : "");
     mmixi_distill_walk(&f, (mmix_distill *)run);
@@ -14663,18 +14653,14 @@ MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char 
     mmix_ctx *m = teacher ? teacher->m : NULL;
     mmix_distill_config c = mmix_linmu_stages();         /* read over, as the decoder's */
     mmix_distill *run = NULL;
-    mmix_decoder_config size;
-    mmix_decoder *d;
-    mmix_archive *a;
-    mmixi_model_file f;
     if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
     if (student) *student = NULL;
-    a = mmix_archive_open(m, path);
+    mmix_archive *a = mmix_archive_open(m, path);
     if (!a) return NULL;
-    f = mmixi_model_begin(m, a, mmixi_distill_format);
-    size = teacher->config;
+    mmixi_model_file f = mmixi_model_begin(m, a, mmixi_distill_format);
+    mmix_decoder_config size = teacher->config;
     mmixi_distill_configs(&f, &c, &size);
-    d = mmixi_decoder_create(m, size, 0);
+    mmix_decoder *d = mmixi_decoder_create(m, size, 0);
     if (d && !mmix_params_read(d->params, a, "student.")) run = mmix_distill_create(teacher, d, c);
     if (run) mmixi_distill_walk(&f, run);
     if (!mmixi_model_end(&f, NULL)) {
