@@ -14147,6 +14147,8 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
 {
     double count[3] = {0};
     char found[MMIXI_PART_NAME];
+    if (!p) return -1;
+    mmix_mark mark = mmix_mark_here(p->m);
     const char *text = mmix_params_compare(p, archive, prefix);
     if (!text) return -1;
     for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
@@ -14155,6 +14157,7 @@ MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const 
         mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of "
                   "another shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
                   (double)p->count, count[0], count[1], count[2], (int)strcspn(text, "\n"), text);
+    mmix_rewind(p->m, mark);
     if (mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
     prefix = mmixi_prefix(archive, prefix, p->count ? p->at->name : "", found);
