@@ -7653,27 +7653,62 @@ static int mmixi_declare(mmix_params *p, const char *prefix, const mmixi_dims *d
 
 /* ---- numbers of configs ---- */
 
-/* A member of a config, `count` numbers of one kind: s size_t, i int, d double, u halves of a uint64_t, the
-   upper first; a capital letter: files of older versions lack it. Each has to lie in low … high. */
-typedef struct mmixi_setting { char name[28]; size_t offset; int kind, count; double low, high; } mmixi_setting;
-#define MMIXI_SETTING(config, kind, member, count, low, high) \
-    { #member, offsetof(config, member), kind, count, low, high }
-static double mmixi_setting_get(const void *config, const mmixi_setting *s, size_t i)
+/* What a config's numbers are is said once, in the order of its struct and of files, for checks, text and
+   parsing: "size dim 1 4096" is a size_t of 1 to 4096; without the second limit up to INT32_MAX, without both
+   any. Kinds are size, int, double and halves (of a uint64_t, the upper first); with a digit so many; with a
+   capital letter files of older versions lack it. | stands where a struct with doubles begins or ends. */
+typedef struct mmixi_setting {
+    void *at;
+    size_t count;
+    int kind, may_lack;                          /* kind: its first letter */
+    double low, high;
+    char name[32];
+} mmixi_setting;
+/* The next one of a text, and beyond it; `at` is where the one before it ends in the struct. 0 at the end. */
+static int mmixi_setting_next(mmixi_setting *s, const char **text, const void **at)
 {
-    const void *p = (const char *)config + s->offset;
-    switch (s->kind | 32) {                      /* in small letters */
-    case 's': return (double)((const size_t *)p)[i];
-    case 'i': return ((const int *)p)[i];
-    case 'd': return ((const double *)p)[i];
-    default: return (double)(*(const uint64_t *)p >> (i ? 0 : 32) & UINT32_MAX);
+    const char *t = *text + strspn(*text, ", ");
+    char type[16], *p = (char *)(uintptr_t)*at;
+    int edge = *t == '|',
+        given = sscanf(t += edge, "%15s %31[a-z0-9_.] %lf %lf", type, s->name, &s->low, &s->high);
+    size_t size, align, digit;
+    if (given < 2) return 0;
+    s->kind = type[0] | 32;                      /* in small letters */
+    if (given < 4) s->high = given < 3 && s->kind != 'i' ? HUGE_VAL : INT32_MAX;
+    if (given < 3) s->low = s->kind == 's' ? 0 : -s->high;
+    s->may_lack = type[0] < 'a';
+    digit = (size_t)(type[strlen(type) - 1] - '0');
+    s->count = digit < 10 ? digit : 1;
+    size = s->kind == 's' ? sizeof(size_t) : s->kind == 'd' ? sizeof(double) : sizeof(int);
+    align = !edge && strchr("si", s->kind) ? size : offsetof(mmix_start, a);        /* of a double */
+    s->at = p += (0 - (uintptr_t)p) % align;
+    *at = p + s->count * size;
+    *text = t + strcspn(t, ",");
+    return 1;
+}
+static double mmixi_setting_get(const mmixi_setting *s, size_t i)
+{
+    switch (s->kind) {
+    case 's': return (double)((const size_t *)s->at)[i];
+    case 'i': return ((const int *)s->at)[i];
+    case 'd': return ((const double *)s->at)[i];
+    default: return (double)(*(const uint64_t *)s->at >> (i ? 0 : 32) & UINT32_MAX);
     }
 }
-static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const mmixi_setting *table,
-                                size_t n)
+static void mmixi_setting_set(const mmixi_setting *s, size_t i, double x)
 {
-    for (const mmixi_setting *s = table; s < table + n; s++)
-        for (size_t i = 0; i < (size_t)s->count; i++)
-            if (mmixi_within(m, who, s->name, mmixi_setting_get(config, s, i), s->low, s->high)) return -1;
+    switch (s->kind) {
+    case 's': ((size_t *)s->at)[i] = (size_t)fmin(x, (double)(SIZE_MAX / 2)); break;
+    case 'i': ((int *)s->at)[i] = (int)x; break;
+    case 'd': ((double *)s->at)[i] = x; break;
+    default: *(uint64_t *)s->at = *(uint64_t *)s->at << 32 | (uint64_t)x;
+    }
+}
+static int mmixi_settings_check(mmix_ctx *m, const char *who, const void *config, const char *settings)
+{
+    for (mmixi_setting s; mmixi_setting_next(&s, &settings, &config);)
+        for (size_t i = 0; i < s.count; i++)
+            if (mmixi_within(m, who, s.name, mmixi_setting_get(&s, i), s.low, s.high)) return -1;
     return 0;
 }
 
@@ -8261,7 +8296,7 @@ static double mmixi_power(double x, double y) { return mmixi_exp(y * mmixi_log(x
 
 MMIXDEF mmix_adamw mmix_adamw_default(void)
 {
-    static const mmix_adamw o = { 1e-3, 0.01, 0.9, 0.999, 1e-8 };
+    mmix_adamw o = { 1e-3, 0.01, 0.9, 0.999, 1e-8 };
     return o;
 }
 /* In one piece: m, v, steps. */
@@ -8271,10 +8306,9 @@ static size_t mmixi_adamw_bytes(const mmix_params *p)
 }
 MMIXDEF int mmix_adamw_init(mmix_adamw_state *state, mmix_params *p)
 {
-    size_t bytes = mmixi_adamw_bytes(p);
     memset(state, 0, sizeof *state);
-    if (p->m->error_kind || mmix_params_train(p, 1)) return -1;
-    state->m = (mmix_real *)mmixi_zeroed(p->m, bytes);
+    if (mmix_params_train(p, 1)) return -1;
+    state->m = (mmix_real *)mmixi_zeroed(p->m, mmixi_adamw_bytes(p));
     if (!state->m) return -1;
     state->params = p;
     state->v = state->m + p->slab;
@@ -8288,93 +8322,74 @@ MMIXDEF void mmix_adamw_free(mmix_adamw_state *state)
     memset(state, 0, sizeof *state);
 }
 
-/* Parameter `param`, which begins at `at` in the slab; the factor of its gradient. */
+/* One parameter: of its gradient the square of each piece, or with a factor of it the update. */
 typedef struct mmixi_adamw_job {
+    struct mmixi_adamw_job *next;
     const mmix_adamw *o;
-    const mmix_adamw_state *state;
-    size_t param, at;
-    double factor, *square;                      /* of each piece */
+    const mmix_adamw_state *s;
+    size_t param;
+    double factor, square[1];                    /* as many as there are pieces */
 } mmixi_adamw_job;
-
-static void mmixi_adamw_square(void *arg, size_t begin, size_t end, size_t lane)
+static void mmixi_adamw_range(void *arg, size_t begin, size_t end, size_t lane)
 {
-    const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
-    const mmix_params *p = j->state->params;
-    (void)lane;
-    j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(end - begin, p->gradients + j->at + begin, 0);
-}
-static void mmixi_adamw_update(void *arg, size_t begin, size_t end, size_t lane)
-{
-    const mmixi_adamw_job *j = (const mmixi_adamw_job *)arg;
-    const mmix_adamw_state *s = j->state;
-    const mmix_params *p = s->params;
+    mmixi_adamw_job *j = (mmixi_adamw_job *)arg;
+    const mmix_params *p = j->s->params;
     const mmix_adamw *o = j->o;
-    double t = (double)s->steps[j->param], decay = p->at[j->param].decay ? o->weight_decay : 0;
-    size_t at = j->at + begin;
+    const mmix_param *q = &p->at[j->param];
+    double t = (double)j->s->steps[j->param], decay = q->decay ? o->weight_decay : 0;
+    size_t at = (size_t)(mmix_data(q->tensor) - p->values) + begin, n = end - begin;
     (void)lane;
-    p->m->k->adamw(end - begin, p->values + at, p->gradients + at, s->m + at, s->v + at, (mmix_real)j->factor,
-                   (mmix_real)(1 - o->lr * decay), (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))),
-                   (mmix_real)o->beta1, (mmix_real)o->beta2,
-                   (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))), (mmix_real)o->eps);
+    if (j->factor < 0) j->square[begin / MMIXI_PIECE] = (double)p->m->k->variance(n, p->gradients + at, 0);
+    else p->m->k->adamw(n, p->values + at, p->gradients + at, j->s->m + at, j->s->v + at,
+                        (mmix_real)j->factor, (mmix_real)(1 - o->lr * decay),
+                        (mmix_real)(o->lr / (1 - mmixi_power(o->beta1, t))), (mmix_real)o->beta1,
+                        (mmix_real)o->beta2, (mmix_real)(1 / sqrt(1 - mmixi_power(o->beta2, t))),
+                        (mmix_real)o->eps);
 }
-/* A step of n lists of all or of none; gradients count `scale` times, skip is of the last list. What has no
-   parameters is left out. ‖all gradients‖, or -1. */
+/* A step of n lists, those without parameters left out, or of none. Gradients count `scale` times, skip is of
+   the last list. ‖all gradients‖, or -1. */
 static double mmixi_adamw_lists(mmix_ctx *m, mmix_adamw_state *state, int n, const mmix_adamw *options,
                                 double scale, double clip, const unsigned char *skip)
 {
     mmix_mark mark = mmix_mark_here(m);
-    mmixi_adamw_job j;
-    size_t params = 1, reals = 1;
-    double all = 0, *factor;                     /* of each parameter; below 0: left out */
-    for (int l = 0; l < n; l++) {
-        params += state[l].params ? state[l].params->count : 0;
-        reals += state[l].params ? state[l].params->slab : 0;
-    }
-    factor = mmixi_doubles(m, params, 1);
-    j.square = mmixi_doubles(m, mmixi_ceil_div(reals, MMIXI_PIECE), 1);
-    j.o = options;
-    for (int update = 0; update < 2; update++)
-        for (size_t l = 0, k = 0; l < (size_t)n; l++) {
-            mmix_params *p = state[l].params;
-            j.state = &state[l];
-            for (j.param = 0; p && !m->error_kind && j.param < p->count; j.param++, k++) {
-                const mmix_param *q = &p->at[j.param];
-                size_t count = mmix_count(q->tensor);
-                double norm;
-                if (q->frozen || !q->tensor->written) continue;
-                j.at = (size_t)(mmix_data(q->tensor) - p->values);
-                if (update) {
-                    if ((j.factor = factor[k]) < 0) continue;
-                    state[l].steps[j.param]++;
-                    mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_update, &j);
-                    continue;
-                }
-                mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_square, &j);
-                norm = sqrt(mmixi_total(j.square, mmixi_ceil_div(count, MMIXI_PIECE))) * scale;
-                all += norm * norm;
-                factor[k] = l + 1 == (size_t)n && skip && skip[j.param] ? -1
-                    : scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
-                if (!(norm - norm == 0))
-                    mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
-                              "expected a finite one; nothing was changed", q->name, norm);
-            }
-            if (update && p && !m->error_kind) {
-                mmixi_params_changed(p);
-                mmix_params_zero_grad(p);
-            }
+    mmix_adamw_state *s;
+    mmixi_adamw_job *updates = NULL, *j;
+    double all = 0, norm;
+    for (s = state; s < state + n; s++)
+        for (size_t k = 0; s->params && !m->error_kind && k < s->params->count; k++) {
+            const mmix_param *q = &s->params->at[k];
+            size_t count = mmix_count(q->tensor), pieces = mmixi_ceil_div(count, MMIXI_PIECE);
+            if (q->frozen || !q->tensor->written) continue;
+            j = (mmixi_adamw_job *)mmixi_step(m, sizeof *j + pieces * sizeof *j->square);
+            if (!j) break;
+            j->o = options; j->s = s; j->param = k; j->factor = -1;
+            mmixi_ranges(m, count, MMIXI_PIECE, mmixi_adamw_range, j);
+            norm = sqrt(mmixi_total(j->square, pieces)) * scale;
+            all += norm * norm;
+            if (!(norm - norm == 0))
+                mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_adamw_step: the gradient of %s has the norm %g, "
+                          "expected a finite one; nothing was changed", q->name, norm);
+            if (skip && s + 1 == state + n && skip[k]) continue;
+            j->factor = scale * (clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1);
+            j->next = updates;
+            updates = j;
         }
+    for (j = updates; j && !m->error_kind; j = j->next) {
+        mmix_tensor *t = j->s->params->at[j->param].tensor;
+        j->s->steps[j->param]++;
+        t->packed = NULL;                        /* the values change */
+        mmixi_ranges(m, mmix_count(t), MMIXI_PIECE, mmixi_adamw_range, j);
+    }
+    for (s = state; s < state + n && !m->error_kind; s++) mmix_params_zero_grad(s->params);
     mmix_rewind(m, mark);
     return m->error_kind ? -1 : sqrt(all);
 }
 MMIXDEF double mmix_adamw_step(mmix_adamw_state *state, const mmix_adamw *o, double clip,
                                const unsigned char *skip)
 {
-    static const char who[] = "mmix_adamw_step";
     mmix_ctx *m = state->params ? state->params->m : NULL;
-    if (!m || mmixi_within(m, who, "lr", o->lr, 0, 1e30)
-        || mmixi_within(m, who, "weight_decay", o->weight_decay, 0, 1e30)
-        || mmixi_within(m, who, "beta1", o->beta1, 0, 1) || mmixi_within(m, who, "beta2", o->beta2, 0, 1)
-        || mmixi_within(m, who, "eps", o->eps, 0, 1e30)) return 0;
+    if (!m || mmixi_settings_check(m, "mmix_adamw_step", o, "double lr 0 1e30, double weight_decay 0 1e30, "
+                                   "double beta1 0 1, double beta2 0 1, double eps 0 1e30")) return 0;
     return fmax(0, mmixi_adamw_lists(m, state, 1, o, 1, clip, skip));
 }
 
@@ -8390,19 +8405,15 @@ static void mmixi_ema_range(void *arg, size_t begin, size_t end, size_t lane)
 }
 MMIXDEF int mmix_ema(mmix_params *teacher, const mmix_params *student, double momentum)
 {
-    mmixi_ema_job j;
-    int same = teacher->count == student->count && teacher->slab == student->slab;
-    if (!teacher->values || !student->values)
-        return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT, "mmix_ema: mmix_params_allocate comes first");
+    mmixi_ema_job j = { teacher, student, (mmix_real)momentum };
+    int same = teacher->count == student->count;
+    if (!mmixi_params_ready(teacher, "mmix_ema", 1) || !mmixi_params_ready(student, "mmix_ema", 1)) return -1;
     for (size_t i = 0; same && i < teacher->count; i++)
         same = !strcmp(teacher->at[i].name, student->at[i].name)
             && mmix_count(teacher->at[i].tensor) == mmix_count(student->at[i].tensor);
     if (!same)
         return mmix_fail(teacher->m, MMIX_ERROR_ARGUMENT,
                          "mmix_ema: teacher and student have different parameters");
-    j.teacher = teacher;
-    j.student = student;
-    j.momentum = (mmix_real)momentum;
     mmixi_ranges(teacher->m, teacher->slab, MMIXI_PIECE, mmixi_ema_range, &j);
     mmixi_params_changed(teacher);
     return 0;
@@ -8430,10 +8441,8 @@ MMIXDEF double mmix_schedule_teacher_temp(double warm, double final, size_t warm
 MMIXDEF double mmix_schedule_poly(double base, double final, size_t steps, size_t warmup, double start_factor,
                                   double power, size_t step)
 {
-    double left;
+    double left = mmixi_line(0, 1, steps > step ? steps - 1 - step : 0, steps - warmup);
     if (step < warmup) return base * mmixi_line(start_factor, 1, step, warmup);
-    left = steps < warmup + 2 ? 0
-        : 1 - (double)(mmixi_min(step, steps - 1) - warmup) / (double)(steps - warmup - 1);
     return final + (base - final) * (left > 0 ? mmixi_power(left, power) : 0);
 }
 MMIXDEF double mmix_schedule_multistep(double base, double gamma, const size_t *milestones, size_t n,
@@ -8498,22 +8507,12 @@ MMIXDEF mmix_vision_config mmix_mambareg(size_t dim)
 }
 
 /* All numbers of a config, in the order of files. */
-#define MMIXI_VISION(kind, member, low, high) MMIXI_SETTING(mmix_vision_config, kind, member, 1, low, high)
-#define MMIXI_VISION_SIZE(member, low) MMIXI_VISION('s', member, low, INT32_MAX)
-#define MMIXI_VISION_ANY(kind, member) MMIXI_VISION(kind, member, -HUGE_VAL, HUGE_VAL)
-static const mmixi_setting mmixi_vision_settings[] = {
-    MMIXI_VISION('i', mixer, MMIX_SOFTMAX, MMIX_SSD), MMIXI_VISION_SIZE(dim, 1),
-    MMIXI_VISION('s', depth, 1, MMIXI_DEPTH_MAX), MMIXI_VISION_ANY('s', heads), MMIXI_VISION_ANY('d', mlp_ratio),
-    MMIXI_VISION('s', patch, 1, 4096), MMIXI_VISION('s', grid, 1, 16384), MMIXI_VISION('d', eps, 0, 1),
-    MMIXI_VISION('d', drop_path, 0, 0.99), MMIXI_VISION('i', class_token, 0, MMIX_CLASS_REGISTERS),
-    MMIXI_VISION('S', registers, 0, INT32_MAX), MMIXI_VISION_ANY('i', normalise),
-    MMIXI_VISION_SIZE(mamba.d_inner, 0), MMIXI_VISION_SIZE(mamba.d_state, 0),
-    MMIXI_VISION_SIZE(mamba.head_dim, 0), MMIXI_VISION_SIZE(mamba.groups, 0),
-    MMIXI_VISION_SIZE(mamba.conv_width, 0), MMIXI_VISION_ANY('i', mamba.bidirectional),
-    MMIXI_VISION_ANY('d', mamba.eps), MMIXI_VISION_ANY('d', mamba.dt_low), MMIXI_VISION_ANY('d', mamba.dt_high),
-    MMIXI_VISION_ANY('d', mamba.out_scale)
-};
-enum { MMIXI_VISION_SETTINGS = sizeof mmixi_vision_settings / sizeof mmixi_vision_settings[0] };
+static const char mmixi_vision_settings[] =
+    "int mixer 0 2, size dim 1, size depth 1 1000, size heads, double mlp_ratio, size patch 1 4096, "
+    "size grid 1 16384, double eps 0 1, double drop_path 0 99e-2, int class_token 0 3, Size registers 0, "
+    "int normalise, |size mamba.d_inner 0, size mamba.d_state 0, size mamba.head_dim 0, size mamba.groups 0, "
+    "size mamba.conv_width 0, int mamba.bidirectional, double mamba.eps, double mamba.dt_low, "
+    "double mamba.dt_high, double mamba.out_scale";
 
 /* ---- creation ---- */
 
@@ -8556,7 +8555,7 @@ static mmix_vision *mmixi_vision_create(mmix_ctx *m, mmix_vision_config c, int s
     mmix_params *p;
     mmix_vision *v;
     if (mmix_error(m)) return NULL;
-    if (!mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings, MMIXI_VISION_SETTINGS) && !vim)
+    if (!mmixi_settings_check(m, "mmix_vision_create", &c, mmixi_vision_settings) && !vim)
         mmixi_within(m, "mmix_vision_create", "mlp_ratio · dim", c.mlp_ratio * (double)c.dim, 1, INT32_MAX);
     if (!m->error_kind && vim == (c.class_token == MMIX_CLASS_FIRST))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_vision_create: class_token is %d with mixer %d, expected "
@@ -9343,25 +9342,13 @@ static void mmixi_decoder_declare(mmix_decoder *d)
                   c->tied ? NULL : &d->classifier);
 }
 /* All numbers of a config, in the order of files. */
-#define MMIXI_DECODER(kind, member, low, high) MMIXI_SETTING(mmix_decoder_config, kind, member, 1, low, high)
-#define MMIXI_DECODER_SIZE(member, low) MMIXI_DECODER('s', member, low, INT32_MAX)
-#define MMIXI_DECODER_ANY(kind, member) MMIXI_DECODER(kind, member, -HUGE_VAL, HUGE_VAL)
-#define MMIXI_DECODER_THREE(member) MMIXI_SETTING(mmix_decoder_config, 's', member, 3, 0, HUGE_VAL)
-static const mmixi_setting mmixi_decoder_settings[] = {
-    MMIXI_DECODER('i', mixer, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE), MMIXI_DECODER_SIZE(vocabulary, 1),
-    MMIXI_DECODER_SIZE(dim, 1), MMIXI_DECODER('s', depth, 1, MMIXI_DEPTH_MAX), MMIXI_DECODER_SIZE(ffn, 1),
-    MMIXI_DECODER_SIZE(heads, 1), MMIXI_DECODER_SIZE(kv_heads, 1), MMIXI_DECODER_SIZE(head_dim, 1),
-    MMIXI_DECODER_ANY('d', eps), MMIXI_DECODER_ANY('d', rope.theta), MMIXI_DECODER_ANY('s', rope.dim),
-    MMIXI_DECODER_ANY('i', rope.interleaved), MMIXI_DECODER_THREE(rope.sections), MMIXI_DECODER('i', bias, 0, 2),
-    MMIXI_DECODER_ANY('i', tied), MMIXI_DECODER_SIZE(media, 0), MMIXI_DECODER_ANY('i', mmate.branches),
-    MMIXI_DECODER_ANY('i', mmate.branch_gate), MMIXI_DECODER_ANY('i', mmate.directions),
-    MMIXI_DECODER_ANY('i', mmate.shared_directions), MMIXI_DECODER_ANY('i', mmate.skip),
-    MMIXI_DECODER_SIZE(mmate.conv_width, 0), MMIXI_DECODER_ANY('i', mmate.output_gate),
-    MMIXI_DECODER_ANY('i', mmate.norm), MMIXI_DECODER_THREE(mmate.window),
-    MMIXI_DECODER_ANY('s', mmate.shift_period), MMIXI_DECODER_ANY('i', mmate.causal_window),
-    MMIXI_DECODER_ANY('s', mmate.text_window)
-};
-enum { MMIXI_DECODER_SETTINGS = sizeof mmixi_decoder_settings / sizeof *mmixi_decoder_settings };
+static const char mmixi_decoder_settings[] =
+    "int mixer 0 1, size vocabulary 1, size dim 1, size depth 1 1000, size ffn 1, size heads 1, "
+    "size kv_heads 1, size head_dim 1, double eps, double rope.theta, size rope.dim, int rope.interleaved, "
+    "size3 rope.sections, |int bias 0 2, int tied, size media 0, int mmate.branches, int mmate.branch_gate, "
+    "int mmate.directions, int mmate.shared_directions, int mmate.skip, size mmate.conv_width 0, "
+    "int mmate.output_gate, int mmate.norm, size3 mmate.window, size mmate.shift_period, "
+    "int mmate.causal_window, size mmate.text_window";
 /* Fills in what is 0, and checks. 0, or -1. */
 static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
 {
@@ -9373,7 +9360,7 @@ static int mmixi_decoder_config_check(mmix_ctx *m, mmix_decoder_config *c)
     if (c->heads) mmixi_default(&c->head_dim, c->dim / c->heads);
     if (!(c->eps > 0)) c->eps = 1e-5;
     if (c->rope.theta <= 0) c->rope.theta = 10000;
-    if (mmixi_settings_check(m, who, c, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS)) return -1;
+    if (mmixi_settings_check(m, who, c, mmixi_decoder_settings)) return -1;
     return mmixi_rope_check(m, who, &c->rope, c->head_dim) ? 0 : -1;
 }
 /* start 0: without values, as mmixi_vision_create. */
@@ -9861,32 +9848,20 @@ MMIXDEF mmix_dino_config mmix_dino_small_data(void)
     return c;
 }
 
-/* All numbers of a config but the backbone's, in the order of files. The crops' are checked where they are
-   made. */
-#define MMIXI_DINO(kind, member, low, high) MMIXI_SETTING(mmix_dino_config, kind, member, 1, low, high)
-#define MMIXI_DINO_SIZE(member, low) MMIXI_DINO('s', member, low, INT32_MAX)
-#define MMIXI_DINO_REAL(member) MMIXI_DINO('d', member, 0, FLT_MAX)
-#define MMIXI_DINO_TEMP(member) MMIXI_DINO('d', member, 1e-9, 1e9)
-#define MMIXI_CROP(kind, member, count) \
-    MMIXI_SETTING(mmix_dino_config, kind, augment.member, count, -HUGE_VAL, HUGE_VAL)
-#define MMIXI_CROP_REAL(member) MMIXI_CROP('d', member, 1)
-static const mmixi_setting mmixi_dino_settings[] = {
-    MMIXI_DINO_SIZE(head_hidden, 0), MMIXI_DINO_SIZE(head_bottleneck, 1), MMIXI_DINO_SIZE(prototypes, 2),
-    MMIXI_DINO('s', head_layers, 1, 8), MMIXI_CROP('s', global_size, 1), MMIXI_CROP('s', local_size, 1),
-    MMIXI_CROP('s', local_count, 1), MMIXI_CROP('d', global_scale, 2), MMIXI_CROP('d', local_scale, 2),
-    MMIXI_CROP('d', aspect, 2), MMIXI_CROP_REAL(flip), MMIXI_CROP_REAL(jitter), MMIXI_CROP_REAL(grey),
-    MMIXI_CROP('d', blur, 3), MMIXI_CROP('d', solarise, 3), MMIXI_CROP_REAL(brightness),
-    MMIXI_CROP_REAL(contrast), MMIXI_CROP_REAL(saturation), MMIXI_CROP_REAL(hue), MMIXI_CROP('d', sigma, 2),
-    MMIXI_CROP('d', mean, 3), MMIXI_CROP('d', deviation, 3), MMIXI_DINO_SIZE(batch, 1),
-    MMIXI_DINO_SIZE(epochs, 1), MMIXI_DINO_SIZE(iters, 0), MMIXI_DINO_REAL(lr), MMIXI_DINO_REAL(min_lr),
-    MMIXI_DINO_SIZE(warmup_epochs, 0), MMIXI_DINO_REAL(weight_decay), MMIXI_DINO_REAL(weight_decay_end),
-    MMIXI_DINO('d', clip, -FLT_MAX, FLT_MAX), MMIXI_DINO_SIZE(freeze_last_layer, 0),
-    MMIXI_DINO('d', momentum, 0, 1), MMIXI_DINO('d', center_momentum, 0, 1), MMIXI_DINO_TEMP(student_temp),
-    MMIXI_DINO_TEMP(teacher_temp), MMIXI_DINO_TEMP(teacher_temp_warm), MMIXI_DINO_SIZE(teacher_temp_epochs, 0),
-    MMIXI_DINO('I', teacher_drop_path, -HUGE_VAL, HUGE_VAL),
-    MMIXI_SETTING(mmix_dino_config, 'u', seed, 2, 0, UINT32_MAX)
-};
-enum { MMIXI_DINO_SETTINGS = sizeof mmixi_dino_settings / sizeof mmixi_dino_settings[0] };
+/* All numbers of a config behind the backbone's. The crops' are checked where they are made; 3e38: what a
+   float holds. */
+static const char mmixi_dino_settings[] =
+    "size head_hidden 0, size head_bottleneck 1, size prototypes 2, size head_layers 1 8, "
+    "|size augment.global_size, size augment.local_size, size augment.local_count, "
+    "double2 augment.global_scale, double2 augment.local_scale, double2 augment.aspect, double augment.flip, "
+    "double augment.jitter, double augment.grey, double3 augment.blur, double3 augment.solarise, "
+    "double augment.brightness, double augment.contrast, double augment.saturation, double augment.hue, "
+    "double2 augment.sigma, double3 augment.mean, double3 augment.deviation, size batch 1, size epochs 1, "
+    "size iters 0, double lr 0 3e38, double min_lr 0 3e38, size warmup_epochs 0, double weight_decay 0 3e38, "
+    "double weight_decay_end 0 3e38, double clip -3e38 3e38, size freeze_last_layer 0, double momentum 0 1, "
+    "double center_momentum 0 1, double student_temp 1e-9 1e9, double teacher_temp 1e-9 1e9, "
+    "double teacher_temp_warm 1e-9 1e9, size teacher_temp_epochs 0, Int teacher_drop_path, "
+    "halves2 seed 0 4294967295";
 
 /* ---- creation ---- */
 
@@ -9900,35 +9875,28 @@ MMIXDEF void mmix_dino_destroy(mmix_dino *d)
     }
     mmixi_free(d->m, d, sizeof *d);
 }
-/* What a run has beside its networks, when these have values. 0, or -1. */
+/* What a run has beside its networks, when these have values. Whether that failed. */
 static int mmixi_dino_begin(mmix_dino *d)
 {
     mmix_params *head = d->net[0].params;
     d->center = (mmix_real *)mmixi_own(head, d->config.prototypes * sizeof *d->center);
     d->skip = (unsigned char *)mmixi_own(head, head->count);
     if (d->skip) d->skip[head->count - 1] = 1;           /* last_layer.weight_v */
-    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params)
-        || mmix_adamw_init(&d->adamw[1], head) ? -1 : 0;
+    return mmix_adamw_init(&d->adamw[0], d->net[0].vision->params) || mmix_adamw_init(&d->adamw[1], head);
 }
-/* start 0: without values, as mmixi_vision_create. */
-static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *c, int start)
+/* Networks as the config says; start 0: without values, as mmixi_vision_create. Returns the error. */
+static int mmixi_dino_make(mmix_dino *d, int start)
 {
     static const char who[] = "mmix_dino_create";
-    mmix_dino *d;
-    uint64_t seed;
-    if (mmix_error(m)) return NULL;
-    if (mmixi_settings_check(m, who, c, mmixi_dino_settings, MMIXI_DINO_SETTINGS)
-        || (c->head_layers > 1 && mmixi_within(m, who, "head_hidden", (double)c->head_hidden, 1, INT32_MAX))) {
-        if (!start) m->error_kind = MMIX_ERROR_FILE;             /* what a file says of a run */
-        return NULL;
-    }
-    d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
-    if (!d) return NULL;
-    d->m = m; d->config = *c; d->iters = c->iters;
-    seed = m->seed;
+    const mmix_dino_config *c = &d->config;
+    mmix_ctx *m = d->m;
+    uint64_t seed = m->seed;
+    if (m->error_kind) return m->error_kind;
+    mmixi_settings_check(m, who, &c->head_hidden, mmixi_dino_settings);
+    if (c->head_layers > 1) mmixi_within(m, who, "head_hidden", (double)c->head_hidden, 1, INT32_MAX);
+    d->iters = c->iters;
     m->seed = c->seed;                           /* a run's numbers are its own, whatever came before */
-    for (int i = 0; i < 2 && !m->error_kind; i++) {
-        mmixi_dino_net *net = &d->net[i];
+    for (mmixi_dino_net *net = d->net; net < d->net + 2 && !m->error_kind; net++) {
         net->vision = mmixi_vision_create(m, c->vision, start);
         net->params = mmix_params_create(m);
         if (m->error_kind || mmix_dino_head_init(&net->head, net->params, "", c->vision.dim, c->head_hidden,
@@ -9936,15 +9904,20 @@ static mmix_dino *mmixi_dino_create(mmix_ctx *m, const mmix_dino_config *c, int 
         net->params->at[net->params->count - 2].frozen = 1;      /* last_layer.weight_g */
         if (start) mmix_params_allocate(net->params);
     }
-    if (start && !m->error_kind) mmixi_dino_begin(d);
     m->seed = seed;
-    if (!m->error_kind) return d;
-    mmix_dino_destroy(d);
-    return NULL;
+    if (start && !m->error_kind) mmixi_dino_begin(d);
+    if (!start && m->error_kind == MMIX_ERROR_ARGUMENT) m->error_kind = MMIX_ERROR_FILE;
+    return m->error_kind;
 }
 MMIXDEF mmix_dino *mmix_dino_create(mmix_ctx *m, mmix_dino_config config)
 {
-    return mmixi_dino_create(m, &config, 1);
+    mmix_dino *d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
+    if (!d) return NULL;
+    d->m = m;
+    d->config = config;
+    if (!mmixi_dino_make(d, 1)) return d;
+    mmix_dino_destroy(d);
+    return NULL;
 }
 
 MMIXDEF mmix_vision *mmix_dino_backbone(mmix_dino *d, int teacher)
@@ -9974,7 +9947,7 @@ static mmix_tensor *mmixi_dino_forward(const mmix_dino *d, int which, mmix_tenso
     o.stream = stream + (which ? 1u << 20 : 0);  /* the teacher's are its own */
     for (size_t i = 0; i < n; i++, o.stream++)
         views[i] = mmix_vision_forward(d->m, net->vision, crops[i], &o).token;
-    return mmix_dino_head_forward(d->m, &net->head, n > 1 ? mmix_concat(d->m, 0, views, n) : views[0]);
+    return mmix_dino_head_forward(d->m, &net->head, mmix_concat(d->m, 0, views, n));
 }
 static const char *mmixi_dino_collapse(mmix_dino *d, double loss, double entropy)
 {
@@ -9992,52 +9965,49 @@ static mmix_real *mmixi_dino_gradients(const mmix_dino *d, mmix_tensor *const *c
 {
     const mmix_dino_config *c = &d->config;
     mmix_ctx *m = d->m;
-    size_t B = crops[0]->shape[0] / 2, K = c->prototypes, P = c->vision.patch, views[2], tokens = 0, slices;
+    size_t B = crops[0]->shape[0] / 2, K = c->prototypes,
+        tokens = (mmix_count(crops[0]) + mmix_count(crops[1])) / (3 * c->vision.patch * c->vision.patch * B),
+        slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
     double temp = mmix_schedule_teacher_temp(c->teacher_temp_warm, c->teacher_temp, c->teacher_temp_epochs,
-                                             s->epoch), *mean = mmixi_doubles(m, K, 1), norm = 0;
+                                             s->epoch), *next = mmixi_doubles(m, K, 1), norm = 0;
     mmix_real *center = mmixi_reals(m, K, 1);
     int record = mmix_record(m, 0);
-    for (int k = 0; k < 2; k++) {                /* of one picture */
-        views[k] = mmix_shape(crops[k], 0) / B;
-        tokens += views[k] * (mmix_shape(crops[k], 2) / P) * (mmix_shape(crops[k], 3) / P);
-    }
-    slices = mmixi_ceil_div(B, mmixi_ceil_div(MMIXI_DINO_TOKENS, mmixi_max(1, tokens)));
-    for (size_t k = 0; mean && k < K; k++) mean[k] = 0;
+    for (size_t k = 0; next && k < K; k++) next[k] = c->center_momentum * (double)d->center[k];
     for (size_t i = 0; i < slices && !m->error_kind; i++) {
         mmix_mark mark = mmix_mark_here(m);
         size_t b0 = mmixi_cut(B, i, slices), n = mmixi_cut(B, i + 1, slices) - b0;
         double share = (double)n / (double)B;
         mmix_dino_loss_stats of;
-        mmix_tensor *part[2] = { NULL, NULL }, *teacher, *loss, *shared;
+        mmix_tensor *part[2] = { NULL, NULL };
         for (int k = 0; k < 2 && crops[k]; k++) {        /* pictures b0 … b0 + n - 1 of each crop */
             const size_t *p = crops[k]->shape;
-            part[k] = mmixi_as(m, crops[k], 3, views[k], B, p[1] * p[2] * p[3], 0);
-            part[k] = mmixi_as(m, mmix_slice(m, part[k], 1, b0, n), 4, views[k] * n, p[1], p[2], p[3]);
+            part[k] = mmix_slice(m, mmixi_as(m, crops[k], 4, p[0] / B, 3 * B, p[2], p[3]), 1, 3 * b0, 3 * n);
+            part[k] = mmixi_as(m, part[k], 4, p[0] / B * n, 3, p[2], p[3]);
         }
-        teacher = mmixi_dino_forward(d, 1, part, 0);
+        mmix_tensor *teacher = mmixi_dino_forward(d, 1, part, 0);
         memcpy(center, d->center, K * sizeof *center);           /* all slices are judged by the old one */
         mmix_record(m, record ? record : 1);
-        loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, part, 2 * i), teacher, center, views[0] + views[1],
-                              c->student_temp, temp, 0, &of);
-        shared = mmix_scale(m, loss, share, 0);
+        mmix_tensor *loss = mmix_dino_loss(m, mmixi_dino_forward(d, 0, part, 2 * i), teacher, center,
+                                           2 + mmix_shape(crops[1], 0) / B, c->student_temp, temp, 0, &of),
+            *shared = mmix_scale(m, loss, share, 0);
         mmix_record(m, 0);
         if (!shared || mmix_backward(m, shared)) break;
         s->loss += share * mmix_item(loss);
         s->teacher_entropy += share * of.teacher_entropy;
         s->teacher_kl_uniform += share * of.teacher_kl_uniform;
-        for (size_t k = 0; k < K; k++) mean[k] += share * (double)center[k];
+        for (size_t k = 0; k < K; k++) next[k] += (1 - c->center_momentum) * share * (double)center[k];
         mmix_rewind(m, mark);
     }
     mmix_record(m, record);
     for (size_t k = 0; k < K && !m->error_kind; k++) {
-        center[k] = (mmix_real)(c->center_momentum * (double)d->center[k] + (1 - c->center_momentum) * mean[k]);
+        center[k] = (mmix_real)next[k];
         norm += (double)center[k] * (double)center[k];
     }
     s->center_norm = sqrt(norm);
-    return m->error_kind ? NULL : center;
+    return center;
 }
-/* (4) and (5), with the rates of this step. 0, or -1. */
-static int mmixi_dino_update(mmix_dino *d, mmix_dino_stats *s)
+/* (4) and (5), with the rates of this step; after an error nothing but that the gradients go. */
+static void mmixi_dino_update(mmix_dino *d, mmix_dino_stats *s)
 {
     const mmix_dino_config *c = &d->config;
     mmix_adamw adamw = mmix_adamw_default();
@@ -10046,9 +10016,9 @@ static int mmixi_dino_update(mmix_dino *d, mmix_dino_stats *s)
     s->weight_decay = adamw.weight_decay = mmix_schedule_cosine(c->weight_decay, c->weight_decay_end, c->epochs,
                                                                 d->iters, 0, 0, d->step);
     s->momentum = mmix_schedule_cosine(c->momentum, 1, c->epochs, d->iters, 0, 0, d->step);
-    s->gradient_norm = d->m->error_kind ? -1 : mmixi_adamw_lists(d->m, d->adamw, 2, &adamw, 1, c->clip,
-                                                s->epoch < c->freeze_last_layer ? d->skip : NULL);
-    return s->gradient_norm < 0 ? -1 : 0;
+    s->gradient_norm = mmixi_adamw_lists(d->m, d->adamw, 2, &adamw, 1, c->clip,
+                                         s->epoch < c->freeze_last_layer ? d->skip : NULL);
+    for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
 }
 
 MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor *local,
@@ -10058,9 +10028,7 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     mmix_ctx *m = d ? d->m : NULL;
     mmix_tensor *const crops[2] = { global, local };
     mmix_dino_stats s;
-    mmix_real *center;
     mmixi_dims k;
-    uint64_t seed;
     memset(&s, 0, sizeof s);
     if (!m || m->error_kind) return -1;          /* of what could not be created the context has the reason */
     if (!d->iters) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: config.iters is 0", who);
@@ -10073,17 +10041,15 @@ MMIXDEF int mmix_dino_step_crops(mmix_dino *d, mmix_tensor *global, mmix_tensor 
     if (k.G % 2 || k.L % (k.G / 2))
         return mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: %.0f global and %.0f local crops", who, (double)k.G,
                          (double)k.L);
-    seed = m->seed;
+    uint64_t seed = m->seed;
     m->seed = d->config.seed;
-    center = mmixi_dino_gradients(d, crops, &s);
+    mmix_real *center = mmixi_dino_gradients(d, crops, &s);
     m->seed = seed;
-    if (center && !(s.loss - s.loss == 0))
+    if (!(s.loss - s.loss == 0))
         mmix_fail(m, MMIX_ERROR_ARGUMENT, "%s: the loss of step %.0f is not a number; a lower lr may help", who,
                   (double)d->step);
-    if (mmixi_dino_update(d, &s)) {              /* a step that fails leaves the run as it was */
-        for (int i = 0; i < 2; i++) mmix_params_zero_grad(d->adamw[i].params);
-        return -1;
-    }
+    mmixi_dino_update(d, &s);
+    if (m->error_kind) return -1;                /* a step that fails leaves the run as it was */
     memcpy(d->center, center, d->config.prototypes * sizeof *center);
     mmix_ema(d->net[1].vision->params, d->net[0].vision->params, s.momentum);
     mmix_ema(d->net[1].params, d->net[0].params, s.momentum);
@@ -10111,18 +10077,15 @@ static size_t *mmixi_dino_batch(const mmix_dino *d, size_t count)
 }
 MMIXDEF int mmix_dino_step(mmix_dino *d, const mmix_picture *pictures, size_t count, mmix_dino_stats *stats)
 {
-    const mmix_augment *a = d ? &d->config.augment : NULL;
     mmix_ctx *m = d ? d->m : NULL;
     mmix_tensor *global = NULL, *local = NULL;
-    size_t B, *batch;
-    uint64_t seed;
     mmix_reset(m);
-    if (!m || m->error_kind) return -1;
-    if (!pictures || !count) return mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_dino_step: no pictures");
-    B = d->config.batch;
-    if (!d->iters) d->iters = mmixi_max(1, count / B);
+    if (!m || !mmixi_given(m, "mmix_dino_step", "*pictures, count", pictures, count)) return -1;
+    if (!d->iters) d->iters = mmixi_max(1, count / d->config.batch);
     if (d->step < d->config.epochs * d->iters) {         /* else it needs no crops to say that it is over */
-        seed = m->seed;
+        const mmix_augment *a = &d->config.augment;
+        size_t B = d->config.batch, *batch;
+        uint64_t seed = m->seed;
         m->seed = d->config.seed;
         batch = mmixi_dino_batch(d, count);
         global = mmix_new4(m, 2 * B, 3, a->global_size, a->global_size);
@@ -10202,22 +10165,13 @@ static int mmixi_distill_begin(mmix_distill *run)
 }
 
 /* All numbers of a stage, and of the rest of a run's config, in the order of files. */
-#define MMIXI_STAGE(kind, member, low, high) MMIXI_SETTING(mmix_stage, kind, member, 1, low, high)
-#define MMIXI_STAGE_REAL(member, low) MMIXI_STAGE('d', member, low, DBL_MAX)
-#define MMIXI_RUN(kind, member) MMIXI_SETTING(mmix_distill_config, kind, member, 1, -HUGE_VAL, HUGE_VAL)
-static const mmixi_setting mmixi_stage_settings[] = {
-    MMIXI_STAGE('i', train, 1, 15), MMIXI_STAGE_REAL(hidden, 0), MMIXI_STAGE_REAL(token, 0),
-    MMIXI_STAGE_REAL(sequence, 0), MMIXI_STAGE_REAL(supervised, 0), MMIXI_STAGE_REAL(temperature, DBL_MIN),
-    MMIXI_STAGE('s', steps, 0, HUGE_VAL), MMIXI_STAGE('s', warmup, 0, HUGE_VAL),
-    MMIXI_STAGE_REAL(lr, DBL_MIN), MMIXI_STAGE_REAL(min_lr, 0), MMIXI_STAGE_REAL(weight_decay, 0),
-    MMIXI_STAGE_REAL(clip, 0)
-}, mmixi_distill_settings[] = {
-    MMIXI_SETTING(mmix_distill_config, 's', stages, 1, 1, MMIX_MAX_STAGES), MMIXI_RUN('s', step_tokens),
-    MMIXI_RUN('s', lora_rank), MMIXI_RUN('d', lora_alpha), MMIXI_RUN('i', lora_targets),
-    MMIXI_RUN('i', calibrate), MMIXI_RUN('i', hidden_outputs), MMIXI_RUN('i', teacher_inputs)
-};
-enum { MMIXI_STAGE_SETTINGS = sizeof mmixi_stage_settings / sizeof *mmixi_stage_settings,
-      MMIXI_DISTILL_SETTINGS = sizeof mmixi_distill_settings / sizeof *mmixi_distill_settings };
+static const char mmixi_stage_settings[] =
+    "int train 1 15, double hidden 0 1e308, double token 0 1e308, double sequence 0 1e308, "
+    "double supervised 0 1e308, double temperature 1e-307 1e308, size steps, size warmup, "
+    "double lr 1e-307 1e308, double min_lr 0 1e308, double weight_decay 0 1e308, double clip 0 1e308";
+static const char mmixi_distill_settings[] =
+    "size stages 1 8, size step_tokens, size lora_rank, double lora_alpha, int lora_targets, int calibrate, "
+    "int hidden_outputs, int teacher_inputs";
 
 MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_decoder *student,
                                           mmix_distill_config config)
@@ -10235,12 +10189,12 @@ MMIXDEF mmix_distill *mmix_distill_create(const mmix_decoder *teacher, mmix_deco
                   "depth, dim and media, found %.0f, %.0f, %.0f and %.0f for %.0f, %.0f, %.0f and %.0f", who,
                   (double)s->vocabulary, (double)s->depth, (double)s->dim, (double)s->media,
                   (double)t->vocabulary, (double)t->depth, (double)t->dim, (double)t->media);
-    if (mmixi_settings_check(m, who, &config, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS)) return NULL;
+    if (mmixi_settings_check(m, who, &config.stages, mmixi_distill_settings)) return NULL;
     for (const mmix_stage *x = config.stage; x < config.stage + config.stages; x++) {
         int lora = x->train & MMIX_TRAIN_LORA, any = lora || !x->steps;
         char name[64];
         snprintf(name, sizeof name, "%s: stage %d", who, (int)(x - config.stage));
-        if (mmixi_settings_check(m, name, x, mmixi_stage_settings, MMIXI_STAGE_SETTINGS)
+        if (mmixi_settings_check(m, name, x, mmixi_stage_settings)
             || mmixi_within(m, name, "the sum of the losses' weights", x->hidden + x->token + x->sequence
                             + x->supervised, DBL_MIN, DBL_MAX)) return NULL;
         if (lora && !student->adapters)
@@ -12964,7 +12918,7 @@ MMIXDEF int mmix_npy_save(mmix_ctx *m, const char *path, const mmix_entry *entry
 /* ==== >>model files ==================================================================
    parameters by name; backbones, decoders and training runs with their configuration as JSON in the metadata
 
-   What a file holds is one walk for both directions: configs, number by number of their tables; parameters
+   What a file holds is one walk for both directions: configs, number by number of their texts; parameters
    under a prefix; arrays. Without an archive the walk collects them to be saved, with one it reads each of
    them at once; after an error the rest of it does nothing.
    ==================================================================================== */
@@ -12977,106 +12931,89 @@ static const mmix_entry *mmixi_entry(const mmix_archive *a, const char *prefix, 
     snprintf(full, sizeof full, "%s%s", prefix, name);
     return mmix_archive_find(a, full);
 }
-
-/* What stands before the first parameter's name in an archive. Of several (a training run holds student and
-   teacher) one with "teacher" in it, else the shortest. Whether there is any. */
-static int mmixi_prefix_find(const mmix_archive *a, const char *first, char prefix[MMIXI_PART_NAME])
+/* `given`, or for NULL what stands before the first parameter's name. Where there are several (a training run
+   holds student and teacher) one with "teacher" in it, else the shortest. */
+static const char *mmixi_prefix(const mmix_archive *a, const char *given, const char *first,
+                                char found[MMIXI_PART_NAME])
 {
     size_t best = SIZE_MAX;
-    *prefix = 0;
-    for (size_t i = 0; i < mmix_archive_count(a); i++) {
+    *found = 0;
+    for (size_t i = 0; !given && i < mmix_archive_count(a); i++) {
         const char *name = a->entries[i].name;
         size_t before = strlen(name) - mmixi_min(strlen(name), strlen(first)),
             rank = before + (strstr(name, "teacher") ? 0 : MMIXI_PART_NAME);
-        if (strcmp(name + before, first) || (before && name[before - 1] != '.') || rank >= best
-            || before >= MMIXI_PART_NAME) continue;
+        if (strcmp(name + before, first) || (before && name[before - 1] != '.') || before >= MMIXI_PART_NAME
+            || rank >= best) continue;
         best = rank;
-        snprintf(prefix, before + 1, "%s", name);
+        snprintf(found, before + 1, "%s", name);
     }
-    return best < SIZE_MAX;
+    return given ? given : found;
 }
 
 /* ---- parameters ---- */
 
-/* Text is printed twice: measured, then into step memory. Whether there is a next time. */
-static int mmixi_text_again(mmix_ctx *m, mmixi_text *t)
+/* Text is printed twice: measured, then into step memory. Whether there is such a pass. */
+static int mmixi_text_pass(mmix_ctx *m, mmixi_text *t, int pass)
 {
-    int first = !t->room;
-    if (t->out || m->error_kind) return 0;
-    t->room = t->at + 1; t->at = 0;
-    if (!first && (t->out = (char *)mmixi_step(m, t->room)) != NULL) *t->out = 0;
-    return first || t->out;
+    t->room = t->at + 1;
+    t->at = 0;
+    if (pass == 1) t->out = (char *)mmixi_step(m, t->room);
+    if (t->out && pass == 1) *t->out = 0;
+    return pass < 2 && !m->error_kind;
 }
-static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e)
+static void mmixi_print_entry(mmixi_text *t, const char *what, const mmix_entry *e, const char *expected)
 {
     mmixi_print(t, "%s %s (", what, e->name);
     mmixi_print_sizes(t, e->ndim, e->shape, ", ");
-    mmixi_print(t, ")");
-}
-/* `prefix`, or for NULL the one that is found. */
-static const char *mmixi_params_prefix(const mmix_params *p, const mmix_archive *a, const char *prefix,
-                                       char found[MMIXI_PART_NAME])
-{
-    if (!prefix) mmixi_prefix_find(a, p->count ? p->at[0].name : "", found);
-    return prefix ? prefix : found;
+    mmixi_print(t, *expected ? "), expected %s\n" : ")\n", expected);
 }
 MMIXDEF const char *mmix_params_compare(const mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    int strict = prefix != NULL;
     char found[MMIXI_PART_NAME], shape[MMIXI_TEXT];
     mmixi_text t = {NULL, 0, 0};
-    size_t cut;
+    int strict = prefix != NULL;
     if (!p) return NULL;
-    prefix = mmixi_params_prefix(p, archive, prefix, found);
-    cut = strlen(prefix);
-    while (mmixi_text_again(p->m, &t)) {
-        for (size_t i = 0; i < p->count; i++) {
-            const mmix_tensor *own = p->at[i].tensor;
-            const mmix_entry *e = mmixi_entry(archive, prefix, p->at[i].name);
-            mmixi_shape_text(own, shape);
-            if (!e) mmixi_print(&t, "missing %s%s %s\n", prefix, p->at[i].name, shape);
-            else if (e->ndim != own->ndim || memcmp(e->shape, own->shape, (size_t)e->ndim * sizeof(size_t))) {
-                mmixi_print_entry(&t, "reshaped", e);
-                mmixi_print(&t, ", expected %s\n", shape);
-            }
+    prefix = mmixi_prefix(archive, prefix, p->count ? p->at->name : "", found);
+    for (int pass = 0; mmixi_text_pass(p->m, &t, pass); pass++) {
+        for (const mmix_param *q = p->at; q < p->at + p->count; q++) {
+            const mmix_entry *e = mmixi_entry(archive, prefix, q->name);
+            mmixi_shape_text(q->tensor, shape);
+            if (!e) mmixi_print(&t, "missing %s%s %s\n", prefix, q->name, shape);
+            else if (e->ndim != q->tensor->ndim
+                     || memcmp(e->shape, q->tensor->shape, (size_t)e->ndim * sizeof *e->shape))
+                mmixi_print_entry(&t, "reshaped", e, shape);
         }
         for (size_t i = 0; i < mmix_archive_count(archive); i++) {
             const mmix_entry *e = &archive->entries[i];
-            const char *name = strncmp(e->name, prefix, cut) ? NULL : e->name + cut;
-            if (!name || mmix_params_find(p, name)
-                || (!strict && (!strncmp(name, "head.", 5) || !strncmp(name, "lm_head.", 8)))) continue;
-            mmixi_print_entry(&t, "unexpected", e);
-            mmixi_print(&t, "\n");
+            const char *name = strstr(e->name, prefix) == e->name ? e->name + strlen(prefix) : NULL;
+            if (name && !mmix_params_find(p, name)
+                && (strict || (strncmp(name, "head.", 5) && strncmp(name, "lm_head.", 8))))
+                mmixi_print_entry(&t, "unexpected", e, "");
         }
     }
     return t.out;
 }
 MMIXDEF int mmix_params_read(mmix_params *p, const mmix_archive *archive, const char *prefix)
 {
-    mmix_ctx *m = p ? p->m : NULL;
-    size_t missing = 0, reshaped = 0, unexpected = 0;
+    double count[3] = {0};
     char found[MMIXI_PART_NAME];
-    mmix_mark mark;
-    const char *text;
-    if (!m || m->error_kind) return -1;
-    mark = mmix_mark_here(m);
-    text = mmix_params_compare(p, archive, prefix);
-    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1)
-        ++*(*line == 'm' ? &missing : *line == 'r' ? &reshaped : &unexpected);
-    if (text && *text)
-        mmix_fail(m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of another "
-                  "shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
-                  (double)p->count, (double)missing, (double)reshaped, (double)unexpected,
-                  (int)strcspn(text, "\n"), text);
-    mmix_rewind(m, mark);
-    if (m->error_kind || mmixi_params_allocate(p, 0)) return -1;
+    if (!p) return -1;
+    mmix_mark mark = mmix_mark_here(p->m);
+    const char *text = mmix_params_compare(p, archive, prefix);
+    if (!text) return -1;
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+        count[*line == 'm' ? 0 : *line == 'r' ? 1 : 2]++;
+    if (*text)
+        mmix_fail(p->m, MMIX_ERROR_FILE, "%.150s: expected %.0f parameters, found %.0f missing, %.0f of "
+                  "another shape, %.0f unexpected; first: %.*s", archive ? archive->path : "no file",
+                  (double)p->count, count[0], count[1], count[2], (int)strcspn(text, "\n"), text);
+    mmix_rewind(p->m, mark);
+    if (mmixi_params_allocate(p, 0)) return -1;
     mmixi_params_changed(p);
-    prefix = mmixi_params_prefix(p, archive, prefix, found);
-    for (size_t i = 0; i < p->count; i++) {
-        const mmix_tensor *t = p->at[i].tensor;
-        const mmix_entry *e = mmixi_entry(archive, prefix, p->at[i].name);
-        if (mmix_archive_read(m, archive, e, MMIX_FILE_REAL, mmix_data(t), mmix_count(t))) return -1;
-    }
+    prefix = mmixi_prefix(archive, prefix, p->count ? p->at->name : "", found);
+    for (const mmix_param *q = p->at; q < p->at + p->count; q++)
+        if (mmix_archive_read(p->m, archive, mmixi_entry(archive, prefix, q->name), MMIX_FILE_REAL,
+                              mmix_data(q->tensor), mmix_count(q->tensor))) return -1;
     return 0;
 }
 MMIXDEF int mmix_params_load(mmix_params *p, const char *path)
@@ -13104,10 +13041,15 @@ static void mmixi_model_metadata(mmixi_model_file *f, const char *key, const cha
     f->metadata[f->n_metadata++] = key;
     f->metadata[f->n_metadata++] = value;
 }
+/* The value of a key, "" if there is none. */
+static const char *mmixi_metadata(const mmix_archive *a, const char *key)
+{
+    const char *found = mmix_archive_metadata(a, key);
+    return found ? found : "";
+}
 static int mmixi_format_is(const mmix_archive *a, const char *format)
 {
-    const char *found = mmix_archive_metadata(a, "format");
-    return found && !strcmp(found, format);
+    return !strcmp(mmixi_metadata(a, "format"), format);
 }
 /* To read an archive, which is closed at the end, or without one to save; format NULL: any. */
 static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const char *format)
@@ -13115,7 +13057,7 @@ static mmixi_model_file mmixi_model_begin(mmix_ctx *m, mmix_archive *a, const ch
     mmixi_model_file f;
     memset(&f, 0, sizeof f);
     f.m = m; f.a = a; f.mark = mmix_mark_here(m);
-    if (format && !a) mmixi_model_metadata(&f, "format", format);
+    if (format) mmixi_model_metadata(&f, "format", format);
     if (format && a && !mmixi_format_is(a, format))
         mmixi_refuse(a, NULL, "a file of the format \"%s\"", format);
     return f;
@@ -13129,162 +13071,139 @@ static int mmixi_model_end(mmixi_model_file *f, const char *path)
     mmix_rewind(f->m, f->mark);
     return f->m->error_kind ? -1 : 0;
 }
-static void mmixi_model_entry(mmixi_model_file *f, const char *prefix, const char *name, int dtype, int ndim,
-                              const size_t *shape, const void *data)
+/* One array: noted, or read. */
+static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype, int ndim,
+                              const size_t *shape, void *data)
 {
     char *full = (char *)mmixi_step(f->m, MMIXI_PART_NAME);
     mmix_entry e = {full, dtype, ndim, {0}, 0, data};
-    if (!full || mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof e)) return;
+    const mmix_entry *found;
+    if (!full) return;
     snprintf(full, MMIXI_PART_NAME, "%s%s", prefix, name);
     memcpy(e.shape, shape, (size_t)ndim * sizeof *shape);
-    ((mmix_entry *)f->entries)[f->n++] = e;
+    found = mmix_archive_find(f->a, full);
+    if (found) mmix_archive_read(f->m, f->a, found, dtype, data, mmix_entry_count(&e));
+    else if (f->a) mmixi_refuse(f->a, NULL, "an array %s", full);
+    else if (!mmixi_grow(f->m, &f->entries, &f->room, f->n + 1, sizeof e))
+        ((mmix_entry *)f->entries)[f->n++] = e;
 }
 /* `values` in place of the parameters' own, to be saved. */
-static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p,
-                               const mmix_real *values)
+static void mmixi_model_params(mmixi_model_file *f, const char *prefix, mmix_params *p, mmix_real *values)
 {
     if (f->a) mmix_params_read(p, f->a, prefix);
     for (size_t i = 0; !f->a && i < p->count; i++) {
         const mmix_tensor *t = p->at[i].tensor;
-        mmixi_model_entry(f, prefix, p->at[i].name, MMIX_FILE_REAL, t->ndim, t->shape,
-                          values + ((const mmix_real *)t->data - p->values));
+        mmixi_model_array(f, prefix, p->at[i].name, MMIX_FILE_REAL, t->ndim, t->shape,
+                          values + (mmix_data(t) - p->values));
     }
-}
-static void mmixi_model_array(mmixi_model_file *f, const char *prefix, const char *name, int dtype, size_t n,
-                              void *data)
-{
-    const mmix_entry *e = mmixi_entry(f->a, prefix, name);
-    if (!f->a) mmixi_model_entry(f, prefix, name, dtype, 1, &n, data);
-    else if (e) mmix_archive_read(f->m, f->a, e, dtype, data, n);
-    else mmixi_refuse(f->a, NULL, "an array %s%s", prefix, name);
 }
 static void mmixi_model_counters(mmixi_model_file *f, size_t *const *counter, size_t n)
 {
     int64_t *value = (int64_t *)mmixi_step(f->m, n * sizeof *value);
-    for (size_t i = 0; value && i < n; i++) value[i] = (int64_t)*counter[i];
-    if (value) mmixi_model_array(f, "", "counters", MMIX_FILE_I64, n, value);
-    for (size_t i = 0; f->a && !f->m->error_kind && i < n; i++)
+    if (!value) return;
+    for (size_t i = 0; i < n; i++) value[i] = (int64_t)*counter[i];
+    mmixi_model_array(f, "", "counters", MMIX_FILE_I64, 1, &n, value);
+    for (size_t i = 0; i < n; i++)
         if (value[i] >= 0) *counter[i] = (size_t)value[i];
         else mmixi_refuse(f->a, "counters", "numbers from 0 on, found %.0f", (double)value[i]);
 }
 static void mmixi_model_adamw(mmixi_model_file *f, const char *prefix, const mmix_adamw_state *a)
 {
-    mmixi_model_array(f, prefix, "m", MMIX_FILE_REAL, a->params->slab, a->m);
-    mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, a->params->slab, a->v);
-    mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, a->params->count, a->steps);
-}
-MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
-{
-    mmixi_model_file f;
-    if (!p) return -1;
-    f = mmixi_model_begin(p->m, NULL, NULL);
-    mmixi_model_params(&f, "", (mmix_params *)p, p->values);
-    return mmixi_model_end(&f, path);
+    mmixi_model_array(f, prefix, "m", MMIX_FILE_REAL, 1, &a->params->slab, a->m);
+    mmixi_model_array(f, prefix, "v", MMIX_FILE_REAL, 1, &a->params->slab, a->v);
+    mmixi_model_array(f, prefix, "steps", MMIX_FILE_I64, 1, &a->params->count, a->steps);
 }
 
-/* ---- configs: {"name":[numbers], …}, by the tables that the checks read ---- */
+/* ---- configs: {"name":[numbers], …}, by the texts that the checks read ---- */
 
 enum { MMIXI_CONFIG_TEXT = 8192 };
 /* A number alone may stand without a list, as in Hugging Face's files. */
-static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, void *config,
-                                const mmixi_setting *s)
+static void mmixi_setting_parse(const mmixi_model_file *f, const char *name, const mmixi_setting *s)
 {
-    int kind = s->kind | 32;
     const char *list = mmixi_json_find(f->config.out, name), *item = list, *unused;
-    void *p = (char *)config + s->offset;
-    double high = kind == 's' ? 4e15 : kind == 'i' ? 1e9 : kind == 'u' ? UINT32_MAX : HUGE_VAL,
-        low = kind == 'i' || kind == 'd' ? -high : 0;
-    int ok = 1;
     /* a file can say anything: more blocks than it has arrays are not worth the time to make them */
-    if (!strcmp(s->name, "depth")) high = (double)mmixi_min(f->a->count, MMIXI_DEPTH_MAX);
-    if (s->kind < 'a' && (!list || *list == 'n')) return;        /* left out, or null */
-    for (int k = 0; k < s->count; k++) {
+    double x, high = strcmp(s->name, "depth") ? s->high : fmin(s->high, (double)f->a->count);
+    int ok = 1;
+    if (s->may_lack && (!list || *list == 'n')) return;          /* left out, or null */
+    for (size_t k = 0; ok && k < s->count; k++) {
         item = list && *list == '[' ? mmixi_json_next(list, item, &unused) : list;
-        double x = mmixi_json_number(item, (double)NAN);
-        ok = x >= low && x <= high;
-        if (!ok) break;
-        switch (kind) {
-        case 's': ((size_t *)p)[k] = (size_t)x; break;
-        case 'i': ((int *)p)[k] = (int)x; break;
-        case 'd': ((double *)p)[k] = x; break;
-        default: *(uint64_t *)p = *(uint64_t *)p << 32 | (uint64_t)x;
-        }
+        x = mmixi_json_number(item, (double)NAN);
+        ok = x >= s->low && x <= high;
+        if (ok) mmixi_setting_set(s, k, x);
     }
     if (!ok || mmixi_json_next(list, item, &unused))
-        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %g to %g",
-                  f->a->path, name, s->count, low, high);
+        mmix_fail(f->m, MMIX_ERROR_FILE, "%s: the config has no valid %s, expected %d of %.10g to %.10g",
+                  f->a->path, name, (int)s->count, s->low, high);
 }
-/* Part of a config: the numbers of one table, `prefix` before their names. */
-static void mmixi_config_part(mmixi_model_file *f, const char *prefix, const void *config,
-                              const mmixi_setting *table, size_t n)
+static void mmixi_setting_print(mmixi_text *t, const char *name, const mmixi_setting *s)
+{
+    mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
+    for (size_t k = 0; k < s->count; k++) {
+        char number[64], local[64];
+        snprintf(local, sizeof local, "%.17g", mmixi_setting_get(s, k));
+        mmixi_point(number, local, localeconv()->decimal_point, ".");
+        mmixi_print(t, "%s%s", k ? "," : "[", number);
+    }
+    mmixi_print(t, "]");
+}
+/* The numbers of a config in the metadata under `key`, or for NULL more of the last config, `prefix` before
+   their names. */
+static void mmixi_model_config(mmixi_model_file *f, const char *key, const char *prefix, const void *config,
+                               const char *settings)
 {
     mmixi_text *t = &f->config;
-    for (const mmixi_setting *s = table; s < table + n && !f->m->error_kind; s++) {
-        char name[64], number[64], local[64];
-        snprintf(name, sizeof name, "%s%s", prefix, s->name);
-        if (f->a) mmixi_setting_parse(f, name, (void *)(uintptr_t)config, s);
-        else mmixi_print(t, "%s\"%s\":", t->at ? "," : "{", name);
-        for (int k = 0; !f->a && k < s->count; k++) {
-            snprintf(local, sizeof local, "%.17g", mmixi_setting_get(config, s, (size_t)k));
-            mmixi_point(number, local, localeconv()->decimal_point, ".");
-            mmixi_print(t, "%s%s%s", k ? "," : "[", number, k + 1 < s->count ? "" : "]");
-        }
+    if (key) {
+        const char *text = mmixi_metadata(f->a, key);
+        t->at = 0;
+        t->room = f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT;
+        t->out = (char *)mmixi_step(f->m, t->room);
+        if (!t->out) return;
+        strcpy(t->out, text);
+        if (!f->a) mmixi_model_metadata(f, key, t->out);
+        else mmixi_json_open(f->m, f->a->path, t->out, strlen(text), SIZE_MAX);
+    } else if (t->at) t->at--;                   /* its last brace */
+    for (mmixi_setting s; !f->m->error_kind && mmixi_setting_next(&s, &settings, &config);) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", prefix, s.name);
+        if (f->a) mmixi_setting_parse(f, name, &s);
+        else mmixi_setting_print(t, name, &s);
     }
-}
-typedef void mmixi_config_parts(mmixi_model_file *f, const void *config);
-static void mmixi_vision_parts(mmixi_model_file *f, const void *config)
-{
-    mmixi_config_part(f, "vision.", config, mmixi_vision_settings, MMIXI_VISION_SETTINGS);
-}
-static void mmixi_decoder_parts(mmixi_model_file *f, const void *config)
-{
-    mmixi_config_part(f, "", config, mmixi_decoder_settings, MMIXI_DECODER_SETTINGS);
-}
-static void mmixi_dino_parts(mmixi_model_file *f, const void *config)
-{
-    mmixi_vision_parts(f, &((const mmix_dino_config *)config)->vision);
-    mmixi_config_part(f, "", config, mmixi_dino_settings, MMIXI_DINO_SETTINGS);
-}
-static void mmixi_distill_parts(mmixi_model_file *f, const void *config)
-{
-    char prefix[] = "stage[0].";
-    for (int i = 0; i < MMIX_MAX_STAGES; i++, prefix[6]++)
-        mmixi_config_part(f, prefix, &((const mmix_distill_config *)config)->stage[i], mmixi_stage_settings,
-                          MMIXI_STAGE_SETTINGS);
-    mmixi_config_part(f, "", config, mmixi_distill_settings, MMIXI_DISTILL_SETTINGS);
-}
-/* A config in the metadata, under that key. 0, or -1. */
-static int mmixi_model_config(mmixi_model_file *f, const char *key, mmixi_config_parts *parts,
-                              const void *config)
-{
-    const char *found = mmix_archive_metadata(f->a, key), *text = found ? found : "";
-    mmixi_text t = {NULL, 0, f->a ? strlen(text) + 1 : (size_t)MMIXI_CONFIG_TEXT};
-    t.out = (char *)mmixi_step(f->m, t.room);
-    if (!t.out) return -1;
-    memcpy(t.out, text, strlen(text) + 1);
-    if (f->a) mmixi_json_open(f->m, f->a->path, t.out, strlen(text), SIZE_MAX);
-    f->config = t;
-    parts(f, config);
-    if (!f->a) {
-        mmixi_print(&f->config, "}");
-        mmixi_model_metadata(f, key, t.out);
-    }
-    return f->m->error_kind ? -1 : 0;
+    if (!f->a) mmixi_print(t, "}");
 }
 
-/* ---- backbones ---- */
+/* ---- weights ---- */
 
-static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1";
+static const char mmixi_vision_format[] = "mamba_mix vision 1", mmixi_dino_format[] = "mamba_mix dino run 1",
+    mmixi_decoder_format[] = "mamba_mix decoder 1", mmixi_distill_format[] = "mamba_mix distillation run 1";
 
+MMIXDEF int mmix_params_save(const mmix_params *p, const char *path)
+{
+    if (!p) return -1;
+    mmixi_model_file f = mmixi_model_begin(p->m, NULL, NULL);
+    mmixi_model_params(&f, "", (mmix_params *)p, p->values);
+    return mmixi_model_end(&f, path);
+}
 MMIXDEF int mmix_vision_save(mmix_ctx *m, const mmix_vision *v, const char *path)
 {
-    mmixi_model_file f;
     if (!v) return -1;
-    f = mmixi_model_begin(m, NULL, mmixi_vision_format);
-    mmixi_model_config(&f, "config", mmixi_vision_parts, &v->config);
+    mmixi_model_file f = mmixi_model_begin(m, NULL, mmixi_vision_format);
+    mmixi_model_config(&f, "config", "vision.", &v->config, mmixi_vision_settings);
     mmixi_model_params(&f, "", v->params, v->params->values);
     return mmixi_model_end(&f, path);
 }
+MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
+{
+    mmix_real *merged = NULL;
+    if (!d || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
+    mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
+    mmixi_model_config(&f, "config", "", &d->config, mmixi_decoder_settings);
+    mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
+    mmixi_model_end(&f, path);
+    mmixi_free(d->m, merged, d->params->slab * sizeof *merged);
+    return d->m->error_kind ? -1 : 0;
+}
+
+/* ---- backbones ---- */
 
 /* Size `axis` of an array, 0 if there is none. */
 static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const char *name, int axis)
@@ -13293,50 +13212,51 @@ static size_t mmixi_entry_size(const mmix_archive *a, const char *prefix, const 
     return e && axis < e->ndim ? e->shape[axis] : 0;
 }
 /* What names and shapes tell of a backbone. */
-static int mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
+static void mmixi_vision_guess(mmix_ctx *m, const mmix_archive *a, const char *prefix, mmix_vision_config *c)
 {
-    size_t D = mmixi_entry_size(a, prefix, "cls_token", 2),
+    size_t dim = mmixi_entry_size(a, prefix, "cls_token", 2),
         patch = mmixi_entry_size(a, prefix, "patch_embed.proj.weight", 3),
         registers = mmixi_entry_size(a, prefix, "pos_embed_cls", 1),
         positions = mmixi_entry_size(a, prefix, "pos_embed", 1),
+        cells = positions - (positions && !registers),
         mlp = mmixi_entry_size(a, prefix, "blocks.0.mlp.fc1.weight", 0),
         inner = mmixi_entry_size(a, prefix, "layers.0.mixer.out_proj.weight", 1),
         conv = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 0),
-        heads = mmixi_entry_size(a, prefix, "layers.0.mixer.A_log", 0),
-        cells = positions - (positions && !registers);
+        heads = mmixi_entry_size(a, prefix, "layers.0.mixer.A_log", 0);
     char block[40];
-    *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, D, 0, mmixi_max(D / 64, 1), patch);
+    *c = mmixi_vision_base(mlp ? MMIX_SOFTMAX : MMIX_SSD, dim, 0, mmixi_max(dim / 64, 1), patch);
     c->grid = (size_t)(sqrt((double)cells) + 0.5);
     if (registers) c->class_token = MMIX_CLASS_REGISTERS, c->registers = registers;
-    if (mlp) c->mlp_ratio = (double)mlp / (double)D;
+    if (mlp) c->mlp_ratio = (double)mlp / (double)dim;
     c->mamba.d_inner = inner; c->mamba.d_state = (mmixi_max(conv, inner) - inner) / 2;
     c->mamba.head_dim = heads ? inner / heads : 0;
     c->mamba.conv_width = mmixi_entry_size(a, prefix, "layers.0.mixer.conv1d.weight", 2);
     do snprintf(block, sizeof block, mlp ? "blocks.%d.norm1.weight" : "layers.%d.norm.weight", (int)c->depth);
     while (mmixi_entry(a, prefix, block) && ++c->depth <= MMIXI_DEPTH_MAX);
-    if (D && patch && cells && c->grid * c->grid == cells && c->depth) return 0;
-    return mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
-                     "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)D, (double)patch,
-                     (double)positions, (double)c->depth);
+    if (!dim || !patch || !cells || c->grid * c->grid != cells || !c->depth)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a ViT, DinoVim or DinoMamba-Reg, found "
+                  "width %.0f, patch %.0f, %.0f positions, %.0f blocks", a->path, (double)dim, (double)patch,
+                  (double)positions, (double)c->depth);
 }
 MMIXDEF int mmix_vision_config_read(mmix_ctx *m, const mmix_archive *archive, mmix_vision_config *config)
 {
     mmixi_model_file f = mmixi_model_begin(m, (mmix_archive *)archive, NULL);
-    char prefix[MMIXI_PART_NAME];
+    char found[MMIXI_PART_NAME];
+    const char *prefix = mmixi_prefix(archive, NULL, "cls_token", found);
+    if (!mmixi_given(m, "mmix_vision_config_read", "*archive, *config", archive, config)) return -1;
     memset(config, 0, sizeof *config);
-    for (size_t i = 0; i < mmix_archive_count(archive); i++) {
+    for (size_t i = 0; i < archive->count; i++) {
         const char *name = archive->entries[i].name;
         if (!strncmp(name, "neck.", 5) || strstr(name, ".neck."))
             mmix_fail(m, MMIX_ERROR_FILE, "%s: \"%s\" belongs to upstream Mamba-Reg, whose registers are "
                       "joined by a neck; this library has DinoMamba-Reg, whose output is their mean",
                       archive->path, name);
     }
-    if (!mmixi_prefix_find(archive, "cls_token", prefix))
+    if (!mmixi_entry(archive, prefix, "cls_token"))
         mmix_fail(m, MMIX_ERROR_FILE, "%s: expected the weights of a backbone, found no \"…cls_token\" among "
-                  "%.0f arrays", archive ? archive->path : "no file", (double)mmix_archive_count(archive));
-    if (m->error_kind) return -1;
-    if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
-        mmixi_model_config(&f, "config", mmixi_vision_parts, config);
+                  "%.0f arrays", archive->path, (double)archive->count);
+    else if (mmixi_format_is(archive, mmixi_vision_format) || mmixi_format_is(archive, mmixi_dino_format))
+        mmixi_model_config(&f, "config", "vision.", config, mmixi_vision_settings);
     else mmixi_vision_guess(m, archive, prefix, config);
     mmix_rewind(m, f.mark);
     return m->error_kind ? -1 : 0;
@@ -13356,21 +13276,6 @@ MMIXDEF mmix_vision *mmix_vision_open(mmix_ctx *m, const char *path)
 
 /* ---- decoders ---- */
 
-static const char mmixi_decoder_format[] = "mamba_mix decoder 1";
-
-MMIXDEF int mmix_decoder_save(const mmix_decoder *d, const char *path)
-{
-    mmix_real *merged = NULL;
-    mmixi_model_file f;
-    if (!d || (d->adapters && (merged = mmixi_decoder_values(d)) == NULL)) return -1;
-    f = mmixi_model_begin(d->m, NULL, mmixi_decoder_format);
-    mmixi_model_config(&f, "config", mmixi_decoder_parts, &d->config);
-    mmixi_model_params(&f, "", d->params, merged ? merged : d->params->values);
-    mmixi_model_end(&f, path);
-    mmixi_free(d->m, merged, d->params->slab * sizeof *merged);
-    return d->m->error_kind ? -1 : 0;
-}
-
 /* llama2.c: dim, ffn, layers, heads, kv heads, vocabulary (negative: with a classifier of its own), length,
    then float32: the parameters with these in their names, each of all layers; before the classifier two
    tables of length x head/2 that are not used. */
@@ -13380,7 +13285,7 @@ static const char mmixi_llama2c_order[12][28] = { "embed_tokens", "input_layerno
 MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, const void *bytes, size_t size)
 {
     const unsigned char *p = (const unsigned char *)bytes;
-    double expected = 28;
+    double weights = 0;
     mmix_decoder_config c;
     mmix_decoder *d = NULL;
     int32_t n[7] = {0};
@@ -13391,104 +13296,90 @@ MMIXDEF mmix_decoder *mmix_decoder_from_llama2c(mmix_ctx *m, const char *name, c
     c.kv_heads = (size_t)n[4], c.vocabulary = (size_t)fabs((double)n[5]), c.tied = n[5] > 0;
     c.rope.interleaved = 1;
     if (n[4] > 0 && n[6] > 0) d = mmixi_decoder_create(m, c, 0);         /* refuses other sizes below 1 */
-    if (d) expected += 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
-    if (!d || expected != (double)size) {
-        if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
-        mmix_fail(m, MMIX_ERROR_FILE, d ? "%s: as a llama2.c model expected %.0f bytes, of which the first "
-                  "28 speak, found %.0f" : "%s: expected a llama2.c model (7 int32 in %.0f bytes and the "
-                  "float32 weights they speak of), found %.0f bytes that are none", name, expected,
-                  (double)size);
-    }
+    if (d) weights = 4 * ((double)d->params->elements + (double)n[6] * (double)d->config.head_dim);
+    if (m->error_kind == MMIX_ERROR_FILE) mmix_error_clear(m);
+    if (!d || 28 + weights != (double)size)
+        mmix_fail(m, MMIX_ERROR_FILE, "%s: as a llama2.c model expected 28 bytes of 7 int32 and "
+                  "%.0f of the float32 weights they speak of, found %.0f", name, weights, (double)size);
     if (m->error_kind || mmixi_params_allocate(d->params, 0)) {
         mmix_decoder_destroy(d);
         return NULL;
     }
     for (int k = 0; k < 12; k++) {
         if (k == 11) p += 4 * (size_t)n[6] * d->config.head_dim;
-        for (size_t i = 0; i < d->params->count; i++) {
-            mmix_tensor *t = d->params->at[i].tensor;
-            if (strstr(d->params->at[i].name, mmixi_llama2c_order[k]))
-                for (size_t e = 0; e < mmix_count(t); e++, p += 4) {
-                    uint32_t bits = (uint32_t)mmixi_number(p, 4);
-                    float f;
-                    memcpy(&f, &bits, sizeof f);
-                    mmix_data(t)[e] = (mmix_real)f;
-                }
+        for (const mmix_param *q = d->params->at; q < d->params->at + d->params->count; q++) {
+            if (!strstr(q->name, mmixi_llama2c_order[k])) continue;
+            for (size_t e = 0; e < mmix_count(q->tensor); e++, p += 4) {
+                uint32_t bits = (uint32_t)mmixi_number(p, 4);
+                float value;
+                memcpy(&value, &bits, sizeof value);
+                mmix_data(q->tensor)[e] = (mmix_real)value;
+            }
         }
     }
     return d;
 }
 
-/* Hugging Face's names. */
-#define MMIXI_HF(name, kind, member) { name, offsetof(mmix_decoder_config, member), kind, 1, 0, 0 }
-static const mmixi_setting mmixi_hf_settings[9] = {
-    MMIXI_HF("vocab_size", 's', vocabulary), MMIXI_HF("hidden_size", 's', dim),
-    MMIXI_HF("num_hidden_layers", 's', depth), MMIXI_HF("intermediate_size", 's', ffn),
-    MMIXI_HF("num_attention_heads", 's', heads), MMIXI_HF("num_key_value_heads", 'S', kv_heads),
-    MMIXI_HF("head_dim", 'S', head_dim), MMIXI_HF("rms_norm_eps", 'D', eps),
-    MMIXI_HF("rope_theta", 'D', rope.theta)
-};
+/* Hugging Face's names of a config's numbers from `vocabulary` on. */
+static const char mmixi_hf_settings[] =
+    "size vocab_size, size hidden_size, size num_hidden_layers, size intermediate_size, "
+    "size num_attention_heads, Size num_key_value_heads, Size head_dim, Double rms_norm_eps, "
+    "Double rope_theta";
+
 static const char *mmixi_json_word(const char *object, const char *key, const char *otherwise)
 {
     const char *text = mmixi_json_text(mmixi_json_find(object, key));
     return text ? text : otherwise;
 }
-/* Hugging Face's config.json of a Llama or a Qwen2, read and checked. */
-static void mmixi_hf_config(mmixi_model_file *f, const char *path, mmix_decoder_config *c)
+/* From Hugging Face's config.json of a Llama or a Qwen2, beside the archive. */
+static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
 {
+    const char *slash = strrchr(f->a->path, '/');
+    char path[MMIXI_PATH];
+    snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - f->a->path) : 0, f->a->path);
+    mmixi_file_bytes file = mmixi_file_read(f->m, "mmix_decoder_open", path);
+    char *text = file.bytes ? (char *)mmixi_step(f->m, file.size + 1) : NULL;
+    if (text) {
+        memcpy(text, file.bytes, file.size);
+        text[file.size] = 0;
+        if (!mmixi_json_open(f->m, path, text, file.size, SIZE_MAX)) f->config.out = text;
+    }
+    if (file.bytes) mmixi_file_free(f->m, &file);
+    if (!f->config.out) return;
     const char *v = f->config.out, *type = mmixi_json_word(v, "model_type", "none"),
         *act = mmixi_json_word(v, "hidden_act", "silu"), *rope = mmixi_json_find(v, "rope_parameters"),
         *scaling = rope ? rope : mmixi_json_find(v, "rope_scaling"),
         *kind = mmixi_json_word(scaling, "rope_type", mmixi_json_word(scaling, "type", "default"));
-    int qwen = !strcmp(type, "qwen2");
-    if (!qwen && strcmp(type, "llama"))
+    c->bias = !strcmp(type, "qwen2") ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
+    if (c->bias != 1 && strcmp(type, "llama"))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected the model_type llama or qwen2, found %s", path, type);
     if (strcmp(act, "silu") || strcmp(kind, "default") || mmixi_json_flag(mmixi_json_find(v, "mlp_bias"), 0)
         || mmixi_json_flag(mmixi_json_find(v, "use_sliding_window"), 0))
         mmix_fail(f->m, MMIX_ERROR_FILE, "%s: expected SwiGLU without biases, plain rotary positions and no "
                   "sliding window, found hidden_act %s, rope %s", path, act, kind);
-    c->eps = 1e-6; c->rope.theta = 10000;
-    mmixi_config_part(f, "", c, mmixi_hf_settings, 9);
+    c->eps = 1e-6;
+    mmixi_model_config(f, NULL, "", &c->vocabulary, mmixi_hf_settings);
     c->rope.theta = mmixi_json_number(mmixi_json_find(rope, "rope_theta"), c->rope.theta);
     c->depth = mmixi_min(c->depth, f->a->count);             /* the file lacks the others */
-    c->bias = qwen ? 1 : 2 * mmixi_json_flag(mmixi_json_find(v, "attention_bias"), 0);
     c->tied = mmixi_json_flag(mmixi_json_find(v, "tie_word_embeddings"), 0);
-}
-/* The one beside the archive. */
-static void mmixi_hf_read(mmixi_model_file *f, mmix_decoder_config *c)
-{
-    const char *slash = strrchr(f->a->path, '/');
-    char path[MMIXI_PATH], *text;
-    mmixi_file_bytes file;
-    snprintf(path, sizeof path, "%.*sconfig.json", slash ? (int)(slash + 1 - f->a->path) : 0, f->a->path);
-    file = mmixi_file_read(f->m, "mmix_decoder_open", path);
-    text = file.bytes ? (char *)mmixi_step(f->m, file.size + 1) : NULL;
-    if (text) {
-        memcpy(text, file.bytes, file.size);
-        text[file.size] = 0;
-        f->config.out = text;
-        if (!mmixi_json_open(f->m, path, text, file.size, SIZE_MAX)) mmixi_hf_config(f, path, c);
-    }
-    if (file.bytes) mmixi_file_free(f->m, &file);
 }
 MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 {
     mmixi_file_bytes file = mmixi_file_read(m, "mmix_decoder_open", path);
-    mmix_decoder *d = NULL;
     mmix_decoder_config c;
-    mmixi_model_file f;
-    mmix_archive *a = NULL;
+    mmix_decoder *d;
     if (!file.bytes) return NULL;
-    if (file.size > 8 && file.bytes[8] == '{') a = mmixi_archive_new(m, path, file);     /* .safetensors */
-    else {
+    if (file.size <= 8 || file.bytes[8] != '{') {        /* no .safetensors */
         d = mmix_decoder_from_llama2c(m, path, file.bytes, file.size);
         mmixi_file_free(m, &file);
+        return d;
     }
-    if (!a) return d;
-    f = mmixi_model_begin(m, a, NULL);
+    mmix_archive *a = mmixi_archive_new(m, path, file);
+    if (!a) return NULL;
+    mmixi_model_file f = mmixi_model_begin(m, a, NULL);
     memset(&c, 0, sizeof c);
-    if (mmixi_format_is(a, mmixi_decoder_format)) mmixi_model_config(&f, "config", mmixi_decoder_parts, &c);
-    else mmixi_hf_read(&f, &c);
+    if (!mmixi_format_is(a, mmixi_decoder_format)) mmixi_hf_read(&f, &c);
+    else mmixi_model_config(&f, "config", "", &c, mmixi_decoder_settings);
     d = mmixi_decoder_create(m, c, 0);
     if (d) mmix_params_read(d->params, a, NULL);
     if (!mmixi_model_end(&f, NULL)) return d;
@@ -13501,17 +13392,21 @@ MMIXDEF mmix_decoder *mmix_decoder_open(mmix_ctx *m, const char *path)
 /* The caller's note, in memory that goes with the parameters. */
 static char *mmixi_run_note(const mmixi_model_file *f, mmix_params *p)
 {
-    const char *text = mmix_archive_metadata(f->a, "note"), *note = text ? text : "";
+    const char *note = mmixi_metadata(f->a, "note");
     char *own = (char *)mmixi_own(p, strlen(note) + 1);
-    return own ? (char *)memcpy(own, note, strlen(note)) : NULL;
+    return own ? strcpy(own, note) : NULL;
 }
 
-/* student.backbone.NAME, student.head.NAME, teacher.…; the moments, the centre, counters */
+/* The config, of which a run that is read is made; student.backbone.NAME, student.head.NAME, teacher.…; the
+   moments, the centre, counters. */
 static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
 {
     static const char nets[4][20] = {"student.backbone.", "student.head.", "teacher.backbone.",
                                      "teacher.head."};
     size_t *const counter[4] = {&d->step, &d->iters, &d->at_uniform, &d->at_zero};
+    mmixi_model_config(f, "config", "vision.", &d->config.vision, mmixi_vision_settings);
+    mmixi_model_config(f, NULL, "", &d->config.head_hidden, mmixi_dino_settings);
+    if (f->a && mmixi_dino_make(d, 0)) return;
     for (int i = 0; i < 4; i++) {
         mmix_params *p = i % 2 ? d->net[i / 2].params : d->net[i / 2].vision->params;
         mmixi_model_params(f, nets[i], p, p->values);
@@ -13519,31 +13414,28 @@ static void mmixi_dino_walk(mmixi_model_file *f, mmix_dino *d)
     if (f->a && mmixi_dino_begin(d)) return;
     mmixi_model_adamw(f, "adamw.backbone.", &d->adamw[0]);
     mmixi_model_adamw(f, "adamw.head.", &d->adamw[1]);
-    mmixi_model_array(f, "", "center", MMIX_FILE_REAL, d->config.prototypes, d->center);
+    mmixi_model_array(f, "", "center", MMIX_FILE_REAL, 1, &d->config.prototypes, d->center);
     mmixi_model_counters(f, counter, 4);
     if (f->a) d->note = mmixi_run_note(f, d->net[0].params);
 }
 MMIXDEF int mmix_dino_save(const mmix_dino *d, const char *path, const char *note)
 {
-    mmixi_model_file f;
     if (!d) return -1;
-    f = mmixi_model_begin(d->m, NULL, mmixi_dino_format);
-    mmixi_model_config(&f, "config", mmixi_dino_parts, &d->config);
-    mmixi_model_metadata(&f, "note", note ? note : "");
+    mmixi_model_file f = mmixi_model_begin(d->m, NULL, mmixi_dino_format);
     mmixi_dino_walk(&f, (mmix_dino *)d);
+    mmixi_model_metadata(&f, "note", note ? note : "");
     return mmixi_model_end(&f, path);
 }
 MMIXDEF mmix_dino *mmix_dino_load(mmix_ctx *m, const char *path)
 {
     mmix_archive *a = mmix_archive_open(m, path);
-    mmix_dino_config c;
-    mmix_dino *d = NULL;
-    mmixi_model_file f;
     if (!a) return NULL;
-    f = mmixi_model_begin(m, a, mmixi_dino_format);
-    memset(&c, 0, sizeof c);
-    if (!mmixi_model_config(&f, "config", mmixi_dino_parts, &c)) d = mmixi_dino_create(m, &c, 0);
-    if (d) mmixi_dino_walk(&f, d);
+    mmixi_model_file f = mmixi_model_begin(m, a, mmixi_dino_format);
+    mmix_dino *d = (mmix_dino *)mmixi_zeroed(m, sizeof *d);
+    if (d) {
+        d->m = m;
+        mmixi_dino_walk(&f, d);
+    }
     if (!mmixi_model_end(&f, NULL)) return d;
     mmix_dino_destroy(d);
     return NULL;
@@ -13555,7 +13447,7 @@ MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
 {
     char shape[MMIXI_TEXT];
     mmixi_text t = {NULL, 0, 0};
-    while (run && mmixi_text_again(run->m, &t))
+    for (int pass = 0; run && mmixi_text_pass(run->m, &t, pass); pass++)
         for (int i = 0; i < 2; i++) {
             const mmix_params *p = i ? run->student->adapters : run->student->params;
             for (size_t k = 0; p && k < p->count; k++)
@@ -13565,8 +13457,15 @@ MMIXDEF const char *mmix_distill_table(const mmix_distill *run)
     return t.out;
 }
 
-static const char mmixi_distill_format[] = "mamba_mix distillation run 1";
-
+static void mmixi_distill_configs(mmixi_model_file *f, const mmix_distill_config *c,
+                                  const mmix_decoder_config *size)
+{
+    char stage[] = "stage[0].";
+    mmixi_model_config(f, "config", "", &c->stages, mmixi_distill_settings);
+    for (size_t i = 0; i < c->stages; i++, stage[6]++)
+        mmixi_model_config(f, NULL, stage, &c->stage[i], mmixi_stage_settings);
+    mmixi_model_config(f, "decoder", "", size, mmixi_decoder_settings);
+}
 /* Counters, the student's parameters, the adapters, the moments, the gradients that wait for the optimiser,
    and which of them were written. */
 static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
@@ -13591,19 +13490,17 @@ static void mmixi_distill_walk(mmixi_model_file *f, mmix_distill *run)
         if (p) mmixi_model_adamw(f, moments[i], &run->adamw[i]);
         if (!written) continue;
         for (size_t k = 0; k < p->count; k++) written[k] = p->at[k].tensor->written;
-        mmixi_model_array(f, moments[i], "gradients", MMIX_FILE_REAL, p->slab, p->gradients);
-        mmixi_model_array(f, moments[i], "written", MMIX_FILE_I64, p->count, written);
-        for (size_t k = 0; f->a && k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
+        mmixi_model_array(f, moments[i], "gradients", MMIX_FILE_REAL, 1, &p->slab, p->gradients);
+        mmixi_model_array(f, moments[i], "written", MMIX_FILE_I64, 1, &p->count, written);
+        for (size_t k = 0; k < p->count; k++) p->at[k].tensor->written = written[k] != 0;
     }
     if (f->a) run->note = mmixi_run_note(f, d->params);
 }
 MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const char *note)
 {
-    mmixi_model_file f;
     if (!run) return -1;
-    f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
-    mmixi_model_config(&f, "config", mmixi_distill_parts, &run->config);
-    mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &run->student->config);
+    mmixi_model_file f = mmixi_model_begin(run->m, NULL, mmixi_distill_format);
+    mmixi_distill_configs(&f, &run->config, &run->student->config);
     mmixi_model_metadata(&f, "note", note ? note : "");
     mmixi_distill_walk(&f, (mmix_distill *)run);
     return mmixi_model_end(&f, path);
@@ -13611,20 +13508,16 @@ MMIXDEF int mmix_distill_save(const mmix_distill *run, const char *path, const c
 MMIXDEF mmix_distill *mmix_distill_load(const mmix_decoder *teacher, const char *path, mmix_decoder **student)
 {
     mmix_ctx *m = teacher ? teacher->m : NULL;
-    mmix_archive *a;
-    mmix_distill_config c;
-    mmix_decoder_config size;
+    mmix_distill_config c = mmix_linmu_stages();         /* read over, as the decoder's */
     mmix_distill *run = NULL;
-    mmix_decoder *d = NULL;
-    mmixi_model_file f;
     if (m && !student) mmix_fail(m, MMIX_ERROR_ARGUMENT, "mmix_distill_load: student is NULL");
     if (student) *student = NULL;
-    a = mmix_archive_open(m, path);
+    mmix_archive *a = mmix_archive_open(m, path);
     if (!a) return NULL;
-    f = mmixi_model_begin(m, a, mmixi_distill_format);
-    memset(&c, 0, sizeof c); memset(&size, 0, sizeof size);
-    mmixi_model_config(&f, "config", mmixi_distill_parts, &c);
-    if (!mmixi_model_config(&f, "decoder", mmixi_decoder_parts, &size)) d = mmixi_decoder_create(m, size, 0);
+    mmixi_model_file f = mmixi_model_begin(m, a, mmixi_distill_format);
+    mmix_decoder_config size = teacher->config;
+    mmixi_distill_configs(&f, &c, &size);
+    mmix_decoder *d = mmixi_decoder_create(m, size, 0);
     if (d && !mmix_params_read(d->params, a, "student.")) run = mmix_distill_create(teacher, d, c);
     if (run) mmixi_distill_walk(&f, run);
     if (!mmixi_model_end(&f, NULL)) {

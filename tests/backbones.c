@@ -154,7 +154,7 @@ static void opening(void)
         CHECK(!mmix_params_allocate(p) && !mmix_params_save(p, PATH));
         CHECK(!mmix_vision_open(m, PATH) && says(m, MMIX_ERROR_FILE, "width 8, patch 2, 6 positions, "));
         mmix_params_destroy(p);
-        CHECK(mmix_vision_config_read(m, NULL, &c) && says(m, MMIX_ERROR_FILE, "no \"…cls_token\" among 0 arrays"));
+        CHECK(mmix_vision_config_read(m, NULL, &c) && says(m, MMIX_ERROR_ARGUMENT, "archive is NULL"));
         CHECK(!mmix_vision_open(m, "build/no such file") && says(m, MMIX_ERROR_FILE, "cannot be opened"));
     }
     CHECK(!mmix_error(m));

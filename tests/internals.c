@@ -1,5 +1,5 @@
 /* internals.c - what has no name in the interface: the generator's rounds, parameters of every standard size declared without
-   values, packed copies of matrices, AdamW on two lists, JSON, checksums, orthonormal rows. The one program beside
+   values, packed copies of matrices, AdamW on two lists, JSON, configs, checksums, orthonormal rows. The one program beside
    tests/kernels.c that holds an implementation of its own.
 
    Run from the repository's root. With ../shared/reference there, every name and shape of state_dicts.json is compared;
@@ -447,7 +447,9 @@ static void locales(void)
     mmixi_point(back, text, "\xD9\xAB", ".");
     CHECK(!strcmp(back, "0.5e-3"));
     c = mmix_dino_default();
-    CHECK(!mmixi_model_config(&plain, "config", mmixi_dino_parts, &c));
+    mmixi_model_config(&plain, "config", "vision.", &c.vision, mmixi_vision_settings);
+    mmixi_model_config(&plain, NULL, "", &c.head_hidden, mmixi_dino_settings);
+    FINE(m);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!setlocale(LC_NUMERIC, names[i])) continue;
         some += strcmp(localeconv()->decimal_point, ".") != 0;
@@ -457,12 +459,76 @@ static void locales(void)
             CHECK_AT(bits_of(mmixi_json_number(found, -1)) == bits_of(values[k]), names[i]);
         }
         local.n_metadata = 0;
-        CHECK_AT(!mmixi_model_config(&local, "config", mmixi_dino_parts, &c), names[i]);
+        mmixi_model_config(&local, "config", "vision.", &c.vision, mmixi_vision_settings);
+        mmixi_model_config(&local, NULL, "", &c.head_hidden, mmixi_dino_settings);
+        FINE(m);
         CHECK_AT(!strcmp(plain.config.out, local.config.out), names[i]);
         setlocale(LC_NUMERIC, "C");
     }
     mmix_destroy(m);
     if (!some) puts("no locale with another decimal point here: skipped"), skipped++;
+}
+
+/* Texts of configs go through their structs in order to the last member, in every layout a compiler gives them. */
+static void settings(void)
+{
+    static mmix_vision_config v;
+    static mmix_decoder_config d;
+    static mmix_dino_config c;
+    static mmix_distill_config l;
+    const struct { const char *text; const void *from, *last, *end; const char *name; } all[] = {
+        { mmixi_vision_settings, &v, &v.mamba.out_scale, &v + 1, "mamba.out_scale" },
+        { mmixi_decoder_settings, &d, &d.mmate.text_window, &d + 1, "mmate.text_window" },
+        { mmixi_dino_settings, &c.head_hidden, &c.seed, &c + 1, "seed" },
+        { mmixi_stage_settings, &l.stage[3], &l.stage[3].clip, &l.stage[4], "clip" },
+        { mmixi_distill_settings, &l.stages, &l.teacher_inputs, &l + 1, "teacher_inputs" },
+        { mmixi_hf_settings, &d.vocabulary, &d.rope.theta, &d.rope.dim, "rope_theta" }
+    };
+    const struct { const char *text; const void *from, *at; const char *name; size_t count; double low, high; } some[] = {
+        { mmixi_vision_settings, &v, &v.drop_path, "drop_path", 1, 0, 0.99 },
+        { mmixi_vision_settings, &v, &v.mamba.d_inner, "mamba.d_inner", 1, 0, INT32_MAX },
+        { mmixi_vision_settings, &v, &v.mamba.bidirectional, "mamba.bidirectional", 1, -INT32_MAX, INT32_MAX },
+        { mmixi_vision_settings, &v, &v.class_token, "class_token", 1, 0, MMIX_CLASS_REGISTERS },
+        { mmixi_vision_settings, &v, &v.mixer, "mixer", 1, MMIX_SOFTMAX, MMIX_SSD },
+        { mmixi_vision_settings, &v, &v.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
+        { mmixi_decoder_settings, &d, &d.mixer, "mixer", 1, MMIX_DECODER_ATTENTION, MMIX_DECODER_MMATE },
+        { mmixi_decoder_settings, &d, &d.depth, "depth", 1, 1, MMIXI_DEPTH_MAX },
+        { mmixi_decoder_settings, &d, &d.rope.sections, "rope.sections", 3, 0, HUGE_VAL },
+        { mmixi_decoder_settings, &d, &d.bias, "bias", 1, 0, 2 },
+        { mmixi_decoder_settings, &d, &d.media, "media", 1, 0, INT32_MAX },
+        { mmixi_decoder_settings, &d, &d.mmate.window, "mmate.window", 3, 0, HUGE_VAL },
+        { mmixi_dino_settings, &c.head_hidden, &c.augment.global_scale, "augment.global_scale", 2, -HUGE_VAL, HUGE_VAL },
+        { mmixi_dino_settings, &c.head_hidden, &c.augment.deviation, "augment.deviation", 3, -HUGE_VAL, HUGE_VAL },
+        { mmixi_dino_settings, &c.head_hidden, &c.batch, "batch", 1, 1, INT32_MAX },
+        { mmixi_dino_settings, &c.head_hidden, &c.seed, "seed", 2, 0, UINT32_MAX },
+        { mmixi_stage_settings, &l.stage[3], &l.stage[3].steps, "steps", 1, 0, HUGE_VAL },
+        { mmixi_distill_settings, &l.stages, &l.stages, "stages", 1, 1, MMIX_MAX_STAGES }
+    };
+    mmixi_setting s;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const char *text = all[i].text;
+        const void *at = all[i].from;
+        while (mmixi_setting_next(&s, &text, &at)) { }
+        CHECK_AT(!*text && s.at == all[i].last && !strcmp(s.name, all[i].name), all[i].name);
+        CHECK_AT((const char *)at <= (const char *)all[i].end && (const char *)all[i].end - (const char *)at < 8, all[i].name);
+    }
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        const char *text = some[i].text;
+        const void *at = some[i].from;
+        while (mmixi_setting_next(&s, &text, &at) && strcmp(s.name, some[i].name)) { }
+        CHECK_AT(s.at == some[i].at && s.count == some[i].count && !(s.low < some[i].low) && !(s.low > some[i].low)
+                 && !(s.high < some[i].high) && !(s.high > some[i].high), some[i].name);
+    }
+    for (int i = 0; i < 2; i++) {                /* what was set is what is got, halves of a number too */
+        const char *text = mmixi_dino_settings;
+        const void *at = &c.head_hidden;
+        for (double x = 1; mmixi_setting_next(&s, &text, &at); x++)
+            for (size_t k = 0; k < s.count; k++, x++) {
+                if (!i) mmixi_setting_set(&s, k, x);
+                else CHECK_AT(mmixi_setting_get(&s, k) >= x && mmixi_setting_get(&s, k) <= x, s.name);
+            }
+    }
+    CHECK(c.head_hidden == 1 && c.augment.mean[2] > c.augment.mean[1] && c.seed >> 32 == (c.seed & UINT32_MAX) - 1);
 }
 
 static void checksum(void) { CHECK(mmixi_crc32((const unsigned char *)"123456789", 9) == 0xCBF43926u); }
@@ -485,7 +551,7 @@ int main(int argc, char **argv)                  /* arguments: the sections to r
 {
     static const section all[] = {
         { "random", generator }, { "rows", rows }, { "state dicts", state_dicts }, { "packing", packing },
-        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "checksum", checksum }, { "orthogonal", orthogonal }
+        { "two lists", two_lists }, { "json", json }, { "locales", locales }, { "settings", settings }, { "checksum", checksum }, { "orthogonal", orthogonal }
     };
     return sections(all, sizeof all / sizeof all[0], argc, argv);
 }

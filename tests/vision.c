@@ -318,7 +318,7 @@ static void dino(void)
     c = small_dino(MMIX_SOFTMAX);
     c.iters = 0;
     d = mmix_dino_create(m, c);
-    BAD_INT(mmix_dino_step(d, NULL, 0, &s) == -1, "mmix_dino_step", "no pictures");
+    BAD_INT(mmix_dino_step(d, NULL, 0, &s) == -1, "mmix_dino_step", "pictures is NULL");
     BAD_INT(mmix_dino_step_crops(d, mmix_fill(mmix_new4(m, 4, 3, 16, 16), 0), NULL, &s) == -1, "mmix_dino_step_crops", "iters");
     IS(mmix_dino_step(d, pictures, PICTURES, &s), 1);
     IS(s.steps, 4 * (PICTURES / 4));
