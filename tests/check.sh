@@ -40,6 +40,13 @@ for a in "" -DMMIX_NO_STDIO; do for b in "" -DMMIX_NO_THREADS; do for c in "" -D
     try "gcc $a $b $c $d" gcc -std=c99 -O0 -Wall -Wextra -Wpedantic $a $b $c $d -I. $what $t/u.c
 done; done; done; done
 
+# tcc has neither threads nor SIMD, and takes addresses alone as constants
+if command -v tcc >/dev/null 2>&1; then
+    printf '#define MAMBA_MIX_IMPLEMENTATION\n#include "mamba_mix.h"\nint main(void) { mmix_ctx *m = mmix_create(0); return (int)(mmix_item(mmix_sum(m, mmix_softmax(m, mmix_randn(m, mmix_new2(m, 2, 3), 1, 1), -1))) * 10 + 0.5) != 20; }\n' >$t/tcc.c
+    try "tcc" tcc -I. -o $t/tcc $t/tcc.c -lm
+    try "tcc, run" $t/tcc
+else skipped=$((skipped + 1)); echo "skipped: no tcc here"; fi
+
 # names: everything that leaves the object begins with mmix_, no data can be written, float and double do not link
 bad=$(nm build/mamba_mix.o | awk '$2 ~ /^[TDBRC]$/ && $3 !~ /^mmix_/ { print "exported: " $3 } $2 ~ /^[dDbBC]$/ { print "mutable: " $3 }')
 try "symbols" printf '%s' "$bad"
