@@ -1704,12 +1704,14 @@ int madvise(void *address, size_t bytes, int advice);
    was needed: a steady step neither allocates nor touches a fresh page.
    ==================================================================================== */
 
-enum { MMIXI_ALIGN = 64, MMIXI_MAX_THREADS = 64, MMIXI_HOLES = 512 };
+/* Sizes of blocks, chunks and tiles: tiny in debugging builds, so that small inputs meet every edge. */
 #ifdef MMIX_REGRESSION
-enum { MMIXI_BLOCK = 256, MMIXI_HEADER_BLOCK = 256 };
+#define MMIXI_SIZE(size, tiny) tiny
 #else
-enum { MMIXI_BLOCK = 1 << 20, MMIXI_HEADER_BLOCK = 1 << 16 };
+#define MMIXI_SIZE(size, tiny) size
 #endif
+enum { MMIXI_ALIGN = 64, MMIXI_MAX_THREADS = 64, MMIXI_HOLES = 512 };
+enum { MMIXI_BLOCK = MMIXI_SIZE(1 << 20, 256), MMIXI_HEADER_BLOCK = MMIXI_SIZE(1 << 16, 256) };
 
 /* free: base + low … base + high */
 typedef struct mmixi_block { char *base; size_t size, low, high; } mmixi_block;
@@ -3555,13 +3557,9 @@ static mmixi_gemm mmixi_product_of(mmixi_mat c, mmixi_mat a, mmixi_mat b, int ad
    multiply-adds of the least task worth a thread. From WIDE elements of c on plain b is packed too; before,
    far rows cost less than the copy, unless they are a multiple of APART reals apart: then a panel's column
    falls into a few sets of the nearest cache. */
-#ifdef MMIX_REGRESSION
-enum { MMIXI_KC = 5, MMIXI_MC = 16, MMIXI_NC = 2, MMIXI_TASK_WORK = 1, MMIXI_WIDE = 5000,
-      MMIXI_APART = 16 };
-#else
-enum { MMIXI_KC = 384, MMIXI_MC = 128, MMIXI_NC = 16, MMIXI_TASK_WORK = 1 << 20, MMIXI_WIDE = 1 << 19,
-      MMIXI_APART = 256 };
-#endif
+enum { MMIXI_KC = MMIXI_SIZE(384, 5), MMIXI_MC = MMIXI_SIZE(128, 16), MMIXI_NC = MMIXI_SIZE(16, 2),
+      MMIXI_TASK_WORK = MMIXI_SIZE(1 << 20, 1), MMIXI_WIDE = MMIXI_SIZE(1 << 19, 5000),
+      MMIXI_APART = MMIXI_SIZE(256, 16) };
 
 /* Where part i of n begins when `total` is cut as evenly as possible. A small product has few steps for each
    division: the ends, and so all of one part, do without. */
@@ -3699,11 +3697,7 @@ static void mmixi_gemm_task(void *arg, size_t index, size_t lane)
 
 /* Where a has few rows what is packed of b can be much more than a and c: pieces of at most so many reals a
    thread. */
-#ifdef MMIX_REGRESSION
-enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = 1 << 8 };
-#else
-enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = 1 << 17 };
-#endif
+enum { MMIXI_PACK_ROWS = 512, MMIXI_PACK_MOST = MMIXI_SIZE(1 << 17, 1 << 8) };
 /* Tasks: parts of MC rows and NC panels, and more of them where there is work for more threads. */
 static void mmixi_gemm_parts(mmixi_gemm_plan *plan)
 {
@@ -6487,11 +6481,7 @@ MMIXDEF mmix_tensor *mmix_ssd_reference(mmix_ctx *m, const mmix_mixer *x)
     return y;
 }
 
-#ifdef MMIX_REGRESSION
-enum { MMIXI_SCAN_CHUNK = 3, MMIXI_SCAN_ONE_CHUNK = 0 };
-#else
-enum { MMIXI_SCAN_CHUNK = 64, MMIXI_SCAN_ONE_CHUNK = 256 };
-#endif
+enum { MMIXI_SCAN_CHUNK = MMIXI_SIZE(64, 3), MMIXI_SCAN_ONE_CHUNK = MMIXI_SIZE(256, 0) };
 
 /* Where a task is: head `head` of tokens start … end - 1, a chunk of sequence b; and its scratch. */
 typedef struct mmixi_chunk {
@@ -7099,11 +7089,7 @@ static void mmixi_linear_task(const mmixi_pass *j, size_t index, size_t lane)
    of its own, whose tokens lie apart.     torch: F.scaled_dot_product_attention(q, k, v, mask)
    ==================================================================================== */
 
-#ifdef MMIX_REGRESSION
-enum { MMIXI_QUERY_BLOCK = 2, MMIXI_KEY_TILE = 3 };
-#else
-enum { MMIXI_QUERY_BLOCK = 24, MMIXI_KEY_TILE = 512 };
-#endif
+enum { MMIXI_QUERY_BLOCK = MMIXI_SIZE(24, 2), MMIXI_KEY_TILE = MMIXI_SIZE(512, 3) };
 
 /* ---- a task ----
    Queries first … last - 1 of a head of sequence b, or of a window of it, block by block: rows queries from i on
@@ -7740,11 +7726,7 @@ static int mmixi_infers(const mmix_ctx *m)
     return !m->recording && m->table[MMIX_OP_LINEAR].forward == mmixi_linear_forward;
 }
 /* Tokens of a piece: for any number of threads, that bits are equal; for each thread. */
-#ifdef MMIX_REGRESSION
-enum { MMIXI_SWIGLU_ROWS = 3, MMIXI_VISION_ROWS = 16 };
-#else
-enum { MMIXI_SWIGLU_ROWS = 1024, MMIXI_VISION_ROWS = 192 };
-#endif
+enum { MMIXI_SWIGLU_ROWS = MMIXI_SIZE(1024, 3), MMIXI_VISION_ROWS = MMIXI_SIZE(192, 16) };
 /* For inference on much: y = f of three inputs, each NULL or with y's first axis, of which `rows` go at a
    time; what lies between is small then, and stays in the caches. y may be in[0]. */
 static mmix_tensor *mmixi_pieces(mmix_ctx *m, mmix_block_function *f, const void *user, mmix_tensor **in,
@@ -7994,11 +7976,7 @@ typedef struct mmixi_loss_options {
     mmix_real *blocks;
 } mmixi_loss_options;
 /* Rows go by in blocks that stay in the nearest cache. */
-#ifdef MMIX_REGRESSION
-enum { MMIXI_LOSS_BLOCK = 8 };
-#else
-enum { MMIXI_LOSS_BLOCK = 2048 };
-#endif
+enum { MMIXI_LOSS_BLOCK = MMIXI_SIZE(2048, 8) };
 /* saved: the largest x of a row, Σ q / Σ e^((x - max)/T); kd_token: the largest t, 1 / Σ e^((t - max)/T), else
    1; DINO: as the third the teacher's distributions (2B, K). kd_hidden: first the weights of the layers. */
 enum { MMIXI_LOSS_TOP, MMIXI_LOSS_SHARE, MMIXI_LOSS_TEACHER, MMIXI_LOSS_TEACHER_SHARE };
