@@ -69,36 +69,30 @@ static size_t standards(standard out[24])
     return n;
 }
 
-/* The parameters of a standard size, without values, declared as mmix_vision_open does. The caller destroys
-   the list. */
-static mmix_params *declared(mmix_ctx *m, const standard *s)
+/* The parameters of a standard size, without values, declared as mmix_vision_open does; a backbone's in v, whose
+   blocks the caller frees. The caller destroys the list. */
+static mmix_params *declared(mmix_ctx *m, const standard *s, mmix_vision *v)
 {
     mmix_params *p = mmix_params_create(m);
     mmix_dino_head head;
-    mmix_vision v;
-    size_t bytes = s->config.depth * sizeof *v.block;
+    memset(v, 0, sizeof *v);
     if (s->head) {
         CHECK_AT(mmix_dino_head_init(&head, p, "", s->head, 2048, 256, 65536, 3) == 0, s->name);
         return p;
     }
-    memset(&v, 0, sizeof v);
-    v.m = m, v.config = s->config, v.params = p;
-    v.block = (mmixi_vision_block *)calloc(1, bytes);
-    mmixi_vision_declare(&v);
+    v->m = m, v->config = s->config, v->params = p;
+    v->block = (mmixi_vision_block *)calloc(s->config.depth, sizeof *v->block);
+    mmixi_vision_declare(v);
     CHECK_AT(!mmix_error(m), s->name);
-    free(v.block);
     return p;
 }
 
 /* A backbone's multiply-adds; the names alone say what decays; its values do not fit a small limit. */
-static void backbone(const standard *s, mmix_params *p)
+static void backbone(const standard *s, const mmix_vision *v)
 {
-    mmix_ctx *m = p->m;
-    mmix_vision v;
-    double gmac;
-    memset(&v, 0, sizeof v);
-    v.m = m, v.config = s->config, v.params = p;
-    gmac = mmix_vision_flops(&v, 224, 224) / 2e9;
+    mmix_ctx *m = v->m;
+    mmix_params *p = mmix_vision_params(v);
+    double gmac = mmix_vision_flops(v, 224, 224) / 2e9;
     if (s->gmac > 0) COMPARE(fabs(gmac / s->gmac - 1) < 0.05, "multiply-adds", gmac, s->gmac);
     for (size_t i = 0; i < p->count; i++) {
         const mmix_param *q = &p->at[i];
@@ -154,7 +148,8 @@ static void rows(void)
     const size_t n = standards(s), before = mmix_memory(m).bytes;
     size_t found = 0;
     for (size_t i = 0; i < n; i++) {
-        mmix_params *p = declared(m, &s[i]);
+        mmix_vision v;
+        mmix_params *p = declared(m, &s[i], &v);
         doing(s[i].name);
         CHECK_AT(p && p->elements == s[i].parameters, s[i].name);
         CHECK_AT(p && p->count == s[i].tensors, s[i].name);
@@ -163,8 +158,9 @@ static void rows(void)
                 CHECK_AT(has_shape(mmix_params_find(p, row[r].name), (int)row[r].ndim, row[r].shape), row[r].name);
                 found++;
             }
-        if (!s[i].head) backbone(&s[i], p);
+        if (!s[i].head) backbone(&s[i], &v);
         mmix_params_destroy(p);
+        free(v.block);
     }
     CHECK(n == 18 && found == sizeof row / sizeof *row);
     CHECK(mmix_memory(m).bytes == before);
@@ -266,13 +262,15 @@ static void state_dicts(void)
     CHECK(size < MOST && file);
     free(text);
     for (size_t i = 0; i < n; i++) {
-        const Json *v = json_find(file, s[i].name);
-        mmix_params *p = declared(m, &s[i]);
-        listed += v != NULL;
-        CHECK_AT(v && size_in(v, "parameters") == p->elements, s[i].name);
-        same_config(&s[i], json_find(v, "config"));
-        same_tensors(&s[i], p, json_find(v, "tensors"));
+        const Json *said = json_find(file, s[i].name);
+        mmix_vision v;
+        mmix_params *p = declared(m, &s[i], &v);
+        listed += said != NULL;
+        CHECK_AT(said && size_in(said, "parameters") == p->elements, s[i].name);
+        same_config(&s[i], json_find(said, "config"));
+        same_tensors(&s[i], p, json_find(said, "tensors"));
         mmix_params_destroy(p);
+        free(v.block);
     }
     CHECK(file && file->length == listed); /* the file knows no size that the table above does not */
     json_free(file);
