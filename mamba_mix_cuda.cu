@@ -3067,6 +3067,11 @@ static double mmixi_cuda_work(int op, const mmix_call *call)
 }
 /* Saved in this slot: the device did the forward, so the host's backward has to do its own again. */
 enum { MMIXI_CUDA_MARK = MMIX_MAX_SAVED - 1 };
+/* Other ops than mixers keep what they like there. */
+static int mmixi_cuda_marked(const mmix_call *call)
+{
+    return call->op >= MMIX_OP_SOFTMAX_ATTENTION && call->op <= MMIX_OP_SSD && call->saved[MMIXI_CUDA_MARK];
+}
 static double mmixi_cuda_least(const mmix_cuda_options *o) { return o->least > 0 ? o->least : 5e7; }
 
 static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *call, int back)
@@ -3076,7 +3081,7 @@ static int mmixi_cuda_host(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *cal
     if (a) a->done.on_host[call->op]++;
     if (!back) return run.forward(m, call);
     /* on a copy: the node frees its own; a forward sees no gradients */
-    if (call->saved[MMIXI_CUDA_MARK]) {
+    if (mmixi_cuda_marked(call)) {
         again.dy[0] = again.dy[1] = NULL;
         if (run.forward(m, &again)) return -1;
         again.dy[0] = call->dy[0];
@@ -3089,7 +3094,7 @@ static int mmixi_cuda_mixer(mmix_ctx *m, mmixi_cuda_attachment *a, mmix_call *ca
 {
     const int op = call->op;
     int error;
-    const int device = back ? call->saved[MMIXI_CUDA_MARK] != NULL
+    const int device = back ? mmixi_cuda_marked(call)
         : mmixi_cuda_work(op, call) >= mmixi_cuda_least(&a->options);
     if (!device) {
         a->done.host_small += !back;
